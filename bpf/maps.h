@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Every map of the transparent datapath. Sizes marked "set at load" are chosen by the agent before loading.
+ */
+#ifndef WL_BPF_MAPS_H
+#define WL_BPF_MAPS_H
+
+#include "bpf.h"
+
+/* Flow table: 5-tuple and interface -> index into wl_flows. Written by the handshake path, read by all. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024); /* set at load: twice the flows, so that collisions stay short */
+	__type(key, struct wl_flow_key);
+	__type(value, __u32);
+} wl_flow_ids SEC(".maps");
+
+/* Flow state. Written under the flow's own lock. When all are in use new flows pass unwatched. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1024); /* set at load */
+	__type(key, __u32);
+	__type(value, struct wl_flow);
+} wl_flows SEC(".maps");
+
+/* One timer per flow, apart from struct wl_flow so that the core stays free of BPF types. */
+struct wl_flow_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1024); /* set at load: as wl_flows */
+	__type(key, __u32);
+	__type(value, struct wl_flow_timer);
+} wl_timers SEC(".maps");
+
+/* Half-open connections: what the two SYNs announced. LRU, so a SYN flood evicts only its own kind. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct wl_flow_key);
+	__type(value, struct wl_handshake);
+} wl_handshakes SEC(".maps");
+
+/* Free flow indices; filled by the agent at first load. Empty: the table is full. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1024); /* set at load: as wl_flows */
+	__type(value, __u32);
+} wl_free_flows SEC(".maps");
+
+/* Free chunks of the store; filled by the agent at first load. Empty: the store is full. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1024); /* set at load: number of chunks */
+	__type(value, __u32);
+} wl_free_chunks SEC(".maps");
+
+/* Flows whose timer has fired; pushed by timer callbacks, drained by the clock. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1024); /* set at load: as wl_flows */
+	__type(value, __u32);
+} wl_due SEC(".maps");
+
+/*
+ * The store's bytes: banks of WL_BANK_CHUNKS chunks. A bank ends in a pad as large as the longest copy, so that
+ * the verifier accepts any masked offset with any length; no copy crosses a chunk.
+ */
+struct wl_bank {
+	__u8 bytes[WL_BANK_BYTES + WL_CHUNK_BYTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set at load: number of banks */
+	__type(key, __u32);
+	__type(value, struct wl_bank);
+} wl_store SEC(".maps");
+
+/* The store's segment records, one group per chunk. */
+struct wl_chunk_segs {
+	struct wl_seg seg[WL_CHUNK_SLOTS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1024); /* set at load: number of chunks */
+	__type(key, __u32);
+	__type(value, struct wl_chunk_segs);
+} wl_segs SEC(".maps");
+
+/* Compiled policy: rules in order, the first match wins; number of rules in wl_policy_head. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WL_MAX_RULES);
+	__type(key, __u32);
+	__type(value, struct wl_rule);
+} wl_rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wl_policy_head);
+} wl_policy SEC(".maps");
+
+/* One counter per reason, see enum wl_counter. Summed over CPUs by the reader. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, WL_COUNTERS);
+	__type(key, __u32);
+	__type(value, __u64);
+} wl_counters SEC(".maps");
+
+/* Working memory of one packet; the BPF stack is too small for it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wl_scratch);
+} wl_scratch SEC(".maps");
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The contract between the core, its three homes and user space: every struct that crosses a border is here, and
+ * only here. Rust types are generated from this file.
+ *
+ * Viewpoint, everywhere in core/: snd_* are the controlled sender's own variables and rcv_* its receiver's,
+ * whichever hook saw the packet. So rcv_wscale is the shift the receiver announced.
+ *
+ * Clocks are u32 microseconds and wrap after 71 minutes: ages are unsigned differences, order is the sign of a
+ * difference. `delivered_bytes` and friends wrap the same way. Sequence numbers are compared with wl_before().
+ */
+#ifndef WL_ABI_H
+#define WL_ABI_H
+
+#include "platform.h"
+
+#define WL_RATE_UNLIMITED (~0ULL) /* pacing_bytes_ps: the algorithm does not pace */
+#define WL_CWND_MAX_BYTES (1u << 30) /* largest window TCP can express (RFC 7323, section 2.3) */
+#define WL_INIT_CWND_SEGS 10u /* RFC 6928 */
+
+/* What happened on this ACK beyond its numbers (wl_sample.events). */
+enum wl_event {
+	WL_EV_RECOVERY_ENTER = 1 << 0, /* first loss of a window; on_congestion() was called just before */
+	WL_EV_RECOVERY_EXIT = 1 << 1, /* everything sent before the recovery began is delivered */
+	WL_EV_TIMEOUT = 1 << 2, /* retransmission timeout; on_timeout() was called just before */
+	WL_EV_UNDO = 1 << 3, /* the last reduction turned out to be spurious */
+	WL_EV_ROUND_START = 1 << 4, /* first ACK of a new packet-timed round */
+};
+
+/* Why on_congestion() is called. */
+enum wl_congestion {
+	WL_CONGESTION_LOSS = 0,
+	WL_CONGESTION_ECN = 1,
+};
+
+/* All that one ACK (or timer) tells an algorithm. Filled by the home, read-only for the algorithm. */
+struct wl_sample {
+	wl_u32 now_us;
+	wl_u32 mss_bytes; /* payload of a full segment; never 0 */
+	wl_u32 acked_bytes; /* cumulative progress of snd_una; 0: none */
+	wl_u32 newly_delivered_bytes; /* newly acknowledged, cumulatively or selectively; 0: none */
+	wl_u32 lost_bytes; /* newly marked lost; 0: none */
+	wl_u32 ce_bytes; /* newly delivered and reported CE-marked; 0: none */
+	wl_u32 rtt_us; /* of the newest segment delivered that was sent once; 0: no sample */
+	wl_u32 srtt_us; /* smoothed (RFC 6298); 0: no sample yet */
+	wl_u32 min_rtt_us; /* smallest ever seen on the flow; 0: no sample yet */
+	wl_u32 rate_delivered_bytes; /* delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation); 0: none */
+	wl_u32 rate_interval_us; /* time over which rate_delivered_bytes arrived; 0: no sample */
+	wl_u32 delivered_bytes; /* total delivered on the flow, wraps */
+	wl_u32 prior_delivered_bytes; /* delivered_bytes when the sampled segment was sent */
+	wl_u32 inflight_before_bytes; /* pipe before this ACK */
+	wl_u32 inflight_bytes; /* pipe after this ACK: sent, not delivered and not lost */
+	wl_u32 round_count; /* packet-timed rounds since the start, wraps */
+	wl_u32 events; /* bits of enum wl_event */
+	wl_u32 random; /* 32 fresh random bits */
+	wl_u8 is_app_limited; /* the rate sample was taken while the sender had too little to send */
+	wl_u8 is_cwnd_limited; /* the window, not the application, limited sending during the last round */
+	wl_u8 is_in_recovery; /* between WL_EV_RECOVERY_ENTER and WL_EV_RECOVERY_EXIT */
+	wl_u8 is_ack_delayed; /* fewer than two full segments acknowledged: may be a delayed ACK */
+};
+WL_ASSERT_SIZE(struct wl_sample, 76);
+
+/* What an algorithm decides. In and out: a hook finds its last decision here and changes what it wants. */
+struct wl_decision {
+	wl_u32 cwnd_bytes; /* 0 before init() */
+	wl_u32 ssthresh_bytes; /* WL_CWND_MAX_BYTES: not yet known */
+	wl_u64 pacing_bytes_ps; /* WL_RATE_UNLIMITED: not paced */
+};
+WL_ASSERT_SIZE(struct wl_decision, 16);
+
+#define WL_ALG_STATE_BYTES 144
+
+/* Private state of the flow's algorithm, zeroed before init(). */
+struct wl_alg_state {
+	wl_u64 words[WL_ALG_STATE_BYTES / 8];
+};
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What differs between the two compilers that read core/: integer types, inlining and bounded loops.
+ * Nothing else in core/ may depend on the target. WL_BPF is defined by the translation units under bpf/.
+ */
+#ifndef WL_PLATFORM_H
+#define WL_PLATFORM_H
+
+#ifdef WL_BPF
+#include <linux/types.h>
+typedef __u8 wl_u8;
+typedef __u16 wl_u16;
+typedef __u32 wl_u32;
+typedef __u64 wl_u64;
+typedef __s32 wl_s32;
+typedef __s64 wl_s64;
+#define WL_INLINE static inline __attribute__((always_inline))
+#define WL_NOINLINE static __attribute__((noinline))
+#else
+#include <stdint.h>
+typedef uint8_t wl_u8;
+typedef uint16_t wl_u16;
+typedef uint32_t wl_u32;
+typedef uint64_t wl_u64;
+typedef int32_t wl_s32;
+typedef int64_t wl_s64;
+#define WL_INLINE static inline
+#define WL_NOINLINE static
+#endif
+
+#define WL_LIKELY(x) __builtin_expect(!!(x), 1)
+#define WL_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define WL_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), "size of " #type)
+
+/*
+ * wl_loop(n, step, ctx): calls `long step(wl_u32 i, void *ctx)` for i = 0..n-1 until it returns non-zero.
+ * The verifier proves the body once, whatever n is (bpf_loop, Linux 5.17); natively it is a plain loop.
+ */
+#ifdef WL_BPF
+#define wl_loop(n, step, ctx) ((void)bpf_loop((n), (step), (ctx), 0))
+#else
+typedef long (*wl_loop_step)(wl_u32 i, void *ctx);
+static inline void wl_loop(wl_u32 n, wl_loop_step step, void *ctx)
+{
+	for (wl_u32 i = 0; i < n; i++)
+		if (step(i, ctx))
+			break;
+}
+#endif
+
+#endif

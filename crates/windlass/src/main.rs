@@ -1,0 +1,3 @@
+//! The `windlass` command line.
+
+fn main() {}
