@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The contract between the transparent datapath (bpf/) and its agent: keys, policy, configuration, counters.
+ */
+#ifndef WL_DATAPATH_H
+#define WL_DATAPATH_H
+
+#include "abi.h"
+
+/* ---- the store's geometry ---- */
+#define WL_CHUNK_SHIFT 16 /* 64 KiB of a flow's stream per chunk */
+#define WL_CHUNK_BYTES (1u << WL_CHUNK_SHIFT)
+#define WL_BANK_SHIFT 24 /* 16 MiB per bank, the granularity of the store's size */
+#define WL_BANK_BYTES (1u << WL_BANK_SHIFT)
+#define WL_BANK_CHUNKS (WL_BANK_BYTES / WL_CHUNK_BYTES)
+#define WL_FLOW_CHUNKS 128u /* chunks one flow can hold at once; a power of two */
+#define WL_FLOW_STORE_BYTES (WL_FLOW_CHUNKS * WL_CHUNK_BYTES) /* 8 MiB: bounds una..nxt of a repaired flow */
+#define WL_SLOT_SHIFT 10 /* one segment record per KiB of stream */
+#define WL_CHUNK_SLOTS (WL_CHUNK_BYTES >> WL_SLOT_SHIFT)
+#define WL_FLOW_SLOTS (WL_FLOW_CHUNKS * WL_CHUNK_SLOTS)
+
+/* ---- flows ---- */
+#define WL_NO_FLOW (~0u)
+
+/*
+ * Names a flow: always seen from the controlled sender, so that both directions give the same key.
+ * IPv4 addresses are written as IPv4-mapped IPv6 addresses.
+ */
+struct wl_flow_key {
+	wl_u8 snd_addr[16];
+	wl_u8 rcv_addr[16];
+	wl_u16 snd_port_be;
+	wl_u16 rcv_port_be;
+	wl_u32 ifindex; /* interface that faces the sender */
+};
+WL_ASSERT_SIZE(struct wl_flow_key, 40);
+
+/* What the two SYNs of a half-open connection announced (wl_handshakes). */
+struct wl_handshake {
+	wl_u32 snd_isn;
+	wl_u32 rcv_isn;
+	wl_u16 snd_mss_bytes; /* announced by the controlled sender */
+	wl_u16 rcv_mss_bytes; /* announced by its receiver: bounds the sender's segments; 0: no option, 536 */
+	wl_u8 snd_flags; /* bits of enum wl_syn_flag */
+	wl_u8 rcv_flags;
+	wl_u8 snd_wscale; /* 0..14, valid with WL_SYN_WSCALE */
+	wl_u8 rcv_wscale;
+};
+WL_ASSERT_SIZE(struct wl_handshake, 16);
+
+/* What one SYN said. */
+enum wl_syn_flag {
+	WL_SYN_SEEN = 1 << 0,
+	WL_SYN_WSCALE = 1 << 1,
+	WL_SYN_SACK = 1 << 2,
+	WL_SYN_TIMESTAMPS = 1 << 3,
+	WL_SYN_ECN = 1 << 4, /* SYN: ECE and CWR; SYN-ACK: ECE alone */
+	WL_SYN_ACCECN = 1 << 5, /* the AE bit is set: leave ECN alone */
+	WL_SYN_FOREIGN = 1 << 6, /* carries an option we cannot reproduce (MPTCP, MD5, AO): watch only */
+};
+
+/* ---- policy ---- */
+#define WL_MAX_RULES 256u
+#define WL_RULE_PORTS 8u
+#define WL_RULE_SPLITS 4u
+
+/* What is done with a flow (wl_rule.mode). */
+enum wl_mode {
+	WL_MODE_OFF = 0, /* not even watched */
+	WL_MODE_WATCH = 1, /* measured; packets leave as they came */
+	WL_MODE_ENFORCE = 2, /* measured, window enforced, losses repaired and hidden */
+};
+
+/* One algorithm of a split and the share of flows up to and including it, in 1/1000. The last entry has 1000. */
+struct wl_split {
+	wl_u16 algorithm; /* id from core/alg/list.h */
+	wl_u16 share_upto_permille;
+};
+
+/* A compiled rule (wl_rules). A rule whose interface pattern matches several interfaces is compiled once for each. */
+struct wl_rule {
+	wl_u8 rcv_addr[16]; /* receiver ("client") prefix, IPv4 as IPv4-mapped */
+	wl_u32 ifindex; /* 0: any */
+	wl_u32 rule_id; /* position in the policy file; names the rule in reports */
+	wl_u16 snd_ports[WL_RULE_PORTS]; /* host order; the sender's ("server's") ports */
+	wl_u8 snd_ports_count; /* 0: any port */
+	wl_u8 rcv_prefix_bits; /* 0..128 counted in the IPv4-mapped address: 0 = any, IPv4 /0 = 96 */
+	wl_u8 mode; /* enum wl_mode */
+	wl_u8 splits_count; /* 1..WL_RULE_SPLITS */
+	wl_u8 on_paced_sender; /* enum wl_paced_action */
+	wl_u8 reserved[3];
+	struct wl_split splits[WL_RULE_SPLITS];
+};
+WL_ASSERT_SIZE(struct wl_rule, 64);
+
+/* What to do with a sender that paces itself, as one running BBR does: it needs no help with random loss. */
+enum wl_paced_action {
+	WL_PACED_STAND_ASIDE = 0, /* watch it only (default: never make a server slower than it is) */
+	WL_PACED_CONTROL = 1, /* control it like any other */
+};
+
+/* Head of the policy: one entry (wl_policy). The agent writes rules first, then raises `generation`. */
+struct wl_policy_head {
+	wl_u32 rules_count;
+	wl_u32 generation; /* flows adopted under an older generation look their rule up again at their next ACK */
+};
+
+/* ---- configuration: constant globals set before loading ---- */
+struct wl_config {
+	wl_u32 mark; /* skb->mark of packets that the datapath itself injects */
+	wl_u32 flows_max; /* entries of wl_flows */
+	wl_u32 chunks_max; /* entries of wl_segs */
+	wl_u32 clock_ifindex; /* where the clock packet is sent to come round again (the shaped end) */
+	wl_u32 idle_timeout_s; /* a flow without packets for so long is forgotten */
+	wl_u32 csum_step_bytes; /* longest bpf_csum_diff() this kernel takes: 512 before Linux 6.13, else 2048 */
+};
+
+/* ---- counters ---- */
+
+/*
+ * Every early return and every notable act on a packet has its own counter. X(symbol, meaning).
+ * Names shown to users are the symbols in lower case.
+ */
+#define WL_COUNTER_LIST(X)                                                                                       \
+	X(PACKETS_FROM_SENDER, "packets seen from controlled senders")                                           \
+	X(PACKETS_TO_SENDER, "packets seen towards controlled senders")                                          \
+	X(PASS_NOT_TCP, "passed: not TCP over IPv4 or IPv6")                                                     \
+	X(PASS_FRAGMENT, "passed: IP fragment")                                                                  \
+	X(PASS_IP_OPTIONS, "passed: IP options or extension headers")                                            \
+	X(PASS_MALFORMED, "passed: truncated or inconsistent headers")                                           \
+	X(PASS_BAD_OPTIONS, "passed: TCP options that lie about their lengths")                                  \
+	X(PASS_UNKNOWN_FLOW, "passed: no flow, first seen in mid-stream")                                        \
+	X(PASS_NO_RULE, "passed: no rule of the policy matches")                                                 \
+	X(PASS_TABLE_FULL, "passed: flow table full")                                                            \
+	X(PASS_CONTENDED, "passed: flow locked by another CPU for too long")                                     \
+	X(PASS_ACK_OUTSIDE, "passed: ACK outside una..nxt")                                                      \
+	X(PASS_DATA_OUTSIDE, "passed: data outside the window")                                                  \
+	X(PASS_INTERNAL, "passed: internal error")                                                               \
+	X(SACK_OUTSIDE, "SACK blocks ignored: out of range")                                                     \
+	X(FLOWS_CREATED, "flows created")                                                                        \
+	X(FLOWS_CLOSED, "flows closed by FIN or RST")                                                            \
+	X(FLOWS_EXPIRED, "flows forgotten after idling")                                                         \
+	X(FLOWS_WATCH_ONLY, "flows only watched: options we cannot reproduce")                                   \
+	X(FLOWS_PACED_SENDER, "flows only watched: the sender paces itself")                                     \
+	X(BYPASS_STORE_FULL, "bypasses: store full")                                                             \
+	X(BYPASS_FLOW_FULL, "bypasses: flow outgrew its part of the store")                                      \
+	X(BYPASS_GAP, "bypasses: data went past unseen")                                                         \
+	X(BYPASS_STORE_ERROR, "bypasses: data could not be copied")                                              \
+	X(BYPASS_ENDED, "bypasses ended: all acknowledged")                                                      \
+	X(WINDOW_REWRITTEN, "ACKs whose window was lowered")                                                     \
+	X(WINDOW_UPDATES, "window updates sent by the clock")                                                    \
+	X(ACKS_ABSORBED, "duplicate ACKs absorbed")                                                              \
+	X(ACKS_STALE, "stale ACKs absorbed")                                                                     \
+	X(SACK_HIDDEN, "ACKs whose SACK blocks were hidden")                                                     \
+	X(ECE_HIDDEN, "ACKs whose ECE flag was hidden")                                                          \
+	X(CWR_SET, "data packets on which CWR was set")                                                          \
+	X(LOST_SEGS, "segments found lost")                                                                      \
+	X(REPAIRED_SEGS, "segments sent again from the store")                                                   \
+	X(REPAIRED_BYTES, "payload bytes sent again from the store")                                             \
+	X(REPAIR_FAILED, "segments that could not be sent again")                                                \
+	X(TAIL_PROBES, "tail loss probes sent")                                                                  \
+	X(TIMEOUTS, "retransmission timeouts of the box")                                                        \
+	X(SENDER_RETRANS, "retransmissions by the sender itself")                                                \
+	X(SENDER_RETRANS_ABSORBED, "retransmissions by the sender absorbed: already on their way")               \
+	X(CLOCK_TICKS, "rounds of the clock")                                                                    \
+	X(STORED_BYTES, "payload bytes stored")
+
+#define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
+enum wl_counter { WL_COUNTER_LIST(WL_COUNTER_ENUM) WL_COUNTERS };
+
+#endif

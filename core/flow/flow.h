@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What is known of one flow, and of each of its segments in flight. snd_* are the controlled sender's variables,
+ * rcv_* its receiver's. "The box" is whoever runs this code between the two.
+ */
+#ifndef WL_FLOW_FLOW_H
+#define WL_FLOW_FLOW_H
+
+#include "../datapath.h"
+#include "seq.h"
+
+#define WL_NO_SLOT 0xffffu
+
+/* Where a segment stands (wl_seg.flags). Zero flags and zero length: the slot is empty. */
+enum wl_seg_flag {
+	WL_SEG_SACKED = 1 << 0, /* delivered, not yet cumulatively acknowledged */
+	WL_SEG_LOST = 1 << 1, /* found lost and not sent again yet: member of the lost list */
+	WL_SEG_RETRANS = 1 << 2, /* sent again at least once */
+	WL_SEG_RESENT = 1 << 3, /* the newest copy was sent by the box: member of the resent list */
+	WL_SEG_APP_LIMITED = 1 << 4, /* sent while the sender had too little to send */
+	WL_SEG_PUSH = 1 << 5, /* ends with PSH */
+};
+
+/*
+ * One segment in flight: a stretch of stream that was sent at one time. Records stand in slots, one slot per KiB
+ * of stream; a record stands in the slot of its first byte, and shorter segments that begin in one slot share a
+ * record. Slots make every look-up O(1) and need no index of their own.
+ */
+struct wl_seg {
+	wl_u32 seq;
+	wl_u16 len_bytes;
+	wl_u8 flags;
+	wl_u8 sent_count; /* copies sent, saturates */
+	wl_u32 sent_at_us; /* newest copy */
+	/* the flow's delivery-rate state when the newest copy was sent */
+	wl_u32 delivered_bytes;
+	wl_u32 delivered_at_us;
+	wl_u32 first_sent_at_us;
+	/* neighbours in the lost or the resent list, as slot numbers */
+	wl_u16 next;
+	wl_u16 prev;
+	wl_u32 reserved;
+};
+WL_ASSERT_SIZE(struct wl_seg, 32);
+
+/* What the box does with the flow at present (wl_flow.state). */
+enum wl_flow_state {
+	WL_FLOW_FREE = 0,
+	WL_FLOW_ACTIVE = 1, /* as its mode says */
+	WL_FLOW_BYPASS = 2, /* something in flight is not in the store: signals pass until all is acknowledged */
+	WL_FLOW_CLOSING = 3, /* both sides are done; the entry waits for its last packets */
+};
+
+enum wl_flow_flag {
+	WL_FLOW_SACK = 1 << 0, /* both sides permitted SACK */
+	WL_FLOW_TIMESTAMPS = 1 << 1,
+	WL_FLOW_ECN = 1 << 2, /* RFC 3168, negotiated by both */
+	WL_FLOW_FIN = 1 << 3, /* the sender's FIN was seen; it occupies fin_seq */
+	WL_FLOW_RECOVERY = 1 << 4, /* losses before recovery_seq are being repaired */
+	WL_FLOW_REORDERING = 1 << 5, /* the path was seen to reorder (RFC 8985, section 6.2) */
+	WL_FLOW_TIMER = 1 << 6, /* queued for the clock */
+	WL_FLOW_CWR = 1 << 7, /* the next new data packet carries CWR for the box's own reduction */
+	WL_FLOW_PROBED = 1 << 8, /* a tail loss probe is out, no ACK since */
+	WL_FLOW_RCV_FIN = 1 << 9,
+	WL_FLOW_IPV6 = 1 << 10,
+	WL_FLOW_PACED_JUDGED = 1 << 11, /* it is known whether the sender paces itself */
+	WL_FLOW_CWND_LIMITED = 1 << 12, /* the window was full at some time in this round */
+};
+
+/* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
+struct wl_sack_cache {
+	wl_u32 start;
+	wl_u32 end; /* == start: empty */
+};
+
+#define WL_SACK_CACHE 3
+
+/* One flow. Written only under its lock. */
+struct wl_flow {
+	wl_u32 lock; /* 0: free */
+	wl_u8 state; /* enum wl_flow_state */
+	wl_u8 mode; /* enum wl_mode */
+	wl_u8 algorithm; /* id from alg/list.h */
+	wl_u8 on_paced_sender; /* enum wl_paced_action */
+	struct wl_flow_key key;
+	wl_u32 rule_id;
+	wl_u32 policy_generation;
+	wl_u32 generation; /* raised whenever the entry is taken for a new connection */
+
+	/* what a packet of this flow looks like */
+	wl_u8 snd_mac[6]; /* source and destination as in the sender's packets */
+	wl_u8 rcv_mac[6];
+	wl_u16 vlan_tci; /* 0: untagged */
+	wl_u8 ttl;
+	wl_u8 tos;
+	wl_u32 snd_ack; /* newest acknowledgement of the sender */
+	wl_u32 rcv_seq; /* the receiver's own next sequence number */
+	wl_u16 snd_window_field; /* newest, as on the wire */
+	wl_u16 mss_bytes; /* payload of the sender's full segments */
+	wl_u32 snd_tsval;
+	wl_u32 snd_tsecr;
+	wl_u32 rcv_tsval;
+	wl_u32 rcv_tsecr;
+	wl_u8 rcv_wscale;
+	wl_u8 snd_wscale;
+	wl_u8 reo_wnd_mult; /* RFC 8985, section 6.2; quarter min_rtt each */
+	wl_u8 reo_wnd_persist;
+
+	/* sequence space */
+	wl_u32 flags; /* bits of enum wl_flow_flag */
+	wl_u32 base; /* first byte of the stream: isn + 1; slots count from here */
+	wl_u32 una; /* oldest byte the receiver has not acknowledged */
+	wl_u32 nxt; /* next byte the sender will send */
+	wl_u32 fin_seq; /* valid with WL_FLOW_FIN */
+	wl_u32 edge; /* right edge granted to the sender: highest ack + window it was shown */
+	wl_u32 rcv_edge; /* right edge the receiver offered */
+	wl_u32 edge_used_until; /* edge as it was at edge_checked_at_us */
+	wl_u32 edge_checked_at_us;
+
+	/* scoreboard */
+	wl_u32 sacked_bytes;
+	wl_u32 lost_bytes; /* in the lost list */
+	wl_u32 fack; /* highest byte delivered */
+	wl_u32 judged; /* first sent copies below are delivered, lost or sent again */
+	wl_u32 recovery_seq; /* nxt when recovery began */
+	struct wl_sack_cache sack_cache[WL_SACK_CACHE];
+	wl_u16 lost_head;
+	wl_u16 lost_tail;
+	wl_u16 resent_head;
+	wl_u16 resent_tail;
+	wl_u16 dupacks; /* on flows without SACK */
+	wl_u16 backoff; /* consecutive timeouts */
+
+	/* RACK (RFC 8985): the most recently sent segment that was delivered */
+	wl_u32 rack_sent_at_us;
+	wl_u32 rack_end_seq;
+	wl_u32 rack_rtt_us;
+	wl_u32 dsack_round;
+
+	/* clocks and rates */
+	wl_u32 delivered_bytes;
+	wl_u32 delivered_at_us;
+	wl_u32 first_sent_at_us;
+	wl_u32 app_limited_until; /* value of delivered_bytes that ends the application-limited phase; 0: none */
+	wl_u32 srtt_us;
+	wl_u32 rttvar_us;
+	wl_u32 min_rtt_us;
+	wl_u32 next_round_delivered;
+	wl_u32 round_count;
+	wl_u32 progress_at_us; /* last delivery, or last transmission into an empty pipe, or last probe */
+	wl_u32 sent_at_us; /* last data of the sender */
+	wl_u32 seen_at_us; /* last packet of either side */
+	wl_u64 pace_next_ns; /* when the next byte may go */
+	wl_u64 timer_at_ns; /* armed deadline; 0: none */
+
+	/* how the sender reacts to room: tells one that paces itself */
+	wl_u32 burst_at_us; /* when it was last given room for several segments */
+	wl_u32 burst_end; /* right edge it was given then */
+	wl_u16 paced_votes;
+	wl_u16 burst_votes;
+
+	/* totals for reports */
+	wl_u32 lost_segs;
+	wl_u32 repaired_segs;
+	wl_u32 sender_retrans_segs;
+	wl_u32 stored_chunks;
+
+	struct wl_decision decision;
+	struct wl_alg_state alg;
+	wl_u16 chunks[WL_FLOW_CHUNKS]; /* chunk number + 1; 0: none. Indexed by stream offset / chunk size */
+};
+
+/* The slot of a byte of the stream. */
+WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)
+{
+	return ((seq - f->base) >> WL_SLOT_SHIFT) & (WL_FLOW_SLOTS - 1);
+}
+
+/*
+ * Supplied by each home: the record in a slot, or NULL if no chunk is there. The record is valid when
+ * wl_seg_is_at() says so; a slot may hold a record of an earlier lap.
+ */
+static struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot);
+
+/* Bytes in the network: sent, not delivered and not known to be lost. */
+WL_INLINE wl_u32 wl_pipe_bytes(const struct wl_flow *f)
+{
+	wl_u32 out = f->nxt - f->una;
+	wl_u32 gone = f->sacked_bytes + f->lost_bytes;
+
+	return out > gone ? out - gone : 0;
+}
+
+#endif
