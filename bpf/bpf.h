@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What every BPF translation unit begins with: helpers, constants newer than Debian's headers, the core's structs. */
+/* What every BPF translation unit begins with: helpers, constants, the core's structs. */
 #ifndef WL_BPF_BPF_H
 #define WL_BPF_BPF_H
 
@@ -13,10 +13,35 @@
 
 #include "../core/flow/flow.h"
 
-/* Verdicts (linux/pkt_cls.h); the same values serve tcx and clsact. */
-#define WL_TC_PASS (-1) /* TC_ACT_UNSPEC: next program, or accept */
+/* Verdicts; the same values serve tcx and clsact. */
+#define WL_TC_PASS (-1) /* TC_ACT_UNSPEC, TCX_NEXT: go on as if we were not there */
 #define WL_TC_DROP 2 /* TC_ACT_SHOT */
 
-extern const volatile struct wl_config wl_config;
+#define WL_ETH_P_IP 0x0800
+#define WL_ETH_P_IPV6 0x86dd
+#define WL_ETH_P_8021Q 0x8100
+#define WL_ETH_P_CLOCK 0x88b5 /* IEEE 802 local experimental: the clock's own frame */
+
+#define WL_ETH_LEN 14u
+#define WL_IPV4_LEN 20u
+#define WL_IPV6_LEN 40u
+#define WL_TCP_LEN 20u
+#define WL_TCP_OPT_MAX 40u
+#define WL_IPPROTO_TCP 6
+
+#define WL_TCP_FIN 0x01
+#define WL_TCP_SYN 0x02
+#define WL_TCP_RST 0x04
+#define WL_TCP_PSH 0x08
+#define WL_TCP_ACK 0x10
+#define WL_TCP_URG 0x20
+#define WL_TCP_ECE 0x40
+#define WL_TCP_CWR 0x80
+
+/*
+ * Keeps a value below a power of two in the very register that is used next; without it the compiler may test one
+ * register and use another, and the verifier does not see the connection.
+ */
+#define WL_MASK(var, mask) asm volatile("%0 &= %1" : "+r"(var) : "i"(mask))
 
 #endif

@@ -1,30 +1,98 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The transparent datapath: congestion control of senders that know nothing of it. One pair of programs on the
+ * interface that faces the senders, and the clock. Whatever is not understood passes unchanged and is counted.
+ */
 #include "bpf.h"
-
-struct wl_scratch {
-	__u8 bytes[256];
-};
-
+#include "packet.h"
 #include "maps.h"
 
 const volatile struct wl_config wl_config = {};
 
+#include "clock.h"
+#include "receiver.h"
+#include "sender.h"
+
+static __u32 wl_expire_next;
+
+/* Everything that the controlled senders send (ingress of the interface that faces them). */
 SEC("tcx/ingress")
 int wl_from_sender(struct __sk_buff *skb)
 {
-	return WL_TC_PASS;
+	struct wl_scratch *s;
+	__u32 id;
+	int why;
+
+	if (wl_config.mark && skb->mark == wl_config.mark) {
+		skb->mark = 0;
+		return WL_TC_PASS;
+	}
+	wl_count(WL_C_PACKETS_FROM_SENDER);
+	why = wl_parse(skb);
+	if (why > 0 && why < WL_COUNTERS) {
+		wl_count(why);
+		return WL_TC_PASS;
+	}
+	s = wl_scratch_get();
+	if (!s)
+		return WL_TC_PASS;
+	if (s->packet.flags & WL_TCP_SYN) {
+		wl_on_syn(&s->packet, 1);
+		wl_forget_old(&s->packet);
+		return WL_TC_PASS;
+	}
+	id = wl_find(&s->packet, 1);
+	return id == WL_NO_FLOW ? WL_TC_PASS : wl_sender_packet(skb, id);
 }
 
+/* Everything that goes to the controlled senders (egress of the same interface). */
 SEC("tcx/egress")
 int wl_to_sender(struct __sk_buff *skb)
 {
-	return WL_TC_PASS;
+	struct wl_scratch *s;
+	__u32 id;
+	int why;
+
+	if (wl_config.mark && skb->mark == wl_config.mark) {
+		skb->mark = 0;
+		return WL_TC_PASS;
+	}
+	wl_count(WL_C_PACKETS_TO_SENDER);
+	why = wl_parse(skb);
+	if (why > 0 && why < WL_COUNTERS) {
+		wl_count(why);
+		return WL_TC_PASS;
+	}
+	s = wl_scratch_get();
+	if (!s)
+		return WL_TC_PASS;
+	wl_key_turn(&s->packet.key);
+	if (s->packet.flags & WL_TCP_SYN) {
+		wl_on_syn(&s->packet, 0);
+		return WL_TC_PASS;
+	}
+	id = wl_find(&s->packet, 0);
+	return id == WL_NO_FLOW ? WL_TC_PASS : wl_receiver_packet(skb, id);
 }
 
+/* The clock's frame comes by (ingress of the far end of the clock's veth). */
 SEC("tcx/ingress")
 int wl_clock(struct __sk_buff *skb)
 {
-	return WL_TC_PASS;
+	static const __u8 header[WL_ETH_LEN] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5 };
+	struct __sk_buff *vehicle = skb;
+
+	if (skb->protocol != bpf_htons(WL_ETH_P_CLOCK))
+		return WL_TC_PASS;
+	wl_count(WL_C_CLOCK_TICKS);
+	bpf_loop(WL_FLOWS_PER_TICK, wl_due_step, &vehicle, 0);
+	if (wl_config.flows_max)
+		wl_expire(wl_expire_next++ % wl_config.flows_max);
+	if (skb->len != WL_CLOCK_FRAME_BYTES)
+		bpf_skb_change_tail(skb, WL_CLOCK_FRAME_BYTES, 0);
+	bpf_skb_store_bytes(skb, 0, header, sizeof(header), 0);
+	skb->mark = 0;
+	return bpf_redirect(wl_config.clock_ifindex, 0);
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -112,7 +112,7 @@ struct wl_config {
 	wl_u32 chunks_max; /* entries of wl_segs */
 	wl_u32 clock_ifindex; /* where the clock packet is sent to come round again (the shaped end) */
 	wl_u32 idle_timeout_s; /* a flow without packets for so long is forgotten */
-	wl_u32 csum_step_bytes; /* longest bpf_csum_diff() this kernel takes: 512 before Linux 6.13, else 2048 */
+	wl_u32 reserved;
 };
 
 /* ---- counters ---- */
@@ -146,6 +146,8 @@ struct wl_config {
 	X(BYPASS_FLOW_FULL, "bypasses: flow outgrew its part of the store")                                      \
 	X(BYPASS_GAP, "bypasses: data went past unseen")                                                         \
 	X(BYPASS_STORE_ERROR, "bypasses: data could not be copied")                                              \
+	X(BYPASS_STAND_ASIDE, "bypasses: the sender paces itself")                                               \
+	X(BYPASS_POLICY, "bypasses: the policy changed the flow's mode")                                         \
 	X(BYPASS_ENDED, "bypasses ended: all acknowledged")                                                      \
 	X(WINDOW_REWRITTEN, "ACKs whose window was lowered")                                                     \
 	X(WINDOW_UPDATES, "window updates sent by the clock")                                                    \

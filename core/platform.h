@@ -15,7 +15,11 @@ typedef __u64 wl_u64;
 typedef __s32 wl_s32;
 typedef __s64 wl_s64;
 #define WL_INLINE static inline __attribute__((always_inline))
-#define WL_NOINLINE static __attribute__((noinline))
+/*
+ * A step that the BPF verifier proves once, on its own, instead of once for each path of each caller. It must have
+ * scalar results, and doubt its pointers: WL_GLOBAL functions begin with a test for NULL.
+ */
+#define WL_GLOBAL __attribute__((noinline))
 #else
 #include <stdint.h>
 typedef uint8_t wl_u8;
@@ -25,7 +29,7 @@ typedef uint64_t wl_u64;
 typedef int32_t wl_s32;
 typedef int64_t wl_s64;
 #define WL_INLINE static inline
-#define WL_NOINLINE static
+#define WL_GLOBAL static
 #endif
 
 #define WL_LIKELY(x) __builtin_expect(!!(x), 1)

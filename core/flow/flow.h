@@ -65,6 +65,9 @@ enum wl_flow_flag {
 	WL_FLOW_IPV6 = 1 << 10,
 	WL_FLOW_PACED_JUDGED = 1 << 11, /* it is known whether the sender paces itself */
 	WL_FLOW_CWND_LIMITED = 1 << 12, /* the window was full at some time in this round */
+	WL_FLOW_DSACK_SEEN = 1 << 13, /* dsack_round is valid */
+	WL_FLOW_FOREIGN = 1 << 14, /* carries options we cannot reproduce: never more than watched */
+	WL_FLOW_STOOD_ASIDE = 1 << 15, /* the sender paces itself: only watched */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
@@ -110,6 +113,7 @@ struct wl_flow {
 	wl_u32 flags; /* bits of enum wl_flow_flag */
 	wl_u32 base; /* first byte of the stream: isn + 1; slots count from here */
 	wl_u32 una; /* oldest byte the receiver has not acknowledged */
+	wl_u32 una_seg; /* first byte of the record that una lies in; una itself when it lies between two */
 	wl_u32 nxt; /* next byte the sender will send */
 	wl_u32 fin_seq; /* valid with WL_FLOW_FIN */
 	wl_u32 edge; /* right edge granted to the sender: highest ack + window it was shown */
@@ -153,11 +157,10 @@ struct wl_flow {
 	wl_u64 pace_next_ns; /* when the next byte may go */
 	wl_u64 timer_at_ns; /* armed deadline; 0: none */
 
-	/* how the sender reacts to room: tells one that paces itself */
-	wl_u32 burst_at_us; /* when it was last given room for several segments */
-	wl_u32 burst_end; /* right edge it was given then */
-	wl_u16 paced_votes;
-	wl_u16 burst_votes;
+	/* how the sender uses its first room: tells one that paces itself (paced.h) */
+	wl_u32 room_at_us; /* when it was given room up to room_end; valid while room_end is after nxt */
+	wl_u32 room_end;
+	wl_u32 room_gaps; /* pauses between its packets since then */
 
 	/* totals for reports */
 	wl_u32 lost_segs;

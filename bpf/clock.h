@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The clock's work. A small frame circles through a shaped veth; each time it comes by, the flows that asked for it
+ * are served: losses judged by time, lost segments sent again, room granted at the pacing rate. The frame itself is
+ * the vehicle of everything that is sent.
+ */
+#ifndef WL_BPF_CLOCK_H
+#define WL_BPF_CLOCK_H
+
+#include "build.h"
+#include "flows.h"
+
+#define WL_FLOWS_PER_TICK 256u
+#define WL_REPAIRS_PER_VISIT 64u
+#define WL_CLOCK_FRAME_BYTES 60u
+
+/* Sends one segment of flow `id`, or a window update. Global: verified once. Returns 0 when sent. */
+__noinline int wl_send_one(struct __sk_buff *skb, __u32 id, __u32 to_sender, __u32 seq, __u32 len)
+{
+	struct wl_flow *f = wl_flow_get(id);
+
+	if (!f || !skb || len > 0xffff)
+		return -1;
+	return wl_send(skb, f, to_sender, seq, len);
+}
+
+struct wl_repair {
+	struct __sk_buff *skb;
+	struct wl_flow *f;
+	__u32 id;
+	__u32 sent_of_record; /* bytes of the record in hand that are out: a shared record goes in several segments */
+	__u32 budget;
+	__u32 segs;
+	__u32 bytes;
+	__u32 failed;
+	__u32 now_us;
+};
+
+static long wl_repair_step(__u32 i, void *ctx)
+{
+	struct wl_repair *r = ctx;
+	struct wl_flow *f = r->f;
+	struct wl_seg *seg = wl_next_repair(f);
+	__u32 n, slot;
+
+	if (!seg || (!r->sent_of_record && r->bytes >= r->budget))
+		return 1;
+	slot = wl_slot_of(f, seg->seq);
+	n = seg->len_bytes - r->sent_of_record;
+	if (n > f->mss_bytes)
+		n = f->mss_bytes;
+	if (wl_send_one(r->skb, r->id, 0, seg->seq + r->sent_of_record, n)) {
+		r->failed = 1;
+		return 1;
+	}
+	r->segs++;
+	r->bytes += n;
+	r->sent_of_record += n;
+	if (r->sent_of_record < seg->len_bytes)
+		return 0;
+	r->sent_of_record = 0;
+	wl_track_repaired(f, seg, slot, r->now_us);
+	return 0;
+}
+
+static __always_inline void wl_repair(struct __sk_buff *skb, struct wl_flow *f, __u32 id, __u64 now_ns)
+{
+	__u64 rate = wl_pacing_bytes_ps(f);
+	struct wl_repair r = { .skb = skb, .f = f, .id = id, .now_us = now_ns / 1000 };
+
+	r.budget = wl_pacing_budget(f, now_ns, rate);
+	if (!r.budget)
+		return;
+	bpf_loop(WL_REPAIRS_PER_VISIT, wl_repair_step, &r, 0);
+	if (r.failed)
+		wl_count(WL_C_REPAIR_FAILED);
+	if (!r.segs)
+		return;
+	wl_pacing_charge(f, now_ns, rate, r.bytes);
+	wl_count_n(WL_C_REPAIRED_SEGS, r.segs);
+	wl_count_n(WL_C_REPAIRED_BYTES, r.bytes);
+}
+
+/* Losses that time alone has shown, and silence. */
+static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struct wl_sample *sample, __u32 now_us)
+{
+	__u32 wait_us, lost_bytes, calls = 0;
+	enum wl_silence silence;
+
+	__builtin_memset(sample, 0, sizeof(*sample));
+	sample->now_us = now_us;
+	sample->inflight_before_bytes = wl_pipe_bytes(f);
+	sample->lost_bytes = wl_loss_detect(f, now_us, &wait_us);
+	if (sample->lost_bytes) {
+		calls |= WL_CALL_ACK;
+		wl_count_n(WL_C_LOST_SEGS, sample->lost_bytes / f->mss_bytes + 1);
+		if (!(f->flags & WL_FLOW_RECOVERY)) {
+			f->flags |= WL_FLOW_RECOVERY;
+			f->recovery_seq = f->nxt;
+			sample->events |= WL_EV_RECOVERY_ENTER;
+			calls |= WL_CALL_LOSS;
+		}
+	}
+	silence = wl_on_silence(f, now_us, &lost_bytes);
+	if (silence == WL_SILENCE_PROBE)
+		wl_count(WL_C_TAIL_PROBES);
+	if (silence == WL_SILENCE_TIMEOUT) {
+		wl_count(WL_C_TIMEOUTS);
+		sample->lost_bytes += lost_bytes;
+		sample->events |= WL_EV_TIMEOUT;
+		calls |= WL_CALL_TIMEOUT | WL_CALL_ACK;
+	}
+	if (calls)
+		wl_run_algorithm(id, calls, 0);
+	return wait_us;
+}
+
+static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flow *f, __u32 id)
+{
+	struct wl_scratch *s = wl_scratch_get();
+	__u64 now_ns = bpf_ktime_get_ns();
+	__u32 edge = f->edge;
+	__u32 wait_us;
+
+	if (!s || f->state != WL_FLOW_ACTIVE || f->mode != WL_MODE_ENFORCE)
+		return;
+	wait_us = wl_judge_by_time(f, id, &s->sample, now_ns / 1000);
+	if (f->lost_bytes)
+		wl_repair(skb, f, id, now_ns);
+	wl_edge_advance(f, now_ns);
+	if (f->edge != edge && (f->edge - f->una) >> f->rcv_wscale < 0xffff) {
+		__u32 granule = (1u << f->rcv_wscale) - 1;
+
+		f->edge = f->una + ((f->edge - f->una + granule) & ~granule);
+		if (wl_after(f->edge, f->rcv_edge))
+			f->edge -= granule + 1;
+		if (wl_after(f->edge, edge) && !wl_send_one(skb, id, 1, f->rcv_seq, 0))
+			wl_count(WL_C_WINDOW_UPDATES);
+		else
+			f->edge = edge;
+	}
+	wl_arm(f, id, now_ns, wl_next_deadline_ns(f, now_ns, wait_us));
+}
+
+/* Serves flow `id`. Global: verified once, not inside the loop that calls it. */
+__noinline int wl_serve(struct __sk_buff *skb, __u32 id)
+{
+	struct wl_flow *f = wl_flow_get(id);
+
+	if (!f || !skb)
+		return -1;
+	if (!wl_lock(f)) {
+		bpf_map_push_elem(&wl_due, &id, 0);
+		return -1;
+	}
+	f->flags &= ~WL_FLOW_TIMER;
+	f->timer_at_ns = 0;
+	wl_serve_locked(skb, f, id);
+	wl_unlock(f);
+	return 0;
+}
+
+static long wl_due_step(__u32 i, void *ctx)
+{
+	struct __sk_buff **skb = ctx;
+	__u32 id;
+
+	if (bpf_map_pop_elem(&wl_due, &id))
+		return 1;
+	wl_serve(*skb, id);
+	return 0;
+}
+
+/* Forgets flow `id` when it has been idle for too long. */
+__noinline int wl_expire(__u32 id)
+{
+	struct wl_flow *f = wl_flow_get(id);
+	__u32 now_us = bpf_ktime_get_ns() / 1000;
+
+	if (!f || f->state == WL_FLOW_FREE || now_us - f->seen_at_us < wl_config.idle_timeout_s * 1000000u)
+		return 0;
+	if (!wl_lock(f))
+		return 0;
+	if (f->state != WL_FLOW_FREE && now_us - f->seen_at_us >= wl_config.idle_timeout_s * 1000000u) {
+		wl_close(f, id, WL_C_FLOWS_EXPIRED);
+		return 1;
+	}
+	wl_unlock(f);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The life of a flow: handshake, adoption, bypass, end. And running its algorithm. */
+#ifndef WL_BPF_FLOWS_H
+#define WL_BPF_FLOWS_H
+
+#include "../core/alg/list.h"
+#include "../core/flow/paced.h"
+#include "../core/flow/timer.h"
+#include "lock.h"
+#include "policy.h"
+#include "store.h"
+
+#define WL_ADOPT_WINDOW_BYTES 65536u /* how far into the stream a flow may be when its first packet is seen */
+#define WL_SOON_NS 250000ULL /* less than a round of the clock: not worth a timer */
+#define WL_TIMER_SLACK_NS 200000ULL
+#define WL_TIMER_STALE_NS 50000000ULL
+
+/* ---------------------------------------------------------------- handshake */
+
+static __always_inline __u8 wl_syn_flags(const struct wl_packet *p)
+{
+	__u8 flags = WL_SYN_SEEN;
+
+	if (p->options.has_wscale)
+		flags |= WL_SYN_WSCALE;
+	if (p->options.has_sack_permitted)
+		flags |= WL_SYN_SACK;
+	if (p->options.has_ts)
+		flags |= WL_SYN_TIMESTAMPS;
+	if (p->options.is_foreign)
+		flags |= WL_SYN_FOREIGN;
+	if (p->ns)
+		flags |= WL_SYN_ACCECN;
+	if (p->flags & WL_TCP_ACK ? (p->flags & (WL_TCP_ECE | WL_TCP_CWR)) == WL_TCP_ECE :
+				    (p->flags & (WL_TCP_ECE | WL_TCP_CWR)) == (WL_TCP_ECE | WL_TCP_CWR))
+		flags |= WL_SYN_ECN;
+	return flags;
+}
+
+/* Notes what a SYN or SYN-ACK announces. The packet's key is the flow's already. */
+static __always_inline void wl_on_syn(const struct wl_packet *p, int from_sender)
+{
+	struct wl_handshake fresh = {};
+	struct wl_handshake *h = bpf_map_lookup_elem(&wl_handshakes, &p->key);
+
+	if (h)
+		fresh = *h;
+	/* a first SYN opens a new connection: nothing of an older attempt holds, unless it is a retransmission */
+	if (!(p->flags & WL_TCP_ACK) && p->seq != (from_sender ? fresh.snd_isn : fresh.rcv_isn))
+		__builtin_memset(&fresh, 0, sizeof(fresh));
+	if (from_sender) {
+		fresh.snd_isn = p->seq;
+		fresh.snd_mss_bytes = p->options.mss_bytes;
+		fresh.snd_flags = wl_syn_flags(p);
+		fresh.snd_wscale = p->options.wscale;
+	} else {
+		fresh.rcv_isn = p->seq;
+		fresh.rcv_mss_bytes = p->options.mss_bytes;
+		fresh.rcv_flags = wl_syn_flags(p);
+		fresh.rcv_wscale = p->options.wscale;
+	}
+	bpf_map_update_elem(&wl_handshakes, &p->key, &fresh, BPF_ANY);
+}
+
+/* --------------------------------------------------------------- algorithms */
+
+enum wl_call {
+	WL_CALL_INIT = 1 << 0,
+	WL_CALL_LOSS = 1 << 1,
+	WL_CALL_ECN = 1 << 2,
+	WL_CALL_TIMEOUT = 1 << 3,
+	WL_CALL_ACK = 1 << 4,
+	WL_CALL_IDLE = 1 << 5,
+};
+
+/* Calls hooks of the flow's algorithm with the sample in the scratch; bits of enum wl_call, in their order. */
+__noinline int wl_run_algorithm(__u32 id, __u32 calls, __u32 idle_us)
+{
+	struct wl_flow *f = wl_flow_get(id);
+	struct wl_scratch *s = wl_scratch_get();
+	struct wl_sample *sample;
+
+	if (!f || !s)
+		return -1;
+	sample = &s->sample;
+	wl_track_fill(f, sample);
+	sample->random = bpf_get_prandom_u32();
+	if (calls & WL_CALL_INIT) {
+		__builtin_memset(&f->alg, 0, sizeof(f->alg));
+		wl_alg_init(f->algorithm, &f->alg, sample, &f->decision);
+	}
+	if (calls & WL_CALL_IDLE)
+		wl_alg_on_send_after_idle(f->algorithm, &f->alg, sample, &f->decision, idle_us);
+	if (calls & WL_CALL_LOSS)
+		wl_alg_on_congestion(f->algorithm, &f->alg, sample, &f->decision, WL_CONGESTION_LOSS);
+	if (calls & WL_CALL_ECN)
+		wl_alg_on_congestion(f->algorithm, &f->alg, sample, &f->decision, WL_CONGESTION_ECN);
+	if (calls & WL_CALL_TIMEOUT)
+		wl_alg_on_timeout(f->algorithm, &f->alg, sample, &f->decision);
+	if (calls & WL_CALL_ACK) {
+		wl_alg_on_ack(f->algorithm, &f->alg, sample, &f->decision);
+		if (sample->events & WL_EV_ROUND_START)
+			f->flags &= ~WL_FLOW_CWND_LIMITED;
+	}
+	return 0;
+}
+
+/* -------------------------------------------------------------------- clock */
+
+static int wl_timer_fired(void *map, __u32 *key, struct wl_flow_timer *value)
+{
+	__u32 id = *key;
+
+	bpf_map_push_elem(&wl_due, &id, 0);
+	return 0;
+}
+
+/* Has the clock look at the flow at deadline_ns; 0: no need. */
+static __always_inline void wl_arm(struct wl_flow *f, __u32 id, __u64 now_ns, __u64 deadline_ns)
+{
+	struct wl_flow_timer *t;
+
+	if (!deadline_ns || (f->flags & WL_FLOW_TIMER))
+		return;
+	if (deadline_ns <= now_ns + WL_SOON_NS) {
+		if (!bpf_map_push_elem(&wl_due, &id, 0))
+			f->flags |= WL_FLOW_TIMER;
+		return;
+	}
+	if (f->timer_at_ns + WL_TIMER_STALE_NS > now_ns && f->timer_at_ns <= deadline_ns + WL_TIMER_SLACK_NS)
+		return;
+	t = bpf_map_lookup_elem(&wl_timers, &id);
+	if (t && !bpf_timer_start(&t->timer, deadline_ns - now_ns, 0))
+		f->timer_at_ns = deadline_ns;
+}
+
+/* ----------------------------------------------------------- bypass and end */
+
+/* From here on the flow's packets pass as they are until all in flight is acknowledged. */
+static __always_inline void wl_bypass(struct wl_flow *f, __u32 counter)
+{
+	if (f->state != WL_FLOW_ACTIVE)
+		return;
+	wl_count(counter);
+	f->state = WL_FLOW_BYPASS;
+	wl_store_release_all(f);
+	wl_track_resume(f);
+}
+
+/* All is acknowledged: the flow is under control again. */
+static __always_inline void wl_bypass_end(struct wl_flow *f)
+{
+	wl_count(WL_C_BYPASS_ENDED);
+	f->state = WL_FLOW_ACTIVE;
+	wl_track_resume(f);
+	f->edge = f->nxt;
+}
+
+static __always_inline int wl_same_key(const struct wl_flow_key *a, const struct wl_flow_key *b)
+{
+	const __u64 *x = (const void *)a, *y = (const void *)b;
+	__u64 diff = 0;
+
+	for (int i = 0; i < 5; i++)
+		diff |= x[i] ^ y[i];
+	return !diff;
+}
+
+/* Forgets the flow; called with the lock held, which it gives back. */
+static __always_inline void wl_close(struct wl_flow *f, __u32 id, __u32 counter)
+{
+	wl_count(counter);
+	wl_store_release_all(f);
+	bpf_map_delete_elem(&wl_flow_ids, &f->key);
+	f->state = WL_FLOW_FREE;
+	f->generation++;
+	wl_unlock(f);
+	bpf_map_push_elem(&wl_free_flows, &id, 0);
+}
+
+/* The sender itself opens or accepts a new connection: an older flow of that name is over. */
+static __always_inline void wl_forget_old(const struct wl_packet *p)
+{
+	__u32 *found = bpf_map_lookup_elem(&wl_flow_ids, &p->key);
+	struct wl_flow *f;
+	__u32 id;
+
+	if (!found)
+		return;
+	id = *found;
+	f = wl_flow_get(id);
+	if (!f || f->base == p->seq + 1 || !wl_lock(f))
+		return;
+	if (f->state != WL_FLOW_FREE && wl_same_key(&f->key, &p->key) && f->base != p->seq + 1)
+		wl_close(f, id, WL_C_FLOWS_CLOSED);
+	else
+		wl_unlock(f);
+}
+
+/* ----------------------------------------------------------------- adoption */
+
+/* A complete handshake and the first packet after it: make a flow. Returns its id or WL_NO_FLOW. */
+__noinline __u32 wl_adopt(int from_sender)
+{
+	struct wl_scratch *s = wl_scratch_get();
+	struct wl_handshake *h;
+	struct wl_flow_timer *t;
+	struct wl_packet *p;
+	struct wl_flow *f;
+	__u32 id, base, first, generation;
+
+	if (!s)
+		return WL_NO_FLOW;
+	p = &s->packet;
+	h = bpf_map_lookup_elem(&wl_handshakes, &p->key);
+	if (!h || !(h->snd_flags & WL_SYN_SEEN) || !(h->rcv_flags & WL_SYN_SEEN) || !(p->flags & WL_TCP_ACK) ||
+	    (p->flags & WL_TCP_RST)) {
+		wl_count(WL_C_PASS_UNKNOWN_FLOW);
+		return WL_NO_FLOW;
+	}
+	/* whoever forges a handshake does not know the sender's first sequence number */
+	base = h->snd_isn + 1;
+	first = from_sender ? p->seq : p->ack;
+	if (first - base > WL_ADOPT_WINDOW_BYTES) {
+		wl_count(WL_C_PASS_UNKNOWN_FLOW);
+		return WL_NO_FLOW;
+	}
+	if (bpf_map_pop_elem(&wl_free_flows, &id)) {
+		wl_count(WL_C_PASS_TABLE_FULL);
+		return WL_NO_FLOW;
+	}
+	f = wl_flow_get(id);
+	t = bpf_map_lookup_elem(&wl_timers, &id);
+	if (!f || !t)
+		return WL_NO_FLOW;
+	if (!wl_lock(f))
+		goto give_back;
+	generation = f->generation;
+	__builtin_memset((char *)f + sizeof(f->lock), 0, sizeof(*f) - sizeof(f->lock));
+	f->generation = generation;
+	f->key = p->key;
+	wl_track_reset(f, base);
+	if (wl_apply_policy(id)) {
+		wl_count(WL_C_PASS_NO_RULE);
+		f->mode = WL_MODE_OFF;
+	}
+	if ((h->snd_flags | h->rcv_flags) & WL_SYN_FOREIGN) {
+		wl_count(WL_C_FLOWS_WATCH_ONLY);
+		if (f->mode == WL_MODE_ENFORCE)
+			f->mode = WL_MODE_WATCH;
+		f->flags |= WL_FLOW_FOREIGN;
+	}
+	f->state = WL_FLOW_ACTIVE;
+	if (p->is_ipv6)
+		f->flags |= WL_FLOW_IPV6;
+	if (h->snd_flags & h->rcv_flags & WL_SYN_SACK)
+		f->flags |= WL_FLOW_SACK;
+	if (h->snd_flags & h->rcv_flags & WL_SYN_TIMESTAMPS)
+		f->flags |= WL_FLOW_TIMESTAMPS;
+	if ((h->snd_flags & h->rcv_flags & WL_SYN_ECN) && !((h->snd_flags | h->rcv_flags) & WL_SYN_ACCECN))
+		f->flags |= WL_FLOW_ECN;
+	if (h->snd_flags & h->rcv_flags & WL_SYN_WSCALE) {
+		f->rcv_wscale = h->rcv_wscale;
+		f->snd_wscale = h->snd_wscale;
+	}
+	f->mss_bytes = h->rcv_mss_bytes ? h->rcv_mss_bytes : 536;
+	if (f->flags & WL_FLOW_TIMESTAMPS && f->mss_bytes > 12)
+		f->mss_bytes -= 12;
+	if (f->mss_bytes < 64)
+		f->mss_bytes = 64;
+	f->rcv_seq = h->rcv_isn + 1;
+	f->edge = base;
+	f->rcv_edge = base;
+	f->edge_used_until = base;
+	f->room_end = base;
+	f->sent_at_us = bpf_ktime_get_ns() / 1000;
+	f->edge_checked_at_us = f->sent_at_us;
+	f->seen_at_us = f->sent_at_us;
+	if (f->on_paced_sender == WL_PACED_CONTROL)
+		f->flags |= WL_FLOW_PACED_JUDGED;
+	__builtin_memset(&s->sample, 0, sizeof(s->sample));
+	s->sample.now_us = f->sent_at_us;
+	wl_run_algorithm(id, WL_CALL_INIT, 0);
+	bpf_timer_init(&t->timer, &wl_timers, 1 /* CLOCK_MONOTONIC */);
+	bpf_timer_set_callback(&t->timer, wl_timer_fired);
+	wl_unlock(f);
+	bpf_map_delete_elem(&wl_handshakes, &p->key);
+	if (bpf_map_update_elem(&wl_flow_ids, &p->key, &id, BPF_NOEXIST))
+		goto give_back;
+	wl_count(WL_C_FLOWS_CREATED);
+	return id;
+
+give_back:
+	bpf_map_push_elem(&wl_free_flows, &id, 0);
+	return WL_NO_FLOW;
+}
+
+/*
+ * Looks the packet's flow up, adopting it if its handshake is complete. With the policy's mode "off" the flow exists,
+ * so that its rule need not be looked up again, but nothing is done with it.
+ */
+static __always_inline __u32 wl_find(struct wl_packet *p, int from_sender)
+{
+	__u32 *id = bpf_map_lookup_elem(&wl_flow_ids, &p->key);
+
+	return id ? *id : wl_adopt(from_sender);
+}
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Ethernet, IPv4 or IPv6, TCP and its options. The kernel has moved the VLAN tag out of the packet by the time we see
+ * it. Headers are copied, not pointed into: a packet may be in pieces, and lengths on the wire may lie.
+ */
+#ifndef WL_BPF_PARSE_H
+#define WL_BPF_PARSE_H
+
+#include "maps.h"
+
+struct wl_ipv4 {
+	__u8 version_ihl;
+	__u8 tos;
+	__u16 total_len_be;
+	__u16 id_be;
+	__u16 frag_off_be;
+	__u8 ttl;
+	__u8 protocol;
+	__u16 check;
+	__u32 saddr_be;
+	__u32 daddr_be;
+};
+
+struct wl_ipv6 {
+	__u32 version_class_flow_be;
+	__u16 payload_len_be;
+	__u8 next_header;
+	__u8 hop_limit;
+	__u8 saddr[16];
+	__u8 daddr[16];
+};
+
+struct wl_tcp {
+	__u16 source_be;
+	__u16 dest_be;
+	__u32 seq_be;
+	__u32 ack_be;
+	__u16 flags_be;
+	__u16 window_be;
+	__u16 check;
+	__u16 urgent_be;
+};
+
+static __always_inline void wl_count_n(__u32 counter, __u64 n)
+{
+	__u64 *value = bpf_map_lookup_elem(&wl_counters, &counter);
+
+	if (value)
+		*value += n;
+}
+
+static __always_inline void wl_count(__u32 counter)
+{
+	wl_count_n(counter, 1);
+}
+
+static __always_inline struct wl_scratch *wl_scratch_get(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&wl_scratch, &zero);
+}
+
+static __always_inline void wl_mapped(__u8 *addr, __u32 ipv4_be)
+{
+	__builtin_memset(addr, 0, 10);
+	addr[10] = 0xff;
+	addr[11] = 0xff;
+	__builtin_memcpy(addr + 12, &ipv4_be, 4);
+}
+
+static __always_inline __u32 wl_be32(const __u8 *p)
+{
+	return (__u32)p[0] << 24 | (__u32)p[1] << 16 | (__u32)p[2] << 8 | p[3];
+}
+
+struct wl_option_walk {
+	struct wl_packet *p;
+	__u32 at;
+};
+
+static long wl_option_step(__u32 i, void *ctx)
+{
+	struct wl_option_walk *w = ctx;
+	struct wl_packet *p = w->p;
+	struct wl_options *o = &p->options;
+	__u32 at = w->at;
+	__u32 end = p->opt_bytes;
+	__u8 kind, len;
+
+	if (at >= end || at >= WL_TCP_OPT_MAX)
+		return 1;
+	WL_MASK(at, 63);
+	if (at >= WL_TCP_OPT_MAX)
+		return 1;
+	kind = p->opt[at];
+	if (kind == 0)
+		return 1;
+	if (kind == 1) {
+		w->at = at + 1;
+		return 0;
+	}
+	len = p->opt[at + 1];
+	if (len < 2 || at + len > end) {
+		o->is_bad = 1;
+		return 1;
+	}
+	switch (kind) {
+	case 2:
+		if (len == 4)
+			o->mss_bytes = (__u16)p->opt[at + 2] << 8 | p->opt[at + 3];
+		break;
+	case 3:
+		if (len == 3) {
+			o->wscale = p->opt[at + 2] > 14 ? 14 : p->opt[at + 2];
+			o->has_wscale = 1;
+		}
+		break;
+	case 4:
+		o->has_sack_permitted = 1;
+		break;
+	case 5:
+		o->sack_off = at;
+		o->sack_len = len;
+		break;
+	case 8:
+		if (len == 10) {
+			o->tsval = wl_be32(&p->opt[at + 2]);
+			o->tsecr = wl_be32(&p->opt[at + 6]);
+			o->has_ts = 1;
+		}
+		break;
+	case 19: /* MD5 */
+	case 29: /* TCP-AO */
+	case 30: /* MPTCP */
+		o->is_foreign = 1;
+		break;
+	}
+	w->at = at + len;
+	return 0;
+}
+
+/*
+ * Parses the packet into the scratch. Returns 0, or the counter that names why the packet is none of ours. A global
+ * function: verified once, not once for each of its callers.
+ */
+__noinline int wl_parse(struct __sk_buff *skb)
+{
+	struct wl_scratch *s = wl_scratch_get();
+	struct wl_option_walk walk = {};
+	struct wl_packet *p;
+	struct wl_tcp tcp;
+	__u32 l3_bytes, opt_bytes;
+
+	if (!s || !skb)
+		return WL_C_PASS_INTERNAL;
+	p = &s->packet;
+	if (skb->protocol == bpf_htons(WL_ETH_P_IP)) {
+		struct wl_ipv4 ip;
+
+		if (bpf_skb_load_bytes(skb, WL_ETH_LEN, &ip, sizeof(ip)))
+			return WL_C_PASS_MALFORMED;
+		if (ip.protocol != WL_IPPROTO_TCP)
+			return WL_C_PASS_NOT_TCP;
+		if (ip.version_ihl != 0x45)
+			return WL_C_PASS_IP_OPTIONS;
+		if (ip.frag_off_be & bpf_htons(0x3fff))
+			return WL_C_PASS_FRAGMENT;
+		l3_bytes = bpf_ntohs(ip.total_len_be);
+		p->l4_off = WL_ETH_LEN + WL_IPV4_LEN;
+		p->ttl = ip.ttl;
+		p->tos = ip.tos;
+		p->is_ipv6 = 0;
+		wl_mapped(p->key.snd_addr, ip.saddr_be);
+		wl_mapped(p->key.rcv_addr, ip.daddr_be);
+	} else if (skb->protocol == bpf_htons(WL_ETH_P_IPV6)) {
+		struct wl_ipv6 ip;
+
+		if (bpf_skb_load_bytes(skb, WL_ETH_LEN, &ip, sizeof(ip)))
+			return WL_C_PASS_MALFORMED;
+		if (ip.next_header == 44)
+			return WL_C_PASS_FRAGMENT;
+		if (ip.next_header == 0 || ip.next_header == 43 || ip.next_header == 60)
+			return WL_C_PASS_IP_OPTIONS;
+		if (ip.next_header != WL_IPPROTO_TCP)
+			return WL_C_PASS_NOT_TCP;
+		l3_bytes = bpf_ntohs(ip.payload_len_be) + WL_IPV6_LEN;
+		p->l4_off = WL_ETH_LEN + WL_IPV6_LEN;
+		p->ttl = ip.hop_limit;
+		p->tos = bpf_ntohl(ip.version_class_flow_be) >> 20;
+		p->is_ipv6 = 1;
+		__builtin_memcpy(p->key.snd_addr, ip.saddr, 16);
+		__builtin_memcpy(p->key.rcv_addr, ip.daddr, 16);
+	} else {
+		return WL_C_PASS_NOT_TCP;
+	}
+	if (l3_bytes + WL_ETH_LEN > skb->len)
+		return WL_C_PASS_MALFORMED;
+	if (bpf_skb_load_bytes(skb, p->l4_off, &tcp, sizeof(tcp)))
+		return WL_C_PASS_MALFORMED;
+	opt_bytes = (bpf_ntohs(tcp.flags_be) >> 12) * 4;
+	if (opt_bytes < WL_TCP_LEN || p->l4_off - WL_ETH_LEN + opt_bytes > l3_bytes)
+		return WL_C_PASS_MALFORMED;
+	p->payload_off = p->l4_off + opt_bytes;
+	p->payload_bytes = l3_bytes + WL_ETH_LEN - p->payload_off;
+	opt_bytes -= WL_TCP_LEN;
+	p->opt_bytes = opt_bytes;
+	p->key.snd_port_be = tcp.source_be;
+	p->key.rcv_port_be = tcp.dest_be;
+	p->key.ifindex = skb->ifindex;
+	p->seq = bpf_ntohl(tcp.seq_be);
+	p->ack = bpf_ntohl(tcp.ack_be);
+	p->window_field = bpf_ntohs(tcp.window_be);
+	p->flags_be = tcp.flags_be;
+	p->flags = bpf_ntohs(tcp.flags_be) & 0xff;
+	p->ns = (bpf_ntohs(tcp.flags_be) >> 8) & 1;
+	__builtin_memset(&p->options, 0, sizeof(p->options));
+	if (!opt_bytes)
+		return 0;
+	__builtin_memset(p->opt, 0, sizeof(p->opt));
+	opt_bytes -= 1;
+	WL_MASK(opt_bytes, 63);
+	opt_bytes += 1;
+	if (opt_bytes > WL_TCP_OPT_MAX || bpf_skb_load_bytes(skb, p->l4_off + WL_TCP_LEN, p->opt, opt_bytes))
+		return WL_C_PASS_MALFORMED;
+	if (opt_bytes == 12 && wl_be32(p->opt) == 0x0101080a) {
+		/* NOP NOP timestamps: nearly every packet */
+		p->options.tsval = wl_be32(p->opt + 4);
+		p->options.tsecr = wl_be32(p->opt + 8);
+		p->options.has_ts = 1;
+		return 0;
+	}
+	walk.p = p;
+	bpf_loop(WL_TCP_OPT_MAX, wl_option_step, &walk, 0);
+	return p->options.is_bad ? WL_C_PASS_BAD_OPTIONS : 0;
+}
+
+/* Turns the key of a packet of the receiver round, so that it names the flow of the sender. */
+static __always_inline void wl_key_turn(struct wl_flow_key *key)
+{
+	__u8 addr[16];
+	__u16 port_be = key->snd_port_be;
+
+	__builtin_memcpy(addr, key->snd_addr, 16);
+	__builtin_memcpy(key->snd_addr, key->rcv_addr, 16);
+	__builtin_memcpy(key->rcv_addr, addr, 16);
+	key->snd_port_be = key->rcv_port_be;
+	key->rcv_port_be = port_be;
+}
+
+#endif

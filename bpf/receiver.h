@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the receiver sends back: measure, let the algorithm decide, show the sender what it shall see. */
+#ifndef WL_BPF_RECEIVER_H
+#define WL_BPF_RECEIVER_H
+
+#include "../core/window/rwnd.h"
+#include "flows.h"
+#include "rewrite.h"
+
+/* Takes the SACK blocks of the parsed packet over into the core's form. */
+static __always_inline void wl_read_sack(struct wl_packet *p, struct wl_ack *a)
+{
+	__u32 at = p->options.sack_off + 2;
+
+	a->sack_count = 0;
+	if (p->options.sack_len < 10)
+		return;
+	for (int i = 0; i < WL_SACK_BLOCKS; i++) {
+		if (2 + 8 * (i + 1) > p->options.sack_len)
+			break;
+		WL_MASK(at, 63);
+		if (at > 40)
+			break;
+		a->sack_start[i] = wl_be32(&p->opt[at]);
+		a->sack_end[i] = wl_be32(&p->opt[at + 4]);
+		a->sack_count = i + 1;
+		at += 8;
+	}
+}
+
+/* A reload changed the rules: look the flow's rule up again and hand it to its new algorithm or mode. */
+static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id)
+{
+	struct wl_policy_head *head = wl_policy_get();
+	__u8 algorithm = f->algorithm;
+	__u8 mode = f->mode;
+
+	if (!head || f->policy_generation == head->generation)
+		return;
+	wl_apply_policy(id);
+	if ((f->flags & WL_FLOW_STOOD_ASIDE) && f->on_paced_sender == WL_PACED_CONTROL)
+		f->flags &= ~WL_FLOW_STOOD_ASIDE;
+	if ((f->flags & (WL_FLOW_FOREIGN | WL_FLOW_STOOD_ASIDE)) && f->mode == WL_MODE_ENFORCE)
+		f->mode = WL_MODE_WATCH;
+	/* what was sent in another mode is in the store only partly, or its losses are hidden: settle that first */
+	if (f->mode != mode)
+		wl_bypass(f, WL_C_BYPASS_POLICY);
+	if (f->algorithm != algorithm)
+		wl_run_algorithm(id, WL_CALL_INIT, 0);
+}
+
+/* An ACK of a controlled flow: scoreboard, algorithm, edge. */
+static __always_inline void wl_control(struct wl_flow *f, __u32 id, struct wl_scratch *s, __u64 now_ns)
+{
+	struct wl_sample *sample = &s->sample;
+	__u32 una_seg = f->una_seg;
+	__u32 calls = 0, bad_sacks = 0, wait_us;
+
+	if (f->mode == WL_MODE_ENFORCE)
+		wl_supply_check(f, now_ns / 1000);
+	__builtin_memset(sample, 0, sizeof(*sample));
+	wait_us = wl_track_ack(f, &s->ack, sample, &bad_sacks);
+	wl_store_release(f, una_seg);
+	if (bad_sacks)
+		wl_count_n(WL_C_SACK_OUTSIDE, bad_sacks);
+	if (f->mode != WL_MODE_ENFORCE)
+		return;
+	if (sample->lost_bytes)
+		wl_count_n(WL_C_LOST_SEGS, sample->lost_bytes / f->mss_bytes + 1);
+	if (sample->events & WL_EV_RECOVERY_ENTER)
+		calls |= WL_CALL_LOSS;
+	if ((f->flags & WL_FLOW_ECN) && s->ack.has_ece) {
+		sample->ce_bytes = sample->newly_delivered_bytes;
+		if (!(f->flags & WL_FLOW_RECOVERY)) {
+			calls |= WL_CALL_ECN;
+			f->flags |= WL_FLOW_RECOVERY | WL_FLOW_CWR;
+			f->recovery_seq = f->nxt;
+			sample->events |= WL_EV_RECOVERY_ENTER;
+		}
+	}
+	if (sample->newly_delivered_bytes || sample->lost_bytes || sample->events)
+		calls |= WL_CALL_ACK;
+	if (calls)
+		wl_run_algorithm(id, calls, 0);
+	wl_edge_advance(f, now_ns);
+	wl_paced_on_room(f, now_ns / 1000);
+	wl_arm(f, id, now_ns, wl_next_deadline_ns(f, now_ns, wait_us));
+}
+
+/* Writes what the sender shall see into the packet. */
+static __always_inline void wl_show(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p)
+{
+	__u32 room = wl_after(f->edge, p->ack) ? f->edge - p->ack : 0;
+	__u32 field = wl_rwnd_field(room, f->rcv_wscale, p->window_field);
+	__u32 shown = p->ack + (field << f->rcv_wscale);
+
+	if (field != p->window_field) {
+		wl_count(WL_C_WINDOW_REWRITTEN);
+		wl_rewrite16(skb, p->l4_off, WL_TCP_WINDOW_OFF, bpf_htons(p->window_field), bpf_htons(field));
+	}
+	f->edge = wl_seq_max(f->edge, shown);
+	if (p->options.sack_len) {
+		wl_count(WL_C_SACK_HIDDEN);
+		wl_hide_sack(skb);
+	}
+	if ((f->flags & WL_FLOW_ECN) && (p->flags & WL_TCP_ECE)) {
+		wl_count(WL_C_ECE_HIDDEN);
+		wl_rewrite16(skb, p->l4_off, WL_TCP_FLAGS_OFF, p->flags_be, p->flags_be & ~bpf_htons(WL_TCP_ECE));
+	}
+}
+
+static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow *f, __u32 id, struct wl_scratch *s,
+					   __u64 now_ns)
+{
+	struct wl_packet *p = &s->packet;
+	struct wl_ack *a = &s->ack;
+	enum wl_ack_kind kind = wl_ack_kind(f, p->ack);
+	int is_pure = !p->payload_bytes && !(p->flags & (WL_TCP_FIN | WL_TCP_URG));
+	__u32 edge = f->edge;
+
+	if (kind == WL_ACK_OUTSIDE) {
+		wl_count(WL_C_PASS_ACK_OUTSIDE);
+		return WL_TC_PASS;
+	}
+	if (f->state == WL_FLOW_BYPASS) {
+		if (kind == WL_ACK_ADVANCE)
+			f->una = wl_seq_min(p->ack, f->nxt);
+		f->edge = wl_seq_max(f->edge, p->ack + ((__u32)p->window_field << f->rcv_wscale));
+		if (f->una == f->nxt)
+			wl_bypass_end(f);
+		return WL_TC_PASS;
+	}
+	if (kind == WL_ACK_STALE) {
+		if (f->mode != WL_MODE_ENFORCE || !is_pure)
+			return WL_TC_PASS;
+		wl_count(WL_C_ACKS_STALE);
+		return WL_TC_DROP;
+	}
+	a->ack = p->ack;
+	a->now_us = now_ns / 1000;
+	a->window_bytes = (__u32)p->window_field << f->rcv_wscale;
+	a->has_data = !is_pure;
+	a->has_ece = !!(p->flags & WL_TCP_ECE);
+	f->rcv_edge = wl_seq_max(f->rcv_edge, p->ack + a->window_bytes);
+	wl_read_sack(p, a);
+	wl_control(f, id, s, now_ns);
+	if (f->mode != WL_MODE_ENFORCE)
+		return WL_TC_PASS;
+	/*
+	 * A duplicate ACK tells the sender of a loss that the box repairs. Everything else that repeats an ACK passes:
+	 * an answer to a keep-alive or a zero-window probe, a window update, a challenge ACK.
+	 */
+	if (is_pure && kind == WL_ACK_SAME && f->una != f->nxt && p->window_field && f->edge == edge &&
+	    (p->options.sack_len || !(f->flags & WL_FLOW_SACK))) {
+		wl_count(WL_C_ACKS_ABSORBED);
+		return WL_TC_DROP;
+	}
+	wl_show(skb, f, p);
+	return WL_TC_PASS;
+}
+
+/* One packet of the receiver of flow `id`, parsed in the scratch, its key turned. */
+__noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
+{
+	struct wl_scratch *s = wl_scratch_get();
+	struct wl_flow *f = wl_flow_get(id);
+	int verdict = WL_TC_PASS;
+	struct wl_packet *p;
+	__u64 now_ns;
+	__u32 end;
+
+	if (!s || !f || !skb)
+		return WL_TC_PASS;
+	p = &s->packet;
+	if (!wl_lock(f)) {
+		wl_count(WL_C_PASS_CONTENDED);
+		return WL_TC_PASS;
+	}
+	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key))
+		goto out;
+	now_ns = bpf_ktime_get_ns();
+	f->seen_at_us = now_ns / 1000;
+	if (p->flags & WL_TCP_RST) {
+		wl_close(f, id, WL_C_FLOWS_CLOSED);
+		return WL_TC_PASS;
+	}
+	wl_follow_policy(f, id);
+	end = p->seq + p->payload_bytes + !!(p->flags & WL_TCP_FIN);
+	f->rcv_seq = wl_seq_max(f->rcv_seq, end);
+	if (p->options.has_ts && !wl_before(p->options.tsval, f->rcv_tsval)) {
+		f->rcv_tsval = p->options.tsval;
+		f->rcv_tsecr = p->options.tsecr;
+	}
+	if (p->flags & WL_TCP_FIN)
+		f->flags |= WL_FLOW_RCV_FIN;
+	if ((p->flags & WL_TCP_ACK) && f->mode != WL_MODE_OFF)
+		verdict = wl_receiver_ack(skb, f, id, s, now_ns);
+	if ((f->flags & WL_FLOW_FIN) && (f->flags & WL_FLOW_RCV_FIN) && p->ack == f->fin_seq + 1) {
+		wl_close(f, id, WL_C_FLOWS_CLOSED);
+		return verdict;
+	}
+out:
+	wl_unlock(f);
+	return verdict;
+}
+
+#endif

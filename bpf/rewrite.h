@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Changes to packets on their way, with their checksums (bpf_l4_csum_replace knows the packet's checksum state). */
+#ifndef WL_BPF_REWRITE_H
+#define WL_BPF_REWRITE_H
+
+#include "parse.h"
+
+#define WL_TCP_FLAGS_OFF 12u
+#define WL_TCP_WINDOW_OFF 14u
+#define WL_TCP_CHECK_OFF 16u
+
+/* Replaces a 16-bit word of the TCP header. */
+static __always_inline void wl_rewrite16(struct __sk_buff *skb, __u32 l4_off, __u32 off, __u16 old_be, __u16 new_be)
+{
+	if (old_be == new_be)
+		return;
+	bpf_skb_store_bytes(skb, l4_off + off, &new_be, 2, 0);
+	bpf_l4_csum_replace(skb, l4_off + WL_TCP_CHECK_OFF, old_be, new_be, 2);
+}
+
+/* Turns the SACK option into NOPs. Global: its loop is verified once. */
+__noinline int wl_hide_sack(struct __sk_buff *skb)
+{
+	struct wl_scratch *s = wl_scratch_get();
+	struct wl_packet *p;
+	__u32 off, len, opt_bytes, diff;
+
+	if (!s || !skb)
+		return -1;
+	p = &s->packet;
+	off = p->options.sack_off;
+	len = p->options.sack_len;
+	opt_bytes = p->opt_bytes;
+	if (!opt_bytes || opt_bytes > WL_TCP_OPT_MAX || off + len > opt_bytes)
+		return -1;
+	__builtin_memcpy(p->opt_new, p->opt, WL_TCP_OPT_MAX);
+	for (__u32 i = 0; i < WL_TCP_OPT_MAX; i++)
+		if (i >= off && i < off + len)
+			p->opt_new[i] = 1;
+	diff = bpf_csum_diff((__be32 *)p->opt, WL_TCP_OPT_MAX, (__be32 *)p->opt_new, WL_TCP_OPT_MAX, 0);
+	opt_bytes -= 1;
+	WL_MASK(opt_bytes, 63);
+	opt_bytes += 1;
+	if (bpf_skb_store_bytes(skb, p->l4_off + WL_TCP_LEN, p->opt_new, opt_bytes, 0))
+		return -1;
+	return bpf_l4_csum_replace(skb, p->l4_off + WL_TCP_CHECK_OFF, 0, diff, 0);
+}
+
+#endif

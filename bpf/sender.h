@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the controlled sender sends: remember what its packets look like, store the data, absorb superfluous copies. */
+#ifndef WL_BPF_SENDER_H
+#define WL_BPF_SENDER_H
+
+#include "flows.h"
+#include "rewrite.h"
+
+#define WL_SENDER_MAY_INSIST 3u /* after so many copies of ours the sender's own passes: its segments may be smaller */
+#define WL_IDLE_MIN_US 1000u
+
+/* Remembers everything needed to send this flow's segments again as the sender would. */
+static __always_inline void wl_learn_sender(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p)
+{
+	__u8 mac[12];
+
+	bpf_skb_load_bytes(skb, 0, mac, sizeof(mac));
+	__builtin_memcpy(f->rcv_mac, mac, 6);
+	__builtin_memcpy(f->snd_mac, mac + 6, 6);
+	f->vlan_tci = skb->vlan_present ? skb->vlan_tci : 0;
+	f->ttl = p->ttl;
+	f->tos = p->tos;
+	f->snd_window_field = p->window_field;
+	if (p->flags & WL_TCP_ACK)
+		f->snd_ack = p->ack;
+	if (p->options.has_ts) {
+		f->snd_tsval = p->options.tsval;
+		f->snd_tsecr = p->options.tsecr;
+	}
+}
+
+/* New data [nxt, end). Returns 0 when stored and recorded. */
+static __always_inline int wl_take_data(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p, __u32 now_us)
+{
+	__u32 end = p->seq + p->payload_bytes;
+	__u32 seen = f->nxt - p->seq; /* bytes at its front that we have already */
+	__u32 len = p->payload_bytes - seen;
+	__u32 mss = skb->gso_size ? skb->gso_size : len;
+
+	if (len > WL_CHUNK_BYTES || wl_store_reserve(f, f->nxt, end)) {
+		wl_bypass(f, WL_C_BYPASS_STORE_FULL);
+		return -1;
+	}
+	if (f->mode == WL_MODE_ENFORCE) {
+		if (wl_store_write(skb, f, f->nxt, p->payload_off + seen, len)) {
+			wl_bypass(f, WL_C_BYPASS_STORE_ERROR);
+			return -1;
+		}
+		wl_count_n(WL_C_STORED_BYTES, len);
+	}
+	if (skb->gso_size && skb->gso_size < 64)
+		mss = 64;
+	/* the largest segment seen is the sender's MSS, once it has shown one */
+	if (mss > f->mss_bytes || skb->gso_size)
+		f->mss_bytes = mss;
+	if (wl_track_send(f, end, mss, now_us)) {
+		wl_bypass(f, WL_C_BYPASS_STORE_ERROR);
+		return -1;
+	}
+	return 0;
+}
+
+static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow *f, __u32 id, struct wl_packet *p,
+					  __u64 now_ns)
+{
+	__u32 now_us = now_ns / 1000;
+	__u32 end = p->seq + p->payload_bytes;
+	__u32 fin = !!(p->flags & WL_TCP_FIN);
+	struct wl_scratch *s = wl_scratch_get();
+	__u32 idle_us;
+
+	if (!s)
+		return WL_TC_PASS;
+	if (f->state == WL_FLOW_BYPASS) {
+		f->nxt = wl_seq_max(f->nxt, end);
+		return WL_TC_PASS;
+	}
+	switch (wl_data_kind(f, p->seq, p->payload_bytes)) {
+	case WL_DATA_OLD:
+		return WL_TC_PASS;
+	case WL_DATA_RETRANS:
+		f->sender_retrans_segs++;
+		wl_count(WL_C_SENDER_RETRANS);
+		if (f->mode == WL_MODE_ENFORCE && !fin &&
+		    p->payload_bytes <= f->mss_bytes &&
+		    wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {
+			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
+			return WL_TC_DROP;
+		}
+		wl_track_sender_retrans(f, p->seq, end, now_us);
+		return WL_TC_PASS;
+	case WL_DATA_GAP:
+		wl_bypass(f, WL_C_BYPASS_GAP);
+		f->nxt = end;
+		return WL_TC_PASS;
+	case WL_DATA_TOO_MUCH:
+		wl_bypass(f, WL_C_BYPASS_FLOW_FULL);
+		f->nxt = end;
+		return WL_TC_PASS;
+	case WL_DATA_NEW:
+		break;
+	}
+	if (f->mode == WL_MODE_ENFORCE && wl_paced_on_data(f, end, now_us)) {
+		wl_count(WL_C_FLOWS_PACED_SENDER);
+		f->flags |= WL_FLOW_STOOD_ASIDE;
+		f->mode = WL_MODE_WATCH;
+		wl_bypass(f, WL_C_BYPASS_STAND_ASIDE);
+		f->nxt = end;
+		return WL_TC_PASS;
+	}
+	idle_us = now_us - f->sent_at_us;
+	if (f->mode == WL_MODE_ENFORCE && f->una == f->nxt && f->nxt != f->base && idle_us > WL_IDLE_MIN_US) {
+		__builtin_memset(&s->sample, 0, sizeof(s->sample));
+		s->sample.now_us = now_us;
+		s->sample.is_app_limited = !!f->app_limited_until;
+		wl_run_algorithm(id, WL_CALL_IDLE, idle_us);
+	}
+	f->sent_at_us = now_us;
+	if (wl_take_data(skb, f, p, now_us)) {
+		f->nxt = end;
+		return WL_TC_PASS;
+	}
+	f->edge = wl_seq_max(f->edge, f->nxt);
+	if (f->mode != WL_MODE_ENFORCE)
+		return WL_TC_PASS;
+	wl_cwnd_limited_check(f);
+	if (f->flags & WL_FLOW_CWR) {
+		f->flags &= ~WL_FLOW_CWR;
+		wl_count(WL_C_CWR_SET);
+		wl_rewrite16(skb, p->l4_off, WL_TCP_FLAGS_OFF, p->flags_be, p->flags_be | bpf_htons(WL_TCP_CWR));
+	}
+	wl_arm(f, id, now_ns, wl_next_deadline_ns(f, now_ns, 0));
+	return WL_TC_PASS;
+}
+
+/* One packet of the sender of flow `id`, parsed in the scratch. */
+__noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
+{
+	struct wl_scratch *s = wl_scratch_get();
+	struct wl_flow *f = wl_flow_get(id);
+	int verdict = WL_TC_PASS;
+	struct wl_packet *p;
+	__u64 now_ns;
+
+	if (!s || !f || !skb)
+		return WL_TC_PASS;
+	p = &s->packet;
+	if (!wl_lock(f)) {
+		wl_count(WL_C_PASS_CONTENDED);
+		/* data we did not see may be in flight now; the next packet will show the gap */
+		return WL_TC_PASS;
+	}
+	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key) || f->mode == WL_MODE_OFF)
+		goto out;
+	now_ns = bpf_ktime_get_ns();
+	f->seen_at_us = now_ns / 1000;
+	if (p->flags & WL_TCP_RST) {
+		wl_close(f, id, WL_C_FLOWS_CLOSED);
+		return WL_TC_PASS;
+	}
+	wl_learn_sender(skb, f, p);
+	if (p->payload_bytes)
+		verdict = wl_sender_data(skb, f, id, p, now_ns);
+	if (p->flags & WL_TCP_FIN) {
+		f->flags |= WL_FLOW_FIN;
+		f->fin_seq = p->seq + p->payload_bytes;
+	}
+out:
+	wl_unlock(f);
+	return verdict;
+}
+
+#endif

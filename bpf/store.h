@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The store: the bytes of every repaired flow from una to nxt, and the records of its segments. A flow's stream is
+ * cut into chunks by offset; a chunk is taken from the free list when data first reaches it and given back as soon as
+ * all of it is acknowledged, so an idle flow stores nothing.
+ */
+#ifndef WL_BPF_STORE_H
+#define WL_BPF_STORE_H
+
+#include "parse.h"
+
+static __always_inline struct wl_flow *wl_flow_get(__u32 id)
+{
+	return bpf_map_lookup_elem(&wl_flows, &id);
+}
+
+/* The chunk of a slot, numbered from 1; 0: none. */
+static __always_inline __u32 wl_chunk_at(struct wl_flow *f, __u32 slot)
+{
+	__u32 index = slot / WL_CHUNK_SLOTS;
+
+	WL_MASK(index, WL_FLOW_CHUNKS - 1);
+	return f->chunks[index];
+}
+
+static __always_inline struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot)
+{
+	__u32 chunk = wl_chunk_at(f, slot);
+	struct wl_chunk_segs *segs;
+
+	if (!chunk)
+		return 0;
+	chunk--;
+	segs = bpf_map_lookup_elem(&wl_segs, &chunk);
+	if (!segs)
+		return 0;
+	WL_MASK(slot, WL_CHUNK_SLOTS - 1);
+	return &segs->seg[slot];
+}
+
+/* Takes chunk `index` of the flow from the free list. Its records are wiped: they may be another flow's. */
+static __always_inline int wl_chunk_take(struct wl_flow *f, __u32 index)
+{
+	struct wl_chunk_segs *segs;
+	__u32 chunk;
+
+	WL_MASK(index, WL_FLOW_CHUNKS - 1);
+	if (f->chunks[index])
+		return 0;
+	if (bpf_map_pop_elem(&wl_free_chunks, &chunk))
+		return -1;
+	segs = bpf_map_lookup_elem(&wl_segs, &chunk);
+	if (!segs)
+		return -1;
+	for (int i = 0; i < WL_CHUNK_SLOTS; i++)
+		segs->seg[i].len_bytes = 0;
+	f->chunks[index] = chunk + 1;
+	f->stored_chunks++;
+	return 0;
+}
+
+/* Makes room for [seq, end), not longer than one packet: at most two chunks. Returns 0, or -1: the store is full. */
+static __always_inline int wl_store_reserve(struct wl_flow *f, __u32 seq, __u32 end)
+{
+	__u32 first = (seq - f->base) >> WL_CHUNK_SHIFT;
+	__u32 last = (end - 1 - f->base) >> WL_CHUNK_SHIFT;
+
+	if (wl_chunk_take(f, first))
+		return -1;
+	if (last != first && wl_chunk_take(f, last))
+		return -1;
+	return 0;
+}
+
+struct wl_release {
+	struct wl_flow *f;
+	__u32 index;
+};
+
+static long wl_release_step(__u32 i, void *ctx)
+{
+	struct wl_release *r = ctx;
+	__u32 index = r->index + i;
+	__u32 chunk;
+
+	WL_MASK(index, WL_FLOW_CHUNKS - 1);
+	chunk = r->f->chunks[index];
+	if (!chunk)
+		return 0;
+	chunk--;
+	r->f->chunks[index] = 0;
+	r->f->stored_chunks--;
+	bpf_map_push_elem(&wl_free_chunks, &chunk, 0);
+	return 0;
+}
+
+/* Gives back the chunks that lie wholly before the oldest record in flight; all of them when nothing is. */
+static __always_inline void wl_store_release(struct wl_flow *f, __u32 una_seg_before)
+{
+	struct wl_release r = { .f = f, .index = (una_seg_before - f->base) >> WL_CHUNK_SHIFT };
+	__u32 n = ((f->una_seg - f->base) >> WL_CHUNK_SHIFT) - r.index;
+
+	if (f->una == f->nxt)
+		n++;
+	if (n && f->stored_chunks)
+		bpf_loop(n < WL_FLOW_CHUNKS ? n : WL_FLOW_CHUNKS, wl_release_step, &r, 0);
+}
+
+static __always_inline void wl_store_release_all(struct wl_flow *f)
+{
+	struct wl_release r = { .f = f };
+
+	if (f->stored_chunks)
+		bpf_loop(WL_FLOW_CHUNKS, wl_release_step, &r, 0);
+}
+
+/* Pointer to the stored byte at `seq`; the caller copies at most up to the end of its chunk. */
+static __always_inline __u8 *wl_store_at(struct wl_flow *f, __u32 seq)
+{
+	__u32 chunk = wl_chunk_at(f, wl_slot_of(f, seq));
+	struct wl_bank *bank;
+	__u32 bank_index, at;
+
+	if (!chunk)
+		return 0;
+	chunk--;
+	bank_index = chunk / WL_BANK_CHUNKS;
+	bank = bpf_map_lookup_elem(&wl_store, &bank_index);
+	if (!bank)
+		return 0;
+	at = (chunk % WL_BANK_CHUNKS) << WL_CHUNK_SHIFT | ((seq - f->base) & (WL_CHUNK_BYTES - 1));
+	WL_MASK(at, WL_BANK_BYTES - 1);
+	return &bank->bytes[at];
+}
+
+static __always_inline int wl_store_copy(struct __sk_buff *skb, struct wl_flow *f, __u32 seq, __u32 off, __u32 len)
+{
+	__u8 *to = wl_store_at(f, seq);
+
+	if (!to || !len)
+		return -1;
+	len--;
+	WL_MASK(len, WL_CHUNK_BYTES - 1);
+	len++;
+	return bpf_skb_load_bytes(skb, off, to, len);
+}
+
+/* Copies `len` payload bytes at packet offset `off` into the store at `seq`; its chunks are reserved. */
+static __always_inline int wl_store_write(struct __sk_buff *skb, struct wl_flow *f, __u32 seq, __u32 off, __u32 len)
+{
+	__u32 first = WL_CHUNK_BYTES - ((seq - f->base) & (WL_CHUNK_BYTES - 1));
+
+	if (len <= first)
+		return wl_store_copy(skb, f, seq, off, len);
+	if (wl_store_copy(skb, f, seq, off, first))
+		return -1;
+	return wl_store_copy(skb, f, seq + first, off + first, len - first);
+}
+
+#endif

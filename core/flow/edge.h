@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The right edge is the valve: the sender may send up to ack + window, so the edge it is granted carries the window,
+ * the pacing and the bursts of its flow. The edge never moves left (RFC 9293, section 3.8.6).
+ */
+#ifndef WL_FLOW_EDGE_H
+#define WL_FLOW_EDGE_H
+
+#include "track.h"
+
+#define WL_NS_PER_S 1000000000ULL
+#define WL_MIN_WINDOW_SEGS 2u /* below it delayed ACKs stall the flow */
+#define WL_LEAD_SEGS 10u /* room a sender is shown ahead of need; an initial window fits */
+#define WL_LEAD_US 4000u /* ... or as long as it may take to answer, at the pacing rate */
+#define WL_QUANTUM_SEGS 2u
+#define WL_BURST_US 1000u /* credit that pacing saves up while the clock is late */
+#define WL_SUPPLY_US 2000u /* a sender that leaves room unused for so long has nothing to send */
+
+/*
+ * Rate at which the flow's bytes leave the box; WL_RATE_UNLIMITED: unknown yet. Algorithms that do not pace are
+ * spread as Linux does it: twice the window per round trip in slow start, 1.2 times later.
+ */
+WL_INLINE wl_u64 wl_pacing_bytes_ps(const struct wl_flow *f)
+{
+	wl_u64 rate;
+
+	if (!(f->flags & WL_FLOW_PACED_JUDGED))
+		return WL_RATE_UNLIMITED; /* paced.h wants to see the sender's own rhythm first */
+	if (f->decision.pacing_bytes_ps != WL_RATE_UNLIMITED)
+		return f->decision.pacing_bytes_ps ? f->decision.pacing_bytes_ps : 1;
+	if (!f->srtt_us)
+		return WL_RATE_UNLIMITED;
+	rate = (wl_u64)f->decision.cwnd_bytes * 1000000 / f->srtt_us;
+	rate = f->decision.cwnd_bytes < f->decision.ssthresh_bytes / 2 ? rate * 2 : rate + rate / 5;
+	return rate ? rate : 1;
+}
+
+/* Bytes that pacing lets go now, at least one quantum once its time has come; 0: not yet. */
+WL_INLINE wl_u32 wl_pacing_budget(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps)
+{
+	wl_u32 quantum = WL_QUANTUM_SEGS * f->mss_bytes;
+	wl_u64 late_ns;
+
+	if (rate_bytes_ps == WL_RATE_UNLIMITED)
+		return WL_CWND_MAX_BYTES;
+	if (now_ns < f->pace_next_ns)
+		return 0;
+	late_ns = now_ns - f->pace_next_ns;
+	if (late_ns > WL_BURST_US * 1000ULL)
+		late_ns = WL_BURST_US * 1000ULL;
+	if (rate_bytes_ps > 100 * WL_NS_PER_S)
+		rate_bytes_ps = 100 * WL_NS_PER_S;
+	return quantum + rate_bytes_ps * late_ns / WL_NS_PER_S;
+}
+
+/* `bytes` leave: the next ones wait until these have had their time. */
+WL_INLINE void wl_pacing_charge(struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps, wl_u32 bytes)
+{
+	wl_u64 earliest_ns = now_ns - WL_BURST_US * 1000ULL;
+
+	if (rate_bytes_ps == WL_RATE_UNLIMITED)
+		return;
+	if (f->pace_next_ns < earliest_ns)
+		f->pace_next_ns = earliest_ns;
+	f->pace_next_ns += bytes * WL_NS_PER_S / rate_bytes_ps;
+}
+
+/* Where window, receiver and store would let the edge stand, pacing apart. May lie left of the edge. */
+WL_INLINE wl_u32 wl_edge_wanted(const struct wl_flow *f, wl_u64 rate_bytes_ps)
+{
+	wl_u32 floor = WL_MIN_WINDOW_SEGS * f->mss_bytes;
+	wl_u32 window = f->decision.cwnd_bytes > floor ? f->decision.cwnd_bytes : floor;
+	wl_u32 lead = WL_LEAD_SEGS * f->mss_bytes;
+	wl_u32 wanted;
+
+	/* what was delivered beyond a hole is out of the network, though una has not passed it */
+	window += f->sacked_bytes;
+	if (window > WL_FLOW_STORE_BYTES - 2 * WL_CHUNK_BYTES)
+		window = WL_FLOW_STORE_BYTES - 2 * WL_CHUNK_BYTES;
+	wanted = f->una + window;
+	if (rate_bytes_ps != WL_RATE_UNLIMITED) {
+		wl_u64 ahead = rate_bytes_ps / 1000000 * WL_LEAD_US;
+
+		if (ahead > WL_CWND_MAX_BYTES)
+			ahead = WL_CWND_MAX_BYTES;
+		if (ahead > lead)
+			lead = ahead;
+		wanted = wl_seq_min(wanted, f->nxt + lead);
+	}
+	return wl_seq_min(wanted, f->rcv_edge);
+}
+
+/* Room that may be granted, pacing apart; 0 when it is not worth a packet (less than one full segment). */
+WL_INLINE wl_u32 wl_edge_room(const struct wl_flow *f, wl_u64 rate_bytes_ps)
+{
+	wl_u32 wanted = wl_edge_wanted(f, rate_bytes_ps);
+
+	if (!wl_after(wanted, f->edge))
+		return 0;
+	/* the receiver's own last bytes are worth a packet however few (its window may be small) */
+	if (wanted - f->edge < f->mss_bytes && wanted != f->rcv_edge)
+		return 0;
+	return wanted - f->edge;
+}
+
+/*
+ * Moves the edge as far as window and pacing allow, in whole segments. Lost segments have the right of way: while
+ * some wait to be sent again, nothing new is granted.
+ */
+WL_GLOBAL int wl_edge_advance(struct wl_flow *f, wl_u64 now_ns)
+{
+	if (!f)
+		return -1;
+	wl_u64 rate = wl_pacing_bytes_ps(f);
+	wl_u32 room = wl_edge_room(f, rate);
+	wl_u32 budget;
+
+	if (!room || f->lost_bytes)
+		return 0;
+	budget = wl_pacing_budget(f, now_ns, rate);
+	if (!budget)
+		return 0;
+	if (room > budget) {
+		room = budget;
+		if (f->mss_bytes)
+			room -= room % f->mss_bytes;
+	}
+	f->edge += room;
+	wl_pacing_charge(f, now_ns, rate, room);
+	return 0;
+}
+
+/* Is the sender short of data? Asked at each ACK; judged from room that it has left unused for a while. */
+WL_INLINE void wl_supply_check(struct wl_flow *f, wl_u32 now_us)
+{
+	wl_u32 patience_us = f->srtt_us / 8 > WL_SUPPLY_US ? f->srtt_us / 8 : WL_SUPPLY_US;
+
+	if (now_us - f->edge_checked_at_us < patience_us)
+		return;
+	if (!wl_after(f->nxt + f->mss_bytes, f->edge_used_until))
+		wl_rate_mark_app_limited(f);
+	f->edge_used_until = f->edge;
+	f->edge_checked_at_us = now_us;
+}
+
+/* Was the window, not the sender's supply, what held the flow back? Asked whenever data was sent. */
+WL_INLINE void wl_cwnd_limited_check(struct wl_flow *f)
+{
+	wl_u32 pipe = wl_pipe_bytes(f);
+	wl_u32 cwnd = f->decision.cwnd_bytes;
+
+	if (pipe + f->mss_bytes >= cwnd || (cwnd < f->decision.ssthresh_bytes && 2 * (wl_u64)pipe > cwnd))
+		f->flags |= WL_FLOW_CWND_LIMITED;
+}
+
+/* The record to be sent again next, pacing apart; NULL: none, or the window is full. */
+WL_INLINE struct wl_seg *wl_next_repair(struct wl_flow *f)
+{
+	struct wl_seg *seg;
+
+	if (f->lost_head == WL_NO_SLOT)
+		return 0;
+	seg = wl_seg_at(f, f->lost_head & (WL_FLOW_SLOTS - 1));
+	if (!seg)
+		return 0;
+	/* the head of the line never waits: until it is there nothing behind it counts */
+	if (wl_pipe_bytes(f) + seg->len_bytes > f->decision.cwnd_bytes && seg->seq != f->una_seg)
+		return 0;
+	return seg;
+}
+
+#endif

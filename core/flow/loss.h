@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which segments are lost: RACK (RFC 8985) over the scoreboard. First copies leave in sequence order, so a cursor
+ * (`judged`) that only moves forward finds their losses; copies sent again stand in a list in their own order of
+ * sending, so looking at its head is enough. Every record is judged a constant number of times.
+ */
+#ifndef WL_FLOW_LOSS_H
+#define WL_FLOW_LOSS_H
+
+#include "rate.h"
+
+#define WL_REO_WND_MULT_MAX 16 /* the window is capped at srtt anyway; this only keeps the multiplier small */
+#define WL_REO_WND_PERSIST 16 /* RFC 8985: recoveries for which a raised multiplier is kept */
+#define WL_DUPACK_THRESHOLD 3
+#define WL_RESENT_JUDGED_AT_ONCE 128u
+
+/* The most recently sent record that was delivered moves RACK's clock (RFC 8985, section 6.2, steps 2 and 3). */
+WL_INLINE void wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg, wl_u32 now_us)
+{
+	wl_u32 end = seg->seq + seg->len_bytes;
+	wl_u32 rtt_us = now_us - seg->sent_at_us;
+
+	if (wl_before(end, f->fack) && seg->sent_count == 1)
+		f->flags |= WL_FLOW_REORDERING;
+	f->fack = wl_seq_max(f->fack, end);
+	/* faster than light: the ACK is for an earlier copy */
+	if (seg->sent_count > 1 && rtt_us < f->min_rtt_us)
+		return;
+	if (f->rack_rtt_us && !wl_sent_after(seg->sent_at_us, end, f->rack_sent_at_us, f->rack_end_seq))
+		return;
+	f->rack_sent_at_us = seg->sent_at_us;
+	f->rack_end_seq = end;
+	f->rack_rtt_us = rtt_us + !rtt_us;
+}
+
+/* How long a segment may be overtaken before it counts as lost (RFC 8985, section 6.2, step 4). */
+WL_INLINE wl_u32 wl_reo_wnd_us(const struct wl_flow *f)
+{
+	wl_u32 wnd_us;
+
+	if (!(f->flags & WL_FLOW_REORDERING) &&
+	    ((f->flags & WL_FLOW_RECOVERY) || f->sacked_bytes >= WL_DUPACK_THRESHOLD * (wl_u32)f->mss_bytes))
+		return 0;
+	wnd_us = (wl_u32)f->reo_wnd_mult * (f->min_rtt_us / 4);
+	return wnd_us < f->srtt_us ? wnd_us : f->srtt_us;
+}
+
+/* A DSACK says that something was sent again in vain: wait longer, once per round. */
+WL_INLINE void wl_rack_on_dsack(struct wl_flow *f)
+{
+	if ((f->flags & WL_FLOW_DSACK_SEEN) && wl_before(f->una, f->dsack_round))
+		return;
+	f->flags |= WL_FLOW_DSACK_SEEN;
+	f->dsack_round = f->nxt;
+	if (f->reo_wnd_mult < WL_REO_WND_MULT_MAX)
+		f->reo_wnd_mult++;
+	f->reo_wnd_persist = WL_REO_WND_PERSIST;
+}
+
+/* A recovery ended: a raised reordering window fades. */
+WL_INLINE void wl_rack_on_recovery_exit(struct wl_flow *f)
+{
+	if (f->reo_wnd_persist && !--f->reo_wnd_persist)
+		f->reo_wnd_mult = 1;
+}
+
+struct wl_judge {
+	struct wl_flow *f;
+	wl_u32 slot;
+	wl_u32 now_us;
+	wl_u32 reo_wnd_us;
+	wl_u32 lost_bytes;
+	wl_u32 wait_us; /* until the next record can be judged; 0: no such record */
+};
+
+/* Time until RACK gives the record up; 0: it is lost; ~0: nothing sent after it was delivered. */
+WL_INLINE wl_u32 wl_rack_wait_us(const struct wl_judge *j, const struct wl_seg *seg)
+{
+	const struct wl_flow *f = j->f;
+	wl_u32 deadline_us = seg->sent_at_us + f->rack_rtt_us + j->reo_wnd_us;
+
+	if (!wl_sent_after(f->rack_sent_at_us, f->rack_end_seq, seg->sent_at_us, seg->seq + seg->len_bytes))
+		return ~0u;
+	return wl_after(deadline_us, j->now_us) ? deadline_us - j->now_us : 0;
+}
+
+WL_INLINE void wl_judge_wait(struct wl_judge *j, wl_u32 wait_us)
+{
+	if (wait_us != ~0u && (!j->wait_us || wait_us < j->wait_us))
+		j->wait_us = wait_us;
+}
+
+static long wl_judge_first_copy(wl_u32 i, void *ctx)
+{
+	struct wl_judge *j = ctx;
+	struct wl_flow *f = j->f;
+	wl_u32 slot = (j->slot + i) & (WL_FLOW_SLOTS - 1);
+	struct wl_seg *seg = wl_seg_at(f, slot);
+	wl_u32 wait_us;
+
+	if (!seg)
+		return 1;
+	if (!wl_seg_is_live(f, seg, slot) || wl_before(seg->seq, f->judged))
+		return 0;
+	if (!(seg->flags & (WL_SEG_SACKED | WL_SEG_LOST | WL_SEG_RESENT))) {
+		wait_us = wl_rack_wait_us(j, seg);
+		if (wait_us) {
+			wl_judge_wait(j, wait_us);
+			return 1;
+		}
+		wl_seg_mark_lost(f, seg, slot);
+		j->lost_bytes += seg->len_bytes;
+	}
+	f->judged = seg->seq + seg->len_bytes;
+	return 0;
+}
+
+static long wl_judge_resent(wl_u32 i, void *ctx)
+{
+	struct wl_judge *j = ctx;
+	struct wl_flow *f = j->f;
+	wl_u32 slot = f->resent_head;
+	struct wl_seg *seg;
+	wl_u32 wait_us;
+
+	(void)i;
+	if (slot == WL_NO_SLOT)
+		return 1;
+	slot &= WL_FLOW_SLOTS - 1;
+	seg = wl_seg_at(f, slot);
+	if (!seg)
+		return 1;
+	wait_us = wl_rack_wait_us(j, seg);
+	if (wait_us) {
+		wl_judge_wait(j, wait_us);
+		return 1;
+	}
+	wl_seg_mark_lost(f, seg, slot);
+	j->lost_bytes += seg->len_bytes;
+	return 0;
+}
+
+/*
+ * Finds losses. Returns bytes newly lost; *wait_us is set to the time until the next record can be judged without a
+ * further ACK (RFC 8985's reordering timer), 0: none.
+ */
+WL_GLOBAL wl_u32 wl_loss_detect(struct wl_flow *f, wl_u32 now_us, wl_u32 *wait_us)
+{
+	if (!f || !wait_us)
+		return 0;
+	struct wl_judge j = { .f = f, .now_us = now_us };
+
+	*wait_us = 0;
+	if (!f->rack_rtt_us || f->una == f->nxt)
+		return 0;
+	j.reo_wnd_us = wl_reo_wnd_us(f);
+	f->judged = wl_seq_max(f->judged, f->una_seg);
+	if (wl_before(f->judged, f->nxt)) {
+		j.slot = wl_slot_of(f, f->judged);
+		wl_loop(wl_slots_between(f, f->judged, f->nxt), wl_judge_first_copy, &j);
+	}
+	wl_loop(WL_RESENT_JUDGED_AT_ONCE, wl_judge_resent, &j);
+	*wait_us = j.wait_us;
+	return j.lost_bytes;
+}
+
+struct wl_lose_all {
+	struct wl_flow *f;
+	wl_u32 slot;
+	wl_u32 lost_bytes;
+	wl_u32 limit; /* records to mark */
+};
+
+static long wl_lose_step(wl_u32 i, void *ctx)
+{
+	struct wl_lose_all *all = ctx;
+	wl_u32 slot = (all->slot + i) & (WL_FLOW_SLOTS - 1);
+	struct wl_seg *seg = wl_seg_at(all->f, slot);
+
+	if (!seg || !all->limit)
+		return 1;
+	if (!wl_seg_is_live(all->f, seg, slot) || (seg->flags & (WL_SEG_SACKED | WL_SEG_LOST)))
+		return 0;
+	/* in stream order whatever was resent before: the head is what everyone waits for */
+	wl_seg_unlist(all->f, seg);
+	wl_seg_mark_lost(all->f, seg, slot);
+	all->lost_bytes += seg->len_bytes;
+	all->limit--;
+	return 0;
+}
+
+/* Marks the first `limit` undelivered records lost (a timeout, or three duplicate ACKs without SACK). */
+WL_GLOBAL wl_u32 wl_lose_first(struct wl_flow *f, wl_u32 limit)
+{
+	if (!f)
+		return 0;
+	struct wl_lose_all all = { .f = f, .limit = limit };
+
+	if (f->una == f->nxt)
+		return 0;
+	all.slot = wl_slot_of(f, f->una_seg);
+	wl_loop(wl_slots_between(f, f->una_seg, f->nxt), wl_lose_step, &all);
+	return all.lost_bytes;
+}
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Delivery-rate estimation, draft-cheng-iccrg-delivery-rate-estimation-00, as seen by a box in the path: "sent" is
+ * the time at which a segment passed the box, "delivered" is driven by the receiver's ACKs and SACKs. Bytes only.
+ * A sender held back by its receive window is limited by the network (the box is part of it), not by the application.
+ */
+#ifndef WL_FLOW_RATE_H
+#define WL_FLOW_RATE_H
+
+#include "seg.h"
+
+/* What one ACK delivered, collected record by record. */
+struct wl_delivery {
+	wl_u32 now_us;
+	wl_u32 newly_bytes; /* newly delivered, cumulatively or selectively */
+	wl_u32 rtt_us; /* of the newest record sent once; 0: none */
+	wl_u32 rtt_sent_at_us;
+	/* the record sent last among those delivered; valid with has_rate */
+	wl_u32 prior_delivered_bytes;
+	wl_u32 prior_delivered_at_us;
+	wl_u32 sent_at_us;
+	wl_u32 sent_end_seq;
+	wl_u32 send_elapsed_us;
+	wl_u8 has_rate;
+	wl_u8 is_app_limited;
+	wl_u8 is_retrans;
+};
+
+/* Was (a_us, a_seq) sent after (b_us, b_seq)? RFC 8985, section 5.1. */
+WL_INLINE int wl_sent_after(wl_u32 a_us, wl_u32 a_seq, wl_u32 b_us, wl_u32 b_seq)
+{
+	return wl_after(a_us, b_us) || (a_us == b_us && wl_after(a_seq, b_seq));
+}
+
+/* The sender transmits into an empty network: the send and delivery intervals start now. */
+WL_INLINE void wl_rate_on_first_send(struct wl_flow *f, wl_u32 now_us)
+{
+	f->first_sent_at_us = now_us;
+	f->delivered_at_us = now_us;
+}
+
+/* A copy of the record leaves now: remember the state of delivery at this moment. */
+WL_INLINE void wl_rate_on_send(const struct wl_flow *f, struct wl_seg *seg, wl_u32 now_us)
+{
+	seg->sent_at_us = now_us;
+	seg->delivered_bytes = f->delivered_bytes;
+	seg->delivered_at_us = f->delivered_at_us;
+	seg->first_sent_at_us = f->first_sent_at_us;
+	if (f->app_limited_until)
+		seg->flags |= WL_SEG_APP_LIMITED;
+	else
+		seg->flags &= ~WL_SEG_APP_LIMITED;
+}
+
+/* The record was delivered: it may be the newest of this ACK, and so its rate and RTT sample. */
+WL_INLINE void wl_rate_on_delivered(struct wl_flow *f, const struct wl_seg *seg, struct wl_delivery *d)
+{
+	wl_u32 end = seg->seq + seg->len_bytes;
+
+	if (seg->sent_count == 1 && (!d->rtt_us || wl_after(seg->sent_at_us, d->rtt_sent_at_us))) {
+		d->rtt_us = d->now_us - seg->sent_at_us;
+		d->rtt_us += !d->rtt_us;
+		d->rtt_sent_at_us = seg->sent_at_us;
+	}
+	if (d->has_rate && !wl_sent_after(seg->sent_at_us, end, d->sent_at_us, d->sent_end_seq))
+		return;
+	d->has_rate = 1;
+	d->prior_delivered_bytes = seg->delivered_bytes;
+	d->prior_delivered_at_us = seg->delivered_at_us;
+	d->sent_at_us = seg->sent_at_us;
+	d->sent_end_seq = end;
+	d->send_elapsed_us = seg->sent_at_us - seg->first_sent_at_us;
+	d->is_app_limited = !!(seg->flags & WL_SEG_APP_LIMITED);
+	d->is_retrans = seg->sent_count > 1;
+}
+
+/* Closes the sample of one ACK: fills the rate fields of `s`. */
+WL_INLINE void wl_rate_finish(struct wl_flow *f, const struct wl_delivery *d, struct wl_sample *s)
+{
+	wl_u32 ack_elapsed_us;
+
+	if (!d->newly_bytes)
+		return;
+	f->delivered_bytes += d->newly_bytes;
+	f->delivered_at_us = d->now_us;
+	if (f->app_limited_until && wl_after(f->delivered_bytes, f->app_limited_until))
+		f->app_limited_until = 0;
+	if (!d->has_rate)
+		return;
+	f->first_sent_at_us = d->sent_at_us;
+	ack_elapsed_us = d->now_us - d->prior_delivered_at_us;
+	s->prior_delivered_bytes = d->prior_delivered_bytes;
+	s->is_app_limited = d->is_app_limited;
+	s->rate_interval_us = d->send_elapsed_us > ack_elapsed_us ? d->send_elapsed_us : ack_elapsed_us;
+	s->rate_delivered_bytes = f->delivered_bytes - d->prior_delivered_bytes;
+	/* a copy that was never lost can be acknowledged too soon for the copy sent last */
+	if (s->rate_interval_us < f->min_rtt_us) {
+		s->rate_interval_us = 0;
+		s->rate_delivered_bytes = 0;
+	}
+}
+
+/* The sender has less to send than it may: samples of what is sent from here on say little about the path. */
+WL_INLINE void wl_rate_mark_app_limited(struct wl_flow *f)
+{
+	wl_u32 until = f->delivered_bytes + wl_pipe_bytes(f);
+
+	f->app_limited_until = until + !until;
+}
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The scoreboard's primitives: which records are live, and the two lists they can be in.
+ *
+ * Lost list: found lost, waiting to be sent again, the most urgent first.
+ * Resent list: sent again by the box, in the order of sending, so that RACK need look at its head only.
+ */
+#ifndef WL_FLOW_SEG_H
+#define WL_FLOW_SEG_H
+
+#include "flow.h"
+
+/* Does the slot hold a record of data now in flight (and not one of an earlier lap)? */
+WL_INLINE int wl_seg_is_live(const struct wl_flow *f, const struct wl_seg *seg, wl_u32 slot)
+{
+	return seg->len_bytes && wl_slot_of(f, seg->seq) == slot && wl_after(seg->seq + seg->len_bytes, f->una) &&
+	       wl_before(seg->seq, f->nxt);
+}
+
+/* Number of slots that the non-empty stretch [start, end) touches. */
+WL_INLINE wl_u32 wl_slots_between(const struct wl_flow *f, wl_u32 start, wl_u32 end)
+{
+	wl_u32 n = ((end - 1 - f->base) >> WL_SLOT_SHIFT) - ((start - f->base) >> WL_SLOT_SHIFT) + 1;
+
+	return n > WL_FLOW_SLOTS ? WL_FLOW_SLOTS : n;
+}
+
+
+WL_INLINE void wl_list_append(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, struct wl_seg *seg, wl_u16 slot)
+{
+	struct wl_seg *last = *tail == WL_NO_SLOT ? 0 : wl_seg_at(f, *tail);
+
+	seg->next = WL_NO_SLOT;
+	seg->prev = WL_NO_SLOT;
+	if (last) {
+		last->next = slot;
+		seg->prev = *tail;
+	} else {
+		*head = slot;
+	}
+	*tail = slot;
+}
+
+WL_INLINE void wl_list_prepend(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, struct wl_seg *seg, wl_u16 slot)
+{
+	struct wl_seg *first = *head == WL_NO_SLOT ? 0 : wl_seg_at(f, *head);
+
+	seg->next = WL_NO_SLOT;
+	seg->prev = WL_NO_SLOT;
+	if (first) {
+		first->prev = slot;
+		seg->next = *head;
+	} else {
+		*tail = slot;
+	}
+	*head = slot;
+}
+
+WL_INLINE void wl_list_remove(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, struct wl_seg *seg)
+{
+	struct wl_seg *prev = seg->prev == WL_NO_SLOT ? 0 : wl_seg_at(f, seg->prev);
+	struct wl_seg *next = seg->next == WL_NO_SLOT ? 0 : wl_seg_at(f, seg->next);
+
+	if (prev)
+		prev->next = seg->next;
+	else
+		*head = seg->next;
+	if (next)
+		next->prev = seg->prev;
+	else
+		*tail = seg->prev;
+}
+
+/* Takes the record out of whatever list it is in. */
+WL_GLOBAL int wl_seg_unlist(struct wl_flow *f, struct wl_seg *seg)
+{
+	if (!f || !seg)
+		return -1;
+	if (seg->flags & WL_SEG_LOST) {
+		wl_list_remove(f, &f->lost_head, &f->lost_tail, seg);
+		f->lost_bytes -= seg->len_bytes;
+	} else if (seg->flags & WL_SEG_RESENT) {
+		wl_list_remove(f, &f->resent_head, &f->resent_tail, seg);
+	}
+	seg->flags &= ~(WL_SEG_LOST | WL_SEG_RESENT);
+	return 0;
+}
+
+/* Marks a record in flight lost. One that was sent again before goes first: it holds up everything behind it. */
+WL_GLOBAL int wl_seg_mark_lost(struct wl_flow *f, struct wl_seg *seg, wl_u32 slot)
+{
+	if (!f || !seg)
+		return -1;
+	int again = seg->flags & WL_SEG_RESENT;
+
+	wl_seg_unlist(f, seg);
+	if (again)
+		wl_list_prepend(f, &f->lost_head, &f->lost_tail, seg, slot);
+	else
+		wl_list_append(f, &f->lost_head, &f->lost_tail, seg, slot);
+	seg->flags |= WL_SEG_LOST;
+	f->lost_bytes += seg->len_bytes;
+	f->lost_segs++;
+	return 0;
+}
+
+#endif

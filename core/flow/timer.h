@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * When the flow next needs the clock, and what a silence means: RACK's reordering timer, a tail loss probe, the
+ * retransmission timeout (RFC 8985, sections 6 and 7; RFC 6298, section 5).
+ */
+#ifndef WL_FLOW_TIMER_H
+#define WL_FLOW_TIMER_H
+
+#include "edge.h"
+
+#define WL_PROBE_MIN_US 2000u
+#define WL_DELACK_US 50000u /* a lone segment may wait for the receiver's delayed-ACK timer (Linux: 40 ms) */
+
+/*
+ * Silence after which the tail is probed: earlier than a sender's own probe at 2 srtt, which it would notice, but
+ * later than any ACK that is merely slow.
+ */
+WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
+{
+	wl_u32 timeout_us;
+
+	if (!f->srtt_us)
+		return WL_RTO_INITIAL_US / 2;
+	timeout_us = f->srtt_us + f->srtt_us / 2 + f->rttvar_us;
+	if (timeout_us < WL_PROBE_MIN_US)
+		timeout_us = WL_PROBE_MIN_US;
+	if (f->nxt - f->una <= f->mss_bytes)
+		timeout_us += WL_DELACK_US;
+	return timeout_us < wl_rto_us(f) ? timeout_us : wl_rto_us(f);
+}
+
+/* Time of silence after which something must be done; 0: nothing is in flight. */
+WL_INLINE wl_u32 wl_silence_us(const struct wl_flow *f)
+{
+	wl_u32 shift = f->backoff < 6 ? f->backoff : 6;
+	wl_u64 rto_us;
+
+	if (f->una == f->nxt)
+		return 0;
+	if (!(f->flags & WL_FLOW_PROBED) && !f->backoff)
+		return wl_probe_timeout_us(f);
+	rto_us = (wl_u64)wl_rto_us(f) << shift;
+	return rto_us < WL_RTO_MAX_US ? rto_us : WL_RTO_MAX_US;
+}
+
+/* Earliest time, from now on, at which the clock has work on this flow; 0: none. wait_us: of wl_loss_detect(). */
+WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wait_us)
+{
+	if (!f)
+		return 0;
+	wl_u32 now_us = now_ns / 1000;
+	wl_u64 rate = wl_pacing_bytes_ps(f);
+	wl_u32 silence_us = wl_silence_us(f);
+	wl_u64 deadline_ns = 0;
+	wl_u64 pace_ns = f->pace_next_ns > now_ns ? f->pace_next_ns : now_ns;
+
+	if (silence_us) {
+		wl_u32 quiet_us = now_us - f->progress_at_us;
+
+		deadline_ns = now_ns + (silence_us > quiet_us ? silence_us - quiet_us : 0) * 1000ULL;
+	}
+	if (wait_us && (!deadline_ns || now_ns + wait_us * 1000ULL < deadline_ns))
+		deadline_ns = now_ns + wait_us * 1000ULL;
+	if (f->lost_bytes ? wl_next_repair(f) != 0 : wl_edge_room(f, rate) != 0)
+		if (!deadline_ns || pace_ns < deadline_ns)
+			deadline_ns = pace_ns;
+	return deadline_ns;
+}
+
+enum wl_silence {
+	WL_SILENCE_NONE = 0, /* not silent for long enough */
+	/*
+	 * The first undelivered record was marked lost, to be sent again as a probe. It is newer then than all
+	 * others in flight, so its acknowledgement tells RACK about them as a probe with the last one would, and it
+	 * moves una, for which the sender waits.
+	 */
+	WL_SILENCE_PROBE = 1,
+	WL_SILENCE_TIMEOUT = 2, /* all undelivered records were marked lost */
+};
+
+/*
+ * Called by the clock. Marks what must be sent again after a silence; the caller tells the algorithm of a timeout.
+ */
+WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32 *lost_bytes)
+{
+	if (!f || !lost_bytes)
+		return WL_SILENCE_NONE;
+	wl_u32 silence_us = wl_silence_us(f);
+
+	*lost_bytes = 0;
+	if (!silence_us || now_us - f->progress_at_us < silence_us)
+		return WL_SILENCE_NONE;
+	f->progress_at_us = now_us;
+	if (!(f->flags & WL_FLOW_PROBED) && !f->backoff) {
+		f->flags |= WL_FLOW_PROBED;
+		wl_lose_first(f, 1);
+		return WL_SILENCE_PROBE;
+	}
+	f->flags &= ~WL_FLOW_PROBED;
+	f->backoff += f->backoff < 16;
+	*lost_bytes = wl_lose_first(f, WL_FLOW_SLOTS);
+	f->flags |= WL_FLOW_RECOVERY;
+	f->recovery_seq = f->nxt;
+	return WL_SILENCE_TIMEOUT;
+}
+
+#endif

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Watching a flow: what the sender's data and the receiver's ACKs do to the scoreboard. Nothing here decides; the
+ * result of an ACK is a sample for the algorithm (abi.h).
+ */
+#ifndef WL_FLOW_TRACK_H
+#define WL_FLOW_TRACK_H
+
+#include "loss.h"
+#include "rtt.h"
+
+#define WL_SACK_BLOCKS 4
+
+/* ---------------------------------------------------------------- new flow */
+
+/* Sequence space of a flow whose first byte is `base` and of which nothing was seen yet. */
+WL_INLINE void wl_track_reset(struct wl_flow *f, wl_u32 base)
+{
+	f->base = base;
+	f->una = base;
+	f->una_seg = base;
+	f->nxt = base;
+	f->fack = base;
+	f->judged = base;
+	f->lost_head = WL_NO_SLOT;
+	f->lost_tail = WL_NO_SLOT;
+	f->resent_head = WL_NO_SLOT;
+	f->resent_tail = WL_NO_SLOT;
+	f->reo_wnd_mult = 1;
+}
+
+/*
+ * Forgets what is in flight and goes on from `nxt`, all before it acknowledged: the end of a bypass. Rates and
+ * clocks stay. Records of earlier data are not live any more, as una has passed them.
+ */
+WL_INLINE void wl_track_resume(struct wl_flow *f)
+{
+	f->una_seg = f->una;
+	f->fack = f->una;
+	f->judged = f->una;
+	f->sacked_bytes = 0;
+	f->lost_bytes = 0;
+	f->lost_head = WL_NO_SLOT;
+	f->lost_tail = WL_NO_SLOT;
+	f->resent_head = WL_NO_SLOT;
+	f->resent_tail = WL_NO_SLOT;
+	f->dupacks = 0;
+	f->backoff = 0;
+	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_PROBED);
+	for (int i = 0; i < WL_SACK_CACHE; i++)
+		f->sack_cache[i].start = f->sack_cache[i].end = f->una;
+}
+
+/* ------------------------------------------------------- data of the sender */
+
+enum wl_data_kind {
+	WL_DATA_OLD = 0, /* all acknowledged already (a keep-alive probe, a late retransmission) */
+	WL_DATA_NEW = 1, /* continues the stream; may begin with bytes seen before */
+	WL_DATA_RETRANS = 2, /* all of it was seen before */
+	WL_DATA_GAP = 3, /* begins after nxt: something went past unseen */
+	WL_DATA_TOO_MUCH = 4, /* una..end does not fit what one flow may have in flight */
+};
+
+/* How the sender's [seq, seq + len) relates to what was seen. len > 0. */
+WL_INLINE enum wl_data_kind wl_data_kind(const struct wl_flow *f, wl_u32 seq, wl_u32 len)
+{
+	wl_u32 end = seq + len;
+
+	if (!wl_after(end, f->una))
+		return WL_DATA_OLD;
+	if (wl_after(seq, f->nxt))
+		return WL_DATA_GAP;
+	if (!wl_after(end, f->nxt))
+		return WL_DATA_RETRANS;
+	/* one chunk of slack: the first and the last chunk may both be in use only partly */
+	if (end - f->una > WL_FLOW_STORE_BYTES - WL_CHUNK_BYTES)
+		return WL_DATA_TOO_MUCH;
+	return WL_DATA_NEW;
+}
+
+struct wl_send_ctx {
+	struct wl_flow *f;
+	wl_u32 seq;
+	wl_u32 end;
+	wl_u32 mss_bytes;
+	wl_u32 now_us;
+	wl_u32 missed; /* records that found no chunk */
+};
+
+static long wl_send_step(wl_u32 i, void *ctx)
+{
+	struct wl_send_ctx *c = ctx;
+	struct wl_flow *f = c->f;
+	wl_u32 left = c->end - c->seq;
+	wl_u32 len = left < c->mss_bytes ? left : c->mss_bytes;
+	wl_u32 slot = wl_slot_of(f, c->seq);
+	struct wl_seg *seg = wl_seg_at(f, slot);
+
+	(void)i;
+	if (!left)
+		return 1;
+	if (!seg) {
+		c->missed++;
+		return 1;
+	}
+	if (wl_seg_is_live(f, seg, slot) && seg->seq + seg->len_bytes == c->seq &&
+	    seg->len_bytes + len < 0xffff) {
+		/* a short segment begins in the slot of the one before: they share its record */
+		if (seg->flags & WL_SEG_SACKED) {
+			/* as if its first part had not been delivered yet: it will be counted with the whole */
+			seg->flags &= ~WL_SEG_SACKED;
+			f->sacked_bytes -= seg->len_bytes;
+			f->delivered_bytes -= seg->len_bytes;
+		}
+		seg->len_bytes += len;
+		if (seg->flags & WL_SEG_LOST)
+			f->lost_bytes += len;
+		else if (wl_before(seg->seq, f->judged))
+			f->judged = seg->seq;
+	} else {
+		seg->seq = c->seq;
+		seg->len_bytes = len;
+		seg->flags = 0;
+		seg->sent_count = 1;
+	}
+	wl_rate_on_send(f, seg, c->now_us);
+	c->seq += len;
+	f->nxt = c->seq;
+	return 0;
+}
+
+/*
+ * Records new data [seq, end), seq == nxt, sent in segments of mss. Its chunks are allocated already. Returns the
+ * number of records that could not be written (0 unless the home broke that promise).
+ */
+WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 end, wl_u32 mss_bytes, wl_u32 now_us)
+{
+	if (!f)
+		return 0;
+	struct wl_send_ctx c = { .f = f, .seq = f->nxt, .end = end, .mss_bytes = mss_bytes, .now_us = now_us };
+
+	if (f->una == f->nxt) {
+		wl_rate_on_first_send(f, now_us);
+		f->progress_at_us = now_us;
+	}
+	wl_loop((end - f->nxt) / mss_bytes + 1, wl_send_step, &c);
+	f->nxt = end;
+	return c.missed;
+}
+
+struct wl_sender_retrans {
+	struct wl_flow *f;
+	wl_u32 slot;
+	wl_u32 start;
+	wl_u32 end;
+	wl_u32 now_us;
+};
+
+static long wl_sender_retrans_step(wl_u32 i, void *ctx)
+{
+	struct wl_sender_retrans *r = ctx;
+	struct wl_flow *f = r->f;
+	wl_u32 slot = (r->slot + i) & (WL_FLOW_SLOTS - 1);
+	struct wl_seg *seg = wl_seg_at(f, slot);
+
+	if (!seg)
+		return 1;
+	if (!wl_seg_is_live(f, seg, slot) || (seg->flags & WL_SEG_SACKED) || wl_before(seg->seq, r->start) ||
+	    wl_after(seg->seq + seg->len_bytes, r->end))
+		return 0;
+	wl_seg_unlist(f, seg);
+	wl_rate_on_send(f, seg, r->now_us);
+	seg->flags |= WL_SEG_RETRANS | WL_SEG_RESENT;
+	seg->sent_count += seg->sent_count < 255;
+	wl_list_append(f, &f->resent_head, &f->resent_tail, seg, slot);
+	return 0;
+}
+
+/* The sender sent [seq, end) again and the box lets it pass: it is on its way again. */
+WL_GLOBAL int wl_track_sender_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32 now_us)
+{
+	if (!f)
+		return -1;
+	struct wl_sender_retrans r = { .f = f, .start = seq, .end = end, .now_us = now_us };
+
+	r.slot = wl_slot_of(f, seq);
+	wl_loop(wl_slots_between(f, seq, end), wl_sender_retrans_step, &r);
+	return 0;
+}
+
+/*
+ * Is the segment that begins at `seq` delivered, on its way again, or about to be? Then the sender's own copy is
+ * superfluous, unless `copies` of it did not help: the sender may know better (a smaller path MTU, say).
+ */
+WL_INLINE int wl_is_taken_care_of(struct wl_flow *f, wl_u32 seq, wl_u32 copies)
+{
+	wl_u32 slot = wl_slot_of(f, seq);
+	struct wl_seg *seg = wl_seg_at(f, slot);
+
+	return seg && wl_seg_is_live(f, seg, slot) && seg->sent_count <= copies &&
+	       (seg->flags & (WL_SEG_SACKED | WL_SEG_LOST | WL_SEG_RESENT));
+}
+
+/* The box sent a lost record again. */
+WL_GLOBAL int wl_track_repaired(struct wl_flow *f, struct wl_seg *seg, wl_u32 slot, wl_u32 now_us)
+{
+	if (!f || !seg)
+		return -1;
+	wl_seg_unlist(f, seg);
+	wl_rate_on_send(f, seg, now_us);
+	seg->flags |= WL_SEG_RETRANS | WL_SEG_RESENT;
+	seg->sent_count += seg->sent_count < 255;
+	wl_list_append(f, &f->resent_head, &f->resent_tail, seg, slot);
+	f->repaired_segs++;
+	return 0;
+}
+
+/* ------------------------------------------------------ ACKs of the receiver */
+
+/* What an ACK says, as parsed from the packet; sequence numbers in host order. */
+struct wl_ack {
+	wl_u32 ack;
+	wl_u32 now_us;
+	wl_u32 window_bytes; /* scaled */
+	wl_u8 sack_count;
+	wl_u8 has_data; /* payload, SYN or FIN: never a duplicate ACK */
+	wl_u8 has_ece;
+	wl_u8 reserved;
+	wl_u32 sack_start[WL_SACK_BLOCKS];
+	wl_u32 sack_end[WL_SACK_BLOCKS];
+};
+
+struct wl_cum {
+	struct wl_flow *f;
+	struct wl_delivery *d;
+	wl_u32 slot;
+	wl_u32 ack;
+	wl_u32 una_seg;
+};
+
+static long wl_cum_step(wl_u32 i, void *ctx)
+{
+	struct wl_cum *c = ctx;
+	struct wl_flow *f = c->f;
+	wl_u32 slot = (c->slot + i) & (WL_FLOW_SLOTS - 1);
+	struct wl_seg *seg = wl_seg_at(f, slot);
+
+	if (!seg)
+		return 0;
+	if (!wl_seg_is_live(f, seg, slot))
+		return 0;
+	if (wl_after(seg->seq + seg->len_bytes, c->ack)) {
+		if (wl_before(seg->seq, c->ack))
+			c->una_seg = seg->seq;
+		return 1;
+	}
+	if (seg->flags & WL_SEG_SACKED) {
+		f->sacked_bytes -= seg->len_bytes;
+	} else {
+		wl_rate_on_delivered(f, seg, c->d);
+		wl_rack_on_delivered(f, seg, c->d->now_us);
+		wl_seg_unlist(f, seg);
+	}
+	seg->len_bytes = 0;
+	return 0;
+}
+
+struct wl_sack {
+	struct wl_flow *f;
+	struct wl_delivery *d;
+	wl_u32 slot;
+	wl_u32 start;
+	wl_u32 end;
+	wl_u32 done_until;
+};
+
+static long wl_sack_step(wl_u32 i, void *ctx)
+{
+	struct wl_sack *c = ctx;
+	struct wl_flow *f = c->f;
+	wl_u32 slot = (c->slot + i) & (WL_FLOW_SLOTS - 1);
+	struct wl_seg *seg = wl_seg_at(f, slot);
+
+	if (!seg)
+		return 1;
+	if (!wl_seg_is_live(f, seg, slot) || wl_before(seg->seq, c->start) || (seg->flags & WL_SEG_SACKED))
+		return 0;
+	if (wl_after(seg->seq + seg->len_bytes, c->end)) {
+		c->done_until = seg->seq;
+		return 1;
+	}
+	wl_rate_on_delivered(f, seg, c->d);
+	wl_rack_on_delivered(f, seg, c->d->now_us);
+	wl_seg_unlist(f, seg);
+	seg->flags |= WL_SEG_SACKED;
+	f->sacked_bytes += seg->len_bytes;
+	c->d->newly_bytes += seg->len_bytes;
+	return 0;
+}
+
+/* Marks what [start, end) says is delivered; a block that only grew since the last ACK costs only its growth. */
+WL_GLOBAL int wl_sack_block(struct wl_flow *f, struct wl_delivery *d, wl_u32 start, wl_u32 end)
+{
+	if (!f || !d)
+		return -1;
+	struct wl_sack c = { .f = f, .d = d, .start = start, .end = end, .done_until = end };
+	struct wl_sack_cache *hit = 0;
+
+	for (int i = 0; i < WL_SACK_CACHE; i++)
+		if (f->sack_cache[i].start == start)
+			hit = &f->sack_cache[i];
+	if (hit && wl_after(hit->end, start)) {
+		if (!wl_after(end, hit->end))
+			return 0;
+		c.start = hit->end;
+	}
+	if (!hit) {
+		f->sack_cache[2] = f->sack_cache[1];
+		f->sack_cache[1] = f->sack_cache[0];
+		hit = &f->sack_cache[0];
+	}
+	c.slot = wl_slot_of(f, c.start);
+	wl_loop(wl_slots_between(f, c.start, end), wl_sack_step, &c);
+	hit->start = start;
+	hit->end = c.done_until;
+	return 0;
+}
+
+enum wl_ack_kind {
+	WL_ACK_OUTSIDE = 0, /* beyond what was sent, or absurdly old: not ours to judge */
+	WL_ACK_STALE = 1, /* older than una: overtaken by a later one */
+	WL_ACK_SAME = 2,
+	WL_ACK_ADVANCE = 3,
+};
+
+/* One past the last sequence number the sender used, its FIN included. */
+WL_INLINE wl_u32 wl_snd_max(const struct wl_flow *f)
+{
+	return f->nxt + !!(f->flags & WL_FLOW_FIN);
+}
+
+WL_INLINE enum wl_ack_kind wl_ack_kind(const struct wl_flow *f, wl_u32 ack)
+{
+	if (wl_after(ack, wl_snd_max(f)))
+		return WL_ACK_OUTSIDE;
+	if (wl_after(ack, f->una))
+		return WL_ACK_ADVANCE;
+	if (ack == f->una)
+		return WL_ACK_SAME;
+	return f->una - ack <= WL_CWND_MAX_BYTES ? WL_ACK_STALE : WL_ACK_OUTSIDE;
+}
+
+/* A block the sender's scoreboard can use: in order, above una, within what was sent. */
+WL_INLINE int wl_sack_is_valid(const struct wl_flow *f, wl_u32 start, wl_u32 end)
+{
+	return wl_before(start, end) && wl_after(start, f->una) && !wl_after(end, f->nxt);
+}
+
+/* Takes a cumulative acknowledgement of una < ack <= snd_max. */
+WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u32 ack)
+{
+	if (!f || !d)
+		return -1;
+	wl_u32 end = wl_seq_min(ack, f->nxt);
+	wl_u32 sacked_before = f->sacked_bytes;
+	struct wl_cum c = { .f = f, .d = d, .ack = end, .una_seg = end };
+
+	if (wl_after(end, f->una)) {
+		c.slot = wl_slot_of(f, f->una_seg);
+		wl_loop(wl_slots_between(f, f->una_seg, end), wl_cum_step, &c);
+		d->newly_bytes += end - f->una;
+		d->newly_bytes -= sacked_before - f->sacked_bytes;
+		f->una = end;
+		f->una_seg = c.una_seg;
+		f->fack = wl_seq_max(f->fack, end);
+		f->judged = wl_seq_max(f->judged, c.una_seg);
+	}
+	f->dupacks = 0;
+	f->backoff = 0;
+	return 0;
+}
+
+/*
+ * Takes an ACK of kind SAME or ADVANCE of an ACTIVE flow and fills the sample. Returns the time in us after which
+ * losses can be judged further without an ACK; 0: no need. *bad_sacks counts blocks that were ignored.
+ */
+WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct wl_sample *s, wl_u32 *bad_sacks)
+{
+	if (!f || !a || !s || !bad_sacks)
+		return 0;
+	struct wl_delivery d = { .now_us = a->now_us };
+	wl_u32 una = f->una;
+	wl_u32 wait_us = 0;
+	wl_u32 sacks = 0;
+
+	s->now_us = a->now_us;
+	s->inflight_before_bytes = wl_pipe_bytes(f);
+	if (wl_after(a->ack, una))
+		wl_track_cumulative(f, &d, a->ack);
+	s->acked_bytes = f->una - una;
+	for (int i = 0; i < WL_SACK_BLOCKS; i++) {
+		wl_u32 start = a->sack_start[i];
+		wl_u32 end = a->sack_end[i];
+
+		if (i >= a->sack_count)
+			break;
+		if (wl_sack_is_valid(f, start, end)) {
+			wl_sack_block(f, &d, start, end);
+			sacks++;
+		} else if (i == 0 && wl_before(start, end) && !wl_after(end, f->una)) {
+			wl_rack_on_dsack(f); /* RFC 2883: the first block reports a duplicate */
+		} else if (wl_after(end, f->una)) {
+			++*bad_sacks;
+		}
+	}
+	if (d.newly_bytes) {
+		f->progress_at_us = a->now_us;
+		f->flags &= ~WL_FLOW_PROBED;
+	}
+	wl_rtt_sample(f, d.rtt_us);
+	s->rtt_us = d.rtt_us;
+	wl_rate_finish(f, &d, s);
+	s->newly_delivered_bytes = d.newly_bytes;
+	if ((f->flags & WL_FLOW_RECOVERY) && !wl_before(f->una, f->recovery_seq)) {
+		f->flags &= ~WL_FLOW_RECOVERY;
+		wl_rack_on_recovery_exit(f);
+		s->events |= WL_EV_RECOVERY_EXIT;
+	}
+	s->lost_bytes = wl_loss_detect(f, a->now_us, &wait_us);
+	if (!(f->flags & WL_FLOW_SACK) && f->una != f->nxt) {
+		/* NewReno (RFC 6582): three duplicates, or a partial acknowledgement in recovery, lose the head */
+		if (a->ack == una && !a->has_data && !s->acked_bytes)
+			f->dupacks++;
+		if (f->dupacks == WL_DUPACK_THRESHOLD || (s->acked_bytes && (f->flags & WL_FLOW_RECOVERY)))
+			s->lost_bytes += wl_lose_first(f, 1);
+	}
+	if (s->lost_bytes && !(f->flags & WL_FLOW_RECOVERY)) {
+		f->flags |= WL_FLOW_RECOVERY;
+		f->recovery_seq = f->nxt;
+		s->events |= WL_EV_RECOVERY_ENTER;
+	}
+	if (d.has_rate && !wl_before(s->prior_delivered_bytes, f->next_round_delivered)) {
+		f->next_round_delivered = f->delivered_bytes;
+		f->round_count++;
+		s->events |= WL_EV_ROUND_START;
+	}
+	s->is_ack_delayed = !sacks && d.newly_bytes && d.newly_bytes <= f->mss_bytes;
+	return wait_us;
+}
+
+/* Completes a sample with the flow's standing figures. */
+WL_INLINE void wl_track_fill(const struct wl_flow *f, struct wl_sample *s)
+{
+	s->mss_bytes = f->mss_bytes;
+	s->srtt_us = f->srtt_us;
+	s->min_rtt_us = f->min_rtt_us;
+	s->delivered_bytes = f->delivered_bytes;
+	s->inflight_bytes = wl_pipe_bytes(f);
+	s->round_count = f->round_count;
+	s->is_in_recovery = !!(f->flags & WL_FLOW_RECOVERY);
+	s->is_cwnd_limited = !!(f->flags & WL_FLOW_CWND_LIMITED);
+}
+
+#endif
