@@ -21,6 +21,12 @@ static __always_inline __u32 wl_csum_fold(__u64 sum)
 	return (sum & 0xffff) + (sum >> 16);
 }
 
+/* The window field that shows the sender its edge; the edge is a whole number of granules from what it is shown. */
+static __always_inline __u16 wl_shown_field(const struct wl_flow *f)
+{
+	return (f->edge - f->shown_una) >> f->rcv_wscale;
+}
+
 struct wl_payload {
 	struct wl_flow *f;
 	struct __sk_buff *skb;
@@ -159,9 +165,9 @@ static __always_inline int wl_send(struct __sk_buff *skb, struct wl_flow *f, int
 	tcp->source_be = to_sender ? f->key.rcv_port_be : f->key.snd_port_be;
 	tcp->dest_be = to_sender ? f->key.snd_port_be : f->key.rcv_port_be;
 	tcp->seq_be = bpf_htonl(seq);
-	tcp->ack_be = bpf_htonl(to_sender ? f->una : f->snd_ack);
+	tcp->ack_be = bpf_htonl(to_sender ? f->shown_una : f->snd_ack);
 	tcp->flags_be = bpf_htons((__u16)((WL_TCP_LEN + opt_bytes) / 4) << 12 | tcp_flags);
-	tcp->window_be = to_sender ? bpf_htons((f->edge - f->una) >> f->rcv_wscale) : bpf_htons(f->snd_window_field);
+	tcp->window_be = to_sender ? bpf_htons(wl_shown_field(f)) : bpf_htons(f->snd_window_field);
 	tcp->check = 0;
 	tcp->urgent_be = 0;
 	if (opt_bytes) {

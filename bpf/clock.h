@@ -121,6 +121,7 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 	__u64 now_ns = bpf_ktime_get_ns();
 	__u32 edge = f->edge;
 	__u32 wait_us;
+	int progress;
 
 	if (!s || f->state != WL_FLOW_ACTIVE || f->mode != WL_MODE_ENFORCE)
 		return;
@@ -128,16 +129,20 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 	if (f->lost_bytes)
 		wl_repair(skb, f, id, now_ns);
 	wl_edge_advance(f, now_ns);
-	if (f->edge != edge && (f->edge - f->una) >> f->rcv_wscale < 0xffff) {
+	progress = wl_shown_step(f, now_ns / 1000);
+	if (progress || f->edge != edge) {
 		__u32 granule = (1u << f->rcv_wscale) - 1;
+		__u32 window = (f->edge - f->shown_una + granule) & ~granule;
 
-		f->edge = f->una + ((f->edge - f->una + granule) & ~granule);
-		if (wl_after(f->edge, f->rcv_edge))
-			f->edge -= granule + 1;
-		if (wl_after(f->edge, edge) && !wl_send_one(skb, id, 1, f->rcv_seq, 0))
+		/* whole granules, but never beyond what the receiver offers */
+		if (wl_after(f->shown_una + window, f->rcv_edge))
+			window = (f->rcv_edge - f->shown_una) & ~granule;
+		if (window > 0xffffu << f->rcv_wscale)
+			window = 0xffffu << f->rcv_wscale;
+		f->edge = f->shown_una + window;
+		if ((progress || wl_after(f->edge, edge)) && !wl_send_one(skb, id, 1, f->rcv_seq, 0))
 			wl_count(WL_C_WINDOW_UPDATES);
-		else
-			f->edge = edge;
+		f->edge = wl_seq_max(f->edge, edge);
 	}
 	wl_arm(f, id, now_ns, wl_next_deadline_ns(f, now_ns, wait_us));
 }

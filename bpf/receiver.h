@@ -87,18 +87,25 @@ static __always_inline void wl_control(struct wl_flow *f, __u32 id, struct wl_sc
 	wl_arm(f, id, now_ns, wl_next_deadline_ns(f, now_ns, wait_us));
 }
 
-/* Writes what the sender shall see into the packet. */
-static __always_inline void wl_show(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p)
+/* Writes what the sender shall see into the packet: acknowledgement `ack`, window, no SACK, no ECE. */
+static __always_inline void wl_show(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p, __u32 ack)
 {
-	__u32 room = wl_after(f->edge, p->ack) ? f->edge - p->ack : 0;
-	__u32 field = wl_rwnd_field(room, f->rcv_wscale, p->window_field);
-	__u32 shown = p->ack + (field << f->rcv_wscale);
+	__u32 room = wl_after(f->edge, ack) ? f->edge - ack : 0;
+	/* the receiver's own edge, counted from what is shown; with nothing held back, its own field again */
+	__u32 offered = (p->ack - ack + ((__u32)p->window_field << f->rcv_wscale)) >> f->rcv_wscale;
+	__u32 field = wl_rwnd_field(room, f->rcv_wscale, offered < 0xffff ? offered : 0xffff);
 
+	if (ack != p->ack) {
+		__u32 old_be = bpf_htonl(p->ack), new_be = bpf_htonl(ack);
+
+		bpf_skb_store_bytes(skb, p->l4_off + WL_TCP_ACK_OFF, &new_be, 4, 0);
+		bpf_l4_csum_replace(skb, p->l4_off + WL_TCP_CHECK_OFF, old_be, new_be, 4);
+	}
 	if (field != p->window_field) {
 		wl_count(WL_C_WINDOW_REWRITTEN);
 		wl_rewrite16(skb, p->l4_off, WL_TCP_WINDOW_OFF, bpf_htons(p->window_field), bpf_htons(field));
 	}
-	f->edge = wl_seq_max(f->edge, shown);
+	f->edge = wl_seq_max(f->edge, ack + (field << f->rcv_wscale));
 	if (p->options.sack_len) {
 		wl_count(WL_C_SACK_HIDDEN);
 		wl_hide_sack(skb);
@@ -117,6 +124,7 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	enum wl_ack_kind kind = wl_ack_kind(f, p->ack);
 	int is_pure = !p->payload_bytes && !(p->flags & (WL_TCP_FIN | WL_TCP_URG));
 	__u32 edge = f->edge;
+	int progress;
 
 	if (kind == WL_ACK_OUTSIDE) {
 		wl_count(WL_C_PASS_ACK_OUTSIDE);
@@ -124,7 +132,7 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	}
 	if (f->state == WL_FLOW_BYPASS) {
 		if (kind == WL_ACK_ADVANCE)
-			f->una = wl_seq_min(p->ack, f->nxt);
+			f->una = f->shown_una = wl_seq_min(p->ack, f->nxt);
 		f->edge = wl_seq_max(f->edge, p->ack + ((__u32)p->window_field << f->rcv_wscale));
 		if (f->una == f->nxt)
 			wl_bypass_end(f);
@@ -146,16 +154,18 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	wl_control(f, id, s, now_ns);
 	if (f->mode != WL_MODE_ENFORCE)
 		return WL_TC_PASS;
+	progress = wl_shown_step(f, now_ns / 1000);
 	/*
-	 * A duplicate ACK tells the sender of a loss that the box repairs. Everything else that repeats an ACK passes:
-	 * an answer to a keep-alive or a zero-window probe, a window update, a challenge ACK.
+	 * A duplicate ACK tells the sender of a loss that the box repairs; progress that is held back is shown later.
+	 * Everything else that repeats an ACK passes: an answer to a keep-alive or a zero-window probe, a window
+	 * update, a challenge ACK.
 	 */
-	if (is_pure && kind == WL_ACK_SAME && f->una != f->nxt && p->window_field && f->edge == edge &&
-	    (p->options.sack_len || !(f->flags & WL_FLOW_SACK))) {
-		wl_count(WL_C_ACKS_ABSORBED);
+	if (is_pure && !progress && f->una != f->nxt && p->window_field && f->edge == edge &&
+	    (kind == WL_ACK_ADVANCE || p->options.sack_len || !(f->flags & WL_FLOW_SACK))) {
+		wl_count(kind == WL_ACK_ADVANCE ? WL_C_ACKS_HELD : WL_C_ACKS_ABSORBED);
 		return WL_TC_DROP;
 	}
-	wl_show(skb, f, p);
+	wl_show(skb, f, p, f->una == f->nxt ? p->ack : f->shown_una);
 	return WL_TC_PASS;
 }
 

@@ -5,6 +5,7 @@
 
 #include "parse.h"
 
+#define WL_TCP_ACK_OFF 8u
 #define WL_TCP_FLAGS_OFF 12u
 #define WL_TCP_WINDOW_OFF 14u
 #define WL_TCP_CHECK_OFF 16u

@@ -77,6 +77,11 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	}
 	switch (wl_data_kind(f, p->seq, p->payload_bytes)) {
 	case WL_DATA_OLD:
+		/* acknowledged already, only the sender was not shown it yet */
+		if (f->mode == WL_MODE_ENFORCE && wl_after(end, f->shown_una)) {
+			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
+			return WL_TC_DROP;
+		}
 		return WL_TC_PASS;
 	case WL_DATA_RETRANS:
 		f->sender_retrans_segs++;

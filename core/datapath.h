@@ -152,6 +152,7 @@ struct wl_config {
 	X(WINDOW_REWRITTEN, "ACKs whose window was lowered")                                                     \
 	X(WINDOW_UPDATES, "window updates sent by the clock")                                                    \
 	X(ACKS_ABSORBED, "duplicate ACKs absorbed")                                                              \
+	X(ACKS_HELD, "ACKs whose progress was shown to the sender a little later")                               \
 	X(ACKS_STALE, "stale ACKs absorbed")                                                                     \
 	X(SACK_HIDDEN, "ACKs whose SACK blocks were hidden")                                                     \
 	X(ECE_HIDDEN, "ACKs whose ECE flag was hidden")                                                          \

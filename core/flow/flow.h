@@ -115,6 +115,8 @@ struct wl_flow {
 	wl_u32 una; /* oldest byte the receiver has not acknowledged */
 	wl_u32 una_seg; /* first byte of the record that una lies in; una itself when it lies between two */
 	wl_u32 nxt; /* next byte the sender will send */
+	wl_u32 shown_una; /* what the sender was shown of una (shown.h) */
+	wl_u32 shown_at_us;
 	wl_u32 fin_seq; /* valid with WL_FLOW_FIN */
 	wl_u32 edge; /* right edge granted to the sender: highest ack + window it was shown */
 	wl_u32 rcv_edge; /* right edge the receiver offered */

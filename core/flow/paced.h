@@ -16,10 +16,16 @@
 #define WL_PACED_MIN_RTT_US 4000u /* below it the host's own delays look like pacing */
 #define WL_PACED_GAPS 4u
 
+/* Is the sender known to have room for a whole segment that it did not use? */
+WL_INLINE int wl_paced_is_watching(const struct wl_flow *f)
+{
+	return !wl_before(f->room_end, f->nxt + f->mss_bytes);
+}
+
 /* The sender was just granted room (or still has some): start the watch unless one is running. */
 WL_INLINE void wl_paced_on_room(struct wl_flow *f, wl_u32 now_us)
 {
-	if ((f->flags & WL_FLOW_PACED_JUDGED) || wl_after(f->room_end, f->nxt))
+	if ((f->flags & WL_FLOW_PACED_JUDGED) || wl_paced_is_watching(f))
 		return;
 	f->room_at_us = now_us;
 	f->room_end = f->edge;
@@ -31,7 +37,7 @@ WL_INLINE int wl_paced_on_data(struct wl_flow *f, wl_u32 end, wl_u32 now_us)
 {
 	if (f->flags & WL_FLOW_PACED_JUDGED)
 		return 0;
-	if (wl_after(f->room_end, f->nxt)) {
+	if (wl_paced_is_watching(f)) {
 		if (!wl_before(f->sent_at_us, f->room_at_us) && now_us - f->sent_at_us >= f->srtt_us / 64)
 			f->room_gaps++;
 		if (f->srtt_us >= WL_PACED_MIN_RTT_US && f->room_gaps >= WL_PACED_GAPS &&

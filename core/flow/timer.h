@@ -7,6 +7,7 @@
 #define WL_FLOW_TIMER_H
 
 #include "edge.h"
+#include "shown.h"
 
 #define WL_PROBE_MIN_US 2000u
 #define WL_DELACK_US 50000u /* a lone segment may wait for the receiver's delayed-ACK timer (Linux: 40 ms) */
@@ -58,6 +59,12 @@ WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wa
 		wl_u32 quiet_us = now_us - f->progress_at_us;
 
 		deadline_ns = now_ns + (silence_us > quiet_us ? silence_us - quiet_us : 0) * 1000ULL;
+	}
+	if (f->shown_una != f->una) {
+		wl_u64 show_ns = now_ns + wl_shown_wait_us(f, now_us) * 1000ULL;
+
+		if (!deadline_ns || show_ns < deadline_ns)
+			deadline_ns = show_ns;
 	}
 	if (wait_us && (!deadline_ns || now_ns + wait_us * 1000ULL < deadline_ns))
 		deadline_ns = now_ns + wait_us * 1000ULL;

@@ -19,6 +19,7 @@ WL_INLINE void wl_track_reset(struct wl_flow *f, wl_u32 base)
 	f->base = base;
 	f->una = base;
 	f->una_seg = base;
+	f->shown_una = base;
 	f->nxt = base;
 	f->fack = base;
 	f->judged = base;
@@ -36,6 +37,7 @@ WL_INLINE void wl_track_reset(struct wl_flow *f, wl_u32 base)
 WL_INLINE void wl_track_resume(struct wl_flow *f)
 {
 	f->una_seg = f->una;
+	f->shown_una = f->una;
 	f->fack = f->una;
 	f->judged = f->una;
 	f->sacked_bytes = 0;

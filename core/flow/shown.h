@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the sender is shown of the receiver's acknowledgements: never more than the receiver has sent, but not each
+ * at once. Repairs and the box's own startup make the ACK stream look like queueing to the HyStart of a CUBIC
+ * sender, which then ends its slow start far below the window it needs: while a hole is being repaired, two round
+ * trips of data are unacknowledged in its eyes. HyStart judges eight samples a round, or trains of ACKs less than
+ * 2 ms apart; a sender that sees a few larger steps a round keeps its slow start. Room is granted in between.
+ */
+#ifndef WL_FLOW_SHOWN_H
+#define WL_FLOW_SHOWN_H
+
+#include "flow.h"
+
+#define WL_SHOWN_PER_RTT 6u /* fewer than the eight samples of HyStart, early enough to keep slow start going */
+#define WL_SHOWN_MIN_RTT_US 10000u /* below it windows are small, and HyStart allows for 4 ms of noise */
+
+/* Time from one step to the next; 0: every ACK is shown at once. */
+WL_INLINE wl_u32 wl_shown_interval_us(const struct wl_flow *f)
+{
+	return f->srtt_us < WL_SHOWN_MIN_RTT_US ? 0 : f->srtt_us / WL_SHOWN_PER_RTT;
+}
+
+/* Time until progress that is held back must be shown; 0: now, or there is none. */
+WL_INLINE wl_u32 wl_shown_wait_us(const struct wl_flow *f, wl_u32 now_us)
+{
+	wl_u32 age_us = now_us - f->shown_at_us;
+	wl_u32 interval_us = wl_shown_interval_us(f);
+
+	if (f->una == f->nxt || f->edge - f->shown_una > (0x7fffu << f->rcv_wscale))
+		return 0;
+	return age_us < interval_us ? interval_us - age_us : 0;
+}
+
+/* Shows what is acknowledged if it is time. Returns 1 when there was something new to show. */
+WL_INLINE int wl_shown_step(struct wl_flow *f, wl_u32 now_us)
+{
+	if (f->shown_una == f->una || wl_shown_wait_us(f, now_us))
+		return 0;
+	f->shown_una = f->una;
+	f->shown_at_us = now_us;
+	return 1;
+}
+
+#endif
