@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What an algorithm is: five hooks over its private state, a sample and the decision in force. Hooks are pure: time
+ * and random bits are in the sample. A hook changes what it wants of the decision and leaves the rest.
+ *
+ *   init                once, when the flow starts (decision.cwnd_bytes is 0) or comes from another algorithm
+ *                       (decision.cwnd_bytes is the window in force); the state is zeroed
+ *   on_ack              at every ACK that delivered something, lost something or carries an event
+ *   on_congestion       at the first loss or ECN mark of a window, before on_ack of the same ACK
+ *   on_timeout          when the retransmission timer expired; everything in flight counts as lost
+ *   on_send_after_idle  at the first data sent after nothing was in flight for idle_us
+ */
+#ifndef WL_ALG_ALG_H
+#define WL_ALG_ALG_H
+
+#include "../abi.h"
+#include "../math/sat.h"
+
+/* Bounds that hold for every algorithm. */
+WL_INLINE wl_u32 wl_alg_clamp_cwnd(const struct wl_sample *s, wl_u32 cwnd_bytes, wl_u32 floor_segs)
+{
+	wl_u32 floor = wl_sat_mul(floor_segs, s->mss_bytes);
+
+	if (cwnd_bytes < floor)
+		cwnd_bytes = floor;
+	return cwnd_bytes < WL_CWND_MAX_BYTES ? cwnd_bytes : WL_CWND_MAX_BYTES;
+}
+
+#endif

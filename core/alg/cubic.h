@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * CUBIC (RFC 9438) with HyStart++ (RFC 9406). After a loss the window is cut to 0.7 of what it was and then follows
+ * W(t) = 0.4 (t - K)^3 + W_max: quickly back towards the window of the loss, slowly around it, quickly beyond; never
+ * slower than Reno would be. Slow start ends at the first rise of the round-trip time, softly.
+ *
+ *      slow start --RTT rises--> conservative slow start --5 rounds--> congestion avoidance --loss--> 0.7 cwnd
+ *           ^--------RTT falls again-------'
+ *
+ * Units inside: windows in bytes, time in 1/1024 s, so that C = 0.4 segments/s^3 is 410/2^40 segments per tick^3 as in
+ * Linux. Where we deviate: growth is spread over the bytes acknowledged instead of counted in ACKs.
+ */
+#ifndef WL_ALG_CUBIC_H
+#define WL_ALG_CUBIC_H
+
+#include "../math/cbrt.h"
+#include "alg.h"
+
+#define WL_CUBIC_BETA_Q10 717u /* 0.7 */
+#define WL_CUBIC_C_Q40 410u /* 0.4 segments/s^3 in segments per tick^3 << 40 */
+#define WL_CUBIC_K_FACTOR 2681735677ULL /* 2^40 / 410 */
+#define WL_CUBIC_RENO_ALPHA_NUM 9u /* 3 (1 - beta) / (1 + beta) = 9/17 */
+#define WL_CUBIC_RENO_ALPHA_DEN 17u
+#define WL_CUBIC_MIN_SEGS 2u
+#define WL_CUBIC_MAX_TICKS (1u << 20) /* 17 minutes: bounds the cube */
+
+#define WL_HYSTART_MIN_ETA_US 4000u
+#define WL_HYSTART_MAX_ETA_US 16000u
+#define WL_HYSTART_SAMPLES 8u
+#define WL_HYSTART_CSS_DIVISOR 4u
+#define WL_HYSTART_CSS_ROUNDS 5u
+
+enum wl_cubic_phase {
+	WL_CUBIC_SLOW_START = 0,
+	WL_CUBIC_CSS = 1, /* conservative slow start */
+	WL_CUBIC_AVOIDANCE = 2, /* HyStart++ is over for good */
+};
+
+struct wl_cubic {
+	wl_u32 w_max_bytes;
+	wl_u32 cwnd_prior_bytes; /* window before the last cut */
+	wl_u32 w_est_bytes; /* Reno's window since the epoch began */
+	wl_u32 w_est_credit;
+	wl_u32 growth_credit_bytes; /* sub-byte growth carried over, times cwnd */
+	wl_u32 k_ticks;
+	wl_u32 epoch_at_us; /* valid with has_epoch */
+	wl_u32 origin_bytes; /* W(K) */
+	wl_u32 last_ack_at_us;
+	wl_u32 round_min_rtt_us; /* ~0: none */
+	wl_u32 last_round_min_rtt_us;
+	wl_u32 css_baseline_us;
+	wl_u32 round_count;
+	wl_u8 samples;
+	wl_u8 css_rounds;
+	wl_u8 phase; /* enum wl_cubic_phase */
+	wl_u8 has_epoch;
+};
+_Static_assert(sizeof(struct wl_cubic) <= WL_ALG_STATE_BYTES, "CUBIC's state fits a flow");
+
+/* ------------------------------------------------------------- HyStart++ */
+
+WL_INLINE wl_u32 wl_hystart_eta_us(const struct wl_cubic *c)
+{
+	wl_u32 eta_us = c->last_round_min_rtt_us / 8;
+
+	if (eta_us < WL_HYSTART_MIN_ETA_US)
+		return WL_HYSTART_MIN_ETA_US;
+	return eta_us < WL_HYSTART_MAX_ETA_US ? eta_us : WL_HYSTART_MAX_ETA_US;
+}
+
+WL_INLINE void wl_hystart_round(struct wl_cubic *c, const struct wl_sample *s, struct wl_decision *d)
+{
+	if (c->phase == WL_CUBIC_CSS && ++c->css_rounds >= WL_HYSTART_CSS_ROUNDS) {
+		d->ssthresh_bytes = d->cwnd_bytes;
+		c->phase = WL_CUBIC_AVOIDANCE;
+	}
+	c->round_count = s->round_count;
+	c->last_round_min_rtt_us = c->round_min_rtt_us;
+	c->round_min_rtt_us = ~0u;
+	c->samples = 0;
+}
+
+WL_INLINE void wl_hystart_sample(struct wl_cubic *c, const struct wl_sample *s)
+{
+	if (!s->rtt_us)
+		return;
+	if (s->rtt_us < c->round_min_rtt_us)
+		c->round_min_rtt_us = s->rtt_us;
+	if (c->samples < WL_HYSTART_SAMPLES && ++c->samples < WL_HYSTART_SAMPLES)
+		return;
+	if (c->phase == WL_CUBIC_CSS) {
+		if (c->round_min_rtt_us < c->css_baseline_us)
+			c->phase = WL_CUBIC_SLOW_START; /* a spurious rise */
+	} else if (c->last_round_min_rtt_us != ~0u &&
+		   c->round_min_rtt_us >= wl_sat_add(c->last_round_min_rtt_us, wl_hystart_eta_us(c))) {
+		c->css_baseline_us = c->round_min_rtt_us;
+		c->css_rounds = 0;
+		c->phase = WL_CUBIC_CSS;
+	}
+}
+
+WL_INLINE void wl_cubic_slow_start(struct wl_cubic *c, const struct wl_sample *s, struct wl_decision *d)
+{
+	wl_u32 growth = s->newly_delivered_bytes;
+
+	if (c->phase != WL_CUBIC_AVOIDANCE) {
+		if (s->round_count != c->round_count)
+			wl_hystart_round(c, s, d);
+		wl_hystart_sample(c, s);
+	}
+	if (!s->is_cwnd_limited)
+		return;
+	if (c->phase == WL_CUBIC_CSS)
+		growth /= WL_HYSTART_CSS_DIVISOR;
+	d->cwnd_bytes = wl_alg_clamp_cwnd(s, wl_sat_add(d->cwnd_bytes, growth), WL_CUBIC_MIN_SEGS);
+	if (d->cwnd_bytes > d->ssthresh_bytes)
+		d->cwnd_bytes = d->ssthresh_bytes;
+}
+
+/* --------------------------------------------------- congestion avoidance */
+
+/* 0.4 |t - K|^3 in bytes (RFC 9438, equation 1). */
+WL_INLINE wl_u32 wl_cubic_delta_bytes(wl_u32 ticks_from_k, wl_u32 mss_bytes)
+{
+	wl_u64 t = ticks_from_k < WL_CUBIC_MAX_TICKS ? ticks_from_k : WL_CUBIC_MAX_TICKS;
+	/* t^3 has 60 bits at most: shift before multiplying, losing less than a thousandth of a byte */
+	wl_u64 delta = ((t * t * t >> 10) * WL_CUBIC_C_Q40 >> 10) * mss_bytes >> 20;
+
+	return delta > WL_CWND_MAX_BYTES ? WL_CWND_MAX_BYTES : (wl_u32)delta;
+}
+
+WL_INLINE void wl_cubic_begin_epoch(struct wl_cubic *c, const struct wl_sample *s, const struct wl_decision *d)
+{
+	c->has_epoch = 1;
+	c->epoch_at_us = s->now_us;
+	c->w_est_bytes = d->cwnd_bytes;
+	c->w_est_credit = 0;
+	c->growth_credit_bytes = 0;
+	if (c->w_max_bytes <= d->cwnd_bytes) {
+		c->k_ticks = 0;
+		c->origin_bytes = d->cwnd_bytes;
+	} else {
+		c->k_ticks = wl_cbrt(WL_CUBIC_K_FACTOR * ((c->w_max_bytes - d->cwnd_bytes) / s->mss_bytes));
+		c->origin_bytes = c->w_max_bytes;
+	}
+}
+
+/* W(t + RTT), between cwnd and 1.5 cwnd (RFC 9438, section 4.2). */
+WL_INLINE wl_u32 wl_cubic_target_bytes(const struct wl_cubic *c, const struct wl_sample *s, wl_u32 cwnd)
+{
+	wl_u64 elapsed_us = (wl_u64)(s->now_us - c->epoch_at_us) + s->min_rtt_us;
+	wl_u32 ticks = elapsed_us * 1024 / 1000000;
+	wl_u32 target;
+
+	if (ticks < c->k_ticks)
+		target = wl_sat_sub(c->origin_bytes, wl_cubic_delta_bytes(c->k_ticks - ticks, s->mss_bytes));
+	else
+		target = wl_sat_add(c->origin_bytes, wl_cubic_delta_bytes(ticks - c->k_ticks, s->mss_bytes));
+	if (target < cwnd)
+		return cwnd;
+	return target < cwnd + cwnd / 2 ? target : cwnd + cwnd / 2;
+}
+
+/* The window that Reno would have by now (RFC 9438, section 4.3). */
+WL_INLINE void wl_cubic_grow_reno(struct wl_cubic *c, const struct wl_sample *s, wl_u32 cwnd)
+{
+	wl_u64 step = (wl_u64)s->newly_delivered_bytes * s->mss_bytes;
+
+	if (c->w_est_bytes < c->cwnd_prior_bytes)
+		step = step * WL_CUBIC_RENO_ALPHA_NUM / WL_CUBIC_RENO_ALPHA_DEN;
+	step += c->w_est_credit;
+	c->w_est_bytes = wl_sat_add(c->w_est_bytes, (wl_u32)(step / cwnd));
+	c->w_est_credit = step % cwnd;
+}
+
+WL_INLINE void wl_cubic_avoidance(struct wl_cubic *c, const struct wl_sample *s, struct wl_decision *d)
+{
+	wl_u32 cwnd = d->cwnd_bytes;
+	wl_u64 step;
+
+	if (!c->has_epoch)
+		wl_cubic_begin_epoch(c, s, d);
+	if (!s->is_cwnd_limited) {
+		/* time in which the window was not needed does not count */
+		c->epoch_at_us += s->now_us - c->last_ack_at_us;
+		return;
+	}
+	wl_cubic_grow_reno(c, s, cwnd);
+	step = (wl_u64)(wl_cubic_target_bytes(c, s, cwnd) - cwnd) * s->newly_delivered_bytes + c->growth_credit_bytes;
+	d->cwnd_bytes = wl_sat_add(cwnd, (wl_u32)(step / cwnd));
+	c->growth_credit_bytes = step % cwnd;
+	if (d->cwnd_bytes < c->w_est_bytes)
+		d->cwnd_bytes = c->w_est_bytes;
+	d->cwnd_bytes = wl_alg_clamp_cwnd(s, d->cwnd_bytes, WL_CUBIC_MIN_SEGS);
+}
+
+/* ----------------------------------------------------------------- hooks */
+
+static void wl_cubic_init(void *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	struct wl_cubic *c = state;
+
+	if (!d->cwnd_bytes)
+		d->cwnd_bytes = WL_INIT_CWND_SEGS * s->mss_bytes;
+	d->ssthresh_bytes = WL_CWND_MAX_BYTES;
+	d->pacing_bytes_ps = WL_RATE_UNLIMITED;
+	c->round_count = s->round_count;
+	c->round_min_rtt_us = ~0u;
+	c->last_round_min_rtt_us = ~0u;
+	c->last_ack_at_us = s->now_us;
+}
+
+static void wl_cubic_on_ack(void *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	struct wl_cubic *c = state;
+
+	if (!s->is_in_recovery && s->newly_delivered_bytes && d->cwnd_bytes) {
+		if (d->cwnd_bytes < d->ssthresh_bytes)
+			wl_cubic_slow_start(c, s, d);
+		else
+			wl_cubic_avoidance(c, s, d);
+	}
+	c->last_ack_at_us = s->now_us;
+}
+
+static void wl_cubic_on_congestion(void *state, const struct wl_sample *s, struct wl_decision *d,
+				   enum wl_congestion why)
+{
+	struct wl_cubic *c = state;
+	wl_u32 cwnd = d->cwnd_bytes;
+
+	(void)why;
+	/* fast convergence: a window that shrinks makes room for newcomers */
+	c->w_max_bytes = cwnd < c->w_max_bytes ? (wl_u32)((wl_u64)cwnd * (1024 + WL_CUBIC_BETA_Q10) / 2048) : cwnd;
+	c->cwnd_prior_bytes = cwnd;
+	c->has_epoch = 0;
+	c->phase = WL_CUBIC_AVOIDANCE;
+	d->ssthresh_bytes = wl_alg_clamp_cwnd(s, (wl_u64)cwnd * WL_CUBIC_BETA_Q10 / 1024, WL_CUBIC_MIN_SEGS);
+	d->cwnd_bytes = d->ssthresh_bytes;
+}
+
+/* RFC 9438, section 4.8: after a timeout the curve begins afresh. */
+static void wl_cubic_on_timeout(void *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	struct wl_cubic *c = state;
+
+	wl_cubic_on_congestion(state, s, d, WL_CONGESTION_LOSS);
+	c->w_max_bytes = 0;
+	d->cwnd_bytes = s->mss_bytes;
+}
+
+static void wl_cubic_on_send_after_idle(void *state, const struct wl_sample *s, struct wl_decision *d, wl_u32 idle_us)
+{
+	struct wl_cubic *c = state;
+
+	(void)d;
+	if (c->has_epoch)
+		c->epoch_at_us += idle_us;
+	c->last_ack_at_us = s->now_us;
+}
+
+#endif

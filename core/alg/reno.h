@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * NewReno congestion control (RFC 5681 with appropriate byte counting, RFC 3465): the window doubles each round trip
+ * up to ssthresh, then grows by one segment a round trip, and is halved at a loss. Which segments are lost, and
+ * sending them again, is not an algorithm's business here.
+ *
+ *      slow start --cwnd >= ssthresh--> congestion avoidance --loss--> cwnd/2
+ *
+ * Where we deviate: the halving is of the pipe before the loss, as RFC 5681 wants, not of cwnd, which may exceed it.
+ */
+#ifndef WL_ALG_RENO_H
+#define WL_ALG_RENO_H
+
+#include "alg.h"
+
+#define WL_RENO_MIN_SEGS 2u /* RFC 5681, equation 4 */
+
+struct wl_reno {
+	wl_u32 credit_bytes; /* acknowledged towards the next segment of growth */
+};
+_Static_assert(sizeof(struct wl_reno) <= WL_ALG_STATE_BYTES, "Reno's state fits a flow");
+
+static void wl_reno_init(void *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	(void)state;
+	if (!d->cwnd_bytes)
+		d->cwnd_bytes = WL_INIT_CWND_SEGS * s->mss_bytes;
+	d->ssthresh_bytes = WL_CWND_MAX_BYTES;
+	d->pacing_bytes_ps = WL_RATE_UNLIMITED;
+}
+
+static void wl_reno_on_ack(void *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	struct wl_reno *r = state;
+	wl_u32 acked = s->newly_delivered_bytes;
+
+	if (s->is_in_recovery || !s->is_cwnd_limited)
+		return;
+	if (d->cwnd_bytes < d->ssthresh_bytes) {
+		wl_u32 grown = wl_sat_add(d->cwnd_bytes, acked);
+
+		if (grown <= d->ssthresh_bytes) {
+			d->cwnd_bytes = wl_alg_clamp_cwnd(s, grown, WL_RENO_MIN_SEGS);
+			return;
+		}
+		acked = grown - d->ssthresh_bytes;
+		d->cwnd_bytes = d->ssthresh_bytes;
+	}
+	r->credit_bytes = wl_sat_add(r->credit_bytes, acked);
+	if (r->credit_bytes >= d->cwnd_bytes) {
+		r->credit_bytes -= d->cwnd_bytes;
+		d->cwnd_bytes = wl_alg_clamp_cwnd(s, wl_sat_add(d->cwnd_bytes, s->mss_bytes), WL_RENO_MIN_SEGS);
+	}
+}
+
+static void wl_reno_on_congestion(void *state, const struct wl_sample *s, struct wl_decision *d,
+				  enum wl_congestion why)
+{
+	struct wl_reno *r = state;
+	wl_u32 flight = s->inflight_before_bytes < d->cwnd_bytes ? s->inflight_before_bytes : d->cwnd_bytes;
+
+	(void)why;
+	r->credit_bytes = 0;
+	d->ssthresh_bytes = wl_alg_clamp_cwnd(s, flight / 2, WL_RENO_MIN_SEGS);
+	d->cwnd_bytes = d->ssthresh_bytes;
+}
+
+static void wl_reno_on_timeout(void *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	wl_reno_on_congestion(state, s, d, WL_CONGESTION_LOSS);
+	d->cwnd_bytes = s->mss_bytes;
+}
+
+/* RFC 5681, section 4.1: after an idle time of a timeout or more the old window says nothing about the path. */
+static void wl_reno_on_send_after_idle(void *state, const struct wl_sample *s, struct wl_decision *d, wl_u32 idle_us)
+{
+	wl_u32 restart = WL_INIT_CWND_SEGS * s->mss_bytes;
+
+	(void)state;
+	if (idle_us > wl_sat_add(s->srtt_us, 200000u) && d->cwnd_bytes > restart)
+		d->cwnd_bytes = restart;
+}
+
+#endif
