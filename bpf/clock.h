@@ -84,7 +84,7 @@ static __always_inline void wl_repair(struct __sk_buff *skb, struct wl_flow *f, 
 /* Losses that time alone has shown, and silence. */
 static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struct wl_sample *sample, __u32 now_us)
 {
-	__u32 wait_us, lost_bytes, calls = 0;
+	__u32 wait_us, lost_bytes, calls = 0, lost_segs = f->lost_segs;
 	enum wl_silence silence;
 
 	__builtin_memset(sample, 0, sizeof(*sample));
@@ -93,7 +93,6 @@ static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struc
 	sample->lost_bytes = wl_loss_detect(f, now_us, &wait_us);
 	if (sample->lost_bytes) {
 		calls |= WL_CALL_ACK;
-		wl_count_n(WL_C_LOST_SEGS, sample->lost_bytes / f->mss_bytes + 1);
 		if (!(f->flags & WL_FLOW_RECOVERY)) {
 			f->flags |= WL_FLOW_RECOVERY;
 			f->recovery_seq = f->nxt;
@@ -110,6 +109,8 @@ static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struc
 		sample->events |= WL_EV_TIMEOUT;
 		calls |= WL_CALL_TIMEOUT | WL_CALL_ACK;
 	}
+	if (f->lost_segs != lost_segs)
+		wl_count_n(WL_C_LOST_SEGS, f->lost_segs - lost_segs);
 	if (calls)
 		wl_run_algorithm(id, calls, 0);
 	return wait_us;
@@ -139,10 +140,9 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 			window = (f->rcv_edge - f->shown_una) & ~granule;
 		if (window > 0xffffu << f->rcv_wscale)
 			window = 0xffffu << f->rcv_wscale;
-		f->edge = f->shown_una + window;
-		if ((progress || wl_after(f->edge, edge)) && !wl_send_one(skb, id, 1, f->rcv_seq, 0))
+		wl_edge_shown(f, now_ns, f->shown_una + window);
+		if ((progress || f->edge != edge) && !wl_send_one(skb, id, 1, f->rcv_seq, 0))
 			wl_count(WL_C_WINDOW_UPDATES);
-		f->edge = wl_seq_max(f->edge, edge);
 	}
 	wl_arm(f, id, now_ns, wl_next_deadline_ns(f, now_ns, wait_us));
 }

@@ -54,6 +54,7 @@ static __always_inline void wl_control(struct wl_flow *f, __u32 id, struct wl_sc
 {
 	struct wl_sample *sample = &s->sample;
 	__u32 una_seg = f->una_seg;
+	__u32 lost_segs = f->lost_segs;
 	__u32 calls = 0, bad_sacks = 0, wait_us;
 
 	if (f->mode == WL_MODE_ENFORCE)
@@ -65,8 +66,8 @@ static __always_inline void wl_control(struct wl_flow *f, __u32 id, struct wl_sc
 		wl_count_n(WL_C_SACK_OUTSIDE, bad_sacks);
 	if (f->mode != WL_MODE_ENFORCE)
 		return;
-	if (sample->lost_bytes)
-		wl_count_n(WL_C_LOST_SEGS, sample->lost_bytes / f->mss_bytes + 1);
+	if (f->lost_segs != lost_segs)
+		wl_count_n(WL_C_LOST_SEGS, f->lost_segs - lost_segs);
 	if (sample->events & WL_EV_RECOVERY_ENTER)
 		calls |= WL_CALL_LOSS;
 	if ((f->flags & WL_FLOW_ECN) && s->ack.has_ece) {
@@ -88,7 +89,8 @@ static __always_inline void wl_control(struct wl_flow *f, __u32 id, struct wl_sc
 }
 
 /* Writes what the sender shall see into the packet: acknowledgement `ack`, window, no SACK, no ECE. */
-static __always_inline void wl_show(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p, __u32 ack)
+static __always_inline void wl_show(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p, __u32 ack,
+				    __u64 now_ns)
 {
 	__u32 room = wl_after(f->edge, ack) ? f->edge - ack : 0;
 	/* the receiver's own edge, counted from what is shown; with nothing held back, its own field again */
@@ -105,7 +107,7 @@ static __always_inline void wl_show(struct __sk_buff *skb, struct wl_flow *f, st
 		wl_count(WL_C_WINDOW_REWRITTEN);
 		wl_rewrite16(skb, p->l4_off, WL_TCP_WINDOW_OFF, bpf_htons(p->window_field), bpf_htons(field));
 	}
-	f->edge = wl_seq_max(f->edge, ack + (field << f->rcv_wscale));
+	wl_edge_shown(f, now_ns, ack + (field << f->rcv_wscale));
 	if (p->options.sack_len) {
 		wl_count(WL_C_SACK_HIDDEN);
 		wl_hide_sack(skb);
@@ -165,7 +167,7 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		wl_count(kind == WL_ACK_ADVANCE ? WL_C_ACKS_HELD : WL_C_ACKS_ABSORBED);
 		return WL_TC_DROP;
 	}
-	wl_show(skb, f, p, f->una == f->nxt ? p->ack : f->shown_una);
+	wl_show(skb, f, p, f->una == f->nxt ? p->ack : f->shown_una, now_ns);
 	return WL_TC_PASS;
 }
 

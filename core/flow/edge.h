@@ -130,6 +130,18 @@ WL_GLOBAL int wl_edge_advance(struct wl_flow *f, wl_u64 now_ns)
 	return 0;
 }
 
+/*
+ * The sender is shown `edge`: scaling may have rounded it up past what was granted. The excess is paid for like any
+ * grant; with one ACK every two segments it would add up to a sixth of the rate.
+ */
+WL_INLINE void wl_edge_shown(struct wl_flow *f, wl_u64 now_ns, wl_u32 edge)
+{
+	if (!wl_after(edge, f->edge))
+		return;
+	wl_pacing_charge(f, now_ns, wl_pacing_bytes_ps(f), edge - f->edge);
+	f->edge = edge;
+}
+
 /* Is the sender short of data? Asked at each ACK; judged from room that it has left unused for a while. */
 WL_INLINE void wl_supply_check(struct wl_flow *f, wl_u32 now_us)
 {
