@@ -7,7 +7,8 @@
 #include "packet.h"
 #include "maps.h"
 
-const volatile struct wl_config wl_config = {};
+/* In a section of its own, so that the agent can fill it without knowing what else is constant. */
+const volatile struct wl_config wl_config SEC(".rodata.config") = {};
 
 #include "clock.h"
 #include "receiver.h"

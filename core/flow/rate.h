@@ -53,7 +53,7 @@ WL_INLINE void wl_rate_on_send(const struct wl_flow *f, struct wl_seg *seg, wl_u
 }
 
 /* The record was delivered: it may be the newest of this ACK, and so its rate and RTT sample. */
-WL_INLINE void wl_rate_on_delivered(struct wl_flow *f, const struct wl_seg *seg, struct wl_delivery *d)
+WL_INLINE void wl_rate_on_delivered(const struct wl_seg *seg, struct wl_delivery *d)
 {
 	wl_u32 end = seg->seq + seg->len_bytes;
 

@@ -259,7 +259,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	if (seg->flags & WL_SEG_SACKED) {
 		f->sacked_bytes -= seg->len_bytes;
 	} else {
-		wl_rate_on_delivered(f, seg, c->d);
+		wl_rate_on_delivered(seg, c->d);
 		wl_rack_on_delivered(f, seg, c->d->now_us);
 		wl_seg_unlist(f, seg);
 	}
@@ -291,7 +291,7 @@ static long wl_sack_step(wl_u32 i, void *ctx)
 		c->done_until = seg->seq;
 		return 1;
 	}
-	wl_rate_on_delivered(f, seg, c->d);
+	wl_rate_on_delivered(seg, c->d);
 	wl_rack_on_delivered(f, seg, c->d->now_us);
 	wl_seg_unlist(f, seg);
 	seg->flags |= WL_SEG_SACKED;

@@ -1,1 +1,20 @@
-//! windlass-agent
+//! Loads the transparent datapath, attaches it, gives it policy and reads what it measures.
+
+mod attach;
+mod clock;
+mod counters;
+mod datapath;
+mod doctor;
+mod error;
+mod flows;
+mod netdev;
+mod pins;
+mod policy;
+
+pub use counters::read_counters;
+pub use datapath::{Datapath, Options};
+pub use doctor::{Check, doctor};
+pub use error::{Error, Result};
+pub use flows::{FlowInfo, read_flows};
+pub use pins::{Pinned, force_remove, pinned_here};
+pub use policy::{Mode, Policy, PolicyError, Rule};

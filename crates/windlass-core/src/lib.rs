@@ -1,1 +1,12 @@
-//! windlass-core
+//! The congestion core of Windlass, compiled natively, with safe Rust around it.
+//!
+//! The same C headers are compiled into the kernel programs under `bpf/`; see `core/` for what they do.
+
+pub mod abi;
+mod algorithm;
+mod counter;
+mod flow;
+
+pub use algorithm::{Algorithm, AlgorithmState};
+pub use counter::{Counter, counters};
+pub use flow::Flow;

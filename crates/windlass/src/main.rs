@@ -1,3 +1,51 @@
 //! The `windlass` command line.
 
-fn main() {}
+mod args;
+mod control;
+mod info;
+mod lab;
+mod print;
+
+use args::{Args, Command};
+use clap::{CommandFactory, Parser};
+use std::process::ExitCode;
+
+/// Exit status of bad input: a wrong policy, scenario, interface, algorithm, or a missing privilege or kernel feature.
+const BAD_INPUT: u8 = 2;
+
+fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Command::Attach(a) => control::attach(a),
+        Command::Agent(a) => control::agent(a),
+        Command::Detach { iface, all } => control::detach(iface, all),
+        Command::Flows { json } => info::flows(json),
+        Command::Algs { json } => info::algs(json),
+        Command::Policy(p) => info::policy(p),
+        Command::Doctor { json } => info::doctor(json),
+        Command::Run(r) => lab::run(r),
+        Command::Reproduce(r) => lab::reproduce(r),
+        Command::Demo { out } => lab::demo(out),
+        Command::Bench { what } => lab::bench(what),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Args::command(), "windlass", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man => {
+            clap_mangen::Man::new(Args::command()).render(&mut std::io::stdout())?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    // a reader that goes away (`windlass flows | head`) is no reason for a panic
+    // SAFETY: restores the default action of one signal before any thread exists.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    match run(Args::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("windlass: {error:#}");
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Attaching a program to an interface: tcx where the kernel has it (6.6), clsact below.
+
+use crate::{Error, Result, error::bpf};
+use libbpf_rs::{
+    AsRawLibbpf, Link, Object, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys,
+};
+use std::{io, os::fd::AsFd, ptr::NonNull};
+
+/// One attached program. Detached when dropped unless it is pinned or forgotten.
+#[derive(Debug)]
+pub enum Attached {
+    /// A tcx link.
+    Tcx(Link),
+    /// A clsact filter; not a link, so it stays until removed.
+    Clsact(TcHook),
+}
+
+impl Attached {
+    /// Removes the program from the interface.
+    pub fn detach(self) {
+        match self {
+            Attached::Tcx(link) => drop(link),
+            Attached::Clsact(mut hook) => {
+                // it may be gone with its interface
+                let _ = hook.detach();
+            }
+        }
+    }
+}
+
+/// Which side of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Packets that come in.
+    Ingress,
+    /// Packets that go out.
+    Egress,
+}
+
+/// Attaches program `name` of the loaded object.
+pub fn attach(object: &Object, name: &str, ifindex: u32, side: Side) -> Result<Attached> {
+    let program = object
+        .progs()
+        .find(|p| p.name() == name)
+        .ok_or_else(|| Error::Invalid(format!("the BPF object has no program '{name}'")))?;
+    // SAFETY: an all-zero bpf_tcx_opts with its size set is libbpf's documented default.
+    let mut opts: sys::bpf_tcx_opts = unsafe { std::mem::zeroed() };
+    opts.sz = size_of::<sys::bpf_tcx_opts>() as _;
+    // SAFETY: the program is loaded and outlives the call; opts is a live local.
+    let link = unsafe {
+        sys::bpf_program__attach_tcx(program.as_libbpf_object().as_ptr(), ifindex as i32, &opts)
+    };
+    if let Some(link) = NonNull::new(link) {
+        // SAFETY: libbpf returned a link that nobody else owns.
+        return Ok(Attached::Tcx(unsafe { Link::from_ptr(link) }));
+    }
+    let why = io::Error::last_os_error();
+    if why.raw_os_error() != Some(libc::EINVAL) {
+        return Err(bpf(format!("attaching {name}"))(why.into()));
+    }
+    let point = if side == Side::Ingress { TC_INGRESS } else { TC_EGRESS };
+    let mut builder = TcHookBuilder::new(program.as_fd());
+    let mut hook = builder.ifindex(ifindex as i32).replace(true).handle(1).priority(1).hook(point);
+    hook.create().map_err(bpf(format!("creating clsact for {name}")))?;
+    hook.attach().map_err(bpf(format!("attaching {name} to clsact")))?;
+    Ok(Attached::Clsact(hook))
+}

@@ -1,0 +1,295 @@
+//! One datapath: the programs and maps of one interface.
+
+use crate::{
+    Error, FlowInfo, Policy, Result,
+    attach::{Attached, Side, attach},
+    clock::Clock,
+    counters::read_counters,
+    error::bpf,
+    flows::read_flows,
+    netdev,
+    pins::{self, Pinned},
+};
+use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
+use std::{collections::BTreeMap, mem};
+use windlass_core::abi::{self, wl_config, wl_policy_head, wl_rule};
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/transparent.bpf.o"));
+
+/// Identifies this build's datapath: maps and programs of another build do not mix with it.
+pub(crate) fn build_id() -> u64 {
+    // FNV-1a; nobody attacks it
+    OBJECT.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// Sizes and rates, fixed when the datapath is loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Flows at once; more pass unwatched. 1 to 2^20.
+    pub flows_max: u32,
+    /// Memory for stored data, rounded up to 16 MiB; at most 4 GiB less one chunk.
+    pub store_bytes: u64,
+    /// Rounds of the clock per second, 250 to 20000: repairs and pacing are as fine as this.
+    pub clock_hz: u32,
+    /// A flow without packets for so long is forgotten, 1 to 3600 s.
+    pub idle_timeout_s: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { flows_max: 32768, store_bytes: 256 << 20, clock_hz: 2000, idle_timeout_s: 300 }
+    }
+}
+
+impl Options {
+    fn check(&self) -> Result<()> {
+        let say = |what: &str| Err(Error::Invalid(what.to_string()));
+        if !(1..=1 << 20).contains(&self.flows_max) {
+            return say("flows: 1 to 1048576");
+        }
+        if self.store_bytes == 0 || self.store_bytes >= 4 << 30 {
+            return say("store: more than 0 and less than 4 GiB");
+        }
+        if !(250..=20000).contains(&self.clock_hz) {
+            return say("clock: 250 to 20000 rounds a second");
+        }
+        if !(1..=3600).contains(&self.idle_timeout_s) {
+            return say("idle timeout: 1 to 3600 s");
+        }
+        Ok(())
+    }
+
+    fn banks(&self) -> u32 {
+        self.store_bytes.div_ceil(u64::from(abi::WL_BANK_BYTES)) as u32
+    }
+
+    fn chunks(&self) -> u32 {
+        (self.banks() * abi::WL_BANK_BYTES / abi::WL_CHUNK_BYTES).min(u16::MAX.into())
+    }
+}
+
+/// A running datapath. Dropping it detaches it, unless it was pinned.
+#[derive(Debug)]
+pub struct Datapath {
+    object: Object,
+    attached: Vec<Attached>,
+    clock: Clock,
+    iface: String,
+    ifindex: u32,
+    generation: u32,
+    is_pinned: bool,
+}
+
+fn map<'a>(object: &'a Object, name: &str) -> Map<'a> {
+    object.maps().find(|m| m.name() == name).unwrap_or_else(|| panic!("bpf/maps.h has {name}"))
+}
+
+/// Writes the rules, then the head that makes flows look them up again.
+pub(crate) fn write_policy(
+    rules_map: &impl MapCore,
+    head_map: &impl MapCore,
+    rules: &[wl_rule],
+    generation: u32,
+) -> Result<()> {
+    if rules.len() > abi::WL_MAX_RULES as usize {
+        let what = format!("{} rules for one interface; at most {}", rules.len(), abi::WL_MAX_RULES);
+        return Err(Error::Invalid(what));
+    }
+    for (index, rule) in rules.iter().enumerate() {
+        rules_map
+            .update(&(index as u32).to_ne_bytes(), bytes_of(rule), MapFlags::ANY)
+            .map_err(bpf("writing a rule"))?;
+    }
+    let head = wl_policy_head { rules_count: rules.len() as u32, generation };
+    head_map.update(&0u32.to_ne_bytes(), bytes_of(&head), MapFlags::ANY).map_err(bpf("writing the policy"))
+}
+
+fn bytes_of<T>(value: &T) -> &[u8] {
+    // SAFETY: used for the plain C structs of core/datapath.h only, which have no padding.
+    unsafe { std::slice::from_raw_parts((value as *const T).cast(), size_of::<T>()) }
+}
+
+fn fill(queue: &Map, n: u32) -> Result<()> {
+    for i in 0..n {
+        queue.update(&[], &i.to_ne_bytes(), MapFlags::ANY).map_err(bpf("filling a free list"))?;
+    }
+    Ok(())
+}
+
+
+fn open(options: &Options, config: &wl_config) -> Result<OpenObject> {
+    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::Load)?;
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        match name.as_str() {
+            "wl_flows" | "wl_timers" | "wl_free_flows" | "wl_due" => {
+                map.set_max_entries(options.flows_max).map_err(bpf(format!("sizing {name}")))?;
+            }
+            "wl_flow_ids" => map
+                .set_max_entries(options.flows_max.saturating_mul(2))
+                .map_err(bpf("sizing wl_flow_ids"))?,
+            "wl_store" => map.set_max_entries(options.banks()).map_err(bpf("sizing wl_store"))?,
+            "wl_segs" | "wl_free_chunks" => {
+                map.set_max_entries(options.chunks()).map_err(bpf(format!("sizing {name}")))?;
+            }
+            ".rodata.config" => {
+                let mut image = bytes_of(config).to_vec();
+                image.resize(map.initial_value().map_or(image.len(), |v| v.len()), 0);
+                map.set_initial_value(&image).map_err(bpf("configuring the datapath"))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(open)
+}
+
+impl Datapath {
+    /// Loads the programs and attaches them to `iface` under `policy`.
+    pub fn attach(iface: &str, policy: &Policy, options: &Options) -> Result<Datapath> {
+        options.check()?;
+        let ifindex = netdev::ethernet_index(iface)?;
+        // SAFETY: plain call without arguments.
+        if unsafe { libc::geteuid() } != 0 {
+            return Err(Error::Privilege { what: "attaching a datapath" });
+        }
+        raise_memlock_limit();
+        if pins::is_pinned(iface) {
+            return Err(Error::Busy(iface.to_string()));
+        }
+        let clock = Clock::create(ifindex, options.clock_hz)?;
+        let started = Self::start(iface, ifindex, policy, options, &clock);
+        if started.is_err() {
+            clock.remove();
+        }
+        let (object, attached) = started?;
+        Ok(Datapath {
+            object,
+            attached,
+            clock,
+            iface: iface.to_string(),
+            ifindex,
+            generation: 1,
+            is_pinned: false,
+        })
+    }
+
+    fn start(
+        iface: &str,
+        ifindex: u32,
+        policy: &Policy,
+        options: &Options,
+        clock: &Clock,
+    ) -> Result<(Object, Vec<Attached>)> {
+        let config = wl_config {
+            // any value that nobody else marks packets with; it never leaves this host
+            mark: 0x771d_0000 | (ifindex & 0xffff),
+            flows_max: options.flows_max,
+            chunks_max: options.chunks(),
+            clock_ifindex: clock.shaped_ifindex()?,
+            idle_timeout_s: options.idle_timeout_s,
+            reserved: 0,
+        };
+        let object = open(options, &config)?.load().map_err(Error::Load)?;
+        fill(&map(&object, "wl_free_flows"), options.flows_max)?;
+        fill(&map(&object, "wl_free_chunks"), options.chunks())?;
+        write_policy(&map(&object, "wl_rules"), &map(&object, "wl_policy"), &policy.compile(iface, ifindex), 1)?;
+        let clock_end = netdev::index(clock.program_end())
+            .ok_or_else(|| Error::NoInterface(clock.program_end().to_string()))?;
+        let attached = vec![
+            attach(&object, "wl_clock", clock_end, Side::Ingress)?,
+            attach(&object, "wl_from_sender", ifindex, Side::Ingress)?,
+            attach(&object, "wl_to_sender", ifindex, Side::Egress)?,
+        ];
+        clock.start()?;
+        Ok((object, attached))
+    }
+
+    /// Name of the interface.
+    pub fn iface(&self) -> &str {
+        &self.iface
+    }
+
+    /// Puts another policy in force; flows follow at their next ACK.
+    pub fn set_policy(&mut self, policy: &Policy) -> Result<()> {
+        self.generation += 1;
+        let rules = policy.compile(&self.iface, self.ifindex);
+        write_policy(
+            &map(&self.object, "wl_rules"),
+            &map(&self.object, "wl_policy"),
+            &rules,
+            self.generation,
+        )
+    }
+
+    /// All counters by name.
+    pub fn counters(&self) -> Result<BTreeMap<String, u64>> {
+        read_counters(&map(&self.object, "wl_counters"))
+    }
+
+    /// All flows in use.
+    pub fn flows(&self) -> Result<Vec<FlowInfo>> {
+        read_flows(&map(&self.object, "wl_flow_ids"), &map(&self.object, "wl_flows"))
+    }
+
+    /// Sends the clock's frame again if the clock stood still since `ticks_before`. Returns the rounds so far.
+    pub fn watch_clock(&self, ticks_before: u64) -> Result<u64> {
+        let ticks = self.counters()?.get("clock_ticks").copied().unwrap_or(0);
+        if ticks == ticks_before {
+            self.clock.start()?;
+        }
+        Ok(ticks)
+    }
+
+    /// Is the interface still there?
+    pub fn is_alive(&self) -> bool {
+        netdev::index(&self.iface) == Some(self.ifindex)
+    }
+
+    /// Pins programs and maps, so that the datapath outlives this process.
+    pub fn pin(&mut self) -> Result<()> {
+        pins::pin(&self.iface, &mut self.object, &mut self.attached)?;
+        self.is_pinned = true;
+        Ok(())
+    }
+
+    /// The pinned state of this datapath, for a process that only follows it.
+    pub fn into_pinned(mut self) -> Result<Pinned> {
+        self.pin()?;
+        let iface = self.iface.clone();
+        drop(self);
+        Pinned::open(&iface)
+    }
+}
+
+impl Drop for Datapath {
+    fn drop(&mut self) {
+        if self.is_pinned {
+            // links live on through their pins and clsact filters by themselves
+            return;
+        }
+        mem::take(&mut self.attached).into_iter().for_each(Attached::detach);
+        self.clock.remove();
+    }
+}
+
+/// Kernels before 5.11 charge maps to RLIMIT_MEMLOCK.
+fn raise_memlock_limit() {
+    let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the pointer is to a live local; failure leaves the limit as it was.
+    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &unlimited) };
+}
+
+/// Loads the programs and throws them away: does this kernel take them? Returns verified instructions per program.
+pub(crate) fn try_load() -> Result<Vec<(String, u32)>> {
+    let options = Options { flows_max: 16, store_bytes: 1, ..Options::default() };
+    let config = wl_config { flows_max: 16, chunks_max: options.chunks(), idle_timeout_s: 1, ..Default::default() };
+    raise_memlock_limit();
+    let object = open(&options, &config)?.load().map_err(Error::Load)?;
+    Ok(object
+        .progs()
+        .map(|p| (p.name().to_string_lossy().into_owned(), p.insn_cnt() as u32))
+        .collect())
+}

@@ -1,0 +1,90 @@
+//! What this kernel can do for the datapath, and the cure for what it cannot.
+
+use crate::{datapath, netdev, pins};
+use serde::Serialize;
+use std::{fs, path::Path};
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    /// What.
+    pub name: &'static str,
+    /// Whether it is there.
+    pub ok: bool,
+    /// What was found.
+    pub found: String,
+    /// What to do if it is not ok; empty otherwise.
+    pub cure: &'static str,
+}
+
+fn check(name: &'static str, ok: bool, found: impl Into<String>, cure: &'static str) -> Check {
+    Check { name, ok, found: found.into(), cure: if ok { "" } else { cure } }
+}
+
+fn kernel_release() -> String {
+    fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_string()
+}
+
+/// Major and minor version of a kernel release string.
+fn version(release: &str) -> (u32, u32) {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|p| p.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
+
+/// Looks at everything that the datapath needs. Changes nothing that lasts.
+pub fn doctor() -> Vec<Check> {
+    let release = kernel_release();
+    let kernel = version(&release);
+    // SAFETY: plain call without arguments.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let mut checks = vec![
+        check("kernel", kernel >= (5, 17), release, "Linux 5.17 or newer (bpf_loop); Debian 12 has 6.1"),
+        check(
+            "btf",
+            Path::new("/sys/kernel/btf/vmlinux").exists(),
+            "/sys/kernel/btf/vmlinux",
+            "a kernel built with CONFIG_DEBUG_INFO_BTF",
+        ),
+        check("root", is_root, if is_root { "yes" } else { "no" }, "run with sudo (CAP_BPF, CAP_NET_ADMIN)"),
+        check(
+            "attachment",
+            true,
+            if kernel >= (6, 6) { "tcx" } else { "clsact (tcx is there from Linux 6.6)" },
+            "",
+        ),
+        check(
+            "bpffs",
+            pins::has_bpffs() || is_root,
+            if pins::has_bpffs() { "mounted" } else { "not mounted; the agent mounts it" },
+            "mount -t bpf bpf /sys/fs/bpf",
+        ),
+    ];
+    for (name, command, cure) in [
+        ("iproute2", ["ip", "-V"], "apt-get install iproute2"),
+        ("tc", ["tc", "-V"], "apt-get install iproute2"),
+    ] {
+        let answer = netdev::run(&command);
+        checks.push(check(name, answer.is_ok(), if answer.is_ok() { "found" } else { "missing" }, cure));
+    }
+    if is_root {
+        checks.push(match datapath::try_load() {
+            Ok(programs) => {
+                let list: Vec<String> = programs.iter().map(|(n, i)| format!("{n} {i} insns")).collect();
+                check("programs", true, list.join(", "), "")
+            }
+            Err(e) => check("programs", false, e.to_string(), "report this with the kernel's version"),
+        });
+    }
+    checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn kernel_versions_compare_as_numbers() {
+        assert!(version("6.1.0-56-cloud-amd64") < version("6.18.44"));
+        assert_eq!(version("5.17-rc1"), (5, 17));
+    }
+}

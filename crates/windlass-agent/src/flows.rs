@@ -1,0 +1,113 @@
+//! The flow table, for people and programs.
+
+use crate::{Result, error::bpf};
+use libbpf_rs::{MapCore, MapFlags};
+use serde::Serialize;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use windlass_core::{Algorithm, abi};
+
+/// One flow as the datapath sees it.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowInfo {
+    /// The controlled sender.
+    pub sender: SocketAddr,
+    /// Its receiver.
+    pub receiver: SocketAddr,
+    /// `active` or `bypass`.
+    pub state: &'static str,
+    /// `watch`, `transparent` or `off`.
+    pub mode: &'static str,
+    /// Algorithm in force.
+    pub algorithm: &'static str,
+    /// Position of its rule in the policy.
+    pub rule: u32,
+    /// Congestion window.
+    pub cwnd_bytes: u32,
+    /// Pacing rate; none when the algorithm does not pace.
+    pub pacing_bps: Option<u64>,
+    /// Smoothed round-trip time between box and receiver; 0: none yet.
+    pub srtt_us: u32,
+    /// Smallest round-trip time; 0: none yet.
+    pub min_rtt_us: u32,
+    /// Sent, not delivered, not lost.
+    pub inflight_bytes: u32,
+    /// Bytes held for repair: una to nxt.
+    pub stored_bytes: u32,
+    /// The sender's full segment.
+    pub mss_bytes: u16,
+    /// Room granted to the sender and not used yet.
+    pub room_bytes: u32,
+    /// Total delivered, modulo 2^32.
+    pub delivered_bytes: u32,
+    /// Segments found lost.
+    pub lost_segs: u32,
+    /// Segments sent again by the box.
+    pub repaired_segs: u32,
+    /// Retransmissions by the sender itself.
+    pub sender_retrans_segs: u32,
+}
+
+fn address(mapped: &[u8; 16], port_be: u16) -> SocketAddr {
+    let ip = IpAddr::V6(Ipv6Addr::from(*mapped)).to_canonical();
+    SocketAddr::new(ip, u16::from_be(port_be))
+}
+
+fn describe(f: &abi::wl_flow) -> FlowInfo {
+    let sent = f.nxt.wrapping_sub(f.una);
+    FlowInfo {
+        sender: address(&f.key.snd_addr, f.key.snd_port_be),
+        receiver: address(&f.key.rcv_addr, f.key.rcv_port_be),
+        state: match f.state.into() {
+            abi::WL_FLOW_ACTIVE => "active",
+            abi::WL_FLOW_BYPASS => "bypass",
+            _ => "closing",
+        },
+        mode: match f.mode.into() {
+            abi::WL_MODE_ENFORCE => "transparent",
+            abi::WL_MODE_WATCH => "watch",
+            _ => "off",
+        },
+        algorithm: Algorithm::by_id(f.algorithm.into()).map_or("-", |a| a.name()),
+        rule: f.rule_id,
+        cwnd_bytes: f.decision.cwnd_bytes,
+        pacing_bps: (f.decision.pacing_bytes_ps != u64::MAX)
+            .then(|| f.decision.pacing_bytes_ps.saturating_mul(8)),
+        srtt_us: f.srtt_us,
+        min_rtt_us: f.min_rtt_us,
+        inflight_bytes: sent.saturating_sub(f.sacked_bytes).saturating_sub(f.lost_bytes),
+        stored_bytes: if u32::from(f.mode) == abi::WL_MODE_ENFORCE && u32::from(f.state) == abi::WL_FLOW_ACTIVE {
+            sent
+        } else {
+            0
+        },
+        mss_bytes: f.mss_bytes,
+        room_bytes: f.edge.wrapping_sub(f.nxt) as i32 as u32 & i32::MAX as u32,
+        delivered_bytes: f.delivered_bytes,
+        lost_segs: f.lost_segs,
+        repaired_segs: f.repaired_segs,
+        sender_retrans_segs: f.sender_retrans_segs,
+    }
+}
+
+/// All flows in use. `ids` is wl_flow_ids, `flows` is wl_flows.
+pub fn read_flows(ids: &impl MapCore, flows: &impl MapCore) -> Result<Vec<FlowInfo>> {
+    let mut all = Vec::new();
+    for key in ids.keys() {
+        let Some(id) = ids.lookup(&key, MapFlags::ANY).map_err(bpf("reading the flow table"))? else {
+            continue;
+        };
+        let Some(bytes) = flows.lookup(&id, MapFlags::ANY).map_err(bpf("reading a flow"))? else {
+            continue;
+        };
+        if bytes.len() < size_of::<abi::wl_flow>() {
+            continue;
+        }
+        // SAFETY: wl_flow is plain data of at most this length, valid for any bytes.
+        let flow: abi::wl_flow = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
+        if u32::from(flow.state) != abi::WL_FLOW_FREE {
+            all.push(describe(&flow));
+        }
+    }
+    all.sort_by_key(|f| (f.sender, f.receiver));
+    Ok(all)
+}

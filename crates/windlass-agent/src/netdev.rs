@@ -1,0 +1,66 @@
+//! Network interfaces of this namespace.
+
+use crate::{Error, Result};
+use std::{ffi::CString, fs, process::Command};
+
+const ARPHRD_ETHER: u32 = 1;
+
+/// Index of the interface, which must exist and carry Ethernet frames.
+pub fn ethernet_index(name: &str) -> Result<u32> {
+    let index = index(name).ok_or_else(|| Error::NoInterface(name.to_string()))?;
+    // /sys shows the namespace it was mounted in, which need not be ours: an absent file says nothing
+    if let Ok(kind) = fs::read_to_string(format!("/sys/class/net/{name}/type")) {
+        let same = fs::read_to_string(format!("/sys/class/net/{name}/ifindex"))
+            .is_ok_and(|i| i.trim() == index.to_string());
+        if same && kind.trim().parse() != Ok(ARPHRD_ETHER) {
+            return Err(Error::NotEthernet(name.to_string()));
+        }
+    }
+    Ok(index)
+}
+
+/// Index of the interface in the current namespace.
+pub fn index(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: `name` is NUL-terminated and outlives the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    (index != 0).then_some(index)
+}
+
+/// Names of all interfaces of the current namespace.
+pub fn names() -> Vec<String> {
+    let mut names = Vec::new();
+    // SAFETY: if_nameindex() returns NULL or an array that ends with index 0, freed below by its own function.
+    unsafe {
+        let list = libc::if_nameindex();
+        if list.is_null() {
+            return names;
+        }
+        let mut at = list;
+        while (*at).if_index != 0 {
+            names.push(std::ffi::CStr::from_ptr((*at).if_name).to_string_lossy().into_owned());
+            at = at.add(1);
+        }
+        libc::if_freenameindex(list);
+    }
+    names
+}
+
+/// Inode of the current network namespace: names it in pin paths.
+pub fn namespace_inode() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/thread-self/ns/net").map(|m| m.ino()).unwrap_or(0)
+}
+
+/// Runs a command of iproute2, e.g. `["ip", "link", "show"]`.
+pub fn run(command: &[&str]) -> Result<()> {
+    let fail = |why: String| Error::Command { command: command.join(" "), why };
+    let out = Command::new(command[0])
+        .args(&command[1..])
+        .output()
+        .map_err(|e| fail(format!("{e} (Debian: apt-get install iproute2)")))?;
+    if out.status.success() {
+        return Ok(());
+    }
+    Err(fail(String::from_utf8_lossy(&out.stderr).trim().to_string()))
+}

@@ -1,0 +1,201 @@
+//! Pinned datapaths: programs and maps kept by the kernel under bpffs, so that control outlives the agent.
+//!
+//! Layout: /sys/fs/bpf/windlass/<namespace inode>/<interface>/<map or link>. Beside it, under /run, the build that
+//! pinned it.
+
+use crate::{
+    Error, FlowInfo, Policy, Result,
+    attach::Attached,
+    clock::Clock,
+    counters::read_counters,
+    datapath::{build_id, write_policy},
+    error::bpf,
+    flows::read_flows,
+    netdev,
+};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+use std::{
+    collections::BTreeMap,
+    ffi::CString,
+    fs, io,
+    path::{Path, PathBuf},
+};
+use windlass_core::abi;
+
+const BPFFS: &str = "/sys/fs/bpf";
+const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+const MAPS: [&str; 5] = ["wl_flows", "wl_flow_ids", "wl_counters", "wl_rules", "wl_policy"];
+
+fn namespace_dir() -> PathBuf {
+    Path::new(BPFFS).join("windlass").join(netdev::namespace_inode().to_string())
+}
+
+fn dir(iface: &str) -> PathBuf {
+    namespace_dir().join(iface)
+}
+
+fn record(iface: &str) -> PathBuf {
+    PathBuf::from(format!("/run/windlass/{}-{iface}", netdev::namespace_inode()))
+}
+
+fn io_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |source| Error::Io { path, source }
+}
+
+/// Is bpffs mounted where it belongs?
+pub(crate) fn has_bpffs() -> bool {
+    let path = CString::new(BPFFS).expect("no NUL");
+    // SAFETY: an all-zero statfs is valid; both pointers are live for the call.
+    unsafe {
+        let mut fs: libc::statfs = std::mem::zeroed();
+        libc::statfs(path.as_ptr(), &mut fs) == 0 && fs.f_type as i64 == BPF_FS_MAGIC
+    }
+}
+
+fn mount_bpffs() -> Result<()> {
+    if has_bpffs() {
+        return Ok(());
+    }
+    netdev::run(&["mount", "-t", "bpf", "bpf", BPFFS])
+}
+
+/// Is there a pinned datapath on `iface` of this namespace?
+pub fn is_pinned(iface: &str) -> bool {
+    dir(iface).is_dir()
+}
+
+/// Interfaces of this namespace with a pinned datapath.
+pub fn pinned_here() -> Vec<String> {
+    let Ok(entries) = fs::read_dir(namespace_dir()) else { return Vec::new() };
+    let mut names: Vec<String> =
+        entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Pins everything of a loaded datapath. Programs stay through their links; clsact filters stay by themselves.
+pub(crate) fn pin(iface: &str, object: &mut Object, attached: &mut [Attached]) -> Result<()> {
+    mount_bpffs()?;
+    let dir = dir(iface);
+    fs::create_dir_all(&dir).map_err(io_error(&dir))?;
+    for mut map in object.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        // maps without user reference lose their timers: pin them all, however internal
+        if name.starts_with("wl_") {
+            map.pin(dir.join(&name)).map_err(bpf(format!("pinning {name}")))?;
+        }
+    }
+    for (index, program) in attached.iter_mut().enumerate() {
+        if let Attached::Tcx(link) = program {
+            link.pin(dir.join(format!("link{index}"))).map_err(bpf("pinning a link"))?;
+        }
+    }
+    let record = record(iface);
+    if let Some(parent) = record.parent() {
+        fs::create_dir_all(parent).map_err(io_error(parent))?;
+    }
+    fs::write(&record, build_id().to_string()).map_err(io_error(&record))
+}
+
+/// A pinned datapath, whoever loaded it.
+#[derive(Debug)]
+pub struct Pinned {
+    iface: String,
+    maps: BTreeMap<&'static str, MapHandle>,
+}
+
+impl Pinned {
+    /// Takes over the pinned datapath of `iface`.
+    pub fn open(iface: &str) -> Result<Pinned> {
+        let dir = dir(iface);
+        if !dir.is_dir() {
+            return Err(Error::Invalid(format!("no datapath is pinned on '{iface}'")));
+        }
+        let built = fs::read_to_string(record(iface)).unwrap_or_default();
+        if built.trim() != build_id().to_string() {
+            return Err(Error::OtherVersion(dir));
+        }
+        let mut maps = BTreeMap::new();
+        for name in MAPS {
+            let path = dir.join(name);
+            let map = MapHandle::from_pinned_path(&path).map_err(bpf(format!("opening {}", path.display())))?;
+            maps.insert(name, map);
+        }
+        Ok(Pinned { iface: iface.to_string(), maps })
+    }
+
+    /// Name of the interface.
+    pub fn iface(&self) -> &str {
+        &self.iface
+    }
+
+    /// All counters by name.
+    pub fn counters(&self) -> Result<BTreeMap<String, u64>> {
+        read_counters(&self.maps["wl_counters"])
+    }
+
+    /// All flows in use.
+    pub fn flows(&self) -> Result<Vec<FlowInfo>> {
+        read_flows(&self.maps["wl_flow_ids"], &self.maps["wl_flows"])
+    }
+
+    /// Puts another policy in force; flows follow at their next ACK.
+    pub fn set_policy(&self, policy: &Policy) -> Result<()> {
+        let ifindex = netdev::ethernet_index(&self.iface)?;
+        let head = self.maps["wl_policy"]
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(bpf("reading the policy"))?
+            .unwrap_or_default();
+        let at = std::mem::offset_of!(abi::wl_policy_head, generation);
+        let generation = head.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes(b.try_into().expect("four bytes")));
+        let rules = policy.compile(&self.iface, ifindex);
+        write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules, generation.wrapping_add(1))
+    }
+
+    /// Sends the clock's frame again if the clock stood still since `ticks_before`. Returns the rounds so far.
+    pub fn watch_clock(&self, ticks_before: u64) -> Result<u64> {
+        let ticks = self.counters()?.get("clock_ticks").copied().unwrap_or(0);
+        if ticks == ticks_before
+            && let Some(ifindex) = netdev::index(&self.iface)
+        {
+            Clock::existing(ifindex).start()?;
+        }
+        Ok(ticks)
+    }
+
+    /// Is the interface still there?
+    pub fn is_alive(&self) -> bool {
+        netdev::index(&self.iface).is_some()
+    }
+
+    /// Detaches: removes links, filters, maps and the clock.
+    pub fn remove(self) -> Result<()> {
+        let dir = dir(&self.iface);
+        if let Some(ifindex) = netdev::index(&self.iface) {
+            if !dir.join("link0").exists() {
+                // clsact: the filters that attach() made, and only those
+                for side in ["ingress", "egress"] {
+                    let _ = netdev::run(&["tc", "filter", "del", "dev", &self.iface, side, "prio", "1"]);
+                }
+            }
+            Clock::existing(ifindex).remove();
+        }
+        remove_dir(&dir)?;
+        let _ = fs::remove_file(record(&self.iface));
+        Ok(())
+    }
+}
+
+fn remove_dir(dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(dir).map_err(io_error(dir))?.flatten() {
+        fs::remove_file(entry.path()).map_err(io_error(&entry.path()))?;
+    }
+    fs::remove_dir(dir).map_err(io_error(dir))
+}
+
+/// Removes whatever is pinned for `iface`, of any version, its interface there or not.
+pub fn force_remove(iface: &str) -> Result<()> {
+    let pinned = Pinned { iface: iface.to_string(), maps: BTreeMap::new() };
+    pinned.remove()
+}

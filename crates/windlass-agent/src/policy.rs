@@ -1,0 +1,400 @@
+//! Policies: which flows get which algorithm. TOML, checked before anything is touched, compiled to the rules that the
+//! datapath looks up once per flow.
+
+use crate::netdev;
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    ops::Range,
+    path::Path,
+};
+use toml::Spanned;
+use windlass_core::{
+    Algorithm,
+    abi::{self, wl_rule, wl_split},
+};
+
+/// A mistake in a policy: where, what, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {what}")]
+pub struct PolicyError {
+    /// The policy's file name.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// What is wrong and what is allowed.
+    pub what: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPolicy {
+    #[serde(default)]
+    rule: Vec<Spanned<RawRule>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRule {
+    name: Spanned<String>,
+    #[serde(default, rename = "match")]
+    matches: RawMatch,
+    algorithm: Option<Spanned<RawAlgorithm>>,
+    mode: Option<Spanned<String>>,
+    paced_servers: Option<Spanned<String>>,
+    group: Option<Spanned<toml::Value>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawMatch {
+    iface: Option<Spanned<String>>,
+    client: Option<Spanned<String>>,
+    server_port: Option<Spanned<Vec<u16>>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum RawAlgorithm {
+    One(String),
+    Split(Vec<RawSplit>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSplit {
+    algorithm: String,
+    share: u32,
+}
+
+/// What is done with the flows of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Window enforced, losses repaired and hidden.
+    Transparent,
+    /// Measured only.
+    Watch,
+    /// Not even measured.
+    Off,
+}
+
+/// One rule; the first that matches a flow counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rule {
+    /// Name in reports.
+    pub name: String,
+    /// Interface pattern, as a shell would match it.
+    pub iface: String,
+    /// Receivers ("clients") it applies to.
+    pub client: IpNet,
+    /// Ports of the controlled servers; empty: all.
+    pub server_ports: Vec<u16>,
+    /// Algorithms and the share of flows that each gets; one entry: all flows.
+    pub algorithms: Vec<(String, u32)>,
+    /// What is done.
+    pub mode: Mode,
+    /// Control servers that pace themselves, too.
+    pub control_paced: bool,
+}
+
+/// A checked policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Policy {
+    /// In the order of the file.
+    pub rules: Vec<Rule>,
+}
+
+struct Place<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Place<'_> {
+    fn error(&self, span: Range<usize>, what: impl Into<String>) -> PolicyError {
+        let line = self.text[..span.start.min(self.text.len())].matches('\n').count() + 1;
+        PolicyError { file: self.file.to_string(), line, what: what.into() }
+    }
+}
+
+fn known_algorithms() -> String {
+    Algorithm::all().map(|a| a.name()).collect::<Vec<_>>().join(", ")
+}
+
+impl Policy {
+    /// Reads and checks a file.
+    pub fn from_file(path: &Path) -> crate::Result<Policy> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| crate::Error::Io { path: path.into(), source })?;
+        Ok(Self::parse(&path.display().to_string(), &text)?)
+    }
+
+    /// Checks the text of a policy; `file` is only for messages.
+    pub fn parse(file: &str, text: &str) -> Result<Policy, PolicyError> {
+        let place = Place { file, text };
+        let raw: RawPolicy = toml::from_str(text)
+            .map_err(|e| place.error(e.span().unwrap_or(0..0), e.message().replace('\n', " ")))?;
+        if raw.rule.is_empty() {
+            return Err(place.error(0..0, "no [[rule]]: a policy needs at least one"));
+        }
+        let rules: Vec<Rule> = raw.rule.into_iter().map(|r| check(&place, r)).collect::<Result<_, _>>()?;
+        Ok(Policy { rules })
+    }
+
+    /// The policy of `windlass attach`: one algorithm for everything.
+    pub fn simple(algorithm: Algorithm, mode: Mode, server_ports: Vec<u16>, control_paced: bool) -> Policy {
+        let rule = Rule {
+            name: "attach".into(),
+            iface: "*".into(),
+            client: any_client(),
+            server_ports,
+            algorithms: vec![(algorithm.name().into(), 1)],
+            mode,
+            control_paced,
+        };
+        Policy { rules: vec![rule] }
+    }
+
+    /// Interfaces of this namespace that some rule names.
+    pub fn interfaces(&self) -> Vec<String> {
+        let mut names = netdev::names();
+        names.retain(|n| n != "lo" && self.rules.iter().any(|r| r.applies_to(n)));
+        names
+    }
+
+    /// Compiles the rules that apply to interface `iface`, in order.
+    pub fn compile(&self, iface: &str, ifindex: u32) -> Vec<wl_rule> {
+        self.rules
+            .iter()
+            .enumerate()
+            .filter(|(_, r)| r.applies_to(iface))
+            .map(|(id, r)| r.compile(id as u32, ifindex))
+            .collect()
+    }
+}
+
+fn any_client() -> IpNet {
+    "::/0".parse().expect("a valid prefix")
+}
+
+fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
+    let rule_span = raw.span();
+    let raw = raw.into_inner();
+    if let Some(group) = raw.group {
+        return Err(place.error(group.span(), "flow groups are not supported yet; remove `group`"));
+    }
+    let name = raw.name.into_inner();
+    let mode = match raw.mode {
+        None => Mode::Transparent,
+        Some(m) => match m.get_ref().as_str() {
+            "transparent" => Mode::Transparent,
+            "watch" => Mode::Watch,
+            "off" => Mode::Off,
+            "native" => {
+                return Err(place.error(m.span(), "mode \"native\" is not supported yet; use \"transparent\""));
+            }
+            other => {
+                let what = format!("unknown mode \"{other}\"; allowed: transparent, watch, off");
+                return Err(place.error(m.span(), what));
+            }
+        },
+    };
+    let algorithms = match raw.algorithm {
+        Some(a) => check_algorithms(place, a)?,
+        None if mode == Mode::Transparent => {
+            let what = format!("rule \"{name}\" has no `algorithm`; known: {}", known_algorithms());
+            return Err(place.error(rule_span, what));
+        }
+        None => vec![("reno".to_string(), 1)],
+    };
+    let control_paced = match raw.paced_servers {
+        None => false,
+        Some(p) => match p.get_ref().as_str() {
+            "stand-aside" => false,
+            "control" => true,
+            other => {
+                let what = format!("paced_servers = \"{other}\"; allowed: stand-aside, control");
+                return Err(place.error(p.span(), what));
+            }
+        },
+    };
+    let iface = match raw.matches.iface {
+        None => "*".to_string(),
+        Some(i) => {
+            if let Err(e) = glob::Pattern::new(i.get_ref()) {
+                return Err(place.error(i.span(), format!("iface: not a pattern: {}", e.msg)));
+            }
+            i.into_inner()
+        }
+    };
+    let client = match raw.matches.client {
+        None => any_client(),
+        Some(c) => parse_client(c.get_ref()).ok_or_else(|| {
+            let what = format!("client = \"{}\" is no prefix; write 192.0.2.0/24 or 2001:db8::/32", c.get_ref());
+            place.error(c.span(), what)
+        })?,
+    };
+    let server_ports = match raw.matches.server_port {
+        None => Vec::new(),
+        Some(p) => {
+            let span = p.span();
+            let ports = p.into_inner();
+            if ports.is_empty() || ports.len() > abi::WL_RULE_PORTS as usize || ports.contains(&0) {
+                let what = format!("server_port takes 1 to {} ports, none of them 0", abi::WL_RULE_PORTS);
+                return Err(place.error(span, what));
+            }
+            ports
+        }
+    };
+    Ok(Rule { name, iface, client, server_ports, algorithms, mode, control_paced })
+}
+
+/// "0.0.0.0/0" means every client, of IPv6 too: who writes it means "anyone".
+fn parse_client(text: &str) -> Option<IpNet> {
+    let net: IpNet = text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))?;
+    Some(if net.prefix_len() == 0 { any_client() } else { net })
+}
+
+fn check_algorithms(place: &Place, raw: Spanned<RawAlgorithm>) -> Result<Vec<(String, u32)>, PolicyError> {
+    let span = raw.span();
+    let list = match raw.into_inner() {
+        RawAlgorithm::One(name) => vec![(name, 1)],
+        RawAlgorithm::Split(list) => list.into_iter().map(|s| (s.algorithm, s.share)).collect(),
+    };
+    if list.is_empty() || list.len() > abi::WL_RULE_SPLITS as usize {
+        let what = format!("a split has 1 to {} algorithms", abi::WL_RULE_SPLITS);
+        return Err(place.error(span, what));
+    }
+    for (name, share) in &list {
+        if Algorithm::by_name(name).is_none() {
+            let what = format!("unknown algorithm \"{name}\"; known: {}", known_algorithms());
+            return Err(place.error(span, what));
+        }
+        if *share == 0 || *share > 1_000_000 {
+            return Err(place.error(span, format!("share of \"{name}\" is {share}; allowed: 1 to 1000000")));
+        }
+    }
+    Ok(list)
+}
+
+fn mapped(ip: IpAddr) -> Ipv6Addr {
+    match ip {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    }
+}
+
+impl Rule {
+    fn applies_to(&self, iface: &str) -> bool {
+        glob::Pattern::new(&self.iface).is_ok_and(|p| p.matches(iface))
+    }
+
+    fn compile(&self, rule_id: u32, ifindex: u32) -> wl_rule {
+        let mut ports = [0; abi::WL_RULE_PORTS as usize];
+        ports[..self.server_ports.len()].copy_from_slice(&self.server_ports);
+        let total: u64 = self.algorithms.iter().map(|(_, share)| u64::from(*share)).sum();
+        let mut splits = [wl_split::default(); abi::WL_RULE_SPLITS as usize];
+        let mut upto = 0;
+        for (slot, (name, share)) in splits.iter_mut().zip(&self.algorithms) {
+            upto += u64::from(*share);
+            *slot = wl_split {
+                algorithm: Algorithm::by_name(name).map_or(0, |a| a.id()) as u16,
+                share_upto_permille: (upto * 1000 / total) as u16,
+            };
+        }
+        let prefix = self.client.prefix_len() + if self.client.addr().is_ipv4() { 96 } else { 0 };
+        wl_rule {
+            rcv_addr: mapped(self.client.network()).octets(),
+            ifindex,
+            rule_id,
+            snd_ports: ports,
+            snd_ports_count: self.server_ports.len() as u8,
+            rcv_prefix_bits: prefix,
+            mode: match self.mode {
+                Mode::Transparent => abi::WL_MODE_ENFORCE,
+                Mode::Watch => abi::WL_MODE_WATCH,
+                Mode::Off => abi::WL_MODE_OFF,
+            } as u8,
+            splits_count: self.algorithms.len() as u8,
+            on_paced_sender: if self.control_paced { abi::WL_PACED_CONTROL } else { abi::WL_PACED_STAND_ASIDE }
+                as u8,
+            reserved: [0; 3],
+            splits,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn error(text: &str) -> PolicyError {
+        Policy::parse("p.toml", text).expect_err("a mistake")
+    }
+
+    #[test]
+    fn a_full_rule_is_understood() {
+        let policy = Policy::parse(
+            "p.toml",
+            r#"
+            [[rule]]
+            name = "wan"
+            match = { iface = "tap*", client = "192.0.2.0/24", server_port = [80, 443] }
+            algorithm = [{ algorithm = "bbr", share = 10 }, { algorithm = "cubic", share = 90 }]
+            "#,
+        )
+        .expect("valid");
+        let rules = policy.compile("tap7", 42);
+        assert_eq!(rules.len(), 1);
+        let rule = &rules[0];
+        assert_eq!(rule.rcv_prefix_bits, 96 + 24);
+        assert_eq!(&rule.snd_ports[..2], &[80, 443]);
+        assert_eq!(rule.splits[0].share_upto_permille, 100);
+        assert_eq!(rule.splits[1].share_upto_permille, 1000);
+        assert_eq!(rule.mode, abi::WL_MODE_ENFORCE as u8);
+        assert!(policy.compile("eth0", 1).is_empty());
+    }
+
+    #[test]
+    fn mistakes_name_the_line_and_what_is_allowed() {
+        let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"vegas\"\n");
+        assert_eq!(e.line, 3);
+        assert!(e.what.contains("vegas") && e.what.contains("bbr"), "{e}");
+        let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\nmode = \"fast\"\n");
+        assert_eq!(e.line, 4);
+        assert!(e.what.contains("transparent, watch, off"), "{e}");
+        let e = error("[[rule]]\nname = \"a\"\nalgoritm = \"bbr\"\n");
+        assert_eq!(e.line, 3);
+        assert!(e.what.contains("algoritm"), "{e}");
+        let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\n[rule.match]\nclient = \"10.0.0/8\"\n");
+        assert_eq!(e.line, 5);
+    }
+
+    #[test]
+    fn empty_policies_missing_algorithms_and_later_features_are_refused() {
+        assert!(error("").what.contains("[[rule]]"));
+        assert!(error("[[rule]]\nname = \"a\"\n").what.contains("algorithm"));
+        let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\ngroup = { name = \"t\" }\n");
+        assert!(e.what.contains("not supported yet"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_refused_or_compiles(text in "\\PC*") {
+            if let Ok(policy) = Policy::parse("p", &text) {
+                policy.compile("eth0", 1);
+            }
+        }
+
+        #[test]
+        fn shares_end_at_one_thousand(shares in proptest::collection::vec(1u32..1000, 1..=4)) {
+            let list = shares.iter().map(|s| ("bbr".to_string(), *s)).collect();
+            let mut policy = Policy::simple(Algorithm::by_name("bbr").unwrap(), Mode::Transparent, vec![], false);
+            policy.rules[0].algorithms = list;
+            let rule = policy.compile("eth0", 1)[0];
+            prop_assert_eq!(rule.splits[shares.len() - 1].share_upto_permille, 1000);
+        }
+    }
+}

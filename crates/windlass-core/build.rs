@@ -1,0 +1,64 @@
+//! Compiles the C core natively and generates Rust types from its headers.
+
+use std::{env, path::PathBuf};
+
+/// Debian's libclang has a versioned name and place; help bindgen to find it.
+fn find_libclang() {
+    if env::var_os("LIBCLANG_PATH").is_some() {
+        return;
+    }
+    let candidates = (15..=22).rev().flat_map(|v| {
+        [
+            (format!("/usr/lib/llvm-{v}/lib"), format!("libclang-{v}.so.1")),
+            ("/usr/lib/x86_64-linux-gnu".to_string(), format!("libclang-{v}.so.1")),
+            ("/usr/lib/aarch64-linux-gnu".to_string(), format!("libclang-{v}.so.1")),
+        ]
+    });
+    for (dir, file) in candidates {
+        let path = PathBuf::from(dir).join(file);
+        if path.exists() {
+            // SAFETY: a build script is single-threaded at this point.
+            unsafe { env::set_var("LIBCLANG_PATH", path) };
+            return;
+        }
+    }
+}
+
+fn main() {
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../..");
+    let core = root.join("core").canonicalize().expect("core/ stands beside crates/");
+    println!("cargo:rerun-if-changed={}", core.display());
+    println!("cargo:rerun-if-changed=native");
+    println!("cargo:include={}", core.display());
+
+    cc::Build::new()
+        .file("native/native.c")
+        .include(&core)
+        .std("c11")
+        .warnings(true)
+        .extra_warnings(true)
+        .warnings_into_errors(true)
+        .flag_if_supported("-Wno-unused-function")
+        .compile("windlass_core");
+
+    find_libclang();
+    let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo"));
+    bindgen::Builder::default()
+        .header("native/abi.h")
+        .clang_arg(format!("-I{}", core.display()))
+        .clang_arg("-Wno-undefined-internal")
+        .allowlist_type("wl_.*")
+        .allowlist_var("WL_.*")
+        .allowlist_function("wln_.*")
+        .default_enum_style(bindgen::EnumVariation::Consts)
+        .prepend_enum_name(false)
+        .derive_default(true)
+        .derive_debug(true)
+        .derive_eq(true)
+        .generate_comments(false)
+        .layout_tests(false)
+        .generate()
+        .expect("types from core/*.h (Debian: apt-get install libclang1-19)")
+        .write_to_file(out.join("abi.rs"))
+        .expect("OUT_DIR is writable");
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Everything that Rust sees of the core: its types, and the functions that native.c exports. */
+#include "alg/list.h"
+#include "flow/paced.h"
+#include "flow/timer.h"
+#include "window/rwnd.h"
+
+/* Names generated from the core's lists; NULL past the end. */
+const char *wln_counter_name(wl_u32 counter);
+const char *wln_counter_meaning(wl_u32 counter);
+const char *wln_alg_name(wl_u32 index);
+const char *wln_alg_description(wl_u32 index);
+wl_u32 wln_alg_id(wl_u32 index);
+
+/* Hooks of algorithm `id`; see core/alg/alg.h. */
+void wln_alg_init(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *);
+void wln_alg_on_ack(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *);
+void wln_alg_on_congestion(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *, wl_u32 why);
+void wln_alg_on_timeout(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *);
+void wln_alg_on_send_after_idle(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *,
+				wl_u32 idle_us);
+
+wl_u32 wln_rwnd_field(wl_u32 window_bytes, wl_u8 rcv_wscale, wl_u32 client_field);
+wl_u32 wln_cbrt(wl_u64 a);
+void wln_minmax_running_max(struct wl_minmax *, wl_u32 window, wl_u32 at, wl_u32 value);
+
+/*
+ * The flow machine with a scoreboard of its own (wln_flow): what the BPF home does with maps, natively.
+ */
+struct wln_flow;
+struct wln_flow *wln_flow_new(wl_u32 base, wl_u32 mss_bytes, wl_u32 flags);
+void wln_flow_free(struct wln_flow *);
+struct wl_flow *wln_flow_state(struct wln_flow *);
+const struct wl_seg *wln_flow_seg(struct wln_flow *, wl_u32 seq);
+wl_u32 wln_flow_data_kind(struct wln_flow *, wl_u32 seq, wl_u32 len);
+wl_u32 wln_flow_send(struct wln_flow *, wl_u32 end, wl_u32 now_us);
+wl_u32 wln_flow_ack_kind(struct wln_flow *, wl_u32 ack);
+wl_u32 wln_flow_ack(struct wln_flow *, const struct wl_ack *, struct wl_sample *);
+wl_u32 wln_flow_detect(struct wln_flow *, wl_u32 now_us);
+int wln_flow_next_repair(struct wln_flow *, wl_u32 *seq, wl_u32 *len);
+void wln_flow_repaired(struct wln_flow *, wl_u32 seq, wl_u32 now_us);
+wl_u32 wln_flow_on_silence(struct wln_flow *, wl_u32 now_us);
+void wln_flow_edge_advance(struct wln_flow *, wl_u64 now_ns);
+wl_u64 wln_flow_deadline_ns(struct wln_flow *, wl_u64 now_ns, wl_u32 wait_us);

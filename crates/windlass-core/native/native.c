@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The core, compiled for this machine: plain functions for Rust around the very headers that BPF includes. */
+#include <stdlib.h>
+
+#include "abi.h"
+
+static const struct {
+	const char *name;
+	const char *meaning;
+} counters[] = {
+#define COUNTER(symbol, meaning) { #symbol, meaning },
+	WL_COUNTER_LIST(COUNTER)
+};
+
+const char *wln_counter_name(wl_u32 counter)
+{
+	return counter < WL_COUNTERS ? counters[counter].name : NULL;
+}
+
+const char *wln_counter_meaning(wl_u32 counter)
+{
+	return counter < WL_COUNTERS ? counters[counter].meaning : NULL;
+}
+
+static const struct {
+	wl_u32 id;
+	const char *name;
+	const char *description;
+} algs[] = {
+#define ALG(symbol, number, name, description) { number, name, description },
+	WL_ALG_LIST(ALG)
+};
+
+#define ALGS (sizeof(algs) / sizeof(algs[0]))
+
+const char *wln_alg_name(wl_u32 index)
+{
+	return index < ALGS ? algs[index].name : NULL;
+}
+
+const char *wln_alg_description(wl_u32 index)
+{
+	return index < ALGS ? algs[index].description : NULL;
+}
+
+wl_u32 wln_alg_id(wl_u32 index)
+{
+	return index < ALGS ? algs[index].id : WL_ALG_NONE;
+}
+
+void wln_alg_init(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	wl_alg_init(id, state, s, d);
+}
+
+void wln_alg_on_ack(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	wl_alg_on_ack(id, state, s, d);
+}
+
+void wln_alg_on_congestion(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s, struct wl_decision *d,
+			   wl_u32 why)
+{
+	wl_alg_on_congestion(id, state, s, d, (enum wl_congestion)why);
+}
+
+void wln_alg_on_timeout(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	wl_alg_on_timeout(id, state, s, d);
+}
+
+void wln_alg_on_send_after_idle(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s,
+				struct wl_decision *d, wl_u32 idle_us)
+{
+	wl_alg_on_send_after_idle(id, state, s, d, idle_us);
+}
+
+wl_u32 wln_rwnd_field(wl_u32 window_bytes, wl_u8 rcv_wscale, wl_u32 client_field)
+{
+	return wl_rwnd_field(window_bytes, rcv_wscale, client_field);
+}
+
+wl_u32 wln_cbrt(wl_u64 a)
+{
+	return wl_cbrt(a);
+}
+
+void wln_minmax_running_max(struct wl_minmax *m, wl_u32 window, wl_u32 at, wl_u32 value)
+{
+	wl_minmax_running_max(m, window, at, value);
+}
+
+/* ---- the flow machine ---- */
+
+struct wln_flow {
+	struct wl_flow flow; /* first: wl_seg_at() finds the scoreboard from it */
+	struct wl_seg segs[WL_FLOW_SLOTS];
+};
+
+static struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot)
+{
+	return &((struct wln_flow *)f)->segs[slot & (WL_FLOW_SLOTS - 1)];
+}
+
+struct wln_flow *wln_flow_new(wl_u32 base, wl_u32 mss_bytes, wl_u32 flags)
+{
+	struct wln_flow *n = calloc(1, sizeof(*n));
+
+	if (!n)
+		return NULL;
+	wl_track_reset(&n->flow, base);
+	n->flow.mss_bytes = mss_bytes;
+	n->flow.flags = flags;
+	n->flow.state = WL_FLOW_ACTIVE;
+	n->flow.mode = WL_MODE_ENFORCE;
+	n->flow.edge = base;
+	n->flow.rcv_edge = base + WL_CWND_MAX_BYTES;
+	return n;
+}
+
+void wln_flow_free(struct wln_flow *n)
+{
+	free(n);
+}
+
+struct wl_flow *wln_flow_state(struct wln_flow *n)
+{
+	return &n->flow;
+}
+
+const struct wl_seg *wln_flow_seg(struct wln_flow *n, wl_u32 seq)
+{
+	wl_u32 slot = wl_slot_of(&n->flow, seq);
+	struct wl_seg *seg = wl_seg_at(&n->flow, slot);
+
+	return wl_seg_is_live(&n->flow, seg, slot) ? seg : NULL;
+}
+
+wl_u32 wln_flow_data_kind(struct wln_flow *n, wl_u32 seq, wl_u32 len)
+{
+	return wl_data_kind(&n->flow, seq, len);
+}
+
+wl_u32 wln_flow_send(struct wln_flow *n, wl_u32 end, wl_u32 now_us)
+{
+	return wl_track_send(&n->flow, end, n->flow.mss_bytes, now_us);
+}
+
+wl_u32 wln_flow_ack_kind(struct wln_flow *n, wl_u32 ack)
+{
+	return wl_ack_kind(&n->flow, ack);
+}
+
+wl_u32 wln_flow_ack(struct wln_flow *n, const struct wl_ack *a, struct wl_sample *s)
+{
+	wl_u32 bad_sacks = 0;
+	wl_u32 wait_us = wl_track_ack(&n->flow, a, s, &bad_sacks);
+
+	wl_track_fill(&n->flow, s);
+	return wait_us;
+}
+
+wl_u32 wln_flow_detect(struct wln_flow *n, wl_u32 now_us)
+{
+	wl_u32 wait_us;
+
+	return wl_loss_detect(&n->flow, now_us, &wait_us);
+}
+
+int wln_flow_next_repair(struct wln_flow *n, wl_u32 *seq, wl_u32 *len)
+{
+	struct wl_seg *seg = wl_next_repair(&n->flow);
+
+	if (!seg)
+		return 0;
+	*seq = seg->seq;
+	*len = seg->len_bytes;
+	return 1;
+}
+
+void wln_flow_repaired(struct wln_flow *n, wl_u32 seq, wl_u32 now_us)
+{
+	wl_u32 slot = wl_slot_of(&n->flow, seq);
+
+	wl_track_repaired(&n->flow, wl_seg_at(&n->flow, slot), slot, now_us);
+}
+
+wl_u32 wln_flow_on_silence(struct wln_flow *n, wl_u32 now_us)
+{
+	wl_u32 lost_bytes;
+
+	return wl_on_silence(&n->flow, now_us, &lost_bytes);
+}
+
+void wln_flow_edge_advance(struct wln_flow *n, wl_u64 now_ns)
+{
+	wl_edge_advance(&n->flow, now_ns);
+}
+
+wl_u64 wln_flow_deadline_ns(struct wln_flow *n, wl_u64 now_ns, wl_u32 wait_us)
+{
+	return wl_next_deadline_ns(&n->flow, now_ns, wait_us);
+}

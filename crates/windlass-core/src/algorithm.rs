@@ -1,0 +1,118 @@
+//! Congestion-control algorithms by name.
+
+use crate::abi::{self, wl_alg_state, wl_decision, wl_sample};
+use std::{ffi::CStr, fmt};
+
+/// One algorithm of `core/alg/list.h`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Algorithm {
+    index: u32,
+}
+
+impl Algorithm {
+    /// All algorithms, in the order of the list.
+    pub fn all() -> impl Iterator<Item = Algorithm> {
+        (0..)
+            // SAFETY: the function takes any index and returns NULL past the end.
+            .take_while(|&index| unsafe { !abi::wln_alg_name(index).is_null() })
+            .map(|index| Algorithm { index })
+    }
+
+    /// The algorithm of that name, if there is one.
+    pub fn by_name(name: &str) -> Option<Algorithm> {
+        Self::all().find(|a| a.name() == name)
+    }
+
+    /// The algorithm with that id, if there is one.
+    pub fn by_id(id: u32) -> Option<Algorithm> {
+        Self::all().find(|a| a.id() == id)
+    }
+
+    /// Name in policies and on the command line.
+    pub fn name(&self) -> &'static str {
+        // SAFETY: `index` came from all(), so the string exists; it is static and ASCII.
+        unsafe { CStr::from_ptr(abi::wln_alg_name(self.index)) }.to_str().expect("ASCII")
+    }
+
+    /// One line on what it does.
+    pub fn description(&self) -> &'static str {
+        // SAFETY: as in name().
+        unsafe { CStr::from_ptr(abi::wln_alg_description(self.index)) }.to_str().expect("ASCII")
+    }
+
+    /// Stable number, as stored in compiled policies and flows.
+    pub fn id(&self) -> u32 {
+        // SAFETY: plain call without pointers.
+        unsafe { abi::wln_alg_id(self.index) }
+    }
+}
+
+impl fmt::Debug for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// An algorithm at work on one flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlgorithmState {
+    algorithm: Algorithm,
+    /// Private state, opaque.
+    pub state: wl_alg_state,
+    /// The decision in force.
+    pub decision: wl_decision,
+}
+
+impl AlgorithmState {
+    /// Starts `algorithm` on a new flow.
+    pub fn new(algorithm: Algorithm, sample: &wl_sample) -> Self {
+        let mut new = AlgorithmState {
+            algorithm,
+            state: wl_alg_state::default(),
+            decision: wl_decision::default(),
+        };
+        // SAFETY: the references are valid for the call; the hook writes through two of them only.
+        unsafe {
+            abi::wln_alg_init(algorithm.id(), &mut new.state, sample, &mut new.decision);
+        }
+        new
+    }
+
+    /// An ACK that delivered or lost something.
+    pub fn on_ack(&mut self, sample: &wl_sample) {
+        // SAFETY: as in new().
+        unsafe {
+            abi::wln_alg_on_ack(self.algorithm.id(), &mut self.state, sample, &mut self.decision);
+        }
+    }
+
+    /// The first loss (`abi::WL_CONGESTION_LOSS`) or ECN mark (`abi::WL_CONGESTION_ECN`) of a window.
+    pub fn on_congestion(&mut self, sample: &wl_sample, why: u32) {
+        // SAFETY: as in new().
+        unsafe {
+            abi::wln_alg_on_congestion(self.algorithm.id(), &mut self.state, sample, &mut self.decision, why);
+        }
+    }
+
+    /// A retransmission timeout.
+    pub fn on_timeout(&mut self, sample: &wl_sample) {
+        // SAFETY: as in new().
+        unsafe {
+            abi::wln_alg_on_timeout(self.algorithm.id(), &mut self.state, sample, &mut self.decision);
+        }
+    }
+
+    /// First data after nothing was in flight for `idle_us`.
+    pub fn on_send_after_idle(&mut self, sample: &wl_sample, idle_us: u32) {
+        // SAFETY: as in new().
+        unsafe {
+            abi::wln_alg_on_send_after_idle(
+                self.algorithm.id(),
+                &mut self.state,
+                sample,
+                &mut self.decision,
+                idle_us,
+            );
+        }
+    }
+}

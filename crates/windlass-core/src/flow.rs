@@ -1,0 +1,108 @@
+//! The flow machine, natively: scoreboard, rate samples, RACK, the right edge.
+
+use crate::abi::{self, wl_ack, wl_flow, wl_sample, wl_seg, wln_flow};
+use std::ptr::NonNull;
+
+/// One flow with a scoreboard of its own, as the transparent datapath keeps it in maps.
+#[derive(Debug)]
+pub struct Flow {
+    inner: NonNull<wln_flow>,
+}
+
+impl Flow {
+    /// A flow whose stream begins at `base`, sent in segments of `mss_bytes` (not 0); flags are `abi::WL_FLOW_*`.
+    pub fn new(base: u32, mss_bytes: u32, flags: u32) -> Flow {
+        // SAFETY: the function allocates; it takes any arguments.
+        let raw = unsafe { abi::wln_flow_new(base, mss_bytes, flags) };
+        Flow { inner: NonNull::new(raw).expect("memory for one flow") }
+    }
+
+    /// The flow's variables.
+    pub fn state(&self) -> &wl_flow {
+        // SAFETY: `inner` is valid while self lives, and nobody writes during this borrow.
+        unsafe { &*abi::wln_flow_state(self.inner.as_ptr()) }
+    }
+
+    /// The flow's variables, to be changed by a test.
+    pub fn state_mut(&mut self) -> &mut wl_flow {
+        // SAFETY: as in state(), exclusively.
+        unsafe { &mut *abi::wln_flow_state(self.inner.as_ptr()) }
+    }
+
+    /// The live record that begins in the slot of `seq`.
+    pub fn seg(&self, seq: u32) -> Option<&wl_seg> {
+        // SAFETY: the pointer is NULL or points into the flow's scoreboard.
+        unsafe { abi::wln_flow_seg(self.inner.as_ptr(), seq).as_ref() }
+    }
+
+    /// How data `[seq, seq + len)` of the sender relates to what was seen (`abi::WL_DATA_*`).
+    pub fn data_kind(&self, seq: u32, len: u32) -> u32 {
+        // SAFETY: reads only.
+        unsafe { abi::wln_flow_data_kind(self.inner.as_ptr(), seq, len) }
+    }
+
+    /// The sender sent new data up to `end`.
+    pub fn send(&mut self, end: u32, now_us: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_send(self.inner.as_ptr(), end, now_us) };
+    }
+
+    /// What an acknowledgement number means (`abi::WL_ACK_*`).
+    pub fn ack_kind(&self, ack: u32) -> u32 {
+        // SAFETY: reads only.
+        unsafe { abi::wln_flow_ack_kind(self.inner.as_ptr(), ack) }
+    }
+
+    /// Takes an ACK and returns its sample.
+    pub fn ack(&mut self, ack: &wl_ack) -> wl_sample {
+        let mut sample = wl_sample::default();
+        // SAFETY: exclusive access; `sample` outlives the call.
+        unsafe { abi::wln_flow_ack(self.inner.as_ptr(), ack, &mut sample) };
+        sample
+    }
+
+    /// Judges losses by time alone; returns bytes newly lost.
+    pub fn detect(&mut self, now_us: u32) -> u32 {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_detect(self.inner.as_ptr(), now_us) }
+    }
+
+    /// The record to be sent again next, as (seq, len).
+    pub fn next_repair(&mut self) -> Option<(u32, u32)> {
+        let (mut seq, mut len) = (0, 0);
+        // SAFETY: exclusive access; both locals outlive the call.
+        let found = unsafe { abi::wln_flow_next_repair(self.inner.as_ptr(), &mut seq, &mut len) };
+        (found != 0).then_some((seq, len))
+    }
+
+    /// The record at `seq`, from next_repair(), was sent again.
+    pub fn repaired(&mut self, seq: u32, now_us: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_repaired(self.inner.as_ptr(), seq, now_us) };
+    }
+
+    /// Asks whether a silence means something (`abi::WL_SILENCE_*`).
+    pub fn on_silence(&mut self, now_us: u32) -> u32 {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_on_silence(self.inner.as_ptr(), now_us) }
+    }
+
+    /// Moves the right edge as far as window and pacing allow.
+    pub fn edge_advance(&mut self, now_ns: u64) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_edge_advance(self.inner.as_ptr(), now_ns) };
+    }
+
+    /// When the flow next needs the clock; 0: not at all.
+    pub fn deadline_ns(&mut self, now_ns: u64, wait_us: u32) -> u64 {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_deadline_ns(self.inner.as_ptr(), now_ns, wait_us) }
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        // SAFETY: allocated in new(), freed once.
+        unsafe { abi::wln_flow_free(self.inner.as_ptr()) };
+    }
+}

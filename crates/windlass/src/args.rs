@@ -1,0 +1,203 @@
+//! What can be typed.
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Congestion control of TCP flows from outside their stacks.
+#[derive(Debug, Parser)]
+#[command(name = "windlass", version, about)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Control the servers behind one interface until Ctrl-C
+    Attach(AttachArgs),
+    /// Run a policy on all interfaces it names; the datapath outlives the agent
+    Agent(AgentArgs),
+    /// Release an interface that an agent left under control
+    Detach {
+        /// Interface to release
+        iface: Option<String>,
+        /// Release every interface of this network namespace
+        #[arg(long, conflicts_with = "iface")]
+        all: bool,
+    },
+    /// List the flows under an agent's control, like `ss`
+    Flows {
+        /// One JSON document instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the congestion-control algorithms
+    Algs {
+        /// One JSON document instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check a policy, or show how it was understood
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Say what this kernel can do, and the cure for what it cannot
+    Doctor {
+        /// One JSON document instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a scenario with real kernels in network namespaces
+    Run(RunArgs),
+    /// Reproduce a published figure or table and check its claims
+    Reproduce(ReproduceArgs),
+    /// Show the main job in about a minute: CUBIC, native BBR, and CUBIC behind Windlass over a lossy WAN
+    Demo {
+        /// Folder for the report
+        #[arg(long, default_value = "report/demo")]
+        out: PathBuf,
+    },
+    /// Measure the cost of the datapath
+    Bench {
+        /// What to measure
+        what: BenchWhat,
+    },
+    /// Print shell completions
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BenchWhat {
+    /// Goodput through the datapath, paired with none
+    Datapath,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModeArg {
+    /// Window enforced, losses repaired and hidden
+    Transparent,
+    /// Measured only; packets leave as they came
+    Watch,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PacedArg {
+    /// Only watch servers that pace themselves, as one running BBR does
+    StandAside,
+    /// Control them like any other
+    Control,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Sizes {
+    /// Flows at once; more pass unwatched
+    #[arg(long, default_value_t = 32768)]
+    pub flows: u32,
+    /// Memory for stored data, in MiB
+    #[arg(long, default_value_t = 256, value_name = "MIB")]
+    pub store_mib: u64,
+    /// Rounds of the in-kernel clock per second
+    #[arg(long, default_value_t = 2000)]
+    pub clock_hz: u32,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct AttachArgs {
+    /// Interface that faces the servers: a VM's tap, a container's veth, a router's LAN port
+    pub iface: String,
+    /// Algorithm, as listed by `windlass algs`
+    #[arg(long, default_value = "bbr")]
+    pub alg: String,
+    /// What to do with the flows
+    #[arg(long, value_enum, default_value = "transparent")]
+    pub mode: ModeArg,
+    /// Only servers on these ports (default: all)
+    #[arg(long, value_delimiter = ',')]
+    pub port: Vec<u16>,
+    /// What to do with servers that pace themselves
+    #[arg(long, value_enum, default_value = "stand-aside")]
+    pub paced_servers: PacedArg,
+    #[command(flatten)]
+    pub sizes: Sizes,
+    /// One JSON document per event on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// With --json: also one document with all flows every so many milliseconds
+    #[arg(long, value_name = "MS", requires = "json")]
+    pub sample_ms: Option<u64>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct AgentArgs {
+    /// Policy file; read again on SIGHUP and when it changes
+    #[arg(long)]
+    pub policy: PathBuf,
+    #[command(flatten)]
+    pub sizes: Sizes,
+    /// Release all interfaces on exit instead of leaving them under control
+    #[arg(long)]
+    pub detach_on_exit: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PolicyCommand {
+    /// Check a policy; exit status 2 if it is wrong
+    Check {
+        /// Policy file
+        file: PathBuf,
+    },
+    /// Show the rules of a policy as they were understood
+    Show {
+        /// Policy file
+        file: PathBuf,
+        /// One JSON document instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Home {
+    /// Real kernels in network namespaces
+    Lab,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct RunArgs {
+    /// Scenario file
+    pub file: PathBuf,
+    /// Where to run it
+    #[arg(long, value_enum, default_value = "lab")]
+    pub on: Home,
+    /// One JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct ReproduceArgs {
+    /// Name of an experiment; `--list` shows them
+    pub name: Option<String>,
+    /// All experiments
+    #[arg(long, conflicts_with = "name")]
+    pub all: bool,
+    /// List the experiments
+    #[arg(long)]
+    pub list: bool,
+    /// Fewer runs and smaller files, same bounds; about five minutes
+    #[arg(long)]
+    pub quick: bool,
+    /// One JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Take finished runs from the report folder instead of running them again
+    #[arg(long)]
+    pub resume: bool,
+    /// Folder for reports
+    #[arg(long, default_value = "report")]
+    pub out: PathBuf,
+}

@@ -1,0 +1,227 @@
+//! Commands that control traffic: attach, agent, detach.
+
+use crate::args::{AgentArgs, AttachArgs, ModeArg, PacedArg, Sizes};
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use std::{
+    fs,
+    path::Path,
+    process::ExitCode,
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    time::{Duration, Instant, SystemTime},
+};
+use windlass_agent::{Datapath, Options, Pinned, Policy};
+use windlass_core::Algorithm;
+
+/// How often the clock is looked after and files are looked at.
+const WATCH: Duration = Duration::from_millis(500);
+/// After control ends, flows keep the programs for a moment, so that what was hidden from servers can be settled.
+const HAND_BACK: Duration = Duration::from_secs(1);
+
+fn options(sizes: &Sizes) -> Options {
+    Options {
+        flows_max: sizes.flows,
+        store_bytes: sizes.store_mib << 20,
+        clock_hz: sizes.clock_hz,
+        ..Options::default()
+    }
+}
+
+/// A channel that gets a message at Ctrl-C, SIGTERM or SIGHUP.
+fn stop_signal() -> Result<(Sender<()>, Receiver<()>)> {
+    let (tx, rx) = channel();
+    let handler = tx.clone();
+    ctrlc::set_handler(move || {
+        // the receiver is gone only when we are stopping anyway
+        let _ = handler.send(());
+    })
+    .context("installing the signal handler")?;
+    Ok((tx, rx))
+}
+
+pub fn attach(args: AttachArgs) -> Result<ExitCode> {
+    let Some(algorithm) = Algorithm::by_name(&args.alg) else {
+        let known: Vec<_> = Algorithm::all().map(|a| a.name()).collect();
+        bail!("unknown algorithm '{}'; known: {}", args.alg, known.join(", "));
+    };
+    if args.port.len() > 8 {
+        bail!("--port takes at most 8 ports; write a policy with several rules instead");
+    }
+    let mode = match args.mode {
+        ModeArg::Transparent => windlass_agent::Mode::Transparent,
+        ModeArg::Watch => windlass_agent::Mode::Watch,
+    };
+    let policy = Policy::simple(algorithm, mode, args.port.clone(), args.paced_servers == PacedArg::Control);
+    let (_keep, stop) = stop_signal()?;
+    let mut datapath = Datapath::attach(&args.iface, &policy, &options(&args.sizes))?;
+    if args.json {
+        println!("{}", json!({ "event": "attached", "iface": args.iface, "algorithm": algorithm.name() }));
+    } else {
+        println!("{}: {} on all flows; Ctrl-C releases it", args.iface, algorithm.name());
+    }
+    follow(&datapath, &stop, args.sample_ms.map(Duration::from_millis))?;
+    if datapath.is_alive() {
+        hand_back(&mut datapath, &policy)?;
+    } else if !args.json {
+        println!("{}: the interface is gone", args.iface);
+    }
+    report_end(&datapath, args.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Looks after the datapath until told to stop or its interface is gone.
+fn follow(datapath: &Datapath, stop: &Receiver<()>, sample: Option<Duration>) -> Result<()> {
+    let started = Instant::now();
+    let mut ticks = 0;
+    let mut next_watch = Instant::now() + WATCH;
+    loop {
+        let pause = sample.unwrap_or(WATCH).min(next_watch.saturating_duration_since(Instant::now()));
+        match stop.recv_timeout(pause) {
+            Err(RecvTimeoutError::Timeout) => {}
+            _ => return Ok(()),
+        }
+        if sample.is_some() {
+            let t_ms = started.elapsed().as_millis() as u64;
+            println!("{}", json!({ "event": "sample", "t_ms": t_ms, "flows": datapath.flows()? }));
+        }
+        if Instant::now() >= next_watch {
+            next_watch += WATCH;
+            if !datapath.is_alive() {
+                return Ok(());
+            }
+            ticks = datapath.watch_clock(ticks)?;
+        }
+    }
+}
+
+/// Lets go gently: flows are only watched from now on, and those with hidden losses are settled first.
+fn hand_back(datapath: &mut Datapath, policy: &Policy) -> Result<()> {
+    let mut watch = policy.clone();
+    for rule in &mut watch.rules {
+        rule.mode = windlass_agent::Mode::Watch;
+    }
+    datapath.set_policy(&watch)?;
+    let end = Instant::now() + HAND_BACK;
+    while Instant::now() < end && datapath.flows()?.iter().any(|f| f.mode == "transparent" && f.inflight_bytes > 0) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+fn report_end(datapath: &Datapath, as_json: bool) -> Result<()> {
+    let counters = datapath.counters()?;
+    if as_json {
+        let document = json!({ "event": "detached", "counters": counters, "flows": datapath.flows()? });
+        println!("{document}");
+        return Ok(());
+    }
+    let get = |name: &str| counters.get(name).copied().unwrap_or(0);
+    println!(
+        "released: {} flows, {} segments lost and {} repaired, {} retransmissions by the servers",
+        get("flows_created"),
+        get("lost_segs"),
+        get("repaired_segs"),
+        get("sender_retrans")
+    );
+    Ok(())
+}
+
+pub fn agent(args: AgentArgs) -> Result<ExitCode> {
+    let mut policy = Policy::from_file(&args.policy)?;
+    let (_keep, stop) = stop_signal()?;
+    let mut controlled: Vec<(Pinned, u64)> = Vec::new();
+    let mut seen = modified(&args.policy);
+    cover(&policy, &args, &mut controlled)?;
+    if controlled.is_empty() {
+        eprintln!("windlass: no interface matches the policy yet; waiting for one");
+    }
+    loop {
+        match stop.recv_timeout(WATCH) {
+            Err(RecvTimeoutError::Timeout) => {}
+            _ => break,
+        }
+        if modified(&args.policy) != seen {
+            seen = modified(&args.policy);
+            match Policy::from_file(&args.policy) {
+                Ok(new) => {
+                    policy = new;
+                    for (pinned, _) in &controlled {
+                        pinned.set_policy(&policy)?;
+                    }
+                    println!("{}: in force", args.policy.display());
+                }
+                // the old policy stays in force: a typo must not take traffic out of control
+                Err(e) => eprintln!("windlass: {e}; the policy in force stays"),
+            }
+        }
+        for (pinned, ticks) in &mut controlled {
+            if pinned.is_alive() {
+                *ticks = pinned.watch_clock(*ticks)?;
+            }
+        }
+        let (alive, gone): (Vec<_>, Vec<_>) = controlled.into_iter().partition(|(p, _)| p.is_alive());
+        controlled = alive;
+        for (pinned, _) in gone {
+            println!("{}: the interface is gone", pinned.iface());
+            pinned.remove()?;
+        }
+        cover(&policy, &args, &mut controlled)?;
+    }
+    if args.detach_on_exit {
+        for (pinned, _) in controlled {
+            pinned.remove()?;
+        }
+    } else {
+        for (pinned, _) in &controlled {
+            println!("{}: stays under control; `windlass detach {0}` releases it", pinned.iface());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|m| m.modified()).ok()
+}
+
+/// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest.
+fn cover(policy: &Policy, args: &AgentArgs, controlled: &mut Vec<(Pinned, u64)>) -> Result<()> {
+    for iface in policy.interfaces() {
+        if controlled.iter().any(|(p, _)| p.iface() == iface) || iface.starts_with("wlc") {
+            continue;
+        }
+        let pinned = if windlass_agent::pinned_here().contains(&iface) {
+            let pinned = Pinned::open(&iface)?;
+            pinned.set_policy(policy)?;
+            println!("{iface}: taken over");
+            pinned
+        } else {
+            let datapath = match Datapath::attach(&iface, policy, &options(&args.sizes)) {
+                Err(windlass_agent::Error::NotEthernet(_)) => continue,
+                other => other?,
+            };
+            println!("{iface}: under control");
+            datapath.into_pinned()?
+        };
+        controlled.push((pinned, 0));
+    }
+    Ok(())
+}
+
+pub fn detach(iface: Option<String>, all: bool) -> Result<ExitCode> {
+    let here = windlass_agent::pinned_here();
+    let targets = match (iface, all) {
+        (Some(name), _) if here.contains(&name) => vec![name],
+        (Some(name), _) => bail!("'{name}' is under no agent's control here; under control: {}", list(&here)),
+        (None, true) => here,
+        (None, false) => bail!("name an interface, or --all; under control: {}", list(&here)),
+    };
+    for name in targets {
+        windlass_agent::force_remove(&name)?;
+        println!("{name}: released");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "none".into() } else { names.join(", ") }
+}

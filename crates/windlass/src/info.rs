@@ -1,0 +1,132 @@
+//! Commands that only look: flows, algs, policy, doctor.
+
+use crate::{args::PolicyCommand, print};
+use anyhow::{Result, bail};
+use std::process::ExitCode;
+use windlass_agent::{FlowInfo, Pinned, Policy};
+use windlass_core::Algorithm;
+
+pub fn flows(json: bool) -> Result<ExitCode> {
+    let interfaces = windlass_agent::pinned_here();
+    if interfaces.is_empty() {
+        bail!("no interface of this network namespace is under an agent's control; start `windlass agent --policy FILE`");
+    }
+    let mut all: Vec<(String, FlowInfo)> = Vec::new();
+    for iface in interfaces {
+        let flows = Pinned::open(&iface)?.flows()?;
+        all.extend(flows.into_iter().map(|f| (iface.clone(), f)));
+    }
+    if json {
+        let list: Vec<_> = all
+            .iter()
+            .map(|(iface, flow)| {
+                let mut value = serde_json::to_value(flow).expect("plain data");
+                value["iface"] = iface.as_str().into();
+                value
+            })
+            .collect();
+        println!("{}", serde_json::json!({ "flows": list }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows: Vec<Vec<String>> = all
+        .iter()
+        .map(|(iface, f)| {
+            vec![
+                iface.clone(),
+                f.sender.to_string(),
+                f.receiver.to_string(),
+                f.state.into(),
+                f.mode.into(),
+                f.algorithm.into(),
+                format!("{}k", f.cwnd_bytes / 1024),
+                f.pacing_bps.map_or("-".into(), print::bps),
+                print::us(f.srtt_us),
+                print::us(f.min_rtt_us),
+                format!("{}k", f.inflight_bytes / 1024),
+                format!("{}k", f.stored_bytes / 1024),
+                f.lost_segs.to_string(),
+                f.repaired_segs.to_string(),
+                f.sender_retrans_segs.to_string(),
+            ]
+        })
+        .collect();
+    let header = [
+        "iface", "sender", "receiver", "state", "mode", "alg", "cwnd", "pacing", "srtt", "min_rtt", "inflight",
+        "stored", "lost", "repaired", "sender-rtx",
+    ];
+    print::table(&header, &rows);
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn algs(json: bool) -> Result<ExitCode> {
+    if json {
+        let list: Vec<_> = Algorithm::all()
+            .map(|a| serde_json::json!({ "name": a.name(), "id": a.id(), "description": a.description() }))
+            .collect();
+        println!("{}", serde_json::json!({ "algorithms": list }));
+    } else {
+        let rows: Vec<_> = Algorithm::all().map(|a| vec![a.name().into(), a.description().into()]).collect();
+        print::table(&["name", "what it does"], &rows);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn policy(command: PolicyCommand) -> Result<ExitCode> {
+    match command {
+        PolicyCommand::Check { file } => {
+            let policy = Policy::from_file(&file)?;
+            println!("{}: {} rule(s), all understood", file.display(), policy.rules.len());
+        }
+        PolicyCommand::Show { file, json } => {
+            let policy = Policy::from_file(&file)?;
+            if json {
+                println!("{}", serde_json::to_string_pretty(&policy)?);
+                return Ok(ExitCode::SUCCESS);
+            }
+            let rows: Vec<Vec<String>> = policy
+                .rules
+                .iter()
+                .map(|r| {
+                    let total: u32 = r.algorithms.iter().map(|(_, s)| s).sum();
+                    let algorithms: Vec<String> = r
+                        .algorithms
+                        .iter()
+                        .map(|(name, share)| match total == *share {
+                            true => name.clone(),
+                            false => format!("{name} {:.1}%", f64::from(*share) * 100.0 / f64::from(total)),
+                        })
+                        .collect();
+                    let ports: Vec<String> = r.server_ports.iter().map(u16::to_string).collect();
+                    vec![
+                        r.name.clone(),
+                        r.iface.clone(),
+                        r.client.to_string(),
+                        if ports.is_empty() { "any".into() } else { ports.join(",") },
+                        algorithms.join(", "),
+                        format!("{:?}", r.mode).to_lowercase(),
+                    ]
+                })
+                .collect();
+            print::table(&["rule", "iface", "client", "server port", "algorithm", "mode"], &rows);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn doctor(json: bool) -> Result<ExitCode> {
+    let checks = windlass_agent::doctor();
+    let all_ok = checks.iter().all(|c| c.ok);
+    if json {
+        println!("{}", serde_json::json!({ "ok": all_ok, "checks": checks }));
+    } else {
+        let rows: Vec<Vec<String>> = checks
+            .iter()
+            .map(|c| {
+                let verdict = if c.ok { "ok" } else { "missing" };
+                vec![verdict.into(), c.name.into(), c.found.clone(), c.cure.into()]
+            })
+            .collect();
+        print::table(&["", "what", "found", "cure"], &rows);
+    }
+    Ok(if all_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
