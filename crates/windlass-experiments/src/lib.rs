@@ -1,1 +1,17 @@
-//! windlass-experiments
+//! Published figures and tables, reproduced: experiments as data, their runs, and the claims they must show.
+
+mod bench;
+mod claim;
+mod demo;
+mod experiment;
+mod plot;
+mod report;
+mod runner;
+mod stats;
+
+pub use bench::bench_datapath;
+pub use claim::{Claim, Verdict};
+pub use demo::demo;
+pub use experiment::Experiment;
+pub use report::Outcome;
+pub use runner::Settings;

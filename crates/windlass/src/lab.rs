@@ -1,18 +1,86 @@
 //! Commands that make their own traffic: run, reproduce, demo, bench.
 
-use crate::args::{BenchWhat, ReproduceArgs, RunArgs};
-use anyhow::{Result, bail};
-use std::{path::PathBuf, process::ExitCode};
+use crate::args::{BenchWhat, Home, ReproduceArgs, RunArgs};
+use anyhow::{Context, Result, bail};
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+};
+use windlass_experiments::{Experiment, Settings};
+use windlass_lab::RunOptions;
+use windlass_scenario::Scenario;
 
-pub fn run(_args: RunArgs) -> Result<ExitCode> {
-    bail!("no lab yet")
+static CANCELLED: AtomicBool = AtomicBool::new(false);
+
+/// Ctrl-C ends the run in hand; what has finished stays on disk.
+fn cancel_on_signal() -> Result<&'static AtomicBool> {
+    ctrlc::set_handler(|| CANCELLED.store(true, Ordering::Relaxed)).context("installing the signal handler")?;
+    Ok(&CANCELLED)
 }
-pub fn reproduce(_args: ReproduceArgs) -> Result<ExitCode> {
-    bail!("no lab yet")
+
+fn this_binary() -> Result<PathBuf> {
+    std::env::current_exe().context("the path of this program")
 }
-pub fn demo(_out: PathBuf) -> Result<ExitCode> {
-    bail!("no lab yet")
+
+pub fn run(args: RunArgs) -> Result<ExitCode> {
+    let scenario = Scenario::from_file(&args.file)?;
+    let Home::Lab = args.on;
+    let mut options = RunOptions::new(this_binary()?);
+    options.cancel = Some(cancel_on_signal()?);
+    options.spin_us = 100;
+    let report = windlass_lab::run(&scenario, &options)?;
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print!("{report}");
+    }
+    Ok(if report.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
-pub fn bench(_what: BenchWhat) -> Result<ExitCode> {
-    bail!("no lab yet")
+
+fn settings(quick: bool, resume: bool, out: PathBuf, quiet: bool) -> Result<Settings> {
+    Ok(Settings { windlass: this_binary()?, quick, resume, out, quiet, cancel: cancel_on_signal()? })
+}
+
+pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
+    let known: Vec<&str> = Experiment::names().collect();
+    if args.list {
+        known.iter().for_each(|n| println!("{n}"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let names = match (&args.name, args.all) {
+        (Some(name), _) if known.contains(&name.as_str()) => vec![name.as_str()],
+        (Some(name), _) => bail!("unknown experiment '{name}'; known: {}", known.join(", ")),
+        (None, true) => known.clone(),
+        (None, false) => bail!("name an experiment, or --all; known: {}", known.join(", ")),
+    };
+    let settings = settings(args.quick, args.resume, args.out.clone(), args.json)?;
+    let mut all_hold = true;
+    let mut documents = Vec::new();
+    for name in names {
+        let result = Experiment::by_name(name)?.run(&settings)?;
+        all_hold &= result.all_hold();
+        if args.json {
+            documents.push(result.to_json());
+        } else {
+            print!("{result}");
+        }
+    }
+    if args.json {
+        let document = if documents.len() == 1 { documents.remove(0) } else { serde_json::json!(documents) };
+        println!("{document}");
+    }
+    Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+pub fn demo(out: PathBuf) -> Result<ExitCode> {
+    let complete = windlass_experiments::demo(&settings(true, false, out, false)?)?;
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+pub fn bench(what: BenchWhat) -> Result<ExitCode> {
+    let BenchWhat::Datapath = what;
+    let result = windlass_experiments::bench_datapath(&settings(true, false, "report".into(), false)?)?;
+    print!("{result}");
+    Ok(if result.all_hold() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,0 +1,223 @@
+//! What an experiment came to: claims, a CSV, plots and a page.
+
+use crate::{
+    claim::Verdict,
+    plot::{self, Series},
+    runner::RunRecord,
+    stats,
+};
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, fmt, fmt::Write as _, fs, path::Path};
+
+/// The result of an experiment.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Name of the experiment.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// Its claims, judged.
+    pub verdicts: Vec<Verdict>,
+    /// Its runs.
+    pub runs: Vec<RunRecord>,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(f, "{}: {}", self.name, self.title)?;
+        for verdict in &self.verdicts {
+            writeln!(f, "  {verdict}")?;
+        }
+        Ok(())
+    }
+}
+
+fn in_order<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
+    let mut seen = BTreeSet::new();
+    names.map(String::as_str).filter(|n| seen.insert(*n)).collect()
+}
+
+/// Text that is safe inside HTML.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// A page with a title and a body.
+pub fn page(title: &str, body: &str) -> String {
+    format!(
+        "<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>\
+         body{{font:15px/1.45 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}}\
+         table{{border-collapse:collapse;margin:1rem 0}}td,th{{padding:.25rem .7rem;border-bottom:1px solid #ddd;\
+         text-align:left}}td.n{{text-align:right}}.no{{color:#b00;font-weight:600}}svg{{max-width:100%;height:auto}}\
+         </style><h1>{title}</h1>{body}</html>"
+    )
+}
+
+impl Outcome {
+    /// Whether every claim holds; an experiment without claims shows nothing.
+    pub fn all_hold(&self) -> bool {
+        !self.verdicts.is_empty() && self.verdicts.iter().all(|v| v.holds)
+    }
+
+    /// One document.
+    pub fn to_json(&self) -> Value {
+        json!({ "experiment": self.name, "title": self.title, "claims": self.verdicts, "runs": self.runs.len() })
+    }
+
+    /// Runs of one point and variant.
+    pub fn of(&self, point: &str, variant: &str) -> Vec<&RunRecord> {
+        self.runs.iter().filter(|r| r.point == point && r.variant == variant).collect()
+    }
+
+    /// Points and variants, in the order of the runs.
+    pub fn axes(&self) -> (Vec<&str>, Vec<&str>) {
+        (in_order(self.runs.iter().map(|r| &r.point)), in_order(self.runs.iter().map(|r| &r.variant)))
+    }
+
+    /// Writes runs.csv, plots and report.html.
+    pub fn write(&self, folder: &Path, quick: bool) -> Result<()> {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        fs::write(folder.join("runs.csv"), self.csv())?;
+        let plots = self.plots(folder)?;
+        let mut body = format!("<p>{}</p>", escape(&self.title));
+        let mode = if quick { "quick mode: few runs" } else { "full mode" };
+        let _ = write!(
+            body,
+            "<p>{mode}; {} runs. Again: <code>windlass reproduce {}{}</code>; all runs: <a href=runs.csv>runs.csv</a>.</p>",
+            self.runs.len(),
+            self.name,
+            if quick { " --quick" } else { "" }
+        );
+        body.push_str("<h2>Claims</h2>");
+        body.push_str(&self.claims_table());
+        body.push_str("<h2>Results</h2>");
+        body.push_str(&self.results_table());
+        for (title, svg) in plots {
+            let _ = write!(body, "<h3>{}</h3>{svg}", escape(&title));
+        }
+        fs::write(folder.join("report.html"), page(&self.name, &body))?;
+        Ok(())
+    }
+
+    fn csv(&self) -> String {
+        let mut csv = String::from(
+            "point,variant,seed,completion_s,bytes,checksum_ok,mean_rtt_ms,sender_retrans_segs,sender_timeouts,\
+             repaired_segs,drops_tail,drops_random,stored_bdp\n",
+        );
+        for r in &self.runs {
+            let _ = writeln!(
+                csv,
+                "{},{},{},{},{},{},{:.2},{},{},{},{},{},{}",
+                r.point,
+                r.variant,
+                r.seed,
+                r.completion_s.map_or(String::new(), |s| format!("{s:.6}")),
+                r.bytes,
+                r.checksum_ok,
+                r.mean_rtt_ms,
+                r.sender_retrans_segs,
+                r.sender_timeouts,
+                r.repaired_segs,
+                r.drops_tail,
+                r.drops_random,
+                r.stored_bdp.map_or(String::new(), |b| format!("{b:.3}"))
+            );
+        }
+        csv
+    }
+
+    fn claims_table(&self) -> String {
+        let mut html = "<table><tr><th>claim<th>paper<th>ours<th>bound<th>unit<th>runs<th><th>".to_string();
+        let number = |v: Option<f64>| v.map_or("-".to_string(), |v| format!("{v:.3}"));
+        for v in &self.verdicts {
+            let _ = write!(
+                html,
+                "<tr><td>{}<td class=n>{}<td class=n>{}<td>{}<td>{}<td class=n>{}<td>{}<td>{}",
+                escape(&v.id),
+                number(v.paper),
+                number(v.ours),
+                escape(&v.bound),
+                escape(&v.unit),
+                v.runs,
+                if v.holds { "holds" } else { "<span class=no>fails</span>" },
+                escape(&v.note)
+            );
+        }
+        html + "</table>"
+    }
+
+    fn results_table(&self) -> String {
+        let mut html = "<table><tr><th>point<th>variant<th>runs<th>median time<th>min<th>max<th>median goodput<th>rtt\
+                        <th>sender retrans.<th>timeouts<th>repairs<th>payload"
+            .to_string();
+        let (points, variants) = self.axes();
+        for point in points {
+            for variant in &variants {
+                let runs = self.of(point, variant);
+                let times: Vec<f64> = runs.iter().filter_map(|r| r.completion_s).collect();
+                let (Some(median), Some(first)) = (stats::median(&times), runs.first()) else { continue };
+                let mean = |f: &dyn Fn(&RunRecord) -> f64| runs.iter().map(|r| f(r)).sum::<f64>() / runs.len() as f64;
+                let _ = write!(
+                    html,
+                    "<tr><td>{}<td>{variant}<td class=n>{}<td class=n>{median:.3} s<td class=n>{:.3}<td class=n>{:.3}\
+                     <td class=n>{:.2} Mbit/s<td class=n>{:.1} ms<td class=n>{:.1}<td class=n>{:.1}<td class=n>{:.1}<td>{}",
+                    escape(point),
+                    runs.len(),
+                    times.iter().copied().fold(f64::MAX, f64::min),
+                    times.iter().copied().fold(f64::MIN, f64::max),
+                    first.bytes as f64 * 8.0 / median / 1e6,
+                    mean(&|r| r.mean_rtt_ms),
+                    mean(&|r| r.sender_retrans_segs as f64),
+                    mean(&|r| r.sender_timeouts as f64),
+                    mean(&|r| r.repaired_segs as f64),
+                    if runs.iter().all(|r| r.checksum_ok) { "ok" } else { "<span class=no>wrong</span>" }
+                );
+            }
+        }
+        html + "</table>"
+    }
+
+    /// One CDF of completion times per point with several runs, and one of stored segments. Returns title and SVG.
+    fn plots(&self, folder: &Path) -> Result<Vec<(String, String)>> {
+        let (points, variants) = self.axes();
+        let mut plots = Vec::new();
+        for point in points {
+            let series: Vec<Series> = variants
+                .iter()
+                .map(|v| {
+                    let times: Vec<f64> = self.of(point, v).iter().filter_map(|r| r.completion_s).collect();
+                    plot::cdf(v, &times)
+                })
+                .filter(|s| s.points.len() > 2)
+                .collect();
+            plots.extend(self.draw(folder, point, "cdf", "completion time (s)", &series)?);
+            let segs: Vec<Series> = variants
+                .iter()
+                .map(|v| {
+                    let all: Vec<f64> = self.of(point, v).iter().flat_map(|r| r.stored_segs.iter().copied()).collect();
+                    plot::cdf(v, &all)
+                })
+                .filter(|s| s.points.len() > 2)
+                .collect();
+            plots.extend(self.draw(folder, point, "stored", "stored segments per flow", &segs)?);
+        }
+        Ok(plots)
+    }
+
+    fn draw(
+        &self,
+        folder: &Path,
+        point: &str,
+        kind: &str,
+        x: &str,
+        series: &[Series],
+    ) -> Result<Option<(String, String)>> {
+        if series.is_empty() {
+            return Ok(None);
+        }
+        let file = folder.join(format!("{kind}-{point}.svg"));
+        plot::lines(&file, &format!("{}: {point}", self.name), x, "CDF", series)?;
+        Ok(Some((format!("{point}: {x}"), fs::read_to_string(&file)?)))
+    }
+}

@@ -1,0 +1,65 @@
+//! The files that servers serve: pseudo-random, the same on every machine for the same size, made once.
+
+use anyhow::{Context, Result};
+use rand::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use sha2::{Digest, Sha256};
+use std::{
+    fs,
+    io::{BufWriter, Read, Write},
+    path::{Path, PathBuf},
+};
+
+/// Where they are kept between runs.
+pub fn folder() -> PathBuf {
+    std::env::temp_dir().join("windlass-lab-files")
+}
+
+/// Name of the file with `bytes` bytes, which exists when this returns.
+pub fn file_of(bytes: u64) -> Result<String> {
+    let folder = folder();
+    let name = format!("{bytes}.bin");
+    let path = folder.join(&name);
+    if fs::metadata(&path).is_ok_and(|m| m.len() == bytes) {
+        return Ok(name);
+    }
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    // written under another name first: runs in parallel may want the same file
+    let draft = folder.join(format!("{name}.{}-{:?}", std::process::id(), std::thread::current().id()));
+    let mut out = BufWriter::new(fs::File::create(&draft).with_context(|| draft.display().to_string())?);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(bytes);
+    let mut block = [0; 65536];
+    let mut left = bytes;
+    while left > 0 {
+        rng.fill_bytes(&mut block);
+        let n = left.min(block.len() as u64) as usize;
+        out.write_all(&block[..n])?;
+        left -= n as u64;
+    }
+    out.flush()?;
+    fs::rename(&draft, &path)?;
+    Ok(name)
+}
+
+/// SHA-256 and length of all that `input` gives.
+pub fn digest(mut input: impl Read) -> Result<(String, u64)> {
+    let mut hash = Sha256::new();
+    let mut block = vec![0; 1 << 16];
+    let mut total = 0;
+    loop {
+        let n = input.read(&mut block)?;
+        if n == 0 {
+            break;
+        }
+        hash.update(&block[..n]);
+        total += n as u64;
+    }
+    Ok((hash.finalize().iter().map(|b| format!("{b:02x}")).collect(), total))
+}
+
+/// SHA-256 of a file of the folder.
+pub fn digest_of(name: &str) -> Result<String> {
+    let path: &Path = &folder().join(name);
+    let file = fs::File::open(path).with_context(|| path.display().to_string())?;
+    Ok(digest(file)?.0)
+}

@@ -1,0 +1,114 @@
+//! What a run found out.
+
+use crate::model::LinkStats;
+use serde::Serialize;
+use serde_json::Value;
+use std::{collections::BTreeMap, fmt};
+
+/// One transfer.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FlowReport {
+    /// Sender and receiver.
+    pub name: String,
+    /// From connect() to the last byte; none if it failed.
+    pub completion_s: Option<f64>,
+    /// Payload bytes that arrived.
+    pub bytes: u64,
+    /// Payload bit/s over the completion time; 0 if it failed.
+    pub goodput_bps: f64,
+    /// Whether exactly what was sent arrived.
+    pub checksum_ok: bool,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// One direction of an emulated link.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkReport {
+    /// From and to.
+    pub name: String,
+    /// Its counters.
+    #[serde(flatten)]
+    pub stats: LinkStats,
+    /// Mean time in the queue.
+    pub mean_queue_ms: f64,
+}
+
+/// A whole run.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunReport {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Its seed.
+    pub seed: u64,
+    /// In the order of the file.
+    pub flows: Vec<FlowReport>,
+    /// Emulated links, forward and backward.
+    pub links: Vec<LinkReport>,
+    /// Propagation there and back plus the mean queue of the data's direction, over all emulated links.
+    pub mean_rtt_ms: f64,
+    /// Segments that the senders' own kernels sent again.
+    pub sender_retrans_segs: u64,
+    /// Retransmission timeouts of the senders' kernels.
+    pub sender_timeouts: u64,
+    /// Tail loss probes of the senders' kernels.
+    pub sender_probes: u64,
+    /// Windlass' counters; empty without it.
+    pub windlass: BTreeMap<String, u64>,
+    /// Samples of Windlass' flow table, if asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<Value>,
+}
+
+impl RunReport {
+    /// Whether every transfer arrived whole.
+    pub fn is_complete(&self) -> bool {
+        !self.flows.is_empty() && self.flows.iter().all(|f| f.checksum_ok)
+    }
+
+    /// Completion time of the slowest flow; none if one failed.
+    pub fn completion_s(&self) -> Option<f64> {
+        self.flows.iter().map(|f| f.completion_s).try_fold(0.0, |most: f64, s| s.map(|s| most.max(s)))
+    }
+
+    /// Jain's index of the goodputs: 1 is perfectly fair.
+    pub fn jain(&self) -> f64 {
+        let sum: f64 = self.flows.iter().map(|f| f.goodput_bps).sum();
+        let squares: f64 = self.flows.iter().map(|f| f.goodput_bps * f.goodput_bps).sum();
+        if squares == 0.0 { 0.0 } else { sum * sum / (squares * self.flows.len() as f64) }
+    }
+
+    /// A counter of Windlass; 0 without it.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.windlass.get(name).copied().unwrap_or(0)
+    }
+}
+
+impl fmt::Display for RunReport {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(f, "{:<24} {:>10} {:>14} {:>9}", "flow", "time", "goodput", "checksum")?;
+        for flow in &self.flows {
+            let time = flow.completion_s.map_or("failed".into(), |s| format!("{s:.3} s"));
+            let sum = if flow.checksum_ok { "ok" } else { "WRONG" };
+            let rate = format!("{:.2} Mbit/s", flow.goodput_bps / 1e6);
+            writeln!(f, "{:<24} {time:>10} {rate:>14} {sum:>9}", flow.name)?;
+            if let Some(error) = &flow.error {
+                writeln!(f, "    {error}")?;
+            }
+        }
+        writeln!(f, "\n{:<24} {:>9} {:>9} {:>9} {:>12}", "link", "packets", "tail", "random", "mean queue")?;
+        for link in &self.links {
+            let queue = format!("{:.2} ms", link.mean_queue_ms);
+            let s = &link.stats;
+            writeln!(f, "{:<24} {:>9} {:>9} {:>9} {queue:>12}", link.name, s.packets, s.drops_tail, s.drops_random)?;
+        }
+        writeln!(
+            f,
+            "\nrtt {:.1} ms, sender: {} retransmissions, {} timeouts; windlass: {} repairs",
+            self.mean_rtt_ms,
+            self.sender_retrans_segs,
+            self.sender_timeouts,
+            self.counter("repaired_segs")
+        )
+    }
+}

@@ -1,0 +1,270 @@
+//! One run of a scenario.
+
+use crate::{
+    files,
+    netns::Netns,
+    report::{FlowReport, LinkReport, RunReport},
+    topology::Topology,
+    traffic::{Capture, Client, Server, tcp_counters},
+};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Lines},
+    path::PathBuf,
+    process::{Child, ChildStdout, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+use windlass_scenario::{Flow, Mode, Scenario, Windlass};
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub struct RunOptions<'a> {
+    /// The `windlass` binary, which the box runs.
+    pub windlass: PathBuf,
+    /// Set to stop early; flows that have not finished are reported as failed.
+    pub cancel: Option<&'a AtomicBool>,
+    /// Have Windlass report its flows so often.
+    pub sample_ms: Option<u64>,
+    /// Write captures of both sides of the box into this folder: servers.pcap, clients.pcap.
+    pub captures: Option<PathBuf>,
+    /// How much of each packet a capture keeps.
+    pub capture_bytes: u32,
+    /// How long emulators may spin before a packet is due: exactness for CPU time.
+    pub spin_us: u64,
+    /// More arguments for `windlass attach`.
+    pub attach_args: Vec<String>,
+}
+
+impl RunOptions<'_> {
+    /// Plain runs with that binary.
+    pub fn new(windlass: PathBuf) -> Self {
+        RunOptions {
+            windlass,
+            cancel: None,
+            sample_ms: None,
+            captures: None,
+            capture_bytes: 128,
+            spin_us: 0,
+            attach_args: Vec::new(),
+        }
+    }
+}
+
+/// Runs the scenario with real kernels. Needs root. Leaves nothing behind.
+pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
+    // SAFETY: plain call without arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        bail!("the testbed makes network namespaces and needs root; run it with sudo");
+    }
+    let topology = Topology::create(scenario, options.spin_us)?;
+    let mut senders: Vec<&str> = scenario.flows.iter().map(|f| f.from.as_str()).collect();
+    senders.sort_unstable();
+    senders.dedup();
+    let mut servers = Vec::new();
+    for sender in &senders {
+        servers.push(Server::start(topology.host(sender))?);
+    }
+    let boxed = match &scenario.windlass {
+        Some(w) => Some(BoxProcess::start(&topology, w, options)?),
+        None => None,
+    };
+    let captures = start_captures(&topology, scenario, options)?;
+    let before = sum_counters(&topology, &senders)?;
+    let flows = transfer(&topology, scenario, options)?;
+    let after = sum_counters(&topology, &senders)?;
+    drop(captures);
+    let (windlass, samples) = match boxed {
+        Some(b) => b.finish()?,
+        None => Default::default(),
+    };
+    drop(servers);
+    let grown = |name: &str| after.get(name).unwrap_or(&0) - before.get(name).unwrap_or(&0);
+    let links = link_reports(scenario, topology);
+    let mean_rtt_ms = 1e3 * scenario.links.iter().map(|l| 2.0 * l.delay.0).sum::<f64>()
+        + links.iter().step_by(2).map(|l| l.mean_queue_ms).sum::<f64>();
+    Ok(RunReport {
+        scenario: scenario.name.clone(),
+        seed: scenario.seed,
+        flows,
+        links,
+        mean_rtt_ms,
+        sender_retrans_segs: grown("RetransSegs"),
+        sender_timeouts: grown("TCPTimeouts"),
+        sender_probes: grown("TCPLossProbes"),
+        windlass,
+        samples,
+    })
+}
+
+fn link_reports(scenario: &Scenario, topology: Topology) -> Vec<LinkReport> {
+    let mut reports = Vec::new();
+    for (index, stats) in topology.finish() {
+        let [a, b] = &scenario.links[index].between;
+        for (stats, (from, to)) in stats.into_iter().zip([(a, b), (b, a)]) {
+            let mean_queue_ms = stats.mean_queue_ms();
+            reports.push(LinkReport { name: format!("{from} > {to}"), stats, mean_queue_ms });
+        }
+    }
+    reports
+}
+
+fn sum_counters(topology: &Topology, hosts: &[&str]) -> Result<BTreeMap<String, u64>> {
+    let mut sum = BTreeMap::new();
+    for host in hosts {
+        for (name, value) in tcp_counters(topology.host(host))? {
+            *sum.entry(name).or_insert(0) += value;
+        }
+    }
+    Ok(sum)
+}
+
+fn start_captures(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> Result<Vec<Capture>> {
+    let (Some(folder), Some(w)) = (&options.captures, &scenario.windlass) else { return Ok(Vec::new()) };
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let other = scenario
+        .links
+        .iter()
+        .filter(|l| l.between.contains(&w.at) && !l.between.contains(&w.facing))
+        .flat_map(|l| l.between.iter())
+        .find(|h| **h != w.at)
+        .with_context(|| format!("{} has no other side to capture", w.at))?;
+    let facing = topology.interface(&w.facing, &w.at)?;
+    let away = topology.interface(&w.at, other)?;
+    Ok(vec![
+        Capture::start(topology.host(&w.facing), &facing, &folder.join("servers.pcap"), options.capture_bytes)?,
+        Capture::start(topology.host(&w.at), &away, &folder.join("clients.pcap"), options.capture_bytes)?,
+    ])
+}
+
+/// Runs all transfers, each from its own start on.
+fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> Result<Vec<FlowReport>> {
+    let mut files = Vec::new();
+    for flow in &scenario.flows {
+        let name = files::file_of(flow.size.count())?;
+        files.push((files::digest_of(&name)?, name));
+    }
+    let begin = Instant::now();
+    let limit = Duration::from_secs_f64(scenario.time_limit.0);
+    thread::scope(|scope| {
+        let running: Vec<_> = scenario
+            .flows
+            .iter()
+            .zip(&files)
+            .map(|(flow, (digest, file))| {
+                let (client, server) = (topology.host(&flow.to), topology.address_of(&flow.from));
+                scope.spawn(move || {
+                    let due = begin + Duration::from_secs_f64(flow.start.0);
+                    thread::sleep(due.saturating_duration_since(Instant::now()));
+                    fetch(client, &server, flow, file, digest, limit, options.cancel)
+                })
+            })
+            .collect();
+        Ok(running.into_iter().map(|r| r.join().unwrap_or_default()).collect())
+    })
+}
+
+fn fetch(
+    client: &Netns,
+    server: &str,
+    flow: &Flow,
+    file: &str,
+    digest: &str,
+    limit: Duration,
+    cancel: Option<&AtomicBool>,
+) -> FlowReport {
+    let mut report = FlowReport { name: format!("{} > {}", flow.from, flow.to), ..FlowReport::default() };
+    if cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
+        report.error = Some("stopped before it began".into());
+        return report;
+    }
+    match Client::start(client, server, file, limit).and_then(Client::finish) {
+        Ok(fetched) => {
+            report.completion_s = Some(fetched.completion_s);
+            report.bytes = fetched.bytes;
+            report.goodput_bps = fetched.bytes as f64 * 8.0 / fetched.completion_s.max(1e-9);
+            report.checksum_ok = fetched.sha256 == digest;
+        }
+        Err(error) => report.error = Some(format!("{error:#}")),
+    }
+    report
+}
+
+/// `windlass attach` on the box.
+#[derive(Debug)]
+struct BoxProcess {
+    child: Child,
+    /// Collects what it prints, lest a full pipe stop it.
+    reader: Option<thread::JoinHandle<Vec<String>>>,
+}
+
+fn collect(mut lines: Lines<BufReader<ChildStdout>>) -> thread::JoinHandle<Vec<String>> {
+    thread::spawn(move || lines.by_ref().map_while(|l| l.ok()).collect())
+}
+
+impl BoxProcess {
+    fn start(topology: &Topology, w: &Windlass, options: &RunOptions) -> Result<BoxProcess> {
+        let iface = topology.interface(&w.at, &w.facing)?;
+        let program = options.windlass.to_str().context("the binary's path is no UTF-8")?;
+        let mut command = topology.host(&w.at).command(program);
+        let mode = if w.mode == Mode::Watch { "watch" } else { "transparent" };
+        command.args(["attach", &iface, "--alg", &w.algorithm, "--mode", mode, "--json"]).args(&options.attach_args);
+        if let Some(ms) = options.sample_ms {
+            command.args(["--sample-ms", &ms.to_string()]);
+        }
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let stdout = child.stdout.take().context("piped")?;
+        let mut lines = BufReader::new(stdout).lines();
+        let mut started = BoxProcess { child, reader: None };
+        match lines.next() {
+            Some(Ok(line)) if line.contains("\"attached\"") => {
+                started.reader = Some(collect(lines));
+                Ok(started)
+            }
+            _ => {
+                let mut said = String::new();
+                if let Some(mut stderr) = started.child.stderr.take() {
+                    std::io::Read::read_to_string(&mut stderr, &mut said)?;
+                }
+                bail!("`windlass attach {iface}` did not start: {}", said.trim())
+            }
+        }
+    }
+
+    /// Stops it; returns its counters and samples.
+    fn finish(mut self) -> Result<(BTreeMap<String, u64>, Vec<Value>)> {
+        self.interrupt();
+        let mut samples = Vec::new();
+        let mut counters = BTreeMap::new();
+        let lines = self.reader.take().and_then(|r| r.join().ok()).unwrap_or_default();
+        for line in lines {
+            let value: Value = serde_json::from_str(&line).context("what `windlass attach --json` prints")?;
+            match value["event"].as_str() {
+                Some("sample") => samples.push(value),
+                Some("detached") => {
+                    counters = serde_json::from_value(value["counters"].clone())?;
+                }
+                _ => {}
+            }
+        }
+        if counters.is_empty() {
+            bail!("`windlass attach` ended without its counters");
+        }
+        Ok((counters, samples))
+    }
+
+    fn interrupt(&self) {
+        // SAFETY: our own child, not yet waited for.
+        unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
+    }
+}
+
+impl Drop for BoxProcess {
+    fn drop(&mut self) {
+        self.interrupt();
+        let _ = self.child.wait();
+    }
+}

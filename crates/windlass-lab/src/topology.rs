@@ -1,0 +1,160 @@
+//! Namespaces, cables, emulated links, addresses and routes of a scenario.
+
+use crate::{
+    model::LinkStats,
+    netns::{self, Netns},
+    wan::Wan,
+};
+use anyhow::{Context, Result};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fs,
+};
+use windlass_scenario::{Link, Scenario};
+
+/// A network that is up.
+#[derive(Debug)]
+pub struct Topology {
+    hosts: BTreeMap<String, Netns>,
+    links: Vec<Link>,
+    wans: Vec<(usize, Wan)>,
+}
+
+/// Address of end `side` of link `link`.
+fn address(link: usize, side: usize) -> String {
+    format!("10.77.{link}.{}", side + 1)
+}
+
+/// Device of end `side` of link `link`; the same on both hosts unless it is a cable.
+fn device(link: usize, side: usize) -> String {
+    format!("l{link}{}", if side == 0 { "a" } else { "b" })
+}
+
+impl Topology {
+    /// Builds the network. `spin_us`: how long emulators may spin for exactness.
+    pub fn create(scenario: &Scenario, spin_us: u64) -> Result<Topology> {
+        netns::clean_leftovers();
+        let run = netns::next_run();
+        let mut hosts = BTreeMap::new();
+        for host in &scenario.hosts {
+            hosts.insert(host.name.clone(), Netns::create(run, &host.name)?);
+        }
+        let mut topology = Topology { hosts, links: scenario.links.clone(), wans: Vec::new() };
+        for index in 0..topology.links.len() {
+            topology.connect(index, scenario.seed, spin_us)?;
+        }
+        for host in &scenario.hosts {
+            let algorithm = scenario.flows.iter().find(|f| f.from == host.name).map(|f| f.algorithm.as_str());
+            topology.route(&host.name, algorithm)?;
+        }
+        Ok(topology)
+    }
+
+    /// The namespace of a host, which the scenario has been checked to have.
+    pub fn host(&self, name: &str) -> &Netns {
+        &self.hosts[name]
+    }
+
+    /// Where `to` can be reached.
+    pub fn address_of(&self, host: &str) -> String {
+        let (link, side) = self.first_end(host);
+        address(link, side)
+    }
+
+    /// The interface of `at` that leads to its neighbour `facing`.
+    pub fn interface(&self, at: &str, facing: &str) -> Result<String> {
+        let link = self
+            .links
+            .iter()
+            .position(|l| l.between.iter().any(|h| h == at) && l.between.iter().any(|h| h == facing))
+            .with_context(|| format!("no link between {at} and {facing}"))?;
+        Ok(device(link, usize::from(self.links[link].between[1] == at)))
+    }
+
+    /// Takes the network down; returns the statistics of the emulated links by their index.
+    pub fn finish(mut self) -> Vec<(usize, [LinkStats; 2])> {
+        std::mem::take(&mut self.wans).into_iter().map(|(index, wan)| (index, wan.finish())).collect()
+    }
+
+    fn first_end(&self, host: &str) -> (usize, usize) {
+        self.links
+            .iter()
+            .enumerate()
+            .find_map(|(i, l)| l.between.iter().position(|h| h == host).map(|side| (i, side)))
+            .unwrap_or((0, 0))
+    }
+
+    fn connect(&mut self, index: usize, seed: u64, spin_us: u64) -> Result<()> {
+        let link = &self.links[index];
+        let ends = [&self.hosts[&link.between[0]], &self.hosts[&link.between[1]]];
+        let names = [device(index, 0), device(index, 1)];
+        if link.is_emulated() {
+            let seed = seed.wrapping_mul(1000).wrapping_add(index as u64);
+            let wan = Wan::start(link, ends, [&names[0], &names[1]], seed, spin_us)?;
+            self.wans.push((index, wan));
+        } else {
+            ends[0].run(&[
+                "ip", "link", "add", &names[0], "type", "veth", "peer", "name", &names[1], "netns", ends[1].name(),
+            ])?;
+        }
+        let link = &self.links[index];
+        for side in 0..2 {
+            let host = &self.hosts[&link.between[side]];
+            host.run(&["ip", "link", "set", &names[side], "up"])?;
+            let (own, peer) = (address(index, side), address(index, 1 - side));
+            host.run(&["ip", "addr", "add", &own, "peer", &format!("{peer}/32"), "dev", &names[side]])?;
+        }
+        Ok(())
+    }
+
+    /// Routes from `host` to every other end. A sender's routes carry its congestion control: the way to choose one
+    /// for a whole host without touching its servers or any global setting.
+    fn route(&self, host: &str, algorithm: Option<&str>) -> Result<()> {
+        let ns = &self.hosts[host];
+        ns.enter(|| {
+            fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("ip_forward")
+        })?;
+        let hops = self.next_hops(host);
+        for (link, ends) in self.links.iter().enumerate() {
+            for (side, end) in ends.between.iter().enumerate() {
+                let Some(&dev_link) = hops.get(end.as_str()) else { continue };
+                let dev_side = usize::from(self.links[dev_link].between[1] == host);
+                let dev = device(dev_link, dev_side);
+                let target = address(link, side);
+                let gateway = address(dev_link, 1 - dev_side);
+                let mut words = vec!["ip", "route", "replace", &target];
+                if target != gateway {
+                    words.extend(["via", &gateway]);
+                }
+                let own = address(dev_link, dev_side);
+                words.extend(["dev", &dev, "src", &own]);
+                if let Some(algorithm) = algorithm {
+                    words.extend(["congctl", algorithm]);
+                }
+                ns.run(&words).with_context(|| {
+                    format!("routes of {host}; does this kernel have congestion control '{}'?", algorithm.unwrap_or("-"))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// For every other host: the link to leave by (breadth first).
+    fn next_hops<'a>(&'a self, from: &'a str) -> BTreeMap<&'a str, usize> {
+        let mut hops: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut open = VecDeque::from([from]);
+        while let Some(at) = open.pop_front() {
+            for (index, link) in self.links.iter().enumerate() {
+                let Some(side) = link.between.iter().position(|h| h == at) else { continue };
+                let next = link.between[1 - side].as_str();
+                if next == from || hops.contains_key(next) {
+                    continue;
+                }
+                let hop = if at == from { index } else { hops[at] };
+                hops.insert(next, hop);
+                open.push_back(next);
+            }
+        }
+        hops
+    }
+}

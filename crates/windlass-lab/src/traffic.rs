@@ -1,0 +1,196 @@
+//! Real servers and clients: nginx serves, curl fetches, and what arrives is hashed.
+
+use crate::{files, netns::Netns};
+use anyhow::{Context, Result, bail};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Read,
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+const PORT: u16 = 80;
+const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// An nginx of its own on one host.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    prefix: PathBuf,
+}
+
+fn config(prefix: &Path, root: &Path) -> String {
+    let prefix = prefix.display();
+    let temp: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("{kind}_temp_path {prefix}/{kind};"))
+        .join(" ");
+    format!(
+        "daemon off; worker_processes 1; pid {prefix}/pid; error_log {prefix}/error.log;\n\
+         events {{ worker_connections 4096; }}\n\
+         http {{ access_log off; sendfile on; {temp}\n\
+         server {{ listen {PORT} backlog=4096; root {root}; }} }}\n",
+        root = root.display()
+    )
+}
+
+impl Server {
+    /// Starts it; returns when it accepts connections.
+    pub fn start(host: &Netns) -> Result<Server> {
+        let prefix = std::env::temp_dir().join(format!("windlass-nginx-{}", host.name()));
+        fs::create_dir_all(&prefix).with_context(|| prefix.display().to_string())?;
+        let file = prefix.join("nginx.conf");
+        fs::create_dir_all(files::folder())?;
+        fs::write(&file, config(&prefix, &files::folder()))?;
+        let child = host
+            .command("nginx")
+            .arg("-c")
+            .arg(&file)
+            .arg("-p")
+            .arg(&prefix)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("nginx (Debian: apt-get install nginx-light)")?;
+        let mut server = Server { child, prefix };
+        server.wait_until_it_listens(host)?;
+        Ok(server)
+    }
+
+    fn wait_until_it_listens(&mut self, host: &Netns) -> Result<()> {
+        let end = Instant::now() + START_LIMIT;
+        host.enter(|| {
+            while TcpStream::connect(("127.0.0.1", PORT)).is_err() {
+                if let Some(status) = self.child.try_wait()? {
+                    let log = fs::read_to_string(self.prefix.join("error.log")).unwrap_or_default();
+                    bail!("nginx ended with {status}: {}", log.trim());
+                }
+                if Instant::now() > end {
+                    bail!("nginx does not listen after {} s", START_LIMIT.as_secs());
+                }
+                std::thread::yield_now();
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // SAFETY: our own child, not yet waited for.
+        unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.prefix);
+    }
+}
+
+/// What curl says of one fetch.
+#[derive(Clone, Debug, Default)]
+pub struct Fetch {
+    /// From connect() to the last byte.
+    pub completion_s: f64,
+    /// Bytes that arrived.
+    pub bytes: u64,
+    /// SHA-256 of what arrived.
+    pub sha256: String,
+}
+
+/// A running fetch.
+#[derive(Debug)]
+pub struct Client {
+    child: Child,
+}
+
+impl Client {
+    /// Starts fetching `file` from `server` onto `host`.
+    pub fn start(host: &Netns, server: &str, file: &str, limit: Duration) -> Result<Client> {
+        let child = host
+            .command("curl")
+            .args(["-sS", "--fail", "-o", "-", "--max-time", &limit.as_secs().max(1).to_string()])
+            .args(["-w", "%{stderr}%{time_total}\n"])
+            .arg(format!("http://{server}/{file}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("curl (Debian: apt-get install curl)")?;
+        Ok(Client { child })
+    }
+
+    /// Waits for the end and hashes what comes.
+    pub fn finish(mut self) -> Result<Fetch> {
+        let body = self.child.stdout.take().context("curl's output is piped")?;
+        let (sha256, bytes) = files::digest(body)?;
+        let mut said = String::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            stderr.read_to_string(&mut said)?;
+        }
+        let status = self.child.wait()?;
+        if !status.success() {
+            bail!("curl ended with {status}: {}", said.lines().next().unwrap_or("").trim());
+        }
+        let time = said.lines().last().unwrap_or("").trim();
+        let completion_s = time.parse().with_context(|| format!("curl said '{}'", said.trim()))?;
+        Ok(Fetch { completion_s, bytes, sha256 })
+    }
+}
+
+/// TCP counters of a host by name, e.g. RetransSegs, TCPTimeouts, TCPLossProbes.
+pub fn tcp_counters(host: &Netns) -> Result<BTreeMap<String, u64>> {
+    let mut counters = BTreeMap::new();
+    for file in ["/proc/net/snmp", "/proc/net/netstat"] {
+        // of the thread that reads, so through the host's own eyes
+        let text = host.enter(|| Ok(fs::read_to_string(file.replace("/proc/", "/proc/thread-self/"))?))?;
+        let lines: Vec<&str> = text.lines().collect();
+        for pair in lines.chunks(2) {
+            let [names, values] = pair else { continue };
+            if !(names.starts_with("Tcp:") || names.starts_with("TcpExt:")) {
+                continue;
+            }
+            let values = values.split_whitespace().skip(1).filter_map(|v| v.parse().ok());
+            counters.extend(names.split_whitespace().skip(1).map(String::from).zip(values));
+        }
+    }
+    Ok(counters)
+}
+
+/// A packet capture on one interface; ends when dropped.
+#[derive(Debug)]
+pub struct Capture {
+    child: Child,
+}
+
+impl Capture {
+    /// Starts tcpdump; returns when it listens. `snap_bytes`: how much of each packet to keep.
+    pub fn start(host: &Netns, iface: &str, file: &Path, snap_bytes: u32) -> Result<Capture> {
+        let mut command: Command = host.command("tcpdump");
+        command.args(["-i", iface, "-U", "-B", "65536", "-s", &snap_bytes.to_string(), "--time-stamp-precision=nano"]);
+        command.arg("-w").arg(file).arg("tcp");
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("tcpdump (Debian: apt-get install tcpdump)")?;
+        // it says so when it listens
+        let mut said = Vec::new();
+        let mut byte = [0];
+        if let Some(stderr) = child.stderr.as_mut() {
+            while !String::from_utf8_lossy(&said).contains("listening on") && stderr.read(&mut byte)? == 1 {
+                said.push(byte[0]);
+            }
+        }
+        Ok(Capture { child })
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        // SAFETY: our own child, not yet waited for.
+        unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
+        let _ = self.child.wait();
+    }
+}
