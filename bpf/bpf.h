@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What every BPF translation unit begins with: helpers, constants, the core's structs. */
+/* What every BPF translation unit begins with: helpers and constants. */
 #ifndef WL_BPF_BPF_H
 #define WL_BPF_BPF_H
 
@@ -11,7 +11,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "../core/flow/flow.h"
+#include "../core/platform.h"
 
 /* Verdicts; the same values serve tcx and clsact. */
 #define WL_TC_PASS (-1) /* TC_ACT_UNSPEC, TCX_NEXT: go on as if we were not there */

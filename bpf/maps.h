@@ -6,6 +6,7 @@
 #define WL_BPF_MAPS_H
 
 #include "bpf.h"
+#include "../core/flow/flow.h"
 
 /* Flow table: 5-tuple and interface -> index into wl_flows. Written by the handshake path, read by all. */
 struct {

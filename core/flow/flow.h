@@ -187,10 +187,13 @@ WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)
  */
 static struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot);
 
-/* Bytes in the network: sent, not delivered and not known to be lost. */
+/*
+ * Bytes in the network: sent, not delivered and not known to be lost. A record that una has entered counts whole, as
+ * it does in sacked_bytes and lost_bytes.
+ */
 WL_INLINE wl_u32 wl_pipe_bytes(const struct wl_flow *f)
 {
-	wl_u32 out = f->nxt - f->una;
+	wl_u32 out = f->nxt - f->una_seg;
 	wl_u32 gone = f->sacked_bytes + f->lost_bytes;
 
 	return out > gone ? out - gone : 0;

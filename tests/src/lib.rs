@@ -1,1 +1,29 @@
-//! Tests that span folders.
+//! What the tests that span folders share.
+
+use std::{path::PathBuf, process::Command};
+
+/// Whether tests that need root can run; says which test is skipped if not.
+pub fn is_root_or_skip(test: &str) -> bool {
+    // SAFETY: plain call without arguments.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if !is_root {
+        println!("skipped: {test}: needs root");
+    }
+    is_root
+}
+
+/// The `windlass` binary: WINDLASS_BIN, or the one that cargo built beside this test.
+pub fn windlass_path() -> PathBuf {
+    if let Some(path) = std::env::var_os("WINDLASS_BIN") {
+        return path.into();
+    }
+    let test = std::env::current_exe().expect("the path of this test");
+    let path = test.ancestors().nth(2).expect("target/<profile>/deps/<test>").join("windlass");
+    assert!(path.exists(), "{} is missing: `cargo build -p windlass` first", path.display());
+    path
+}
+
+/// A command that runs `windlass`.
+pub fn windlass() -> Command {
+    Command::new(windlass_path())
+}

@@ -150,7 +150,8 @@ pub fn tcp_counters(host: &Netns) -> Result<BTreeMap<String, u64>> {
             if !(names.starts_with("Tcp:") || names.starts_with("TcpExt:")) {
                 continue;
             }
-            let values = values.split_whitespace().skip(1).filter_map(|v| v.parse().ok());
+            // some are negative (MaxConn); those are no counters
+            let values = values.split_whitespace().skip(1).map(|v| v.parse().unwrap_or(0));
             counters.extend(names.split_whitespace().skip(1).map(String::from).zip(values));
         }
     }

@@ -1,0 +1,280 @@
+//! The flow machine against the worked examples of the drafts and RFCs, and against random networks.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use windlass_core::{
+    Flow,
+    abi::{self, wl_ack, wl_sample},
+};
+
+const MSS: u32 = 1448;
+
+fn flow(base: u32) -> Flow {
+    Flow::new(base, MSS, abi::WL_FLOW_SACK | abi::WL_FLOW_PACED_JUDGED)
+}
+
+fn ack(ack: u32, now_us: u32, sacks: &[(u32, u32)]) -> wl_ack {
+    let mut a = wl_ack { ack, now_us, sack_count: sacks.len().min(4) as u8, ..wl_ack::default() };
+    for (i, (start, end)) in sacks.iter().take(4).enumerate() {
+        a.sack_start[i] = *start;
+        a.sack_end[i] = *end;
+    }
+    a
+}
+
+/// draft-cheng-iccrg-delivery-rate-estimation: ten packets at once into 1 packet/ms with 40 ms of propagation.
+#[test]
+fn delivery_rates_match_the_worked_example() {
+    let mut f = flow(0);
+    for i in 1..=10 {
+        f.send(i * MSS, 0);
+    }
+    let mut rates = BTreeMap::new();
+    for i in 1..=25u32 {
+        // p1..p10 arrive 41..50 ms after the start, the later ones 41 ms after they were released by an ACK
+        let now_ms = if i <= 10 { 40 + i } else if i <= 20 { 82 + (i - 11) } else { 123 + (i - 21) };
+        let s = f.ack(&ack(i * MSS, now_ms * 1000, &[]));
+        rates.insert(i, (s.rate_delivered_bytes / MSS, s.rate_interval_us / 1000));
+        f.send((i + 10) * MSS, now_ms * 1000);
+    }
+    for (packet, delivered, interval_ms) in [(1, 1, 41), (5, 5, 45), (10, 10, 50), (11, 10, 41), (15, 10, 45), (20, 10, 50), (21, 10, 41)] {
+        assert_eq!(rates[&packet], (delivered, interval_ms), "p{packet}");
+    }
+}
+
+/// RFC 8985: P2 of four is lost; with no reordering seen, three SACKed segments are enough at once.
+#[test]
+fn three_sacked_segments_show_a_loss() {
+    let mut f = flow(1000);
+    for i in 1..=5u32 {
+        f.send(1000 + i * MSS, i * 1000);
+    }
+    f.ack(&ack(1000 + MSS, 41_000, &[]));
+    let hole = 1000 + MSS;
+    let s = f.ack(&ack(hole, 43_000, &[(hole + MSS, hole + 2 * MSS)]));
+    assert_eq!(s.lost_bytes, 0, "one segment may only be overtaken");
+    f.ack(&ack(hole, 44_000, &[(hole + MSS, hole + 3 * MSS)]));
+    let s = f.ack(&ack(hole, 45_000, &[(hole + MSS, hole + 4 * MSS)]));
+    assert_eq!(s.lost_bytes, MSS);
+    assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
+    f.state_mut().decision.cwnd_bytes = 10 * MSS;
+    assert_eq!(f.next_repair(), Some((hole, MSS)));
+}
+
+#[test]
+fn a_segment_overtaken_within_the_reordering_window_is_not_lost() {
+    let mut f = flow(0);
+    for i in 1..=3u32 {
+        f.send(i * MSS, i * 1000);
+    }
+    f.ack(&ack(MSS, 41_000, &[]));
+    // P3 before P2: a quarter of min_rtt (10 ms) is allowed
+    let s = f.ack(&ack(MSS, 43_000, &[(2 * MSS, 3 * MSS)]));
+    assert_eq!(s.lost_bytes, 0);
+    assert_eq!(f.detect(50_000), 0);
+    let s = f.ack(&ack(3 * MSS, 50_500, &[]));
+    assert_eq!(s.lost_bytes, 0);
+    assert_eq!(f.state().lost_segs, 0);
+}
+
+#[test]
+fn a_lost_repair_is_found_without_a_timeout() {
+    let mut f = flow(0);
+    for i in 1..=20u32 {
+        f.send(i * MSS, i);
+    }
+    f.state_mut().decision.cwnd_bytes = 40 * MSS;
+    f.ack(&ack(0, 40_020, &[(MSS, 10 * MSS)]));
+    assert_eq!(f.next_repair(), Some((0, MSS)));
+    f.repaired(0, 40_100);
+    assert_eq!(f.next_repair(), None);
+    f.send(21 * MSS, 40_200);
+    // the new segment is delivered, the repair sent before it is not
+    f.ack(&ack(0, 80_300, &[(MSS, 21 * MSS)]));
+    assert_eq!(f.next_repair(), Some((0, MSS)));
+}
+
+#[test]
+fn a_silent_tail_is_probed_before_the_timeout() {
+    let mut f = flow(0);
+    for i in 1..=4u32 {
+        f.send(i * MSS, 0);
+    }
+    f.ack(&ack(2 * MSS, 40_000, &[]));
+    f.state_mut().decision.cwnd_bytes = 10 * MSS;
+    assert_eq!(f.on_silence(60_000), abi::WL_SILENCE_NONE);
+    assert_eq!(f.on_silence(140_000), abi::WL_SILENCE_PROBE);
+    assert_eq!(f.next_repair(), Some((2 * MSS, MSS)));
+    f.repaired(2 * MSS, 140_000);
+    assert_eq!(f.on_silence(200_000), abi::WL_SILENCE_NONE);
+    assert_eq!(f.on_silence(500_000), abi::WL_SILENCE_TIMEOUT);
+}
+
+#[test]
+fn what_is_outside_is_recognised() {
+    let mut f = flow(5000);
+    f.send(5000 + MSS, 0);
+    assert_eq!(f.ack_kind(5000 + MSS + 1), abi::WL_ACK_OUTSIDE);
+    assert_eq!(f.ack_kind(4000), abi::WL_ACK_STALE);
+    assert_eq!(f.ack_kind(5000), abi::WL_ACK_SAME);
+    assert_eq!(f.data_kind(5000 + 2 * MSS, 10), abi::WL_DATA_GAP);
+    assert_eq!(f.data_kind(4999, 1), abi::WL_DATA_OLD);
+    assert_eq!(f.data_kind(5000, MSS), abi::WL_DATA_RETRANS);
+    assert_eq!(f.data_kind(5000 + MSS, 9 << 20), abi::WL_DATA_TOO_MUCH);
+}
+
+/// The right edge never moves left, whatever the window does.
+#[test]
+fn the_edge_never_moves_left() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 20 * MSS;
+    f.state_mut().decision.pacing_bytes_ps = u64::MAX;
+    f.edge_advance(1_000_000);
+    let edge = f.state().edge;
+    assert_eq!(edge, 20 * MSS);
+    f.state_mut().decision.cwnd_bytes = 4 * MSS;
+    f.edge_advance(2_000_000);
+    assert_eq!(f.state().edge, edge);
+}
+
+#[test]
+fn pacing_releases_room_at_its_rate() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 1 << 20;
+    f.state_mut().decision.pacing_bytes_ps = 1_000_000;
+    f.state_mut().srtt_us = 40_000;
+    for ms in 0..1000u64 {
+        f.edge_advance(10_000_000_000 + ms * 1_000_000);
+        let edge = f.state().edge;
+        if edge != f.state().nxt {
+            f.send(edge, (ms * 1000) as u32);
+            let nxt = f.state().nxt;
+            f.ack(&ack(nxt, (ms * 1000) as u32, &[]));
+        }
+    }
+    let sent = f64::from(f.state().nxt);
+    assert!((sent - 1e6).abs() < 0.01e6 + 3.0 * f64::from(MSS), "{sent}");
+}
+
+/// A receiver that has every byte range it was given, and says so.
+#[derive(Default)]
+struct Receiver {
+    next: u32,
+    ahead: BTreeMap<u32, u32>,
+}
+
+impl Receiver {
+    /// Takes stream offsets [start, end).
+    fn take(&mut self, start: u32, end: u32) {
+        self.ahead.insert(start, end.max(self.ahead.get(&start).copied().unwrap_or(0)));
+        while let Some((&s, &e)) = self.ahead.iter().find(|(s, _)| **s <= self.next) {
+            self.next = self.next.max(e);
+            self.ahead.remove(&s);
+        }
+    }
+
+    /// Up to three merged blocks, the highest first.
+    fn blocks(&self) -> Vec<(u32, u32)> {
+        let mut merged: Vec<(u32, u32)> = Vec::new();
+        for (&s, &e) in &self.ahead {
+            match merged.last_mut() {
+                Some(last) if s <= last.1 => last.1 = last.1.max(e),
+                _ => merged.push((s, e)),
+            }
+        }
+        merged.reverse();
+        merged.truncate(3);
+        merged
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// A network that loses, duplicates and reorders, any start of the sequence space, segments of any length:
+    /// every byte arrives, is counted once, and the scoreboard stays sound.
+    #[test]
+    fn every_byte_arrives_and_is_counted_once(
+        base in prop_oneof![any::<u32>(), Just(u32::MAX - 20_000)],
+        seed in any::<u64>(),
+        loss in 0u64..20,
+        short in any::<bool>(),
+    ) {
+        let mut f = flow(base);
+        f.state_mut().decision.cwnd_bytes = 30 * MSS;
+        let mut rng = seed | 1;
+        let mut random = move || { rng ^= rng << 13; rng ^= rng >> 7; rng ^= rng << 17; rng };
+        let total = 200 * MSS;
+        let mut receiver = Receiver::default();
+        // (arrival time, order, start, end) of data, and ACKs on their way back
+        let mut wire: BTreeMap<(u32, u32), (u32, u32)> = BTreeMap::new();
+        let mut acks: BTreeMap<(u32, u32), (u32, Vec<(u32, u32)>)> = BTreeMap::new();
+        let mut order = 0;
+        let mut counted = 0u64;
+        let mut now = 1000u32;
+        let mut sent = 0u32;
+        for _ in 0..200_000 {
+            if f.state().una == base.wrapping_add(total) { break; }
+            now += 200;
+            let mut transmit = |start: u32, end: u32, r: u64, wire: &mut BTreeMap<_, _>| {
+                order += 1;
+                if r % 100 >= loss {
+                    wire.insert((now + 20_000 + (r >> 32) as u32 % 3000, order), (start, end));
+                }
+            };
+            while let Some((seq, len)) = f.next_repair() {
+                let start = seq.wrapping_sub(base);
+                transmit(start, start + len, random(), &mut wire);
+                f.repaired(seq, now);
+            }
+            while sent < total && f.state().nxt.wrapping_sub(f.state().una) < 30 * MSS {
+                let len = if short { 1 + random() as u32 % MSS } else { MSS }.min(total - sent);
+                f.send(base.wrapping_add(sent + len), now);
+                transmit(sent, sent + len, random(), &mut wire);
+                sent += len;
+            }
+            while let Some((&key, &(start, end))) = wire.iter().next() && key.0 <= now {
+                wire.remove(&key);
+                receiver.take(start, end);
+                order += 1;
+                if random() % 100 >= loss {
+                    acks.insert((now + 20_000, order), (receiver.next, receiver.blocks()));
+                }
+            }
+            while let Some((key, (next, blocks))) = acks.pop_first() {
+                if key.0 > now { acks.insert(key, (next, blocks)); break; }
+                let a = base.wrapping_add(next);
+                if f.ack_kind(a) < abi::WL_ACK_SAME { continue; }
+                let blocks: Vec<_> = blocks.iter().map(|(s, e)| (base.wrapping_add(*s), base.wrapping_add(*e))).collect();
+                let s: wl_sample = f.ack(&ack(a, now, &blocks));
+                counted += u64::from(s.newly_delivered_bytes);
+                let state = f.state();
+                let out = state.nxt.wrapping_sub(state.una_seg);
+                prop_assert!(state.sacked_bytes + state.lost_bytes <= out, "{} {} {}", state.sacked_bytes, state.lost_bytes, out);
+                prop_assert_eq!(s.inflight_bytes, out - state.sacked_bytes - state.lost_bytes);
+            }
+            f.detect(now);
+            f.on_silence(now);
+        }
+        prop_assert_eq!(f.state().una, base.wrapping_add(total));
+        if !short {
+            prop_assert_eq!(counted, u64::from(total));
+            prop_assert_eq!(f.state().delivered_bytes, total);
+        }
+        prop_assert_eq!(f.state().sacked_bytes, 0);
+        prop_assert_eq!(f.state().lost_bytes, 0);
+    }
+
+    /// Nonsense in SACK blocks is ignored and leaves the scoreboard sound.
+    #[test]
+    fn lying_sack_blocks_do_no_harm(blocks in proptest::collection::vec((any::<u32>(), any::<u32>()), 0..4), near in any::<bool>()) {
+        let mut f = flow(0);
+        for i in 1..=30 { f.send(i * MSS, i); }
+        let blocks: Vec<_> = blocks.iter().map(|(s, e)| if near { (s % (40 * MSS), e % (40 * MSS)) } else { (*s, *e) }).collect();
+        f.ack(&ack(MSS, 40_000, &blocks));
+        f.ack(&ack(2 * MSS, 41_000, &blocks));
+        let s = f.state();
+        prop_assert!(s.sacked_bytes + s.lost_bytes <= 28 * MSS);
+        prop_assert!(s.una == 2 * MSS && s.nxt == 30 * MSS);
+    }
+}

@@ -1,0 +1,78 @@
+//! What a user sees when something is wrong, and what needs no privilege.
+
+use std::{fs, process::Output};
+use windlass_tests::windlass;
+
+fn run(words: &[&str]) -> Output {
+    windlass().args(words).output().expect("windlass runs")
+}
+
+fn refused(words: &[&str], saying: &[&str]) {
+    let out = run(words);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(2), "{words:?}: {said}");
+    for part in saying {
+        assert!(said.contains(part), "{words:?} should say '{part}', says: {said}");
+    }
+    assert_eq!(said.trim().lines().count(), 1, "one line: {said}");
+}
+
+#[test]
+fn bad_input_gets_one_line_with_place_and_cure() {
+    refused(&["attach", "nosuchdev"], &["nosuchdev", "ip link"]);
+    refused(&["attach", "lo", "--alg", "vegas"], &["vegas", "cubic, bbr"]);
+    refused(&["attach", "lo"], &["no Ethernet"]);
+    refused(&["policy", "check", "/nonexistent.toml"], &["/nonexistent.toml"]);
+    refused(&["run", "/nonexistent.toml"], &["/nonexistent.toml"]);
+    refused(&["reproduce", "nosuch"], &["nosuch", "tcon-loss"]);
+    refused(&["reproduce"], &["--all"]);
+}
+
+#[test]
+fn a_wrong_policy_and_a_wrong_scenario_name_the_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = folder.path().join("p.toml");
+    fs::write(&policy, "[[rule]]\nname = \"a\"\nalgorithm = \"vegas\"\n").unwrap();
+    refused(&["policy", "check", policy.to_str().unwrap()], &["p.toml:3", "vegas", "bbr"]);
+    let scenario = folder.path().join("s.toml");
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/wan.toml")).unwrap();
+    fs::write(&scenario, text.replace("\"1 %\"", "\"150 %\"")).unwrap();
+    refused(&["run", scenario.to_str().unwrap()], &["s.toml:", "150 %", "0 % to 100 %"]);
+}
+
+#[test]
+fn every_example_is_sound() {
+    for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../policies")).unwrap() {
+        let path = entry.unwrap().path();
+        let out = run(&["policy", "check", path.to_str().unwrap()]);
+        assert!(out.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&out.stderr));
+    }
+    for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios")).unwrap() {
+        windlass_scenario::Scenario::from_file(&entry.unwrap().path()).unwrap();
+    }
+}
+
+#[test]
+fn algorithms_are_listed_as_json() {
+    let out = run(&["algs", "--json"]);
+    let value: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let names: Vec<_> = value["algorithms"].as_array().unwrap().iter().map(|a| a["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["reno", "cubic", "bbr"]);
+}
+
+#[test]
+fn the_kernel_loads_the_datapath() {
+    if !windlass_tests::is_root_or_skip("the_kernel_loads_the_datapath") {
+        return;
+    }
+    let out = run(&["doctor", "--json"]);
+    let value: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let programs = value["checks"].as_array().unwrap().iter().find(|c| c["name"] == "programs").unwrap();
+    assert_eq!(programs["ok"], true, "{programs}");
+}
+
+#[test]
+fn completions_and_manual_are_there() {
+    assert!(String::from_utf8_lossy(&run(&["completions", "bash"]).stdout).contains("windlass"));
+    assert!(String::from_utf8_lossy(&run(&["man"]).stdout).contains(".TH"));
+}

@@ -1,0 +1,42 @@
+//! Real transfers through the real datapath, each in namespaces of its own, payloads checked by SHA-256.
+
+mod faults;
+mod transfers;
+
+use windlass_lab::{RunOptions, RunReport};
+use windlass_scenario::Scenario;
+
+/// Two hosts and a box between them; `link` are the settings of the emulated link, `rest` what follows.
+fn scenario(name: &str, link: &str, rest: &str) -> Scenario {
+    let text = format!(
+        "name = \"{name}\"\ntime_limit = \"60 s\"\n\
+         [[host]]\nname = \"server\"\n[[host]]\nname = \"box\"\n[[host]]\nname = \"client\"\n\
+         [[link]]\nbetween = [\"server\", \"box\"]\n\
+         [[link]]\nbetween = [\"box\", \"client\"]\n{link}\n{rest}\n"
+    );
+    Scenario::parse(name, &text).expect("a sound scenario")
+}
+
+/// A lossy link, and a box on it.
+const LOSSY_BOX: (&str, &str) = (
+    "rate = \"50 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"2 BDP\"\nloss = \"1 %\"",
+    WINDLASS,
+);
+
+const WINDLASS: &str = "[windlass]\nat = \"box\"\nfacing = \"server\"\n";
+
+fn flow(size: &str, algorithm: &str) -> String {
+    format!("[[flow]]\nfrom = \"server\"\nto = \"client\"\nsize = \"{size}\"\nalgorithm = \"{algorithm}\"\n")
+}
+
+fn run(scenario: &Scenario) -> RunReport {
+    let options = RunOptions::new(windlass_tests::windlass_path());
+    windlass_lab::run(scenario, &options).unwrap_or_else(|e| panic!("{}: {e:#}", scenario.name))
+}
+
+/// Runs it and makes sure that every payload arrived whole.
+fn run_whole(scenario: &Scenario) -> RunReport {
+    let report = run(scenario);
+    assert!(report.is_complete(), "{report}");
+    report
+}

@@ -1,0 +1,103 @@
+//! Transfers over good and bad paths.
+
+use crate::{WINDLASS, flow, run_whole, scenario};
+use windlass_tests::is_root_or_skip;
+
+const LOSSY: &str = "rate = \"50 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"2 BDP\"\nloss = \"2 %\"";
+
+#[test]
+fn losses_are_repaired_without_the_server_noticing() {
+    if !is_root_or_skip("losses_are_repaired_without_the_server_noticing") {
+        return;
+    }
+    let report = run_whole(&scenario("repair", LOSSY, &(flow("3 MB", "cubic") + WINDLASS)));
+    assert!(report.links[0].stats.drops_random > 10, "{report}");
+    assert!(report.counter("repaired_segs") >= report.links[0].stats.drops_random, "{report}");
+    assert_eq!(report.sender_retrans_segs, 0, "{report}");
+    assert_eq!(report.sender_timeouts, 0, "{report}");
+}
+
+#[test]
+fn every_algorithm_carries_a_lossy_transfer() {
+    if !is_root_or_skip("every_algorithm_carries_a_lossy_transfer") {
+        return;
+    }
+    for name in ["reno", "cubic", "bbr"] {
+        let windlass = format!("{WINDLASS}algorithm = \"{name}\"\n");
+        let report = run_whole(&scenario(name, LOSSY, &(flow("1 MB", "cubic") + &windlass)));
+        assert!(report.counter("repaired_segs") > 0, "{name}: {report}");
+    }
+}
+
+#[test]
+fn a_watched_flow_is_left_alone() {
+    if !is_root_or_skip("a_watched_flow_is_left_alone") {
+        return;
+    }
+    let watch = format!("{WINDLASS}mode = \"watch\"\n");
+    let report = run_whole(&scenario("watch", LOSSY, &(flow("500 kB", "cubic") + &watch)));
+    assert!(report.counter("flows_created") >= 1, "{report}");
+    assert!(report.sender_retrans_segs > 0, "{report}");
+    for untouched in ["window_rewritten", "repaired_segs", "acks_absorbed", "acks_held", "sack_hidden", "stored_bytes"] {
+        assert_eq!(report.counter(untouched), 0, "{untouched}");
+    }
+}
+
+#[test]
+fn a_server_that_paces_itself_is_left_alone() {
+    if !is_root_or_skip("a_server_that_paces_itself_is_left_alone") {
+        return;
+    }
+    let link = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"\nloss = \"1 %\"";
+    let report = run_whole(&scenario("paced", link, &(flow("2 MB", "bbr") + WINDLASS)));
+    assert_eq!(report.counter("flows_paced_sender"), 1, "{report}");
+}
+
+#[test]
+fn reordering_is_not_taken_for_loss() {
+    if !is_root_or_skip("reordering_is_not_taken_for_loss") {
+        return;
+    }
+    // without loss and with a deep buffer, all that is sent again is sent in vain
+    let link = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"8 BDP\"\njitter = \"4 ms\"\nreorder = true";
+    let windlass = format!("{WINDLASS}algorithm = \"cubic\"\n");
+    let report = run_whole(&scenario("reorder", link, &(flow("3 MB", "cubic") + &windlass)));
+    let tail = report.links[0].stats.drops_tail;
+    let repaired = report.counter("repaired_segs");
+    assert!(repaired <= tail + 60, "{repaired} repairs for {tail} drops: {report}");
+}
+
+#[test]
+fn bursts_and_lost_acks_are_survived() {
+    if !is_root_or_skip("bursts_and_lost_acks_are_survived") {
+        return;
+    }
+    let link = "rate = \"50 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"1 BDP\"\nloss_back = \"5 %\"\n\
+                bursts = { to_bad = \"1 %\", to_good = \"20 %\", loss_bad = \"60 %\" }";
+    let report = run_whole(&scenario("bursts", link, &(flow("2 MB", "cubic") + WINDLASS)));
+    assert!(report.counter("repaired_segs") > 0, "{report}");
+}
+
+#[test]
+fn marks_are_consumed_and_hidden() {
+    if !is_root_or_skip("marks_are_consumed_and_hidden") {
+        return;
+    }
+    let link = "rate = \"20 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"8 BDP\"\necn = \"20 packets\"";
+    let windlass = format!("{WINDLASS}algorithm = \"cubic\"\n");
+    // ECN is asked for by neither side unless a host is told to: then nothing is marked, and nothing hidden
+    let report = run_whole(&scenario("ecn", link, &(flow("2 MB", "cubic") + &windlass)));
+    assert_eq!(report.links[0].stats.marks > 0, report.counter("ece_hidden") > 0, "{report}");
+}
+
+#[test]
+fn many_flows_share_one_box() {
+    if !is_root_or_skip("many_flows_share_one_box") {
+        return;
+    }
+    let flows: String = (0..8).map(|_| flow("500 kB", "cubic")).collect();
+    let report = run_whole(&scenario("many", LOSSY, &(flows + WINDLASS)));
+    assert_eq!(report.sender_timeouts, 0, "{report}");
+    assert_eq!(report.counter("flows_created"), 8, "{report}");
+    assert_eq!(report.counter("flows_closed"), 8, "{report}");
+}
