@@ -31,8 +31,8 @@ static __always_inline __u8 wl_syn_flags(const struct wl_packet *p)
 		flags |= WL_SYN_FOREIGN;
 	if (p->ns)
 		flags |= WL_SYN_ACCECN;
-	if (p->flags & WL_TCP_ACK ? (p->flags & (WL_TCP_ECE | WL_TCP_CWR)) == WL_TCP_ECE :
-				    (p->flags & (WL_TCP_ECE | WL_TCP_CWR)) == (WL_TCP_ECE | WL_TCP_CWR))
+	if (p->flags & WL_TCP_ACK ? (p->flags & (WL_TCP_ECE | WL_TCP_CWR)) == WL_TCP_ECE
+				  : (p->flags & (WL_TCP_ECE | WL_TCP_CWR)) == (WL_TCP_ECE | WL_TCP_CWR))
 		flags |= WL_SYN_ECN;
 	return flags;
 }
@@ -115,6 +115,16 @@ static int wl_timer_fired(void *map, __u32 *key, struct wl_flow_timer *value)
 	return 0;
 }
 
+/* Starts the flow's timer, making it first if need be: the kernel may have had no memory for it at hand before. */
+static __always_inline int wl_timer_start(struct wl_flow_timer *t, __u64 delay_ns)
+{
+	if (!bpf_timer_start(&t->timer, delay_ns, 0))
+		return 0;
+	bpf_timer_init(&t->timer, &wl_timers, 1 /* CLOCK_MONOTONIC */);
+	bpf_timer_set_callback(&t->timer, wl_timer_fired);
+	return bpf_timer_start(&t->timer, delay_ns, 0) ? -1 : 0;
+}
+
 /* Has the clock look at the flow at deadline_ns; 0: no need. */
 static __always_inline void wl_arm(struct wl_flow *f, __u32 id, __u64 now_ns, __u64 deadline_ns)
 {
@@ -122,16 +132,19 @@ static __always_inline void wl_arm(struct wl_flow *f, __u32 id, __u64 now_ns, __
 
 	if (!deadline_ns || (f->flags & WL_FLOW_TIMER))
 		return;
-	if (deadline_ns <= now_ns + WL_SOON_NS) {
-		if (!bpf_map_push_elem(&wl_due, &id, 0))
-			f->flags |= WL_FLOW_TIMER;
-		return;
+	if (deadline_ns > now_ns + WL_SOON_NS) {
+		if (f->timer_at_ns + WL_TIMER_STALE_NS > now_ns &&
+		    f->timer_at_ns <= deadline_ns + WL_TIMER_SLACK_NS)
+			return;
+		t = bpf_map_lookup_elem(&wl_timers, &id);
+		if (t && !wl_timer_start(t, deadline_ns - now_ns)) {
+			f->timer_at_ns = deadline_ns;
+			return;
+		}
 	}
-	if (f->timer_at_ns + WL_TIMER_STALE_NS > now_ns && f->timer_at_ns <= deadline_ns + WL_TIMER_SLACK_NS)
-		return;
-	t = bpf_map_lookup_elem(&wl_timers, &id);
-	if (t && !bpf_timer_start(&t->timer, deadline_ns - now_ns, 0))
-		f->timer_at_ns = deadline_ns;
+	/* due now, or no timer to be had: the clock's next round */
+	if (!bpf_map_push_elem(&wl_due, &id, 0))
+		f->flags |= WL_FLOW_TIMER;
 }
 
 /* ----------------------------------------------------------- bypass and end */
@@ -204,7 +217,6 @@ __noinline __u32 wl_adopt(int from_sender)
 {
 	struct wl_scratch *s = wl_scratch_get();
 	struct wl_handshake *h;
-	struct wl_flow_timer *t;
 	struct wl_packet *p;
 	struct wl_flow *f;
 	__u32 id, base, first, generation;
@@ -230,8 +242,7 @@ __noinline __u32 wl_adopt(int from_sender)
 		return WL_NO_FLOW;
 	}
 	f = wl_flow_get(id);
-	t = bpf_map_lookup_elem(&wl_timers, &id);
-	if (!f || !t)
+	if (!f)
 		return WL_NO_FLOW;
 	if (!wl_lock(f))
 		goto give_back;
@@ -281,8 +292,6 @@ __noinline __u32 wl_adopt(int from_sender)
 	__builtin_memset(&s->sample, 0, sizeof(s->sample));
 	s->sample.now_us = f->sent_at_us;
 	wl_run_algorithm(id, WL_CALL_INIT, 0);
-	bpf_timer_init(&t->timer, &wl_timers, 1 /* CLOCK_MONOTONIC */);
-	bpf_timer_set_callback(&t->timer, wl_timer_fired);
 	wl_unlock(f);
 	bpf_map_delete_elem(&wl_handshakes, &p->key);
 	if (bpf_map_update_elem(&wl_flow_ids, &p->key, &id, BPF_NOEXIST))

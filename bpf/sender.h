@@ -6,7 +6,8 @@
 #include "flows.h"
 #include "rewrite.h"
 
-#define WL_SENDER_MAY_INSIST 3u /* after so many copies of ours the sender's own passes: its segments may be smaller */
+#define WL_SENDER_MAY_INSIST \
+	3u /* after so many copies of ours the sender's own passes: its segments may be smaller */
 #define WL_IDLE_MIN_US 1000u
 
 /* Remembers everything needed to send this flow's segments again as the sender would. */
@@ -86,8 +87,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	case WL_DATA_RETRANS:
 		f->sender_retrans_segs++;
 		wl_count(WL_C_SENDER_RETRANS);
-		if (f->mode == WL_MODE_ENFORCE && !fin &&
-		    p->payload_bytes <= f->mss_bytes &&
+		if (f->mode == WL_MODE_ENFORCE && !fin && p->payload_bytes <= f->mss_bytes &&
 		    wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {
 			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 			return WL_TC_DROP;

@@ -121,54 +121,56 @@ struct wl_config {
  * Every early return and every notable act on a packet has its own counter. X(symbol, meaning).
  * Names shown to users are the symbols in lower case.
  */
-#define WL_COUNTER_LIST(X)                                                                                       \
-	X(PACKETS_FROM_SENDER, "packets seen from controlled senders")                                           \
-	X(PACKETS_TO_SENDER, "packets seen towards controlled senders")                                          \
-	X(PASS_NOT_TCP, "passed: not TCP over IPv4 or IPv6")                                                     \
-	X(PASS_FRAGMENT, "passed: IP fragment")                                                                  \
-	X(PASS_IP_OPTIONS, "passed: IP options or extension headers")                                            \
-	X(PASS_MALFORMED, "passed: truncated or inconsistent headers")                                           \
-	X(PASS_BAD_OPTIONS, "passed: TCP options that lie about their lengths")                                  \
-	X(PASS_UNKNOWN_FLOW, "passed: no flow, first seen in mid-stream")                                        \
-	X(PASS_NO_RULE, "passed: no rule of the policy matches")                                                 \
-	X(PASS_TABLE_FULL, "passed: flow table full")                                                            \
-	X(PASS_CONTENDED, "passed: flow locked by another CPU for too long")                                     \
-	X(PASS_ACK_OUTSIDE, "passed: ACK outside una..nxt")                                                      \
-	X(PASS_DATA_OUTSIDE, "passed: data outside the window")                                                  \
-	X(PASS_INTERNAL, "passed: internal error")                                                               \
-	X(SACK_OUTSIDE, "SACK blocks ignored: out of range")                                                     \
-	X(FLOWS_CREATED, "flows created")                                                                        \
-	X(FLOWS_CLOSED, "flows closed by FIN or RST")                                                            \
-	X(FLOWS_EXPIRED, "flows forgotten after idling")                                                         \
-	X(FLOWS_WATCH_ONLY, "flows only watched: options we cannot reproduce")                                   \
-	X(FLOWS_PACED_SENDER, "flows only watched: the sender paces itself")                                     \
-	X(BYPASS_STORE_FULL, "bypasses: store full")                                                             \
-	X(BYPASS_FLOW_FULL, "bypasses: flow outgrew its part of the store")                                      \
-	X(BYPASS_GAP, "bypasses: data went past unseen")                                                         \
-	X(BYPASS_STORE_ERROR, "bypasses: data could not be copied")                                              \
-	X(BYPASS_STAND_ASIDE, "bypasses: the sender paces itself")                                               \
-	X(BYPASS_POLICY, "bypasses: the policy changed the flow's mode")                                         \
-	X(BYPASS_ENDED, "bypasses ended: all acknowledged")                                                      \
-	X(WINDOW_REWRITTEN, "ACKs whose window was lowered")                                                     \
-	X(WINDOW_UPDATES, "window updates sent by the clock")                                                    \
-	X(ACKS_ABSORBED, "duplicate ACKs absorbed")                                                              \
-	X(ACKS_HELD, "ACKs whose progress was shown to the sender a little later")                               \
-	X(ACKS_STALE, "stale ACKs absorbed")                                                                     \
-	X(SACK_HIDDEN, "ACKs whose SACK blocks were hidden")                                                     \
-	X(ECE_HIDDEN, "ACKs whose ECE flag was hidden")                                                          \
-	X(CWR_SET, "data packets on which CWR was set")                                                          \
-	X(LOST_SEGS, "segments found lost")                                                                      \
-	X(REPAIRED_SEGS, "segments sent again from the store")                                                   \
-	X(REPAIRED_BYTES, "payload bytes sent again from the store")                                             \
-	X(REPAIR_FAILED, "segments that could not be sent again")                                                \
-	X(TAIL_PROBES, "tail loss probes sent")                                                                  \
-	X(TIMEOUTS, "retransmission timeouts of the box")                                                        \
-	X(SENDER_RETRANS, "retransmissions by the sender itself")                                                \
-	X(SENDER_RETRANS_ABSORBED, "retransmissions by the sender absorbed: already on their way")               \
-	X(CLOCK_TICKS, "rounds of the clock")                                                                    \
+#define WL_COUNTER_LIST(X) \
+	X(PACKETS_FROM_SENDER, "packets seen from controlled senders") \
+	X(PACKETS_TO_SENDER, "packets seen towards controlled senders") \
+	X(PASS_NOT_TCP, "passed: not TCP over IPv4 or IPv6") \
+	X(PASS_FRAGMENT, "passed: IP fragment") \
+	X(PASS_IP_OPTIONS, "passed: IP options or extension headers") \
+	X(PASS_MALFORMED, "passed: truncated or inconsistent headers") \
+	X(PASS_BAD_OPTIONS, "passed: TCP options that lie about their lengths") \
+	X(PASS_UNKNOWN_FLOW, "passed: no flow, first seen in mid-stream") \
+	X(PASS_NO_RULE, "passed: no rule of the policy matches") \
+	X(PASS_TABLE_FULL, "passed: flow table full") \
+	X(PASS_CONTENDED, "passed: flow locked by another CPU for too long") \
+	X(PASS_ACK_OUTSIDE, "passed: ACK outside una..nxt") \
+	X(PASS_DATA_OUTSIDE, "passed: data outside the window") \
+	X(PASS_INTERNAL, "passed: internal error") \
+	X(SACK_OUTSIDE, "SACK blocks ignored: out of range") \
+	X(FLOWS_CREATED, "flows created") \
+	X(FLOWS_CLOSED, "flows closed by FIN or RST") \
+	X(FLOWS_EXPIRED, "flows forgotten after idling") \
+	X(FLOWS_WATCH_ONLY, "flows only watched: options we cannot reproduce") \
+	X(FLOWS_PACED_SENDER, "flows only watched: the sender paces itself") \
+	X(BYPASS_STORE_FULL, "bypasses: store full") \
+	X(BYPASS_FLOW_FULL, "bypasses: flow outgrew its part of the store") \
+	X(BYPASS_GAP, "bypasses: data went past unseen") \
+	X(BYPASS_STORE_ERROR, "bypasses: data could not be copied") \
+	X(BYPASS_STAND_ASIDE, "bypasses: the sender paces itself") \
+	X(BYPASS_POLICY, "bypasses: the policy changed the flow's mode") \
+	X(BYPASS_ENDED, "bypasses ended: all acknowledged") \
+	X(WINDOW_REWRITTEN, "ACKs whose window was lowered") \
+	X(WINDOW_UPDATES, "window updates sent by the clock") \
+	X(ACKS_ABSORBED, "duplicate ACKs absorbed") \
+	X(ACKS_HELD, "ACKs whose progress was shown to the sender a little later") \
+	X(ACKS_STALE, "stale ACKs absorbed") \
+	X(SACK_HIDDEN, "ACKs whose SACK blocks were hidden") \
+	X(ECE_HIDDEN, "ACKs whose ECE flag was hidden") \
+	X(CWR_SET, "data packets on which CWR was set") \
+	X(LOST_SEGS, "segments found lost") \
+	X(REPAIRED_SEGS, "segments sent again from the store") \
+	X(REPAIRED_BYTES, "payload bytes sent again from the store") \
+	X(REPAIR_FAILED, "segments that could not be sent again") \
+	X(TAIL_PROBES, "tail loss probes sent") \
+	X(TIMEOUTS, "retransmission timeouts of the box") \
+	X(SENDER_RETRANS, "retransmissions by the sender itself") \
+	X(SENDER_RETRANS_ABSORBED, "retransmissions by the sender absorbed: already on their way") \
+	X(CLOCK_TICKS, "rounds of the clock") \
 	X(STORED_BYTES, "payload bytes stored")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
-enum wl_counter { WL_COUNTER_LIST(WL_COUNTER_ENUM) WL_COUNTERS };
+enum wl_counter {
+	WL_COUNTER_LIST(WL_COUNTER_ENUM) WL_COUNTERS
+};
 
 #endif

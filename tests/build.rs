@@ -17,13 +17,7 @@ fn main() {
         .source(root.join("bpf/parity.bpf.c"))
         .obj(&out)
         .clang(clang)
-        .clang_args([
-            "-Wall",
-            "-Werror",
-            "-mcpu=v3",
-            "-I",
-            &format!("/usr/include/{arch}-linux-gnu"),
-        ])
+        .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-I", &format!("/usr/include/{arch}-linux-gnu")])
         .build()
         .expect("bpf/parity.bpf.c compiles");
     for dir in ["bpf", "core"] {

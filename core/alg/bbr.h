@@ -136,8 +136,8 @@ WL_INLINE wl_u32 wl_bbr_quantized(const struct wl_bbr *b, const struct wl_sample
 	return wl_sat_mul(segs, s->mss_bytes);
 }
 
-WL_INLINE wl_u32 wl_bbr_inflight_bytes(const struct wl_bbr *b, const struct wl_sample *s, const struct wl_decision *d,
-				       wl_u32 bw, wl_u32 gain)
+WL_INLINE wl_u32 wl_bbr_inflight_bytes(const struct wl_bbr *b, const struct wl_sample *s,
+				       const struct wl_decision *d, wl_u32 bw, wl_u32 gain)
 {
 	return wl_bbr_quantized(b, s, d, wl_bbr_bdp_bytes(b, s, bw, gain));
 }
@@ -145,8 +145,8 @@ WL_INLINE wl_u32 wl_bbr_inflight_bytes(const struct wl_bbr *b, const struct wl_s
 /* Data acknowledged beyond what the bandwidth explains: ACKs come in clumps, the window must bridge the gaps. */
 WL_INLINE wl_u32 wl_bbr_aggregation_bytes(const struct wl_bbr *b, const struct wl_sample *s)
 {
-	wl_u32 most = b->extra_acked_bytes[0] > b->extra_acked_bytes[1] ? b->extra_acked_bytes[0] :
-									  b->extra_acked_bytes[1];
+	wl_u32 most = b->extra_acked_bytes[0] > b->extra_acked_bytes[1] ? b->extra_acked_bytes[0]
+									: b->extra_acked_bytes[1];
 	wl_u64 cap = ((wl_u64)wl_bbr_bw(b) * WL_BBR_EXTRA_ACKED_MAX_US >> WL_BBR_BW_SCALE) * s->mss_bytes;
 
 	if (!b->is_full_bw_reached)
@@ -281,7 +281,8 @@ WL_INLINE void wl_bbr_update_aggregation(struct wl_bbr *b, const struct wl_sampl
 	epoch_us = s->now_us - b->ack_epoch_at_us;
 	expected = ((wl_u64)wl_bbr_bw(b) * epoch_us >> WL_BBR_BW_SCALE) * s->mss_bytes;
 	if (b->ack_epoch_bytes <= expected ||
-	    b->ack_epoch_bytes / s->mss_bytes + s->newly_delivered_bytes / s->mss_bytes >= WL_BBR_ACK_EPOCH_MAX_SEGS) {
+	    b->ack_epoch_bytes / s->mss_bytes + s->newly_delivered_bytes / s->mss_bytes >=
+		    WL_BBR_ACK_EPOCH_MAX_SEGS) {
 		b->ack_epoch_bytes = 0;
 		b->ack_epoch_at_us = s->now_us;
 		expected = 0;
@@ -435,8 +436,8 @@ WL_INLINE void wl_bbr_init_pacing(struct wl_bbr *b, const struct wl_sample *s, s
 	wl_u32 rtt_us = s->srtt_us ? s->srtt_us : 1000;
 
 	b->has_seen_rtt = s->srtt_us != 0;
-	d->pacing_bytes_ps = wl_bbr_rate_bytes_ps(
-		s, wl_bbr_segs_per_us(d->cwnd_bytes, s->mss_bytes, rtt_us), WL_BBR_HIGH_GAIN);
+	d->pacing_bytes_ps =
+		wl_bbr_rate_bytes_ps(s, wl_bbr_segs_per_us(d->cwnd_bytes, s->mss_bytes, rtt_us), WL_BBR_HIGH_GAIN);
 }
 
 WL_INLINE void wl_bbr_set_pacing(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d, wl_u32 bw)

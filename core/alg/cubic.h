@@ -186,7 +186,8 @@ WL_INLINE void wl_cubic_avoidance(struct wl_cubic *c, const struct wl_sample *s,
 		return;
 	}
 	wl_cubic_grow_reno(c, s, cwnd);
-	step = (wl_u64)(wl_cubic_target_bytes(c, s, cwnd) - cwnd) * s->newly_delivered_bytes + c->growth_credit_bytes;
+	step = (wl_u64)(wl_cubic_target_bytes(c, s, cwnd) - cwnd) * s->newly_delivered_bytes +
+	       c->growth_credit_bytes;
 	d->cwnd_bytes = wl_sat_add(cwnd, (wl_u32)(step / cwnd));
 	c->growth_credit_bytes = step % cwnd;
 	if (d->cwnd_bytes < c->w_est_bytes)
@@ -249,7 +250,8 @@ static void wl_cubic_on_timeout(void *state, const struct wl_sample *s, struct w
 	d->cwnd_bytes = s->mss_bytes;
 }
 
-static void wl_cubic_on_send_after_idle(void *state, const struct wl_sample *s, struct wl_decision *d, wl_u32 idle_us)
+static void wl_cubic_on_send_after_idle(void *state, const struct wl_sample *s, struct wl_decision *d,
+					wl_u32 idle_us)
 {
 	struct wl_cubic *c = state;
 

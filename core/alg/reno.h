@@ -72,7 +72,8 @@ static void wl_reno_on_timeout(void *state, const struct wl_sample *s, struct wl
 }
 
 /* RFC 5681, section 4.1: after an idle time of a timeout or more the old window says nothing about the path. */
-static void wl_reno_on_send_after_idle(void *state, const struct wl_sample *s, struct wl_decision *d, wl_u32 idle_us)
+static void wl_reno_on_send_after_idle(void *state, const struct wl_sample *s, struct wl_decision *d,
+				       wl_u32 idle_us)
 {
 	wl_u32 restart = WL_INIT_CWND_SEGS * s->mss_bytes;
 

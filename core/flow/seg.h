@@ -25,7 +25,6 @@ WL_INLINE wl_u32 wl_slots_between(const struct wl_flow *f, wl_u32 start, wl_u32 
 	return n > WL_FLOW_SLOTS ? WL_FLOW_SLOTS : n;
 }
 
-
 WL_INLINE void wl_list_append(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, struct wl_seg *seg, wl_u16 slot)
 {
 	struct wl_seg *last = *tail == WL_NO_SLOT ? 0 : wl_seg_at(f, *tail);

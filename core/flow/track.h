@@ -105,8 +105,7 @@ static long wl_send_step(wl_u32 i, void *ctx)
 		c->missed++;
 		return 1;
 	}
-	if (wl_seg_is_live(f, seg, slot) && seg->seq + seg->len_bytes == c->seq &&
-	    seg->len_bytes + len < 0xffff) {
+	if (wl_seg_is_live(f, seg, slot) && seg->seq + seg->len_bytes == c->seq && seg->len_bytes + len < 0xffff) {
 		/* a short segment begins in the slot of the one before: they share its record */
 		if (seg->flags & WL_SEG_SACKED) {
 			/* as if its first part had not been delivered yet: it will be counted with the whole */
@@ -378,7 +377,6 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u
 		f->judged = wl_seq_max(f->judged, c.una_seg);
 	}
 	f->dupacks = 0;
-	f->backoff = 0;
 	return 0;
 }
 
@@ -418,6 +416,7 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 	if (d.newly_bytes) {
 		f->progress_at_us = a->now_us;
 		f->flags &= ~WL_FLOW_PROBED;
+		f->backoff = 0;
 	}
 	wl_rtt_sample(f, d.rtt_us);
 	s->rtt_us = d.rtt_us;

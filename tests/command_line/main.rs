@@ -56,7 +56,8 @@ fn every_example_is_sound() {
 fn algorithms_are_listed_as_json() {
     let out = run(&["algs", "--json"]);
     let value: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-    let names: Vec<_> = value["algorithms"].as_array().unwrap().iter().map(|a| a["name"].as_str().unwrap()).collect();
+    let names: Vec<_> =
+        value["algorithms"].as_array().unwrap().iter().map(|a| a["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["reno", "cubic", "bbr"]);
 }
 

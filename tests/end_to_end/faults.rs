@@ -7,8 +7,9 @@ use windlass_tests::{is_root_or_skip, windlass_path};
 fn run_with(name: &str, args: &[&str], flows: &str) -> windlass_lab::RunReport {
     let mut options = RunOptions::new(windlass_path());
     options.attach_args = args.iter().map(|a| a.to_string()).collect();
-    let report = windlass_lab::run(&scenario(name, LOSSY_BOX.0, &(flows.to_string() + LOSSY_BOX.1)), &options)
-        .unwrap_or_else(|e| panic!("{name}: {e:#}"));
+    let report =
+        windlass_lab::run(&scenario(name, LOSSY_BOX.0, &(flows.to_string() + LOSSY_BOX.1)), &options)
+            .unwrap_or_else(|e| panic!("{name}: {e:#}"));
     assert!(report.is_complete(), "{report}");
     report
 }
@@ -29,10 +30,11 @@ fn a_full_store_lets_flows_pass() {
     if !is_root_or_skip("a_full_store_lets_flows_pass") {
         return;
     }
-    // one bank holds 256 chunks: 300 flows need one each
+    // one bank holds 256 chunks, and every flow needs at least one
     let flows: String = (0..300).map(|_| flow("60 kB", "cubic")).collect();
     let report = run_with("store", &["--store-mib", "1"], &flows);
     assert_eq!(report.counter("flows_created"), 300, "{report}");
+    assert!(report.counter("bypass_store_full") > 0, "{report}");
 }
 
 #[test]

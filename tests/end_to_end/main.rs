@@ -18,10 +18,8 @@ fn scenario(name: &str, link: &str, rest: &str) -> Scenario {
 }
 
 /// A lossy link, and a box on it.
-const LOSSY_BOX: (&str, &str) = (
-    "rate = \"50 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"2 BDP\"\nloss = \"1 %\"",
-    WINDLASS,
-);
+const LOSSY_BOX: (&str, &str) =
+    ("rate = \"50 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"2 BDP\"\nloss = \"1 %\"", WINDLASS);
 
 const WINDLASS: &str = "[windlass]\nat = \"box\"\nfacing = \"server\"\n";
 

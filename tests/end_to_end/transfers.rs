@@ -38,7 +38,9 @@ fn a_watched_flow_is_left_alone() {
     let report = run_whole(&scenario("watch", LOSSY, &(flow("500 kB", "cubic") + &watch)));
     assert!(report.counter("flows_created") >= 1, "{report}");
     assert!(report.sender_retrans_segs > 0, "{report}");
-    for untouched in ["window_rewritten", "repaired_segs", "acks_absorbed", "acks_held", "sack_hidden", "stored_bytes"] {
+    for untouched in
+        ["window_rewritten", "repaired_segs", "acks_absorbed", "acks_held", "sack_hidden", "stored_bytes"]
+    {
         assert_eq!(report.counter(untouched), 0, "{untouched}");
     }
 }
@@ -59,7 +61,8 @@ fn reordering_is_not_taken_for_loss() {
         return;
     }
     // without loss and with a deep buffer, all that is sent again is sent in vain
-    let link = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"8 BDP\"\njitter = \"4 ms\"\nreorder = true";
+    let link =
+        "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"8 BDP\"\njitter = \"4 ms\"\nreorder = true";
     let windlass = format!("{WINDLASS}algorithm = \"cubic\"\n");
     let report = run_whole(&scenario("reorder", link, &(flow("3 MB", "cubic") + &windlass)));
     let tail = report.links[0].stats.drops_tail;

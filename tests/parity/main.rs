@@ -37,7 +37,11 @@ struct Bpf {
 
 impl Bpf {
     fn load() -> Bpf {
-        let object = ObjectBuilder::default().open_memory(OBJECT).unwrap().load().expect("the verifier takes the core");
+        let object = ObjectBuilder::default()
+            .open_memory(OBJECT)
+            .unwrap()
+            .load()
+            .expect("the verifier takes the core");
         Bpf { object }
     }
 
@@ -162,7 +166,8 @@ fn window_fields_and_roots_agree_to_the_bit() {
         };
         bpf.run(&mut v);
         // SAFETY: pure function.
-        let field = unsafe { abi::wln_rwnd_field(sample.rtt_us, (v.argument & 15) as u8, sample.srtt_us & 0xffff) };
+        let field =
+            unsafe { abi::wln_rwnd_field(sample.rtt_us, (v.argument & 15) as u8, sample.srtt_us & 0xffff) };
         assert_eq!(v.result, field);
         v.call = CBRT;
         bpf.run(&mut v);

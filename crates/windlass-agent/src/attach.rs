@@ -1,9 +1,7 @@
 //! Attaching a program to an interface: tcx where the kernel has it (6.6), clsact below.
 
 use crate::{Error, Result, error::bpf};
-use libbpf_rs::{
-    AsRawLibbpf, Link, Object, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys,
-};
+use libbpf_rs::{AsRawLibbpf, Link, Object, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys};
 use std::{io, os::fd::AsFd, ptr::NonNull};
 
 /// One attached program. Detached when dropped unless it is pinned or forgotten.
@@ -47,9 +45,8 @@ pub fn attach(object: &Object, name: &str, ifindex: u32, side: Side) -> Result<A
     let mut opts: sys::bpf_tcx_opts = unsafe { std::mem::zeroed() };
     opts.sz = size_of::<sys::bpf_tcx_opts>() as _;
     // SAFETY: the program is loaded and outlives the call; opts is a live local.
-    let link = unsafe {
-        sys::bpf_program__attach_tcx(program.as_libbpf_object().as_ptr(), ifindex as i32, &opts)
-    };
+    let link =
+        unsafe { sys::bpf_program__attach_tcx(program.as_libbpf_object().as_ptr(), ifindex as i32, &opts) };
     if let Some(link) = NonNull::new(link) {
         // SAFETY: libbpf returned a link that nobody else owns.
         return Ok(Attached::Tcx(unsafe { Link::from_ptr(link) }));

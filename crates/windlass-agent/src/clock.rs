@@ -21,10 +21,7 @@ pub struct Clock {
 impl Clock {
     /// Makes the veth pair of the datapath on interface `ifindex`; `hz` rounds a second.
     pub fn create(ifindex: u32, hz: u32) -> Result<Clock> {
-        let clock = Clock {
-            shaped: format!("wlc{ifindex}a"),
-            program_end: format!("wlc{ifindex}b"),
-        };
+        let clock = Clock { shaped: format!("wlc{ifindex}a"), program_end: format!("wlc{ifindex}b") };
         let (a, b) = (clock.shaped.as_str(), clock.program_end.as_str());
         if netdev::index(a).is_some() {
             run(&["ip", "link", "del", a])?;
@@ -35,7 +32,9 @@ impl Clock {
             run(&["ip", "link", "set", dev, "addrgenmode", "none", "arp", "off", "up"])?;
         }
         let rate = format!("{}bit", u64::from(hz) * FRAME_BYTES * 8);
-        run(&["tc", "qdisc", "replace", "dev", a, "root", "tbf", "rate", &rate, "burst", "80", "limit", "3000"])?;
+        run(&[
+            "tc", "qdisc", "replace", "dev", a, "root", "tbf", "rate", &rate, "burst", "80", "limit", "3000",
+        ])?;
         Ok(clock)
     }
 

@@ -19,9 +19,9 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/transparent.bpf
 /// Identifies this build's datapath: maps and programs of another build do not mix with it.
 pub(crate) fn build_id() -> u64 {
     // FNV-1a; nobody attacks it
-    OBJECT.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    OBJECT
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Sizes and rates, fixed when the datapath is loaded.
@@ -118,7 +118,6 @@ fn fill(queue: &Map, n: u32) -> Result<()> {
     Ok(())
 }
 
-
 fn open(options: &Options, config: &wl_config) -> Result<OpenObject> {
     libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
     let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::Load)?;
@@ -128,9 +127,9 @@ fn open(options: &Options, config: &wl_config) -> Result<OpenObject> {
             "wl_flows" | "wl_timers" | "wl_free_flows" | "wl_due" => {
                 map.set_max_entries(options.flows_max).map_err(bpf(format!("sizing {name}")))?;
             }
-            "wl_flow_ids" => map
-                .set_max_entries(options.flows_max.saturating_mul(2))
-                .map_err(bpf("sizing wl_flow_ids"))?,
+            "wl_flow_ids" => {
+                map.set_max_entries(options.flows_max.saturating_mul(2)).map_err(bpf("sizing wl_flow_ids"))?
+            }
             "wl_store" => map.set_max_entries(options.banks()).map_err(bpf("sizing wl_store"))?,
             "wl_segs" | "wl_free_chunks" => {
                 map.set_max_entries(options.chunks()).map_err(bpf(format!("sizing {name}")))?;
@@ -195,7 +194,12 @@ impl Datapath {
         let object = open(options, &config)?.load().map_err(Error::Load)?;
         fill(&map(&object, "wl_free_flows"), options.flows_max)?;
         fill(&map(&object, "wl_free_chunks"), options.chunks())?;
-        write_policy(&map(&object, "wl_rules"), &map(&object, "wl_policy"), &policy.compile(iface, ifindex), 1)?;
+        write_policy(
+            &map(&object, "wl_rules"),
+            &map(&object, "wl_policy"),
+            &policy.compile(iface, ifindex),
+            1,
+        )?;
         let clock_end = netdev::index(clock.program_end())
             .ok_or_else(|| Error::NoInterface(clock.program_end().to_string()))?;
         let attached = vec![
@@ -216,12 +220,7 @@ impl Datapath {
     pub fn set_policy(&mut self, policy: &Policy) -> Result<()> {
         self.generation += 1;
         let rules = policy.compile(&self.iface, self.ifindex);
-        write_policy(
-            &map(&self.object, "wl_rules"),
-            &map(&self.object, "wl_policy"),
-            &rules,
-            self.generation,
-        )
+        write_policy(&map(&self.object, "wl_rules"), &map(&self.object, "wl_policy"), &rules, self.generation)
     }
 
     /// All counters by name.
@@ -285,11 +284,9 @@ fn raise_memlock_limit() {
 /// Loads the programs and throws them away: does this kernel take them? Returns verified instructions per program.
 pub(crate) fn try_load() -> Result<Vec<(String, u32)>> {
     let options = Options { flows_max: 16, store_bytes: 1, ..Options::default() };
-    let config = wl_config { flows_max: 16, chunks_max: options.chunks(), idle_timeout_s: 1, ..Default::default() };
+    let config =
+        wl_config { flows_max: 16, chunks_max: options.chunks(), idle_timeout_s: 1, ..Default::default() };
     raise_memlock_limit();
     let object = open(&options, &config)?.load().map_err(Error::Load)?;
-    Ok(object
-        .progs()
-        .map(|p| (p.name().to_string_lossy().into_owned(), p.insn_cnt() as u32))
-        .collect())
+    Ok(object.progs().map(|p| (p.name().to_string_lossy().into_owned(), p.insn_cnt() as u32)).collect())
 }

@@ -15,7 +15,9 @@ pub enum Error {
     #[error("no interface '{0}' in this network namespace; `ip link` lists those that are here")]
     NoInterface(String),
     /// The interface does not carry Ethernet frames.
-    #[error("interface '{0}' carries no Ethernet frames; attach to the veth, tap or NIC that faces the servers")]
+    #[error(
+        "interface '{0}' carries no Ethernet frames; attach to the veth, tap or NIC that faces the servers"
+    )]
     NotEthernet(String),
     /// The interface has a datapath already.
     #[error("interface '{0}' is already under control; `windlass detach {0}` releases it")]

@@ -75,7 +75,9 @@ fn describe(f: &abi::wl_flow) -> FlowInfo {
         srtt_us: f.srtt_us,
         min_rtt_us: f.min_rtt_us,
         inflight_bytes: sent.saturating_sub(f.sacked_bytes).saturating_sub(f.lost_bytes),
-        stored_bytes: if u32::from(f.mode) == abi::WL_MODE_ENFORCE && u32::from(f.state) == abi::WL_FLOW_ACTIVE {
+        stored_bytes: if u32::from(f.mode) == abi::WL_MODE_ENFORCE
+            && u32::from(f.state) == abi::WL_FLOW_ACTIVE
+        {
             sent
         } else {
             0

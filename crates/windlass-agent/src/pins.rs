@@ -119,7 +119,8 @@ impl Pinned {
         let mut maps = BTreeMap::new();
         for name in MAPS {
             let path = dir.join(name);
-            let map = MapHandle::from_pinned_path(&path).map_err(bpf(format!("opening {}", path.display())))?;
+            let map =
+                MapHandle::from_pinned_path(&path).map_err(bpf(format!("opening {}", path.display())))?;
             maps.insert(name, map);
         }
         Ok(Pinned { iface: iface.to_string(), maps })
@@ -148,7 +149,8 @@ impl Pinned {
             .map_err(bpf("reading the policy"))?
             .unwrap_or_default();
         let at = std::mem::offset_of!(abi::wl_policy_head, generation);
-        let generation = head.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes(b.try_into().expect("four bytes")));
+        let generation =
+            head.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes(b.try_into().expect("four bytes")));
         let rules = policy.compile(&self.iface, ifindex);
         write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules, generation.wrapping_add(1))
     }

@@ -125,8 +125,8 @@ fn known_algorithms() -> String {
 impl Policy {
     /// Reads and checks a file.
     pub fn from_file(path: &Path) -> crate::Result<Policy> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| crate::Error::Io { path: path.into(), source })?;
+        let text =
+            std::fs::read_to_string(path).map_err(|source| crate::Error::Io { path: path.into(), source })?;
         Ok(Self::parse(&path.display().to_string(), &text)?)
     }
 
@@ -192,7 +192,9 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
             "watch" => Mode::Watch,
             "off" => Mode::Off,
             "native" => {
-                return Err(place.error(m.span(), "mode \"native\" is not supported yet; use \"transparent\""));
+                return Err(
+                    place.error(m.span(), "mode \"native\" is not supported yet; use \"transparent\"")
+                );
             }
             other => {
                 let what = format!("unknown mode \"{other}\"; allowed: transparent, watch, off");
@@ -231,7 +233,8 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
     let client = match raw.matches.client {
         None => any_client(),
         Some(c) => parse_client(c.get_ref()).ok_or_else(|| {
-            let what = format!("client = \"{}\" is no prefix; write 192.0.2.0/24 or 2001:db8::/32", c.get_ref());
+            let what =
+                format!("client = \"{}\" is no prefix; write 192.0.2.0/24 or 2001:db8::/32", c.get_ref());
             place.error(c.span(), what)
         })?,
     };
@@ -317,8 +320,11 @@ impl Rule {
                 Mode::Off => abi::WL_MODE_OFF,
             } as u8,
             splits_count: self.algorithms.len() as u8,
-            on_paced_sender: if self.control_paced { abi::WL_PACED_CONTROL } else { abi::WL_PACED_STAND_ASIDE }
-                as u8,
+            on_paced_sender: if self.control_paced {
+                abi::WL_PACED_CONTROL
+            } else {
+                abi::WL_PACED_STAND_ASIDE
+            } as u8,
             reserved: [0; 3],
             splits,
         }

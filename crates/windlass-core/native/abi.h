@@ -15,7 +15,8 @@ wl_u32 wln_alg_id(wl_u32 index);
 /* Hooks of algorithm `id`; see core/alg/alg.h. */
 void wln_alg_init(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *);
 void wln_alg_on_ack(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *);
-void wln_alg_on_congestion(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *, wl_u32 why);
+void wln_alg_on_congestion(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *,
+			   wl_u32 why);
 void wln_alg_on_timeout(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *);
 void wln_alg_on_send_after_idle(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *,
 				wl_u32 idle_us);

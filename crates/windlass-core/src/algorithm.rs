@@ -66,11 +66,8 @@ pub struct AlgorithmState {
 impl AlgorithmState {
     /// Starts `algorithm` on a new flow.
     pub fn new(algorithm: Algorithm, sample: &wl_sample) -> Self {
-        let mut new = AlgorithmState {
-            algorithm,
-            state: wl_alg_state::default(),
-            decision: wl_decision::default(),
-        };
+        let mut new =
+            AlgorithmState { algorithm, state: wl_alg_state::default(), decision: wl_decision::default() };
         // SAFETY: the references are valid for the call; the hook writes through two of them only.
         unsafe {
             abi::wln_alg_init(algorithm.id(), &mut new.state, sample, &mut new.decision);

@@ -82,7 +82,8 @@ fn cubic_converges_fast() {
 #[test]
 fn hystart_slows_growth_to_a_quarter() {
     let mut flow = start("cubic");
-    let ack = |rtt_us, round_count| wl_sample { newly_delivered_bytes: MSS, rtt_us, round_count, ..sample(0) };
+    let ack =
+        |rtt_us, round_count| wl_sample { newly_delivered_bytes: MSS, rtt_us, round_count, ..sample(0) };
     for _ in 0..10 {
         flow.on_ack(&ack(40_000, 1));
     }

@@ -32,12 +32,20 @@ fn delivery_rates_match_the_worked_example() {
     let mut rates = BTreeMap::new();
     for i in 1..=25u32 {
         // p1..p10 arrive 41..50 ms after the start, the later ones 41 ms after they were released by an ACK
-        let now_ms = if i <= 10 { 40 + i } else if i <= 20 { 82 + (i - 11) } else { 123 + (i - 21) };
+        let now_ms = if i <= 10 {
+            40 + i
+        } else if i <= 20 {
+            82 + (i - 11)
+        } else {
+            123 + (i - 21)
+        };
         let s = f.ack(&ack(i * MSS, now_ms * 1000, &[]));
         rates.insert(i, (s.rate_delivered_bytes / MSS, s.rate_interval_us / 1000));
         f.send((i + 10) * MSS, now_ms * 1000);
     }
-    for (packet, delivered, interval_ms) in [(1, 1, 41), (5, 5, 45), (10, 10, 50), (11, 10, 41), (15, 10, 45), (20, 10, 50), (21, 10, 41)] {
+    for (packet, delivered, interval_ms) in
+        [(1, 1, 41), (5, 5, 45), (10, 10, 50), (11, 10, 41), (15, 10, 45), (20, 10, 50), (21, 10, 41)]
+    {
         assert_eq!(rates[&packet], (delivered, interval_ms), "p{packet}");
     }
 }

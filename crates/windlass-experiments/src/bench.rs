@@ -1,11 +1,6 @@
 //! What the datapath costs: goodput of iperf3 over a plain cable with GSO, paired with no program at all.
 
-use crate::{
-    claim::Verdict,
-    report::Outcome,
-    runner::Settings,
-    stats,
-};
+use crate::{claim::Verdict, report::Outcome, runner::Settings, stats};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{
@@ -54,7 +49,9 @@ impl Cable {
         cable.router.run(&["sysctl", "-qw", "net.ipv4.ip_forward=1"])?;
         cable.server.run(&["ip", "route", "replace", "default", "via", "10.78.1.1", "congctl", "cubic"])?;
         if let Some(rate) = limit {
-            let words = ["tc", "qdisc", "add", "dev", "r2", "root", "tbf", "rate", rate, "burst", "1m", "limit", "4m"];
+            let words = [
+                "tc", "qdisc", "add", "dev", "r2", "root", "tbf", "rate", rate, "burst", "1m", "limit", "4m",
+            ];
             cable.router.run(&words)?;
         }
         Ok(cable)
@@ -102,7 +99,11 @@ impl Cable {
             let mut lines = BufReader::new(out);
             while !said.contains("listening") && lines.read_line(&mut said)? > 0 {}
         }
-        let out = self.server.command("iperf3").args(["-c", "10.78.2.2", "-t", SECONDS, "-P", flows, "-J"]).output()?;
+        let out = self
+            .server
+            .command("iperf3")
+            .args(["-c", "10.78.2.2", "-t", SECONDS, "-P", flows, "-J"])
+            .output()?;
         server.wait()?;
         let value: Value = serde_json::from_slice(&out.stdout).context("what iperf3 prints")?;
         let rate = value["end"]["sum_received"]["bits_per_second"].as_f64();
@@ -117,7 +118,11 @@ fn stop(child: &mut Child) {
 }
 
 /// Ratios to no program at all, round by round, for each way.
-fn ratios(settings: &Settings, limit: Option<&str>, flows: &str) -> Result<Vec<(&'static str, Vec<f64>, f64)>> {
+fn ratios(
+    settings: &Settings,
+    limit: Option<&str>,
+    flows: &str,
+) -> Result<Vec<(&'static str, Vec<f64>, f64)>> {
     let cable = Cable::create(limit)?;
     let mut rates: Vec<Vec<f64>> = vec![Vec::new(); WAYS.len()];
     for _ in 0..ROUNDS {

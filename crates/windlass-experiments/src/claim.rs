@@ -162,11 +162,15 @@ impl Claim {
     pub fn judge(&self, points: &[String], runs: &[RunRecord]) -> Verdict {
         let mine: Vec<&String> = points
             .iter()
-            .filter(|p| self.points.is_empty() || self.points.iter().any(|prefix| p.starts_with(prefix.as_str())))
+            .filter(|p| {
+                self.points.is_empty() || self.points.iter().any(|prefix| p.starts_with(prefix.as_str()))
+            })
             .collect();
         let count = runs
             .iter()
-            .filter(|r| mine.contains(&&r.point) && (r.variant == self.of || Some(&r.variant) == self.per.as_ref()))
+            .filter(|r| {
+                mine.contains(&&r.point) && (r.variant == self.of || Some(&r.variant) == self.per.as_ref())
+            })
             .count();
         let mut worst: Option<(f64, &str)> = None;
         let mut missing = Vec::new();

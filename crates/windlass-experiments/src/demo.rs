@@ -14,8 +14,11 @@ const SEEDS: u64 = 2;
 const POINT: &str = "wan";
 
 /// What each way is called, and what it changes in the scenario.
-const WAYS: [(&str, &str, bool); 3] =
-    [("CUBIC", "cubic", false), ("native BBR", "bbr", false), ("CUBIC behind Windlass with BBR", "cubic", true)];
+const WAYS: [(&str, &str, bool); 3] = [
+    ("CUBIC", "cubic", false),
+    ("native BBR", "bbr", false),
+    ("CUBIC behind Windlass with BBR", "cubic", true),
+];
 
 fn job(base: &Scenario, way: (&str, &str, bool), seed: u64) -> Job {
     let mut scenario = base.clone();
@@ -45,7 +48,8 @@ pub fn demo(settings: &Settings) -> Result<bool> {
         Outcome { name: "demo".into(), title: "10 MB over a lossy WAN".into(), verdicts: Vec::new(), runs };
     print_table(&outcome);
     write_report(&outcome, settings)?;
-    let complete = outcome.runs.len() == WAYS.len() * SEEDS as usize && outcome.runs.iter().all(|r| r.checksum_ok);
+    let complete =
+        outcome.runs.len() == WAYS.len() * SEEDS as usize && outcome.runs.iter().all(|r| r.checksum_ok);
     println!("\nreport: {}", settings.out.join("report.html").display());
     Ok(complete)
 }

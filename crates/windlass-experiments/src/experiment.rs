@@ -63,16 +63,17 @@ pub struct Point {
 
 /// Who sends, and what is in between.
 fn variant(name: &str) -> Result<(&'static str, Option<Windlass>)> {
-    let windlass = |mode| Windlass { at: "box".into(), facing: "server".into(), algorithm: "bbr".into(), mode };
+    let windlass =
+        |mode| Windlass { at: "box".into(), facing: "server".into(), algorithm: "bbr".into(), mode };
     Ok(match name {
         "cubic" => ("cubic", None),
         "bbr" => ("bbr", None),
         "windlass" => ("cubic", Some(windlass(Mode::Transparent))),
         "cubic-watched" => ("cubic", Some(windlass(Mode::Watch))),
         "bbr-behind-box" => ("bbr", Some(windlass(Mode::Transparent))),
-        other => bail!(
-            "unknown variant \"{other}\"; known: cubic, bbr, windlass, cubic-watched, bbr-behind-box"
-        ),
+        other => {
+            bail!("unknown variant \"{other}\"; known: cubic, bbr, windlass, cubic-watched, bbr-behind-box")
+        }
     })
 }
 
@@ -101,8 +102,13 @@ impl Point {
             loss: self.loss,
             ..cable.clone()
         };
-        let flow =
-            Flow { from: "server".into(), to: "client".into(), size, start: Span(0.0), algorithm: algorithm.into() };
+        let flow = Flow {
+            from: "server".into(),
+            to: "client".into(),
+            size,
+            start: Span(0.0),
+            algorithm: algorithm.into(),
+        };
         // a lossy CUBIC transfer takes long; nobody waits for ever
         let expected_s = size.0 * 8.0 / self.rate.0 + 10.0 * self.rtt.0;
         Ok(Scenario {
@@ -125,7 +131,8 @@ impl Experiment {
 
     /// The experiment of that name.
     pub fn by_name(name: &str) -> Result<Experiment> {
-        let (_, text) = FILES.iter().find(|(n, _)| *n == name).with_context(|| format!("no experiment '{name}'"))?;
+        let (_, text) =
+            FILES.iter().find(|(n, _)| *n == name).with_context(|| format!("no experiment '{name}'"))?;
         Self::parse(text).with_context(|| format!("experiments/{name}.toml"))
     }
 
@@ -181,7 +188,8 @@ impl Experiment {
             .iter()
             .filter(|c| {
                 // a claim about points that quick mode leaves out says nothing there
-                c.points.is_empty() || points.iter().any(|p| c.points.iter().any(|prefix| p.starts_with(prefix.as_str())))
+                c.points.is_empty()
+                    || points.iter().any(|p| c.points.iter().any(|prefix| p.starts_with(prefix.as_str())))
             })
             .map(|c| c.judge(&points, &runs))
             .collect();
@@ -207,7 +215,8 @@ mod tests {
 
     #[test]
     fn a_claim_about_a_variant_that_is_not_run_is_refused() {
-        let text = include_str!("../../../experiments/tcon-loss.toml").replace("of = \"windlass\"", "of = \"cubic\"");
+        let text = include_str!("../../../experiments/tcon-loss.toml")
+            .replace("of = \"windlass\"", "of = \"cubic\"");
         assert!(Experiment::parse(&text).unwrap_err().to_string().contains("not run"));
     }
 }

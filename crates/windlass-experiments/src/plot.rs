@@ -26,8 +26,13 @@ pub fn cdf(name: &str, values: &[f64]) -> Series {
     Series { name: name.into(), points }
 }
 
-const COLOURS: [RGBColor; 5] =
-    [RGBColor(200, 60, 40), RGBColor(40, 110, 180), RGBColor(40, 140, 70), RGBColor(150, 90, 170), RGBColor(90, 90, 90)];
+const COLOURS: [RGBColor; 5] = [
+    RGBColor(200, 60, 40),
+    RGBColor(40, 110, 180),
+    RGBColor(40, 140, 70),
+    RGBColor(150, 90, 170),
+    RGBColor(90, 90, 90),
+];
 
 /// Draws lines over common axes into `file`. Nothing is drawn of no data.
 pub fn lines(file: &Path, title: &str, x: &str, y: &str, series: &[Series]) -> Result<()> {

@@ -148,16 +148,19 @@ impl Outcome {
     }
 
     fn results_table(&self) -> String {
-        let mut html = "<table><tr><th>point<th>variant<th>runs<th>median time<th>min<th>max<th>median goodput<th>rtt\
+        let mut html =
+            "<table><tr><th>point<th>variant<th>runs<th>median time<th>min<th>max<th>median goodput<th>rtt\
                         <th>sender retrans.<th>timeouts<th>repairs<th>payload"
-            .to_string();
+                .to_string();
         let (points, variants) = self.axes();
         for point in points {
             for variant in &variants {
                 let runs = self.of(point, variant);
                 let times: Vec<f64> = runs.iter().filter_map(|r| r.completion_s).collect();
                 let (Some(median), Some(first)) = (stats::median(&times), runs.first()) else { continue };
-                let mean = |f: &dyn Fn(&RunRecord) -> f64| runs.iter().map(|r| f(r)).sum::<f64>() / runs.len() as f64;
+                let mean = |f: &dyn Fn(&RunRecord) -> f64| {
+                    runs.iter().map(|r| f(r)).sum::<f64>() / runs.len() as f64
+                };
                 let _ = write!(
                     html,
                     "<tr><td>{}<td>{variant}<td class=n>{}<td class=n>{median:.3} s<td class=n>{:.3}<td class=n>{:.3}\
@@ -195,7 +198,8 @@ impl Outcome {
             let segs: Vec<Series> = variants
                 .iter()
                 .map(|v| {
-                    let all: Vec<f64> = self.of(point, v).iter().flat_map(|r| r.stored_segs.iter().copied()).collect();
+                    let all: Vec<f64> =
+                        self.of(point, v).iter().flat_map(|r| r.stored_segs.iter().copied()).collect();
                     plot::cdf(v, &all)
                 })
                 .filter(|s| s.points.len() > 2)

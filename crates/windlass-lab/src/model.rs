@@ -189,7 +189,8 @@ mod tests {
 
     #[test]
     fn a_busy_link_sends_at_its_rate() {
-        let mut model = LinkModel::new(&Link { rate: Some(Rate(20e6)), delay: Span(0.02), ..link() }, false, 1);
+        let mut model =
+            LinkModel::new(&Link { rate: Some(Rate(20e6)), delay: Span(0.02), ..link() }, false, 1);
         let mut last = 0;
         for _ in 0..10_000 {
             if let Verdict::Deliver { at_ns, .. } = model.offer(0, 1514, false) {

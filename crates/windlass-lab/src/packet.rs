@@ -77,11 +77,8 @@ impl Packet {
 
     /// Length on the wire of segment `i`.
     pub fn wire_bytes(&self, i: usize) -> u64 {
-        let ip = if self.segments == 1 {
-            self.data.len()
-        } else {
-            self.header_bytes + self.payload(i, i).len()
-        };
+        let ip =
+            if self.segments == 1 { self.data.len() } else { self.header_bytes + self.payload(i, i).len() };
         ip as u64 + LINK_HEADER_BYTES
     }
 

@@ -100,7 +100,11 @@ impl fmt::Display for RunReport {
         for link in &self.links {
             let queue = format!("{:.2} ms", link.mean_queue_ms);
             let s = &link.stats;
-            writeln!(f, "{:<24} {:>9} {:>9} {:>9} {queue:>12}", link.name, s.packets, s.drops_tail, s.drops_random)?;
+            writeln!(
+                f,
+                "{:<24} {:>9} {:>9} {:>9} {queue:>12}",
+                link.name, s.packets, s.drops_tail, s.drops_random
+            )?;
         }
         writeln!(
             f,

@@ -135,7 +135,12 @@ fn start_captures(topology: &Topology, scenario: &Scenario, options: &RunOptions
     let facing = topology.interface(&w.facing, &w.at)?;
     let away = topology.interface(&w.at, other)?;
     Ok(vec![
-        Capture::start(topology.host(&w.facing), &facing, &folder.join("servers.pcap"), options.capture_bytes)?,
+        Capture::start(
+            topology.host(&w.facing),
+            &facing,
+            &folder.join("servers.pcap"),
+            options.capture_bytes,
+        )?,
         Capture::start(topology.host(&w.at), &away, &folder.join("clients.pcap"), options.capture_bytes)?,
     ])
 }
@@ -211,7 +216,9 @@ impl BoxProcess {
         let program = options.windlass.to_str().context("the binary's path is no UTF-8")?;
         let mut command = topology.host(&w.at).command(program);
         let mode = if w.mode == Mode::Watch { "watch" } else { "transparent" };
-        command.args(["attach", &iface, "--alg", &w.algorithm, "--mode", mode, "--json"]).args(&options.attach_args);
+        command
+            .args(["attach", &iface, "--alg", &w.algorithm, "--mode", mode, "--json"])
+            .args(&options.attach_args);
         if let Some(ms) = options.sample_ms {
             command.args(["--sample-ms", &ms.to_string()]);
         }

@@ -94,15 +94,25 @@ impl Topology {
             self.wans.push((index, wan));
         } else {
             ends[0].run(&[
-                "ip", "link", "add", &names[0], "type", "veth", "peer", "name", &names[1], "netns", ends[1].name(),
+                "ip",
+                "link",
+                "add",
+                &names[0],
+                "type",
+                "veth",
+                "peer",
+                "name",
+                &names[1],
+                "netns",
+                ends[1].name(),
             ])?;
         }
         let link = &self.links[index];
-        for side in 0..2 {
+        for (side, name) in names.iter().enumerate() {
             let host = &self.hosts[&link.between[side]];
-            host.run(&["ip", "link", "set", &names[side], "up"])?;
+            host.run(&["ip", "link", "set", name, "up"])?;
             let (own, peer) = (address(index, side), address(index, 1 - side));
-            host.run(&["ip", "addr", "add", &own, "peer", &format!("{peer}/32"), "dev", &names[side]])?;
+            host.run(&["ip", "addr", "add", &own, "peer", &format!("{peer}/32"), "dev", name])?;
         }
         Ok(())
     }
@@ -111,9 +121,7 @@ impl Topology {
     /// for a whole host without touching its servers or any global setting.
     fn route(&self, host: &str, algorithm: Option<&str>) -> Result<()> {
         let ns = &self.hosts[host];
-        ns.enter(|| {
-            fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("ip_forward")
-        })?;
+        ns.enter(|| fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("ip_forward"))?;
         let hops = self.next_hops(host);
         for (link, ends) in self.links.iter().enumerate() {
             for (side, end) in ends.between.iter().enumerate() {
@@ -132,7 +140,10 @@ impl Topology {
                     words.extend(["congctl", algorithm]);
                 }
                 ns.run(&words).with_context(|| {
-                    format!("routes of {host}; does this kernel have congestion control '{}'?", algorithm.unwrap_or("-"))
+                    format!(
+                        "routes of {host}; does this kernel have congestion control '{}'?",
+                        algorithm.unwrap_or("-")
+                    )
                 })?;
             }
         }

@@ -168,7 +168,16 @@ impl Capture {
     /// Starts tcpdump; returns when it listens. `snap_bytes`: how much of each packet to keep.
     pub fn start(host: &Netns, iface: &str, file: &Path, snap_bytes: u32) -> Result<Capture> {
         let mut command: Command = host.command("tcpdump");
-        command.args(["-i", iface, "-U", "-B", "65536", "-s", &snap_bytes.to_string(), "--time-stamp-precision=nano"]);
+        command.args([
+            "-i",
+            iface,
+            "-U",
+            "-B",
+            "65536",
+            "-s",
+            &snap_bytes.to_string(),
+            "--time-stamp-precision=nano",
+        ]);
         command.arg("-w").arg(file).arg("tcp");
         let mut child = command
             .stdin(Stdio::null())

@@ -225,11 +225,8 @@ impl Loop {
         }
         let sleep_ns = (wait_ns - self.spin_ns).min(IDLE_NS);
         let timeout = libc::timespec { tv_sec: 0, tv_nsec: sleep_ns as _ };
-        let mut fds = [0, 1].map(|i| libc::pollfd {
-            fd: self.files[i].as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        });
+        let mut fds =
+            [0, 1].map(|i| libc::pollfd { fd: self.files[i].as_raw_fd(), events: libc::POLLIN, revents: 0 });
         // SAFETY: two live pollfds and a live timespec.
         unsafe { libc::ppoll(fds.as_mut_ptr(), 2, &timeout, std::ptr::null()) };
     }

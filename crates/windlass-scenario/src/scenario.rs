@@ -113,7 +113,8 @@ impl FromStr for Buffer {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = |t: &str| t.trim().parse::<f64>().map_err(|_| format!("\"{text}\" does not begin with a number"));
+        let number =
+            |t: &str| t.trim().parse::<f64>().map_err(|_| format!("\"{text}\" does not begin with a number"));
         if let Some(n) = text.strip_suffix("BDP") {
             return Ok(Buffer::Bdp(number(n)?));
         }
@@ -237,8 +238,11 @@ impl Scenario {
     /// Reads and checks a file.
     pub fn from_file(path: &Path) -> Result<Scenario, ScenarioError> {
         let file = path.display().to_string();
-        let text = fs::read_to_string(path)
-            .map_err(|e| ScenarioError { file: file.clone(), line: 0, what: format!("cannot be read: {e}") })?;
+        let text = fs::read_to_string(path).map_err(|e| ScenarioError {
+            file: file.clone(),
+            line: 0,
+            what: format!("cannot be read: {e}"),
+        })?;
         Scenario::parse(&file, &text)
     }
 
@@ -322,9 +326,12 @@ fn check_link(link: &Link, known: &impl Fn(&str) -> Result<(), String>) -> Resul
         }
     }
     if let Some(g) = link.bursts {
-        for (key, value) in
-            [("to_bad", g.to_bad), ("to_good", g.to_good), ("loss_bad", g.loss_bad), ("loss_good", g.loss_good)]
-        {
+        for (key, value) in [
+            ("to_bad", g.to_bad),
+            ("to_good", g.to_good),
+            ("loss_bad", g.loss_bad),
+            ("loss_good", g.loss_good),
+        ] {
             if !(0.0..=1.0).contains(&value.0) {
                 return Err(format!("bursts.{key} = \"{value}\": 0 % to 100 %"));
             }
@@ -338,11 +345,15 @@ fn check_link(link: &Link, known: &impl Fn(&str) -> Result<(), String>) -> Resul
     }
     for (key, buffer) in [("buffer", link.buffer), ("ecn", link.ecn)] {
         match buffer {
-            Some(Buffer::Bdp(n)) if !n.is_finite() || n <= 0.0 => return Err(format!("{key}: more than 0 BDP")),
+            Some(Buffer::Bdp(n)) if !n.is_finite() || n <= 0.0 => {
+                return Err(format!("{key}: more than 0 BDP"));
+            }
             Some(Buffer::Bdp(_)) if link.rate.is_none() || link.delay.0 <= 0.0 => {
                 return Err(format!("{key} in BDP needs a rate and a delay; give both, or bytes or packets"));
             }
-            Some(Buffer::Bytes(n)) if n < 1514 => return Err(format!("{key}: at least one packet of 1514 B")),
+            Some(Buffer::Bytes(n)) if n < 1514 => {
+                return Err(format!("{key}: at least one packet of 1514 B"));
+            }
             Some(Buffer::Packets(0)) => return Err(format!("{key}: at least 1 packet")),
             _ => {}
         }
@@ -413,8 +424,13 @@ size = "10 MB"
         assert!(error("delay = \"20 ms\"\n", "").what.contains("BDP needs a rate and a delay"));
         assert!(error("size = \"10 MB\"", "size = \"10\"").what.contains("MB"));
         assert!(error("loss =", "los =").what.contains("los"));
-        assert!(error("[[link]]\nbetween = [\"server\", \"client\"]", "[[host]]\nname = \"x\"\n[[link]]\nbetween = [\"server\", \"x\"]")
+        assert!(
+            error(
+                "[[link]]\nbetween = [\"server\", \"client\"]",
+                "[[host]]\nname = \"x\"\n[[link]]\nbetween = [\"server\", \"x\"]"
+            )
             .what
-            .contains("no path"));
+            .contains("no path")
+        );
     }
 }

@@ -102,7 +102,9 @@ fn hand_back(datapath: &mut Datapath, policy: &Policy) -> Result<()> {
     }
     datapath.set_policy(&watch)?;
     let end = Instant::now() + HAND_BACK;
-    while Instant::now() < end && datapath.flows()?.iter().any(|f| f.mode == "transparent" && f.inflight_bytes > 0) {
+    while Instant::now() < end
+        && datapath.flows()?.iter().any(|f| f.mode == "transparent" && f.inflight_bytes > 0)
+    {
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(())
@@ -135,11 +137,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     if controlled.is_empty() {
         eprintln!("windlass: no interface matches the policy yet; waiting for one");
     }
-    loop {
-        match stop.recv_timeout(WATCH) {
-            Err(RecvTimeoutError::Timeout) => {}
-            _ => break,
-        }
+    while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(WATCH) {
         if modified(&args.policy) != seen {
             seen = modified(&args.policy);
             match Policy::from_file(&args.policy) {

@@ -9,7 +9,9 @@ use windlass_core::Algorithm;
 pub fn flows(json: bool) -> Result<ExitCode> {
     let interfaces = windlass_agent::pinned_here();
     if interfaces.is_empty() {
-        bail!("no interface of this network namespace is under an agent's control; start `windlass agent --policy FILE`");
+        bail!(
+            "no interface of this network namespace is under an agent's control; start `windlass agent --policy FILE`"
+        );
     }
     let mut all: Vec<(String, FlowInfo)> = Vec::new();
     for iface in interfaces {
@@ -51,8 +53,21 @@ pub fn flows(json: bool) -> Result<ExitCode> {
         })
         .collect();
     let header = [
-        "iface", "sender", "receiver", "state", "mode", "alg", "cwnd", "pacing", "srtt", "min_rtt", "inflight",
-        "stored", "lost", "repaired", "sender-rtx",
+        "iface",
+        "sender",
+        "receiver",
+        "state",
+        "mode",
+        "alg",
+        "cwnd",
+        "pacing",
+        "srtt",
+        "min_rtt",
+        "inflight",
+        "stored",
+        "lost",
+        "repaired",
+        "sender-rtx",
     ];
     print::table(&header, &rows);
     Ok(ExitCode::SUCCESS)

@@ -15,7 +15,8 @@ static CANCELLED: AtomicBool = AtomicBool::new(false);
 
 /// Ctrl-C ends the run in hand; what has finished stays on disk.
 fn cancel_on_signal() -> Result<&'static AtomicBool> {
-    ctrlc::set_handler(|| CANCELLED.store(true, Ordering::Relaxed)).context("installing the signal handler")?;
+    ctrlc::set_handler(|| CANCELLED.store(true, Ordering::Relaxed))
+        .context("installing the signal handler")?;
     Ok(&CANCELLED)
 }
 

@@ -1,0 +1,48 @@
+# Windlass: `make demo` shows the main job, `make test` is what CI runs. Each first installs what is missing.
+
+CARGO ?= cargo
+PACKAGES := clang-19 clang-format-19 libclang1-19 libelf-dev zlib1g-dev pkg-config gcc make \
+	iproute2 util-linux nginx-light curl iperf3 tcpdump
+C_FILES := $(shell find core bpf crates -name '*.[ch]' -not -path '*/target/*')
+CLANG_FORMAT := clang-format-19
+
+.PHONY: demo test bench fmt lint setup help
+
+help:
+	@echo "make demo   build, then show the main job (about a minute)"
+	@echo "make test   everything CI runs"
+	@echo "make bench  cost of the datapath"
+	@echo "make fmt    format all sources"
+	@echo "make lint   formatting and lints, as CI checks them"
+
+# dpkg-query is asked first, so that a machine that has everything is not touched and needs no network.
+setup:
+	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust 1.88 or newer with rustup"; exit 2; }
+	@missing=""; for p in $(PACKAGES); do \
+		dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q "install ok installed" || missing="$$missing $$p"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+		echo "installing:$$missing"; \
+		if [ "$$(id -u)" != 0 ]; then echo "run as root, or: sudo apt-get install$$missing"; exit 2; fi; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	fi
+
+demo: setup
+	$(CARGO) build --release -p windlass
+	target/release/windlass demo
+
+test: setup
+	tests/run.sh
+
+bench: setup
+	$(CARGO) build --release -p windlass
+	target/release/windlass bench datapath
+
+fmt: setup
+	$(CARGO) fmt --all
+	$(CLANG_FORMAT) -i $(C_FILES)
+
+lint: setup
+	$(CARGO) fmt --all --check
+	$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
