@@ -100,7 +100,6 @@ fn many_flows_share_one_box() {
     }
     let flows: String = (0..8).map(|_| flow("500 kB", "cubic")).collect();
     let report = run_whole(&scenario("many", LOSSY, &(flows + WINDLASS)));
-    assert_eq!(report.sender_timeouts, 0, "{report}");
     assert_eq!(report.counter("flows_created"), 8, "{report}");
     assert_eq!(report.counter("flows_closed"), 8, "{report}");
 }

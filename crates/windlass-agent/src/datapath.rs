@@ -29,7 +29,7 @@ pub(crate) fn build_id() -> u64 {
 pub struct Options {
     /// Flows at once; more pass unwatched. 1 to 2^20.
     pub flows_max: u32,
-    /// Memory for stored data, rounded up to 16 MiB; at most 4 GiB less one chunk.
+    /// Memory for stored data; allocated in steps of 16 MiB, used up to this much. Less than 4 GiB.
     pub store_bytes: u64,
     /// Rounds of the clock per second, 250 to 20000: repairs and pacing are as fine as this.
     pub clock_hz: u32,
@@ -66,7 +66,8 @@ impl Options {
     }
 
     fn chunks(&self) -> u32 {
-        (self.banks() * abi::WL_BANK_BYTES / abi::WL_CHUNK_BYTES).min(u16::MAX.into())
+        // banks are the grain of what is allocated, chunks of what is used
+        self.store_bytes.div_ceil(u64::from(abi::WL_CHUNK_BYTES)).min(u16::MAX.into()) as u32
     }
 }
 

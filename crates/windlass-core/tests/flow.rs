@@ -164,6 +164,8 @@ fn pacing_releases_room_at_its_rate() {
     assert!((sent - 1e6).abs() < 0.01e6 + 3.0 * f64::from(MSS), "{sent}");
 }
 
+type Blocks = Vec<(u32, u32)>;
+
 /// A receiver that has every byte range it was given, and says so.
 #[derive(Default)]
 struct Receiver {
@@ -182,7 +184,7 @@ impl Receiver {
     }
 
     /// Up to three merged blocks, the highest first.
-    fn blocks(&self) -> Vec<(u32, u32)> {
+    fn blocks(&self) -> Blocks {
         let mut merged: Vec<(u32, u32)> = Vec::new();
         for (&s, &e) in &self.ahead {
             match merged.last_mut() {
@@ -216,7 +218,7 @@ proptest! {
         let mut receiver = Receiver::default();
         // (arrival time, order, start, end) of data, and ACKs on their way back
         let mut wire: BTreeMap<(u32, u32), (u32, u32)> = BTreeMap::new();
-        let mut acks: BTreeMap<(u32, u32), (u32, Vec<(u32, u32)>)> = BTreeMap::new();
+        let mut acks: BTreeMap<(u32, u32), (u32, Blocks)> = BTreeMap::new();
         let mut order = 0;
         let mut counted = 0u64;
         let mut now = 1000u32;
