@@ -283,7 +283,7 @@ __noinline __u32 wl_adopt(int from_sender)
 	f->edge = base;
 	f->rcv_edge = base;
 	f->edge_used_until = base;
-	f->room_end = base;
+	f->burst_from = base;
 	f->sent_at_us = bpf_ktime_get_ns() / 1000;
 	f->edge_checked_at_us = f->sent_at_us;
 	f->seen_at_us = f->sent_at_us;

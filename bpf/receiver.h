@@ -84,7 +84,6 @@ static __always_inline void wl_control(struct wl_flow *f, __u32 id, struct wl_sc
 	if (calls)
 		wl_run_algorithm(id, calls, 0);
 	wl_edge_advance(f, now_ns);
-	wl_paced_on_room(f, now_ns / 1000);
 	wl_arm(f, id, now_ns, wl_next_deadline_ns(f, now_ns, wait_us));
 }
 

@@ -160,9 +160,9 @@ struct wl_flow {
 	wl_u64 timer_at_ns; /* armed deadline; 0: none */
 
 	/* how the sender uses its first room: tells one that paces itself (paced.h) */
-	wl_u32 room_at_us; /* when it was given room up to room_end; valid while room_end is after nxt */
-	wl_u32 room_end;
-	wl_u32 room_gaps; /* pauses between its packets since then */
+	wl_u32 burst_from; /* where the burst in hand began */
+	wl_u16 bursts;
+	wl_u16 pauses;
 
 	/* totals for reports */
 	wl_u32 lost_segs;

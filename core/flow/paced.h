@@ -3,9 +3,9 @@
  * Does the sender pace itself? One that does (it runs BBR, or fq paces it) needs no help against random loss, and
  * hiding losses from it only makes its own model worse, so by default the box stands aside.
  *
- * The test: while its first segments go out unpaced by the box, every ACK gives the sender room for several
- * segments. A window-driven sender uses room at once; one that paces itself uses it little by little. An
- * application that merely hesitates shows one long pause, not a rhythm.
+ * The test: while its first segments go out unpaced by the box, every step of acknowledgement lets the sender send
+ * several segments. A window-driven sender sends them in one burst; one that paces itself sends them two by two,
+ * with pauses, though it has room for more. The initial window proves nothing: Linux never paces it.
  */
 #ifndef WL_FLOW_PACED_H
 #define WL_FLOW_PACED_H
@@ -13,42 +13,48 @@
 #include "edge.h"
 
 #define WL_PACED_JUDGE_SEGS 80u /* judged by then; three to four rounds of slow start */
-#define WL_PACED_MIN_RTT_US 4000u /* below it the host's own delays look like pacing */
-#define WL_PACED_GAPS 4u
+#define WL_PACED_MIN_RTT_US 10000u /* below it the pauses of a pacing sender are as short as a burst */
+#define WL_PACED_PAUSES 8u
+#define WL_PACED_SAME_BURST_US 300u
+#define WL_PACED_BURST_SEGS 4u /* what an ACK of two segments lets out in slow start */
+#define WL_PACED_BIG_BURST_SEGS 6u /* three pairs of a pacing sender that a busy host bunched */
+#define WL_PACED_BURSTS 3u /* small bursts that are proof; one big one is */
 
-/* Is the sender known to have room for a whole segment that it did not use? */
-WL_INLINE int wl_paced_is_watching(const struct wl_flow *f)
+/* Counts the burst from burst_from up to `end` as evidence against pacing, once. */
+WL_INLINE void wl_paced_weigh_burst(struct wl_flow *f, wl_u32 end)
 {
-	return !wl_before(f->room_end, f->nxt + f->mss_bytes);
+	wl_u32 bytes = end - f->burst_from;
+
+	if (bytes >= WL_PACED_BIG_BURST_SEGS * f->mss_bytes)
+		f->bursts += WL_PACED_BURSTS;
+	else if (bytes >= WL_PACED_BURST_SEGS * f->mss_bytes)
+		f->bursts++;
+	f->burst_from = end;
 }
 
-/* The sender was just granted room (or still has some): start the watch unless one is running. */
-WL_INLINE void wl_paced_on_room(struct wl_flow *f, wl_u32 now_us)
-{
-	if ((f->flags & WL_FLOW_PACED_JUDGED) || wl_paced_is_watching(f))
-		return;
-	f->room_at_us = now_us;
-	f->room_end = f->edge;
-	f->room_gaps = 0;
-}
-
-/* New data up to `end` arrives; nxt is still the old one. Returns 1 when the sender is found to pace itself. */
+/* New data up to `end` arrives; nxt and sent_at_us are still the old ones. Returns 1 when the sender paces itself. */
 WL_INLINE int wl_paced_on_data(struct wl_flow *f, wl_u32 end, wl_u32 now_us)
 {
+	wl_u32 pause_us = now_us - f->sent_at_us;
+
 	if (f->flags & WL_FLOW_PACED_JUDGED)
 		return 0;
-	if (wl_paced_is_watching(f)) {
-		if (!wl_before(f->sent_at_us, f->room_at_us) && now_us - f->sent_at_us >= f->srtt_us / 64)
-			f->room_gaps++;
-		if (f->srtt_us >= WL_PACED_MIN_RTT_US && f->room_gaps >= WL_PACED_GAPS &&
-		    now_us - f->room_at_us > f->srtt_us / 4) {
-			f->flags |= WL_FLOW_PACED_JUDGED;
-			return 1;
-		}
+	if (end - f->base <= WL_INIT_CWND_SEGS * f->mss_bytes) {
+		f->burst_from = end;
+		return 0;
 	}
-	if (end - f->base > WL_PACED_JUDGE_SEGS * f->mss_bytes)
-		f->flags |= WL_FLOW_PACED_JUDGED;
-	return 0;
+	if (pause_us >= WL_PACED_SAME_BURST_US) {
+		wl_paced_weigh_burst(f, f->nxt);
+		if (pause_us >= f->srtt_us / 64 && f->una != f->nxt &&
+		    !wl_before(f->edge, f->nxt + WL_PACED_BURST_SEGS * f->mss_bytes))
+			f->pauses++;
+	}
+	if (end - f->burst_from >= WL_PACED_BIG_BURST_SEGS * f->mss_bytes)
+		wl_paced_weigh_burst(f, end);
+	if (f->bursts < WL_PACED_BURSTS && end - f->base <= WL_PACED_JUDGE_SEGS * f->mss_bytes)
+		return 0;
+	f->flags |= WL_FLOW_PACED_JUDGED;
+	return f->bursts < WL_PACED_BURSTS && f->pauses >= WL_PACED_PAUSES && f->srtt_us >= WL_PACED_MIN_RTT_US;
 }
 
 #endif
