@@ -10,9 +10,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where they are kept between runs.
+/// Where they are kept between runs. Not under /tmp, where others could put files of these names first.
 pub fn folder() -> PathBuf {
-    std::env::temp_dir().join("windlass-lab-files")
+    PathBuf::from("/var/cache/windlass-lab")
 }
 
 /// Name of the file with `bytes` bytes, which exists when this returns.

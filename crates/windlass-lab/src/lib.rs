@@ -14,3 +14,4 @@ mod wan;
 pub use model::{LinkModel, LinkStats, Verdict};
 pub use report::{FlowReport, LinkReport, RunReport};
 pub use run::{RunOptions, run};
+pub use topology::{Family, Topology};

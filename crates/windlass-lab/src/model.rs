@@ -1,6 +1,7 @@
 //! One direction of an emulated link, as a pure function of time: a packet comes in at a time, the verdict is when it
 //! comes out, or that it is dropped. Rates are exact by arithmetic, whatever the host's timers do.
 
+use hdrhistogram::Histogram;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
@@ -42,6 +43,28 @@ pub struct LinkStats {
     pub queued_ns: u64,
     /// Packets that queued or could have: the divisor of the above.
     pub queued_packets: u64,
+    /// Median time in the queue.
+    pub queue_p50_us: u64,
+    /// 99th percentile of the time in the queue.
+    pub queue_p99_us: u64,
+    /// What the bottleneck sent between the first packet's arrival and the last one's departure, link-layer headers
+    /// included; 0: no rate, or idle.
+    pub mean_rate_bps: f64,
+    /// How much later than due packets were handed on, median: the emulator's own error.
+    pub late_p50_us: f64,
+    /// 99th percentile of the same.
+    pub late_p99_us: f64,
+    /// Packets that the emulator's own device dropped before the link saw them; more than 0 spoils a run.
+    pub drops_device: u64,
+    /// Packets that could not be handed on, for the far device refused them.
+    pub drops_refused: u64,
+    /// What was read and is no IP packet.
+    pub drops_foreign: u64,
+}
+
+/// A histogram of times in ns, up to a minute, to 1 %.
+pub fn times() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 2).expect("sound bounds")
 }
 
 impl LinkStats {
@@ -70,7 +93,10 @@ pub struct LinkModel {
     queue: VecDeque<(u64, u64)>,
     queue_bytes: u64,
     last_out_ns: u64,
-    /// What happened so far.
+    queue_times: Histogram<u64>,
+    first_in_ns: Option<u64>,
+    sent_bytes: u64,
+    /// What happened so far; percentiles and rates only in what `finish()` gives.
     pub stats: LinkStats,
 }
 
@@ -92,6 +118,9 @@ impl LinkModel {
             queue: VecDeque::new(),
             queue_bytes: 0,
             last_out_ns: 0,
+            queue_times: times(),
+            first_in_ns: None,
+            sent_bytes: 0,
             stats: LinkStats::default(),
         }
     }
@@ -140,14 +169,29 @@ impl LinkModel {
     fn serialize(&mut self, now_ns: u64, bytes: u64) -> u64 {
         let Some(rate) = self.rate_bps else { return now_ns };
         let starts = self.free_at_ns.max(now_ns as f64);
-        self.stats.queued_ns += (starts - now_ns as f64) as u64;
+        let queued_ns = (starts - now_ns as f64) as u64;
+        self.queue_times.saturating_record(queued_ns);
+        self.stats.queued_ns += queued_ns;
         self.stats.queued_packets += 1;
         self.free_at_ns = starts + bytes as f64 * 8e9 / rate;
+        self.sent_bytes += bytes;
+        self.first_in_ns.get_or_insert(now_ns);
         let departs = self.free_at_ns as u64;
         self.queue.push_back((departs, bytes));
         self.queue_bytes += bytes;
         self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue_bytes);
         departs
+    }
+
+    /// What happened, with percentiles and rates.
+    pub fn finish(mut self) -> LinkStats {
+        if let Some(first_in_ns) = self.first_in_ns {
+            let bits = self.sent_bytes as f64 * 8e9;
+            self.stats.mean_rate_bps = bits / (self.free_at_ns - first_in_ns as f64);
+            self.stats.queue_p50_us = self.queue_times.value_at_quantile(0.5) / 1000;
+            self.stats.queue_p99_us = self.queue_times.value_at_quantile(0.99) / 1000;
+        }
+        self.stats
     }
 
     /// Random loss happens behind the bottleneck: a lost packet has used its share of the link.
@@ -199,6 +243,10 @@ mod tests {
         }
         let expected = 10_000.0 * 1514.0 * 8.0 / 20e6 + 0.02;
         assert!((last as f64 / 1e9 - expected).abs() < 1e-6, "{last}");
+        let stats = model.finish();
+        assert!((stats.mean_rate_bps - 20e6).abs() < 1.0, "{stats:?}");
+        // packets waited from 0 to 6.056 s, evenly
+        assert!(stats.queue_p50_us.abs_diff(3_028_000) < 60_000, "{stats:?}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Network namespaces as hosts. Names carry the process that made them, so that what a killed run left behind can be
-//! told from what is in use, and nothing else is ever touched.
+//! Network namespaces as hosts. Names carry the process that made them and when it started, so that what a killed run
+//! left behind can be told from what is in use, even after its number went to another process; nothing else is touched.
 
 use anyhow::{Context, Result, bail};
 use std::{
@@ -12,6 +12,8 @@ use std::{
 
 const PREFIX: &str = "wl";
 const RUN: &str = "/run/netns";
+/// Holds a folder for each host that needs files: the configuration and logs of its server.
+const FOLDERS: &str = "/run/windlass-lab";
 
 static NEXT_RUN: AtomicU32 = AtomicU32::new(0);
 
@@ -29,7 +31,9 @@ pub struct Netns {
 impl Netns {
     /// Makes a namespace for host `host` of run `run`, with its loopback up.
     pub fn create(run: u32, host: &str) -> Result<Netns> {
-        let ns = Netns { name: format!("{PREFIX}{}-{run}-{host}", std::process::id()) };
+        let pid = std::process::id();
+        let started = started_at(pid).context("/proc/self/stat: is /proc mounted?")?;
+        let ns = Netns { name: format!("{PREFIX}{pid}.{started}-{run}-{host}") };
         checked(Command::new("ip").args(["netns", "add", &ns.name]))?;
         ns.run(&["ip", "link", "set", "lo", "up"])?;
         Ok(ns)
@@ -43,6 +47,24 @@ impl Netns {
     /// Path of the namespace file.
     pub fn path(&self) -> PathBuf {
         Path::new(RUN).join(&self.name)
+    }
+
+    /// A folder for files of this host, made if need be; it goes with the host.
+    pub fn folder(&self) -> Result<PathBuf> {
+        let folder = Path::new(FOLDERS).join(&self.name);
+        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        Ok(folder)
+    }
+
+    /// Packets that a device of this host dropped instead of sending.
+    pub fn sending_drops(&self, device: &str) -> Result<u64> {
+        // of the thread that reads, so through this host's eyes
+        let table =
+            self.enter(|| fs::read_to_string("/proc/thread-self/net/dev").context("/proc/net/dev"))?;
+        let row = table.lines().find_map(|l| l.trim().strip_prefix(device)?.strip_prefix(':'));
+        // eight columns about receiving, then bytes, packets, errors, drops of sending
+        row.and_then(|r| r.split_whitespace().nth(11)?.parse().ok())
+            .with_context(|| format!("/proc/net/dev of {} says nothing of {device}", self.name))
     }
 
     /// A command that will run on this host. Not `ip netns exec`, which hides bpffs.
@@ -101,25 +123,55 @@ fn remove(name: &str) {
         }
     }
     // a failure leaves a namespace for the next run to clean up
+    let _ = fs::remove_dir_all(Path::new(FOLDERS).join(name));
     let _ = Command::new("ip").args(["netns", "del", name]).output();
 }
 
-/// The process in a namespace's name, if it is one of ours.
-fn owner(name: &str) -> Option<u32> {
-    let (pid, rest) = name.strip_prefix(PREFIX)?.split_once('-')?;
-    rest.split_once('-')?.0.parse::<u32>().ok()?;
-    pid.parse().ok()
+/// A process and when it started, in clock ticks after boot: together unique, unlike the number alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owner {
+    pid: u32,
+    started: u64,
 }
 
-/// Removes namespaces whose maker is gone; returns how many.
+impl Owner {
+    /// Who made the namespace of that name, if it is one of ours.
+    fn of(name: &str) -> Option<Owner> {
+        let (owner, rest) = name.strip_prefix(PREFIX)?.split_once('-')?;
+        rest.split_once('-')?.0.parse::<u32>().ok()?;
+        let (pid, started) = owner.split_once('.')?;
+        Some(Owner { pid: pid.parse().ok()?, started: started.parse().ok()? })
+    }
+
+    fn is_gone(self) -> bool {
+        started_at(self.pid) != Some(self.started)
+    }
+}
+
+/// When a process started, in clock ticks after boot; none if there is no such process.
+fn started_at(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // the name, second of all fields, may contain spaces and brackets; the start is field 22 (proc_pid_stat(5))
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    // a process that is dead but not yet waited for holds nothing
+    if fields.next()? == "Z" {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+/// Removes namespaces and folders whose maker is gone; returns how many.
 pub fn clean_leftovers() -> usize {
-    let Ok(entries) = fs::read_dir(RUN) else { return 0 };
     let mut removed = 0;
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if owner(&name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            remove(&name);
-            removed += 1;
+    for folder in [RUN, FOLDERS] {
+        let Ok(entries) = fs::read_dir(folder) else { continue };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if Owner::of(&name).is_some_and(Owner::is_gone) {
+                remove(&name);
+                removed += 1;
+            }
         }
     }
     removed
@@ -127,13 +179,21 @@ pub fn clean_leftovers() -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::owner;
+    use super::*;
 
     #[test]
     fn only_our_own_names_have_an_owner() {
-        assert_eq!(owner("wl123-0-server"), Some(123));
-        assert_eq!(owner("wlan0"), None);
-        assert_eq!(owner("wl-1-x"), None);
-        assert_eq!(owner("other"), None);
+        assert_eq!(Owner::of("wl123.77-0-server"), Some(Owner { pid: 123, started: 77 }));
+        for other in ["wlan0", "wl123-0-server", "wl.1-0-x", "wl-1-x", "other"] {
+            assert_eq!(Owner::of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_went_to_another_process_is_told_apart() {
+        let pid = std::process::id();
+        let started = started_at(pid).unwrap();
+        assert!(!Owner { pid, started }.is_gone());
+        assert!(Owner { pid, started: started - 1 }.is_gone());
     }
 }

@@ -12,6 +12,8 @@ pub struct FlowReport {
     pub name: String,
     /// From connect() to the last byte; none if it failed.
     pub completion_s: Option<f64>,
+    /// From connect() to the first byte; none if it failed.
+    pub first_byte_s: Option<f64>,
     /// Payload bytes that arrived.
     pub bytes: u64,
     /// Payload bit/s over the completion time; 0 if it failed.

@@ -4,7 +4,7 @@ use crate::{
     files,
     netns::Netns,
     report::{FlowReport, LinkReport, RunReport},
-    topology::Topology,
+    topology::{Family, Topology},
     traffic::{Capture, Client, Server, tcp_counters},
 };
 use anyhow::{Context, Result, bail};
@@ -35,6 +35,8 @@ pub struct RunOptions<'a> {
     pub capture_bytes: u32,
     /// How long emulators may spin before a packet is due: exactness for CPU time.
     pub spin_us: u64,
+    /// IPv4 or IPv6.
+    pub family: Family,
     /// More arguments for `windlass attach`.
     pub attach_args: Vec<String>,
 }
@@ -49,6 +51,7 @@ impl RunOptions<'_> {
             captures: None,
             capture_bytes: 128,
             spin_us: 0,
+            family: Family::V4,
             attach_args: Vec::new(),
         }
     }
@@ -60,7 +63,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     if unsafe { libc::geteuid() } != 0 {
         bail!("the testbed makes network namespaces and needs root; run it with sudo");
     }
-    let topology = Topology::create(scenario, options.spin_us)?;
+    let topology = Topology::create(scenario, options.spin_us, options.family)?;
     let mut senders: Vec<&str> = scenario.flows.iter().map(|f| f.from.as_str()).collect();
     senders.sort_unstable();
     senders.dedup();
@@ -83,7 +86,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     };
     drop(servers);
     let grown = |name: &str| after.get(name).unwrap_or(&0) - before.get(name).unwrap_or(&0);
-    let links = link_reports(scenario, topology);
+    let links = link_reports(scenario, topology)?;
     let mean_rtt_ms = 1e3 * scenario.links.iter().map(|l| 2.0 * l.delay.0).sum::<f64>()
         + links.iter().step_by(2).map(|l| l.mean_queue_ms).sum::<f64>();
     Ok(RunReport {
@@ -100,16 +103,16 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     })
 }
 
-fn link_reports(scenario: &Scenario, topology: Topology) -> Vec<LinkReport> {
+fn link_reports(scenario: &Scenario, topology: Topology) -> Result<Vec<LinkReport>> {
     let mut reports = Vec::new();
-    for (index, stats) in topology.finish() {
+    for (index, stats) in topology.finish()? {
         let [a, b] = &scenario.links[index].between;
         for (stats, (from, to)) in stats.into_iter().zip([(a, b), (b, a)]) {
             let mean_queue_ms = stats.mean_queue_ms();
             reports.push(LinkReport { name: format!("{from} > {to}"), stats, mean_queue_ms });
         }
     }
-    reports
+    Ok(reports)
 }
 
 fn sum_counters(topology: &Topology, hosts: &[&str]) -> Result<BTreeMap<String, u64>> {
@@ -162,14 +165,22 @@ fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> R
             .map(|(flow, (digest, file))| {
                 let (client, server) = (topology.host(&flow.to), topology.address_of(&flow.from));
                 scope.spawn(move || {
-                    let due = begin + Duration::from_secs_f64(flow.start.0);
-                    thread::sleep(due.saturating_duration_since(Instant::now()));
+                    wait_until(begin + Duration::from_secs_f64(flow.start.0), options.cancel);
                     fetch(client, &server, flow, file, digest, limit, options.cancel)
                 })
             })
             .collect();
         Ok(running.into_iter().map(|r| r.join().unwrap_or_default()).collect())
     })
+}
+
+/// Waits for a flow's start, or until the run is stopped.
+fn wait_until(due: Instant, cancel: Option<&AtomicBool>) {
+    let mut left = due.saturating_duration_since(Instant::now());
+    while !left.is_zero() && !cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
+        thread::sleep(left.min(Duration::from_millis(100)));
+        left = due.saturating_duration_since(Instant::now());
+    }
 }
 
 fn fetch(
@@ -186,9 +197,10 @@ fn fetch(
         report.error = Some("stopped before it began".into());
         return report;
     }
-    match Client::start(client, server, file, limit).and_then(Client::finish) {
+    match Client::start(client, server, file, limit).and_then(|c| c.finish(cancel)) {
         Ok(fetched) => {
             report.completion_s = Some(fetched.completion_s);
+            report.first_byte_s = Some(fetched.first_byte_s);
             report.bytes = fetched.bytes;
             report.goodput_bps = fetched.bytes as f64 * 8.0 / fetched.completion_s.max(1e-9);
             report.checksum_ok = fetched.sha256 == digest;

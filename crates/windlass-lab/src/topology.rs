@@ -5,7 +5,7 @@ use crate::{
     netns::{self, Netns},
     wan::Wan,
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::{
     collections::{BTreeMap, VecDeque},
     fs,
@@ -18,11 +18,42 @@ pub struct Topology {
     hosts: BTreeMap<String, Netns>,
     links: Vec<Link>,
     wans: Vec<(usize, Wan)>,
+    family: Family,
 }
 
-/// Address of end `side` of link `link`.
-fn address(link: usize, side: usize) -> String {
-    format!("10.77.{link}.{}", side + 1)
+/// Which Internet Protocol the hosts have addresses of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    #[default]
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// How many links the addresses are enough for.
+const LINKS_MOST: usize = 250;
+
+impl Family {
+    /// Address of end `side` of link `link`.
+    fn address(self, link: usize, side: usize) -> String {
+        match self {
+            Family::V4 => format!("10.77.{link}.{}", side + 1),
+            Family::V6 => format!("fd77:0:0:{link:x}::{}", side + 1),
+        }
+    }
+
+    /// Of `ip`.
+    fn flag(self) -> &'static str {
+        if self == Family::V4 { "-4" } else { "-6" }
+    }
+
+    fn forwarding(self) -> &'static str {
+        match self {
+            Family::V4 => "/proc/sys/net/ipv4/ip_forward",
+            Family::V6 => "/proc/sys/net/ipv6/conf/all/forwarding",
+        }
+    }
 }
 
 /// Device of end `side` of link `link`; the same on both hosts unless it is a cable.
@@ -32,14 +63,21 @@ fn device(link: usize, side: usize) -> String {
 
 impl Topology {
     /// Builds the network. `spin_us`: how long emulators may spin for exactness.
-    pub fn create(scenario: &Scenario, spin_us: u64) -> Result<Topology> {
+    pub fn create(scenario: &Scenario, spin_us: u64, family: Family) -> Result<Topology> {
+        if scenario.links.len() > LINKS_MOST {
+            bail!(
+                "{}: {} links; the testbed has addresses for {LINKS_MOST}",
+                scenario.name,
+                scenario.links.len()
+            );
+        }
         netns::clean_leftovers();
         let run = netns::next_run();
         let mut hosts = BTreeMap::new();
         for host in &scenario.hosts {
             hosts.insert(host.name.clone(), Netns::create(run, &host.name)?);
         }
-        let mut topology = Topology { hosts, links: scenario.links.clone(), wans: Vec::new() };
+        let mut topology = Topology { hosts, links: scenario.links.clone(), wans: Vec::new(), family };
         for index in 0..topology.links.len() {
             topology.connect(index, scenario.seed, spin_us)?;
         }
@@ -58,7 +96,7 @@ impl Topology {
     /// Where `to` can be reached.
     pub fn address_of(&self, host: &str) -> String {
         let (link, side) = self.first_end(host);
-        address(link, side)
+        self.family.address(link, side)
     }
 
     /// The interface of `at` that leads to its neighbour `facing`.
@@ -72,8 +110,19 @@ impl Topology {
     }
 
     /// Takes the network down; returns the statistics of the emulated links by their index.
-    pub fn finish(mut self) -> Vec<(usize, [LinkStats; 2])> {
-        std::mem::take(&mut self.wans).into_iter().map(|(index, wan)| (index, wan.finish())).collect()
+    pub fn finish(mut self) -> Result<Vec<(usize, [LinkStats; 2])>> {
+        let mut all = Vec::new();
+        for (index, wan) in std::mem::take(&mut self.wans) {
+            let between = &self.links[index].between;
+            let mut dropped = [0; 2];
+            for side in 0..2 {
+                dropped[side] = self.hosts[&between[side]].sending_drops(&device(index, side))?;
+            }
+            let mut stats = wan.finish();
+            stats.iter_mut().zip(dropped).for_each(|(s, d)| s.drops_device = d);
+            all.push((index, stats));
+        }
+        Ok(all)
     }
 
     fn first_end(&self, host: &str) -> (usize, usize) {
@@ -111,8 +160,16 @@ impl Topology {
         for (side, name) in names.iter().enumerate() {
             let host = &self.hosts[&link.between[side]];
             host.run(&["ip", "link", "set", name, "up"])?;
-            let (own, peer) = (address(index, side), address(index, 1 - side));
-            host.run(&["ip", "addr", "add", &own, "peer", &format!("{peer}/32"), "dev", name])?;
+            let (own, peer) = (self.family.address(index, side), self.family.address(index, 1 - side));
+            match self.family {
+                Family::V4 => {
+                    host.run(&["ip", "addr", "add", &own, "peer", &format!("{peer}/32"), "dev", name])?;
+                }
+                // the address is unique by construction: nobody need wait until that is detected
+                Family::V6 => {
+                    host.run(&["ip", "addr", "add", &format!("{own}/64"), "dev", name, "nodad"])?;
+                }
+            }
         }
         Ok(())
     }
@@ -121,20 +178,23 @@ impl Topology {
     /// for a whole host without touching its servers or any global setting.
     fn route(&self, host: &str, algorithm: Option<&str>) -> Result<()> {
         let ns = &self.hosts[host];
-        ns.enter(|| fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("ip_forward"))?;
+        // end systems keep their defaults: only what has two links is a router
+        if self.links.iter().filter(|l| l.between.iter().any(|h| h == host)).count() > 1 {
+            ns.enter(|| fs::write(self.family.forwarding(), "1").context(self.family.forwarding()))?;
+        }
         let hops = self.next_hops(host);
         for (link, ends) in self.links.iter().enumerate() {
             for (side, end) in ends.between.iter().enumerate() {
                 let Some(&dev_link) = hops.get(end.as_str()) else { continue };
                 let dev_side = usize::from(self.links[dev_link].between[1] == host);
                 let dev = device(dev_link, dev_side);
-                let target = address(link, side);
-                let gateway = address(dev_link, 1 - dev_side);
-                let mut words = vec!["ip", "route", "replace", &target];
+                let target = self.family.address(link, side);
+                let gateway = self.family.address(dev_link, 1 - dev_side);
+                let mut words = vec!["ip", self.family.flag(), "route", "replace", &target];
                 if target != gateway {
                     words.extend(["via", &gateway]);
                 }
-                let own = address(dev_link, dev_side);
+                let own = self.family.address(dev_link, dev_side);
                 words.extend(["dev", &dev, "src", &own]);
                 if let Some(algorithm) = algorithm {
                     words.extend(["congctl", algorithm]);

@@ -5,14 +5,18 @@ use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeMap,
     fs,
-    io::Read,
+    io::{self, Read},
     net::TcpStream,
+    os::fd::AsRawFd,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
 const PORT: u16 = 80;
+/// How often a silent transfer looks whether the run has been stopped.
+const LOOK_MS: libc::c_int = 100;
 const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// An nginx of its own on one host.
@@ -31,7 +35,7 @@ fn config(prefix: &Path, root: &Path) -> String {
         "daemon off; worker_processes 1; pid {prefix}/pid; error_log {prefix}/error.log;\n\
          events {{ worker_connections 4096; }}\n\
          http {{ access_log off; sendfile on; {temp}\n\
-         server {{ listen {PORT} backlog=4096; root {root}; }} }}\n",
+         server {{ listen {PORT} backlog=4096; listen [::]:{PORT} backlog=4096; root {root}; }} }}\n",
         root = root.display()
     )
 }
@@ -39,10 +43,9 @@ fn config(prefix: &Path, root: &Path) -> String {
 impl Server {
     /// Starts it; returns when it accepts connections.
     pub fn start(host: &Netns) -> Result<Server> {
-        let prefix = std::env::temp_dir().join(format!("windlass-nginx-{}", host.name()));
-        fs::create_dir_all(&prefix).with_context(|| prefix.display().to_string())?;
+        let prefix = host.folder()?;
         let file = prefix.join("nginx.conf");
-        fs::create_dir_all(files::folder())?;
+        fs::create_dir_all(files::folder()).with_context(|| files::folder().display().to_string())?;
         fs::write(&file, config(&prefix, &files::folder()))?;
         let child = host
             .command("nginx")
@@ -83,7 +86,6 @@ impl Drop for Server {
         // SAFETY: our own child, not yet waited for.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
         let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.prefix);
     }
 }
 
@@ -92,25 +94,47 @@ impl Drop for Server {
 pub struct Fetch {
     /// From connect() to the last byte.
     pub completion_s: f64,
+    /// From connect() to the first byte.
+    pub first_byte_s: f64,
     /// Bytes that arrived.
     pub bytes: u64,
     /// SHA-256 of what arrived.
     pub sha256: String,
 }
 
-/// A running fetch.
+/// A running fetch. Dropped, it ends.
 #[derive(Debug)]
 pub struct Client {
     child: Child,
 }
 
+/// curl's output, until it ends or the run is stopped.
+struct Body<'a> {
+    pipe: ChildStdout,
+    cancel: Option<&'a AtomicBool>,
+}
+
+impl Read for Body<'_> {
+    fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
+        let mut fd = libc::pollfd { fd: self.pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one live pollfd.
+        while unsafe { libc::poll(&mut fd, 1, LOOK_MS) } <= 0 {
+            if self.cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
+                return Err(io::Error::other("stopped"));
+            }
+        }
+        self.pipe.read(block)
+    }
+}
+
 impl Client {
-    /// Starts fetching `file` from `server` onto `host`.
+    /// Starts fetching `file` from `server` (an address) onto `host`.
     pub fn start(host: &Netns, server: &str, file: &str, limit: Duration) -> Result<Client> {
+        let server = if server.contains(':') { format!("[{server}]") } else { server.to_string() };
         let child = host
             .command("curl")
             .args(["-sS", "--fail", "-o", "-", "--max-time", &limit.as_secs().max(1).to_string()])
-            .args(["-w", "%{stderr}%{time_total}\n"])
+            .args(["-w", "%{stderr}%{time_total} %{time_starttransfer}\n"])
             .arg(format!("http://{server}/{file}"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -120,10 +144,10 @@ impl Client {
         Ok(Client { child })
     }
 
-    /// Waits for the end and hashes what comes.
-    pub fn finish(mut self) -> Result<Fetch> {
-        let body = self.child.stdout.take().context("curl's output is piped")?;
-        let (sha256, bytes) = files::digest(body)?;
+    /// Waits for the end and hashes what comes; gives up soon after `cancel` is set.
+    pub fn finish(mut self, cancel: Option<&AtomicBool>) -> Result<Fetch> {
+        let pipe = self.child.stdout.take().context("curl's output is piped")?;
+        let (sha256, bytes) = files::digest(Body { pipe, cancel })?;
         let mut said = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {
             stderr.read_to_string(&mut said)?;
@@ -132,9 +156,21 @@ impl Client {
         if !status.success() {
             bail!("curl ended with {status}: {}", said.lines().next().unwrap_or("").trim());
         }
-        let time = said.lines().last().unwrap_or("").trim();
-        let completion_s = time.parse().with_context(|| format!("curl said '{}'", said.trim()))?;
-        Ok(Fetch { completion_s, bytes, sha256 })
+        let (total, first) = said
+            .lines()
+            .last()
+            .and_then(|l| l.split_once(' '))
+            .context("curl did not say how long it took")?;
+        let seconds = |text: &str| text.trim().parse().with_context(|| format!("curl said '{text}'"));
+        Ok(Fetch { completion_s: seconds(total)?, first_byte_s: seconds(first)?, bytes, sha256 })
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // after wait() these do nothing
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -1,11 +1,12 @@
 //! The link emulator: one thread between two TUN devices.
 
 use crate::{
-    model::{LinkModel, LinkStats, Verdict},
+    model::{self, LinkModel, LinkStats, Verdict},
     netns::Netns,
     packet::Packet,
 };
 use anyhow::{Context, Result, bail};
+use hdrhistogram::Histogram;
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
@@ -55,6 +56,9 @@ fn open_tun(ns: &Netns, name: &str) -> Result<File> {
         }
         Ok(file)
     })?;
+    // without a link-local address the kernel sends nothing of its own (router solicitations, multicast reports),
+    // which would take draws of the random loss at unpredictable times
+    ns.run(&["ip", "link", "set", name, "addrgenmode", "none"])?;
     // the device's own queue must never drop what the model has not seen
     ns.run(&["ip", "link", "set", name, "txqueuelen", TUN_QUEUE_PACKETS, "up"])?;
     Ok(file)
@@ -138,6 +142,7 @@ struct Loop {
     spin_ns: u64,
     buffer: Vec<u8>,
     out: Vec<u8>,
+    lateness: [Histogram<u64>; 2],
 }
 
 impl Loop {
@@ -150,6 +155,7 @@ impl Loop {
             spin_ns,
             buffer: vec![0; LARGEST_READ],
             out: Vec::with_capacity(LARGEST_READ),
+            lateness: [model::times(), model::times()],
         }
     }
 
@@ -166,7 +172,15 @@ impl Loop {
                 self.wait();
             }
         }
-        self.models.map(|m| m.stats)
+        let mut lateness = self.lateness.iter();
+        self.models.map(|model| {
+            let mut stats = model.finish();
+            if let Some(late) = lateness.next() {
+                stats.late_p50_us = late.value_at_quantile(0.5) as f64 / 1e3;
+                stats.late_p99_us = late.value_at_quantile(0.99) as f64 / 1e3;
+            }
+            stats
+        })
     }
 
     /// Sends on everything that is due; neighbours of one super-packet go together.
@@ -177,6 +191,7 @@ impl Loop {
             && first.at_ns <= now
         {
             let Some(Reverse(first)) = self.due[direction].pop() else { break };
+            self.lateness[direction].saturating_record(now - first.at_ns);
             let mut last = first.segment;
             while let Some(Reverse(next)) = self.due[direction].peek()
                 && next.at_ns <= now
@@ -188,7 +203,9 @@ impl Loop {
                 self.due[direction].pop();
             }
             first.packet.emit(first.segment, last, first.mark, &mut self.out);
-            write(self.files[1 - direction].as_raw_fd(), &self.out);
+            if !write(self.files[1 - direction].as_raw_fd(), &self.out) {
+                self.models[direction].stats.drops_refused += (last - first.segment + 1) as u64;
+            }
             is_busy = true;
         }
         is_busy
@@ -201,7 +218,10 @@ impl Loop {
                 return reads > 0;
             }
             let now = now_ns();
-            let Some(packet) = Packet::parse(&self.buffer[..n]) else { continue };
+            let Some(packet) = Packet::parse(&self.buffer[..n]) else {
+                self.models[direction].stats.drops_foreign += 1;
+                continue;
+            };
             let packet = Rc::new(packet);
             for segment in 0..packet.segments {
                 let verdict = self.models[direction].offer(now, packet.wire_bytes(segment), packet.is_ect);
@@ -238,8 +258,8 @@ fn read(fd: RawFd, buffer: &mut [u8]) -> usize {
     usize::try_from(n).unwrap_or(0)
 }
 
-fn write(fd: RawFd, packet: &[u8]) {
-    // a device that goes down at the end of a run refuses packets: nobody waits for them any more
+/// Whether the device took the packet.
+fn write(fd: RawFd, packet: &[u8]) -> bool {
     // SAFETY: the buffer is live and of the length given.
-    unsafe { libc::write(fd, packet.as_ptr().cast(), packet.len()) };
+    unsafe { libc::write(fd, packet.as_ptr().cast(), packet.len()) == packet.len() as isize }
 }

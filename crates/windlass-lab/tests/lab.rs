@@ -1,0 +1,167 @@
+//! Runs of the testbed itself, without Windlass. As root, in namespaces of their own; skipped by name otherwise.
+
+use std::{
+    fs,
+    process::{Command, Stdio},
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+use windlass_lab::{Family, RunOptions, RunReport, netns};
+use windlass_scenario::Scenario;
+
+const VICTIM: &str = "WINDLASS_LAB_VICTIM";
+
+/// Tests that look at all of this process' namespaces must not see those of another test.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn is_root_or_skip(test: &str) -> Option<MutexGuard<'static, ()>> {
+    // SAFETY: plain call without arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("skipped: {test}: needs root");
+        return None;
+    }
+    Some(ALONE.lock().unwrap_or_else(|e| e.into_inner()))
+}
+
+fn scenario(algorithm: &str, size: &str) -> Scenario {
+    let text = format!(
+        r#"
+name = "{algorithm}"
+time_limit = "60 s"
+[[host]]
+name = "server"
+[[host]]
+name = "box"
+[[host]]
+name = "client"
+[[link]]
+between = ["server", "box"]
+[[link]]
+between = ["box", "client"]
+rate = "20 Mbit/s"
+delay = "20 ms"
+buffer = "2 BDP"
+[[flow]]
+from = "server"
+to = "client"
+size = "{size}"
+algorithm = "{algorithm}"
+"#
+    );
+    Scenario::parse("test", &text).unwrap()
+}
+
+fn options() -> RunOptions<'static> {
+    RunOptions::new("not needed here".into())
+}
+
+fn run(scenario: &Scenario, options: &RunOptions) -> RunReport {
+    windlass_lab::run(scenario, options).unwrap_or_else(|e| panic!("{}: {e:#}", scenario.name))
+}
+
+/// Every byte arrived, the link never sent faster than it may, and the emulator lost nothing of its own.
+fn check(report: &RunReport) {
+    assert!(report.is_complete(), "{report}");
+    // 1448 bytes of payload in each packet of 1514 bytes on the wire
+    assert!(report.flows[0].goodput_bps < 20e6 * 1448.0 / 1514.0, "{report}");
+    for link in &report.links {
+        let s = &link.stats;
+        assert_eq!((s.drops_device, s.drops_refused, s.drops_foreign), (0, 0, 0), "{s:?}");
+        assert_eq!(s.drops_random, 0, "{s:?}");
+    }
+}
+
+fn namespaces_of(pid: u32) -> Vec<String> {
+    let prefix = format!("wl{pid}.");
+    let Ok(entries) = fs::read_dir("/run/netns") else { return Vec::new() };
+    entries
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .filter(|n| n.starts_with(&prefix))
+        .collect()
+}
+
+#[test]
+fn cubic_and_bbr_transfers_in_parallel_arrive_whole() {
+    let Some(_alone) = is_root_or_skip("cubic_and_bbr_transfers_in_parallel_arrive_whole") else { return };
+    thread::scope(|scope| {
+        for algorithm in ["cubic", "bbr"] {
+            scope.spawn(move || check(&run(&scenario(algorithm, "2 MB"), &options())));
+        }
+    });
+    assert_eq!(namespaces_of(std::process::id()), Vec::<String>::new(), "nothing is left behind");
+}
+
+#[test]
+fn ipv6_transfers_arrive_whole() {
+    let Some(_alone) = is_root_or_skip("ipv6_transfers_arrive_whole") else { return };
+    if !fs::exists("/proc/net/if_inet6").unwrap() {
+        println!("skipped: ipv6_transfers_arrive_whole: needs IPv6");
+        return;
+    }
+    check(&run(&scenario("cubic", "1 MB"), &RunOptions { family: Family::V6, ..options() }));
+}
+
+#[test]
+fn a_stopped_run_ends_early_and_says_so() {
+    let Some(_alone) = is_root_or_skip("a_stopped_run_ends_early_and_says_so") else { return };
+    let cancel = AtomicBool::new(false);
+    let report = thread::scope(|scope| {
+        // 100 MB would take 40 s
+        let running = scope
+            .spawn(|| run(&scenario("cubic", "100 MB"), &RunOptions { cancel: Some(&cancel), ..options() }));
+        while namespaces_of(std::process::id()).is_empty() && !running.is_finished() {
+            thread::yield_now();
+        }
+        cancel.store(true, Ordering::Relaxed);
+        running.join().unwrap()
+    });
+    assert!(report.flows[0].error.as_ref().unwrap().contains("stopped"), "{report}");
+    assert_eq!(namespaces_of(std::process::id()), Vec::<String>::new());
+}
+
+/// Not a test of its own: what the next one kills.
+#[test]
+fn victim() {
+    if std::env::var_os(VICTIM).is_some() {
+        run(&scenario("cubic", "100 MB"), &options());
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_is_cleaned_up_by_the_next() {
+    let Some(_alone) = is_root_or_skip("what_a_killed_run_left_is_cleaned_up_by_the_next") else { return };
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "victim"])
+        .env(VICTIM, "1")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // nginx keeps running when its run is killed
+    let pid = child.id();
+    let has_server = || {
+        namespaces_of(pid).iter().find(|n| n.ends_with("-server")).is_some_and(|name| {
+            let out = Command::new("ip").args(["netns", "pids", name]).output().unwrap();
+            out.stdout.iter().filter(|b| **b == b'\n').count() >= 2
+        })
+    };
+    while !has_server() {
+        assert!(child.try_wait().unwrap().is_none(), "it should not have ended");
+        thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(namespaces_of(pid).len(), 3);
+    let bystander = Command::new("ip").args(["netns", "add", "wl-lab-test-bystander"]).status().unwrap();
+    assert!(bystander.success());
+    // at least: leftovers of others may have been there too
+    let cleaned = netns::clean_leftovers();
+    let is_bystander_there = fs::exists("/run/netns/wl-lab-test-bystander").unwrap();
+    Command::new("ip").args(["netns", "del", "wl-lab-test-bystander"]).status().unwrap();
+    assert!(cleaned >= 3, "{cleaned}");
+    assert!(is_bystander_there, "what is not ours stays");
+    assert_eq!(namespaces_of(pid), Vec::<String>::new());
+}
