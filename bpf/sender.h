@@ -54,7 +54,8 @@ static __always_inline int wl_take_data(struct __sk_buff *skb, struct wl_flow *f
 	/* the largest segment seen is the sender's MSS, once it has shown one */
 	if (mss > f->mss_bytes || skb->gso_size)
 		f->mss_bytes = mss;
-	if (wl_track_send(f, end, mss, now_us)) {
+	/* what is only measured needs no segment of its own for repair: one record a packet will do */
+	if (wl_track_send(f, end, f->mode == WL_MODE_ENFORCE ? mss : len, now_us)) {
 		wl_bypass(f, WL_C_BYPASS_STORE_ERROR);
 		return -1;
 	}

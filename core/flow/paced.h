@@ -14,7 +14,7 @@
 
 #define WL_PACED_JUDGE_SEGS 80u /* judged by then; three to four rounds of slow start */
 #define WL_PACED_MIN_RTT_US 10000u /* below it the pauses of a pacing sender are as short as a burst */
-#define WL_PACED_PAUSES 8u
+#define WL_PACED_PAUSES 20u /* pairs of segments would make 35 */
 #define WL_PACED_SAME_BURST_US 300u
 #define WL_PACED_BURST_SEGS 4u /* what an ACK of two segments lets out in slow start */
 #define WL_PACED_BIG_BURST_SEGS 6u /* three pairs of a pacing sender that a busy host bunched */

@@ -11,24 +11,23 @@
 
 #include "flow.h"
 
-#define WL_SHOWN_PER_RTT 6u /* fewer than the eight samples of HyStart, early enough to keep slow start going */
+#define WL_SHOWN_SHARE 6u /* a step is a sixth of the window: fewer in a round than the eight samples of HyStart */
+#define WL_SHOWN_REST_SHARE 4u /* what is less waits for a quarter of a round trip at most */
 #define WL_SHOWN_MIN_RTT_US 10000u /* below it windows are small, and HyStart allows for 4 ms of noise */
-
-/* Time from one step to the next; 0: every ACK is shown at once. */
-WL_INLINE wl_u32 wl_shown_interval_us(const struct wl_flow *f)
-{
-	return f->srtt_us < WL_SHOWN_MIN_RTT_US ? 0 : f->srtt_us / WL_SHOWN_PER_RTT;
-}
 
 /* Time until progress that is held back must be shown; 0: now, or there is none. */
 WL_INLINE wl_u32 wl_shown_wait_us(const struct wl_flow *f, wl_u32 now_us)
 {
 	wl_u32 age_us = now_us - f->shown_at_us;
-	wl_u32 interval_us = wl_shown_interval_us(f);
+	wl_u32 rest_us = f->srtt_us / WL_SHOWN_REST_SHARE;
 
-	if (f->una == f->nxt || f->edge - f->shown_una > (0x7fffu << f->rcv_wscale))
+	if (f->una == f->nxt || f->srtt_us < WL_SHOWN_MIN_RTT_US)
 		return 0;
-	return age_us < interval_us ? interval_us - age_us : 0;
+	if ((f->una - f->shown_una) * WL_SHOWN_SHARE >= f->nxt - f->shown_una)
+		return 0;
+	if (f->edge - f->shown_una > (0x7fffu << f->rcv_wscale))
+		return 0;
+	return age_us < rest_us ? rest_us - age_us : 0;
 }
 
 /* Shows what is acknowledged if it is time. Returns 1 when there was something new to show. */

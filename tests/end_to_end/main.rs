@@ -1,5 +1,6 @@
 //! Real transfers through the real datapath, each in namespaces of its own, payloads checked by SHA-256.
 
+mod agent;
 mod faults;
 mod transfers;
 

@@ -8,7 +8,13 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, fmt, fmt::Write as _, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    fmt::Write as _,
+    fs,
+    path::Path,
+};
 
 /// The result of an experiment.
 #[derive(Clone, Debug)]
@@ -185,6 +191,13 @@ impl Outcome {
     fn plots(&self, folder: &Path) -> Result<Vec<(String, String)>> {
         let (points, variants) = self.axes();
         let mut plots = Vec::new();
+        let over_loss = self.goodput_over_loss();
+        if !over_loss.is_empty() {
+            let file = folder.join("goodput.svg");
+            let title = format!("{}: goodput over random loss", self.name);
+            plot::lines(&file, &title, "loss (%)", "median goodput (Mbit/s)", &over_loss)?;
+            plots.push(("goodput over random loss".into(), fs::read_to_string(&file)?));
+        }
         for point in points {
             let series: Vec<Series> = variants
                 .iter()
@@ -207,6 +220,28 @@ impl Outcome {
             plots.extend(self.draw(folder, point, "stored", "stored segments per flow", &segs)?);
         }
         Ok(plots)
+    }
+
+    /// Median goodput of points named "<condition>-<loss>%", a line for each condition and variant with three or more.
+    fn goodput_over_loss(&self) -> Vec<Series> {
+        let (points, variants) = self.axes();
+        let mut lines: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+        for point in points {
+            let Some((condition, loss)) = point.strip_suffix('%').and_then(|p| p.rsplit_once('-')) else {
+                continue;
+            };
+            let Ok(loss) = loss.parse::<f64>() else { continue };
+            for variant in &variants {
+                let runs = self.of(point, variant);
+                let rates: Vec<f64> =
+                    runs.iter().filter_map(|r| r.completion_s.map(|s| r.bytes as f64 * 8e-6 / s)).collect();
+                if let Some(median) = stats::median(&rates) {
+                    lines.entry(format!("{variant}, {condition}")).or_default().push((loss, median));
+                }
+            }
+        }
+        lines.retain(|_, points| points.len() >= 3);
+        lines.into_iter().map(|(name, points)| Series { name, points }).collect()
     }
 
     fn draw(
