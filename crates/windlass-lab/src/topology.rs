@@ -61,6 +61,22 @@ fn device(link: usize, side: usize) -> String {
     format!("l{link}{}", if side == 0 { "a" } else { "b" })
 }
 
+/// Congestion control of a sender by receiver.
+fn algorithms<'a>(scenario: &'a Scenario, from: &str) -> Result<BTreeMap<&'a str, &'a str>> {
+    let mut algorithms = BTreeMap::new();
+    for flow in scenario.flows.iter().filter(|f| f.from == from) {
+        let first = *algorithms.entry(flow.to.as_str()).or_insert(flow.algorithm.as_str());
+        if first != flow.algorithm {
+            bail!(
+                "flows from {from} to {} use {first} and {}; the testbed chooses by route: use two receivers",
+                flow.to,
+                flow.algorithm
+            );
+        }
+    }
+    Ok(algorithms)
+}
+
 impl Topology {
     /// Builds the network. `spin_us`: how long emulators may spin for exactness.
     pub fn create(scenario: &Scenario, spin_us: u64, family: Family) -> Result<Topology> {
@@ -82,8 +98,7 @@ impl Topology {
             topology.connect(index, scenario.seed, spin_us)?;
         }
         for host in &scenario.hosts {
-            let algorithm = scenario.flows.iter().find(|f| f.from == host.name).map(|f| f.algorithm.as_str());
-            topology.route(&host.name, algorithm)?;
+            topology.route(&host.name, &algorithms(scenario, &host.name)?)?;
         }
         Ok(topology)
     }
@@ -175,8 +190,8 @@ impl Topology {
     }
 
     /// Routes from `host` to every other end. A sender's routes carry its congestion control: the way to choose one
-    /// for a whole host without touching its servers or any global setting.
-    fn route(&self, host: &str, algorithm: Option<&str>) -> Result<()> {
+    /// without touching its servers or any global setting.
+    fn route(&self, host: &str, algorithms: &BTreeMap<&str, &str>) -> Result<()> {
         let ns = &self.hosts[host];
         // end systems keep their defaults: only what has two links is a router
         if self.links.iter().filter(|l| l.between.iter().any(|h| h == host)).count() > 1 {
@@ -196,13 +211,14 @@ impl Topology {
                 }
                 let own = self.family.address(dev_link, dev_side);
                 words.extend(["dev", &dev, "src", &own]);
+                let algorithm = algorithms.get(end.as_str());
                 if let Some(algorithm) = algorithm {
                     words.extend(["congctl", algorithm]);
                 }
                 ns.run(&words).with_context(|| {
                     format!(
                         "routes of {host}; does this kernel have congestion control '{}'?",
-                        algorithm.unwrap_or("-")
+                        algorithm.unwrap_or(&"-")
                     )
                 })?;
             }

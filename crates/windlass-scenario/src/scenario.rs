@@ -230,7 +230,10 @@ impl Link {
 
     /// Does the link need the emulator?
     pub fn is_emulated(&self) -> bool {
-        self.rate.is_some() || self.delay.0 > 0.0 || self.loss.0 > 0.0 || self.bursts.is_some()
+        let Link { rate, delay, loss, loss_back, bursts, jitter, .. } = self;
+        rate.is_some()
+            || bursts.is_some()
+            || [delay.0, jitter.0, loss.0, loss_back.0].iter().any(|value| *value > 0.0)
     }
 }
 
@@ -249,43 +252,44 @@ impl Scenario {
     /// Checks the text of a scenario; `file` is only for messages.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let fail = |span: Range<usize>, what: String| {
-            let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
+            let line = line_of(text, span.start, &what);
             ScenarioError { file: file.into(), line, what }
         };
         let raw: Raw = toml::from_str(text)
             .map_err(|e| fail(e.span().unwrap_or(0..0), e.message().replace('\n', " ")))?;
         let mut names = BTreeSet::new();
         for host in &raw.host {
-            if !names.insert(host.get_ref().name.clone()) {
-                return Err(fail(host.span(), format!("host \"{}\" is there twice", host.get_ref().name)));
+            let name = &host.get_ref().name;
+            check_host(name).map_err(|what| fail(host.span(), what))?;
+            if !names.insert(name.clone()) {
+                return Err(fail(host.span(), format!("name: host \"{name}\" is there twice; rename one")));
             }
         }
-        let known = |name: &str| match names.contains(name) {
+        let known = |key: &str, name: &str| match names.contains(name) {
             true => Ok(()),
             false => {
                 let list: Vec<_> = names.iter().map(String::as_str).collect();
-                Err(format!("unknown host \"{name}\"; hosts are {}", list.join(", ")))
+                Err(format!("{key}: unknown host \"{name}\"; hosts are {}", list.join(", ")))
             }
         };
+        let time_limit = raw.time_limit.unwrap_or(Span(300.0));
+        if !(MIN_LIMIT_S..=MAX_TIME_S).contains(&time_limit.0) {
+            return Err(fail(0..0, format!("time_limit = \"{time_limit}\": 1 s to {}", Span(MAX_TIME_S))));
+        }
         for link in &raw.link {
             check_link(link.get_ref(), &known).map_err(|what| fail(link.span(), what))?;
         }
         let links: Vec<Link> = raw.link.into_iter().map(Spanned::into_inner).collect();
         for flow in &raw.flow {
-            check_flow(flow.get_ref(), &links, &known).map_err(|what| fail(flow.span(), what))?;
+            check_flow(flow.get_ref(), &links, time_limit, &known).map_err(|what| fail(flow.span(), what))?;
         }
         if let Some(w) = &raw.windlass {
-            let (at, facing) = (&w.get_ref().at, &w.get_ref().facing);
-            known(at).and(known(facing)).map_err(|what| fail(w.span(), what))?;
-            if !links.iter().any(|l| l.between.contains(at) && l.between.contains(facing)) {
-                let what = format!("windlass: no link between \"{at}\" and \"{facing}\" that it could face");
-                return Err(fail(w.span(), what));
-            }
+            check_windlass(w.get_ref(), &links, &known).map_err(|what| fail(w.span(), what))?;
         }
         Ok(Scenario {
             name: raw.name,
             seed: raw.seed,
-            time_limit: raw.time_limit.unwrap_or(Span(300.0)),
+            time_limit,
             hosts: raw.host.into_iter().map(Spanned::into_inner).collect(),
             links,
             flows: raw.flow.into_iter().map(Spanned::into_inner).collect(),
@@ -310,12 +314,48 @@ impl Scenario {
     }
 }
 
-fn check_link(link: &Link, known: &impl Fn(&str) -> Result<(), String>) -> Result<(), String> {
+const MIN_LIMIT_S: f64 = 1.0;
+const MAX_TIME_S: f64 = 86_400.0;
+/// Longest one-way delay and jitter: longer than any path on Earth, and short enough for TCP to connect.
+const MAX_DELAY_S: f64 = 10.0;
+const MAX_SIZE_BYTES: f64 = 1e11;
+const MAX_NAME_CHARS: usize = 32;
+
+/// The line of the key with which `what` begins, in the table that begins at byte `start`; else that of the table.
+fn line_of(text: &str, start: usize, what: &str) -> usize {
+    let table = text[..start.min(text.len())].matches('\n').count();
+    let key = what.split(|c: char| !(c.is_ascii_lowercase() || c == '_')).next().unwrap_or("");
+    let lines = text.lines().enumerate().skip(table);
+    let mut own = lines.take_while(|(i, line)| *i == table || !line.trim_start().starts_with('['));
+    let has_key =
+        |line: &str| line.trim_start().strip_prefix(key).is_some_and(|l| l.trim_start().starts_with('='));
+    own.find(|(_, line)| !key.is_empty() && has_key(line)).map_or(table, |(i, _)| i) + 1
+}
+
+type Known<'a> = &'a dyn Fn(&str, &str) -> Result<(), String>;
+
+fn check_host(name: &str) -> Result<(), String> {
+    let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if name.is_empty() || name.len() > MAX_NAME_CHARS || !name.chars().all(is_fine) {
+        return Err(format!("name = {name:?}: 1 to {MAX_NAME_CHARS} letters, digits and hyphens"));
+    }
+    Ok(())
+}
+
+fn check_link(link: &Link, known: Known) -> Result<(), String> {
     let [a, b] = &link.between;
-    known(a)?;
-    known(b)?;
+    known("between", a)?;
+    known("between", b)?;
     if a == b {
         return Err(format!("between: a link from \"{a}\" to itself"));
+    }
+    for (key, value) in [("delay", link.delay), ("jitter", link.jitter)] {
+        if value.0 > MAX_DELAY_S {
+            return Err(format!("{key} = \"{value}\": at most {}", Span(MAX_DELAY_S)));
+        }
+    }
+    if link.reorder && link.jitter.0 <= 0.0 {
+        return Err("reorder: only jitter reorders; give a jitter".into());
     }
     if link.rate.is_some_and(|r| r.0 < 1e4) {
         return Err("rate: at least 10 kbit/s; leave it out for a plain cable".into());
@@ -364,15 +404,28 @@ fn check_link(link: &Link, known: &impl Fn(&str) -> Result<(), String>) -> Resul
     Ok(())
 }
 
-fn check_flow(
-    flow: &Flow,
-    links: &[Link],
-    known: &impl Fn(&str) -> Result<(), String>,
-) -> Result<(), String> {
-    known(&flow.from)?;
-    known(&flow.to)?;
+fn check_flow(flow: &Flow, links: &[Link], time_limit: Span, known: Known) -> Result<(), String> {
+    known("from", &flow.from)?;
+    known("to", &flow.to)?;
+    if flow.from == flow.to {
+        return Err(format!("to: \"{}\" cannot send to itself; name another host", flow.to));
+    }
+    if flow.start.0 >= time_limit.0 {
+        return Err(format!("start = \"{}\": the run ends before, at {time_limit}", flow.start));
+    }
+    if flow.size.0 > MAX_SIZE_BYTES {
+        return Err(format!("size = \"{}\": at most {}", flow.size, Bytes(MAX_SIZE_BYTES)));
+    }
+    if flow.algorithm.is_empty()
+        || !flow.algorithm.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+    {
+        return Err(format!(
+            "algorithm = {:?}: a congestion control of the kernel, e.g. \"cubic\"",
+            flow.algorithm
+        ));
+    }
     if !Scenario::reachable(links, &flow.from).contains(&flow.to) {
-        return Err(format!("no path of links from \"{}\" to \"{}\"", flow.from, flow.to));
+        return Err(format!("to: no path of links from \"{}\" to \"{}\"", flow.from, flow.to));
     }
     if flow.size.count() == 0 {
         return Err("size: at least 1 B".into());
@@ -380,9 +433,20 @@ fn check_flow(
     Ok(())
 }
 
+fn check_windlass(w: &Windlass, links: &[Link], known: Known) -> Result<(), String> {
+    known("at", &w.at)?;
+    known("facing", &w.facing)?;
+    let has_both = |l: &Link| l.between.contains(&w.at) && l.between.contains(&w.facing);
+    if w.at == w.facing || !links.iter().any(has_both) {
+        return Err(format!("facing: no link between \"{}\" and \"{}\"; name a neighbour", w.at, w.facing));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const GOOD: &str = r#"
 name = "wan"
@@ -418,7 +482,9 @@ size = "10 MB"
     fn mistakes_name_line_key_and_cure() {
         let e = error("between = [\"server\", \"client\"]", "between = [\"server\", \"klient\"]");
         assert!(e.what.contains("klient") && e.what.contains("client"), "{e}");
-        assert_eq!(e.line, 7);
+        assert_eq!(e.line, 8);
+        assert_eq!(error("loss = \"1 %\"", "loss = \"150 %\"").line, 12);
+        assert_eq!(error("size = \"10 MB\"", "size = \"0 B\"").line, 16);
         assert!(error("loss = \"1 %\"", "loss = \"150 %\"").what.contains("0 % to 100 %"));
         assert!(error("rate = \"20 Mbit/s\"", "rate = \"0 Mbit/s\"").what.contains("rate"));
         assert!(error("delay = \"20 ms\"\n", "").what.contains("BDP needs a rate and a delay"));
@@ -432,5 +498,52 @@ size = "10 MB"
             .what
             .contains("no path")
         );
+    }
+
+    #[test]
+    fn hosts_whose_names_would_leave_their_folder_are_refused() {
+        for name in ["../x", "a b", "", "a/b"] {
+            let e = error("name = \"server\"", &format!("name = \"{name}\""));
+            assert!(e.what.contains("letters, digits and hyphens"), "{e}");
+            assert_eq!(e.line, 4);
+        }
+    }
+
+    #[test]
+    fn a_link_with_only_jitter_or_loss_back_is_emulated() {
+        let with = |key: &str| {
+            let text = GOOD
+                .replace("rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"\nloss = \"1 %\"", key);
+            Scenario::parse("s.toml", &text).unwrap().links[0].is_emulated()
+        };
+        assert!(!with(""));
+        assert!(with("jitter = \"1 ms\""));
+        assert!(with("loss_back = \"1 %\""));
+    }
+
+    #[test]
+    fn windlass_faces_a_neighbour() {
+        let text = |at, facing| format!("{GOOD}[windlass]\nat = \"{at}\"\nfacing = \"{facing}\"\n");
+        assert!(Scenario::parse("s", &text("client", "server")).is_ok());
+        let e = Scenario::parse("s", &text("client", "client")).unwrap_err();
+        assert!(e.what.contains("neighbour") && e.line == 19, "{e}");
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_files_are_errors_not_panics(at in 0..GOOD.len(), with in "[ -~\\n]{0,8}") {
+            let text = format!("{}{with}{}", &GOOD[..at], &GOOD[at..]);
+            if let Err(e) = Scenario::parse("s", &text) {
+                prop_assert!(e.line <= text.lines().count() + 1);
+            }
+        }
+
+        #[test]
+        fn buffers_that_are_printed_can_be_read(packets in 1u64..1_000_000, bytes in 1514u64..1_000_000_000) {
+            for buffer in [Buffer::Packets(packets), Buffer::Bytes(bytes), Buffer::Bdp(packets as f64 / 8.0)] {
+                let text = serde_json::to_value(buffer).unwrap();
+                prop_assert_eq!(text.as_str().unwrap().parse(), Ok(buffer));
+            }
+        }
     }
 }
