@@ -8,6 +8,7 @@ mod plot;
 mod report;
 mod runner;
 mod stats;
+mod transparency;
 
 pub use bench::bench_datapath;
 pub use claim::{Claim, Verdict};
@@ -15,3 +16,4 @@ pub use demo::demo;
 pub use experiment::Experiment;
 pub use report::Outcome;
 pub use runner::Settings;
+pub use transparency::{NAME as TRANSPARENCY, transparency};

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     fs::{self, File, OpenOptions},
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
@@ -86,6 +86,9 @@ pub struct RunRecord {
     /// Stored segments at every sample.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stored_segs: Vec<f64>,
+    /// Windlass' counters that are not zero.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub windlass: BTreeMap<String, u64>,
     /// Why it failed.
     pub error: Option<String>,
 }
@@ -135,6 +138,7 @@ fn record(job: &Job, result: Result<RunReport>) -> RunRecord {
                 drops_random: report.links.iter().map(|l| l.stats.drops_random).sum(),
                 stored_bdp: crate::stats::median(&bytes).map(|b| b / job.bdp_bytes),
                 stored_segs: segs,
+                windlass: report.windlass.iter().filter(|c| *c.1 > 0).map(|(n, v)| (n.clone(), *v)).collect(),
                 error: report.flows.iter().find_map(|f| f.error.clone()),
                 ..base
             }

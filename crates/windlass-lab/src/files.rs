@@ -5,9 +5,11 @@ use rand::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sha2::{Digest, Sha256};
 use std::{
+    collections::BTreeMap,
     fs,
     io::{BufWriter, Read, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
+    sync::Mutex,
 };
 
 /// Where they are kept between runs. Not under /tmp, where others could put files of these names first.
@@ -57,9 +59,18 @@ pub fn digest(mut input: impl Read) -> Result<(String, u64)> {
     Ok((hash.finalize().iter().map(|b| format!("{b:02x}")).collect(), total))
 }
 
+/// SHA-256 by name, of files that were hashed before: hashing takes time from the runs beside.
+static KNOWN: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+
 /// SHA-256 of a file of the folder.
 pub fn digest_of(name: &str) -> Result<String> {
-    let path: &Path = &folder().join(name);
-    let file = fs::File::open(path).with_context(|| path.display().to_string())?;
-    Ok(digest(file)?.0)
+    let mut known = KNOWN.lock().unwrap_or_else(|e| e.into_inner());
+    if let Some(sum) = known.get(name) {
+        return Ok(sum.clone());
+    }
+    let path = folder().join(name);
+    let file = fs::File::open(&path).with_context(|| path.display().to_string())?;
+    let (sum, _) = digest(file)?;
+    known.insert(name.into(), sum.clone());
+    Ok(sum)
 }

@@ -47,7 +47,7 @@ pub struct RunReport {
     pub flows: Vec<FlowReport>,
     /// Emulated links, forward and backward.
     pub links: Vec<LinkReport>,
-    /// Propagation there and back plus the mean queue of the data's direction, over all emulated links.
+    /// Propagation there and back plus the mean queue of both directions, over all links.
     pub mean_rtt_ms: f64,
     /// Segments that the senders' own kernels sent again.
     pub sender_retrans_segs: u64,
@@ -78,6 +78,11 @@ impl RunReport {
         let sum: f64 = self.flows.iter().map(|f| f.goodput_bps).sum();
         let squares: f64 = self.flows.iter().map(|f| f.goodput_bps * f.goodput_bps).sum();
         if squares == 0.0 { 0.0 } else { sum * sum / (squares * self.flows.len() as f64) }
+    }
+
+    /// Packets that the emulator lost by itself, not for the scenario's sake; more than 0 makes the run worthless.
+    pub fn emulator_drops(&self) -> u64 {
+        self.links.iter().map(|l| l.stats.drops_device + l.stats.drops_refused).sum()
     }
 
     /// A counter of Windlass; 0 without it.
@@ -115,6 +120,14 @@ impl fmt::Display for RunReport {
             self.sender_retrans_segs,
             self.sender_timeouts,
             self.counter("repaired_segs")
-        )
+        )?;
+        if self.emulator_drops() > 0 {
+            writeln!(
+                f,
+                "warning: the emulator lost {} packets of its own; run again on a machine with less load",
+                self.emulator_drops()
+            )?;
+        }
+        Ok(())
     }
 }

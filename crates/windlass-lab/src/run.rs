@@ -11,10 +11,13 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Lines},
+    io::{BufRead, BufReader, Read},
     path::PathBuf,
-    process::{Child, ChildStdout, Stdio},
-    sync::atomic::{AtomicBool, Ordering},
+    process::{Child, ChildStderr, ChildStdout, Stdio},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -88,7 +91,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     let grown = |name: &str| after.get(name).unwrap_or(&0) - before.get(name).unwrap_or(&0);
     let links = link_reports(scenario, topology)?;
     let mean_rtt_ms = 1e3 * scenario.links.iter().map(|l| 2.0 * l.delay.0).sum::<f64>()
-        + links.iter().step_by(2).map(|l| l.mean_queue_ms).sum::<f64>();
+        + links.iter().map(|l| l.mean_queue_ms).sum::<f64>();
     Ok(RunReport {
         scenario: scenario.name.clone(),
         seed: scenario.seed,
@@ -214,12 +217,32 @@ fn fetch(
 #[derive(Debug)]
 struct BoxProcess {
     child: Child,
-    /// Collects what it prints, lest a full pipe stop it.
-    reader: Option<thread::JoinHandle<Vec<String>>>,
+    /// Lines that it prints, collected lest a full pipe stop it.
+    lines: mpsc::Receiver<String>,
+    /// What it says on standard error, once it has ended.
+    said: Option<thread::JoinHandle<String>>,
 }
 
-fn collect(mut lines: Lines<BufReader<ChildStdout>>) -> thread::JoinHandle<Vec<String>> {
-    thread::spawn(move || lines.by_ref().map_while(|l| l.ok()).collect())
+/// How long Windlass may take to load and attach its programs.
+const ATTACH_LIMIT: Duration = Duration::from_secs(30);
+/// ... and to hand its flows back.
+const DETACH_LIMIT: Duration = Duration::from_secs(30);
+
+fn collect(stdout: ChildStdout) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        BufReader::new(stdout).lines().map_while(|l| l.ok()).try_for_each(|line| sender.send(line))
+    });
+    receiver
+}
+
+fn collect_errors(mut stderr: ChildStderr) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut said = Vec::new();
+        // what could be read until it ended is all there is to show
+        let _ = stderr.read_to_end(&mut said);
+        String::from_utf8_lossy(&said).trim().to_string()
+    })
 }
 
 impl BoxProcess {
@@ -235,22 +258,25 @@ impl BoxProcess {
             command.args(["--sample-ms", &ms.to_string()]);
         }
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let stdout = child.stdout.take().context("piped")?;
-        let mut lines = BufReader::new(stdout).lines();
-        let mut started = BoxProcess { child, reader: None };
-        match lines.next() {
-            Some(Ok(line)) if line.contains("\"attached\"") => {
-                started.reader = Some(collect(lines));
-                Ok(started)
+        let lines = collect(child.stdout.take().context("piped")?);
+        let said = child.stderr.take().map(collect_errors);
+        let mut started = BoxProcess { child, lines, said };
+        match started.lines.recv_timeout(ATTACH_LIMIT) {
+            Ok(line) if line.contains("\"attached\"") => Ok(started),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                started.child.kill()?;
+                bail!("`windlass attach {iface}` did not attach within {} s", ATTACH_LIMIT.as_secs())
             }
-            _ => {
-                let mut said = String::new();
-                if let Some(mut stderr) = started.child.stderr.take() {
-                    std::io::Read::read_to_string(&mut stderr, &mut said)?;
-                }
-                bail!("`windlass attach {iface}` did not start: {}", said.trim())
-            }
+            _ => bail!("`windlass attach {iface}` did not start: {}", started.last_words()),
         }
+    }
+
+    /// Waits for its end; returns what it said on standard error.
+    fn last_words(&mut self) -> String {
+        self.interrupt();
+        // a process that cannot be waited for has ended
+        let _ = self.child.wait();
+        self.said.take().and_then(|s| s.join().ok()).unwrap_or_default()
     }
 
     /// Stops it; returns its counters and samples.
@@ -258,26 +284,35 @@ impl BoxProcess {
         self.interrupt();
         let mut samples = Vec::new();
         let mut counters = BTreeMap::new();
-        let lines = self.reader.take().and_then(|r| r.join().ok()).unwrap_or_default();
-        for line in lines {
-            let value: Value = serde_json::from_str(&line).context("what `windlass attach --json` prints")?;
+        loop {
+            let line = match self.lines.recv_timeout(DETACH_LIMIT) {
+                Ok(line) => line,
+                // it closed its output
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    self.child.kill()?;
+                    bail!("`windlass attach` did not end within {} s of SIGINT", DETACH_LIMIT.as_secs());
+                }
+            };
+            let mut value: Value =
+                serde_json::from_str(&line).context("what `windlass attach --json` prints")?;
             match value["event"].as_str() {
                 Some("sample") => samples.push(value),
-                Some("detached") => {
-                    counters = serde_json::from_value(value["counters"].clone())?;
-                }
+                Some("detached") => counters = serde_json::from_value(value["counters"].take())?,
                 _ => {}
             }
         }
         if counters.is_empty() {
-            bail!("`windlass attach` ended without its counters");
+            bail!("`windlass attach` ended without its counters: {}", self.last_words());
         }
         Ok((counters, samples))
     }
 
-    fn interrupt(&self) {
-        // SAFETY: our own child, not yet waited for.
-        unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
+    fn interrupt(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            // SAFETY: our own child, not yet waited for.
+            unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
+        }
     }
 }
 

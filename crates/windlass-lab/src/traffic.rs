@@ -208,6 +208,8 @@ impl Capture {
             "-i",
             iface,
             "-U",
+            // or what stands in an unfinished block of the ring is lost at the end
+            "--immediate-mode",
             "-B",
             "65536",
             "-s",

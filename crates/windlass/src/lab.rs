@@ -44,7 +44,7 @@ fn settings(quick: bool, resume: bool, out: PathBuf, quiet: bool) -> Result<Sett
 }
 
 pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
-    let known: Vec<&str> = Experiment::names().collect();
+    let known: Vec<&str> = Experiment::names().chain([windlass_experiments::TRANSPARENCY]).collect();
     if args.list {
         known.iter().for_each(|n| println!("{n}"));
         return Ok(ExitCode::SUCCESS);
@@ -59,7 +59,10 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
     let mut all_hold = true;
     let mut documents = Vec::new();
     for name in names {
-        let result = Experiment::by_name(name)?.run(&settings)?;
+        let result = match name {
+            windlass_experiments::TRANSPARENCY => windlass_experiments::transparency(&settings)?,
+            _ => Experiment::by_name(name)?.run(&settings)?,
+        };
         all_hold &= result.all_hold();
         if args.json {
             documents.push(result.to_json());
