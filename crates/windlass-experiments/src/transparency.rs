@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn an_ack_before_its_time_is_found() {
-        let clients = [seen(1, true, 100, b""), seen(5, true, 200, b"")];
+        let clients = [seen(1, true, 100, b""), seen(5, true, 200, b""), seen(9, true, 200, b"")];
         let honest = [seen(2, true, 100, b""), seen(6, true, 150, b"")];
         assert_eq!(early_acks(&clients, &honest), (0, 2));
         let early = [seen(2, true, 150, b"")];
