@@ -121,16 +121,17 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 	struct wl_scratch *s = wl_scratch_get();
 	__u64 now_ns = bpf_ktime_get_ns();
 	__u32 edge = f->edge;
-	__u32 wait_us;
+	__u32 wait_us = 0;
 	int progress;
 
-	if (!s || f->state != WL_FLOW_ACTIVE || f->mode != WL_MODE_ENFORCE)
+	if (!s || f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
 		return;
-	wait_us = wl_judge_by_time(f, id, &s->sample, now_ns / 1000);
-	if (f->lost_bytes)
+	if (f->state == WL_FLOW_ACTIVE)
+		wait_us = wl_judge_by_time(f, id, &s->sample, now_ns / 1000);
+	if (wl_has_repairs(f))
 		wl_repair(skb, f, id, now_ns);
 	wl_edge_advance(f, now_ns);
-	progress = wl_shown_step(f, now_ns / 1000);
+	progress = wl_shown_step(f, now_ns / 1000, edge);
 	if (progress || f->edge != edge) {
 		__u32 granule = (1u << f->rcv_wscale) - 1;
 		__u32 window = (f->edge - f->shown_una + granule) & ~granule;

@@ -149,24 +149,34 @@ static __always_inline void wl_arm(struct wl_flow *f, __u32 id, __u64 now_ns, __
 
 /* ----------------------------------------------------------- bypass and end */
 
-/* From here on the flow's packets pass as they are until all in flight is acknowledged. */
+/*
+ * The receiver's signals pass as they are from here on, as something in flight is not in the store: losses are the
+ * sender's business until it is acknowledged.
+ */
 static __always_inline void wl_bypass(struct wl_flow *f, __u32 counter)
 {
 	if (f->state != WL_FLOW_ACTIVE)
 		return;
 	wl_count(counter);
 	f->state = WL_FLOW_BYPASS;
-	wl_store_release_all(f);
-	wl_track_resume(f);
 }
 
-/* All is acknowledged: the flow is under control again. */
-static __always_inline void wl_bypass_end(struct wl_flow *f)
+/* The same, and nothing that is in flight, up to `nxt`, is in the store any more. */
+static __always_inline void wl_bypass_all(struct wl_flow *f, __u32 counter, __u32 nxt)
 {
+	wl_store_release_all(f);
+	wl_track_forget(f, nxt);
+	wl_bypass(f, counter);
+}
+
+/* Ends the bypass if all in flight is in the store again. */
+static __always_inline void wl_bypass_check(struct wl_flow *f)
+{
+	if (f->state != WL_FLOW_BYPASS || !wl_track_is_whole(f))
+		return;
 	wl_count(WL_C_BYPASS_ENDED);
 	f->state = WL_FLOW_ACTIVE;
-	wl_track_resume(f);
-	f->edge = f->nxt;
+	f->shown_una = f->una;
 }
 
 static __always_inline int wl_same_key(const struct wl_flow_key *a, const struct wl_flow_key *b)

@@ -43,8 +43,10 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id)
 	if ((f->flags & (WL_FLOW_FOREIGN | WL_FLOW_STOOD_ASIDE)) && f->mode == WL_MODE_ENFORCE)
 		f->mode = WL_MODE_WATCH;
 	/* what was sent in another mode is in the store only partly, or its losses are hidden: settle that first */
-	if (f->mode != mode)
-		wl_bypass(f, WL_C_BYPASS_POLICY);
+	if (f->mode != mode) {
+		wl_bypass_all(f, WL_C_BYPASS_POLICY, f->nxt);
+		f->edge = wl_seq_max(f->edge, f->rcv_edge);
+	}
 	if (f->algorithm != algorithm)
 		wl_run_algorithm(id, WL_CALL_INIT, 0);
 }
@@ -87,26 +89,33 @@ static __always_inline void wl_control(struct wl_flow *f, __u32 id, struct wl_sc
 	wl_arm(f, id, now_ns, wl_next_deadline_ns(f, now_ns, wait_us));
 }
 
-/* Writes what the sender shall see into the packet: acknowledgement `ack`, window, no SACK, no ECE. */
-static __always_inline void wl_show(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p, __u32 ack,
-				    __u64 now_ns)
+/* Writes the window that the sender shall see with acknowledgement `ack` into the packet. */
+static __always_inline void wl_show_window(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p, __u32 ack,
+					   __u64 now_ns)
 {
 	__u32 room = wl_after(f->edge, ack) ? f->edge - ack : 0;
 	/* the receiver's own edge, counted from what is shown; with nothing held back, its own field again */
 	__u32 offered = (p->ack - ack + ((__u32)p->window_field << f->rcv_wscale)) >> f->rcv_wscale;
 	__u32 field = wl_rwnd_field(room, f->rcv_wscale, offered < 0xffff ? offered : 0xffff);
 
+	if (field != p->window_field) {
+		wl_count(WL_C_WINDOW_REWRITTEN);
+		wl_rewrite16(skb, p->l4_off, WL_TCP_WINDOW_OFF, bpf_htons(p->window_field), bpf_htons(field));
+	}
+	wl_edge_shown(f, now_ns, ack + (field << f->rcv_wscale));
+}
+
+/* Writes what the sender shall see into the packet: acknowledgement `ack`, window, no SACK, no ECE. */
+static __always_inline void wl_show(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p, __u32 ack,
+				    __u64 now_ns)
+{
 	if (ack != p->ack) {
 		__u32 old_be = bpf_htonl(p->ack), new_be = bpf_htonl(ack);
 
 		bpf_skb_store_bytes(skb, p->l4_off + WL_TCP_ACK_OFF, &new_be, 4, 0);
 		bpf_l4_csum_replace(skb, p->l4_off + WL_TCP_CHECK_OFF, old_be, new_be, 4);
 	}
-	if (field != p->window_field) {
-		wl_count(WL_C_WINDOW_REWRITTEN);
-		wl_rewrite16(skb, p->l4_off, WL_TCP_WINDOW_OFF, bpf_htons(p->window_field), bpf_htons(field));
-	}
-	wl_edge_shown(f, now_ns, ack + (field << f->rcv_wscale));
+	wl_show_window(skb, f, p, ack, now_ns);
 	if (p->options.sack_len) {
 		wl_count(WL_C_SACK_HIDDEN);
 		wl_hide_sack(skb);
@@ -131,16 +140,8 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		wl_count(WL_C_PASS_ACK_OUTSIDE);
 		return WL_TC_PASS;
 	}
-	if (f->state == WL_FLOW_BYPASS) {
-		if (kind == WL_ACK_ADVANCE)
-			f->una = f->shown_una = wl_seq_min(p->ack, f->nxt);
-		f->edge = wl_seq_max(f->edge, p->ack + ((__u32)p->window_field << f->rcv_wscale));
-		if (f->una == f->nxt)
-			wl_bypass_end(f);
-		return WL_TC_PASS;
-	}
 	if (kind == WL_ACK_STALE) {
-		if (f->mode != WL_MODE_ENFORCE || !is_pure)
+		if (f->mode != WL_MODE_ENFORCE || f->state != WL_FLOW_ACTIVE || !is_pure)
 			return WL_TC_PASS;
 		wl_count(WL_C_ACKS_STALE);
 		return WL_TC_DROP;
@@ -153,9 +154,18 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	f->rcv_edge = wl_seq_max(f->rcv_edge, p->ack + a->window_bytes);
 	wl_read_sack(p, a);
 	wl_control(f, id, s, now_ns);
-	if (f->mode != WL_MODE_ENFORCE)
+	if (f->mode != WL_MODE_ENFORCE) {
+		wl_bypass_check(f);
 		return WL_TC_PASS;
-	progress = wl_shown_step(f, now_ns / 1000);
+	}
+	if (f->state == WL_FLOW_BYPASS) {
+		f->shown_una = f->una;
+		f->shown_at_us = now_ns / 1000;
+		wl_show_window(skb, f, p, p->ack, now_ns);
+		wl_bypass_check(f);
+		return WL_TC_PASS;
+	}
+	progress = wl_shown_step(f, now_ns / 1000, edge);
 	/*
 	 * A duplicate ACK tells the sender of a loss that the box repairs; progress that is held back is shown later.
 	 * Everything else that repeats an ACK passes: an answer to a keep-alive or a zero-window probe, a window

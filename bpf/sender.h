@@ -30,22 +30,23 @@ static __always_inline void wl_learn_sender(struct __sk_buff *skb, struct wl_flo
 	}
 }
 
-/* New data [nxt, end). Returns 0 when stored and recorded. */
-static __always_inline int wl_take_data(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p, __u32 now_us)
+/* Stores and records the data from `seq` on; what is before, we have. When that fails the flow is bypassed. */
+static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p, __u32 seq,
+					 __u32 now_us)
 {
 	__u32 end = p->seq + p->payload_bytes;
-	__u32 seen = f->nxt - p->seq; /* bytes at its front that we have already */
-	__u32 len = p->payload_bytes - seen;
+	__u32 seen = seq - p->seq;
+	__u32 len = end - seq;
 	__u32 mss = skb->gso_size ? skb->gso_size : len;
 
-	if (len > WL_CHUNK_BYTES || wl_store_reserve(f, f->nxt, end)) {
-		wl_bypass(f, WL_C_BYPASS_STORE_FULL);
-		return -1;
+	if (len > WL_CHUNK_BYTES || wl_store_reserve(f, seq, end)) {
+		wl_bypass_all(f, WL_C_BYPASS_STORE_FULL, wl_seq_max(f->nxt, end));
+		return;
 	}
 	if (f->mode == WL_MODE_ENFORCE) {
-		if (wl_store_write(skb, f, f->nxt, p->payload_off + seen, len)) {
-			wl_bypass(f, WL_C_BYPASS_STORE_ERROR);
-			return -1;
+		if (wl_store_write(skb, f, seq, p->payload_off + seen, len)) {
+			wl_bypass_all(f, WL_C_BYPASS_STORE_ERROR, wl_seq_max(f->nxt, end));
+			return;
 		}
 		wl_count_n(WL_C_STORED_BYTES, len);
 	}
@@ -55,11 +56,8 @@ static __always_inline int wl_take_data(struct __sk_buff *skb, struct wl_flow *f
 	if (mss > f->mss_bytes || skb->gso_size)
 		f->mss_bytes = mss;
 	/* what is only measured needs no segment of its own for repair: one record a packet will do */
-	if (wl_track_send(f, end, f->mode == WL_MODE_ENFORCE ? mss : len, now_us)) {
-		wl_bypass(f, WL_C_BYPASS_STORE_ERROR);
-		return -1;
-	}
-	return 0;
+	if (wl_track_send(f, seq, end, f->mode == WL_MODE_ENFORCE ? mss : len, now_us))
+		wl_bypass_all(f, WL_C_BYPASS_GAP, wl_seq_max(f->nxt, end));
 }
 
 static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow *f, __u32 id, struct wl_packet *p,
@@ -69,18 +67,15 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	__u32 end = p->seq + p->payload_bytes;
 	__u32 fin = !!(p->flags & WL_TCP_FIN);
 	struct wl_scratch *s = wl_scratch_get();
+	__u32 seq = f->nxt;
 	__u32 idle_us;
 
 	if (!s)
 		return WL_TC_PASS;
-	if (f->state == WL_FLOW_BYPASS) {
-		f->nxt = wl_seq_max(f->nxt, end);
-		return WL_TC_PASS;
-	}
 	switch (wl_data_kind(f, p->seq, p->payload_bytes)) {
 	case WL_DATA_OLD:
 		/* acknowledged already, only the sender was not shown it yet */
-		if (f->mode == WL_MODE_ENFORCE && wl_after(end, f->shown_una)) {
+		if (f->mode == WL_MODE_ENFORCE && f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una)) {
 			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 			return WL_TC_DROP;
 		}
@@ -88,21 +83,26 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	case WL_DATA_RETRANS:
 		f->sender_retrans_segs++;
 		wl_count(WL_C_SENDER_RETRANS);
-		if (f->mode == WL_MODE_ENFORCE && !fin && p->payload_bytes <= f->mss_bytes &&
-		    wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {
+		if (f->mode == WL_MODE_ENFORCE && f->state == WL_FLOW_ACTIVE && !fin &&
+		    p->payload_bytes <= f->mss_bytes && wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {
 			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 			return WL_TC_DROP;
 		}
 		wl_track_sender_retrans(f, p->seq, end, now_us);
 		return WL_TC_PASS;
-	case WL_DATA_GAP:
-		wl_bypass(f, WL_C_BYPASS_GAP);
-		f->nxt = end;
+	case WL_DATA_LATE:
+		wl_count(WL_C_DATA_LATE);
+		wl_take_data(skb, f, p, p->seq, now_us);
+		wl_bypass_check(f);
 		return WL_TC_PASS;
 	case WL_DATA_TOO_MUCH:
-		wl_bypass(f, WL_C_BYPASS_FLOW_FULL);
-		f->nxt = end;
+		wl_bypass_all(f, WL_C_BYPASS_FLOW_FULL, end);
 		return WL_TC_PASS;
+	case WL_DATA_GAP:
+		wl_track_gap(f, p->seq);
+		wl_bypass(f, WL_C_BYPASS_GAP);
+		seq = p->seq;
+		break;
 	case WL_DATA_NEW:
 		break;
 	}
@@ -110,8 +110,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_count(WL_C_FLOWS_PACED_SENDER);
 		f->flags |= WL_FLOW_STOOD_ASIDE;
 		f->mode = WL_MODE_WATCH;
-		wl_bypass(f, WL_C_BYPASS_STAND_ASIDE);
-		f->nxt = end;
+		wl_bypass_all(f, WL_C_BYPASS_STAND_ASIDE, end);
 		return WL_TC_PASS;
 	}
 	idle_us = now_us - f->sent_at_us;
@@ -122,10 +121,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_run_algorithm(id, WL_CALL_IDLE, idle_us);
 	}
 	f->sent_at_us = now_us;
-	if (wl_take_data(skb, f, p, now_us)) {
-		f->nxt = end;
-		return WL_TC_PASS;
-	}
+	wl_take_data(skb, f, p, seq, now_us);
 	f->edge = wl_seq_max(f->edge, f->nxt);
 	if (f->mode != WL_MODE_ENFORCE)
 		return WL_TC_PASS;

@@ -148,7 +148,8 @@ struct wl_config {
 	X(BYPASS_STORE_ERROR, "bypasses: data could not be copied") \
 	X(BYPASS_STAND_ASIDE, "bypasses: the sender paces itself") \
 	X(BYPASS_POLICY, "bypasses: the policy changed the flow's mode") \
-	X(BYPASS_ENDED, "bypasses ended: all acknowledged") \
+	X(BYPASS_ENDED, "bypasses ended: all in flight is in the store again") \
+	X(DATA_LATE, "data packets that came after later ones") \
 	X(WINDOW_REWRITTEN, "ACKs whose window was lowered") \
 	X(WINDOW_UPDATES, "window updates sent by the clock") \
 	X(ACKS_ABSORBED, "duplicate ACKs absorbed") \

@@ -103,9 +103,15 @@ WL_INLINE wl_u32 wl_edge_room(const struct wl_flow *f, wl_u64 rate_bytes_ps)
 	return wanted - f->edge;
 }
 
+/* Do lost segments wait for the box to send them again? During a bypass that is the sender's business. */
+WL_INLINE int wl_has_repairs(const struct wl_flow *f)
+{
+	return f->lost_bytes && f->state == WL_FLOW_ACTIVE;
+}
+
 /*
  * Moves the edge as far as window and pacing allow, in whole segments. Lost segments have the right of way: while
- * some wait to be sent again, nothing new is granted.
+ * some wait to be sent again by the box, nothing new is granted.
  */
 WL_GLOBAL int wl_edge_advance(struct wl_flow *f, wl_u64 now_ns)
 {
@@ -115,7 +121,7 @@ WL_GLOBAL int wl_edge_advance(struct wl_flow *f, wl_u64 now_ns)
 	wl_u32 room = wl_edge_room(f, rate);
 	wl_u32 budget;
 
-	if (!room || f->lost_bytes)
+	if (!room || wl_has_repairs(f))
 		return 0;
 	budget = wl_pacing_budget(f, now_ns, rate);
 	if (!budget)

@@ -47,7 +47,7 @@ WL_ASSERT_SIZE(struct wl_seg, 32);
 enum wl_flow_state {
 	WL_FLOW_FREE = 0,
 	WL_FLOW_ACTIVE = 1, /* as its mode says */
-	WL_FLOW_BYPASS = 2, /* something in flight is not in the store: signals pass until all is acknowledged */
+	WL_FLOW_BYPASS = 2, /* there is a hole in the store (hole_end): signals pass until it is acknowledged */
 	WL_FLOW_CLOSING = 3, /* both sides are done; the entry waits for its last packets */
 };
 
@@ -118,6 +118,8 @@ struct wl_flow {
 	wl_u32 shown_una; /* what the sender was shown of una (shown.h) */
 	wl_u32 shown_at_us;
 	wl_u32 fin_seq; /* valid with WL_FLOW_FIN */
+	wl_u32 hole_start; /* first byte in flight that is not in the store */
+	wl_u32 hole_end; /* all from here on is in the store; == hole_start: no hole */
 	wl_u32 edge; /* right edge granted to the sender: highest ack + window it was shown */
 	wl_u32 rcv_edge; /* right edge the receiver offered */
 	wl_u32 edge_used_until; /* edge as it was at edge_checked_at_us */

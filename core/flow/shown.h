@@ -15,15 +15,21 @@
 #define WL_SHOWN_REST_SHARE 4u /* what is less waits for a quarter of a round trip at most */
 #define WL_SHOWN_MIN_RTT_US 10000u /* below it windows are small, and HyStart allows for 4 ms of noise */
 
-/* Time until progress that is held back must be shown; 0: now, or there is none. */
-WL_INLINE wl_u32 wl_shown_wait_us(const struct wl_flow *f, wl_u32 now_us)
+#define WL_SHOWN_TRAIN_US 2500u
+#define WL_SHOWN_IDLE_US 500u /* a sender that leaves room unused for so long waits for progress, not for room */
+
+/* Time until progress that is held back must be shown; 0: now, or there is none. known_edge: what the sender knows. */
+WL_INLINE wl_u32 wl_shown_wait_us(const struct wl_flow *f, wl_u32 now_us, wl_u32 known_edge)
 {
 	wl_u32 age_us = now_us - f->shown_at_us;
 	wl_u32 rest_us = f->srtt_us / WL_SHOWN_REST_SHARE;
 
 	if (f->una == f->nxt || f->srtt_us < WL_SHOWN_MIN_RTT_US)
 		return 0;
-	if ((f->una - f->shown_una) * WL_SHOWN_SHARE >= f->nxt - f->shown_una)
+	if (!wl_before(known_edge, f->nxt + f->mss_bytes) && now_us - f->sent_at_us >= WL_SHOWN_IDLE_US &&
+	    f->srtt_us - f->min_rtt_us < f->min_rtt_us / 16)
+		rest_us = WL_SHOWN_TRAIN_US;
+	else if ((f->una - f->shown_una) * WL_SHOWN_SHARE >= f->nxt - f->shown_una)
 		return 0;
 	if (f->edge - f->shown_una > (0x7fffu << f->rcv_wscale))
 		return 0;
@@ -31,9 +37,9 @@ WL_INLINE wl_u32 wl_shown_wait_us(const struct wl_flow *f, wl_u32 now_us)
 }
 
 /* Shows what is acknowledged if it is time. Returns 1 when there was something new to show. */
-WL_INLINE int wl_shown_step(struct wl_flow *f, wl_u32 now_us)
+WL_INLINE int wl_shown_step(struct wl_flow *f, wl_u32 now_us, wl_u32 known_edge)
 {
-	if (f->shown_una == f->una || wl_shown_wait_us(f, now_us))
+	if (f->shown_una == f->una || wl_shown_wait_us(f, now_us, known_edge))
 		return 0;
 	f->shown_una = f->una;
 	f->shown_at_us = now_us;

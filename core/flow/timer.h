@@ -30,13 +30,13 @@ WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 	return timeout_us < wl_rto_us(f) ? timeout_us : wl_rto_us(f);
 }
 
-/* Time of silence after which something must be done; 0: nothing is in flight. */
+/* Time of silence after which the box must do something; 0: nothing is in flight, or it is the sender's business. */
 WL_INLINE wl_u32 wl_silence_us(const struct wl_flow *f)
 {
 	wl_u32 shift = f->backoff < 6 ? f->backoff : 6;
 	wl_u64 rto_us;
 
-	if (f->una == f->nxt)
+	if (f->una == f->nxt || f->state != WL_FLOW_ACTIVE)
 		return 0;
 	if (!(f->flags & WL_FLOW_PROBED) && !f->backoff)
 		return wl_probe_timeout_us(f);
@@ -61,14 +61,14 @@ WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wa
 		deadline_ns = now_ns + (silence_us > quiet_us ? silence_us - quiet_us : 0) * 1000ULL;
 	}
 	if (f->shown_una != f->una) {
-		wl_u64 show_ns = now_ns + wl_shown_wait_us(f, now_us) * 1000ULL;
+		wl_u64 show_ns = now_ns + wl_shown_wait_us(f, now_us, f->edge) * 1000ULL;
 
 		if (!deadline_ns || show_ns < deadline_ns)
 			deadline_ns = show_ns;
 	}
 	if (wait_us && (!deadline_ns || now_ns + wait_us * 1000ULL < deadline_ns))
 		deadline_ns = now_ns + wait_us * 1000ULL;
-	if (f->lost_bytes ? wl_next_repair(f) != 0 : wl_edge_room(f, rate) != 0)
+	if (wl_has_repairs(f) ? wl_next_repair(f) != 0 : wl_edge_room(f, rate) != 0)
 		if (!deadline_ns || pace_ns < deadline_ns)
 			deadline_ns = pace_ns;
 	return deadline_ns;

@@ -21,6 +21,8 @@ WL_INLINE void wl_track_reset(struct wl_flow *f, wl_u32 base)
 	f->una_seg = base;
 	f->shown_una = base;
 	f->nxt = base;
+	f->hole_start = base;
+	f->hole_end = base;
 	f->fack = base;
 	f->judged = base;
 	f->lost_head = WL_NO_SLOT;
@@ -31,15 +33,18 @@ WL_INLINE void wl_track_reset(struct wl_flow *f, wl_u32 base)
 }
 
 /*
- * Forgets what is in flight and goes on from `nxt`, all before it acknowledged: the end of a bypass. Rates and
- * clocks stay. Records of earlier data are not live any more, as una has passed them.
+ * Forgets the records of all in flight, which ends at `nxt`: it is one hole. What is sent from there on is recorded
+ * again. Rates and clocks stay.
  */
-WL_INLINE void wl_track_resume(struct wl_flow *f)
+WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 {
+	f->nxt = nxt;
+	f->hole_start = f->una;
+	f->hole_end = nxt;
 	f->una_seg = f->una;
 	f->shown_una = f->una;
 	f->fack = f->una;
-	f->judged = f->una;
+	f->judged = nxt;
 	f->sacked_bytes = 0;
 	f->lost_bytes = 0;
 	f->lost_head = WL_NO_SLOT;
@@ -59,8 +64,9 @@ enum wl_data_kind {
 	WL_DATA_OLD = 0, /* all acknowledged already (a keep-alive probe, a late retransmission) */
 	WL_DATA_NEW = 1, /* continues the stream; may begin with bytes seen before */
 	WL_DATA_RETRANS = 2, /* all of it was seen before */
-	WL_DATA_GAP = 3, /* begins after nxt: something went past unseen */
+	WL_DATA_GAP = 3, /* begins after nxt: something went past unseen, or was overtaken */
 	WL_DATA_TOO_MUCH = 4, /* una..end does not fit what one flow may have in flight */
+	WL_DATA_LATE = 5, /* fills the hole from its start on: it was overtaken by what came before */
 };
 
 /* How the sender's [seq, seq + len) relates to what was seen. len > 0. */
@@ -70,14 +76,12 @@ WL_INLINE enum wl_data_kind wl_data_kind(const struct wl_flow *f, wl_u32 seq, wl
 
 	if (!wl_after(end, f->una))
 		return WL_DATA_OLD;
-	if (wl_after(seq, f->nxt))
-		return WL_DATA_GAP;
 	if (!wl_after(end, f->nxt))
-		return WL_DATA_RETRANS;
+		return seq == f->hole_start && !wl_after(end, f->hole_end) ? WL_DATA_LATE : WL_DATA_RETRANS;
 	/* one chunk of slack: the first and the last chunk may both be in use only partly */
 	if (end - f->una > WL_FLOW_STORE_BYTES - WL_CHUNK_BYTES)
 		return WL_DATA_TOO_MUCH;
-	return WL_DATA_NEW;
+	return wl_after(seq, f->nxt) ? WL_DATA_GAP : WL_DATA_NEW;
 }
 
 struct wl_send_ctx {
@@ -86,26 +90,25 @@ struct wl_send_ctx {
 	wl_u32 end;
 	wl_u32 mss_bytes;
 	wl_u32 now_us;
-	wl_u32 missed; /* records that found no chunk */
+	wl_u32 missed; /* a record found no chunk, or its slot taken */
 };
 
-static long wl_send_step(wl_u32 i, void *ctx)
+/* Records one segment. Returns 0, or -1: no chunk, or its slot is taken. */
+WL_GLOBAL int wl_track_segment(struct wl_flow *f, wl_u32 seq, wl_u32 len, wl_u32 now_us)
 {
-	struct wl_send_ctx *c = ctx;
-	struct wl_flow *f = c->f;
-	wl_u32 left = c->end - c->seq;
-	wl_u32 len = left < c->mss_bytes ? left : c->mss_bytes;
-	wl_u32 slot = wl_slot_of(f, c->seq);
+	if (!f)
+		return -1;
+	wl_u32 slot = wl_slot_of(f, seq);
 	struct wl_seg *seg = wl_seg_at(f, slot);
 
-	(void)i;
-	if (!left)
-		return 1;
-	if (!seg) {
-		c->missed++;
-		return 1;
-	}
-	if (wl_seg_is_live(f, seg, slot) && seg->seq + seg->len_bytes == c->seq && seg->len_bytes + len < 0xffff) {
+	if (!seg)
+		return -1;
+	if (!wl_seg_is_live(f, seg, slot)) {
+		seg->seq = seq;
+		seg->len_bytes = len;
+		seg->flags = 0;
+		seg->sent_count = 1;
+	} else if (seg->seq + seg->len_bytes == seq && seg->len_bytes + len < 0xffff) {
 		/* a short segment begins in the slot of the one before: they share its record */
 		if (seg->flags & WL_SEG_SACKED) {
 			/* as if its first part had not been delivered yet: it will be counted with the whole */
@@ -119,34 +122,70 @@ static long wl_send_step(wl_u32 i, void *ctx)
 		else if (wl_before(seg->seq, f->judged))
 			f->judged = seg->seq;
 	} else {
-		seg->seq = c->seq;
-		seg->len_bytes = len;
-		seg->flags = 0;
-		seg->sent_count = 1;
+		/* the slot's record is on the other side of a hole */
+		return -1;
 	}
-	wl_rate_on_send(f, seg, c->now_us);
+	wl_rate_on_send(f, seg, now_us);
+	return 0;
+}
+
+static long wl_send_step(wl_u32 i, void *ctx)
+{
+	struct wl_send_ctx *c = ctx;
+	wl_u32 left = c->end - c->seq;
+	wl_u32 len = left < c->mss_bytes ? left : c->mss_bytes;
+
+	(void)i;
+	if (!left)
+		return 1;
+	if (wl_track_segment(c->f, c->seq, len, c->now_us)) {
+		c->missed = 1;
+		return 1;
+	}
 	c->seq += len;
-	f->nxt = c->seq;
 	return 0;
 }
 
 /*
- * Records new data [seq, end), seq == nxt, sent in segments of mss. Its chunks are allocated already. Returns the
- * number of records that could not be written (0 unless the home broke that promise).
+ * Records data [seq, end), sent in segments of mss: new data (seq == nxt), what comes after a gap (seq > nxt), or what
+ * fills the hole from its start on. Its chunks are allocated already. Returns 0, or 1 when a record could not be written:
+ * beside a hole, two short segments may need one slot.
  */
-WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 end, wl_u32 mss_bytes, wl_u32 now_us)
+WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32 mss_bytes, wl_u32 now_us)
 {
 	if (!f)
-		return 0;
-	struct wl_send_ctx c = { .f = f, .seq = f->nxt, .end = end, .mss_bytes = mss_bytes, .now_us = now_us };
+		return 1;
+	struct wl_send_ctx c = { .f = f, .seq = seq, .end = end, .mss_bytes = mss_bytes, .now_us = now_us };
 
 	if (f->una == f->nxt) {
 		wl_rate_on_first_send(f, now_us);
 		f->progress_at_us = now_us;
 	}
-	wl_loop((end - f->nxt) / mss_bytes + 1, wl_send_step, &c);
-	f->nxt = end;
-	return c.missed;
+	f->nxt = wl_seq_max(f->nxt, end);
+	wl_loop((end - seq) / mss_bytes + 1, wl_send_step, &c);
+	if (c.missed)
+		return c.missed;
+	if (seq == f->hole_start && f->hole_start != f->hole_end) {
+		f->hole_start = end;
+		f->judged = wl_seq_min(f->judged, seq);
+	}
+	return 0;
+}
+
+/* Is all in flight in the store? A hole that una has passed is none any more. */
+WL_INLINE int wl_track_is_whole(struct wl_flow *f)
+{
+	if (f->hole_start != f->hole_end && !wl_before(f->una, f->hole_end))
+		f->hole_start = f->hole_end = f->una;
+	return f->hole_start == f->hole_end;
+}
+
+/* Data that begins at `seq`, after nxt, is about to be recorded: what lies between is a hole, or widens it. */
+WL_INLINE void wl_track_gap(struct wl_flow *f, wl_u32 seq)
+{
+	if (wl_track_is_whole(f))
+		f->hole_start = f->nxt;
+	f->hole_end = seq;
 }
 
 struct wl_sender_retrans {

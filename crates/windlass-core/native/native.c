@@ -97,7 +97,8 @@ struct wln_flow {
 	struct wl_seg segs[WL_FLOW_SLOTS];
 };
 
-static struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot)
+/* Not inlined: the compiler would think that a scoreboard found from its flow lies inside it. */
+static __attribute__((noinline)) struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot)
 {
 	return &((struct wln_flow *)f)->segs[slot & (WL_FLOW_SLOTS - 1)];
 }
@@ -141,9 +142,16 @@ wl_u32 wln_flow_data_kind(struct wln_flow *n, wl_u32 seq, wl_u32 len)
 	return wl_data_kind(&n->flow, seq, len);
 }
 
-wl_u32 wln_flow_send(struct wln_flow *n, wl_u32 end, wl_u32 now_us)
+wl_u32 wln_flow_send(struct wln_flow *n, wl_u32 seq, wl_u32 end, wl_u32 now_us)
 {
-	return wl_track_send(&n->flow, end, n->flow.mss_bytes, now_us);
+	if (wl_after(seq, n->flow.nxt))
+		wl_track_gap(&n->flow, seq);
+	return wl_track_send(&n->flow, seq, end, n->flow.mss_bytes, now_us);
+}
+
+int wln_flow_is_whole(struct wln_flow *n)
+{
+	return wl_track_is_whole(&n->flow);
 }
 
 wl_u32 wln_flow_ack_kind(struct wln_flow *n, wl_u32 ack)

@@ -132,6 +132,49 @@ fn what_is_outside_is_recognised() {
 }
 
 /// The right edge never moves left, whatever the window does.
+/// Two CPUs of the sender's host may hand over a burst in the wrong order.
+#[test]
+fn data_that_was_overtaken_closes_the_hole() {
+    let mut f = flow(0);
+    f.send(2 * MSS, 0);
+    assert_eq!(f.data_kind(3 * MSS, MSS), abi::WL_DATA_GAP);
+    assert!(f.send_at(3 * MSS, 5 * MSS, 10));
+    assert!(!f.is_whole());
+    assert_eq!(f.data_kind(2 * MSS, MSS), abi::WL_DATA_LATE);
+    assert!(f.send_at(2 * MSS, 3 * MSS, 20));
+    assert!(f.is_whole());
+    assert_eq!(f.data_kind(2 * MSS, MSS), abi::WL_DATA_RETRANS);
+    f.state_mut().decision.cwnd_bytes = 10 * MSS;
+    f.ack(&ack(0, 40_000, &[(MSS, 5 * MSS)]));
+    assert_eq!(f.state().sacked_bytes, 4 * MSS);
+    assert_eq!(f.next_repair(), Some((0, MSS)));
+    f.ack(&ack(5 * MSS, 80_000, &[]));
+    assert_eq!((f.state().sacked_bytes, f.state().lost_bytes), (0, 0));
+}
+
+#[test]
+fn a_hole_ends_when_all_before_its_end_is_acknowledged() {
+    let mut f = flow(u32::MAX - 3 * MSS);
+    let base = f.state().base;
+    f.send(base + MSS, 0);
+    assert!(f.send_at(base.wrapping_add(4 * MSS), base.wrapping_add(5 * MSS), 10));
+    assert!(f.send_at(base.wrapping_add(6 * MSS), base.wrapping_add(7 * MSS), 20), "a second gap widens it");
+    f.ack(&ack(base.wrapping_add(5 * MSS), 40_000, &[]));
+    assert!(!f.is_whole());
+    f.ack(&ack(base.wrapping_add(6 * MSS), 40_100, &[]));
+    assert!(f.is_whole());
+    assert_eq!(f.state().una_seg, base.wrapping_add(6 * MSS));
+}
+
+/// A record is a slot's only one: short segments on both sides of a hole may not have room.
+#[test]
+fn a_slot_taken_on_the_other_side_of_a_hole_is_reported() {
+    let mut f = flow(0);
+    f.send(100, 0);
+    assert!(!f.send_at(200, 300, 10));
+    assert_eq!(f.seg(0).map(|s| s.len_bytes), Some(100));
+}
+
 #[test]
 fn the_edge_never_moves_left() {
     let mut f = flow(0);
