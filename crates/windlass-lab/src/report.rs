@@ -49,10 +49,12 @@ pub struct RunReport {
     pub links: Vec<LinkReport>,
     /// Propagation there and back plus the mean queue of both directions, over all links.
     pub mean_rtt_ms: f64,
-    /// Segments that the senders' own kernels sent again.
+    /// Segments of data that the senders' own kernels sent again.
     pub sender_retrans_segs: u64,
-    /// Retransmission timeouts of the senders' kernels.
+    /// Retransmission timeouts of the senders' kernels, those of SYN-ACKs apart.
     pub sender_timeouts: u64,
+    /// SYN-ACKs that the senders' kernels sent again: handshakes are left to them.
+    pub handshake_retrans_segs: u64,
     /// Tail loss probes of the senders' kernels.
     pub sender_probes: u64,
     /// Windlass' counters; empty without it.

@@ -67,9 +67,8 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
         bail!("the testbed makes network namespaces and needs root; run it with sudo");
     }
     let topology = Topology::create(scenario, options.spin_us, options.family)?;
-    let mut senders: Vec<&str> = scenario.flows.iter().map(|f| f.from.as_str()).collect();
-    senders.sort_unstable();
-    senders.dedup();
+    let senders = distinct(scenario.flows.iter().map(|f| f.from.as_str()));
+    let receivers = distinct(scenario.flows.iter().map(|f| f.to.as_str()));
     let mut servers = Vec::new();
     for sender in &senders {
         servers.push(Server::start(topology.host(sender))?);
@@ -79,16 +78,20 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
         None => None,
     };
     let captures = start_captures(&topology, scenario, options)?;
-    let before = sum_counters(&topology, &senders)?;
+    let before = (sum_counters(&topology, &senders)?, sum_counters(&topology, &receivers)?);
     let flows = transfer(&topology, scenario, options)?;
-    let after = sum_counters(&topology, &senders)?;
+    let after = (sum_counters(&topology, &senders)?, sum_counters(&topology, &receivers)?);
     drop(captures);
     let (windlass, samples) = match boxed {
         Some(b) => b.finish()?,
         None => Default::default(),
     };
     drop(servers);
-    let grown = |name: &str| after.get(name).unwrap_or(&0) - before.get(name).unwrap_or(&0);
+    let sent = |name: &str| grown(&before.0, &after.0, name);
+    let handshake_retrans_segs = sent("TCPSynRetrans");
+    // a SYN-ACK goes again when a SYN comes again, or when its own timer runs out; the kernel counts that as a timeout
+    let handshake_timeouts =
+        handshake_retrans_segs.saturating_sub(grown(&before.1, &after.1, "TCPSynRetrans"));
     let links = link_reports(scenario, topology)?;
     let mean_rtt_ms = 1e3 * scenario.links.iter().map(|l| 2.0 * l.delay.0).sum::<f64>()
         + links.iter().map(|l| l.mean_queue_ms).sum::<f64>();
@@ -98,12 +101,24 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
         flows,
         links,
         mean_rtt_ms,
-        sender_retrans_segs: grown("RetransSegs"),
-        sender_timeouts: grown("TCPTimeouts"),
-        sender_probes: grown("TCPLossProbes"),
+        sender_retrans_segs: sent("RetransSegs").saturating_sub(handshake_retrans_segs),
+        sender_timeouts: sent("TCPTimeouts").saturating_sub(handshake_timeouts),
+        sender_probes: sent("TCPLossProbes"),
+        handshake_retrans_segs,
         windlass,
         samples,
     })
+}
+
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn grown(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>, name: &str) -> u64 {
+    after.get(name).unwrap_or(&0).saturating_sub(*before.get(name).unwrap_or(&0))
 }
 
 fn link_reports(scenario: &Scenario, topology: Topology) -> Result<Vec<LinkReport>> {
