@@ -7,6 +7,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
+use std::{fs, path::Path};
 use windlass_scenario::{Buffer, Bytes, Flow, Fraction, Host, Link, Mode, Rate, Scenario, Span, Windlass};
 
 /// The experiments that this build knows, from `experiments/`.
@@ -134,6 +135,12 @@ impl Experiment {
         let (_, text) =
             FILES.iter().find(|(n, _)| *n == name).with_context(|| format!("no experiment '{name}'"))?;
         Self::parse(text).with_context(|| format!("experiments/{name}.toml"))
+    }
+
+    /// The experiment of a file.
+    pub fn from_file(path: &Path) -> Result<Experiment> {
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        Self::parse(&text).with_context(|| path.display().to_string())
     }
 
     /// Checks the text of an experiment file.

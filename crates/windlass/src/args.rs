@@ -176,11 +176,17 @@ pub struct RunArgs {
     /// One JSON document instead of a table
     #[arg(long)]
     pub json: bool,
+    /// Write captures of both sides of the box into this folder: servers.pcap and clients.pcap
+    #[arg(long, value_name = "FOLDER")]
+    pub captures: Option<PathBuf>,
+    /// Add Windlass' view of its flows, so often, to the JSON document
+    #[arg(long, value_name = "MS", requires = "json")]
+    pub sample_ms: Option<u64>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct ReproduceArgs {
-    /// Name of an experiment; `--list` shows them
+    /// Name of an experiment (`--list` shows them), or an experiment file of your own (*.toml)
     pub name: Option<String>,
     /// All experiments
     #[arg(long, conflicts_with = "name")]

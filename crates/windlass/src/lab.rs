@@ -27,9 +27,14 @@ fn this_binary() -> Result<PathBuf> {
 pub fn run(args: RunArgs) -> Result<ExitCode> {
     let scenario = Scenario::from_file(&args.file)?;
     let Home::Lab = args.on;
+    if args.captures.is_some() && scenario.windlass.is_none() {
+        bail!("{}: without a [windlass] there is no box to capture at", args.file.display());
+    }
     let mut options = RunOptions::new(this_binary()?);
     options.cancel = Some(cancel_on_signal()?);
     options.spin_us = 100;
+    options.captures = args.captures;
+    options.sample_ms = args.sample_ms;
     let report = windlass_lab::run(&scenario, &options)?;
     if args.json {
         println!("{}", serde_json::to_string(&report)?);
@@ -50,7 +55,7 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let names = match (&args.name, args.all) {
-        (Some(name), _) if known.contains(&name.as_str()) => vec![name.as_str()],
+        (Some(name), _) if known.contains(&name.as_str()) || name.ends_with(".toml") => vec![name.as_str()],
         (Some(name), _) => bail!("unknown experiment '{name}'; known: {}", known.join(", ")),
         (None, true) => known.clone(),
         (None, false) => bail!("name an experiment, or --all; known: {}", known.join(", ")),
@@ -61,6 +66,7 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
     for name in names {
         let result = match name {
             windlass_experiments::TRANSPARENCY => windlass_experiments::transparency(&settings)?,
+            file if file.ends_with(".toml") => Experiment::from_file(file.as_ref())?.run(&settings)?,
             _ => Experiment::by_name(name)?.run(&settings)?,
         };
         all_hold &= result.all_hold();
