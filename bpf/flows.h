@@ -259,6 +259,7 @@ __noinline __u32 wl_adopt(int from_sender)
 	generation = f->generation;
 	__builtin_memset((char *)f + sizeof(f->lock), 0, sizeof(*f) - sizeof(f->lock));
 	f->generation = generation;
+	wl_track_own(f, id);
 	f->key = p->key;
 	wl_track_reset(f, base);
 	if (wl_apply_policy(id)) {

@@ -44,16 +44,19 @@ struct {
 	__type(value, struct wl_handshake);
 } wl_handshakes SEC(".maps");
 
-/* Free flow indices; filled by the agent at first load. Empty: the table is full. */
+/* Free flow indices; filled by the agent at first load. Empty: the table is full. The last one freed is taken first. */
 struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, 1024); /* set at load: as wl_flows */
 	__type(value, __u32);
 } wl_free_flows SEC(".maps");
 
-/* Free chunks of the store; filled by the agent at first load. Empty: the store is full. */
+/*
+ * Free chunks of the store; filled by the agent at first load. Empty: the store is full. A stack, so that few flows use
+ * few chunks again and again, which stay in the CPU's cache.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, 1024); /* set at load: number of chunks */
 	__type(value, __u32);
 } wl_free_chunks SEC(".maps");

@@ -38,10 +38,9 @@ static __always_inline struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot)
 	return &segs->seg[slot];
 }
 
-/* Takes chunk `index` of the flow from the free list. Its records are wiped: they may be another flow's. */
+/* Takes chunk `index` of the flow from the free list. */
 static __always_inline int wl_chunk_take(struct wl_flow *f, __u32 index)
 {
-	struct wl_chunk_segs *segs;
 	__u32 chunk;
 
 	WL_MASK(index, WL_FLOW_CHUNKS - 1);
@@ -49,11 +48,6 @@ static __always_inline int wl_chunk_take(struct wl_flow *f, __u32 index)
 		return 0;
 	if (bpf_map_pop_elem(&wl_free_chunks, &chunk))
 		return -1;
-	segs = bpf_map_lookup_elem(&wl_segs, &chunk);
-	if (!segs)
-		return -1;
-	for (int i = 0; i < WL_CHUNK_SLOTS; i++)
-		segs->seg[i].len_bytes = 0;
 	f->chunks[index] = chunk + 1;
 	f->stored_chunks++;
 	return 0;

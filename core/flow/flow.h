@@ -39,7 +39,7 @@ struct wl_seg {
 	/* neighbours in the lost or the resent list, as slot numbers */
 	wl_u16 next;
 	wl_u16 prev;
-	wl_u32 reserved;
+	wl_u32 owner; /* wl_flow.owner when it was written: a chunk may still hold another flow's records */
 };
 WL_ASSERT_SIZE(struct wl_seg, 32);
 
@@ -88,7 +88,8 @@ struct wl_flow {
 	struct wl_flow_key key;
 	wl_u32 rule_id;
 	wl_u32 policy_generation;
-	wl_u32 generation; /* raised whenever the entry is taken for a new connection */
+	wl_u32 generation; /* of this entry's connections; raised, too, when all records are forgotten */
+	wl_u32 owner; /* tag of this flow's records: differs between flows, and from that of records forgotten */
 
 	/* what a packet of this flow looks like */
 	wl_u8 snd_mac[6]; /* source and destination as in the sender's packets */
@@ -185,7 +186,7 @@ WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)
 
 /*
  * Supplied by each home: the record in a slot, or NULL if no chunk is there. The record is valid when
- * wl_seg_is_at() says so; a slot may hold a record of an earlier lap.
+ * wl_seg_is_live() says so; a slot may hold a record of an earlier lap, or of another flow.
  */
 static struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot);
 

@@ -66,7 +66,7 @@ WL_INLINE void wl_rack_on_recovery_exit(struct wl_flow *f)
 
 struct wl_judge {
 	struct wl_flow *f;
-	wl_u32 slot;
+	wl_u32 at;
 	wl_u32 now_us;
 	wl_u32 reo_wnd_us;
 	wl_u32 lost_bytes;
@@ -94,13 +94,14 @@ static long wl_judge_first_copy(wl_u32 i, void *ctx)
 {
 	struct wl_judge *j = ctx;
 	struct wl_flow *f = j->f;
-	wl_u32 slot = (j->slot + i) & (WL_FLOW_SLOTS - 1);
-	struct wl_seg *seg = wl_seg_at(f, slot);
-	wl_u32 wait_us;
+	struct wl_seg *seg;
+	wl_u32 slot, wait_us;
 
-	if (!seg)
+	(void)i;
+	if (!wl_before(j->at, f->nxt))
 		return 1;
-	if (!wl_seg_is_live(f, seg, slot) || wl_before(seg->seq, f->judged))
+	seg = wl_walk(f, &j->at, &slot);
+	if (!seg || wl_before(seg->seq, f->judged))
 		return 0;
 	if (!(seg->flags & (WL_SEG_SACKED | WL_SEG_LOST | WL_SEG_RESENT))) {
 		wait_us = wl_rack_wait_us(j, seg);
@@ -156,7 +157,7 @@ WL_GLOBAL wl_u32 wl_loss_detect(struct wl_flow *f, wl_u32 now_us, wl_u32 *wait_u
 	j.reo_wnd_us = wl_reo_wnd_us(f);
 	f->judged = wl_seq_max(f->judged, f->una_seg);
 	if (wl_before(f->judged, f->nxt)) {
-		j.slot = wl_slot_of(f, f->judged);
+		j.at = f->judged;
 		wl_loop(wl_slots_between(f, f->judged, f->nxt), wl_judge_first_copy, &j);
 	}
 	wl_loop(WL_RESENT_JUDGED_AT_ONCE, wl_judge_resent, &j);
@@ -166,7 +167,7 @@ WL_GLOBAL wl_u32 wl_loss_detect(struct wl_flow *f, wl_u32 now_us, wl_u32 *wait_u
 
 struct wl_lose_all {
 	struct wl_flow *f;
-	wl_u32 slot;
+	wl_u32 at;
 	wl_u32 lost_bytes;
 	wl_u32 limit; /* records to mark */
 };
@@ -174,12 +175,14 @@ struct wl_lose_all {
 static long wl_lose_step(wl_u32 i, void *ctx)
 {
 	struct wl_lose_all *all = ctx;
-	wl_u32 slot = (all->slot + i) & (WL_FLOW_SLOTS - 1);
-	struct wl_seg *seg = wl_seg_at(all->f, slot);
+	struct wl_seg *seg;
+	wl_u32 slot;
 
-	if (!seg || !all->limit)
+	(void)i;
+	if (!all->limit || !wl_before(all->at, all->f->nxt))
 		return 1;
-	if (!wl_seg_is_live(all->f, seg, slot) || (seg->flags & (WL_SEG_SACKED | WL_SEG_LOST)))
+	seg = wl_walk(all->f, &all->at, &slot);
+	if (!seg || (seg->flags & (WL_SEG_SACKED | WL_SEG_LOST)))
 		return 0;
 	/* in stream order whatever was resent before: the head is what everyone waits for */
 	wl_seg_unlist(all->f, seg);
@@ -194,11 +197,10 @@ WL_GLOBAL wl_u32 wl_lose_first(struct wl_flow *f, wl_u32 limit)
 {
 	if (!f)
 		return 0;
-	struct wl_lose_all all = { .f = f, .limit = limit };
+	struct wl_lose_all all = { .f = f, .at = f->una_seg, .limit = limit };
 
 	if (f->una == f->nxt)
 		return 0;
-	all.slot = wl_slot_of(f, f->una_seg);
 	wl_loop(wl_slots_between(f, f->una_seg, f->nxt), wl_lose_step, &all);
 	return all.lost_bytes;
 }

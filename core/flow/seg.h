@@ -10,11 +10,11 @@
 
 #include "flow.h"
 
-/* Does the slot hold a record of data now in flight (and not one of an earlier lap)? */
+/* Does the slot hold a record of data now in flight (and not one of an earlier lap, or of another flow)? */
 WL_INLINE int wl_seg_is_live(const struct wl_flow *f, const struct wl_seg *seg, wl_u32 slot)
 {
-	return seg->len_bytes && wl_slot_of(f, seg->seq) == slot && wl_after(seg->seq + seg->len_bytes, f->una) &&
-	       wl_before(seg->seq, f->nxt);
+	return seg->owner == f->owner && seg->len_bytes && wl_slot_of(f, seg->seq) == slot &&
+	       wl_after(seg->seq + seg->len_bytes, f->una) && wl_before(seg->seq, f->nxt);
 }
 
 /* Number of slots that the non-empty stretch [start, end) touches. */
@@ -23,6 +23,29 @@ WL_INLINE wl_u32 wl_slots_between(const struct wl_flow *f, wl_u32 start, wl_u32 
 	wl_u32 n = ((end - 1 - f->base) >> WL_SLOT_SHIFT) - ((start - f->base) >> WL_SLOT_SHIFT) + 1;
 
 	return n > WL_FLOW_SLOTS ? WL_FLOW_SLOTS : n;
+}
+
+/*
+ * One step of a walk along the records from *at on: the live record in the slot of *at, or NULL. *at moves to the end of
+ * the record, where the next one begins; past the slot, or past the chunk, where there is none.
+ */
+WL_INLINE struct wl_seg *wl_walk(struct wl_flow *f, wl_u32 *at, wl_u32 *slot)
+{
+	wl_u32 from = *at - f->base;
+	struct wl_seg *seg;
+
+	*slot = wl_slot_of(f, *at);
+	seg = wl_seg_at(f, *slot);
+	if (!seg) {
+		*at = f->base + ((from | (WL_CHUNK_BYTES - 1)) + 1);
+		return 0;
+	}
+	if (wl_seg_is_live(f, seg, *slot) && wl_after(seg->seq + seg->len_bytes, *at)) {
+		*at = seg->seq + seg->len_bytes;
+		return seg;
+	}
+	*at = f->base + ((from | ((1u << WL_SLOT_SHIFT) - 1)) + 1);
+	return 0;
 }
 
 WL_INLINE void wl_list_append(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, struct wl_seg *seg, wl_u16 slot)

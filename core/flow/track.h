@@ -13,6 +13,17 @@
 
 /* ---------------------------------------------------------------- new flow */
 
+#define WL_OWNER_BITS 12u
+
+/*
+ * Tags the records of the flow in entry `id` from now on. A chunk would have to pass through 4096 generations of one
+ * entry, with nothing written where a record stands, for that record to be mistaken; its bytes never are.
+ */
+WL_INLINE void wl_track_own(struct wl_flow *f, wl_u32 id)
+{
+	f->owner = id << WL_OWNER_BITS | (f->generation & ((1u << WL_OWNER_BITS) - 1));
+}
+
 /* Sequence space of a flow whose first byte is `base` and of which nothing was seen yet. */
 WL_INLINE void wl_track_reset(struct wl_flow *f, wl_u32 base)
 {
@@ -38,6 +49,8 @@ WL_INLINE void wl_track_reset(struct wl_flow *f, wl_u32 base)
  */
 WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 {
+	f->generation++;
+	wl_track_own(f, f->owner >> WL_OWNER_BITS);
 	f->nxt = nxt;
 	f->hole_start = f->una;
 	f->hole_end = nxt;
@@ -108,6 +121,7 @@ WL_GLOBAL int wl_track_segment(struct wl_flow *f, wl_u32 seq, wl_u32 len, wl_u32
 		seg->len_bytes = len;
 		seg->flags = 0;
 		seg->sent_count = 1;
+		seg->owner = f->owner;
 	} else if (seg->seq + seg->len_bytes == seq && seg->len_bytes + len < 0xffff) {
 		/* a short segment begins in the slot of the one before: they share its record */
 		if (seg->flags & WL_SEG_SACKED) {
@@ -190,7 +204,7 @@ WL_INLINE void wl_track_gap(struct wl_flow *f, wl_u32 seq)
 
 struct wl_sender_retrans {
 	struct wl_flow *f;
-	wl_u32 slot;
+	wl_u32 at;
 	wl_u32 start;
 	wl_u32 end;
 	wl_u32 now_us;
@@ -200,12 +214,14 @@ static long wl_sender_retrans_step(wl_u32 i, void *ctx)
 {
 	struct wl_sender_retrans *r = ctx;
 	struct wl_flow *f = r->f;
-	wl_u32 slot = (r->slot + i) & (WL_FLOW_SLOTS - 1);
-	struct wl_seg *seg = wl_seg_at(f, slot);
+	struct wl_seg *seg;
+	wl_u32 slot;
 
-	if (!seg)
+	(void)i;
+	if (!wl_before(r->at, r->end))
 		return 1;
-	if (!wl_seg_is_live(f, seg, slot) || (seg->flags & WL_SEG_SACKED) || wl_before(seg->seq, r->start) ||
+	seg = wl_walk(f, &r->at, &slot);
+	if (!seg || (seg->flags & WL_SEG_SACKED) || wl_before(seg->seq, r->start) ||
 	    wl_after(seg->seq + seg->len_bytes, r->end))
 		return 0;
 	wl_seg_unlist(f, seg);
@@ -221,9 +237,8 @@ WL_GLOBAL int wl_track_sender_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 end,
 {
 	if (!f)
 		return -1;
-	struct wl_sender_retrans r = { .f = f, .start = seq, .end = end, .now_us = now_us };
+	struct wl_sender_retrans r = { .f = f, .at = seq, .start = seq, .end = end, .now_us = now_us };
 
-	r.slot = wl_slot_of(f, seq);
 	wl_loop(wl_slots_between(f, seq, end), wl_sender_retrans_step, &r);
 	return 0;
 }
@@ -273,7 +288,7 @@ struct wl_ack {
 struct wl_cum {
 	struct wl_flow *f;
 	struct wl_delivery *d;
-	wl_u32 slot;
+	wl_u32 at;
 	wl_u32 ack;
 	wl_u32 una_seg;
 };
@@ -282,12 +297,14 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 {
 	struct wl_cum *c = ctx;
 	struct wl_flow *f = c->f;
-	wl_u32 slot = (c->slot + i) & (WL_FLOW_SLOTS - 1);
-	struct wl_seg *seg = wl_seg_at(f, slot);
+	struct wl_seg *seg;
+	wl_u32 slot;
 
+	(void)i;
+	if (!wl_before(c->at, c->ack))
+		return 1;
+	seg = wl_walk(f, &c->at, &slot);
 	if (!seg)
-		return 0;
-	if (!wl_seg_is_live(f, seg, slot))
 		return 0;
 	if (wl_after(seg->seq + seg->len_bytes, c->ack)) {
 		if (wl_before(seg->seq, c->ack))
@@ -308,7 +325,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 struct wl_sack {
 	struct wl_flow *f;
 	struct wl_delivery *d;
-	wl_u32 slot;
+	wl_u32 at;
 	wl_u32 start;
 	wl_u32 end;
 	wl_u32 done_until;
@@ -318,12 +335,14 @@ static long wl_sack_step(wl_u32 i, void *ctx)
 {
 	struct wl_sack *c = ctx;
 	struct wl_flow *f = c->f;
-	wl_u32 slot = (c->slot + i) & (WL_FLOW_SLOTS - 1);
-	struct wl_seg *seg = wl_seg_at(f, slot);
+	struct wl_seg *seg;
+	wl_u32 slot;
 
-	if (!seg)
+	(void)i;
+	if (!wl_before(c->at, c->end))
 		return 1;
-	if (!wl_seg_is_live(f, seg, slot) || wl_before(seg->seq, c->start) || (seg->flags & WL_SEG_SACKED))
+	seg = wl_walk(f, &c->at, &slot);
+	if (!seg || wl_before(seg->seq, c->start) || (seg->flags & WL_SEG_SACKED))
 		return 0;
 	if (wl_after(seg->seq + seg->len_bytes, c->end)) {
 		c->done_until = seg->seq;
@@ -359,7 +378,7 @@ WL_GLOBAL int wl_sack_block(struct wl_flow *f, struct wl_delivery *d, wl_u32 sta
 		f->sack_cache[1] = f->sack_cache[0];
 		hit = &f->sack_cache[0];
 	}
-	c.slot = wl_slot_of(f, c.start);
+	c.at = c.start;
 	wl_loop(wl_slots_between(f, c.start, end), wl_sack_step, &c);
 	hit->start = start;
 	hit->end = c.done_until;
@@ -403,10 +422,9 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u
 		return -1;
 	wl_u32 end = wl_seq_min(ack, f->nxt);
 	wl_u32 sacked_before = f->sacked_bytes;
-	struct wl_cum c = { .f = f, .d = d, .ack = end, .una_seg = end };
+	struct wl_cum c = { .f = f, .d = d, .at = f->una_seg, .ack = end, .una_seg = end };
 
 	if (wl_after(end, f->una)) {
-		c.slot = wl_slot_of(f, f->una_seg);
 		wl_loop(wl_slots_between(f, f->una_seg, end), wl_cum_step, &c);
 		d->newly_bytes += end - f->una;
 		d->newly_bytes -= sacked_before - f->sacked_bytes;
