@@ -13,12 +13,14 @@
 #define WL_LEAD_SEGS 10u /* room a sender is shown ahead of need; an initial window fits */
 #define WL_LEAD_US 4000u /* ... or as long as it may take to answer, at the pacing rate */
 #define WL_QUANTUM_SEGS 2u
+#define WL_SPREAD_MIN_RTT_US 2000u
 #define WL_BURST_US 1000u /* credit that pacing saves up while the clock is late */
 #define WL_SUPPLY_US 2000u /* a sender that leaves room unused for so long has nothing to send */
 
 /*
  * Rate at which the flow's bytes leave the box; WL_RATE_UNLIMITED: unknown yet. Algorithms that do not pace are
- * spread as Linux does it: twice the window per round trip in slow start, 1.2 times later.
+ * spread as Linux does it: twice the window per round trip in slow start, 1.2 times later; except where a round trip
+ * is only a few rounds of the clock.
  */
 WL_INLINE wl_u64 wl_pacing_bytes_ps(const struct wl_flow *f)
 {
@@ -28,7 +30,7 @@ WL_INLINE wl_u64 wl_pacing_bytes_ps(const struct wl_flow *f)
 		return WL_RATE_UNLIMITED; /* paced.h wants to see the sender's own rhythm first */
 	if (f->decision.pacing_bytes_ps != WL_RATE_UNLIMITED)
 		return f->decision.pacing_bytes_ps ? f->decision.pacing_bytes_ps : 1;
-	if (!f->srtt_us)
+	if (f->srtt_us < WL_SPREAD_MIN_RTT_US)
 		return WL_RATE_UNLIMITED;
 	rate = (wl_u64)f->decision.cwnd_bytes * 1000000 / f->srtt_us;
 	rate = f->decision.cwnd_bytes < f->decision.ssthresh_bytes / 2 ? rate * 2 : rate + rate / 5;
