@@ -145,7 +145,7 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 		if ((progress || f->edge != edge) && !wl_send_one(skb, id, 1, f->rcv_seq, 0))
 			wl_count(WL_C_WINDOW_UPDATES);
 	}
-	wl_arm(f, id, now_ns, wl_next_deadline_ns(f, now_ns, wait_us));
+	wl_arm(id, now_ns, wl_next_deadline_ns(f, now_ns, wait_us));
 }
 
 /* Serves flow `id`. Global: verified once, not inside the loop that calls it. */
@@ -153,14 +153,15 @@ __noinline int wl_serve(struct __sk_buff *skb, __u32 id)
 {
 	struct wl_flow *f = wl_flow_get(id);
 
-	if (!f || !skb)
+	struct wl_flow_wheel *w = bpf_map_lookup_elem(&wl_flow_wheels, &id);
+
+	if (!f || !w || !skb)
 		return -1;
+	__sync_lock_test_and_set(&w->is_due, 0);
 	if (!wl_lock(f)) {
-		bpf_map_push_elem(&wl_due, &id, 0);
+		wl_due_push(id, w);
 		return -1;
 	}
-	f->flags &= ~WL_FLOW_TIMER;
-	f->timer_at_ns = 0;
 	wl_serve_locked(skb, f, id);
 	wl_unlock(f);
 	return 0;
@@ -169,11 +170,12 @@ __noinline int wl_serve(struct __sk_buff *skb, __u32 id)
 static long wl_due_step(__u32 i, void *ctx)
 {
 	struct __sk_buff **skb = ctx;
-	__u32 id;
+	struct wl_due due;
 
-	if (bpf_map_pop_elem(&wl_due, &id))
+	/* who was queued in this round had its turn */
+	if (bpf_map_peek_elem(&wl_due, &due) || due.round == wl_round || bpf_map_pop_elem(&wl_due, &due))
 		return 1;
-	wl_serve(*skb, id);
+	wl_serve(*skb, due.id);
 	return 0;
 }
 

@@ -9,11 +9,9 @@
 #include "lock.h"
 #include "policy.h"
 #include "store.h"
+#include "wheel.h"
 
 #define WL_ADOPT_WINDOW_BYTES 65536u /* how far into the stream a flow may be when its first packet is seen */
-#define WL_SOON_NS 250000ULL /* less than a round of the clock: not worth a timer */
-#define WL_TIMER_SLACK_NS 200000ULL
-#define WL_TIMER_STALE_NS 50000000ULL
 
 /* ---------------------------------------------------------------- handshake */
 
@@ -103,48 +101,6 @@ __noinline int wl_run_algorithm(__u32 id, __u32 calls, __u32 idle_us)
 			f->flags &= ~WL_FLOW_CWND_LIMITED;
 	}
 	return 0;
-}
-
-/* -------------------------------------------------------------------- clock */
-
-static int wl_timer_fired(void *map, __u32 *key, struct wl_flow_timer *value)
-{
-	__u32 id = *key;
-
-	bpf_map_push_elem(&wl_due, &id, 0);
-	return 0;
-}
-
-/* Starts the flow's timer, making it first if need be: the kernel may have had no memory for it at hand before. */
-static __always_inline int wl_timer_start(struct wl_flow_timer *t, __u64 delay_ns)
-{
-	if (!bpf_timer_start(&t->timer, delay_ns, 0))
-		return 0;
-	bpf_timer_init(&t->timer, &wl_timers, 1 /* CLOCK_MONOTONIC */);
-	bpf_timer_set_callback(&t->timer, wl_timer_fired);
-	return bpf_timer_start(&t->timer, delay_ns, 0) ? -1 : 0;
-}
-
-/* Has the clock look at the flow at deadline_ns; 0: no need. */
-static __always_inline void wl_arm(struct wl_flow *f, __u32 id, __u64 now_ns, __u64 deadline_ns)
-{
-	struct wl_flow_timer *t;
-
-	if (!deadline_ns || (f->flags & WL_FLOW_TIMER))
-		return;
-	if (deadline_ns > now_ns + WL_SOON_NS) {
-		if (f->timer_at_ns + WL_TIMER_STALE_NS > now_ns &&
-		    f->timer_at_ns <= deadline_ns + WL_TIMER_SLACK_NS)
-			return;
-		t = bpf_map_lookup_elem(&wl_timers, &id);
-		if (t && !wl_timer_start(t, deadline_ns - now_ns)) {
-			f->timer_at_ns = deadline_ns;
-			return;
-		}
-	}
-	/* due now, or no timer to be had: the clock's next round */
-	if (!bpf_map_push_elem(&wl_due, &id, 0))
-		f->flags |= WL_FLOW_TIMER;
 }
 
 /* ----------------------------------------------------------- bypass and end */

@@ -11,7 +11,7 @@
 /* Flow table: 5-tuple and interface -> index into wl_flows. Written by the handshake path, read by all. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024); /* set at load: twice the flows, so that collisions stay short */
+	__uint(max_entries, 1024); /* set at load: as wl_flows */
 	__type(key, struct wl_flow_key);
 	__type(value, __u32);
 } wl_flow_ids SEC(".maps");
@@ -24,17 +24,29 @@ struct {
 	__type(value, struct wl_flow);
 } wl_flows SEC(".maps");
 
-/* One timer per flow, apart from struct wl_flow so that the core stays free of BPF types. */
-struct wl_flow_timer {
-	struct bpf_timer timer;
+#define WL_WHEEL_SLOTS 1024u
+
+/* Lists of flows by the time at which the clock must look at them; a node is flow * 2 + place + 1, 0 ends a list. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WL_WHEEL_SLOTS);
+	__type(key, __u32);
+	__type(value, __u32);
+} wl_wheel SEC(".maps");
+
+/* A flow's two places in the wheel. Apart from struct wl_flow, as a place outlives its connection. */
+struct wl_flow_wheel {
+	__u32 next[2];
+	__u32 at[2]; /* slot of time; 0: not in the wheel */
+	__u32 is_due; /* queued in wl_due */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1024); /* set at load: as wl_flows */
 	__type(key, __u32);
-	__type(value, struct wl_flow_timer);
-} wl_timers SEC(".maps");
+	__type(value, struct wl_flow_wheel);
+} wl_flow_wheels SEC(".maps");
 
 /* Half-open connections: what the two SYNs announced. LRU, so a SYN flood evicts only its own kind. */
 struct {
@@ -61,11 +73,17 @@ struct {
 	__type(value, __u32);
 } wl_free_chunks SEC(".maps");
 
-/* Flows whose timer has fired; pushed by timer callbacks, drained by the clock. */
+/* A flow that the clock must look at, queued in that round of the clock. */
+struct wl_due {
+	__u32 id;
+	__u32 round;
+};
+
+/* Each flow stands in it once at most. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1024); /* set at load: as wl_flows */
-	__type(value, __u32);
+	__type(value, struct wl_due);
 } wl_due SEC(".maps");
 
 /*

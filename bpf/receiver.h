@@ -86,7 +86,7 @@ static __always_inline void wl_control(struct wl_flow *f, __u32 id, struct wl_sc
 	if (calls)
 		wl_run_algorithm(id, calls, 0);
 	wl_edge_advance(f, now_ns);
-	wl_arm(f, id, now_ns, wl_next_deadline_ns(f, now_ns, wait_us));
+	wl_arm(id, now_ns, wl_next_deadline_ns(f, now_ns, wait_us));
 }
 
 /* Writes the window that the sender shall see with acknowledgement `ack` into the packet. */

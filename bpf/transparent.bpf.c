@@ -86,6 +86,8 @@ int wl_clock(struct __sk_buff *skb)
 	if (skb->protocol != bpf_htons(WL_ETH_P_CLOCK))
 		return WL_TC_PASS;
 	wl_count(WL_C_CLOCK_TICKS);
+	wl_round++;
+	wl_wheel_turn(bpf_ktime_get_ns());
 	bpf_loop(WL_FLOWS_PER_TICK, wl_due_step, &vehicle, 0);
 	if (wl_config.flows_max)
 		wl_expire(wl_expire_next++ % wl_config.flows_max);

@@ -58,7 +58,6 @@ enum wl_flow_flag {
 	WL_FLOW_FIN = 1 << 3, /* the sender's FIN was seen; it occupies fin_seq */
 	WL_FLOW_RECOVERY = 1 << 4, /* losses before recovery_seq are being repaired */
 	WL_FLOW_REORDERING = 1 << 5, /* the path was seen to reorder (RFC 8985, section 6.2) */
-	WL_FLOW_TIMER = 1 << 6, /* queued for the clock */
 	WL_FLOW_CWR = 1 << 7, /* the next new data packet carries CWR for the box's own reduction */
 	WL_FLOW_PROBED = 1 << 8, /* a tail loss probe is out, no ACK since */
 	WL_FLOW_RCV_FIN = 1 << 9,
@@ -160,7 +159,6 @@ struct wl_flow {
 	wl_u32 sent_at_us; /* last data of the sender */
 	wl_u32 seen_at_us; /* last packet of either side */
 	wl_u64 pace_next_ns; /* when the next byte may go */
-	wl_u64 timer_at_ns; /* armed deadline; 0: none */
 
 	/* how the sender uses its first room: tells one that paces itself (paced.h) */
 	wl_u32 burst_from; /* where the burst in hand began */

@@ -81,7 +81,7 @@ pub(crate) fn pin(iface: &str, object: &mut Object, attached: &mut [Attached]) -
     fs::create_dir_all(&dir).map_err(io_error(&dir))?;
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        // maps without user reference lose their timers: pin them all, however internal
+        // all of them, however internal: whoever takes over goes on with them
         if name.starts_with("wl_") {
             map.pin(dir.join(&name)).map_err(bpf(format!("pinning {name}")))?;
         }

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which flows the clock must look at, and when: those due at its next round stand in a queue, the others in a timing
+ * wheel (Varghese and Lauck, 1987) whose slots are lists without locks. A wheel costs one compare-and-swap to arm, where
+ * a bpf_timer costs the programming of a high-resolution timer, an interrupt and 192 bytes of the kernel's.
+ */
+#ifndef WL_BPF_WHEEL_H
+#define WL_BPF_WHEEL_H
+
+#include "parse.h"
+
+#define WL_WHEEL_SLOT_SHIFT 19 /* 524 us a slot: about one round of the clock */
+#define WL_WHEEL_TRIES 64u
+
+/* Raised by the clock; what is queued in a round is served in a later one. */
+static __u32 wl_round;
+/* The wheel was emptied up to this slot, that of this time included. */
+static __u32 wl_wheel_done;
+
+static __always_inline void wl_due_push(__u32 id, struct wl_flow_wheel *w)
+{
+	struct wl_due due = { .id = id, .round = *(volatile __u32 *)&wl_round };
+
+	if (__sync_lock_test_and_set(&w->is_due, 1))
+		return;
+	bpf_map_push_elem(&wl_due, &due, 0);
+}
+
+struct wl_wheel_link {
+	struct wl_flow_wheel *w;
+	__u32 *head;
+	__u32 node;
+	__u32 place; /* 0 or 1 */
+	__u32 done;
+};
+
+static long wl_wheel_link_step(__u32 i, void *ctx)
+{
+	struct wl_wheel_link *l = ctx;
+	__u32 old = *(volatile __u32 *)l->head;
+
+	if (l->place)
+		l->w->next[1] = old;
+	else
+		l->w->next[0] = old;
+	if (__sync_val_compare_and_swap(l->head, old, l->node) != old)
+		return 0;
+	l->done = 1;
+	return 1;
+}
+
+/* Has the clock look at flow `id` at deadline_ns; 0: no need. Called with the flow's lock held. */
+__noinline int wl_arm(__u32 id, __u64 now_ns, __u64 deadline_ns)
+{
+	struct wl_flow_wheel *w = bpf_map_lookup_elem(&wl_flow_wheels, &id);
+	__u32 now = now_ns >> WL_WHEEL_SLOT_SHIFT;
+	__u32 at = (deadline_ns >> WL_WHEEL_SLOT_SHIFT) + 1;
+	struct wl_wheel_link link = { .w = w };
+	__u32 slot;
+
+	if (!w || !deadline_ns)
+		return 0;
+	if (wl_before(at, now + 2)) {
+		wl_due_push(id, w);
+		return 0;
+	}
+	/* further away than the wheel is round: it will be looked at on the way */
+	if (wl_after(at, now + WL_WHEEL_SLOTS - 1))
+		at = now + WL_WHEEL_SLOTS - 1;
+	at += !at;
+	if ((w->at[0] && !wl_after(w->at[0], at)) || (w->at[1] && !wl_after(w->at[1], at)))
+		return 0;
+	if (w->at[0] && w->at[1]) {
+		wl_due_push(id, w);
+		return 0;
+	}
+	slot = at & (WL_WHEEL_SLOTS - 1);
+	link.head = bpf_map_lookup_elem(&wl_wheel, &slot);
+	if (!link.head)
+		return 0;
+	link.place = !!w->at[0];
+	link.node = id * 2 + link.place + 1;
+	if (link.place)
+		w->at[1] = at;
+	else
+		w->at[0] = at;
+	bpf_loop(WL_WHEEL_TRIES, wl_wheel_link_step, &link, 0);
+	if (!link.done) {
+		if (link.place)
+			w->at[1] = 0;
+		else
+			w->at[0] = 0;
+	}
+	/* too much contention, or the clock was faster: at its next round then */
+	if (!link.done || !wl_after(at, *(volatile __u32 *)&wl_wheel_done))
+		wl_due_push(id, w);
+	return 0;
+}
+
+static long wl_wheel_node_step(__u32 i, void *ctx)
+{
+	__u32 *node = ctx;
+	struct wl_flow_wheel *w;
+	__u32 id, place;
+
+	if (!*node)
+		return 1;
+	id = (*node - 1) / 2;
+	place = (*node - 1) & 1;
+	w = bpf_map_lookup_elem(&wl_flow_wheels, &id);
+	if (!w)
+		return 1;
+	/* from the moment `at` is zero, another CPU may put the node into another list */
+	if (place) {
+		*node = w->next[1];
+		__sync_lock_test_and_set(&w->at[1], 0);
+	} else {
+		*node = w->next[0];
+		__sync_lock_test_and_set(&w->at[0], 0);
+	}
+	wl_due_push(id, w);
+	return 0;
+}
+
+static long wl_wheel_slot_step(__u32 i, void *ctx)
+{
+	__u32 slot = (*(__u32 *)ctx + i) & (WL_WHEEL_SLOTS - 1);
+	__u32 *head = bpf_map_lookup_elem(&wl_wheel, &slot);
+	__u32 node;
+
+	if (!head || !*head)
+		return 0;
+	node = __sync_lock_test_and_set(head, 0);
+	bpf_loop(wl_config.flows_max * 2, wl_wheel_node_step, &node, 0);
+	return 0;
+}
+
+/* Queues all flows whose time has come. */
+static __always_inline void wl_wheel_turn(__u64 now_ns)
+{
+	__u32 now = now_ns >> WL_WHEEL_SLOT_SHIFT;
+	__u32 from = wl_wheel_done + 1;
+	__u32 slots = now - wl_wheel_done;
+
+	if (slots > WL_WHEEL_SLOTS)
+		slots = WL_WHEEL_SLOTS;
+	if (!slots)
+		return;
+	wl_wheel_done = now;
+	bpf_loop(slots, wl_wheel_slot_step, &from, 0);
+}
+
+#endif
