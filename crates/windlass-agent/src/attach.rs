@@ -1,6 +1,6 @@
 //! Attaching a program to an interface: tcx where the kernel has it (6.6), clsact below.
 
-use crate::{Error, Result, error::bpf};
+use crate::{Error, Result, error::bpf, netdev::run};
 use libbpf_rs::{AsRawLibbpf, Link, Object, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys};
 use std::{io, os::fd::AsFd, ptr::NonNull};
 
@@ -24,6 +24,16 @@ impl Attached {
             }
         }
     }
+}
+
+/// Removes clsact from the interface, unless somebody's filter is still attached to it.
+pub(crate) fn remove_unused_clsact(iface: &str) -> Result<()> {
+    for side in ["ingress", "egress"] {
+        if !run(&["tc", "filter", "show", "dev", iface, side])?.is_empty() {
+            return Ok(());
+        }
+    }
+    run(&["tc", "qdisc", "del", "dev", iface, "clsact"]).map(drop)
 }
 
 /// Which side of the interface.

@@ -2,7 +2,7 @@
 
 use crate::{
     Error, FlowInfo, Policy, Result,
-    attach::{Attached, Side, attach},
+    attach::{Attached, Side, attach, remove_unused_clsact},
     clock::Clock,
     counters::read_counters,
     error::bpf,
@@ -268,7 +268,12 @@ impl Drop for Datapath {
             // links live on through their pins and clsact filters by themselves
             return;
         }
+        let has_clsact = self.attached.iter().any(|a| matches!(a, Attached::Clsact(_)));
         mem::take(&mut self.attached).into_iter().for_each(Attached::detach);
+        if has_clsact && self.is_alive() {
+            // what is left does nothing
+            let _ = remove_unused_clsact(&self.iface);
+        }
         self.clock.remove();
     }
 }

@@ -52,15 +52,15 @@ pub fn namespace_inode() -> u64 {
     fs::metadata("/proc/thread-self/ns/net").map(|m| m.ino()).unwrap_or(0)
 }
 
-/// Runs a command of iproute2, e.g. `["ip", "link", "show"]`.
-pub fn run(command: &[&str]) -> Result<()> {
+/// Runs a command of iproute2, e.g. `["ip", "link", "show"]`; returns what it printed.
+pub fn run(command: &[&str]) -> Result<String> {
     let fail = |why: String| Error::Command { command: command.join(" "), why };
     let out = Command::new(command[0])
         .args(&command[1..])
         .output()
         .map_err(|e| fail(format!("{e} (Debian: apt-get install iproute2)")))?;
     if out.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
     }
     Err(fail(String::from_utf8_lossy(&out.stderr).trim().to_string()))
 }

@@ -5,7 +5,7 @@
 
 use crate::{
     Error, FlowInfo, Policy, Result,
-    attach::Attached,
+    attach::{Attached, remove_unused_clsact},
     clock::Clock,
     counters::read_counters,
     datapath::{build_id, write_policy},
@@ -57,7 +57,7 @@ fn mount_bpffs() -> Result<()> {
     if has_bpffs() {
         return Ok(());
     }
-    netdev::run(&["mount", "-t", "bpf", "bpf", BPFFS])
+    netdev::run(&["mount", "-t", "bpf", "bpf", BPFFS]).map(drop)
 }
 
 /// Is there a pinned datapath on `iface` of this namespace?
@@ -180,10 +180,14 @@ impl Pinned {
                 for side in ["ingress", "egress"] {
                     let _ = netdev::run(&["tc", "filter", "del", "dev", &self.iface, side, "prio", "1"]);
                 }
+                // what is left does nothing
+                let _ = remove_unused_clsact(&self.iface);
             }
             Clock::existing(ifindex).remove();
         }
         remove_dir(&dir)?;
+        // fails while other interfaces have theirs
+        let _ = fs::remove_dir(namespace_dir());
         let _ = fs::remove_file(record(&self.iface));
         Ok(())
     }
