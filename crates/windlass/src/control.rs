@@ -197,8 +197,10 @@ fn cover(policy: &Policy, args: &AgentArgs, controlled: &mut Vec<(Pinned, u64)>)
                 Err(windlass_agent::Error::NotEthernet(_)) => continue,
                 other => other?,
             };
+            let pinned = datapath.into_pinned()?;
+            // from here on control outlives the agent
             println!("{iface}: under control");
-            datapath.into_pinned()?
+            pinned
         };
         controlled.push((pinned, 0));
     }
