@@ -3,17 +3,20 @@
 CARGO ?= cargo
 PACKAGES := clang-19 clang-format-19 libclang1-19 libelf-dev zlib1g-dev pkg-config gcc make \
 	iproute2 util-linux nginx-light curl iperf3 tcpdump
+# for the virtual machine; only `make vm-test` installs these
+VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils dash
 C_FILES := $(shell find core bpf crates -name '*.[ch]' -not -path '*/target/*')
 CLANG_FORMAT := clang-format-19
 
-.PHONY: demo test bench fmt lint setup help
+.PHONY: demo test vm-test bench fmt lint setup help
 
 help:
-	@echo "make demo   build, then show the main job (about a minute)"
-	@echo "make test   everything CI runs"
-	@echo "make bench  cost of the datapath"
-	@echo "make fmt    format all sources"
-	@echo "make lint   formatting and lints, as CI checks them"
+	@echo "make demo     build, then show the main job (about a minute)"
+	@echo "make test     everything CI runs"
+	@echo "make vm-test  tests in a virtual machine with Debian 12's kernel; part of test where qemu is installed"
+	@echo "make bench    cost of the datapath"
+	@echo "make fmt      format all sources"
+	@echo "make lint     formatting and lints, as CI checks them"
 
 # dpkg-query is asked first, so that a machine that has everything is not touched and needs no network.
 setup:
@@ -33,6 +36,11 @@ demo: setup
 
 test: setup
 	tests/run.sh
+
+vm-test: PACKAGES += $(VM_PACKAGES)
+vm-test: setup
+	$(CARGO) build -p windlass
+	$(CARGO) test -p windlass-tests --test vm -- --nocapture
 
 bench: setup
 	$(CARGO) build --release -p windlass

@@ -2,14 +2,18 @@
 
 use std::{path::PathBuf, process::Command};
 
+/// Whether this process is root's.
+pub fn is_root() -> bool {
+    // SAFETY: plain call without arguments.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// Whether tests that need root can run; says which test is skipped if not.
 pub fn is_root_or_skip(test: &str) -> bool {
-    // SAFETY: plain call without arguments.
-    let is_root = unsafe { libc::geteuid() } == 0;
-    if !is_root {
+    if !is_root() {
         println!("skipped: {test}: needs root");
     }
-    is_root
+    is_root()
 }
 
 /// The `windlass` binary: WINDLASS_BIN, or the one that cargo built beside this test.

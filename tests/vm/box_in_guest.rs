@@ -1,0 +1,96 @@
+//! The guest as the box: its kernel must load, attach and run the datapath, and be rid of it afterwards.
+
+use crate::{
+    PAYLOAD, counter,
+    guest::{Guest, Image},
+};
+
+/// server -- guest -- client, in namespaces of the guest; 20 ms and 50 Mbit/s towards the client, no loss.
+const NETWORK: [&str; 15] = [
+    "ip netns add server && ip netns add client",
+    "ip link add v1 type veth peer name eth0 netns server",
+    "ip link add v2 type veth peer name eth0 netns client",
+    "ip addr add 10.80.1.1/24 dev v1",
+    "ip addr add 10.80.2.1/24 dev v2",
+    "ip link set v1 up",
+    "ip link set v2 up",
+    "ip -n server addr add 10.80.1.2/24 dev eth0",
+    "ip -n client addr add 10.80.2.2/24 dev eth0",
+    "ip -n server link set eth0 up",
+    "ip -n client link set eth0 up",
+    "ip -n server route add default via 10.80.1.1",
+    "ip -n client route add default via 10.80.2.1",
+    "echo 1 >/proc/sys/net/ipv4/ip_forward",
+    "tc qdisc add dev v2 root netem delay 20ms rate 50mbit",
+];
+
+/// Fetches the payload and makes sure that it arrived whole.
+fn fetch(guest: &mut Guest) {
+    let sent = guest.run("sha256sum </srv/payload");
+    let got = guest.run("ip netns exec client curl -sS --fail http://10.80.1.2/payload | sha256sum");
+    assert_eq!(sent, got);
+}
+
+/// Nothing of the datapath may be left on v1 or anywhere else.
+fn assert_no_trace(guest: &mut Guest) {
+    for looked_at in [
+        "tc filter show dev v1 ingress",
+        "tc filter show dev v1 egress",
+        "tc qdisc show dev v1 clsact",
+        "find /sys/fs/bpf -mindepth 2",
+        "ip -br link | grep wlc || true",
+    ] {
+        assert_eq!(guest.run(looked_at), "", "{looked_at}");
+    }
+}
+
+#[test]
+fn linux_6_1_controls_transfers_and_is_left_without_a_trace() {
+    let Some((image, _alone)) = Image::get() else { return };
+    let mut guest = Guest::boot(image);
+    println!("guest: {}", guest.run("uname -sr"));
+    let doctor = guest.run("windlass doctor");
+    println!("{doctor}");
+    assert!(doctor.contains("clsact"), "a kernel without tcx");
+    for line in NETWORK {
+        guest.run(line);
+    }
+    guest.run(PAYLOAD);
+    guest.run("ip netns exec server nginx -c /etc/nginx.conf");
+    attached_until_stopped(&mut guest);
+    left_by_a_killed_agent(&mut guest);
+}
+
+fn attached_until_stopped(guest: &mut Guest) {
+    guest.run(
+        "mkfifo /run/said; windlass attach v1 --alg bbr --store-mib 64 --json >/run/said & exec 3</run/said",
+    );
+    let said = guest.run("read -r first <&3; echo $first");
+    assert!(said.contains("\"attached\""), "{said}");
+    println!("{}", guest.run("tc filter show dev v1 ingress"));
+    fetch(guest);
+    let said = guest.run("kill -TERM $!; cat <&3; wait $!");
+    for name in
+        ["flows_created", "packets_from_sender", "packets_to_sender", "window_rewritten", "clock_ticks"]
+    {
+        let count = counter(&said, name);
+        println!("attached: {name} {count}");
+        assert!(count > 0, "{said}");
+    }
+    assert_no_trace(guest);
+}
+
+fn left_by_a_killed_agent(guest: &mut Guest) {
+    guest.write(
+        "/etc/policy.toml",
+        "[[rule]]\nname = \"all\"\nmatch = { iface = \"v1\" }\nalgorithm = \"cubic\"\n",
+    );
+    guest.run("mkfifo /run/agent; windlass agent --policy /etc/policy.toml --store-mib 64 >/run/agent & exec 3</run/agent");
+    let said = guest.run("read -r first <&3; echo $first");
+    assert!(said.contains("under control"), "{said}");
+    guest.run("kill -KILL $!; wait $! || true");
+    fetch(guest);
+    guest.run("windlass flows");
+    println!("agent: {}", guest.run("windlass detach --all"));
+    assert_no_trace(guest);
+}

@@ -1,0 +1,151 @@
+//! The virtual machine: what it boots, and commands for it.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::{
+        Mutex, MutexGuard, OnceLock,
+        mpsc::{self, Receiver},
+    },
+    thread,
+    time::Duration,
+};
+use windlass_lab::netns::Netns;
+use windlass_tests::{is_root, windlass_path};
+
+const QEMU: &str = "qemu-system-x86_64";
+const MEMORY_MIB: &str = "1024";
+/// Much longer than any command takes on a busy machine; only so that a guest that hangs does not hang the tests.
+const ANSWER_LIMIT: Duration = Duration::from_secs(180);
+/// image.sh: this machine cannot make the image.
+const CANNOT: i32 = 77;
+
+/// Kernel and root of the guest.
+#[derive(Debug)]
+pub struct Image {
+    folder: PathBuf,
+    /// An emulated processor takes a real one; two guests at once would only wait for each other.
+    alone: Mutex<()>,
+}
+
+impl Image {
+    /// Makes the image. Where that cannot be done says why, once for all tests, and returns none.
+    pub fn get() -> Option<(&'static Image, MutexGuard<'static, ()>)> {
+        static IMAGE: OnceLock<Option<Image>> = OnceLock::new();
+        let image = IMAGE.get_or_init(|| {
+            let made = Image::make();
+            if let Err(why) = &made {
+                println!("skipped: vm-test: {why}");
+            }
+            made.ok()
+        });
+        let image = image.as_ref()?;
+        Some((image, image.alone.lock().unwrap_or_else(|e| e.into_inner())))
+    }
+
+    fn make() -> Result<Image, String> {
+        if !is_root() {
+            return Err("needs root".into());
+        }
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("vm");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("vm/image.sh");
+        let out = Command::new(&script).arg(&folder).arg(windlass_path()).output().expect("image.sh runs");
+        let said = String::from_utf8_lossy(&out.stdout);
+        match out.status.code() {
+            Some(0) => Ok(Image { folder, alone: Mutex::new(()) }),
+            Some(CANNOT) => Err(said.lines().last().unwrap_or_default().into()),
+            _ => panic!("{}: {said}{}", script.display(), String::from_utf8_lossy(&out.stderr)),
+        }
+    }
+}
+
+/// A running virtual machine; ends when dropped.
+#[derive(Debug)]
+pub struct Guest {
+    qemu: Child,
+    commands: ChildStdin,
+    answers: Receiver<String>,
+    kernel_log: PathBuf,
+}
+
+impl Guest {
+    /// Boots a guest without network.
+    pub fn boot(image: &Image) -> Guest {
+        Guest::start(image, Command::new(QEMU), &[])
+    }
+
+    /// Boots a guest on `host` whose only network card is the other end of the tap `tap`.
+    pub fn boot_behind(image: &Image, host: &Netns, tap: &str) -> Guest {
+        let netdev = format!("tap,id=net,ifname={tap},script=no,downscript=no");
+        let device = "virtio-net-pci,netdev=net,romfile=";
+        Guest::start(image, host.command(QEMU), &["-netdev", &netdev, "-device", device])
+    }
+
+    fn start(image: &Image, mut command: Command, network: &[&str]) -> Guest {
+        let kernel_log = image.folder.join("kernel.log");
+        let mut qemu = command
+            .args(["-accel", "tcg", "-smp", "2", "-m", MEMORY_MIB])
+            .args(["-nodefaults", "-display", "none", "-no-reboot"])
+            .arg("-kernel")
+            .arg(image.folder.join("vmlinuz"))
+            .arg("-initrd")
+            .arg(image.folder.join("initramfs"))
+            .args(["-append", "console=ttyS0 panic=-1"])
+            .arg("-serial")
+            .arg(format!("file:{}", kernel_log.display()))
+            .args(["-serial", "stdio"])
+            .args(network)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect(QEMU);
+        let commands = qemu.stdin.take().expect("piped");
+        let lines = BufReader::new(qemu.stdout.take().expect("piped")).lines();
+        let (sender, answers) = mpsc::channel();
+        thread::spawn(move || lines.map_while(|l| l.ok()).try_for_each(|line| sender.send(line)));
+        let mut guest = Guest { qemu, commands, answers, kernel_log };
+        // it says so when it is ready for commands
+        assert_eq!(guest.answer().1, 0);
+        guest
+    }
+
+    /// Runs a line of shell in the guest, which must succeed; returns what it prints.
+    pub fn run(&mut self, line: &str) -> String {
+        writeln!(self.commands, "{line}").expect("the guest takes commands");
+        let (said, status) = self.answer();
+        assert_eq!(status, 0, "`{line}` in the guest: {said}");
+        said
+    }
+
+    /// Writes a small file in the guest.
+    pub fn write(&mut self, path: &str, text: &str) {
+        assert!(!text.contains(['\'', '\\', '%']), "needs no quoting: {text}");
+        self.run(&format!("printf '{}' >{path}", text.replace('\n', "\\n")));
+    }
+
+    /// What the guest prints until it reports an exit status, and that status.
+    fn answer(&mut self) -> (String, i32) {
+        let mut said = String::new();
+        loop {
+            let line = self.answers.recv_timeout(ANSWER_LIMIT).unwrap_or_else(|e| {
+                let log = fs::read_to_string(&self.kernel_log).unwrap_or_default();
+                panic!("the guest does not answer ({e}); it said: {said}\nits kernel: {log}")
+            });
+            if let Some(status) = line.strip_prefix("status ") {
+                return (said.trim().to_string(), status.trim().parse().expect("an exit status"));
+            }
+            said += &line;
+            said.push('\n');
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // it holds nothing that must be saved
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}

@@ -1,0 +1,100 @@
+#!/bin/sh
+# Makes what the virtual machine of the vm tests boots: the stock kernel of Debian 12, and a root of Debian programs,
+# windlass among them. Leaves vmlinuz and initramfs in FOLDER; the kernel's package is downloaded there once, by apt.
+#   image.sh FOLDER WINDLASS
+# Exit status 77: it cannot be made on this machine; the last line of the output says why.
+set -eu
+folder=$1
+windlass=$(realpath "$2")
+here=$(cd "$(dirname "$0")" && pwd)
+packages='^linux-image-6\.1\.0-[0-9]+-amd64$'
+# loaded by the guest's init in this order
+modules='virtio_pci virtio_net veth tun sch_ingress cls_bpf sch_tbf sch_netem'
+programs='dash ip tc curl nginx'
+
+cannot() {
+	echo "$*"
+	exit 77
+}
+
+[ "$(uname -m)" = x86_64 ] || cannot "needs an x86-64 machine, whose programs the guest runs"
+for tool in qemu-system-x86_64 busybox cpio strip ldd $programs; do
+	command -v $tool >/dev/null || cannot "$tool is missing; \`make vm-test\` installs what it needs"
+done
+command -v apt-get >/dev/null || cannot "the kernel comes from Debian, and apt is missing"
+
+# Downloads and unpacks the kernel, unless that is done already.
+kernel() {
+	unpacked=$(ls -d "$folder"/linux-image-*/complete 2>/dev/null | head -n 1)
+	if [ -n "$unpacked" ]; then
+		unpacked=$(dirname "$unpacked")
+		return
+	fi
+	download || { apt-get update -qq && download; } || cannot "apt could not download a package $packages"
+	unpacked=$folder/$package
+	dpkg-deb -x "$unpacked"_*.deb "$unpacked"
+	rm "$unpacked"_*.deb
+	busybox depmod -b "$unpacked" "${package#linux-image-}"
+	touch "$unpacked/complete"
+}
+
+# Downloads the newest such kernel that apt knows.
+download() {
+	rm -rf "$folder"/linux-image-*
+	package=$(apt-cache pkgnames linux-image-6.1 | grep -E "$packages" | sort -V | tail -n 1)
+	[ -n "$package" ] && (cd "$folder" && apt-get download -qq -o APT::Sandbox::User=root "$package")
+}
+
+# Puts a program, under the path it shall have there, and the libraries it is linked with into the root.
+add() {
+	put "$1" "$2"
+	for file in $(ldd "$1" | grep -o '/[^ ]*'); do
+		put "$file" "$file"
+	done
+}
+
+put() {
+	mkdir -p "$root$(dirname "$2")"
+	cp -L "$1" "$root$2"
+}
+
+# Puts a module and all that it needs into the root.
+add_module() {
+	line=$(grep "/$1\.ko:" "$unpacked/lib/modules/$version/modules.dep") || {
+		echo "the kernel has no module $1"
+		exit 1
+	}
+	for file in $(echo "$line" | tr -d :); do
+		put "$unpacked/lib/modules/$version/$file" "/lib/modules/$version/$file"
+	done
+}
+
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+kernel
+version=$(ls "$unpacked/lib/modules")
+root=$folder/root
+rm -rf "$root"
+for name in busybox proc sys dev run tmp srv etc var/log/nginx var/lib/nginx; do
+	mkdir -p "$root/$name"
+done
+put "$(command -v busybox)" /bin/busybox
+for program in $programs; do
+	add "$(command -v "$program")" "$(command -v "$program")"
+done
+ln -s "$(command -v dash)" "$root/bin/sh"
+add "$windlass" /bin/windlass
+strip "$root/bin/windlass"
+for module in $modules; do
+	add_module "$module"
+done
+busybox depmod -b "$root" "$version"
+echo "$modules" >"$root/etc/modules"
+cp "$here/nginx.conf" "$root/etc/nginx.conf"
+printf '%s\n' root:x:0:0::/:/bin/sh www-data:x:33:33::/:/bin/sh >"$root/etc/passwd"
+printf '%s\n' root:x:0: www-data:x:33: >"$root/etc/group"
+cp "$here/init" "$root/init"
+chmod 755 "$root/init"
+# not compressed: an emulated processor takes longer to unpack than to read
+(cd "$root" && find . | cpio --quiet -o -H newc) >"$folder/initramfs"
+cp "$unpacked/boot/vmlinuz-$version" "$folder/vmlinuz"

@@ -1,0 +1,16 @@
+//! Windlass and the stock kernel of Debian 12 (Linux 6.1, without tcx) in an emulated machine: the kernel first as the
+//! box, then as that of a server behind a tap.
+
+mod box_in_guest;
+mod guest;
+mod guest_as_server;
+
+/// What the guest serves, made by itself.
+const PAYLOAD: &str = "dd if=/dev/urandom of=/srv/payload bs=1M count=4 2>/dev/null";
+
+/// The counter `name` of what `windlass attach --json` prints.
+fn counter(printed: &str, name: &str) -> u64 {
+    let last = printed.lines().find(|l| l.contains("\"detached\"")).expect("an event at the end");
+    let event: serde_json::Value = serde_json::from_str(last).expect("JSON");
+    event["counters"][name].as_u64().unwrap_or_else(|| panic!("no counter {name}: {last}"))
+}
