@@ -24,6 +24,10 @@ const NETWORK: [&str; 15] = [
     "tc qdisc add dev v2 root netem delay 20ms rate 50mbit",
 ];
 
+/// Somebody else's filter, where many attach theirs first.
+const FOREIGN: &str = "tc qdisc add dev v1 clsact && \
+    tc filter add dev v1 ingress prio 1 handle 1 bpf bytecode '1,6 0 0 0,'";
+
 /// Fetches the payload and makes sure that it arrived whole.
 fn fetch(guest: &mut Guest) {
     let sent = guest.run("sha256sum </srv/payload");
@@ -55,6 +59,7 @@ fn linux_6_1_controls_transfers_and_is_left_without_a_trace() {
     for line in NETWORK {
         guest.run(line);
     }
+    guest.run("mkfifo /run/said");
     guest.run(PAYLOAD);
     guest.run("ip netns exec server nginx -c /etc/nginx.conf");
     attached_until_stopped(&mut guest);
@@ -62,9 +67,7 @@ fn linux_6_1_controls_transfers_and_is_left_without_a_trace() {
 }
 
 fn attached_until_stopped(guest: &mut Guest) {
-    guest.run(
-        "mkfifo /run/said; windlass attach v1 --alg bbr --store-mib 64 --json >/run/said & exec 3</run/said",
-    );
+    guest.run("windlass attach v1 --alg bbr --store-mib 64 --json >/run/said & exec 3</run/said");
     let said = guest.run("read -r first <&3; echo $first");
     assert!(said.contains("\"attached\""), "{said}");
     println!("{}", guest.run("tc filter show dev v1 ingress"));
@@ -81,16 +84,20 @@ fn attached_until_stopped(guest: &mut Guest) {
 }
 
 fn left_by_a_killed_agent(guest: &mut Guest) {
+    guest.run(FOREIGN);
     guest.write(
         "/etc/policy.toml",
         "[[rule]]\nname = \"all\"\nmatch = { iface = \"v1\" }\nalgorithm = \"cubic\"\n",
     );
-    guest.run("mkfifo /run/agent; windlass agent --policy /etc/policy.toml --store-mib 64 >/run/agent & exec 3</run/agent");
+    guest.run("windlass agent --policy /etc/policy.toml --store-mib 64 >/run/said & exec 3</run/said");
     let said = guest.run("read -r first <&3; echo $first");
     assert!(said.contains("under control"), "{said}");
     guest.run("kill -KILL $!; wait $! || true");
     fetch(guest);
     guest.run("windlass flows");
     println!("agent: {}", guest.run("windlass detach --all"));
+    let filters = guest.run("tc filter show dev v1 ingress");
+    assert!(filters.contains("bytecode") && !filters.contains("wl_from_sender"), "{filters}");
+    guest.run("tc qdisc del dev v1 clsact");
     assert_no_trace(guest);
 }

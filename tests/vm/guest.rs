@@ -86,7 +86,7 @@ impl Guest {
     fn start(image: &Image, mut command: Command, network: &[&str]) -> Guest {
         let kernel_log = image.folder.join("kernel.log");
         let mut qemu = command
-            .args(["-accel", "tcg", "-smp", "2", "-m", MEMORY_MIB])
+            .args(["-accel", "tcg", "-smp", "1", "-m", MEMORY_MIB])
             .args(["-nodefaults", "-display", "none", "-no-reboot"])
             .arg("-kernel")
             .arg(image.folder.join("vmlinuz"))

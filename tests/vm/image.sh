@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 packages='^linux-image-6\.1\.0-[0-9]+-amd64$'
 # loaded by the guest's init in this order
 modules='virtio_pci virtio_net veth tun sch_ingress cls_bpf sch_tbf sch_netem'
-programs='dash ip tc curl nginx'
+programs='dash nsenter ip tc curl nginx'
 
 cannot() {
 	echo "$*"
@@ -91,8 +91,8 @@ done
 busybox depmod -b "$root" "$version"
 echo "$modules" >"$root/etc/modules"
 cp "$here/nginx.conf" "$root/etc/nginx.conf"
-printf '%s\n' root:x:0:0::/:/bin/sh www-data:x:33:33::/:/bin/sh >"$root/etc/passwd"
-printf '%s\n' root:x:0: www-data:x:33: >"$root/etc/group"
+printf '%s\n' root:x:0:0::/:/bin/sh nobody:x:65534:65534::/:/bin/sh >"$root/etc/passwd"
+printf '%s\n' root:x:0: nogroup:x:65534: >"$root/etc/group"
 cp "$here/init" "$root/init"
 chmod 755 "$root/init"
 # not compressed: an emulated processor takes longer to unpack than to read

@@ -4,6 +4,11 @@ use crate::{Error, Result, error::bpf, netdev::run};
 use libbpf_rs::{AsRawLibbpf, Link, Object, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys};
 use std::{io, os::fd::AsFd, ptr::NonNull};
 
+/// Priority and handle of our filters under clsact. First in line; the handle is one that nobody else picks, because
+/// whoever attaches with the handle of another's filter takes its place.
+const PRIORITY: u32 = 1;
+const HANDLE: u32 = 0x771d;
+
 /// One attached program. Detached when dropped unless it is pinned or forgotten.
 #[derive(Debug)]
 pub enum Attached {
@@ -26,14 +31,26 @@ impl Attached {
     }
 }
 
-/// Removes clsact from the interface, unless somebody's filter is still attached to it.
-pub(crate) fn remove_unused_clsact(iface: &str) -> Result<()> {
+/// Removes the clsact filters that attach() made, and only those; then clsact itself if it is of no more use.
+pub(crate) fn remove_filters(iface: &str) {
+    let (priority, handle) = (PRIORITY.to_string(), HANDLE.to_string());
     for side in ["ingress", "egress"] {
-        if !run(&["tc", "filter", "show", "dev", iface, side])?.is_empty() {
-            return Ok(());
-        }
+        let all = ["tc", "filter", "del", "dev", iface, side, "protocol", "all"];
+        let ours = ["prio", &priority, "handle", &handle, "bpf"];
+        // what cannot be removed is not there
+        let _ = run(&[&all[..], &ours].concat());
     }
-    run(&["tc", "qdisc", "del", "dev", iface, "clsact"]).map(drop)
+    remove_unused_clsact(iface);
+}
+
+/// Removes clsact from the interface, unless somebody's filter is still attached to it.
+pub(crate) fn remove_unused_clsact(iface: &str) {
+    let is_unused =
+        |side| run(&["tc", "filter", "show", "dev", iface, side]).is_ok_and(|list| list.is_empty());
+    if is_unused("ingress") && is_unused("egress") {
+        // what is left does nothing
+        let _ = run(&["tc", "qdisc", "del", "dev", iface, "clsact"]);
+    }
 }
 
 /// Which side of the interface.
@@ -67,7 +84,8 @@ pub fn attach(object: &Object, name: &str, ifindex: u32, side: Side) -> Result<A
     }
     let point = if side == Side::Ingress { TC_INGRESS } else { TC_EGRESS };
     let mut builder = TcHookBuilder::new(program.as_fd());
-    let mut hook = builder.ifindex(ifindex as i32).replace(true).handle(1).priority(1).hook(point);
+    let mut hook =
+        builder.ifindex(ifindex as i32).replace(true).handle(HANDLE).priority(PRIORITY).hook(point);
     hook.create().map_err(bpf(format!("creating clsact for {name}")))?;
     hook.attach().map_err(bpf(format!("attaching {name} to clsact")))?;
     Ok(Attached::Clsact(hook))

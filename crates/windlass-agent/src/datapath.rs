@@ -271,8 +271,7 @@ impl Drop for Datapath {
         let has_clsact = self.attached.iter().any(|a| matches!(a, Attached::Clsact(_)));
         mem::take(&mut self.attached).into_iter().for_each(Attached::detach);
         if has_clsact && self.is_alive() {
-            // what is left does nothing
-            let _ = remove_unused_clsact(&self.iface);
+            remove_unused_clsact(&self.iface);
         }
         self.clock.remove();
     }

@@ -5,7 +5,7 @@
 
 use crate::{
     Error, FlowInfo, Policy, Result,
-    attach::{Attached, remove_unused_clsact},
+    attach::{Attached, remove_filters},
     clock::Clock,
     counters::read_counters,
     datapath::{build_id, write_policy},
@@ -176,12 +176,7 @@ impl Pinned {
         let dir = dir(&self.iface);
         if let Some(ifindex) = netdev::index(&self.iface) {
             if !dir.join("link0").exists() {
-                // clsact: the filters that attach() made, and only those
-                for side in ["ingress", "egress"] {
-                    let _ = netdev::run(&["tc", "filter", "del", "dev", &self.iface, side, "prio", "1"]);
-                }
-                // what is left does nothing
-                let _ = remove_unused_clsact(&self.iface);
+                remove_filters(&self.iface);
             }
             Clock::existing(ifindex).remove();
         }
