@@ -24,9 +24,12 @@ const NETWORK: [&str; 15] = [
     "tc qdisc add dev v2 root netem delay 20ms rate 50mbit",
 ];
 
-/// Somebody else's filter, where many attach theirs first.
+/// Somebody else's filters, where many attach theirs first.
 const FOREIGN: &str = "tc qdisc add dev v1 clsact && \
     tc filter add dev v1 ingress prio 1 handle 1 bpf bytecode '1,6 0 0 0,'";
+
+const FOREIGN_FIRST: &str = "tc qdisc add dev v1 clsact && \
+    tc filter add dev v1 egress protocol ip prio 1 bpf bytecode '1,6 0 0 0,'";
 
 /// Fetches the payload and makes sure that it arrived whole.
 fn fetch(guest: &mut Guest) {
@@ -62,8 +65,19 @@ fn linux_6_1_controls_transfers_and_is_left_without_a_trace() {
     guest.run("mkfifo /run/said");
     guest.run(PAYLOAD);
     guest.run("ip netns exec server nginx -c /etc/nginx.conf");
+    refused_halfway(&mut guest);
     attached_until_stopped(&mut guest);
     left_by_a_killed_agent(&mut guest);
+}
+
+fn refused_halfway(guest: &mut Guest) {
+    // on the side that comes last the priority is taken by filters for IPv4, and ours are for everything
+    guest.run(FOREIGN_FIRST);
+    println!("refused: {}", guest.run("! windlass attach v1 --store-mib 16 2>&1"));
+    guest.run("tc filter del dev v1 egress prio 1");
+    assert_eq!(guest.run("tc filter show dev v1 ingress"), "");
+    guest.run("tc qdisc del dev v1 clsact");
+    assert_no_trace(guest);
 }
 
 fn attached_until_stopped(guest: &mut Guest) {

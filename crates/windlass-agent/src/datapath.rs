@@ -201,12 +201,22 @@ impl Datapath {
         )?;
         let clock_end = netdev::index(clock.program_end())
             .ok_or_else(|| Error::NoInterface(clock.program_end().to_string()))?;
-        let attached = vec![
-            attach(&object, "wl_clock", clock_end, Side::Ingress)?,
-            attach(&object, "wl_from_sender", ifindex, Side::Ingress)?,
-            attach(&object, "wl_to_sender", ifindex, Side::Egress)?,
-        ];
-        clock.start()?;
+        let mut attached = Vec::new();
+        let started = [
+            ("wl_clock", clock_end, Side::Ingress),
+            ("wl_from_sender", ifindex, Side::Ingress),
+            ("wl_to_sender", ifindex, Side::Egress),
+        ]
+        .into_iter()
+        .try_for_each(|(program, on, side)| {
+            attached.push(attach(&object, program, on, side)?);
+            Ok(())
+        })
+        .and_then(|()| clock.start());
+        if let Err(why) = started {
+            detach_all(attached, iface, ifindex);
+            return Err(why);
+        }
         Ok((object, attached))
     }
 
@@ -268,12 +278,17 @@ impl Drop for Datapath {
             // links live on through their pins and clsact filters by themselves
             return;
         }
-        let has_clsact = self.attached.iter().any(|a| matches!(a, Attached::Clsact(_)));
-        mem::take(&mut self.attached).into_iter().for_each(Attached::detach);
-        if has_clsact && self.is_alive() {
-            remove_unused_clsact(&self.iface);
-        }
+        detach_all(mem::take(&mut self.attached), &self.iface, self.ifindex);
         self.clock.remove();
+    }
+}
+
+/// Detaches the programs of an interface, and clsact if it was there for them.
+fn detach_all(attached: Vec<Attached>, iface: &str, ifindex: u32) {
+    let has_clsact = attached.iter().any(|a| matches!(a, Attached::Clsact(_)));
+    attached.into_iter().for_each(Attached::detach);
+    if has_clsact && netdev::index(iface) == Some(ifindex) {
+        remove_unused_clsact(iface);
     }
 }
 
