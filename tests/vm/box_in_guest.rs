@@ -67,6 +67,7 @@ fn linux_6_1_controls_transfers_and_is_left_without_a_trace() {
     guest.run("ip netns exec server nginx -c /etc/nginx.conf");
     refused_halfway(&mut guest);
     attached_until_stopped(&mut guest);
+    left_by_a_killed_attach(&mut guest);
     left_by_a_killed_agent(&mut guest);
 }
 
@@ -80,10 +81,14 @@ fn refused_halfway(guest: &mut Guest) {
     assert_no_trace(guest);
 }
 
-fn attached_until_stopped(guest: &mut Guest) {
+fn attach(guest: &mut Guest) {
     guest.run("windlass attach v1 --alg bbr --store-mib 64 --json >/run/said & exec 3</run/said");
     let said = guest.run("read -r first <&3; echo $first");
     assert!(said.contains("\"attached\""), "{said}");
+}
+
+fn attached_until_stopped(guest: &mut Guest) {
+    attach(guest);
     println!("{}", guest.run("tc filter show dev v1 ingress"));
     fetch(guest);
     let said = guest.run("kill -TERM $!; cat <&3; wait $!");
@@ -94,6 +99,14 @@ fn attached_until_stopped(guest: &mut Guest) {
         println!("attached: {name} {count}");
         assert!(count > 0, "{said}");
     }
+    assert_no_trace(guest);
+}
+
+fn left_by_a_killed_attach(guest: &mut Guest) {
+    attach(guest);
+    guest.run("kill -KILL $!; wait $! || true");
+    fetch(guest);
+    println!("killed: {}", guest.run("windlass detach v1"));
     assert_no_trace(guest);
 }
 

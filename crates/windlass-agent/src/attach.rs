@@ -31,6 +31,12 @@ impl Attached {
     }
 }
 
+/// Are there clsact filters that attach() made?
+pub(crate) fn has_filters(iface: &str) -> bool {
+    run(&["tc", "filter", "show", "dev", iface, "ingress"])
+        .is_ok_and(|list| list.contains(&format!("handle {HANDLE:#x} wl_from_sender")))
+}
+
 /// Removes the clsact filters that attach() made, and only those; then clsact itself if it is of no more use.
 pub(crate) fn remove_filters(iface: &str) {
     let (priority, handle) = (PRIORITY.to_string(), HANDLE.to_string());

@@ -16,5 +16,5 @@ pub use datapath::{Datapath, Options};
 pub use doctor::{Check, doctor};
 pub use error::{Error, Result};
 pub use flows::{FlowInfo, read_flows};
-pub use pins::{Pinned, force_remove, pinned_here};
+pub use pins::{Pinned, force_remove, left_here, pinned_here};
 pub use policy::{Mode, Policy, PolicyError, Rule};

@@ -5,7 +5,7 @@
 
 use crate::{
     Error, FlowInfo, Policy, Result,
-    attach::{Attached, remove_filters},
+    attach::{Attached, has_filters, remove_filters},
     clock::Clock,
     counters::read_counters,
     datapath::{build_id, write_policy},
@@ -72,6 +72,16 @@ pub fn pinned_here() -> Vec<String> {
         entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
+}
+
+/// Interfaces of this namespace that were left under control though nothing is pinned: by an `attach` that was killed,
+/// on a kernel where only clsact keeps the programs.
+pub fn left_here() -> Vec<String> {
+    let pinned = pinned_here();
+    let has_clock = |name: &String| {
+        netdev::index(name).is_some_and(|ifindex| Clock::existing(ifindex).shaped_ifindex().is_ok())
+    };
+    netdev::names().into_iter().filter(|n| !pinned.contains(n) && has_clock(n) && has_filters(n)).collect()
 }
 
 /// Pins everything of a loaded datapath. Programs stay through their links; clsact filters stay by themselves.
@@ -180,7 +190,9 @@ impl Pinned {
             }
             Clock::existing(ifindex).remove();
         }
-        remove_dir(&dir)?;
+        if dir.is_dir() {
+            remove_dir(&dir)?;
+        }
         // fails while other interfaces have theirs
         let _ = fs::remove_dir(namespace_dir());
         let _ = fs::remove_file(record(&self.iface));

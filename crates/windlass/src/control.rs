@@ -208,7 +208,8 @@ fn cover(policy: &Policy, args: &AgentArgs, controlled: &mut Vec<(Pinned, u64)>)
 }
 
 pub fn detach(iface: Option<String>, all: bool) -> Result<ExitCode> {
-    let here = windlass_agent::pinned_here();
+    let mut here = windlass_agent::pinned_here();
+    here.extend(windlass_agent::left_here());
     let targets = match (iface, all) {
         (Some(name), _) if here.contains(&name) => vec![name],
         (Some(name), _) => bail!("'{name}' is under no agent's control here; under control: {}", list(&here)),
