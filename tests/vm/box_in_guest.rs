@@ -4,6 +4,7 @@ use crate::{
     PAYLOAD, counter,
     guest::{Guest, Image},
 };
+use serde_json::Value;
 
 /// server -- guest -- client, in namespaces of the guest; 20 ms and 50 Mbit/s towards the client, no loss.
 const NETWORK: [&str; 15] = [
@@ -51,6 +52,36 @@ fn assert_no_trace(guest: &mut Guest) {
     }
 }
 
+/// The testbed's own network, inside the guest.
+const LOSSY: &str = r#"
+name = "lossy"
+host = [{ name = "server" }, { name = "box" }, { name = "client" }]
+[[link]]
+between = ["server", "box"]
+[[link]]
+between = ["box", "client"]
+rate = "20 Mbit/s"
+delay = "20 ms"
+buffer = "1 BDP"
+loss = "1 %"
+[[flow]]
+from = "server"
+to = "client"
+size = "2 MB"
+algorithm = "cubic"
+[windlass]
+at = "box"
+facing = "server"
+algorithm = "bbr"
+"#;
+
+const POLICY: &str = r#"
+[[rule]]
+name = "all"
+match = { iface = "v1" }
+algorithm = "cubic"
+"#;
+
 #[test]
 fn linux_6_1_controls_transfers_and_is_left_without_a_trace() {
     let Some((image, _alone)) = Image::get() else { return };
@@ -69,6 +100,7 @@ fn linux_6_1_controls_transfers_and_is_left_without_a_trace() {
     attached_until_stopped(&mut guest);
     left_by_a_killed_attach(&mut guest);
     left_by_a_killed_agent(&mut guest);
+    repairs(&mut guest);
 }
 
 fn refused_halfway(guest: &mut Guest) {
@@ -112,10 +144,7 @@ fn left_by_a_killed_attach(guest: &mut Guest) {
 
 fn left_by_a_killed_agent(guest: &mut Guest) {
     guest.run(FOREIGN);
-    guest.write(
-        "/etc/policy.toml",
-        "[[rule]]\nname = \"all\"\nmatch = { iface = \"v1\" }\nalgorithm = \"cubic\"\n",
-    );
+    guest.write("/etc/policy.toml", POLICY);
     guest.run("windlass agent --policy /etc/policy.toml --store-mib 64 >/run/said & exec 3</run/said");
     let said = guest.run("read -r first <&3; echo $first");
     assert!(said.contains("under control"), "{said}");
@@ -127,4 +156,13 @@ fn left_by_a_killed_agent(guest: &mut Guest) {
     assert!(filters.contains("bytecode") && !filters.contains("wl_from_sender"), "{filters}");
     guest.run("tc qdisc del dev v1 clsact");
     assert_no_trace(guest);
+}
+
+fn repairs(guest: &mut Guest) {
+    guest.write("/etc/lossy.toml", LOSSY);
+    let report: Value =
+        serde_json::from_str(&guest.run("windlass run /etc/lossy.toml --json")).expect("JSON");
+    println!("over a lossy link: {} repairs", report["windlass"]["repaired_segs"]);
+    // the command fails unless the payload arrived whole
+    assert!(report["windlass"]["repaired_segs"].as_u64() > Some(0), "{report}");
 }

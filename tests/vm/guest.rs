@@ -121,8 +121,9 @@ impl Guest {
 
     /// Writes a small file in the guest.
     pub fn write(&mut self, path: &str, text: &str) {
-        assert!(!text.contains(['\'', '\\', '%']), "needs no quoting: {text}");
-        self.run(&format!("printf '{}' >{path}", text.replace('\n', "\\n")));
+        assert!(!text.contains('\''), "cannot be quoted: {text}");
+        let lines: Vec<String> = text.lines().map(|l| format!("'{l}'")).collect();
+        self.run(&format!("printf '%s\\n' {} >{path}", lines.join(" ")));
     }
 
     /// What the guest prints until it reports an exit status, and that status.
