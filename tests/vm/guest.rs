@@ -71,21 +71,15 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Boots a guest without network.
-    pub fn boot(image: &Image) -> Guest {
-        Guest::start(image, Command::new(QEMU), &[])
-    }
-
-    /// Boots a guest on `host` whose only network card is the other end of the tap `tap`.
-    pub fn boot_behind(image: &Image, host: &Netns, tap: &str) -> Guest {
-        let netdev = format!("tap,id=net,ifname={tap},script=no,downscript=no");
-        let device = "virtio-net-pci,netdev=net,romfile=";
-        Guest::start(image, host.command(QEMU), &["-netdev", &netdev, "-device", device])
-    }
-
-    fn start(image: &Image, mut command: Command, network: &[&str]) -> Guest {
+    /// Boots a guest in the namespace `host`, which cleans up after tests that were killed. The guest's only network
+    /// card is the other end of the tap `tap`, if there is one.
+    pub fn boot(image: &Image, host: &Netns, tap: Option<&str>) -> Guest {
+        let network = tap.map(|tap| format!("tap,id=net,ifname={tap},script=no,downscript=no"));
+        let network =
+            network.iter().flat_map(|n| ["-netdev", n, "-device", "virtio-net-pci,netdev=net,romfile="]);
         let kernel_log = image.folder.join("kernel.log");
-        let mut qemu = command
+        let mut qemu = host
+            .command(QEMU)
             .args(["-accel", "tcg", "-smp", "1", "-m", MEMORY_MIB])
             .args(["-nodefaults", "-display", "none", "-no-reboot"])
             .arg("-kernel")

@@ -53,7 +53,7 @@ fn losses_towards_the_client_of_a_guest_are_repaired_behind_its_back() {
         .run(&["ip", "route", "add", "10.80.0.0/24", "via", &topology.address_of("box")])
         .expect("iproute2");
 
-    let mut guest = Guest::boot_behind(image, middle, "tap0");
+    let mut guest = Guest::boot(image, middle, Some("tap0"));
     guest.run(
         "ip addr add 10.80.0.2/24 dev eth0 && ip link set eth0 up && ip route add default via 10.80.0.1",
     );
