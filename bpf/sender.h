@@ -49,6 +49,8 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 			return;
 		}
 		wl_count_n(WL_C_STORED_BYTES, len);
+	} else {
+		wl_count_n(WL_C_WATCHED_BYTES, len);
 	}
 	if (skb->gso_size && skb->gso_size < 64)
 		mss = 64;

@@ -167,7 +167,8 @@ struct wl_config {
 	X(SENDER_RETRANS, "retransmissions by the sender itself") \
 	X(SENDER_RETRANS_ABSORBED, "retransmissions by the sender absorbed: already on their way") \
 	X(CLOCK_TICKS, "rounds of the clock") \
-	X(STORED_BYTES, "payload bytes stored")
+	X(STORED_BYTES, "payload bytes stored") \
+	X(WATCHED_BYTES, "payload bytes only watched")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
 enum wl_counter {

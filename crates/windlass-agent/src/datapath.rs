@@ -4,13 +4,14 @@ use crate::{
     Error, FlowInfo, Policy, Result,
     attach::{Attached, Side, attach, remove_unused_clsact},
     clock::Clock,
+    cost::{self, RunTime},
     counters::read_counters,
     error::bpf,
     flows::read_flows,
     netdev,
     pins::{self, Pinned},
 };
-use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, Program};
 use std::{collections::BTreeMap, mem};
 use windlass_core::abi::{self, wl_config, wl_policy_head, wl_rule};
 
@@ -240,6 +241,18 @@ impl Datapath {
     /// All flows in use.
     pub fn flows(&self) -> Result<Vec<FlowInfo>> {
         read_flows(&map(&self.object, "wl_flow_ids"), &map(&self.object, "wl_flows"))
+    }
+
+    /// What each program has cost while a [`RunTimeStats`](crate::RunTimeStats) lived.
+    pub fn run_times(&self) -> Result<BTreeMap<String, RunTime>> {
+        let name = |p: &Program| p.name().to_string_lossy().into_owned();
+        self.object.progs().map(|p| Ok((name(&p), cost::run_time(&p)?))).collect()
+    }
+
+    /// Kernel memory of each map in bytes; what is stored of flows' data is in `wl_store` and `wl_segs`.
+    pub fn memory_bytes(&self) -> Result<BTreeMap<String, u64>> {
+        let name = |m: &Map| m.name().to_string_lossy().into_owned();
+        self.object.maps().map(|m| Ok((name(&m), cost::memory_bytes(&m)?))).collect()
     }
 
     /// Sends the clock's frame again if the clock stood still since `ticks_before`. Returns the rounds so far.

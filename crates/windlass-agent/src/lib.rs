@@ -2,6 +2,7 @@
 
 mod attach;
 mod clock;
+mod cost;
 mod counters;
 mod datapath;
 mod doctor;
@@ -11,6 +12,7 @@ mod netdev;
 mod pins;
 mod policy;
 
+pub use cost::{RunTime, RunTimeStats};
 pub use counters::read_counters;
 pub use datapath::{Datapath, Options};
 pub use doctor::{Check, doctor};

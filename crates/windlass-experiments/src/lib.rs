@@ -1,7 +1,9 @@
 //! Published figures and tables, reproduced: experiments as data, their runs, and the claims they must show.
 
 mod bench;
+mod cable;
 mod claim;
+mod cpu;
 mod demo;
 mod experiment;
 mod plot;
@@ -12,6 +14,7 @@ mod transparency;
 
 pub use bench::bench_datapath;
 pub use claim::{Claim, Verdict};
+pub use cpu::{NAME as CPU, cpu};
 pub use demo::demo;
 pub use experiment::Experiment;
 pub use report::Outcome;

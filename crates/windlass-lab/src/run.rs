@@ -71,7 +71,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     let receivers = distinct(scenario.flows.iter().map(|f| f.to.as_str()));
     let mut servers = Vec::new();
     for sender in &senders {
-        servers.push(Server::start(topology.host(sender))?);
+        servers.push(Server::start(topology.host(sender), CONNECTIONS)?);
     }
     let boxed = match &scenario.windlass {
         Some(w) => Some(BoxProcess::start(&topology, w, options)?),
@@ -109,6 +109,9 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
         samples,
     })
 }
+
+/// More than any scenario has flows.
+const CONNECTIONS: usize = 4096;
 
 fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<&str> = names.collect();

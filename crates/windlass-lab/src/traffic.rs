@@ -26,27 +26,35 @@ pub struct Server {
     prefix: PathBuf,
 }
 
-fn config(prefix: &Path, root: &Path) -> String {
+/// Connections that one worker carries: descriptors for a file beside each fit the usual hard limit.
+const CONNECTIONS_OF_WORKER: usize = 8192;
+
+fn config(prefix: &Path, root: &Path, connections: usize) -> String {
     let prefix = prefix.display();
     let temp: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|kind| format!("{kind}_temp_path {prefix}/{kind};"))
         .join(" ");
+    let workers = connections.div_ceil(CONNECTIONS_OF_WORKER);
+    // chance spreads connections over workers, so each has room for more than its share
+    let room = 2 * connections.div_ceil(workers);
+    let backlog = connections.max(4096);
     format!(
-        "daemon off; worker_processes 1; pid {prefix}/pid; error_log {prefix}/error.log;\n\
-         events {{ worker_connections 4096; }}\n\
-         http {{ access_log off; sendfile on; {temp}\n\
-         server {{ listen {PORT} backlog=4096; listen [::]:{PORT} backlog=4096; root {root}; }} }}\n",
+        "daemon off; worker_processes {workers}; pid {prefix}/pid; error_log {prefix}/error.log;\n\
+         events {{ worker_connections {room}; }}\n\
+         http {{ access_log off; sendfile on; keepalive_timeout 600s; keepalive_requests 1000000; {temp}\n\
+         server {{ listen {PORT} reuseport backlog={backlog}; listen [::]:{PORT} reuseport backlog={backlog};\n\
+         root {root}; }} }}\n",
         root = root.display()
     )
 }
 
 impl Server {
-    /// Starts it; returns when it accepts connections.
-    pub fn start(host: &Netns) -> Result<Server> {
+    /// Starts it; returns when it accepts connections. `connections`: how many it will have at once.
+    pub fn start(host: &Netns, connections: usize) -> Result<Server> {
         let prefix = host.folder()?;
         let file = prefix.join("nginx.conf");
         fs::create_dir_all(files::folder()).with_context(|| files::folder().display().to_string())?;
-        fs::write(&file, config(&prefix, &files::folder()))?;
+        fs::write(&file, config(&prefix, &files::folder(), connections))?;
         let child = host
             .command("nginx")
             .arg("-c")
@@ -100,6 +108,89 @@ pub struct Fetch {
     pub bytes: u64,
     /// SHA-256 of what arrived.
     pub sha256: String,
+}
+
+/// Many clients that each keep one connection and ask for a file again and again, as h2load makes them.
+#[derive(Debug)]
+pub struct Crowd {
+    children: Vec<Child>,
+}
+
+/// What a crowd got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CrowdResult {
+    /// Requests answered in full.
+    pub succeeded: u64,
+    /// Requests that failed.
+    pub failed: u64,
+}
+
+/// Clients of one h2load: each needs a descriptor.
+const CLIENTS_OF_PROCESS: usize = 10_000;
+
+impl Crowd {
+    /// Starts `clients` that ask `server` for `file`, in all `requests_ps` times a second, for `seconds`.
+    pub fn start(
+        host: &Netns,
+        server: &str,
+        file: &str,
+        clients: usize,
+        requests_ps: f64,
+        seconds: u32,
+    ) -> Result<Crowd> {
+        let processes = clients.div_ceil(CLIENTS_OF_PROCESS);
+        let mut crowd = Crowd { children: Vec::new() };
+        for index in 0..processes {
+            let own = clients * (index + 1) / processes - clients * index / processes;
+            let child = host
+                .command("h2load")
+                .args(["--h1", "-t", "1", "-c", &own.to_string(), "-D", &seconds.to_string()])
+                .arg(format!("--rps={}", requests_ps / clients as f64))
+                .arg(format!("http://{server}/{file}"))
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .context("h2load (Debian: apt-get install nghttp2-client)")?;
+            crowd.children.push(child);
+        }
+        Ok(crowd)
+    }
+
+    /// Waits for all and adds up what they say.
+    pub fn finish(mut self) -> Result<CrowdResult> {
+        let mut sum = CrowdResult::default();
+        for child in &mut self.children {
+            let mut said = String::new();
+            if let Some(out) = child.stdout.as_mut() {
+                out.read_to_string(&mut said)?;
+            }
+            child.wait()?;
+            let one = crowd_result(&said).with_context(|| format!("h2load said: {}", said.trim()))?;
+            sum.succeeded += one.succeeded;
+            sum.failed += one.failed;
+        }
+        Ok(sum)
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            // after wait() these do nothing
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Reads h2load's line "requests: 9 total, 9 started, 9 done, 8 succeeded, 1 failed, ...".
+fn crowd_result(said: &str) -> Option<CrowdResult> {
+    let line = said.lines().find_map(|l| l.strip_prefix("requests: "))?;
+    let number = |what: &str| {
+        line.split(", ").find_map(|part| part.strip_suffix(what)).and_then(|n| n.trim().parse().ok())
+    };
+    Some(CrowdResult { succeeded: number(" succeeded")?, failed: number(" failed")? })
 }
 
 /// A running fetch. Dropped, it ends.
@@ -240,5 +331,18 @@ impl Drop for Capture {
         // SAFETY: our own child, not yet waited for.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_h2load_are_understood() {
+        let said =
+            "finished in 1.0s\nrequests: 9 total, 9 started, 9 done, 8 succeeded, 1 failed, 0 errored\n";
+        assert_eq!(crowd_result(said), Some(CrowdResult { succeeded: 8, failed: 1 }));
+        assert_eq!(crowd_result("cannot connect"), None);
     }
 }

@@ -129,6 +129,9 @@ pub struct AttachArgs {
     /// With --json: also one document with all flows every so many milliseconds
     #[arg(long, value_name = "MS", requires = "json")]
     pub sample_ms: Option<u64>,
+    /// Time every run of the programs and report their cost at the end; that itself costs some 20 ns a packet
+    #[arg(long)]
+    pub stats: bool,
 }
 
 #[derive(Debug, ClapArgs)]

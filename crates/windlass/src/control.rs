@@ -10,7 +10,7 @@ use std::{
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     time::{Duration, Instant, SystemTime},
 };
-use windlass_agent::{Datapath, Options, Pinned, Policy};
+use windlass_agent::{Datapath, Options, Pinned, Policy, RunTimeStats};
 use windlass_core::Algorithm;
 
 /// How often the clock is looked after and files are looked at.
@@ -53,9 +53,17 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     };
     let policy = Policy::simple(algorithm, mode, args.port.clone(), args.paced_servers == PacedArg::Control);
     let (_keep, stop) = stop_signal()?;
+    let stats = args.stats.then(RunTimeStats::enable).transpose()?;
     let mut datapath = Datapath::attach(&args.iface, &policy, &options(&args.sizes))?;
     if args.json {
-        println!("{}", json!({ "event": "attached", "iface": args.iface, "algorithm": algorithm.name() }));
+        let memory = datapath.memory_bytes()?;
+        println!(
+            "{}",
+            json!({
+                "event": "attached", "iface": args.iface, "algorithm": algorithm.name(),
+                "flows_max": args.sizes.flows, "memory_bytes": memory,
+            })
+        );
     } else {
         println!("{}: {} on all flows; Ctrl-C releases it", args.iface, algorithm.name());
     }
@@ -65,7 +73,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     } else if !args.json {
         println!("{}: the interface is gone", args.iface);
     }
-    report_end(&datapath, args.json)?;
+    report_end(&datapath, args.json, stats.is_some())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -110,12 +118,20 @@ fn hand_back(datapath: &mut Datapath, policy: &Policy) -> Result<()> {
     Ok(())
 }
 
-fn report_end(datapath: &Datapath, as_json: bool) -> Result<()> {
+fn report_end(datapath: &Datapath, as_json: bool, has_stats: bool) -> Result<()> {
     let counters = datapath.counters()?;
+    let run_times = has_stats.then(|| datapath.run_times()).transpose()?;
     if as_json {
-        let document = json!({ "event": "detached", "counters": counters, "flows": datapath.flows()? });
+        let mut document = json!({ "event": "detached", "counters": counters, "flows": datapath.flows()? });
+        if let Some(run_times) = run_times {
+            document["run_times"] = json!(run_times);
+        }
         println!("{document}");
         return Ok(());
+    }
+    for (name, time) in run_times.iter().flatten() {
+        let mean_ns = time.run_ns.checked_div(time.runs).unwrap_or(0);
+        println!("{name}: {} runs of {mean_ns} ns, {:.3} s in all", time.runs, time.run_ns as f64 / 1e9);
     }
     let get = |name: &str| counters.get(name).copied().unwrap_or(0);
     println!(

@@ -49,7 +49,8 @@ fn settings(quick: bool, resume: bool, out: PathBuf, quiet: bool) -> Result<Sett
 }
 
 pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
-    let known: Vec<&str> = Experiment::names().chain([windlass_experiments::TRANSPARENCY]).collect();
+    let known: Vec<&str> =
+        Experiment::names().chain([windlass_experiments::CPU, windlass_experiments::TRANSPARENCY]).collect();
     if args.list {
         known.iter().for_each(|n| println!("{n}"));
         return Ok(ExitCode::SUCCESS);
@@ -65,6 +66,7 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
     let mut documents = Vec::new();
     for name in names {
         let result = match name {
+            windlass_experiments::CPU => windlass_experiments::cpu(&settings)?,
             windlass_experiments::TRANSPARENCY => windlass_experiments::transparency(&settings)?,
             file if file.ends_with(".toml") => Experiment::from_file(file.as_ref())?.run(&settings)?,
             _ => Experiment::by_name(name)?.run(&settings)?,
