@@ -154,7 +154,6 @@ impl Datapath {
         if unsafe { libc::geteuid() } != 0 {
             return Err(Error::Privilege { what: "attaching a datapath" });
         }
-        raise_memlock_limit();
         if pins::is_pinned(iface) {
             return Err(Error::Busy(iface.to_string()));
         }
@@ -182,24 +181,7 @@ impl Datapath {
         options: &Options,
         clock: &Clock,
     ) -> Result<(Object, Vec<Attached>)> {
-        let config = wl_config {
-            // any value that nobody else marks packets with; it never leaves this host
-            mark: 0x771d_0000 | (ifindex & 0xffff),
-            flows_max: options.flows_max,
-            chunks_max: options.chunks(),
-            clock_ifindex: clock.shaped_ifindex()?,
-            idle_timeout_s: options.idle_timeout_s,
-            reserved: 0,
-        };
-        let object = open(options, &config)?.load().map_err(Error::Load)?;
-        fill(&map(&object, "wl_free_flows"), options.flows_max)?;
-        fill(&map(&object, "wl_free_chunks"), options.chunks())?;
-        write_policy(
-            &map(&object, "wl_rules"),
-            &map(&object, "wl_policy"),
-            &policy.compile(iface, ifindex),
-            1,
-        )?;
+        let object = load(iface, ifindex, policy, options, clock.shaped_ifindex()?)?;
         let clock_end = netdev::index(clock.program_end())
             .ok_or_else(|| Error::NoInterface(clock.program_end().to_string()))?;
         let mut attached = Vec::new();
@@ -303,6 +285,38 @@ fn detach_all(attached: Vec<Attached>, iface: &str, ifindex: u32) {
     if has_clsact && netdev::index(iface) == Some(ifindex) {
         remove_unused_clsact(iface);
     }
+}
+
+/// Mark of packets that the datapath on interface `ifindex` injects: any value that nobody else marks packets with; it
+/// never leaves this host.
+fn own_mark(ifindex: u32) -> u32 {
+    0x771d_0000 | (ifindex & 0xffff)
+}
+
+/// Loads programs and maps for interface `ifindex` under `policy`, free lists filled, and attaches nothing: for tests
+/// that hand packets to the programs themselves. The clock, if it is to run, is sent round through `clock_ifindex`.
+pub fn load(
+    iface: &str,
+    ifindex: u32,
+    policy: &Policy,
+    options: &Options,
+    clock_ifindex: u32,
+) -> Result<Object> {
+    options.check()?;
+    raise_memlock_limit();
+    let config = wl_config {
+        mark: own_mark(ifindex),
+        flows_max: options.flows_max,
+        chunks_max: options.chunks(),
+        clock_ifindex,
+        idle_timeout_s: options.idle_timeout_s,
+        reserved: 0,
+    };
+    let object = open(options, &config)?.load().map_err(Error::Load)?;
+    fill(&map(&object, "wl_free_flows"), options.flows_max)?;
+    fill(&map(&object, "wl_free_chunks"), options.chunks())?;
+    write_policy(&map(&object, "wl_rules"), &map(&object, "wl_policy"), &policy.compile(iface, ifindex), 1)?;
+    Ok(object)
 }
 
 /// Kernels before 5.11 charge maps to RLIMIT_MEMLOCK.

@@ -14,7 +14,7 @@ mod policy;
 
 pub use cost::{RunTime, RunTimeStats};
 pub use counters::read_counters;
-pub use datapath::{Datapath, Options};
+pub use datapath::{Datapath, Options, load};
 pub use doctor::{Check, doctor};
 pub use error::{Error, Result};
 pub use flows::{FlowInfo, read_flows};
