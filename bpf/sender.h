@@ -74,6 +74,11 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 
 	if (!s)
 		return WL_TC_PASS;
+	/* sent again without its pointer, urgent data would be read as plain: its losses are the sender's business */
+	if (f->mode == WL_MODE_ENFORCE && (p->flags & WL_TCP_URG) && wl_after(end, f->una)) {
+		wl_bypass_all(f, WL_C_BYPASS_URGENT, wl_seq_max(f->nxt, end));
+		return WL_TC_PASS;
+	}
 	switch (wl_data_kind(f, p->seq, p->payload_bytes)) {
 	case WL_DATA_OLD:
 		/* acknowledged already, only the sender was not shown it yet */

@@ -144,6 +144,7 @@ struct wl_config {
 	X(FLOWS_PACED_SENDER, "flows only watched: the sender paces itself") \
 	X(BYPASS_STORE_FULL, "bypasses: store full") \
 	X(BYPASS_FLOW_FULL, "bypasses: flow outgrew its part of the store") \
+	X(BYPASS_URGENT, "bypasses: urgent data, whose pointer the box cannot repeat") \
 	X(BYPASS_GAP, "bypasses: data went past unseen") \
 	X(BYPASS_STORE_ERROR, "bypasses: data could not be copied") \
 	X(BYPASS_STAND_ASIDE, "bypasses: the sender paces itself") \
