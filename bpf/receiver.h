@@ -141,8 +141,14 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		return WL_TC_PASS;
 	}
 	if (kind == WL_ACK_STALE) {
-		if (f->mode != WL_MODE_ENFORCE || f->state != WL_FLOW_ACTIVE || !is_pure)
+		if (f->mode != WL_MODE_ENFORCE || f->state != WL_FLOW_ACTIVE)
 			return WL_TC_PASS;
+		if (!is_pure) {
+			/* overtaken, yet ahead of what the sender was shown: its window is not the one in force */
+			if (wl_after(p->ack, f->shown_una))
+				wl_show(skb, f, p, f->shown_una, now_ns);
+			return WL_TC_PASS;
+		}
 		wl_count(WL_C_ACKS_STALE);
 		return WL_TC_DROP;
 	}
