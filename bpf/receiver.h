@@ -212,11 +212,17 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 		return WL_TC_PASS;
 	}
 	wl_follow_policy(f, id);
-	end = p->seq + p->payload_bytes + !!(p->flags & WL_TCP_FIN);
-	f->rcv_seq = wl_seq_max(f->rcv_seq, end);
-	if (p->options.has_ts && !wl_before(p->options.tsval, f->rcv_tsval)) {
-		f->rcv_tsval = p->options.tsval;
-		f->rcv_tsecr = p->options.tsecr;
+	/*
+	 * Window updates of the box repeat the receiver's newest numbers. They are learnt from packets that the sender
+	 * would take: from a forged one it would take over a timestamp that makes it refuse the true receiver's.
+	 */
+	if ((p->flags & WL_TCP_ACK) && wl_ack_kind(f, p->ack) >= WL_ACK_SAME) {
+		end = p->seq + p->payload_bytes + !!(p->flags & WL_TCP_FIN);
+		f->rcv_seq = wl_seq_max(f->rcv_seq, end);
+		if (p->options.has_ts && !wl_before(p->options.tsval, f->rcv_tsval)) {
+			f->rcv_tsval = p->options.tsval;
+			f->rcv_tsecr = p->options.tsecr;
+		}
 	}
 	if (p->flags & WL_TCP_FIN)
 		f->flags |= WL_FLOW_RCV_FIN;
