@@ -26,7 +26,6 @@
 #define WL_IPV4_LEN 20u
 #define WL_IPV6_LEN 40u
 #define WL_TCP_LEN 20u
-#define WL_TCP_OPT_MAX 40u
 #define WL_IPPROTO_TCP 6
 
 #define WL_TCP_FIN 0x01
@@ -37,11 +36,5 @@
 #define WL_TCP_URG 0x20
 #define WL_TCP_ECE 0x40
 #define WL_TCP_CWR 0x80
-
-/*
- * Keeps a value below a power of two in the very register that is used next; without it the compiler may test one
- * register and use another, and the verifier does not see the connection.
- */
-#define WL_MASK(var, mask) asm volatile("%0 &= %1" : "+r"(var) : "i"(mask))
 
 #endif

@@ -4,23 +4,8 @@
 #define WL_BPF_PACKET_H
 
 #include "bpf.h"
+#include "../core/flow/options.h"
 #include "../core/flow/track.h"
-
-/* TCP options of interest; offsets are into wl_packet.opt, 0 where absent is told by the has_ flags. */
-struct wl_options {
-	__u32 tsval;
-	__u32 tsecr;
-	__u16 mss_bytes;
-	__u8 wscale;
-	__u8 sack_off; /* of the SACK option's kind byte; valid with sack_len */
-	__u8 sack_len; /* whole option; 0: absent */
-	__u8 has_ts;
-	__u8 has_wscale;
-	__u8 has_sack_permitted;
-	__u8 is_foreign; /* MPTCP, MD5, AO: we could not reproduce its segments */
-	__u8 is_bad;
-	__u16 reserved;
-};
 
 struct wl_packet {
 	struct wl_flow_key key; /* seen from the packet's own sender until turned */
@@ -39,8 +24,8 @@ struct wl_packet {
 	__u8 is_ipv6;
 	__u8 reserved[3];
 	struct wl_options options;
-	__u8 opt[64]; /* options as they came, padded with zeros */
-	__u8 opt_new[64];
+	__u8 opt[WL_OPT_BUFFER_BYTES]; /* options as they came, padded with zeros */
+	__u8 opt_new[WL_OPT_BUFFER_BYTES];
 };
 
 struct wl_scratch {

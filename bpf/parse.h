@@ -69,77 +69,6 @@ static __always_inline void wl_mapped(__u8 *addr, __u32 ipv4_be)
 	__builtin_memcpy(addr + 12, &ipv4_be, 4);
 }
 
-static __always_inline __u32 wl_be32(const __u8 *p)
-{
-	return (__u32)p[0] << 24 | (__u32)p[1] << 16 | (__u32)p[2] << 8 | p[3];
-}
-
-struct wl_option_walk {
-	struct wl_packet *p;
-	__u32 at;
-};
-
-static long wl_option_step(__u32 i, void *ctx)
-{
-	struct wl_option_walk *w = ctx;
-	struct wl_packet *p = w->p;
-	struct wl_options *o = &p->options;
-	__u32 at = w->at;
-	__u32 end = p->opt_bytes;
-	__u8 kind, len;
-
-	if (at >= end || at >= WL_TCP_OPT_MAX)
-		return 1;
-	WL_MASK(at, 63);
-	if (at >= WL_TCP_OPT_MAX)
-		return 1;
-	kind = p->opt[at];
-	if (kind == 0)
-		return 1;
-	if (kind == 1) {
-		w->at = at + 1;
-		return 0;
-	}
-	len = p->opt[at + 1];
-	if (len < 2 || at + len > end) {
-		o->is_bad = 1;
-		return 1;
-	}
-	switch (kind) {
-	case 2:
-		if (len == 4)
-			o->mss_bytes = (__u16)p->opt[at + 2] << 8 | p->opt[at + 3];
-		break;
-	case 3:
-		if (len == 3) {
-			o->wscale = p->opt[at + 2] > 14 ? 14 : p->opt[at + 2];
-			o->has_wscale = 1;
-		}
-		break;
-	case 4:
-		o->has_sack_permitted = 1;
-		break;
-	case 5:
-		o->sack_off = at;
-		o->sack_len = len;
-		break;
-	case 8:
-		if (len == 10) {
-			o->tsval = wl_be32(&p->opt[at + 2]);
-			o->tsecr = wl_be32(&p->opt[at + 6]);
-			o->has_ts = 1;
-		}
-		break;
-	case 19: /* MD5 */
-	case 29: /* TCP-AO */
-	case 30: /* MPTCP */
-		o->is_foreign = 1;
-		break;
-	}
-	w->at = at + len;
-	return 0;
-}
-
 /*
  * Parses the packet into the scratch. Returns 0, or the counter that names why the packet is none of ours. A global
  * function: verified once, not once for each of its callers.
@@ -147,7 +76,6 @@ static long wl_option_step(__u32 i, void *ctx)
 __noinline int wl_parse(struct __sk_buff *skb)
 {
 	struct wl_scratch *s = wl_scratch_get();
-	struct wl_option_walk walk = {};
 	struct wl_packet *p;
 	struct wl_tcp tcp;
 	__u32 l3_bytes, opt_bytes;
@@ -223,15 +151,7 @@ __noinline int wl_parse(struct __sk_buff *skb)
 	opt_bytes += 1;
 	if (opt_bytes > WL_TCP_OPT_MAX || bpf_skb_load_bytes(skb, p->l4_off + WL_TCP_LEN, p->opt, opt_bytes))
 		return WL_C_PASS_MALFORMED;
-	if (opt_bytes == 12 && wl_be32(p->opt) == 0x0101080a) {
-		/* NOP NOP timestamps: nearly every packet */
-		p->options.tsval = wl_be32(p->opt + 4);
-		p->options.tsecr = wl_be32(p->opt + 8);
-		p->options.has_ts = 1;
-		return 0;
-	}
-	walk.p = p;
-	bpf_loop(WL_TCP_OPT_MAX, wl_option_step, &walk, 0);
+	wl_options_read(p->opt, p->opt_bytes, &p->options);
 	return p->options.is_bad ? WL_C_PASS_BAD_OPTIONS : 0;
 }
 

@@ -20,6 +20,11 @@ typedef __s64 wl_s64;
  * scalar results, and doubt its pointers: WL_GLOBAL functions begin with a test for NULL.
  */
 #define WL_GLOBAL __attribute__((noinline))
+/*
+ * Keeps a value below a power of two in the very register that is used next; without it the compiler may test one
+ * register and use another, and the verifier does not see the connection.
+ */
+#define WL_MASK(var, mask) asm volatile("%0 &= %1" : "+r"(var) : "i"(mask))
 #else
 #include <stdint.h>
 typedef uint8_t wl_u8;
@@ -30,6 +35,7 @@ typedef int32_t wl_s32;
 typedef int64_t wl_s64;
 #define WL_INLINE static inline
 #define WL_GLOBAL static
+#define WL_MASK(var, mask) ((var) &= (mask))
 #endif
 
 #define WL_LIKELY(x) __builtin_expect(!!(x), 1)

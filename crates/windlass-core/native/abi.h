@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Everything that Rust sees of the core: its types, and the functions that native.c exports. */
 #include "alg/list.h"
+#include "flow/options.h"
 #include "flow/paced.h"
 #include "flow/timer.h"
 #include "window/rwnd.h"
@@ -24,6 +25,9 @@ void wln_alg_on_send_after_idle(wl_u32 id, struct wl_alg_state *, const struct w
 wl_u32 wln_rwnd_field(wl_u32 window_bytes, wl_u8 rcv_wscale, wl_u32 client_field);
 wl_u32 wln_cbrt(wl_u64 a);
 void wln_minmax_running_max(struct wl_minmax *, wl_u32 window, wl_u32 at, wl_u32 value);
+
+/* Reads `bytes` of TCP options, at most WL_TCP_OPT_MAX; `opt` has WL_OPT_BUFFER_BYTES, zeros behind them. */
+void wln_options_read(const wl_u8 *opt, wl_u32 bytes, struct wl_options *);
 
 /*
  * The flow machine with a scoreboard of its own (wln_flow): what the BPF home does with maps, natively.

@@ -90,6 +90,11 @@ void wln_minmax_running_max(struct wl_minmax *m, wl_u32 window, wl_u32 at, wl_u3
 	wl_minmax_running_max(m, window, at, value);
 }
 
+void wln_options_read(const wl_u8 *opt, wl_u32 bytes, struct wl_options *o)
+{
+	wl_options_read(opt, bytes, o);
+}
+
 /* ---- the flow machine ---- */
 
 struct wln_flow {

@@ -6,7 +6,9 @@ pub mod abi;
 mod algorithm;
 mod counter;
 mod flow;
+mod options;
 
 pub use algorithm::{Algorithm, AlgorithmState};
 pub use counter::{Counter, counters};
 pub use flow::Flow;
+pub use options::tcp_options;
