@@ -58,6 +58,8 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->shown_una = f->una;
 	f->fack = f->una;
 	f->judged = nxt;
+	/* what was delivered selectively will be counted with the rest, when that is acknowledged */
+	f->delivered_bytes -= f->sacked_bytes;
 	f->sacked_bytes = 0;
 	f->lost_bytes = 0;
 	f->lost_head = WL_NO_SLOT;
@@ -291,6 +293,7 @@ struct wl_cum {
 	wl_u32 at;
 	wl_u32 ack;
 	wl_u32 una_seg;
+	wl_u32 again_bytes; /* of what is acknowledged now: delivered before, by SACK */
 };
 
 static long wl_cum_step(wl_u32 i, void *ctx)
@@ -304,11 +307,12 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	if (!wl_before(c->at, c->ack))
 		return 1;
 	seg = wl_walk(f, &c->at, &slot);
-	if (!seg)
+	if (!seg || !wl_before(seg->seq, c->ack))
 		return 0;
+	if (seg->flags & WL_SEG_SACKED)
+		c->again_bytes += wl_seq_min(seg->seq + seg->len_bytes, c->ack) - wl_seq_max(seg->seq, f->una);
 	if (wl_after(seg->seq + seg->len_bytes, c->ack)) {
-		if (wl_before(seg->seq, c->ack))
-			c->una_seg = seg->seq;
+		c->una_seg = seg->seq;
 		return 1;
 	}
 	if (seg->flags & WL_SEG_SACKED) {
@@ -421,13 +425,11 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u
 	if (!f || !d)
 		return -1;
 	wl_u32 end = wl_seq_min(ack, f->nxt);
-	wl_u32 sacked_before = f->sacked_bytes;
 	struct wl_cum c = { .f = f, .d = d, .at = f->una_seg, .ack = end, .una_seg = end };
 
 	if (wl_after(end, f->una)) {
 		wl_loop(wl_slots_between(f, f->una_seg, end), wl_cum_step, &c);
-		d->newly_bytes += end - f->una;
-		d->newly_bytes -= sacked_before - f->sacked_bytes;
+		d->newly_bytes += end - f->una - c.again_bytes;
 		f->una = end;
 		f->una_seg = c.una_seg;
 		f->fack = wl_seq_max(f->fack, end);

@@ -45,6 +45,9 @@ wl_u32 wln_flow_ack(struct wln_flow *, const struct wl_ack *, struct wl_sample *
 wl_u32 wln_flow_detect(struct wln_flow *, wl_u32 now_us);
 int wln_flow_next_repair(struct wln_flow *, wl_u32 *seq, wl_u32 *len);
 void wln_flow_repaired(struct wln_flow *, wl_u32 seq, wl_u32 now_us);
+void wln_flow_forget(struct wln_flow *, wl_u32 nxt);
+int wln_flow_is_taken_care_of(struct wln_flow *, wl_u32 seq, wl_u32 copies);
+void wln_flow_sender_retrans(struct wln_flow *, wl_u32 seq, wl_u32 end, wl_u32 now_us);
 wl_u32 wln_flow_on_silence(struct wln_flow *, wl_u32 now_us);
 void wln_flow_edge_advance(struct wln_flow *, wl_u64 now_ns);
 wl_u64 wln_flow_deadline_ns(struct wln_flow *, wl_u64 now_ns, wl_u32 wait_us);

@@ -198,6 +198,21 @@ void wln_flow_repaired(struct wln_flow *n, wl_u32 seq, wl_u32 now_us)
 	wl_track_repaired(&n->flow, wl_seg_at(&n->flow, slot), slot, now_us);
 }
 
+void wln_flow_forget(struct wln_flow *n, wl_u32 nxt)
+{
+	wl_track_forget(&n->flow, nxt);
+}
+
+int wln_flow_is_taken_care_of(struct wln_flow *n, wl_u32 seq, wl_u32 copies)
+{
+	return wl_is_taken_care_of(&n->flow, seq, copies);
+}
+
+void wln_flow_sender_retrans(struct wln_flow *n, wl_u32 seq, wl_u32 end, wl_u32 now_us)
+{
+	wl_track_sender_retrans(&n->flow, seq, end, now_us);
+}
+
 wl_u32 wln_flow_on_silence(struct wln_flow *n, wl_u32 now_us)
 {
 	wl_u32 lost_bytes;

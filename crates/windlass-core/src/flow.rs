@@ -92,6 +92,24 @@ impl Flow {
         unsafe { abi::wln_flow_repaired(self.inner.as_ptr(), seq, now_us) };
     }
 
+    /// Forgets the records of all in flight, which ends at `nxt`.
+    pub fn forget(&mut self, nxt: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_forget(self.inner.as_ptr(), nxt) };
+    }
+
+    /// Is the sender's own copy of the segment at `seq` superfluous, after at most `copies` copies of it?
+    pub fn is_taken_care_of(&mut self, seq: u32, copies: u32) -> bool {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_is_taken_care_of(self.inner.as_ptr(), seq, copies) != 0 }
+    }
+
+    /// The sender itself sent `[seq, end)` again, all of it sent before.
+    pub fn sender_retrans(&mut self, seq: u32, end: u32, now_us: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_sender_retrans(self.inner.as_ptr(), seq, end, now_us) };
+    }
+
     /// Asks whether a silence means something (`abi::WL_SILENCE_*`).
     pub fn on_silence(&mut self, now_us: u32) -> u32 {
         // SAFETY: exclusive access.

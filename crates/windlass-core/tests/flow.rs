@@ -175,6 +175,29 @@ fn a_slot_taken_on_the_other_side_of_a_hole_is_reported() {
     assert_eq!(f.seg(0).map(|s| s.len_bytes), Some(100));
 }
 
+/// A receiver may take back what it has reported (RFC 2018, section 8): here within a record.
+#[test]
+fn a_delivered_record_acknowledged_in_part_is_counted_once() {
+    let mut f = flow(0);
+    for i in 1..=3u32 {
+        f.send(i * MSS, i);
+    }
+    assert_eq!(f.ack(&ack(0, 40_000, &[(MSS, 3 * MSS)])).newly_delivered_bytes, 2 * MSS);
+    assert_eq!(f.ack(&ack(MSS + 1, 41_000, &[])).newly_delivered_bytes, MSS);
+    assert_eq!(f.ack(&ack(3 * MSS, 42_000, &[])).newly_delivered_bytes, 0);
+    assert_eq!(f.state().delivered_bytes, 3 * MSS);
+}
+
+#[test]
+fn what_was_delivered_before_all_is_forgotten_is_counted_once() {
+    let mut f = flow(0);
+    f.send(3 * MSS, 0);
+    f.ack(&ack(0, 40_000, &[(MSS, 3 * MSS)]));
+    f.forget(3 * MSS);
+    f.ack(&ack(3 * MSS, 41_000, &[]));
+    assert_eq!(f.state().delivered_bytes, 3 * MSS);
+}
+
 #[test]
 fn the_edge_never_moves_left() {
     let mut f = flow(0);
