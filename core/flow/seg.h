@@ -26,8 +26,8 @@ WL_INLINE wl_u32 wl_slots_between(const struct wl_flow *f, wl_u32 start, wl_u32 
 }
 
 /*
- * One step of a walk along the records from *at on: the live record in the slot of *at, or NULL. *at moves to the end of
- * the record, where the next one begins; past the slot, or past the chunk, where there is none.
+ * One step of a walk along the records from *at on: the live record in the slot of *at, or NULL. *at moves past the
+ * record and its slot, to where the next one may begin; past the slot, or past the chunk, where there is none.
  */
 WL_INLINE struct wl_seg *wl_walk(struct wl_flow *f, wl_u32 *at, wl_u32 *slot)
 {
@@ -40,12 +40,12 @@ WL_INLINE struct wl_seg *wl_walk(struct wl_flow *f, wl_u32 *at, wl_u32 *slot)
 		*at = f->base + ((from | (WL_CHUNK_BYTES - 1)) + 1);
 		return 0;
 	}
-	if (wl_seg_is_live(f, seg, *slot) && wl_after(seg->seq + seg->len_bytes, *at)) {
-		*at = seg->seq + seg->len_bytes;
-		return seg;
-	}
 	*at = f->base + ((from | ((1u << WL_SLOT_SHIFT) - 1)) + 1);
-	return 0;
+	if (!wl_seg_is_live(f, seg, *slot) || !wl_after(seg->seq + seg->len_bytes, f->base + from))
+		return 0;
+	/* no other record begins in this slot, so a walk takes no more steps than there are slots */
+	*at = wl_seq_max(*at, seg->seq + seg->len_bytes);
+	return seg;
 }
 
 WL_INLINE void wl_list_append(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, struct wl_seg *seg, wl_u16 slot)

@@ -92,7 +92,9 @@ WL_INLINE enum wl_data_kind wl_data_kind(const struct wl_flow *f, wl_u32 seq, wl
 	if (!wl_after(end, f->una))
 		return WL_DATA_OLD;
 	if (!wl_after(end, f->nxt))
-		return seq == f->hole_start && !wl_after(end, f->hole_end) ? WL_DATA_LATE : WL_DATA_RETRANS;
+		return seq == f->hole_start && !wl_before(seq, f->una) && !wl_after(end, f->hole_end)
+			       ? WL_DATA_LATE
+			       : WL_DATA_RETRANS;
 	/* one chunk of slack: the first and the last chunk may both be in use only partly */
 	if (end - f->una > WL_FLOW_STORE_BYTES - WL_CHUNK_BYTES)
 		return WL_DATA_TOO_MUCH;
@@ -196,11 +198,14 @@ WL_INLINE int wl_track_is_whole(struct wl_flow *f)
 	return f->hole_start == f->hole_end;
 }
 
-/* Data that begins at `seq`, after nxt, is about to be recorded: what lies between is a hole, or widens it. */
+/*
+ * Data that begins at `seq`, after nxt, is about to be recorded: what lies between is a hole. A second one widens the
+ * first over the records between them, and is not filled any more, as they must not be recorded twice: it begins where
+ * no data will, and ends when una has passed it.
+ */
 WL_INLINE void wl_track_gap(struct wl_flow *f, wl_u32 seq)
 {
-	if (wl_track_is_whole(f))
-		f->hole_start = f->nxt;
+	f->hole_start = wl_track_is_whole(f) ? f->nxt : f->una - 1;
 	f->hole_end = seq;
 }
 

@@ -199,6 +199,38 @@ fn what_was_delivered_before_all_is_forgotten_is_counted_once() {
 }
 
 #[test]
+fn a_second_hole_is_not_filled_over_the_records_before_it() {
+    let mut f = flow(0);
+    f.send(MSS, 0);
+    assert!(f.send_at(2 * MSS, 3 * MSS, 10));
+    assert_eq!(f.data_kind(MSS, MSS), abi::WL_DATA_LATE);
+    assert!(f.send_at(4 * MSS, 5 * MSS, 20));
+    assert_eq!(f.data_kind(MSS, 2 * MSS), abi::WL_DATA_RETRANS);
+    f.ack(&ack(4 * MSS, 40_000, &[]));
+    assert!(f.is_whole());
+}
+
+#[test]
+fn data_partly_acknowledged_fills_no_hole() {
+    let mut f = flow(0);
+    f.send(MSS, 0);
+    f.forget(3 * MSS);
+    f.ack(&ack(100, 40_000, &[]));
+    assert_eq!(f.data_kind(0, MSS), abi::WL_DATA_RETRANS);
+}
+
+/// Records shorter than a slot, holes between them: a walk must still reach the last one.
+#[test]
+fn holes_do_not_cut_a_walk_short() {
+    let mut f = flow(0);
+    for i in 0..10u32 {
+        assert!(f.send_at(2048 * i, 2048 * i + 100, i));
+    }
+    f.ack(&ack(9 * 2048 + 50, 40_000, &[]));
+    assert_eq!(f.state().una_seg, 9 * 2048);
+}
+
+#[test]
 fn the_edge_never_moves_left() {
     let mut f = flow(0);
     f.state_mut().decision.cwnd_bytes = 20 * MSS;
