@@ -24,6 +24,21 @@ fn find_libclang() {
     }
 }
 
+/// Debug builds trap on undefined behaviour, where the kernel's build does something else. Under cargo-fuzz the C code
+/// guides the search as the Rust code does.
+fn add_sanitizers(build: &mut cc::Build) {
+    let is_fuzzing = env::var_os("CARGO_CFG_FUZZING").is_some();
+    if is_fuzzing {
+        build.compiler("clang-19").flag("-fsanitize=fuzzer-no-link");
+        if env::var("CARGO_CFG_SANITIZE").is_ok_and(|list| list.contains("address")) {
+            build.flag("-fsanitize=address");
+        }
+    }
+    if is_fuzzing || env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
+        build.flag("-fsanitize=undefined").flag("-fsanitize-undefined-trap-on-error");
+    }
+}
+
 fn main() {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../..");
     let core = root.join("core").canonicalize().expect("core/ stands beside crates/");
@@ -31,7 +46,9 @@ fn main() {
     println!("cargo:rerun-if-changed=native");
     println!("cargo:include={}", core.display());
 
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    add_sanitizers(&mut build);
+    build
         .file("native/native.c")
         .include(&core)
         .std("c11")
