@@ -8,13 +8,14 @@ VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils dash
 C_FILES := $(shell find core bpf crates -name '*.[ch]' -not -path '*/target/*')
 CLANG_FORMAT := clang-format-19
 
-.PHONY: demo test vm-test bench fmt lint setup help
+.PHONY: demo test vm-test bench fuzz fmt lint setup help
 
 help:
 	@echo "make demo     build, then show the main job (about a minute)"
 	@echo "make test     everything CI runs"
 	@echo "make vm-test  tests in a virtual machine with Debian 12's kernel; part of test where qemu is installed"
 	@echo "make bench    cost of the datapath"
+	@echo "make fuzz     search for input that breaks the core (FUZZ_SECONDS for each target)"
 	@echo "make fmt      format all sources"
 	@echo "make lint     formatting and lints, as CI checks them"
 
@@ -45,6 +46,17 @@ vm-test: setup
 bench: setup
 	$(CARGO) build --release -p windlass
 	target/release/windlass bench datapath
+
+FUZZ_SECONDS ?= 60
+
+fuzz:
+	@$(MAKE) --no-print-directory setup PACKAGES="$(PACKAGES) g++"
+	@$(CARGO) +nightly --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install cargo-fuzz --locked
+	for target in options flow; do \
+		$(CARGO) +nightly fuzz run --fuzz-dir fuzz $$target -- \
+			-max_total_time=$(FUZZ_SECONDS) -max_len=4096 || exit 1; \
+	done
 
 fmt: setup
 	$(CARGO) fmt --all

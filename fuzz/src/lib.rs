@@ -1,0 +1,26 @@
+//! What the fuzzers run, and how a find is run again. Each target takes any bytes and panics when a promise of the core
+//! is broken.
+
+mod flow;
+mod options;
+
+pub use flow::flow;
+pub use options::options;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static IS_REPLAY: AtomicBool = AtomicBool::new(false);
+
+/// Is a find run again, so that someone wants to know what happens?
+fn is_replay() -> bool {
+    IS_REPLAY.load(Ordering::Relaxed)
+}
+
+/// Runs the target on the files named on the command line: to look at what a fuzzer found, without a fuzzer.
+pub fn replay(target: fn(&[u8])) {
+    IS_REPLAY.store(true, Ordering::Relaxed);
+    for path in std::env::args_os().skip(1) {
+        let input = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.to_string_lossy()));
+        println!("{}: {} bytes", path.to_string_lossy(), input.len());
+        target(&input);
+    }
+}

@@ -1,0 +1,43 @@
+//! The fuzz targets on random input, the same at every run: a short walk for every machine. Longer walks, guided by
+//! coverage, need cargo-fuzz (see README.md beside this folder). What a walk found is kept in proptest-regressions.
+
+use proptest::{
+    collection::vec,
+    prelude::*,
+    test_runner::{Config, RngSeed},
+};
+
+/// Other walks: PROPTEST_RNG_SEED=n, and longer ones: PROPTEST_CASES=n.
+fn config(cases: u32) -> Config {
+    let default = Config::default();
+    let is_chosen = |name: &str| std::env::var_os(name).is_some();
+    Config {
+        cases: if is_chosen("PROPTEST_CASES") { default.cases } else { cases },
+        rng_seed: if is_chosen("PROPTEST_RNG_SEED") { default.rng_seed } else { RngSeed::Fixed(1) },
+        max_shrink_iters: 20_000,
+        ..default
+    }
+}
+
+/// Bytes of which options are made, among any others.
+fn option_byte() -> impl Strategy<Value = u8> {
+    prop_oneof![4 => 0..=10u8, 1 => prop::sample::select(vec![12, 18, 19, 26, 29, 30, 34, 40]), 1 => any::<u8>()]
+}
+
+proptest! {
+    #![proptest_config(config(80_000))]
+
+    #[test]
+    fn any_options_are_read_as_they_should(input in vec(option_byte(), 0..=40)) {
+        windlass_fuzz::options(&input);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(20_000))]
+
+    #[test]
+    fn any_order_of_events_leaves_the_flow_sound(input in vec(any::<u8>(), 0..2000)) {
+        windlass_fuzz::flow(&input);
+    }
+}
