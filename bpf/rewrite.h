@@ -19,15 +19,20 @@ static __always_inline void wl_rewrite16(struct __sk_buff *skb, __u32 l4_off, __
 	bpf_l4_csum_replace(skb, l4_off + WL_TCP_CHECK_OFF, old_be, new_be, 2);
 }
 
+struct wl_nops {
+	struct wl_packet *p;
+	__u32 from;
+};
+
 static long wl_nop_step(__u32 i, void *ctx)
 {
-	struct wl_option_walk *w = ctx;
-	__u32 at = w->at + i;
+	struct wl_nops *nops = ctx;
+	__u32 at = nops->from + i;
 
 	WL_MASK(at, 63);
 	if (at >= WL_TCP_OPT_MAX)
 		return 1;
-	w->p->opt_new[at] = 1;
+	nops->p->opt_new[at] = 1;
 	return 0;
 }
 
@@ -38,7 +43,7 @@ static long wl_nop_step(__u32 i, void *ctx)
 __noinline int wl_hide_sack(struct __sk_buff *skb)
 {
 	struct wl_scratch *s = wl_scratch_get();
-	struct wl_option_walk walk = {};
+	struct wl_nops nops = {};
 	struct wl_packet *p;
 	__u32 off, len, opt_bytes, diff;
 
@@ -51,9 +56,9 @@ __noinline int wl_hide_sack(struct __sk_buff *skb)
 	if (!opt_bytes || opt_bytes > WL_TCP_OPT_MAX || off + len > opt_bytes)
 		return -1;
 	__builtin_memcpy(p->opt_new, p->opt, WL_TCP_OPT_MAX);
-	walk.p = p;
-	walk.at = off;
-	bpf_loop(len, wl_nop_step, &walk, 0);
+	nops.p = p;
+	nops.from = off;
+	bpf_loop(len, wl_nop_step, &nops, 0);
 	diff = bpf_csum_diff((__be32 *)p->opt, WL_TCP_OPT_MAX, (__be32 *)p->opt_new, WL_TCP_OPT_MAX, 0);
 	opt_bytes -= 1;
 	WL_MASK(opt_bytes, 63);
