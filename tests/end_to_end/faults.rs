@@ -30,8 +30,8 @@ fn a_full_store_lets_flows_pass() {
     if !is_root_or_skip("a_full_store_lets_flows_pass") {
         return;
     }
-    // one MiB is sixteen chunks, and every flow needs at least one
-    let flows: String = (0..40).map(|_| flow("60 kB", "cubic")).collect();
+    // one MiB is sixteen chunks, and every flow needs at least one; long enough for all to be there at once
+    let flows: String = (0..40).map(|_| flow("600 kB", "cubic")).collect();
     let report = run_with("store", &["--store-mib", "1"], &flows);
     assert_eq!(report.counter("flows_created"), 40, "{report}");
     assert!(report.counter("bypass_store_full") > 0, "{report}");
