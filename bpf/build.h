@@ -12,6 +12,7 @@ extern const volatile struct wl_config wl_config;
 
 #define WL_CSUM_STEP 512u /* longest bpf_csum_diff() that kernels before 6.13 take */
 #define WL_TTL_OURS 64
+#define WL_ECN_MASK 3u /* what is sent again is not ECN-capable (RFC 3168, section 6.1.5) */
 
 static __always_inline __u32 wl_csum_fold(__u64 sum)
 {
@@ -103,7 +104,8 @@ static __always_inline __u64 wl_build_l3(struct wl_flow *f, __u8 *h, int to_send
 		struct wl_ipv6 *ip = (void *)(h + WL_ETH_LEN);
 
 		*(__u16 *)(h + 12) = bpf_htons(WL_ETH_P_IPV6);
-		ip->version_class_flow_be = bpf_htonl(6u << 28 | (to_sender ? 0 : (__u32)f->tos << 20));
+		ip->version_class_flow_be =
+			bpf_htonl(6u << 28 | (to_sender ? 0 : (__u32)(f->tos & ~WL_ECN_MASK) << 20));
 		ip->payload_len_be = bpf_htons(l4_bytes);
 		ip->next_header = WL_IPPROTO_TCP;
 		ip->hop_limit = to_sender ? WL_TTL_OURS : f->ttl;
@@ -115,7 +117,7 @@ static __always_inline __u64 wl_build_l3(struct wl_flow *f, __u8 *h, int to_send
 
 		*(__u16 *)(h + 12) = bpf_htons(WL_ETH_P_IP);
 		ip->version_ihl = 0x45;
-		ip->tos = to_sender ? 0 : f->tos;
+		ip->tos = to_sender ? 0 : f->tos & ~WL_ECN_MASK;
 		ip->total_len_be = bpf_htons(WL_IPV4_LEN + l4_bytes);
 		ip->id_be = bpf_htons(f->repaired_segs);
 		ip->frag_off_be = bpf_htons(0x4000);
