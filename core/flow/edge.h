@@ -13,7 +13,7 @@
 #define WL_LEAD_SEGS 10u /* room a sender is shown ahead of need; an initial window fits */
 #define WL_LEAD_US 4000u /* ... or as long as it may take to answer, at the pacing rate */
 #define WL_QUANTUM_SEGS 2u
-#define WL_SPREAD_MIN_RTT_US 2000u
+#define WL_SPREAD_MIN_RTT_US 10000u
 #define WL_BURST_US 1000u /* credit that pacing saves up while the clock is late */
 #define WL_SUPPLY_US 2000u /* a sender that leaves room unused for so long has nothing to send */
 

@@ -31,7 +31,9 @@ pub struct FlowInfo {
     pub min_rtt_us: u32,
     /// Sent, not delivered, not lost.
     pub inflight_bytes: u32,
-    /// Bytes held for repair: una to nxt.
+    /// Sent and not acknowledged: una to nxt.
+    pub unacked_bytes: u32,
+    /// Of these, held for repair: all, or none of a flow that is only watched.
     pub stored_bytes: u32,
     /// The sender's full segment.
     pub mss_bytes: u16,
@@ -75,6 +77,7 @@ fn describe(f: &abi::wl_flow) -> FlowInfo {
         srtt_us: f.srtt_us,
         min_rtt_us: f.min_rtt_us,
         inflight_bytes: sent.saturating_sub(f.sacked_bytes).saturating_sub(f.lost_bytes),
+        unacked_bytes: sent,
         stored_bytes: if u32::from(f.mode) == abi::WL_MODE_ENFORCE
             && u32::from(f.state) == abi::WL_FLOW_ACTIVE
         {

@@ -71,9 +71,13 @@ fn variant(name: &str) -> Result<(&'static str, Option<Windlass>)> {
         "bbr" => ("bbr", None),
         "windlass" => ("cubic", Some(windlass(Mode::Transparent))),
         "cubic-watched" => ("cubic", Some(windlass(Mode::Watch))),
+        "bbr-watched" => ("bbr", Some(windlass(Mode::Watch))),
         "bbr-behind-box" => ("bbr", Some(windlass(Mode::Transparent))),
         other => {
-            bail!("unknown variant \"{other}\"; known: cubic, bbr, windlass, cubic-watched, bbr-behind-box")
+            bail!(
+                "unknown variant \"{other}\"; \
+                 known: cubic, bbr, windlass, cubic-watched, bbr-watched, bbr-behind-box"
+            )
         }
     })
 }

@@ -102,7 +102,8 @@ impl RunRecord {
     }
 }
 
-/// Stored bytes and segments of the flow that carried the transfer, sample by sample.
+/// Bytes and segments from una to nxt of the flow that carried the transfer, sample by sample: what a box stores that
+/// controls it, and what one would have to that only watches it.
 fn stored(report: &RunReport) -> (Vec<f64>, Vec<f64>) {
     let number = |v: &serde_json::Value| v.as_f64().unwrap_or(0.0);
     report
@@ -110,8 +111,10 @@ fn stored(report: &RunReport) -> (Vec<f64>, Vec<f64>) {
         .iter()
         .filter_map(|s| s["flows"].as_array())
         .flatten()
-        .filter(|f| number(&f["stored_bytes"]) > 0.0)
-        .map(|f| (number(&f["stored_bytes"]), number(&f["stored_bytes"]) / number(&f["mss_bytes"]).max(1.0)))
+        .filter(|f| number(&f["unacked_bytes"]) > 0.0)
+        .map(|f| {
+            (number(&f["unacked_bytes"]), number(&f["unacked_bytes"]) / number(&f["mss_bytes"]).max(1.0))
+        })
         .unzip()
 }
 
