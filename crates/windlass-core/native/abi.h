@@ -4,6 +4,7 @@
 #include "flow/options.h"
 #include "flow/paced.h"
 #include "flow/timer.h"
+#include "math/muldiv.h"
 #include "window/rwnd.h"
 
 /* Names generated from the core's lists; NULL past the end. */
@@ -24,6 +25,7 @@ void wln_alg_on_send_after_idle(wl_u32 id, struct wl_alg_state *, const struct w
 
 wl_u32 wln_rwnd_field(wl_u32 window_bytes, wl_u8 rcv_wscale, wl_u32 client_field);
 wl_u32 wln_cbrt(wl_u64 a);
+wl_u64 wln_mul_div(wl_u64 a, wl_u32 b, wl_u32 c);
 void wln_minmax_running_max(struct wl_minmax *, wl_u32 window, wl_u32 at, wl_u32 value);
 
 /* Reads `bytes` of TCP options, at most WL_TCP_OPT_MAX; `opt` has WL_OPT_BUFFER_BYTES, zeros behind them. */

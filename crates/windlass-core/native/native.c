@@ -85,6 +85,11 @@ wl_u32 wln_cbrt(wl_u64 a)
 	return wl_cbrt(a);
 }
 
+wl_u64 wln_mul_div(wl_u64 a, wl_u32 b, wl_u32 c)
+{
+	return wl_mul_div(a, b, c);
+}
+
 void wln_minmax_running_max(struct wl_minmax *m, wl_u32 window, wl_u32 at, wl_u32 value)
 {
 	wl_minmax_running_max(m, window, at, value);

@@ -199,6 +199,17 @@ proptest! {
         prop_assert!(r * r * r <= u128::from(a) && (r + 1) * (r + 1) * (r + 1) > u128::from(a));
     }
 
+    /// As with 128-bit products, wherever the result has 64 bits.
+    #[test]
+    fn proportions_are_exact(a in 0u64..(1 << 56), b: u32, c: u32) {
+        let exact = u128::from(a) * u128::from(b) / u128::from(c.max(1));
+        prop_assume!(exact <= u128::from(u64::MAX));
+        // SAFETY: pure function.
+        prop_assert_eq!(u128::from(unsafe { abi::wln_mul_div(a, b, c.max(1)) }), exact);
+        // SAFETY: pure function.
+        prop_assert_eq!(unsafe { abi::wln_mul_div(a, b, 0) }, 0);
+    }
+
     /// The windowed maximum is never below what a full memory would say of the last quarter of the window.
     #[test]
     fn the_windowed_maximum_forgets_in_time(values in proptest::collection::vec(1u32..1000, 1..100)) {
