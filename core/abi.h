@@ -75,4 +75,57 @@ struct wl_alg_state {
 	wl_u64 words[WL_ALG_STATE_BYTES / 8];
 };
 
+/* Where a member of a group is, as its own controller sees it: SS, FR and CA of the TCP-CCC draft. */
+enum wl_member_state {
+	WL_MEMBER_SLOW_START = 0,
+	WL_MEMBER_RECOVERY = 1, /* fast recovery, or CWR after an ECN mark */
+	WL_MEMBER_AVOIDANCE = 2, /* congestion avoidance */
+};
+
+/* wl_group_config.flags: everything is off by default; each is there to show what its opposite does. */
+enum wl_group_flag {
+	WL_GROUP_JOIN_ADDS = 1 << 0, /* a joiner's window is added to the aggregate */
+	WL_GROUP_NO_ACK_CLOCK = 1 << 1, /* a joiner may send its whole share at once */
+	WL_GROUP_IDLE_GROWS =
+		1 << 2, /* growth also counts when the application, not the window, limits the member */
+};
+
+/* How a group behaves; fixed while it has members. */
+struct wl_group_config {
+	wl_u32 rule; /* enum wl_group_rule */
+	wl_u32 max_members; /* 0: WL_GROUP_MEMBERS_MAX */
+	wl_u32 flags; /* bits of enum wl_group_flag */
+	wl_u32 aggressiveness_q8; /* of multcp, in flows; 0: as many as there are members */
+	wl_u32 idle_us; /* a member not heard of for this long may be collected; 0: WL_GROUP_IDLE_US */
+};
+WL_ASSERT_SIZE(struct wl_group_config, 20);
+
+/* All that a member tells its group when it joins, and whenever its own controller has computed a window. */
+struct wl_group_report {
+	wl_u32 now_us;
+	wl_u32 mss_bytes; /* payload of a full segment: 1..65535 */
+	wl_u32 weight; /* 1..WL_GROUP_WEIGHT_MAX; 0: the smallest when joining, unchanged afterwards */
+	wl_u32 cwnd_bytes; /* what the member's own controller wants, from the last reply on; never 0 */
+	wl_u32 ssthresh_bytes; /* WL_CWND_MAX_BYTES: not yet known */
+	wl_u32 srtt_us; /* 0: no sample yet */
+	wl_u32 acked_bytes; /* newly delivered since the last report */
+	wl_u32 acks; /* ACKs that arrived since the last report */
+	wl_u32 inflight_bytes; /* sent, not delivered and not lost */
+	wl_u32 desired_bytes; /* the application needs no more than this window; 0: as much as possible */
+	wl_u8 state; /* enum wl_member_state */
+	wl_u8 is_timeout; /* this report is of a retransmission timeout; state is WL_MEMBER_SLOW_START */
+	wl_u8 is_cwnd_limited; /* the window, not the application, limited sending during the last round */
+	wl_u8 reserved;
+};
+WL_ASSERT_SIZE(struct wl_group_report, 44);
+
+/* What the group answers. */
+struct wl_group_reply {
+	wl_u32 cwnd_bytes;
+	wl_u32 ssthresh_bytes;
+	wl_u32 state; /* enum wl_member_state */
+	wl_u32 is_change; /* 0: the member goes on with its own values, which are repeated here */
+};
+WL_ASSERT_SIZE(struct wl_group_reply, 16);
+
 #endif

@@ -4,7 +4,7 @@
 #include "flow/options.h"
 #include "flow/paced.h"
 #include "flow/timer.h"
-#include "math/muldiv.h"
+#include "group/interface.h"
 #include "window/rwnd.h"
 
 /* Names generated from the core's lists; NULL past the end. */
@@ -22,6 +22,20 @@ void wln_alg_on_congestion(wl_u32 id, struct wl_alg_state *, const struct wl_sam
 void wln_alg_on_timeout(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *);
 void wln_alg_on_send_after_idle(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *,
 				wl_u32 idle_us);
+
+/* Flow groups; see core/group/interface.h. */
+const char *wln_group_rule_name(wl_u32 index);
+const char *wln_group_rule_description(wl_u32 index);
+wl_u32 wln_group_rule_id(wl_u32 index);
+wl_u32 wln_group_init(struct wl_group *, const struct wl_group_config *);
+void wln_tenant_set_weight(struct wl_group *, struct wl_tenant *, wl_u32 weight);
+wl_u32 wln_group_register(struct wl_group *, struct wl_tenant *, struct wl_member *, const struct wl_group_report *,
+			  struct wl_group_reply *);
+wl_u32 wln_group_update(struct wl_group *, struct wl_tenant *, struct wl_member *, const struct wl_group_report *,
+			struct wl_group_reply *);
+wl_u32 wln_group_ask(struct wl_group *, const struct wl_tenant *, struct wl_member *, struct wl_group_reply *);
+wl_u32 wln_group_leave(struct wl_group *, struct wl_tenant *, struct wl_member *);
+wl_u32 wln_group_collect(struct wl_group *, struct wl_tenant *, struct wl_member *, wl_u32 now_us);
 
 wl_u32 wln_rwnd_field(wl_u32 window_bytes, wl_u8 rcv_wscale, wl_u32 client_field);
 wl_u32 wln_cbrt(wl_u64 a);

@@ -75,6 +75,69 @@ void wln_alg_on_send_after_idle(wl_u32 id, struct wl_alg_state *state, const str
 	wl_alg_on_send_after_idle(id, state, s, d, idle_us);
 }
 
+static const struct {
+	wl_u32 id;
+	const char *name;
+	const char *description;
+} group_rules[] = {
+#define GROUP_RULE(symbol, number, name, description) { number, name, description },
+	WL_GROUP_LIST(GROUP_RULE)
+};
+
+#define GROUP_RULES (sizeof(group_rules) / sizeof(group_rules[0]))
+
+const char *wln_group_rule_name(wl_u32 index)
+{
+	return index < GROUP_RULES ? group_rules[index].name : NULL;
+}
+
+const char *wln_group_rule_description(wl_u32 index)
+{
+	return index < GROUP_RULES ? group_rules[index].description : NULL;
+}
+
+wl_u32 wln_group_rule_id(wl_u32 index)
+{
+	return index < GROUP_RULES ? group_rules[index].id : WL_GROUP_RULE_NONE;
+}
+
+wl_u32 wln_group_init(struct wl_group *g, const struct wl_group_config *c)
+{
+	return wl_group_init(g, c);
+}
+
+void wln_tenant_set_weight(struct wl_group *g, struct wl_tenant *t, wl_u32 weight)
+{
+	wl_tenant_set_weight(g, t, weight);
+}
+
+wl_u32 wln_group_register(struct wl_group *g, struct wl_tenant *t, struct wl_member *m,
+			  const struct wl_group_report *e, struct wl_group_reply *r)
+{
+	return wl_group_register(g, t, m, e, r);
+}
+
+wl_u32 wln_group_update(struct wl_group *g, struct wl_tenant *t, struct wl_member *m,
+			const struct wl_group_report *e, struct wl_group_reply *r)
+{
+	return wl_group_update(g, t, m, e, r);
+}
+
+wl_u32 wln_group_ask(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m, struct wl_group_reply *r)
+{
+	return wl_group_ask(g, t, m, r);
+}
+
+wl_u32 wln_group_leave(struct wl_group *g, struct wl_tenant *t, struct wl_member *m)
+{
+	return wl_group_leave(g, t, m);
+}
+
+wl_u32 wln_group_collect(struct wl_group *g, struct wl_tenant *t, struct wl_member *m, wl_u32 now_us)
+{
+	return wl_group_collect(g, t, m, now_us);
+}
+
 wl_u32 wln_rwnd_field(wl_u32 window_bytes, wl_u8 rcv_wscale, wl_u32 client_field)
 {
 	return wl_rwnd_field(window_bytes, rcv_wscale, client_field);

@@ -6,9 +6,11 @@ pub mod abi;
 mod algorithm;
 mod counter;
 mod flow;
+mod group;
 mod options;
 
 pub use algorithm::{Algorithm, AlgorithmState};
 pub use counter::{Counter, counters};
 pub use flow::Flow;
+pub use group::{Group, GroupError, GroupRule, MemberId, TenantId};
 pub use options::tcp_options;

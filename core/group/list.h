@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Every group rule, once: X(symbol, id, name, description). The id is stored in policies and groups and never changes;
+ * everything that must know all rules is generated from this list.
+ */
+#ifndef WL_GROUP_LIST_H
+#define WL_GROUP_LIST_H
+
+#include "ccc.h"
+
+#define WL_GROUP_LIST(X) X(ccc, 1, "ccc", "TCP-CCC, ctrlTCP: as one flow, led by a coordinating connection")
+
+#define WL_GROUP_ENUM(symbol, number, name, description) WL_GROUP_RULE_##symbol = number,
+enum wl_group_rule {
+	WL_GROUP_RULE_NONE = 0,
+	WL_GROUP_LIST(WL_GROUP_ENUM)
+};
+
+WL_INLINE int wl_group_rule_exists(wl_u32 id)
+{
+#define WL_GROUP_CASE(symbol, number, name, description) case number:
+	switch (id) {
+		WL_GROUP_LIST(WL_GROUP_CASE)
+		return 1;
+	}
+#undef WL_GROUP_CASE
+	return 0;
+}
+
+/* The hooks of the group's rule; see group.h. */
+WL_INLINE void wl_group_rule_register(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,
+				      const struct wl_group_report *e)
+{
+#define WL_GROUP_CASE(symbol, number, name, description) \
+	case number: \
+		wl_##symbol##_register(g, t, m, e); \
+		break;
+	switch (g->config.rule) {
+		WL_GROUP_LIST(WL_GROUP_CASE)
+	}
+#undef WL_GROUP_CASE
+}
+
+WL_INLINE void wl_group_rule_update(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,
+				    const struct wl_group_report *e)
+{
+#define WL_GROUP_CASE(symbol, number, name, description) \
+	case number: \
+		wl_##symbol##_update(g, t, m, e); \
+		break;
+	switch (g->config.rule) {
+		WL_GROUP_LIST(WL_GROUP_CASE)
+	}
+#undef WL_GROUP_CASE
+}
+
+WL_INLINE void wl_group_rule_leave(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m)
+{
+#define WL_GROUP_CASE(symbol, number, name, description) \
+	case number: \
+		wl_##symbol##_leave(g, t, m); \
+		break;
+	switch (g->config.rule) {
+		WL_GROUP_LIST(WL_GROUP_CASE)
+	}
+#undef WL_GROUP_CASE
+}
+
+WL_INLINE wl_u32 wl_group_rule_window(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m)
+{
+#define WL_GROUP_CASE(symbol, number, name, description) \
+	case number: \
+		return wl_##symbol##_window(g, t, m);
+	switch (g->config.rule) {
+		WL_GROUP_LIST(WL_GROUP_CASE)
+	}
+#undef WL_GROUP_CASE
+	return m->cwnd_bytes;
+}
+
+#endif
