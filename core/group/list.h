@@ -7,8 +7,22 @@
 #define WL_GROUP_LIST_H
 
 #include "ccc.h"
+#include "cm.h"
+#include "efcm.h"
+#include "etcp.h"
+#include "fse.h"
+#include "lisa.h"
+#include "multcp.h"
 
-#define WL_GROUP_LIST(X) X(ccc, 1, "ccc", "TCP-CCC, ctrlTCP: as one flow, led by a coordinating connection")
+#define WL_GROUP_LIST(X) \
+	X(ccc, 1, "ccc", "TCP-CCC, ctrlTCP: as one flow, led by a coordinating connection") \
+	X(lisa, 2, "lisa", "LISA: a joiner in slow start borrows its initial window from a member") \
+	X(cm, 3, "cm", "Congestion Manager (RFC 3124): one controller for all members") \
+	X(etcp, 4, "etcp", "E-TCP: as one flow, every member moves the shared window") \
+	X(efcm, 5, "efcm", "EFCM: members share averages, as aggressive as without the group") \
+	X(multcp, 6, "multcp", "MulTCP: as N flows, N is a knob") \
+	X(fse, 7, "fse", "Flow State Exchange (RFC 8699), active") \
+	X(fse_conservative, 8, "fse-conservative", "Flow State Exchange (RFC 8699), conservative")
 
 #define WL_GROUP_ENUM(symbol, number, name, description) WL_GROUP_RULE_##symbol = number,
 enum wl_group_rule {

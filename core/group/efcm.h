@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * EFCM, Ensemble Flow Congestion Management (Savoric, Karl, Schlaeger, Poschwatta and Wolisz, Computer Networks 49(2),
+ * 2005): members share the average of their windows and thresholds. The ensemble is as aggressive as its members would
+ * be without it, but they are fair to each other, and a joiner starts with the average at once.
+ *
+ * The aggregate is the sum of the members' windows: a joiner adds an average one and a leaver takes it away, each
+ * member's growth and reduction count in full. Reconstructed: averages are by weight where weights differ; the pacing
+ * of the paper is left to the ACK clock and to the home.
+ */
+#ifndef WL_GROUP_EFCM_H
+#define WL_GROUP_EFCM_H
+
+#include "group.h"
+
+static void wl_efcm_register(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,
+			     const struct wl_group_report *e)
+{
+	wl_u32 others = g->members - 1;
+
+	(void)t;
+	(void)m;
+	if (!others) {
+		g->sum_cwnd_q16 = (wl_u64)e->cwnd_bytes << WL_GROUP_Q;
+		return;
+	}
+	g->sum_cwnd_q16 += wl_div_or(g->sum_cwnd_q16, others, 0);
+	if (g->sum_cwnd_q16 > WL_GROUP_CWND_MAX_Q16)
+		g->sum_cwnd_q16 = WL_GROUP_CWND_MAX_Q16;
+	g->sum_ssthresh_q16 += wl_div_or(g->sum_ssthresh_q16, others, 0);
+	if (g->sum_ssthresh_q16 > WL_GROUP_CWND_MAX_Q16)
+		g->sum_ssthresh_q16 = WL_GROUP_CWND_MAX_Q16;
+}
+
+static void wl_efcm_update(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,
+			   const struct wl_group_report *e)
+{
+	int is_slow_start = wl_group_is_in_slow_start(g, e->state);
+
+	(void)t;
+	if (e->state == WL_MEMBER_RECOVERY)
+		return; /* its reduction counts when it is over */
+	if (e->cwnd_bytes >= m->cwnd_bytes) {
+		if (!wl_group_may_grow(g, e))
+			return;
+		if (is_slow_start)
+			wl_group_grow_to_ssthresh(g, (wl_u64)wl_member_growth_bytes(m, e, 1) << WL_GROUP_Q);
+		else
+			wl_group_grow(g, (wl_u64)wl_member_growth_bytes(m, e, 0) << WL_GROUP_Q,
+				      wl_group_doubling_q16(g) / 2);
+	} else if (e->is_timeout) {
+		wl_group_shrink(g, e, (wl_u64)(m->cwnd_bytes - e->cwnd_bytes) << WL_GROUP_Q);
+	} else if (wl_member_may_shrink(m, e)) {
+		wl_group_shrink(g, e, (wl_u64)wl_member_loss_bytes(m, e) << WL_GROUP_Q);
+		g->sum_ssthresh_q16 = g->sum_cwnd_q16;
+	}
+}
+
+static void wl_efcm_leave(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m)
+{
+	(void)t;
+	(void)m;
+	g->sum_cwnd_q16 -= wl_div_or(g->sum_cwnd_q16, g->members, 0);
+	g->sum_ssthresh_q16 -= wl_div_or(g->sum_ssthresh_q16, g->members, 0);
+}
+
+static wl_u32 wl_efcm_window(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m)
+{
+	return wl_group_share_bytes(g, t, m);
+}
+
+#endif
