@@ -88,14 +88,23 @@ WL_INLINE wl_u64 wl_ccc_per_flow(wl_u64 x, wl_u32 flows_q8)
 	return flows_q8 > WL_CCC_ONE_FLOW_Q8 ? wl_mul_div(x, WL_CCC_ONE_FLOW_Q8, flows_q8) : x;
 }
 
-/* What one flow of the member's window may grow in a round: by half of what it had when the round began. */
-WL_INLINE wl_u64 wl_ccc_budget_q16(const struct wl_group *g, const struct wl_tenant *t, const struct wl_member *m)
+/*
+ * What the group may grow in a round: for each flow that it is like, half of what the member had when the round began,
+ * or a segment; but never more than double.
+ */
+WL_INLINE wl_u64 wl_ccc_budget_q16(const struct wl_group *g, const struct wl_tenant *t, const struct wl_member *m,
+				   wl_u32 flows_q8)
 {
-	wl_u64 half_q16 = (wl_u64)wl_group_bytes(wl_group_part(g, t, m, wl_group_doubling_q16(g)))
-			  << (WL_GROUP_Q - 1);
+	wl_u64 double_q16 = wl_group_doubling_q16(g);
+	wl_u64 flow_q16 = (wl_u64)wl_group_bytes(wl_group_part(g, t, m, double_q16)) << (WL_GROUP_Q - 1);
 	wl_u64 mss_q16 = (wl_u64)m->mss_bytes << WL_GROUP_Q;
 
-	return half_q16 > mss_q16 ? half_q16 : mss_q16;
+	if (flow_q16 < mss_q16)
+		flow_q16 = mss_q16;
+	if (double_q16 < mss_q16)
+		double_q16 = mss_q16;
+	flow_q16 = (flow_q16 >> 8) * flows_q8;
+	return flow_q16 < double_q16 ? flow_q16 : double_q16;
 }
 
 WL_INLINE void wl_ccc_avoidance(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,
@@ -106,7 +115,7 @@ WL_INLINE void wl_ccc_avoidance(struct wl_group *g, const struct wl_tenant *t, s
 
 	if (e->cwnd_bytes >= m->cwnd_bytes) {
 		if (wl_group_may_grow(g, e))
-			wl_group_grow(g, growth_q8 * flows_q8, (wl_ccc_budget_q16(g, t, m) >> 8) * flows_q8);
+			wl_group_grow(g, growth_q8 * flows_q8, wl_ccc_budget_q16(g, t, m, flows_q8));
 	} else if (wl_member_may_shrink(m, e) && !wl_group_is_same_event(g, e)) {
 		loss_q16 = wl_mul_div(g->sum_cwnd_q16, wl_member_loss_bytes(m, e), m->cwnd_bytes);
 		wl_group_shrink(g, e, wl_ccc_per_flow(loss_q16, flows_q8));
@@ -187,7 +196,7 @@ static void wl_ccc_register(struct wl_group *g, const struct wl_tenant *t, struc
 		g->coco_state = e->state;
 		g->coco_is_limited = e->is_cwnd_limited;
 	} else if (g->config.flags & WL_GROUP_JOIN_ADDS) {
-		g->sum_cwnd_q16 += (wl_u64)e->cwnd_bytes << WL_GROUP_Q;
+		wl_group_add(g, (wl_u64)e->cwnd_bytes << WL_GROUP_Q);
 	}
 }
 

@@ -24,9 +24,7 @@ static void wl_efcm_register(struct wl_group *g, const struct wl_tenant *t, stru
 		g->sum_cwnd_q16 = (wl_u64)e->cwnd_bytes << WL_GROUP_Q;
 		return;
 	}
-	g->sum_cwnd_q16 += wl_div_or(g->sum_cwnd_q16, others, 0);
-	if (g->sum_cwnd_q16 > WL_GROUP_CWND_MAX_Q16)
-		g->sum_cwnd_q16 = WL_GROUP_CWND_MAX_Q16;
+	wl_group_add(g, wl_div_or(g->sum_cwnd_q16, others, 0));
 	g->sum_ssthresh_q16 += wl_div_or(g->sum_ssthresh_q16, others, 0);
 	if (g->sum_ssthresh_q16 > WL_GROUP_CWND_MAX_Q16)
 		g->sum_ssthresh_q16 = WL_GROUP_CWND_MAX_Q16;

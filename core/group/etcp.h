@@ -22,7 +22,7 @@ static void wl_etcp_register(struct wl_group *g, const struct wl_tenant *t, stru
 	(void)t;
 	(void)m;
 	if (g->members == 1 || (g->config.flags & WL_GROUP_JOIN_ADDS))
-		g->sum_cwnd_q16 += (wl_u64)e->cwnd_bytes << WL_GROUP_Q;
+		wl_group_add(g, (wl_u64)e->cwnd_bytes << WL_GROUP_Q);
 }
 
 static void wl_etcp_update(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,

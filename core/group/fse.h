@@ -109,9 +109,7 @@ static void wl_fse_register(struct wl_group *g, const struct wl_tenant *t, struc
 {
 	(void)t;
 	(void)m;
-	g->sum_cwnd_q16 += (wl_u64)e->cwnd_bytes << WL_GROUP_Q;
-	if (g->sum_cwnd_q16 > WL_GROUP_CWND_MAX_Q16)
-		g->sum_cwnd_q16 = WL_GROUP_CWND_MAX_Q16;
+	wl_group_add(g, (wl_u64)e->cwnd_bytes << WL_GROUP_Q);
 }
 
 static void wl_fse_update(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,

@@ -249,6 +249,14 @@ WL_INLINE int wl_member_may_shrink(const struct wl_member *m, const struct wl_gr
 	return m->state == WL_MEMBER_RECOVERY || e->is_cwnd_limited;
 }
 
+/* A member brings a window along. */
+WL_INLINE void wl_group_add(struct wl_group *g, wl_u64 window_q16)
+{
+	g->sum_cwnd_q16 += window_q16;
+	if (g->sum_cwnd_q16 > WL_GROUP_CWND_MAX_Q16)
+		g->sum_cwnd_q16 = WL_GROUP_CWND_MAX_Q16;
+}
+
 /*
  * Grows the aggregate, by at most budget_q16 in a round: whatever members claim, and however often, the group does not
  * outgrow what honest ones could reach.
@@ -260,9 +268,7 @@ WL_INLINE void wl_group_grow(struct wl_group *g, wl_u64 growth_q16, wl_u64 budge
 	if (growth_q16 > left_q16)
 		growth_q16 = left_q16;
 	g->grown_q16 += growth_q16;
-	g->sum_cwnd_q16 += growth_q16;
-	if (g->sum_cwnd_q16 > WL_GROUP_CWND_MAX_Q16)
-		g->sum_cwnd_q16 = WL_GROUP_CWND_MAX_Q16;
+	wl_group_add(g, growth_q16);
 }
 
 /* The aggregate when the round began: what doubling it allows to grow. */

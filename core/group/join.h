@@ -30,7 +30,7 @@ WL_INLINE void wl_join_begin(struct wl_group *g, struct wl_member *m, const stru
 	wl_u32 share_segs = share_bytes / e->mss_bytes;
 	wl_u32 acks = g->acks - g->round_acks;
 
-	if ((g->config.flags & WL_GROUP_NO_ACK_CLOCK) || share_segs <= WL_GROUP_FLOOR_SEGS)
+	if ((g->config.flags & WL_GROUP_NO_ACK_CLOCK) || share_bytes <= WL_GROUP_FLOOR_SEGS * e->mss_bytes)
 		return;
 	if (acks < g->acks_per_round)
 		acks = g->acks_per_round;
