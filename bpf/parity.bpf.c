@@ -47,4 +47,47 @@ int wl_parity_run(void *ctx)
 	return 2;
 }
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wl_parity_group);
+} wl_group_vector SEC(".maps");
+
+SEC("syscall")
+int wl_parity_group_run(void *ctx)
+{
+	__u32 zero = 0;
+	struct wl_parity_group *v = bpf_map_lookup_elem(&wl_group_vector, &zero);
+	struct wl_tenant *t;
+
+	if (!v)
+		return 1;
+	t = v->has_tenant ? &v->tenant : NULL;
+	switch (v->call) {
+	case WL_PARITY_GROUP_INIT:
+		v->result = wl_group_init(&v->group, &v->config);
+		return 0;
+	case WL_PARITY_GROUP_REGISTER:
+		v->result = wl_group_register(&v->group, t, &v->member, &v->report, &v->reply);
+		return 0;
+	case WL_PARITY_GROUP_UPDATE:
+		v->result = wl_group_update(&v->group, t, &v->member, &v->report, &v->reply);
+		return 0;
+	case WL_PARITY_GROUP_ASK:
+		v->result = wl_group_ask(&v->group, t, &v->member, &v->reply);
+		return 0;
+	case WL_PARITY_GROUP_LEAVE:
+		v->result = wl_group_leave(&v->group, t, &v->member);
+		return 0;
+	case WL_PARITY_GROUP_COLLECT:
+		v->result = wl_group_collect(&v->group, t, &v->member, v->argument);
+		return 0;
+	case WL_PARITY_GROUP_TENANT:
+		wl_tenant_set_weight(&v->group, &v->tenant, v->argument);
+		return 0;
+	}
+	return 2;
+}
+
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -3,7 +3,7 @@
 #ifndef WL_BPF_PARITY_H
 #define WL_BPF_PARITY_H
 
-#include "../core/abi.h"
+#include "../core/group/interface.h"
 
 enum wl_parity_call {
 	WL_PARITY_INIT = 0,
@@ -24,6 +24,29 @@ struct wl_parity {
 	struct wl_decision decision;
 	struct wl_sample sample;
 	wl_u32 reserved;
+};
+
+enum wl_parity_group_call {
+	WL_PARITY_GROUP_INIT = 0,
+	WL_PARITY_GROUP_REGISTER = 1,
+	WL_PARITY_GROUP_UPDATE = 2,
+	WL_PARITY_GROUP_ASK = 3,
+	WL_PARITY_GROUP_LEAVE = 4,
+	WL_PARITY_GROUP_COLLECT = 5,
+	WL_PARITY_GROUP_TENANT = 6,
+};
+
+struct wl_parity_group {
+	wl_u32 call; /* enum wl_parity_group_call */
+	wl_u32 argument; /* a tenant's weight, or the time */
+	wl_u32 has_tenant;
+	wl_u32 result;
+	struct wl_group group;
+	struct wl_tenant tenant;
+	struct wl_member member;
+	struct wl_group_config config;
+	struct wl_group_report report;
+	struct wl_group_reply reply;
 };
 
 #endif

@@ -2,8 +2,11 @@
 
 use libbpf_rs::{MapCore, MapFlags, ObjectBuilder, ProgramInput};
 use windlass_core::{
-    Algorithm, AlgorithmState,
-    abi::{self, wl_alg_state, wl_decision, wl_sample},
+    Algorithm, AlgorithmState, GroupRule,
+    abi::{
+        self, wl_alg_state, wl_decision, wl_group, wl_group_config, wl_group_reply, wl_group_report,
+        wl_member, wl_sample, wl_tenant,
+    },
 };
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/parity.bpf.o"));
@@ -31,6 +34,50 @@ const IDLE: u32 = 4;
 const RWND: u32 = 5;
 const CBRT: u32 = 6;
 
+/// As struct wl_parity_group in bpf/parity.h.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct GroupVector {
+    call: u32,
+    argument: u32,
+    has_tenant: u32,
+    result: u32,
+    group: wl_group,
+    tenant: wl_tenant,
+    member: wl_member,
+    config: wl_group_config,
+    report: wl_group_report,
+    reply: wl_group_reply,
+}
+
+const GROUP_INIT: u32 = 0;
+const GROUP_REGISTER: u32 = 1;
+const GROUP_UPDATE: u32 = 2;
+const GROUP_ASK: u32 = 3;
+const GROUP_LEAVE: u32 = 4;
+const GROUP_COLLECT: u32 = 5;
+const GROUP_TENANT: u32 = 6;
+
+impl GroupVector {
+    /// The same call, natively.
+    fn run_natively(&mut self) {
+        let t = if self.has_tenant == 0 { std::ptr::null_mut() } else { &raw mut self.tenant };
+        let (g, m, e, r) = (&mut self.group, &mut self.member, &self.report, &mut self.reply);
+        // SAFETY: all pointers are to fields of self and distinct; a tenant may be NULL.
+        unsafe {
+            match self.call {
+                GROUP_INIT => self.result = abi::wln_group_init(g, &self.config),
+                GROUP_REGISTER => self.result = abi::wln_group_register(g, t, m, e, r),
+                GROUP_UPDATE => self.result = abi::wln_group_update(g, t, m, e, r),
+                GROUP_ASK => self.result = abi::wln_group_ask(g, t, m, r),
+                GROUP_LEAVE => self.result = abi::wln_group_leave(g, t, m),
+                GROUP_COLLECT => self.result = abi::wln_group_collect(g, t, m, self.argument),
+                _ => abi::wln_tenant_set_weight(g, &mut self.tenant, self.argument),
+            }
+        }
+    }
+}
+
 struct Bpf {
     object: libbpf_rs::Object,
 }
@@ -46,17 +93,25 @@ impl Bpf {
     }
 
     fn run(&mut self, v: &mut Vector) {
-        let map = self.object.maps().find(|m| m.name() == "wl_vector").unwrap();
-        // SAFETY: Vector is plain data without padding; the slice lives for the call.
-        let bytes = unsafe { std::slice::from_raw_parts((&raw const *v).cast::<u8>(), size_of::<Vector>()) };
+        self.run_on("wl_vector", "wl_parity_run", v);
+    }
+
+    fn run_group(&mut self, v: &mut GroupVector) {
+        self.run_on("wl_group_vector", "wl_parity_group_run", v);
+    }
+
+    /// V is plain data without padding, as the value of that map.
+    fn run_on<V: Copy>(&mut self, map: &str, program: &str, v: &mut V) {
+        let map = self.object.maps().find(|m| m.name() == map).unwrap();
+        // SAFETY: plain data without padding; the slice lives for the call.
+        let bytes = unsafe { std::slice::from_raw_parts((&raw const *v).cast::<u8>(), size_of::<V>()) };
         map.update(&0u32.to_ne_bytes(), bytes, MapFlags::ANY).unwrap();
-        let program = self.object.progs_mut().next().unwrap();
+        let program = self.object.progs_mut().find(|p| p.name() == program).unwrap();
         let out = program.test_run(ProgramInput::default()).unwrap();
         assert_eq!(out.return_value, 0);
-        let map = self.object.maps().find(|m| m.name() == "wl_vector").unwrap();
         let back = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
-        assert_eq!(back.len(), size_of::<Vector>());
-        // SAFETY: of the right length, and any bytes are a valid Vector.
+        assert_eq!(back.len(), size_of::<V>());
+        // SAFETY: of the right length, and any bytes are a valid V.
         *v = unsafe { std::ptr::read_unaligned(back.as_ptr().cast()) };
     }
 }
@@ -174,5 +229,87 @@ fn window_fields_and_roots_agree_to_the_bit() {
         // SAFETY: pure function.
         let root = unsafe { abi::wln_cbrt(u64::from(sample.rtt_us) << 20 | u64::from(v.argument)) };
         assert_eq!(v.result, root);
+    }
+}
+
+/// What a group hears, of every kind: growth, loss, recovery, timeouts, lies.
+fn group_report(r: &mut Random, now_us: u32, member: &wl_member) -> wl_group_report {
+    let cwnd = match r.below(10) {
+        0 => r.below(u32::MAX),
+        1 | 2 => member.cwnd_bytes / 2,
+        _ => member.cwnd_bytes.saturating_add(r.below(3000)),
+    };
+    let state = [abi::WL_MEMBER_AVOIDANCE, abi::WL_MEMBER_SLOW_START, abi::WL_MEMBER_RECOVERY, 3];
+    let state = state[[0, 0, 0, 0, 1, 1, 1, 2, 2, 3][r.below(10) as usize]];
+    wl_group_report {
+        now_us,
+        mss_bytes: 536 + r.below(1000),
+        weight: r.below(6),
+        cwnd_bytes: if member.id == 0 { 1 + r.below(1 << 20) } else { cwnd },
+        ssthresh_bytes: if r.below(2) == 0 { abi::WL_CWND_MAX_BYTES } else { r.below(1 << 22) },
+        srtt_us: r.below(100_000),
+        acked_bytes: r.below(30_000),
+        acks: r.below(10),
+        inflight_bytes: r.below(1 << 22),
+        desired_bytes: if r.below(3) == 0 { r.below(1 << 18) } else { 0 },
+        state: state as u8,
+        is_timeout: (state == abi::WL_MEMBER_SLOW_START && r.below(4) == 0).into(),
+        is_cwnd_limited: (r.below(4) != 0).into(),
+        reserved: 0,
+    }
+}
+
+/// Groups of eight flows, some of two tenants, live through every kind of event.
+#[test]
+fn group_rules_agree_to_the_bit() {
+    if !windlass_tests::is_root_or_skip("group_rules_agree_to_the_bit") {
+        return;
+    }
+    let mut bpf = Bpf::load();
+    for rule in GroupRule::all() {
+        let mut r = Random(0x9e37_79b9_7f4a_7c15 ^ u64::from(rule.id()));
+        let mut now_us = r.below(u32::MAX);
+        let mut members = [wl_member::default(); 8];
+        let mut tenants = [wl_tenant::default(); 2];
+        let mut v = GroupVector {
+            call: GROUP_INIT,
+            config: wl_group_config {
+                rule: rule.id(),
+                max_members: 7,
+                flags: rule.id() & 4, // the ACK clock is on
+                aggressiveness_q8: 700,
+                idle_us: 1_000_000,
+            },
+            ..GroupVector::default()
+        };
+        for i in 0..VECTORS {
+            let mut native = v;
+            native.run_natively();
+            bpf.run_group(&mut v);
+            assert_eq!(v, native, "{rule:?}, vector {i}");
+            let (who, tenant) = ((v.argument % 8) as usize, v.argument % 8 % 3);
+            if i > 0 {
+                members[who] = v.member;
+            }
+            if v.has_tenant != 0 || v.call == GROUP_TENANT {
+                tenants[(tenant & 1) as usize] = v.tenant;
+            }
+            now_us = now_us.wrapping_add(r.below(20_000));
+            // `argument` names the member; a third of them have no tenant
+            v.argument = now_us & !7 | r.below(8);
+            let (who, tenant) = ((v.argument % 8) as usize, v.argument % 8 % 3);
+            v.has_tenant = u32::from(tenant != 2);
+            v.member = members[who];
+            v.tenant = tenants[(tenant & 1) as usize];
+            v.call = match r.below(100) {
+                0..3 => GROUP_LEAVE,
+                3..6 => GROUP_COLLECT,
+                6..20 => GROUP_ASK,
+                20 if v.has_tenant != 0 => GROUP_TENANT,
+                _ if v.member.id == 0 => GROUP_REGISTER,
+                _ => GROUP_UPDATE,
+            };
+            v.report = group_report(&mut r, now_us, &v.member);
+        }
     }
 }
