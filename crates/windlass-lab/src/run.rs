@@ -3,7 +3,6 @@
 use crate::{
     files,
     netns::Netns,
-    report::{FlowReport, LinkReport, RunReport},
     topology::{Family, Topology},
     traffic::{Capture, Client, Server, tcp_counters},
 };
@@ -21,7 +20,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use windlass_scenario::{Flow, Mode, Scenario, Windlass};
+use windlass_scenario::{Flow, FlowReport, LinkReport, Mode, RunReport, Scenario, Windlass};
 
 /// How to run.
 #[derive(Clone, Debug)]

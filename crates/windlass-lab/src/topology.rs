@@ -1,7 +1,6 @@
 //! Namespaces, cables, emulated links, addresses and routes of a scenario.
 
 use crate::{
-    model::LinkStats,
     netns::{self, Netns},
     wan::Wan,
 };
@@ -10,7 +9,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     fs,
 };
-use windlass_scenario::{Link, Scenario};
+use windlass_scenario::{Link, LinkStats, Scenario};
 
 /// A network that is up.
 #[derive(Debug)]

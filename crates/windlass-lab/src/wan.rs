@@ -1,10 +1,6 @@
 //! The link emulator: one thread between two TUN devices.
 
-use crate::{
-    model::{self, LinkModel, LinkStats, Verdict},
-    netns::Netns,
-    packet::Packet,
-};
+use crate::{netns::Netns, packet::Packet};
 use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
 use std::{
@@ -20,7 +16,7 @@ use std::{
     },
     thread::{self, JoinHandle},
 };
-use windlass_scenario::Link;
+use windlass_scenario::{Link, LinkModel, LinkStats, Verdict, times};
 
 const READS_AT_ONCE: usize = 32;
 const LARGEST_READ: usize = 70_000;
@@ -156,7 +152,7 @@ impl Loop {
             spin_ns,
             buffer: vec![0; LARGEST_READ],
             out: Vec::with_capacity(LARGEST_READ),
-            lateness: [model::times(), model::times()],
+            lateness: [times(), times()],
         }
     }
 

@@ -1,7 +1,12 @@
-//! Scenarios: networks and workloads as data. The testbed runs them with real kernels; a simulator runs the same files.
+//! Scenarios: networks and workloads as data. The testbed runs them with real kernels, the simulator with its own hosts.
+//! What both must agree on is here too: how a link treats a packet, and how a run is reported.
 
+mod link;
+mod report;
 mod scenario;
 mod units;
 
+pub use link::{LinkModel, LinkStats, Verdict, times};
+pub use report::{FlowReport, LinkReport, RunReport};
 pub use scenario::{Buffer, Flow, GilbertElliott, Host, Link, Mode, Scenario, ScenarioError, Windlass};
 pub use units::{Bytes, Fraction, Rate, Span};

@@ -1,12 +1,12 @@
 //! One direction of an emulated link, as a pure function of time: a packet comes in at a time, the verdict is when it
 //! comes out, or that it is dropped. Rates are exact by arithmetic, whatever the host's timers do.
 
+use crate::{Buffer, GilbertElliott, Link};
 use hdrhistogram::Histogram;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 use std::collections::VecDeque;
-use windlass_scenario::{Buffer, GilbertElliott, Link};
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,7 +206,7 @@ impl LinkModel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_scenario::{Fraction, Rate, Span};
+    use crate::{Fraction, Rate, Span};
 
     fn link() -> Link {
         Link {

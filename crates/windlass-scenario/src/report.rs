@@ -1,6 +1,6 @@
 //! What a run found out.
 
-use crate::model::LinkStats;
+use crate::LinkStats;
 use serde::Serialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt};
