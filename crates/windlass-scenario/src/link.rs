@@ -1,9 +1,10 @@
 //! One direction of an emulated link, as a pure function of time: a packet comes in at a time, the verdict is when it
-//! comes out, or that it is dropped. Rates are exact by arithmetic, whatever the host's timers do.
+//! comes out, or that it is dropped. Time is integer: rates are exact by arithmetic, whatever the host's timers do, and
+//! a seed gives the same fates on every machine.
 
-use crate::{Buffer, GilbertElliott, Link};
+use crate::{Buffer, Fraction, GilbertElliott, Link};
 use hdrhistogram::Histogram;
-use rand::{Rng, SeedableRng};
+use rand::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -74,21 +75,63 @@ impl LinkStats {
     }
 }
 
+/// Random numbers have so many bits, as many as a float between 0 and 1 would have.
+const DRAW_BITS: u32 = 53;
+
+/// A probability; a draw below it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Chance(u64);
+
+impl Chance {
+    fn of(fraction: Fraction) -> Chance {
+        Chance((fraction.0 * (1u64 << DRAW_BITS) as f64).ceil() as u64)
+    }
+
+    fn happens(self, draw: u64) -> bool {
+        draw < self.0
+    }
+}
+
+/// [`GilbertElliott`], ready to be judged.
+#[derive(Clone, Copy, Debug)]
+struct Bursts {
+    to_bad: Chance,
+    to_good: Chance,
+    loss_bad: Chance,
+    loss_good: Chance,
+}
+
+impl Bursts {
+    fn of(g: GilbertElliott) -> Bursts {
+        Bursts {
+            to_bad: Chance::of(g.to_bad),
+            to_good: Chance::of(g.to_good),
+            loss_bad: Chance::of(g.loss_bad),
+            loss_good: Chance::of(g.loss_good),
+        }
+    }
+}
+
 /// One direction of a link.
 #[derive(Clone, Debug)]
 pub struct LinkModel {
-    rate_bps: Option<f64>,
+    /// 0: no rate, packets pass at once.
+    rate_bps: u64,
     delay_ns: u64,
-    jitter_ns: f64,
+    jitter_ns: u64,
     reorder: bool,
     buffer: Option<Buffer>,
     ecn: Option<Buffer>,
-    loss: f64,
-    bursts: Option<GilbertElliott>,
+    loss: Chance,
+    bursts: Option<Bursts>,
+    /// Whether any fate depends on luck.
+    is_random: bool,
     is_bad: bool,
     rng: Xoshiro256PlusPlus,
-    /// When the last packet accepted will have been sent, in ns; a fraction is kept so that rates are exact.
-    free_at_ns: f64,
+    /// When the last packet accepted will have been sent.
+    free_at_ns: u64,
+    /// ... and the fraction of a ns beyond, in units of 1/rate_bps, so that rates are exact.
+    free_rest: u64,
     /// Departure times and lengths of what is queued or being sent.
     queue: VecDeque<(u64, u64)>,
     queue_bytes: u64,
@@ -103,18 +146,23 @@ pub struct LinkModel {
 impl LinkModel {
     /// The forward (`backward == false`) or backward direction of `link`.
     pub fn new(link: &Link, backward: bool, seed: u64) -> LinkModel {
+        let loss = Chance::of(if backward { link.loss_back } else { link.loss });
+        let bursts = if backward { None } else { link.bursts.map(Bursts::of) };
+        let jitter_ns = link.jitter.ns();
         LinkModel {
-            rate_bps: link.rate.map(|r| r.0),
-            delay_ns: (link.delay.0 * 1e9) as u64,
-            jitter_ns: link.jitter.0 * 1e9,
+            rate_bps: link.rate.map_or(0, |r| r.0.round() as u64),
+            delay_ns: link.delay.ns(),
+            jitter_ns,
             reorder: link.reorder,
             buffer: link.buffer.map(|b| link.resolve(b)),
             ecn: link.ecn.map(|b| link.resolve(b)),
-            loss: if backward { link.loss_back.0 } else { link.loss.0 },
-            bursts: if backward { None } else { link.bursts },
+            loss,
+            bursts,
+            is_random: loss != Chance(0) || bursts.is_some() || jitter_ns > 0,
             is_bad: false,
             rng: Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_mul(2).wrapping_add(backward.into())),
-            free_at_ns: 0.0,
+            free_at_ns: 0,
+            free_rest: 0,
             queue: VecDeque::new(),
             queue_bytes: 0,
             last_out_ns: 0,
@@ -144,20 +192,20 @@ impl LinkModel {
             self.queue_bytes -= length;
         }
         // always three draws, so that one packet's fate does not shift the luck of those behind it
-        let (loss_draw, state_draw, jitter_draw): (f64, f64, f64) =
-            (self.rng.random(), self.rng.random(), self.rng.random());
+        let [loss_draw, state_draw, jitter_draw] = if self.is_random { self.draws() } else { [0; 3] };
         if self.is_over(self.buffer, bytes, 1) {
             self.stats.drops_tail += 1;
             return Verdict::DropTail;
         }
         let mark = is_ect && self.ecn.is_some() && self.is_over(self.ecn, 0, 0);
         let departs_ns = self.serialize(now_ns, bytes);
-        if self.is_lost(loss_draw, state_draw) {
+        if self.is_random && self.is_lost(loss_draw, state_draw) {
             self.stats.drops_random += 1;
             return Verdict::DropRandom;
         }
         self.stats.marks += u64::from(mark);
-        let mut at_ns = departs_ns + self.delay_ns + (self.jitter_ns * jitter_draw) as u64;
+        let jitter_ns = (u128::from(self.jitter_ns) * u128::from(jitter_draw)) >> DRAW_BITS;
+        let mut at_ns = departs_ns + self.delay_ns + jitter_ns as u64;
         if !self.reorder {
             at_ns = at_ns.max(self.last_out_ns);
             self.last_out_ns = at_ns;
@@ -167,27 +215,37 @@ impl LinkModel {
 
     /// Puts the packet behind what is queued; returns when its last bit is sent.
     fn serialize(&mut self, now_ns: u64, bytes: u64) -> u64 {
-        let Some(rate) = self.rate_bps else { return now_ns };
-        let starts = self.free_at_ns.max(now_ns as f64);
-        let queued_ns = (starts - now_ns as f64) as u64;
+        if self.rate_bps == 0 {
+            return now_ns;
+        }
+        if self.free_at_ns < now_ns {
+            self.free_at_ns = now_ns;
+            self.free_rest = 0;
+        }
+        let queued_ns = self.free_at_ns - now_ns;
         self.queue_times.saturating_record(queued_ns);
         self.stats.queued_ns += queued_ns;
         self.stats.queued_packets += 1;
-        self.free_at_ns = starts + bytes as f64 * 8e9 / rate;
+        let bit_ns = bytes * 8_000_000_000 + self.free_rest;
+        self.free_at_ns += bit_ns / self.rate_bps;
+        self.free_rest = bit_ns % self.rate_bps;
         self.sent_bytes += bytes;
         self.first_in_ns.get_or_insert(now_ns);
-        let departs = self.free_at_ns as u64;
-        self.queue.push_back((departs, bytes));
+        self.queue.push_back((self.free_at_ns, bytes));
         self.queue_bytes += bytes;
         self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue_bytes);
-        departs
+        self.free_at_ns
+    }
+
+    fn draws(&mut self) -> [u64; 3] {
+        [(); 3].map(|()| self.rng.next_u64() >> (u64::BITS - DRAW_BITS))
     }
 
     /// What happened, with percentiles and rates.
     pub fn finish(mut self) -> LinkStats {
         if let Some(first_in_ns) = self.first_in_ns {
             let bits = self.sent_bytes as f64 * 8e9;
-            self.stats.mean_rate_bps = bits / (self.free_at_ns - first_in_ns as f64);
+            self.stats.mean_rate_bps = bits / (self.free_at_ns - first_in_ns) as f64;
             self.stats.queue_p50_us = self.queue_times.value_at_quantile(0.5) / 1000;
             self.stats.queue_p99_us = self.queue_times.value_at_quantile(0.99) / 1000;
         }
@@ -195,11 +253,12 @@ impl LinkModel {
     }
 
     /// Random loss happens behind the bottleneck: a lost packet has used its share of the link.
-    fn is_lost(&mut self, loss_draw: f64, state_draw: f64) -> bool {
-        let Some(g) = self.bursts else { return loss_draw < self.loss };
-        let turns = state_draw < if self.is_bad { g.to_good.0 } else { g.to_bad.0 };
-        self.is_bad ^= turns;
-        loss_draw < if self.is_bad { g.loss_bad.0 } else { g.loss_good.0 }
+    fn is_lost(&mut self, loss_draw: u64, state_draw: u64) -> bool {
+        let Some(g) = self.bursts else { return self.loss.happens(loss_draw) };
+        let turn = if self.is_bad { g.to_good } else { g.to_bad };
+        self.is_bad ^= turn.happens(state_draw);
+        let loss = if self.is_bad { g.loss_bad } else { g.loss_good };
+        loss.happens(loss_draw)
     }
 }
 

@@ -122,6 +122,13 @@ impl fmt::Display for Fraction {
     }
 }
 
+impl Span {
+    /// Whole nanoseconds, to the nearest.
+    pub fn ns(self) -> u64 {
+        (self.0 * 1e9).round() as u64
+    }
+}
+
 impl Bytes {
     /// Whole bytes.
     pub fn count(self) -> u64 {
