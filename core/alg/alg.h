@@ -26,4 +26,13 @@ WL_INLINE wl_u32 wl_alg_clamp_cwnd(const struct wl_sample *s, wl_u32 cwnd_bytes,
 	return cwnd_bytes < WL_CWND_MAX_BYTES ? cwnd_bytes : WL_CWND_MAX_BYTES;
 }
 
+/*
+ * Must the window stay while losses are repaired? After fast retransmit it stands at ssthresh and stays there; after a
+ * timeout it stands far below, and slow start brings it back up (RFC 5681, sections 3.1 and 3.2).
+ */
+WL_INLINE int wl_alg_is_held(const struct wl_sample *s, const struct wl_decision *d)
+{
+	return s->is_in_recovery && d->cwnd_bytes >= d->ssthresh_bytes;
+}
+
 #endif

@@ -215,7 +215,7 @@ static void wl_cubic_on_ack(void *state, const struct wl_sample *s, struct wl_de
 {
 	struct wl_cubic *c = state;
 
-	if (!s->is_in_recovery && s->newly_delivered_bytes && d->cwnd_bytes) {
+	if (!wl_alg_is_held(s, d) && s->newly_delivered_bytes && d->cwnd_bytes) {
 		if (d->cwnd_bytes < d->ssthresh_bytes)
 			wl_cubic_slow_start(c, s, d);
 		else

@@ -34,7 +34,7 @@ static void wl_reno_on_ack(void *state, const struct wl_sample *s, struct wl_dec
 	struct wl_reno *r = state;
 	wl_u32 acked = s->newly_delivered_bytes;
 
-	if (s->is_in_recovery || !s->is_cwnd_limited)
+	if (!s->is_cwnd_limited || wl_alg_is_held(s, d))
 		return;
 	if (d->cwnd_bytes < d->ssthresh_bytes) {
 		wl_u32 grown = wl_sat_add(d->cwnd_bytes, acked);

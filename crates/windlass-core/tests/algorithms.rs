@@ -46,6 +46,23 @@ fn reno_never_halves_below_two_segments() {
     assert_eq!(flow.decision.ssthresh_bytes, 2 * MSS);
 }
 
+/// RFC 5681, section 3.1: after a timeout the window doubles up to ssthresh though old losses are still being repaired,
+/// and it does not grow beyond while they are.
+#[test]
+fn slow_start_goes_on_while_losses_of_a_timeout_are_repaired() {
+    for name in ["reno", "cubic"] {
+        let mut flow = start(name);
+        flow.decision.cwnd_bytes = 20 * MSS;
+        flow.on_timeout(&wl_sample { inflight_before_bytes: 20 * MSS, ..sample(0) });
+        assert_eq!(flow.decision.cwnd_bytes, MSS);
+        let ssthresh = flow.decision.ssthresh_bytes;
+        for _ in 0..40 {
+            flow.on_ack(&wl_sample { newly_delivered_bytes: MSS, is_in_recovery: 1, ..sample(1) });
+        }
+        assert_eq!(flow.decision.cwnd_bytes, ssthresh, "{name}");
+    }
+}
+
 /// RFC 9438, figures for W_max = 100: K = 4.217 s, W(1 s) = 86.68, W(K) = 100, W(2K) = 130 segments.
 #[test]
 fn cubic_follows_its_curve() {
