@@ -7,6 +7,7 @@ use std::{ffi::CStr, fmt};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Algorithm {
     index: u32,
+    id: u32,
 }
 
 impl Algorithm {
@@ -15,7 +16,8 @@ impl Algorithm {
         (0..)
             // SAFETY: the function takes any index and returns NULL past the end.
             .take_while(|&index| unsafe { !abi::wln_alg_name(index).is_null() })
-            .map(|index| Algorithm { index })
+            // SAFETY: plain call without pointers.
+            .map(|index| Algorithm { index, id: unsafe { abi::wln_alg_id(index) } })
     }
 
     /// The algorithm of that name, if there is one.
@@ -42,8 +44,7 @@ impl Algorithm {
 
     /// Stable number, as stored in compiled policies and flows.
     pub fn id(&self) -> u32 {
-        // SAFETY: plain call without pointers.
-        unsafe { abi::wln_alg_id(self.index) }
+        self.id
     }
 }
 
