@@ -76,6 +76,18 @@ impl AlgorithmState {
         new
     }
 
+    /// Which algorithm it is.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Rate at which bytes should leave; none: the algorithm does not pace.
+    pub fn pacing_bytes_ps(&self) -> Option<u64> {
+        // the C literal ~0ULL comes out of bindgen as -1
+        const UNLIMITED: u64 = abi::WL_RATE_UNLIMITED as u64;
+        Some(self.decision.pacing_bytes_ps).filter(|rate| *rate != UNLIMITED)
+    }
+
     /// An ACK that delivered or lost something.
     pub fn on_ack(&mut self, sample: &wl_sample) {
         // SAFETY: as in new().

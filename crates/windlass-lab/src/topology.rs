@@ -94,7 +94,7 @@ impl Topology {
         }
         let mut topology = Topology { hosts, links: scenario.links.clone(), wans: Vec::new(), family };
         for index in 0..topology.links.len() {
-            topology.connect(index, scenario.seed, spin_us)?;
+            topology.connect(index, scenario.link_seed(index), spin_us)?;
         }
         for host in &scenario.hosts {
             topology.route(&host.name, &algorithms(scenario, &host.name)?)?;
@@ -152,7 +152,6 @@ impl Topology {
         let ends = [&self.hosts[&link.between[0]], &self.hosts[&link.between[1]]];
         let names = [device(index, 0), device(index, 1)];
         if link.is_emulated() {
-            let seed = seed.wrapping_mul(1000).wrapping_add(index as u64);
             let wan = Wan::start(link, ends, [&names[0], &names[1]], seed, spin_us)?;
             self.wans.push((index, wan));
         } else {

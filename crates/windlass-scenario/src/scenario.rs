@@ -297,6 +297,11 @@ impl Scenario {
         })
     }
 
+    /// Seed of the random choices on link `index`, in every home.
+    pub fn link_seed(&self, index: usize) -> u64 {
+        self.seed.wrapping_mul(1000).wrapping_add(index as u64)
+    }
+
     /// Hosts that `from` can reach, itself included.
     pub fn reachable(links: &[Link], from: &str) -> BTreeSet<String> {
         let mut seen = BTreeSet::from([from.to_string()]);
