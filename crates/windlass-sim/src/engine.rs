@@ -1,0 +1,199 @@
+//! The event queue: what happens next. Events of equal times happen in the order in which they were scheduled.
+//!
+//! A 4-ary heap of 128-bit keys. The key is the whole event, so that comparing is one subtraction and four children
+//! share a cache line:
+//!
+//! | bits | what | holds |
+//! |---|---|---|
+//! | 52 | time in ns | 52 days |
+//! | 44 | order of scheduling | 17 thousand milliard events |
+//! | 32 | what happens | 8 kinds, 2^29 indices each |
+//!
+//! Links deliver in order, so only the first packet of each link is in the heap (see `network.rs`): it holds as many
+//! entries as there are busy links and armed timers, however many packets are on their way.
+
+const TIME_SHIFT: u32 = 76;
+const ORDER_SHIFT: u32 = 32;
+const KIND_SHIFT: u32 = 29;
+const CHILDREN: usize = 4;
+
+/// What kind of thing happens; the index says to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The first packet on a link direction arrives.
+    Link,
+    /// A packet arrives on its own: its link may reorder.
+    Packet,
+    /// A sender's retransmission, probe or reordering timer.
+    Xmit,
+    /// A sender's pacing timer.
+    Pace,
+    /// A receiver's delayed or compressed acknowledgement.
+    Ack,
+    /// A flow begins.
+    Start,
+    /// The clock of a Windlass box looks at a flow.
+    Box,
+}
+
+const KINDS: [Kind; 7] =
+    [Kind::Link, Kind::Packet, Kind::Xmit, Kind::Pace, Kind::Ack, Kind::Start, Kind::Box];
+
+/// A scheduled event. Ordered by time, then by order of scheduling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Event(u128);
+
+impl Event {
+    /// When it happens.
+    pub fn at_ns(self) -> u64 {
+        (self.0 >> TIME_SHIFT) as u64
+    }
+
+    /// What kind of event.
+    pub fn kind(self) -> Kind {
+        KINDS[(self.0 as u32 >> KIND_SHIFT) as usize]
+    }
+
+    /// To whom.
+    pub fn index(self) -> u32 {
+        self.0 as u32 & ((1 << KIND_SHIFT) - 1)
+    }
+}
+
+impl Default for Event {
+    /// An event that is in no queue.
+    fn default() -> Event {
+        Event(u128::MAX)
+    }
+}
+
+/// All events to come.
+#[derive(Debug, Default)]
+pub struct EventQueue {
+    heap: Vec<Event>,
+    scheduled: u64,
+}
+
+impl EventQueue {
+    /// Makes an event, which takes its place among equal times now; it still has to be pushed.
+    pub fn make(&mut self, at_ns: u64, kind: Kind, index: u32) -> Event {
+        debug_assert!(at_ns < 1 << (u128::BITS - TIME_SHIFT), "52 days at most");
+        debug_assert!(index < 1 << KIND_SHIFT);
+        self.scheduled += 1;
+        let what = (kind as u32) << KIND_SHIFT | index;
+        Event(u128::from(at_ns) << TIME_SHIFT | u128::from(self.scheduled) << ORDER_SHIFT | u128::from(what))
+    }
+
+    /// Puts an event into the queue.
+    pub fn push(&mut self, event: Event) {
+        let mut hole = self.heap.len();
+        self.heap.push(event);
+        while hole > 0 {
+            let parent = (hole - 1) / CHILDREN;
+            if self.heap[parent] <= event {
+                break;
+            }
+            self.heap[hole] = self.heap[parent];
+            hole = parent;
+        }
+        self.heap[hole] = event;
+    }
+
+    /// Schedules something.
+    pub fn schedule(&mut self, at_ns: u64, kind: Kind, index: u32) {
+        let event = self.make(at_ns, kind, index);
+        self.push(event);
+    }
+
+    /// The next event.
+    pub fn peek(&self) -> Option<Event> {
+        self.heap.first().copied()
+    }
+
+    /// Takes the next event out.
+    pub fn pop(&mut self) -> Option<Event> {
+        let last = self.heap.pop()?;
+        let Some(&first) = self.heap.first() else { return Some(last) };
+        self.sift_down(last);
+        Some(first)
+    }
+
+    /// Takes the next event out and puts another one in: cheaper than both apart.
+    pub fn replace(&mut self, event: Event) {
+        debug_assert!(!self.heap.is_empty());
+        self.sift_down(event);
+    }
+
+    /// Puts `event` in place of the first one.
+    fn sift_down(&mut self, event: Event) {
+        let heap = self.heap.as_mut_slice();
+        let mut hole = 0;
+        loop {
+            let first = hole * CHILDREN + 1;
+            let Some(children) = heap.get(first..heap.len().min(first + CHILDREN)) else { break };
+            let Some((child, &least)) = children.iter().enumerate().min_by_key(|(_, e)| **e) else { break };
+            if least >= event {
+                break;
+            }
+            heap[hole] = least;
+            hole = first + child;
+        }
+        heap[hole] = event;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn equal_times_happen_in_the_order_of_scheduling() {
+        let mut queue = EventQueue::default();
+        for index in 0..1000 {
+            queue.schedule(7, Kind::Xmit, index);
+        }
+        let order: Vec<u32> = std::iter::from_fn(|| queue.pop().map(Event::index)).collect();
+        assert_eq!(order, (0..1000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn an_event_says_when_what_and_to_whom() {
+        let mut queue = EventQueue::default();
+        for kind in KINDS {
+            let event = queue.make((1 << 52) - 1, kind, (1 << 29) - 1);
+            assert_eq!((event.at_ns(), event.kind(), event.index()), ((1 << 52) - 1, kind, (1 << 29) - 1));
+        }
+    }
+
+    proptest! {
+        /// Whatever is pushed, popped and replaced in whatever order: as a sorted list would do it.
+        #[test]
+        fn events_come_in_order(steps in proptest::collection::vec((0u8..3, 0u64..50), 0..400)) {
+            let mut queue = EventQueue::default();
+            let mut sorted: Vec<Event> = Vec::new();
+            for (act, at_ns) in steps {
+                match act {
+                    0 => {
+                        let event = queue.make(at_ns, Kind::Link, 0);
+                        queue.push(event);
+                        sorted.push(event);
+                    }
+                    1 => {
+                        let expected = (!sorted.is_empty()).then(|| sorted.remove(0));
+                        prop_assert_eq!(queue.pop(), expected);
+                    }
+                    _ if !sorted.is_empty() => {
+                        let event = queue.make(at_ns, Kind::Link, 0);
+                        sorted.remove(0);
+                        queue.replace(event);
+                        sorted.push(event);
+                    }
+                    _ => {}
+                }
+                sorted.sort();
+                prop_assert_eq!(queue.peek(), sorted.first().copied());
+            }
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The simulator: the scenario files of the testbed in virtual time, with thousands of hosts and no privileges. Hosts
+//! have full TCP endpoints that behave as Linux' do; congestion control is the C core's, the very text that the
+//! kernel runs.
+//!
+//! A run is a pure function of scenario and seed: time is integer, events of equal times happen in the order in which
+//! they were scheduled, and every source of luck has a generator of its own.
+
+mod engine;
+mod fetch;
+mod link;
+mod network;
+mod packet;
+mod rng;
+mod run;
+mod tcp;
+mod time;
+mod timer;
+mod topology;
+
+pub use network::Count;
+pub use run::{Outcome, RunOptions, SimError, run};
+pub use tcp::{Config, Ecn, Round, SenderStats};

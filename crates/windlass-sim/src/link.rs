@@ -1,0 +1,24 @@
+//! One direction of a link: the model that the testbed's emulator uses as well, and the packets on their way.
+
+use crate::packet::NONE;
+use windlass_scenario::LinkModel;
+
+/// A direction of a link.
+#[derive(Debug)]
+pub struct Link {
+    /// Decides on each packet.
+    pub model: LinkModel,
+    /// Packets may overtake each other: each has an event of its own.
+    pub reorders: bool,
+    /// First packet on its way, by its place in the slab; the others hang behind it in order of arrival.
+    pub head: u32,
+    /// Last packet on its way.
+    pub tail: u32,
+}
+
+impl Link {
+    /// A direction with nothing on its way.
+    pub fn new(model: LinkModel, reorders: bool) -> Link {
+        Link { model, reorders, head: NONE, tail: NONE }
+    }
+}

@@ -1,0 +1,11 @@
+//! Random numbers. Whoever draws has a generator of its own, seeded by what it is and not by when it draws, so that a
+//! change in one place leaves the luck of all others as it was.
+
+use rand::SeedableRng;
+use rand_xoshiro::SplitMix64;
+
+/// Random bits for the algorithm of endpoint `endpoint` (SplitMix64: 8 bytes of state, thousands of endpoints).
+pub fn of_endpoint(scenario_seed: u64, endpoint: u32) -> SplitMix64 {
+    let place = (u64::from(endpoint) + 1) << 32;
+    SplitMix64::seed_from_u64(scenario_seed ^ place)
+}

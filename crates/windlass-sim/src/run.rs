@@ -1,0 +1,220 @@
+//! One run of a scenario, from the first connect() to the last FIN.
+
+use crate::{
+    engine::Kind,
+    fetch::Fetch,
+    link::Link,
+    network::{Count, Happening, Network},
+    rng,
+    tcp::{Config, Endpoint, Round},
+    time::seconds,
+    topology::Graph,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
+use windlass_core::Algorithm;
+use windlass_scenario::{Flow, FlowReport, LinkModel, LinkReport, RunReport, Scenario};
+
+/// Why a scenario cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SimError {
+    /// The algorithm is none of the core's.
+    #[error("flow {from} > {to}: no algorithm \"{name}\" in the core; there are {known}")]
+    UnknownAlgorithm {
+        /// Sender.
+        from: String,
+        /// Receiver.
+        to: String,
+        /// What the scenario says.
+        name: String,
+        /// What it could say.
+        known: String,
+    },
+    /// There is a box, which is not simulated yet.
+    #[error("[windlass]: the simulator has no box yet; run the scenario with --on lab, or without the box")]
+    NoBox,
+}
+
+/// How to run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunOptions<'a> {
+    /// How hosts are set up.
+    pub config: Config,
+    /// Keep how the window was at the start of each round trip.
+    pub traces_rounds: bool,
+    /// Set to stop early; flows that have not finished are reported as failed.
+    pub cancel: Option<&'a AtomicBool>,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What the testbed would report as well.
+    pub report: RunReport,
+    /// What became of the packets.
+    pub count: Count,
+    /// Packets neither delivered nor dropped when the run ended.
+    pub in_flight: u64,
+    /// Virtual time at the end.
+    pub ended_at_ns: u64,
+    /// For each flow, the server's rounds; empty unless asked for.
+    pub rounds: Vec<Vec<Round>>,
+}
+
+/// How often a run looks whether it should stop, in happenings.
+const LOOK_EVERY: u32 = 1 << 16;
+
+/// Runs the scenario in virtual time.
+pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Outcome, SimError> {
+    let mut sim = Sim::new(scenario, options)?;
+    sim.run(options.cancel);
+    Ok(sim.finish(scenario))
+}
+
+/// A run in hand.
+struct Sim {
+    net: Network,
+    config: Config,
+    fetches: Vec<Fetch>,
+    /// Transfers that are not over.
+    open: usize,
+    until_ns: u64,
+}
+
+impl Sim {
+    fn new(scenario: &Scenario, options: &RunOptions) -> Result<Sim, SimError> {
+        if scenario.windlass.is_some() {
+            return Err(SimError::NoBox);
+        }
+        let mut net = Network::new(links(scenario));
+        let graph = Graph::new(scenario);
+        let mut fetches = Vec::new();
+        for (flow, index) in scenario.flows.iter().zip(0u32..) {
+            let algorithm = algorithm(flow)?;
+            let (client, server) = (graph.host(&flow.to), graph.host(&flow.from));
+            let hops = [(client, server), (server, client)].map(|(from, to)| {
+                net.paths.between(&graph, from, to).expect("a scenario's flows are connected")
+            });
+            let end = |side: u32| {
+                let (id, hop) = (2 * index + side, hops[side as usize]);
+                let random = rng::of_endpoint(scenario.seed, id);
+                let is_traced = options.traces_rounds && side == 1;
+                Endpoint::new(id, id ^ 1, hop, algorithm, random, &options.config, is_traced)
+            };
+            fetches.push(Fetch::new([end(0), end(1)], flow.size.count()));
+            net.events.schedule(flow.start.ns(), Kind::Start, index);
+        }
+        let open = fetches.len();
+        Ok(Sim { net, config: options.config, fetches, open, until_ns: scenario.time_limit.ns() })
+    }
+
+    fn run(&mut self, cancel: Option<&AtomicBool>) {
+        let Sim { net, config, fetches, open, until_ns } = self;
+        let mut happenings = 0u32;
+        while *open > 0
+            && let Some(happening) = net.next(*until_ns)
+        {
+            happenings = happenings.wrapping_add(1);
+            if happenings.is_multiple_of(LOOK_EVERY) && cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
+                return;
+            }
+            match happening {
+                Happening::Arrived(packet) => {
+                    let fetch = &mut fetches[(packet.to >> 1) as usize];
+                    *open -= usize::from(fetch.on_packet(&packet, net, config));
+                }
+                Happening::Timer(Kind::Start, index) => fetches[index as usize].start(net, config),
+                Happening::Timer(kind, id) => {
+                    let end = &mut fetches[(id >> 1) as usize].ends[(id & 1) as usize];
+                    match kind {
+                        Kind::Xmit => end.on_xmit_timer(net, config),
+                        Kind::Pace => end.on_pace_timer(net, config),
+                        Kind::Ack => end.on_ack_timer(net, config),
+                        Kind::Link | Kind::Packet | Kind::Start | Kind::Box => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn finish(mut self, scenario: &Scenario) -> Outcome {
+        let flows =
+            scenario.flows.iter().zip(&self.fetches).map(|(flow, fetch)| flow_report(flow, fetch)).collect();
+        let servers = || self.fetches.iter().map(|f| f.ends[1].sender.stats);
+        let sum = |what: fn(crate::SenderStats) -> u64| servers().map(what).sum();
+        let (sender_retrans_segs, sender_timeouts, sender_probes) =
+            (sum(|s| s.retrans_segs), sum(|s| s.timeouts), sum(|s| s.probes));
+        let rounds =
+            self.fetches.iter_mut().map(|f| f.ends[1].sender.rounds.take().unwrap_or_default()).collect();
+        let (count, in_flight, ended_at_ns) = (self.net.count, self.net.in_flight(), self.net.now_ns);
+        let links = link_reports(scenario, self.net.links);
+        let mean_rtt_ms = 1e3 * scenario.links.iter().map(|l| 2.0 * l.delay.0).sum::<f64>()
+            + links.iter().map(|l| l.mean_queue_ms).sum::<f64>();
+        let report = RunReport {
+            scenario: scenario.name.clone(),
+            seed: scenario.seed,
+            flows,
+            links,
+            mean_rtt_ms,
+            sender_retrans_segs,
+            sender_timeouts,
+            sender_probes,
+            windlass: Default::default(),
+            samples: Vec::new(),
+        };
+        Outcome { report, count, in_flight, ended_at_ns, rounds }
+    }
+}
+
+fn algorithm(flow: &Flow) -> Result<Algorithm, SimError> {
+    Algorithm::by_name(&flow.algorithm).ok_or_else(|| SimError::UnknownAlgorithm {
+        from: flow.from.clone(),
+        to: flow.to.clone(),
+        name: flow.algorithm.clone(),
+        known: Algorithm::all().map(|a| a.name()).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// Both directions of each link.
+fn links(scenario: &Scenario) -> Vec<Link> {
+    let both = |(index, link)| {
+        let seed = scenario.link_seed(index);
+        [false, true].map(|backward| Link::new(LinkModel::new(link, backward, seed), link.reorder))
+    };
+    scenario.links.iter().enumerate().flat_map(both).collect()
+}
+
+/// Reports of the links that the testbed would emulate.
+fn link_reports(scenario: &Scenario, links: Vec<Link>) -> Vec<LinkReport> {
+    let mut reports = Vec::new();
+    for (index, link) in links.into_iter().enumerate() {
+        let scenario_link = &scenario.links[index / 2];
+        if !scenario_link.is_emulated() {
+            continue;
+        }
+        let [a, b] = &scenario_link.between;
+        let (from, to) = if index % 2 == 0 { (a, b) } else { (b, a) };
+        let stats = link.model.finish();
+        let mean_queue_ms = stats.mean_queue_ms();
+        reports.push(LinkReport { name: format!("{from} > {to}"), stats, mean_queue_ms });
+    }
+    reports
+}
+
+fn flow_report(flow: &Flow, fetch: &Fetch) -> FlowReport {
+    let name = format!("{} > {}", flow.from, flow.to);
+    let bytes = fetch.arrived_bytes();
+    let (Some(started_at_ns), Some(completed_at_ns)) = (fetch.started_at_ns, fetch.completed_at_ns) else {
+        let error = Some(format!("not finished when the run ended; {bytes} bytes arrived"));
+        return FlowReport { name, bytes, error, ..FlowReport::default() };
+    };
+    let completion_s = seconds(completed_at_ns - started_at_ns);
+    FlowReport {
+        name,
+        completion_s: Some(completion_s),
+        first_byte_s: fetch.first_byte_at_ns.map(|at_ns| seconds(at_ns - started_at_ns)),
+        bytes,
+        goodput_bps: bytes as f64 * 8.0 / completion_s.max(1e-9),
+        checksum_ok: bytes == flow.size.count(),
+        error: None,
+    }
+}

@@ -1,0 +1,421 @@
+//! What an acknowledgement does (tcp_ack() and tcp_fastretrans_alert() in Linux): the scoreboard learns what arrived,
+//! RACK what is lost, the state machine whether to reduce the window or to take a reduction back; then the algorithm
+//! gets its sample and what may be sent is sent.
+
+use super::{
+    prr::Prr,
+    rate::Delivery,
+    receiver::Receiver,
+    sender::{CaState, Pending, Round, Sender, Wire},
+    undo::Undo,
+};
+use crate::{
+    packet::{Block, MSS_BYTES, Packet, flag},
+    time::{core_us, duration_us},
+};
+use windlass_core::abi::{
+    WL_CONGESTION_ECN, WL_CONGESTION_LOSS, WL_EV_RECOVERY_ENTER, WL_EV_RECOVERY_EXIT, WL_EV_ROUND_START,
+    WL_EV_UNDO, wl_sample,
+};
+
+/// An ACK while it is worked on.
+#[derive(Debug)]
+struct Ack {
+    now_ns: u64,
+    ack: u64,
+    tsecr_us: u32,
+    delivery: Delivery,
+    sample: wl_sample,
+    /// una has advanced.
+    is_advance: bool,
+    /// It neither moved una nor brought data, a SACK block or a window.
+    is_pure_duplicate: bool,
+    has_ece: bool,
+    /// What arrived twice.
+    duplicate: Option<Block>,
+    lost_before: u64,
+    /// The timer counts from now on.
+    restarts_timer: bool,
+}
+
+/// What to send after an ACK.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Send {
+    LostThenNew,
+    /// F-RTO wants to see what becomes of new data (RFC 5682, section 2.1, step 2b).
+    NewOnly,
+}
+
+impl Sender {
+    /// Takes the acknowledgement of a packet.
+    pub fn on_ack(&mut self, packet: &Packet, wire: &mut Wire, receiver: &mut Receiver) {
+        if packet.ack > self.nxt || packet.ack < self.una {
+            return;
+        }
+        if self.is_idle() {
+            return self.on_window_only(packet, wire, receiver);
+        }
+        let mut ack = self.begin(packet, wire);
+        self.take_delivery(packet, &mut ack);
+        self.take_rtt(&mut ack, wire);
+        self.take_probe(&mut ack, wire);
+        let send = self.judge(&mut ack, wire);
+        if ack.restarts_timer {
+            self.arm_after_ack(wire);
+        }
+        self.decide(ack);
+        match send {
+            Send::LostThenNew => self.push(wire, receiver),
+            Send::NewOnly => {
+                self.push_new(wire, receiver);
+                if self.nxt == self.high_seq {
+                    self.has_frto = false;
+                    self.push_lost(wire, receiver);
+                }
+            }
+        }
+    }
+
+    /// Nothing is in flight: only the window can be news.
+    fn on_window_only(&mut self, packet: &Packet, wire: &mut Wire, receiver: &mut Receiver) {
+        if !self.takes_window(packet) {
+            return;
+        }
+        self.set_window(packet.window_bytes, packet.seq);
+        if self.pending == Pending::Window {
+            self.xmit.disarm();
+            self.rtt.backoff = 0;
+        }
+        self.push(wire, receiver);
+    }
+
+    /// RFC 9293, section 3.10.7.4: not from a segment older than the one that told last.
+    fn takes_window(&self, packet: &Packet) -> bool {
+        packet.ack > self.una
+            || packet.seq > self.wnd_seq
+            || (packet.seq == self.wnd_seq && packet.window_bytes > self.wnd_bytes)
+    }
+
+    fn begin(&mut self, packet: &Packet, wire: &Wire) -> Ack {
+        let now_ns = wire.now_ns();
+        let takes_window = self.takes_window(packet);
+        let is_advance = packet.ack > self.una;
+        let mut sample = self.sample(now_ns);
+        sample.acked_bytes = (packet.ack - self.una) as u32;
+        let edge = packet.ack + u64::from(packet.window_bytes);
+        let has_window = takes_window && edge != self.wnd_edge;
+        let is_pure_duplicate = !is_advance && packet.len_bytes == 0 && !has_window && packet.sack_count == 0;
+        if takes_window {
+            self.wnd_edge = edge;
+            self.wnd_bytes = packet.window_bytes;
+            self.wnd_seq = packet.seq;
+        }
+        Ack {
+            now_ns,
+            ack: packet.ack,
+            tsecr_us: packet.tsecr_us,
+            delivery: Delivery::default(),
+            sample,
+            is_advance,
+            is_pure_duplicate,
+            has_ece: wire.has_ecn && packet.has(flag::ECE),
+            duplicate: None,
+            lost_before: self.board.lost_total,
+            restarts_timer: is_advance,
+        }
+    }
+
+    /// What arrived, selectively and cumulatively.
+    fn take_delivery(&mut self, packet: &Packet, ack: &mut Ack) {
+        let Sender { board, rack, rtt, .. } = self;
+        let now_ns = ack.now_ns;
+        let mut blocks = packet.sacks();
+        if let [first, rest @ ..] = blocks
+            && (first.end <= packet.ack
+                || rest.first().is_some_and(|b| b.start <= first.start && first.end <= b.end))
+        {
+            ack.duplicate = Some(*first);
+            blocks = rest;
+        }
+        for block in blocks.iter().filter(|b| b.start > packet.ack) {
+            board.sack(*block, self.high_seq, &mut ack.delivery, |seg| rack.on_arrival(seg, now_ns, rtt));
+        }
+        board.remember(blocks);
+        if ack.is_advance {
+            board.acknowledge(packet.ack, self.high_seq, &mut ack.delivery, |seg| {
+                rack.on_arrival(seg, now_ns, rtt);
+            });
+            self.una = packet.ack;
+            self.timeouts_in_row = 0;
+        }
+        if let Some(block) = ack.duplicate {
+            let segs = ((block.end - block.start) as u32).div_ceil(MSS_BYTES).max(1);
+            self.undo.on_dsack(segs, block.end);
+            let delivered = self.rate.delivered_bytes;
+            self.rack.on_dsack(delivered.wrapping_sub(self.pipe_bytes()), delivered);
+        }
+    }
+
+    /// Round-trip times: the oldest segment's for the timeout, the newest one's for the algorithm; of segments sent
+    /// once, else by timestamp (RFC 7323, section 4).
+    fn take_rtt(&mut self, ack: &mut Ack, wire: &Wire) {
+        let Ack { now_ns, delivery, .. } = *ack;
+        let acked = delivery.acked_sent_at_ns.filter(|_| !delivery.has_acked_retrans);
+        let times = match (acked, delivery.sacked_sent_at_ns) {
+            (Some((first, last)), None) => Some((first, last)),
+            (Some((first, _)), Some((_, last))) => Some((first, last)),
+            (None, Some((first, last))) => Some((first, last)),
+            (None, None) => None,
+        };
+        let by_timestamp = || {
+            let age_us = core_us(now_ns).wrapping_sub(ack.tsecr_us);
+            let is_usable = ack.is_advance && ack.tsecr_us != 0;
+            is_usable.then(|| (u64::from(age_us) * 1000, u64::from(age_us) * 1000))
+        };
+        let rtts = times.map(|(first, last)| (now_ns - first, now_ns - last)).or_else(by_timestamp);
+        let Some((oldest_ns, newest_ns)) = rtts else { return };
+        // a SACK of something sent after the oldest segment in flight: the timeout counts from now
+        let head_age_ns = self.board.first().map_or(0, |s| now_ns - s.sent_at_ns);
+        ack.restarts_timer |= !ack.is_advance && oldest_ns > head_age_ns;
+        self.rtt.sample_min(newest_ns);
+        self.rtt.sample(oldest_ns, self.una, self.nxt, wire.config);
+        ack.sample.rtt_us = duration_us(newest_ns);
+    }
+
+    /// A tail loss probe comes back (RFC 8985, section 7.4): did it repair a loss?
+    fn take_probe(&mut self, ack: &mut Ack, wire: &Wire) {
+        let Some(probe) = self.probe.filter(|p| ack.ack >= p.end_seq) else { return };
+        let is_reported = ack.duplicate.is_some_and(|d| d.end == probe.end_seq);
+        if !probe.is_retrans || is_reported {
+            self.probe = None;
+        } else if ack.ack > probe.end_seq {
+            // the original was lost: once, as for any loss
+            self.reduce(WL_CONGESTION_LOSS, ack, wire);
+            self.leave(ack);
+        } else if ack.is_pure_duplicate {
+            self.probe = None;
+        }
+    }
+
+    /// The state machine.
+    fn judge(&mut self, ack: &mut Ack, wire: &mut Wire) -> Send {
+        let mut send = Send::LostThenNew;
+        if self.una >= self.high_seq {
+            match self.state {
+                // the echo of CWR must be seen: something beyond the window must be acknowledged
+                CaState::Cwr if self.una > self.high_seq => self.leave(ack),
+                CaState::Recovery => {
+                    self.take_back_if_spurious(false, ack);
+                    self.leave(ack);
+                }
+                _ => {}
+            }
+        }
+        match self.state {
+            CaState::Recovery => {
+                let is_late_original = ack.is_advance && self.undo.is_original(ack.tsecr_us);
+                if is_late_original && self.board.resent_segs() == 0 {
+                    self.take_back(true, ack);
+                    self.leave(ack);
+                } else if self.undo.is_all_duplicate() {
+                    self.take_back(false, ack);
+                    self.leave(ack);
+                }
+            }
+            CaState::Loss => send = self.judge_timeout(ack),
+            CaState::Open | CaState::Cwr => {
+                if self.undo.is_all_duplicate() {
+                    self.take_back(false, ack);
+                }
+            }
+        }
+        let resent_before = self.board.resent_segs();
+        let rest_ns = self.detect_losses(ack.now_ns);
+        let has_lost_again = self.board.resent_segs() < resent_before;
+        let is_settled = self.state == CaState::Recovery || (self.state == CaState::Loss && !has_lost_again);
+        if rest_ns > 0 {
+            self.arm_reorder(rest_ns, wire);
+            ack.restarts_timer = false;
+        }
+        if !is_settled && self.board.lost_segs() > 0 {
+            self.enter_recovery(ack, wire);
+        } else if !is_settled && ack.has_ece && self.state == CaState::Open {
+            self.reduce(WL_CONGESTION_ECN, ack, wire);
+            self.undo.forget();
+            self.state = CaState::Cwr;
+        }
+        send
+    }
+
+    /// RACK, after an ACK. Returns after how long the rest can be judged; 0: there is no rest.
+    fn detect_losses(&mut self, now_ns: u64) -> u64 {
+        let is_recovering = matches!(self.state, CaState::Recovery | CaState::Loss);
+        self.rack.detect_after_ack(&mut self.board, &self.rtt, now_ns, is_recovering)
+    }
+
+    /// After a timeout: was it needed (RFC 5682)? Is everything of before repaired?
+    fn judge_timeout(&mut self, ack: &mut Ack) -> Send {
+        let is_repaired = self.una >= self.high_seq;
+        let is_spurious = (ack.is_advance && self.undo.is_original(ack.tsecr_us))
+            || self.undo.is_all_duplicate()
+            || (self.has_frto && ack.delivery.has_original);
+        if is_spurious && self.undo.is_armed() {
+            self.take_back(true, ack);
+            self.leave(ack);
+            return Send::LostThenNew;
+        }
+        if self.has_frto {
+            if self.nxt > self.high_seq {
+                // new data was sent to see: duplicates say that the loss was real
+                self.has_frto &= ack.delivery.sacked_sent_at_ns.is_none() && !ack.is_pure_duplicate;
+            } else if ack.is_advance && !is_repaired {
+                self.high_seq = self.nxt;
+                return Send::NewOnly;
+            }
+        }
+        if is_repaired {
+            self.take_back_if_spurious(false, ack);
+            self.leave(ack);
+        }
+        Send::LostThenNew
+    }
+
+    fn enter_recovery(&mut self, ack: &mut Ack, wire: &Wire) {
+        // a reduction in hand, for a mark, is enough
+        if self.state == CaState::Cwr {
+            self.undo = Undo::begin(&self.algorithm, self.una, self.board.resent_segs());
+        } else {
+            self.reduce(WL_CONGESTION_LOSS, ack, wire);
+        }
+        self.state = CaState::Recovery;
+    }
+
+    /// The algorithm reduces its window; PRR brings the pipe down to it.
+    fn reduce(&mut self, why: u32, ack: &mut Ack, wire: &Wire) {
+        let prior_cwnd = self.cwnd_segs();
+        self.undo = Undo::begin(&self.algorithm, self.una, self.board.resent_segs());
+        self.algorithm.on_congestion(&ack.sample, why);
+        self.prr = Prr::begin(prior_cwnd, (self.algorithm.decision.cwnd_bytes / MSS_BYTES).max(1));
+        self.high_seq = self.nxt;
+        self.probe = None;
+        self.owes_cwr = wire.has_ecn;
+        self.stats.reductions += 1;
+        ack.sample.events |= WL_EV_RECOVERY_ENTER;
+    }
+
+    /// All is well again.
+    fn leave(&mut self, ack: &mut Ack) {
+        if self.state == CaState::Recovery {
+            self.rack.on_recovery_exit();
+        }
+        self.state = CaState::Open;
+        self.has_frto = false;
+        ack.sample.events |= WL_EV_RECOVERY_EXIT;
+    }
+
+    fn take_back_if_spurious(&mut self, unmarks: bool, ack: &mut Ack) {
+        if self.undo.is_original(ack.tsecr_us) || self.undo.is_all_duplicate() {
+            self.take_back(unmarks, ack);
+        }
+    }
+
+    /// The reduction was not needed: the algorithm goes back to what it was, unless it models the path by itself.
+    fn take_back(&mut self, unmarks: bool, ack: &mut Ack) {
+        if unmarks {
+            self.board.clear_losses();
+        }
+        let Some(saved) = self.undo.take() else { return };
+        self.stats.undos += 1;
+        ack.sample.events |= WL_EV_UNDO;
+        if !self.is_pacing() {
+            let cwnd_bytes = self.algorithm.decision.cwnd_bytes;
+            self.algorithm = *saved;
+            let decision = &mut self.algorithm.decision;
+            decision.cwnd_bytes = decision.cwnd_bytes.max(cwnd_bytes);
+            if self.state != CaState::Loss {
+                self.state = CaState::Open;
+            }
+        }
+    }
+
+    /// Completes the sample and asks the algorithm.
+    fn decide(&mut self, ack: Ack) {
+        let Ack { now_ns, delivery, mut sample, .. } = ack;
+        let lost_segs = (self.board.lost_total - ack.lost_before) as u32;
+        let min_rtt_us = duration_us(self.rtt.min_ns());
+        self.rate.finish(&delivery, now_ns, min_rtt_us, &mut sample);
+        let is_round = (sample.prior_delivered_bytes.wrapping_sub(self.round_delivered) as i32) >= 0;
+        if sample.rate_interval_us > 0 && is_round {
+            self.round_delivered = self.rate.delivered_bytes;
+            self.round_count += 1;
+            sample.events |= WL_EV_ROUND_START;
+        }
+        sample.newly_delivered_bytes = delivery.bytes;
+        sample.lost_bytes = lost_segs * MSS_BYTES;
+        sample.ce_bytes = if ack.has_ece { delivery.bytes } else { 0 };
+        sample.srtt_us = duration_us(self.rtt.srtt_ns());
+        sample.min_rtt_us = min_rtt_us;
+        sample.delivered_bytes = self.rate.delivered_bytes;
+        sample.inflight_bytes = self.pipe_bytes();
+        sample.round_count = self.round_count;
+        sample.is_in_recovery = self.is_in_recovery().into();
+        // out of order, the window waits; unless reordering is nothing unusual here (tcp_may_raise_cwnd())
+        sample.is_cwnd_limited &= u8::from(ack.is_advance || self.board.has_seen_reordering);
+        sample.is_ack_delayed = (delivery.segs == 1 && delivery.sacked_sent_at_ns.is_none()).into();
+        if self.is_reducing() {
+            self.prr.on_delivered(delivery.segs, self.board.pipe_segs(), ack.is_advance, lost_segs > 0);
+        }
+        if delivery.bytes > 0 || lost_segs > 0 || sample.events != 0 {
+            self.algorithm.on_ack(&sample);
+        }
+        if sample.events & WL_EV_ROUND_START != 0 {
+            self.note_round(now_ns);
+        }
+    }
+
+    fn note_round(&mut self, now_ns: u64) {
+        let round = Round {
+            at_ns: now_ns,
+            round: self.round_count,
+            cwnd_segs: self.cwnd_segs(),
+            pipe_segs: self.board.pipe_segs(),
+            srtt_us: duration_us(self.rtt.srtt_ns()),
+        };
+        if let Some(rounds) = &mut self.rounds {
+            rounds.push(round);
+        }
+    }
+
+    /// RACK's timer: losses that time alone shows.
+    pub(super) fn judge_by_time(&mut self, wire: &mut Wire) {
+        let now_ns = wire.now_ns();
+        let mut ack = Ack {
+            now_ns,
+            ack: self.una,
+            tsecr_us: 0,
+            delivery: Delivery::default(),
+            sample: self.sample(now_ns),
+            is_advance: false,
+            is_pure_duplicate: false,
+            has_ece: false,
+            duplicate: None,
+            lost_before: self.board.lost_total,
+            restarts_timer: false,
+        };
+        let is_recovering = matches!(self.state, CaState::Recovery | CaState::Loss);
+        let rest_ns = self.rack.detect(&mut self.board, &self.rtt, now_ns, is_recovering);
+        if rest_ns > 0 {
+            self.arm_reorder(rest_ns, wire);
+        }
+        if self.board.lost_total == ack.lost_before {
+            return;
+        }
+        if self.state != CaState::Recovery {
+            self.enter_recovery(&mut ack, wire);
+        }
+        if self.is_reducing() {
+            self.prr.on_delivered(1, self.board.pipe_segs(), false, true);
+        }
+        self.decide(ack);
+    }
+}

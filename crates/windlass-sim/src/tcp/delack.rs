@@ -1,0 +1,167 @@
+//! When to acknowledge (RFC 1122, section 4.2.3.2; RFC 5681, section 4.2; __tcp_ack_snd_check() in Linux): at once for
+//! every second segment, in the first segments of a connection and whenever something is odd; else after 40 ms.
+//! While a hole is open, after three duplicate ACKs, ACKs are bundled for a twentieth of the round trip, 1 ms at most.
+
+use super::Config;
+use crate::{packet::MSS_BYTES, time::MS};
+
+const COMPRESS_AFTER: u32 = 3;
+const COMPRESS_MAX_ACKS: u32 = 44;
+const COMPRESS_MAX_NS: u64 = MS;
+const COMPRESS_RTT_SHARE: u64 = 20;
+
+/// What is to be done now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckWhen {
+    /// Acknowledge.
+    Now,
+    /// Acknowledge at this time unless an ACK goes out before.
+    By(u64),
+}
+
+/// What arrived, as far as acknowledging goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// When.
+    pub now_ns: u64,
+    /// Next byte expected, after it.
+    pub rcv_nxt: u64,
+    /// Something beyond a hole is waiting.
+    pub has_hole: bool,
+    /// It must be acknowledged at once: it filled the hole, was a duplicate, ended a message, changed the ECN echo.
+    pub is_urgent: bool,
+    /// The receive window has grown for it.
+    pub has_grown: bool,
+    /// Round-trip time as the receiver sees it; 0: not known yet.
+    pub rtt_ns: u64,
+}
+
+/// What was acknowledged when.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AckPolicy {
+    /// Segments still to be acknowledged at once.
+    quick: u32,
+    /// Next byte expected when the last ACK was sent.
+    acked: u64,
+    /// Something has arrived since.
+    is_owed: bool,
+    /// When the delayed ACK is due; valid if `is_owed`, 0: none.
+    due_ns: u64,
+    /// Duplicate ACKs at once, and bundled, since `rcv_nxt` last moved.
+    duplicates: u32,
+    bundled: u32,
+    duplicates_at: u64,
+}
+
+impl AckPolicy {
+    /// The connection begins, or there was trouble: acknowledge every segment for a while.
+    pub fn be_quick(&mut self, config: &Config) {
+        self.quick = self.quick.max(config.quick_acks);
+    }
+
+    /// A segment has arrived.
+    pub fn on_data(&mut self, a: Arrival, config: &Config) -> AckWhen {
+        self.is_owed = true;
+        if a.has_grown {
+            self.quick |= 1;
+        }
+        if a.rcv_nxt - self.acked > u64::from(MSS_BYTES) || self.quick > 0 || a.is_urgent {
+            return AckWhen::Now;
+        }
+        if a.has_hole {
+            return self.bundle(a);
+        }
+        self.due_by(a.now_ns + config.delack_ns)
+    }
+
+    fn bundle(&mut self, a: Arrival) -> AckWhen {
+        if self.duplicates_at != a.rcv_nxt {
+            self.duplicates_at = a.rcv_nxt;
+            self.duplicates = 0;
+        }
+        if self.duplicates < COMPRESS_AFTER {
+            self.duplicates += 1;
+            return AckWhen::Now;
+        }
+        self.bundled += 1;
+        if self.bundled > COMPRESS_MAX_ACKS {
+            return AckWhen::Now;
+        }
+        self.due_by(a.now_ns + COMPRESS_MAX_NS.min(a.rtt_ns / COMPRESS_RTT_SHARE))
+    }
+
+    /// The earlier of what is due and `due_ns`.
+    fn due_by(&mut self, due_ns: u64) -> AckWhen {
+        if self.due_ns == 0 || due_ns < self.due_ns {
+            self.due_ns = due_ns;
+        }
+        AckWhen::By(self.due_ns)
+    }
+
+    /// An ACK goes out, alone or with data.
+    pub fn on_ack_sent(&mut self, rcv_nxt: u64) {
+        self.quick = self.quick.saturating_sub(self.is_owed.into());
+        self.is_owed = false;
+        self.due_ns = 0;
+        self.acked = rcv_nxt;
+        self.bundled = 0;
+    }
+
+    /// Whether something waits to be acknowledged.
+    pub fn is_owed(&self) -> bool {
+        self.is_owed
+    }
+
+    /// Next byte expected when the last ACK was sent.
+    pub fn acked(&self) -> u64 {
+        self.acked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrival(now_ns: u64, segs: u64) -> Arrival {
+        let rcv_nxt = segs * u64::from(MSS_BYTES);
+        let rtt_ns = 10 * MS;
+        Arrival { now_ns, rcv_nxt, has_hole: false, is_urgent: false, has_grown: false, rtt_ns }
+    }
+
+    #[test]
+    fn the_first_sixteen_segments_are_acknowledged_at_once_then_every_second_one() {
+        let config = Config::default();
+        let mut policy = AckPolicy::default();
+        policy.be_quick(&config);
+        let acked: Vec<u64> = (1..=22)
+            .filter(|&n| {
+                let now = policy.on_data(arrival(n, n), &config) == AckWhen::Now;
+                if now {
+                    policy.on_ack_sent(n * u64::from(MSS_BYTES));
+                }
+                now
+            })
+            .collect();
+        assert_eq!(acked, [(1..=16).collect::<Vec<_>>(), vec![18, 20, 22]].concat());
+    }
+
+    #[test]
+    fn a_lone_segment_waits_40_ms() {
+        let config = Config::default();
+        let mut policy = AckPolicy::default();
+        assert_eq!(policy.on_data(arrival(5 * MS, 1), &config), AckWhen::By(45 * MS));
+    }
+
+    #[test]
+    fn after_three_duplicates_acks_are_bundled_for_a_twentieth_of_the_round_trip() {
+        let config = Config::default();
+        let mut policy = AckPolicy::default();
+        let hole = Arrival { has_hole: true, ..arrival(MS, 0) };
+        for _ in 0..3 {
+            assert_eq!(policy.on_data(hole, &config), AckWhen::Now);
+            policy.on_ack_sent(0);
+        }
+        assert_eq!(policy.on_data(hole, &config), AckWhen::By(MS + MS / 2));
+        assert_eq!(policy.on_data(Arrival { now_ns: MS + 1, ..hole }, &config), AckWhen::By(MS + MS / 2));
+    }
+}

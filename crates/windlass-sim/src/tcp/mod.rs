@@ -1,0 +1,97 @@
+//! TCP endpoints that behave as Linux does: what they send, when, and what they make of what comes back. The congestion
+//! window is not theirs: the algorithms of `core/alg` decide it.
+//!
+//! | file | what | after |
+//! |---|---|---|
+//! | `endpoint.rs` | handshake, data both ways, close | RFC 9293 |
+//! | `sender.rs` | state, transmission, pacing | RFC 9293, tcp_output.c |
+//! | `ack.rs` | what an acknowledgement does | tcp_ack() |
+//! | `timeout.rs` | RTO, F-RTO, tail loss probes, persist | RFC 6298, 5682, 8985 |
+//! | `scoreboard.rs` | segments in flight | RFC 2018, 6675 |
+//! | `rack.rs` | which of them are lost | RFC 8985 |
+//! | `prr.rs` | how fast a reduction goes | RFC 6937 |
+//! | `undo.rs` | reductions that were not needed | RFC 3522, 3708 |
+//! | `usage.rs` | whether the window was in use | RFC 7661, tcp_cwnd_validate() |
+//! | `rtt.rs`, `rate.rs` | round-trip time, delivery rate | RFC 6298 |
+//! | `receiver.rs` | reassembly, SACK, ECN echo | RFC 2018, 2883, 3168 |
+//! | `delack.rs` | when to acknowledge | RFC 1122, tcp_input.c |
+//! | `window.rs` | the receive window grows as needed | tcp_rcv_space_adjust() |
+//!
+//! Not modelled: Nagle's algorithm (off), TSO deferral, SACK reneging, path MTU discovery.
+
+mod ack;
+mod delack;
+mod endpoint;
+mod prr;
+mod rack;
+mod rate;
+mod receiver;
+mod rtt;
+mod scoreboard;
+mod sender;
+mod timeout;
+mod undo;
+mod usage;
+mod window;
+
+pub use endpoint::{Endpoint, Phase};
+pub use sender::{Round, SenderStats};
+
+use crate::time::{MS, S};
+
+/// How hosts are set up. The defaults are those of Linux 6.16 and newer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Smallest retransmission timeout.
+    pub rto_min_ns: u64,
+    /// Timeout before there is a round-trip time (RFC 6298, section 2.1).
+    pub rto_initial_ns: u64,
+    /// Largest timeout after back-off.
+    pub rto_max_ns: u64,
+    /// How long an acknowledgement may be delayed.
+    pub delack_ns: u64,
+    /// Segments acknowledged at once when a connection begins or after trouble.
+    pub quick_acks: u32,
+    /// Receive window at first, in bytes.
+    pub rcv_window_bytes: u32,
+    /// ... and the most it grows to.
+    pub rcv_window_max_bytes: u32,
+    /// The window field is in units of 2 to the power of this (RFC 7323, section 2).
+    pub rcv_wscale: u8,
+    /// Most bytes that a sender keeps, sent and not acknowledged (tcp_wmem).
+    pub snd_buffer_bytes: u32,
+    /// Windows shrink while they are not used (tcp_slow_start_after_idle).
+    pub is_restarting_after_idle: bool,
+    /// What is done with congestion marks.
+    pub ecn: Ecn,
+}
+
+/// Explicit congestion notification.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// Packets say that their sender does not understand it.
+    #[default]
+    Off,
+    /// As in RFC 3168: a mark is echoed until the sender says that it has reduced its window.
+    Classic,
+    /// As in RFC 8257 (DCTCP): each acknowledgement says whether its segments were marked.
+    Exact,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            rto_min_ns: 200 * MS,
+            rto_initial_ns: S,
+            rto_max_ns: 120 * S,
+            delack_ns: 40 * MS,
+            quick_acks: 16,
+            rcv_window_bytes: 65_536,
+            rcv_window_max_bytes: 16 << 20,
+            rcv_wscale: 10,
+            snd_buffer_bytes: 4 << 20,
+            is_restarting_after_idle: true,
+            ecn: Ecn::Off,
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Which segments are lost, judged by time (RFC 8985, section 6): one is lost when another that was sent later has
+//! arrived, and enough time has passed for it to have arrived as well.
+//!
+//! First copies leave in order, so a cursor over them finds their losses; retransmissions stand in a queue in order of
+//! sending. Each copy is judged once.
+
+use super::{
+    rtt::Rtt,
+    scoreboard::{Scoreboard, Seg},
+};
+use std::collections::VecDeque;
+
+/// RFC 8985: recoveries for which a wider window is kept after a duplicate report.
+const PERSIST_RECOVERIES: u8 = 16;
+const DUPACK_THRESHOLD: u32 = 3;
+
+/// The most recently sent segment that has arrived, and how much reordering is tolerated.
+#[derive(Clone, Debug)]
+pub struct Rack {
+    sent_at_ns: u64,
+    end_seq: u64,
+    rtt_ns: u64,
+    /// Something has arrived since losses were last judged.
+    has_advanced: bool,
+    /// Quarters of the smallest round-trip time that reordering may take.
+    reo_wnd_steps: u8,
+    reo_wnd_persist: u8,
+    /// Delivered bytes at which another duplicate report counts.
+    dsack_round: u32,
+    /// No first copy below this id is still to be judged.
+    judged: u64,
+    /// Retransmissions as (id, time), oldest first; one that has since arrived or been sent again is out of date.
+    resent: VecDeque<(u64, u64)>,
+}
+
+impl Default for Rack {
+    fn default() -> Rack {
+        Rack {
+            sent_at_ns: 0,
+            end_seq: 0,
+            rtt_ns: 0,
+            has_advanced: false,
+            reo_wnd_steps: 1,
+            reo_wnd_persist: 0,
+            dsack_round: 0,
+            judged: 0,
+            resent: VecDeque::new(),
+        }
+    }
+}
+
+impl Rack {
+    /// A segment has arrived (section 6.2, steps 1 and 2).
+    pub fn on_arrival(&mut self, seg: &Seg, now_ns: u64, rtt: &Rtt) {
+        let rtt_ns = now_ns - seg.sent_at_ns;
+        // faster than the path ever was: the ACK is for an earlier copy
+        if seg.was_retransmitted() && rtt_ns < rtt.min_ns() {
+            return;
+        }
+        self.has_advanced = true;
+        self.rtt_ns = rtt_ns;
+        if (seg.sent_at_ns, seg.end()) > (self.sent_at_ns, self.end_seq) {
+            self.sent_at_ns = seg.sent_at_ns;
+            self.end_seq = seg.end();
+        }
+    }
+
+    /// A segment was sent again.
+    pub fn on_resend(&mut self, id: u64, now_ns: u64) {
+        self.resent.push_back((id, now_ns));
+    }
+
+    /// A report of a duplicate: tolerate more, once a round trip (step 4).
+    pub fn on_dsack(&mut self, prior_delivered: u32, delivered: u32) {
+        if (prior_delivered.wrapping_sub(self.dsack_round) as i32) < 0 {
+            return;
+        }
+        self.dsack_round = delivered;
+        self.reo_wnd_steps = self.reo_wnd_steps.saturating_add(1);
+        self.reo_wnd_persist = PERSIST_RECOVERIES;
+    }
+
+    /// A recovery is over: what was tolerated for a duplicate's sake fades.
+    pub fn on_recovery_exit(&mut self) {
+        self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
+        if self.reo_wnd_persist == 0 {
+            self.reo_wnd_steps = 1;
+        }
+    }
+
+    /// How long a segment may be overtaken before it counts as lost (step 4).
+    fn reo_wnd_ns(&self, board: &Scoreboard, rtt: &Rtt, is_recovering: bool) -> u64 {
+        if !board.has_seen_reordering && (is_recovering || board.sacked_segs() >= DUPACK_THRESHOLD) {
+            return 0;
+        }
+        (rtt.min_ns() / 4 * u64::from(self.reo_wnd_steps)).min(rtt.srtt_ns())
+    }
+
+    fn was_sent_before(&self, seg: &Seg) -> bool {
+        (seg.sent_at_ns, seg.end()) < (self.sent_at_ns, self.end_seq)
+    }
+
+    /// Finds losses after an ACK (step 5). Returns after how long the rest can be judged; 0: there is no rest.
+    pub fn detect_after_ack(
+        &mut self,
+        board: &mut Scoreboard,
+        rtt: &Rtt,
+        now_ns: u64,
+        is_recovering: bool,
+    ) -> u64 {
+        if !std::mem::take(&mut self.has_advanced) {
+            return 0;
+        }
+        self.detect(board, rtt, now_ns, is_recovering)
+    }
+
+    /// Finds losses. Returns after how long the rest can be judged; 0: there is no rest.
+    pub fn detect(&mut self, board: &mut Scoreboard, rtt: &Rtt, now_ns: u64, is_recovering: bool) -> u64 {
+        let patience_ns = self.rtt_ns + self.reo_wnd_ns(board, rtt, is_recovering);
+        let mut has_rest = false;
+        self.judged = self.judged.max(board.first_id());
+        while let Some(seg) = board.get(self.judged) {
+            if !(seg.is_sacked() || seg.was_retransmitted()) {
+                if !self.was_sent_before(seg) {
+                    break;
+                }
+                if seg.sent_at_ns + patience_ns > now_ns {
+                    has_rest = true;
+                    break;
+                }
+                board.mark_lost(self.judged);
+            }
+            self.judged += 1;
+        }
+        while let Some(&(id, sent_at_ns)) = self.resent.front() {
+            if let Some(seg) = board.get(id).filter(|s| s.is_resent() && s.sent_at_ns == sent_at_ns) {
+                if !self.was_sent_before(seg) {
+                    break;
+                }
+                if sent_at_ns + patience_ns > now_ns {
+                    has_rest = true;
+                    break;
+                }
+                board.mark_lost(id);
+            }
+            self.resent.pop_front();
+        }
+        // all that is left was sent no later than the segment that has arrived
+        if has_rest { (self.sent_at_ns + patience_ns).saturating_sub(now_ns).max(1) } else { 0 }
+    }
+
+    /// A timeout loses the head of the line, and all that by its time should have arrived (section 6.3).
+    pub fn lose_on_timeout(&mut self, board: &mut Scoreboard, rtt: &Rtt, now_ns: u64) {
+        let patience_ns = self.rtt_ns + self.reo_wnd_ns(board, rtt, true);
+        let first = board.first_id();
+        for id in first..first + u64::from(board.out_segs()) {
+            if board.get(id).is_some_and(|s| id == first || s.sent_at_ns + patience_ns <= now_ns) {
+                board.mark_lost(id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        packet::{Block, MSS_BYTES},
+        tcp::{Config, rate::Delivery},
+        time::MS,
+    };
+
+    /// Four segments sent at 0, 1, 2 and 3 ms over a path of 40 ms.
+    fn flight() -> (Scoreboard, Rack, Rtt) {
+        let mut board = Scoreboard::default();
+        for i in 0..4 {
+            board.push(Seg::new(i * u64::from(MSS_BYTES), MSS_BYTES as u16, false, i * MS));
+        }
+        let mut rtt = Rtt::default();
+        rtt.sample(44 * MS, 0, 1, &Config::default());
+        rtt.sample_min(40 * MS);
+        (board, Rack::default(), rtt)
+    }
+
+    fn sack(board: &mut Scoreboard, rack: &mut Rack, rtt: &Rtt, segs: std::ops::Range<u64>, now_ns: u64) {
+        let mss = u64::from(MSS_BYTES);
+        let block = Block { start: segs.start * mss, end: segs.end * mss };
+        board.sack(block, 0, &mut Delivery::default(), |seg| rack.on_arrival(seg, now_ns, rtt));
+    }
+
+    /// One later arrival at 42 ms gives the second segment until 51 ms: its time, the RTT and a quarter of the
+    /// smallest RTT.
+    #[test]
+    fn a_quarter_of_the_round_trip_is_allowed_for_reordering() {
+        let (mut board, mut rack, rtt) = flight();
+        board.acknowledge(u64::from(MSS_BYTES), 0, &mut Delivery::default(), |_| {});
+        sack(&mut board, &mut rack, &rtt, 2..3, 42 * MS);
+        let rest_ns = rack.detect_after_ack(&mut board, &rtt, 42 * MS, false);
+        // the timer waits for the one that has arrived: sent at 2 ms, so 52 ms
+        assert_eq!((rest_ns, board.lost_segs()), (10 * MS, 0));
+        rack.detect(&mut board, &rtt, 51 * MS, false);
+        assert_eq!(board.next_waiting(), Some(1));
+    }
+
+    #[test]
+    fn three_later_arrivals_are_proof() {
+        let (mut board, mut rack, rtt) = flight();
+        sack(&mut board, &mut rack, &rtt, 1..4, 43 * MS);
+        assert_eq!(rack.detect_after_ack(&mut board, &rtt, 43 * MS, false), 0);
+        assert_eq!(board.next_waiting(), Some(0));
+    }
+
+    #[test]
+    fn a_lost_retransmission_is_found_when_a_later_one_arrives() {
+        let (mut board, mut rack, rtt) = flight();
+        sack(&mut board, &mut rack, &rtt, 3..4, 43 * MS);
+        rack.detect(&mut board, &rtt, 90 * MS, true);
+        assert_eq!(board.lost_segs(), 3);
+        for id in 0..3 {
+            board.resend(id, (100 + id) * MS);
+            rack.on_resend(id, (100 + id) * MS);
+        }
+        sack(&mut board, &mut rack, &rtt, 2..3, 142 * MS);
+        rack.detect(&mut board, &rtt, 142 * MS, true);
+        // 100 and 101 ms plus 40 ms are past
+        assert_eq!((board.next_waiting(), board.pipe_segs()), (Some(0), 0));
+    }
+
+    #[test]
+    fn a_timeout_spares_what_was_sent_lately() {
+        let (mut board, mut rack, rtt) = flight();
+        board.push(Seg::new(4 * u64::from(MSS_BYTES), 100, false, 300 * MS));
+        sack(&mut board, &mut rack, &rtt, 2..3, 42 * MS);
+        rack.lose_on_timeout(&mut board, &rtt, 310 * MS);
+        assert_eq!(board.lost_segs(), 3);
+        assert_eq!(board.pipe_segs(), 1);
+    }
+}

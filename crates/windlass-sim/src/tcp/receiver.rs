@@ -1,0 +1,306 @@
+//! The receiving half of an endpoint: puts the stream together, says what is missing (RFC 2018, 2883), echoes
+//! congestion marks (RFC 3168, 8257).
+
+use super::{
+    Config, Ecn,
+    delack::{AckPolicy, AckWhen, Arrival},
+    window::RcvWindow,
+};
+use crate::{
+    packet::{Block, MSS_BYTES, Packet, SACK_BLOCKS, flag},
+    timer::Timer,
+};
+
+/// Blocks remembered, newest first; one more than fit so that a report of a duplicate loses none.
+const REMEMBERED: usize = 4;
+
+/// The receiving half of an endpoint.
+#[derive(Clone, Debug, Default)]
+pub struct Receiver {
+    /// Next sequence number expected.
+    pub rcv_nxt: u64,
+    /// Delayed or bundled acknowledgement.
+    pub timer: Timer,
+    /// What arrived beyond holes, in order.
+    waiting: Vec<Block>,
+    /// The same stretches in order of their last change, newest first.
+    recent: [Block; REMEMBERED],
+    recent_count: usize,
+    /// Something that arrived twice, to be reported once.
+    duplicate: Option<Block>,
+    /// Timestamp to echo (RFC 7323, section 4.3).
+    ts_recent_us: u32,
+    /// A mark is to be echoed.
+    is_ece: bool,
+    /// Sequence number of the peer's FIN.
+    fin_seq: Option<u64>,
+    window: RcvWindow,
+    policy: AckPolicy,
+}
+
+impl Receiver {
+    /// Nothing has arrived yet.
+    pub fn new(config: &Config) -> Receiver {
+        let mut receiver = Receiver { window: RcvWindow::new(config), ..Receiver::default() };
+        receiver.policy.be_quick(config);
+        receiver
+    }
+
+    /// The peer's SYN has arrived.
+    pub fn on_syn(&mut self, packet: &Packet) {
+        self.rcv_nxt = packet.end();
+        self.ts_recent_us = packet.tsval_us;
+    }
+
+    /// Payload bytes that arrived in order.
+    pub fn received_bytes(&self) -> u64 {
+        self.rcv_nxt.saturating_sub(1 + u64::from(self.is_closed()))
+    }
+
+    /// The peer has closed its stream and all of it has arrived.
+    pub fn is_closed(&self) -> bool {
+        self.fin_seq.is_some_and(|seq| self.rcv_nxt > seq)
+    }
+
+    /// Whether something waits to be acknowledged.
+    pub fn is_ack_owed(&self) -> bool {
+        self.policy.is_owed()
+    }
+
+    /// With exact feedback, a change of the mark must not be hidden in an ACK that covers segments before it: those
+    /// are acknowledged first (RFC 8257, section 3.2). `true` if that is needed before the packet is taken.
+    pub fn needs_ack_before(&self, packet: &Packet, config: &Config) -> bool {
+        config.ecn == Ecn::Exact
+            && packet.has(flag::ECT)
+            && packet.has(flag::CE) != self.is_ece
+            && self.rcv_nxt > self.policy.acked()
+    }
+
+    /// Takes a packet with data or FIN; says when to acknowledge it.
+    pub fn on_data(&mut self, packet: &Packet, now_ns: u64, config: &Config) -> AckWhen {
+        if packet.seq <= self.policy.acked() {
+            self.ts_recent_us = packet.tsval_us;
+        }
+        if packet.has(flag::FIN) {
+            self.fin_seq = Some(packet.end() - 1);
+        }
+        let is_new_mark = self.note_mark(packet, config);
+        let len_bytes = u32::from(packet.len_bytes);
+        let has_grown = self.window.on_data(len_bytes, packet.tsecr_us, now_ns);
+        let had_hole = !self.waiting.is_empty();
+        let block = Block { start: packet.seq, end: packet.end() };
+        let mut is_urgent = is_new_mark || packet.has(flag::FIN) || len_bytes < MSS_BYTES;
+        if block.end <= self.rcv_nxt
+            || self.waiting.iter().any(|w| w.start <= block.start && block.end <= w.end)
+        {
+            self.duplicate = Some(block);
+            self.policy.be_quick(config);
+            is_urgent = true;
+        } else if block.start <= self.rcv_nxt {
+            self.advance(block.end);
+            // the gap is filled (RFC 5681, section 4.2)
+            is_urgent |= had_hole && self.waiting.is_empty();
+        } else {
+            self.keep(block);
+            is_urgent = is_new_mark;
+        }
+        self.window.on_read(self.rcv_nxt, now_ns, config);
+        let arrival = Arrival {
+            now_ns,
+            rcv_nxt: self.rcv_nxt,
+            has_hole: !self.waiting.is_empty(),
+            is_urgent,
+            has_grown,
+            rtt_ns: self.window.rtt_ns(),
+        };
+        self.policy.on_data(arrival, config)
+    }
+
+    /// Fills the acknowledging fields of a packet that goes out.
+    pub fn fill(&mut self, packet: &mut Packet, config: &Config) {
+        packet.ack = self.rcv_nxt;
+        packet.tsecr_us = self.ts_recent_us;
+        if packet.has(flag::SYN) {
+            packet.window_bytes = self.window.offer_unscaled();
+        } else {
+            packet.window_bytes = self.window.offer(self.rcv_nxt, self.waiting_bytes(), config);
+            self.fill_sack(packet);
+            if self.is_ece {
+                packet.flags |= flag::ECE;
+            }
+        }
+        self.policy.on_ack_sent(self.rcv_nxt);
+        self.timer.disarm();
+    }
+
+    fn fill_sack(&mut self, packet: &mut Packet) {
+        let duplicate = self.duplicate.take();
+        let blocks = duplicate.iter().chain(&self.recent[..self.recent_count]);
+        for (to, block) in packet.sack.iter_mut().zip(blocks) {
+            *to = *block;
+            packet.sack_count += 1;
+        }
+        debug_assert!(usize::from(packet.sack_count) <= SACK_BLOCKS);
+    }
+
+    fn waiting_bytes(&self) -> u32 {
+        self.waiting.iter().map(|b| (b.end - b.start) as u32).sum()
+    }
+
+    /// Returns whether an exact echo has changed.
+    fn note_mark(&mut self, packet: &Packet, config: &Config) -> bool {
+        if !packet.has(flag::ECT) {
+            return false;
+        }
+        let is_marked = packet.has(flag::CE);
+        match config.ecn {
+            Ecn::Off => false,
+            Ecn::Classic => {
+                // CWR first: a mark on the same segment is a new one
+                self.is_ece &= !packet.has(flag::CWR);
+                self.is_ece |= is_marked;
+                false
+            }
+            Ecn::Exact => std::mem::replace(&mut self.is_ece, is_marked) != is_marked,
+        }
+    }
+
+    /// Everything up to `end` is there, and so is what waited right behind it.
+    fn advance(&mut self, end: u64) {
+        self.rcv_nxt = end;
+        let mut joined = 0;
+        while let Some(block) = self.waiting.get(joined).filter(|b| b.start <= self.rcv_nxt) {
+            self.rcv_nxt = self.rcv_nxt.max(block.end);
+            joined += 1;
+        }
+        if joined > 0 {
+            self.waiting.drain(..joined);
+        }
+        if self.recent_count > 0 {
+            let rcv_nxt = self.rcv_nxt;
+            self.retain_recent(|b| b.end > rcv_nxt);
+        }
+    }
+
+    /// Keeps what arrived beyond a hole, together with the stretches it touches.
+    fn keep(&mut self, mut block: Block) {
+        let from = self.waiting.partition_point(|b| b.end < block.start);
+        let to = from + self.waiting[from..].partition_point(|b| b.start <= block.end);
+        if let [first, ..] = self.waiting[from..to] {
+            block.start = block.start.min(first.start);
+            block.end = block.end.max(self.waiting[to - 1].end);
+        }
+        self.waiting.splice(from..to, [block]);
+        self.retain_recent(|b| b.end < block.start || b.start > block.end);
+        self.recent.copy_within(..REMEMBERED - 1, 1);
+        self.recent[0] = block;
+        self.recent_count = (self.recent_count + 1).min(REMEMBERED);
+    }
+
+    fn retain_recent(&mut self, keep: impl Fn(&Block) -> bool) {
+        let mut kept = 0;
+        for i in 0..self.recent_count {
+            if keep(&self.recent[i]) {
+                self.recent[kept] = self.recent[i];
+                kept += 1;
+            }
+        }
+        self.recent_count = kept;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MSS: u64 = MSS_BYTES as u64;
+
+    fn receiver() -> Receiver {
+        let mut receiver = Receiver::new(&Config::default());
+        receiver.on_syn(&Packet { flags: flag::SYN, ..Packet::default() });
+        receiver
+    }
+
+    fn seg(i: u64) -> Packet {
+        Packet { seq: 1 + i * MSS, len_bytes: MSS_BYTES as u16, ..Packet::default() }
+    }
+
+    fn ack(receiver: &mut Receiver) -> Packet {
+        let mut packet = Packet::default();
+        receiver.fill(&mut packet, &Config::default());
+        packet
+    }
+
+    fn block(start: u64, end: u64) -> Block {
+        Block { start: 1 + start * MSS, end: 1 + end * MSS }
+    }
+
+    #[test]
+    fn sack_blocks_name_the_newest_stretch_first() {
+        let (mut receiver, config) = (receiver(), Config::default());
+        for i in [2, 4, 6, 5, 8] {
+            receiver.on_data(&seg(i), 0, &config);
+        }
+        assert_eq!(ack(&mut receiver).sacks(), [block(8, 9), block(4, 7), block(2, 3)]);
+        receiver.on_data(&seg(0), 0, &config);
+        assert_eq!(receiver.on_data(&seg(1), 0, &config), AckWhen::Now);
+        let packet = ack(&mut receiver);
+        assert_eq!((packet.ack, packet.sacks()), (1 + 3 * MSS, &[block(8, 9), block(4, 7)][..]));
+    }
+
+    #[test]
+    fn a_duplicate_is_reported_once() {
+        let (mut receiver, config) = (receiver(), Config::default());
+        receiver.on_data(&seg(0), 0, &config);
+        assert_eq!(receiver.on_data(&seg(0), 0, &config), AckWhen::Now);
+        assert_eq!(ack(&mut receiver).sacks(), [block(0, 1)]);
+        assert_eq!(ack(&mut receiver).sacks(), []);
+    }
+
+    #[test]
+    fn a_mark_is_echoed_until_the_sender_has_reduced() {
+        let config = Config { ecn: Ecn::Classic, ..Config::default() };
+        let mut receiver = receiver();
+        let with = |i, flags| Packet { flags: flag::ECT | flags, ..seg(i) };
+        receiver.on_data(&with(0, flag::CE), 0, &config);
+        assert!(ack(&mut receiver).has(flag::ECE));
+        receiver.on_data(&with(1, 0), 0, &config);
+        assert!(ack(&mut receiver).has(flag::ECE));
+        receiver.on_data(&with(2, flag::CWR), 0, &config);
+        assert!(!ack(&mut receiver).has(flag::ECE));
+    }
+
+    #[test]
+    fn exact_feedback_acknowledges_at_each_change() {
+        let config = Config { ecn: Ecn::Exact, quick_acks: 0, ..Config::default() };
+        let mut receiver = Receiver::new(&config);
+        receiver.on_syn(&Packet { flags: flag::SYN, ..Packet::default() });
+        ack(&mut receiver);
+        let with = |i, flags| Packet { flags: flag::ECT | flags, ..seg(i) };
+        assert!(matches!(receiver.on_data(&with(0, 0), 0, &config), AckWhen::By(_)));
+        assert!(receiver.needs_ack_before(&with(1, flag::CE), &config));
+        assert!(!ack(&mut receiver).has(flag::ECE));
+        assert_eq!(receiver.on_data(&with(1, flag::CE), 0, &config), AckWhen::Now);
+        assert!(ack(&mut receiver).has(flag::ECE));
+    }
+
+    proptest! {
+        /// Segments in any order, with copies: the stream is put together, and SACK tells the truth.
+        #[test]
+        fn any_order_gives_the_stream(order in proptest::collection::vec(0u64..30, 0..200)) {
+            let (mut receiver, config) = (receiver(), Config::default());
+            let mut there = [false; 30];
+            for i in order {
+                receiver.on_data(&seg(i), 0, &config);
+                there[i as usize] = true;
+                let in_order = there.iter().take_while(|t| **t).count() as u64;
+                prop_assert_eq!(receiver.received_bytes(), in_order * MSS);
+                let packet = ack(&mut receiver);
+                for b in packet.sacks() {
+                    prop_assert!((b.start..b.end).step_by(MSS as usize).all(|s| there[(s / MSS) as usize]));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! The segments in flight, in order of the stream, and what is known of each (RFC 2018, 6675).
+
+use super::rate::Delivery;
+use crate::packet::{Block, MSS_BYTES};
+use std::collections::VecDeque;
+
+/// Bits of [`Seg::flags`].
+mod seg_flag {
+    /// Delivered, not yet acknowledged cumulatively.
+    pub const SACKED: u8 = 1 << 0;
+    /// Found lost.
+    pub const LOST: u8 = 1 << 1;
+    /// Sent again, and that copy is not known to be lost.
+    pub const RESENT: u8 = 1 << 2;
+    /// Sent again at some time.
+    pub const EVER_RESENT: u8 = 1 << 3;
+    pub const APP_LIMITED: u8 = 1 << 4;
+    /// Takes one more sequence number than its payload.
+    pub const FIN: u8 = 1 << 5;
+}
+use seg_flag::*;
+
+/// A segment in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seg {
+    /// First sequence number.
+    pub seq: u64,
+    /// When its newest copy was sent.
+    pub sent_at_ns: u64,
+    /// See `rate.rs`.
+    pub delivered_bytes: u32,
+    /// See `rate.rs`.
+    pub delivered_at_us: u32,
+    /// See `rate.rs`.
+    pub first_sent_at_us: u32,
+    /// Payload.
+    pub len_bytes: u16,
+    flags: u8,
+}
+
+impl Seg {
+    /// A segment about to be sent.
+    pub fn new(seq: u64, len_bytes: u16, is_fin: bool, now_ns: u64) -> Seg {
+        Seg { seq, len_bytes, sent_at_ns: now_ns, flags: if is_fin { FIN } else { 0 }, ..Seg::default() }
+    }
+
+    /// One past its last sequence number.
+    pub fn end(&self) -> u64 {
+        self.seq + u64::from(self.len_bytes) + u64::from(self.is_fin())
+    }
+
+    /// Whether it closes the stream.
+    pub fn is_fin(&self) -> bool {
+        self.flags & FIN != 0
+    }
+
+    /// Whether it has arrived out of order.
+    pub fn is_sacked(&self) -> bool {
+        self.flags & SACKED != 0
+    }
+
+    /// Whether it waits to be sent again.
+    pub fn is_waiting(&self) -> bool {
+        self.flags & (SACKED | LOST | RESENT) == LOST
+    }
+
+    /// Whether its newest copy, a retransmission, is on its way.
+    pub fn is_resent(&self) -> bool {
+        self.flags & RESENT != 0
+    }
+
+    /// Whether more than one copy was sent.
+    pub fn was_retransmitted(&self) -> bool {
+        self.flags & EVER_RESENT != 0
+    }
+
+    /// Whether the application was short of data when it was sent.
+    pub fn is_app_limited(&self) -> bool {
+        self.flags & APP_LIMITED != 0
+    }
+
+    /// Notes whether it is.
+    pub fn set_app_limited(&mut self, is_limited: bool) {
+        self.flags = self.flags & !APP_LIMITED | if is_limited { APP_LIMITED } else { 0 };
+    }
+}
+
+/// All segments in flight. A segment's id counts from the first one of the connection and never changes.
+#[derive(Clone, Debug, Default)]
+pub struct Scoreboard {
+    segs: VecDeque<Seg>,
+    /// Id of the first one in flight.
+    first_id: u64,
+    sacked_segs: u32,
+    lost_segs: u32,
+    resent_segs: u32,
+    /// Segments that wait to be sent again.
+    waiting_segs: u32,
+    /// No segment below this id waits to be sent again.
+    waiting_from: u64,
+    /// SACK blocks of the last ACK: what they cover need not be looked at again.
+    known: [Block; 4],
+    /// Highest sequence number that has arrived.
+    pub fack: u64,
+    /// A segment sent once has arrived after one sent later (RFC 8985, section 6.2, step 3).
+    pub has_seen_reordering: bool,
+    /// Segments ever marked lost.
+    pub lost_total: u64,
+}
+
+impl Scoreboard {
+    /// Segments in flight by name: sent, not delivered, and not known to be lost.
+    pub fn pipe_segs(&self) -> u32 {
+        self.out_segs() + self.resent_segs - self.sacked_segs - self.lost_segs
+    }
+
+    /// Segments sent and not acknowledged cumulatively.
+    pub fn out_segs(&self) -> u32 {
+        self.segs.len() as u32
+    }
+
+    /// Segments that have arrived out of order.
+    pub fn sacked_segs(&self) -> u32 {
+        self.sacked_segs
+    }
+
+    /// Segments found lost, sent again or not.
+    pub fn lost_segs(&self) -> u32 {
+        self.lost_segs
+    }
+
+    /// Segments whose retransmission is on its way.
+    pub fn resent_segs(&self) -> u32 {
+        self.resent_segs
+    }
+
+    /// The oldest segment in flight.
+    pub fn first(&self) -> Option<&Seg> {
+        self.segs.front()
+    }
+
+    /// Its id, or that of the next one to be sent.
+    pub fn first_id(&self) -> u64 {
+        self.first_id
+    }
+
+    /// The newest segment's id and itself.
+    pub fn last(&self) -> Option<(u64, &Seg)> {
+        self.segs.back().map(|seg| (self.first_id + self.segs.len() as u64 - 1, seg))
+    }
+
+    /// A segment in flight by its id.
+    pub fn get(&self, id: u64) -> Option<&Seg> {
+        self.segs.get(usize::try_from(id.checked_sub(self.first_id)?).ok()?)
+    }
+
+    fn get_mut(&mut self, id: u64) -> Option<&mut Seg> {
+        self.segs.get_mut(usize::try_from(id.checked_sub(self.first_id)?).ok()?)
+    }
+
+    /// A new segment leaves.
+    pub fn push(&mut self, seg: Seg) {
+        self.segs.push_back(seg);
+    }
+
+    /// The segment leaves once more.
+    pub fn resend(&mut self, id: u64, now_ns: u64) -> Option<&mut Seg> {
+        let seg = self.get_mut(id)?;
+        seg.sent_at_ns = now_ns;
+        let before = *seg;
+        seg.flags |= RESENT | EVER_RESENT;
+        self.resent_segs += u32::from(!before.is_resent());
+        self.waiting_segs -= u32::from(before.is_waiting());
+        self.get_mut(id)
+    }
+
+    /// Acknowledges everything below `ack`.
+    pub fn acknowledge(
+        &mut self,
+        ack: u64,
+        high_seq: u64,
+        delivery: &mut Delivery,
+        mut arrived: impl FnMut(&Seg),
+    ) {
+        while let Some(seg) = self.segs.front().filter(|s| s.end() <= ack) {
+            let seg = *seg;
+            self.segs.pop_front();
+            self.first_id += 1;
+            self.leave_lists(&seg);
+            if seg.is_sacked() {
+                self.sacked_segs -= 1;
+                continue;
+            }
+            self.note_arrival(&seg, high_seq, delivery);
+            delivery.add(&seg, false);
+            arrived(&seg);
+        }
+        self.fack = self.fack.max(ack);
+        self.waiting_from = self.waiting_from.max(self.first_id);
+    }
+
+    /// Marks what a SACK block says has arrived. `arrived` is told of each segment.
+    pub fn sack(
+        &mut self,
+        block: Block,
+        high_seq: u64,
+        delivery: &mut Delivery,
+        mut arrived: impl FnMut(&Seg),
+    ) {
+        let mut start = block.start;
+        // what the last ACK said is known already: look at the gaps between only
+        for known in self.known {
+            if known.start > start && known.start < block.end {
+                self.sack_gap(Block { start, end: known.start }, high_seq, delivery, &mut arrived);
+            }
+            if known.start < block.end {
+                start = start.max(known.end);
+            }
+        }
+        self.sack_gap(Block { start, end: block.end }, high_seq, delivery, &mut arrived);
+    }
+
+    /// Remembers the blocks of this ACK for the next one.
+    pub fn remember(&mut self, blocks: &[Block]) {
+        self.known = [Block::default(); 4];
+        self.known[..blocks.len()].copy_from_slice(blocks);
+        self.known[..blocks.len()].sort_unstable_by_key(|b| b.start);
+        // the unused ones behind, where they do nothing
+        self.known[blocks.len()..].fill(Block { start: u64::MAX, end: 0 });
+    }
+
+    fn sack_gap(
+        &mut self,
+        gap: Block,
+        high_seq: u64,
+        delivery: &mut Delivery,
+        arrived: &mut impl FnMut(&Seg),
+    ) {
+        let mut index = self.index_from(gap.start);
+        while let Some(seg) = self.segs.get_mut(index).filter(|s| s.end() <= gap.end) {
+            index += 1;
+            if seg.is_sacked() {
+                continue;
+            }
+            let before = *seg;
+            seg.flags = (seg.flags | SACKED) & !(LOST | RESENT);
+            self.leave_lists(&before);
+            self.sacked_segs += 1;
+            self.note_arrival(&before, high_seq, delivery);
+            delivery.add(&before, true);
+            arrived(&before);
+        }
+    }
+
+    /// The segment was lost. `true` if that is news.
+    pub fn mark_lost(&mut self, id: u64) -> bool {
+        let Some(seg) = self.get_mut(id).filter(|s| !s.is_sacked() && !s.is_waiting()) else { return false };
+        let before = *seg;
+        seg.flags = (seg.flags | LOST) & !RESENT;
+        self.resent_segs -= u32::from(before.is_resent());
+        self.lost_segs += u32::from(before.flags & LOST == 0);
+        self.waiting_segs += 1;
+        self.lost_total += 1;
+        self.waiting_from = self.waiting_from.min(id);
+        true
+    }
+
+    /// Takes all verdicts of loss back, as after a timeout that was not needed.
+    pub fn clear_losses(&mut self) {
+        for seg in &mut self.segs {
+            seg.flags &= !LOST;
+        }
+        self.lost_segs = 0;
+        self.waiting_segs = 0;
+    }
+
+    /// The first segment that waits to be sent again.
+    pub fn next_waiting(&mut self) -> Option<u64> {
+        if self.waiting_segs == 0 {
+            return None;
+        }
+        self.waiting_from = self.waiting_from.max(self.first_id);
+        let from = (self.waiting_from - self.first_id) as usize;
+        let steps = self.segs.range(from.min(self.segs.len())..).position(Seg::is_waiting)?;
+        self.waiting_from += steps as u64;
+        Some(self.waiting_from)
+    }
+
+    /// Takes a segment's marks out of the counts.
+    fn leave_lists(&mut self, seg: &Seg) {
+        self.lost_segs -= u32::from(seg.flags & LOST != 0);
+        self.resent_segs -= u32::from(seg.is_resent());
+        self.waiting_segs -= u32::from(seg.is_waiting());
+    }
+
+    /// Reordering, and whether an original has arrived after all.
+    fn note_arrival(&mut self, seg: &Seg, high_seq: u64, delivery: &mut Delivery) {
+        if !seg.was_retransmitted() {
+            self.has_seen_reordering |= seg.end() < self.fack;
+            delivery.has_original |= seg.end() <= high_seq;
+        }
+        self.fack = self.fack.max(seg.end());
+    }
+
+    /// Index of the first segment that begins at `seq` or later.
+    fn index_from(&self, seq: u64) -> usize {
+        let Some(first) = self.segs.front() else { return 0 };
+        // nearly all segments are full: guess, then look
+        let guess = (seq.saturating_sub(first.seq) / u64::from(MSS_BYTES)) as usize;
+        if self.segs.get(guess).is_some_and(|s| s.seq == seq) {
+            return guess;
+        }
+        self.segs.partition_point(|s| s.seq < seq)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MSS: u64 = MSS_BYTES as u64;
+
+    fn board(segs: u64) -> Scoreboard {
+        let mut board = Scoreboard::default();
+        (0..segs).for_each(|i| board.push(Seg::new(i * MSS, MSS_BYTES as u16, false, i)));
+        board
+    }
+
+    fn block(start: u64, end: u64) -> Block {
+        Block { start: start * MSS, end: end * MSS }
+    }
+
+    fn sack(board: &mut Scoreboard, blocks: &[Block]) -> u32 {
+        let mut delivery = Delivery::default();
+        blocks.iter().for_each(|b| board.sack(*b, u64::MAX, &mut delivery, |_| {}));
+        board.remember(blocks);
+        delivery.segs
+    }
+
+    #[test]
+    fn a_growing_block_is_counted_once() {
+        let mut board = board(20);
+        assert_eq!(sack(&mut board, &[block(3, 5)]), 2);
+        assert_eq!(sack(&mut board, &[block(3, 9)]), 4);
+        assert_eq!(sack(&mut board, &[block(11, 12), block(3, 9)]), 1);
+        // the hole between them is filled
+        assert_eq!(sack(&mut board, &[block(3, 12)]), 2);
+        assert_eq!((board.sacked_segs(), board.pipe_segs()), (9, 11));
+    }
+
+    #[test]
+    fn the_pipe_counts_what_is_in_the_network() {
+        let mut board = board(10);
+        sack(&mut board, &[block(4, 8)]);
+        (0..4).for_each(|id| assert!(board.mark_lost(id)));
+        assert_eq!(board.pipe_segs(), 2);
+        assert_eq!(board.next_waiting(), Some(0));
+        board.resend(0, 100);
+        assert_eq!((board.pipe_segs(), board.next_waiting()), (3, Some(1)));
+        // the retransmission is lost too: it waits again, before all others
+        assert!(board.mark_lost(0));
+        assert_eq!((board.pipe_segs(), board.next_waiting()), (2, Some(0)));
+        board.acknowledge(8 * MSS, u64::MAX, &mut Delivery::default(), |_| {});
+        assert_eq!((board.pipe_segs(), board.next_waiting(), board.first_id()), (2, None, 8));
+    }
+
+    #[test]
+    fn a_segment_overtaken_by_a_later_one_shows_reordering() {
+        let mut board = board(10);
+        sack(&mut board, &[block(4, 5)]);
+        assert!(!board.has_seen_reordering);
+        sack(&mut board, &[block(3, 5)]);
+        assert!(board.has_seen_reordering);
+    }
+
+    proptest! {
+        /// Any SACKs, losses, retransmissions and ACKs: the counts are those of the segments themselves.
+        #[test]
+        fn counts_are_those_of_the_segments(steps in proptest::collection::vec((0u8..4, 0u64..40, 1u64..8), 1..100)) {
+            let mut board = board(40);
+            let mut delivered = 0;
+            for (act, at, n) in steps {
+                match act {
+                    0 if at * MSS > board.first().map_or(0, |s| s.seq) =>
+                        delivered += sack(&mut board, &[block(at, (at + n).min(40))]),
+                    1 => { board.mark_lost(at); }
+                    2 => if let Some(id) = board.next_waiting() { board.resend(id, 1000 + at); },
+                    _ if n == 1 => {
+                        let mut delivery = Delivery::default();
+                        board.acknowledge(at * MSS, 0, &mut delivery, |_| {});
+                        delivered += delivery.segs;
+                    }
+                    _ => {}
+                }
+                let count = |f: &dyn Fn(&Seg) -> bool| board.segs.iter().filter(|s| f(s)).count() as u32;
+                prop_assert_eq!(board.sacked_segs, count(&Seg::is_sacked));
+                prop_assert_eq!(board.resent_segs, count(&Seg::is_resent));
+                prop_assert_eq!(board.lost_segs, count(&|s| s.flags & LOST != 0));
+                prop_assert_eq!(board.first_id + board.segs.len() as u64, 40);
+                let first = board.segs.iter().position(Seg::is_waiting).map(|i| board.first_id + i as u64);
+                prop_assert_eq!(board.next_waiting(), first);
+            }
+            prop_assert_eq!(delivered, 40 - board.segs.iter().filter(|s| !s.is_sacked()).count() as u32);
+        }
+    }
+}

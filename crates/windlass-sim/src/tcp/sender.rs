@@ -1,0 +1,535 @@
+//! The sending half of an endpoint: its state, and what leaves when.
+
+use super::{
+    Config,
+    prr::Prr,
+    rack::Rack,
+    rate::Rate,
+    receiver::Receiver,
+    rtt::Rtt,
+    scoreboard::{Scoreboard, Seg},
+    undo::Undo,
+    usage::Usage,
+};
+use crate::{
+    engine::Kind,
+    network::Network,
+    packet::{MSS_BYTES, Packet, flag},
+    time::{S, US, core_us, duration_us},
+    timer::Timer,
+};
+use rand::RngCore;
+use rand_xoshiro::SplitMix64;
+use windlass_core::{Algorithm, AlgorithmState, abi::wl_sample};
+
+/// Segments at the beginning that are never paced (as in Linux' fq).
+const UNPACED_SEGS: u64 = 10;
+/// Below this rate a paced burst is one segment, else at least two.
+const SLOW_BYTES_PS: u64 = 150_000;
+/// A paced burst is what the rate makes in 2^-10 s.
+const BURST_SHIFT: u32 = 10;
+const BURST_MAX_BYTES: u64 = 65_536;
+/// Shorter round trips than 2^9 us allow larger bursts (tcp_tso_rtt_log).
+const BURST_RTT_SHIFT_US: u32 = 9;
+
+/// What the sender makes of its losses (RFC 5681, 6675; Linux' names).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CaState {
+    /// All is well, or only out of order.
+    #[default]
+    Open,
+    /// The window is being reduced for a congestion mark or a loss that a probe repaired.
+    Cwr,
+    /// Losses are being repaired.
+    Recovery,
+    /// A timeout: everything is in doubt.
+    Loss,
+}
+
+/// What the retransmission timer waits for; one thing at a time (RFC 8985, section 7.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pending {
+    /// A retransmission timeout.
+    #[default]
+    Timeout,
+    /// A tail loss probe.
+    Probe,
+    /// RACK's reordering timer.
+    Reorder,
+    /// A probe of a closed window.
+    Window,
+}
+
+/// A tail loss probe that is out (RFC 8985, section 7).
+#[derive(Clone, Copy, Debug)]
+pub struct TailProbe {
+    /// `nxt` when it was sent.
+    pub end_seq: u64,
+    /// It was a retransmission.
+    pub is_retrans: bool,
+}
+
+/// What a sender did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderStats {
+    /// Segments sent again.
+    pub retrans_segs: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Tail loss probes.
+    pub probes: u64,
+    /// Reductions for loss or marks.
+    pub reductions: u64,
+    /// Reductions taken back.
+    pub undos: u64,
+}
+
+/// A sender at the start of one of its round trips.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// When.
+    pub at_ns: u64,
+    /// Packet-timed round trips since the start.
+    pub round: u32,
+    /// Window.
+    pub cwnd_segs: u32,
+    /// In the network.
+    pub pipe_segs: u32,
+    /// Smoothed round-trip time.
+    pub srtt_us: u32,
+}
+
+/// How an endpoint reaches the network.
+#[derive(Debug)]
+pub struct Wire<'a> {
+    /// The network.
+    pub net: &'a mut Network,
+    /// How hosts are set up.
+    pub config: &'a Config,
+    /// The endpoint itself, which its timers name.
+    pub id: u32,
+    /// The other end.
+    pub peer: u32,
+    /// Where the path there begins.
+    pub hop: u32,
+    /// Whether ECN was agreed on.
+    pub has_ecn: bool,
+}
+
+impl Wire<'_> {
+    /// Sends a packet with the acknowledgement of the moment.
+    pub fn send(&mut self, receiver: &mut Receiver, seq: u64, len_bytes: u16, flags: u8) {
+        let mut packet = Packet {
+            to: self.peer,
+            seq,
+            len_bytes,
+            flags,
+            tsval_us: core_us(self.net.now_ns),
+            ..Packet::default()
+        };
+        receiver.fill(&mut packet, self.config);
+        self.net.send(self.hop, packet);
+    }
+
+    /// Virtual time.
+    pub fn now_ns(&self) -> u64 {
+        self.net.now_ns
+    }
+}
+
+/// The sending half of an endpoint.
+#[derive(Debug)]
+pub struct Sender {
+    /// The congestion control.
+    pub algorithm: AlgorithmState,
+    /// What it did.
+    pub stats: SenderStats,
+    /// Rounds as they began, if they are to be kept.
+    pub rounds: Option<Vec<Round>>,
+    pub(super) random: SplitMix64,
+
+    /// Oldest sequence number not acknowledged.
+    pub(super) una: u64,
+    /// Next one to be sent.
+    pub(super) nxt: u64,
+    /// One past the last byte that the application has written.
+    pub(super) written: u64,
+    /// The application has closed the stream: a FIN follows the last byte.
+    pub(super) is_closing: bool,
+    /// Right edge of the peer's window, and the segment that told (RFC 9293, section 3.10.7.4).
+    pub(super) wnd_edge: u64,
+    pub(super) wnd_bytes: u32,
+    pub(super) wnd_seq: u64,
+
+    pub(super) board: Scoreboard,
+    pub(super) rack: Rack,
+    pub(super) rtt: Rtt,
+    pub(super) rate: Rate,
+    pub(super) usage: Usage,
+    pub(super) prr: Prr,
+    pub(super) undo: Undo,
+    pub(super) state: CaState,
+    /// `nxt` when the state was entered: it ends when this is acknowledged.
+    pub(super) high_seq: u64,
+    pub(super) probe: Option<TailProbe>,
+    /// A timeout may turn out to have been spurious (RFC 5682).
+    pub(super) has_frto: bool,
+    /// The next new segment says that the window was reduced (RFC 3168).
+    pub(super) owes_cwr: bool,
+
+    /// Timeouts since una last advanced.
+    pub(super) timeouts_in_row: u32,
+
+    pub(super) round_count: u32,
+    pub(super) round_delivered: u32,
+
+    /// Retransmission timer.
+    pub xmit: Timer,
+    pub(super) pending: Pending,
+    /// Pacing timer.
+    pub pace: Timer,
+    pace_next_ns: u64,
+    /// The burst in hand: when it began and how many segments are left.
+    burst_at_ns: u64,
+    burst_left: u32,
+    sent_segs: u64,
+    /// When data was last sent.
+    pub(super) sent_at_ns: u64,
+}
+
+impl Sender {
+    /// A sender whose SYN is still to be sent.
+    pub fn new(algorithm: Algorithm, random: SplitMix64, is_traced: bool) -> Sender {
+        let sample = wl_sample { mss_bytes: MSS_BYTES, ..wl_sample::default() };
+        Sender {
+            algorithm: AlgorithmState::new(algorithm, &sample),
+            stats: SenderStats::default(),
+            rounds: is_traced.then(Vec::new),
+            random,
+            una: 0,
+            nxt: 1,
+            written: 1,
+            is_closing: false,
+            wnd_edge: 0,
+            wnd_bytes: 0,
+            wnd_seq: 0,
+            board: Scoreboard::default(),
+            rack: Rack::default(),
+            rtt: Rtt::default(),
+            rate: Rate::default(),
+            usage: Usage::default(),
+            prr: Prr::default(),
+            undo: Undo::default(),
+            state: CaState::Open,
+            high_seq: 0,
+            probe: None,
+            has_frto: false,
+            owes_cwr: false,
+            timeouts_in_row: 0,
+            round_count: 0,
+            round_delivered: 0,
+            xmit: Timer::default(),
+            pending: Pending::Timeout,
+            pace: Timer::default(),
+            pace_next_ns: 0,
+            burst_at_ns: 0,
+            burst_left: 0,
+            sent_segs: 0,
+            sent_at_ns: 0,
+        }
+    }
+
+    /// The handshake is complete: it took `rtt_ns` (none if a SYN was sent twice) and the peer offers a window.
+    pub fn on_established(&mut self, rtt_ns: Option<u64>, window_bytes: u32, now_ns: u64, config: &Config) {
+        self.una = 1;
+        self.high_seq = 1;
+        self.set_window(window_bytes, 0);
+        self.rtt.backoff = 0;
+        if let Some(rtt_ns) = rtt_ns {
+            self.rtt.sample(rtt_ns, self.una, self.nxt, config);
+            self.rtt.sample_min(rtt_ns);
+        }
+        let sample = self.sample(now_ns);
+        self.algorithm = AlgorithmState::new(self.algorithm.algorithm(), &sample);
+    }
+
+    /// The application writes.
+    pub fn write(&mut self, bytes: u64, wire: &mut Wire, receiver: &mut Receiver) {
+        let now_ns = wire.now_ns();
+        let has_room = self.board.pipe_segs() < self.cwnd_segs() && self.board.lost_segs() == 0;
+        if self.written - self.nxt.min(self.written) < u64::from(MSS_BYTES) && has_room {
+            self.rate.mark_app_limited(self.pipe_bytes());
+        }
+        if self.board.out_segs() == 0 && self.nxt > 1 && self.restarts(wire.config) {
+            let idle_ns = now_ns - self.sent_at_ns;
+            let rto_ns = self.rtt.rto_ns(wire.config);
+            self.usage.restart(&mut self.algorithm.decision, MSS_BYTES, now_ns, idle_ns, rto_ns);
+        }
+        self.written += bytes;
+        self.push(wire, receiver);
+    }
+
+    /// The application closes the stream.
+    pub fn close(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
+        self.is_closing = true;
+        self.push(wire, receiver);
+    }
+
+    /// Whether the application has closed the stream.
+    pub fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    /// Whether the FIN and all before it is acknowledged.
+    pub fn is_done(&self) -> bool {
+        self.is_closing && self.una == self.written + 1
+    }
+
+    /// Whether everything sent is acknowledged.
+    pub fn is_idle(&self) -> bool {
+        self.una == self.nxt
+    }
+
+    /// Window for now, at least one segment.
+    pub fn cwnd_segs(&self) -> u32 {
+        if self.is_reducing() {
+            return self.prr.cwnd().max(1);
+        }
+        (self.algorithm.decision.cwnd_bytes / MSS_BYTES).max(1)
+    }
+
+    /// Whether the algorithm paces itself, and so does its own reductions (cong_control in Linux).
+    pub(super) fn is_pacing(&self) -> bool {
+        self.algorithm.pacing_bytes_ps().is_some()
+    }
+
+    /// Whether the window is being reduced bit by bit.
+    pub(super) fn is_reducing(&self) -> bool {
+        matches!(self.state, CaState::Cwr | CaState::Recovery) && !self.is_pacing()
+    }
+
+    /// Whether the algorithm should know of a recovery. For one that does not pace, every reduction is one.
+    pub(super) fn is_in_recovery(&self) -> bool {
+        matches!(self.state, CaState::Recovery | CaState::Loss) || self.is_reducing()
+    }
+
+    fn restarts(&self, config: &Config) -> bool {
+        config.is_restarting_after_idle && !self.is_pacing()
+    }
+
+    /// Bytes in the network, counting segments whole, as the window does.
+    pub(super) fn pipe_bytes(&self) -> u32 {
+        self.board.pipe_segs() * MSS_BYTES
+    }
+
+    /// The sample's standing fields.
+    pub(super) fn sample(&mut self, now_ns: u64) -> wl_sample {
+        let us = |ns: u64| if ns == 0 { 0 } else { duration_us(ns) };
+        wl_sample {
+            now_us: core_us(now_ns),
+            mss_bytes: MSS_BYTES,
+            srtt_us: us(self.rtt.srtt_ns()),
+            min_rtt_us: us(self.rtt.min_ns()),
+            delivered_bytes: self.rate.delivered_bytes,
+            inflight_before_bytes: self.pipe_bytes(),
+            inflight_bytes: self.pipe_bytes(),
+            round_count: self.round_count,
+            random: self.random.next_u32(),
+            is_in_recovery: self.is_in_recovery().into(),
+            is_cwnd_limited: self.usage.is_cwnd_limited(&self.algorithm.decision, self.cwnd_segs()).into(),
+            ..wl_sample::default()
+        }
+    }
+
+    /// The peer offers `window_bytes` from `una` on, in the segment `seq`.
+    pub(super) fn set_window(&mut self, window_bytes: u32, seq: u64) {
+        self.wnd_edge = self.una + u64::from(window_bytes);
+        self.wnd_bytes = window_bytes;
+        self.wnd_seq = seq;
+    }
+
+    /// The next new segment: payload and whether it is the FIN; none if there is nothing to send.
+    fn next_new(&self, config: &Config) -> Option<(u16, bool)> {
+        if self.nxt < self.written {
+            let len_bytes = (self.written - self.nxt).min(MSS_BYTES.into());
+            let fits = self.nxt + len_bytes - self.una <= u64::from(config.snd_buffer_bytes);
+            return fits.then_some((len_bytes as u16, false));
+        }
+        (self.is_closing && self.nxt == self.written).then_some((0, true))
+    }
+
+    /// Sends what may be sent: first what was lost, then what is new.
+    pub(super) fn push(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
+        if self.una == 0 {
+            return; // not established yet
+        }
+        self.push_lost(wire, receiver);
+        self.push_new(wire, receiver);
+    }
+
+    /// Sends lost segments again, in order, as far as window and pacing allow.
+    pub(super) fn push_lost(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
+        while let Some(id) = self.board.next_waiting() {
+            if self.board.pipe_segs() >= self.cwnd_segs() || !self.may_pace(wire) {
+                return;
+            }
+            self.resend(id, wire, receiver);
+            if self.is_reducing() {
+                self.prr.on_sent(1);
+            }
+            if id == self.board.first_id() && self.pending != Pending::Reorder {
+                self.arm_timeout(wire);
+            }
+        }
+    }
+
+    /// Sends new segments as far as window, peer and pacing allow.
+    pub(super) fn push_new(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
+        let mut sent = 0;
+        let mut is_full = false;
+        while let Some((len_bytes, is_fin)) = self.next_new(wire.config) {
+            if self.board.pipe_segs() >= self.cwnd_segs() {
+                is_full = true;
+                break;
+            }
+            if !self.fits_window(len_bytes, is_fin) || !self.may_pace(wire) {
+                break;
+            }
+            self.send_new(len_bytes, is_fin, wire, receiver);
+            sent += 1;
+        }
+        is_full |= self.board.pipe_segs() >= self.cwnd_segs();
+        if sent > 0 || is_full {
+            self.validate(is_full, wire);
+        }
+        if sent > 0 {
+            if self.is_reducing() {
+                self.prr.on_sent(sent);
+            }
+            self.schedule_probe(wire);
+        }
+        if self.board.out_segs() == 0 && !self.xmit.is_armed() && self.next_new(wire.config).is_some() {
+            self.arm_window_probe(wire);
+        }
+    }
+
+    /// Sends one new segment whatever the window of congestion says. Returns whether there was one.
+    pub(super) fn send_one_new(&mut self, wire: &mut Wire, receiver: &mut Receiver) -> bool {
+        match self.next_new(wire.config) {
+            Some((len_bytes, is_fin)) if self.fits_window(len_bytes, is_fin) => {
+                self.send_new(len_bytes, is_fin, wire, receiver);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn fits_window(&self, len_bytes: u16, is_fin: bool) -> bool {
+        self.nxt + u64::from(len_bytes) + u64::from(is_fin) <= self.wnd_edge
+    }
+
+    fn validate(&mut self, is_full: bool, wire: &Wire) {
+        self.usage.validate(is_full, self.board.out_segs(), self.una, self.nxt);
+        let is_shrinking = self.restarts(wire.config) && self.state == CaState::Open;
+        let rto_ns = self.rtt.rto_ns(wire.config);
+        let out_segs = self.board.out_segs();
+        let decision = &mut self.algorithm.decision;
+        self.usage.decay(decision, out_segs, MSS_BYTES, wire.now_ns(), rto_ns, is_shrinking);
+    }
+
+    /// Sends one new segment.
+    pub(super) fn send_new(
+        &mut self,
+        len_bytes: u16,
+        is_fin: bool,
+        wire: &mut Wire,
+        receiver: &mut Receiver,
+    ) {
+        let now_ns = wire.now_ns();
+        if self.board.out_segs() == 0 {
+            self.rate.on_first_send(now_ns);
+            self.on_send_after_idle(now_ns);
+        }
+        let mut seg = Seg::new(self.nxt, len_bytes, is_fin, now_ns);
+        self.rate.stamp(&mut seg);
+        let mut flags = flag::ACK | if is_fin { flag::FIN } else { 0 };
+        if wire.has_ecn && len_bytes > 0 {
+            flags |= flag::ECT;
+            flags |= if std::mem::take(&mut self.owes_cwr) { flag::CWR } else { 0 };
+        }
+        self.charge_pacing(len_bytes, now_ns);
+        self.nxt = seg.end();
+        self.sent_at_ns = now_ns;
+        let is_first = self.board.out_segs() == 0;
+        self.board.push(seg);
+        if is_first || self.pending == Pending::Probe {
+            self.arm_timeout_of_head(wire);
+        }
+        wire.send(receiver, seg.seq, len_bytes, flags);
+    }
+
+    fn on_send_after_idle(&mut self, now_ns: u64) {
+        if self.nxt > 1 && now_ns > self.sent_at_ns {
+            let mut sample = self.sample(now_ns);
+            sample.is_app_limited = self.rate.is_app_limited().into();
+            self.algorithm.on_send_after_idle(&sample, duration_us(now_ns - self.sent_at_ns));
+        }
+    }
+
+    /// Sends a segment once more.
+    pub(super) fn resend(&mut self, id: u64, wire: &mut Wire, receiver: &mut Receiver) {
+        let now_ns = wire.now_ns();
+        let rate = self.rate;
+        let Some(seg) = self.board.resend(id, now_ns) else { return };
+        rate.stamp(seg);
+        let seg = *seg;
+        self.rack.on_resend(id, now_ns);
+        self.undo.on_resend(now_ns);
+        self.stats.retrans_segs += 1;
+        self.charge_pacing(seg.len_bytes, now_ns);
+        self.sent_at_ns = now_ns;
+        let flags = flag::ACK | if seg.is_fin() { flag::FIN } else { 0 };
+        wire.send(receiver, seg.seq, seg.len_bytes, flags);
+    }
+
+    /// Rate of the paced schedule; none: whatever may leave leaves at once.
+    fn pacing_rate(&self) -> Option<u64> {
+        self.algorithm.pacing_bytes_ps().filter(|_| self.sent_segs >= UNPACED_SEGS)
+    }
+
+    /// Whether pacing lets another segment go; if not, the timer is armed for when it will.
+    fn may_pace(&mut self, wire: &mut Wire) -> bool {
+        let Some(rate_bytes_ps) = self.pacing_rate() else { return true };
+        let now_ns = wire.now_ns();
+        if self.burst_at_ns == now_ns && self.burst_left > 0 {
+            return true;
+        }
+        if now_ns < self.pace_next_ns {
+            self.pace.arm(&mut wire.net.events, self.pace_next_ns, Kind::Pace, wire.id);
+            return false;
+        }
+        self.burst_at_ns = now_ns;
+        self.burst_left = self.burst_segs(rate_bytes_ps);
+        true
+    }
+
+    /// Segments that leave back to back (tcp_tso_autosize(), bbr_min_tso_segs()).
+    fn burst_segs(&self, rate_bytes_ps: u64) -> u32 {
+        let shift = (self.rtt.min_ns() / US) >> BURST_RTT_SHIFT_US;
+        let for_short_rtt = if shift < 16 { BURST_MAX_BYTES >> shift } else { 0 };
+        let bytes = ((rate_bytes_ps >> BURST_SHIFT) + for_short_rtt).min(BURST_MAX_BYTES);
+        let least = if rate_bytes_ps < SLOW_BYTES_PS { 1 } else { 2 };
+        ((bytes / u64::from(MSS_BYTES)) as u32).max(least)
+    }
+
+    /// A segment has its time on the paced schedule; what the schedule is late is made up for, half a segment at most.
+    fn charge_pacing(&mut self, len_bytes: u16, now_ns: u64) {
+        let rate_bytes_ps = self.pacing_rate();
+        self.sent_segs += 1;
+        let Some(rate_bytes_ps) = rate_bytes_ps else { return };
+        self.burst_left = self.burst_left.saturating_sub(1);
+        let time_ns = u64::from(len_bytes) * S / rate_bytes_ps.max(1);
+        let late_ns = now_ns.saturating_sub(self.pace_next_ns);
+        self.pace_next_ns = self.pace_next_ns.max(now_ns) + time_ns - late_ns.min(time_ns / 2);
+    }
+}

@@ -1,0 +1,179 @@
+//! What a sender does when nothing comes back: retransmission timeouts (RFC 6298), tail loss probes (RFC 8985,
+//! section 7), probes of a closed window (RFC 9293, section 3.8.6.1). One timer serves all, and RACK's reordering.
+
+use super::{
+    receiver::Receiver,
+    sender::{CaState, Pending, Sender, TailProbe, Wire},
+    undo::Undo,
+};
+use crate::{
+    engine::Kind,
+    packet::{MSS_BYTES, flag},
+    time::MS,
+};
+use windlass_core::abi::WL_EV_TIMEOUT;
+
+/// Added to timers that must not fire early (TCP_TIMEOUT_MIN).
+const SLACK_NS: u64 = 2 * MS;
+/// An ACK may be delayed so long when there is a single segment to acknowledge.
+const PROBE_DELACK_NS: u64 = 200 * MS;
+
+impl Sender {
+    fn arm(&mut self, pending: Pending, delay_ns: u64, wire: &mut Wire) {
+        self.pending = pending;
+        let deadline_ns = wire.now_ns() + delay_ns;
+        self.xmit.arm(&mut wire.net.events, deadline_ns, Kind::Xmit, wire.id);
+    }
+
+    /// A full timeout from now on.
+    pub(super) fn arm_timeout(&mut self, wire: &mut Wire) {
+        self.arm(Pending::Timeout, self.rtt.rto_ns(wire.config), wire);
+    }
+
+    /// Time until the oldest segment's timeout.
+    fn timeout_left_ns(&self, wire: &Wire) -> u64 {
+        let sent_at_ns = self.board.first().map_or(wire.now_ns(), |s| s.sent_at_ns);
+        (sent_at_ns + self.rtt.rto_ns(wire.config)).saturating_sub(wire.now_ns()).max(1)
+    }
+
+    /// A timeout for what is in flight; where a shorter timer was armed, counted from the oldest segment
+    /// (tcp_rearm_rto()).
+    pub(super) fn arm_timeout_of_head(&mut self, wire: &mut Wire) {
+        if self.is_idle() {
+            return self.xmit.disarm();
+        }
+        match self.pending {
+            Pending::Probe | Pending::Reorder => self.arm(Pending::Timeout, self.timeout_left_ns(wire), wire),
+            Pending::Timeout | Pending::Window => self.arm_timeout(wire),
+        }
+    }
+
+    /// After new data: a probe unless its timeout is due before.
+    pub(super) fn schedule_probe(&mut self, wire: &mut Wire) {
+        let left_ns = self.timeout_left_ns(wire);
+        self.try_schedule_probe(left_ns, wire);
+    }
+
+    /// After an ACK: a probe, or a timeout.
+    pub(super) fn arm_after_ack(&mut self, wire: &mut Wire) {
+        let rto_ns = self.rtt.rto_ns(wire.config);
+        if !self.try_schedule_probe(rto_ns, wire) {
+            self.arm_timeout_of_head(wire);
+        }
+    }
+
+    /// RFC 8985, section 7.2: not while losses are repaired, nor with anything SACKed.
+    fn try_schedule_probe(&mut self, at_most_ns: u64, wire: &mut Wire) -> bool {
+        let is_calm = matches!(self.state, CaState::Open | CaState::Cwr) && self.board.sacked_segs() == 0;
+        if !is_calm || self.board.out_segs() == 0 || self.rtt.srtt_ns() == 0 {
+            return false;
+        }
+        let is_alone = self.board.out_segs() == 1;
+        let slack_ns = if is_alone { PROBE_DELACK_NS.min(wire.config.rto_min_ns) } else { SLACK_NS };
+        let probe_ns = 2 * self.rtt.srtt_ns() + slack_ns;
+        self.arm(Pending::Probe, probe_ns.min(at_most_ns), wire);
+        true
+    }
+
+    /// Losses can be judged further after `rest_ns`.
+    pub(super) fn arm_reorder(&mut self, rest_ns: u64, wire: &mut Wire) {
+        self.arm(Pending::Reorder, rest_ns + SLACK_NS, wire);
+    }
+
+    /// The peer's window is too small for the next segment and nothing is in flight.
+    pub(super) fn arm_window_probe(&mut self, wire: &mut Wire) {
+        self.arm(Pending::Window, self.rtt.rto_ns(wire.config), wire);
+    }
+
+    /// The timer has fired.
+    pub fn on_timer(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
+        match std::mem::take(&mut self.pending) {
+            Pending::Timeout => self.on_timeout(wire, receiver),
+            Pending::Probe => self.send_probe(wire, receiver),
+            Pending::Reorder => self.on_reorder_timer(wire, receiver),
+            Pending::Window => self.probe_window(wire, receiver),
+        }
+    }
+
+    /// RFC 6298, section 5: the oldest segment once more, with a window of one, and twice the patience.
+    fn on_timeout(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
+        if self.board.out_segs() == 0 {
+            return;
+        }
+        self.stats.timeouts += 1;
+        self.enter_loss(wire);
+        self.resend(self.board.first_id(), wire, receiver);
+        self.timeouts_in_row += 1;
+        self.rtt.backoff += 1;
+        self.arm_timeout(wire);
+    }
+
+    fn enter_loss(&mut self, wire: &Wire) {
+        let now_ns = wire.now_ns();
+        let is_new = !matches!(self.state, CaState::Recovery | CaState::Loss);
+        // one reduction for one window of data, however many timeouts it takes
+        let reduces = match self.state {
+            CaState::Open => true,
+            CaState::Loss => self.una >= self.high_seq || self.timeouts_in_row == 0,
+            CaState::Cwr | CaState::Recovery => self.una >= self.high_seq,
+        };
+        let before = self.algorithm.clone();
+        let resent_segs = self.board.resent_segs();
+        let mut sample = self.sample(now_ns);
+        self.rack.lose_on_timeout(&mut self.board, &self.rtt, now_ns);
+        self.state = CaState::Loss;
+        sample.events |= WL_EV_TIMEOUT;
+        sample.inflight_bytes = self.pipe_bytes();
+        sample.is_in_recovery = 1;
+        if reduces {
+            self.undo = Undo::begin(&before, self.una, resent_segs);
+            self.stats.reductions += 1;
+        }
+        if reduces || self.is_pacing() {
+            self.algorithm.on_timeout(&sample);
+        }
+        self.algorithm.decision.cwnd_bytes = self.pipe_bytes() + MSS_BYTES;
+        self.high_seq = self.nxt;
+        self.probe = None;
+        self.owes_cwr = wire.has_ecn;
+        self.has_frto = is_new || self.timeouts_in_row > 0;
+    }
+
+    /// RFC 8985, section 7.3: a new segment if there is one, else the newest once more; one probe at a time.
+    fn send_probe(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
+        if self.probe.is_none() && self.board.out_segs() > 0 {
+            let is_retrans = !self.send_one_new(wire, receiver);
+            if is_retrans && let Some((id, _)) = self.board.last() {
+                self.resend(id, wire, receiver);
+            }
+            self.stats.probes += 1;
+            self.probe = Some(TailProbe { end_seq: self.nxt, is_retrans });
+        }
+        self.pending = Pending::Timeout;
+        self.arm_timeout_of_head(wire);
+    }
+
+    /// RACK's timer: more may be lost by now.
+    fn on_reorder_timer(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
+        self.judge_by_time(wire);
+        self.push(wire, receiver);
+        if self.pending != Pending::Timeout || !self.xmit.is_armed() {
+            self.arm_timeout_of_head(wire);
+        }
+    }
+
+    /// What fits into the peer's window, or an old byte, so that the peer says how large its window is.
+    fn probe_window(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
+        if self.board.out_segs() > 0 {
+            return self.arm_timeout_of_head(wire);
+        }
+        let room = self.wnd_edge.saturating_sub(self.nxt).min(MSS_BYTES.into());
+        let len_bytes = room.min(self.written.saturating_sub(self.nxt)) as u16;
+        if len_bytes > 0 {
+            return self.send_new(len_bytes, false, wire, receiver);
+        }
+        self.rtt.backoff += 1;
+        wire.send(receiver, self.una - 1, 0, flag::ACK);
+        self.arm_window_probe(wire);
+    }
+}

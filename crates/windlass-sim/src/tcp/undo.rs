@@ -1,0 +1,70 @@
+//! Reductions that were not needed: the original segments had only been late. The ACK of an original shows it by its
+//! timestamp (Eifel, RFC 3522), reports of duplicates by accounting for every retransmission (RFC 3708). Then the
+//! algorithm is put back as it was.
+
+use crate::time::core_us;
+use windlass_core::AlgorithmState;
+
+/// What a reduction in hand would be undone to.
+#[derive(Clone, Debug, Default)]
+pub struct Undo {
+    saved: Option<Box<AlgorithmState>>,
+    /// Retransmissions of this episode not reported as duplicates; -1: none yet.
+    unexplained: i32,
+    /// First retransmission of this episode; 0: none yet.
+    resent_at_us: u32,
+    /// `una` when the episode began.
+    marker_seq: u64,
+}
+
+impl Undo {
+    /// A reduction begins; `algorithm` is as it was before.
+    pub fn begin(algorithm: &AlgorithmState, una: u64, resent_segs: u32) -> Undo {
+        Undo {
+            saved: Some(Box::new(algorithm.clone())),
+            unexplained: if resent_segs == 0 { -1 } else { resent_segs as i32 },
+            resent_at_us: 0,
+            marker_seq: una,
+        }
+    }
+
+    /// Whether there is something to undo.
+    pub fn is_armed(&self) -> bool {
+        self.saved.is_some()
+    }
+
+    /// A segment is sent again.
+    pub fn on_resend(&mut self, now_ns: u64) {
+        self.unexplained = self.unexplained.max(0) + 1;
+        if self.resent_at_us == 0 {
+            self.resent_at_us = core_us(now_ns).max(1);
+        }
+    }
+
+    /// `segs` that end at `end_seq` have arrived twice.
+    pub fn on_dsack(&mut self, segs: u32, end_seq: u64) {
+        if self.is_armed() && self.unexplained > 0 && end_seq > self.marker_seq {
+            self.unexplained = (self.unexplained - segs as i32).max(0);
+        }
+    }
+
+    /// Has every retransmission been reported as a duplicate?
+    pub fn is_all_duplicate(&self) -> bool {
+        self.is_armed() && self.unexplained == 0
+    }
+
+    /// Was an ACK that echoes `tsecr_us` sent for an original, before the first retransmission left?
+    pub fn is_original(&self, tsecr_us: u32) -> bool {
+        self.is_armed() && self.resent_at_us != 0 && (tsecr_us.wrapping_sub(self.resent_at_us) as i32) < 0
+    }
+
+    /// What the algorithm was; nothing is left to undo.
+    pub fn take(&mut self) -> Option<Box<AlgorithmState>> {
+        self.saved.take()
+    }
+
+    /// The reduction stands.
+    pub fn forget(&mut self) {
+        self.saved = None;
+    }
+}

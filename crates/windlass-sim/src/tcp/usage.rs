@@ -1,0 +1,137 @@
+//! Was the window in use? Only then may it grow; and one that is not used for long says nothing about the path any more
+//! (RFC 7661; tcp_cwnd_validate(), tcp_cwnd_application_limited() and tcp_cwnd_restart() in Linux).
+
+use windlass_core::abi::{WL_CWND_MAX_BYTES, WL_INIT_CWND_SEGS, wl_decision};
+
+/// How the window was used in this round trip.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// The window was full at some time.
+    is_limited: bool,
+    /// Most segments out at a time.
+    max_out_segs: u32,
+    /// When this is acknowledged, a round trip is over.
+    round_end_seq: u64,
+    /// Most segments out since the window was last full.
+    used_segs: u32,
+    /// When the window was last full.
+    used_at_ns: u64,
+}
+
+impl Usage {
+    /// May the window grow? In slow start it may up to twice what was out.
+    pub fn is_cwnd_limited(&self, decision: &wl_decision, cwnd_segs: u32) -> bool {
+        let is_slow_start = decision.cwnd_bytes < decision.ssthresh_bytes;
+        self.is_limited || (is_slow_start && cwnd_segs < 2 * self.max_out_segs)
+    }
+
+    /// Segments were sent, or could not be for the window's sake (`is_full`).
+    pub fn validate(&mut self, is_full: bool, out_segs: u32, una: u64, nxt: u64) {
+        if una >= self.round_end_seq || is_full || (!self.is_limited && out_segs > self.max_out_segs) {
+            self.is_limited = is_full;
+            self.max_out_segs = out_segs;
+            self.round_end_seq = nxt;
+        }
+    }
+
+    /// Shrinks a window that was not full for a whole timeout. `is_shrinking`: whether that is wanted now.
+    pub fn decay(
+        &mut self,
+        decision: &mut wl_decision,
+        out_segs: u32,
+        mss_bytes: u32,
+        now_ns: u64,
+        rto_ns: u64,
+        is_shrinking: bool,
+    ) {
+        if self.is_cwnd_limited(decision, decision.cwnd_bytes / mss_bytes) {
+            self.used_segs = 0;
+            self.used_at_ns = now_ns;
+            return;
+        }
+        self.used_segs = self.used_segs.max(out_segs);
+        if !is_shrinking || now_ns - self.used_at_ns < rto_ns {
+            return;
+        }
+        let used_bytes = self.used_segs.max(WL_INIT_CWND_SEGS) * mss_bytes;
+        if used_bytes < decision.cwnd_bytes {
+            decision.ssthresh_bytes = ssthresh_after_pause(decision);
+            decision.cwnd_bytes = (decision.cwnd_bytes + used_bytes) / 2;
+        }
+        self.used_segs = 0;
+        self.used_at_ns = now_ns;
+    }
+
+    /// Nothing was sent for `idle_ns`: the window halves for each timeout of that, down to the initial one.
+    pub fn restart(
+        &mut self,
+        decision: &mut wl_decision,
+        mss_bytes: u32,
+        now_ns: u64,
+        idle_ns: u64,
+        rto_ns: u64,
+    ) {
+        if idle_ns <= rto_ns {
+            return;
+        }
+        let floor = decision.cwnd_bytes.min(WL_INIT_CWND_SEGS * mss_bytes);
+        decision.ssthresh_bytes = ssthresh_after_pause(decision);
+        let mut left_ns = idle_ns - rto_ns;
+        while left_ns > 0 && decision.cwnd_bytes > floor {
+            decision.cwnd_bytes = (decision.cwnd_bytes / 2).max(floor);
+            left_ns = left_ns.saturating_sub(rto_ns);
+        }
+        self.used_segs = 0;
+        self.used_at_ns = now_ns;
+    }
+}
+
+/// Growth back to three quarters of the window may be fast (tcp_current_ssthresh()).
+fn ssthresh_after_pause(decision: &wl_decision) -> u32 {
+    decision.ssthresh_bytes.max(decision.cwnd_bytes / 4 * 3).min(WL_CWND_MAX_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::MS;
+
+    const MSS: u32 = 1448;
+
+    fn decision(cwnd_segs: u32) -> wl_decision {
+        wl_decision { cwnd_bytes: cwnd_segs * MSS, ssthresh_bytes: 20 * MSS, ..Default::default() }
+    }
+
+    #[test]
+    fn slow_start_may_go_to_twice_what_is_out() {
+        let mut usage = Usage::default();
+        usage.validate(false, 6, 0, 100);
+        let slow = decision(10);
+        assert!(usage.is_cwnd_limited(&slow, 11));
+        assert!(!usage.is_cwnd_limited(&slow, 12));
+        assert!(!usage.is_cwnd_limited(&decision(30), 30));
+        usage.validate(true, 6, 0, 200);
+        assert!(usage.is_cwnd_limited(&decision(30), 30));
+    }
+
+    #[test]
+    fn an_idle_window_halves_with_each_timeout() {
+        let mut usage = Usage::default();
+        let mut d = decision(80);
+        usage.restart(&mut d, MSS, 0, 199 * MS, 200 * MS);
+        assert_eq!(d.cwnd_bytes, 80 * MSS);
+        usage.restart(&mut d, MSS, 0, 500 * MS, 200 * MS);
+        assert_eq!((d.cwnd_bytes, d.ssthresh_bytes), (20 * MSS, 60 * MSS));
+        usage.restart(&mut d, MSS, 0, 5000 * MS, 200 * MS);
+        assert_eq!(d.cwnd_bytes, 10 * MSS);
+    }
+
+    #[test]
+    fn a_window_of_which_little_is_used_comes_down_by_half_the_rest() {
+        let mut usage = Usage::default();
+        let mut d = decision(60);
+        usage.validate(false, 20, 0, 100);
+        usage.decay(&mut d, 20, MSS, 200 * MS, 200 * MS, true);
+        assert_eq!(d.cwnd_bytes, 40 * MSS);
+    }
+}

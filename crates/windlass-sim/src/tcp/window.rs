@@ -1,0 +1,129 @@
+//! The receive window: small at first, and as large as the flow turns out to need (dynamic right-sizing, as in Linux'
+//! tcp_grow_window() and tcp_rcv_space_adjust()). The application reads at once, so the buffer holds only what waits
+//! for a hole to be filled.
+
+use super::Config;
+use crate::{packet::MSS_BYTES, time::core_us};
+
+/// The window that a receiver offers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RcvWindow {
+    /// What the buffer would allow.
+    clamp_bytes: u32,
+    /// What is offered; grows towards the clamp with what arrives.
+    offered_bytes: u32,
+    /// Right edge offered so far; never moves left (RFC 9293, section 3.8.6).
+    edge: u64,
+    /// Smoothed time between an ACK and the data it let out; 0: no sample yet.
+    rtt_ns: u64,
+    /// Echoed timestamp of the last sample: one sample each.
+    last_tsecr_us: u32,
+    /// Bytes that arrived in the last round trip, and where the round trip in hand began.
+    round_bytes: u32,
+    round_seq: u64,
+    round_at_ns: u64,
+}
+
+impl RcvWindow {
+    /// The window of a new connection.
+    pub fn new(config: &Config) -> RcvWindow {
+        RcvWindow {
+            clamp_bytes: config.rcv_window_bytes,
+            offered_bytes: config.rcv_window_bytes,
+            round_bytes: 10 * MSS_BYTES,
+            ..RcvWindow::default()
+        }
+    }
+
+    /// Round-trip time as the receiver sees it; 0: not known yet.
+    pub fn rtt_ns(&self) -> u64 {
+        self.rtt_ns
+    }
+
+    /// A segment arrived, which echoes `tsecr_us`. Returns whether the window has grown.
+    pub fn on_data(&mut self, len_bytes: u32, tsecr_us: u32, now_ns: u64) -> bool {
+        if tsecr_us != self.last_tsecr_us && len_bytes >= MSS_BYTES {
+            self.last_tsecr_us = tsecr_us;
+            let sample_ns = u64::from(core_us(now_ns).wrapping_sub(tsecr_us)) * 1000;
+            self.rtt_ns = match self.rtt_ns {
+                0 => sample_ns.max(1),
+                rtt_ns => rtt_ns - rtt_ns / 8 + sample_ns / 8,
+            };
+        }
+        let room = self.clamp_bytes.saturating_sub(self.offered_bytes);
+        self.offered_bytes += room.min(2 * MSS_BYTES);
+        room > 0
+    }
+
+    /// The application has read everything below `rcv_nxt`: once a round trip, see whether the buffer is large enough.
+    /// It should hold twice what arrives in one, and more while that grows.
+    pub fn on_read(&mut self, rcv_nxt: u64, now_ns: u64, config: &Config) {
+        if self.rtt_ns == 0 || now_ns - self.round_at_ns < self.rtt_ns {
+            return;
+        }
+        let copied = rcv_nxt - self.round_seq;
+        let before = u64::from(self.round_bytes);
+        if copied > before {
+            let steady = 2 * copied + 16 * u64::from(MSS_BYTES);
+            let growing = 2 * (steady * (copied - before) / before);
+            let most = u64::from(config.rcv_window_max_bytes);
+            self.clamp_bytes = self.clamp_bytes.max((steady + growing).min(most) as u32);
+            self.round_bytes = copied.min(most) as u32;
+        }
+        self.round_seq = rcv_nxt;
+        self.round_at_ns = now_ns;
+    }
+
+    /// Moves the right edge as far as `waiting_bytes` out of order allow; returns the window from `rcv_nxt` on, in
+    /// whole units of the window scale.
+    pub fn offer(&mut self, rcv_nxt: u64, waiting_bytes: u32, config: &Config) -> u32 {
+        let free = self.offered_bytes.min(self.clamp_bytes.saturating_sub(waiting_bytes));
+        let window = u64::from(free).max(self.edge.saturating_sub(rcv_nxt));
+        let field = window.div_ceil(1 << config.rcv_wscale).min(0xffff);
+        let window = field << config.rcv_wscale;
+        self.edge = self.edge.max(rcv_nxt + window);
+        window as u32
+    }
+
+    /// The window in a SYN, which is not scaled (RFC 7323, section 2.2).
+    pub fn offer_unscaled(&mut self) -> u32 {
+        let window = self.offered_bytes.min(0xffff) / MSS_BYTES * MSS_BYTES;
+        self.edge = u64::from(window) + 1;
+        window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::MS;
+
+    /// A sender that doubles each round trip of 100 ms is never held back.
+    #[test]
+    fn the_window_keeps_ahead_of_slow_start() {
+        let config = Config::default();
+        let mut window = RcvWindow::new(&config);
+        let (mut now_ns, mut rcv_nxt, mut segs) = (0, 1, 10u64);
+        while segs * u64::from(MSS_BYTES) * 2 < u64::from(config.rcv_window_max_bytes) / 2 {
+            now_ns += 100 * MS;
+            for _ in 0..segs {
+                rcv_nxt += u64::from(MSS_BYTES);
+                window.on_data(MSS_BYTES, core_us(now_ns - 100 * MS), now_ns);
+                window.on_read(rcv_nxt, now_ns, &config);
+            }
+            segs *= 2;
+            let offered = u64::from(window.offer(rcv_nxt, 0, &config));
+            assert!(offered >= segs * u64::from(MSS_BYTES), "{offered} for {segs} segments");
+        }
+    }
+
+    #[test]
+    fn the_edge_never_moves_left_and_is_in_whole_units() {
+        let config = Config::default();
+        let mut window = RcvWindow::new(&config);
+        assert_eq!(window.offer_unscaled(), 45 * MSS_BYTES);
+        let before = window.offer(1, 0, &config);
+        assert_eq!(before % 128, 0);
+        assert_eq!(window.offer(1, 60_000, &config), before);
+    }
+}
