@@ -72,6 +72,24 @@ fn the_kernel_loads_the_datapath() {
     assert_eq!(programs["ok"], true, "{programs}");
 }
 
+/// What both runs print is the same to the byte, and complete.
+#[test]
+fn a_simulated_run_repeats_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = folder.path().join("s.toml");
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/wan.toml")).unwrap();
+    let without_box = text.split("[windlass]").next().unwrap();
+    fs::write(&scenario, without_box).unwrap();
+    let words = ["run", scenario.to_str().unwrap(), "--on", "sim", "--json"];
+    let first = run(&words);
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    assert_eq!(first.stdout, run(&words).stdout);
+    let value: serde_json::Value = serde_json::from_slice(&first.stdout).unwrap();
+    assert_eq!(value["flows"][0]["bytes"], 10_000_000);
+    fs::write(&scenario, without_box.replace("\"cubic\"", "\"vegas\"")).unwrap();
+    refused(&words, &["s.toml", "vegas", "cubic, bbr"]);
+}
+
 #[test]
 fn completions_and_manual_are_there() {
     assert!(String::from_utf8_lossy(&run(&["completions", "bash"]).stdout).contains("windlass"));

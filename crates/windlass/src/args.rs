@@ -46,7 +46,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Run a scenario with real kernels in network namespaces
+    /// Run a scenario, with real kernels or in a simulator
     Run(RunArgs),
     /// Reproduce a published figure or table and check its claims
     Reproduce(ReproduceArgs),
@@ -165,8 +165,10 @@ pub enum PolicyCommand {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Home {
-    /// Real kernels in network namespaces
+    /// Real kernels in network namespaces, in real time; needs root
     Lab,
+    /// Simulated hosts in virtual time, the same to the byte every time
+    Sim,
 }
 
 #[derive(Debug, ClapArgs)]

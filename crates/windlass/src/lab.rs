@@ -36,6 +36,18 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     options.captures = args.captures;
     options.sample_ms = args.sample_ms;
     let report = windlass_lab::run(&scenario, &options)?;
+    let cancel = Some(cancel_on_signal()?);
+    let report = match args.on {
+        Home::Lab => {
+            let options = RunOptions { cancel, spin_us: 100, ..RunOptions::new(this_binary()?) };
+            windlass_lab::run(&scenario, &options)?
+        }
+        Home::Sim => {
+            let options = windlass_sim::RunOptions { cancel, ..Default::default() };
+            let outcome = windlass_sim::run(&scenario, &options);
+            outcome.with_context(|| args.file.display().to_string())?.report
+        }
+    };
     if args.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
