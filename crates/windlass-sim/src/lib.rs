@@ -13,6 +13,8 @@ mod packet;
 mod rng;
 mod run;
 mod tcp;
+#[cfg(test)]
+mod tests;
 mod time;
 mod timer;
 mod topology;

@@ -14,11 +14,21 @@ pub struct Link {
     pub head: u32,
     /// Last packet on its way.
     pub tail: u32,
+    /// Packets that get lost, counted from 1 in the order in which they come.
+    #[cfg(test)]
+    pub loses: Vec<u64>,
 }
 
 impl Link {
     /// A direction with nothing on its way.
     pub fn new(model: LinkModel, reorders: bool) -> Link {
-        Link { model, reorders, head: NONE, tail: NONE }
+        Link {
+            model,
+            reorders,
+            head: NONE,
+            tail: NONE,
+            #[cfg(test)]
+            loses: Vec::new(),
+        }
     }
 }

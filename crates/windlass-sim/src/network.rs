@@ -124,6 +124,10 @@ impl Network {
         else {
             return self.drop(place);
         };
+        #[cfg(test)]
+        if link.loses.contains(&link.model.stats.packets) {
+            return self.drop(place);
+        }
         if mark {
             packet.flags |= flag::CE;
         }

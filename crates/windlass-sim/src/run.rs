@@ -71,8 +71,8 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Outcome, SimErro
 }
 
 /// A run in hand.
-struct Sim {
-    net: Network,
+pub(crate) struct Sim {
+    pub(crate) net: Network,
     config: Config,
     fetches: Vec<Fetch>,
     /// Transfers that are not over.
@@ -81,7 +81,7 @@ struct Sim {
 }
 
 impl Sim {
-    fn new(scenario: &Scenario, options: &RunOptions) -> Result<Sim, SimError> {
+    pub(crate) fn new(scenario: &Scenario, options: &RunOptions) -> Result<Sim, SimError> {
         if scenario.windlass.is_some() {
             return Err(SimError::NoBox);
         }
@@ -107,7 +107,7 @@ impl Sim {
         Ok(Sim { net, config: options.config, fetches, open, until_ns: scenario.time_limit.ns() })
     }
 
-    fn run(&mut self, cancel: Option<&AtomicBool>) {
+    pub(crate) fn run(&mut self, cancel: Option<&AtomicBool>) {
         let Sim { net, config, fetches, open, until_ns } = self;
         let mut happenings = 0u32;
         while *open > 0
@@ -136,7 +136,7 @@ impl Sim {
         }
     }
 
-    fn finish(mut self, scenario: &Scenario) -> Outcome {
+    pub(crate) fn finish(mut self, scenario: &Scenario) -> Outcome {
         let flows =
             scenario.flows.iter().zip(&self.fetches).map(|(flow, fetch)| flow_report(flow, fetch)).collect();
         let servers = || self.fetches.iter().map(|f| f.ends[1].sender.stats);

@@ -18,7 +18,7 @@ const DUPACK_THRESHOLD: u32 = 3;
 #[derive(Clone, Debug)]
 pub struct Rack {
     sent_at_ns: u64,
-    end_seq: u64,
+    order: u32,
     rtt_ns: u64,
     /// Something has arrived since losses were last judged.
     has_advanced: bool,
@@ -29,15 +29,15 @@ pub struct Rack {
     dsack_round: u32,
     /// No first copy below this id is still to be judged.
     judged: u64,
-    /// Retransmissions as (id, time), oldest first; one that has since arrived or been sent again is out of date.
-    resent: VecDeque<(u64, u64)>,
+    /// Retransmissions as (id, order), oldest first; one that has since arrived or been sent again is out of date.
+    resent: VecDeque<(u64, u32)>,
 }
 
 impl Default for Rack {
     fn default() -> Rack {
         Rack {
             sent_at_ns: 0,
-            end_seq: 0,
+            order: 0,
             rtt_ns: 0,
             has_advanced: false,
             reo_wnd_steps: 1,
@@ -59,15 +59,15 @@ impl Rack {
         }
         self.has_advanced = true;
         self.rtt_ns = rtt_ns;
-        if (seg.sent_at_ns, seg.end()) > (self.sent_at_ns, self.end_seq) {
+        if seg.order > self.order {
             self.sent_at_ns = seg.sent_at_ns;
-            self.end_seq = seg.end();
+            self.order = seg.order;
         }
     }
 
     /// A segment was sent again.
-    pub fn on_resend(&mut self, id: u64, now_ns: u64) {
-        self.resent.push_back((id, now_ns));
+    pub fn on_resend(&mut self, id: u64, order: u32) {
+        self.resent.push_back((id, order));
     }
 
     /// A report of a duplicate: tolerate more, once a round trip (step 4).
@@ -97,7 +97,7 @@ impl Rack {
     }
 
     fn was_sent_before(&self, seg: &Seg) -> bool {
-        (seg.sent_at_ns, seg.end()) < (self.sent_at_ns, self.end_seq)
+        seg.order < self.order
     }
 
     /// Finds losses after an ACK (step 5). Returns after how long the rest can be judged; 0: there is no rest.
@@ -132,12 +132,12 @@ impl Rack {
             }
             self.judged += 1;
         }
-        while let Some(&(id, sent_at_ns)) = self.resent.front() {
-            if let Some(seg) = board.get(id).filter(|s| s.is_resent() && s.sent_at_ns == sent_at_ns) {
+        while let Some(&(id, order)) = self.resent.front() {
+            if let Some(seg) = board.get(id).filter(|s| s.is_resent() && s.order == order) {
                 if !self.was_sent_before(seg) {
                     break;
                 }
-                if sent_at_ns + patience_ns > now_ns {
+                if seg.sent_at_ns + patience_ns > now_ns {
                     has_rest = true;
                     break;
                 }
@@ -217,8 +217,8 @@ mod tests {
         rack.detect(&mut board, &rtt, 90 * MS, true);
         assert_eq!(board.lost_segs(), 3);
         for id in 0..3 {
-            board.resend(id, (100 + id) * MS);
-            rack.on_resend(id, (100 + id) * MS);
+            let order = board.resend(id, (100 + id) * MS).unwrap().order;
+            rack.on_resend(id, order);
         }
         sack(&mut board, &mut rack, &rtt, 2..3, 142 * MS);
         rack.detect(&mut board, &rtt, 142 * MS, true);

@@ -48,7 +48,7 @@ impl Delivery {
             let (first, _) = times.unwrap_or((seg.sent_at_ns, 0));
             *times = Some((first, seg.sent_at_ns));
         }
-        if self.newest.is_none_or(|n| (seg.sent_at_ns, seg.seq) > (n.sent_at_ns, n.seq)) {
+        if self.newest.is_none_or(|n| seg.order > n.order) {
             self.newest = Some(*seg);
         }
     }

@@ -27,6 +27,8 @@ pub struct Seg {
     pub seq: u64,
     /// When its newest copy was sent.
     pub sent_at_ns: u64,
+    /// Place of that copy among all that the sender ever sent: tells what was sent first even at equal times.
+    pub order: u32,
     /// See `rate.rs`.
     pub delivered_bytes: u32,
     /// See `rate.rs`.
@@ -96,6 +98,8 @@ pub struct Scoreboard {
     resent_segs: u32,
     /// Segments that wait to be sent again.
     waiting_segs: u32,
+    /// Copies ever sent.
+    sent: u32,
     /// No segment below this id waits to be sent again.
     waiting_from: u64,
     /// SACK blocks of the last ACK: what they cover need not be looked at again.
@@ -160,15 +164,19 @@ impl Scoreboard {
 
     /// A new segment leaves.
     pub fn push(&mut self, seg: Seg) {
-        self.segs.push_back(seg);
+        self.sent += 1;
+        self.segs.push_back(Seg { order: self.sent, ..seg });
     }
 
     /// The segment leaves once more.
     pub fn resend(&mut self, id: u64, now_ns: u64) -> Option<&mut Seg> {
+        let order = self.sent + 1;
         let seg = self.get_mut(id)?;
         seg.sent_at_ns = now_ns;
+        seg.order = order;
         let before = *seg;
         seg.flags |= RESENT | EVER_RESENT;
+        self.sent = order;
         self.resent_segs += u32::from(!before.is_resent());
         self.waiting_segs -= u32::from(before.is_waiting());
         self.get_mut(id)

@@ -483,7 +483,7 @@ impl Sender {
         let Some(seg) = self.board.resend(id, now_ns) else { return };
         rate.stamp(seg);
         let seg = *seg;
-        self.rack.on_resend(id, now_ns);
+        self.rack.on_resend(id, seg.order);
         self.undo.on_resend(now_ns);
         self.stats.retrans_segs += 1;
         self.charge_pacing(seg.len_bytes, now_ns);

@@ -1,0 +1,142 @@
+//! Whole transfers against numbers computed by hand. The link has a delay of 50 ms and no rate, so that nothing queues
+//! and a round trip takes 100 ms to the nanosecond.
+//!
+//! What the server sends: its SYN-ACK (packet 1), the acknowledgement of the request (2), and data from packet 3 on,
+//! 150 ms after connect(). The response is a head of 240 bytes and the file.
+
+use crate::{
+    Outcome, RunOptions,
+    run::Sim,
+    tcp::{Config, Ecn},
+};
+use windlass_scenario::Scenario;
+
+const HEAD_BYTES: u64 = 240;
+const MSS_BYTES: u64 = 1448;
+
+fn scenario(segs: u64, link: &str) -> Scenario {
+    let text = format!(
+        "name = \"t\"\ntime_limit = \"20 s\"\n[[host]]\nname = \"server\"\n[[host]]\nname = \"client\"\n\
+         [[link]]\nbetween = [\"server\", \"client\"]\ndelay = \"50 ms\"\n{link}\n\
+         [[flow]]\nfrom = \"server\"\nto = \"client\"\nalgorithm = \"reno\"\nsize = \"{} B\"\n",
+        segs * MSS_BYTES - HEAD_BYTES
+    );
+    Scenario::parse("t", &text).unwrap()
+}
+
+/// Transfers `segs` full segments, of which the network loses some: data packets counted from 1.
+fn transfer(segs: u64, loses: &[u64]) -> Outcome {
+    let scenario = scenario(segs, "");
+    let mut sim = Sim::new(&scenario, &RunOptions { traces_rounds: true, ..RunOptions::default() }).unwrap();
+    sim.net.links[0].loses = loses.iter().map(|n| n + 2).collect();
+    sim.run(None);
+    sim.finish(&scenario)
+}
+
+fn completion_ms(outcome: &Outcome) -> f64 {
+    outcome.report.flows[0].completion_s.unwrap() * 1e3
+}
+
+/// 10 segments after two round trips, 20 after three, 40 after four.
+#[test]
+fn slow_start_doubles_each_round_trip() {
+    for (segs, expected_ms) in [(1, 200.0), (10, 200.0), (11, 300.0), (30, 300.0), (31, 400.0), (70, 400.0)] {
+        let outcome = transfer(segs, &[]);
+        assert_eq!(completion_ms(&outcome), expected_ms, "{segs} segments");
+        assert_eq!(outcome.report.flows[0].first_byte_s, Some(0.2));
+        assert_eq!(outcome.report.sender_retrans_segs, 0);
+    }
+}
+
+/// The fifth of ten is lost. At 250 ms the ACKs of 1 to 4 let out 11 to 18, and the SACKs of 6 to 8 are three: the
+/// fifth leaves again at once and arrives at 300 ms. A timeout would have come at 450 ms.
+#[test]
+fn one_loss_costs_one_round_trip() {
+    let outcome = transfer(18, &[5]);
+    assert_eq!(completion_ms(&outcome), 300.0);
+    let report = &outcome.report;
+    assert_eq!((report.sender_retrans_segs, report.sender_timeouts, report.sender_probes), (1, 0, 0));
+}
+
+/// The last of ten is lost. The last ACK comes at 250 ms. A probe would be due 2 srtt + 200 ms later, for the ACK of a
+/// lone segment may be delayed; the timeout of srtt + 200 ms would come first, so the probe is sent then: at 550 ms.
+#[test]
+fn a_lost_tail_is_probed() {
+    let outcome = transfer(10, &[10]);
+    assert_eq!(completion_ms(&outcome), 600.0);
+    let report = &outcome.report;
+    assert_eq!((report.sender_retrans_segs, report.sender_timeouts, report.sender_probes), (1, 0, 1));
+}
+
+/// The last two of ten are lost: the probe is due 2 srtt + 2 ms after the last ACK, at 452 ms, and carries the tenth.
+/// Its SACK comes back at 552 ms. The ninth is then older than a round trip and a quarter: lost, sent, there at 602 ms.
+#[test]
+fn a_probe_tells_of_the_loss_before_it() {
+    let outcome = transfer(10, &[9, 10]);
+    assert_eq!(completion_ms(&outcome), 602.0);
+    let report = &outcome.report;
+    assert_eq!((report.sender_retrans_segs, report.sender_timeouts, report.sender_probes), (2, 0, 1));
+}
+
+/// The probe is lost as well: the timeout counts from the probe on, 300 ms, so 850 ms.
+#[test]
+fn a_lost_probe_leaves_it_to_the_timeout() {
+    let outcome = transfer(10, &[10, 11]);
+    assert_eq!(completion_ms(&outcome), 900.0);
+    let report = &outcome.report;
+    assert_eq!((report.sender_retrans_segs, report.sender_timeouts, report.sender_probes), (2, 1, 1));
+}
+
+/// ... and doubles each time (RFC 6298, section 5.5): 550, 850, 850 + 600, + 1200.
+#[test]
+fn timeouts_back_off() {
+    let outcome = transfer(10, &[10, 11, 12, 13]);
+    assert_eq!(completion_ms(&outcome), 850.0 + 600.0 + 1200.0 + 50.0);
+    assert_eq!(outcome.report.sender_timeouts, 3);
+}
+
+/// A retransmission that is lost is found by RACK, without a timeout: the fifth is sent again at 250 ms, then at
+/// 350 ms, when segments sent after it have been SACKed.
+#[test]
+fn a_lost_retransmission_is_found() {
+    // of the second flight, 11 to 18, the retransmission is the ninth packet: SACKs of 6, 7 and 8 come last
+    let outcome = transfer(40, &[5, 19]);
+    let report = &outcome.report;
+    assert_eq!((report.sender_retrans_segs, report.sender_timeouts), (2, 0));
+    assert!(completion_ms(&outcome) <= 600.0, "{}", completion_ms(&outcome));
+}
+
+/// Nobody answers: SYNs at 0, 1, 3, 7 and 15 s (RFC 6298, section 5.7, with 1 s at first).
+#[test]
+fn a_lost_syn_is_sent_again_after_1_2_4_and_8_s() {
+    let scenario = scenario(1, "loss = \"100 %\"");
+    let outcome = crate::run(&scenario, &RunOptions::default()).unwrap();
+    assert_eq!(outcome.report.links[1].stats.packets, 5);
+    assert!(outcome.report.flows[0].error.as_ref().unwrap().contains("not finished"));
+}
+
+/// Marks instead of losses: the window is halved and nothing is sent again. 12112 kbit/s are a segment a ms.
+#[test]
+fn a_marked_queue_halves_the_window_without_a_loss() {
+    let link = "rate = \"12.112 Mbit/s\"\nbuffer = \"500 packets\"\necn = \"20 packets\"";
+    let scenario = scenario(1000, link);
+    for ecn in [Ecn::Classic, Ecn::Exact] {
+        let config = Config { ecn, ..Config::default() };
+        let options = RunOptions { config, traces_rounds: true, cancel: None };
+        let outcome = crate::run(&scenario, &options).unwrap();
+        let report = &outcome.report;
+        assert_eq!((report.sender_retrans_segs, report.links[0].stats.drops_tail), (0, 0));
+        assert!(report.links[0].stats.marks > 0);
+        let windows: Vec<u32> = outcome.rounds[0].iter().map(|r| r.cwnd_segs).collect();
+        let most = windows.iter().max().unwrap();
+        assert!(windows.last().unwrap() * 2 <= most + most / 2, "{ecn:?} {windows:?}");
+    }
+}
+
+/// A link without ECN-capable packets drops what it would have marked: nobody asked for ECN.
+#[test]
+fn without_ecn_nothing_is_marked() {
+    let scenario = scenario(100, "rate = \"12.112 Mbit/s\"\necn = \"2 packets\"");
+    let outcome = crate::run(&scenario, &RunOptions::default()).unwrap();
+    assert_eq!(outcome.report.links[0].stats.marks, 0);
+}
