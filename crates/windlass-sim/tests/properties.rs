@@ -1,0 +1,112 @@
+//! What holds in any network: packets are conserved, streams arrive whole, and a run repeats itself.
+
+use proptest::prelude::*;
+use windlass_scenario::Scenario;
+use windlass_sim::{Config, Ecn, Outcome, RunOptions, run};
+
+const LIMIT_S: u64 = 30;
+
+/// A chain of hosts with links of any kind, and flows between any two of them.
+fn scenario() -> impl Strategy<Value = String> {
+    let link = (
+        prop_oneof![Just("".to_string()), (1u32..200).prop_map(|m| format!("rate = \"{m} Mbit/s\"\n"))],
+        0u32..60_000,
+        prop_oneof![
+            Just(String::new()),
+            (0u32..8).prop_map(|p| format!("loss = \"{p} %\"\nloss_back = \"{p} %\"\n")),
+            Just("bursts = { to_bad = \"1 %\", to_good = \"30 %\", loss_bad = \"50 %\" }\n".to_string()),
+        ],
+        prop_oneof![
+            Just(String::new()),
+            (1u32..20).prop_map(|ms| format!("jitter = \"{ms} ms\"\n")),
+            (1u32..20).prop_map(|ms| format!("jitter = \"{ms} ms\"\nreorder = true\n")),
+        ],
+        1u32..100,
+        any::<bool>(),
+    )
+        .prop_map(|(rate, delay_us, loss, jitter, packets, marks)| {
+            let buffer = match rate.is_empty() {
+                true => String::new(),
+                false if marks => {
+                    format!("buffer = \"{} packets\"\necn = \"{packets} packets\"\n", packets + 10)
+                }
+                false => format!("buffer = \"{} packets\"\n", packets + 2),
+            };
+            format!("{rate}delay = \"{delay_us} us\"\n{loss}{jitter}{buffer}")
+        });
+    let flow = (0u32..4, 1u32..4, 1u32..400_000, 0u32..2000, 0usize..3);
+    (any::<u32>(), proptest::collection::vec(link, 3), proptest::collection::vec(flow, 1..5)).prop_map(
+        |(seed, links, flows)| {
+            let mut text = format!("name = \"any\"\nseed = {seed}\ntime_limit = \"{LIMIT_S} s\"\n");
+            (0..4).for_each(|h| text += &format!("[[host]]\nname = \"h{h}\"\n"));
+            for (i, link) in links.iter().enumerate() {
+                text += &format!("[[link]]\nbetween = [\"h{i}\", \"h{}\"]\n{link}", i + 1);
+            }
+            for (from, step, size, start_ms, algorithm) in flows {
+                let to = (from + step) % 4;
+                let algorithm = ["reno", "cubic", "bbr"][algorithm];
+                text += &format!("[[flow]]\nfrom = \"h{from}\"\nto = \"h{to}\"\nsize = \"{size} B\"\n");
+                text += &format!("start = \"{start_ms} ms\"\nalgorithm = \"{algorithm}\"\n");
+            }
+            text
+        },
+    )
+}
+
+fn check(scenario: &Scenario, outcome: &Outcome) -> Result<(), TestCaseError> {
+    let count = outcome.count;
+    prop_assert_eq!(count.sent, count.delivered + count.dropped + outcome.in_flight);
+    let offered: u64 = outcome.report.links.iter().map(|l| l.stats.packets).sum();
+    prop_assert!(count.hops >= offered);
+    for (flow, report) in scenario.flows.iter().zip(&outcome.report.flows) {
+        prop_assert!(report.bytes <= flow.size.count());
+        prop_assert_eq!(report.checksum_ok, report.completion_s.is_some());
+        prop_assert_eq!(report.error.is_none(), report.checksum_ok);
+        prop_assert!(report.first_byte_s.unwrap_or(0.0) <= report.completion_s.unwrap_or(LIMIT_S as f64));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn packets_are_conserved_and_streams_arrive(text in scenario(), ecn in 0usize..3) {
+        let scenario = Scenario::parse("any", &text).unwrap();
+        let config = Config { ecn: [Ecn::Off, Ecn::Classic, Ecn::Exact][ecn], ..Config::default() };
+        let options = RunOptions { config, ..RunOptions::default() };
+        let outcome = run(&scenario, &options).unwrap();
+        check(&scenario, &outcome)?;
+        let again = run(&scenario, &options).unwrap();
+        let json = |o: &Outcome| serde_json::to_string(&o.report).unwrap();
+        prop_assert_eq!(json(&outcome), json(&again));
+    }
+}
+
+/// A clean network: everything arrives, and nothing is ever sent twice.
+#[test]
+fn without_losses_nothing_is_sent_again() {
+    for algorithm in ["reno", "cubic", "bbr"] {
+        let text = format!(
+            "name = \"clean\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n\
+             rate = \"50 Mbit/s\"\ndelay = \"10 ms\"\n\
+             [[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"5 MB\"\nalgorithm = \"{algorithm}\"\n"
+        );
+        let outcome = run(&Scenario::parse("clean", &text).unwrap(), &RunOptions::default()).unwrap();
+        let report = &outcome.report;
+        assert!(report.is_complete());
+        assert_eq!((report.sender_retrans_segs, report.sender_timeouts, outcome.in_flight), (0, 0, 0));
+    }
+}
+
+/// Reordering alone, within a few ms, must not be taken for loss for long.
+#[test]
+fn reordering_is_tolerated_once_it_is_known() {
+    let text = "name = \"reorder\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n\
+                rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\njitter = \"4 ms\"\nreorder = true\n\
+                [[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"5 MB\"\n";
+    let report = run(&Scenario::parse("reorder", text).unwrap(), &RunOptions::default()).unwrap().report;
+    assert!(report.is_complete());
+    assert!(report.sender_retrans_segs < 50, "{}", report.sender_retrans_segs);
+    assert!(report.flows[0].goodput_bps > 15e6, "{}", report.flows[0].goodput_bps);
+}
