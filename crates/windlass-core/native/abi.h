@@ -67,3 +67,29 @@ void wln_flow_sender_retrans(struct wln_flow *, wl_u32 seq, wl_u32 end, wl_u32 n
 wl_u32 wln_flow_on_silence(struct wln_flow *, wl_u32 now_us);
 void wln_flow_edge_advance(struct wln_flow *, wl_u64 now_ns);
 wl_u64 wln_flow_deadline_ns(struct wln_flow *, wl_u64 now_ns, wl_u32 wait_us);
+
+/* Hooks of the flow's own algorithm: bits of `calls`, called in this order (as wl_run_algorithm() in bpf/flows.h). */
+enum wl_native_call {
+	WL_NATIVE_CALL_INIT = 1 << 0,
+	WL_NATIVE_CALL_IDLE = 1 << 1,
+	WL_NATIVE_CALL_LOSS = 1 << 2,
+	WL_NATIVE_CALL_ECN = 1 << 3,
+	WL_NATIVE_CALL_TIMEOUT = 1 << 4,
+	WL_NATIVE_CALL_ACK = 1 << 5,
+};
+void wln_flow_call(struct wln_flow *, wl_u32 calls, struct wl_sample *, wl_u32 idle_us);
+
+/* What a box does with the flow beyond watching it; see the functions of the same names in core/flow. */
+wl_u32 wln_flow_pipe_bytes(const struct wln_flow *);
+wl_u32 wln_flow_judge(struct wln_flow *, wl_u32 now_us, wl_u32 *wait_us);
+wl_u32 wln_flow_silence(struct wln_flow *, wl_u32 now_us, wl_u32 *lost_bytes);
+void wln_flow_resume(struct wln_flow *);
+void wln_flow_sender_retrans(struct wln_flow *, wl_u32 seq, wl_u32 end, wl_u32 now_us);
+int wln_flow_is_taken_care_of(struct wln_flow *, wl_u32 seq, wl_u32 copies);
+int wln_flow_paced_on_data(struct wln_flow *, wl_u32 end, wl_u32 now_us);
+void wln_flow_supply_check(struct wln_flow *, wl_u32 now_us);
+void wln_flow_cwnd_limited_check(struct wln_flow *);
+int wln_flow_shown_step(struct wln_flow *, wl_u32 now_us);
+void wln_flow_edge_shown(struct wln_flow *, wl_u64 now_ns, wl_u32 edge);
+wl_u32 wln_flow_pacing_budget(const struct wln_flow *, wl_u64 now_ns);
+void wln_flow_pacing_charge(struct wln_flow *, wl_u64 now_ns, wl_u32 bytes);

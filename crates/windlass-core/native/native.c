@@ -297,3 +297,91 @@ wl_u64 wln_flow_deadline_ns(struct wln_flow *n, wl_u64 now_ns, wl_u32 wait_us)
 {
 	return wl_next_deadline_ns(&n->flow, now_ns, wait_us);
 }
+
+void wln_flow_call(struct wln_flow *n, wl_u32 calls, struct wl_sample *s, wl_u32 idle_us)
+{
+	struct wl_flow *f = &n->flow;
+
+	wl_track_fill(f, s);
+	if (calls & WL_NATIVE_CALL_INIT)
+		wl_alg_init(f->algorithm, &f->alg, s, &f->decision);
+	if (calls & WL_NATIVE_CALL_IDLE)
+		wl_alg_on_send_after_idle(f->algorithm, &f->alg, s, &f->decision, idle_us);
+	if (calls & WL_NATIVE_CALL_LOSS)
+		wl_alg_on_congestion(f->algorithm, &f->alg, s, &f->decision, WL_CONGESTION_LOSS);
+	if (calls & WL_NATIVE_CALL_ECN)
+		wl_alg_on_congestion(f->algorithm, &f->alg, s, &f->decision, WL_CONGESTION_ECN);
+	if (calls & WL_NATIVE_CALL_TIMEOUT)
+		wl_alg_on_timeout(f->algorithm, &f->alg, s, &f->decision);
+	if (calls & WL_NATIVE_CALL_ACK) {
+		wl_alg_on_ack(f->algorithm, &f->alg, s, &f->decision);
+		if (s->events & WL_EV_ROUND_START)
+			f->flags &= ~WL_FLOW_CWND_LIMITED;
+	}
+}
+
+wl_u32 wln_flow_pipe_bytes(const struct wln_flow *n)
+{
+	return wl_pipe_bytes(&n->flow);
+}
+
+wl_u32 wln_flow_judge(struct wln_flow *n, wl_u32 now_us, wl_u32 *wait_us)
+{
+	return wl_loss_detect(&n->flow, now_us, wait_us);
+}
+
+wl_u32 wln_flow_silence(struct wln_flow *n, wl_u32 now_us, wl_u32 *lost_bytes)
+{
+	*lost_bytes = 0;
+	return wl_on_silence(&n->flow, now_us, lost_bytes);
+}
+
+void wln_flow_resume(struct wln_flow *n)
+{
+	wl_track_resume(&n->flow);
+}
+
+void wln_flow_sender_retrans(struct wln_flow *n, wl_u32 seq, wl_u32 end, wl_u32 now_us)
+{
+	wl_track_sender_retrans(&n->flow, seq, end, now_us);
+}
+
+int wln_flow_is_taken_care_of(struct wln_flow *n, wl_u32 seq, wl_u32 copies)
+{
+	return wl_is_taken_care_of(&n->flow, seq, copies);
+}
+
+int wln_flow_paced_on_data(struct wln_flow *n, wl_u32 end, wl_u32 now_us)
+{
+	return wl_paced_on_data(&n->flow, end, now_us);
+}
+
+void wln_flow_supply_check(struct wln_flow *n, wl_u32 now_us)
+{
+	wl_supply_check(&n->flow, now_us);
+}
+
+void wln_flow_cwnd_limited_check(struct wln_flow *n)
+{
+	wl_cwnd_limited_check(&n->flow);
+}
+
+int wln_flow_shown_step(struct wln_flow *n, wl_u32 now_us)
+{
+	return wl_shown_step(&n->flow, now_us);
+}
+
+void wln_flow_edge_shown(struct wln_flow *n, wl_u64 now_ns, wl_u32 edge)
+{
+	wl_edge_shown(&n->flow, now_ns, edge);
+}
+
+wl_u32 wln_flow_pacing_budget(const struct wln_flow *n, wl_u64 now_ns)
+{
+	return wl_pacing_budget(&n->flow, now_ns, wl_pacing_bytes_ps(&n->flow));
+}
+
+void wln_flow_pacing_charge(struct wln_flow *n, wl_u64 now_ns, wl_u32 bytes)
+{
+	wl_pacing_charge(&n->flow, now_ns, wl_pacing_bytes_ps(&n->flow), bytes);
+}

@@ -72,6 +72,14 @@ impl Flow {
         sample
     }
 
+    /// Takes an ACK and returns its sample, and after how many us losses can be judged further; 0: no need.
+    pub fn ack_and_wait(&mut self, ack: &wl_ack) -> (wl_sample, u32) {
+        let mut sample = wl_sample::default();
+        // SAFETY: as in ack().
+        let wait_us = unsafe { abi::wln_flow_ack(self.inner.as_ptr(), ack, &mut sample) };
+        (sample, wait_us)
+    }
+
     /// Judges losses by time alone; returns bytes newly lost.
     pub fn detect(&mut self, now_us: u32) -> u32 {
         // SAFETY: exclusive access.
@@ -120,6 +128,94 @@ impl Flow {
     pub fn edge_advance(&mut self, now_ns: u64) {
         // SAFETY: exclusive access.
         unsafe { abi::wln_flow_edge_advance(self.inner.as_ptr(), now_ns) };
+    }
+
+    /// Calls hooks of the flow's algorithm, bits of `abi::WL_NATIVE_CALL_*` in their order, with the sample completed.
+    pub fn call(&mut self, calls: u32, sample: &mut wl_sample, idle_us: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_call(self.inner.as_ptr(), calls, sample, idle_us) };
+    }
+
+    /// Bytes in the network.
+    pub fn pipe_bytes(&self) -> u32 {
+        // SAFETY: reads only.
+        unsafe { abi::wln_flow_pipe_bytes(self.inner.as_ptr()) }
+    }
+
+    /// Judges losses by time alone; returns bytes newly lost, and after how many us more can be judged; 0: no need.
+    pub fn judge(&mut self, now_us: u32) -> (u32, u32) {
+        let mut wait_us = 0;
+        // SAFETY: exclusive access; the local outlives the call.
+        let lost_bytes = unsafe { abi::wln_flow_judge(self.inner.as_ptr(), now_us, &mut wait_us) };
+        (lost_bytes, wait_us)
+    }
+
+    /// Asks whether a silence means something (`abi::WL_SILENCE_*`); returns also the bytes lost by a timeout.
+    pub fn silence(&mut self, now_us: u32) -> (u32, u32) {
+        let mut lost_bytes = 0;
+        // SAFETY: as in judge().
+        let silence = unsafe { abi::wln_flow_silence(self.inner.as_ptr(), now_us, &mut lost_bytes) };
+        (silence, lost_bytes)
+    }
+
+    /// Forgets what is in flight and goes on from nxt.
+    pub fn resume(&mut self) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_resume(self.inner.as_ptr()) };
+    }
+
+    /// The sender sent `[seq, end)` again and the box lets it pass.
+    pub fn sender_retrans(&mut self, seq: u32, end: u32, now_us: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_sender_retrans(self.inner.as_ptr(), seq, end, now_us) };
+    }
+
+    /// Is the segment at `seq` delivered, on its way again or about to be, after at most `copies` copies?
+    pub fn is_taken_care_of(&mut self, seq: u32, copies: u32) -> bool {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_is_taken_care_of(self.inner.as_ptr(), seq, copies) != 0 }
+    }
+
+    /// New data up to `end` arrives: does it show that the sender paces itself?
+    pub fn paced_on_data(&mut self, end: u32, now_us: u32) -> bool {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_paced_on_data(self.inner.as_ptr(), end, now_us) != 0 }
+    }
+
+    /// Notes whether the sender is short of data.
+    pub fn supply_check(&mut self, now_us: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_supply_check(self.inner.as_ptr(), now_us) };
+    }
+
+    /// Notes whether the window holds the flow back.
+    pub fn cwnd_limited_check(&mut self) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_cwnd_limited_check(self.inner.as_ptr()) };
+    }
+
+    /// Shows the sender what is acknowledged if it is time; returns whether there was something new to show.
+    pub fn shown_step(&mut self, now_us: u32) -> bool {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_shown_step(self.inner.as_ptr(), now_us) != 0 }
+    }
+
+    /// The sender is shown `edge`.
+    pub fn edge_shown(&mut self, now_ns: u64, edge: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_edge_shown(self.inner.as_ptr(), now_ns, edge) };
+    }
+
+    /// Bytes that pacing lets go now.
+    pub fn pacing_budget(&self, now_ns: u64) -> u32 {
+        // SAFETY: reads only.
+        unsafe { abi::wln_flow_pacing_budget(self.inner.as_ptr(), now_ns) }
+    }
+
+    /// Bytes leave and have their time on the paced schedule.
+    pub fn pacing_charge(&mut self, now_ns: u64, bytes: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_pacing_charge(self.inner.as_ptr(), now_ns, bytes) };
     }
 
     /// When the flow next needs the clock; 0: not at all.

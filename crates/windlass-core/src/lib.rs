@@ -8,9 +8,11 @@ mod counter;
 mod flow;
 mod group;
 mod options;
+mod window;
 
 pub use algorithm::{Algorithm, AlgorithmState};
 pub use counter::{Counter, counters};
 pub use flow::Flow;
 pub use group::{Group, GroupError, GroupRule, MemberId, TenantId};
 pub use options::tcp_options;
+pub use window::rwnd_field;
