@@ -5,6 +5,7 @@
 //! A run is a pure function of scenario and seed: time is integer, events of equal times happen in the order in which
 //! they were scheduled, and every source of luck has a generator of its own.
 
+mod boxed;
 mod engine;
 mod fetch;
 mod link;

@@ -29,6 +29,8 @@ pub struct Count {
 pub enum Happening {
     /// A packet is at the end of its path.
     Arrived(Packet),
+    /// A packet passes the box, on its way to the servers or from them, and is off the network until it is sent on.
+    AtBox(bool, Packet),
     /// A timer's event.
     Timer(Kind, u32),
 }
@@ -90,12 +92,9 @@ impl Network {
             };
             let packet = &mut self.packets[place];
             packet.hop += 1;
-            if let Hop::Box(_) = self.paths.at(packet.hop) {
-                packet.hop += 1; // boxes let everything pass as yet
-            }
             match self.paths.at(packet.hop) {
                 Hop::Link(link) => self.cross(link, place),
-                Hop::Box(_) => self.drop(place),
+                Hop::Box(side) => return Some(Happening::AtBox(side == 1, self.deliver(place))),
                 Hop::End => return Some(Happening::Arrived(self.deliver(place))),
             }
         }

@@ -9,3 +9,8 @@ pub fn of_endpoint(scenario_seed: u64, endpoint: u32) -> SplitMix64 {
     let place = (u64::from(endpoint) + 1) << 32;
     SplitMix64::seed_from_u64(scenario_seed ^ place)
 }
+
+/// Random bits for the algorithm of the box.
+pub fn of_box(scenario_seed: u64) -> SplitMix64 {
+    SplitMix64::seed_from_u64(scenario_seed ^ u64::MAX << 32)
+}

@@ -1,6 +1,7 @@
 //! One run of a scenario, from the first connect() to the last FIN.
 
 use crate::{
+    boxed::WindlassBox,
     engine::Kind,
     fetch::Fetch,
     link::Link,
@@ -12,7 +13,7 @@ use crate::{
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use windlass_core::Algorithm;
-use windlass_scenario::{Flow, FlowReport, LinkModel, LinkReport, RunReport, Scenario};
+use windlass_scenario::{Flow, FlowReport, LinkModel, LinkReport, RunReport, Scenario, Windlass};
 
 /// Why a scenario cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,9 +30,20 @@ pub enum SimError {
         /// What it could say.
         known: String,
     },
-    /// There is a box, which is not simulated yet.
-    #[error("[windlass]: the simulator has no box yet; run the scenario with --on lab, or without the box")]
-    NoBox,
+    /// The same of the box.
+    #[error("[windlass]: no algorithm \"{name}\" in the core; there are {known}")]
+    UnknownBoxAlgorithm {
+        /// What the scenario says.
+        name: String,
+        /// What it could say.
+        known: String,
+    },
+    /// A flow begins or ends on the host of the box.
+    #[error("[windlass]: at = \"{at}\" is an end of a flow; the simulated box must be a host between them")]
+    BoxAtEnd {
+        /// Host of the box.
+        at: String,
+    },
 }
 
 /// How to run.
@@ -75,6 +87,7 @@ pub(crate) struct Sim {
     pub(crate) net: Network,
     config: Config,
     fetches: Vec<Fetch>,
+    boxed: Option<WindlassBox>,
     /// Transfers that are not over.
     open: usize,
     until_ns: u64,
@@ -82,9 +95,7 @@ pub(crate) struct Sim {
 
 impl Sim {
     pub(crate) fn new(scenario: &Scenario, options: &RunOptions) -> Result<Sim, SimError> {
-        if scenario.windlass.is_some() {
-            return Err(SimError::NoBox);
-        }
+        let boxed = scenario.windlass.as_ref().map(|w| windlass_box(w, scenario, options)).transpose()?;
         let mut net = Network::new(links(scenario));
         let graph = Graph::new(scenario);
         let mut fetches = Vec::new();
@@ -104,11 +115,11 @@ impl Sim {
             net.events.schedule(flow.start.ns(), Kind::Start, index);
         }
         let open = fetches.len();
-        Ok(Sim { net, config: options.config, fetches, open, until_ns: scenario.time_limit.ns() })
+        Ok(Sim { net, config: options.config, fetches, boxed, open, until_ns: scenario.time_limit.ns() })
     }
 
     pub(crate) fn run(&mut self, cancel: Option<&AtomicBool>) {
-        let Sim { net, config, fetches, open, until_ns } = self;
+        let Sim { net, config, fetches, boxed, open, until_ns } = self;
         let mut happenings = 0u32;
         while *open > 0
             && let Some(happening) = net.next(*until_ns)
@@ -122,6 +133,10 @@ impl Sim {
                     let fetch = &mut fetches[(packet.to >> 1) as usize];
                     *open -= usize::from(fetch.on_packet(&packet, net, config));
                 }
+                Happening::AtBox(to_sender, packet) => {
+                    boxed.iter_mut().for_each(|b| b.on_packet(packet, to_sender, net));
+                }
+                Happening::Timer(Kind::Box, index) => boxed.iter_mut().for_each(|b| b.on_clock(index, net)),
                 Happening::Timer(Kind::Start, index) => fetches[index as usize].start(net, config),
                 Happening::Timer(kind, id) => {
                     let end = &mut fetches[(id >> 1) as usize].ends[(id & 1) as usize];
@@ -158,11 +173,15 @@ impl Sim {
             sender_retrans_segs,
             sender_timeouts,
             sender_probes,
-            windlass: Default::default(),
+            windlass: self.boxed.map(|b| b.counters()).unwrap_or_default(),
             samples: Vec::new(),
         };
         Outcome { report, count, in_flight, ended_at_ns, rounds }
     }
+}
+
+fn known() -> String {
+    Algorithm::all().map(|a| a.name()).collect::<Vec<_>>().join(", ")
 }
 
 fn algorithm(flow: &Flow) -> Result<Algorithm, SimError> {
@@ -170,8 +189,18 @@ fn algorithm(flow: &Flow) -> Result<Algorithm, SimError> {
         from: flow.from.clone(),
         to: flow.to.clone(),
         name: flow.algorithm.clone(),
-        known: Algorithm::all().map(|a| a.name()).collect::<Vec<_>>().join(", "),
+        known: known(),
     })
+}
+
+fn windlass_box(w: &Windlass, scenario: &Scenario, options: &RunOptions) -> Result<WindlassBox, SimError> {
+    let unknown = || SimError::UnknownBoxAlgorithm { name: w.algorithm.clone(), known: known() };
+    let algorithm = Algorithm::by_name(&w.algorithm).ok_or_else(unknown)?;
+    if scenario.flows.iter().any(|f| f.from == w.at || f.to == w.at) {
+        return Err(SimError::BoxAtEnd { at: w.at.clone() });
+    }
+    let random = rng::of_box(scenario.seed);
+    Ok(WindlassBox::new(algorithm, w.mode, scenario.flows.len(), random, &options.config))
 }
 
 /// Both directions of each link.

@@ -35,18 +35,24 @@ fn scenario() -> impl Strategy<Value = String> {
             format!("{rate}delay = \"{delay_us} us\"\n{loss}{jitter}{buffer}")
         });
     let flow = (0u32..4, 1u32..4, 1u32..400_000, 0u32..2000, 0usize..3);
-    (any::<u32>(), proptest::collection::vec(link, 3), proptest::collection::vec(flow, 1..5)).prop_map(
-        |(seed, links, flows)| {
+    let flows = proptest::collection::vec(flow, 1..5);
+    (any::<u32>(), proptest::collection::vec(link, 3), flows, any::<bool>()).prop_map(
+        |(seed, links, flows, has_box)| {
             let mut text = format!("name = \"any\"\nseed = {seed}\ntime_limit = \"{LIMIT_S} s\"\n");
             (0..4).for_each(|h| text += &format!("[[host]]\nname = \"h{h}\"\n"));
             for (i, link) in links.iter().enumerate() {
                 text += &format!("[[link]]\nbetween = [\"h{i}\", \"h{}\"]\n{link}", i + 1);
             }
             for (from, step, size, start_ms, algorithm) in flows {
-                let to = (from + step) % 4;
+                // a box stands between hosts that have flows, not on one
+                let (from, to) =
+                    if has_box { (from / 2 * 3, 3 - from / 2 * 3) } else { (from, (from + step) % 4) };
                 let algorithm = ["reno", "cubic", "bbr"][algorithm];
                 text += &format!("[[flow]]\nfrom = \"h{from}\"\nto = \"h{to}\"\nsize = \"{size} B\"\n");
                 text += &format!("start = \"{start_ms} ms\"\nalgorithm = \"{algorithm}\"\n");
+            }
+            if has_box {
+                text += "[windlass]\nat = \"h1\"\nfacing = \"h0\"\n";
             }
             text
         },

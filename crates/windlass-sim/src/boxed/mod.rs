@@ -1,0 +1,221 @@
+//! A Windlass box: the transparent datapath in virtual time. What it knows and decides is the core's (`core/flow`,
+//! through [`windlass_core::Flow`]); what is here are the steps around it, file by file those of `bpf/`:
+//! `sender.rs`, `receiver.rs`, `clock.rs`.
+//!
+//! Not modelled: the limit of the store's memory, policies, the cost of the box itself.
+
+mod clock;
+mod receiver;
+mod sender;
+
+use crate::{
+    engine::Kind,
+    network::Network,
+    packet::{MSS_BYTES, Packet, flag},
+    tcp::{Config, Ecn},
+    time::core_us,
+    timer::Timer,
+};
+use rand::RngCore;
+use rand_xoshiro::SplitMix64;
+use std::collections::BTreeMap;
+use windlass_core::{
+    Algorithm, Flow,
+    abi::{self, wl_flow, wl_sample},
+    counters,
+};
+use windlass_scenario::Mode;
+
+/// What the box does with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Pass,
+    /// It goes no further.
+    Absorb,
+}
+
+/// Counters by their index (`abi::WL_C_*`).
+#[derive(Clone, Debug)]
+struct Counters(Vec<u64>);
+
+impl Counters {
+    fn add(&mut self, counter: u32, n: u64) {
+        self.0[counter as usize] += n;
+    }
+}
+
+/// A box on one interface.
+#[derive(Debug)]
+pub struct WindlassBox {
+    algorithm: Algorithm,
+    mode: u32,
+    has_ecn: bool,
+    rcv_wscale: u8,
+    random: SplitMix64,
+    counters: Counters,
+    /// By connection.
+    flows: Vec<Option<BoxFlow>>,
+}
+
+/// A flow and what is not the core's business: how its packets look and where they go.
+#[derive(Debug)]
+struct BoxFlow {
+    flow: Flow,
+    /// Its number among the box's timers.
+    index: u32,
+    /// Deadline of the clock's next visit.
+    timer: Timer,
+    /// Newest packet of the controlled sender, and where it goes from here.
+    from_sender: Packet,
+    /// Newest packet of its receiver.
+    to_sender: Packet,
+    /// The sender's sequence numbers: the core has the lower 32 bits.
+    high_bits: u64,
+}
+
+impl WindlassBox {
+    /// A box that has seen nothing of `connections` connections.
+    pub fn new(
+        algorithm: Algorithm,
+        mode: Mode,
+        connections: usize,
+        random: SplitMix64,
+        config: &Config,
+    ) -> WindlassBox {
+        WindlassBox {
+            algorithm,
+            mode: if mode == Mode::Watch { abi::WL_MODE_WATCH } else { abi::WL_MODE_ENFORCE },
+            // an exact echo would have to be counted, not latched: such flows are left alone in that respect
+            has_ecn: config.ecn == Ecn::Classic,
+            rcv_wscale: config.rcv_wscale,
+            random,
+            counters: Counters(vec![0; abi::WL_COUNTERS as usize]),
+            flows: (0..connections).map(|_| None).collect(),
+        }
+    }
+
+    /// A packet passes: on its way from the servers (`to_sender` false) or to them.
+    pub fn on_packet(&mut self, mut packet: Packet, to_sender: bool, net: &mut Network) {
+        let seen = if to_sender { abi::WL_C_PACKETS_TO_SENDER } else { abi::WL_C_PACKETS_FROM_SENDER };
+        self.counters.add(seen, 1);
+        packet.hop += 1;
+        let verdict = match self.find(&packet, to_sender, net) {
+            None => Verdict::Pass,
+            Some(mut f) => {
+                let verdict = match to_sender {
+                    true => self.on_receiver_packet(&mut f, &mut packet, net),
+                    false => self.on_sender_packet(&mut f, &mut packet, net),
+                };
+                let connection = (packet.to >> 1) as usize;
+                self.flows[connection] = Some(f);
+                verdict
+            }
+        };
+        if verdict == Verdict::Pass {
+            net.send(packet.hop, packet);
+        }
+    }
+
+    /// Counters by name, as the testbed reports them.
+    pub fn counters(&self) -> BTreeMap<String, u64> {
+        counters().into_iter().map(|c| (c.name, self.counters.0[c.index as usize])).collect()
+    }
+
+    /// Takes the packet's flow out of the table; makes it once the handshake is over.
+    fn find(&mut self, packet: &Packet, to_sender: bool, net: &Network) -> Option<BoxFlow> {
+        if packet.has(flag::SYN) {
+            return None;
+        }
+        let connection = packet.to >> 1;
+        if let Some(flow) = self.flows[connection as usize].take() {
+            return Some(flow);
+        }
+        let base = if to_sender { packet.ack } else { packet.seq };
+        Some(self.adopt(connection, base, net.now_ns))
+    }
+
+    fn adopt(&mut self, connection: u32, base: u64, now_ns: u64) -> BoxFlow {
+        let ecn = if self.has_ecn { abi::WL_FLOW_ECN } else { 0 };
+        let mut flow = Flow::new(base as u32, MSS_BYTES, abi::WL_FLOW_SACK | abi::WL_FLOW_TIMESTAMPS | ecn);
+        let now_us = core_us(now_ns);
+        let f = flow.state_mut();
+        f.algorithm = self.algorithm.id() as u8;
+        f.mode = self.mode as u8;
+        f.rcv_wscale = self.rcv_wscale;
+        f.rcv_edge = base as u32;
+        f.edge_used_until = base as u32;
+        f.burst_from = base as u32;
+        f.sent_at_us = now_us;
+        f.edge_checked_at_us = now_us;
+        self.counters.add(abi::WL_C_FLOWS_CREATED, 1);
+        let mut made = BoxFlow {
+            flow,
+            index: connection,
+            timer: Timer::default(),
+            from_sender: Packet::default(),
+            to_sender: Packet::default(),
+            high_bits: base,
+        };
+        self.call(&mut made, abi::WL_NATIVE_CALL_INIT, &mut wl_sample { now_us, ..wl_sample::default() }, 0);
+        made
+    }
+
+    /// Calls hooks of the algorithm.
+    fn call(&mut self, f: &mut BoxFlow, calls: u32, sample: &mut wl_sample, idle_us: u32) {
+        sample.random = self.random.next_u32();
+        f.flow.call(calls, sample, idle_us);
+    }
+
+    /// From here on packets pass as they are until all in flight is acknowledged.
+    fn bypass(&mut self, f: &mut BoxFlow, why: u32) {
+        if u32::from(f.state().state) != abi::WL_FLOW_ACTIVE {
+            return;
+        }
+        self.counters.add(why, 1);
+        f.flow.state_mut().state = abi::WL_FLOW_BYPASS as u8;
+        f.flow.resume();
+    }
+
+    /// Has the clock look at the flow when it next has work; `wait_us`: until losses can be judged, 0: no need.
+    fn arm(&self, f: &mut BoxFlow, wait_us: u32, net: &mut Network) {
+        let deadline_ns = f.flow.deadline_ns(net.now_ns, wait_us);
+        if deadline_ns != 0 {
+            let tick_ns = clock::next_tick_ns(net.now_ns, deadline_ns);
+            f.timer.arm(&mut net.events, tick_ns, Kind::Box, f.index);
+        }
+    }
+}
+
+impl BoxFlow {
+    fn state(&self) -> &wl_flow {
+        self.flow.state()
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.state().flags & flag != 0
+    }
+
+    fn is_enforced(&self) -> bool {
+        u32::from(self.state().mode) == abi::WL_MODE_ENFORCE
+    }
+
+    fn is_bypassed(&self) -> bool {
+        u32::from(self.state().state) == abi::WL_FLOW_BYPASS
+    }
+
+    /// All 64 bits of one of the sender's sequence numbers.
+    fn wide(&self, seq: u32) -> u64 {
+        let ahead = seq.wrapping_sub(self.high_bits as u32) as i32;
+        self.high_bits.wrapping_add_signed(ahead.into())
+    }
+}
+
+/// Is `a` after `b`? (RFC 9293, section 3.4)
+fn is_after(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) > 0
+}
+
+/// The later of two sequence numbers.
+fn later(a: u32, b: u32) -> u32 {
+    if is_after(b, a) { b } else { a }
+}

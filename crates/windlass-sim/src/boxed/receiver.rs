@@ -1,0 +1,157 @@
+//! What the receiver sends back: measured, decided upon, and shown to the sender as it shall see it (`bpf/receiver.h`).
+
+use super::{BoxFlow, Verdict, WindlassBox, is_after, later};
+use crate::{
+    network::Network,
+    packet::{Packet, flag},
+    time::core_us,
+};
+use windlass_core::{
+    abi::{self, wl_ack},
+    rwnd_field,
+};
+
+impl WindlassBox {
+    pub(super) fn on_receiver_packet(
+        &mut self,
+        f: &mut BoxFlow,
+        packet: &mut Packet,
+        net: &mut Network,
+    ) -> Verdict {
+        f.to_sender = *packet;
+        if packet.has(flag::FIN) {
+            f.flow.state_mut().flags |= abi::WL_FLOW_RCV_FIN;
+        }
+        let kind = f.flow.ack_kind(packet.ack as u32);
+        let is_pure = packet.end() == packet.seq;
+        if kind == abi::WL_ACK_OUTSIDE {
+            self.counters.add(abi::WL_C_PASS_ACK_OUTSIDE, 1);
+            return Verdict::Pass;
+        }
+        if f.is_bypassed() {
+            self.on_ack_in_bypass(f, packet, kind);
+            return Verdict::Pass;
+        }
+        if kind == abi::WL_ACK_STALE {
+            if !f.is_enforced() || !is_pure {
+                return Verdict::Pass;
+            }
+            self.counters.add(abi::WL_C_ACKS_STALE, 1);
+            return Verdict::Absorb;
+        }
+        let edge = f.state().edge;
+        self.control(f, &ack_of(packet, is_pure, net.now_ns), net);
+        if !f.is_enforced() {
+            return Verdict::Pass;
+        }
+        let has_progress = f.flow.shown_step(core_us(net.now_ns));
+        // a duplicate tells the sender of a loss that the box repairs; progress that is held back is shown later
+        let state = f.state();
+        let says_nothing = is_pure && !has_progress && packet.window_bytes > 0 && state.edge == edge;
+        if says_nothing && state.una != state.nxt && (kind == abi::WL_ACK_ADVANCE || packet.sack_count > 0) {
+            let advance = kind == abi::WL_ACK_ADVANCE;
+            let what = if advance { abi::WL_C_ACKS_HELD } else { abi::WL_C_ACKS_ABSORBED };
+            self.counters.add(what, 1);
+            return Verdict::Absorb;
+        }
+        self.show(f, packet, net.now_ns);
+        Verdict::Pass
+    }
+
+    fn on_ack_in_bypass(&mut self, f: &mut BoxFlow, packet: &Packet, kind: u32) {
+        let state = f.flow.state_mut();
+        let ack = packet.ack as u32;
+        if kind == abi::WL_ACK_ADVANCE {
+            let una = if is_after(ack, state.nxt) { state.nxt } else { ack };
+            (state.una, state.shown_una) = (una, una);
+        }
+        state.edge = later(state.edge, ack.wrapping_add(packet.window_bytes));
+        if state.una == state.nxt {
+            self.counters.add(abi::WL_C_BYPASS_ENDED, 1);
+            state.state = abi::WL_FLOW_ACTIVE as u8;
+            f.flow.resume();
+            let state = f.flow.state_mut();
+            state.edge = state.nxt;
+        }
+    }
+
+    /// Scoreboard, algorithm, edge.
+    fn control(&mut self, f: &mut BoxFlow, ack: &wl_ack, net: &mut Network) {
+        let state = f.flow.state_mut();
+        state.rcv_edge = later(state.rcv_edge, ack.ack.wrapping_add(ack.window_bytes));
+        let lost_segs = state.lost_segs;
+        if f.is_enforced() {
+            f.flow.supply_check(ack.now_us);
+        }
+        let (mut sample, wait_us) = f.flow.ack_and_wait(ack);
+        if !f.is_enforced() {
+            return;
+        }
+        self.counters.add(abi::WL_C_LOST_SEGS, f.state().lost_segs.wrapping_sub(lost_segs).into());
+        let mut calls = 0;
+        if sample.events & abi::WL_EV_RECOVERY_ENTER != 0 {
+            calls |= abi::WL_NATIVE_CALL_LOSS;
+        }
+        if f.has(abi::WL_FLOW_ECN) && ack.has_ece != 0 {
+            sample.ce_bytes = sample.newly_delivered_bytes;
+            if !f.has(abi::WL_FLOW_RECOVERY) {
+                calls |= abi::WL_NATIVE_CALL_ECN;
+                let state = f.flow.state_mut();
+                state.flags |= abi::WL_FLOW_RECOVERY | abi::WL_FLOW_CWR;
+                state.recovery_seq = state.nxt;
+                sample.events |= abi::WL_EV_RECOVERY_ENTER;
+            }
+        }
+        if sample.newly_delivered_bytes > 0 || sample.lost_bytes > 0 || sample.events != 0 {
+            calls |= abi::WL_NATIVE_CALL_ACK;
+        }
+        if calls != 0 {
+            self.call(f, calls, &mut sample, 0);
+        }
+        f.flow.edge_advance(net.now_ns);
+        self.arm(f, wait_us, net);
+    }
+
+    /// What the sender shall see: acknowledgement, window, no SACK, no mark.
+    fn show(&mut self, f: &mut BoxFlow, packet: &mut Packet, now_ns: u64) {
+        let state = f.state();
+        let wscale = self.rcv_wscale;
+        let ack = if state.una == state.nxt { packet.ack } else { f.wide(state.shown_una) };
+        let room = if is_after(state.edge, ack as u32) { state.edge.wrapping_sub(ack as u32) } else { 0 };
+        let held_back = (packet.ack - ack) as u32;
+        let offered = ((held_back + packet.window_bytes) >> wscale).min(0xffff);
+        let window_bytes = rwnd_field(room, wscale, offered) << wscale;
+        if window_bytes != packet.window_bytes {
+            self.counters.add(abi::WL_C_WINDOW_REWRITTEN, 1);
+        }
+        packet.ack = ack;
+        packet.window_bytes = window_bytes;
+        f.flow.edge_shown(now_ns, (ack as u32).wrapping_add(window_bytes));
+        if packet.sack_count > 0 {
+            self.counters.add(abi::WL_C_SACK_HIDDEN, 1);
+            packet.sack_count = 0;
+        }
+        if f.has(abi::WL_FLOW_ECN) && packet.has(flag::ECE) {
+            self.counters.add(abi::WL_C_ECE_HIDDEN, 1);
+            packet.flags &= !flag::ECE;
+        }
+    }
+}
+
+/// A packet's acknowledgement in the core's form.
+fn ack_of(packet: &Packet, is_pure: bool, now_ns: u64) -> wl_ack {
+    let mut ack = wl_ack {
+        ack: packet.ack as u32,
+        now_us: core_us(now_ns),
+        window_bytes: packet.window_bytes,
+        sack_count: packet.sack_count,
+        has_data: (!is_pure).into(),
+        has_ece: packet.has(flag::ECE).into(),
+        ..wl_ack::default()
+    };
+    for (i, block) in packet.sacks().iter().enumerate() {
+        ack.sack_start[i] = block.start as u32;
+        ack.sack_end[i] = block.end as u32;
+    }
+    ack
+}

@@ -1,0 +1,108 @@
+//! What the controlled sender sends: recorded and kept, superfluous copies absorbed (`bpf/sender.h`).
+
+use super::{BoxFlow, Verdict, WindlassBox, is_after, later};
+use crate::{
+    network::Network,
+    packet::{Packet, flag},
+    time::core_us,
+};
+use windlass_core::abi::{self, wl_sample};
+
+/// After so many copies of ours the sender's own passes.
+const SENDER_MAY_INSIST: u32 = 3;
+const IDLE_MIN_US: u32 = 1000;
+
+impl WindlassBox {
+    pub(super) fn on_sender_packet(
+        &mut self,
+        f: &mut BoxFlow,
+        packet: &mut Packet,
+        net: &mut Network,
+    ) -> Verdict {
+        f.from_sender = *packet;
+        let verdict = if packet.len_bytes > 0 { self.on_data(f, packet, net) } else { Verdict::Pass };
+        if packet.has(flag::FIN) {
+            let state = f.flow.state_mut();
+            state.flags |= abi::WL_FLOW_FIN;
+            state.fin_seq = (packet.end() - 1) as u32;
+        }
+        verdict
+    }
+
+    fn on_data(&mut self, f: &mut BoxFlow, packet: &mut Packet, net: &mut Network) -> Verdict {
+        let now_us = core_us(net.now_ns);
+        let (seq, len_bytes) = (packet.seq as u32, u32::from(packet.len_bytes));
+        let end = seq.wrapping_add(len_bytes);
+        if f.is_bypassed() {
+            let nxt = later(f.state().nxt, end);
+            f.flow.state_mut().nxt = nxt;
+            return Verdict::Pass;
+        }
+        match f.flow.data_kind(seq, len_bytes) {
+            // acknowledged already, only the sender was not shown it yet
+            abi::WL_DATA_OLD if f.is_enforced() && is_after(end, f.state().shown_una) => {
+                self.counters.add(abi::WL_C_SENDER_RETRANS_ABSORBED, 1);
+                Verdict::Absorb
+            }
+            abi::WL_DATA_OLD => Verdict::Pass,
+            abi::WL_DATA_RETRANS => self.on_sender_retrans(f, packet, now_us),
+            abi::WL_DATA_GAP => self.give_up(f, end, abi::WL_C_BYPASS_GAP),
+            abi::WL_DATA_TOO_MUCH => self.give_up(f, end, abi::WL_C_BYPASS_FLOW_FULL),
+            _ => self.on_new_data(f, packet, end, net),
+        }
+    }
+
+    fn give_up(&mut self, f: &mut BoxFlow, end: u32, why: u32) -> Verdict {
+        self.bypass(f, why);
+        f.flow.state_mut().nxt = end;
+        Verdict::Pass
+    }
+
+    fn on_sender_retrans(&mut self, f: &mut BoxFlow, packet: &Packet, now_us: u32) -> Verdict {
+        let seq = packet.seq as u32;
+        f.flow.state_mut().sender_retrans_segs += 1;
+        self.counters.add(abi::WL_C_SENDER_RETRANS, 1);
+        if f.is_enforced() && !packet.has(flag::FIN) && f.flow.is_taken_care_of(seq, SENDER_MAY_INSIST) {
+            self.counters.add(abi::WL_C_SENDER_RETRANS_ABSORBED, 1);
+            return Verdict::Absorb;
+        }
+        f.flow.sender_retrans(seq, seq.wrapping_add(packet.len_bytes.into()), now_us);
+        Verdict::Pass
+    }
+
+    fn on_new_data(&mut self, f: &mut BoxFlow, packet: &mut Packet, end: u32, net: &mut Network) -> Verdict {
+        let now_us = core_us(net.now_ns);
+        if f.is_enforced() && f.flow.paced_on_data(end, now_us) {
+            self.counters.add(abi::WL_C_FLOWS_PACED_SENDER, 1);
+            let state = f.flow.state_mut();
+            state.flags |= abi::WL_FLOW_STOOD_ASIDE;
+            state.mode = abi::WL_MODE_WATCH as u8;
+            return self.give_up(f, end, abi::WL_C_BYPASS_STAND_ASIDE);
+        }
+        let state = *f.state();
+        let idle_us = now_us.wrapping_sub(state.sent_at_us);
+        let was_silent = state.una == state.nxt && state.nxt != state.base;
+        if f.is_enforced() && was_silent && idle_us > IDLE_MIN_US {
+            let is_app_limited = (state.app_limited_until != 0).into();
+            let mut sample = wl_sample { now_us, is_app_limited, ..wl_sample::default() };
+            self.call(f, abi::WL_NATIVE_CALL_IDLE, &mut sample, idle_us);
+        }
+        f.flow.state_mut().sent_at_us = now_us;
+        f.flow.send(end, now_us);
+        f.high_bits = packet.seq + u64::from(packet.len_bytes);
+        let state = f.flow.state_mut();
+        state.edge = later(state.edge, state.nxt);
+        if !f.is_enforced() {
+            return Verdict::Pass;
+        }
+        self.counters.add(abi::WL_C_STORED_BYTES, packet.len_bytes.into());
+        f.flow.cwnd_limited_check();
+        if f.has(abi::WL_FLOW_CWR) {
+            f.flow.state_mut().flags &= !abi::WL_FLOW_CWR;
+            self.counters.add(abi::WL_C_CWR_SET, 1);
+            packet.flags |= flag::CWR;
+        }
+        self.arm(f, 0, net);
+        Verdict::Pass
+    }
+}
