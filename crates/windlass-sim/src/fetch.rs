@@ -86,7 +86,9 @@ impl Fetch {
         let server = &mut self.ends[1];
         if server.receiver.received_bytes() >= REQUEST_BYTES && !self.has_responded {
             self.has_responded = true;
-            server.write(HEAD_BYTES + self.size_bytes, net, config);
+            // two writes, so the head leaves in a segment of its own
+            server.write(HEAD_BYTES, net, config);
+            server.write(self.size_bytes, net, config);
         }
         if server.receiver.is_closed() && !server.sender.is_closing() {
             server.close(net, config);

@@ -247,3 +247,15 @@ fn flow_report(flow: &Flow, fetch: &Fetch) -> FlowReport {
         error: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::size_of;
+
+    /// Thousands of idle connections must fit: at most 4 KiB each, both ends and their scoreboards together.
+    #[test]
+    fn an_idle_connection_is_small() {
+        assert!(size_of::<Fetch>() <= 2560, "{}", size_of::<Fetch>());
+    }
+}

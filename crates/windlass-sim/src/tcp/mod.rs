@@ -87,7 +87,7 @@ impl Default for Config {
             delack_ns: 40 * MS,
             quick_acks: 16,
             rcv_window_bytes: 65_536,
-            rcv_window_max_bytes: 16 << 20,
+            rcv_window_max_bytes: 20 << 20,
             rcv_wscale: 10,
             snd_buffer_bytes: 4 << 20,
             is_restarting_after_idle: true,

@@ -104,7 +104,8 @@ impl Receiver {
             self.keep(block);
             is_urgent = is_new_mark;
         }
-        self.window.on_read(self.rcv_nxt, now_ns, config);
+        let waiting_end = self.waiting.last().map_or(0, |b| b.end);
+        self.window.on_read(self.rcv_nxt, waiting_end, now_ns, config);
         let arrival = Arrival {
             now_ns,
             rcv_nxt: self.rcv_nxt,
@@ -276,12 +277,16 @@ mod tests {
         let config = Config { ecn: Ecn::Exact, quick_acks: 0, ..Config::default() };
         let mut receiver = Receiver::new(&config);
         receiver.on_syn(&Packet { flags: flag::SYN, ..Packet::default() });
-        ack(&mut receiver);
         let with = |i, flags| Packet { flags: flag::ECT | flags, ..seg(i) };
-        assert!(matches!(receiver.on_data(&with(0, 0), 0, &config), AckWhen::By(_)));
-        assert!(receiver.needs_ack_before(&with(1, flag::CE), &config));
+        // until the window has grown to its first size, every segment is acknowledged at once
+        (0..9).for_each(|i| {
+            receiver.on_data(&with(i, 0), 0, &config);
+            ack(&mut receiver);
+        });
+        assert!(matches!(receiver.on_data(&with(9, 0), 0, &config), AckWhen::By(_)));
+        assert!(receiver.needs_ack_before(&with(10, flag::CE), &config));
         assert!(!ack(&mut receiver).has(flag::ECE));
-        assert_eq!(receiver.on_data(&with(1, flag::CE), 0, &config), AckWhen::Now);
+        assert_eq!(receiver.on_data(&with(10, flag::CE), 0, &config), AckWhen::Now);
         assert!(ack(&mut receiver).has(flag::ECE));
     }
 

@@ -20,6 +20,9 @@ mod seg_flag {
 }
 use seg_flag::*;
 
+/// Places that an idle connection keeps for its next segments.
+const IDLE_SEGS: usize = 32;
+
 /// A segment in flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seg {
@@ -202,6 +205,9 @@ impl Scoreboard {
             self.note_arrival(&seg, high_seq, delivery);
             delivery.add(&seg, false);
             arrived(&seg);
+        }
+        if self.segs.is_empty() && self.segs.capacity() > IDLE_SEGS {
+            self.segs.shrink_to(IDLE_SEGS);
         }
         self.fack = self.fack.max(ack);
         self.waiting_from = self.waiting_from.max(self.first_id);

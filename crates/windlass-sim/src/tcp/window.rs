@@ -1,5 +1,5 @@
-//! The receive window: small at first, and as large as the flow turns out to need (dynamic right-sizing, as in Linux'
-//! tcp_grow_window() and tcp_rcv_space_adjust()). The application reads at once, so the buffer holds only what waits
+//! The receive window: small at first, and as large as the flow turns out to need (dynamic right-sizing, as in
+//! tcp_grow_window() and tcp_rcvbuf_grow() of Linux 6.18). The application reads at once, so the buffer holds only what waits
 //! for a hole to be filled.
 
 use super::Config;
@@ -28,7 +28,8 @@ impl RcvWindow {
     /// The window of a new connection.
     pub fn new(config: &Config) -> RcvWindow {
         RcvWindow {
-            clamp_bytes: config.rcv_window_bytes,
+            // once it has seen full segments, Linux finds that they take less room than it had reckoned with
+            clamp_bytes: config.rcv_window_bytes / 4 * 5,
             offered_bytes: config.rcv_window_bytes,
             round_bytes: 10 * MSS_BYTES,
             ..RcvWindow::default()
@@ -55,17 +56,18 @@ impl RcvWindow {
         room > 0
     }
 
-    /// The application has read everything below `rcv_nxt`: once a round trip, see whether the buffer is large enough.
-    /// It should hold twice what arrives in one, and more while that grows.
-    pub fn on_read(&mut self, rcv_nxt: u64, now_ns: u64, config: &Config) {
+    /// The application has read everything below `rcv_nxt`; up to `waiting_end` something waits out of order. Once a
+    /// round trip, see whether the buffer is large enough: it should hold twice what arrives in one, more while that
+    /// grows, and what waits.
+    pub fn on_read(&mut self, rcv_nxt: u64, waiting_end: u64, now_ns: u64, config: &Config) {
         if self.rtt_ns == 0 || now_ns - self.round_at_ns < self.rtt_ns {
             return;
         }
         let copied = rcv_nxt - self.round_seq;
         let before = u64::from(self.round_bytes);
         if copied > before {
-            let steady = 2 * copied + 16 * u64::from(MSS_BYTES);
-            let growing = 2 * (steady * (copied - before) / before);
+            let steady = 2 * copied;
+            let growing = 2 * (steady * (copied - before) / before) + waiting_end.saturating_sub(rcv_nxt);
             let most = u64::from(config.rcv_window_max_bytes);
             self.clamp_bytes = self.clamp_bytes.max((steady + growing).min(most) as u32);
             self.round_bytes = copied.min(most) as u32;
@@ -109,7 +111,7 @@ mod tests {
             for _ in 0..segs {
                 rcv_nxt += u64::from(MSS_BYTES);
                 window.on_data(MSS_BYTES, core_us(now_ns - 100 * MS), now_ns);
-                window.on_read(rcv_nxt, now_ns, &config);
+                window.on_read(rcv_nxt, rcv_nxt, now_ns, &config);
             }
             segs *= 2;
             let offered = u64::from(window.offer(rcv_nxt, 0, &config));
