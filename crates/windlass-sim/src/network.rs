@@ -127,6 +127,8 @@ impl Network {
         if link.loses.contains(&link.model.stats.packets) {
             return self.drop(place);
         }
+        #[cfg(test)]
+        let at_ns = at_ns + if link.late.0.contains(&link.model.stats.packets) { link.late.1 } else { 0 };
         if mark {
             packet.flags |= flag::CE;
         }

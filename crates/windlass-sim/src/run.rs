@@ -86,7 +86,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Outcome, SimErro
 pub(crate) struct Sim {
     pub(crate) net: Network,
     config: Config,
-    fetches: Vec<Fetch>,
+    pub(crate) fetches: Vec<Fetch>,
     boxed: Option<WindlassBox>,
     /// Transfers that are not over.
     open: usize,

@@ -8,6 +8,7 @@ use crate::{
     Outcome, RunOptions,
     run::Sim,
     tcp::{Config, Ecn},
+    time::MS,
 };
 use windlass_scenario::Scenario;
 
@@ -42,7 +43,9 @@ fn completion_ms(outcome: &Outcome) -> f64 {
 /// the next ones 40 ms later.
 #[test]
 fn slow_start_doubles_each_round_trip() {
-    for (segs, expected_ms) in [(2, 200.0), (10, 200.0), (11, 300.0), (29, 300.0), (30, 400.0), (65, 400.0), (66, 440.0)] {
+    for (segs, expected_ms) in
+        [(2, 200.0), (10, 200.0), (11, 300.0), (29, 300.0), (30, 400.0), (65, 400.0), (66, 440.0)]
+    {
         let outcome = transfer(segs, &[]);
         assert_eq!(completion_ms(&outcome), expected_ms, "{segs} segments");
         assert_eq!(outcome.report.flows[0].first_byte_s, Some(0.2));
@@ -106,6 +109,41 @@ fn a_lost_retransmission_is_found() {
     let report = &outcome.report;
     assert_eq!((report.sender_retrans_segs, report.sender_timeouts), (2, 0));
     assert!(completion_ms(&outcome) <= 600.0, "{}", completion_ms(&outcome));
+}
+
+/// A second flight, 11 to 29, that comes `late_ms` late, and of which a probe may be lost. Returns the outcome, the
+/// reductions and how many of them were taken back.
+fn delay_spike(late_ms: u64, loses: &[u64]) -> (Outcome, u64, u64) {
+    let scenario = scenario(29, "");
+    let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
+    let link = &mut sim.net.links[0];
+    link.reorders = true;
+    link.late = (13..32, late_ms * MS);
+    link.loses = loses.iter().map(|n| n + 2).collect();
+    sim.run(None);
+    let stats = sim.fetches[0].ends[1].sender.stats;
+    (sim.finish(&scenario), stats.reductions, stats.undos)
+}
+
+/// The probe at 452 ms overtakes the flight, and its SACK makes all of it seem lost at 552 ms. The flight arrives at
+/// 700 ms, and the timestamps in its ACKs are older than the retransmissions: the reduction is taken back (RFC 3522).
+#[test]
+fn a_flight_that_was_only_late_is_no_loss() {
+    let (outcome, reductions, undos) = delay_spike(400, &[]);
+    assert_eq!((reductions, undos), (1, 1));
+    assert_eq!(outcome.report.sender_timeouts, 0);
+    assert!(completion_ms(&outcome) <= 700.0);
+}
+
+/// The probe is lost, and the timeout comes at 752 ms. The flight arrives at 780 ms: the timeout was not needed
+/// (RFC 5682), and nothing but the head of the line and the probe was sent twice.
+#[test]
+fn a_timeout_that_was_not_needed_is_taken_back() {
+    let (outcome, reductions, undos) = delay_spike(480, &[30]);
+    assert_eq!((reductions, undos), (1, 1));
+    let report = &outcome.report;
+    assert_eq!((report.sender_timeouts, report.sender_probes, report.sender_retrans_segs), (1, 1, 2));
+    assert_eq!(completion_ms(&outcome), 780.0);
 }
 
 /// Nobody answers: SYNs at 0, 1, 3, 7 and 15 s (RFC 6298, section 5.7, with 1 s at first).
