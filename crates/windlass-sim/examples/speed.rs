@@ -1,7 +1,7 @@
 //! How fast the simulator is: `cargo run --release -p windlass-sim --example speed [FILE]`.
 //!
 //! Prints packet-hops (a packet crossing a link, or dying on it) per second of this machine's time on one core, for a
-//! scenario file or for some built-in networks. Host names may be anything; times of the first run are left out.
+//! scenario file or for some built-in networks: the best of three runs.
 
 use std::{env, path::Path, time::Instant};
 use windlass_scenario::Scenario;

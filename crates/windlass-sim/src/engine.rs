@@ -1,6 +1,6 @@
 //! The event queue: what happens next. Events of equal times happen in the order in which they were scheduled.
 //!
-//! A 4-ary heap of 128-bit keys. The key is the whole event, so that comparing is one subtraction and four children
+//! 4-ary heaps of 128-bit keys. The key is the whole event, so that comparing is one subtraction and four children
 //! share a cache line:
 //!
 //! | bits | what | holds |
@@ -67,10 +67,12 @@ impl Default for Event {
     }
 }
 
-/// All events to come.
+/// All events to come. Packets and timers stand in heaps of their own: packets come and go all the time but few are in
+/// the heap at once; timers are there by the thousand, and are hardly touched.
 #[derive(Debug, Default)]
 pub struct EventQueue {
-    heap: Vec<Event>,
+    packets: Heap,
+    timers: Heap,
     scheduled: u64,
 }
 
@@ -86,17 +88,7 @@ impl EventQueue {
 
     /// Puts an event into the queue.
     pub fn push(&mut self, event: Event) {
-        let mut hole = self.heap.len();
-        self.heap.push(event);
-        while hole > 0 {
-            let parent = (hole - 1) / CHILDREN;
-            if self.heap[parent] <= event {
-                break;
-            }
-            self.heap[hole] = self.heap[parent];
-            hole = parent;
-        }
-        self.heap[hole] = event;
+        self.heap_of(event).push(event);
     }
 
     /// Schedules something.
@@ -105,33 +97,82 @@ impl EventQueue {
         self.push(event);
     }
 
-    /// The next event.
+    /// The next event; none: nothing will ever happen again.
     pub fn peek(&self) -> Option<Event> {
-        self.heap.first().copied()
+        let next = self.packets.first().min(self.timers.first());
+        (next != Event::default()).then_some(next)
     }
 
     /// Takes the next event out.
     pub fn pop(&mut self) -> Option<Event> {
-        let last = self.heap.pop()?;
-        let Some(&first) = self.heap.first() else { return Some(last) };
-        self.sift_down(last);
-        Some(first)
+        let next = self.peek()?;
+        self.heap_of(next).pop();
+        Some(next)
     }
 
-    /// Takes the next event out and puts another one in: cheaper than both apart.
+    /// Takes the next event out and puts another one of its kind in: cheaper than both apart.
     pub fn replace(&mut self, event: Event) {
-        debug_assert!(!self.heap.is_empty());
-        self.sift_down(event);
+        self.heap_of(event).sift_down(event);
+    }
+
+    fn heap_of(&mut self, event: Event) -> &mut Heap {
+        match event.kind() {
+            Kind::Link | Kind::Packet => &mut self.packets,
+            _ => &mut self.timers,
+        }
+    }
+}
+
+/// A 4-ary heap.
+#[derive(Debug, Default)]
+struct Heap(Vec<Event>);
+
+impl Heap {
+    /// The first event, or the last of all if there is none.
+    fn first(&self) -> Event {
+        self.0.first().copied().unwrap_or_default()
+    }
+
+    fn push(&mut self, event: Event) {
+        let mut hole = self.0.len();
+        self.0.push(event);
+        while hole > 0 {
+            let parent = (hole - 1) / CHILDREN;
+            if self.0[parent] <= event {
+                break;
+            }
+            self.0[hole] = self.0[parent];
+            hole = parent;
+        }
+        self.0[hole] = event;
+    }
+
+    fn pop(&mut self) {
+        if let Some(last) = self.0.pop()
+            && !self.0.is_empty()
+        {
+            self.sift_down(last);
+        }
     }
 
     /// Puts `event` in place of the first one.
     fn sift_down(&mut self, event: Event) {
-        let heap = self.heap.as_mut_slice();
+        let heap = self.0.as_mut_slice();
         let mut hole = 0;
         loop {
             let first = hole * CHILDREN + 1;
-            let Some(children) = heap.get(first..heap.len().min(first + CHILDREN)) else { break };
-            let Some((child, &least)) = children.iter().enumerate().min_by_key(|(_, e)| **e) else { break };
+            let (child, least) = match heap.get(first..) {
+                Some(&[a, b, c, d, ..]) => {
+                    let (ab, least_ab) = if b < a { (1, b) } else { (0, a) };
+                    let (cd, least_cd) = if d < c { (3, d) } else { (2, c) };
+                    if least_cd < least_ab { (cd, least_cd) } else { (ab, least_ab) }
+                }
+                Some(few) if !few.is_empty() => {
+                    let (child, least) = few.iter().enumerate().min_by_key(|(_, e)| **e).expect("not empty");
+                    (child, *least)
+                }
+                _ => break,
+            };
             if least >= event {
                 break;
             }
@@ -169,13 +210,14 @@ mod tests {
     proptest! {
         /// Whatever is pushed, popped and replaced in whatever order: as a sorted list would do it.
         #[test]
-        fn events_come_in_order(steps in proptest::collection::vec((0u8..3, 0u64..50), 0..400)) {
+        fn events_come_in_order(steps in proptest::collection::vec((0u8..4, 0u64..50), 0..400)) {
             let mut queue = EventQueue::default();
             let mut sorted: Vec<Event> = Vec::new();
             for (act, at_ns) in steps {
                 match act {
-                    0 => {
-                        let event = queue.make(at_ns, Kind::Link, 0);
+                    0 | 3 => {
+                        let kind = if act == 0 { Kind::Link } else { Kind::Xmit };
+                        let event = queue.make(at_ns, kind, 0);
                         queue.push(event);
                         sorted.push(event);
                     }
@@ -184,7 +226,7 @@ mod tests {
                         prop_assert_eq!(queue.pop(), expected);
                     }
                     _ if !sorted.is_empty() => {
-                        let event = queue.make(at_ns, Kind::Link, 0);
+                        let event = queue.make(at_ns, sorted[0].kind(), 0);
                         sorted.remove(0);
                         queue.replace(event);
                         sorted.push(event);

@@ -46,6 +46,13 @@ pub struct Block {
     pub end: u64,
 }
 
+impl Block {
+    /// How long it is.
+    pub fn len_bytes(&self) -> u32 {
+        (self.end - self.start) as u32
+    }
+}
+
 /// One TCP segment on its way.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packet {

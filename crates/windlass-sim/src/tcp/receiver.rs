@@ -23,6 +23,8 @@ pub struct Receiver {
     pub timer: Timer,
     /// What arrived beyond holes, in order.
     waiting: Vec<Block>,
+    /// Bytes in them.
+    waiting_bytes: u32,
     /// The same stretches in order of their last change, newest first.
     recent: [Block; REMEMBERED],
     recent_count: usize,
@@ -124,7 +126,7 @@ impl Receiver {
         if packet.has(flag::SYN) {
             packet.window_bytes = self.window.offer_unscaled();
         } else {
-            packet.window_bytes = self.window.offer(self.rcv_nxt, self.waiting_bytes(), config);
+            packet.window_bytes = self.window.offer(self.rcv_nxt, self.waiting_bytes, config);
             self.fill_sack(packet);
             if self.is_ece {
                 packet.flags |= flag::ECE;
@@ -142,10 +144,6 @@ impl Receiver {
             packet.sack_count += 1;
         }
         debug_assert!(usize::from(packet.sack_count) <= SACK_BLOCKS);
-    }
-
-    fn waiting_bytes(&self) -> u32 {
-        self.waiting.iter().map(|b| (b.end - b.start) as u32).sum()
     }
 
     /// Returns whether an exact echo has changed.
@@ -172,6 +170,7 @@ impl Receiver {
         let mut joined = 0;
         while let Some(block) = self.waiting.get(joined).filter(|b| b.start <= self.rcv_nxt) {
             self.rcv_nxt = self.rcv_nxt.max(block.end);
+            self.waiting_bytes -= block.len_bytes();
             joined += 1;
         }
         if joined > 0 {
@@ -187,10 +186,12 @@ impl Receiver {
     fn keep(&mut self, mut block: Block) {
         let from = self.waiting.partition_point(|b| b.end < block.start);
         let to = from + self.waiting[from..].partition_point(|b| b.start <= block.end);
-        if let [first, ..] = self.waiting[from..to] {
-            block.start = block.start.min(first.start);
-            block.end = block.end.max(self.waiting[to - 1].end);
+        for joined in &self.waiting[from..to] {
+            block.start = block.start.min(joined.start);
+            block.end = block.end.max(joined.end);
+            self.waiting_bytes -= joined.len_bytes();
         }
+        self.waiting_bytes += block.len_bytes();
         self.waiting.splice(from..to, [block]);
         self.retain_recent(|b| b.end < block.start || b.start > block.end);
         self.recent.copy_within(..REMEMBERED - 1, 1);
@@ -301,6 +302,8 @@ mod tests {
                 there[i as usize] = true;
                 let in_order = there.iter().take_while(|t| **t).count() as u64;
                 prop_assert_eq!(receiver.received_bytes(), in_order * MSS);
+                let waiting: u32 = receiver.waiting.iter().map(Block::len_bytes).sum();
+                prop_assert_eq!(receiver.waiting_bytes, waiting);
                 let packet = ack(&mut receiver);
                 for b in packet.sacks() {
                     prop_assert!((b.start..b.end).step_by(MSS as usize).all(|s| there[(s / MSS) as usize]));
