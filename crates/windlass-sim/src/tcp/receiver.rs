@@ -78,11 +78,16 @@ impl Receiver {
             && self.rcv_nxt > self.policy.acked()
     }
 
-    /// Takes a packet with data or FIN; says when to acknowledge it.
-    pub fn on_data(&mut self, packet: &Packet, now_ns: u64, config: &Config) -> AckWhen {
+    /// Notes the timestamp to echo: the newest of a packet that begins where the last ACK ended, or before. So the echo
+    /// of a delayed ACK counts from its first segment, and one beyond a hole changes nothing (RFC 7323, section 4.3).
+    pub fn on_timestamp(&mut self, packet: &Packet) {
         if packet.seq <= self.policy.acked() {
             self.ts_recent_us = packet.tsval_us;
         }
+    }
+
+    /// Takes a packet with data or FIN; says when to acknowledge it.
+    pub fn on_data(&mut self, packet: &Packet, now_ns: u64, config: &Config) -> AckWhen {
         if packet.has(flag::FIN) {
             self.fin_seq = Some(packet.end() - 1);
         }
@@ -258,6 +263,28 @@ mod tests {
         assert_eq!(receiver.on_data(&seg(0), 0, &config), AckWhen::Now);
         assert_eq!(ack(&mut receiver).sacks(), [block(0, 1)]);
         assert_eq!(ack(&mut receiver).sacks(), []);
+    }
+
+    /// RFC 7323, section 4.3: of two segments that one ACK covers, the first one's; none beyond a hole; and those of
+    /// pure ACKs, by which a receiver of much data learns the round-trip time.
+    #[test]
+    fn the_timestamp_of_the_oldest_unacknowledged_segment_is_echoed() {
+        let (mut receiver, config) = (receiver(), Config::default());
+        ack(&mut receiver);
+        let mut take = |i, tsval_us| {
+            let packet = Packet { tsval_us, ..seg(i) };
+            receiver.on_timestamp(&packet);
+            receiver.on_data(&packet, 0, &config);
+        };
+        take(0, 10);
+        take(1, 11);
+        assert_eq!(ack(&mut receiver).tsecr_us, 10);
+        let packet = Packet { tsval_us: 12, ..seg(3) };
+        receiver.on_timestamp(&packet);
+        receiver.on_data(&packet, 0, &config);
+        assert_eq!(ack(&mut receiver).tsecr_us, 10);
+        receiver.on_timestamp(&Packet { tsval_us: 13, len_bytes: 0, ..seg(2) });
+        assert_eq!(ack(&mut receiver).tsecr_us, 13);
     }
 
     #[test]

@@ -46,8 +46,10 @@ impl RcvWindow {
         if tsecr_us != self.last_tsecr_us && len_bytes >= MSS_BYTES {
             self.last_tsecr_us = tsecr_us;
             let sample_ns = u64::from(core_us(now_ns).wrapping_sub(tsecr_us)) * 1000;
+            // a shorter time counts at once, a longer one little by little
             self.rtt_ns = match self.rtt_ns {
                 0 => sample_ns.max(1),
+                rtt_ns if sample_ns < rtt_ns => sample_ns.max(1),
                 rtt_ns => rtt_ns - rtt_ns / 8 + sample_ns / 8,
             };
         }
