@@ -4,7 +4,8 @@
 //! | file | what | after |
 //! |---|---|---|
 //! | `endpoint.rs` | handshake, data both ways, close | RFC 9293 |
-//! | `sender.rs` | state, transmission, pacing | RFC 9293, tcp_output.c |
+//! | `sender.rs` | state, transmission | RFC 9293, tcp_output.c |
+//! | `pacing.rs` | bursts on a schedule | tcp_update_skb_after_send() |
 //! | `ack.rs` | what an acknowledgement does | tcp_ack() |
 //! | `timeout.rs` | RTO, F-RTO, tail loss probes, persist | RFC 6298, 5682, 8985 |
 //! | `scoreboard.rs` | segments in flight | RFC 2018, 6675 |
@@ -22,6 +23,7 @@
 mod ack;
 mod delack;
 mod endpoint;
+mod pacing;
 mod prr;
 mod rack;
 mod rate;

@@ -2,6 +2,7 @@
 
 use super::{
     Config,
+    pacing::Pacing,
     prr::Prr,
     rack::Rack,
     rate::Rate,
@@ -15,22 +16,12 @@ use crate::{
     engine::Kind,
     network::Network,
     packet::{MSS_BYTES, Packet, flag},
-    time::{S, US, core_us, duration_us},
+    time::{core_us, duration_us},
     timer::Timer,
 };
 use rand::RngCore;
 use rand_xoshiro::SplitMix64;
 use windlass_core::{Algorithm, AlgorithmState, abi::wl_sample};
-
-/// Segments at the beginning that are never paced (as in Linux' fq).
-const UNPACED_SEGS: u64 = 10;
-/// Below this rate a paced burst is one segment, else at least two.
-const SLOW_BYTES_PS: u64 = 150_000;
-/// A paced burst is what the rate makes in 2^-10 s.
-const BURST_SHIFT: u32 = 10;
-const BURST_MAX_BYTES: u64 = 65_536;
-/// Shorter round trips than 2^9 us allow larger bursts (tcp_tso_rtt_log).
-const BURST_RTT_SHIFT_US: u32 = 9;
 
 /// What the sender makes of its losses (RFC 5681, 6675; Linux' names).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -188,11 +179,7 @@ pub struct Sender {
     pub(super) pending: Pending,
     /// Pacing timer.
     pub pace: Timer,
-    pace_next_ns: u64,
-    /// The burst in hand: when it began and how many segments are left.
-    burst_at_ns: u64,
-    burst_left: u32,
-    sent_segs: u64,
+    pacing: Pacing,
     /// When data was last sent.
     pub(super) sent_at_ns: u64,
 }
@@ -231,10 +218,7 @@ impl Sender {
             xmit: Timer::default(),
             pending: Pending::Timeout,
             pace: Timer::default(),
-            pace_next_ns: 0,
-            burst_at_ns: 0,
-            burst_left: 0,
-            sent_segs: 0,
+            pacing: Pacing::default(),
             sent_at_ns: 0,
         }
     }
@@ -457,7 +441,7 @@ impl Sender {
             flags |= flag::ECT;
             flags |= if std::mem::take(&mut self.owes_cwr) { flag::CWR } else { 0 };
         }
-        self.charge_pacing(len_bytes, now_ns);
+        self.pacing.charge(self.algorithm.pacing_bytes_ps(), len_bytes, now_ns);
         self.nxt = seg.end();
         self.sent_at_ns = now_ns;
         let is_first = self.board.out_segs() == 0;
@@ -486,50 +470,19 @@ impl Sender {
         self.rack.on_resend(id, seg.order);
         self.undo.on_resend(now_ns);
         self.stats.retrans_segs += 1;
-        self.charge_pacing(seg.len_bytes, now_ns);
+        self.pacing.charge(self.algorithm.pacing_bytes_ps(), seg.len_bytes, now_ns);
         self.sent_at_ns = now_ns;
         let flags = flag::ACK | if seg.is_fin() { flag::FIN } else { 0 };
         wire.send(receiver, seg.seq, seg.len_bytes, flags);
     }
 
-    /// Rate of the paced schedule; none: whatever may leave leaves at once.
-    fn pacing_rate(&self) -> Option<u64> {
-        self.algorithm.pacing_bytes_ps().filter(|_| self.sent_segs >= UNPACED_SEGS)
-    }
-
     /// Whether pacing lets another segment go; if not, the timer is armed for when it will.
     fn may_pace(&mut self, wire: &mut Wire) -> bool {
-        let Some(rate_bytes_ps) = self.pacing_rate() else { return true };
-        let now_ns = wire.now_ns();
-        if self.burst_at_ns == now_ns && self.burst_left > 0 {
-            return true;
+        let rate_bytes_ps = self.algorithm.pacing_bytes_ps();
+        let admitted = self.pacing.admit(rate_bytes_ps, self.rtt.min_ns(), wire.now_ns());
+        if let Err(due_ns) = admitted {
+            self.pace.arm(&mut wire.net.events, due_ns, Kind::Pace, wire.id);
         }
-        if now_ns < self.pace_next_ns {
-            self.pace.arm(&mut wire.net.events, self.pace_next_ns, Kind::Pace, wire.id);
-            return false;
-        }
-        self.burst_at_ns = now_ns;
-        self.burst_left = self.burst_segs(rate_bytes_ps);
-        true
-    }
-
-    /// Segments that leave back to back (tcp_tso_autosize(), bbr_min_tso_segs()).
-    fn burst_segs(&self, rate_bytes_ps: u64) -> u32 {
-        let shift = (self.rtt.min_ns() / US) >> BURST_RTT_SHIFT_US;
-        let for_short_rtt = if shift < 16 { BURST_MAX_BYTES >> shift } else { 0 };
-        let bytes = ((rate_bytes_ps >> BURST_SHIFT) + for_short_rtt).min(BURST_MAX_BYTES);
-        let least = if rate_bytes_ps < SLOW_BYTES_PS { 1 } else { 2 };
-        ((bytes / u64::from(MSS_BYTES)) as u32).max(least)
-    }
-
-    /// A segment has its time on the paced schedule; what the schedule is late is made up for, half a segment at most.
-    fn charge_pacing(&mut self, len_bytes: u16, now_ns: u64) {
-        let rate_bytes_ps = self.pacing_rate();
-        self.sent_segs += 1;
-        let Some(rate_bytes_ps) = rate_bytes_ps else { return };
-        self.burst_left = self.burst_left.saturating_sub(1);
-        let time_ns = u64::from(len_bytes) * S / rate_bytes_ps.max(1);
-        let late_ns = now_ns.saturating_sub(self.pace_next_ns);
-        self.pace_next_ns = self.pace_next_ns.max(now_ns) + time_ns - late_ns.min(time_ns / 2);
+        admitted.is_ok()
     }
 }

@@ -1,0 +1,103 @@
+//! Pacing, for algorithms that ask for it: segments leave in small bursts on a schedule, as Linux' internal pacing has
+//! it (tcp_update_skb_after_send(), tcp_tso_autosize(), bbr_min_tso_segs()).
+
+use crate::{
+    packet::MSS_BYTES,
+    time::{S, US},
+};
+
+/// Segments at the beginning that are never paced.
+const UNPACED_SEGS: u64 = 10;
+/// Below this rate a burst is one segment, else at least two.
+const SLOW_BYTES_PS: u64 = 150_000;
+/// A burst is what the rate makes in 2^-10 s.
+const BURST_SHIFT: u32 = 10;
+const BURST_MAX_BYTES: u64 = 65_536;
+/// Bursts are larger the shorter the round trip is: half for each 2^9 us (tcp_tso_rtt_log).
+const BURST_RTT_SHIFT_US: u32 = 9;
+
+/// The schedule of a sender.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pacing {
+    /// When the next burst may leave.
+    next_ns: u64,
+    /// The burst in hand: when it began and how many segments are left.
+    burst_at_ns: u64,
+    burst_left: u32,
+    sent_segs: u64,
+}
+
+impl Pacing {
+    /// Whether a segment may leave at `rate_bytes_ps` (none: not paced); if not, when.
+    pub fn admit(&mut self, rate_bytes_ps: Option<u64>, min_rtt_ns: u64, now_ns: u64) -> Result<(), u64> {
+        let Some(rate_bytes_ps) = self.in_force(rate_bytes_ps) else { return Ok(()) };
+        if self.burst_at_ns == now_ns && self.burst_left > 0 {
+            return Ok(());
+        }
+        if now_ns < self.next_ns {
+            return Err(self.next_ns);
+        }
+        self.burst_at_ns = now_ns;
+        self.burst_left = burst_segs(rate_bytes_ps, min_rtt_ns);
+        Ok(())
+    }
+
+    /// A segment leaves and has its time on the schedule. What the schedule is late is made up for, half a segment's
+    /// time at most.
+    pub fn charge(&mut self, rate_bytes_ps: Option<u64>, len_bytes: u16, now_ns: u64) {
+        let rate_bytes_ps = self.in_force(rate_bytes_ps);
+        self.sent_segs += 1;
+        let Some(rate_bytes_ps) = rate_bytes_ps else { return };
+        self.burst_left = self.burst_left.saturating_sub(1);
+        let time_ns = u64::from(len_bytes) * S / rate_bytes_ps.max(1);
+        let late_ns = now_ns.saturating_sub(self.next_ns);
+        self.next_ns = self.next_ns.max(now_ns) + time_ns - late_ns.min(time_ns / 2);
+    }
+
+    fn in_force(&self, rate_bytes_ps: Option<u64>) -> Option<u64> {
+        rate_bytes_ps.filter(|_| self.sent_segs >= UNPACED_SEGS)
+    }
+}
+
+/// Segments that leave back to back.
+fn burst_segs(rate_bytes_ps: u64, min_rtt_ns: u64) -> u32 {
+    let halvings = (min_rtt_ns / US) >> BURST_RTT_SHIFT_US;
+    let for_short_rtt = if halvings < 16 { BURST_MAX_BYTES >> halvings } else { 0 };
+    let bytes = ((rate_bytes_ps >> BURST_SHIFT) + for_short_rtt).min(BURST_MAX_BYTES);
+    let least = if rate_bytes_ps < SLOW_BYTES_PS { 1 } else { 2 };
+    ((bytes / u64::from(MSS_BYTES)) as u32).max(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::MS;
+
+    const RATE_BYTES_PS: Option<u64> = Some(1_448_000); // a segment a ms
+
+    #[test]
+    fn after_ten_segments_two_leave_every_other_millisecond() {
+        let mut pacing = Pacing::default();
+        let mut times = Vec::new();
+        let mut now_ns = 0;
+        while times.len() < 16 {
+            match pacing.admit(RATE_BYTES_PS, 40 * MS, now_ns) {
+                Ok(()) => {
+                    pacing.charge(RATE_BYTES_PS, MSS_BYTES as u16, now_ns);
+                    times.push(now_ns / MS);
+                }
+                Err(due_ns) => now_ns = due_ns,
+            }
+        }
+        assert_eq!(times[..10], [0; 10]);
+        assert_eq!(times[10..], [0, 0, 2, 2, 4, 4]);
+    }
+
+    #[test]
+    fn a_burst_is_a_millisecond_of_the_rate_and_more_on_short_paths() {
+        assert_eq!(burst_segs(100_000, 40 * MS), 1);
+        assert_eq!(burst_segs(1_448_000, 40 * MS), 2);
+        assert_eq!(burst_segs(125_000_000, 40 * MS), 45);
+        assert_eq!(burst_segs(1_448_000, MS), 23);
+    }
+}
