@@ -83,13 +83,10 @@ void wln_flow_call(struct wln_flow *, wl_u32 calls, struct wl_sample *, wl_u32 i
 wl_u32 wln_flow_pipe_bytes(const struct wln_flow *);
 wl_u32 wln_flow_judge(struct wln_flow *, wl_u32 now_us, wl_u32 *wait_us);
 wl_u32 wln_flow_silence(struct wln_flow *, wl_u32 now_us, wl_u32 *lost_bytes);
-void wln_flow_resume(struct wln_flow *);
-void wln_flow_sender_retrans(struct wln_flow *, wl_u32 seq, wl_u32 end, wl_u32 now_us);
-int wln_flow_is_taken_care_of(struct wln_flow *, wl_u32 seq, wl_u32 copies);
 int wln_flow_paced_on_data(struct wln_flow *, wl_u32 end, wl_u32 now_us);
 void wln_flow_supply_check(struct wln_flow *, wl_u32 now_us);
 void wln_flow_cwnd_limited_check(struct wln_flow *);
-int wln_flow_shown_step(struct wln_flow *, wl_u32 now_us);
+int wln_flow_shown_step(struct wln_flow *, wl_u32 now_us, wl_u32 known_edge);
 void wln_flow_edge_shown(struct wln_flow *, wl_u64 now_ns, wl_u32 edge);
 wl_u32 wln_flow_pacing_budget(const struct wln_flow *, wl_u64 now_ns);
 void wln_flow_pacing_charge(struct wln_flow *, wl_u64 now_ns, wl_u32 bytes);

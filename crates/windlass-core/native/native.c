@@ -336,21 +336,6 @@ wl_u32 wln_flow_silence(struct wln_flow *n, wl_u32 now_us, wl_u32 *lost_bytes)
 	return wl_on_silence(&n->flow, now_us, lost_bytes);
 }
 
-void wln_flow_resume(struct wln_flow *n)
-{
-	wl_track_resume(&n->flow);
-}
-
-void wln_flow_sender_retrans(struct wln_flow *n, wl_u32 seq, wl_u32 end, wl_u32 now_us)
-{
-	wl_track_sender_retrans(&n->flow, seq, end, now_us);
-}
-
-int wln_flow_is_taken_care_of(struct wln_flow *n, wl_u32 seq, wl_u32 copies)
-{
-	return wl_is_taken_care_of(&n->flow, seq, copies);
-}
-
 int wln_flow_paced_on_data(struct wln_flow *n, wl_u32 end, wl_u32 now_us)
 {
 	return wl_paced_on_data(&n->flow, end, now_us);
@@ -366,9 +351,9 @@ void wln_flow_cwnd_limited_check(struct wln_flow *n)
 	wl_cwnd_limited_check(&n->flow);
 }
 
-int wln_flow_shown_step(struct wln_flow *n, wl_u32 now_us)
+int wln_flow_shown_step(struct wln_flow *n, wl_u32 now_us, wl_u32 known_edge)
 {
-	return wl_shown_step(&n->flow, now_us);
+	return wl_shown_step(&n->flow, now_us, known_edge);
 }
 
 void wln_flow_edge_shown(struct wln_flow *n, wl_u64 now_ns, wl_u32 edge)

@@ -158,24 +158,6 @@ impl Flow {
         (silence, lost_bytes)
     }
 
-    /// Forgets what is in flight and goes on from nxt.
-    pub fn resume(&mut self) {
-        // SAFETY: exclusive access.
-        unsafe { abi::wln_flow_resume(self.inner.as_ptr()) };
-    }
-
-    /// The sender sent `[seq, end)` again and the box lets it pass.
-    pub fn sender_retrans(&mut self, seq: u32, end: u32, now_us: u32) {
-        // SAFETY: exclusive access.
-        unsafe { abi::wln_flow_sender_retrans(self.inner.as_ptr(), seq, end, now_us) };
-    }
-
-    /// Is the segment at `seq` delivered, on its way again or about to be, after at most `copies` copies?
-    pub fn is_taken_care_of(&mut self, seq: u32, copies: u32) -> bool {
-        // SAFETY: exclusive access.
-        unsafe { abi::wln_flow_is_taken_care_of(self.inner.as_ptr(), seq, copies) != 0 }
-    }
-
     /// New data up to `end` arrives: does it show that the sender paces itself?
     pub fn paced_on_data(&mut self, end: u32, now_us: u32) -> bool {
         // SAFETY: exclusive access.
@@ -194,10 +176,11 @@ impl Flow {
         unsafe { abi::wln_flow_cwnd_limited_check(self.inner.as_ptr()) };
     }
 
-    /// Shows the sender what is acknowledged if it is time; returns whether there was something new to show.
-    pub fn shown_step(&mut self, now_us: u32) -> bool {
+    /// Shows the sender, who knows of `known_edge`, what is acknowledged if it is time; returns whether there was
+    /// something new to show.
+    pub fn shown_step(&mut self, now_us: u32, known_edge: u32) -> bool {
         // SAFETY: exclusive access.
-        unsafe { abi::wln_flow_shown_step(self.inner.as_ptr(), now_us) != 0 }
+        unsafe { abi::wln_flow_shown_step(self.inner.as_ptr(), now_us, known_edge) != 0 }
     }
 
     /// The sender is shown `edge`.

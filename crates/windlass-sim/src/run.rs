@@ -156,8 +156,12 @@ impl Sim {
             scenario.flows.iter().zip(&self.fetches).map(|(flow, fetch)| flow_report(flow, fetch)).collect();
         let servers = || self.fetches.iter().map(|f| f.ends[1].sender.stats);
         let sum = |what: fn(crate::SenderStats) -> u64| servers().map(what).sum();
-        let (sender_retrans_segs, sender_timeouts, sender_probes) =
-            (sum(|s| s.retrans_segs), sum(|s| s.timeouts), sum(|s| s.probes));
+        let (sender_retrans_segs, sender_timeouts, sender_probes, handshake_retrans_segs) = (
+            sum(|s| s.retrans_segs),
+            sum(|s| s.timeouts),
+            sum(|s| s.probes),
+            sum(|s| s.handshake_retrans_segs),
+        );
         let rounds =
             self.fetches.iter_mut().map(|f| f.ends[1].sender.rounds.take().unwrap_or_default()).collect();
         let (count, in_flight, ended_at_ns) = (self.net.count, self.net.in_flight(), self.net.now_ns);
@@ -173,6 +177,7 @@ impl Sim {
             sender_retrans_segs,
             sender_timeouts,
             sender_probes,
+            handshake_retrans_segs,
             windlass: self.boxed.map(|b| b.counters()).unwrap_or_default(),
             samples: Vec::new(),
         };

@@ -26,20 +26,22 @@ fn this_binary() -> Result<PathBuf> {
 
 pub fn run(args: RunArgs) -> Result<ExitCode> {
     let scenario = Scenario::from_file(&args.file)?;
-    let Home::Lab = args.on;
     if args.captures.is_some() && scenario.windlass.is_none() {
         bail!("{}: without a [windlass] there is no box to capture at", args.file.display());
     }
-    let mut options = RunOptions::new(this_binary()?);
-    options.cancel = Some(cancel_on_signal()?);
-    options.spin_us = 100;
-    options.captures = args.captures;
-    options.sample_ms = args.sample_ms;
-    let report = windlass_lab::run(&scenario, &options)?;
+    if args.on == Home::Sim && (args.captures.is_some() || args.sample_ms.is_some()) {
+        bail!("--captures and --sample-ms look at real kernels: they go with --on lab");
+    }
     let cancel = Some(cancel_on_signal()?);
     let report = match args.on {
         Home::Lab => {
-            let options = RunOptions { cancel, spin_us: 100, ..RunOptions::new(this_binary()?) };
+            let options = RunOptions {
+                cancel,
+                spin_us: 100,
+                captures: args.captures,
+                sample_ms: args.sample_ms,
+                ..RunOptions::new(this_binary()?)
+            };
             windlass_lab::run(&scenario, &options)?
         }
         Home::Sim => {

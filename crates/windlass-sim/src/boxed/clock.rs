@@ -30,16 +30,16 @@ impl WindlassBox {
     }
 
     fn serve(&mut self, f: &mut BoxFlow, net: &mut Network) {
-        if f.is_bypassed() || !f.is_enforced() {
+        if !f.is_enforced() {
             return;
         }
         let edge = f.state().edge;
-        let wait_us = self.judge_by_time(f, net.now_ns);
-        if f.state().lost_bytes > 0 {
+        let wait_us = if f.is_bypassed() { 0 } else { self.judge_by_time(f, net.now_ns) };
+        if f.state().lost_bytes > 0 && !f.is_bypassed() {
             self.repair(f, net);
         }
         f.flow.edge_advance(net.now_ns);
-        let has_progress = f.flow.shown_step(core_us(net.now_ns));
+        let has_progress = f.flow.shown_step(core_us(net.now_ns), edge);
         if has_progress || f.state().edge != edge {
             self.show_edge(f, edge, has_progress, net);
         }

@@ -166,14 +166,30 @@ impl WindlassBox {
         f.flow.call(calls, sample, idle_us);
     }
 
-    /// From here on packets pass as they are until all in flight is acknowledged.
+    /// Signals pass as they are from here on: something in flight is not in the store.
     fn bypass(&mut self, f: &mut BoxFlow, why: u32) {
         if u32::from(f.state().state) != abi::WL_FLOW_ACTIVE {
             return;
         }
         self.counters.add(why, 1);
         f.flow.state_mut().state = abi::WL_FLOW_BYPASS as u8;
-        f.flow.resume();
+    }
+
+    /// The same, and nothing that is in flight, up to `nxt`, is in the store any more.
+    fn bypass_all(&mut self, f: &mut BoxFlow, why: u32, nxt: u32) {
+        f.flow.forget(nxt);
+        self.bypass(f, why);
+    }
+
+    /// Ends the bypass if all in flight is in the store again.
+    fn bypass_check(&mut self, f: &mut BoxFlow) {
+        if !f.is_bypassed() || !f.flow.is_whole() {
+            return;
+        }
+        self.counters.add(abi::WL_C_BYPASS_ENDED, 1);
+        let state = f.flow.state_mut();
+        state.state = abi::WL_FLOW_ACTIVE as u8;
+        state.shown_una = state.una;
     }
 
     /// Has the clock look at the flow when it next has work; `wait_us`: until losses can be judged, 0: no need.
@@ -197,6 +213,11 @@ impl BoxFlow {
 
     fn is_enforced(&self) -> bool {
         u32::from(self.state().mode) == abi::WL_MODE_ENFORCE
+    }
+
+    /// Enforced, and its losses are repaired and hidden.
+    fn is_controlled(&self) -> bool {
+        self.is_enforced() && !self.is_bypassed()
     }
 
     fn is_bypassed(&self) -> bool {

@@ -28,12 +28,15 @@ impl WindlassBox {
             self.counters.add(abi::WL_C_PASS_ACK_OUTSIDE, 1);
             return Verdict::Pass;
         }
-        if f.is_bypassed() {
-            self.on_ack_in_bypass(f, packet, kind);
-            return Verdict::Pass;
-        }
         if kind == abi::WL_ACK_STALE {
-            if !f.is_enforced() || !is_pure {
+            if !f.is_controlled() {
+                return Verdict::Pass;
+            }
+            if !is_pure {
+                // overtaken, yet ahead of what the sender was shown: its window is not the one in force
+                if is_after(packet.ack as u32, f.state().shown_una) {
+                    self.show(f, packet, net.now_ns);
+                }
                 return Verdict::Pass;
             }
             self.counters.add(abi::WL_C_ACKS_STALE, 1);
@@ -41,10 +44,19 @@ impl WindlassBox {
         }
         let edge = f.state().edge;
         self.control(f, &ack_of(packet, is_pure, net.now_ns), net);
+        if f.is_bypassed() {
+            if f.is_enforced() {
+                let state = f.flow.state_mut();
+                (state.shown_una, state.shown_at_us) = (state.una, core_us(net.now_ns));
+                self.show_window(f, packet, packet.ack, net.now_ns);
+            }
+            self.bypass_check(f);
+            return Verdict::Pass;
+        }
         if !f.is_enforced() {
             return Verdict::Pass;
         }
-        let has_progress = f.flow.shown_step(core_us(net.now_ns));
+        let has_progress = f.flow.shown_step(core_us(net.now_ns), edge);
         // a duplicate tells the sender of a loss that the box repairs; progress that is held back is shown later
         let state = f.state();
         let says_nothing = is_pure && !has_progress && packet.window_bytes > 0 && state.edge == edge;
@@ -56,23 +68,6 @@ impl WindlassBox {
         }
         self.show(f, packet, net.now_ns);
         Verdict::Pass
-    }
-
-    fn on_ack_in_bypass(&mut self, f: &mut BoxFlow, packet: &Packet, kind: u32) {
-        let state = f.flow.state_mut();
-        let ack = packet.ack as u32;
-        if kind == abi::WL_ACK_ADVANCE {
-            let una = if is_after(ack, state.nxt) { state.nxt } else { ack };
-            (state.una, state.shown_una) = (una, una);
-        }
-        state.edge = later(state.edge, ack.wrapping_add(packet.window_bytes));
-        if state.una == state.nxt {
-            self.counters.add(abi::WL_C_BYPASS_ENDED, 1);
-            state.state = abi::WL_FLOW_ACTIVE as u8;
-            f.flow.resume();
-            let state = f.flow.state_mut();
-            state.edge = state.nxt;
-        }
     }
 
     /// Scoreboard, algorithm, edge.
@@ -115,18 +110,9 @@ impl WindlassBox {
     /// What the sender shall see: acknowledgement, window, no SACK, no mark.
     fn show(&mut self, f: &mut BoxFlow, packet: &mut Packet, now_ns: u64) {
         let state = f.state();
-        let wscale = self.rcv_wscale;
         let ack = if state.una == state.nxt { packet.ack } else { f.wide(state.shown_una) };
-        let room = if is_after(state.edge, ack as u32) { state.edge.wrapping_sub(ack as u32) } else { 0 };
-        let held_back = (packet.ack - ack) as u32;
-        let offered = ((held_back + packet.window_bytes) >> wscale).min(0xffff);
-        let window_bytes = rwnd_field(room, wscale, offered) << wscale;
-        if window_bytes != packet.window_bytes {
-            self.counters.add(abi::WL_C_WINDOW_REWRITTEN, 1);
-        }
+        self.show_window(f, packet, ack, now_ns);
         packet.ack = ack;
-        packet.window_bytes = window_bytes;
-        f.flow.edge_shown(now_ns, (ack as u32).wrapping_add(window_bytes));
         if packet.sack_count > 0 {
             self.counters.add(abi::WL_C_SACK_HIDDEN, 1);
             packet.sack_count = 0;
@@ -135,6 +121,21 @@ impl WindlassBox {
             self.counters.add(abi::WL_C_ECE_HIDDEN, 1);
             packet.flags &= !flag::ECE;
         }
+    }
+
+    /// The window that the sender shall see with acknowledgement `ack`.
+    fn show_window(&mut self, f: &mut BoxFlow, packet: &mut Packet, ack: u64, now_ns: u64) {
+        let state = f.state();
+        let wscale = self.rcv_wscale;
+        let room = if is_after(state.edge, ack as u32) { state.edge.wrapping_sub(ack as u32) } else { 0 };
+        let held_back = (packet.ack - ack) as u32;
+        let offered = ((held_back + packet.window_bytes) >> wscale).min(0xffff);
+        let window_bytes = rwnd_field(room, wscale, offered) << wscale;
+        if window_bytes != packet.window_bytes {
+            self.counters.add(abi::WL_C_WINDOW_REWRITTEN, 1);
+        }
+        packet.window_bytes = window_bytes;
+        f.flow.edge_shown(now_ns, (ack as u32).wrapping_add(window_bytes));
     }
 }
 

@@ -33,36 +33,50 @@ impl WindlassBox {
         let now_us = core_us(net.now_ns);
         let (seq, len_bytes) = (packet.seq as u32, u32::from(packet.len_bytes));
         let end = seq.wrapping_add(len_bytes);
-        if f.is_bypassed() {
-            let nxt = later(f.state().nxt, end);
-            f.flow.state_mut().nxt = nxt;
-            return Verdict::Pass;
-        }
         match f.flow.data_kind(seq, len_bytes) {
             // acknowledged already, only the sender was not shown it yet
-            abi::WL_DATA_OLD if f.is_enforced() && is_after(end, f.state().shown_una) => {
+            abi::WL_DATA_OLD if f.is_controlled() && is_after(end, f.state().shown_una) => {
                 self.counters.add(abi::WL_C_SENDER_RETRANS_ABSORBED, 1);
                 Verdict::Absorb
             }
             abi::WL_DATA_OLD => Verdict::Pass,
             abi::WL_DATA_RETRANS => self.on_sender_retrans(f, packet, now_us),
-            abi::WL_DATA_GAP => self.give_up(f, end, abi::WL_C_BYPASS_GAP),
-            abi::WL_DATA_TOO_MUCH => self.give_up(f, end, abi::WL_C_BYPASS_FLOW_FULL),
-            _ => self.on_new_data(f, packet, end, net),
+            abi::WL_DATA_LATE => {
+                self.counters.add(abi::WL_C_DATA_LATE, 1);
+                self.take(f, seq, end, now_us);
+                self.bypass_check(f);
+                Verdict::Pass
+            }
+            abi::WL_DATA_TOO_MUCH => {
+                self.bypass_all(f, abi::WL_C_BYPASS_FLOW_FULL, end);
+                Verdict::Pass
+            }
+            abi::WL_DATA_GAP => {
+                self.bypass(f, abi::WL_C_BYPASS_GAP);
+                self.on_new_data(f, packet, seq, end, net)
+            }
+            _ => {
+                let nxt = f.state().nxt;
+                self.on_new_data(f, packet, nxt, end, net)
+            }
         }
     }
 
-    fn give_up(&mut self, f: &mut BoxFlow, end: u32, why: u32) -> Verdict {
-        self.bypass(f, why);
-        f.flow.state_mut().nxt = end;
-        Verdict::Pass
+    /// Records the data from `seq` on.
+    fn take(&mut self, f: &mut BoxFlow, seq: u32, end: u32, now_us: u32) {
+        if !f.flow.send_at(seq, end, now_us) {
+            let nxt = later(f.state().nxt, end);
+            self.bypass_all(f, abi::WL_C_BYPASS_GAP, nxt);
+        }
+        let what = if f.is_enforced() { abi::WL_C_STORED_BYTES } else { abi::WL_C_WATCHED_BYTES };
+        self.counters.add(what, end.wrapping_sub(seq).into());
     }
 
     fn on_sender_retrans(&mut self, f: &mut BoxFlow, packet: &Packet, now_us: u32) -> Verdict {
         let seq = packet.seq as u32;
         f.flow.state_mut().sender_retrans_segs += 1;
         self.counters.add(abi::WL_C_SENDER_RETRANS, 1);
-        if f.is_enforced() && !packet.has(flag::FIN) && f.flow.is_taken_care_of(seq, SENDER_MAY_INSIST) {
+        if f.is_controlled() && !packet.has(flag::FIN) && f.flow.is_taken_care_of(seq, SENDER_MAY_INSIST) {
             self.counters.add(abi::WL_C_SENDER_RETRANS_ABSORBED, 1);
             return Verdict::Absorb;
         }
@@ -70,14 +84,22 @@ impl WindlassBox {
         Verdict::Pass
     }
 
-    fn on_new_data(&mut self, f: &mut BoxFlow, packet: &mut Packet, end: u32, net: &mut Network) -> Verdict {
+    fn on_new_data(
+        &mut self,
+        f: &mut BoxFlow,
+        packet: &mut Packet,
+        seq: u32,
+        end: u32,
+        net: &mut Network,
+    ) -> Verdict {
         let now_us = core_us(net.now_ns);
         if f.is_enforced() && f.flow.paced_on_data(end, now_us) {
             self.counters.add(abi::WL_C_FLOWS_PACED_SENDER, 1);
             let state = f.flow.state_mut();
             state.flags |= abi::WL_FLOW_STOOD_ASIDE;
             state.mode = abi::WL_MODE_WATCH as u8;
-            return self.give_up(f, end, abi::WL_C_BYPASS_STAND_ASIDE);
+            self.bypass_all(f, abi::WL_C_BYPASS_STAND_ASIDE, end);
+            return Verdict::Pass;
         }
         let state = *f.state();
         let idle_us = now_us.wrapping_sub(state.sent_at_us);
@@ -88,14 +110,13 @@ impl WindlassBox {
             self.call(f, abi::WL_NATIVE_CALL_IDLE, &mut sample, idle_us);
         }
         f.flow.state_mut().sent_at_us = now_us;
-        f.flow.send(end, now_us);
+        self.take(f, seq, end, now_us);
         f.high_bits = packet.seq + u64::from(packet.len_bytes);
         let state = f.flow.state_mut();
         state.edge = later(state.edge, state.nxt);
         if !f.is_enforced() {
             return Verdict::Pass;
         }
-        self.counters.add(abi::WL_C_STORED_BYTES, packet.len_bytes.into());
         f.flow.cwnd_limited_check();
         if f.has(abi::WL_FLOW_CWR) {
             f.flow.state_mut().flags &= !abi::WL_FLOW_CWR;

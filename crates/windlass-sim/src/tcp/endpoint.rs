@@ -134,8 +134,7 @@ impl Endpoint {
         }
         self.syn_at_ns = None;
         self.sender.rtt.backoff += 1;
-        self.sender.stats.timeouts += 1;
-        self.sender.stats.retrans_segs += 1;
+        self.sender.stats.handshake_retrans_segs += 1;
         self.send_syn(net, config);
     }
 

@@ -63,10 +63,12 @@ pub struct TailProbe {
 /// What a sender did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderStats {
-    /// Segments sent again.
+    /// Segments of data sent again.
     pub retrans_segs: u64,
-    /// Retransmission timeouts.
+    /// Retransmission timeouts, those of the handshake apart.
     pub timeouts: u64,
+    /// SYNs and SYN-ACKs sent again.
+    pub handshake_retrans_segs: u64,
     /// Tail loss probes.
     pub probes: u64,
     /// Reductions for loss or marks.
