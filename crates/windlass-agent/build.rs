@@ -1,4 +1,4 @@
-//! Compiles the transparent datapath to BPF.
+//! Compiles the transparent datapath and the native home to BPF.
 
 use std::{env, path::PathBuf, process::Command};
 
@@ -7,19 +7,21 @@ fn main() {
         .join("../..")
         .canonicalize()
         .expect("the workspace's root");
-    let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo")).join("transparent.bpf.o");
+    let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo"));
     let clang = ["clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang"]
         .into_iter()
         .find(|c| Command::new(c).arg("--version").output().is_ok())
         .expect("clang 15 or newer to compile BPF (Debian: apt-get install clang-19)");
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("set by cargo");
-    libbpf_cargo::SkeletonBuilder::new()
-        .source(root.join("bpf/transparent.bpf.c"))
-        .obj(&out)
-        .clang(clang)
-        .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-I", &format!("/usr/include/{arch}-linux-gnu")])
-        .build()
-        .expect("bpf/transparent.bpf.c compiles");
+    for name in ["transparent", "native"] {
+        libbpf_cargo::SkeletonBuilder::new()
+            .source(root.join(format!("bpf/{name}.bpf.c")))
+            .obj(out.join(format!("{name}.bpf.o")))
+            .clang(clang)
+            .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-I", &format!("/usr/include/{arch}-linux-gnu")])
+            .build()
+            .unwrap_or_else(|e| panic!("bpf/{name}.bpf.c compiles: {e:#}"));
+    }
     for dir in ["bpf", "core"] {
         println!("cargo:rerun-if-changed={}", root.join(dir).display());
     }

@@ -19,8 +19,13 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/transparent.bpf
 
 /// Identifies this build's datapath: maps and programs of another build do not mix with it.
 pub(crate) fn build_id() -> u64 {
+    fingerprint(OBJECT)
+}
+
+/// Tells builds of an object apart.
+pub(crate) fn fingerprint(object: &[u8]) -> u64 {
     // FNV-1a; nobody attacks it
-    OBJECT
+    object
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -320,7 +325,7 @@ pub fn load(
 }
 
 /// Kernels before 5.11 charge maps to RLIMIT_MEMLOCK.
-fn raise_memlock_limit() {
+pub(crate) fn raise_memlock_limit() {
     let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the pointer is to a live local; failure leaves the limit as it was.
     unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &unlimited) };

@@ -1,6 +1,6 @@
 //! What this kernel can do for the datapath, and the cure for what it cannot.
 
-use crate::{datapath, netdev, pins};
+use crate::{datapath, native, netdev, pins};
 use serde::Serialize;
 use std::{fs, path::Path};
 
@@ -73,6 +73,11 @@ pub fn doctor() -> Vec<Check> {
                 check("programs", true, list.join(", "), "")
             }
             Err(e) => check("programs", false, e.to_string(), "report this with the kernel's version"),
+        });
+        let cure = "a kernel with BPF struct_ops; the transparent home does without";
+        checks.push(match native::try_load() {
+            Ok(programs) => check("native", true, format!("struct_ops, {programs} programs"), ""),
+            Err(e) => check("native", false, e.to_string(), cure),
         });
     }
     checks

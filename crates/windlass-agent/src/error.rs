@@ -52,6 +52,26 @@ pub enum Error {
     /// Pinned state of another version of Windlass.
     #[error("{0} holds the datapath of another version; `windlass detach --all` first, then start again")]
     OtherVersion(PathBuf),
+    /// The kernel cannot take congestion control from outside.
+    #[error(
+        "this kernel has no BPF struct_ops, so there is no native home (needed: Linux 5.6 with CONFIG_BPF_JIT and \
+         CONFIG_DEBUG_INFO_BTF); the transparent home needs none"
+    )]
+    NoStructOps,
+    /// The algorithms are loaded already.
+    #[error("'{0}*' is loaded already; `windlass native unload --prefix {0}` unloads it")]
+    NativeLoaded(String),
+    /// The algorithms of another version are loaded.
+    #[error(
+        "'{0}*' is loaded from another version; `windlass native unload --prefix {0}` first, then load again"
+    )]
+    OtherNative(String),
+    /// Somebody else registered a congestion control of that name.
+    #[error("a congestion control '{0}' exists already; choose another name with --prefix")]
+    NativeTaken(String),
+    /// Nothing to unload.
+    #[error("nothing is loaded under '{0}*'; `windlass native list` shows what is")]
+    NativeNotLoaded(String),
     /// A value out of range.
     #[error("{0}")]
     Invalid(String),

@@ -1,4 +1,4 @@
-//! Loads the transparent datapath, attaches it, gives it policy and reads what it measures.
+//! Loads the transparent datapath, attaches it, gives it policy and reads what it measures; loads the native home.
 
 mod attach;
 mod clock;
@@ -8,6 +8,7 @@ mod datapath;
 mod doctor;
 mod error;
 mod flows;
+pub mod native;
 mod netdev;
 mod pins;
 mod policy;
@@ -18,5 +19,6 @@ pub use datapath::{Datapath, Options, load};
 pub use doctor::{Check, doctor};
 pub use error::{Error, Result};
 pub use flows::{FlowInfo, read_flows};
+pub use native::{Native, NativeInfo};
 pub use pins::{Pinned, force_remove, left_here, pinned_here};
 pub use policy::{Mode, Policy, PolicyError, Rule};

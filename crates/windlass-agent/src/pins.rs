@@ -26,8 +26,13 @@ const BPFFS: &str = "/sys/fs/bpf";
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 const MAPS: [&str; 5] = ["wl_flows", "wl_flow_ids", "wl_counters", "wl_rules", "wl_policy"];
 
+/// Folder of everything that is pinned.
+pub(crate) fn root() -> PathBuf {
+    Path::new(BPFFS).join("windlass")
+}
+
 fn namespace_dir() -> PathBuf {
-    Path::new(BPFFS).join("windlass").join(netdev::namespace_inode().to_string())
+    root().join(netdev::namespace_inode().to_string())
 }
 
 fn dir(iface: &str) -> PathBuf {
@@ -38,7 +43,7 @@ fn record(iface: &str) -> PathBuf {
     PathBuf::from(format!("/run/windlass/{}-{iface}", netdev::namespace_inode()))
 }
 
-fn io_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
+pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_path_buf();
     move |source| Error::Io { path, source }
 }
@@ -53,7 +58,7 @@ pub(crate) fn has_bpffs() -> bool {
     }
 }
 
-fn mount_bpffs() -> Result<()> {
+pub(crate) fn mount_bpffs() -> Result<()> {
     if has_bpffs() {
         return Ok(());
     }
@@ -101,11 +106,20 @@ pub(crate) fn pin(iface: &str, object: &mut Object, attached: &mut [Attached]) -
             link.pin(dir.join(format!("link{index}"))).map_err(bpf("pinning a link"))?;
         }
     }
-    let record = record(iface);
+    write_record(&record(iface), build_id())
+}
+
+/// Notes which build pinned something.
+pub(crate) fn write_record(record: &Path, build: u64) -> Result<()> {
     if let Some(parent) = record.parent() {
         fs::create_dir_all(parent).map_err(io_error(parent))?;
     }
-    fs::write(&record, build_id().to_string()).map_err(io_error(&record))
+    fs::write(record, build.to_string()).map_err(io_error(record))
+}
+
+/// Which build it was; none: nobody knows.
+pub(crate) fn read_record(record: &Path) -> Option<u64> {
+    fs::read_to_string(record).ok()?.trim().parse().ok()
 }
 
 /// A pinned datapath, whoever loaded it.
@@ -122,8 +136,7 @@ impl Pinned {
         if !dir.is_dir() {
             return Err(Error::Invalid(format!("no datapath is pinned on '{iface}'")));
         }
-        let built = fs::read_to_string(record(iface)).unwrap_or_default();
-        if built.trim() != build_id().to_string() {
+        if read_record(&record(iface)) != Some(build_id()) {
             return Err(Error::OtherVersion(dir));
         }
         let mut maps = BTreeMap::new();
@@ -200,7 +213,7 @@ impl Pinned {
     }
 }
 
-fn remove_dir(dir: &Path) -> Result<()> {
+pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir).map_err(io_error(dir))?.flatten() {
         fs::remove_file(entry.path()).map_err(io_error(&entry.path()))?;
     }

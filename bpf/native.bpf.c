@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The native home: every algorithm of core/alg/list.h as a congestion control of this kernel, wl_<name>, to be chosen
+ * like any other (TCP_CONGESTION, sysctl, route, or a policy through select.bpf.c). The programs are the same for all
+ * algorithms but for init(), which notes whose socket it is.
+ *
+ * Order of calls when the kernel finds a loss, all within one ACK: ssthresh(), set_state(), cong_control().
+ */
+#include "bpf.h"
+#include "native.h"
+
+/* In sections of their own, so that the agent can find them. */
+struct wl_native_config {
+	__u32 cong_control_args; /* 4 from Linux 6.10 on, 2 before */
+};
+const volatile struct wl_native_config wl_native_config SEC(".rodata.native") = { .cong_control_args = 4 };
+
+/* Set when the algorithms are being unloaded: sockets that still use them go over to the kernel's own. */
+__u32 wl_native_retired SEC(".bss.retired");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct wl_socket);
+} wl_sockets SEC(".maps");
+
+/* Key: an algorithm's id. Written here, read by the agent. */
+struct wl_native_stats {
+	__u64 started;
+	__u64 ended; /* of those started, handed back included */
+	__u64 handed_back; /* went over to the kernel's own algorithm */
+};
+
+#define WL_NATIVE_IDS 64
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WL_NATIVE_IDS);
+	__type(key, __u32);
+	__type(value, struct wl_native_stats);
+} wl_native_stats SEC(".maps");
+
+#define WL_NATIVE_FITS(symbol, number, name, description) \
+	_Static_assert(number < WL_NATIVE_IDS, "wl_native_stats has an entry for " #symbol);
+WL_ALG_LIST(WL_NATIVE_FITS)
+
+static __always_inline struct wl_native_stats *wl_stats_of(__u32 algorithm)
+{
+	return bpf_map_lookup_elem(&wl_native_stats, &algorithm);
+}
+
+static __always_inline struct wl_socket *wl_socket_of(void *sk)
+{
+	return bpf_sk_storage_get(&wl_sockets, sk, 0, 0);
+}
+
+static __always_inline int wl_use_kernels(void *sk, const char name[WL_CA_NAME_BYTES])
+{
+	return bpf_setsockopt(sk, WL_SOL_TCP, WL_TCP_CONGESTION, (void *)name, WL_CA_NAME_BYTES);
+}
+
+/* Goes over to the kernel's own algorithm of the same name, or to what every kernel has. Frees the socket's state. */
+static __noinline void wl_hand_back(struct tcp_sock *tp, __u32 algorithm)
+{
+	struct wl_native_stats *stats = wl_stats_of(algorithm);
+	static const char cubic[WL_CA_NAME_BYTES] = "cubic";
+	static const char reno[WL_CA_NAME_BYTES] = "reno";
+	int err = -1;
+
+#define WL_NATIVE_NAME(symbol, number, name, description) \
+	case number: { \
+		static const char own[WL_CA_NAME_BYTES] = name; \
+		err = wl_use_kernels(tp, own); \
+		break; \
+	}
+	switch (algorithm) {
+		WL_ALG_LIST(WL_NATIVE_NAME)
+	}
+	if (err)
+		err = wl_use_kernels(tp, cubic);
+	if (err)
+		err = wl_use_kernels(tp, reno);
+	if (!err && stats)
+		__sync_fetch_and_add(&stats->handed_back, 1);
+}
+
+static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
+{
+	struct sock *sk = (struct sock *)tp;
+	struct wl_native_stats *stats = wl_stats_of(algorithm);
+	struct wl_socket *k = bpf_sk_storage_get(&wl_sockets, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct wl_sample s;
+
+	if (!k) {
+		wl_hand_back(tp, algorithm);
+		return;
+	}
+	__builtin_memset(k, 0, sizeof(*k));
+	if (stats)
+		__sync_fetch_and_add(&stats->started, 1);
+	k->algorithm = algorithm;
+	k->ca_state = BPF_CORE_READ_BITFIELD((struct inet_connection_sock *)tp, icsk_ca_state);
+	k->snd_una = tp->snd_una;
+	k->delivered_segs = tp->delivered;
+	k->delivered_ce_segs = tp->delivered_ce;
+	k->next_round_delivered_segs = tp->delivered;
+	wl_sample_socket(k, tp, &s);
+	k->last_ack_at_us = s.now_us;
+	wl_adopt_cwnd(k, tp);
+	wl_alg_init(algorithm, &k->alg, &s, &k->decision);
+	if (wl_is_paced(k) && !sk->sk_pacing_status)
+		sk->sk_pacing_status = WL_SK_PACING_NEEDED;
+	wl_apply(k, tp, &s);
+}
+
+static __always_inline void wl_ack(struct tcp_sock *tp, const struct rate_sample *rs)
+{
+	struct wl_socket *k = wl_socket_of(tp);
+	struct wl_sample s;
+
+	if (!k)
+		return;
+	if (wl_native_retired) {
+		wl_hand_back(tp, k->algorithm);
+		return;
+	}
+	if (!wl_sample_ack(k, tp, rs, &s))
+		return;
+	wl_adopt_cwnd(k, tp);
+	wl_alg_on_ack(k->algorithm, &k->alg, &s, &k->decision);
+	wl_apply(k, tp, &s);
+}
+
+/* ---------------------------------------------------- what the kernel calls */
+
+/* Arguments come as an array: their number depends on the kernel. The branch not taken is never verified. */
+SEC("struct_ops")
+void wl_native_cong_control(__u64 *ctx)
+{
+	if (wl_native_config.cong_control_args == 4)
+		wl_ack((struct tcp_sock *)ctx[0], (const struct rate_sample *)ctx[3]);
+	else
+		wl_ack((struct tcp_sock *)ctx[0], (const struct rate_sample *)ctx[1]);
+}
+
+/* A reduction is about to begin; what kind is said by set_state(), and there the new value is set. */
+SEC("struct_ops")
+__u32 wl_native_ssthresh(__u64 *ctx)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
+	struct wl_socket *k = wl_socket_of(tp);
+
+	if (!k)
+		return wl_max(tp->snd_cwnd / 2, 2);
+	wl_adopt_cwnd(k, tp);
+	k->must_reduce = 1;
+	k->prior_cwnd_bytes = k->decision.cwnd_bytes;
+	k->prior_ssthresh_bytes = k->decision.ssthresh_bytes;
+	k->prr_prior_segs = tp->snd_cwnd;
+	k->prr_delivered_segs = 0;
+	return tp->snd_ssthresh;
+}
+
+SEC("struct_ops")
+void wl_native_set_state(__u64 *ctx)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
+	__u8 state = ctx[1];
+	struct wl_socket *k = wl_socket_of(tp);
+	struct wl_sample s;
+
+	if (!k)
+		return;
+	if (state >= WL_CA_RECOVERY && k->ca_state < WL_CA_RECOVERY)
+		k->events |= WL_EV_RECOVERY_ENTER;
+	if (state < WL_CA_RECOVERY && k->ca_state >= WL_CA_RECOVERY)
+		k->events |= WL_EV_RECOVERY_EXIT;
+	if (state == WL_CA_LOSS)
+		k->events |= WL_EV_TIMEOUT;
+	k->ca_state = state;
+	if (state < WL_CA_CWR || (state != WL_CA_LOSS && !k->must_reduce))
+		return;
+	wl_sample_socket(k, tp, &s);
+	if (!k->must_reduce) {
+		/* one more timeout without progress: the kernel's window of one segment is right, nothing else changes */
+		wl_adopt_cwnd(k, tp);
+		return;
+	}
+	k->must_reduce = 0;
+	if (state == WL_CA_LOSS)
+		wl_alg_on_timeout(k->algorithm, &k->alg, &s, &k->decision);
+	else
+		wl_alg_on_congestion(k->algorithm, &k->alg, &s, &k->decision,
+				     state == WL_CA_CWR ? WL_CONGESTION_ECN : WL_CONGESTION_LOSS);
+	wl_apply(k, tp, &s);
+}
+
+SEC("struct_ops")
+void wl_native_cwnd_event(__u64 *ctx)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
+	struct wl_socket *k;
+	struct wl_sample s;
+
+	if ((__u32)ctx[1] != WL_CA_EVENT_TX_START)
+		return;
+	k = wl_socket_of(tp);
+	if (!k)
+		return;
+	if (wl_native_retired) {
+		wl_hand_back(tp, k->algorithm);
+		return;
+	}
+	wl_sample_socket(k, tp, &s);
+	wl_adopt_cwnd(k, tp);
+	wl_alg_on_send_after_idle(k->algorithm, &k->alg, &s, &k->decision, s.now_us - k->last_ack_at_us);
+	wl_apply(k, tp, &s);
+}
+
+/* The last reduction was spurious: the window before it is in force again. */
+SEC("struct_ops")
+__u32 wl_native_undo_cwnd(__u64 *ctx)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
+	struct wl_socket *k = wl_socket_of(tp);
+
+	if (!k)
+		return tp->snd_cwnd;
+	k->events |= WL_EV_UNDO;
+	k->decision.cwnd_bytes = wl_max(k->decision.cwnd_bytes, k->prior_cwnd_bytes);
+	k->decision.ssthresh_bytes = wl_max(k->decision.ssthresh_bytes, k->prior_ssthresh_bytes);
+	k->cwnd_segs = wl_min(wl_max(k->decision.cwnd_bytes / wl_mss(tp), 1), tp->snd_cwnd_clamp);
+	return k->cwnd_segs;
+}
+
+/* At a low rate even two segments are a burst. */
+SEC("struct_ops")
+__u32 wl_native_min_tso_segs(__u64 *ctx)
+{
+	return ((struct sock *)ctx[0])->sk_pacing_rate < WL_BBR_SLOW_BYTES_PS ? 1 : 2;
+}
+
+/* Buffer in windows: who paces may grow its window in recovery too. */
+SEC("struct_ops")
+__u32 wl_native_sndbuf_expand(__u64 *ctx)
+{
+	return ((struct sock *)ctx[0])->sk_pacing_status == WL_SK_PACING_NEEDED ? 3 : 2;
+}
+
+SEC("struct_ops")
+void wl_native_release(__u64 *ctx)
+{
+	void *sk = (void *)ctx[0];
+	struct wl_socket *k = wl_socket_of(sk);
+	struct wl_native_stats *stats;
+
+	if (!k)
+		return;
+	stats = wl_stats_of(k->algorithm);
+	if (stats)
+		__sync_fetch_and_add(&stats->ended, 1);
+	bpf_sk_storage_delete(&wl_sockets, sk);
+}
+
+/* ---------------------------------------------------- one object per algorithm */
+
+#define WL_NATIVE_OBJECT(symbol, number, alg_name, description) \
+	SEC("struct_ops") \
+	void wl_init_##symbol(__u64 *ctx) \
+	{ \
+		wl_start((struct tcp_sock *)ctx[0], number); \
+	} \
+	SEC(".struct_ops.link") \
+	struct tcp_congestion_ops wl_##symbol = { \
+		.name = "wl_" alg_name, \
+		.flags = WL_CONG_NON_RESTRICTED, \
+		.init = (void *)wl_init_##symbol, \
+		.release = (void *)wl_native_release, \
+		.ssthresh = (void *)wl_native_ssthresh, \
+		.set_state = (void *)wl_native_set_state, \
+		.cwnd_event = (void *)wl_native_cwnd_event, \
+		.min_tso_segs = (void *)wl_native_min_tso_segs, \
+		.cong_control = (void *)wl_native_cong_control, \
+		.undo_cwnd = (void *)wl_native_undo_cwnd, \
+		.sndbuf_expand = (void *)wl_native_sndbuf_expand, \
+	};
+WL_ALG_LIST(WL_NATIVE_OBJECT)
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Between the kernel's view of a connection and the core's: segments and bytes, states and events. The kernel finds
+ * losses, retransmits and measures; the core decides; here its decision becomes snd_cwnd, ssthresh and pacing rate.
+ */
+#ifndef WL_BPF_NATIVE_H
+#define WL_BPF_NATIVE_H
+
+#include "kernel.h"
+#include <bpf/bpf_core_read.h>
+#include "../core/alg/list.h"
+
+/* What is kept for each socket; more than the kernel's 104 bytes of private state. */
+struct wl_socket {
+	struct wl_alg_state alg;
+	struct wl_decision decision;
+	__u32 algorithm;
+	__u32 cwnd_segs; /* the window last given to the kernel; it has another: the kernel changed it */
+	__u32 snd_una;
+	__u32 delivered_segs; /* tcp_sock.delivered at the last ACK */
+	__u32 delivered_ce_segs;
+	__u32 delivered_bytes; /* total, wraps; in bytes, since the size of a segment may change */
+	__u32 next_round_delivered_segs;
+	__u32 round_count;
+	__u32 last_ack_at_us;
+	__u32 events; /* enum wl_event, to be told with the next ACK */
+	/* before the last reduction, for when it turns out to be spurious */
+	__u32 prior_cwnd_bytes;
+	__u32 prior_ssthresh_bytes;
+	/* proportional rate reduction (RFC 6937) */
+	__u32 prr_prior_segs;
+	__u32 prr_delivered_segs;
+	__u8 ca_state; /* enum tcp_ca_state */
+	__u8 must_reduce; /* the kernel asked for ssthresh; set_state() will say why */
+	__u8 reserved[2];
+};
+
+static __always_inline __u32 wl_min(__u32 a, __u32 b)
+{
+	return a < b ? a : b;
+}
+
+static __always_inline __u32 wl_max(__u32 a, __u32 b)
+{
+	return a > b ? a : b;
+}
+
+static __always_inline __u32 wl_mss(const struct tcp_sock *tp)
+{
+	return wl_max(tp->mss_cache, 1);
+}
+
+/* Segments in the network, as the kernel counts them. */
+static __always_inline __u32 wl_pipe_segs(const struct tcp_sock *tp)
+{
+	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
+}
+
+static __always_inline __u32 wl_ssthresh_segs(const struct wl_socket *k, __u32 mss_bytes)
+{
+	if (k->decision.ssthresh_bytes >= WL_CWND_MAX_BYTES)
+		return WL_INFINITE_SSTHRESH;
+	return wl_max(k->decision.ssthresh_bytes / mss_bytes, 1);
+}
+
+static __always_inline int wl_is_paced(const struct wl_socket *k)
+{
+	return k->decision.pacing_bytes_ps != WL_RATE_UNLIMITED;
+}
+
+/* As the kernel's tcp_is_cwnd_limited(): in slow start a window half used is in use. */
+static __always_inline int wl_is_cwnd_limited(const struct tcp_sock *tp)
+{
+	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
+		return 1;
+	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
+}
+
+/* What can be said of a connection at any time; the fields of an ACK stay 0. */
+static __always_inline void wl_sample_socket(const struct wl_socket *k, const struct tcp_sock *tp,
+					     struct wl_sample *s)
+{
+	__u32 min_rtt_us = tp->rtt_min.s[0].v;
+
+	__builtin_memset(s, 0, sizeof(*s));
+	s->now_us = tp->tcp_mstamp;
+	s->mss_bytes = wl_mss(tp);
+	s->srtt_us = tp->srtt_us >> 3;
+	s->min_rtt_us = min_rtt_us == ~0u ? 0 : min_rtt_us;
+	s->delivered_bytes = k->delivered_bytes;
+	s->prior_delivered_bytes = k->delivered_bytes;
+	/* flight size in the sense of RFC 5681: before anything was found lost */
+	s->inflight_before_bytes = wl_sat_mul(tp->packets_out, s->mss_bytes);
+	s->inflight_bytes = wl_sat_mul(wl_pipe_segs(tp), s->mss_bytes);
+	s->round_count = k->round_count;
+	s->random = bpf_get_prandom_u32();
+	s->is_app_limited = tp->app_limited != 0;
+	s->is_cwnd_limited = wl_is_cwnd_limited(tp);
+	s->is_in_recovery = k->ca_state >= WL_CA_RECOVERY;
+}
+
+/* What one ACK tells. Returns 0 if it tells nothing. */
+static __always_inline int wl_sample_ack(struct wl_socket *k, const struct tcp_sock *tp,
+					 const struct rate_sample *rs, struct wl_sample *s)
+{
+	__u32 mss, ce_segs;
+
+	wl_sample_socket(k, tp, s);
+	mss = s->mss_bytes;
+	s->acked_bytes = tp->snd_una - k->snd_una;
+	k->snd_una = tp->snd_una;
+	k->delivered_bytes += (tp->delivered - k->delivered_segs) * mss;
+	k->delivered_segs = tp->delivered;
+	ce_segs = tp->delivered_ce - k->delivered_ce_segs;
+	k->delivered_ce_segs = tp->delivered_ce;
+	k->last_ack_at_us = s->now_us;
+	s->newly_delivered_bytes = wl_sat_mul(rs->acked_sacked, mss);
+	s->lost_bytes = rs->losses > 0 ? wl_sat_mul(rs->losses, mss) : 0;
+	s->ce_bytes = wl_sat_mul(ce_segs, mss);
+	s->rtt_us = rs->rtt_us > 0 ? rs->rtt_us : 0;
+	s->delivered_bytes = k->delivered_bytes;
+	s->prior_delivered_bytes = k->delivered_bytes;
+	s->inflight_before_bytes = wl_sat_mul(rs->prior_in_flight, mss);
+	s->is_app_limited = rs->is_app_limited;
+	s->is_ack_delayed = rs->is_ack_delayed;
+	if (rs->prior_mstamp && rs->delivered >= 0) {
+		s->prior_delivered_bytes -= (tp->delivered - rs->prior_delivered) * mss;
+		if (rs->interval_us > 0) {
+			s->rate_delivered_bytes = wl_sat_mul(rs->delivered, mss);
+			s->rate_interval_us = rs->interval_us;
+		}
+		if ((__s32)(rs->prior_delivered - k->next_round_delivered_segs) >= 0) {
+			k->next_round_delivered_segs = tp->delivered;
+			s->round_count = ++k->round_count;
+			k->events |= WL_EV_ROUND_START;
+		}
+	}
+	s->events = k->events;
+	k->events = 0;
+	return s->newly_delivered_bytes || s->lost_bytes || s->events;
+}
+
+/* The kernel changes the window by itself at times (path MTU probes, timeouts): the core goes on from there. */
+static __always_inline void wl_adopt_cwnd(struct wl_socket *k, const struct tcp_sock *tp)
+{
+	if (tp->snd_cwnd != k->cwnd_segs) {
+		k->cwnd_segs = tp->snd_cwnd;
+		k->decision.cwnd_bytes = wl_sat_mul(tp->snd_cwnd, wl_mss(tp));
+	}
+}
+
+/*
+ * The window on the way down (RFC 6937): the sender is neither silenced for half a round trip nor allowed a burst.
+ * `goal_segs` is where the algorithm wants it.
+ */
+static __always_inline __u32 wl_prr_segs(struct wl_socket *k, const struct tcp_sock *tp, const struct wl_sample *s,
+					 __u32 goal_segs)
+{
+	__u32 newly_segs = s->newly_delivered_bytes / s->mss_bytes;
+	__u32 pipe_segs = wl_pipe_segs(tp);
+	__s32 room = (__s32)(goal_segs - pipe_segs);
+	__s32 send;
+
+	if (!newly_segs || !k->prr_prior_segs)
+		return tp->snd_cwnd;
+	k->prr_delivered_segs += newly_segs;
+	if (room < 0) {
+		send = ((__u64)goal_segs * k->prr_delivered_segs + k->prr_prior_segs - 1) / k->prr_prior_segs -
+		       tp->prr_out;
+	} else {
+		send = k->prr_delivered_segs - tp->prr_out;
+		if (send < (__s32)newly_segs)
+			send = newly_segs;
+		if (s->acked_bytes && !s->lost_bytes)
+			send++;
+		if (send > room)
+			send = room;
+	}
+	/* the first retransmission leaves at once */
+	if (send < !tp->prr_out)
+		send = !tp->prr_out;
+	return pipe_segs + send;
+}
+
+/* As the kernel does for algorithms that do not pace: it shapes bursts, and paces only where asked to. */
+static __always_inline __u64 wl_unpaced_bytes_ps(const struct tcp_sock *tp, const struct wl_sample *s)
+{
+	__u64 rate = (__u64)s->mss_bytes * wl_max(tp->snd_cwnd, tp->packets_out) * 1000000;
+
+	rate = tp->snd_cwnd < tp->snd_ssthresh / 2 ? rate * 2 : rate + rate / 5;
+	return s->srtt_us ? rate / s->srtt_us : rate;
+}
+
+static __always_inline void wl_apply_pacing(const struct wl_socket *k, struct tcp_sock *tp,
+					    const struct wl_sample *s)
+{
+	struct sock *sk = (struct sock *)tp;
+	__u64 rate = wl_is_paced(k) ? k->decision.pacing_bytes_ps : wl_unpaced_bytes_ps(tp, s);
+
+	sk->sk_pacing_rate = rate < sk->sk_max_pacing_rate ? rate : sk->sk_max_pacing_rate;
+}
+
+/* Puts the decision in force. */
+static __always_inline void wl_apply(struct wl_socket *k, struct tcp_sock *tp, const struct wl_sample *s)
+{
+	__u32 segs = wl_max(k->decision.cwnd_bytes / s->mss_bytes, 1);
+
+	/* who paces has a way of its own through recovery */
+	if (!wl_is_paced(k) && (k->ca_state == WL_CA_CWR || k->ca_state == WL_CA_RECOVERY))
+		segs = wl_prr_segs(k, tp, s, segs);
+	k->cwnd_segs = wl_min(wl_max(segs, 1), tp->snd_cwnd_clamp);
+	tp->snd_cwnd = k->cwnd_segs;
+	tp->snd_ssthresh = wl_ssthresh_segs(k, s->mss_bytes);
+	wl_apply_pacing(k, tp, s);
+}
+
+#endif

@@ -1,0 +1,314 @@
+//! The native home: every algorithm as a congestion control of this kernel, `<prefix><name>`, by default `wl_bbr` and so
+//! on, for any socket to choose.
+//!
+//! Pinned under /sys/fs/bpf/windlass/native/<prefix>/, one link per algorithm, they outlive whoever loaded them. A socket
+//! keeps its algorithm's programs alive; so that unloading ends, sockets are told to go over to the kernel's own.
+
+use crate::{
+    Error, Result,
+    datapath::{fingerprint, raise_memlock_limit},
+    error::bpf,
+    pins,
+};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
+    ReferencesType,
+    btf::{Btf, types},
+};
+use serde::Serialize;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+use windlass_core::Algorithm;
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/native.bpf.o"));
+
+/// What names begin with unless another prefix is asked for.
+pub const DEFAULT_PREFIX: &str = "wl_";
+/// Length of a congestion control's name in the kernel, without the NUL.
+pub(crate) const NAME_MOST: usize = 15;
+/// `BPF_F_LINK`: the object is registered by a link (Linux 6.4), not by writing the map.
+const BPF_F_LINK: u32 = 1 << 13;
+
+/// What this kernel offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Features {
+    cong_control_args: u32,
+    has_links: bool,
+}
+
+/// An algorithm that is registered, or was and is still in use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NativeInfo {
+    /// What to write where the kernel wants a congestion control.
+    pub name: String,
+    /// The algorithm behind it.
+    pub algorithm: &'static str,
+    /// Sockets that use it now.
+    pub sockets: u64,
+    /// Sockets that ever used it.
+    pub started: u64,
+    /// Sockets that went over to the kernel's own algorithm.
+    pub handed_back: u64,
+}
+
+/// Asks the kernel's own description of itself.
+fn features() -> Option<Features> {
+    // what libbpf says of a kernel without BTF is said better by our own error
+    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+    let btf = Btf::from_vmlinux().ok()?;
+    btf.type_by_name::<types::Struct>("bpf_struct_ops_tcp_congestion_ops")?;
+    let ops: types::Struct = btf.type_by_name("tcp_congestion_ops")?;
+    let member = ops.iter().find(|m| m.name.is_some_and(|n| n == "cong_control"))?;
+    let pointer: types::Ptr = btf.type_by_id(member.ty)?;
+    let function = types::FuncProto::try_from(pointer.referenced_type().skip_mods_and_typedefs()).ok()?;
+    Some(Features {
+        cong_control_args: function.len() as u32,
+        has_links: btf.type_by_name::<types::Struct>("bpf_struct_ops_link").is_some(),
+    })
+}
+
+fn check_prefix(prefix: &str) -> Result<()> {
+    let longest = Algorithm::all().map(|a| a.name().len()).max().unwrap_or(0);
+    let is_fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let room = NAME_MOST - longest;
+    if prefix.is_empty() || prefix.len() > room || !prefix.chars().all(is_fine) {
+        let what = format!("prefix '{prefix}': 1 to {room} lower-case letters, digits and underscores");
+        return Err(Error::Invalid(what));
+    }
+    Ok(())
+}
+
+fn native_dir() -> PathBuf {
+    pins::root().join("native")
+}
+
+fn dir(prefix: &str) -> PathBuf {
+    native_dir().join(prefix)
+}
+
+fn record(prefix: &str) -> PathBuf {
+    PathBuf::from(format!("/run/windlass/native-{prefix}"))
+}
+
+/// Name in the C source, from the bytes of `struct tcp_congestion_ops`, whose first member it is.
+fn algorithm_of(image: &[u8]) -> Option<Algorithm> {
+    let name = image.split(|b| *b == 0).next().and_then(|n| std::str::from_utf8(n).ok())?;
+    Algorithm::by_name(name.strip_prefix(DEFAULT_PREFIX)?)
+}
+
+fn open(prefix: &str, features: Features) -> Result<OpenObject> {
+    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::Load)?;
+    for mut map in open.maps_mut() {
+        if map.map_type() == MapType::StructOps {
+            if !features.has_links {
+                map.set_map_flags(map.map_flags() & !BPF_F_LINK).map_err(bpf("preparing an algorithm"))?;
+            }
+            let image = map.initial_value_mut().ok_or_else(|| Error::Invalid("an empty algorithm".into()))?;
+            let algorithm = algorithm_of(image).expect("named after an algorithm of the list");
+            image[..=NAME_MOST].fill(0);
+            let name = format!("{prefix}{}", algorithm.name());
+            image[..name.len()].copy_from_slice(name.as_bytes());
+        } else if map.name() == ".rodata.native" {
+            map.set_initial_value(&features.cong_control_args.to_ne_bytes())
+                .map_err(bpf("configuring the native home"))?;
+        }
+    }
+    Ok(open)
+}
+
+/// Congestion control loaded by this process. Dropped, it is unloaded again.
+#[derive(Debug)]
+pub struct Native {
+    prefix: String,
+    object: Object,
+    links: Vec<(Algorithm, Link)>,
+    features: Features,
+}
+
+impl Native {
+    /// Registers all algorithms under `prefix`. They stay until the value is dropped, or for good once it is pinned.
+    pub fn load(prefix: &str) -> Result<Native> {
+        check_prefix(prefix)?;
+        // SAFETY: plain call without arguments.
+        if unsafe { libc::geteuid() } != 0 {
+            return Err(Error::Privilege { what: "loading congestion control" });
+        }
+        let features = features().ok_or(Error::NoStructOps)?;
+        if is_loaded(prefix) {
+            return Err(Error::NativeLoaded(prefix.to_string()));
+        }
+        raise_memlock_limit();
+        let mut object = open(prefix, features)?.load().map_err(Error::Load)?;
+        let mut links = Vec::new();
+        for mut map in object.maps_mut().filter(|m| m.map_type() == MapType::StructOps) {
+            let symbol = map.name().to_string_lossy().into_owned();
+            let algorithm = algorithm_of(symbol.as_bytes()).expect("named after an algorithm of the list");
+            let name = format!("{prefix}{}", algorithm.name());
+            let link = map.attach_struct_ops().map_err(|source| match source.kind() {
+                libbpf_rs::ErrorKind::AlreadyExists => Error::NativeTaken(name.clone()),
+                _ => bpf(format!("registering {name}"))(source),
+            })?;
+            links.push((algorithm, link));
+        }
+        Ok(Native { prefix: prefix.to_string(), object, links, features })
+    }
+
+    /// What is registered.
+    pub fn names(&self) -> Vec<String> {
+        self.links.iter().map(|(a, _)| format!("{}{}", self.prefix, a.name())).collect()
+    }
+
+    /// Pins the algorithms, so that they outlive this process.
+    pub fn into_pinned(mut self) -> Result<()> {
+        pins::mount_bpffs()?;
+        let dir = dir(&self.prefix);
+        fs::create_dir_all(&dir).map_err(pins::io_error(&dir))?;
+        for mut map in self.object.maps_mut() {
+            let pin = match map.name().to_str() {
+                Some("wl_native_stats") => "stats",
+                Some(".bss.retired") => "retired",
+                _ => continue,
+            };
+            map.pin(dir.join(pin)).map_err(bpf(format!("pinning {pin}")))?;
+        }
+        for (algorithm, link) in &mut self.links {
+            link.pin(dir.join(algorithm.name())).map_err(bpf("pinning an algorithm"))?;
+        }
+        pins::write_record(&record(&self.prefix), build_id())?;
+        for (_, mut link) in self.links.drain(..) {
+            if !self.features.has_links {
+                // without links, dropping would unregister
+                link.disconnect();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        if self.links.is_empty() {
+            return;
+        }
+        if let Some(map) = self.object.maps().find(|m| m.name() == ".bss.retired") {
+            // if it fails, sockets keep what they have until they close
+            let _ = retire(&map);
+        }
+    }
+}
+
+fn retire(map: &impl MapCore) -> Result<()> {
+    map.update(&0u32.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY)
+        .map_err(bpf("retiring the algorithms"))
+}
+
+fn build_id() -> u64 {
+    fingerprint(OBJECT)
+}
+
+/// Are algorithms pinned under `prefix`?
+pub fn is_loaded(prefix: &str) -> bool {
+    dir(prefix).is_dir()
+}
+
+/// Are they of this build?
+fn is_current(prefix: &str) -> bool {
+    pins::read_record(&record(prefix)) == Some(build_id())
+}
+
+/// Registers and pins all algorithms under `prefix`, unless they are there already. Returns whether they were not.
+pub fn ensure_loaded(prefix: &str) -> Result<bool> {
+    if !is_loaded(prefix) {
+        Native::load(prefix)?.into_pinned()?;
+        return Ok(true);
+    }
+    if is_current(prefix) { Ok(false) } else { Err(Error::OtherNative(prefix.to_string())) }
+}
+
+/// All pinned algorithms, by prefix.
+pub fn list() -> Result<Vec<NativeInfo>> {
+    let Ok(entries) = fs::read_dir(native_dir()) else { return Ok(Vec::new()) };
+    let mut all = Vec::new();
+    for entry in entries.flatten() {
+        all.extend(list_prefix(&entry.file_name().to_string_lossy())?);
+    }
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(all)
+}
+
+fn list_prefix(prefix: &str) -> Result<Vec<NativeInfo>> {
+    let dir = dir(prefix);
+    let path = dir.join("stats");
+    let stats = MapHandle::from_pinned_path(&path).map_err(bpf(format!("opening {}", path.display())))?;
+    Algorithm::all()
+        .filter(|a| dir.join(a.name()).exists())
+        .map(|algorithm| {
+            let value = stats
+                .lookup(&algorithm.id().to_ne_bytes(), MapFlags::ANY)
+                .map_err(bpf("reading the algorithms' statistics"))?
+                .unwrap_or_default();
+            let number = |index: usize| {
+                value
+                    .get(index * 8..index * 8 + 8)
+                    .map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
+            };
+            let (started, ended, handed_back) = (number(0), number(1), number(2));
+            let name = format!("{prefix}{}", algorithm.name());
+            let sockets = started.saturating_sub(ended);
+            Ok(NativeInfo { name, algorithm: algorithm.name(), sockets, started, handed_back })
+        })
+        .collect()
+}
+
+/// Unregisters what is pinned under `prefix`. Sockets that use it go over to the kernel's own algorithm when they next
+/// send or are acknowledged. Returns what was unregistered.
+pub fn unload(prefix: &str) -> Result<Vec<NativeInfo>> {
+    if !is_loaded(prefix) {
+        return Err(Error::NativeNotLoaded(prefix.to_string()));
+    }
+    let dir = dir(prefix);
+    let had = list_prefix(prefix).unwrap_or_default();
+    let has_links = features().is_none_or(|f| f.has_links);
+    for algorithm in Algorithm::all().map(|a| dir.join(a.name())).filter(|p| p.exists()) {
+        unregister(&algorithm, has_links)?;
+    }
+    // after no new socket can choose them
+    if let Ok(map) = MapHandle::from_pinned_path(dir.join("retired")) {
+        retire(&map)?;
+    }
+    pins::remove_dir(&dir)?;
+    let _ = fs::remove_file(record(prefix));
+    Ok(had)
+}
+
+fn unregister(pin: &Path, has_links: bool) -> Result<()> {
+    if !has_links {
+        // the pin is of the map; deleting its value unregisters
+        let map = MapHandle::from_pinned_path(pin).map_err(bpf(format!("opening {}", pin.display())))?;
+        map.delete(&0u32.to_ne_bytes()).map_err(bpf(format!("unregistering {}", pin.display())))?;
+    }
+    fs::remove_file(pin).map_err(pins::io_error(pin))
+}
+
+/// Loads the programs and throws them away: does this kernel take them? Returns their number.
+pub(crate) fn try_load() -> Result<usize> {
+    let features = features().ok_or(Error::NoStructOps)?;
+    raise_memlock_limit();
+    let object = open(DEFAULT_PREFIX, features)?.load().map_err(Error::Load)?;
+    Ok(object.progs().count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_that_leave_no_room_for_a_name_are_refused() {
+        assert!(check_prefix(DEFAULT_PREFIX).is_ok());
+        for bad in ["", "way_too_long_prefix", "a b", "../", "W"] {
+            assert!(check_prefix(bad).is_err(), "{bad}");
+        }
+    }
+}
