@@ -40,6 +40,9 @@ pub enum Command {
     /// Check a policy, or show how it was understood
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Congestion control of this kernel's own sockets: the algorithms under names that any socket can choose
+    #[command(subcommand)]
+    Native(NativeCommand),
     /// Say what this kernel can do, and the cure for what it cannot
     Doctor {
         /// One JSON document instead of a table
@@ -161,6 +164,36 @@ pub enum PolicyCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum NativeCommand {
+    /// Register all algorithms, as wl_bbr and so on, for setsockopt, sysctl, `ip route ... congctl` and policies
+    Load {
+        #[command(flatten)]
+        names: Names,
+        /// Only until Ctrl-C, or until standard input ends if it is a pipe
+        #[arg(long)]
+        hold: bool,
+    },
+    /// Unregister them; sockets that use one go over to the kernel's own algorithm
+    Unload {
+        #[command(flatten)]
+        names: Names,
+    },
+    /// List what is registered, and how many sockets use it
+    List {
+        /// One JSON document instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Names {
+    /// What the names begin with
+    #[arg(long, default_value = windlass_agent::native::DEFAULT_PREFIX)]
+    pub prefix: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

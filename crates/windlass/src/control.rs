@@ -28,7 +28,7 @@ fn options(sizes: &Sizes) -> Options {
 }
 
 /// A channel that gets a message at Ctrl-C, SIGTERM or SIGHUP.
-fn stop_signal() -> Result<(Sender<()>, Receiver<()>)> {
+pub fn stop_signal() -> Result<(Sender<()>, Receiver<()>)> {
     let (tx, rx) = channel();
     let handler = tx.clone();
     ctrlc::set_handler(move || {

@@ -4,6 +4,7 @@ mod args;
 mod control;
 mod info;
 mod lab;
+mod native;
 mod print;
 
 use args::{Args, Command};
@@ -21,6 +22,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Flows { json } => info::flows(json),
         Command::Algs { json } => info::algs(json),
         Command::Policy(p) => info::policy(p),
+        Command::Native(n) => native::native(n),
         Command::Doctor { json } => info::doctor(json),
         Command::Run(r) => lab::run(r),
         Command::Reproduce(r) => lab::reproduce(r),
