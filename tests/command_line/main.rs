@@ -26,6 +26,8 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["run", "/nonexistent.toml"], &["/nonexistent.toml"]);
     refused(&["reproduce", "nosuch"], &["nosuch", "tcon-loss"]);
     refused(&["reproduce"], &["--all"]);
+    refused(&["native", "load", "--prefix", "Far-Too-Long-"], &["lower-case"]);
+    refused(&["native", "unload", "--prefix", "nobody_"], &["nobody_", "native list"]);
 }
 
 #[test]
@@ -70,6 +72,25 @@ fn the_kernel_loads_the_datapath() {
     let value: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let programs = value["checks"].as_array().unwrap().iter().find(|c| c["name"] == "programs").unwrap();
     assert_eq!(programs["ok"], true, "{programs}");
+    let native = value["checks"].as_array().unwrap().iter().find(|c| c["name"] == "native").unwrap();
+    assert_eq!(native["ok"], true, "{native}");
+}
+
+#[test]
+fn a_kernel_without_struct_ops_gets_one_line() {
+    if !windlass_tests::is_root_or_skip("a_kernel_without_struct_ops_gets_one_line") {
+        return;
+    }
+    // without its description of itself, the kernel is as good as without
+    let hide = "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" native load --prefix hidden_";
+    let out = std::process::Command::new("unshare")
+        .args(["--mount", "sh", "-c", hide])
+        .arg(windlass_tests::windlass_path())
+        .output()
+        .expect("util-linux");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    assert!(said.contains("struct_ops") && said.trim().lines().count() == 1, "{said}");
 }
 
 /// What both runs print is the same to the byte, and complete.

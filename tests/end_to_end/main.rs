@@ -2,6 +2,8 @@
 
 mod agent;
 mod faults;
+mod native;
+mod net;
 mod transfers;
 
 use windlass_lab::{RunOptions, RunReport};

@@ -2,6 +2,7 @@
 //! between them. Runs the same scenario files as the simulator.
 
 pub mod files;
+mod native;
 pub mod netns;
 mod packet;
 mod run;

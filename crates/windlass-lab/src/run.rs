@@ -1,7 +1,7 @@
 //! One run of a scenario.
 
 use crate::{
-    files,
+    files, native,
     netns::Netns,
     topology::{Family, Topology},
     traffic::{Capture, Client, Server, tcp_counters},
@@ -65,7 +65,8 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     if unsafe { libc::geteuid() } != 0 {
         bail!("the testbed makes network namespaces and needs root; run it with sudo");
     }
-    let topology = Topology::create(scenario, options.spin_us, options.family)?;
+    let named = native::with_own_names(scenario, &options.windlass)?;
+    let topology = Topology::create(&named, options.spin_us, options.family)?;
     let senders = distinct(scenario.flows.iter().map(|f| f.from.as_str()));
     let receivers = distinct(scenario.flows.iter().map(|f| f.to.as_str()));
     let mut servers = Vec::new();

@@ -1,0 +1,175 @@
+//! A server, a box and a client over plain cables, and an endless transfer between them.
+
+use serde_json::Value;
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
+use windlass_lab::netns::{self, Netns};
+use windlass_tests::windlass_path;
+
+const PORT: u16 = 7000;
+const CHUNK: usize = 64 << 10;
+
+/// server -- box -- client over cables.
+pub struct Net {
+    pub server: Netns,
+    pub middle: Netns,
+    pub client: Netns,
+}
+
+impl Net {
+    /// The server sends with the congestion control `algorithm`.
+    pub fn create(algorithm: &str) -> Net {
+        let run = netns::next_run();
+        let create = |host| Netns::create(run, host).expect("a namespace");
+        let net = Net { server: create("server"), middle: create("box"), client: create("client") };
+        for (host, subnet) in [(&net.server, 1), (&net.client, 2)] {
+            let (device, own, gateway) =
+                (format!("r{subnet}"), format!("10.79.{subnet}.2/24"), format!("10.79.{subnet}.1"));
+            let inner = format!("{gateway}/24");
+            let commands: [(&Netns, Vec<&str>); 6] = [
+                (
+                    host,
+                    vec![
+                        "ip",
+                        "link",
+                        "add",
+                        "eth0",
+                        "type",
+                        "veth",
+                        "peer",
+                        "name",
+                        &device,
+                        "netns",
+                        net.middle.name(),
+                    ],
+                ),
+                (host, vec!["ip", "addr", "add", &own, "dev", "eth0"]),
+                (host, vec!["ip", "link", "set", "eth0", "up"]),
+                (&net.middle, vec!["ip", "addr", "add", &inner, "dev", &device]),
+                (&net.middle, vec!["ip", "link", "set", &device, "up"]),
+                (host, vec!["ip", "route", "add", "default", "via", &gateway, "congctl", algorithm]),
+            ];
+            for (ns, words) in commands {
+                ns.run(&words).expect("iproute2");
+            }
+        }
+        net.middle.run(&["sysctl", "-qw", "net.ipv4.ip_forward=1"]).expect("sysctl");
+        net
+    }
+
+    /// `windlass` on the box.
+    pub fn windlass(&self, words: &[&str]) -> Command {
+        let mut command = self.middle.command(windlass_path().to_str().expect("UTF-8"));
+        command.args(words).stdin(Stdio::null());
+        command
+    }
+
+    /// What it says; it must succeed.
+    pub fn answer(&self, words: &[&str]) -> String {
+        let out = self.windlass(words).output().expect("windlass runs");
+        assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    }
+
+    /// Starts the agent and waits until it says `expected`.
+    pub fn agent(&self, policy: &Path, expected: &str) -> Child {
+        let mut child = self
+            .windlass(&["agent", "--policy", policy.to_str().expect("UTF-8")])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the agent starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let said = lines.find(|l| l.as_ref().is_ok_and(|l| l.contains(expected)));
+        assert!(said.is_some(), "the agent never said '{expected}'");
+        // it may go on talking
+        thread::spawn(move || lines.for_each(drop));
+        child
+    }
+
+    pub fn flows(&self) -> Vec<Value> {
+        let value: Value = serde_json::from_str(&self.answer(&["flows", "--json"])).expect("JSON");
+        value["flows"].as_array().expect("a list").clone()
+    }
+}
+
+/// The stream's byte at `offset`: any loss, gap or repetition shows.
+fn pattern(offset: u64) -> u8 {
+    (offset ^ offset >> 8 ^ offset >> 16) as u8
+}
+
+/// Sends from the server's namespace until told to stop; returns how much.
+fn serve(net: &Net, stop_at: &AtomicU64) -> u64 {
+    net.server
+        .enter(|| {
+            let (mut stream, _) = TcpListener::bind(("0.0.0.0", PORT))?.accept()?;
+            let mut sent = 0;
+            let mut block = vec![0; CHUNK];
+            while sent < stop_at.load(Ordering::Relaxed) {
+                for (i, byte) in block.iter_mut().enumerate() {
+                    *byte = pattern(sent + i as u64);
+                }
+                stream.write_all(&block)?;
+                sent += CHUNK as u64;
+            }
+            stream.shutdown(Shutdown::Write)?;
+            stream.read_to_end(&mut Vec::new())?;
+            Ok(sent)
+        })
+        .expect("the server serves")
+}
+
+/// Receives and checks every byte; returns how many.
+fn fetch(net: &Net, received: &AtomicU64) -> u64 {
+    net.client
+        .enter(|| {
+            let mut stream = loop {
+                if let Ok(stream) = TcpStream::connect(("10.79.1.2", PORT)) {
+                    break stream;
+                }
+                thread::yield_now();
+            };
+            let mut block = vec![0; CHUNK];
+            let mut total = 0;
+            loop {
+                let n = stream.read(&mut block)?;
+                if n == 0 {
+                    return Ok(total);
+                }
+                for (i, byte) in block[..n].iter().enumerate() {
+                    assert_eq!(*byte, pattern(total + i as u64), "byte {}", total + i as u64);
+                }
+                total += n as u64;
+                received.store(total, Ordering::Relaxed);
+            }
+        })
+        .expect("the client fetches")
+}
+
+/// Runs `during` while a transfer is under way; makes sure that the transfer goes on before and after each of its steps.
+pub fn with_transfer(net: &Net, during: impl FnOnce(&dyn Fn())) {
+    let stop_at = AtomicU64::new(u64::MAX);
+    let received = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let server = scope.spawn(|| serve(net, &stop_at));
+        let client = scope.spawn(|| fetch(net, &received));
+        let progress = || {
+            let goal = received.load(Ordering::Relaxed) + (1 << 20);
+            while received.load(Ordering::Relaxed) < goal {
+                assert!(!client.is_finished(), "the transfer broke off");
+                thread::yield_now();
+            }
+        };
+        progress();
+        during(&progress);
+        progress();
+        stop_at.store(0, Ordering::Relaxed);
+        let (sent, got) = (server.join().expect("served"), client.join().expect("fetched"));
+        assert_eq!(sent, got);
+    });
+}
