@@ -11,11 +11,12 @@ use std::{fs, path::Path};
 use windlass_scenario::{Buffer, Bytes, Flow, Fraction, Host, Link, Mode, Rate, Scenario, Span, Windlass};
 
 /// The experiments that this build knows, from `experiments/`.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     ("tcon-tct", include_str!("../../../experiments/tcon-tct.toml")),
     ("tcon-loss", include_str!("../../../experiments/tcon-loss.toml")),
     ("tcon-buffer", include_str!("../../../experiments/tcon-buffer.toml")),
     ("no-harm", include_str!("../../../experiments/no-harm.toml")),
+    ("native-parity", include_str!("../../../experiments/native-parity.toml")),
 ];
 
 /// One published figure or table.
@@ -69,14 +70,16 @@ fn variant(name: &str) -> Result<(&'static str, Option<Windlass>)> {
     Ok(match name {
         "cubic" => ("cubic", None),
         "bbr" => ("bbr", None),
+        "native-cubic" => ("wl_cubic", None),
+        "native-bbr" => ("wl_bbr", None),
         "windlass" => ("cubic", Some(windlass(Mode::Transparent))),
         "cubic-watched" => ("cubic", Some(windlass(Mode::Watch))),
         "bbr-watched" => ("bbr", Some(windlass(Mode::Watch))),
         "bbr-behind-box" => ("bbr", Some(windlass(Mode::Transparent))),
         other => {
             bail!(
-                "unknown variant \"{other}\"; \
-                 known: cubic, bbr, windlass, cubic-watched, bbr-watched, bbr-behind-box"
+                "unknown variant \"{other}\"; known: cubic, bbr, native-cubic, native-bbr, windlass, cubic-watched, \
+                 bbr-watched, bbr-behind-box"
             )
         }
     })
