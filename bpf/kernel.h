@@ -7,6 +7,7 @@
 #define WL_BPF_KERNEL_H
 
 #include "bpf.h"
+#include "../core/datapath.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -64,7 +65,7 @@ struct rate_sample {
 };
 
 struct tcp_congestion_ops {
-	char name[16]; /* first, so that the agent can change it before loading */
+	char name[WL_CA_NAME_BYTES]; /* first, so that the agent can change it before loading */
 	__u32 flags;
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);
@@ -90,6 +91,5 @@ struct tcp_congestion_ops {
 #define WL_INFINITE_SSTHRESH 0x7fffffffu
 #define WL_SOL_TCP 6
 #define WL_TCP_CONGESTION 13
-#define WL_CA_NAME_BYTES 16u
 
 #endif

@@ -5,7 +5,7 @@
 #ifndef WL_BPF_MAPS_H
 #define WL_BPF_MAPS_H
 
-#include "bpf.h"
+#include "rules.h"
 #include "../core/flow/flow.h"
 
 /* Flow table: 5-tuple and interface -> index into wl_flows. Written by the handshake path, read by all. */
@@ -112,21 +112,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct wl_chunk_segs);
 } wl_segs SEC(".maps");
-
-/* Compiled policy: rules in order, the first match wins; number of rules in wl_policy_head. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, WL_MAX_RULES);
-	__type(key, __u32);
-	__type(value, struct wl_rule);
-} wl_rules SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct wl_policy_head);
-} wl_policy SEC(".maps");
 
 /* One counter per reason, see enum wl_counter. Summed over CPUs by the reader. */
 struct {

@@ -26,22 +26,15 @@ struct {
 } wl_sockets SEC(".maps");
 
 /* Key: an algorithm's id. Written here, read by the agent. */
-struct wl_native_stats {
-	__u64 started;
-	__u64 ended; /* of those started, handed back included */
-	__u64 handed_back; /* went over to the kernel's own algorithm */
-};
-
-#define WL_NATIVE_IDS 64
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, WL_NATIVE_IDS);
+	__uint(max_entries, WL_ALG_IDS);
 	__type(key, __u32);
 	__type(value, struct wl_native_stats);
 } wl_native_stats SEC(".maps");
 
 #define WL_NATIVE_FITS(symbol, number, name, description) \
-	_Static_assert(number < WL_NATIVE_IDS, "wl_native_stats has an entry for " #symbol);
+	_Static_assert(number < WL_ALG_IDS, "wl_native_stats has an entry for " #symbol);
 WL_ALG_LIST(WL_NATIVE_FITS)
 
 static __always_inline struct wl_native_stats *wl_stats_of(__u32 algorithm)

@@ -69,6 +69,7 @@ enum wl_mode {
 	WL_MODE_OFF = 0, /* not even watched */
 	WL_MODE_WATCH = 1, /* measured; packets leave as they came */
 	WL_MODE_ENFORCE = 2, /* measured, window enforced, losses repaired and hidden */
+	WL_MODE_NATIVE = 3, /* the sender's own kernel runs the algorithm: rules of cgroups only */
 };
 
 /* One algorithm of a split and the share of flows up to and including it, in 1/1000. The last entry has 1000. */
@@ -103,6 +104,24 @@ enum wl_paced_action {
 struct wl_policy_head {
 	wl_u32 rules_count;
 	wl_u32 generation; /* flows adopted under an older generation look their rule up again at their next ACK */
+};
+
+/* ---- the native home ---- */
+#define WL_ALG_IDS 64u /* ids of algorithms are below */
+#define WL_CA_NAME_BYTES 16u /* of a congestion control in the kernel, with its NUL */
+
+/* Sockets of one algorithm (wl_native_stats). */
+struct wl_native_stats {
+	wl_u64 started;
+	wl_u64 ended; /* of those started; handed back included */
+	wl_u64 handed_back; /* went over to the kernel's own algorithm */
+};
+
+/* Sockets of one cgroup (wl_select_stats). */
+struct wl_select_stats {
+	wl_u64 chosen; /* got the algorithm of their rule */
+	wl_u64 refused; /* should have: the kernel has none of that name */
+	wl_u64 unmatched; /* no rule, or one that leaves them alone */
 };
 
 /* ---- configuration: constant globals set before loading ---- */

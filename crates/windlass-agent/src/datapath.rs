@@ -89,8 +89,8 @@ pub struct Datapath {
     is_pinned: bool,
 }
 
-fn map<'a>(object: &'a Object, name: &str) -> Map<'a> {
-    object.maps().find(|m| m.name() == name).unwrap_or_else(|| panic!("bpf/maps.h has {name}"))
+pub(crate) fn map<'a>(object: &'a Object, name: &str) -> Map<'a> {
+    object.maps().find(|m| m.name() == name).unwrap_or_else(|| panic!("the BPF source has {name}"))
 }
 
 /// Writes the rules, then the head that makes flows look them up again.

@@ -72,6 +72,12 @@ pub enum Error {
     /// Nothing to unload.
     #[error("nothing is loaded under '{0}*'; `windlass native list` shows what is")]
     NativeNotLoaded(String),
+    /// Not a cgroup.
+    #[error("{0} is no folder of cgroup v2; `mount -t cgroup2` shows where they are")]
+    NoCgroup(PathBuf),
+    /// The cgroup's sockets are taken care of.
+    #[error("{0} is already under an agent's control; `windlass detach --cgroup {0}` releases it")]
+    CgroupBusy(PathBuf),
     /// A value out of range.
     #[error("{0}")]
     Invalid(String),

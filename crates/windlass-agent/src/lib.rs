@@ -12,6 +12,7 @@ pub mod native;
 mod netdev;
 mod pins;
 mod policy;
+mod select;
 
 pub use cost::{RunTime, RunTimeStats};
 pub use counters::read_counters;
@@ -22,3 +23,4 @@ pub use flows::{FlowInfo, read_flows};
 pub use native::{Native, NativeInfo};
 pub use pins::{Pinned, force_remove, left_here, pinned_here};
 pub use policy::{Mode, Policy, PolicyError, Rule};
+pub use select::{PinnedSelector, Selector, SelectorInfo, root_cgroup};

@@ -18,16 +18,17 @@ use libbpf_rs::{
 use serde::Serialize;
 use std::{
     fs,
+    mem::offset_of,
     path::{Path, PathBuf},
 };
-use windlass_core::Algorithm;
+use windlass_core::{Algorithm, abi, abi::wl_native_stats};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/native.bpf.o"));
 
 /// What names begin with unless another prefix is asked for.
 pub const DEFAULT_PREFIX: &str = "wl_";
 /// Length of a congestion control's name in the kernel, without the NUL.
-pub(crate) const NAME_MOST: usize = 15;
+pub(crate) const NAME_MOST: usize = abi::WL_CA_NAME_BYTES as usize - 1;
 /// `BPF_F_LINK`: the object is registered by a link (Linux 6.4), not by writing the map.
 const BPF_F_LINK: u32 = 1 << 13;
 
@@ -249,12 +250,12 @@ fn list_prefix(prefix: &str) -> Result<Vec<NativeInfo>> {
                 .lookup(&algorithm.id().to_ne_bytes(), MapFlags::ANY)
                 .map_err(bpf("reading the algorithms' statistics"))?
                 .unwrap_or_default();
-            let number = |index: usize| {
-                value
-                    .get(index * 8..index * 8 + 8)
-                    .map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
+            let number = |at: usize| {
+                value.get(at..at + 8).map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
             };
-            let (started, ended, handed_back) = (number(0), number(1), number(2));
+            let started = number(offset_of!(wl_native_stats, started));
+            let ended = number(offset_of!(wl_native_stats, ended));
+            let handed_back = number(offset_of!(wl_native_stats, handed_back));
             let name = format!("{prefix}{}", algorithm.name());
             let sockets = started.saturating_sub(ended);
             Ok(NativeInfo { name, algorithm: algorithm.name(), sockets, started, handed_back })

@@ -111,10 +111,15 @@ pub(crate) fn pin(iface: &str, object: &mut Object, attached: &mut [Attached]) -
 
 /// Notes which build pinned something.
 pub(crate) fn write_record(record: &Path, build: u64) -> Result<()> {
-    if let Some(parent) = record.parent() {
+    write_text(record, &build.to_string())
+}
+
+/// Writes a file and the folder it stands in.
+pub(crate) fn write_text(file: &Path, text: &str) -> Result<()> {
+    if let Some(parent) = file.parent() {
         fs::create_dir_all(parent).map_err(io_error(parent))?;
     }
-    fs::write(record, build.to_string()).map_err(io_error(record))
+    fs::write(file, text).map_err(io_error(file))
 }
 
 /// Which build it was; none: nobody knows.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     net::{IpAddr, Ipv6Addr},
     ops::Range,
-    path::Path,
+    path::{Path, PathBuf},
 };
 use toml::Spanned;
 use windlass_core::{
@@ -50,6 +50,7 @@ struct RawRule {
 #[serde(deny_unknown_fields)]
 struct RawMatch {
     iface: Option<Spanned<String>>,
+    cgroup: Option<Spanned<PathBuf>>,
     client: Option<Spanned<String>>,
     server_port: Option<Spanned<Vec<u16>>>,
 }
@@ -78,6 +79,8 @@ pub enum Mode {
     Watch,
     /// Not even measured.
     Off,
+    /// The sockets of a cgroup run the algorithm themselves, in this kernel.
+    Native,
 }
 
 /// One rule; the first that matches a flow counts.
@@ -87,6 +90,8 @@ pub struct Rule {
     pub name: String,
     /// Interface pattern, as a shell would match it.
     pub iface: String,
+    /// Of which cgroup's sockets it speaks; none: of an interface's flows, or in mode native of all sockets.
+    pub cgroup: Option<PathBuf>,
     /// Receivers ("clients") it applies to.
     pub client: IpNet,
     /// Ports of the controlled servers; empty: all.
@@ -147,6 +152,7 @@ impl Policy {
         let rule = Rule {
             name: "attach".into(),
             iface: "*".into(),
+            cgroup: None,
             client: any_client(),
             server_ports,
             algorithms: vec![(algorithm.name().into(), 1)],
@@ -161,6 +167,25 @@ impl Policy {
         let mut names = netdev::names();
         names.retain(|n| n != "lo" && self.rules.iter().any(|r| r.applies_to(n)));
         names
+    }
+
+    /// Cgroups that some rule of mode native names; none among them: all sockets.
+    pub fn cgroups(&self) -> Vec<Option<&Path>> {
+        let mut all: Vec<Option<&Path>> =
+            self.rules.iter().filter(|r| r.mode == Mode::Native).map(|r| r.cgroup.as_deref()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Compiles the rules that speak of the sockets of `cgroup`, in order; those of all sockets speak of its, too.
+    pub fn compile_cgroup(&self, cgroup: &Path) -> Vec<wl_rule> {
+        self.rules
+            .iter()
+            .enumerate()
+            .filter(|(_, r)| r.is_of_sockets() && r.cgroup.as_deref().is_none_or(|c| c == cgroup))
+            .map(|(id, r)| r.compile(id as u32, 0))
+            .collect()
     }
 
     /// Compiles the rules that apply to interface `iface`, in order.
@@ -191,20 +216,16 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
             "transparent" => Mode::Transparent,
             "watch" => Mode::Watch,
             "off" => Mode::Off,
-            "native" => {
-                return Err(
-                    place.error(m.span(), "mode \"native\" is not supported yet; use \"transparent\"")
-                );
-            }
+            "native" => Mode::Native,
             other => {
-                let what = format!("unknown mode \"{other}\"; allowed: transparent, watch, off");
+                let what = format!("unknown mode \"{other}\"; allowed: transparent, watch, off, native");
                 return Err(place.error(m.span(), what));
             }
         },
     };
     let algorithms = match raw.algorithm {
         Some(a) => check_algorithms(place, a)?,
-        None if mode == Mode::Transparent => {
+        None if matches!(mode, Mode::Transparent | Mode::Native) => {
             let what = format!("rule \"{name}\" has no `algorithm`; known: {}", known_algorithms());
             return Err(place.error(rule_span, what));
         }
@@ -221,6 +242,7 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
             }
         },
     };
+    let cgroup = check_cgroup(place, mode, &raw.matches)?;
     let iface = match raw.matches.iface {
         None => "*".to_string(),
         Some(i) => {
@@ -250,7 +272,26 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
             ports
         }
     };
-    Ok(Rule { name, iface, client, server_ports, algorithms, mode, control_paced })
+    Ok(Rule { name, iface, cgroup, client, server_ports, algorithms, mode, control_paced })
+}
+
+/// A rule speaks either of an interface's flows or of a cgroup's sockets.
+fn check_cgroup(place: &Place, mode: Mode, matches: &RawMatch) -> Result<Option<PathBuf>, PolicyError> {
+    if let (Some(i), true) = (&matches.iface, mode == Mode::Native || matches.cgroup.is_some()) {
+        let what =
+            "iface does not go with mode \"native\": its flows are chosen by cgroup, client and server_port";
+        return Err(place.error(i.span(), what));
+    }
+    let Some(c) = &matches.cgroup else { return Ok(None) };
+    if matches!(mode, Mode::Transparent | Mode::Watch) {
+        let what = "cgroup goes with mode = \"native\" (or \"off\"); other modes have `iface`";
+        return Err(place.error(c.span(), what));
+    }
+    if !c.get_ref().is_absolute() {
+        let what = format!("cgroup = \"{}\": write its folder, from / on", c.get_ref().display());
+        return Err(place.error(c.span(), what));
+    }
+    Ok(Some(c.get_ref().clone()))
 }
 
 /// "0.0.0.0/0" means every client, of IPv6 too: who writes it means "anyone".
@@ -289,8 +330,13 @@ fn mapped(ip: IpAddr) -> Ipv6Addr {
 }
 
 impl Rule {
+    /// Does it speak of sockets of this kernel, not of an interface's flows?
+    fn is_of_sockets(&self) -> bool {
+        self.mode == Mode::Native || self.cgroup.is_some()
+    }
+
     fn applies_to(&self, iface: &str) -> bool {
-        glob::Pattern::new(&self.iface).is_ok_and(|p| p.matches(iface))
+        !self.is_of_sockets() && glob::Pattern::new(&self.iface).is_ok_and(|p| p.matches(iface))
     }
 
     fn compile(&self, rule_id: u32, ifindex: u32) -> wl_rule {
@@ -318,6 +364,7 @@ impl Rule {
                 Mode::Transparent => abi::WL_MODE_ENFORCE,
                 Mode::Watch => abi::WL_MODE_WATCH,
                 Mode::Off => abi::WL_MODE_OFF,
+                Mode::Native => abi::WL_MODE_NATIVE,
             } as u8,
             splits_count: self.algorithms.len() as u8,
             on_paced_sender: if self.control_paced {
@@ -376,6 +423,41 @@ mod tests {
         assert!(e.what.contains("algoritm"), "{e}");
         let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\n[rule.match]\nclient = \"10.0.0/8\"\n");
         assert_eq!(e.line, 5);
+    }
+
+    #[test]
+    fn native_rules_speak_of_cgroups_and_no_interface() {
+        let policy = Policy::parse(
+            "p.toml",
+            r#"
+            [[rule]]
+            name = "containers"
+            match = { cgroup = "/sys/fs/cgroup/web", server_port = [443] }
+            algorithm = "bbr"
+            mode = "native"
+            [[rule]]
+            name = "taps"
+            match = { iface = "tap*" }
+            algorithm = "cubic"
+            [[rule]]
+            name = "others"
+            algorithm = "cubic"
+            mode = "native"
+            "#,
+        )
+        .expect("valid");
+        let web = Path::new("/sys/fs/cgroup/web");
+        assert_eq!(policy.cgroups(), [None, Some(web)]);
+        assert_eq!(policy.compile_cgroup(web).len(), 2);
+        assert_eq!(policy.compile_cgroup(Path::new("/sys/fs/cgroup"))[0].rule_id, 2);
+        assert_eq!(policy.compile("tap7", 1).len(), 1);
+        let rule = "[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\n";
+        let e = error(&format!("{rule}mode = \"native\"\nmatch = {{ iface = \"eth0\" }}\n"));
+        assert!(e.line == 5 && e.what.contains("cgroup"), "{e}");
+        let e = error(&format!("{rule}match = {{ cgroup = \"/sys/fs/cgroup\" }}\n"));
+        assert!(e.line == 4 && e.what.contains("native"), "{e}");
+        let e = error(&format!("{rule}mode = \"native\"\nmatch = {{ cgroup = \"web\" }}\n"));
+        assert!(e.line == 5 && e.what.contains("folder"), "{e}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::{args::PolicyCommand, print};
 use anyhow::{Result, bail};
 use std::process::ExitCode;
-use windlass_agent::{FlowInfo, Pinned, Policy};
+use windlass_agent::{FlowInfo, Mode, Pinned, Policy};
 use windlass_core::Algorithm;
 
 pub fn flows(json: bool) -> Result<ExitCode> {
@@ -114,7 +114,11 @@ pub fn policy(command: PolicyCommand) -> Result<ExitCode> {
                     let ports: Vec<String> = r.server_ports.iter().map(u16::to_string).collect();
                     vec![
                         r.name.clone(),
-                        r.iface.clone(),
+                        match (&r.cgroup, r.mode) {
+                            (Some(folder), _) => folder.display().to_string(),
+                            (None, Mode::Native) => "all sockets".into(),
+                            (None, _) => r.iface.clone(),
+                        },
                         r.client.to_string(),
                         if ports.is_empty() { "any".into() } else { ports.join(",") },
                         algorithms.join(", "),
@@ -122,7 +126,7 @@ pub fn policy(command: PolicyCommand) -> Result<ExitCode> {
                     ]
                 })
                 .collect();
-            print::table(&["rule", "iface", "client", "server port", "algorithm", "mode"], &rows);
+            print::table(&["rule", "iface or cgroup", "client", "server port", "algorithm", "mode"], &rows);
         }
     }
     Ok(ExitCode::SUCCESS)

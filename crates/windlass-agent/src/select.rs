@@ -1,0 +1,241 @@
+//! Choosing the native home's algorithms by policy: a program on a cgroup gives its sockets the algorithm of the rule they
+//! match, when they connect.
+//!
+//! Pinned under /sys/fs/bpf/windlass/select/<inode of the cgroup>/; beside it, under /run, the build that pinned it, the
+//! cgroup's path and what the algorithms' names begin with.
+
+use crate::{
+    Error, Policy, Result,
+    datapath::{fingerprint, map, raise_memlock_limit, write_policy},
+    error::bpf,
+    native::NAME_MOST,
+    pins,
+};
+use libbpf_rs::{Link, Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel};
+use serde::Serialize;
+use std::{
+    ffi::CString,
+    fs,
+    os::{fd::AsRawFd, unix::fs::MetadataExt},
+    path::{Path, PathBuf},
+};
+use windlass_core::{Algorithm, abi};
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/select.bpf.o"));
+const CGROUP2_MAGIC: i64 = 0x6367_7270;
+const MAPS: [&str; 4] = ["wl_rules", "wl_policy", "wl_names", "wl_select_stats"];
+
+/// A cgroup whose sockets get their algorithms by policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SelectorInfo {
+    /// Its folder, as it was given.
+    pub cgroup: PathBuf,
+    /// Sockets that got the algorithm of their rule.
+    pub chosen: u64,
+    /// Sockets that should have, but the algorithm was not loaded.
+    pub refused: u64,
+    /// Sockets that no rule matched, or that had one of ours already.
+    pub unmatched: u64,
+}
+
+/// Where the whole cgroup v2 hierarchy is mounted: the cgroup of all processes.
+pub fn root_cgroup() -> Result<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let is_v2 = |words: &[&str]| words.get(2) == Some(&"cgroup2");
+    mounts
+        .lines()
+        .map(|l| l.split(' ').collect::<Vec<_>>())
+        .find(|words| is_v2(words))
+        .map(|words| PathBuf::from(words[1]))
+        .ok_or_else(|| {
+            Error::Invalid("no cgroup v2 is mounted; `mount -t cgroup2 none /sys/fs/cgroup`".into())
+        })
+}
+
+fn is_cgroup2(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_encoded_bytes()) else { return false };
+    // SAFETY: an all-zero statfs is valid; both pointers are live for the call.
+    unsafe {
+        let mut fs: libc::statfs = std::mem::zeroed();
+        libc::statfs(path.as_ptr(), &mut fs) == 0 && fs.f_type as i64 == CGROUP2_MAGIC
+    }
+}
+
+/// The cgroup's number, which names it in pin paths.
+fn inode(cgroup: &Path) -> Result<u64> {
+    if !is_cgroup2(cgroup) {
+        return Err(Error::NoCgroup(cgroup.to_path_buf()));
+    }
+    Ok(fs::metadata(cgroup).map_err(pins::io_error(cgroup))?.ino())
+}
+
+fn select_dir() -> PathBuf {
+    pins::root().join("select")
+}
+
+fn record(id: &str) -> PathBuf {
+    PathBuf::from(format!("/run/windlass/select-{id}"))
+}
+
+/// Chooses for one cgroup. Dropped, it no longer does, unless it was pinned; sockets keep what they have.
+#[derive(Debug)]
+pub struct Selector {
+    cgroup: PathBuf,
+    prefix: String,
+    object: Object,
+    link: Link,
+}
+
+impl Selector {
+    /// Starts choosing for the sockets of `cgroup`, by the policy's rules for it, among the algorithms under `prefix`.
+    pub fn attach(cgroup: &Path, policy: &Policy, prefix: &str) -> Result<Selector> {
+        let id = inode(cgroup)?;
+        // SAFETY: plain call without arguments.
+        if unsafe { libc::geteuid() } != 0 {
+            return Err(Error::Privilege { what: "choosing congestion control for a cgroup" });
+        }
+        if select_dir().join(id.to_string()).is_dir() {
+            return Err(Error::CgroupBusy(cgroup.to_path_buf()));
+        }
+        raise_memlock_limit();
+        libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+        let object =
+            ObjectBuilder::default().open_memory(OBJECT).and_then(|open| open.load()).map_err(Error::Load)?;
+        write_names(&map(&object, "wl_names"), prefix)?;
+        let rules = policy.compile_cgroup(cgroup);
+        write_policy(&map(&object, "wl_rules"), &map(&object, "wl_policy"), &rules, 1)?;
+        let folder = fs::File::open(cgroup).map_err(pins::io_error(cgroup))?;
+        let what = || format!("attaching to {}", cgroup.display());
+        let program = object.progs_mut().next().ok_or_else(|| Error::Invalid("an empty object".into()))?;
+        let link = program.attach_cgroup(folder.as_raw_fd()).map_err(bpf(what()))?;
+        Ok(Selector { cgroup: cgroup.to_path_buf(), prefix: prefix.to_string(), object, link })
+    }
+
+    /// What it did so far.
+    pub fn info(&self) -> Result<SelectorInfo> {
+        read_info(&self.cgroup, &map(&self.object, "wl_select_stats"))
+    }
+
+    /// Pins it, so that it outlives this process.
+    pub fn into_pinned(mut self) -> Result<()> {
+        pins::mount_bpffs()?;
+        let id = inode(&self.cgroup)?.to_string();
+        let dir = select_dir().join(&id);
+        fs::create_dir_all(&dir).map_err(pins::io_error(&dir))?;
+        for mut map in self.object.maps_mut() {
+            let name = map.name().to_string_lossy().into_owned();
+            if MAPS.contains(&name.as_str()) {
+                map.pin(dir.join(&name)).map_err(bpf(format!("pinning {name}")))?;
+            }
+        }
+        self.link.pin(dir.join("link")).map_err(bpf("pinning a link"))?;
+        let text = format!("{}\n{}\n{}\n", fingerprint(OBJECT), self.prefix, self.cgroup.display());
+        pins::write_text(&record(&id), &text)
+    }
+}
+
+fn write_names(names: &Map, prefix: &str) -> Result<()> {
+    // entry 0 is what all of them begin with
+    let all = Algorithm::all().map(|a| (a.id(), format!("{prefix}{}", a.name())));
+    for (id, name) in all.chain([(0, prefix.to_string())]) {
+        let mut bytes = [0; abi::WL_CA_NAME_BYTES as usize];
+        debug_assert!(name.len() <= NAME_MOST);
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        names
+            .update(&id.to_ne_bytes(), &bytes, MapFlags::ANY)
+            .map_err(bpf("writing the algorithms' names"))?;
+    }
+    Ok(())
+}
+
+fn read_info(cgroup: &Path, stats: &impl MapCore) -> Result<SelectorInfo> {
+    let value = stats
+        .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+        .map_err(bpf("reading what was chosen"))?
+        .unwrap_or_default();
+    let number = |at: usize| {
+        value.get(at..at + 8).map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
+    };
+    use std::mem::offset_of;
+    Ok(SelectorInfo {
+        cgroup: cgroup.to_path_buf(),
+        chosen: number(offset_of!(abi::wl_select_stats, chosen)),
+        refused: number(offset_of!(abi::wl_select_stats, refused)),
+        unmatched: number(offset_of!(abi::wl_select_stats, unmatched)),
+    })
+}
+
+/// A pinned selector, whoever pinned it.
+#[derive(Clone, Debug)]
+pub struct PinnedSelector {
+    id: String,
+    build: String,
+    prefix: String,
+    cgroup: PathBuf,
+}
+
+impl PinnedSelector {
+    fn from_id(id: &str) -> PinnedSelector {
+        let text = fs::read_to_string(record(id)).unwrap_or_default();
+        let mut lines = text.lines().map(str::to_string);
+        let mut next = || lines.next().unwrap_or_default();
+        let (build, prefix, cgroup) = (next(), next(), PathBuf::from(next()));
+        PinnedSelector { id: id.into(), build, prefix, cgroup }
+    }
+
+    /// All of this kernel.
+    pub fn all() -> Vec<PinnedSelector> {
+        let Ok(entries) = fs::read_dir(select_dir()) else { return Vec::new() };
+        let mut ids: Vec<String> =
+            entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        ids.sort();
+        ids.iter().map(|id| Self::from_id(id)).collect()
+    }
+
+    /// The one of that cgroup, if there is one.
+    pub fn of(cgroup: &Path) -> Option<PinnedSelector> {
+        let id = inode(cgroup).ok()?.to_string();
+        select_dir().join(&id).is_dir().then(|| Self::from_id(&id))
+    }
+
+    /// Its cgroup's folder, as it was given.
+    pub fn cgroup(&self) -> &Path {
+        &self.cgroup
+    }
+
+    /// What the names of its algorithms begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Is its cgroup still there?
+    pub fn is_alive(&self) -> bool {
+        inode(&self.cgroup).is_ok_and(|id| id.to_string() == self.id)
+    }
+
+    fn map(&self, name: &str) -> Result<MapHandle> {
+        let path = select_dir().join(&self.id).join(name);
+        MapHandle::from_pinned_path(&path).map_err(bpf(format!("opening {}", path.display())))
+    }
+
+    /// Puts another policy in force; sockets that are connected keep what they have.
+    pub fn set_policy(&self, policy: &Policy) -> Result<()> {
+        if self.build != fingerprint(OBJECT).to_string() {
+            return Err(Error::OtherVersion(select_dir().join(&self.id)));
+        }
+        let rules = policy.compile_cgroup(&self.cgroup);
+        write_policy(&self.map("wl_rules")?, &self.map("wl_policy")?, &rules, 1)
+    }
+
+    /// What it did so far.
+    pub fn info(&self) -> Result<SelectorInfo> {
+        read_info(&self.cgroup, &self.map("wl_select_stats")?)
+    }
+
+    /// Ends it; sockets keep what they have.
+    pub fn remove(self) -> Result<()> {
+        pins::remove_dir(&select_dir().join(&self.id))?;
+        let _ = fs::remove_file(record(&self.id));
+        Ok(())
+    }
+}
