@@ -6,6 +6,14 @@ use crate::{
     run_whole, scenario,
 };
 use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
 use windlass_tests::{is_root_or_skip, windlass};
 
 /// Algorithms registered under names of a test's own; names are the same in all namespaces.
@@ -58,7 +66,7 @@ fn in_use(net: &Net) -> String {
 }
 
 fn registered() -> String {
-    std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("the kernel's list")
+    fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("the kernel's list")
 }
 
 #[test]
@@ -107,4 +115,211 @@ fn unloading_in_mid_transfer_hands_the_socket_back() {
         });
         assert!(!registered().contains(&name), "{}", registered());
     }
+}
+
+/// A cgroup of its own, below the root of version 2.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    /// None if the machine has no cgroup v2.
+    fn create(test: &str) -> Option<Cgroup> {
+        let mounts = fs::read_to_string("/proc/self/mounts").expect("/proc");
+        let root = mounts.lines().find_map(|l| {
+            let words: Vec<&str> = l.split(' ').collect();
+            (words[2] == "cgroup2").then(|| PathBuf::from(words[1]))
+        })?;
+        let folder = root.join(format!("windlass-test-{}-{test}", std::process::id()));
+        fs::create_dir(&folder).expect("a cgroup");
+        Some(Cgroup(folder))
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("UTF-8")
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let end = Instant::now() + Duration::from_secs(5);
+        // its last process may still be on the way out
+        while fs::remove_dir(&self.0).is_err() && Instant::now() < end {
+            thread::yield_now();
+        }
+    }
+}
+
+/// A child that ends with the test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // SAFETY: our own child, not yet waited for.
+        unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
+        let _ = self.0.wait();
+    }
+}
+
+/// An nginx on the server, in a cgroup if one is given.
+fn nginx(net: &Net, folder: &Path, cgroup: Option<&Cgroup>, ports: &[u16]) -> Process {
+    let folder = folder.join(ports[0].to_string());
+    fs::create_dir(&folder).expect("a writable folder");
+    let listen: String = ports.iter().map(|p| format!("listen {p};")).collect();
+    let at = folder.display();
+    let conf = format!(
+        "daemon off; worker_processes 1; pid {at}/pid; error_log {at}/log;\nevents {{ }}\n\
+         http {{ access_log off; client_body_temp_path {at}/b; proxy_temp_path {at}/p; fastcgi_temp_path {at}/f;\n\
+         uwsgi_temp_path {at}/u; scgi_temp_path {at}/s; server {{ {listen} return 200 \"fetched\"; }} }}\n"
+    );
+    let file = folder.join("conf");
+    fs::write(&file, conf).expect("a writable folder");
+    let join = if cgroup.is_some() { "echo $$ > \"$2\"/cgroup.procs && " } else { "" };
+    let mut command: Command = net.server.command("sh");
+    command.arg("-c").arg(format!("{join}exec nginx -c \"$0\" -p \"$1\"")).arg(&file).arg(&folder);
+    command.arg(cgroup.map_or("", |c| c.path())).stdin(Stdio::null()).stderr(Stdio::null());
+    Process(command.spawn().expect("nginx"))
+}
+
+/// Fetches from the server's port, once it listens.
+fn fetch(net: &Net, port: u16) {
+    let end = Instant::now() + Duration::from_secs(10);
+    let url = format!("http://10.79.1.2:{port}/");
+    loop {
+        let out = net.client.command("curl").args(["-sS", &url]).output().expect("curl");
+        if out.status.success() {
+            assert_eq!(String::from_utf8_lossy(&out.stdout), "fetched");
+            return;
+        }
+        assert!(Instant::now() < end, "{url}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+}
+
+fn write_policy(folder: &Path, cgroup: &Cgroup, of_8001: &str) -> PathBuf {
+    let rule = |name: &str, matches: &str, algorithm: &str| {
+        format!(
+            "[[rule]]\nname = \"{name}\"\nmode = \"native\"\nalgorithm = \"{algorithm}\"\n\
+             match = {{ cgroup = \"{}\", {matches} }}\n",
+            cgroup.path()
+        )
+    };
+    let text = rule("port", "server_port = [8001, 8004]", of_8001)
+        + &rule("elsewhere", "client = \"10.9.9.0/24\"", "reno")
+        + &rule("client", "client = \"10.79.2.0/24\", server_port = [8002]", "cubic");
+    let (draft, file) = (folder.join("draft.toml"), folder.join("policy.toml"));
+    fs::write(&draft, text).expect("a writable folder");
+    fs::rename(&draft, &file).expect("the same folder");
+    file
+}
+
+#[test]
+fn a_policy_chooses_for_the_sockets_of_a_cgroup() {
+    if !is_root_or_skip("a_policy_chooses_for_the_sockets_of_a_cgroup") {
+        return;
+    }
+    let Some(cgroup) = Cgroup::create("policy") else {
+        println!("skipped: a_policy_chooses_for_the_sockets_of_a_cgroup: no cgroup v2");
+        return;
+    };
+    let loaded = Loaded::new('s');
+    let used = |names: [&str; 3]| names.map(|n| loaded.number(n, "started"));
+    let names = ["bbr", "cubic", "reno"];
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write_policy(folder.path(), &cgroup, "bbr");
+    let _inside = nginx(&net, folder.path(), Some(&cgroup), &[8001, 8002, 8003]);
+    let _outside = nginx(&net, folder.path(), None, &[8004]);
+    let mut agent = windlass()
+        .args(["agent", "--policy", file.to_str().expect("UTF-8"), "--prefix", &loaded.prefix])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the agent starts");
+    let mut lines = BufReader::new(agent.stdout.take().expect("piped")).lines();
+    let mut agent = Process(agent);
+    let mut says = |word: &str| lines.any(|l| l.is_ok_and(|l| l.contains(word)));
+    assert!(says("under control"), "the agent attaches to the cgroup");
+
+    [8001, 8002, 8003, 8004].into_iter().for_each(|port| fetch(&net, port));
+    assert_eq!(used(names), [1, 1, 0], "by port, by client, by neither, outside the cgroup");
+    write_policy(folder.path(), &cgroup, "reno");
+    assert!(says("in force"), "the agent reads its policy again");
+    fetch(&net, 8001);
+    assert_eq!(used(names), [1, 1, 1], "another algorithm for new sockets");
+    agent.0.kill().expect("our own child");
+    agent.0.wait().expect("it ends");
+    fetch(&net, 8002);
+    assert_eq!(used(names), [1, 2, 1], "what the agent set up outlives it");
+    let out = windlass().args(["detach", "--cgroup", cgroup.path()]).output().expect("windlass runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    fetch(&net, 8002);
+    assert_eq!(used(names), [1, 2, 1], "released");
+}
+
+#[test]
+fn attach_native_lasts_as_long_as_it_runs() {
+    if !is_root_or_skip("attach_native_lasts_as_long_as_it_runs") {
+        return;
+    }
+    let Some(cgroup) = Cgroup::create("attach") else {
+        println!("skipped: attach_native_lasts_as_long_as_it_runs: no cgroup v2");
+        return;
+    };
+    let prefix = format!("a{:x}_", std::process::id());
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let _inside = nginx(&net, folder.path(), Some(&cgroup), &[8001]);
+    let mut attach = windlass()
+        .args([
+            "attach",
+            "--native",
+            "--cgroup",
+            cgroup.path(),
+            "--alg",
+            "bbr",
+            "--prefix",
+            &prefix,
+            "--json",
+        ])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(attach.stdout.take().expect("piped")).lines();
+    let attach = Process(attach);
+    let mut event = || {
+        let line = lines.next().expect("an event").expect("UTF-8");
+        serde_json::from_str::<Value>(&line).expect("JSON")
+    };
+    assert_eq!(event()["algorithm"], format!("{prefix}bbr"));
+    fetch(&net, 8001);
+    drop(attach);
+    let sockets = &event()["sockets"];
+    assert_eq!((&sockets["chosen"], &sockets["refused"]), (&1.into(), &0.into()), "{sockets}");
+    assert!(!registered().contains(&prefix), "{}", registered());
+    fetch(&net, 8001);
+}
+
+#[test]
+fn what_is_held_ends_with_its_pipe() {
+    if !is_root_or_skip("what_is_held_ends_with_its_pipe") {
+        return;
+    }
+    let prefix = format!("h{:x}_", std::process::id());
+    let mut holder = windlass()
+        .args(["native", "load", "--hold", "--prefix", &prefix])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    BufReader::new(holder.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    let name = format!("{prefix}bbr");
+    assert!(line.contains(&name), "{line}");
+    let net = Net::create(&name);
+    with_transfer(&net, |progress| {
+        assert!(in_use(&net).contains(&name), "{}", in_use(&net));
+        drop(holder.stdin.take());
+        assert!(holder.wait().expect("it ends").success());
+        progress();
+        let now = in_use(&net);
+        assert!(!now.contains(&name) && now.contains("bbr"), "{now}");
+    });
+    assert!(!registered().contains(&name), "{}", registered());
 }

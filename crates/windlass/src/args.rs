@@ -13,14 +13,17 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Control the servers behind one interface until Ctrl-C
+    /// Control the servers behind one interface, or this kernel's own sockets, until Ctrl-C
     Attach(AttachArgs),
-    /// Run a policy on all interfaces it names; the datapath outlives the agent
+    /// Run a policy on all interfaces and cgroups it names; what it sets up outlives the agent
     Agent(AgentArgs),
-    /// Release an interface that an agent left under control
+    /// Release an interface or a cgroup that an agent left under control
     Detach {
         /// Interface to release
         iface: Option<String>,
+        /// Release the sockets of this cgroup; those that are connected keep what they have
+        #[arg(long, value_name = "FOLDER", conflicts_with_all = ["iface", "all"])]
+        cgroup: Option<PathBuf>,
         /// Release every interface of this network namespace
         #[arg(long, conflicts_with = "iface")]
         all: bool,
@@ -111,7 +114,17 @@ pub struct Sizes {
 #[derive(Debug, ClapArgs)]
 pub struct AttachArgs {
     /// Interface that faces the servers: a VM's tap, a container's veth, a router's LAN port
-    pub iface: String,
+    #[arg(required_unless_present = "native")]
+    pub iface: Option<String>,
+    /// No interface: the sockets of this kernel, when they connect, containers included
+    #[arg(long, conflicts_with_all = ["iface", "mode", "paced_servers", "sample_ms"])]
+    pub native: bool,
+    /// With --native: only the sockets of this cgroup (v2) and those below it
+    #[arg(long, value_name = "FOLDER", requires = "native")]
+    pub cgroup: Option<PathBuf>,
+    /// With --native: what the names of its congestion controls begin with
+    #[arg(long, value_name = "NAME", default_value = windlass_agent::native::DEFAULT_PREFIX)]
+    pub prefix: String,
     /// Algorithm, as listed by `windlass algs`
     #[arg(long, default_value = "bbr")]
     pub alg: String,
@@ -144,9 +157,11 @@ pub struct AgentArgs {
     pub policy: PathBuf,
     #[command(flatten)]
     pub sizes: Sizes,
-    /// Release all interfaces on exit instead of leaving them under control
+    /// Release all interfaces and cgroups on exit instead of leaving them under control
     #[arg(long)]
     pub detach_on_exit: bool,
+    #[command(flatten)]
+    pub names: Names,
 }
 
 #[derive(Debug, Subcommand)]
@@ -191,8 +206,8 @@ pub enum NativeCommand {
 
 #[derive(Debug, ClapArgs)]
 pub struct Names {
-    /// What the names begin with
-    #[arg(long, default_value = windlass_agent::native::DEFAULT_PREFIX)]
+    /// What the names of the native home's congestion controls begin with
+    #[arg(long, value_name = "NAME", default_value = windlass_agent::native::DEFAULT_PREFIX)]
     pub prefix: String,
 }
 

@@ -1,6 +1,9 @@
 //! Commands that control traffic: attach, agent, detach.
 
-use crate::args::{AgentArgs, AttachArgs, ModeArg, PacedArg, Sizes};
+use crate::{
+    args::{AgentArgs, AttachArgs, ModeArg, PacedArg, Sizes},
+    native::NativeHome,
+};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::{
@@ -39,7 +42,8 @@ pub fn stop_signal() -> Result<(Sender<()>, Receiver<()>)> {
     Ok((tx, rx))
 }
 
-pub fn attach(args: AttachArgs) -> Result<ExitCode> {
+/// The algorithm that is asked for, if that and the ports are sound.
+pub fn algorithm(args: &AttachArgs) -> Result<Algorithm> {
     let Some(algorithm) = Algorithm::by_name(&args.alg) else {
         let known: Vec<_> = Algorithm::all().map(|a| a.name()).collect();
         bail!("unknown algorithm '{}'; known: {}", args.alg, known.join(", "));
@@ -47,6 +51,12 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     if args.port.len() > 8 {
         bail!("--port takes at most 8 ports; write a policy with several rules instead");
     }
+    Ok(algorithm)
+}
+
+pub fn attach(args: AttachArgs) -> Result<ExitCode> {
+    let algorithm = algorithm(&args)?;
+    let iface = args.iface.as_deref().context("an interface, or --native")?;
     let mode = match args.mode {
         ModeArg::Transparent => windlass_agent::Mode::Transparent,
         ModeArg::Watch => windlass_agent::Mode::Watch,
@@ -54,24 +64,24 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     let policy = Policy::simple(algorithm, mode, args.port.clone(), args.paced_servers == PacedArg::Control);
     let (_keep, stop) = stop_signal()?;
     let stats = args.stats.then(RunTimeStats::enable).transpose()?;
-    let mut datapath = Datapath::attach(&args.iface, &policy, &options(&args.sizes))?;
+    let mut datapath = Datapath::attach(iface, &policy, &options(&args.sizes))?;
     if args.json {
         let memory = datapath.memory_bytes()?;
         println!(
             "{}",
             json!({
-                "event": "attached", "iface": args.iface, "algorithm": algorithm.name(),
+                "event": "attached", "iface": iface, "algorithm": algorithm.name(),
                 "flows_max": args.sizes.flows, "memory_bytes": memory,
             })
         );
     } else {
-        println!("{}: {} on all flows; Ctrl-C releases it", args.iface, algorithm.name());
+        println!("{iface}: {} on all flows; Ctrl-C releases it", algorithm.name());
     }
     follow(&datapath, &stop, args.sample_ms.map(Duration::from_millis))?;
     if datapath.is_alive() {
         hand_back(&mut datapath, &policy)?;
     } else if !args.json {
-        println!("{}: the interface is gone", args.iface);
+        println!("{iface}: the interface is gone");
     }
     report_end(&datapath, args.json, stats.is_some())?;
     Ok(ExitCode::SUCCESS)
@@ -149,9 +159,11 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let (_keep, stop) = stop_signal()?;
     let mut controlled: Vec<(Pinned, u64)> = Vec::new();
     let mut seen = modified(&args.policy);
+    let mut native = NativeHome::new(&args.names.prefix);
     cover(&policy, &args, &mut controlled)?;
-    if controlled.is_empty() {
-        eprintln!("windlass: no interface matches the policy yet; waiting for one");
+    native.cover(&policy)?;
+    if controlled.is_empty() && native.is_empty() {
+        eprintln!("windlass: no interface or cgroup matches the policy yet; waiting for one");
     }
     while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(WATCH) {
         if modified(&args.policy) != seen {
@@ -162,6 +174,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
                     for (pinned, _) in &controlled {
                         pinned.set_policy(&policy)?;
                     }
+                    native.set_policy(&policy)?;
                     println!("{}: in force", args.policy.display());
                 }
                 // the old policy stays in force: a typo must not take traffic out of control
@@ -180,7 +193,9 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
             pinned.remove()?;
         }
         cover(&policy, &args, &mut controlled)?;
+        native.cover(&policy)?;
     }
+    native.finish(args.detach_on_exit)?;
     if args.detach_on_exit {
         for (pinned, _) in controlled {
             pinned.remove()?;

@@ -16,9 +16,11 @@ const BAD_INPUT: u8 = 2;
 
 fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
+        Command::Attach(a) if a.native => native::attach(&a),
         Command::Attach(a) => control::attach(a),
         Command::Agent(a) => control::agent(a),
-        Command::Detach { iface, all } => control::detach(iface, all),
+        Command::Detach { cgroup: Some(folder), .. } => native::detach(&folder),
+        Command::Detach { iface, all, .. } => control::detach(iface, all),
         Command::Flows { json } => info::flows(json),
         Command::Algs { json } => info::algs(json),
         Command::Policy(p) => info::policy(p),

@@ -1,17 +1,23 @@
-//! Commands of the native home: native load, unload, list.
+//! The native home: native load, unload and list, attach --native, detach --cgroup, and the agent's part.
 
-use crate::{args::NativeCommand, control::stop_signal, print};
-use anyhow::Result;
+use crate::{
+    args::{AttachArgs, NativeCommand},
+    control::{algorithm, stop_signal},
+    print,
+};
+use anyhow::{Result, bail};
 use std::{
     io::{self, Read},
     os::{fd::AsFd, unix::fs::FileTypeExt},
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::mpsc::Sender,
     thread,
 };
 use windlass_agent::{
-    Native,
-    native::{ensure_loaded, list, unload},
+    Error, Mode, Native, PinnedSelector, Policy, Selector,
+    native::{ensure_loaded, is_loaded, list, unload},
+    root_cgroup,
 };
 
 pub fn native(command: NativeCommand) -> Result<ExitCode> {
@@ -23,6 +29,10 @@ pub fn native(command: NativeCommand) -> Result<ExitCode> {
             println!("{word}: {}", mine.collect::<Vec<_>>().join(", "));
         }
         NativeCommand::Unload { names } => {
+            for selector in PinnedSelector::all().into_iter().filter(|s| s.prefix() == names.prefix) {
+                println!("{}: released", selector.cgroup().display());
+                selector.remove()?;
+            }
             for info in unload(&names.prefix)? {
                 println!("{}: unloaded; {}", info.name, left(info.sockets, info.algorithm));
             }
@@ -41,8 +51,9 @@ fn left(sockets: u64, algorithm: &str) -> String {
 
 fn show(json: bool) -> Result<()> {
     let all = list()?;
+    let cgroups: Vec<_> = PinnedSelector::all().iter().map(|s| s.info()).collect::<Result<_, _>>()?;
     if json {
-        println!("{}", serde_json::json!({ "native": all }));
+        println!("{}", serde_json::json!({ "native": all, "cgroups": cgroups }));
         return Ok(());
     }
     let rows: Vec<Vec<String>> = all
@@ -58,6 +69,15 @@ fn show(json: bool) -> Result<()> {
         })
         .collect();
     print::table(&["name", "algorithm", "sockets", "so far", "handed back"], &rows);
+    for c in cgroups {
+        println!(
+            "{}: {} socket(s) got the algorithm of their rule, {} could not, {} were left alone",
+            c.cgroup.display(),
+            c.chosen,
+            c.refused,
+            c.unmatched
+        );
+    }
     Ok(())
 }
 
@@ -85,5 +105,135 @@ fn follow_pipe(stop: Sender<()>) {
             let _ = io::stdin().read_to_end(&mut Vec::new());
             let _ = stop.send(());
         });
+    }
+}
+
+/// `windlass attach --native`.
+pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
+    let algorithm = algorithm(args)?;
+    let cgroup = match &args.cgroup {
+        Some(folder) => folder.clone(),
+        None => root_cgroup()?,
+    };
+    let policy = Policy::simple(algorithm, Mode::Native, args.port.clone(), false);
+    let (_keep, stopped) = stop_signal()?;
+    let native = if is_loaded(&args.prefix) { None } else { Some(Native::load(&args.prefix)?) };
+    let selector = Selector::attach(&cgroup, &policy, &args.prefix)?;
+    let name = format!("{}{}", args.prefix, algorithm.name());
+    if args.json {
+        println!("{}", serde_json::json!({ "event": "attached", "cgroup": cgroup, "algorithm": name }));
+    } else {
+        println!("{}: {name} for all sockets that connect; Ctrl-C ends it", cgroup.display());
+    }
+    // the sender lives as long as we wait: an error cannot be
+    let _ = stopped.recv();
+    let info = selector.info()?;
+    drop(selector);
+    drop(native);
+    if args.json {
+        println!("{}", serde_json::json!({ "event": "detached", "sockets": info }));
+    } else {
+        println!("released: {} socket(s) had {name}, {} could not get it", info.chosen, info.refused);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `windlass detach --cgroup`.
+pub fn detach(cgroup: &Path) -> Result<ExitCode> {
+    let by_path = || PinnedSelector::all().into_iter().find(|s| s.cgroup() == cgroup);
+    let Some(selector) = PinnedSelector::of(cgroup).or_else(by_path) else {
+        let known: Vec<String> =
+            PinnedSelector::all().iter().map(|s| s.cgroup().display().to_string()).collect();
+        let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+        bail!("{} is under no agent's control; under control: {known}", cgroup.display());
+    };
+    selector.remove()?;
+    println!("{}: released", cgroup.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What an agent sets up for the rules of mode native: the algorithms, and a selector for each cgroup.
+pub struct NativeHome {
+    prefix: String,
+    has_loaded: bool,
+    selectors: Vec<PinnedSelector>,
+}
+
+impl NativeHome {
+    pub fn new(prefix: &str) -> NativeHome {
+        NativeHome { prefix: prefix.to_string(), has_loaded: false, selectors: Vec::new() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.selectors.is_empty()
+    }
+
+    /// Cgroups that the policy names, by their folders.
+    fn wanted(policy: &Policy) -> Result<Vec<PathBuf>> {
+        let folder = |c: Option<&Path>| c.map_or_else(root_cgroup, |c| Ok(c.to_path_buf()));
+        Ok(policy.cgroups().into_iter().map(folder).collect::<Result<_, Error>>()?)
+    }
+
+    /// Brings every cgroup that the policy names under control, as soon as it is there.
+    pub fn cover(&mut self, policy: &Policy) -> Result<()> {
+        let (alive, gone): (Vec<_>, Vec<_>) = self.selectors.drain(..).partition(|s| s.is_alive());
+        self.selectors = alive;
+        for selector in gone {
+            println!("{}: the cgroup is gone", selector.cgroup().display());
+            selector.remove()?;
+        }
+        for cgroup in Self::wanted(policy)? {
+            if self.selectors.iter().any(|s| s.cgroup() == cgroup) || !cgroup.is_dir() {
+                continue;
+            }
+            self.has_loaded |= ensure_loaded(&self.prefix)?;
+            let selector = match PinnedSelector::of(&cgroup) {
+                Some(selector) => {
+                    selector.set_policy(policy)?;
+                    println!("{}: taken over", cgroup.display());
+                    selector
+                }
+                None => {
+                    Selector::attach(&cgroup, policy, &self.prefix)?.into_pinned()?;
+                    println!("{}: under control", cgroup.display());
+                    match PinnedSelector::of(&cgroup) {
+                        Some(selector) => selector,
+                        // the cgroup went away meanwhile
+                        None => continue,
+                    }
+                }
+            };
+            self.selectors.push(selector);
+        }
+        Ok(())
+    }
+
+    /// Another policy is in force: its rules for sockets that connect from now on.
+    pub fn set_policy(&mut self, policy: &Policy) -> Result<()> {
+        let wanted = Self::wanted(policy)?;
+        let (kept, dropped): (Vec<_>, Vec<_>) =
+            self.selectors.drain(..).partition(|s| wanted.iter().any(|w| w == s.cgroup()));
+        self.selectors = kept;
+        for selector in dropped {
+            println!("{}: released", selector.cgroup().display());
+            selector.remove()?;
+        }
+        Ok(self.selectors.iter().try_for_each(|s| s.set_policy(policy))?)
+    }
+
+    /// The agent ends.
+    pub fn finish(self, is_detaching: bool) -> Result<()> {
+        for selector in self.selectors {
+            let name = selector.cgroup().display().to_string();
+            if is_detaching {
+                selector.remove()?;
+            } else {
+                println!("{name}: stays under control; `windlass detach --cgroup {name}` releases it");
+            }
+        }
+        if is_detaching && self.has_loaded {
+            unload(&self.prefix)?;
+        }
+        Ok(())
     }
 }
