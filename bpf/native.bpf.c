@@ -47,6 +47,11 @@ static __always_inline struct wl_socket *wl_socket_of(void *sk)
 	return bpf_sk_storage_get(&wl_sockets, sk, 0, 0);
 }
 
+static __always_inline struct wl_socket *wl_socket_create(void *sk)
+{
+	return bpf_sk_storage_get(&wl_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
 static __always_inline int wl_use_kernels(void *sk, const char name[WL_CA_NAME_BYTES])
 {
 	return bpf_setsockopt(sk, WL_SOL_TCP, WL_TCP_CONGESTION, (void *)name, WL_CA_NAME_BYTES);
@@ -77,13 +82,20 @@ static __noinline void wl_hand_back(struct tcp_sock *tp, __u32 algorithm)
 		__sync_fetch_and_add(&stats->handed_back, 1);
 }
 
+/* Not on the way down: the kernel would take over a reduction whose books it has not kept. */
+static __always_inline int wl_should_hand_back(const struct wl_socket *k)
+{
+	return wl_native_retired && k->ca_state != WL_CA_CWR && k->ca_state != WL_CA_RECOVERY;
+}
+
 static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
 {
 	struct sock *sk = (struct sock *)tp;
 	struct wl_native_stats *stats = wl_stats_of(algorithm);
-	struct wl_socket *k = bpf_sk_storage_get(&wl_sockets, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct wl_socket *k = wl_native_retired ? 0 : wl_socket_create(tp);
 	struct wl_sample s;
 
+	/* the default of a namespace stays what it is even when nobody else can choose it any more */
 	if (!k) {
 		wl_hand_back(tp, algorithm);
 		return;
@@ -113,7 +125,7 @@ static __always_inline void wl_ack(struct tcp_sock *tp, const struct rate_sample
 
 	if (!k)
 		return;
-	if (wl_native_retired) {
+	if (wl_should_hand_back(k)) {
 		wl_hand_back(tp, k->algorithm);
 		return;
 	}
@@ -200,7 +212,7 @@ void wl_native_cwnd_event(__u64 *ctx)
 	k = wl_socket_of(tp);
 	if (!k)
 		return;
-	if (wl_native_retired) {
+	if (wl_should_hand_back(k)) {
 		wl_hand_back(tp, k->algorithm);
 		return;
 	}

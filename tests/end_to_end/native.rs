@@ -117,6 +117,47 @@ fn unloading_in_mid_transfer_hands_the_socket_back() {
     }
 }
 
+#[test]
+fn a_lossy_transfer_outlives_unloading() {
+    if !is_root_or_skip("a_lossy_transfer_outlives_unloading") {
+        return;
+    }
+    let lossy = "rate = \"20 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"1 BDP\"\nloss = \"2 %\"";
+    for algorithm in ["bbr", "cubic", "reno"] {
+        let mut loaded = Loaded::new('l');
+        let run = scenario(algorithm, lossy, &flow("3 MB", &loaded.name(algorithm)));
+        thread::scope(|scope| {
+            // nginx, curl and SHA-256, as everywhere
+            let transfer = scope.spawn(|| run_whole(&run));
+            while loaded.number(algorithm, "sockets") == 0 {
+                assert!(!transfer.is_finished(), "{algorithm} was never used");
+            }
+            loaded.unload();
+            assert!(!transfer.is_finished(), "{algorithm} was unloaded in mid-transfer");
+            assert!(transfer.join().expect("it completes").is_complete());
+        });
+    }
+}
+
+#[test]
+fn a_default_that_is_unloaded_means_the_kernels_own() {
+    if !is_root_or_skip("a_default_that_is_unloaded_means_the_kernels_own") {
+        return;
+    }
+    let mut loaded = Loaded::new('d');
+    let name = loaded.name("cubic");
+    let net = Net::create("cubic");
+    net.server.run(&["ip", "route", "replace", "default", "via", "10.79.1.1"]).expect("iproute2");
+    let default = format!("net.ipv4.tcp_congestion_control={name}");
+    net.server.run(&["sysctl", "-qw", &default]).expect("any namespace may choose it");
+    with_transfer(&net, |_| assert!(in_use(&net).contains(&name), "{}", in_use(&net)));
+    loaded.unload();
+    with_transfer(&net, |_| {
+        let now = in_use(&net);
+        assert!(!now.contains(&name) && now.contains("cubic"), "{now}");
+    });
+}
+
 /// A cgroup of its own, below the root of version 2.
 struct Cgroup(PathBuf);
 

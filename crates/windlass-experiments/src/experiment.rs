@@ -70,6 +70,8 @@ fn variant(name: &str) -> Result<(&'static str, Option<Windlass>)> {
     Ok(match name {
         "cubic" => ("cubic", None),
         "bbr" => ("bbr", None),
+        "reno" => ("reno", None),
+        "native-reno" => ("wl_reno", None),
         "native-cubic" => ("wl_cubic", None),
         "native-bbr" => ("wl_bbr", None),
         "windlass" => ("cubic", Some(windlass(Mode::Transparent))),
@@ -78,8 +80,8 @@ fn variant(name: &str) -> Result<(&'static str, Option<Windlass>)> {
         "bbr-behind-box" => ("bbr", Some(windlass(Mode::Transparent))),
         other => {
             bail!(
-                "unknown variant \"{other}\"; known: cubic, bbr, native-cubic, native-bbr, windlass, cubic-watched, \
-                 bbr-watched, bbr-behind-box"
+                "unknown variant \"{other}\"; known: reno, cubic, bbr, native-reno, native-cubic, native-bbr, windlass, \
+                 cubic-watched, bbr-watched, bbr-behind-box"
             )
         }
     })

@@ -20,6 +20,9 @@ use windlass_agent::{
     root_cgroup,
 };
 
+/// The default congestion control of the namespace.
+const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+
 pub fn native(command: NativeCommand) -> Result<ExitCode> {
     match command {
         NativeCommand::Load { names, hold: true } => hold(&names.prefix)?,
@@ -35,6 +38,14 @@ pub fn native(command: NativeCommand) -> Result<ExitCode> {
             }
             for info in unload(&names.prefix)? {
                 println!("{}: unloaded; {}", info.name, left(info.sockets, info.algorithm));
+            }
+            let default = std::fs::read_to_string(DEFAULT).unwrap_or_default();
+            if default.starts_with(&names.prefix) {
+                eprintln!(
+                    "windlass: {} is still the default here, and means the kernel's own; `sysctl -w \
+                     net.ipv4.tcp_congestion_control=cubic` changes it",
+                    default.trim()
+                );
             }
         }
         NativeCommand::List { json } => show(json)?,
