@@ -1,6 +1,6 @@
 //! What this kernel can do for the datapath, and the cure for what it cannot.
 
-use crate::{datapath, native, netdev, pins};
+use crate::{datapath, native, netdev, pins, select};
 use serde::Serialize;
 use std::{fs, path::Path};
 
@@ -75,9 +75,14 @@ pub fn doctor() -> Vec<Check> {
             Err(e) => check("programs", false, e.to_string(), "report this with the kernel's version"),
         });
         let cure = "a kernel with BPF struct_ops; the transparent home does without";
-        checks.push(match native::try_load() {
-            Ok(programs) => check("native", true, format!("struct_ops, {programs} programs"), ""),
+        checks.push(match native::try_load().and_then(|n| select::try_load().map(|()| n)) {
+            Ok(programs) => check("native", true, format!("struct_ops, {programs} programs; sockops"), ""),
             Err(e) => check("native", false, e.to_string(), cure),
+        });
+        checks.push(match select::root_cgroup() {
+            Ok(folder) => check("cgroup", true, folder.display().to_string(), ""),
+            // only policies of mode native need it
+            Err(_) => check("cgroup", true, "no version 2: no native policies", ""),
         });
     }
     checks

@@ -134,6 +134,17 @@ impl Selector {
     }
 }
 
+fn load() -> Result<Object> {
+    raise_memlock_limit();
+    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+    ObjectBuilder::default().open_memory(OBJECT).and_then(|open| open.load()).map_err(Error::Load)
+}
+
+/// Loads the program and throws it away: does this kernel take it?
+pub(crate) fn try_load() -> Result<()> {
+    load().map(drop)
+}
+
 fn write_names(names: &Map, prefix: &str) -> Result<()> {
     // entry 0 is what all of them begin with
     let all = Algorithm::all().map(|a| (a.id(), format!("{prefix}{}", a.name())));
