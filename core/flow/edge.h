@@ -2,6 +2,9 @@
 /*
  * The right edge is the valve: the sender may send up to ack + window, so the edge it is granted carries the window,
  * the pacing and the bursts of its flow. The edge never moves left (RFC 9293, section 3.8.6).
+ *
+ * Where fq on the uplink keeps departure times (WL_FLOW_DEPARTS), these do the pacing, as Linux does its own (earliest
+ * departure time). The edge then only bounds how far the sender may run ahead of them, and mostly moves with ACKs.
  */
 #ifndef WL_FLOW_EDGE_H
 #define WL_FLOW_EDGE_H
@@ -13,6 +16,9 @@
 #define WL_LEAD_SEGS 10u /* room a sender is shown ahead of need; an initial window fits */
 #define WL_LEAD_US 4000u /* ... or as long as it may take to answer, at the pacing rate */
 #define WL_QUANTUM_SEGS 2u
+#define WL_DEPART_LEAD_US 4000u /* how far the sender may run ahead of departures: how long fq holds a packet */
+#define WL_DEPART_REFILL_US 2000u /* no ACK has moved the edge by when so little waits: the clock does */
+#define WL_DEPART_MAX_US 100000u /* of a sender that overruns its window; fq drops what is to wait for 10 s */
 #define WL_SPREAD_MIN_RTT_US 10000u
 #define WL_BURST_US 1000u /* credit that pacing saves up while the clock is late */
 #define WL_SUPPLY_US 2000u /* a sender that leaves room unused for so long has nothing to send */
@@ -37,6 +43,56 @@ WL_INLINE wl_u64 wl_pacing_bytes_ps(const struct wl_flow *f)
 	return rate ? rate : 1;
 }
 
+/* Time until all that came by has departed; 0: nothing waits. */
+WL_INLINE wl_u64 wl_backlog_ns(const struct wl_flow *f, wl_u64 now_ns)
+{
+	return f->pace_next_ns > now_ns ? f->pace_next_ns - now_ns : 0;
+}
+
+/* Bytes by which the sender may run further ahead of departures, at least one quantum; 0: it is far enough ahead. */
+WL_INLINE wl_u32 wl_depart_room(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps)
+{
+	wl_u32 quantum = WL_QUANTUM_SEGS * f->mss_bytes;
+	wl_u64 backlog_us = wl_backlog_ns(f, now_ns) / 1000;
+	wl_u64 room;
+
+	if (backlog_us >= WL_DEPART_LEAD_US)
+		return 0;
+	if (rate_bytes_ps > 100 * WL_NS_PER_S)
+		rate_bytes_ps = 100 * WL_NS_PER_S;
+	room = rate_bytes_ps * (WL_DEPART_LEAD_US - backlog_us) / 1000000;
+	return room > quantum ? room : quantum;
+}
+
+/*
+ * `bytes` come by to be held until they may depart: returns that time; the next ones wait until these have had theirs.
+ * Repairs and new data stand in one line, so that copies leave in the order in which they are recorded, as RACK wants.
+ */
+WL_GLOBAL wl_u64 wl_depart(struct wl_flow *f, wl_u64 now_ns, wl_u32 bytes)
+{
+	if (!f)
+		return now_ns;
+	wl_u64 rate = wl_pacing_bytes_ps(f);
+	wl_u64 at_ns = now_ns + wl_backlog_ns(f, now_ns);
+
+	if (at_ns > now_ns + WL_DEPART_MAX_US * 1000ULL)
+		at_ns = now_ns + WL_DEPART_MAX_US * 1000ULL;
+	f->pace_next_ns = at_ns;
+	if (rate != WL_RATE_UNLIMITED)
+		f->pace_next_ns += bytes * WL_NS_PER_S / rate;
+	return at_ns;
+}
+
+/* When the clock has next something to let go, if there is anything. */
+WL_INLINE wl_u64 wl_pacing_next_ns(const struct wl_flow *f, wl_u64 now_ns)
+{
+	wl_u64 next_ns = f->pace_next_ns;
+
+	if (f->flags & WL_FLOW_DEPARTS)
+		next_ns = next_ns > WL_DEPART_REFILL_US * 1000ULL ? next_ns - WL_DEPART_REFILL_US * 1000ULL : 0;
+	return next_ns > now_ns ? next_ns : now_ns;
+}
+
 /* Bytes that pacing lets go now, at least one quantum once its time has come; 0: not yet. */
 WL_INLINE wl_u32 wl_pacing_budget(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps)
 {
@@ -45,6 +101,8 @@ WL_INLINE wl_u32 wl_pacing_budget(const struct wl_flow *f, wl_u64 now_ns, wl_u64
 
 	if (rate_bytes_ps == WL_RATE_UNLIMITED)
 		return WL_CWND_MAX_BYTES;
+	if (f->flags & WL_FLOW_DEPARTS)
+		return wl_depart_room(f, now_ns, rate_bytes_ps);
 	if (now_ns < f->pace_next_ns)
 		return 0;
 	late_ns = now_ns - f->pace_next_ns;
@@ -55,12 +113,12 @@ WL_INLINE wl_u32 wl_pacing_budget(const struct wl_flow *f, wl_u64 now_ns, wl_u64
 	return quantum + rate_bytes_ps * late_ns / WL_NS_PER_S;
 }
 
-/* `bytes` leave: the next ones wait until these have had their time. */
+/* `bytes` leave: the next ones wait until these have had their time. With departure times they pay when they come. */
 WL_INLINE void wl_pacing_charge(struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps, wl_u32 bytes)
 {
 	wl_u64 earliest_ns = now_ns - WL_BURST_US * 1000ULL;
 
-	if (rate_bytes_ps == WL_RATE_UNLIMITED)
+	if (rate_bytes_ps == WL_RATE_UNLIMITED || (f->flags & WL_FLOW_DEPARTS))
 		return;
 	if (f->pace_next_ns < earliest_ns)
 		f->pace_next_ns = earliest_ns;
@@ -68,7 +126,7 @@ WL_INLINE void wl_pacing_charge(struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_by
 }
 
 /* Where window, receiver and store would let the edge stand, pacing apart. May lie left of the edge. */
-WL_INLINE wl_u32 wl_edge_wanted(const struct wl_flow *f, wl_u64 rate_bytes_ps)
+WL_INLINE wl_u32 wl_edge_wanted(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps)
 {
 	wl_u32 floor = WL_MIN_WINDOW_SEGS * f->mss_bytes;
 	wl_u32 window = f->decision.cwnd_bytes > floor ? f->decision.cwnd_bytes : floor;
@@ -80,7 +138,9 @@ WL_INLINE wl_u32 wl_edge_wanted(const struct wl_flow *f, wl_u64 rate_bytes_ps)
 	if (window > WL_FLOW_STORE_BYTES - 2 * WL_CHUNK_BYTES)
 		window = WL_FLOW_STORE_BYTES - 2 * WL_CHUNK_BYTES;
 	wanted = f->una + window;
-	if (rate_bytes_ps != WL_RATE_UNLIMITED) {
+	if (rate_bytes_ps != WL_RATE_UNLIMITED && (f->flags & WL_FLOW_DEPARTS)) {
+		wanted = wl_seq_min(wanted, f->nxt + wl_depart_room(f, now_ns, rate_bytes_ps));
+	} else if (rate_bytes_ps != WL_RATE_UNLIMITED) {
 		wl_u64 ahead = rate_bytes_ps / 1000000 * WL_LEAD_US;
 
 		if (ahead > WL_CWND_MAX_BYTES)
@@ -93,9 +153,9 @@ WL_INLINE wl_u32 wl_edge_wanted(const struct wl_flow *f, wl_u64 rate_bytes_ps)
 }
 
 /* Room that may be granted, pacing apart; 0 when it is not worth a packet (less than one full segment). */
-WL_INLINE wl_u32 wl_edge_room(const struct wl_flow *f, wl_u64 rate_bytes_ps)
+WL_INLINE wl_u32 wl_edge_room(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps)
 {
-	wl_u32 wanted = wl_edge_wanted(f, rate_bytes_ps);
+	wl_u32 wanted = wl_edge_wanted(f, now_ns, rate_bytes_ps);
 
 	if (!wl_after(wanted, f->edge))
 		return 0;
@@ -120,12 +180,12 @@ WL_GLOBAL int wl_edge_advance(struct wl_flow *f, wl_u64 now_ns)
 	if (!f)
 		return -1;
 	wl_u64 rate = wl_pacing_bytes_ps(f);
-	wl_u32 room = wl_edge_room(f, rate);
+	wl_u32 room = wl_edge_room(f, now_ns, rate);
 	wl_u32 budget;
 
 	if (!room || wl_has_repairs(f))
 		return 0;
-	budget = wl_pacing_budget(f, now_ns, rate);
+	budget = f->flags & WL_FLOW_DEPARTS ? room : wl_pacing_budget(f, now_ns, rate);
 	if (!budget)
 		return 0;
 	if (room > budget) {

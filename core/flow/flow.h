@@ -31,7 +31,7 @@ struct wl_seg {
 	wl_u16 len_bytes;
 	wl_u8 flags;
 	wl_u8 sent_count; /* copies sent, saturates */
-	wl_u32 sent_at_us; /* newest copy */
+	wl_u32 sent_at_us; /* newest copy; with WL_FLOW_DEPARTS its departure, which may be a little ahead */
 	/* the flow's delivery-rate state when the newest copy was sent */
 	wl_u32 delivered_bytes;
 	wl_u32 delivered_at_us;
@@ -67,6 +67,7 @@ enum wl_flow_flag {
 	WL_FLOW_DSACK_SEEN = 1 << 13, /* dsack_round is valid */
 	WL_FLOW_FOREIGN = 1 << 14, /* carries options we cannot reproduce: never more than watched */
 	WL_FLOW_STOOD_ASIDE = 1 << 15, /* the sender paces itself: only watched */
+	WL_FLOW_DEPARTS = 1 << 16, /* paced by departure times, which the uplink's fq keeps, not by the clock */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
@@ -158,7 +159,7 @@ struct wl_flow {
 	wl_u32 progress_at_us; /* last delivery, or last transmission into an empty pipe, or last probe */
 	wl_u32 sent_at_us; /* last data of the sender */
 	wl_u32 seen_at_us; /* last packet of either side */
-	wl_u64 pace_next_ns; /* when the next byte may go */
+	wl_u64 pace_next_ns; /* when the next byte may go; with WL_FLOW_DEPARTS, when all that came by has left */
 
 	/* how the sender uses its first room: tells one that paces itself (paced.h) */
 	wl_u32 burst_from; /* where the burst in hand began */

@@ -18,7 +18,7 @@
 WL_INLINE void wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg, wl_u32 now_us)
 {
 	wl_u32 end = seg->seq + seg->len_bytes;
-	wl_u32 rtt_us = now_us - seg->sent_at_us;
+	wl_u32 rtt_us = wl_since_us(now_us, seg->sent_at_us);
 
 	if (wl_before(end, f->fack) && seg->sent_count == 1)
 		f->flags |= WL_FLOW_REORDERING;

@@ -58,7 +58,7 @@ WL_INLINE void wl_rate_on_delivered(const struct wl_seg *seg, struct wl_delivery
 	wl_u32 end = seg->seq + seg->len_bytes;
 
 	if (seg->sent_count == 1 && (!d->rtt_us || wl_after(seg->sent_at_us, d->rtt_sent_at_us))) {
-		d->rtt_us = d->now_us - seg->sent_at_us;
+		d->rtt_us = wl_since_us(d->now_us, seg->sent_at_us);
 		d->rtt_us += !d->rtt_us;
 		d->rtt_sent_at_us = seg->sent_at_us;
 	}
@@ -88,7 +88,7 @@ WL_INLINE void wl_rate_finish(struct wl_flow *f, const struct wl_delivery *d, st
 	if (!d->has_rate)
 		return;
 	f->first_sent_at_us = d->sent_at_us;
-	ack_elapsed_us = d->now_us - d->prior_delivered_at_us;
+	ack_elapsed_us = wl_since_us(d->now_us, d->prior_delivered_at_us);
 	s->prior_delivered_bytes = d->prior_delivered_bytes;
 	s->is_app_limited = d->is_app_limited;
 	s->rate_interval_us = d->send_elapsed_us > ack_elapsed_us ? d->send_elapsed_us : ack_elapsed_us;

@@ -53,10 +53,10 @@ WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wa
 	wl_u64 rate = wl_pacing_bytes_ps(f);
 	wl_u32 silence_us = wl_silence_us(f);
 	wl_u64 deadline_ns = 0;
-	wl_u64 pace_ns = f->pace_next_ns > now_ns ? f->pace_next_ns : now_ns;
+	wl_u64 pace_ns = wl_pacing_next_ns(f, now_ns);
 
 	if (silence_us) {
-		wl_u32 quiet_us = now_us - f->progress_at_us;
+		wl_u32 quiet_us = wl_since_us(now_us, f->progress_at_us);
 
 		deadline_ns = now_ns + (silence_us > quiet_us ? silence_us - quiet_us : 0) * 1000ULL;
 	}
@@ -68,7 +68,7 @@ WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wa
 	}
 	if (wait_us && (!deadline_ns || now_ns + wait_us * 1000ULL < deadline_ns))
 		deadline_ns = now_ns + wait_us * 1000ULL;
-	if (wl_has_repairs(f) ? wl_next_repair(f) != 0 : wl_edge_room(f, rate) != 0)
+	if (wl_has_repairs(f) ? wl_next_repair(f) != 0 : wl_edge_room(f, pace_ns, rate) != 0)
 		if (!deadline_ns || pace_ns < deadline_ns)
 			deadline_ns = pace_ns;
 	return deadline_ns;
@@ -95,7 +95,7 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 	wl_u32 silence_us = wl_silence_us(f);
 
 	*lost_bytes = 0;
-	if (!silence_us || now_us - f->progress_at_us < silence_us)
+	if (!silence_us || wl_since_us(now_us, f->progress_at_us) < silence_us)
 		return WL_SILENCE_NONE;
 	f->progress_at_us = now_us;
 	if (!(f->flags & WL_FLOW_PROBED) && !f->backoff) {

@@ -66,6 +66,7 @@ int wln_flow_is_taken_care_of(struct wln_flow *, wl_u32 seq, wl_u32 copies);
 void wln_flow_sender_retrans(struct wln_flow *, wl_u32 seq, wl_u32 end, wl_u32 now_us);
 wl_u32 wln_flow_on_silence(struct wln_flow *, wl_u32 now_us);
 void wln_flow_edge_advance(struct wln_flow *, wl_u64 now_ns);
+wl_u64 wln_flow_depart_ns(struct wln_flow *, wl_u64 now_ns, wl_u32 bytes);
 wl_u64 wln_flow_deadline_ns(struct wln_flow *, wl_u64 now_ns, wl_u32 wait_us);
 
 /* Hooks of the flow's own algorithm: bits of `calls`, called in this order (as wl_run_algorithm() in bpf/flows.h). */

@@ -293,6 +293,11 @@ void wln_flow_edge_advance(struct wln_flow *n, wl_u64 now_ns)
 	wl_edge_advance(&n->flow, now_ns);
 }
 
+wl_u64 wln_flow_depart_ns(struct wln_flow *n, wl_u64 now_ns, wl_u32 bytes)
+{
+	return wl_depart(&n->flow, now_ns, bytes);
+}
+
 wl_u64 wln_flow_deadline_ns(struct wln_flow *n, wl_u64 now_ns, wl_u32 wait_us)
 {
 	return wl_next_deadline_ns(&n->flow, now_ns, wait_us);

@@ -201,6 +201,12 @@ impl Flow {
         unsafe { abi::wln_flow_pacing_charge(self.inner.as_ptr(), now_ns, bytes) };
     }
 
+    /// `bytes` are held until they may depart: returns when.
+    pub fn depart_ns(&mut self, now_ns: u64, bytes: u32) -> u64 {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_depart_ns(self.inner.as_ptr(), now_ns, bytes) }
+    }
+
     /// When the flow next needs the clock; 0: not at all.
     pub fn deadline_ns(&mut self, now_ns: u64, wait_us: u32) -> u64 {
         // SAFETY: exclusive access.

@@ -262,6 +262,68 @@ fn pacing_releases_room_at_its_rate() {
     assert!((sent - 1e6).abs() < 0.01e6 + 3.0 * f64::from(MSS), "{sent}");
 }
 
+/// A flow paced by departure times at 1 MB/s, in the middle of its life.
+fn departing() -> Flow {
+    let mut f = flow(0);
+    f.state_mut().flags |= abi::WL_FLOW_DEPARTS;
+    f.state_mut().decision.cwnd_bytes = 1 << 20;
+    f.state_mut().decision.pacing_bytes_ps = 1_000_000;
+    f.state_mut().srtt_us = 40_000;
+    f
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+#[test]
+fn departures_are_spaced_at_the_rate_and_the_sender_runs_ahead_by_milliseconds_only() {
+    let mut f = departing();
+    let mut last_ns = 0;
+    let mut grants = 0;
+    for tick in 0..2000u64 {
+        let now_ns = 10 * SECOND_NS + tick * 500_000;
+        // nothing but the edge asks for the clock
+        f.state_mut().shown_una = f.state().una;
+        let deadline_ns = f.deadline_ns(now_ns, 0);
+        if deadline_ns != 0 && deadline_ns <= now_ns {
+            f.edge_advance(now_ns);
+            grants += 1;
+        }
+        // the sender uses at once what it is granted
+        while f.state().edge.wrapping_sub(f.state().nxt) >= MSS {
+            let at_ns = f.depart_ns(now_ns, MSS);
+            assert!(at_ns >= now_ns && at_ns - now_ns <= 8_000_000, "{} ns ahead", at_ns - now_ns);
+            assert!(last_ns == 0 || at_ns - last_ns >= u64::from(MSS) * 1000, "{last_ns} {at_ns}");
+            last_ns = at_ns;
+            let nxt = f.state().nxt;
+            f.send(nxt + MSS, (at_ns / 1000) as u32);
+        }
+        let nxt = f.state().nxt;
+        f.ack(&ack(nxt, (last_ns / 1000) as u32, &[]));
+    }
+    let sent = f64::from(f.state().nxt);
+    assert!((sent - 1e6).abs() < 0.02e6, "{sent}");
+    // not one a segment, of which there are 690
+    assert!(grants <= 400, "{grants}");
+}
+
+#[test]
+fn a_sender_that_overruns_its_window_waits_a_tenth_of_a_second_at_most() {
+    let mut f = departing();
+    let now_ns = 10 * SECOND_NS;
+    let at_ns = (0..1000).map(|_| f.depart_ns(now_ns, MSS)).last();
+    assert_eq!(at_ns, Some(now_ns + SECOND_NS / 10));
+}
+
+/// No fq keeps the departure times: an ACK comes before its segment should have left.
+#[test]
+fn an_ack_that_comes_before_the_departure_is_no_long_round_trip() {
+    let mut f = departing();
+    f.send(MSS, 50_000);
+    let sample = f.ack(&ack(MSS, 48_000, &[]));
+    assert_eq!(sample.rtt_us, 1);
+    assert_eq!(f.on_silence(48_000), abi::WL_SILENCE_NONE);
+}
+
 type Blocks = Vec<(u32, u32)>;
 
 /// A receiver that has every byte range it was given, and says so.
