@@ -8,6 +8,7 @@
 #define WL_BPF_CLOCK_H
 
 #include "build.h"
+#include "depart.h"
 #include "flows.h"
 
 #define WL_FLOWS_PER_TICK 256u
@@ -33,7 +34,7 @@ struct wl_repair {
 	__u32 segs;
 	__u32 bytes;
 	__u32 failed;
-	__u32 now_us;
+	__u64 now_ns;
 };
 
 static long wl_repair_step(__u32 i, void *ctx)
@@ -41,6 +42,7 @@ static long wl_repair_step(__u32 i, void *ctx)
 	struct wl_repair *r = ctx;
 	struct wl_flow *f = r->f;
 	struct wl_seg *seg = wl_next_repair(f);
+	__u64 at_ns = r->now_ns;
 	__u32 n, slot;
 
 	if (!seg || (!r->sent_of_record && r->bytes >= r->budget))
@@ -49,6 +51,10 @@ static long wl_repair_step(__u32 i, void *ctx)
 	n = seg->len_bytes - r->sent_of_record;
 	if (n > f->mss_bytes)
 		n = f->mss_bytes;
+	if (f->flags & WL_FLOW_DEPARTS) {
+		at_ns = wl_depart(f, r->now_ns, n);
+		wl_carry_departure(r->skb, at_ns);
+	}
 	if (wl_send_one(r->skb, r->id, 0, seg->seq + r->sent_of_record, n)) {
 		r->failed = 1;
 		return 1;
@@ -59,14 +65,14 @@ static long wl_repair_step(__u32 i, void *ctx)
 	if (r->sent_of_record < seg->len_bytes)
 		return 0;
 	r->sent_of_record = 0;
-	wl_track_repaired(f, seg, slot, r->now_us);
+	wl_track_repaired(f, seg, slot, at_ns / 1000);
 	return 0;
 }
 
 static __always_inline void wl_repair(struct __sk_buff *skb, struct wl_flow *f, __u32 id, __u64 now_ns)
 {
 	__u64 rate = wl_pacing_bytes_ps(f);
-	struct wl_repair r = { .skb = skb, .f = f, .id = id, .now_us = now_ns / 1000 };
+	struct wl_repair r = { .skb = skb, .f = f, .id = id, .now_ns = now_ns };
 
 	r.budget = wl_pacing_budget(f, now_ns, rate);
 	if (!r.budget)
@@ -130,7 +136,9 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 		wait_us = wl_judge_by_time(f, id, &s->sample, now_ns / 1000);
 	if (wl_has_repairs(f))
 		wl_repair(skb, f, id, now_ns);
-	wl_edge_advance(f, now_ns);
+	/* with departure times the edge is left to ACKs as long as enough waits */
+	if (!(f->flags & WL_FLOW_DEPARTS) || wl_pacing_next_ns(f, now_ns) == now_ns)
+		wl_edge_advance(f, now_ns);
 	progress = wl_shown_step(f, now_ns / 1000, edge);
 	if (progress || f->edge != edge) {
 		__u32 granule = (1u << f->rcv_wscale) - 1;

@@ -256,6 +256,8 @@ __noinline __u32 wl_adopt(int from_sender)
 	f->seen_at_us = f->sent_at_us;
 	if (f->on_paced_sender == WL_PACED_CONTROL)
 		f->flags |= WL_FLOW_PACED_JUDGED;
+	if (wl_config.pace_by == WL_PACE_BY_FQ)
+		f->flags |= WL_FLOW_DEPARTS;
 	__builtin_memset(&s->sample, 0, sizeof(s->sample));
 	s->sample.now_us = f->sent_at_us;
 	wl_run_algorithm(id, WL_CALL_INIT, 0);

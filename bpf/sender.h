@@ -3,6 +3,7 @@
 #ifndef WL_BPF_SENDER_H
 #define WL_BPF_SENDER_H
 
+#include "depart.h"
 #include "flows.h"
 #include "rewrite.h"
 
@@ -30,9 +31,24 @@ static __always_inline void wl_learn_sender(struct __sk_buff *skb, struct wl_flo
 	}
 }
 
+/*
+ * The packet passes; paced by departure times, it is given its own. Returns when it leaves, in us. What carries no data
+ * costs nothing, but must not overtake data that waits.
+ */
+static __always_inline __u32 wl_hold(struct __sk_buff *skb, struct wl_flow *f, __u32 bytes, __u64 now_ns)
+{
+	__u64 at_ns = now_ns;
+
+	if ((f->flags & WL_FLOW_DEPARTS) && f->mode == WL_MODE_ENFORCE) {
+		at_ns = wl_depart(f, now_ns, bytes);
+		wl_depart_at(skb, at_ns, now_ns);
+	}
+	return at_ns / 1000;
+}
+
 /* Stores and records the data from `seq` on; what is before, we have. When that fails the flow is bypassed. */
 static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p, __u32 seq,
-					 __u32 now_us)
+					 __u32 leaves_us)
 {
 	__u32 end = p->seq + p->payload_bytes;
 	__u32 seen = seq - p->seq;
@@ -58,7 +74,7 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 	if (mss > f->mss_bytes || skb->gso_size)
 		f->mss_bytes = mss;
 	/* what is only measured needs no segment of its own for repair: one record a packet will do */
-	if (wl_track_send(f, seq, end, f->mode == WL_MODE_ENFORCE ? mss : len, now_us))
+	if (wl_track_send(f, seq, end, f->mode == WL_MODE_ENFORCE ? mss : len, leaves_us))
 		wl_bypass_all(f, WL_C_BYPASS_GAP, wl_seq_max(f->nxt, end));
 }
 
@@ -95,11 +111,11 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 			return WL_TC_DROP;
 		}
-		wl_track_sender_retrans(f, p->seq, end, now_us);
+		wl_track_sender_retrans(f, p->seq, end, wl_hold(skb, f, p->payload_bytes, now_ns));
 		return WL_TC_PASS;
 	case WL_DATA_LATE:
 		wl_count(WL_C_DATA_LATE);
-		wl_take_data(skb, f, p, p->seq, now_us);
+		wl_take_data(skb, f, p, p->seq, wl_hold(skb, f, p->payload_bytes, now_ns));
 		wl_bypass_check(f);
 		return WL_TC_PASS;
 	case WL_DATA_TOO_MUCH:
@@ -128,7 +144,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_run_algorithm(id, WL_CALL_IDLE, idle_us);
 	}
 	f->sent_at_us = now_us;
-	wl_take_data(skb, f, p, seq, now_us);
+	wl_take_data(skb, f, p, seq, wl_hold(skb, f, p->payload_bytes, now_ns));
 	f->edge = wl_seq_max(f->edge, f->nxt);
 	if (f->mode != WL_MODE_ENFORCE)
 		return WL_TC_PASS;
@@ -170,6 +186,8 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 	wl_learn_sender(skb, f, p);
 	if (p->payload_bytes)
 		verdict = wl_sender_data(skb, f, id, p, now_ns);
+	else
+		wl_hold(skb, f, 0, now_ns);
 	if (p->flags & WL_TCP_FIN) {
 		f->flags |= WL_FLOW_FIN;
 		f->fin_seq = p->seq + p->payload_bytes;

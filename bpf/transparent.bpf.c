@@ -26,6 +26,7 @@ int wl_from_sender(struct __sk_buff *skb)
 
 	if (wl_config.mark && skb->mark == wl_config.mark) {
 		skb->mark = 0;
+		wl_depart_as_carried(skb);
 		return WL_TC_PASS;
 	}
 	wl_count(WL_C_PACKETS_FROM_SENDER);

@@ -131,7 +131,13 @@ struct wl_config {
 	wl_u32 chunks_max; /* entries of wl_segs */
 	wl_u32 clock_ifindex; /* where the clock packet is sent to come round again (the shaped end) */
 	wl_u32 idle_timeout_s; /* a flow without packets for so long is forgotten */
-	wl_u32 reserved;
+	wl_u32 pace_by; /* enum wl_pace_by */
+};
+
+/* Who spaces the packets of controlled flows (wl_config.pace_by). */
+enum wl_pace_by {
+	WL_PACE_BY_CLOCK = 0, /* the clock, by what it grants the senders */
+	WL_PACE_BY_FQ = 1, /* fq on the uplink, by departure times that packets are given on their way there */
 };
 
 /* ---- counters ---- */
@@ -186,6 +192,8 @@ struct wl_config {
 	X(TIMEOUTS, "retransmission timeouts of the box") \
 	X(SENDER_RETRANS, "retransmissions by the sender itself") \
 	X(SENDER_RETRANS_ABSORBED, "retransmissions by the sender absorbed: already on their way") \
+	X(DEPARTURES_SET, "packets that the uplink's fq was told to hold until their departure time") \
+	X(REPAIR_DEPARTURES_SET, "repairs among these") \
 	X(CLOCK_TICKS, "rounds of the clock") \
 	X(STORED_BYTES, "payload bytes stored") \
 	X(WATCHED_BYTES, "payload bytes only watched")

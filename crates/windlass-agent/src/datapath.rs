@@ -41,11 +41,20 @@ pub struct Options {
     pub clock_hz: u32,
     /// A flow without packets for so long is forgotten, 1 to 3600 s.
     pub idle_timeout_s: u32,
+    /// The uplink's `fq` spaces packets, by departure times, not the clock: see [`Pacing`](crate::Pacing). Without
+    /// such an `fq`, or before Linux 5.18, where the programs are refused then, leave it false.
+    pub pace_by_fq: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { flows_max: 32768, store_bytes: 256 << 20, clock_hz: 2000, idle_timeout_s: 300 }
+        Options {
+            flows_max: 32768,
+            store_bytes: 256 << 20,
+            clock_hz: 2000,
+            idle_timeout_s: 300,
+            pace_by_fq: false,
+        }
     }
 }
 
@@ -315,7 +324,7 @@ pub fn load(
         chunks_max: options.chunks(),
         clock_ifindex,
         idle_timeout_s: options.idle_timeout_s,
-        reserved: 0,
+        pace_by: if options.pace_by_fq { abi::WL_PACE_BY_FQ } else { abi::WL_PACE_BY_CLOCK },
     };
     let object = open(options, &config)?.load().map_err(Error::Load)?;
     fill(&map(&object, "wl_free_flows"), options.flows_max)?;
