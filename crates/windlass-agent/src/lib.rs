@@ -13,6 +13,7 @@ mod netdev;
 mod pins;
 mod policy;
 mod select;
+mod uplink;
 
 pub use cost::{RunTime, RunTimeStats};
 pub use counters::read_counters;
@@ -24,3 +25,4 @@ pub use native::{Native, NativeInfo};
 pub use pins::{Pinned, force_remove, left_here, pinned_here};
 pub use policy::{Mode, Policy, PolicyError, Rule};
 pub use select::{PinnedSelector, Selector, SelectorInfo, root_cgroup};
+pub use uplink::{PaceBy, Pacing};

@@ -98,6 +98,16 @@ pub enum PacedArg {
     Control,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PaceByArg {
+    /// The in-kernel clock, by what it grants to servers
+    Clock,
+    /// The fq qdisc of the uplink, by departure times
+    Fq,
+    /// fq if the uplink has it, else the clock
+    Auto,
+}
+
 #[derive(Debug, ClapArgs)]
 pub struct Sizes {
     /// Flows at once; more pass unwatched
@@ -109,6 +119,12 @@ pub struct Sizes {
     /// Rounds of the in-kernel clock per second
     #[arg(long, default_value_t = 2000)]
     pub clock_hz: u32,
+    /// Who spaces the packets
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHO")]
+    pub pace_by: PaceByArg,
+    /// Interface that leads to the clients (default: that of the default route)
+    #[arg(long, value_name = "IFACE")]
+    pub uplink: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -1,7 +1,7 @@
 //! Commands that control traffic: attach, agent, detach.
 
 use crate::{
-    args::{AgentArgs, AttachArgs, ModeArg, PacedArg, Sizes},
+    args::{AgentArgs, AttachArgs, ModeArg, PaceByArg, PacedArg, Sizes},
     native::NativeHome,
 };
 use anyhow::{Context, Result, bail};
@@ -13,7 +13,7 @@ use std::{
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     time::{Duration, Instant, SystemTime},
 };
-use windlass_agent::{Datapath, Options, Pinned, Policy, RunTimeStats};
+use windlass_agent::{Datapath, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats};
 use windlass_core::Algorithm;
 
 /// How often the clock is looked after and files are looked at.
@@ -26,8 +26,23 @@ fn options(sizes: &Sizes) -> Options {
         flows_max: sizes.flows,
         store_bytes: sizes.store_mib << 20,
         clock_hz: sizes.clock_hz,
+        pace_by_fq: is_paced_by_fq(sizes),
         ..Options::default()
     }
+}
+
+/// Who paces, and a line if it is not who was asked for.
+fn is_paced_by_fq(sizes: &Sizes) -> bool {
+    let wanted = match sizes.pace_by {
+        PaceByArg::Clock => PaceBy::Clock,
+        PaceByArg::Fq => PaceBy::Fq,
+        PaceByArg::Auto => PaceBy::Auto,
+    };
+    let pacing = Pacing::choose(wanted, sizes.uplink.as_deref());
+    if let Some(why) = pacing.complaint {
+        eprintln!("windlass: pacing by the clock: {why}");
+    }
+    pacing.by_fq
 }
 
 /// A channel that gets a message at Ctrl-C, SIGTERM or SIGHUP.
@@ -64,18 +79,20 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     let policy = Policy::simple(algorithm, mode, args.port.clone(), args.paced_servers == PacedArg::Control);
     let (_keep, stop) = stop_signal()?;
     let stats = args.stats.then(RunTimeStats::enable).transpose()?;
-    let mut datapath = Datapath::attach(iface, &policy, &options(&args.sizes))?;
+    let options = options(&args.sizes);
+    let pace_by = if options.pace_by_fq { "fq" } else { "clock" };
+    let mut datapath = Datapath::attach(iface, &policy, &options)?;
     if args.json {
         let memory = datapath.memory_bytes()?;
         println!(
             "{}",
             json!({
                 "event": "attached", "iface": iface, "algorithm": algorithm.name(),
-                "flows_max": args.sizes.flows, "memory_bytes": memory,
+                "flows_max": args.sizes.flows, "memory_bytes": memory, "pace_by": pace_by,
             })
         );
     } else {
-        println!("{iface}: {} on all flows; Ctrl-C releases it", algorithm.name());
+        println!("{iface}: {} on all flows, paced by {pace_by}; Ctrl-C releases it", algorithm.name());
     }
     follow(&datapath, &stop, args.sample_ms.map(Duration::from_millis))?;
     if datapath.is_alive() {
