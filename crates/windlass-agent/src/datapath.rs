@@ -10,6 +10,7 @@ use crate::{
     flows::read_flows,
     netdev,
     pins::{self, Pinned},
+    uplink::kernel_has_departure_times,
 };
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, Program};
 use std::{collections::BTreeMap, mem};
@@ -343,8 +344,14 @@ pub(crate) fn raise_memlock_limit() {
 /// Loads the programs and throws them away: does this kernel take them? Returns verified instructions per program.
 pub(crate) fn try_load() -> Result<Vec<(String, u32)>> {
     let options = Options { flows_max: 16, store_bytes: 1, ..Options::default() };
-    let config =
-        wl_config { flows_max: 16, chunks_max: options.chunks(), idle_timeout_s: 1, ..Default::default() };
+    let config = wl_config {
+        flows_max: 16,
+        chunks_max: options.chunks(),
+        idle_timeout_s: 1,
+        // as much as can be taken
+        pace_by: if kernel_has_departure_times() { abi::WL_PACE_BY_FQ } else { abi::WL_PACE_BY_CLOCK },
+        ..Default::default()
+    };
     raise_memlock_limit();
     let object = open(&options, &config)?.load().map_err(Error::Load)?;
     Ok(object.progs().map(|p| (p.name().to_string_lossy().into_owned(), p.insn_cnt() as u32)).collect())

@@ -1,6 +1,6 @@
 //! What this kernel can do for the datapath, and the cure for what it cannot.
 
-use crate::{datapath, native, netdev, pins, select};
+use crate::{datapath, native, netdev, pins, select, uplink::kernel_has_departure_times};
 use serde::Serialize;
 use std::{fs, path::Path};
 
@@ -67,6 +67,12 @@ pub fn doctor() -> Vec<Check> {
         checks.push(check(name, answer.is_ok(), if answer.is_ok() { "found" } else { "missing" }, cure));
     }
     if is_root {
+        let pacing = if kernel_has_departure_times() {
+            "by fq on the uplink where it is, else by the clock"
+        } else {
+            "by the clock (fq on the uplink can do it from Linux 5.18)"
+        };
+        checks.push(check("pacing", true, pacing, ""));
         checks.push(match datapath::try_load() {
             Ok(programs) => {
                 let list: Vec<String> = programs.iter().map(|(n, i)| format!("{n} {i} insns")).collect();

@@ -56,7 +56,8 @@ fn lacking(uplinks: &[String]) -> Option<String> {
     Some(format!("{without} has no fq (tc qdisc replace dev {without} root fq)"))
 }
 
-fn kernel_has_departure_times() -> bool {
+/// Can the programs tell an `fq` when a packet may leave?
+pub(crate) fn kernel_has_departure_times() -> bool {
     // SAFETY: plain call; the last argument is documented to be NULL.
     let answer = unsafe {
         sys::libbpf_probe_bpf_helper(

@@ -176,8 +176,9 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let (_keep, stop) = stop_signal()?;
     let mut controlled: Vec<(Pinned, u64)> = Vec::new();
     let mut seen = modified(&args.policy);
+    let options = options(&args.sizes);
     let mut native = NativeHome::new(&args.names.prefix);
-    cover(&policy, &args, &mut controlled)?;
+    cover(&policy, &options, &mut controlled)?;
     native.cover(&policy)?;
     if controlled.is_empty() && native.is_empty() {
         eprintln!("windlass: no interface or cgroup matches the policy yet; waiting for one");
@@ -209,7 +210,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
             println!("{}: the interface is gone", pinned.iface());
             pinned.remove()?;
         }
-        cover(&policy, &args, &mut controlled)?;
+        cover(&policy, &options, &mut controlled)?;
         native.cover(&policy)?;
     }
     native.finish(args.detach_on_exit)?;
@@ -230,7 +231,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
 }
 
 /// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest.
-fn cover(policy: &Policy, args: &AgentArgs, controlled: &mut Vec<(Pinned, u64)>) -> Result<()> {
+fn cover(policy: &Policy, options: &Options, controlled: &mut Vec<(Pinned, u64)>) -> Result<()> {
     for iface in policy.interfaces() {
         if controlled.iter().any(|(p, _)| p.iface() == iface) || iface.starts_with("wlc") {
             continue;
@@ -241,7 +242,7 @@ fn cover(policy: &Policy, args: &AgentArgs, controlled: &mut Vec<(Pinned, u64)>)
             println!("{iface}: taken over");
             pinned
         } else {
-            let datapath = match Datapath::attach(&iface, policy, &options(&args.sizes)) {
+            let datapath = match Datapath::attach(&iface, policy, options) {
                 Err(windlass_agent::Error::NotEthernet(_)) => continue,
                 other => other?,
             };
