@@ -74,6 +74,16 @@ impl Guest {
     /// Boots a guest in the namespace `host`, which cleans up after tests that were killed. The guest's only network
     /// card is the other end of the tap `tap`, if there is one.
     pub fn boot(image: &Image, host: &Netns, tap: Option<&str>) -> Guest {
+        Guest::boot_with(image, host, tap, &[])
+    }
+
+    /// Boots a guest without network whose time is that of the instructions it runs, and leaps when it idles: what it
+    /// measures does not depend on how busy this machine is.
+    pub fn boot_in_own_time(image: &Image, host: &Netns) -> Guest {
+        Guest::boot_with(image, host, None, &["-icount", "shift=1,sleep=off"])
+    }
+
+    fn boot_with(image: &Image, host: &Netns, tap: Option<&str>, options: &[&str]) -> Guest {
         let network = tap.map(|tap| format!("tap,id=net,ifname={tap},script=no,downscript=no"));
         let network =
             network.iter().flat_map(|n| ["-netdev", n, "-device", "virtio-net-pci,netdev=net,romfile="]);
@@ -91,6 +101,7 @@ impl Guest {
             .arg(format!("file:{}", kernel_log.display()))
             .args(["-serial", "stdio"])
             .args(network)
+            .args(options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

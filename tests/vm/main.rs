@@ -1,7 +1,8 @@
 //! Windlass and the stock kernel of Debian 12 (Linux 6.1, without tcx) in an emulated machine: the kernel first as the
-//! box, then as that of a server behind a tap.
+//! box, with and without `fq` on its uplink, then as that of a server behind a tap.
 
 mod box_in_guest;
+mod departures;
 mod guest;
 mod guest_as_server;
 
