@@ -91,6 +91,9 @@ impl Machine {
             // mostly set
             flags |= if input.u8() & 3 == 3 { 0 } else { flag };
         }
+        if input.u8() & 1 == 1 {
+            flags |= abi::WL_FLOW_DEPARTS;
+        }
         let base = match input.u8() {
             0..128 => 0u32.wrapping_sub(input.number()),
             _ => input.u32(),
@@ -182,6 +185,14 @@ impl Machine {
         self.now_ns += u64::from(by_us) * 1000;
     }
 
+    /// When `bytes` that come now leave.
+    fn departs_us(&mut self, bytes: u32) -> u32 {
+        if self.flow.state().flags & abi::WL_FLOW_DEPARTS == 0 {
+            return self.now_us;
+        }
+        (self.flow.depart_ns(self.now_ns, bytes) / 1000) as u32
+    }
+
     /// What bpf/sender.h does with a packet of the sender, the store apart.
     fn send(&mut self, seq: u32, len: u32) {
         let end = seq.wrapping_add(len);
@@ -202,7 +213,8 @@ impl Machine {
             abi::WL_DATA_RETRANS => return self.retransmit(seq, end),
             _ => return,
         };
-        if !self.flow.send_at(from, end, self.now_us) {
+        let leaves_us = self.departs_us(len);
+        if !self.flow.send_at(from, end, leaves_us) {
             self.forget(max);
         }
         let state = self.flow.state_mut();
@@ -215,7 +227,8 @@ impl Machine {
 
     fn retransmit(&mut self, seq: u32, end: u32) {
         if !self.is_active || !self.flow.is_taken_care_of(seq, 3) {
-            self.flow.sender_retrans(seq, end, self.now_us);
+            let leaves_us = self.departs_us(end.wrapping_sub(seq));
+            self.flow.sender_retrans(seq, end, leaves_us);
         }
     }
 
@@ -276,7 +289,8 @@ impl Machine {
             let seg = *self.flow.seg(seq).expect("what is sent again is live");
             assert_eq!((seg.seq, u32::from(seg.len_bytes)), (seq, len));
             assert!(has(&seg, abi::WL_SEG_LOST) && !has(&seg, abi::WL_SEG_SACKED));
-            self.flow.repaired(seq, self.now_us);
+            let leaves_us = self.departs_us(len);
+            self.flow.repaired(seq, leaves_us);
         }
     }
 
