@@ -20,7 +20,7 @@
 #define WL_DEPART_REFILL_US 2000u /* no ACK has moved the edge by when so little waits: the clock does */
 #define WL_DEPART_MAX_US 100000u /* of a sender that overruns its window; fq drops what is to wait for 10 s */
 #define WL_SPREAD_MIN_RTT_US 10000u
-#define WL_BURST_US 1000u /* credit that pacing saves up while the clock is late */
+#define WL_BURST_US 1000u /* credit that pacing saves up while the clock, or the sender, is late */
 #define WL_SUPPLY_US 2000u /* a sender that leaves room unused for so long has nothing to send */
 
 /*
@@ -73,14 +73,19 @@ WL_GLOBAL wl_u64 wl_depart(struct wl_flow *f, wl_u64 now_ns, wl_u32 bytes)
 	if (!f)
 		return now_ns;
 	wl_u64 rate = wl_pacing_bytes_ps(f);
-	wl_u64 at_ns = now_ns + wl_backlog_ns(f, now_ns);
+	wl_u64 earliest_ns = now_ns - WL_BURST_US * 1000ULL;
+	wl_u64 latest_ns = now_ns + WL_DEPART_MAX_US * 1000ULL;
+	wl_u64 at_ns = f->pace_next_ns;
 
-	if (at_ns > now_ns + WL_DEPART_MAX_US * 1000ULL)
-		at_ns = now_ns + WL_DEPART_MAX_US * 1000ULL;
+	/* what the sender was late by, it may catch up with: else each delay would cost rate */
+	if (at_ns < earliest_ns)
+		at_ns = earliest_ns;
+	if (at_ns > latest_ns)
+		at_ns = latest_ns;
 	f->pace_next_ns = at_ns;
 	if (rate != WL_RATE_UNLIMITED)
 		f->pace_next_ns += bytes * WL_NS_PER_S / rate;
-	return at_ns;
+	return at_ns > now_ns ? at_ns : now_ns;
 }
 
 /* When the clock has next something to let go, if there is anything. */
