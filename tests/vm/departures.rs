@@ -38,9 +38,9 @@ const ACKS_IN_BUNCHES: &str = "ip netns exec wan tc qdisc change dev far root ne
 
 const RATE_BYTES_PS: f64 = 20e6 / 8.0;
 const SEGMENT_BYTES: usize = 1448;
-/// What may leave within a millisecond: what is due, 2.2 segments while BBR probes, and the rest of a packet of the
-/// sender's TSO, which goes by its own idea of the rate.
-const MOST_SEGMENTS: usize = 8;
+/// What may leave within a millisecond: what is due, 2.2 segments while BBR probes, as much again if the sender was late,
+/// and the rest of a packet of the sender's TSO, which goes by its own idea of the rate.
+const MOST_SEGMENTS: usize = 10;
 
 /// What one transfer showed.
 #[derive(Debug)]
@@ -174,5 +174,5 @@ fn packets_leave_spaced_by_fq_with_few_window_updates() {
         assert!(seen.goodput_bytes_ps > 0.8 * RATE_BYTES_PS);
     }
     // each bunch of ACKs lets out the data of 10 ms
-    assert!(bunched_watched.burst_segs(99) > 2 * MOST_SEGMENTS);
+    assert!(2 * bunched_watched.burst_segs(99) > 3 * bunched_fq.burst_segs(99));
 }
