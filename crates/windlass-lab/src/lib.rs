@@ -1,6 +1,7 @@
 //! The testbed: hosts in network namespaces with their real Linux stacks, real servers and clients, and a link emulator
 //! between them. Runs the same scenario files as the simulator.
 
+mod boxed;
 pub mod files;
 mod native;
 pub mod netns;
@@ -10,7 +11,9 @@ mod topology;
 mod traffic;
 mod wan;
 
+pub use boxed::BoxProcess;
 pub use run::{RunOptions, run};
 pub use topology::{Family, Topology};
-pub use traffic::{Crowd, CrowdResult, Server};
+pub use traffic::{Client, Crowd, CrowdResult, Fetch, Server, tcp_counters};
+pub use wan::Wan;
 pub use windlass_scenario::{FlowReport, LinkReport, LinkStats, RunReport};

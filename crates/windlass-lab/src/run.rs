@@ -1,22 +1,17 @@
 //! One run of a scenario.
 
 use crate::{
+    boxed::BoxProcess,
     files, native,
     netns::Netns,
     topology::{Family, Topology},
     traffic::{Capture, Client, Server, tcp_counters},
 };
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Read},
     path::PathBuf,
-    process::{Child, ChildStderr, ChildStdout, Stdio},
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -74,7 +69,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
         servers.push(Server::start(topology.host(sender), CONNECTIONS)?);
     }
     let boxed = match &scenario.windlass {
-        Some(w) => Some(BoxProcess::start(&topology, w, options)?),
+        Some(w) => Some(start_box(&topology, w, options)?),
         None => None,
     };
     let captures = start_captures(&topology, scenario, options)?;
@@ -112,6 +107,17 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
 
 /// More than any scenario has flows.
 const CONNECTIONS: usize = 4096;
+
+fn start_box(topology: &Topology, w: &Windlass, options: &RunOptions) -> Result<BoxProcess> {
+    let mode = if w.mode == Mode::Watch { "watch" } else { "transparent" };
+    let mut args: Vec<String> = ["--alg", &w.algorithm, "--mode", mode].map(String::from).into();
+    args.extend(options.attach_args.iter().cloned());
+    if let Some(ms) = options.sample_ms {
+        args.extend(["--sample-ms".into(), ms.to_string()]);
+    }
+    let iface = topology.interface(&w.at, &w.facing)?;
+    BoxProcess::start(topology.host(&w.at), &options.windlass, &iface, &args)
+}
 
 fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<&str> = names.collect();
@@ -229,114 +235,4 @@ fn fetch(
         Err(error) => report.error = Some(format!("{error:#}")),
     }
     report
-}
-
-/// `windlass attach` on the box.
-#[derive(Debug)]
-struct BoxProcess {
-    child: Child,
-    /// Lines that it prints, collected lest a full pipe stop it.
-    lines: mpsc::Receiver<String>,
-    /// What it says on standard error, once it has ended.
-    said: Option<thread::JoinHandle<String>>,
-}
-
-/// How long Windlass may take to load and attach its programs.
-const ATTACH_LIMIT: Duration = Duration::from_secs(30);
-/// ... and to hand its flows back.
-const DETACH_LIMIT: Duration = Duration::from_secs(30);
-
-fn collect(stdout: ChildStdout) -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        BufReader::new(stdout).lines().map_while(|l| l.ok()).try_for_each(|line| sender.send(line))
-    });
-    receiver
-}
-
-fn collect_errors(mut stderr: ChildStderr) -> thread::JoinHandle<String> {
-    thread::spawn(move || {
-        let mut said = Vec::new();
-        // what could be read until it ended is all there is to show
-        let _ = stderr.read_to_end(&mut said);
-        String::from_utf8_lossy(&said).trim().to_string()
-    })
-}
-
-impl BoxProcess {
-    fn start(topology: &Topology, w: &Windlass, options: &RunOptions) -> Result<BoxProcess> {
-        let iface = topology.interface(&w.at, &w.facing)?;
-        let program = options.windlass.to_str().context("the binary's path is no UTF-8")?;
-        let mut command = topology.host(&w.at).command(program);
-        let mode = if w.mode == Mode::Watch { "watch" } else { "transparent" };
-        command
-            .args(["attach", &iface, "--alg", &w.algorithm, "--mode", mode, "--json"])
-            .args(&options.attach_args);
-        if let Some(ms) = options.sample_ms {
-            command.args(["--sample-ms", &ms.to_string()]);
-        }
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let lines = collect(child.stdout.take().context("piped")?);
-        let said = child.stderr.take().map(collect_errors);
-        let mut started = BoxProcess { child, lines, said };
-        match started.lines.recv_timeout(ATTACH_LIMIT) {
-            Ok(line) if line.contains("\"attached\"") => Ok(started),
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                started.child.kill()?;
-                bail!("`windlass attach {iface}` did not attach within {} s", ATTACH_LIMIT.as_secs())
-            }
-            _ => bail!("`windlass attach {iface}` did not start: {}", started.last_words()),
-        }
-    }
-
-    /// Waits for its end; returns what it said on standard error.
-    fn last_words(&mut self) -> String {
-        self.interrupt();
-        // a process that cannot be waited for has ended
-        let _ = self.child.wait();
-        self.said.take().and_then(|s| s.join().ok()).unwrap_or_default()
-    }
-
-    /// Stops it; returns its counters and samples.
-    fn finish(mut self) -> Result<(BTreeMap<String, u64>, Vec<Value>)> {
-        self.interrupt();
-        let mut samples = Vec::new();
-        let mut counters = BTreeMap::new();
-        loop {
-            let line = match self.lines.recv_timeout(DETACH_LIMIT) {
-                Ok(line) => line,
-                // it closed its output
-                Err(mpsc::RecvTimeoutError::Disconnected) => break,
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    self.child.kill()?;
-                    bail!("`windlass attach` did not end within {} s of SIGINT", DETACH_LIMIT.as_secs());
-                }
-            };
-            let mut value: Value =
-                serde_json::from_str(&line).context("what `windlass attach --json` prints")?;
-            match value["event"].as_str() {
-                Some("sample") => samples.push(value),
-                Some("detached") => counters = serde_json::from_value(value["counters"].take())?,
-                _ => {}
-            }
-        }
-        if counters.is_empty() {
-            bail!("`windlass attach` ended without its counters: {}", self.last_words());
-        }
-        Ok((counters, samples))
-    }
-
-    fn interrupt(&mut self) {
-        if let Ok(None) = self.child.try_wait() {
-            // SAFETY: our own child, not yet waited for.
-            unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
-        }
-    }
-}
-
-impl Drop for BoxProcess {
-    fn drop(&mut self) {
-        self.interrupt();
-        let _ = self.child.wait();
-    }
 }
