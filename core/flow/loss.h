@@ -169,7 +169,8 @@ struct wl_lose_all {
 	struct wl_flow *f;
 	wl_u32 at;
 	wl_u32 lost_bytes;
-	wl_u32 limit; /* records to mark */
+	wl_u32 left; /* records to mark */
+	wl_u32 is_urgent; /* before all that wait already */
 };
 
 static long wl_lose_step(wl_u32 i, void *ctx)
@@ -179,25 +180,26 @@ static long wl_lose_step(wl_u32 i, void *ctx)
 	wl_u32 slot;
 
 	(void)i;
-	if (!all->limit || !wl_before(all->at, all->f->nxt))
+	if (!all->left || !wl_before(all->at, all->f->nxt))
 		return 1;
 	seg = wl_walk(all->f, &all->at, &slot);
-	if (!seg || (seg->flags & (WL_SEG_SACKED | WL_SEG_LOST)))
+	if (!seg || (seg->flags & WL_SEG_SACKED))
 		return 0;
-	/* in stream order whatever was resent before: the head is what everyone waits for */
-	wl_seg_unlist(all->f, seg);
-	wl_seg_mark_lost(all->f, seg, slot);
-	all->lost_bytes += seg->len_bytes;
-	all->limit--;
+	all->lost_bytes += wl_seg_lose(all->f, seg, slot, all->is_urgent);
+	all->left--;
 	return 0;
 }
 
-/* Marks the first `limit` undelivered records lost (a timeout, or three duplicate ACKs without SACK). */
+/*
+ * Marks the first `limit` undelivered records lost (a timeout, or three duplicate ACKs without SACK) and has them wait in
+ * stream order, whatever was sent again before or waits already: the head is what everyone waits for. Behind others it
+ * might never leave, for without SACK nothing of what is sent before it counts. Returns the bytes newly lost.
+ */
 WL_GLOBAL wl_u32 wl_lose_first(struct wl_flow *f, wl_u32 limit)
 {
 	if (!f)
 		return 0;
-	struct wl_lose_all all = { .f = f, .at = f->una_seg, .limit = limit };
+	struct wl_lose_all all = { .f = f, .at = f->una_seg, .left = limit, .is_urgent = limit == 1 };
 
 	if (f->una == f->nxt)
 		return 0;

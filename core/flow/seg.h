@@ -108,22 +108,33 @@ WL_GLOBAL int wl_seg_unlist(struct wl_flow *f, struct wl_seg *seg)
 	return 0;
 }
 
-/* Marks a record in flight lost. One that was sent again before goes first: it holds up everything behind it. */
-WL_GLOBAL int wl_seg_mark_lost(struct wl_flow *f, struct wl_seg *seg, wl_u32 slot)
+/*
+ * Puts a record in flight first or last into the list of the lost, wherever it stands now. Returns the bytes newly lost;
+ * 0: it was lost already.
+ */
+WL_GLOBAL int wl_seg_lose(struct wl_flow *f, struct wl_seg *seg, wl_u32 slot, wl_u32 is_urgent)
 {
 	if (!f || !seg)
-		return -1;
-	int again = seg->flags & WL_SEG_RESENT;
+		return 0;
+	int was_lost = seg->flags & WL_SEG_LOST;
 
 	wl_seg_unlist(f, seg);
-	if (again)
+	if (is_urgent)
 		wl_list_prepend(f, &f->lost_head, &f->lost_tail, seg, slot);
 	else
 		wl_list_append(f, &f->lost_head, &f->lost_tail, seg, slot);
 	seg->flags |= WL_SEG_LOST;
 	f->lost_bytes += seg->len_bytes;
+	if (was_lost)
+		return 0;
 	f->lost_segs++;
-	return 0;
+	return seg->len_bytes;
+}
+
+/* Marks a record in flight lost. One that was sent again before goes first: it holds up everything behind it. */
+WL_INLINE void wl_seg_mark_lost(struct wl_flow *f, struct wl_seg *seg, wl_u32 slot)
+{
+	wl_seg_lose(f, seg, slot, seg->flags & WL_SEG_RESENT);
 }
 
 #endif

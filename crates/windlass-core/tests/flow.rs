@@ -118,6 +118,31 @@ fn a_silent_tail_is_probed_before_the_timeout() {
     assert_eq!(f.on_silence(500_000), abi::WL_SILENCE_TIMEOUT);
 }
 
+/// Without SACK nothing counts but the head: it must not queue behind others whose copies change nothing.
+#[test]
+fn after_each_timeout_the_head_goes_first() {
+    let mut f = Flow::new(0, MSS, abi::WL_FLOW_PACED_JUDGED);
+    for i in 1..=6u32 {
+        f.send(i * MSS, 0);
+    }
+    f.ack(&ack(MSS, 40_000, &[]));
+    f.state_mut().decision.cwnd_bytes = MSS;
+    let mut now_us = 40_000;
+    for _ in 0..5 {
+        while f.on_silence(now_us) != abi::WL_SILENCE_TIMEOUT {
+            now_us += 10_000;
+        }
+        assert_eq!(f.next_repair(), Some((MSS, MSS)), "at {now_us} us");
+        // this copy is lost like those before
+        f.repaired(MSS, now_us);
+        assert_eq!(f.next_repair(), None, "the window is full");
+    }
+    assert_eq!(f.state().lost_bytes, 4 * MSS, "the others still wait");
+    // the head arrives at last
+    f.ack(&ack(2 * MSS, now_us + 40_000, &[]));
+    assert_eq!(f.next_repair(), Some((2 * MSS, MSS)));
+}
+
 #[test]
 fn what_is_outside_is_recognised() {
     let mut f = flow(5000);
