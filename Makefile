@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 PACKAGES := clang-19 clang-format-19 libclang1-19 libelf-dev zlib1g-dev pkg-config gcc make \
-	iproute2 util-linux nginx-light curl iperf3 nghttp2-client tcpdump
+	iproute2 util-linux nftables nginx-light curl iperf3 nghttp2-client tcpdump
 # for the virtual machine; only `make vm-test` installs these
 VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils dash
 C_FILES := $(shell find core bpf crates -name '*.[ch]' -not -path '*/target/*')

@@ -1,4 +1,4 @@
-//! Compiles the parity test to BPF.
+//! Compiles what tests need in BPF.
 
 use std::{env, path::PathBuf, process::Command};
 
@@ -7,19 +7,21 @@ fn main() {
         .join("..")
         .canonicalize()
         .expect("the workspace's root");
-    let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo")).join("parity.bpf.o");
+    let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo"));
     let clang = ["clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang"]
         .into_iter()
         .find(|c| Command::new(c).arg("--version").output().is_ok())
         .expect("clang 15 or newer to compile BPF (Debian: apt-get install clang-19)");
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("set by cargo");
-    libbpf_cargo::SkeletonBuilder::new()
-        .source(root.join("bpf/parity.bpf.c"))
-        .obj(&out)
-        .clang(clang)
-        .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-I", &format!("/usr/include/{arch}-linux-gnu")])
-        .build()
-        .expect("bpf/parity.bpf.c compiles");
+    for name in ["parity", "tagger"] {
+        libbpf_cargo::SkeletonBuilder::new()
+            .source(root.join(format!("bpf/{name}.bpf.c")))
+            .obj(out.join(format!("{name}.bpf.o")))
+            .clang(clang)
+            .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-I", &format!("/usr/include/{arch}-linux-gnu")])
+            .build()
+            .unwrap_or_else(|e| panic!("bpf/{name}.bpf.c does not compile: {e}"));
+    }
     for dir in ["bpf", "core"] {
         println!("cargo:rerun-if-changed={}", root.join(dir).display());
     }

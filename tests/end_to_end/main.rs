@@ -1,9 +1,12 @@
 //! Real transfers through the real datapath, each in namespaces of its own, payloads checked by SHA-256.
 
 mod agent;
+mod deployments;
 mod faults;
 mod native;
 mod net;
+mod peers;
+mod site;
 mod transfers;
 
 use windlass_lab::{RunOptions, RunReport};

@@ -1,0 +1,115 @@
+//! Where the box can stand: whatever is between it and its servers, it repairs what the WAN loses and leaves no trace.
+
+use crate::site::{LOSSY, Nat, PLAIN, Place, Setup, site_or_skip};
+use windlass_lab::Family;
+
+const BYTES: u64 = 1_000_000;
+
+/// Fetches through the box in each of the setups.
+fn repairs_in(test: &str, setups: &[(&str, Setup)]) {
+    for (what, setup) in setups {
+        let name = format!("{test}: {what}");
+        let Some(mut site) = site_or_skip(&name, *setup) else { continue };
+        site.control("bbr");
+        site.fetch(BYTES);
+        if setup.nat != Nat::None || setup.bridge_filter {
+            assert_eq!(
+                site.invalid_packets(),
+                0,
+                "{name}: connection tracking takes repairs for what they are"
+            );
+        }
+        let outcome = site.finish();
+        outcome.assert_repaired(&name);
+        assert_eq!(outcome.counter("flows_created"), setup.servers as u64, "{name}: {outcome:#?}");
+    }
+}
+
+#[test]
+fn a_containers_veth() {
+    let setups = [
+        ("routed", PLAIN),
+        ("in a bridge with an address", Setup { place: Place::Bridged, ..PLAIN }),
+        (
+            "in a bridge, with translation and br_netfilter",
+            Setup { place: Place::Bridged, nat: Nat::Server, bridge_filter: true, ..PLAIN },
+        ),
+    ];
+    repairs_in("a_containers_veth", &setups);
+}
+
+#[test]
+fn two_servers_behind_one_port_of_a_router() {
+    let setup = Setup { place: Place::Switched, servers: 2, ..PLAIN };
+    repairs_in("two_servers_behind_one_port_of_a_router", &[("IPv4", setup)]);
+}
+
+#[test]
+fn a_port_of_a_bridge() {
+    let setup = Setup { place: Place::Transparent, ..PLAIN };
+    let setups = [
+        ("without br_netfilter", setup),
+        ("with br_netfilter", Setup { bridge_filter: true, ..setup }),
+        ("IPv6 with br_netfilter", Setup { bridge_filter: true, family: Family::V6, ..setup }),
+    ];
+    repairs_in("a_port_of_a_bridge", &setups);
+}
+
+#[test]
+fn the_servers_side_of_a_nat() {
+    let setups = [
+        ("of the server's address", Setup { nat: Nat::Server, ..PLAIN }),
+        ("of both addresses", Setup { nat: Nat::Both, ..PLAIN }),
+        ("of both addresses, IPv6", Setup { nat: Nat::Both, family: Family::V6, ..PLAIN }),
+    ];
+    repairs_in("the_servers_side_of_a_nat", &setups);
+}
+
+#[test]
+fn ipv6() {
+    let setup = Setup { family: Family::V6, ..PLAIN };
+    let setups = [
+        ("routed", setup),
+        ("two servers behind a switch", Setup { place: Place::Switched, servers: 2, ..setup }),
+    ];
+    repairs_in("ipv6", &setups);
+}
+
+#[test]
+fn vlans() {
+    let bridged = Setup { place: Place::TransparentTagged, ..PLAIN };
+    let setups = [
+        ("tagged frames on a bridge", bridged),
+        ("tagged frames on a bridge, IPv6", Setup { family: Family::V6, ..bridged }),
+        ("below a VLAN's device", Setup { place: Place::TaggedPort, ..PLAIN }),
+        ("a VLAN's device", Setup { place: Place::VlanDevice, ..PLAIN }),
+    ];
+    repairs_in("vlans", &setups);
+}
+
+#[test]
+fn frames_of_other_sizes() {
+    let setups = [
+        ("a client with small frames", Setup { wan_mtus: [1280, 1280], ..PLAIN }),
+        ("a server with small frames", Setup { server_mtu: 1000, ..PLAIN }),
+        ("a server with jumbo frames", Setup { server_mtu: 9000, ..PLAIN }),
+        ("jumbo frames all the way", Setup { server_mtu: 9000, wan_mtus: [9000, 9000], ..PLAIN }),
+        ("the smallest that IPv6 allows", Setup { family: Family::V6, wan_mtus: [1280, 1280], ..PLAIN }),
+    ];
+    repairs_in("frames_of_other_sizes", &setups);
+}
+
+/// The gateway's way to the client takes less than either end believes: the server has to find out by itself.
+#[test]
+fn a_path_that_takes_less_than_both_ends_believe() {
+    let test = "a_path_that_takes_less_than_both_ends_believe";
+    for (what, family) in [("IPv4", Family::V4), ("IPv6", Family::V6)] {
+        let setup = Setup { family, wan_mtus: [1300, 1500], link: LOSSY, ..PLAIN };
+        let name = format!("{test}: {what}");
+        let Some(mut site) = site_or_skip(&name, setup) else { continue };
+        site.control("bbr");
+        site.fetch(BYTES);
+        let outcome = site.finish();
+        assert!(outcome.counter("repaired_segs") > 0, "{name}: {outcome:#?}");
+    }
+}
