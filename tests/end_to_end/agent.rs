@@ -4,25 +4,39 @@ use crate::net::{Net, with_transfer};
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
+    os::unix::fs::MetadataExt,
     path::Path,
     process::{Child, Stdio},
+    time::SystemTime,
 };
 use windlass_tests::is_root_or_skip;
 
-fn policy(folder: &Path, algorithm: &str) -> std::path::PathBuf {
+/// Writes the policy, as if at that time: when it was last written, the agent takes it for unchanged.
+fn policy_at(folder: &Path, algorithm: &str, modified: Option<SystemTime>) -> std::path::PathBuf {
     let file = folder.join("policy.toml");
     let text =
         format!("[[rule]]\nname = \"all\"\nmatch = {{ iface = \"r1\" }}\nalgorithm = \"{algorithm}\"\n");
     // renamed into place: the agent must never read half a policy
     let draft = folder.join("draft.toml");
     fs::write(&draft, text).expect("a writable folder");
+    if let Some(time) = modified {
+        fs::File::open(&draft).and_then(|f| f.set_modified(time)).expect("a file of ours");
+    }
     fs::rename(&draft, &file).expect("the same folder");
     file
 }
 
-fn kill(child: &mut Child, signal: i32) {
+fn policy(folder: &Path, algorithm: &str) -> std::path::PathBuf {
+    policy_at(folder, algorithm, None)
+}
+
+fn send(child: &Child, signal: i32) {
     // SAFETY: our own child, not yet waited for.
     unsafe { libc::kill(child.id() as i32, signal) };
+}
+
+fn kill(child: &mut Child, signal: i32) {
+    send(child, signal);
     child.wait().expect("it ends");
 }
 
@@ -55,6 +69,69 @@ fn control_survives_the_agent_and_follows_the_policy() {
     assert!(!String::from_utf8_lossy(&links).contains("wlc"), "the clock is gone");
     let tc = net.middle.run(&["tc", "filter", "show", "dev", "r1", "ingress"]).expect("tc").stdout;
     assert!(tc.is_empty(), "{}", String::from_utf8_lossy(&tc));
+}
+
+#[test]
+fn a_hangup_has_the_policy_read_at_once() {
+    if !is_root_or_skip("a_hangup_has_the_policy_read_at_once") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    let mut agent = net.agent(&file, "under control");
+    with_transfer(&net, |progress| {
+        let written = fs::metadata(&file).and_then(|m| m.modified()).expect("when it was written");
+        policy_at(folder.path(), "cubic", Some(written));
+        send(&agent, libc::SIGHUP);
+        while net.flows()[0]["algorithm"] != "cubic" {
+            progress();
+        }
+    });
+    assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
+    kill(&mut agent, libc::SIGTERM);
+    net.answer(&["detach", "--all"]);
+}
+
+#[test]
+fn the_datapath_of_another_version_is_refused_with_the_cure() {
+    if !is_root_or_skip("the_datapath_of_another_version_is_refused_with_the_cure") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    let mut agent = net.agent(&file, "under control");
+    with_transfer(&net, |progress| {
+        kill(&mut agent, libc::SIGKILL);
+        // as another build would have left it
+        let inode =
+            net.middle.enter(|| Ok(fs::metadata("/proc/thread-self/ns/net")?.ino())).expect("its number");
+        fs::write(format!("/run/windlass/{inode}-r1"), "1").expect("the record of who pinned it");
+        let policy = file.to_str().expect("UTF-8");
+        for words in [&["agent", "--policy", policy][..], &["flows"]] {
+            let out = net.windlass(words).output().expect("windlass runs");
+            let said = String::from_utf8_lossy(&out.stderr).into_owned();
+            assert_eq!(out.status.code(), Some(2), "{words:?}: {said}");
+            assert!(
+                said.contains("another version") && said.contains("windlass detach"),
+                "{words:?}: {said}"
+            );
+        }
+        progress();
+        net.answer(&["detach", "--all"]);
+        progress();
+        agent = net.agent(&file, "under control");
+        // the flow was there before: it is first seen in mid-stream now, and left alone
+        progress();
+        assert!(net.flows().is_empty());
+    });
+    with_transfer(&net, |progress| {
+        progress();
+        assert_eq!(net.flows()[0]["mode"], "transparent");
+    });
+    kill(&mut agent, libc::SIGTERM);
+    net.answer(&["detach", "--all"]);
 }
 
 #[test]

@@ -151,6 +151,15 @@ fn fetch(net: &Net, received: &AtomicU64) -> u64 {
         .expect("the client fetches")
 }
 
+/// Ends a transfer when it goes out of scope, so that a failed test does not wait for ever.
+struct Stop<'a>(&'a AtomicU64);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
 /// Runs `during` while a transfer is under way; makes sure that the transfer goes on before and after each of its steps.
 pub fn with_transfer(net: &Net, during: impl FnOnce(&dyn Fn())) {
     let stop_at = AtomicU64::new(u64::MAX);
@@ -165,10 +174,11 @@ pub fn with_transfer(net: &Net, during: impl FnOnce(&dyn Fn())) {
                 thread::yield_now();
             }
         };
+        let stop = Stop(&stop_at);
         progress();
         during(&progress);
         progress();
-        stop_at.store(0, Ordering::Relaxed);
+        drop(stop);
         let (sent, got) = (server.join().expect("served"), client.join().expect("fetched"));
         assert_eq!(sent, got);
     });

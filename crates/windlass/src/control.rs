@@ -3,6 +3,7 @@
 use crate::{
     args::{AgentArgs, AttachArgs, ModeArg, PaceByArg, PacedArg, Sizes},
     native::NativeHome,
+    signals::{self, Wish},
 };
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -10,7 +11,7 @@ use std::{
     fs,
     path::Path,
     process::ExitCode,
-    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    sync::mpsc::{Receiver, RecvTimeoutError},
     time::{Duration, Instant, SystemTime},
 };
 use windlass_agent::{Datapath, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats};
@@ -45,18 +46,6 @@ fn is_paced_by_fq(sizes: &Sizes) -> bool {
     pacing.by_fq
 }
 
-/// A channel that gets a message at Ctrl-C, SIGTERM or SIGHUP.
-pub fn stop_signal() -> Result<(Sender<()>, Receiver<()>)> {
-    let (tx, rx) = channel();
-    let handler = tx.clone();
-    ctrlc::set_handler(move || {
-        // the receiver is gone only when we are stopping anyway
-        let _ = handler.send(());
-    })
-    .context("installing the signal handler")?;
-    Ok((tx, rx))
-}
-
 /// The algorithm that is asked for, if that and the ports are sound.
 pub fn algorithm(args: &AttachArgs) -> Result<Algorithm> {
     let Some(algorithm) = Algorithm::by_name(&args.alg) else {
@@ -77,7 +66,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
         ModeArg::Watch => windlass_agent::Mode::Watch,
     };
     let policy = Policy::simple(algorithm, mode, args.port.clone(), args.paced_servers == PacedArg::Control);
-    let (_keep, stop) = stop_signal()?;
+    let (_, wishes) = signals::wishes(Wish::Stop)?;
     let stats = args.stats.then(RunTimeStats::enable).transpose()?;
     let options = options(&args.sizes);
     let pace_by = if options.pace_by_fq { "fq" } else { "clock" };
@@ -94,7 +83,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     } else {
         println!("{iface}: {} on all flows, paced by {pace_by}; Ctrl-C releases it", algorithm.name());
     }
-    follow(&datapath, &stop, args.sample_ms.map(Duration::from_millis))?;
+    follow(&datapath, &wishes, args.sample_ms.map(Duration::from_millis))?;
     if datapath.is_alive() {
         hand_back(&mut datapath, &policy)?;
     } else if !args.json {
@@ -105,13 +94,13 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
 }
 
 /// Looks after the datapath until told to stop or its interface is gone.
-fn follow(datapath: &Datapath, stop: &Receiver<()>, sample: Option<Duration>) -> Result<()> {
+fn follow(datapath: &Datapath, wishes: &Receiver<Wish>, sample: Option<Duration>) -> Result<()> {
     let started = Instant::now();
     let mut ticks = 0;
     let mut next_watch = Instant::now() + WATCH;
     loop {
         let pause = sample.unwrap_or(WATCH).min(next_watch.saturating_duration_since(Instant::now()));
-        match stop.recv_timeout(pause) {
+        match wishes.recv_timeout(pause) {
             Err(RecvTimeoutError::Timeout) => {}
             _ => return Ok(()),
         }
@@ -173,7 +162,7 @@ fn report_end(datapath: &Datapath, as_json: bool, has_stats: bool) -> Result<()>
 
 pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let mut policy = Policy::from_file(&args.policy)?;
-    let (_keep, stop) = stop_signal()?;
+    let (_, wishes) = signals::wishes(Wish::Reload)?;
     let mut controlled: Vec<(Pinned, u64)> = Vec::new();
     let mut seen = modified(&args.policy);
     let options = options(&args.sizes);
@@ -183,8 +172,13 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     if controlled.is_empty() && native.is_empty() {
         eprintln!("windlass: no interface or cgroup matches the policy yet; waiting for one");
     }
-    while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(WATCH) {
-        if modified(&args.policy) != seen {
+    loop {
+        let is_asked = match wishes.recv_timeout(WATCH) {
+            Ok(Wish::Reload) => true,
+            Err(RecvTimeoutError::Timeout) => false,
+            _ => break,
+        };
+        if is_asked || modified(&args.policy) != seen {
             seen = modified(&args.policy);
             match Policy::from_file(&args.policy) {
                 Ok(new) => {
@@ -200,7 +194,8 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
             }
         }
         for (pinned, ticks) in &mut controlled {
-            if pinned.is_alive() {
+            // right after another look a clock that has not moved yet is no clock that stands still
+            if !is_asked && pinned.is_alive() {
                 *ticks = pinned.watch_clock(*ticks)?;
             }
         }

@@ -1,11 +1,15 @@
 //! Commands that make their own traffic: run, reproduce, demo, bench.
 
-use crate::args::{BenchWhat, Home, ReproduceArgs, RunArgs};
+use crate::{
+    args::{BenchWhat, Home, ReproduceArgs, RunArgs},
+    signals::{self, Wish},
+};
 use anyhow::{Context, Result, bail};
 use std::{
     path::PathBuf,
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
+    thread,
 };
 use windlass_experiments::{Experiment, Settings};
 use windlass_lab::RunOptions;
@@ -15,8 +19,8 @@ static CANCELLED: AtomicBool = AtomicBool::new(false);
 
 /// Ctrl-C ends the run in hand; what has finished stays on disk.
 fn cancel_on_signal() -> Result<&'static AtomicBool> {
-    ctrlc::set_handler(|| CANCELLED.store(true, Ordering::Relaxed))
-        .context("installing the signal handler")?;
+    let (_, wishes) = signals::wishes(Wish::Stop)?;
+    thread::spawn(move || wishes.iter().for_each(|_| CANCELLED.store(true, Ordering::Relaxed)));
     Ok(&CANCELLED)
 }
 

@@ -6,6 +6,7 @@ mod info;
 mod lab;
 mod native;
 mod print;
+mod signals;
 
 use args::{Args, Command};
 use clap::{CommandFactory, Parser};

@@ -2,8 +2,9 @@
 
 use crate::{
     args::{AttachArgs, NativeCommand},
-    control::{algorithm, stop_signal},
+    control::algorithm,
     print,
+    signals::{self, Wish},
 };
 use anyhow::{Result, bail};
 use std::{
@@ -94,7 +95,7 @@ fn show(json: bool) -> Result<()> {
 
 /// Keeps the algorithms registered until told to stop.
 fn hold(prefix: &str) -> Result<()> {
-    let (stop, stopped) = stop_signal()?;
+    let (stop, stopped) = signals::wishes(Wish::Stop)?;
     let native = Native::load(prefix)?;
     println!("loaded: {}", native.names().join(", "));
     follow_pipe(stop);
@@ -104,7 +105,7 @@ fn hold(prefix: &str) -> Result<()> {
 }
 
 /// Who holds the other end of the pipe is gone: so are its reasons.
-fn follow_pipe(stop: Sender<()>) {
+fn follow_pipe(stop: Sender<Wish>) {
     let is_pipe = io::stdin()
         .as_fd()
         .try_clone_to_owned()
@@ -114,7 +115,7 @@ fn follow_pipe(stop: Sender<()>) {
         thread::spawn(move || {
             // an end is an end, with or without an error
             let _ = io::stdin().read_to_end(&mut Vec::new());
-            let _ = stop.send(());
+            let _ = stop.send(Wish::Stop);
         });
     }
 }
@@ -127,7 +128,7 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
         None => root_cgroup()?,
     };
     let policy = Policy::simple(algorithm, Mode::Native, args.port.clone(), false);
-    let (_keep, stopped) = stop_signal()?;
+    let (_, stopped) = signals::wishes(Wish::Stop)?;
     let native = if is_loaded(&args.prefix) { None } else { Some(Native::load(&args.prefix)?) };
     let selector = Selector::attach(&cgroup, &policy, &args.prefix)?;
     let name = format!("{}{}", args.prefix, algorithm.name());
