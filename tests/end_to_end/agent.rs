@@ -1,6 +1,7 @@
 //! The agent's life: killed, restarted, its policy changed, its interface deleted, all in the middle of a transfer.
 
 use crate::net::{Net, with_transfer};
+use serde_json::Value;
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
@@ -9,7 +10,7 @@ use std::{
     process::{Child, Stdio},
     time::SystemTime,
 };
-use windlass_tests::is_root_or_skip;
+use windlass_tests::{is_root_or_skip, windlass_path};
 
 /// Writes the policy, as if at that time: when it was last written, the agent takes it for unchanged.
 fn policy_at(folder: &Path, algorithm: &str, modified: Option<SystemTime>) -> std::path::PathBuf {
@@ -109,7 +110,7 @@ fn the_datapath_of_another_version_is_refused_with_the_cure() {
             net.middle.enter(|| Ok(fs::metadata("/proc/thread-self/ns/net")?.ino())).expect("its number");
         fs::write(format!("/run/windlass/{inode}-r1"), "1").expect("the record of who pinned it");
         let policy = file.to_str().expect("UTF-8");
-        for words in [&["agent", "--policy", policy][..], &["flows"]] {
+        for words in [&["agent", "--policy", policy][..], &["flows"], &["top", "--json"]] {
             let out = net.windlass(words).output().expect("windlass runs");
             let said = String::from_utf8_lossy(&out.stderr).into_owned();
             assert_eq!(out.status.code(), Some(2), "{words:?}: {said}");
@@ -129,6 +130,51 @@ fn the_datapath_of_another_version_is_refused_with_the_cure() {
     with_transfer(&net, |progress| {
         progress();
         assert_eq!(net.flows()[0]["mode"], "transparent");
+    });
+    kill(&mut agent, libc::SIGTERM);
+    net.answer(&["detach", "--all"]);
+}
+
+#[test]
+fn top_shows_rates_and_leaves_the_terminal_as_it_was() {
+    if !is_root_or_skip("top_shows_rates_and_leaves_the_terminal_as_it_was") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let refused = |words: &[&str], saying: &str| {
+        let out = net.windlass(words).output().expect("windlass runs");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{said}");
+        assert!(said.contains(saying), "{said}");
+    };
+    refused(&["top"], "windlass agent");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    let mut agent = net.agent(&file, "under control");
+    refused(&["top"], "windlass flows");
+    with_transfer(&net, |_| {
+        let looks = net.answer(&["top", "--json", "--interval-ms", "100", "--count", "2"]);
+        let looks: Vec<Value> = looks.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+        assert_eq!(looks.len(), 2);
+        assert!(looks[0]["flows"][0]["rate_bps"].is_null(), "{looks:?}");
+        assert!(looks[1]["flows"][0]["rate_bps"].as_u64().is_some_and(|r| r > 0), "{looks:?}");
+        assert_eq!(looks[1]["flows"][0]["rate_bps"], looks[1]["totals"][0]["rate_bps"]);
+        assert_eq!(looks[1]["totals"][0]["rule_name"], "all");
+        // script(1) gives it a terminal
+        let windlass = windlass_path();
+        let line = format!("stty cols 140 rows 30; {} top --count 2 --interval-ms 100", windlass.display());
+        let mut script = net.middle.command("script");
+        let out = script
+            .args(["-qec", &line, "/dev/null"])
+            .stdin(Stdio::null())
+            .output()
+            .expect("script (Debian: bsdutils)");
+        let drawn = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(out.status.success(), "{drawn}");
+        assert!(drawn.contains("controlled") && drawn.contains("inflight"), "{drawn}");
+        // to the other screen and back
+        let (there, back) = (drawn.find("\x1b[?1049h"), drawn.rfind("\x1b[?1049l"));
+        assert!(there.is_some() && there < back, "{drawn}");
     });
     kill(&mut agent, libc::SIGTERM);
     net.answer(&["detach", "--all"]);

@@ -95,6 +95,7 @@ pub struct Datapath {
     clock: Clock,
     iface: String,
     ifindex: u32,
+    policy: Policy,
     generation: u32,
     is_pinned: bool,
 }
@@ -184,6 +185,7 @@ impl Datapath {
             clock,
             iface: iface.to_string(),
             ifindex,
+            policy: policy.clone(),
             generation: 1,
             is_pinned: false,
         })
@@ -226,6 +228,7 @@ impl Datapath {
     /// Puts another policy in force; flows follow at their next ACK.
     pub fn set_policy(&mut self, policy: &Policy) -> Result<()> {
         self.generation += 1;
+        self.policy = policy.clone();
         let rules = policy.compile(&self.iface, self.ifindex);
         write_policy(&map(&self.object, "wl_rules"), &map(&self.object, "wl_policy"), &rules, self.generation)
     }
@@ -268,7 +271,7 @@ impl Datapath {
 
     /// Pins programs and maps, so that the datapath outlives this process.
     pub fn pin(&mut self) -> Result<()> {
-        pins::pin(&self.iface, &mut self.object, &mut self.attached)?;
+        pins::pin(&self.iface, &mut self.object, &mut self.attached, &self.policy)?;
         self.is_pinned = true;
         Ok(())
     }

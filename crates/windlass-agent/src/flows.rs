@@ -13,6 +13,8 @@ pub struct FlowInfo {
     pub sender: SocketAddr,
     /// Its receiver.
     pub receiver: SocketAddr,
+    /// First sequence number of the sender's data: tells connections with the same addresses apart.
+    pub first_seq: u32,
     /// `active` or `bypass`.
     pub state: &'static str,
     /// `watch`, `transparent` or `off`.
@@ -59,6 +61,7 @@ fn describe(f: &abi::wl_flow) -> FlowInfo {
     FlowInfo {
         sender: address(&f.key.snd_addr, f.key.snd_port_be),
         receiver: address(&f.key.rcv_addr, f.key.rcv_port_be),
+        first_seq: f.base,
         state: match f.state.into() {
             abi::WL_FLOW_ACTIVE => "active",
             abi::WL_FLOW_BYPASS => "bypass",

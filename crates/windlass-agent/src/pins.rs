@@ -1,7 +1,7 @@
 //! Pinned datapaths: programs and maps kept by the kernel under bpffs, so that control outlives the agent.
 //!
 //! Layout: /sys/fs/bpf/windlass/<namespace inode>/<interface>/<map or link>. Beside it, under /run, the build that
-//! pinned it.
+//! pinned it and the names of the rules in force.
 
 use crate::{
     Error, FlowInfo, Policy, Result,
@@ -41,6 +41,17 @@ fn dir(iface: &str) -> PathBuf {
 
 fn record(iface: &str) -> PathBuf {
     PathBuf::from(format!("/run/windlass/{}-{iface}", netdev::namespace_inode()))
+}
+
+/// Names of the policy's rules in their order, one a line: the kernel knows their numbers only. No interface has a colon
+/// in its name.
+fn rule_names_file(iface: &str) -> PathBuf {
+    PathBuf::from(format!("/run/windlass/{}-{iface}:rules", netdev::namespace_inode()))
+}
+
+fn write_rule_names(iface: &str, policy: &Policy) -> Result<()> {
+    let names: String = policy.rules.iter().map(|r| r.name.replace('\n', " ") + "\n").collect();
+    write_text(&rule_names_file(iface), &names)
 }
 
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
@@ -90,7 +101,12 @@ pub fn left_here() -> Vec<String> {
 }
 
 /// Pins everything of a loaded datapath. Programs stay through their links; clsact filters stay by themselves.
-pub(crate) fn pin(iface: &str, object: &mut Object, attached: &mut [Attached]) -> Result<()> {
+pub(crate) fn pin(
+    iface: &str,
+    object: &mut Object,
+    attached: &mut [Attached],
+    policy: &Policy,
+) -> Result<()> {
     mount_bpffs()?;
     let dir = dir(iface);
     fs::create_dir_all(&dir).map_err(io_error(&dir))?;
@@ -106,6 +122,7 @@ pub(crate) fn pin(iface: &str, object: &mut Object, attached: &mut [Attached]) -
             link.pin(dir.join(format!("link{index}"))).map_err(bpf("pinning a link"))?;
         }
     }
+    write_rule_names(iface, policy)?;
     write_record(&record(iface), build_id())
 }
 
@@ -169,6 +186,12 @@ impl Pinned {
         read_flows(&self.maps["wl_flow_ids"], &self.maps["wl_flows"])
     }
 
+    /// Names of the rules of the policy in force, by their numbers.
+    pub fn rule_names(&self) -> Vec<String> {
+        let text = fs::read_to_string(rule_names_file(&self.iface)).unwrap_or_default();
+        text.lines().map(String::from).collect()
+    }
+
     /// Puts another policy in force; flows follow at their next ACK.
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
         let ifindex = netdev::ethernet_index(&self.iface)?;
@@ -180,6 +203,7 @@ impl Pinned {
         let generation =
             head.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes(b.try_into().expect("four bytes")));
         let rules = policy.compile(&self.iface, ifindex);
+        write_rule_names(&self.iface, policy)?;
         write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules, generation.wrapping_add(1))
     }
 
@@ -214,6 +238,7 @@ impl Pinned {
         // fails while other interfaces have theirs
         let _ = fs::remove_dir(namespace_dir());
         let _ = fs::remove_file(record(&self.iface));
+        let _ = fs::remove_file(rule_names_file(&self.iface));
         Ok(())
     }
 }

@@ -34,6 +34,8 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Watch the flows under an agent's control, with totals by rule; keys: s sorts, arrows scroll, q quits
+    Top(TopArgs),
     /// List the congestion-control algorithms
     Algs {
         /// One JSON document instead of a table
@@ -178,6 +180,19 @@ pub struct AgentArgs {
     pub detach_on_exit: bool,
     #[command(flatten)]
     pub names: Names,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct TopArgs {
+    /// Time from one look to the next
+    #[arg(long, default_value_t = 1000, value_name = "MS", value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    pub interval_ms: u64,
+    /// One JSON document a line and look, instead of a picture
+    #[arg(long)]
+    pub json: bool,
+    /// End after so many looks
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
 }
 
 #[derive(Debug, Subcommand)]

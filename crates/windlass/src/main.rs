@@ -7,6 +7,7 @@ mod lab;
 mod native;
 mod print;
 mod signals;
+mod top;
 
 use args::{Args, Command};
 use clap::{CommandFactory, Parser};
@@ -23,6 +24,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Detach { cgroup: Some(folder), .. } => native::detach(&folder),
         Command::Detach { iface, all, .. } => control::detach(iface, all),
         Command::Flows { json } => info::flows(json),
+        Command::Top(t) => top::top(t),
         Command::Algs { json } => info::algs(json),
         Command::Policy(p) => info::policy(p),
         Command::Native(n) => native::native(n),
