@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufWriter, Read, Write},
+    io::{BufWriter, ErrorKind, Read, Write},
     path::PathBuf,
     sync::Mutex,
 };
@@ -49,10 +49,13 @@ pub fn digest(mut input: impl Read) -> Result<(String, u64)> {
     let mut block = vec![0; 1 << 16];
     let mut total = 0;
     loop {
-        let n = input.read(&mut block)?;
-        if n == 0 {
-            break;
-        }
+        let n = match input.read(&mut block) {
+            Ok(0) => break,
+            Ok(n) => n,
+            // by a signal that someone else is for
+            Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e.into()),
+        };
         hash.update(&block[..n]);
         total += n as u64;
     }
