@@ -164,7 +164,7 @@ fn judge(connections: usize, pairs: &[(Load, Load)]) -> Vec<Verdict> {
 /// Puts more and more connections through the box and judges what it takes.
 pub fn cpu(settings: &Settings) -> Result<Outcome> {
     let (counts, rounds, seconds): (&[usize], usize, u32) =
-        if settings.quick { (&[1000, 20_000], 3, 12) } else { (&[1000, 5000, 10_000, 20_000], 7, 20) };
+        if settings.quick { (&[1000, 20_000], 2, 20) } else { (&[1000, 5000, 10_000, 20_000], 7, 20) };
     let mut verdicts = Vec::new();
     let mut flow_bytes = 0.0;
     for &connections in counts {
