@@ -156,7 +156,6 @@ fn what_is_outside_is_recognised() {
     assert_eq!(f.data_kind(5000 + MSS, 9 << 20), abi::WL_DATA_TOO_MUCH);
 }
 
-/// The right edge never moves left, whatever the window does.
 /// Two CPUs of the sender's host may hand over a burst in the wrong order.
 #[test]
 fn data_that_was_overtaken_closes_the_hole() {
@@ -255,6 +254,7 @@ fn holes_do_not_cut_a_walk_short() {
     assert_eq!(f.state().una_seg, 9 * 2048);
 }
 
+/// The right edge never moves left, whatever the window does.
 #[test]
 fn the_edge_never_moves_left() {
     let mut f = flow(0);
