@@ -18,7 +18,6 @@ enum wl_seg_flag {
 	WL_SEG_RETRANS = 1 << 2, /* sent again at least once */
 	WL_SEG_RESENT = 1 << 3, /* the newest copy was sent by the box: member of the resent list */
 	WL_SEG_APP_LIMITED = 1 << 4, /* sent while the sender had too little to send */
-	WL_SEG_PUSH = 1 << 5, /* ends with PSH */
 };
 
 /*
@@ -48,7 +47,6 @@ enum wl_flow_state {
 	WL_FLOW_FREE = 0,
 	WL_FLOW_ACTIVE = 1, /* as its mode says */
 	WL_FLOW_BYPASS = 2, /* there is a hole in the store (hole_end): signals pass until it is acknowledged */
-	WL_FLOW_CLOSING = 3, /* both sides are done; the entry waits for its last packets */
 };
 
 enum wl_flow_flag {

@@ -64,8 +64,8 @@ fn describe(f: &abi::wl_flow) -> FlowInfo {
         first_seq: f.base,
         state: match f.state.into() {
             abi::WL_FLOW_ACTIVE => "active",
-            abi::WL_FLOW_BYPASS => "bypass",
-            _ => "closing",
+            // free entries are not described
+            _ => "bypass",
         },
         mode: match f.mode.into() {
             abi::WL_MODE_ENFORCE => "transparent",

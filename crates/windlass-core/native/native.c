@@ -241,13 +241,6 @@ wl_u32 wln_flow_ack(struct wln_flow *n, const struct wl_ack *a, struct wl_sample
 	return wait_us;
 }
 
-wl_u32 wln_flow_detect(struct wln_flow *n, wl_u32 now_us)
-{
-	wl_u32 wait_us;
-
-	return wl_loss_detect(&n->flow, now_us, &wait_us);
-}
-
 int wln_flow_next_repair(struct wln_flow *n, wl_u32 *seq, wl_u32 *len)
 {
 	struct wl_seg *seg = wl_next_repair(&n->flow);
@@ -279,13 +272,6 @@ int wln_flow_is_taken_care_of(struct wln_flow *n, wl_u32 seq, wl_u32 copies)
 void wln_flow_sender_retrans(struct wln_flow *n, wl_u32 seq, wl_u32 end, wl_u32 now_us)
 {
 	wl_track_sender_retrans(&n->flow, seq, end, now_us);
-}
-
-wl_u32 wln_flow_on_silence(struct wln_flow *n, wl_u32 now_us)
-{
-	wl_u32 lost_bytes;
-
-	return wl_on_silence(&n->flow, now_us, &lost_bytes);
 }
 
 void wln_flow_edge_advance(struct wln_flow *n, wl_u64 now_ns)

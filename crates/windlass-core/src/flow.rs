@@ -66,24 +66,20 @@ impl Flow {
 
     /// Takes an ACK and returns its sample.
     pub fn ack(&mut self, ack: &wl_ack) -> wl_sample {
-        let mut sample = wl_sample::default();
-        // SAFETY: exclusive access; `sample` outlives the call.
-        unsafe { abi::wln_flow_ack(self.inner.as_ptr(), ack, &mut sample) };
-        sample
+        self.ack_and_wait(ack).0
     }
 
     /// Takes an ACK and returns its sample, and after how many us losses can be judged further; 0: no need.
     pub fn ack_and_wait(&mut self, ack: &wl_ack) -> (wl_sample, u32) {
         let mut sample = wl_sample::default();
-        // SAFETY: as in ack().
+        // SAFETY: exclusive access; `sample` outlives the call.
         let wait_us = unsafe { abi::wln_flow_ack(self.inner.as_ptr(), ack, &mut sample) };
         (sample, wait_us)
     }
 
     /// Judges losses by time alone; returns bytes newly lost.
     pub fn detect(&mut self, now_us: u32) -> u32 {
-        // SAFETY: exclusive access.
-        unsafe { abi::wln_flow_detect(self.inner.as_ptr(), now_us) }
+        self.judge(now_us).0
     }
 
     /// The record to be sent again next, as (seq, len).
@@ -120,8 +116,7 @@ impl Flow {
 
     /// Asks whether a silence means something (`abi::WL_SILENCE_*`).
     pub fn on_silence(&mut self, now_us: u32) -> u32 {
-        // SAFETY: exclusive access.
-        unsafe { abi::wln_flow_on_silence(self.inner.as_ptr(), now_us) }
+        self.silence(now_us).0
     }
 
     /// Moves the right edge as far as window and pacing allow.

@@ -89,7 +89,7 @@ fn costs(settings: &Settings, flows: &str) -> Result<Vec<String>> {
         let Some(args) = args else { continue };
         let attachment = cable.attach(settings, &[&args[..], &["--stats"]].concat())?;
         measure(&cable, flows)?;
-        let end = attachment.release()?;
+        let (end, _) = attachment.release()?;
         let time = |program: &str, what: &str| end["run_times"][program][what].as_f64().unwrap_or(0.0);
         let mean_ns = |program: &str| time(program, "run_ns") / time(program, "runs").max(1.0);
         let all_ns: f64 =

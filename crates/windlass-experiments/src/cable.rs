@@ -1,13 +1,11 @@
 //! Three hosts in a row on plain cables, for what is measured without a network in between: server, router, client.
 
 use crate::runner::Settings;
-use anyhow::{Context, Result, bail};
-use serde_json::Value;
-use std::{
-    io::{BufRead, BufReader, Read},
-    process::{Child, ChildStdout, Stdio},
+use anyhow::Result;
+use windlass_lab::{
+    BoxProcess,
+    netns::{self, Netns},
 };
-use windlass_lab::netns::{self, Netns};
 
 /// Address of the server.
 pub const SERVER: &str = "10.78.1.2";
@@ -53,56 +51,8 @@ impl Cable {
     }
 
     /// `windlass attach` on the router's side of the server, with these arguments.
-    pub fn attach(&self, settings: &Settings, args: &[&str]) -> Result<Attachment> {
-        let program = settings.windlass.to_str().context("the binary's path is no UTF-8")?;
-        let mut child = self
-            .router
-            .command(program)
-            .args(["attach", "r1", "--json"])
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().context("piped")?);
-        out.read_line(&mut line)?;
-        let attached: Value = serde_json::from_str(&line).unwrap_or_default();
-        if attached["event"] != "attached" {
-            let mut said = String::new();
-            if let Some(mut stderr) = child.stderr.take() {
-                stderr.read_to_string(&mut said)?;
-            }
-            bail!("`windlass attach` did not start: {}", said.trim());
-        }
-        Ok(Attachment { child, out, attached })
-    }
-}
-
-/// A running `windlass attach`; killed when dropped, released by release().
-pub struct Attachment {
-    child: Child,
-    out: BufReader<ChildStdout>,
-    /// What it said when it began.
-    pub attached: Value,
-}
-
-impl Attachment {
-    /// Ends it; returns what it says at the end.
-    pub fn release(mut self) -> Result<Value> {
-        // SAFETY: our own child, not yet waited for.
-        unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
-        let mut line = String::new();
-        self.out.read_line(&mut line)?;
-        self.child.wait()?;
-        serde_json::from_str(&line).with_context(|| format!("`windlass attach` said at its end: {line}"))
-    }
-}
-
-impl Drop for Attachment {
-    fn drop(&mut self) {
-        // after wait() these do nothing
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub fn attach(&self, settings: &Settings, args: &[&str]) -> Result<BoxProcess> {
+        let args: Vec<String> = args.iter().map(|a| a.to_string()).collect();
+        BoxProcess::start(&self.router, &settings.windlass, "r1", &args)
     }
 }

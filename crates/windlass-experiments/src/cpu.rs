@@ -96,8 +96,8 @@ fn load(settings: &Settings, connections: usize, seconds: u32, with_box: bool) -
         ..Load::default()
     };
     if let Some(attachment) = attachment {
-        load.flow_bytes = flow_bytes(&attachment.attached);
-        let end = attachment.release()?;
+        load.flow_bytes = flow_bytes(attachment.attached());
+        let (end, _) = attachment.release()?;
         let run_ns =
             end["run_times"].as_object().into_iter().flatten().filter_map(|(_, t)| t["run_ns"].as_f64());
         load.programs_percent = 100.0 * run_ns.sum::<f64>() / 1e9 / spent_s;

@@ -21,6 +21,8 @@ pub struct BoxProcess {
     lines: mpsc::Receiver<String>,
     /// What it says on standard error, once it has ended.
     said: Option<thread::JoinHandle<String>>,
+    /// What it said when it began to control.
+    attached: Value,
 }
 
 /// How long Windlass may take to load and attach its programs.
@@ -54,15 +56,23 @@ impl BoxProcess {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let lines = collect(child.stdout.take().context("piped")?);
         let said = child.stderr.take().map(collect_errors);
-        let mut started = BoxProcess { child, lines, said };
+        let mut started = BoxProcess { child, lines, said, attached: Value::Null };
         match started.lines.recv_timeout(ATTACH_LIMIT) {
-            Ok(line) if line.contains("\"attached\"") => Ok(started),
+            Ok(line) if line.contains("\"attached\"") => {
+                started.attached = serde_json::from_str(&line).with_context(|| line.clone())?;
+                Ok(started)
+            }
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 started.child.kill()?;
                 bail!("`windlass attach {iface}` did not attach within {} s", ATTACH_LIMIT.as_secs())
             }
             _ => bail!("`windlass attach {iface}` did not start: {}", started.last_words()),
         }
+    }
+
+    /// What it said when it began to control: event, flows_max, memory_bytes, ...
+    pub fn attached(&self) -> &Value {
+        &self.attached
     }
 
     /// Waits for its end; returns what it said on standard error.
@@ -74,10 +84,16 @@ impl BoxProcess {
     }
 
     /// Stops it; returns its counters and samples.
-    pub fn finish(mut self) -> Result<(BTreeMap<String, u64>, Vec<Value>)> {
+    pub fn finish(self) -> Result<(BTreeMap<String, u64>, Vec<Value>)> {
+        let (mut detached, samples) = self.release()?;
+        Ok((serde_json::from_value(detached["counters"].take())?, samples))
+    }
+
+    /// Stops it; returns what it says at its end (event, counters, flows, run_times with --stats), and its samples.
+    pub fn release(mut self) -> Result<(Value, Vec<Value>)> {
         self.interrupt();
         let mut samples = Vec::new();
-        let mut counters = BTreeMap::new();
+        let mut detached = Value::Null;
         loop {
             let line = match self.lines.recv_timeout(DETACH_LIMIT) {
                 Ok(line) => line,
@@ -88,18 +104,17 @@ impl BoxProcess {
                     bail!("`windlass attach` did not end within {} s of SIGINT", DETACH_LIMIT.as_secs());
                 }
             };
-            let mut value: Value =
-                serde_json::from_str(&line).context("what `windlass attach --json` prints")?;
+            let value: Value = serde_json::from_str(&line).context("what `windlass attach --json` prints")?;
             match value["event"].as_str() {
                 Some("sample") => samples.push(value),
-                Some("detached") => counters = serde_json::from_value(value["counters"].take())?,
+                Some("detached") => detached = value,
                 _ => {}
             }
         }
-        if counters.is_empty() {
+        if detached["counters"].as_object().is_none_or(|c| c.is_empty()) {
             bail!("`windlass attach` ended without its counters: {}", self.last_words());
         }
-        Ok((counters, samples))
+        Ok((detached, samples))
     }
 
     fn interrupt(&mut self) {
