@@ -160,6 +160,8 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	f->rcv_edge = wl_seq_max(f->rcv_edge, p->ack + a->window_bytes);
 	wl_read_sack(p, a);
 	wl_control(f, id, s, now_ns);
+	if (wl_track_hole_stays(f, a->now_us))
+		wl_bypass(f, WL_C_BYPASS_GAP);
 	if (f->mode != WL_MODE_ENFORCE) {
 		wl_bypass_check(f);
 		return WL_TC_PASS;

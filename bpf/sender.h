@@ -122,8 +122,8 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_bypass_all(f, WL_C_BYPASS_FLOW_FULL, end);
 		return WL_TC_PASS;
 	case WL_DATA_GAP:
-		wl_track_gap(f, p->seq);
-		wl_bypass(f, WL_C_BYPASS_GAP);
+		wl_count(WL_C_DATA_GAPS);
+		wl_track_gap(f, p->seq, now_us);
 		seq = p->seq;
 		break;
 	case WL_DATA_NEW:

@@ -175,6 +175,7 @@ enum wl_pace_by {
 	X(BYPASS_STAND_ASIDE, "bypasses: the sender paces itself") \
 	X(BYPASS_POLICY, "bypasses: the policy changed the flow's mode") \
 	X(BYPASS_ENDED, "bypasses ended: all in flight is in the store again") \
+	X(DATA_GAPS, "data packets that came before earlier ones, or after some that were not seen") \
 	X(DATA_LATE, "data packets that came after later ones") \
 	X(WINDOW_REWRITTEN, "ACKs whose window was lowered") \
 	X(WINDOW_UPDATES, "window updates sent by the clock") \

@@ -46,7 +46,8 @@ WL_ASSERT_SIZE(struct wl_seg, 32);
 enum wl_flow_state {
 	WL_FLOW_FREE = 0,
 	WL_FLOW_ACTIVE = 1, /* as its mode says */
-	WL_FLOW_BYPASS = 2, /* there is a hole in the store (hole_end): signals pass until it is acknowledged */
+	WL_FLOW_BYPASS =
+		2, /* something in flight is not in the store, for good: signals pass until it is acknowledged */
 };
 
 enum wl_flow_flag {
@@ -117,8 +118,11 @@ struct wl_flow {
 	wl_u32 shown_una; /* what the sender was shown of una (shown.h) */
 	wl_u32 shown_at_us;
 	wl_u32 fin_seq; /* valid with WL_FLOW_FIN */
-	wl_u32 hole_start; /* first byte in flight that is not in the store */
-	wl_u32 hole_end; /* all from here on is in the store; == hole_start: no hole */
+	/* what in flight has no record, and so is not in the store: bytes between hole_start and hole_end */
+	wl_u32 hole_bytes; /* 0: there is none, and the next three mean nothing */
+	wl_u32 hole_start; /* all before has a record; where a record ends, or una was */
+	wl_u32 hole_end; /* all from here on has a record */
+	wl_u32 hole_at_us; /* when the first of it was missed */
 	wl_u32 edge; /* right edge granted to the sender: highest ack + window it was shown */
 	wl_u32 rcv_edge; /* right edge the receiver offered */
 	wl_u32 edge_used_until; /* edge as it was at edge_checked_at_us */

@@ -32,8 +32,6 @@ WL_INLINE void wl_track_reset(struct wl_flow *f, wl_u32 base)
 	f->una_seg = base;
 	f->shown_una = base;
 	f->nxt = base;
-	f->hole_start = base;
-	f->hole_end = base;
 	f->fack = base;
 	f->judged = base;
 	f->lost_head = WL_NO_SLOT;
@@ -54,6 +52,7 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->nxt = nxt;
 	f->hole_start = f->una;
 	f->hole_end = nxt;
+	f->hole_bytes = nxt - f->una;
 	f->una_seg = f->una;
 	f->shown_una = f->una;
 	f->fack = f->una;
@@ -81,20 +80,57 @@ enum wl_data_kind {
 	WL_DATA_RETRANS = 2, /* all of it was seen before */
 	WL_DATA_GAP = 3, /* begins after nxt: something went past unseen, or was overtaken */
 	WL_DATA_TOO_MUCH = 4, /* una..end does not fit what one flow may have in flight */
-	WL_DATA_LATE = 5, /* fills the hole from its start on: it was overtaken by what came before */
+	WL_DATA_LATE = 5, /* none of it has a record: it was overtaken by what came before, or went past unseen */
 };
 
+struct wl_recorded {
+	struct wl_flow *f;
+	wl_u32 at;
+	wl_u32 start;
+	wl_u32 end;
+	wl_u32 is_any;
+};
+
+static long wl_recorded_step(wl_u32 i, void *ctx)
+{
+	struct wl_recorded *r = ctx;
+	struct wl_seg *seg;
+	wl_u32 slot;
+
+	(void)i;
+	if (!wl_before(r->at, r->end))
+		return 1;
+	seg = wl_walk(r->f, &r->at, &slot);
+	if (!seg || !wl_after(seg->seq + seg->len_bytes, r->start))
+		return 0;
+	r->is_any = wl_before(seg->seq, r->end);
+	return 1;
+}
+
+/* Does all of [seq, end), una <= seq < end <= nxt, lie in holes? */
+WL_GLOBAL int wl_track_is_hole(struct wl_flow *f, wl_u32 seq, wl_u32 end)
+{
+	if (!f)
+		return 0;
+	struct wl_recorded r = { .f = f, .start = seq, .end = end };
+
+	if (!f->hole_bytes || wl_before(seq, f->hole_start) || wl_after(end, f->hole_end))
+		return 0;
+	/* a record may begin long before what it holds: walk from where one is known to end */
+	r.at = wl_seq_max(f->hole_start, f->una_seg);
+	wl_loop(wl_slots_between(f, r.at, end), wl_recorded_step, &r);
+	return !r.is_any;
+}
+
 /* How the sender's [seq, seq + len) relates to what was seen. len > 0. */
-WL_INLINE enum wl_data_kind wl_data_kind(const struct wl_flow *f, wl_u32 seq, wl_u32 len)
+WL_INLINE enum wl_data_kind wl_data_kind(struct wl_flow *f, wl_u32 seq, wl_u32 len)
 {
 	wl_u32 end = seq + len;
 
 	if (!wl_after(end, f->una))
 		return WL_DATA_OLD;
 	if (!wl_after(end, f->nxt))
-		return seq == f->hole_start && !wl_before(seq, f->una) && !wl_after(end, f->hole_end)
-			       ? WL_DATA_LATE
-			       : WL_DATA_RETRANS;
+		return !wl_before(seq, f->una) && wl_track_is_hole(f, seq, end) ? WL_DATA_LATE : WL_DATA_RETRANS;
 	/* one chunk of slack: the first and the last chunk may both be in use only partly */
 	if (end - f->una > WL_FLOW_STORE_BYTES - WL_CHUNK_BYTES)
 		return WL_DATA_TOO_MUCH;
@@ -124,7 +160,8 @@ WL_GLOBAL int wl_track_segment(struct wl_flow *f, wl_u32 seq, wl_u32 len, wl_u32
 		seg->seq = seq;
 		seg->len_bytes = len;
 		seg->flags = 0;
-		seg->sent_count = 1;
+		/* in a bypass the sender mends holes itself: whether an earlier copy arrived is not known (Karn) */
+		seg->sent_count = 1 + (f->state == WL_FLOW_BYPASS && wl_before(seq, f->hole_end));
 		seg->owner = f->owner;
 	} else if (seg->seq + seg->len_bytes == seq && seg->len_bytes + len < 0xffff) {
 		/* a short segment begins in the slot of the one before: they share its record */
@@ -166,8 +203,8 @@ static long wl_send_step(wl_u32 i, void *ctx)
 
 /*
  * Records data [seq, end), sent in segments of mss: new data (seq == nxt), what comes after a gap (seq > nxt), or what
- * fills the hole from its start on. Its chunks are allocated already. Returns 0, or 1 when a record could not be written:
- * beside a hole, two short segments may need one slot.
+ * lies in a hole. Its chunks are allocated already. Returns 0, or 1 when a record could not be written: beside a hole, two
+ * short segments may need one slot.
  */
 WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32 mss_bytes, wl_u32 now_us)
 {
@@ -179,33 +216,44 @@ WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32
 		wl_rate_on_first_send(f, now_us);
 		f->progress_at_us = now_us;
 	}
+	wl_u32 is_late = wl_before(seq, f->nxt);
+
 	f->nxt = wl_seq_max(f->nxt, end);
 	wl_loop((end - seq) / mss_bytes + 1, wl_send_step, &c);
 	if (c.missed)
 		return c.missed;
-	if (seq == f->hole_start && f->hole_start != f->hole_end) {
-		f->hole_start = end;
+	if (is_late) {
+		f->hole_bytes -= end - seq;
+		if (seq == f->hole_start)
+			f->hole_start = end;
 		f->judged = wl_seq_min(f->judged, seq);
 	}
 	return 0;
 }
 
-/* Is all in flight in the store? A hole that una has passed is none any more. */
-WL_INLINE int wl_track_is_whole(struct wl_flow *f)
+/* Has all in flight a record? */
+WL_INLINE int wl_track_is_whole(const struct wl_flow *f)
 {
-	if (f->hole_start != f->hole_end && !wl_before(f->una, f->hole_end))
-		f->hole_start = f->hole_end = f->una;
-	return f->hole_start == f->hole_end;
+	return !f->hole_bytes;
 }
 
 /*
- * Data that begins at `seq`, after nxt, is about to be recorded: what lies between is a hole. A second one widens the
- * first over the records between them, and is not filled any more, as they must not be recorded twice: it begins where
- * no data will, and ends when una has passed it.
+ * Is a hole there to stay? Two processors may hand over a burst in the wrong order: then it is filled at once. Nothing
+ * that the receiver says of it can arrive before a round trip has passed.
  */
-WL_INLINE void wl_track_gap(struct wl_flow *f, wl_u32 seq)
+WL_INLINE int wl_track_hole_stays(const struct wl_flow *f, wl_u32 now_us)
 {
-	f->hole_start = wl_track_is_whole(f) ? f->nxt : f->una - 1;
+	return f->hole_bytes && now_us - f->hole_at_us > f->min_rtt_us / 2;
+}
+
+/* Data that begins at `seq`, after nxt, is about to be recorded: what lies between is a hole. */
+WL_INLINE void wl_track_gap(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
+{
+	if (!f->hole_bytes) {
+		f->hole_start = f->nxt;
+		f->hole_at_us = now_us;
+	}
+	f->hole_bytes += seq - f->nxt;
 	f->hole_end = seq;
 }
 
@@ -299,6 +347,7 @@ struct wl_cum {
 	wl_u32 ack;
 	wl_u32 una_seg;
 	wl_u32 again_bytes; /* of what is acknowledged now: delivered before, by SACK */
+	wl_u32 hole_bytes; /* ... has no record */
 };
 
 static long wl_cum_step(wl_u32 i, void *ctx)
@@ -306,7 +355,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	struct wl_cum *c = ctx;
 	struct wl_flow *f = c->f;
 	struct wl_seg *seg;
-	wl_u32 slot;
+	wl_u32 slot, bytes;
 
 	(void)i;
 	if (!wl_before(c->at, c->ack))
@@ -314,8 +363,10 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	seg = wl_walk(f, &c->at, &slot);
 	if (!seg || !wl_before(seg->seq, c->ack))
 		return 0;
+	bytes = wl_seq_min(seg->seq + seg->len_bytes, c->ack) - wl_seq_max(seg->seq, f->una);
+	c->hole_bytes -= bytes;
 	if (seg->flags & WL_SEG_SACKED)
-		c->again_bytes += wl_seq_min(seg->seq + seg->len_bytes, c->ack) - wl_seq_max(seg->seq, f->una);
+		c->again_bytes += bytes;
 	if (wl_after(seg->seq + seg->len_bytes, c->ack)) {
 		c->una_seg = seg->seq;
 		return 1;
@@ -433,7 +484,9 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u
 	struct wl_cum c = { .f = f, .d = d, .at = f->una_seg, .ack = end, .una_seg = end };
 
 	if (wl_after(end, f->una)) {
+		c.hole_bytes = end - f->una;
 		wl_loop(wl_slots_between(f, f->una_seg, end), wl_cum_step, &c);
+		f->hole_bytes -= c.hole_bytes;
 		d->newly_bytes += end - f->una - c.again_bytes;
 		f->una = end;
 		f->una_seg = c.una_seg;

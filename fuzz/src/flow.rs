@@ -204,11 +204,7 @@ impl Machine {
         trace!("send {seq}+{len}, nxt {nxt}, kind {}", self.flow.data_kind(seq, len));
         let from = match self.flow.data_kind(seq, len) {
             abi::WL_DATA_NEW => nxt,
-            abi::WL_DATA_LATE => seq,
-            abi::WL_DATA_GAP => {
-                self.is_active = false;
-                seq
-            }
+            abi::WL_DATA_LATE | abi::WL_DATA_GAP => seq,
             abi::WL_DATA_TOO_MUCH => return self.forget(end),
             abi::WL_DATA_RETRANS => return self.retransmit(seq, end),
             _ => return,
@@ -235,13 +231,19 @@ impl Machine {
     fn forget(&mut self, nxt: u32) {
         trace!("forget, nxt {nxt}");
         self.flow.forget(nxt);
-        self.is_active = false;
+        self.set_active(false);
+    }
+
+    fn set_active(&mut self, is_active: bool) {
+        self.is_active = is_active;
+        let state = if is_active { abi::WL_FLOW_ACTIVE } else { abi::WL_FLOW_BYPASS };
+        self.flow.state_mut().state = state as u8;
     }
 
     fn end_bypass(&mut self) {
         if !self.is_active && self.flow.is_whole() {
             trace!("whole");
-            self.is_active = true;
+            self.set_active(true);
             let state = self.flow.state_mut();
             state.shown_una = state.una;
         }
@@ -280,6 +282,10 @@ impl Machine {
         assert!(sample.lost_bytes <= out, "lost more than was in flight");
         assert_eq!(sample.inflight_bytes, self.pipe());
         assert!(sample.rate_delivered_bytes == 0 || sample.rate_interval_us > 0 || after.min_rtt_us == 0);
+        if self.is_active && self.flow.hole_stays(self.now_us) {
+            trace!("a hole stays");
+            self.set_active(false);
+        }
         self.end_bypass();
     }
 
@@ -327,7 +333,7 @@ impl Machine {
 
     fn is_in_hole(&self, seq: u32) -> bool {
         let s = self.flow.state();
-        !is_after(s.hole_start, seq) && is_after(s.hole_end, seq)
+        s.hole_bytes > 0 && !is_after(s.hole_start, seq) && is_after(s.hole_end, seq)
     }
 
     fn check(&mut self) {
@@ -341,7 +347,7 @@ impl Machine {
         self.edge = s.edge;
         let deadline_ns = self.flow.deadline_ns(self.now_ns, 0);
         assert!(deadline_ns == 0 || deadline_ns >= self.now_ns, "a deadline in the past");
-        assert!(deadline_ns != 0 || s.una == s.nxt, "in flight, and nobody waits for it");
+        assert!(deadline_ns != 0 || s.una == s.nxt || !self.is_active, "in flight, and nobody waits for it");
         if out < SMALL_BYTES || self.events.is_multiple_of(NOW_AND_THEN) {
             self.check_records();
         }
@@ -351,6 +357,7 @@ impl Machine {
     fn check_records(&self) {
         let s = self.flow.state();
         let (mut sacked, mut lost, mut lost_bytes, mut resent) = (0, 0, 0, 0);
+        let mut recorded_bytes = 0;
         let mut at = s.una_seg;
         while at != s.nxt {
             let Some(seg) = self.flow.seg(at).filter(|seg| !is_after(at, seg.seq)) else {
@@ -375,8 +382,10 @@ impl Machine {
             } else if has(seg, abi::WL_SEG_RESENT) {
                 resent += 1;
             }
+            recorded_bytes += len - s.una.wrapping_sub(at).min(if at == s.una_seg { len } else { 0 });
             at = at.wrapping_add(len);
         }
+        assert_eq!(s.hole_bytes, s.nxt.wrapping_sub(s.una) - recorded_bytes, "hole_bytes");
         assert_eq!(s.sacked_bytes, sacked, "sacked_bytes");
         assert_eq!(s.lost_bytes, lost_bytes, "lost_bytes");
         assert_eq!(self.walk(s.lost_head, s.lost_tail, abi::WL_SEG_LOST), (lost, lost_bytes));
@@ -393,7 +402,7 @@ impl Machine {
             let said = self.flow.on_silence(self.now_us);
             let s = self.flow.state();
             assert_eq!(said == abi::WL_SILENCE_NONE, s.una == s.nxt, "silence is noticed");
-            let undelivered = s.nxt.wrapping_sub(s.una_seg) - s.sacked_bytes;
+            let undelivered = s.nxt.wrapping_sub(s.una_seg) - s.sacked_bytes - s.hole_bytes;
             if said == abi::WL_SILENCE_TIMEOUT {
                 assert_eq!(s.lost_bytes, undelivered, "a timeout loses all that is not delivered");
             }

@@ -218,13 +218,18 @@ wl_u32 wln_flow_data_kind(struct wln_flow *n, wl_u32 seq, wl_u32 len)
 wl_u32 wln_flow_send(struct wln_flow *n, wl_u32 seq, wl_u32 end, wl_u32 now_us)
 {
 	if (wl_after(seq, n->flow.nxt))
-		wl_track_gap(&n->flow, seq);
+		wl_track_gap(&n->flow, seq, now_us);
 	return wl_track_send(&n->flow, seq, end, n->flow.mss_bytes, now_us);
 }
 
-int wln_flow_is_whole(struct wln_flow *n)
+int wln_flow_is_whole(const struct wln_flow *n)
 {
 	return wl_track_is_whole(&n->flow);
+}
+
+int wln_flow_hole_stays(const struct wln_flow *n, wl_u32 now_us)
+{
+	return wl_track_hole_stays(&n->flow, now_us);
 }
 
 wl_u32 wln_flow_ack_kind(struct wln_flow *n, wl_u32 ack)

@@ -46,16 +46,22 @@ impl Flow {
         self.send_at(self.state().nxt, end, now_us);
     }
 
-    /// The sender sent `[seq, end)`: new, after a gap, or filling the hole. Returns whether it could be recorded.
+    /// The sender sent `[seq, end)`: new, after a gap, or in a hole. Returns whether it could be recorded.
     pub fn send_at(&mut self, seq: u32, end: u32, now_us: u32) -> bool {
         // SAFETY: exclusive access.
         unsafe { abi::wln_flow_send(self.inner.as_ptr(), seq, end, now_us) == 0 }
     }
 
     /// Whether all in flight was seen, so that the box can repair it.
-    pub fn is_whole(&mut self) -> bool {
-        // SAFETY: exclusive access.
+    pub fn is_whole(&self) -> bool {
+        // SAFETY: reads only.
         unsafe { abi::wln_flow_is_whole(self.inner.as_ptr()) != 0 }
+    }
+
+    /// Whether something in flight was missed for so long that it is not merely late.
+    pub fn hole_stays(&self, now_us: u32) -> bool {
+        // SAFETY: reads only.
+        unsafe { abi::wln_flow_hole_stays(self.inner.as_ptr(), now_us) != 0 }
     }
 
     /// What an acknowledgement number means (`abi::WL_ACK_*`).

@@ -177,12 +177,12 @@ fn data_that_was_overtaken_closes_the_hole() {
 }
 
 #[test]
-fn a_hole_ends_when_all_before_its_end_is_acknowledged() {
+fn holes_end_when_they_are_acknowledged() {
     let mut f = flow(u32::MAX - 3 * MSS);
     let base = f.state().base;
     f.send(base + MSS, 0);
     assert!(f.send_at(base.wrapping_add(4 * MSS), base.wrapping_add(5 * MSS), 10));
-    assert!(f.send_at(base.wrapping_add(6 * MSS), base.wrapping_add(7 * MSS), 20), "a second gap widens it");
+    assert!(f.send_at(base.wrapping_add(6 * MSS), base.wrapping_add(7 * MSS), 20), "a second one");
     f.ack(&ack(base.wrapping_add(5 * MSS), 40_000, &[]));
     assert!(!f.is_whole());
     f.ack(&ack(base.wrapping_add(6 * MSS), 40_100, &[]));
@@ -223,15 +223,45 @@ fn what_was_delivered_before_all_is_forgotten_is_counted_once() {
 }
 
 #[test]
-fn a_second_hole_is_not_filled_over_the_records_before_it() {
+fn several_holes_are_filled_in_any_order() {
     let mut f = flow(0);
     f.send(MSS, 0);
     assert!(f.send_at(2 * MSS, 3 * MSS, 10));
-    assert_eq!(f.data_kind(MSS, MSS), abi::WL_DATA_LATE);
-    assert!(f.send_at(4 * MSS, 5 * MSS, 20));
-    assert_eq!(f.data_kind(MSS, 2 * MSS), abi::WL_DATA_RETRANS);
-    f.ack(&ack(4 * MSS, 40_000, &[]));
+    assert!(f.send_at(5 * MSS, 6 * MSS, 20));
+    assert_eq!(f.state().hole_bytes, 3 * MSS);
+    assert_eq!(f.data_kind(MSS, 2 * MSS), abi::WL_DATA_RETRANS, "its second half has a record");
+    assert_eq!(f.data_kind(4 * MSS, MSS), abi::WL_DATA_LATE);
+    assert!(f.send_at(4 * MSS, 5 * MSS, 30));
+    assert_eq!(f.data_kind(4 * MSS, MSS), abi::WL_DATA_RETRANS);
+    assert!(f.send_at(MSS, 2 * MSS, 40));
+    assert!(!f.is_whole());
+    assert_eq!(f.data_kind(3 * MSS, MSS), abi::WL_DATA_LATE);
+    assert!(f.send_at(3 * MSS, 4 * MSS, 50));
     assert!(f.is_whole());
+}
+
+/// What the receiver says of a hole comes after a round trip; by then it is not merely late.
+#[test]
+fn a_hole_stays_after_half_a_round_trip() {
+    let mut f = flow(0);
+    f.send(MSS, 0);
+    f.ack(&ack(MSS, 40_000, &[]));
+    assert!(f.send_at(2 * MSS, 3 * MSS, 50_000));
+    assert!(!f.hole_stays(70_000));
+    assert!(f.hole_stays(70_001));
+}
+
+/// Karn's rule: a copy that fills a hole in a bypass may not be the one that is acknowledged.
+#[test]
+fn what_the_sender_mends_in_a_bypass_gives_no_rtt() {
+    let mut f = flow(0);
+    f.send(MSS, 0);
+    f.ack(&ack(MSS, 40_000, &[]));
+    assert!(f.send_at(2 * MSS, 3 * MSS, 50_000));
+    f.state_mut().state = abi::WL_FLOW_BYPASS as u8;
+    assert!(f.send_at(MSS, 2 * MSS, 90_000));
+    assert_eq!(f.ack(&ack(2 * MSS, 90_100, &[])).rtt_us, 0);
+    assert_eq!(f.state().min_rtt_us, 40_000);
 }
 
 #[test]

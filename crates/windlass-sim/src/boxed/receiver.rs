@@ -44,6 +44,9 @@ impl WindlassBox {
         }
         let edge = f.state().edge;
         self.control(f, &ack_of(packet, is_pure, net.now_ns), net);
+        if f.flow.hole_stays(core_us(net.now_ns)) {
+            self.bypass(f, abi::WL_C_BYPASS_GAP);
+        }
         if f.is_bypassed() {
             if f.is_enforced() {
                 let state = f.flow.state_mut();

@@ -52,7 +52,7 @@ impl WindlassBox {
                 Verdict::Pass
             }
             abi::WL_DATA_GAP => {
-                self.bypass(f, abi::WL_C_BYPASS_GAP);
+                self.counters.add(abi::WL_C_DATA_GAPS, 1);
                 self.on_new_data(f, packet, seq, end, net)
             }
             _ => {
