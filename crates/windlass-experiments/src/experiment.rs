@@ -92,18 +92,7 @@ impl Point {
     pub fn scenario(&self, variant_name: &str, seed: u64, size: Bytes) -> Result<Scenario> {
         let (algorithm, windlass) = variant(variant_name)?;
         let host = |name: &str| Host { name: name.into() };
-        let cable = Link {
-            between: ["server".into(), "box".into()],
-            rate: None,
-            delay: Span(0.0),
-            buffer: None,
-            loss: Fraction(0.0),
-            loss_back: Fraction(0.0),
-            bursts: None,
-            jitter: Span(0.0),
-            reorder: false,
-            ecn: None,
-        };
+        let cable = Link::cable(["server".into(), "box".into()]);
         let wan = Link {
             between: ["box".into(), "client".into()],
             rate: Some(self.rate),
@@ -126,6 +115,7 @@ impl Point {
             seed,
             time_limit: Span((expected_s * 100.0).clamp(60.0, 900.0)),
             hosts: vec![host("server"), host("box"), host("client")],
+            switches: Vec::new(),
             links: vec![cable, wan],
             flows: vec![flow],
             windlass,

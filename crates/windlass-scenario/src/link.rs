@@ -25,6 +25,15 @@ pub enum Verdict {
     DropRandom,
 }
 
+/// A part of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queued {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes, link-layer header included.
+    pub bytes: u64,
+}
+
 /// What happened on one direction of a link.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LinkStats {
@@ -183,17 +192,31 @@ impl LinkModel {
 
     /// A packet of `bytes` (on the wire) arrives at `now_ns`, not earlier than the one before.
     pub fn offer(&mut self, now_ns: u64, bytes: u64, is_ect: bool) -> Verdict {
-        self.stats.packets += 1;
-        self.stats.bytes += bytes;
+        self.offer_if(true, now_ns, bytes, is_ect)
+    }
+
+    /// Forgets what has been sent by `now_ns`, and returns it.
+    pub fn settle(&mut self, now_ns: u64) -> Queued {
+        let mut sent = Queued::default();
         while let Some(&(departs, length)) = self.queue.front()
             && departs <= now_ns
         {
             self.queue.pop_front();
-            self.queue_bytes -= length;
+            sent.packets += 1;
+            sent.bytes += length;
         }
+        self.queue_bytes -= sent.bytes;
+        sent
+    }
+
+    /// The same where others use the memory, too: `has_room` says whether they have left enough.
+    pub fn offer_if(&mut self, has_room: bool, now_ns: u64, bytes: u64, is_ect: bool) -> Verdict {
+        self.stats.packets += 1;
+        self.stats.bytes += bytes;
+        self.settle(now_ns);
         // always three draws, so that one packet's fate does not shift the luck of those behind it
         let [loss_draw, state_draw, jitter_draw] = if self.is_random { self.draws() } else { [0; 3] };
-        if self.is_over(self.buffer, bytes, 1) {
+        if !has_room || self.is_over(self.buffer, bytes, 1) {
             self.stats.drops_tail += 1;
             return Verdict::DropTail;
         }
@@ -268,18 +291,7 @@ mod tests {
     use crate::{Fraction, Rate, Span};
 
     fn link() -> Link {
-        Link {
-            between: ["a".into(), "b".into()],
-            rate: None,
-            delay: Span(0.0),
-            buffer: None,
-            loss: Fraction(0.0),
-            loss_back: Fraction(0.0),
-            bursts: None,
-            jitter: Span(0.0),
-            reorder: false,
-            ecn: None,
-        }
+        Link::cable(["a".into(), "b".into()])
     }
 
     fn lost(link: &Link, packets: u64) -> u64 {

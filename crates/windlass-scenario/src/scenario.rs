@@ -1,8 +1,11 @@
 //! The scenario file.
 
-use crate::{Bytes, Fraction, Rate, Span};
+use crate::{
+    Bytes, Fraction, Graph, LinkModel, Rate, Span, Switch,
+    topology::{self, RawHost, RawSwitch, RawTopology},
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::{collections::BTreeSet, fs, ops::Range, path::Path, str::FromStr};
+use std::{collections::BTreeMap, fs, ops::Range, path::Path, str::FromStr};
 use toml::Spanned;
 
 /// A mistake in a scenario: where, what, and what would be right.
@@ -26,8 +29,11 @@ pub struct Scenario {
     pub seed: u64,
     /// When a run is given up.
     pub time_limit: Span,
-    /// Machines.
+    /// Machines, switches among them.
     pub hosts: Vec<Host>,
+    /// Which of them are switches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub switches: Vec<Switch>,
     /// Wires between them.
     pub links: Vec<Link>,
     /// Transfers.
@@ -204,7 +210,11 @@ struct Raw {
     #[serde(default = "one")]
     seed: u64,
     time_limit: Option<Span>,
-    host: Vec<Spanned<Host>>,
+    topology: Option<Spanned<RawTopology>>,
+    #[serde(default)]
+    host: Vec<Spanned<RawHost>>,
+    #[serde(default)]
+    switch: Vec<Spanned<RawSwitch>>,
     #[serde(default)]
     link: Vec<Spanned<Link>>,
     #[serde(default)]
@@ -217,6 +227,22 @@ fn one() -> u64 {
 }
 
 impl Link {
+    /// A plain cable.
+    pub fn cable(between: [String; 2]) -> Link {
+        Link {
+            between,
+            rate: None,
+            delay: Span(0.0),
+            buffer: None,
+            loss: Fraction(0.0),
+            loss_back: Fraction(0.0),
+            bursts: None,
+            jitter: Span(0.0),
+            reorder: false,
+            ecn: None,
+        }
+    }
+
     /// A buffer of this link in bytes or packets; a BDP needs a rate and a delay, which check() has made sure of.
     pub fn resolve(&self, buffer: Buffer) -> Buffer {
         match (buffer, self.rate) {
@@ -257,31 +283,37 @@ impl Scenario {
         };
         let raw: Raw = toml::from_str(text)
             .map_err(|e| fail(e.span().unwrap_or(0..0), e.message().replace('\n', " ")))?;
-        let mut names = BTreeSet::new();
-        for host in &raw.host {
-            let name = &host.get_ref().name;
-            check_host(name).map_err(|what| fail(host.span(), what))?;
-            if !names.insert(name.clone()) {
-                return Err(fail(host.span(), format!("name: host \"{name}\" is there twice; rename one")));
-            }
+        let mut net = Net::default();
+        if let Some(topology) = &raw.topology {
+            net.lay_out(topology.get_ref()).map_err(|what| fail(topology.span(), what))?;
         }
-        let known = |key: &str, name: &str| match names.contains(name) {
-            true => Ok(()),
-            false => {
-                let list: Vec<_> = names.iter().map(String::as_str).collect();
-                Err(format!("{key}: unknown host \"{name}\"; hosts are {}", list.join(", ")))
-            }
-        };
+        for host in &raw.host {
+            let names = host.get_ref().names().map_err(|what| fail(host.span(), what))?;
+            names.into_iter().try_for_each(|n| net.add_host(n)).map_err(|what| fail(host.span(), what))?;
+        }
+        for switch in raw.switch {
+            let span = switch.span();
+            net.add_switch(switch.into_inner()).map_err(|what| fail(span, what))?;
+        }
+        if net.hosts.is_empty() {
+            return Err(fail(0..0, "no hosts: give a [topology], or [[host]] and [[link]]".into()));
+        }
+        for link in raw.link {
+            let span = link.span();
+            net.add_links(link.into_inner()).map_err(|what| fail(span, what))?;
+        }
+        let Net { names, hosts, switches, links } = net;
+        let graph = Graph::of_links(names.iter().map(|(name, i)| (name.as_str(), *i)).collect(), &links);
+        let known = |key: &str, name: &str| known(&names, key, name);
         let time_limit = raw.time_limit.unwrap_or(Span(300.0));
         if !(MIN_LIMIT_S..=MAX_TIME_S).contains(&time_limit.0) {
             return Err(fail(0..0, format!("time_limit = \"{time_limit}\": 1 s to {}", Span(MAX_TIME_S))));
         }
-        for link in &raw.link {
-            check_link(link.get_ref(), &known).map_err(|what| fail(link.span(), what))?;
-        }
-        let links: Vec<Link> = raw.link.into_iter().map(Spanned::into_inner).collect();
+        let parts = graph.parts();
+        let is_connected = |a: &str, b: &str| parts[names[a]] == parts[names[b]];
         for flow in &raw.flow {
-            check_flow(flow.get_ref(), &links, time_limit, &known).map_err(|what| fail(flow.span(), what))?;
+            check_flow(flow.get_ref(), &switches, time_limit, &known, &is_connected)
+                .map_err(|what| fail(flow.span(), what))?;
         }
         if let Some(w) = &raw.windlass {
             check_windlass(w.get_ref(), &links, &known).map_err(|what| fail(w.span(), what))?;
@@ -290,7 +322,8 @@ impl Scenario {
             name: raw.name,
             seed: raw.seed,
             time_limit,
-            hosts: raw.host.into_iter().map(Spanned::into_inner).collect(),
+            hosts,
+            switches,
             links,
             flows: raw.flow.into_iter().map(Spanned::into_inner).collect(),
             windlass: raw.windlass.map(Spanned::into_inner),
@@ -302,21 +335,94 @@ impl Scenario {
         self.seed.wrapping_mul(1000).wrapping_add(index as u64)
     }
 
-    /// Hosts that `from` can reach, itself included.
-    pub fn reachable(links: &[Link], from: &str) -> BTreeSet<String> {
-        let mut seen = BTreeSet::from([from.to_string()]);
-        loop {
-            let before = seen.len();
-            for link in links {
-                if link.between.iter().any(|h| seen.contains(h)) {
-                    seen.extend(link.between.iter().cloned());
-                }
-            }
-            if seen.len() == before {
-                return seen;
+    /// A direction of a link with the queue that it has there: its own, or else that of the switch which it leaves.
+    pub fn port(&self, index: usize, backward: bool) -> Link {
+        let link = &self.links[index];
+        let from = &link.between[usize::from(backward)];
+        let mut port = link.clone();
+        if let Some(switch) = self.switches.iter().find(|s| s.name == *from).filter(|_| link.rate.is_some()) {
+            port.buffer = link.buffer.or(switch.ports.port_buffer);
+            port.ecn = link.ecn.or(switch.ports.ecn);
+        }
+        port
+    }
+
+    /// How a direction of a link treats packets, in every home.
+    pub fn link_model(&self, index: usize, backward: bool) -> LinkModel {
+        LinkModel::new(&self.port(index, backward), backward, self.link_seed(index))
+    }
+}
+
+/// Hosts, switches and links while they are read.
+#[derive(Debug, Default)]
+struct Net {
+    /// Numbers of the hosts.
+    names: BTreeMap<String, usize>,
+    hosts: Vec<Host>,
+    switches: Vec<Switch>,
+    links: Vec<Link>,
+}
+
+impl Net {
+    /// Adds a whole network.
+    fn lay_out(&mut self, topology: &RawTopology) -> Result<(), String> {
+        let plan = topology.plan()?;
+        plan.hosts.into_iter().try_for_each(|name| self.add_host(name))?;
+        for switch in plan.switches {
+            self.add_host(switch.name.clone())?;
+            self.switches.push(switch);
+        }
+        for (key, link) in plan.links {
+            self.add_link(link).map_err(|what| format!("{key}: {what}"))?;
+        }
+        Ok(())
+    }
+
+    fn add_host(&mut self, name: String) -> Result<(), String> {
+        check_host(&name)?;
+        if self.names.insert(name.clone(), self.hosts.len()).is_some() {
+            return Err(format!("name: host \"{name}\" is there twice; rename one"));
+        }
+        self.hosts.push(Host { name });
+        Ok(())
+    }
+
+    fn add_switch(&mut self, switch: RawSwitch) -> Result<(), String> {
+        self.add_host(switch.name.clone())?;
+        self.switches.push(switch.into_switch()?);
+        Ok(())
+    }
+
+    fn add_links(&mut self, link: Link) -> Result<(), String> {
+        let links = topology::links_of(link, &self.names)?;
+        links.into_iter().try_for_each(|link| self.add_link(link))
+    }
+
+    fn add_link(&mut self, link: Link) -> Result<(), String> {
+        check_link(&link, &|key, name| known(&self.names, key, name))?;
+        for switch in self.switches.iter().filter(|s| link.between.contains(&s.name) && link.rate.is_some()) {
+            for (key, buffer) in [("port_buffer", switch.ports.port_buffer), ("ecn", switch.ports.ecn)] {
+                check_buffer(key, buffer, &link)
+                    .map_err(|what| format!("between: of switch \"{}\", {what}", switch.name))?;
             }
         }
+        self.links.push(link);
+        Ok(())
     }
+}
+
+/// Most names that a message lists.
+const LISTED: usize = 12;
+
+fn known(names: &BTreeMap<String, usize>, key: &str, name: &str) -> Result<(), String> {
+    if names.contains_key(name) {
+        return Ok(());
+    }
+    let mut list: Vec<_> = names.keys().take(LISTED).map(String::as_str).collect();
+    if names.len() > LISTED {
+        list.push("...");
+    }
+    Err(format!("{key}: unknown host \"{name}\"; hosts are {}", list.join(", ")))
 }
 
 const MIN_LIMIT_S: f64 = 1.0;
@@ -389,19 +495,7 @@ fn check_link(link: &Link, known: Known) -> Result<(), String> {
         }
     }
     for (key, buffer) in [("buffer", link.buffer), ("ecn", link.ecn)] {
-        match buffer {
-            Some(Buffer::Bdp(n)) if !n.is_finite() || n <= 0.0 => {
-                return Err(format!("{key}: more than 0 BDP"));
-            }
-            Some(Buffer::Bdp(_)) if link.rate.is_none() || link.delay.0 <= 0.0 => {
-                return Err(format!("{key} in BDP needs a rate and a delay; give both, or bytes or packets"));
-            }
-            Some(Buffer::Bytes(n)) if n < 1514 => {
-                return Err(format!("{key}: at least one packet of 1514 B"));
-            }
-            Some(Buffer::Packets(0)) => return Err(format!("{key}: at least 1 packet")),
-            _ => {}
-        }
+        check_buffer(key, buffer, link)?;
         if buffer.is_some() && link.rate.is_none() {
             return Err(format!("{key} without a rate: nothing ever queues; give a rate"));
         }
@@ -409,9 +503,32 @@ fn check_link(link: &Link, known: Known) -> Result<(), String> {
     Ok(())
 }
 
-fn check_flow(flow: &Flow, links: &[Link], time_limit: Span, known: Known) -> Result<(), String> {
-    known("from", &flow.from)?;
-    known("to", &flow.to)?;
+/// A length of queue on a link.
+fn check_buffer(key: &str, buffer: Option<Buffer>, link: &Link) -> Result<(), String> {
+    match buffer {
+        Some(Buffer::Bdp(n)) if !n.is_finite() || n <= 0.0 => Err(format!("{key}: more than 0 BDP")),
+        Some(Buffer::Bdp(_)) if link.rate.is_none() || link.delay.0 <= 0.0 => {
+            Err(format!("{key} in BDP needs a rate and a delay; give both, or bytes or packets"))
+        }
+        Some(Buffer::Bytes(n)) if n < 1514 => Err(format!("{key}: at least one packet of 1514 B")),
+        Some(Buffer::Packets(0)) => Err(format!("{key}: at least 1 packet")),
+        _ => Ok(()),
+    }
+}
+
+fn check_flow(
+    flow: &Flow,
+    switches: &[Switch],
+    time_limit: Span,
+    known: Known,
+    is_connected: &dyn Fn(&str, &str) -> bool,
+) -> Result<(), String> {
+    for (key, name) in [("from", &flow.from), ("to", &flow.to)] {
+        known(key, name)?;
+        if switches.iter().any(|s| s.name == *name) {
+            return Err(format!("{key}: \"{name}\" is a switch, which only forwards; name a host"));
+        }
+    }
     if flow.from == flow.to {
         return Err(format!("to: \"{}\" cannot send to itself; name another host", flow.to));
     }
@@ -429,7 +546,7 @@ fn check_flow(flow: &Flow, links: &[Link], time_limit: Span, known: Known) -> Re
             flow.algorithm
         ));
     }
-    if !Scenario::reachable(links, &flow.from).contains(&flow.to) {
+    if !is_connected(&flow.from, &flow.to) {
         return Err(format!("to: no path of links from \"{}\" to \"{}\"", flow.from, flow.to));
     }
     if flow.size.count() == 0 {
