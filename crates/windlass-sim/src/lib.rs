@@ -11,6 +11,7 @@ mod fetch;
 mod link;
 mod network;
 mod packet;
+mod pool;
 mod rng;
 mod run;
 mod tcp;

@@ -10,6 +10,8 @@ pub struct Link {
     pub model: LinkModel,
     /// Packets may overtake each other: each has an event of its own.
     pub reorders: bool,
+    /// The buffer that it shares with other ports of its switch; [`NONE`]: none.
+    pub pool: u32,
     /// First packet on its way, by its place in the slab; the others hang behind it in order of arrival.
     pub head: u32,
     /// Last packet on its way.
@@ -28,6 +30,7 @@ impl Link {
         Link {
             model,
             reorders,
+            pool: NONE,
             head: NONE,
             tail: NONE,
             #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::{
     engine::{Event, EventQueue, Kind},
     link::Link,
     packet::{NONE, Packet, Slab, flag},
+    pool::Pool,
     topology::{Hop, Paths},
 };
 use windlass_scenario::Verdict;
@@ -44,6 +45,7 @@ pub struct Network {
     pub events: EventQueue,
     /// Both directions of each link: 2 x link, plus 1 for backward.
     pub links: Vec<Link>,
+    pools: Vec<Pool>,
     /// Where packets go.
     pub paths: Paths,
     /// What became of the packets.
@@ -52,9 +54,12 @@ pub struct Network {
 }
 
 impl Network {
-    /// A silent network of these links: both directions of each.
-    pub fn new(links: Vec<Link>) -> Network {
-        Network { links, ..Network::default() }
+    /// A silent network of these links, both directions of each, and the buffers that some of them share.
+    pub fn new(mut links: Vec<Link>, pools: Vec<Pool>) -> Network {
+        for (pool, number) in pools.iter().zip(0..) {
+            pool.ports().iter().for_each(|&port| links[port as usize].pool = number);
+        }
+        Network { links, pools, ..Network::default() }
     }
 
     /// Puts a packet on the network at hop `hop` of its path.
@@ -119,10 +124,22 @@ impl Network {
         let link = &mut self.links[index as usize];
         let packet = &mut self.packets[place];
         let is_ect = packet.has(flag::ECT);
-        let Verdict::Deliver { at_ns, mark } = link.model.offer(self.now_ns, packet.wire_bytes(), is_ect)
-        else {
-            return self.drop(place);
+        let bytes = packet.wire_bytes();
+        let verdict = match self.pools.get_mut(link.pool as usize) {
+            None => link.model.offer(self.now_ns, bytes, is_ect),
+            Some(pool) => {
+                let has_room = pool.has_room(index, bytes, self.now_ns, &mut self.links);
+                let model = &mut self.links[index as usize].model;
+                let verdict = model.offer_if(has_room, self.now_ns, bytes, is_ect);
+                // what is lost at random behind the queue has been in it
+                if verdict != Verdict::DropTail {
+                    pool.take(bytes);
+                }
+                verdict
+            }
         };
+        let Verdict::Deliver { at_ns, mark } = verdict else { return self.drop(place) };
+        let link = &mut self.links[index as usize];
         #[cfg(test)]
         if link.loses.contains(&link.model.stats.packets) {
             return self.drop(place);

@@ -1,7 +1,7 @@
 //! Random numbers. Whoever draws has a generator of its own, seeded by what it is and not by when it draws, so that a
 //! change in one place leaves the luck of all others as it was.
 
-use rand::SeedableRng;
+use rand::{RngCore, SeedableRng};
 use rand_xoshiro::SplitMix64;
 
 /// Random bits for the algorithm of endpoint `endpoint` (SplitMix64: 8 bytes of state, thousands of endpoints).
@@ -13,4 +13,12 @@ pub fn of_endpoint(scenario_seed: u64, endpoint: u32) -> SplitMix64 {
 /// Random bits for the algorithm of the box.
 pub fn of_box(scenario_seed: u64) -> SplitMix64 {
     SplitMix64::seed_from_u64(scenario_seed ^ u64::MAX << 32)
+}
+
+/// By which of several equally short ways switch `switch` sends the packets of endpoint `endpoint`.
+pub fn flow_hash(scenario_seed: u64, switch: usize, endpoint: u32) -> u64 {
+    // three rounds, so that switches decide independently of each other
+    [u64::from(endpoint), switch as u64, 0]
+        .iter()
+        .fold(scenario_seed, |hash, part| SplitMix64::seed_from_u64(hash ^ part).next_u64())
 }

@@ -6,14 +6,15 @@ use crate::{
     fetch::Fetch,
     link::Link,
     network::{Count, Happening, Network},
+    pool::Pool,
     rng,
     tcp::{Config, Endpoint, Round},
     time::seconds,
-    topology::Graph,
+    topology::Router,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use windlass_core::Algorithm;
-use windlass_scenario::{Flow, FlowReport, LinkModel, LinkReport, RunReport, Scenario, Windlass};
+use windlass_scenario::{Flow, FlowReport, LinkReport, RunReport, Scenario, Switch, Windlass};
 
 /// Why a scenario cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,17 +97,16 @@ pub(crate) struct Sim {
 impl Sim {
     pub(crate) fn new(scenario: &Scenario, options: &RunOptions) -> Result<Sim, SimError> {
         let boxed = scenario.windlass.as_ref().map(|w| windlass_box(w, scenario, options)).transpose()?;
-        let mut net = Network::new(links(scenario));
-        let graph = Graph::new(scenario);
+        let mut net = Network::new(links(scenario), pools(scenario));
+        let mut router = Router::new(scenario);
         let mut fetches = Vec::new();
         for (flow, index) in scenario.flows.iter().zip(0u32..) {
             let algorithm = algorithm(flow)?;
-            let (client, server) = (graph.host(&flow.to), graph.host(&flow.from));
-            let hops = [(client, server), (server, client)].map(|(from, to)| {
-                net.paths.between(&graph, from, to).expect("a scenario's flows are connected")
-            });
-            let end = |side: u32| {
-                let (id, hop) = (2 * index + side, hops[side as usize]);
+            let (client, server) = (flow.to.as_str(), flow.from.as_str());
+            let mut end = |side: u32| {
+                let id = 2 * index + side;
+                let (from, to) = if side == 0 { (client, server) } else { (server, client) };
+                let hop = router.path(from, to, id).expect("a scenario's flows are connected");
                 let random = rng::of_endpoint(scenario.seed, id);
                 let is_traced = options.traces_rounds && side == 1;
                 Endpoint::new(id, id ^ 1, hop, algorithm, random, &options.config, is_traced)
@@ -114,6 +114,7 @@ impl Sim {
             fetches.push(Fetch::new([end(0), end(1)], flow.size.count()));
             net.events.schedule(flow.start.ns(), Kind::Start, index);
         }
+        net.paths = router.into_paths();
         let open = fetches.len();
         Ok(Sim { net, config: options.config, fetches, boxed, open, until_ns: scenario.time_limit.ns() })
     }
@@ -210,11 +211,23 @@ fn windlass_box(w: &Windlass, scenario: &Scenario, options: &RunOptions) -> Resu
 
 /// Both directions of each link.
 fn links(scenario: &Scenario) -> Vec<Link> {
-    let both = |(index, link)| {
-        let seed = scenario.link_seed(index);
-        [false, true].map(|backward| Link::new(LinkModel::new(link, backward, seed), link.reorder))
+    let both = |(index, link): (usize, &windlass_scenario::Link)| {
+        [false, true].map(|backward| Link::new(scenario.link_model(index, backward), link.reorder))
     };
     scenario.links.iter().enumerate().flat_map(both).collect()
+}
+
+/// Buffers that the ports of a switch share.
+fn pools(scenario: &Scenario) -> Vec<Pool> {
+    let pool = |switch: &Switch| {
+        let limit = switch.ports.shared_buffer?;
+        let port = |(index, link): (usize, &windlass_scenario::Link)| {
+            let side = link.between.iter().position(|end| *end == switch.name)?;
+            link.rate.map(|_| (2 * index + side) as u32)
+        };
+        Some(Pool::new(limit, scenario.links.iter().enumerate().filter_map(port).collect()))
+    };
+    scenario.switches.iter().filter_map(pool).collect()
 }
 
 /// Reports of the links that the testbed would emulate.

@@ -1,7 +1,8 @@
-//! Where packets go: the shortest path between two hosts, found once, as a list of links to cross.
+//! Where packets go: a shortest path between two hosts, found once, as a list of links to cross.
 
-use std::collections::{BTreeMap, VecDeque};
-use windlass_scenario::{Scenario, Windlass};
+use crate::rng;
+use std::collections::BTreeMap;
+use windlass_scenario::{Distances, Graph, Scenario};
 
 /// One step of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +22,6 @@ const END: u32 = u32::MAX;
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
     hops: Vec<u32>,
-    /// Where the path between two hosts begins.
-    begins: BTreeMap<(usize, usize), u32>,
 }
 
 impl Paths {
@@ -34,88 +33,81 @@ impl Paths {
             link => Hop::Link(link),
         }
     }
-
-    /// Where the path from one host to another begins; none if there is no path.
-    pub fn between(&mut self, graph: &Graph, from: usize, to: usize) -> Option<u32> {
-        if let Some(&begin) = self.begins.get(&(from, to)) {
-            return Some(begin);
-        }
-        let begin = self.hops.len() as u32;
-        self.hops.extend(graph.path(from, to)?);
-        self.hops.push(END);
-        self.begins.insert((from, to), begin);
-        Some(begin)
-    }
 }
 
-/// Hosts and links of a scenario, by number.
-#[derive(Clone, Debug)]
-pub struct Graph {
-    hosts: BTreeMap<String, usize>,
-    /// The two hosts of each link.
-    links: Vec<[usize; 2]>,
-    /// For each host: links that end there, in the order of the file.
-    ends: Vec<Vec<usize>>,
+/// Finds the paths of a scenario.
+#[derive(Debug)]
+pub struct Router {
+    graph: Graph,
+    seed: u64,
     /// Host of the box and the neighbour it faces.
     boxed: Option<[usize; 2]>,
+    /// How far all hosts are from those that are written to.
+    distances: BTreeMap<usize, Distances>,
+    /// Where the paths that were found begin.
+    begins: BTreeMap<Vec<u32>, u32>,
+    paths: Paths,
 }
 
-impl Graph {
+impl Router {
     /// The network of a scenario, which has been checked to be sound.
-    pub fn new(scenario: &Scenario) -> Graph {
-        let hosts: BTreeMap<String, usize> =
-            scenario.hosts.iter().enumerate().map(|(i, h)| (h.name.clone(), i)).collect();
-        let links: Vec<[usize; 2]> =
-            scenario.links.iter().map(|l| [hosts[&l.between[0]], hosts[&l.between[1]]]).collect();
-        let mut ends = vec![Vec::new(); hosts.len()];
-        for (index, link) in links.iter().enumerate() {
-            link.iter().for_each(|&host| ends[host].push(index));
+    pub fn new(scenario: &Scenario) -> Router {
+        let graph = Graph::new(scenario);
+        let boxed = scenario.windlass.as_ref().map(|w| [graph.host(&w.at), graph.host(&w.facing)]);
+        Router {
+            graph,
+            seed: scenario.seed,
+            boxed,
+            distances: BTreeMap::new(),
+            begins: BTreeMap::new(),
+            paths: Paths::default(),
         }
-        let place = |w: &Windlass| [hosts[&w.at], hosts[&w.facing]];
-        let boxed = scenario.windlass.as_ref().map(place);
-        Graph { hosts, links, ends, boxed }
     }
 
-    /// Number of a host.
-    pub fn host(&self, name: &str) -> usize {
-        self.hosts[name]
+    /// Where the path from one host to another begins that the packets of endpoint `endpoint` take; none if there is
+    /// no path.
+    pub fn path(&mut self, from: &str, to: &str, endpoint: u32) -> Option<u32> {
+        let hops = self.hops(self.graph.host(from), self.graph.host(to), endpoint)?;
+        let Router { begins, paths, .. } = self;
+        let next = paths.hops.len() as u32;
+        let begin = *begins.entry(hops).or_insert_with_key(|hops| {
+            paths.hops.extend(hops);
+            paths.hops.push(END);
+            next
+        });
+        Some(begin)
     }
 
-    /// Steps from one host to another: fewest links; among those, the ones that come first in the file.
-    fn path(&self, from: usize, to: usize) -> Option<Vec<u32>> {
-        // breadth first from the far end, so that each host learns the link to leave by
-        let mut leave_by = vec![None; self.ends.len()];
-        let mut open = VecDeque::from([to]);
-        while let Some(at) = open.pop_front() {
-            for &link in &self.ends[at] {
-                let next = self.other_end(link, at);
-                if next != to && leave_by[next].is_none() {
-                    leave_by[next] = Some(link);
-                    open.push_back(next);
-                }
-            }
-        }
+    /// All paths that were found.
+    pub fn into_paths(self) -> Paths {
+        self.paths
+    }
+
+    /// Steps from one host to another: fewest links; of ways that are equally short, a host takes the one that it found
+    /// first, and a switch the one that the hash of the flow says.
+    fn hops(&mut self, from: usize, to: usize, endpoint: u32) -> Option<Vec<u32>> {
+        let Router { graph, seed, boxed, distances, .. } = self;
+        let distances = distances.entry(to).or_insert_with(|| graph.distances(to));
         let mut hops = Vec::new();
         let mut at = from;
         while at != to {
-            let link = leave_by[at]?;
-            let next = self.other_end(link, at);
+            let link = match *graph.ways(distances, at).as_slice() {
+                [] => return None,
+                [link] => link,
+                ref links => links[(rng::flow_hash(*seed, at, endpoint) % links.len() as u64) as usize],
+            };
+            let next = graph.other_end(link, at);
             // the box sits on its interface: what leaves by it is seen before, what comes in by it after the link
-            if self.boxed == Some([at, next]) && at != from {
+            if *boxed == Some([at, next]) && at != from {
                 hops.push(BOX | 1);
             }
-            hops.push(2 * link as u32 + u32::from(self.links[link][1] == at));
-            if self.boxed == Some([next, at]) && next != to {
+            hops.push(2 * link as u32 + u32::from(graph.is_backward(link, at)));
+            if *boxed == Some([next, at]) && next != to {
                 hops.push(BOX);
             }
             at = next;
         }
         Some(hops)
-    }
-
-    fn other_end(&self, link: usize, host: usize) -> usize {
-        let [a, b] = self.links[link];
-        if a == host { b } else { a }
     }
 }
 
@@ -123,19 +115,20 @@ impl Graph {
 mod tests {
     use super::*;
 
-    fn paths(windlass: &str) -> (Graph, Paths) {
+    fn ring(windlass: &str) -> Router {
         let hosts: String = ["a", "b", "c", "d"].map(|h| format!("[[host]]\nname = \"{h}\"\n")).concat();
         // a ring, so that there are two ways, and one of them is shorter
         let links: String = [("a", "b"), ("c", "b"), ("c", "d"), ("d", "a"), ("b", "d")]
             .map(|(x, y)| format!("[[link]]\nbetween = [\"{x}\", \"{y}\"]\n"))
             .concat();
         let scenario = Scenario::parse("t", &format!("name = \"t\"\n{hosts}{links}{windlass}")).unwrap();
-        (Graph::new(&scenario), Paths::default())
+        Router::new(&scenario)
     }
 
     fn steps(windlass: &str, from: &str, to: &str) -> Vec<Hop> {
-        let (graph, mut paths) = paths(windlass);
-        let begin = paths.between(&graph, graph.host(from), graph.host(to)).unwrap();
+        let mut router = ring(windlass);
+        let begin = router.path(from, to, 0).unwrap();
+        let paths = router.into_paths();
         (begin..).map(|place| paths.at(place)).take_while(|hop| *hop != Hop::End).collect()
     }
 
@@ -147,10 +140,10 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_found_once() {
-        let (graph, mut paths) = paths("");
-        let first = paths.between(&graph, 0, 2);
-        assert_eq!(paths.between(&graph, 0, 2), first);
+    fn a_path_is_kept_once() {
+        let mut router = ring("");
+        let first = router.path("a", "c", 0);
+        assert_eq!(router.path("a", "c", 7), first);
     }
 
     #[test]
@@ -160,5 +153,31 @@ mod tests {
         assert_eq!(there, [Hop::Link(0), Hop::Box(0), Hop::Link(3)]);
         assert_eq!(steps(windlass, "c", "a"), [Hop::Link(2), Hop::Box(1), Hop::Link(1)]);
         assert_eq!(steps(windlass, "d", "b"), [Hop::Link(9)]);
+    }
+
+    fn tree(seed: u64) -> Router {
+        let text = format!(
+            "name = \"t\"\nseed = {seed}\n[topology]\nshape = \"fat-tree\"\nk = 4\nedge = {{}}\nfabric = {{}}\n"
+        );
+        Router::new(&Scenario::parse("t", &text).unwrap())
+    }
+
+    /// Four ways between two pods: each takes about a quarter of 4000 flows (four standard deviations are 110), the
+    /// same flow always the same one, and another seed deals anew.
+    #[test]
+    fn switches_spread_flows_evenly_and_keep_each_on_its_way() {
+        let begins = |router: &mut Router| -> Vec<u32> {
+            (0..4000).map(|e| router.path("host-1-1-1", "host-3-2-1", e).unwrap()).collect()
+        };
+        let mut router = tree(1);
+        let first = begins(&mut router);
+        assert_eq!(begins(&mut router), first);
+        let mut counts = BTreeMap::new();
+        first.iter().for_each(|begin| *counts.entry(begin).or_insert(0) += 1);
+        assert_eq!(counts.len(), 4);
+        assert!(counts.values().all(|n| (890..=1110).contains(n)), "{counts:?}");
+        let other = begins(&mut tree(2));
+        let same = first.iter().zip(&other).filter(|(a, b)| a == b).count();
+        assert!(same < 4000, "{same}");
     }
 }

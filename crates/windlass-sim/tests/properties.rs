@@ -59,6 +59,63 @@ fn scenario() -> impl Strategy<Value = String> {
     )
 }
 
+/// A network of any shape, with switches that share their memory or do not, and flows between any two hosts.
+fn topology() -> impl Strategy<Value = String> {
+    let shape = prop_oneof![
+        (1u32..4).prop_map(|n| format!("shape = \"dumbbell\"\npairs = {n}\n")),
+        (2u32..12).prop_map(|n| format!("shape = \"many-to-one\"\nsenders = {n}\n")),
+        (1u32..4).prop_map(|n| format!("shape = \"parking-lot\"\nhops = {n}\n")),
+        Just("shape = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts_per_leaf = 2\n".to_string()),
+        Just("shape = \"fat-tree\"\nk = 4\n".to_string()),
+    ];
+    let memory = prop_oneof![
+        Just(String::new()),
+        (2u32..60).prop_map(|n| format!("shared_buffer = \"{n} packets\", ")),
+        (4u32..200).prop_map(|n| format!("shared_buffer = \"{n} kB\", ")),
+    ];
+    let port = prop_oneof![
+        Just(String::new()),
+        (2u32..60).prop_map(|n| format!("port_buffer = \"{n} packets\", ")),
+        (4u32..200).prop_map(|n| format!("port_buffer = \"{n} kB\", ")),
+    ];
+    let ecn = prop_oneof![Just(String::new()), (1u32..20).prop_map(|n| format!("ecn = \"{n} packets\""))];
+    let flow =
+        (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1u32..300_000, 0u32..200, 0usize..3);
+    let flows = proptest::collection::vec(flow, 1..12);
+    let rates = (1u32..100, 1u32..100, 0u32..5_000, 0u32..3);
+    (any::<u32>(), shape, (memory, port, ecn), rates, flows).prop_map(
+        |(seed, shape, (memory, port, ecn), (edge, core, delay_us, loss), flows)| {
+            let core_key = if shape.contains("spine") || shape.contains("fat") { "fabric" } else { "bottleneck" };
+            let mut text = format!(
+                "name = \"any\"\nseed = {seed}\ntime_limit = \"{LIMIT_S} s\"\n[topology]\n{shape}\
+                 edge = {{ rate = \"{edge} Mbit/s\", delay = \"{delay_us} us\" }}\n\
+                 {core_key} = {{ rate = \"{core} Mbit/s\", delay = \"{delay_us} us\", loss = \"{loss} %\" }}\n\
+                 switch = {{ {memory}{port}{ecn} }}\n"
+            )
+            .replace(",  }", " }")
+            .replace(", }", " }");
+            let hosts = Scenario::parse("any", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            let hosts: Vec<&str> = hosts
+                .hosts
+                .iter()
+                .map(|h| h.name.as_str())
+                .filter(|name| hosts.switches.iter().all(|s| s.name != *name))
+                .collect();
+            for (from, to, size, start_ms, algorithm) in flows {
+                let (from, to) = (from.index(hosts.len()), to.index(hosts.len() - 1));
+                let to = if to == from { hosts.len() - 1 } else { to };
+                let algorithm = ["reno", "cubic", "bbr"][algorithm];
+                text += &format!(
+                    "[[flow]]\nfrom = \"{}\"\nto = \"{}\"\nsize = \"{size} B\"\nstart = \"{start_ms} ms\"\n\
+                     algorithm = \"{algorithm}\"\n",
+                    hosts[from], hosts[to]
+                );
+            }
+            text
+        },
+    )
+}
+
 fn check(scenario: &Scenario, outcome: &Outcome) -> Result<(), TestCaseError> {
     let count = outcome.count;
     prop_assert_eq!(count.sent, count.delivered + count.dropped + outcome.in_flight);
@@ -77,7 +134,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn packets_are_conserved_and_streams_arrive(text in scenario(), ecn in 0usize..3) {
+    fn packets_are_conserved_and_streams_arrive(
+        text in prop_oneof![scenario(), topology()],
+        ecn in 0usize..3,
+    ) {
         let scenario = Scenario::parse("any", &text).unwrap();
         let config = Config { ecn: [Ecn::Off, Ecn::Classic, Ecn::Exact][ecn], ..Config::default() };
         let options = RunOptions { config, ..RunOptions::default() };
