@@ -19,6 +19,7 @@ use windlass_lab::{
     netns::{self, Netns},
     tcp_counters,
 };
+use windlass_scenario::LinkModel;
 use windlass_tests::windlass_path;
 
 /// Retransmissions that a busy machine may wring from a server, by a timer that fired late.
@@ -474,7 +475,8 @@ fn watch_invalid(ns: &Netns) -> Possibly<()> {
 fn connect_wan(setup: &Setup, gateway: &Netns, client: &Netns) -> Possibly<Wan> {
     let link = scenario("wan", setup.link, &flow("1 kB", "cubic")).links.remove(1);
     let hosts = [gateway, client];
-    let wan = Wan::start(&link, hosts, ["wan0", "wan0"], 7, 0).unwrap_or_else(|e| panic!("{e:#}"));
+    let models = [false, true].map(|backward| LinkModel::new(&link, backward, 7));
+    let wan = Wan::start(models, hosts, ["wan0", "wan0"], 0).unwrap_or_else(|e| panic!("{e:#}"));
     for (side, host) in hosts.into_iter().enumerate() {
         ok(host, &["ip", "link", "set", "wan0", "mtu", &setup.wan_mtus[side].to_string()]);
         add_address(host, setup.family, WAN_LAN, 1 + side, "wan0");

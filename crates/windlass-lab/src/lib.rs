@@ -3,6 +3,7 @@
 
 mod boxed;
 pub mod files;
+mod limits;
 mod native;
 pub mod netns;
 mod packet;

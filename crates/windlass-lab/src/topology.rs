@@ -1,6 +1,7 @@
 //! Namespaces, cables, emulated links, addresses and routes of a scenario.
 
 use crate::{
+    limits,
     netns::{self, Netns},
     wan::Wan,
 };
@@ -9,7 +10,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     fs,
 };
-use windlass_scenario::{Link, LinkStats, Scenario};
+use windlass_scenario::{Link, LinkModel, LinkStats, Scenario};
 
 /// A network that is up.
 #[derive(Debug)]
@@ -29,9 +30,6 @@ pub enum Family {
     /// IPv6.
     V6,
 }
-
-/// How many links the addresses are enough for.
-const LINKS_MOST: usize = 250;
 
 impl Family {
     /// Address of end `side` of link `link`.
@@ -79,13 +77,7 @@ fn algorithms<'a>(scenario: &'a Scenario, from: &str) -> Result<BTreeMap<&'a str
 impl Topology {
     /// Builds the network. `spin_us`: how long emulators may spin for exactness.
     pub fn create(scenario: &Scenario, spin_us: u64, family: Family) -> Result<Topology> {
-        if scenario.links.len() > LINKS_MOST {
-            bail!(
-                "{}: {} links; the testbed has addresses for {LINKS_MOST}",
-                scenario.name,
-                scenario.links.len()
-            );
-        }
+        limits::check(scenario).with_context(|| scenario.name.clone())?;
         netns::clean_leftovers();
         let run = netns::next_run();
         let mut hosts = BTreeMap::new();
@@ -94,7 +86,8 @@ impl Topology {
         }
         let mut topology = Topology { hosts, links: scenario.links.clone(), wans: Vec::new(), family };
         for index in 0..topology.links.len() {
-            topology.connect(index, scenario.link_seed(index), spin_us)?;
+            let models = [false, true].map(|backward| scenario.link_model(index, backward));
+            topology.connect(index, models, spin_us)?;
         }
         for host in &scenario.hosts {
             topology.route(&host.name, &algorithms(scenario, &host.name)?)?;
@@ -147,12 +140,12 @@ impl Topology {
             .unwrap_or((0, 0))
     }
 
-    fn connect(&mut self, index: usize, seed: u64, spin_us: u64) -> Result<()> {
+    fn connect(&mut self, index: usize, models: [LinkModel; 2], spin_us: u64) -> Result<()> {
         let link = &self.links[index];
         let ends = [&self.hosts[&link.between[0]], &self.hosts[&link.between[1]]];
         let names = [device(index, 0), device(index, 1)];
         if link.is_emulated() {
-            let wan = Wan::start(link, ends, [&names[0], &names[1]], seed, spin_us)?;
+            let wan = Wan::start(models, ends, [&names[0], &names[1]], spin_us)?;
             self.wans.push((index, wan));
         } else {
             ends[0].run(&[

@@ -16,7 +16,7 @@ use std::{
     },
     thread::{self, JoinHandle},
 };
-use windlass_scenario::{Link, LinkModel, LinkStats, Verdict, times};
+use windlass_scenario::{LinkModel, LinkStats, Verdict, times};
 
 const READS_AT_ONCE: usize = 32;
 const LARGEST_READ: usize = 70_000;
@@ -69,10 +69,10 @@ fn now_ns() -> u64 {
 }
 
 impl Wan {
-    /// Connects device `names[0]` on `hosts[0]` with `names[1]` on `hosts[1]` through `link`.
-    pub fn start(link: &Link, hosts: [&Netns; 2], names: [&str; 2], seed: u64, spin_us: u64) -> Result<Wan> {
+    /// Connects device `names[0]` on `hosts[0]` with `names[1]` on `hosts[1]` through a link with these models,
+    /// forward and backward.
+    pub fn start(models: [LinkModel; 2], hosts: [&Netns; 2], names: [&str; 2], spin_us: u64) -> Result<Wan> {
         let files = [open_tun(hosts[0], names[0])?, open_tun(hosts[1], names[1])?];
-        let models = [LinkModel::new(link, false, seed), LinkModel::new(link, true, seed)];
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = thread::Builder::new()
