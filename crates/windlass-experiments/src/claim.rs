@@ -1,38 +1,11 @@
 //! What an experiment must show.
 
-use crate::{runner::RunRecord, stats};
+use crate::{
+    metric::{Metric, Over, Selection, Statistic, Window, values},
+    runner::RunRecord,
+};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// What is taken from each run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Metric {
-    /// Completion time of the transfer.
-    Completion,
-    /// Goodput.
-    Goodput,
-    /// Retransmission timeouts of the sender's kernel.
-    SenderTimeouts,
-    /// Retransmissions of the sender's kernel per hundred repairs of the box, over all runs of a point.
-    SenderRetransShare,
-    /// Stored bytes in bandwidth-delay products, median over the samples of a run.
-    StoredBdp,
-    /// 1 if the payload did not arrive whole.
-    WrongPayloads,
-}
-
-/// How the runs of a point become one number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Statistic {
-    /// Median of the runs; of a ratio: ratio of the medians.
-    Median,
-    /// 99th percentile by nearest rank; of a ratio: ratio of the percentiles.
-    P99,
-    /// Sum over the runs.
-    Sum,
-}
 
 /// Which way the bound holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +29,22 @@ pub struct Claim {
     pub of: String,
     /// Relative to which variant; none: by itself.
     pub per: Option<String>,
+    /// Relative to flows of this class, in the variant `per` or else in the same.
+    pub per_class: Option<String>,
+    /// The share of an improvement: (baseline - of) / (baseline - per), so that `per` has 1 and this variant 0.
+    pub baseline: Option<String>,
+    /// Only flows of this class.
+    pub class: Option<String>,
+    /// Only flows of this tenant.
+    pub tenant: Option<String>,
+    /// Of which link, as reports name it: "a > b".
+    pub link: Option<String>,
+    /// What flows are put together by.
+    #[serde(default)]
+    pub over: Over,
+    /// Only these stretches of the runs, each judged by itself; empty: all.
+    #[serde(default)]
+    pub windows: Vec<Window>,
     /// How runs become one number.
     pub statistic: Statistic,
     /// Points it speaks of: those whose name begins so; empty: all.
@@ -111,44 +100,79 @@ impl fmt::Display for Verdict {
     }
 }
 
-fn of_run(metric: Metric, run: &RunRecord) -> Option<f64> {
-    match metric {
-        Metric::Completion => run.completion_s,
-        Metric::Goodput => run.completion_s.map(|s| run.bytes as f64 * 8.0 / s),
-        Metric::SenderTimeouts => Some(run.sender_timeouts as f64),
-        Metric::SenderRetransShare => None,
-        Metric::StoredBdp => run.stored_bdp,
-        Metric::WrongPayloads => Some(f64::from(u8::from(!run.checksum_ok))),
-    }
-}
-
-fn of_point(metric: Metric, statistic: Statistic, runs: &[&RunRecord]) -> Option<f64> {
+fn of_point(metric: Metric, statistic: Statistic, runs: &[&RunRecord], of: &Selection) -> Option<f64> {
     if metric == Metric::SenderRetransShare {
         let repairs: u64 = runs.iter().map(|r| r.repaired_segs).sum();
         let retrans: u64 = runs.iter().map(|r| r.sender_retrans_segs).sum();
         return Some(if repairs == 0 { retrans as f64 } else { 100.0 * retrans as f64 / repairs as f64 });
     }
-    // a run that failed has no time: the point is not measured, not better
-    let values: Option<Vec<f64>> = runs.iter().map(|r| of_run(metric, r)).collect();
-    let values = values?;
-    match statistic {
-        Statistic::Median => stats::median(&values),
-        Statistic::P99 => stats::quantile(&values, 0.99),
-        Statistic::Sum => Some(values.iter().sum()),
-    }
+    let numbers: Option<Vec<Vec<f64>>> = runs.iter().map(|r| values(metric, r, of)).collect();
+    let numbers = numbers?.concat();
+    if numbers.is_empty() { None } else { statistic.of(&numbers) }
 }
 
 impl Claim {
-    fn value(&self, point: &str, runs: &[RunRecord]) -> Option<f64> {
-        let of = |variant: &str| {
-            let chosen: Vec<_> = runs.iter().filter(|r| r.point == point && r.variant == variant).collect();
-            if chosen.is_empty() { None } else { of_point(self.metric, self.statistic, &chosen) }
-        };
-        let value = of(&self.of)?;
-        match &self.per {
-            Some(per) => Some(value / of(per)?),
-            None => Some(value),
+    /// The variants it speaks of.
+    pub fn variants(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.of).chain(&self.per).chain(&self.baseline)
+    }
+
+    /// Whether it speaks of a point.
+    pub fn is_about(&self, point: &str) -> bool {
+        self.points.is_empty() || self.points.iter().any(|prefix| point.starts_with(prefix.as_str()))
+    }
+
+    /// Whether runs must be recorded in intervals.
+    pub fn needs_intervals(&self) -> bool {
+        !self.windows.is_empty()
+    }
+
+    /// Whether it says all that its metric needs, and no more; an error begins with the key.
+    pub fn check(&self) -> Result<(), String> {
+        if self.metric.needs_link() && self.link.is_none() {
+            return Err("link: this metric is of one link; name it, e.g. link = \"box > client\"".into());
         }
+        if self.needs_intervals() && !self.metric.has_windows() {
+            return Err(
+                "windows: only throughput, jain, mean-queue and max-queue can be taken in windows".into()
+            );
+        }
+        if let Some(w) = self.windows.iter().find(|w| w.to <= w.from) {
+            return Err(format!("windows: {} to {} is no time", w.from, w.to));
+        }
+        if self.baseline.is_some() && self.per.is_none() {
+            return Err("baseline: needs per, the variant whose improvement counts as 1".into());
+        }
+        Ok(())
+    }
+
+    /// The number of a point in a window, or none: not measured.
+    fn value(&self, point: &str, window: Option<Window>, runs: &[RunRecord]) -> Option<f64> {
+        let selection = Selection {
+            class: self.class.as_deref(),
+            tenant: self.tenant.as_deref(),
+            link: self.link.as_deref(),
+            over: self.over,
+            window,
+        };
+        let number = |variant: &str, of: &Selection| {
+            let chosen: Vec<_> = runs.iter().filter(|r| r.point == point && r.variant == variant).collect();
+            if chosen.is_empty() { None } else { of_point(self.metric, self.statistic, &chosen, of) }
+        };
+        let value = number(&self.of, &selection)?;
+        if self.per.is_none() && self.per_class.is_none() {
+            return Some(value);
+        }
+        let class = self.per_class.as_deref().or(selection.class);
+        let per = number(self.per.as_ref().unwrap_or(&self.of), &Selection { class, ..selection })?;
+        let ratio = match &self.baseline {
+            Some(baseline) => {
+                let base = number(baseline, &selection)?;
+                (base - value) / (base - per)
+            }
+            None => value / per,
+        };
+        ratio.is_finite().then_some(ratio)
     }
 
     fn holds(&self, value: f64) -> bool {
@@ -160,32 +184,29 @@ impl Claim {
 
     /// Judges the claim over all runs; `points` are the names of the points that were to be run.
     pub fn judge(&self, points: &[String], runs: &[RunRecord]) -> Verdict {
-        let mine: Vec<&String> = points
-            .iter()
-            .filter(|p| {
-                self.points.is_empty() || self.points.iter().any(|prefix| p.starts_with(prefix.as_str()))
-            })
-            .collect();
-        let count = runs
-            .iter()
-            .filter(|r| {
-                mine.contains(&&r.point) && (r.variant == self.of || Some(&r.variant) == self.per.as_ref())
-            })
-            .count();
-        let mut worst: Option<(f64, &str)> = None;
+        let mine: Vec<&String> = points.iter().filter(|p| self.is_about(p)).collect();
+        let is_counted =
+            |r: &&RunRecord| mine.contains(&&r.point) && self.variants().any(|v| *v == r.variant);
+        let count = runs.iter().filter(is_counted).count();
+        let windows: Vec<Option<Window>> = match self.windows.is_empty() {
+            true => vec![None],
+            false => self.windows.iter().copied().map(Some).collect(),
+        };
+        let mut worst: Option<(f64, String)> = None;
         let mut missing = Vec::new();
-        for point in mine {
-            match self.value(point, runs) {
+        for (point, window) in mine.iter().flat_map(|p| windows.iter().map(move |w| (p.as_str(), *w))) {
+            let place = window.map_or(point.to_string(), |w| format!("{point}, {} to {}", w.from, w.to));
+            match self.value(point, window, runs) {
                 Some(value) => {
-                    let is_worse = worst.is_none_or(|(w, _)| match self.side {
-                        Side::AtMost => value > w,
-                        Side::AtLeast => value < w,
+                    let is_worse = worst.as_ref().is_none_or(|(w, _)| match self.side {
+                        Side::AtMost => value > *w,
+                        Side::AtLeast => value < *w,
                     });
                     if is_worse {
-                        worst = Some((value, point));
+                        worst = Some((value, place));
                     }
                 }
-                None => missing.push(point.as_str()),
+                None => missing.push(place),
             }
         }
         let note = match (&worst, missing.is_empty()) {
@@ -197,7 +218,7 @@ impl Claim {
         Verdict {
             id: self.id.clone(),
             paper: self.paper,
-            ours: worst.map(|(v, _)| v),
+            ours: worst.as_ref().map(|(v, _)| *v),
             bound: format!("{sign} {}", self.bound),
             holds: missing.is_empty() && worst.is_some_and(|(v, _)| self.holds(v)),
             unit: self.unit.clone(),
@@ -210,12 +231,13 @@ impl Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use windlass_scenario::{FlowReport, Span};
 
     fn run(point: &str, variant: &str, seconds: Option<f64>) -> RunRecord {
         RunRecord {
             point: point.into(),
             variant: variant.into(),
-            completion_s: seconds,
+            flows: vec![FlowReport { completion_s: seconds, ..FlowReport::default() }],
             bytes: 1000,
             checksum_ok: seconds.is_some(),
             ..RunRecord::default()
@@ -223,18 +245,11 @@ mod tests {
     }
 
     fn claim() -> Claim {
-        Claim {
-            id: "c".into(),
-            metric: Metric::Completion,
-            of: "windlass".into(),
-            per: Some("bbr".into()),
-            statistic: Statistic::Median,
-            points: vec![],
-            paper: Some(1.05),
-            side: Side::AtMost,
-            bound: 1.05,
-            unit: "x".into(),
-        }
+        toml::from_str(
+            "id = \"c\"\nmetric = \"completion\"\nof = \"windlass\"\nper = \"bbr\"\nstatistic = \"median\"\n\
+             paper = 1.05\nside = \"at-most\"\nbound = 1.05\nunit = \"x\"",
+        )
+        .unwrap()
     }
 
     #[test]
@@ -257,5 +272,26 @@ mod tests {
         let verdict = claim().judge(&points, &failed);
         assert!(!verdict.holds);
         assert!(verdict.note.contains("not measured"));
+    }
+
+    #[test]
+    fn a_share_of_an_improvement() {
+        let claim = Claim { baseline: Some("cubic".into()), side: Side::AtLeast, bound: 0.5, ..claim() };
+        let runs = [("cubic", 5.0), ("windlass", 3.0), ("bbr", 1.0)].map(|(v, s)| run("a", v, Some(s)));
+        assert_eq!(claim.judge(&["a".to_string()], &runs).ours, Some(0.5));
+        // nothing to improve on
+        let same = [("cubic", 1.0), ("windlass", 3.0), ("bbr", 1.0)].map(|(v, s)| run("a", v, Some(s)));
+        assert_eq!(claim.judge(&["a".to_string()], &same).ours, None);
+    }
+
+    #[test]
+    fn claims_say_what_their_metric_needs() {
+        let wrong = |claim: Claim| claim.check().unwrap_err();
+        assert!(wrong(Claim { metric: Metric::MaxQueue, ..claim() }).starts_with("link"));
+        let window = Window { from: Span(1.0), to: Span(2.0) };
+        assert!(wrong(Claim { windows: vec![window], ..claim() }).starts_with("windows"));
+        let empty = Window { to: Span(1.0), ..window };
+        assert!(wrong(Claim { metric: Metric::Jain, windows: vec![empty], ..claim() }).contains("no time"));
+        assert!(wrong(Claim { baseline: Some("x".into()), per: None, ..claim() }).starts_with("baseline"));
     }
 }

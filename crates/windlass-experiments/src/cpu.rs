@@ -196,7 +196,7 @@ pub fn cpu(settings: &Settings) -> Result<Outcome> {
     ));
     let title = "CPU and memory for many concurrent connections".into();
     let outcome = Outcome { name: NAME.into(), title, verdicts, runs: Vec::<RunRecord>::new() };
-    outcome.write(&settings.out.join(NAME), settings.quick)?;
+    outcome.write(&settings.out.join(NAME), settings.quick, &[], &[])?;
     Ok(outcome)
 }
 

@@ -1,6 +1,7 @@
 //! The main job in about a minute: an unmodified CUBIC server and a client across a lossy WAN, three ways.
 
 use crate::{
+    experiment::Home,
     plot::{self, Series},
     report::{Outcome, escape, page},
     runner::{self, Job, RunRecord, Settings},
@@ -32,9 +33,15 @@ fn job(base: &Scenario, way: (&str, &str, bool), seed: u64) -> Job {
         algorithm: "bbr".into(),
         mode: Mode::Transparent,
     });
-    let bdp_bytes =
-        base.links.iter().filter_map(|l| l.rate.map(|r| r.0 / 8.0 * 2.0 * l.delay.0)).fold(0.0, f64::max);
-    Job { point: POINT.into(), variant: way.0.into(), bdp_bytes, needs_samples: false, scenario }
+    Job {
+        point: POINT.into(),
+        variant: way.0.into(),
+        on: Home::Lab,
+        bdp_bytes: runner::bdp_bytes(&scenario),
+        needs_samples: false,
+        interval: None,
+        scenario,
+    }
 }
 
 /// Runs the demonstration, prints its table and writes its report. Returns whether every payload arrived whole.
@@ -94,7 +101,7 @@ fn write_report(outcome: &Outcome, settings: &Settings) -> Result<()> {
             plot::cdf(way, &times)
         })
         .collect();
-    outcome.write(&settings.out, false)?;
+    outcome.write(&settings.out, false, &[], &[])?;
     let file = settings.out.join("demo.svg");
     plot::lines(&file, "10 MB over 20 Mbit/s, 40 ms, 1 % loss", "completion time (s)", "CDF", &series)?;
     let mut table = String::from("<table><tr>");

@@ -2,9 +2,12 @@
 
 use crate::{
     claim::Verdict,
+    experiment::Condition,
+    figure::{Kind, Plot},
+    metric::{Metric, Selection, Statistic, values},
     plot::{self, Series},
     runner::RunRecord,
-    stats,
+    stats, table,
 };
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -81,16 +84,20 @@ impl Outcome {
         (in_order(self.runs.iter().map(|r| &r.point)), in_order(self.runs.iter().map(|r| &r.variant)))
     }
 
-    /// Writes runs.csv, plots and report.html.
-    pub fn write(&self, folder: &Path, quick: bool) -> Result<()> {
+    /// Writes tables of all runs, flows and links, plots and report.html. `conditions`: those of the mode.
+    pub fn write(&self, folder: &Path, quick: bool, plots: &[Plot], conditions: &[&Condition]) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        fs::write(folder.join("runs.csv"), self.csv())?;
-        let plots = self.plots(folder)?;
+        fs::write(folder.join("runs.csv"), table::runs(&self.runs))?;
+        fs::write(folder.join("flows.csv"), table::flows(&self.runs))?;
+        fs::write(folder.join("links.csv"), table::links(&self.runs))?;
+        let mut drawn = self.own_plots(folder, plots, conditions)?;
+        drawn.extend(self.plots(folder)?);
         let mut body = format!("<p>{}</p>", escape(&self.title));
         let mode = if quick { "quick mode: few runs" } else { "full mode" };
         let _ = write!(
             body,
-            "<p>{mode}; {} runs. Again: <code>windlass reproduce {}{}</code>; all runs: <a href=runs.csv>runs.csv</a>.</p>",
+            "<p>{mode}; {} runs. Again: <code>windlass reproduce {}{}</code>; all runs: <a href=runs.csv>runs.csv</a>, \
+             <a href=flows.csv>flows.csv</a>, <a href=links.csv>links.csv</a>.</p>",
             self.runs.len(),
             self.name,
             if quick { " --quick" } else { "" }
@@ -99,38 +106,11 @@ impl Outcome {
         body.push_str(&self.claims_table());
         body.push_str("<h2>Results</h2>");
         body.push_str(&self.results_table());
-        for (title, svg) in plots {
+        for (title, svg) in drawn {
             let _ = write!(body, "<h3>{}</h3>{svg}", escape(&title));
         }
         fs::write(folder.join("report.html"), page(&self.name, &body))?;
         Ok(())
-    }
-
-    fn csv(&self) -> String {
-        let mut csv = String::from(
-            "point,variant,seed,completion_s,bytes,checksum_ok,mean_rtt_ms,sender_retrans_segs,sender_timeouts,\
-             repaired_segs,drops_tail,drops_random,stored_bdp\n",
-        );
-        for r in &self.runs {
-            let _ = writeln!(
-                csv,
-                "{},{},{},{},{},{},{:.2},{},{},{},{},{},{}",
-                r.point,
-                r.variant,
-                r.seed,
-                r.completion_s.map_or(String::new(), |s| format!("{s:.6}")),
-                r.bytes,
-                r.checksum_ok,
-                r.mean_rtt_ms,
-                r.sender_retrans_segs,
-                r.sender_timeouts,
-                r.repaired_segs,
-                r.drops_tail,
-                r.drops_random,
-                r.stored_bdp.map_or(String::new(), |b| format!("{b:.3}"))
-            );
-        }
-        csv
     }
 
     fn claims_table(&self) -> String {
@@ -155,36 +135,71 @@ impl Outcome {
 
     fn results_table(&self) -> String {
         let mut html =
-            "<table><tr><th>point<th>variant<th>runs<th>median time<th>min<th>max<th>median goodput<th>rtt\
-                        <th>sender retrans.<th>timeouts<th>repairs<th>payload"
+            "<table><tr><th>point<th>variant<th>runs<th>median time<th>p99<th>max<th>throughput<th>rtt\
+                        <th>sender retrans.<th>timeouts<th>repairs<th>drops<th>payload"
                 .to_string();
         let (points, variants) = self.axes();
         for point in points {
             for variant in &variants {
                 let runs = self.of(point, variant);
-                let times: Vec<f64> = runs.iter().filter_map(|r| r.completion_s).collect();
-                let (Some(median), Some(first)) = (stats::median(&times), runs.first()) else { continue };
+                if runs.is_empty() {
+                    continue;
+                }
+                let times: Vec<f64> =
+                    runs.iter().flat_map(|r| &r.flows).filter_map(|f| f.completion_s).collect();
+                let seconds = |s: Statistic| s.of(&times).map_or("-".into(), |t| format!("{t:.3} s"));
                 let mean = |f: &dyn Fn(&RunRecord) -> f64| {
                     runs.iter().map(|r| f(r)).sum::<f64>() / runs.len() as f64
                 };
+                let throughput_bps = |r: &RunRecord| {
+                    values(Metric::Throughput, r, &Selection::default()).map_or(0.0, |v| v[0])
+                };
                 let _ = write!(
                     html,
-                    "<tr><td>{}<td>{variant}<td class=n>{}<td class=n>{median:.3} s<td class=n>{:.3}<td class=n>{:.3}\
-                     <td class=n>{:.2} Mbit/s<td class=n>{:.1} ms<td class=n>{:.1}<td class=n>{:.1}<td class=n>{:.1}<td>{}",
+                    "<tr><td>{}<td>{variant}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}\
+                     <td class=n>{:.2} Mbit/s<td class=n>{:.1} ms<td class=n>{:.1}<td class=n>{:.1}<td class=n>{:.1}\
+                     <td class=n>{:.1}<td>{}",
                     escape(point),
                     runs.len(),
-                    times.iter().copied().fold(f64::MAX, f64::min),
-                    times.iter().copied().fold(f64::MIN, f64::max),
-                    first.bytes as f64 * 8.0 / median / 1e6,
+                    seconds(Statistic::Median),
+                    seconds(Statistic::P99),
+                    seconds(Statistic::Max),
+                    mean(&throughput_bps) / 1e6,
                     mean(&|r| r.mean_rtt_ms),
                     mean(&|r| r.sender_retrans_segs as f64),
                     mean(&|r| r.sender_timeouts as f64),
                     mean(&|r| r.repaired_segs as f64),
+                    mean(&|r| r.drops_tail as f64),
                     if runs.iter().all(|r| r.checksum_ok) { "ok" } else { "<span class=no>wrong</span>" }
                 );
             }
         }
         html + "</table>"
+    }
+
+    /// The plots that the experiment asks for: plot-1.svg and so on.
+    fn own_plots(
+        &self,
+        folder: &Path,
+        plots: &[Plot],
+        conditions: &[&Condition],
+    ) -> Result<Vec<(String, String)>> {
+        let (_, variants) = self.axes();
+        let mut drawn = Vec::new();
+        let pictures = plots.iter().flat_map(|p| {
+            p.pictures(conditions, &variants, &self.runs).into_iter().map(move |picture| (p, picture))
+        });
+        for (index, (plot, (of, series))) in pictures.enumerate() {
+            if series.iter().all(|s| s.points.len() < 2) {
+                continue;
+            }
+            let file = folder.join(format!("plot-{}.svg", index + 1));
+            let title = format!("{} {of}", plot.title.as_ref().unwrap_or(&plot.y));
+            let (x, y) = (&plot.x, if plot.kind == Kind::Cdf { "CDF" } else { &plot.y });
+            plot::lines(&file, &format!("{}: {}", self.name, title.trim()), x, y, &series)?;
+            drawn.push((title.trim().to_string(), fs::read_to_string(&file)?));
+        }
+        Ok(drawn)
     }
 
     /// One CDF of completion times per point with several runs, and one of stored segments. Returns title and SVG.
@@ -202,7 +217,12 @@ impl Outcome {
             let series: Vec<Series> = variants
                 .iter()
                 .map(|v| {
-                    let times: Vec<f64> = self.of(point, v).iter().filter_map(|r| r.completion_s).collect();
+                    let times: Vec<f64> = self
+                        .of(point, v)
+                        .iter()
+                        .flat_map(|r| &r.flows)
+                        .filter_map(|f| f.completion_s)
+                        .collect();
                     plot::cdf(v, &times)
                 })
                 .filter(|s| s.points.len() > 2)

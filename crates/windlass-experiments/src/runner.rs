@@ -1,12 +1,16 @@
-//! Runs jobs side by side as far as the machine allows, keeps what has finished, and shows progress.
+//! Runs jobs side by side as far as the machine allows, keeps what has finished, and shows progress. Jobs of the lab
+//! come first and share the machine by their rates; simulated ones take all cores afterwards, when nobody measures time.
 
+use crate::experiment::Home;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fs::{self, File, OpenOptions},
     io::{BufRead, BufReader, Write},
+    num::NonZeroU64,
     path::{Path, PathBuf},
     sync::{
         Condvar, Mutex,
@@ -14,8 +18,8 @@ use std::{
     },
     thread,
 };
-use windlass_lab::{RunOptions, RunReport};
-use windlass_scenario::Scenario;
+use windlass_lab::RunOptions;
+use windlass_scenario::{FlowReport, Intervals, LinkReport, RunReport, Scenario};
 
 /// How much runs at once: two cores forward about this much emulated traffic without disturbing each other's times.
 const RATE_AT_ONCE_BPS: f64 = 240e6;
@@ -35,6 +39,8 @@ pub struct Settings {
     pub out: PathBuf,
     /// No progress on standard error.
     pub quiet: bool,
+    /// Simulated runs at once; none: as many as there are cores.
+    pub at_once: Option<usize>,
     /// Set to stop.
     pub cancel: &'static AtomicBool,
 }
@@ -46,10 +52,14 @@ pub struct Job {
     pub point: String,
     /// Its variant.
     pub variant: String,
+    /// Where it runs.
+    pub on: Home,
     /// Bandwidth-delay product of its path.
     pub bdp_bytes: f64,
     /// Whether to sample the box's flow table.
     pub needs_samples: bool,
+    /// Length in ns of the intervals in which a simulated run is recorded; none: only sums.
+    pub interval: Option<NonZeroU64>,
     /// What to run.
     pub scenario: Scenario,
 }
@@ -63,12 +73,30 @@ pub struct RunRecord {
     pub variant: String,
     /// Seed.
     pub seed: u64,
-    /// Completion time; none: it failed.
+    /// Where it ran.
+    #[serde(default)]
+    pub on: Home,
+    /// What was run: a hash of the scenario and of what was recorded.
+    #[serde(default)]
+    pub scenario_hash: String,
+    /// Completion time of the slowest flow; none: one failed, or never ends.
     pub completion_s: Option<f64>,
-    /// Payload bytes.
+    /// Payload bytes that arrived.
     pub bytes: u64,
-    /// Whether the payload arrived whole.
+    /// Whether all payload arrived whole.
     pub checksum_ok: bool,
+    /// How long the run took.
+    #[serde(default)]
+    pub ended_s: f64,
+    /// Its flows.
+    #[serde(default)]
+    pub flows: Vec<FlowReport>,
+    /// Its emulated links.
+    #[serde(default)]
+    pub links: Vec<LinkReport>,
+    /// What happened when, if a claim or plot asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<Intervals>,
     /// Propagation plus mean queue.
     pub mean_rtt_ms: f64,
     /// Retransmissions of the sender's kernel.
@@ -77,8 +105,11 @@ pub struct RunRecord {
     pub sender_timeouts: u64,
     /// Repairs of the box.
     pub repaired_segs: u64,
-    /// Packets dropped by the bottleneck's buffer.
+    /// Packets dropped by full buffers.
     pub drops_tail: u64,
+    /// Packets marked CE.
+    #[serde(default)]
+    pub marks: u64,
     /// Packets lost at random.
     pub drops_random: u64,
     /// Median of the stored bytes, in bandwidth-delay products.
@@ -93,13 +124,33 @@ pub struct RunRecord {
     pub error: Option<String>,
 }
 
+/// Point, variant and seed.
+type Key = (String, String, u64);
+
 impl RunRecord {
-    fn is_of(&self, job: &Job) -> bool {
-        self.point == job.point
-            && self.variant == job.variant
-            && self.seed == job.scenario.seed
-            && self.bytes == job.scenario.flows[0].size.count()
+    fn key(&self) -> Key {
+        (self.point.clone(), self.variant.clone(), self.seed)
     }
+}
+
+impl Job {
+    fn key(&self) -> Key {
+        (self.point.clone(), self.variant.clone(), self.scenario.seed)
+    }
+
+    /// A hash of what is run and recorded. Of a record that has the same, nothing needs to be run again.
+    fn hash(&self) -> String {
+        let what = serde_json::to_string(&(&self.scenario, self.on, self.interval)).expect("plain data");
+        Sha256::digest(what).iter().take(HASH_BYTES).map(|b| format!("{b:02x}")).collect()
+    }
+}
+
+/// Enough to tell scenarios apart.
+const HASH_BYTES: usize = 8;
+
+/// The largest bandwidth-delay product of the scenario's links.
+pub fn bdp_bytes(scenario: &Scenario) -> f64 {
+    scenario.links.iter().filter_map(|l| l.rate.map(|r| r.0 / 8.0 * 2.0 * l.delay.0)).fold(0.0, f64::max)
 }
 
 /// Bytes and segments from una to nxt of the flow that carried the transfer, sample by sample: what a box stores that
@@ -123,7 +174,8 @@ fn record(job: &Job, result: Result<RunReport>) -> RunRecord {
         point: job.point.clone(),
         variant: job.variant.clone(),
         seed: job.scenario.seed,
-        bytes: job.scenario.flows[0].size.count(),
+        on: job.on,
+        scenario_hash: job.hash(),
         ..RunRecord::default()
     };
     match result {
@@ -132,17 +184,23 @@ fn record(job: &Job, result: Result<RunReport>) -> RunRecord {
             let (bytes, segs) = stored(&report);
             RunRecord {
                 completion_s: report.completion_s(),
+                bytes: report.flows.iter().map(|f| f.bytes).sum(),
                 checksum_ok: report.is_complete(),
                 mean_rtt_ms: report.mean_rtt_ms,
                 sender_retrans_segs: report.sender_retrans_segs,
                 sender_timeouts: report.sender_timeouts,
                 repaired_segs: report.counter("repaired_segs"),
                 drops_tail: report.links.iter().map(|l| l.stats.drops_tail).sum(),
+                marks: report.links.iter().map(|l| l.stats.marks).sum(),
                 drops_random: report.links.iter().map(|l| l.stats.drops_random).sum(),
                 stored_bdp: crate::stats::median(&bytes).map(|b| b / job.bdp_bytes),
                 stored_segs: segs,
                 windlass: report.windlass.iter().filter(|c| *c.1 > 0).map(|(n, v)| (n.clone(), *v)).collect(),
                 error: report.flows.iter().find_map(|f| f.error.clone()),
+                ended_s: report.ended_s,
+                flows: report.flows,
+                links: report.links,
+                intervals: report.intervals,
                 ..base
             }
         }
@@ -170,17 +228,26 @@ fn rate_of(job: &Job) -> f64 {
 }
 
 impl Pool<'_> {
-    /// The next job, once there is room for it.
-    fn take(&self) -> Option<Job> {
-        let job = self.queue.lock().expect("no panics while held").pop_front()?;
-        let rate = rate_of(&job);
+    /// The next job of a home, once there is room for it.
+    fn take(&self, on: Home) -> Option<Job> {
+        let mut queue = self.queue.lock().expect("no panics while held");
+        let next = queue.iter().position(|j| j.on == on)?;
+        let job = queue.remove(next)?;
+        drop(queue);
+        if on == Home::Lab {
+            self.wait_for_room(&job);
+        }
+        Some(job)
+    }
+
+    fn wait_for_room(&self, job: &Job) {
+        let rate = rate_of(job);
         let mut load = self.load.lock().expect("no panics while held");
         while load.runs > 0 && (load.runs >= RUNS_AT_ONCE || load.rate_bps + rate > RATE_AT_ONCE_BPS) {
             load = self.freed.wait(load).expect("no panics while held");
         }
         load.runs += 1;
         load.rate_bps += rate;
-        Some(job)
     }
 
     fn give_back(&self, job: &Job) {
@@ -190,19 +257,46 @@ impl Pool<'_> {
         self.freed.notify_all();
     }
 
-    fn work(&self) {
+    fn work(&self, on: Home) {
         while !self.settings.cancel.load(Ordering::Relaxed) {
-            let Some(job) = self.take() else { return };
-            let mut options = RunOptions::new(self.settings.windlass.clone());
-            options.cancel = Some(self.settings.cancel);
-            options.sample_ms = job.needs_samples.then_some(SAMPLE_MS);
-            let run = record(&job, windlass_lab::run(&job.scenario, &options));
-            self.give_back(&job);
+            let Some(job) = self.take(on) else { return };
+            let report = match on {
+                Home::Lab => self.run_in_lab(&job),
+                Home::Sim => self.simulate(&job),
+            };
+            // a run that was cut short tells nothing
             if self.settings.cancel.load(Ordering::Relaxed) {
                 return;
             }
-            self.keep(run);
+            self.keep(record(&job, report));
         }
+    }
+
+    fn run_in_lab(&self, job: &Job) -> Result<RunReport> {
+        let mut options = RunOptions::new(self.settings.windlass.clone());
+        options.cancel = Some(self.settings.cancel);
+        options.sample_ms = job.needs_samples.then_some(SAMPLE_MS);
+        let report = windlass_lab::run(&job.scenario, &options);
+        self.give_back(job);
+        report
+    }
+
+    fn simulate(&self, job: &Job) -> Result<RunReport> {
+        let options = windlass_sim::RunOptions {
+            cancel: Some(self.settings.cancel),
+            interval_ns: job.interval,
+            ..windlass_sim::RunOptions::default()
+        };
+        Ok(windlass_sim::run(&job.scenario, &options)?.report)
+    }
+
+    /// Runs all jobs of a home.
+    fn work_all(&self, on: Home, at_once: usize) {
+        thread::scope(|scope| {
+            for _ in 0..at_once {
+                scope.spawn(|| self.work(on));
+            }
+        });
     }
 
     fn keep(&self, run: RunRecord) {
@@ -238,9 +332,11 @@ fn progress(name: &str, total: usize, quiet: bool) -> ProgressBar {
 pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -> Result<Vec<RunRecord>> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let path = folder.join("runs.jsonl");
+    let wanted: BTreeMap<Key, String> = jobs.iter().map(|j| (j.key(), j.hash())).collect();
+    let order: BTreeMap<Key, usize> = jobs.iter().enumerate().map(|(i, j)| (j.key(), i)).collect();
     let finished = if settings.resume { read_finished(&path) } else { Vec::new() };
-    let finished: Vec<RunRecord> =
-        finished.into_iter().filter(|r| r.error.is_none() && jobs.iter().any(|j| r.is_of(j))).collect();
+    let is_wanted = |r: &RunRecord| r.error.is_none() && wanted.get(&r.key()) == Some(&r.scenario_hash);
+    let finished: Vec<RunRecord> = finished.into_iter().filter(is_wanted).collect();
     let mut file = OpenOptions::new()
         .create(true)
         .write(true)
@@ -250,8 +346,10 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
     for run in &finished {
         writeln!(file, "{}", serde_json::to_string(run)?)?;
     }
-    let todo: VecDeque<Job> = jobs.iter().filter(|j| !finished.iter().any(|r| r.is_of(j))).cloned().collect();
-    let bar = progress(name, jobs.len(), settings.quiet);
+    let total = jobs.len();
+    let done: BTreeSet<Key> = finished.iter().map(RunRecord::key).collect();
+    let todo: VecDeque<Job> = jobs.into_iter().filter(|j| !done.contains(&j.key())).collect();
+    let bar = progress(name, total, settings.quiet);
     bar.inc(finished.len() as u64);
     let pool = Pool {
         queue: Mutex::new(todo),
@@ -261,13 +359,11 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
         bar,
         settings,
     };
-    thread::scope(|scope| {
-        for _ in 0..RUNS_AT_ONCE {
-            scope.spawn(|| pool.work());
-        }
-    });
+    pool.work_all(Home::Lab, RUNS_AT_ONCE);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    pool.work_all(Home::Sim, settings.at_once.unwrap_or(cores));
     pool.bar.finish_and_clear();
     let mut runs = pool.done.into_inner().expect("no panics while held").0;
-    runs.sort_by_key(|r| jobs.iter().position(|j| r.is_of(j)));
+    runs.sort_by_key(|r| order.get(&r.key()).copied());
     Ok(runs)
 }

@@ -19,6 +19,18 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
+/// The mean; none of nothing.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    if values.is_empty() { None } else { Some(values.iter().sum::<f64>() / values.len() as f64) }
+}
+
+/// The standard deviation of a sample (divisor n - 1); 0 of one value, none of nothing.
+pub fn sd(values: &[f64]) -> Option<f64> {
+    let mean = mean(values)?;
+    let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+    Some((squares / (values.len() - 1).max(1) as f64).sqrt())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,5 +44,7 @@ mod tests {
         assert_eq!(quantile(&[], 0.5), None);
         assert_eq!(median(&v), Some(3.0));
         assert_eq!(median(&[1.0, 2.0]), Some(1.5));
+        assert_eq!((mean(&v), mean(&[])), (Some(3.0), None));
+        assert_eq!((sd(&[1.0, 3.0]), sd(&[1.0]), sd(&[])), (Some(2f64.sqrt()), Some(0.0), None));
     }
 }

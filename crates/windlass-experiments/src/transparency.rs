@@ -3,9 +3,9 @@
 
 use crate::{
     claim::Verdict,
-    experiment::Point,
     report::Outcome,
     runner::{RunRecord, Settings},
+    wan::Point,
 };
 use anyhow::{Context, Result};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
@@ -175,7 +175,7 @@ pub fn transparency(settings: &Settings) -> Result<Outcome> {
     ];
     let title = "No acknowledgement before its time; watched packets leave as they came".into();
     let outcome = Outcome { name: NAME.into(), title, verdicts, runs: Vec::<RunRecord>::new() };
-    outcome.write(&folder, settings.quick)?;
+    outcome.write(&folder, settings.quick, &[], &[])?;
     Ok(outcome)
 }
 

@@ -74,7 +74,9 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     };
     let captures = start_captures(&topology, scenario, options)?;
     let before = (sum_counters(&topology, &senders)?, sum_counters(&topology, &receivers)?);
+    let began = Instant::now();
     let flows = transfer(&topology, scenario, options)?;
+    let ended_s = began.elapsed().as_secs_f64();
     let after = (sum_counters(&topology, &senders)?, sum_counters(&topology, &receivers)?);
     drop(captures);
     let (windlass, samples) = match boxed {
@@ -95,6 +97,8 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
         seed: scenario.seed,
         flows,
         links,
+        ended_s,
+        intervals: None,
         mean_rtt_ms,
         sender_retrans_segs: sent("RetransSegs").saturating_sub(handshake_retrans_segs),
         sender_timeouts: sent("TCPTimeouts").saturating_sub(handshake_timeouts),
@@ -219,7 +223,13 @@ fn fetch(
     limit: Duration,
     cancel: Option<&AtomicBool>,
 ) -> FlowReport {
-    let mut report = FlowReport { name: format!("{} > {}", flow.from, flow.to), ..FlowReport::default() };
+    let mut report = FlowReport {
+        name: format!("{} > {}", flow.from, flow.to),
+        class: flow.class.clone(),
+        tenant: flow.tenant.clone(),
+        started_s: flow.start.0,
+        ..FlowReport::default()
+    };
     if cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
         report.error = Some("stopped before it began".into());
         return report;

@@ -1,6 +1,7 @@
 //! Scenarios: networks and workloads as data. The testbed runs them with real kernels, the simulator with its own hosts.
 //! What both must agree on is here too: how a link treats a packet, and how a run is reported.
 
+mod draft;
 mod graph;
 mod link;
 mod report;
@@ -8,9 +9,10 @@ mod scenario;
 mod topology;
 mod units;
 
+pub use draft::Draft;
 pub use graph::{Distances, Graph};
 pub use link::{LinkModel, LinkStats, Queued, Verdict, times};
-pub use report::{FlowReport, LinkReport, RunReport};
+pub use report::{FlowReport, Intervals, LinkReport, RunReport};
 pub use scenario::{Buffer, Flow, GilbertElliott, Host, Link, Mode, Scenario, ScenarioError, Windlass};
 pub use topology::{Ports, Switch};
 pub use units::{Bytes, Fraction, Rate, Span};

@@ -6,7 +6,7 @@ use crate::{Buffer, Fraction, GilbertElliott, Link};
 use hdrhistogram::Histogram;
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// What becomes of a packet.
@@ -35,7 +35,8 @@ pub struct Queued {
 }
 
 /// What happened on one direction of a link.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LinkStats {
     /// Packets offered.
     pub packets: u64,
@@ -47,8 +48,14 @@ pub struct LinkStats {
     pub drops_random: u64,
     /// Packets marked CE.
     pub marks: u64,
-    /// Longest queue in bytes.
+    /// Longest queue in bytes, what is being sent included.
     pub queue_max_bytes: u64,
+    /// Longest queue in packets, what is being sent included.
+    pub queue_max_packets: u64,
+    /// Mean queue in packets over the time in which the link was in use, what is being sent included; 0: no rate.
+    pub mean_queue_packets: f64,
+    /// Share of that time in which the link was sending, 0 to 1; 0: no rate.
+    pub utilisation: f64,
     /// Sum of the times that packets queued, in ns.
     pub queued_ns: u64,
     /// Packets that queued or could have: the divisor of the above.
@@ -182,6 +189,11 @@ impl LinkModel {
         }
     }
 
+    /// Packets that queue or are being sent at `now_ns`, which is not before the last arrival.
+    pub fn queued_packets(&self, now_ns: u64) -> usize {
+        self.queue.len() - self.queue.partition_point(|(departs_ns, _)| *departs_ns <= now_ns)
+    }
+
     fn is_over(&self, limit: Option<Buffer>, bytes: u64, packets: u64) -> bool {
         match limit {
             Some(Buffer::Bytes(n)) => self.queue_bytes + bytes > n,
@@ -257,6 +269,7 @@ impl LinkModel {
         self.queue.push_back((self.free_at_ns, bytes));
         self.queue_bytes += bytes;
         self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue_bytes);
+        self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.queue.len() as u64);
         self.free_at_ns
     }
 
@@ -267,8 +280,12 @@ impl LinkModel {
     /// What happened, with percentiles and rates.
     pub fn finish(mut self) -> LinkStats {
         if let Some(first_in_ns) = self.first_in_ns {
-            let bits = self.sent_bytes as f64 * 8e9;
-            self.stats.mean_rate_bps = bits / (self.free_at_ns - first_in_ns) as f64;
+            let busy_ns = self.sent_bytes as f64 * 8e9 / self.rate_bps as f64;
+            let in_use_ns = (self.free_at_ns - first_in_ns) as f64;
+            self.stats.mean_rate_bps = self.sent_bytes as f64 * 8e9 / in_use_ns;
+            self.stats.utilisation = busy_ns / in_use_ns;
+            // Little's law: the sum of the times that packets spent there, over the time
+            self.stats.mean_queue_packets = (self.stats.queued_ns as f64 + busy_ns) / in_use_ns;
             self.stats.queue_p50_us = self.queue_times.value_at_quantile(0.5) / 1000;
             self.stats.queue_p99_us = self.queue_times.value_at_quantile(0.99) / 1000;
         }
@@ -300,6 +317,20 @@ mod tests {
             model.offer(i, 1500, false);
         }
         model.stats.drops_random
+    }
+
+    /// Three packets of a millisecond each at once, then nothing for a millisecond, then one.
+    #[test]
+    fn the_mean_queue_is_over_time() {
+        let mut model = LinkModel::new(&Link { rate: Some(Rate(12e6)), ..link() }, false, 1);
+        for at_ms in [0, 0, 0, 4] {
+            model.offer(at_ms * 1_000_000, 1500, false);
+        }
+        assert_eq!((model.queued_packets(4_000_000), model.queued_packets(5_000_000)), (1, 0));
+        let stats = model.finish();
+        assert_eq!(stats.queue_max_packets, 3);
+        assert_eq!(stats.mean_queue_packets, (3.0 + 2.0 + 1.0 + 1.0) / 5.0);
+        assert_eq!(stats.utilisation, 0.8);
     }
 
     #[test]

@@ -1,15 +1,24 @@
 //! What a run found out.
 
 use crate::LinkStats;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt};
 
 /// One transfer.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FlowReport {
     /// Sender and receiver.
     pub name: String,
+    /// Kind of flow, as the scenario has it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub class: String,
+    /// Whose flow it is, as the scenario has it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tenant: String,
+    /// connect(), from the beginning of the run.
+    pub started_s: f64,
     /// From connect() to the last byte; none if it failed.
     pub completion_s: Option<f64>,
     /// From connect() to the first byte; none if it failed.
@@ -20,12 +29,27 @@ pub struct FlowReport {
     pub goodput_bps: f64,
     /// Whether exactly what was sent arrived.
     pub checksum_ok: bool,
+    /// Retransmission timeouts of this flow's sender; none: unknown, a kernel counts them for a whole host.
+    pub timeouts: Option<u64>,
+    /// Segments that this flow's sender sent again; none: unknown.
+    pub retrans_segs: Option<u64>,
     /// Why it failed.
     pub error: Option<String>,
 }
 
+/// A run in equal intervals of time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Intervals {
+    /// How long an interval is; the last one ends with the run.
+    pub every_s: f64,
+    /// For each flow, payload bytes that arrived in each interval.
+    pub flow_bytes: Vec<Vec<u64>>,
+    /// For each link that is reported, packets that queued or were being sent at the end of each interval.
+    pub link_packets: Vec<Vec<u32>>,
+}
+
 /// One direction of an emulated link.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkReport {
     /// From and to.
     pub name: String,
@@ -47,6 +71,11 @@ pub struct RunReport {
     pub flows: Vec<FlowReport>,
     /// Emulated links, forward and backward.
     pub links: Vec<LinkReport>,
+    /// How long the run took, from its beginning.
+    pub ended_s: f64,
+    /// What happened when, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<Intervals>,
     /// Propagation there and back plus the mean queue of both directions, over all links.
     pub mean_rtt_ms: f64,
     /// Segments of data that the senders' own kernels sent again.

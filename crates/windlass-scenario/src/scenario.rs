@@ -20,6 +20,13 @@ pub struct ScenarioError {
     pub what: String,
 }
 
+impl ScenarioError {
+    /// A mistake at a line, from 1; 0: of the file as a whole.
+    pub fn new(file: &str, line: usize, what: &str) -> ScenarioError {
+        ScenarioError { file: file.into(), line, what: what.into() }
+    }
+}
+
 /// A network with its traffic.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scenario {
@@ -166,6 +173,12 @@ pub struct Flow {
     /// Congestion control of the sender's own kernel.
     #[serde(default = "cubic")]
     pub algorithm: String,
+    /// Kind of flow, for reports and claims; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub class: String,
+    /// Whose flow it is, for reports and claims; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tenant: String,
 }
 
 fn cubic() -> String {
@@ -277,12 +290,37 @@ impl Scenario {
 
     /// Checks the text of a scenario; `file` is only for messages.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
+        Self::check(Self::read(file, text)?, file, text)
+    }
+
+    /// Checks the table `scenario` of a larger file, e.g. of an experiment.
+    pub fn parse_part(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
+        #[derive(Deserialize)]
+        struct Whole {
+            scenario: Raw,
+        }
+        let whole: Whole = Self::read(file, text)?;
+        Self::check(whole.scenario, file, text)
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, ScenarioError> {
+        toml::from_str(text).map_err(|e| {
+            let at = e.span().map_or(0, |s| s.start.min(text.len()));
+            let what = e.message().replace('\n', " ");
+            let line = text[..at].matches('\n').count();
+            let key =
+                text.lines().nth(line).and_then(|l| l.split_once('=')).map_or("", |(key, _)| key.trim());
+            // what serde says of a value does not name its key
+            let is_named = key.is_empty() || key.contains(['[', '"', '#']) || what.contains(key);
+            let what = if is_named { what } else { format!("{key}: {what}") };
+            ScenarioError::new(file, line + 1, &what)
+        })
+    }
+
+    fn check(raw: Raw, file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let fail = |span: Range<usize>, what: String| {
-            let line = line_of(text, span.start, &what);
-            ScenarioError { file: file.into(), line, what }
+            ScenarioError::new(file, line_of(text, span.start, &what), &what)
         };
-        let raw: Raw = toml::from_str(text)
-            .map_err(|e| fail(e.span().unwrap_or(0..0), e.message().replace('\n', " ")))?;
         let mut net = Net::default();
         if let Some(topology) = &raw.topology {
             net.lay_out(topology.get_ref()).map_err(|what| fail(topology.span(), what))?;
@@ -328,6 +366,15 @@ impl Scenario {
             flows: raw.flow.into_iter().map(Spanned::into_inner).collect(),
             windlass: raw.windlass.map(Spanned::into_inner),
         })
+    }
+
+    /// Names of the directions of links that are emulated, as reports have them: "a > b".
+    pub fn link_names(&self) -> Vec<String> {
+        let both = |l: &Link| {
+            let [a, b] = &l.between;
+            [format!("{a} > {b}"), format!("{b} > {a}")]
+        };
+        self.links.iter().filter(|l| l.is_emulated()).flat_map(both).collect()
     }
 
     /// Seed of the random choices on link `index`, in every home.
@@ -610,8 +657,10 @@ size = "10 MB"
         assert!(error("loss = \"1 %\"", "loss = \"150 %\"").what.contains("0 % to 100 %"));
         assert!(error("rate = \"20 Mbit/s\"", "rate = \"0 Mbit/s\"").what.contains("rate"));
         assert!(error("delay = \"20 ms\"\n", "").what.contains("BDP needs a rate and a delay"));
-        assert!(error("size = \"10 MB\"", "size = \"10\"").what.contains("MB"));
-        assert!(error("loss =", "los =").what.contains("los"));
+        let e = error("size = \"10 MB\"", "size = \"10\"");
+        assert!(e.what.starts_with("size: ") && e.what.contains("MB") && e.line == 16, "{e}");
+        let e = error("loss =", "los =");
+        assert!(e.what.starts_with("unknown field `los`") && e.line == 12, "{e}");
         assert!(
             error(
                 "[[link]]\nbetween = [\"server\", \"client\"]",

@@ -12,9 +12,12 @@ use crate::{
     time::seconds,
     topology::Router,
 };
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    num::NonZeroU64,
+    sync::atomic::{AtomicBool, Ordering},
+};
 use windlass_core::Algorithm;
-use windlass_scenario::{Flow, FlowReport, LinkReport, RunReport, Scenario, Switch, Windlass};
+use windlass_scenario::{Flow, FlowReport, Intervals, LinkReport, RunReport, Scenario, Switch, Windlass};
 
 /// Why a scenario cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +57,8 @@ pub struct RunOptions<'a> {
     pub config: Config,
     /// Keep how the window was at the start of each round trip.
     pub traces_rounds: bool,
+    /// Report what happened in intervals of this length; none: only sums.
+    pub interval_ns: Option<NonZeroU64>,
     /// Set to stop early; flows that have not finished are reported as failed.
     pub cancel: Option<&'a AtomicBool>,
 }
@@ -92,6 +97,7 @@ pub(crate) struct Sim {
     /// Transfers that are not over.
     open: usize,
     until_ns: u64,
+    sampler: Option<Sampler>,
 }
 
 impl Sim {
@@ -116,18 +122,31 @@ impl Sim {
         }
         net.paths = router.into_paths();
         let open = fetches.len();
-        Ok(Sim { net, config: options.config, fetches, boxed, open, until_ns: scenario.time_limit.ns() })
+        let sampler = options.interval_ns.map(|every_ns| Sampler::new(every_ns.get(), scenario));
+        let until_ns = scenario.time_limit.ns();
+        Ok(Sim { net, config: options.config, fetches, boxed, open, until_ns, sampler })
     }
 
     pub(crate) fn run(&mut self, cancel: Option<&AtomicBool>) {
-        let Sim { net, config, fetches, boxed, open, until_ns } = self;
+        while let Some(due_ns) = self.sampler.as_ref().map(|s| s.due_ns).filter(|due| *due < self.until_ns) {
+            if self.run_until(due_ns, cancel) {
+                return;
+            }
+            self.sampler.iter_mut().for_each(|s| s.take(due_ns, &self.net, &self.fetches));
+        }
+        self.run_until(self.until_ns, cancel);
+    }
+
+    /// Returns whether the run is over, for all transfers are or somebody wants so.
+    fn run_until(&mut self, until_ns: u64, cancel: Option<&AtomicBool>) -> bool {
+        let Sim { net, config, fetches, boxed, open, .. } = self;
         let mut happenings = 0u32;
         while *open > 0
-            && let Some(happening) = net.next(*until_ns)
+            && let Some(happening) = net.next(until_ns)
         {
             happenings = happenings.wrapping_add(1);
             if happenings.is_multiple_of(LOOK_EVERY) && cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
-                return;
+                return true;
             }
             match happening {
                 Happening::Arrived(packet) => {
@@ -150,6 +169,7 @@ impl Sim {
                 }
             }
         }
+        *open == 0
     }
 
     pub(crate) fn finish(mut self, scenario: &Scenario) -> Outcome {
@@ -166,6 +186,10 @@ impl Sim {
         let rounds =
             self.fetches.iter_mut().map(|f| f.ends[1].sender.rounds.take().unwrap_or_default()).collect();
         let (count, in_flight, ended_at_ns) = (self.net.count, self.net.in_flight(), self.net.now_ns);
+        let intervals = self.sampler.map(|mut sampler| {
+            sampler.take(ended_at_ns, &self.net, &self.fetches);
+            sampler.intervals
+        });
         let links = link_reports(scenario, self.net.links);
         let mean_rtt_ms = 1e3 * scenario.links.iter().map(|l| 2.0 * l.delay.0).sum::<f64>()
             + links.iter().map(|l| l.mean_queue_ms).sum::<f64>();
@@ -174,6 +198,8 @@ impl Sim {
             seed: scenario.seed,
             flows,
             links,
+            ended_s: seconds(ended_at_ns),
+            intervals,
             mean_rtt_ms,
             sender_retrans_segs,
             sender_timeouts,
@@ -230,6 +256,45 @@ fn pools(scenario: &Scenario) -> Vec<Pool> {
     scenario.switches.iter().filter_map(pool).collect()
 }
 
+/// Looks at flows and links at equal intervals. That needs no events, so it cannot change a run.
+struct Sampler {
+    due_ns: u64,
+    every_ns: u64,
+    /// Payload of each flow at the last look.
+    arrived_bytes: Vec<u64>,
+    /// Directions of links that are looked at.
+    links: Vec<usize>,
+    intervals: Intervals,
+}
+
+impl Sampler {
+    fn new(every_ns: u64, scenario: &Scenario) -> Sampler {
+        let links: Vec<usize> =
+            (0..2 * scenario.links.len()).filter(|i| scenario.links[i / 2].is_emulated()).collect();
+        let flows = scenario.flows.len();
+        let intervals = Intervals {
+            every_s: seconds(every_ns),
+            flow_bytes: vec![Vec::new(); flows],
+            link_packets: vec![Vec::new(); links.len()],
+        };
+        Sampler { due_ns: every_ns, every_ns, arrived_bytes: vec![0; flows], links, intervals }
+    }
+
+    fn take(&mut self, now_ns: u64, net: &Network, fetches: &[Fetch]) {
+        for ((fetch, bytes), last) in
+            fetches.iter().zip(&mut self.intervals.flow_bytes).zip(&mut self.arrived_bytes)
+        {
+            let arrived_bytes = fetch.arrived_bytes();
+            bytes.push(arrived_bytes - *last);
+            *last = arrived_bytes;
+        }
+        for (&link, packets) in self.links.iter().zip(&mut self.intervals.link_packets) {
+            packets.push(net.links[link].model.queued_packets(now_ns) as u32);
+        }
+        self.due_ns += self.every_ns;
+    }
+}
+
 /// Reports of the links that the testbed would emulate.
 fn link_reports(scenario: &Scenario, links: Vec<Link>) -> Vec<LinkReport> {
     let mut reports = Vec::new();
@@ -248,22 +313,28 @@ fn link_reports(scenario: &Scenario, links: Vec<Link>) -> Vec<LinkReport> {
 }
 
 fn flow_report(flow: &Flow, fetch: &Fetch) -> FlowReport {
-    let name = format!("{} > {}", flow.from, flow.to);
+    let stats = fetch.ends[1].sender.stats;
     let bytes = fetch.arrived_bytes();
+    let mut report = FlowReport {
+        name: format!("{} > {}", flow.from, flow.to),
+        class: flow.class.clone(),
+        tenant: flow.tenant.clone(),
+        started_s: flow.start.0,
+        bytes,
+        timeouts: Some(stats.timeouts),
+        retrans_segs: Some(stats.retrans_segs),
+        ..FlowReport::default()
+    };
     let (Some(started_at_ns), Some(completed_at_ns)) = (fetch.started_at_ns, fetch.completed_at_ns) else {
-        let error = Some(format!("not finished when the run ended; {bytes} bytes arrived"));
-        return FlowReport { name, bytes, error, ..FlowReport::default() };
+        report.error = Some(format!("not finished when the run ended; {bytes} bytes arrived"));
+        return report;
     };
     let completion_s = seconds(completed_at_ns - started_at_ns);
-    FlowReport {
-        name,
-        completion_s: Some(completion_s),
-        first_byte_s: fetch.first_byte_at_ns.map(|at_ns| seconds(at_ns - started_at_ns)),
-        bytes,
-        goodput_bps: bytes as f64 * 8.0 / completion_s.max(1e-9),
-        checksum_ok: bytes == flow.size.count(),
-        error: None,
-    }
+    report.completion_s = Some(completion_s);
+    report.first_byte_s = fetch.first_byte_at_ns.map(|at_ns| seconds(at_ns - started_at_ns));
+    report.goodput_bps = bytes as f64 * 8.0 / completion_s.max(1e-9);
+    report.checksum_ok = bytes == flow.size.count();
+    report
 }
 
 #[cfg(test)]

@@ -162,7 +162,7 @@ fn a_marked_queue_halves_the_window_without_a_loss() {
     let scenario = scenario(1000, link);
     for ecn in [Ecn::Classic, Ecn::Exact] {
         let config = Config { ecn, ..Config::default() };
-        let options = RunOptions { config, traces_rounds: true, cancel: None };
+        let options = RunOptions { config, traces_rounds: true, ..RunOptions::default() };
         let outcome = crate::run(&scenario, &options).unwrap();
         let report = &outcome.report;
         assert_eq!((report.sender_retrans_segs, report.links[0].stats.drops_tail), (0, 0));

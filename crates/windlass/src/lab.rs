@@ -63,7 +63,15 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
 }
 
 fn settings(quick: bool, resume: bool, out: PathBuf, quiet: bool) -> Result<Settings> {
-    Ok(Settings { windlass: this_binary()?, quick, resume, out, quiet, cancel: cancel_on_signal()? })
+    Ok(Settings {
+        windlass: this_binary()?,
+        quick,
+        resume,
+        out,
+        quiet,
+        at_once: None,
+        cancel: cancel_on_signal()?,
+    })
 }
 
 pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {

@@ -1,0 +1,221 @@
+use super::*;
+use std::sync::atomic::AtomicBool;
+
+const VARIED: &str = r#"
+name = "burst"
+title = "Short flows beside a long one"
+on = "sim"
+interval = "20 ms"
+
+[scenario]
+name = "dumbbell"
+time_limit = "20 s"
+[[scenario.host]]
+name = "server"
+[[scenario.host]]
+name = "client"
+[[scenario.link]]
+between = ["server", "client"]
+rate = "10 Mbit/s"
+delay = "5 ms"
+[[scenario.flow]]
+from = "server"
+to = "client"
+size = "1 MB"
+class = "long"
+[[scenario.flow]]
+from = "server"
+to = "client"
+size = "20 kB"
+start = "300 ms"
+class = "short"
+
+[[variant]]
+name = "reno"
+set = { "flow.*.algorithm" = "reno" }
+[[variant]]
+name = "bbr"
+set = { "flow.*.algorithm" = "bbr" }
+
+[[point]]
+name = "buffer"
+set = { "link.0.loss_back" = "0 %" }
+vary = [{ set = "flow.long.size", to = ["1 MB", "2 MB"], quick = ["1 MB"] }, { set = "link.0.buffer", to = ["10 packets", "100 packets"] }]
+runs = 2
+quick_runs = 1
+
+[[claim]]
+id = "short-flows"
+metric = "completion"
+class = "short"
+of = "bbr"
+per = "reno"
+statistic = "max"
+side = "at-most"
+bound = 1.0
+unit = "x"
+points = ["buffer-1MB-100packets"]
+
+[[claim]]
+id = "queue"
+metric = "max-queue"
+link = "server > client"
+of = "reno"
+statistic = "max"
+side = "at-most"
+bound = 100.0
+
+[[claim]]
+id = "busy"
+metric = "throughput"
+class = "long"
+of = "reno"
+statistic = "mean"
+windows = [{ from = "0.1 s", to = "0.8 s" }]
+points = ["buffer-1MB-100packets"]
+side = "at-most"
+bound = 10e6
+
+[[plot]]
+metric = "completion"
+class = "short"
+statistic = "median"
+x = "buffer (packets)"
+y = "completion (s)"
+"#;
+
+fn settings(out: &Path) -> Settings {
+    static CANCEL: AtomicBool = AtomicBool::new(false);
+    Settings {
+        windlass: "windlass".into(),
+        quick: true,
+        resume: false,
+        out: out.into(),
+        quiet: true,
+        at_once: Some(2),
+        cancel: &CANCEL,
+    }
+}
+
+#[test]
+fn all_experiments_are_sound() {
+    for name in Experiment::names() {
+        let experiment = Experiment::by_name(name).unwrap();
+        assert_eq!(experiment.name, name);
+        assert!(!experiment.jobs(false).is_empty());
+        assert!(!experiment.jobs(true).is_empty());
+    }
+}
+
+#[test]
+fn a_claim_about_a_variant_that_is_not_run_is_refused() {
+    let text = include_str!("../../../../experiments/tcon-loss.toml");
+    let text = text.replacen("of = \"windlass\"", "of = \"cubic\"", 1);
+    let error = Experiment::parse("e.toml", &text).unwrap_err().to_string();
+    assert!(error.contains("not run"), "{error}");
+    let line = text.lines().position(|l| l == "[[claim]]").unwrap() + 1;
+    assert!(error.starts_with(&format!("e.toml:{line}: ")), "{error}");
+}
+
+#[test]
+fn points_vary_and_variants_set() {
+    let experiment = Experiment::parse("e.toml", VARIED).unwrap();
+    let names = |quick| experiment.conditions(quick).map(|c| c.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(true), ["buffer-1MB-10packets", "buffer-1MB-100packets"]);
+    assert_eq!(names(false).len(), 4);
+    let last = experiment.conditions(false).last().unwrap();
+    assert_eq!((last.x, last.line.as_str()), (Some(100.0), "2MB"));
+    let jobs: Vec<(&str, u64)> = last.jobs.iter().map(|j| (j.variant.as_str(), j.scenario.seed)).collect();
+    assert_eq!(jobs, [("reno", 1), ("bbr", 1), ("reno", 2), ("bbr", 2)]);
+    assert_eq!(last.jobs[1].scenario.flows[0].algorithm, "bbr");
+    assert_eq!(last.jobs[1].scenario.flows[0].size.count(), 2_000_000);
+}
+
+#[test]
+fn mistakes_name_file_line_and_cure() {
+    let error = |from: &str, to: &str| {
+        let text = VARIED.replacen(from, to, 1);
+        assert_ne!(text, VARIED);
+        let error = format!("{:#}", Experiment::parse("e.toml", &text).unwrap_err());
+        // the line in which the change was made
+        let line = VARIED[..VARIED.find(from).unwrap()].matches('\n').count() + 1;
+        assert!(error.starts_with(&format!("e.toml:{line}: ")), "{error}");
+        error
+    };
+    assert!(error("rate = \"10 Mbit/s\"", "rate = \"0 Mbit/s\"").contains("at least 10 kbit/s"));
+    assert!(
+        error("\"link.0.loss_back\" = \"0 %\"", "\"link.0.loss_back\" = \"150 %\"").contains("0 % to 100 %")
+    );
+    assert!(
+        error("\"flow.*.algorithm\" = \"reno\"", "\"flow.x.algorithm\" = \"reno\"").contains("flow.0 (long)")
+    );
+    assert!(
+        error("\"link.0.buffer\", to = [\"10 packets\"", "\"link.0.buffer\", to = [\"ten\"").contains("ten")
+    );
+    assert!(error("\"flow.long.size\"", "\"flow.long.sise\"").contains("sise"));
+    assert!(error("runs = 2", "runz = 2").contains("runz"));
+    assert!(error("on = \"sim\"", "on = \"moon\"").contains("lab"));
+    let error =
+        Experiment::parse("e.toml", &VARIED.replace("server > client", "client > sever")).unwrap_err();
+    assert!(error.to_string().contains("server > client, client > server"), "{error}");
+}
+
+#[test]
+fn a_variant_can_run_in_both_homes() {
+    let text = VARIED
+        .replace("name = \"bbr\"", "name = \"bbr\"\non = [\"sim\", \"lab\"]")
+        .replace("of = \"bbr\"", "of = \"bbr-lab\"");
+    let experiment = Experiment::parse("e.toml", &text).unwrap();
+    let homes: Vec<_> = experiment.jobs(true).iter().take(3).map(|j| (j.variant.clone(), j.on)).collect();
+    let expected = [("reno", Home::Sim), ("bbr-sim", Home::Sim), ("bbr-lab", Home::Lab)];
+    assert_eq!(homes, expected.map(|(name, on)| (name.to_string(), on)));
+}
+
+#[test]
+fn a_scenario_can_be_named() {
+    let begin = VARIED.find("[scenario]").unwrap();
+    let end = VARIED.find("[[variant]]").unwrap();
+    let text = format!("{}scenario = \"wan\"\n\n{}", &VARIED[..begin], &VARIED[end..])
+        .replace("flow.long.size", "flow.0.size")
+        .replace("link.0", "link.1")
+        .replace("server > client", "box > client");
+    let experiment = Experiment::parse("e.toml", &text).unwrap();
+    assert_eq!(experiment.jobs(true)[0].scenario.links.len(), 2);
+    let error = Experiment::parse("e.toml", &text.replace("\"wan\"", "\"moon\"")).unwrap_err();
+    assert!(error.to_string().contains("oregon"), "{error}");
+}
+
+#[test]
+fn a_simulated_experiment_is_judged_and_written() {
+    let out = tempfile::tempdir().unwrap();
+    let experiment = Experiment::parse("e.toml", VARIED).unwrap();
+    let outcome = experiment.run(&settings(out.path())).unwrap();
+    assert_eq!(outcome.runs.len(), 4);
+    assert!(outcome.runs.iter().all(|r| r.error.is_none() && r.checksum_ok), "{:?}", outcome.runs);
+    let ours = |id: &str| outcome.verdicts.iter().find(|v| v.id == id).unwrap().ours;
+    assert!(ours("short-flows").is_some());
+    assert!(ours("queue").is_some_and(|q| (10.0..=100.0).contains(&q)));
+    // the link is full: its rate without headers
+    assert!(ours("busy").is_some_and(|bps| (5e6..10e6).contains(&bps)), "{:?}", ours("busy"));
+    let folder = out.path().join("burst");
+    for file in ["report.html", "runs.csv", "flows.csv", "links.csv", "plot-1.svg"] {
+        assert!(folder.join(file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn finished_runs_are_not_run_again_unless_the_scenario_has_changed() {
+    let out = tempfile::tempdir().unwrap();
+    let experiment = Experiment::parse("e.toml", VARIED).unwrap();
+    let resume = Settings { resume: true, ..settings(out.path()) };
+    let first = experiment.run(&resume).unwrap().runs;
+    let file = out.path().join("burst/runs.jsonl");
+    let marked = fs::read_to_string(&file).unwrap().replace("\"ended_s\":", "\"ended_s\":1000");
+    fs::write(&file, marked).unwrap();
+    let second = experiment.run(&resume).unwrap().runs;
+    assert_eq!(second.len(), first.len());
+    assert!(second.iter().all(|r| r.ended_s >= 1000.0), "taken from disk");
+    let other = VARIED.replace("delay = \"5 ms\"", "delay = \"6 ms\"");
+    let third = Experiment::parse("e.toml", &other).unwrap().run(&resume).unwrap().runs;
+    assert!(third.iter().all(|r| r.ended_s < 1000.0), "run again");
+}

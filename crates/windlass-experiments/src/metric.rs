@@ -1,0 +1,355 @@
+//! What is taken from runs: one number of each, or one of each of its flows.
+
+use crate::{runner::RunRecord, stats};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use windlass_scenario::{FlowReport, Intervals, Span};
+
+/// What is taken from each run. "Flows" are those that the selection chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// Completion time of each flow in s.
+    Completion,
+    /// Goodput of each flow over its completion time in bit/s.
+    Goodput,
+    /// Payload of all flows together, from the first one's start to the last one's end or in a window, in bit/s.
+    Throughput,
+    /// Jain's index of the goodputs: of flows, or of what `over` puts together; in a window, of those that were there
+    /// all the time.
+    Jain,
+    /// Retransmission timeouts of the flows' senders.
+    SenderTimeouts,
+    /// Share of the flows with at least one timeout, in per cent; the statistic to take is the mean.
+    TimeoutFlows,
+    /// Share of the runs with at least one timeout, in per cent; the statistic to take is the mean.
+    TimeoutRuns,
+    /// Segments that senders sent again.
+    SenderRetrans,
+    /// Retransmissions of the sender's kernel per hundred repairs of the box, over all runs of a point.
+    SenderRetransShare,
+    /// Packets dropped by full buffers: of `link`, or of all.
+    Drops,
+    /// Packets marked CE: of `link`, or of all.
+    Marks,
+    /// Mean queue of `link` in packets, what is being sent included; in a window, mean of the looks.
+    MeanQueue,
+    /// Longest queue of `link` in packets, what is being sent included; in a window, the most that was seen.
+    MaxQueue,
+    /// Mean time in the queue of `link` in ms.
+    QueueDelay,
+    /// Propagation there and back plus mean queues, in ms.
+    MeanRtt,
+    /// Share of the time in which `link` was sending while it was in use, in per cent.
+    Utilisation,
+    /// Stored bytes in bandwidth-delay products, median over the samples of a run.
+    StoredBdp,
+    /// 1 if a payload did not arrive whole.
+    WrongPayloads,
+}
+
+impl Metric {
+    /// Whether it is of one link.
+    pub fn needs_link(self) -> bool {
+        matches!(self, Metric::MeanQueue | Metric::MaxQueue | Metric::QueueDelay | Metric::Utilisation)
+    }
+
+    /// Whether it may be taken in a window.
+    pub fn has_windows(self) -> bool {
+        matches!(self, Metric::Throughput | Metric::Jain | Metric::MeanQueue | Metric::MaxQueue)
+    }
+}
+
+/// How the numbers of a point become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Statistic {
+    /// Median of all numbers; of a ratio: ratio of the medians.
+    Median,
+    /// Mean.
+    Mean,
+    /// 95th percentile by nearest rank.
+    P95,
+    /// 99th percentile by nearest rank; of a ratio: ratio of the percentiles.
+    P99,
+    /// Largest.
+    Max,
+    /// Smallest.
+    Min,
+    /// Standard deviation.
+    Sd,
+    /// Sum over the runs.
+    Sum,
+}
+
+impl Statistic {
+    /// The statistic of these numbers; none of nothing.
+    pub fn of(self, values: &[f64]) -> Option<f64> {
+        match self {
+            Statistic::Median => stats::median(values),
+            Statistic::Mean => stats::mean(values),
+            Statistic::P95 => stats::quantile(values, 0.95),
+            Statistic::P99 => stats::quantile(values, 0.99),
+            Statistic::Max => stats::quantile(values, 1.0),
+            Statistic::Min => stats::quantile(values, 0.0),
+            Statistic::Sd => stats::sd(values),
+            Statistic::Sum => Some(values.iter().sum()),
+        }
+    }
+}
+
+/// What flows are put together by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Over {
+    /// Nothing: each flow by itself.
+    #[default]
+    Flows,
+    /// Their class.
+    Classes,
+    /// Their tenant.
+    Tenants,
+}
+
+/// A stretch of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// Its beginning, from that of the run.
+    pub from: Span,
+    /// Its end.
+    pub to: Span,
+}
+
+/// Of what a number is taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Selection<'a> {
+    /// Flows of this class; none: of any.
+    pub class: Option<&'a str>,
+    /// Flows of this tenant; none: of any.
+    pub tenant: Option<&'a str>,
+    /// This direction of a link, "a > b"; none: all.
+    pub link: Option<&'a str>,
+    /// What flows are put together by.
+    pub over: Over,
+    /// This stretch; none: all of the run.
+    pub window: Option<Window>,
+}
+
+impl Selection<'_> {
+    /// Whether a flow is chosen.
+    pub fn has(&self, flow: &FlowReport) -> bool {
+        self.class.is_none_or(|c| flow.class == c) && self.tenant.is_none_or(|t| flow.tenant == t)
+    }
+
+    /// The flows, with their numbers in the run.
+    fn flows<'r>(&self, run: &'r RunRecord) -> Vec<(usize, &'r FlowReport)> {
+        run.flows.iter().enumerate().filter(|(_, f)| self.has(f)).collect()
+    }
+}
+
+/// When a flow ended, or the run, from the beginning of the run.
+fn end_s(flow: &FlowReport, run: &RunRecord) -> f64 {
+    flow.completion_s.map_or(run.ended_s, |s| flow.started_s + s)
+}
+
+/// Bytes of a flow in a window, intervals in part counted in proportion.
+fn bytes_in(intervals: &Intervals, flow: usize, window: Window) -> Option<f64> {
+    let in_part = |(index, bytes): (usize, &u64)| {
+        let begin_s = index as f64 * intervals.every_s;
+        let end_s = begin_s + intervals.every_s;
+        let overlap_s = end_s.min(window.to.0) - begin_s.max(window.from.0);
+        *bytes as f64 * (overlap_s / intervals.every_s).clamp(0.0, 1.0)
+    };
+    Some(intervals.flow_bytes.get(flow)?.iter().enumerate().map(in_part).sum())
+}
+
+/// Looks at a link's queue in a window.
+fn looks(run: &RunRecord, link: usize, window: Window) -> Option<Vec<f64>> {
+    let intervals = run.intervals.as_ref()?;
+    let looks = intervals.link_packets.get(link)?.iter().enumerate();
+    let is_in = |index: usize| {
+        let at_s = (index + 1) as f64 * intervals.every_s;
+        (window.from.0..=window.to.0).contains(&at_s)
+    };
+    Some(looks.filter(|(index, _)| is_in(*index)).map(|(_, packets)| f64::from(*packets)).collect())
+}
+
+/// The numbers that a run gives, one or one of each flow; none: it was not measured.
+pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<f64>> {
+    let flows = of.flows(run);
+    match metric {
+        // a flow that failed has no time: the run is not measured, not better
+        Metric::Completion => flows.iter().map(|(_, f)| f.completion_s).collect(),
+        Metric::Goodput => flows.iter().map(|(_, f)| f.completion_s.map(|_| f.goodput_bps)).collect(),
+        Metric::TimeoutFlows => flows.iter().map(|(_, f)| Some(f64::from(f.timeouts? > 0) * 100.0)).collect(),
+        _ => of_run(metric, run, of, &flows).map(|value| vec![value]),
+    }
+}
+
+fn of_run(metric: Metric, run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> Option<f64> {
+    match metric {
+        Metric::Throughput => throughput_bps(run, of, flows),
+        Metric::Jain => jain(run, of, flows),
+        Metric::SenderTimeouts => sum(run.sender_timeouts, of, flows, |f| f.timeouts),
+        Metric::TimeoutRuns => {
+            Some(f64::from(sum(run.sender_timeouts, of, flows, |f| f.timeouts)? > 0.0) * 100.0)
+        }
+        Metric::SenderRetrans => sum(run.sender_retrans_segs, of, flows, |f| f.retrans_segs),
+        Metric::MeanRtt => Some(run.mean_rtt_ms),
+        Metric::StoredBdp => run.stored_bdp,
+        Metric::WrongPayloads => Some(f64::from(!run.checksum_ok)),
+        Metric::Drops if of.link.is_none() => Some(run.drops_tail as f64),
+        Metric::Marks if of.link.is_none() => Some(run.marks as f64),
+        _ => of_link(metric, run, of),
+    }
+}
+
+fn of_link(metric: Metric, run: &RunRecord, of: &Selection) -> Option<f64> {
+    let index = run.links.iter().position(|l| Some(l.name.as_str()) == of.link)?;
+    let link = &run.links[index];
+    match (metric, of.window) {
+        (Metric::Drops, _) => Some(link.stats.drops_tail as f64),
+        (Metric::Marks, _) => Some(link.stats.marks as f64),
+        (Metric::MeanQueue, None) => Some(link.stats.mean_queue_packets),
+        (Metric::MaxQueue, None) => Some(link.stats.queue_max_packets as f64),
+        (Metric::MeanQueue, Some(window)) => stats::mean(&looks(run, index, window)?),
+        (Metric::MaxQueue, Some(window)) => stats::quantile(&looks(run, index, window)?, 1.0),
+        (Metric::QueueDelay, _) => Some(link.mean_queue_ms),
+        (Metric::Utilisation, _) => Some(link.stats.utilisation * 100.0),
+        _ => None,
+    }
+}
+
+/// A sum over flows; where they do not know, over all of the run, if all is what is asked for.
+fn sum(
+    of_all: u64,
+    of: &Selection,
+    flows: &[(usize, &FlowReport)],
+    what: fn(&FlowReport) -> Option<u64>,
+) -> Option<f64> {
+    let known: Option<u64> = flows.iter().map(|(_, f)| what(f)).sum();
+    let is_all = of.class.is_none() && of.tenant.is_none();
+    known.or(is_all.then_some(of_all)).map(|n| n as f64)
+}
+
+fn throughput_bps(run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> Option<f64> {
+    if let Some(window) = of.window {
+        let intervals = run.intervals.as_ref()?;
+        let bytes: Option<f64> = flows.iter().map(|(i, _)| bytes_in(intervals, *i, window)).sum();
+        return Some(bytes? * 8.0 / (window.to.0 - window.from.0));
+    }
+    let begin_s = flows.iter().map(|(_, f)| f.started_s).reduce(f64::min)?;
+    let end_s = flows.iter().map(|(_, f)| end_s(f, run)).reduce(f64::max)?;
+    let bytes: u64 = flows.iter().map(|(_, f)| f.bytes).sum();
+    (end_s > begin_s).then(|| bytes as f64 * 8.0 / (end_s - begin_s))
+}
+
+fn jain(run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> Option<f64> {
+    let mut rates: BTreeMap<String, f64> = BTreeMap::new();
+    for (index, flow) in flows {
+        let rate = match of.window {
+            Some(w) if flow.started_s > w.from.0 || end_s(flow, run) < w.to.0 => continue,
+            Some(w) => bytes_in(run.intervals.as_ref()?, *index, w)?,
+            None => flow.bytes as f64 / (end_s(flow, run) - flow.started_s).max(1e-9),
+        };
+        let of_what = match of.over {
+            Over::Flows => index.to_string(),
+            Over::Classes => flow.class.clone(),
+            Over::Tenants => flow.tenant.clone(),
+        };
+        *rates.entry(of_what).or_default() += rate;
+    }
+    let sum: f64 = rates.values().sum();
+    let squares: f64 = rates.values().map(|r| r * r).sum();
+    (squares > 0.0).then(|| sum * sum / (squares * rates.len() as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_scenario::{LinkReport, LinkStats};
+
+    fn flow(class: &str, started_s: f64, completion_s: Option<f64>, bytes: u64, timeouts: u64) -> FlowReport {
+        let goodput_bps = completion_s.map_or(0.0, |s| bytes as f64 * 8.0 / s);
+        let (class, timeouts) = (class.into(), Some(timeouts));
+        FlowReport { class, started_s, completion_s, bytes, goodput_bps, timeouts, ..FlowReport::default() }
+    }
+
+    /// Two short flows and one long one that goes on until the end, at 4 s.
+    fn run() -> RunRecord {
+        let stats =
+            LinkStats { drops_tail: 7, mean_queue_packets: 2.5, utilisation: 0.9, ..LinkStats::default() };
+        RunRecord {
+            flows: vec![
+                flow("short", 0.0, Some(1.0), 1000, 0),
+                flow("short", 1.0, Some(3.0), 3000, 2),
+                flow("long", 0.0, None, 8000, 1),
+            ],
+            links: vec![LinkReport { name: "a > b".into(), stats, mean_queue_ms: 1.5 }],
+            intervals: Some(Intervals {
+                every_s: 1.0,
+                flow_bytes: vec![
+                    vec![1000, 0, 0, 0],
+                    vec![0, 1000, 1000, 1000],
+                    vec![2000, 3000, 1000, 2000],
+                ],
+                link_packets: vec![vec![1, 2, 6, 0]],
+            }),
+            ended_s: 4.0,
+            drops_tail: 9,
+            sender_timeouts: 3,
+            ..RunRecord::default()
+        }
+    }
+
+    fn window(from: f64, to: f64) -> Option<Window> {
+        Some(Window { from: Span(from), to: Span(to) })
+    }
+
+    #[test]
+    fn flows_are_chosen_by_class() {
+        let run = run();
+        let short = Selection { class: Some("short"), ..Selection::default() };
+        assert_eq!(values(Metric::Completion, &run, &short), Some(vec![1.0, 3.0]));
+        assert_eq!(values(Metric::Completion, &run, &Selection::default()), None, "one has not finished");
+        assert_eq!(values(Metric::Throughput, &run, &short), Some(vec![4000.0 * 8.0 / 4.0]));
+        assert_eq!(values(Metric::SenderTimeouts, &run, &short), Some(vec![2.0]));
+        assert_eq!(values(Metric::TimeoutFlows, &run, &short), Some(vec![0.0, 100.0]));
+        let none = Selection { class: Some("none"), ..short };
+        assert_eq!(values(Metric::Throughput, &run, &none), None);
+    }
+
+    #[test]
+    fn windows_cut_intervals_in_proportion() {
+        let run = run();
+        let long = Selection { class: Some("long"), window: window(0.5, 2.0), ..Selection::default() };
+        assert_eq!(values(Metric::Throughput, &run, &long), Some(vec![4000.0 * 8.0 / 1.5]));
+    }
+
+    #[test]
+    fn fairness_is_among_those_who_were_there_all_the_time() {
+        let run = run();
+        let fair = |of: &Selection| values(Metric::Jain, &run, of).unwrap()[0];
+        // the second and the third in the third second: 1000 bytes each
+        assert_eq!(fair(&Selection { window: window(2.0, 3.0), ..Selection::default() }), 1.0);
+        // 1000 and 2000
+        let last = Selection { window: window(3.0, 4.0), over: Over::Classes, ..Selection::default() };
+        assert_eq!(fair(&last), 9.0 / (2.0 * 5.0));
+        assert_eq!(values(Metric::Jain, &run, &Selection { window: window(9.0, 10.0), ..last }), None);
+    }
+
+    #[test]
+    fn links_are_chosen_by_name() {
+        let run = run();
+        let ab = Selection { link: Some("a > b"), ..Selection::default() };
+        let value = |metric, of: &Selection| values(metric, &run, of).map(|v| v[0]);
+        assert_eq!(value(Metric::Drops, &ab), Some(7.0));
+        assert_eq!(value(Metric::Drops, &Selection::default()), Some(9.0));
+        assert_eq!(value(Metric::MeanQueue, &ab), Some(2.5));
+        assert_eq!(value(Metric::Utilisation, &ab), Some(90.0));
+        assert_eq!(value(Metric::MaxQueue, &Selection { window: window(1.5, 3.0), ..ab }), Some(6.0));
+        assert_eq!(value(Metric::MeanQueue, &Selection { window: window(1.5, 3.0), ..ab }), Some(4.0));
+        assert_eq!(value(Metric::MeanQueue, &Selection { link: Some("b > a"), ..ab }), None);
+    }
+}

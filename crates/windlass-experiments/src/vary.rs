@@ -1,0 +1,290 @@
+//! Experiments over any scenario: points and variants set values in it by key path, on the simulator or in the lab.
+
+use crate::{
+    experiment::{Condition, Home, Mistake},
+    runner::{self, Job},
+};
+use serde::Deserialize;
+use std::{collections::BTreeMap, num::NonZeroU64};
+use toml::{Spanned, Value};
+use windlass_scenario::{Draft, Scenario, Span};
+
+/// Values by key path, with their places in the file. In order: general paths ("flow.*") before special ones.
+pub type Settings = BTreeMap<Spanned<String>, Value>;
+
+/// One home or several.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "on: \"sim\", \"lab\" or [\"sim\", \"lab\"]")]
+pub enum Homes {
+    /// This one.
+    One(Home),
+    /// Each of these: the variant's name is continued with "-sim" and "-lab".
+    Several(Vec<Home>),
+}
+
+/// What is compared.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Its name, unique.
+    pub name: Spanned<String>,
+    /// Where it runs; none: where the experiment runs.
+    pub on: Option<Homes>,
+    /// What it sets in the scenario.
+    #[serde(default)]
+    pub set: Settings,
+    /// What it takes out of the scenario.
+    #[serde(default)]
+    pub unset: Vec<Spanned<String>>,
+}
+
+/// A condition, or one for each combination of what varies.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// Its name, unique. Values that vary are appended: "burst-5".
+    pub name: Spanned<String>,
+    /// What it sets in the scenario.
+    #[serde(default)]
+    pub set: Settings,
+    /// ... and in quick mode, on top.
+    #[serde(default)]
+    pub quick_set: Settings,
+    /// What it takes out of the scenario.
+    #[serde(default)]
+    pub unset: Vec<Spanned<String>>,
+    /// What varies; the first the slowest. Plots have the last one as their x.
+    #[serde(default)]
+    pub vary: Vec<Vary>,
+    /// Runs of each variant in full mode, with seeds from 1 on.
+    pub runs: u32,
+    /// ... and in quick mode; 0: the point is left out.
+    pub quick_runs: u32,
+    /// Only these variants; empty: all of the experiment.
+    #[serde(default)]
+    pub variants: Vec<String>,
+}
+
+/// A key and its values.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vary {
+    /// Key path, or several that are set to the same value.
+    pub set: Spanned<Keys>,
+    /// The values.
+    pub to: Vec<Value>,
+    /// Those of quick mode; none: all.
+    pub quick: Option<Vec<Value>>,
+}
+
+/// One key path or several.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "set: a key path or a list of them")]
+pub enum Keys {
+    /// One.
+    One(String),
+    /// Several.
+    Several(Vec<String>),
+}
+
+impl Vary {
+    fn settings<'a>(&'a self, value: &'a Value) -> impl Iterator<Item = Setting<'a>> {
+        let keys = match self.set.get_ref() {
+            Keys::One(key) => std::slice::from_ref(key),
+            Keys::Several(keys) => keys,
+        };
+        keys.iter().map(move |path| Setting { path, value, at: self.set.span().start })
+    }
+}
+
+/// What a value adds to the name of a point.
+fn label(value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), String::from);
+    text.chars().filter(|c| !c.is_whitespace() && !"\"/,".contains(*c)).collect()
+}
+
+/// The number that a value begins with, for the x axis.
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(n) => Some(*n as f64),
+        Value::Float(n) => Some(*n),
+        Value::String(text) => text.split_whitespace().next()?.parse().ok(),
+        _ => None,
+    }
+}
+
+/// A variant in one home.
+struct Way<'a> {
+    name: String,
+    on: Home,
+    variant: &'a Variant,
+}
+
+/// All of an experiment over one scenario.
+#[derive(Clone, Debug)]
+pub struct Varied {
+    /// What is varied.
+    pub base: Draft,
+    /// Where variants run that do not say.
+    pub on: Home,
+    /// What is compared.
+    pub variants: Vec<Variant>,
+    /// Conditions.
+    pub points: Vec<Point>,
+    /// Length of the intervals in which simulated runs are recorded.
+    pub interval: Option<Span>,
+    /// Whether to sample the flow tables of boxes in the lab.
+    pub needs_samples: bool,
+}
+
+/// One value to set.
+#[derive(Clone, Copy)]
+struct Setting<'a> {
+    path: &'a str,
+    value: &'a Value,
+    /// Where it stands in the file.
+    at: usize,
+}
+
+fn settings(all: &Settings) -> impl Iterator<Item = Setting<'_>> {
+    all.iter().map(|(path, value)| Setting { path: path.get_ref(), value, at: path.span().start })
+}
+
+impl Varied {
+    fn ways(&self) -> Vec<Way<'_>> {
+        let way = |variant: &'_ Variant| -> Vec<(String, Home)> {
+            let name = variant.name.get_ref();
+            match &variant.on {
+                None => vec![(name.clone(), self.on)],
+                Some(Homes::One(on)) => vec![(name.clone(), *on)],
+                Some(Homes::Several(homes)) => homes.iter().map(|on| (format!("{name}-{on}"), *on)).collect(),
+            }
+        };
+        let ways_of = |variant| way(variant).into_iter().map(move |(name, on)| Way { name, on, variant });
+        self.variants.iter().flat_map(ways_of).collect()
+    }
+
+    /// Names of the variants.
+    pub fn names(&self) -> Vec<String> {
+        self.ways().into_iter().map(|w| w.name).collect()
+    }
+
+    /// All conditions of one mode, with their runs: the variants of one seed next to each other.
+    pub fn conditions(&self, quick: bool) -> Result<Vec<Condition>, Mistake> {
+        let mut conditions = Vec::new();
+        for point in &self.points {
+            self.check_variants(point)?;
+            for choice in combinations(&point.vary, quick) {
+                conditions.push(self.condition(point, &choice, quick)?);
+            }
+        }
+        Ok(conditions)
+    }
+
+    fn check_variants(&self, point: &Point) -> Result<(), Mistake> {
+        let known = self.names();
+        match point.variants.iter().find(|v| !known.contains(v)) {
+            Some(name) => {
+                let what = format!(
+                    "variants: point \"{}\" names \"{name}\"; there are {}",
+                    point.name.get_ref(),
+                    known.join(", ")
+                );
+                Err(Mistake::at(&point.name, what))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// One combination of the values that vary.
+    fn condition(
+        &self,
+        point: &Point,
+        choice: &[(&Vary, &Value)],
+        quick: bool,
+    ) -> Result<Condition, Mistake> {
+        let line = choice.iter().map(|(_, v)| label(v)).rev().skip(1).collect::<Vec<_>>();
+        let line: Vec<String> = line.into_iter().rev().collect();
+        let mut name = point.name.get_ref().clone();
+        choice.iter().for_each(|(_, value)| name += &format!("-{}", label(value)));
+        let varied = choice.iter().flat_map(|(vary, value)| vary.settings(value));
+        let quick_set = settings(&point.quick_set).filter(|_| quick);
+        let of_point: Vec<Setting> = settings(&point.set).chain(quick_set).chain(varied).collect();
+        let runs = if quick { point.quick_runs } else { point.runs };
+        let mut jobs = Vec::new();
+        for way in self.ways() {
+            if !point.variants.is_empty() && !point.variants.contains(&way.name) {
+                continue;
+            }
+            let all: Vec<Setting> = of_point.iter().copied().chain(settings(&way.variant.set)).collect();
+            let unset = point.unset.iter().chain(&way.variant.unset);
+            let mut scenario = apply(&self.base, unset, &all, &point.name)?;
+            scenario.name = format!("{name}/{}", way.name);
+            for seed in 1..=u64::from(runs) {
+                jobs.push(Job {
+                    point: name.clone(),
+                    variant: way.name.clone(),
+                    on: way.on,
+                    bdp_bytes: runner::bdp_bytes(&scenario),
+                    needs_samples: self.needs_samples,
+                    interval: self.interval.and_then(|i| NonZeroU64::new(i.ns())),
+                    scenario: Scenario { seed, ..scenario.clone() },
+                });
+            }
+        }
+        jobs.sort_by_key(|j| j.scenario.seed);
+        let x = choice.last().and_then(|(_, value)| number(value));
+        Ok(Condition { name, x, line: line.join(", "), jobs })
+    }
+}
+
+/// Every combination of the values, the first key the slowest.
+fn combinations(vary: &[Vary], quick: bool) -> Vec<Vec<(&Vary, &Value)>> {
+    let mut all = vec![Vec::new()];
+    for key in vary {
+        let values = key.quick.as_ref().filter(|_| quick).unwrap_or(&key.to);
+        all = all
+            .into_iter()
+            .flat_map(|chosen: Vec<(&Vary, &Value)>| {
+                values.iter().map(move |value| {
+                    let mut more = chosen.clone();
+                    more.push((key, value));
+                    more
+                })
+            })
+            .collect();
+    }
+    all
+}
+
+/// The scenario with these settings; `whole`: what a mistake is blamed on that no single setting makes.
+fn apply<'a>(
+    base: &Draft,
+    unset: impl Iterator<Item = &'a Spanned<String>>,
+    settings: &[Setting],
+    whole: &Spanned<String>,
+) -> Result<Scenario, Mistake> {
+    let mut draft = base.clone();
+    for path in unset {
+        draft.unset(path.get_ref()).map_err(|what| Mistake::at(path, format!("unset {what}")))?;
+    }
+    for Setting { path, value, at } in settings {
+        draft.set(path, value).map_err(|what| Mistake { at: *at, what: format!("set {what}") })?;
+    }
+    draft.scenario().map_err(|what| {
+        // the key with which the message begins tells which of them is wrong
+        let is_its_key = |s: &&Setting| {
+            let key = s.path.rsplit('.').next().unwrap_or("");
+            let goes_on = |c: char| c.is_alphanumeric() || c == '_';
+            what.strip_prefix(key).is_some_and(|rest| !rest.starts_with(goes_on))
+        };
+        let is_unknown = |s: &&Setting| {
+            let key = s.path.rsplit('.').next().unwrap_or("");
+            what.starts_with(&format!("unknown field `{key}`"))
+        };
+        match settings.iter().rev().find(|s| is_its_key(s) || is_unknown(s)) {
+            Some(s) => Mistake { at: s.at, what: format!("set \"{}\": {what}", s.path) },
+            None => Mistake::at(whole, format!("\"{}\": {what}", whole.get_ref())),
+        }
+    })
+}
