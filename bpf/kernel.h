@@ -88,6 +88,8 @@ struct tcp_congestion_ops {
 #define WL_CA_EVENT_TX_START 0 /* enum tcp_ca_event: first transmission with nothing in flight */
 #define WL_SK_PACING_NEEDED 1 /* enum sk_pacing: TCP paces by itself unless the device's queue does */
 #define WL_CONG_NON_RESTRICTED 1 /* tcp_congestion_ops.flags: any process, any namespace may choose it */
+/* ECN is negotiated for its sockets; what reacts to marks as DCTCP does is for those who may, as the kernel's own is */
+#define WL_CONG_NEEDS_ECN 2
 #define WL_INFINITE_SSTHRESH 0x7fffffffu
 #define WL_SOL_TCP 6
 #define WL_TCP_CONGESTION 13

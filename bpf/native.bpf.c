@@ -33,7 +33,7 @@ struct {
 	__type(value, struct wl_native_stats);
 } wl_native_stats SEC(".maps");
 
-#define WL_NATIVE_FITS(symbol, number, name, description) \
+#define WL_NATIVE_FITS(symbol, number, name, needs, description) \
 	_Static_assert(number < WL_ALG_IDS, "wl_native_stats has an entry for " #symbol);
 WL_ALG_LIST(WL_NATIVE_FITS)
 
@@ -65,7 +65,7 @@ static __noinline void wl_hand_back(struct tcp_sock *tp, __u32 algorithm)
 	static const char reno[WL_CA_NAME_BYTES] = "reno";
 	int err = -1;
 
-#define WL_NATIVE_NAME(symbol, number, name, description) \
+#define WL_NATIVE_NAME(symbol, number, name, needs, description) \
 	case number: { \
 		static const char own[WL_CA_NAME_BYTES] = name; \
 		err = wl_use_kernels(tp, own); \
@@ -269,7 +269,7 @@ void wl_native_release(__u64 *ctx)
 
 /* ---------------------------------------------------- one object per algorithm */
 
-#define WL_NATIVE_OBJECT(symbol, number, alg_name, description) \
+#define WL_NATIVE_OBJECT(symbol, number, alg_name, needs, description) \
 	SEC("struct_ops") \
 	void wl_init_##symbol(__u64 *ctx) \
 	{ \
@@ -278,7 +278,7 @@ void wl_native_release(__u64 *ctx)
 	SEC(".struct_ops.link") \
 	struct tcp_congestion_ops wl_##symbol = { \
 		.name = "wl_" alg_name, \
-		.flags = WL_CONG_NON_RESTRICTED, \
+		.flags = (needs) & WL_NEEDS_ECN ? WL_CONG_NEEDS_ECN : WL_CONG_NON_RESTRICTED, \
 		.init = (void *)wl_init_##symbol, \
 		.release = (void *)wl_native_release, \
 		.ssthresh = (void *)wl_native_ssthresh, \

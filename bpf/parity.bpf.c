@@ -31,6 +31,9 @@ int wl_parity_run(void *ctx)
 	case WL_PARITY_LOSS:
 		wl_alg_on_congestion(v->algorithm, &v->state, &v->sample, &v->decision, WL_CONGESTION_LOSS);
 		return 0;
+	case WL_PARITY_ECN:
+		wl_alg_on_congestion(v->algorithm, &v->state, &v->sample, &v->decision, WL_CONGESTION_ECN);
+		return 0;
 	case WL_PARITY_TIMEOUT:
 		wl_alg_on_timeout(v->algorithm, &v->state, &v->sample, &v->decision);
 		return 0;

@@ -13,6 +13,7 @@ enum wl_parity_call {
 	WL_PARITY_IDLE = 4,
 	WL_PARITY_RWND = 5,
 	WL_PARITY_CBRT = 6,
+	WL_PARITY_ECN = 7,
 };
 
 struct wl_parity {

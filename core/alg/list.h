@@ -1,30 +1,55 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Every algorithm, once: X(symbol, id, name, description). The id is stored in policies and flows and never changes;
- * everything that must know all algorithms is generated from this list.
+ * Every algorithm, once: X(symbol, id, name, needs, description). The id is stored in policies and flows and never
+ * changes; `needs` are bits of enum wl_alg_need. Everything that must know all algorithms is generated from this list.
  */
 #ifndef WL_ALG_LIST_H
 #define WL_ALG_LIST_H
 
 #include "bbr.h"
 #include "cubic.h"
+#include "dctcp.h"
+#include "l2dct.h"
 #include "reno.h"
 
-#define WL_ALG_LIST(X) \
-	X(reno, 1, "reno", "NewReno (RFC 5681): additive increase, halving at a loss") \
-	X(cubic, 2, "cubic", "CUBIC (RFC 9438) with HyStart++ (RFC 9406)") \
-	X(bbr, 3, "bbr", "BBR v1: paces at the measured bandwidth, not moved by random loss")
+/* What an algorithm needs of the home it runs in. */
+enum wl_alg_need {
+	WL_NEEDS_NOTHING = 0,
+	WL_NEEDS_ECN = 1 << 0, /* ECN on both sides, and exact feedback of each mark (RFC 8257, section 3.2) */
+};
 
-#define WL_ALG_ENUM(symbol, number, name, description) WL_ALG_##symbol = number,
+#define WL_ALG_LIST(X) \
+	X(reno, 1, "reno", WL_NEEDS_NOTHING, "NewReno (RFC 5681): additive increase, halving at a loss") \
+	X(cubic, 2, "cubic", WL_NEEDS_NOTHING, "CUBIC (RFC 9438) with HyStart++ (RFC 9406)") \
+	X(bbr, 3, "bbr", WL_NEEDS_NOTHING, "BBR v1: paces at the measured bandwidth, not moved by random loss") \
+	X(dctcp, 4, "dctcp", WL_NEEDS_ECN, \
+	  "DCTCP (RFC 8257): backs off by the share of marked bytes; data centres only") \
+	X(l2dct, 5, "l2dct", WL_NEEDS_ECN, \
+	  "L2DCT: DCTCP that favours flows which have sent little; data centres only")
+
+#define WL_ALG_ENUM(symbol, number, name, needs, description) WL_ALG_##symbol = number,
 enum wl_alg_id {
 	WL_ALG_NONE = 0,
 	WL_ALG_LIST(WL_ALG_ENUM)
 };
 
+/* Bits of enum wl_alg_need; none for an unknown id. */
+WL_INLINE wl_u32 wl_alg_needs(wl_u32 id)
+{
+#define WL_ALG_CASE(symbol, number, name, needs, description) \
+	case number: \
+		return needs;
+	switch (id) {
+		WL_ALG_LIST(WL_ALG_CASE)
+	}
+#undef WL_ALG_CASE
+	return WL_NEEDS_NOTHING;
+}
+
 /* An unknown id leaves the decision as it is. */
 WL_INLINE void wl_alg_init(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s, struct wl_decision *d)
 {
-#define WL_ALG_CASE(symbol, number, name, description) \
+#define WL_ALG_CASE(symbol, number, name, needs, description) \
 	case number: \
 		wl_##symbol##_init(state, s, d); \
 		break;
@@ -37,7 +62,7 @@ WL_INLINE void wl_alg_init(wl_u32 id, struct wl_alg_state *state, const struct w
 WL_INLINE void wl_alg_on_ack(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s,
 			     struct wl_decision *d)
 {
-#define WL_ALG_CASE(symbol, number, name, description) \
+#define WL_ALG_CASE(symbol, number, name, needs, description) \
 	case number: \
 		wl_##symbol##_on_ack(state, s, d); \
 		break;
@@ -50,7 +75,7 @@ WL_INLINE void wl_alg_on_ack(wl_u32 id, struct wl_alg_state *state, const struct
 WL_INLINE void wl_alg_on_congestion(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s,
 				    struct wl_decision *d, enum wl_congestion why)
 {
-#define WL_ALG_CASE(symbol, number, name, description) \
+#define WL_ALG_CASE(symbol, number, name, needs, description) \
 	case number: \
 		wl_##symbol##_on_congestion(state, s, d, why); \
 		break;
@@ -63,7 +88,7 @@ WL_INLINE void wl_alg_on_congestion(wl_u32 id, struct wl_alg_state *state, const
 WL_INLINE void wl_alg_on_timeout(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s,
 				 struct wl_decision *d)
 {
-#define WL_ALG_CASE(symbol, number, name, description) \
+#define WL_ALG_CASE(symbol, number, name, needs, description) \
 	case number: \
 		wl_##symbol##_on_timeout(state, s, d); \
 		break;
@@ -76,7 +101,7 @@ WL_INLINE void wl_alg_on_timeout(wl_u32 id, struct wl_alg_state *state, const st
 WL_INLINE void wl_alg_on_send_after_idle(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s,
 					 struct wl_decision *d, wl_u32 idle_us)
 {
-#define WL_ALG_CASE(symbol, number, name, description) \
+#define WL_ALG_CASE(symbol, number, name, needs, description) \
 	case number: \
 		wl_##symbol##_on_send_after_idle(state, s, d, idle_us); \
 		break;

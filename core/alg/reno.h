@@ -29,9 +29,9 @@ static void wl_reno_init(void *state, const struct wl_sample *s, struct wl_decis
 	d->pacing_bytes_ps = WL_RATE_UNLIMITED;
 }
 
-static void wl_reno_on_ack(void *state, const struct wl_sample *s, struct wl_decision *d)
+/* Growth by what an ACK delivered. Beyond slow start it is `share_q16` of a segment for each window, 1 << 16: a whole. */
+WL_INLINE void wl_reno_grow(struct wl_reno *r, const struct wl_sample *s, struct wl_decision *d, wl_u32 share_q16)
 {
-	struct wl_reno *r = state;
 	wl_u32 acked = s->newly_delivered_bytes;
 
 	if (!s->is_cwnd_limited || wl_alg_is_held(s, d))
@@ -46,11 +46,16 @@ static void wl_reno_on_ack(void *state, const struct wl_sample *s, struct wl_dec
 		acked = grown - d->ssthresh_bytes;
 		d->cwnd_bytes = d->ssthresh_bytes;
 	}
-	r->credit_bytes = wl_sat_add(r->credit_bytes, acked);
+	r->credit_bytes = wl_sat_add(r->credit_bytes, (wl_u64)acked * share_q16 >> 16);
 	if (r->credit_bytes >= d->cwnd_bytes) {
 		r->credit_bytes -= d->cwnd_bytes;
 		d->cwnd_bytes = wl_alg_clamp_cwnd(s, wl_sat_add(d->cwnd_bytes, s->mss_bytes), WL_RENO_MIN_SEGS);
 	}
+}
+
+static void wl_reno_on_ack(void *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	wl_reno_grow(state, s, d, 1u << 16);
 }
 
 static void wl_reno_on_congestion(void *state, const struct wl_sample *s, struct wl_decision *d,

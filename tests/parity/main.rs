@@ -33,6 +33,7 @@ const TIMEOUT: u32 = 3;
 const IDLE: u32 = 4;
 const RWND: u32 = 5;
 const CBRT: u32 = 6;
+const ECN: u32 = 7;
 
 /// As struct wl_parity_group in bpf/parity.h.
 #[repr(C)]
@@ -134,6 +135,7 @@ fn sample(r: &mut Random, now_us: u32, delivered: u32, newly: u32) -> wl_sample 
         acked_bytes: newly,
         newly_delivered_bytes: newly,
         lost_bytes: if r.below(50) == 0 { r.below(20_000) } else { 0 },
+        ce_bytes: if r.below(4) == 0 { r.below(newly + 1) } else { 0 },
         rtt_us: r.below(300_000),
         srtt_us: 1000 + r.below(300_000),
         min_rtt_us: r.below(300_000),
@@ -187,10 +189,12 @@ fn algorithms_agree_to_the_bit() {
                 0 => LOSS,
                 1 if r.below(10) == 0 => TIMEOUT,
                 2 => IDLE,
+                3 => ECN,
                 _ => ACK,
             };
             match v.call {
                 LOSS => native.on_congestion(&v.sample, abi::WL_CONGESTION_LOSS),
+                ECN => native.on_congestion(&v.sample, abi::WL_CONGESTION_ECN),
                 TIMEOUT => native.on_timeout(&v.sample),
                 IDLE => native.on_send_after_idle(&v.sample, v.argument),
                 _ => native.on_ack(&v.sample),

@@ -12,6 +12,7 @@ const char *wln_counter_name(wl_u32 counter);
 const char *wln_counter_meaning(wl_u32 counter);
 const char *wln_alg_name(wl_u32 index);
 const char *wln_alg_description(wl_u32 index);
+wl_u32 wln_alg_needs(wl_u32 index);
 wl_u32 wln_alg_id(wl_u32 index);
 
 /* Hooks of algorithm `id`; see core/alg/alg.h. */
@@ -39,6 +40,7 @@ wl_u32 wln_group_collect(struct wl_group *, struct wl_tenant *, struct wl_member
 
 wl_u32 wln_rwnd_field(wl_u32 window_bytes, wl_u8 rcv_wscale, wl_u32 client_field);
 wl_u32 wln_cbrt(wl_u64 a);
+wl_u32 wln_pow_q16(wl_u32 base_q10, wl_u32 exponent_q16);
 wl_u64 wln_mul_div(wl_u64 a, wl_u32 b, wl_u32 c);
 void wln_minmax_running_max(struct wl_minmax *, wl_u32 window, wl_u32 at, wl_u32 value);
 

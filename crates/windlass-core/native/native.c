@@ -25,9 +25,10 @@ const char *wln_counter_meaning(wl_u32 counter)
 static const struct {
 	wl_u32 id;
 	const char *name;
+	wl_u32 needs;
 	const char *description;
 } algs[] = {
-#define ALG(symbol, number, name, description) { number, name, description },
+#define ALG(symbol, number, name, needs, description) { number, name, needs, description },
 	WL_ALG_LIST(ALG)
 };
 
@@ -41,6 +42,11 @@ const char *wln_alg_name(wl_u32 index)
 const char *wln_alg_description(wl_u32 index)
 {
 	return index < ALGS ? algs[index].description : NULL;
+}
+
+wl_u32 wln_alg_needs(wl_u32 index)
+{
+	return index < ALGS ? algs[index].needs : WL_NEEDS_NOTHING;
 }
 
 wl_u32 wln_alg_id(wl_u32 index)
@@ -146,6 +152,11 @@ wl_u32 wln_rwnd_field(wl_u32 window_bytes, wl_u8 rcv_wscale, wl_u32 client_field
 wl_u32 wln_cbrt(wl_u64 a)
 {
 	return wl_cbrt(a);
+}
+
+wl_u32 wln_pow_q16(wl_u32 base_q10, wl_u32 exponent_q16)
+{
+	return wl_pow_q16(base_q10, exponent_q16);
 }
 
 wl_u64 wln_mul_div(wl_u64 a, wl_u32 b, wl_u32 c)

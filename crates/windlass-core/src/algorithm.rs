@@ -42,6 +42,12 @@ impl Algorithm {
         unsafe { CStr::from_ptr(abi::wln_alg_description(self.index)) }.to_str().expect("ASCII")
     }
 
+    /// Whether its flows must use ECN, with a receiver that reports each mark as RFC 8257 wants it.
+    pub fn needs_ecn(&self) -> bool {
+        // SAFETY: plain call without pointers.
+        unsafe { abi::wln_alg_needs(self.index) & abi::WL_NEEDS_ECN != 0 }
+    }
+
     /// Stable number, as stored in compiled policies and flows.
     pub fn id(&self) -> u32 {
         self.id

@@ -165,6 +165,129 @@ fn bbr_keeps_its_rate_when_segments_are_lost() {
     assert!(flow.decision.pacing_bytes_ps > 800_000);
 }
 
+/// An algorithm's private state, to be looked at or set up.
+///
+/// # Safety
+/// T must be the state of the flow's algorithm.
+unsafe fn private<T>(flow: &mut AlgorithmState) -> &mut T {
+    // SAFETY: the words are aligned for any state and at least as large, which the core asserts.
+    unsafe { &mut *(&raw mut flow.state).cast() }
+}
+
+fn dctcp(flow: &mut AlgorithmState) -> &mut abi::wl_dctcp {
+    // SAFETY: called on flows of DCTCP only.
+    unsafe { private(flow) }
+}
+
+fn l2dct(flow: &mut AlgorithmState) -> &mut abi::wl_l2dct {
+    // SAFETY: called on flows of L2DCT only.
+    unsafe { private(flow) }
+}
+
+/// A window of a hundred segments in one ACK, `marked` of which were marked.
+fn window_of_marks(flow: &mut AlgorithmState, total: &mut u32, marked: u32) {
+    *total = total.wrapping_add(100 * MSS);
+    flow.on_ack(&wl_sample {
+        newly_delivered_bytes: 100 * MSS,
+        delivered_bytes: *total,
+        ce_bytes: marked * MSS,
+        is_cwnd_limited: 0,
+        ..sample(0)
+    });
+}
+
+/// RFC 8257, section 3.3, in Linux' integers.
+#[test]
+fn dctcp_follows_the_share_of_marks() {
+    let mut flow = start("dctcp");
+    let mut total = 0u32;
+    assert_eq!(dctcp(&mut flow).alpha, 1024);
+    for (marked, alpha) in [(0, 960), (50, 932), (0, 874)] {
+        window_of_marks(&mut flow, &mut total, marked);
+        assert_eq!(dctcp(&mut flow).alpha, alpha);
+    }
+}
+
+#[test]
+fn dctcp_forgets_marks_in_75_windows_and_stays_at_full_alpha_while_all_is_marked() {
+    let mut flow = start("dctcp");
+    let mut total = 0u32;
+    for _ in 0..20 {
+        window_of_marks(&mut flow, &mut total, 100);
+        assert_eq!(dctcp(&mut flow).alpha, 1024);
+    }
+    let windows = (1..).find(|_| {
+        window_of_marks(&mut flow, &mut total, 0);
+        dctcp(&mut flow).alpha == 0
+    });
+    assert_eq!(windows, Some(75));
+}
+
+#[test]
+fn dctcp_cuts_by_half_of_alpha_and_by_half_at_a_loss() {
+    let mut flow = start("dctcp");
+    let cut = |flow: &mut AlgorithmState, why| {
+        flow.decision.cwnd_bytes = 100 * MSS;
+        flow.on_congestion(&wl_sample { inflight_before_bytes: 100 * MSS, ..sample(0) }, why);
+        flow.decision.cwnd_bytes / MSS
+    };
+    assert_eq!(cut(&mut flow, abi::WL_CONGESTION_ECN), 50);
+    dctcp(&mut flow).alpha = 512;
+    assert_eq!(cut(&mut flow, abi::WL_CONGESTION_ECN), 75);
+    dctcp(&mut flow).alpha = 0;
+    assert_eq!(cut(&mut flow, abi::WL_CONGESTION_ECN), 100);
+    assert_eq!(cut(&mut flow, abi::WL_CONGESTION_LOSS), 50);
+}
+
+/// alpha = 0.25, window 100: what is left after a mark, by what was sent before; DCTCP would keep 87.5.
+#[test]
+fn l2dct_backs_off_more_the_more_was_sent() {
+    for (sent, left) in
+        [(0, 98.44), (200_000, 98.44), (600_000, 91.89), (1_000_000, 57.96), (9_000_000, 57.96)]
+    {
+        let mut flow = start("l2dct");
+        flow.decision.cwnd_bytes = 100 * MSS;
+        let state = l2dct(&mut flow);
+        (state.dctcp.alpha, state.delivered_bytes) = (256, sent);
+        flow.on_congestion(&sample(0), abi::WL_CONGESTION_ECN);
+        let got = f64::from(flow.decision.cwnd_bytes) / f64::from(MSS);
+        assert!((got - left).abs() < 0.01, "{sent}: {got}, expected {left}");
+    }
+}
+
+/// A window that is all marked halves and one without marks stays, whatever was sent.
+#[test]
+fn l2dct_is_within_the_bounds_of_dctcp() {
+    for (alpha, left) in [(1024, 50), (0, 100)] {
+        for sent in [0, 500_000, 5_000_000] {
+            let mut flow = start("l2dct");
+            flow.decision.cwnd_bytes = 100 * MSS;
+            let state = l2dct(&mut flow);
+            (state.dctcp.alpha, state.delivered_bytes) = (alpha, sent);
+            flow.on_congestion(&sample(0), abi::WL_CONGESTION_ECN);
+            assert_eq!(flow.decision.cwnd_bytes / MSS, left);
+        }
+    }
+}
+
+/// A round trip brings a fresh flow a segment, and one that has sent more than a megabyte a twentieth.
+#[test]
+fn l2dct_lets_long_flows_grow_at_a_twentieth() {
+    for (sent, rounds) in [(0u32, 1), (2_000_000, 20)] {
+        let mut flow = start("l2dct");
+        (flow.decision.cwnd_bytes, flow.decision.ssthresh_bytes) = (20 * MSS, 20 * MSS);
+        l2dct(&mut flow).delivered_bytes = sent;
+        // the share of each ACK is rounded down to a byte: a hundredth later at most
+        let acks = (1..)
+            .find(|_| {
+                flow.on_ack(&wl_sample { newly_delivered_bytes: MSS, ..sample(0) });
+                flow.decision.cwnd_bytes > 20 * MSS
+            })
+            .unwrap();
+        assert!((20 * rounds..=20 * rounds * 101 / 100).contains(&acks), "{sent}: {acks}");
+    }
+}
+
 proptest! {
     /// Any order of events: a window between the floor and the largest TCP can express, a rate that is not zero.
     #[test]
@@ -214,6 +337,30 @@ proptest! {
         // SAFETY: pure function.
         let r = u128::from(unsafe { abi::wln_cbrt(a) });
         prop_assert!(r * r * r <= u128::from(a) && (r + 1) * (r + 1) * (r + 1) > u128::from(a));
+    }
+
+    #[test]
+    fn powers_are_within_their_error(base in 0u32..=1024, exponent in 0u32..(1 << 18)) {
+        let exact = (f64::from(base) / 1024.0).powf(f64::from(exponent) / 65536.0) * 65536.0;
+        prop_assume!(base > 0 || exponent > 0);
+        // SAFETY: pure function.
+        let got = f64::from(unsafe { abi::wln_pow_q16(base, exponent) });
+        prop_assert!((got - exact).abs() <= exact / 1000.0 + 1.0, "{got} {exact}");
+    }
+
+    /// More sent is never a gentler cut, a window keeps at least its half, and no window grows by a cut.
+    #[test]
+    fn l2dct_cuts_are_in_order(alpha in 0u32..=1024, a in 0u32..2_000_000, b in 0u32..2_000_000, segs in 4u32..10_000) {
+        let after = |sent| {
+            let mut flow = start("l2dct");
+            flow.decision.cwnd_bytes = segs * MSS;
+            let state = l2dct(&mut flow);
+            (state.dctcp.alpha, state.delivered_bytes) = (alpha, sent);
+            flow.on_congestion(&sample(0), abi::WL_CONGESTION_ECN);
+            flow.decision.cwnd_bytes
+        };
+        let (few, many) = (after(a.min(b)), after(a.max(b)));
+        prop_assert!(many <= few && few <= segs * MSS && many >= segs * MSS / 2);
     }
 
     /// As with 128-bit products, wherever the result has 64 bits.
