@@ -106,6 +106,7 @@ enum wl_member_flag {
 	WL_MEMBER_TIMED_OUT = 1 << 0, /* in timeout_epoch of the group */
 	WL_MEMBER_CLOCKED = 1 << 1, /* joining: the others' ACKs release its share */
 	WL_MEMBER_CAPPED = 1 << 2, /* fse: wants less than its share */
+	WL_MEMBER_AFTER_TIMEOUT = 1 << 3, /* its losses are being repaired after a timeout */
 };
 
 struct wl_member {

@@ -4,7 +4,7 @@
 #include "flow/options.h"
 #include "flow/paced.h"
 #include "flow/timer.h"
-#include "group/interface.h"
+#include "group/report.h"
 #include "window/rwnd.h"
 
 /* Names generated from the core's lists; NULL past the end. */
@@ -37,6 +37,11 @@ wl_u32 wln_group_update(struct wl_group *, struct wl_tenant *, struct wl_member 
 wl_u32 wln_group_ask(struct wl_group *, const struct wl_tenant *, struct wl_member *, struct wl_group_reply *);
 wl_u32 wln_group_leave(struct wl_group *, struct wl_tenant *, struct wl_member *);
 wl_u32 wln_group_collect(struct wl_group *, struct wl_tenant *, struct wl_member *, wl_u32 now_us);
+wl_u32 wln_group_resume(struct wl_group *, const struct wl_tenant *, struct wl_member *, wl_u32 now_us,
+			struct wl_group_reply *);
+void wln_group_report_of(struct wl_member *, const struct wl_sample *, const struct wl_decision *, wl_u32 weight,
+			 struct wl_group_report *);
+void wln_group_take_reply(struct wl_member *, const struct wl_group_reply *, struct wl_decision *);
 
 wl_u32 wln_rwnd_field(wl_u32 window_bytes, wl_u8 rcv_wscale, wl_u32 client_field);
 wl_u32 wln_cbrt(wl_u64 a);

@@ -144,6 +144,23 @@ wl_u32 wln_group_collect(struct wl_group *g, struct wl_tenant *t, struct wl_memb
 	return wl_group_collect(g, t, m, now_us);
 }
 
+wl_u32 wln_group_resume(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m, wl_u32 now_us,
+			struct wl_group_reply *r)
+{
+	return wl_group_resume(g, t, m, now_us, r);
+}
+
+void wln_group_report_of(struct wl_member *m, const struct wl_sample *s, const struct wl_decision *d, wl_u32 weight,
+			 struct wl_group_report *e)
+{
+	wl_group_report_of(m, s, d, weight, e);
+}
+
+void wln_group_take_reply(struct wl_member *m, const struct wl_group_reply *r, struct wl_decision *d)
+{
+	wl_group_take_reply(m, r, d);
+}
+
 wl_u32 wln_rwnd_field(wl_u32 window_bytes, wl_u8 rcv_wscale, wl_u32 client_field)
 {
 	return wl_rwnd_field(window_bytes, rcv_wscale, client_field);

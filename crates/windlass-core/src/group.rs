@@ -1,6 +1,9 @@
 //! Flow groups: several flows that share one congestion controller's window.
 
-use crate::abi::{self, wl_group, wl_group_config, wl_group_reply, wl_group_report, wl_member, wl_tenant};
+use crate::abi::{
+    self, wl_decision, wl_group, wl_group_config, wl_group_reply, wl_group_report, wl_member, wl_sample,
+    wl_tenant,
+};
 use std::{ffi::CStr, fmt, ptr};
 
 /// One coupling rule of `core/group/list.h`.
@@ -199,6 +202,61 @@ impl Group {
         self.call(slot, |g, t, m, r| unsafe { abi::wln_group_ask(g, t, m, r) })
     }
 
+    /// A flow with an algorithm at work joins: its decision becomes what the group grants.
+    pub fn join(
+        &mut self,
+        tenant: Option<TenantId>,
+        weight: u32,
+        sample: &wl_sample,
+        decision: &mut wl_decision,
+    ) -> Result<MemberId, GroupError> {
+        let report = report_of(&mut wl_member::default(), sample, decision, weight);
+        let (member, reply) = self.register(tenant, &report)?;
+        self.take(member.slot, &reply, decision);
+        Ok(member)
+    }
+
+    /// The member's algorithm has decided on `sample`: its decision becomes what the group grants.
+    pub fn exchange(
+        &mut self,
+        member: MemberId,
+        weight: u32,
+        sample: &wl_sample,
+        decision: &mut wl_decision,
+    ) -> Result<(), GroupError> {
+        let slot = self.slot_of(member)?;
+        let report = report_of(&mut self.slots[slot].member, sample, decision, weight);
+        let reply = self.update(member, &report)?;
+        self.take(self.slot_of(member)?, &reply, decision);
+        Ok(())
+    }
+
+    /// The member's decision becomes what the group grants now, with no news of its own.
+    pub fn refresh(&mut self, member: MemberId, decision: &mut wl_decision) -> Result<(), GroupError> {
+        let reply = self.ask(member)?;
+        self.take(self.slot_of(member)?, &reply, decision);
+        Ok(())
+    }
+
+    /// The member sends again after a pause: its decision becomes the share if others tell what the path bears.
+    pub fn resume(
+        &mut self,
+        member: MemberId,
+        now_us: u32,
+        decision: &mut wl_decision,
+    ) -> Result<(), GroupError> {
+        let slot = self.slot_of(member)?;
+        // SAFETY: as in register().
+        let reply = self.call(slot, |g, t, m, r| unsafe { abi::wln_group_resume(g, t, m, now_us, r) })?;
+        self.take(self.slot_of(member)?, &reply, decision);
+        Ok(())
+    }
+
+    /// Whether the ACKs of others release the member's share, so that it should ask whenever some have come.
+    pub fn is_joining(&self, member: MemberId) -> bool {
+        self.member(member).is_ok_and(|m| u32::from(m.flags) & abi::WL_MEMBER_CLOCKED != 0)
+    }
+
     /// A flow ends.
     pub fn leave(&mut self, member: MemberId) -> Result<(), GroupError> {
         let slot = self.slot_of(member)?;
@@ -261,6 +319,11 @@ impl Group {
         Ok(reply)
     }
 
+    fn take(&mut self, slot: usize, reply: &wl_group_reply, decision: &mut wl_decision) {
+        // SAFETY: the references are valid for the call.
+        unsafe { abi::wln_group_take_reply(&mut self.slots[slot].member, reply, decision) };
+    }
+
     fn collect_slot(&mut self, slot: usize, now_us: u32) {
         let mut is_gone = false;
         let _ = self.call(slot, |g, t, m, _| {
@@ -285,6 +348,18 @@ impl Group {
             self.collect_slot(self.hand, now_us);
         }
     }
+}
+
+fn report_of(
+    member: &mut wl_member,
+    sample: &wl_sample,
+    decision: &wl_decision,
+    weight: u32,
+) -> wl_group_report {
+    let mut report = wl_group_report::default();
+    // SAFETY: all references are valid for the call.
+    unsafe { abi::wln_group_report_of(member, sample, decision, weight, &mut report) };
+    report
 }
 
 fn check(result: u32) -> Result<(), GroupError> {

@@ -28,6 +28,7 @@ fn job(base: &Scenario, way: (&str, &str, bool), seed: u64) -> Job {
         flow.algorithm = way.1.into();
     }
     scenario.windlass = way.2.then(|| Windlass {
+        group: None,
         at: "box".into(),
         facing: "server".into(),
         algorithm: "bbr".into(),

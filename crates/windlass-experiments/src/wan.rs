@@ -39,8 +39,13 @@ pub struct Point {
 
 /// Who sends, and what is in between.
 fn variant(name: &str) -> Result<(&'static str, Option<Windlass>)> {
-    let windlass =
-        |mode| Windlass { at: "box".into(), facing: "server".into(), algorithm: "bbr".into(), mode };
+    let windlass = |mode| Windlass {
+        at: "box".into(),
+        facing: "server".into(),
+        algorithm: "bbr".into(),
+        mode,
+        group: None,
+    };
     Ok(match name {
         "cubic" => ("cubic", None),
         "bbr" => ("bbr", None),
@@ -83,6 +88,8 @@ impl Point {
             algorithm: algorithm.into(),
             class: String::new(),
             tenant: String::new(),
+            group: None,
+            weight: 1,
         };
         // a lossy CUBIC transfer takes long; nobody waits for ever
         let expected_s = size.0 * 8.0 / self.rate.0 + 10.0 * self.rtt.0;
@@ -93,6 +100,7 @@ impl Point {
             hosts: vec![host("server"), host("box"), host("client")],
             switches: Vec::new(),
             links: vec![cable, wan],
+            groups: Vec::new(),
             flows: vec![flow],
             windlass,
         })

@@ -3,6 +3,7 @@
 
 mod draft;
 mod graph;
+mod group;
 mod link;
 mod report;
 mod scenario;
@@ -11,6 +12,7 @@ mod units;
 
 pub use draft::Draft;
 pub use graph::{Distances, Graph};
+pub use group::{Group, Per};
 pub use link::{LinkModel, LinkStats, Queued, Verdict, times};
 pub use report::{FlowReport, Intervals, LinkReport, RunReport};
 pub use scenario::{Buffer, Flow, GilbertElliott, Host, Link, Mode, Scenario, ScenarioError, Windlass};

@@ -1,7 +1,8 @@
 //! The scenario file.
 
 use crate::{
-    Bytes, Fraction, Graph, LinkModel, Rate, Span, Switch,
+    Bytes, Fraction, Graph, Group, LinkModel, Per, Rate, Span, Switch,
+    group::{check_group, check_membership},
     topology::{self, RawHost, RawSwitch, RawTopology},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -43,6 +44,8 @@ pub struct Scenario {
     pub switches: Vec<Switch>,
     /// Wires between them.
     pub links: Vec<Link>,
+    /// Flows that share a window.
+    pub groups: Vec<Group>,
     /// Transfers.
     pub flows: Vec<Flow>,
     /// Where Windlass sits; none: nowhere.
@@ -179,6 +182,15 @@ pub struct Flow {
     /// Whose flow it is, for reports and claims; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tenant: String,
+    /// Group that the sender's own kernel couples it in; none: it is on its own.
+    pub group: Option<String>,
+    /// Weight in its group, that of the box included; of the whole sending host if the group has weights per server.
+    #[serde(default = "weight_one")]
+    pub weight: i64,
+}
+
+fn weight_one() -> i64 {
+    1
 }
 
 fn cubic() -> String {
@@ -210,6 +222,8 @@ pub struct Windlass {
     /// What it does.
     #[serde(default)]
     pub mode: Mode,
+    /// Group in which it couples all flows; none: each is on its own.
+    pub group: Option<String>,
 }
 
 fn bbr() -> String {
@@ -230,6 +244,8 @@ struct Raw {
     switch: Vec<Spanned<RawSwitch>>,
     #[serde(default)]
     link: Vec<Spanned<Link>>,
+    #[serde(default)]
+    group: Vec<Spanned<Group>>,
     #[serde(default)]
     flow: Vec<Spanned<Flow>>,
     windlass: Option<Spanned<Windlass>>,
@@ -347,14 +363,27 @@ impl Scenario {
         if !(MIN_LIMIT_S..=MAX_TIME_S).contains(&time_limit.0) {
             return Err(fail(0..0, format!("time_limit = \"{time_limit}\": 1 s to {}", Span(MAX_TIME_S))));
         }
+        for (index, group) in raw.group.iter().enumerate() {
+            check_group(group.get_ref()).map_err(|what| fail(group.span(), what))?;
+            let name = &group.get_ref().name;
+            if raw.group[..index].iter().any(|g| g.get_ref().name == *name) {
+                return Err(fail(group.span(), format!("name: group \"{name}\" is there twice; rename one")));
+            }
+        }
+        let groups: Vec<Group> = raw.group.into_iter().map(Spanned::into_inner).collect();
         let parts = graph.parts();
         let is_connected = |a: &str, b: &str| parts[names[a]] == parts[names[b]];
         for flow in &raw.flow {
-            check_flow(flow.get_ref(), &switches, time_limit, &known, &is_connected)
-                .map_err(|what| fail(flow.span(), what))?;
+            let (f, at) = (flow.get_ref(), flow.span());
+            check_flow(f, &switches, time_limit, &known, &is_connected)
+                .map_err(|what| fail(at.clone(), what))?;
+            check_membership(f.group.as_deref(), f.weight, &groups).map_err(|what| fail(at, what))?;
         }
+        check_servers_weights(&raw.flow, &raw.windlass, &groups).map_err(|(at, what)| fail(at, what))?;
         if let Some(w) = &raw.windlass {
             check_windlass(w.get_ref(), &links, &known).map_err(|what| fail(w.span(), what))?;
+            let group = w.get_ref().group.as_deref();
+            check_membership(group, weight_one(), &groups).map_err(|what| fail(w.span(), what))?;
         }
         Ok(Scenario {
             name: raw.name,
@@ -363,6 +392,7 @@ impl Scenario {
             hosts,
             switches,
             links,
+            groups,
             flows: raw.flow.into_iter().map(Spanned::into_inner).collect(),
             windlass: raw.windlass.map(Spanned::into_inner),
         })
@@ -602,6 +632,31 @@ fn check_flow(
     Ok(())
 }
 
+/// A host whose flows have one weight together has one.
+fn check_servers_weights(
+    flows: &[Spanned<Flow>],
+    windlass: &Option<Spanned<Windlass>>,
+    groups: &[Group],
+) -> Result<(), (Range<usize>, String)> {
+    let is_per_server =
+        |name: &Option<String>| groups.iter().any(|g| g.per == Per::Server && Some(&g.name) == name.as_ref());
+    let box_is = windlass.as_ref().is_some_and(|w| is_per_server(&w.get_ref().group));
+    let mut weights = BTreeMap::new();
+    for flow in flows {
+        let f = flow.get_ref();
+        if !box_is && !is_per_server(&f.group) {
+            continue;
+        }
+        let first = *weights.entry(&f.from).or_insert(f.weight);
+        if first != f.weight {
+            let what =
+                format!("weight = {}: \"{}\" has {first} already, for all its flows", f.weight, f.from);
+            return Err((flow.span(), what));
+        }
+    }
+    Ok(())
+}
+
 fn check_windlass(w: &Windlass, links: &[Link], known: Known) -> Result<(), String> {
     known("at", &w.at)?;
     known("facing", &w.facing)?;
@@ -698,6 +753,29 @@ size = "10 MB"
         assert!(Scenario::parse("s", &text("client", "server")).is_ok());
         let e = Scenario::parse("s", &text("client", "client")).unwrap_err();
         assert!(e.what.contains("neighbour") && e.line == 19, "{e}");
+    }
+
+    #[test]
+    fn groups_are_named_once_and_weights_are_positive() {
+        let group = "[[group]]\nname = \"uplink\"\nrule = \"ccc\"\n";
+        let parse = |text: &str| Scenario::parse("s", &format!("{GOOD}{text}"));
+        let s = parse(&format!("group = \"uplink\"\nweight = 3\n{group}per = \"server\"\nidle = \"30 s\"\n"))
+            .unwrap();
+        assert_eq!((s.flows[0].group.as_deref(), s.flows[0].weight), (Some("uplink"), 3));
+        assert_eq!((s.groups[0].per, s.groups[0].ack_clock), (Per::Server, true));
+        for (text, line, what) in [
+            ("weight = 0\n".to_string(), 17, "1 to 65535"),
+            ("weight = -2\n".to_string(), 17, "weight = -2"),
+            ("group = \"downlink\"\n".to_string(), 17, "no [[group]]"),
+            (format!("group = \"downlink\"\n{group}"), 17, "there is uplink"),
+            (format!("{group}{group}"), 21, "twice"),
+            (format!("{group}max_members = 0\n"), 20, "1 to 65535"),
+            (format!("{group}idle = \"0 s\"\n"), 20, "1 ms"),
+            (format!("{group}aggressiveness = 2.0\n"), 20, "multcp"),
+        ] {
+            let e = parse(&text).unwrap_err();
+            assert!(e.what.contains(what) && e.line == line, "{e}");
+        }
     }
 
     proptest! {

@@ -7,14 +7,14 @@
 //! |---|---|---|
 //! | 52 | time in ns | 52 days |
 //! | 44 | order of scheduling | 17 thousand milliard events |
-//! | 32 | what happens | 8 kinds, 2^29 indices each |
+//! | 32 | what happens | 16 kinds, 2^28 indices each |
 //!
 //! Links deliver in order, so only the first packet of each link is in the heap (see `network.rs`): it holds as many
 //! entries as there are busy links and armed timers, however many packets are on their way.
 
 const TIME_SHIFT: u32 = 76;
 const ORDER_SHIFT: u32 = 32;
-const KIND_SHIFT: u32 = 29;
+const KIND_SHIFT: u32 = 28;
 const CHILDREN: usize = 4;
 
 /// What kind of thing happens; the index says to whom.
@@ -34,10 +34,12 @@ pub enum Kind {
     Start,
     /// The clock of a Windlass box looks at a flow.
     Box,
+    /// The others' ACKs let a member of a group send.
+    Group,
 }
 
-const KINDS: [Kind; 7] =
-    [Kind::Link, Kind::Packet, Kind::Xmit, Kind::Pace, Kind::Ack, Kind::Start, Kind::Box];
+const KINDS: [Kind; 8] =
+    [Kind::Link, Kind::Packet, Kind::Xmit, Kind::Pace, Kind::Ack, Kind::Start, Kind::Box, Kind::Group];
 
 /// A scheduled event. Ordered by time, then by order of scheduling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -202,8 +204,8 @@ mod tests {
     fn an_event_says_when_what_and_to_whom() {
         let mut queue = EventQueue::default();
         for kind in KINDS {
-            let event = queue.make((1 << 52) - 1, kind, (1 << 29) - 1);
-            assert_eq!((event.at_ns(), event.kind(), event.index()), ((1 << 52) - 1, kind, (1 << 29) - 1));
+            let event = queue.make((1 << 52) - 1, kind, (1 << 28) - 1);
+            assert_eq!((event.at_ns(), event.kind(), event.index()), ((1 << 52) - 1, kind, (1 << 28) - 1));
         }
     }
 

@@ -8,6 +8,7 @@
 mod boxed;
 mod engine;
 mod fetch;
+mod group;
 mod link;
 mod network;
 mod packet;

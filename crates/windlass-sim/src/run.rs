@@ -4,6 +4,7 @@ use crate::{
     boxed::WindlassBox,
     engine::Kind,
     fetch::Fetch,
+    group::SharedGroup,
     link::Link,
     network::{Count, Happening, Network},
     pool::Pool,
@@ -13,10 +14,11 @@ use crate::{
     topology::Router,
 };
 use std::{
+    collections::BTreeMap,
     num::NonZeroU64,
     sync::atomic::{AtomicBool, Ordering},
 };
-use windlass_core::Algorithm;
+use windlass_core::{Algorithm, GroupRule};
 use windlass_scenario::{Flow, FlowReport, Intervals, LinkReport, RunReport, Scenario, Switch, Windlass};
 
 /// Why a scenario cannot be simulated.
@@ -37,6 +39,16 @@ pub enum SimError {
     /// The same of the box.
     #[error("[windlass]: no algorithm \"{name}\" in the core; there are {known}")]
     UnknownBoxAlgorithm {
+        /// What the scenario says.
+        name: String,
+        /// What it could say.
+        known: String,
+    },
+    /// The rule of a group is none of the core's.
+    #[error("[[group]] {group}: no rule \"{name}\" in the core; there are {known}")]
+    UnknownRule {
+        /// The group.
+        group: String,
         /// What the scenario says.
         name: String,
         /// What it could say.
@@ -102,7 +114,9 @@ pub(crate) struct Sim {
 
 impl Sim {
     pub(crate) fn new(scenario: &Scenario, options: &RunOptions) -> Result<Sim, SimError> {
-        let boxed = scenario.windlass.as_ref().map(|w| windlass_box(w, scenario, options)).transpose()?;
+        let groups = groups(scenario)?;
+        let boxed =
+            scenario.windlass.as_ref().map(|w| windlass_box(w, scenario, options, &groups)).transpose()?;
         let mut net = Network::new(links(scenario), pools(scenario));
         let mut router = Router::new(scenario);
         let mut fetches = Vec::new();
@@ -117,7 +131,12 @@ impl Sim {
                 let is_traced = options.traces_rounds && side == 1;
                 Endpoint::new(id, id ^ 1, hop, algorithm, random, &options.config, is_traced)
             };
-            fetches.push(Fetch::new([end(0), end(1)], flow.size.count()));
+            let [client, mut server] = [end(0), end(1)];
+            server.sender.group = flow
+                .group
+                .as_ref()
+                .map(|name| Box::new(groups[name].membership(&flow.from, flow.weight as u32, 2 * index + 1)));
+            fetches.push(Fetch::new([client, server], flow.size.count()));
             net.events.schedule(flow.start.ns(), Kind::Start, index);
         }
         net.paths = router.into_paths();
@@ -164,6 +183,7 @@ impl Sim {
                         Kind::Xmit => end.on_xmit_timer(net, config),
                         Kind::Pace => end.on_pace_timer(net, config),
                         Kind::Ack => end.on_ack_timer(net, config),
+                        Kind::Group => end.on_group(net, config),
                         Kind::Link | Kind::Packet | Kind::Start | Kind::Box => {}
                     }
                 }
@@ -225,14 +245,36 @@ fn algorithm(flow: &Flow) -> Result<Algorithm, SimError> {
     })
 }
 
-fn windlass_box(w: &Windlass, scenario: &Scenario, options: &RunOptions) -> Result<WindlassBox, SimError> {
+fn groups(scenario: &Scenario) -> Result<BTreeMap<String, SharedGroup>, SimError> {
+    let made = |spec: &windlass_scenario::Group| {
+        let group = SharedGroup::new(spec).ok_or_else(|| SimError::UnknownRule {
+            group: spec.name.clone(),
+            name: spec.rule.clone(),
+            known: GroupRule::all().map(|r| r.name()).collect::<Vec<_>>().join(", "),
+        })?;
+        Ok((spec.name.clone(), group))
+    };
+    scenario.groups.iter().map(made).collect()
+}
+
+fn windlass_box(
+    w: &Windlass,
+    scenario: &Scenario,
+    options: &RunOptions,
+    groups: &BTreeMap<String, SharedGroup>,
+) -> Result<WindlassBox, SimError> {
     let unknown = || SimError::UnknownBoxAlgorithm { name: w.algorithm.clone(), known: known() };
     let algorithm = Algorithm::by_name(&w.algorithm).ok_or_else(unknown)?;
     if scenario.flows.iter().any(|f| f.from == w.at || f.to == w.at) {
         return Err(SimError::BoxAtEnd { at: w.at.clone() });
     }
     let random = rng::of_box(scenario.seed);
-    Ok(WindlassBox::new(algorithm, w.mode, scenario.flows.len(), random, &options.config))
+    let member = |(flow, index): (&Flow, u32)| {
+        let group = &groups[w.group.as_ref()?];
+        Some(group.membership(&flow.from, flow.weight as u32, index))
+    };
+    let members = scenario.flows.iter().zip(0..).map(member).collect();
+    Ok(WindlassBox::new(algorithm, w.mode, members, random, &options.config))
 }
 
 /// Both directions of each link.

@@ -38,6 +38,9 @@ impl WindlassBox {
         if f.state().lost_bytes > 0 && !f.is_bypassed() {
             self.repair(f, net);
         }
+        if let Some(group) = f.group.as_ref().filter(|g| g.is_joining()) {
+            group.refresh(&mut f.flow.state_mut().decision);
+        }
         f.flow.edge_advance(net.now_ns);
         let has_progress = f.flow.shown_step(core_us(net.now_ns), edge);
         if has_progress || f.state().edge != edge {

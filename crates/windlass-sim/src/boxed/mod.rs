@@ -10,6 +10,7 @@ mod sender;
 
 use crate::{
     engine::Kind,
+    group::Membership,
     network::Network,
     packet::{MSS_BYTES, Packet, flag},
     tcp::{Config, Ecn},
@@ -55,6 +56,8 @@ pub struct WindlassBox {
     counters: Counters,
     /// By connection.
     flows: Vec<Option<BoxFlow>>,
+    /// By connection: what it will be in a group when it is adopted.
+    members: Vec<Option<Membership>>,
 }
 
 /// A flow and what is not the core's business: how its packets look and where they go.
@@ -71,14 +74,16 @@ struct BoxFlow {
     to_sender: Packet,
     /// The sender's sequence numbers: the core has the lower 32 bits.
     high_bits: u64,
+    /// Its place in a group; none: it is on its own.
+    group: Option<Membership>,
 }
 
 impl WindlassBox {
-    /// A box that has seen nothing of `connections` connections.
+    /// A box that has seen nothing of its connections; each may be a member of a group.
     pub fn new(
         algorithm: Algorithm,
         mode: Mode,
-        connections: usize,
+        members: Vec<Option<Membership>>,
         random: SplitMix64,
         config: &Config,
     ) -> WindlassBox {
@@ -90,7 +95,8 @@ impl WindlassBox {
             rcv_wscale: config.rcv_wscale,
             random,
             counters: Counters(vec![0; abi::WL_COUNTERS as usize]),
-            flows: (0..connections).map(|_| None).collect(),
+            flows: members.iter().map(|_| None).collect(),
+            members,
         }
     }
 
@@ -155,6 +161,7 @@ impl WindlassBox {
             from_sender: Packet::default(),
             to_sender: Packet::default(),
             high_bits: base,
+            group: self.members[connection as usize].take().filter(|_| self.mode == abi::WL_MODE_ENFORCE),
         };
         self.call(&mut made, abi::WL_NATIVE_CALL_INIT, &mut wl_sample { now_us, ..wl_sample::default() }, 0);
         made
@@ -164,6 +171,13 @@ impl WindlassBox {
     fn call(&mut self, f: &mut BoxFlow, calls: u32, sample: &mut wl_sample, idle_us: u32) {
         sample.random = self.random.next_u32();
         f.flow.call(calls, sample, idle_us);
+        let Some(group) = &mut f.group else { return };
+        let decision = &mut f.flow.state_mut().decision;
+        if calls == abi::WL_NATIVE_CALL_IDLE {
+            group.resume(sample.now_us, decision);
+        } else {
+            group.report(sample, decision);
+        }
     }
 
     /// Signals pass as they are from here on: something in flight is not in the store.
@@ -194,7 +208,11 @@ impl WindlassBox {
 
     /// Has the clock look at the flow when it next has work; `wait_us`: until losses can be judged, 0: no need.
     fn arm(&self, f: &mut BoxFlow, wait_us: u32, net: &mut Network) {
-        let deadline_ns = f.flow.deadline_ns(net.now_ns, wait_us);
+        let mut deadline_ns = f.flow.deadline_ns(net.now_ns, wait_us);
+        // the others' ACKs may let it out at any time
+        if f.group.as_ref().is_some_and(Membership::is_joining) && f.state().una != f.state().nxt {
+            deadline_ns = net.now_ns;
+        }
         if deadline_ns != 0 {
             let tick_ns = clock::next_tick_ns(net.now_ns, deadline_ns);
             f.timer.arm(&mut net.events, tick_ns, Kind::Box, f.index);

@@ -42,6 +42,9 @@ impl WindlassBox {
             self.counters.add(abi::WL_C_ACKS_STALE, 1);
             return Verdict::Absorb;
         }
+        if f.has(abi::WL_FLOW_FIN) && packet.ack as u32 == f.state().fin_seq.wrapping_add(1) {
+            f.group = None;
+        }
         let edge = f.state().edge;
         self.control(f, &ack_of(packet, is_pure, net.now_ns), net);
         if f.flow.hole_stays(core_us(net.now_ns)) {

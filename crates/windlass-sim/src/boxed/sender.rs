@@ -99,6 +99,7 @@ impl WindlassBox {
             state.flags |= abi::WL_FLOW_STOOD_ASIDE;
             state.mode = abi::WL_MODE_WATCH as u8;
             self.bypass_all(f, abi::WL_C_BYPASS_STAND_ASIDE, end);
+            f.group = None;
             return Verdict::Pass;
         }
         let state = *f.state();

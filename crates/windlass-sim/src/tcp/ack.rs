@@ -63,7 +63,7 @@ impl Sender {
         if ack.restarts_timer {
             self.arm_after_ack(wire);
         }
-        self.decide(ack);
+        self.decide(ack, wire);
         match send {
             Send::LostThenNew => self.push(wire, receiver),
             Send::NewOnly => {
@@ -73,6 +73,9 @@ impl Sender {
                     self.push_lost(wire, receiver);
                 }
             }
+        }
+        if self.is_done() {
+            self.group = None;
         }
     }
 
@@ -339,7 +342,7 @@ impl Sender {
     }
 
     /// Completes the sample and asks the algorithm.
-    fn decide(&mut self, ack: Ack) {
+    fn decide(&mut self, ack: Ack, wire: &mut Wire) {
         let Ack { now_ns, delivery, mut sample, .. } = ack;
         let lost_segs = (self.board.lost_total - ack.lost_before) as u32;
         let min_rtt_us = duration_us(self.rtt.min_ns());
@@ -367,6 +370,7 @@ impl Sender {
         }
         if delivery.bytes > 0 || lost_segs > 0 || sample.events != 0 {
             self.algorithm.on_ack(&sample);
+            self.tell_group(&sample, wire);
         }
         if sample.events & WL_EV_ROUND_START != 0 {
             self.note_round(now_ns);
@@ -416,6 +420,6 @@ impl Sender {
         if self.is_reducing() {
             self.prr.on_delivered(1, self.board.pipe_segs(), false, true);
         }
-        self.decide(ack);
+        self.decide(ack, wire);
     }
 }

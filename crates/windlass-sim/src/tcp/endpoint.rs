@@ -145,6 +145,11 @@ impl Endpoint {
         }
     }
 
+    /// The others in its group let it send.
+    pub fn on_group(&mut self, net: &mut Network, config: &Config) {
+        self.with_wire(net, config, |sender, wire, receiver| sender.on_group(wire, receiver));
+    }
+
     /// The acknowledgement timer's event.
     pub fn on_ack_timer(&mut self, net: &mut Network, config: &Config) {
         if self.receiver.timer.fires(&mut net.events, net.now_ns, Kind::Ack, self.id) {

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     engine::Kind,
+    group::Membership,
     network::Network,
     packet::{MSS_BYTES, Packet, flag},
     time::{core_us, duration_us},
@@ -139,6 +140,8 @@ pub struct Sender {
     pub stats: SenderStats,
     /// Rounds as they began, if they are to be kept.
     pub rounds: Option<Vec<Round>>,
+    /// Its place in a group; none: it is on its own.
+    pub group: Option<Box<Membership>>,
     pub(super) random: SplitMix64,
 
     /// Oldest sequence number not acknowledged.
@@ -194,6 +197,7 @@ impl Sender {
             algorithm: AlgorithmState::new(algorithm, &sample),
             stats: SenderStats::default(),
             rounds: is_traced.then(Vec::new),
+            group: None,
             random,
             una: 0,
             nxt: 1,
@@ -237,6 +241,24 @@ impl Sender {
         }
         let sample = self.sample(now_ns);
         self.algorithm = AlgorithmState::new(self.algorithm.algorithm(), &sample);
+        if let Some(group) = &mut self.group {
+            group.report(&sample, &mut self.algorithm.decision);
+        }
+    }
+
+    /// Tells the group of a decision; what it makes of it is in force. A member that joins may be let out by this ACK.
+    pub(super) fn tell_group(&mut self, sample: &wl_sample, wire: &mut Wire) {
+        let Some(group) = &mut self.group else { return };
+        if let Some(joiner) = group.report(sample, &mut self.algorithm.decision) {
+            wire.net.events.schedule(wire.net.now_ns, Kind::Group, joiner);
+        }
+    }
+
+    /// The others in its group let it send.
+    pub(super) fn on_group(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
+        let Some(group) = &self.group else { return };
+        group.refresh(&mut self.algorithm.decision);
+        self.push(wire, receiver);
     }
 
     /// The application writes.
@@ -250,6 +272,9 @@ impl Sender {
             let idle_ns = now_ns - self.sent_at_ns;
             let rto_ns = self.rtt.rto_ns(wire.config);
             self.usage.restart(&mut self.algorithm.decision, MSS_BYTES, now_ns, idle_ns, rto_ns);
+            if let Some(group) = &self.group {
+                group.resume(core_us(now_ns), &mut self.algorithm.decision);
+            }
         }
         self.written += bytes;
         self.push(wire, receiver);
@@ -459,6 +484,9 @@ impl Sender {
             let mut sample = self.sample(now_ns);
             sample.is_app_limited = self.rate.is_app_limited().into();
             self.algorithm.on_send_after_idle(&sample, duration_us(now_ns - self.sent_at_ns));
+            if let Some(group) = &self.group {
+                group.resume(sample.now_us, &mut self.algorithm.decision);
+            }
         }
     }
 

@@ -108,7 +108,7 @@ impl Sender {
         self.arm_timeout(wire);
     }
 
-    fn enter_loss(&mut self, wire: &Wire) {
+    fn enter_loss(&mut self, wire: &mut Wire) {
         let now_ns = wire.now_ns();
         let is_new = !matches!(self.state, CaState::Recovery | CaState::Loss);
         // one reduction for one window of data, however many timeouts it takes
@@ -137,6 +137,7 @@ impl Sender {
         self.probe = None;
         self.owes_cwr = wire.has_ecn;
         self.has_frto = is_new || self.timeouts_in_row > 0;
+        self.tell_group(&sample, wire);
     }
 
     /// RFC 8985, section 7.3: a new segment if there is one, else the newest once more; one probe at a time.

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Between a home and its groups: what a flow's sample and decision say to its group, and what the group's reply makes
+ * of the decision. All homes do it alike.
+ *
+ * A flow reports after the hooks of its algorithm have run, when there is something new: an ACK that delivered or lost
+ * something, a timeout. After a timeout it counts as in slow start, not in recovery, until the losses are repaired.
+ */
+#ifndef WL_GROUP_REPORT_H
+#define WL_GROUP_REPORT_H
+
+#include "interface.h"
+
+/* The flow's state as the group wants it; notes in the member whether the recovery under way follows a timeout. */
+WL_INLINE wl_u32 wl_group_state_of(struct wl_member *m, const struct wl_sample *s, const struct wl_decision *d)
+{
+	if (s->events & WL_EV_TIMEOUT) {
+		m->flags |= WL_MEMBER_AFTER_TIMEOUT;
+		return WL_MEMBER_SLOW_START;
+	}
+	if (!s->is_in_recovery || (s->events & WL_EV_RECOVERY_ENTER))
+		m->flags &= ~WL_MEMBER_AFTER_TIMEOUT;
+	if (s->is_in_recovery && !(m->flags & WL_MEMBER_AFTER_TIMEOUT))
+		return WL_MEMBER_RECOVERY;
+	return d->cwnd_bytes < d->ssthresh_bytes ? WL_MEMBER_SLOW_START : WL_MEMBER_AVOIDANCE;
+}
+
+/* What the flow has to say. `weight` as in the report: 0 leaves it as it is. */
+WL_GLOBAL int wl_group_report_of(struct wl_member *m, const struct wl_sample *s, const struct wl_decision *d,
+				 wl_u32 weight, struct wl_group_report *e)
+{
+	if (!m || !s || !d || !e)
+		return -1;
+	*e = (struct wl_group_report){ 0 };
+	e->now_us = s->now_us;
+	e->mss_bytes = s->mss_bytes;
+	e->weight = weight;
+	e->cwnd_bytes = d->cwnd_bytes;
+	e->ssthresh_bytes = d->ssthresh_bytes;
+	e->srtt_us = s->srtt_us;
+	e->acked_bytes = s->newly_delivered_bytes;
+	e->acks = s->newly_delivered_bytes != 0;
+	e->inflight_bytes = s->inflight_bytes;
+	e->state = wl_group_state_of(m, s, d);
+	e->is_timeout = !!(s->events & WL_EV_TIMEOUT);
+	e->is_cwnd_limited = s->is_cwnd_limited;
+	return 0;
+}
+
+/*
+ * The reply's part of the decision; an algorithm that paces goes on pacing as it will. Stacks send whole segments:
+ * rounding down would take half a segment from each member on average, so the nearest number is given, and the member
+ * goes on from there.
+ */
+WL_GLOBAL int wl_group_take_reply(struct wl_member *m, const struct wl_group_reply *r, struct wl_decision *d)
+{
+	wl_u32 mss, segs;
+
+	if (!m || !r || !d)
+		return -1;
+	if (!r->is_change)
+		return 0;
+	mss = m->mss_bytes ? m->mss_bytes : 1;
+	segs = wl_sat_add(r->cwnd_bytes, mss / 2) / mss;
+	d->cwnd_bytes = wl_sat_mul(segs ? segs : 1, mss);
+	d->ssthresh_bytes = r->ssthresh_bytes;
+	if (r->state == WL_MEMBER_AVOIDANCE && d->ssthresh_bytes > d->cwnd_bytes)
+		d->ssthresh_bytes = d->cwnd_bytes;
+	m->cwnd_bytes = d->cwnd_bytes;
+	return 0;
+}
+
+/*
+ * The flow sends again after a pause, for which its own algorithm may have cut its window. While others tell what the
+ * path bears that cut is not needed: the share holds. Returns enum wl_group_result.
+ */
+WL_GLOBAL wl_u32 wl_group_resume(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m, wl_u32 now_us,
+				 struct wl_group_reply *r)
+{
+	wl_u32 result;
+
+	if (!g || !m || !r)
+		return WL_GROUP_NONSENSE;
+	result = wl_group_ask(g, t, m, r);
+	if (!(g->has & WL_GROUP_HAS_ACK) ||
+	    wl_group_age_us(now_us, g->heard_at_us) >= 2 * (wl_u64)wl_group_round_us(g))
+		r->is_change = 0;
+	return result;
+}
+
+/* Whether the ACKs of others release its share: it should ask whenever some may have come. */
+WL_INLINE int wl_group_is_joining(const struct wl_member *m)
+{
+	return m->id && (m->flags & WL_MEMBER_CLOCKED);
+}
+
+#endif

@@ -1,0 +1,90 @@
+//! Groups: flows that share one window.
+
+use crate::Span;
+use serde::{Deserialize, Serialize};
+
+/// Whose weight a flow's weight is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Per {
+    /// Each flow's own.
+    #[default]
+    Flow,
+    /// That of the sending host: all its flows together have it, whatever their number.
+    Server,
+}
+
+/// Flows that share one window, by one of the core's rules.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Name of the rule.
+    pub rule: String,
+    /// Whose weights there are.
+    #[serde(default)]
+    pub per: Per,
+    /// Most members; none: as many as a group can have. Further flows go on by themselves.
+    pub max_members: Option<u32>,
+    /// A member that is silent for so long is taken for gone; none: the core's default.
+    pub idle: Option<Span>,
+    /// Of the rule "multcp", in flows; none: as many as there are members.
+    pub aggressiveness: Option<f64>,
+    /// For comparison: a joiner's window is added to the group's (off in the core).
+    #[serde(default)]
+    pub join_adds: bool,
+    /// Whether the others' ACKs release a joiner's share; for comparison, false lets it send all at once.
+    #[serde(default = "yes")]
+    pub ack_clock: bool,
+    /// For comparison: growth also counts of members that do not need their window (off in the core).
+    #[serde(default)]
+    pub idle_grows: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Largest weight (`WL_GROUP_WEIGHT_MAX` of the core).
+pub(crate) const MAX_WEIGHT: i64 = 65_535;
+const MAX_MEMBERS: u32 = 65_535;
+const MAX_IDLE_S: f64 = 1800.0;
+
+pub(crate) fn check_group(group: &Group) -> Result<(), String> {
+    let is_fine = |c: char| c.is_ascii_lowercase() || c == '-';
+    if group.name.is_empty() {
+        return Err("name: empty; flows name their group".into());
+    }
+    if group.rule.is_empty() || !group.rule.chars().all(is_fine) {
+        return Err(format!("rule = {:?}: the name of a group rule, e.g. \"ccc\"", group.rule));
+    }
+    if group.max_members.is_some_and(|n| n == 0 || n > MAX_MEMBERS) {
+        return Err(format!("max_members: 1 to {MAX_MEMBERS}"));
+    }
+    if group.idle.is_some_and(|s| s.0 < 0.001 || s.0 > MAX_IDLE_S) {
+        return Err(format!("idle: 1 ms to {}", Span(MAX_IDLE_S)));
+    }
+    if group.aggressiveness.is_some_and(|n| !(0.01..=65_535.0).contains(&n)) {
+        return Err("aggressiveness: 0.01 to 65535 flows".into());
+    }
+    if group.aggressiveness.is_some() && group.rule != "multcp" {
+        return Err(format!("aggressiveness: only the rule \"multcp\" has one, not \"{}\"", group.rule));
+    }
+    Ok(())
+}
+
+/// A flow's or the box's group and weight.
+pub(crate) fn check_membership(group: Option<&str>, weight: i64, groups: &[Group]) -> Result<(), String> {
+    if !(1..=MAX_WEIGHT).contains(&weight) {
+        return Err(format!("weight = {weight}: 1 to {MAX_WEIGHT}"));
+    }
+    match group {
+        Some(name) if !groups.iter().any(|g| g.name == name) => {
+            let names: Vec<_> = groups.iter().map(|g| g.name.as_str()).collect();
+            let known = if names.is_empty() { "no [[group]]".into() } else { names.join(", ") };
+            Err(format!("group: unknown group \"{name}\"; there is {known}"))
+        }
+        _ => Ok(()),
+    }
+}
