@@ -10,7 +10,7 @@ use crate::{
 use std::{io, os::fd::RawFd, time::Instant};
 
 /// How often a port is looked at that has nobody at its other end, and whether to stop.
-const LOOK_MS: u64 = 100;
+const LOOK_MS: u64 = 50;
 
 /// Where reports come from and answers go: the kernel of the guest.
 pub trait Kernel {

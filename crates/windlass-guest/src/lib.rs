@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod controller;
 mod error;
+mod kernel;
 pub mod port;
 pub mod serve;
 pub mod session;
