@@ -134,6 +134,11 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 		return;
 	if (f->state == WL_FLOW_ACTIVE)
 		wait_us = wl_judge_by_time(f, id, &s->sample, now_ns / 1000);
+	if (wl_alg_is_due(&f->decision, now_ns / 1000)) {
+		__builtin_memset(&s->sample, 0, sizeof(s->sample));
+		s->sample.now_us = now_ns / 1000;
+		wl_run_algorithm(id, WL_CALL_TIMER, 0);
+	}
 	if (wl_has_repairs(f))
 		wl_repair(skb, f, id, now_ns);
 	/* with departure times the edge is left to ACKs as long as enough waits */

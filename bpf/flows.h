@@ -69,6 +69,7 @@ enum wl_call {
 	WL_CALL_TIMEOUT = 1 << 3,
 	WL_CALL_ACK = 1 << 4,
 	WL_CALL_IDLE = 1 << 5,
+	WL_CALL_TIMER = 1 << 6,
 };
 
 /* Calls hooks of the flow's algorithm with the sample in the scratch; bits of enum wl_call, in their order. */
@@ -85,7 +86,11 @@ __noinline int wl_run_algorithm(__u32 id, __u32 calls, __u32 idle_us)
 	sample->random = bpf_get_prandom_u32();
 	if (calls & WL_CALL_INIT) {
 		__builtin_memset(&f->alg, 0, sizeof(f->alg));
-		wl_alg_init(f->algorithm, &f->alg, sample, &f->decision);
+		wl_alg_init(f->algorithm, &f->alg, &f->params, sample, &f->decision);
+	}
+	if (calls & WL_CALL_TIMER) {
+		f->decision.has_wake = 0;
+		wl_alg_on_timer(f->algorithm, &f->alg, sample, &f->decision);
 	}
 	if (calls & WL_CALL_IDLE)
 		wl_alg_on_send_after_idle(f->algorithm, &f->alg, sample, &f->decision, idle_us);

@@ -32,6 +32,7 @@ struct minmax {
 
 struct tcp_sock {
 	__u64 tcp_mstamp; /* us, of the packet in hand */
+	__u64 first_tx_mstamp; /* us: when what was delivered last was sent */
 	__u32 snd_una;
 	__u32 mss_cache;
 	__u32 snd_cwnd; /* segments, as all counts below */
@@ -47,7 +48,6 @@ struct tcp_sock {
 	__u32 prr_out;
 	__u32 app_limited; /* 0: not */
 	__u32 srtt_us; /* times 8 */
-	__u32 rttvar_us; /* times 4: what is added to srtt for the retransmission timeout */
 	struct minmax rtt_min;
 	__u8 is_cwnd_limited : 1;
 };

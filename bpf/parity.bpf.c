@@ -23,7 +23,7 @@ int wl_parity_run(void *ctx)
 		return 1;
 	switch (v->call) {
 	case WL_PARITY_INIT:
-		wl_alg_init(v->algorithm, &v->state, &v->sample, &v->decision);
+		wl_alg_init(v->algorithm, &v->state, &v->params, &v->sample, &v->decision);
 		return 0;
 	case WL_PARITY_ACK:
 		wl_alg_on_ack(v->algorithm, &v->state, &v->sample, &v->decision);
@@ -39,6 +39,9 @@ int wl_parity_run(void *ctx)
 		return 0;
 	case WL_PARITY_IDLE:
 		wl_alg_on_send_after_idle(v->algorithm, &v->state, &v->sample, &v->decision, v->argument);
+		return 0;
+	case WL_PARITY_TIMER:
+		wl_alg_on_timer(v->algorithm, &v->state, &v->sample, &v->decision);
 		return 0;
 	case WL_PARITY_RWND:
 		v->result = wl_rwnd_field(v->sample.rtt_us, v->argument & 15, v->sample.srtt_us & 0xffff);

@@ -14,6 +14,7 @@ enum wl_parity_call {
 	WL_PARITY_RWND = 5,
 	WL_PARITY_CBRT = 6,
 	WL_PARITY_ECN = 7,
+	WL_PARITY_TIMER = 8,
 };
 
 struct wl_parity {
@@ -25,6 +26,7 @@ struct wl_parity {
 	struct wl_decision decision;
 	struct wl_sample sample;
 	wl_u32 reserved;
+	struct wl_alg_params params;
 };
 
 enum wl_parity_group_call {

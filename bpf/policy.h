@@ -28,6 +28,8 @@ __noinline int wl_apply_policy(__u32 id)
 	draw = (f->base ^ (__u32)f->key.snd_port_be << 16 ^ f->key.rcv_port_be) * 2654435761u;
 	draw = (__u64)draw * 1000 >> 32;
 	f->algorithm = wl_draw_algorithm(rule, draw);
+	f->params = rule->params;
+	f->params.flags |= WL_ALG_CANNOT_DELAY;
 	return 0;
 }
 

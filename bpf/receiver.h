@@ -34,6 +34,7 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id)
 	struct wl_policy_head *head = wl_policy_get();
 	__u8 algorithm = f->algorithm;
 	__u8 mode = f->mode;
+	struct wl_alg_params params = f->params;
 
 	if (!head || f->policy_generation == head->generation)
 		return;
@@ -47,7 +48,7 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id)
 		wl_bypass_all(f, WL_C_BYPASS_POLICY, f->nxt);
 		f->edge = wl_seq_max(f->edge, f->rcv_edge);
 	}
-	if (f->algorithm != algorithm)
+	if (f->algorithm != algorithm || __builtin_memcmp(&f->params, &params, sizeof(params)))
 		wl_run_algorithm(id, WL_CALL_INIT, 0);
 }
 

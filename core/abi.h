@@ -65,8 +65,29 @@ struct wl_decision {
 	wl_u32 cwnd_bytes; /* 0 before init() */
 	wl_u32 ssthresh_bytes; /* WL_CWND_MAX_BYTES: not yet known */
 	wl_u64 pacing_bytes_ps; /* WL_RATE_UNLIMITED: not paced */
+	wl_u32 wake_at_us; /* on_timer() is to be called at this time; valid with has_wake */
+	wl_u8 has_wake; /* the home clears it before it calls on_timer() */
+	wl_u8 is_held; /* nothing new may be sent, whatever the window; what was lost may */
+	wl_u8 reserved[2];
 };
-WL_ASSERT_SIZE(struct wl_decision, 16);
+WL_ASSERT_SIZE(struct wl_decision, 24);
+
+/* wl_alg_params.flags. The first is configured; homes set the others for themselves. */
+enum wl_alg_param_flag {
+	WL_ALG_SYNCHRONOUS = 1 << 0, /* no random waits that keep flows apart */
+	WL_ALG_CANNOT_WAKE = 1 << 1, /* the home has no timers: on_timer() is never called */
+	WL_ALG_CANNOT_DELAY = 1 << 2, /* the home sees the first data after a pause only when it is on its way */
+};
+
+/* What an algorithm is told of the path and of its home. Those that need none of it ignore it; all zero: nothing. */
+struct wl_alg_params {
+	wl_u64 bottleneck_bytes_ps; /* rate of the slowest link; 0: not known */
+	wl_u32 buffer_bytes; /* of the queue in front of it; 0: not known */
+	wl_s16 threshold_permille; /* where within its bounds a delay threshold is: -1000 lowest, 0 midway, 1000 highest */
+	wl_u8 gain_shift; /* a new sample counts 2^-gain_shift in running means, 1..8; 0: the algorithm's own */
+	wl_u8 flags; /* bits of enum wl_alg_param_flag */
+};
+WL_ASSERT_SIZE(struct wl_alg_params, 16);
 
 #define WL_ALG_STATE_BYTES 144
 

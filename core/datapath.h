@@ -91,8 +91,9 @@ struct wl_rule {
 	wl_u8 on_paced_sender; /* enum wl_paced_action */
 	wl_u8 reserved[3];
 	struct wl_split splits[WL_RULE_SPLITS];
+	struct wl_alg_params params; /* of all algorithms of the rule */
 };
-WL_ASSERT_SIZE(struct wl_rule, 64);
+WL_ASSERT_SIZE(struct wl_rule, 80);
 
 /* What to do with a sender that paces itself, as one running BBR does: it needs no help with random loss. */
 enum wl_paced_action {
@@ -109,6 +110,13 @@ struct wl_policy_head {
 /* ---- the native home ---- */
 #define WL_ALG_IDS 64u /* ids of algorithms are below */
 #define WL_CA_NAME_BYTES 16u /* of a congestion control in the kernel, with its NUL */
+
+/* Constant globals of the native home, set before loading. */
+struct wl_native_config {
+	wl_u32 cong_control_args; /* 4 from Linux 6.10 on, 2 before */
+	wl_u32 reserved;
+	struct wl_alg_params params; /* of all algorithms */
+};
 
 /* Sockets of one algorithm (wl_native_stats). */
 struct wl_native_stats {

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What an algorithm is: five hooks over its private state, a sample and the decision in force. Hooks are pure: time
+ * What an algorithm is: six hooks over its private state, a sample and the decision in force. Hooks are pure: time
  * and random bits are in the sample. A hook changes what it wants of the decision and leaves the rest.
  *
  *   init                once, when the flow starts (decision.cwnd_bytes is 0) or comes from another algorithm
- *                       (decision.cwnd_bytes is the window in force); the state is zeroed
+ *                       (decision.cwnd_bytes is the window in force), with the parameters that hold from now on; the
+ *                       state is zeroed
  *   on_ack              at every ACK that delivered something, lost something or carries an event
  *   on_congestion       at the first loss or ECN mark of a window, before on_ack of the same ACK
  *   on_timeout          when the retransmission timer expired; everything in flight counts as lost
- *   on_send_after_idle  at the first data sent after nothing was in flight for idle_us
+ *   on_send_after_idle  when new data is about to be sent, the first for idle_us, and nothing is in flight; with
+ *                       WL_NEEDS_PAUSES also otherwise after pauses longer than srtt, where the home can tell
+ *   on_timer            at the time that the decision asked for, or a little later; see wl_decision.has_wake
  */
 #ifndef WL_ALG_ALG_H
 #define WL_ALG_ALG_H
@@ -33,6 +36,12 @@ WL_INLINE wl_u32 wl_alg_clamp_cwnd(const struct wl_sample *s, wl_u32 cwnd_bytes,
 WL_INLINE int wl_alg_is_held(const struct wl_sample *s, const struct wl_decision *d)
 {
 	return s->is_in_recovery && d->cwnd_bytes >= d->ssthresh_bytes;
+}
+
+/* Is the wake-up due that the decision asked for? */
+WL_INLINE int wl_alg_is_due(const struct wl_decision *d, wl_u32 now_us)
+{
+	return d->has_wake && (wl_s32)(now_us - d->wake_at_us) >= 0;
 }
 
 #endif

@@ -498,10 +498,12 @@ WL_INLINE void wl_bbr_set_cwnd(struct wl_bbr *b, const struct wl_sample *s, stru
 
 /* ----------------------------------------------------------------- hooks */
 
-static void wl_bbr_init(void *state, const struct wl_sample *s, struct wl_decision *d)
+static void wl_bbr_init(void *state, const struct wl_alg_params *p, const struct wl_sample *s,
+			struct wl_decision *d)
 {
 	struct wl_bbr *b = state;
 
+	(void)p;
 	if (!d->cwnd_bytes)
 		d->cwnd_bytes = WL_INIT_CWND_SEGS * s->mss_bytes;
 	d->ssthresh_bytes = WL_CWND_MAX_BYTES;
@@ -569,6 +571,14 @@ static void wl_bbr_on_send_after_idle(void *state, const struct wl_sample *s, st
 	b->ack_epoch_bytes = 0;
 	if (b->mode == WL_BBR_PROBE_BW)
 		wl_bbr_set_pacing(b, s, d, wl_bbr_bw(b));
+}
+
+/* Never asked for. */
+static void wl_bbr_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	(void)state;
+	(void)s;
+	(void)d;
 }
 
 #endif

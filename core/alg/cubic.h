@@ -197,10 +197,12 @@ WL_INLINE void wl_cubic_avoidance(struct wl_cubic *c, const struct wl_sample *s,
 
 /* ----------------------------------------------------------------- hooks */
 
-static void wl_cubic_init(void *state, const struct wl_sample *s, struct wl_decision *d)
+static void wl_cubic_init(void *state, const struct wl_alg_params *p, const struct wl_sample *s,
+			  struct wl_decision *d)
 {
 	struct wl_cubic *c = state;
 
+	(void)p;
 	if (!d->cwnd_bytes)
 		d->cwnd_bytes = WL_INIT_CWND_SEGS * s->mss_bytes;
 	d->ssthresh_bytes = WL_CWND_MAX_BYTES;
@@ -259,6 +261,14 @@ static void wl_cubic_on_send_after_idle(void *state, const struct wl_sample *s, 
 	if (c->has_epoch)
 		c->epoch_at_us += idle_us;
 	c->last_ack_at_us = s->now_us;
+}
+
+/* Never asked for. */
+static void wl_cubic_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	(void)state;
+	(void)s;
+	(void)d;
 }
 
 #endif

@@ -26,6 +26,7 @@ struct wl_dctcp {
 	wl_u32 delivered_bytes; /* in this window of data */
 	wl_u32 marked_bytes; /* of these */
 	wl_u32 window_end; /* total delivered at which this window of data is over */
+	wl_u32 gain_shift; /* g = 2^-gain_shift */
 };
 _Static_assert(sizeof(struct wl_dctcp) <= WL_ALG_STATE_BYTES, "DCTCP's state fits a flow");
 
@@ -36,11 +37,13 @@ WL_INLINE void wl_dctcp_begin_window(struct wl_dctcp *c, const struct wl_sample 
 	c->marked_bytes = 0;
 }
 
-static void wl_dctcp_init(void *state, const struct wl_sample *s, struct wl_decision *d)
+static void wl_dctcp_init(void *state, const struct wl_alg_params *p, const struct wl_sample *s,
+			  struct wl_decision *d)
 {
 	struct wl_dctcp *c = state;
 
-	wl_reno_init(&c->reno, s, d);
+	wl_reno_init(&c->reno, p, s, d);
+	c->gain_shift = p->gain_shift ? p->gain_shift : WL_DCTCP_GAIN_SHIFT;
 	c->alpha = WL_DCTCP_ALPHA_MAX;
 	wl_dctcp_begin_window(c, s);
 }
@@ -48,10 +51,10 @@ static void wl_dctcp_init(void *state, const struct wl_sample *s, struct wl_deci
 /* Steps 6 to 8 of RFC 8257, section 3.3. */
 WL_INLINE void wl_dctcp_update_alpha(struct wl_dctcp *c)
 {
-	wl_u32 decay = c->alpha >> WL_DCTCP_GAIN_SHIFT;
-	wl_u64 rise = (wl_u64)c->marked_bytes << (10 - WL_DCTCP_GAIN_SHIFT);
+	wl_u32 decay = c->alpha >> (c->gain_shift & 15);
+	wl_u64 rise = ((wl_u64)c->marked_bytes << 10) >> (c->gain_shift & 15);
 
-	/* below 16 the share that is to go would be 0, and alpha would never be */
+	/* when little is left the share that is to go would be 0, and alpha would never be */
 	c->alpha -= decay ? decay : c->alpha;
 	c->alpha += wl_div_or(rise, c->delivered_bytes, 0);
 	if (c->alpha > WL_DCTCP_ALPHA_MAX)
@@ -114,6 +117,14 @@ static void wl_dctcp_on_send_after_idle(void *state, const struct wl_sample *s, 
 	struct wl_dctcp *c = state;
 
 	wl_reno_on_send_after_idle(&c->reno, s, d, idle_us);
+}
+
+/* Never asked for. */
+static void wl_dctcp_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	(void)state;
+	(void)s;
+	(void)d;
 }
 
 #endif

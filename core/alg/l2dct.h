@@ -46,11 +46,12 @@ WL_INLINE wl_u32 wl_l2dct_sent_bytes(const struct wl_l2dct *l, const struct wl_s
 	return wl_sat_add(l->delivered_bytes, s->inflight_bytes);
 }
 
-static void wl_l2dct_init(void *state, const struct wl_sample *s, struct wl_decision *d)
+static void wl_l2dct_init(void *state, const struct wl_alg_params *p, const struct wl_sample *s,
+			  struct wl_decision *d)
 {
 	struct wl_l2dct *l = state;
 
-	wl_dctcp_init(&l->dctcp, s, d);
+	wl_dctcp_init(&l->dctcp, p, s, d);
 }
 
 static void wl_l2dct_on_ack(void *state, const struct wl_sample *s, struct wl_decision *d)
@@ -89,6 +90,14 @@ static void wl_l2dct_on_send_after_idle(void *state, const struct wl_sample *s, 
 	struct wl_l2dct *l = state;
 
 	wl_dctcp_on_send_after_idle(&l->dctcp, s, d, idle_us);
+}
+
+/* Never asked for. */
+static void wl_l2dct_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	(void)state;
+	(void)s;
+	(void)d;
 }
 
 #endif

@@ -11,11 +11,13 @@
 #include "dctcp.h"
 #include "l2dct.h"
 #include "reno.h"
+#include "trim.h"
 
 /* What an algorithm needs of the home it runs in. */
 enum wl_alg_need {
 	WL_NEEDS_NOTHING = 0,
 	WL_NEEDS_ECN = 1 << 0, /* ECN on both sides, and exact feedback of each mark (RFC 8257, section 3.2) */
+	WL_NEEDS_PAUSES = 1 << 1, /* to be told of pauses between packets, however short */
 };
 
 #define WL_ALG_LIST(X) \
@@ -25,7 +27,9 @@ enum wl_alg_need {
 	X(dctcp, 4, "dctcp", WL_NEEDS_ECN, \
 	  "DCTCP (RFC 8257): backs off by the share of marked bytes; data centres only") \
 	X(l2dct, 5, "l2dct", WL_NEEDS_ECN, \
-	  "L2DCT: DCTCP that favours flows which have sent little; data centres only")
+	  "L2DCT: DCTCP that favours flows which have sent little; data centres only") \
+	X(trim, 6, "trim", WL_NEEDS_PAUSES, \
+	  "TCP-TRIM: probes after a pause, queues short by delay; data centres only")
 
 #define WL_ALG_ENUM(symbol, number, name, needs, description) WL_ALG_##symbol = number,
 enum wl_alg_id {
@@ -47,11 +51,14 @@ WL_INLINE wl_u32 wl_alg_needs(wl_u32 id)
 }
 
 /* An unknown id leaves the decision as it is. */
-WL_INLINE void wl_alg_init(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s, struct wl_decision *d)
+WL_INLINE void wl_alg_init(wl_u32 id, struct wl_alg_state *state, const struct wl_alg_params *p,
+			   const struct wl_sample *s, struct wl_decision *d)
 {
+	d->has_wake = 0;
+	d->is_held = 0;
 #define WL_ALG_CASE(symbol, number, name, needs, description) \
 	case number: \
-		wl_##symbol##_init(state, s, d); \
+		wl_##symbol##_init(state, p, s, d); \
 		break;
 	switch (id) {
 		WL_ALG_LIST(WL_ALG_CASE)
@@ -104,6 +111,19 @@ WL_INLINE void wl_alg_on_send_after_idle(wl_u32 id, struct wl_alg_state *state, 
 #define WL_ALG_CASE(symbol, number, name, needs, description) \
 	case number: \
 		wl_##symbol##_on_send_after_idle(state, s, d, idle_us); \
+		break;
+	switch (id) {
+		WL_ALG_LIST(WL_ALG_CASE)
+	}
+#undef WL_ALG_CASE
+}
+
+WL_INLINE void wl_alg_on_timer(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s,
+			       struct wl_decision *d)
+{
+#define WL_ALG_CASE(symbol, number, name, needs, description) \
+	case number: \
+		wl_##symbol##_on_timer(state, s, d); \
 		break;
 	switch (id) {
 		WL_ALG_LIST(WL_ALG_CASE)

@@ -20,9 +20,11 @@ struct wl_reno {
 };
 _Static_assert(sizeof(struct wl_reno) <= WL_ALG_STATE_BYTES, "Reno's state fits a flow");
 
-static void wl_reno_init(void *state, const struct wl_sample *s, struct wl_decision *d)
+static void wl_reno_init(void *state, const struct wl_alg_params *p, const struct wl_sample *s,
+			 struct wl_decision *d)
 {
 	(void)state;
+	(void)p;
 	if (!d->cwnd_bytes)
 		d->cwnd_bytes = WL_INIT_CWND_SEGS * s->mss_bytes;
 	d->ssthresh_bytes = WL_CWND_MAX_BYTES;
@@ -85,6 +87,14 @@ static void wl_reno_on_send_after_idle(void *state, const struct wl_sample *s, s
 	(void)state;
 	if (idle_us > wl_sat_add(s->srtt_us, 200000u) && d->cwnd_bytes > restart)
 		d->cwnd_bytes = restart;
+}
+
+/* Never asked for. */
+static void wl_reno_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	(void)state;
+	(void)s;
+	(void)d;
 }
 
 #endif

@@ -162,7 +162,7 @@ WL_INLINE wl_u32 wl_edge_room(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rat
 {
 	wl_u32 wanted = wl_edge_wanted(f, now_ns, rate_bytes_ps);
 
-	if (!wl_after(wanted, f->edge))
+	if (!wl_after(wanted, f->edge) || f->decision.is_held)
 		return 0;
 	/* the receiver's own last bytes are worth a packet however few (its window may be small) */
 	if (wanted - f->edge < f->mss_bytes && wanted != f->rcv_edge)

@@ -174,6 +174,7 @@ struct wl_flow {
 	wl_u32 sender_retrans_segs;
 	wl_u32 stored_chunks;
 
+	struct wl_alg_params params; /* of the rule, and what the box cannot do */
 	struct wl_decision decision;
 	struct wl_alg_state alg;
 	wl_u16 chunks[WL_FLOW_CHUNKS]; /* chunk number + 1; 0: none. Indexed by stream offset / chunk size */

@@ -68,6 +68,13 @@ WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wa
 	}
 	if (wait_us && (!deadline_ns || now_ns + wait_us * 1000ULL < deadline_ns))
 		deadline_ns = now_ns + wait_us * 1000ULL;
+	if (f->decision.has_wake) {
+		wl_s32 left_us = (wl_s32)(f->decision.wake_at_us - now_us);
+		wl_u64 wake_ns = now_ns + (left_us > 0 ? left_us : 0) * 1000ULL;
+
+		if (!deadline_ns || wake_ns < deadline_ns)
+			deadline_ns = wake_ns;
+	}
 	if (wl_has_repairs(f) ? wl_next_repair(f) != 0 : wl_edge_room(f, pace_ns, rate) != 0)
 		if (!deadline_ns || pace_ns < deadline_ns)
 			deadline_ns = pace_ns;

@@ -4,8 +4,8 @@ use libbpf_rs::{MapCore, MapFlags, ObjectBuilder, ProgramInput};
 use windlass_core::{
     Algorithm, AlgorithmState, GroupRule,
     abi::{
-        self, wl_alg_state, wl_decision, wl_group, wl_group_config, wl_group_reply, wl_group_report,
-        wl_member, wl_sample, wl_tenant,
+        self, wl_alg_params, wl_alg_state, wl_decision, wl_group, wl_group_config, wl_group_reply,
+        wl_group_report, wl_member, wl_sample, wl_tenant,
     },
 };
 
@@ -24,6 +24,7 @@ struct Vector {
     decision: wl_decision,
     sample: wl_sample,
     reserved: u32,
+    params: wl_alg_params,
 }
 
 const INIT: u32 = 0;
@@ -34,6 +35,7 @@ const IDLE: u32 = 4;
 const RWND: u32 = 5;
 const CBRT: u32 = 6;
 const ECN: u32 = 7;
+const TIMER: u32 = 8;
 
 /// As struct wl_parity_group in bpf/parity.h.
 #[repr(C)]
@@ -166,7 +168,13 @@ fn algorithms_agree_to_the_bit() {
         let mut r = Random(0x9e37_79b9_7f4a_7c15 ^ u64::from(algorithm.id()));
         let (mut now_us, mut delivered) = (r.below(u32::MAX), 0u32);
         let first = sample(&mut r, now_us, delivered, 0);
-        let mut native = AlgorithmState::new(algorithm, &first);
+        let params = wl_alg_params {
+            bottleneck_bytes_ps: 125_000_000,
+            buffer_bytes: 150_000,
+            threshold_permille: -300,
+            ..wl_alg_params::default()
+        };
+        let mut native = AlgorithmState::with_params(algorithm, &params, &first);
         let mut v = Vector {
             call: INIT,
             algorithm: algorithm.id(),
@@ -176,6 +184,7 @@ fn algorithms_agree_to_the_bit() {
             decision: wl_decision::default(),
             sample: first,
             reserved: 0,
+            params,
         };
         bpf.run(&mut v);
         for i in 0..VECTORS {
@@ -190,10 +199,15 @@ fn algorithms_agree_to_the_bit() {
                 1 if r.below(10) == 0 => TIMEOUT,
                 2 => IDLE,
                 3 => ECN,
+                4..10 if v.decision.has_wake != 0 => TIMER,
                 _ => ACK,
             };
             match v.call {
                 LOSS => native.on_congestion(&v.sample, abi::WL_CONGESTION_LOSS),
+                TIMER => {
+                    v.decision.has_wake = 0;
+                    native.on_timer(&v.sample);
+                }
                 ECN => native.on_congestion(&v.sample, abi::WL_CONGESTION_ECN),
                 TIMEOUT => native.on_timeout(&v.sample),
                 IDLE => native.on_send_after_idle(&v.sample, v.argument),
@@ -222,6 +236,7 @@ fn window_fields_and_roots_agree_to_the_bit() {
             decision: wl_decision::default(),
             sample,
             reserved: 0,
+            params: wl_alg_params::default(),
         };
         bpf.run(&mut v);
         // SAFETY: pure function.

@@ -1,7 +1,5 @@
 //! What the tests that span folders share.
 
-pub mod streams;
-
 use std::{path::PathBuf, process::Command};
 
 /// Whether this process is root's.

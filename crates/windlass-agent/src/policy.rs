@@ -12,7 +12,7 @@ use std::{
 use toml::Spanned;
 use windlass_core::{
     Algorithm,
-    abi::{self, wl_rule, wl_split},
+    abi::{self, wl_alg_params, wl_rule, wl_split},
 };
 
 /// A mistake in a policy: where, what, and what would be right.
@@ -374,6 +374,7 @@ impl Rule {
             } as u8,
             reserved: [0; 3],
             splits,
+            params: wl_alg_params::default(),
         }
     }
 }

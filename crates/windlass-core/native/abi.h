@@ -5,7 +5,6 @@
 #include "flow/paced.h"
 #include "flow/timer.h"
 #include "group/report.h"
-#include "guest.h"
 #include "window/rwnd.h"
 
 /* Names generated from the core's lists; NULL past the end. */
@@ -17,13 +16,17 @@ wl_u32 wln_alg_needs(wl_u32 index);
 wl_u32 wln_alg_id(wl_u32 index);
 
 /* Hooks of algorithm `id`; see core/alg/alg.h. */
-void wln_alg_init(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *);
+void wln_alg_init(wl_u32 id, struct wl_alg_state *, const struct wl_alg_params *, const struct wl_sample *,
+		  struct wl_decision *);
 void wln_alg_on_ack(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *);
 void wln_alg_on_congestion(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *,
 			   wl_u32 why);
 void wln_alg_on_timeout(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *);
 void wln_alg_on_send_after_idle(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *,
 				wl_u32 idle_us);
+void wln_alg_on_timer(wl_u32 id, struct wl_alg_state *, const struct wl_sample *, struct wl_decision *);
+wl_u32 wln_trim_threshold_us(wl_u64 rate_bytes_ps, wl_u32 buffer_bytes, wl_s32 permille, wl_u32 mss_bytes,
+			     wl_u32 d_us);
 
 /* Flow groups; see core/group/interface.h. */
 const char *wln_group_rule_name(wl_u32 index);
@@ -46,6 +49,7 @@ void wln_group_take_reply(struct wl_member *, const struct wl_group_reply *, str
 
 wl_u32 wln_rwnd_field(wl_u32 window_bytes, wl_u8 rcv_wscale, wl_u32 client_field);
 wl_u32 wln_cbrt(wl_u64 a);
+wl_u32 wln_sqrt(wl_u64 a);
 wl_u32 wln_pow_q16(wl_u32 base_q10, wl_u32 exponent_q16);
 wl_u64 wln_mul_div(wl_u64 a, wl_u32 b, wl_u32 c);
 void wln_minmax_running_max(struct wl_minmax *, wl_u32 window, wl_u32 at, wl_u32 value);
@@ -84,6 +88,7 @@ enum wl_native_call {
 	WL_NATIVE_CALL_ECN = 1 << 3,
 	WL_NATIVE_CALL_TIMEOUT = 1 << 4,
 	WL_NATIVE_CALL_ACK = 1 << 5,
+	WL_NATIVE_CALL_TIMER = 1 << 6,
 };
 void wln_flow_call(struct wln_flow *, wl_u32 calls, struct wl_sample *, wl_u32 idle_us);
 

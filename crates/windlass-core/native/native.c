@@ -54,9 +54,10 @@ wl_u32 wln_alg_id(wl_u32 index)
 	return index < ALGS ? algs[index].id : WL_ALG_NONE;
 }
 
-void wln_alg_init(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s, struct wl_decision *d)
+void wln_alg_init(wl_u32 id, struct wl_alg_state *state, const struct wl_alg_params *p, const struct wl_sample *s,
+		  struct wl_decision *d)
 {
-	wl_alg_init(id, state, s, d);
+	wl_alg_init(id, state, p, s, d);
 }
 
 void wln_alg_on_ack(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s, struct wl_decision *d)
@@ -79,6 +80,17 @@ void wln_alg_on_send_after_idle(wl_u32 id, struct wl_alg_state *state, const str
 				struct wl_decision *d, wl_u32 idle_us)
 {
 	wl_alg_on_send_after_idle(id, state, s, d, idle_us);
+}
+
+void wln_alg_on_timer(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	wl_alg_on_timer(id, state, s, d);
+}
+
+wl_u32 wln_trim_threshold_us(wl_u64 rate_bytes_ps, wl_u32 buffer_bytes, wl_s32 permille, wl_u32 mss_bytes,
+			     wl_u32 d_us)
+{
+	return wl_trim_threshold_us(rate_bytes_ps, buffer_bytes, permille, mss_bytes, d_us);
 }
 
 static const struct {
@@ -164,6 +176,11 @@ void wln_group_take_reply(struct wl_member *m, const struct wl_group_reply *r, s
 wl_u32 wln_rwnd_field(wl_u32 window_bytes, wl_u8 rcv_wscale, wl_u32 client_field)
 {
 	return wl_rwnd_field(window_bytes, rcv_wscale, client_field);
+}
+
+wl_u32 wln_sqrt(wl_u64 a)
+{
+	return wl_sqrt(a);
 }
 
 wl_u32 wln_cbrt(wl_u64 a)
@@ -328,7 +345,11 @@ void wln_flow_call(struct wln_flow *n, wl_u32 calls, struct wl_sample *s, wl_u32
 
 	wl_track_fill(f, s);
 	if (calls & WL_NATIVE_CALL_INIT)
-		wl_alg_init(f->algorithm, &f->alg, s, &f->decision);
+		wl_alg_init(f->algorithm, &f->alg, &f->params, s, &f->decision);
+	if (calls & WL_NATIVE_CALL_TIMER) {
+		f->decision.has_wake = 0;
+		wl_alg_on_timer(f->algorithm, &f->alg, s, &f->decision);
+	}
 	if (calls & WL_NATIVE_CALL_IDLE)
 		wl_alg_on_send_after_idle(f->algorithm, &f->alg, s, &f->decision, idle_us);
 	if (calls & WL_NATIVE_CALL_LOSS)

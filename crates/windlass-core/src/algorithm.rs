@@ -1,6 +1,6 @@
 //! Congestion-control algorithms by name.
 
-use crate::abi::{self, wl_alg_state, wl_decision, wl_sample};
+use crate::abi::{self, wl_alg_params, wl_alg_state, wl_decision, wl_sample};
 use std::{ffi::CStr, fmt};
 
 /// One algorithm of `core/alg/list.h`.
@@ -48,6 +48,12 @@ impl Algorithm {
         unsafe { abi::wln_alg_needs(self.index) & abi::WL_NEEDS_ECN != 0 }
     }
 
+    /// Whether it must be told of every pause of its sender.
+    pub fn needs_pauses(&self) -> bool {
+        // SAFETY: plain call without pointers.
+        unsafe { abi::wln_alg_needs(self.index) & abi::WL_NEEDS_PAUSES != 0 }
+    }
+
     /// Stable number, as stored in compiled policies and flows.
     pub fn id(&self) -> u32 {
         self.id
@@ -71,13 +77,18 @@ pub struct AlgorithmState {
 }
 
 impl AlgorithmState {
-    /// Starts `algorithm` on a new flow.
+    /// Starts `algorithm` on a new flow of which nothing is known.
     pub fn new(algorithm: Algorithm, sample: &wl_sample) -> Self {
+        Self::with_params(algorithm, &wl_alg_params::default(), sample)
+    }
+
+    /// Starts `algorithm` on a new flow with what is known of its path.
+    pub fn with_params(algorithm: Algorithm, params: &wl_alg_params, sample: &wl_sample) -> Self {
         let mut new =
             AlgorithmState { algorithm, state: wl_alg_state::default(), decision: wl_decision::default() };
         // SAFETY: the references are valid for the call; the hook writes through two of them only.
         unsafe {
-            abi::wln_alg_init(algorithm.id(), &mut new.state, sample, &mut new.decision);
+            abi::wln_alg_init(algorithm.id(), &mut new.state, params, sample, &mut new.decision);
         }
         new
     }
@@ -118,7 +129,31 @@ impl AlgorithmState {
         }
     }
 
-    /// First data after nothing was in flight for `idle_us`.
+    /// When the algorithm asked to be woken, in the core's microseconds; none: it did not.
+    pub fn wake_at_us(&self) -> Option<u32> {
+        (self.decision.has_wake != 0).then_some(self.decision.wake_at_us)
+    }
+
+    /// Whether the time has come for which it asked.
+    pub fn is_due(&self, now_us: u32) -> bool {
+        self.wake_at_us().is_some_and(|at_us| now_us.wrapping_sub(at_us) as i32 >= 0)
+    }
+
+    /// Whether nothing new may be sent.
+    pub fn is_held(&self) -> bool {
+        self.decision.is_held != 0
+    }
+
+    /// The time has come for which the algorithm asked.
+    pub fn on_timer(&mut self, sample: &wl_sample) {
+        self.decision.has_wake = 0;
+        // SAFETY: as in new().
+        unsafe {
+            abi::wln_alg_on_timer(self.algorithm.id(), &mut self.state, sample, &mut self.decision);
+        }
+    }
+
+    /// New data is about to be sent, the first for `idle_us`.
     pub fn on_send_after_idle(&mut self, sample: &wl_sample, idle_us: u32) {
         // SAFETY: as in new().
         unsafe {

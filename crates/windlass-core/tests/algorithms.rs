@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use windlass_core::{
     Algorithm, AlgorithmState,
-    abi::{self, wl_sample},
+    abi::{self, wl_alg_params, wl_sample},
 };
 
 const MSS: u32 = 1448;
@@ -184,6 +184,20 @@ fn l2dct(flow: &mut AlgorithmState) -> &mut abi::wl_l2dct {
     unsafe { private(flow) }
 }
 
+fn trim(flow: &mut AlgorithmState) -> &mut abi::wl_trim {
+    // SAFETY: called on flows of TRIM only.
+    unsafe { private(flow) }
+}
+
+/// D and K of a TRIM flow.
+fn bounds(flow: &mut AlgorithmState) -> (u32, u32) {
+    (trim(flow).min_rtt_us, trim(flow).k_us)
+}
+
+fn phase(flow: &mut AlgorithmState) -> u32 {
+    trim(flow).phase.into()
+}
+
 /// A window of a hundred segments in one ACK, `marked` of which were marked.
 fn window_of_marks(flow: &mut AlgorithmState, total: &mut u32, marked: u32) {
     *total = total.wrapping_add(100 * MSS);
@@ -288,6 +302,180 @@ fn l2dct_lets_long_flows_grow_at_a_twentieth() {
     }
 }
 
+fn threshold_us(rate: u64, buffer: u32, permille: i32, mss: u32, d_us: u32) -> u32 {
+    // SAFETY: pure function.
+    unsafe { abi::wln_trim_threshold_us(rate, buffer, permille, mss, d_us) }
+}
+
+/// TRIM, section III-A.3, worked with packets of 1500 bytes in all (payload 1434).
+#[test]
+fn trim_chooses_k_between_its_bounds() {
+    let at_1g = |permille| threshold_us(125_000_000, 150_000, permille, 1434, 200);
+    assert_eq!((at_1g(-1000), at_1g(0), at_1g(1000)), (273, 486, 700));
+    let at_10g = |permille| threshold_us(1_250_000_000, 349_500, permille, 1434, 100);
+    assert_eq!((at_10g(-1000), at_10g(1000)), (170, 189));
+    // a buffer of 20 packets is below the bound of (28), 28.9: no loss comes first (25)
+    assert_eq!(threshold_us(125_000_000, 30_000, 0, 1434, 200), 220);
+    // one so small that even slow start's first round trip would fill it: not below D
+    assert_eq!(threshold_us(125_000_000, 1_500, 0, 1434, 200), 200);
+    // nothing is known, or only the rate: 2D, or midway to it
+    assert_eq!(threshold_us(0, 0, 0, 1434, 200), 400);
+    assert_eq!(threshold_us(125_000_000, 0, 1000, 1434, 200), 400);
+}
+
+const TRIM_MSS: u32 = 1434;
+
+/// A TRIM flow behind 1 Gbit/s and 100 packets, which has seen a round-trip time of `rtt_us`, at its next send after a
+/// pause; its window was `cwnd_segs`. The sample is that of the send.
+struct Trim {
+    flow: AlgorithmState,
+    s: wl_sample,
+}
+
+impl Trim {
+    fn new(rtt_us: u32, cwnd_segs: u32, flags: u32) -> Trim {
+        let params = wl_alg_params {
+            bottleneck_bytes_ps: 125_000_000,
+            buffer_bytes: 150_000,
+            threshold_permille: -1000,
+            flags: flags as u8,
+            ..wl_alg_params::default()
+        };
+        let s =
+            wl_sample { mss_bytes: TRIM_MSS, is_cwnd_limited: 1, now_us: 1_000_000, ..wl_sample::default() };
+        let flow = AlgorithmState::with_params(Algorithm::by_name("trim").unwrap(), &params, &s);
+        let mut trim = Trim { flow, s };
+        trim.ack(1, 1, rtt_us);
+        trim.flow.decision.cwnd_bytes = cwnd_segs * TRIM_MSS;
+        trim.flow.decision.ssthresh_bytes = cwnd_segs * TRIM_MSS;
+        trim
+    }
+
+    /// `segs` more are delivered, `left` stay in flight.
+    fn ack(&mut self, segs: u32, left: u32, rtt_us: u32) {
+        self.s.delivered_bytes = self.s.delivered_bytes.wrapping_add(segs * TRIM_MSS);
+        let sample = wl_sample {
+            newly_delivered_bytes: segs * TRIM_MSS,
+            acked_bytes: segs * TRIM_MSS,
+            inflight_bytes: left * TRIM_MSS,
+            rtt_us,
+            ..self.s
+        };
+        self.flow.on_ack(&sample);
+    }
+
+    fn after(&mut self, us: u32) -> &mut Trim {
+        self.s.now_us += us;
+        self
+    }
+
+    fn send_after(&mut self, idle_us: u32) {
+        self.s.now_us += idle_us;
+        self.flow.on_send_after_idle(&self.s, idle_us);
+    }
+
+    fn timer(&mut self) {
+        self.s.now_us = self.flow.wake_at_us().expect("it asked for it");
+        self.flow.on_timer(&self.s);
+    }
+
+    fn cwnd(&self) -> f64 {
+        f64::from(self.flow.decision.cwnd_bytes) / f64::from(TRIM_MSS)
+    }
+
+    /// Two probes leave after a pause and come back after `rtt_us` each.
+    fn probe(&mut self, rtt_us: u32) {
+        self.send_after(5000);
+        assert_eq!((self.cwnd(), self.flow.is_held()), (2.0, false));
+        self.after(rtt_us).ack(1, 1, rtt_us);
+        if rtt_us <= 200 {
+            assert!(self.flow.is_held(), "one probe is still out");
+        }
+        self.ack(1, 0, rtt_us);
+    }
+
+    /// What follows the train of probes at once.
+    fn go_on(&mut self) {
+        self.flow.on_send_after_idle(&self.s, 1);
+    }
+}
+
+/// (3): RTT 300 us with K = 273: ep = 0.09, a window of 20 becomes 19.1.
+#[test]
+fn trim_shrinks_in_proportion_to_the_queue() {
+    let mut trim = Trim::new(200, 20, abi::WL_ALG_SYNCHRONOUS);
+    trim.ack(1, 19, 300);
+    assert!((trim.cwnd() - 19.1).abs() < 0.01, "{}", trim.cwnd());
+    // without a queue it grows, by a segment a window
+    let before = trim.cwnd();
+    for _ in 0..20 {
+        trim.ack(1, 19, 210);
+    }
+    assert!((trim.cwnd() - before - 1.0).abs() < 0.01, "{}", trim.cwnd());
+}
+
+/// (1): a window of 40, least round-trip time 200 us. The deadline is smooth_rtt, so it must have been seen longer.
+#[test]
+fn trim_tunes_the_window_to_what_the_probes_find() {
+    for (probe_us, segs) in [(200, 40.0), (260, 28.0), (399, 2.0), (400, 2.0), (900, 2.0)] {
+        let mut trim = Trim::new(200, 40, abi::WL_ALG_SYNCHRONOUS);
+        // a smoothed time of 1000 us, which shrinks nothing here
+        (0..40).for_each(|_| trim.ack(1, 39, 1000));
+        (trim.flow.decision.cwnd_bytes, trim.flow.decision.ssthresh_bytes) = (40 * TRIM_MSS, 40 * TRIM_MSS);
+        trim.probe(probe_us);
+        trim.go_on();
+        assert!((trim.cwnd() - segs).abs() < 0.001, "{probe_us}: {}", trim.cwnd());
+    }
+}
+
+#[test]
+fn trim_keeps_two_segments_if_the_probes_are_late() {
+    let mut trim = Trim::new(200, 40, abi::WL_ALG_SYNCHRONOUS);
+    trim.send_after(1000);
+    trim.timer();
+    assert_eq!((trim.cwnd(), trim.flow.is_held(), trim.flow.wake_at_us()), (2.0, false, None));
+    trim.after(50).ack(2, 0, 251);
+    trim.go_on();
+    assert_eq!(trim.cwnd(), 2.0);
+    // a home without timers comes to the same
+    let mut trim = Trim::new(200, 40, abi::WL_ALG_CANNOT_WAKE);
+    trim.send_after(1000);
+    trim.after(251).ack(2, 0, 251);
+    trim.go_on();
+    assert_eq!((trim.cwnd(), trim.flow.is_held()), (2.0, false));
+}
+
+/// A pause no longer than smooth_rtt, and the first train of a connection, need no probes.
+#[test]
+fn trim_probes_only_after_pauses() {
+    let mut trim = Trim::new(200, 40, 0);
+    trim.ack(1, 0, 200);
+    trim.send_after(200);
+    assert_eq!((trim.cwnd(), trim.flow.is_held()), (40.0, false));
+    let mut trim = Trim::new(0, 10, 0);
+    trim.send_after(10_000);
+    assert_eq!((trim.cwnd(), trim.flow.is_held()), (10.0, false));
+}
+
+/// AD: up to the longest round-trip time. AS: probe RTT 240 us make N = 10; a window of 12 waits for 9 * 12 packets, 1296
+/// us, at most.
+#[test]
+fn trim_waits_are_random_within_their_bounds() {
+    let mut trim = Trim::new(240, 12, 0);
+    trim.s.random = u32::MAX;
+    trim.send_after(1000);
+    assert!(trim.flow.is_held());
+    let wait_us = trim.flow.wake_at_us().unwrap() - trim.s.now_us;
+    assert_eq!(wait_us, 239);
+    trim.timer();
+    assert!(!trim.flow.is_held());
+    trim.after(240).ack(2, 0, 240);
+    assert!(trim.flow.is_held());
+    assert_eq!(trim.flow.wake_at_us().unwrap() - trim.s.now_us, 1295);
+    trim.timer();
+    assert_eq!((trim.cwnd(), trim.flow.is_held()), (12.0, false));
+}
+
 proptest! {
     /// Any order of events: a window between the floor and the largest TCP can express, a rate that is not zero.
     #[test]
@@ -324,6 +512,7 @@ proptest! {
                     0 | 1 => flow.on_ack(&s),
                     2 => flow.on_congestion(&s, r[0] & 1),
                     3 => flow.on_timeout(&s),
+                    4 if flow.wake_at_us().is_some() => flow.on_timer(&s),
                     _ => flow.on_send_after_idle(&s, r[0]),
                 }
                 prop_assert!(flow.decision.cwnd_bytes >= 64, "{:?}", algorithm);
@@ -337,6 +526,59 @@ proptest! {
         // SAFETY: pure function.
         let r = u128::from(unsafe { abi::wln_cbrt(a) });
         prop_assert!(r * r * r <= u128::from(a) && (r + 1) * (r + 1) * (r + 1) > u128::from(a));
+    }
+
+    /// Any order of events: two segments at least, K between D and its bounds and changed by a smaller D only, never halved
+    /// by one ACK, no wait longer than a second.
+    #[test]
+    fn trim_keeps_its_invariants(events in proptest::collection::vec((0u8..4, 0u32..5000, 1u32..2000, 0u32..60), 1..300)) {
+        let mut trim = Trim::new(1500, 10, 0);
+        for (kind, us, rtt_us, left) in events {
+            let before = trim.flow.clone();
+            let (d_us, k_us) = bounds(&mut trim.flow);
+            trim.s.random = us.wrapping_mul(0x9e37_79b9);
+            match (kind, trim.flow.wake_at_us()) {
+                (0, _) => trim.send_after(us),
+                (1, Some(_)) => trim.timer(),
+                _ => trim.after(us % 300).ack(1, left, rtt_us),
+            }
+            let (new_d_us, new_k_us) = bounds(&mut trim.flow);
+            prop_assert!(trim.cwnd() >= 2.0);
+            prop_assert!(new_k_us >= new_d_us && (new_k_us == k_us || new_d_us < d_us));
+            let (was, is) = (before.decision.cwnd_bytes, trim.flow.decision.cwnd_bytes);
+            if phase(&mut before.clone()) == abi::WL_TRIM_OPEN && left > 0 && kind > 1 {
+                prop_assert!(is >= was / 2);
+            }
+            if let Some(at_us) = trim.flow.wake_at_us() {
+                let wait_us = at_us.wrapping_sub(trim.s.now_us) as i32;
+                prop_assert!(wait_us <= 1 << 20, "{wait_us}");
+            }
+            prop_assert!(!trim.flow.is_held() || trim.flow.wake_at_us().is_some(), "held for ever");
+        }
+    }
+
+    /// Within (22) and (25) wherever they leave room, in real numbers.
+    #[test]
+    fn trim_k_is_what_the_equations_say(
+        mbit in 10u64..100_000, packets in 1u32..20_000, permille in -1000i32..=1000, d_us in 1u32..100_000
+    ) {
+        let (c, d, b) = (mbit as f64 * 1e6 / 8.0 / 1500.0, f64::from(d_us) / 1e6, f64::from(packets));
+        let root = (2.0 * c * d).sqrt() - 1.0;
+        let lower = if root > 0.0 { (root * root / c).max(d) } else { d };
+        let upper = (b + c * d) / (2.0 * c);
+        let place = f64::from(permille + 1000) / 2000.0;
+        let k = if upper < lower { upper.max(d) } else { lower + (upper - lower) * place };
+        let got = f64::from(threshold_us(mbit * 125_000, packets * 1500, permille, 1434, d_us));
+        let exact = k.min(2.1) * 1e6;
+        // what one packet takes is less than the resolution of the root's 8 bits of fraction allows for
+        prop_assert!((got - exact).abs() <= 2.0 + exact / 100.0, "{got} {exact}");
+    }
+
+    #[test]
+    fn the_square_root_is_exact(a in 0u64..(1 << 62)) {
+        // SAFETY: pure function.
+        let r = u128::from(unsafe { abi::wln_sqrt(a) });
+        prop_assert!(r * r <= u128::from(a) && (r + 1) * (r + 1) > u128::from(a));
     }
 
     #[test]

@@ -35,6 +35,11 @@ impl Timer {
         }
     }
 
+    /// Arms it unless it is due before anyway.
+    pub fn arm_by(&mut self, events: &mut EventQueue, deadline_ns: u64, kind: Kind, index: u32) {
+        self.arm(events, deadline_ns.min(self.deadline_ns), kind, index);
+    }
+
     /// Takes it back.
     pub fn disarm(&mut self) {
         self.deadline_ns = NEVER;

@@ -35,6 +35,12 @@ impl WindlassBox {
         }
         let edge = f.state().edge;
         let wait_us = if f.is_bypassed() { 0 } else { self.judge_by_time(f, net.now_ns) };
+        let now_us = core_us(net.now_ns);
+        let decision = &f.state().decision;
+        if decision.has_wake != 0 && now_us.wrapping_sub(decision.wake_at_us) as i32 >= 0 {
+            let mut sample = wl_sample { now_us, ..wl_sample::default() };
+            self.call(f, abi::WL_NATIVE_CALL_TIMER, &mut sample, 0);
+        }
         if f.state().lost_bytes > 0 && !f.is_bypassed() {
             self.repair(f, net);
         }

@@ -22,7 +22,7 @@ use rand_xoshiro::SplitMix64;
 use std::collections::BTreeMap;
 use windlass_core::{
     Algorithm, Flow,
-    abi::{self, wl_flow, wl_sample},
+    abi::{self, wl_alg_params, wl_flow, wl_sample},
     counters,
 };
 use windlass_scenario::Mode;
@@ -49,6 +49,7 @@ impl Counters {
 #[derive(Debug)]
 pub struct WindlassBox {
     algorithm: Algorithm,
+    params: wl_alg_params,
     mode: u32,
     has_ecn: bool,
     rcv_wscale: u8,
@@ -89,6 +90,10 @@ impl WindlassBox {
     ) -> WindlassBox {
         WindlassBox {
             algorithm,
+            params: wl_alg_params {
+                flags: config.params.flags | abi::WL_ALG_CANNOT_DELAY as u8,
+                ..config.params
+            },
             mode: if mode == Mode::Watch { abi::WL_MODE_WATCH } else { abi::WL_MODE_ENFORCE },
             // an exact echo would have to be counted, not latched: such flows are left alone in that respect
             has_ecn: config.ecn == Ecn::Classic,
@@ -146,6 +151,7 @@ impl WindlassBox {
         let now_us = core_us(now_ns);
         let f = flow.state_mut();
         f.algorithm = self.algorithm.id() as u8;
+        f.params = self.params;
         f.mode = self.mode as u8;
         f.rcv_wscale = self.rcv_wscale;
         f.rcv_edge = base as u32;

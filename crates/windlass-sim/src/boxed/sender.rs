@@ -104,8 +104,12 @@ impl WindlassBox {
         }
         let state = *f.state();
         let idle_us = now_us.wrapping_sub(state.sent_at_us);
-        let was_silent = state.una == state.nxt && state.nxt != state.base;
-        if f.is_enforced() && was_silent && idle_us > IDLE_MIN_US {
+        let is_silent = state.una == state.nxt;
+        let is_pause = match self.algorithm.needs_pauses() {
+            true => is_silent || idle_us > state.srtt_us,
+            false => is_silent && idle_us > IDLE_MIN_US,
+        };
+        if f.is_enforced() && is_pause && state.nxt != state.base {
             let is_app_limited = (state.app_limited_until != 0).into();
             let mut sample = wl_sample { now_us, is_app_limited, ..wl_sample::default() };
             self.call(f, abi::WL_NATIVE_CALL_IDLE, &mut sample, idle_us);

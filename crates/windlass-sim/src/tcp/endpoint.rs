@@ -55,9 +55,10 @@ impl Endpoint {
         config: &Config,
         is_traced: bool,
     ) -> Endpoint {
+        let ecn = if algorithm.needs_ecn() { Ecn::Exact } else { config.ecn };
         Endpoint {
             sender: Sender::new(algorithm, random, is_traced),
-            receiver: Receiver::new(config),
+            receiver: Receiver::new(config, ecn),
             phase: Phase::Closed,
             peer,
             id,
@@ -105,7 +106,7 @@ impl Endpoint {
             Phase::Established => {}
         }
         let takes_data = packet.end() > packet.seq;
-        if takes_data && self.receiver.needs_ack_before(packet, config) {
+        if takes_data && self.receiver.needs_ack_before(packet) {
             self.send_ack(net, config);
         }
         self.receiver.on_timestamp(packet);
@@ -141,7 +142,7 @@ impl Endpoint {
     /// The pacing timer's event.
     pub fn on_pace_timer(&mut self, net: &mut Network, config: &Config) {
         if self.sender.pace.fires(&mut net.events, net.now_ns, Kind::Pace, self.id) {
-            self.with_wire(net, config, |sender, wire, receiver| sender.push(wire, receiver));
+            self.with_wire(net, config, |sender, wire, receiver| sender.on_pace(wire, receiver));
         }
     }
 
@@ -206,7 +207,7 @@ impl Endpoint {
         act: impl FnOnce(&mut Sender, &mut Wire, &mut Receiver) -> R,
     ) -> R {
         let Endpoint { sender, receiver, id, peer, hop, .. } = self;
-        let has_ecn = config.ecn != Ecn::Off;
+        let has_ecn = receiver.ecn() != Ecn::Off;
         let mut wire = Wire { net, config, id: *id, peer: *peer, hop: *hop, has_ecn };
         act(sender, &mut wire, receiver)
     }

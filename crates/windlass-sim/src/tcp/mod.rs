@@ -40,6 +40,7 @@ pub use endpoint::{Endpoint, Phase};
 pub use sender::{Round, SenderStats};
 
 use crate::time::{MS, S};
+use windlass_core::abi::wl_alg_params;
 
 /// How hosts are set up. The defaults are those of Linux 6.16 and newer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +65,12 @@ pub struct Config {
     pub snd_buffer_bytes: u32,
     /// Windows shrink while they are not used (tcp_slow_start_after_idle).
     pub is_restarting_after_idle: bool,
-    /// What is done with congestion marks.
+    /// Windows grow and last only as far as they are used (RFC 7661, tcp_cwnd_validate()).
+    pub is_validating_window: bool,
+    /// What is done with congestion marks, where the algorithm has no needs of its own.
     pub ecn: Ecn,
+    /// What algorithms are told of their paths.
+    pub params: wl_alg_params,
 }
 
 /// Explicit congestion notification.
@@ -93,7 +98,9 @@ impl Default for Config {
             rcv_wscale: 10,
             snd_buffer_bytes: 4 << 20,
             is_restarting_after_idle: true,
+            is_validating_window: true,
             ecn: Ecn::Off,
+            params: wl_alg_params::default(),
         }
     }
 }

@@ -38,12 +38,13 @@ pub struct Receiver {
     fin_seq: Option<u64>,
     window: RcvWindow,
     policy: AckPolicy,
+    ecn: Ecn,
 }
 
 impl Receiver {
     /// Nothing has arrived yet.
-    pub fn new(config: &Config) -> Receiver {
-        let mut receiver = Receiver { window: RcvWindow::new(config), ..Receiver::default() };
+    pub fn new(config: &Config, ecn: Ecn) -> Receiver {
+        let mut receiver = Receiver { window: RcvWindow::new(config), ecn, ..Receiver::default() };
         receiver.policy.be_quick(config);
         receiver
     }
@@ -52,6 +53,11 @@ impl Receiver {
     pub fn on_syn(&mut self, packet: &Packet) {
         self.rcv_nxt = packet.end();
         self.ts_recent_us = packet.tsval_us;
+    }
+
+    /// What it does with congestion marks.
+    pub fn ecn(&self) -> Ecn {
+        self.ecn
     }
 
     /// Payload bytes that arrived in order.
@@ -71,8 +77,8 @@ impl Receiver {
 
     /// With exact feedback, a change of the mark must not be hidden in an ACK that covers segments before it: those
     /// are acknowledged first (RFC 8257, section 3.2). `true` if that is needed before the packet is taken.
-    pub fn needs_ack_before(&self, packet: &Packet, config: &Config) -> bool {
-        config.ecn == Ecn::Exact
+    pub fn needs_ack_before(&self, packet: &Packet) -> bool {
+        self.ecn == Ecn::Exact
             && packet.has(flag::ECT)
             && packet.has(flag::CE) != self.is_ece
             && self.rcv_nxt > self.policy.acked()
@@ -91,7 +97,7 @@ impl Receiver {
         if packet.has(flag::FIN) {
             self.fin_seq = Some(packet.end() - 1);
         }
-        let is_new_mark = self.note_mark(packet, config);
+        let is_new_mark = self.note_mark(packet);
         let len_bytes = u32::from(packet.len_bytes);
         let has_grown = self.window.on_data(len_bytes, packet.tsecr_us, now_ns);
         let had_hole = !self.waiting.is_empty();
@@ -152,12 +158,12 @@ impl Receiver {
     }
 
     /// Returns whether an exact echo has changed.
-    fn note_mark(&mut self, packet: &Packet, config: &Config) -> bool {
+    fn note_mark(&mut self, packet: &Packet) -> bool {
         if !packet.has(flag::ECT) {
             return false;
         }
         let is_marked = packet.has(flag::CE);
-        match config.ecn {
+        match self.ecn {
             Ecn::Off => false,
             Ecn::Classic => {
                 // CWR first: a mark on the same segment is a new one
@@ -224,7 +230,11 @@ mod tests {
     const MSS: u64 = MSS_BYTES as u64;
 
     fn receiver() -> Receiver {
-        let mut receiver = Receiver::new(&Config::default());
+        receiver_with(Ecn::Off)
+    }
+
+    fn receiver_with(ecn: Ecn) -> Receiver {
+        let mut receiver = Receiver::new(&Config::default(), ecn);
         receiver.on_syn(&Packet { flags: flag::SYN, ..Packet::default() });
         receiver
     }
@@ -289,8 +299,8 @@ mod tests {
 
     #[test]
     fn a_mark_is_echoed_until_the_sender_has_reduced() {
-        let config = Config { ecn: Ecn::Classic, ..Config::default() };
-        let mut receiver = receiver();
+        let config = Config::default();
+        let mut receiver = receiver_with(Ecn::Classic);
         let with = |i, flags| Packet { flags: flag::ECT | flags, ..seg(i) };
         receiver.on_data(&with(0, flag::CE), 0, &config);
         assert!(ack(&mut receiver).has(flag::ECE));
@@ -302,8 +312,8 @@ mod tests {
 
     #[test]
     fn exact_feedback_acknowledges_at_each_change() {
-        let config = Config { ecn: Ecn::Exact, quick_acks: 0, ..Config::default() };
-        let mut receiver = Receiver::new(&config);
+        let config = Config { quick_acks: 0, ..Config::default() };
+        let mut receiver = Receiver::new(&config, Ecn::Exact);
         receiver.on_syn(&Packet { flags: flag::SYN, ..Packet::default() });
         let with = |i, flags| Packet { flags: flag::ECT | flags, ..seg(i) };
         // until the window has grown to its first size, every segment is acknowledged at once
@@ -312,7 +322,7 @@ mod tests {
             ack(&mut receiver);
         });
         assert!(matches!(receiver.on_data(&with(9, 0), 0, &config), AckWhen::By(_)));
-        assert!(receiver.needs_ack_before(&with(10, flag::CE), &config));
+        assert!(receiver.needs_ack_before(&with(10, flag::CE)));
         assert!(!ack(&mut receiver).has(flag::ECE));
         assert_eq!(receiver.on_data(&with(10, flag::CE), 0, &config), AckWhen::Now);
         assert!(ack(&mut receiver).has(flag::ECE));

@@ -17,7 +17,7 @@ use crate::{
     group::Membership,
     network::Network,
     packet::{MSS_BYTES, Packet, flag},
-    time::{core_us, duration_us},
+    time::{US, core_us, duration_us},
     timer::Timer,
 };
 use rand::RngCore;
@@ -187,6 +187,10 @@ pub struct Sender {
     pacing: Pacing,
     /// When data was last sent.
     pub(super) sent_at_ns: u64,
+    /// The algorithm must be told of pauses while something is in flight, too.
+    needs_pauses: bool,
+    /// Only a window in use may grow.
+    is_validating: bool,
 }
 
 impl Sender {
@@ -226,6 +230,8 @@ impl Sender {
             pace: Timer::default(),
             pacing: Pacing::default(),
             sent_at_ns: 0,
+            needs_pauses: algorithm.needs_pauses(),
+            is_validating: true,
         }
     }
 
@@ -233,6 +239,7 @@ impl Sender {
     pub fn on_established(&mut self, rtt_ns: Option<u64>, window_bytes: u32, now_ns: u64, config: &Config) {
         self.una = 1;
         self.high_seq = 1;
+        self.is_validating = config.is_validating_window;
         self.set_window(window_bytes, 0);
         self.rtt.backoff = 0;
         if let Some(rtt_ns) = rtt_ns {
@@ -240,7 +247,7 @@ impl Sender {
             self.rtt.sample_min(rtt_ns);
         }
         let sample = self.sample(now_ns);
-        self.algorithm = AlgorithmState::new(self.algorithm.algorithm(), &sample);
+        self.algorithm = AlgorithmState::with_params(self.algorithm.algorithm(), &config.params, &sample);
         if let Some(group) = &mut self.group {
             group.report(&sample, &mut self.algorithm.decision);
         }
@@ -333,6 +340,11 @@ impl Sender {
         self.board.pipe_segs() * MSS_BYTES
     }
 
+    /// May the window grow?
+    fn is_cwnd_limited(&self) -> bool {
+        !self.is_validating || self.usage.is_cwnd_limited(&self.algorithm.decision, self.cwnd_segs())
+    }
+
     /// The sample's standing fields.
     pub(super) fn sample(&mut self, now_ns: u64) -> wl_sample {
         let us = |ns: u64| if ns == 0 { 0 } else { duration_us(ns) };
@@ -347,7 +359,7 @@ impl Sender {
             round_count: self.round_count,
             random: self.random.next_u32(),
             is_in_recovery: self.is_in_recovery().into(),
-            is_cwnd_limited: self.usage.is_cwnd_limited(&self.algorithm.decision, self.cwnd_segs()).into(),
+            is_cwnd_limited: self.is_cwnd_limited().into(),
             ..wl_sample::default()
         }
     }
@@ -399,12 +411,21 @@ impl Sender {
         let mut sent = 0;
         let mut is_full = false;
         while let Some((len_bytes, is_fin)) = self.next_new(wire.config) {
+            if self.algorithm.is_held() {
+                break;
+            }
             if self.board.pipe_segs() >= self.cwnd_segs() {
                 is_full = true;
                 break;
             }
             if !self.fits_window(len_bytes, is_fin) || !self.may_pace(wire) {
                 break;
+            }
+            if self.is_after_pause(wire.now_ns()) {
+                self.on_send_after_idle(wire.now_ns());
+                if self.algorithm.is_held() || self.board.pipe_segs() >= self.cwnd_segs() {
+                    break;
+                }
             }
             self.send_new(len_bytes, is_fin, wire, receiver);
             sent += 1;
@@ -419,9 +440,11 @@ impl Sender {
             }
             self.schedule_probe(wire);
         }
-        if self.board.out_segs() == 0 && !self.xmit.is_armed() && self.next_new(wire.config).is_some() {
+        let waits_for_window = self.board.out_segs() == 0 && !self.algorithm.is_held();
+        if waits_for_window && !self.xmit.is_armed() && self.next_new(wire.config).is_some() {
             self.arm_window_probe(wire);
         }
+        self.arm_wake(wire);
     }
 
     /// Sends one new segment whatever the window of congestion says. Returns whether there was one.
@@ -441,6 +464,9 @@ impl Sender {
 
     fn validate(&mut self, is_full: bool, wire: &Wire) {
         self.usage.validate(is_full, self.board.out_segs(), self.una, self.nxt);
+        if !self.is_validating {
+            return;
+        }
         let is_shrinking = self.restarts(wire.config) && self.state == CaState::Open;
         let rto_ns = self.rtt.rto_ns(wire.config);
         let out_segs = self.board.out_segs();
@@ -459,7 +485,6 @@ impl Sender {
         let now_ns = wire.now_ns();
         if self.board.out_segs() == 0 {
             self.rate.on_first_send(now_ns);
-            self.on_send_after_idle(now_ns);
         }
         let mut seg = Seg::new(self.nxt, len_bytes, is_fin, now_ns);
         self.rate.stamp(&mut seg);
@@ -479,15 +504,38 @@ impl Sender {
         wire.send(receiver, seg.seq, len_bytes, flags);
     }
 
+    /// Is what is about to be sent the first after a pause, as algorithms understand it (core/alg/alg.h)?
+    fn is_after_pause(&self, now_ns: u64) -> bool {
+        let idle_ns = now_ns - self.sent_at_ns;
+        let is_pause = self.board.out_segs() == 0 || (self.needs_pauses && idle_ns > self.rtt.srtt_ns());
+        is_pause && self.nxt > 1 && idle_ns > 0
+    }
+
     fn on_send_after_idle(&mut self, now_ns: u64) {
-        if self.nxt > 1 && now_ns > self.sent_at_ns {
-            let mut sample = self.sample(now_ns);
-            sample.is_app_limited = self.rate.is_app_limited().into();
-            self.algorithm.on_send_after_idle(&sample, duration_us(now_ns - self.sent_at_ns));
-            if let Some(group) = &self.group {
-                group.resume(sample.now_us, &mut self.algorithm.decision);
-            }
+        let mut sample = self.sample(now_ns);
+        sample.is_app_limited = self.rate.is_app_limited().into();
+        self.algorithm.on_send_after_idle(&sample, duration_us(now_ns - self.sent_at_ns));
+        if let Some(group) = &self.group {
+            group.resume(sample.now_us, &mut self.algorithm.decision);
         }
+    }
+
+    /// The algorithm wants to be woken: the pacing timer serves for that as well.
+    fn arm_wake(&mut self, wire: &mut Wire) {
+        let Some(at_us) = self.algorithm.wake_at_us() else { return };
+        let now_ns = wire.now_ns();
+        let left_us = (at_us.wrapping_sub(core_us(now_ns)) as i32).max(0) as u64;
+        let due_ns = (now_ns / US * US + left_us * US).max(now_ns);
+        self.pace.arm_by(&mut wire.net.events, due_ns, Kind::Pace, wire.id);
+    }
+
+    /// The pacing timer has fired.
+    pub(super) fn on_pace(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
+        if self.algorithm.is_due(core_us(wire.now_ns())) {
+            let sample = self.sample(wire.now_ns());
+            self.algorithm.on_timer(&sample);
+        }
+        self.push(wire, receiver);
     }
 
     /// Sends a segment once more.

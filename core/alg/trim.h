@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * TCP-TRIM (Zhang et al., "Tuning the Aggressive TCP Behavior for Highly Concurrent HTTP Connections in
+ * Intra-datacenter"): NewReno for persistent connections with ON/OFF traffic in a data centre. The window that a train of
+ * packets inherits from the one before may be far too large by now; so two packets probe the path first, and their
+ * round-trip times say how much of the window is left. Later, round-trip times above a threshold K shrink it.
+ *
+ *      open --pause > smooth_rtt--> waiting (AD) --> probing --all back in time--> holding (AS) --> open
+ *                                                       '----smooth_rtt over--> late --all back--^
+ *
+ * Equations are the paper's: (1) tunes the window to the probes, (2) and (3) shrink it, (22), (25) and (26) bound K. AD and
+ * AS are random waits that keep the trains of many connections apart (section III-B).
+ *
+ * The bottleneck's rate C and its buffer B are configured. Without C, K is 2D: above the bound of (22) for any C, and
+ * within that of (25) for a buffer of three bandwidth-delay products; without B, that buffer is assumed.
+ *
+ * Where the paper is silent: with nothing in flight the window is put by, two segments in its place, so that a home which
+ * learns of data when it is on its way has let go only two; a pause shorter than smooth_rtt brings it back. ssthresh is
+ * lowered to the window by (1), where that shrinks it, and by (3), or slow start would undo them. At a round-trip time of
+ * exactly K, where (3) is no cut, the window grows. While losses are repaired, (3) is left out.
+ */
+#ifndef WL_ALG_TRIM_H
+#define WL_ALG_TRIM_H
+
+#include "../math/sqrt.h"
+#include "reno.h"
+
+#define WL_TRIM_MIN_SEGS 2u
+#define WL_TRIM_PROBES 2u
+#define WL_TRIM_GAIN_SHIFT 2u /* alpha = 0.25 */
+#define WL_TRIM_HEADER_BYTES 66u /* of Ethernet, IPv4 and TCP with timestamps: C and B count them */
+#define WL_TRIM_RATE_MAX_BYTES_PS (1ULL << 34) /* 137 Gbit/s; more counts as this, so that products fit */
+#define WL_TRIM_RTT_MAX_US (1u << 20)
+
+enum wl_trim_phase {
+	WL_TRIM_OPEN = 0, /* the window is in force */
+	WL_TRIM_RESTING = 1, /* nothing is in flight: the window is put by */
+	WL_TRIM_WAITING = 2, /* the probes are held back at random */
+	WL_TRIM_PROBING = 3,
+	WL_TRIM_LATE = 4, /* the probes were not all back in time: the window is two segments */
+	WL_TRIM_HOLDING = 5, /* the probes are back, what follows is held back at random */
+};
+
+struct wl_trim {
+	struct wl_alg_params params;
+	struct wl_reno reno;
+	wl_u32 smooth_rtt_q4_us; /* 1/16 us; 0: no sample yet */
+	wl_u32 min_rtt_us; /* D; 0: no sample yet */
+	wl_u32 max_rtt_us;
+	wl_u32 k_us; /* valid with min_rtt_us */
+	wl_u32 saved_cwnd_bytes; /* s_cwnd: valid in all phases but OPEN */
+	wl_u32 probe_base; /* total delivered before the first probe is */
+	wl_u32 probe_rtt_sum_us;
+	wl_u32 probe_samples;
+	wl_u8 phase; /* enum wl_trim_phase */
+	wl_u8 reserved[7];
+};
+_Static_assert(sizeof(struct wl_trim) <= WL_ALG_STATE_BYTES, "TRIM's state fits a flow");
+
+/* ------------------------------------------------------------- threshold */
+
+WL_INLINE wl_u64 wl_trim_rate_bytes_ps(wl_u64 rate_bytes_ps)
+{
+	return rate_bytes_ps < WL_TRIM_RATE_MAX_BYTES_PS ? rate_bytes_ps : WL_TRIM_RATE_MAX_BYTES_PS;
+}
+
+/* (25): the largest K with which slow start loses nothing. */
+WL_INLINE wl_u32 wl_trim_upper_us(wl_u64 rate_bytes_ps, wl_u64 buffer_bytes, wl_u32 d_us)
+{
+	wl_u64 us = (buffer_bytes * 1000000 / rate_bytes_ps + d_us) / 2;
+
+	return us < 2 * WL_TRIM_RTT_MAX_US ? us : 2 * WL_TRIM_RTT_MAX_US;
+}
+
+/* (22): the smallest K with which no number of flows leaves the link idle, (sqrt(2CD) - 1)^2 / C, and at least D. */
+WL_INLINE wl_u32 wl_trim_lower_us(wl_u64 rate_bytes_ps, wl_u32 packet_bytes, wl_u32 d_us)
+{
+	wl_u64 bdp_packets_q16 = ((rate_bytes_ps * d_us / 1000000) << 16) / packet_bytes;
+	wl_u64 root_q8 = wl_sqrt(2 * bdp_packets_q16);
+	wl_u64 excess_q16 = root_q8 > 256 ? (root_q8 - 256) * (root_q8 - 256) : 0;
+	wl_u64 excess_bytes = (excess_q16 >> 8) * packet_bytes >> 8;
+	wl_u64 bound_us = excess_bytes * 1000000 / rate_bytes_ps;
+
+	return bound_us > d_us ? bound_us : d_us;
+}
+
+/* K in us for a round trip of `d_us`, up to 2^20, without queueing. Never below that; see struct wl_alg_params for 0. */
+WL_GLOBAL wl_u32 wl_trim_threshold_us(wl_u64 rate_bytes_ps, wl_u32 buffer_bytes, wl_s32 permille, wl_u32 mss_bytes,
+				      wl_u32 d_us)
+{
+	wl_u64 rate = wl_trim_rate_bytes_ps(rate_bytes_ps);
+	wl_u64 place = (wl_u64)(permille + 1000);
+	wl_u64 buffer = buffer_bytes;
+	wl_u32 lower_us, upper_us;
+
+	if (d_us > WL_TRIM_RTT_MAX_US)
+		d_us = WL_TRIM_RTT_MAX_US;
+	if (!rate)
+		return 2 * d_us;
+	if (!buffer)
+		buffer = 3 * rate * d_us / 1000000;
+	if (place > 2000)
+		place = 1000;
+	upper_us = wl_trim_upper_us(rate, buffer, d_us);
+	lower_us = wl_trim_lower_us(rate, mss_bytes + WL_TRIM_HEADER_BYTES, d_us);
+	/* the buffer is too small for both: no loss comes first (27) */
+	if (upper_us < lower_us)
+		return upper_us > d_us ? upper_us : d_us;
+	return lower_us + (wl_u32)((upper_us - lower_us) * place / 2000);
+}
+
+/* ------------------------------------------------------------ round trips */
+
+WL_INLINE wl_u32 wl_trim_smooth_rtt_us(const struct wl_trim *t)
+{
+	return t->smooth_rtt_q4_us >> 4;
+}
+
+WL_INLINE void wl_trim_learn(struct wl_trim *t, const struct wl_sample *s)
+{
+	wl_u32 shift = (t->params.gain_shift ? t->params.gain_shift : WL_TRIM_GAIN_SHIFT) & 15;
+	wl_u32 rtt_us = s->rtt_us < WL_TRIM_RTT_MAX_US ? s->rtt_us : WL_TRIM_RTT_MAX_US;
+	wl_u32 rtt_q4_us = rtt_us << 4;
+
+	if (!rtt_us)
+		return;
+	if (!t->smooth_rtt_q4_us)
+		t->smooth_rtt_q4_us = rtt_q4_us;
+	else
+		t->smooth_rtt_q4_us += (rtt_q4_us >> shift) - (t->smooth_rtt_q4_us >> shift);
+	if (rtt_us > t->max_rtt_us)
+		t->max_rtt_us = rtt_us;
+	if (t->min_rtt_us && rtt_us >= t->min_rtt_us)
+		return;
+	t->min_rtt_us = rtt_us;
+	t->k_us = wl_trim_threshold_us(t->params.bottleneck_bytes_ps, t->params.buffer_bytes,
+				       t->params.threshold_permille, s->mss_bytes, rtt_us);
+}
+
+/* ----------------------------------------------------------------- probes */
+
+WL_INLINE void wl_trim_wake_at(struct wl_decision *d, wl_u32 at_us)
+{
+	d->wake_at_us = at_us;
+	d->has_wake = 1;
+}
+
+/* `random` of 2^32 parts of `most`. */
+WL_INLINE wl_u32 wl_trim_draw(wl_u32 random, wl_u32 most)
+{
+	return (wl_u64)random * most >> 32;
+}
+
+WL_INLINE void wl_trim_open(struct wl_trim *t, struct wl_decision *d)
+{
+	t->phase = WL_TRIM_OPEN;
+	d->has_wake = 0;
+	d->is_held = 0;
+}
+
+/* The last of a train is acknowledged: what comes next may be sent much later. */
+WL_INLINE void wl_trim_rest(struct wl_trim *t, const struct wl_sample *s, struct wl_decision *d)
+{
+	wl_u32 two = WL_TRIM_PROBES * s->mss_bytes;
+
+	if (t->phase != WL_TRIM_OPEN || s->inflight_bytes || !t->smooth_rtt_q4_us || s->is_in_recovery)
+		return;
+	t->phase = WL_TRIM_RESTING;
+	t->saved_cwnd_bytes = d->cwnd_bytes;
+	if (d->cwnd_bytes > two)
+		d->cwnd_bytes = two;
+}
+
+WL_INLINE void wl_trim_probe(struct wl_trim *t, const struct wl_sample *s, struct wl_decision *d)
+{
+	t->phase = WL_TRIM_PROBING;
+	t->probe_base = s->delivered_bytes + s->inflight_bytes;
+	t->probe_rtt_sum_us = 0;
+	t->probe_samples = 0;
+	d->cwnd_bytes = wl_alg_clamp_cwnd(s, 0, WL_TRIM_MIN_SEGS);
+	d->is_held = 0;
+	/* ACKs at the very end of it are in time */
+	wl_trim_wake_at(d, s->now_us + wl_trim_smooth_rtt_us(t) + 1);
+}
+
+/* The probes are not all back in time: the window stays at two segments. */
+WL_INLINE void wl_trim_give_up(struct wl_trim *t, struct wl_decision *d)
+{
+	t->phase = WL_TRIM_LATE;
+	d->has_wake = 0;
+	d->is_held = 0;
+}
+
+/* (1); the probes' mean round-trip time is rtt_us. */
+WL_INLINE wl_u32 wl_trim_tuned_bytes(const struct wl_trim *t, const struct wl_sample *s, wl_u32 rtt_us)
+{
+	wl_u32 room_us = wl_sat_sub(2 * t->min_rtt_us, rtt_us);
+
+	if (room_us > t->min_rtt_us)
+		room_us = t->min_rtt_us;
+	return wl_alg_clamp_cwnd(s, wl_div_or((wl_u64)t->saved_cwnd_bytes * room_us, t->min_rtt_us, 0),
+				 WL_TRIM_MIN_SEGS);
+}
+
+/* The longest AS wait, (N - 1) W / C, where N = rtt C / 2 is as many connections as would make that queue with probes. */
+WL_INLINE wl_u32 wl_trim_as_most_us(const struct wl_trim *t, const struct wl_sample *s, wl_u32 cwnd_bytes,
+				    wl_u32 rtt_us)
+{
+	wl_u64 rate = wl_trim_rate_bytes_ps(t->params.bottleneck_bytes_ps);
+	wl_u32 packet_bytes = s->mss_bytes + WL_TRIM_HEADER_BYTES;
+	wl_u64 n_times_2 = rate * rtt_us / 1000000 / packet_bytes;
+	wl_u64 window_bytes = (wl_u64)cwnd_bytes * packet_bytes / s->mss_bytes;
+	wl_u64 most_us;
+
+	if (!rate || n_times_2 <= 2)
+		return 0;
+	if (window_bytes > WL_CWND_MAX_BYTES)
+		window_bytes = WL_CWND_MAX_BYTES;
+	/* bits: 27 of N, 30 of the window; those of the time that the window takes are fewer, or the rate is tiny */
+	most_us = (n_times_2 - 2) * (window_bytes * 1000000 / rate) / 2;
+	return most_us < WL_TRIM_RTT_MAX_US ? most_us : WL_TRIM_RTT_MAX_US;
+}
+
+/* All probes are acknowledged. */
+WL_INLINE void wl_trim_judge(struct wl_trim *t, const struct wl_sample *s, struct wl_decision *d)
+{
+	wl_u32 rtt_us = wl_div_or(t->probe_rtt_sum_us, t->probe_samples, 0);
+	wl_u32 wait_us = 0;
+
+	if (t->phase == WL_TRIM_PROBING && rtt_us) {
+		d->cwnd_bytes = wl_trim_tuned_bytes(t, s, rtt_us);
+		if (d->cwnd_bytes < t->saved_cwnd_bytes && d->ssthresh_bytes > d->cwnd_bytes)
+			d->ssthresh_bytes = d->cwnd_bytes;
+	}
+	if (!(t->params.flags & (WL_ALG_SYNCHRONOUS | WL_ALG_CANNOT_WAKE)))
+		wait_us = wl_trim_draw(s->random, wl_trim_as_most_us(t, s, d->cwnd_bytes, rtt_us));
+	wl_trim_open(t, d);
+	if (!wait_us)
+		return;
+	t->phase = WL_TRIM_HOLDING;
+	d->is_held = 1;
+	wl_trim_wake_at(d, s->now_us + wait_us);
+}
+
+/* Is this ACK for a probe? Then it is taken into account, and nothing follows until all are back. */
+WL_INLINE int wl_trim_take_probe(struct wl_trim *t, const struct wl_sample *s, struct wl_decision *d)
+{
+	wl_u32 back_bytes = s->delivered_bytes - t->probe_base;
+
+	if ((t->phase != WL_TRIM_PROBING && t->phase != WL_TRIM_LATE) || (wl_s32)back_bytes <= 0)
+		return 0;
+	if (s->rtt_us) {
+		t->probe_rtt_sum_us = wl_sat_add(t->probe_rtt_sum_us, s->rtt_us);
+		t->probe_samples++;
+	}
+	if (back_bytes >= WL_TRIM_PROBES * s->mss_bytes || !s->inflight_bytes)
+		wl_trim_judge(t, s, d);
+	else if (t->phase == WL_TRIM_PROBING)
+		d->is_held = 1;
+	return 1;
+}
+
+/* (2) and (3): never by more than half, as ep is below 1. */
+WL_INLINE void wl_trim_shrink(struct wl_trim *t, const struct wl_sample *s, struct wl_decision *d)
+{
+	wl_u32 cut = (wl_u64)d->cwnd_bytes * (s->rtt_us - t->k_us) / s->rtt_us / 2;
+
+	t->reno.credit_bytes = 0;
+	d->cwnd_bytes = wl_alg_clamp_cwnd(s, d->cwnd_bytes - cut, WL_TRIM_MIN_SEGS);
+	if (d->ssthresh_bytes > d->cwnd_bytes)
+		d->ssthresh_bytes = d->cwnd_bytes;
+}
+
+/* ------------------------------------------------------------------ hooks */
+
+static void wl_trim_init(void *state, const struct wl_alg_params *p, const struct wl_sample *s,
+			 struct wl_decision *d)
+{
+	struct wl_trim *t = state;
+
+	wl_reno_init(&t->reno, p, s, d);
+	t->params = *p;
+}
+
+static void wl_trim_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	struct wl_trim *t = state;
+
+	if (t->phase == WL_TRIM_WAITING)
+		wl_trim_probe(t, s, d);
+	else if (t->phase == WL_TRIM_PROBING)
+		wl_trim_give_up(t, d);
+	else if (t->phase == WL_TRIM_HOLDING)
+		wl_trim_open(t, d);
+}
+
+static void wl_trim_on_ack(void *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	struct wl_trim *t = state;
+
+	/* not every home has timers: what is due by now comes first */
+	if (wl_alg_is_due(d, s->now_us)) {
+		d->has_wake = 0;
+		wl_trim_on_timer(t, s, d);
+	}
+	wl_trim_learn(t, s);
+	if (!wl_trim_take_probe(t, s, d) && t->phase == WL_TRIM_OPEN) {
+		if (s->rtt_us > t->k_us && !s->is_in_recovery)
+			wl_trim_shrink(t, s, d);
+		else
+			wl_reno_on_ack(&t->reno, s, d);
+	}
+	wl_trim_rest(t, s, d);
+}
+
+/* A lost probe is repaired like anything else, and counts as late. */
+static void wl_trim_on_congestion(void *state, const struct wl_sample *s, struct wl_decision *d,
+				  enum wl_congestion why)
+{
+	struct wl_trim *t = state;
+
+	wl_trim_open(t, d);
+	wl_reno_on_congestion(&t->reno, s, d, why);
+}
+
+static void wl_trim_on_timeout(void *state, const struct wl_sample *s, struct wl_decision *d)
+{
+	struct wl_trim *t = state;
+
+	wl_trim_open(t, d);
+	wl_reno_on_timeout(&t->reno, s, d);
+}
+
+/* Algorithm 1. */
+static void wl_trim_on_send_after_idle(void *state, const struct wl_sample *s, struct wl_decision *d,
+				       wl_u32 idle_us)
+{
+	struct wl_trim *t = state;
+	wl_u8 cannot = t->params.flags & (WL_ALG_SYNCHRONOUS | WL_ALG_CANNOT_WAKE | WL_ALG_CANNOT_DELAY);
+
+	if (t->phase > WL_TRIM_RESTING || !t->smooth_rtt_q4_us)
+		return;
+	if (idle_us <= wl_trim_smooth_rtt_us(t)) {
+		if (t->phase == WL_TRIM_RESTING)
+			d->cwnd_bytes = t->saved_cwnd_bytes;
+		wl_trim_open(t, d);
+		return;
+	}
+	if (t->phase == WL_TRIM_OPEN)
+		t->saved_cwnd_bytes = d->cwnd_bytes;
+	if (cannot) {
+		wl_trim_probe(t, s, d);
+		return;
+	}
+	t->phase = WL_TRIM_WAITING;
+	d->is_held = 1;
+	wl_trim_wake_at(d, s->now_us + wl_trim_draw(s->random, t->max_rtt_us));
+}
+
+#endif
