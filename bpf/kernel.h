@@ -48,6 +48,7 @@ struct tcp_sock {
 	__u32 prr_out;
 	__u32 app_limited; /* 0: not */
 	__u32 srtt_us; /* times 8 */
+	__u32 rttvar_us; /* times 4: what is added to srtt for the retransmission timeout */
 	struct minmax rtt_min;
 	__u8 is_cwnd_limited : 1;
 };

@@ -7,6 +7,7 @@
  * Order of calls when the kernel finds a loss, all within one ACK: ssthresh(), set_state(), cong_control().
  */
 #include "bpf.h"
+#include "guest.h"
 #include "native.h"
 
 /* In sections of their own, so that the agent can find them. */
@@ -115,6 +116,7 @@ static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
 	wl_alg_init(algorithm, &k->alg, &params, &s, &k->decision);
 	if (wl_is_paced(k) && !sk->sk_pacing_status)
 		sk->sk_pacing_status = WL_SK_PACING_NEEDED;
+	wl_guest_start(k, tp, &s);
 	wl_apply(k, tp, &s);
 }
 
@@ -132,7 +134,9 @@ static __always_inline void wl_ack(struct tcp_sock *tp, const struct rate_sample
 	if (!wl_sample_ack(k, tp, rs, &s))
 		return;
 	wl_adopt_cwnd(k, tp);
+	wl_guest_take(k, tp, &s);
 	wl_alg_on_ack(k->algorithm, &k->alg, &s, &k->decision);
+	wl_guest_ack(k, tp, &s);
 	wl_apply(k, tp, &s);
 }
 
@@ -189,14 +193,17 @@ void wl_native_set_state(__u64 *ctx)
 	if (!k->must_reduce) {
 		/* one more timeout without progress: the kernel's window of one segment is right, nothing else changes */
 		wl_adopt_cwnd(k, tp);
+		wl_guest_timeout(k, &s);
 		return;
 	}
 	k->must_reduce = 0;
-	if (state == WL_CA_LOSS)
+	if (state == WL_CA_LOSS) {
 		wl_alg_on_timeout(k->algorithm, &k->alg, &s, &k->decision);
-	else
+		wl_guest_timeout(k, &s);
+	} else {
 		wl_alg_on_congestion(k->algorithm, &k->alg, &s, &k->decision,
 				     state == WL_CA_CWR ? WL_CONGESTION_ECN : WL_CONGESTION_LOSS);
+	}
 	wl_apply(k, tp, &s);
 }
 
@@ -218,7 +225,9 @@ void wl_native_cwnd_event(__u64 *ctx)
 	}
 	wl_sample_socket(k, tp, &s);
 	wl_adopt_cwnd(k, tp);
+	wl_guest_take(k, tp, &s);
 	wl_alg_on_send_after_idle(k->algorithm, &k->alg, &s, &k->decision, s.now_us - k->last_sent_at_us);
+	wl_guest_tell(k, tp, &s);
 	wl_apply(k, tp, &s);
 }
 
@@ -264,6 +273,7 @@ void wl_native_release(__u64 *ctx)
 	stats = wl_stats_of(k->algorithm);
 	if (stats)
 		__sync_fetch_and_add(&stats->ended, 1);
+	wl_guest_end(k);
 	bpf_sk_storage_delete(&wl_sockets, sk);
 }
 

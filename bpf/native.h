@@ -10,11 +10,29 @@
 #include <bpf/bpf_core_read.h>
 #include "../core/alg/list.h"
 
+#ifdef WL_GUEST
+/* What is kept of a flow whose group is outside this kernel; see guest.h. */
+struct wl_guest_flow {
+	__u64 id;
+	__u32 seq; /* of its last report */
+	__u32 state_seq; /* of the report of its last change of state */
+	__u32 taken_seq; /* of the report that the last answer is to */
+	__u32 taken_at_us; /* when that answer came */
+	__u32 reported_at_us;
+	__u32 acked_bytes; /* since the last report, as `acks` */
+	__u32 acks;
+	__u8 state; /* enum wl_member_state, as last agreed with the group */
+	__u8 is_coupled;
+	__u8 reserved[2];
+};
+#endif
+
 /* What is kept for each socket; more than the kernel's 104 bytes of private state. */
 struct wl_socket {
 	struct wl_alg_state alg;
 	struct wl_decision decision;
 	__u32 algorithm;
+	__u32 most_bytes; /* in congestion avoidance the window is no larger; 0: no bound */
 	__u32 cwnd_segs; /* the window last given to the kernel; it has another: the kernel changed it */
 	__u32 snd_una;
 	__u32 delivered_segs; /* tcp_sock.delivered at the last ACK */
@@ -33,6 +51,9 @@ struct wl_socket {
 	__u8 ca_state; /* enum tcp_ca_state */
 	__u8 must_reduce; /* the kernel asked for ssthresh; set_state() will say why */
 	__u8 reserved[2];
+#ifdef WL_GUEST
+	struct wl_guest_flow guest;
+#endif
 };
 
 static __always_inline __u32 wl_min(__u32 a, __u32 b)
@@ -200,10 +221,17 @@ static __always_inline void wl_apply_pacing(const struct wl_socket *k, struct tc
 	sk->sk_pacing_rate = rate < sk->sk_max_pacing_rate ? rate : sk->sk_max_pacing_rate;
 }
 
+static __always_inline __u32 wl_window_bytes(const struct wl_socket *k)
+{
+	if (!k->most_bytes || k->decision.cwnd_bytes < k->decision.ssthresh_bytes)
+		return k->decision.cwnd_bytes;
+	return wl_min(k->decision.cwnd_bytes, k->most_bytes);
+}
+
 /* Puts the decision in force. */
 static __always_inline void wl_apply(struct wl_socket *k, struct tcp_sock *tp, const struct wl_sample *s)
 {
-	__u32 segs = wl_max(k->decision.cwnd_bytes / s->mss_bytes, 1);
+	__u32 segs = wl_max(wl_window_bytes(k) / s->mss_bytes, 1);
 
 	/* who paces has a way of its own through recovery */
 	if (!wl_is_paced(k) && (k->ca_state == WL_CA_CWR || k->ca_state == WL_CA_RECOVERY))

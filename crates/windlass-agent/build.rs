@@ -1,4 +1,4 @@
-//! Compiles the transparent datapath and the native home and its selector to BPF.
+//! Compiles the transparent datapath and the native home, that in a guest too, and its selector to BPF.
 
 use std::{env, path::PathBuf, process::Command};
 
@@ -13,7 +13,7 @@ fn main() {
         .find(|c| Command::new(c).arg("--version").output().is_ok())
         .expect("clang 15 or newer to compile BPF (Debian: apt-get install clang-19)");
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("set by cargo");
-    for name in ["transparent", "native", "select"] {
+    for name in ["transparent", "native", "guest", "select"] {
         libbpf_cargo::SkeletonBuilder::new()
             .source(root.join(format!("bpf/{name}.bpf.c")))
             .obj(out.join(format!("{name}.bpf.o")))

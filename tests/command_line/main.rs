@@ -28,6 +28,22 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["reproduce"], &["--all"]);
     refused(&["native", "load", "--prefix", "Far-Too-Long-"], &["lower-case"]);
     refused(&["native", "unload", "--prefix", "nobody_"], &["nobody_", "native list"]);
+    refused(&["guest", "--port", "org.nobody.9"], &["org.nobody.9", "virtserialport"]);
+    refused(&["guest", "--port", "/etc/passwd"], &["/etc/passwd", "--port"]);
+    refused(&["guest", "--port", "/dev/null", "--alg", "vegas"], &["vegas", "cubic, bbr"]);
+    refused(&["controller", "--port", "/etc/passwd"], &["/etc/passwd", "chardev"]);
+    refused(&["controller", "--port", "/run/a.sock", "--rule", "fair"], &["fair", "ccc, lisa"]);
+    refused(&["controller", "--port", "/run/a.sock", "--port", "/run/b.sock,name=a"], &["'a'", "name="]);
+}
+
+#[test]
+fn weights_that_are_none_are_refused_by_name() {
+    for weight in ["0", "-1", "65536", "heavy"] {
+        let out = run(&["controller", "--port", &format!("/run/a.sock,weight={weight}")]);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("weight={weight}: weights are 1 to 65535")), "{said}");
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What the tests that span folders share.
 
+pub mod streams;
+
 use std::{path::PathBuf, process::Command};
 
 /// Whether this process is root's.

@@ -27,6 +27,7 @@ use windlass_core::{
 };
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/native.bpf.o"));
+static GUEST_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest.bpf.o"));
 
 /// What names begin with unless another prefix is asked for.
 pub const DEFAULT_PREFIX: &str = "wl_";
@@ -102,8 +103,8 @@ fn algorithm_of(image: &[u8]) -> Option<Algorithm> {
     Algorithm::by_name(name.strip_prefix(DEFAULT_PREFIX)?)
 }
 
-fn open(prefix: &str, features: Features) -> Result<OpenObject> {
-    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::Load)?;
+fn open(object: &[u8], prefix: &str, features: Features) -> Result<OpenObject> {
+    let mut open = ObjectBuilder::default().open_memory(object).map_err(Error::Load)?;
     for mut map in open.maps_mut() {
         if map.map_type() == MapType::StructOps {
             if !features.has_links {
@@ -139,6 +140,15 @@ pub struct Native {
 impl Native {
     /// Registers all algorithms under `prefix`. They stay until the value is dropped, or for good once it is pinned.
     pub fn load(prefix: &str) -> Result<Native> {
+        Self::load_object(OBJECT, prefix)
+    }
+
+    /// As [`Native::load`], but flows report to a group outside this kernel; see [`crate::GuestFlows`].
+    pub(crate) fn load_in_guest(prefix: &str) -> Result<Native> {
+        Self::load_object(GUEST_OBJECT, prefix)
+    }
+
+    fn load_object(object: &[u8], prefix: &str) -> Result<Native> {
         check_prefix(prefix)?;
         // SAFETY: plain call without arguments.
         if unsafe { libc::geteuid() } != 0 {
@@ -149,7 +159,7 @@ impl Native {
             return Err(Error::NativeLoaded(prefix.to_string()));
         }
         raise_memlock_limit();
-        let mut object = open(prefix, features)?.load().map_err(Error::Load)?;
+        let mut object = open(object, prefix, features)?.load().map_err(Error::Load)?;
         let mut links = Vec::new();
         for mut map in object.maps_mut().filter(|m| m.map_type() == MapType::StructOps) {
             let symbol = map.name().to_string_lossy().into_owned();
@@ -167,6 +177,12 @@ impl Native {
     /// What is registered.
     pub fn names(&self) -> Vec<String> {
         self.links.iter().map(|(a, _)| format!("{}{}", self.prefix, a.name())).collect()
+    }
+
+    /// One of its maps, to be kept.
+    pub(crate) fn map(&self, name: &str) -> Result<MapHandle> {
+        let map = self.object.maps().find(|m| m.name() == name).expect("a map of our own");
+        MapHandle::try_from(&map).map_err(bpf(format!("keeping {name}")))
     }
 
     /// Pins the algorithms, so that they outlive this process.
@@ -305,7 +321,7 @@ fn unregister(pin: &Path, has_links: bool) -> Result<()> {
 pub(crate) fn try_load() -> Result<usize> {
     let features = features().ok_or(Error::NoStructOps)?;
     raise_memlock_limit();
-    let object = open(DEFAULT_PREFIX, features)?.load().map_err(Error::Load)?;
+    let object = open(OBJECT, DEFAULT_PREFIX, features)?.load().map_err(Error::Load)?;
     Ok(object.progs().count())
 }
 

@@ -5,6 +5,7 @@
 #include "flow/paced.h"
 #include "flow/timer.h"
 #include "group/report.h"
+#include "guest.h"
 #include "window/rwnd.h"
 
 /* Names generated from the core's lists; NULL past the end. */

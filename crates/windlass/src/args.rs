@@ -48,6 +48,10 @@ pub enum Command {
     /// Congestion control of this kernel's own sockets: the algorithms under names that any socket can choose
     #[command(subcommand)]
     Native(NativeCommand),
+    /// In a virtual machine: couple its flows with those of other machines, by the controller on its host, until Ctrl-C
+    Guest(GuestArgs),
+    /// On the host: divide one window among virtual machines by weight, whatever the number of their flows, until Ctrl-C
+    Controller(ControllerArgs),
     /// Say what this kernel can do, and the cure for what it cannot
     Doctor {
         /// One JSON document instead of a table
@@ -240,6 +244,94 @@ pub struct Names {
     /// What the names of the native home's congestion controls begin with
     #[arg(long, value_name = "NAME", default_value = windlass_agent::native::DEFAULT_PREFIX)]
     pub prefix: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct GuestArgs {
+    /// Port to the host: a virtio-serial port's name, its device, or a socket in its place
+    #[arg(long, default_value = windlass_guest::port::DEFAULT_NAME)]
+    pub port: String,
+    /// Algorithm, as listed by `windlass algs`; coupling is made for those that follow their window
+    #[arg(long, default_value = "reno")]
+    pub alg: String,
+    /// Only the sockets of this cgroup (v2) and those below it
+    #[arg(long, value_name = "FOLDER")]
+    pub cgroup: Option<PathBuf>,
+    /// Only servers on these ports (default: all)
+    #[arg(long, value_delimiter = ',', value_name = "PORT")]
+    pub server_port: Vec<u16>,
+    #[command(flatten)]
+    pub names: Names,
+    /// One JSON document per event on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// With --json: also one document with what the flows did so far every so many milliseconds
+    #[arg(long, value_name = "MS", requires = "json", value_parser = clap::value_parser!(u64).range(10..))]
+    pub sample_ms: Option<u64>,
+}
+
+/// What `--port` of the controller says: PATH[,weight=N][,name=NAME].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortArg {
+    pub path: String,
+    pub weight: u32,
+    pub name: Option<String>,
+}
+
+fn port_arg(text: &str) -> Result<PortArg, String> {
+    let mut parts = text.split(',');
+    let path = parts.next().unwrap_or_default().to_string();
+    let mut port = PortArg { path, weight: 1, name: None };
+    if port.path.is_empty() {
+        return Err("the path of a socket comes first: PATH[,weight=N][,name=NAME]".into());
+    }
+    for part in parts {
+        match part.split_once('=') {
+            Some(("weight", n)) => {
+                let weight =
+                    n.parse().ok().filter(|w| (1..=windlass_core::abi::WL_GROUP_WEIGHT_MAX).contains(w));
+                port.weight = weight.ok_or_else(|| format!("weight={n}: weights are 1 to 65535"))?;
+            }
+            Some(("name", name)) if !name.is_empty() => port.name = Some(name.into()),
+            _ => return Err(format!("'{part}': after the path there can be weight=N and name=NAME")),
+        }
+    }
+    Ok(port)
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct ControllerArgs {
+    /// Socket of a VM's virtio-serial port, once for each VM; weight is 1 unless given, the name is the file's
+    #[arg(long, required = true, value_name = "PATH[,weight=N][,name=NAME]", value_parser = port_arg)]
+    pub port: Vec<PortArg>,
+    /// How flows are coupled; docs/groups.md describes the rules
+    #[arg(long, default_value = "ccc")]
+    pub rule: String,
+    /// Of the rule multcp: as many flows as the group is like; 0: as many as it has
+    #[arg(long, default_value_t = 0.0, value_name = "FLOWS", value_parser = aggressiveness)]
+    pub aggressiveness: f64,
+    /// A flow that reports nothing for so long leaves the group until it does
+    #[arg(long, default_value_t = windlass_guest::controller::IDLE_US / 1000, value_name = "MS",
+        value_parser = clap::value_parser!(u32).range(100..=3_600_000))]
+    pub idle_ms: u32,
+    /// Longest segment of a guest that counts: the smallest share is two
+    #[arg(long, default_value_t = windlass_guest::controller::MSS_MOST_BYTES, value_name = "BYTES",
+        value_parser = clap::value_parser!(u32).range(88..=65_535))]
+    pub mss_most: u32,
+    /// Flows of one guest that are coupled; more go on by themselves
+    #[arg(long, default_value_t = windlass_guest::controller::FLOWS_MOST, value_name = "N")]
+    pub flows_most: usize,
+    /// One JSON document per event on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// With --json: also one document with all guests every so many milliseconds
+    #[arg(long, value_name = "MS", requires = "json", value_parser = clap::value_parser!(u64).range(10..))]
+    pub sample_ms: Option<u64>,
+}
+
+fn aggressiveness(text: &str) -> Result<f64, String> {
+    let flows: f64 = text.parse().map_err(|_| "a number of flows, such as 2 or 0.5".to_string())?;
+    if (0.0..=65535.0).contains(&flows) { Ok(flows) } else { Err("0 to 65535 flows".into()) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

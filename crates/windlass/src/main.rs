@@ -2,6 +2,7 @@
 
 mod args;
 mod control;
+mod guest;
 mod info;
 mod lab;
 mod native;
@@ -28,6 +29,8 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Algs { json } => info::algs(json),
         Command::Policy(p) => info::policy(p),
         Command::Native(n) => native::native(n),
+        Command::Guest(g) => guest::guest(&g),
+        Command::Controller(c) => guest::controller(&c),
         Command::Doctor { json } => info::doctor(json),
         Command::Run(r) => lab::run(r),
         Command::Reproduce(r) => lab::reproduce(r),

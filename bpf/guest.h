@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Flows whose group is outside this kernel. Each reports to the agent once a round trip, and whenever its state changes;
+ * what the agent answers is taken when it is there. Nothing here waits: a flow whose last answer is older than its
+ * retransmission timeout goes on by itself, whatever became of the agent.
+ *
+ * Between two answers the flow's own controller goes on from the last one. In congestion avoidance what it grows is only
+ * told, not used: the group grows by what one of its flows tells, and the next answer says so. What it shrinks is used at
+ * once. An answer may be a large step up, so these sockets are paced.
+ *
+ * Without WL_GUEST there is nothing of this.
+ */
+#ifndef WL_BPF_GUEST_H
+#define WL_BPF_GUEST_H
+
+#include "native.h"
+
+#ifdef WL_GUEST
+
+#include "../core/guest.h"
+
+#define WL_GUEST_FIRST_RTO_US 1000000u /* nothing is measured yet (RFC 6298, section 2.1) */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, WL_GUEST_REPORTS_BYTES);
+} wl_guest_reports SEC(".maps");
+
+/* Key: a flow's number. Written by the agent, which also removes what has ended. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, WL_GUEST_FLOWS);
+	__type(key, __u64);
+	__type(value, struct wl_guest_grant);
+} wl_guest_grants SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wl_guest_stats);
+} wl_guest_stats SEC(".maps");
+
+/* Raised by the agent: all answers before are void. */
+__u32 wl_guest_epoch SEC(".bss.guest");
+
+static __u64 wl_guest_last_flow;
+
+#define WL_GUEST_COUNT(field) \
+	do { \
+		__u32 zero = 0; \
+		struct wl_guest_stats *stats = bpf_map_lookup_elem(&wl_guest_stats, &zero); \
+		if (stats) \
+			__sync_fetch_and_add(&stats->field, 1); \
+	} while (0)
+
+static __always_inline __u32 wl_guest_rto_us(const struct tcp_sock *tp)
+{
+	return tp->srtt_us ? (tp->srtt_us >> 3) + tp->rttvar_us : WL_GUEST_FIRST_RTO_US;
+}
+
+static __always_inline int wl_guest_is_reducing(const struct wl_socket *k)
+{
+	return k->ca_state == WL_CA_CWR || k->ca_state == WL_CA_RECOVERY;
+}
+
+static __always_inline __u32 wl_guest_state(const struct wl_socket *k)
+{
+	if (wl_guest_is_reducing(k))
+		return WL_MEMBER_RECOVERY;
+	return k->decision.cwnd_bytes < k->decision.ssthresh_bytes ? WL_MEMBER_SLOW_START : WL_MEMBER_AVOIDANCE;
+}
+
+static __noinline void wl_guest_report(struct wl_socket *k, const struct wl_sample *s, __u32 op, int is_timeout)
+{
+	struct wl_guest_report *r = bpf_ringbuf_reserve(&wl_guest_reports, sizeof(*r), 0);
+	struct wl_guest_flow *g = &k->guest;
+	__u32 state = is_timeout ? WL_MEMBER_SLOW_START : wl_guest_state(k);
+
+	if (!r) {
+		WL_GUEST_COUNT(lost);
+		return;
+	}
+	g->seq++;
+	if (is_timeout || state != g->state)
+		g->state_seq = g->seq;
+	g->state = state;
+	g->reported_at_us = s->now_us;
+	__builtin_memset(r, 0, sizeof(*r));
+	r->flow = g->id;
+	r->seq = g->seq;
+	r->op = op;
+	r->said.now_us = s->now_us;
+	r->said.mss_bytes = s->mss_bytes;
+	r->said.cwnd_bytes = k->decision.cwnd_bytes;
+	r->said.ssthresh_bytes = k->decision.ssthresh_bytes;
+	r->said.srtt_us = s->srtt_us;
+	r->said.acked_bytes = g->acked_bytes;
+	r->said.acks = g->acks;
+	r->said.inflight_bytes = s->inflight_bytes;
+	r->said.state = state;
+	r->said.is_timeout = is_timeout;
+	r->said.is_cwnd_limited = s->is_cwnd_limited;
+	bpf_ringbuf_submit(r, 0);
+	g->acked_bytes = 0;
+	g->acks = 0;
+	WL_GUEST_COUNT(reports);
+}
+
+static __always_inline void wl_guest_start(struct wl_socket *k, struct tcp_sock *tp, const struct wl_sample *s)
+{
+	struct sock *sk = (struct sock *)tp;
+
+	k->guest.id = __sync_fetch_and_add(&wl_guest_last_flow, 1) + 1;
+	if (!sk->sk_pacing_status)
+		sk->sk_pacing_status = WL_SK_PACING_NEEDED;
+	wl_guest_report(k, s, WL_GUEST_REGISTER, 0);
+}
+
+/* Takes what the agent has answered since, and notices when it no longer does. */
+static __noinline void wl_guest_take(struct wl_socket *k, const struct tcp_sock *tp, const struct wl_sample *s)
+{
+	struct wl_guest_flow *g = &k->guest;
+	struct wl_guest_grant *grant = bpf_map_lookup_elem(&wl_guest_grants, &g->id);
+	int is_valid = grant && grant->epoch == wl_guest_epoch;
+
+	if (is_valid && (grant->seq != g->taken_seq || grant->at_us != g->taken_at_us)) {
+		g->taken_seq = grant->seq;
+		g->taken_at_us = grant->at_us;
+		g->is_coupled = 1;
+		/* what was said before the last change of state is answered to a flow that is no more */
+		if (grant->is_change && (__s32)(grant->seq - g->state_seq) >= 0 && !wl_guest_is_reducing(k)) {
+			k->decision.cwnd_bytes = wl_min(wl_max(grant->cwnd_bytes, 1), WL_CWND_MAX_BYTES);
+			k->decision.ssthresh_bytes = wl_min(wl_max(grant->ssthresh_bytes, 1), WL_CWND_MAX_BYTES);
+			k->most_bytes = k->decision.cwnd_bytes;
+			g->state = wl_guest_state(k);
+			WL_GUEST_COUNT(taken);
+		}
+	}
+	if (g->is_coupled && (!is_valid || (__s32)(s->now_us - g->taken_at_us) > (__s32)wl_guest_rto_us(tp))) {
+		g->is_coupled = 0;
+		k->most_bytes = 0;
+		/* else it had nothing to say for so long: nobody failed to answer */
+		if (g->seq != g->taken_seq)
+			WL_GUEST_COUNT(fallbacks);
+	}
+}
+
+/* Reports if it is time. While an answer is due there is no question, for as long as one can be hoped for. */
+static __always_inline void wl_guest_tell(struct wl_socket *k, const struct tcp_sock *tp, const struct wl_sample *s)
+{
+	struct wl_guest_flow *g = &k->guest;
+	__u32 since_us = s->now_us - g->reported_at_us;
+	__u32 pause_us = g->seq == g->taken_seq ? s->srtt_us : wl_guest_rto_us(tp);
+
+	if (since_us >= pause_us || wl_guest_state(k) != g->state)
+		wl_guest_report(k, s, WL_GUEST_UPDATE, 0);
+}
+
+static __always_inline void wl_guest_ack(struct wl_socket *k, const struct tcp_sock *tp, const struct wl_sample *s)
+{
+	k->guest.acks += s->newly_delivered_bytes != 0;
+	k->guest.acked_bytes = wl_sat_add(k->guest.acked_bytes, s->newly_delivered_bytes);
+	wl_guest_tell(k, tp, s);
+}
+
+static __always_inline void wl_guest_timeout(struct wl_socket *k, const struct wl_sample *s)
+{
+	wl_guest_report(k, s, WL_GUEST_UPDATE, 1);
+}
+
+static __always_inline void wl_guest_end(struct wl_socket *k)
+{
+	struct wl_sample s = {};
+
+	wl_guest_report(k, &s, WL_GUEST_LEAVE, 0);
+}
+
+#else
+
+static __always_inline void wl_guest_start(struct wl_socket *k, struct tcp_sock *tp, const struct wl_sample *s)
+{
+}
+
+static __always_inline void wl_guest_take(struct wl_socket *k, const struct tcp_sock *tp, const struct wl_sample *s)
+{
+}
+
+static __always_inline void wl_guest_tell(struct wl_socket *k, const struct tcp_sock *tp, const struct wl_sample *s)
+{
+}
+
+static __always_inline void wl_guest_ack(struct wl_socket *k, const struct tcp_sock *tp, const struct wl_sample *s)
+{
+}
+
+static __always_inline void wl_guest_timeout(struct wl_socket *k, const struct wl_sample *s)
+{
+}
+
+static __always_inline void wl_guest_end(struct wl_socket *k)
+{
+}
+
+#endif
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The contract between the native home in a guest and the guest's agent: what flows say to their group, which is
+ * outside this kernel, and what they are answered.
+ */
+#ifndef WL_GUEST_H
+#define WL_GUEST_H
+
+#include "abi.h"
+
+#define WL_GUEST_FLOWS 65536u /* flows that can have an answer at once; more go on by themselves */
+#define WL_GUEST_REPORTS_BYTES (1u << 20) /* reports that the agent has not taken yet; a power of two */
+
+/* What a flow does (wl_guest_report.op). */
+enum wl_guest_op {
+	WL_GUEST_REGISTER = 1,
+	WL_GUEST_UPDATE = 2,
+	WL_GUEST_LEAVE = 3, /* `said` is meaningless */
+};
+
+/* One entry of the ring wl_guest_reports. */
+struct wl_guest_report {
+	wl_u64 flow; /* names the flow in this kernel, from 1; never used again */
+	wl_u32 seq; /* counts the flow's reports, wraps */
+	wl_u32 op; /* enum wl_guest_op */
+	struct wl_group_report said;
+	wl_u32 reserved;
+};
+WL_ASSERT_SIZE(struct wl_guest_report, 64);
+
+/* The answer to a flow's report (wl_guest_grants, key: the flow). It counts for one retransmission timeout. */
+struct wl_guest_grant {
+	wl_u32 seq; /* of the report */
+	wl_u32 epoch; /* has to be that of the agent; see wl_guest_epoch */
+	wl_u32 at_us; /* when it came, by CLOCK_MONOTONIC */
+	wl_u32 is_change; /* 0: the flow goes on with its own window */
+	wl_u32 cwnd_bytes;
+	wl_u32 ssthresh_bytes;
+};
+WL_ASSERT_SIZE(struct wl_guest_grant, 24);
+
+/* Of all flows (wl_guest_stats). */
+struct wl_guest_stats {
+	wl_u64 reports;
+	wl_u64 lost; /* reports for which the ring had no room */
+	wl_u64 taken; /* answers that flows took for their window */
+	wl_u64 fallbacks; /* times that a flow went on by itself because it was not answered */
+};
+
+#endif

@@ -1,0 +1,156 @@
+//! The native home in a guest: its flows say what they want, and are told what they may have, by a group outside this
+//! kernel.
+
+use crate::{Native, Result, error::bpf};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
+use serde::Serialize;
+use std::{cell::RefCell, fmt, mem::size_of, os::fd::RawFd, rc::Rc};
+use windlass_core::abi::{wl_guest_grant, wl_guest_report, wl_guest_stats};
+
+/// What the flows of this kernel did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GuestStats {
+    /// Reports that they made.
+    pub reports: u64,
+    /// Reports for which the ring had no room.
+    pub lost: u64,
+    /// Answers that they took for their window.
+    pub taken: u64,
+    /// Times that a flow went on by itself because it was not answered.
+    pub fallbacks: u64,
+}
+
+/// The algorithms, loaded so that their flows are coupled from outside. Dropped, they are unloaded.
+pub struct GuestFlows {
+    ring: RingBuffer<'static>,
+    queue: Rc<RefCell<Vec<wl_guest_report>>>,
+    grants: MapHandle,
+    epoch_map: MapHandle,
+    epoch: u32,
+    native: Native,
+}
+
+impl fmt::Debug for GuestFlows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuestFlows").field("native", &self.native).field("epoch", &self.epoch).finish()
+    }
+}
+
+/// The bytes of a struct of the core, which have no padding and no pointers.
+fn bytes_of<T: Copy>(value: &T) -> &[u8] {
+    // SAFETY: as many bytes as the value has, for as long as it is borrowed.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+/// A struct of the core, for which any bytes are valid; none: they are too few.
+fn from_bytes<T: Copy>(bytes: &[u8]) -> Option<T> {
+    // SAFETY: there are enough bytes, and they need not be aligned.
+    (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// CLOCK_MONOTONIC in microseconds, as TCP has it; wraps.
+fn now_us() -> u32 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is valid for the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    (now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000) as u32
+}
+
+impl GuestFlows {
+    /// Registers all algorithms under `prefix`.
+    pub fn load(prefix: &str) -> Result<GuestFlows> {
+        let native = Native::load_in_guest(prefix)?;
+        let queue = Rc::new(RefCell::new(Vec::new()));
+        let filled = queue.clone();
+        let mut builder = RingBufferBuilder::new();
+        let reports = native.map("wl_guest_reports")?;
+        builder
+            .add(&reports, move |bytes| {
+                filled.borrow_mut().extend(from_bytes::<wl_guest_report>(bytes));
+                0
+            })
+            .map_err(bpf("reading the flows' reports"))?;
+        Ok(GuestFlows {
+            ring: builder.build().map_err(bpf("reading the flows' reports"))?,
+            queue,
+            grants: native.map("wl_guest_grants")?,
+            epoch_map: native.map(".bss.guest")?,
+            epoch: 0,
+            native,
+        })
+    }
+
+    /// What is registered.
+    pub fn names(&self) -> Vec<String> {
+        self.native.names()
+    }
+
+    /// Readable when there are reports.
+    pub fn fd(&self) -> RawFd {
+        self.ring.epoll_fd()
+    }
+
+    /// What the flows have said since, in order.
+    pub fn reports(&mut self) -> Result<Vec<wl_guest_report>> {
+        self.ring.consume().map_err(bpf("reading the flows' reports"))?;
+        Ok(self.queue.take())
+    }
+
+    /// Answers the flow's report `seq`. Without values the flow goes on with its own window.
+    pub fn grant(&mut self, flow: u64, seq: u32, values: Option<(u32, u32)>) -> Result<()> {
+        let (cwnd_bytes, ssthresh_bytes) = values.unwrap_or((0, 0));
+        let grant = wl_guest_grant {
+            seq,
+            epoch: self.epoch,
+            at_us: now_us(),
+            is_change: values.is_some().into(),
+            cwnd_bytes,
+            ssthresh_bytes,
+        };
+        match self.grants.update(&flow.to_ne_bytes(), bytes_of(&grant), MapFlags::ANY) {
+            // more flows than expected: those without room go on by themselves
+            Err(e) if e.kind() == libbpf_rs::ErrorKind::TooBig => Ok(()),
+            other => other.map_err(bpf("answering a flow")),
+        }
+    }
+
+    /// Forgets a flow that has ended.
+    pub fn forget(&mut self, flow: u64) -> Result<()> {
+        match self.grants.delete(&flow.to_ne_bytes()) {
+            Err(e) if e.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
+            other => other.map_err(bpf("forgetting a flow")),
+        }
+    }
+
+    /// Makes all answers so far void, at once.
+    pub fn revoke_all(&mut self) -> Result<()> {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.epoch_map
+            .update(&0u32.to_ne_bytes(), &self.epoch.to_ne_bytes(), MapFlags::ANY)
+            .map_err(bpf("revoking answers"))
+    }
+
+    /// Tells what the flows did, also while somebody else works with them.
+    pub fn watch(&self) -> Result<GuestWatch> {
+        Ok(GuestWatch { stats: self.native.map("wl_guest_stats")? })
+    }
+}
+
+/// What the flows of this kernel do; see [`GuestFlows::watch`].
+#[derive(Debug)]
+pub struct GuestWatch {
+    stats: MapHandle,
+}
+
+impl GuestWatch {
+    /// So far.
+    pub fn stats(&self) -> Result<GuestStats> {
+        let value = self
+            .stats
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(bpf("reading what flows did"))?
+            .unwrap_or_default();
+        let all: wl_guest_stats = from_bytes(&value).unwrap_or_default();
+        Ok(GuestStats { reports: all.reports, lost: all.lost, taken: all.taken, fallbacks: all.fallbacks })
+    }
+}

@@ -1,0 +1,357 @@
+//! The host's side: one group for all guests. No clock, no file descriptors: time comes in, bytes come and go.
+//!
+//! A guest is believed nothing that could give it more than its share: the port says who it is, its weight is
+//! configured, segment sizes and round trips are bounded, and the group bounds what windows it may claim.
+
+use crate::wire::{Frame, Message, Nonsense, Op, Outcome, Reader, Reply, Report, State, encode};
+use serde::Serialize;
+use std::collections::HashMap;
+use windlass_core::{
+    Group, GroupError, GroupRule, MemberId, TenantId,
+    abi::{self, wl_group_config, wl_group_report},
+};
+
+/// A flow that says nothing for so long leaves the group; if it wakes up, it registers again. One that sends reports
+/// every round trip.
+pub const IDLE_US: u32 = 3_000_000;
+/// Largest segment of a guest that counts: Ethernet's.
+pub const MSS_MOST_BYTES: u32 = 1460;
+/// Longest round trip that counts: a guest that claims another can slow the group's growth down no further.
+pub const SRTT_MOST_US: u32 = 1_000_000;
+/// Flows of one guest; more go on by themselves.
+pub const FLOWS_MOST: usize = 4096;
+/// How often a guest that is full is looked through for flows that were collected.
+const SIFT_US: u32 = 100_000;
+
+/// How the group behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Coupling rule.
+    pub rule: GroupRule,
+    /// Of `multcp`, in flows times 256; 0: as many as there are.
+    pub aggressiveness_q8: u32,
+    /// See [`IDLE_US`].
+    pub idle_us: u32,
+    /// See [`MSS_MOST_BYTES`].
+    pub mss_most_bytes: u32,
+    /// See [`FLOWS_MOST`].
+    pub flows_most: usize,
+}
+
+impl Config {
+    /// The rule with everything else as usual.
+    pub fn new(rule: GroupRule) -> Config {
+        Config {
+            rule,
+            aggressiveness_q8: 0,
+            idle_us: IDLE_US,
+            mss_most_bytes: MSS_MOST_BYTES,
+            flows_most: FLOWS_MOST,
+        }
+    }
+}
+
+/// One guest: a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuestId(usize);
+
+/// What a guest did, and what it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GuestInfo {
+    /// Name of its port.
+    pub name: String,
+    /// Its weight, whatever the number of its flows.
+    pub weight: u32,
+    /// Whether it is there.
+    pub is_coupled: bool,
+    /// Its flows in the group.
+    pub flows: usize,
+    /// What the windows granted to them last add up to.
+    pub cwnd_bytes: u64,
+    /// Reports so far.
+    pub reports: u64,
+    /// Messages that carried them.
+    pub batches: u64,
+    /// Reports of flows for which there was no room.
+    pub refused: u64,
+    /// Times that it said something that makes no sense.
+    pub nonsense: u64,
+}
+
+/// What the caller may want to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The guest said hello.
+    Coupled,
+    /// The guest ended the session.
+    Ended,
+    /// The guest said something that makes no sense; its flows left the group.
+    Nonsense(Nonsense),
+}
+
+#[derive(Debug)]
+struct Guest {
+    tenant: TenantId,
+    session: Option<u64>,
+    reader: Reader,
+    flows: HashMap<u64, MemberId>,
+    /// Smoothed over its reports; 0: none yet.
+    srtt_us: u32,
+    sifted_at_us: u32,
+    info: GuestInfo,
+}
+
+/// The group and its guests.
+#[derive(Debug)]
+pub struct Controller {
+    config: Config,
+    group: Group,
+    guests: Vec<Guest>,
+}
+
+impl Controller {
+    /// A group without guests.
+    pub fn new(config: Config) -> Result<Controller, GroupError> {
+        let group = Group::new(&wl_group_config {
+            rule: config.rule.id(),
+            max_members: 0,
+            // a joiner's share is spread over its first round trip by its own pacing
+            flags: abi::WL_GROUP_NO_ACK_CLOCK,
+            aggressiveness_q8: config.aggressiveness_q8,
+            idle_us: config.idle_us,
+        })?;
+        Ok(Controller { config, group, guests: Vec::new() })
+    }
+
+    /// One more port; all flows behind it together weigh `weight`, 1 to 65535.
+    pub fn add_guest(&mut self, name: &str, weight: u32) -> GuestId {
+        let tenant = self.group.add_tenant(weight);
+        self.guests.push(Guest {
+            tenant,
+            session: None,
+            reader: Reader::default(),
+            flows: HashMap::new(),
+            srtt_us: 0,
+            sifted_at_us: 0,
+            info: GuestInfo { name: name.into(), weight, ..GuestInfo::default() },
+        });
+        GuestId(self.guests.len() - 1)
+    }
+
+    /// Somebody is at the other end of the port. Returns what to write: an end to whatever was agreed before, upon which
+    /// the guest says hello.
+    pub fn connected(&mut self, guest: GuestId) -> Vec<u8> {
+        self.disconnected(guest);
+        goodbye()
+    }
+
+    /// Nobody is any more: the guest's flows leave the group.
+    pub fn disconnected(&mut self, guest: GuestId) {
+        self.end_session(guest);
+        self.guests[guest.0].reader = Reader::default();
+    }
+
+    /// Bytes that came from the guest; appends what to answer. Returns how many reports they held.
+    pub fn receive(
+        &mut self,
+        guest: GuestId,
+        bytes: &[u8],
+        now_us: u32,
+        out: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> usize {
+        let mut reports = 0;
+        self.guests[guest.0].reader.push(bytes);
+        loop {
+            let result = match self.guests[guest.0].reader.next_frame() {
+                Ok(Some(frame)) => self.frame(guest, frame, now_us, out, events),
+                Ok(None) => return reports,
+                Err(what) => Err(what),
+            };
+            match result {
+                Ok(n) => reports += n,
+                Err(what) => {
+                    self.end_session(guest);
+                    self.guests[guest.0].info.nonsense += 1;
+                    out.extend(goodbye());
+                    events.push(Event::Nonsense(what));
+                }
+            }
+        }
+    }
+
+    fn frame(
+        &mut self,
+        guest: GuestId,
+        frame: Frame,
+        now_us: u32,
+        out: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<usize, Nonsense> {
+        match frame.message {
+            Message::Hello => {
+                self.end_session(guest);
+                self.guests[guest.0].session = Some(frame.session);
+                encode(frame.session, &Message::Welcome, out);
+                events.push(Event::Coupled);
+            }
+            Message::Bye => {
+                if self.guests[guest.0].session == Some(frame.session) {
+                    self.end_session(guest);
+                    events.push(Event::Ended);
+                }
+            }
+            Message::Reports(all) => {
+                if self.guests[guest.0].session == Some(frame.session) {
+                    let count = all.len();
+                    let replies = all.iter().filter_map(|r| self.report(guest, r, now_us)).collect();
+                    encode(frame.session, &Message::Replies(replies), out);
+                    self.guests[guest.0].info.batches += 1;
+                    return Ok(count);
+                }
+                // of a session that was ended: the guest knows by now
+            }
+            Message::Welcome => return Err(Nonsense::Kind(2)),
+            Message::Replies(_) => return Err(Nonsense::Kind(4)),
+        }
+        Ok(0)
+    }
+
+    fn report(&mut self, guest: GuestId, report: &Report, now_us: u32) -> Option<Reply> {
+        let id = guest.0;
+        self.guests[id].info.reports += 1;
+        let member = self.guests[id].flows.get(&report.flow).copied();
+        if report.op == Op::Leave {
+            if let Some(member) = member {
+                self.guests[id].flows.remove(&report.flow);
+                // if it was collected, it has left already
+                let _ = self.group.leave(member);
+            }
+            return None;
+        }
+        let claim = self.believed(guest, report, now_us);
+        let result = match member {
+            Some(member) => self.group.update(member, &claim),
+            None if report.op == Op::Update => Err(GroupError::NotMember),
+            None if self.is_full(guest, now_us) => Err(GroupError::Full),
+            None => self.group.register(Some(self.guests[id].tenant), &claim).map(|(member, reply)| {
+                self.guests[id].flows.insert(report.flow, member);
+                reply
+            }),
+        };
+        let keep = Reply {
+            flow: report.flow,
+            seq: report.seq,
+            outcome: Outcome::Coupled,
+            state: report.state,
+            is_change: false,
+            cwnd_bytes: report.cwnd_bytes,
+            ssthresh_bytes: report.ssthresh_bytes,
+        };
+        Some(match result {
+            Ok(reply) => Reply {
+                state: state(reply.state),
+                is_change: reply.is_change != 0,
+                cwnd_bytes: reply.cwnd_bytes.max(1),
+                ssthresh_bytes: reply.ssthresh_bytes.max(1),
+                ..keep
+            },
+            Err(GroupError::NotMember) => {
+                self.guests[id].flows.remove(&report.flow);
+                Reply { outcome: Outcome::Unknown, ..keep }
+            }
+            Err(_) => {
+                self.guests[id].info.refused += 1;
+                Reply { outcome: Outcome::Refused, ..keep }
+            }
+        })
+    }
+
+    /// Whether the guest has as many flows as it may have, those that were collected not counted.
+    fn is_full(&mut self, guest: GuestId, now_us: u32) -> bool {
+        let guest = &mut self.guests[guest.0];
+        if guest.flows.len() < self.config.flows_most {
+            return false;
+        }
+        if now_us.wrapping_sub(guest.sifted_at_us) >= SIFT_US {
+            guest.sifted_at_us = now_us;
+            let group = &self.group;
+            guest.flows.retain(|_, member| group.member(*member).is_ok());
+        }
+        guest.flows.len() >= self.config.flows_most
+    }
+
+    /// What is believed of a report.
+    fn believed(&mut self, guest: GuestId, report: &Report, now_us: u32) -> wl_group_report {
+        let claimed_us = report.srtt_us.min(SRTT_MOST_US);
+        let srtt_us = &mut self.guests[guest.0].srtt_us;
+        if *srtt_us == 0 {
+            *srtt_us = claimed_us;
+        } else if claimed_us > 0 {
+            *srtt_us = *srtt_us - *srtt_us / 8 + claimed_us / 8;
+        }
+        wl_group_report {
+            now_us,
+            mss_bytes: report.mss_bytes.min(self.config.mss_most_bytes),
+            weight: 1,
+            cwnd_bytes: report.cwnd_bytes,
+            ssthresh_bytes: report.ssthresh_bytes,
+            // the slowest guest's: nobody can make the group's rounds shorter than an honest one finds them
+            srtt_us: self.guests.iter().map(|g| g.srtt_us).max().unwrap_or(0),
+            acked_bytes: report.acked_bytes,
+            acks: report.acks,
+            inflight_bytes: report.inflight_bytes,
+            desired_bytes: 0,
+            state: report.state as u8,
+            is_timeout: report.is_timeout.into(),
+            is_cwnd_limited: report.is_cwnd_limited.into(),
+            reserved: 0,
+        }
+    }
+
+    fn end_session(&mut self, guest: GuestId) {
+        let guest = &mut self.guests[guest.0];
+        for (_, member) in guest.flows.drain() {
+            // if it was collected, it has left already
+            let _ = self.group.leave(member);
+        }
+        guest.session = None;
+        guest.srtt_us = 0;
+    }
+
+    /// The group's own window.
+    pub fn sum_cwnd_bytes(&self) -> u64 {
+        self.group.state().sum_cwnd_q16 >> abi::WL_GROUP_Q
+    }
+
+    /// All guests.
+    pub fn guests(&self) -> Vec<GuestInfo> {
+        self.guests
+            .iter()
+            .map(|g| {
+                let members = || g.flows.values().filter_map(|m| self.group.member(*m).ok());
+                GuestInfo {
+                    is_coupled: g.session.is_some(),
+                    flows: members().count(),
+                    cwnd_bytes: members().map(|m| u64::from(m.cwnd_bytes)).sum(),
+                    ..g.info.clone()
+                }
+            })
+            .collect()
+    }
+}
+
+/// What ends a guest's session, whichever it is.
+pub fn goodbye() -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(0, &Message::Bye, &mut out);
+    out
+}
+
+fn state(core: u32) -> State {
+    match core {
+        abi::WL_MEMBER_RECOVERY => State::Recovery,
+        abi::WL_MEMBER_AVOIDANCE => State::Avoidance,
+        _ => State::SlowStart,
+    }
+}

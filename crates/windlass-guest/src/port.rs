@@ -1,0 +1,124 @@
+//! The guest's end of the port: a virtio-serial device, or a socket in its place.
+
+use crate::{Error, error::Result};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Read, Write},
+    os::{
+        fd::{AsRawFd, OwnedFd, RawFd},
+        unix::{
+            fs::{FileTypeExt, OpenOptionsExt},
+            net::UnixStream,
+        },
+    },
+    path::{Path, PathBuf},
+};
+
+/// Name of the port that the agent looks for.
+pub const DEFAULT_NAME: &str = "org.windlass.0";
+/// Where udev puts ports by name.
+const BY_NAME: &str = "/dev/virtio-ports";
+/// Where the kernel tells their names.
+const SYSFS: &str = "/sys/class/virtio-ports";
+
+/// The path of a port that was given by name, or by path.
+pub fn find(name: &str) -> Result<PathBuf> {
+    if name.contains('/') {
+        return Ok(name.into());
+    }
+    let by_name = Path::new(BY_NAME).join(name);
+    if by_name.exists() {
+        return Ok(by_name);
+    }
+    let entries = fs::read_dir(SYSFS).map_err(|_| Error::NoPort(name.into()))?;
+    entries
+        .flatten()
+        .find(|e| fs::read_to_string(e.path().join("name")).is_ok_and(|n| n.trim() == name))
+        .map(|e| Path::new("/dev").join(e.file_name()))
+        .ok_or_else(|| Error::NoPort(name.into()))
+}
+
+/// The port, open or not. Nothing here ever blocks.
+#[derive(Debug)]
+pub struct Port {
+    path: PathBuf,
+    is_socket: bool,
+    file: Option<File>,
+}
+
+impl Port {
+    /// Makes sure that there is something at `path`; a device is opened, a socket has to be there later only.
+    pub fn new(path: &Path) -> Result<Port> {
+        let io = |source| Error::Io { path: path.into(), source };
+        let kind = fs::metadata(path).map_err(io)?.file_type();
+        if !kind.is_socket() && !kind.is_char_device() {
+            return Err(Error::NotAPort(path.into()));
+        }
+        let mut port = Port { path: path.into(), is_socket: kind.is_socket(), file: None };
+        match port.open() {
+            Ok(()) => Ok(port),
+            // whoever listened may be back later
+            Err(e) if port.is_socket && e.kind() == ErrorKind::ConnectionRefused => Ok(port),
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) => Err(Error::Busy(path.into())),
+            Err(e) => Err(io(e)),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn open(&mut self) -> io::Result<()> {
+        self.file = Some(if self.is_socket {
+            let stream = UnixStream::connect(&self.path)?;
+            stream.set_nonblocking(true)?;
+            File::from(OwnedFd::from(stream))
+        } else {
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&self.path)?
+        });
+        Ok(())
+    }
+
+    /// For poll(); none while it is closed.
+    pub fn fd(&self) -> Option<RawFd> {
+        self.file.as_ref().map(|f| f.as_raw_fd())
+    }
+
+    /// Whether somebody is at the other end; opens the port again if it can.
+    pub fn is_connected(&mut self) -> bool {
+        if self.file.is_none() && self.open().is_err() {
+            return false;
+        }
+        let Some(fd) = self.fd() else { return false };
+        let mut poll = libc::pollfd { fd, events: 0, revents: 0 };
+        // SAFETY: one valid element; returns at once.
+        let is_told = unsafe { libc::poll(&mut poll, 1, 0) } == 1;
+        !is_told || poll.revents & (libc::POLLHUP | libc::POLLERR) == 0
+    }
+
+    /// The other end has gone. A socket must be connected again, a device stays open.
+    pub fn close(&mut self) {
+        if self.is_socket {
+            self.file = None;
+        }
+    }
+
+    /// Reads what is there into `buffer`; none: nothing now. An error or 0 bytes: the other end has gone.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        or_later(self.file.as_mut().map_or(Ok(0), |f| f.read(buffer)))
+    }
+
+    /// Writes what fits now; none: nothing does.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        or_later(self.file.as_mut().map_or(Ok(0), |f| f.write(bytes)))
+    }
+}
+
+fn or_later(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(n) => Ok(Some(n)),
+        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+        Err(e) => Err(e),
+    }
+}

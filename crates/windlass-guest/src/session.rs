@@ -1,0 +1,321 @@
+//! The guest's side of the port: greets the host, says what the flows say, and hands the answers on. No clock, no file
+//! descriptors: time comes in, bytes come and go.
+
+use crate::wire::{Frame, Message, Nonsense, Op, Outcome, Reader, Reply, Report, State, encode};
+use std::collections::HashMap;
+
+/// How long the host may leave a greeting or a report unanswered before it is greeted again.
+pub const PATIENCE_US: u64 = 1_000_000;
+/// Reports that are in no hurry wait for others for a quarter of a round trip, at most this long.
+const BATCH_MOST_US: u64 = 25_000;
+/// More than this waiting to be written: the port is stuck.
+const BACKLOG_MOST_BYTES: usize = 256 << 10;
+
+/// Why flows are on their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Nobody is at the other end of the port.
+    Closed,
+    /// The host said that the session is over.
+    Ended,
+    /// The host said something that makes no sense.
+    Nonsense(Nonsense),
+    /// The host answered what nobody asked.
+    NotAsked,
+    /// The host does not answer.
+    Silent,
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Why::Closed => f.write_str("nobody is at the other end of the port"),
+            Why::Ended => f.write_str("the host ended the session"),
+            Why::Nonsense(what) => write!(f, "the host talks nonsense: {what}"),
+            Why::NotAsked => f.write_str("the host talks nonsense: an answer to what nobody asked"),
+            Why::Silent => f.write_str("the host does not answer"),
+        }
+    }
+}
+
+/// What the caller has to act on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The host answers from now on.
+    Coupled,
+    /// No answer so far counts any longer; flows go on by themselves.
+    Alone(Why),
+    /// A flow's share.
+    Answer(Reply),
+    /// The host has no room for the flow.
+    Refused(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The port is closed.
+    Away,
+    /// Until the welcome; the greeting is repeated at that time.
+    Greeting {
+        again_at_us: u64,
+    },
+    Coupled,
+}
+
+/// What is known of a flow.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    last: Report,
+    /// When the oldest report was sent that has no answer yet.
+    unanswered_at_us: Option<u64>,
+}
+
+/// One guest at its port.
+#[derive(Debug)]
+pub struct Session {
+    id: u64,
+    phase: Phase,
+    reader: Reader,
+    flows: HashMap<u64, Flow>,
+    pending: Vec<Report>,
+    /// When `pending` is to be sent.
+    flush_at_us: Option<u64>,
+    out: Vec<u8>,
+    patience_checked_at_us: u64,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Session {
+            id: 0,
+            phase: Phase::Away,
+            reader: Reader::default(),
+            flows: HashMap::new(),
+            pending: Vec::new(),
+            flush_at_us: None,
+            out: Vec::new(),
+            patience_checked_at_us: 0,
+        }
+    }
+}
+
+impl Session {
+    /// Whether the host answers.
+    pub fn is_coupled(&self) -> bool {
+        self.phase == Phase::Coupled
+    }
+
+    /// Whether somebody is at the other end of the port, as far as it was told.
+    pub fn is_connected(&self) -> bool {
+        self.phase != Phase::Away
+    }
+
+    /// Flows of this guest.
+    pub fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Somebody is at the other end of the port.
+    pub fn connected(&mut self, now_us: u64) {
+        if self.phase == Phase::Away {
+            self.out.clear();
+            self.reader = Reader::default();
+            self.greet(now_us);
+        }
+    }
+
+    /// Nobody is any more.
+    pub fn disconnected(&mut self) -> Option<Event> {
+        let was_coupled = self.is_coupled();
+        self.out.clear();
+        self.forget_pending();
+        self.phase = Phase::Away;
+        was_coupled.then_some(Event::Alone(Why::Closed))
+    }
+
+    /// A flow says something.
+    pub fn report(&mut self, report: Report, now_us: u64) {
+        if report.op == Op::Leave {
+            if self.flows.remove(&report.flow).is_none() {
+                return;
+            }
+        } else {
+            let flow = self.flows.entry(report.flow).or_insert(Flow { last: report, unanswered_at_us: None });
+            flow.last = report;
+        }
+        if self.is_coupled() {
+            self.ask(report, now_us);
+        }
+    }
+
+    fn ask(&mut self, report: Report, now_us: u64) {
+        let wait_us = match report.op {
+            Op::Update if !report.is_timeout && report.state != State::Recovery => {
+                (u64::from(report.srtt_us) / 4).min(BATCH_MOST_US)
+            }
+            // what changes others' shares, or follows from a loss
+            _ => 0,
+        };
+        if let Some(flow) = self.flows.get_mut(&report.flow) {
+            flow.unanswered_at_us.get_or_insert(now_us);
+        }
+        self.pending.push(report);
+        let at_us = now_us + wait_us;
+        self.flush_at_us = Some(self.flush_at_us.map_or(at_us, |other| other.min(at_us)));
+    }
+
+    /// Bytes that came from the host.
+    pub fn receive(&mut self, bytes: &[u8], now_us: u64) -> Vec<Event> {
+        let mut events = Vec::new();
+        if self.phase == Phase::Away {
+            return events;
+        }
+        self.reader.push(bytes);
+        loop {
+            match self.reader.next_frame() {
+                Ok(Some(frame)) => self.frame(frame, now_us, &mut events),
+                Ok(None) => return events,
+                Err(what) => self.give_up(Why::Nonsense(what), now_us + PATIENCE_US, &mut events),
+            }
+        }
+    }
+
+    fn frame(&mut self, frame: Frame, now_us: u64, events: &mut Vec<Event>) {
+        let is_mine = frame.session == self.id;
+        match frame.message {
+            Message::Welcome if is_mine && !self.is_coupled() => {
+                self.phase = Phase::Coupled;
+                events.push(Event::Coupled);
+                let all: Vec<Report> =
+                    self.flows.values().map(|f| Report { op: Op::Register, ..f.last }).collect();
+                all.into_iter().for_each(|r| self.ask(r, now_us));
+            }
+            Message::Replies(all) if is_mine && self.is_coupled() => {
+                for reply in all {
+                    self.reply(reply, now_us, events);
+                }
+            }
+            // a host that has just come, or that goes: it may know nothing of this session's number
+            Message::Bye => {
+                self.give_up(Why::Ended, now_us, events);
+                self.greet(now_us);
+            }
+            // a guest's words, from a host
+            Message::Hello | Message::Reports(_) => {
+                self.give_up(Why::NotAsked, now_us + PATIENCE_US, events);
+            }
+            // what is left of an earlier session
+            Message::Welcome | Message::Replies(_) => {}
+        }
+    }
+
+    fn reply(&mut self, reply: Reply, now_us: u64, events: &mut Vec<Event>) {
+        // a flow that has ended since
+        let Some(flow) = self.flows.get_mut(&reply.flow) else { return };
+        if reply.seq.wrapping_sub(flow.last.seq) as i32 > 0 {
+            return self.give_up(Why::NotAsked, now_us + PATIENCE_US, events);
+        }
+        flow.unanswered_at_us = (reply.seq != flow.last.seq).then_some(now_us);
+        match reply.outcome {
+            Outcome::Coupled => events.push(Event::Answer(reply)),
+            Outcome::Refused => events.push(Event::Refused(reply.flow)),
+            Outcome::Unknown => {
+                let again = Report { op: Op::Register, ..flow.last };
+                self.ask(again, now_us);
+            }
+        }
+    }
+
+    /// Looks whether the host has been silent for too long, and repeats greetings.
+    pub fn tick(&mut self, now_us: u64) -> Vec<Event> {
+        let mut events = Vec::new();
+        match self.phase {
+            Phase::Away => {}
+            Phase::Greeting { again_at_us } => {
+                if now_us >= again_at_us {
+                    self.greet(now_us);
+                }
+            }
+            Phase::Coupled => {
+                let is_stuck = self.out.len() > BACKLOG_MOST_BYTES;
+                if is_stuck || self.is_silent(now_us) {
+                    self.give_up(Why::Silent, now_us, &mut events);
+                    if is_stuck {
+                        self.out.clear();
+                    }
+                    self.greet(now_us);
+                }
+            }
+        }
+        events
+    }
+
+    /// Whether a report has waited too long; looks through all flows a few times per patience.
+    fn is_silent(&mut self, now_us: u64) -> bool {
+        if now_us < self.patience_checked_at_us + PATIENCE_US / 4 {
+            return false;
+        }
+        self.patience_checked_at_us = now_us;
+        self.flows.values().filter_map(|f| f.unanswered_at_us).any(|at| now_us > at + PATIENCE_US)
+    }
+
+    /// When [`Session::tick`] or [`Session::flush`] has something to do; none: not before something else happens.
+    pub fn next_at_us(&self) -> Option<u64> {
+        let own = match self.phase {
+            Phase::Away => None,
+            Phase::Greeting { again_at_us } => Some(again_at_us),
+            Phase::Coupled if self.flows.is_empty() => None,
+            Phase::Coupled => Some(self.patience_checked_at_us + PATIENCE_US / 4),
+        };
+        own.into_iter().chain(self.flush_at_us).min()
+    }
+
+    /// Puts what is due into the bytes to be written.
+    pub fn flush(&mut self, now_us: u64) {
+        if self.flush_at_us.is_some_and(|at| now_us >= at) {
+            self.flush_at_us = None;
+            encode(self.id, &Message::Reports(std::mem::take(&mut self.pending)), &mut self.out);
+        }
+    }
+
+    /// Says that this is the end, if there was a beginning.
+    pub fn finish(&mut self) {
+        if self.is_connected() {
+            self.forget_pending();
+            encode(self.id, &Message::Bye, &mut self.out);
+        }
+    }
+
+    /// Bytes to be written to the port.
+    pub fn outgoing(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// That many of them are written.
+    pub fn written(&mut self, bytes: usize) {
+        self.out.drain(..bytes);
+    }
+
+    fn greet(&mut self, now_us: u64) {
+        self.id = rand::random();
+        self.forget_pending();
+        self.phase = Phase::Greeting { again_at_us: now_us + PATIENCE_US };
+        encode(self.id, &Message::Hello, &mut self.out);
+    }
+
+    fn forget_pending(&mut self) {
+        self.pending.clear();
+        self.flush_at_us = None;
+        self.flows.values_mut().for_each(|f| f.unanswered_at_us = None);
+    }
+
+    fn give_up(&mut self, why: Why, again_at_us: u64, events: &mut Vec<Event>) {
+        if self.is_coupled() {
+            events.push(Event::Alone(why));
+        }
+        self.forget_pending();
+        // so that a late welcome to this session is nobody's
+        self.id = rand::random();
+        self.phase = Phase::Greeting { again_at_us };
+    }
+}

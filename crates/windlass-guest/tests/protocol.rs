@@ -1,0 +1,294 @@
+//! The guest's and the host's side against each other, in memory and in virtual time.
+
+use proptest::prelude::*;
+use std::collections::HashMap;
+use windlass_core::GroupRule;
+use windlass_guest::{
+    Config, Controller, GuestId, Session, controller,
+    session::{Event, PATIENCE_US, Why},
+    wire::{CWND_MAX_BYTES, Message, Op, Reply, Report, State, encode},
+};
+
+const MSS: u32 = 1448;
+const RTT_US: u32 = 100_000;
+
+fn report(flow: u64, seq: u32, op: Op, cwnd_segs: u32) -> Report {
+    Report {
+        flow,
+        seq,
+        op,
+        state: State::Avoidance,
+        is_timeout: false,
+        is_cwnd_limited: true,
+        cwnd_bytes: cwnd_segs * MSS,
+        ssthresh_bytes: cwnd_segs * MSS,
+        srtt_us: RTT_US,
+        mss_bytes: MSS,
+        acked_bytes: cwnd_segs * MSS,
+        acks: cwnd_segs,
+        inflight_bytes: cwnd_segs * MSS,
+    }
+}
+
+/// A host with guests, and ports that lose nothing.
+struct Site {
+    controller: Controller,
+    guests: Vec<(GuestId, Session)>,
+    heard: Vec<controller::Event>,
+    now_us: u64,
+    /// Last answered to a guest's flow: what an honest flow goes on from.
+    granted: HashMap<(usize, u64), Reply>,
+}
+
+impl Site {
+    fn new(weights: &[u32]) -> Site {
+        Site::with(Config::new(GroupRule::by_name("ccc").unwrap()), weights)
+    }
+
+    fn with(config: Config, weights: &[u32]) -> Site {
+        let mut controller = Controller::new(config).unwrap();
+        let add = |w: &u32| (controller.add_guest("vm", *w), Session::default());
+        let guests = weights.iter().map(add).collect();
+        let mut site = Site { controller, guests, heard: Vec::new(), now_us: 0, granted: HashMap::new() };
+        for at in 0..site.guests.len() {
+            site.guests[at].1.connected(0);
+            assert_eq!(site.exchange(at), [Event::Coupled]);
+        }
+        site
+    }
+
+    /// Lets a quarter of a round trip pass, and carries bytes until nobody has anything to say.
+    fn exchange(&mut self, at: usize) -> Vec<Event> {
+        self.now_us += u64::from(RTT_US) / 4;
+        let (id, session) = &mut self.guests[at];
+        let mut events = Vec::new();
+        loop {
+            session.flush(self.now_us + 1_000_000);
+            let bytes = session.outgoing().to_vec();
+            session.written(bytes.len());
+            if bytes.is_empty() {
+                return events;
+            }
+            let mut answer = Vec::new();
+            self.controller.receive(*id, &bytes, self.now_us as u32, &mut answer, &mut self.heard);
+            events.extend(session.receive(&answer, self.now_us));
+            for event in &events {
+                if let Event::Answer(reply) = event {
+                    self.granted.insert((at, reply.flow), *reply);
+                }
+            }
+        }
+    }
+
+    fn say(&mut self, at: usize, report: Report) -> Vec<Event> {
+        self.guests[at].1.report(report, self.now_us);
+        self.exchange(at)
+    }
+
+    /// What an honest flow that has not grown gets.
+    fn update_segs(&mut self, at: usize, flow: u64) -> u32 {
+        let last = self.granted[&(at, flow)];
+        let own = report(flow, last.seq + 1, Op::Update, last.cwnd_bytes / MSS);
+        self.share_segs(at, Report { cwnd_bytes: last.cwnd_bytes, ..own })
+    }
+
+    /// The share in the only answer.
+    fn share_segs(&mut self, at: usize, report: Report) -> u32 {
+        match self.say(at, report).as_slice() {
+            [Event::Answer(reply)] => reply.cwnd_bytes / MSS,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn guests_share_by_weight_whatever_the_number_of_their_flows() {
+    for (weights, flows_of_second) in [([1, 1], 1), ([1, 1], 4), ([1, 2], 4), ([1, 4], 2)] {
+        let mut site = Site::new(&weights);
+        site.share_segs(0, report(1, 1, Op::Register, 120));
+        for flow in 0..flows_of_second {
+            site.share_segs(1, report(flow, 1, Op::Register, 10));
+        }
+        let first = site.update_segs(0, 1);
+        let second: Vec<u32> = (0..flows_of_second).map(|flow| site.update_segs(1, flow)).collect();
+        let sum = weights[0] + weights[1];
+        assert_eq!(first, 120 * weights[0] / sum, "{weights:?}");
+        assert_eq!(second, vec![120 * weights[1] / sum / second.len() as u32; second.len()], "{weights:?}");
+    }
+}
+
+#[test]
+fn a_flow_that_leaves_gives_its_share_to_the_others() {
+    let mut site = Site::new(&[1, 1]);
+    site.share_segs(0, report(1, 1, Op::Register, 40));
+    assert_eq!(site.share_segs(1, report(1, 1, Op::Register, 10)), 20);
+    assert_eq!(site.update_segs(0, 1), 20);
+    assert!(site.say(1, report(1, 2, Op::Leave, 20)).is_empty());
+    assert_eq!(site.update_segs(0, 1), 40);
+}
+
+#[test]
+fn whatever_a_guest_claims_it_gets_its_share() {
+    let mut site = Site::new(&[1, 1]);
+    site.share_segs(0, report(1, 1, Op::Register, 40));
+    site.share_segs(1, report(1, 1, Op::Register, 10));
+    for seq in 2..40 {
+        let lie = Report {
+            cwnd_bytes: CWND_MAX_BYTES,
+            ssthresh_bytes: CWND_MAX_BYTES,
+            srtt_us: 1,
+            mss_bytes: 0xffff,
+            acks: u32::MAX,
+            acked_bytes: u32::MAX,
+            ..report(1, seq, Op::Update, 1)
+        };
+        let before = site.controller.sum_cwnd_bytes();
+        let lied = site.share_segs(1, lie);
+        let honest = site.update_segs(0, 1);
+        assert!(lied <= honest, "{lied} against {honest}");
+        let after = site.controller.sum_cwnd_bytes();
+        // half of its own share is what a flow may claim in a round, which is the honest guest's
+        assert!(after <= before + before / 4 + u64::from(MSS), "{before} to {after}");
+    }
+    // two reports were said in each of these rounds of half a round trip
+    let rounds = 38 / 2 + 1;
+    let most = 40.0 * f64::from(MSS) * 1.25f64.powi(rounds);
+    assert!((site.controller.sum_cwnd_bytes() as f64) < most, "{} bytes", site.controller.sum_cwnd_bytes());
+}
+
+#[test]
+fn five_hundred_flows_of_one_guest_are_one_guest() {
+    let config = Config { idle_us: 60_000_000, ..Config::new(GroupRule::by_name("ccc").unwrap()) };
+    let mut site = Site::with(config, &[1, 1]);
+    site.share_segs(0, report(1, 1, Op::Register, 4000));
+    for flow in 0..500 {
+        site.share_segs(1, report(flow, 1, Op::Register, 10));
+    }
+    assert_eq!(site.update_segs(0, 1), 2000);
+    assert_eq!(site.update_segs(1, 7), 4);
+}
+
+#[test]
+fn more_flows_than_a_guest_may_have_are_refused_and_told() {
+    let config = Config { flows_most: 2, ..Config::new(GroupRule::by_name("ccc").unwrap()) };
+    let mut site = Site::with(config, &[1]);
+    site.share_segs(0, report(1, 1, Op::Register, 10));
+    site.share_segs(0, report(2, 1, Op::Register, 10));
+    assert_eq!(site.say(0, report(3, 1, Op::Register, 10)), [Event::Refused(3)]);
+    site.say(0, report(1, 2, Op::Leave, 10));
+    site.share_segs(0, report(3, 2, Op::Register, 10));
+}
+
+#[test]
+fn a_flow_that_was_collected_registers_again_by_itself() {
+    let mut site = Site::new(&[1, 1]);
+    site.share_segs(0, report(1, 1, Op::Register, 40));
+    site.share_segs(1, report(1, 1, Op::Register, 10));
+    // the first is silent while the second goes on for longer than the host's patience
+    let rounds = controller::IDLE_US / (RTT_US / 4) + 2;
+    for _ in 0..rounds {
+        site.update_segs(1, 1);
+    }
+    assert_eq!(site.controller.guests()[0].flows, 0);
+    site.update_segs(0, 1);
+    assert_eq!(site.controller.guests()[0].flows, 1);
+}
+
+#[test]
+fn a_new_controller_learns_of_all_flows() {
+    let mut site = Site::new(&[1, 1]);
+    site.share_segs(0, report(1, 1, Op::Register, 40));
+    site.share_segs(0, report(2, 1, Op::Register, 40));
+    let mut fresh = Controller::new(Config::new(GroupRule::by_name("ccc").unwrap())).unwrap();
+    let id = fresh.add_guest("vm", 1);
+    let hello = fresh.connected(id);
+    site.controller = fresh;
+    let events = site.guests[0].1.receive(&hello, site.now_us);
+    assert_eq!(events, [Event::Alone(Why::Ended)]);
+    assert!(matches!(site.exchange(0).as_slice(), [Event::Coupled, Event::Answer(_), Event::Answer(_)]));
+    assert_eq!(site.controller.guests()[0].flows, 2);
+}
+
+#[test]
+fn a_host_that_does_not_answer_is_given_up_and_greeted_again() {
+    let mut session = Session::default();
+    session.connected(0);
+    assert!(session.tick(PATIENCE_US / 2).is_empty());
+    let greeting = session.outgoing().len();
+    session.tick(PATIENCE_US);
+    assert_eq!(session.outgoing().len(), 2 * greeting);
+
+    let mut site = Site::new(&[1]);
+    site.share_segs(0, report(1, 1, Op::Register, 40));
+    let session = &mut site.guests[0].1;
+    session.report(report(1, 2, Op::Update, 40), site.now_us);
+    assert!(session.tick(site.now_us + PATIENCE_US / 2).is_empty());
+    assert_eq!(session.tick(site.now_us + PATIENCE_US + 1), [Event::Alone(Why::Silent)]);
+    site.now_us += PATIENCE_US;
+    assert!(matches!(site.exchange(0).as_slice(), [Event::Coupled, Event::Answer(_)]));
+}
+
+#[test]
+fn an_answer_to_what_nobody_asked_is_nonsense() {
+    let mut site = Site::new(&[1]);
+    site.share_segs(0, report(1, 7, Op::Register, 40));
+    site.guests[0].1.report(report(1, 8, Op::Update, 40), site.now_us);
+    site.guests[0].1.flush(u64::MAX);
+    let asked = site.guests[0].1.outgoing().to_vec();
+    let (mut answer, mut heard) = (Vec::new(), Vec::new());
+    site.controller.receive(site.guests[0].0, &asked, site.now_us as u32, &mut answer, &mut heard);
+    // header of 16 bytes, flow of 8, then the number of the report
+    answer[24] += 1;
+    let events = site.guests[0].1.receive(&answer, site.now_us);
+    assert_eq!(events, [Event::Alone(Why::NotAsked)]);
+}
+
+proptest! {
+    #[test]
+    fn a_host_that_says_anything_leaves_flows_alone_and_is_believed_when_it_is_back(
+        noise in prop::collection::vec(any::<u8>(), 1..200),
+    ) {
+        let mut site = Site::new(&[1]);
+        site.share_segs(0, report(1, 1, Op::Register, 40));
+        let events = site.guests[0].1.receive(&noise, site.now_us);
+        prop_assert!(events.iter().all(|e| matches!(e, Event::Alone(_))), "{:?}", events);
+        let mut bye = Vec::new();
+        // enough to complete whatever the noise may have begun
+        (0..2000).for_each(|_| encode(0, &Message::Bye, &mut bye));
+        site.guests[0].1.receive(&bye, site.now_us);
+        let events = site.exchange(0);
+        prop_assert!(matches!(events.as_slice(), [Event::Coupled, Event::Answer(_)]), "{:?}", events);
+    }
+
+    #[test]
+    fn a_guest_that_says_anything_harms_nobody_else(
+        noise in prop::collection::vec(any::<u8>(), 1..400),
+    ) {
+        let mut site = Site::new(&[1, 1]);
+        site.share_segs(0, report(1, 1, Op::Register, 40));
+        site.share_segs(1, report(1, 1, Op::Register, 10));
+        let (mut answer, mut heard) = (Vec::new(), Vec::new());
+        site.controller.receive(site.guests[1].0, &noise, site.now_us as u32, &mut answer, &mut heard);
+        let share = site.update_segs(0, 1);
+        let is_gone = heard.iter().any(|e| matches!(e, controller::Event::Nonsense(_)));
+        prop_assert_eq!(share, if is_gone { 40 } else { 20 });
+    }
+
+    #[test]
+    fn any_order_of_reports_keeps_the_books(
+        steps in prop::collection::vec((0usize..3, 0u64..6, 0u8..3, 1u32..100, any::<bool>()), 1..200),
+    ) {
+        let mut site = Site::new(&[1, 2, 3]);
+        let mut seq = 0;
+        for (at, flow, op, segs, is_limited) in steps {
+            seq += 1;
+            let op = [Op::Register, Op::Update, Op::Leave][usize::from(op)];
+            site.say(at, Report { is_cwnd_limited: is_limited, ..report(flow, seq, op, segs) });
+            for (at, info) in site.controller.guests().iter().enumerate() {
+                prop_assert!(info.is_coupled);
+                // those that were silent for long may have been collected
+                prop_assert!(info.flows <= site.guests[at].1.flows());
+            }
+        }
+    }
+}
