@@ -11,6 +11,8 @@ use windlass_scenario::{FlowReport, Intervals, Span};
 pub enum Metric {
     /// Completion time of each flow in s.
     Completion,
+    /// Time of each response in s, from its request to its last byte.
+    Response,
     /// Goodput of each flow over its completion time in bit/s.
     Goodput,
     /// Payload of all flows together, from the first one's start to the last one's end or in a window, in bit/s.
@@ -139,7 +141,11 @@ pub struct Selection<'a> {
 impl Selection<'_> {
     /// Whether a flow is chosen.
     pub fn has(&self, flow: &FlowReport) -> bool {
-        self.class.is_none_or(|c| flow.class == c) && self.tenant.is_none_or(|t| flow.tenant == t)
+        self.is_chosen(&flow.class, &flow.tenant)
+    }
+
+    fn is_chosen(&self, class: &str, tenant: &str) -> bool {
+        self.class.is_none_or(|c| class == c) && self.tenant.is_none_or(|t| tenant == t)
     }
 
     /// The flows, with their numbers in the run.
@@ -178,10 +184,17 @@ fn looks(run: &RunRecord, link: usize, window: Window) -> Option<Vec<f64>> {
 /// The numbers that a run gives, one or one of each flow; none: it was not measured.
 pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<f64>> {
     let flows = of.flows(run);
+    let ending = || flows.iter().map(|(_, f)| f).filter(|f| !f.is_open_ended);
     match metric {
         // a flow that failed has no time: the run is not measured, not better
-        Metric::Completion => flows.iter().map(|(_, f)| f.completion_s).collect(),
-        Metric::Goodput => flows.iter().map(|(_, f)| f.completion_s.map(|_| f.goodput_bps)).collect(),
+        Metric::Completion => ending().map(|f| f.completion_s).collect(),
+        Metric::Goodput => flows.iter().map(|(_, f)| f.error.is_none().then_some(f.goodput_bps)).collect(),
+        Metric::Response => {
+            // responses of a flow that failed are missing, and those would have been the slow ones
+            ending().map(|f| f.completion_s).collect::<Option<Vec<_>>>()?;
+            let chosen = run.responses.iter().filter(|r| of.is_chosen(&r.class, &r.tenant));
+            Some(chosen.flat_map(|r| r.seconds.iter().map(|s| f64::from(*s))).collect())
+        }
         Metric::TimeoutFlows => flows.iter().map(|(_, f)| Some(f64::from(f.timeouts? > 0) * 100.0)).collect(),
         _ => of_run(metric, run, of, &flows).map(|value| vec![value]),
     }
@@ -268,6 +281,7 @@ fn jain(run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runner::ResponseSample;
     use windlass_scenario::{LinkReport, LinkStats};
 
     fn flow(class: &str, started_s: f64, completion_s: Option<f64>, bytes: u64, timeouts: u64) -> FlowReport {
@@ -284,8 +298,13 @@ mod tests {
             flows: vec![
                 flow("short", 0.0, Some(1.0), 1000, 0),
                 flow("short", 1.0, Some(3.0), 3000, 2),
-                flow("long", 0.0, None, 8000, 1),
+                FlowReport { is_open_ended: true, ..flow("long", 0.0, None, 8000, 1) },
             ],
+            responses: vec![ResponseSample {
+                class: "short".into(),
+                tenant: String::new(),
+                seconds: vec![0.25, 0.5],
+            }],
             links: vec![LinkReport { name: "a > b".into(), stats, mean_queue_ms: 1.5 }],
             intervals: Some(Intervals {
                 every_s: 1.0,
@@ -312,7 +331,16 @@ mod tests {
         let run = run();
         let short = Selection { class: Some("short"), ..Selection::default() };
         assert_eq!(values(Metric::Completion, &run, &short), Some(vec![1.0, 3.0]));
-        assert_eq!(values(Metric::Completion, &run, &Selection::default()), None, "one has not finished");
+        assert_eq!(
+            values(Metric::Completion, &run, &Selection::default()),
+            Some(vec![1.0, 3.0]),
+            "one never ends"
+        );
+        assert_eq!(values(Metric::Response, &run, &short), Some(vec![0.25, 0.5]));
+        let mut failed = run.clone();
+        failed.flows[1] = flow("short", 1.0, None, 3000, 2);
+        assert_eq!(values(Metric::Completion, &failed, &short), None, "one has not finished");
+        assert_eq!(values(Metric::Response, &failed, &short), None);
         assert_eq!(values(Metric::Throughput, &run, &short), Some(vec![4000.0 * 8.0 / 4.0]));
         assert_eq!(values(Metric::SenderTimeouts, &run, &short), Some(vec![2.0]));
         assert_eq!(values(Metric::TimeoutFlows, &run, &short), Some(vec![0.0, 100.0]));

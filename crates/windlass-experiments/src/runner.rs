@@ -91,6 +91,9 @@ pub struct RunRecord {
     /// Its flows.
     #[serde(default)]
     pub flows: Vec<FlowReport>,
+    /// How long responses took, by class and tenant of their flows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub responses: Vec<ResponseSample>,
     /// Its emulated links.
     #[serde(default)]
     pub links: Vec<LinkReport>,
@@ -122,6 +125,40 @@ pub struct RunRecord {
     pub windlass: BTreeMap<String, u64>,
     /// Why it failed.
     pub error: Option<String>,
+}
+
+/// How long responses took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResponseSample {
+    /// Class of their flows.
+    pub class: String,
+    /// Tenant of their flows.
+    pub tenant: String,
+    /// The times in s, sorted. Of more than SAMPLE_MOST, so many that are equally far apart in rank, the longest one
+    /// among them.
+    pub seconds: Vec<f32>,
+}
+
+const SAMPLE_MOST: usize = 4096;
+
+/// Samples of all response times of a run.
+fn responses(flows: &[FlowReport]) -> Vec<ResponseSample> {
+    let mut all: BTreeMap<(&str, &str), Vec<f32>> = BTreeMap::new();
+    for flow in flows.iter().filter(|f| !f.responses.is_empty()) {
+        let times = all.entry((&flow.class, &flow.tenant)).or_default();
+        times.extend(flow.responses.iter().map(|r| r.took_s as f32));
+    }
+    let sample = |((class, tenant), mut times): ((&str, &str), Vec<f32>)| {
+        times.sort_by(f32::total_cmp);
+        ResponseSample { class: class.into(), tenant: tenant.into(), seconds: thin(&times) }
+    };
+    all.into_iter().map(sample).collect()
+}
+
+/// At most SAMPLE_MOST of the sorted values, by equal steps of rank up to the last.
+fn thin(sorted: &[f32]) -> Vec<f32> {
+    let most = SAMPLE_MOST.min(sorted.len());
+    (1..=most).map(|i| sorted[i * sorted.len() / most - 1]).collect()
 }
 
 /// Point, variant and seed.
@@ -198,6 +235,7 @@ fn record(job: &Job, result: Result<RunReport>) -> RunRecord {
                 windlass: report.windlass.iter().filter(|c| *c.1 > 0).map(|(n, v)| (n.clone(), *v)).collect(),
                 error: report.flows.iter().find_map(|f| f.error.clone()),
                 ended_s: report.ended_s,
+                responses: responses(&report.flows),
                 flows: report.flows,
                 links: report.links,
                 intervals: report.intervals,
@@ -366,4 +404,23 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
     let mut runs = pool.done.into_inner().expect("no panics while held").0;
     runs.sort_by_key(|r| order.get(&r.key()).copied());
     Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_the_same_percentiles_and_the_longest() {
+        let few: Vec<f32> = (0..10).map(|i| i as f32).collect();
+        assert_eq!(thin(&few), few);
+        assert!(thin(&[]).is_empty());
+        let many: Vec<f32> = (0..100_000).map(|i| i as f32).collect();
+        let thinned = thin(&many);
+        assert_eq!((thinned.len(), thinned.last()), (SAMPLE_MOST, Some(&99_999.0)));
+        for q in [0.01, 0.5, 0.99] {
+            let at = thinned[(q * SAMPLE_MOST as f64) as usize] / 100_000.0;
+            assert!((f64::from(at) - q).abs() < 1e-3, "{q} {at}");
+        }
+    }
 }

@@ -7,7 +7,9 @@ use crate::{
 };
 use anyhow::{Result, bail};
 use serde::Deserialize;
-use windlass_scenario::{Buffer, Bytes, Flow, Fraction, Host, Link, Mode, Rate, Scenario, Span, Windlass};
+use windlass_scenario::{
+    Buffer, Bytes, Flow, Fraction, Host, Link, Mode, Rate, Scenario, Span, Tcp, Windlass,
+};
 
 /// One condition: a network and a transfer.
 #[derive(Clone, Debug, Deserialize)]
@@ -80,17 +82,7 @@ impl Point {
             loss: self.loss,
             ..cable.clone()
         };
-        let flow = Flow {
-            from: "server".into(),
-            to: "client".into(),
-            size,
-            start: Span(0.0),
-            algorithm: algorithm.into(),
-            class: String::new(),
-            tenant: String::new(),
-            group: None,
-            weight: 1,
-        };
+        let flow = Flow { algorithm: algorithm.into(), ..Flow::transfer("server", "client", size) };
         // a lossy CUBIC transfer takes long; nobody waits for ever
         let expected_s = size.0 * 8.0 / self.rate.0 + 10.0 * self.rtt.0;
         Ok(Scenario {
@@ -102,6 +94,7 @@ impl Point {
             links: vec![cable, wan],
             groups: Vec::new(),
             flows: vec![flow],
+            tcp: Tcp::default(),
             windlass,
         })
     }

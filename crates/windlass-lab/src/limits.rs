@@ -1,7 +1,7 @@
 //! What the testbed cannot do and the simulator can.
 
 use anyhow::{Result, bail};
-use windlass_scenario::{Graph, Scenario};
+use windlass_scenario::{Graph, Scenario, Tcp};
 
 /// How many links the addresses are enough for.
 const LINKS_MOST: usize = 250;
@@ -28,8 +28,17 @@ pub fn check(scenario: &Scenario) -> Result<()> {
             );
         }
     }
+    if scenario.tcp != Tcp::default() {
+        bail!("[tcp]: the testbed's kernels are as they are: leave it out, or run it with --on sim");
+    }
     let graph = Graph::new(scenario);
     for flow in &scenario.flows {
+        if flow.single_size().is_none() {
+            bail!(
+                "flow {}: the testbed fetches one response of a fixed size: give a size, or run it with --on sim",
+                flow.name()
+            );
+        }
         let (from, to) = (graph.host(&flow.from), graph.host(&flow.to));
         let choice = graph.choice(from, to).or_else(|| graph.choice(to, from));
         if let Some(at) = choice {

@@ -183,7 +183,8 @@ fn start_captures(topology: &Topology, scenario: &Scenario, options: &RunOptions
 fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> Result<Vec<FlowReport>> {
     let mut files = Vec::new();
     for flow in &scenario.flows {
-        let name = files::file_of(flow.size.count())?;
+        let size_bytes = flow.single_size().context("limits::check() has let it pass")?;
+        let name = files::file_of(size_bytes)?;
         files.push((files::digest_of(&name)?, name));
     }
     let begin = Instant::now();

@@ -1,7 +1,9 @@
 //! Scenarios: networks and workloads as data. The testbed runs them with real kernels, the simulator with its own hosts.
 //! What both must agree on is here too: how a link treats a packet, and how a run is reported.
 
+mod dist;
 mod draft;
+mod flow;
 mod graph;
 mod group;
 mod link;
@@ -9,12 +11,16 @@ mod report;
 mod scenario;
 mod topology;
 mod units;
+mod workload;
 
+pub use dist::{Dist, Quantity};
 pub use draft::Draft;
+pub use flow::{After, Application, Connections, Flow, Plan, Planned, Size, Train};
 pub use graph::{Distances, Graph};
 pub use group::{Group, Per};
 pub use link::{LinkModel, LinkStats, Queued, Verdict, times};
-pub use report::{FlowReport, Intervals, LinkReport, RunReport};
-pub use scenario::{Buffer, Flow, GilbertElliott, Host, Link, Mode, Scenario, ScenarioError, Windlass};
+pub use report::{FlowReport, Intervals, LinkReport, Response, ResponseTimes, RunReport};
+pub use scenario::{Buffer, GilbertElliott, Host, Link, Mode, Scenario, ScenarioError, Windlass};
 pub use topology::{Ports, Switch};
 pub use units::{Bytes, Fraction, Rate, Span};
+pub use workload::{Ecn, Tcp};

@@ -33,8 +33,63 @@ pub struct FlowReport {
     pub timeouts: Option<u64>,
     /// Segments that this flow's sender sent again; none: unknown.
     pub retrans_segs: Option<u64>,
+    /// It went on until it was stopped, or the run ended, so it has no completion time.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_open_ended: bool,
+    /// How long its responses took, if it has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_times: Option<ResponseTimes>,
+    /// Its responses, as they arrived.
+    #[serde(skip)]
+    pub responses: Vec<Response>,
     /// Why it failed.
     pub error: Option<String>,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// One response.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Response {
+    /// When it was asked for, from the beginning of the run; with a connection for each, when that was begun.
+    pub asked_s: f64,
+    /// From then to its last byte.
+    pub took_s: f64,
+    /// Its payload.
+    pub bytes: u64,
+}
+
+/// How long responses took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResponseTimes {
+    /// How many.
+    pub count: u64,
+    /// Mean.
+    pub mean_s: f64,
+    /// Median by nearest rank.
+    pub p50_s: f64,
+    /// 99th percentile by nearest rank.
+    pub p99_s: f64,
+    /// Longest.
+    pub max_s: f64,
+}
+
+impl ResponseTimes {
+    /// Of these responses; none of nothing.
+    pub fn of<'a>(responses: impl IntoIterator<Item = &'a Response>) -> Option<ResponseTimes> {
+        let mut times: Vec<f64> = responses.into_iter().map(|r| r.took_s).collect();
+        times.sort_by(f64::total_cmp);
+        let at = |q: f64| times.get(((q * times.len() as f64).ceil() as usize).max(1) - 1).copied();
+        Some(ResponseTimes {
+            count: times.len() as u64,
+            mean_s: times.iter().sum::<f64>() / times.len() as f64,
+            p50_s: at(0.5)?,
+            p99_s: at(0.99)?,
+            max_s: at(1.0)?,
+        })
+    }
 }
 
 /// A run in equal intervals of time.
@@ -99,9 +154,11 @@ impl RunReport {
         !self.flows.is_empty() && self.flows.iter().all(|f| f.checksum_ok)
     }
 
-    /// Completion time of the slowest flow; none if one failed.
+    /// Completion time of the slowest flow; none if one failed, or if none has a completion time.
     pub fn completion_s(&self) -> Option<f64> {
-        self.flows.iter().map(|f| f.completion_s).try_fold(0.0, |most: f64, s| s.map(|s| most.max(s)))
+        let mut times = self.flows.iter().filter(|f| !f.is_open_ended).map(|f| f.completion_s);
+        let first = times.next()??;
+        times.try_fold(first, |most, s| s.map(|s| most.max(s)))
     }
 
     /// Jain's index of the goodputs: 1 is perfectly fair.

@@ -1,9 +1,10 @@
 //! The scenario file.
 
 use crate::{
-    Bytes, Fraction, Graph, Group, LinkModel, Per, Rate, Span, Switch,
+    Bytes, Flow, Fraction, Graph, Group, LinkModel, Per, Rate, Span, Switch, Tcp,
     group::{check_group, check_membership},
     topology::{self, RawHost, RawSwitch, RawTopology},
+    workload::{RawFlow, Surroundings},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{collections::BTreeMap, fs, ops::Range, path::Path, str::FromStr};
@@ -46,8 +47,10 @@ pub struct Scenario {
     pub links: Vec<Link>,
     /// Flows that share a window.
     pub groups: Vec<Group>,
-    /// Transfers.
+    /// What is sent.
     pub flows: Vec<Flow>,
+    /// The TCP of all end systems.
+    pub tcp: Tcp,
     /// Where Windlass sits; none: nowhere.
     pub windlass: Option<Windlass>,
 }
@@ -160,43 +163,6 @@ impl Serialize for Buffer {
     }
 }
 
-/// A transfer: the receiver fetches `size` bytes from the sender over HTTP.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Flow {
-    /// The sender.
-    pub from: String,
-    /// The receiver.
-    pub to: String,
-    /// How much.
-    pub size: Bytes,
-    /// When it begins.
-    #[serde(default)]
-    pub start: Span,
-    /// Congestion control of the sender's own kernel.
-    #[serde(default = "cubic")]
-    pub algorithm: String,
-    /// Kind of flow, for reports and claims; may be empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub class: String,
-    /// Whose flow it is, for reports and claims; may be empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub tenant: String,
-    /// Group that the sender's own kernel couples it in; none: it is on its own.
-    pub group: Option<String>,
-    /// Weight in its group, that of the box included; of the whole sending host if the group has weights per server.
-    #[serde(default = "weight_one")]
-    pub weight: i64,
-}
-
-fn weight_one() -> i64 {
-    1
-}
-
-fn cubic() -> String {
-    "cubic".into()
-}
-
 /// What Windlass does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -247,7 +213,8 @@ struct Raw {
     #[serde(default)]
     group: Vec<Spanned<Group>>,
     #[serde(default)]
-    flow: Vec<Spanned<Flow>>,
+    flow: Vec<Spanned<RawFlow>>,
+    tcp: Option<Spanned<Tcp>>,
     windlass: Option<Spanned<Windlass>>,
 }
 
@@ -372,18 +339,34 @@ impl Scenario {
         }
         let groups: Vec<Group> = raw.group.into_iter().map(Spanned::into_inner).collect();
         let parts = graph.parts();
-        let is_connected = |a: &str, b: &str| parts[names[a]] == parts[names[b]];
-        for flow in &raw.flow {
-            let (f, at) = (flow.get_ref(), flow.span());
-            check_flow(f, &switches, time_limit, &known, &is_connected)
-                .map_err(|what| fail(at.clone(), what))?;
-            check_membership(f.group.as_deref(), f.weight, &groups).map_err(|what| fail(at, what))?;
+        let around = Surroundings {
+            seed: raw.seed,
+            time_limit,
+            hosts: &hosts,
+            switches: &switches,
+            names: &names,
+            parts: &parts,
+            groups: &groups,
+        };
+        let mut flows = Vec::new();
+        let mut weights = BTreeMap::new();
+        let box_group = raw.windlass.as_ref().and_then(|w| w.get_ref().group.clone());
+        for flow in raw.flow {
+            let span = flow.span();
+            let place = |at: Option<usize>| at.map_or(span.clone(), |at| at..at);
+            let begin = flows.len();
+            let spread = flow.into_inner().spread(&around, &mut flows);
+            spread.map_err(|(at, what)| fail(place(at), what))?;
+            check_servers_weights(&flows[begin..], &box_group, &groups, &mut weights)
+                .map_err(|what| fail(place(None), what))?;
         }
-        check_servers_weights(&raw.flow, &raw.windlass, &groups).map_err(|(at, what)| fail(at, what))?;
+        if let Some(tcp) = &raw.tcp {
+            tcp.get_ref().check().map_err(|what| fail(tcp.span(), what))?;
+        }
         if let Some(w) = &raw.windlass {
             check_windlass(w.get_ref(), &links, &known).map_err(|what| fail(w.span(), what))?;
             let group = w.get_ref().group.as_deref();
-            check_membership(group, weight_one(), &groups).map_err(|what| fail(w.span(), what))?;
+            check_membership(group, 1, &groups).map_err(|what| fail(w.span(), what))?;
         }
         Ok(Scenario {
             name: raw.name,
@@ -393,7 +376,8 @@ impl Scenario {
             switches,
             links,
             groups,
-            flows: raw.flow.into_iter().map(Spanned::into_inner).collect(),
+            flows,
+            tcp: raw.tcp.map(Spanned::into_inner).unwrap_or_default(),
             windlass: raw.windlass.map(Spanned::into_inner),
         })
     }
@@ -491,7 +475,7 @@ impl Net {
 /// Most names that a message lists.
 const LISTED: usize = 12;
 
-fn known(names: &BTreeMap<String, usize>, key: &str, name: &str) -> Result<(), String> {
+pub(crate) fn known(names: &BTreeMap<String, usize>, key: &str, name: &str) -> Result<(), String> {
     if names.contains_key(name) {
         return Ok(());
     }
@@ -506,7 +490,6 @@ const MIN_LIMIT_S: f64 = 1.0;
 const MAX_TIME_S: f64 = 86_400.0;
 /// Longest one-way delay and jitter: longer than any path on Earth, and short enough for TCP to connect.
 const MAX_DELAY_S: f64 = 10.0;
-const MAX_SIZE_BYTES: f64 = 1e11;
 const MAX_NAME_CHARS: usize = 32;
 
 /// The line of the key with which `what` begins, in the table that begins at byte `start`; else that of the table.
@@ -593,65 +576,23 @@ fn check_buffer(key: &str, buffer: Option<Buffer>, link: &Link) -> Result<(), St
     }
 }
 
-fn check_flow(
-    flow: &Flow,
-    switches: &[Switch],
-    time_limit: Span,
-    known: Known,
-    is_connected: &dyn Fn(&str, &str) -> bool,
-) -> Result<(), String> {
-    for (key, name) in [("from", &flow.from), ("to", &flow.to)] {
-        known(key, name)?;
-        if switches.iter().any(|s| s.name == *name) {
-            return Err(format!("{key}: \"{name}\" is a switch, which only forwards; name a host"));
-        }
-    }
-    if flow.from == flow.to {
-        return Err(format!("to: \"{}\" cannot send to itself; name another host", flow.to));
-    }
-    if flow.start.0 >= time_limit.0 {
-        return Err(format!("start = \"{}\": the run ends before, at {time_limit}", flow.start));
-    }
-    if flow.size.0 > MAX_SIZE_BYTES {
-        return Err(format!("size = \"{}\": at most {}", flow.size, Bytes(MAX_SIZE_BYTES)));
-    }
-    if flow.algorithm.is_empty()
-        || !flow.algorithm.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
-    {
-        return Err(format!(
-            "algorithm = {:?}: a congestion control of the kernel, e.g. \"cubic\"",
-            flow.algorithm
-        ));
-    }
-    if !is_connected(&flow.from, &flow.to) {
-        return Err(format!("to: no path of links from \"{}\" to \"{}\"", flow.from, flow.to));
-    }
-    if flow.size.count() == 0 {
-        return Err("size: at least 1 B".into());
-    }
-    Ok(())
-}
-
-/// A host whose flows have one weight together has one.
+/// A host whose flows have one weight together has one. `weights`: those of the hosts so far.
 fn check_servers_weights(
-    flows: &[Spanned<Flow>],
-    windlass: &Option<Spanned<Windlass>>,
+    flows: &[Flow],
+    box_group: &Option<String>,
     groups: &[Group],
-) -> Result<(), (Range<usize>, String)> {
+    weights: &mut BTreeMap<String, i64>,
+) -> Result<(), String> {
     let is_per_server =
         |name: &Option<String>| groups.iter().any(|g| g.per == Per::Server && Some(&g.name) == name.as_ref());
-    let box_is = windlass.as_ref().is_some_and(|w| is_per_server(&w.get_ref().group));
-    let mut weights = BTreeMap::new();
-    for flow in flows {
-        let f = flow.get_ref();
-        if !box_is && !is_per_server(&f.group) {
-            continue;
-        }
-        let first = *weights.entry(&f.from).or_insert(f.weight);
-        if first != f.weight {
-            let what =
-                format!("weight = {}: \"{}\" has {first} already, for all its flows", f.weight, f.from);
-            return Err((flow.span(), what));
+    let box_is = is_per_server(box_group);
+    for flow in flows.iter().filter(|f| box_is || is_per_server(&f.group)) {
+        let first = *weights.entry(flow.from.clone()).or_insert(flow.weight);
+        if first != flow.weight {
+            return Err(format!(
+                "weight = {}: \"{}\" has {first} already, for all its flows",
+                flow.weight, flow.from
+            ));
         }
     }
     Ok(())

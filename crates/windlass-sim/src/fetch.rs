@@ -1,97 +1,217 @@
-//! The application: a client fetches so many bytes from a server over HTTP, as curl does from nginx in the testbed.
+//! One connection and the application on it. Over HTTP the client asks for responses, as curl and nginx do in the
+//! testbed; or the server pushes them. When and how much is the business of the session (`session.rs`).
 
 use crate::{
     network::Network,
     packet::Packet,
     tcp::{Config, Endpoint, Phase},
 };
+use std::collections::VecDeque;
+use windlass_scenario::Application;
 
 /// Request of a short path, as curl writes it.
 const REQUEST_BYTES: u64 = 85;
 /// Head of the response, as nginx writes it.
 const HEAD_BYTES: u64 = 240;
+/// What is written of a response without end; nothing sends so much in 52 days.
+const UNLIMITED_BYTES: u64 = 1 << 56;
 
-/// One transfer. The client is endpoint 2 x index, the server 2 x index + 1.
+/// What a packet meant to the application; bits.
+pub mod notice {
+    /// The client is connected.
+    pub const CONNECTED: u8 = 1 << 0;
+    /// A response has arrived.
+    pub const RESPONSE: u8 = 1 << 1;
+    /// Both ends have closed.
+    pub const OVER: u8 = 1 << 2;
+    /// The first byte has arrived.
+    pub const FIRST_BYTE: u8 = 1 << 3;
+}
+
+/// A response that was asked for and has not arrived yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// When it was due.
+    pub at_ns: u64,
+    /// Its payload; none: unlimited.
+    pub size_bytes: Option<u64>,
+    /// Where it ends in the client's stream.
+    end: u64,
+}
+
+/// One connection. The client is endpoint 2 x index, the server 2 x index + 1.
 #[derive(Debug)]
 pub struct Fetch {
     /// Client and server.
     pub ends: [Endpoint; 2],
-    /// How much to fetch.
-    size_bytes: u64,
-    has_responded: bool,
-    /// connect().
-    pub started_at_ns: Option<u64>,
-    /// First byte of the response.
-    pub first_byte_at_ns: Option<u64>,
-    /// Last byte of the response.
-    pub completed_at_ns: Option<u64>,
+    /// To which session it belongs.
+    pub session: u32,
+    application: Application,
+    has_first_byte: bool,
     is_over: bool,
+    /// Responses that have arrived.
+    arrived: u32,
+    /// Responses that the server has written.
+    written: u32,
+    /// What is asked for when the client is connected.
+    first: Option<(u64, Option<u64>)>,
+    asked: VecDeque<Asked>,
+    /// Where the first of those ends in the client's stream; none is asked for: never.
+    next_end: u64,
+    /// Where the last one that was ever asked for ends.
+    asked_end: u64,
 }
 
 impl Fetch {
-    /// A transfer of `size_bytes` that has not begun.
-    pub fn new(ends: [Endpoint; 2], size_bytes: u64) -> Fetch {
+    /// A connection that has not begun.
+    pub fn new(ends: [Endpoint; 2], session: u32, application: Application) -> Fetch {
         Fetch {
             ends,
-            size_bytes,
-            has_responded: false,
-            started_at_ns: None,
-            first_byte_at_ns: None,
-            completed_at_ns: None,
+            session,
+            application,
+            has_first_byte: false,
             is_over: false,
+            arrived: 0,
+            written: 0,
+            first: None,
+            asked: VecDeque::new(),
+            next_end: u64::MAX,
+            asked_end: 0,
         }
     }
 
-    /// Payload that has arrived.
-    pub fn arrived_bytes(&self) -> u64 {
-        self.ends[0].receiver.received_bytes().saturating_sub(HEAD_BYTES)
+    /// Whether both ends have closed.
+    pub fn is_over(&self) -> bool {
+        self.is_over
     }
 
-    /// Connects.
-    pub fn start(&mut self, net: &mut Network, config: &Config) {
-        self.started_at_ns = Some(net.now_ns);
+    fn head_bytes(&self) -> u64 {
+        if self.application == Application::Http { HEAD_BYTES } else { 0 }
+    }
+
+    /// Payload that has arrived of the response that is on its way.
+    pub fn partial_bytes(&self) -> u64 {
+        let Some(first) = self.asked.front() else { return 0 };
+        let begin = match first.size_bytes {
+            Some(size_bytes) => first.end - size_bytes,
+            None => self.asked_end + self.head_bytes(),
+        };
+        self.ends[0].receiver.received_bytes().saturating_sub(begin)
+    }
+
+    /// The client connects. `first`: what it asks for as soon as it is connected; when that was due, and its payload.
+    pub fn connect(&mut self, first: Option<(u64, Option<u64>)>, net: &mut Network, config: &Config) {
+        self.first = first;
         self.ends[0].connect(net, config);
     }
 
-    /// A packet for one of the ends. Returns whether it was the transfer's last word: both ends have closed.
-    pub fn on_packet(&mut self, packet: &Packet, net: &mut Network, config: &Config) -> bool {
+    /// Whether the client has begun to connect.
+    pub fn is_begun(&self) -> bool {
+        self.ends[0].phase() != Phase::Closed
+    }
+
+    /// Whether the client is connected.
+    pub fn is_connected(&self) -> bool {
+        self.ends[0].phase() == Phase::Established
+    }
+
+    /// A response that was due at `at_ns` is asked for, or the server begins to push it.
+    pub fn ask(&mut self, at_ns: u64, size_bytes: Option<u64>, net: &mut Network, config: &Config) {
+        // behind one without end nothing follows, so its place is its beginning
+        let end = size_bytes.map_or(u64::MAX, |bytes| self.asked_end + self.head_bytes() + bytes);
+        if size_bytes.is_some() {
+            self.asked_end = end;
+        }
+        self.asked.push_back(Asked { at_ns, size_bytes, end });
+        self.next_end = self.asked[0].end;
+        match self.application {
+            Application::Http => self.ends[0].write(REQUEST_BYTES, net, config),
+            Application::Push => self.serve(net, config),
+        }
+    }
+
+    /// The next response that has arrived; none: what is on its way is not whole yet.
+    pub fn take_arrived(&mut self) -> Option<Asked> {
+        if self.ends[0].receiver.received_bytes() < self.next_end {
+            return None;
+        }
+        let asked = self.asked.pop_front()?;
+        self.arrived += 1;
+        self.next_end = self.asked.front().map_or(u64::MAX, |next| next.end);
+        Some(asked)
+    }
+
+    /// The client has all it wants.
+    pub fn close(&mut self, net: &mut Network, config: &Config) {
+        self.ends[0].close(net, config);
+    }
+
+    /// Both ends give up what they have not sent yet, and close. Returns what has arrived of a response by now.
+    pub fn stop(&mut self, net: &mut Network, config: &Config) -> u64 {
+        let arrived_bytes = self.partial_bytes();
+        for end in [1, 0] {
+            self.ends[end].stop(net, config);
+        }
+        self.asked.clear();
+        self.next_end = u64::MAX;
+        arrived_bytes
+    }
+
+    /// A packet for one of the ends. Returns what it meant, bits of [`notice`].
+    pub fn on_packet(&mut self, packet: &Packet, net: &mut Network, config: &Config) -> u8 {
         let end = (packet.to & 1) as usize;
-        let was_connecting = self.ends[end].phase() == Phase::SynSent;
+        let before = self.ends[end].phase();
         self.ends[end].on_packet(packet, net, config);
+        let mut notices = 0;
         if end == 0 {
-            if was_connecting && self.ends[0].phase() == Phase::Established {
-                self.ends[0].write(REQUEST_BYTES, net, config);
+            if before == Phase::SynSent && self.ends[0].phase() == Phase::Established {
+                notices |= notice::CONNECTED;
+                if let Some((at_ns, size_bytes)) = self.first.take() {
+                    self.ask(at_ns, size_bytes, net, config);
+                }
             }
-            self.client_reads(net, config);
+            let received = self.ends[0].receiver.received_bytes();
+            if received > 0 && !self.has_first_byte {
+                self.has_first_byte = true;
+                notices |= notice::FIRST_BYTE;
+            }
+            if received >= self.next_end {
+                notices |= notice::RESPONSE;
+            }
         } else {
-            self.server_reads(net, config);
+            self.serve(net, config);
+            let server = &mut self.ends[1];
+            if server.receiver.is_closed() && !server.sender.is_closing() {
+                server.close(net, config);
+            }
         }
-        let was_over = self.is_over;
-        self.is_over = self.ends.iter().all(Endpoint::is_closed);
-        self.is_over && !was_over
+        if !self.is_over && self.ends.iter().all(Endpoint::is_closed) {
+            self.is_over = true;
+            notices |= notice::OVER;
+        }
+        notices
     }
 
-    fn client_reads(&mut self, net: &mut Network, config: &Config) {
-        let received = self.ends[0].receiver.received_bytes();
-        if received > 0 && self.first_byte_at_ns.is_none() {
-            self.first_byte_at_ns = Some(net.now_ns);
-        }
-        if received >= HEAD_BYTES + self.size_bytes && self.completed_at_ns.is_none() {
-            self.completed_at_ns = Some(net.now_ns);
-            self.ends[0].close(net, config);
-        }
-    }
-
-    fn server_reads(&mut self, net: &mut Network, config: &Config) {
+    /// The server writes what it was asked for.
+    fn serve(&mut self, net: &mut Network, config: &Config) {
         let server = &mut self.ends[1];
-        if server.receiver.received_bytes() >= REQUEST_BYTES && !self.has_responded {
-            self.has_responded = true;
-            // two writes, so the head leaves in a segment of its own
-            server.write(HEAD_BYTES, net, config);
-            server.write(self.size_bytes, net, config);
-        }
-        if server.receiver.is_closed() && !server.sender.is_closing() {
-            server.close(net, config);
+        let until = match self.application {
+            Application::Http => (server.receiver.received_bytes() / REQUEST_BYTES) as u32,
+            // a server that nobody has connected to yet pushes nothing
+            Application::Push if server.phase() == Phase::Established => {
+                self.arrived + self.asked.len() as u32
+            }
+            Application::Push => 0,
+        };
+        while self.written < until
+            && let Some(asked) = self.asked.get((self.written - self.arrived) as usize)
+        {
+            self.written += 1;
+            if self.application == Application::Http {
+                // two writes, so the head leaves in a segment of its own
+                server.write(HEAD_BYTES, net, config);
+            }
+            server.write(asked.size_bytes.unwrap_or(UNLIMITED_BYTES), net, config);
         }
     }
 }

@@ -15,6 +15,7 @@ mod packet;
 mod pool;
 mod rng;
 mod run;
+mod session;
 mod tcp;
 #[cfg(test)]
 mod tests;

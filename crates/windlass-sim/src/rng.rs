@@ -10,6 +10,11 @@ pub fn of_endpoint(scenario_seed: u64, endpoint: u32) -> SplitMix64 {
     SplitMix64::seed_from_u64(scenario_seed ^ place)
 }
 
+/// The same for a connection that begins at `now_ns`, maybe not the first in its place.
+pub fn of_connection(scenario_seed: u64, endpoint: u32, now_ns: u64) -> SplitMix64 {
+    of_endpoint(SplitMix64::seed_from_u64(scenario_seed ^ now_ns).next_u64(), endpoint)
+}
+
 /// Random bits for the algorithm of the box.
 pub fn of_box(scenario_seed: u64) -> SplitMix64 {
     SplitMix64::seed_from_u64(scenario_seed ^ u64::MAX << 32)

@@ -3,23 +3,28 @@
 use crate::{
     boxed::WindlassBox,
     engine::Kind,
-    fetch::Fetch,
-    group::SharedGroup,
+    fetch::{Fetch, notice},
+    group::{Membership, SharedGroup},
     link::Link,
     network::{Count, Happening, Network},
     pool::Pool,
     rng,
-    tcp::{Config, Endpoint, Round},
-    time::seconds,
+    session::Session,
+    tcp::{Config, Endpoint, Round, SenderStats},
+    time::{S, seconds},
     topology::Router,
 };
+use rand_xoshiro::SplitMix64;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     num::NonZeroU64,
     sync::atomic::{AtomicBool, Ordering},
 };
 use windlass_core::{Algorithm, GroupRule};
-use windlass_scenario::{Flow, FlowReport, Intervals, LinkReport, RunReport, Scenario, Switch, Windlass};
+use windlass_scenario::{
+    Connections, Flow, FlowReport, Intervals, LinkReport, Response, ResponseTimes, RunReport, Scenario,
+    Switch, Windlass,
+};
 
 /// Why a scenario cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,53 +102,65 @@ const LOOK_EVERY: u32 = 1 << 16;
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Outcome, SimError> {
     let mut sim = Sim::new(scenario, options)?;
     sim.run(options.cancel);
-    Ok(sim.finish(scenario))
+    Ok(sim.finish())
 }
 
 /// A run in hand.
-pub(crate) struct Sim {
+pub(crate) struct Sim<'a> {
     pub(crate) net: Network,
     config: Config,
+    scenario: &'a Scenario,
+    /// Connections. Those of flows that keep theirs come first, in the order of the flows.
     pub(crate) fetches: Vec<Fetch>,
+    sessions: Vec<Session>,
+    /// Connections that are over, with when, oldest first: their places can be used again.
+    past: VecDeque<(u64, u32)>,
+    groups: BTreeMap<String, SharedGroup>,
     boxed: Option<WindlassBox>,
-    /// Transfers that are not over.
+    /// Flows that are not over.
     open: usize,
     until_ns: u64,
     sampler: Option<Sampler>,
 }
 
-impl Sim {
-    pub(crate) fn new(scenario: &Scenario, options: &RunOptions) -> Result<Sim, SimError> {
-        let groups = groups(scenario)?;
-        let boxed =
-            scenario.windlass.as_ref().map(|w| windlass_box(w, scenario, options, &groups)).transpose()?;
-        let mut net = Network::new(links(scenario), pools(scenario));
+/// How long after its end a connection's place is left alone, so that no packet of it is left.
+const LINGER_NS: u64 = S;
+
+impl<'a> Sim<'a> {
+    pub(crate) fn new(scenario: &'a Scenario, options: &RunOptions) -> Result<Sim<'a>, SimError> {
+        let config = options.config.with(&scenario.tcp);
+        let boxed = scenario.windlass.as_ref().map(|w| windlass_box(w, scenario, &config)).transpose()?;
+        let mut sim = Sim {
+            net: Network::new(links(scenario), pools(scenario)),
+            config,
+            scenario,
+            fetches: Vec::new(),
+            sessions: Vec::new(),
+            past: VecDeque::new(),
+            groups: groups(scenario)?,
+            boxed,
+            open: scenario.flows.len(),
+            until_ns: scenario.time_limit.ns(),
+            sampler: options.interval_ns.map(|every_ns| Sampler::new(every_ns.get(), scenario)),
+        };
         let mut router = Router::new(scenario);
-        let mut fetches = Vec::new();
         for (flow, index) in scenario.flows.iter().zip(0u32..) {
-            let algorithm = algorithm(flow)?;
-            let (client, server) = (flow.to.as_str(), flow.from.as_str());
-            let mut end = |side: u32| {
-                let id = 2 * index + side;
-                let (from, to) = if side == 0 { (client, server) } else { (server, client) };
-                let hop = router.path(from, to, id).expect("a scenario's flows are connected");
-                let random = rng::of_endpoint(scenario.seed, id);
-                let is_traced = options.traces_rounds && side == 1;
-                Endpoint::new(id, id ^ 1, hop, algorithm, random, &options.config, is_traced)
+            let mut path = |from: &str, to: &str, end: u32| {
+                router.path(from, to, 2 * index + end).expect("a scenario's flows are connected")
             };
-            let [client, mut server] = [end(0), end(1)];
-            server.sender.group = flow
-                .group
-                .as_ref()
-                .map(|name| Box::new(groups[name].membership(&flow.from, flow.weight as u32, 2 * index + 1)));
-            fetches.push(Fetch::new([client, server], flow.size.count()));
-            net.events.schedule(flow.start.ns(), Kind::Start, index);
+            let hops = [path(&flow.to, &flow.from, 0), path(&flow.from, &flow.to, 1)];
+            sim.sessions.push(Session::new(scenario.seed, index as usize, algorithm(flow)?, hops));
+            let random = [0, 1].map(|end| rng::of_endpoint(scenario.seed, 2 * index + end));
+            // a flow with a connection for each response does not need this one, but its number is its own
+            let fetch = sim.new_fetch(index, index, random, options.traces_rounds);
+            sim.fetches.push(fetch);
+            sim.net.events.schedule(flow.start.ns(), Kind::Start, index);
+            if let Some(stop) = flow.stop {
+                sim.net.events.schedule(stop.ns(), Kind::Start, index);
+            }
         }
-        net.paths = router.into_paths();
-        let open = fetches.len();
-        let sampler = options.interval_ns.map(|every_ns| Sampler::new(every_ns.get(), scenario));
-        let until_ns = scenario.time_limit.ns();
-        Ok(Sim { net, config: options.config, fetches, boxed, open, until_ns, sampler })
+        sim.net.paths = router.into_paths();
+        Ok(sim)
     }
 
     pub(crate) fn run(&mut self, cancel: Option<&AtomicBool>) {
@@ -151,32 +168,35 @@ impl Sim {
             if self.run_until(due_ns, cancel) {
                 return;
             }
-            self.sampler.iter_mut().for_each(|s| s.take(due_ns, &self.net, &self.fetches));
+            self.sample(due_ns);
         }
         self.run_until(self.until_ns, cancel);
     }
 
-    /// Returns whether the run is over, for all transfers are or somebody wants so.
+    /// Returns whether the run is over, for all flows are or somebody wants so.
     fn run_until(&mut self, until_ns: u64, cancel: Option<&AtomicBool>) -> bool {
-        let Sim { net, config, fetches, boxed, open, .. } = self;
         let mut happenings = 0u32;
-        while *open > 0
-            && let Some(happening) = net.next(until_ns)
+        while self.open > 0
+            && let Some(happening) = self.net.next(until_ns)
         {
             happenings = happenings.wrapping_add(1);
             if happenings.is_multiple_of(LOOK_EVERY) && cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
                 return true;
             }
+            let Sim { net, config, fetches, boxed, .. } = self;
             match happening {
                 Happening::Arrived(packet) => {
-                    let fetch = &mut fetches[(packet.to >> 1) as usize];
-                    *open -= usize::from(fetch.on_packet(&packet, net, config));
+                    let connection = packet.to >> 1;
+                    let notices = fetches[connection as usize].on_packet(&packet, net, config);
+                    if notices != 0 {
+                        self.attend(connection, notices);
+                    }
                 }
                 Happening::AtBox(to_sender, packet) => {
                     boxed.iter_mut().for_each(|b| b.on_packet(packet, to_sender, net));
                 }
                 Happening::Timer(Kind::Box, index) => boxed.iter_mut().for_each(|b| b.on_clock(index, net)),
-                Happening::Timer(Kind::Start, index) => fetches[index as usize].start(net, config),
+                Happening::Timer(Kind::Start, index) => self.wake(index),
                 Happening::Timer(kind, id) => {
                     let end = &mut fetches[(id >> 1) as usize].ends[(id & 1) as usize];
                     match kind {
@@ -189,27 +209,186 @@ impl Sim {
                 }
             }
         }
-        *open == 0
+        self.open == 0
     }
 
-    pub(crate) fn finish(mut self, scenario: &Scenario) -> Outcome {
-        let flows =
-            scenario.flows.iter().zip(&self.fetches).map(|(flow, fetch)| flow_report(flow, fetch)).collect();
-        let servers = || self.fetches.iter().map(|f| f.ends[1].sender.stats);
-        let sum = |what: fn(crate::SenderStats) -> u64| servers().map(what).sum();
+    /// A flow begins, ends, or has something to ask for.
+    fn wake(&mut self, index: u32) {
+        let flow = &self.scenario.flows[index as usize];
+        let now_ns = self.net.now_ns;
+        let session = &mut self.sessions[index as usize];
+        if session.is_over() {
+            return;
+        }
+        if flow.stop.is_some_and(|stop| stop.ns() <= now_ns) {
+            return self.stop(index);
+        }
+        if session.started_at_ns.is_none() {
+            session.start(flow, now_ns);
+            if flow.connections == Connections::Persistent {
+                session.open = 1;
+                self.fetches[index as usize].connect(None, &mut self.net, &self.config);
+            }
+        }
+        self.ask(index);
+    }
+
+    /// Asks for what is due, and has the flow woken for what will be.
+    fn ask(&mut self, index: u32) {
+        let flow = &self.scenario.flows[index as usize];
+        let now_ns = self.net.now_ns;
+        if flow.connections == Connections::PerResponse {
+            while let Some(due) = self.sessions[index as usize].take_due(flow, now_ns) {
+                self.connect(index, due);
+            }
+        } else {
+            let fetch = &mut self.fetches[index as usize];
+            let session = &mut self.sessions[index as usize];
+            while fetch.is_connected()
+                && let Some((due_ns, size_bytes)) = session.take_due(flow, now_ns)
+            {
+                fetch.ask(due_ns, size_bytes, &mut self.net, &self.config);
+            }
+        }
+        if let Some(due_ns) = self.sessions[index as usize].wake_at_ns(now_ns) {
+            self.net.events.schedule(due_ns, Kind::Start, index);
+        }
+    }
+
+    /// Opens a connection for one response.
+    fn connect(&mut self, index: u32, due: (u64, Option<u64>)) {
+        self.sessions[index as usize].open += 1;
+        let now_ns = self.net.now_ns;
+        let is_free = |(over_ns, _): &(u64, u32)| over_ns + LINGER_NS <= now_ns;
+        let place = match self.past.front().copied().filter(is_free) {
+            Some((_, place)) => {
+                self.past.pop_front();
+                place
+            }
+            None => self.fetches.len() as u32,
+        };
+        // another connection, other luck
+        let random = [0, 1].map(|end| rng::of_connection(self.scenario.seed, 2 * place + end, now_ns));
+        let mut fetch = self.new_fetch(place, index, random, false);
+        fetch.connect(Some(due), &mut self.net, &self.config);
+        match self.fetches.get_mut(place as usize) {
+            Some(old) => *old = fetch,
+            None => self.fetches.push(fetch),
+        }
+    }
+
+    /// A connection of flow `index` that has not begun, at place `place`.
+    fn new_fetch(&mut self, place: u32, index: u32, random: [SplitMix64; 2], is_traced: bool) -> Fetch {
+        let flow = &self.scenario.flows[index as usize];
+        let Session { algorithm, hops, .. } = self.sessions[index as usize];
+        let [of_client, of_server] = random;
+        let end = |side: u32, random| {
+            let id = 2 * place + side;
+            let is_traced = is_traced && side == 1;
+            Endpoint::new(id, id ^ 1, hops[side as usize], algorithm, random, &self.config, is_traced)
+        };
+        let [client, mut server] = [end(0, of_client), end(1, of_server)];
+        let member = |name: &Option<String>, id: u32| -> Option<Membership> {
+            Some(self.groups[name.as_ref()?].membership(&flow.from, flow.weight as u32, id))
+        };
+        server.sender.group = member(&flow.group, 2 * place + 1).map(Box::new);
+        if let (Some(boxed), Some(w)) = (&mut self.boxed, &self.scenario.windlass) {
+            boxed.on_new_connection(place, member(&w.group, place));
+        }
+        Fetch::new([client, server], index, flow.application)
+    }
+
+    /// Ends a flow, whatever it has sent.
+    fn stop(&mut self, index: u32) {
+        let session = &mut self.sessions[index as usize];
+        session.is_stopped = true;
+        for fetch in self.fetches.iter_mut().filter(|f| f.session == index && f.is_begun() && !f.is_over()) {
+            session.arrived_bytes += fetch.stop(&mut self.net, &self.config);
+        }
+        self.open -= usize::from(session.is_over());
+    }
+
+    /// Deals with what a packet meant to the application of a connection.
+    fn attend(&mut self, connection: u32, notices: u8) {
+        let fetch = &mut self.fetches[connection as usize];
+        let index = fetch.session;
+        let session = &mut self.sessions[index as usize];
+        let flow = &self.scenario.flows[index as usize];
+        let now_ns = self.net.now_ns;
+        if notices & notice::FIRST_BYTE != 0 {
+            session.first_byte_at_ns.get_or_insert(now_ns);
+        }
+        if notices & notice::RESPONSE != 0 {
+            while let Some(asked) = fetch.take_arrived() {
+                let response = Response {
+                    asked_s: seconds(asked.at_ns),
+                    took_s: seconds(now_ns - asked.at_ns),
+                    bytes: asked.size_bytes.unwrap_or(0),
+                };
+                session.on_response(flow, response, now_ns);
+            }
+            if session.completed_at_ns.is_some() || flow.connections == Connections::PerResponse {
+                fetch.close(&mut self.net, &self.config);
+            }
+        }
+        if notices & (notice::RESPONSE | notice::CONNECTED) != 0 {
+            self.ask(index);
+        }
+        if notices & notice::OVER != 0 {
+            self.on_over(connection, index);
+        }
+    }
+
+    /// Both ends of a connection have closed.
+    fn on_over(&mut self, connection: u32, index: u32) {
+        let session = &mut self.sessions[index as usize];
+        session.open -= 1;
+        if self.scenario.flows[index as usize].connections == Connections::PerResponse {
+            let sender = &mut self.fetches[connection as usize].ends[1].sender;
+            session.past += std::mem::take(&mut sender.stats);
+            sender.group = None;
+            self.past.push_back((self.net.now_ns, connection));
+        }
+        self.open -= usize::from(session.is_over());
+    }
+
+    /// Payload of each flow that has arrived.
+    fn arrived_bytes(&self) -> Vec<u64> {
+        let mut bytes: Vec<u64> = self.sessions.iter().map(|s| s.arrived_bytes).collect();
+        for fetch in &self.fetches {
+            bytes[fetch.session as usize] += fetch.partial_bytes();
+        }
+        bytes
+    }
+
+    fn sample(&mut self, now_ns: u64) {
+        let arrived_bytes = self.arrived_bytes();
+        self.sampler.iter_mut().for_each(|s| s.take(now_ns, &self.net, &arrived_bytes));
+    }
+
+    pub(crate) fn finish(mut self) -> Outcome {
+        let scenario = self.scenario;
+        let (count, in_flight, ended_at_ns) = (self.net.count, self.net.in_flight(), self.net.now_ns);
+        self.sample(ended_at_ns);
+        let arrived_bytes = self.arrived_bytes();
+        let mut stats: Vec<SenderStats> = self.sessions.iter().map(|s| s.past).collect();
+        self.fetches.iter().for_each(|f| stats[f.session as usize] += f.ends[1].sender.stats);
+        let sum = |what: fn(&SenderStats) -> u64| stats.iter().map(what).sum();
         let (sender_retrans_segs, sender_timeouts, sender_probes, handshake_retrans_segs) = (
             sum(|s| s.retrans_segs),
             sum(|s| s.timeouts),
             sum(|s| s.probes),
             sum(|s| s.handshake_retrans_segs),
         );
-        let rounds =
-            self.fetches.iter_mut().map(|f| f.ends[1].sender.rounds.take().unwrap_or_default()).collect();
-        let (count, in_flight, ended_at_ns) = (self.net.count, self.net.in_flight(), self.net.now_ns);
-        let intervals = self.sampler.map(|mut sampler| {
-            sampler.take(ended_at_ns, &self.net, &self.fetches);
-            sampler.intervals
-        });
+        let rounds = self.fetches.iter_mut().take(scenario.flows.len());
+        let rounds = rounds.map(|f| f.ends[1].sender.rounds.take().unwrap_or_default()).collect();
+        let flows = scenario
+            .flows
+            .iter()
+            .zip(self.sessions)
+            .zip(arrived_bytes.into_iter().zip(&stats))
+            .map(|((flow, session), (bytes, stats))| flow_report(flow, session, bytes, stats, ended_at_ns))
+            .collect();
         let links = link_reports(scenario, self.net.links);
         let mean_rtt_ms = 1e3 * scenario.links.iter().map(|l| 2.0 * l.delay.0).sum::<f64>()
             + links.iter().map(|l| l.mean_queue_ms).sum::<f64>();
@@ -219,7 +398,7 @@ impl Sim {
             flows,
             links,
             ended_s: seconds(ended_at_ns),
-            intervals,
+            intervals: self.sampler.map(|s| s.intervals),
             mean_rtt_ms,
             sender_retrans_segs,
             sender_timeouts,
@@ -257,24 +436,14 @@ fn groups(scenario: &Scenario) -> Result<BTreeMap<String, SharedGroup>, SimError
     scenario.groups.iter().map(made).collect()
 }
 
-fn windlass_box(
-    w: &Windlass,
-    scenario: &Scenario,
-    options: &RunOptions,
-    groups: &BTreeMap<String, SharedGroup>,
-) -> Result<WindlassBox, SimError> {
+fn windlass_box(w: &Windlass, scenario: &Scenario, config: &Config) -> Result<WindlassBox, SimError> {
     let unknown = || SimError::UnknownBoxAlgorithm { name: w.algorithm.clone(), known: known() };
     let algorithm = Algorithm::by_name(&w.algorithm).ok_or_else(unknown)?;
     if scenario.flows.iter().any(|f| f.from == w.at || f.to == w.at) {
         return Err(SimError::BoxAtEnd { at: w.at.clone() });
     }
     let random = rng::of_box(scenario.seed);
-    let member = |(flow, index): (&Flow, u32)| {
-        let group = &groups[w.group.as_ref()?];
-        Some(group.membership(&flow.from, flow.weight as u32, index))
-    };
-    let members = scenario.flows.iter().zip(0..).map(member).collect();
-    Ok(WindlassBox::new(algorithm, w.mode, members, random, &options.config))
+    Ok(WindlassBox::new(algorithm, w.mode, random, config))
 }
 
 /// Both directions of each link.
@@ -322,13 +491,12 @@ impl Sampler {
         Sampler { due_ns: every_ns, every_ns, arrived_bytes: vec![0; flows], links, intervals }
     }
 
-    fn take(&mut self, now_ns: u64, net: &Network, fetches: &[Fetch]) {
-        for ((fetch, bytes), last) in
-            fetches.iter().zip(&mut self.intervals.flow_bytes).zip(&mut self.arrived_bytes)
+    fn take(&mut self, now_ns: u64, net: &Network, arrived_bytes: &[u64]) {
+        for ((arrived, bytes), last) in
+            arrived_bytes.iter().zip(&mut self.intervals.flow_bytes).zip(&mut self.arrived_bytes)
         {
-            let arrived_bytes = fetch.arrived_bytes();
-            bytes.push(arrived_bytes - *last);
-            *last = arrived_bytes;
+            bytes.push(arrived - *last);
+            *last = *arrived;
         }
         for (&link, packets) in self.links.iter().zip(&mut self.intervals.link_packets) {
             packets.push(net.links[link].model.queued_packets(now_ns) as u32);
@@ -354,11 +522,15 @@ fn link_reports(scenario: &Scenario, links: Vec<Link>) -> Vec<LinkReport> {
     reports
 }
 
-fn flow_report(flow: &Flow, fetch: &Fetch) -> FlowReport {
-    let stats = fetch.ends[1].sender.stats;
-    let bytes = fetch.arrived_bytes();
+fn flow_report(
+    flow: &Flow,
+    session: Session,
+    bytes: u64,
+    stats: &SenderStats,
+    ended_at_ns: u64,
+) -> FlowReport {
     let mut report = FlowReport {
-        name: format!("{} > {}", flow.from, flow.to),
+        name: flow.name(),
         class: flow.class.clone(),
         tenant: flow.tenant.clone(),
         started_s: flow.start.0,
@@ -367,15 +539,35 @@ fn flow_report(flow: &Flow, fetch: &Fetch) -> FlowReport {
         retrans_segs: Some(stats.retrans_segs),
         ..FlowReport::default()
     };
-    let (Some(started_at_ns), Some(completed_at_ns)) = (fetch.started_at_ns, fetch.completed_at_ns) else {
-        report.error = Some(format!("not finished when the run ended; {bytes} bytes arrived"));
+    let Some(started_at_ns) = session.started_at_ns else {
+        report.error = Some("not begun when the run ended".into());
         return report;
     };
-    let completion_s = seconds(completed_at_ns - started_at_ns);
-    report.completion_s = Some(completion_s);
-    report.first_byte_s = fetch.first_byte_at_ns.map(|at_ns| seconds(at_ns - started_at_ns));
-    report.goodput_bps = bytes as f64 * 8.0 / completion_s.max(1e-9);
-    report.checksum_ok = bytes == flow.size.count();
+    let after_s = |at_ns: u64| seconds(at_ns - started_at_ns);
+    report.first_byte_s = session.first_byte_at_ns.map(after_s);
+    let until_ns = match session.completed_at_ns {
+        Some(completed_at_ns) => {
+            report.completion_s = Some(after_s(completed_at_ns));
+            report.checksum_ok = bytes == session.asked_bytes;
+            completed_at_ns
+        }
+        None if flow.is_unlimited() || session.is_stopped => {
+            report.is_open_ended = true;
+            report.checksum_ok = bytes > 0;
+            flow.stop.map_or(ended_at_ns, |stop| stop.ns().min(ended_at_ns))
+        }
+        None => {
+            report.error = Some(format!("not finished when the run ended; {bytes} bytes arrived"));
+            ended_at_ns
+        }
+    };
+    if report.error.is_none() {
+        report.goodput_bps = bytes as f64 * 8.0 / after_s(until_ns).max(1e-9);
+    }
+    if flow.single_size().is_none() {
+        report.response_times = ResponseTimes::of(&session.responses);
+        report.responses = session.responses;
+    }
     report
 }
 

@@ -30,7 +30,7 @@ fn transfer(segs: u64, loses: &[u64]) -> Outcome {
     let mut sim = Sim::new(&scenario, &RunOptions { traces_rounds: true, ..RunOptions::default() }).unwrap();
     sim.net.links[0].loses = loses.iter().map(|n| n + 2).collect();
     sim.run(None);
-    sim.finish(&scenario)
+    sim.finish()
 }
 
 fn completion_ms(outcome: &Outcome) -> f64 {
@@ -122,7 +122,7 @@ fn delay_spike(late_ms: u64, loses: &[u64]) -> (Outcome, u64, u64) {
     link.loses = loses.iter().map(|n| n + 2).collect();
     sim.run(None);
     let stats = sim.fetches[0].ends[1].sender.stats;
-    (sim.finish(&scenario), stats.reductions, stats.undos)
+    (sim.finish(), stats.reductions, stats.undos)
 }
 
 /// The probe at 452 ms overtakes the flight, and its SACK makes all of it seem lost at 552 ms. The flight arrives at

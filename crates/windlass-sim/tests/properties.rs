@@ -59,6 +59,40 @@ fn scenario() -> impl Strategy<Value = String> {
     )
 }
 
+/// What a flow sends, after which nothing but its trains may stand: one response, trains of them on one connection or
+/// each on its own, asked for or pushed, or without end until it is stopped.
+fn load() -> impl Strategy<Value = String> {
+    let train = (
+        1u32..20,
+        1u32..40_000,
+        prop_oneof![
+            Just(String::new()),
+            (0u32..50).prop_map(|ms| format!("gap = \"{ms} ms\"\n")),
+            (1u32..50).prop_map(|ms| format!("interval = {{ exponential = \"{ms} ms\" }}\n")),
+        ],
+    )
+        .prop_map(|(count, size, pause)| {
+            format!(
+                "[[flow.train]]\ncount = {count}\nsize = {{ uniform = [\"1 B\", \"{size} B\"] }}\n{pause}"
+            )
+        });
+    let way =
+        prop_oneof![Just(""), Just("connections = \"per-response\"\n"), Just("application = \"push\"\n")];
+    let trains =
+        (way, proptest::collection::vec(train, 1..4)).prop_map(|(way, t)| format!("{way}{}", t.concat()));
+    let stopped = |(way, trains, stop_ms): (&str, String, u32)| {
+        let end = "[[flow.train]]\ncount = 1\nsize = \"unlimited\"\n";
+        format!("{way}stop = \"{stop_ms} ms\"\n{trains}{end}")
+    };
+    let train = || "[[flow.train]]\ncount = 3\nsize = \"9 kB\"\ngap = \"1 ms\"\n".to_string();
+    prop_oneof![
+        2 => (1u32..300_000).prop_map(|size| format!("size = \"{size} B\"\n")),
+        2 => trains,
+        1 => (prop_oneof![Just(""), Just("connections = \"per-response\"\n")], Just(train()), 201u32..2000)
+            .prop_map(stopped),
+    ]
+}
+
 /// A network of any shape, with switches that share their memory or do not, and flows between any two hosts.
 fn topology() -> impl Strategy<Value = String> {
     let shape = prop_oneof![
@@ -79,8 +113,7 @@ fn topology() -> impl Strategy<Value = String> {
         (4u32..200).prop_map(|n| format!("port_buffer = \"{n} kB\", ")),
     ];
     let ecn = prop_oneof![Just(String::new()), (1u32..20).prop_map(|n| format!("ecn = \"{n} packets\""))];
-    let flow =
-        (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1u32..300_000, 0u32..200, 0usize..3);
+    let flow = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), load(), 0u32..200, 0usize..3);
     let flows = proptest::collection::vec(flow, 1..12);
     let rates = (1u32..100, 1u32..100, 0u32..5_000, 0u32..3);
     (any::<u32>(), shape, (memory, port, ecn), rates, flows).prop_map(
@@ -101,13 +134,13 @@ fn topology() -> impl Strategy<Value = String> {
                 .map(|h| h.name.as_str())
                 .filter(|name| hosts.switches.iter().all(|s| s.name != *name))
                 .collect();
-            for (from, to, size, start_ms, algorithm) in flows {
+            for (from, to, load, start_ms, algorithm) in flows {
                 let (from, to) = (from.index(hosts.len()), to.index(hosts.len() - 1));
                 let to = if to == from { hosts.len() - 1 } else { to };
                 let algorithm = ["reno", "cubic", "bbr"][algorithm];
                 text += &format!(
-                    "[[flow]]\nfrom = \"{}\"\nto = \"{}\"\nsize = \"{size} B\"\nstart = \"{start_ms} ms\"\n\
-                     algorithm = \"{algorithm}\"\n",
+                    "[[flow]]\nfrom = \"{}\"\nto = \"{}\"\nstart = \"{start_ms} ms\"\n\
+                     algorithm = \"{algorithm}\"\n{load}",
                     hosts[from], hosts[to]
                 );
             }
@@ -122,7 +155,13 @@ fn check(scenario: &Scenario, outcome: &Outcome) -> Result<(), TestCaseError> {
     let offered: u64 = outcome.report.links.iter().map(|l| l.stats.packets).sum();
     prop_assert!(count.hops >= offered);
     for (flow, report) in scenario.flows.iter().zip(&outcome.report.flows) {
-        prop_assert!(report.bytes <= flow.size.count());
+        prop_assert!(flow.single_size().is_none_or(|size| report.bytes <= size));
+        let whole: u64 = report.responses.iter().map(|r| r.bytes).sum();
+        prop_assert!(whole <= report.bytes);
+        if report.is_open_ended {
+            prop_assert!(flow.stop.is_some() && report.error.is_none() && report.completion_s.is_none());
+            continue;
+        }
         prop_assert_eq!(report.checksum_ok, report.completion_s.is_some());
         prop_assert_eq!(report.error.is_none(), report.checksum_ok);
         prop_assert!(report.first_byte_s.unwrap_or(0.0) <= report.completion_s.unwrap_or(LIMIT_S as f64));

@@ -128,7 +128,7 @@ fn points_vary_and_variants_set() {
     let jobs: Vec<(&str, u64)> = last.jobs.iter().map(|j| (j.variant.as_str(), j.scenario.seed)).collect();
     assert_eq!(jobs, [("reno", 1), ("bbr", 1), ("reno", 2), ("bbr", 2)]);
     assert_eq!(last.jobs[1].scenario.flows[0].algorithm, "bbr");
-    assert_eq!(last.jobs[1].scenario.flows[0].size.count(), 2_000_000);
+    assert_eq!(last.jobs[1].scenario.flows[0].single_size(), Some(2_000_000));
 }
 
 #[test]

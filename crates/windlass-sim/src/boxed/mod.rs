@@ -80,14 +80,8 @@ struct BoxFlow {
 }
 
 impl WindlassBox {
-    /// A box that has seen nothing of its connections; each may be a member of a group.
-    pub fn new(
-        algorithm: Algorithm,
-        mode: Mode,
-        members: Vec<Option<Membership>>,
-        random: SplitMix64,
-        config: &Config,
-    ) -> WindlassBox {
+    /// A box that knows of no connection.
+    pub fn new(algorithm: Algorithm, mode: Mode, random: SplitMix64, config: &Config) -> WindlassBox {
         WindlassBox {
             algorithm,
             params: wl_alg_params {
@@ -100,9 +94,20 @@ impl WindlassBox {
             rcv_wscale: config.rcv_wscale,
             random,
             counters: Counters(vec![0; abi::WL_COUNTERS as usize]),
-            flows: members.iter().map(|_| None).collect(),
-            members,
+            flows: Vec::new(),
+            members: Vec::new(),
         }
+    }
+
+    /// A connection begins, maybe in the place of one that is long over; `member`: what it will be in a group.
+    pub fn on_new_connection(&mut self, connection: u32, member: Option<Membership>) {
+        let place = connection as usize;
+        if place >= self.flows.len() {
+            self.flows.resize_with(place + 1, || None);
+            self.members.resize_with(place + 1, || None);
+        }
+        self.flows[place] = None;
+        self.members[place] = member;
     }
 
     /// A packet passes: on its way from the servers (`to_sender` false) or to them.

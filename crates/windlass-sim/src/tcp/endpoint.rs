@@ -89,6 +89,14 @@ impl Endpoint {
         self.with_wire(net, config, |sender, wire, receiver| sender.close(wire, receiver));
     }
 
+    /// The application goes away: what was not sent yet never will be.
+    pub fn stop(&mut self, net: &mut Network, config: &Config) {
+        self.sender.forget_unsent();
+        if !self.sender.is_closing() {
+            self.close(net, config);
+        }
+    }
+
     /// Both directions are closed and acknowledged.
     pub fn is_closed(&self) -> bool {
         self.sender.is_done() && self.receiver.is_closed()

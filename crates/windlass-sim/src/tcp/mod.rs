@@ -41,6 +41,7 @@ pub use sender::{Round, SenderStats};
 
 use crate::time::{MS, S};
 use windlass_core::abi::wl_alg_params;
+use windlass_scenario::{Span, Tcp};
 
 /// How hosts are set up. The defaults are those of Linux 6.16 and newer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub struct Config {
     pub rto_max_ns: u64,
     /// How long an acknowledgement may be delayed.
     pub delack_ns: u64,
+    /// Initial congestion window; none: what the algorithm has.
+    pub initial_window_segs: Option<u32>,
     /// Segments acknowledged at once when a connection begins or after trouble.
     pub quick_acks: u32,
     /// Receive window at first, in bytes.
@@ -85,6 +88,25 @@ pub enum Ecn {
     Exact,
 }
 
+impl Config {
+    /// The same hosts with what a scenario says of them.
+    pub fn with(self, tcp: &Tcp) -> Config {
+        let ecn = |ecn| match ecn {
+            windlass_scenario::Ecn::Off => Ecn::Off,
+            windlass_scenario::Ecn::Classic => Ecn::Classic,
+            windlass_scenario::Ecn::Exact => Ecn::Exact,
+        };
+        Config {
+            rto_min_ns: tcp.rto_min.map_or(self.rto_min_ns, Span::ns),
+            initial_window_segs: tcp.initial_window.or(self.initial_window_segs),
+            delack_ns: tcp.delayed_ack.map_or(self.delack_ns, Span::ns),
+            ecn: tcp.ecn.map_or(self.ecn, ecn),
+            is_restarting_after_idle: tcp.restart_after_idle.unwrap_or(self.is_restarting_after_idle),
+            ..self
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Config {
         Config {
@@ -92,6 +114,7 @@ impl Default for Config {
             rto_initial_ns: S,
             rto_max_ns: 120 * S,
             delack_ns: 40 * MS,
+            initial_window_segs: None,
             quick_acks: 16,
             rcv_window_bytes: 65_536,
             rcv_window_max_bytes: 20 << 20,

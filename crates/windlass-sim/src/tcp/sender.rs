@@ -78,6 +78,17 @@ pub struct SenderStats {
     pub undos: u64,
 }
 
+impl std::ops::AddAssign for SenderStats {
+    fn add_assign(&mut self, other: SenderStats) {
+        self.retrans_segs += other.retrans_segs;
+        self.timeouts += other.timeouts;
+        self.handshake_retrans_segs += other.handshake_retrans_segs;
+        self.probes += other.probes;
+        self.reductions += other.reductions;
+        self.undos += other.undos;
+    }
+}
+
 /// A sender at the start of one of its round trips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
@@ -248,6 +259,9 @@ impl Sender {
         }
         let sample = self.sample(now_ns);
         self.algorithm = AlgorithmState::with_params(self.algorithm.algorithm(), &config.params, &sample);
+        if let Some(segs) = config.initial_window_segs {
+            self.algorithm.decision.cwnd_bytes = segs * MSS_BYTES;
+        }
         if let Some(group) = &mut self.group {
             group.report(&sample, &mut self.algorithm.decision);
         }
@@ -291,6 +305,13 @@ impl Sender {
     pub fn close(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
         self.is_closing = true;
         self.push(wire, receiver);
+    }
+
+    /// What was not sent yet never will be.
+    pub fn forget_unsent(&mut self) {
+        if self.nxt < self.written {
+            self.written = self.nxt;
+        }
     }
 
     /// Whether the application has closed the stream.

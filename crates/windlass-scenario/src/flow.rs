@@ -1,0 +1,358 @@
+//! Flows: who sends what to whom, and when. A flow is a connection on which responses follow each other, or a connection
+//! for each response. What is random about it is drawn here, so that all homes send the same.
+
+use crate::{Bytes, Dist, Span};
+use rand::SeedableRng;
+use rand_xoshiro::SplitMix64;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// How many connections a flow makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connections {
+    /// One, on which all responses come.
+    #[default]
+    Persistent,
+    /// A new one for each response.
+    PerResponse,
+}
+
+/// Who decides when a response begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Application {
+    /// The receiver asks for each response over HTTP; responses have heads.
+    #[default]
+    Http,
+    /// The sender writes by its own clock, with neither requests nor heads. Only simulated.
+    Push,
+}
+
+/// How long a response is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Size {
+    /// So many bytes.
+    Bytes(Dist<Bytes>),
+    /// What the flow has not sent yet of so much: { rest_of = "1 MB" }.
+    RestOf(Bytes),
+    /// It goes on until the flow stops, or the run: "unlimited".
+    Unlimited,
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let value = toml::Value::deserialize(d)?;
+        if value.as_str() == Some("unlimited") {
+            return Ok(Size::Unlimited);
+        }
+        if let Some(of) = value.get("rest_of") {
+            let of: Result<Bytes, String> = of.as_str().unwrap_or("").parse();
+            return of.map(Size::RestOf).map_err(serde::de::Error::custom);
+        }
+        Dist::deserialize(value).map(Size::Bytes).map_err(|e| serde::de::Error::custom(e.message()))
+    }
+}
+
+/// Responses that follow each other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Train {
+    /// When the first one may be asked for, from the beginning of the run; none: when the one before it is complete.
+    pub start: Option<Span>,
+    /// How many; none: until `until`.
+    pub count: Option<u32>,
+    /// How long each is.
+    pub size: Size,
+    /// From the end of one to the request of the next; neither this nor `interval`: 0.
+    pub gap: Option<Dist<Span>>,
+    /// From one request to the next, whether or not it was answered.
+    pub interval: Option<Dist<Span>>,
+    /// Nothing is asked for from then on.
+    pub until: Option<Span>,
+}
+
+/// A flow from one host to another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Flow {
+    /// The sender.
+    pub from: String,
+    /// The receiver.
+    pub to: String,
+    /// When the first connection begins.
+    pub start: Span,
+    /// When the flow ends, whatever it has sent by then; none: when all is sent.
+    pub stop: Option<Span>,
+    /// Congestion control of the sender's own kernel.
+    pub algorithm: String,
+    /// Kind of flow, for reports and claims; may be empty.
+    pub class: String,
+    /// Whose flow it is, for reports and claims; may be empty.
+    pub tenant: String,
+    /// Group that the sender's own kernel couples it in; none: it is on its own.
+    pub group: Option<String>,
+    /// Weight in its group, that of the box included; of the whole sending host if the group has weights per server.
+    pub weight: i64,
+    /// How many connections it makes.
+    pub connections: Connections,
+    /// Who decides when a response begins.
+    pub application: Application,
+    /// What is sent, one train after the other.
+    pub trains: Vec<Train>,
+}
+
+impl Flow {
+    /// A transfer of `size` at once, by CUBIC.
+    pub fn transfer(from: &str, to: &str, size: Bytes) -> Flow {
+        Flow {
+            from: from.into(),
+            to: to.into(),
+            start: Span(0.0),
+            stop: None,
+            algorithm: "cubic".into(),
+            class: String::new(),
+            tenant: String::new(),
+            group: None,
+            weight: 1,
+            connections: Connections::Persistent,
+            application: Application::Http,
+            trains: vec![Train::once(Size::Bytes(Dist::Constant(size)))],
+        }
+    }
+
+    /// "a > b"
+    pub fn name(&self) -> String {
+        format!("{} > {}", self.from, self.to)
+    }
+
+    /// Whether it goes on until it is stopped, or the run is.
+    pub fn is_unlimited(&self) -> bool {
+        self.trains.iter().any(|t| t.size == Size::Unlimited)
+    }
+
+    /// What is fetched, if the flow is one response of a fixed size, asked for at once.
+    pub fn single_size(&self) -> Option<u64> {
+        match self.trains.as_slice() {
+            [
+                Train {
+                    start: None,
+                    count: Some(1),
+                    size: Size::Bytes(Dist::Constant(size)),
+                    until: None,
+                    ..
+                },
+            ] if self.stop.is_none() => Some(size.count()),
+            _ => None,
+        }
+    }
+}
+
+impl Train {
+    /// One response, asked for as soon as possible.
+    pub fn once(size: Size) -> Train {
+        Train { start: None, count: Some(1), size, gap: None, interval: None, until: None }
+    }
+
+    /// Whether time passes from one response to the next, whatever the network.
+    fn has_pauses(&self) -> bool {
+        let pause = self.interval.as_ref().or(self.gap.as_ref());
+        pause.is_some_and(|p| p.most().is_none_or(|most| most.0 > 0.0))
+    }
+
+    /// Whether what it says can be done; an error begins with the key. `is_last`: no other follows.
+    pub fn check(&self, is_last: bool) -> Result<(), String> {
+        if self.gap.is_some() && self.interval.is_some() {
+            return Err(
+                "gap and interval exclude each other: a gap begins when a response is complete".into()
+            );
+        }
+        match (self.count, self.until) {
+            (Some(0), _) => return Err("count: at least 1".into()),
+            (None, None) => return Err("count: how many responses? Give a count, or until".into()),
+            // nothing would ever end it
+            (None, _) if !self.has_pauses() => {
+                return Err("until: without a gap or interval there is no telling how many; give one".into());
+            }
+            _ => {}
+        }
+        if self.size == Size::Unlimited && (self.count != Some(1) || !is_last) {
+            return Err(
+                "size: nothing can follow what is unlimited; give it count = 1, as the last train".into()
+            );
+        }
+        let bytes = match &self.size {
+            Size::Bytes(dist) => Some((dist.least(), dist.most())),
+            Size::RestOf(total) => Some((*total, Some(*total))),
+            Size::Unlimited => None,
+        };
+        match bytes {
+            Some((least, _))
+                if least.count() == 0 && !matches!(self.size, Size::Bytes(Dist::Exponential(_))) =>
+            {
+                Err("size: at least 1 B".into())
+            }
+            Some((_, most)) if most.is_some_and(|m| m.0 > MAX_SIZE_BYTES) => {
+                Err(format!("size: at most {}", Bytes(MAX_SIZE_BYTES)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+const MAX_SIZE_BYTES: f64 = 1e11;
+
+/// When a response is asked for, besides the train's own times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// So many ns after the response before it is complete.
+    Response(u64),
+    /// So many ns after the request before it.
+    Request(u64),
+}
+
+/// A response to be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// Its length; none: unlimited.
+    pub size_bytes: Option<u64>,
+    /// When, after what came before it; the first one of a flow has nothing before it.
+    pub after: After,
+    /// But not earlier than this, from the beginning of the run.
+    pub not_before_ns: u64,
+    /// If that is not before this, its train is over; none: no matter.
+    pub until_ns: Option<u64>,
+}
+
+/// Draws the responses of a flow, one after the other.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    rng: SplitMix64,
+    train: u32,
+    /// Responses of this train that were drawn.
+    drawn: u32,
+    /// Bytes of all that were drawn.
+    total_bytes: u64,
+}
+
+impl Plan {
+    /// The responses of flow `index` of a scenario with this seed.
+    pub fn new(scenario_seed: u64, index: usize) -> Plan {
+        let place = (index as u64 + 1) << 24;
+        Plan { rng: SplitMix64::seed_from_u64(scenario_seed ^ place), train: 0, drawn: 0, total_bytes: 0 }
+    }
+
+    /// The next one; none: that was all.
+    pub fn next(&mut self, flow: &Flow) -> Option<Planned> {
+        let train = loop {
+            let train = flow.trains.get(self.train as usize)?;
+            let is_empty = matches!(train.size, Size::RestOf(total) if total.count() <= self.total_bytes);
+            if train.count.is_none_or(|count| self.drawn < count) && !is_empty {
+                break train;
+            }
+            self.skip_train();
+        };
+        let is_first = self.drawn == 0;
+        self.drawn += 1;
+        let size_bytes = match &train.size {
+            // less than a byte is no response
+            Size::Bytes(dist) => Some(dist.draw(&mut self.rng).count().max(1)),
+            Size::RestOf(total) => Some(total.count() - self.total_bytes),
+            Size::Unlimited => None,
+        };
+        self.total_bytes += size_bytes.unwrap_or(0);
+        let after = match (is_first, &train.interval, &train.gap) {
+            (true, ..) => After::Response(0),
+            (false, Some(interval), _) => After::Request(interval.draw(&mut self.rng).ns()),
+            (false, None, Some(gap)) => After::Response(gap.draw(&mut self.rng).ns()),
+            (false, None, None) => After::Response(0),
+        };
+        let not_before_ns = train.start.filter(|_| is_first).map_or(0, Span::ns);
+        Some(Planned { size_bytes, after, not_before_ns, until_ns: train.until.map(Span::ns) })
+    }
+
+    /// Leaves the rest of the train out.
+    pub fn skip_train(&mut self) {
+        self.train += 1;
+        self.drawn = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(trains: &str) -> Flow {
+        #[derive(Deserialize)]
+        struct Table {
+            train: Vec<Train>,
+        }
+        let table: Table = toml::from_str(trains).unwrap_or_else(|e| panic!("{e}"));
+        for (i, train) in table.train.iter().enumerate() {
+            train.check(i + 1 == table.train.len()).unwrap();
+        }
+        Flow { trains: table.train, ..Flow::transfer("a", "b", Bytes(1.0)) }
+    }
+
+    fn all(flow: &Flow, seed: u64) -> Vec<Planned> {
+        let mut plan = Plan::new(seed, 0);
+        std::iter::from_fn(|| plan.next(flow)).collect()
+    }
+
+    #[test]
+    fn a_transfer_is_one_response() {
+        let flow = Flow::transfer("a", "b", Bytes(1000.0));
+        let only =
+            Planned { size_bytes: Some(1000), after: After::Response(0), not_before_ns: 0, until_ns: None };
+        assert_eq!(all(&flow, 1), [only]);
+        assert_eq!(flow.single_size(), Some(1000));
+    }
+
+    #[test]
+    fn trains_follow_each_other() {
+        let flow = flow(
+            "[[train]]\nstart = \"100 ms\"\ncount = 3\nsize = { uniform = [\"2 kB\", \"10 kB\"] }\n\
+             interval = \"1 ms\"\n[[train]]\nstart = \"500 ms\"\ncount = 1\nsize = { rest_of = \"1 MB\" }\n",
+        );
+        let planned = all(&flow, 1);
+        assert_eq!(planned.len(), 4);
+        assert_eq!(planned.iter().map(|p| p.size_bytes.unwrap()).sum::<u64>(), 1_000_000);
+        assert_eq!(planned[0].not_before_ns, 100_000_000);
+        assert_eq!((planned[1].after, planned[1].not_before_ns), (After::Request(1_000_000), 0));
+        assert_eq!((planned[3].after, planned[3].not_before_ns), (After::Response(0), 500_000_000));
+        assert_ne!(all(&flow, 2), planned, "another seed, other sizes");
+        assert_eq!(all(&flow, 1), planned);
+    }
+
+    #[test]
+    fn a_train_can_be_left() {
+        let flow = flow(
+            "[[train]]\nuntil = \"1 s\"\nsize = \"1 kB\"\ngap = { exponential = \"1 ms\" }\n\
+             [[train]]\ncount = 1\nsize = \"unlimited\"\n",
+        );
+        let mut plan = Plan::new(1, 0);
+        for _ in 0..100 {
+            assert_eq!(plan.next(&flow).unwrap().until_ns, Some(1_000_000_000));
+        }
+        plan.skip_train();
+        assert_eq!(plan.next(&flow).unwrap().size_bytes, None);
+        assert_eq!(plan.next(&flow), None);
+        assert!(flow.is_unlimited() && flow.single_size().is_none());
+    }
+
+    #[test]
+    fn mistakes_name_their_key() {
+        let error = |text: &str| {
+            let train: Train = toml::from_str(text).unwrap_or_else(|e| panic!("{e}"));
+            train.check(false).unwrap_err()
+        };
+        assert!(error("size = \"1 kB\"").starts_with("count"));
+        assert!(error("size = \"1 kB\"\nuntil = \"1 s\"").starts_with("until"));
+        assert!(error("size = \"1 kB\"\ncount = 0").starts_with("count"));
+        assert!(error("size = \"unlimited\"\ncount = 1").starts_with("size"));
+        assert!(error("size = \"0 B\"\ncount = 1").starts_with("size"));
+        assert!(error("size = \"1000 GB\"\ncount = 1").starts_with("size"));
+        assert!(error("size = \"1 kB\"\ncount = 1\ngap = \"1 s\"\ninterval = \"1 s\"").starts_with("gap"));
+        let wrong: Result<Train, _> = toml::from_str("size = \"1 kb\"\ncount = 1");
+        assert!(wrong.unwrap_err().message().contains("kB"));
+    }
+}

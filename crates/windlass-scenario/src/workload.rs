@@ -1,0 +1,249 @@
+//! The `[[flow]]`s of a file, which may each stand for many flows: between rows of hosts, so many each.
+
+use crate::{
+    Dist, Flow, Group, Host, Span, Switch,
+    flow::{Application, Connections, Size, Train},
+    group::check_membership,
+};
+use rand::{RngCore, SeedableRng};
+use rand_xoshiro::SplitMix64;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// A `[[flow]]` as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawFlow {
+    from: String,
+    to: String,
+    #[serde(default = "one")]
+    count: u32,
+    size: Option<Size>,
+    #[serde(default)]
+    train: Vec<Spanned<Train>>,
+    #[serde(default = "at_once")]
+    start: Dist<Span>,
+    stop: Option<Span>,
+    #[serde(default = "cubic")]
+    algorithm: String,
+    #[serde(default)]
+    class: String,
+    #[serde(default)]
+    tenant: String,
+    group: Option<String>,
+    #[serde(default = "weight_one")]
+    weight: i64,
+    #[serde(default)]
+    connections: Connections,
+    #[serde(default)]
+    application: Application,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn weight_one() -> i64 {
+    1
+}
+
+fn at_once() -> Dist<Span> {
+    Dist::Constant(Span(0.0))
+}
+
+fn cubic() -> String {
+    "cubic".into()
+}
+
+/// A mistake: at which byte of the file, if not in the flow's own table, and what.
+pub(crate) type Mistake = (Option<usize>, String);
+
+/// Most flows of a scenario.
+const FLOWS_MOST: usize = 1_000_000;
+
+/// What flows are checked against.
+pub(crate) struct Surroundings<'a> {
+    pub seed: u64,
+    pub time_limit: Span,
+    pub hosts: &'a [Host],
+    pub switches: &'a [Switch],
+    /// Number of each host.
+    pub names: &'a BTreeMap<String, usize>,
+    /// For each host, the part of the network that it is in.
+    pub parts: &'a [usize],
+    pub groups: &'a [Group],
+}
+
+impl Surroundings<'_> {
+    /// The hosts that a name means: "a" itself, "a-*" all that begin so, switches apart.
+    fn hosts(&self, key: &str, name: &str) -> Result<Vec<&str>, String> {
+        let is_switch = |name: &str| self.switches.iter().any(|s| s.name == name);
+        let Some(begin) = name.strip_suffix('*') else {
+            crate::scenario::known(self.names, key, name)?;
+            if is_switch(name) {
+                return Err(format!("{key}: \"{name}\" is a switch, which only forwards; name a host"));
+            }
+            return Ok(vec![self.hosts[self.names[name]].name.as_str()]);
+        };
+        let all = self.hosts.iter().map(|h| h.name.as_str());
+        let found: Vec<&str> = all.filter(|n| n.starts_with(begin) && !is_switch(n)).collect();
+        if found.is_empty() {
+            return Err(format!("{key}: no host's name begins with \"{begin}\""));
+        }
+        Ok(found)
+    }
+
+    fn is_connected(&self, a: &str, b: &str) -> bool {
+        self.parts[self.names[a]] == self.parts[self.names[b]]
+    }
+}
+
+impl RawFlow {
+    /// Appends the flows that this one stands for.
+    pub(crate) fn spread(self, around: &Surroundings, flows: &mut Vec<Flow>) -> Result<(), Mistake> {
+        let own = |what: String| (None, what);
+        let senders = around.hosts("from", &self.from).map_err(own)?;
+        let receivers = around.hosts("to", &self.to).map_err(own)?;
+        self.check(around).map_err(own)?;
+        let count = self.count as usize;
+        if flows.len() + senders.len() * count > FLOWS_MOST {
+            return Err(own(format!("count = {count}: more than {FLOWS_MOST} flows in all; take fewer")));
+        }
+        let trains = self.trains(around.time_limit)?;
+        for from in senders {
+            for _ in 0..count {
+                let place = (flows.len() as u64 + 1) << 1 | 1;
+                let mut rng = SplitMix64::seed_from_u64(around.seed ^ place << 40);
+                let start = self.start.draw(&mut rng);
+                let to = self.receiver(from, &receivers, &mut rng).map_err(own)?;
+                if !around.is_connected(from, to) {
+                    return Err(own(format!("to: no path of links from \"{from}\" to \"{to}\"")));
+                }
+                flows.push(Flow {
+                    from: from.into(),
+                    to: to.into(),
+                    start,
+                    stop: self.stop,
+                    algorithm: self.algorithm.clone(),
+                    class: self.class.clone(),
+                    tenant: self.tenant.clone(),
+                    group: self.group.clone(),
+                    weight: self.weight,
+                    connections: self.connections,
+                    application: self.application,
+                    trains: trains.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// One of the receivers at random, but not the sender itself.
+    fn receiver<'a>(
+        &self,
+        from: &str,
+        receivers: &[&'a str],
+        rng: &mut SplitMix64,
+    ) -> Result<&'a str, String> {
+        let others = receivers.iter().filter(|to| **to != from).count() as u64;
+        if others == 0 {
+            return Err(format!("to: \"{from}\" cannot send to itself; name another host"));
+        }
+        // a few hosts out of 2^64 numbers: what that is unfair by is nothing
+        let chosen = (rng.next_u64() % others) as usize;
+        Ok(receivers.iter().filter(|to| **to != from).nth(chosen).expect("there are so many"))
+    }
+
+    fn check(&self, around: &Surroundings) -> Result<(), String> {
+        if self.count == 0 {
+            return Err("count: at least 1".into());
+        }
+        let latest = self.start.most().unwrap_or(self.start.least());
+        if latest >= around.time_limit {
+            return Err(format!("start = \"{latest}\": the run ends before, at {}", around.time_limit));
+        }
+        if let Some(stop) = self.stop.filter(|stop| *stop <= latest) {
+            return Err(format!("stop = \"{stop}\": the flow begins at {latest}; stop it later"));
+        }
+        let is_fine = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        if self.algorithm.is_empty() || !self.algorithm.chars().all(is_fine) {
+            let name = &self.algorithm;
+            return Err(format!("algorithm = {name:?}: a congestion control of the kernel, e.g. \"cubic\""));
+        }
+        for (key, name) in [("class", &self.class), ("tenant", &self.tenant)] {
+            if !name.chars().all(is_fine) {
+                return Err(format!("{key} = {name:?}: letters, digits, - and _"));
+            }
+        }
+        check_membership(self.group.as_deref(), self.weight, around.groups)?;
+        match (&self.size, self.train.is_empty()) {
+            (None, true) => Err("size: how much? Give a size, or [[flow.train]]s".into()),
+            (Some(_), false) => {
+                Err("size: a flow has either a size or trains; give each train its own".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn trains(&self, time_limit: Span) -> Result<Vec<Train>, Mistake> {
+        if let Some(size) = &self.size {
+            let train = Train::once(size.clone());
+            return train.check(true).map(|()| vec![train]).map_err(|what| (None, what));
+        }
+        for (index, train) in self.train.iter().enumerate() {
+            let place = |what: String| (Some(train.span().start), what);
+            train.get_ref().check(index + 1 == self.train.len()).map_err(place)?;
+            if let Some(start) = train.get_ref().start.filter(|start| *start >= time_limit) {
+                return Err(place(format!("start = \"{start}\": the run ends before, at {time_limit}")));
+            }
+        }
+        Ok(self.train.iter().map(|t| t.get_ref().clone()).collect())
+    }
+}
+
+/// The TCP of all end systems. What is not given is as Linux has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tcp {
+    /// Smallest retransmission timeout.
+    pub rto_min: Option<Span>,
+    /// Initial congestion window in segments.
+    pub initial_window: Option<u32>,
+    /// How long an acknowledgement may be delayed; "0 s": each segment is acknowledged at once.
+    pub delayed_ack: Option<Span>,
+    /// Explicit congestion notification.
+    pub ecn: Option<Ecn>,
+    /// Whether windows shrink while they are not used.
+    pub restart_after_idle: Option<bool>,
+}
+
+/// Explicit congestion notification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ecn {
+    /// Not used.
+    Off,
+    /// As in RFC 3168.
+    Classic,
+    /// As in RFC 8257 (DCTCP): receivers echo exactly what was marked.
+    Exact,
+}
+
+impl Tcp {
+    /// Whether hosts can be so; an error begins with the key.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let is_within =
+            |span: Option<Span>, low: f64, high: f64| span.is_none_or(|s| s.0 >= low && s.0 <= high);
+        if !is_within(self.rto_min, 1e-3, 120.0) {
+            return Err("rto_min: 1 ms to 120 s".into());
+        }
+        if !is_within(self.delayed_ack, 0.0, 0.5) {
+            return Err("delayed_ack: 0 s to 500 ms (RFC 1122, section 4.2.3.2)".into());
+        }
+        if self.initial_window.is_some_and(|segs| !(1..=1000).contains(&segs)) {
+            return Err("initial_window: 1 to 1000 segments".into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Flows against times computed by hand. The link has a delay of 50 ms and no rate: a handshake takes 100 ms, and so
+//! does a request with a response of at most ten segments.
+
+use crate::{Outcome, RunOptions, run};
+use windlass_scenario::Scenario;
+
+fn outcome(flow: &str) -> Outcome {
+    let text = format!(
+        "name = \"t\"\ntime_limit = \"20 s\"\n[[host]]\nname = \"server\"\n[[host]]\nname = \"client\"\n\
+         [[link]]\nbetween = [\"server\", \"client\"]\ndelay = \"50 ms\"\n\
+         [[flow]]\nfrom = \"server\"\nto = \"client\"\nalgorithm = \"reno\"\n{flow}"
+    );
+    let scenario = Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}"));
+    run(&scenario, &RunOptions::default()).unwrap()
+}
+
+/// When responses were asked for and how long they took, in ms.
+fn times(outcome: &Outcome) -> Vec<(f64, f64)> {
+    let ms = |s: f64| (s * 1e6).round() / 1e3;
+    outcome.report.flows[0].responses.iter().map(|r| (ms(r.asked_s), ms(r.took_s))).collect()
+}
+
+const TRAIN: &str = "[[flow.train]]\ncount = 3\nsize = \"2 kB\"\n";
+
+#[test]
+fn a_gap_begins_when_a_response_is_complete() {
+    let outcome = outcome(&format!("{TRAIN}gap = \"30 ms\"\n"));
+    assert_eq!(times(&outcome), [(0.0, 200.0), (230.0, 100.0), (360.0, 100.0)]);
+    let flow = &outcome.report.flows[0];
+    assert_eq!((flow.completion_s, flow.bytes, flow.checksum_ok), (Some(0.46), 6000, true));
+    assert_eq!(flow.first_byte_s, Some(0.2));
+    assert_eq!(flow.response_times.map(|t| (t.count, t.max_s)), Some((3, 0.2)));
+}
+
+#[test]
+fn with_a_connection_for_each_response_there_is_a_handshake_for_each() {
+    let outcome = outcome(&format!("connections = \"per-response\"\n{TRAIN}gap = \"30 ms\"\n"));
+    assert_eq!(times(&outcome), [(0.0, 200.0), (230.0, 200.0), (460.0, 200.0)]);
+    assert_eq!(outcome.report.flows[0].completion_s, Some(0.66));
+}
+
+/// Requests by the clock do not wait for responses: on one connection they queue behind each other.
+#[test]
+fn an_interval_does_not_wait() {
+    let train = format!("{TRAIN}start = \"1 s\"\ninterval = \"10 ms\"\n");
+    let expected = [(1000.0, 100.0), (1010.0, 100.0), (1020.0, 100.0)];
+    assert_eq!(times(&outcome(&train)), expected);
+    let apart = expected.map(|(at, took)| (at, took + 100.0));
+    assert_eq!(times(&outcome(&format!("connections = \"per-response\"\n{train}"))), apart);
+}
+
+/// What is due before the handshake is over is asked for then.
+#[test]
+fn a_request_waits_for_the_connection() {
+    let outcome = outcome(&format!("{TRAIN}interval = \"60 ms\"\n"));
+    assert_eq!(times(&outcome), [(0.0, 200.0), (60.0, 140.0), (120.0, 100.0)]);
+}
+
+/// 31 segments on an idle connection whose window has shrunk to ten: 10, then 20, then the last.
+#[test]
+fn trains_follow_each_other() {
+    let outcome =
+        outcome(&format!("{TRAIN}[[flow.train]]\nstart = \"5 s\"\ncount = 1\nsize = \"44000 B\"\n"));
+    let times = times(&outcome);
+    assert_eq!(times[..3], [(0.0, 200.0), (200.0, 100.0), (300.0, 100.0)]);
+    assert_eq!(times[3].0, 5000.0);
+    assert!((300.0..=360.0).contains(&times[3].1), "{times:?}");
+}
+
+/// The sender writes by its own clock: half a round trip to the receiver, once the handshake is over at 150 ms.
+#[test]
+fn a_push_needs_no_request() {
+    let train = format!("application = \"push\"\n{TRAIN}start = \"1 s\"\ninterval = \"10 ms\"\n");
+    assert_eq!(times(&outcome(&train)), [(1000.0, 50.0), (1010.0, 50.0), (1020.0, 50.0)]);
+    assert_eq!(times(&outcome(&format!("application = \"push\"\n{TRAIN}")))[0], (0.0, 200.0));
+}
+
+#[test]
+fn a_train_ends_in_time() {
+    let train =
+        "[[flow.train]]\nuntil = \"1040 ms\"\nstart = \"1 s\"\nsize = \"1 kB\"\ninterval = \"10 ms\"\n";
+    assert_eq!(times(&outcome(train)).last(), Some(&(1030.0, 100.0)));
+    // ... and the next one begins when the last response is complete
+    let with_next = format!("{train}[[flow.train]]\ncount = 1\nsize = \"1 kB\"\n");
+    assert_eq!(times(&outcome(&with_next)).last(), Some(&(1130.0, 100.0)));
+}
+
+#[test]
+fn an_unlimited_flow_ends_when_it_is_stopped() {
+    let outcome = outcome("size = \"unlimited\"\nstop = \"2 s\"\n");
+    let flow = &outcome.report.flows[0];
+    assert!(flow.is_open_ended && flow.completion_s.is_none() && flow.error.is_none());
+    assert!(flow.bytes > 100_000);
+    assert_eq!(flow.goodput_bps, flow.bytes as f64 * 4.0);
+    assert!(outcome.report.is_complete());
+    assert!(outcome.ended_at_ns < 3_000_000_000, "{}", outcome.ended_at_ns);
+    assert_eq!(outcome.in_flight, 0);
+}
+
+#[test]
+fn without_a_stop_it_goes_on_until_the_run_ends() {
+    let text = "name = \"t\"\ntime_limit = \"2 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\
+                between = [\"a\", \"b\"]\nrate = \"12.112 Mbit/s\"\nbuffer = \"100 packets\"\ndelay = \"1 ms\"\n\
+                [[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"unlimited\"\n";
+    let outcome = run(&Scenario::parse("t", text).unwrap(), &RunOptions::default()).unwrap();
+    // a segment of 1448 bytes a ms
+    let flow = &outcome.report.flows[0];
+    assert!((1448 * 1900..1448 * 2000).contains(&flow.bytes), "{}", flow.bytes);
+    assert!(flow.is_open_ended && outcome.report.is_complete());
+}
+
+/// A place is used again a second after its connection is over, not earlier.
+#[test]
+fn places_of_connections_are_used_again() {
+    let text = "name = \"t\"\ntime_limit = \"60 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\
+                between = [\"a\", \"b\"]\ndelay = \"5 ms\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n\
+                connections = \"per-response\"\n[[flow.train]]\ncount = 100\nsize = \"2 kB\"\ngap = \"80 ms\"\n";
+    let scenario = Scenario::parse("t", text).unwrap();
+    let mut sim = crate::run::Sim::new(&scenario, &RunOptions::default()).unwrap();
+    sim.run(None);
+    // one every 100 ms
+    assert!((11..14).contains(&sim.fetches.len()), "{}", sim.fetches.len());
+    let outcome = sim.finish();
+    assert_eq!(outcome.report.flows[0].responses.len(), 100);
+}
+
+#[test]
+fn hosts_are_as_the_scenario_says() {
+    let text = |tcp: &str| {
+        format!(
+            "name = \"t\"\n[tcp]\n{tcp}\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\
+             between = [\"a\", \"b\"]\ndelay = \"50 ms\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"14480 B\"\n"
+        )
+    };
+    let took = |tcp: &str| {
+        let scenario = Scenario::parse("t", &text(tcp)).unwrap();
+        run(&scenario, &RunOptions::default()).unwrap().report.flows[0].completion_s
+    };
+    // the head and ten segments: one more than an initial window of Linux
+    assert_eq!(took(""), Some(0.3));
+    assert_eq!(took("initial_window = 20"), Some(0.2));
+    // 2 + 4 + 8
+    assert_eq!(took("initial_window = 2"), Some(0.4));
+}
