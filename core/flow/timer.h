@@ -10,11 +10,12 @@
 #include "shown.h"
 
 #define WL_PROBE_MIN_US 2000u
-#define WL_DELACK_US 50000u /* a lone segment may wait for the receiver's delayed-ACK timer (Linux: 40 ms) */
+#define WL_DELACK_US 50000u /* the receiver's delayed-ACK timer (Linux: 40 ms): a lone segment may wait for it */
 
 /*
  * Silence after which the tail is probed: earlier than a sender's own probe at 2 srtt, which it would notice, but
- * later than any ACK that is merely slow.
+ * later than any ACK that is merely slow. How slow that is a probe in vain tells: a receiver whose application does not
+ * get to read keeps ACKs of whole flights until its timer ends.
  */
 WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 {
@@ -25,7 +26,7 @@ WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 	timeout_us = f->srtt_us + f->srtt_us / 2 + f->rttvar_us;
 	if (timeout_us < WL_PROBE_MIN_US)
 		timeout_us = WL_PROBE_MIN_US;
-	if (f->nxt - f->una <= f->mss_bytes)
+	if (f->nxt - f->una <= f->mss_bytes || (f->flags & WL_FLOW_ACKS_LATE))
 		timeout_us += WL_DELACK_US;
 	return timeout_us < wl_rto_us(f) ? timeout_us : wl_rto_us(f);
 }

@@ -526,6 +526,8 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 			sacks++;
 		} else if (i == 0 && wl_before(start, end) && !wl_after(end, f->una)) {
 			wl_rack_on_dsack(f); /* RFC 2883: the first block reports a duplicate */
+			if (f->flags & WL_FLOW_PROBED)
+				f->flags |= WL_FLOW_ACKS_LATE;
 		} else if (wl_after(end, f->una)) {
 			++*bad_sacks;
 		}

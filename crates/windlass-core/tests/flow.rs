@@ -118,6 +118,22 @@ fn a_silent_tail_is_probed_before_the_timeout() {
     assert_eq!(f.on_silence(500_000), abi::WL_SILENCE_TIMEOUT);
 }
 
+/// The receiver's application does not get to read, so its ACK of the flight waits for the delayed-ACK timer.
+#[test]
+fn after_a_probe_in_vain_a_delayed_ack_is_waited_for() {
+    let mut f = flow(0);
+    f.send(2 * MSS, 0);
+    f.ack(&ack(2 * MSS, 1_000, &[]));
+    f.state_mut().decision.cwnd_bytes = 10 * MSS;
+    f.send(6 * MSS, 2_000);
+    assert_eq!(f.on_silence(6_000), abi::WL_SILENCE_PROBE);
+    f.repaired(2 * MSS, 6_000);
+    f.ack(&ack(6 * MSS, 6_100, &[(2 * MSS, 3 * MSS)]));
+    f.send(10 * MSS, 8_000);
+    assert_eq!(f.on_silence(40_000), abi::WL_SILENCE_NONE);
+    assert_eq!(f.on_silence(70_000), abi::WL_SILENCE_PROBE);
+}
+
 /// Without SACK nothing counts but the head: it must not queue behind others whose copies change nothing.
 #[test]
 fn after_each_timeout_the_head_goes_first() {
