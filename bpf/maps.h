@@ -26,7 +26,12 @@ struct {
 
 #define WL_WHEEL_SLOTS 1024u
 
-/* Lists of flows by the time at which the clock must look at them; a node is flow * 2 + place + 1, 0 ends a list. */
+#define WL_WHEEL_PLACES 4u /* of a flow, in lists of different distance */
+
+/*
+ * Lists of flows by the time at which the clock must look at them; a node is flow * WL_WHEEL_PLACES + place + 1, 0 ends
+ * a list.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, WL_WHEEL_SLOTS);
@@ -34,10 +39,10 @@ struct {
 	__type(value, __u32);
 } wl_wheel SEC(".maps");
 
-/* A flow's two places in the wheel. Apart from struct wl_flow, as a place outlives its connection. */
+/* A flow's places in the wheel. Apart from struct wl_flow, as a place outlives its connection. */
 struct wl_flow_wheel {
-	__u32 next[2];
-	__u32 at[2]; /* slot of time; 0: not in the wheel */
+	__u32 next[WL_WHEEL_PLACES];
+	__u32 at[WL_WHEEL_PLACES]; /* slot of time; 0: not in the wheel */
 	__u32 is_due; /* queued in wl_due */
 };
 

@@ -12,6 +12,12 @@
 #define WL_WHEEL_SLOT_SHIFT 19 /* 524 us a slot: about one round of the clock */
 #define WL_WHEEL_TRIES 64u
 
+/*
+ * A flow cannot be taken out of a list, and its deadlines get shorter as its round-trip time becomes known. So it has a
+ * place for each distance: one taken by a far time leaves those for nearer ones free.
+ */
+#define WL_WHEEL_REACH(place) (8u << 2 * (place)) /* distance in slots that a place is for, exclusive */
+
 /* Raised by the clock; what is queued in a round is served in a later one. */
 static __u32 wl_round;
 /* The wheel was emptied up to this slot, that of this time included. */
@@ -30,7 +36,7 @@ struct wl_wheel_link {
 	struct wl_flow_wheel *w;
 	__u32 *head;
 	__u32 node;
-	__u32 place; /* 0 or 1 */
+	__u32 place;
 	__u32 done;
 };
 
@@ -38,15 +44,34 @@ static long wl_wheel_link_step(__u32 i, void *ctx)
 {
 	struct wl_wheel_link *l = ctx;
 	__u32 old = *(volatile __u32 *)l->head;
+	__u32 place = l->place;
 
-	if (l->place)
-		l->w->next[1] = old;
-	else
-		l->w->next[0] = old;
+	WL_MASK(place, WL_WHEEL_PLACES - 1);
+	l->w->next[place] = old;
 	if (__sync_val_compare_and_swap(l->head, old, l->node) != old)
 		return 0;
 	l->done = 1;
 	return 1;
+}
+
+/* Will the flow be looked at by then anyway? */
+static __always_inline int wl_wheel_is_armed(const struct wl_flow_wheel *w, __u32 at)
+{
+	for (__u32 place = 0; place < WL_WHEEL_PLACES; place++)
+		if (w->at[place] && !wl_after(w->at[place], at))
+			return 1;
+	return 0;
+}
+
+/* The farthest free place for a time so many slots away; WL_WHEEL_PLACES: none is free. */
+static __always_inline __u32 wl_wheel_place(const struct wl_flow_wheel *w, __u32 distance)
+{
+	__u32 found = WL_WHEEL_PLACES;
+
+	for (__u32 place = 0; place < WL_WHEEL_PLACES; place++)
+		if (!w->at[place] && (!place || distance >= WL_WHEEL_REACH(place - 1)))
+			found = place;
+	return found;
 }
 
 /* Has the clock look at flow `id` at deadline_ns; 0: no need. Called with the flow's lock held. */
@@ -56,7 +81,7 @@ __noinline int wl_arm(__u32 id, __u64 now_ns, __u64 deadline_ns)
 	__u32 now = now_ns >> WL_WHEEL_SLOT_SHIFT;
 	__u32 at = (deadline_ns >> WL_WHEEL_SLOT_SHIFT) + 1;
 	struct wl_wheel_link link = { .w = w };
-	__u32 slot;
+	__u32 slot, place, last;
 
 	if (!w || !deadline_ns)
 		return 0;
@@ -64,33 +89,29 @@ __noinline int wl_arm(__u32 id, __u64 now_ns, __u64 deadline_ns)
 		wl_due_push(id, w);
 		return 0;
 	}
-	/* further away than the wheel is round: it will be looked at on the way */
-	if (wl_after(at, now + WL_WHEEL_SLOTS - 1))
-		at = now + WL_WHEEL_SLOTS - 1;
-	at += !at;
-	if ((w->at[0] && !wl_after(w->at[0], at)) || (w->at[1] && !wl_after(w->at[1], at)))
+	if (wl_wheel_is_armed(w, at))
 		return 0;
-	if (w->at[0] && w->at[1]) {
+	place = wl_wheel_place(w, at - now);
+	if (place == WL_WHEEL_PLACES) {
 		wl_due_push(id, w);
 		return 0;
 	}
+	/* further away than the place is for, or than the wheel is round: it will be looked at on the way */
+	last = now + (place < WL_WHEEL_PLACES - 1 ? WL_WHEEL_REACH(place) : WL_WHEEL_SLOTS) - 1;
+	if (wl_after(at, last))
+		at = last;
+	at += !at;
 	slot = at & (WL_WHEEL_SLOTS - 1);
 	link.head = bpf_map_lookup_elem(&wl_wheel, &slot);
 	if (!link.head)
 		return 0;
-	link.place = !!w->at[0];
-	link.node = id * 2 + link.place + 1;
-	if (link.place)
-		w->at[1] = at;
-	else
-		w->at[0] = at;
+	link.place = place;
+	link.node = id * WL_WHEEL_PLACES + place + 1;
+	WL_MASK(place, WL_WHEEL_PLACES - 1);
+	w->at[place] = at;
 	bpf_loop(WL_WHEEL_TRIES, wl_wheel_link_step, &link, 0);
-	if (!link.done) {
-		if (link.place)
-			w->at[1] = 0;
-		else
-			w->at[0] = 0;
-	}
+	if (!link.done)
+		w->at[place] = 0;
 	/* too much contention, or the clock was faster: at its next round then */
 	if (!link.done || !wl_after(at, *(volatile __u32 *)&wl_wheel_done))
 		wl_due_push(id, w);
@@ -105,19 +126,15 @@ static long wl_wheel_node_step(__u32 i, void *ctx)
 
 	if (!*node)
 		return 1;
-	id = (*node - 1) / 2;
-	place = (*node - 1) & 1;
+	id = (*node - 1) / WL_WHEEL_PLACES;
+	place = *node - 1;
+	WL_MASK(place, WL_WHEEL_PLACES - 1);
 	w = bpf_map_lookup_elem(&wl_flow_wheels, &id);
 	if (!w)
 		return 1;
 	/* from the moment `at` is zero, another CPU may put the node into another list */
-	if (place) {
-		*node = w->next[1];
-		__sync_lock_test_and_set(&w->at[1], 0);
-	} else {
-		*node = w->next[0];
-		__sync_lock_test_and_set(&w->at[0], 0);
-	}
+	*node = w->next[place];
+	__sync_lock_test_and_set(&w->at[place], 0);
 	wl_due_push(id, w);
 	return 0;
 }
@@ -131,7 +148,7 @@ static long wl_wheel_slot_step(__u32 i, void *ctx)
 	if (!head || !*head)
 		return 0;
 	node = __sync_lock_test_and_set(head, 0);
-	bpf_loop(wl_config.flows_max * 2, wl_wheel_node_step, &node, 0);
+	bpf_loop(wl_config.flows_max * WL_WHEEL_PLACES, wl_wheel_node_step, &node, 0);
 	return 0;
 }
 
