@@ -8,6 +8,7 @@
 
 #include "bbr.h"
 #include "cubic.h"
+#include "kcubic.h"
 #include "dctcp.h"
 #include "l2dct.h"
 #include "reno.h"
@@ -29,7 +30,8 @@ enum wl_alg_need {
 	X(l2dct, 5, "l2dct", WL_NEEDS_ECN, \
 	  "L2DCT: DCTCP that favours flows which have sent little; data centres only") \
 	X(trim, 6, "trim", WL_NEEDS_PAUSES, \
-	  "TCP-TRIM: probes after a pause, queues short by delay; data centres only")
+	  "TCP-TRIM: probes after a pause, queues short by delay; data centres only") \
+	X(kcubic, 7, "kcubic", WL_NEEDS_NOTHING, "CUBIC with HyStart as Linux has it, for comparison")
 
 #define WL_ALG_ENUM(symbol, number, name, needs, description) WL_ALG_##symbol = number,
 enum wl_alg_id {

@@ -16,12 +16,13 @@ use toml::Spanned;
 use windlass_scenario::{Draft, ScenarioError, Span};
 
 /// The experiments that this build knows, from `experiments/`.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     ("tcon-tct", include_str!("../../../experiments/tcon-tct.toml")),
     ("tcon-loss", include_str!("../../../experiments/tcon-loss.toml")),
     ("tcon-buffer", include_str!("../../../experiments/tcon-buffer.toml")),
     ("no-harm", include_str!("../../../experiments/no-harm.toml")),
     ("native-parity", include_str!("../../../experiments/native-parity.toml")),
+    ("agreement", include_str!("../../../experiments/agreement.toml")),
 ];
 
 /// The scenarios that experiments can name, from `scenarios/`.

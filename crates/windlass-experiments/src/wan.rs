@@ -54,6 +54,7 @@ fn variant(name: &str) -> Result<(&'static str, Option<Windlass>)> {
         "reno" => ("reno", None),
         "native-reno" => ("wl_reno", None),
         "native-cubic" => ("wl_cubic", None),
+        "native-kcubic" => ("wl_kcubic", None),
         "native-bbr" => ("wl_bbr", None),
         "windlass" => ("cubic", Some(windlass(Mode::Transparent))),
         "cubic-watched" => ("cubic", Some(windlass(Mode::Watch))),
@@ -61,7 +62,7 @@ fn variant(name: &str) -> Result<(&'static str, Option<Windlass>)> {
         "bbr-behind-box" => ("bbr", Some(windlass(Mode::Transparent))),
         other => {
             bail!(
-                "unknown variant \"{other}\"; known: reno, cubic, bbr, native-reno, native-cubic, native-bbr, windlass, \
+                "unknown variant \"{other}\"; known: reno, cubic, bbr, native-reno, native-cubic, native-kcubic, native-bbr, windlass, \
                  cubic-watched, bbr-watched, bbr-behind-box"
             )
         }

@@ -415,8 +415,18 @@ fn known() -> String {
     Algorithm::all().map(|a| a.name()).collect::<Vec<_>>().join(", ")
 }
 
+/// A host's algorithm, by the name that a host of the testbed would know it by: what is Windlass' own has a prefix there.
+/// The kernel's Reno and BBR are the core's; its CUBIC is an older one.
+fn algorithm_of_host(name: &str) -> Option<Algorithm> {
+    match name.strip_prefix("wl_") {
+        Some(own) => Algorithm::by_name(own),
+        None if name == "cubic" => Algorithm::by_name("kcubic"),
+        None => Algorithm::by_name(name),
+    }
+}
+
 fn algorithm(flow: &Flow) -> Result<Algorithm, SimError> {
-    Algorithm::by_name(&flow.algorithm).ok_or_else(|| SimError::UnknownAlgorithm {
+    algorithm_of_host(&flow.algorithm).ok_or_else(|| SimError::UnknownAlgorithm {
         from: flow.from.clone(),
         to: flow.to.clone(),
         name: flow.algorithm.clone(),

@@ -49,7 +49,12 @@ fn reno_draws_its_sawtooth() {
 
 #[test]
 fn cubic_follows_its_curve() {
-    check("cubic", &trajectory("cubic", ""));
+    check("cubic", &trajectory("wl_cubic", ""));
+}
+
+#[test]
+fn the_kernels_cubic_counts_its_growth() {
+    check("kcubic", &trajectory("cubic", ""));
 }
 
 #[test]
