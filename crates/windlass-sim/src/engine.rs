@@ -112,6 +112,11 @@ impl EventQueue {
         Some(next)
     }
 
+    /// Takes the next event out, which is known to be that of a link or a packet.
+    pub fn drop_first(&mut self) {
+        self.packets.pop();
+    }
+
     /// Takes the next event out and puts another one of its kind in: cheaper than both apart.
     pub fn replace(&mut self, event: Event) {
         self.heap_of(event).sift_down(event);

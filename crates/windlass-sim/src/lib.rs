@@ -5,6 +5,7 @@
 //! A run is a pure function of scenario and seed: time is integer, events of equal times happen in the order in which
 //! they were scheduled, and every source of luck has a generator of its own.
 
+pub mod bench;
 mod boxed;
 mod engine;
 mod fetch;
@@ -13,6 +14,7 @@ mod link;
 mod network;
 mod packet;
 mod pool;
+mod prefetch;
 mod rng;
 mod run;
 mod session;

@@ -1,7 +1,53 @@
 //! One direction of a link: the model that the testbed's emulator uses as well, and the packets on their way.
 
-use crate::packet::NONE;
+use crate::{
+    engine::Event,
+    packet::{NONE, Packet, flag},
+};
+use std::collections::VecDeque;
 use windlass_scenario::LinkModel;
+
+/// A packet on a link: what links need of it, so that it is not looked at before it arrives.
+#[derive(Clone, Copy, Debug)]
+pub struct Flight {
+    /// When it comes to the far end of the link.
+    pub arrival: Event,
+    /// The packet's place in the slab.
+    pub place: u32,
+    /// Where it is on its path.
+    pub hop: u32,
+    /// To which endpoint it goes.
+    pub to: u32,
+    /// What it costs on the wire.
+    pub wire_bytes: u16,
+    /// Its sender understands ECN.
+    pub is_ect: bool,
+    /// A queue on the way was long.
+    pub is_ce: bool,
+}
+
+impl Flight {
+    /// A packet that is in the slab.
+    pub fn new(place: u32, packet: &Packet) -> Flight {
+        Flight {
+            arrival: Event::default(),
+            place,
+            hop: packet.hop,
+            to: packet.to,
+            wire_bytes: packet.wire_bytes() as u16,
+            is_ect: packet.has(flag::ECT),
+            is_ce: packet.has(flag::CE),
+        }
+    }
+
+    /// The packet learns what has happened to it.
+    pub fn tell(&self, packet: &mut Packet) {
+        packet.hop = self.hop;
+        if self.is_ce {
+            packet.flags |= flag::CE;
+        }
+    }
+}
 
 /// A direction of a link.
 #[derive(Debug)]
@@ -12,10 +58,8 @@ pub struct Link {
     pub reorders: bool,
     /// The buffer that it shares with other ports of its switch; [`NONE`]: none.
     pub pool: u32,
-    /// First packet on its way, by its place in the slab; the others hang behind it in order of arrival.
-    pub head: u32,
-    /// Last packet on its way.
-    pub tail: u32,
+    /// Packets on their way in order of arrival, unless they may overtake each other.
+    pub flights: VecDeque<Flight>,
     /// Packets that get lost, counted from 1 in the order in which they come.
     #[cfg(test)]
     pub loses: Vec<u64>,
@@ -31,8 +75,7 @@ impl Link {
             model,
             reorders,
             pool: NONE,
-            head: NONE,
-            tail: NONE,
+            flights: VecDeque::new(),
             #[cfg(test)]
             loses: Vec::new(),
             #[cfg(test)]

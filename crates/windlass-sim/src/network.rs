@@ -4,10 +4,11 @@
 //! The packets of a link stand in a list in order of arrival, and only the first one's arrival is in the event queue.
 
 use crate::{
-    engine::{Event, EventQueue, Kind},
-    link::Link,
-    packet::{NONE, Packet, Slab, flag},
+    engine::{EventQueue, Kind},
+    link::{Flight, Link},
+    packet::{Packet, Slab},
     pool::Pool,
+    prefetch::prefetch,
     topology::{Hop, Paths},
 };
 use windlass_scenario::Verdict;
@@ -28,10 +29,11 @@ pub struct Count {
 /// Something that someone must deal with.
 #[derive(Clone, Copy, Debug)]
 pub enum Happening {
-    /// A packet is at the end of its path.
-    Arrived(Packet),
-    /// A packet passes the box, on its way to the servers or from them, and is off the network until it is sent on.
-    AtBox(bool, Packet),
+    /// The packet is at the end of its path.
+    Arrived,
+    /// The packet passes the box, on its way to the servers (`true`) or from them, and is off the network until it is
+    /// sent on.
+    AtBox(bool),
     /// A timer's event.
     Timer(Kind, u32),
 }
@@ -63,12 +65,11 @@ impl Network {
     }
 
     /// Puts a packet on the network at hop `hop` of its path.
-    pub fn send(&mut self, hop: u32, mut packet: Packet) {
+    pub fn send(&mut self, hop: u32, packet: &Packet) {
         self.count.sent += 1;
-        packet.hop = hop;
         let place = self.packets.put(packet);
         match self.paths.at(hop) {
-            Hop::Link(link) => self.cross(link, place),
+            Hop::Link(link) => self.cross(link, Flight { hop, ..Flight::new(place, packet) }),
             // paths begin with a link, and so does what is behind a box
             Hop::Box(_) | Hop::End => self.drop(place),
         }
@@ -79,58 +80,67 @@ impl Network {
         self.packets.live()
     }
 
-    /// Goes on to the next event that concerns someone, until the queue is empty or `until_ns` has come.
-    pub fn next(&mut self, until_ns: u64) -> Option<Happening> {
+    /// Goes on to the next event that concerns someone, until the queue is empty or `until_ns` has come. If it is about
+    /// a packet, that is in `packet` then. `soon` is told of endpoints to which a packet will come before long.
+    pub fn next(&mut self, until_ns: u64, packet: &mut Packet, soon: impl Fn(u32)) -> Option<Happening> {
         loop {
             let event = self.events.peek().filter(|e| e.at_ns() <= until_ns)?;
             self.now_ns = event.at_ns();
-            let place = match event.kind() {
-                Kind::Link => self.take_first(event.index()),
+            let mut flight = match event.kind() {
+                Kind::Link => self.take_first(event.index(), &soon)?,
                 Kind::Packet => {
                     self.events.pop();
-                    event.index()
+                    Flight::new(event.index(), &self.packets[event.index()])
                 }
                 kind => {
                     self.events.pop();
                     return Some(Happening::Timer(kind, event.index()));
                 }
             };
-            let packet = &mut self.packets[place];
-            packet.hop += 1;
-            match self.paths.at(packet.hop) {
-                Hop::Link(link) => self.cross(link, place),
-                Hop::Box(side) => return Some(Happening::AtBox(side == 1, self.deliver(place))),
-                Hop::End => return Some(Happening::Arrived(self.deliver(place))),
+            flight.hop += 1;
+            match self.paths.at(flight.hop) {
+                Hop::Link(link) => self.cross(link, flight),
+                Hop::Box(side) => {
+                    self.deliver(&flight, packet);
+                    return Some(Happening::AtBox(side == 1));
+                }
+                Hop::End => {
+                    self.deliver(&flight, packet);
+                    return Some(Happening::Arrived);
+                }
             }
         }
     }
 
-    /// Takes the first packet off a link; the one behind it becomes the link's event.
-    fn take_first(&mut self, index: u32) -> u32 {
-        let link = &mut self.links[index as usize];
-        let place = link.head;
-        link.head = self.packets[place].next;
-        if link.head == NONE {
-            self.events.pop();
-        } else {
-            self.events.replace(self.packets[link.head].arrival);
+    /// Takes the first packet off a link; the one behind it becomes the link's event. There is one: only links with
+    /// packets are in the queue.
+    fn take_first(&mut self, index: u32, soon: impl Fn(u32)) -> Option<Flight> {
+        let flights = &mut self.links[index as usize].flights;
+        let first = flights.pop_front();
+        match flights.front() {
+            Some(next) => {
+                self.events.replace(next.arrival);
+                if !self.paths.leads_on(next.hop + 1) {
+                    prefetch(&self.packets[next.place]);
+                    soon(next.to);
+                }
+            }
+            None => self.events.drop_first(),
         }
-        place
+        first
     }
 
     /// Offers a packet to a link.
-    fn cross(&mut self, index: u32, place: u32) {
+    fn cross(&mut self, index: u32, mut flight: Flight) {
         self.count.hops += 1;
+        let bytes = u64::from(flight.wire_bytes);
         let link = &mut self.links[index as usize];
-        let packet = &mut self.packets[place];
-        let is_ect = packet.has(flag::ECT);
-        let bytes = packet.wire_bytes();
         let verdict = match self.pools.get_mut(link.pool as usize) {
-            None => link.model.offer(self.now_ns, bytes, is_ect),
+            None => link.model.offer(self.now_ns, bytes, flight.is_ect),
             Some(pool) => {
                 let has_room = pool.has_room(index, bytes, self.now_ns, &mut self.links);
                 let model = &mut self.links[index as usize].model;
-                let verdict = model.offer_if(has_room, self.now_ns, bytes, is_ect);
+                let verdict = model.offer_if(has_room, self.now_ns, bytes, flight.is_ect);
                 // what is lost at random behind the queue has been in it
                 if verdict != Verdict::DropTail {
                     pool.take(bytes);
@@ -138,37 +148,30 @@ impl Network {
                 verdict
             }
         };
-        let Verdict::Deliver { at_ns, mark } = verdict else { return self.drop(place) };
+        let Verdict::Deliver { at_ns, mark } = verdict else { return self.drop(flight.place) };
         let link = &mut self.links[index as usize];
         #[cfg(test)]
         if link.loses.contains(&link.model.stats.packets) {
-            return self.drop(place);
+            return self.drop(flight.place);
         }
         #[cfg(test)]
         let at_ns = at_ns + if link.late.0.contains(&link.model.stats.packets) { link.late.1 } else { 0 };
-        if mark {
-            packet.flags |= flag::CE;
-        }
-        packet.next = NONE;
+        flight.is_ce |= mark;
         if link.reorders {
-            return self.events.schedule(at_ns, Kind::Packet, place);
+            flight.tell(&mut self.packets[flight.place]);
+            return self.events.schedule(at_ns, Kind::Packet, flight.place);
         }
-        let arrival: Event = self.events.make(at_ns, Kind::Link, index);
-        packet.arrival = arrival;
-        if link.head == NONE {
-            link.head = place;
-            self.events.push(arrival);
-        } else {
-            self.packets[link.tail].next = place;
+        flight.arrival = self.events.make(at_ns, Kind::Link, index);
+        if link.flights.is_empty() {
+            self.events.push(flight.arrival);
         }
-        link.tail = place;
+        link.flights.push_back(flight);
     }
 
-    fn deliver(&mut self, place: u32) -> Packet {
+    fn deliver(&mut self, flight: &Flight, packet: &mut Packet) {
         self.count.delivered += 1;
-        let packet = self.packets[place];
-        self.packets.release(place);
-        packet
+        self.packets.take(flight.place, packet);
+        flight.tell(packet);
     }
 
     fn drop(&mut self, place: u32) {

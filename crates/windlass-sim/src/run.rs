@@ -7,7 +7,9 @@ use crate::{
     group::{Membership, SharedGroup},
     link::Link,
     network::{Count, Happening, Network},
+    packet::Packet,
     pool::Pool,
+    prefetch::prefetch_all,
     rng,
     session::Session,
     tcp::{Config, Endpoint, Round, SenderStats},
@@ -176,23 +178,25 @@ impl<'a> Sim<'a> {
     /// Returns whether the run is over, for all flows are or somebody wants so.
     fn run_until(&mut self, until_ns: u64, cancel: Option<&AtomicBool>) -> bool {
         let mut happenings = 0u32;
-        while self.open > 0
-            && let Some(happening) = self.net.next(until_ns)
-        {
+        let mut packet = Packet::default();
+        while self.open > 0 {
+            let Sim { net, fetches, .. } = self;
+            let soon = |id: u32| prefetch_all(&fetches[(id >> 1) as usize].ends[(id & 1) as usize]);
+            let Some(happening) = net.next(until_ns, &mut packet, soon) else { break };
             happenings = happenings.wrapping_add(1);
             if happenings.is_multiple_of(LOOK_EVERY) && cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
                 return true;
             }
             let Sim { net, config, fetches, boxed, .. } = self;
             match happening {
-                Happening::Arrived(packet) => {
+                Happening::Arrived => {
                     let connection = packet.to >> 1;
                     let notices = fetches[connection as usize].on_packet(&packet, net, config);
                     if notices != 0 {
                         self.attend(connection, notices);
                     }
                 }
-                Happening::AtBox(to_sender, packet) => {
+                Happening::AtBox(to_sender) => {
                     boxed.iter_mut().for_each(|b| b.on_packet(packet, to_sender, net));
                 }
                 Happening::Timer(Kind::Box, index) => boxed.iter_mut().for_each(|b| b.on_clock(index, net)),

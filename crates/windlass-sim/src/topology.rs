@@ -33,6 +33,11 @@ impl Paths {
             link => Hop::Link(link),
         }
     }
+
+    /// Whether the step at a place is a link.
+    pub fn leads_on(&self, place: u32) -> bool {
+        self.hops[place as usize] & BOX == 0
+    }
 }
 
 /// Finds the paths of a scenario.

@@ -68,10 +68,16 @@ pub enum Command {
         #[arg(long, default_value = "report/demo")]
         out: PathBuf,
     },
-    /// Measure the cost of the datapath
+    /// Measure the cost of the datapath, or the speed of the simulator
     Bench {
         /// What to measure
         what: BenchWhat,
+        /// Of the simulator: only loads whose name begins so
+        #[arg(long, value_name = "NAME", default_value = "")]
+        only: String,
+        /// One JSON document
+        #[arg(long)]
+        json: bool,
     },
     /// Print shell completions
     Completions {
@@ -86,6 +92,8 @@ pub enum Command {
 pub enum BenchWhat {
     /// Goodput through the datapath, paired with none
     Datapath,
+    /// Packet-hops per second of the simulator, one core
+    Sim,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

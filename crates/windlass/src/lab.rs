@@ -3,6 +3,7 @@
 use crate::{
     args::{BenchWhat, Home, ReproduceArgs, RunArgs},
     signals::{self, Wish},
+    speed,
 };
 use anyhow::{Context, Result, bail};
 use std::{
@@ -116,9 +117,17 @@ pub fn demo(out: PathBuf) -> Result<ExitCode> {
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-pub fn bench(what: BenchWhat) -> Result<ExitCode> {
-    let BenchWhat::Datapath = what;
-    let result = windlass_experiments::bench_datapath(&settings(true, false, "report".into(), false)?)?;
-    print!("{result}");
-    Ok(if result.all_hold() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+pub fn bench(what: BenchWhat, only: &str, json: bool) -> Result<ExitCode> {
+    match what {
+        BenchWhat::Sim => speed::bench(only, json, cancel_on_signal()?),
+        BenchWhat::Datapath if json || !only.is_empty() => {
+            bail!("--only and --json go with bench sim");
+        }
+        BenchWhat::Datapath => {
+            let settings = settings(true, false, "report".into(), false)?;
+            let result = windlass_experiments::bench_datapath(&settings)?;
+            print!("{result}");
+            Ok(if result.all_hold() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod lab;
 mod native;
 mod print;
 mod signals;
+mod speed;
 mod top;
 
 use args::{Args, Command};
@@ -35,7 +36,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Run(r) => lab::run(r),
         Command::Reproduce(r) => lab::reproduce(r),
         Command::Demo { out } => lab::demo(out),
-        Command::Bench { what } => lab::bench(what),
+        Command::Bench { what, only, json } => lab::bench(what, &only, json),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "windlass", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)

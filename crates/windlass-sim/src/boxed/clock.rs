@@ -128,7 +128,7 @@ impl WindlassBox {
             sack_count: 0,
             ..f.from_sender
         };
-        net.send(packet.hop, packet);
+        net.send(packet.hop, &packet);
     }
 
     /// A window update for the sender, as its receiver would send it.
@@ -159,6 +159,6 @@ impl WindlassBox {
             sack_count: 0,
             ..template
         };
-        net.send(packet.hop, packet);
+        net.send(packet.hop, &packet);
     }
 }

@@ -128,7 +128,7 @@ impl WindlassBox {
             }
         };
         if verdict == Verdict::Pass {
-            net.send(packet.hop, packet);
+            net.send(packet.hop, &packet);
         }
     }
 

@@ -133,7 +133,7 @@ impl Wire<'_> {
             ..Packet::default()
         };
         receiver.fill(&mut packet, self.config);
-        self.net.send(self.hop, packet);
+        self.net.send(self.hop, &packet);
     }
 
     /// Virtual time.

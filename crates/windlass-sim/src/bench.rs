@@ -1,0 +1,133 @@
+//! How fast the simulator is: packet-hops per second of real time, one core, over loads of known size.
+
+use crate::{Config, Ecn, RunOptions, SimError, run};
+use serde::Serialize;
+use std::{sync::atomic::AtomicBool, time::Instant};
+use windlass_scenario::Scenario;
+
+/// Something to simulate.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Its name.
+    pub name: String,
+    /// Connections in it.
+    pub connections: usize,
+    scenario: Scenario,
+    config: Config,
+}
+
+/// What a load cost.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cost {
+    /// Which load.
+    pub load: String,
+    /// Connections in it.
+    pub connections: usize,
+    /// Links crossed by packets, or died on.
+    pub hops: u64,
+    /// Virtual time that it took.
+    pub simulated_s: f64,
+    /// Real time that it took.
+    pub seconds: f64,
+    /// Packet-hops per second of real time.
+    pub hops_per_s: f64,
+    /// Retransmission timeouts in it: what kind of load it was.
+    pub timeouts: u64,
+}
+
+impl Cost {
+    /// Real time per packet-hop in ns.
+    pub fn ns_per_hop(&self) -> f64 {
+        1e9 / self.hops_per_s
+    }
+}
+
+impl Load {
+    fn new(name: &str, connections: usize, text: &str) -> Load {
+        let scenario = Scenario::parse(name, text).unwrap_or_else(|e| panic!("{e}"));
+        Load { name: name.into(), connections, scenario, config: Config::default() }
+    }
+
+    /// The loads that are compared with ns-3 (`benches/ns3`): five flows over a switch, an incast of 40 hosts with 25
+    /// connections each, and a fat-tree.
+    pub fn compared() -> Vec<Load> {
+        vec![Load::five_flows(), Load::incast(1000), Load::fat_tree()]
+    }
+
+    /// The same amount of data over ever more connections.
+    pub fn growing() -> Vec<Load> {
+        [10, 100, 1000, 4000].map(Load::shared_out).into()
+    }
+
+    /// Five flows of 50 MB over one switch, all links 1 Gbit/s and 50 us, 100 packets of buffer.
+    fn five_flows() -> Load {
+        let mut text = String::from(
+            "name = \"five-flows\"\n[topology]\nshape = \"many-to-one\"\nsenders = 5\n\
+             edge = { rate = \"1 Gbit/s\", delay = \"50 us\" }\n\
+             bottleneck = { rate = \"1 Gbit/s\", delay = \"50 us\", buffer = \"100 packets\" }\n",
+        );
+        (1..=5).for_each(|i| text += &flow(&format!("sender-{i}"), "receiver", 50_000_000, "reno"));
+        Load::new("five-flows", 5, &text)
+    }
+
+    /// `n` connections of 40 hosts with 1 Gbit/s, 512 KB each, to one host with 10 Gbit/s; 1 MB of buffer.
+    fn incast(n: usize) -> Load {
+        Load::from_40("incast", n, 524_288, "buffer = \"1 MiB\"")
+    }
+
+    /// A GB over `n` connections; nothing is lost.
+    fn shared_out(n: usize) -> Load {
+        Load::from_40(&format!("shared-out-{n}"), n, 1_000_000_000 / n, "")
+    }
+
+    fn from_40(name: &str, connections: usize, size_bytes: usize, buffer: &str) -> Load {
+        let mut text = format!(
+            "name = \"{name}\"\n[topology]\nshape = \"many-to-one\"\nsenders = 40\n\
+             edge = {{ rate = \"1 Gbit/s\", delay = \"50 us\" }}\n\
+             bottleneck = {{ rate = \"10 Gbit/s\", delay = \"25 us\", {buffer} }}\n"
+        )
+        .replace(",  }", " }");
+        for i in 0..connections {
+            text += &flow(&format!("sender-{}", i % 40 + 1), "receiver", size_bytes, "reno");
+        }
+        Load::new(name, connections, &text)
+    }
+
+    /// A fat-tree with k = 8: each of 128 hosts sends 10 MB to the host half the network further, by DCTCP.
+    fn fat_tree() -> Load {
+        let mut text = String::from(
+            "name = \"fat-tree\"\n[topology]\nshape = \"fat-tree\"\nk = 8\n\
+             edge = { rate = \"10 Gbit/s\", delay = \"5 us\" }\nfabric = { rate = \"10 Gbit/s\", delay = \"5 us\" }\n\
+             switch = { port_buffer = \"350 kB\", ecn = \"65 packets\" }\n",
+        );
+        let host = |i: usize| format!("host-{}-{}-{}", i / 16 % 8 + 1, i / 4 % 4 + 1, i % 4 + 1);
+        for i in 0..128 {
+            text += &flow(&host(i), &host(i + 64), 10_000_000, "dctcp");
+        }
+        let config = Config { ecn: Ecn::Exact, ..Config::default() };
+        Load { config, ..Load::new("fat-tree", 128, &text) }
+    }
+
+    /// Runs it once, unless `cancel` is set before the end.
+    pub fn measure(&self, cancel: &AtomicBool) -> Result<Cost, SimError> {
+        let options = RunOptions { config: self.config, cancel: Some(cancel), ..RunOptions::default() };
+        let start = Instant::now();
+        let outcome = run(&self.scenario, &options)?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(Cost {
+            load: self.name.clone(),
+            connections: self.connections,
+            hops: outcome.count.hops,
+            simulated_s: crate::time::seconds(outcome.ended_at_ns),
+            seconds,
+            hops_per_s: outcome.count.hops as f64 / seconds,
+            timeouts: outcome.report.sender_timeouts,
+        })
+    }
+}
+
+fn flow(from: &str, to: &str, size_bytes: usize, algorithm: &str) -> String {
+    format!(
+        "[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\nsize = \"{size_bytes} B\"\nalgorithm = \"{algorithm}\"\n"
+    )
+}
