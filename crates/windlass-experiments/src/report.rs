@@ -93,17 +93,21 @@ impl Outcome {
         let mut drawn = self.own_plots(folder, plots, conditions)?;
         drawn.extend(self.plots(folder)?);
         let mut body = format!("<p>{}</p>", escape(&self.title));
-        let mode = if quick { "quick mode: few runs" } else { "full mode" };
+        // without claims it is no experiment, and has no name to reproduce it by
+        if !self.verdicts.is_empty() {
+            let mode = if quick { "quick mode: few runs" } else { "full mode" };
+            let option = if quick { " --quick" } else { "" };
+            let _ =
+                write!(body, "<p>{mode}; again: <code>windlass reproduce {}{option}</code></p>", self.name);
+            body.push_str("<h2>Claims</h2>");
+            body.push_str(&self.claims_table());
+        }
         let _ = write!(
             body,
-            "<p>{mode}; {} runs. Again: <code>windlass reproduce {}{}</code>; all runs: <a href=runs.csv>runs.csv</a>, \
-             <a href=flows.csv>flows.csv</a>, <a href=links.csv>links.csv</a>.</p>",
-            self.runs.len(),
-            self.name,
-            if quick { " --quick" } else { "" }
+            "<p>All {} runs: <a href=runs.csv>runs.csv</a>, <a href=flows.csv>flows.csv</a>, \
+             <a href=links.csv>links.csv</a>.</p>",
+            self.runs.len()
         );
-        body.push_str("<h2>Claims</h2>");
-        body.push_str(&self.claims_table());
         body.push_str("<h2>Results</h2>");
         body.push_str(&self.results_table());
         for (title, svg) in drawn {

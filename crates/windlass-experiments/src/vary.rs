@@ -98,13 +98,13 @@ impl Vary {
 }
 
 /// What a value adds to the name of a point.
-fn label(value: &Value) -> String {
+pub fn label(value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), String::from);
     text.chars().filter(|c| !c.is_whitespace() && !"\"/,".contains(*c)).collect()
 }
 
 /// The number that a value begins with, for the x axis.
-fn number(value: &Value) -> Option<f64> {
+pub fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Integer(n) => Some(*n as f64),
         Value::Float(n) => Some(*n),

@@ -2,6 +2,7 @@
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use windlass_experiments::Varied;
 
 /// Congestion control of TCP flows from outside their stacks.
 #[derive(Debug, Parser)]
@@ -60,6 +61,8 @@ pub enum Command {
     },
     /// Run a scenario, with real kernels or in a simulator
     Run(RunArgs),
+    /// Run a scenario with every combination of some values, several seeds each
+    Sweep(SweepArgs),
     /// Reproduce a published figure or table and check its claims
     Reproduce(ReproduceArgs),
     /// Show the main job in about a minute: CUBIC, native BBR, and CUBIC behind Windlass over a lossy WAN
@@ -369,6 +372,33 @@ pub struct RunArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+pub struct SweepArgs {
+    /// Scenario file
+    pub file: PathBuf,
+    /// Values of one key, e.g. "link.0.buffer=64 packets,1 BDP" or "flow.*.algorithm=reno,cubic"; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE,VALUE")]
+    pub set: Vec<Varied>,
+    /// Runs of each combination, with seeds from 1 on
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub seeds: u64,
+    /// Where to run them
+    #[arg(long, value_enum, default_value = "sim")]
+    pub on: Home,
+    /// Folder for reports and finished runs
+    #[arg(long, default_value = "report/sweep")]
+    pub out: PathBuf,
+    /// Take finished runs from that folder instead of running them again
+    #[arg(long)]
+    pub resume: bool,
+    /// One JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Simulated runs at once (default: one for each core)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+}
+
+#[derive(Debug, ClapArgs)]
 pub struct ReproduceArgs {
     /// Name of an experiment (`--list` shows them), or an experiment file of your own (*.toml)
     pub name: Option<String>,
@@ -387,6 +417,9 @@ pub struct ReproduceArgs {
     /// Take finished runs from the report folder instead of running them again
     #[arg(long)]
     pub resume: bool,
+    /// Simulated runs at once (default: one for each core)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
     /// Folder for reports
     #[arg(long, default_value = "report")]
     pub out: PathBuf,

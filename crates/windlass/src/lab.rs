@@ -1,7 +1,7 @@
 //! Commands that make their own traffic: run, reproduce, demo, bench.
 
 use crate::{
-    args::{BenchWhat, Home, ReproduceArgs, RunArgs},
+    args::{BenchWhat, Home, ReproduceArgs, RunArgs, SweepArgs},
     signals::{self, Wish},
     speed,
 };
@@ -12,7 +12,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
-use windlass_experiments::{Experiment, Settings};
+use windlass_experiments::{Experiment, Settings, Sweep};
 use windlass_lab::RunOptions;
 use windlass_scenario::Scenario;
 
@@ -75,6 +75,32 @@ fn settings(quick: bool, resume: bool, out: PathBuf, quiet: bool) -> Result<Sett
     })
 }
 
+pub fn sweep(args: SweepArgs) -> Result<ExitCode> {
+    let on = match args.on {
+        Home::Lab => windlass_experiments::Home::Lab,
+        Home::Sim => windlass_experiments::Home::Sim,
+    };
+    let sweep = Sweep::new(&args.file, args.set, args.seeds, on)?;
+    let at_once = args.jobs.map(usize::from);
+    let settings = Settings { at_once, ..settings(false, args.resume, args.out, args.json)? };
+    let swept = sweep.run(&settings)?;
+    if args.json {
+        println!("{}", swept.to_json());
+    } else {
+        print!("{swept}");
+        println!("\nreport: {}", settings.out.join("report.html").display());
+    }
+    if swept.finished() < swept.expected {
+        eprintln!(
+            "windlass: stopped; {} of {} runs are kept in {}: --resume goes on from there",
+            swept.finished(),
+            swept.expected,
+            settings.out.display()
+        );
+    }
+    Ok(if swept.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
 pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
     let known: Vec<&str> =
         Experiment::names().chain([windlass_experiments::CPU, windlass_experiments::TRANSPARENCY]).collect();
@@ -88,7 +114,8 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
         (None, true) => known.clone(),
         (None, false) => bail!("name an experiment, or --all; known: {}", known.join(", ")),
     };
-    let settings = settings(args.quick, args.resume, args.out.clone(), args.json)?;
+    let at_once = args.jobs.map(usize::from);
+    let settings = Settings { at_once, ..settings(args.quick, args.resume, args.out.clone(), args.json)? };
     let mut all_hold = true;
     let mut documents = Vec::new();
     for name in names {

@@ -34,6 +34,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Controller(c) => guest::controller(&c),
         Command::Doctor { json } => info::doctor(json),
         Command::Run(r) => lab::run(r),
+        Command::Sweep(s) => lab::sweep(s),
         Command::Reproduce(r) => lab::reproduce(r),
         Command::Demo { out } => lab::demo(out),
         Command::Bench { what, only, json } => lab::bench(what, &only, json),

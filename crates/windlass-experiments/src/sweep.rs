@@ -1,0 +1,350 @@
+//! One scenario with values varied from the command line: every combination, several seeds each.
+
+use crate::{
+    experiment::{Condition, Home},
+    figure::{Kind, Plot},
+    metric::{Metric, Over, Selection, Statistic, values},
+    report::Outcome,
+    runner::{self, Job, RunRecord, Settings},
+    vary,
+};
+use anyhow::{Context, Result, bail};
+use serde_json::{Value as Json, json};
+use std::{fmt, fs, path::Path, str::FromStr};
+use toml::Value;
+use windlass_scenario::{Draft, Scenario};
+
+/// A key path and its values, as in "link.0.buffer=64 packets,1 BDP".
+#[derive(Clone, Debug, PartialEq)]
+pub struct Varied {
+    /// The key path.
+    pub path: String,
+    /// The values.
+    pub values: Vec<Value>,
+}
+
+impl FromStr for Varied {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (path, values) =
+            text.split_once('=').ok_or("write KEY=VALUE,VALUE, e.g. link.0.buffer=1 BDP,2 BDP")?;
+        let values: Vec<Value> = split_values(values).into_iter().map(value).collect();
+        if path.trim().is_empty() || values.iter().any(|v| v.as_str() == Some("")) {
+            return Err("write KEY=VALUE,VALUE: something is empty".into());
+        }
+        Ok(Varied { path: path.trim().into(), values })
+    }
+}
+
+/// Splits at commas that are in no brackets, braces or quotes.
+fn split_values(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut begin, mut depth, mut is_quoted) = (0, 0i32, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            '[' | '{' if !is_quoted => depth += 1,
+            ']' | '}' if !is_quoted => depth -= 1,
+            ',' if depth == 0 && !is_quoted => {
+                parts.push(text[begin..at].trim());
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(text[begin..].trim());
+    parts
+}
+
+/// A value as TOML has it; what is none is text, so that quotes may be left out.
+fn value(text: &str) -> Value {
+    let table: Result<toml::Table, _> = toml::from_str(&format!("v = {text}"));
+    table.ok().and_then(|mut t| t.remove("v")).unwrap_or_else(|| text.into())
+}
+
+/// A sweep to run.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    name: String,
+    varied: Vec<Varied>,
+    conditions: Vec<(Vec<Value>, Condition)>,
+}
+
+/// What a sweep gave.
+#[derive(Clone, Debug)]
+pub struct Swept {
+    sweep: Sweep,
+    runs: Vec<RunRecord>,
+    /// Runs there should have been.
+    pub expected: usize,
+}
+
+impl Sweep {
+    /// The scenario of `file` with every combination of these values, each with seeds 1 to `seeds`.
+    pub fn new(file: &Path, varied: Vec<Varied>, seeds: u64, on: Home) -> Result<Sweep> {
+        let name = file.display().to_string();
+        let text = fs::read_to_string(file).with_context(|| name.clone())?;
+        let base = Draft::parse(&name, &text)?;
+        if let Some(twice) =
+            (1..varied.len()).find(|i| varied[..*i].iter().any(|v| v.path == varied[*i].path))
+        {
+            bail!("--set {}: is there twice; give all its values at once", varied[twice].path);
+        }
+        let mut conditions = Vec::new();
+        for choice in combinations(&varied) {
+            let point = point_name(&varied, &choice);
+            let mut draft = base.clone();
+            for (key, value) in varied.iter().zip(&choice) {
+                draft.set(&key.path, value).map_err(|what| anyhow::anyhow!("{name}: --set {what}"))?;
+            }
+            let scenario =
+                draft.scenario().map_err(|what| anyhow::anyhow!("{name}: with {point}: {what}"))?;
+            let line: Vec<String> = choice.iter().rev().skip(1).rev().map(vary::label).collect();
+            let jobs =
+                (1..=seeds).map(|seed| job(&point, on, Scenario { seed, ..scenario.clone() })).collect();
+            let x = choice.last().and_then(vary::number);
+            conditions.push((choice, Condition { name: point, x, line: line.join(", "), jobs }));
+        }
+        Ok(Sweep { name: base.scenario().map_or(name, |s| s.name), varied, conditions })
+    }
+
+    /// Runs it; tables, plots and finished runs go to `settings.out`.
+    pub fn run(self, settings: &Settings) -> Result<Swept> {
+        let jobs: Vec<Job> = self.conditions.iter().flat_map(|(_, c)| c.jobs.iter().cloned()).collect();
+        let expected = jobs.len();
+        let runs = runner::run_all(&self.name, jobs, settings, &settings.out)?;
+        let keys: Vec<&str> = self.varied.iter().map(|v| v.path.as_str()).collect();
+        let title = format!("{} over {}", self.name, keys.join(", "));
+        let outcome = Outcome { name: self.name.clone(), title, verdicts: Vec::new(), runs };
+        let conditions: Vec<&Condition> = self.conditions.iter().map(|(_, c)| c).collect();
+        outcome.write(&settings.out, false, &self.plots(), &conditions)?;
+        Ok(Swept { runs: outcome.runs, sweep: self, expected })
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        let Some(x) = self.varied.last().map(|v| v.path.clone()) else { return Vec::new() };
+        let plot = |metric, statistic, y: &str, unit| Plot {
+            title: None,
+            metric,
+            statistic,
+            kind: Kind::Vary,
+            class: None,
+            tenant: None,
+            link: None,
+            over: Over::Flows,
+            points: Vec::new(),
+            x: x.clone(),
+            y: y.into(),
+            unit,
+        };
+        vec![
+            plot(Metric::Completion, Statistic::Median, "median completion time (s)", 1.0),
+            plot(Metric::Response, Statistic::Median, "median response time (s)", 1.0),
+            plot(Metric::Throughput, Statistic::Mean, "throughput (Mbit/s)", 1e6),
+            plot(Metric::SenderTimeouts, Statistic::Mean, "timeouts per run", 1.0),
+            plot(Metric::Drops, Statistic::Mean, "packets dropped per run", 1.0),
+        ]
+    }
+}
+
+fn job(point: &str, on: Home, scenario: Scenario) -> Job {
+    Job {
+        point: point.into(),
+        variant: on.to_string(),
+        on,
+        bdp_bytes: runner::bdp_bytes(&scenario),
+        needs_samples: false,
+        interval: None,
+        scenario,
+    }
+}
+
+fn point_name(varied: &[Varied], choice: &[Value]) -> String {
+    let pairs: Vec<String> = varied
+        .iter()
+        .zip(choice)
+        .map(|(key, value)| format!("{}={}", key.path, vary::label(value)))
+        .collect();
+    if pairs.is_empty() { "as-it-is".into() } else { pairs.join(" ") }
+}
+
+/// Every combination of the values, the first key the slowest.
+fn combinations(varied: &[Varied]) -> Vec<Vec<Value>> {
+    varied.iter().fold(vec![Vec::new()], |all, key| {
+        let with =
+            |chosen: &Vec<Value>, value: &Value| [chosen.as_slice(), std::slice::from_ref(value)].concat();
+        all.iter().flat_map(|chosen| key.values.iter().map(move |v| with(chosen, v))).collect()
+    })
+}
+
+/// What is told of each combination: name, metric, how runs become one number, and by what it is divided.
+const COLUMNS: [(&str, Metric, Statistic, f64); 8] = [
+    ("completion_median_s", Metric::Completion, Statistic::Median, 1.0),
+    ("completion_p99_s", Metric::Completion, Statistic::P99, 1.0),
+    ("response_median_s", Metric::Response, Statistic::Median, 1.0),
+    ("response_p99_s", Metric::Response, Statistic::P99, 1.0),
+    ("throughput_mbps", Metric::Throughput, Statistic::Mean, 1e6),
+    ("jain", Metric::Jain, Statistic::Median, 1.0),
+    ("timeouts", Metric::SenderTimeouts, Statistic::Mean, 1.0),
+    ("drops", Metric::Drops, Statistic::Mean, 1.0),
+];
+
+impl Swept {
+    /// Whether all runs are there, and every payload arrived whole.
+    pub fn is_complete(&self) -> bool {
+        self.runs.len() == self.expected && self.runs.iter().all(|r| r.error.is_none() && r.checksum_ok)
+    }
+
+    /// Runs there are.
+    pub fn finished(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Names of the columns.
+    pub fn header(&self) -> Vec<String> {
+        let keys = self.sweep.varied.iter().map(|v| v.path.clone());
+        keys.chain(["runs".into()]).chain(COLUMNS.map(|c| c.0.to_string())).collect()
+    }
+
+    /// One row for each combination; "-": nothing to measure, or a run failed.
+    pub fn rows(&self) -> Vec<Vec<String>> {
+        let cell = |number: Option<f64>| number.map_or("-".into(), |n| format!("{n:.4}"));
+        let row = |(choice, condition): &(Vec<Value>, Condition)| {
+            let runs = self.of(condition);
+            let values = choice.iter().map(|v| v.as_str().map_or_else(|| v.to_string(), String::from));
+            let numbers = COLUMNS.map(|column| cell(number(column, &runs)));
+            values.chain([runs.len().to_string()]).chain(numbers).collect()
+        };
+        self.sweep.conditions.iter().map(row).collect()
+    }
+
+    /// One document.
+    pub fn to_json(&self) -> Json {
+        let point = |(choice, condition): &(Vec<Value>, Condition)| {
+            let runs = self.of(condition);
+            let set: serde_json::Map<String, Json> =
+                self.sweep.varied.iter().zip(choice).map(|(key, v)| (key.path.clone(), json!(v))).collect();
+            let mut document = json!({ "set": set, "runs": runs.len() });
+            COLUMNS.iter().for_each(|column| document[column.0] = json!(number(*column, &runs)));
+            document
+        };
+        let points: Vec<Json> = self.sweep.conditions.iter().map(point).collect();
+        json!({ "scenario": self.sweep.name, "points": points, "runs": self.runs.len(), "expected": self.expected })
+    }
+
+    fn of(&self, condition: &Condition) -> Vec<&RunRecord> {
+        self.runs.iter().filter(|r| r.point == condition.name).collect()
+    }
+}
+
+fn number((_, metric, statistic, scale): (&str, Metric, Statistic, f64), runs: &[&RunRecord]) -> Option<f64> {
+    let numbers: Option<Vec<Vec<f64>>> =
+        runs.iter().map(|r| values(metric, r, &Selection::default())).collect();
+    let numbers = numbers?.concat();
+    if numbers.is_empty() { None } else { statistic.of(&numbers).map(|n| n / scale) }
+}
+
+impl fmt::Display for Swept {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let mut rows = self.rows();
+        rows.insert(0, self.header());
+        let columns = rows[0].len();
+        let width = |i: usize| rows.iter().map(|r| r[i].len()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        for row in &rows {
+            let cells: Vec<String> = row.iter().zip(&widths).map(|(c, w)| format!("{c:<w$}")).collect();
+            writeln!(f, "{}", cells.join("  ").trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const SCENARIO: &str = "name = \"line\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\
+        between = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n\
+        size = \"100 kB\"\n";
+
+    fn sweep(folder: &Path, sets: &[&str]) -> Result<Sweep> {
+        let file = folder.join("line.toml");
+        fs::write(&file, SCENARIO).unwrap();
+        let varied = sets.iter().map(|s| s.parse().map_err(anyhow::Error::msg)).collect::<Result<_>>()?;
+        Sweep::new(&file, varied, 2, Home::Sim)
+    }
+
+    fn settings(out: &Path, cancel: &'static AtomicBool) -> Settings {
+        let windlass = "windlass".into();
+        let out = out.join("out");
+        Settings { windlass, quick: false, resume: true, out, quiet: true, at_once: Some(2), cancel }
+    }
+
+    static GO_ON: AtomicBool = AtomicBool::new(false);
+
+    #[test]
+    fn values_are_toml_or_text() {
+        let varied: Varied =
+            "flow.0.size=10 kB, { uniform = [\"1 kB\", \"2 kB\"] },7,\"a,b\"".parse().unwrap();
+        assert_eq!(varied.path, "flow.0.size");
+        let kinds: Vec<&str> = varied.values.iter().map(Value::type_str).collect();
+        assert_eq!(kinds, ["string", "table", "integer", "string"]);
+        assert_eq!(varied.values[3].as_str(), Some("a,b"));
+        for wrong in ["seed", "=1", "seed=", "seed=1,,2"] {
+            assert!(wrong.parse::<Varied>().unwrap_err().contains("KEY=VALUE"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_combination_is_run_and_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let sweep =
+            sweep(folder.path(), &["flow.*.algorithm=reno,cubic", "link.0.buffer=5 packets,50 packets"]);
+        let swept = sweep.unwrap().run(&settings(folder.path(), &GO_ON)).unwrap();
+        assert_eq!((swept.finished(), swept.expected, swept.is_complete()), (8, 8, true));
+        let rows = swept.rows();
+        assert_eq!(rows.len(), 4);
+        assert_eq!(rows[1][..3], ["reno", "50 packets", "2"]);
+        assert_eq!(swept.to_json()["points"][3]["set"]["flow.*.algorithm"], "cubic");
+        assert!(swept.to_json()["points"][0]["completion_median_s"].as_f64().unwrap() > 0.08);
+        assert!(swept.to_string().lines().count() == 5);
+        for file in ["report.html", "runs.csv", "runs.jsonl", "plot-1.svg"] {
+            assert!(folder.path().join("out").join(file).exists(), "{file}");
+        }
+    }
+
+    #[test]
+    fn what_was_stopped_goes_on() {
+        static STOP: AtomicBool = AtomicBool::new(true);
+        let folder = tempfile::tempdir().unwrap();
+        let sets = ["link.0.delay=1 ms,2 ms"];
+        let stopped = sweep(folder.path(), &sets).unwrap().run(&settings(folder.path(), &STOP)).unwrap();
+        assert_eq!((stopped.finished(), stopped.is_complete()), (0, false));
+        STOP.store(false, Ordering::Relaxed);
+        let first = sweep(folder.path(), &sets[..1]).unwrap();
+        assert_eq!(first.run(&settings(folder.path(), &STOP)).unwrap().finished(), 4);
+        // more values: what is there is not run again
+        let jsonl = folder.path().join("out/runs.jsonl");
+        let marked = fs::read_to_string(&jsonl).unwrap().replace("\"ended_s\":", "\"ended_s\":1000");
+        fs::write(&jsonl, marked).unwrap();
+        let more = sweep(folder.path(), &["link.0.delay=1 ms,2 ms,3 ms"]).unwrap();
+        let swept = more.run(&settings(folder.path(), &STOP)).unwrap();
+        assert_eq!(swept.finished(), 6);
+        assert_eq!(swept.runs.iter().filter(|r| r.ended_s >= 1000.0).count(), 4);
+    }
+
+    #[test]
+    fn mistakes_name_file_key_and_cure() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = |set: &str| sweep(folder.path(), &[set]).unwrap_err().to_string();
+        assert!(
+            error("link.0.loss=150 %")
+                .contains("line.toml: with link.0.loss=150%: loss = \"150 %\": 0 % to 100 %")
+        );
+        assert!(error("link.1.loss=1 %").contains("--set \"link.1.loss\": there is no link.1"));
+        let twice = sweep(folder.path(), &["seed=1", "seed=2"]).unwrap_err().to_string();
+        assert!(twice.contains("twice"), "{twice}");
+    }
+}
