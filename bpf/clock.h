@@ -14,6 +14,7 @@
 #define WL_FLOWS_PER_TICK 256u
 #define WL_REPAIRS_PER_VISIT 64u
 #define WL_CLOCK_FRAME_BYTES 60u
+#define WL_COLLECT_MIN_US 1000000u /* the shortest silence that a policy can set */
 
 /* Sends one segment of flow `id`, or a window update. Global: verified once. Returns 0 when sent. */
 __noinline int wl_send_one(struct __sk_buff *skb, __u32 id, __u32 to_sender, __u32 seq, __u32 len)
@@ -141,6 +142,8 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 	}
 	if (wl_has_repairs(f))
 		wl_repair(skb, f, id, now_ns);
+	if (wl_is_joining(f, id))
+		wl_tell_group(f, id, WL_TALK_ASK);
 	/* with departure times the edge is left to ACKs as long as enough waits */
 	if (!(f->flags & WL_FLOW_DEPARTS) || wl_pacing_next_ns(f, now_ns) == now_ns)
 		wl_edge_advance(f, now_ns);
@@ -158,7 +161,7 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 		if ((progress || f->edge != edge) && !wl_send_one(skb, id, 1, f->rcv_seq, 0))
 			wl_count(WL_C_WINDOW_UPDATES);
 	}
-	wl_arm(id, now_ns, wl_next_deadline_ns(f, now_ns, wait_us));
+	wl_arm_next(f, id, now_ns, wait_us);
 }
 
 /* Serves flow `id`. Global: verified once, not inside the loop that calls it. */
@@ -192,12 +195,27 @@ static long wl_due_step(__u32 i, void *ctx)
 	return 0;
 }
 
+/* A member that says nothing for too long is taken for gone; it joins again if it has something to say. */
+static __always_inline void wl_collect_member(__u32 id, __u32 now_us)
+{
+	struct wl_place *p = bpf_map_lookup_elem(&wl_places, &id);
+	struct wl_flow *f = wl_flow_get(id);
+
+	/* it cannot be too long yet, so that the lock is not taken for nothing */
+	if (!p || !f || !p->member.id || now_us - p->member.at_us < WL_COLLECT_MIN_US || !wl_lock(f))
+		return;
+	if (wl_group_quit(p, now_us + !now_us))
+		wl_count(WL_C_GROUP_COLLECTED);
+	wl_unlock(f);
+}
+
 /* Forgets flow `id` when it has been idle for too long. */
 __noinline int wl_expire(__u32 id)
 {
 	struct wl_flow *f = wl_flow_get(id);
 	__u32 now_us = bpf_ktime_get_ns() / 1000;
 
+	wl_collect_member(id, now_us);
 	if (!f || f->state == WL_FLOW_FREE || now_us - f->seen_at_us < wl_config.idle_timeout_s * 1000000u)
 		return 0;
 	if (!wl_lock(f))

@@ -72,6 +72,49 @@ enum wl_call {
 	WL_CALL_TIMER = 1 << 6,
 };
 
+/* Talks to the flow's group, if it has one: about the sample in the scratch, or to be told its share. */
+static __always_inline void wl_tell_group(struct wl_flow *f, __u32 id, __u32 what)
+{
+	struct wl_scratch *s = wl_scratch_get();
+	struct wl_place *p;
+	int result;
+
+	if (!(f->flags & WL_FLOW_GROUPED))
+		return;
+	p = bpf_map_lookup_elem(&wl_places, &id);
+	if (!p || !s)
+		return;
+	result = wl_group_talk(p, &s->sample, &f->decision, what);
+	if (result == WL_TALK_JOINED)
+		wl_count(WL_C_GROUP_JOINED);
+	else if (result == WL_TALK_REFUSED)
+		wl_count(WL_C_GROUP_REFUSED);
+	else if (result == WL_TALK_CONTENDED)
+		wl_count(WL_C_GROUP_CONTENDED);
+}
+
+/* Do the others' ACKs let the flow out? */
+static __always_inline int wl_is_joining(const struct wl_flow *f, __u32 id)
+{
+	struct wl_place *p;
+
+	if (!(f->flags & WL_FLOW_GROUPED))
+		return 0;
+	p = bpf_map_lookup_elem(&wl_places, &id);
+	return p && wl_group_is_joining(&p->member);
+}
+
+/* Has the clock look at the flow when it next has work; `wait_us`: of wl_loss_detect(). */
+static __always_inline void wl_arm_next(struct wl_flow *f, __u32 id, __u64 now_ns, __u32 wait_us)
+{
+	__u64 deadline_ns = wl_next_deadline_ns(f, now_ns, wait_us);
+
+	/* the others' ACKs may let it out at any time */
+	if (f->una != f->nxt && wl_is_joining(f, id))
+		deadline_ns = now_ns;
+	wl_arm(id, now_ns, deadline_ns);
+}
+
 /* Calls hooks of the flow's algorithm with the sample in the scratch; bits of enum wl_call, in their order. */
 __noinline int wl_run_algorithm(__u32 id, __u32 calls, __u32 idle_us)
 {
@@ -105,6 +148,7 @@ __noinline int wl_run_algorithm(__u32 id, __u32 calls, __u32 idle_us)
 		if (sample->events & WL_EV_ROUND_START)
 			f->flags &= ~WL_FLOW_CWND_LIMITED;
 	}
+	wl_tell_group(f, id, calls == WL_CALL_IDLE ? WL_TALK_RESUME : WL_TALK_REPORT);
 	return 0;
 }
 
@@ -155,6 +199,7 @@ static __always_inline void wl_close(struct wl_flow *f, __u32 id, __u32 counter)
 {
 	wl_count(counter);
 	wl_store_release_all(f);
+	wl_leave_group(f, id);
 	bpf_map_delete_elem(&wl_flow_ids, &f->key);
 	f->state = WL_FLOW_FREE;
 	f->generation++;
@@ -231,6 +276,7 @@ __noinline __u32 wl_adopt(int from_sender)
 		wl_count(WL_C_FLOWS_WATCH_ONLY);
 		if (f->mode == WL_MODE_ENFORCE)
 			f->mode = WL_MODE_WATCH;
+		wl_leave_group(f, id);
 		f->flags |= WL_FLOW_FOREIGN;
 	}
 	f->state = WL_FLOW_ACTIVE;

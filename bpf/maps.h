@@ -5,6 +5,7 @@
 #ifndef WL_BPF_MAPS_H
 #define WL_BPF_MAPS_H
 
+#include "group.h"
 #include "rules.h"
 #include "../core/flow/flow.h"
 
@@ -52,6 +53,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct wl_flow_wheel);
 } wl_flow_wheels SEC(".maps");
+
+/* Each flow's place in a group. Written under the flow's own lock. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1024); /* set at load: as wl_flows */
+	__type(key, __u32);
+	__type(value, struct wl_place);
+} wl_places SEC(".maps");
 
 /* Half-open connections: what the two SYNs announced. LRU, so a SYN flood evicts only its own kind. */
 struct {

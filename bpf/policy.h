@@ -5,6 +5,51 @@
 
 #include "maps.h"
 
+/* The place that the rule gives flow `id`, in its group and beside its tenant's other flows; leaves another group first. */
+static __always_inline void wl_choose_group(struct wl_flow *f, __u32 id, const struct wl_rule *rule)
+{
+	struct wl_place *p = bpf_map_lookup_elem(&wl_places, &id);
+	__u32 group = rule->mode == WL_MODE_ENFORCE ? rule->group : 0;
+	__u32 per = group ? rule->per : WL_PER_FLOW;
+	__u32 number = 0;
+
+	if (!p)
+		return;
+	if (per == WL_PER_INTERFACE)
+		number = f->key.ifindex;
+	else if (per == WL_PER_RULE)
+		number = rule->tenant;
+	if (p->group != group || p->tenant.per != per || p->tenant.number != number) {
+		wl_group_quit(p, 0);
+		__builtin_memset(p, 0, sizeof(*p));
+		p->group = group;
+		if (per != WL_PER_FLOW) {
+			p->tenant.group = group;
+			p->tenant.per = per;
+			p->tenant.number = number;
+		}
+		if (per == WL_PER_SERVER)
+			__builtin_memcpy(p->tenant.addr, f->key.snd_addr, sizeof(p->tenant.addr));
+	}
+	p->weight = rule->weight;
+	f->flags &= ~WL_FLOW_GROUPED;
+	if (group)
+		f->flags |= WL_FLOW_GROUPED;
+}
+
+/* The flow is not coupled any more; it has its place back when its policy is looked up again. */
+static __always_inline void wl_leave_group(struct wl_flow *f, __u32 id)
+{
+	struct wl_place *p;
+
+	if (!(f->flags & WL_FLOW_GROUPED))
+		return;
+	f->flags &= ~WL_FLOW_GROUPED;
+	p = bpf_map_lookup_elem(&wl_places, &id);
+	if (p)
+		wl_group_quit(p, 0);
+}
+
 /* Finds the rule of flow `id` and writes mode and algorithm into it. Returns 0, or -1: no rule matches. */
 __noinline int wl_apply_policy(__u32 id)
 {
@@ -19,11 +64,13 @@ __noinline int wl_apply_policy(__u32 id)
 	rule = wl_find_rule(&f->key);
 	if (!rule) {
 		f->mode = WL_MODE_OFF;
+		wl_leave_group(f, id);
 		return -1;
 	}
 	f->mode = rule->mode;
 	f->rule_id = rule->rule_id;
 	f->on_paced_sender = rule->on_paced_sender;
+	wl_choose_group(f, id, rule);
 	/* the draw belongs to the flow, so that a reload of the same split leaves the flow where it is */
 	draw = (f->base ^ (__u32)f->key.snd_port_be << 16 ^ f->key.rcv_port_be) * 2654435761u;
 	draw = (__u64)draw * 1000 >> 32;

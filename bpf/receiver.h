@@ -32,6 +32,7 @@ static __always_inline void wl_read_sack(struct wl_packet *p, struct wl_ack *a)
 static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id)
 {
 	struct wl_policy_head *head = wl_policy_get();
+	struct wl_scratch *s = wl_scratch_get();
 	__u8 algorithm = f->algorithm;
 	__u8 mode = f->mode;
 	struct wl_alg_params params = f->params;
@@ -43,13 +44,18 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id)
 		f->flags &= ~WL_FLOW_STOOD_ASIDE;
 	if ((f->flags & (WL_FLOW_FOREIGN | WL_FLOW_STOOD_ASIDE)) && f->mode == WL_MODE_ENFORCE)
 		f->mode = WL_MODE_WATCH;
+	if (f->mode != WL_MODE_ENFORCE)
+		wl_leave_group(f, id);
 	/* what was sent in another mode is in the store only partly, or its losses are hidden: settle that first */
 	if (f->mode != mode) {
 		wl_bypass_all(f, WL_C_BYPASS_POLICY, f->nxt);
 		f->edge = wl_seq_max(f->edge, f->rcv_edge);
 	}
-	if (f->algorithm != algorithm || __builtin_memcmp(&f->params, &params, sizeof(params)))
+	if ((f->algorithm != algorithm || __builtin_memcmp(&f->params, &params, sizeof(params))) && s) {
+		__builtin_memset(&s->sample, 0, sizeof(s->sample));
+		s->sample.now_us = f->seen_at_us;
 		wl_run_algorithm(id, WL_CALL_INIT, 0);
+	}
 }
 
 /* An ACK of a controlled flow: scoreboard, algorithm, edge. */
@@ -87,7 +93,7 @@ static __always_inline void wl_control(struct wl_flow *f, __u32 id, struct wl_sc
 	if (calls)
 		wl_run_algorithm(id, calls, 0);
 	wl_edge_advance(f, now_ns);
-	wl_arm(id, now_ns, wl_next_deadline_ns(f, now_ns, wait_us));
+	wl_arm_next(f, id, now_ns, wait_us);
 }
 
 /* Writes the window that the sender shall see with acknowledgement `ack` into the packet. */

@@ -143,6 +143,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_count(WL_C_FLOWS_PACED_SENDER);
 		f->flags |= WL_FLOW_STOOD_ASIDE;
 		f->mode = WL_MODE_WATCH;
+		wl_leave_group(f, id);
 		wl_bypass_all(f, WL_C_BYPASS_STAND_ASIDE, end);
 		return WL_TC_PASS;
 	}
@@ -164,7 +165,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_count(WL_C_CWR_SET);
 		wl_rewrite16(skb, p->l4_off, WL_TCP_FLAGS_OFF, p->flags_be, p->flags_be | bpf_htons(WL_TCP_CWR));
 	}
-	wl_arm(id, now_ns, wl_next_deadline_ns(f, now_ns, 0));
+	wl_arm_next(f, id, now_ns, 0);
 	return WL_TC_PASS;
 }
 

@@ -89,11 +89,34 @@ struct wl_rule {
 	wl_u8 mode; /* enum wl_mode */
 	wl_u8 splits_count; /* 1..WL_RULE_SPLITS */
 	wl_u8 on_paced_sender; /* enum wl_paced_action */
-	wl_u8 reserved[3];
+	wl_u8 per; /* enum wl_per: whose weight it is */
+	wl_u16 weight; /* 1..65535, in the group */
 	struct wl_split splits[WL_RULE_SPLITS];
 	struct wl_alg_params params; /* of all algorithms of the rule */
+	wl_u32 group; /* number in wl_groups + 1; 0: none */
+	wl_u32 tenant; /* with WL_PER_RULE: tells the rule from others of its group */
 };
-WL_ASSERT_SIZE(struct wl_rule, 80);
+WL_ASSERT_SIZE(struct wl_rule, 88);
+
+/* Whose weight a rule's weight is: each flow's own, or that of a tenant, all of whose flows have it together. */
+enum wl_per {
+	WL_PER_FLOW = 0,
+	WL_PER_SERVER = 1, /* all flows of a server's address */
+	WL_PER_INTERFACE = 2, /* all flows behind an interface */
+	WL_PER_RULE = 3, /* all flows of the rule, behind whatever interface */
+};
+
+/* Names a tenant (wl_tenants). What does not count is zero. */
+struct wl_tenant_key {
+	wl_u32 group; /* number + 1 */
+	wl_u32 per; /* enum wl_per */
+	wl_u32 number; /* of the interface; or wl_rule.tenant */
+	wl_u32 reserved;
+	wl_u8 addr[16]; /* of the server */
+};
+WL_ASSERT_SIZE(struct wl_tenant_key, 32);
+
+#define WL_MAX_GROUPS 256u
 
 /* What to do with a sender that paces itself, as one running BBR does: it needs no help with random loss. */
 enum wl_paced_action {
@@ -203,6 +226,10 @@ enum wl_pace_by {
 	X(SENDER_RETRANS_ABSORBED, "retransmissions by the sender absorbed: already on their way") \
 	X(DEPARTURES_SET, "packets that the uplink's fq was told to hold until their departure time") \
 	X(REPAIR_DEPARTURES_SET, "repairs among these") \
+	X(GROUP_JOINED, "flows that joined their group") \
+	X(GROUP_REFUSED, "tries to join a group that had no room") \
+	X(GROUP_CONTENDED, "reports not made: the group was locked for too long") \
+	X(GROUP_COLLECTED, "members of groups taken for gone after a silence") \
 	X(CLOCK_TICKS, "rounds of the clock") \
 	X(STORED_BYTES, "payload bytes stored") \
 	X(WATCHED_BYTES, "payload bytes only watched")

@@ -68,6 +68,7 @@ enum wl_flow_flag {
 	WL_FLOW_FOREIGN = 1 << 14, /* carries options we cannot reproduce: never more than watched */
 	WL_FLOW_STOOD_ASIDE = 1 << 15, /* the sender paces itself: only watched */
 	WL_FLOW_DEPARTS = 1 << 16, /* paced by departure times, which the uplink's fq keeps, not by the clock */
+	WL_FLOW_GROUPED = 1 << 17, /* its policy wants it in a group */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */

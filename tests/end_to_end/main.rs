@@ -3,6 +3,7 @@
 mod agent;
 mod deployments;
 mod faults;
+mod groups;
 mod native;
 mod net;
 mod peers;

@@ -119,7 +119,8 @@ pub fn site_or_skip(test: &str, setup: Setup) -> Option<Site> {
 pub struct Site {
     setup: Setup,
     wan: Wan,
-    process: Option<BoxProcess>,
+    /// One for each interface that is controlled.
+    processes: Vec<BoxProcess>,
     pub servers: Vec<Netns>,
     nginx: Vec<Server>,
     pub gateway: Netns,
@@ -253,7 +254,7 @@ impl Site {
         let wan = connect_wan(&setup, &gateway, &client)?;
         translate(&setup, &gateway, &address(setup.family, homes[0].lan, FIRST_HOST))?;
         let nginx = servers.iter().map(|s| Server::start(s, CONNECTIONS).expect("nginx")).collect();
-        Ok(Site { setup, wan, process: None, servers, nginx, gateway, client, between, ifaces })
+        Ok(Site { setup, wan, processes: Vec::new(), servers, nginx, gateway, client, between, ifaces })
     }
 
     /// The host that the box runs on.
@@ -268,8 +269,18 @@ impl Site {
     pub fn control(&mut self, algorithm: &str) {
         // none of these servers paces itself, though on a busy machine one may look like it
         let args = ["--alg", algorithm, "--paced-servers", "control"].map(String::from);
-        let started = BoxProcess::start(self.box_host(), &windlass_path(), &self.ifaces[0], &args);
-        self.process = Some(started.unwrap_or_else(|e| panic!("{e:#}")));
+        self.start(0, &args);
+    }
+
+    /// Puts a box to work on each interface that faces a server, under that policy.
+    pub fn control_all(&mut self, policy: &Path) {
+        let args = ["--policy", policy.to_str().expect("UTF-8")].map(String::from);
+        (0..self.ifaces.len()).for_each(|iface| self.start(iface, &args));
+    }
+
+    fn start(&mut self, iface: usize, args: &[String]) {
+        let started = BoxProcess::start(self.box_host(), &windlass_path(), &self.ifaces[iface], args);
+        self.processes.push(started.unwrap_or_else(|e| panic!("{e:#}")));
     }
 
     /// Where the client finds a server.
@@ -307,6 +318,30 @@ impl Site {
         }
     }
 
+    /// The client fetches from servers by their number and so many bytes, all at once; every payload is checked. Returns
+    /// how long each took, in seconds.
+    pub fn fetch_each(&self, fetches: &[(usize, u64)]) -> Vec<f64> {
+        let setup = self.setup;
+        thread::scope(|scope| {
+            let running: Vec<_> = fetches
+                .iter()
+                .map(|(server, bytes)| {
+                    let file = files::file_of(*bytes).expect("a file to serve");
+                    let sum = files::digest_of(&file).expect("its checksum");
+                    let address = self.address_of(*server);
+                    let fetch = Client::start(&self.client, &address, &file, FETCH_LIMIT).expect("curl");
+                    // each reads what it gets at once
+                    scope.spawn(move || {
+                        let fetched = fetch.finish(None).unwrap_or_else(|e| panic!("{setup:?}: {e:#}"));
+                        assert_eq!((fetched.bytes, fetched.sha256), (*bytes, sum), "{setup:?}");
+                        fetched.completion_s
+                    })
+                })
+                .collect();
+            running.into_iter().map(|r| r.join().expect("whole")).collect()
+        })
+    }
+
     /// What a server's kernel counts, by the names of /proc/net/snmp and netstat.
     pub fn counter_of(&self, host: &Netns, name: &str) -> u64 {
         tcp_counters(host).expect("counters").get(name).copied().unwrap_or(0)
@@ -328,9 +363,15 @@ impl Site {
         }
         let sum = |name| self.servers.iter().map(|s| self.counter_of(s, name)).sum::<u64>();
         let server_retrans_segs = sum("RetransSegs").saturating_sub(sum("TCPSynRetrans"));
-        let process = self.process.take().expect("the box was put to work");
-        let (counters, _) = process.finish().unwrap_or_else(|e| panic!("{e:#}"));
-        nothing_is_left(self.box_host(), &self.ifaces[0]);
+        assert!(!self.processes.is_empty(), "the box was put to work");
+        let mut counters = BTreeMap::new();
+        let controlled = self.processes.len();
+        for process in std::mem::take(&mut self.processes) {
+            for (name, n) in process.finish().unwrap_or_else(|e| panic!("{e:#}")).0 {
+                *counters.entry(name).or_insert(0) += n;
+            }
+        }
+        self.ifaces[..controlled].iter().for_each(|iface| nothing_is_left(self.box_host(), iface));
         drop(self.nginx);
         Outcome { counters, wan: self.wan.finish(), server_retrans_segs }
     }
@@ -534,8 +575,13 @@ pub fn nothing_is_left(ns: &Netns, iface: &str) {
         use std::os::unix::fs::MetadataExt;
         Ok(fs::metadata("/proc/thread-self/ns/net")?.ino())
     });
-    let pins = format!("/sys/fs/bpf/windlass/{}/{iface}", inode.expect("entering a namespace"));
+    let inode = inode.expect("entering a namespace");
+    let pins = format!("/sys/fs/bpf/windlass/{inode}/{iface}");
     assert!(!Path::new(&pins).exists(), "{pins}");
+    let shared = format!("groups-{inode}-");
+    let others = fs::read_dir("/sys/fs/bpf/windlass").into_iter().flatten().flatten();
+    let left: Vec<_> = others.filter(|e| e.file_name().to_string_lossy().starts_with(&shared)).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 /// What two stacks agreed on, as the client sees it.

@@ -8,7 +8,7 @@ use crate::{
     counters::read_counters,
     error::bpf,
     flows::read_flows,
-    netdev,
+    group, netdev,
     pins::{self, Pinned},
     uplink::kernel_has_departure_times,
 };
@@ -45,6 +45,9 @@ pub struct Options {
     /// The uplink's `fq` spaces packets, by departure times, not the clock: see [`Pacing`](crate::Pacing). Without
     /// such an `fq`, or before Linux 5.18, where the programs are refused then, leave it false.
     pub pace_by_fq: bool,
+    /// Flows of all interfaces of the namespace can be in one group, even if the first policy names none: the policy may
+    /// change. Otherwise so it is if the first policy names groups.
+    pub shares_groups: bool,
 }
 
 impl Default for Options {
@@ -55,6 +58,7 @@ impl Default for Options {
             clock_hz: 2000,
             idle_timeout_s: 300,
             pace_by_fq: false,
+            shares_groups: false,
         }
     }
 }
@@ -98,6 +102,8 @@ pub struct Datapath {
     policy: Policy,
     generation: u32,
     is_pinned: bool,
+    /// Its groups are those of the namespace.
+    _share: Option<group::Share>,
 }
 
 pub(crate) fn map<'a>(object: &'a Object, name: &str) -> Map<'a> {
@@ -142,7 +148,7 @@ fn open(options: &Options, config: &wl_config) -> Result<OpenObject> {
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         match name.as_str() {
-            "wl_flows" | "wl_flow_wheels" | "wl_free_flows" | "wl_due" => {
+            "wl_flows" | "wl_flow_wheels" | "wl_places" | "wl_free_flows" | "wl_due" => {
                 map.set_max_entries(options.flows_max).map_err(bpf(format!("sizing {name}")))?;
             }
             "wl_flow_ids" => map.set_max_entries(options.flows_max).map_err(bpf("sizing wl_flow_ids"))?,
@@ -179,6 +185,7 @@ impl Datapath {
             clock.remove();
         }
         let (object, attached) = started?;
+        let shares = options.shares_groups || !policy.groups().is_empty();
         Ok(Datapath {
             object,
             attached,
@@ -188,6 +195,7 @@ impl Datapath {
             policy: policy.clone(),
             generation: 1,
             is_pinned: false,
+            _share: shares.then(group::Share::hold).transpose()?,
         })
     }
 
@@ -229,7 +237,8 @@ impl Datapath {
     pub fn set_policy(&mut self, policy: &Policy) -> Result<()> {
         self.generation += 1;
         self.policy = policy.clone();
-        let rules = policy.compile(&self.iface, self.ifindex);
+        let mut rules = policy.compile(&self.iface, self.ifindex);
+        group::resolve(&map(&self.object, "wl_groups"), &policy.groups(), &mut rules)?;
         write_policy(&map(&self.object, "wl_rules"), &map(&self.object, "wl_policy"), &rules, self.generation)
     }
 
@@ -330,10 +339,23 @@ pub fn load(
         idle_timeout_s: options.idle_timeout_s,
         pace_by: if options.pace_by_fq { abi::WL_PACE_BY_FQ } else { abi::WL_PACE_BY_CLOCK },
     };
-    let object = open(options, &config)?.load().map_err(Error::Load)?;
+    let shares = options.shares_groups || !policy.groups().is_empty();
+    let object = if shares {
+        pins::mount_bpffs()?;
+        let _lock = group::Lock::take()?;
+        let mut open = open(options, &config)?;
+        group::reuse(&mut open)?;
+        let object = open.load().map_err(Error::Load)?;
+        group::share(&object)?;
+        object
+    } else {
+        open(options, &config)?.load().map_err(Error::Load)?
+    };
     fill(&map(&object, "wl_free_flows"), options.flows_max)?;
     fill(&map(&object, "wl_free_chunks"), options.chunks())?;
-    write_policy(&map(&object, "wl_rules"), &map(&object, "wl_policy"), &policy.compile(iface, ifindex), 1)?;
+    let mut rules = policy.compile(iface, ifindex);
+    group::resolve(&map(&object, "wl_groups"), &policy.groups(), &mut rules)?;
+    write_policy(&map(&object, "wl_rules"), &map(&object, "wl_policy"), &rules, 1)?;
     Ok(object)
 }
 

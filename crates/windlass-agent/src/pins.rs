@@ -11,7 +11,7 @@ use crate::{
     datapath::{build_id, write_policy},
     error::bpf,
     flows::read_flows,
-    netdev,
+    group, netdev,
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 use std::{
@@ -24,7 +24,7 @@ use windlass_core::abi;
 
 const BPFFS: &str = "/sys/fs/bpf";
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
-const MAPS: [&str; 5] = ["wl_flows", "wl_flow_ids", "wl_counters", "wl_rules", "wl_policy"];
+const MAPS: [&str; 6] = ["wl_flows", "wl_flow_ids", "wl_counters", "wl_rules", "wl_policy", "wl_groups"];
 
 /// Folder of everything that is pinned.
 pub(crate) fn root() -> PathBuf {
@@ -202,7 +202,8 @@ impl Pinned {
         let at = std::mem::offset_of!(abi::wl_policy_head, generation);
         let generation =
             head.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes(b.try_into().expect("four bytes")));
-        let rules = policy.compile(&self.iface, ifindex);
+        let mut rules = policy.compile(&self.iface, ifindex);
+        group::resolve(&self.maps["wl_groups"], &policy.groups(), &mut rules)?;
         write_rule_names(&self.iface, policy)?;
         write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules, generation.wrapping_add(1))
     }
@@ -239,6 +240,7 @@ impl Pinned {
         let _ = fs::remove_dir(namespace_dir());
         let _ = fs::remove_file(record(&self.iface));
         let _ = fs::remove_file(rule_names_file(&self.iface));
+        group::remove_unused();
         Ok(())
     }
 }

@@ -1,7 +1,11 @@
 //! Policies: which flows get which algorithm. TOML, checked before anything is touched, compiled to the rules that the
 //! datapath looks up once per flow.
 
-use crate::netdev;
+use crate::{
+    GroupSpec, Membership,
+    group::{self, RawGroup},
+    netdev,
+};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -43,7 +47,7 @@ struct RawRule {
     algorithm: Option<Spanned<RawAlgorithm>>,
     mode: Option<Spanned<String>>,
     paced_servers: Option<Spanned<String>>,
-    group: Option<Spanned<toml::Value>>,
+    group: Option<Spanned<RawGroup>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -84,7 +88,7 @@ pub enum Mode {
 }
 
 /// One rule; the first that matches a flow counts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rule {
     /// Name in reports.
     pub name: String,
@@ -102,22 +106,24 @@ pub struct Rule {
     pub mode: Mode,
     /// Control servers that pace themselves, too.
     pub control_paced: bool,
+    /// Its flows' group; none: each is on its own.
+    pub group: Option<Membership>,
 }
 
 /// A checked policy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Policy {
     /// In the order of the file.
     pub rules: Vec<Rule>,
 }
 
-struct Place<'a> {
+pub(crate) struct Place<'a> {
     file: &'a str,
     text: &'a str,
 }
 
 impl Place<'_> {
-    fn error(&self, span: Range<usize>, what: impl Into<String>) -> PolicyError {
+    pub(crate) fn error(&self, span: Range<usize>, what: impl Into<String>) -> PolicyError {
         let line = self.text[..span.start.min(self.text.len())].matches('\n').count() + 1;
         PolicyError { file: self.file.to_string(), line, what: what.into() }
     }
@@ -143,7 +149,21 @@ impl Policy {
         if raw.rule.is_empty() {
             return Err(place.error(0..0, "no [[rule]]: a policy needs at least one"));
         }
-        let rules: Vec<Rule> = raw.rule.into_iter().map(|r| check(&place, r)).collect::<Result<_, _>>()?;
+        let mut rules: Vec<Rule> = Vec::new();
+        for raw in raw.rule {
+            let span = raw.get_ref().group.as_ref().map(Spanned::span);
+            let rule = check(&place, raw)?;
+            if let Some(group) = rule.group.as_ref().map(|m| &m.group)
+                && let Some(other) = rules.iter().find(|r| r.has_other(group))
+            {
+                let what = format!(
+                    "group \"{}\" is configured otherwise in rule \"{}\"; only weight and per may differ",
+                    group.name, other.name
+                );
+                return Err(place.error(span.unwrap_or(0..0), what));
+            }
+            rules.push(rule);
+        }
         Ok(Policy { rules })
     }
 
@@ -158,8 +178,20 @@ impl Policy {
             algorithms: vec![(algorithm.name().into(), 1)],
             mode,
             control_paced,
+            group: None,
         };
         Policy { rules: vec![rule] }
+    }
+
+    /// Groups that some rule names, in the order of the file.
+    pub fn groups(&self) -> Vec<GroupSpec> {
+        let mut all: Vec<GroupSpec> = Vec::new();
+        for group in self.rules.iter().filter_map(|r| r.group.as_ref()).map(|m| &m.group) {
+            if !all.contains(group) {
+                all.push(group.clone());
+            }
+        }
+        all
     }
 
     /// Interfaces of this namespace that some rule names.
@@ -184,7 +216,7 @@ impl Policy {
             .iter()
             .enumerate()
             .filter(|(_, r)| r.is_of_sockets() && r.cgroup.as_deref().is_none_or(|c| c == cgroup))
-            .map(|(id, r)| r.compile(id as u32, 0))
+            .map(|(id, r)| self.compile_rule(r, id, 0))
             .collect()
     }
 
@@ -194,8 +226,18 @@ impl Policy {
             .iter()
             .enumerate()
             .filter(|(_, r)| r.applies_to(iface))
-            .map(|(id, r)| r.compile(id as u32, ifindex))
+            .map(|(id, r)| self.compile_rule(r, id, ifindex))
             .collect()
+    }
+
+    /// The rule's group is its position among groups(), from 1.
+    fn compile_rule(&self, rule: &Rule, id: usize, ifindex: u32) -> wl_rule {
+        let mut compiled = rule.compile(id as u32, ifindex);
+        if let Some(membership) = &rule.group {
+            let position = self.groups().iter().position(|g| *g == membership.group);
+            membership.compile(position.map_or(0, |p| p as u32 + 1), &rule.name, &mut compiled);
+        }
+        compiled
     }
 }
 
@@ -206,9 +248,6 @@ fn any_client() -> IpNet {
 fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
     let rule_span = raw.span();
     let raw = raw.into_inner();
-    if let Some(group) = raw.group {
-        return Err(place.error(group.span(), "flow groups are not supported yet; remove `group`"));
-    }
     let name = raw.name.into_inner();
     let mode = match raw.mode {
         None => Mode::Transparent,
@@ -242,6 +281,14 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
             }
         },
     };
+    let group = match raw.group {
+        Some(g) if matches!(mode, Mode::Watch | Mode::Off) => {
+            let what = "group: flows that are not controlled cannot be coupled; remove it, or the mode";
+            return Err(place.error(g.span(), what));
+        }
+        Some(g) => Some(group::check(place, g, mode == Mode::Native)?),
+        None => None,
+    };
     let cgroup = check_cgroup(place, mode, &raw.matches)?;
     let iface = match raw.matches.iface {
         None => "*".to_string(),
@@ -272,7 +319,7 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
             ports
         }
     };
-    Ok(Rule { name, iface, cgroup, client, server_ports, algorithms, mode, control_paced })
+    Ok(Rule { name, iface, cgroup, client, server_ports, algorithms, mode, control_paced, group })
 }
 
 /// A rule speaks either of an interface's flows or of a cgroup's sockets.
@@ -335,6 +382,11 @@ impl Rule {
         self.mode == Mode::Native || self.cgroup.is_some()
     }
 
+    /// Is it in a group of that name, but of another configuration?
+    fn has_other(&self, group: &GroupSpec) -> bool {
+        self.group.as_ref().is_some_and(|m| m.group.name == group.name && m.group != *group)
+    }
+
     fn applies_to(&self, iface: &str) -> bool {
         !self.is_of_sockets() && glob::Pattern::new(&self.iface).is_ok_and(|p| p.matches(iface))
     }
@@ -372,9 +424,9 @@ impl Rule {
             } else {
                 abi::WL_PACED_STAND_ASIDE
             } as u8,
-            reserved: [0; 3],
             splits,
             params: wl_alg_params::default(),
+            ..wl_rule::default()
         }
     }
 }
@@ -462,11 +514,48 @@ mod tests {
     }
 
     #[test]
-    fn empty_policies_missing_algorithms_and_later_features_are_refused() {
+    fn empty_policies_and_missing_algorithms_are_refused() {
         assert!(error("").what.contains("[[rule]]"));
         assert!(error("[[rule]]\nname = \"a\"\n").what.contains("algorithm"));
-        let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\ngroup = { name = \"t\" }\n");
-        assert!(e.what.contains("not supported yet"));
+    }
+
+    #[test]
+    fn groups_are_checked_and_numbered() {
+        let rule = |name: &str, group: &str| {
+            format!("[[rule]]\nname = \"{name}\"\nalgorithm = \"reno\"\ngroup = {{ {group} }}\n")
+        };
+        let uplink = "name = \"uplink\", rule = \"ccc\"";
+        let text = rule("gold", &format!("{uplink}, weight = 4, per = \"server\""))
+            + &rule("other", "name = \"other\", rule = \"multcp\", aggressiveness = 2.5")
+            + &rule("rest", uplink)
+            + "[[rule]]\nname = \"alone\"\nalgorithm = \"reno\"\n";
+        let policy = Policy::parse("p.toml", &text).expect("valid");
+        assert_eq!(policy.groups().len(), 2);
+        let rules = policy.compile("tap7", 1);
+        assert_eq!(rules.iter().map(|r| r.group).collect::<Vec<_>>(), [1, 2, 1, 0]);
+        assert_eq!((rules[0].weight, rules[0].per), (4, abi::WL_PER_SERVER as u8));
+        assert_eq!((rules[2].weight, rules[2].per), (1, abi::WL_PER_FLOW as u8));
+        assert_ne!(rules[0].tenant, rules[2].tenant);
+        for (keys, what) in [
+            ("name = \"g\", rule = \"cccc\"", "fse-conservative"),
+            ("name = \"g\", rule = \"ccc\", weight = 0", "weight = 0; allowed: 1 to 65535"),
+            ("name = \"g\", rule = \"ccc\", weight = -3", "weight = -3; allowed"),
+            ("name = \"g\", rule = \"ccc\", per = \"vm\"", "flow, server, interface, rule"),
+            ("name = \"g\", rule = \"ccc\", max_members = 65536", "1 to 65535"),
+            ("name = \"g\", rule = \"ccc\", idle_s = 0", "1 to 1800"),
+            ("name = \"g\", rule = \"ccc\", aggressiveness = 2.0", "multcp"),
+            ("name = \"\", rule = \"ccc\"", "not empty"),
+            ("name = \"g\"", "rule"),
+        ] {
+            let e = error(&rule("a", keys));
+            assert!(e.line == 4 && e.what.contains(what), "{keys}: {e}");
+        }
+        let e = error(&(rule("a", uplink) + &rule("b", &format!("{uplink}, idle_s = 5"))));
+        assert!(e.line == 8 && e.what.contains("otherwise in rule \"a\""), "{e}");
+        let e = error(&(rule("a", uplink) + "mode = \"watch\"\n"));
+        assert!(e.what.contains("not controlled"), "{e}");
+        let e = error(&(rule("a", &format!("{uplink}, per = \"interface\"")) + "mode = \"native\"\n"));
+        assert!(e.what.contains("native"), "{e}");
     }
 
     proptest! {

@@ -161,6 +161,9 @@ pub struct AttachArgs {
     /// Algorithm, as listed by `windlass algs`
     #[arg(long, default_value = "bbr")]
     pub alg: String,
+    /// A policy instead: its rules for the interface, read once
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["native", "alg", "mode", "port", "paced_servers"])]
+    pub policy: Option<PathBuf>,
     /// What to do with the flows
     #[arg(long, value_enum, default_value = "transparent")]
     pub mode: ModeArg,

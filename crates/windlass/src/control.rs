@@ -65,7 +65,14 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
         ModeArg::Transparent => windlass_agent::Mode::Transparent,
         ModeArg::Watch => windlass_agent::Mode::Watch,
     };
-    let policy = Policy::simple(algorithm, mode, args.port.clone(), args.paced_servers == PacedArg::Control);
+    let policy = match &args.policy {
+        Some(file) => Policy::from_file(file)?,
+        None => Policy::simple(algorithm, mode, args.port.clone(), args.paced_servers == PacedArg::Control),
+    };
+    let what = match &args.policy {
+        Some(file) => format!("{} in force", file.display()),
+        None => format!("{} on all flows", algorithm.name()),
+    };
     let (_, wishes) = signals::wishes(Wish::Stop)?;
     let stats = args.stats.then(RunTimeStats::enable).transpose()?;
     let options = options(&args.sizes);
@@ -76,12 +83,12 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
         println!(
             "{}",
             json!({
-                "event": "attached", "iface": iface, "algorithm": algorithm.name(),
+                "event": "attached", "iface": iface, "algorithm": args.policy.is_none().then(|| algorithm.name()),
                 "flows_max": args.sizes.flows, "memory_bytes": memory, "pace_by": pace_by,
             })
         );
     } else {
-        println!("{iface}: {} on all flows, paced by {pace_by}; Ctrl-C releases it", algorithm.name());
+        println!("{iface}: {what}, paced by {pace_by}; Ctrl-C releases it");
     }
     follow(&datapath, &wishes, args.sample_ms.map(Duration::from_millis))?;
     if datapath.is_alive() {
@@ -165,7 +172,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let (_, wishes) = signals::wishes(Wish::Reload)?;
     let mut controlled: Vec<(Pinned, u64)> = Vec::new();
     let mut seen = modified(&args.policy);
-    let options = options(&args.sizes);
+    let options = Options { shares_groups: true, ..options(&args.sizes) };
     let mut native = NativeHome::new(&args.names.prefix);
     cover(&policy, &options, &mut controlled)?;
     native.cover(&policy)?;

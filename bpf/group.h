@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Groups, as both homes of this kernel keep them: in maps, each group with a lock of its own.
+ *
+ * Order of locks: a flow's, then its group's; nobody who holds a group's asks for another. Who waits for it waits for
+ * some microseconds at most and then goes on without: the flow keeps its own algorithm's window until its next report.
+ */
+#ifndef WL_BPF_GROUP_H
+#define WL_BPF_GROUP_H
+
+#include "bpf.h"
+#include "../core/datapath.h"
+#include "../core/group/report.h"
+
+#define WL_GROUP_LOCK_TRIES 2048u /* some microseconds: holders contain no loop */
+
+/* A group and who may touch it. */
+struct wl_group_home {
+	__u32 lock; /* 0: free */
+	__u32 reserved;
+	__u64 key; /* of name and configuration, given by the agent; 0: not in use */
+	struct wl_group group;
+};
+WL_ASSERT_SIZE(struct wl_group_home, sizeof(struct wl_group) + 16);
+
+/*
+ * Written by the agent when a policy first names a group, from then on under the group's lock. Shared by all interfaces
+ * whose policies name groups. A place in it is never given away again.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WL_MAX_GROUPS);
+	__type(key, __u32);
+	__type(value, struct wl_group_home);
+} wl_groups SEC(".maps");
+
+/* Tenants with members. Touched under the lock of their group only. When full, flows of further tenants are on their own. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct wl_tenant_key);
+	__type(value, struct wl_tenant);
+} wl_tenants SEC(".maps");
+
+/* A flow's or socket's place in a group. */
+struct wl_place {
+	struct wl_member member;
+	__u32 group; /* its number + 1; 0: none */
+	__u32 weight; /* the flow's, or with a tenant the tenant's */
+	__u32 was_refused; /* there was no room when it last tried */
+	struct wl_tenant_key tenant; /* per WL_PER_FLOW: none */
+};
+
+struct wl_group_wait {
+	struct wl_group_home *h;
+	__u32 got;
+};
+
+static long wl_group_lock_step(__u32 i, void *ctx)
+{
+	struct wl_group_wait *w = ctx;
+
+	if (*(volatile __u32 *)&w->h->lock)
+		return 0;
+	if (__sync_val_compare_and_swap(&w->h->lock, 0, 1))
+		return 0;
+	w->got = 1;
+	return 1;
+}
+
+/* Returns 1 with the lock held, 0 when it could not be had. */
+static __always_inline int wl_group_lock(struct wl_group_home *h)
+{
+	struct wl_group_wait w = { .h = h };
+
+	if (!__sync_val_compare_and_swap(&h->lock, 0, 1))
+		return 1;
+	bpf_loop(WL_GROUP_LOCK_TRIES, wl_group_lock_step, &w, 0);
+	return w.got;
+}
+
+static __always_inline void wl_group_unlock(struct wl_group_home *h)
+{
+	__sync_lock_test_and_set(&h->lock, 0);
+}
+
+static __always_inline struct wl_group_home *wl_group_home_of(const struct wl_place *p)
+{
+	__u32 at = p->group - 1;
+
+	return p->group ? bpf_map_lookup_elem(&wl_groups, &at) : 0;
+}
+
+/* The place's tenant, with its weight in force; NULL: it has none, or there is no room for one. */
+static __always_inline struct wl_tenant *wl_tenant_of(struct wl_group_home *h, const struct wl_place *p)
+{
+	struct wl_tenant fresh = {};
+	struct wl_tenant *t;
+
+	if (p->tenant.per == WL_PER_FLOW)
+		return 0;
+	t = bpf_map_lookup_elem(&wl_tenants, &p->tenant);
+	if (!t) {
+		bpf_map_update_elem(&wl_tenants, &p->tenant, &fresh, BPF_NOEXIST);
+		t = bpf_map_lookup_elem(&wl_tenants, &p->tenant);
+	}
+	if (t && t->weight != p->weight)
+		wl_tenant_set_weight(&h->group, t, p->weight);
+	return t;
+}
+
+enum wl_talk {
+	WL_TALK_REPORT = 0, /* the algorithm has decided on the sample; joins if it is no member yet */
+	WL_TALK_RESUME = 1, /* the flow sends again after a pause */
+	WL_TALK_ASK = 2, /* its share may have grown by the others' ACKs */
+};
+
+/* What became of it. */
+enum wl_talk_result {
+	WL_TALK_OK = 0,
+	WL_TALK_JOINED = 1,
+	WL_TALK_REFUSED = 2, /* there is no room: on its own until the next try, a round later */
+	WL_TALK_CONTENDED = 3, /* the group was locked for too long; as if nothing had been said */
+	WL_TALK_NONE = 4, /* no group, or not a member */
+};
+
+/* Talks to the group; what it says is in force in `d`. Returns enum wl_talk_result. */
+__noinline int wl_group_talk(struct wl_place *p, const struct wl_sample *s, struct wl_decision *d, __u32 what)
+{
+	struct wl_group_report report = {};
+	struct wl_group_reply reply = {};
+	struct wl_group_home *h;
+	struct wl_tenant *t;
+	int result = WL_TALK_OK;
+	__u32 heard;
+
+	if (!p || !s || !d)
+		return WL_TALK_NONE;
+	h = wl_group_home_of(p);
+	/* tries of who was refused are a round apart */
+	if (!h ||
+	    (!p->member.id && (what != WL_TALK_REPORT || (p->was_refused && !(s->events & WL_EV_ROUND_START)))))
+		return WL_TALK_NONE;
+	if (!wl_group_lock(h))
+		return WL_TALK_CONTENDED;
+	t = wl_tenant_of(h, p);
+	if (!t && p->tenant.per != WL_PER_FLOW) {
+		result = WL_TALK_REFUSED;
+		goto out;
+	}
+	if (!p->member.id) {
+		wl_group_report_of(&p->member, s, d, t ? 1 : p->weight, &report);
+		heard = wl_group_register(&h->group, t, &p->member, &report, &reply);
+		result = heard == WL_GROUP_OK ? WL_TALK_JOINED : WL_TALK_REFUSED;
+	} else if (what == WL_TALK_REPORT) {
+		wl_group_report_of(&p->member, s, d, t ? 1 : p->weight, &report);
+		wl_group_update(&h->group, t, &p->member, &report, &reply);
+	} else if (what == WL_TALK_RESUME) {
+		wl_group_resume(&h->group, t, &p->member, s->now_us, &reply);
+	} else {
+		wl_group_ask(&h->group, t, &p->member, &reply);
+	}
+	wl_group_take_reply(&p->member, &reply, d);
+out:
+	if (t && !t->members)
+		bpf_map_delete_elem(&wl_tenants, &p->tenant);
+	p->was_refused = result == WL_TALK_REFUSED;
+	wl_group_unlock(h);
+	return result;
+}
+
+/* Leaves the group; with `now_us` other than 0 only if it has been silent for too long. Returns 1 if it has left. */
+__noinline int wl_group_quit(struct wl_place *p, __u32 now_us)
+{
+	struct wl_group_home *h;
+	struct wl_tenant *t;
+	int has_left;
+
+	if (!p || !p->member.id)
+		return 0;
+	h = wl_group_home_of(p);
+	/* it stays a member for a while, like one that vanished: the next who has its place in the table is collected */
+	if (!h || !wl_group_lock(h))
+		return 0;
+	t = p->tenant.per == WL_PER_FLOW ? 0 : bpf_map_lookup_elem(&wl_tenants, &p->tenant);
+	if (now_us)
+		has_left = wl_group_collect(&h->group, t, &p->member, now_us);
+	else
+		has_left = wl_group_leave(&h->group, t, &p->member) == WL_GROUP_OK;
+	if (t && !t->members)
+		bpf_map_delete_elem(&wl_tenants, &p->tenant);
+	wl_group_unlock(h);
+	return has_left;
+}
+
+#endif

@@ -1,0 +1,369 @@
+//! Groups in policies, and their places in the kernel.
+//!
+//! A group is known by its name and configuration. All interfaces of a network namespace whose policies name groups
+//! share the maps of groups, pinned under /sys/fs/bpf/windlass/groups-<namespace>-<build>/, so that flows behind several
+//! interfaces can be in one group.
+
+use crate::{Error, PolicyError, Result, datapath::fingerprint, error::bpf, netdev, pins, policy::Place};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, OpenObject};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::{self, File},
+    io,
+    mem::offset_of,
+    os::fd::AsRawFd,
+    path::PathBuf,
+};
+use toml::Spanned;
+use windlass_core::{
+    Group, GroupRule,
+    abi::{self, wl_group, wl_group_config, wl_rule},
+};
+
+/// What a rule says of its flows' group.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawGroup {
+    name: Spanned<String>,
+    rule: Spanned<String>,
+    weight: Option<Spanned<i64>>,
+    per: Option<Spanned<String>>,
+    max_members: Option<Spanned<i64>>,
+    idle_s: Option<Spanned<i64>>,
+    aggressiveness: Option<Spanned<f64>>,
+    #[serde(default)]
+    join_adds: bool,
+    ack_clock: Option<bool>,
+    #[serde(default)]
+    idle_grows: bool,
+}
+
+/// Whose weight a rule's weight is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Per {
+    /// Each flow's own.
+    Flow,
+    /// That of all flows of a server's address together.
+    Server,
+    /// That of all flows behind an interface together.
+    Interface,
+    /// That of all flows of the rule together.
+    Rule,
+}
+
+/// A group's configuration: two groups of a name that differ in it are two groups.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupSpec {
+    /// Its name.
+    pub name: String,
+    /// Name of its coupling rule.
+    pub rule: String,
+    /// Most members.
+    pub max_members: u32,
+    /// A member silent for so long is taken for gone.
+    pub idle_s: u32,
+    /// Of the rule "multcp", in flows; none: as many as there are members.
+    pub aggressiveness: Option<f64>,
+    /// A joiner's window is added to the group's.
+    pub join_adds: bool,
+    /// The others' ACKs release a joiner's share.
+    pub ack_clock: bool,
+    /// Growth of members that do not need their window counts.
+    pub idle_grows: bool,
+}
+
+/// A rule's flows in their group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Membership {
+    /// The group.
+    #[serde(flatten)]
+    pub group: GroupSpec,
+    /// 1 to 65535.
+    pub weight: u16,
+    /// Whose it is.
+    pub per: Per,
+}
+
+fn in_range(
+    place: &Place,
+    key: &str,
+    value: Option<Spanned<i64>>,
+    default: u32,
+    most: u32,
+) -> std::result::Result<u32, PolicyError> {
+    let Some(value) = value else { return Ok(default) };
+    let n = *value.get_ref();
+    u32::try_from(n)
+        .ok()
+        .filter(|n| (1..=most).contains(n))
+        .ok_or_else(|| place.error(value.span(), format!("{key} = {n}; allowed: 1 to {most}")))
+}
+
+/// Checks a rule's group. `is_native`: its flows are sockets.
+pub(crate) fn check(
+    place: &Place,
+    raw: Spanned<RawGroup>,
+    is_native: bool,
+) -> std::result::Result<Membership, PolicyError> {
+    let span = raw.span();
+    let raw = raw.into_inner();
+    let name = raw.name.get_ref().clone();
+    if name.is_empty() || name.chars().any(char::is_control) {
+        return Err(place.error(raw.name.span(), "a group's name is not empty and has no control characters"));
+    }
+    let rule = raw.rule.get_ref().clone();
+    if GroupRule::by_name(&rule).is_none() {
+        let known: Vec<_> = GroupRule::all().map(|r| r.name()).collect();
+        let what = format!("unknown group rule \"{rule}\"; known: {}", known.join(", "));
+        return Err(place.error(raw.rule.span(), what));
+    }
+    let per = match raw.per {
+        None => Per::Flow,
+        Some(p) => match p.get_ref().as_str() {
+            "flow" => Per::Flow,
+            "server" => Per::Server,
+            "interface" if is_native => {
+                let what =
+                    "per = \"interface\" does not go with mode \"native\"; allowed: flow, server, rule";
+                return Err(place.error(p.span(), what));
+            }
+            "interface" => Per::Interface,
+            "rule" => Per::Rule,
+            other => {
+                let what = format!("per = \"{other}\"; allowed: flow, server, interface, rule");
+                return Err(place.error(p.span(), what));
+            }
+        },
+    };
+    let aggressiveness = match raw.aggressiveness {
+        None => None,
+        Some(a) if rule != "multcp" => {
+            let what = format!("aggressiveness: only the rule \"multcp\" has one, not \"{rule}\"");
+            return Err(place.error(a.span(), what));
+        }
+        Some(a) if !(0.01..=65_535.0).contains(a.get_ref()) => {
+            return Err(place.error(span, "aggressiveness: 0.01 to 65535 flows"));
+        }
+        Some(a) => Some(a.into_inner()),
+    };
+    let idle_default_s = abi::WL_GROUP_IDLE_US / 1_000_000;
+    Ok(Membership {
+        weight: in_range(place, "weight", raw.weight, 1, abi::WL_GROUP_WEIGHT_MAX)? as u16,
+        per,
+        group: GroupSpec {
+            name,
+            rule,
+            max_members: in_range(
+                place,
+                "max_members",
+                raw.max_members,
+                abi::WL_GROUP_MEMBERS_MAX,
+                abi::WL_GROUP_MEMBERS_MAX,
+            )?,
+            // the core's clock wraps after 71 minutes
+            idle_s: in_range(place, "idle_s", raw.idle_s, idle_default_s, 1800)?,
+            aggressiveness,
+            join_adds: raw.join_adds,
+            ack_clock: raw.ack_clock.unwrap_or(true),
+            idle_grows: raw.idle_grows,
+        },
+    })
+}
+
+impl GroupSpec {
+    /// The core's configuration.
+    fn config(&self) -> wl_group_config {
+        let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+        wl_group_config {
+            rule: GroupRule::by_name(&self.rule).map_or(0, |r| r.id()),
+            max_members: self.max_members,
+            flags: flag(self.join_adds, abi::WL_GROUP_JOIN_ADDS)
+                | flag(!self.ack_clock, abi::WL_GROUP_NO_ACK_CLOCK)
+                | flag(self.idle_grows, abi::WL_GROUP_IDLE_GROWS),
+            aggressiveness_q8: self.aggressiveness.map_or(0, |n| (n * 256.0) as u32),
+            idle_us: self.idle_s * 1_000_000,
+        }
+    }
+
+    /// What the group is known by in the kernel; never 0.
+    fn key(&self) -> u64 {
+        let c = self.config();
+        let numbers = [c.rule, c.max_members, c.flags, c.aggressiveness_q8, c.idle_us];
+        let mut bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_ne_bytes()).collect();
+        bytes.extend(self.name.as_bytes());
+        fingerprint(&bytes).max(1)
+    }
+}
+
+impl Membership {
+    /// Writes it into a compiled rule; `number` is the group's position in the policy, from 1.
+    pub(crate) fn compile(&self, number: u32, rule_name: &str, rule: &mut wl_rule) {
+        rule.group = number;
+        rule.weight = self.weight;
+        rule.per = match self.per {
+            Per::Flow => abi::WL_PER_FLOW,
+            Per::Server => abi::WL_PER_SERVER,
+            Per::Interface => abi::WL_PER_INTERFACE,
+            Per::Rule => abi::WL_PER_RULE,
+        } as u8;
+        rule.tenant = fingerprint(rule_name.as_bytes()) as u32;
+    }
+}
+
+/// As struct wl_group_home in bpf/group.h.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Home {
+    lock: u32,
+    reserved: u32,
+    key: u64,
+    group: wl_group,
+}
+
+const KEY: usize = offset_of!(Home, key);
+const HOME_BYTES: usize = size_of::<Home>();
+
+fn key_of(home: &[u8]) -> u64 {
+    home.get(KEY..KEY + 8).map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
+}
+
+/// Replaces the groups' positions in the policy by their numbers in the kernel; makes those that are not there yet.
+pub(crate) fn resolve(groups: &impl MapCore, specs: &[GroupSpec], rules: &mut [wl_rule]) -> Result<()> {
+    if specs.is_empty() {
+        return Ok(());
+    }
+    let _lock = Lock::take()?;
+    let numbers: Vec<u32> = specs.iter().map(|s| number(groups, s)).collect::<Result<_>>()?;
+    for rule in rules.iter_mut().filter(|r| r.group != 0) {
+        rule.group = numbers[rule.group as usize - 1] + 1;
+    }
+    Ok(())
+}
+
+fn number(groups: &impl MapCore, spec: &GroupSpec) -> Result<u32> {
+    let key = spec.key();
+    for number in 0..abi::WL_MAX_GROUPS {
+        let at = number.to_ne_bytes();
+        let home = groups.lookup(&at, MapFlags::ANY).map_err(bpf("reading the groups"))?.unwrap_or_default();
+        match key_of(&home) {
+            0 => {
+                let group = Group::new(&spec.config()).map_err(|e| Error::Invalid(e.to_string()))?;
+                let home = Home { key, group: *group.state(), ..Home::default() };
+                // SAFETY: plain data of this size, without padding (the C side asserts its size).
+                let bytes = unsafe { std::slice::from_raw_parts((&raw const home).cast::<u8>(), HOME_BYTES) };
+                groups.update(&at, bytes, MapFlags::ANY).map_err(bpf("making a group"))?;
+                return Ok(number);
+            }
+            k if k == key => return Ok(number),
+            _ => {}
+        }
+    }
+    Err(Error::Invalid(format!(
+        "group \"{}\": no room for more than {} groups since the first interface was attached; `windlass detach --all`, \
+         then start again",
+        spec.name,
+        abi::WL_MAX_GROUPS
+    )))
+}
+
+fn flock(file: &File, how: i32) -> io::Result<()> {
+    // SAFETY: the descriptor is open as long as `file` is.
+    if unsafe { libc::flock(file.as_raw_fd(), how) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Held while groups are made or shared: other agents of this machine wait.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    pub(crate) fn take() -> Result<Lock> {
+        let path = PathBuf::from("/run/windlass/groups.lock");
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(pins::io_error(folder))?;
+        }
+        let file = File::create(&path).map_err(pins::io_error(&path))?;
+        flock(&file, libc::LOCK_EX).map_err(pins::io_error(&path))?;
+        Ok(Lock { _file: file })
+    }
+}
+
+const SHARED: [&str; 2] = ["wl_groups", "wl_tenants"];
+
+fn shared_dir() -> PathBuf {
+    let build = crate::datapath::build_id();
+    pins::root().join(format!("groups-{}-{build:016x}", netdev::namespace_inode()))
+}
+
+/// Lets the object use the namespace's groups, if somebody has shared some.
+pub(crate) fn reuse(object: &mut OpenObject) -> Result<()> {
+    let dir = shared_dir();
+    for mut map in object.maps_mut() {
+        let path = dir.join(map.name());
+        if SHARED.iter().any(|name| map.name() == *name) && path.exists() {
+            map.reuse_pinned_map(&path).map_err(bpf(format!("sharing {}", path.display())))?;
+        }
+    }
+    Ok(())
+}
+
+/// Shares the object's groups with whoever is attached later, unless they are shared already.
+pub(crate) fn share(object: &Object) -> Result<()> {
+    let dir = shared_dir();
+    fs::create_dir_all(&dir).map_err(pins::io_error(&dir))?;
+    for map in object.maps().filter(|m| SHARED.iter().any(|name| m.name() == *name)) {
+        let path = dir.join(map.name());
+        if !path.exists() {
+            let mut handle = MapHandle::try_from(&map).map_err(bpf("sharing groups"))?;
+            handle.pin(&path).map_err(bpf(format!("sharing {}", path.display())))?;
+        }
+    }
+    Ok(())
+}
+
+/// A process that uses shared groups. The last one of a namespace that goes, with nothing left under control there, takes
+/// them away.
+#[derive(Debug)]
+pub(crate) struct Share {
+    file: File,
+}
+
+fn users() -> PathBuf {
+    PathBuf::from(format!("/run/windlass/groups-{}", netdev::namespace_inode()))
+}
+
+impl Share {
+    pub(crate) fn hold() -> Result<Share> {
+        let path = users();
+        let file = File::create(&path).map_err(pins::io_error(&path))?;
+        flock(&file, libc::LOCK_SH).map_err(pins::io_error(&path))?;
+        Ok(Share { file })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        // the kernel would do it a moment later
+        let _ = flock(&self.file, libc::LOCK_UN);
+        remove_unused();
+    }
+}
+
+/// Takes the namespace's groups away if nobody uses them.
+pub(crate) fn remove_unused() {
+    let Ok(_lock) = Lock::take() else { return };
+    let is_used = File::open(users()).is_ok_and(|f| flock(&f, libc::LOCK_EX | libc::LOCK_NB).is_err());
+    if is_used || !pins::pinned_here().is_empty() {
+        return;
+    }
+    let prefix = format!("groups-{}-", netdev::namespace_inode());
+    for entry in fs::read_dir(pins::root()).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            // what cannot be removed is in use by another version
+            let _ = pins::remove_dir(&entry.path());
+        }
+    }
+    let _ = fs::remove_file(users());
+}

@@ -1,0 +1,77 @@
+//! Flows of unmodified servers in a group, behind two interfaces: one server has one flow, the other four.
+
+use crate::site::{Outcome, PLAIN, Setup, site_or_skip};
+use std::{fs, path::PathBuf};
+
+const LINK: &str = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"";
+/// Of each server together.
+const BYTES: u64 = 12_000_000;
+
+fn policy(name: &str, group: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("windlass-{name}-{}.toml", std::process::id()));
+    let text =
+        format!("[[rule]]\nname = \"servers\"\nalgorithm = \"reno\"\npaced_servers = \"control\"\n{group}\n");
+    fs::write(&path, text).expect("a policy");
+    path
+}
+
+/// Jain's index of what the two servers got.
+fn jain(rates: [f64; 2]) -> f64 {
+    let [a, b] = rates;
+    (a + b) * (a + b) / (2.0 * (a * a + b * b))
+}
+
+/// One flow of the first server and four of the second; rates of the two while both had something to send.
+fn share(test: &str, group: &str, flows: &[(usize, u64)]) -> Option<(f64, Outcome)> {
+    let mut site = site_or_skip(test, Setup { servers: 2, link: LINK, ..PLAIN })?;
+    let policy = policy(test, group);
+    site.control_all(&policy);
+    let seconds = site.fetch_each(flows);
+    let outcome = site.finish();
+    fs::remove_file(policy).expect("it was there");
+    let last = |server| {
+        let own = flows.iter().zip(&seconds).filter(|((s, _), _)| *s == server).map(|(_, s)| *s);
+        own.fold(0.0, f64::max)
+    };
+    let index = jain([BYTES as f64 / last(0), BYTES as f64 / last(1)]);
+    println!("{test}: {seconds:.2?} s, Jain index {index:.4}");
+    Some((index, outcome))
+}
+
+fn one_and_four() -> Vec<(usize, u64)> {
+    [(0, BYTES)].into_iter().chain([(1, BYTES / 4); 4]).collect()
+}
+
+#[test]
+fn servers_behind_two_interfaces_share_a_group() {
+    let test = "servers_behind_two_interfaces_share_a_group";
+    let Some((alone, _)) = share(test, "", &one_and_four()) else { return };
+    let group = "group = { name = \"uplink\", rule = \"ccc\", per = \"interface\" }";
+    let (coupled, outcome) = share(test, group, &one_and_four()).expect("root as before");
+    assert!(coupled > alone && coupled > 0.95, "{alone} alone, {coupled} coupled");
+    assert_eq!(outcome.counter("group_joined"), 5, "{outcome:#?}");
+    assert_eq!(outcome.counter("group_refused"), 0);
+    assert_eq!(outcome.counter("pass_internal"), 0);
+}
+
+/// A group with room for two: the other flows are on their own, and everything arrives.
+#[test]
+fn a_full_group_refuses_and_the_flow_goes_on() {
+    let test = "a_full_group_refuses_and_the_flow_goes_on";
+    let group = "group = { name = \"uplink\", rule = \"ccc\", max_members = 2 }";
+    let Some((_, outcome)) = share(test, group, &one_and_four()) else { return };
+    assert!(outcome.counter("group_refused") >= 3, "{outcome:#?}");
+    assert!(outcome.counter("group_joined") >= 2, "{outcome:#?}");
+}
+
+/// Every rule takes real flows through to their end.
+#[test]
+fn every_rule_couples_flows() {
+    for rule in windlass_core::GroupRule::all() {
+        let test = format!("every_rule_couples_flows-{}", rule.name());
+        let group = format!("group = {{ name = \"uplink\", rule = \"{}\", per = \"server\" }}", rule.name());
+        let flows = [(0, 2_000_000), (1, 1_000_000), (1, 1_000_000)];
+        let Some((_, outcome)) = share(&test, &group, &flows) else { return };
+        assert_eq!(outcome.counter("group_joined"), 3, "{}: {outcome:#?}", rule.name());
+    }
+}
