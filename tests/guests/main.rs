@@ -5,10 +5,11 @@ mod relay;
 mod site;
 
 use serde_json::Value;
-use site::{Process, Site};
+use site::Site;
 use std::time::{Duration, Instant};
 use windlass_tests::{
     is_root_or_skip,
+    process::Process,
     streams::{jain, rates_bps, received_bytes},
 };
 

@@ -2,13 +2,11 @@
 //! agent of its own whose port is a socket.
 
 use crate::relay::Relay;
-use serde_json::Value;
 use std::{
     fs,
-    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, Stdio},
-    sync::{Arc, mpsc},
+    process::{Child, Command, Stdio},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -16,6 +14,7 @@ use tempfile::TempDir;
 use windlass_lab::{Family, Topology, netns::Netns};
 use windlass_scenario::Scenario;
 use windlass_tests::{
+    process::Process,
     streams::{Stream, fetch},
     windlass,
 };
@@ -24,73 +23,6 @@ const BLOCK_BYTES: usize = 1 << 20;
 const BLOCKS: usize = 64;
 /// Much longer than anything takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(30);
-
-/// A `windlass` that runs on and says what happens, a JSON document a line.
-pub struct Process {
-    child: Child,
-    lines: mpsc::Receiver<Value>,
-}
-
-impl Process {
-    pub fn start(words: &[&str]) -> Process {
-        let mut child = windlass()
-            .args(words)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("windlass starts");
-        let out: BufReader<ChildStdout> = BufReader::new(child.stdout.take().expect("piped"));
-        let (sender, lines) = mpsc::channel();
-        thread::spawn(move || {
-            let json = |l: std::io::Result<String>| serde_json::from_str(&l.ok()?).ok();
-            out.lines().map_while(json).try_for_each(|v: Value| sender.send(v))
-        });
-        Process { child, lines }
-    }
-
-    /// The next thing of that kind that happens.
-    pub fn event(&self, kind: &str) -> Value {
-        self.find(kind, |_| true)
-    }
-
-    /// The next thing of that kind of which `is_it` is true.
-    pub fn find(&self, kind: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-        let end = Instant::now() + LIMIT;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let value = self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("no '{kind}' happened"));
-            if value["event"] == kind && is_it(&value) {
-                return value;
-            }
-        }
-    }
-
-    pub fn signal(&self, signal: i32) {
-        // SAFETY: our own child, not yet waited for.
-        unsafe { libc::kill(self.child.id() as i32, signal) };
-    }
-
-    pub fn kill(mut self) {
-        self.child.kill().expect("our own child");
-        self.child.wait().expect("it ends");
-    }
-
-    /// Ends it as Ctrl-C does; returns its last words.
-    pub fn finish(mut self, last: &str) -> Value {
-        self.signal(libc::SIGINT);
-        let words = self.event(last);
-        assert!(self.child.wait().expect("it ends").success());
-        words
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // it may have ended already
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// A cgroup of its own, below the root of version 2.
 struct Cgroup(PathBuf);
@@ -127,7 +59,7 @@ impl Guest {
     pub fn agent(&self, algorithm: &str) -> Process {
         let prefix = self.prefix();
         let cgroup = self.cgroup.0.to_str().expect("UTF-8");
-        let process = Process::start(&[
+        let process = Process::start(windlass().args([
             "guest",
             "--port",
             self.relay.guest_path(),
@@ -140,7 +72,7 @@ impl Guest {
             "--json",
             "--sample-ms",
             "50",
-        ]);
+        ]));
         process.event("attached");
         process
     }
@@ -244,7 +176,7 @@ impl Site {
         let ports: Vec<String> = self.guests.iter().zip(weights).map(port).collect();
         let mut words = vec!["controller", "--json", "--sample-ms", "100"];
         words.extend(ports.iter().map(String::as_str));
-        let process = Process::start(&words);
+        let process = Process::start(windlass().args(&words));
         process.event("started");
         process
     }

@@ -1,5 +1,6 @@
 //! What the tests that span folders share.
 
+pub mod process;
 pub mod streams;
 
 use std::{path::PathBuf, process::Command};

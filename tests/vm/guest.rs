@@ -7,6 +7,7 @@ use std::{
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
         Mutex, MutexGuard, OnceLock,
+        atomic::{AtomicU32, Ordering},
         mpsc::{self, Receiver},
     },
     thread,
@@ -26,7 +27,7 @@ const CANNOT: i32 = 77;
 #[derive(Debug)]
 pub struct Image {
     folder: PathBuf,
-    /// An emulated processor takes a real one; two guests at once would only wait for each other.
+    /// An emulated processor takes a real one; guests of several tests at once would only wait for each other.
     alone: Mutex<()>,
 }
 
@@ -77,6 +78,14 @@ impl Guest {
         Guest::boot_with(image, host, tap, &[])
     }
 
+    /// As [`Guest::boot`], with a virtio-serial port that the host finds at `socket`.
+    pub fn boot_with_port(image: &Image, host: &Netns, tap: &str, socket: &Path) -> Guest {
+        let chardev = format!("socket,id=wl,path={},server=on,wait=off", socket.display());
+        let port = "virtserialport,chardev=wl,name=org.windlass.0";
+        let options = ["-device", "virtio-serial-pci", "-chardev", &chardev, "-device", port];
+        Guest::boot_with(image, host, Some(tap), &options)
+    }
+
     /// Boots a guest without network whose time is that of the instructions it runs, and leaps when it idles: what it
     /// measures does not depend on how busy this machine is.
     pub fn boot_in_own_time(image: &Image, host: &Netns) -> Guest {
@@ -87,7 +96,8 @@ impl Guest {
         let network = tap.map(|tap| format!("tap,id=net,ifname={tap},script=no,downscript=no"));
         let network =
             network.iter().flat_map(|n| ["-netdev", n, "-device", "virtio-net-pci,netdev=net,romfile="]);
-        let kernel_log = image.folder.join("kernel.log");
+        static LOGS: AtomicU32 = AtomicU32::new(0);
+        let kernel_log = image.folder.join(format!("kernel{}.log", LOGS.fetch_add(1, Ordering::Relaxed)));
         let mut qemu = host
             .command(QEMU)
             .args(["-accel", "tcg", "-smp", "1", "-m", MEMORY_MIB])

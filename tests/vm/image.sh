@@ -9,7 +9,7 @@ windlass=$(realpath "$2")
 here=$(cd "$(dirname "$0")" && pwd)
 packages='^linux-image-6\.1\.0-[0-9]+-amd64$'
 # loaded by the guest's init in this order
-modules='virtio_pci virtio_net veth tun sch_ingress cls_bpf sch_tbf sch_netem sch_fq'
+modules='virtio_pci virtio_net virtio_console veth tun sch_ingress cls_bpf sch_tbf sch_netem sch_fq'
 programs='dash nsenter ip tc curl nginx tcpdump'
 
 cannot() {

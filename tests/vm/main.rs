@@ -1,10 +1,12 @@
 //! Windlass and the stock kernel of Debian 12 (Linux 6.1, without tcx) in an emulated machine: the kernel first as the
-//! box, with and without `fq` on its uplink, then as that of a server behind a tap.
+//! box, with and without `fq` on its uplink, then as that of a server behind a tap, then as those of two guests whose flows
+//! are coupled by their host.
 
 mod box_in_guest;
 mod departures;
 mod guest;
 mod guest_as_server;
+mod guests;
 
 /// What the guest serves, made by itself.
 const PAYLOAD: &str = "dd if=/dev/urandom of=/srv/payload bs=1M count=4 2>/dev/null";
