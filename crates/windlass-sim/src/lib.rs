@@ -24,7 +24,9 @@ mod tests;
 mod time;
 mod timer;
 mod topology;
+mod trace;
 
 pub use network::Count;
 pub use run::{Outcome, RunOptions, SimError, run};
 pub use tcp::{Config, Ecn, Round, SenderStats};
+pub use trace::TraceOptions;

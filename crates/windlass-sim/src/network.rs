@@ -10,6 +10,7 @@ use crate::{
     pool::Pool,
     prefetch::prefetch,
     topology::{Hop, Paths},
+    trace::Tap,
 };
 use windlass_scenario::Verdict;
 
@@ -52,6 +53,8 @@ pub struct Network {
     pub paths: Paths,
     /// What became of the packets.
     pub count: Count,
+    /// Captures of what hosts send and get, if asked for.
+    pub tap: Option<Box<Tap>>,
     packets: Slab,
 }
 

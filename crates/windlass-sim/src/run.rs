@@ -15,11 +15,14 @@ use crate::{
     tcp::{Config, Endpoint, Round, SenderStats},
     time::{S, seconds},
     topology::Router,
+    trace::{Trace, TraceOptions},
 };
 use rand_xoshiro::SplitMix64;
 use std::{
     collections::{BTreeMap, VecDeque},
+    io,
     num::NonZeroU64,
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
 };
 use windlass_core::{Algorithm, GroupRule};
@@ -61,12 +64,26 @@ pub enum SimError {
         /// What it could say.
         known: String,
     },
+    /// The trace cannot be written.
+    #[error("trace: {file}: {why}")]
+    Trace {
+        /// Its folder.
+        file: String,
+        /// What the system says.
+        why: String,
+    },
     /// A flow begins or ends on the host of the box.
     #[error("[windlass]: at = \"{at}\" is an end of a flow; the simulated box must be a host between them")]
     BoxAtEnd {
         /// Host of the box.
         at: String,
     },
+}
+
+impl SimError {
+    fn trace(folder: &Path, error: &io::Error) -> SimError {
+        SimError::Trace { file: folder.display().to_string(), why: error.to_string() }
+    }
 }
 
 /// How to run.
@@ -78,6 +95,8 @@ pub struct RunOptions<'a> {
     pub traces_rounds: bool,
     /// Report what happened in intervals of this length; none: only sums.
     pub interval_ns: Option<NonZeroU64>,
+    /// Write what happened into files.
+    pub trace: Option<TraceOptions<'a>>,
     /// Set to stop early; flows that have not finished are reported as failed.
     pub cancel: Option<&'a AtomicBool>,
 }
@@ -104,7 +123,13 @@ const LOOK_EVERY: u32 = 1 << 16;
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Outcome, SimError> {
     let mut sim = Sim::new(scenario, options)?;
     sim.run(options.cancel);
-    Ok(sim.finish())
+    sim.look(sim.net.now_ns);
+    let (trace, tap) = (sim.trace.take(), sim.net.tap.take());
+    let outcome = sim.finish();
+    if let (Some(trace), Some(options)) = (trace, options.trace) {
+        trace.finish(tap, &outcome.report).map_err(|e| SimError::trace(options.folder, &e))?;
+    }
+    Ok(outcome)
 }
 
 /// A run in hand.
@@ -123,6 +148,7 @@ pub(crate) struct Sim<'a> {
     open: usize,
     until_ns: u64,
     sampler: Option<Sampler>,
+    trace: Option<Trace>,
 }
 
 /// How long after its end a connection's place is left alone, so that no packet of it is left.
@@ -144,7 +170,14 @@ impl<'a> Sim<'a> {
             open: scenario.flows.len(),
             until_ns: scenario.time_limit.ns(),
             sampler: options.interval_ns.map(|every_ns| Sampler::new(every_ns.get(), scenario)),
+            trace: None,
         };
+        if let Some(trace) = &options.trace {
+            let begun = Trace::new(trace, scenario, config.rcv_wscale);
+            let (trace, tap) = begun.map_err(|e| SimError::trace(trace.folder, &e))?;
+            sim.trace = Some(trace);
+            sim.net.tap = Some(Box::new(tap));
+        }
         let mut router = Router::new(scenario);
         for (flow, index) in scenario.flows.iter().zip(0u32..) {
             let mut path = |from: &str, to: &str, end: u32| {
@@ -166,13 +199,20 @@ impl<'a> Sim<'a> {
     }
 
     pub(crate) fn run(&mut self, cancel: Option<&AtomicBool>) {
-        while let Some(due_ns) = self.sampler.as_ref().map(|s| s.due_ns).filter(|due| *due < self.until_ns) {
+        while let Some(due_ns) = self.next_look_ns() {
             if self.run_until(due_ns, cancel) {
                 return;
             }
-            self.sample(due_ns);
+            self.look(due_ns);
         }
         self.run_until(self.until_ns, cancel);
+    }
+
+    /// When flows and links are to be looked at next.
+    fn next_look_ns(&self) -> Option<u64> {
+        let sampler = self.sampler.as_ref().map(|s| s.due_ns);
+        let trace = self.trace.as_ref().map(|t| t.due_ns);
+        sampler.into_iter().chain(trace).min().filter(|due_ns| *due_ns < self.until_ns)
     }
 
     /// Returns whether the run is over, for all flows are or somebody wants so.
@@ -190,6 +230,9 @@ impl<'a> Sim<'a> {
             let Sim { net, config, fetches, boxed, .. } = self;
             match happening {
                 Happening::Arrived => {
+                    if let Some(tap) = &mut net.tap {
+                        tap.on_arrival(net.now_ns, &packet);
+                    }
                     let connection = packet.to >> 1;
                     let notices = fetches[connection as usize].on_packet(&packet, net, config);
                     if notices != 0 {
@@ -299,6 +342,9 @@ impl<'a> Sim<'a> {
         if let (Some(boxed), Some(w)) = (&mut self.boxed, &self.scenario.windlass) {
             boxed.on_new_connection(place, member(&w.group, place));
         }
+        if let Some(tap) = &mut self.net.tap {
+            tap.on_new_connection(place, index);
+        }
         Fetch::new([client, server], index, flow.application)
     }
 
@@ -365,15 +411,22 @@ impl<'a> Sim<'a> {
         bytes
     }
 
-    fn sample(&mut self, now_ns: u64) {
+    /// Looks at flows and links, for whoever is due or at the end of the run.
+    fn look(&mut self, now_ns: u64) {
         let arrived_bytes = self.arrived_bytes();
-        self.sampler.iter_mut().for_each(|s| s.take(now_ns, &self.net, &arrived_bytes));
+        let is_end = self.next_look_ns() != Some(now_ns);
+        let Sim { net, fetches, sessions, scenario, .. } = self;
+        if let Some(sampler) = self.sampler.as_mut().filter(|s| is_end || s.due_ns == now_ns) {
+            sampler.take(now_ns, net, &arrived_bytes);
+        }
+        if let Some(trace) = self.trace.as_mut().filter(|t| is_end || t.due_ns == now_ns) {
+            trace.look(now_ns, scenario, net, fetches, sessions, &arrived_bytes);
+        }
     }
 
     pub(crate) fn finish(mut self) -> Outcome {
         let scenario = self.scenario;
         let (count, in_flight, ended_at_ns) = (self.net.count, self.net.in_flight(), self.net.now_ns);
-        self.sample(ended_at_ns);
         let arrived_bytes = self.arrived_bytes();
         let mut stats: Vec<SenderStats> = self.sessions.iter().map(|s| s.past).collect();
         self.fetches.iter().for_each(|f| stats[f.session as usize] += f.ends[1].sender.stats);

@@ -3,6 +3,7 @@
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use windlass_experiments::Varied;
+use windlass_scenario::Span;
 
 /// Congestion control of TCP flows from outside their stacks.
 #[derive(Debug, Parser)]
@@ -372,6 +373,13 @@ pub struct RunArgs {
     /// Add Windlass' view of its flows, so often, to the JSON document
     #[arg(long, value_name = "MS", requires = "json")]
     pub sample_ms: Option<u64>,
+    /// With --on sim: write into this folder windows, round-trip times and throughput of flows and queues of links
+    /// (flows.csv, links.csv), response times (responses.csv) and all packets (servers.pcap, clients.pcap)
+    #[arg(long, value_name = "FOLDER")]
+    pub trace: Option<PathBuf>,
+    /// With --trace: time from one row of a flow or link to the next
+    #[arg(long, value_name = "TIME", default_value = "10 ms", requires = "trace")]
+    pub interval: Span,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -7,6 +7,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use std::{
+    num::NonZeroU64,
     path::PathBuf,
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
@@ -15,6 +16,7 @@ use std::{
 use windlass_experiments::{Experiment, Settings, Sweep};
 use windlass_lab::RunOptions;
 use windlass_scenario::Scenario;
+use windlass_sim::TraceOptions;
 
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
@@ -37,6 +39,14 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     if args.on == Home::Sim && (args.captures.is_some() || args.sample_ms.is_some()) {
         bail!("--captures and --sample-ms look at real kernels: they go with --on lab");
     }
+    if args.on == Home::Lab && args.trace.is_some() {
+        bail!(
+            "--trace looks into simulated hosts: it goes with --on sim; real packets are captured with --captures"
+        );
+    }
+    let Some(interval_ns) = NonZeroU64::new(args.interval.ns()) else {
+        bail!("--interval {}: more than 0", args.interval);
+    };
     let cancel = Some(cancel_on_signal()?);
     let report = match args.on {
         Home::Lab => {
@@ -50,7 +60,8 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
             windlass_lab::run(&scenario, &options)?
         }
         Home::Sim => {
-            let options = windlass_sim::RunOptions { cancel, ..Default::default() };
+            let trace = args.trace.as_deref().map(|folder| TraceOptions { folder, interval_ns });
+            let options = windlass_sim::RunOptions { cancel, trace, ..Default::default() };
             let outcome = windlass_sim::run(&scenario, &options);
             outcome.with_context(|| args.file.display().to_string())?.report
         }

@@ -22,7 +22,10 @@ use crate::{
 };
 use rand::RngCore;
 use rand_xoshiro::SplitMix64;
-use windlass_core::{Algorithm, AlgorithmState, abi::wl_sample};
+use windlass_core::{
+    Algorithm, AlgorithmState,
+    abi::{WL_CWND_MAX_BYTES, wl_sample},
+};
 
 /// What the sender makes of its losses (RFC 5681, 6675; Linux' names).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,6 +136,9 @@ impl Wire<'_> {
             ..Packet::default()
         };
         receiver.fill(&mut packet, self.config);
+        if let Some(tap) = &mut self.net.tap {
+            tap.on_send(self.net.now_ns, &packet);
+        }
         self.net.send(self.hop, &packet);
     }
 
@@ -335,6 +341,22 @@ impl Sender {
             return self.prr.cwnd().max(1);
         }
         (self.algorithm.decision.cwnd_bytes / MSS_BYTES).max(1)
+    }
+
+    /// Slow start threshold; none: there was no reason for one yet.
+    pub fn ssthresh_segs(&self) -> Option<u32> {
+        let segs = self.algorithm.decision.ssthresh_bytes / MSS_BYTES;
+        Some(segs).filter(|segs| *segs < WL_CWND_MAX_BYTES / MSS_BYTES)
+    }
+
+    /// Segments in the network.
+    pub fn inflight_segs(&self) -> u32 {
+        self.board.pipe_segs()
+    }
+
+    /// Smoothed round-trip time; 0: none was measured yet.
+    pub fn srtt_us(&self) -> u64 {
+        self.rtt.srtt_ns() / US
     }
 
     /// Whether the algorithm paces itself, and so does its own reductions (cong_control in Linux).

@@ -1,0 +1,122 @@
+//! What a trace writes can be read, and says what the run's report says.
+
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use pcap_file::pcap::PcapReader;
+use std::{fs, fs::File, num::NonZeroU64, path::Path, process::Command};
+use windlass_scenario::Scenario;
+use windlass_sim::{Outcome, RunOptions, TraceOptions, run};
+
+const SCENARIO: &str = "name = \"t\"\ntime_limit = \"20 s\"\n[tcp]\necn = \"classic\"\n[[host]]\nname = \"a\"\n\
+    [[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\n\
+    buffer = \"20 packets\"\nloss = \"1 %\"\n\
+    [[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"500 kB\"\nalgorithm = \"reno\"\n\
+    [[flow]]\nfrom = \"a\"\nto = \"b\"\nconnections = \"per-response\"\n[[flow.train]]\ncount = 5\nsize = \"3 kB\"\n";
+
+fn traced(folder: &Path) -> Outcome {
+    let scenario = Scenario::parse("t", SCENARIO).unwrap();
+    let trace = TraceOptions { folder, interval_ns: NonZeroU64::new(10_000_000).unwrap() };
+    let options = RunOptions { trace: Some(trace), ..RunOptions::default() };
+    run(&scenario, &options).unwrap()
+}
+
+fn column(csv: &str, name: &str) -> Vec<String> {
+    let place = csv.lines().next().unwrap().split(',').position(|c| c == name).unwrap();
+    csv.lines().skip(1).map(|l| l.split(',').nth(place).unwrap().to_string()).collect()
+}
+
+#[test]
+fn a_trace_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = traced(folder.path());
+    let plain = run(&Scenario::parse("t", SCENARIO).unwrap(), &RunOptions::default()).unwrap();
+    assert_eq!(
+        serde_json::to_string(&outcome.report).unwrap(),
+        serde_json::to_string(&plain.report).unwrap()
+    );
+}
+
+#[test]
+fn tables_agree_with_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = traced(folder.path()).report;
+    let flows = fs::read_to_string(folder.path().join("flows.csv")).unwrap();
+    let of_first = |name| -> Vec<f64> {
+        let rows = column(&flows, "flow").into_iter().zip(column(&flows, name));
+        rows.filter(|(flow, _)| flow == "0").map(|(_, v)| v.parse().unwrap()).collect()
+    };
+    // throughput times length of each interval is what arrived; the last interval may be short
+    let times = of_first("time_s");
+    let lengths = times.iter().zip([0.0].iter().chain(&times)).map(|(end, begin)| end - begin);
+    let bytes: f64 = of_first("throughput_bps").iter().zip(lengths).map(|(bps, s)| bps * s / 8.0).sum();
+    assert!((bytes - report.flows[0].bytes as f64).abs() < 100.0, "{bytes}");
+    assert!(of_first("cwnd_segs").iter().all(|cwnd| *cwnd >= 1.0));
+    assert!(of_first("srtt_us").iter().skip(3).all(|srtt| *srtt >= 10_000.0));
+    let links = fs::read_to_string(folder.path().join("links.csv")).unwrap();
+    let queue: Vec<u32> = column(&links, "queue_packets").iter().map(|q| q.parse().unwrap()).collect();
+    assert!(queue.iter().all(|q| *q <= 20) && queue.iter().any(|q| *q > 5));
+    let responses = fs::read_to_string(folder.path().join("responses.csv")).unwrap();
+    assert_eq!(responses.lines().count(), 1 + 5);
+}
+
+/// Headers, lengths and checksums of every packet are right; the payload is zeros, and is left out.
+#[test]
+fn captures_are_sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = traced(folder.path());
+    let mut packets = [0, 0];
+    let mut payload = 0;
+    for (side, name) in ["clients.pcap", "servers.pcap"].into_iter().enumerate() {
+        let mut reader = PcapReader::new(File::open(folder.path().join(name)).unwrap()).unwrap();
+        let mut last = None;
+        while let Some(packet) = reader.next_packet() {
+            let packet = packet.unwrap();
+            assert!(last <= Some(packet.timestamp), "in order");
+            last = Some(packet.timestamp);
+            let mut whole = packet.data.to_vec();
+            let headers = whole.len();
+            whole.resize(packet.orig_len as usize, 0);
+            let sliced = SlicedPacket::from_ethernet(&whole).unwrap();
+            let (Some(NetSlice::Ipv4(ip)), Some(TransportSlice::Tcp(tcp))) = (sliced.net, sliced.transport)
+            else {
+                panic!("no TCP over IPv4");
+            };
+            let header = ip.header().to_header();
+            assert_eq!(header.header_checksum, header.calc_header_checksum());
+            assert_eq!(tcp.checksum(), tcp.calc_checksum_ipv4(header.source, header.destination).unwrap());
+            assert_eq!(whole.len(), headers + tcp.payload().len());
+            packets[side] += 1;
+            payload += usize::from(side == 0 && tcp.source_port() == 80) * tcp.payload().len();
+        }
+    }
+    // what clients got is what servers sent, but for what was lost; each packet that arrived is seen twice
+    let count = outcome.count;
+    assert_eq!(packets[0] + packets[1], count.sent + count.delivered);
+    assert!(payload >= 515_000, "{payload}");
+}
+
+#[test]
+fn tcpdump_reads_the_captures() {
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = traced(folder.path());
+    let dump = Command::new("tcpdump")
+        .args(["-nn", "-v", "-r"])
+        .arg(folder.path().join("servers.pcap"))
+        .output()
+        .expect("tcpdump (Debian: apt-get install tcpdump)");
+    let said = String::from_utf8(dump.stdout).unwrap();
+    assert!(dump.status.success(), "{}", String::from_utf8_lossy(&dump.stderr));
+    assert!(!said.contains("bad") && !said.contains("incorrect"), "{said}");
+    assert!(said.contains("Flags [S], ") && said.contains("mss 1460,sackOK,TS val"), "{said}");
+    assert!(said.contains("sack 1 {"), "losses are reported");
+    assert!(said.contains("tos 0x2,ECT(0)"));
+    assert!(outcome.report.is_complete());
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_told() {
+    let scenario = Scenario::parse("t", SCENARIO).unwrap();
+    let folder = Path::new("/proc/nowhere");
+    let trace = TraceOptions { folder, interval_ns: NonZeroU64::MIN };
+    let error = run(&scenario, &RunOptions { trace: Some(trace), ..RunOptions::default() }).unwrap_err();
+    assert!(error.to_string().contains("/proc/nowhere"), "{error}");
+}
