@@ -53,7 +53,7 @@ fuzz:
 	@$(MAKE) --no-print-directory setup PACKAGES="$(PACKAGES) g++"
 	@$(CARGO) +nightly --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal
 	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install cargo-fuzz --locked
-	for target in options flow; do \
+	for target in options flow wire; do \
 		$(CARGO) +nightly fuzz run --fuzz-dir fuzz $$target -- \
 			-max_total_time=$(FUZZ_SECONDS) -max_len=4096 || exit 1; \
 	done

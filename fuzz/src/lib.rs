@@ -1,12 +1,14 @@
 //! What the fuzzers run, and how a find is run again. Each target takes any bytes and panics when a promise of the core
-//! is broken.
+//! or of the protocol of guests is broken.
 
 mod flow;
 mod options;
+mod wire;
 
 pub use flow::flow;
 pub use options::options;
 use std::sync::atomic::{AtomicBool, Ordering};
+pub use wire::wire;
 
 static IS_REPLAY: AtomicBool = AtomicBool::new(false);
 

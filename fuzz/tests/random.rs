@@ -41,3 +41,25 @@ proptest! {
         windlass_fuzz::flow(&input);
     }
 }
+
+/// Bytes among which there are frames: their beginnings, and what may follow.
+fn wire_bytes() -> impl Strategy<Value = Vec<u8>> {
+    let begin = (1..=6u8, 0..=3u16).prop_map(|(kind, entries)| {
+        let mut bytes = b"WLGC\x01".to_vec();
+        bytes.push(kind);
+        bytes.extend(entries.to_le_bytes());
+        bytes.extend(1u64.to_le_bytes());
+        bytes
+    });
+    let small = vec(prop_oneof![3 => 0..=3u8, 1 => any::<u8>()], 0..150);
+    vec(prop_oneof![begin, small], 0..12).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #![proptest_config(config(5_000))]
+
+    #[test]
+    fn any_bytes_at_a_port_leave_both_ends_sound(input in wire_bytes()) {
+        windlass_fuzz::wire(&input);
+    }
+}
