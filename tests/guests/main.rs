@@ -1,9 +1,11 @@
 //! Guests and their controller end to end on this kernel: two guests are two network namespaces and cgroups, each with
 //! the native home loaded under names of its own, and sockets in place of their ports.
 
+mod liar;
 mod relay;
 mod site;
 
+use liar::Liar;
 use serde_json::Value;
 use site::Site;
 use std::time::{Duration, Instant};
@@ -131,8 +133,56 @@ fn guests_go_on_by_themselves_whatever_becomes_of_their_host() {
     controller.finish("stopped");
     agent.event("alone");
     goes_on();
+
+    // the agent killed, and another one started, for new flows
+    let controller = site.controller(&[1]);
+    agent.event("coupled");
+    agent.kill();
+    goes_on();
+    let agent = site.guests[0].agent("reno");
+    agent.event("coupled");
+    let more = site.streams(0, 1);
+    controller.find("sample", |v| v["guests"][0]["flows"] == 1);
+    goes_on();
     let last = agent.finish("detached");
     println!("agent: {last}");
     goes_on();
+    tenants.into_iter().flatten().chain(more).for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+}
+
+#[test]
+fn a_guest_that_lies_gets_its_share_and_no_more() {
+    if !can_run("a_guest_that_lies_gets_its_share_and_no_more") {
+        return;
+    }
+    let site = Site::create('y', LINK, 2, "reno");
+    let controller = site.controller(&[1, 1]);
+    let agent = site.guests[0].agent("reno");
+    agent.event("coupled");
+    let tenants = vec![site.streams(0, 2)];
+    std::thread::sleep(SETTLE);
+    let honest = rates_bps(&tenants, MEASURE)[0];
+    let liar = Liar::start(site.guests[1].relay.guest_path());
+    controller.find("sample", |v| v["guests"][1]["flows"].as_u64() > Some(1));
+    let mut shares = Vec::new();
+    let lied_to = rates_bps(&tenants, MEASURE)[0];
+    for _ in 0..20 {
+        let sample = controller.event("sample");
+        let cwnd = |n: usize| sample["guests"][n]["cwnd_bytes"].as_f64().expect("a number");
+        shares.push(cwnd(1) / (cwnd(0) + cwnd(1)));
+    }
+    drop(liar);
+    shares.sort_by(f64::total_cmp);
+    println!(
+        "honest guest: {:.2} Mbit/s without the liar, {:.2} beside it; granted to the liar: median {:.3} of all, most {:.3}",
+        honest / 1e6,
+        lied_to / 1e6,
+        shares[shares.len() / 2],
+        shares[shares.len() - 1]
+    );
+    // shares are told when flows report, and between two reports the group may have moved by a half
+    assert!(shares[shares.len() / 2] < 0.6, "{shares:?}");
     tenants.into_iter().flatten().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+    agent.finish("detached");
+    controller.finish("stopped");
 }
