@@ -20,6 +20,7 @@ struct {
 /* Flow state. Written under the flow's own lock. When all are in use new flows pass unwatched. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* begins on a page, so that entries lie on cache lines */
 	__uint(max_entries, 1024); /* set at load */
 	__type(key, __u32);
 	__type(value, struct wl_flow);
@@ -122,6 +123,7 @@ struct wl_chunk_segs {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* begins on a page, so that entries lie on cache lines */
 	__uint(max_entries, 1024); /* set at load: number of chunks */
 	__type(key, __u32);
 	__type(value, struct wl_chunk_segs);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Ethernet, IPv4 or IPv6, TCP and its options. The kernel has moved the VLAN tag out of the packet by the time we see
- * it. Headers are copied, not pointed into: a packet may be in pieces, and lengths on the wire may lie.
+ * it. Lengths on the wire may lie, and a packet may be in pieces: headers are asked for before they are read.
  */
 #ifndef WL_BPF_PARSE_H
 #define WL_BPF_PARSE_H
@@ -69,6 +69,37 @@ static __always_inline void wl_mapped(__u8 *addr, __u32 ipv4_be)
 	__builtin_memcpy(addr + 12, &ipv4_be, 4);
 }
 
+/* The first `bytes` bytes of the packet, in one piece; NULL: it has not so many. Older pointers into it are void then. */
+static __always_inline __u8 *wl_pull(struct __sk_buff *skb, __u32 bytes)
+{
+	__u8 *data = (void *)(long)skb->data;
+
+	if (data + bytes <= (__u8 *)(long)skb->data_end)
+		return data;
+	if (bpf_skb_pull_data(skb, bytes))
+		return 0;
+	data = (void *)(long)skb->data;
+	return data + bytes <= (__u8 *)(long)skb->data_end ? data : 0;
+}
+
+/* Reads the options of the parsed packet, which begin at `off`. Returns 0, or -1: they cannot be copied. */
+static __always_inline int wl_parse_options(struct __sk_buff *skb, struct wl_packet *p, __u32 off)
+{
+	__u32 bytes = p->opt_bytes;
+	__u8 *head = bytes == WL_TS_ALONE_BYTES ? wl_pull(skb, off + WL_TS_ALONE_BYTES) : 0;
+
+	if (head && wl_options_ts_alone(head + off, &p->options))
+		return 0;
+	__builtin_memset(p->opt, 0, sizeof(p->opt));
+	bytes -= 1;
+	WL_MASK(bytes, 63);
+	bytes += 1;
+	if (bytes > WL_TCP_OPT_MAX || bpf_skb_load_bytes(skb, off, p->opt, bytes))
+		return -1;
+	wl_options_read(p->opt, p->opt_bytes, &p->options);
+	return 0;
+}
+
 /*
  * Parses the packet into the scratch. Returns 0, or the counter that names why the packet is none of ours. A global
  * function: verified once, not once for each of its callers.
@@ -76,82 +107,83 @@ static __always_inline void wl_mapped(__u8 *addr, __u32 ipv4_be)
 __noinline int wl_parse(struct __sk_buff *skb)
 {
 	struct wl_scratch *s = wl_scratch_get();
+	__u32 l3_bytes, opt_bytes, l4_off;
 	struct wl_packet *p;
-	struct wl_tcp tcp;
-	__u32 l3_bytes, opt_bytes;
+	struct wl_tcp *tcp;
+	__u8 *head;
 
 	if (!s || !skb)
 		return WL_C_PASS_INTERNAL;
 	p = &s->packet;
 	if (skb->protocol == bpf_htons(WL_ETH_P_IP)) {
-		struct wl_ipv4 ip;
+		struct wl_ipv4 *ip;
 
-		if (bpf_skb_load_bytes(skb, WL_ETH_LEN, &ip, sizeof(ip)))
+		head = wl_pull(skb, WL_ETH_LEN + WL_IPV4_LEN);
+		if (!head)
 			return WL_C_PASS_MALFORMED;
-		if (ip.protocol != WL_IPPROTO_TCP)
+		ip = (void *)(head + WL_ETH_LEN);
+		if (ip->protocol != WL_IPPROTO_TCP)
 			return WL_C_PASS_NOT_TCP;
-		if (ip.version_ihl != 0x45)
+		if (ip->version_ihl != 0x45)
 			return WL_C_PASS_IP_OPTIONS;
-		if (ip.frag_off_be & bpf_htons(0x3fff))
+		if (ip->frag_off_be & bpf_htons(0x3fff))
 			return WL_C_PASS_FRAGMENT;
-		l3_bytes = bpf_ntohs(ip.total_len_be);
-		p->l4_off = WL_ETH_LEN + WL_IPV4_LEN;
-		p->ttl = ip.ttl;
-		p->tos = ip.tos;
+		l3_bytes = bpf_ntohs(ip->total_len_be);
+		l4_off = WL_ETH_LEN + WL_IPV4_LEN;
+		p->ttl = ip->ttl;
+		p->tos = ip->tos;
 		p->is_ipv6 = 0;
-		wl_mapped(p->key.snd_addr, ip.saddr_be);
-		wl_mapped(p->key.rcv_addr, ip.daddr_be);
+		wl_mapped(p->key.snd_addr, ip->saddr_be);
+		wl_mapped(p->key.rcv_addr, ip->daddr_be);
 	} else if (skb->protocol == bpf_htons(WL_ETH_P_IPV6)) {
-		struct wl_ipv6 ip;
+		struct wl_ipv6 *ip;
 
-		if (bpf_skb_load_bytes(skb, WL_ETH_LEN, &ip, sizeof(ip)))
+		head = wl_pull(skb, WL_ETH_LEN + WL_IPV6_LEN);
+		if (!head)
 			return WL_C_PASS_MALFORMED;
-		if (ip.next_header == 44)
+		ip = (void *)(head + WL_ETH_LEN);
+		if (ip->next_header == 44)
 			return WL_C_PASS_FRAGMENT;
-		if (ip.next_header == 0 || ip.next_header == 43 || ip.next_header == 60)
+		if (ip->next_header == 0 || ip->next_header == 43 || ip->next_header == 60)
 			return WL_C_PASS_IP_OPTIONS;
-		if (ip.next_header != WL_IPPROTO_TCP)
+		if (ip->next_header != WL_IPPROTO_TCP)
 			return WL_C_PASS_NOT_TCP;
-		l3_bytes = bpf_ntohs(ip.payload_len_be) + WL_IPV6_LEN;
-		p->l4_off = WL_ETH_LEN + WL_IPV6_LEN;
-		p->ttl = ip.hop_limit;
-		p->tos = bpf_ntohl(ip.version_class_flow_be) >> 20;
+		l3_bytes = bpf_ntohs(ip->payload_len_be) + WL_IPV6_LEN;
+		l4_off = WL_ETH_LEN + WL_IPV6_LEN;
+		p->ttl = ip->hop_limit;
+		p->tos = bpf_ntohl(ip->version_class_flow_be) >> 20;
 		p->is_ipv6 = 1;
-		__builtin_memcpy(p->key.snd_addr, ip.saddr, 16);
-		__builtin_memcpy(p->key.rcv_addr, ip.daddr, 16);
+		__builtin_memcpy(p->key.snd_addr, ip->saddr, 16);
+		__builtin_memcpy(p->key.rcv_addr, ip->daddr, 16);
 	} else {
 		return WL_C_PASS_NOT_TCP;
 	}
 	if (l3_bytes + WL_ETH_LEN > skb->len)
 		return WL_C_PASS_MALFORMED;
-	if (bpf_skb_load_bytes(skb, p->l4_off, &tcp, sizeof(tcp)))
+	head = wl_pull(skb, l4_off + WL_TCP_LEN);
+	if (!head)
 		return WL_C_PASS_MALFORMED;
-	opt_bytes = (bpf_ntohs(tcp.flags_be) >> 12) * 4;
-	if (opt_bytes < WL_TCP_LEN || p->l4_off - WL_ETH_LEN + opt_bytes > l3_bytes)
+	tcp = (void *)(head + l4_off);
+	opt_bytes = (bpf_ntohs(tcp->flags_be) >> 12) * 4;
+	if (opt_bytes < WL_TCP_LEN || l4_off - WL_ETH_LEN + opt_bytes > l3_bytes)
 		return WL_C_PASS_MALFORMED;
-	p->payload_off = p->l4_off + opt_bytes;
+	p->l4_off = l4_off;
+	p->payload_off = l4_off + opt_bytes;
 	p->payload_bytes = l3_bytes + WL_ETH_LEN - p->payload_off;
 	opt_bytes -= WL_TCP_LEN;
 	p->opt_bytes = opt_bytes;
-	p->key.snd_port_be = tcp.source_be;
-	p->key.rcv_port_be = tcp.dest_be;
+	p->key.snd_port_be = tcp->source_be;
+	p->key.rcv_port_be = tcp->dest_be;
 	p->key.ifindex = skb->ifindex;
-	p->seq = bpf_ntohl(tcp.seq_be);
-	p->ack = bpf_ntohl(tcp.ack_be);
-	p->window_field = bpf_ntohs(tcp.window_be);
-	p->flags_be = tcp.flags_be;
-	p->flags = bpf_ntohs(tcp.flags_be) & 0xff;
-	p->ns = (bpf_ntohs(tcp.flags_be) >> 8) & 1;
+	p->seq = bpf_ntohl(tcp->seq_be);
+	p->ack = bpf_ntohl(tcp->ack_be);
+	p->window_field = bpf_ntohs(tcp->window_be);
+	p->flags_be = tcp->flags_be;
+	p->flags = bpf_ntohs(tcp->flags_be) & 0xff;
+	p->ns = (bpf_ntohs(tcp->flags_be) >> 8) & 1;
 	__builtin_memset(&p->options, 0, sizeof(p->options));
-	if (!opt_bytes)
-		return 0;
-	__builtin_memset(p->opt, 0, sizeof(p->opt));
-	opt_bytes -= 1;
-	WL_MASK(opt_bytes, 63);
-	opt_bytes += 1;
-	if (opt_bytes > WL_TCP_OPT_MAX || bpf_skb_load_bytes(skb, p->l4_off + WL_TCP_LEN, p->opt, opt_bytes))
+	if (opt_bytes && wl_parse_options(skb, p, l4_off + WL_TCP_LEN))
 		return WL_C_PASS_MALFORMED;
-	wl_options_read(p->opt, p->opt_bytes, &p->options);
 	return p->options.is_bad ? WL_C_PASS_BAD_OPTIONS : 0;
 }
 

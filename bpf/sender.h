@@ -14,11 +14,12 @@
 /* Remembers everything needed to send this flow's segments again as the sender would. */
 static __always_inline void wl_learn_sender(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p)
 {
-	__u8 mac[12];
+	__u8 *head = wl_pull(skb, WL_ETH_LEN);
 
-	bpf_skb_load_bytes(skb, 0, mac, sizeof(mac));
-	__builtin_memcpy(f->rcv_mac, mac, 6);
-	__builtin_memcpy(f->snd_mac, mac + 6, 6);
+	if (head) {
+		__builtin_memcpy(f->rcv_mac, head, 6);
+		__builtin_memcpy(f->snd_mac, head + 6, 6);
+	}
 	f->vlan_tci = skb->vlan_present ? skb->vlan_tci : 0;
 	f->ttl = p->ttl;
 	f->tos = p->tos;

@@ -180,7 +180,7 @@ struct wl_flow {
 	struct wl_decision decision;
 	struct wl_alg_state alg;
 	wl_u16 chunks[WL_FLOW_CHUNKS]; /* chunk number + 1; 0: none. Indexed by stream offset / chunk size */
-};
+} __attribute__((aligned(64)));
 
 /* The slot of a byte of the stream. */
 WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)

@@ -113,19 +113,27 @@ static long wl_option_step(wl_u32 i, void *ctx)
 	return 0;
 }
 
+#define WL_TS_ALONE_BYTES 12u
+
+/* Are the options at opt NOP NOP timestamps, as in nearly every packet? Then they are in *o, which was all zeros. */
+WL_INLINE int wl_options_ts_alone(const wl_u8 *opt, struct wl_options *o)
+{
+	if (wl_be32(opt) != 0x0101080a)
+		return 0;
+	o->tsval = wl_be32(opt + 4);
+	o->tsecr = wl_be32(opt + 8);
+	o->has_ts = 1;
+	return 1;
+}
+
 /* Reads `bytes` bytes of options at opt, which has WL_OPT_BUFFER_BYTES with zeros behind them, into *o. */
 WL_INLINE void wl_options_read(const wl_u8 *opt, wl_u32 bytes, struct wl_options *o)
 {
 	struct wl_option_walk walk = { .opt = opt, .options = o, .end = bytes };
 
 	__builtin_memset(o, 0, sizeof(*o));
-	if (bytes == 12 && wl_be32(opt) == 0x0101080a) {
-		/* NOP NOP timestamps: nearly every packet */
-		o->tsval = wl_be32(opt + 4);
-		o->tsecr = wl_be32(opt + 8);
-		o->has_ts = 1;
+	if (bytes == WL_TS_ALONE_BYTES && wl_options_ts_alone(opt, o))
 		return;
-	}
 	wl_loop(WL_TCP_OPT_MAX, wl_option_step, &walk);
 }
 

@@ -376,7 +376,8 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	} else {
 		wl_rate_on_delivered(seg, c->d);
 		wl_rack_on_delivered(f, seg, c->d->now_us);
-		wl_seg_unlist(f, seg);
+		if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT))
+			wl_seg_unlist(f, seg);
 	}
 	seg->len_bytes = 0;
 	return 0;
@@ -410,7 +411,8 @@ static long wl_sack_step(wl_u32 i, void *ctx)
 	}
 	wl_rate_on_delivered(seg, c->d);
 	wl_rack_on_delivered(f, seg, c->d->now_us);
-	wl_seg_unlist(f, seg);
+	if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT))
+		wl_seg_unlist(f, seg);
 	seg->flags |= WL_SEG_SACKED;
 	f->sacked_bytes += seg->len_bytes;
 	c->d->newly_bytes += seg->len_bytes;
