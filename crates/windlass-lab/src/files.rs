@@ -43,6 +43,19 @@ pub fn file_of(bytes: u64) -> Result<String> {
     Ok(name)
 }
 
+/// Longer than anybody can fetch.
+const ENDLESS_BYTES: u64 = 1 << 42;
+
+/// Name of a file of zeros without end, which takes no room on the disk.
+pub fn endless() -> Result<String> {
+    let name = "endless.bin";
+    let path = folder().join(name);
+    fs::create_dir_all(folder()).with_context(|| folder().display().to_string())?;
+    let file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    file.and_then(|f| f.set_len(ENDLESS_BYTES)).with_context(|| path.display().to_string())?;
+    Ok(name.into())
+}
+
 /// SHA-256 and length of all that `input` gives.
 pub fn digest(mut input: impl Read) -> Result<(String, u64)> {
     let mut hash = Sha256::new();

@@ -7,6 +7,7 @@ mod limits;
 mod native;
 pub mod netns;
 mod packet;
+mod player;
 mod run;
 mod topology;
 mod traffic;

@@ -1,7 +1,7 @@
 //! What the testbed cannot do and the simulator can.
 
 use anyhow::{Result, bail};
-use windlass_scenario::{Graph, Scenario, Tcp};
+use windlass_scenario::{Application, Connections, Flow, Graph, Scenario, Tcp};
 
 /// How many links the addresses are enough for.
 const LINKS_MOST: usize = 250;
@@ -33,12 +33,7 @@ pub fn check(scenario: &Scenario) -> Result<()> {
     }
     let graph = Graph::new(scenario);
     for flow in &scenario.flows {
-        if flow.single_size().is_none() {
-            bail!(
-                "flow {}: the testbed fetches one response of a fixed size: give a size, or run it with --on sim",
-                flow.name()
-            );
-        }
+        check_workload(flow)?;
         let (from, to) = (graph.host(&flow.from), graph.host(&flow.to));
         let choice = graph.choice(from, to).or_else(|| graph.choice(to, from));
         if let Some(at) = choice {
@@ -50,6 +45,25 @@ pub fn check(scenario: &Scenario) -> Result<()> {
                 scenario.hosts[at].name
             );
         }
+    }
+    Ok(())
+}
+
+/// Real servers answer over HTTP, one connection of a flow at a time.
+fn check_workload(flow: &Flow) -> Result<()> {
+    if flow.application == Application::Push {
+        bail!(
+            "flow {}: application = \"push\": real servers answer requests: leave it out, or run it with --on sim",
+            flow.name()
+        );
+    }
+    let has_intervals = flow.trains.iter().any(|t| t.interval.is_some());
+    if flow.connections == Connections::PerResponse && has_intervals {
+        bail!(
+            "flow {}: interval: with a connection for each response, the testbed has one at a time: give a gap, or run \
+             it with --on sim",
+            flow.name()
+        );
     }
     Ok(())
 }
@@ -82,5 +96,26 @@ mod tests {
         assert_eq!(verdict(tree, ["host-1-1-1", "host-1-1-2"]), "");
         let e = verdict(&tree.replace('4', "6"), ["host-1-1-1", "host-1-1-2"]);
         assert!(e.contains("99 hosts") && e.contains("--on sim"), "{e}");
+    }
+
+    #[test]
+    fn what_real_servers_cannot_do_is_refused() {
+        let verdict = |rest: &str| {
+            let text = format!(
+                "name = \"t\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n{rest}"
+            );
+            let scenario = Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}"));
+            check(&scenario).err().map_or_else(String::new, |e| e.to_string())
+        };
+        let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\n";
+        let train = "[[flow.train]]\ncount = 3\nsize = \"1 kB\"\n";
+        assert_eq!(verdict(&format!("{flow}{train}interval = \"1 ms\"\n")), "");
+        assert_eq!(verdict(&format!("{flow}connections = \"per-response\"\n{train}gap = \"1 ms\"\n")), "");
+        let e = verdict(&format!("{flow}connections = \"per-response\"\n{train}interval = \"1 ms\"\n"));
+        assert!(e.contains("interval") && e.contains("--on sim"), "{e}");
+        let e = verdict(&format!("{flow}application = \"push\"\n{train}"));
+        assert!(e.contains("push") && e.contains("--on sim"), "{e}");
+        let e = verdict("[tcp]\ninitial_window = 2\n");
+        assert!(e.contains("[tcp]") && e.contains("--on sim"), "{e}");
     }
 }

@@ -4,6 +4,7 @@ use crate::{
     boxed::BoxProcess,
     files, native,
     netns::Netns,
+    player::{self, Stage},
     topology::{Family, Topology},
     traffic::{Capture, Client, Server, tcp_counters},
 };
@@ -183,9 +184,13 @@ fn start_captures(topology: &Topology, scenario: &Scenario, options: &RunOptions
 fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> Result<Vec<FlowReport>> {
     let mut files = Vec::new();
     for flow in &scenario.flows {
-        let size_bytes = flow.single_size().context("limits::check() has let it pass")?;
-        let name = files::file_of(size_bytes)?;
-        files.push((files::digest_of(&name)?, name));
+        files.push(match flow.single_size() {
+            Some(size_bytes) => {
+                let name = files::file_of(size_bytes)?;
+                (Some(files::digest_of(&name)?), name)
+            }
+            None => (None, player::file_for(flow)?),
+        });
     }
     let begin = Instant::now();
     let limit = Duration::from_secs_f64(scenario.time_limit.0);
@@ -194,11 +199,18 @@ fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> R
             .flows
             .iter()
             .zip(&files)
-            .map(|(flow, (digest, file))| {
+            .enumerate()
+            .map(|(index, (flow, (digest, file)))| {
                 let (client, server) = (topology.host(&flow.to), topology.address_of(&flow.from));
                 scope.spawn(move || {
                     wait_until(begin + Duration::from_secs_f64(flow.start.0), options.cancel);
-                    fetch(client, &server, flow, file, digest, limit, options.cancel)
+                    if let Some(digest) = digest {
+                        return fetch(client, &server, flow, file, digest, limit, options.cancel);
+                    }
+                    let (seed, limit_ns) = (scenario.seed, scenario.time_limit.ns());
+                    let cancel = options.cancel;
+                    let stage = Stage { client, server: &server, seed, index, begin, limit_ns, cancel };
+                    player::play(&stage, flow, file)
                 })
             })
             .collect();

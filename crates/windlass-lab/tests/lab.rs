@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 use windlass_lab::{Family, RunOptions, RunReport, netns};
-use windlass_scenario::Scenario;
+use windlass_scenario::{Plan, Scenario};
 
 const VICTIM: &str = "WINDLASS_LAB_VICTIM";
 
@@ -103,6 +103,68 @@ fn ipv6_transfers_arrive_whole() {
         return;
     }
     check(&run(&scenario("cubic", "1 MB"), &RunOptions { family: Family::V6, ..options() }));
+}
+
+/// Flows of several responses, on one connection and on one for each, and one that is stopped.
+#[test]
+fn responses_follow_each_other_as_planned() {
+    let Some(_alone) = is_root_or_skip("responses_follow_each_other_as_planned") else { return };
+    let text = r#"
+name = "trains"
+time_limit = "20 s"
+[[host]]
+name = "server"
+[[host]]
+name = "client"
+[[link]]
+between = ["server", "client"]
+rate = "20 Mbit/s"
+delay = "5 ms"
+[[flow]]
+from = "server"
+to = "client"
+[[flow.train]]
+count = 20
+size = { uniform = ["1 kB", "20 kB"] }
+gap = { exponential = "5 ms" }
+[[flow.train]]
+start = "1 s"
+count = 10
+size = "2 kB"
+interval = "2 ms"
+[[flow]]
+from = "server"
+to = "client"
+connections = "per-response"
+[[flow.train]]
+count = 10
+size = { exponential = "5 kB" }
+[[flow]]
+from = "server"
+to = "client"
+size = "unlimited"
+start = "1500 ms"
+stop = "2500 ms"
+"#;
+    let scenario = Scenario::parse("t", text).unwrap();
+    let report = run(&scenario, &options());
+    for (index, flow) in scenario.flows.iter().enumerate().take(2) {
+        let mut plan = Plan::new(scenario.seed, index);
+        let planned: Vec<u64> = std::iter::from_fn(|| plan.next(flow)).filter_map(|p| p.size_bytes).collect();
+        let got: Vec<u64> = report.flows[index].responses.iter().map(|r| r.bytes).collect();
+        assert_eq!(got, planned, "{report}");
+        assert!(report.flows[index].completion_s.is_some());
+    }
+    // a request and its response cross the link once each; with a connection for each there is a handshake before
+    let quickest =
+        |index: usize| report.flows[index].responses.iter().map(|r| r.took_s).fold(f64::MAX, f64::min);
+    assert!(quickest(0) >= 0.01 && quickest(1) >= 0.02, "{report}");
+    let asked = &report.flows[0].responses[20..];
+    assert!(asked.windows(2).all(|w| (w[1].asked_s - w[0].asked_s - 0.002).abs() < 1e-6), "by the clock");
+    let last = &report.flows[2];
+    assert!(last.is_open_ended && last.bytes > 1_000_000 && last.goodput_bps < 20e6, "{report}");
+    assert!(report.is_complete(), "{report}");
+    assert_eq!(namespaces_of(std::process::id()), Vec::<String>::new());
 }
 
 #[test]

@@ -87,6 +87,15 @@ impl<T: Quantity> Dist<T> {
         }
     }
 
+    /// The mean of a distribution that has no bound; of others, their largest value.
+    pub fn mean_if_unbounded(&self) -> T {
+        match self {
+            Dist::Exponential(mean) => *mean,
+            Dist::Constant(value) | Dist::Uniform(_, value) => *value,
+            Dist::Cdf(points) => points[points.len() - 1].0,
+        }
+    }
+
     fn check(self) -> Result<Dist<T>, String> {
         match &self {
             Dist::Uniform(low, high) if low > high => {

@@ -2,22 +2,14 @@
 
 use crate::{tcp::SenderStats, time::NEVER};
 use windlass_core::Algorithm;
-use windlass_scenario::{After, Flow, Plan, Planned, Response};
+use windlass_scenario::{Flow, Response, Schedule};
 
 /// A flow in the course of a run.
 #[derive(Debug)]
 pub struct Session {
-    plan: Plan,
-    /// What is asked for next; none: that was all.
-    next: Option<Planned>,
-    /// When it is due; NEVER: when what is on its way has arrived.
-    due_ns: u64,
-    /// When the last request was due.
-    asked_at_ns: u64,
+    schedule: Schedule,
     /// When the event is due that looks after it; NEVER: there was none.
     wakes_at_ns: u64,
-    /// Responses that are on their way.
-    waiting: u32,
     /// Congestion control of its senders.
     pub algorithm: Algorithm,
     /// Where the paths of its client and its server begin.
@@ -46,12 +38,8 @@ impl Session {
     /// Flow `index` of a scenario, which has not begun. `hops`: where the paths of its client and its server begin.
     pub fn new(scenario_seed: u64, index: usize, algorithm: Algorithm, hops: [u32; 2]) -> Session {
         Session {
-            plan: Plan::new(scenario_seed, index),
-            next: None,
-            due_ns: NEVER,
-            asked_at_ns: 0,
+            schedule: Schedule::new(scenario_seed, index),
             wakes_at_ns: NEVER,
-            waiting: 0,
             algorithm,
             hops,
             open: 0,
@@ -69,18 +57,15 @@ impl Session {
     /// The flow begins, and so does its plan.
     pub fn start(&mut self, flow: &Flow, now_ns: u64) {
         self.started_at_ns = Some(now_ns);
-        self.asked_at_ns = now_ns;
-        self.next = self.plan.next(flow);
-        self.set_due(flow, now_ns);
+        self.schedule.start(flow, now_ns);
     }
 
     /// When somebody must look after it again; none: not before what is on its way has arrived, or somebody will.
     pub fn wake_at_ns(&mut self, now_ns: u64) -> Option<u64> {
-        if self.due_ns == NEVER || self.due_ns <= now_ns || self.due_ns == self.wakes_at_ns {
-            return None;
-        }
-        self.wakes_at_ns = self.due_ns;
-        Some(self.due_ns)
+        let due_ns =
+            self.schedule.due_ns().filter(|due_ns| *due_ns > now_ns && *due_ns != self.wakes_at_ns)?;
+        self.wakes_at_ns = due_ns;
+        Some(due_ns)
     }
 
     /// Whether it has no connection and will never have one again.
@@ -90,48 +75,20 @@ impl Session {
 
     /// The response that is due now: when it was due, and its length. Plans the one after it.
     pub fn take_due(&mut self, flow: &Flow, now_ns: u64) -> Option<(u64, Option<u64>)> {
-        if self.due_ns > now_ns || self.is_stopped {
+        if self.is_stopped {
             return None;
         }
-        let planned = self.next?;
-        let due_ns = self.due_ns;
-        self.asked_at_ns = due_ns;
-        self.waiting += 1;
-        self.asked_bytes += planned.size_bytes.unwrap_or(0);
-        self.next = self.plan.next(flow);
-        self.set_due(flow, now_ns);
-        Some((due_ns, planned.size_bytes))
+        let due = self.schedule.take_due(flow, now_ns)?;
+        self.asked_bytes += due.1.unwrap_or(0);
+        Some(due)
     }
 
     /// A response has arrived.
     pub fn on_response(&mut self, flow: &Flow, response: Response, now_ns: u64) {
         self.arrived_bytes += response.bytes;
         self.responses.push(response);
-        self.waiting -= 1;
-        if self.due_ns == NEVER {
-            self.set_due(flow, now_ns);
-        }
-        if self.waiting == 0 && self.next.is_none() {
+        if self.schedule.on_response(flow, now_ns) {
             self.completed_at_ns = Some(now_ns);
-        }
-    }
-
-    /// Finds when the next one is due, if what it waits for has happened. Trains whose time is over are left out.
-    fn set_due(&mut self, flow: &Flow, now_ns: u64) {
-        self.due_ns = NEVER;
-        while let Some(planned) = self.next {
-            let after_ns = match planned.after {
-                After::Response(_) if self.waiting > 0 => return,
-                After::Response(gap_ns) => now_ns + gap_ns,
-                After::Request(interval_ns) => self.asked_at_ns + interval_ns,
-            };
-            let due_ns = after_ns.max(planned.not_before_ns);
-            if planned.until_ns.is_none_or(|until_ns| due_ns < until_ns) {
-                self.due_ns = due_ns;
-                return;
-            }
-            self.plan.skip_train();
-            self.next = self.plan.next(flow);
         }
     }
 }

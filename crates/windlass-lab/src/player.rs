@@ -1,0 +1,267 @@
+//! Plays a flow of several responses against a real server: one connection on which they are asked for, or one for each.
+
+use crate::{files, netns::Netns};
+use anyhow::{Context, Result, bail};
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{ErrorKind, Read, Write},
+    net::{SocketAddr, TcpStream},
+    os::{fd::AsRawFd, unix::fs::FileExt},
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+use windlass_scenario::{Connections, Flow, FlowReport, Response, ResponseTimes, Schedule, Size};
+
+const PORT: u16 = 80;
+/// How often a silent flow looks whether the run has been stopped.
+const LOOK_NS: u64 = 100_000_000;
+const READ_BYTES: usize = 1 << 16;
+/// A head is not longer than this.
+const HEAD_MOST: usize = 4096;
+/// No response is longer than this many times its mean: once in 10^17.
+const EXPONENTIAL_MOST: f64 = 40.0;
+
+/// What a flow is played with.
+#[derive(Clone, Copy, Debug)]
+pub struct Stage<'a> {
+    /// Where the receiver is.
+    pub client: &'a Netns,
+    /// Address of the sender.
+    pub server: &'a str,
+    /// Seed of the scenario.
+    pub seed: u64,
+    /// Number of the flow.
+    pub index: usize,
+    /// When the run began.
+    pub begin: Instant,
+    /// How long it may take.
+    pub limit_ns: u64,
+    /// Set to stop early.
+    pub cancel: Option<&'a AtomicBool>,
+}
+
+/// A file from which the flow's responses can be cut, made if need be.
+pub fn file_for(flow: &Flow) -> Result<String> {
+    if flow.is_unlimited() {
+        return files::endless();
+    }
+    let most = flow.trains.iter().map(|train| match &train.size {
+        Size::Bytes(dist) => dist.most().map_or(dist.mean_if_unbounded().0 * EXPONENTIAL_MOST, |m| m.0),
+        Size::RestOf(total) => total.0,
+        Size::Unlimited => 0.0,
+    });
+    files::file_of((most.fold(1.0, f64::max) as u64).next_power_of_two())
+}
+
+/// A response that was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    at_ns: u64,
+    size_bytes: Option<u64>,
+}
+
+/// A connection to a server.
+struct Connection {
+    stream: TcpStream,
+    asked: VecDeque<Asked>,
+    /// What was read of a head.
+    head: Vec<u8>,
+    /// Payload of the response in hand that has arrived; none: its head is not whole yet.
+    arrived: Option<u64>,
+}
+
+/// Plays the flow; errors are in the report.
+pub fn play(stage: &Stage, flow: &Flow, file: &str) -> FlowReport {
+    let mut report = FlowReport {
+        name: flow.name(),
+        class: flow.class.clone(),
+        tenant: flow.tenant.clone(),
+        started_s: flow.start.0,
+        checksum_ok: true,
+        ..FlowReport::default()
+    };
+    if let Err(error) = Player::play(stage, flow, file, &mut report) {
+        report.error = Some(format!("{error:#}"));
+        report.checksum_ok = false;
+    }
+    report.response_times = ResponseTimes::of(&report.responses);
+    report
+}
+
+struct Player<'a> {
+    stage: &'a Stage<'a>,
+    flow: &'a Flow,
+    name: &'a str,
+    file: File,
+    schedule: Schedule,
+    connection: Option<Connection>,
+    report: &'a mut FlowReport,
+}
+
+impl<'a> Player<'a> {
+    fn play(stage: &Stage, flow: &Flow, name: &str, report: &mut FlowReport) -> Result<()> {
+        let path = files::folder().join(name);
+        let file = File::open(&path).with_context(|| path.display().to_string())?;
+        let schedule = Schedule::new(stage.seed, stage.index);
+        let mut player = Player { stage, flow, name, file, schedule, connection: None, report };
+        player.run()
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.stage.begin.elapsed().as_nanos() as u64
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let started_ns = self.now_ns();
+        self.schedule.start(self.flow, started_ns);
+        if self.flow.connections == Connections::Persistent {
+            self.connection = Some(self.connect()?);
+        }
+        loop {
+            let now_ns = self.now_ns();
+            let seconds = |ns: u64| (ns - started_ns) as f64 / 1e9;
+            if self.stage.cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
+                bail!("stopped");
+            }
+            let stop_ns = self.flow.stop.map_or(u64::MAX, |stop| stop.ns());
+            let end_ns = stop_ns.min(self.stage.limit_ns);
+            if now_ns >= end_ns {
+                if now_ns < stop_ns && !self.flow.is_unlimited() {
+                    bail!("not finished when the run ended; {} bytes arrived", self.report.bytes);
+                }
+                self.report.is_open_ended = true;
+                self.report.goodput_bps = self.report.bytes as f64 * 8.0 / seconds(end_ns).max(1e-9);
+                return Ok(());
+            }
+            while let Some((at_ns, size_bytes)) = self.schedule.take_due(self.flow, now_ns) {
+                self.ask(Asked { at_ns, size_bytes })?;
+            }
+            let due_ns = self.schedule.due_ns().unwrap_or(u64::MAX).min(end_ns);
+            if self.wait(due_ns.saturating_sub(self.now_ns()).min(LOOK_NS))? && self.read(started_ns)? {
+                let completion_s = seconds(self.now_ns());
+                self.report.completion_s = Some(completion_s);
+                self.report.goodput_bps = self.report.bytes as f64 * 8.0 / completion_s.max(1e-9);
+                return Ok(());
+            }
+        }
+    }
+
+    fn connect(&self) -> Result<Connection> {
+        let address = SocketAddr::new(self.stage.server.parse()?, PORT);
+        let left = Duration::from_nanos(self.stage.limit_ns.saturating_sub(self.now_ns()).max(1));
+        let connect = || TcpStream::connect_timeout(&address, left).with_context(|| address.to_string());
+        let stream = self.stage.client.enter(connect)?;
+        stream.set_nodelay(true)?;
+        Ok(Connection { stream, asked: VecDeque::new(), head: Vec::new(), arrived: None })
+    }
+
+    fn ask(&mut self, asked: Asked) -> Result<()> {
+        if self.connection.is_none() {
+            self.connection = Some(self.connect()?);
+        }
+        let connection = self.connection.as_mut().context("just connected")?;
+        let range = match asked.size_bytes {
+            Some(bytes) => format!("Range: bytes=0-{}\r\n", bytes - 1),
+            None => String::new(),
+        };
+        let request = format!("GET /{} HTTP/1.1\r\nHost: w\r\n{range}\r\n", self.name);
+        connection.stream.write_all(request.as_bytes()).context("asking for a response")?;
+        connection.asked.push_back(asked);
+        Ok(())
+    }
+
+    /// Waits until something can be read, at most `ns`. Returns whether it can.
+    fn wait(&self, ns: u64) -> Result<bool> {
+        let fd = self.connection.as_ref().map_or(-1, |c| c.stream.as_raw_fd());
+        // a negative descriptor is left out: only time passes then
+        let mut fd = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let time = libc::timespec {
+            tv_sec: (ns / 1_000_000_000) as libc::time_t,
+            tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+        };
+        // SAFETY: one live pollfd and a live timespec; no signal mask.
+        let ready = unsafe { libc::ppoll(&mut fd, 1, &time, std::ptr::null()) };
+        // a signal is no error: the flow looks around and waits again
+        Ok(ready > 0)
+    }
+
+    /// Reads what is there. Returns whether the last response has arrived.
+    fn read(&mut self, started_ns: u64) -> Result<bool> {
+        let mut block = vec![0; READ_BYTES];
+        let Some(connection) = &mut self.connection else { return Ok(false) };
+        let count = match connection.stream.read(&mut block) {
+            Ok(0) => bail!("the server closed the connection"),
+            Ok(count) => count,
+            Err(e) if e.kind() == ErrorKind::Interrupted => return Ok(false),
+            Err(e) => return Err(e).context("reading a response"),
+        };
+        let now_ns = self.stage.begin.elapsed().as_nanos() as u64;
+        self.report.first_byte_s.get_or_insert((now_ns - started_ns) as f64 / 1e9);
+        let mut rest = &block[..count];
+        while !rest.is_empty() {
+            let Some(connection) = &mut self.connection else {
+                bail!("the server sent more than was asked for")
+            };
+            let Some(asked) = connection.asked.front().copied() else {
+                bail!("the server sent what was not asked for")
+            };
+            let Some(arrived) = connection.arrived else {
+                rest = connection.take_head(rest)?;
+                continue;
+            };
+            let left = asked.size_bytes.map_or(u64::MAX, |bytes| bytes - arrived);
+            let (own, behind) = rest.split_at(left.min(rest.len() as u64) as usize);
+            rest = behind;
+            self.report.checksum_ok &= asked.size_bytes.is_none() || is_part(&self.file, own, arrived)?;
+            self.report.bytes += own.len() as u64;
+            let arrived = arrived + own.len() as u64;
+            connection.arrived = Some(arrived);
+            if asked.size_bytes == Some(arrived) {
+                connection.arrived = None;
+                connection.asked.pop_front();
+                if self.flow.connections == Connections::PerResponse {
+                    self.connection = None;
+                }
+                self.report.responses.push(Response {
+                    asked_s: asked.at_ns as f64 / 1e9,
+                    took_s: now_ns.saturating_sub(asked.at_ns) as f64 / 1e9,
+                    bytes: arrived,
+                });
+                if self.schedule.on_response(self.flow, now_ns) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Whether these bytes stand there in the file.
+fn is_part(file: &File, bytes: &[u8], at: u64) -> Result<bool> {
+    let mut expected = vec![0; bytes.len()];
+    file.read_exact_at(&mut expected, at).context("the file that was served")?;
+    Ok(expected == bytes)
+}
+
+impl Connection {
+    /// Takes what belongs to the head of a response; returns the rest.
+    fn take_head<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8]> {
+        for (at, byte) in bytes.iter().enumerate() {
+            self.head.push(*byte);
+            if self.head.ends_with(b"\r\n\r\n") {
+                let head = String::from_utf8_lossy(&std::mem::take(&mut self.head)).into_owned();
+                let status = head.lines().next().unwrap_or("").to_string();
+                if !status.starts_with("HTTP/1.1 20") {
+                    bail!("the server said: {status}");
+                }
+                self.arrived = Some(0);
+                return Ok(&bytes[at + 1..]);
+            }
+        }
+        if self.head.len() > HEAD_MOST {
+            bail!("the server's head does not end");
+        }
+        Ok(&[])
+    }
+}

@@ -1,0 +1,81 @@
+//! When a flow asks for its responses, as it goes: what the plan says, and what has happened so far.
+
+use crate::{After, Flow, Plan, Planned};
+
+/// A flow's plan in the course of a run. Times are in ns from the beginning of the run.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    plan: Plan,
+    /// What is asked for next; none: that was all.
+    next: Option<Planned>,
+    /// When it is due; none: when what is on its way has arrived, or never.
+    due_ns: Option<u64>,
+    /// When the last request was due.
+    asked_at_ns: u64,
+    /// Responses that are on their way.
+    waiting: u32,
+}
+
+impl Schedule {
+    /// The plan of flow `index` of a scenario with this seed, before it begins: nothing is due.
+    pub fn new(scenario_seed: u64, index: usize) -> Schedule {
+        Schedule {
+            plan: Plan::new(scenario_seed, index),
+            next: None,
+            due_ns: None,
+            asked_at_ns: 0,
+            waiting: 0,
+        }
+    }
+
+    /// The flow begins.
+    pub fn start(&mut self, flow: &Flow, now_ns: u64) {
+        self.asked_at_ns = now_ns;
+        self.next = self.plan.next(flow);
+        self.set_due(flow, now_ns);
+    }
+
+    /// When the next response is due; none: not before what is on its way has arrived, or never.
+    pub fn due_ns(&self) -> Option<u64> {
+        self.due_ns
+    }
+
+    /// The response that is due by now: when it was due, and its payload; none: unlimited. Plans the one after it.
+    pub fn take_due(&mut self, flow: &Flow, now_ns: u64) -> Option<(u64, Option<u64>)> {
+        let due_ns = self.due_ns.filter(|due_ns| *due_ns <= now_ns)?;
+        let planned = self.next?;
+        self.asked_at_ns = due_ns;
+        self.waiting += 1;
+        self.next = self.plan.next(flow);
+        self.set_due(flow, now_ns);
+        Some((due_ns, planned.size_bytes))
+    }
+
+    /// A response has arrived. Returns whether that was the last one.
+    pub fn on_response(&mut self, flow: &Flow, now_ns: u64) -> bool {
+        self.waiting -= 1;
+        if self.due_ns.is_none() {
+            self.set_due(flow, now_ns);
+        }
+        self.waiting == 0 && self.next.is_none()
+    }
+
+    /// Finds when the next one is due, if what it waits for has happened. Trains whose time is over are left out.
+    fn set_due(&mut self, flow: &Flow, now_ns: u64) {
+        self.due_ns = None;
+        while let Some(planned) = self.next {
+            let after_ns = match planned.after {
+                After::Response(_) if self.waiting > 0 => return,
+                After::Response(gap_ns) => now_ns + gap_ns,
+                After::Request(interval_ns) => self.asked_at_ns + interval_ns,
+            };
+            let due_ns = after_ns.max(planned.not_before_ns);
+            if planned.until_ns.is_none_or(|until_ns| due_ns < until_ns) {
+                self.due_ns = Some(due_ns);
+                return;
+            }
+            self.plan.skip_train();
+            self.next = self.plan.next(flow);
+        }
+    }
+}
