@@ -11,6 +11,7 @@ mod engine;
 mod fetch;
 mod group;
 mod link;
+mod memory;
 mod network;
 mod packet;
 mod pool;

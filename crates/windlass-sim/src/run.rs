@@ -6,6 +6,7 @@ use crate::{
     fetch::{Fetch, notice},
     group::{Membership, SharedGroup},
     link::Link,
+    memory,
     network::{Count, Happening, Network},
     packet::Packet,
     pool::Pool,
@@ -78,6 +79,19 @@ pub enum SimError {
         /// Host of the box.
         at: String,
     },
+    /// It might not fit into the machine's memory.
+    #[error(
+        "needs up to {} MB of memory, and this machine has {} MB left: take fewer connections or smaller buffers, and \
+         give links that have none a buffer",
+        needed_bytes >> 20,
+        available_bytes >> 20
+    )]
+    TooLarge {
+        /// The most that the run may need.
+        needed_bytes: u64,
+        /// What the machine has to give.
+        available_bytes: u64,
+    },
 }
 
 impl SimError {
@@ -119,8 +133,12 @@ pub struct Outcome {
 /// How often a run looks whether it should stop, in happenings.
 const LOOK_EVERY: u32 = 1 << 16;
 
-/// Runs the scenario in virtual time.
+/// Runs the scenario in virtual time. Says before it begins if it might not fit into the machine's memory.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Outcome, SimError> {
+    let needed_bytes = memory::needed_bytes(scenario, &options.config.with(&scenario.tcp));
+    if let Some(available_bytes) = memory::available_bytes().filter(|bytes| *bytes < needed_bytes) {
+        return Err(SimError::TooLarge { needed_bytes, available_bytes });
+    }
     let mut sim = Sim::new(scenario, options)?;
     sim.run(options.cancel);
     sim.look(sim.net.now_ns);
@@ -162,8 +180,8 @@ impl<'a> Sim<'a> {
             net: Network::new(links(scenario), pools(scenario)),
             config,
             scenario,
-            fetches: Vec::new(),
-            sessions: Vec::new(),
+            fetches: Vec::with_capacity(scenario.flows.len()),
+            sessions: Vec::with_capacity(scenario.flows.len()),
             past: VecDeque::new(),
             groups: groups(scenario)?,
             boxed,
@@ -439,6 +457,8 @@ impl<'a> Sim<'a> {
         );
         let rounds = self.fetches.iter_mut().take(scenario.flows.len());
         let rounds = rounds.map(|f| f.ends[1].sender.rounds.take().unwrap_or_default()).collect();
+        // thousands of connections make room for what is reported of them
+        drop(std::mem::take(&mut self.fetches));
         let flows = scenario
             .flows
             .iter()

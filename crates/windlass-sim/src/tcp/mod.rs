@@ -43,6 +43,9 @@ use crate::time::{MS, S};
 use windlass_core::abi::wl_alg_params;
 use windlass_scenario::{Span, Tcp};
 
+/// What a segment in flight costs its sender, in bytes of memory.
+pub const SEGMENT_BYTES: usize = size_of::<scoreboard::Seg>();
+
 /// How hosts are set up. The defaults are those of Linux 6.16 and newer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {

@@ -21,7 +21,7 @@ mod seg_flag {
 use seg_flag::*;
 
 /// Places that an idle connection keeps for its next segments.
-const IDLE_SEGS: usize = 32;
+const IDLE_SEGS: usize = 8;
 
 /// A segment in flight.
 #[derive(Clone, Copy, Debug, Default)]
