@@ -16,6 +16,9 @@ run() {
 run make --no-print-directory lint
 run cargo build -p windlass
 run cargo test --workspace --no-fail-fast -- --nocapture
+# both builds must simulate the same, to the byte
+run cargo test --release -p windlass-sim --test determinism
+run cmp target/tmp/determinism.debug.json target/tmp/determinism.release.json
 rm -f "$log.status"
 
 sum() {
