@@ -5,16 +5,20 @@ PACKAGES := clang-19 clang-format-19 libclang1-19 libelf-dev zlib1g-dev pkg-conf
 	iproute2 util-linux nftables nginx-light curl iperf3 nghttp2-client tcpdump
 # for the virtual machine; only `make vm-test` installs these
 VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils dash
+# for the comparison with ns-3; only `make bench-ns3` installs these
+NS3_PACKAGES := g++ libns3-dev
+NS3_LIBS := applications internet point-to-point nix-vector-routing traffic-control network core
 C_FILES := $(shell find core bpf crates -name '*.[ch]' -not -path '*/target/*')
 CLANG_FORMAT := clang-format-19
 
-.PHONY: demo test vm-test bench fuzz fmt lint setup help
+.PHONY: demo test vm-test bench bench-ns3 fuzz fmt lint setup help
 
 help:
 	@echo "make demo     build, then show the main job (about a minute)"
 	@echo "make test     everything CI runs"
 	@echo "make vm-test  tests in a virtual machine with Debian 12's kernel; part of test where qemu is installed"
-	@echo "make bench    cost of the datapath"
+	@echo "make bench    cost of the datapath, speed of the simulator"
+	@echo "make bench-ns3  speed of the simulator beside ns-3 (some ten minutes)"
 	@echo "make fuzz     search for input that breaks the core (FUZZ_SECONDS for each target)"
 	@echo "make fmt      format all sources"
 	@echo "make lint     formatting and lints, as CI checks them"
@@ -46,6 +50,13 @@ vm-test: setup
 bench: setup
 	$(CARGO) build --release -p windlass
 	target/release/windlass bench datapath
+	target/release/windlass bench sim
+
+bench-ns3: PACKAGES += $(NS3_PACKAGES)
+bench-ns3: setup
+	$(CARGO) build --release -p windlass
+	g++ -O2 -std=c++17 -o target/ns3-speed benches/ns3/speed.cc $(NS3_LIBS:%=-lns3-%)
+	benches/ns3/compare.sh
 
 FUZZ_SECONDS ?= 60
 
