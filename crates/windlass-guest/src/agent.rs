@@ -47,7 +47,8 @@ pub fn run(
     is_over: &mut dyn FnMut() -> bool,
     tell: &mut dyn FnMut(&Event),
 ) -> Result<Counts> {
-    let mut agent = Agent { kernel, port, tell, session: Session::default(), counts: Counts::default() };
+    let mut agent =
+        Agent { kernel, port, tell, session: Session::default(), counts: Counts::default(), look_at_us: 0 };
     let started = Instant::now();
     let mut buffer = vec![0; 64 << 10];
     while !is_over() {
@@ -73,12 +74,18 @@ struct Agent<'a> {
     tell: &'a mut dyn FnMut(&Event),
     session: Session,
     counts: Counts,
+    /// When a port that nobody is at is looked at again.
+    look_at_us: u64,
 }
 
 impl Agent<'_> {
     /// Notices that somebody has come to the other end of the port.
     fn follow_port(&mut self, now_us: u64) -> Result<()> {
-        if !self.session.is_connected() && self.port.is_connected() {
+        if self.session.is_connected() || now_us < self.look_at_us {
+            return Ok(());
+        }
+        self.look_at_us = now_us + LOOK_MS * 1000;
+        if self.port.is_connected() {
             self.session.connected(now_us);
             self.write_port()?;
         }

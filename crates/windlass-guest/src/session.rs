@@ -193,6 +193,10 @@ impl Session {
             Message::Replies(all) if is_mine && self.is_coupled() => {
                 for reply in all {
                     self.reply(reply, now_us, events);
+                    if !self.is_coupled() {
+                        // one of them made no sense: nor need the others
+                        return;
+                    }
                 }
             }
             // a host that has just come, or that goes: it may know nothing of this session's number
@@ -237,12 +241,8 @@ impl Session {
                 }
             }
             Phase::Coupled => {
-                let is_stuck = self.out.len() > BACKLOG_MOST_BYTES;
-                if is_stuck || self.is_silent(now_us) {
+                if self.out.len() > BACKLOG_MOST_BYTES || self.is_silent(now_us) {
                     self.give_up(Why::Silent, now_us, &mut events);
-                    if is_stuck {
-                        self.out.clear();
-                    }
                     self.greet(now_us);
                 }
             }
@@ -300,6 +300,10 @@ impl Session {
         self.id = rand::random();
         self.forget_pending();
         self.phase = Phase::Greeting { again_at_us: now_us + PATIENCE_US };
+        if self.out.len() > BACKLOG_MOST_BYTES {
+            // what the port has half of is nonsense to the host; the next greeting is not
+            self.out.clear();
+        }
         encode(self.id, &Message::Hello, &mut self.out);
     }
 

@@ -229,15 +229,27 @@ fn a_host_that_does_not_answer_is_given_up_and_greeted_again() {
 }
 
 #[test]
+fn a_port_that_takes_nothing_fills_no_memory() {
+    let mut session = Session::default();
+    session.connected(0);
+    for second in 1..100_000 {
+        session.tick(second * PATIENCE_US);
+    }
+    assert!(session.outgoing().len() < 1 << 20, "{} bytes", session.outgoing().len());
+}
+
+#[test]
 fn an_answer_to_what_nobody_asked_is_nonsense() {
     let mut site = Site::new(&[1]);
     site.share_segs(0, report(1, 7, Op::Register, 40));
+    site.share_segs(0, report(2, 7, Op::Register, 40));
     site.guests[0].1.report(report(1, 8, Op::Update, 40), site.now_us);
+    site.guests[0].1.report(report(2, 8, Op::Update, 40), site.now_us);
     site.guests[0].1.flush(u64::MAX);
     let asked = site.guests[0].1.outgoing().to_vec();
     let (mut answer, mut heard) = (Vec::new(), Vec::new());
     site.controller.receive(site.guests[0].0, &asked, site.now_us as u32, &mut answer, &mut heard);
-    // header of 16 bytes, flow of 8, then the number of the report
+    // header of 16 bytes, flow of 8, then the number of the report; the answer to the other flow is as it should be
     answer[24] += 1;
     let events = site.guests[0].1.receive(&answer, site.now_us);
     assert_eq!(events, [Event::Alone(Why::NotAsked)]);
