@@ -80,8 +80,8 @@ impl Vm {
 
     /// What the agent says next.
     fn said(&mut self) -> Value {
-        let line = self.guest.run("read -r said <&3; echo $said");
-        serde_json::from_str(&line).expect("JSON")
+        let line = self.guest.run("read -r said <&3 && echo $said || cat /run/complaint");
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("the agent ended: {line}"))
     }
 
     /// The next thing that happens to the agent is of that kind.
@@ -97,7 +97,9 @@ impl Vm {
     }
 
     fn start_agent(&mut self) {
-        self.guest.run("mkfifo /run/said; windlass guest --json >/run/said & agent=$!; exec 3</run/said");
+        self.guest.run(
+            "mkfifo /run/said; windlass guest --json >/run/said 2>/run/complaint & agent=$!; exec 3</run/said",
+        );
         self.hears("attached");
         self.hears("coupled");
     }

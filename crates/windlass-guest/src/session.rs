@@ -55,9 +55,10 @@ pub enum Event {
 enum Phase {
     /// The port is closed.
     Away,
-    /// Until the welcome; the greeting is repeated at that time.
+    /// Until the welcome; the greeting is said, or repeated, at that time.
     Greeting {
         again_at_us: u64,
+        is_said: bool,
     },
     Coupled,
 }
@@ -199,7 +200,9 @@ impl Session {
                     }
                 }
             }
-            // a host that has just come, or that goes: it may know nothing of this session's number
+            // a host that has just come, and has not read the greeting yet
+            Message::Bye if matches!(self.phase, Phase::Greeting { is_said: true, .. }) => {}
+            // or that goes: it may know nothing of this session's number
             Message::Bye => {
                 self.give_up(Why::Ended, now_us, events);
                 self.greet(now_us);
@@ -235,7 +238,7 @@ impl Session {
         let mut events = Vec::new();
         match self.phase {
             Phase::Away => {}
-            Phase::Greeting { again_at_us } => {
+            Phase::Greeting { again_at_us, .. } => {
                 if now_us >= again_at_us {
                     self.greet(now_us);
                 }
@@ -263,7 +266,7 @@ impl Session {
     pub fn next_at_us(&self) -> Option<u64> {
         let own = match self.phase {
             Phase::Away => None,
-            Phase::Greeting { again_at_us } => Some(again_at_us),
+            Phase::Greeting { again_at_us, .. } => Some(again_at_us),
             Phase::Coupled if self.flows.is_empty() => None,
             Phase::Coupled => Some(self.patience_checked_at_us + PATIENCE_US / 4),
         };
@@ -299,7 +302,7 @@ impl Session {
     fn greet(&mut self, now_us: u64) {
         self.id = rand::random();
         self.forget_pending();
-        self.phase = Phase::Greeting { again_at_us: now_us + PATIENCE_US };
+        self.phase = Phase::Greeting { again_at_us: now_us + PATIENCE_US, is_said: true };
         if self.out.len() > BACKLOG_MOST_BYTES {
             // what the port has half of is nonsense to the host; the next greeting is not
             self.out.clear();
@@ -320,6 +323,6 @@ impl Session {
         self.forget_pending();
         // so that a late welcome to this session is nobody's
         self.id = rand::random();
-        self.phase = Phase::Greeting { again_at_us };
+        self.phase = Phase::Greeting { again_at_us, is_said: false };
     }
 }
