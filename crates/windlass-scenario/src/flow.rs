@@ -175,6 +175,11 @@ impl Train {
             }
             _ => {}
         }
+        if let (Some(start), Some(until)) = (self.start, self.until)
+            && until <= start
+        {
+            return Err(format!("until = \"{until}\": the train begins at {start}; end it later"));
+        }
         if self.size == Size::Unlimited && (self.count != Some(1) || !is_last) {
             return Err(
                 "size: nothing can follow what is unlimited; give it count = 1, as the last train".into()
@@ -348,6 +353,7 @@ mod tests {
         assert!(error("size = \"1 kB\"").starts_with("count"));
         assert!(error("size = \"1 kB\"\nuntil = \"1 s\"").starts_with("until"));
         assert!(error("size = \"1 kB\"\ncount = 0").starts_with("count"));
+        assert!(error("size = \"1 kB\"\ncount = 1\nstart = \"2 s\"\nuntil = \"1 s\"").starts_with("until"));
         assert!(error("size = \"unlimited\"\ncount = 1").starts_with("size"));
         assert!(error("size = \"0 B\"\ncount = 1").starts_with("size"));
         assert!(error("size = \"1000 GB\"\ncount = 1").starts_with("size"));

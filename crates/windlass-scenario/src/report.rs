@@ -179,17 +179,77 @@ impl RunReport {
     }
 }
 
-impl fmt::Display for RunReport {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+/// Of more flows, only their classes are shown.
+const FLOWS_SHOWN: usize = 20;
+
+impl RunReport {
+    fn fmt_flows(&self, f: &mut fmt::Formatter) -> fmt::Result {
         writeln!(f, "{:<24} {:>10} {:>14} {:>9}", "flow", "time", "goodput", "checksum")?;
         for flow in &self.flows {
-            let time = flow.completion_s.map_or("failed".into(), |s| format!("{s:.3} s"));
+            let open_ended = if flow.is_open_ended { "open-ended" } else { "failed" };
+            let time = flow.completion_s.map_or(open_ended.into(), |s| format!("{s:.3} s"));
             let sum = if flow.checksum_ok { "ok" } else { "WRONG" };
             let rate = format!("{:.2} Mbit/s", flow.goodput_bps / 1e6);
             writeln!(f, "{:<24} {time:>10} {rate:>14} {sum:>9}", flow.name)?;
+            if let Some(times) = &flow.response_times {
+                writeln!(f, "    {times}")?;
+            }
             if let Some(error) = &flow.error {
                 writeln!(f, "    {error}")?;
             }
+        }
+        Ok(())
+    }
+
+    fn fmt_classes(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let mut classes: BTreeMap<&str, Vec<&FlowReport>> = BTreeMap::new();
+        self.flows.iter().for_each(|flow| classes.entry(&flow.class).or_default().push(flow));
+        writeln!(
+            f,
+            "{:<16} {:>7} {:>7} {:>11} {:>11} {:>16}",
+            "class", "flows", "failed", "median", "longest", "mean goodput"
+        )?;
+        for (class, flows) in classes {
+            let failed = flows.iter().filter(|f| f.error.is_some()).count();
+            let mut times: Vec<f64> = flows.iter().filter_map(|f| f.completion_s).collect();
+            times.sort_by(f64::total_cmp);
+            let time = |s: Option<&f64>| s.map_or("-".into(), |s| format!("{s:.3} s"));
+            let (median, longest) = (time(times.get(times.len() / 2)), time(times.last()));
+            let rate = flows.iter().map(|f| f.goodput_bps).sum::<f64>() / flows.len() as f64;
+            let rate = format!("{:.2} Mbit/s", rate / 1e6);
+            let name = if class.is_empty() { "-" } else { class };
+            writeln!(f, "{name:<16} {:>7} {failed:>7} {median:>11} {longest:>11} {rate:>16}", flows.len())?;
+            if let Some(times) = ResponseTimes::of(flows.iter().flat_map(|f| &f.responses)) {
+                writeln!(f, "    {times}")?;
+            }
+            if let Some(error) = flows.iter().find_map(|f| f.error.as_ref()) {
+                writeln!(f, "    first failure: {error}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ResponseTimes {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let ms = |s: f64| s * 1e3;
+        write!(
+            f,
+            "{} responses: mean {:.3} ms, median {:.3} ms, 99 % within {:.3} ms, longest {:.3} ms",
+            self.count,
+            ms(self.mean_s),
+            ms(self.p50_s),
+            ms(self.p99_s),
+            ms(self.max_s)
+        )
+    }
+}
+
+impl fmt::Display for RunReport {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self.flows.len() {
+            0..=FLOWS_SHOWN => self.fmt_flows(f)?,
+            _ => self.fmt_classes(f)?,
         }
         writeln!(f, "\n{:<24} {:>9} {:>9} {:>9} {:>12}", "link", "packets", "tail", "random", "mean queue")?;
         for link in &self.links {
@@ -217,5 +277,72 @@ impl fmt::Display for RunReport {
             )?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(class: &str, completion_s: Option<f64>, took_s: &[f64]) -> FlowReport {
+        let responses: Vec<Response> =
+            took_s.iter().map(|took_s| Response { asked_s: 0.0, took_s: *took_s, bytes: 1 }).collect();
+        FlowReport {
+            name: "a > b".into(),
+            class: class.into(),
+            completion_s,
+            is_open_ended: class == "long",
+            response_times: ResponseTimes::of(&responses),
+            responses,
+            ..FlowReport::default()
+        }
+    }
+
+    fn report(flows: Vec<FlowReport>) -> RunReport {
+        RunReport {
+            scenario: "t".into(),
+            seed: 1,
+            flows,
+            links: Vec::new(),
+            ended_s: 1.0,
+            intervals: None,
+            mean_rtt_ms: 0.0,
+            sender_retrans_segs: 0,
+            sender_timeouts: 0,
+            sender_probes: 0,
+            handshake_retrans_segs: 0,
+            windlass: BTreeMap::new(),
+            samples: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_run_takes_as_long_as_its_slowest_flow() {
+        let (short, long) = (flow("short", Some(1.0), &[]), flow("long", None, &[]));
+        assert_eq!(
+            report(vec![short.clone(), flow("short", Some(2.0), &[]), long.clone()]).completion_s(),
+            Some(2.0)
+        );
+        assert_eq!(report(vec![short, flow("short", None, &[])]).completion_s(), None, "one failed");
+        assert_eq!(report(vec![long]).completion_s(), None);
+    }
+
+    #[test]
+    fn percentiles_are_of_all_responses() {
+        let times: Vec<f64> = (1..=200).map(|ms| f64::from(ms) / 1e3).collect();
+        let of = flow("short", Some(1.0), &times).response_times.unwrap();
+        assert_eq!((of.count, of.p50_s, of.p99_s, of.max_s), (200, 0.1, 0.198, 0.2));
+        assert_eq!(ResponseTimes::of(&[]), None);
+    }
+
+    #[test]
+    fn of_many_flows_the_classes_are_shown() {
+        let few = report(vec![flow("short", Some(1.0), &[0.1]), flow("long", None, &[])]).to_string();
+        assert!(few.contains("1 responses: mean 100.000 ms") && few.contains("open-ended"), "{few}");
+        let many = report((0..1000).map(|i| flow("short", Some(f64::from(i)), &[0.1])).collect()).to_string();
+        assert!(
+            many.lines().count() < 12 && many.contains("1000 responses") && many.contains("999.000 s"),
+            "{many}"
+        );
     }
 }
