@@ -82,11 +82,9 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 /* Has the sender paused, so that its algorithm wants to know? */
 static __always_inline int wl_is_after_pause(const struct wl_flow *f, __u32 idle_us)
 {
-	if (f->nxt == f->base)
+	if (f->nxt == f->base || f->una != f->nxt)
 		return 0;
-	if (wl_alg_needs(f->algorithm) & WL_NEEDS_PAUSES)
-		return f->una == f->nxt || idle_us > f->srtt_us;
-	return f->una == f->nxt && idle_us > WL_IDLE_MIN_US;
+	return (wl_alg_needs(f->algorithm) & WL_NEEDS_PAUSES) || idle_us > WL_IDLE_MIN_US;
 }
 
 static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow *f, __u32 id, struct wl_packet *p,
@@ -148,7 +146,8 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_bypass_all(f, WL_C_BYPASS_STAND_ASIDE, end);
 		return WL_TC_PASS;
 	}
-	idle_us = now_us - f->sent_at_us;
+	/* what the last ACK let out has come by within the sender's own round trip, which is not part of ours */
+	idle_us = now_us - wl_seq_max(f->sent_at_us, f->delivered_at_us);
 	if (f->mode == WL_MODE_ENFORCE && wl_is_after_pause(f, idle_us)) {
 		__builtin_memset(&s->sample, 0, sizeof(s->sample));
 		s->sample.now_us = now_us;

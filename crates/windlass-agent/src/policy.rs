@@ -16,8 +16,9 @@ use std::{
 use toml::Spanned;
 use windlass_core::{
     Algorithm,
-    abi::{self, wl_alg_params, wl_rule, wl_split},
+    abi::{self, wl_rule, wl_split},
 };
+use windlass_scenario::Parameters;
 
 /// A mistake in a policy: where, what, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +48,7 @@ struct RawRule {
     algorithm: Option<Spanned<RawAlgorithm>>,
     mode: Option<Spanned<String>>,
     paced_servers: Option<Spanned<String>>,
+    parameters: Option<Spanned<Parameters>>,
     group: Option<Spanned<RawGroup>>,
 }
 
@@ -106,6 +108,8 @@ pub struct Rule {
     pub mode: Mode,
     /// Control servers that pace themselves, too.
     pub control_paced: bool,
+    /// What its algorithms are told of the path.
+    pub parameters: Parameters,
     /// Its flows' group; none: each is on its own.
     pub group: Option<Membership>,
 }
@@ -178,6 +182,7 @@ impl Policy {
             algorithms: vec![(algorithm.name().into(), 1)],
             mode,
             control_paced,
+            parameters: Parameters::default(),
             group: None,
         };
         Policy { rules: vec![rule] }
@@ -289,6 +294,17 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
         Some(g) => Some(group::check(place, g, mode == Mode::Native)?),
         None => None,
     };
+    let parameters = match raw.parameters {
+        None => Parameters::default(),
+        Some(p) => {
+            if mode == Mode::Native {
+                let what = "parameters: sockets of mode \"native\" cannot be given any; leave them out";
+                return Err(place.error(p.span(), what));
+            }
+            p.get_ref().check().map_err(|what| place.error(p.span(), format!("parameters: {what}")))?;
+            p.into_inner()
+        }
+    };
     let cgroup = check_cgroup(place, mode, &raw.matches)?;
     let iface = match raw.matches.iface {
         None => "*".to_string(),
@@ -319,7 +335,7 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
             ports
         }
     };
-    Ok(Rule { name, iface, cgroup, client, server_ports, algorithms, mode, control_paced, group })
+    Ok(Rule { name, iface, cgroup, client, server_ports, algorithms, mode, control_paced, parameters, group })
 }
 
 /// A rule speaks either of an interface's flows or of a cgroup's sockets.
@@ -425,7 +441,7 @@ impl Rule {
                 abi::WL_PACED_STAND_ASIDE
             } as u8,
             splits,
-            params: wl_alg_params::default(),
+            params: self.parameters.into(),
             ..wl_rule::default()
         }
     }
@@ -511,6 +527,18 @@ mod tests {
         assert!(e.line == 4 && e.what.contains("native"), "{e}");
         let e = error(&format!("{rule}mode = \"native\"\nmatch = {{ cgroup = \"web\" }}\n"));
         assert!(e.line == 5 && e.what.contains("folder"), "{e}");
+    }
+
+    #[test]
+    fn algorithms_are_told_of_the_path() {
+        let rule = "[[rule]]\nname = \"a\"\nalgorithm = \"trim\"\n";
+        let text = format!("{rule}parameters = {{ bottleneck = \"1 Gbit/s\", buffer = \"100 packets\" }}\n");
+        let params = Policy::parse("p", &text).expect("valid").compile("eth0", 1)[0].params;
+        assert_eq!((params.bottleneck_bytes_ps, params.buffer_bytes), (125_000_000, 151_400));
+        let e = error(&format!("{rule}parameters = {{ buffer = \"1 BDP\" }}\n"));
+        assert!(e.line == 4 && e.what.contains("packets"), "{e}");
+        let e = error(&format!("{rule}mode = \"native\"\nparameters = {{ buffer = \"10 kB\" }}\n"));
+        assert!(e.line == 5 && e.what.contains("leave them out"), "{e}");
     }
 
     #[test]

@@ -156,7 +156,8 @@ impl Selection<'_> {
 
 /// When a flow ended, or the run, from the beginning of the run.
 fn end_s(flow: &FlowReport, run: &RunRecord) -> f64 {
-    flow.completion_s.map_or(run.ended_s, |s| flow.started_s + s)
+    let stopped_s = flow.stopped_s.map_or(run.ended_s, |s| s.min(run.ended_s));
+    flow.completion_s.map_or(stopped_s, |s| flow.started_s + s)
 }
 
 /// Bytes of a flow in a window, intervals in part counted in proportion.

@@ -8,7 +8,7 @@ use crate::{
 use anyhow::{Result, bail};
 use serde::Deserialize;
 use windlass_scenario::{
-    Buffer, Bytes, Flow, Fraction, Host, Link, Mode, Rate, Scenario, Span, Tcp, Windlass,
+    Buffer, Bytes, Flow, Fraction, Host, Link, Mode, Parameters, Rate, Scenario, Span, Tcp, Windlass,
 };
 
 /// One condition: a network and a transfer.
@@ -97,6 +97,7 @@ impl Point {
             flows: vec![flow],
             tcp: Tcp::default(),
             windlass,
+            parameters: Parameters::default(),
         })
     }
 

@@ -1,7 +1,7 @@
 //! What the testbed cannot do and the simulator can.
 
 use anyhow::{Result, bail};
-use windlass_scenario::{Application, Connections, Flow, Graph, Scenario, Tcp};
+use windlass_scenario::{Application, Connections, Flow, Graph, Parameters, Scenario, Tcp};
 
 /// How many links the addresses are enough for.
 const LINKS_MOST: usize = 250;
@@ -30,6 +30,9 @@ pub fn check(scenario: &Scenario) -> Result<()> {
     }
     if scenario.tcp != Tcp::default() {
         bail!("[tcp]: the testbed's kernels are as they are: leave it out, or run it with --on sim");
+    }
+    if scenario.parameters != Parameters::default() {
+        bail!("[parameters]: the testbed does not pass them on yet: leave them out, or run it with --on sim");
     }
     let graph = Graph::new(scenario);
     for flow in &scenario.flows {

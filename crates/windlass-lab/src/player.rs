@@ -78,6 +78,7 @@ pub fn play(stage: &Stage, flow: &Flow, file: &str) -> FlowReport {
         class: flow.class.clone(),
         tenant: flow.tenant.clone(),
         started_s: flow.start.0,
+        stopped_s: flow.stop.map(|stop| stop.0),
         checksum_ok: true,
         ..FlowReport::default()
     };

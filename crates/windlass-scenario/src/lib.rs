@@ -7,6 +7,7 @@ mod flow;
 mod graph;
 mod group;
 mod link;
+mod parameters;
 mod report;
 mod scenario;
 mod schedule;
@@ -20,6 +21,7 @@ pub use flow::{After, Application, Connections, Flow, Plan, Planned, Size, Train
 pub use graph::{Distances, Graph};
 pub use group::{Group, Per};
 pub use link::{LinkModel, LinkStats, Queued, Verdict, times};
+pub use parameters::Parameters;
 pub use report::{FlowReport, Intervals, LinkReport, Response, ResponseTimes, RunReport};
 pub use scenario::{Buffer, GilbertElliott, Host, Link, Mode, Scenario, ScenarioError, Windlass};
 pub use schedule::Schedule;

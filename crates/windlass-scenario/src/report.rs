@@ -36,6 +36,9 @@ pub struct FlowReport {
     /// It went on until it was stopped, or the run ended, so it has no completion time.
     #[serde(skip_serializing_if = "is_false")]
     pub is_open_ended: bool,
+    /// When the scenario stops it, whatever it has sent, from the beginning of the run; none: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_s: Option<f64>,
     /// How long its responses took, if it has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_times: Option<ResponseTimes>,

@@ -1,7 +1,7 @@
 //! The scenario file.
 
 use crate::{
-    Bytes, Flow, Fraction, Graph, Group, LinkModel, Per, Rate, Span, Switch, Tcp,
+    Bytes, Flow, Fraction, Graph, Group, LinkModel, Parameters, Per, Rate, Span, Switch, Tcp,
     group::{check_group, check_membership},
     topology::{self, RawHost, RawSwitch, RawTopology},
     workload::{RawFlow, Surroundings},
@@ -53,6 +53,8 @@ pub struct Scenario {
     pub tcp: Tcp,
     /// Where Windlass sits; none: nowhere.
     pub windlass: Option<Windlass>,
+    /// What algorithms are told of the path.
+    pub parameters: Parameters,
 }
 
 /// A machine: end system or router.
@@ -216,6 +218,7 @@ struct Raw {
     flow: Vec<Spanned<RawFlow>>,
     tcp: Option<Spanned<Tcp>>,
     windlass: Option<Spanned<Windlass>>,
+    parameters: Option<Spanned<Parameters>>,
 }
 
 fn one() -> u64 {
@@ -368,6 +371,9 @@ impl Scenario {
             let group = w.get_ref().group.as_deref();
             check_membership(group, 1, &groups).map_err(|what| fail(w.span(), what))?;
         }
+        if let Some(p) = &raw.parameters {
+            p.get_ref().check().map_err(|what| fail(p.span(), what))?;
+        }
         Ok(Scenario {
             name: raw.name,
             seed: raw.seed,
@@ -379,6 +385,7 @@ impl Scenario {
             flows,
             tcp: raw.tcp.map(Spanned::into_inner).unwrap_or_default(),
             windlass: raw.windlass.map(Spanned::into_inner),
+            parameters: raw.parameters.map(Spanned::into_inner).unwrap_or_default(),
         })
     }
 

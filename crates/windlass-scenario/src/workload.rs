@@ -1,7 +1,7 @@
 //! The `[[flow]]`s of a file, which may each stand for many flows: between rows of hosts, so many each.
 
 use crate::{
-    Dist, Flow, Group, Host, Span, Switch,
+    Bytes, Dist, Flow, Group, Host, Span, Switch,
     flow::{Application, Connections, Size, Train},
     group::check_membership,
 };
@@ -216,6 +216,12 @@ pub struct Tcp {
     pub ecn: Option<Ecn>,
     /// Whether windows shrink while they are not used.
     pub restart_after_idle: Option<bool>,
+    /// Whether windows grow only as far as they are used, and last only so long.
+    pub validate_window: Option<bool>,
+    /// Whether a probe finds out about losses at the tail before a timeout does (RFC 8985, section 7).
+    pub tail_probes: Option<bool>,
+    /// Receive window at first; it grows as needed.
+    pub receive_window: Option<Bytes>,
 }
 
 /// Explicit congestion notification.
@@ -240,6 +246,9 @@ impl Tcp {
         }
         if !is_within(self.delayed_ack, 0.0, 0.5) {
             return Err("delayed_ack: 0 s to 500 ms (RFC 1122, section 4.2.3.2)".into());
+        }
+        if self.receive_window.is_some_and(|w| !(4096.0..=1e9).contains(&w.0)) {
+            return Err("receive_window: 4 KiB to 1 GB".into());
         }
         if self.initial_window.is_some_and(|segs| !(1..=1000).contains(&segs)) {
             return Err("initial_window: 1 to 1000 segments".into());

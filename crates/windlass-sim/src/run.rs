@@ -135,7 +135,8 @@ const LOOK_EVERY: u32 = 1 << 16;
 
 /// Runs the scenario in virtual time. Says before it begins if it might not fit into the machine's memory.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Outcome, SimError> {
-    let needed_bytes = memory::needed_bytes(scenario, &options.config.with(&scenario.tcp));
+    let needed_bytes =
+        memory::needed_bytes(scenario, &options.config.with(&scenario.tcp, &scenario.parameters));
     if let Some(available_bytes) = memory::available_bytes().filter(|bytes| *bytes < needed_bytes) {
         return Err(SimError::TooLarge { needed_bytes, available_bytes });
     }
@@ -174,7 +175,7 @@ const LINGER_NS: u64 = S;
 
 impl<'a> Sim<'a> {
     pub(crate) fn new(scenario: &'a Scenario, options: &RunOptions) -> Result<Sim<'a>, SimError> {
-        let config = options.config.with(&scenario.tcp);
+        let config = options.config.with(&scenario.tcp, &scenario.parameters);
         let boxed = scenario.windlass.as_ref().map(|w| windlass_box(w, scenario, &config)).transpose()?;
         let mut sim = Sim {
             net: Network::new(links(scenario), pools(scenario)),
@@ -621,6 +622,7 @@ fn flow_report(
         class: flow.class.clone(),
         tenant: flow.tenant.clone(),
         started_s: flow.start.0,
+        stopped_s: flow.stop.map(|stop| stop.0),
         bytes,
         timeouts: Some(stats.timeouts),
         retrans_segs: Some(stats.retrans_segs),

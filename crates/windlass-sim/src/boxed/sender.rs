@@ -103,12 +103,9 @@ impl WindlassBox {
             return Verdict::Pass;
         }
         let state = *f.state();
-        let idle_us = now_us.wrapping_sub(state.sent_at_us);
-        let is_silent = state.una == state.nxt;
-        let is_pause = match self.algorithm.needs_pauses() {
-            true => is_silent || idle_us > state.srtt_us,
-            false => is_silent && idle_us > IDLE_MIN_US,
-        };
+        // what the last ACK let out has come by within the sender's own round trip, which is not part of ours
+        let idle_us = now_us.wrapping_sub(later(state.sent_at_us, state.delivered_at_us));
+        let is_pause = state.una == state.nxt && (self.algorithm.needs_pauses() || idle_us > IDLE_MIN_US);
         if f.is_enforced() && is_pause && state.nxt != state.base {
             let is_app_limited = (state.app_limited_until != 0).into();
             let mut sample = wl_sample { now_us, is_app_limited, ..wl_sample::default() };

@@ -41,7 +41,7 @@ pub use sender::{Round, SenderStats};
 
 use crate::time::{MS, S};
 use windlass_core::abi::wl_alg_params;
-use windlass_scenario::{Span, Tcp};
+use windlass_scenario::{Parameters, Span, Tcp};
 
 /// What a segment in flight costs its sender, in bytes of memory.
 pub const SEGMENT_BYTES: usize = size_of::<scoreboard::Seg>();
@@ -73,6 +73,8 @@ pub struct Config {
     pub is_restarting_after_idle: bool,
     /// Windows grow and last only as far as they are used (RFC 7661, tcp_cwnd_validate()).
     pub is_validating_window: bool,
+    /// Tail loss probes (RFC 8985, section 7).
+    pub is_probing_tails: bool,
     /// What is done with congestion marks, where the algorithm has no needs of its own.
     pub ecn: Ecn,
     /// What algorithms are told of their paths.
@@ -93,7 +95,7 @@ pub enum Ecn {
 
 impl Config {
     /// The same hosts with what a scenario says of them.
-    pub fn with(self, tcp: &Tcp) -> Config {
+    pub fn with(self, tcp: &Tcp, parameters: &Parameters) -> Config {
         let ecn = |ecn| match ecn {
             windlass_scenario::Ecn::Off => Ecn::Off,
             windlass_scenario::Ecn::Classic => Ecn::Classic,
@@ -105,6 +107,10 @@ impl Config {
             delack_ns: tcp.delayed_ack.map_or(self.delack_ns, Span::ns),
             ecn: tcp.ecn.map_or(self.ecn, ecn),
             is_restarting_after_idle: tcp.restart_after_idle.unwrap_or(self.is_restarting_after_idle),
+            is_validating_window: tcp.validate_window.unwrap_or(self.is_validating_window),
+            is_probing_tails: tcp.tail_probes.unwrap_or(self.is_probing_tails),
+            rcv_window_bytes: tcp.receive_window.map_or(self.rcv_window_bytes, |w| w.count() as u32),
+            params: (*parameters).into(),
             ..self
         }
     }
@@ -125,6 +131,7 @@ impl Default for Config {
             snd_buffer_bytes: 4 << 20,
             is_restarting_after_idle: true,
             is_validating_window: true,
+            is_probing_tails: true,
             ecn: Ecn::Off,
             params: wl_alg_params::default(),
         }

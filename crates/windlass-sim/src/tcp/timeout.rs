@@ -65,7 +65,8 @@ impl Sender {
     /// RFC 8985, section 7.2: not while losses are repaired, nor with anything SACKed.
     fn try_schedule_probe(&mut self, at_most_ns: u64, wire: &mut Wire) -> bool {
         let is_calm = matches!(self.state, CaState::Open | CaState::Cwr) && self.board.sacked_segs() == 0;
-        if !is_calm || self.board.out_segs() == 0 || self.rtt.srtt_ns() == 0 {
+        if !wire.config.is_probing_tails || !is_calm || self.board.out_segs() == 0 || self.rtt.srtt_ns() == 0
+        {
             return false;
         }
         let is_alone = self.board.out_segs() == 1;
