@@ -16,13 +16,18 @@ use toml::Spanned;
 use windlass_scenario::{Draft, ScenarioError, Span};
 
 /// The experiments that this build knows, from `experiments/`.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 11] = [
     ("tcon-tct", include_str!("../../../experiments/tcon-tct.toml")),
     ("tcon-loss", include_str!("../../../experiments/tcon-loss.toml")),
     ("tcon-buffer", include_str!("../../../experiments/tcon-buffer.toml")),
     ("no-harm", include_str!("../../../experiments/no-harm.toml")),
     ("native-parity", include_str!("../../../experiments/native-parity.toml")),
     ("agreement", include_str!("../../../experiments/agreement.toml")),
+    ("ctrltcp-fairness", include_str!("../../../experiments/ctrltcp-fairness.toml")),
+    ("ctrltcp-short-flow", include_str!("../../../experiments/ctrltcp-short-flow.toml")),
+    ("ctrltcp-rtt-ratio", include_str!("../../../experiments/ctrltcp-rtt-ratio.toml")),
+    ("ccc-ack-clock", include_str!("../../../experiments/ccc-ack-clock.toml")),
+    ("ccc-four-flows", include_str!("../../../experiments/ccc-four-flows.toml")),
 ];
 
 /// The scenarios that experiments can name, from `scenarios/`.

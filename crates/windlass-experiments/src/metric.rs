@@ -28,6 +28,8 @@ pub enum Metric {
     TimeoutRuns,
     /// Segments that senders sent again.
     SenderRetrans,
+    /// Most new segments that a flow's sender sent at one instant; on the simulator.
+    LongestBurst,
     /// Retransmissions of the sender's kernel per hundred repairs of the box, over all runs of a point.
     SenderRetransShare,
     /// Packets dropped by full buffers: of `link`, or of all.
@@ -196,6 +198,7 @@ pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<f64
             let chosen = run.responses.iter().filter(|r| of.is_chosen(&r.class, &r.tenant));
             Some(chosen.flat_map(|r| r.seconds.iter().map(|s| f64::from(*s))).collect())
         }
+        Metric::LongestBurst => flows.iter().map(|(_, f)| f.longest_burst_segs.map(f64::from)).collect(),
         Metric::TimeoutFlows => flows.iter().map(|(_, f)| Some(f64::from(f.timeouts? > 0) * 100.0)).collect(),
         _ => of_run(metric, run, of, &flows).map(|value| vec![value]),
     }

@@ -98,11 +98,14 @@ impl Sweep {
             for (key, value) in varied.iter().zip(&choice) {
                 draft.set(&key.path, value).map_err(|what| anyhow::anyhow!("{name}: --set {what}"))?;
             }
-            let scenario =
-                draft.scenario().map_err(|what| anyhow::anyhow!("{name}: with {point}: {what}"))?;
+            let mut seeded = |seed: u64| {
+                // what a scenario draws when it is read, as the starts of flows, belongs to the run
+                draft.set("seed", &Value::Integer(seed as i64)).map_err(anyhow::Error::msg)?;
+                draft.scenario().map_err(|what| anyhow::anyhow!("{name}: with {point}: {what}"))
+            };
             let line: Vec<String> = choice.iter().rev().skip(1).rev().map(vary::label).collect();
             let jobs =
-                (1..=seeds).map(|seed| job(&point, on, Scenario { seed, ..scenario.clone() })).collect();
+                (1..=seeds).map(|seed| Ok(job(&point, on, seeded(seed)?))).collect::<Result<Vec<_>>>()?;
             let x = choice.last().and_then(vary::number);
             conditions.push((choice, Condition { name: point, x, line: line.join(", "), jobs }));
         }

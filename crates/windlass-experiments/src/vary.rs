@@ -218,9 +218,13 @@ impl Varied {
             }
             let all: Vec<Setting> = of_point.iter().copied().chain(settings(&way.variant.set)).collect();
             let unset = point.unset.iter().chain(&way.variant.unset);
-            let mut scenario = apply(&self.base, unset, &all, &point.name)?;
-            scenario.name = format!("{name}/{}", way.name);
             for seed in 1..=u64::from(runs) {
+                // what a scenario draws when it is read, as the starts of flows, belongs to the run
+                let seeded = Value::Integer(seed as i64);
+                let seed = Setting { path: "seed", value: &seeded, at: point.name.span().start };
+                let all: Vec<Setting> = all.iter().copied().chain([seed]).collect();
+                let mut scenario = apply(&self.base, unset.clone(), &all, &point.name)?;
+                scenario.name = format!("{name}/{}", way.name);
                 jobs.push(Job {
                     point: name.clone(),
                     variant: way.name.clone(),
@@ -228,7 +232,7 @@ impl Varied {
                     bdp_bytes: runner::bdp_bytes(&scenario),
                     needs_samples: self.needs_samples,
                     interval: self.interval.and_then(|i| NonZeroU64::new(i.ns())),
-                    scenario: Scenario { seed, ..scenario.clone() },
+                    scenario,
                 });
             }
         }

@@ -8,6 +8,7 @@ mod native;
 pub mod netns;
 mod packet;
 mod player;
+mod policy;
 mod run;
 mod topology;
 mod traffic;

@@ -5,6 +5,7 @@ use crate::{
     files, native,
     netns::Netns,
     player::{self, Stage},
+    policy,
     topology::{Family, Topology},
     traffic::{Capture, Client, Server, tcp_counters},
 };
@@ -61,6 +62,13 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     if unsafe { libc::geteuid() } != 0 {
         bail!("the testbed makes network namespaces and needs root; run it with sudo");
     }
+    if let Some(flow) = scenario.flows.iter().find(|f| f.group.is_some()) {
+        bail!(
+            "flow {} > {}: group: the testbed's hosts couple no flows; give [windlass] the group, or run --on sim",
+            flow.from,
+            flow.to
+        );
+    }
     let named = native::with_own_names(scenario, &options.windlass)?;
     let topology = Topology::create(&named, options.spin_us, options.family)?;
     let senders = distinct(scenario.flows.iter().map(|f| f.from.as_str()));
@@ -70,7 +78,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
         servers.push(Server::start(topology.host(sender), CONNECTIONS)?);
     }
     let boxed = match &scenario.windlass {
-        Some(w) => Some(start_box(&topology, w, options)?),
+        Some(w) => Some(start_box(&topology, scenario, w, options)?),
         None => None,
     };
     let captures = start_captures(&topology, scenario, options)?;
@@ -113,9 +121,20 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
 /// More than any scenario has flows.
 const CONNECTIONS: usize = 4096;
 
-fn start_box(topology: &Topology, w: &Windlass, options: &RunOptions) -> Result<BoxProcess> {
+fn start_box(
+    topology: &Topology,
+    scenario: &Scenario,
+    w: &Windlass,
+    options: &RunOptions,
+) -> Result<BoxProcess> {
     let mode = if w.mode == Mode::Watch { "watch" } else { "transparent" };
-    let mut args: Vec<String> = ["--alg", &w.algorithm, "--mode", mode].map(String::from).into();
+    let policy = scenario.groups.iter().find(|g| Some(&g.name) == w.group.as_ref());
+    let policy =
+        policy.map(|g| policy::write(scenario, w, g, |host| topology.address_of(host))).transpose()?;
+    let mut args: Vec<String> = match &policy {
+        Some(file) => vec!["--policy".into(), file.path().display().to_string()],
+        None => ["--alg", &w.algorithm, "--mode", mode].map(String::from).into(),
+    };
     args.extend(options.attach_args.iter().cloned());
     if let Some(ms) = options.sample_ms {
         args.extend(["--sample-ms".into(), ms.to_string()]);

@@ -626,6 +626,7 @@ fn flow_report(
         bytes,
         timeouts: Some(stats.timeouts),
         retrans_segs: Some(stats.retrans_segs),
+        longest_burst_segs: Some(stats.longest_burst_segs),
         ..FlowReport::default()
     };
     let Some(started_at_ns) = session.started_at_ns else {

@@ -79,6 +79,8 @@ pub struct SenderStats {
     pub reductions: u64,
     /// Reductions taken back.
     pub undos: u64,
+    /// Most new segments sent at one instant.
+    pub longest_burst_segs: u32,
 }
 
 impl std::ops::AddAssign for SenderStats {
@@ -89,6 +91,7 @@ impl std::ops::AddAssign for SenderStats {
         self.probes += other.probes;
         self.reductions += other.reductions;
         self.undos += other.undos;
+        self.longest_burst_segs = self.longest_burst_segs.max(other.longest_burst_segs);
     }
 }
 
@@ -204,6 +207,8 @@ pub struct Sender {
     pacing: Pacing,
     /// When data was last sent.
     pub(super) sent_at_ns: u64,
+    /// New segments sent at that instant.
+    burst_segs: u32,
     /// The algorithm must be told of pauses while something is in flight, too.
     needs_pauses: bool,
     /// Only a window in use may grow.
@@ -247,6 +252,7 @@ impl Sender {
             pace: Timer::default(),
             pacing: Pacing::default(),
             sent_at_ns: 0,
+            burst_segs: 0,
             needs_pauses: algorithm.needs_pauses(),
             is_validating: true,
         }
@@ -538,6 +544,8 @@ impl Sender {
         }
         self.pacing.charge(self.algorithm.pacing_bytes_ps(), len_bytes, now_ns);
         self.nxt = seg.end();
+        self.burst_segs = if self.sent_at_ns == now_ns { self.burst_segs + 1 } else { 1 };
+        self.stats.longest_burst_segs = self.stats.longest_burst_segs.max(self.burst_segs);
         self.sent_at_ns = now_ns;
         let is_first = self.board.out_segs() == 0;
         self.board.push(seg);
