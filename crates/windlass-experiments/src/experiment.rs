@@ -16,7 +16,7 @@ use toml::Spanned;
 use windlass_scenario::{Draft, ScenarioError, Span};
 
 /// The experiments that this build knows, from `experiments/`.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 14] = [
     ("tcon-tct", include_str!("../../../experiments/tcon-tct.toml")),
     ("tcon-loss", include_str!("../../../experiments/tcon-loss.toml")),
     ("tcon-buffer", include_str!("../../../experiments/tcon-buffer.toml")),
@@ -28,6 +28,9 @@ const FILES: [(&str, &str); 11] = [
     ("ctrltcp-rtt-ratio", include_str!("../../../experiments/ctrltcp-rtt-ratio.toml")),
     ("ccc-ack-clock", include_str!("../../../experiments/ccc-ack-clock.toml")),
     ("ccc-four-flows", include_str!("../../../experiments/ccc-four-flows.toml")),
+    ("trim-multi-hop", include_str!("../../../experiments/trim-multi-hop.toml")),
+    ("trim-concurrency", include_str!("../../../experiments/trim-concurrency.toml")),
+    ("trim-fat-tree", include_str!("../../../experiments/trim-fat-tree.toml")),
 ];
 
 /// The scenarios that experiments can name, from `scenarios/`.
