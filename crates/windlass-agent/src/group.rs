@@ -100,12 +100,8 @@ fn in_range(
         .ok_or_else(|| place.error(value.span(), format!("{key} = {n}; allowed: 1 to {most}")))
 }
 
-/// Checks a rule's group. `is_native`: its flows are sockets.
-pub(crate) fn check(
-    place: &Place,
-    raw: Spanned<RawGroup>,
-    is_native: bool,
-) -> std::result::Result<Membership, PolicyError> {
+/// Checks a rule's group.
+pub(crate) fn check(place: &Place, raw: Spanned<RawGroup>) -> std::result::Result<Membership, PolicyError> {
     let span = raw.span();
     let raw = raw.into_inner();
     let name = raw.name.get_ref().clone();
@@ -123,11 +119,6 @@ pub(crate) fn check(
         Some(p) => match p.get_ref().as_str() {
             "flow" => Per::Flow,
             "server" => Per::Server,
-            "interface" if is_native => {
-                let what =
-                    "per = \"interface\" does not go with mode \"native\"; allowed: flow, server, rule";
-                return Err(place.error(p.span(), what));
-            }
             "interface" => Per::Interface,
             "rule" => Per::Rule,
             other => {

@@ -291,7 +291,12 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
             let what = "group: flows that are not controlled cannot be coupled; remove it, or the mode";
             return Err(place.error(g.span(), what));
         }
-        Some(g) => Some(group::check(place, g, mode == Mode::Native)?),
+        Some(g) if mode == Mode::Native => {
+            let what =
+                "group: sockets in mode \"native\" are not coupled; remove it, or use mode \"transparent\"";
+            return Err(place.error(g.span(), what));
+        }
+        Some(g) => Some(group::check(place, g)?),
         None => None,
     };
     let parameters = match raw.parameters {
@@ -582,7 +587,7 @@ mod tests {
         assert!(e.line == 8 && e.what.contains("otherwise in rule \"a\""), "{e}");
         let e = error(&(rule("a", uplink) + "mode = \"watch\"\n"));
         assert!(e.what.contains("not controlled"), "{e}");
-        let e = error(&(rule("a", &format!("{uplink}, per = \"interface\"")) + "mode = \"native\"\n"));
+        let e = error(&(rule("a", uplink) + "mode = \"native\"\n"));
         assert!(e.what.contains("native"), "{e}");
     }
 
