@@ -91,19 +91,37 @@ static __always_inline struct wl_group_home *wl_group_home_of(const struct wl_pl
 	return p->group ? bpf_map_lookup_elem(&wl_groups, &at) : 0;
 }
 
-/* The place's tenant, with its weight in force; NULL: it has none, or there is no room for one. */
-static __always_inline struct wl_tenant *wl_tenant_of(struct wl_group_home *h, const struct wl_place *p)
+/*
+ * The place's tenant; NULL: it has none, or there is no room for one. The key is copied because Linux 6.1 takes keys from
+ * maps and the stack only, not from what a global function was handed; in a function of its own, as the stack is short.
+ */
+static __noinline struct wl_tenant *wl_tenant_find(const struct wl_place *p, __u32 may_make)
 {
+	struct wl_tenant_key key = p->tenant;
 	struct wl_tenant fresh = {};
 	struct wl_tenant *t;
 
-	if (p->tenant.per == WL_PER_FLOW)
+	if (key.per == WL_PER_FLOW)
 		return 0;
-	t = bpf_map_lookup_elem(&wl_tenants, &p->tenant);
-	if (!t) {
-		bpf_map_update_elem(&wl_tenants, &p->tenant, &fresh, BPF_NOEXIST);
-		t = bpf_map_lookup_elem(&wl_tenants, &p->tenant);
-	}
+	t = bpf_map_lookup_elem(&wl_tenants, &key);
+	if (t || !may_make)
+		return t;
+	bpf_map_update_elem(&wl_tenants, &key, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&wl_tenants, &key);
+}
+
+static __noinline void wl_tenant_drop(const struct wl_place *p)
+{
+	struct wl_tenant_key key = p->tenant;
+
+	bpf_map_delete_elem(&wl_tenants, &key);
+}
+
+/* The place's tenant, with its weight in force. */
+static __always_inline struct wl_tenant *wl_tenant_of(struct wl_group_home *h, const struct wl_place *p)
+{
+	struct wl_tenant *t = wl_tenant_find(p, 1);
+
 	if (t && t->weight != p->weight)
 		wl_tenant_set_weight(&h->group, t, p->weight);
 	return t;
@@ -163,7 +181,7 @@ __noinline int wl_group_talk(struct wl_place *p, const struct wl_sample *s, stru
 	wl_group_take_reply(&p->member, &reply, d);
 out:
 	if (t && !t->members)
-		bpf_map_delete_elem(&wl_tenants, &p->tenant);
+		wl_tenant_drop(p);
 	p->was_refused = result == WL_TALK_REFUSED;
 	wl_group_unlock(h);
 	return result;
@@ -182,13 +200,13 @@ __noinline int wl_group_quit(struct wl_place *p, __u32 now_us)
 	/* it stays a member for a while, like one that vanished: the next who has its place in the table is collected */
 	if (!h || !wl_group_lock(h))
 		return 0;
-	t = p->tenant.per == WL_PER_FLOW ? 0 : bpf_map_lookup_elem(&wl_tenants, &p->tenant);
+	t = wl_tenant_find(p, 0);
 	if (now_us)
 		has_left = wl_group_collect(&h->group, t, &p->member, now_us);
 	else
 		has_left = wl_group_leave(&h->group, t, &p->member) == WL_GROUP_OK;
 	if (t && !t->members)
-		bpf_map_delete_elem(&wl_tenants, &p->tenant);
+		wl_tenant_drop(p);
 	wl_group_unlock(h);
 	return has_left;
 }

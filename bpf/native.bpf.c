@@ -120,6 +120,38 @@ static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
 	wl_apply(k, tp, &s);
 }
 
+/*
+ * The hooks as global functions: each is verified once, and what its caller does next is not verified anew for every way
+ * through every algorithm, which older verifiers give up on.
+ */
+__noinline int wl_hook_ack(struct wl_socket *k, const struct wl_sample *s)
+{
+	if (!k || !s)
+		return -1;
+	wl_alg_on_ack(k->algorithm, &k->alg, s, &k->decision);
+	return 0;
+}
+
+__noinline int wl_hook_reduce(struct wl_socket *k, const struct wl_sample *s, __u32 ca_state)
+{
+	if (!k || !s)
+		return -1;
+	if (ca_state == WL_CA_LOSS)
+		wl_alg_on_timeout(k->algorithm, &k->alg, s, &k->decision);
+	else
+		wl_alg_on_congestion(k->algorithm, &k->alg, s, &k->decision,
+				     ca_state == WL_CA_CWR ? WL_CONGESTION_ECN : WL_CONGESTION_LOSS);
+	return 0;
+}
+
+__noinline int wl_hook_send_after_idle(struct wl_socket *k, const struct wl_sample *s)
+{
+	if (!k || !s)
+		return -1;
+	wl_alg_on_send_after_idle(k->algorithm, &k->alg, s, &k->decision, s->now_us - k->last_sent_at_us);
+	return 0;
+}
+
 static __always_inline void wl_ack(struct tcp_sock *tp, const struct rate_sample *rs)
 {
 	struct wl_socket *k = wl_socket_of(tp);
@@ -135,7 +167,7 @@ static __always_inline void wl_ack(struct tcp_sock *tp, const struct rate_sample
 		return;
 	wl_adopt_cwnd(k, tp);
 	wl_guest_take(k, tp, &s);
-	wl_alg_on_ack(k->algorithm, &k->alg, &s, &k->decision);
+	wl_hook_ack(k, &s);
 	wl_guest_ack(k, tp, &s);
 	wl_apply(k, tp, &s);
 }
@@ -197,13 +229,9 @@ void wl_native_set_state(__u64 *ctx)
 		return;
 	}
 	k->must_reduce = 0;
-	if (state == WL_CA_LOSS) {
-		wl_alg_on_timeout(k->algorithm, &k->alg, &s, &k->decision);
+	wl_hook_reduce(k, &s, state);
+	if (state == WL_CA_LOSS)
 		wl_guest_timeout(k, &s);
-	} else {
-		wl_alg_on_congestion(k->algorithm, &k->alg, &s, &k->decision,
-				     state == WL_CA_CWR ? WL_CONGESTION_ECN : WL_CONGESTION_LOSS);
-	}
 	wl_apply(k, tp, &s);
 }
 
@@ -226,7 +254,7 @@ void wl_native_cwnd_event(__u64 *ctx)
 	wl_sample_socket(k, tp, &s);
 	wl_adopt_cwnd(k, tp);
 	wl_guest_take(k, tp, &s);
-	wl_alg_on_send_after_idle(k->algorithm, &k->alg, &s, &k->decision, s.now_us - k->last_sent_at_us);
+	wl_hook_send_after_idle(k, &s);
 	wl_guest_tell(k, tp, &s);
 	wl_apply(k, tp, &s);
 }

@@ -103,6 +103,7 @@ fn linux_6_1_controls_transfers_and_is_left_without_a_trace() {
     left_by_a_killed_attach(&mut guest);
     left_by_a_killed_agent(&mut guest);
     repairs(&mut guest);
+    native(&mut guest);
 }
 
 fn refused_halfway(guest: &mut Guest) {
@@ -168,4 +169,16 @@ fn repairs(guest: &mut Guest) {
     println!("over a lossy link: {} repairs", report["windlass"]["repaired_segs"]);
     // the command fails unless the payload arrived whole
     assert!(report["windlass"]["repaired_segs"].as_u64() > Some(0), "{report}");
+}
+
+/// The other home: its programs have older verifiers to pass, too.
+fn native(guest: &mut Guest) {
+    println!("{}", guest.run("windlass native load"));
+    guest.run("ip -n server route replace default via 10.80.1.1 congctl wl_bbr");
+    fetch(guest);
+    let list = guest.run("windlass native list");
+    assert!(list.lines().any(|l| l.starts_with("wl_bbr") && !l.contains(" 0        0 ")), "{list}");
+    guest.run("ip -n server route replace default via 10.80.1.1");
+    println!("{}", guest.run("windlass native unload"));
+    assert_no_trace(guest);
 }

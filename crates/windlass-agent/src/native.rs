@@ -304,6 +304,8 @@ pub fn unload(prefix: &str) -> Result<Vec<NativeInfo>> {
         retire(&map)?;
     }
     pins::remove_dir(&dir)?;
+    // unless another prefix is loaded
+    let _ = fs::remove_dir(native_dir());
     let _ = fs::remove_file(record(prefix));
     Ok(had)
 }
