@@ -16,21 +16,27 @@ use toml::Spanned;
 use windlass_scenario::{Draft, ScenarioError, Span};
 
 /// The experiments that this build knows, from `experiments/`.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 20] = [
     ("tcon-tct", include_str!("../../../experiments/tcon-tct.toml")),
     ("tcon-loss", include_str!("../../../experiments/tcon-loss.toml")),
     ("tcon-buffer", include_str!("../../../experiments/tcon-buffer.toml")),
     ("no-harm", include_str!("../../../experiments/no-harm.toml")),
     ("native-parity", include_str!("../../../experiments/native-parity.toml")),
     ("agreement", include_str!("../../../experiments/agreement.toml")),
-    ("ctrltcp-fairness", include_str!("../../../experiments/ctrltcp-fairness.toml")),
-    ("ctrltcp-short-flow", include_str!("../../../experiments/ctrltcp-short-flow.toml")),
-    ("ctrltcp-rtt-ratio", include_str!("../../../experiments/ctrltcp-rtt-ratio.toml")),
-    ("ccc-ack-clock", include_str!("../../../experiments/ccc-ack-clock.toml")),
-    ("ccc-four-flows", include_str!("../../../experiments/ccc-four-flows.toml")),
+    ("trim-impairment", include_str!("../../../experiments/trim-impairment.toml")),
+    ("trim-timeouts", include_str!("../../../experiments/trim-timeouts.toml")),
+    ("trim-threshold", include_str!("../../../experiments/trim-threshold.toml")),
+    ("trim-queue", include_str!("../../../experiments/trim-queue.toml")),
+    ("trim-convergence", include_str!("../../../experiments/trim-convergence.toml")),
     ("trim-multi-hop", include_str!("../../../experiments/trim-multi-hop.toml")),
     ("trim-concurrency", include_str!("../../../experiments/trim-concurrency.toml")),
     ("trim-fat-tree", include_str!("../../../experiments/trim-fat-tree.toml")),
+    ("trim-transparent", include_str!("../../../experiments/trim-transparent.toml")),
+    ("ctrltcp-fairness", include_str!("../../../experiments/ctrltcp-fairness.toml")),
+    ("ctrltcp-short-flow", include_str!("../../../experiments/ctrltcp-short-flow.toml")),
+    ("ctrltcp-rtt-ratio", include_str!("../../../experiments/ctrltcp-rtt-ratio.toml")),
+    ("ccc-four-flows", include_str!("../../../experiments/ccc-four-flows.toml")),
+    ("ccc-ack-clock", include_str!("../../../experiments/ccc-ack-clock.toml")),
 ];
 
 /// The scenarios that experiments can name, from `scenarios/`.

@@ -108,6 +108,15 @@ fn all_experiments_are_sound() {
 }
 
 #[test]
+fn every_file_of_the_folder_is_known_by_name() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+    for file in fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()) {
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        assert!(Experiment::names().any(|known| known == name), "{}", file.display());
+    }
+}
+
+#[test]
 fn a_claim_about_a_variant_that_is_not_run_is_refused() {
     let text = include_str!("../../../../experiments/tcon-loss.toml");
     let text = text.replacen("of = \"windlass\"", "of = \"cubic\"", 1);
