@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The core, compiled for this machine: plain functions for Rust around the very headers that BPF includes. */
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "abi.h"
@@ -212,6 +213,7 @@ void wln_options_read(const wl_u8 *opt, wl_u32 bytes, struct wl_options *o)
 
 struct wln_flow {
 	struct wl_flow flow; /* first: wl_seg_at() finds the scoreboard from it */
+	void *block; /* what was allocated: calloc() costs nothing for records never touched, but does not align */
 	struct wl_seg segs[WL_FLOW_SLOTS];
 };
 
@@ -223,10 +225,13 @@ static __attribute__((noinline)) struct wl_seg *wl_seg_at(struct wl_flow *f, wl_
 
 struct wln_flow *wln_flow_new(wl_u32 base, wl_u32 mss_bytes, wl_u32 flags)
 {
-	struct wln_flow *n = calloc(1, sizeof(*n));
+	const uintptr_t align = _Alignof(struct wln_flow);
+	void *block = calloc(1, sizeof(struct wln_flow) + align - 1);
+	struct wln_flow *n = (void *)(((uintptr_t)block + align - 1) & ~(align - 1));
 
-	if (!n)
+	if (!block)
 		return NULL;
+	n->block = block;
 	wl_track_reset(&n->flow, base);
 	n->flow.mss_bytes = mss_bytes;
 	n->flow.flags = flags;
@@ -239,7 +244,7 @@ struct wln_flow *wln_flow_new(wl_u32 base, wl_u32 mss_bytes, wl_u32 flags)
 
 void wln_flow_free(struct wln_flow *n)
 {
-	free(n);
+	free(n->block);
 }
 
 struct wl_flow *wln_flow_state(struct wln_flow *n)
