@@ -44,4 +44,13 @@ WL_INLINE int wl_alg_is_due(const struct wl_decision *d, wl_u32 now_us)
 	return d->has_wake && (wl_s32)(now_us - d->wake_at_us) >= 0;
 }
 
+/* The on_timer() of an algorithm that never asks for a wake-up. */
+#define WL_ALG_NO_TIMER(symbol) \
+	static void wl_##symbol##_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d) \
+	{ \
+		(void)state; \
+		(void)s; \
+		(void)d; \
+	}
+
 #endif

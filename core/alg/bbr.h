@@ -573,12 +573,6 @@ static void wl_bbr_on_send_after_idle(void *state, const struct wl_sample *s, st
 		wl_bbr_set_pacing(b, s, d, wl_bbr_bw(b));
 }
 
-/* Never asked for. */
-static void wl_bbr_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d)
-{
-	(void)state;
-	(void)s;
-	(void)d;
-}
+WL_ALG_NO_TIMER(bbr)
 
 #endif

@@ -59,9 +59,10 @@ _Static_assert(sizeof(struct wl_cubic) <= WL_ALG_STATE_BYTES, "CUBIC's state fit
 
 /* ------------------------------------------------------------- HyStart++ */
 
-WL_INLINE wl_u32 wl_hystart_eta_us(const struct wl_cubic *c)
+/* By how much a round-trip time of rtt_us must rise to count. */
+WL_INLINE wl_u32 wl_hystart_eta_us(wl_u32 rtt_us)
 {
-	wl_u32 eta_us = c->last_round_min_rtt_us / 8;
+	wl_u32 eta_us = rtt_us / 8;
 
 	if (eta_us < WL_HYSTART_MIN_ETA_US)
 		return WL_HYSTART_MIN_ETA_US;
@@ -92,7 +93,8 @@ WL_INLINE void wl_hystart_sample(struct wl_cubic *c, const struct wl_sample *s)
 		if (c->round_min_rtt_us < c->css_baseline_us)
 			c->phase = WL_CUBIC_SLOW_START; /* a spurious rise */
 	} else if (c->last_round_min_rtt_us != ~0u &&
-		   c->round_min_rtt_us >= wl_sat_add(c->last_round_min_rtt_us, wl_hystart_eta_us(c))) {
+		   c->round_min_rtt_us >=
+			   wl_sat_add(c->last_round_min_rtt_us, wl_hystart_eta_us(c->last_round_min_rtt_us))) {
 		c->css_baseline_us = c->round_min_rtt_us;
 		c->css_rounds = 0;
 		c->phase = WL_CUBIC_CSS;
@@ -263,12 +265,6 @@ static void wl_cubic_on_send_after_idle(void *state, const struct wl_sample *s, 
 	c->last_ack_at_us = s->now_us;
 }
 
-/* Never asked for. */
-static void wl_cubic_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d)
-{
-	(void)state;
-	(void)s;
-	(void)d;
-}
+WL_ALG_NO_TIMER(cubic)
 
 #endif

@@ -119,12 +119,6 @@ static void wl_dctcp_on_send_after_idle(void *state, const struct wl_sample *s, 
 	wl_reno_on_send_after_idle(&c->reno, s, d, idle_us);
 }
 
-/* Never asked for. */
-static void wl_dctcp_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d)
-{
-	(void)state;
-	(void)s;
-	(void)d;
-}
+WL_ALG_NO_TIMER(dctcp)
 
 #endif

@@ -9,29 +9,20 @@
  *   slow start  ends for good at the first rise of the round-trip time, or when ACKs less than 2 ms apart have come for
  *               half a round trip
  *
- * Units inside: windows in segments, time in 1/1024 s.
+ * Constants are those of cubic.h. Units inside: windows in segments, time in 1/1024 s.
  */
 #ifndef WL_ALG_KCUBIC_H
 #define WL_ALG_KCUBIC_H
 
-#include "../math/cbrt.h"
-#include "alg.h"
+#include "cubic.h"
 
-#define WL_KCUBIC_BETA_Q10 717u /* 0.7 */
-#define WL_KCUBIC_C_Q40 410u /* 0.4 segments/s^3 in segments per tick^3 << 40 */
-#define WL_KCUBIC_K_FACTOR 2681735677ULL /* 2^40 / 410 */
 #define WL_KCUBIC_RENO_Q3 15u /* 8 (1 + beta) / 3 (1 - beta): windows for one segment of Reno's, times 8 */
-#define WL_KCUBIC_MIN_SEGS 2u
-#define WL_KCUBIC_MAX_TICKS (1u << 20) /* 17 minutes: bounds the cube */
 #define WL_KCUBIC_FRESH_US 31250u /* how long `cnt` holds while the window stays */
 #define WL_KCUBIC_CNT_MIN 2u /* half as much again in a round trip, at most */
 #define WL_KCUBIC_CNT_NO_LOSS 20u /* before the first loss: 5 % a round trip, at least */
 
 #define WL_HYSTART1_LOW_SEGS 16u
-#define WL_HYSTART1_SAMPLES 8u
 #define WL_HYSTART1_TRAIN_US 2000u /* ACKs closer than this are of one train */
-#define WL_HYSTART1_MIN_ETA_US 4000u
-#define WL_HYSTART1_MAX_ETA_US 16000u
 #define WL_HYSTART1_AGGREGATE_BYTES (4 * 65536ULL) /* a train may be late by the time of so much, at most 1 ms */
 #define WL_HYSTART1_LATE_US 1000u
 #define WL_HYSTART1_SETTLE_US 1000000u /* after a loss, for which round-trip times are not looked at */
@@ -81,8 +72,6 @@ WL_INLINE wl_u32 wl_hystart1_late_us(const struct wl_sample *s, const struct wl_
 /* Has the pipe been full for half a round trip, or the queue grown? */
 WL_INLINE int wl_hystart1_is_full(struct wl_kcubic *c, const struct wl_sample *s, const struct wl_decision *d)
 {
-	wl_u32 eta_us = c->min_rtt_us / 8;
-
 	if (s->now_us - c->train_at_us <= WL_HYSTART1_TRAIN_US) {
 		c->train_at_us = s->now_us;
 		if (s->now_us - c->round_at_us > (c->min_rtt_us + wl_hystart1_late_us(s, d)) / 2)
@@ -90,15 +79,11 @@ WL_INLINE int wl_hystart1_is_full(struct wl_kcubic *c, const struct wl_sample *s
 	}
 	if (s->rtt_us < c->round_min_rtt_us)
 		c->round_min_rtt_us = s->rtt_us;
-	if (c->samples < WL_HYSTART1_SAMPLES) {
+	if (c->samples < WL_HYSTART_SAMPLES) {
 		c->samples++;
 		return 0;
 	}
-	if (eta_us < WL_HYSTART1_MIN_ETA_US)
-		eta_us = WL_HYSTART1_MIN_ETA_US;
-	if (eta_us > WL_HYSTART1_MAX_ETA_US)
-		eta_us = WL_HYSTART1_MAX_ETA_US;
-	return c->round_min_rtt_us > wl_sat_add(c->min_rtt_us, eta_us);
+	return c->round_min_rtt_us > wl_sat_add(c->min_rtt_us, wl_hystart_eta_us(c->min_rtt_us));
 }
 
 WL_INLINE void wl_hystart1(struct wl_kcubic *c, const struct wl_sample *s, struct wl_decision *d)
@@ -122,10 +107,10 @@ WL_INLINE void wl_hystart1(struct wl_kcubic *c, const struct wl_sample *s, struc
 /* 0.4 |t - K|^3 in segments. */
 WL_INLINE wl_u32 wl_kcubic_delta_segs(wl_u32 ticks_from_k)
 {
-	wl_u64 t = ticks_from_k < WL_KCUBIC_MAX_TICKS ? ticks_from_k : WL_KCUBIC_MAX_TICKS;
+	wl_u64 t = ticks_from_k < WL_CUBIC_MAX_TICKS ? ticks_from_k : WL_CUBIC_MAX_TICKS;
 
 	/* t^3 has 60 bits at most: shift before multiplying */
-	return ((t * t * t >> 10) * WL_KCUBIC_C_Q40) >> 30;
+	return ((t * t * t >> 10) * WL_CUBIC_C_Q40) >> 30;
 }
 
 WL_INLINE void wl_kcubic_begin_epoch(struct wl_kcubic *c, const struct wl_sample *s, wl_u32 cwnd_segs,
@@ -139,7 +124,7 @@ WL_INLINE void wl_kcubic_begin_epoch(struct wl_kcubic *c, const struct wl_sample
 		c->k_ticks = 0;
 		c->origin_segs = cwnd_segs;
 	} else {
-		c->k_ticks = wl_cbrt(WL_KCUBIC_K_FACTOR * (c->w_max_segs - cwnd_segs));
+		c->k_ticks = wl_cbrt(WL_CUBIC_K_FACTOR * (c->w_max_segs - cwnd_segs));
 		c->origin_segs = c->w_max_segs;
 	}
 }
@@ -240,7 +225,7 @@ static void wl_kcubic_on_ack(void *state, const struct wl_sample *s, struct wl_d
 		wl_u32 growth = acked < room ? acked : room;
 
 		d->cwnd_bytes =
-			wl_alg_clamp_cwnd(s, wl_sat_add(d->cwnd_bytes, growth * s->mss_bytes), WL_KCUBIC_MIN_SEGS);
+			wl_alg_clamp_cwnd(s, wl_sat_add(d->cwnd_bytes, growth * s->mss_bytes), WL_CUBIC_MIN_SEGS);
 		acked -= growth;
 		cwnd = d->cwnd_bytes / s->mss_bytes;
 		if (!acked)
@@ -249,7 +234,7 @@ static void wl_kcubic_on_ack(void *state, const struct wl_sample *s, struct wl_d
 	wl_kcubic_update(c, s, cwnd, acked);
 	d->cwnd_bytes = wl_alg_clamp_cwnd(
 		s, wl_sat_add(d->cwnd_bytes, wl_sat_mul(wl_kcubic_growth_segs(c, acked), s->mss_bytes)),
-		WL_KCUBIC_MIN_SEGS);
+		WL_CUBIC_MIN_SEGS);
 }
 
 static void wl_kcubic_on_congestion(void *state, const struct wl_sample *s, struct wl_decision *d,
@@ -260,10 +245,10 @@ static void wl_kcubic_on_congestion(void *state, const struct wl_sample *s, stru
 
 	(void)why;
 	/* fast convergence: a window that shrinks makes room for newcomers */
-	c->w_max_segs = cwnd < c->w_max_segs ? (wl_u64)cwnd * (1024 + WL_KCUBIC_BETA_Q10) / 2048 : cwnd;
+	c->w_max_segs = cwnd < c->w_max_segs ? (wl_u64)cwnd * (1024 + WL_CUBIC_BETA_Q10) / 2048 : cwnd;
 	c->has_epoch = 0;
-	cwnd = (wl_u64)cwnd * WL_KCUBIC_BETA_Q10 / 1024;
-	d->ssthresh_bytes = wl_alg_clamp_cwnd(s, wl_sat_mul(cwnd, s->mss_bytes), WL_KCUBIC_MIN_SEGS);
+	cwnd = (wl_u64)cwnd * WL_CUBIC_BETA_Q10 / 1024;
+	d->ssthresh_bytes = wl_alg_clamp_cwnd(s, wl_sat_mul(cwnd, s->mss_bytes), WL_CUBIC_MIN_SEGS);
 	d->cwnd_bytes = d->ssthresh_bytes;
 }
 
@@ -292,12 +277,6 @@ static void wl_kcubic_on_send_after_idle(void *state, const struct wl_sample *s,
 		c->epoch_at_us += idle_us;
 }
 
-/* Never asked for. */
-static void wl_kcubic_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d)
-{
-	(void)state;
-	(void)s;
-	(void)d;
-}
+WL_ALG_NO_TIMER(kcubic)
 
 #endif

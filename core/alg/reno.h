@@ -89,12 +89,6 @@ static void wl_reno_on_send_after_idle(void *state, const struct wl_sample *s, s
 		d->cwnd_bytes = restart;
 }
 
-/* Never asked for. */
-static void wl_reno_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d)
-{
-	(void)state;
-	(void)s;
-	(void)d;
-}
+WL_ALG_NO_TIMER(reno)
 
 #endif
