@@ -8,9 +8,9 @@
 #ifndef WL_BPF_GROUP_H
 #define WL_BPF_GROUP_H
 
-#include "bpf.h"
 #include "../core/datapath.h"
 #include "../core/group/report.h"
+#include "spin.h"
 
 #define WL_GROUP_LOCK_TRIES 2048u /* some microseconds: holders contain no loop */
 
@@ -50,39 +50,6 @@ struct wl_place {
 	__u32 was_refused; /* there was no room when it last tried */
 	struct wl_tenant_key tenant; /* per WL_PER_FLOW: none */
 };
-
-struct wl_group_wait {
-	struct wl_group_home *h;
-	__u32 got;
-};
-
-static long wl_group_lock_step(__u32 i, void *ctx)
-{
-	struct wl_group_wait *w = ctx;
-
-	if (*(volatile __u32 *)&w->h->lock)
-		return 0;
-	if (__sync_val_compare_and_swap(&w->h->lock, 0, 1))
-		return 0;
-	w->got = 1;
-	return 1;
-}
-
-/* Returns 1 with the lock held, 0 when it could not be had. */
-static __always_inline int wl_group_lock(struct wl_group_home *h)
-{
-	struct wl_group_wait w = { .h = h };
-
-	if (!__sync_val_compare_and_swap(&h->lock, 0, 1))
-		return 1;
-	bpf_loop(WL_GROUP_LOCK_TRIES, wl_group_lock_step, &w, 0);
-	return w.got;
-}
-
-static __always_inline void wl_group_unlock(struct wl_group_home *h)
-{
-	__sync_lock_test_and_set(&h->lock, 0);
-}
 
 static __always_inline struct wl_group_home *wl_group_home_of(const struct wl_place *p)
 {
@@ -159,7 +126,7 @@ __noinline int wl_group_talk(struct wl_place *p, const struct wl_sample *s, stru
 	if (!h ||
 	    (!p->member.id && (what != WL_TALK_REPORT || (p->was_refused && !(s->events & WL_EV_ROUND_START)))))
 		return WL_TALK_NONE;
-	if (!wl_group_lock(h))
+	if (!wl_spin_lock(&h->lock, WL_GROUP_LOCK_TRIES))
 		return WL_TALK_CONTENDED;
 	t = wl_tenant_of(h, p);
 	if (!t && p->tenant.per != WL_PER_FLOW) {
@@ -183,7 +150,7 @@ out:
 	if (t && !t->members)
 		wl_tenant_drop(p);
 	p->was_refused = result == WL_TALK_REFUSED;
-	wl_group_unlock(h);
+	wl_spin_unlock(&h->lock);
 	return result;
 }
 
@@ -198,7 +165,7 @@ __noinline int wl_group_quit(struct wl_place *p, __u32 now_us)
 		return 0;
 	h = wl_group_home_of(p);
 	/* it stays a member for a while, like one that vanished: the next who has its place in the table is collected */
-	if (!h || !wl_group_lock(h))
+	if (!h || !wl_spin_lock(&h->lock, WL_GROUP_LOCK_TRIES))
 		return 0;
 	t = wl_tenant_find(p, 0);
 	if (now_us)
@@ -207,7 +174,7 @@ __noinline int wl_group_quit(struct wl_place *p, __u32 now_us)
 		has_left = wl_group_leave(&h->group, t, &p->member) == WL_GROUP_OK;
 	if (t && !t->members)
 		wl_tenant_drop(p);
-	wl_group_unlock(h);
+	wl_spin_unlock(&h->lock);
 	return has_left;
 }
 
