@@ -204,8 +204,13 @@ static __always_inline void wl_collect_member(__u32 id, __u32 now_us)
 	/* it cannot be too long yet, so that the lock is not taken for nothing */
 	if (!p || !f || !p->member.id || now_us - p->member.at_us < WL_COLLECT_MIN_US || !wl_lock(f))
 		return;
-	if (wl_group_quit(p, now_us + !now_us))
+	/* without the lock it may have become another flow's */
+	p = bpf_map_lookup_elem(&wl_places, &id);
+	if (p && wl_group_quit(p, now_us + !now_us)) {
 		wl_count(WL_C_GROUP_COLLECTED);
+		if (!(f->flags & WL_FLOW_GROUPED))
+			bpf_map_delete_elem(&wl_places, &id);
+	}
 	wl_unlock(f);
 }
 

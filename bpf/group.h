@@ -37,6 +37,7 @@ struct {
 /* Tenants with members. Touched under the lock of their group only. When full, flows of further tenants are on their own. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC); /* most policies have none */
 	__uint(max_entries, 4096);
 	__type(key, struct wl_tenant_key);
 	__type(value, struct wl_tenant);

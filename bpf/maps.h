@@ -55,9 +55,13 @@ struct {
 	__type(value, struct wl_flow_wheel);
 } wl_flow_wheels SEC(".maps");
 
-/* Each flow's place in a group. Written under the flow's own lock. */
+/*
+ * Places in groups by flow, of flows whose policy names a group and of members that could not leave yet. Written, made
+ * and removed under the flow's own lock. Most flows have none, so that entries are allocated as they come.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1024); /* set at load: as wl_flows */
 	__type(key, __u32);
 	__type(value, struct wl_place);

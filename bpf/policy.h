@@ -3,7 +3,17 @@
 #ifndef WL_BPF_POLICY_H
 #define WL_BPF_POLICY_H
 
-#include "maps.h"
+#include "parse.h"
+
+static const struct wl_place wl_new_place = {};
+
+/* Flow `id` leaves its group, and its place is given up; who could not leave yet keeps it until it is collected. */
+static __always_inline void wl_give_up_place(struct wl_place *p, __u32 id)
+{
+	wl_group_quit(p, 0);
+	if (!p->member.id)
+		bpf_map_delete_elem(&wl_places, &id);
+}
 
 /* The place that the rule gives flow `id`, in its group and beside its tenant's other flows; leaves another group first. */
 static __always_inline void wl_choose_group(struct wl_flow *f, __u32 id, const struct wl_rule *rule)
@@ -13,8 +23,18 @@ static __always_inline void wl_choose_group(struct wl_flow *f, __u32 id, const s
 	__u32 per = group ? rule->per : WL_PER_FLOW;
 	__u32 number = 0;
 
-	if (!p)
+	f->flags &= ~WL_FLOW_GROUPED;
+	if (!group) {
+		if (p)
+			wl_give_up_place(p, id);
 		return;
+	}
+	if (!p && !bpf_map_update_elem(&wl_places, &id, &wl_new_place, BPF_NOEXIST))
+		p = bpf_map_lookup_elem(&wl_places, &id);
+	if (!p) {
+		wl_count(WL_C_GROUP_REFUSED);
+		return;
+	}
 	if (per == WL_PER_INTERFACE)
 		number = f->key.ifindex;
 	else if (per == WL_PER_RULE)
@@ -32,9 +52,7 @@ static __always_inline void wl_choose_group(struct wl_flow *f, __u32 id, const s
 			__builtin_memcpy(p->tenant.addr, f->key.snd_addr, sizeof(p->tenant.addr));
 	}
 	p->weight = rule->weight;
-	f->flags &= ~WL_FLOW_GROUPED;
-	if (group)
-		f->flags |= WL_FLOW_GROUPED;
+	f->flags |= WL_FLOW_GROUPED;
 }
 
 /* The flow is not coupled any more; it has its place back when its policy is looked up again. */
@@ -47,7 +65,7 @@ static __always_inline void wl_leave_group(struct wl_flow *f, __u32 id)
 	f->flags &= ~WL_FLOW_GROUPED;
 	p = bpf_map_lookup_elem(&wl_places, &id);
 	if (p)
-		wl_group_quit(p, 0);
+		wl_give_up_place(p, id);
 }
 
 /* Finds the rule of flow `id` and writes mode and algorithm into it. Returns 0, or -1: no rule matches. */
