@@ -25,6 +25,7 @@ use windlass_core::{
     Algorithm, abi,
     abi::{wl_native_config, wl_native_stats},
 };
+use windlass_scenario::Parameters;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/native.bpf.o"));
 static GUEST_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest.bpf.o"));
@@ -103,7 +104,7 @@ fn algorithm_of(image: &[u8]) -> Option<Algorithm> {
     Algorithm::by_name(name.strip_prefix(DEFAULT_PREFIX)?)
 }
 
-fn open(object: &[u8], prefix: &str, features: Features) -> Result<OpenObject> {
+fn open(object: &[u8], prefix: &str, features: Features, parameters: Parameters) -> Result<OpenObject> {
     let mut open = ObjectBuilder::default().open_memory(object).map_err(Error::Load)?;
     for mut map in open.maps_mut() {
         if map.map_type() == MapType::StructOps {
@@ -116,8 +117,11 @@ fn open(object: &[u8], prefix: &str, features: Features) -> Result<OpenObject> {
             let name = format!("{prefix}{}", algorithm.name());
             image[..name.len()].copy_from_slice(name.as_bytes());
         } else if map.name() == ".rodata.native" {
-            let config =
-                wl_native_config { cong_control_args: features.cong_control_args, ..Default::default() };
+            let config = wl_native_config {
+                cong_control_args: features.cong_control_args,
+                params: parameters.into(),
+                ..Default::default()
+            };
             // SAFETY: plain data without padding; the slice lives for the call.
             let bytes = unsafe {
                 std::slice::from_raw_parts((&raw const config).cast::<u8>(), size_of::<wl_native_config>())
@@ -140,15 +144,21 @@ pub struct Native {
 impl Native {
     /// Registers all algorithms under `prefix`. They stay until the value is dropped, or for good once it is pinned.
     pub fn load(prefix: &str) -> Result<Native> {
-        Self::load_object(OBJECT, prefix)
+        Self::load_with(prefix, Parameters::default())
+    }
+
+    /// As [`Native::load`]; all algorithms are told this of their paths.
+    pub fn load_with(prefix: &str, parameters: Parameters) -> Result<Native> {
+        parameters.check().map_err(Error::Invalid)?;
+        Self::load_object(OBJECT, prefix, parameters)
     }
 
     /// As [`Native::load`], but flows report to a group outside this kernel; see [`crate::GuestFlows`].
     pub(crate) fn load_in_guest(prefix: &str) -> Result<Native> {
-        Self::load_object(GUEST_OBJECT, prefix)
+        Self::load_object(GUEST_OBJECT, prefix, Parameters::default())
     }
 
-    fn load_object(object: &[u8], prefix: &str) -> Result<Native> {
+    fn load_object(object: &[u8], prefix: &str, parameters: Parameters) -> Result<Native> {
         check_prefix(prefix)?;
         // SAFETY: plain call without arguments.
         if unsafe { libc::geteuid() } != 0 {
@@ -159,7 +169,7 @@ impl Native {
             return Err(Error::NativeLoaded(prefix.to_string()));
         }
         raise_memlock_limit();
-        let mut object = open(object, prefix, features)?.load().map_err(Error::Load)?;
+        let mut object = open(object, prefix, features, parameters)?.load().map_err(Error::Load)?;
         let mut links = Vec::new();
         for mut map in object.maps_mut().filter(|m| m.map_type() == MapType::StructOps) {
             let symbol = map.name().to_string_lossy().into_owned();
@@ -323,7 +333,8 @@ fn unregister(pin: &Path, has_links: bool) -> Result<()> {
 pub(crate) fn try_load() -> Result<usize> {
     let features = features().ok_or(Error::NoStructOps)?;
     raise_memlock_limit();
-    let object = open(OBJECT, DEFAULT_PREFIX, features)?.load().map_err(Error::Load)?;
+    let object =
+        open(OBJECT, DEFAULT_PREFIX, features, Parameters::default())?.load().map_err(Error::Load)?;
     Ok(object.progs().count())
 }
 

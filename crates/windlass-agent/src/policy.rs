@@ -188,6 +188,12 @@ impl Policy {
         Policy { rules: vec![rule] }
     }
 
+    /// The same with all algorithms told this of their paths.
+    pub fn with_parameters(mut self, parameters: Parameters) -> Policy {
+        self.rules.iter_mut().for_each(|rule| rule.parameters = parameters);
+        self
+    }
+
     /// Groups that some rule names, in the order of the file.
     pub fn groups(&self) -> Vec<GroupSpec> {
         let mut all: Vec<GroupSpec> = Vec::new();

@@ -1,7 +1,8 @@
 //! What the testbed cannot do and the simulator can.
 
+use crate::tcp;
 use anyhow::{Result, bail};
-use windlass_scenario::{Application, Connections, Flow, Graph, Parameters, Scenario, Tcp};
+use windlass_scenario::{Application, Connections, Flow, Graph, Scenario};
 
 /// How many links the addresses are enough for.
 const LINKS_MOST: usize = 250;
@@ -28,12 +29,7 @@ pub fn check(scenario: &Scenario) -> Result<()> {
             );
         }
     }
-    if scenario.tcp != Tcp::default() {
-        bail!("[tcp]: the testbed's kernels are as they are: leave it out, or run it with --on sim");
-    }
-    if scenario.parameters != Parameters::default() {
-        bail!("[parameters]: the testbed does not pass them on yet: leave them out, or run it with --on sim");
-    }
+    tcp::check(scenario)?;
     let graph = Graph::new(scenario);
     for flow in &scenario.flows {
         check_workload(flow)?;
@@ -118,7 +114,12 @@ mod tests {
         assert!(e.contains("interval") && e.contains("--on sim"), "{e}");
         let e = verdict(&format!("{flow}application = \"push\"\n{train}"));
         assert!(e.contains("push") && e.contains("--on sim"), "{e}");
-        let e = verdict("[tcp]\ninitial_window = 2\n");
-        assert!(e.contains("[tcp]") && e.contains("--on sim"), "{e}");
+        assert_eq!(verdict("[tcp]\ninitial_window = 2\ndelayed_ack = \"0 s\"\n"), "");
+        for (key, value) in [("validate_window", "false"), ("delayed_ack", "\"10 ms\"")] {
+            let e = verdict(&format!("[tcp]\n{key} = {value}\n"));
+            assert!(e.contains(key) && e.contains("--on sim"), "{e}");
+        }
+        let e = verdict(&format!("[tcp]\necn = \"exact\"\n{flow}{train}"));
+        assert!(e.contains("exact") && e.contains("--on sim"), "{e}");
     }
 }

@@ -1,6 +1,7 @@
 //! Windlass' own congestion control for the kernels of senders: a flow whose algorithm is "wl_bbr" gets it. Names of
 //! congestion controls are the same in all namespaces, so each process registers its own, from its first need to its end.
 
+use crate::parameters;
 use anyhow::{Context, Result, bail};
 use std::{
     io::{BufRead, BufReader, Read},
@@ -8,41 +9,50 @@ use std::{
     process::{Child, Command, Stdio},
     sync::Mutex,
 };
-use windlass_scenario::Scenario;
+use windlass_scenario::{Parameters, Scenario};
 
 /// What names in scenarios begin with.
 const PREFIX: &str = "wl_";
 
-/// `windlass native load --hold`. It ends when the pipe to it closes, however this process ends.
-static HELD: Mutex<Option<Child>> = Mutex::new(None);
+/// `windlass native load --hold` for each set of parameters. They end when the pipe to them closes, however this process
+/// ends.
+static HELD: Mutex<Vec<(Parameters, Child)>> = Mutex::new(Vec::new());
 
-/// What names that are really registered begin with.
-fn own_prefix() -> String {
-    format!("w{:x}_", std::process::id())
+/// What names that are really registered begin with: of this process, for its `index`-th set of parameters.
+fn own_prefix(index: usize) -> Result<String> {
+    let letter = u8::try_from(index).ok().filter(|i| *i < 26).map(|i| char::from(b'a' + i));
+    let letter = letter.context("more than 26 different [parameters] in one experiment: make it several")?;
+    Ok(format!("w{:x}{letter}_", std::process::id()))
 }
 
 /// The scenario with the names that are really registered, which they are from now on.
 pub fn with_own_names(scenario: &Scenario, windlass: &Path) -> Result<Scenario> {
     let mut named = scenario.clone();
-    let mut is_needed = false;
+    if !scenario.flows.iter().any(|f| f.algorithm.starts_with(PREFIX)) {
+        return Ok(named);
+    }
+    let prefix = {
+        let mut held = HELD.lock().expect("no panics while held");
+        let index = held.iter().position(|(parameters, _)| *parameters == scenario.parameters);
+        let index = index.unwrap_or(held.len());
+        let prefix = own_prefix(index)?;
+        if index == held.len() {
+            held.push((scenario.parameters, hold(windlass, &prefix, &scenario.parameters)?));
+        }
+        prefix
+    };
     for flow in &mut named.flows {
         if let Some(algorithm) = flow.algorithm.strip_prefix(PREFIX) {
-            flow.algorithm = own_prefix() + algorithm;
-            is_needed = true;
-        }
-    }
-    if is_needed {
-        let mut held = HELD.lock().expect("no panics while held");
-        if held.is_none() {
-            *held = Some(hold(windlass)?);
+            flow.algorithm = format!("{prefix}{algorithm}");
         }
     }
     Ok(named)
 }
 
-fn hold(windlass: &Path) -> Result<Child> {
+fn hold(windlass: &Path, prefix: &str, parameters: &Parameters) -> Result<Child> {
     let mut child = Command::new(windlass)
-        .args(["native", "load", "--hold", "--prefix", &own_prefix()])
+        .args(["native", "load", "--hold", "--prefix", prefix])
+        .args(parameters::arguments(parameters))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

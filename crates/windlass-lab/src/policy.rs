@@ -29,11 +29,12 @@ pub fn write(
             );
         }
     }
+    let parameters = toml::Value::try_from(scenario.parameters)?;
     let mut text = String::new();
     for (to, weight) in weights {
         writeln!(
             text,
-            "[[rule]]\nname = \"to {to}\"\nmatch = {{ client = \"{}\" }}\nalgorithm = \"{}\"\ngroup = {{ {} }}",
+            "[[rule]]\nname = \"to {to}\"\nmatch = {{ client = \"{}\" }}\nalgorithm = \"{}\"\nparameters = {parameters}\ngroup = {{ {} }}",
             address_of(to),
             w.algorithm,
             keys(group, weight)

@@ -4,6 +4,7 @@ use crate::{
     boxed::BoxProcess,
     files, native,
     netns::Netns,
+    parameters,
     player::{self, Stage},
     policy,
     topology::{Family, Topology},
@@ -133,7 +134,11 @@ fn start_box(
         policy.map(|g| policy::write(scenario, w, g, |host| topology.address_of(host))).transpose()?;
     let mut args: Vec<String> = match &policy {
         Some(file) => vec!["--policy".into(), file.path().display().to_string()],
-        None => ["--alg", &w.algorithm, "--mode", mode].map(String::from).into(),
+        None => {
+            let mut args: Vec<String> = ["--alg", &w.algorithm, "--mode", mode].map(String::from).into();
+            args.extend(parameters::arguments(&scenario.parameters));
+            args
+        }
     };
     args.extend(options.attach_args.iter().cloned());
     if let Some(ms) = options.sample_ms {

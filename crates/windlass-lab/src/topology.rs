@@ -3,6 +3,7 @@
 use crate::{
     limits,
     netns::{self, Netns},
+    tcp,
     wan::Wan,
 };
 use anyhow::{Context, Result, bail};
@@ -58,14 +59,20 @@ fn device(link: usize, side: usize) -> String {
     format!("l{link}{}", if side == 0 { "a" } else { "b" })
 }
 
-/// Congestion control of a sender by receiver.
-fn algorithms<'a>(scenario: &'a Scenario, from: &str) -> Result<BTreeMap<&'a str, &'a str>> {
+/// Congestion control of a host by peer: of what it sends, and of what it receives where that takes part.
+fn algorithms<'a>(scenario: &'a Scenario, host: &str) -> Result<BTreeMap<&'a str, &'a str>> {
     let mut algorithms = BTreeMap::new();
-    for flow in scenario.flows.iter().filter(|f| f.from == from) {
-        let first = *algorithms.entry(flow.to.as_str()).or_insert(flow.algorithm.as_str());
+    for flow in &scenario.flows {
+        let peer = match host {
+            h if h == flow.from => flow.to.as_str(),
+            h if h == flow.to && tcp::needs_ecn(&flow.algorithm) => flow.from.as_str(),
+            _ => continue,
+        };
+        let first = *algorithms.entry(peer).or_insert(flow.algorithm.as_str());
         if first != flow.algorithm {
             bail!(
-                "flows from {from} to {} use {first} and {}; the testbed chooses by route: use two receivers",
+                "flows between {} and {} use {first} and {}; the testbed chooses by route: use two receivers",
+                flow.from,
                 flow.to,
                 flow.algorithm
             );
@@ -90,7 +97,12 @@ impl Topology {
             topology.connect(index, models, spin_us)?;
         }
         for host in &scenario.hosts {
-            topology.route(&host.name, &algorithms(scenario, &host.name)?)?;
+            topology.route(
+                &host.name,
+                &algorithms(scenario, &host.name)?,
+                &tcp::route_words(&scenario.tcp),
+            )?;
+            topology.set(&host.name, &tcp::settings(&scenario.tcp))?;
         }
         Ok(topology)
     }
@@ -182,7 +194,8 @@ impl Topology {
 
     /// Routes from `host` to every other end. A sender's routes carry its congestion control: the way to choose one
     /// without touching its servers or any global setting.
-    fn route(&self, host: &str, algorithms: &BTreeMap<&str, &str>) -> Result<()> {
+    /// `more`: further words for each of its routes.
+    fn route(&self, host: &str, algorithms: &BTreeMap<&str, &str>, more: &[String]) -> Result<()> {
         let ns = &self.hosts[host];
         // end systems keep their defaults: only what has two links is a router
         if self.links.iter().filter(|l| l.between.iter().any(|h| h == host)).count() > 1 {
@@ -206,6 +219,7 @@ impl Topology {
                 if let Some(algorithm) = algorithm {
                     words.extend(["congctl", algorithm]);
                 }
+                words.extend(more.iter().map(String::as_str));
                 ns.run(&words).with_context(|| {
                     format!(
                         "routes of {host}; does this kernel have congestion control '{}'?",
@@ -215,6 +229,15 @@ impl Topology {
             }
         }
         Ok(())
+    }
+
+    fn set(&self, host: &str, settings: &[(&str, String)]) -> Result<()> {
+        self.hosts[host].enter(|| {
+            settings.iter().try_for_each(|(name, value)| {
+                let file = format!("/proc/sys/net/ipv4/{name}");
+                fs::write(&file, value).with_context(|| format!("{file}, which {host} is to have"))
+            })
+        })
     }
 
     /// For every other host: the link to leave by (breadth first).

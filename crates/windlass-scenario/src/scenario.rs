@@ -7,7 +7,7 @@ use crate::{
     workload::{RawFlow, Surroundings},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::{collections::BTreeMap, fs, ops::Range, path::Path, str::FromStr};
+use std::{collections::BTreeMap, fmt, fs, ops::Range, path::Path, str::FromStr};
 use toml::Spanned;
 
 /// A mistake in a scenario: where, what, and what would be right.
@@ -155,13 +155,19 @@ impl<'de> Deserialize<'de> for Buffer {
     }
 }
 
+impl fmt::Display for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Buffer::Packets(n) => write!(f, "{n} packets"),
+            Buffer::Bytes(n) => write!(f, "{n} B"),
+            Buffer::Bdp(n) => write!(f, "{n} BDP"),
+        }
+    }
+}
+
 impl Serialize for Buffer {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Buffer::Packets(n) => s.collect_str(&format_args!("{n} packets")),
-            Buffer::Bytes(n) => s.collect_str(&format_args!("{n} B")),
-            Buffer::Bdp(n) => s.collect_str(&format_args!("{n} BDP")),
-        }
+        s.collect_str(self)
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use windlass_experiments::Varied;
-use windlass_scenario::Span;
+use windlass_scenario::{Buffer, Fraction, Parameters, Rate, Span};
 
 /// Congestion control of TCP flows from outside their stacks.
 #[derive(Debug, Parser)]
@@ -163,7 +163,7 @@ pub struct AttachArgs {
     #[arg(long, default_value = "bbr")]
     pub alg: String,
     /// A policy instead: its rules for the interface, read once
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["native", "alg", "mode", "port", "paced_servers"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["native", "alg", "mode", "port", "paced_servers", "PathArgs"])]
     pub policy: Option<PathBuf>,
     /// What to do with the flows
     #[arg(long, value_enum, default_value = "transparent")]
@@ -174,6 +174,8 @@ pub struct AttachArgs {
     /// What to do with servers that pace themselves
     #[arg(long, value_enum, default_value = "stand-aside")]
     pub paced_servers: PacedArg,
+    #[command(flatten)]
+    pub path: PathArgs,
     #[command(flatten)]
     pub sizes: Sizes,
     /// One JSON document per event on standard output
@@ -237,6 +239,8 @@ pub enum NativeCommand {
     Load {
         #[command(flatten)]
         names: Names,
+        #[command(flatten)]
+        path: PathArgs,
         /// Only until Ctrl-C, or until standard input ends if it is a pipe
         #[arg(long)]
         hold: bool,
@@ -259,6 +263,34 @@ pub struct Names {
     /// What the names of the native home's congestion controls begin with
     #[arg(long, value_name = "NAME", default_value = windlass_agent::native::DEFAULT_PREFIX)]
     pub prefix: String,
+}
+
+/// What algorithms are told of the path; those that do not need it ignore it.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "What algorithms are told of the path")]
+pub struct PathArgs {
+    /// Rate of its slowest link, e.g. "1 Gbit/s"
+    #[arg(long, value_name = "RATE")]
+    bottleneck: Option<Rate>,
+    /// Length of the queue in front of that, e.g. "100 packets" or "150 kB"
+    #[arg(long, value_name = "LENGTH")]
+    buffer: Option<Buffer>,
+    /// Where TRIM's K stands between its bounds, e.g. "0 %": lowest
+    #[arg(long, value_name = "SHARE")]
+    threshold: Option<Fraction>,
+    /// Weight of a new sample in running means, e.g. "25 %"
+    #[arg(long, value_name = "SHARE")]
+    gain: Option<Fraction>,
+    /// Whether TRIM's flows wait at random to keep apart
+    #[arg(long, value_name = "BOOL")]
+    random_waits: Option<bool>,
+}
+
+impl PathArgs {
+    pub fn parameters(&self) -> Parameters {
+        let PathArgs { bottleneck, buffer, threshold, gain, random_waits } = *self;
+        Parameters { bottleneck, buffer, threshold, gain, random_waits }
+    }
 }
 
 #[derive(Debug, ClapArgs)]

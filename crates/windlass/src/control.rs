@@ -67,7 +67,12 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     };
     let policy = match &args.policy {
         Some(file) => Policy::from_file(file)?,
-        None => Policy::simple(algorithm, mode, args.port.clone(), args.paced_servers == PacedArg::Control),
+        None => {
+            let control_paced = args.paced_servers == PacedArg::Control;
+            let parameters = args.path.parameters();
+            parameters.check().map_err(anyhow::Error::msg)?;
+            Policy::simple(algorithm, mode, args.port.clone(), control_paced).with_parameters(parameters)
+        }
     };
     let what = match &args.policy {
         Some(file) => format!("{} in force", file.display()),

@@ -20,15 +20,24 @@ use windlass_agent::{
     native::{ensure_loaded, is_loaded, list, unload},
     root_cgroup,
 };
+use windlass_scenario::Parameters;
 
 /// The default congestion control of the namespace.
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 pub fn native(command: NativeCommand) -> Result<ExitCode> {
     match command {
-        NativeCommand::Load { names, hold: true } => hold(&names.prefix)?,
-        NativeCommand::Load { names, hold: false } => {
-            let word = if ensure_loaded(&names.prefix)? { "loaded" } else { "loaded already" };
+        NativeCommand::Load { names, path, hold: true } => hold(&names.prefix, path.parameters())?,
+        NativeCommand::Load { names, path, hold: false } => {
+            let parameters = path.parameters();
+            let is_new = if parameters == Parameters::default() {
+                ensure_loaded(&names.prefix)?
+            } else {
+                // what is there may have been told something else
+                Native::load_with(&names.prefix, parameters)?.into_pinned()?;
+                true
+            };
+            let word = if is_new { "loaded" } else { "loaded already" };
             let mine = list()?.into_iter().map(|i| i.name).filter(|n| n.starts_with(&names.prefix));
             println!("{word}: {}", mine.collect::<Vec<_>>().join(", "));
         }
@@ -94,9 +103,9 @@ fn show(json: bool) -> Result<()> {
 }
 
 /// Keeps the algorithms registered until told to stop.
-fn hold(prefix: &str) -> Result<()> {
+fn hold(prefix: &str, parameters: Parameters) -> Result<()> {
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
-    let native = Native::load(prefix)?;
+    let native = Native::load_with(prefix, parameters)?;
     println!("loaded: {}", native.names().join(", "));
     follow_pipe(stop);
     // the sender lives as long as the signal handler: an error cannot be
@@ -129,7 +138,9 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     };
     let policy = Policy::simple(algorithm, Mode::Native, args.port.clone(), false);
     let (_, stopped) = signals::wishes(Wish::Stop)?;
-    let native = if is_loaded(&args.prefix) { None } else { Some(Native::load(&args.prefix)?) };
+    let parameters = args.path.parameters();
+    let may_share = parameters == Parameters::default() && is_loaded(&args.prefix);
+    let native = if may_share { None } else { Some(Native::load_with(&args.prefix, parameters)?) };
     let selector = Selector::attach(&cgroup, &policy, &args.prefix)?;
     let name = format!("{}{}", args.prefix, algorithm.name());
     if args.json {
