@@ -19,6 +19,9 @@ struct sock {
 
 struct inet_connection_sock {
 	__u8 icsk_ca_state : 5;
+	struct {
+		__u8 pending; /* WL_ICSK_ACK_* */
+	} icsk_ack;
 };
 
 struct minmax_sample {
@@ -33,6 +36,7 @@ struct minmax {
 struct tcp_sock {
 	__u64 tcp_mstamp; /* us, of the packet in hand */
 	__u64 first_tx_mstamp; /* us: when what was delivered last was sent */
+	__u32 rcv_nxt;
 	__u32 snd_una;
 	__u32 mss_cache;
 	__u32 snd_cwnd; /* segments, as all counts below */
@@ -51,6 +55,7 @@ struct tcp_sock {
 	__u32 rttvar_us; /* times 4: what is added to srtt for the retransmission timeout */
 	struct minmax rtt_min;
 	__u8 is_cwnd_limited : 1;
+	__u8 ecn_flags;
 };
 
 struct rate_sample {
@@ -87,7 +92,14 @@ struct tcp_congestion_ops {
 #define WL_CA_RECOVERY 3
 #define WL_CA_LOSS 4
 
-#define WL_CA_EVENT_TX_START 0 /* enum tcp_ca_event: first transmission with nothing in flight */
+/* enum tcp_ca_event */
+#define WL_CA_EVENT_TX_START 0 /* first transmission with nothing in flight */
+#define WL_CA_EVENT_ECN_NO_CE 4 /* a segment arrived, unmarked */
+#define WL_CA_EVENT_ECN_IS_CE 5 /* ... marked */
+#define WL_TCP_ECN_DEMAND_CWR 4 /* tcp_sock.ecn_flags: acknowledgements carry ECE */
+/* enum inet_csk_ack_state_t */
+#define WL_ICSK_ACK_TIMER 2 /* an acknowledgement is being delayed */
+#define WL_ICSK_ACK_NOW 16 /* and must not be any longer */
 #define WL_SK_PACING_NEEDED 1 /* enum sk_pacing: TCP paces by itself unless the device's queue does */
 #define WL_CONG_NON_RESTRICTED 1 /* tcp_congestion_ops.flags: any process, any namespace may choose it */
 /* ECN is negotiated for its sockets; what reacts to marks as DCTCP does is for those who may, as the kernel's own is */

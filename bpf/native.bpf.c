@@ -7,6 +7,7 @@
  * Order of calls when the kernel finds a loss, all within one ACK: ssthresh(), set_state(), cong_control().
  */
 #include "bpf.h"
+#include "echo.h"
 #include "guest.h"
 #include "native.h"
 
@@ -239,14 +240,19 @@ SEC("struct_ops")
 void wl_native_cwnd_event(__u64 *ctx)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
+	__u32 event = ctx[1];
 	struct wl_socket *k;
 	struct wl_sample s;
 
-	if ((__u32)ctx[1] != WL_CA_EVENT_TX_START)
+	if (event != WL_CA_EVENT_TX_START && event != WL_CA_EVENT_ECN_NO_CE && event != WL_CA_EVENT_ECN_IS_CE)
 		return;
 	k = wl_socket_of(tp);
 	if (!k)
 		return;
+	if (event != WL_CA_EVENT_TX_START) {
+		wl_echo(k, tp, event == WL_CA_EVENT_ECN_IS_CE);
+		return;
+	}
 	if (wl_should_hand_back(k)) {
 		wl_hand_back(tp, k->algorithm);
 		return;

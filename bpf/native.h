@@ -50,7 +50,9 @@ struct wl_socket {
 	__u32 prr_delivered_segs;
 	__u8 ca_state; /* enum tcp_ca_state */
 	__u8 must_reduce; /* the kernel asked for ssthresh; set_state() will say why */
-	__u8 reserved[2];
+	__u8 was_marked; /* the segment received last; see echo.h */
+	__u8 reserved;
+	__u32 prior_rcv_nxt; /* after it */
 #ifdef WL_GUEST
 	struct wl_guest_flow guest;
 #endif

@@ -14,6 +14,8 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use windlass_lab::{Client, Family, Server, Topology, files, tcp_counters};
+use windlass_scenario::Rate;
 use windlass_tests::{is_root_or_skip, windlass};
 
 /// Algorithms registered under names of a test's own; names are the same in all namespaces.
@@ -91,8 +93,37 @@ fn scenarios_name_the_algorithms_of_the_native_home() {
     }
     let link = "rate = \"50 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"2 BDP\"";
     run_whole(&scenario("named", link, &flow("500 kB", "wl_bbr")));
-    let own = format!("w{:x}_bbr", std::process::id());
+    let own = format!("w{:x}a_bbr", std::process::id());
     assert!(registered().contains(&own), "{}", registered());
+    // those that are told something else of the path are others
+    let mut told = scenario("told", link, &flow("500 kB", "wl_trim"));
+    told.parameters.bottleneck = Some(Rate(50e6));
+    run_whole(&told);
+    let own = format!("w{:x}b_trim", std::process::id());
+    assert!(registered().contains(&own), "{}", registered());
+}
+
+#[test]
+fn receivers_echo_exactly_what_was_marked() {
+    if !is_root_or_skip("receivers_echo_exactly_what_was_marked") {
+        return;
+    }
+    let loaded = Loaded::new('e');
+    let marking = "rate = \"50 Mbit/s\"\ndelay = \"2 ms\"\nbuffer = \"200 packets\"\necn = \"10 packets\"";
+    let text = scenario("marks", marking, &flow("5 MB", &loaded.name("dctcp")));
+    let topology = Topology::create(&text, 0, Family::V4).expect("a network");
+    let server = Server::start(topology.host("server"), 64).expect("nginx");
+    let file = files::file_of(5_000_000).expect("a file");
+    let address = topology.address_of("server");
+    let client =
+        Client::start(topology.host("client"), &address, &file, Duration::from_secs(60)).expect("curl");
+    client.finish(None).expect("a whole transfer");
+    let told = tcp_counters(topology.host("server")).expect("the kernel's counters")["TCPDeliveredCE"];
+    drop(server);
+    let links = topology.finish().expect("statistics");
+    let marks: u64 = links.iter().flat_map(|(_, stats)| stats).map(|s| s.marks).sum();
+    // as RFC 3168 has it, every acknowledgement from a mark to the sender's answer would carry one
+    assert!(marks >= 20 && told.abs_diff(marks) * 10 <= marks, "{marks} segments marked, {told} reported");
 }
 
 #[test]
