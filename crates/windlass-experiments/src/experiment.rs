@@ -16,7 +16,7 @@ use toml::Spanned;
 use windlass_scenario::{Draft, ScenarioError, Span};
 
 /// The experiments that this build knows, from `experiments/`.
-const FILES: [(&str, &str); 20] = [
+const FILES: [(&str, &str); 21] = [
     ("tcon-tct", include_str!("../../../experiments/tcon-tct.toml")),
     ("tcon-loss", include_str!("../../../experiments/tcon-loss.toml")),
     ("tcon-buffer", include_str!("../../../experiments/tcon-buffer.toml")),
@@ -32,6 +32,7 @@ const FILES: [(&str, &str); 20] = [
     ("trim-concurrency", include_str!("../../../experiments/trim-concurrency.toml")),
     ("trim-fat-tree", include_str!("../../../experiments/trim-fat-tree.toml")),
     ("trim-transparent", include_str!("../../../experiments/trim-transparent.toml")),
+    ("trim-testbed", include_str!("../../../experiments/trim-testbed.toml")),
     ("ctrltcp-fairness", include_str!("../../../experiments/ctrltcp-fairness.toml")),
     ("ctrltcp-short-flow", include_str!("../../../experiments/ctrltcp-short-flow.toml")),
     ("ctrltcp-rtt-ratio", include_str!("../../../experiments/ctrltcp-rtt-ratio.toml")),
