@@ -12,7 +12,9 @@
 #include "../core/group/report.h"
 #include "spin.h"
 
+#ifndef WL_GROUP_LOCK_TRIES
 #define WL_GROUP_LOCK_TRIES 2048u /* some microseconds: holders contain no loop */
+#endif
 
 /* A group and who may touch it. */
 struct wl_group_home {

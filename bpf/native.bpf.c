@@ -7,6 +7,7 @@
  * Order of calls when the kernel finds a loss, all within one ACK: ssthresh(), set_state(), cong_control().
  */
 #include "bpf.h"
+#include "coupled.h"
 #include "echo.h"
 #include "guest.h"
 #include "native.h"
@@ -118,6 +119,7 @@ static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
 	if (wl_is_paced(k) && !sk->sk_pacing_status)
 		sk->sk_pacing_status = WL_SK_PACING_NEEDED;
 	wl_guest_start(k, tp, &s);
+	wl_coupled_start(k, tp, &s);
 	wl_apply(k, tp, &s);
 }
 
@@ -170,6 +172,7 @@ static __always_inline void wl_ack(struct tcp_sock *tp, const struct rate_sample
 	wl_guest_take(k, tp, &s);
 	wl_hook_ack(k, &s);
 	wl_guest_ack(k, tp, &s);
+	wl_coupled_ack(k, &s);
 	wl_apply(k, tp, &s);
 }
 
@@ -227,12 +230,15 @@ void wl_native_set_state(__u64 *ctx)
 		/* one more timeout without progress: the kernel's window of one segment is right, nothing else changes */
 		wl_adopt_cwnd(k, tp);
 		wl_guest_timeout(k, &s);
+		wl_coupled_timeout(k, &s);
 		return;
 	}
 	k->must_reduce = 0;
 	wl_hook_reduce(k, &s, state);
-	if (state == WL_CA_LOSS)
+	if (state == WL_CA_LOSS) {
 		wl_guest_timeout(k, &s);
+		wl_coupled_timeout(k, &s);
+	}
 	wl_apply(k, tp, &s);
 }
 
@@ -262,6 +268,7 @@ void wl_native_cwnd_event(__u64 *ctx)
 	wl_guest_take(k, tp, &s);
 	wl_hook_send_after_idle(k, &s);
 	wl_guest_tell(k, tp, &s);
+	wl_coupled_resume(k, &s);
 	wl_apply(k, tp, &s);
 }
 
@@ -308,6 +315,7 @@ void wl_native_release(__u64 *ctx)
 	if (stats)
 		__sync_fetch_and_add(&stats->ended, 1);
 	wl_guest_end(k);
+	wl_coupled_end(k);
 	bpf_sk_storage_delete(&wl_sockets, sk);
 }
 

@@ -55,6 +55,8 @@ struct wl_socket {
 	__u32 prior_rcv_nxt; /* after it */
 #ifdef WL_GUEST
 	struct wl_guest_flow guest;
+#else
+	__u64 seat; /* in a group of this kernel; 0: none. See coupled.h */
 #endif
 };
 

@@ -28,26 +28,45 @@ struct {
 	__type(value, struct wl_select_stats);
 } wl_select_stats SEC(".maps");
 
+/* What sockets want of their groups; the map of the algorithms' programs, see coupled.h. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct wl_wish);
+} wl_wishes SEC(".maps");
+
 /* A load stays where it is: the verifier wants each field of the context read at a constant offset, not at a chosen one. */
 #define WL_LOADED(var) asm volatile("" : "+r"(var))
 
 static __always_inline void wl_key_of(const struct bpf_sock_ops *ops, struct wl_flow_key *key)
 {
 	__u32 *rcv = (__u32 *)key->rcv_addr;
-	__u32 last_v4 = ops->remote_ip4, last_v6;
+	__u32 *snd = (__u32 *)key->snd_addr;
+	__u32 last_v4 = ops->remote_ip4, last_v6, snd_last_v4, snd_last_v6;
 
 	WL_LOADED(last_v4);
 	last_v6 = ops->remote_ip6[3];
 	WL_LOADED(last_v6);
+	snd_last_v4 = ops->local_ip4;
+	WL_LOADED(snd_last_v4);
+	snd_last_v6 = ops->local_ip6[3];
+	WL_LOADED(snd_last_v6);
 	__builtin_memset(key, 0, sizeof(*key));
 	if (ops->family == WL_AF_INET) {
 		rcv[2] = bpf_htonl(0xffff);
 		rcv[3] = last_v4;
+		snd[2] = bpf_htonl(0xffff);
+		snd[3] = snd_last_v4;
 	} else {
 		rcv[0] = ops->remote_ip6[0];
 		rcv[1] = ops->remote_ip6[1];
 		rcv[2] = ops->remote_ip6[2];
 		rcv[3] = last_v6;
+		snd[0] = ops->local_ip6[0];
+		snd[1] = ops->local_ip6[1];
+		snd[2] = ops->local_ip6[2];
+		snd[3] = snd_last_v6;
 	}
 	key->snd_port_be = bpf_htons(ops->local_port);
 	key->rcv_port_be = ops->remote_port >> 16;
@@ -79,6 +98,19 @@ static __always_inline int wl_choose(struct bpf_sock_ops *ops, __u32 algorithm)
 	return name ? bpf_setsockopt(ops, WL_SOL_TCP, WL_TCP_CONGESTION, name->bytes, WL_CA_NAME_BYTES) : -1;
 }
 
+/* Before the algorithm is chosen: its first act is to look for it. */
+static __noinline void wl_leave_wish(struct bpf_sock_ops *ops, const struct wl_rule *rule, const struct wl_flow_key *key)
+{
+	struct bpf_sock *sk = ops->sk;
+	struct wl_wish wish = { .rule = rule->tenant };
+
+	if (!sk)
+		return;
+	__builtin_memcpy(wish.snd_addr, key->snd_addr, sizeof(wish.snd_addr));
+	/* without memory for it the socket is on its own */
+	bpf_sk_storage_get(&wl_wishes, sk, &wish, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
 SEC("sockops")
 int wl_select(struct bpf_sock_ops *ops)
 {
@@ -94,9 +126,13 @@ int wl_select(struct bpf_sock_ops *ops)
 		return 1;
 	wl_key_of(ops, &key);
 	rule = wl_find_rule(&key);
-	if (!rule || rule->mode != WL_MODE_NATIVE || wl_is_ours(ops))
+	if (!rule || rule->mode != WL_MODE_NATIVE || wl_is_ours(ops)) {
 		__sync_fetch_and_add(&stats->unmatched, 1);
-	else if (wl_choose(ops, wl_draw_algorithm(rule, bpf_get_prandom_u32() % 1000)))
+		return 1;
+	}
+	if (rule->group)
+		wl_leave_wish(ops, rule, &key);
+	if (wl_choose(ops, wl_draw_algorithm(rule, bpf_get_prandom_u32() % 1000)))
 		__sync_fetch_and_add(&stats->refused, 1);
 	else
 		__sync_fetch_and_add(&stats->chosen, 1);

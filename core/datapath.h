@@ -94,7 +94,7 @@ struct wl_rule {
 	struct wl_split splits[WL_RULE_SPLITS];
 	struct wl_alg_params params; /* of all algorithms of the rule */
 	wl_u32 group; /* number in wl_groups + 1; 0: none */
-	wl_u32 tenant; /* with WL_PER_RULE: tells the rule from others of its group */
+	wl_u32 tenant; /* tells the rule from others of its group; in mode native from all others */
 };
 WL_ASSERT_SIZE(struct wl_rule, 88);
 
@@ -153,6 +153,34 @@ struct wl_select_stats {
 	wl_u64 chosen; /* got the algorithm of their rule */
 	wl_u64 refused; /* should have: the kernel has none of that name */
 	wl_u64 unmatched; /* no rule, or one that leaves them alone */
+};
+
+/* ---- groups of sockets ---- */
+#define WL_COUPLED_MAX 16384u /* sockets in groups at a time; further ones are on their own */
+
+/* What a rule says of the group of the sockets it chose (wl_terms). Written by the agent, at any time. */
+struct wl_terms {
+	wl_u64 cgroup; /* number of the cgroup whose policy has the rule */
+	wl_u32 group; /* number in wl_groups + 1 */
+	wl_u32 per; /* enum wl_per */
+	wl_u32 weight;
+	wl_u32 reserved;
+};
+WL_ASSERT_SIZE(struct wl_terms, 24);
+
+/* What the selector leaves with a socket whose rule has a group (wl_wishes), for the algorithm to take up. */
+struct wl_wish {
+	wl_u32 rule; /* wl_rule.tenant: key of wl_terms */
+	wl_u8 snd_addr[16]; /* as in wl_flow_key */
+};
+WL_ASSERT_SIZE(struct wl_wish, 20);
+
+/* Sockets and their groups (wl_coupled_stats). */
+struct wl_coupled_stats {
+	wl_u64 joined;
+	wl_u64 refused; /* tries to join where there was no room */
+	wl_u64 contended; /* reports not made: the group was locked for too long */
+	wl_u64 collected; /* members taken for gone after a silence; they join again when they speak */
 };
 
 /* ---- configuration: constant globals set before loading ---- */

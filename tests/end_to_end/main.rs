@@ -5,6 +5,7 @@ mod deployments;
 mod faults;
 mod groups;
 mod native;
+mod native_groups;
 mod net;
 mod peers;
 mod site;

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 use windlass_lab::{
-    BoxProcess, Client, Family, LinkStats, Server, Wan, files,
+    BoxProcess, Cgroup, Client, Family, LinkStats, Server, Wan, files,
     netns::{self, Netns},
     tcp_counters,
 };
@@ -78,6 +78,8 @@ pub struct Setup {
     pub wan_mtus: [u32; 2],
     /// Has bridges hand their packets to the packet filter, where the kernel can.
     pub bridge_filter: bool,
+    /// Each server in a cgroup of its own.
+    pub has_cgroups: bool,
 }
 
 /// Loses one packet in fifty on the way to the client.
@@ -94,6 +96,7 @@ pub const PLAIN: Setup = Setup {
     server_mtu: 1500,
     wan_mtus: [1500, 1500],
     bridge_filter: false,
+    has_cgroups: false,
 };
 
 /// This kernel, or this machine, cannot do it.
@@ -123,6 +126,8 @@ pub struct Site {
     processes: Vec<BoxProcess>,
     pub servers: Vec<Netns>,
     nginx: Vec<Server>,
+    /// Of the servers, if they have any.
+    pub cgroups: Vec<Cgroup>,
     pub gateway: Netns,
     pub client: Netns,
     /// Switches, and the host of a bridge.
@@ -253,8 +258,13 @@ impl Site {
         }
         let wan = connect_wan(&setup, &gateway, &client)?;
         translate(&setup, &gateway, &address(setup.family, homes[0].lan, FIRST_HOST))?;
-        let nginx = servers.iter().map(|s| Server::start(s, CONNECTIONS).expect("nginx")).collect();
-        Ok(Site { setup, wan, processes: Vec::new(), servers, nginx, gateway, client, between, ifaces })
+        let cgroups = if setup.has_cgroups { servers.len() } else { 0 };
+        let cgroups: Vec<_> = (0..cgroups)
+            .map(|i| Cgroup::create(run, &format!("server{i}")).map_err(|e| Missing(format!("{e:#}"))))
+            .collect::<Possibly<_>>()?;
+        let start = |(i, s)| Server::start_in(s, CONNECTIONS, cgroups.get(i)).expect("nginx");
+        let nginx = servers.iter().enumerate().map(start).collect();
+        Ok(Site { setup, wan, processes: Vec::new(), servers, nginx, cgroups, gateway, client, between, ifaces })
     }
 
     /// The host that the box runs on.

@@ -130,7 +130,7 @@ pub(crate) fn write_policy(
     head_map.update(&0u32.to_ne_bytes(), bytes_of(&head), MapFlags::ANY).map_err(bpf("writing the policy"))
 }
 
-fn bytes_of<T>(value: &T) -> &[u8] {
+pub(crate) fn bytes_of<T>(value: &T) -> &[u8] {
     // SAFETY: used for the plain C structs of core/datapath.h only, which have no padding.
     unsafe { std::slice::from_raw_parts((value as *const T).cast(), size_of::<T>()) }
 }

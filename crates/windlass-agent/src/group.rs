@@ -12,7 +12,7 @@ use std::{
     io,
     mem::offset_of,
     os::fd::AsRawFd,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 use toml::Spanned;
 use windlass_core::{
@@ -33,7 +33,7 @@ pub(crate) struct RawGroup {
     aggressiveness: Option<Spanned<f64>>,
     #[serde(default)]
     join_adds: bool,
-    ack_clock: Option<bool>,
+    ack_clock: Option<Spanned<bool>>,
     #[serde(default)]
     idle_grows: bool,
 }
@@ -100,8 +100,12 @@ fn in_range(
         .ok_or_else(|| place.error(value.span(), format!("{key} = {n}; allowed: 1 to {most}")))
 }
 
-/// Checks a rule's group.
-pub(crate) fn check(place: &Place, raw: Spanned<RawGroup>) -> std::result::Result<Membership, PolicyError> {
+/// Checks a rule's group. That of sockets has no ACK clock, and sockets stand behind no interface.
+pub(crate) fn check(
+    place: &Place,
+    raw: Spanned<RawGroup>,
+    is_of_sockets: bool,
+) -> std::result::Result<Membership, PolicyError> {
     let span = raw.span();
     let raw = raw.into_inner();
     let name = raw.name.get_ref().clone();
@@ -119,6 +123,10 @@ pub(crate) fn check(place: &Place, raw: Spanned<RawGroup>) -> std::result::Resul
         Some(p) => match p.get_ref().as_str() {
             "flow" => Per::Flow,
             "server" => Per::Server,
+            "interface" if is_of_sockets => {
+                let what = "per = \"interface\": sockets in mode \"native\" have none; allowed: flow, server, rule";
+                return Err(place.error(p.span(), what));
+            }
             "interface" => Per::Interface,
             "rule" => Per::Rule,
             other => {
@@ -138,6 +146,14 @@ pub(crate) fn check(place: &Place, raw: Spanned<RawGroup>) -> std::result::Resul
         }
         Some(a) => Some(a.into_inner()),
     };
+    let ack_clock = match raw.ack_clock {
+        None => !is_of_sockets,
+        Some(a) if is_of_sockets => {
+            let what = "ack_clock: sockets in mode \"native\" have none, they pace what they are given; leave it out";
+            return Err(place.error(a.span(), what));
+        }
+        Some(a) => a.into_inner(),
+    };
     let idle_default_s = abi::WL_GROUP_IDLE_US / 1_000_000;
     Ok(Membership {
         weight: in_range(place, "weight", raw.weight, 1, abi::WL_GROUP_WEIGHT_MAX)? as u16,
@@ -156,7 +172,7 @@ pub(crate) fn check(place: &Place, raw: Spanned<RawGroup>) -> std::result::Resul
             idle_s: in_range(place, "idle_s", raw.idle_s, idle_default_s, 1800)?,
             aggressiveness,
             join_adds: raw.join_adds,
-            ack_clock: raw.ack_clock.unwrap_or(true),
+            ack_clock,
             idle_grows: raw.idle_grows,
         },
     })
@@ -221,15 +237,73 @@ fn key_of(home: &[u8]) -> u64 {
 
 /// Replaces the groups' positions in the policy by their numbers in the kernel; makes those that are not there yet.
 pub(crate) fn resolve(groups: &impl MapCore, specs: &[GroupSpec], rules: &mut [wl_rule]) -> Result<()> {
-    if specs.is_empty() {
+    if rules.iter().all(|r| r.group == 0) {
         return Ok(());
     }
     let _lock = Lock::take()?;
-    let numbers: Vec<u32> = specs.iter().map(|s| number(groups, s)).collect::<Result<_>>()?;
+    let mut numbers = vec![None; specs.len()];
     for rule in rules.iter_mut().filter(|r| r.group != 0) {
-        rule.group = numbers[rule.group as usize - 1] + 1;
+        let at = rule.group as usize - 1;
+        let number = match numbers[at] {
+            Some(number) => number,
+            None => *numbers[at].insert(number(groups, &specs[at])?),
+        };
+        rule.group = number + 1;
     }
     Ok(())
+}
+
+/// What a group of this kernel is doing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupInfo {
+    /// Its name; if nobody has noted it, the number it is known by.
+    pub name: String,
+    /// Name of its coupling rule.
+    pub rule: &'static str,
+    /// Its members now.
+    pub members: u32,
+    /// The window of all of them together, in bytes; 0: the rule has none, or there are no members.
+    pub window_bytes: u64,
+    /// Mean round trip of its members; 0: not measured.
+    pub srtt_us: u32,
+}
+
+/// Notes names for [`read`]; those that are in the file already stay.
+pub(crate) fn note_names(file: &Path, specs: &[GroupSpec]) -> Result<()> {
+    let mut text = fs::read_to_string(file).unwrap_or_default();
+    for spec in specs {
+        let line = format!("{:016x} {}\n", spec.key(), spec.name);
+        if !text.contains(&line) {
+            text += &line;
+        }
+    }
+    pins::write_text(file, &text)
+}
+
+/// All groups of the map, in the order in which they were made; names are those noted in `file`.
+pub(crate) fn read(groups: &impl MapCore, file: &Path) -> Result<Vec<GroupInfo>> {
+    let names = fs::read_to_string(file).unwrap_or_default();
+    let mut all = Vec::new();
+    for number in 0..abi::WL_MAX_GROUPS {
+        let bytes = groups.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(bpf("reading the groups"))?;
+        let Some(home) = bytes.filter(|b| b.len() >= HOME_BYTES) else { break };
+        // SAFETY: plain numbers, for which any bytes are valid; there are enough, and they need not be aligned.
+        let home = unsafe { home.as_ptr().cast::<Home>().read_unaligned() };
+        if home.key == 0 {
+            break;
+        }
+        let key = format!("{:016x}", home.key);
+        let name = names.lines().find_map(|l| l.strip_prefix(&key).map(str::trim_start));
+        let rule = GroupRule::all().find(|r| r.id() == home.group.config.rule);
+        all.push(GroupInfo {
+            name: name.map_or(key.clone(), str::to_string),
+            rule: rule.map_or("?", |r| r.name()),
+            members: home.group.members,
+            window_bytes: home.group.sum_cwnd_q16 >> abi::WL_GROUP_Q,
+            srtt_us: home.group.srtt_us,
+        });
+    }
+    Ok(all)
 }
 
 fn number(groups: &impl MapCore, spec: &GroupSpec) -> Result<u32> {

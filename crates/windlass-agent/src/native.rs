@@ -5,7 +5,7 @@
 //! keeps its algorithm's programs alive; so that unloading ends, sockets are told to go over to the kernel's own.
 
 use crate::{
-    Error, Result,
+    Error, Result, coupled,
     datapath::{fingerprint, raise_memlock_limit},
     error::bpf,
     pins,
@@ -90,7 +90,7 @@ fn native_dir() -> PathBuf {
     pins::root().join("native")
 }
 
-fn dir(prefix: &str) -> PathBuf {
+pub(crate) fn dir(prefix: &str) -> PathBuf {
     native_dir().join(prefix)
 }
 
@@ -189,6 +189,11 @@ impl Native {
         self.links.iter().map(|(a, _)| format!("{}{}", self.prefix, a.name())).collect()
     }
 
+    /// What their names begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// One of its maps, to be kept.
     pub(crate) fn map(&self, name: &str) -> Result<MapHandle> {
         let map = self.object.maps().find(|m| m.name() == name).expect("a map of our own");
@@ -204,7 +209,11 @@ impl Native {
             let pin = match map.name().to_str() {
                 Some("wl_native_stats") => "stats",
                 Some(".bss.retired") => "retired",
-                _ => continue,
+                Some(name) => match coupled::MAPS.iter().find(|(own, _)| *own == name) {
+                    Some((_, pin)) => pin,
+                    None => continue,
+                },
+                None => continue,
             };
             map.pin(dir.join(pin)).map_err(bpf(format!("pinning {pin}")))?;
         }
@@ -249,7 +258,7 @@ pub fn is_loaded(prefix: &str) -> bool {
 }
 
 /// Are they of this build?
-fn is_current(prefix: &str) -> bool {
+pub(crate) fn is_current(prefix: &str) -> bool {
     pins::read_record(&record(prefix)) == Some(build_id())
 }
 
@@ -262,12 +271,19 @@ pub fn ensure_loaded(prefix: &str) -> Result<bool> {
     if is_current(prefix) { Ok(false) } else { Err(Error::OtherNative(prefix.to_string())) }
 }
 
+/// What names of pinned algorithms begin with.
+pub fn prefixes() -> Vec<String> {
+    let entries = fs::read_dir(native_dir()).into_iter().flatten().flatten();
+    let mut all: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    all.sort();
+    all
+}
+
 /// All pinned algorithms, by prefix.
 pub fn list() -> Result<Vec<NativeInfo>> {
-    let Ok(entries) = fs::read_dir(native_dir()) else { return Ok(Vec::new()) };
     let mut all = Vec::new();
-    for entry in entries.flatten() {
-        all.extend(list_prefix(&entry.file_name().to_string_lossy())?);
+    for prefix in prefixes() {
+        all.extend(list_prefix(&prefix)?);
     }
     all.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(all)
@@ -317,6 +333,7 @@ pub fn unload(prefix: &str) -> Result<Vec<NativeInfo>> {
     // unless another prefix is loaded
     let _ = fs::remove_dir(native_dir());
     let _ = fs::remove_file(record(prefix));
+    let _ = fs::remove_file(coupled::names(prefix));
     Ok(had)
 }
 

@@ -160,6 +160,14 @@ impl Policy {
             if let Some(group) = rule.group.as_ref().map(|m| &m.group)
                 && let Some(other) = rules.iter().find(|r| r.has_other(group))
             {
+                if (other.mode == Mode::Native) != (rule.mode == Mode::Native) {
+                    let what = format!(
+                        "group \"{}\": rule \"{}\" has it in another mode, and flows of interfaces and sockets cannot \
+                         be in one group; give it another name",
+                        group.name, other.name
+                    );
+                    return Err(place.error(span.unwrap_or(0..0), what));
+                }
                 let what = format!(
                     "group \"{}\" is configured otherwise in rule \"{}\"; only weight and per may differ",
                     group.name, other.name
@@ -297,12 +305,7 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
             let what = "group: flows that are not controlled cannot be coupled; remove it, or the mode";
             return Err(place.error(g.span(), what));
         }
-        Some(g) if mode == Mode::Native => {
-            let what =
-                "group: sockets in mode \"native\" are not coupled; remove it, or use mode \"transparent\"";
-            return Err(place.error(g.span(), what));
-        }
-        Some(g) => Some(group::check(place, g)?),
+        Some(g) => Some(group::check(place, g, mode == Mode::Native)?),
         None => None,
     };
     let parameters = match raw.parameters {
@@ -409,7 +412,7 @@ impl Rule {
         self.mode == Mode::Native || self.cgroup.is_some()
     }
 
-    /// Is it in a group of that name, but of another configuration?
+    /// Is it in a group of that name, but of another configuration? Groups of sockets and of interfaces differ in theirs.
     fn has_other(&self, group: &GroupSpec) -> bool {
         self.group.as_ref().is_some_and(|m| m.group.name == group.name && m.group != *group)
     }
@@ -593,8 +596,15 @@ mod tests {
         assert!(e.line == 8 && e.what.contains("otherwise in rule \"a\""), "{e}");
         let e = error(&(rule("a", uplink) + "mode = \"watch\"\n"));
         assert!(e.what.contains("not controlled"), "{e}");
-        let e = error(&(rule("a", uplink) + "mode = \"native\"\n"));
-        assert!(e.what.contains("native"), "{e}");
+        let native = |name: &str, group: &str| rule(name, group) + "mode = \"native\"\n";
+        let sockets = Policy::parse("p.toml", &native("a", uplink)).expect("sockets have groups");
+        assert!(!sockets.groups()[0].ack_clock, "they are paced instead");
+        for (keys, what) in [("per = \"interface\"", "flow, server, rule"), ("ack_clock = true", "pace")] {
+            let e = error(&native("a", &format!("{uplink}, {keys}")));
+            assert!(e.line == 4 && e.what.contains(what), "{keys}: {e}");
+        }
+        let e = error(&(rule("a", uplink) + &native("b", uplink)));
+        assert!(e.line == 8 && e.what.contains("another name"), "{e}");
     }
 
     proptest! {

@@ -5,7 +5,7 @@
 //! cgroup's path and what the algorithms' names begin with.
 
 use crate::{
-    Error, Policy, Result,
+    Coupling, Error, Policy, Result,
     datapath::{fingerprint, map, raise_memlock_limit, write_policy},
     error::bpf,
     native::NAME_MOST,
@@ -84,11 +84,18 @@ pub struct Selector {
     prefix: String,
     object: Object,
     link: Link,
+    coupling: Option<Coupling>,
 }
 
 impl Selector {
-    /// Starts choosing for the sockets of `cgroup`, by the policy's rules for it, among the algorithms under `prefix`.
-    pub fn attach(cgroup: &Path, policy: &Policy, prefix: &str) -> Result<Selector> {
+    /// Starts choosing for the sockets of `cgroup`, by the policy's rules for it, among the algorithms under `prefix`;
+    /// `coupling` is what those share of groups, without which rules must not name any.
+    pub fn attach(
+        cgroup: &Path,
+        policy: &Policy,
+        prefix: &str,
+        coupling: Option<Coupling>,
+    ) -> Result<Selector> {
         let id = inode(cgroup)?;
         // SAFETY: plain call without arguments.
         if unsafe { libc::geteuid() } != 0 {
@@ -97,18 +104,14 @@ impl Selector {
         if select_dir().join(id.to_string()).is_dir() {
             return Err(Error::CgroupBusy(cgroup.to_path_buf()));
         }
-        raise_memlock_limit();
-        libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
-        let object =
-            ObjectBuilder::default().open_memory(OBJECT).and_then(|open| open.load()).map_err(Error::Load)?;
+        let object = load(coupling.as_ref())?;
         write_names(&map(&object, "wl_names"), prefix)?;
-        let rules = policy.compile_cgroup(cgroup);
-        write_policy(&map(&object, "wl_rules"), &map(&object, "wl_policy"), &rules, 1)?;
+        set_rules(&map(&object, "wl_rules"), &map(&object, "wl_policy"), coupling.as_ref(), id, cgroup, policy)?;
         let folder = fs::File::open(cgroup).map_err(pins::io_error(cgroup))?;
         let what = || format!("attaching to {}", cgroup.display());
         let program = object.progs_mut().next().ok_or_else(|| Error::Invalid("an empty object".into()))?;
         let link = program.attach_cgroup(folder.as_raw_fd()).map_err(bpf(what()))?;
-        Ok(Selector { cgroup: cgroup.to_path_buf(), prefix: prefix.to_string(), object, link })
+        Ok(Selector { cgroup: cgroup.to_path_buf(), prefix: prefix.to_string(), object, link, coupling })
     }
 
     /// What it did so far.
@@ -129,20 +132,54 @@ impl Selector {
             }
         }
         self.link.pin(dir.join("link")).map_err(bpf("pinning a link"))?;
+        self.coupling = None;
         let text = format!("{}\n{}\n{}\n", fingerprint(OBJECT), self.prefix, self.cgroup.display());
         pins::write_text(&record(&id), &text)
     }
 }
 
-fn load() -> Result<Object> {
+/// Compiles the policy's rules for the cgroup and puts them in force, their groups first.
+fn set_rules(
+    rules_map: &impl MapCore,
+    head_map: &impl MapCore,
+    coupling: Option<&Coupling>,
+    id: u64,
+    cgroup: &Path,
+    policy: &Policy,
+) -> Result<()> {
+    let mut rules = policy.compile_cgroup(cgroup);
+    match coupling {
+        Some(coupling) => coupling.set(id, policy, &mut rules)?,
+        None if rules.iter().any(|r| r.group != 0) => {
+            return Err(Error::Invalid("a group, where sockets are coupled from outside".into()));
+        }
+        None => {}
+    }
+    write_policy(rules_map, head_map, &rules, 1)
+}
+
+impl Drop for Selector {
+    fn drop(&mut self) {
+        if let (Some(coupling), Ok(id)) = (&self.coupling, inode(&self.cgroup)) {
+            // if it fails, sockets stay in their groups until they close
+            let _ = coupling.remove(id);
+        }
+    }
+}
+
+fn load(coupling: Option<&Coupling>) -> Result<Object> {
     raise_memlock_limit();
     libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
-    ObjectBuilder::default().open_memory(OBJECT).and_then(|open| open.load()).map_err(Error::Load)
+    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::Load)?;
+    if let Some(coupling) = coupling {
+        coupling.share_with(&mut open)?;
+    }
+    open.load().map_err(Error::Load)
 }
 
 /// Loads the program and throws it away: does this kernel take it?
 pub(crate) fn try_load() -> Result<()> {
-    load().map(drop)
+    load(None).map(drop)
 }
 
 fn write_names(names: &Map, prefix: &str) -> Result<()> {
@@ -234,8 +271,9 @@ impl PinnedSelector {
         if self.build != fingerprint(OBJECT).to_string() {
             return Err(Error::OtherVersion(select_dir().join(&self.id)));
         }
-        let rules = policy.compile_cgroup(&self.cgroup);
-        write_policy(&self.map("wl_rules")?, &self.map("wl_policy")?, &rules, 1)
+        let (rules, head) = (self.map("wl_rules")?, self.map("wl_policy")?);
+        let coupling = Coupling::pinned(&self.prefix)?;
+        set_rules(&rules, &head, Some(&coupling), inode(&self.cgroup)?, &self.cgroup, policy)
     }
 
     /// What it did so far.
@@ -243,8 +281,11 @@ impl PinnedSelector {
         read_info(&self.cgroup, &self.map("wl_select_stats")?)
     }
 
-    /// Ends it; sockets keep what they have.
+    /// Ends it; sockets keep what they have, but for their groups, which they leave.
     pub fn remove(self) -> Result<()> {
+        if let (Ok(id), Ok(coupling)) = (self.id.parse(), Coupling::pinned(&self.prefix)) {
+            coupling.remove(id)?;
+        }
         pins::remove_dir(&select_dir().join(&self.id))?;
         let _ = fs::remove_file(record(&self.id));
         Ok(())

@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Read},
     path::Path,
-    process::{Child, ChildStderr, ChildStdout, Stdio},
+    process::{Child, ChildStderr, ChildStdout, Command, Stdio},
     sync::mpsc,
     thread,
     time::Duration,
@@ -53,6 +53,17 @@ impl BoxProcess {
         let program = windlass.to_str().context("the binary's path is no UTF-8")?;
         let mut command = host.command(program);
         command.args(["attach", iface, "--json"]).args(args);
+        Self::launch(command)
+    }
+
+    /// `windlass attach --native`: for sockets of this kernel, whatever their network namespace.
+    pub fn start_native(windlass: &Path, args: &[&str]) -> Result<BoxProcess> {
+        let mut command = Command::new(windlass);
+        command.args(["attach", "--native", "--json"]).args(args);
+        Self::launch(command)
+    }
+
+    fn launch(mut command: Command) -> Result<BoxProcess> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let lines = collect(child.stdout.take().context("piped")?);
         let said = child.stderr.take().map(collect_errors);
@@ -64,9 +75,9 @@ impl BoxProcess {
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 started.child.kill()?;
-                bail!("`windlass attach {iface}` did not attach within {} s", ATTACH_LIMIT.as_secs())
+                bail!("`windlass attach` did not attach within {} s", ATTACH_LIMIT.as_secs())
             }
-            _ => bail!("`windlass attach {iface}` did not start: {}", started.last_words()),
+            _ => bail!("`windlass attach` did not start: {}", started.last_words()),
         }
     }
 

@@ -2,6 +2,8 @@
 //! between them. Runs the same scenario files as the simulator.
 
 mod boxed;
+mod cgroup;
+mod coupled;
 pub mod files;
 mod limits;
 mod native;
@@ -17,6 +19,7 @@ mod traffic;
 mod wan;
 
 pub use boxed::BoxProcess;
+pub use cgroup::Cgroup;
 pub use run::{RunOptions, run};
 pub use topology::{Family, Topology};
 pub use traffic::{Client, Crowd, CrowdResult, Fetch, Server, tcp_counters};

@@ -1,6 +1,7 @@
 //! Network namespaces as hosts. Names carry the process that made them and when it started, so that what a killed run
 //! left behind can be told from what is in use, even after its number went to another process; nothing else is touched.
 
+use crate::cgroup;
 use anyhow::{Context, Result, bail};
 use std::{
     fs::{self, File},
@@ -22,6 +23,13 @@ pub fn next_run() -> u32 {
     NEXT_RUN.fetch_add(1, Ordering::Relaxed)
 }
 
+/// What the host `host` of run `run` is called.
+pub(crate) fn name(run: u32, host: &str) -> Result<String> {
+    let pid = std::process::id();
+    let started = started_at(pid).context("/proc/self/stat: is /proc mounted?")?;
+    Ok(format!("{PREFIX}{pid}.{started}-{run}-{host}"))
+}
+
 /// One host.
 #[derive(Debug)]
 pub struct Netns {
@@ -31,9 +39,7 @@ pub struct Netns {
 impl Netns {
     /// Makes a namespace for host `host` of run `run`, with its loopback up.
     pub fn create(run: u32, host: &str) -> Result<Netns> {
-        let pid = std::process::id();
-        let started = started_at(pid).context("/proc/self/stat: is /proc mounted?")?;
-        let ns = Netns { name: format!("{PREFIX}{pid}.{started}-{run}-{host}") };
+        let ns = Netns { name: name(run, host)? };
         checked(Command::new("ip").args(["netns", "add", &ns.name]))?;
         ns.run(&["ip", "link", "set", "lo", "up"])?;
         Ok(ns)
@@ -161,9 +167,14 @@ fn started_at(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Removes namespaces and folders whose maker is gone; returns how many.
+/// Removes namespaces, folders and cgroups whose maker is gone; returns how many.
 pub fn clean_leftovers() -> usize {
     let mut removed = 0;
+    for entry in cgroup::root().and_then(|r| fs::read_dir(r).ok()).into_iter().flatten().flatten() {
+        let is_left = Owner::of(&entry.file_name().to_string_lossy()).is_some_and(Owner::is_gone);
+        // one with processes stays until the namespace that they run in has been removed
+        removed += usize::from(is_left && fs::remove_dir(entry.path()).is_ok());
+    }
     for folder in [RUN, FOLDERS] {
         let Ok(entries) = fs::read_dir(folder) else { continue };
         for entry in entries.flatten() {

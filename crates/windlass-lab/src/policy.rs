@@ -37,7 +37,7 @@ pub fn write(
             "[[rule]]\nname = \"to {to}\"\nmatch = {{ client = \"{}\" }}\nalgorithm = \"{}\"\nparameters = {parameters}\ngroup = {{ {} }}",
             address_of(to),
             w.algorithm,
-            keys(group, weight)
+            keys(group, weight) + &format!(", ack_clock = {}", group.ack_clock)
         )?;
     }
     let mut file = tempfile::Builder::new().prefix("windlass-").suffix(".toml").tempfile()?;
@@ -45,12 +45,12 @@ pub fn write(
     Ok(file)
 }
 
-/// What a policy says of the group.
-fn keys(group: &Group, weight: i64) -> String {
+/// What a policy says of the group, whoever keeps it.
+pub(crate) fn keys(group: &Group, weight: i64) -> String {
     let per = if group.per == Per::Server { "server" } else { "flow" };
     let mut keys = format!(
-        "name = {:?}, rule = {:?}, weight = {weight}, per = \"{per}\", join_adds = {}, ack_clock = {}, idle_grows = {}",
-        group.name, group.rule, group.join_adds, group.ack_clock, group.idle_grows
+        "name = {:?}, rule = {:?}, weight = {weight}, per = \"{per}\", join_adds = {}, idle_grows = {}",
+        group.name, group.rule, group.join_adds, group.idle_grows
     );
     if let Some(n) = group.max_members {
         keys += &format!(", max_members = {n}");

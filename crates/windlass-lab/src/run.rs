@@ -2,7 +2,7 @@
 
 use crate::{
     boxed::BoxProcess,
-    files, native,
+    coupled, files, native,
     netns::Netns,
     parameters,
     player::{self, Stage},
@@ -63,21 +63,17 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     if unsafe { libc::geteuid() } != 0 {
         bail!("the testbed makes network namespaces and needs root; run it with sudo");
     }
-    if let Some(flow) = scenario.flows.iter().find(|f| f.group.is_some()) {
-        bail!(
-            "flow {} > {}: group: the testbed's hosts couple no flows; give [windlass] the group, or run --on sim",
-            flow.from,
-            flow.to
-        );
-    }
-    let named = native::with_own_names(scenario, &options.windlass)?;
+    let named = native::with_own_names(&coupled::without_coupling(scenario), &options.windlass)?;
     let topology = Topology::create(&named, options.spin_us, options.family)?;
     let senders = distinct(scenario.flows.iter().map(|f| f.from.as_str()));
     let receivers = distinct(scenario.flows.iter().map(|f| f.to.as_str()));
+    let cgroups = coupled::cgroups(scenario)?;
     let mut servers = Vec::new();
     for sender in &senders {
-        servers.push(Server::start(topology.host(sender), CONNECTIONS)?);
+        servers.push(Server::start_in(topology.host(sender), CONNECTIONS, cgroups.get(*sender))?);
     }
+    let coupling =
+        coupled::start(scenario, &cgroups, &options.windlass, |host| topology.address_of(host))?;
     let boxed = match &scenario.windlass {
         Some(w) => Some(start_box(&topology, scenario, w, options)?),
         None => None,
@@ -89,11 +85,15 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     let ended_s = began.elapsed().as_secs_f64();
     let after = (sum_counters(&topology, &senders)?, sum_counters(&topology, &receivers)?);
     drop(captures);
-    let (windlass, samples) = match boxed {
+    let (mut windlass, samples) = match boxed {
         Some(b) => b.finish()?,
         None => Default::default(),
     };
+    if let Some(coupling) = coupling {
+        windlass.extend(coupling.finish()?.0);
+    }
     drop(servers);
+    drop(cgroups);
     let sent = |name: &str| grown(&before.0, &after.0, name);
     let handshake_retrans_segs = sent("TCPSynRetrans");
     // a SYN-ACK goes again when a SYN comes again, or when its own timer runs out; the kernel counts that as a timeout

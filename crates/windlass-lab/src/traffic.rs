@@ -1,6 +1,6 @@
 //! Real servers and clients: nginx serves, curl fetches, and what arrives is hashed.
 
-use crate::{files, netns::Netns};
+use crate::{cgroup::Cgroup, files, netns::Netns};
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeMap,
@@ -51,16 +51,21 @@ fn config(prefix: &Path, root: &Path, connections: usize) -> String {
 impl Server {
     /// Starts it; returns when it accepts connections. `connections`: how many it will have at once.
     pub fn start(host: &Netns, connections: usize) -> Result<Server> {
+        Self::start_in(host, connections, None)
+    }
+
+    /// The same, in that cgroup if one is given.
+    pub fn start_in(host: &Netns, connections: usize, cgroup: Option<&Cgroup>) -> Result<Server> {
         let prefix = host.folder()?;
         let file = prefix.join("nginx.conf");
         fs::create_dir_all(files::folder()).with_context(|| files::folder().display().to_string())?;
         fs::write(&file, config(&prefix, &files::folder(), connections))?;
-        let child = host
-            .command("nginx")
-            .arg("-c")
-            .arg(&file)
-            .arg("-p")
-            .arg(&prefix)
+        // sockets are of the cgroup in which they are made: it has to be in it before it listens
+        let script = "[ -z \"$2\" ] || echo $$ > \"$2\"/cgroup.procs; exec nginx -c \"$0\" -p \"$1\"";
+        let mut command = host.command("sh");
+        command.args(["-c", script]).arg(&file).arg(&prefix);
+        command.arg(cgroup.map_or(Path::new(""), Cgroup::path));
+        let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

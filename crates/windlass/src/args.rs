@@ -72,11 +72,11 @@ pub enum Command {
         #[arg(long, default_value = "report/demo")]
         out: PathBuf,
     },
-    /// Measure the cost of the datapath, or the speed of the simulator
+    /// Measure the cost of the datapath or of groups, or the speed of the simulator
     Bench {
         /// What to measure
         what: BenchWhat,
-        /// Of the simulator: only loads whose name begins so
+        /// Only loads of the simulator, or rules of groups, whose name begins so
         #[arg(long, value_name = "NAME", default_value = "")]
         only: String,
         /// One JSON document
@@ -98,6 +98,8 @@ pub enum BenchWhat {
     Datapath,
     /// Packet-hops per second of the simulator, one core
     Sim,
+    /// A member's report to a group of a thousand flows, paired with one of ten
+    Groups,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -162,8 +164,8 @@ pub struct AttachArgs {
     /// Algorithm, as listed by `windlass algs`
     #[arg(long, default_value = "bbr")]
     pub alg: String,
-    /// A policy instead: its rules for the interface, read once
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["native", "alg", "mode", "port", "paced_servers", "PathArgs"])]
+    /// A policy instead: its rules for the interface, or with --native those for sockets; read once
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cgroup", "alg", "mode", "port", "paced_servers", "PathArgs"])]
     pub policy: Option<PathBuf>,
     /// What to do with the flows
     #[arg(long, value_enum, default_value = "transparent")]

@@ -73,7 +73,7 @@ pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
     let policy = Policy::simple(algorithm, Mode::Native, args.server_port.clone(), false);
     let (_, stopped) = signals::wishes(Wish::Stop)?;
     let mut flows = GuestFlows::load(&args.names.prefix)?;
-    let selector = Selector::attach(&cgroup, &policy, &args.names.prefix)?;
+    let selector = Selector::attach(&cgroup, &policy, &args.names.prefix, None)?;
     let name = format!("{}{}", args.names.prefix, algorithm.name());
     if args.json {
         let (cgroup, port) = (&cgroup, port.path());

@@ -2,6 +2,7 @@
 
 use crate::{
     args::{BenchWhat, Home, ReproduceArgs, RunArgs, SweepArgs},
+    group_cost,
     signals::{self, Wish},
     speed,
 };
@@ -158,8 +159,9 @@ pub fn demo(out: PathBuf) -> Result<ExitCode> {
 pub fn bench(what: BenchWhat, only: &str, json: bool) -> Result<ExitCode> {
     match what {
         BenchWhat::Sim => speed::bench(only, json, cancel_on_signal()?),
+        BenchWhat::Groups => group_cost::bench(only, json),
         BenchWhat::Datapath if json || !only.is_empty() => {
-            bail!("--only and --json go with bench sim");
+            bail!("--only and --json go with bench sim and bench groups");
         }
         BenchWhat::Datapath => {
             let settings = settings(true, false, "report".into(), false)?;

@@ -2,6 +2,7 @@
 
 mod args;
 mod control;
+mod group_cost;
 mod guest;
 mod info;
 mod lab;

@@ -7,6 +7,8 @@ use crate::{
     signals::{self, Wish},
 };
 use anyhow::{Result, bail};
+use serde::Serialize;
+use serde_json::{Value, json};
 use std::{
     io::{self, Read},
     os::{fd::AsFd, unix::fs::FileTypeExt},
@@ -16,8 +18,8 @@ use std::{
     thread,
 };
 use windlass_agent::{
-    Error, Mode, Native, PinnedSelector, Policy, Selector,
-    native::{ensure_loaded, is_loaded, list, unload},
+    CoupledStats, Coupling, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector,
+    native::{ensure_loaded, is_loaded, list, prefixes, unload},
     root_cgroup,
 };
 use windlass_scenario::Parameters;
@@ -73,8 +75,9 @@ fn left(sockets: u64, algorithm: &str) -> String {
 fn show(json: bool) -> Result<()> {
     let all = list()?;
     let cgroups: Vec<_> = PinnedSelector::all().iter().map(|s| s.info()).collect::<Result<_, _>>()?;
+    let groups = Groups::of_all()?;
     if json {
-        println!("{}", serde_json::json!({ "native": all, "cgroups": cgroups }));
+        println!("{}", json!({ "native": all, "cgroups": cgroups, "groups": groups }));
         return Ok(());
     }
     let rows: Vec<Vec<String>> = all
@@ -99,7 +102,59 @@ fn show(json: bool) -> Result<()> {
             c.unmatched
         );
     }
+    groups.iter().for_each(Groups::print);
     Ok(())
+}
+
+/// The groups of the algorithms under one prefix.
+#[derive(Serialize)]
+struct Groups {
+    prefix: String,
+    #[serde(flatten)]
+    stats: CoupledStats,
+    groups: Vec<GroupInfo>,
+}
+
+impl Groups {
+    fn of(prefix: &str, coupling: &Coupling) -> Result<Groups> {
+        let (stats, groups) = (coupling.stats()?, coupling.groups()?);
+        Ok(Groups { prefix: prefix.to_string(), stats, groups })
+    }
+
+    /// Of all prefixes whose algorithms are of this build.
+    fn of_all() -> Result<Vec<Groups>> {
+        let mine = prefixes().into_iter().filter_map(|p| Some((Coupling::pinned(&p).ok()?, p)));
+        mine.map(|(coupling, prefix)| Groups::of(&prefix, &coupling)).collect()
+    }
+
+    /// The names that the counters of interfaces have.
+    fn counters(&self) -> Value {
+        let CoupledStats { joined, refused, contended, collected } = self.stats;
+        json!({
+            "group_joined": joined, "group_refused": refused, "group_contended": contended, "group_collected": collected
+        })
+    }
+
+    fn print(&self) {
+        for group in &self.groups {
+            println!(
+                "group \"{}\" ({}) of {}*: {} member(s), window {} kB, round trip {}",
+                group.name,
+                group.rule,
+                self.prefix,
+                group.members,
+                group.window_bytes / 1000,
+                print::us(group.srtt_us)
+            );
+        }
+        if !self.groups.is_empty() {
+            let stats = &self.stats;
+            println!(
+                "groups of {}*: {} joined, {} refused, {} reports not made for contention, {} members collected",
+                self.prefix, stats.joined, stats.refused, stats.contended, stats.collected
+            );
+        }
+    }
 }
 
 /// Keeps the algorithms registered until told to stop.
@@ -131,32 +186,55 @@ fn follow_pipe(stop: Sender<Wish>) {
 
 /// `windlass attach --native`.
 pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
-    let algorithm = algorithm(args)?;
-    let cgroup = match &args.cgroup {
-        Some(folder) => folder.clone(),
-        None => root_cgroup()?,
+    let folder = |given: Option<&Path>| given.map_or_else(root_cgroup, |c| Ok(c.to_path_buf()));
+    let policy = match &args.policy {
+        Some(file) => Policy::from_file(file)?,
+        None => Policy::simple(algorithm(args)?, Mode::Native, args.port.clone(), false),
     };
-    let policy = Policy::simple(algorithm, Mode::Native, args.port.clone(), false);
+    let cgroups: Vec<PathBuf> = match &args.policy {
+        Some(_) => policy.cgroups().into_iter().map(folder).collect::<Result<_, Error>>()?,
+        None => vec![folder(args.cgroup.as_deref())?],
+    };
+    if cgroups.is_empty() {
+        bail!("no rule of the policy has mode \"native\"; without --native it is for interfaces");
+    }
     let (_, stopped) = signals::wishes(Wish::Stop)?;
     let parameters = args.path.parameters();
     let may_share = parameters == Parameters::default() && is_loaded(&args.prefix);
     let native = if may_share { None } else { Some(Native::load_with(&args.prefix, parameters)?) };
-    let selector = Selector::attach(&cgroup, &policy, &args.prefix)?;
-    let name = format!("{}{}", args.prefix, algorithm.name());
-    if args.json {
-        println!("{}", serde_json::json!({ "event": "attached", "cgroup": cgroup, "algorithm": name }));
-    } else {
-        println!("{}: {name} for all sockets that connect; Ctrl-C ends it", cgroup.display());
+    let coupling = || match &native {
+        Some(native) => Coupling::of(native),
+        None => Coupling::pinned(&args.prefix),
+    };
+    let attach = |cgroup: &PathBuf| Selector::attach(cgroup, &policy, &args.prefix, Some(coupling()?));
+    let selectors: Vec<Selector> = cgroups.iter().map(attach).collect::<Result<_, Error>>()?;
+    let name = match &args.policy {
+        Some(file) => file.display().to_string(),
+        None => format!("{}{}", args.prefix, args.alg),
+    };
+    for cgroup in &cgroups {
+        if args.json {
+            println!("{}", json!({ "event": "attached", "cgroup": cgroup, "algorithm": name }));
+        } else {
+            println!("{}: {name} for all sockets that connect; Ctrl-C ends it", cgroup.display());
+        }
     }
     // the sender lives as long as we wait: an error cannot be
     let _ = stopped.recv();
-    let info = selector.info()?;
-    drop(selector);
+    let infos: Vec<_> = selectors.iter().map(Selector::info).collect::<Result<_, _>>()?;
+    let groups = Groups::of(&args.prefix, &coupling()?)?;
+    drop(selectors);
     drop(native);
-    if args.json {
-        println!("{}", serde_json::json!({ "event": "detached", "sockets": info }));
-    } else {
-        println!("released: {} socket(s) had {name}, {} could not get it", info.chosen, info.refused);
+    for info in &infos {
+        if args.json {
+            let counters = groups.counters();
+            println!("{}", json!({ "event": "detached", "sockets": info, "counters": counters, "groups": groups }));
+        } else {
+            println!("released: {} socket(s) had {name}, {} could not get it", info.chosen, info.refused);
+        }
+    }
+    if !args.json {
+        groups.print();
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -217,7 +295,8 @@ impl NativeHome {
                     selector
                 }
                 None => {
-                    Selector::attach(&cgroup, policy, &self.prefix)?.into_pinned()?;
+                    Selector::attach(&cgroup, policy, &self.prefix, Some(Coupling::pinned(&self.prefix)?))?
+                        .into_pinned()?;
                     println!("{}: under control", cgroup.display());
                     match PinnedSelector::of(&cgroup) {
                         Some(selector) => selector,

@@ -1,0 +1,168 @@
+//! Sockets in groups: what the native home's programs and the selectors share of them (bpf/coupled.h).
+
+use crate::{
+    Error, GroupInfo, Native, Policy, Result,
+    datapath::{bytes_of, fingerprint},
+    error::bpf,
+    group, native,
+};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject};
+use serde::Serialize;
+use std::{
+    collections::BTreeSet,
+    mem::offset_of,
+    os::fd::AsFd,
+    path::PathBuf,
+};
+use windlass_core::abi::{wl_coupled_stats, wl_rule, wl_terms};
+
+/// Their names in the object, and what they are pinned as.
+pub(crate) const MAPS: [(&str, &str); 4] = [
+    ("wl_wishes", "wishes"),
+    ("wl_terms", "terms"),
+    ("wl_groups", "groups"),
+    ("wl_coupled_stats", "coupled"),
+];
+
+/// Sockets in groups, so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CoupledStats {
+    /// Times that a socket joined its group.
+    pub joined: u64,
+    /// Tries to join where there was no room.
+    pub refused: u64,
+    /// Reports that were not made, because the group was locked for too long.
+    pub contended: u64,
+    /// Members taken for gone after a silence; they join again when they speak.
+    pub collected: u64,
+}
+
+/// The groups of one loaded native home.
+#[derive(Debug)]
+pub struct Coupling {
+    maps: Vec<MapHandle>,
+    names: PathBuf,
+}
+
+impl Coupling {
+    /// Of algorithms that this process has loaded.
+    pub fn of(native: &Native) -> Result<Coupling> {
+        let maps = MAPS.iter().map(|(name, _)| native.map(name)).collect::<Result<_>>()?;
+        Ok(Coupling { maps, names: names(native.prefix()) })
+    }
+
+    /// Of those that are pinned under `prefix`.
+    pub fn pinned(prefix: &str) -> Result<Coupling> {
+        if !native::is_loaded(prefix) {
+            return Err(Error::NativeNotLoaded(prefix.to_string()));
+        }
+        if !native::is_current(prefix) {
+            return Err(Error::OtherNative(prefix.to_string()));
+        }
+        let open = |pin: &str| {
+            let path = native::dir(prefix).join(pin);
+            MapHandle::from_pinned_path(&path).map_err(bpf(format!("opening {}", path.display())))
+        };
+        let maps = MAPS.iter().map(|(_, pin)| open(pin)).collect::<Result<_>>()?;
+        Ok(Coupling { maps, names: names(prefix) })
+    }
+
+    fn map(&self, name: &str) -> &MapHandle {
+        let at = MAPS.iter().position(|(n, _)| *n == name).expect("one of ours");
+        &self.maps[at]
+    }
+
+    /// Lets a selector leave its wishes where the algorithms look for them.
+    pub(crate) fn share_with(&self, selector: &mut OpenObject) -> Result<()> {
+        for mut map in selector.maps_mut().filter(|m| m.name() == "wl_wishes") {
+            map.reuse_fd(self.map("wl_wishes").as_fd()).map_err(bpf("sharing sockets' wishes"))?;
+        }
+        Ok(())
+    }
+
+    /// Puts the groups of the policy's compiled rules in force for the sockets of a cgroup: those that connect, and those
+    /// that did. Sockets of rules that are no longer there leave their groups.
+    pub(crate) fn set(&self, cgroup: u64, policy: &Policy, rules: &mut [wl_rule]) -> Result<()> {
+        let terms = self.map("wl_terms");
+        for rule in rules.iter_mut().filter(|r| r.group != 0) {
+            rule.tenant = key_of(cgroup, policy, rule.rule_id as usize);
+        }
+        group::resolve(self.map("wl_groups"), &policy.groups(), rules)?;
+        if rules.iter().any(|r| r.group != 0) {
+            group::note_names(&self.names, &policy.groups())?;
+        }
+        for rule in rules.iter().filter(|r| r.group != 0) {
+            let value = wl_terms {
+                cgroup,
+                group: rule.group,
+                per: rule.per.into(),
+                weight: rule.weight.into(),
+                reserved: 0,
+            };
+            terms
+                .update(&rule.tenant.to_ne_bytes(), bytes_of(&value), MapFlags::ANY)
+                .map_err(bpf("writing a rule's group"))?;
+        }
+        let kept: BTreeSet<u32> = rules.iter().filter(|r| r.group != 0).map(|r| r.tenant).collect();
+        self.remove_but(cgroup, &kept)
+    }
+
+    /// The cgroup's sockets leave their groups.
+    pub(crate) fn remove(&self, cgroup: u64) -> Result<()> {
+        self.remove_but(cgroup, &BTreeSet::new())
+    }
+
+    fn remove_but(&self, cgroup: u64, kept: &BTreeSet<u32>) -> Result<()> {
+        let terms = self.map("wl_terms");
+        let keys: Vec<Vec<u8>> = terms.keys().collect();
+        for key in keys {
+            let number = u32::from_ne_bytes(key[..4].try_into().expect("a key of four bytes"));
+            let value = terms.lookup(&key, MapFlags::ANY).map_err(bpf("reading rules' groups"))?;
+            let at = offset_of!(wl_terms, cgroup);
+            let is_ours = value.is_some_and(|v| v.get(at..at + 8) == Some(&cgroup.to_ne_bytes()[..]));
+            if is_ours && !kept.contains(&number) {
+                // whoever else removed it did the same
+                let _ = terms.delete(&key);
+            }
+        }
+        Ok(())
+    }
+
+    /// All groups that were ever named since the algorithms were loaded.
+    pub fn groups(&self) -> Result<Vec<GroupInfo>> {
+        group::read(self.map("wl_groups"), &self.names)
+    }
+
+    /// What happened so far.
+    pub fn stats(&self) -> Result<CoupledStats> {
+        let value = self
+            .map("wl_coupled_stats")
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(bpf("reading what groups did"))?
+            .unwrap_or_default();
+        let number = |at: usize| {
+            value.get(at..at + 8).map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
+        };
+        Ok(CoupledStats {
+            joined: number(offset_of!(wl_coupled_stats, joined)),
+            refused: number(offset_of!(wl_coupled_stats, refused)),
+            contended: number(offset_of!(wl_coupled_stats, contended)),
+            collected: number(offset_of!(wl_coupled_stats, collected)),
+        })
+    }
+}
+
+/// Where names of groups are noted: the kernel knows only numbers.
+pub(crate) fn names(prefix: &str) -> PathBuf {
+    PathBuf::from(format!("/run/windlass/native-{prefix}:groups"))
+}
+
+/// What a rule's sockets are known by: the same when a policy is read again with other rules around it.
+fn key_of(cgroup: u64, policy: &Policy, rule: usize) -> u32 {
+    let name = &policy.rules[rule].name;
+    let before = policy.rules[..rule].iter().filter(|r| r.name == *name).count();
+    let mut bytes = cgroup.to_ne_bytes().to_vec();
+    bytes.extend(before.to_ne_bytes());
+    bytes.extend(name.as_bytes());
+    fingerprint(&bytes) as u32
+}

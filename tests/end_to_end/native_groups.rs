@@ -1,0 +1,325 @@
+//! Sockets of two containers in a group, by policy: one has one connection, the other several.
+
+use crate::{
+    run_whole,
+    site::{PLAIN, Setup, Site, site_or_skip},
+};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{Shutdown, TcpStream},
+    path::PathBuf,
+    process::{Child, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::{Duration, Instant},
+};
+use windlass_lab::files;
+use windlass_scenario::Scenario;
+use windlass_tests::{is_root_or_skip, windlass};
+
+const LINK: &str = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"";
+
+/// Only lest a failing test wait for ever.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Jain's index of what two tenants got.
+fn jain([a, b]: [f64; 2]) -> f64 {
+    (a + b) * (a + b) / (2.0 * (a * a + b * b))
+}
+
+/// Two hosts are fetched from, the second over several connections; all that arrives is checked. Rates of the two, and
+/// what was counted.
+fn lab(group: &str, weights: [u64; 2], flows: usize, algorithm: &str) -> ([f64; 2], BTreeMap<String, u64>) {
+    // who gets more has more to send, so that both are busy to the end
+    let bytes = weights.map(|w| w * 12_000_000 / (weights[0] + weights[1]));
+    let flow = |host: &str, weight: u64, bytes: u64| {
+        format!(
+            "[[flow]]\nfrom = \"{host}\"\nto = \"client\"\nsize = \"{bytes} B\"\nalgorithm = \"{algorithm}\"\n\
+             group = \"both\"\nweight = {weight}\n"
+        )
+    };
+    let text = format!(
+        "name = \"containers\"\ntime_limit = \"60 s\"\n[[host]]\nname = \"one\"\n[[host]]\nname = \"two\"\n\
+         [[host]]\nname = \"router\"\n[[host]]\nname = \"client\"\n\
+         [[link]]\nbetween = [\"one\", \"router\"]\n[[link]]\nbetween = [\"two\", \"router\"]\n\
+         [[link]]\nbetween = [\"router\", \"client\"]\n{LINK}\n\
+         [[group]]\nname = \"both\"\n{group}\n{}{}",
+        flow("one", weights[0], bytes[0]),
+        flow("two", weights[1], bytes[1] / flows as u64).repeat(flows)
+    );
+    let report = run_whole(&Scenario::parse("containers", &text).expect("a sound scenario"));
+    let last = |host: &str| {
+        let own = report.flows.iter().filter(|f| f.name.starts_with(host)).filter_map(|f| f.completion_s);
+        own.fold(0.0, f64::max)
+    };
+    let rates = [bytes[0] as f64 / last("one"), bytes[1] as f64 / last("two")];
+    println!("{algorithm} {group:?} {weights:?}: {rates:.0?} bytes/s, {:?}", report.windlass);
+    (rates, report.windlass)
+}
+
+#[test]
+fn containers_share_by_weight_whatever_the_number_of_their_sockets() {
+    if !is_root_or_skip("containers_share_by_weight_whatever_the_number_of_their_sockets") {
+        return;
+    }
+    let group = "rule = \"ccc\"\nper = \"server\"";
+    for algorithm in ["reno", "cubic"] {
+        let (rates, counters) = lab(group, [1, 1], 4, algorithm);
+        assert!(jain(rates) >= 0.99, "{algorithm}: {rates:?}");
+        assert!(counters["group_joined"] >= 5, "{counters:?}");
+        assert_eq!(counters["group_refused"], 0, "{counters:?}");
+        let (rates, _) = lab(group, [1, 2], 2, algorithm);
+        let ratio = rates[1] / rates[0];
+        assert!((1.8..2.2).contains(&ratio), "{algorithm}: 1:2 became 1:{ratio:.2}");
+    }
+}
+
+/// A group with room for two: the other sockets are on their own, and everything arrives.
+#[test]
+fn a_full_group_refuses_sockets_and_they_go_on() {
+    if !is_root_or_skip("a_full_group_refuses_sockets_and_they_go_on") {
+        return;
+    }
+    let (_, counters) = lab("rule = \"ccc\"\nmax_members = 2", [1, 1], 4, "reno");
+    assert!(counters["group_refused"] >= 3, "{counters:?}");
+    assert!(counters["group_joined"] >= 2, "{counters:?}");
+}
+
+#[test]
+fn every_rule_couples_sockets() {
+    if !is_root_or_skip("every_rule_couples_sockets") {
+        return;
+    }
+    for rule in windlass_core::GroupRule::all() {
+        let group = format!("rule = \"{}\"\nper = \"server\"", rule.name());
+        let (_, counters) = lab(&group, [1, 1], 2, "reno");
+        assert!(counters["group_joined"] >= 3, "{}: {counters:?}", rule.name());
+    }
+}
+
+/// Endless downloads from a site's servers.
+struct Downloads {
+    streams: Vec<TcpStream>,
+    /// Which server, and how many bytes came.
+    arrived: Receiver<(usize, usize)>,
+}
+
+impl Downloads {
+    fn start(site: &Site, servers: &[usize]) -> Downloads {
+        let name = files::endless().expect("a file to serve");
+        let (sender, arrived) = channel();
+        let open = |server: &usize| {
+            let (server, sender) = (*server, sender.clone());
+            let address = site.address_of(server);
+            let connect = || Ok(TcpStream::connect((address.as_str(), 80))?);
+            let mut stream = site.client.enter(connect).expect("a connection");
+            stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
+            let own = stream.try_clone().expect("a descriptor");
+            write!(stream, "GET /{name} HTTP/1.1\r\nHost: w\r\n\r\n").expect("a request");
+            thread::spawn(move || {
+                let (mut block, mut head) = (vec![0; 1 << 16], Vec::new());
+                while let Ok(count @ 1..) = stream.read(&mut block) {
+                    let mut payload = &block[..count];
+                    while !head.ends_with(b"\r\n\r\n") && !payload.is_empty() {
+                        head.push(payload[0]);
+                        payload = &payload[1..];
+                    }
+                    let is_whole = payload.iter().all(|b| *b == 0);
+                    // usize::MAX tells of bytes that are not the file's
+                    if sender.send((server, if is_whole { payload.len() } else { usize::MAX })).is_err() {
+                        break;
+                    }
+                }
+            });
+            own
+        };
+        let streams = servers.iter().map(open).collect();
+        Downloads { streams, arrived }
+    }
+
+    /// What the two servers get of the next so many bytes.
+    fn shares(&self, bytes: usize) -> [f64; 2] {
+        let mut shares = [0; 2];
+        while shares.iter().sum::<usize>() < bytes {
+            let (server, count) = self.arrived.recv_timeout(LIMIT).expect("progress");
+            assert_ne!(count, usize::MAX, "the payload is what was served");
+            shares[server] += count;
+        }
+        shares.map(|s| s as f64 / bytes as f64)
+    }
+}
+
+impl Drop for Downloads {
+    fn drop(&mut self) {
+        for stream in &self.streams {
+            // it may have ended by itself
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// `windlass agent` with the native home under a prefix of its own. Dropped, it is killed and the algorithms unloaded.
+struct Agent {
+    child: Child,
+    lines: Receiver<String>,
+    prefix: String,
+    policy: PathBuf,
+}
+
+impl Agent {
+    fn start(policy: PathBuf, prefix: &str) -> Agent {
+        let mut child = windlass()
+            .args(["agent", "--policy", policy.to_str().expect("UTF-8"), "--prefix", prefix])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the agent starts");
+        let out = BufReader::new(child.stdout.take().expect("piped"));
+        let (sender, lines) = channel();
+        thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Agent { child, lines, prefix: prefix.into(), policy }
+    }
+
+    /// Waits until it has said all these words, each in a line of its own.
+    fn says(&mut self, words: &[&str]) {
+        for word in words {
+            while !self.lines.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("it says {word}")).contains(word) {}
+        }
+    }
+
+    /// Puts another policy into its file, at once.
+    fn rewrite(&self, text: &str) {
+        let draft = self.policy.with_extension("draft");
+        fs::write(&draft, text).expect("a writable folder");
+        fs::rename(&draft, &self.policy).expect("the same folder");
+    }
+
+    /// As kill -9 does.
+    fn kill(&mut self) {
+        self.child.kill().expect("our own child");
+        self.child.wait().expect("it ends");
+    }
+
+    /// What `windlass native list` says of this home's groups.
+    fn groups(&self) -> Value {
+        let out = windlass().args(["native", "list", "--json"]).output().expect("windlass runs");
+        let value: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        let all = value["groups"].as_array().expect("a list");
+        all.iter().find(|g| g["prefix"] == self.prefix.as_str()).cloned().unwrap_or_default()
+    }
+
+    fn unload(&self) {
+        let out =
+            windlass().args(["native", "unload", "--prefix", &self.prefix]).output().expect("windlass runs");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // both may have been done before
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = windlass().args(["native", "unload", "--prefix", &self.prefix]).output();
+    }
+}
+
+/// A rule for each container, with a weight for all of its sockets together.
+fn policy(site: &Site, weights: [u32; 2]) -> String {
+    let rule = |server: usize| {
+        format!(
+            "[[rule]]\nname = \"container-{server}\"\nmode = \"native\"\nalgorithm = \"reno\"\n\
+             match = {{ cgroup = \"{}\" }}\n\
+             group = {{ name = \"uplink\", rule = \"ccc\", per = \"rule\", weight = {} }}\n",
+            site.cgroups[server].path().display(),
+            weights[server]
+        )
+    };
+    rule(0) + &rule(1)
+}
+
+/// Congestion controls of a server's sockets.
+fn in_use(site: &Site, server: usize) -> String {
+    let out = site.servers[server].run(&["ss", "-tinH", "state", "established"]).expect("iproute2");
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+#[test]
+fn weights_change_while_sockets_run_and_the_group_outlives_its_agent() {
+    let test = "weights_change_while_sockets_run_and_the_group_outlives_its_agent";
+    let Some(site) = site_or_skip(test, Setup { servers: 2, link: LINK, has_cgroups: true, ..PLAIN }) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.toml");
+    fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
+    let mut agent = Agent::start(file, &format!("k{:x}_", std::process::id()));
+    agent.says(&["under control"; 2]);
+    // bytes of about two seconds each
+    let (settle, look) = (5_000_000, 5_000_000);
+
+    let downloads = Downloads::start(&site, &[0, 1, 1, 1]);
+    downloads.shares(settle);
+    let equal = downloads.shares(look);
+    assert!(jain(equal) >= 0.99, "one socket against three: {equal:.3?}");
+    let groups = agent.groups();
+    let group = &groups["groups"][0];
+    assert_eq!((&group["name"], &group["members"]), (&"uplink".into(), &4.into()), "{groups}");
+
+    agent.rewrite(&policy(&site, [1, 3]));
+    agent.says(&["in force"]);
+    downloads.shares(settle);
+    let [one, three] = downloads.shares(look);
+    assert!((2.7..3.3).contains(&(three / one)), "1:3 became {one:.3} : {three:.3}");
+
+    agent.kill();
+    let [one, three] = downloads.shares(look);
+    assert!((2.7..3.3).contains(&(three / one)), "without the agent: {one:.3} : {three:.3}");
+
+    agent.unload();
+    downloads.shares(look);
+    for server in 0..2 {
+        let now = in_use(&site, server);
+        assert!(!now.contains(&agent.prefix) && now.contains("reno"), "{now}");
+    }
+    assert!(agent.groups().is_null(), "{}", agent.groups());
+    println!("{test}: {equal:.3?} at 1:1, {:.2} at 1:3", three / one);
+}
+
+/// Whose sockets are released leaves the group, and so does who closes; the others have what they had.
+#[test]
+fn sockets_leave_when_they_close_and_when_they_are_released() {
+    let test = "sockets_leave_when_they_close_and_when_they_are_released";
+    let Some(site) = site_or_skip(test, Setup { servers: 2, link: LINK, has_cgroups: true, ..PLAIN }) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.toml");
+    fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
+    let mut agent = Agent::start(file, &format!("r{:x}_", std::process::id()));
+    agent.says(&["under control"; 2]);
+    let members = |agent: &Agent| agent.groups()["groups"][0]["members"].as_u64();
+    let stays = Downloads::start(&site, &[0]);
+    let goes = Downloads::start(&site, &[1, 1]);
+    stays.shares(1_000_000);
+    goes.shares(1_000_000);
+    assert_eq!(members(&agent), Some(3));
+    agent.kill();
+    let cgroup = site.cgroups[1].path().to_str().expect("UTF-8");
+    let out = windlass().args(["detach", "--cgroup", cgroup]).output().expect("windlass runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    // each leaves when it next hears an ACK
+    goes.shares(1_000_000);
+    stays.shares(1_000_000);
+    assert_eq!(members(&agent), Some(1), "released");
+    assert!(in_use(&site, 1).contains(&agent.prefix), "it keeps its algorithm");
+    drop(stays);
+    let end = Instant::now() + Duration::from_secs(10);
+    while members(&agent) != Some(0) {
+        assert!(Instant::now() < end, "closed: {}", agent.groups());
+        goes.shares(100_000);
+    }
+}
