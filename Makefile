@@ -51,6 +51,7 @@ bench: setup
 	$(CARGO) build --release -p windlass
 	target/release/windlass bench datapath
 	target/release/windlass bench sim
+	target/release/windlass bench groups
 
 bench-ns3: PACKAGES += $(NS3_PACKAGES)
 bench-ns3: setup

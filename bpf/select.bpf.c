@@ -99,7 +99,8 @@ static __always_inline int wl_choose(struct bpf_sock_ops *ops, __u32 algorithm)
 }
 
 /* Before the algorithm is chosen: its first act is to look for it. */
-static __noinline void wl_leave_wish(struct bpf_sock_ops *ops, const struct wl_rule *rule, const struct wl_flow_key *key)
+static __noinline void wl_leave_wish(struct bpf_sock_ops *ops, const struct wl_rule *rule,
+				     const struct wl_flow_key *key)
 {
 	struct bpf_sock *sk = ops->sk;
 	struct wl_wish wish = { .rule = rule->tenant };

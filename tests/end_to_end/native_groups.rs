@@ -186,7 +186,9 @@ impl Agent {
     /// Waits until it has said all these words, each in a line of its own.
     fn says(&mut self, words: &[&str]) {
         for word in words {
-            while !self.lines.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("it says {word}")).contains(word) {}
+            while !self.lines.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("it says {word}")).contains(word)
+            {
+            }
         }
     }
 

@@ -264,7 +264,18 @@ impl Site {
             .collect::<Possibly<_>>()?;
         let start = |(i, s)| Server::start_in(s, CONNECTIONS, cgroups.get(i)).expect("nginx");
         let nginx = servers.iter().enumerate().map(start).collect();
-        Ok(Site { setup, wan, processes: Vec::new(), servers, nginx, cgroups, gateway, client, between, ifaces })
+        Ok(Site {
+            setup,
+            wan,
+            processes: Vec::new(),
+            servers,
+            nginx,
+            cgroups,
+            gateway,
+            client,
+            between,
+            ifaces,
+        })
     }
 
     /// The host that the box runs on.

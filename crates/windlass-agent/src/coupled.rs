@@ -8,12 +8,7 @@ use crate::{
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject};
 use serde::Serialize;
-use std::{
-    collections::BTreeSet,
-    mem::offset_of,
-    os::fd::AsFd,
-    path::PathBuf,
-};
+use std::{collections::BTreeSet, mem::offset_of, os::fd::AsFd, path::PathBuf};
 use windlass_core::abi::{wl_coupled_stats, wl_rule, wl_terms};
 
 /// Their names in the object, and what they are pinned as.

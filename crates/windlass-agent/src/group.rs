@@ -124,7 +124,8 @@ pub(crate) fn check(
             "flow" => Per::Flow,
             "server" => Per::Server,
             "interface" if is_of_sockets => {
-                let what = "per = \"interface\": sockets in mode \"native\" have none; allowed: flow, server, rule";
+                let what =
+                    "per = \"interface\": sockets in mode \"native\" have none; allowed: flow, server, rule";
                 return Err(place.error(p.span(), what));
             }
             "interface" => Per::Interface,

@@ -106,7 +106,14 @@ impl Selector {
         }
         let object = load(coupling.as_ref())?;
         write_names(&map(&object, "wl_names"), prefix)?;
-        set_rules(&map(&object, "wl_rules"), &map(&object, "wl_policy"), coupling.as_ref(), id, cgroup, policy)?;
+        set_rules(
+            &map(&object, "wl_rules"),
+            &map(&object, "wl_policy"),
+            coupling.as_ref(),
+            id,
+            cgroup,
+            policy,
+        )?;
         let folder = fs::File::open(cgroup).map_err(pins::io_error(cgroup))?;
         let what = || format!("attaching to {}", cgroup.display());
         let program = object.progs_mut().next().ok_or_else(|| Error::Invalid("an empty object".into()))?;

@@ -60,7 +60,9 @@ pub fn start(
         return Ok(None);
     }
     let mut file = tempfile::Builder::new().prefix("windlass-").suffix(".toml").tempfile()?;
-    file.write_all(text(scenario, |host| cgroups[host].path().display().to_string(), address_of)?.as_bytes())?;
+    file.write_all(
+        text(scenario, |host| cgroups[host].path().display().to_string(), address_of)?.as_bytes(),
+    )?;
     let policy = file.path().to_str().context("the policy's path is no UTF-8")?;
     BoxProcess::start_native(windlass, &["--policy", policy, "--prefix", &prefix()]).map(Some)
 }
@@ -72,7 +74,8 @@ fn text(
     address_of: impl Fn(&str) -> String,
 ) -> Result<String> {
     let mut rules: BTreeMap<(&str, &str), &Flow> = BTreeMap::new();
-    let senders: Vec<&str> = scenario.flows.iter().filter(|f| is_coupled(f)).map(|f| f.from.as_str()).collect();
+    let senders: Vec<&str> =
+        scenario.flows.iter().filter(|f| is_coupled(f)).map(|f| f.from.as_str()).collect();
     for flow in scenario.flows.iter().filter(|f| senders.contains(&f.from.as_str())) {
         let first = rules.entry((&flow.from, &flow.to)).or_insert(flow);
         let said = |f: &Flow| (f.group.clone(), f.weight, f.algorithm.clone());
@@ -86,7 +89,9 @@ fn text(
     }
     let mut text = String::new();
     for ((from, to), flow) in rules {
-        let Some(group) = scenario.groups.iter().find(|g| Some(&g.name) == flow.group.as_ref()) else { continue };
+        let Some(group) = scenario.groups.iter().find(|g| Some(&g.name) == flow.group.as_ref()) else {
+            continue;
+        };
         writeln!(
             text,
             "[[rule]]\nname = \"{from} > {to}\"\nmode = \"native\"\nmatch = {{ cgroup = {:?}, client = \"{}\" }}\n\
@@ -117,10 +122,13 @@ mod tests {
     #[test]
     fn a_policy_has_a_rule_for_each_pair_of_hosts() {
         let coupled = format!("{FLOW}group = \"g\"\nweight = 3\n");
-        let policy = text(&scenario(&coupled.repeat(2)), |h| format!("/{h}"), |h| format!("10.0.0.{}", h.len()));
+        let policy =
+            text(&scenario(&coupled.repeat(2)), |h| format!("/{h}"), |h| format!("10.0.0.{}", h.len()));
         let policy = policy.unwrap();
         assert_eq!(policy.matches("[[rule]]").count(), 1, "{policy}");
-        for word in ["cgroup = \"/a\"", "client = \"10.0.0.1\"", "weight = 3", "per = \"server\"", "\"native\""] {
+        for word in
+            ["cgroup = \"/a\"", "client = \"10.0.0.1\"", "weight = 3", "per = \"server\"", "\"native\""]
+        {
             assert!(policy.contains(word), "{word}: {policy}");
         }
         assert!(!policy.contains("ack_clock"), "sockets are paced: {policy}");

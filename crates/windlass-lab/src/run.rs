@@ -72,8 +72,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     for sender in &senders {
         servers.push(Server::start_in(topology.host(sender), CONNECTIONS, cgroups.get(*sender))?);
     }
-    let coupling =
-        coupled::start(scenario, &cgroups, &options.windlass, |host| topology.address_of(host))?;
+    let coupling = coupled::start(scenario, &cgroups, &options.windlass, |host| topology.address_of(host))?;
     let boxed = match &scenario.windlass {
         Some(w) => Some(start_box(&topology, scenario, w, options)?),
         None => None,

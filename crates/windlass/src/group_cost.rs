@@ -146,7 +146,9 @@ pub fn bench(only: &str, json: bool) -> Result<ExitCode> {
         );
     } else {
         let word = if holds { "holds" } else { "DOES NOT HOLD" };
-        println!("a-thousand-flows-cost-as-ten: {worst:.2} x, bound at most {BOUND} x, {PAIRS} pairs: {word}");
+        println!(
+            "a-thousand-flows-cost-as-ten: {worst:.2} x, bound at most {BOUND} x, {PAIRS} pairs: {word}"
+        );
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -228,7 +228,10 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     for info in &infos {
         if args.json {
             let counters = groups.counters();
-            println!("{}", json!({ "event": "detached", "sockets": info, "counters": counters, "groups": groups }));
+            println!(
+                "{}",
+                json!({ "event": "detached", "sockets": info, "counters": counters, "groups": groups })
+            );
         } else {
             println!("released: {} socket(s) had {name}, {} could not get it", info.chosen, info.refused);
         }
