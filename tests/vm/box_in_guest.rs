@@ -76,6 +76,38 @@ facing = "server"
 algorithm = "bbr"
 "#;
 
+/// Sockets of two hosts in one group, one against two.
+const COUPLED: &str = r#"
+name = "coupled"
+host = [{ name = "one" }, { name = "two" }, { name = "router" }, { name = "client" }]
+[[link]]
+between = ["one", "router"]
+[[link]]
+between = ["two", "router"]
+[[link]]
+between = ["router", "client"]
+rate = "10 Mbit/s"
+delay = "20 ms"
+buffer = "1 BDP"
+[[group]]
+name = "both"
+rule = "ccc"
+per = "server"
+[[flow]]
+from = "one"
+to = "client"
+size = "2 MB"
+algorithm = "reno"
+group = "both"
+[[flow]]
+from = "two"
+to = "client"
+count = 2
+size = "1 MB"
+algorithm = "reno"
+group = "both"
+"#;
+
 const POLICY: &str = r#"
 [[rule]]
 name = "all"
@@ -180,5 +212,11 @@ fn native(guest: &mut Guest) {
     assert!(list.lines().any(|l| l.starts_with("wl_bbr") && !l.contains(" 0        0 ")), "{list}");
     guest.run("ip -n server route replace default via 10.80.1.1");
     println!("{}", guest.run("windlass native unload"));
+    guest.write("/etc/coupled.toml", COUPLED);
+    let report: Value =
+        serde_json::from_str(&guest.run("windlass run /etc/coupled.toml --json")).expect("JSON");
+    let counters = &report["windlass"];
+    println!("sockets in a group: {counters}");
+    assert!(counters["group_joined"].as_u64() >= Some(3), "{report}");
     assert_no_trace(guest);
 }
