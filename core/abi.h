@@ -83,7 +83,7 @@ enum wl_alg_param_flag {
 struct wl_alg_params {
 	wl_u64 bottleneck_bytes_ps; /* rate of the slowest link; 0: not known */
 	wl_u32 buffer_bytes; /* of the queue in front of it; 0: not known */
-	wl_s16 threshold_permille; /* where within its bounds a delay threshold is: -1000 lowest, 0 midway, 1000 highest */
+	wl_s16 threshold_permille; /* where within its bounds a delay threshold is: 0 lowest, 1000 highest; others as these */
 	wl_u8 gain_shift; /* a new sample counts 2^-gain_shift in running means, 1..8; 0: the algorithm's own */
 	wl_u8 flags; /* bits of enum wl_alg_param_flag */
 };

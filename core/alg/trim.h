@@ -11,10 +11,12 @@
  * Equations are the paper's: (1) tunes the window to the probes, (2) and (3) shrink it, (22), (25) and (26) bound K. AD and
  * AS are random waits that keep the trains of many connections apart (section III-B).
  *
- * The bottleneck's rate C and its buffer B are configured. Without C, K is 2D: above the bound of (22) for any C, and
- * within that of (25) for a buffer of three bandwidth-delay products; without B, that buffer is assumed.
+ * The bottleneck's rate C and its buffer B are configured. K is the lowest that (26) allows unless told otherwise: the
+ * paper does not say which it took, and docs/algorithms/trim.md why this one. Without C it is 2D: what (22) comes to as C
+ * grows, and within (25) for a buffer of three bandwidth-delay products; without B, that buffer is assumed.
  *
- * Where the paper is silent: with nothing in flight the window is put by, two segments in its place, so that a home which
+ * Where the paper is silent: the handshake is the first to show D, for data of later connections may find a queue that
+ * never drains, and who takes that for a part of D pushes the others aside. With nothing in flight the window is put by, two segments in its place, so that a home which
  * learns of data when it is on its way has let go only two; a pause shorter than smooth_rtt brings it back. ssthresh is
  * lowered to the window by (1), where that shrinks it, and by (3), or slow start would undo them. At a round-trip time of
  * exactly K, where (3) is no cut, the window grows. While losses are repaired, (3) is left out.
@@ -89,7 +91,7 @@ WL_GLOBAL wl_u32 wl_trim_threshold_us(wl_u64 rate_bytes_ps, wl_u32 buffer_bytes,
 				      wl_u32 d_us)
 {
 	wl_u64 rate = wl_trim_rate_bytes_ps(rate_bytes_ps);
-	wl_u64 place = (wl_u64)(permille + 1000);
+	wl_u32 place = permille < 0 ? 0 : permille > 1000 ? 1000 : (wl_u32)permille;
 	wl_u64 buffer = buffer_bytes;
 	wl_u32 lower_us, upper_us;
 
@@ -99,14 +101,12 @@ WL_GLOBAL wl_u32 wl_trim_threshold_us(wl_u64 rate_bytes_ps, wl_u32 buffer_bytes,
 		return 2 * d_us;
 	if (!buffer)
 		buffer = 3 * rate * d_us / 1000000;
-	if (place > 2000)
-		place = 1000;
 	upper_us = wl_trim_upper_us(rate, buffer, d_us);
 	lower_us = wl_trim_lower_us(rate, mss_bytes + WL_TRIM_HEADER_BYTES, d_us);
 	/* the buffer is too small for both: no loss comes first (27) */
 	if (upper_us < lower_us)
 		return upper_us > d_us ? upper_us : d_us;
-	return lower_us + (wl_u32)((upper_us - lower_us) * place / 2000);
+	return lower_us + (wl_u32)((wl_u64)(upper_us - lower_us) * place / 1000);
 }
 
 /* ------------------------------------------------------------ round trips */
@@ -114,6 +114,16 @@ WL_GLOBAL wl_u32 wl_trim_threshold_us(wl_u64 rate_bytes_ps, wl_u32 buffer_bytes,
 WL_INLINE wl_u32 wl_trim_smooth_rtt_us(const struct wl_trim *t)
 {
 	return t->smooth_rtt_q4_us >> 4;
+}
+
+/* Takes a round-trip time as D, unless that is known to be less; 0: nothing to learn. */
+WL_INLINE void wl_trim_learn_min(struct wl_trim *t, const struct wl_sample *s, wl_u32 rtt_us)
+{
+	if (!rtt_us || (t->min_rtt_us && rtt_us >= t->min_rtt_us))
+		return;
+	t->min_rtt_us = rtt_us;
+	t->k_us = wl_trim_threshold_us(t->params.bottleneck_bytes_ps, t->params.buffer_bytes,
+				       t->params.threshold_permille, s->mss_bytes, rtt_us);
 }
 
 WL_INLINE void wl_trim_learn(struct wl_trim *t, const struct wl_sample *s)
@@ -130,11 +140,7 @@ WL_INLINE void wl_trim_learn(struct wl_trim *t, const struct wl_sample *s)
 		t->smooth_rtt_q4_us += (rtt_q4_us >> shift) - (t->smooth_rtt_q4_us >> shift);
 	if (rtt_us > t->max_rtt_us)
 		t->max_rtt_us = rtt_us;
-	if (t->min_rtt_us && rtt_us >= t->min_rtt_us)
-		return;
-	t->min_rtt_us = rtt_us;
-	t->k_us = wl_trim_threshold_us(t->params.bottleneck_bytes_ps, t->params.buffer_bytes,
-				       t->params.threshold_permille, s->mss_bytes, rtt_us);
+	wl_trim_learn_min(t, s, rtt_us);
 }
 
 /* ----------------------------------------------------------------- probes */
@@ -280,6 +286,7 @@ static void wl_trim_init(void *state, const struct wl_alg_params *p, const struc
 
 	wl_reno_init(&t->reno, p, s, d);
 	t->params = *p;
+	wl_trim_learn_min(t, s, s->min_rtt_us);
 }
 
 static void wl_trim_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d)

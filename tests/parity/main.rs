@@ -171,7 +171,7 @@ fn algorithms_agree_to_the_bit() {
         let params = wl_alg_params {
             bottleneck_bytes_ps: 125_000_000,
             buffer_bytes: 150_000,
-            threshold_permille: -300,
+            threshold_permille: 300,
             ..wl_alg_params::default()
         };
         let mut native = AlgorithmState::with_params(algorithm, &params, &first);

@@ -376,14 +376,14 @@ fn threshold_us(rate: u64, buffer: u32, permille: i32, mss: u32, d_us: u32) -> u
 #[test]
 fn trim_chooses_k_between_its_bounds() {
     let at_1g = |permille| threshold_us(125_000_000, 150_000, permille, 1434, 200);
-    assert_eq!((at_1g(-1000), at_1g(0), at_1g(1000)), (273, 486, 700));
+    assert_eq!((at_1g(0), at_1g(500), at_1g(1000)), (273, 486, 700));
     let at_10g = |permille| threshold_us(1_250_000_000, 349_500, permille, 1434, 100);
-    assert_eq!((at_10g(-1000), at_10g(1000)), (170, 189));
+    assert_eq!((at_10g(0), at_10g(1000)), (170, 189));
     // a buffer of 20 packets is below the bound of (28), 28.9: no loss comes first (25)
     assert_eq!(threshold_us(125_000_000, 30_000, 0, 1434, 200), 220);
     // one so small that even slow start's first round trip would fill it: not below D
     assert_eq!(threshold_us(125_000_000, 1_500, 0, 1434, 200), 200);
-    // nothing is known, or only the rate: 2D, or midway to it
+    // nothing is known, or only the rate: 2D, or up to it
     assert_eq!(threshold_us(0, 0, 0, 1434, 200), 400);
     assert_eq!(threshold_us(125_000_000, 0, 1000, 1434, 200), 400);
 }
@@ -402,7 +402,6 @@ impl Trim {
         let params = wl_alg_params {
             bottleneck_bytes_ps: 125_000_000,
             buffer_bytes: 150_000,
-            threshold_permille: -1000,
             flags: flags as u8,
             ..wl_alg_params::default()
         };
@@ -625,14 +624,14 @@ proptest! {
     /// Within (22) and (25) wherever they leave room, in real numbers.
     #[test]
     fn trim_k_is_what_the_equations_say(
-        mbit in 10u64..100_000, packets in 1u32..20_000, permille in -1000i32..=1000, d_us in 1u32..100_000
+        mbit in 10u64..100_000, packets in 1u32..20_000, permille in 0i32..=1000, d_us in 1u32..100_000
     ) {
         let (c, d, b) = (mbit as f64 * 1e6 / 8.0 / 1500.0, f64::from(d_us) / 1e6, f64::from(packets));
         let root = (2.0 * c * d).sqrt() - 1.0;
         let lower = if root > 0.0 { (root * root / c).max(d) } else { d };
         // nobody waits longer than that for a packet in a data centre: 2^21 us
         let upper = ((b + c * d) / (2.0 * c)).min(2.097152);
-        let place = f64::from(permille + 1000) / 2000.0;
+        let place = f64::from(permille) / 1000.0;
         let k = if upper < lower { upper.max(d) } else { lower + (upper - lower) * place };
         let got = f64::from(threshold_us(mbit * 125_000, packets * 1500, permille, 1434, d_us));
         let exact = k * 1e6;

@@ -16,7 +16,7 @@ pub struct Parameters {
     pub bottleneck: Option<Rate>,
     /// Length of the queue in front of it, in packets or bytes; none: not known.
     pub buffer: Option<Buffer>,
-    /// Where between its bounds a delay threshold stands (TRIM's K): 0 % lowest, 100 % highest; none: midway.
+    /// Where between its bounds a delay threshold stands (TRIM's K): 0 % lowest, 100 % highest; none: lowest.
     pub threshold: Option<Fraction>,
     /// Weight of a new sample in running means, 50 % to 0.4 %, rounded to a power of two; none: the algorithm's own.
     pub gain: Option<Fraction>,
@@ -68,7 +68,7 @@ impl From<Parameters> for wl_alg_params {
         wl_alg_params {
             bottleneck_bytes_ps: p.bottleneck.map_or(0, |r| (r.0 / 8.0) as u64),
             buffer_bytes: p.buffer.map_or(0, |b| bytes(b).min(u32::MAX.into()) as u32),
-            threshold_permille: p.threshold.map_or(0, |t| (t.0 * 2000.0).round() as i16 - 1000),
+            threshold_permille: p.threshold.map_or(0, |t| (t.0 * 1000.0).round() as i16),
             gain_shift: p.gain.map_or(0, |g| gain_shift(g) as u8),
             flags: if synchronous { abi::WL_ALG_SYNCHRONOUS as u8 } else { 0 },
         }
@@ -98,7 +98,7 @@ mod tests {
         let core = wl_alg_params {
             bottleneck_bytes_ps: 125_000_000,
             buffer_bytes: 151_400,
-            threshold_permille: -500,
+            threshold_permille: 250,
             gain_shift: 2,
             flags: abi::WL_ALG_SYNCHRONOUS as u8,
         };
