@@ -13,7 +13,7 @@ pub enum Metric {
     Completion,
     /// Time of each response in s, from its request to its last byte.
     Response,
-    /// Goodput of each flow over its completion time in bit/s.
+    /// Goodput of each flow over its completion time in bit/s; with `over`, the mean of each class or tenant.
     Goodput,
     /// Payload of all flows together, from the first one's start to the last one's end or in a window, in bit/s.
     Throughput,
@@ -115,6 +115,17 @@ pub enum Over {
     Tenants,
 }
 
+impl Over {
+    /// By which name a flow is put together with others.
+    fn of_what(self, index: usize, flow: &FlowReport) -> String {
+        match self {
+            Over::Flows => index.to_string(),
+            Over::Classes => flow.class.clone(),
+            Over::Tenants => flow.tenant.clone(),
+        }
+    }
+}
+
 /// A stretch of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -156,6 +167,11 @@ impl Selection<'_> {
     }
 }
 
+/// When a flow's first byte arrived, from the beginning of the run: its connection may have been there long before.
+fn begin_s(flow: &FlowReport) -> f64 {
+    flow.started_s + flow.first_byte_s.unwrap_or(0.0)
+}
+
 /// When a flow ended, or the run, from the beginning of the run.
 fn end_s(flow: &FlowReport, run: &RunRecord) -> f64 {
     let stopped_s = flow.stopped_s.map_or(run.ended_s, |s| s.min(run.ended_s));
@@ -191,7 +207,7 @@ pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<f64
     match metric {
         // a flow that failed has no time: the run is not measured, not better
         Metric::Completion => ending().map(|f| f.completion_s).collect(),
-        Metric::Goodput => flows.iter().map(|(_, f)| f.error.is_none().then_some(f.goodput_bps)).collect(),
+        Metric::Goodput => goodputs_bps(of.over, &flows),
         Metric::Response => {
             // responses of a flow that failed are missing, and those would have been the slow ones
             ending().map(|f| f.completion_s).collect::<Option<Vec<_>>>()?;
@@ -250,6 +266,19 @@ fn sum(
     known.or(is_all.then_some(of_all)).map(|n| n as f64)
 }
 
+/// Of each flow, or the means of those that belong together; none: a flow failed.
+fn goodputs_bps(over: Over, flows: &[(usize, &FlowReport)]) -> Option<Vec<f64>> {
+    let mut of_each: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for (index, flow) in flows {
+        let goodput_bps = flow.error.is_none().then_some(flow.goodput_bps)?;
+        of_each.entry(over.of_what(*index, flow)).or_default().push(goodput_bps);
+    }
+    match over {
+        Over::Flows => Some(flows.iter().map(|(_, f)| f.goodput_bps).collect()),
+        _ => of_each.values().map(|rates| stats::mean(rates)).collect(),
+    }
+}
+
 fn throughput_bps(run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> Option<f64> {
     if let Some(window) = of.window {
         let intervals = run.intervals.as_ref()?;
@@ -266,16 +295,11 @@ fn jain(run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> Opti
     let mut rates: BTreeMap<String, f64> = BTreeMap::new();
     for (index, flow) in flows {
         let rate = match of.window {
-            Some(w) if flow.started_s > w.from.0 || end_s(flow, run) < w.to.0 => continue,
+            Some(w) if begin_s(flow) > w.from.0 || end_s(flow, run) < w.to.0 => continue,
             Some(w) => bytes_in(run.intervals.as_ref()?, *index, w)?,
             None => flow.bytes as f64 / (end_s(flow, run) - flow.started_s).max(1e-9),
         };
-        let of_what = match of.over {
-            Over::Flows => index.to_string(),
-            Over::Classes => flow.class.clone(),
-            Over::Tenants => flow.tenant.clone(),
-        };
-        *rates.entry(of_what).or_default() += rate;
+        *rates.entry(of.over.of_what(*index, flow)).or_default() += rate;
     }
     let sum: f64 = rates.values().sum();
     let squares: f64 = rates.values().map(|r| r * r).sum();
@@ -353,6 +377,13 @@ mod tests {
     }
 
     #[test]
+    fn classes_have_the_mean_goodput_of_their_flows() {
+        let classes = Selection { over: Over::Classes, ..Selection::default() };
+        // the long one, which has no completion time, is there with 0; 8 and 8 kbit/s
+        assert_eq!(values(Metric::Goodput, &run(), &classes), Some(vec![0.0, 8000.0]));
+    }
+
+    #[test]
     fn windows_cut_intervals_in_proportion() {
         let run = run();
         let long = Selection { class: Some("long"), window: window(0.5, 2.0), ..Selection::default() };
@@ -369,6 +400,13 @@ mod tests {
         let last = Selection { window: window(3.0, 4.0), over: Over::Classes, ..Selection::default() };
         assert_eq!(fair(&last), 9.0 / (2.0 * 5.0));
         assert_eq!(values(Metric::Jain, &run, &Selection { window: window(9.0, 10.0), ..last }), None);
+        // connected in time, but silent until the window has begun
+        let mut late = run.clone();
+        late.flows[1].first_byte_s = Some(1.5);
+        let second = Selection { window: window(2.0, 3.0), ..Selection::default() };
+        assert_eq!(values(Metric::Jain, &late, &second), Some(vec![1.0]));
+        late.flows[2].first_byte_s = Some(2.5);
+        assert_eq!(values(Metric::Jain, &late, &second), None);
     }
 
     #[test]

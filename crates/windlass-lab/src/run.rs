@@ -18,7 +18,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use windlass_scenario::{Flow, FlowReport, LinkReport, Mode, RunReport, Scenario, Windlass};
+use windlass_scenario::{Flow, FlowReport, LinkReport, Mode, RunReport, Scenario, Windlass, mean_rtt_ms};
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -99,8 +99,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     let handshake_timeouts =
         handshake_retrans_segs.saturating_sub(grown(&before.1, &after.1, "TCPSynRetrans"));
     let links = link_reports(scenario, topology)?;
-    let mean_rtt_ms = 1e3 * scenario.links.iter().map(|l| 2.0 * l.delay.0).sum::<f64>()
-        + links.iter().map(|l| l.mean_queue_ms).sum::<f64>();
+    let mean_rtt_ms = mean_rtt_ms(scenario, &links);
     Ok(RunReport {
         scenario: scenario.name.clone(),
         seed: scenario.seed,

@@ -49,6 +49,9 @@ pub fn settings(tcp: &Tcp) -> Vec<(&'static str, String)> {
         // 3: probes after two round trips; 0: none
         settings.push(("tcp_early_retrans", if probes { "3" } else { "0" }.to_string()));
     }
+    if let Some(sack) = tcp.sack {
+        settings.push(("tcp_sack", u8::from(sack).to_string()));
+    }
     if let Some(window) = tcp.receive_window {
         // half of a receive buffer is for the kernel's own (tcp_adv_win_scale)
         let bytes = 2 * window.count();
@@ -92,6 +95,7 @@ mod tests {
             ecn: Some(Ecn::Classic),
             restart_after_idle: Some(false),
             tail_probes: Some(false),
+            sack: Some(false),
             receive_window: Some(Bytes(4e6)),
             validate_window: None,
         };
@@ -100,6 +104,7 @@ mod tests {
             ("tcp_ecn", "1"),
             ("tcp_slow_start_after_idle", "0"),
             ("tcp_early_retrans", "0"),
+            ("tcp_sack", "0"),
             ("tcp_rmem", "4096 8000000 33554432"),
         ];
         assert_eq!(settings(&tcp), expected.map(|(name, value)| (name, value.to_string())));

@@ -23,6 +23,21 @@ pub struct Distances {
     leave_by: Vec<Option<usize>>,
 }
 
+impl Distances {
+    /// How many hosts there are, near or far.
+    pub(crate) fn hosts(&self) -> usize {
+        self.links.len()
+    }
+
+    /// All from which there is a way, nearest first.
+    pub(crate) fn nearest_first(&self) -> Vec<usize> {
+        let mut hosts: Vec<usize> =
+            (0..self.links.len()).filter(|&host| self.links[host].is_some()).collect();
+        hosts.sort_by_key(|&host| self.links[host]);
+        hosts
+    }
+}
+
 impl Graph {
     /// The network of a scenario.
     pub fn new(scenario: &Scenario) -> Graph {

@@ -136,7 +136,7 @@ pub struct RunReport {
     /// What happened when, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intervals: Option<Intervals>,
-    /// Propagation there and back plus the mean queue of both directions, over all links.
+    /// Propagation there and back plus the mean queues on the way, mean of all flows; of equally short ways, their mean.
     pub mean_rtt_ms: f64,
     /// Segments of data that the senders' own kernels sent again.
     pub sender_retrans_segs: u64,
@@ -186,6 +186,8 @@ impl RunReport {
 
 /// Of more flows, only their classes are shown.
 const FLOWS_SHOWN: usize = 20;
+/// Of more links, only those that lost most, then those whose queues were longest.
+const LINKS_SHOWN: usize = 20;
 
 impl RunReport {
     fn fmt_flows(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -235,6 +237,31 @@ impl RunReport {
     }
 }
 
+impl RunReport {
+    fn fmt_links(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(f, "\n{:<24} {:>9} {:>9} {:>9} {:>12}", "link", "packets", "tail", "random", "mean queue")?;
+        let mut shown: Vec<&LinkReport> = self.links.iter().collect();
+        if shown.len() > LINKS_SHOWN {
+            let drops = |l: &LinkReport| l.stats.drops_tail + l.stats.drops_random;
+            shown.sort_by(|a, b| drops(b).cmp(&drops(a)).then(b.mean_queue_ms.total_cmp(&a.mean_queue_ms)));
+            shown.truncate(LINKS_SHOWN);
+        }
+        for link in &shown {
+            let queue = format!("{:.2} ms", link.mean_queue_ms);
+            let s = &link.stats;
+            writeln!(
+                f,
+                "{:<24} {:>9} {:>9} {:>9} {queue:>12}",
+                link.name, s.packets, s.drops_tail, s.drops_random
+            )?;
+        }
+        match self.links.len() - shown.len() {
+            0 => Ok(()),
+            rest => writeln!(f, "{rest} more, with fewer losses and shorter queues: --json has all"),
+        }
+    }
+}
+
 impl fmt::Display for ResponseTimes {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let ms = |s: f64| s * 1e3;
@@ -256,16 +283,7 @@ impl fmt::Display for RunReport {
             0..=FLOWS_SHOWN => self.fmt_flows(f)?,
             _ => self.fmt_classes(f)?,
         }
-        writeln!(f, "\n{:<24} {:>9} {:>9} {:>9} {:>12}", "link", "packets", "tail", "random", "mean queue")?;
-        for link in &self.links {
-            let queue = format!("{:.2} ms", link.mean_queue_ms);
-            let s = &link.stats;
-            writeln!(
-                f,
-                "{:<24} {:>9} {:>9} {:>9} {queue:>12}",
-                link.name, s.packets, s.drops_tail, s.drops_random
-            )?;
-        }
+        self.fmt_links(f)?;
         writeln!(
             f,
             "\nrtt {:.1} ms, sender: {} retransmissions, {} timeouts; windlass: {} repairs",
@@ -338,6 +356,19 @@ mod tests {
         let of = flow("short", Some(1.0), &times).response_times.unwrap();
         assert_eq!((of.count, of.p50_s, of.p99_s, of.max_s), (200, 0.1, 0.198, 0.2));
         assert_eq!(ResponseTimes::of(&[]), None);
+    }
+
+    #[test]
+    fn of_many_links_those_that_lost_most_are_shown() {
+        let link = |i: u64| LinkReport {
+            name: format!("link-{i}"),
+            stats: LinkStats { drops_tail: u64::from(i == 70) * 5, ..LinkStats::default() },
+            mean_queue_ms: i as f64,
+        };
+        let text = RunReport { links: (0..96).map(link).collect(), ..report(Vec::new()) }.to_string();
+        let at = |name: &str| text.find(&format!("{name} ")).unwrap_or_else(|| panic!("{name}: {text}"));
+        assert!(at("link-70") < at("link-95") && at("link-95") < at("link-77"), "{text}");
+        assert!(!text.contains("link-76") && text.contains("\n76 more"), "{text}");
     }
 
     #[test]

@@ -103,8 +103,12 @@ impl RawFlow {
     /// Appends the flows that this one stands for.
     pub(crate) fn spread(self, around: &Surroundings, flows: &mut Vec<Flow>) -> Result<(), Mistake> {
         let own = |what: String| (None, what);
-        let senders = around.hosts("from", &self.from).map_err(own)?;
+        let mut senders = around.hosts("from", &self.from).map_err(own)?;
         let receivers = around.hosts("to", &self.to).map_err(own)?;
+        // a whole row to one of its own: that one is left out
+        if let ([to], true) = (receivers.as_slice(), senders.len() > 1) {
+            senders.retain(|from| from != to);
+        }
         self.check(around).map_err(own)?;
         let count = self.count as usize;
         if flows.len() + senders.len() * count > FLOWS_MOST {
@@ -220,6 +224,8 @@ pub struct Tcp {
     pub validate_window: Option<bool>,
     /// Whether a probe finds out about losses at the tail before a timeout does (RFC 8985, section 7).
     pub tail_probes: Option<bool>,
+    /// Whether receivers say what has arrived beyond a hole (RFC 2018).
+    pub sack: Option<bool>,
     /// Receive window at first; it grows as needed.
     pub receive_window: Option<Bytes>,
 }

@@ -29,7 +29,7 @@ use std::{
 use windlass_core::{Algorithm, GroupRule};
 use windlass_scenario::{
     Connections, Flow, FlowReport, Intervals, LinkReport, Response, ResponseTimes, RunReport, Scenario,
-    Switch, Windlass,
+    Switch, Windlass, mean_rtt_ms,
 };
 
 /// Why a scenario cannot be simulated.
@@ -192,7 +192,7 @@ impl<'a> Sim<'a> {
             trace: None,
         };
         if let Some(trace) = &options.trace {
-            let begun = Trace::new(trace, scenario, config.rcv_wscale);
+            let begun = Trace::new(trace, scenario, &config);
             let (trace, tap) = begun.map_err(|e| SimError::trace(trace.folder, &e))?;
             sim.trace = Some(trace);
             sim.net.tap = Some(Box::new(tap));
@@ -468,8 +468,7 @@ impl<'a> Sim<'a> {
             .map(|((flow, session), (bytes, stats))| flow_report(flow, session, bytes, stats, ended_at_ns))
             .collect();
         let links = link_reports(scenario, self.net.links);
-        let mean_rtt_ms = 1e3 * scenario.links.iter().map(|l| 2.0 * l.delay.0).sum::<f64>()
-            + links.iter().map(|l| l.mean_queue_ms).sum::<f64>();
+        let mean_rtt_ms = mean_rtt_ms(scenario, &links);
         let report = RunReport {
             scenario: scenario.name.clone(),
             seed: scenario.seed,

@@ -63,6 +63,42 @@ fn one_loss_costs_one_round_trip() {
     assert_eq!((report.sender_retrans_segs, report.sender_timeouts, report.sender_probes), (1, 0, 0));
 }
 
+fn without_sack(segs: u64, loses: &[u64]) -> Outcome {
+    let mut scenario = scenario(segs, "");
+    scenario.tcp.sack = Some(false);
+    let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
+    sim.net.links[0].loses = loses.iter().map(|n| n + 2).collect();
+    sim.run(None);
+    sim.finish()
+}
+
+/// The same without SACK: the third duplicate ACK, for the eighth, loses the fifth.
+#[test]
+fn three_duplicates_do_as_well() {
+    let outcome = without_sack(17, &[5]);
+    assert_eq!(completion_ms(&outcome), 300.0);
+    assert_eq!((outcome.report.sender_retrans_segs, outcome.report.sender_timeouts), (1, 0));
+}
+
+/// Of three that are lost each takes a round trip: the partial ACKs come at 350 and 450 ms. With SACK two leave at 250 ms,
+/// as the window halves, and the third at 350 ms.
+#[test]
+fn partial_acknowledgements_lose_one_segment_each() {
+    let lost = &[3, 4, 5];
+    assert_eq!(completion_ms(&transfer(12, lost)), 400.0);
+    let outcome = without_sack(12, lost);
+    assert_eq!(completion_ms(&outcome), 500.0);
+    assert_eq!((outcome.report.sender_retrans_segs, outcome.report.sender_timeouts), (3, 0));
+}
+
+/// Two duplicates are none: the last but two of ten waits for the timeout of srtt + 200 ms, from 250 ms on.
+#[test]
+fn a_loss_near_the_tail_waits_for_the_timeout() {
+    let outcome = without_sack(10, &[8]);
+    assert_eq!(completion_ms(&outcome), 600.0);
+    assert_eq!((outcome.report.sender_timeouts, outcome.report.sender_probes), (1, 0));
+}
+
 /// The last of ten is lost. The last ACK comes at 250 ms. A probe would be due 2 srtt + 200 ms later, for the ACK of a
 /// lone segment may be delayed; the timeout of srtt + 200 ms would come first, so the probe is sent then: at 550 ms.
 #[test]

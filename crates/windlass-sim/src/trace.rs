@@ -6,6 +6,7 @@ use crate::{
     network::Network,
     packet::{MSS_BYTES, Packet, flag},
     session::Session,
+    tcp::Config,
     time::seconds,
 };
 use etherparse::{Ethernet2Header, IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement};
@@ -42,6 +43,7 @@ pub struct Tap {
     /// For each connection, its flow.
     flows: Vec<u32>,
     wscale: u8,
+    has_sack: bool,
     /// What went wrong first; nothing is written from then on.
     error: Option<io::Error>,
 }
@@ -77,12 +79,13 @@ fn capture(path: &Path) -> io::Result<Capture> {
 }
 
 impl Tap {
-    fn new(folder: &Path, scenario: &Scenario, wscale: u8) -> io::Result<Tap> {
+    fn new(folder: &Path, scenario: &Scenario, config: &Config) -> io::Result<Tap> {
         let captures = [capture(&folder.join("clients.pcap"))?, capture(&folder.join("servers.pcap"))?];
         let graph = Graph::new(scenario);
         let hosts_of = |f: &Flow| [graph.host(&f.to) as u32, graph.host(&f.from) as u32];
         let hosts = scenario.flows.iter().map(hosts_of).collect();
-        Ok(Tap { captures, hosts, flows: Vec::new(), wscale, error: None })
+        let Config { rcv_wscale: wscale, has_sack, .. } = *config;
+        Ok(Tap { captures, hosts, flows: Vec::new(), wscale, has_sack, error: None })
     }
 
     /// A connection of flow `flow` begins.
@@ -173,13 +176,19 @@ impl Tap {
         tcp.acknowledgment_number = if tcp.ack { packet.ack as u32 } else { 0 };
         let times = TcpOptionElement::Timestamp(packet.tsval_us, packet.tsecr_us);
         let options = if is_syn {
-            vec![
+            let mut options = vec![
                 TcpOptionElement::MaximumSegmentSize(ANNOUNCED_MSS_BYTES),
                 TcpOptionElement::SelectiveAcknowledgementPermitted,
                 times,
                 TcpOptionElement::Noop,
                 TcpOptionElement::WindowScale(self.wscale),
-            ]
+            ];
+            // two of padding in its place keep the header as long
+            if !self.has_sack {
+                options[1] = TcpOptionElement::Noop;
+                options.insert(2, TcpOptionElement::Noop);
+            }
+            options
         } else {
             let mut options = vec![TcpOptionElement::Noop, TcpOptionElement::Noop, times];
             if let [first, more @ ..] = packet.sacks() {
@@ -230,7 +239,7 @@ fn table(path: &Path, header: &str) -> io::Result<BufWriter<File>> {
 
 impl Trace {
     /// Begins the files of a trace.
-    pub fn new(options: &TraceOptions, scenario: &Scenario, wscale: u8) -> io::Result<(Trace, Tap)> {
+    pub fn new(options: &TraceOptions, scenario: &Scenario, config: &Config) -> io::Result<(Trace, Tap)> {
         let folder = options.folder;
         fs::create_dir_all(folder)?;
         let numbers = (0..2 * scenario.links.len()).filter(|i| scenario.links[i / 2].is_emulated());
@@ -249,7 +258,7 @@ impl Trace {
             link_names: numbers.zip(scenario.link_names()).collect(),
             error: None,
         };
-        Ok((trace, Tap::new(folder, scenario, wscale)?))
+        Ok((trace, Tap::new(folder, scenario, config)?))
     }
 
     /// Looks at all flows and links; what goes wrong is told at the end.

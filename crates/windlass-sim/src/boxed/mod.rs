@@ -53,6 +53,7 @@ pub struct WindlassBox {
     mode: u32,
     has_ecn: bool,
     rcv_wscale: u8,
+    has_sack: bool,
     random: SplitMix64,
     counters: Counters,
     /// By connection.
@@ -92,6 +93,7 @@ impl WindlassBox {
             // an exact echo would have to be counted, not latched: such flows are left alone in that respect
             has_ecn: config.ecn == Ecn::Classic,
             rcv_wscale: config.rcv_wscale,
+            has_sack: config.has_sack,
             random,
             counters: Counters(vec![0; abi::WL_COUNTERS as usize]),
             flows: Vec::new(),
@@ -152,7 +154,8 @@ impl WindlassBox {
 
     fn adopt(&mut self, connection: u32, base: u64, now_ns: u64) -> BoxFlow {
         let ecn = if self.has_ecn { abi::WL_FLOW_ECN } else { 0 };
-        let mut flow = Flow::new(base as u32, MSS_BYTES, abi::WL_FLOW_SACK | abi::WL_FLOW_TIMESTAMPS | ecn);
+        let sack = if self.has_sack { abi::WL_FLOW_SACK } else { 0 };
+        let mut flow = Flow::new(base as u32, MSS_BYTES, sack | abi::WL_FLOW_TIMESTAMPS | ecn);
         let now_us = core_us(now_ns);
         let f = flow.state_mut();
         f.algorithm = self.algorithm.id() as u8;

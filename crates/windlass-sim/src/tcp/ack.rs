@@ -56,7 +56,7 @@ impl Sender {
             return self.on_window_only(packet, wire, receiver);
         }
         let mut ack = self.begin(packet, wire);
-        self.take_delivery(packet, &mut ack);
+        self.take_delivery(packet, &mut ack, wire);
         self.take_rtt(&mut ack, wire);
         self.take_probe(&mut ack, wire);
         let send = self.judge(&mut ack, wire);
@@ -129,7 +129,7 @@ impl Sender {
     }
 
     /// What arrived, selectively and cumulatively.
-    fn take_delivery(&mut self, packet: &Packet, ack: &mut Ack) {
+    fn take_delivery(&mut self, packet: &Packet, ack: &mut Ack, wire: &Wire) {
         let Sender { board, rack, rtt, .. } = self;
         let now_ns = ack.now_ns;
         let mut blocks = packet.sacks();
@@ -150,6 +150,9 @@ impl Sender {
             });
             self.una = packet.ack;
             self.timeouts_in_row = 0;
+        }
+        if !wire.config.has_sack {
+            self.count_duplicates(ack.is_advance, ack.is_pure_duplicate, &mut ack.delivery);
         }
         if let Some(block) = ack.duplicate {
             let segs = ((block.end - block.start) as u32).div_ceil(MSS_BYTES).max(1);
@@ -203,7 +206,7 @@ impl Sender {
     /// The state machine.
     fn judge(&mut self, ack: &mut Ack, wire: &mut Wire) -> Send {
         let mut send = Send::LostThenNew;
-        if self.una >= self.high_seq {
+        if self.una >= self.high_seq && !self.holds_state(wire) {
             match self.state {
                 // the echo of CWR must be seen: something beyond the window must be acknowledged
                 CaState::Cwr if self.una > self.high_seq => self.leave(ack),
@@ -225,7 +228,7 @@ impl Sender {
                     self.leave(ack);
                 }
             }
-            CaState::Loss => send = self.judge_timeout(ack),
+            CaState::Loss => send = self.judge_timeout(ack, wire),
             CaState::Open | CaState::Cwr => {
                 if self.undo.is_all_duplicate() {
                     self.take_back(false, ack);
@@ -233,7 +236,7 @@ impl Sender {
             }
         }
         let resent_before = self.board.resent_segs();
-        let rest_ns = self.detect_losses(ack.now_ns);
+        let rest_ns = self.detect_losses(ack, wire);
         let has_lost_again = self.board.resent_segs() < resent_before;
         let is_settled = self.state == CaState::Recovery || (self.state == CaState::Loss && !has_lost_again);
         if rest_ns > 0 {
@@ -250,15 +253,25 @@ impl Sender {
         send
     }
 
-    /// RACK, after an ACK. Returns after how long the rest can be judged; 0: there is no rest.
-    fn detect_losses(&mut self, now_ns: u64) -> u64 {
+    /// RACK or duplicates, after an ACK. Returns after how long the rest can be judged; 0: there is no rest.
+    fn detect_losses(&mut self, ack: &Ack, wire: &Wire) -> u64 {
+        if !wire.config.has_sack {
+            self.detect_by_duplicates(ack.is_advance);
+            return 0;
+        }
         let is_recovering = matches!(self.state, CaState::Recovery | CaState::Loss);
-        self.rack.detect_after_ack(&mut self.board, &self.rtt, now_ns, is_recovering)
+        self.rack.detect_after_ack(&mut self.board, &self.rtt, ack.now_ns, is_recovering)
+    }
+
+    /// Without SACK, duplicates of what was sent again in vain must not begin another recovery: this one lasts until
+    /// something beyond it is acknowledged (RFC 6582, section 4).
+    fn holds_state(&self, wire: &Wire) -> bool {
+        !wire.config.has_sack && self.una == self.high_seq
     }
 
     /// After a timeout: was it needed (RFC 5682)? Is everything of before repaired?
-    fn judge_timeout(&mut self, ack: &mut Ack) -> Send {
-        let is_repaired = self.una >= self.high_seq;
+    fn judge_timeout(&mut self, ack: &mut Ack, wire: &Wire) -> Send {
+        let is_repaired = self.una >= self.high_seq && !self.holds_state(wire);
         let is_spurious = (ack.is_advance && self.undo.is_original(ack.tsecr_us))
             || self.undo.is_all_duplicate()
             || (self.has_frto && ack.delivery.has_original);

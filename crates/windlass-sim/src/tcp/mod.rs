@@ -10,6 +10,7 @@
 //! | `timeout.rs` | RTO, F-RTO, tail loss probes, persist | RFC 6298, 5682, 8985 |
 //! | `scoreboard.rs` | segments in flight | RFC 2018, 6675 |
 //! | `rack.rs` | which of them are lost | RFC 8985 |
+//! | `newreno.rs` | the same without SACK | RFC 6582 |
 //! | `prr.rs` | how fast a reduction goes | RFC 6937 |
 //! | `undo.rs` | reductions that were not needed | RFC 3522, 3708 |
 //! | `usage.rs` | whether the window was in use | RFC 7661, tcp_cwnd_validate() |
@@ -23,6 +24,7 @@
 mod ack;
 mod delack;
 mod endpoint;
+mod newreno;
 mod pacing;
 mod prr;
 mod rack;
@@ -75,6 +77,8 @@ pub struct Config {
     pub is_validating_window: bool,
     /// Tail loss probes (RFC 8985, section 7).
     pub is_probing_tails: bool,
+    /// Connections agree on SACK (RFC 2018); without it, on duplicate ACKs only.
+    pub has_sack: bool,
     /// What is done with congestion marks, where the algorithm has no needs of its own.
     pub ecn: Ecn,
     /// What algorithms are told of their paths.
@@ -109,6 +113,7 @@ impl Config {
             is_restarting_after_idle: tcp.restart_after_idle.unwrap_or(self.is_restarting_after_idle),
             is_validating_window: tcp.validate_window.unwrap_or(self.is_validating_window),
             is_probing_tails: tcp.tail_probes.unwrap_or(self.is_probing_tails),
+            has_sack: tcp.sack.unwrap_or(self.has_sack),
             rcv_window_bytes: tcp.receive_window.map_or(self.rcv_window_bytes, |w| w.count() as u32),
             params: (*parameters).into(),
             ..self
@@ -132,6 +137,7 @@ impl Default for Config {
             is_restarting_after_idle: true,
             is_validating_window: true,
             is_probing_tails: true,
+            has_sack: true,
             ecn: Ecn::Off,
             params: wl_alg_params::default(),
         }

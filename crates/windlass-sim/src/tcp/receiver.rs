@@ -138,7 +138,9 @@ impl Receiver {
             packet.window_bytes = self.window.offer_unscaled();
         } else {
             packet.window_bytes = self.window.offer(self.rcv_nxt, self.waiting_bytes, config);
-            self.fill_sack(packet);
+            if config.has_sack {
+                self.fill_sack(packet);
+            }
             if self.is_ece {
                 packet.flags |= flag::ECE;
             }

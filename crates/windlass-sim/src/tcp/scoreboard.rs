@@ -59,6 +59,11 @@ impl Seg {
         self.flags & FIN != 0
     }
 
+    /// Whether it was found lost, sent again since or not.
+    pub fn is_lost(&self) -> bool {
+        self.flags & LOST != 0
+    }
+
     /// Whether it has arrived out of order.
     pub fn is_sacked(&self) -> bool {
         self.flags & SACKED != 0
@@ -97,6 +102,8 @@ pub struct Scoreboard {
     /// Id of the first one in flight.
     first_id: u64,
     sacked_segs: u32,
+    /// Without SACK: segments that have arrived out of order, whichever they are.
+    dup_segs: u32,
     lost_segs: u32,
     resent_segs: u32,
     /// Segments that wait to be sent again.
@@ -118,7 +125,17 @@ pub struct Scoreboard {
 impl Scoreboard {
     /// Segments in flight by name: sent, not delivered, and not known to be lost.
     pub fn pipe_segs(&self) -> u32 {
-        self.out_segs() + self.resent_segs - self.sacked_segs - self.lost_segs
+        (self.out_segs() + self.resent_segs).saturating_sub(self.sacked_segs + self.dup_segs + self.lost_segs)
+    }
+
+    /// Segments that duplicate ACKs say have arrived out of order, on connections without SACK.
+    pub fn dup_segs(&self) -> u32 {
+        self.dup_segs
+    }
+
+    /// Sets their number; there is a hole before them (tcp_limit_reno_sacked()).
+    pub fn set_dup_segs(&mut self, segs: u32) {
+        self.dup_segs = segs.min(self.out_segs().saturating_sub(self.lost_segs.max(1)));
     }
 
     /// Segments sent and not acknowledged cumulatively.

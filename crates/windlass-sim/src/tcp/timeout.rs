@@ -65,8 +65,8 @@ impl Sender {
     /// RFC 8985, section 7.2: not while losses are repaired, nor with anything SACKed.
     fn try_schedule_probe(&mut self, at_most_ns: u64, wire: &mut Wire) -> bool {
         let is_calm = matches!(self.state, CaState::Open | CaState::Cwr) && self.board.sacked_segs() == 0;
-        if !wire.config.is_probing_tails || !is_calm || self.board.out_segs() == 0 || self.rtt.srtt_ns() == 0
-        {
+        let is_probing = wire.config.is_probing_tails && wire.config.has_sack;
+        if !is_probing || !is_calm || self.board.out_segs() == 0 || self.rtt.srtt_ns() == 0 {
             return false;
         }
         let is_alone = self.board.out_segs() == 1;
@@ -121,6 +121,7 @@ impl Sender {
         let before = self.algorithm.clone();
         let resent_segs = self.board.resent_segs();
         let mut sample = self.sample(now_ns);
+        self.board.set_dup_segs(0);
         self.rack.lose_on_timeout(&mut self.board, &self.rtt, now_ns);
         self.state = CaState::Loss;
         sample.events |= WL_EV_TIMEOUT;

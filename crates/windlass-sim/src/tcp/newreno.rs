@@ -1,0 +1,44 @@
+//! Loss recovery without SACK (NewReno, RFC 6582, as in Linux where the peer permits no SACK): a duplicate ACK says that
+//! something has arrived, not what. Three of them lose the oldest segment; each partial acknowledgement loses the next.
+
+use super::{
+    rate::Delivery,
+    sender::{CaState, Sender},
+};
+use crate::packet::MSS_BYTES;
+
+/// RFC 5681, section 3.2.
+const DUPACK_THRESHOLD: u32 = 3;
+
+impl Sender {
+    /// Takes an ACK that moved una over `delivery`, or that is a duplicate (tcp_remove_reno_sacks(),
+    /// tcp_add_reno_sack()). What duplicates have told of was counted as delivered then.
+    pub(super) fn count_duplicates(&mut self, is_advance: bool, is_duplicate: bool, delivery: &mut Delivery) {
+        let before = self.board.dup_segs();
+        if is_advance {
+            // one of them filled the hole
+            let told = before.min(delivery.segs.saturating_sub(1));
+            delivery.segs -= told;
+            delivery.bytes -= (told * MSS_BYTES).min(delivery.bytes);
+            let is_repairing = self.state == CaState::Recovery && self.una < self.high_seq;
+            self.board.set_dup_segs(if is_repairing { before - told } else { 0 });
+        } else if is_duplicate && (self.state != CaState::Loss || self.nxt > self.high_seq) {
+            self.board.set_dup_segs(before + 1);
+            let news = self.board.dup_segs().saturating_sub(before);
+            delivery.segs += news;
+            delivery.bytes += news * MSS_BYTES;
+        }
+    }
+
+    /// Finds losses after an ACK (tcp_newreno_mark_lost()).
+    pub(super) fn detect_by_duplicates(&mut self, is_advance: bool) {
+        let is_lost = match self.state {
+            CaState::Open | CaState::Cwr => self.board.dup_segs() >= DUPACK_THRESHOLD,
+            CaState::Recovery => is_advance && self.una < self.high_seq,
+            CaState::Loss => false,
+        };
+        if is_lost && self.board.first().is_some_and(|head| !head.is_lost()) {
+            self.board.mark_lost(self.board.first_id());
+        }
+    }
+}
