@@ -195,7 +195,12 @@ impl RunReport {
         for flow in &self.flows {
             let open_ended = if flow.is_open_ended { "open-ended" } else { "failed" };
             let time = flow.completion_s.map_or(open_ended.into(), |s| format!("{s:.3} s"));
-            let sum = if flow.checksum_ok { "ok" } else { "WRONG" };
+            // of what did not arrive whole there is none to compare
+            let sum = match (flow.checksum_ok, &flow.error) {
+                (true, _) => "ok",
+                (false, Some(_)) => "-",
+                (false, None) => "WRONG",
+            };
             let rate = format!("{:.2} Mbit/s", flow.goodput_bps / 1e6);
             writeln!(f, "{:<24} {time:>10} {rate:>14} {sum:>9}", flow.name)?;
             if let Some(times) = &flow.response_times {
@@ -380,5 +385,13 @@ mod tests {
             many.lines().count() < 12 && many.contains("1000 responses") && many.contains("999.000 s"),
             "{many}"
         );
+    }
+
+    #[test]
+    fn only_what_arrived_whole_can_be_wrong() {
+        let stopped = FlowReport { error: Some("stopped".into()), ..flow("short", None, &[]) };
+        let text = report(vec![stopped]).to_string();
+        assert!(!text.contains("WRONG") && text.contains("stopped"), "{text}");
+        assert!(report(vec![flow("short", Some(1.0), &[])]).to_string().contains("WRONG"));
     }
 }
