@@ -1,5 +1,6 @@
 //! Published figures and tables, reproduced: experiments as data, their runs, and the claims they must show.
 
+mod awake;
 mod bench;
 mod cable;
 mod claim;
