@@ -133,12 +133,20 @@ struct {
 	__type(value, struct wl_chunk_segs);
 } wl_segs SEC(".maps");
 
-/* One counter per reason, see enum wl_counter. Summed over CPUs by the reader. */
+/* One counter per reason, see enum wl_counter; in one entry, so that counting touches few cache lines. */
+#define WL_COUNTS 64u /* a power of two */
+
+struct wl_counts {
+	__u64 n[WL_COUNTS];
+};
+_Static_assert(WL_COUNTERS <= WL_COUNTS, "room for all counters");
+
+/* Summed over CPUs by the reader. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, WL_COUNTERS);
+	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct wl_counts);
 } wl_counters SEC(".maps");
 
 /* Working memory of one packet; the BPF stack is too small for it. */

@@ -5,7 +5,7 @@
 
 #include "bpf.h"
 #include "../core/flow/options.h"
-#include "../core/flow/track.h"
+#include "../core/flow/watch.h"
 
 struct wl_packet {
 	struct wl_flow_key key; /* seen from the packet's own sender until turned */

@@ -43,10 +43,11 @@ struct wl_tcp {
 
 static __always_inline void wl_count_n(__u32 counter, __u64 n)
 {
-	__u64 *value = bpf_map_lookup_elem(&wl_counters, &counter);
+	__u32 zero = 0;
+	struct wl_counts *counts = bpf_map_lookup_elem(&wl_counters, &zero);
 
-	if (value)
-		*value += n;
+	if (counts)
+		counts->n[counter & (WL_COUNTS - 1)] += n;
 }
 
 static __always_inline void wl_count(__u32 counter)

@@ -29,16 +29,13 @@ static __always_inline void wl_read_sack(struct wl_packet *p, struct wl_ack *a)
 }
 
 /* A reload changed the rules: look the flow's rule up again and hand it to its new algorithm or mode. */
-static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id)
+static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id, __u32 now_us)
 {
-	struct wl_policy_head *head = wl_policy_get();
 	struct wl_scratch *s = wl_scratch_get();
 	__u8 algorithm = f->algorithm;
 	__u8 mode = f->mode;
 	struct wl_alg_params params = f->params;
 
-	if (!head || f->policy_generation == head->generation)
-		return;
 	wl_apply_policy(id);
 	if ((f->flags & WL_FLOW_STOOD_ASIDE) && f->on_paced_sender == WL_PACED_CONTROL)
 		f->flags &= ~WL_FLOW_STOOD_ASIDE;
@@ -49,11 +46,20 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id)
 	/* what was sent in another mode is in the store only partly, or its losses are hidden: settle that first */
 	if (f->mode != mode) {
 		wl_bypass_all(f, WL_C_BYPASS_POLICY, f->nxt);
-		f->edge = wl_seq_max(f->edge, f->rcv_edge);
+		if (f->mode == WL_MODE_ENFORCE) {
+			wl_watch_end(f, now_us);
+			/* not learnt while it was watched, and maybe half the sequence space ago */
+			if (s && wl_ack_kind(f, s->packet.ack) >= WL_ACK_SAME) {
+				f->rcv_seq = s->packet.seq;
+				f->rcv_tsval = s->packet.options.tsval;
+			}
+		}
 	}
-	if ((f->algorithm != algorithm || __builtin_memcmp(&f->params, &params, sizeof(params))) && s) {
+	if ((f->algorithm != algorithm || f->mode != mode ||
+	     __builtin_memcmp(&f->params, &params, sizeof(params))) &&
+	    s) {
 		__builtin_memset(&s->sample, 0, sizeof(s->sample));
-		s->sample.now_us = f->seen_at_us;
+		s->sample.now_us = now_us;
 		wl_run_algorithm(id, WL_CALL_INIT, 0);
 	}
 }
@@ -66,15 +72,12 @@ static __always_inline void wl_control(struct wl_flow *f, __u32 id, struct wl_sc
 	__u32 lost_segs = f->lost_segs;
 	__u32 calls = 0, bad_sacks = 0, wait_us;
 
-	if (f->mode == WL_MODE_ENFORCE)
-		wl_supply_check(f, now_ns / 1000);
+	wl_supply_check(f, now_ns / 1000);
 	__builtin_memset(sample, 0, sizeof(*sample));
 	wait_us = wl_track_ack(f, &s->ack, sample, &bad_sacks);
 	wl_store_release(f, una_seg);
 	if (bad_sacks)
 		wl_count_n(WL_C_SACK_OUTSIDE, bad_sacks);
-	if (f->mode != WL_MODE_ENFORCE)
-		return;
 	if (f->lost_segs != lost_segs)
 		wl_count_n(WL_C_LOST_SEGS, f->lost_segs - lost_segs);
 	if (sample->events & WL_EV_RECOVERY_ENTER)
@@ -148,7 +151,7 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		return WL_TC_PASS;
 	}
 	if (kind == WL_ACK_STALE) {
-		if (f->mode != WL_MODE_ENFORCE || f->state != WL_FLOW_ACTIVE)
+		if (f->state != WL_FLOW_ACTIVE)
 			return WL_TC_PASS;
 		if (!is_pure) {
 			/* overtaken, yet ahead of what the sender was shown: its window is not the one in force */
@@ -169,10 +172,6 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	wl_control(f, id, s, now_ns);
 	if (wl_track_hole_stays(f, a->now_us))
 		wl_bypass(f, WL_C_BYPASS_GAP);
-	if (f->mode != WL_MODE_ENFORCE) {
-		wl_bypass_check(f);
-		return WL_TC_PASS;
-	}
 	if (f->state == WL_FLOW_BYPASS) {
 		f->shown_una = f->una;
 		f->shown_at_us = now_ns / 1000;
@@ -195,15 +194,47 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	return WL_TC_PASS;
 }
 
+/* A packet to the sender of a flow that is only watched: it passes as it is. */
+static __always_inline void wl_watch_receiver(struct wl_flow *f, const struct wl_packet *p)
+{
+	enum wl_ack_kind kind = p->flags & WL_TCP_ACK ? wl_ack_kind(f, p->ack) : WL_ACK_STALE;
+	__u64 now_ns = wl_watch_ends_timing(f, p->ack) ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
+
+	f->seen_at_us = now_ns / 1000;
+	if (kind == WL_ACK_OUTSIDE)
+		wl_count(WL_C_PASS_ACK_OUTSIDE);
+	if (kind < WL_ACK_SAME)
+		return;
+	wl_watch_ack(f, p->ack, p->ack + ((__u32)p->window_field << f->rcv_wscale), now_ns / 1000);
+	wl_bypass_check(f);
+}
+
+/*
+ * Window updates of the box repeat the receiver's newest numbers. They are learnt from packets that the sender would
+ * take: from a forged one it would take over a timestamp that makes it refuse the true receiver's.
+ */
+static __always_inline void wl_learn_receiver(struct wl_flow *f, const struct wl_packet *p)
+{
+	__u32 end = p->seq + p->payload_bytes + !!(p->flags & WL_TCP_FIN);
+
+	if (!(p->flags & WL_TCP_ACK) || wl_ack_kind(f, p->ack) < WL_ACK_SAME)
+		return;
+	f->rcv_seq = wl_seq_max(f->rcv_seq, end);
+	if (p->options.has_ts && !wl_before(p->options.tsval, f->rcv_tsval)) {
+		f->rcv_tsval = p->options.tsval;
+		f->rcv_tsecr = p->options.tsecr;
+	}
+}
+
 /* One packet of the receiver of flow `id`, parsed in the scratch, its key turned. */
 __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 {
+	struct wl_policy_head *head = wl_policy_get();
 	struct wl_scratch *s = wl_scratch_get();
 	struct wl_flow *f = wl_flow_get(id);
 	int verdict = WL_TC_PASS;
 	struct wl_packet *p;
 	__u64 now_ns;
-	__u32 end;
 
 	if (!s || !f || !skb)
 		return WL_TC_PASS;
@@ -214,29 +245,23 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 	}
 	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key))
 		goto out;
-	now_ns = bpf_ktime_get_ns();
-	f->seen_at_us = now_ns / 1000;
 	if (p->flags & WL_TCP_RST) {
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 		return WL_TC_PASS;
 	}
-	wl_follow_policy(f, id);
-	/*
-	 * Window updates of the box repeat the receiver's newest numbers. They are learnt from packets that the sender
-	 * would take: from a forged one it would take over a timestamp that makes it refuse the true receiver's.
-	 */
-	if ((p->flags & WL_TCP_ACK) && wl_ack_kind(f, p->ack) >= WL_ACK_SAME) {
-		end = p->seq + p->payload_bytes + !!(p->flags & WL_TCP_FIN);
-		f->rcv_seq = wl_seq_max(f->rcv_seq, end);
-		if (p->options.has_ts && !wl_before(p->options.tsval, f->rcv_tsval)) {
-			f->rcv_tsval = p->options.tsval;
-			f->rcv_tsecr = p->options.tsecr;
-		}
-	}
+	if (head && f->policy_generation != head->generation)
+		wl_follow_policy(f, id, bpf_ktime_get_ns() / 1000);
 	if (p->flags & WL_TCP_FIN)
 		f->flags |= WL_FLOW_RCV_FIN;
-	if ((p->flags & WL_TCP_ACK) && f->mode != WL_MODE_OFF)
-		verdict = wl_receiver_ack(skb, f, id, s, now_ns);
+	if (f->mode == WL_MODE_WATCH) {
+		wl_watch_receiver(f, p);
+	} else {
+		now_ns = bpf_ktime_get_ns();
+		f->seen_at_us = now_ns / 1000;
+		wl_learn_receiver(f, p);
+		if ((p->flags & WL_TCP_ACK) && f->mode == WL_MODE_ENFORCE)
+			verdict = wl_receiver_ack(skb, f, id, s, now_ns);
+	}
 	if ((f->flags & WL_FLOW_FIN) && (f->flags & WL_FLOW_RCV_FIN) && p->ack == f->fin_seq + 1) {
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 		return verdict;

@@ -20,6 +20,7 @@ static __always_inline void wl_learn_sender(struct __sk_buff *skb, struct wl_flo
 		__builtin_memcpy(f->rcv_mac, head, 6);
 		__builtin_memcpy(f->snd_mac, head + 6, 6);
 	}
+	f->flags |= WL_FLOW_LEARNT;
 	f->vlan_tci = skb->vlan_present ? skb->vlan_tci : 0;
 	f->ttl = p->ttl;
 	f->tos = p->tos;
@@ -40,7 +41,7 @@ static __always_inline __u32 wl_hold(struct __sk_buff *skb, struct wl_flow *f, _
 {
 	__u64 at_ns = now_ns;
 
-	if ((f->flags & WL_FLOW_DEPARTS) && f->mode == WL_MODE_ENFORCE) {
+	if (f->flags & WL_FLOW_DEPARTS) {
 		at_ns = wl_depart(f, now_ns, bytes);
 		wl_depart_at(skb, at_ns, now_ns);
 	}
@@ -60,22 +61,17 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 		wl_bypass_all(f, WL_C_BYPASS_STORE_FULL, wl_seq_max(f->nxt, end));
 		return;
 	}
-	if (f->mode == WL_MODE_ENFORCE) {
-		if (wl_store_write(skb, f, seq, p->payload_off + seen, len)) {
-			wl_bypass_all(f, WL_C_BYPASS_STORE_ERROR, wl_seq_max(f->nxt, end));
-			return;
-		}
-		wl_count_n(WL_C_STORED_BYTES, len);
-	} else {
-		wl_count_n(WL_C_WATCHED_BYTES, len);
+	if (wl_store_write(skb, f, seq, p->payload_off + seen, len)) {
+		wl_bypass_all(f, WL_C_BYPASS_STORE_ERROR, wl_seq_max(f->nxt, end));
+		return;
 	}
+	wl_count_n(WL_C_STORED_BYTES, len);
 	if (skb->gso_size && skb->gso_size < 64)
 		mss = 64;
 	/* the largest segment seen is the sender's MSS, once it has shown one */
 	if (mss > f->mss_bytes || skb->gso_size)
 		f->mss_bytes = mss;
-	/* what is only measured needs no segment of its own for repair: one record a packet will do */
-	if (wl_track_send(f, seq, end, f->mode == WL_MODE_ENFORCE ? mss : len, leaves_us))
+	if (wl_track_send(f, seq, end, mss, leaves_us))
 		wl_bypass_all(f, WL_C_BYPASS_GAP, wl_seq_max(f->nxt, end));
 }
 
@@ -100,14 +96,14 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	if (!s)
 		return WL_TC_PASS;
 	/* sent again without its pointer, urgent data would be read as plain: its losses are the sender's business */
-	if (f->mode == WL_MODE_ENFORCE && (p->flags & WL_TCP_URG) && wl_after(end, f->una)) {
+	if ((p->flags & WL_TCP_URG) && wl_after(end, f->una)) {
 		wl_bypass_all(f, WL_C_BYPASS_URGENT, wl_seq_max(f->nxt, end));
 		return WL_TC_PASS;
 	}
 	switch (wl_data_kind(f, p->seq, p->payload_bytes)) {
 	case WL_DATA_OLD:
 		/* acknowledged already, only the sender was not shown it yet */
-		if (f->mode == WL_MODE_ENFORCE && f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una)) {
+		if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una)) {
 			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 			return WL_TC_DROP;
 		}
@@ -115,8 +111,8 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	case WL_DATA_RETRANS:
 		f->sender_retrans_segs++;
 		wl_count(WL_C_SENDER_RETRANS);
-		if (f->mode == WL_MODE_ENFORCE && f->state == WL_FLOW_ACTIVE && !fin &&
-		    p->payload_bytes <= f->mss_bytes && wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {
+		if (f->state == WL_FLOW_ACTIVE && !fin && p->payload_bytes <= f->mss_bytes &&
+		    wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {
 			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 			return WL_TC_DROP;
 		}
@@ -138,7 +134,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	case WL_DATA_NEW:
 		break;
 	}
-	if (f->mode == WL_MODE_ENFORCE && wl_paced_on_data(f, end, now_us)) {
+	if (wl_paced_on_data(f, end, now_us)) {
 		wl_count(WL_C_FLOWS_PACED_SENDER);
 		f->flags |= WL_FLOW_STOOD_ASIDE;
 		f->mode = WL_MODE_WATCH;
@@ -148,7 +144,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	}
 	/* what the last ACK let out has come by within the sender's own round trip, which is not part of ours */
 	idle_us = now_us - wl_seq_max(f->sent_at_us, f->delivered_at_us);
-	if (f->mode == WL_MODE_ENFORCE && wl_is_after_pause(f, idle_us)) {
+	if (wl_is_after_pause(f, idle_us)) {
 		__builtin_memset(&s->sample, 0, sizeof(s->sample));
 		s->sample.now_us = now_us;
 		s->sample.is_app_limited = !!f->app_limited_until;
@@ -157,8 +153,6 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	f->sent_at_us = now_us;
 	wl_take_data(skb, f, p, seq, wl_hold(skb, f, p->payload_bytes, now_ns));
 	f->edge = wl_seq_max(f->edge, f->nxt);
-	if (f->mode != WL_MODE_ENFORCE)
-		return WL_TC_PASS;
 	wl_cwnd_limited_check(f);
 	if (f->flags & WL_FLOW_CWR) {
 		f->flags &= ~WL_FLOW_CWR;
@@ -167,6 +161,38 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	}
 	wl_arm_next(f, id, now_ns, 0);
 	return WL_TC_PASS;
+}
+
+/* A packet of a flow that is only watched: it passes as it is. */
+static __always_inline void wl_watch_sender(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p)
+{
+	__u64 now_ns;
+
+	/* the newest will be learnt when the flow is controlled; until the first one comes by, nothing could be sent */
+	if (!(f->flags & WL_FLOW_LEARNT))
+		wl_learn_sender(skb, f, p);
+	now_ns = p->payload_bytes && wl_watch_begins_timing(f) ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
+	f->seen_at_us = now_ns / 1000;
+	if (!p->payload_bytes)
+		return;
+	wl_count_n(WL_C_WATCHED_BYTES, p->payload_bytes);
+	switch (wl_watch_data(f, p->seq, p->payload_bytes, now_ns / 1000)) {
+	case WL_DATA_RETRANS:
+		wl_count(WL_C_SENDER_RETRANS);
+		break;
+	case WL_DATA_LATE:
+		wl_count(WL_C_DATA_LATE);
+		break;
+	case WL_DATA_GAP:
+		wl_count(WL_C_DATA_GAPS);
+		break;
+	case WL_DATA_TOO_MUCH:
+		wl_count(WL_C_PASS_DATA_OUTSIDE);
+		break;
+	case WL_DATA_OLD:
+	case WL_DATA_NEW:
+		break;
+	}
 }
 
 /* One packet of the sender of flow `id`, parsed in the scratch. */
@@ -186,19 +212,24 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 		/* data we did not see may be in flight now; the next packet will show the gap */
 		return WL_TC_PASS;
 	}
-	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key) || f->mode == WL_MODE_OFF)
+	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key) ||
+	    (f->mode != WL_MODE_WATCH && f->mode != WL_MODE_ENFORCE))
 		goto out;
-	now_ns = bpf_ktime_get_ns();
-	f->seen_at_us = now_ns / 1000;
 	if (p->flags & WL_TCP_RST) {
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 		return WL_TC_PASS;
 	}
-	wl_learn_sender(skb, f, p);
-	if (p->payload_bytes)
-		verdict = wl_sender_data(skb, f, id, p, now_ns);
-	else
-		wl_hold(skb, f, 0, now_ns);
+	if (f->mode == WL_MODE_WATCH) {
+		wl_watch_sender(skb, f, p);
+	} else {
+		now_ns = bpf_ktime_get_ns();
+		f->seen_at_us = now_ns / 1000;
+		wl_learn_sender(skb, f, p);
+		if (p->payload_bytes)
+			verdict = wl_sender_data(skb, f, id, p, now_ns);
+		else
+			wl_hold(skb, f, 0, now_ns);
+	}
 	if (p->flags & WL_TCP_FIN) {
 		f->flags |= WL_FLOW_FIN;
 		f->fin_seq = p->seq + p->payload_bytes;

@@ -11,6 +11,7 @@
 const volatile struct wl_config wl_config SEC(".rodata.config") = {};
 
 #include "clock.h"
+#include "quick.h"
 #include "receiver.h"
 #include "sender.h"
 
@@ -30,6 +31,9 @@ int wl_from_sender(struct __sk_buff *skb)
 		return WL_TC_PASS;
 	}
 	wl_count(WL_C_PACKETS_FROM_SENDER);
+	id = wl_quick_sender(skb);
+	if (id == WL_QUICK_DONE)
+		return WL_TC_PASS;
 	why = wl_parse(skb);
 	if (why > 0 && why < WL_COUNTERS) {
 		wl_count(why);
@@ -43,7 +47,8 @@ int wl_from_sender(struct __sk_buff *skb)
 		wl_forget_old(&s->packet);
 		return WL_TC_PASS;
 	}
-	id = wl_find(&s->packet, 1);
+	if (id == WL_NO_FLOW)
+		id = wl_find(&s->packet, 1);
 	return id == WL_NO_FLOW ? WL_TC_PASS : wl_sender_packet(skb, id);
 }
 
@@ -60,6 +65,9 @@ int wl_to_sender(struct __sk_buff *skb)
 		return WL_TC_PASS;
 	}
 	wl_count(WL_C_PACKETS_TO_SENDER);
+	id = wl_quick_receiver(skb);
+	if (id == WL_QUICK_DONE)
+		return WL_TC_PASS;
 	why = wl_parse(skb);
 	if (why > 0 && why < WL_COUNTERS) {
 		wl_count(why);
@@ -73,7 +81,8 @@ int wl_to_sender(struct __sk_buff *skb)
 		wl_on_syn(&s->packet, 0);
 		return WL_TC_PASS;
 	}
-	id = wl_find(&s->packet, 0);
+	if (id == WL_NO_FLOW)
+		id = wl_find(&s->packet, 0);
 	return id == WL_NO_FLOW ? WL_TC_PASS : wl_receiver_packet(skb, id);
 }
 

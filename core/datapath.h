@@ -208,6 +208,8 @@ enum wl_pace_by {
 #define WL_COUNTER_LIST(X) \
 	X(PACKETS_FROM_SENDER, "packets seen from controlled senders") \
 	X(PACKETS_TO_SENDER, "packets seen towards controlled senders") \
+	X(STORED_BYTES, "payload bytes stored") \
+	X(WATCHED_BYTES, "payload bytes only watched") \
 	X(PASS_NOT_TCP, "passed: not TCP over IPv4 or IPv6") \
 	X(PASS_FRAGMENT, "passed: IP fragment") \
 	X(PASS_IP_OPTIONS, "passed: IP options or extension headers") \
@@ -258,9 +260,7 @@ enum wl_pace_by {
 	X(GROUP_REFUSED, "tries to join a group that had no room") \
 	X(GROUP_CONTENDED, "reports not made: the group was locked for too long") \
 	X(GROUP_COLLECTED, "members of groups taken for gone after a silence") \
-	X(CLOCK_TICKS, "rounds of the clock") \
-	X(STORED_BYTES, "payload bytes stored") \
-	X(WATCHED_BYTES, "payload bytes only watched")
+	X(CLOCK_TICKS, "rounds of the clock")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
 enum wl_counter {

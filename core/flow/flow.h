@@ -69,6 +69,8 @@ enum wl_flow_flag {
 	WL_FLOW_STOOD_ASIDE = 1 << 15, /* the sender paces itself: only watched */
 	WL_FLOW_DEPARTS = 1 << 16, /* paced by departure times, which the uplink's fq keeps, not by the clock */
 	WL_FLOW_GROUPED = 1 << 17, /* its policy wants it in a group */
+	WL_FLOW_LEARNT = 1 << 18, /* it is known what the sender's packets look like */
+	WL_FLOW_TIMED = 1 << 19, /* watched: the round trip of a stretch is being measured */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
@@ -87,8 +89,35 @@ struct wl_flow {
 	wl_u8 algorithm; /* id from alg/list.h */
 	wl_u8 on_paced_sender; /* enum wl_paced_action */
 	struct wl_flow_key key;
-	wl_u32 rule_id;
+	wl_u32 flags; /* bits of enum wl_flow_flag */
+	wl_u32 una; /* oldest byte the receiver has not acknowledged */
+	wl_u32 nxt; /* next byte the sender will send */
+	wl_u32 seen_at_us; /* last packet of either side */
+
+	/* here begins the second cache line; a flow that is only watched needs no other (watch.h) */
 	wl_u32 policy_generation;
+	wl_u32 rcv_edge; /* right edge the receiver offered */
+	wl_u32 delivered_bytes;
+	wl_u32 srtt_us;
+	wl_u32 rttvar_us;
+	wl_u32 min_rtt_us;
+	wl_u32 round_count;
+	wl_u32 sender_retrans_segs;
+	/* RACK (RFC 8985): the most recently sent segment that was delivered; watched, the stretch that is timed */
+	wl_u32 rack_sent_at_us;
+	wl_u32 rack_end_seq;
+	wl_u32 rack_rtt_us;
+	wl_u8 rcv_wscale;
+	wl_u8 snd_wscale;
+	wl_u8 reo_wnd_mult; /* RFC 8985, section 6.2; quarter min_rtt each */
+	wl_u8 reo_wnd_persist;
+	/* what in flight has no record, and so is not in the store: bytes between hole_start and hole_end */
+	wl_u32 hole_bytes; /* 0: there is none, and the next three mean nothing */
+	wl_u32 hole_start; /* all before has a record; where a record ends, or una was */
+	wl_u32 hole_end; /* all from here on has a record */
+	wl_u32 hole_at_us; /* when the first of it was missed */
+
+	wl_u32 rule_id;
 	wl_u32 generation; /* of this entry's connections; raised, too, when all records are forgotten */
 	wl_u32 owner; /* tag of this flow's records: differs between flows, and from that of records forgotten */
 
@@ -106,27 +135,14 @@ struct wl_flow {
 	wl_u32 snd_tsecr;
 	wl_u32 rcv_tsval;
 	wl_u32 rcv_tsecr;
-	wl_u8 rcv_wscale;
-	wl_u8 snd_wscale;
-	wl_u8 reo_wnd_mult; /* RFC 8985, section 6.2; quarter min_rtt each */
-	wl_u8 reo_wnd_persist;
 
 	/* sequence space */
-	wl_u32 flags; /* bits of enum wl_flow_flag */
 	wl_u32 base; /* first byte of the stream: isn + 1; slots count from here */
-	wl_u32 una; /* oldest byte the receiver has not acknowledged */
 	wl_u32 una_seg; /* first byte of the record that una lies in; una itself when it lies between two */
-	wl_u32 nxt; /* next byte the sender will send */
 	wl_u32 shown_una; /* what the sender was shown of una (shown.h) */
 	wl_u32 shown_at_us;
 	wl_u32 fin_seq; /* valid with WL_FLOW_FIN */
-	/* what in flight has no record, and so is not in the store: bytes between hole_start and hole_end */
-	wl_u32 hole_bytes; /* 0: there is none, and the next three mean nothing */
-	wl_u32 hole_start; /* all before has a record; where a record ends, or una was */
-	wl_u32 hole_end; /* all from here on has a record */
-	wl_u32 hole_at_us; /* when the first of it was missed */
 	wl_u32 edge; /* right edge granted to the sender: highest ack + window it was shown */
-	wl_u32 rcv_edge; /* right edge the receiver offered */
 	wl_u32 edge_used_until; /* edge as it was at edge_checked_at_us */
 	wl_u32 edge_checked_at_us;
 
@@ -143,27 +159,16 @@ struct wl_flow {
 	wl_u16 resent_tail;
 	wl_u16 dupacks; /* on flows without SACK */
 	wl_u16 backoff; /* consecutive timeouts */
-
-	/* RACK (RFC 8985): the most recently sent segment that was delivered */
-	wl_u32 rack_sent_at_us;
-	wl_u32 rack_end_seq;
-	wl_u32 rack_rtt_us;
 	wl_u32 dsack_round;
 
 	/* clocks and rates */
-	wl_u32 delivered_bytes;
 	wl_u32 delivered_at_us;
 	wl_u32 first_sent_at_us;
 	wl_u32 app_limited_until; /* value of delivered_bytes that ends the application-limited phase; 0: none */
-	wl_u32 srtt_us;
-	wl_u32 rttvar_us;
-	wl_u32 min_rtt_us;
 	wl_u32 next_round_delivered;
-	wl_u32 round_count;
 	wl_u32 progress_at_us; /* last delivery, or last transmission into an empty pipe, or last probe */
-	wl_u32 sent_at_us; /* last data of the sender */
-	wl_u32 seen_at_us; /* last packet of either side */
 	wl_u64 pace_next_ns; /* when the next byte may go; with WL_FLOW_DEPARTS, when all that came by has left */
+	wl_u32 sent_at_us; /* last data of the sender */
 
 	/* how the sender uses its first room: tells one that paces itself (paced.h) */
 	wl_u32 burst_from; /* where the burst in hand began */
@@ -173,7 +178,6 @@ struct wl_flow {
 	/* totals for reports */
 	wl_u32 lost_segs;
 	wl_u32 repaired_segs;
-	wl_u32 sender_retrans_segs;
 	wl_u32 stored_chunks;
 
 	struct wl_alg_params params; /* of the rule, and what the box cannot do */
@@ -181,6 +185,10 @@ struct wl_flow {
 	struct wl_alg_state alg;
 	wl_u16 chunks[WL_FLOW_CHUNKS]; /* chunk number + 1; 0: none. Indexed by stream offset / chunk size */
 } __attribute__((aligned(64)));
+
+_Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&
+		       __builtin_offsetof(struct wl_flow, hole_at_us) < 128,
+	       "cache lines of a watched flow");
 
 /* The slot of a byte of the stream. */
 WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)

@@ -43,7 +43,7 @@ pub struct FlowInfo {
     pub room_bytes: u32,
     /// Total delivered, modulo 2^32.
     pub delivered_bytes: u32,
-    /// Segments found lost.
+    /// Segments found lost; those of a flow that is only watched are not looked for.
     pub lost_segs: u32,
     /// Segments sent again by the box.
     pub repaired_segs: u32,

@@ -4,6 +4,7 @@
 #include "flow/options.h"
 #include "flow/paced.h"
 #include "flow/timer.h"
+#include "flow/watch.h"
 #include "group/report.h"
 #include "guest.h"
 #include "window/rwnd.h"
@@ -75,6 +76,9 @@ wl_u32 wln_flow_ack(struct wln_flow *, const struct wl_ack *, struct wl_sample *
 int wln_flow_next_repair(struct wln_flow *, wl_u32 *seq, wl_u32 *len);
 void wln_flow_repaired(struct wln_flow *, wl_u32 seq, wl_u32 now_us);
 void wln_flow_forget(struct wln_flow *, wl_u32 nxt);
+wl_u32 wln_flow_watch_data(struct wln_flow *, wl_u32 seq, wl_u32 len, wl_u32 now_us);
+void wln_flow_watch_ack(struct wln_flow *, wl_u32 ack, wl_u32 rcv_edge, wl_u32 now_us);
+void wln_flow_watch_end(struct wln_flow *, wl_u32 now_us);
 int wln_flow_is_taken_care_of(struct wln_flow *, wl_u32 seq, wl_u32 copies);
 void wln_flow_sender_retrans(struct wln_flow *, wl_u32 seq, wl_u32 end, wl_u32 now_us);
 void wln_flow_edge_advance(struct wln_flow *, wl_u64 now_ns);

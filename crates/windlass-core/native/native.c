@@ -319,6 +319,22 @@ void wln_flow_forget(struct wln_flow *n, wl_u32 nxt)
 	wl_track_forget(&n->flow, nxt);
 }
 
+wl_u32 wln_flow_watch_data(struct wln_flow *n, wl_u32 seq, wl_u32 len, wl_u32 now_us)
+{
+	return wl_watch_data(&n->flow, seq, len, now_us);
+}
+
+void wln_flow_watch_ack(struct wln_flow *n, wl_u32 ack, wl_u32 rcv_edge, wl_u32 now_us)
+{
+	wl_watch_ack(&n->flow, ack, rcv_edge, now_us);
+}
+
+void wln_flow_watch_end(struct wln_flow *n, wl_u32 now_us)
+{
+	wl_track_forget(&n->flow, n->flow.nxt);
+	wl_watch_end(&n->flow, now_us);
+}
+
 int wln_flow_is_taken_care_of(struct wln_flow *n, wl_u32 seq, wl_u32 copies)
 {
 	return wl_is_taken_care_of(&n->flow, seq, copies);

@@ -108,6 +108,24 @@ impl Flow {
         unsafe { abi::wln_flow_forget(self.inner.as_ptr(), nxt) };
     }
 
+    /// Only watched: the sender sends `[seq, seq + len)`, `len` not 0. Returns what it is (`abi::WL_DATA_*`).
+    pub fn watch_data(&mut self, seq: u32, len: u32, now_us: u32) -> u32 {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_watch_data(self.inner.as_ptr(), seq, len, now_us) }
+    }
+
+    /// Only watched: an ACK of kind SAME or ADVANCE, and the right edge of the window that it offers.
+    pub fn watch_ack(&mut self, ack: u32, rcv_edge: u32, now_us: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_watch_ack(self.inner.as_ptr(), ack, rcv_edge, now_us) };
+    }
+
+    /// What was only watched is controlled from now on; what is in flight has no records.
+    pub fn watch_end(&mut self, now_us: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_watch_end(self.inner.as_ptr(), now_us) };
+    }
+
     /// Is the sender's own copy of the segment at `seq` superfluous, after at most `copies` copies of it?
     pub fn is_taken_care_of(&mut self, seq: u32, copies: u32) -> bool {
         // SAFETY: exclusive access.

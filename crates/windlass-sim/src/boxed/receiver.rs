@@ -22,6 +22,10 @@ impl WindlassBox {
         if packet.has(flag::FIN) {
             f.flow.state_mut().flags |= abi::WL_FLOW_RCV_FIN;
         }
+        if !f.is_enforced() {
+            self.watch_ack(f, packet, core_us(net.now_ns));
+            return Verdict::Pass;
+        }
         let kind = f.flow.ack_kind(packet.ack as u32);
         let is_pure = packet.end() == packet.seq;
         if kind == abi::WL_ACK_OUTSIDE {
@@ -29,7 +33,7 @@ impl WindlassBox {
             return Verdict::Pass;
         }
         if kind == abi::WL_ACK_STALE {
-            if !f.is_controlled() {
+            if f.is_bypassed() {
                 return Verdict::Pass;
             }
             if !is_pure {
@@ -51,15 +55,10 @@ impl WindlassBox {
             self.bypass(f, abi::WL_C_BYPASS_GAP);
         }
         if f.is_bypassed() {
-            if f.is_enforced() {
-                let state = f.flow.state_mut();
-                (state.shown_una, state.shown_at_us) = (state.una, core_us(net.now_ns));
-                self.show_window(f, packet, packet.ack, net.now_ns);
-            }
+            let state = f.flow.state_mut();
+            (state.shown_una, state.shown_at_us) = (state.una, core_us(net.now_ns));
+            self.show_window(f, packet, packet.ack, net.now_ns);
             self.bypass_check(f);
-            return Verdict::Pass;
-        }
-        if !f.is_enforced() {
             return Verdict::Pass;
         }
         let has_progress = f.flow.shown_step(core_us(net.now_ns), edge);
@@ -76,18 +75,26 @@ impl WindlassBox {
         Verdict::Pass
     }
 
+    /// An ACK of a flow that is only watched.
+    fn watch_ack(&mut self, f: &mut BoxFlow, packet: &Packet, now_us: u32) {
+        let ack = packet.ack as u32;
+        match f.flow.ack_kind(ack) {
+            abi::WL_ACK_OUTSIDE => self.counters.add(abi::WL_C_PASS_ACK_OUTSIDE, 1),
+            abi::WL_ACK_STALE => {}
+            _ => {
+                f.flow.watch_ack(ack, ack.wrapping_add(packet.window_bytes), now_us);
+                self.bypass_check(f);
+            }
+        }
+    }
+
     /// Scoreboard, algorithm, edge.
     fn control(&mut self, f: &mut BoxFlow, ack: &wl_ack, net: &mut Network) {
         let state = f.flow.state_mut();
         state.rcv_edge = later(state.rcv_edge, ack.ack.wrapping_add(ack.window_bytes));
         let lost_segs = state.lost_segs;
-        if f.is_enforced() {
-            f.flow.supply_check(ack.now_us);
-        }
+        f.flow.supply_check(ack.now_us);
         let (mut sample, wait_us) = f.flow.ack_and_wait(ack);
-        if !f.is_enforced() {
-            return;
-        }
         self.counters.add(abi::WL_C_LOST_SEGS, f.state().lost_segs.wrapping_sub(lost_segs).into());
         let mut calls = 0;
         if sample.events & abi::WL_EV_RECOVERY_ENTER != 0 {

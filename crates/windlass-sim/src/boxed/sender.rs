@@ -20,13 +20,31 @@ impl WindlassBox {
         net: &mut Network,
     ) -> Verdict {
         f.from_sender = *packet;
-        let verdict = if packet.len_bytes > 0 { self.on_data(f, packet, net) } else { Verdict::Pass };
+        let verdict = match packet.len_bytes {
+            0 => Verdict::Pass,
+            _ if f.is_enforced() => self.on_data(f, packet, net),
+            _ => self.watch_data(f, packet, core_us(net.now_ns)),
+        };
         if packet.has(flag::FIN) {
             let state = f.flow.state_mut();
             state.flags |= abi::WL_FLOW_FIN;
             state.fin_seq = (packet.end() - 1) as u32;
         }
         verdict
+    }
+
+    /// Data of a flow that is only watched.
+    fn watch_data(&mut self, f: &mut BoxFlow, packet: &Packet, now_us: u32) -> Verdict {
+        let len_bytes = packet.len_bytes.into();
+        self.counters.add(abi::WL_C_WATCHED_BYTES, len_bytes as u64);
+        match f.flow.watch_data(packet.seq as u32, len_bytes, now_us) {
+            abi::WL_DATA_RETRANS => self.counters.add(abi::WL_C_SENDER_RETRANS, 1),
+            abi::WL_DATA_LATE => self.counters.add(abi::WL_C_DATA_LATE, 1),
+            abi::WL_DATA_GAP => self.counters.add(abi::WL_C_DATA_GAPS, 1),
+            abi::WL_DATA_TOO_MUCH => self.counters.add(abi::WL_C_PASS_DATA_OUTSIDE, 1),
+            _ => {}
+        }
+        Verdict::Pass
     }
 
     fn on_data(&mut self, f: &mut BoxFlow, packet: &mut Packet, net: &mut Network) -> Verdict {
@@ -68,8 +86,7 @@ impl WindlassBox {
             let nxt = later(f.state().nxt, end);
             self.bypass_all(f, abi::WL_C_BYPASS_GAP, nxt);
         }
-        let what = if f.is_enforced() { abi::WL_C_STORED_BYTES } else { abi::WL_C_WATCHED_BYTES };
-        self.counters.add(what, end.wrapping_sub(seq).into());
+        self.counters.add(abi::WL_C_STORED_BYTES, end.wrapping_sub(seq).into());
     }
 
     fn on_sender_retrans(&mut self, f: &mut BoxFlow, packet: &Packet, now_us: u32) -> Verdict {
@@ -93,7 +110,7 @@ impl WindlassBox {
         net: &mut Network,
     ) -> Verdict {
         let now_us = core_us(net.now_ns);
-        if f.is_enforced() && f.flow.paced_on_data(end, now_us) {
+        if f.flow.paced_on_data(end, now_us) {
             self.counters.add(abi::WL_C_FLOWS_PACED_SENDER, 1);
             let state = f.flow.state_mut();
             state.flags |= abi::WL_FLOW_STOOD_ASIDE;
@@ -106,7 +123,7 @@ impl WindlassBox {
         // what the last ACK let out has come by within the sender's own round trip, which is not part of ours
         let idle_us = now_us.wrapping_sub(later(state.sent_at_us, state.delivered_at_us));
         let is_pause = state.una == state.nxt && (self.algorithm.needs_pauses() || idle_us > IDLE_MIN_US);
-        if f.is_enforced() && is_pause && state.nxt != state.base {
+        if is_pause && state.nxt != state.base {
             let is_app_limited = (state.app_limited_until != 0).into();
             let mut sample = wl_sample { now_us, is_app_limited, ..wl_sample::default() };
             self.call(f, abi::WL_NATIVE_CALL_IDLE, &mut sample, idle_us);
@@ -116,9 +133,6 @@ impl WindlassBox {
         f.high_bits = packet.seq + u64::from(packet.len_bytes);
         let state = f.flow.state_mut();
         state.edge = later(state.edge, state.nxt);
-        if !f.is_enforced() {
-            return Verdict::Pass;
-        }
         f.flow.cwnd_limited_check();
         if f.has(abi::WL_FLOW_CWR) {
             f.flow.state_mut().flags &= !abi::WL_FLOW_CWR;
