@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
+    fs,
     io::{BufRead, BufReader, Read},
     path::Path,
     process::{Child, ChildStderr, ChildStdout, Command, Stdio},
@@ -84,6 +85,22 @@ impl BoxProcess {
     /// What it said when it began to control: event, flows_max, memory_bytes, ...
     pub fn attached(&self) -> &Value {
         &self.attached
+    }
+
+    /// Nanoseconds that its programs have run so far, with --stats.
+    pub fn run_time_ns(&self) -> Result<u64> {
+        let folder = format!("/proc/{}/fdinfo", self.child.id());
+        let mut programs = BTreeMap::new();
+        for entry in fs::read_dir(&folder).with_context(|| folder.clone())? {
+            // a descriptor may be closed meanwhile
+            let text = fs::read_to_string(entry?.path()).unwrap_or_default();
+            let number =
+                |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok());
+            if let (Some(id), Some(ns)) = (number("prog_id:"), number("run_time_ns:")) {
+                programs.insert(id, ns);
+            }
+        }
+        Ok(programs.values().sum())
     }
 
     /// Waits for its end; returns what it said on standard error.

@@ -22,6 +22,6 @@ pub use boxed::BoxProcess;
 pub use cgroup::Cgroup;
 pub use run::{RunOptions, run};
 pub use topology::{Family, Topology};
-pub use traffic::{Client, Crowd, CrowdResult, Fetch, Server, tcp_counters};
+pub use traffic::{Client, Crowd, CrowdLoad, CrowdResult, Fetch, Server, tcp_counters};
 pub use wan::Wan;
 pub use windlass_scenario::{FlowReport, LinkReport, LinkStats, RunReport};

@@ -115,7 +115,30 @@ pub struct Fetch {
     pub sha256: String,
 }
 
-/// Many clients that each keep one connection and ask for a file again and again, as h2load makes them.
+/// What a crowd of clients asks for: each keeps one connection and fetches a file again and again.
+#[derive(Clone, Copy, Debug)]
+pub struct CrowdLoad {
+    /// Connections; more than 0.
+    pub clients: usize,
+    /// Requests a second of all together, at all times from the first connection on. In steps of 100.
+    pub requests_ps: usize,
+    /// For so long at least all connections are open.
+    pub seconds: f64,
+}
+
+impl CrowdLoad {
+    /// Between two requests of a client. Clients begin one after the other, so that it also passes until all are there.
+    pub fn period_s(&self) -> f64 {
+        self.clients as f64 / self.requests_ps as f64
+    }
+
+    /// Requests of each client. The first one to come is the first one to go, and stays until the time is over.
+    fn requests(&self) -> usize {
+        2 + (self.seconds / self.period_s()).ceil() as usize
+    }
+}
+
+/// Many clients, as h2load makes them.
 #[derive(Debug)]
 pub struct Crowd {
     children: Vec<Child>,
@@ -132,25 +155,23 @@ pub struct CrowdResult {
 
 /// Clients of one h2load: each needs a descriptor.
 const CLIENTS_OF_PROCESS: usize = 10_000;
+/// Clients are let in in steps of so long.
+const STEP_MS: usize = 10;
 
 impl Crowd {
-    /// Starts `clients` that ask `server` for `file`, in all `requests_ps` times a second, for `seconds`.
-    pub fn start(
-        host: &Netns,
-        server: &str,
-        file: &str,
-        clients: usize,
-        requests_ps: f64,
-        seconds: u32,
-    ) -> Result<Crowd> {
-        let processes = clients.div_ceil(CLIENTS_OF_PROCESS);
+    /// Starts a crowd that asks `server` for `file`.
+    pub fn start(host: &Netns, server: &str, file: &str, load: &CrowdLoad) -> Result<Crowd> {
+        let processes = load.clients.div_ceil(CLIENTS_OF_PROCESS);
         let mut crowd = Crowd { children: Vec::new() };
         for index in 0..processes {
-            let own = clients * (index + 1) / processes - clients * index / processes;
+            let own = load.clients * (index + 1) / processes - load.clients * index / processes;
             let child = host
                 .command("h2load")
-                .args(["--h1", "-t", "1", "-c", &own.to_string(), "-D", &seconds.to_string()])
-                .arg(format!("--rps={}", requests_ps / clients as f64))
+                .args(["--h1", "-t", "1", "-c", &own.to_string()])
+                .args(["-n", &(own * load.requests()).to_string()])
+                .args(["-r", &(load.requests_ps * STEP_MS / 1000).to_string()])
+                .arg(format!("--rate-period={}ms", STEP_MS * processes))
+                .arg(format!("--rps={}", 1.0 / load.period_s()))
                 .arg(format!("http://{server}/{file}"))
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
@@ -342,6 +363,14 @@ impl Drop for Capture {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_crowd_is_complete_for_as_long_as_was_asked_for() {
+        let load = CrowdLoad { clients: 5000, requests_ps: 1000, seconds: 12.0 };
+        assert_eq!(load.period_s(), 5.0);
+        // complete from 5 s on, when the first client has sent two requests, until it sends its fifth at 20 s
+        assert_eq!(load.requests(), 5);
+    }
 
     #[test]
     fn the_words_of_h2load_are_understood() {
