@@ -88,6 +88,25 @@ fn a_full_group_refuses_sockets_and_they_go_on() {
     assert!(counters["group_joined"] >= 2, "{counters:?}");
 }
 
+/// A member that says nothing for longer than the group allows is taken out, and joins again when it speaks.
+#[test]
+fn a_silent_socket_is_collected_and_joins_again() {
+    if !is_root_or_skip("a_silent_socket_is_collected_and_joins_again") {
+        return;
+    }
+    let text = format!(
+        "name = \"silent\"\ntime_limit = \"60 s\"\n[[host]]\nname = \"server\"\n[[host]]\nname = \"client\"\n\
+         [[link]]\nbetween = [\"server\", \"client\"]\n{LINK}\n\
+         [[group]]\nname = \"g\"\nrule = \"ccc\"\nidle = \"1 s\"\n\
+         [[flow]]\nfrom = \"server\"\nto = \"client\"\nsize = \"12 MB\"\nalgorithm = \"reno\"\ngroup = \"g\"\n\
+         [[flow]]\nfrom = \"server\"\nto = \"client\"\nalgorithm = \"reno\"\ngroup = \"g\"\n\
+         [[flow.train]]\ncount = 2\nsize = \"200 kB\"\ngap = \"2500 ms\"\n"
+    );
+    let counters = run_whole(&Scenario::parse("silent", &text).expect("a sound scenario")).windlass;
+    assert!(counters["group_collected"] >= 1, "{counters:?}");
+    assert!(counters["group_joined"] >= 3, "{counters:?}");
+}
+
 #[test]
 fn every_rule_couples_sockets() {
     if !is_root_or_skip("every_rule_couples_sockets") {

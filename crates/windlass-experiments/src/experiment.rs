@@ -16,7 +16,7 @@ use toml::Spanned;
 use windlass_scenario::{Draft, ScenarioError, Span};
 
 /// The experiments that this build knows, from `experiments/`.
-const FILES: [(&str, &str); 21] = [
+const FILES: [(&str, &str); 22] = [
     ("tcon-tct", include_str!("../../../experiments/tcon-tct.toml")),
     ("tcon-loss", include_str!("../../../experiments/tcon-loss.toml")),
     ("tcon-buffer", include_str!("../../../experiments/tcon-buffer.toml")),
@@ -34,6 +34,7 @@ const FILES: [(&str, &str); 21] = [
     ("trim-transparent", include_str!("../../../experiments/trim-transparent.toml")),
     ("trim-testbed", include_str!("../../../experiments/trim-testbed.toml")),
     ("ctrltcp-fairness", include_str!("../../../experiments/ctrltcp-fairness.toml")),
+    ("ctrltcp-testbed", include_str!("../../../experiments/ctrltcp-testbed.toml")),
     ("ctrltcp-short-flow", include_str!("../../../experiments/ctrltcp-short-flow.toml")),
     ("ctrltcp-rtt-ratio", include_str!("../../../experiments/ctrltcp-rtt-ratio.toml")),
     ("ccc-four-flows", include_str!("../../../experiments/ccc-four-flows.toml")),

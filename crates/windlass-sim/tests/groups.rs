@@ -3,8 +3,11 @@
 use windlass_scenario::{RunReport, Scenario};
 use windlass_sim::{RunOptions, run};
 
-/// Servers with so many flows each behind one bottleneck of 10 Mbit/s and 100 ms.
+const SLOW: &str = "10 Mbit/s";
+
+/// Servers with so many flows each behind one bottleneck of 100 ms.
 struct Bench<'a> {
+    rate: &'a str,
     flows: &'a [usize],
     /// Of each server's flows, when they are in a group.
     weights: &'a [i64],
@@ -25,7 +28,8 @@ impl Bench<'_> {
             text += &format!("[[host]]\nname = \"{host}\"\n");
         }
         text += &link("switch", "box", "");
-        text += &link("box", "router", "rate = \"10 Mbit/s\"\ndelay = \"50 ms\"\nbuffer = \"1 BDP\"");
+        let rate = self.rate;
+        text += &link("box", "router", &format!("rate = \"{rate}\"\ndelay = \"50 ms\"\nbuffer = \"1 BDP\""));
         text += &link("router", "client", "");
         for (server, flows) in self.flows.iter().enumerate() {
             text +=
@@ -34,7 +38,7 @@ impl Bench<'_> {
                 text += &format!(
                     "[[flow]]\nfrom = \"vm{server}\"\nto = \"client\"\nsize = \"1 GB\"\nstart = \"{} ms\"\n\
                      algorithm = \"reno\"\n",
-                    10 * server + 37 * flow
+                    10 * server + 37 * flow % 1000
                 );
                 if !self.group.is_empty() {
                     text += &format!("weight = {}\n", self.weights[server]);
@@ -69,7 +73,8 @@ const PER_SERVER: &str = "rule = \"ccc\"\nper = \"server\"";
 #[test]
 fn a_tenant_gets_its_share_whatever_the_number_of_its_flows() {
     for is_boxed in [false, true] {
-        let bench = |group| Bench { flows: &[1, 4], weights: &[1, 1], group, is_boxed, seconds: 60 };
+        let bench =
+            |group| Bench { rate: SLOW, flows: &[1, 4], weights: &[1, 1], group, is_boxed, seconds: 60 };
         let (alone, coupled) = (bench("").bytes(), bench(PER_SERVER).bytes());
         println!("boxed {is_boxed}: alone {:.3}, coupled {:.4}", jain(&alone), jain(&coupled));
         assert!(jain(&alone) < 0.8, "{alone:?}");
@@ -79,11 +84,32 @@ fn a_tenant_gets_its_share_whatever_the_number_of_its_flows() {
     }
 }
 
+/// With room for two segments for each of its flows: two are the smallest window, and 500 flows have 1000 together.
+#[test]
+fn a_tenant_with_500_flows_gets_no_more_than_one_with_a_single_flow() {
+    for is_boxed in [false, true] {
+        let bench = |group| Bench {
+            rate: "400 Mbit/s",
+            flows: &[1, 500],
+            weights: &[1, 1],
+            group,
+            is_boxed,
+            seconds: 12,
+        };
+        let (alone, coupled) = (bench("").bytes(), bench(PER_SERVER).bytes());
+        let ratio = |bytes: &[f64]| bytes[1] / bytes[0];
+        println!("boxed {is_boxed}: 1:{:.0} alone, 1:{:.2} coupled", ratio(&alone), ratio(&coupled));
+        assert!(ratio(&alone) > 10.0, "{alone:?}");
+        assert!(ratio(&coupled) < 3.0, "{coupled:?}");
+    }
+}
+
 #[test]
 fn weights_divide_the_window() {
     for flows in [[1, 1], [3, 1], [4, 4]] {
         for weight in [2, 4] {
             let bytes = Bench {
+                rate: SLOW,
                 flows: &flows,
                 weights: &[1, weight],
                 group: PER_SERVER,
@@ -102,7 +128,7 @@ fn weights_divide_the_window() {
 fn coupled_flows_lose_less() {
     for is_boxed in [false, true] {
         let drops = |group, seconds| {
-            let report = Bench { flows: &[4], weights: &[1], group, is_boxed, seconds }.run();
+            let report = Bench { rate: SLOW, flows: &[4], weights: &[1], group, is_boxed, seconds }.run();
             report.links.iter().find(|l| l.name == "box > router").unwrap().stats.drops_tail
         };
         let late = |group| drops(group, 600) - drops(group, 300);
@@ -118,7 +144,8 @@ fn every_rule_runs_in_both_homes() {
         for is_boxed in [false, true] {
             let group = format!("rule = \"{rule}\"");
             let bytes =
-                Bench { flows: &[2, 1], weights: &[1, 1], group: &group, is_boxed, seconds: 60 }.bytes();
+                Bench { rate: SLOW, flows: &[2, 1], weights: &[1, 1], group: &group, is_boxed, seconds: 60 }
+                    .bytes();
             let used = bytes.iter().sum::<f64>() * 8.0 / 60.0 / 10e6;
             assert!(used > 0.85, "{rule}, boxed {is_boxed}: {used}");
         }
@@ -129,7 +156,9 @@ fn every_rule_runs_in_both_homes() {
 #[test]
 fn flows_beyond_the_configured_number_go_on_by_themselves() {
     let group = "rule = \"ccc\"\nmax_members = 2";
-    let bytes = Bench { flows: &[1, 1, 1], weights: &[1, 1, 1], group, is_boxed: false, seconds: 60 }.bytes();
+    let bytes =
+        Bench { rate: SLOW, flows: &[1, 1, 1], weights: &[1, 1, 1], group, is_boxed: false, seconds: 60 }
+            .bytes();
     // the pair is one flow to the link, and the third another
     assert!((bytes[0] / bytes[1] - 1.0).abs() < 0.05, "{bytes:?}");
     assert!(bytes[2] > 1.3 * bytes[0], "{bytes:?}");
