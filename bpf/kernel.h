@@ -38,6 +38,8 @@ struct tcp_sock {
 	__u64 first_tx_mstamp; /* us: when what was delivered last was sent */
 	__u32 rcv_nxt;
 	__u32 snd_una;
+	__u32 snd_nxt;
+	__u32 write_seq; /* end of what the application has written */
 	__u32 mss_cache;
 	__u32 snd_cwnd; /* segments, as all counts below */
 	__u32 snd_ssthresh;

@@ -162,6 +162,8 @@ static __always_inline int wl_sample_ack(struct wl_socket *k, const struct tcp_s
 	}
 	s->events = k->events;
 	k->events = 0;
+	if (s->newly_delivered_bytes && tp->write_seq != tp->snd_nxt)
+		s->events |= WL_EV_MORE_WAITS;
 	return s->newly_delivered_bytes || s->lost_bytes || s->events;
 }
 

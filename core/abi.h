@@ -25,6 +25,7 @@ enum wl_event {
 	WL_EV_TIMEOUT = 1 << 2, /* retransmission timeout; on_timeout() was called just before */
 	WL_EV_UNDO = 1 << 3, /* the last reduction turned out to be spurious */
 	WL_EV_ROUND_START = 1 << 4, /* first ACK of a new packet-timed round */
+	WL_EV_MORE_WAITS = 1 << 5, /* with data delivered: more waits for the window; a box cannot see it */
 };
 
 /* Why on_congestion() is called. */

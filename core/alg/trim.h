@@ -171,6 +171,9 @@ WL_INLINE void wl_trim_rest(struct wl_trim *t, const struct wl_sample *s, struct
 
 	if (t->phase != WL_TRIM_OPEN || s->inflight_bytes || !t->smooth_rtt_q4_us || s->is_in_recovery)
 		return;
+	/* one ACK was for the whole window, and the train goes on */
+	if (s->events & WL_EV_MORE_WAITS)
+		return;
 	t->phase = WL_TRIM_RESTING;
 	t->saved_cwnd_bytes = d->cwnd_bytes;
 	if (d->cwnd_bytes > two)

@@ -464,6 +464,18 @@ impl Trim {
     }
 }
 
+/// A real receiver may acknowledge a whole window at once: that is a pause only if nothing waits behind it.
+#[test]
+fn trim_probes_no_train_that_goes_on() {
+    let mut trim = Trim::new(200, 20, abi::WL_ALG_SYNCHRONOUS);
+    trim.s.events = abi::WL_EV_MORE_WAITS;
+    trim.after(200).ack(20, 0, 200);
+    assert!(trim.cwnd() >= 20.0, "{}", trim.cwnd());
+    trim.s.events = 0;
+    trim.after(200).ack(20, 0, 200);
+    assert_eq!(trim.cwnd(), 2.0);
+}
+
 /// (3): RTT 300 us with K = 273: ep = 0.09, a window of 20 becomes 19.1.
 #[test]
 fn trim_shrinks_in_proportion_to_the_queue() {

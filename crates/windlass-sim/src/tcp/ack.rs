@@ -14,8 +14,8 @@ use crate::{
     time::{core_us, duration_us},
 };
 use windlass_core::abi::{
-    WL_CONGESTION_ECN, WL_CONGESTION_LOSS, WL_EV_RECOVERY_ENTER, WL_EV_RECOVERY_EXIT, WL_EV_ROUND_START,
-    WL_EV_UNDO, wl_sample,
+    WL_CONGESTION_ECN, WL_CONGESTION_LOSS, WL_EV_MORE_WAITS, WL_EV_RECOVERY_ENTER, WL_EV_RECOVERY_EXIT,
+    WL_EV_ROUND_START, WL_EV_UNDO, wl_sample,
 };
 
 /// An ACK while it is worked on.
@@ -365,6 +365,9 @@ impl Sender {
             self.round_delivered = self.rate.delivered_bytes;
             self.round_count += 1;
             sample.events |= WL_EV_ROUND_START;
+        }
+        if delivery.bytes > 0 && self.has_unsent() {
+            sample.events |= WL_EV_MORE_WAITS;
         }
         sample.newly_delivered_bytes = delivery.bytes;
         sample.lost_bytes = lost_segs * MSS_BYTES;

@@ -321,7 +321,7 @@ impl Sender {
 
     /// What was not sent yet never will be.
     pub fn forget_unsent(&mut self) {
-        if self.nxt < self.written {
+        if self.has_unsent() {
             self.written = self.nxt;
         }
     }
@@ -418,6 +418,11 @@ impl Sender {
         self.wnd_edge = self.una + u64::from(window_bytes);
         self.wnd_bytes = window_bytes;
         self.wnd_seq = seq;
+    }
+
+    /// Whether payload waits for the window.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.nxt < self.written
     }
 
     /// The next new segment: payload and whether it is the FIN; none if there is nothing to send.
