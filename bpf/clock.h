@@ -225,6 +225,8 @@ __noinline int wl_expire(__u32 id)
 		return 0;
 	if (!wl_lock(f))
 		return 0;
+	/* a packet on another CPU may have come by since */
+	now_us = bpf_ktime_get_ns() / 1000;
 	if (f->state != WL_FLOW_FREE && now_us - f->seen_at_us >= wl_config.idle_timeout_s * 1000000u) {
 		wl_close(f, id, WL_C_FLOWS_EXPIRED);
 		return 1;
