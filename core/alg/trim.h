@@ -16,10 +16,11 @@
  * grows, and within (25) for a buffer of three bandwidth-delay products; without B, that buffer is assumed.
  *
  * Where the paper is silent: the handshake is the first to show D, for data of later connections may find a queue that
- * never drains, and who takes that for a part of D pushes the others aside. With nothing in flight the window is put by, two segments in its place, so that a home which
- * learns of data when it is on its way has let go only two; a pause shorter than smooth_rtt brings it back. ssthresh is
- * lowered to the window by (1), where that shrinks it, and by (3), or slow start would undo them. At a round-trip time of
- * exactly K, where (3) is no cut, the window grows. While losses are repaired, (3) is left out.
+ * never drains, and who takes that for a part of D pushes the others aside. With nothing in flight, and nothing that waits,
+ * the window is put by, two segments in its place, so that a home which learns of data when it is on its way has let go
+ * only two; a pause shorter than smooth_rtt brings it back. ssthresh is lowered to the window by (1), where that shrinks
+ * it, and by (3), or slow start would undo them. At a round-trip time of exactly K, where (3) is no cut, the window grows.
+ * While losses are repaired, (3) is left out.
  */
 #ifndef WL_ALG_TRIM_H
 #define WL_ALG_TRIM_H
