@@ -2,7 +2,7 @@
 
 use crate::{
     Error, GroupInfo, Native, Policy, Result,
-    datapath::{bytes_of, fingerprint},
+    datapath::{bytes_of, fingerprint, u64_at},
     error::bpf,
     group, native,
 };
@@ -135,9 +135,7 @@ impl Coupling {
             .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(bpf("reading what groups did"))?
             .unwrap_or_default();
-        let number = |at: usize| {
-            value.get(at..at + 8).map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
-        };
+        let number = |at: usize| u64_at(&value, at);
         Ok(CoupledStats {
             joined: number(offset_of!(wl_coupled_stats, joined)),
             refused: number(offset_of!(wl_coupled_stats, refused)),

@@ -130,6 +130,11 @@ pub(crate) fn write_policy(
     head_map.update(&0u32.to_ne_bytes(), bytes_of(&head), MapFlags::ANY).map_err(bpf("writing the policy"))
 }
 
+/// The number at this place of a map's value; 0 beyond its end.
+pub(crate) fn u64_at(value: &[u8], at: usize) -> u64 {
+    value.get(at..at + 8).map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
+}
+
 pub(crate) fn bytes_of<T>(value: &T) -> &[u8] {
     // SAFETY: used for the plain C structs of core/datapath.h only, which have no padding.
     unsafe { std::slice::from_raw_parts((value as *const T).cast(), size_of::<T>()) }

@@ -4,7 +4,13 @@
 //! share the maps of groups, pinned under /sys/fs/bpf/windlass/groups-<namespace>-<build>/, so that flows behind several
 //! interfaces can be in one group.
 
-use crate::{Error, PolicyError, Result, datapath::fingerprint, error::bpf, netdev, pins, policy::Place};
+use crate::{
+    Error, PolicyError, Result,
+    datapath::{fingerprint, u64_at},
+    error::bpf,
+    netdev, pins,
+    policy::Place,
+};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, OpenObject};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -233,7 +239,7 @@ const KEY: usize = offset_of!(Home, key);
 const HOME_BYTES: usize = size_of::<Home>();
 
 fn key_of(home: &[u8]) -> u64 {
-    home.get(KEY..KEY + 8).map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
+    u64_at(home, KEY)
 }
 
 /// Replaces the groups' positions in the policy by their numbers in the kernel; makes those that are not there yet.

@@ -6,7 +6,7 @@
 
 use crate::{
     Error, Result, coupled,
-    datapath::{fingerprint, raise_memlock_limit},
+    datapath::{fingerprint, raise_memlock_limit, u64_at},
     error::bpf,
     pins,
 };
@@ -300,9 +300,7 @@ fn list_prefix(prefix: &str) -> Result<Vec<NativeInfo>> {
                 .lookup(&algorithm.id().to_ne_bytes(), MapFlags::ANY)
                 .map_err(bpf("reading the algorithms' statistics"))?
                 .unwrap_or_default();
-            let number = |at: usize| {
-                value.get(at..at + 8).map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
-            };
+            let number = |at: usize| u64_at(&value, at);
             let started = number(offset_of!(wl_native_stats, started));
             let ended = number(offset_of!(wl_native_stats, ended));
             let handed_back = number(offset_of!(wl_native_stats, handed_back));

@@ -6,7 +6,7 @@
 
 use crate::{
     Coupling, Error, Policy, Result,
-    datapath::{fingerprint, map, raise_memlock_limit, write_policy},
+    datapath::{fingerprint, map, raise_memlock_limit, u64_at, write_policy},
     error::bpf,
     native::NAME_MOST,
     pins,
@@ -208,9 +208,7 @@ fn read_info(cgroup: &Path, stats: &impl MapCore) -> Result<SelectorInfo> {
         .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
         .map_err(bpf("reading what was chosen"))?
         .unwrap_or_default();
-    let number = |at: usize| {
-        value.get(at..at + 8).map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
-    };
+    let number = |at: usize| u64_at(&value, at);
     use std::mem::offset_of;
     Ok(SelectorInfo {
         cgroup: cgroup.to_path_buf(),
