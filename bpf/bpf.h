@@ -13,6 +13,15 @@
 
 #include "../core/platform.h"
 
+/* Counts one more in `field` of the only entry of `map`. */
+#define WL_COUNT_IN(map, field) \
+	do { \
+		__u32 zero = 0; \
+		typeof((map).value) stats = bpf_map_lookup_elem(&(map), &zero); \
+		if (stats) \
+			__sync_fetch_and_add(&stats->field, 1); \
+	} while (0)
+
 /* Verdicts; the same values serve tcx and clsact. */
 #define WL_TC_PASS (-1) /* TC_ACT_UNSPEC, TCX_NEXT: go on as if we were not there */
 #define WL_TC_DROP 2 /* TC_ACT_SHOT */

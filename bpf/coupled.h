@@ -24,16 +24,9 @@
 
 #define WL_GROUP_LOCK_TRIES 64u
 #include "group.h"
+#include "wish.h"
 
 #define WL_COUPLED_LOOKS 2
-
-/* Written by the selector, taken away when it is taken up. */
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct wl_wish);
-} wl_wishes SEC(".maps");
 
 /* Key: wl_wish.rule. A rule that is not in it any more has no group: its sockets are on their own. */
 struct {
@@ -75,13 +68,7 @@ struct {
 
 static __u64 wl_last_seat;
 
-#define WL_COUPLED_COUNT(field) \
-	do { \
-		__u32 zero = 0; \
-		struct wl_coupled_stats *stats = bpf_map_lookup_elem(&wl_coupled_stats, &zero); \
-		if (stats) \
-			__sync_fetch_and_add(&stats->field, 1); \
-	} while (0)
+#define WL_COUPLED_COUNT(field) WL_COUNT_IN(wl_coupled_stats, field)
 
 static __always_inline struct wl_seat *wl_seat_of(const struct wl_socket *k)
 {

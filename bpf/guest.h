@@ -47,13 +47,7 @@ __u32 wl_guest_epoch SEC(".bss.guest");
 
 static __u64 wl_guest_last_flow;
 
-#define WL_GUEST_COUNT(field) \
-	do { \
-		__u32 zero = 0; \
-		struct wl_guest_stats *stats = bpf_map_lookup_elem(&wl_guest_stats, &zero); \
-		if (stats) \
-			__sync_fetch_and_add(&stats->field, 1); \
-	} while (0)
+#define WL_GUEST_COUNT(field) WL_COUNT_IN(wl_guest_stats, field)
 
 static __always_inline __u32 wl_guest_rto_us(const struct tcp_sock *tp)
 {

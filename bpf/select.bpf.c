@@ -4,6 +4,7 @@
  * the processes in it need know nothing of it. The socket is the sender of its rule, so `server_port` is its own port.
  */
 #include "rules.h"
+#include "wish.h"
 
 #define WL_AF_INET 2
 #define WL_SOL_TCP 6
@@ -27,14 +28,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct wl_select_stats);
 } wl_select_stats SEC(".maps");
-
-/* What sockets want of their groups; the map of the algorithms' programs, see coupled.h. */
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct wl_wish);
-} wl_wishes SEC(".maps");
 
 /* A load stays where it is: the verifier wants each field of the context read at a constant offset, not at a chosen one. */
 #define WL_LOADED(var) asm volatile("" : "+r"(var))
