@@ -14,7 +14,11 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use windlass_lab::{Client, Family, Server, Topology, files, tcp_counters};
+use windlass_lab::{
+    Cgroup, Client, Family, Server, Topology, files,
+    netns::{self, Netns},
+    tcp_counters,
+};
 use windlass_scenario::Rate;
 use windlass_tests::{is_root_or_skip, windlass};
 
@@ -62,8 +66,8 @@ impl Drop for Loaded {
 }
 
 /// Congestion control of the sockets that the server has to its clients.
-fn in_use(net: &Net) -> String {
-    let out = net.server.run(&["ss", "-tinH", "state", "established"]).expect("iproute2");
+pub fn in_use(server: &Netns) -> String {
+    let out = server.run(&["ss", "-tinH", "state", "established"]).expect("iproute2");
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
@@ -136,11 +140,11 @@ fn unloading_in_mid_transfer_hands_the_socket_back() {
         let name = loaded.name(algorithm);
         let net = Net::create(&name);
         with_transfer(&net, |progress| {
-            assert!(in_use(&net).contains(&name), "{}", in_use(&net));
+            assert!(in_use(&net.server).contains(&name), "{}", in_use(&net.server));
             progress();
             loaded.unload();
             progress();
-            let now = in_use(&net);
+            let now = in_use(&net.server);
             assert!(!now.contains(&name) && now.contains(algorithm), "{now}");
             progress();
         });
@@ -181,43 +185,21 @@ fn a_default_that_is_unloaded_means_the_kernels_own() {
     net.server.run(&["ip", "route", "replace", "default", "via", "10.79.1.1"]).expect("iproute2");
     let default = format!("net.ipv4.tcp_congestion_control={name}");
     net.server.run(&["sysctl", "-qw", &default]).expect("any namespace may choose it");
-    with_transfer(&net, |_| assert!(in_use(&net).contains(&name), "{}", in_use(&net)));
+    with_transfer(&net, |_| assert!(in_use(&net.server).contains(&name), "{}", in_use(&net.server)));
     loaded.unload();
     with_transfer(&net, |_| {
-        let now = in_use(&net);
+        let now = in_use(&net.server);
         assert!(!now.contains(&name) && now.contains("cubic"), "{now}");
     });
 }
 
-/// A cgroup of its own, below the root of version 2.
-struct Cgroup(PathBuf);
-
-impl Cgroup {
-    /// None if the machine has no cgroup v2.
-    fn create(test: &str) -> Option<Cgroup> {
-        let mounts = fs::read_to_string("/proc/self/mounts").expect("/proc");
-        let root = mounts.lines().find_map(|l| {
-            let words: Vec<&str> = l.split(' ').collect();
-            (words[2] == "cgroup2").then(|| PathBuf::from(words[1]))
-        })?;
-        let folder = root.join(format!("windlass-test-{}-{test}", std::process::id()));
-        fs::create_dir(&folder).expect("a cgroup");
-        Some(Cgroup(folder))
+/// A cgroup of its own; none, and said so, if the machine has none of version 2.
+fn cgroup_or_skip(test: &str) -> Option<Cgroup> {
+    if windlass_agent::root_cgroup().is_err() {
+        println!("skipped: {test}: no cgroup v2");
+        return None;
     }
-
-    fn path(&self) -> &str {
-        self.0.to_str().expect("UTF-8")
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        let end = Instant::now() + Duration::from_secs(5);
-        // its last process may still be on the way out
-        while fs::remove_dir(&self.0).is_err() && Instant::now() < end {
-            thread::yield_now();
-        }
-    }
+    Some(Cgroup::create(netns::next_run(), "sockets").expect("a cgroup"))
 }
 
 /// A child that ends with the test.
@@ -247,7 +229,7 @@ fn nginx(net: &Net, folder: &Path, cgroup: Option<&Cgroup>, ports: &[u16]) -> Pr
     let join = if cgroup.is_some() { "echo $$ > \"$2\"/cgroup.procs && " } else { "" };
     let mut command: Command = net.server.command("sh");
     command.arg("-c").arg(format!("{join}exec nginx -c \"$0\" -p \"$1\"")).arg(&file).arg(&folder);
-    command.arg(cgroup.map_or("", |c| c.path())).stdin(Stdio::null()).stderr(Stdio::null());
+    command.arg(cgroup.map_or(Path::new(""), Cgroup::path)).stdin(Stdio::null()).stderr(Stdio::null());
     Process(command.spawn().expect("nginx"))
 }
 
@@ -270,7 +252,7 @@ fn write_policy(folder: &Path, cgroup: &Cgroup, of_8001: &str) -> PathBuf {
         format!(
             "[[rule]]\nname = \"{name}\"\nmode = \"native\"\nalgorithm = \"{algorithm}\"\n\
              match = {{ cgroup = \"{}\", {matches} }}\n",
-            cgroup.path()
+            cgroup.path().display()
         )
     };
     let text = rule("port", "server_port = [8001, 8004]", of_8001)
@@ -287,8 +269,7 @@ fn a_policy_chooses_for_the_sockets_of_a_cgroup() {
     if !is_root_or_skip("a_policy_chooses_for_the_sockets_of_a_cgroup") {
         return;
     }
-    let Some(cgroup) = Cgroup::create("policy") else {
-        println!("skipped: a_policy_chooses_for_the_sockets_of_a_cgroup: no cgroup v2");
+    let Some(cgroup) = cgroup_or_skip("a_policy_chooses_for_the_sockets_of_a_cgroup") else {
         return;
     };
     let loaded = Loaded::new('s');
@@ -319,7 +300,7 @@ fn a_policy_chooses_for_the_sockets_of_a_cgroup() {
     agent.0.wait().expect("it ends");
     fetch(&net, 8002);
     assert_eq!(used(names), [1, 2, 1], "what the agent set up outlives it");
-    let out = windlass().args(["detach", "--cgroup", cgroup.path()]).output().expect("windlass runs");
+    let out = windlass().args(["detach", "--cgroup"]).arg(cgroup.path()).output().expect("windlass runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     fetch(&net, 8002);
     assert_eq!(used(names), [1, 2, 1], "released");
@@ -330,8 +311,7 @@ fn attach_native_lasts_as_long_as_it_runs() {
     if !is_root_or_skip("attach_native_lasts_as_long_as_it_runs") {
         return;
     }
-    let Some(cgroup) = Cgroup::create("attach") else {
-        println!("skipped: attach_native_lasts_as_long_as_it_runs: no cgroup v2");
+    let Some(cgroup) = cgroup_or_skip("attach_native_lasts_as_long_as_it_runs") else {
         return;
     };
     let prefix = format!("a{:x}_", std::process::id());
@@ -343,7 +323,7 @@ fn attach_native_lasts_as_long_as_it_runs() {
             "attach",
             "--native",
             "--cgroup",
-            cgroup.path(),
+            cgroup.path().to_str().expect("UTF-8"),
             "--alg",
             "bbr",
             "--prefix",
@@ -386,11 +366,11 @@ fn what_is_held_ends_with_its_pipe() {
     assert!(line.contains(&name), "{line}");
     let net = Net::create(&name);
     with_transfer(&net, |progress| {
-        assert!(in_use(&net).contains(&name), "{}", in_use(&net));
+        assert!(in_use(&net.server).contains(&name), "{}", in_use(&net.server));
         drop(holder.stdin.take());
         assert!(holder.wait().expect("it ends").success());
         progress();
-        let now = in_use(&net);
+        let now = in_use(&net.server);
         assert!(!now.contains(&name) && now.contains("bbr"), "{now}");
     });
     assert!(!registered().contains(&name), "{}", registered());

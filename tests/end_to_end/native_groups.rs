@@ -1,6 +1,7 @@
 //! Sockets of two containers in a group, by policy: one has one connection, the other several.
 
 use crate::{
+    native::in_use,
     run_whole,
     site::{PLAIN, Setup, Site, site_or_skip},
 };
@@ -262,12 +263,6 @@ fn policy(site: &Site, weights: [u32; 2]) -> String {
     rule(0) + &rule(1)
 }
 
-/// Congestion controls of a server's sockets.
-fn in_use(site: &Site, server: usize) -> String {
-    let out = site.servers[server].run(&["ss", "-tinH", "state", "established"]).expect("iproute2");
-    String::from_utf8_lossy(&out.stdout).into_owned()
-}
-
 #[test]
 fn weights_change_while_sockets_run_and_the_group_outlives_its_agent() {
     let test = "weights_change_while_sockets_run_and_the_group_outlives_its_agent";
@@ -303,7 +298,7 @@ fn weights_change_while_sockets_run_and_the_group_outlives_its_agent() {
     agent.unload();
     downloads.shares(look);
     for server in 0..2 {
-        let now = in_use(&site, server);
+        let now = in_use(&site.servers[server]);
         assert!(!now.contains(&agent.prefix) && now.contains("reno"), "{now}");
     }
     assert!(agent.groups().is_null(), "{}", agent.groups());
@@ -336,7 +331,7 @@ fn sockets_leave_when_they_close_and_when_they_are_released() {
     goes.shares(1_000_000);
     stays.shares(1_000_000);
     assert_eq!(members(&agent), Some(1), "released");
-    assert!(in_use(&site, 1).contains(&agent.prefix), "it keeps its algorithm");
+    assert!(in_use(&site.servers[1]).contains(&agent.prefix), "it keeps its algorithm");
     drop(stays);
     let end = Instant::now() + Duration::from_secs(10);
     while members(&agent) != Some(0) {
