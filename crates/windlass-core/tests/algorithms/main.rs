@@ -1,0 +1,338 @@
+//! The worked numbers of the RFCs and papers, and invariants under any order of events.
+
+mod data_centre;
+
+use proptest::prelude::*;
+use windlass_core::{
+    Algorithm, AlgorithmState,
+    abi::{self, wl_sample},
+};
+
+const MSS: u32 = 1448;
+
+fn sample(now_us: u32) -> wl_sample {
+    wl_sample { now_us, mss_bytes: MSS, is_cwnd_limited: 1, ..wl_sample::default() }
+}
+
+fn start(name: &str) -> AlgorithmState {
+    AlgorithmState::new(Algorithm::by_name(name).unwrap(), &sample(0))
+}
+
+#[test]
+fn a_new_flow_begins_with_ten_segments() {
+    for algorithm in Algorithm::all() {
+        let flow = AlgorithmState::new(algorithm, &sample(0));
+        assert_eq!(flow.decision.cwnd_bytes, 10 * MSS, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn reno_doubles_then_halves_then_grows_by_one_segment() {
+    let mut flow = start("reno");
+    for _ in 0..10 {
+        flow.on_ack(&wl_sample { newly_delivered_bytes: MSS, ..sample(0) });
+    }
+    assert_eq!(flow.decision.cwnd_bytes, 20 * MSS);
+    flow.on_congestion(&wl_sample { inflight_before_bytes: 20 * MSS, ..sample(0) }, abi::WL_CONGESTION_LOSS);
+    assert_eq!(flow.decision.cwnd_bytes, 10 * MSS);
+    for _ in 0..10 {
+        flow.on_ack(&wl_sample { newly_delivered_bytes: MSS, ..sample(0) });
+    }
+    assert_eq!(flow.decision.cwnd_bytes, 11 * MSS);
+}
+
+#[test]
+fn reno_never_halves_below_two_segments() {
+    let mut flow = start("reno");
+    flow.on_congestion(&wl_sample { inflight_before_bytes: MSS, ..sample(0) }, abi::WL_CONGESTION_LOSS);
+    assert_eq!(flow.decision.ssthresh_bytes, 2 * MSS);
+}
+
+/// RFC 5681, section 3.1: after a timeout the window doubles up to ssthresh though old losses are still being repaired,
+/// and it does not grow beyond while they are.
+#[test]
+fn slow_start_goes_on_while_losses_of_a_timeout_are_repaired() {
+    for name in ["reno", "cubic"] {
+        let mut flow = start(name);
+        flow.decision.cwnd_bytes = 20 * MSS;
+        flow.on_timeout(&wl_sample { inflight_before_bytes: 20 * MSS, ..sample(0) });
+        assert_eq!(flow.decision.cwnd_bytes, MSS);
+        let ssthresh = flow.decision.ssthresh_bytes;
+        for _ in 0..40 {
+            flow.on_ack(&wl_sample { newly_delivered_bytes: MSS, is_in_recovery: 1, ..sample(1) });
+        }
+        assert_eq!(flow.decision.cwnd_bytes, ssthresh, "{name}");
+    }
+}
+
+/// RFC 9438, figures for W_max = 100: K = 4.217 s, W(1 s) = 86.68, W(K) = 100, W(2K) = 130 segments.
+#[test]
+fn cubic_follows_its_curve() {
+    let mut flow = start("cubic");
+    flow.decision.cwnd_bytes = 100 * MSS;
+    flow.on_congestion(&sample(0), abi::WL_CONGESTION_LOSS);
+    assert_eq!(flow.decision.cwnd_bytes / MSS, 70);
+    // ten ACKs of a tenth of the window per 100 ms round trip
+    let mut at = Vec::new();
+    for step in 0..=900u32 {
+        let now_us = step * 10_000;
+        let acked = flow.decision.cwnd_bytes / 10;
+        flow.on_ack(&wl_sample { newly_delivered_bytes: acked, min_rtt_us: 100_000, ..sample(now_us) });
+        at.push(f64::from(flow.decision.cwnd_bytes) / f64::from(MSS));
+    }
+    // the window lags the curve of one round trip later by up to one round trip
+    for (seconds, expected) in [(1.0f64, 86.68), (4.217, 100.0), (8.434, 130.0)] {
+        let got = at[(seconds * 100.0) as usize];
+        assert!((got - expected).abs() < 0.02 * expected, "W({seconds}) = {got}, expected {expected}");
+    }
+}
+
+/// Linux' integers for W_max = 100: K = 4317 ticks of 1/1024 s, and the same curve, less by rounding.
+#[test]
+fn the_kernels_cubic_follows_the_same_curve() {
+    let mut flow = start("kcubic");
+    flow.decision.cwnd_bytes = 100 * MSS;
+    flow.on_congestion(&sample(0), abi::WL_CONGESTION_LOSS);
+    assert_eq!(flow.decision.cwnd_bytes / MSS, 70);
+    let mut at = Vec::new();
+    for step in 0..=900u32 {
+        let newly_delivered_bytes = flow.decision.cwnd_bytes / 10;
+        let (now_us, rtt_us) = (step * 10_000, 100_000);
+        flow.on_ack(&wl_sample { newly_delivered_bytes, rtt_us, ..sample(now_us) });
+        at.push(f64::from(flow.decision.cwnd_bytes) / f64::from(MSS));
+    }
+    for (seconds, expected) in [(1.0f64, 86.68), (4.217, 100.0), (8.434, 130.0)] {
+        let got = at[(seconds * 100.0) as usize];
+        assert!((got - expected).abs() < 0.03 * expected, "W({seconds}) = {got}, expected {expected}");
+    }
+}
+
+/// 8/15 of a segment a round trip where Reno's window is the larger: RTT 10 ms, ten seconds after a cut from 20 to 14.
+#[test]
+fn the_kernels_cubic_is_not_slower_than_reno_would_be() {
+    let mut flow = start("kcubic");
+    flow.decision.cwnd_bytes = 20 * MSS;
+    flow.on_congestion(&sample(0), abi::WL_CONGESTION_LOSS);
+    assert_eq!(flow.decision.cwnd_bytes / MSS, 14);
+    for round in 0..15u32 {
+        let newly_delivered_bytes = flow.decision.cwnd_bytes;
+        flow.on_ack(&wl_sample { newly_delivered_bytes, rtt_us: 10_000, ..sample(round * 10_000) });
+    }
+    let segs = flow.decision.cwnd_bytes / MSS;
+    assert!((20..=23).contains(&segs), "14 + 15 x 8/15 = 22 segments, got {segs}");
+}
+
+/// HyStart (Ha and Rhee, 2008): ACKs less than 2 ms apart for more than half a round trip end slow start; so do eight
+/// samples that are an eighth above the least.
+#[test]
+fn the_kernels_cubic_ends_slow_start_by_train_or_by_delay() {
+    let ack = |now_us, rtt_us, round_count| wl_sample {
+        newly_delivered_bytes: MSS,
+        rtt_us,
+        round_count,
+        ..sample(now_us)
+    };
+    let mut train = start("kcubic");
+    train.decision.cwnd_bytes = 20 * MSS;
+    let mut acks = 0;
+    while train.decision.ssthresh_bytes == abi::WL_CWND_MAX_BYTES {
+        acks += 1;
+        train.on_ack(&ack(acks * 1000, 40_000, 1));
+        assert!(acks < 30, "a train of {acks} ms");
+    }
+    assert!(acks > 20, "a train of {acks} ms only");
+    let mut delay = start("kcubic");
+    delay.decision.cwnd_bytes = 20 * MSS;
+    delay.on_ack(&ack(0, 40_000, 1));
+    for i in 1..=8 {
+        delay.on_ack(&ack(100_000 + i * 5000, 45_001, 2));
+        assert_eq!(delay.decision.ssthresh_bytes, abi::WL_CWND_MAX_BYTES, "sample {i}");
+    }
+    delay.on_ack(&ack(145_000, 45_001, 2));
+    assert_eq!(delay.decision.ssthresh_bytes, delay.decision.cwnd_bytes);
+}
+
+/// RFC 9438, section 4.7: a second loss below W_max remembers less than the window it had.
+#[test]
+fn cubic_converges_fast() {
+    let mut flow = start("cubic");
+    flow.decision.cwnd_bytes = 100 * MSS;
+    flow.on_congestion(&sample(0), abi::WL_CONGESTION_LOSS);
+    flow.on_congestion(&sample(1), abi::WL_CONGESTION_LOSS);
+    assert_eq!(flow.decision.cwnd_bytes / MSS, 49);
+}
+
+/// RFC 9406: with a last minimum of 40 ms, 45 ms in eight samples begins conservative slow start.
+#[test]
+fn hystart_slows_growth_to_a_quarter() {
+    let mut flow = start("cubic");
+    let ack =
+        |rtt_us, round_count| wl_sample { newly_delivered_bytes: MSS, rtt_us, round_count, ..sample(0) };
+    for _ in 0..10 {
+        flow.on_ack(&ack(40_000, 1));
+    }
+    for _ in 0..8 {
+        flow.on_ack(&ack(45_000, 2));
+    }
+    let before = flow.decision.cwnd_bytes;
+    flow.on_ack(&ack(45_000, 2));
+    assert_eq!(flow.decision.cwnd_bytes - before, MSS / 4);
+}
+
+/// 33 segments in 40 ms are 1194582 B/s; one per cent below that is what BBR paces at with gain 1.
+#[test]
+fn bbr_paces_at_the_measured_bandwidth() {
+    let mut flow = start("bbr");
+    // one ACK for each of the 33 segments of a round, evenly spaced: nothing is aggregated
+    for i in 1..60 * 33u32 {
+        flow.on_ack(&wl_sample {
+            newly_delivered_bytes: MSS,
+            rate_delivered_bytes: 33 * MSS,
+            rate_interval_us: 40_000,
+            delivered_bytes: i * MSS,
+            prior_delivered_bytes: i.saturating_sub(33) * MSS,
+            rtt_us: 40_000,
+            srtt_us: 40_000,
+            inflight_bytes: 33 * MSS,
+            inflight_before_bytes: 34 * MSS,
+            ..sample(i * 1212)
+        });
+    }
+    let rates = [1_182_636u64 * 5 / 4, 1_182_636 * 3 / 4, 1_182_636];
+    let got = flow.decision.pacing_bytes_ps;
+    assert!(rates.iter().any(|r| r.abs_diff(got) < 2000), "{got}");
+    // cwnd gain 2 of a BDP of 33 segments and three bursts of two: 72; two more in the probing phase, and what the
+    // ACKs' grain of one segment looks like as aggregation
+    assert!((72..=78).contains(&(flow.decision.cwnd_bytes / MSS)), "{}", flow.decision.cwnd_bytes / MSS);
+}
+
+#[test]
+fn bbr_keeps_its_rate_when_segments_are_lost() {
+    let mut flow = start("bbr");
+    let mut delivered = 0;
+    for round in 1..100u32 {
+        let prior = delivered;
+        delivered += 33 * MSS;
+        let sample = wl_sample {
+            newly_delivered_bytes: 33 * MSS,
+            rate_delivered_bytes: 33 * MSS,
+            rate_interval_us: 40_000,
+            delivered_bytes: delivered,
+            prior_delivered_bytes: prior,
+            rtt_us: 40_000,
+            srtt_us: 40_000,
+            inflight_bytes: 33 * MSS,
+            lost_bytes: MSS,
+            ..sample(round * 40_000)
+        };
+        flow.on_congestion(&sample, abi::WL_CONGESTION_LOSS);
+        flow.on_ack(&sample);
+    }
+    assert!(flow.decision.cwnd_bytes >= 33 * MSS);
+    assert!(flow.decision.pacing_bytes_ps > 800_000);
+}
+
+proptest! {
+    /// Any order of events: a window between the floor and the largest TCP can express, a rate that is not zero.
+    #[test]
+    fn decisions_stay_in_range(events in proptest::collection::vec((0u8..5, any::<[u32; 6]>(), 64u32..9000), 1..200)) {
+        for algorithm in Algorithm::all() {
+            let mut flow = AlgorithmState::new(algorithm, &sample(0));
+            let (mut now_us, mut delivered) = (0u32, 0u32);
+            for (kind, r, mss) in &events {
+                now_us = now_us.wrapping_add(r[0] % 1_000_000);
+                let newly = r[1] % (1 << 20);
+                delivered = delivered.wrapping_add(newly);
+                let s = wl_sample {
+                    now_us,
+                    mss_bytes: *mss,
+                    newly_delivered_bytes: newly,
+                    acked_bytes: newly,
+                    lost_bytes: r[2] % 10 * mss,
+                    rtt_us: r[3] % 400_000,
+                    srtt_us: r[3] % 400_000,
+                    min_rtt_us: r[3] % 400_000,
+                    rate_delivered_bytes: newly,
+                    rate_interval_us: r[4] % 400_000,
+                    delivered_bytes: delivered,
+                    prior_delivered_bytes: delivered.wrapping_sub(newly),
+                    inflight_bytes: r[5] % (1 << 24),
+                    inflight_before_bytes: r[5] % (1 << 24),
+                    random: r[5],
+                    is_cwnd_limited: (r[5] & 1) as u8,
+                    is_in_recovery: (r[5] >> 1 & 1) as u8,
+                    is_app_limited: (r[5] >> 2 & 1) as u8,
+                    ..wl_sample::default()
+                };
+                match kind {
+                    0 | 1 => flow.on_ack(&s),
+                    2 => flow.on_congestion(&s, r[0] & 1),
+                    3 => flow.on_timeout(&s),
+                    4 if flow.wake_at_us().is_some() => flow.on_timer(&s),
+                    _ => flow.on_send_after_idle(&s, r[0]),
+                }
+                prop_assert!(flow.decision.cwnd_bytes >= 64, "{:?}", algorithm);
+                prop_assert!(flow.decision.cwnd_bytes <= abi::WL_CWND_MAX_BYTES, "{:?} {}", algorithm, flow.decision.cwnd_bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn the_cube_root_is_exact(a in 0u64..(1 << 62)) {
+        // SAFETY: pure function.
+        let r = u128::from(unsafe { abi::wln_cbrt(a) });
+        prop_assert!(r * r * r <= u128::from(a) && (r + 1) * (r + 1) * (r + 1) > u128::from(a));
+    }
+
+    #[test]
+    fn the_square_root_is_exact(a in 0u64..(1 << 62)) {
+        // SAFETY: pure function.
+        let r = u128::from(unsafe { abi::wln_sqrt(a) });
+        prop_assert!(r * r <= u128::from(a) && (r + 1) * (r + 1) > u128::from(a));
+    }
+
+    #[test]
+    fn powers_are_within_their_error(base in 0u32..=1024, exponent in 0u32..(1 << 18)) {
+        let exact = (f64::from(base) / 1024.0).powf(f64::from(exponent) / 65536.0) * 65536.0;
+        prop_assume!(base > 0 || exponent > 0);
+        // SAFETY: pure function.
+        let got = f64::from(unsafe { abi::wln_pow_q16(base, exponent) });
+        prop_assert!((got - exact).abs() <= exact / 1000.0 + 1.0, "{got} {exact}");
+    }
+
+    /// As with 128-bit products, wherever the result has 64 bits.
+    #[test]
+    fn proportions_are_exact(a in 0u64..(1 << 56), b: u32, c: u32) {
+        let exact = u128::from(a) * u128::from(b) / u128::from(c.max(1));
+        prop_assume!(exact <= u128::from(u64::MAX));
+        // SAFETY: pure function.
+        prop_assert_eq!(u128::from(unsafe { abi::wln_mul_div(a, b, c.max(1)) }), exact);
+        // SAFETY: pure function.
+        prop_assert_eq!(unsafe { abi::wln_mul_div(a, b, 0) }, 0);
+    }
+
+    /// The windowed maximum is never below what a full memory would say of the last quarter of the window.
+    #[test]
+    fn the_windowed_maximum_forgets_in_time(values in proptest::collection::vec(1u32..1000, 1..100)) {
+        let mut m = abi::wl_minmax::default();
+        for (at, value) in values.iter().enumerate() {
+            // SAFETY: the reference is live.
+            unsafe { abi::wln_minmax_running_max(&mut m, 10, at as u32, *value) };
+            let exact = values[at.saturating_sub(10)..=at].iter().max().unwrap();
+            prop_assert!(m.best[0].value <= *exact && m.best[0].value >= *value);
+        }
+    }
+}
+
+/// RFC 7323 worked: ten segments with scale 7 need 114 granules, as 113 cut the last segment off.
+#[test]
+fn window_fields_round_up_and_stay_within_the_offer() {
+    // SAFETY: pure function.
+    let field = |window, scale, offer| unsafe { abi::wln_rwnd_field(window, scale, offer) };
+    assert_eq!(field(14480, 7, 65535), 114);
+    assert_eq!(field(14480, 0, 65535), 14480);
+    assert_eq!(field(1, 14, 65535), 1);
+    assert_eq!(field(14480, 7, 50), 50);
+    assert_eq!(field(0, 7, 50), 0);
+    assert_eq!(field(u32::MAX, 0, 1 << 20), 65535);
+}
