@@ -26,5 +26,6 @@ pub use demo::demo;
 pub use experiment::{Experiment, Home};
 pub use report::Outcome;
 pub use runner::Settings;
+pub use stats::median;
 pub use sweep::{Sweep, Swept, Varied};
 pub use transparency::{NAME as TRANSPARENCY, transparency};

@@ -1,9 +1,10 @@
 //! `windlass bench groups`: what a member's report costs in a small group and in a large one.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::{hint::black_box, process::ExitCode, time::Instant};
 use windlass_core::{Group, GroupRule, MemberId, abi, abi::wl_group_config, abi::wl_group_report};
+use windlass_experiments::median;
 
 const SMALL: usize = 10;
 /// Of these the second is the one of the claim.
@@ -91,23 +92,21 @@ impl Load {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn measure(rule: GroupRule, members: usize) -> Result<Cost> {
     let (mut small, mut large) = (Load::new(rule, SMALL)?, Load::new(rule, members)?);
     // every member has spoken, and what is touched is in memory
     small.run(REPORTS);
     large.run(REPORTS.max(2 * members));
     let pairs: Vec<(f64, f64)> = (0..PAIRS).map(|_| (small.run(REPORTS), large.run(REPORTS))).collect();
+    let median = |of: fn(&(f64, f64)) -> f64| {
+        median(&pairs.iter().map(of).collect::<Vec<_>>()).context("nothing was measured")
+    };
     Ok(Cost {
         rule: rule.name(),
         members,
-        ns: median(pairs.iter().map(|p| p.1).collect()),
-        small_ns: median(pairs.iter().map(|p| p.0).collect()),
-        ratio: median(pairs.iter().map(|p| p.1 / p.0).collect()),
+        ns: median(|p| p.1)?,
+        small_ns: median(|p| p.0)?,
+        ratio: median(|p| p.1 / p.0)?,
     })
 }
 
