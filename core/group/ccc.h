@@ -114,7 +114,7 @@ WL_INLINE void wl_ccc_avoidance(struct wl_group *g, const struct wl_tenant *t, s
 	wl_u64 loss_q16;
 
 	if (e->cwnd_bytes >= m->cwnd_bytes) {
-		if (wl_group_may_grow(g, e))
+		if (wl_group_may_grow(g, m, e))
 			wl_group_grow(g, growth_q8 * flows_q8, wl_ccc_budget_q16(g, t, m, flows_q8));
 	} else if (wl_member_may_shrink(m, e) && !wl_group_is_same_event(g, e)) {
 		loss_q16 = wl_mul_div(g->sum_cwnd_q16, wl_member_loss_bytes(m, e), m->cwnd_bytes);
@@ -125,7 +125,7 @@ WL_INLINE void wl_ccc_avoidance(struct wl_group *g, const struct wl_tenant *t, s
 WL_INLINE void wl_ccc_slow_start(struct wl_group *g, struct wl_member *m, const struct wl_group_report *e)
 {
 	if (wl_group_is_in_slow_start(g, e->state)) {
-		if (wl_group_may_grow(g, e))
+		if (wl_group_may_grow(g, m, e))
 			wl_group_grow_to_ssthresh(
 				g, wl_mul_div(g->sum_cwnd_q16, wl_member_growth_bytes(m, e, 1), m->cwnd_bytes));
 	} else if (g->in_slow_start + 1 < g->members) {

@@ -46,7 +46,7 @@ static void wl_cm_update(struct wl_group *g, const struct wl_tenant *t, struct w
 			wl_group_shrink(g, e, g->sum_cwnd_q16 / 2);
 			g->sum_ssthresh_q16 = g->sum_cwnd_q16;
 		}
-	} else if (!wl_group_may_grow(g, e)) {
+	} else if (!wl_group_may_grow(g, m, e)) {
 		return;
 	} else if (!g->sum_ssthresh_q16 || g->sum_cwnd_q16 < g->sum_ssthresh_q16) {
 		wl_group_grow_to_ssthresh(g, received_q16);

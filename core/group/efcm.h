@@ -39,7 +39,7 @@ static void wl_efcm_update(struct wl_group *g, const struct wl_tenant *t, struct
 	if (e->state == WL_MEMBER_RECOVERY)
 		return; /* its reduction counts when it is over */
 	if (e->cwnd_bytes >= m->cwnd_bytes) {
-		if (!wl_group_may_grow(g, e))
+		if (!wl_group_may_grow(g, m, e))
 			return;
 		if (is_slow_start)
 			wl_group_grow_to_ssthresh(g, (wl_u64)wl_member_growth_bytes(m, e, 1) << WL_GROUP_Q);

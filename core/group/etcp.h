@@ -36,7 +36,7 @@ static void wl_etcp_update(struct wl_group *g, const struct wl_tenant *t, struct
 			wl_group_shrink(g, e, g->sum_cwnd_q16 / 2);
 			g->sum_ssthresh_q16 = g->sum_cwnd_q16;
 		}
-	} else if (!wl_group_may_grow(g, e)) {
+	} else if (!wl_group_may_grow(g, m, e)) {
 		return;
 	} else if (wl_group_is_in_slow_start(g, e->state)) {
 		wl_group_grow_to_ssthresh(g, (wl_u64)wl_member_growth_bytes(m, e, 1) << WL_GROUP_Q);

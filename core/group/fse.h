@@ -78,7 +78,7 @@ WL_INLINE void wl_fse_report(struct wl_group *g, struct wl_member *m, const stru
 	if (e->state == WL_MEMBER_RECOVERY || (is_conservative && wl_fse_is_frozen(g, e)))
 		return;
 	if (!loss) {
-		if (wl_group_may_grow(g, e))
+		if (wl_group_may_grow(g, m, e))
 			wl_group_grow(g,
 				      (wl_u64)wl_member_growth_bytes(m, e, e->state == WL_MEMBER_SLOW_START)
 					      << WL_GROUP_Q,

@@ -211,9 +211,15 @@ WL_INLINE int wl_group_is_clocking(const struct wl_group *g, const struct wl_gro
 	return (g->has & WL_GROUP_HAS_CLOCK) && wl_group_age_us(e->now_us, g->clock_at_us) < wl_group_round_us(g);
 }
 
-/* Whether growth that this member reports may count at all. */
-WL_INLINE int wl_group_may_grow(const struct wl_group *g, const struct wl_group_report *e)
+/*
+ * Whether growth that this member reports may count at all. That of one whose share is still being let out does not:
+ * measured by the part that it has, the group would double with every round in which the share was granted long ago.
+ */
+WL_INLINE int wl_group_may_grow(const struct wl_group *g, const struct wl_member *m,
+				const struct wl_group_report *e)
 {
+	if (m->flags & WL_MEMBER_CLOCKED)
+		return 0;
 	if (!e->is_cwnd_limited && !(g->config.flags & WL_GROUP_IDLE_GROWS))
 		return 0;
 	return !wl_group_is_clocking(g, e);

@@ -222,6 +222,26 @@ fn a_joiner_whose_donors_are_silent_starts_like_any_flow() {
     assert_segs!(segs(reply), 13.0);
 }
 
+/// What a joiner grows by while its share is let out is no growth of the group: the share was granted before.
+#[test]
+fn a_joiner_grows_the_group_only_when_its_share_is_out() {
+    let mut g = Group::new(&wl_group_config { flags: 0, ..config("ccc") }).unwrap();
+    g.register(None, &slow_start(0, 160.0)).unwrap();
+    let (b, joined) = g.register(None, &slow_start(50 * RTT_US, 10.0)).unwrap();
+    let (mut cwnd, mut rounds) = (segs(joined), 0);
+    while cwnd < 79.9 {
+        rounds += 1;
+        assert!(rounds < 10, "{cwnd}");
+        let acks = cwnd as u32;
+        let said = slow_start((50 + rounds) * RTT_US, 2.0 * cwnd);
+        cwnd = segs(g.update(b, &wl_group_report { acks, ..said }).unwrap());
+        assert_segs!(sum_segs(&g), 160.0);
+    }
+    let said = slow_start((51 + rounds) * RTT_US, 2.0 * cwnd);
+    g.update(b, &wl_group_report { acks: 80, ..said }).unwrap();
+    assert_segs!(sum_segs(&g), 320.0);
+}
+
 /// A group that somebody joins in every round still grows.
 #[test]
 fn constant_joining_does_not_stop_growth() {
