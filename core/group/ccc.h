@@ -10,7 +10,8 @@
  *
  * One reaction to a loss event: the first member to enter recovery becomes CoCo, the others of the event are ignored.
  *
- * Choices where the draft is silent or contradicts itself (A1 to A8 are its ambiguities; docs/groups.md has them all):
+ * Choices where the draft is silent or contradicts itself (A1 to A8 are its ambiguities; docs/groups.md has them all,
+ * ablation.h their opposites):
  *   A1 joining adds nothing, unless WL_GROUP_JOIN_ADDS. A2 each member gets its share whenever it reports or asks.
  *   A3 the role leaves a member in slow start only if another one is not. A4 at the start, and after a collapse, the
  *   aggregate grows in proportion with the CoCo. A8 growth counts from members that need their window, and the role
@@ -74,6 +75,8 @@ WL_INLINE int wl_ccc_takes_role(const struct wl_group *g, const struct wl_member
 		return 0;
 	if (!g->coco_id)
 		return 1;
+	if (wl_group_is_ablated(g, LEAD_IDLES))
+		return 0;
 	if (wl_ccc_coco_is_silent(g, e))
 		return 1;
 	return e->is_cwnd_limited && !g->coco_is_limited && g->coco_state != WL_MEMBER_RECOVERY &&
@@ -99,7 +102,7 @@ WL_INLINE wl_u64 wl_ccc_budget_q16(const struct wl_group *g, const struct wl_ten
 	wl_u64 flow_q16 = (wl_u64)wl_group_bytes(wl_group_part(g, t, m, double_q16)) << (WL_GROUP_Q - 1);
 	wl_u64 mss_q16 = (wl_u64)m->mss_bytes << WL_GROUP_Q;
 
-	if (flow_q16 < mss_q16)
+	if (flow_q16 < mss_q16 || wl_group_is_ablated(g, AS_RENO))
 		flow_q16 = mss_q16;
 	if (double_q16 < mss_q16)
 		double_q16 = mss_q16;
@@ -118,6 +121,8 @@ WL_INLINE void wl_ccc_avoidance(struct wl_group *g, const struct wl_tenant *t, s
 			wl_group_grow(g, growth_q8 * flows_q8, wl_ccc_budget_q16(g, t, m, flows_q8));
 	} else if (wl_member_may_shrink(m, e) && !wl_group_is_same_event(g, e)) {
 		loss_q16 = wl_mul_div(g->sum_cwnd_q16, wl_member_loss_bytes(m, e), m->cwnd_bytes);
+		if (wl_group_is_ablated(g, AS_RENO))
+			loss_q16 = g->sum_cwnd_q16 / 2;
 		wl_group_shrink(g, e, wl_ccc_per_flow(loss_q16, flows_q8));
 	}
 }
@@ -125,10 +130,14 @@ WL_INLINE void wl_ccc_avoidance(struct wl_group *g, const struct wl_tenant *t, s
 WL_INLINE void wl_ccc_slow_start(struct wl_group *g, struct wl_member *m, const struct wl_group_report *e)
 {
 	if (wl_group_is_in_slow_start(g, e->state)) {
+		if (wl_group_is_ablated(g, FROZEN_START) && !g->sum_ssthresh_q16)
+			return;
 		if (wl_group_may_grow(g, m, e))
 			wl_group_grow_to_ssthresh(
 				g, wl_mul_div(g->sum_cwnd_q16, wl_member_growth_bytes(m, e, 1), m->cwnd_bytes));
-	} else if (g->in_slow_start + 1 < g->members) {
+		if (wl_group_is_ablated(g, HALVED_START))
+			g->sum_ssthresh_q16 = g->sum_cwnd_q16 / 2;
+	} else if (g->in_slow_start + 1 < g->members && !wl_group_is_ablated(g, LEAD_STAYS)) {
 		g->coco_id = 0;
 	}
 }
@@ -144,7 +153,8 @@ WL_INLINE void wl_ccc_timeout(struct wl_group *g, const struct wl_member *m, con
 		g->sum_ssthresh_q16 = g->sum_cwnd_q16 / 2;
 		wl_group_shrink(
 			g, e, wl_mul_div(g->sum_cwnd_q16, wl_sat_sub(m->cwnd_bytes, e->cwnd_bytes), m->cwnd_bytes));
-	} else if (g->coco_id == m->id && g->in_slow_start + 1 < g->members) {
+	} else if (g->coco_id == m->id && g->in_slow_start + 1 < g->members &&
+		   !wl_group_is_ablated(g, LEAD_STAYS)) {
 		g->coco_id = 0;
 	}
 }
@@ -171,7 +181,7 @@ WL_INLINE void wl_ccc_report(struct wl_group *g, const struct wl_tenant *t, stru
 		wl_ccc_timeout(g, m, e, had_timed_out && (wl_s32)(g->heard_at_us - m->at_us) < 0);
 		return;
 	}
-	if (g->coco_id != m->id)
+	if (g->coco_id != m->id && !(wl_group_is_ablated(g, EVERY_LOSS) && m->state == WL_MEMBER_RECOVERY))
 		return;
 	if (e->state == WL_MEMBER_RECOVERY)
 		g->sum_ssthresh_q16 = g->sum_cwnd_q16 - wl_ccc_per_flow(g->sum_cwnd_q16 / 2, flows_q8);
@@ -195,6 +205,8 @@ static void wl_ccc_register(struct wl_group *g, const struct wl_tenant *t, struc
 		g->coco_at_us = e->now_us;
 		g->coco_state = e->state;
 		g->coco_is_limited = e->is_cwnd_limited;
+		if (wl_group_is_ablated(g, FIRST_THRESHOLD) && e->ssthresh_bytes < WL_CWND_MAX_BYTES)
+			g->sum_ssthresh_q16 = (wl_u64)e->ssthresh_bytes << WL_GROUP_Q;
 	} else if (g->config.flags & WL_GROUP_JOIN_ADDS) {
 		wl_group_add(g, (wl_u64)e->cwnd_bytes << WL_GROUP_Q);
 	}
@@ -215,9 +227,26 @@ static void wl_ccc_leave(struct wl_group *g, const struct wl_tenant *t, struct w
 		g->coco_id = 0;
 }
 
+/* The share, or with an ablation what is left of the last one. */
+WL_INLINE wl_u32 wl_ccc_held_bytes(const struct wl_group *g, struct wl_member *m, wl_u32 share_bytes)
+{
+	wl_u32 last_bytes = m->own_cwnd_bytes;
+
+	if (last_bytes && wl_group_is_ablated(g, STALE_SHARES) && g->coco_id != m->id)
+		share_bytes = last_bytes;
+	if (wl_group_is_ablated(g, SLOW_FALLS) && share_bytes < wl_sat_sub(last_bytes, m->mss_bytes))
+		share_bytes = last_bytes - m->mss_bytes;
+	m->own_cwnd_bytes = share_bytes;
+	return share_bytes;
+}
+
 static wl_u32 wl_ccc_window(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m)
 {
-	return wl_group_share_bytes(g, t, m);
+	wl_u32 share_bytes = wl_group_share_bytes(g, t, m);
+
+	if (wl_group_is_ablated(g, STALE_SHARES) || wl_group_is_ablated(g, SLOW_FALLS))
+		return wl_ccc_held_bytes(g, m, share_bytes);
+	return share_bytes;
 }
 
 #endif

@@ -24,6 +24,7 @@
 #include "../abi.h"
 #include "../math/muldiv.h"
 #include "../math/sat.h"
+#include "ablation.h"
 
 #define WL_GROUP_Q 16
 #define WL_GROUP_CWND_MAX_Q16 (1ULL << 40 << WL_GROUP_Q)
@@ -196,7 +197,8 @@ WL_INLINE wl_u32 wl_group_round_us(const struct wl_group *g)
  */
 WL_INLINE int wl_group_is_same_event(const struct wl_group *g, const struct wl_group_report *e)
 {
-	return (g->has & WL_GROUP_HAS_CUT) && wl_group_age_us(e->now_us, g->cut_at_us) < g->srtt_us;
+	return (g->has & WL_GROUP_HAS_CUT) && wl_group_age_us(e->now_us, g->cut_at_us) < g->srtt_us &&
+	       !wl_group_is_ablated(g, EVERY_LOSS);
 }
 
 WL_INLINE void wl_group_note_cut(struct wl_group *g, const struct wl_group_report *e)

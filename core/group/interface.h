@@ -165,7 +165,8 @@ WL_INLINE void wl_group_keep(const struct wl_group_report *e, struct wl_group_re
 WL_INLINE void wl_group_answer(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,
 			       struct wl_group_reply *r)
 {
-	wl_u32 floor = wl_sat_mul(WL_GROUP_FLOOR_SEGS, m->mss_bytes);
+	wl_u32 floor_segs = wl_group_is_ablated(g, ONE_SEGMENT) ? 1 : WL_GROUP_FLOOR_SEGS;
+	wl_u32 floor = wl_sat_mul(floor_segs, m->mss_bytes);
 	wl_u32 bytes = wl_group_rule_window(g, t, m);
 	wl_u32 ssthresh = m->ssthresh_bytes;
 	wl_u32 state = m->state;

@@ -34,6 +34,9 @@ wl_u32 wln_trim_threshold_us(wl_u64 rate_bytes_ps, wl_u32 buffer_bytes, wl_s32 p
 const char *wln_group_rule_name(wl_u32 index);
 const char *wln_group_rule_description(wl_u32 index);
 wl_u32 wln_group_rule_id(wl_u32 index);
+const char *wln_group_ablation_name(wl_u32 index);
+const char *wln_group_ablation_description(wl_u32 index);
+wl_u32 wln_group_ablation_flag(wl_u32 index);
 wl_u32 wln_group_init(struct wl_group *, const struct wl_group_config *);
 void wln_tenant_set_weight(struct wl_group *, struct wl_tenant *, wl_u32 weight);
 wl_u32 wln_group_register(struct wl_group *, struct wl_tenant *, struct wl_member *, const struct wl_group_report *,

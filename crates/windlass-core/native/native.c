@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#define WL_GROUP_ABLATIONS /* the simulator shows what they do */
 #include "abi.h"
 
 static const struct {
@@ -118,6 +119,32 @@ const char *wln_group_rule_description(wl_u32 index)
 wl_u32 wln_group_rule_id(wl_u32 index)
 {
 	return index < GROUP_RULES ? group_rules[index].id : WL_GROUP_RULE_NONE;
+}
+
+static const struct {
+	wl_u32 flag;
+	const char *name;
+	const char *description;
+} group_ablations[] = {
+#define GROUP_ABLATION(symbol, bit, name, description) { WL_WITHOUT_##symbol, name, description },
+	WL_GROUP_ABLATION_LIST(GROUP_ABLATION)
+};
+
+#define GROUP_ABLATIONS (sizeof(group_ablations) / sizeof(group_ablations[0]))
+
+const char *wln_group_ablation_name(wl_u32 index)
+{
+	return index < GROUP_ABLATIONS ? group_ablations[index].name : NULL;
+}
+
+const char *wln_group_ablation_description(wl_u32 index)
+{
+	return index < GROUP_ABLATIONS ? group_ablations[index].description : NULL;
+}
+
+wl_u32 wln_group_ablation_flag(wl_u32 index)
+{
+	return index < GROUP_ABLATIONS ? group_ablations[index].flag : 0;
 }
 
 wl_u32 wln_group_init(struct wl_group *g, const struct wl_group_config *c)

@@ -56,6 +56,51 @@ impl fmt::Debug for GroupRule {
     }
 }
 
+/// One way to leave a choice of the rule `ccc` out (`core/group/ablation.h`). Only this build can, not the kernel's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct GroupAblation {
+    index: u32,
+}
+
+impl GroupAblation {
+    /// All ablations, in the order of the list.
+    pub fn all() -> impl Iterator<Item = GroupAblation> {
+        (0..)
+            // SAFETY: the function takes any index and returns NULL past the end.
+            .take_while(|&index| unsafe { !abi::wln_group_ablation_name(index).is_null() })
+            .map(|index| GroupAblation { index })
+    }
+
+    /// The ablation of that name, if there is one.
+    pub fn by_name(name: &str) -> Option<GroupAblation> {
+        Self::all().find(|a| a.name() == name)
+    }
+
+    /// Name in scenarios.
+    pub fn name(&self) -> &'static str {
+        // SAFETY: `index` came from all(), so the string exists; it is static and ASCII.
+        unsafe { CStr::from_ptr(abi::wln_group_ablation_name(self.index)) }.to_str().expect("ASCII")
+    }
+
+    /// Which choice it is, and what happens instead.
+    pub fn description(&self) -> &'static str {
+        // SAFETY: as in name().
+        unsafe { CStr::from_ptr(abi::wln_group_ablation_description(self.index)) }.to_str().expect("ASCII")
+    }
+
+    /// Its bit of `wl_group_config.flags`.
+    pub fn flag(&self) -> u32 {
+        // SAFETY: plain call without pointers.
+        unsafe { abi::wln_group_ablation_flag(self.index) }
+    }
+}
+
+impl fmt::Debug for GroupAblation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// Why a group did not take a call; the flow goes on with its own window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupError {

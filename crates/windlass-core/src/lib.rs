@@ -13,6 +13,6 @@ mod window;
 pub use algorithm::{Algorithm, AlgorithmState};
 pub use counter::{Counter, counters};
 pub use flow::Flow;
-pub use group::{Group, GroupError, GroupRule, MemberId, TenantId};
+pub use group::{Group, GroupAblation, GroupError, GroupRule, MemberId, TenantId};
 pub use options::tcp_options;
 pub use window::rwnd_field;

@@ -204,7 +204,7 @@ pub fn bench_datapath(settings: &Settings) -> Result<Outcome> {
         }
     }
     let title = "goodput with the datapath, as a ratio to no program at all, paired".into();
-    Ok(Outcome { name: "datapath".into(), title, verdicts, runs: Vec::new() })
+    Ok(Outcome { name: "datapath".into(), title, verdicts, tables: Vec::new(), runs: Vec::new() })
 }
 
 #[cfg(test)]

@@ -100,7 +100,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-fn of_point(metric: Metric, statistic: Statistic, runs: &[&RunRecord], of: &Selection) -> Option<f64> {
+/// The number of these runs; none: not measured.
+pub fn of_point(metric: Metric, statistic: Statistic, runs: &[&RunRecord], of: &Selection) -> Option<f64> {
     if metric == Metric::SenderRetransShare {
         let repairs: u64 = runs.iter().map(|r| r.repaired_segs).sum();
         let retrans: u64 = runs.iter().map(|r| r.sender_retrans_segs).sum();

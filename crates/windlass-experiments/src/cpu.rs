@@ -266,7 +266,8 @@ pub fn cpu(settings: &Settings) -> Result<Outcome> {
         "all maps but the store, by the number of flows they hold".into(),
     ));
     let title = "CPU and memory for many concurrent connections".into();
-    let outcome = Outcome { name: NAME.into(), title, verdicts, runs: Vec::<RunRecord>::new() };
+    let outcome =
+        Outcome { name: NAME.into(), title, verdicts, tables: Vec::new(), runs: Vec::<RunRecord>::new() };
     outcome.write(&settings.out.join(NAME), settings.quick, &[], &[])?;
     Ok(outcome)
 }

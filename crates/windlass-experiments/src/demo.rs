@@ -52,8 +52,13 @@ pub fn demo(settings: &Settings) -> Result<bool> {
     println!("Real Linux kernels in network namespaces; {SEEDS} runs each way, side by side.\n");
     let jobs = (1..=SEEDS).flat_map(|seed| WAYS.map(|way| job(&base, way, seed))).collect();
     let runs = runner::run_all("demo", jobs, settings, &settings.out)?;
-    let outcome =
-        Outcome { name: "demo".into(), title: "10 MB over a lossy WAN".into(), verdicts: Vec::new(), runs };
+    let outcome = Outcome {
+        name: "demo".into(),
+        title: "10 MB over a lossy WAN".into(),
+        verdicts: Vec::new(),
+        tables: Vec::new(),
+        runs,
+    };
     print_table(&outcome);
     write_report(&outcome, settings)?;
     let complete =

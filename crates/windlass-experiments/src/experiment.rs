@@ -6,6 +6,7 @@ use crate::{
     metric::Metric,
     report::Outcome,
     runner::{self, Job, Settings},
+    summary::Summary,
     vary::{self, Varied},
     wan,
 };
@@ -16,7 +17,7 @@ use toml::Spanned;
 use windlass_scenario::{Draft, ScenarioError, Span};
 
 /// The experiments that this build knows, from `experiments/`.
-const FILES: [(&str, &str); 22] = [
+const FILES: [(&str, &str); 23] = [
     ("tcon-tct", include_str!("../../../experiments/tcon-tct.toml")),
     ("tcon-loss", include_str!("../../../experiments/tcon-loss.toml")),
     ("tcon-buffer", include_str!("../../../experiments/tcon-buffer.toml")),
@@ -39,6 +40,7 @@ const FILES: [(&str, &str); 22] = [
     ("ctrltcp-rtt-ratio", include_str!("../../../experiments/ctrltcp-rtt-ratio.toml")),
     ("ccc-four-flows", include_str!("../../../experiments/ccc-four-flows.toml")),
     ("ccc-ack-clock", include_str!("../../../experiments/ccc-ack-clock.toml")),
+    ("ccc-ablation", include_str!("../../../experiments/ccc-ablation.toml")),
 ];
 
 /// The scenarios that experiments can name, from `scenarios/`.
@@ -101,6 +103,8 @@ pub struct Experiment {
     pub claims: Vec<Claim>,
     /// What is drawn besides distributions of completion times.
     pub plots: Vec<Plot>,
+    /// What is put beside each other.
+    pub tables: Vec<Summary>,
     quick: Vec<Condition>,
     full: Vec<Condition>,
 }
@@ -145,6 +149,8 @@ struct VariedFile {
     claim: Vec<Spanned<Claim>>,
     #[serde(default)]
     plot: Vec<Spanned<Plot>>,
+    #[serde(default)]
+    table: Vec<Spanned<Summary>>,
 }
 
 fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, ScenarioError> {
@@ -216,6 +222,7 @@ impl Experiment {
             title: parsed.title,
             claims,
             plots: Vec::new(),
+            tables: Vec::new(),
         })
     }
 
@@ -228,8 +235,10 @@ impl Experiment {
         };
         let claims: Vec<Claim> = parsed.claim.iter().map(|c| c.get_ref().clone()).collect();
         let plots: Vec<Plot> = parsed.plot.iter().map(|p| p.get_ref().clone()).collect();
-        let needs_times =
-            claims.iter().any(Claim::needs_intervals) || plots.iter().any(Plot::needs_intervals);
+        let tables: Vec<Summary> = parsed.table.iter().map(|t| t.get_ref().clone()).collect();
+        let needs_times = claims.iter().any(Claim::needs_intervals)
+            || plots.iter().any(Plot::needs_intervals)
+            || tables.iter().any(Summary::needs_intervals);
         let varied = Varied {
             base,
             on: parsed.on,
@@ -245,12 +254,15 @@ impl Experiment {
         for plot in &parsed.plot {
             plot.get_ref().check().map_err(|what| place(Mistake::at(plot, format!("plot: {what}"))))?;
         }
+        for table in &parsed.table {
+            table.get_ref().check().map_err(|what| place(Mistake::at(table, format!("table: {what}"))))?;
+        }
         check_links(&parsed.claim, &full).map_err(place)?;
         let mut names = BTreeSet::new();
         if let Some(twice) = full.iter().find(|c| !names.insert(c.name.as_str())) {
             return Err(anyhow!("{file}: point \"{}\" is there twice; rename one", twice.name));
         }
-        Ok(Experiment { name: parsed.name, title: parsed.title, claims, plots, quick, full })
+        Ok(Experiment { name: parsed.name, title: parsed.title, claims, plots, tables, quick, full })
     }
 
     /// Conditions of one mode that have runs.
@@ -279,7 +291,8 @@ impl Experiment {
             })
             .map(|c| c.judge(&points, &runs))
             .collect();
-        let outcome = Outcome { name: self.name.clone(), title: self.title.clone(), verdicts, runs };
+        let tables = self.tables.iter().map(|t| t.fill(&runs)).collect();
+        let outcome = Outcome { name: self.name.clone(), title: self.title.clone(), verdicts, tables, runs };
         outcome.write(
             &folder,
             settings.quick,

@@ -13,6 +13,7 @@ mod plot;
 mod report;
 mod runner;
 mod stats;
+mod summary;
 mod sweep;
 mod table;
 mod transparency;

@@ -7,7 +7,9 @@ use crate::{
     metric::{Metric, Selection, Statistic, values},
     plot::{self, Series},
     runner::RunRecord,
-    stats, table,
+    stats,
+    summary::Filled,
+    table,
 };
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -28,6 +30,8 @@ pub struct Outcome {
     pub title: String,
     /// Its claims, judged.
     pub verdicts: Vec<Verdict>,
+    /// The tables that it asks for.
+    pub tables: Vec<Filled>,
     /// Its runs.
     pub runs: Vec<RunRecord>,
 }
@@ -38,6 +42,7 @@ impl fmt::Display for Outcome {
         for verdict in &self.verdicts {
             writeln!(f, "  {verdict}")?;
         }
+        self.tables.iter().try_for_each(|table| write!(f, "{table}"))?;
         Ok(())
     }
 }
@@ -71,7 +76,10 @@ impl Outcome {
 
     /// One document.
     pub fn to_json(&self) -> Value {
-        json!({ "experiment": self.name, "title": self.title, "claims": self.verdicts, "runs": self.runs.len() })
+        json!({
+            "experiment": self.name, "title": self.title, "claims": self.verdicts, "tables": self.tables,
+            "runs": self.runs.len(),
+        })
     }
 
     /// Runs of one point and variant.
@@ -109,6 +117,7 @@ impl Outcome {
             self.runs.len()
         );
         body.push_str("<h2>Results</h2>");
+        self.tables.iter().for_each(|table| body.push_str(&table.html()));
         body.push_str(&self.results_table());
         for (title, svg) in drawn {
             let _ = write!(body, "<h3>{}</h3>{svg}", escape(&title));

@@ -119,7 +119,8 @@ impl Sweep {
         let runs = runner::run_all(&self.name, jobs, settings, &settings.out)?;
         let keys: Vec<&str> = self.varied.iter().map(|v| v.path.as_str()).collect();
         let title = format!("{} over {}", self.name, keys.join(", "));
-        let outcome = Outcome { name: self.name.clone(), title, verdicts: Vec::new(), runs };
+        let outcome =
+            Outcome { name: self.name.clone(), title, verdicts: Vec::new(), tables: Vec::new(), runs };
         let conditions: Vec<&Condition> = self.conditions.iter().map(|(_, c)| c).collect();
         outcome.write(&settings.out, false, &self.plots(), &conditions)?;
         Ok(Swept { runs: outcome.runs, sweep: self, expected })

@@ -174,7 +174,8 @@ pub fn transparency(settings: &Settings) -> Result<Outcome> {
         verdict("wrong-payloads", wrong, 2 * runs, 2 * runs),
     ];
     let title = "No acknowledgement before its time; watched packets leave as they came".into();
-    let outcome = Outcome { name: NAME.into(), title, verdicts, runs: Vec::<RunRecord>::new() };
+    let outcome =
+        Outcome { name: NAME.into(), title, verdicts, tables: Vec::new(), runs: Vec::<RunRecord>::new() };
     outcome.write(&folder, settings.quick, &[], &[])?;
     Ok(outcome)
 }

@@ -29,6 +29,12 @@ pub fn check(scenario: &Scenario) -> Result<()> {
             );
         }
     }
+    if let Some(group) = scenario.groups.iter().find(|g| !g.without.is_empty()) {
+        bail!(
+            "group \"{}\": without: kernels' groups have all their choices: leave it out, or run it with --on sim",
+            group.name
+        );
+    }
     tcp::check(scenario)?;
     let graph = Graph::new(scenario);
     for flow in &scenario.flows {
@@ -114,6 +120,10 @@ mod tests {
         assert!(e.contains("interval") && e.contains("--on sim"), "{e}");
         let e = verdict(&format!("{flow}application = \"push\"\n{train}"));
         assert!(e.contains("push") && e.contains("--on sim"), "{e}");
+        let group = "[[group]]\nname = \"g\"\nrule = \"ccc\"\n";
+        assert_eq!(verdict(group), "");
+        let e = verdict(&format!("{group}without = [\"stale-shares\"]\n"));
+        assert!(e.contains("without") && e.contains("--on sim"), "{e}");
         assert_eq!(verdict("[tcp]\ninitial_window = 2\ndelayed_ack = \"0 s\"\n"), "");
         for (key, value) in [("validate_window", "false"), ("delayed_ack", "\"10 ms\"")] {
             let e = verdict(&format!("[tcp]\n{key} = {value}\n"));

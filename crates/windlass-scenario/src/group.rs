@@ -40,6 +40,9 @@ pub struct Group {
     /// For comparison: growth also counts of members that do not need their window (off in the core).
     #[serde(default)]
     pub idle_grows: bool,
+    /// For comparison: choices of the rule "ccc" that are left out (names of the core's ablations). Only simulated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
 }
 
 fn yes() -> bool {
@@ -70,6 +73,9 @@ pub(crate) fn check_group(group: &Group) -> Result<(), String> {
     }
     if group.aggressiveness.is_some() && group.rule != "multcp" {
         return Err(format!("aggressiveness: only the rule \"multcp\" has one, not \"{}\"", group.rule));
+    }
+    if !group.without.is_empty() && group.rule != "ccc" {
+        return Err(format!("without: these are choices of the rule \"ccc\", not of \"{}\"", group.rule));
     }
     Ok(())
 }

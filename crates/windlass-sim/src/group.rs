@@ -8,7 +8,7 @@ use std::{
     rc::Rc,
 };
 use windlass_core::{
-    Group, GroupError, GroupRule, MemberId, TenantId, abi,
+    Group, GroupAblation, GroupError, GroupRule, MemberId, TenantId, abi,
     abi::{wl_decision, wl_group_config, wl_sample},
 };
 use windlass_scenario::{Group as GroupSpec, Per};
@@ -29,15 +29,18 @@ struct Members {
 pub struct SharedGroup(Rc<RefCell<Members>>);
 
 impl SharedGroup {
-    /// An empty group; none if the core has no such rule.
+    /// An empty group; none if the core has no such rule, or no such ablation.
     pub fn new(spec: &GroupSpec) -> Option<SharedGroup> {
+        let ablated: Option<Vec<GroupAblation>> =
+            spec.without.iter().map(|name| GroupAblation::by_name(name)).collect();
         let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
         let config = wl_group_config {
             rule: GroupRule::by_name(&spec.rule)?.id(),
             max_members: spec.max_members.unwrap_or(0),
             flags: flag(spec.join_adds, abi::WL_GROUP_JOIN_ADDS)
                 | flag(!spec.ack_clock, abi::WL_GROUP_NO_ACK_CLOCK)
-                | flag(spec.idle_grows, abi::WL_GROUP_IDLE_GROWS),
+                | flag(spec.idle_grows, abi::WL_GROUP_IDLE_GROWS)
+                | ablated?.iter().fold(0, |all, a| all | a.flag()),
             aggressiveness_q8: spec.aggressiveness.map_or(0, |n| (n * 256.0) as u32),
             idle_us: spec.idle.map_or(0, |s| duration_us(s.ns())),
         };

@@ -26,7 +26,7 @@ use std::{
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
 };
-use windlass_core::{Algorithm, GroupRule};
+use windlass_core::{Algorithm, GroupAblation, GroupRule};
 use windlass_scenario::{
     Connections, Flow, FlowReport, Intervals, LinkReport, Response, ResponseTimes, RunReport, Scenario,
     Switch, Windlass, mean_rtt_ms,
@@ -58,6 +58,16 @@ pub enum SimError {
     /// The rule of a group is none of the core's.
     #[error("[[group]] {group}: no rule \"{name}\" in the core; there are {known}")]
     UnknownRule {
+        /// The group.
+        group: String,
+        /// What the scenario says.
+        name: String,
+        /// What it could say.
+        known: String,
+    },
+    /// A group shall do without a choice that is none of the core's.
+    #[error("[[group]] {group}: without \"{name}\": the core has no such ablation; there are {known}")]
+    UnknownAblation {
         /// The group.
         group: String,
         /// What the scenario says.
@@ -513,6 +523,13 @@ fn algorithm(flow: &Flow) -> Result<Algorithm, SimError> {
 
 fn groups(scenario: &Scenario) -> Result<BTreeMap<String, SharedGroup>, SimError> {
     let made = |spec: &windlass_scenario::Group| {
+        if let Some(name) = spec.without.iter().find(|name| GroupAblation::by_name(name).is_none()) {
+            return Err(SimError::UnknownAblation {
+                group: spec.name.clone(),
+                name: name.clone(),
+                known: GroupAblation::all().map(|a| a.name()).collect::<Vec<_>>().join(", "),
+            });
+        }
         let group = SharedGroup::new(spec).ok_or_else(|| SimError::UnknownRule {
             group: spec.name.clone(),
             name: spec.rule.clone(),
