@@ -98,6 +98,8 @@ struct Guest {
     /// Smoothed over its reports; 0: none yet.
     srtt_us: u32,
     sifted_at_us: u32,
+    /// Its port is not served any more.
+    is_removed: bool,
     info: GuestInfo,
 }
 
@@ -133,9 +135,23 @@ impl Controller {
             flows: HashMap::new(),
             srtt_us: 0,
             sifted_at_us: 0,
+            is_removed: false,
             info: GuestInfo { name: name.into(), weight, ..GuestInfo::default() },
         });
         GuestId(self.guests.len() - 1)
+    }
+
+    /// The guest's flows together weigh `weight` from now on, 1 to 65535; each follows with its next answer.
+    pub fn set_weight(&mut self, guest: GuestId, weight: u32) {
+        let guest = &mut self.guests[guest.0];
+        guest.info.weight = weight;
+        self.group.set_tenant_weight(guest.tenant, weight).expect("the guest has a tenant of this group");
+    }
+
+    /// The port is not served any more: the guest's flows leave the group, and it is not listed.
+    pub fn remove_guest(&mut self, guest: GuestId) {
+        self.disconnected(guest);
+        self.guests[guest.0].is_removed = true;
     }
 
     /// Somebody is at the other end of the port. Returns what to write: an end to whatever was agreed before, upon which
@@ -324,10 +340,11 @@ impl Controller {
         self.group.state().sum_cwnd_q16 >> abi::WL_GROUP_Q
     }
 
-    /// All guests.
+    /// All guests, in the order in which they were added.
     pub fn guests(&self) -> Vec<GuestInfo> {
         self.guests
             .iter()
+            .filter(|g| !g.is_removed)
             .map(|g| {
                 let members = || g.flows.values().filter_map(|m| self.group.member(*m).ok());
                 GuestInfo {

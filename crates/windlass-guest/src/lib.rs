@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod controller;
 mod error;
+pub mod guests;
 mod kernel;
 pub mod port;
 pub mod serve;

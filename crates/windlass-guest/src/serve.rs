@@ -37,6 +37,20 @@ pub struct Place {
     pub weight: u32,
 }
 
+impl Place {
+    /// A guest's place; its name is that of the port's file unless it is given.
+    pub fn new(path: &str, name: Option<String>, weight: u32) -> Place {
+        let path = PathBuf::from(path);
+        let stem = || path.file_stem().map(|s| s.to_string_lossy().into_owned());
+        Place { name: name.or_else(stem).unwrap_or_default(), path, weight }
+    }
+
+    /// The one of these that has the same name or port.
+    pub fn in_the_way<'a>(&self, others: &'a [Place]) -> Option<&'a Place> {
+        others.iter().find(|p| p.name == self.name || p.path == self.path)
+    }
+}
+
 /// Something that happened at a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
@@ -44,14 +58,33 @@ pub enum Happening {
     Guest(Event),
     /// The VM, or whoever holds the port, is gone; its flows left the group.
     Gone,
+    /// Its port is served from now on.
+    Added,
+    /// Its port is not served any more.
+    Removed,
+    /// Its weight is another one from now on.
+    Weight(u32),
 }
+
+/// A guest's name, and what happened to it.
+pub type Told = (String, Happening);
 
 /// A controller at work. Dropped, it says goodbye to all guests.
 #[derive(Debug)]
 pub struct Service {
     controller: Arc<Mutex<Controller>>,
+    served: Vec<Served>,
+    started: Instant,
+    tell: Sender<Told>,
+}
+
+/// A port that is served.
+#[derive(Debug)]
+struct Served {
+    place: Place,
+    guest: GuestId,
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
 /// Can the path be the port's? It may be that the VM is not there yet.
@@ -64,40 +97,68 @@ fn check(path: &Path) -> Result<()> {
 }
 
 impl Service {
-    /// Serves all places; `tell` hears what happens at which.
-    pub fn start(
-        mut controller: Controller,
-        places: &[Place],
-        tell: &Sender<(usize, Happening)>,
-    ) -> Result<Service> {
+    /// Serves all places; `tell` hears what happens to whom.
+    pub fn start(controller: Controller, places: &[Place], tell: &Sender<Told>) -> Result<Service> {
         for place in places {
             check(&place.path)?;
         }
-        let guests: Vec<GuestId> = places.iter().map(|p| controller.add_guest(&p.name, p.weight)).collect();
         let controller = Arc::new(Mutex::new(controller));
-        let stop = Arc::new(AtomicBool::new(false));
-        let started = Instant::now();
-        let threads = places
-            .iter()
-            .zip(guests)
-            .enumerate()
-            .map(|(index, (place, guest))| {
-                let server = Server {
-                    index,
-                    guest,
-                    path: place.path.clone(),
-                    controller: controller.clone(),
-                    stop: stop.clone(),
-                    started,
-                    tell: tell.clone(),
-                };
-                thread::spawn(move || server.run())
-            })
-            .collect();
-        Ok(Service { controller, stop, threads })
+        let mut service =
+            Service { controller, served: Vec::new(), started: Instant::now(), tell: tell.clone() };
+        places.iter().for_each(|p| service.add(p));
+        Ok(service)
     }
 
-    /// All guests, in the order of their places, and the group's own window in bytes.
+    fn add(&mut self, place: &Place) {
+        let guest = lock(&self.controller).add_guest(&place.name, place.weight);
+        let stop = Arc::new(AtomicBool::new(false));
+        let server = Server {
+            name: place.name.clone(),
+            guest,
+            path: place.path.clone(),
+            controller: self.controller.clone(),
+            stop: stop.clone(),
+            started: self.started,
+            tell: self.tell.clone(),
+        };
+        let thread = thread::spawn(move || server.run());
+        self.served.push(Served { place: place.clone(), guest, stop, thread });
+    }
+
+    /// Serves these places from now on: weights change under way, those that are missing are let go, new ones come in.
+    /// On an error nothing has changed.
+    pub fn set_places(&mut self, places: &[Place]) -> Result<()> {
+        for place in places {
+            check(&place.path)?;
+        }
+        let is_same = |s: &Served, p: &Place| s.place.name == p.name && s.place.path == p.path;
+        let (kept, gone): (Vec<Served>, Vec<Served>) =
+            self.served.drain(..).partition(|s| places.iter().any(|p| is_same(s, p)));
+        self.served = kept;
+        let names: Vec<(GuestId, String)> = gone.iter().map(|s| (s.guest, s.place.name.clone())).collect();
+        stop(gone);
+        for (guest, name) in names {
+            lock(&self.controller).remove_guest(guest);
+            say(&self.tell, &name, Happening::Removed);
+        }
+        for place in places {
+            match self.served.iter_mut().find(|s| is_same(s, place)) {
+                None => {
+                    self.add(place);
+                    say(&self.tell, &place.name, Happening::Added);
+                }
+                Some(served) if served.place.weight != place.weight => {
+                    served.place.weight = place.weight;
+                    lock(&self.controller).set_weight(served.guest, place.weight);
+                    say(&self.tell, &place.name, Happening::Weight(place.weight));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// All guests, and the group's own window in bytes.
     pub fn look(&self) -> (Vec<GuestInfo>, u64) {
         let controller = lock(&self.controller);
         (controller.guests(), controller.sum_cwnd_bytes())
@@ -106,12 +167,21 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            // a panic in it has been reported; there is nothing left to save
-            let _ = thread.join();
-        }
+        stop(self.served.drain(..).collect());
     }
+}
+
+fn stop(all: Vec<Served>) {
+    all.iter().for_each(|s| s.stop.store(true, Ordering::Relaxed));
+    for served in all {
+        // a panic in it has been reported; there is nothing left to save
+        let _ = served.thread.join();
+    }
+}
+
+fn say(tell: &Sender<Told>, name: &str, what: Happening) {
+    // nobody listens any more: we are stopping anyway
+    let _ = tell.send((name.into(), what));
 }
 
 fn lock(controller: &Mutex<Controller>) -> MutexGuard<'_, Controller> {
@@ -119,13 +189,13 @@ fn lock(controller: &Mutex<Controller>) -> MutexGuard<'_, Controller> {
 }
 
 struct Server {
-    index: usize,
+    name: String,
     guest: GuestId,
     path: PathBuf,
     controller: Arc<Mutex<Controller>>,
     stop: Arc<AtomicBool>,
     started: Instant,
-    tell: Sender<(usize, Happening)>,
+    tell: Sender<Told>,
 }
 
 impl Server {
@@ -134,8 +204,7 @@ impl Server {
     }
 
     fn say(&self, what: Happening) {
-        // nobody listens any more: we are stopping anyway
-        let _ = self.tell.send((self.index, what));
+        say(&self.tell, &self.name, what);
     }
 
     fn run(&self) {

@@ -21,7 +21,7 @@ use windlass_guest::{
     agent::{self, Counts, Kernel},
     controller,
     port::Port,
-    serve::{Happening, Place, Service},
+    serve::{Happening, Place, Service, Told},
     wire::{Op, Reply, Report, State},
 };
 
@@ -114,8 +114,8 @@ fn cable(guest: UnixListener, host: UnixListener) {
 }
 
 impl Guest {
-    fn start(folder: &Path, host: &Path) -> Guest {
-        let path = folder.join("guest");
+    fn start(host: &Path) -> Guest {
+        let path = host.with_extension("guest");
         cable(UnixListener::bind(&path).unwrap(), UnixListener::bind(host).unwrap());
         let ((say, reports), (acts_in, acts)) = (channel(), channel());
         let (readable, wake) = io::pipe().unwrap();
@@ -152,19 +152,23 @@ impl Guest {
     }
 }
 
-fn start(place: &Place) -> (Service, Receiver<(usize, Happening)>) {
+fn start(places: &[Place]) -> (Service, Receiver<Told>) {
     let controller = Controller::new(Config::new(GroupRule::by_name("ccc").unwrap())).unwrap();
     let (tell, happenings) = channel();
-    (Service::start(controller, std::slice::from_ref(place), &tell).unwrap(), happenings)
+    (Service::start(controller, places, &tell).unwrap(), happenings)
+}
+
+fn place(folder: &Path, name: &str, weight: u32) -> Place {
+    Place { path: folder.join(name), name: name.into(), weight }
 }
 
 #[test]
 fn shares_come_through_the_ports_and_end_with_the_controller() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Place { path: folder.path().join("host"), name: "vm".into(), weight: 1 };
-    let coupled = (0, Happening::Guest(controller::Event::Coupled));
-    let mut guest = Guest::start(folder.path(), &place.path);
-    let (service, happenings) = start(&place);
+    let places = [place(folder.path(), "vm", 1)];
+    let coupled = ("vm".to_string(), Happening::Guest(controller::Event::Coupled));
+    let mut guest = Guest::start(&places[0].path);
+    let (service, happenings) = start(&places);
     assert_eq!(happenings.recv_timeout(LIMIT), Ok(coupled.clone()));
 
     guest.say(report(1, 1, Op::Register, 40));
@@ -177,7 +181,7 @@ fn shares_come_through_the_ports_and_end_with_the_controller() {
 
     drop(service);
     assert_eq!(guest.act(), Act::Revoke);
-    let (service, happenings) = start(&place);
+    let (service, happenings) = start(&places);
     assert_eq!(happenings.recv_timeout(LIMIT), Ok(coupled));
     // both register again by themselves, with what they said last
     let shares = [guest.share_segs(), guest.share_segs()];
@@ -185,5 +189,61 @@ fn shares_come_through_the_ports_and_end_with_the_controller() {
 
     let counts = guest.finish();
     assert_eq!((counts.reports, counts.grants, counts.alone), (3, 5, 1));
-    assert_eq!(happenings.recv_timeout(LIMIT), Ok((0, Happening::Guest(controller::Event::Ended))));
+    assert_eq!(happenings.recv_timeout(LIMIT), Ok(("vm".into(), Happening::Guest(controller::Event::Ended))));
+}
+
+/// What a guest's only flow is granted when it says that nothing is new.
+fn share(guest: &mut Guest, seq: &mut u32, segs: u32) -> u32 {
+    *seq += 1;
+    guest.say(report(1, *seq, Op::Update, segs));
+    guest.share_segs()
+}
+
+#[test]
+fn weights_and_guests_change_while_flows_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let places = |weights: &[(&str, u32)]| -> Vec<Place> {
+        weights.iter().map(|(name, weight)| place(folder.path(), name, *weight)).collect()
+    };
+    let first = places(&[("a", 1), ("b", 1)]);
+    let mut guests = [0, 1].map(|n| Guest::start(&first[n].path));
+    let (mut service, happenings) = start(&first);
+    for _ in 0..2 {
+        let (_, what) = happenings.recv_timeout(LIMIT).unwrap();
+        assert_eq!(what, Happening::Guest(controller::Event::Coupled));
+    }
+    let [a, b] = &mut guests;
+    let (mut a_seq, mut b_seq) = (1, 1);
+    a.say(report(1, 1, Op::Register, 40));
+    assert_eq!(a.share_segs(), 40);
+    b.say(report(1, 1, Op::Register, 10));
+    assert_eq!(b.share_segs(), 20);
+    assert_eq!(share(a, &mut a_seq, 40), 20);
+
+    let mut had = [20, 20];
+    for (weight, shares) in [(4, [8, 32]), (1, [20, 20]), (3, [10, 30])] {
+        service.set_places(&places(&[("a", 1), ("b", weight)])).unwrap();
+        assert_eq!(happenings.recv_timeout(LIMIT), Ok(("b".into(), Happening::Weight(weight))));
+        assert_eq!([share(a, &mut a_seq, had[0]), share(b, &mut b_seq, had[1])], shares);
+        had = shares;
+        assert_eq!(service.look().0[1].weight, weight);
+    }
+
+    // what cannot be a port changes nothing
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let e = service.set_places(&places(&[("a", 7), ("file", 1)])).unwrap_err();
+    assert!(e.to_string().contains("no socket"), "{e}");
+    assert_eq!(service.look().0[0].weight, 1);
+
+    // a guest that is let go leaves its window to the others, and hears of it
+    service.set_places(&places(&[("a", 1)])).unwrap();
+    assert_eq!(b.act(), Act::Revoke);
+    assert_eq!(share(a, &mut a_seq, 10), 40);
+    let names: Vec<String> = service.look().0.into_iter().map(|g| g.name).collect();
+    assert_eq!(names, ["a"]);
+
+    // and may come back
+    service.set_places(&places(&[("a", 1), ("b", 1)])).unwrap();
+    assert_eq!(b.share_segs(), 20);
+    drop(service);
 }

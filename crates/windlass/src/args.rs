@@ -351,8 +351,11 @@ fn port_arg(text: &str) -> Result<PortArg, String> {
 #[derive(Debug, ClapArgs)]
 pub struct ControllerArgs {
     /// Socket of a VM's virtio-serial port, once for each VM; weight is 1 unless given, the name is the file's
-    #[arg(long, required = true, value_name = "PATH[,weight=N][,name=NAME]", value_parser = port_arg)]
+    #[arg(long, required_unless_present = "guests", value_name = "PATH[,weight=N][,name=NAME]", value_parser = port_arg)]
     pub port: Vec<PortArg>,
+    /// A file of guests instead; read again on SIGHUP and when it changes, so that weights change while guests run
+    #[arg(long, value_name = "FILE", conflicts_with = "port")]
+    pub guests: Option<PathBuf>,
     /// How flows are coupled; docs/groups.md describes the rules
     #[arg(long, default_value = "ccc")]
     pub rule: String,

@@ -233,7 +233,8 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn modified(path: &Path) -> Option<SystemTime> {
+/// When the file was last written; none: it is not there.
+pub fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|m| m.modified()).ok()
 }
 

@@ -2,22 +2,24 @@
 
 use crate::{
     args::{ControllerArgs, GuestArgs, PortArg},
+    control::modified,
     print,
     signals::{self, Wish},
 };
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::{
-    path::PathBuf,
+    path::Path,
     process::ExitCode,
     sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 use windlass_agent::{GuestFlows, Mode, Policy, Selector, root_cgroup};
 use windlass_core::{Algorithm, GroupRule};
 use windlass_guest::{
     Config, Controller, GuestInfo, agent,
     controller::Event as HostEvent,
+    guests::{self, GuestsError},
     port::{self, Port},
     serve::{Happening, Place, Service},
     session::Event,
@@ -117,24 +119,40 @@ pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ports as places; names are theirs, or those of their files.
+/// Ports as places.
 fn places(ports: &[PortArg]) -> Result<Vec<Place>> {
     let mut places: Vec<Place> = Vec::new();
     for port in ports {
-        let path = PathBuf::from(&port.path);
-        let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned());
-        let name = port.name.clone().or(stem).unwrap_or_default();
-        if let Some(other) = places.iter().find(|p| p.name == name || p.path == path) {
+        let place = Place::new(&port.path, port.name.clone(), port.weight);
+        if let Some(other) = place.in_the_way(&places) {
             bail!(
                 "--port {}: '{}' is there already, at {}; each guest has a port and a name of its own (name=...)",
                 port.path,
-                name,
+                place.name,
                 other.path.display()
             );
         }
-        places.push(Place { path, name, weight: port.weight });
+        places.push(place);
     }
     Ok(places)
+}
+
+/// The file of guests, and when it was last seen to change.
+struct GuestsFile<'a> {
+    path: &'a Path,
+    seen: Option<SystemTime>,
+}
+
+impl GuestsFile<'_> {
+    /// The guests in it, if it has changed since or somebody asks.
+    fn look(&mut self, is_asked: bool) -> Option<Result<Vec<Place>, GuestsError>> {
+        let now = modified(self.path);
+        if !is_asked && now == self.seen {
+            return None;
+        }
+        self.seen = now;
+        Some(guests::read(self.path))
+    }
 }
 
 pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
@@ -142,7 +160,11 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
         let known: Vec<&str> = GroupRule::all().map(|r| r.name()).collect();
         bail!("--rule {}: no such rule; there is {}", args.rule, known.join(", "));
     };
-    let places = places(&args.port)?;
+    let mut file = args.guests.as_deref().map(|path| GuestsFile { path, seen: modified(path) });
+    let places = match &file {
+        Some(file) => guests::read(file.path)?,
+        None => places(&args.port)?,
+    };
     let config = Config {
         aggressiveness_q8: (args.aggressiveness * 256.0) as u32,
         idle_us: args.idle_ms * 1000,
@@ -150,9 +172,9 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
         flows_most: args.flows_most,
         ..Config::new(rule)
     };
-    let (_, stopped) = signals::wishes(Wish::Stop)?;
+    let (_, wishes) = signals::wishes(if file.is_some() { Wish::Reload } else { Wish::Stop })?;
     let (tell, happenings) = channel();
-    let service = Service::start(Controller::new(config)?, &places, &tell)?;
+    let mut service = Service::start(Controller::new(config)?, &places, &tell)?;
     if args.json {
         let names: Vec<&str> = places.iter().map(|p| p.name.as_str()).collect();
         println!("{}", json!({ "event": "started", "rule": rule.name(), "guests": names }));
@@ -160,9 +182,23 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
         println!("{}: {} port(s); Ctrl-C ends it", rule.name(), places.len());
     }
     let mut sampler = Sampler::new(args.sample_ms);
-    while !is_told(&stopped) {
+    loop {
+        let is_asked = match wishes.try_recv() {
+            Ok(Wish::Reload) => true,
+            Err(TryRecvError::Empty) => false,
+            Ok(Wish::Stop) | Err(TryRecvError::Disconnected) => break,
+        };
+        if let Some(file) = &mut file
+            && let Some(read) = file.look(is_asked)
+        {
+            // the guests in force stay: a typo must not let them go
+            let result = read.map_err(anyhow::Error::from).and_then(|p| Ok(service.set_places(&p)?));
+            if let Err(e) = result {
+                eprintln!("windlass: {e:#}; the guests in force stay");
+            }
+        }
         match happenings.recv_timeout(sampler.left().min(LOOK)) {
-            Ok((at, what)) => say(&places[at].name, &what, args.json),
+            Ok((name, what)) => say(&name, &what, args.json),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -187,14 +223,18 @@ fn say(name: &str, what: &Happening, json: bool) {
         Happening::Guest(HostEvent::Ended) => ("ended", None),
         Happening::Guest(HostEvent::Nonsense(what)) => ("nonsense", Some(what.to_string())),
         Happening::Gone => ("gone", None),
+        Happening::Added => ("added", None),
+        Happening::Removed => ("removed", None),
+        Happening::Weight(_) => ("weight", None),
     };
-    if json {
-        println!("{}", json!({ "event": event, "guest": name, "why": why }));
-        return;
-    }
-    match why {
-        Some(why) => println!("{name}: {event}: {why}; its flows left the group"),
-        None => println!("{name}: {event}"),
+    match (what, why) {
+        (Happening::Weight(n), _) if json => {
+            println!("{}", json!({ "event": event, "guest": name, "weight": n }));
+        }
+        (_, why) if json => println!("{}", json!({ "event": event, "guest": name, "why": why })),
+        (Happening::Weight(n), _) => println!("{name}: weight {n} from now on"),
+        (_, Some(why)) => println!("{name}: {event}: {why}; its flows left the group"),
+        (_, None) => println!("{name}: {event}"),
     }
 }
 
