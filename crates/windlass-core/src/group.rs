@@ -297,6 +297,20 @@ impl Group {
         Ok(())
     }
 
+    /// Makes a reply whole segments, as stacks send them: the nearest number to the share, from which the member goes on.
+    /// For homes that pass replies on; [`Group::exchange`] and its like do so by themselves.
+    pub fn settle(&mut self, member: MemberId, reply: &mut wl_group_reply) -> Result<(), GroupError> {
+        let slot = self.slot_of(member)?;
+        let mut decision = wl_decision {
+            cwnd_bytes: reply.cwnd_bytes,
+            ssthresh_bytes: reply.ssthresh_bytes,
+            ..wl_decision::default()
+        };
+        self.take(slot, reply, &mut decision);
+        (reply.cwnd_bytes, reply.ssthresh_bytes) = (decision.cwnd_bytes, decision.ssthresh_bytes);
+        Ok(())
+    }
+
     /// Whether the ACKs of others release the member's share, so that it should ask whenever some have come.
     pub fn is_joining(&self, member: MemberId) -> bool {
         self.member(member).is_ok_and(|m| u32::from(m.flags) & abi::WL_MEMBER_CLOCKED != 0)

@@ -247,14 +247,18 @@ impl Controller {
         }
         let claim = self.believed(guest, report, now_us);
         let result = match member {
-            Some(member) => self.group.update(member, &claim),
+            Some(member) => self.group.update(member, &claim).map(|reply| (member, reply)),
             None if report.op == Op::Update => Err(GroupError::NotMember),
             None if self.is_full(guest, now_us) => Err(GroupError::Full),
-            None => self.group.register(Some(self.guests[id].tenant), &claim).map(|(member, reply)| {
-                self.guests[id].flows.insert(report.flow, member);
-                reply
+            None => self.group.register(Some(self.guests[id].tenant), &claim).inspect(|(member, _)| {
+                self.guests[id].flows.insert(report.flow, *member);
             }),
         };
+        // a guest's kernel cuts off parts of segments, which of small windows is a considerable part
+        let result = result.and_then(|(member, mut reply)| {
+            self.group.settle(member, &mut reply)?;
+            Ok(reply)
+        });
         let keep = Reply {
             flow: report.flow,
             seq: report.seq,

@@ -117,6 +117,24 @@ fn guests_share_by_weight_whatever_the_number_of_their_flows() {
     }
 }
 
+/// Kernels cut off parts of segments: what is answered are whole ones, the nearest number to the share.
+#[test]
+fn answers_are_whole_segments() {
+    let mut site = Site::new(&[1, 1]);
+    site.share_segs(0, report(1, 1, Op::Register, 41));
+    for flow in 1..=4 {
+        site.share_segs(1, report(flow, 1, Op::Register, 10));
+    }
+    // 20.5 and four of 5.125
+    for (at, flow, segs) in [(0, 1, 21), (1, 1, 5), (1, 2, 5), (1, 3, 5), (1, 4, 5)] {
+        for _ in 0..3 {
+            site.update_segs(at, flow);
+            assert_eq!(site.granted[&(at, flow)].cwnd_bytes, segs * MSS);
+        }
+    }
+    assert_eq!(site.controller.sum_cwnd_bytes(), u64::from(41 * MSS));
+}
+
 #[test]
 fn a_flow_that_leaves_gives_its_share_to_the_others() {
     let mut site = Site::new(&[1, 1]);
