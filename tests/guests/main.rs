@@ -79,6 +79,45 @@ fn two_guests_share_a_bottleneck_whatever_the_number_of_their_flows() {
 }
 
 #[test]
+fn weights_change_while_flows_run() {
+    if !can_run("weights_change_while_flows_run") {
+        return;
+    }
+    let site = Site::create('w', LINK, 2, "reno");
+    let file = site.list_guests(&[1, 1]);
+    let controller = site.controller_of(&file);
+    let agents: Vec<Process> = site.guests.iter().map(|g| g.agent("reno")).collect();
+    agents.iter().for_each(|a| drop(a.event("coupled")));
+    let tenants = vec![site.streams(0, 2), site.streams(1, 1)];
+    let mut ratios = Vec::new();
+    for weight in [1, 4, 2] {
+        site.list_guests(&[1, weight]);
+        if !ratios.is_empty() {
+            controller.find("weight", |v| v["weight"] == weight);
+        }
+        std::thread::sleep(SETTLE);
+        let rates = rates_bps(&tenants, MEASURE);
+        println!(
+            "weights 1:{weight}: {:.2} and {:.2} Mbit/s, 1 : {:.2}",
+            rates[0] / 1e6,
+            rates[1] / 1e6,
+            rates[1] / rates[0]
+        );
+        ratios.push(rates[1] / rates[0]);
+    }
+    assert!(ratios[0] < ratios[2] && ratios[2] < ratios[1], "{ratios:?}");
+
+    // a mistake changes nothing
+    std::fs::write(&file, "[[guest]]\nweight = 0\n").expect("a writable folder");
+    controller.signal(libc::SIGHUP);
+    let said = controller.find("sample", |v| v["guests"][1]["flows"] == 1);
+    assert_eq!(said["guests"][1]["weight"], 2, "{said}");
+    tenants.into_iter().flatten().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+    agents.into_iter().for_each(|a| drop(a.finish("detached")));
+    controller.finish("stopped");
+}
+
+#[test]
 fn guests_go_on_by_themselves_whatever_becomes_of_their_host() {
     if !can_run("guests_go_on_by_themselves_whatever_becomes_of_their_host") {
         return;

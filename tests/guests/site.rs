@@ -170,6 +170,25 @@ impl Site {
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
+    /// Writes the file of all guests.
+    pub fn list_guests(&self, weights: &[u32]) -> PathBuf {
+        let guest =
+            |(g, w): (&Guest, &u32)| format!("[[guest]]\nport = \"{}\"\nweight = {w}\n", g.relay.host_path());
+        let text: String = self.guests.iter().zip(weights).map(guest).collect();
+        let (file, fresh) = (self.folder.path().join("guests.toml"), self.folder.path().join("guests.new"));
+        // as editors do: at no time is there half a file
+        fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &file)).expect("a writable folder");
+        file
+    }
+
+    /// Starts the controller with that file.
+    pub fn controller_of(&self, file: &Path) -> Process {
+        let words = ["controller", "--json", "--sample-ms", "100", "--guests"];
+        let process = Process::start(windlass().args(words).arg(file));
+        process.event("started");
+        process
+    }
+
     /// Starts the controller for all guests.
     pub fn controller(&self, weights: &[u32]) -> Process {
         let port = |(g, w): (&Guest, &u32)| format!("--port={},weight={w}", g.relay.host_path());

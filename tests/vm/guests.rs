@@ -3,8 +3,10 @@
 use crate::guest::{Guest, Image};
 use serde_json::Value;
 use std::{
+    fs,
     io::{Read, Write},
     os::unix::net::UnixStream,
+    path::Path,
     sync::Arc,
     thread,
     time::Duration,
@@ -112,6 +114,15 @@ impl Vm {
     }
 }
 
+/// Writes the file of guests: the second one's weight is given.
+fn list_guests(file: &Path, ports: &[String], weight: u32) {
+    let guest = |(port, weight): (&String, u32)| format!("[[guest]]\nport = \"{port}\"\nweight = {weight}\n");
+    let text: String = ports.iter().zip([1, weight]).map(guest).collect();
+    // as editors do: at no time is there half a file
+    let fresh = file.with_extension("new");
+    fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, file)).expect("a writable folder");
+}
+
 fn controller(ports: &[String], weights: [u32; 2]) -> Process {
     let ports = ports.iter().zip(weights).map(|(p, w)| format!("--port={p},weight={w}"));
     let process = Process::start(windlass().args(["controller", "--json", "--sample-ms", "200"]).args(ports));
@@ -159,17 +170,19 @@ fn two_guests_are_coupled_by_their_host() {
     println!("guests: {}", vms[0].guest.run("uname -sr"));
 
     let uncoupled = stages("uncoupled", client, &vms, [1.0, 1.0], &[1, 2, 3, 4]);
-    let at_host = controller(&ports, [1, 1]);
+    let file = folder.path().join("guests.toml");
+    list_guests(&file, &ports, 1);
+    let words = ["controller", "--json", "--sample-ms", "200", "--guests"];
+    let at_host = Process::start(windlass().args(words).arg(&file));
+    at_host.event("started");
     vms.iter_mut().for_each(Vm::start_agent);
     let coupled = stages("coupled", client, &vms, [1.0, 1.0], &[1, 2, 3, 4]);
-    at_host.finish("stopped");
     for weight in [2, 4] {
-        vms.iter_mut().for_each(|vm| vm.hears("alone"));
-        let at_host = controller(&ports, [1, weight]);
-        vms.iter_mut().for_each(|vm| vm.hears("coupled"));
-        stages(&format!("weights 1:{weight}"), client, &vms, [1.0, f64::from(weight)], &[4]);
-        at_host.finish("stopped");
+        list_guests(&file, &ports, weight);
+        at_host.find("weight", |v| v["weight"] == weight);
+        stages(&format!("weights 1:{weight}"), client, &vms, [1.0, f64::from(weight)], &[1, 4]);
     }
+    at_host.finish("stopped");
     for (coupled, uncoupled) in coupled.iter().zip(&uncoupled).skip(1) {
         assert!(coupled > uncoupled, "coupling is to make it fairer");
     }
