@@ -2,7 +2,7 @@
 
 use crate::{
     engine::Event,
-    packet::{NONE, Packet, flag},
+    packet::{NONE, Packet, Slot, flag},
 };
 use std::collections::VecDeque;
 use windlass_scenario::LinkModel;
@@ -28,24 +28,32 @@ pub struct Flight {
 
 impl Flight {
     /// A packet that is in the slab.
-    pub fn new(place: u32, packet: &Packet) -> Flight {
+    pub fn new(place: u32, slot: &Slot) -> Flight {
         Flight {
             arrival: Event::default(),
             place,
-            hop: packet.hop,
-            to: packet.to,
-            wire_bytes: packet.wire_bytes() as u16,
-            is_ect: packet.has(flag::ECT),
-            is_ce: packet.has(flag::CE),
+            hop: slot.hop,
+            to: slot.to,
+            wire_bytes: slot.wire_bytes() as u16,
+            is_ect: slot.flags & flag::ECT != 0,
+            is_ce: slot.flags & flag::CE != 0,
         }
     }
 
-    /// The packet learns what has happened to it.
+    /// The packet in the slab learns what has happened to it.
+    pub fn keep(&self, slot: &mut Slot) {
+        slot.hop = self.hop;
+        slot.flags |= self.marks();
+    }
+
+    /// So does the packet that leaves the network.
     pub fn tell(&self, packet: &mut Packet) {
         packet.hop = self.hop;
-        if self.is_ce {
-            packet.flags |= flag::CE;
-        }
+        packet.flags |= self.marks();
+    }
+
+    fn marks(&self) -> u8 {
+        if self.is_ce { flag::CE } else { 0 }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     fetch::Fetch,
     link::{Flight, Link},
-    packet::{MSS_BYTES, Packet},
+    packet::{MSS_BYTES, Slot},
     session::Session,
     tcp::{Config, SEGMENT_BYTES},
 };
@@ -26,7 +26,7 @@ pub fn needed_bytes(scenario: &Scenario, config: &Config) -> u64 {
     let per_connection = (size_of::<Fetch>() + size_of::<Session>()) as u64 + IDLE_BYTES;
     let per_link = 2 * (size_of::<Link>() as u64 + LINK_TABLES_BYTES);
     // lists have up to twice the room that they need
-    let per_packet = 2 * ((size_of::<Packet>() + size_of::<Flight>() + SEGMENT_BYTES) as u64 + QUEUED_BYTES);
+    let per_packet = 2 * ((size_of::<Slot>() + size_of::<Flight>() + SEGMENT_BYTES) as u64 + QUEUED_BYTES);
     let in_flight = packets_of_windows(scenario, config).min(packets_on_links(scenario));
     connections * per_connection + scenario.links.len() as u64 * per_link + in_flight * per_packet
 }

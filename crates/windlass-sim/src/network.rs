@@ -72,7 +72,7 @@ impl Network {
         self.count.sent += 1;
         let place = self.packets.put(packet);
         match self.paths.at(hop) {
-            Hop::Link(link) => self.cross(link, Flight { hop, ..Flight::new(place, packet) }),
+            Hop::Link(link) => self.cross(link, Flight { hop, ..Flight::new(place, &self.packets[place]) }),
             // paths begin with a link, and so does what is behind a box
             Hop::Box(_) | Hop::End => self.drop(place),
         }
@@ -161,7 +161,7 @@ impl Network {
         let at_ns = at_ns + if link.late.0.contains(&link.model.stats.packets) { link.late.1 } else { 0 };
         flight.is_ce |= mark;
         if link.reorders {
-            flight.tell(&mut self.packets[flight.place]);
+            flight.keep(&mut self.packets[flight.place]);
             return self.events.schedule(at_ns, Kind::Packet, flight.place);
         }
         flight.arrival = self.events.make(at_ns, Kind::Link, index);

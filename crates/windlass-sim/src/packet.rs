@@ -51,13 +51,9 @@ impl Block {
     }
 }
 
-/// One TCP segment on its way. All but its SACK blocks shares one cache line: of thousands of packets in flight, each
-/// is cold when it arrives.
+/// One TCP segment on its way.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(C, align(64))]
 pub struct Packet {
-    /// In the slab: the next place that is free.
-    pub next_free: u32,
     /// Where it is on its path (see `topology.rs`).
     pub hop: u32,
     /// To which endpoint it goes.
@@ -83,26 +79,6 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// What is there of it: without SACK blocks, half of it need not be looked at.
-    fn copy_to(&self, to: &mut Packet) {
-        let Packet { next_free, hop, to: end, window_bytes, seq, ack, tsval_us, tsecr_us, .. } = *self;
-        let Packet { len_bytes, flags, sack_count, .. } = *self;
-        to.next_free = next_free;
-        to.hop = hop;
-        to.to = end;
-        to.window_bytes = window_bytes;
-        to.seq = seq;
-        to.ack = ack;
-        to.tsval_us = tsval_us;
-        to.tsecr_us = tsecr_us;
-        to.len_bytes = len_bytes;
-        to.flags = flags;
-        to.sack_count = sack_count;
-        if sack_count > 0 {
-            to.sack = self.sack;
-        }
-    }
-
     /// Whether a flag is set.
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
@@ -113,9 +89,58 @@ impl Packet {
         self.seq + u64::from(self.len_bytes) + u64::from(self.has(flag::SYN)) + u64::from(self.has(flag::FIN))
     }
 
+    /// Its SACK blocks.
+    pub fn sacks(&self) -> &[Block] {
+        &self.sack[..usize::from(self.sack_count)]
+    }
+}
+
+/// A packet in the slab, but for its SACK blocks: one cache line, as of thousands of packets in flight each is cold when
+/// it arrives.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Slot {
+    /// As in [`Packet`].
+    pub hop: u32,
+    /// As in [`Packet`].
+    pub to: u32,
+    window_bytes: u32,
+    seq: u64,
+    ack: u64,
+    tsval_us: u32,
+    tsecr_us: u32,
+    len_bytes: u16,
+    /// As in [`Packet`].
+    pub flags: u8,
+    sack_count: u8,
+    /// Place of its SACK blocks if it has any; of a free slot: the next free one.
+    link: u32,
+}
+
+impl Slot {
+    fn new(packet: &Packet, link: u32) -> Slot {
+        let Packet {
+            hop, to, window_bytes, seq, ack, tsval_us, tsecr_us, len_bytes, flags, sack_count, ..
+        } = *packet;
+        Slot { hop, to, window_bytes, seq, ack, tsval_us, tsecr_us, len_bytes, flags, sack_count, link }
+    }
+
+    fn copy_to(&self, packet: &mut Packet) {
+        packet.hop = self.hop;
+        packet.to = self.to;
+        packet.window_bytes = self.window_bytes;
+        packet.seq = self.seq;
+        packet.ack = self.ack;
+        packet.tsval_us = self.tsval_us;
+        packet.tsecr_us = self.tsecr_us;
+        packet.len_bytes = self.len_bytes;
+        packet.flags = self.flags;
+        packet.sack_count = self.sack_count;
+    }
+
     /// What it costs on the wire, link-layer header included.
     pub fn wire_bytes(&self) -> u64 {
-        if self.has(flag::SYN) {
+        if self.flags & flag::SYN != 0 {
             return SYN_BYTES.into();
         }
         let sack = match self.sack_count {
@@ -124,24 +149,22 @@ impl Packet {
         };
         u64::from(HEADER_BYTES + sack) + u64::from(self.len_bytes)
     }
-
-    /// Its SACK blocks.
-    pub fn sacks(&self) -> &[Block] {
-        &self.sack[..usize::from(self.sack_count)]
-    }
 }
 
 /// All packets on their way. Places are used again, so that a run allocates no more than it ever has in flight.
 #[derive(Debug)]
 pub struct Slab {
-    packets: Vec<Packet>,
+    slots: Vec<Slot>,
     free: u32,
     live: u32,
+    /// SACK blocks of those packets that have any, and which of these places are free.
+    blocks: Vec<[Block; SACK_BLOCKS]>,
+    free_blocks: Vec<u32>,
 }
 
 impl Default for Slab {
     fn default() -> Slab {
-        Slab { packets: Vec::new(), free: NONE, live: 0 }
+        Slab { slots: Vec::new(), free: NONE, live: 0, blocks: Vec::new(), free_blocks: Vec::new() }
     }
 }
 
@@ -149,27 +172,46 @@ impl Slab {
     /// Keeps a packet; returns its place.
     pub fn put(&mut self, packet: &Packet) -> u32 {
         self.live += 1;
+        let link = if packet.sack_count > 0 { self.put_blocks(&packet.sack) } else { NONE };
+        let slot = Slot::new(packet, link);
         if self.free == NONE {
-            self.packets.push(*packet);
-            return self.packets.len() as u32 - 1;
+            self.slots.push(slot);
+            return self.slots.len() as u32 - 1;
         }
         let place = self.free;
-        let slot = &mut self.packets[place as usize];
-        self.free = slot.next_free;
-        packet.copy_to(slot);
+        let free = &mut self.slots[place as usize];
+        self.free = free.link;
+        *free = slot;
         place
+    }
+
+    fn put_blocks(&mut self, blocks: &[Block; SACK_BLOCKS]) -> u32 {
+        if let Some(place) = self.free_blocks.pop() {
+            self.blocks[place as usize] = *blocks;
+            return place;
+        }
+        self.blocks.push(*blocks);
+        self.blocks.len() as u32 - 1
     }
 
     /// Takes a packet out.
     pub fn take(&mut self, place: u32, packet: &mut Packet) {
-        self.packets[place as usize].copy_to(packet);
+        let slot = &self.slots[place as usize];
+        slot.copy_to(packet);
+        if slot.sack_count > 0 {
+            packet.sack = self.blocks[slot.link as usize];
+        }
         self.release(place);
     }
 
     /// Gives a place back.
     pub fn release(&mut self, place: u32) {
         self.live -= 1;
-        self.packets[place as usize].next_free = self.free;
+        let slot = &mut self.slots[place as usize];
+        if slot.sack_count > 0 {
+            self.free_blocks.push(slot.link);
+        }
+        slot.link = self.free;
         self.free = place;
     }
 
@@ -180,16 +222,16 @@ impl Slab {
 }
 
 impl std::ops::Index<u32> for Slab {
-    type Output = Packet;
+    type Output = Slot;
 
-    fn index(&self, place: u32) -> &Packet {
-        &self.packets[place as usize]
+    fn index(&self, place: u32) -> &Slot {
+        &self.slots[place as usize]
     }
 }
 
 impl std::ops::IndexMut<u32> for Slab {
-    fn index_mut(&mut self, place: u32) -> &mut Packet {
-        &mut self.packets[place as usize]
+    fn index_mut(&mut self, place: u32) -> &mut Slot {
+        &mut self.slots[place as usize]
     }
 }
 
@@ -209,11 +251,33 @@ mod tests {
     }
 
     #[test]
+    fn sack_blocks_come_out_with_their_packet_and_their_places_are_used_again() {
+        let with = |sack_count: u8, at: u64| {
+            let sack =
+                std::array::from_fn(|i| Block { start: at + 2 * i as u64, end: at + 2 * i as u64 + 1 });
+            Packet { seq: at, sack_count, sack, ..Packet::default() }
+        };
+        let (mut slab, mut out) = (Slab::default(), Packet::default());
+        let places = [with(3, 10), with(0, 20), with(1, 30)].map(|p| slab.put(&p));
+        slab.take(places[1], &mut out);
+        assert_eq!((out.seq, out.sacks().len()), (20, 0));
+        slab.take(places[0], &mut out);
+        assert_eq!((out.seq, out.sacks()), (10, with(3, 10).sacks()));
+        slab.put(&with(2, 40));
+        assert_eq!(slab.blocks.len(), 2);
+        slab.release(places[2]);
+        let place = slab.put(&with(1, 50));
+        slab.take(place, &mut out);
+        assert_eq!((out.sacks(), slab.blocks.len(), slab.live()), (with(1, 50).sacks(), 2, 1));
+    }
+
+    #[test]
     fn a_packet_costs_what_it_costs_on_ethernet() {
         let full = Packet { len_bytes: MSS_BYTES as u16, ..Packet::default() };
-        assert_eq!(full.wire_bytes(), 1514);
-        assert_eq!(Packet::default().wire_bytes(), 66);
-        assert_eq!(Packet { flags: flag::SYN, ..Packet::default() }.wire_bytes(), 74);
-        assert_eq!(Packet { sack_count: 3, ..Packet::default() }.wire_bytes(), 66 + 28);
+        let wire_bytes = |p: Packet| Slot::new(&p, NONE).wire_bytes();
+        assert_eq!(wire_bytes(full), 1514);
+        assert_eq!(wire_bytes(Packet::default()), 66);
+        assert_eq!(wire_bytes(Packet { flags: flag::SYN, ..Packet::default() }), 74);
+        assert_eq!(wire_bytes(Packet { sack_count: 3, ..Packet::default() }), 66 + 28);
     }
 }
