@@ -1,9 +1,12 @@
-//! How fast the simulator is: packet-hops per second of real time, one core, over loads of known size.
+//! How fast the simulator is: packet-hops per second of real time, one core, over loads of known size. And how many idle
+//! connections fit into memory.
 
 use crate::{Config, Ecn, RunOptions, SimError, run};
 use serde::Serialize;
 use std::{sync::atomic::AtomicBool, time::Instant};
 use windlass_scenario::Scenario;
+
+const IDLE_CONNECTIONS: usize = 10_000;
 
 /// Something to simulate.
 #[derive(Clone, Debug)]
@@ -33,6 +36,8 @@ pub struct Cost {
     pub hops_per_s: f64,
     /// Retransmission timeouts in it: what kind of load it was.
     pub timeouts: u64,
+    /// Whether all flows have finished.
+    pub is_complete: bool,
 }
 
 impl Cost {
@@ -57,6 +62,20 @@ impl Load {
     /// The same amount of data over ever more connections.
     pub fn growing() -> Vec<Load> {
         [10, 100, 1000, 4000].map(Load::shared_out).into()
+    }
+
+    /// Ten thousand connections, each of which transfers 20 kB within the first four seconds and the same once more after a
+    /// pause of four to eight: all are idle in between.
+    pub fn idle() -> Load {
+        let text = format!(
+            "name = \"idle\"\ntime_limit = \"20 s\"\n[topology]\nshape = \"many-to-one\"\nsenders = 10\n\
+             edge = {{ rate = \"1 Gbit/s\", delay = \"50 us\" }}\n\
+             bottleneck = {{ rate = \"10 Gbit/s\", delay = \"50 us\", buffer = \"1 MB\" }}\n\
+             [[flow]]\nfrom = \"sender-*\"\nto = \"receiver\"\ncount = {}\nstart = {{ uniform = [\"0 s\", \"4 s\"] }}\n\
+             [[flow.train]]\ncount = 2\nsize = \"20 kB\"\ngap = {{ uniform = [\"4 s\", \"8 s\"] }}\n",
+            IDLE_CONNECTIONS / 10
+        );
+        Load::new("idle", IDLE_CONNECTIONS, &text)
     }
 
     /// Five flows of 50 MB over one switch, all links 1 Gbit/s and 50 us, 100 packets of buffer.
@@ -122,6 +141,7 @@ impl Load {
             seconds,
             hops_per_s: outcome.count.hops as f64 / seconds,
             timeouts: outcome.report.sender_timeouts,
+            is_complete: outcome.report.is_complete(),
         })
     }
 }

@@ -2,10 +2,9 @@
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
-use windlass_scenario::Scenario;
-use windlass_sim::{RunOptions, run};
+use windlass_sim::bench::Load;
 
 struct Counting;
 
@@ -31,24 +30,14 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Ten thousand connections, each of which transfers 20 kB within the first four seconds and the same once more after a
-/// pause of four to eight: all are idle in between. At most 4 KiB each at any time, the report of the run included.
+/// At most 4 KiB for each of ten thousand connections at any time, the report of the run included.
 #[test]
 fn an_idle_connection_takes_4_kib_at_most() {
-    const CONNECTIONS: usize = 10_000;
-    let text = format!(
-        "name = \"idle\"\ntime_limit = \"20 s\"\n[topology]\nshape = \"many-to-one\"\nsenders = 10\n\
-         edge = {{ rate = \"1 Gbit/s\", delay = \"50 us\" }}\n\
-         bottleneck = {{ rate = \"10 Gbit/s\", delay = \"50 us\", buffer = \"1 MB\" }}\n\
-         [[flow]]\nfrom = \"sender-*\"\nto = \"receiver\"\ncount = {}\nstart = {{ uniform = [\"0 s\", \"4 s\"] }}\n\
-         [[flow.train]]\ncount = 2\nsize = \"20 kB\"\ngap = {{ uniform = [\"4 s\", \"8 s\"] }}\n",
-        CONNECTIONS / 10
-    );
-    let scenario = Scenario::parse("idle", &text).unwrap_or_else(|e| panic!("{e}"));
+    let load = Load::idle();
     let before = NOW_BYTES.load(Ordering::Relaxed);
     MOST_BYTES.store(before, Ordering::Relaxed);
-    let outcome = run(&scenario, &RunOptions::default()).unwrap();
-    let each = (MOST_BYTES.load(Ordering::Relaxed) - before) / CONNECTIONS;
-    assert!(outcome.report.is_complete());
+    let cost = load.measure(&AtomicBool::new(false)).unwrap();
+    let each = (MOST_BYTES.load(Ordering::Relaxed) - before) / load.connections;
+    assert!(cost.is_complete);
     assert!(each <= 4096, "{each} bytes for each connection");
 }
