@@ -1,5 +1,7 @@
 //! What a user sees when something is wrong, and what needs no privilege.
 
+mod sweep;
+
 use std::{fs, process::Output};
 use windlass_tests::windlass;
 

@@ -98,10 +98,15 @@ impl Sweep {
             for (key, value) in varied.iter().zip(&choice) {
                 draft.set(&key.path, value).map_err(|what| anyhow::anyhow!("{name}: --set {what}"))?;
             }
-            let mut seeded = |seed: u64| {
+            let mut seeded = |seed: u64| -> Result<Scenario> {
                 // what a scenario draws when it is read, as the starts of flows, belongs to the run
                 draft.set("seed", &Value::Integer(seed as i64)).map_err(anyhow::Error::msg)?;
-                draft.scenario().map_err(|what| anyhow::anyhow!("{name}: with {point}: {what}"))
+                let with = |what: &dyn fmt::Display| anyhow::anyhow!("{name}: with {point}: {what}");
+                let scenario = draft.scenario().map_err(|what| with(&what))?;
+                if on == Home::Sim {
+                    windlass_sim::check(&scenario).map_err(|what| with(&what))?;
+                }
+                Ok(scenario)
             };
             let line: Vec<String> = choice.iter().rev().skip(1).rev().map(vary::label).collect();
             let jobs =

@@ -28,6 +28,6 @@ mod topology;
 mod trace;
 
 pub use network::Count;
-pub use run::{Outcome, RunOptions, SimError, run};
+pub use run::{Outcome, RunOptions, SimError, check, run};
 pub use tcp::{Config, Ecn, Round, SenderStats};
 pub use trace::TraceOptions;

@@ -143,6 +143,17 @@ pub struct Outcome {
 /// How often a run looks whether it should stop, in happenings.
 const LOOK_EVERY: u32 = 1 << 16;
 
+/// Whether the scenario can be simulated, without running it: are all algorithms and rules known, is the box where it can be?
+/// What memory a run may need is looked at when it begins.
+pub fn check(scenario: &Scenario) -> Result<(), SimError> {
+    scenario.flows.iter().try_for_each(|flow| algorithm(flow).map(|_| ()))?;
+    groups(scenario)?;
+    if let Some(w) = &scenario.windlass {
+        windlass_box(w, scenario, &Config::default())?;
+    }
+    Ok(())
+}
+
 /// Runs the scenario in virtual time. Says before it begins if it might not fit into the machine's memory.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Outcome, SimError> {
     let needed_bytes =

@@ -1,0 +1,207 @@
+//! `windlass sweep` and `windlass run --trace`, on the simulator.
+
+use crate::{refused, run};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+use windlass_tests::windlass;
+
+/// 50 kB over 10 Mbit/s; some milliseconds of this machine's time.
+const SCENARIO: &str = "name = \"small\"\ntime_limit = \"20 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n\
+    [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"20 packets\"\n\
+    [[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"50 kB\"\nalgorithm = \"reno\"\n";
+
+/// Much longer than a few runs take on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+struct Site {
+    folder: tempfile::TempDir,
+}
+
+impl Site {
+    fn new() -> Site {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("s.toml"), SCENARIO).unwrap();
+        Site { folder }
+    }
+
+    fn scenario(&self) -> String {
+        self.path("s.toml").display().to_string()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn out(&self) -> String {
+        self.path("out").display().to_string()
+    }
+
+    /// Finished runs, a JSON document a line.
+    fn finished(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.path("out/runs.jsonl")).unwrap_or_default();
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        text[..whole].lines().map(String::from).collect()
+    }
+}
+
+#[test]
+fn a_sweep_runs_every_combination_and_prints_a_row_for_each() {
+    let site = Site::new();
+    let words = ["sweep", &site.scenario(), "--out", &site.out(), "--seeds", "2", "--json"];
+    let varied = ["--set", "link.0.loss=0 %,2 %", "--set", "flow.*.algorithm=reno,cubic,bbr"];
+    let first = run(&[&words[..], &varied].concat());
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    let value: serde_json::Value = serde_json::from_slice(&first.stdout).unwrap();
+    assert_eq!(value["expected"], 12);
+    let points = value["points"].as_array().unwrap();
+    assert_eq!(points.len(), 6);
+    assert_eq!(points[5]["set"]["flow.*.algorithm"], "bbr");
+    assert!(points.iter().all(|p| p["runs"] == 2 && p["completion_median_s"].as_f64() > Some(0.04)));
+    assert_eq!(site.finished().len(), 12);
+    for table in ["runs.csv", "flows.csv", "links.csv", "report.html"] {
+        assert!(fs::metadata(site.path("out").join(table)).unwrap().len() > 0, "{table}");
+    }
+    // the same to the byte once more, whatever the number of jobs
+    let again = run(&[&words[..], &varied, &["--jobs", "1"]].concat());
+    assert_eq!(again.stdout, first.stdout);
+}
+
+#[test]
+fn a_sweep_refuses_what_cannot_be_before_it_runs_anything() {
+    let site = Site::new();
+    let file = site.scenario();
+    let refused = |set: &[&str], saying: &[&str]| {
+        let out = site.out();
+        let sets = set.iter().flat_map(|s| ["--set", s]);
+        let words: Vec<&str> = ["sweep", &file, "--out", &out].into_iter().chain(sets).collect();
+        refused(&words, &[&[file.as_str()][..], saying].concat());
+        assert!(!site.path("out").exists(), "{set:?}");
+    };
+    refused(&["link.0.los=1 %"], &["link.0.los", "unknown field", "`loss`"]);
+    refused(&["link.7.loss=1 %"], &["link.7.loss", "link.0 (a>b)"]);
+    refused(&["link.0.loss=1 %,150 %"], &["link.0.loss=150%", "0 % to 100 %"]);
+    refused(&["link.0.rate=0 Mbit/s"], &["link.0.rate"]);
+    refused(&["flow.*.algorithm=reno,vegas"], &["flow.*.algorithm=vegas", "cubic, bbr"]);
+    refused(&["flow.*.to=c"], &["flow.*.to=c"]);
+    let words = |set| ["sweep", &file, "--set", set];
+    assert_eq!(run(&words("loss")).status.code(), Some(2));
+    assert_eq!(run(&words("link.0.loss=")).status.code(), Some(2));
+    let twice = ["sweep", &file, "--set", "seed=1", "--set", "seed=2"];
+    crate::refused(&twice, &["seed", "twice"]);
+}
+
+/// Ends a process that a failed test leaves behind.
+struct Running(Child);
+
+impl Running {
+    /// Starts a sweep of more runs than anybody would wait for, one at a time.
+    fn sweep(site: &Site) -> Running {
+        let file = site.scenario();
+        let out = site.out();
+        let words =
+            ["sweep", &file, "--out", &out, "--set", "link.0.loss=1 %", "--seeds", "20000", "--jobs", "1"];
+        let child = windlass().args(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        Running(child.expect("windlass runs"))
+    }
+
+    fn interrupt(mut self) -> (Option<i32>, String) {
+        // SAFETY: our own child, not yet waited for.
+        unsafe { libc::kill(self.0.id() as i32, libc::SIGINT) };
+        let mut said = String::new();
+        io::Read::read_to_string(&mut self.0.stderr.take().expect("piped"), &mut said).unwrap();
+        (self.0.wait().expect("it ends").code(), said)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // it may have ended already
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_sweep_that_was_stopped_goes_on_where_it_was() {
+    let site = Site::new();
+    let running = Running::sweep(&site);
+    let begin = Instant::now();
+    while site.finished().len() < 3 {
+        assert!(begin.elapsed() < LIMIT, "no run has finished");
+        thread::yield_now();
+    }
+    let (code, said) = running.interrupt();
+    let kept = site.finished();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(kept.len() < 20_000);
+    assert!(said.contains(&format!("{} of 20000", kept.len())) && said.contains("--resume"), "{said}");
+
+    let seeds = (kept.len() + 4).to_string();
+    let (file, out) = (site.scenario(), site.out());
+    let words = ["sweep", &file, "--out", &out, "--set", "link.0.loss=1 %", "--seeds", &seeds, "--json"];
+    let resumed = run(&[&words[..], &["--resume"]].concat());
+    assert!(resumed.status.success(), "{}", String::from_utf8_lossy(&resumed.stderr));
+    let now = site.finished();
+    assert_eq!(now.len(), kept.len() + 4);
+    assert!(now[..kept.len()] == kept, "finished runs are not taken as they are");
+    // as if nobody had ever stopped it
+    let whole = run(&words);
+    assert_eq!(resumed.stdout, whole.stdout);
+}
+
+fn traced(site: &Site, more: &[&str]) -> PathBuf {
+    let (file, folder) = (site.scenario(), site.path("trace"));
+    let words = ["run", &file, "--on", "sim", "--trace", folder.to_str().unwrap()];
+    let out = run(&[&words[..], more].concat());
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    folder
+}
+
+/// Rows of a table, each with its times, at 5 ms from one to the next.
+fn times(folder: &Path, name: &str) -> Vec<f64> {
+    let csv = fs::read_to_string(folder.join(name)).unwrap();
+    let mut lines = csv.lines();
+    let columns = lines.next().unwrap().split(',').count();
+    assert!(csv.starts_with("time_s,"), "{csv}");
+    lines
+        .map(|line| {
+            assert_eq!(line.split(',').count(), columns, "{line}");
+            line.split(',').next().unwrap().parse().unwrap()
+        })
+        .collect()
+}
+
+#[test]
+fn a_trace_has_tables_and_captures_of_the_run() {
+    let site = Site::new();
+    let folder = traced(&site, &["--interval", "5 ms"]);
+    let flows = times(&folder, "flows.csv");
+    assert_eq!(flows[..3], [0.005, 0.01, 0.015]);
+    assert!(flows.len() > 10);
+    assert!(times(&folder, "links.csv").len() >= flows.len());
+    for name in ["servers.pcap", "clients.pcap"] {
+        let capture = fs::read(folder.join(name)).unwrap();
+        // magic number of libpcap's format with nanoseconds, in either order of bytes; then Ethernet as the kind of link
+        let magic = u32::from_le_bytes(capture[..4].try_into().unwrap());
+        assert!([0xa1b2_3c4d_u32, 0x4d3c_b2a1].contains(&magic), "{magic:x}");
+        assert_eq!(capture[20..24].iter().map(|b| u32::from(*b)).sum::<u32>(), 1);
+        assert!(capture.len() > 24 + 35 * 66, "{name}: {}", capture.len());
+    }
+}
+
+#[test]
+fn a_trace_goes_with_the_simulator_only() {
+    let site = Site::new();
+    let (file, folder) = (site.scenario(), site.path("trace").display().to_string());
+    refused(&["run", &file, "--on", "lab", "--trace", &folder], &["--trace", "--on sim"]);
+    refused(
+        &["run", &file, "--on", "sim", "--trace", &folder, "--interval", "0 s"],
+        &["--interval", "more than 0"],
+    );
+    refused(&["run", &file, "--on", "sim", "--trace", "/proc/nowhere"], &["/proc/nowhere"]);
+}
