@@ -57,7 +57,7 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 	__u32 len = end - seq;
 	__u32 mss = skb->gso_size ? skb->gso_size : len;
 
-	if (len > WL_CHUNK_BYTES || wl_store_reserve(f, seq, end)) {
+	if (len > WL_RECORD_MAX_BYTES || wl_store_reserve(f, seq, end)) {
 		wl_bypass_all(f, WL_C_BYPASS_STORE_FULL, wl_seq_max(f->nxt, end));
 		return;
 	}
@@ -71,7 +71,7 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 	/* the largest segment seen is the sender's MSS, once it has shown one */
 	if (mss > f->mss_bytes || skb->gso_size)
 		f->mss_bytes = mss;
-	if (wl_track_send(f, seq, end, mss, leaves_us))
+	if (wl_track_send(f, seq, end, leaves_us))
 		wl_bypass_all(f, WL_C_BYPASS_GAP, wl_seq_max(f->nxt, end));
 }
 

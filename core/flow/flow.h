@@ -21,9 +21,10 @@ enum wl_seg_flag {
 };
 
 /*
- * One segment in flight: a stretch of stream that was sent at one time. Records stand in slots, one slot per KiB
- * of stream; a record stands in the slot of its first byte, and shorter segments that begin in one slot share a
- * record. Slots make every look-up O(1) and need no index of their own.
+ * A stretch of stream in flight that was sent at one time: a packet, which the NIC may cut into many segments. Where less
+ * becomes known, of one segment, the record is cut too. Records stand in slots, one slot per KiB of stream; a record
+ * stands in the slot of its first byte, and shorter segments that begin in one slot share a record. Slots need no index:
+ * the record of a byte stands in its slot, or where the longest packet may have begun at most.
  */
 struct wl_seg {
 	wl_u32 seq;

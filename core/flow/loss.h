@@ -185,6 +185,8 @@ static long wl_lose_step(wl_u32 i, void *ctx)
 	seg = wl_walk(all->f, &all->at, &slot);
 	if (!seg || (seg->flags & WL_SEG_SACKED))
 		return 0;
+	if (all->is_urgent)
+		wl_seg_clip(all->f, seg, slot);
 	all->lost_bytes += wl_seg_lose(all->f, seg, slot, all->is_urgent);
 	all->left--;
 	return 0;

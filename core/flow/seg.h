@@ -10,6 +10,10 @@
 
 #include "flow.h"
 
+#define WL_SLOT_BYTES (1u << WL_SLOT_SHIFT)
+#define WL_RECORD_MAX_BYTES 0xffffu /* what wl_seg.len_bytes can hold; a packet is not longer */
+#define WL_RECORD_MAX_SLOTS 65u /* ... touches so many slots */
+
 /* Does the slot hold a record of data now in flight (and not one of an earlier lap, or of another flow)? */
 WL_INLINE int wl_seg_is_live(const struct wl_flow *f, const struct wl_seg *seg, wl_u32 slot)
 {
@@ -48,6 +52,40 @@ WL_INLINE struct wl_seg *wl_walk(struct wl_flow *f, wl_u32 *at, wl_u32 *slot)
 	return seg;
 }
 
+struct wl_find {
+	struct wl_flow *f;
+	wl_u32 seq;
+	wl_u32 slot; /* of seq; later of what was found */
+	wl_u32 is_found;
+};
+
+static long wl_find_step(wl_u32 i, void *ctx)
+{
+	struct wl_find *c = ctx;
+	wl_u32 slot = (c->slot - i) & (WL_FLOW_SLOTS - 1);
+	struct wl_seg *seg = wl_seg_at(c->f, slot);
+
+	if (!seg || !wl_seg_is_live(c->f, seg, slot) || wl_after(seg->seq, c->seq))
+		return 0;
+	/* records do not overlap: before one that ends too early there is none that does not */
+	c->is_found = wl_after(seg->seq + seg->len_bytes, c->seq);
+	c->slot = slot;
+	return 1;
+}
+
+/* The slot of the live record that has the byte at `seq`, una_seg <= seq < nxt; WL_NO_SLOT: none has. */
+WL_GLOBAL wl_u32 wl_seg_find(struct wl_flow *f, wl_u32 seq)
+{
+	if (!f)
+		return WL_NO_SLOT;
+	wl_u32 slots = wl_slots_between(f, f->una_seg, seq + 1);
+	struct wl_find c = { .f = f, .seq = seq, .slot = wl_slot_of(f, seq) };
+
+	/* slots inside a record hold nothing live: a record is emptied when it is acknowledged */
+	wl_loop(slots < WL_RECORD_MAX_SLOTS ? slots : WL_RECORD_MAX_SLOTS, wl_find_step, &c);
+	return c.is_found ? c.slot & (WL_FLOW_SLOTS - 1) : WL_NO_SLOT;
+}
+
 WL_INLINE void wl_list_append(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, struct wl_seg *seg, wl_u16 slot)
 {
 	struct wl_seg *last = *tail == WL_NO_SLOT ? 0 : wl_seg_at(f, *tail);
@@ -78,6 +116,21 @@ WL_INLINE void wl_list_prepend(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, st
 	*head = slot;
 }
 
+/* Puts a record into the list behind one of its members. */
+WL_INLINE void wl_list_insert(struct wl_flow *f, wl_u16 *tail, struct wl_seg *before, wl_u16 before_slot,
+			      struct wl_seg *seg, wl_u16 slot)
+{
+	struct wl_seg *next = before->next == WL_NO_SLOT ? 0 : wl_seg_at(f, before->next);
+
+	seg->prev = before_slot;
+	seg->next = before->next;
+	before->next = slot;
+	if (next)
+		next->prev = slot;
+	else
+		*tail = slot;
+}
+
 WL_INLINE void wl_list_remove(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, struct wl_seg *seg)
 {
 	struct wl_seg *prev = seg->prev == WL_NO_SLOT ? 0 : wl_seg_at(f, seg->prev);
@@ -91,6 +144,70 @@ WL_INLINE void wl_list_remove(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, str
 		next->prev = seg->prev;
 	else
 		*tail = seg->prev;
+}
+
+/*
+ * Cuts the live record in `slot` in two at `at`; returns 0, or -1: another record stands where the second would, or the
+ * first would be acknowledged.
+ */
+WL_INLINE int wl_seg_cut_at(struct wl_flow *f, struct wl_seg *seg, wl_u32 slot, wl_u32 at)
+{
+	wl_u32 rest_slot = wl_slot_of(f, at);
+	struct wl_seg *rest = wl_seg_at(f, rest_slot);
+
+	if (!rest || rest_slot == slot || !wl_after(at, seg->seq) || !wl_before(at, seg->seq + seg->len_bytes) ||
+	    !wl_after(at, f->una) || wl_seg_is_live(f, rest, rest_slot))
+		return -1;
+	*rest = *seg;
+	rest->seq = at;
+	seg->len_bytes = at - seg->seq;
+	rest->len_bytes -= seg->len_bytes;
+	if (seg->flags & WL_SEG_LOST)
+		wl_list_insert(f, &f->lost_tail, seg, slot, rest, rest_slot);
+	else if (seg->flags & WL_SEG_RESENT)
+		wl_list_insert(f, &f->resent_tail, seg, slot, rest, rest_slot);
+	return 0;
+}
+
+/*
+ * A packet has one record, until something is known of one of its parts only. Cuts the live record in `slot` in two at
+ * `at`, or a few of the sender's segments earlier where another record stands in the slot of `at`; or not at all.
+ */
+WL_GLOBAL int wl_seg_cut(struct wl_flow *f, wl_u32 slot, wl_u32 at)
+{
+	if (!f)
+		return -1;
+	struct wl_seg *seg = wl_seg_at(f, slot & (WL_FLOW_SLOTS - 1));
+	wl_u32 mss = f->mss_bytes;
+
+	if (!seg)
+		return -1;
+	if (!wl_seg_cut_at(f, seg, slot, at))
+		return 0;
+	return wl_seg_cut_at(f, seg, slot, at - (WL_SLOT_BYTES + mss - 1) / mss * mss);
+}
+
+/* Has a record begin at `at`, una_seg <= at < nxt, if that is recorded, not delivered, and one can stand there. */
+WL_GLOBAL int wl_seg_begin(struct wl_flow *f, wl_u32 at)
+{
+	if (!f)
+		return -1;
+	wl_u32 slot = wl_seg_find(f, at);
+	struct wl_seg *seg = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
+
+	if (!seg || seg->seq == at || (seg->flags & WL_SEG_SACKED))
+		return 0;
+	return wl_seg_cut(f, slot, at);
+}
+
+/* Cuts the live record in `slot` down to one segment of the sender, or to as few as slots allow. */
+WL_INLINE void wl_seg_clip(struct wl_flow *f, const struct wl_seg *seg, wl_u32 slot)
+{
+	wl_u32 mss = f->mss_bytes;
+	wl_u32 to_next_slot = WL_SLOT_BYTES - ((seg->seq - f->base) & (WL_SLOT_BYTES - 1));
+
+	if (seg->len_bytes > mss)
+		wl_seg_cut(f, slot, seg->seq + (to_next_slot + mss - 1) / mss * mss);
 }
 
 /* Takes the record out of whatever list it is in. */
@@ -127,7 +244,7 @@ WL_GLOBAL int wl_seg_lose(struct wl_flow *f, struct wl_seg *seg, wl_u32 slot, wl
 	f->lost_bytes += seg->len_bytes;
 	if (was_lost)
 		return 0;
-	f->lost_segs++;
+	f->lost_segs += ((wl_u32)seg->len_bytes + f->mss_bytes - 1) / f->mss_bytes;
 	return seg->len_bytes;
 }
 

@@ -141,76 +141,82 @@ struct wl_send_ctx {
 	struct wl_flow *f;
 	wl_u32 seq;
 	wl_u32 end;
-	wl_u32 mss_bytes;
 	wl_u32 now_us;
 	wl_u32 missed; /* a record found no chunk, or its slot taken */
 };
 
-/* Records one segment. Returns 0, or -1: no chunk, or its slot is taken. */
-WL_GLOBAL int wl_track_segment(struct wl_flow *f, wl_u32 seq, wl_u32 len, wl_u32 now_us)
+/*
+ * Records [seq, end) or its first part, sent in segments of f->mss_bytes. Returns the bytes, or 0: no chunk, or its slot
+ * is taken.
+ */
+WL_GLOBAL wl_u32 wl_track_record(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32 now_us)
 {
 	if (!f)
-		return -1;
+		return 0;
 	wl_u32 slot = wl_slot_of(f, seq);
 	struct wl_seg *seg = wl_seg_at(f, slot);
+	wl_u32 mss = f->mss_bytes;
+	wl_u32 len = end - seq;
 
 	if (!seg)
-		return -1;
+		return 0;
 	if (!wl_seg_is_live(f, seg, slot)) {
+		if (len > WL_RECORD_MAX_BYTES)
+			len = WL_RECORD_MAX_BYTES / mss * mss;
 		seg->seq = seq;
 		seg->len_bytes = len;
 		seg->flags = 0;
 		/* in a bypass the sender mends holes itself: whether an earlier copy arrived is not known (Karn) */
 		seg->sent_count = 1 + (f->state == WL_FLOW_BYPASS && wl_before(seq, f->hole_end));
 		seg->owner = f->owner;
-	} else if (seg->seq + seg->len_bytes == seq && seg->len_bytes + len < 0xffff) {
-		/* a short segment begins in the slot of the one before: they share its record */
-		if (seg->flags & WL_SEG_SACKED) {
-			/* as if its first part had not been delivered yet: it will be counted with the whole */
-			seg->flags &= ~WL_SEG_SACKED;
-			f->sacked_bytes -= seg->len_bytes;
-			f->delivered_bytes -= seg->len_bytes;
-		}
-		seg->len_bytes += len;
-		if (seg->flags & WL_SEG_LOST)
-			f->lost_bytes += len;
-		else if (wl_before(seg->seq, f->judged))
-			f->judged = seg->seq;
-	} else {
-		/* the slot's record is on the other side of a hole */
-		return -1;
+		wl_rate_on_send(f, seg, now_us);
+		return len;
 	}
+	/* a short segment begins in the slot of the one before: they share its record; the rest of a packet does not */
+	if (len > mss)
+		len = mss;
+	/* the slot's record is on the other side of a hole */
+	if (seg->seq + seg->len_bytes != seq || seg->len_bytes + len > WL_RECORD_MAX_BYTES)
+		return 0;
+	if (seg->flags & WL_SEG_SACKED) {
+		/* as if its first part had not been delivered yet: it will be counted with the whole */
+		seg->flags &= ~WL_SEG_SACKED;
+		f->sacked_bytes -= seg->len_bytes;
+		f->delivered_bytes -= seg->len_bytes;
+	}
+	seg->len_bytes += len;
+	if (seg->flags & WL_SEG_LOST)
+		f->lost_bytes += len;
+	else if (wl_before(seg->seq, f->judged))
+		f->judged = seg->seq;
 	wl_rate_on_send(f, seg, now_us);
-	return 0;
+	return len;
 }
 
 static long wl_send_step(wl_u32 i, void *ctx)
 {
 	struct wl_send_ctx *c = ctx;
-	wl_u32 left = c->end - c->seq;
-	wl_u32 len = left < c->mss_bytes ? left : c->mss_bytes;
+	wl_u32 bytes;
 
 	(void)i;
-	if (!left)
+	if (c->seq == c->end)
 		return 1;
-	if (wl_track_segment(c->f, c->seq, len, c->now_us)) {
-		c->missed = 1;
-		return 1;
-	}
-	c->seq += len;
-	return 0;
+	bytes = wl_track_record(c->f, c->seq, c->end, c->now_us);
+	c->missed = !bytes;
+	c->seq += bytes;
+	return c->missed;
 }
 
 /*
- * Records data [seq, end), sent in segments of mss: new data (seq == nxt), what comes after a gap (seq > nxt), or what
- * lies in a hole. Its chunks are allocated already. Returns 0, or 1 when a record could not be written: beside a hole, two
- * short segments may need one slot.
+ * Records data [seq, end), sent in segments of f->mss_bytes: new data (seq == nxt), what comes after a gap (seq > nxt), or
+ * what lies in a hole. Its chunks are allocated already. Returns 0, or 1 when a record could not be written: beside a hole,
+ * two short segments may need one slot.
  */
-WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32 mss_bytes, wl_u32 now_us)
+WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32 now_us)
 {
 	if (!f)
 		return 1;
-	struct wl_send_ctx c = { .f = f, .seq = seq, .end = end, .mss_bytes = mss_bytes, .now_us = now_us };
+	struct wl_send_ctx c = { .f = f, .seq = seq, .end = end, .now_us = now_us };
 
 	if (f->una == f->nxt) {
 		wl_rate_on_first_send(f, now_us);
@@ -219,9 +225,9 @@ WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32
 	wl_u32 is_late = wl_before(seq, f->nxt);
 
 	f->nxt = wl_seq_max(f->nxt, end);
-	wl_loop((end - seq) / mss_bytes + 1, wl_send_step, &c);
+	wl_loop((end - seq) / f->mss_bytes + 1, wl_send_step, &c);
 	if (c.missed)
-		return c.missed;
+		return 1;
 	if (is_late) {
 		f->hole_bytes -= end - seq;
 		if (seq == f->hole_start)
@@ -294,21 +300,24 @@ WL_GLOBAL int wl_track_sender_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 end,
 		return -1;
 	struct wl_sender_retrans r = { .f = f, .at = seq, .start = seq, .end = end, .now_us = now_us };
 
+	if (!wl_before(seq, f->una))
+		wl_seg_begin(f, seq);
+	if (wl_before(end, f->nxt))
+		wl_seg_begin(f, end);
 	wl_loop(wl_slots_between(f, seq, end), wl_sender_retrans_step, &r);
 	return 0;
 }
 
 /*
- * Is the segment that begins at `seq` delivered, on its way again, or about to be? Then the sender's own copy is
- * superfluous, unless `copies` of it did not help: the sender may know better (a smaller path MTU, say).
+ * Is the segment that begins at `seq`, before nxt, delivered, on its way again, or about to be? Then the sender's own copy
+ * is superfluous, unless `copies` of it did not help: the sender may know better (a smaller path MTU, say).
  */
 WL_INLINE int wl_is_taken_care_of(struct wl_flow *f, wl_u32 seq, wl_u32 copies)
 {
-	wl_u32 slot = wl_slot_of(f, seq);
-	struct wl_seg *seg = wl_seg_at(f, slot);
+	wl_u32 slot = wl_seg_find(f, wl_seq_max(seq, f->una));
+	struct wl_seg *seg = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
 
-	return seg && wl_seg_is_live(f, seg, slot) && seg->sent_count <= copies &&
-	       (seg->flags & (WL_SEG_SACKED | WL_SEG_LOST | WL_SEG_RESENT));
+	return seg && seg->sent_count <= copies && (seg->flags & (WL_SEG_SACKED | WL_SEG_LOST | WL_SEG_RESENT));
 }
 
 /* The box sent a lost record again. */
@@ -355,7 +364,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	struct wl_cum *c = ctx;
 	struct wl_flow *f = c->f;
 	struct wl_seg *seg;
-	wl_u32 slot, bytes;
+	wl_u32 slot, bytes, end;
 
 	(void)i;
 	if (!wl_before(c->at, c->ack))
@@ -363,13 +372,17 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	seg = wl_walk(f, &c->at, &slot);
 	if (!seg || !wl_before(seg->seq, c->ack))
 		return 0;
-	bytes = wl_seq_min(seg->seq + seg->len_bytes, c->ack) - wl_seq_max(seg->seq, f->una);
+	end = seg->seq + seg->len_bytes;
+	bytes = wl_seq_min(end, c->ack) - wl_seq_max(seg->seq, f->una);
 	c->hole_bytes -= bytes;
 	if (seg->flags & WL_SEG_SACKED)
 		c->again_bytes += bytes;
-	if (wl_after(seg->seq + seg->len_bytes, c->ack)) {
-		c->una_seg = seg->seq;
-		return 1;
+	if (wl_after(end, c->ack)) {
+		if (wl_seg_cut(f, slot, c->ack)) {
+			c->una_seg = seg->seq;
+			return 1;
+		}
+		c->una_seg = seg->seq + seg->len_bytes;
 	}
 	if (seg->flags & WL_SEG_SACKED) {
 		f->sacked_bytes -= seg->len_bytes;
@@ -406,8 +419,11 @@ static long wl_sack_step(wl_u32 i, void *ctx)
 	if (!seg || wl_before(seg->seq, c->start) || (seg->flags & WL_SEG_SACKED))
 		return 0;
 	if (wl_after(seg->seq + seg->len_bytes, c->end)) {
-		c->done_until = seg->seq;
-		return 1;
+		if (wl_seg_cut(f, slot, c->end)) {
+			c->done_until = seg->seq;
+			return 1;
+		}
+		c->done_until = seg->seq + seg->len_bytes;
 	}
 	wl_rate_on_delivered(seg, c->d);
 	wl_rack_on_delivered(f, seg, c->d->now_us);
@@ -441,6 +457,7 @@ WL_GLOBAL int wl_sack_block(struct wl_flow *f, struct wl_delivery *d, wl_u32 sta
 		hit = &f->sack_cache[0];
 	}
 	c.at = c.start;
+	wl_seg_begin(f, c.start);
 	wl_loop(wl_slots_between(f, c.start, end), wl_sack_step, &c);
 	hit->start = start;
 	hit->end = c.done_until;

@@ -374,6 +374,12 @@ impl Machine {
             at = seg.seq;
             let len = u32::from(seg.len_bytes);
             assert!(len <= s.nxt.wrapping_sub(at), "a record beyond nxt");
+            let slot_of = |seq: u32| seq.wrapping_sub(s.base) >> abi::WL_SLOT_SHIFT;
+            let end = at.wrapping_add(len);
+            for slot in slot_of(at) + 1..=slot_of(end.wrapping_sub(1)) {
+                let inside = self.flow.seg(s.base.wrapping_add(slot << abi::WL_SLOT_SHIFT));
+                assert!(inside.is_none_or(|other| !is_after(end, other.seq)), "a record inside another");
+            }
             if has(seg, abi::WL_SEG_SACKED) {
                 sacked += len;
             }

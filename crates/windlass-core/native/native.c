@@ -296,7 +296,7 @@ wl_u32 wln_flow_send(struct wln_flow *n, wl_u32 seq, wl_u32 end, wl_u32 now_us)
 {
 	if (wl_after(seq, n->flow.nxt))
 		wl_track_gap(&n->flow, seq, now_us);
-	return wl_track_send(&n->flow, seq, end, n->flow.mss_bytes, now_us);
+	return wl_track_send(&n->flow, seq, end, now_us);
 }
 
 int wln_flow_is_whole(const struct wln_flow *n)

@@ -206,6 +206,65 @@ fn holes_end_when_they_are_acknowledged() {
     assert_eq!(f.state().una_seg, base.wrapping_add(6 * MSS));
 }
 
+/// What the NIC will cut into segments has one record, until something is known of some of them only.
+#[test]
+fn the_record_of_a_packet_is_cut_where_the_receiver_tells_its_segments_apart() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 40 * MSS;
+    f.send(30 * MSS, 1000);
+    assert_eq!(f.seg(0).map(|s| u32::from(s.len_bytes)), Some(30 * MSS));
+    let s = f.ack(&ack(2 * MSS, 41_000, &[]));
+    assert_eq!((s.newly_delivered_bytes, s.rtt_us, f.state().una_seg), (2 * MSS, 40_000, 2 * MSS));
+    let s = f.ack(&ack(2 * MSS, 42_000, &[(3 * MSS, 7 * MSS)]));
+    assert_eq!((s.newly_delivered_bytes, s.lost_bytes), (4 * MSS, MSS), "what is behind was sent later");
+    let records = [2, 3, 7].map(|i| f.seg(i * MSS).map(|s| u32::from(s.len_bytes)));
+    assert_eq!(records, [Some(MSS), Some(4 * MSS), Some(23 * MSS)]);
+    assert!(
+        f.is_taken_care_of(2 * MSS, 3) && f.is_taken_care_of(5 * MSS, 3) && !f.is_taken_care_of(9 * MSS, 3)
+    );
+    assert_eq!(f.next_repair(), Some((2 * MSS, MSS)));
+    f.repaired(2 * MSS, 42_000);
+    // the server sends one in the middle again
+    f.sender_retrans(9 * MSS, 10 * MSS, 43_000);
+    assert!(
+        f.is_taken_care_of(9 * MSS, 3) && !f.is_taken_care_of(8 * MSS, 3) && !f.is_taken_care_of(10 * MSS, 3)
+    );
+    assert_eq!(f.ack(&ack(30 * MSS, 90_000, &[])).newly_delivered_bytes, 24 * MSS);
+    assert_eq!((f.state().una_seg, f.state().sacked_bytes), (30 * MSS, 0));
+}
+
+#[test]
+fn a_packet_lost_as_a_whole_is_sent_again_segment_by_segment() {
+    let mut f = flow(0);
+    f.send(10 * MSS, 0);
+    f.send(20 * MSS, 10);
+    f.ack(&ack(0, 40_000, &[(10 * MSS, 20 * MSS)]));
+    assert_eq!((f.state().lost_bytes, f.state().lost_segs), (10 * MSS, 10));
+    f.state_mut().decision.cwnd_bytes = 3 * MSS;
+    for i in 0..3 {
+        assert_eq!(f.next_repair(), Some((i * MSS, MSS)));
+        f.repaired(i * MSS, 40_000);
+    }
+    assert_eq!(f.next_repair(), None, "the window is full");
+    assert_eq!(f.state().lost_bytes, 7 * MSS);
+}
+
+/// A short last segment often begins in the slot of the next packet's record: it stays with the one before it.
+#[test]
+fn what_no_slot_is_left_for_stays_with_the_segment_before() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 40 * MSS;
+    let (end, tail) = (10 * MSS + 100, 10 * MSS);
+    f.send(end, 0);
+    f.send(end + 10 * MSS, 10);
+    assert_eq!(f.ack(&ack(tail, 40_000, &[])).newly_delivered_bytes, 10 * MSS);
+    assert_eq!(f.state().una_seg, 9 * MSS);
+    f.ack(&ack(tail, 41_000, &[(end, end + 10 * MSS)]));
+    assert_eq!(f.next_repair(), Some((9 * MSS, MSS + 100)));
+    assert_eq!(f.ack(&ack(end + 10 * MSS, 80_000, &[])).newly_delivered_bytes, 100);
+    assert_eq!(f.state().delivered_bytes, end + 10 * MSS);
+}
+
 /// A record is a slot's only one: short segments on both sides of a hole may not have room.
 #[test]
 fn a_slot_taken_on_the_other_side_of_a_hole_is_reported() {
@@ -508,6 +567,65 @@ proptest! {
         }
         prop_assert_eq!(f.state().sacked_bytes, 0);
         prop_assert_eq!(f.state().lost_bytes, 0);
+    }
+
+    /// However many segments go into a record, all that is said of the flow is the same.
+    #[test]
+    fn packets_are_judged_as_their_segments_are(
+        base in prop_oneof![any::<u32>(), Just(u32::MAX - 20_000)],
+        seed in any::<u64>(),
+        loss in 0u64..20,
+        packet_segs in 2u32..60,
+    ) {
+        let mut rng = seed | 1;
+        let mut random = move || { rng ^= rng << 13; rng ^= rng >> 7; rng ^= rng << 17; rng };
+        let (mut by_packet, mut by_segment) = (flow(base), flow(base));
+        for f in [&mut by_packet, &mut by_segment] {
+            f.state_mut().decision.cwnd_bytes = 100 * MSS;
+        }
+        let total = 400;
+        let mut receiver = Receiver::default();
+        let mut wire: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+        let (mut now, mut sent, mut order) = (1000u32, 0, 0);
+        let seq = |segs: u32| base.wrapping_add(segs * MSS);
+        for _ in 0..100_000 {
+            if by_packet.state().una == seq(total) { break; }
+            now += 200;
+            let mut transmit = |seg: u32, r: u64| {
+                order += 1;
+                if r % 100 >= loss {
+                    wire.insert((now + 40_000 + (r >> 32) as u32 % 3000, order), seg);
+                }
+            };
+            if sent < total && by_packet.state().nxt.wrapping_sub(by_packet.state().una) < 100 * MSS {
+                let segs = (1 + random() as u32 % packet_segs).min(total - sent);
+                by_packet.send(seq(sent + segs), now);
+                for seg in sent..sent + segs {
+                    by_segment.send(seq(seg + 1), now);
+                    transmit(seg, random());
+                }
+                sent += segs;
+            }
+            while let Some((at, len)) = by_packet.next_repair() {
+                prop_assert_eq!(by_segment.next_repair(), Some((at, len)));
+                transmit(at.wrapping_sub(base) / MSS, random());
+                by_packet.repaired(at, now);
+                by_segment.repaired(at, now);
+            }
+            prop_assert_eq!(by_segment.next_repair(), None);
+            while let Some((&key, &seg)) = wire.iter().next() && key.0 <= now {
+                wire.remove(&key);
+                receiver.take(seg * MSS, (seg + 1) * MSS);
+                if random() % 100 < loss { continue; }
+                let blocks: Vec<_> = receiver.blocks().iter().map(|(s, e)| (base.wrapping_add(*s), base.wrapping_add(*e))).collect();
+                let ack = ack(base.wrapping_add(receiver.next), now, &blocks);
+                prop_assert_eq!(by_packet.ack_and_wait(&ack), by_segment.ack_and_wait(&ack));
+            }
+            prop_assert_eq!(by_packet.judge(now), by_segment.judge(now));
+            prop_assert_eq!(by_packet.silence(now), by_segment.silence(now));
+            prop_assert_eq!(by_packet.state().lost_segs, by_segment.state().lost_segs);
+        }
+        prop_assert_eq!(by_packet.state().una, seq(total));
     }
 
     /// Nonsense in SACK blocks is ignored and leaves the scoreboard sound.
