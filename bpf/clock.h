@@ -214,6 +214,25 @@ static __always_inline void wl_collect_member(__u32 id, __u32 now_us)
 	wl_unlock(f);
 }
 
+/*
+ * Length of the clock's frame. It says after how many rounds' time the frame comes by again: each time costs the CPU its
+ * sleep, whether there is something to do or not.
+ */
+static __always_inline __u32 wl_clock_frame_bytes(__u64 now_ns)
+{
+	__u32 rounds = 1;
+	struct wl_due due;
+
+	/* nobody waits for the next round? */
+	if (bpf_map_peek_elem(&wl_due, &due))
+		rounds = ((__u64)wl_wheel_rest(now_ns >> WL_WHEEL_SLOT_SHIFT) * wl_config.clock_hz
+			  << WL_WHEEL_SLOT_SHIFT) /
+			 WL_NS_PER_S;
+	if (rounds > WL_CLOCK_REST_ROUNDS)
+		rounds = WL_CLOCK_REST_ROUNDS;
+	return rounds > 1 ? rounds * WL_CLOCK_FRAME_BYTES : WL_CLOCK_FRAME_BYTES;
+}
+
 /* Forgets flow `id` when it has been idle for too long. */
 __noinline int wl_expire(__u32 id)
 {

@@ -92,17 +92,21 @@ int wl_clock(struct __sk_buff *skb)
 {
 	static const __u8 header[WL_ETH_LEN] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5 };
 	struct __sk_buff *vehicle = skb;
+	__u64 now_ns = bpf_ktime_get_ns();
+	__u32 frame_bytes;
 
 	if (skb->protocol != bpf_htons(WL_ETH_P_CLOCK))
 		return WL_TC_PASS;
 	wl_count(WL_C_CLOCK_TICKS);
+	wl_wheel_turn(now_ns);
 	wl_round++;
-	wl_wheel_turn(bpf_ktime_get_ns());
 	bpf_loop(WL_FLOWS_PER_TICK, wl_due_step, &vehicle, 0);
-	if (wl_config.flows_max)
+	frame_bytes = wl_clock_frame_bytes(now_ns);
+	/* one for each round until the next, so that all have their turn as soon as without rest */
+	for (__u32 bytes = 0; wl_config.flows_max && bytes < frame_bytes; bytes += WL_CLOCK_FRAME_BYTES)
 		wl_expire(wl_expire_next++ % wl_config.flows_max);
-	if (skb->len != WL_CLOCK_FRAME_BYTES)
-		bpf_skb_change_tail(skb, WL_CLOCK_FRAME_BYTES, 0);
+	if (skb->len != frame_bytes)
+		bpf_skb_change_tail(skb, frame_bytes, 0);
 	bpf_skb_store_bytes(skb, 0, header, sizeof(header), 0);
 	skb->mark = 0;
 	return bpf_redirect(wl_config.clock_ifindex, 0);

@@ -18,6 +18,19 @@
  */
 #define WL_WHEEL_REACH(place) (8u << 2 * (place)) /* distance in slots that a place is for, exclusive */
 
+/*
+ * The clock rests while nothing is due, so that it costs an idle machine little. What is asked of it while it rests is
+ * late by the rest of the rest. So it rests only a little while there are controlled packets at all, and not at all when
+ * something was due soon a moment ago: there will be more.
+ */
+#define WL_REST_SHORT 4u /* slots, or 2 ms */
+#define WL_REST_LONG WL_CLOCK_REST_ROUNDS
+#define WL_REST_AFTER_NEAR 64u /* slots, or 33 ms, since something was asked for within a short rest */
+#define WL_REST_AFTER_ANY 2048u /* slots, or 1 s, since anything was asked for */
+
+/* When the clock was last asked for anything, and for something near, in slots. */
+static __u32 wl_asked_at;
+static __u32 wl_near_at;
 /* Raised by the clock; what is queued in a round is served in a later one. */
 static __u32 wl_round;
 /* The wheel was emptied up to this slot, that of this time included. */
@@ -74,6 +87,13 @@ static __always_inline __u32 wl_wheel_place(const struct wl_flow_wheel *w, __u32
 	return found;
 }
 
+/* Written only when it changes, as all CPUs read it. */
+static __always_inline void wl_note_slot(__u32 *at, __u32 now)
+{
+	if (*(volatile __u32 *)at != now)
+		*(volatile __u32 *)at = now;
+}
+
 /* Has the clock look at flow `id` at deadline_ns; 0: no need. Called with the flow's lock held. */
 __noinline int wl_arm(__u32 id, __u64 now_ns, __u64 deadline_ns)
 {
@@ -85,6 +105,9 @@ __noinline int wl_arm(__u32 id, __u64 now_ns, __u64 deadline_ns)
 
 	if (!w || !deadline_ns)
 		return 0;
+	wl_note_slot(&wl_asked_at, now);
+	if (wl_before(at, now + WL_REST_SHORT))
+		wl_note_slot(&wl_near_at, now);
 	if (wl_before(at, now + 2)) {
 		wl_due_push(id, w);
 		return 0;
@@ -165,6 +188,25 @@ static __always_inline void wl_wheel_turn(__u64 now_ns)
 		return;
 	wl_wheel_done = now;
 	bpf_loop(slots, wl_wheel_slot_step, &from, 0);
+}
+
+/* Slots after which the clock is needed next; 1: it does not rest. */
+static __always_inline __u32 wl_wheel_rest(__u32 now)
+{
+	__u32 longest = WL_REST_LONG, slots = 1;
+
+	if (now - *(volatile __u32 *)&wl_near_at < WL_REST_AFTER_NEAR)
+		return 1;
+	if (now - *(volatile __u32 *)&wl_asked_at < WL_REST_AFTER_ANY)
+		longest = WL_REST_SHORT;
+	for (; slots < longest; slots++) {
+		__u32 slot = (wl_wheel_done + slots) & (WL_WHEEL_SLOTS - 1);
+		__u32 *head = bpf_map_lookup_elem(&wl_wheel, &slot);
+
+		if (!head || *head)
+			break;
+	}
+	return slots;
 }
 
 #endif

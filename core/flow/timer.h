@@ -10,6 +10,7 @@
 #include "shown.h"
 
 #define WL_PROBE_MIN_US 2000u
+#define WL_SILENCE_GRAIN_NS (1ULL << 21) /* 2 ms */
 #define WL_DELACK_US 50000u /* the receiver's delayed-ACK timer (Linux: 40 ms): a lone segment may wait for it */
 
 /*
@@ -45,6 +46,15 @@ WL_INLINE wl_u32 wl_silence_us(const struct wl_flow *f)
 	return rto_us < WL_RTO_MAX_US ? rto_us : WL_RTO_MAX_US;
 }
 
+/*
+ * Nobody notices when a silence is answered a little later. On a common grid the deadlines of many flows fall together,
+ * and the clock can rest in between.
+ */
+WL_INLINE wl_u64 wl_silence_deadline_ns(wl_u64 now_ns, wl_u32 left_us)
+{
+	return (now_ns + left_us * 1000ULL + WL_SILENCE_GRAIN_NS - 1) & ~(WL_SILENCE_GRAIN_NS - 1);
+}
+
 /* Earliest time, from now on, at which the clock has work on this flow; 0: none. wait_us: of wl_loss_detect(). */
 WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wait_us)
 {
@@ -59,7 +69,7 @@ WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wa
 	if (silence_us) {
 		wl_u32 quiet_us = wl_since_us(now_us, f->progress_at_us);
 
-		deadline_ns = now_ns + (silence_us > quiet_us ? silence_us - quiet_us : 0) * 1000ULL;
+		deadline_ns = wl_silence_deadline_ns(now_ns, silence_us > quiet_us ? silence_us - quiet_us : 0);
 	}
 	if (f->shown_una != f->una) {
 		wl_u64 show_ns = now_ns + wl_shown_wait_us(f, now_us, f->edge) * 1000ULL;

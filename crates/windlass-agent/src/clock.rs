@@ -9,6 +9,8 @@ use std::{io, mem, path::PathBuf};
 
 /// Length of the frame on the wire, as TBF counts it.
 const FRAME_BYTES: u64 = 60;
+/// The longest frame: with nothing to do soon, the program pads it, so that it takes several rounds' time.
+const LONGEST_FRAME_BYTES: u64 = windlass_core::abi::WL_CLOCK_REST_ROUNDS as u64 * FRAME_BYTES;
 const ETH_P_CLOCK: u16 = 0x88b5;
 
 /// The clock of one datapath.
@@ -32,8 +34,11 @@ impl Clock {
             run(&["ip", "link", "set", dev, "addrgenmode", "none", "arp", "off", "up"])?;
         }
         let rate = format!("{}bit", u64::from(hz) * FRAME_BYTES * 8);
+        // TBF passes nothing that is longer than its bucket
+        let burst = (LONGEST_FRAME_BYTES + 20).to_string();
         run(&[
-            "tc", "qdisc", "replace", "dev", a, "root", "tbf", "rate", &rate, "burst", "80", "limit", "3000",
+            "tc", "qdisc", "replace", "dev", a, "root", "tbf", "rate", &rate, "burst", &burst, "limit",
+            "3000",
         ])?;
         Ok(clock)
     }

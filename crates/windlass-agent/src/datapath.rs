@@ -343,6 +343,7 @@ pub fn load(
         clock_ifindex,
         idle_timeout_s: options.idle_timeout_s,
         pace_by: if options.pace_by_fq { abi::WL_PACE_BY_FQ } else { abi::WL_PACE_BY_CLOCK },
+        clock_hz: options.clock_hz,
     };
     let shares = options.shares_groups || !policy.groups().is_empty();
     let object = if shares {
