@@ -114,7 +114,7 @@ static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
 	k->last_sent_at_us = s.now_us;
 	wl_adopt_cwnd(k, tp);
 	params = wl_native_config.params;
-	params.flags |= WL_ALG_CANNOT_WAKE | WL_ALG_CANNOT_DELAY;
+	params.flags |= WL_ALG_CANNOT_WAKE | WL_ALG_CANNOT_DELAY | WL_ALG_SENDS_BURSTS;
 	wl_alg_init(algorithm, &k->alg, &params, &s, &k->decision);
 	if (wl_is_paced(k) && !sk->sk_pacing_status)
 		sk->sk_pacing_status = WL_SK_PACING_NEEDED;

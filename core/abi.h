@@ -78,6 +78,7 @@ enum wl_alg_param_flag {
 	WL_ALG_SYNCHRONOUS = 1 << 0, /* no random waits that keep flows apart */
 	WL_ALG_CANNOT_WAKE = 1 << 1, /* the home has no timers: on_timer() is never called */
 	WL_ALG_CANNOT_DELAY = 1 << 2, /* the home sees the first data after a pause only when it is on its way */
+	WL_ALG_SENDS_BURSTS = 1 << 3, /* the home paces bursts of what the rate makes in 2^-10 s (TSO in Linux) */
 };
 
 /* What an algorithm is told of the path and of its home. Those that need none of it ignore it; all zero: nothing. */

@@ -39,7 +39,9 @@
 #define WL_BBR_LT_LOSS_Q8 50u /* a fifth of the data lost: a policer may be at work */
 #define WL_BBR_LT_RATIO_Q8 (WL_BBR_UNIT / 8)
 #define WL_BBR_LT_DIFF_BYTES_PS 500u
-#define WL_BBR_SLOW_BYTES_PS 150000u /* 1.2 Mbit/s: below it a burst is one segment, else two */
+#define WL_BBR_SLOW_BYTES_PS 150000u /* 1.2 Mbit/s: below it a burst is one segment, else two at least */
+#define WL_BBR_BURST_SHIFT 10
+#define WL_BBR_BURST_MAX_BYTES 65216u
 
 enum wl_bbr_mode {
 	WL_BBR_STARTUP = 0,
@@ -85,6 +87,7 @@ struct wl_bbr {
 	wl_u8 lt_is_sampling;
 	wl_u8 lt_use_bw;
 	wl_u8 lt_rounds;
+	wl_u8 sends_bursts; /* WL_ALG_SENDS_BURSTS */
 };
 _Static_assert(sizeof(struct wl_bbr) <= WL_ALG_STATE_BYTES, "BBR's state fits a flow");
 
@@ -118,17 +121,26 @@ WL_INLINE wl_u32 wl_bbr_bdp_bytes(const struct wl_bbr *b, const struct wl_sample
 	return wl_sat_mul(w > 0xffffffffu ? 0xffffffffu : (wl_u32)w, s->mss_bytes);
 }
 
-/* Segments that leave in one burst: the flow's quantum. */
-WL_INLINE wl_u32 wl_bbr_burst_segs(const struct wl_decision *d)
+/* Segments that leave in one burst: the flow's quantum (bbr_tso_segs_goal() in Linux). */
+WL_INLINE wl_u32 wl_bbr_burst_segs(const struct wl_bbr *b, const struct wl_sample *s, const struct wl_decision *d)
 {
-	return d->pacing_bytes_ps < WL_BBR_SLOW_BYTES_PS ? 1 : 2;
+	wl_u32 least = d->pacing_bytes_ps < WL_BBR_SLOW_BYTES_PS ? 1 : 2;
+	wl_u64 bytes = d->pacing_bytes_ps >> WL_BBR_BURST_SHIFT;
+	wl_u32 segs;
+
+	if (!b->sends_bursts)
+		return least;
+	if (bytes > WL_BBR_BURST_MAX_BYTES)
+		bytes = WL_BBR_BURST_MAX_BYTES;
+	segs = (wl_u32)bytes / s->mss_bytes;
+	return segs > least ? segs : least;
 }
 
 /* A target in flight with room for the bursts of sender, receiver and path. */
 WL_INLINE wl_u32 wl_bbr_quantized(const struct wl_bbr *b, const struct wl_sample *s, const struct wl_decision *d,
 				  wl_u32 bytes)
 {
-	wl_u32 segs = bytes / s->mss_bytes + 3 * wl_bbr_burst_segs(d);
+	wl_u32 segs = bytes / s->mss_bytes + 3 * wl_bbr_burst_segs(b, s, d);
 
 	segs = (segs + 1) & ~1u; /* an even number goes well with delayed ACKs */
 	if (b->mode == WL_BBR_PROBE_BW && b->cycle_index == 0)
@@ -503,7 +515,7 @@ static void wl_bbr_init(void *state, const struct wl_alg_params *p, const struct
 {
 	struct wl_bbr *b = state;
 
-	(void)p;
+	b->sends_bursts = (p->flags & WL_ALG_SENDS_BURSTS) != 0;
 	if (!d->cwnd_bytes)
 		d->cwnd_bytes = WL_INIT_CWND_SEGS * s->mss_bytes;
 	d->ssthresh_bytes = WL_CWND_MAX_BYTES;

@@ -53,6 +53,17 @@ fn slow_start_doubles_each_round_trip() {
     }
 }
 
+/// A send buffer for six segments holds the last four of ten back for a round trip, whatever the window.
+#[test]
+fn a_full_send_buffer_holds_the_rest_back() {
+    for (segs_in_buffer, expected_ms) in [(6, 300.0), (10, 200.0)] {
+        let config = Config { snd_buffer_bytes: segs_in_buffer * 1485, ..Config::default() };
+        let scenario = scenario(10, "");
+        let outcome = crate::run(&scenario, &RunOptions { config, ..RunOptions::default() }).unwrap();
+        assert_eq!(completion_ms(&outcome), expected_ms, "{segs_in_buffer} segments");
+    }
+}
+
 /// The fifth of ten is lost. At 250 ms the ACKs of 1 to 4 let out 11 to 17, and the SACKs of 6 to 8 are three: the
 /// fifth leaves again at once and arrives at 300 ms. A timeout would have come at 450 ms.
 #[test]

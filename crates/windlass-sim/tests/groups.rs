@@ -1,7 +1,7 @@
 //! Groups in virtual time: flows of hosts, and flows of the box, that share one window.
 
 use windlass_scenario::{RunReport, Scenario};
-use windlass_sim::{RunOptions, run};
+use windlass_sim::{Config, RunOptions, run};
 
 const SLOW: &str = "10 Mbit/s";
 
@@ -52,7 +52,11 @@ impl Bench<'_> {
             text += "[windlass]\nat = \"box\"\nfacing = \"switch\"\nalgorithm = \"reno\"\n";
             text += if self.group.is_empty() { "" } else { "group = \"uplink\"\n" };
         }
-        run(&Scenario::parse("groups", &text).unwrap(), &RunOptions::default()).unwrap().report
+        // it is to be the group that limits a flow, not the send buffer of its host
+        let config = Config { snd_buffer_bytes: 32 << 20, ..Config::default() };
+        run(&Scenario::parse("groups", &text).unwrap(), &RunOptions { config, ..RunOptions::default() })
+            .unwrap()
+            .report
     }
 
     /// Payload of each server's flows together.

@@ -69,7 +69,7 @@ pub struct Config {
     pub rcv_window_max_bytes: u32,
     /// The window field is in units of 2 to the power of this (RFC 7323, section 2).
     pub rcv_wscale: u8,
-    /// Most bytes that a sender keeps, sent and not acknowledged (tcp_wmem).
+    /// Memory for what a sender keeps, sent and not acknowledged or not sent yet (tcp_wmem).
     pub snd_buffer_bytes: u32,
     /// Windows shrink while they are not used (tcp_slow_start_after_idle).
     pub is_restarting_after_idle: bool,

@@ -24,6 +24,8 @@ pub struct Pacing {
     /// The burst in hand: when it began and how many segments are left.
     burst_at_ns: u64,
     burst_left: u32,
+    /// How late it began, as far as that is not made up for yet.
+    late_ns: u64,
     sent_segs: u64,
 }
 
@@ -39,19 +41,21 @@ impl Pacing {
         }
         self.burst_at_ns = now_ns;
         self.burst_left = burst_segs(rate_bytes_ps, min_rtt_ns);
+        self.late_ns = now_ns - self.next_ns;
         Ok(())
     }
 
-    /// A segment leaves and has its time on the schedule. What the schedule is late is made up for, half a segment's
-    /// time at most.
+    /// A segment leaves and has its time on the schedule. What the burst is late is made up for, half of its own time at
+    /// most.
     pub fn charge(&mut self, rate_bytes_ps: Option<u64>, len_bytes: u16, now_ns: u64) {
         let rate_bytes_ps = self.in_force(rate_bytes_ps);
         self.sent_segs += 1;
         let Some(rate_bytes_ps) = rate_bytes_ps else { return };
         self.burst_left = self.burst_left.saturating_sub(1);
         let time_ns = u64::from(len_bytes) * S / rate_bytes_ps.max(1);
-        let late_ns = now_ns.saturating_sub(self.next_ns);
-        self.next_ns = self.next_ns.max(now_ns) + time_ns - late_ns.min(time_ns / 2);
+        let credit_ns = self.late_ns.min(time_ns / 2);
+        self.late_ns -= credit_ns;
+        self.next_ns = self.next_ns.max(now_ns) + time_ns - credit_ns;
     }
 
     fn in_force(&self, rate_bytes_ps: Option<u64>) -> Option<u64> {
@@ -91,6 +95,18 @@ mod tests {
         }
         assert_eq!(times[..10], [0; 10]);
         assert_eq!(times[10..], [0, 0, 2, 2, 4, 4]);
+    }
+
+    /// Bursts of two segments, one of them late: it makes up for half of its own time, as an sk_buff of two segments does.
+    #[test]
+    fn a_late_burst_makes_up_for_half_of_its_time() {
+        let mut pacing = Pacing { sent_segs: UNPACED_SEGS, next_ns: 10 * MS, ..Pacing::default() };
+        let now_ns = 20 * MS;
+        for _ in 0..2 {
+            assert_eq!(pacing.admit(RATE_BYTES_PS, 40 * MS, now_ns), Ok(()));
+            pacing.charge(RATE_BYTES_PS, MSS_BYTES as u16, now_ns);
+        }
+        assert_eq!(pacing.admit(RATE_BYTES_PS, 40 * MS, now_ns), Err(21 * MS));
     }
 
     #[test]

@@ -24,8 +24,11 @@ use rand::RngCore;
 use rand_xoshiro::SplitMix64;
 use windlass_core::{
     Algorithm, AlgorithmState,
-    abi::{WL_CWND_MAX_BYTES, wl_sample},
+    abi::{WL_ALG_SENDS_BURSTS, WL_CWND_MAX_BYTES, wl_alg_params, wl_sample},
 };
+
+/// Memory of the send buffer that a full segment takes (its truesize in Linux: payload, and a share of the sk_buff).
+const SEGMENT_MEMORY_BYTES: u64 = 1485;
 
 /// What the sender makes of its losses (RFC 5681, 6675; Linux' names).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,6 +173,8 @@ pub struct Sender {
     pub(super) nxt: u64,
     /// One past the last byte that the application has written.
     pub(super) written: u64,
+    /// One past the last byte of that which the send buffer has room for.
+    buffered: u64,
     /// The application has closed the stream: a FIN follows the last byte.
     pub(super) is_closing: bool,
     /// Right edge of the peer's window, and the segment that told (RFC 9293, section 3.10.7.4).
@@ -228,6 +233,7 @@ impl Sender {
             una: 0,
             nxt: 1,
             written: 1,
+            buffered: 1,
             is_closing: false,
             wnd_edge: 0,
             wnd_bytes: 0,
@@ -270,7 +276,9 @@ impl Sender {
             self.rtt.sample_min(rtt_ns);
         }
         let sample = self.sample(now_ns);
-        self.algorithm = AlgorithmState::with_params(self.algorithm.algorithm(), &config.params, &sample);
+        let flags = config.params.flags | WL_ALG_SENDS_BURSTS as u8;
+        let params = wl_alg_params { flags, ..config.params };
+        self.algorithm = AlgorithmState::with_params(self.algorithm.algorithm(), &params, &sample);
         if let Some(segs) = config.initial_window_segs {
             self.algorithm.decision.cwnd_bytes = segs * MSS_BYTES;
         }
@@ -425,12 +433,27 @@ impl Sender {
         self.nxt < self.written
     }
 
+    /// The application fills the send buffer again once a third of it is free (sk_stream_is_writeable() in Linux). If all
+    /// of it had been sent by then, the application was the limit.
+    fn fill_buffer(&mut self, config: &Config) {
+        self.buffered = self.buffered.min(self.written);
+        let room_bytes = u64::from(config.snd_buffer_bytes) * u64::from(MSS_BYTES) / SEGMENT_MEMORY_BYTES;
+        let kept_bytes = self.buffered.saturating_sub(self.una);
+        if self.buffered == self.written || kept_bytes > room_bytes / 3 * 2 {
+            return;
+        }
+        let has_room = self.board.pipe_segs() < self.cwnd_segs() && self.board.lost_segs() == 0;
+        if self.buffered.saturating_sub(self.nxt) < u64::from(MSS_BYTES) && has_room {
+            self.rate.mark_app_limited(self.pipe_bytes());
+        }
+        self.buffered = self.written.min(self.una + room_bytes);
+    }
+
     /// The next new segment: payload and whether it is the FIN; none if there is nothing to send.
-    fn next_new(&self, config: &Config) -> Option<(u16, bool)> {
-        if self.nxt < self.written {
-            let len_bytes = (self.written - self.nxt).min(MSS_BYTES.into());
-            let fits = self.nxt + len_bytes - self.una <= u64::from(config.snd_buffer_bytes);
-            return fits.then_some((len_bytes as u16, false));
+    fn next_new(&self) -> Option<(u16, bool)> {
+        if self.nxt < self.buffered {
+            let len_bytes = (self.buffered - self.nxt).min(MSS_BYTES.into());
+            return Some((len_bytes as u16, false));
         }
         (self.is_closing && self.nxt == self.written).then_some((0, true))
     }
@@ -462,9 +485,10 @@ impl Sender {
 
     /// Sends new segments as far as window, peer and pacing allow.
     pub(super) fn push_new(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
+        self.fill_buffer(wire.config);
         let mut sent = 0;
         let mut is_full = false;
-        while let Some((len_bytes, is_fin)) = self.next_new(wire.config) {
+        while let Some((len_bytes, is_fin)) = self.next_new() {
             if self.algorithm.is_held() {
                 break;
             }
@@ -495,7 +519,7 @@ impl Sender {
             self.schedule_probe(wire);
         }
         let waits_for_window = self.board.out_segs() == 0 && !self.algorithm.is_held();
-        if waits_for_window && !self.xmit.is_armed() && self.next_new(wire.config).is_some() {
+        if waits_for_window && !self.xmit.is_armed() && self.next_new().is_some() {
             self.arm_window_probe(wire);
         }
         self.arm_wake(wire);
@@ -503,7 +527,7 @@ impl Sender {
 
     /// Sends one new segment whatever the window of congestion says. Returns whether there was one.
     pub(super) fn send_one_new(&mut self, wire: &mut Wire, receiver: &mut Receiver) -> bool {
-        match self.next_new(wire.config) {
+        match self.next_new() {
             Some((len_bytes, is_fin)) if self.fits_window(len_bytes, is_fin) => {
                 self.send_new(len_bytes, is_fin, wire, receiver);
                 true
