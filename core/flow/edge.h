@@ -228,13 +228,17 @@ WL_INLINE void wl_supply_check(struct wl_flow *f, wl_u32 now_us)
 	f->edge_checked_at_us = now_us;
 }
 
-/* Was the window, not the sender's supply, what held the flow back? Asked whenever data was sent. */
+/*
+ * Was the window, not the sender's supply, what held the flow back? Asked whenever data was sent. Up to two segments of a
+ * window in use are not in the network: what is granted may end within a segment, and so may what is too little to grant.
+ */
 WL_INLINE void wl_cwnd_limited_check(struct wl_flow *f)
 {
 	wl_u32 pipe = wl_pipe_bytes(f);
 	wl_u32 cwnd = f->decision.cwnd_bytes;
+	wl_u32 unused = f->edge - f->nxt < f->mss_bytes ? 2 * f->mss_bytes - 1 : f->mss_bytes;
 
-	if (pipe + f->mss_bytes >= cwnd || (cwnd < f->decision.ssthresh_bytes && 2 * (wl_u64)pipe > cwnd))
+	if (pipe + unused >= cwnd || (cwnd < f->decision.ssthresh_bytes && 2 * (wl_u64)pipe > cwnd))
 		f->flags |= WL_FLOW_CWND_LIMITED;
 }
 

@@ -373,6 +373,25 @@ fn the_edge_never_moves_left() {
     assert_eq!(f.state().edge, edge);
 }
 
+/// With parts of segments left over at both ends of what is granted, the window is in use all the same.
+#[test]
+fn a_window_is_in_use_when_no_further_segment_fits() {
+    let is_limited = |cwnd_bytes: u32, edge: u32, nxt: u32| {
+        let mut f = flow(0);
+        let state = f.state_mut();
+        (state.decision.cwnd_bytes, state.decision.ssthresh_bytes, state.edge) = (cwnd_bytes, MSS, edge);
+        f.send(nxt, 0);
+        f.cwnd_limited_check();
+        f.state().flags & abi::WL_FLOW_CWND_LIMITED != 0
+    };
+    assert!(is_limited(10 * MSS, 10 * MSS, 9 * MSS));
+    // two and a half were granted of three and a half: two can be sent, and the next half is not worth a packet
+    assert!(is_limited(3 * MSS + MSS / 2, 2 * MSS + MSS / 2, 2 * MSS));
+    // the sender had more room, and left it
+    assert!(!is_limited(3 * MSS + MSS / 2, 3 * MSS + MSS / 2, 2 * MSS));
+    assert!(!is_limited(10 * MSS, 8 * MSS, 8 * MSS));
+}
+
 #[test]
 fn pacing_releases_room_at_its_rate() {
     let mut f = flow(0);

@@ -57,3 +57,23 @@ fn a_box_that_only_watches_might_as_well_not_be_there() {
         assert_eq!(with.counter("repaired_segs"), 0);
     }
 }
+
+/// What is granted may end within a segment, and so may what is too little to be granted: a window of three segments of which
+/// only two can be sent is in use, and grows. The bottleneck has room for sixteen packets.
+#[test]
+fn small_windows_grow_though_segments_do_not_fit_them() {
+    for seed in 1..=4 {
+        let text = format!(
+            "name = \"small\"\nseed = {seed}\n[[host]]\nname = \"server\"\n[[host]]\nname = \"box\"\n[[host]]\nname = \"client\"\n\
+             [[link]]\nbetween = [\"server\", \"box\"]\n\
+             [[link]]\nbetween = [\"box\", \"client\"]\nrate = \"1 Mbit/s\"\ndelay = \"50 ms\"\nbuffer = \"1 BDP\"\n\
+             [[flow]]\nfrom = \"server\"\nto = \"client\"\nsize = \"5 MB\"\nstart = \"{} ms\"\nalgorithm = \"reno\"\n\
+             [[flow]]\nfrom = \"server\"\nto = \"client\"\nsize = \"200 kB\"\nstart = \"5 s\"\nalgorithm = \"reno\"\n\
+             [windlass]\nat = \"box\"\nfacing = \"server\"\nalgorithm = \"reno\"\n",
+            130 * seed
+        );
+        let report = run(&Scenario::parse("small", &text).unwrap(), &RunOptions::default()).unwrap().report;
+        let used = 5.2e6 * 8.0 / report.flows[0].completion_s.unwrap() / 1e6;
+        assert!(used > 0.85, "seed {seed}: {used:.2} of the link");
+    }
+}
