@@ -194,14 +194,14 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	return WL_TC_PASS;
 }
 
-/* A packet to the sender of a flow that is only watched: it passes as it is. */
+/* A packet to the sender of a flow that is not controlled: it passes as it is. */
 static __always_inline void wl_watch_receiver(struct wl_flow *f, const struct wl_packet *p)
 {
 	enum wl_ack_kind kind = p->flags & WL_TCP_ACK ? wl_ack_kind(f, p->ack) : WL_ACK_STALE;
 	__u64 now_ns = wl_watch_ends_timing(f, p->ack) ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
 
 	f->seen_at_us = now_ns / 1000;
-	if (kind == WL_ACK_OUTSIDE)
+	if (kind == WL_ACK_OUTSIDE && f->mode == WL_MODE_WATCH)
 		wl_count(WL_C_PASS_ACK_OUTSIDE);
 	if (kind < WL_ACK_SAME)
 		return;
@@ -253,13 +253,13 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 		wl_follow_policy(f, id, bpf_ktime_get_ns() / 1000);
 	if (p->flags & WL_TCP_FIN)
 		f->flags |= WL_FLOW_RCV_FIN;
-	if (f->mode == WL_MODE_WATCH) {
+	if (f->mode != WL_MODE_ENFORCE) {
 		wl_watch_receiver(f, p);
 	} else {
 		now_ns = bpf_ktime_get_ns();
 		f->seen_at_us = now_ns / 1000;
 		wl_learn_receiver(f, p);
-		if ((p->flags & WL_TCP_ACK) && f->mode == WL_MODE_ENFORCE)
+		if (p->flags & WL_TCP_ACK)
 			verdict = wl_receiver_ack(skb, f, id, s, now_ns);
 	}
 	if ((f->flags & WL_FLOW_FIN) && (f->flags & WL_FLOW_RCV_FIN) && p->ack == f->fin_seq + 1) {

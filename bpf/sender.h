@@ -163,20 +163,10 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	return WL_TC_PASS;
 }
 
-/* A packet of a flow that is only watched: it passes as it is. */
-static __always_inline void wl_watch_sender(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p)
+static __always_inline void wl_count_watched(enum wl_data_kind kind, __u32 payload_bytes)
 {
-	__u64 now_ns;
-
-	/* the newest will be learnt when the flow is controlled; until the first one comes by, nothing could be sent */
-	if (!(f->flags & WL_FLOW_LEARNT))
-		wl_learn_sender(skb, f, p);
-	now_ns = p->payload_bytes && wl_watch_begins_timing(f) ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
-	f->seen_at_us = now_ns / 1000;
-	if (!p->payload_bytes)
-		return;
-	wl_count_n(WL_C_WATCHED_BYTES, p->payload_bytes);
-	switch (wl_watch_data(f, p->seq, p->payload_bytes, now_ns / 1000)) {
+	wl_count_n(WL_C_WATCHED_BYTES, payload_bytes);
+	switch (kind) {
 	case WL_DATA_RETRANS:
 		wl_count(WL_C_SENDER_RETRANS);
 		break;
@@ -193,6 +183,27 @@ static __always_inline void wl_watch_sender(struct __sk_buff *skb, struct wl_flo
 	case WL_DATA_NEW:
 		break;
 	}
+}
+
+/*
+ * A packet of a flow that is not controlled: it passes as it is. Where the flow is in its stream is followed even when
+ * it is switched off, as its rule may change.
+ */
+static __always_inline void wl_watch_sender(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p)
+{
+	enum wl_data_kind kind;
+	__u64 now_ns;
+
+	/* the newest will be learnt when the flow is controlled; until the first one comes by, nothing could be sent */
+	if (!(f->flags & WL_FLOW_LEARNT))
+		wl_learn_sender(skb, f, p);
+	now_ns = p->payload_bytes && wl_watch_begins_timing(f) ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
+	f->seen_at_us = now_ns / 1000;
+	if (!p->payload_bytes)
+		return;
+	kind = wl_watch_data(f, p->seq, p->payload_bytes, now_ns / 1000);
+	if (f->mode == WL_MODE_WATCH)
+		wl_count_watched(kind, p->payload_bytes);
 }
 
 /* One packet of the sender of flow `id`, parsed in the scratch. */
@@ -212,14 +223,13 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 		/* data we did not see may be in flight now; the next packet will show the gap */
 		return WL_TC_PASS;
 	}
-	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key) ||
-	    (f->mode != WL_MODE_WATCH && f->mode != WL_MODE_ENFORCE))
+	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key))
 		goto out;
 	if (p->flags & WL_TCP_RST) {
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 		return WL_TC_PASS;
 	}
-	if (f->mode == WL_MODE_WATCH) {
+	if (f->mode != WL_MODE_ENFORCE) {
 		wl_watch_sender(skb, f, p);
 	} else {
 		now_ns = bpf_ktime_get_ns();
