@@ -92,6 +92,9 @@ fn the_kernel_loads_the_datapath() {
     assert_eq!(programs["ok"], true, "{programs}");
     let native = value["checks"].as_array().unwrap().iter().find(|c| c["name"] == "native").unwrap();
     assert_eq!(native["ok"], true, "{native}");
+    // a machine without a port is no guest, which is no fault
+    let guest = value["checks"].as_array().unwrap().iter().find(|c| c["name"] == "guest").unwrap();
+    assert!(guest["ok"] == true && guest["found"].as_str().unwrap().contains("port"), "{guest}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use std::{
     },
     path::{Path, PathBuf},
 };
+use windlass_agent::Check;
 
 /// Name of the port that the agent looks for.
 pub const DEFAULT_NAME: &str = "org.windlass.0";
@@ -36,6 +37,27 @@ pub fn find(name: &str) -> Result<PathBuf> {
         .find(|e| fs::read_to_string(e.path().join("name")).is_ok_and(|n| n.trim() == name))
         .map(|e| Path::new("/dev").join(e.file_name()))
         .ok_or_else(|| Error::NoPort(name.into()))
+}
+
+/// What `windlass doctor` says of this machine as a guest. A machine without a port is none, which is no fault.
+pub fn doctor() -> Check {
+    let has_virtio = Path::new(SYSFS).exists();
+    let found = match find(DEFAULT_NAME) {
+        Ok(path) => format!("port {DEFAULT_NAME} is {}", path.display()),
+        Err(_) if !has_virtio => {
+            "no virtio-serial ports here (module virtio_console): no `windlass guest`".into()
+        }
+        Err(_) => {
+            let ports = fs::read_dir(SYSFS).into_iter().flatten().flatten();
+            let named = ports.filter_map(|e| fs::read_to_string(e.path().join("name")).ok());
+            let others: Vec<String> = named.map(|n| n.trim().to_string()).filter(|n| !n.is_empty()).collect();
+            let there = if others.is_empty() { "none".to_string() } else { others.join(", ") };
+            format!(
+                "no port {DEFAULT_NAME} to a host (ports here: {there}): `windlass guest` takes another by --port"
+            )
+        }
+    };
+    Check { name: "guest", ok: true, found, cure: "" }
 }
 
 /// The port, open or not. Nothing here ever blocks.

@@ -133,7 +133,8 @@ pub fn policy(command: PolicyCommand) -> Result<ExitCode> {
 }
 
 pub fn doctor(json: bool) -> Result<ExitCode> {
-    let checks = windlass_agent::doctor();
+    let mut checks = windlass_agent::doctor();
+    checks.push(windlass_guest::port::doctor());
     let all_ok = checks.iter().all(|c| c.ok);
     if json {
         println!("{}", serde_json::json!({ "ok": all_ok, "checks": checks }));
