@@ -1,4 +1,9 @@
 //! What the datapath costs: goodput of iperf3 over a plain cable with GSO, paired with no program at all.
+//!
+//! Where only two processors limit it, goodput has two states: either the receiver always finds more to read, or it is just
+//! fast enough to fall asleep between packets, and the sender's processor, the busier one then, must wake it for each. Some
+//! turns with nothing on the interface are in the slow state as well, and whatever makes the sender's side a little slower
+//! puts more of them there, so that a ratio says more than the programs' own time.
 
 use crate::{
     awake::{self, Awake},
