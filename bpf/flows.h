@@ -326,7 +326,7 @@ give_back:
 
 /*
  * Looks the packet's flow up, adopting it if its handshake is complete. With the policy's mode "off" the flow exists,
- * so that its rule need not be looked up again, but nothing is done with it.
+ * so that its rule need not be looked up again, and is followed in its stream, but not touched.
  */
 static __always_inline __u32 wl_find(struct wl_packet *p, int from_sender)
 {

@@ -1,7 +1,7 @@
 //! What an experiment must show.
 
 use crate::{
-    metric::{Metric, Over, Selection, Statistic, Window, values},
+    metric::{Metric, Over, Selection, Statistic, Window, is_about, values},
     runner::RunRecord,
 };
 use serde::{Deserialize, Serialize};
@@ -120,7 +120,7 @@ impl Claim {
 
     /// Whether it speaks of a point.
     pub fn is_about(&self, point: &str) -> bool {
-        self.points.is_empty() || self.points.iter().any(|prefix| point.starts_with(prefix.as_str()))
+        is_about(&self.points, point)
     }
 
     /// Whether runs must be recorded in intervals.
@@ -130,9 +130,7 @@ impl Claim {
 
     /// Whether it says all that its metric needs, and no more; an error begins with the key.
     pub fn check(&self) -> Result<(), String> {
-        if self.metric.needs_link() && self.link.is_none() {
-            return Err("link: this metric is of one link; name it, e.g. link = \"box > client\"".into());
-        }
+        self.metric.check_link(self.link.as_deref())?;
         if self.needs_intervals() && !self.metric.has_windows() {
             return Err(
                 "windows: only throughput, jain, mean-queue and max-queue can be taken in windows".into()

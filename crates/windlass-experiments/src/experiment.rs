@@ -287,8 +287,7 @@ impl Experiment {
             .iter()
             .filter(|c| {
                 // a claim about points that quick mode leaves out says nothing there
-                c.points.is_empty()
-                    || points.iter().any(|p| c.points.iter().any(|prefix| p.starts_with(prefix.as_str())))
+                c.points.is_empty() || points.iter().any(|p| c.is_about(p))
             })
             .map(|c| c.judge(&points, &runs))
             .collect();

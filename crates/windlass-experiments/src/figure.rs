@@ -2,7 +2,7 @@
 
 use crate::{
     experiment::Condition,
-    metric::{Metric, Over, Selection, Statistic, values},
+    metric::{Metric, Over, Selection, Statistic, is_about, values},
     plot::{Series, cdf},
     runner::RunRecord,
 };
@@ -78,9 +78,7 @@ impl Plot {
     /// Whether it says all that it needs; an error begins with the key.
     pub fn check(&self) -> Result<(), String> {
         let is_queue = matches!(self.metric, Metric::MeanQueue | Metric::MaxQueue);
-        if self.metric.needs_link() && self.link.is_none() {
-            return Err("link: this metric is of one link; name it, e.g. link = \"box > client\"".into());
-        }
+        self.metric.check_link(self.link.as_deref())?;
         if self.kind == Kind::Time && !is_queue && self.metric != Metric::Throughput {
             return Err("metric: only throughput, mean-queue and max-queue can be drawn over time".into());
         }
@@ -99,9 +97,7 @@ impl Plot {
 
     /// What to draw, from these conditions and their runs.
     pub fn pictures(&self, conditions: &[&Condition], variants: &[&str], runs: &[RunRecord]) -> Vec<Picture> {
-        let is_mine = |c: &&&Condition| {
-            self.points.is_empty() || self.points.iter().any(|prefix| c.name.starts_with(prefix.as_str()))
-        };
+        let is_mine = |c: &&&Condition| is_about(&self.points, &c.name);
         let mine: Vec<&Condition> = conditions.iter().filter(is_mine).copied().collect();
         let runs_of = |condition: &Condition, variant: &str| -> Vec<&RunRecord> {
             runs.iter().filter(|r| r.point == condition.name && r.variant == variant).collect()

@@ -53,15 +53,25 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// Whether it is of one link.
-    pub fn needs_link(self) -> bool {
-        matches!(self, Metric::MeanQueue | Metric::MaxQueue | Metric::QueueDelay | Metric::Utilisation)
+    /// Whether it is taken of a link if it must be; an error begins with the key.
+    pub fn check_link(self, link: Option<&str>) -> Result<(), String> {
+        let needs_link =
+            matches!(self, Metric::MeanQueue | Metric::MaxQueue | Metric::QueueDelay | Metric::Utilisation);
+        if needs_link && link.is_none() {
+            return Err("link: this metric is of one link; name it, e.g. link = \"box > client\"".into());
+        }
+        Ok(())
     }
 
     /// Whether it may be taken in a window.
     pub fn has_windows(self) -> bool {
         matches!(self, Metric::Throughput | Metric::Jain | Metric::MeanQueue | Metric::MaxQueue)
     }
+}
+
+/// Whether what speaks of these points, by the beginnings of their names, speaks of this one; none given: of all.
+pub fn is_about(points: &[String], point: &str) -> bool {
+    points.is_empty() || points.iter().any(|prefix| point.starts_with(prefix.as_str()))
 }
 
 /// How the numbers of a point become one.

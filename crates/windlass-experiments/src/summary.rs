@@ -2,7 +2,7 @@
 
 use crate::{
     claim::of_point,
-    metric::{Metric, Over, Selection, Statistic, Window},
+    metric::{Metric, Over, Selection, Statistic, Window, is_about},
     report::escape,
     runner::RunRecord,
 };
@@ -81,12 +81,7 @@ impl Column {
     }
 
     fn check(&self) -> Result<(), String> {
-        if self.metric.needs_link() && self.link.is_none() {
-            return Err(format!(
-                "{}: link: this metric is of one link; name it, e.g. link = \"box > client\"",
-                self.name
-            ));
-        }
+        self.metric.check_link(self.link.as_deref()).map_err(|what| format!("{}: {what}", self.name))?;
         if self.window.is_some_and(|w| w.to <= w.from) {
             return Err(format!("{}: window: its end is not after its beginning", self.name));
         }
@@ -124,10 +119,8 @@ impl Summary {
 
     /// The table of these runs.
     pub fn fill(&self, runs: &[RunRecord]) -> Filled {
-        let is_mine =
-            |point: &str| self.points.is_empty() || self.points.iter().any(|p| point.starts_with(p));
         let mut places: Vec<(&str, &str)> = Vec::new();
-        for run in runs.iter().filter(|r| is_mine(&r.point)) {
+        for run in runs.iter().filter(|r| is_about(&self.points, &r.point)) {
             let place = (run.point.as_str(), run.variant.as_str());
             if !places.contains(&place) {
                 places.push(place);

@@ -31,12 +31,15 @@ pub fn find(name: &str) -> Result<PathBuf> {
     if by_name.exists() {
         return Ok(by_name);
     }
-    let entries = fs::read_dir(SYSFS).map_err(|_| Error::NoPort(name.into()))?;
-    entries
-        .flatten()
-        .find(|e| fs::read_to_string(e.path().join("name")).is_ok_and(|n| n.trim() == name))
-        .map(|e| Path::new("/dev").join(e.file_name()))
-        .ok_or_else(|| Error::NoPort(name.into()))
+    ports().find(|(n, _)| n == name).map(|(_, device)| device).ok_or_else(|| Error::NoPort(name.into()))
+}
+
+/// Names of the ports that the kernel has, and their devices.
+fn ports() -> impl Iterator<Item = (String, PathBuf)> {
+    fs::read_dir(SYSFS).into_iter().flatten().flatten().filter_map(|e| {
+        let name = fs::read_to_string(e.path().join("name")).ok()?;
+        Some((name.trim().to_string(), Path::new("/dev").join(e.file_name())))
+    })
 }
 
 /// What `windlass doctor` says of this machine as a guest. A machine without a port is none, which is no fault.
@@ -48,9 +51,7 @@ pub fn doctor() -> Check {
             "no virtio-serial ports here (module virtio_console): no `windlass guest`".into()
         }
         Err(_) => {
-            let ports = fs::read_dir(SYSFS).into_iter().flatten().flatten();
-            let named = ports.filter_map(|e| fs::read_to_string(e.path().join("name")).ok());
-            let others: Vec<String> = named.map(|n| n.trim().to_string()).filter(|n| !n.is_empty()).collect();
+            let others: Vec<String> = ports().map(|(name, _)| name).filter(|n| !n.is_empty()).collect();
             let there = if others.is_empty() { "none".to_string() } else { others.join(", ") };
             format!(
                 "no port {DEFAULT_NAME} to a host (ports here: {there}): `windlass guest` takes another by --port"

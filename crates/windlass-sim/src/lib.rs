@@ -8,6 +8,7 @@
 pub mod bench;
 mod boxed;
 mod engine;
+mod error;
 mod fetch;
 mod group;
 mod link;
@@ -27,7 +28,8 @@ mod timer;
 mod topology;
 mod trace;
 
+pub use error::SimError;
 pub use network::Count;
-pub use run::{Outcome, RunOptions, SimError, check, run};
+pub use run::{Outcome, RunOptions, check, run};
 pub use tcp::{Config, Ecn, Round, SenderStats};
 pub use trace::TraceOptions;

@@ -4,15 +4,14 @@ use crate::{
     args::{AgentArgs, AttachArgs, ModeArg, PaceByArg, PacedArg, Sizes},
     native::NativeHome,
     signals::{self, Wish},
+    watched::Watched,
 };
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::{
-    fs,
-    path::Path,
     process::ExitCode,
     sync::mpsc::{Receiver, RecvTimeoutError},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 use windlass_agent::{Datapath, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats};
 use windlass_core::Algorithm;
@@ -173,10 +172,10 @@ fn report_end(datapath: &Datapath, as_json: bool, has_stats: bool) -> Result<()>
 }
 
 pub fn agent(args: AgentArgs) -> Result<ExitCode> {
+    let mut file = Watched::new(&args.policy);
     let mut policy = Policy::from_file(&args.policy)?;
     let (_, wishes) = signals::wishes(Wish::Reload)?;
     let mut controlled: Vec<(Pinned, u64)> = Vec::new();
-    let mut seen = modified(&args.policy);
     let options = Options { shares_groups: true, ..options(&args.sizes) };
     let mut native = NativeHome::new(&args.names.prefix);
     cover(&policy, &options, &mut controlled)?;
@@ -190,8 +189,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
             Err(RecvTimeoutError::Timeout) => false,
             _ => break,
         };
-        if is_asked || modified(&args.policy) != seen {
-            seen = modified(&args.policy);
+        if file.is_due(is_asked) {
             match Policy::from_file(&args.policy) {
                 Ok(new) => {
                     policy = new;
@@ -231,11 +229,6 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// When the file was last written; none: it is not there.
-pub fn modified(path: &Path) -> Option<SystemTime> {
-    fs::metadata(path).and_then(|m| m.modified()).ok()
 }
 
 /// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest.

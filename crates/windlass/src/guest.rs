@@ -2,24 +2,23 @@
 
 use crate::{
     args::{ControllerArgs, GuestArgs, PortArg},
-    control::modified,
     print,
     signals::{self, Wish},
+    watched::Watched,
 };
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::{
-    path::Path,
     process::ExitCode,
     sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 use windlass_agent::{GuestFlows, Mode, Policy, Selector, root_cgroup};
 use windlass_core::{Algorithm, GroupRule};
 use windlass_guest::{
     Config, Controller, GuestInfo, agent,
     controller::Event as HostEvent,
-    guests::{self, GuestsError},
+    guests,
     port::{self, Port},
     serve::{Happening, Place, Service},
     session::Event,
@@ -137,30 +136,12 @@ fn places(ports: &[PortArg]) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-/// The file of guests, and when it was last seen to change.
-struct GuestsFile<'a> {
-    path: &'a Path,
-    seen: Option<SystemTime>,
-}
-
-impl GuestsFile<'_> {
-    /// The guests in it, if it has changed since or somebody asks.
-    fn look(&mut self, is_asked: bool) -> Option<Result<Vec<Place>, GuestsError>> {
-        let now = modified(self.path);
-        if !is_asked && now == self.seen {
-            return None;
-        }
-        self.seen = now;
-        Some(guests::read(self.path))
-    }
-}
-
 pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
     let Some(rule) = GroupRule::by_name(&args.rule) else {
         let known: Vec<&str> = GroupRule::all().map(|r| r.name()).collect();
         bail!("--rule {}: no such rule; there is {}", args.rule, known.join(", "));
     };
-    let mut file = args.guests.as_deref().map(|path| GuestsFile { path, seen: modified(path) });
+    let mut file = args.guests.as_deref().map(Watched::new);
     let places = match &file {
         Some(file) => guests::read(file.path)?,
         None => places(&args.port)?,
@@ -189,10 +170,12 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
             Ok(Wish::Stop) | Err(TryRecvError::Disconnected) => break,
         };
         if let Some(file) = &mut file
-            && let Some(read) = file.look(is_asked)
+            && file.is_due(is_asked)
         {
             // the guests in force stay: a typo must not let them go
-            let result = read.map_err(anyhow::Error::from).and_then(|p| Ok(service.set_places(&p)?));
+            let result = guests::read(file.path)
+                .map_err(anyhow::Error::from)
+                .and_then(|p| Ok(service.set_places(&p)?));
             if let Err(e) = result {
                 eprintln!("windlass: {e:#}; the guests in force stay");
             }
