@@ -8,7 +8,8 @@
  *      STARTUP --full pipe--> DRAIN --queue gone--> PROBE_BW <--> PROBE_RTT
  *
  * Where we deviate: bandwidth samples come in bytes and are turned into segments per microsecond << 24 without
- * rounding to whole segments first; the earliest departure time is always now, so what is in flight is in the network.
+ * rounding to whole segments first; the earliest departure time is always now, so what is in flight is in the network;
+ * STARTUP also ends where the sender is short of data, if a fifth of it is lost.
  */
 #ifndef WL_ALG_BBR_H
 #define WL_ALG_BBR_H
@@ -37,6 +38,7 @@
 #define WL_BBR_LT_MAX_ROUNDS 16u
 #define WL_BBR_LT_USE_ROUNDS 48u
 #define WL_BBR_LT_LOSS_Q8 50u /* a fifth of the data lost: a policer may be at work */
+#define WL_BBR_OVERRUN_SEGS 8u /* lost of a small window they may be chance (BBRv2 asks for as many in STARTUP) */
 #define WL_BBR_LT_RATIO_Q8 (WL_BBR_UNIT / 8)
 #define WL_BBR_LT_DIFF_BYTES_PS 500u
 #define WL_BBR_SLOW_BYTES_PS 150000u /* 1.2 Mbit/s: below it a burst is one segment, else two at least */
@@ -69,6 +71,8 @@ struct wl_bbr {
 	wl_u32 lt_last_lost;
 	wl_u32 lt_last_at_us;
 	wl_u32 lost_bytes; /* total, wraps */
+	wl_u32 round_lost; /* lost_bytes and delivered_bytes as the round began */
+	wl_u32 round_delivered;
 	wl_u16 pacing_gain; /* WL_BBR_UNIT is 1 */
 	wl_u16 cwnd_gain;
 	wl_u8 mode; /* enum wl_bbr_mode */
@@ -76,6 +80,7 @@ struct wl_bbr {
 	wl_u8 full_bw_count;
 	wl_u8 is_full_bw_reached;
 	wl_u8 is_round_start;
+	wl_u8 has_overrun; /* a fifth of the last round was lost, and not by chance */
 	wl_u8 is_idle_restart;
 	wl_u8 is_probe_rtt_timed;
 	wl_u8 is_probe_rtt_round_done;
@@ -168,6 +173,12 @@ WL_INLINE wl_u32 wl_bbr_aggregation_bytes(const struct wl_bbr *b, const struct w
 
 /* ------------------------------------------------- policed paths (long term) */
 
+/* Is so much lost that it is the path, not chance, that has no room? */
+WL_INLINE int wl_bbr_is_overrun(wl_u32 lost, wl_u32 delivered)
+{
+	return delivered && (wl_u64)lost * WL_BBR_UNIT >= (wl_u64)WL_BBR_LT_LOSS_Q8 * delivered;
+}
+
 WL_INLINE void wl_bbr_lt_reset_interval(struct wl_bbr *b, const struct wl_sample *s)
 {
 	b->lt_last_at_us = s->now_us;
@@ -244,7 +255,7 @@ WL_INLINE void wl_bbr_lt_sample(struct wl_bbr *b, const struct wl_sample *s)
 		return;
 	lost = b->lost_bytes - b->lt_last_lost;
 	delivered = s->delivered_bytes - b->lt_last_delivered;
-	if (!delivered || (wl_u64)lost * WL_BBR_UNIT < (wl_u64)WL_BBR_LT_LOSS_Q8 * delivered)
+	if (!wl_bbr_is_overrun(lost, delivered))
 		return;
 	elapsed_us = s->now_us - b->lt_last_at_us;
 	if (elapsed_us < 1000)
@@ -254,6 +265,20 @@ WL_INLINE void wl_bbr_lt_sample(struct wl_bbr *b, const struct wl_sample *s)
 
 /* --------------------------------------------------------- the steps of an ACK */
 
+WL_INLINE void wl_bbr_start_round(struct wl_bbr *b, const struct wl_sample *s)
+{
+	wl_u32 lost = b->lost_bytes - b->round_lost;
+
+	b->has_overrun = lost >= WL_BBR_OVERRUN_SEGS * s->mss_bytes &&
+			 wl_bbr_is_overrun(lost, s->delivered_bytes - b->round_delivered);
+	b->round_lost = b->lost_bytes;
+	b->round_delivered = s->delivered_bytes;
+	b->next_round_delivered = s->delivered_bytes;
+	b->round_count++;
+	b->is_round_start = 1;
+	b->is_packet_conservation = 0;
+}
+
 WL_INLINE void wl_bbr_update_bw(struct wl_bbr *b, const struct wl_sample *s)
 {
 	wl_u32 bw;
@@ -261,12 +286,8 @@ WL_INLINE void wl_bbr_update_bw(struct wl_bbr *b, const struct wl_sample *s)
 	b->is_round_start = 0;
 	if (!s->rate_interval_us || !s->rate_delivered_bytes)
 		return;
-	if ((wl_s32)(s->prior_delivered_bytes - b->next_round_delivered) >= 0) {
-		b->next_round_delivered = s->delivered_bytes;
-		b->round_count++;
-		b->is_round_start = 1;
-		b->is_packet_conservation = 0;
-	}
+	if ((wl_s32)(s->prior_delivered_bytes - b->next_round_delivered) >= 0)
+		wl_bbr_start_round(b, s);
 	wl_bbr_lt_sample(b, s);
 	bw = wl_bbr_segs_per_us(s->rate_delivered_bytes, s->mss_bytes, s->rate_interval_us);
 	/* a sender short of data says nothing about the path, unless it was faster than all before */
@@ -345,13 +366,20 @@ WL_INLINE void wl_bbr_update_cycle(struct wl_bbr *b, const struct wl_sample *s, 
 		wl_bbr_next_phase(b, s);
 }
 
-/* Three rounds without a quarter more bandwidth: the pipe is full. */
+/*
+ * Three rounds without a quarter more bandwidth: the pipe is full. Rounds in which the sender was short of data do not
+ * count; but if it overran the path as well, it is short because its buffer is full of what waits behind holes.
+ */
 WL_INLINE void wl_bbr_check_full_bw(struct wl_bbr *b, const struct wl_sample *s)
 {
 	wl_u32 bw = wl_minmax_get(&b->bw);
 
-	if (b->is_full_bw_reached || !b->is_round_start || s->is_app_limited)
+	if (b->is_full_bw_reached || !b->is_round_start)
 		return;
+	if (s->is_app_limited) {
+		b->is_full_bw_reached = b->has_overrun;
+		return;
+	}
 	if (bw >= (wl_u64)b->full_bw * WL_BBR_FULL_BW_GAIN / WL_BBR_UNIT) {
 		b->full_bw = bw;
 		b->full_bw_count = 0;
@@ -523,6 +551,7 @@ static void wl_bbr_init(void *state, const struct wl_alg_params *p, const struct
 	b->min_rtt_us = s->min_rtt_us ? s->min_rtt_us : ~0u;
 	b->min_rtt_at_us = s->now_us;
 	b->next_round_delivered = s->delivered_bytes;
+	b->round_delivered = s->delivered_bytes;
 	b->ack_epoch_at_us = s->now_us;
 	b->cycle_at_us = s->now_us;
 	b->was_in_recovery = s->is_in_recovery;

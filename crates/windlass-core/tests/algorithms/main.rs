@@ -222,6 +222,39 @@ fn bbr_keeps_its_rate_when_segments_are_lost() {
     assert!(flow.decision.pacing_bytes_ps > 800_000);
 }
 
+/// A sender whose buffer is full of what waits behind holes: the box sees it as one that is short of data.
+#[test]
+fn bbrs_startup_ends_where_a_short_sender_overruns_the_path() {
+    let startup_bytes_ps = 33 * 25 * u64::from(MSS) * 2885 / 1000 * 99 / 100;
+    for (lost_segs, ends) in [(0u32, false), (7, false), (8, true)] {
+        let mut flow = start("bbr");
+        let mut delivered = 0;
+        for round in 1..10u32 {
+            let prior = delivered;
+            delivered += 33 * MSS;
+            flow.on_ack(&wl_sample {
+                newly_delivered_bytes: 33 * MSS,
+                rate_delivered_bytes: 33 * MSS,
+                rate_interval_us: 40_000,
+                delivered_bytes: delivered,
+                prior_delivered_bytes: prior,
+                rtt_us: 40_000,
+                srtt_us: 40_000,
+                inflight_bytes: 33 * MSS,
+                lost_bytes: lost_segs * MSS,
+                is_app_limited: 1,
+                ..sample(round * 40_000)
+            });
+        }
+        let got = flow.decision.pacing_bytes_ps;
+        assert_eq!(
+            got < startup_bytes_ps / 2,
+            ends,
+            "{lost_segs} of 33 lost: {got}, in startup {startup_bytes_ps}"
+        );
+    }
+}
+
 proptest! {
     /// Any order of events: a window between the floor and the largest TCP can express, a rate that is not zero.
     #[test]
