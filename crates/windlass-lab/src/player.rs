@@ -2,6 +2,7 @@
 
 use crate::{files, netns::Netns};
 use anyhow::{Context, Result, bail};
+use socket2::{Domain, Socket, Type};
 use std::{
     collections::VecDeque,
     fs::File,
@@ -151,7 +152,14 @@ impl<'a> Player<'a> {
     fn connect(&self) -> Result<Connection> {
         let address = SocketAddr::new(self.stage.server.parse()?, PORT);
         let left = Duration::from_nanos(self.stage.limit_ns.saturating_sub(self.now_ns()).max(1));
-        let connect = || TcpStream::connect_timeout(&address, left).with_context(|| address.to_string());
+        let connect = || -> Result<TcpStream> {
+            let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+            if let Some(max) = self.flow.receive_window_max {
+                bound_window(&socket, max.count()).context("receive_window_max")?;
+            }
+            socket.connect_timeout(&address.into(), left).with_context(|| address.to_string())?;
+            Ok(socket.into())
+        };
         let stream = self.stage.client.enter(connect)?;
         stream.set_nodelay(true)?;
         Ok(Connection { stream, asked: VecDeque::new(), head: Vec::new(), arrived: None })
@@ -236,6 +244,26 @@ impl<'a> Player<'a> {
         }
         Ok(false)
     }
+}
+
+/// Has the socket, which is not connected yet, never offer more than that.
+fn bound_window(socket: &Socket, max_bytes: u64) -> Result<()> {
+    // The kernel doubles what it is told, and once it has seen full segments, offers some five eighths of that.
+    let bytes = (max_bytes * 4 / 5) as libc::c_int;
+    // SAFETY: a live socket, and an option that is a live int.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            (&raw const bytes).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result != 0 {
+        return Err(std::io::Error::last_os_error()).context("SO_RCVBUFFORCE");
+    }
+    Ok(())
 }
 
 /// Whether these bytes stand there in the file.

@@ -93,6 +93,9 @@ pub struct Flow {
     pub group: Option<String>,
     /// Weight in its group, that of the box included; of the whole sending host if the group has weights per server.
     pub weight: i64,
+    /// Most that its receiver ever offers; none: as much as the system has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_window_max: Option<Bytes>,
     /// How many connections it makes.
     pub connections: Connections,
     /// Who decides when a response begins.
@@ -114,6 +117,7 @@ impl Flow {
             tenant: String::new(),
             group: None,
             weight: 1,
+            receive_window_max: None,
             connections: Connections::Persistent,
             application: Application::Http,
             trains: vec![Train::once(Size::Bytes(Dist::Constant(size)))],

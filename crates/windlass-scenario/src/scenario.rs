@@ -370,6 +370,8 @@ size = "10 MB"
         assert!(error("delay = \"20 ms\"\n", "").what.contains("BDP needs a rate and a delay"));
         let e = error("size = \"10 MB\"", "size = \"10\"");
         assert!(e.what.starts_with("size: ") && e.what.contains("MB") && e.line == 16, "{e}");
+        let e = error("size = \"10 MB\"", "size = \"10 MB\"\nreceive_window_max = \"1 kB\"");
+        assert!(e.what.starts_with("receive_window_max: 4 KiB") && e.line == 17, "{e}");
         let e = error("loss =", "los =");
         assert!(e.what.starts_with("unknown field `los`") && e.line == 12, "{e}");
         assert!(

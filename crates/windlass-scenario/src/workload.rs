@@ -8,7 +8,7 @@ use crate::{
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 use toml::Spanned;
 
 /// A `[[flow]]` as it is written.
@@ -34,6 +34,7 @@ pub(crate) struct RawFlow {
     group: Option<String>,
     #[serde(default = "weight_one")]
     weight: i64,
+    receive_window_max: Option<Bytes>,
     #[serde(default)]
     connections: Connections,
     #[serde(default)]
@@ -58,6 +59,9 @@ fn cubic() -> String {
 
 /// A mistake: at which byte of the file, if not in the flow's own table, and what.
 pub(crate) type Mistake = (Option<usize>, String);
+
+/// What a receive window can be, in bytes.
+const WINDOW_BYTES: RangeInclusive<f64> = 4096.0..=1e9;
 
 /// Most flows of a scenario.
 const FLOWS_MOST: usize = 1_000_000;
@@ -134,6 +138,7 @@ impl RawFlow {
                     tenant: self.tenant.clone(),
                     group: self.group.clone(),
                     weight: self.weight,
+                    receive_window_max: self.receive_window_max,
                     connections: self.connections,
                     application: self.application,
                     trains: trains.clone(),
@@ -181,6 +186,9 @@ impl RawFlow {
             }
         }
         check_membership(self.group.as_deref(), self.weight, around.groups)?;
+        if self.receive_window_max.is_some_and(|w| !WINDOW_BYTES.contains(&w.0)) {
+            return Err("receive_window_max: 4 KiB to 1 GB".into());
+        }
         match (&self.size, self.train.is_empty()) {
             (None, true) => Err("size: how much? Give a size, or [[flow.train]]s".into()),
             (Some(_), false) => {
@@ -253,7 +261,7 @@ impl Tcp {
         if !is_within(self.delayed_ack, 0.0, 0.5) {
             return Err("delayed_ack: 0 s to 500 ms (RFC 1122, section 4.2.3.2)".into());
         }
-        if self.receive_window.is_some_and(|w| !(4096.0..=1e9).contains(&w.0)) {
+        if self.receive_window.is_some_and(|w| !WINDOW_BYTES.contains(&w.0)) {
             return Err("receive_window: 4 KiB to 1 GB".into());
         }
         if self.initial_window.is_some_and(|segs| !(1..=1000).contains(&segs)) {

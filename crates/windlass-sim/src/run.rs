@@ -27,7 +27,7 @@ use std::{
 };
 use windlass_core::{Algorithm, GroupAblation, GroupRule};
 use windlass_scenario::{
-    Connections, Flow, FlowReport, Intervals, LinkReport, Response, ResponseTimes, RunReport, Scenario,
+    Bytes, Connections, Flow, FlowReport, Intervals, LinkReport, Response, ResponseTimes, RunReport, Scenario,
     Switch, Windlass, mean_rtt_ms,
 };
 
@@ -290,10 +290,12 @@ impl<'a> Sim<'a> {
         let flow = &self.scenario.flows[index as usize];
         let Session { algorithm, hops, .. } = self.sessions[index as usize];
         let [of_client, of_server] = random;
+        let most = |max: &Bytes| Config { rcv_window_max_bytes: max.count() as u32, ..self.config };
+        let config = flow.receive_window_max.as_ref().map_or(self.config, most);
         let end = |side: u32, random| {
             let id = 2 * place + side;
             let is_traced = is_traced && side == 1;
-            Endpoint::new(id, id ^ 1, hops[side as usize], algorithm, random, &self.config, is_traced)
+            Endpoint::new(id, id ^ 1, hops[side as usize], algorithm, random, &config, is_traced)
         };
         let [client, mut server] = [end(0, of_client), end(1, of_server)];
         let member = |name: &Option<String>, id: u32| -> Option<Membership> {

@@ -10,7 +10,7 @@ use crate::{
     tcp::{Config, Ecn},
     time::MS,
 };
-use windlass_scenario::Scenario;
+use windlass_scenario::{Bytes, Scenario, Span};
 
 const MSS_BYTES: u64 = 1448;
 
@@ -62,6 +62,17 @@ fn a_full_send_buffer_holds_the_rest_back() {
         let outcome = crate::run(&scenario, &RunOptions { config, ..RunOptions::default() }).unwrap();
         assert_eq!(completion_ms(&outcome), expected_ms, "{segs_in_buffer} segments");
     }
+}
+
+/// A receiver that never offers more than eight segments: forty and the head take five round trips of data, where slow start
+/// by itself takes three.
+#[test]
+fn a_small_receive_window_holds_the_sender_back() {
+    let mut scenario = scenario(40, "");
+    scenario.tcp.delayed_ack = Some(Span(0.0));
+    assert_eq!(completion_ms(&crate::run(&scenario, &RunOptions::default()).unwrap()), 400.0);
+    scenario.flows[0].receive_window_max = Some(Bytes((8 * MSS_BYTES) as f64));
+    assert_eq!(completion_ms(&crate::run(&scenario, &RunOptions::default()).unwrap()), 600.0);
 }
 
 /// The fifth of ten is lost. At 250 ms the ACKs of 1 to 4 let out 11 to 17, and the SACKs of 6 to 8 are three: the

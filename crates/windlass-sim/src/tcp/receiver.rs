@@ -118,7 +118,7 @@ impl Receiver {
             is_urgent = is_new_mark;
         }
         let waiting_end = self.waiting.last().map_or(0, |b| b.end);
-        self.window.on_read(self.rcv_nxt, waiting_end, now_ns, config);
+        self.window.on_read(self.rcv_nxt, waiting_end, now_ns);
         let arrival = Arrival {
             now_ns,
             rcv_nxt: self.rcv_nxt,

@@ -12,6 +12,8 @@ pub struct RcvWindow {
     clamp_bytes: u32,
     /// What is offered; grows towards the clamp with what arrives.
     offered_bytes: u32,
+    /// The most that the buffer may ever allow.
+    most_bytes: u32,
     /// Right edge offered so far; never moves left (RFC 9293, section 3.8.6).
     edge: u64,
     /// Smoothed time between an ACK and the data it let out; 0: no sample yet.
@@ -29,8 +31,9 @@ impl RcvWindow {
     pub fn new(config: &Config) -> RcvWindow {
         RcvWindow {
             // once it has seen full segments, Linux finds that they take less room than it had reckoned with
-            clamp_bytes: config.rcv_window_bytes / 4 * 5,
-            offered_bytes: config.rcv_window_bytes,
+            clamp_bytes: (config.rcv_window_bytes / 4 * 5).min(config.rcv_window_max_bytes),
+            offered_bytes: config.rcv_window_bytes.min(config.rcv_window_max_bytes),
+            most_bytes: config.rcv_window_max_bytes,
             round_bytes: 10 * MSS_BYTES,
             ..RcvWindow::default()
         }
@@ -61,7 +64,7 @@ impl RcvWindow {
     /// The application has read everything below `rcv_nxt`; up to `waiting_end` something waits out of order. Once a
     /// round trip, see whether the buffer is large enough: it should hold twice what arrives in one, more while that
     /// grows, and what waits.
-    pub fn on_read(&mut self, rcv_nxt: u64, waiting_end: u64, now_ns: u64, config: &Config) {
+    pub fn on_read(&mut self, rcv_nxt: u64, waiting_end: u64, now_ns: u64) {
         if self.rtt_ns == 0 || now_ns - self.round_at_ns < self.rtt_ns {
             return;
         }
@@ -70,7 +73,7 @@ impl RcvWindow {
         if copied > before {
             let steady = 2 * copied;
             let growing = 2 * (steady * (copied - before) / before) + waiting_end.saturating_sub(rcv_nxt);
-            let most = u64::from(config.rcv_window_max_bytes);
+            let most = u64::from(self.most_bytes);
             self.clamp_bytes = self.clamp_bytes.max((steady + growing).min(most) as u32);
             self.round_bytes = copied.min(most) as u32;
         }
@@ -113,7 +116,7 @@ mod tests {
             for _ in 0..segs {
                 rcv_nxt += u64::from(MSS_BYTES);
                 window.on_data(MSS_BYTES, core_us(now_ns - 100 * MS), now_ns);
-                window.on_read(rcv_nxt, rcv_nxt, now_ns, &config);
+                window.on_read(rcv_nxt, rcv_nxt, now_ns);
             }
             segs *= 2;
             let offered = u64::from(window.offer(rcv_nxt, 0, &config));
