@@ -27,8 +27,8 @@ use std::{
 };
 use windlass_core::{Algorithm, GroupAblation, GroupRule};
 use windlass_scenario::{
-    Bytes, Connections, Flow, FlowReport, Intervals, LinkReport, Response, ResponseTimes, RunReport, Scenario,
-    Switch, Windlass, mean_rtt_ms,
+    Bytes, Connections, Flow, FlowReport, Intervals, LinkReport, Response, ResponseTimes, RunReport,
+    Scenario, Switch, Windlass, mean_rtt_ms,
 };
 
 /// How to run.
