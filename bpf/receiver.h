@@ -64,8 +64,8 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id, __u32 
 	}
 }
 
-/* An ACK of a controlled flow: scoreboard, algorithm, edge. */
-static __always_inline void wl_control(struct wl_flow *f, __u32 id, struct wl_scratch *s, __u64 now_ns)
+/* An ACK of a controlled flow: scoreboard, algorithm, edge. Returns wait_us of wl_loss_detect(). */
+static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_scratch *s, __u64 now_ns)
 {
 	struct wl_sample *sample = &s->sample;
 	__u32 una_seg = f->una_seg;
@@ -96,7 +96,7 @@ static __always_inline void wl_control(struct wl_flow *f, __u32 id, struct wl_sc
 	if (calls)
 		wl_run_algorithm(id, calls, 0);
 	wl_edge_advance(f, now_ns);
-	wl_arm_next(f, id, now_ns, wait_us);
+	return wait_us;
 }
 
 /* Writes the window that the sender shall see with acknowledgement `ack` into the packet. */
@@ -144,7 +144,8 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	enum wl_ack_kind kind = wl_ack_kind(f, p->ack);
 	int is_pure = !p->payload_bytes && !(p->flags & (WL_TCP_FIN | WL_TCP_URG));
 	__u32 edge = f->edge;
-	int progress;
+	int progress = 1;
+	__u32 wait_us;
 
 	if (kind == WL_ACK_OUTSIDE) {
 		wl_count(WL_C_PASS_ACK_OUTSIDE);
@@ -169,17 +170,22 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	a->has_ece = !!(p->flags & WL_TCP_ECE);
 	f->rcv_edge = wl_seq_max(f->rcv_edge, p->ack + a->window_bytes);
 	wl_read_sack(p, a);
-	wl_control(f, id, s, now_ns);
+	wait_us = wl_control(f, id, s, now_ns);
 	if (wl_track_hole_stays(f, a->now_us))
 		wl_bypass(f, WL_C_BYPASS_GAP);
 	if (f->state == WL_FLOW_BYPASS) {
 		f->shown_una = f->una;
 		f->shown_at_us = now_ns / 1000;
+	} else {
+		progress = wl_shown_step(f, now_ns / 1000, edge);
+	}
+	/* not before: of what this ACK shows the clock need not be told */
+	wl_arm_next(f, id, now_ns, wait_us);
+	if (f->state == WL_FLOW_BYPASS) {
 		wl_show_window(skb, f, p, p->ack, now_ns);
 		wl_bypass_check(f);
 		return WL_TC_PASS;
 	}
-	progress = wl_shown_step(f, now_ns / 1000, edge);
 	/*
 	 * A duplicate ACK tells the sender of a loss that the box repairs; progress that is held back is shown later.
 	 * Everything else that repeats an ACK passes: an answer to a keep-alive or a zero-window probe, a window
