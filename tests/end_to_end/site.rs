@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 use windlass_lab::{
-    BoxProcess, Cgroup, Client, Family, LinkStats, Server, Wan, files,
+    BoxProcess, Cgroup, Client, Family, LinkStats, Server, Wan, Wire, files,
     netns::{self, Netns},
     tcp_counters,
 };
@@ -394,7 +394,7 @@ impl Site {
         }
         self.ifaces[..controlled].iter().for_each(|iface| nothing_is_left(self.box_host(), iface));
         drop(self.nginx);
-        Outcome { counters, wan: self.wan.finish(), server_retrans_segs }
+        Outcome { counters, wan: self.wan.finish().remove(0), server_retrans_segs }
     }
 }
 
@@ -538,7 +538,8 @@ fn connect_wan(setup: &Setup, gateway: &Netns, client: &Netns) -> Possibly<Wan> 
     let link = scenario("wan", setup.link, &flow("1 kB", "cubic")).links.remove(1);
     let hosts = [gateway, client];
     let models = [false, true].map(|backward| LinkModel::new(&link, backward, 7));
-    let wan = Wan::start(models, hosts, ["wan0", "wan0"], 0).unwrap_or_else(|e| panic!("{e:#}"));
+    let wire = Wire::open(models, hosts, ["wan0", "wan0"]);
+    let wan = wire.and_then(|wire| Wan::start(vec![wire], 0)).unwrap_or_else(|e| panic!("{e:#}"));
     for (side, host) in hosts.into_iter().enumerate() {
         ok(host, &["ip", "link", "set", "wan0", "mtu", &setup.wan_mtus[side].to_string()]);
         add_address(host, setup.family, WAN_LAN, 1 + side, "wan0");

@@ -23,5 +23,5 @@ pub use cgroup::Cgroup;
 pub use run::{RunOptions, run};
 pub use topology::{Family, Topology};
 pub use traffic::{Client, Crowd, CrowdLoad, CrowdResult, Fetch, Server, tcp_counters};
-pub use wan::Wan;
+pub use wan::{Wan, Wire};
 pub use windlass_scenario::{FlowReport, LinkReport, LinkStats, RunReport};

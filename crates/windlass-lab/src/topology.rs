@@ -4,7 +4,7 @@ use crate::{
     limits,
     netns::{self, Netns},
     tcp,
-    wan::Wan,
+    wan::{Wan, Wire},
 };
 use anyhow::{Context, Result, bail};
 use std::{
@@ -18,7 +18,9 @@ use windlass_scenario::{Link, LinkModel, LinkStats, Scenario};
 pub struct Topology {
     hosts: BTreeMap<String, Netns>,
     links: Vec<Link>,
-    wans: Vec<(usize, Wan)>,
+    /// Which links are emulated, in the order in which the emulator has them.
+    emulated: Vec<usize>,
+    wan: Option<Wan>,
     family: Family,
 }
 
@@ -91,10 +93,18 @@ impl Topology {
         for host in &scenario.hosts {
             hosts.insert(host.name.clone(), Netns::create(run, &host.name)?);
         }
-        let mut topology = Topology { hosts, links: scenario.links.clone(), wans: Vec::new(), family };
+        let links = scenario.links.clone();
+        let mut topology = Topology { hosts, links, emulated: Vec::new(), wan: None, family };
+        let mut wires = Vec::new();
         for index in 0..topology.links.len() {
             let models = [false, true].map(|backward| scenario.link_model(index, backward));
-            topology.connect(index, models, spin_us)?;
+            if let Some(wire) = topology.connect(index, models)? {
+                topology.emulated.push(index);
+                wires.push(wire);
+            }
+        }
+        if !wires.is_empty() {
+            topology.wan = Some(Wan::start(wires, spin_us)?);
         }
         for host in &scenario.hosts {
             topology.route(
@@ -130,18 +140,17 @@ impl Topology {
 
     /// Takes the network down; returns the statistics of the emulated links by their index.
     pub fn finish(mut self) -> Result<Vec<(usize, [LinkStats; 2])>> {
-        let mut all = Vec::new();
-        for (index, wan) in std::mem::take(&mut self.wans) {
+        let mut dropped = Vec::new();
+        for &index in &self.emulated {
             let between = &self.links[index].between;
-            let mut dropped = [0; 2];
-            for side in 0..2 {
-                dropped[side] = self.hosts[&between[side]].sending_drops(&device(index, side))?;
-            }
-            let mut stats = wan.finish();
-            stats.iter_mut().zip(dropped).for_each(|(s, d)| s.drops_device = d);
-            all.push((index, stats));
+            let of = |side: usize| self.hosts[&between[side]].sending_drops(&device(index, side));
+            dropped.push([of(0)?, of(1)?]);
         }
-        Ok(all)
+        let mut all = self.wan.take().map(Wan::finish).unwrap_or_default();
+        for (stats, dropped) in all.iter_mut().flatten().zip(dropped.into_iter().flatten()) {
+            stats.drops_device = dropped;
+        }
+        Ok(self.emulated.iter().copied().zip(all).collect())
     }
 
     fn first_end(&self, host: &str) -> (usize, usize) {
@@ -152,13 +161,14 @@ impl Topology {
             .unwrap_or((0, 0))
     }
 
-    fn connect(&mut self, index: usize, models: [LinkModel; 2], spin_us: u64) -> Result<()> {
+    /// Makes the ends of a link; the emulator is yet to connect those of an emulated one.
+    fn connect(&self, index: usize, models: [LinkModel; 2]) -> Result<Option<Wire>> {
         let link = &self.links[index];
         let ends = [&self.hosts[&link.between[0]], &self.hosts[&link.between[1]]];
         let names = [device(index, 0), device(index, 1)];
+        let mut wire = None;
         if link.is_emulated() {
-            let wan = Wan::start(models, ends, [&names[0], &names[1]], spin_us)?;
-            self.wans.push((index, wan));
+            wire = Some(Wire::open(models, ends, [&names[0], &names[1]])?);
         } else {
             ends[0].run(&[
                 "ip",
@@ -174,7 +184,6 @@ impl Topology {
                 ends[1].name(),
             ])?;
         }
-        let link = &self.links[index];
         for (side, name) in names.iter().enumerate() {
             let host = &self.hosts[&link.between[side]];
             host.run(&["ip", "link", "set", name, "up"])?;
@@ -189,7 +198,7 @@ impl Topology {
                 }
             }
         }
-        Ok(())
+        Ok(wire)
     }
 
     /// Routes from `host` to every other end. A sender's routes carry its congestion control: the way to choose one

@@ -1,4 +1,4 @@
-//! The link emulator: one thread between two TUN devices.
+//! The link emulator: one thread between pairs of TUN devices.
 
 use crate::{netns::Netns, packet::Packet};
 use anyhow::{Context, Result, bail};
@@ -18,17 +18,33 @@ use std::{
 };
 use windlass_scenario::{LinkModel, LinkStats, Verdict, times};
 
-const READS_AT_ONCE: usize = 32;
+/// More of one link wait until what is due elsewhere has been sent.
+const READS_AT_ONCE: usize = 8;
 const LARGEST_READ: usize = 70_000;
+/// Above all that is not of real time; a tick of the scheduler spent waiting would be forty round trips of a rack.
+const PRIORITY: libc::c_int = 1;
+/// ... or, where that is not allowed, above what is not as nice.
 const NICE: libc::c_int = -10;
+/// Whoever never rests at such a priority is stopped for 50 ms in each second (sched_rt_runtime_us): of each turn it has it
+/// for so long, and is like others for the rest.
+const TURN_NS: u64 = 20_000_000;
+const PRIOR_MOST_NS: u64 = 18_000_000;
 const IDLE_NS: u64 = 50_000_000;
 const TUN_QUEUE_PACKETS: &str = "20000";
 
-/// A running emulator.
+/// The devices of an emulated link; nothing carries their packets yet.
+#[derive(Debug)]
+pub struct Wire {
+    files: [File; 2],
+    models: [LinkModel; 2],
+}
+
+/// A running emulator. One thread has all of a network's links, so that what one link hands to a host that forwards is at
+/// the next one without anybody having to wake up, and the hosts have the other processors for themselves.
 #[derive(Debug)]
 pub struct Wan {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<[LinkStats; 2]>>,
+    thread: Option<JoinHandle<Vec<[LinkStats; 2]>>>,
 }
 
 fn open_tun(ns: &Netns, name: &str) -> Result<File> {
@@ -68,21 +84,27 @@ fn now_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+impl Wire {
+    /// Makes device `names[0]` on `hosts[0]` and `names[1]` on `hosts[1]`, the ends of a link with these models, forward
+    /// and backward.
+    pub fn open(models: [LinkModel; 2], hosts: [&Netns; 2], names: [&str; 2]) -> Result<Wire> {
+        Ok(Wire { files: [open_tun(hosts[0], names[0])?, open_tun(hosts[1], names[1])?], models })
+    }
+}
+
 impl Wan {
-    /// Connects device `names[0]` on `hosts[0]` with `names[1]` on `hosts[1]` through a link with these models,
-    /// forward and backward.
-    pub fn start(models: [LinkModel; 2], hosts: [&Netns; 2], names: [&str; 2], spin_us: u64) -> Result<Wan> {
-        let files = [open_tun(hosts[0], names[0])?, open_tun(hosts[1], names[1])?];
+    /// Connects the ends of these links. `spin_us`: how long it may spin before a packet is due, rather than sleep.
+    pub fn start(wires: Vec<Wire>, spin_us: u64) -> Result<Wan> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = thread::Builder::new()
             .name("wan".into())
-            .spawn(move || Loop::new(files, models, spin_us * 1000).run(&stopped))?;
+            .spawn(move || Loop::new(wires, spin_us * 1000).run(&stopped))?;
         Ok(Wan { stop, thread: Some(thread) })
     }
 
-    /// Stops it; returns what happened forward and backward.
-    pub fn finish(mut self) -> [LinkStats; 2] {
+    /// Stops it; returns what happened on each link, forward and backward.
+    pub fn finish(mut self) -> Vec<[LinkStats; 2]> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().map(|t| t.join().unwrap_or_default()).unwrap_or_default()
     }
@@ -131,32 +153,55 @@ impl Ord for Due {
     }
 }
 
+/// One direction of a link.
+struct Way {
+    from: RawFd,
+    to: RawFd,
+    model: LinkModel,
+    due: BinaryHeap<Reverse<Due>>,
+    lateness: Histogram<u64>,
+}
+
 struct Loop {
-    files: [File; 2],
-    models: [LinkModel; 2],
-    due: [BinaryHeap<Reverse<Due>>; 2],
+    /// Forward and backward of the first link, of the second ...
+    ways: Vec<Way>,
+    /// What `ways` read and write.
+    _files: Vec<[File; 2]>,
+    /// Of each way; set up once.
+    polled: Vec<libc::pollfd>,
     order: u64,
     spin_ns: u64,
+    turn: Turn,
     buffer: Vec<u8>,
     out: Vec<u8>,
-    lateness: [Histogram<u64>; 2],
 }
 
 impl Loop {
-    fn new(files: [File; 2], models: [LinkModel; 2], spin_ns: u64) -> Loop {
+    fn new(wires: Vec<Wire>, spin_ns: u64) -> Loop {
+        let (mut ways, mut files) = (Vec::new(), Vec::new());
+        for wire in wires {
+            for (side, model) in wire.models.into_iter().enumerate() {
+                let [from, to] = [side, 1 - side].map(|i| wire.files[i].as_raw_fd());
+                ways.push(Way { from, to, model, due: BinaryHeap::new(), lateness: times() });
+            }
+            files.push(wire.files);
+        }
         Loop {
-            files,
-            models,
-            due: [BinaryHeap::new(), BinaryHeap::new()],
+            polled: ways
+                .iter()
+                .map(|w| libc::pollfd { fd: w.from, events: libc::POLLIN, revents: 0 })
+                .collect(),
+            ways,
+            _files: files,
             order: 0,
             spin_ns,
+            turn: Turn::default(),
             buffer: vec![0; LARGEST_READ],
             out: Vec::with_capacity(LARGEST_READ),
-            lateness: [times(), times()],
         }
     }
 
-    fn run(mut self, stop: &AtomicBool) -> [LinkStats; 2] {
+    fn run(mut self, stop: &AtomicBool) -> Vec<[LinkStats; 2]> {
         // SAFETY: exact timers, and precedence over the hosts that the emulated hardware serves, for this thread only;
         // no pointers.
         unsafe {
@@ -164,92 +209,128 @@ impl Loop {
             libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as _, NICE);
         }
         while !stop.load(Ordering::Relaxed) {
-            let mut is_busy = false;
-            for direction in 0..2 {
-                is_busy |= self.release(direction);
-                is_busy |= self.accept(direction);
+            for way in &mut self.ways {
+                way.release(&mut self.out);
             }
-            if !is_busy {
-                self.wait();
+            self.wait();
+            for (way, polled) in self.ways.iter_mut().zip(&self.polled) {
+                if polled.revents != 0 {
+                    way.accept(&mut self.buffer, &mut self.order);
+                }
             }
         }
-        let mut lateness = self.lateness.iter();
-        self.models.map(|model| {
-            let mut stats = model.finish();
-            if let Some(late) = lateness.next() {
-                stats.late_p50_us = late.value_at_quantile(0.5) as f64 / 1e3;
-                stats.late_p99_us = late.value_at_quantile(0.99) as f64 / 1e3;
-            }
-            stats
-        })
+        let mut stats = self.ways.into_iter().map(Way::finish);
+        let mut links = Vec::new();
+        while let (Some(forward), Some(backward)) = (stats.next(), stats.next()) {
+            links.push([forward, backward]);
+        }
+        links
     }
 
-    /// Sends on everything that is due; neighbours of one super-packet go together.
-    fn release(&mut self, direction: usize) -> bool {
+    /// Sleeps until a packet comes in or is due.
+    fn wait(&mut self) {
         let now = now_ns();
-        let mut is_busy = false;
-        while let Some(Reverse(first)) = self.due[direction].peek()
+        self.turn.go_on(now);
+        let next = self.ways.iter().filter_map(|w| w.due.peek().map(|Reverse(d)| d.at_ns)).min();
+        let wait_ns = next.map_or(IDLE_NS, |n| n.saturating_sub(now + self.spin_ns).min(IDLE_NS));
+        let timeout = libc::timespec { tv_sec: 0, tv_nsec: wait_ns as _ };
+        let count = self.polled.len() as libc::nfds_t;
+        // SAFETY: as many live pollfds, and a live timespec.
+        unsafe { libc::ppoll(self.polled.as_mut_ptr(), count, &timeout, std::ptr::null()) };
+        if wait_ns > 0 {
+            self.turn.slept_ns += now_ns() - now;
+        }
+    }
+}
+
+/// A stretch of TURN_NS.
+#[derive(Default)]
+struct Turn {
+    began_ns: u64,
+    slept_ns: u64,
+    is_prior: bool,
+}
+
+impl Turn {
+    fn go_on(&mut self, now: u64) {
+        let passed_ns = now - self.began_ns;
+        if passed_ns > TURN_NS {
+            *self = Turn { began_ns: now, slept_ns: 0, is_prior: self.is_prior };
+            self.take_precedence(true);
+        } else if passed_ns.saturating_sub(self.slept_ns) > PRIOR_MOST_NS {
+            self.take_precedence(false);
+        }
+    }
+
+    fn take_precedence(&mut self, is_prior: bool) {
+        if self.is_prior == is_prior {
+            return;
+        }
+        self.is_prior = is_prior;
+        let (policy, sched_priority) =
+            if is_prior { (libc::SCHED_FIFO, PRIORITY) } else { (libc::SCHED_OTHER, 0) };
+        // SAFETY: of this thread, with a live sched_param. Where it is not allowed, its niceness is all there is.
+        unsafe { libc::sched_setscheduler(0, policy, &libc::sched_param { sched_priority }) };
+    }
+}
+
+impl Way {
+    /// Sends on everything that is due; neighbours of one super-packet go together.
+    fn release(&mut self, out: &mut Vec<u8>) {
+        if self.due.is_empty() {
+            return;
+        }
+        let now = now_ns();
+        while let Some(Reverse(first)) = self.due.peek()
             && first.at_ns <= now
         {
-            let Some(Reverse(first)) = self.due[direction].pop() else { break };
-            self.lateness[direction].saturating_record(now - first.at_ns);
+            let Some(Reverse(first)) = self.due.pop() else { break };
+            self.lateness.saturating_record(now - first.at_ns);
             let mut last = first.segment;
-            while let Some(Reverse(next)) = self.due[direction].peek()
+            while let Some(Reverse(next)) = self.due.peek()
                 && next.at_ns <= now
                 && next.segment == last + 1
                 && next.mark == first.mark
                 && Rc::ptr_eq(&next.packet, &first.packet)
             {
                 last += 1;
-                self.due[direction].pop();
+                self.due.pop();
             }
-            first.packet.emit(first.segment, last, first.mark, &mut self.out);
-            if !write(self.files[1 - direction].as_raw_fd(), &self.out) {
-                self.models[direction].stats.drops_refused += (last - first.segment + 1) as u64;
+            first.packet.emit(first.segment, last, first.mark, out);
+            if !write(self.to, out) {
+                self.model.stats.drops_refused += (last - first.segment + 1) as u64;
             }
-            is_busy = true;
         }
-        is_busy
     }
 
-    fn accept(&mut self, direction: usize) -> bool {
-        for reads in 0..READS_AT_ONCE {
-            let n = read(self.files[direction].as_raw_fd(), &mut self.buffer);
+    fn accept(&mut self, buffer: &mut [u8], order: &mut u64) {
+        for _ in 0..READS_AT_ONCE {
+            let n = read(self.from, buffer);
             if n == 0 {
-                return reads > 0;
+                return;
             }
             let now = now_ns();
-            let Some(packet) = Packet::parse(&self.buffer[..n]) else {
-                self.models[direction].stats.drops_foreign += 1;
+            let Some(packet) = Packet::parse(&buffer[..n]) else {
+                self.model.stats.drops_foreign += 1;
                 continue;
             };
             let packet = Rc::new(packet);
             for segment in 0..packet.segments {
-                let verdict = self.models[direction].offer(now, packet.wire_bytes(segment), packet.is_ect);
+                let verdict = self.model.offer(now, packet.wire_bytes(segment), packet.is_ect);
                 if let Verdict::Deliver { at_ns, mark } = verdict {
-                    self.order += 1;
-                    let due = Due { at_ns, order: self.order, packet: packet.clone(), segment, mark };
-                    self.due[direction].push(Reverse(due));
+                    *order += 1;
+                    let due = Due { at_ns, order: *order, packet: packet.clone(), segment, mark };
+                    self.due.push(Reverse(due));
                 }
             }
         }
-        true
     }
 
-    fn wait(&self) {
-        let next = self.due.iter().filter_map(|d| d.peek().map(|Reverse(d)| d.at_ns)).min();
-        let now = now_ns();
-        let wait_ns = next.map_or(IDLE_NS, |n| n.saturating_sub(now));
-        if wait_ns <= self.spin_ns {
-            std::hint::spin_loop();
-            return;
-        }
-        let sleep_ns = (wait_ns - self.spin_ns).min(IDLE_NS);
-        let timeout = libc::timespec { tv_sec: 0, tv_nsec: sleep_ns as _ };
-        let mut fds =
-            [0, 1].map(|i| libc::pollfd { fd: self.files[i].as_raw_fd(), events: libc::POLLIN, revents: 0 });
-        // SAFETY: two live pollfds and a live timespec.
-        unsafe { libc::ppoll(fds.as_mut_ptr(), 2, &timeout, std::ptr::null()) };
+    fn finish(self) -> LinkStats {
+        let mut stats = self.model.finish();
+        stats.late_p50_us = self.lateness.value_at_quantile(0.5) as f64 / 1e3;
+        stats.late_p99_us = self.lateness.value_at_quantile(0.99) as f64 / 1e3;
+        stats
     }
 }
 
