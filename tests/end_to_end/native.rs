@@ -130,6 +130,34 @@ fn receivers_echo_exactly_what_was_marked() {
     assert!(marks >= 20 && told.abs_diff(marks) * 10 <= marks, "{marks} segments marked, {told} reported");
 }
 
+/// RFC 8257: the window swings with what is marked beyond the threshold, so that queues stay there, and nothing is lost.
+#[test]
+fn dctcp_keeps_the_queue_at_the_threshold() {
+    if !is_root_or_skip("dctcp_keeps_the_queue_at_the_threshold") {
+        return;
+    }
+    const THRESHOLD: f64 = 20.0;
+    let marking = "rate = \"50 Mbit/s\"\ndelay = \"2 ms\"\nbuffer = \"200 packets\"\necn = \"20 packets\"";
+    let loaded = Loaded::new('q');
+    let mean_queue = |algorithm: &str| {
+        let report = run_whole(&scenario(algorithm, marking, &flow("15 MB", algorithm)));
+        let link = &report.links[0].stats;
+        assert!(link.marks > 0 && link.drops_tail == 0, "{algorithm}: {report}");
+        assert!(link.utilisation > 0.9, "{algorithm}: {} of the link is used", link.utilisation);
+        link.mean_queue_packets
+    };
+    let ours = mean_queue(&loaded.name("dctcp"));
+    assert!((0.5 * THRESHOLD..1.5 * THRESHOLD).contains(&ours), "{ours} packets");
+    if registered().split_whitespace().any(|name| name == "dctcp") {
+        let kernels = mean_queue("dctcp");
+        assert!((ours - kernels).abs() < 0.25 * kernels, "{ours} packets, the kernel's own {kernels}");
+    } else {
+        println!(
+            "skipped: dctcp_keeps_the_queue_at_the_threshold: against the kernel's own: it has no dctcp"
+        );
+    }
+}
+
 #[test]
 fn unloading_in_mid_transfer_hands_the_socket_back() {
     if !is_root_or_skip("unloading_in_mid_transfer_hands_the_socket_back") {
