@@ -4,7 +4,8 @@
  * wrote down, with the first HyStart (Ha and Rhee, 2008). What differs from cubic.h (RFC 9438, RFC 9406):
  *
  *   growth      counted in segments: one for every `cnt` acknowledged, which is worked out anew when the window has
- *               changed or 31 ms have passed
+ *               changed or 31 ms have passed; the count begins anew with each reduction, and what is only SACKed does not
+ *               count
  *   Reno        its window grows by 8/15 segments a round trip for ever, and cwnd follows it one round trip later
  *   slow start  ends for good at the first rise of the round-trip time, or when ACKs less than 2 ms apart have come for
  *               half a round trip
@@ -218,7 +219,8 @@ static void wl_kcubic_on_ack(void *state, const struct wl_sample *s, struct wl_d
 
 	c->acked_rest_bytes = bytes % s->mss_bytes;
 	wl_hystart1(c, s, d);
-	if (!acked || !cwnd || wl_alg_is_held(s, d) || !s->is_cwnd_limited)
+	/* what only SACK tells of raises nothing, then or later */
+	if (!acked || !cwnd || !s->acked_bytes || wl_alg_is_held(s, d) || !s->is_cwnd_limited)
 		return;
 	if (d->cwnd_bytes < d->ssthresh_bytes) {
 		wl_u32 room = (d->ssthresh_bytes - d->cwnd_bytes + s->mss_bytes - 1) / s->mss_bytes;
@@ -247,6 +249,7 @@ static void wl_kcubic_on_congestion(void *state, const struct wl_sample *s, stru
 	/* fast convergence: a window that shrinks makes room for newcomers */
 	c->w_max_segs = cwnd < c->w_max_segs ? (wl_u64)cwnd * (1024 + WL_CUBIC_BETA_Q10) / 2048 : cwnd;
 	c->has_epoch = 0;
+	c->counted_segs = 0;
 	cwnd = (wl_u64)cwnd * WL_CUBIC_BETA_Q10 / 1024;
 	d->ssthresh_bytes = wl_alg_clamp_cwnd(s, wl_sat_mul(cwnd, s->mss_bytes), WL_CUBIC_MIN_SEGS);
 	d->cwnd_bytes = d->ssthresh_bytes;

@@ -94,7 +94,11 @@ fn follows_the_curve(name: &str, sample_at: impl Fn(u32) -> wl_sample, tolerance
 /// Linux' integers for W_max = 100: K = 4317 ticks of 1/1024 s, and the same curve, less by rounding.
 #[test]
 fn the_kernels_cubic_follows_the_same_curve() {
-    follows_the_curve("kcubic", |now_us| wl_sample { rtt_us: 100_000, ..sample(now_us) }, 0.03);
+    follows_the_curve(
+        "kcubic",
+        |now_us| wl_sample { rtt_us: 100_000, acked_bytes: MSS, ..sample(now_us) },
+        0.03,
+    );
 }
 
 /// 8/15 of a segment a round trip where Reno's window is the larger: RTT 10 ms, ten seconds after a cut from 20 to 14.
@@ -106,10 +110,40 @@ fn the_kernels_cubic_is_not_slower_than_reno_would_be() {
     assert_eq!(flow.decision.cwnd_bytes / MSS, 14);
     for round in 0..15u32 {
         let newly_delivered_bytes = flow.decision.cwnd_bytes;
-        flow.on_ack(&wl_sample { newly_delivered_bytes, rtt_us: 10_000, ..sample(round * 10_000) });
+        flow.on_ack(&wl_sample {
+            newly_delivered_bytes,
+            acked_bytes: newly_delivered_bytes,
+            rtt_us: 10_000,
+            ..sample(round * 10_000)
+        });
     }
     let segs = flow.decision.cwnd_bytes / MSS;
     assert!((20..=23).contains(&segs), "14 + 15 x 8/15 = 22 segments, got {segs}");
+}
+
+/// tcp_may_raise_cwnd() and tcp_init_cwnd_reduction(): what only SACK tells of does not count towards growth, and what
+/// counted before a reduction is forgotten with it.
+#[test]
+fn the_kernels_cubic_counts_in_order_and_anew_after_a_cut() {
+    let ack = |acked_bytes| wl_sample { newly_delivered_bytes: MSS, acked_bytes, ..sample(1000) };
+    let segments_to_grow = |sacked: u32, acked_before_cut: u32| {
+        let mut flow = start("kcubic");
+        flow.decision.cwnd_bytes = 20 * MSS;
+        flow.on_congestion(&sample(0), abi::WL_CONGESTION_LOSS);
+        (0..acked_before_cut).for_each(|_| flow.on_ack(&ack(MSS)));
+        flow.decision.cwnd_bytes = 20 * MSS;
+        flow.on_congestion(&sample(500), abi::WL_CONGESTION_LOSS);
+        (0..sacked).for_each(|_| flow.on_ack(&ack(0)));
+        let before = flow.decision.cwnd_bytes;
+        (1..1000).find(|_| {
+            flow.on_ack(&ack(MSS));
+            flow.decision.cwnd_bytes > before
+        })
+    };
+    let alone = segments_to_grow(0, 0);
+    assert!(alone.is_some_and(|n| n > 2), "{alone:?}");
+    assert_eq!(segments_to_grow(10, 0), alone, "SACKed segments");
+    assert_eq!(segments_to_grow(0, 2), alone, "segments before the cut");
 }
 
 /// HyStart (Ha and Rhee, 2008): ACKs less than 2 ms apart for more than half a round trip end slow start; so do eight
