@@ -17,7 +17,7 @@ use toml::Spanned;
 use windlass_scenario::{Draft, ScenarioError, Span};
 
 /// The experiments that this build knows, from `experiments/`.
-const FILES: [(&str, &str); 25] = [
+const FILES: [(&str, &str); 26] = [
     ("tcon-tct", include_str!("../../../experiments/tcon-tct.toml")),
     ("tcon-loss", include_str!("../../../experiments/tcon-loss.toml")),
     ("tcon-buffer", include_str!("../../../experiments/tcon-buffer.toml")),
@@ -40,6 +40,7 @@ const FILES: [(&str, &str); 25] = [
     ("ctrltcp-rtt-ratio", include_str!("../../../experiments/ctrltcp-rtt-ratio.toml")),
     ("ccc-four-flows", include_str!("../../../experiments/ccc-four-flows.toml")),
     ("ccc-ack-clock", include_str!("../../../experiments/ccc-ack-clock.toml")),
+    ("ccc-ack-clock-testbed", include_str!("../../../experiments/ccc-ack-clock-testbed.toml")),
     ("ccc-ablation", include_str!("../../../experiments/ccc-ablation.toml")),
     ("ccc-priorities", include_str!("../../../experiments/ccc-priorities.toml")),
     ("ccc-testbed", include_str!("../../../experiments/ccc-testbed.toml")),

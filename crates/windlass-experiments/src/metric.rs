@@ -28,7 +28,7 @@ pub enum Metric {
     TimeoutRuns,
     /// Segments that senders sent again.
     SenderRetrans,
-    /// Most new segments that a flow's sender sent at one instant; on the simulator.
+    /// Most new segments that a flow's sender sent at one instant; in the lab, any connection between its hosts.
     LongestBurst,
     /// Retransmissions of the sender's kernel per hundred repairs of the box, over all runs of a point.
     SenderRetransShare,

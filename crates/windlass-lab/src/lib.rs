@@ -2,6 +2,7 @@
 //! between them. Runs the same scenario files as the simulator.
 
 mod boxed;
+mod bursts;
 mod cgroup;
 mod coupled;
 pub mod files;

@@ -1,6 +1,8 @@
 //! Packets as a TUN device with IFF_VNET_HDR gives and takes them: possibly super-packets of many TCP segments, with
 //! checksums still to be completed. The emulator judges each segment on its own and sends the survivors on.
 
+use std::net::IpAddr;
+
 /// Length of struct virtio_net_hdr.
 pub const VNET_HDR_BYTES: usize = 10;
 const NEEDS_CSUM: u8 = 1;
@@ -8,6 +10,7 @@ const GSO_ECN: u8 = 0x80;
 /// What a packet costs on the wire beyond its IP length: an Ethernet header.
 pub const LINK_HEADER_BYTES: u64 = 14;
 
+const SYN: u8 = 0x02;
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
@@ -23,6 +26,23 @@ pub struct Packet {
     pub segments: usize,
     /// ECN-capable (RFC 3168).
     pub is_ect: bool,
+}
+
+/// The TCP segments of a packet that carry data, or its SYN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segments {
+    /// Source and destination.
+    pub addresses: [IpAddr; 2],
+    /// The same of the ports.
+    pub ports: [u16; 2],
+    /// Sequence number of the first.
+    pub seq: u32,
+    /// Payload of all together.
+    pub payload_bytes: u32,
+    /// How many they are on the wire.
+    pub count: u32,
+    /// It is a SYN, which carries none.
+    pub is_syn: bool,
 }
 
 fn be16(data: &[u8], at: usize) -> u16 {
@@ -73,6 +93,32 @@ impl Packet {
             packet.segments = payload.div_ceil(packet.gso_bytes).max(1);
         }
         Some(packet)
+    }
+
+    /// What it carries; none if it is not TCP, or neither data nor a SYN.
+    pub fn segments(&self) -> Option<Segments> {
+        let data = &self.data;
+        let (protocol, at, bytes) = if data[0] >> 4 == 4 { (data[9], 12, 4) } else { (data[6], 8, 16) };
+        let tcp = data.get(self.l4_off..).filter(|tcp| protocol == 6 && tcp.len() >= 20)?;
+        let payload_bytes = tcp.len().checked_sub(usize::from(tcp[12] >> 4) * 4)? as u32;
+        let is_syn = tcp[13] & SYN != 0;
+        if payload_bytes == 0 && !is_syn {
+            return None;
+        }
+        let address = |at: usize| -> IpAddr {
+            match <[u8; 4]>::try_from(&data[at..at + bytes]) {
+                Ok(v4) => v4.into(),
+                Err(_) => <[u8; 16]>::try_from(&data[at..at + bytes]).expect("sixteen bytes").into(),
+            }
+        };
+        Some(Segments {
+            addresses: [address(at), address(at + bytes)],
+            ports: [be16(tcp, 0), be16(tcp, 2)],
+            seq: u32::from_be_bytes(tcp[4..8].try_into().expect("four bytes")),
+            payload_bytes,
+            count: self.segments as u32,
+            is_syn,
+        })
     }
 
     /// Length on the wire of segment `i`.
@@ -205,6 +251,14 @@ mod tests {
     }
 
     #[test]
+    fn a_super_packet_carries_several_segments() {
+        let carries = Packet::parse(&super_packet(4000, 1448)).unwrap().segments().unwrap();
+        assert_eq!((carries.count, carries.payload_bytes, carries.seq), (3, 4000, 0xffff_ff00));
+        assert_eq!(carries.addresses, [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from));
+        assert_eq!(Packet::parse(&super_packet(0, 1448)).unwrap().segments(), None, "an acknowledgement");
+    }
+
+    #[test]
     fn a_mark_is_ce_with_a_right_checksum() {
         let packet = Packet::parse(&super_packet(100, 1448)).unwrap();
         let mut out = Vec::new();
@@ -217,6 +271,7 @@ mod tests {
         #[test]
         fn any_bytes_are_parsed_or_refused(read in proptest::collection::vec(any::<u8>(), 0..3000)) {
             if let Some(packet) = Packet::parse(&read) {
+                packet.segments();
                 let mut out = Vec::new();
                 for i in 0..packet.segments.min(100) {
                     packet.wire_bytes(i);

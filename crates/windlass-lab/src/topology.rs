@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use std::{
     collections::{BTreeMap, VecDeque},
     fs,
+    net::IpAddr,
 };
 use windlass_scenario::{Link, LinkModel, LinkStats, Scenario};
 
@@ -136,6 +137,14 @@ impl Topology {
             .position(|l| l.between.iter().any(|h| h == at) && l.between.iter().any(|h| h == facing))
             .with_context(|| format!("no link between {at} and {facing}"))?;
         Ok(device(link, usize::from(self.links[link].between[1] == at)))
+    }
+
+    /// The longest burst of a connection from one host to another, in segments, at whatever emulated link; none: none has seen
+    /// any.
+    pub fn longest_burst_segs(&self, from: &str, to: &str) -> Option<u32> {
+        let pair = [from, to].map(|host| self.address_of(host).parse::<IpAddr>().ok());
+        let [Some(from), Some(to)] = pair else { return None };
+        self.wan.as_ref()?.longest_bursts().get(&[from, to]).copied()
     }
 
     /// Takes the network down; returns the statistics of the emulated links by their index.

@@ -1,6 +1,10 @@
 //! The link emulator: one thread between pairs of TUN devices.
 
-use crate::{netns::Netns, packet::Packet};
+use crate::{
+    bursts::{Bursts, Longest},
+    netns::Netns,
+    packet::Packet,
+};
 use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
 use std::{
@@ -11,7 +15,7 @@ use std::{
     os::fd::{AsRawFd, RawFd},
     rc::Rc,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
@@ -44,6 +48,7 @@ pub struct Wire {
 #[derive(Debug)]
 pub struct Wan {
     stop: Arc<AtomicBool>,
+    longest: Arc<Mutex<Longest>>,
     thread: Option<JoinHandle<Vec<[LinkStats; 2]>>>,
 }
 
@@ -97,10 +102,17 @@ impl Wan {
     pub fn start(wires: Vec<Wire>, spin_us: u64) -> Result<Wan> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
+        let longest = Arc::<Mutex<Longest>>::default();
+        let shared = longest.clone();
         let thread = thread::Builder::new()
             .name("wan".into())
-            .spawn(move || Loop::new(wires, spin_us * 1000).run(&stopped))?;
-        Ok(Wan { stop, thread: Some(thread) })
+            .spawn(move || Loop::new(wires, shared, spin_us * 1000).run(&stopped))?;
+        Ok(Wan { stop, longest, thread: Some(thread) })
+    }
+
+    /// The longest bursts that have reached a link so far.
+    pub fn longest_bursts(&self) -> Longest {
+        self.longest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Stops it; returns what happened on each link, forward and backward.
@@ -158,6 +170,7 @@ struct Way {
     from: RawFd,
     to: RawFd,
     model: LinkModel,
+    bursts: Bursts,
     due: BinaryHeap<Reverse<Due>>,
     lateness: Histogram<u64>,
 }
@@ -177,12 +190,13 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(wires: Vec<Wire>, spin_ns: u64) -> Loop {
+    fn new(wires: Vec<Wire>, longest: Arc<Mutex<Longest>>, spin_ns: u64) -> Loop {
         let (mut ways, mut files) = (Vec::new(), Vec::new());
         for wire in wires {
             for (side, model) in wire.models.into_iter().enumerate() {
                 let [from, to] = [side, 1 - side].map(|i| wire.files[i].as_raw_fd());
-                ways.push(Way { from, to, model, due: BinaryHeap::new(), lateness: times() });
+                let bursts = Bursts::new(longest.clone());
+                ways.push(Way { from, to, model, bursts, due: BinaryHeap::new(), lateness: times() });
             }
             files.push(wire.files);
         }
@@ -314,6 +328,9 @@ impl Way {
                 self.model.stats.drops_foreign += 1;
                 continue;
             };
+            if let Some(segments) = packet.segments() {
+                self.bursts.on_segments(&segments, now);
+            }
             let packet = Rc::new(packet);
             for segment in 0..packet.segments {
                 let verdict = self.model.offer(now, packet.wire_bytes(segment), packet.is_ect);

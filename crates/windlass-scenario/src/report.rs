@@ -33,7 +33,8 @@ pub struct FlowReport {
     pub timeouts: Option<u64>,
     /// Segments that this flow's sender sent again; none: unknown.
     pub retrans_segs: Option<u64>,
-    /// Most new segments that this flow's sender sent at one instant; none: unknown.
+    /// Most new segments that this flow's sender sent at one instant; with real kernels, that a connection between its hosts did,
+    /// as an emulated link saw them come; none: unknown.
     pub longest_burst_segs: Option<u32>,
     /// It went on until it was stopped, or the run ended, so it has no completion time.
     #[serde(skip_serializing_if = "is_false")]
