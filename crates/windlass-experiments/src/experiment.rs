@@ -17,7 +17,7 @@ use toml::Spanned;
 use windlass_scenario::{Draft, ScenarioError, Span};
 
 /// The experiments that this build knows, from `experiments/`.
-const FILES: [(&str, &str); 26] = [
+const FILES: [(&str, &str); 27] = [
     ("tcon-tct", include_str!("../../../experiments/tcon-tct.toml")),
     ("tcon-loss", include_str!("../../../experiments/tcon-loss.toml")),
     ("tcon-buffer", include_str!("../../../experiments/tcon-buffer.toml")),
@@ -34,6 +34,7 @@ const FILES: [(&str, &str); 26] = [
     ("trim-fat-tree", include_str!("../../../experiments/trim-fat-tree.toml")),
     ("trim-transparent", include_str!("../../../experiments/trim-transparent.toml")),
     ("trim-testbed", include_str!("../../../experiments/trim-testbed.toml")),
+    ("trim-transparent-testbed", include_str!("../../../experiments/trim-transparent-testbed.toml")),
     ("ctrltcp-fairness", include_str!("../../../experiments/ctrltcp-fairness.toml")),
     ("ctrltcp-testbed", include_str!("../../../experiments/ctrltcp-testbed.toml")),
     ("ctrltcp-short-flow", include_str!("../../../experiments/ctrltcp-short-flow.toml")),
