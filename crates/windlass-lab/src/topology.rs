@@ -139,12 +139,13 @@ impl Topology {
         Ok(device(link, usize::from(self.links[link].between[1] == at)))
     }
 
-    /// The longest burst of a connection from one host to another, in segments, at whatever emulated link; none: none has seen
-    /// any.
+    /// The longest burst of a connection from one host to another, in segments, at whatever emulated link; 0: none has come to
+    /// one, none: there is no such link.
     pub fn longest_burst_segs(&self, from: &str, to: &str) -> Option<u32> {
         let pair = [from, to].map(|host| self.address_of(host).parse::<IpAddr>().ok());
         let [Some(from), Some(to)] = pair else { return None };
-        self.wan.as_ref()?.longest_bursts().get(&[from, to]).copied()
+        let longest = self.wan.as_ref()?.longest_bursts();
+        Some(longest.get(&[from, to]).copied().unwrap_or(0))
     }
 
     /// Takes the network down; returns the statistics of the emulated links by their index.
