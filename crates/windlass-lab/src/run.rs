@@ -33,7 +33,8 @@ pub struct RunOptions<'a> {
     pub captures: Option<PathBuf>,
     /// How much of each packet a capture keeps.
     pub capture_bytes: u32,
-    /// How long emulators may spin before a packet is due: exactness for CPU time.
+    /// How long emulators may spin before a packet is due, and whether they have precedence over the hosts (not with 0):
+    /// exactness for CPU time, of a run that is alone on this machine.
     pub spin_us: u64,
     /// IPv4 or IPv6.
     pub family: Family,

@@ -25,9 +25,10 @@ use windlass_scenario::{LinkModel, LinkStats, Verdict, times};
 /// More of one link wait until what is due elsewhere has been sent.
 const READS_AT_ONCE: usize = 8;
 const LARGEST_READ: usize = 70_000;
-/// Above all that is not of real time; a tick of the scheduler spent waiting would be forty round trips of a rack.
+/// Of a network that is alone and spins: above all that is not of real time; a tick of the scheduler spent waiting would be
+/// forty round trips of a rack. Emulators side by side would take all processors from all hosts.
 const PRIORITY: libc::c_int = 1;
-/// ... or, where that is not allowed, above what is not as nice.
+/// ... of others, or where that is not allowed: above what is not as nice.
 const NICE: libc::c_int = -10;
 /// Whoever never rests at such a priority is stopped for 50 ms in each second (sched_rt_runtime_us): of each turn it has it
 /// for so long, and is like others for the rest.
@@ -98,7 +99,8 @@ impl Wire {
 }
 
 impl Wan {
-    /// Connects the ends of these links. `spin_us`: how long it may spin before a packet is due, rather than sleep.
+    /// Connects the ends of these links. `spin_us`: how long it may spin before a packet is due, rather than sleep, and,
+    /// unless 0, it has precedence over all hosts: for a network that is alone on this machine.
     pub fn start(wires: Vec<Wire>, spin_us: u64) -> Result<Wan> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -244,7 +246,9 @@ impl Loop {
     /// Sleeps until a packet comes in or is due.
     fn wait(&mut self) {
         let now = now_ns();
-        self.turn.go_on(now);
+        if self.spin_ns > 0 {
+            self.turn.go_on(now);
+        }
         let next = self.ways.iter().filter_map(|w| w.due.peek().map(|Reverse(d)| d.at_ns)).min();
         let wait_ns = next.map_or(IDLE_NS, |n| n.saturating_sub(now + self.spin_ns).min(IDLE_NS));
         let timeout = libc::timespec { tv_sec: 0, tv_nsec: wait_ns as _ };
