@@ -145,6 +145,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	/* what the last ACK let out has come by within the sender's own round trip, which is not part of ours */
 	idle_us = now_us - wl_seq_max(f->sent_at_us, f->delivered_at_us);
 	if (wl_is_after_pause(f, idle_us)) {
+		wl_pause_check(f);
 		__builtin_memset(&s->sample, 0, sizeof(s->sample));
 		s->sample.now_us = now_us;
 		s->sample.is_app_limited = !!f->app_limited_until;

@@ -229,6 +229,16 @@ WL_INLINE void wl_supply_check(struct wl_flow *f, wl_u32 now_us)
 }
 
 /*
+ * New data comes after a pause in which nothing was in flight. Room that is left says that the sender had nothing to send,
+ * as Linux notes when the application writes again (tcp_rate_check_app_limited).
+ */
+WL_INLINE void wl_pause_check(struct wl_flow *f)
+{
+	if (f->una == f->nxt && !wl_before(f->edge, f->nxt + f->mss_bytes))
+		wl_rate_mark_app_limited(f);
+}
+
+/*
  * Was the window, not the sender's supply, what held the flow back? Asked whenever data was sent. Up to two segments of a
  * window in use are not in the network: what is granted may end within a segment, and so may what is too little to grant.
  */

@@ -439,6 +439,11 @@ void wln_flow_supply_check(struct wln_flow *n, wl_u32 now_us)
 	wl_supply_check(&n->flow, now_us);
 }
 
+void wln_flow_pause_check(struct wln_flow *n)
+{
+	wl_pause_check(&n->flow);
+}
+
 void wln_flow_cwnd_limited_check(struct wln_flow *n)
 {
 	wl_cwnd_limited_check(&n->flow);

@@ -189,6 +189,12 @@ impl Flow {
         unsafe { abi::wln_flow_supply_check(self.inner.as_ptr(), now_us) };
     }
 
+    /// New data comes after a pause: notes whether it was the sender who paused.
+    pub fn pause_check(&mut self) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_pause_check(self.inner.as_ptr()) };
+    }
+
     /// Notes whether the window holds the flow back.
     pub fn cwnd_limited_check(&mut self) {
         // SAFETY: exclusive access.

@@ -124,7 +124,8 @@ impl WindlassBox {
         let idle_us = now_us.wrapping_sub(later(state.sent_at_us, state.delivered_at_us));
         let is_pause = state.una == state.nxt && (self.algorithm.needs_pauses() || idle_us > IDLE_MIN_US);
         if is_pause && state.nxt != state.base {
-            let is_app_limited = (state.app_limited_until != 0).into();
+            f.flow.pause_check();
+            let is_app_limited = (f.state().app_limited_until != 0).into();
             let mut sample = wl_sample { now_us, is_app_limited, ..wl_sample::default() };
             self.call(f, abi::WL_NATIVE_CALL_IDLE, &mut sample, idle_us);
         }
