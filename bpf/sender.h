@@ -9,7 +9,6 @@
 
 #define WL_SENDER_MAY_INSIST \
 	3u /* after so many copies of ours the sender's own passes: its segments may be smaller */
-#define WL_IDLE_MIN_US 1000u
 
 /* Remembers everything needed to send this flow's segments again as the sender would. */
 static __always_inline void wl_learn_sender(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p)
@@ -75,14 +74,6 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 		wl_bypass_all(f, WL_C_BYPASS_GAP, wl_seq_max(f->nxt, end));
 }
 
-/* Has the sender paused, so that its algorithm wants to know? */
-static __always_inline int wl_is_after_pause(const struct wl_flow *f, __u32 idle_us)
-{
-	if (f->nxt == f->base || f->una != f->nxt)
-		return 0;
-	return (wl_alg_needs(f->algorithm) & WL_NEEDS_PAUSES) || idle_us > WL_IDLE_MIN_US;
-}
-
 static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow *f, __u32 id, struct wl_packet *p,
 					  __u64 now_ns)
 {
@@ -144,8 +135,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	}
 	/* what the last ACK let out has come by within the sender's own round trip, which is not part of ours */
 	idle_us = now_us - wl_seq_max(f->sent_at_us, f->delivered_at_us);
-	if (wl_is_after_pause(f, idle_us)) {
-		wl_pause_check(f);
+	if (wl_pause_check(f, idle_us, !!(wl_alg_needs(f->algorithm) & WL_NEEDS_PAUSES))) {
 		__builtin_memset(&s->sample, 0, sizeof(s->sample));
 		s->sample.now_us = now_us;
 		s->sample.is_app_limited = !!f->app_limited_until;

@@ -21,6 +21,7 @@
 #define WL_DEPART_MAX_US 100000u /* of a sender that overruns its window; fq drops what is to wait for 10 s */
 #define WL_SPREAD_MIN_RTT_US 10000u
 #define WL_BURST_US 1000u /* credit that pacing saves up while the clock, or the sender, is late */
+#define WL_PAUSE_US 1000u
 #define WL_SUPPLY_US 2000u /* a sender that leaves room unused for so long has nothing to send */
 
 /*
@@ -229,13 +230,17 @@ WL_INLINE void wl_supply_check(struct wl_flow *f, wl_u32 now_us)
 }
 
 /*
- * New data comes after a pause in which nothing was in flight. Room that is left says that the sender had nothing to send,
- * as Linux notes when the application writes again (tcp_rate_check_app_limited).
+ * New data comes. Was there a pause before it, with nothing in flight, of which the algorithm is told? Room that is left
+ * then says that the sender had nothing to send, as Linux notes when the application writes again
+ * (tcp_rate_check_app_limited). wants_all: the algorithm wants to know of the shortest, too.
  */
-WL_INLINE void wl_pause_check(struct wl_flow *f)
+WL_INLINE int wl_pause_check(struct wl_flow *f, wl_u32 idle_us, int wants_all)
 {
-	if (f->una == f->nxt && !wl_before(f->edge, f->nxt + f->mss_bytes))
+	if (f->nxt == f->base || f->una != f->nxt || (!wants_all && idle_us <= WL_PAUSE_US))
+		return 0;
+	if (!wl_before(f->edge, f->nxt + f->mss_bytes))
 		wl_rate_mark_app_limited(f);
+	return 1;
 }
 
 /*

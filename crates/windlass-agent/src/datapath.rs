@@ -6,6 +6,7 @@ use crate::{
     clock::Clock,
     cost::{self, RunTime},
     counters::read_counters,
+    doctor::is_root,
     error::bpf,
     flows::read_flows,
     group, netdev,
@@ -177,8 +178,7 @@ impl Datapath {
     pub fn attach(iface: &str, policy: &Policy, options: &Options) -> Result<Datapath> {
         options.check()?;
         let ifindex = netdev::ethernet_index(iface)?;
-        // SAFETY: plain call without arguments.
-        if unsafe { libc::geteuid() } != 0 {
+        if !is_root() {
             return Err(Error::Privilege { what: "attaching a datapath" });
         }
         if pins::is_pinned(iface) {

@@ -31,12 +31,17 @@ fn version(release: &str) -> (u32, u32) {
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
 }
 
+/// Whether this process runs as root, as whoever loads programs must.
+pub fn is_root() -> bool {
+    // SAFETY: plain call without arguments.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// Looks at everything that the datapath needs. Changes nothing that lasts.
 pub fn doctor() -> Vec<Check> {
     let release = kernel_release();
     let kernel = version(&release);
-    // SAFETY: plain call without arguments.
-    let is_root = unsafe { libc::geteuid() } == 0;
+    let is_root = is_root();
     let mut checks = vec![
         check("kernel", kernel >= (5, 17), release, "Linux 5.17 or newer (bpf_loop); Debian 12 has 6.1"),
         check(

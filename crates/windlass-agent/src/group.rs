@@ -228,15 +228,19 @@ impl Membership {
 /// As struct wl_group_home in bpf/group.h.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Home {
-    lock: u32,
-    reserved: u32,
-    key: u64,
-    group: wl_group,
+pub struct GroupHome {
+    /// Not 0: some program is at it.
+    pub lock: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// By which it is found; 0: no group is here.
+    pub key: u64,
+    /// Its state.
+    pub group: wl_group,
 }
 
-const KEY: usize = offset_of!(Home, key);
-const HOME_BYTES: usize = size_of::<Home>();
+const KEY: usize = offset_of!(GroupHome, key);
+const HOME_BYTES: usize = size_of::<GroupHome>();
 
 fn key_of(home: &[u8]) -> u64 {
     u64_at(home, KEY)
@@ -295,7 +299,7 @@ pub(crate) fn read(groups: &impl MapCore, file: &Path) -> Result<Vec<GroupInfo>>
         let bytes = groups.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(bpf("reading the groups"))?;
         let Some(home) = bytes.filter(|b| b.len() >= HOME_BYTES) else { break };
         // SAFETY: plain numbers, for which any bytes are valid; there are enough, and they need not be aligned.
-        let home = unsafe { home.as_ptr().cast::<Home>().read_unaligned() };
+        let home = unsafe { home.as_ptr().cast::<GroupHome>().read_unaligned() };
         if home.key == 0 {
             break;
         }
@@ -321,7 +325,7 @@ fn number(groups: &impl MapCore, spec: &GroupSpec) -> Result<u32> {
         match key_of(&home) {
             0 => {
                 let group = Group::new(&spec.config()).map_err(|e| Error::Invalid(e.to_string()))?;
-                let home = Home { key, group: *group.state(), ..Home::default() };
+                let home = GroupHome { key, group: *group.state(), ..GroupHome::default() };
                 // SAFETY: plain data of this size, without padding (the C side asserts its size).
                 let bytes = unsafe { std::slice::from_raw_parts((&raw const home).cast::<u8>(), HOME_BYTES) };
                 groups.update(&at, bytes, MapFlags::ANY).map_err(bpf("making a group"))?;

@@ -7,6 +7,7 @@
 use crate::{
     Error, Result, coupled,
     datapath::{fingerprint, raise_memlock_limit, u64_at},
+    doctor::is_root,
     error::bpf,
     pins,
 };
@@ -160,8 +161,7 @@ impl Native {
 
     fn load_object(object: &[u8], prefix: &str, parameters: Parameters) -> Result<Native> {
         check_prefix(prefix)?;
-        // SAFETY: plain call without arguments.
-        if unsafe { libc::geteuid() } != 0 {
+        if !is_root() {
             return Err(Error::Privilege { what: "loading congestion control" });
         }
         let features = features().ok_or(Error::NoStructOps)?;

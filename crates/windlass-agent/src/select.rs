@@ -7,6 +7,7 @@
 use crate::{
     Coupling, Error, Policy, Result,
     datapath::{fingerprint, map, raise_memlock_limit, u64_at, write_policy},
+    doctor::is_root,
     error::bpf,
     native::NAME_MOST,
     pins,
@@ -97,8 +98,7 @@ impl Selector {
         coupling: Option<Coupling>,
     ) -> Result<Selector> {
         let id = inode(cgroup)?;
-        // SAFETY: plain call without arguments.
-        if unsafe { libc::geteuid() } != 0 {
+        if !is_root() {
             return Err(Error::Privilege { what: "choosing congestion control for a cgroup" });
         }
         if select_dir().join(id.to_string()).is_dir() {

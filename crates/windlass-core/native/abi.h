@@ -106,7 +106,7 @@ wl_u32 wln_flow_judge(struct wln_flow *, wl_u32 now_us, wl_u32 *wait_us);
 wl_u32 wln_flow_silence(struct wln_flow *, wl_u32 now_us, wl_u32 *lost_bytes);
 int wln_flow_paced_on_data(struct wln_flow *, wl_u32 end, wl_u32 now_us);
 void wln_flow_supply_check(struct wln_flow *, wl_u32 now_us);
-void wln_flow_pause_check(struct wln_flow *);
+int wln_flow_pause_check(struct wln_flow *, wl_u32 idle_us, int wants_all);
 void wln_flow_cwnd_limited_check(struct wln_flow *);
 int wln_flow_shown_step(struct wln_flow *, wl_u32 now_us, wl_u32 known_edge);
 void wln_flow_edge_shown(struct wln_flow *, wl_u64 now_ns, wl_u32 edge);

@@ -439,9 +439,9 @@ void wln_flow_supply_check(struct wln_flow *n, wl_u32 now_us)
 	wl_supply_check(&n->flow, now_us);
 }
 
-void wln_flow_pause_check(struct wln_flow *n)
+int wln_flow_pause_check(struct wln_flow *n, wl_u32 idle_us, int wants_all)
 {
-	wl_pause_check(&n->flow);
+	return wl_pause_check(&n->flow, idle_us, wants_all);
 }
 
 void wln_flow_cwnd_limited_check(struct wln_flow *n)

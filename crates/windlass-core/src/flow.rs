@@ -189,10 +189,11 @@ impl Flow {
         unsafe { abi::wln_flow_supply_check(self.inner.as_ptr(), now_us) };
     }
 
-    /// New data comes after a pause: notes whether it was the sender who paused.
-    pub fn pause_check(&mut self) {
+    /// New data comes, the first for `idle_us`: whether its algorithm is told of a pause, of the shortest only if it
+    /// `wants_all`. Notes whether it was the sender who paused.
+    pub fn pause_check(&mut self, idle_us: u32, wants_all: bool) -> bool {
         // SAFETY: exclusive access.
-        unsafe { abi::wln_flow_pause_check(self.inner.as_ptr()) };
+        unsafe { abi::wln_flow_pause_check(self.inner.as_ptr(), idle_us, wants_all.into()) != 0 }
     }
 
     /// Notes whether the window holds the flow back.

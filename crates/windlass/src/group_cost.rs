@@ -5,6 +5,7 @@ mod kernel;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::{hint::black_box, process::ExitCode, time::Instant};
+use windlass_agent::is_root;
 use windlass_core::{Group, GroupRule, MemberId, abi, abi::wl_group_config, abi::wl_group_report};
 use windlass_experiments::median;
 
@@ -236,8 +237,7 @@ pub fn bench(only: &str, json: bool) -> Result<ExitCode> {
     let claimed = costs.iter().filter(|c| c.members == CLAIMED).map(|c| c.ratio);
     let mut claims = vec![Claim::new("a-thousand-flows-cost-as-ten", claimed, PAIRS)];
     let mut kernel_costs = Vec::new();
-    // SAFETY: no arguments, no failure.
-    if unsafe { libc::geteuid() } == 0 {
+    if is_root() {
         kernel_costs = bench_in_kernel(&rules, json)?;
         let claimed = kernel_costs.iter().filter(|c| c.members == CLAIMED).map(|c| c.ratio);
         claims.push(Claim::new("a-thousand-flows-cost-as-ten-in-the-kernel", claimed, KERNEL_TURNS));
@@ -258,9 +258,8 @@ mod tests {
 
     #[test]
     fn flows_are_members_of_their_groups_in_the_kernel() {
-        // SAFETY: no arguments, no failure.
-        if unsafe { libc::geteuid() } != 0 {
-            eprintln!("flows_are_members_of_their_groups_in_the_kernel: skipped, needs root");
+        if !is_root() {
+            println!("skipped: flows_are_members_of_their_groups_in_the_kernel: needs root");
             return;
         }
         for grouping in [kernel::Grouping::None, kernel::Grouping::Of(10), kernel::Grouping::Of(30)] {

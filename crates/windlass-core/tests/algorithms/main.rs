@@ -230,25 +230,26 @@ fn bbr_paces_at_the_measured_bandwidth() {
     assert!((72..=78).contains(&(flow.decision.cwnd_bytes / MSS)), "{}", flow.decision.cwnd_bytes / MSS);
 }
 
+/// The one ACK of a round, from 1 on: 33 segments in 40 ms, as in all before.
+fn round_of_33(round: u32) -> wl_sample {
+    wl_sample {
+        newly_delivered_bytes: 33 * MSS,
+        rate_delivered_bytes: 33 * MSS,
+        rate_interval_us: 40_000,
+        delivered_bytes: round * 33 * MSS,
+        prior_delivered_bytes: (round - 1) * 33 * MSS,
+        rtt_us: 40_000,
+        srtt_us: 40_000,
+        inflight_bytes: 33 * MSS,
+        ..sample(round * 40_000)
+    }
+}
+
 #[test]
 fn bbr_keeps_its_rate_when_segments_are_lost() {
     let mut flow = start("bbr");
-    let mut delivered = 0;
     for round in 1..100u32 {
-        let prior = delivered;
-        delivered += 33 * MSS;
-        let sample = wl_sample {
-            newly_delivered_bytes: 33 * MSS,
-            rate_delivered_bytes: 33 * MSS,
-            rate_interval_us: 40_000,
-            delivered_bytes: delivered,
-            prior_delivered_bytes: prior,
-            rtt_us: 40_000,
-            srtt_us: 40_000,
-            inflight_bytes: 33 * MSS,
-            lost_bytes: MSS,
-            ..sample(round * 40_000)
-        };
+        let sample = wl_sample { lost_bytes: MSS, ..round_of_33(round) };
         flow.on_congestion(&sample, abi::WL_CONGESTION_LOSS);
         flow.on_ack(&sample);
     }
@@ -262,23 +263,8 @@ fn bbrs_startup_ends_where_a_short_sender_overruns_the_path() {
     let startup_bytes_ps = 33 * 25 * u64::from(MSS) * 2885 / 1000 * 99 / 100;
     for (lost_segs, ends) in [(0u32, false), (7, false), (8, true)] {
         let mut flow = start("bbr");
-        let mut delivered = 0;
         for round in 1..10u32 {
-            let prior = delivered;
-            delivered += 33 * MSS;
-            flow.on_ack(&wl_sample {
-                newly_delivered_bytes: 33 * MSS,
-                rate_delivered_bytes: 33 * MSS,
-                rate_interval_us: 40_000,
-                delivered_bytes: delivered,
-                prior_delivered_bytes: prior,
-                rtt_us: 40_000,
-                srtt_us: 40_000,
-                inflight_bytes: 33 * MSS,
-                lost_bytes: lost_segs * MSS,
-                is_app_limited: 1,
-                ..sample(round * 40_000)
-            });
+            flow.on_ack(&wl_sample { lost_bytes: lost_segs * MSS, is_app_limited: 1, ..round_of_33(round) });
         }
         let got = flow.decision.pacing_bytes_ps;
         assert_eq!(

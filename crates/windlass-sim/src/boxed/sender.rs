@@ -10,7 +10,6 @@ use windlass_core::abi::{self, wl_sample};
 
 /// After so many copies of ours the sender's own passes.
 const SENDER_MAY_INSIST: u32 = 3;
-const IDLE_MIN_US: u32 = 1000;
 
 impl WindlassBox {
     pub(super) fn on_sender_packet(
@@ -122,9 +121,7 @@ impl WindlassBox {
         let state = *f.state();
         // what the last ACK let out has come by within the sender's own round trip, which is not part of ours
         let idle_us = now_us.wrapping_sub(later(state.sent_at_us, state.delivered_at_us));
-        let is_pause = state.una == state.nxt && (self.algorithm.needs_pauses() || idle_us > IDLE_MIN_US);
-        if is_pause && state.nxt != state.base {
-            f.flow.pause_check();
+        if f.flow.pause_check(idle_us, self.algorithm.needs_pauses()) {
             let is_app_limited = (f.state().app_limited_until != 0).into();
             let mut sample = wl_sample { now_us, is_app_limited, ..wl_sample::default() };
             self.call(f, abi::WL_NATIVE_CALL_IDLE, &mut sample, idle_us);

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use etherparse::PacketBuilder;
 use libbpf_rs::{MapCore, MapFlags, Object, ProgramInput};
 use std::mem::offset_of;
-use windlass_agent::{Options, Policy};
+use windlass_agent::{GroupHome, Options, Policy};
 use windlass_core::{
     Group, GroupRule,
     abi::{self, wl_group, wl_group_config, wl_rule},
@@ -30,15 +30,6 @@ const GROUP_FLOWS: usize = 10;
 const RULES: usize = 100;
 /// Room for every flow and every packet that is on its way.
 const STORE_BYTES: u64 = 256 << 20;
-
-/// As struct wl_group_home in bpf/group.h.
-#[repr(C)]
-struct Home {
-    lock: u32,
-    reserved: u32,
-    key: u64,
-    group: wl_group,
-}
 
 /// One flow of the load; the client has acknowledged `acked` bytes.
 struct Flow {
@@ -114,7 +105,7 @@ impl Load {
         let group = Group::new(&config).map_err(|e| anyhow::anyhow!("{}: {e}", rule.name()))?;
         let (groups_map, rules_map) = (self.map("wl_groups")?, self.map("wl_rules")?);
         for number in 0..rules.div_ceil(rules_of_group) {
-            let home = Home { lock: 0, reserved: 0, key: number as u64 + 1, group: *group.state() };
+            let home = GroupHome { key: number as u64 + 1, group: *group.state(), ..GroupHome::default() };
             groups_map.update(&(number as u32).to_ne_bytes(), bytes_of(&home), MapFlags::ANY)?;
         }
         for number in 0..rules {
@@ -134,7 +125,7 @@ impl Load {
         let mut members = Vec::new();
         for number in 0..abi::WL_MAX_GROUPS {
             let home = groups.lookup(&number.to_ne_bytes(), MapFlags::ANY)?.context("a group's place")?;
-            let at = offset_of!(Home, group) + offset_of!(wl_group, members);
+            let at = offset_of!(GroupHome, group) + offset_of!(wl_group, members);
             members.push(u32::from_ne_bytes(home[at..at + 4].try_into()?) as usize);
         }
         members.retain(|n| *n > 0);
