@@ -50,18 +50,21 @@ impl WindlassBox {
             f.group = None;
         }
         let edge = f.state().edge;
-        self.control(f, &ack_of(packet, is_pure, net.now_ns), net);
+        let wait_us = self.control(f, &ack_of(packet, is_pure, net.now_ns), net);
         if f.flow.hole_stays(core_us(net.now_ns)) {
             self.bypass(f, abi::WL_C_BYPASS_GAP);
         }
         if f.is_bypassed() {
             let state = f.flow.state_mut();
             (state.shown_una, state.shown_at_us) = (state.una, core_us(net.now_ns));
+            self.arm(f, wait_us, net);
             self.show_window(f, packet, packet.ack, net.now_ns);
             self.bypass_check(f);
             return Verdict::Pass;
         }
         let has_progress = f.flow.shown_step(core_us(net.now_ns), edge);
+        // not before: of what this ACK shows the clock need not be told
+        self.arm(f, wait_us, net);
         // a duplicate tells the sender of a loss that the box repairs; progress that is held back is shown later
         let state = f.state();
         let says_nothing = is_pure && !has_progress && packet.window_bytes > 0 && state.edge == edge;
@@ -88,8 +91,8 @@ impl WindlassBox {
         }
     }
 
-    /// Scoreboard, algorithm, edge.
-    fn control(&mut self, f: &mut BoxFlow, ack: &wl_ack, net: &mut Network) {
+    /// Scoreboard, algorithm, edge. Returns the time until the next loss can be judged, as `ack_and_wait` does.
+    fn control(&mut self, f: &mut BoxFlow, ack: &wl_ack, net: &Network) -> u32 {
         let state = f.flow.state_mut();
         state.rcv_edge = later(state.rcv_edge, ack.ack.wrapping_add(ack.window_bytes));
         let lost_segs = state.lost_segs;
@@ -117,7 +120,7 @@ impl WindlassBox {
             self.call(f, calls, &mut sample, 0);
         }
         f.flow.edge_advance(net.now_ns);
-        self.arm(f, wait_us, net);
+        wait_us
     }
 
     /// What the sender shall see: acknowledgement, window, no SACK, no mark.
