@@ -56,9 +56,9 @@ pub fn check(scenario: &Scenario) -> Result<()> {
 
 /// Real servers answer over HTTP, one connection of a flow at a time.
 fn check_workload(flow: &Flow) -> Result<()> {
-    if flow.application == Application::Push {
+    if flow.application != Application::Http {
         bail!(
-            "flow {}: application = \"push\": real servers answer requests: leave it out, or run it with --on sim",
+            "flow {}: application: real servers answer requests: leave it out, or run it with --on sim",
             flow.name()
         );
     }
@@ -118,8 +118,10 @@ mod tests {
         assert_eq!(verdict(&format!("{flow}connections = \"per-response\"\n{train}gap = \"1 ms\"\n")), "");
         let e = verdict(&format!("{flow}connections = \"per-response\"\n{train}interval = \"1 ms\"\n"));
         assert!(e.contains("interval") && e.contains("--on sim"), "{e}");
-        let e = verdict(&format!("{flow}application = \"push\"\n{train}"));
-        assert!(e.contains("push") && e.contains("--on sim"), "{e}");
+        for application in ["push", "upload"] {
+            let e = verdict(&format!("{flow}application = \"{application}\"\n{train}"));
+            assert!(e.contains("application") && e.contains("--on sim"), "{e}");
+        }
         let group = "[[group]]\nname = \"g\"\nrule = \"ccc\"\n";
         assert_eq!(verdict(group), "");
         let e = verdict(&format!("{group}without = [\"stale-shares\"]\n"));

@@ -17,7 +17,7 @@ pub enum Connections {
     PerResponse,
 }
 
-/// Who decides when a response begins.
+/// Who connects, and who decides when a response begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Application {
@@ -26,6 +26,8 @@ pub enum Application {
     Http,
     /// The sender writes by its own clock, with neither requests nor heads. Only simulated.
     Push,
+    /// The same, and the sender connects. Only simulated.
+    Upload,
 }
 
 /// How long a response is.

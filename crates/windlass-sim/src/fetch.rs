@@ -1,5 +1,5 @@
 //! One connection and the application on it. Over HTTP the client asks for responses, as curl and nginx do in the
-//! testbed; or the server pushes them. When and how much is the business of the session (`session.rs`).
+//! testbed; or the server pushes them, having connected itself where it uploads. When and how much is the business of the session (`session.rs`).
 
 use crate::{
     network::Network,
@@ -18,7 +18,7 @@ const UNLIMITED_BYTES: u64 = 1 << 56;
 
 /// What a packet meant to the application; bits.
 pub mod notice {
-    /// The client is connected.
+    /// Who has connected is connected.
     pub const CONNECTED: u8 = 1 << 0;
     /// A response has arrived.
     pub const RESPONSE: u8 = 1 << 1;
@@ -53,7 +53,7 @@ pub struct Fetch {
     arrived: u32,
     /// Responses that the server has written.
     written: u32,
-    /// What is asked for when the client is connected.
+    /// What is asked for as soon as there is a connection.
     first: Option<(u64, Option<u64>)>,
     asked: VecDeque<Asked>,
     /// Where the first of those ends in the client's stream; none is asked for: never.
@@ -99,20 +99,25 @@ impl Fetch {
         self.ends[0].receiver.received_bytes().saturating_sub(begin)
     }
 
-    /// The client connects. `first`: what it asks for as soon as it is connected; when that was due, and its payload.
+    /// Which end connects.
+    fn opener(&self) -> usize {
+        usize::from(self.application == Application::Upload)
+    }
+
+    /// One end connects. `first`: what is asked for as soon as it is connected; when that was due, and its payload.
     pub fn connect(&mut self, first: Option<(u64, Option<u64>)>, net: &mut Network, config: &Config) {
         self.first = first;
-        self.ends[0].connect(net, config);
+        self.ends[self.opener()].connect(net, config);
     }
 
-    /// Whether the client has begun to connect.
+    /// Whether one end has begun to connect.
     pub fn is_begun(&self) -> bool {
-        self.ends[0].phase() != Phase::Closed
+        self.ends[self.opener()].phase() != Phase::Closed
     }
 
-    /// Whether the client is connected.
+    /// Whether that end is connected.
     pub fn is_connected(&self) -> bool {
-        self.ends[0].phase() == Phase::Established
+        self.ends[self.opener()].phase() == Phase::Established
     }
 
     /// A response that was due at `at_ns` is asked for, or the server begins to push it.
@@ -126,7 +131,7 @@ impl Fetch {
         self.next_end = self.asked[0].end;
         match self.application {
             Application::Http => self.ends[0].write(REQUEST_BYTES, net, config),
-            Application::Push => self.serve(net, config),
+            Application::Push | Application::Upload => self.serve(net, config),
         }
     }
 
@@ -163,13 +168,13 @@ impl Fetch {
         let before = self.ends[end].phase();
         self.ends[end].on_packet(packet, net, config);
         let mut notices = 0;
-        if end == 0 {
-            if before == Phase::SynSent && self.ends[0].phase() == Phase::Established {
-                notices |= notice::CONNECTED;
-                if let Some((at_ns, size_bytes)) = self.first.take() {
-                    self.ask(at_ns, size_bytes, net, config);
-                }
+        if before == Phase::SynSent && self.ends[end].phase() == Phase::Established {
+            notices |= notice::CONNECTED;
+            if let Some((at_ns, size_bytes)) = self.first.take() {
+                self.ask(at_ns, size_bytes, net, config);
             }
+        }
+        if end == 0 {
             let received = self.ends[0].receiver.received_bytes();
             if received > 0 && !self.has_first_byte {
                 self.has_first_byte = true;
@@ -197,11 +202,9 @@ impl Fetch {
         let server = &mut self.ends[1];
         let until = match self.application {
             Application::Http => (server.receiver.received_bytes() / REQUEST_BYTES) as u32,
-            // a server that nobody has connected to yet pushes nothing
-            Application::Push if server.phase() == Phase::Established => {
-                self.arrived + self.asked.len() as u32
-            }
-            Application::Push => 0,
+            // a server without a connection pushes nothing yet
+            _ if server.phase() == Phase::Established => self.arrived + self.asked.len() as u32,
+            _ => 0,
         };
         while self.written < until
             && let Some(asked) = self.asked.get((self.written - self.arrived) as usize)

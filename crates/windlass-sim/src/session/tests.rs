@@ -75,6 +75,18 @@ fn a_push_needs_no_request() {
     assert_eq!(times(&outcome(&format!("application = \"push\"\n{TRAIN}")))[0], (0.0, 200.0));
 }
 
+/// A sender that connects may write one round trip later.
+#[test]
+fn an_upload_saves_half_a_round_trip() {
+    for connections in ["persistent", "per-response"] {
+        let flow = format!("application = \"upload\"\nconnections = \"{connections}\"\n{TRAIN}");
+        let outcome = outcome(&format!("{flow}gap = \"30 ms\"\n"));
+        let later = if connections == "persistent" { 50.0 } else { 150.0 };
+        assert_eq!(times(&outcome), [(0.0, 150.0), (180.0, later), (210.0 + later, later)]);
+        assert!(outcome.report.flows[0].checksum_ok);
+    }
+}
+
 #[test]
 fn a_train_ends_in_time() {
     let train =
