@@ -13,6 +13,7 @@
 
 #define WL_SHOWN_SHARE 6u /* a step is a sixth of the window: fewer in a round than the eight samples of HyStart */
 #define WL_SHOWN_REST_SHARE 4u /* what is less waits for a quarter of a round trip at most */
+#define WL_SHOWN_LOW_SEGS 16u /* HyStart does not judge a smaller window (hystart_low_window in Linux) */
 #define WL_SHOWN_MIN_RTT_US 10000u /* below it windows are small, and HyStart allows for 4 ms of noise */
 
 #define WL_SHOWN_TRAIN_US 2500u
@@ -25,6 +26,8 @@ WL_INLINE wl_u32 wl_shown_wait_us(const struct wl_flow *f, wl_u32 now_us, wl_u32
 	wl_u32 rest_us = f->srtt_us / WL_SHOWN_REST_SHARE;
 
 	if (f->una == f->nxt || f->srtt_us < WL_SHOWN_MIN_RTT_US)
+		return 0;
+	if (f->nxt - f->shown_una < WL_SHOWN_LOW_SEGS * f->mss_bytes)
 		return 0;
 	if (!wl_before(known_edge, f->nxt + f->mss_bytes) && now_us - f->sent_at_us >= WL_SHOWN_IDLE_US &&
 	    f->srtt_us - f->min_rtt_us < f->min_rtt_us / 16)
