@@ -16,11 +16,16 @@
  * grows, and within (25) for a buffer of three bandwidth-delay products; without B, that buffer is assumed.
  *
  * Where the paper is silent: the handshake is the first to show D, for data of later connections may find a queue that
- * never drains, and who takes that for a part of D pushes the others aside. With nothing in flight, and nothing that waits,
- * the window is put by, two segments in its place, so that a home which learns of data when it is on its way has let go
- * only two; a pause shorter than smooth_rtt brings it back. ssthresh is lowered to the window by (1), where that shrinks
- * it, and by (3), or slow start would undo them. At a round-trip time of exactly K, where (3) is no cut, the window grows.
- * While losses are repaired, (3) is left out.
+ * never drains, and who takes that for a part of D pushes the others aside. Its packets are small, though: full ones take
+ * up to three packet times more without any queue at a switch: on the sender's own link, where the second of the pair that
+ * an ACK lets out waits for the first besides, and at the bottleneck. So much is added to D in (1) and where K is to be at
+ * least D; without it, the windows of slow links would never leave two segments, and every probe would find a queue. Not
+ * so in the other term of (22), which as it is shares sooner.
+ *
+ * With nothing in flight, and nothing that waits, the window is put by, two segments in its place, so that a home which
+ * learns of data when it is on its way has let go only two; a pause shorter than smooth_rtt brings it back. ssthresh is
+ * lowered to the window by (1), where that shrinks it, and by (3), or slow start would undo them. At a round-trip time of
+ * exactly K, where (3) is no cut, the window grows. While losses are repaired, (3) is left out.
  */
 #ifndef WL_ALG_TRIM_H
 #define WL_ALG_TRIM_H
@@ -31,6 +36,7 @@
 #define WL_TRIM_MIN_SEGS 2u
 #define WL_TRIM_PROBES 2u
 #define WL_TRIM_GAIN_SHIFT 2u /* alpha = 0.25 */
+#define WL_TRIM_FULL_PACKETS 3u /* on the sender's link, behind another of the same pair, at the bottleneck */
 #define WL_TRIM_HEADER_BYTES 66u /* of Ethernet, IPv4 and TCP with timestamps: C and B count them */
 #define WL_TRIM_RATE_MAX_BYTES_PS (1ULL << 34) /* 137 Gbit/s; more counts as this, so that products fit */
 #define WL_TRIM_RTT_MAX_US (1u << 20)
@@ -49,6 +55,7 @@ struct wl_trim {
 	struct wl_reno reno;
 	wl_u32 smooth_rtt_q4_us; /* 1/16 us; 0: no sample yet */
 	wl_u32 min_rtt_us; /* D; 0: no sample yet */
+	wl_u32 full_rtt_us; /* the same of full packets */
 	wl_u32 max_rtt_us;
 	wl_u32 k_us; /* valid with min_rtt_us */
 	wl_u32 saved_cwnd_bytes; /* s_cwnd: valid in all phases but OPEN */
@@ -117,14 +124,30 @@ WL_INLINE wl_u32 wl_trim_smooth_rtt_us(const struct wl_trim *t)
 	return t->smooth_rtt_q4_us >> 4;
 }
 
-/* Takes a round-trip time as D, unless that is known to be less; 0: nothing to learn. */
-WL_INLINE void wl_trim_learn_min(struct wl_trim *t, const struct wl_sample *s, wl_u32 rtt_us)
+/*
+ * Takes a round-trip time as D, unless that is known to be less; 0: nothing to learn. Full packets take `extra_us` more.
+ * The estimate of these is kept at the lowest, too: as long as no smaller round trip is seen, K does not change.
+ */
+WL_INLINE void wl_trim_learn_min(struct wl_trim *t, const struct wl_sample *s, wl_u32 rtt_us, wl_u32 extra_us)
 {
 	if (!rtt_us || (t->min_rtt_us && rtt_us >= t->min_rtt_us))
 		return;
 	t->min_rtt_us = rtt_us;
+	t->full_rtt_us = wl_sat_add(rtt_us, extra_us);
 	t->k_us = wl_trim_threshold_us(t->params.bottleneck_bytes_ps, t->params.buffer_bytes,
 				       t->params.threshold_permille, s->mss_bytes, rtt_us);
+	if (t->k_us < t->full_rtt_us)
+		t->k_us = t->full_rtt_us;
+}
+
+/* How much longer than the packets of a handshake full ones take without any queue; 0: C is not known. */
+WL_INLINE wl_u32 wl_trim_extra_us(const struct wl_trim *t, const struct wl_sample *s)
+{
+	wl_u64 rate = wl_trim_rate_bytes_ps(t->params.bottleneck_bytes_ps);
+	wl_u64 bytes = WL_TRIM_FULL_PACKETS * (s->mss_bytes + WL_TRIM_HEADER_BYTES);
+	wl_u64 us = wl_div_or(bytes * 1000000, rate, 0);
+
+	return us < WL_TRIM_RTT_MAX_US ? us : WL_TRIM_RTT_MAX_US;
 }
 
 WL_INLINE void wl_trim_learn(struct wl_trim *t, const struct wl_sample *s)
@@ -141,7 +164,7 @@ WL_INLINE void wl_trim_learn(struct wl_trim *t, const struct wl_sample *s)
 		t->smooth_rtt_q4_us += (rtt_q4_us >> shift) - (t->smooth_rtt_q4_us >> shift);
 	if (rtt_us > t->max_rtt_us)
 		t->max_rtt_us = rtt_us;
-	wl_trim_learn_min(t, s, rtt_us);
+	wl_trim_learn_min(t, s, rtt_us, 0);
 }
 
 /* ----------------------------------------------------------------- probes */
@@ -204,11 +227,11 @@ WL_INLINE void wl_trim_give_up(struct wl_trim *t, struct wl_decision *d)
 /* (1); the probes' mean round-trip time is rtt_us. */
 WL_INLINE wl_u32 wl_trim_tuned_bytes(const struct wl_trim *t, const struct wl_sample *s, wl_u32 rtt_us)
 {
-	wl_u32 room_us = wl_sat_sub(2 * t->min_rtt_us, rtt_us);
+	wl_u32 room_us = wl_sat_sub(2 * t->full_rtt_us, rtt_us);
 
-	if (room_us > t->min_rtt_us)
-		room_us = t->min_rtt_us;
-	return wl_alg_clamp_cwnd(s, wl_div_or((wl_u64)t->saved_cwnd_bytes * room_us, t->min_rtt_us, 0),
+	if (room_us > t->full_rtt_us)
+		room_us = t->full_rtt_us;
+	return wl_alg_clamp_cwnd(s, wl_div_or((wl_u64)t->saved_cwnd_bytes * room_us, t->full_rtt_us, 0),
 				 WL_TRIM_MIN_SEGS);
 }
 
@@ -290,7 +313,7 @@ static void wl_trim_init(void *state, const struct wl_alg_params *p, const struc
 
 	wl_reno_init(&t->reno, p, s, d);
 	t->params = *p;
-	wl_trim_learn_min(t, s, s->min_rtt_us);
+	wl_trim_learn_min(t, s, s->min_rtt_us, wl_trim_extra_us(t, s));
 }
 
 static void wl_trim_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d)

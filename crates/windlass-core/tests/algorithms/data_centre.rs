@@ -165,6 +165,35 @@ fn trim_chooses_k_between_its_bounds() {
     assert_eq!(threshold_us(125_000_000, 0, 1000, 1434, 200), 400);
 }
 
+/// A handshake shows what its small packets take. Three full ones take 360 us at 100 Mbit/s: that is no queue, and the
+/// window neither shrinks for it nor forgets what it was.
+#[test]
+fn trim_takes_no_full_packet_for_a_queue() {
+    let params = wl_alg_params {
+        bottleneck_bytes_ps: 12_500_000,
+        buffer_bytes: 150_000,
+        flags: abi::WL_ALG_SYNCHRONOUS as u8,
+        ..wl_alg_params::default()
+    };
+    let s = wl_sample { mss_bytes: TRIM_MSS, is_cwnd_limited: 1, now_us: 1, ..wl_sample::default() };
+    let established = wl_sample { min_rtt_us: 222, ..s };
+    let algorithm = Algorithm::by_name("trim").unwrap();
+    let mut trim = Trim { flow: AlgorithmState::with_params(algorithm, &params, &established), s };
+    assert_eq!(bounds(&mut trim.flow), (222, 222 + 360));
+    trim.flow.decision.cwnd_bytes = 8 * TRIM_MSS;
+    trim.ack(1, 7, 582);
+    assert!(trim.cwnd() > 8.0, "{}", trim.cwnd());
+    let before = trim.cwnd();
+    trim.probe(582);
+    trim.go_on();
+    assert_eq!(trim.cwnd(), before);
+    trim.ack(1, 7, 600);
+    assert!(trim.cwnd() < before, "{}", trim.cwnd());
+    // a smaller round trip of data is what it is
+    trim.ack(1, 7, 200);
+    assert_eq!(bounds(&mut trim.flow), (200, 200));
+}
+
 const TRIM_MSS: u32 = 1434;
 
 /// A TRIM flow behind 1 Gbit/s and 100 packets, which has seen a round-trip time of `rtt_us`, at its next send after a
