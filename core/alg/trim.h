@@ -26,6 +26,10 @@
  * learns of data when it is on its way has let go only two; a pause shorter than smooth_rtt brings it back. ssthresh is
  * lowered to the window by (1), where that shrinks it, and by (3), or slow start would undo them. At a round-trip time of
  * exactly K, where (3) is no cut, the window grows. While losses are repaired, (3) is left out.
+ *
+ * Algorithm 1 counts any gap of more than smooth_rtt. Where one ACK covers the whole window, as delayed ACKs do when it is two
+ * segments, every send comes a round trip after the last, and half of these are longer than their mean: a gap of up to
+ * twice that is none if more of the train was waiting for the window.
  */
 #ifndef WL_ALG_TRIM_H
 #define WL_ALG_TRIM_H
@@ -63,7 +67,8 @@ struct wl_trim {
 	wl_u32 probe_rtt_sum_us;
 	wl_u32 probe_samples;
 	wl_u8 phase; /* enum wl_trim_phase */
-	wl_u8 reserved[7];
+	wl_u8 goes_on; /* when something was delivered last, more of the train waited for the window */
+	wl_u8 reserved[6];
 };
 _Static_assert(sizeof(struct wl_trim) <= WL_ALG_STATE_BYTES, "TRIM's state fits a flow");
 
@@ -338,6 +343,8 @@ static void wl_trim_on_ack(void *state, const struct wl_sample *s, struct wl_dec
 		wl_trim_on_timer(t, s, d);
 	}
 	wl_trim_learn(t, s);
+	if (s->newly_delivered_bytes)
+		t->goes_on = !!(s->events & WL_EV_MORE_WAITS);
 	if (!wl_trim_take_probe(t, s, d) && t->phase == WL_TRIM_OPEN) {
 		if (s->rtt_us > t->k_us && !s->is_in_recovery)
 			wl_trim_shrink(t, s, d);
@@ -373,6 +380,9 @@ static void wl_trim_on_send_after_idle(void *state, const struct wl_sample *s, s
 	wl_u8 cannot = t->params.flags & (WL_ALG_SYNCHRONOUS | WL_ALG_CANNOT_WAKE | WL_ALG_CANNOT_DELAY);
 
 	if (t->phase > WL_TRIM_RESTING || !t->smooth_rtt_q4_us)
+		return;
+	/* an ACK for the whole window let out what waited: that comes a round trip after the last, and is no pause */
+	if (t->goes_on && t->phase == WL_TRIM_OPEN && idle_us <= 2 * wl_trim_smooth_rtt_us(t))
 		return;
 	if (idle_us <= wl_trim_smooth_rtt_us(t)) {
 		if (t->phase == WL_TRIM_RESTING)

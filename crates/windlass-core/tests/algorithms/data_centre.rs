@@ -327,6 +327,22 @@ fn trim_keeps_two_segments_if_the_probes_are_late() {
     assert_eq!((trim.cwnd(), trim.flow.is_held()), (2.0, false));
 }
 
+/// With a window of two that one ACK covers, what waits leaves a round trip after the last: no pause, as long as it is no more
+/// than two.
+#[test]
+fn trim_takes_no_round_trip_of_a_train_for_a_pause() {
+    for (events, idle_us, is_held) in
+        [(abi::WL_EV_MORE_WAITS, 300, false), (abi::WL_EV_MORE_WAITS, 1000, true), (0, 300, true)]
+    {
+        let mut trim = Trim::new(200, 2, 0);
+        trim.s.events = events;
+        trim.ack(2, 0, 200);
+        trim.s.events = 0;
+        trim.send_after(idle_us);
+        assert_eq!(trim.flow.is_held(), is_held, "{events} {idle_us}");
+    }
+}
+
 /// A pause no longer than smooth_rtt, and the first train of a connection, need no probes.
 #[test]
 fn trim_probes_only_after_pauses() {
