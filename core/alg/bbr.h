@@ -9,7 +9,8 @@
  *
  * Where we deviate: bandwidth samples come in bytes and are turned into segments per microsecond << 24 without
  * rounding to whole segments first; the earliest departure time is always now, so what is in flight is in the network;
- * STARTUP also ends where the sender is short of data, if a fifth of it is lost.
+ * STARTUP also ends where the sender is short of data, if a fifth of it is lost; the ACK of a lone small segment, as
+ * web servers send their headers in, does not end the restart after a pause, which would put the answer into PROBE_RTT.
  */
 #ifndef WL_ALG_BBR_H
 #define WL_ALG_BBR_H
@@ -445,7 +446,8 @@ WL_INLINE void wl_bbr_update_min_rtt(struct wl_bbr *b, const struct wl_sample *s
 				wl_bbr_leave_probe_rtt(b, s, d);
 		}
 	}
-	if (s->newly_delivered_bytes)
+	/* as long as the new RTT is not known, the pause is no reason to look for it with a small window */
+	if (s->newly_delivered_bytes && (!is_expired || b->min_rtt_at_us == s->now_us))
 		b->is_idle_restart = 0;
 }
 

@@ -257,6 +257,23 @@ fn bbr_keeps_its_rate_when_segments_are_lost() {
     assert!(flow.decision.pacing_bytes_ps > 800_000);
 }
 
+/// A web server's answer begins with its headers in a small segment of their own, the ACK of which may be a delayed one.
+#[test]
+fn bbr_does_not_shrink_the_answer_that_follows_a_pause() {
+    let mut flow = start("bbr");
+    for round in 1..20u32 {
+        flow.on_ack(&round_of_33(round));
+    }
+    let before = flow.decision.cwnd_bytes;
+    let resumed_at_us = 20_000_000;
+    flow.on_send_after_idle(&wl_sample { is_app_limited: 1, ..sample(resumed_at_us) }, resumed_at_us);
+    let headers =
+        wl_sample { newly_delivered_bytes: 244, is_ack_delayed: 1, is_app_limited: 1, ..round_of_33(20) };
+    flow.on_ack(&wl_sample { now_us: resumed_at_us + 40_000, ..headers });
+    flow.on_ack(&wl_sample { now_us: resumed_at_us + 40_100, is_app_limited: 1, ..round_of_33(21) });
+    assert_eq!(flow.decision.cwnd_bytes, before);
+}
+
 /// A sender whose buffer is full of what waits behind holes: the box sees it as one that is short of data.
 #[test]
 fn bbrs_startup_ends_where_a_short_sender_overruns_the_path() {
