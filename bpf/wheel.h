@@ -19,17 +19,16 @@
 #define WL_WHEEL_REACH(place) (8u << 2 * (place)) /* distance in slots that a place is for, exclusive */
 
 /*
- * The clock rests while nothing is due, so that it costs an idle machine little. What is asked of it while it rests is
- * late by the rest of the rest. So it rests only a little while there are controlled packets at all, and not at all when
- * something was due soon a moment ago: there will be more.
+ * The clock rests while nothing is due: each of its rounds wakes a CPU. What is asked of it while it rests is late by the
+ * rest of the rest. So it rests only as long as would have made nothing late a moment ago: there will be more of the kind.
  */
 #define WL_REST_SHORT 4u /* slots, or 2 ms */
 #define WL_REST_LONG WL_CLOCK_REST_ROUNDS
 #define WL_REST_AFTER_NEAR 64u /* slots, or 33 ms, since something was asked for within a short rest */
-#define WL_REST_AFTER_ANY 2048u /* slots, or 1 s, since anything was asked for */
+#define WL_REST_AFTER_SOON 2048u /* slots, or 1 s, since something was asked for within a long rest */
 
-/* When the clock was last asked for anything, and for something near, in slots. */
-static __u32 wl_asked_at;
+/* When the clock was last asked for something within a long rest, and within a short one, in slots. */
+static __u32 wl_soon_at;
 static __u32 wl_near_at;
 /* Raised by the clock; what is queued in a round is served in a later one. */
 static __u32 wl_round;
@@ -105,7 +104,8 @@ __noinline int wl_arm(__u32 id, __u64 now_ns, __u64 deadline_ns)
 
 	if (!w || !deadline_ns)
 		return 0;
-	wl_note_slot(&wl_asked_at, now);
+	if (wl_before(at, now + WL_REST_LONG))
+		wl_note_slot(&wl_soon_at, now);
 	if (wl_before(at, now + WL_REST_SHORT))
 		wl_note_slot(&wl_near_at, now);
 	if (wl_before(at, now + 2)) {
@@ -197,7 +197,7 @@ static __always_inline __u32 wl_wheel_rest(__u32 now)
 
 	if (now - *(volatile __u32 *)&wl_near_at < WL_REST_AFTER_NEAR)
 		return 1;
-	if (now - *(volatile __u32 *)&wl_asked_at < WL_REST_AFTER_ANY)
+	if (now - *(volatile __u32 *)&wl_soon_at < WL_REST_AFTER_SOON)
 		longest = WL_REST_SHORT;
 	for (; slots < longest; slots++) {
 		__u32 slot = (wl_wheel_done + slots) & (WL_WHEEL_SLOTS - 1);
