@@ -25,7 +25,6 @@ struct wl_parity {
 	struct wl_alg_state state;
 	struct wl_decision decision;
 	struct wl_sample sample;
-	wl_u32 reserved;
 	struct wl_alg_params params;
 };
 

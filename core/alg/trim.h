@@ -30,6 +30,9 @@
  * Algorithm 1 counts any gap of more than smooth_rtt. Where one ACK covers the whole window, as delayed ACKs do when it is two
  * segments, every send comes a round trip after the last, and half of these are longer than their mean: a gap of up to
  * twice that is none if more of the train was waiting for the window.
+ *
+ * A box measures round trips without the sender's part of them, which it tells besides (near_rtt_us). The equations are
+ * about the whole: K is that of the whole round trip less that part, which allows for as long a queue.
  */
 #ifndef WL_ALG_TRIM_H
 #define WL_ALG_TRIM_H
@@ -60,6 +63,7 @@ struct wl_trim {
 	wl_u32 smooth_rtt_q4_us; /* 1/16 us; 0: no sample yet */
 	wl_u32 min_rtt_us; /* D; 0: no sample yet */
 	wl_u32 full_rtt_us; /* the same of full packets */
+	wl_u32 near_rtt_us; /* what these lack of the sender's round trips */
 	wl_u32 max_rtt_us;
 	wl_u32 k_us; /* valid with min_rtt_us */
 	wl_u32 saved_cwnd_bytes; /* s_cwnd: valid in all phases but OPEN */
@@ -129,6 +133,18 @@ WL_INLINE wl_u32 wl_trim_smooth_rtt_us(const struct wl_trim *t)
 	return t->smooth_rtt_q4_us >> 4;
 }
 
+/* K as round trips are measured: without the sender's part. */
+WL_INLINE void wl_trim_set_threshold(struct wl_trim *t, const struct wl_sample *s)
+{
+	wl_u32 whole_us = wl_sat_add(t->min_rtt_us, t->near_rtt_us);
+	wl_u32 k_us = wl_trim_threshold_us(t->params.bottleneck_bytes_ps, t->params.buffer_bytes,
+					   t->params.threshold_permille, s->mss_bytes, whole_us);
+
+	t->k_us = wl_sat_sub(k_us, t->near_rtt_us);
+	if (t->k_us < t->full_rtt_us)
+		t->k_us = t->full_rtt_us;
+}
+
 /*
  * Takes a round-trip time as D, unless that is known to be less; 0: nothing to learn. Full packets take `extra_us` more.
  * The estimate of these is kept at the lowest, too: as long as no smaller round trip is seen, K does not change.
@@ -139,10 +155,7 @@ WL_INLINE void wl_trim_learn_min(struct wl_trim *t, const struct wl_sample *s, w
 		return;
 	t->min_rtt_us = rtt_us;
 	t->full_rtt_us = wl_sat_add(rtt_us, extra_us);
-	t->k_us = wl_trim_threshold_us(t->params.bottleneck_bytes_ps, t->params.buffer_bytes,
-				       t->params.threshold_permille, s->mss_bytes, rtt_us);
-	if (t->k_us < t->full_rtt_us)
-		t->k_us = t->full_rtt_us;
+	wl_trim_set_threshold(t, s);
 }
 
 /* How much longer than the packets of a handshake full ones take without any queue; 0: C is not known. */
@@ -170,6 +183,10 @@ WL_INLINE void wl_trim_learn(struct wl_trim *t, const struct wl_sample *s)
 	if (rtt_us > t->max_rtt_us)
 		t->max_rtt_us = rtt_us;
 	wl_trim_learn_min(t, s, rtt_us, 0);
+	if (s->near_rtt_us != t->near_rtt_us) {
+		t->near_rtt_us = s->near_rtt_us;
+		wl_trim_set_threshold(t, s);
+	}
 }
 
 /* ----------------------------------------------------------------- probes */
@@ -232,11 +249,12 @@ WL_INLINE void wl_trim_give_up(struct wl_trim *t, struct wl_decision *d)
 /* (1); the probes' mean round-trip time is rtt_us. */
 WL_INLINE wl_u32 wl_trim_tuned_bytes(const struct wl_trim *t, const struct wl_sample *s, wl_u32 rtt_us)
 {
-	wl_u32 room_us = wl_sat_sub(2 * t->full_rtt_us, rtt_us);
+	wl_u32 whole_us = wl_sat_add(t->full_rtt_us, t->near_rtt_us);
+	wl_u32 room_us = wl_sat_sub(wl_sat_add(whole_us, t->full_rtt_us), rtt_us);
 
-	if (room_us > t->full_rtt_us)
-		room_us = t->full_rtt_us;
-	return wl_alg_clamp_cwnd(s, wl_div_or((wl_u64)t->saved_cwnd_bytes * room_us, t->full_rtt_us, 0),
+	if (room_us > whole_us)
+		room_us = whole_us;
+	return wl_alg_clamp_cwnd(s, wl_div_or((wl_u64)t->saved_cwnd_bytes * room_us, whole_us, 0),
 				 WL_TRIM_MIN_SEGS);
 }
 
@@ -301,7 +319,8 @@ WL_INLINE int wl_trim_take_probe(struct wl_trim *t, const struct wl_sample *s, s
 /* (2) and (3): never by more than half, as ep is below 1. */
 WL_INLINE void wl_trim_shrink(struct wl_trim *t, const struct wl_sample *s, struct wl_decision *d)
 {
-	wl_u32 cut = (wl_u64)d->cwnd_bytes * (s->rtt_us - t->k_us) / s->rtt_us / 2;
+	wl_u32 whole_us = wl_sat_add(s->rtt_us, t->near_rtt_us);
+	wl_u32 cut = (wl_u64)d->cwnd_bytes * (s->rtt_us - t->k_us) / whole_us / 2;
 
 	t->reno.credit_bytes = 0;
 	d->cwnd_bytes = wl_alg_clamp_cwnd(s, d->cwnd_bytes - cut, WL_TRIM_MIN_SEGS);
@@ -378,13 +397,14 @@ static void wl_trim_on_send_after_idle(void *state, const struct wl_sample *s, s
 {
 	struct wl_trim *t = state;
 	wl_u8 cannot = t->params.flags & (WL_ALG_SYNCHRONOUS | WL_ALG_CANNOT_WAKE | WL_ALG_CANNOT_DELAY);
+	wl_u32 smooth_rtt_us = wl_sat_add(wl_trim_smooth_rtt_us(t), t->near_rtt_us);
 
 	if (t->phase > WL_TRIM_RESTING || !t->smooth_rtt_q4_us)
 		return;
 	/* an ACK for the whole window let out what waited: that comes a round trip after the last, and is no pause */
-	if (t->goes_on && t->phase == WL_TRIM_OPEN && idle_us <= 2 * wl_trim_smooth_rtt_us(t))
+	if (t->goes_on && t->phase == WL_TRIM_OPEN && idle_us <= 2 * smooth_rtt_us)
 		return;
-	if (idle_us <= wl_trim_smooth_rtt_us(t)) {
+	if (idle_us <= smooth_rtt_us) {
 		if (t->phase == WL_TRIM_RESTING)
 			d->cwnd_bytes = t->saved_cwnd_bytes;
 		wl_trim_open(t, d);

@@ -210,6 +210,7 @@ WL_GLOBAL int wl_edge_advance(struct wl_flow *f, wl_u64 now_ns)
  */
 WL_INLINE void wl_edge_shown(struct wl_flow *f, wl_u64 now_ns, wl_u32 edge)
 {
+	wl_near_shown(f, now_ns / 1000, edge);
 	if (!wl_after(edge, f->edge))
 		return;
 	wl_pacing_charge(f, now_ns, wl_pacing_bytes_ps(f), edge - f->edge);

@@ -72,6 +72,7 @@ enum wl_flow_flag {
 	WL_FLOW_GROUPED = 1 << 17, /* its policy wants it in a group */
 	WL_FLOW_LEARNT = 1 << 18, /* it is known what the sender's packets look like */
 	WL_FLOW_TIMED = 1 << 19, /* watched: the round trip of a stretch is being measured */
+	WL_FLOW_NEAR_TIMED = 1 << 20, /* near_edge and near_at_us are valid (near.h) */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
@@ -146,6 +147,12 @@ struct wl_flow {
 	wl_u32 edge; /* right edge granted to the sender: highest ack + window it was shown */
 	wl_u32 edge_used_until; /* edge as it was at edge_checked_at_us */
 	wl_u32 edge_checked_at_us;
+
+	/* the sender's side of the round trip (near.h) */
+	wl_u32 near_shown_edge; /* highest right edge that it was shown, or used */
+	wl_u32 near_edge; /* what it sends beyond this waited for the window that it was shown at near_at_us */
+	wl_u32 near_at_us;
+	wl_u32 near_rtt_us; /* least so far; 0: none yet */
 
 	/* scoreboard */
 	wl_u32 sacked_bytes;

@@ -7,6 +7,7 @@
 #define WL_FLOW_TRACK_H
 
 #include "loss.h"
+#include "near.h"
 #include "rtt.h"
 
 #define WL_SACK_BLOCKS 4
@@ -31,6 +32,7 @@ WL_INLINE void wl_track_reset(struct wl_flow *f, wl_u32 base)
 	f->una = base;
 	f->una_seg = base;
 	f->shown_una = base;
+	f->near_shown_edge = base;
 	f->nxt = base;
 	f->fack = base;
 	f->judged = base;
@@ -223,6 +225,9 @@ WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32
 		f->progress_at_us = now_us;
 	}
 	wl_u32 is_late = wl_before(seq, f->nxt);
+
+	if (!is_late)
+		wl_near_data(f, f->sent_at_us, end);
 
 	f->nxt = wl_seq_max(f->nxt, end);
 	wl_loop((end - seq) / f->mss_bytes + 1, wl_send_step, &c);
@@ -593,6 +598,7 @@ WL_INLINE void wl_track_fill(const struct wl_flow *f, struct wl_sample *s)
 	s->mss_bytes = f->mss_bytes;
 	s->srtt_us = f->srtt_us;
 	s->min_rtt_us = f->min_rtt_us;
+	s->near_rtt_us = f->near_rtt_us;
 	s->delivered_bytes = f->delivered_bytes;
 	s->inflight_bytes = wl_pipe_bytes(f);
 	s->round_count = f->round_count;

@@ -23,7 +23,6 @@ struct Vector {
     state: wl_alg_state,
     decision: wl_decision,
     sample: wl_sample,
-    reserved: u32,
     params: wl_alg_params,
 }
 
@@ -141,6 +140,7 @@ fn sample(r: &mut Random, now_us: u32, delivered: u32, newly: u32) -> wl_sample 
         rtt_us: r.below(300_000),
         srtt_us: 1000 + r.below(300_000),
         min_rtt_us: r.below(300_000),
+        near_rtt_us: r.below(4) * r.below(2000),
         rate_delivered_bytes: r.below(1 << 20),
         rate_interval_us: r.below(300_000),
         delivered_bytes: delivered,
@@ -183,7 +183,6 @@ fn algorithms_agree_to_the_bit() {
             state: wl_alg_state::default(),
             decision: wl_decision::default(),
             sample: first,
-            reserved: 0,
             params,
         };
         bpf.run(&mut v);
@@ -235,7 +234,6 @@ fn window_fields_and_roots_agree_to_the_bit() {
             state: wl_alg_state::default(),
             decision: wl_decision::default(),
             sample,
-            reserved: 0,
             params: wl_alg_params::default(),
         };
         bpf.run(&mut v);

@@ -359,6 +359,41 @@ fn holes_do_not_cut_a_walk_short() {
     assert_eq!(f.state().una_seg, 9 * 2048);
 }
 
+/// Segment i of ten full ones waits for room that was shown 110 us before; what was shown to a sender that had room left, or
+/// from whom nothing is in flight, tells nothing.
+#[test]
+fn the_senders_own_round_trip_is_from_room_to_what_waited_for_it() {
+    const FIRST: u32 = 46 * MSS;
+    let send = |f: &mut Flow, segs: u32, now_us: u32| {
+        f.state_mut().sent_at_us = now_us;
+        f.send(FIRST + segs * MSS, now_us);
+    };
+    let shown = |f: &mut Flow, segs: u32, now_us: u32| {
+        f.edge_shown(u64::from(now_us) * 1000, FIRST + segs * MSS);
+    };
+    for (granted, acked, sent_us, near_rtt_us) in
+        [(4, 1, 1110, 110), (8, 1, 1110, 0), (4, 4, 1110, 0), (4, 1, 1000, 0)]
+    {
+        let mut f = flow(0);
+        shown(&mut f, granted, 0);
+        send(&mut f, 4, 10);
+        f.ack(&ack(FIRST + acked * MSS, 1000, &[]));
+        shown(&mut f, 9, 1000);
+        send(&mut f, 9, sent_us);
+        assert_eq!(f.state().near_rtt_us, near_rtt_us, "{granted} {acked} {sent_us}");
+    }
+    // what a SYN may have granted tells nothing either, and the least counts
+    let mut f = flow(0);
+    for (at_us, near_us) in [(0, 20), (1000, 20), (2000, 200), (3000, 250)] {
+        let nxt = f.state().nxt;
+        f.ack(&ack(nxt.saturating_sub(MSS), at_us, &[]));
+        f.edge_shown(u64::from(at_us) * 1000, nxt + 40 * MSS);
+        f.state_mut().sent_at_us = at_us + near_us;
+        f.send(nxt + 40 * MSS, at_us + near_us);
+    }
+    assert_eq!(f.state().near_rtt_us, 200);
+}
+
 /// The right edge never moves left, whatever the window does.
 #[test]
 fn the_edge_never_moves_left() {

@@ -343,6 +343,29 @@ fn trim_takes_no_round_trip_of_a_train_for_a_pause() {
     }
 }
 
+/// A box measures 100 of 200 us: what it takes for a queue is what a sender would, and so is a pause.
+#[test]
+fn trim_counts_the_part_of_a_round_trip_that_is_not_measured() {
+    let k_us = |d_us| threshold_us(125_000_000, 150_000, 0, TRIM_MSS, d_us);
+    let mut trim = Trim::new(100, 20, abi::WL_ALG_CANNOT_DELAY);
+    assert_eq!(bounds(&mut trim.flow), (100, k_us(100)));
+    trim.s.near_rtt_us = 100;
+    trim.ack(1, 19, 100);
+    assert_eq!(bounds(&mut trim.flow), (100, k_us(200) - 100));
+    // ep = 0.09, as with 300 us of the whole
+    (trim.flow.decision.cwnd_bytes, trim.flow.decision.ssthresh_bytes) = (20 * TRIM_MSS, 20 * TRIM_MSS);
+    trim.ack(1, 19, 200);
+    assert!((trim.cwnd() - 19.1).abs() < 0.01, "{}", trim.cwnd());
+    for (idle_us, phase_after) in [(220, abi::WL_TRIM_OPEN), (230, abi::WL_TRIM_PROBING)] {
+        let mut trim = Trim::new(100, 20, abi::WL_ALG_CANNOT_DELAY);
+        trim.s.near_rtt_us = 100;
+        (0..9).for_each(|_| trim.ack(1, 19, 125));
+        trim.ack(1, 0, 125);
+        trim.send_after(idle_us);
+        assert_eq!(phase(&mut trim.flow), phase_after, "{idle_us}");
+    }
+}
+
 /// A pause no longer than smooth_rtt, and the first train of a connection, need no probes.
 #[test]
 fn trim_probes_only_after_pauses() {
