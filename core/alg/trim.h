@@ -32,7 +32,8 @@
  * twice that is none if more of the train was waiting for the window.
  *
  * A box measures round trips without the sender's part of them, which it tells besides (near_rtt_us). The equations are
- * about the whole: K is that of the whole round trip less that part, which allows for as long a queue.
+ * about the whole: K is that of the whole round trip less that part, which allows for as long a queue. A connection that
+ * begins is like one after a pause there: two segments go first.
  */
 #ifndef WL_ALG_TRIM_H
 #define WL_ALG_TRIM_H
@@ -334,9 +335,13 @@ static void wl_trim_init(void *state, const struct wl_alg_params *p, const struc
 			 struct wl_decision *d)
 {
 	struct wl_trim *t = state;
+	int is_new = !d->cwnd_bytes;
 
 	wl_reno_init(&t->reno, p, s, d);
 	t->params = *p;
+	/* a box: the first train may find a queue as any other; sockets of the kernel keep the window they are given */
+	if (is_new && (p->flags & WL_ALG_CANNOT_DELAY) && !(p->flags & WL_ALG_CANNOT_WAKE))
+		d->cwnd_bytes = WL_TRIM_PROBES * s->mss_bytes;
 	wl_trim_learn_min(t, s, s->min_rtt_us, wl_trim_extra_us(t, s));
 }
 

@@ -366,6 +366,19 @@ fn trim_counts_the_part_of_a_round_trip_that_is_not_measured() {
     }
 }
 
+/// A box lets the first train of a connection begin with two segments, too; the kernel's own sockets keep their window.
+#[test]
+fn trim_in_a_box_begins_with_two_segments() {
+    for (flags, segs) in
+        [(0, 10), (abi::WL_ALG_CANNOT_DELAY, 2), (abi::WL_ALG_CANNOT_DELAY | abi::WL_ALG_CANNOT_WAKE, 10)]
+    {
+        let params = wl_alg_params { flags: flags as u8, ..wl_alg_params::default() };
+        let s = wl_sample { mss_bytes: TRIM_MSS, ..wl_sample::default() };
+        let flow = AlgorithmState::with_params(Algorithm::by_name("trim").unwrap(), &params, &s);
+        assert_eq!(flow.decision.cwnd_bytes, segs * TRIM_MSS, "{flags}");
+    }
+}
+
 /// A pause no longer than smooth_rtt, and the first train of a connection, need no probes.
 #[test]
 fn trim_probes_only_after_pauses() {
