@@ -144,8 +144,8 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	enum wl_ack_kind kind = wl_ack_kind(f, p->ack);
 	int is_pure = !p->payload_bytes && !(p->flags & (WL_TCP_FIN | WL_TCP_URG));
 	__u32 edge = f->edge;
-	int progress = 1;
 	__u32 wait_us;
+	int progress;
 
 	if (kind == WL_ACK_OUTSIDE) {
 		wl_count(WL_C_PASS_ACK_OUTSIDE);
@@ -176,16 +176,15 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	if (f->state == WL_FLOW_BYPASS) {
 		f->shown_una = f->una;
 		f->shown_at_us = now_ns / 1000;
-	} else {
-		progress = wl_shown_step(f, now_ns / 1000, edge);
-	}
-	/* not before: of what this ACK shows the clock need not be told */
-	wl_arm_next(f, id, now_ns, wait_us);
-	if (f->state == WL_FLOW_BYPASS) {
 		wl_show_window(skb, f, p, p->ack, now_ns);
+		/* what the sender had to repair may be the clock's from here on */
 		wl_bypass_check(f);
+		wl_arm_next(f, id, now_ns, wait_us);
 		return WL_TC_PASS;
 	}
+	progress = wl_shown_step(f, now_ns / 1000, edge);
+	/* not before: of what this ACK shows the clock need not be told */
+	wl_arm_next(f, id, now_ns, wait_us);
 	/*
 	 * A duplicate ACK tells the sender of a loss that the box repairs; progress that is held back is shown later.
 	 * Everything else that repeats an ACK passes: an answer to a keep-alive or a zero-window probe, a window

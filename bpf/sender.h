@@ -113,6 +113,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_count(WL_C_DATA_LATE);
 		wl_take_data(skb, f, p, p->seq, wl_hold(skb, f, p->payload_bytes, now_ns));
 		wl_bypass_check(f);
+		wl_arm_next(f, id, now_ns, 0);
 		return WL_TC_PASS;
 	case WL_DATA_TOO_MUCH:
 		wl_bypass_all(f, WL_C_BYPASS_FLOW_FULL, end);

@@ -57,9 +57,10 @@ impl WindlassBox {
         if f.is_bypassed() {
             let state = f.flow.state_mut();
             (state.shown_una, state.shown_at_us) = (state.una, core_us(net.now_ns));
-            self.arm(f, wait_us, net);
             self.show_window(f, packet, packet.ack, net.now_ns);
+            // what the sender had to repair may be the clock's from here on
             self.bypass_check(f);
+            self.arm(f, wait_us, net);
             return Verdict::Pass;
         }
         let has_progress = f.flow.shown_step(core_us(net.now_ns), edge);

@@ -62,6 +62,7 @@ impl WindlassBox {
                 self.counters.add(abi::WL_C_DATA_LATE, 1);
                 self.take(f, seq, end, now_us);
                 self.bypass_check(f);
+                self.arm(f, 0, net);
                 Verdict::Pass
             }
             abi::WL_DATA_TOO_MUCH => {
