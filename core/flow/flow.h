@@ -197,6 +197,8 @@ struct wl_flow {
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&
 		       __builtin_offsetof(struct wl_flow, hole_at_us) < 128,
 	       "cache lines of a watched flow");
+_Static_assert(sizeof(struct wl_flow) == 12 * 64,
+	       "memory of a flow, which with the other maps is to stay below 1 KiB");
 
 /* The slot of a byte of the stream. */
 WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)
