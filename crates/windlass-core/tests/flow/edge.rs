@@ -1,0 +1,157 @@
+//! The right edge: what the sender is granted and shown, pacing, departure times.
+
+use crate::{MSS, ack, flow};
+use windlass_core::{Flow, abi};
+
+/// What waited for room comes 110 us after that was shown; what is shown to a sender that has room left, or of whom
+/// nothing is in flight, tells nothing.
+#[test]
+fn the_senders_own_round_trip_is_from_room_to_what_waited_for_it() {
+    const FIRST: u32 = 46 * MSS;
+    let send = |f: &mut Flow, segs: u32, now_us: u32| {
+        f.state_mut().sent_at_us = now_us;
+        f.send(FIRST + segs * MSS, now_us);
+    };
+    let shown = |f: &mut Flow, segs: u32, now_us: u32| {
+        f.edge_shown(u64::from(now_us) * 1000, FIRST + segs * MSS);
+    };
+    for (granted, acked, sent_us, near_rtt_us) in
+        [(4, 1, 1110, 110), (8, 1, 1110, 0), (4, 4, 1110, 0), (4, 1, 1000, 0)]
+    {
+        let mut f = flow(0);
+        shown(&mut f, granted, 0);
+        send(&mut f, 4, 10);
+        f.ack(&ack(FIRST + acked * MSS, 1000, &[]));
+        shown(&mut f, 9, 1000);
+        send(&mut f, 9, sent_us);
+        assert_eq!(f.state().near_rtt_us, near_rtt_us, "{granted} {acked} {sent_us}");
+    }
+    // what a SYN may have granted tells nothing either, and the least counts
+    let mut f = flow(0);
+    for (at_us, near_us) in [(0, 20), (1000, 20), (2000, 200), (3000, 250)] {
+        let nxt = f.state().nxt;
+        f.ack(&ack(nxt.saturating_sub(MSS), at_us, &[]));
+        f.edge_shown(u64::from(at_us) * 1000, nxt + 40 * MSS);
+        f.state_mut().sent_at_us = at_us + near_us;
+        f.send(nxt + 40 * MSS, at_us + near_us);
+    }
+    assert_eq!(f.state().near_rtt_us, 200);
+}
+
+/// The right edge never moves left, whatever the window does.
+#[test]
+fn the_edge_never_moves_left() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 20 * MSS;
+    f.state_mut().decision.pacing_bytes_ps = u64::MAX;
+    f.edge_advance(1_000_000);
+    let edge = f.state().edge;
+    assert_eq!(edge, 20 * MSS);
+    f.state_mut().decision.cwnd_bytes = 4 * MSS;
+    f.edge_advance(2_000_000);
+    assert_eq!(f.state().edge, edge);
+}
+
+/// With parts of segments left over at both ends of what is granted, the window is in use all the same.
+#[test]
+fn a_window_is_in_use_when_no_further_segment_fits() {
+    let is_limited = |cwnd_bytes: u32, edge: u32, nxt: u32| {
+        let mut f = flow(0);
+        let state = f.state_mut();
+        (state.decision.cwnd_bytes, state.decision.ssthresh_bytes, state.edge) = (cwnd_bytes, MSS, edge);
+        f.send(nxt, 0);
+        f.cwnd_limited_check();
+        f.state().flags & abi::WL_FLOW_CWND_LIMITED != 0
+    };
+    assert!(is_limited(10 * MSS, 10 * MSS, 9 * MSS));
+    // two and a half were granted of three and a half: two can be sent, and the next half is not worth a packet
+    assert!(is_limited(3 * MSS + MSS / 2, 2 * MSS + MSS / 2, 2 * MSS));
+    // the sender had more room, and left it
+    assert!(!is_limited(3 * MSS + MSS / 2, 3 * MSS + MSS / 2, 2 * MSS));
+    assert!(!is_limited(10 * MSS, 8 * MSS, 8 * MSS));
+}
+
+#[test]
+fn pacing_releases_room_at_its_rate() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 1 << 20;
+    f.state_mut().decision.pacing_bytes_ps = 1_000_000;
+    f.state_mut().srtt_us = 40_000;
+    for ms in 0..1000u64 {
+        f.edge_advance(10_000_000_000 + ms * 1_000_000);
+        let edge = f.state().edge;
+        if edge != f.state().nxt {
+            f.send(edge, (ms * 1000) as u32);
+            let nxt = f.state().nxt;
+            f.ack(&ack(nxt, (ms * 1000) as u32, &[]));
+        }
+    }
+    let sent = f64::from(f.state().nxt);
+    assert!((sent - 1e6).abs() < 0.01e6 + 3.0 * f64::from(MSS), "{sent}");
+}
+
+/// A flow paced by departure times at 1 MB/s, in the middle of its life.
+fn departing() -> Flow {
+    let mut f = flow(0);
+    f.state_mut().flags |= abi::WL_FLOW_DEPARTS;
+    f.state_mut().decision.cwnd_bytes = 1 << 20;
+    f.state_mut().decision.pacing_bytes_ps = 1_000_000;
+    f.state_mut().srtt_us = 40_000;
+    f
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+#[test]
+fn departures_are_spaced_at_the_rate_and_the_sender_runs_ahead_by_milliseconds_only() {
+    let mut f = departing();
+    let mut last_ns = 0;
+    let mut grants = 0;
+    for tick in 0..2000u64 {
+        let now_ns = 10 * SECOND_NS + tick * 500_000;
+        // nothing but the edge asks for the clock
+        f.state_mut().shown_una = f.state().una;
+        let deadline_ns = f.deadline_ns(now_ns, 0);
+        if deadline_ns != 0 && deadline_ns <= now_ns {
+            f.edge_advance(now_ns);
+            grants += 1;
+        }
+        // the sender uses at once what it is granted
+        while f.state().edge.wrapping_sub(f.state().nxt) >= MSS {
+            let at_ns = f.depart_ns(now_ns, MSS);
+            assert!(at_ns >= now_ns && at_ns - now_ns <= 8_000_000, "{} ns ahead", at_ns - now_ns);
+            // a millisecond may be caught up with
+            assert!(
+                last_ns == 0 || at_ns - last_ns >= u64::from(MSS) * 1000 - 1_000_000,
+                "{last_ns} {at_ns}"
+            );
+            last_ns = at_ns;
+            let nxt = f.state().nxt;
+            f.send(nxt + MSS, (at_ns / 1000) as u32);
+        }
+        let nxt = f.state().nxt;
+        f.ack(&ack(nxt, (last_ns / 1000) as u32, &[]));
+    }
+    let sent = f64::from(f.state().nxt);
+    assert!((sent - 1e6).abs() < 0.02e6, "{sent}");
+    // not one a segment, of which there are 690
+    assert!(grants <= 400, "{grants}");
+}
+
+#[test]
+fn a_sender_that_overruns_its_window_waits_a_tenth_of_a_second_at_most() {
+    let mut f = departing();
+    let now_ns = 10 * SECOND_NS;
+    let at_ns = (0..1000).map(|_| f.depart_ns(now_ns, MSS)).last();
+    assert_eq!(at_ns, Some(now_ns + SECOND_NS / 10));
+}
+
+/// No fq keeps the departure times: an ACK comes before its segment should have left.
+#[test]
+fn an_ack_that_comes_before_the_departure_is_no_long_round_trip() {
+    let mut f = departing();
+    f.send(MSS, 50_000);
+    let sample = f.ack(&ack(MSS, 48_000, &[]));
+    assert_eq!(sample.rtt_us, 1);
+    assert_eq!(f.on_silence(48_000), abi::WL_SILENCE_NONE);
+}

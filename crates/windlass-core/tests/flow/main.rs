@@ -1,0 +1,363 @@
+//! The flow machine against the worked examples of the drafts and RFCs, and against random networks.
+
+mod edge;
+mod network;
+mod watched;
+
+use std::collections::BTreeMap;
+use windlass_core::{
+    Flow,
+    abi::{self, wl_ack},
+};
+
+const MSS: u32 = 1448;
+
+fn flow(base: u32) -> Flow {
+    Flow::new(base, MSS, abi::WL_FLOW_SACK | abi::WL_FLOW_PACED_JUDGED)
+}
+
+fn ack(ack: u32, now_us: u32, sacks: &[(u32, u32)]) -> wl_ack {
+    let mut a = wl_ack { ack, now_us, sack_count: sacks.len().min(4) as u8, ..wl_ack::default() };
+    for (i, (start, end)) in sacks.iter().take(4).enumerate() {
+        a.sack_start[i] = *start;
+        a.sack_end[i] = *end;
+    }
+    a
+}
+
+/// draft-cheng-iccrg-delivery-rate-estimation: ten packets at once into 1 packet/ms with 40 ms of propagation.
+#[test]
+fn delivery_rates_match_the_worked_example() {
+    let mut f = flow(0);
+    for i in 1..=10 {
+        f.send(i * MSS, 0);
+    }
+    let mut rates = BTreeMap::new();
+    for i in 1..=25u32 {
+        // p1..p10 arrive 41..50 ms after the start, the later ones 41 ms after they were released by an ACK
+        let now_ms = if i <= 10 {
+            40 + i
+        } else if i <= 20 {
+            82 + (i - 11)
+        } else {
+            123 + (i - 21)
+        };
+        let s = f.ack(&ack(i * MSS, now_ms * 1000, &[]));
+        rates.insert(i, (s.rate_delivered_bytes / MSS, s.rate_interval_us / 1000));
+        f.send((i + 10) * MSS, now_ms * 1000);
+    }
+    for (packet, delivered, interval_ms) in
+        [(1, 1, 41), (5, 5, 45), (10, 10, 50), (11, 10, 41), (15, 10, 45), (20, 10, 50), (21, 10, 41)]
+    {
+        assert_eq!(rates[&packet], (delivered, interval_ms), "p{packet}");
+    }
+}
+
+/// RFC 8985: P2 of four is lost; with no reordering seen, three SACKed segments are enough at once.
+#[test]
+fn three_sacked_segments_show_a_loss() {
+    let mut f = flow(1000);
+    for i in 1..=5u32 {
+        f.send(1000 + i * MSS, i * 1000);
+    }
+    f.ack(&ack(1000 + MSS, 41_000, &[]));
+    let hole = 1000 + MSS;
+    let s = f.ack(&ack(hole, 43_000, &[(hole + MSS, hole + 2 * MSS)]));
+    assert_eq!(s.lost_bytes, 0, "one segment may only be overtaken");
+    f.ack(&ack(hole, 44_000, &[(hole + MSS, hole + 3 * MSS)]));
+    let s = f.ack(&ack(hole, 45_000, &[(hole + MSS, hole + 4 * MSS)]));
+    assert_eq!(s.lost_bytes, MSS);
+    assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
+    f.state_mut().decision.cwnd_bytes = 10 * MSS;
+    assert_eq!(f.next_repair(), Some((hole, MSS)));
+}
+
+#[test]
+fn a_segment_overtaken_within_the_reordering_window_is_not_lost() {
+    let mut f = flow(0);
+    for i in 1..=3u32 {
+        f.send(i * MSS, i * 1000);
+    }
+    f.ack(&ack(MSS, 41_000, &[]));
+    // P3 before P2: a quarter of min_rtt (10 ms) is allowed
+    let s = f.ack(&ack(MSS, 43_000, &[(2 * MSS, 3 * MSS)]));
+    assert_eq!(s.lost_bytes, 0);
+    assert_eq!(f.detect(50_000), 0);
+    let s = f.ack(&ack(3 * MSS, 50_500, &[]));
+    assert_eq!(s.lost_bytes, 0);
+    assert_eq!(f.state().lost_segs, 0);
+}
+
+#[test]
+fn a_lost_repair_is_found_without_a_timeout() {
+    let mut f = flow(0);
+    for i in 1..=20u32 {
+        f.send(i * MSS, i);
+    }
+    f.state_mut().decision.cwnd_bytes = 40 * MSS;
+    f.ack(&ack(0, 40_020, &[(MSS, 10 * MSS)]));
+    assert_eq!(f.next_repair(), Some((0, MSS)));
+    f.repaired(0, 40_100);
+    assert_eq!(f.next_repair(), None);
+    f.send(21 * MSS, 40_200);
+    // the new segment is delivered, the repair sent before it is not
+    f.ack(&ack(0, 80_300, &[(MSS, 21 * MSS)]));
+    assert_eq!(f.next_repair(), Some((0, MSS)));
+}
+
+#[test]
+fn a_silent_tail_is_probed_before_the_timeout() {
+    let mut f = flow(0);
+    for i in 1..=4u32 {
+        f.send(i * MSS, 0);
+    }
+    f.ack(&ack(2 * MSS, 40_000, &[]));
+    f.state_mut().decision.cwnd_bytes = 10 * MSS;
+    assert_eq!(f.on_silence(60_000), abi::WL_SILENCE_NONE);
+    assert_eq!(f.on_silence(140_000), abi::WL_SILENCE_PROBE);
+    assert_eq!(f.next_repair(), Some((2 * MSS, MSS)));
+    f.repaired(2 * MSS, 140_000);
+    assert_eq!(f.on_silence(200_000), abi::WL_SILENCE_NONE);
+    assert_eq!(f.on_silence(500_000), abi::WL_SILENCE_TIMEOUT);
+}
+
+/// The receiver's application does not get to read, so its ACK of the flight waits for the delayed-ACK timer.
+#[test]
+fn after_a_probe_in_vain_a_delayed_ack_is_waited_for() {
+    let mut f = flow(0);
+    f.send(2 * MSS, 0);
+    f.ack(&ack(2 * MSS, 1_000, &[]));
+    f.state_mut().decision.cwnd_bytes = 10 * MSS;
+    f.send(6 * MSS, 2_000);
+    assert_eq!(f.on_silence(6_000), abi::WL_SILENCE_PROBE);
+    f.repaired(2 * MSS, 6_000);
+    f.ack(&ack(6 * MSS, 6_100, &[(2 * MSS, 3 * MSS)]));
+    f.send(10 * MSS, 8_000);
+    assert_eq!(f.on_silence(40_000), abi::WL_SILENCE_NONE);
+    assert_eq!(f.on_silence(70_000), abi::WL_SILENCE_PROBE);
+}
+
+/// Without SACK nothing counts but the head: it must not queue behind others whose copies change nothing.
+#[test]
+fn after_each_timeout_the_head_goes_first() {
+    let mut f = Flow::new(0, MSS, abi::WL_FLOW_PACED_JUDGED);
+    for i in 1..=6u32 {
+        f.send(i * MSS, 0);
+    }
+    f.ack(&ack(MSS, 40_000, &[]));
+    f.state_mut().decision.cwnd_bytes = MSS;
+    let mut now_us = 40_000;
+    for _ in 0..5 {
+        while f.on_silence(now_us) != abi::WL_SILENCE_TIMEOUT {
+            now_us += 10_000;
+        }
+        assert_eq!(f.next_repair(), Some((MSS, MSS)), "at {now_us} us");
+        // this copy is lost like those before
+        f.repaired(MSS, now_us);
+        assert_eq!(f.next_repair(), None, "the window is full");
+    }
+    assert_eq!(f.state().lost_bytes, 4 * MSS, "the others still wait");
+    // the head arrives at last
+    f.ack(&ack(2 * MSS, now_us + 40_000, &[]));
+    assert_eq!(f.next_repair(), Some((2 * MSS, MSS)));
+}
+
+#[test]
+fn what_is_outside_is_recognised() {
+    let mut f = flow(5000);
+    f.send(5000 + MSS, 0);
+    assert_eq!(f.ack_kind(5000 + MSS + 1), abi::WL_ACK_OUTSIDE);
+    assert_eq!(f.ack_kind(4000), abi::WL_ACK_STALE);
+    assert_eq!(f.ack_kind(5000), abi::WL_ACK_SAME);
+    assert_eq!(f.data_kind(5000 + 2 * MSS, 10), abi::WL_DATA_GAP);
+    assert_eq!(f.data_kind(4999, 1), abi::WL_DATA_OLD);
+    assert_eq!(f.data_kind(5000, MSS), abi::WL_DATA_RETRANS);
+    assert_eq!(f.data_kind(5000 + MSS, 9 << 20), abi::WL_DATA_TOO_MUCH);
+}
+
+/// Two CPUs of the sender's host may hand over a burst in the wrong order.
+#[test]
+fn data_that_was_overtaken_closes_the_hole() {
+    let mut f = flow(0);
+    f.send(2 * MSS, 0);
+    assert_eq!(f.data_kind(3 * MSS, MSS), abi::WL_DATA_GAP);
+    assert!(f.send_at(3 * MSS, 5 * MSS, 10));
+    assert!(!f.is_whole());
+    assert_eq!(f.data_kind(2 * MSS, MSS), abi::WL_DATA_LATE);
+    assert!(f.send_at(2 * MSS, 3 * MSS, 20));
+    assert!(f.is_whole());
+    assert_eq!(f.data_kind(2 * MSS, MSS), abi::WL_DATA_RETRANS);
+    f.state_mut().decision.cwnd_bytes = 10 * MSS;
+    f.ack(&ack(0, 40_000, &[(MSS, 5 * MSS)]));
+    assert_eq!(f.state().sacked_bytes, 4 * MSS);
+    assert_eq!(f.next_repair(), Some((0, MSS)));
+    f.ack(&ack(5 * MSS, 80_000, &[]));
+    assert_eq!((f.state().sacked_bytes, f.state().lost_bytes), (0, 0));
+}
+
+#[test]
+fn holes_end_when_they_are_acknowledged() {
+    let mut f = flow(u32::MAX - 3 * MSS);
+    let base = f.state().base;
+    f.send(base + MSS, 0);
+    assert!(f.send_at(base.wrapping_add(4 * MSS), base.wrapping_add(5 * MSS), 10));
+    assert!(f.send_at(base.wrapping_add(6 * MSS), base.wrapping_add(7 * MSS), 20), "a second one");
+    f.ack(&ack(base.wrapping_add(5 * MSS), 40_000, &[]));
+    assert!(!f.is_whole());
+    f.ack(&ack(base.wrapping_add(6 * MSS), 40_100, &[]));
+    assert!(f.is_whole());
+    assert_eq!(f.state().una_seg, base.wrapping_add(6 * MSS));
+}
+
+/// What the NIC will cut into segments has one record, until something is known of some of them only.
+#[test]
+fn the_record_of_a_packet_is_cut_where_the_receiver_tells_its_segments_apart() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 40 * MSS;
+    f.send(30 * MSS, 1000);
+    assert_eq!(f.seg(0).map(|s| u32::from(s.len_bytes)), Some(30 * MSS));
+    let s = f.ack(&ack(2 * MSS, 41_000, &[]));
+    assert_eq!((s.newly_delivered_bytes, s.rtt_us, f.state().una_seg), (2 * MSS, 40_000, 2 * MSS));
+    let s = f.ack(&ack(2 * MSS, 42_000, &[(3 * MSS, 7 * MSS)]));
+    assert_eq!((s.newly_delivered_bytes, s.lost_bytes), (4 * MSS, MSS), "what is behind was sent later");
+    let records = [2, 3, 7].map(|i| f.seg(i * MSS).map(|s| u32::from(s.len_bytes)));
+    assert_eq!(records, [Some(MSS), Some(4 * MSS), Some(23 * MSS)]);
+    assert!(
+        f.is_taken_care_of(2 * MSS, 3) && f.is_taken_care_of(5 * MSS, 3) && !f.is_taken_care_of(9 * MSS, 3)
+    );
+    assert_eq!(f.next_repair(), Some((2 * MSS, MSS)));
+    f.repaired(2 * MSS, 42_000);
+    // the server sends one in the middle again
+    f.sender_retrans(9 * MSS, 10 * MSS, 43_000);
+    assert!(
+        f.is_taken_care_of(9 * MSS, 3) && !f.is_taken_care_of(8 * MSS, 3) && !f.is_taken_care_of(10 * MSS, 3)
+    );
+    assert_eq!(f.ack(&ack(30 * MSS, 90_000, &[])).newly_delivered_bytes, 24 * MSS);
+    assert_eq!((f.state().una_seg, f.state().sacked_bytes), (30 * MSS, 0));
+}
+
+#[test]
+fn a_packet_lost_as_a_whole_is_sent_again_segment_by_segment() {
+    let mut f = flow(0);
+    f.send(10 * MSS, 0);
+    f.send(20 * MSS, 10);
+    f.ack(&ack(0, 40_000, &[(10 * MSS, 20 * MSS)]));
+    assert_eq!((f.state().lost_bytes, f.state().lost_segs), (10 * MSS, 10));
+    f.state_mut().decision.cwnd_bytes = 3 * MSS;
+    for i in 0..3 {
+        assert_eq!(f.next_repair(), Some((i * MSS, MSS)));
+        f.repaired(i * MSS, 40_000);
+    }
+    assert_eq!(f.next_repair(), None, "the window is full");
+    assert_eq!(f.state().lost_bytes, 7 * MSS);
+}
+
+/// A short last segment often begins in the slot of the next packet's record: it stays with the one before it.
+#[test]
+fn what_no_slot_is_left_for_stays_with_the_segment_before() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 40 * MSS;
+    let (end, tail) = (10 * MSS + 100, 10 * MSS);
+    f.send(end, 0);
+    f.send(end + 10 * MSS, 10);
+    assert_eq!(f.ack(&ack(tail, 40_000, &[])).newly_delivered_bytes, 10 * MSS);
+    assert_eq!(f.state().una_seg, 9 * MSS);
+    f.ack(&ack(tail, 41_000, &[(end, end + 10 * MSS)]));
+    assert_eq!(f.next_repair(), Some((9 * MSS, MSS + 100)));
+    assert_eq!(f.ack(&ack(end + 10 * MSS, 80_000, &[])).newly_delivered_bytes, 100);
+    assert_eq!(f.state().delivered_bytes, end + 10 * MSS);
+}
+
+/// A record is a slot's only one: short segments on both sides of a hole may not have room.
+#[test]
+fn a_slot_taken_on_the_other_side_of_a_hole_is_reported() {
+    let mut f = flow(0);
+    f.send(100, 0);
+    assert!(!f.send_at(200, 300, 10));
+    assert_eq!(f.seg(0).map(|s| s.len_bytes), Some(100));
+}
+
+/// A receiver may take back what it has reported (RFC 2018, section 8): here within a record.
+#[test]
+fn a_delivered_record_acknowledged_in_part_is_counted_once() {
+    let mut f = flow(0);
+    for i in 1..=3u32 {
+        f.send(i * MSS, i);
+    }
+    assert_eq!(f.ack(&ack(0, 40_000, &[(MSS, 3 * MSS)])).newly_delivered_bytes, 2 * MSS);
+    assert_eq!(f.ack(&ack(MSS + 1, 41_000, &[])).newly_delivered_bytes, MSS);
+    assert_eq!(f.ack(&ack(3 * MSS, 42_000, &[])).newly_delivered_bytes, 0);
+    assert_eq!(f.state().delivered_bytes, 3 * MSS);
+}
+
+#[test]
+fn what_was_delivered_before_all_is_forgotten_is_counted_once() {
+    let mut f = flow(0);
+    f.send(3 * MSS, 0);
+    f.ack(&ack(0, 40_000, &[(MSS, 3 * MSS)]));
+    f.forget(3 * MSS);
+    f.ack(&ack(3 * MSS, 41_000, &[]));
+    assert_eq!(f.state().delivered_bytes, 3 * MSS);
+}
+
+#[test]
+fn several_holes_are_filled_in_any_order() {
+    let mut f = flow(0);
+    f.send(MSS, 0);
+    assert!(f.send_at(2 * MSS, 3 * MSS, 10));
+    assert!(f.send_at(5 * MSS, 6 * MSS, 20));
+    assert_eq!(f.state().hole_bytes, 3 * MSS);
+    assert_eq!(f.data_kind(MSS, 2 * MSS), abi::WL_DATA_RETRANS, "its second half has a record");
+    assert_eq!(f.data_kind(4 * MSS, MSS), abi::WL_DATA_LATE);
+    assert!(f.send_at(4 * MSS, 5 * MSS, 30));
+    assert_eq!(f.data_kind(4 * MSS, MSS), abi::WL_DATA_RETRANS);
+    assert!(f.send_at(MSS, 2 * MSS, 40));
+    assert!(!f.is_whole());
+    assert_eq!(f.data_kind(3 * MSS, MSS), abi::WL_DATA_LATE);
+    assert!(f.send_at(3 * MSS, 4 * MSS, 50));
+    assert!(f.is_whole());
+}
+
+/// What the receiver says of a hole comes after a round trip; by then it is not merely late.
+#[test]
+fn a_hole_stays_after_half_a_round_trip() {
+    let mut f = flow(0);
+    f.send(MSS, 0);
+    f.ack(&ack(MSS, 40_000, &[]));
+    assert!(f.send_at(2 * MSS, 3 * MSS, 50_000));
+    assert!(!f.hole_stays(70_000));
+    assert!(f.hole_stays(70_001));
+}
+
+/// Karn's rule: a copy that fills a hole in a bypass may not be the one that is acknowledged.
+#[test]
+fn what_the_sender_mends_in_a_bypass_gives_no_rtt() {
+    let mut f = flow(0);
+    f.send(MSS, 0);
+    f.ack(&ack(MSS, 40_000, &[]));
+    assert!(f.send_at(2 * MSS, 3 * MSS, 50_000));
+    f.state_mut().state = abi::WL_FLOW_BYPASS as u8;
+    assert!(f.send_at(MSS, 2 * MSS, 90_000));
+    assert_eq!(f.ack(&ack(2 * MSS, 90_100, &[])).rtt_us, 0);
+    assert_eq!(f.state().min_rtt_us, 40_000);
+}
+
+#[test]
+fn data_partly_acknowledged_fills_no_hole() {
+    let mut f = flow(0);
+    f.send(MSS, 0);
+    f.forget(3 * MSS);
+    f.ack(&ack(100, 40_000, &[]));
+    assert_eq!(f.data_kind(0, MSS), abi::WL_DATA_RETRANS);
+}
+
+/// Records shorter than a slot, holes between them: a walk must still reach the last one.
+#[test]
+fn holes_do_not_cut_a_walk_short() {
+    let mut f = flow(0);
+    for i in 0..10u32 {
+        assert!(f.send_at(2048 * i, 2048 * i + 100, i));
+    }
+    f.ack(&ack(9 * 2048 + 50, 40_000, &[]));
+    assert_eq!(f.state().una_seg, 9 * 2048);
+}

@@ -1,0 +1,190 @@
+//! Whole transfers over random networks, and any events in any order.
+
+use crate::{MSS, ack, flow};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use windlass_core::abi::{self, wl_sample};
+
+type Blocks = Vec<(u32, u32)>;
+
+/// A receiver that has every byte range it was given, and says so.
+#[derive(Default)]
+struct Receiver {
+    next: u32,
+    ahead: BTreeMap<u32, u32>,
+}
+
+impl Receiver {
+    /// Takes stream offsets [start, end).
+    fn take(&mut self, start: u32, end: u32) {
+        self.ahead.insert(start, end.max(self.ahead.get(&start).copied().unwrap_or(0)));
+        while let Some((&s, &e)) = self.ahead.iter().find(|(s, _)| **s <= self.next) {
+            self.next = self.next.max(e);
+            self.ahead.remove(&s);
+        }
+    }
+
+    /// Up to three merged blocks, the highest first.
+    fn blocks(&self) -> Blocks {
+        let mut merged: Vec<(u32, u32)> = Vec::new();
+        for (&s, &e) in &self.ahead {
+            match merged.last_mut() {
+                Some(last) if s <= last.1 => last.1 = last.1.max(e),
+                _ => merged.push((s, e)),
+            }
+        }
+        merged.reverse();
+        merged.truncate(3);
+        merged
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// A network that loses, duplicates and reorders, any start of the sequence space, segments of any length:
+    /// every byte arrives, is counted once, and the scoreboard stays sound.
+    #[test]
+    fn every_byte_arrives_and_is_counted_once(
+        base in prop_oneof![any::<u32>(), Just(u32::MAX - 20_000)],
+        seed in any::<u64>(),
+        loss in 0u64..20,
+        short in any::<bool>(),
+    ) {
+        let mut f = flow(base);
+        f.state_mut().decision.cwnd_bytes = 30 * MSS;
+        let mut rng = seed | 1;
+        let mut random = move || { rng ^= rng << 13; rng ^= rng >> 7; rng ^= rng << 17; rng };
+        let total = 200 * MSS;
+        let mut receiver = Receiver::default();
+        // (arrival time, order, start, end) of data, and ACKs on their way back
+        let mut wire: BTreeMap<(u32, u32), (u32, u32)> = BTreeMap::new();
+        let mut acks: BTreeMap<(u32, u32), (u32, Blocks)> = BTreeMap::new();
+        let mut order = 0;
+        let mut counted = 0u64;
+        let mut now = 1000u32;
+        let mut sent = 0u32;
+        for _ in 0..200_000 {
+            if f.state().una == base.wrapping_add(total) { break; }
+            now += 200;
+            let mut transmit = |start: u32, end: u32, r: u64, wire: &mut BTreeMap<_, _>| {
+                order += 1;
+                if r % 100 >= loss {
+                    wire.insert((now + 20_000 + (r >> 32) as u32 % 3000, order), (start, end));
+                }
+            };
+            while let Some((seq, len)) = f.next_repair() {
+                let start = seq.wrapping_sub(base);
+                transmit(start, start + len, random(), &mut wire);
+                f.repaired(seq, now);
+            }
+            while sent < total && f.state().nxt.wrapping_sub(f.state().una) < 30 * MSS {
+                let len = if short { 1 + random() as u32 % MSS } else { MSS }.min(total - sent);
+                f.send(base.wrapping_add(sent + len), now);
+                transmit(sent, sent + len, random(), &mut wire);
+                sent += len;
+            }
+            while let Some((&key, &(start, end))) = wire.iter().next() && key.0 <= now {
+                wire.remove(&key);
+                receiver.take(start, end);
+                order += 1;
+                if random() % 100 >= loss {
+                    acks.insert((now + 20_000, order), (receiver.next, receiver.blocks()));
+                }
+            }
+            while let Some((key, (next, blocks))) = acks.pop_first() {
+                if key.0 > now { acks.insert(key, (next, blocks)); break; }
+                let a = base.wrapping_add(next);
+                if f.ack_kind(a) < abi::WL_ACK_SAME { continue; }
+                let blocks: Vec<_> = blocks.iter().map(|(s, e)| (base.wrapping_add(*s), base.wrapping_add(*e))).collect();
+                let s: wl_sample = f.ack(&ack(a, now, &blocks));
+                counted += u64::from(s.newly_delivered_bytes);
+                let state = f.state();
+                let out = state.nxt.wrapping_sub(state.una_seg);
+                prop_assert!(state.sacked_bytes + state.lost_bytes <= out, "{} {} {}", state.sacked_bytes, state.lost_bytes, out);
+                prop_assert_eq!(s.inflight_bytes, out - state.sacked_bytes - state.lost_bytes);
+            }
+            f.detect(now);
+            f.on_silence(now);
+        }
+        prop_assert_eq!(f.state().una, base.wrapping_add(total));
+        if !short {
+            prop_assert_eq!(counted, u64::from(total));
+            prop_assert_eq!(f.state().delivered_bytes, total);
+        }
+        prop_assert_eq!(f.state().sacked_bytes, 0);
+        prop_assert_eq!(f.state().lost_bytes, 0);
+    }
+
+    /// However many segments go into a record, all that is said of the flow is the same.
+    #[test]
+    fn packets_are_judged_as_their_segments_are(
+        base in prop_oneof![any::<u32>(), Just(u32::MAX - 20_000)],
+        seed in any::<u64>(),
+        loss in 0u64..20,
+        packet_segs in 2u32..60,
+    ) {
+        let mut rng = seed | 1;
+        let mut random = move || { rng ^= rng << 13; rng ^= rng >> 7; rng ^= rng << 17; rng };
+        let (mut by_packet, mut by_segment) = (flow(base), flow(base));
+        for f in [&mut by_packet, &mut by_segment] {
+            f.state_mut().decision.cwnd_bytes = 100 * MSS;
+        }
+        let total = 400;
+        let mut receiver = Receiver::default();
+        let mut wire: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+        let (mut now, mut sent, mut order) = (1000u32, 0, 0);
+        let seq = |segs: u32| base.wrapping_add(segs * MSS);
+        for _ in 0..100_000 {
+            if by_packet.state().una == seq(total) { break; }
+            now += 200;
+            let mut transmit = |seg: u32, r: u64| {
+                order += 1;
+                if r % 100 >= loss {
+                    wire.insert((now + 40_000 + (r >> 32) as u32 % 3000, order), seg);
+                }
+            };
+            if sent < total && by_packet.state().nxt.wrapping_sub(by_packet.state().una) < 100 * MSS {
+                let segs = (1 + random() as u32 % packet_segs).min(total - sent);
+                by_packet.send(seq(sent + segs), now);
+                for seg in sent..sent + segs {
+                    by_segment.send(seq(seg + 1), now);
+                    transmit(seg, random());
+                }
+                sent += segs;
+            }
+            while let Some((at, len)) = by_packet.next_repair() {
+                prop_assert_eq!(by_segment.next_repair(), Some((at, len)));
+                transmit(at.wrapping_sub(base) / MSS, random());
+                by_packet.repaired(at, now);
+                by_segment.repaired(at, now);
+            }
+            prop_assert_eq!(by_segment.next_repair(), None);
+            while let Some((&key, &seg)) = wire.iter().next() && key.0 <= now {
+                wire.remove(&key);
+                receiver.take(seg * MSS, (seg + 1) * MSS);
+                if random() % 100 < loss { continue; }
+                let blocks: Vec<_> = receiver.blocks().iter().map(|(s, e)| (base.wrapping_add(*s), base.wrapping_add(*e))).collect();
+                let ack = ack(base.wrapping_add(receiver.next), now, &blocks);
+                prop_assert_eq!(by_packet.ack_and_wait(&ack), by_segment.ack_and_wait(&ack));
+            }
+            prop_assert_eq!(by_packet.judge(now), by_segment.judge(now));
+            prop_assert_eq!(by_packet.silence(now), by_segment.silence(now));
+            prop_assert_eq!(by_packet.state().lost_segs, by_segment.state().lost_segs);
+        }
+        prop_assert_eq!(by_packet.state().una, seq(total));
+    }
+
+    /// Nonsense in SACK blocks is ignored and leaves the scoreboard sound.
+    #[test]
+    fn lying_sack_blocks_do_no_harm(blocks in proptest::collection::vec((any::<u32>(), any::<u32>()), 0..4), near in any::<bool>()) {
+        let mut f = flow(0);
+        for i in 1..=30 { f.send(i * MSS, i); }
+        let blocks: Vec<_> = blocks.iter().map(|(s, e)| if near { (s % (40 * MSS), e % (40 * MSS)) } else { (*s, *e) }).collect();
+        f.ack(&ack(MSS, 40_000, &blocks));
+        f.ack(&ack(2 * MSS, 41_000, &blocks));
+        let s = f.state();
+        prop_assert!(s.sacked_bytes + s.lost_bytes <= 28 * MSS);
+        prop_assert!(s.una == 2 * MSS && s.nxt == 30 * MSS);
+    }
+}
