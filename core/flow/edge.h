@@ -21,7 +21,7 @@
 #define WL_DEPART_MAX_US 100000u /* of a sender that overruns its window; fq drops what is to wait for 10 s */
 #define WL_SPREAD_MIN_RTT_US 10000u
 #define WL_BURST_US 1000u /* credit that pacing saves up while the clock, or the sender, is late */
-#define WL_PAUSE_US 1000u
+#define WL_PAUSE_US 1000u /* a shorter rest of the sender is none, but to an algorithm that wants all */
 #define WL_SUPPLY_US 2000u /* a sender that leaves room unused for so long has nothing to send */
 
 /*

@@ -1,5 +1,6 @@
 //! One connection and the application on it. Over HTTP the client asks for responses, as curl and nginx do in the
-//! testbed; or the server pushes them, having connected itself where it uploads. When and how much is the business of the session (`session.rs`).
+//! testbed; or the server pushes them, having connected itself where it uploads. When and how much is the business of the
+//! session (`session.rs`).
 
 use crate::{
     network::Network,
@@ -18,7 +19,7 @@ const UNLIMITED_BYTES: u64 = 1 << 56;
 
 /// What a packet meant to the application; bits.
 pub mod notice {
-    /// Who has connected is connected.
+    /// The end that connects is connected.
     pub const CONNECTED: u8 = 1 << 0;
     /// A response has arrived.
     pub const RESPONSE: u8 = 1 << 1;
