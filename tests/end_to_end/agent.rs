@@ -5,7 +5,6 @@ use serde_json::Value;
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
-    os::unix::fs::MetadataExt,
     path::Path,
     process::{Child, Stdio},
     time::SystemTime,
@@ -66,8 +65,7 @@ fn control_survives_the_agent_and_follows_the_policy() {
     });
     kill(&mut agent, libc::SIGTERM);
     net.answer(&["detach", "--all"]);
-    let links = net.middle.run(&["ip", "-br", "link"]).expect("iproute2").stdout;
-    assert!(!String::from_utf8_lossy(&links).contains("wlc"), "the clock is gone");
+    assert!(net.clocks().is_empty(), "the clock is gone");
     let tc = net.middle.run(&["tc", "filter", "show", "dev", "r1", "ingress"]).expect("tc").stdout;
     assert!(tc.is_empty(), "{}", String::from_utf8_lossy(&tc));
 }
@@ -106,9 +104,7 @@ fn the_datapath_of_another_version_is_refused_with_the_cure() {
     with_transfer(&net, |progress| {
         kill(&mut agent, libc::SIGKILL);
         // as another build would have left it
-        let inode =
-            net.middle.enter(|| Ok(fs::metadata("/proc/thread-self/ns/net")?.ino())).expect("its number");
-        fs::write(format!("/run/windlass/{inode}-r1"), "1").expect("the record of who pinned it");
+        fs::write(format!("/run/windlass/{}-r1", net.namespace()), "1").expect("the record of who pinned it");
         let policy = file.to_str().expect("UTF-8");
         for words in [&["agent", "--policy", policy][..], &["flows"], &["top", "--json"]] {
             let out = net.windlass(words).output().expect("windlass runs");
@@ -214,4 +210,60 @@ fn a_deleted_interface_ends_control_with_a_word() {
     out.read_to_string(&mut said).expect("its last words");
     assert!(said.contains("the interface is gone"), "{said}");
     assert!(attach.wait().expect("it ends").success());
+}
+
+fn is_controlled(net: &Net) {
+    with_transfer(net, |progress| {
+        progress();
+        assert_eq!(net.flows()[0]["mode"], "transparent");
+    });
+}
+
+#[test]
+fn another_interface_of_the_same_name_is_controlled_anew() {
+    if !is_root_or_skip("another_interface_of_the_same_name_is_controlled_anew") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    let mut agent = net.agent(&file, "under control");
+    is_controlled(&net);
+    // while the agent is there
+    let clocks = net.clocks();
+    net.replace_interface("cubic");
+    // the programs are pinned last
+    while net.clocks().len() != 2 || net.clocks() == clocks || !net.pins().join("link2").exists() {
+        assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
+    }
+    is_controlled(&net);
+    // and while it is not
+    kill(&mut agent, libc::SIGKILL);
+    net.replace_interface("cubic");
+    agent = net.agent(&file, "under control");
+    assert_eq!(net.clocks().len(), 2, "of the old interface none");
+    is_controlled(&net);
+    kill(&mut agent, libc::SIGTERM);
+    net.answer(&["detach", "--all"]);
+}
+
+#[test]
+fn what_is_pinned_for_interfaces_that_are_gone_is_removed() {
+    if !is_root_or_skip("what_is_pinned_for_interfaces_that_are_gone_is_removed") {
+        return;
+    }
+    let [gone, alive, net] = [Net::create("cubic"), Net::create("cubic"), Net::create("cubic")];
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    for left in [&gone, &alive] {
+        kill(&mut left.agent(&file, "under control"), libc::SIGKILL);
+    }
+    gone.middle.run(&["ip", "link", "del", "r1"]).expect("iproute2");
+    kill(&mut net.agent(&file, "under control"), libc::SIGTERM);
+    assert!(!gone.pins().exists());
+    assert!(alive.pins().exists());
+    is_controlled(&alive);
+    for net in [&alive, &net] {
+        net.answer(&["detach", "--all"]);
+    }
 }

@@ -2,9 +2,11 @@
 
 use serde_json::Value;
 use std::{
+    fs,
     io::{BufRead, BufReader, Read, Write},
     net::{Shutdown, TcpListener, TcpStream},
-    path::Path,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU64, Ordering},
     thread,
@@ -28,39 +30,57 @@ impl Net {
         let run = netns::next_run();
         let create = |host| Netns::create(run, host).expect("a namespace");
         let net = Net { server: create("server"), middle: create("box"), client: create("client") };
-        for (host, subnet) in [(&net.server, 1), (&net.client, 2)] {
-            let (device, own, gateway) =
-                (format!("r{subnet}"), format!("10.79.{subnet}.2/24"), format!("10.79.{subnet}.1"));
-            let inner = format!("{gateway}/24");
-            let commands: [(&Netns, Vec<&str>); 6] = [
-                (
-                    host,
-                    vec![
-                        "ip",
-                        "link",
-                        "add",
-                        "eth0",
-                        "type",
-                        "veth",
-                        "peer",
-                        "name",
-                        &device,
-                        "netns",
-                        net.middle.name(),
-                    ],
-                ),
-                (host, vec!["ip", "addr", "add", &own, "dev", "eth0"]),
-                (host, vec!["ip", "link", "set", "eth0", "up"]),
-                (&net.middle, vec!["ip", "addr", "add", &inner, "dev", &device]),
-                (&net.middle, vec!["ip", "link", "set", &device, "up"]),
-                (host, vec!["ip", "route", "add", "default", "via", &gateway, "congctl", algorithm]),
-            ];
-            for (ns, words) in commands {
-                ns.run(&words).expect("iproute2");
-            }
-        }
+        net.connect(&net.server, 1, algorithm);
+        net.connect(&net.client, 2, algorithm);
         net.middle.run(&["sysctl", "-qw", "net.ipv4.ip_forward=1"]).expect("sysctl");
         net
+    }
+
+    /// Lays the cable from a host to the box's interface r1 or r2.
+    fn connect(&self, host: &Netns, subnet: u8, algorithm: &str) {
+        let device = format!("r{subnet}");
+        let (own, gateway) = (format!("10.79.{subnet}.2/24"), format!("10.79.{subnet}.1"));
+        let (middle, inner) = (&self.middle, format!("{gateway}/24"));
+        let (here, there) = (["ip", "link", "add", "eth0"], ["type", "veth", "peer", "name", &device]);
+        let commands: [(&Netns, &[&str]); 6] = [
+            (host, &[&here[..], &there, &["netns", middle.name()]].concat()),
+            (host, &["ip", "addr", "add", &own, "dev", "eth0"]),
+            (host, &["ip", "link", "set", "eth0", "up"]),
+            (middle, &["ip", "addr", "add", &inner, "dev", &device]),
+            (middle, &["ip", "link", "set", &device, "up"]),
+            (host, &["ip", "route", "add", "default", "via", &gateway, "congctl", algorithm]),
+        ];
+        for (ns, words) in commands {
+            ns.run(words).expect("iproute2");
+        }
+    }
+
+    /// Puts another interface of its name in the place of the one that faces the server, as when a machine starts anew.
+    pub fn replace_interface(&self, algorithm: &str) {
+        self.middle.run(&["ip", "link", "del", "r1"]).expect("iproute2");
+        self.connect(&self.server, 1, algorithm);
+    }
+
+    /// Inode of the box's namespace, by which it is known.
+    pub fn namespace(&self) -> u64 {
+        self.middle.enter(|| Ok(fs::metadata("/proc/thread-self/ns/net")?.ino())).expect("its number")
+    }
+
+    /// Where the datapath of the interface that faces the server is pinned.
+    pub fn pins(&self) -> PathBuf {
+        Path::new("/sys/fs/bpf/windlass").join(self.namespace().to_string()).join("r1")
+    }
+
+    /// Names of the clocks' devices on the box.
+    pub fn clocks(&self) -> Vec<String> {
+        let links = self.middle.run(&["ip", "-o", "link"]).expect("iproute2").stdout;
+        let names = String::from_utf8_lossy(&links);
+        names
+            .lines()
+            .filter_map(|l| l.split_whitespace().nth(1))
+            .filter(|n| n.starts_with("wlc"))
+            .map(String::from)
+            .collect()
     }
 
     /// `windlass` on the box.

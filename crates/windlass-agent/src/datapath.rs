@@ -9,7 +9,9 @@ use crate::{
     doctor::is_root,
     error::bpf,
     flows::read_flows,
-    group, netdev,
+    group,
+    lock::Lock,
+    netdev,
     pins::{self, Pinned},
     uplink::kernel_has_departure_times,
 };
@@ -181,9 +183,10 @@ impl Datapath {
         if !is_root() {
             return Err(Error::Privilege { what: "attaching a datapath" });
         }
-        if pins::is_pinned(iface) {
+        if pins::is_controlled(iface) {
             return Err(Error::Busy(iface.to_string()));
         }
+        pins::remove_earlier(iface)?;
         let clock = Clock::create(ifindex, options.clock_hz)?;
         let started = Self::start(iface, ifindex, policy, options, &clock);
         if started.is_err() {
@@ -285,7 +288,7 @@ impl Datapath {
 
     /// Pins programs and maps, so that the datapath outlives this process.
     pub fn pin(&mut self) -> Result<()> {
-        pins::pin(&self.iface, &mut self.object, &mut self.attached, &self.policy)?;
+        pins::pin(&self.iface, self.ifindex, &mut self.object, &mut self.attached, &self.policy)?;
         self.is_pinned = true;
         Ok(())
     }
@@ -348,7 +351,7 @@ pub fn load(
     let shares = options.shares_groups || !policy.groups().is_empty();
     let object = if shares {
         pins::mount_bpffs()?;
-        let _lock = group::Lock::take()?;
+        let _lock = Lock::take("groups")?;
         let mut open = open(options, &config)?;
         group::reuse(&mut open)?;
         let object = open.load().map_err(Error::Load)?;

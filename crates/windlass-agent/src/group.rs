@@ -8,6 +8,7 @@ use crate::{
     Error, PolicyError, Result,
     datapath::{fingerprint, u64_at},
     error::bpf,
+    lock::{Lock, flock},
     netdev, pins,
     policy::Place,
 };
@@ -15,9 +16,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, OpenObject};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
-    io,
     mem::offset_of,
-    os::fd::AsRawFd,
     path::{Path, PathBuf},
 };
 use toml::Spanned;
@@ -251,7 +250,7 @@ pub(crate) fn resolve(groups: &impl MapCore, specs: &[GroupSpec], rules: &mut [w
     if rules.iter().all(|r| r.group == 0) {
         return Ok(());
     }
-    let _lock = Lock::take()?;
+    let _lock = Lock::take("groups")?;
     let mut numbers = vec![None; specs.len()];
     for rule in rules.iter_mut().filter(|r| r.group != 0) {
         let at = rule.group as usize - 1;
@@ -343,29 +342,6 @@ fn number(groups: &impl MapCore, spec: &GroupSpec) -> Result<u32> {
     )))
 }
 
-fn flock(file: &File, how: i32) -> io::Result<()> {
-    // SAFETY: the descriptor is open as long as `file` is.
-    if unsafe { libc::flock(file.as_raw_fd(), how) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Held while groups are made or shared: other agents of this machine wait.
-#[derive(Debug)]
-pub(crate) struct Lock {
-    _file: File,
-}
-
-impl Lock {
-    pub(crate) fn take() -> Result<Lock> {
-        let path = PathBuf::from("/run/windlass/groups.lock");
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(pins::io_error(folder))?;
-        }
-        let file = File::create(&path).map_err(pins::io_error(&path))?;
-        flock(&file, libc::LOCK_EX).map_err(pins::io_error(&path))?;
-        Ok(Lock { _file: file })
-    }
-}
-
 const SHARED: [&str; 2] = ["wl_groups", "wl_tenants"];
 
 fn shared_dir() -> PathBuf {
@@ -404,18 +380,20 @@ pub(crate) fn share(object: &Object) -> Result<()> {
 #[derive(Debug)]
 pub(crate) struct Share {
     file: File,
+    namespace: u64,
 }
 
-fn users() -> PathBuf {
-    PathBuf::from(format!("/run/windlass/groups-{}", netdev::namespace_inode()))
+fn users(namespace: u64) -> PathBuf {
+    PathBuf::from(format!("/run/windlass/groups-{namespace}"))
 }
 
 impl Share {
     pub(crate) fn hold() -> Result<Share> {
-        let path = users();
+        let namespace = netdev::namespace_inode();
+        let path = users(namespace);
         let file = File::create(&path).map_err(pins::io_error(&path))?;
         flock(&file, libc::LOCK_SH).map_err(pins::io_error(&path))?;
-        Ok(Share { file })
+        Ok(Share { file, namespace })
     }
 }
 
@@ -423,23 +401,24 @@ impl Drop for Share {
     fn drop(&mut self) {
         // the kernel would do it a moment later
         let _ = flock(&self.file, libc::LOCK_UN);
-        remove_unused();
+        remove_unused(self.namespace);
     }
 }
 
 /// Takes the namespace's groups away if nobody uses them.
-pub(crate) fn remove_unused() {
-    let Ok(_lock) = Lock::take() else { return };
-    let is_used = File::open(users()).is_ok_and(|f| flock(&f, libc::LOCK_EX | libc::LOCK_NB).is_err());
-    if is_used || !pins::pinned_here().is_empty() {
+pub(crate) fn remove_unused(namespace: u64) {
+    let Ok(_lock) = Lock::take("groups") else { return };
+    let is_used =
+        File::open(users(namespace)).is_ok_and(|f| flock(&f, libc::LOCK_EX | libc::LOCK_NB).is_err());
+    if is_used || !pins::has_none(namespace) {
         return;
     }
-    let prefix = format!("groups-{}-", netdev::namespace_inode());
+    let prefix = format!("groups-{namespace}-");
     for entry in fs::read_dir(pins::root()).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(&prefix) {
             // what cannot be removed is in use by another version
             let _ = pins::remove_dir(&entry.path());
         }
     }
-    let _ = fs::remove_file(users());
+    let _ = fs::remove_file(users(namespace));
 }

@@ -1,17 +1,21 @@
 //! Pinned datapaths: programs and maps kept by the kernel under bpffs, so that control outlives the agent.
 //!
-//! Layout: /sys/fs/bpf/windlass/<namespace inode>/<interface>/<map or link>. Beside it, under /run, the build that
-//! pinned it and the names of the rules in force.
+//! What is pinned outlives its interface, too: a virtual machine that starts anew has another tap of the same name, and
+//! numbers of namespaces come again. So names say nothing; where the programs are attached does.
 
 use crate::{
     Error, FlowInfo, Policy, Result,
-    attach::{Attached, has_filters, remove_filters},
+    attach::{Attached, has_filters},
     clock::Clock,
     counters::read_counters,
     datapath::{build_id, write_policy},
+    doctor::is_root,
     error::bpf,
     flows::read_flows,
-    group, netdev,
+    group,
+    lock::Lock,
+    netdev,
+    pins_of::Pins,
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 use std::{
@@ -29,29 +33,6 @@ const MAPS: [&str; 6] = ["wl_flows", "wl_flow_ids", "wl_counters", "wl_rules", "
 /// Folder of everything that is pinned.
 pub(crate) fn root() -> PathBuf {
     Path::new(BPFFS).join("windlass")
-}
-
-fn namespace_dir() -> PathBuf {
-    root().join(netdev::namespace_inode().to_string())
-}
-
-fn dir(iface: &str) -> PathBuf {
-    namespace_dir().join(iface)
-}
-
-fn record(iface: &str) -> PathBuf {
-    PathBuf::from(format!("/run/windlass/{}-{iface}", netdev::namespace_inode()))
-}
-
-/// Names of the policy's rules in their order, one a line: the kernel knows their numbers only. No interface has a colon
-/// in its name.
-fn rule_names_file(iface: &str) -> PathBuf {
-    PathBuf::from(format!("/run/windlass/{}-{iface}:rules", netdev::namespace_inode()))
-}
-
-fn write_rule_names(iface: &str, policy: &Policy) -> Result<()> {
-    let names: String = policy.rules.iter().map(|r| r.name.replace('\n', " ") + "\n").collect();
-    write_text(&rule_names_file(iface), &names)
 }
 
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
@@ -76,18 +57,64 @@ pub(crate) fn mount_bpffs() -> Result<()> {
     netdev::run(&["mount", "-t", "bpf", "bpf", BPFFS]).map(drop)
 }
 
-/// Is there a pinned datapath on `iface` of this namespace?
-pub fn is_pinned(iface: &str) -> bool {
-    dir(iface).is_dir()
+/// Has `iface` of this namespace, and not an earlier interface of that name, a pinned datapath?
+pub fn is_controlled(iface: &str) -> bool {
+    let pins = Pins::here(iface);
+    let index = netdev::index(iface);
+    if index.is_none() || !pins.dir().is_dir() {
+        return false;
+    }
+    match pins.linked_index() {
+        Some(linked) => index == Some(linked),
+        None => has_filters(iface),
+    }
 }
 
-/// Interfaces of this namespace with a pinned datapath.
-pub fn pinned_here() -> Vec<String> {
-    let Ok(entries) = fs::read_dir(namespace_dir()) else { return Vec::new() };
+fn pinned_in(namespace: u64) -> Vec<String> {
+    let dir = Pins { namespace, iface: String::new() }.namespace_dir();
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut names: Vec<String> =
         entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
+}
+
+/// Is nothing pinned for any interface of that namespace?
+pub(crate) fn has_none(namespace: u64) -> bool {
+    pinned_in(namespace).is_empty()
+}
+
+/// Interfaces of this namespace with a pinned datapath.
+pub fn pinned_here() -> Vec<String> {
+    pinned_in(netdev::namespace_inode())
+}
+
+/// Removes what an earlier interface of the name left.
+pub(crate) fn remove_earlier(iface: &str) -> Result<()> {
+    let pins = Pins::here(iface);
+    let _lock = Lock::take("pins")?;
+    if pins.dir().is_dir() { pins.release() } else { Ok(()) }
+}
+
+/// Removes what is left of interfaces that went, with their namespaces or alone, while no agent watched; it would keep its
+/// memory for ever. Only tcx says which those are. Returns how many there were.
+pub fn remove_gone() -> Result<usize> {
+    if !is_root() {
+        return Err(Error::Privilege { what: "attaching a datapath" });
+    }
+    let _lock = Lock::take("pins")?;
+    let mut gone = 0;
+    for entry in fs::read_dir(root()).into_iter().flatten().flatten() {
+        let Ok(namespace) = entry.file_name().to_string_lossy().parse() else { continue };
+        for iface in pinned_in(namespace) {
+            let pins = Pins { namespace, iface };
+            if pins.linked_index() == Some(0) {
+                pins.release()?;
+                gone += 1;
+            }
+        }
+    }
+    Ok(gone)
 }
 
 /// Interfaces of this namespace that were left under control though nothing is pinned: by an `attach` that was killed,
@@ -103,12 +130,15 @@ pub fn left_here() -> Vec<String> {
 /// Pins everything of a loaded datapath. Programs stay through their links; clsact filters stay by themselves.
 pub(crate) fn pin(
     iface: &str,
+    ifindex: u32,
     object: &mut Object,
     attached: &mut [Attached],
     policy: &Policy,
 ) -> Result<()> {
     mount_bpffs()?;
-    let dir = dir(iface);
+    let _lock = Lock::take("pins")?;
+    let pins = Pins::here(iface);
+    let dir = pins.dir();
     fs::create_dir_all(&dir).map_err(io_error(&dir))?;
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
@@ -122,8 +152,9 @@ pub(crate) fn pin(
             link.pin(dir.join(format!("link{index}"))).map_err(bpf("pinning a link"))?;
         }
     }
-    write_rule_names(iface, policy)?;
-    write_record(&record(iface), build_id())
+    pins.write_rule_names(policy)?;
+    write_text(&pins.index_file(), &ifindex.to_string())?;
+    write_record(&pins.record(), build_id())
 }
 
 /// Notes which build pinned something.
@@ -147,20 +178,22 @@ pub(crate) fn read_record(record: &Path) -> Option<u64> {
 /// A pinned datapath, whoever loaded it.
 #[derive(Debug)]
 pub struct Pinned {
-    iface: String,
+    pins: Pins,
+    /// Of the interface when it was attached.
+    ifindex: u32,
     maps: BTreeMap<&'static str, MapHandle>,
 }
 
 impl Pinned {
     /// Takes over the pinned datapath of `iface`.
     pub fn open(iface: &str) -> Result<Pinned> {
-        let dir = dir(iface);
+        let pins = Pins::here(iface);
+        let dir = pins.dir();
         if !dir.is_dir() {
             return Err(Error::Invalid(format!("no datapath is pinned on '{iface}'")));
         }
-        if read_record(&record(iface)) != Some(build_id()) {
-            return Err(Error::OtherVersion(dir));
-        }
+        let is_ours = read_record(&pins.record()) == Some(build_id());
+        let Some(ifindex) = pins.index().filter(|_| is_ours) else { return Err(Error::OtherVersion(dir)) };
         let mut maps = BTreeMap::new();
         for name in MAPS {
             let path = dir.join(name);
@@ -168,12 +201,12 @@ impl Pinned {
                 MapHandle::from_pinned_path(&path).map_err(bpf(format!("opening {}", path.display())))?;
             maps.insert(name, map);
         }
-        Ok(Pinned { iface: iface.to_string(), maps })
+        Ok(Pinned { pins, ifindex, maps })
     }
 
     /// Name of the interface.
     pub fn iface(&self) -> &str {
-        &self.iface
+        &self.pins.iface
     }
 
     /// All counters by name.
@@ -188,13 +221,14 @@ impl Pinned {
 
     /// Names of the rules of the policy in force, by their numbers.
     pub fn rule_names(&self) -> Vec<String> {
-        let text = fs::read_to_string(rule_names_file(&self.iface)).unwrap_or_default();
+        let text = fs::read_to_string(self.pins.rule_names_file()).unwrap_or_default();
         text.lines().map(String::from).collect()
     }
 
     /// Puts another policy in force; flows follow at their next ACK.
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
-        let ifindex = netdev::ethernet_index(&self.iface)?;
+        let iface = self.iface();
+        let ifindex = netdev::ethernet_index(iface)?;
         let head = self.maps["wl_policy"]
             .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(bpf("reading the policy"))?
@@ -202,46 +236,30 @@ impl Pinned {
         let at = std::mem::offset_of!(abi::wl_policy_head, generation);
         let generation =
             head.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes(b.try_into().expect("four bytes")));
-        let mut rules = policy.compile(&self.iface, ifindex);
+        let mut rules = policy.compile(iface, ifindex);
         group::resolve(&self.maps["wl_groups"], &policy.groups(), &mut rules)?;
-        write_rule_names(&self.iface, policy)?;
+        self.pins.write_rule_names(policy)?;
         write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules, generation.wrapping_add(1))
     }
 
     /// Sends the clock's frame again if the clock stood still since `ticks_before`. Returns the rounds so far.
     pub fn watch_clock(&self, ticks_before: u64) -> Result<u64> {
         let ticks = self.counters()?.get("clock_ticks").copied().unwrap_or(0);
-        if ticks == ticks_before
-            && let Some(ifindex) = netdev::index(&self.iface)
-        {
-            Clock::existing(ifindex).start()?;
+        if ticks == ticks_before {
+            Clock::existing(self.ifindex).start()?;
         }
         Ok(ticks)
     }
 
-    /// Is the interface still there?
+    /// Is the interface still there, and not another one of its name?
     pub fn is_alive(&self) -> bool {
-        netdev::index(&self.iface).is_some()
+        netdev::index(self.iface()) == Some(self.ifindex)
     }
 
     /// Detaches: removes links, filters, maps and the clock.
     pub fn remove(self) -> Result<()> {
-        let dir = dir(&self.iface);
-        if let Some(ifindex) = netdev::index(&self.iface) {
-            if !dir.join("link0").exists() {
-                remove_filters(&self.iface);
-            }
-            Clock::existing(ifindex).remove();
-        }
-        if dir.is_dir() {
-            remove_dir(&dir)?;
-        }
-        // fails while other interfaces have theirs
-        let _ = fs::remove_dir(namespace_dir());
-        let _ = fs::remove_file(record(&self.iface));
-        let _ = fs::remove_file(rule_names_file(&self.iface));
-        group::remove_unused();
-        Ok(())
+        let _lock = Lock::take("pins")?;
+        self.pins.release()
     }
 }
 
@@ -254,6 +272,6 @@ pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
 
 /// Removes whatever is pinned for `iface`, of any version, its interface there or not.
 pub fn force_remove(iface: &str) -> Result<()> {
-    let pinned = Pinned { iface: iface.to_string(), maps: BTreeMap::new() };
-    pinned.remove()
+    let _lock = Lock::take("pins")?;
+    Pins::here(iface).release()
 }

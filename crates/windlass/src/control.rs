@@ -178,6 +178,10 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let mut controlled: Vec<(Pinned, u64)> = Vec::new();
     let options = Options { shares_groups: true, ..options(&args.sizes) };
     let mut native = NativeHome::new(&args.names.prefix);
+    let gone = windlass_agent::remove_gone()?;
+    if gone > 0 {
+        println!("removed what an earlier agent had pinned for {gone} interfaces that are gone");
+    }
     cover(&policy, &options, &mut controlled)?;
     native.cover(&policy)?;
     if controlled.is_empty() && native.is_empty() {
@@ -189,6 +193,12 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
             Err(RecvTimeoutError::Timeout) => false,
             _ => break,
         };
+        let (alive, gone): (Vec<_>, Vec<_>) = controlled.into_iter().partition(|(p, _)| p.is_alive());
+        controlled = alive;
+        for (pinned, _) in gone {
+            println!("{}: the interface is gone", pinned.iface());
+            pinned.remove()?;
+        }
         if file.is_due(is_asked) {
             match Policy::from_file(&args.policy) {
                 Ok(new) => {
@@ -205,15 +215,9 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         }
         for (pinned, ticks) in &mut controlled {
             // right after another look a clock that has not moved yet is no clock that stands still
-            if !is_asked && pinned.is_alive() {
+            if !is_asked {
                 *ticks = pinned.watch_clock(*ticks)?;
             }
-        }
-        let (alive, gone): (Vec<_>, Vec<_>) = controlled.into_iter().partition(|(p, _)| p.is_alive());
-        controlled = alive;
-        for (pinned, _) in gone {
-            println!("{}: the interface is gone", pinned.iface());
-            pinned.remove()?;
         }
         cover(&policy, &options, &mut controlled)?;
         native.cover(&policy)?;
@@ -237,7 +241,7 @@ fn cover(policy: &Policy, options: &Options, controlled: &mut Vec<(Pinned, u64)>
         if controlled.iter().any(|(p, _)| p.iface() == iface) || iface.starts_with("wlc") {
             continue;
         }
-        let pinned = if windlass_agent::pinned_here().contains(&iface) {
+        let pinned = if windlass_agent::is_controlled(&iface) {
             let pinned = Pinned::open(&iface)?;
             pinned.set_policy(policy)?;
             println!("{iface}: taken over");

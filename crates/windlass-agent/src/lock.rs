@@ -1,0 +1,33 @@
+//! Locks between processes: agents of one machine share what is pinned.
+
+use crate::{Result, pins::io_error};
+use std::{
+    fs::{self, File},
+    io,
+    os::fd::AsRawFd,
+    path::PathBuf,
+};
+
+pub(crate) fn flock(file: &File, how: i32) -> io::Result<()> {
+    // SAFETY: the descriptor is open as long as `file` is.
+    if unsafe { libc::flock(file.as_raw_fd(), how) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Held while something shared is made, looked for or removed: other agents of this machine wait. Not to be taken twice.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// The lock of "groups", or of "pins"; who needs both takes that of pins first.
+    pub(crate) fn take(of: &str) -> Result<Lock> {
+        let path = PathBuf::from(format!("/run/windlass/{of}.lock"));
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(io_error(folder))?;
+        }
+        let file = File::create(&path).map_err(io_error(&path))?;
+        flock(&file, libc::LOCK_EX).map_err(io_error(&path))?;
+        Ok(Lock { _file: file })
+    }
+}

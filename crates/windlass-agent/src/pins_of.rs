@@ -1,0 +1,97 @@
+//! Where the pinned datapath of one interface is kept.
+//!
+//! Layout: /sys/fs/bpf/windlass/<namespace inode>/<interface>/<map or link>. Beside it, under /run, the build that
+//! pinned it, the interface's index and the names of the rules in force.
+
+use crate::{
+    Policy, Result,
+    attach::remove_filters,
+    clock::Clock,
+    group, netdev,
+    pins::{remove_dir, root, write_text},
+};
+use libbpf_rs::{Link, query::LinkTypeInfo};
+use std::{fs, path::PathBuf};
+
+/// The two programs on the interface itself; another is the clock's.
+const LINKS_OF_IFACE: [&str; 2] = ["link1", "link2"];
+
+/// Where everything of one interface's datapath is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Pins {
+    pub(crate) namespace: u64,
+    pub(crate) iface: String,
+}
+
+impl Pins {
+    pub(crate) fn here(iface: &str) -> Pins {
+        Pins { namespace: netdev::namespace_inode(), iface: iface.to_string() }
+    }
+
+    pub(crate) fn namespace_dir(&self) -> PathBuf {
+        root().join(self.namespace.to_string())
+    }
+
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.namespace_dir().join(&self.iface)
+    }
+
+    /// Which build pinned it.
+    pub(crate) fn record(&self) -> PathBuf {
+        PathBuf::from(format!("/run/windlass/{}-{}", self.namespace, self.iface))
+    }
+
+    /// The interface's index when it was attached. No interface has a colon in its name.
+    pub(crate) fn index_file(&self) -> PathBuf {
+        PathBuf::from(format!("/run/windlass/{}-{}:index", self.namespace, self.iface))
+    }
+
+    /// Names of the policy's rules in their order, one a line: the kernel knows their numbers only.
+    pub(crate) fn rule_names_file(&self) -> PathBuf {
+        PathBuf::from(format!("/run/windlass/{}-{}:rules", self.namespace, self.iface))
+    }
+
+    pub(crate) fn write_rule_names(&self, policy: &Policy) -> Result<()> {
+        let names: String = policy.rules.iter().map(|r| r.name.replace('\n', " ") + "\n").collect();
+        write_text(&self.rule_names_file(), &names)
+    }
+
+    /// Index of the interface that it was attached to; None: nobody noted it.
+    pub(crate) fn index(&self) -> Option<u32> {
+        fs::read_to_string(self.index_file()).ok()?.trim().parse().ok()
+    }
+
+    /// By tcx: index of the interface that both programs are still attached to, 0 when that is gone. None: not by tcx.
+    pub(crate) fn linked_index(&self) -> Option<u32> {
+        let of = |name| {
+            let info = Link::open(self.dir().join(name)).ok()?.info().ok()?;
+            if let LinkTypeInfo::Tcx(tcx) = info.info { Some(tcx.ifindex) } else { None }
+        };
+        let [one, other] = LINKS_OF_IFACE.map(of);
+        Some(if one? == other? { one? } else { 0 })
+    }
+
+    /// Detaches it and removes all that is kept of it.
+    pub(crate) fn release(&self) -> Result<()> {
+        if self.namespace == netdev::namespace_inode() {
+            let now = netdev::index(&self.iface);
+            if now.is_some() && !self.dir().join(LINKS_OF_IFACE[0]).exists() {
+                remove_filters(&self.iface);
+            }
+            // the clock goes by the interface's index, whatever has its name now
+            if let Some(ifindex) = self.index().or(now) {
+                Clock::existing(ifindex).remove();
+            }
+        }
+        if self.dir().is_dir() {
+            remove_dir(&self.dir())?;
+        }
+        // fails while other interfaces have theirs
+        let _ = fs::remove_dir(self.namespace_dir());
+        for file in [self.record(), self.index_file(), self.rule_names_file()] {
+            let _ = fs::remove_file(file);
+        }
+        group::remove_unused(self.namespace);
+        Ok(())
+    }
+}
