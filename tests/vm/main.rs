@@ -2,6 +2,7 @@
 //! box, with and without `fq` on its uplink, then as that of a server behind a tap, then as those of two guests whose flows
 //! are coupled by their host.
 
+mod agent_in_guest;
 mod box_in_guest;
 mod departures;
 mod guest;

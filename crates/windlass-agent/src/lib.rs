@@ -14,6 +14,7 @@ mod guest;
 mod lock;
 pub mod native;
 mod netdev;
+mod orphans;
 mod pins;
 mod pins_of;
 mod policy;

@@ -9,7 +9,7 @@ use crate::{
     datapath::{fingerprint, raise_memlock_limit, u64_at},
     doctor::is_root,
     error::bpf,
-    pins,
+    orphans, pins,
 };
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
@@ -175,9 +175,14 @@ impl Native {
             let symbol = map.name().to_string_lossy().into_owned();
             let algorithm = algorithm_of(symbol.as_bytes()).expect("named after an algorithm of the list");
             let name = format!("{prefix}{}", algorithm.name());
-            let link = map.attach_struct_ops().map_err(|source| match source.kind() {
-                libbpf_rs::ErrorKind::AlreadyExists => Error::NativeTaken(name.clone()),
-                _ => bpf(format!("registering {name}"))(source),
+            let is_taken = |e: &libbpf_rs::Error| e.kind() == libbpf_rs::ErrorKind::AlreadyExists;
+            let mut link = map.attach_struct_ops();
+            if link.as_ref().is_err_and(is_taken) && !features.has_links && orphans::unregister(&name)? {
+                link = map.attach_struct_ops();
+            }
+            let link = link.map_err(|e| match is_taken(&e) {
+                true => Error::NativeTaken(name.clone()),
+                false => bpf(format!("registering {name}"))(e),
             })?;
             links.push((algorithm, link));
         }
@@ -236,8 +241,10 @@ impl Drop for Native {
         if self.links.is_empty() {
             return;
         }
+        // before the maps are closed: without links in the kernel, a link's descriptor is that of its map
+        self.links.clear();
         if let Some(map) = self.object.maps().find(|m| m.name() == ".bss.retired") {
-            // if it fails, sockets keep what they have until they close
+            // after no new socket can choose them; if it fails, sockets keep what they have until they close
             let _ = retire(&map);
         }
     }
