@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 use windlass_tests::{
     is_root_or_skip,
     process::Process,
-    streams::{jain, rates_bps, received_bytes},
+    streams::{Stream, jain, rates_bps, received_bytes},
 };
 
 const LINK: &str = "rate = \"10 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"";
+/// Where five hundred flows have room for the least there is, two segments each.
+const WIDE: &str = "rate = \"100 Mbit/s\"\ndelay = \"50 ms\"\nbuffer = \"1 BDP\"";
 /// Round trips until a measurement begins, and for how long it goes on.
 const SETTLE: Duration = Duration::from_secs(4);
 const MEASURE: Duration = Duration::from_secs(8);
@@ -29,6 +31,16 @@ fn can_run(test: &str) -> bool {
         println!("skipped: {test}: no cgroup v2");
     }
     has_cgroups
+}
+
+/// Waits until each tenant has received so much more.
+fn go_on(tenants: &[Vec<Stream>], bytes: u64) {
+    let goal: Vec<u64> = received_bytes(tenants).iter().map(|b| b + bytes).collect();
+    let end = Instant::now() + Duration::from_secs(60);
+    while received_bytes(tenants).iter().zip(&goal).any(|(now, goal)| now < goal) {
+        assert!(Instant::now() < end, "the transfers stand still");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// The guest's flows have been answered.
@@ -127,14 +139,7 @@ fn guests_go_on_by_themselves_whatever_becomes_of_their_host() {
     let agent = site.guests[0].agent("reno");
     agent.event("coupled");
     let tenants = vec![site.streams(0, 2)];
-    let goes_on = || {
-        let goal = received_bytes(&tenants)[0] + (1 << 20);
-        let end = Instant::now() + Duration::from_secs(60);
-        while received_bytes(&tenants)[0] < goal {
-            assert!(Instant::now() < end, "the transfers stand still");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    };
+    let goes_on = || go_on(&tenants, 1 << 20);
     agent.find("sample", is_taken);
     goes_on();
 
@@ -187,6 +192,92 @@ fn guests_go_on_by_themselves_whatever_becomes_of_their_host() {
     println!("agent: {last}");
     goes_on();
     tenants.into_iter().flatten().chain(more).for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+}
+
+#[test]
+fn a_guest_that_falls_silent_leaves_its_share_until_it_speaks_again() {
+    if !can_run("a_guest_that_falls_silent_leaves_its_share_until_it_speaks_again") {
+        return;
+    }
+    let site = Site::create('s', LINK, 2, "reno");
+    let controller = site.controller(&[1, 1]);
+    let agents: Vec<Process> = site.guests.iter().map(|g| g.agent("reno")).collect();
+    agents.iter().for_each(|a| drop(a.event("coupled")));
+    let tenants = vec![site.streams(0, 1), site.streams(1, 2)];
+    let flows = |v: &Value, n: u64| v["guests"][0]["flows"] == 1 && v["guests"][1]["flows"] == n;
+    controller.find("sample", |v| flows(v, 2));
+    site.guests[1].relay.stall(true);
+    let without = controller.find("sample", |v| {
+        let (own, sum) = (v["guests"][0]["cwnd_bytes"].as_f64(), v["cwnd_bytes"].as_f64());
+        flows(v, 0) && own.expect("a number") > 0.9 * sum.expect("a number")
+    });
+    println!("silent: {without}");
+    agents[1].event("alone");
+    site.guests[1].relay.stall(false);
+    agents[1].event("coupled");
+    println!("speaks again: {}", controller.find("sample", |v| flows(v, 2)));
+    tenants.into_iter().flatten().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+    agents.into_iter().for_each(|a| drop(a.finish("detached")));
+    controller.finish("stopped");
+}
+
+#[test]
+fn five_hundred_flows_of_a_guest_leave_another_its_share() {
+    if !can_run("five_hundred_flows_of_a_guest_leave_another_its_share") {
+        return;
+    }
+    let site = Site::create('h', WIDE, 2, "reno");
+    let controller = site.controller(&[1, 1]);
+    let agents: Vec<Process> = site.guests.iter().map(|g| g.agent("reno")).collect();
+    agents.iter().for_each(|a| drop(a.event("coupled")));
+    let mut tenants = vec![site.streams(0, 1), Vec::new()];
+    std::thread::scope(|scope| {
+        let started: Vec<_> = (0..25).map(|_| scope.spawn(|| site.streams(1, 20))).collect();
+        tenants[1].extend(started.into_iter().flat_map(|t| t.join().expect("the guest serves")));
+    });
+    controller.find("sample", |v| v["guests"][1]["flows"] == 500);
+    std::thread::sleep(SETTLE);
+    controller.since("sample");
+    let rates = rates_bps(&tenants, MEASURE);
+    let samples = controller.since("sample");
+    let bytes = |v: &Value| v["cwnd_bytes"].as_f64().expect("a number");
+    let mut shares: Vec<f64> = samples.iter().map(|v| bytes(&v["guests"][0]) / bytes(v)).collect();
+    shares.sort_by(f64::total_cmp);
+    println!(
+        "one flow against five hundred: {:.1} and {:.1} Mbit/s; granted to the one: median {:.3} of the group; {}",
+        rates[0] / 1e6,
+        rates[1] / 1e6,
+        shares[shares.len() / 2],
+        samples[samples.len() - 1]
+    );
+    assert!((0.45..0.55).contains(&shares[shares.len() / 2]), "its share is a half: {shares:?}");
+    tenants.into_iter().flatten().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+    for agent in agents {
+        let last = agent.finish("detached");
+        println!("agent: {last}");
+        assert_eq!((&last["flows"]["lost"], &last["agent"]["refused"]), (&0.into(), &0.into()), "{last}");
+    }
+    controller.finish("stopped");
+}
+
+#[test]
+fn flows_beyond_the_configured_number_go_on_by_themselves() {
+    if !can_run("flows_beyond_the_configured_number_go_on_by_themselves") {
+        return;
+    }
+    let site = Site::create('m', LINK, 1, "reno");
+    let controller = site.controller_with(&["--flows-most", "2"], &[1]);
+    let agent = site.guests[0].agent("reno");
+    agent.event("coupled");
+    let tenants: Vec<Vec<Stream>> = site.streams(0, 5).into_iter().map(|s| vec![s]).collect();
+    let sample = controller.find("sample", |v| v["guests"][0]["refused"].as_u64() >= Some(3));
+    assert_eq!(sample["guests"][0]["flows"], 2, "{sample}");
+    go_on(&tenants, 1 << 18);
+    tenants.into_iter().flatten().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+    let last = agent.finish("detached");
+    println!("agent: {last}");
+    assert!(last["agent"]["refused"].as_u64() >= Some(3), "{last}");
+    controller.finish("stopped");
 }
 
 #[test]

@@ -191,11 +191,18 @@ impl Site {
 
     /// Starts the controller for all guests.
     pub fn controller(&self, weights: &[u32]) -> Process {
-        let port = |(g, w): (&Guest, &u32)| format!("--port={},weight={w}", g.relay.host_path());
-        let ports: Vec<String> = self.guests.iter().zip(weights).map(port).collect();
-        let mut words = vec!["controller", "--json", "--sample-ms", "100"];
-        words.extend(ports.iter().map(String::as_str));
-        let process = Process::start(windlass().args(&words));
+        self.controller_with(&[], weights)
+    }
+
+    /// As [`Site::controller`], with more options.
+    pub fn controller_with(&self, options: &[&str], weights: &[u32]) -> Process {
+        let ports = self
+            .guests
+            .iter()
+            .zip(weights)
+            .map(|(g, w)| format!("--port={},weight={w}", g.relay.host_path()));
+        let words = ["controller", "--json", "--sample-ms", "100"];
+        let process = Process::start(windlass().args(words).args(options).args(ports));
         process.event("started");
         process
     }

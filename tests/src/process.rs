@@ -60,6 +60,11 @@ impl Process {
         }
     }
 
+    /// What has happened of that kind since somebody last looked.
+    pub fn since(&self, kind: &str) -> Vec<Value> {
+        self.lines.try_iter().filter(|v| v["event"] == kind).collect()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: i32) {
         // SAFETY: our own child, not yet waited for.

@@ -141,6 +141,13 @@ impl Guest {
         self.run(&format!("printf '%s\\n' {} >{path}", lines.join(" ")));
     }
 
+    /// Ends it as if the machine were switched off.
+    pub fn kill(&mut self) {
+        // it may have ended already; it holds nothing that must be saved
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+
     /// What the guest prints until it reports an exit status, and that status.
     fn answer(&mut self) -> (String, i32) {
         let mut said = String::new();
@@ -160,8 +167,6 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // it holds nothing that must be saved
-        let _ = self.qemu.kill();
-        let _ = self.qemu.wait();
+        self.kill();
     }
 }

@@ -68,6 +68,8 @@ pub struct GuestInfo {
     pub flows: usize,
     /// What the windows granted to them last add up to.
     pub cwnd_bytes: u64,
+    /// Round trip that its flows tell, smoothed over their reports; 0: none yet. What it sends is its windows by this.
+    pub srtt_us: u32,
     /// Reports so far.
     pub reports: u64,
     /// Messages that carried them.
@@ -355,6 +357,7 @@ impl Controller {
                     is_coupled: g.session.is_some(),
                     flows: members().count(),
                     cwnd_bytes: members().map(|m| u64::from(m.cwnd_bytes)).sum(),
+                    srtt_us: g.srtt_us,
                     ..g.info.clone()
                 }
             })
