@@ -57,6 +57,8 @@ fn slow_start_goes_on_while_losses_of_a_timeout_are_repaired() {
         flow.decision.cwnd_bytes = 20 * MSS;
         flow.on_timeout(&wl_sample { inflight_before_bytes: 20 * MSS, ..sample(0) });
         assert_eq!(flow.decision.cwnd_bytes, MSS);
+        flow.on_ack(&wl_sample { lost_bytes: 20 * MSS, is_in_recovery: 1, ..sample(0) });
+        assert_eq!(flow.decision.cwnd_bytes, MSS, "{name}: what tells of the timeout delivers nothing");
         let ssthresh = flow.decision.ssthresh_bytes;
         for _ in 0..40 {
             flow.on_ack(&wl_sample { newly_delivered_bytes: MSS, is_in_recovery: 1, ..sample(1) });
