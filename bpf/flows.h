@@ -5,6 +5,7 @@
 
 #include "../core/alg/list.h"
 #include "../core/flow/paced.h"
+#include "../core/flow/rtt.h"
 #include "../core/flow/timer.h"
 #include "lock.h"
 #include "policy.h"
@@ -35,9 +36,10 @@ static __always_inline __u8 wl_syn_flags(const struct wl_packet *p)
 	return flags;
 }
 
-/* Notes what a SYN or SYN-ACK announces. The packet's key is the flow's already. */
+/* Notes what a SYN or SYN-ACK announces, and when. The packet's key is the flow's already. */
 static __always_inline void wl_on_syn(const struct wl_packet *p, int from_sender)
 {
+	__u32 now_us = bpf_ktime_get_ns() / 1000;
 	struct wl_handshake fresh = {};
 	struct wl_handshake *h = bpf_map_lookup_elem(&wl_handshakes, &p->key);
 
@@ -47,15 +49,17 @@ static __always_inline void wl_on_syn(const struct wl_packet *p, int from_sender
 	if (!(p->flags & WL_TCP_ACK) && p->seq != (from_sender ? fresh.snd_isn : fresh.rcv_isn))
 		__builtin_memset(&fresh, 0, sizeof(fresh));
 	if (from_sender) {
-		fresh.snd_isn = p->seq;
+		wl_handshake_sent(&fresh, p->seq, now_us);
 		fresh.snd_mss_bytes = p->options.mss_bytes;
-		fresh.snd_flags = wl_syn_flags(p);
+		fresh.snd_flags |= wl_syn_flags(p);
 		fresh.snd_wscale = p->options.wscale;
 	} else {
 		fresh.rcv_isn = p->seq;
 		fresh.rcv_mss_bytes = p->options.mss_bytes;
 		fresh.rcv_flags = wl_syn_flags(p);
 		fresh.rcv_wscale = p->options.wscale;
+		if (p->flags & WL_TCP_ACK)
+			fresh.rtt_us = wl_handshake_rtt_us(&fresh, p->ack, now_us);
 	}
 	bpf_map_update_elem(&wl_handshakes, &p->key, &fresh, BPF_ANY);
 }
@@ -298,11 +302,12 @@ __noinline __u32 wl_adopt(int from_sender)
 	if (f->mss_bytes < 64)
 		f->mss_bytes = 64;
 	f->rcv_seq = h->rcv_isn + 1;
+	f->sent_at_us = bpf_ktime_get_ns() / 1000;
+	wl_rtt_begin(f, from_sender ? h->rtt_us : wl_handshake_rtt_us(h, p->ack, f->sent_at_us));
 	f->edge = base;
 	f->rcv_edge = base;
 	f->edge_used_until = base;
 	f->burst_from = base;
-	f->sent_at_us = bpf_ktime_get_ns() / 1000;
 	f->edge_checked_at_us = f->sent_at_us;
 	f->seen_at_us = f->sent_at_us;
 	if (f->on_paced_sender == WL_PACED_CONTROL)

@@ -45,8 +45,10 @@ struct wl_handshake {
 	wl_u8 rcv_flags;
 	wl_u8 snd_wscale; /* 0..14, valid with WL_SYN_WSCALE */
 	wl_u8 rcv_wscale;
+	wl_u32 snd_at_us; /* when the sender's SYN or SYN-ACK came by */
+	wl_u32 rtt_us; /* from then to the receiver's SYN-ACK (core/flow/rtt.h); 0: not known, or the receiver's was first */
 };
-WL_ASSERT_SIZE(struct wl_handshake, 16);
+WL_ASSERT_SIZE(struct wl_handshake, 24);
 
 /* What one SYN said. */
 enum wl_syn_flag {
@@ -57,6 +59,7 @@ enum wl_syn_flag {
 	WL_SYN_ECN = 1 << 4, /* SYN: ECE and CWR; SYN-ACK: ECE alone */
 	WL_SYN_ACCECN = 1 << 5, /* the AE bit is set: leave ECN alone */
 	WL_SYN_FOREIGN = 1 << 6, /* carries an option we cannot reproduce (MPTCP, MD5, AO): watch only */
+	WL_SYN_AGAIN = 1 << 7, /* it was sent more than once */
 };
 
 /* ---- policy ---- */

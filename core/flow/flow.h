@@ -100,8 +100,8 @@ struct wl_flow {
 	wl_u32 policy_generation;
 	wl_u32 rcv_edge; /* right edge the receiver offered */
 	wl_u32 delivered_bytes;
-	wl_u32 srtt_us;
-	wl_u32 rttvar_us;
+	wl_u32 srtt_us; /* of data; 0: none was acknowledged yet */
+	wl_u32 rttvar_us; /* while srtt_us is 0: half the handshake's round trip; 0: not known */
 	wl_u32 min_rtt_us;
 	wl_u32 round_count;
 	wl_u32 sender_retrans_segs;

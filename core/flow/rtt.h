@@ -9,7 +9,48 @@
 #define WL_RTO_MAX_US 60000000u
 #define WL_RTO_INITIAL_US 1000000u
 
-/* Takes one sample; 0 is no sample. */
+/*
+ * The handshake is a flow's first round trip (RFC 6298, section 2.2), and only timers go by it, until there is one of data:
+ * what algorithms take for the path's own delay is not that of packets so small. Not of a SYN sent again, whose answer may
+ * be to either (Karn).
+ */
+
+/* The sender's SYN or SYN-ACK comes by; snd_isn and snd_flags are still what the one before said. */
+WL_INLINE void wl_handshake_sent(struct wl_handshake *h, wl_u32 isn, wl_u32 now_us)
+{
+	wl_u8 again = (h->snd_flags & WL_SYN_SEEN) && h->snd_isn == isn ? WL_SYN_AGAIN : 0;
+
+	h->snd_isn = isn;
+	h->snd_flags = WL_SYN_SEEN | again;
+	h->snd_at_us = now_us;
+	h->rtt_us = 0;
+}
+
+/* The receiver's SYN-ACK comes by, or its first packet after a SYN-ACK. Returns the handshake's round trip; 0: not known. */
+WL_INLINE wl_u32 wl_handshake_rtt_us(const struct wl_handshake *h, wl_u32 ack, wl_u32 now_us)
+{
+	wl_u32 rtt_us = now_us - h->snd_at_us;
+
+	if (h->rtt_us)
+		return h->rtt_us;
+	if ((h->snd_flags & (WL_SYN_SEEN | WL_SYN_AGAIN)) != WL_SYN_SEEN || ack != h->snd_isn + 1)
+		return 0;
+	return rtt_us < WL_RTO_MAX_US ? rtt_us + !rtt_us : 0;
+}
+
+/* The flow's timers begin with the round trip of its handshake; 0: not known. */
+WL_INLINE void wl_rtt_begin(struct wl_flow *f, wl_u32 handshake_rtt_us)
+{
+	f->rttvar_us = handshake_rtt_us / 2 + (handshake_rtt_us & 1);
+}
+
+/* Round-trip time that timers go by; 0: none is known. */
+WL_INLINE wl_u32 wl_timer_rtt_us(const struct wl_flow *f)
+{
+	return f->srtt_us ? f->srtt_us : 2 * f->rttvar_us;
+}
+
+/* Takes one sample of data; 0 is no sample. */
 WL_INLINE void wl_rtt_sample(struct wl_flow *f, wl_u32 rtt_us)
 {
 	wl_u32 err_us;
@@ -32,12 +73,13 @@ WL_INLINE void wl_rtt_sample(struct wl_flow *f, wl_u32 rtt_us)
 WL_INLINE wl_u32 wl_rto_us(const struct wl_flow *f)
 {
 	wl_u32 slack_us = 4 * f->rttvar_us;
+	wl_u32 rtt_us = wl_timer_rtt_us(f);
 
-	if (!f->srtt_us)
+	if (!rtt_us)
 		return WL_RTO_INITIAL_US;
 	if (slack_us < WL_RTO_MIN_US)
 		slack_us = WL_RTO_MIN_US;
-	return f->srtt_us + slack_us;
+	return rtt_us + slack_us;
 }
 
 #endif

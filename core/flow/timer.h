@@ -20,15 +20,17 @@
  */
 WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 {
+	wl_u32 rtt_us = wl_timer_rtt_us(f);
 	wl_u32 timeout_us;
 
-	if (!f->srtt_us)
+	if (!rtt_us)
 		return WL_RTO_INITIAL_US / 2;
-	timeout_us = f->srtt_us + f->srtt_us / 2 + f->rttvar_us;
+	timeout_us = rtt_us + rtt_us / 2 + f->rttvar_us;
 	if (timeout_us < WL_PROBE_MIN_US)
 		timeout_us = WL_PROBE_MIN_US;
 	if (f->nxt - f->una <= f->mss_bytes || (f->flags & WL_FLOW_ACKS_LATE))
-		timeout_us += WL_DELACK_US;
+		/* of a receiver that has acknowledged nothing yet, no more is known */
+		timeout_us += f->srtt_us ? WL_DELACK_US : WL_RTO_MIN_US;
 	return timeout_us < wl_rto_us(f) ? timeout_us : wl_rto_us(f);
 }
 

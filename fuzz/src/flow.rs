@@ -100,6 +100,9 @@ impl Machine {
         };
         let now_us = input.u32();
         let mut flow = Flow::new(base, mss_bytes, flags);
+        if input.u8() & 1 == 1 {
+            flow.rtt_begin(input.u32() % abi::WL_RTO_MAX_US);
+        }
         let state = flow.state_mut();
         state.rcv_edge = base;
         state.decision.cwnd_bytes = 10 * mss_bytes;

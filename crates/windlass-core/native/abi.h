@@ -62,6 +62,9 @@ void wln_minmax_running_max(struct wl_minmax *, wl_u32 window, wl_u32 at, wl_u32
 /* Reads `bytes` of TCP options, at most WL_TCP_OPT_MAX; `opt` has WL_OPT_BUFFER_BYTES, zeros behind them. */
 void wln_options_read(const wl_u8 *opt, wl_u32 bytes, struct wl_options *);
 
+void wln_handshake_sent(struct wl_handshake *, wl_u32 isn, wl_u32 now_us);
+wl_u32 wln_handshake_rtt_us(const struct wl_handshake *, wl_u32 ack, wl_u32 now_us);
+
 /*
  * The flow machine with a scoreboard of its own (wln_flow): what the BPF home does with maps, natively.
  */
@@ -70,6 +73,7 @@ struct wln_flow *wln_flow_new(wl_u32 base, wl_u32 mss_bytes, wl_u32 flags);
 void wln_flow_free(struct wln_flow *);
 struct wl_flow *wln_flow_state(struct wln_flow *);
 const struct wl_seg *wln_flow_seg(struct wln_flow *, wl_u32 seq);
+void wln_flow_rtt_begin(struct wln_flow *, wl_u32 handshake_rtt_us);
 wl_u32 wln_flow_data_kind(struct wln_flow *, wl_u32 seq, wl_u32 len);
 wl_u32 wln_flow_send(struct wln_flow *, wl_u32 seq, wl_u32 end, wl_u32 now_us);
 int wln_flow_is_whole(const struct wln_flow *);

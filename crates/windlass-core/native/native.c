@@ -236,6 +236,16 @@ void wln_options_read(const wl_u8 *opt, wl_u32 bytes, struct wl_options *o)
 	wl_options_read(opt, bytes, o);
 }
 
+void wln_handshake_sent(struct wl_handshake *h, wl_u32 isn, wl_u32 now_us)
+{
+	wl_handshake_sent(h, isn, now_us);
+}
+
+wl_u32 wln_handshake_rtt_us(const struct wl_handshake *h, wl_u32 ack, wl_u32 now_us)
+{
+	return wl_handshake_rtt_us(h, ack, now_us);
+}
+
 /* ---- the flow machine ---- */
 
 struct wln_flow {
@@ -285,6 +295,11 @@ const struct wl_seg *wln_flow_seg(struct wln_flow *n, wl_u32 seq)
 	struct wl_seg *seg = wl_seg_at(&n->flow, slot);
 
 	return wl_seg_is_live(&n->flow, seg, slot) ? seg : NULL;
+}
+
+void wln_flow_rtt_begin(struct wln_flow *n, wl_u32 handshake_rtt_us)
+{
+	wl_rtt_begin(&n->flow, handshake_rtt_us);
 }
 
 wl_u32 wln_flow_data_kind(struct wln_flow *n, wl_u32 seq, wl_u32 len)

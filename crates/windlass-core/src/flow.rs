@@ -35,6 +35,12 @@ impl Flow {
         unsafe { abi::wln_flow_seg(self.inner.as_ptr(), seq).as_ref() }
     }
 
+    /// The flow's timers begin with the round trip of its handshake; 0: not known.
+    pub fn rtt_begin(&mut self, handshake_rtt_us: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_rtt_begin(self.inner.as_ptr(), handshake_rtt_us) };
+    }
+
     /// How data `[seq, seq + len)` of the sender relates to what was seen (`abi::WL_DATA_*`).
     pub fn data_kind(&self, seq: u32, len: u32) -> u32 {
         // SAFETY: reads only.

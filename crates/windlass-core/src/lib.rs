@@ -7,6 +7,7 @@ mod algorithm;
 mod counter;
 mod flow;
 mod group;
+mod handshake;
 mod options;
 mod window;
 
@@ -14,5 +15,6 @@ pub use algorithm::{Algorithm, AlgorithmState};
 pub use counter::{Counter, counters};
 pub use flow::Flow;
 pub use group::{Group, GroupAblation, GroupError, GroupRule, MemberId, TenantId};
+pub use handshake::Handshake;
 pub use options::tcp_options;
 pub use window::rwnd_field;

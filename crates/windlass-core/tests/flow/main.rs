@@ -1,6 +1,7 @@
 //! The flow machine against the worked examples of the drafts and RFCs, and against random networks.
 
 mod edge;
+mod handshake;
 mod network;
 mod watched;
 

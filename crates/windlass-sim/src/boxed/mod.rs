@@ -21,7 +21,7 @@ use rand::RngCore;
 use rand_xoshiro::SplitMix64;
 use std::collections::BTreeMap;
 use windlass_core::{
-    Algorithm, Flow,
+    Algorithm, Flow, Handshake,
     abi::{self, wl_alg_params, wl_flow, wl_sample},
     counters,
 };
@@ -58,6 +58,8 @@ pub struct WindlassBox {
     counters: Counters,
     /// By connection.
     flows: Vec<Option<BoxFlow>>,
+    /// By connection: when its SYNs came by.
+    handshakes: Vec<Handshake>,
     /// By connection: what it will be in a group when it is adopted.
     members: Vec<Option<Membership>>,
 }
@@ -97,6 +99,7 @@ impl WindlassBox {
             random,
             counters: Counters(vec![0; abi::WL_COUNTERS as usize]),
             flows: Vec::new(),
+            handshakes: Vec::new(),
             members: Vec::new(),
         }
     }
@@ -106,9 +109,11 @@ impl WindlassBox {
         let place = connection as usize;
         if place >= self.flows.len() {
             self.flows.resize_with(place + 1, || None);
+            self.handshakes.resize_with(place + 1, Handshake::default);
             self.members.resize_with(place + 1, || None);
         }
         self.flows[place] = None;
+        self.handshakes[place] = Handshake::default();
         self.members[place] = member;
     }
 
@@ -141,22 +146,39 @@ impl WindlassBox {
 
     /// Takes the packet's flow out of the table; makes it once the handshake is over.
     fn find(&mut self, packet: &Packet, to_sender: bool, net: &Network) -> Option<BoxFlow> {
+        let connection = packet.to >> 1;
         if packet.has(flag::SYN) {
+            self.on_syn(connection, packet, to_sender, core_us(net.now_ns));
             return None;
         }
-        let connection = packet.to >> 1;
         if let Some(flow) = self.flows[connection as usize].take() {
             return Some(flow);
         }
         let base = if to_sender { packet.ack } else { packet.seq };
-        Some(self.adopt(connection, base, net.now_ns))
+        let handshake = &self.handshakes[connection as usize];
+        let rtt_us = match to_sender {
+            true => handshake.rtt_us(packet.ack as u32, core_us(net.now_ns)),
+            false => handshake.known_rtt_us(),
+        };
+        Some(self.adopt(connection, base, rtt_us, net.now_ns))
     }
 
-    fn adopt(&mut self, connection: u32, base: u64, now_ns: u64) -> BoxFlow {
+    /// A SYN or SYN-ACK: its time is noted.
+    fn on_syn(&mut self, connection: u32, packet: &Packet, to_sender: bool, now_us: u32) {
+        let handshake = &mut self.handshakes[connection as usize];
+        if !to_sender {
+            handshake.sent(packet.seq as u32, now_us);
+        } else if packet.has(flag::ACK) {
+            handshake.answered(packet.ack as u32, now_us);
+        }
+    }
+
+    fn adopt(&mut self, connection: u32, base: u64, handshake_rtt_us: u32, now_ns: u64) -> BoxFlow {
         let ecn = if self.has_ecn { abi::WL_FLOW_ECN } else { 0 };
         let sack = if self.has_sack { abi::WL_FLOW_SACK } else { 0 };
         let mut flow = Flow::new(base as u32, MSS_BYTES, sack | abi::WL_FLOW_TIMESTAMPS | ecn);
         let now_us = core_us(now_ns);
+        flow.rtt_begin(handshake_rtt_us);
         let f = flow.state_mut();
         f.algorithm = self.algorithm.id() as u8;
         f.params = self.params;

@@ -1,0 +1,63 @@
+//! The round trip of the handshake, by which timers go before there is one of data.
+
+use crate::{MSS, ack, flow};
+use windlass_core::{
+    Handshake,
+    abi::{self, wl_sample},
+};
+
+/// RFC 6298, section 2.2, and Karn's rule.
+#[test]
+fn a_handshake_is_timed_unless_its_syn_was_sent_twice() {
+    let now_us = u32::MAX - 10;
+    let after = |us: u32| now_us.wrapping_add(us);
+    let mut h = Handshake::default();
+    assert_eq!(h.rtt_us(1, now_us), 0, "no SYN was seen");
+    h.sent(u32::MAX, now_us);
+    assert_eq!(h.rtt_us(0, after(20_000)), 20_000);
+    assert_eq!(h.rtt_us(0, now_us), 1, "less than the clock shows, but known");
+    assert_eq!(h.rtt_us(1448, after(20_000)), 0, "of data");
+    assert_eq!(h.rtt_us(0, after(60_000_000)), 0, "this cannot be");
+    assert_eq!(h.known_rtt_us(), 0);
+    h.sent(u32::MAX, after(1_000_000));
+    assert_eq!(h.rtt_us(0, after(1_020_000)), 0, "to which of them?");
+    h.sent(7, after(2_000_000));
+    assert_eq!(h.rtt_us(8, after(2_010_000)), 10_000, "another connection");
+    // the sender opens: the SYN-ACK answers, and what comes later says nothing more
+    h.answered(8, after(2_010_000));
+    h.answered(8, after(3_010_000));
+    assert_eq!((h.known_rtt_us(), h.rtt_us(8, after(4_000_000))), (10_000, 10_000));
+}
+
+/// All of the first window is lost.
+#[test]
+fn before_the_first_sample_timers_go_by_the_handshake() {
+    let mut f = flow(0);
+    f.rtt_begin(20_000);
+    f.send(4 * MSS, 0);
+    f.state_mut().decision.cwnd_bytes = 10 * MSS;
+    assert_eq!(f.on_silence(39_000), abi::WL_SILENCE_NONE);
+    assert_eq!(f.on_silence(40_000), abi::WL_SILENCE_PROBE);
+    assert_eq!(f.next_repair(), Some((0, MSS)));
+    f.repaired(0, 40_000);
+    assert_eq!(f.on_silence(259_000), abi::WL_SILENCE_NONE);
+    assert_eq!(f.on_silence(260_000), abi::WL_SILENCE_TIMEOUT);
+    // nothing is known of data yet, and the first sample of it begins anew
+    let mut sample = wl_sample::default();
+    f.call(abi::WL_NATIVE_CALL_INIT, &mut sample, 0);
+    assert_eq!((sample.srtt_us, sample.min_rtt_us), (0, 0));
+    f.send(5 * MSS, 270_000);
+    f.ack(&ack(5 * MSS, 370_000, &[]));
+    let state = f.state();
+    assert_eq!((state.srtt_us, state.rttvar_us, state.min_rtt_us), (100_000, 50_000, 100_000));
+}
+
+/// Some receivers keep the ACK of a lone segment for 200 ms.
+#[test]
+fn a_lone_first_segment_has_the_time_of_any_delayed_ack() {
+    let mut f = flow(0);
+    f.rtt_begin(20_000);
+    f.send(MSS, 0);
+    assert_eq!(f.on_silence(219_000), abi::WL_SILENCE_NONE);
+    assert_eq!(f.on_silence(220_000), abi::WL_SILENCE_PROBE);
+}
