@@ -158,15 +158,21 @@ WL_INLINE wl_u32 wl_edge_wanted(const struct wl_flow *f, wl_u64 now_ns, wl_u64 r
 	return wl_seq_min(wanted, f->rcv_edge);
 }
 
-/* Room that may be granted, pacing apart; 0 when it is not worth a packet (less than one full segment). */
+/*
+ * Room that may be granted, pacing apart; 0 when it is not worth a packet: less than one full segment, unless it lets a
+ * sender go on that is short of so little. What it was shown ends within a segment, as scaling rounds it up: of a window
+ * of two segments, only one would ever be on its way, whose ACK the receiver delays.
+ */
 WL_INLINE wl_u32 wl_edge_room(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps)
 {
 	wl_u32 wanted = wl_edge_wanted(f, now_ns, rate_bytes_ps);
+	wl_u32 next_end = f->nxt + f->mss_bytes;
 
 	if (!wl_after(wanted, f->edge) || f->decision.is_held)
 		return 0;
 	/* the receiver's own last bytes are worth a packet however few (its window may be small) */
-	if (wanted - f->edge < f->mss_bytes && wanted != f->rcv_edge)
+	if (wanted - f->edge < f->mss_bytes && wanted != f->rcv_edge &&
+	    (!wl_before(f->edge, next_end) || wl_before(wanted, next_end)))
 		return 0;
 	return wanted - f->edge;
 }

@@ -71,6 +71,28 @@ fn a_window_is_in_use_when_no_further_segment_fits() {
     assert!(!is_limited(10 * MSS, 8 * MSS, 8 * MSS));
 }
 
+/// Windows are shown in units of 1 KiB here: the edge of a window of two segments ends within one, and so does what an ACK of one
+/// segment adds. A sender that can send another is granted that; one that has room is not.
+#[test]
+fn a_window_of_two_segments_keeps_two_on_their_way() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 2 * MSS;
+    f.state_mut().decision.pacing_bytes_ps = u64::MAX;
+    f.edge_advance(0);
+    f.edge_shown(0, 3 << 10);
+    f.send(MSS, 0);
+    f.ack(&ack(MSS, 500, &[]));
+    f.edge_advance(500_000);
+    assert_eq!(f.state().edge, 3 << 10, "another can be sent already");
+    f.send(2 * MSS, 600);
+    assert_eq!(f.deadline_ns(600_000, 0), 600_000, "the clock lets out the next");
+    f.edge_advance(600_000);
+    assert_eq!(f.state().edge, 3 * MSS);
+    f.send(3 * MSS, 700);
+    f.edge_advance(700_000);
+    assert_eq!(f.state().edge, 3 * MSS);
+}
+
 #[test]
 fn pacing_releases_room_at_its_rate() {
     let mut f = flow(0);
