@@ -37,6 +37,8 @@ buffer = "1 BDP"
 /// Ten round trips of 100 ms, and as much again for the queue.
 const SETTLE: Duration = Duration::from_secs(2);
 const MEASURE: Duration = Duration::from_secs(10);
+/// Where 5 % count: longer than from one loss to the next, some 12 s.
+const MEASURE_WEIGHTS: Duration = Duration::from_secs(25);
 /// What the paper's "perfect fairness" is taken to mean.
 const FAIR: f64 = 0.99;
 /// How far shares may be from weights.
@@ -180,11 +182,12 @@ fn stage(
     tenants: &[Vec<Stream>],
     weight: u32,
     at_host: Option<&Process>,
+    during: Duration,
 ) -> Stage {
     thread::sleep(SETTLE);
     at_host.inspect(|c| drop(c.since("sample")));
     let before = vms.each_mut().map(Vm::sent_again);
-    let rates = rates_bps(tenants, MEASURE);
+    let rates = rates_bps(tenants, during);
     let granted = at_host.map(|c| Granted::mean(&c.since("sample")));
     let (ratio, jain) = (rates[1] / rates[0], jain(&[rates[0], rates[1] / f64::from(weight)]));
     print!(
@@ -228,7 +231,7 @@ fn stages(
     let mut tenants = vec![vec![vms[0].stream(client)], Vec::new()];
     let all = (1..=4).map(|count| {
         tenants[1].resize_with(count, || vms[1].stream(client));
-        stage(what, vms, &tenants, 1, at_host)
+        stage(what, vms, &tenants, 1, at_host, MEASURE)
     });
     (all.collect(), tenants)
 }
@@ -268,7 +271,7 @@ fn two_guests_are_coupled_by_their_host() {
         at_host.find("weight", |v| v["weight"] == weight);
         finish(tenants[1].split_off(flows));
         let what = format!("weights 1:{weight}");
-        let stage = stage(&what, &mut vms, &tenants, weight, Some(&at_host));
+        let stage = stage(&what, &mut vms, &tenants, weight, Some(&at_host), MEASURE_WEIGHTS);
         let is_near = (stage.ratio / f64::from(weight) - 1.0).abs() <= NEAR;
         claim(&format!("{what} within 5 %, 1 flow against {flows}, changed under way"), is_near);
         assert_granted(&stage, weight);
