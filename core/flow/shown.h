@@ -18,20 +18,48 @@
 
 #define WL_SHOWN_TRAIN_US 2500u
 #define WL_SHOWN_IDLE_US 500u /* a sender that leaves room unused for so long waits for progress, not for room */
+#define WL_SHOWN_STARVED_SHARE 16u /* while the path runs empty no more is held back than this of a round trip */
+
+/*
+ * Does the sender wait for progress, with room in hand? One whose send buffer is full does; what is held back from it
+ * then is taken from what keeps the path full.
+ */
+WL_INLINE int wl_shown_is_awaited(const struct wl_flow *f, wl_u32 now_us, wl_u32 known_edge)
+{
+	return !wl_before(known_edge, f->nxt + f->mss_bytes) && now_us - f->sent_at_us >= WL_SHOWN_IDLE_US;
+}
+
+/* Is about to run out in the network what fills the path, as the algorithm has come to know it? */
+WL_INLINE int wl_shown_is_starved(const struct wl_flow *f)
+{
+	wl_u32 enough = f->decision.ssthresh_bytes;
+
+	return enough < WL_CWND_MAX_BYTES && wl_pipe_bytes(f) < enough + enough / 8;
+}
+
+WL_INLINE wl_u32 wl_shown_starved_rest_us(const struct wl_flow *f)
+{
+	wl_u32 rest_us = f->srtt_us / WL_SHOWN_STARVED_SHARE;
+
+	return rest_us > WL_SHOWN_TRAIN_US ? rest_us : WL_SHOWN_TRAIN_US;
+}
 
 /* Time until progress that is held back must be shown; 0: now, or there is none. known_edge: what the sender knows. */
 WL_INLINE wl_u32 wl_shown_wait_us(const struct wl_flow *f, wl_u32 now_us, wl_u32 known_edge)
 {
 	wl_u32 age_us = now_us - f->shown_at_us;
 	wl_u32 rest_us = f->srtt_us / WL_SHOWN_REST_SHARE;
+	int is_awaited;
 
 	if (f->una == f->nxt || f->srtt_us < WL_SHOWN_MIN_RTT_US)
 		return 0;
 	if (f->nxt - f->shown_una < WL_SHOWN_LOW_SEGS * f->mss_bytes)
 		return 0;
-	if (!wl_before(known_edge, f->nxt + f->mss_bytes) && now_us - f->sent_at_us >= WL_SHOWN_IDLE_US &&
-	    f->srtt_us - f->min_rtt_us < f->min_rtt_us / 16)
+	is_awaited = wl_shown_is_awaited(f, now_us, known_edge);
+	if (is_awaited && f->srtt_us - f->min_rtt_us < f->min_rtt_us / 16)
 		rest_us = WL_SHOWN_TRAIN_US;
+	else if (is_awaited && wl_shown_is_starved(f))
+		rest_us = wl_shown_starved_rest_us(f);
 	else if ((f->una - f->shown_una) * WL_SHOWN_SHARE >= f->nxt - f->shown_una)
 		return 0;
 	if (f->edge - f->shown_una > (0x7fffu << f->rcv_wscale))

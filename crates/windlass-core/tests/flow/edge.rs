@@ -177,3 +177,29 @@ fn an_ack_that_comes_before_the_departure_is_no_long_round_trip() {
     assert_eq!(sample.rtt_us, 1);
     assert_eq!(f.on_silence(48_000), abi::WL_SILENCE_NONE);
 }
+
+/// The state of a flow with a queue of 20 ms in 40 ms of path, whose sender has filled its send buffer of 60 segments.
+fn waits_for_progress(acked_segs: u32, ssthresh_segs: u32, now_us: u32) -> bool {
+    let mut f = flow(0);
+    for i in 1..=60 {
+        f.send(i * MSS, 0);
+    }
+    f.ack(&ack(acked_segs * MSS, now_us, &[]));
+    let state = f.state_mut();
+    (state.srtt_us, state.min_rtt_us) = (60_000, 40_000);
+    (state.sent_at_us, state.shown_at_us) = (0, now_us - 4_000);
+    state.decision.ssthresh_bytes = ssthresh_segs * MSS;
+    // room for forty segments more, which it leaves unused
+    f.shown_step(now_us, 100 * MSS)
+}
+
+#[test]
+fn progress_is_not_held_back_from_a_sender_for_want_of_which_the_path_runs_empty() {
+    // less than a sixth of the window, after a fifteenth of a round trip: 52 segments are in flight
+    assert!(!waits_for_progress(8, 40, 60_000), "the path is full for a while");
+    assert!(waits_for_progress(8, 50, 60_000));
+    assert!(
+        !waits_for_progress(8, abi::WL_CWND_MAX_BYTES / MSS + 1, 60_000),
+        "it is not known what fills the path"
+    );
+}
