@@ -17,6 +17,7 @@ fn refused(words: &[&str], saying: &[&str]) {
         assert!(said.contains(part), "{words:?} should say '{part}', says: {said}");
     }
     assert_eq!(said.trim().lines().count(), 1, "one line: {said}");
+    assert!(said.matches("No such").count() <= 1, "it says so once: {said}");
 }
 
 #[test]
@@ -24,8 +25,8 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["attach", "nosuchdev"], &["nosuchdev", "ip link"]);
     refused(&["attach", "lo", "--alg", "vegas"], &["vegas", "cubic, bbr"]);
     refused(&["attach", "lo"], &["no Ethernet"]);
-    refused(&["policy", "check", "/nonexistent.toml"], &["/nonexistent.toml"]);
-    refused(&["run", "/nonexistent.toml"], &["/nonexistent.toml"]);
+    refused(&["policy", "check", "/nonexistent.toml"], &["/nonexistent.toml: No such file"]);
+    refused(&["run", "/nonexistent.toml"], &["/nonexistent.toml: cannot be read"]);
     refused(&["reproduce", "nosuch"], &["nosuch", "tcon-loss"]);
     refused(&["reproduce"], &["--all"]);
     refused(&["native", "load", "--prefix", "Far-Too-Long-"], &["lower-case"]);

@@ -60,7 +60,7 @@ impl Clock {
 
     /// Sends the frame on its way. Only one may circle: call it once, or when the clock has stopped.
     pub fn start(&self) -> Result<()> {
-        let io = |_| Error::Io { path: PathBuf::from(&self.shaped), source: io::Error::last_os_error() };
+        let io = |_| Error::Io { path: PathBuf::from(&self.shaped), why: io::Error::last_os_error() };
         let frame = frame();
         let index = self.shaped_ifindex()?;
         // SAFETY: plain socket calls; every pointer is to a live local of the length given.

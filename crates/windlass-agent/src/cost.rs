@@ -58,7 +58,7 @@ pub(crate) fn memory_bytes(map: &Map) -> Result<u64> {
 
 fn of_fd(fd: BorrowedFd) -> Result<u64> {
     let path = PathBuf::from(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()));
-    let text = fs::read_to_string(&path).map_err(|source| Error::Io { path, source })?;
+    let text = fs::read_to_string(&path).map_err(|why| Error::Io { path, why })?;
     let memory = text.lines().find_map(|l| l.strip_prefix("memlock:")).and_then(|v| v.trim().parse().ok());
     Ok(memory.unwrap_or(0))
 }

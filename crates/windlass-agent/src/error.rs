@@ -23,15 +23,15 @@ pub enum Error {
     #[error("interface '{0}' is already under control; `windlass detach {0}` releases it")]
     Busy(String),
     /// The kernel refused the programs.
-    #[error("loading the datapath: {0}; `windlass doctor` tells what this kernel lacks")]
-    Load(#[source] libbpf_rs::Error),
+    #[error("loading the datapath: {0:#}; `windlass doctor` tells what this kernel lacks")]
+    Load(libbpf_rs::Error),
     /// A BPF call failed.
-    #[error("{what}: {source}")]
+    #[error("{what}: {why:#}")]
     Bpf {
         /// What was tried.
         what: String,
         /// The kernel's answer.
-        source: libbpf_rs::Error,
+        why: libbpf_rs::Error,
     },
     /// A command of iproute2 failed.
     #[error("`{command}` failed: {why}")]
@@ -42,12 +42,12 @@ pub enum Error {
         why: String,
     },
     /// A file or device could not be used.
-    #[error("{path}: {source}")]
+    #[error("{path}: {why}")]
     Io {
         /// Which one.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        why: std::io::Error,
     },
     /// Pinned state of another version of Windlass.
     #[error("{0} holds the datapath of another version; `windlass detach --all` first, then start again")]
@@ -92,5 +92,5 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Adds to a libbpf error what was tried.
 pub(crate) fn bpf(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> Error {
     let what = what.into();
-    move |source| Error::Bpf { what, source }
+    move |why| Error::Bpf { what, why }
 }

@@ -37,7 +37,7 @@ pub(crate) fn root() -> PathBuf {
 
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_path_buf();
-    move |source| Error::Io { path, source }
+    move |why| Error::Io { path, why }
 }
 
 /// Is bpffs mounted where it belongs?

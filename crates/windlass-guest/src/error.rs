@@ -26,12 +26,12 @@ pub enum Error {
     #[error("{0} is in use; does another `windlass guest` run here?")]
     Busy(PathBuf),
     /// The system refused.
-    #[error("{path}: {source}")]
+    #[error("{path}: {why}")]
     Io {
         /// Which port.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        why: io::Error,
     },
     /// The guest's kernel side failed.
     #[error(transparent)]

@@ -72,7 +72,7 @@ pub struct Port {
 impl Port {
     /// Makes sure that there is something at `path`; a device is opened, a socket has to be there later only.
     pub fn new(path: &Path) -> Result<Port> {
-        let io = |source| Error::Io { path: path.into(), source };
+        let io = |why| Error::Io { path: path.into(), why };
         let kind = fs::metadata(path).map_err(io)?.file_type();
         if !kind.is_socket() && !kind.is_char_device() {
             return Err(Error::NotAPort(path.into()));

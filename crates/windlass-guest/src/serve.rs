@@ -91,7 +91,7 @@ struct Served {
 fn check(path: &Path) -> Result<()> {
     match fs::metadata(path) {
         Ok(m) if !m.file_type().is_socket() => Err(Error::NotASocket(path.into())),
-        Err(source) if source.kind() != ErrorKind::NotFound => Err(Error::Io { path: path.into(), source }),
+        Err(why) if why.kind() != ErrorKind::NotFound => Err(Error::Io { path: path.into(), why }),
         _ => Ok(()),
     }
 }

@@ -13,11 +13,11 @@ use toml::Spanned;
 
 /// A mistake in a scenario: where, what, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}: {what}")]
+#[error("{file}{}: {what}", if *line == 0 { String::new() } else { format!(":{line}") })]
 pub struct ScenarioError {
     /// File name, as given.
     pub file: String,
-    /// Line, from 1.
+    /// Line, from 1; 0: the file as a whole.
     pub line: usize,
     /// Key, what is wrong and the cure.
     pub what: String,
