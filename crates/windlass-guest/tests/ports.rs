@@ -53,7 +53,8 @@ impl Kernel for Script {
     }
 
     fn grant(&mut self, reply: &Reply) -> Result<()> {
-        self.acts.send(Act::Grant(*reply)).expect("the test listens");
+        // a test that has seen enough does not listen any more
+        let _ = self.acts.send(Act::Grant(*reply));
         Ok(())
     }
 
@@ -62,7 +63,7 @@ impl Kernel for Script {
     }
 
     fn revoke_all(&mut self) -> Result<()> {
-        self.acts.send(Act::Revoke).expect("the test listens");
+        let _ = self.acts.send(Act::Revoke);
         Ok(())
     }
 }
