@@ -232,8 +232,12 @@ fn another_interface_of_the_same_name_is_controlled_anew() {
     // while the agent is there
     let clocks = net.clocks();
     net.replace_interface("cubic");
-    // the programs are pinned last
-    while net.clocks().len() != 2 || net.clocks() == clocks || !net.pins().join("link2").exists() {
+    let has_new_clock = || {
+        let now = net.clocks();
+        now.len() == 2 && now != clocks
+    };
+    // then its pins, of which this is the last
+    while !has_new_clock() || !net.pins().join("link2").exists() {
         assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
     }
     is_controlled(&net);

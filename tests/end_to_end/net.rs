@@ -74,13 +74,10 @@ impl Net {
     /// Names of the clocks' devices on the box.
     pub fn clocks(&self) -> Vec<String> {
         let links = self.middle.run(&["ip", "-o", "link"]).expect("iproute2").stdout;
-        let names = String::from_utf8_lossy(&links);
-        names
-            .lines()
-            .filter_map(|l| l.split_whitespace().nth(1))
-            .filter(|n| n.starts_with("wlc"))
-            .map(String::from)
-            .collect()
+        let links = String::from_utf8_lossy(&links);
+        // 7: wlc5a@wlc5b: <...; what is behind the @ changes as the pair goes
+        let names = links.lines().filter_map(|l| l.split([' ', '@']).nth(1));
+        names.filter(|n| n.starts_with("wlc")).map(String::from).collect()
     }
 
     /// `windlass` on the box.

@@ -16,24 +16,27 @@ use std::{fs, path::PathBuf};
 /// The two programs on the interface itself; another is the clock's.
 const LINKS_OF_IFACE: [&str; 2] = ["link1", "link2"];
 
+/// Folder of what is pinned for the interfaces of a network namespace.
+pub(crate) fn namespace_dir(namespace: u64) -> PathBuf {
+    root().join(namespace.to_string())
+}
+
 /// Where everything of one interface's datapath is kept.
 #[derive(Clone, Debug)]
-pub(crate) struct Pins {
+pub(crate) struct PinDir {
+    /// Inode of the network namespace.
     pub(crate) namespace: u64,
+    /// Name of the interface in it.
     pub(crate) iface: String,
 }
 
-impl Pins {
-    pub(crate) fn here(iface: &str) -> Pins {
-        Pins { namespace: netdev::namespace_inode(), iface: iface.to_string() }
-    }
-
-    pub(crate) fn namespace_dir(&self) -> PathBuf {
-        root().join(self.namespace.to_string())
+impl PinDir {
+    pub(crate) fn here(iface: &str) -> PinDir {
+        PinDir { namespace: netdev::namespace_inode(), iface: iface.to_string() }
     }
 
     pub(crate) fn dir(&self) -> PathBuf {
-        self.namespace_dir().join(&self.iface)
+        namespace_dir(self.namespace).join(&self.iface)
     }
 
     /// Which build pinned it.
@@ -71,15 +74,15 @@ impl Pins {
         Some(if one? == other? { one? } else { 0 })
     }
 
-    /// Detaches it and removes all that is kept of it.
-    pub(crate) fn release(&self) -> Result<()> {
+    /// Detaches it from the interface, whose index was `ifindex`, and removes all that is kept of it.
+    pub(crate) fn release(&self, ifindex: Option<u32>) -> Result<()> {
         if self.namespace == netdev::namespace_inode() {
             let now = netdev::index(&self.iface);
             if now.is_some() && !self.dir().join(LINKS_OF_IFACE[0]).exists() {
                 remove_filters(&self.iface);
             }
             // the clock goes by the interface's index, whatever has its name now
-            if let Some(ifindex) = self.index().or(now) {
+            if let Some(ifindex) = ifindex.or(now) {
                 Clock::existing(ifindex).remove();
             }
         }
@@ -87,7 +90,7 @@ impl Pins {
             remove_dir(&self.dir())?;
         }
         // fails while other interfaces have theirs
-        let _ = fs::remove_dir(self.namespace_dir());
+        let _ = fs::remove_dir(namespace_dir(self.namespace));
         for file in [self.record(), self.index_file(), self.rule_names_file()] {
             let _ = fs::remove_file(file);
         }

@@ -15,7 +15,7 @@ use crate::{
     group,
     lock::Lock,
     netdev,
-    pins_of::Pins,
+    pin_dir::{PinDir, namespace_dir},
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 use std::{
@@ -59,7 +59,7 @@ pub(crate) fn mount_bpffs() -> Result<()> {
 
 /// Has `iface` of this namespace, and not an earlier interface of that name, a pinned datapath?
 pub fn is_controlled(iface: &str) -> bool {
-    let pins = Pins::here(iface);
+    let pins = PinDir::here(iface);
     let index = netdev::index(iface);
     if index.is_none() || !pins.dir().is_dir() {
         return false;
@@ -71,8 +71,7 @@ pub fn is_controlled(iface: &str) -> bool {
 }
 
 fn pinned_in(namespace: u64) -> Vec<String> {
-    let dir = Pins { namespace, iface: String::new() }.namespace_dir();
-    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(namespace_dir(namespace)) else { return Vec::new() };
     let mut names: Vec<String> =
         entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
@@ -91,9 +90,9 @@ pub fn pinned_here() -> Vec<String> {
 
 /// Removes what an earlier interface of the name left.
 pub(crate) fn remove_earlier(iface: &str) -> Result<()> {
-    let pins = Pins::here(iface);
+    let pins = PinDir::here(iface);
     let _lock = Lock::take("pins")?;
-    if pins.dir().is_dir() { pins.release() } else { Ok(()) }
+    if pins.dir().is_dir() { pins.release(pins.index()) } else { Ok(()) }
 }
 
 /// Removes what is left of interfaces that went, with their namespaces or alone, while no agent watched; it would keep its
@@ -107,9 +106,9 @@ pub fn remove_gone() -> Result<usize> {
     for entry in fs::read_dir(root()).into_iter().flatten().flatten() {
         let Ok(namespace) = entry.file_name().to_string_lossy().parse() else { continue };
         for iface in pinned_in(namespace) {
-            let pins = Pins { namespace, iface };
+            let pins = PinDir { namespace, iface };
             if pins.linked_index() == Some(0) {
-                pins.release()?;
+                pins.release(pins.index())?;
                 gone += 1;
             }
         }
@@ -137,7 +136,7 @@ pub(crate) fn pin(
 ) -> Result<()> {
     mount_bpffs()?;
     let _lock = Lock::take("pins")?;
-    let pins = Pins::here(iface);
+    let pins = PinDir::here(iface);
     let dir = pins.dir();
     fs::create_dir_all(&dir).map_err(io_error(&dir))?;
     for mut map in object.maps_mut() {
@@ -178,7 +177,7 @@ pub(crate) fn read_record(record: &Path) -> Option<u64> {
 /// A pinned datapath, whoever loaded it.
 #[derive(Debug)]
 pub struct Pinned {
-    pins: Pins,
+    pins: PinDir,
     /// Of the interface when it was attached.
     ifindex: u32,
     maps: BTreeMap<&'static str, MapHandle>,
@@ -187,7 +186,7 @@ pub struct Pinned {
 impl Pinned {
     /// Takes over the pinned datapath of `iface`.
     pub fn open(iface: &str) -> Result<Pinned> {
-        let pins = Pins::here(iface);
+        let pins = PinDir::here(iface);
         let dir = pins.dir();
         if !dir.is_dir() {
             return Err(Error::Invalid(format!("no datapath is pinned on '{iface}'")));
@@ -259,7 +258,7 @@ impl Pinned {
     /// Detaches: removes links, filters, maps and the clock.
     pub fn remove(self) -> Result<()> {
         let _lock = Lock::take("pins")?;
-        self.pins.release()
+        self.pins.release(Some(self.ifindex))
     }
 }
 
@@ -272,6 +271,7 @@ pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
 
 /// Removes whatever is pinned for `iface`, of any version, its interface there or not.
 pub fn force_remove(iface: &str) -> Result<()> {
+    let pins = PinDir::here(iface);
     let _lock = Lock::take("pins")?;
-    Pins::here(iface).release()
+    pins.release(pins.index())
 }
