@@ -7,6 +7,7 @@ use std::{
     io::{BufRead, BufReader, Read},
     path::Path,
     process::{Child, Stdio},
+    sync::atomic::{AtomicU64, Ordering},
     time::SystemTime,
 };
 use windlass_tests::{is_root_or_skip, windlass_path};
@@ -270,4 +271,106 @@ fn what_is_pinned_for_interfaces_that_are_gone_is_removed() {
     for net in [&alive, &net] {
         net.answer(&["detach", "--all"]);
     }
+}
+
+/// What somebody does to the two ends of a clock, which are named.
+type Spoil<'a> = &'a dyn Fn(&str, &str);
+
+/// Spoils the clock by hand in the middle of a transfer over a path that loses packets; control must go on with another.
+fn with_spoilt_clocks(net: &Net, ways: &[Spoil<'_>], repaired: &dyn Fn() -> u64) {
+    let bottleneck = "tc qdisc add dev r2 root tbf rate 200mbit burst 20kb limit 60kb";
+    net.middle.run(&bottleneck.split(' ').collect::<Vec<_>>()).expect("tc");
+    with_transfer(net, |progress| {
+        for spoil in ways {
+            let (before, _) = net.clock().expect("a clock");
+            let [shaped, far] =
+                ["a", "b"].map(|end| net.clocks().into_iter().find(|n| n.ends_with(end)).expect("two ends"));
+            spoil(&shaped, &far);
+            while net.clock().is_none_or(|(index, frames)| index == before || frames < 10) {
+                progress();
+            }
+            let repairs = repaired();
+            while repaired() == repairs {
+                progress();
+            }
+        }
+    });
+}
+
+#[test]
+fn a_clock_that_is_deleted_or_changed_is_made_anew() {
+    if !is_root_or_skip("a_clock_that_is_deleted_or_changed_is_made_anew") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "cubic");
+    let agent = std::cell::RefCell::new(net.agent(&file, "under control"));
+    let ip = |words: &[&str]| drop(net.middle.run(words).expect("iproute2"));
+    let delete = |shaped: &str, _: &str| ip(&["ip", "link", "del", shaped]);
+    let take_down = |_: &str, far: &str| ip(&["ip", "link", "set", far, "down"]);
+    let delete_without_agent = |shaped: &str, far: &str| {
+        let mut agent = agent.borrow_mut();
+        kill(&mut agent, libc::SIGKILL);
+        delete(shaped, far);
+        *agent = net.agent(&file, "taken over");
+    };
+    with_spoilt_clocks(&net, &[&delete, &take_down, &delete_without_agent, &delete], &|| {
+        let flows = net.flows();
+        assert_eq!(flows.len(), 1, "still the same flow");
+        flows[0]["repaired_segs"].as_u64().expect("a number")
+    });
+    kill(&mut agent.borrow_mut(), libc::SIGTERM);
+    net.answer(&["detach", "--all"]);
+    assert!(net.clocks().is_empty(), "the last clock is gone");
+}
+
+#[test]
+fn attach_makes_a_deleted_clock_anew_and_says_so() {
+    if !is_root_or_skip("attach_makes_a_deleted_clock_anew_and_says_so") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let mut attach = net
+        .windlass(&["attach", "r1", "--alg", "cubic", "--json", "--sample-ms", "20"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(attach.stdout.take().expect("piped")).lines();
+    assert!(lines.next().expect("it says so").expect("a line").contains("attached"));
+    let delete = |shaped: &str, _: &str| {
+        net.middle.run(&["ip", "link", "del", shaped]).expect("iproute2");
+    };
+    let repaired = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        // what it says has to be read, or it would wait with its work
+        scope.spawn(|| {
+            for line in lines.map_while(Result::ok) {
+                let sample: Value = serde_json::from_str(&line).expect("JSON");
+                let of_flow = sample["flows"][0]["repaired_segs"].as_u64();
+                repaired.store(of_flow.unwrap_or(0), Ordering::Relaxed);
+            }
+        });
+        with_spoilt_clocks(&net, &[&delete], &|| repaired.load(Ordering::Relaxed));
+        send(&attach, libc::SIGINT);
+    });
+    let out = attach.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && said.lines().count() == 1 && said.contains("made anew"), "{said}");
+    assert!(net.clocks().is_empty());
+}
+
+#[test]
+fn an_agent_whose_interface_is_released_ends_and_says_so() {
+    if !is_root_or_skip("an_agent_whose_interface_is_released_ends_and_says_so") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    let mut agent = net.agent(&file, "under control");
+    net.answer(&["detach", "--all"]);
+    assert_eq!(agent.wait().expect("it ends").code(), Some(2));
+    assert!(net.clocks().is_empty() && !net.pins().exists(), "nothing is made anew");
 }

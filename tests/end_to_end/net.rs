@@ -80,6 +80,14 @@ impl Net {
         names.filter(|n| n.starts_with("wlc")).map(String::from).collect()
     }
 
+    /// Index of the clock's far end, and how many frames came to its program; None: the clock is away.
+    pub fn clock(&self) -> Option<(u64, u64)> {
+        let far = self.clocks().into_iter().find(|n| n.ends_with('b'))?;
+        let out = self.middle.run(&["ip", "-s", "-j", "link", "show", &far]).ok()?.stdout;
+        let link: Value = serde_json::from_slice(&out).expect("JSON");
+        Some((link[0]["ifindex"].as_u64()?, link[0]["stats64"]["rx"]["packets"].as_u64()?))
+    }
+
     /// `windlass` on the box.
     pub fn windlass(&self, words: &[&str]) -> Command {
         let mut command = self.middle.command(windlass_path().to_str().expect("UTF-8"));

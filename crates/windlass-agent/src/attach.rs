@@ -1,8 +1,17 @@
 //! Attaching a program to an interface: tcx where the kernel has it (6.6), clsact below.
 
-use crate::{Error, Result, error::bpf, netdev::run};
-use libbpf_rs::{AsRawLibbpf, Link, Object, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys};
-use std::{io, os::fd::AsFd, ptr::NonNull};
+use crate::{Result, error::bpf, netdev::run};
+use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys};
+use std::{
+    ffi::CString,
+    io,
+    os::{
+        fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+    ptr,
+};
 
 /// Priority and handle of our filters under clsact. First in line; the handle is one that nobody else picks, because
 /// whoever attaches with the handle of another's filter takes its place.
@@ -13,12 +22,23 @@ const HANDLE: u32 = 0x771d;
 #[derive(Debug)]
 pub enum Attached {
     /// A tcx link.
-    Tcx(Link),
+    Tcx(OwnedFd),
     /// A clsact filter; not a link, so it stays until removed.
     Clsact(TcHook),
 }
 
 impl Attached {
+    /// Pins a link at `path`, so that it outlives this process; filters do so by themselves.
+    pub fn pin(&self, path: &Path) -> Result<()> {
+        let Attached::Tcx(link) = self else { return Ok(()) };
+        let name = CString::new(path.as_os_str().as_bytes()).expect("no NUL");
+        // SAFETY: the descriptor is open, and the path lives during the call.
+        if unsafe { sys::bpf_obj_pin(link.as_raw_fd(), name.as_ptr()) } == 0 {
+            return Ok(());
+        }
+        Err(bpf(format!("pinning {}", path.display()))(io::Error::last_os_error().into()))
+    }
+
     /// Removes the program from the interface.
     pub fn detach(self) {
         match self {
@@ -68,28 +88,21 @@ pub enum Side {
     Egress,
 }
 
-/// Attaches program `name` of the loaded object.
-pub fn attach(object: &Object, name: &str, ifindex: u32, side: Side) -> Result<Attached> {
-    let program = object
-        .progs()
-        .find(|p| p.name() == name)
-        .ok_or_else(|| Error::Invalid(format!("the BPF object has no program '{name}'")))?;
-    // SAFETY: an all-zero bpf_tcx_opts with its size set is libbpf's documented default.
-    let mut opts: sys::bpf_tcx_opts = unsafe { std::mem::zeroed() };
-    opts.sz = size_of::<sys::bpf_tcx_opts>() as _;
-    // SAFETY: the program is loaded and outlives the call; opts is a live local.
-    let link =
-        unsafe { sys::bpf_program__attach_tcx(program.as_libbpf_object().as_ptr(), ifindex as i32, &opts) };
-    if let Some(link) = NonNull::new(link) {
-        // SAFETY: libbpf returned a link that nobody else owns.
-        return Ok(Attached::Tcx(unsafe { Link::from_ptr(link) }));
+/// Attaches a loaded program, whose name is `name`.
+pub fn attach(program: BorrowedFd<'_>, name: &str, ifindex: u32, side: Side) -> Result<Attached> {
+    let point = if side == Side::Ingress { sys::BPF_TCX_INGRESS } else { sys::BPF_TCX_EGRESS };
+    // SAFETY: the program is open during the call; without options libbpf takes its defaults.
+    let link = unsafe { sys::bpf_link_create(program.as_raw_fd(), ifindex as i32, point, ptr::null()) };
+    if link >= 0 {
+        // SAFETY: a descriptor that libbpf just made and nobody else owns.
+        return Ok(Attached::Tcx(unsafe { OwnedFd::from_raw_fd(link) }));
     }
     let why = io::Error::last_os_error();
     if why.raw_os_error() != Some(libc::EINVAL) {
         return Err(bpf(format!("attaching {name}"))(why.into()));
     }
     let point = if side == Side::Ingress { TC_INGRESS } else { TC_EGRESS };
-    let mut builder = TcHookBuilder::new(program.as_fd());
+    let mut builder = TcHookBuilder::new(program);
     let mut hook =
         builder.ifindex(ifindex as i32).replace(true).handle(HANDLE).priority(PRIORITY).hook(point);
     hook.create().map_err(bpf(format!("creating clsact for {name}")))?;

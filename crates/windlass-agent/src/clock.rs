@@ -3,9 +3,14 @@
 
 use crate::{
     Error, Result,
+    attach::{Attached, Side, attach},
+    datapath::u32_at,
+    error::bpf,
     netdev::{self, run},
 };
-use std::{io, mem, path::PathBuf};
+use libbpf_rs::{MapCore, MapFlags};
+use std::{io, mem, os::fd::BorrowedFd, path::PathBuf};
+use windlass_core::abi::wl_config;
 
 /// Length of the frame on the wire, as TBF counts it.
 const FRAME_BYTES: u64 = 60;
@@ -13,22 +18,35 @@ const FRAME_BYTES: u64 = 60;
 const LONGEST_FRAME_BYTES: u64 = windlass_core::abi::WL_CLOCK_REST_ROUNDS as u64 * FRAME_BYTES;
 const ETH_P_CLOCK: u16 = 0x88b5;
 
+/// The program that sends the frame on.
+pub(crate) const PROGRAM: &str = "wl_clock";
+
 /// The clock of one datapath.
 #[derive(Debug)]
 pub struct Clock {
     shaped: String,
     program_end: String,
+    /// Rounds at the last look.
+    ticks: u64,
+    /// It stood still then, and the frame was sent again.
+    is_restarted: bool,
 }
 
 impl Clock {
     /// Makes the veth pair of the datapath on interface `ifindex`; `hz` rounds a second.
     pub fn create(ifindex: u32, hz: u32) -> Result<Clock> {
-        let clock = Clock { shaped: format!("wlc{ifindex}a"), program_end: format!("wlc{ifindex}b") };
-        let (a, b) = (clock.shaped.as_str(), clock.program_end.as_str());
+        let clock = Clock::existing(ifindex);
+        clock.make(&[], hz)?;
+        Ok(clock)
+    }
+
+    /// Makes the veth pair in place of one that there may be; `index`: words that choose the shaped end's.
+    fn make(&self, index: &[&str], hz: u32) -> Result<()> {
+        let (a, b) = (self.shaped.as_str(), self.program_end.as_str());
         if netdev::index(a).is_some() {
             run(&["ip", "link", "del", a])?;
         }
-        run(&["ip", "link", "add", a, "type", "veth", "peer", "name", b])?;
+        run(&[&["ip", "link", "add", a], index, &["type", "veth", "peer", "name", b]].concat())?;
         for dev in [a, b] {
             // the pair is nobody's business: no addresses, no neighbour discovery
             run(&["ip", "link", "set", dev, "addrgenmode", "none", "arp", "off", "up"])?;
@@ -39,13 +57,18 @@ impl Clock {
         run(&[
             "tc", "qdisc", "replace", "dev", a, "root", "tbf", "rate", &rate, "burst", &burst, "limit",
             "3000",
-        ])?;
-        Ok(clock)
+        ])
+        .map(drop)
     }
 
     /// The clock that an earlier agent made for `ifindex`.
     pub fn existing(ifindex: u32) -> Clock {
-        Clock { shaped: format!("wlc{ifindex}a"), program_end: format!("wlc{ifindex}b") }
+        Clock {
+            shaped: format!("wlc{ifindex}a"),
+            program_end: format!("wlc{ifindex}b"),
+            ticks: 0,
+            is_restarted: false,
+        }
     }
 
     /// Index of the end that the frame is sent into.
@@ -53,13 +76,40 @@ impl Clock {
         netdev::index(&self.shaped).ok_or_else(|| Error::NoInterface(self.shaped.clone()))
     }
 
-    /// Name of the end at which the program sees the frame.
-    pub fn program_end(&self) -> &str {
-        &self.program_end
+    /// Attaches the program at the end where it sees the frame, and sends the frame on its way.
+    pub fn start(&self, program: BorrowedFd<'_>) -> Result<Attached> {
+        let end =
+            netdev::index(&self.program_end).ok_or_else(|| Error::NoInterface(self.program_end.clone()))?;
+        let attached = attach(program, PROGRAM, end, Side::Ingress)?;
+        self.send()?;
+        Ok(attached)
     }
 
-    /// Sends the frame on its way. Only one may circle: call it once, or when the clock has stopped.
-    pub fn start(&self) -> Result<()> {
+    /// Has it stood still since the last look? It has made `ticks` rounds so far.
+    pub fn stands(&mut self, ticks: u64) -> bool {
+        let stands = mem::replace(&mut self.ticks, ticks) == ticks;
+        self.is_restarted &= stands;
+        stands
+    }
+
+    /// Sets a clock going that stands still. Where the frame sent again does not, its devices were deleted or changed:
+    /// they are made anew, as the datapath of this `config` knows them, and the program's new attachment is returned.
+    pub fn revive(&mut self, config: &impl MapCore, program: BorrowedFd<'_>) -> Result<Option<Attached>> {
+        if !self.is_restarted && self.send().is_ok() {
+            self.is_restarted = true;
+            return Ok(None);
+        }
+        self.is_restarted = false;
+        let config =
+            config.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(bpf("reading the configuration"))?;
+        let number = |at: usize| u32_at(config.as_deref().unwrap_or_default(), at);
+        let index = number(mem::offset_of!(wl_config, clock_ifindex)).to_string();
+        self.make(&["index", &index], number(mem::offset_of!(wl_config, clock_hz)))?;
+        self.start(program).map(Some)
+    }
+
+    /// Sends the frame on its way. Only one may circle.
+    fn send(&self) -> Result<()> {
         let io = |_| Error::Io { path: PathBuf::from(&self.shaped), why: io::Error::last_os_error() };
         let frame = frame();
         let index = self.shaped_ifindex()?;

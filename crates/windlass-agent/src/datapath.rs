@@ -3,9 +3,9 @@
 use crate::{
     Error, FlowInfo, Policy, Result,
     attach::{Attached, Side, attach, remove_unused_clsact},
-    clock::Clock,
+    clock::{self, Clock},
     cost::{self, RunTime},
-    counters::read_counters,
+    counters::{clock_ticks, read_counters},
     doctor::is_root,
     error::bpf,
     flows::read_flows,
@@ -16,10 +16,13 @@ use crate::{
     uplink::kernel_has_departure_times,
 };
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, Program};
-use std::{collections::BTreeMap, mem};
+use std::{collections::BTreeMap, mem, os::fd::AsFd};
 use windlass_core::abi::{self, wl_config, wl_policy_head, wl_rule};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/transparent.bpf.o"));
+
+/// Map of the constants that the programs are loaded with, struct wl_config.
+pub(crate) const CONFIG: &str = ".rodata.config";
 
 /// Identifies this build's datapath: maps and programs of another build do not mix with it.
 pub(crate) fn build_id() -> u64 {
@@ -113,6 +116,10 @@ pub(crate) fn map<'a>(object: &'a Object, name: &str) -> Map<'a> {
     object.maps().find(|m| m.name() == name).unwrap_or_else(|| panic!("the BPF source has {name}"))
 }
 
+pub(crate) fn program<'a>(object: &'a Object, name: &str) -> Program<'a> {
+    object.progs().find(|p| p.name() == name).unwrap_or_else(|| panic!("the BPF source has {name}"))
+}
+
 /// Writes the rules, then the head that makes flows look them up again.
 pub(crate) fn write_policy(
     rules_map: &impl MapCore,
@@ -131,6 +138,11 @@ pub(crate) fn write_policy(
     }
     let head = wl_policy_head { rules_count: rules.len() as u32, generation };
     head_map.update(&0u32.to_ne_bytes(), bytes_of(&head), MapFlags::ANY).map_err(bpf("writing the policy"))
+}
+
+/// The number at this place of a map's value; 0 beyond its end.
+pub(crate) fn u32_at(value: &[u8], at: usize) -> u32 {
+    value.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes(b.try_into().expect("four bytes")))
 }
 
 /// The number at this place of a map's value; 0 beyond its end.
@@ -164,7 +176,7 @@ fn open(options: &Options, config: &wl_config) -> Result<OpenObject> {
             "wl_segs" | "wl_free_chunks" => {
                 map.set_max_entries(options.chunks()).map_err(bpf(format!("sizing {name}")))?;
             }
-            ".rodata.config" => {
+            CONFIG => {
                 let mut image = bytes_of(config).to_vec();
                 image.resize(map.initial_value().map_or(image.len(), |v| v.len()), 0);
                 map.set_initial_value(&image).map_err(bpf("configuring the datapath"))?;
@@ -215,20 +227,13 @@ impl Datapath {
         clock: &Clock,
     ) -> Result<(Object, Vec<Attached>)> {
         let object = load(iface, ifindex, policy, options, clock.shaped_ifindex()?)?;
-        let clock_end = netdev::index(clock.program_end())
-            .ok_or_else(|| Error::NoInterface(clock.program_end().to_string()))?;
-        let mut attached = Vec::new();
-        let started = [
-            ("wl_clock", clock_end, Side::Ingress),
-            ("wl_from_sender", ifindex, Side::Ingress),
-            ("wl_to_sender", ifindex, Side::Egress),
-        ]
-        .into_iter()
-        .try_for_each(|(program, on, side)| {
-            attached.push(attach(&object, program, on, side)?);
-            Ok(())
-        })
-        .and_then(|()| clock.start());
+        let mut attached = vec![clock.start(program(&object, clock::PROGRAM).as_fd())?];
+        let started = [("wl_from_sender", Side::Ingress), ("wl_to_sender", Side::Egress)]
+            .into_iter()
+            .try_for_each(|(name, side)| {
+                attached.push(attach(program(&object, name).as_fd(), name, ifindex, side)?);
+                Ok(())
+            });
         if let Err(why) = started {
             detach_all(attached, iface, ifindex);
             return Err(why);
@@ -272,13 +277,18 @@ impl Datapath {
         self.object.maps().map(|m| Ok((name(&m), cost::memory_bytes(&m)?))).collect()
     }
 
-    /// Sends the clock's frame again if the clock stood still since `ticks_before`. Returns the rounds so far.
-    pub fn watch_clock(&self, ticks_before: u64) -> Result<u64> {
-        let ticks = self.counters()?.get("clock_ticks").copied().unwrap_or(0);
-        if ticks == ticks_before {
-            self.clock.start()?;
+    /// Sets the clock going again if it stood still since the last look. Returns whether it had to be made anew.
+    pub fn watch_clock(&mut self) -> Result<bool> {
+        if !self.clock.stands(clock_ticks(&map(&self.object, "wl_counters"))?) {
+            return Ok(false);
         }
-        Ok(ticks)
+        let program = program(&self.object, clock::PROGRAM);
+        let attached = self.clock.revive(&map(&self.object, CONFIG), program.as_fd())?;
+        let is_new = attached.is_some();
+        if let Some(attached) = attached {
+            self.attached[0] = attached;
+        }
+        Ok(is_new)
     }
 
     /// Is the interface still there?
@@ -288,7 +298,7 @@ impl Datapath {
 
     /// Pins programs and maps, so that the datapath outlives this process.
     pub fn pin(&mut self) -> Result<()> {
-        pins::pin(&self.iface, self.ifindex, &mut self.object, &mut self.attached, &self.policy)?;
+        pins::pin(&self.iface, self.ifindex, &mut self.object, &self.attached, &self.policy)?;
         self.is_pinned = true;
         Ok(())
     }

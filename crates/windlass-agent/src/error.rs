@@ -22,6 +22,9 @@ pub enum Error {
     /// The interface has a datapath already.
     #[error("interface '{0}' is already under control; `windlass detach {0}` releases it")]
     Busy(String),
+    /// The datapath is no longer the one that was pinned or taken over.
+    #[error("'{0}' was released by somebody else, as `windlass detach` does")]
+    Released(String),
     /// The kernel refused the programs.
     #[error("loading the datapath: {0:#}; `windlass doctor` tells what this kernel lacks")]
     Load(libbpf_rs::Error),

@@ -13,7 +13,8 @@ use crate::{
 use libbpf_rs::{Link, query::LinkTypeInfo};
 use std::{fs, path::PathBuf};
 
-/// The two programs on the interface itself; another is the clock's.
+/// The clock's program on its device, and the two on the interface itself, where links keep them there.
+pub(crate) const CLOCK_LINK: &str = "link0";
 const LINKS_OF_IFACE: [&str; 2] = ["link1", "link2"];
 
 /// Folder of what is pinned for the interfaces of a network namespace.

@@ -6,29 +6,33 @@
 use crate::{
     Error, FlowInfo, Policy, Result,
     attach::{Attached, has_filters},
-    clock::Clock,
-    counters::read_counters,
-    datapath::{build_id, write_policy},
+    clock::{self, Clock},
+    counters::{clock_ticks, read_counters},
+    datapath::{CONFIG, build_id, u32_at, write_policy},
     doctor::is_root,
     error::bpf,
     flows::read_flows,
     group,
     lock::Lock,
     netdev,
-    pin_dir::{PinDir, namespace_dir},
+    pin_dir::{CLOCK_LINK, PinDir, namespace_dir},
 };
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
 use std::{
     collections::BTreeMap,
     ffi::CString,
     fs, io,
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
 use windlass_core::abi;
 
 const BPFFS: &str = "/sys/fs/bpf";
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
-const MAPS: [&str; 6] = ["wl_flows", "wl_flow_ids", "wl_counters", "wl_rules", "wl_policy", "wl_groups"];
+/// As [`CONFIG`] is pinned: bpffs takes no names with dots.
+const PINNED_CONFIG: &str = "wl_config";
+const MAPS: [&str; 7] =
+    ["wl_flows", "wl_flow_ids", "wl_counters", "wl_rules", "wl_policy", "wl_groups", PINNED_CONFIG];
 
 /// Folder of everything that is pinned.
 pub(crate) fn root() -> PathBuf {
@@ -131,7 +135,7 @@ pub(crate) fn pin(
     iface: &str,
     ifindex: u32,
     object: &mut Object,
-    attached: &mut [Attached],
+    attached: &[Attached],
     policy: &Policy,
 ) -> Result<()> {
     mount_bpffs()?;
@@ -141,15 +145,17 @@ pub(crate) fn pin(
     fs::create_dir_all(&dir).map_err(io_error(&dir))?;
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
+        let file = if name == CONFIG { PINNED_CONFIG } else { &name };
         // all of them, however internal: whoever takes over goes on with them
-        if name.starts_with("wl_") {
-            map.pin(dir.join(&name)).map_err(bpf(format!("pinning {name}")))?;
+        if file.starts_with("wl_") {
+            map.pin(dir.join(file)).map_err(bpf(format!("pinning {name}")))?;
         }
     }
-    for (index, program) in attached.iter_mut().enumerate() {
-        if let Attached::Tcx(link) = program {
-            link.pin(dir.join(format!("link{index}"))).map_err(bpf("pinning a link"))?;
-        }
+    for mut program in object.progs_mut().filter(|p| p.name() == clock::PROGRAM) {
+        program.pin(dir.join(clock::PROGRAM)).map_err(bpf("pinning the clock's program"))?;
+    }
+    for (index, program) in attached.iter().enumerate() {
+        program.pin(&dir.join(format!("link{index}")))?;
     }
     pins.write_rule_names(policy)?;
     write_text(&pins.index_file(), &ifindex.to_string())?;
@@ -181,6 +187,8 @@ pub struct Pinned {
     /// Of the interface when it was attached.
     ifindex: u32,
     maps: BTreeMap<&'static str, MapHandle>,
+    clock: Clock,
+    clock_program: OwnedFd,
 }
 
 impl Pinned {
@@ -200,7 +208,9 @@ impl Pinned {
                 MapHandle::from_pinned_path(&path).map_err(bpf(format!("opening {}", path.display())))?;
             maps.insert(name, map);
         }
-        Ok(Pinned { pins, ifindex, maps })
+        let clock_program = Program::fd_from_pinned_path(dir.join(clock::PROGRAM))
+            .map_err(bpf("opening the clock's program"))?;
+        Ok(Pinned { pins, ifindex, maps, clock: Clock::existing(ifindex), clock_program })
     }
 
     /// Name of the interface.
@@ -233,21 +243,34 @@ impl Pinned {
             .map_err(bpf("reading the policy"))?
             .unwrap_or_default();
         let at = std::mem::offset_of!(abi::wl_policy_head, generation);
-        let generation =
-            head.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes(b.try_into().expect("four bytes")));
+        let generation = u32_at(&head, at);
         let mut rules = policy.compile(iface, ifindex);
         group::resolve(&self.maps["wl_groups"], &policy.groups(), &mut rules)?;
         self.pins.write_rule_names(policy)?;
         write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules, generation.wrapping_add(1))
     }
 
-    /// Sends the clock's frame again if the clock stood still since `ticks_before`. Returns the rounds so far.
-    pub fn watch_clock(&self, ticks_before: u64) -> Result<u64> {
-        let ticks = self.counters()?.get("clock_ticks").copied().unwrap_or(0);
-        if ticks == ticks_before {
-            Clock::existing(self.ifindex).start()?;
+    /// Sets the clock going again if it stood still since the last look. Returns whether it had to be made anew.
+    pub fn watch_clock(&mut self) -> Result<bool> {
+        let counters = &self.maps["wl_counters"];
+        if !self.clock.stands(clock_ticks(counters)?) {
+            return Ok(false);
         }
-        Ok(ticks)
+        let _lock = Lock::take("pins")?;
+        let dir = self.pins.dir();
+        let id = |map: &MapHandle| map.info().map(|i| i.info.id).ok();
+        let now = MapHandle::from_pinned_path(dir.join("wl_counters"));
+        // a clock without a datapath, or with that of another agent, is none of ours
+        if now.ok().and_then(|map| id(&map)) != id(counters) {
+            return Err(Error::Released(self.iface().to_string()));
+        }
+        let Some(attached) = self.clock.revive(&self.maps[PINNED_CONFIG], self.clock_program.as_fd())? else {
+            return Ok(false);
+        };
+        // of the link to the device that went nothing is left but its pin
+        let _ = fs::remove_file(dir.join(CLOCK_LINK));
+        attached.pin(&dir.join(CLOCK_LINK))?;
+        Ok(true)
     }
 
     /// Is the interface still there, and not another one of its name?

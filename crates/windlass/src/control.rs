@@ -94,7 +94,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     } else {
         println!("{iface}: {what}, paced by {pace_by}; Ctrl-C releases it");
     }
-    follow(&datapath, &wishes, args.sample_ms.map(Duration::from_millis))?;
+    follow(&mut datapath, &wishes, args.sample_ms.map(Duration::from_millis))?;
     if datapath.is_alive() {
         hand_back(&mut datapath, &policy)?;
     } else if !args.json {
@@ -105,9 +105,8 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
 }
 
 /// Looks after the datapath until told to stop or its interface is gone.
-fn follow(datapath: &Datapath, wishes: &Receiver<Wish>, sample: Option<Duration>) -> Result<()> {
+fn follow(datapath: &mut Datapath, wishes: &Receiver<Wish>, sample: Option<Duration>) -> Result<()> {
     let started = Instant::now();
-    let mut ticks = 0;
     let mut next_watch = Instant::now() + WATCH;
     loop {
         let pause = sample.unwrap_or(WATCH).min(next_watch.saturating_duration_since(Instant::now()));
@@ -124,9 +123,15 @@ fn follow(datapath: &Datapath, wishes: &Receiver<Wish>, sample: Option<Duration>
             if !datapath.is_alive() {
                 return Ok(());
             }
-            ticks = datapath.watch_clock(ticks)?;
+            if datapath.watch_clock()? {
+                say_clock_is_new(datapath.iface());
+            }
         }
     }
+}
+
+fn say_clock_is_new(iface: &str) {
+    eprintln!("windlass: {iface}: its clock was deleted or changed by somebody; made anew");
 }
 
 /// Lets go gently: flows are only watched from now on, and those with hidden losses are settled first.
@@ -175,7 +180,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let mut file = Watched::new(&args.policy);
     let mut policy = Policy::from_file(&args.policy)?;
     let (_, wishes) = signals::wishes(Wish::Reload)?;
-    let mut controlled: Vec<(Pinned, u64)> = Vec::new();
+    let mut controlled: Vec<Pinned> = Vec::new();
     let options = Options { shares_groups: true, ..options(&args.sizes) };
     let mut native = NativeHome::new(&args.names.prefix);
     let gone = windlass_agent::remove_gone()?;
@@ -193,9 +198,9 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
             Err(RecvTimeoutError::Timeout) => false,
             _ => break,
         };
-        let (alive, gone): (Vec<_>, Vec<_>) = controlled.into_iter().partition(|(p, _)| p.is_alive());
+        let (alive, gone): (Vec<_>, Vec<_>) = controlled.into_iter().partition(Pinned::is_alive);
         controlled = alive;
-        for (pinned, _) in gone {
+        for pinned in gone {
             println!("{}: the interface is gone", pinned.iface());
             pinned.remove()?;
         }
@@ -203,7 +208,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
             match Policy::from_file(&args.policy) {
                 Ok(new) => {
                     policy = new;
-                    for (pinned, _) in &controlled {
+                    for pinned in &controlled {
                         pinned.set_policy(&policy)?;
                     }
                     native.set_policy(&policy)?;
@@ -213,10 +218,10 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
                 Err(e) => eprintln!("windlass: {e}; the policy in force stays"),
             }
         }
-        for (pinned, ticks) in &mut controlled {
-            // right after another look a clock that has not moved yet is no clock that stands still
-            if !is_asked {
-                *ticks = pinned.watch_clock(*ticks)?;
+        // right after another look a clock that has not moved yet is no clock that stands still
+        for pinned in controlled.iter_mut().filter(|_| !is_asked) {
+            if pinned.watch_clock()? {
+                say_clock_is_new(pinned.iface());
             }
         }
         cover(&policy, &options, &mut controlled)?;
@@ -224,11 +229,11 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     }
     native.finish(args.detach_on_exit)?;
     if args.detach_on_exit {
-        for (pinned, _) in controlled {
+        for pinned in controlled {
             pinned.remove()?;
         }
     } else {
-        for (pinned, _) in &controlled {
+        for pinned in &controlled {
             println!("{}: stays under control; `windlass detach {0}` releases it", pinned.iface());
         }
     }
@@ -236,9 +241,9 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
 }
 
 /// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest.
-fn cover(policy: &Policy, options: &Options, controlled: &mut Vec<(Pinned, u64)>) -> Result<()> {
+fn cover(policy: &Policy, options: &Options, controlled: &mut Vec<Pinned>) -> Result<()> {
     for iface in policy.interfaces() {
-        if controlled.iter().any(|(p, _)| p.iface() == iface) || iface.starts_with("wlc") {
+        if controlled.iter().any(|p| p.iface() == iface) || iface.starts_with("wlc") {
             continue;
         }
         let pinned = if windlass_agent::is_controlled(&iface) {
@@ -256,7 +261,7 @@ fn cover(policy: &Policy, options: &Options, controlled: &mut Vec<(Pinned, u64)>
             println!("{iface}: under control");
             pinned
         };
-        controlled.push((pinned, 0));
+        controlled.push(pinned);
     }
     Ok(())
 }
