@@ -2,15 +2,22 @@
 
 mod sweep;
 
-use std::{fs, process::Output};
-use windlass_tests::windlass;
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    process::{Command, Output},
+};
+use windlass_tests::{is_root, windlass, windlass_path};
 
 fn run(words: &[&str]) -> Output {
     windlass().args(words).output().expect("windlass runs")
 }
 
 fn refused(words: &[&str], saying: &[&str]) {
-    let out = run(words);
+    is_refused(words, run(words), saying);
+}
+
+fn is_refused(words: &[&str], out: Output, saying: &[&str]) {
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!(out.status.code(), Some(2), "{words:?}: {said}");
     for part in saying {
@@ -37,6 +44,39 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["controller", "--port", "/etc/passwd"], &["/etc/passwd", "chardev"]);
     refused(&["controller", "--port", "/run/a.sock", "--rule", "fair"], &["fair", "ccc, lisa"]);
     refused(&["controller", "--port", "/run/a.sock", "--port", "/run/b.sock,name=a"], &["'a'", "name="]);
+}
+
+#[test]
+fn without_root_one_line_says_so() {
+    const NOBODY: u32 = 65534;
+    let folder = tempfile::tempdir().unwrap();
+    let binary = folder.path().join("windlass");
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/lan.toml");
+    // where everybody reaches it
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::copy(windlass_path(), &binary).unwrap();
+    fs::copy(scenario, folder.path().join("lan.toml")).unwrap();
+    for words in [
+        &["run", "lan.toml"][..],
+        &["sweep", "--on", "lab", "lan.toml"],
+        &["reproduce", "tcon-loss", "--quick"],
+        &["reproduce", "transparency", "--quick"],
+        &["demo"],
+        &["bench", "datapath"],
+        &["attach", "--native"],
+        &["native", "load"],
+        &["detach", "--all"],
+        &["flows"],
+        &["top", "--json"],
+    ] {
+        let mut command = Command::new(&binary);
+        if is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let out = command.current_dir(folder.path()).args(words).output().expect("windlass runs");
+        is_refused(words, out, &["needs root", "sudo"]);
+    }
+    assert!(!folder.path().join("report").exists(), "nothing was begun");
 }
 
 #[test]

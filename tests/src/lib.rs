@@ -4,12 +4,7 @@ pub mod process;
 pub mod streams;
 
 use std::{path::PathBuf, process::Command};
-
-/// Whether this process is root's.
-pub fn is_root() -> bool {
-    // SAFETY: plain call without arguments.
-    unsafe { libc::geteuid() == 0 }
-}
+pub use windlass_lab::netns::is_root;
 
 /// Whether tests that need root can run; says which test is skipped if not.
 pub fn is_root_or_skip(test: &str) -> bool {

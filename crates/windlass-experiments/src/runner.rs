@@ -18,7 +18,7 @@ use std::{
     },
     thread,
 };
-use windlass_lab::RunOptions;
+use windlass_lab::{RunOptions, netns};
 use windlass_scenario::{FlowReport, Intervals, LinkReport, RunReport, Scenario};
 
 /// How much runs at once: two cores forward about this much emulated traffic without disturbing each other's times.
@@ -389,13 +389,20 @@ fn progress(name: &str, total: usize, quiet: bool) -> ProgressBar {
 
 /// Runs all jobs; returns their records in the order of the jobs. Finished runs are kept in `folder`/runs.jsonl.
 pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -> Result<Vec<RunRecord>> {
-    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let path = folder.join("runs.jsonl");
     let wanted: BTreeMap<Key, String> = jobs.iter().map(|j| (j.key(), j.hash())).collect();
     let order: BTreeMap<Key, usize> = jobs.iter().enumerate().map(|(i, j)| (j.key(), i)).collect();
     let finished = if settings.resume { read_finished(&path) } else { Vec::new() };
     let is_wanted = |r: &RunRecord| r.error.is_none() && wanted.get(&r.key()) == Some(&r.scenario_hash);
     let finished: Vec<RunRecord> = finished.into_iter().filter(is_wanted).collect();
+    let total = jobs.len();
+    let done: BTreeSet<Key> = finished.iter().map(RunRecord::key).collect();
+    let todo: VecDeque<Job> = jobs.into_iter().filter(|j| !done.contains(&j.key())).collect();
+    if todo.iter().any(|j| j.on == Home::Lab) {
+        // once, before anything is written, and not for each run
+        netns::check_root()?;
+    }
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let mut file = OpenOptions::new()
         .create(true)
         .write(true)
@@ -405,9 +412,6 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
     for run in &finished {
         writeln!(file, "{}", serde_json::to_string(run)?)?;
     }
-    let total = jobs.len();
-    let done: BTreeSet<Key> = finished.iter().map(RunRecord::key).collect();
-    let todo: VecDeque<Job> = jobs.into_iter().filter(|j| !done.contains(&j.key())).collect();
     let bar = progress(name, total, settings.quiet);
     bar.inc(finished.len() as u64);
     let pool = Pool {

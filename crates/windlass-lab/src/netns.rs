@@ -23,6 +23,20 @@ pub fn next_run() -> u32 {
     NEXT_RUN.fetch_add(1, Ordering::Relaxed)
 }
 
+/// Whether this process is root's.
+pub fn is_root() -> bool {
+    // SAFETY: plain call without arguments.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Refuses whoever may not make hosts.
+pub fn check_root() -> Result<()> {
+    if !is_root() {
+        bail!("the testbed makes network namespaces and needs root; run it with sudo");
+    }
+    Ok(())
+}
+
 /// What the host `host` of run `run` is called.
 pub(crate) fn name(run: u32, host: &str) -> Result<String> {
     let pid = std::process::id();
@@ -39,6 +53,7 @@ pub struct Netns {
 impl Netns {
     /// Makes a namespace for host `host` of run `run`, with its loopback up.
     pub fn create(run: u32, host: &str) -> Result<Netns> {
+        check_root()?;
         let ns = Netns { name: name(run, host)? };
         checked(Command::new("ip").args(["netns", "add", &ns.name]))?;
         ns.run(&["ip", "link", "set", "lo", "up"])?;

@@ -3,14 +3,14 @@
 use crate::{
     boxed::BoxProcess,
     coupled, files, native,
-    netns::Netns,
+    netns::{self, Netns},
     parameters,
     player::{self, Stage},
     policy,
     topology::{Family, Topology},
     traffic::{Capture, Client, Server, tcp_counters},
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::{
     collections::BTreeMap,
     path::PathBuf,
@@ -60,10 +60,7 @@ impl RunOptions<'_> {
 
 /// Runs the scenario with real kernels. Needs root. Leaves nothing behind.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
-    // SAFETY: plain call without arguments.
-    if unsafe { libc::geteuid() } != 0 {
-        bail!("the testbed makes network namespaces and needs root; run it with sudo");
-    }
+    netns::check_root()?;
     let named = native::with_own_names(&coupled::without_coupling(scenario), &options.windlass)?;
     let topology = Topology::create(&named, options.spin_us, options.family)?;
     let senders = distinct(scenario.flows.iter().map(|f| f.from.as_str()));

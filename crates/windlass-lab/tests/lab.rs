@@ -18,8 +18,7 @@ const VICTIM: &str = "WINDLASS_LAB_VICTIM";
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn is_root_or_skip(test: &str) -> Option<MutexGuard<'static, ()>> {
-    // SAFETY: plain call without arguments.
-    if unsafe { libc::geteuid() } != 0 {
+    if !netns::is_root() {
         println!("skipped: {test}: needs root");
         return None;
     }

@@ -13,7 +13,7 @@ use std::{
     sync::mpsc::{Receiver, RecvTimeoutError},
     time::{Duration, Instant},
 };
-use windlass_agent::{Datapath, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats};
+use windlass_agent::{Datapath, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats, is_root};
 use windlass_core::Algorithm;
 
 /// How often the clock is looked after and files are looked at.
@@ -267,6 +267,9 @@ fn cover(policy: &Policy, options: &Options, controlled: &mut Vec<Pinned>) -> Re
 }
 
 pub fn detach(iface: Option<String>, all: bool) -> Result<ExitCode> {
+    if !is_root() {
+        return Err(windlass_agent::Error::Privilege { what: "releasing an interface" }.into());
+    }
     let mut here = windlass_agent::pinned_here();
     here.extend(windlass_agent::left_here());
     let targets = match (iface, all) {

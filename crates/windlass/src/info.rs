@@ -3,16 +3,25 @@
 use crate::{args::PolicyCommand, print};
 use anyhow::{Result, bail};
 use std::process::ExitCode;
-use windlass_agent::{FlowInfo, Mode, Pinned, Policy};
+use windlass_agent::{FlowInfo, Mode, Pinned, Policy, is_root};
 use windlass_core::Algorithm;
 
-pub fn flows(json: bool) -> Result<ExitCode> {
+/// Interfaces of this network namespace that are under an agent's control; there must be one.
+pub fn controlled() -> Result<Vec<String>> {
+    if !is_root() {
+        return Err(windlass_agent::Error::Privilege { what: "looking at flows" }.into());
+    }
     let interfaces = windlass_agent::pinned_here();
     if interfaces.is_empty() {
         bail!(
             "no interface of this network namespace is under an agent's control; start `windlass agent --policy FILE`"
         );
     }
+    Ok(interfaces)
+}
+
+pub fn flows(json: bool) -> Result<ExitCode> {
+    let interfaces = controlled()?;
     let mut all: Vec<(String, FlowInfo)> = Vec::new();
     for iface in interfaces {
         let flows = Pinned::open(&iface)?.flows()?;

@@ -5,6 +5,7 @@ mod view;
 
 use crate::{
     args::TopArgs,
+    info,
     signals::{self, Wish},
 };
 use anyhow::{Context, Result, bail};
@@ -26,11 +27,7 @@ use windlass_agent::Pinned;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 pub fn top(args: TopArgs) -> Result<ExitCode> {
-    if windlass_agent::pinned_here().is_empty() {
-        bail!(
-            "no interface of this network namespace is under an agent's control; start `windlass agent --policy FILE`"
-        );
-    }
+    info::controlled()?;
     if !args.json && !std::io::stdout().is_terminal() {
         bail!(
             "standard output is no terminal; `windlass flows` prints the flows once, `windlass top --json` again and again"
