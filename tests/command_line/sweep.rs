@@ -99,14 +99,17 @@ fn a_sweep_refuses_what_cannot_be_before_it_runs_anything() {
 struct Running(Child);
 
 impl Running {
+    fn start(words: &[&str]) -> Running {
+        let child = windlass().args(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        Running(child.expect("windlass runs"))
+    }
+
     /// Starts a sweep of more runs than anybody would wait for, one at a time.
     fn sweep(site: &Site) -> Running {
         let file = site.scenario();
         let out = site.out();
-        let words =
-            ["sweep", &file, "--out", &out, "--set", "link.0.loss=1 %", "--seeds", "20000", "--jobs", "1"];
-        let child = windlass().args(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-        Running(child.expect("windlass runs"))
+        let set = ["--set", "link.0.loss=1 %", "--seeds", "20000"];
+        Running::start(&[&["sweep", &file, "--out", &out, "--jobs", "1"], &set[..]].concat())
     }
 
     fn interrupt(mut self) -> (Option<i32>, String) {
@@ -152,6 +155,21 @@ fn a_sweep_that_was_stopped_goes_on_where_it_was() {
     // as if nobody had ever stopped it
     let whole = run(&words);
     assert_eq!(resumed.stdout, whole.stdout);
+}
+
+#[test]
+fn a_reproduction_that_was_stopped_says_where_it_goes_on() {
+    let site = Site::new();
+    let out = site.out();
+    let running = Running::start(&["reproduce", "trim-fat-tree", "--out", &out]);
+    let begin = Instant::now();
+    while !site.path("out/trim-fat-tree/runs.jsonl").exists() {
+        assert!(begin.elapsed() < LIMIT, "it has not begun");
+        thread::yield_now();
+    }
+    let (code, said) = running.interrupt();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(&format!("kept in {out}")) && said.contains("--resume"), "{said}");
 }
 
 fn traced(site: &Site, more: &[&str]) -> PathBuf {

@@ -13,12 +13,11 @@ use crate::{
     runner::Settings,
     stats,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader},
     process::Stdio,
-    sync::atomic::Ordering,
 };
 
 /// Turns of each way. Goodput that nothing but the CPU limits varies by a tenth from second to second.
@@ -98,9 +97,7 @@ impl Bench<'_> {
 
     /// One turn: goodput with that on the interface.
     fn turn(&self, way: Way, flows: &str) -> Result<f64> {
-        if self.settings.cancel.load(Ordering::Relaxed) {
-            bail!("stopped");
-        }
+        self.settings.check_stopped()?;
         match way {
             Way::Nothing => self.measure(flows),
             Way::Empty => {

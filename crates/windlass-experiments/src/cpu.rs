@@ -17,9 +17,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{
-    fs,
-    sync::atomic::Ordering,
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 use windlass_lab::{BoxProcess, Crowd, CrowdLoad, Server, files};
@@ -123,9 +121,7 @@ impl Meter {
 fn wait(settings: &Settings, seconds: f64) -> Result<()> {
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     while Instant::now() < end {
-        if settings.cancel.load(Ordering::Relaxed) {
-            bail!("stopped");
-        }
+        settings.check_stopped()?;
         thread::sleep(LOOK.min(end - Instant::now()));
     }
     Ok(())

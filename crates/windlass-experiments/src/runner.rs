@@ -2,7 +2,7 @@
 //! come first and share the machine by their rates; simulated ones take all cores afterwards, when nobody measures time.
 
 use crate::experiment::Home;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -47,6 +47,14 @@ pub struct Settings {
     pub at_once: Option<usize>,
     /// Set to stop.
     pub cancel: &'static AtomicBool,
+}
+
+impl Settings {
+    /// Ends what is not made of runs when it is to stop.
+    pub fn check_stopped(&self) -> Result<()> {
+        ensure!(!self.cancel.load(Ordering::Relaxed), "stopped");
+        Ok(())
+    }
 }
 
 /// One run to do.

@@ -150,6 +150,7 @@ pub fn transparency(settings: &Settings) -> Result<Outcome> {
             options.cancel = Some(settings.cancel);
             options.captures = Some(folder.clone());
             options.capture_bytes = 262_144;
+            settings.check_stopped()?;
             let report = windlass_lab::run(&scenario, &options)?;
             wrong += usize::from(!report.is_complete());
             let (servers, clients) =

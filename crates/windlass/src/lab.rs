@@ -28,6 +28,13 @@ fn cancel_on_signal() -> Result<&'static AtomicBool> {
     Ok(&CANCELLED)
 }
 
+/// What whoever stopped it should know; `rest`: what becomes of what has finished.
+fn say_if_stopped(rest: &str) {
+    if CANCELLED.load(Ordering::Relaxed) {
+        eprintln!("windlass: stopped{rest}");
+    }
+}
+
 fn this_binary() -> Result<PathBuf> {
     std::env::current_exe().context("the path of this program")
 }
@@ -72,6 +79,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     } else {
         print!("{report}");
     }
+    say_if_stopped("");
     Ok(if report.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -102,14 +110,12 @@ pub fn sweep(args: SweepArgs) -> Result<ExitCode> {
         print!("{swept}");
         println!("\nreport: {}", settings.out.join("report.html").display());
     }
-    if swept.finished() < swept.expected {
-        eprintln!(
-            "windlass: stopped; {} of {} runs are kept in {}: --resume goes on from there",
-            swept.finished(),
-            swept.expected,
-            settings.out.display()
-        );
-    }
+    say_if_stopped(&format!(
+        "; {} of {} runs are kept in {}: --resume goes on from there",
+        swept.finished(),
+        swept.expected,
+        settings.out.display()
+    ));
     Ok(if swept.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -131,6 +137,9 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
     let mut all_hold = true;
     let mut documents = Vec::new();
     for name in names {
+        if CANCELLED.load(Ordering::Relaxed) {
+            break;
+        }
         let result = match name {
             windlass_experiments::CPU => windlass_experiments::cpu(&settings)?,
             windlass_experiments::TRANSPARENCY => windlass_experiments::transparency(&settings)?,
@@ -148,11 +157,14 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
         let document = if documents.len() == 1 { documents.remove(0) } else { serde_json::json!(documents) };
         println!("{document}");
     }
+    let folder = settings.out.display();
+    say_if_stopped(&format!("; what has finished is kept in {folder}: --resume goes on from there"));
     Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 pub fn demo(out: PathBuf) -> Result<ExitCode> {
     let complete = windlass_experiments::demo(&settings(true, false, out, false)?)?;
+    say_if_stopped("");
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
