@@ -3,6 +3,14 @@
 use crate::{MSS, ack, flow};
 use windlass_core::{Flow, abi};
 
+/// A flow whose window is let out as soon as it is granted.
+fn unpaced(cwnd_bytes: u32) -> Flow {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = cwnd_bytes;
+    f.state_mut().decision.pacing_bytes_ps = u64::MAX;
+    f
+}
+
 /// What waited for room comes 110 us after that was shown; what is shown to a sender that has room left, or of whom
 /// nothing is in flight, tells nothing.
 #[test]
@@ -41,9 +49,7 @@ fn the_senders_own_round_trip_is_from_room_to_what_waited_for_it() {
 /// The right edge never moves left, whatever the window does.
 #[test]
 fn the_edge_never_moves_left() {
-    let mut f = flow(0);
-    f.state_mut().decision.cwnd_bytes = 20 * MSS;
-    f.state_mut().decision.pacing_bytes_ps = u64::MAX;
+    let mut f = unpaced(20 * MSS);
     f.edge_advance(1_000_000);
     let edge = f.state().edge;
     assert_eq!(edge, 20 * MSS);
@@ -75,9 +81,7 @@ fn a_window_is_in_use_when_no_further_segment_fits() {
 /// segment adds. A sender that can send another is granted that; one that has room is not.
 #[test]
 fn a_window_of_two_segments_keeps_two_on_their_way() {
-    let mut f = flow(0);
-    f.state_mut().decision.cwnd_bytes = 2 * MSS;
-    f.state_mut().decision.pacing_bytes_ps = u64::MAX;
+    let mut f = unpaced(2 * MSS);
     f.edge_advance(0);
     f.edge_shown(0, 3 << 10);
     f.send(MSS, 0);
