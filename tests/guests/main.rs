@@ -11,7 +11,6 @@ use site::Site;
 use std::time::{Duration, Instant};
 use windlass_tests::{
     is_root_or_skip,
-    process::Process,
     streams::{Stream, jain, rates_bps, received_bytes},
 };
 
@@ -43,6 +42,11 @@ fn go_on(tenants: &[Vec<Stream>], bytes: u64) {
     }
 }
 
+/// Ends the transfers; what has arrived of each is what was sent.
+fn arrive_whole(tenants: Vec<Vec<Stream>>) {
+    tenants.into_iter().flatten().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+}
+
 /// The guest's flows have been answered.
 fn is_taken(sample: &Value) -> bool {
     sample["flows"]["taken"].as_u64() > Some(0)
@@ -54,18 +58,17 @@ fn two_guests_share_a_bottleneck_whatever_the_number_of_their_flows() {
         return;
     }
     let site = Site::create('f', LINK, 2, "reno");
-    let mut alone = vec![site.streams(0, 1), site.streams(1, 4)];
+    let alone = vec![site.streams(0, 1), site.streams(1, 4)];
     std::thread::sleep(SETTLE);
     let rates = rates_bps(&alone, MEASURE);
     println!("uncoupled: {:.2} and {:.2} Mbit/s, Jain {:.3}", rates[0] / 1e6, rates[1] / 1e6, jain(&rates));
     let uncoupled = jain(&rates);
-    alone.drain(..).flatten().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+    arrive_whole(alone);
 
     for weights in [[1, 1], [1, 2]] {
         let controller = site.controller(&weights);
-        let agents: Vec<Process> = site.guests.iter().map(|g| g.agent("reno")).collect();
-        agents.iter().for_each(|a| drop(a.event("coupled")));
-        let mut tenants = vec![site.streams(0, 1), site.streams(1, 4)];
+        let agents = site.coupled_agents("reno");
+        let tenants = vec![site.streams(0, 1), site.streams(1, 4)];
         std::thread::sleep(SETTLE);
         let rates = rates_bps(&tenants, MEASURE);
         let fair: Vec<f64> = rates.iter().zip(weights).map(|(r, w)| r / f64::from(w)).collect();
@@ -78,7 +81,7 @@ fn two_guests_share_a_bottleneck_whatever_the_number_of_their_flows() {
         for (n, guest) in site.guests.iter().enumerate() {
             assert!(site.in_use(n).contains(&guest.prefix()), "{}", site.in_use(n));
         }
-        tenants.drain(..).flatten().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+        arrive_whole(tenants);
         for agent in agents {
             let last = agent.finish("detached");
             println!("agent: {last}");
@@ -98,8 +101,7 @@ fn weights_change_while_flows_run() {
     let site = Site::create('w', LINK, 2, "reno");
     let file = site.list_guests(&[1, 1]);
     let controller = site.controller_of(&file);
-    let agents: Vec<Process> = site.guests.iter().map(|g| g.agent("reno")).collect();
-    agents.iter().for_each(|a| drop(a.event("coupled")));
+    let agents = site.coupled_agents("reno");
     let tenants = vec![site.streams(0, 2), site.streams(1, 1)];
     let mut ratios = Vec::new();
     for weight in [1, 4, 2] {
@@ -124,7 +126,7 @@ fn weights_change_while_flows_run() {
     controller.signal(libc::SIGHUP);
     let said = controller.find("sample", |v| v["guests"][1]["flows"] == 1);
     assert_eq!(said["guests"][1]["weight"], 2, "{said}");
-    tenants.into_iter().flatten().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+    arrive_whole(tenants);
     agents.into_iter().for_each(|a| drop(a.finish("detached")));
     controller.finish("stopped");
 }
@@ -191,7 +193,8 @@ fn guests_go_on_by_themselves_whatever_becomes_of_their_host() {
     let last = agent.finish("detached");
     println!("agent: {last}");
     goes_on();
-    tenants.into_iter().flatten().chain(more).for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+    arrive_whole(tenants);
+    arrive_whole(vec![more]);
 }
 
 #[test]
@@ -201,8 +204,7 @@ fn a_guest_that_falls_silent_leaves_its_share_until_it_speaks_again() {
     }
     let site = Site::create('s', LINK, 2, "reno");
     let controller = site.controller(&[1, 1]);
-    let agents: Vec<Process> = site.guests.iter().map(|g| g.agent("reno")).collect();
-    agents.iter().for_each(|a| drop(a.event("coupled")));
+    let agents = site.coupled_agents("reno");
     let tenants = vec![site.streams(0, 1), site.streams(1, 2)];
     let flows = |v: &Value, n: u64| v["guests"][0]["flows"] == 1 && v["guests"][1]["flows"] == n;
     controller.find("sample", |v| flows(v, 2));
@@ -216,7 +218,7 @@ fn a_guest_that_falls_silent_leaves_its_share_until_it_speaks_again() {
     site.guests[1].relay.stall(false);
     agents[1].event("coupled");
     println!("speaks again: {}", controller.find("sample", |v| flows(v, 2)));
-    tenants.into_iter().flatten().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+    arrive_whole(tenants);
     agents.into_iter().for_each(|a| drop(a.finish("detached")));
     controller.finish("stopped");
 }
@@ -228,8 +230,7 @@ fn five_hundred_flows_of_a_guest_leave_another_its_share() {
     }
     let site = Site::create('h', WIDE, 2, "reno");
     let controller = site.controller(&[1, 1]);
-    let agents: Vec<Process> = site.guests.iter().map(|g| g.agent("reno")).collect();
-    agents.iter().for_each(|a| drop(a.event("coupled")));
+    let agents = site.coupled_agents("reno");
     let mut tenants = vec![site.streams(0, 1), Vec::new()];
     std::thread::scope(|scope| {
         let started: Vec<_> = (0..25).map(|_| scope.spawn(|| site.streams(1, 20))).collect();
@@ -251,7 +252,7 @@ fn five_hundred_flows_of_a_guest_leave_another_its_share() {
         samples[samples.len() - 1]
     );
     assert!((0.45..0.55).contains(&shares[shares.len() / 2]), "its share is a half: {shares:?}");
-    tenants.into_iter().flatten().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+    arrive_whole(tenants);
     for agent in agents {
         let last = agent.finish("detached");
         println!("agent: {last}");
@@ -273,7 +274,7 @@ fn flows_beyond_the_configured_number_go_on_by_themselves() {
     let sample = controller.find("sample", |v| v["guests"][0]["refused"].as_u64() >= Some(3));
     assert_eq!(sample["guests"][0]["flows"], 2, "{sample}");
     go_on(&tenants, 1 << 18);
-    tenants.into_iter().flatten().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+    arrive_whole(tenants);
     let last = agent.finish("detached");
     println!("agent: {last}");
     assert!(last["agent"]["refused"].as_u64() >= Some(3), "{last}");
@@ -312,7 +313,7 @@ fn a_guest_that_lies_gets_its_share_and_no_more() {
     );
     // shares are told when flows report, and between two reports the group may have moved by a half
     assert!(shares[shares.len() / 2] < 0.6, "{shares:?}");
-    tenants.into_iter().flatten().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+    arrive_whole(tenants);
     agent.finish("detached");
     controller.finish("stopped");
 }

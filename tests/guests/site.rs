@@ -163,6 +163,13 @@ impl Site {
         (0..count).map(start).collect::<Result<_, _>>().expect("the guest serves")
     }
 
+    /// Starts the agents of all guests; they are coupled.
+    pub fn coupled_agents(&self, algorithm: &str) -> Vec<Process> {
+        let agents: Vec<Process> = self.guests.iter().map(|g| g.agent(algorithm)).collect();
+        agents.iter().for_each(|a| drop(a.event("coupled")));
+        agents
+    }
+
     /// Congestion control in use by the guest's connections.
     pub fn in_use(&self, n: usize) -> String {
         let host = self.topology.host(&format!("vm{n}"));
