@@ -1,6 +1,9 @@
 //! Errors of the agent: what was tried, on what, why it failed, and the cure.
 
-use std::path::PathBuf;
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// What can go wrong between user space and the datapath.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +53,7 @@ pub enum Error {
         /// Which one.
         path: PathBuf,
         /// Why.
-        why: std::io::Error,
+        why: io::Error,
     },
     /// Pinned state of another version of Windlass.
     #[error("{0} holds the datapath of another version; `windlass detach --all` first, then start again")]
@@ -96,4 +99,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub(crate) fn bpf(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> Error {
     let what = what.into();
     move |why| Error::Bpf { what, why }
+}
+
+/// Adds to an error of the system which file it is about.
+pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |why| Error::Io { path, why }
 }

@@ -7,7 +7,7 @@
 use crate::{
     Error, PolicyError, Result,
     datapath::{fingerprint, u64_at},
-    error::bpf,
+    error::{bpf, io_error},
     lock::{Lock, flock},
     netdev, pins,
     policy::Place,
@@ -364,7 +364,7 @@ pub(crate) fn reuse(object: &mut OpenObject) -> Result<()> {
 /// Shares the object's groups with whoever is attached later, unless they are shared already.
 pub(crate) fn share(object: &Object) -> Result<()> {
     let dir = shared_dir();
-    fs::create_dir_all(&dir).map_err(pins::io_error(&dir))?;
+    fs::create_dir_all(&dir).map_err(io_error(&dir))?;
     for map in object.maps().filter(|m| SHARED.iter().any(|name| m.name() == *name)) {
         let path = dir.join(map.name());
         if !path.exists() {
@@ -391,8 +391,8 @@ impl Share {
     pub(crate) fn hold() -> Result<Share> {
         let namespace = netdev::namespace_inode();
         let path = users(namespace);
-        let file = File::create(&path).map_err(pins::io_error(&path))?;
-        flock(&file, libc::LOCK_SH).map_err(pins::io_error(&path))?;
+        let file = File::create(&path).map_err(io_error(&path))?;
+        flock(&file, libc::LOCK_SH).map_err(io_error(&path))?;
         Ok(Share { file, namespace })
     }
 }

@@ -1,6 +1,6 @@
 //! Locks between processes: agents of one machine share what is pinned.
 
-use crate::{Result, pins::io_error};
+use crate::{Result, error::io_error};
 use std::{
     fs::{self, File},
     io,

@@ -8,7 +8,7 @@ use crate::{
     Error, Result, coupled,
     datapath::{fingerprint, raise_memlock_limit, u64_at},
     doctor::is_root,
-    error::bpf,
+    error::{bpf, io_error},
     orphans, pins,
 };
 use libbpf_rs::{
@@ -209,7 +209,7 @@ impl Native {
     pub fn into_pinned(mut self) -> Result<()> {
         pins::mount_bpffs()?;
         let dir = dir(&self.prefix);
-        fs::create_dir_all(&dir).map_err(pins::io_error(&dir))?;
+        fs::create_dir_all(&dir).map_err(io_error(&dir))?;
         for mut map in self.object.maps_mut() {
             let pin = match map.name().to_str() {
                 Some("wl_native_stats") => "stats",
@@ -348,7 +348,7 @@ fn unregister(pin: &Path, has_links: bool) -> Result<()> {
         let map = MapHandle::from_pinned_path(pin).map_err(bpf(format!("opening {}", pin.display())))?;
         map.delete(&0u32.to_ne_bytes()).map_err(bpf(format!("unregistering {}", pin.display())))?;
     }
-    fs::remove_file(pin).map_err(pins::io_error(pin))
+    fs::remove_file(pin).map_err(io_error(pin))
 }
 
 /// Loads the programs and throws them away: does this kernel take them? Returns their number.

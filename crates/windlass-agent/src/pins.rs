@@ -10,7 +10,7 @@ use crate::{
     counters::{clock_ticks, read_counters},
     datapath::{CONFIG, build_id, u32_at, write_policy},
     doctor::is_root,
-    error::bpf,
+    error::{bpf, io_error},
     flows::read_flows,
     group,
     lock::Lock,
@@ -21,7 +21,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
 use std::{
     collections::BTreeMap,
     ffi::CString,
-    fs, io,
+    fs,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
@@ -37,11 +37,6 @@ const MAPS: [&str; 7] =
 /// Folder of everything that is pinned.
 pub(crate) fn root() -> PathBuf {
     Path::new(BPFFS).join("windlass")
-}
-
-pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_path_buf();
-    move |why| Error::Io { path, why }
 }
 
 /// Is bpffs mounted where it belongs?

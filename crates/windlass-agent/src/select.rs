@@ -8,7 +8,7 @@ use crate::{
     Coupling, Error, Policy, Result,
     datapath::{fingerprint, map, raise_memlock_limit, u64_at, write_policy},
     doctor::is_root,
-    error::bpf,
+    error::{bpf, io_error},
     native::NAME_MOST,
     pins,
 };
@@ -67,7 +67,7 @@ fn inode(cgroup: &Path) -> Result<u64> {
     if !is_cgroup2(cgroup) {
         return Err(Error::NoCgroup(cgroup.to_path_buf()));
     }
-    Ok(fs::metadata(cgroup).map_err(pins::io_error(cgroup))?.ino())
+    Ok(fs::metadata(cgroup).map_err(io_error(cgroup))?.ino())
 }
 
 fn select_dir() -> PathBuf {
@@ -114,7 +114,7 @@ impl Selector {
             cgroup,
             policy,
         )?;
-        let folder = fs::File::open(cgroup).map_err(pins::io_error(cgroup))?;
+        let folder = fs::File::open(cgroup).map_err(io_error(cgroup))?;
         let what = || format!("attaching to {}", cgroup.display());
         let program = object.progs_mut().next().ok_or_else(|| Error::Invalid("an empty object".into()))?;
         let link = program.attach_cgroup(folder.as_raw_fd()).map_err(bpf(what()))?;
@@ -131,7 +131,7 @@ impl Selector {
         pins::mount_bpffs()?;
         let id = inode(&self.cgroup)?.to_string();
         let dir = select_dir().join(&id);
-        fs::create_dir_all(&dir).map_err(pins::io_error(&dir))?;
+        fs::create_dir_all(&dir).map_err(io_error(&dir))?;
         for mut map in self.object.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if MAPS.contains(&name.as_str()) {
