@@ -3,17 +3,19 @@
 use crate::net::{Net, with_transfer};
 use serde_json::Value;
 use std::{
+    cell::RefCell,
     fs,
     io::{BufRead, BufReader, Read},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Stdio},
     sync::atomic::{AtomicU64, Ordering},
     time::SystemTime,
 };
+use tempfile::TempDir;
 use windlass_tests::{is_root_or_skip, windlass_path};
 
 /// Writes the policy, as if at that time: when it was last written, the agent takes it for unchanged.
-fn policy_at(folder: &Path, algorithm: &str, modified: Option<SystemTime>) -> std::path::PathBuf {
+fn policy_at(folder: &Path, algorithm: &str, modified: Option<SystemTime>) -> PathBuf {
     let file = folder.join("policy.toml");
     let text =
         format!("[[rule]]\nname = \"all\"\nmatch = {{ iface = \"r1\" }}\nalgorithm = \"{algorithm}\"\n");
@@ -27,7 +29,7 @@ fn policy_at(folder: &Path, algorithm: &str, modified: Option<SystemTime>) -> st
     file
 }
 
-fn policy(folder: &Path, algorithm: &str) -> std::path::PathBuf {
+fn policy(folder: &Path, algorithm: &str) -> PathBuf {
     policy_at(folder, algorithm, None)
 }
 
@@ -41,15 +43,27 @@ fn kill(child: &mut Child, signal: i32) {
     child.wait().expect("it ends");
 }
 
+/// A network on whose box an agent runs, the folder of its policy, and the policy.
+fn with_agent(algorithm: &str) -> (Net, TempDir, PathBuf, Child) {
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), algorithm);
+    let agent = net.agent(&file, "under control");
+    (net, folder, file, agent)
+}
+
+/// Ends the agent, and then what it leaves under control.
+fn release(net: &Net, mut agent: Child) {
+    kill(&mut agent, libc::SIGTERM);
+    net.answer(&["detach", "--all"]);
+}
+
 #[test]
 fn control_survives_the_agent_and_follows_the_policy() {
     if !is_root_or_skip("control_survives_the_agent_and_follows_the_policy") {
         return;
     }
-    let net = Net::create("cubic");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = policy(folder.path(), "bbr");
-    let mut agent = net.agent(&file, "under control");
+    let (net, folder, file, mut agent) = with_agent("bbr");
     with_transfer(&net, |progress| {
         let before = net.flows();
         assert_eq!(before[0]["algorithm"], "bbr", "{before:?}");
@@ -64,8 +78,7 @@ fn control_survives_the_agent_and_follows_the_policy() {
         }
         assert_eq!(net.flows().len(), 1, "still the same flow");
     });
-    kill(&mut agent, libc::SIGTERM);
-    net.answer(&["detach", "--all"]);
+    release(&net, agent);
     assert!(net.clocks().is_empty(), "the clock is gone");
     let tc = net.middle.run(&["tc", "filter", "show", "dev", "r1", "ingress"]).expect("tc").stdout;
     assert!(tc.is_empty(), "{}", String::from_utf8_lossy(&tc));
@@ -76,10 +89,7 @@ fn a_hangup_has_the_policy_read_at_once() {
     if !is_root_or_skip("a_hangup_has_the_policy_read_at_once") {
         return;
     }
-    let net = Net::create("cubic");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = policy(folder.path(), "bbr");
-    let mut agent = net.agent(&file, "under control");
+    let (net, folder, file, mut agent) = with_agent("bbr");
     with_transfer(&net, |progress| {
         let written = fs::metadata(&file).and_then(|m| m.modified()).expect("when it was written");
         policy_at(folder.path(), "cubic", Some(written));
@@ -89,8 +99,7 @@ fn a_hangup_has_the_policy_read_at_once() {
         }
     });
     assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
-    kill(&mut agent, libc::SIGTERM);
-    net.answer(&["detach", "--all"]);
+    release(&net, agent);
 }
 
 #[test]
@@ -98,10 +107,7 @@ fn the_datapath_of_another_version_is_refused_with_the_cure() {
     if !is_root_or_skip("the_datapath_of_another_version_is_refused_with_the_cure") {
         return;
     }
-    let net = Net::create("cubic");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = policy(folder.path(), "bbr");
-    let mut agent = net.agent(&file, "under control");
+    let (net, _folder, file, mut agent) = with_agent("bbr");
     with_transfer(&net, |progress| {
         kill(&mut agent, libc::SIGKILL);
         // as another build would have left it
@@ -128,8 +134,7 @@ fn the_datapath_of_another_version_is_refused_with_the_cure() {
         progress();
         assert_eq!(net.flows()[0]["mode"], "transparent");
     });
-    kill(&mut agent, libc::SIGTERM);
-    net.answer(&["detach", "--all"]);
+    release(&net, agent);
 }
 
 #[test]
@@ -147,7 +152,7 @@ fn top_shows_rates_and_leaves_the_terminal_as_it_was() {
     refused(&["top"], "windlass agent");
     let folder = tempfile::tempdir().expect("a folder");
     let file = policy(folder.path(), "bbr");
-    let mut agent = net.agent(&file, "under control");
+    let agent = net.agent(&file, "under control");
     refused(&["top"], "windlass flows");
     with_transfer(&net, |_| {
         let looks = net.answer(&["top", "--json", "--interval-ms", "100", "--count", "2"]);
@@ -173,8 +178,7 @@ fn top_shows_rates_and_leaves_the_terminal_as_it_was() {
         let (there, back) = (drawn.find("\x1b[?1049h"), drawn.rfind("\x1b[?1049l"));
         assert!(there.is_some() && there < back, "{drawn}");
     });
-    kill(&mut agent, libc::SIGTERM);
-    net.answer(&["detach", "--all"]);
+    release(&net, agent);
 }
 
 #[test]
@@ -225,10 +229,7 @@ fn another_interface_of_the_same_name_is_controlled_anew() {
     if !is_root_or_skip("another_interface_of_the_same_name_is_controlled_anew") {
         return;
     }
-    let net = Net::create("cubic");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = policy(folder.path(), "bbr");
-    let mut agent = net.agent(&file, "under control");
+    let (net, _folder, file, mut agent) = with_agent("bbr");
     is_controlled(&net);
     // while the agent is there
     let clocks = net.clocks();
@@ -248,8 +249,7 @@ fn another_interface_of_the_same_name_is_controlled_anew() {
     agent = net.agent(&file, "under control");
     assert_eq!(net.clocks().len(), 2, "of the old interface none");
     is_controlled(&net);
-    kill(&mut agent, libc::SIGTERM);
-    net.answer(&["detach", "--all"]);
+    release(&net, agent);
 }
 
 #[test]
@@ -302,10 +302,8 @@ fn a_clock_that_is_deleted_or_changed_is_made_anew() {
     if !is_root_or_skip("a_clock_that_is_deleted_or_changed_is_made_anew") {
         return;
     }
-    let net = Net::create("cubic");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = policy(folder.path(), "cubic");
-    let agent = std::cell::RefCell::new(net.agent(&file, "under control"));
+    let (net, _folder, file, agent) = with_agent("cubic");
+    let agent = RefCell::new(agent);
     let ip = |words: &[&str]| drop(net.middle.run(words).expect("iproute2"));
     let delete = |shaped: &str, _: &str| ip(&["ip", "link", "del", shaped]);
     let take_down = |_: &str, far: &str| ip(&["ip", "link", "set", far, "down"]);
@@ -320,8 +318,7 @@ fn a_clock_that_is_deleted_or_changed_is_made_anew() {
         assert_eq!(flows.len(), 1, "still the same flow");
         flows[0]["repaired_segs"].as_u64().expect("a number")
     });
-    kill(&mut agent.borrow_mut(), libc::SIGTERM);
-    net.answer(&["detach", "--all"]);
+    release(&net, agent.into_inner());
     assert!(net.clocks().is_empty(), "the last clock is gone");
 }
 
@@ -366,10 +363,7 @@ fn an_agent_whose_interface_is_released_ends_and_says_so() {
     if !is_root_or_skip("an_agent_whose_interface_is_released_ends_and_says_so") {
         return;
     }
-    let net = Net::create("cubic");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = policy(folder.path(), "bbr");
-    let mut agent = net.agent(&file, "under control");
+    let (net, _folder, _file, mut agent) = with_agent("bbr");
     net.answer(&["detach", "--all"]);
     assert_eq!(agent.wait().expect("it ends").code(), Some(2));
     assert!(net.clocks().is_empty() && !net.pins().exists(), "nothing is made anew");
