@@ -117,6 +117,8 @@ static __always_inline void wl_sample_socket(const struct wl_socket *k, const st
 	/* flight size in the sense of RFC 5681: before anything was found lost */
 	s->inflight_before_bytes = wl_sat_mul(tp->packets_out, s->mss_bytes);
 	s->inflight_bytes = wl_sat_mul(wl_pipe_segs(tp), s->mss_bytes);
+	if (tp->tcp_wstamp_ns > tp->tcp_clock_cache)
+		s->departs_in_us = (tp->tcp_wstamp_ns - tp->tcp_clock_cache) / 1000;
 	s->round_count = k->round_count;
 	s->random = bpf_get_prandom_u32();
 	s->is_app_limited = tp->app_limited != 0;

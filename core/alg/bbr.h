@@ -8,9 +8,9 @@
  *      STARTUP --full pipe--> DRAIN --queue gone--> PROBE_BW <--> PROBE_RTT
  *
  * Where we deviate: bandwidth samples come in bytes and are turned into segments per microsecond << 24 without
- * rounding to whole segments first; the earliest departure time is always now, so what is in flight is in the network;
- * STARTUP also ends where the sender is short of data, if a fifth of it is lost; the ACK of a lone small segment, as
- * web servers send their headers in, does not end the restart after a pause, which would put the answer into PROBE_RTT.
+ * rounding to whole segments first; STARTUP also ends where the sender is short of data, if a fifth of it is lost; the
+ * ACK of a lone small segment, as web servers send their headers in, does not end the restart after a pause, which would
+ * put the answer into PROBE_RTT.
  */
 #ifndef WL_ALG_BBR_H
 #define WL_ALG_BBR_H
@@ -158,6 +158,20 @@ WL_INLINE wl_u32 wl_bbr_inflight_bytes(const struct wl_bbr *b, const struct wl_s
 				       const struct wl_decision *d, wl_u32 bw, wl_u32 gain)
 {
 	return wl_bbr_quantized(b, s, d, wl_bbr_bdp_bytes(b, s, bw, gain));
+}
+
+/*
+ * How much of `inflight_bytes` will be in the network when pacing lets the next burst leave; where more is wanted there,
+ * with that burst (bbr_packets_in_net_at_edt() in Linux).
+ */
+WL_INLINE wl_u32 wl_bbr_inflight_at_departure(const struct wl_bbr *b, const struct wl_sample *s,
+					      const struct wl_decision *d, wl_u32 inflight_bytes)
+{
+	wl_u64 delivered = ((wl_u64)wl_bbr_bw(b) * s->departs_in_us >> WL_BBR_BW_SCALE) * s->mss_bytes;
+
+	if (b->pacing_gain > WL_BBR_UNIT)
+		inflight_bytes = wl_sat_add(inflight_bytes, wl_bbr_burst_segs(b, s, d) * s->mss_bytes);
+	return inflight_bytes > delivered ? inflight_bytes - (wl_u32)delivered : 0;
 }
 
 /* Data acknowledged beyond what the bandwidth explains: ACKs come in clumps, the window must bridge the gaps. */
@@ -351,14 +365,15 @@ WL_INLINE int wl_bbr_is_phase_over(const struct wl_bbr *b, const struct wl_sampl
 {
 	int is_full_length = s->now_us - b->cycle_at_us > b->min_rtt_us;
 	wl_u32 bw = wl_minmax_get(&b->bw);
+	wl_u32 inflight;
 
 	if (b->pacing_gain == WL_BBR_UNIT)
 		return is_full_length;
+	inflight = wl_bbr_inflight_at_departure(b, s, d, s->inflight_before_bytes);
 	if (b->pacing_gain > WL_BBR_UNIT)
 		return is_full_length &&
-		       (s->lost_bytes ||
-			s->inflight_before_bytes >= wl_bbr_inflight_bytes(b, s, d, bw, b->pacing_gain));
-	return is_full_length || s->inflight_before_bytes <= wl_bbr_inflight_bytes(b, s, d, bw, WL_BBR_UNIT);
+		       (s->lost_bytes || inflight >= wl_bbr_inflight_bytes(b, s, d, bw, b->pacing_gain));
+	return is_full_length || inflight <= wl_bbr_inflight_bytes(b, s, d, bw, WL_BBR_UNIT);
 }
 
 WL_INLINE void wl_bbr_update_cycle(struct wl_bbr *b, const struct wl_sample *s, const struct wl_decision *d)
@@ -397,7 +412,8 @@ WL_INLINE void wl_bbr_check_drain(struct wl_bbr *b, const struct wl_sample *s, s
 		b->mode = WL_BBR_DRAIN;
 		d->ssthresh_bytes = wl_bbr_inflight_bytes(b, s, d, bw, WL_BBR_UNIT);
 	}
-	if (b->mode == WL_BBR_DRAIN && s->inflight_bytes <= wl_bbr_inflight_bytes(b, s, d, bw, WL_BBR_UNIT))
+	if (b->mode == WL_BBR_DRAIN && wl_bbr_inflight_at_departure(b, s, d, s->inflight_bytes) <=
+					       wl_bbr_inflight_bytes(b, s, d, bw, WL_BBR_UNIT))
 		wl_bbr_enter_probe_bw(b, s);
 }
 

@@ -211,18 +211,7 @@ fn bbr_paces_at_the_measured_bandwidth() {
     let mut flow = start("bbr");
     // one ACK for each of the 33 segments of a round, evenly spaced: nothing is aggregated
     for i in 1..60 * 33u32 {
-        flow.on_ack(&wl_sample {
-            newly_delivered_bytes: MSS,
-            rate_delivered_bytes: 33 * MSS,
-            rate_interval_us: 40_000,
-            delivered_bytes: i * MSS,
-            prior_delivered_bytes: i.saturating_sub(33) * MSS,
-            rtt_us: 40_000,
-            srtt_us: 40_000,
-            inflight_bytes: 33 * MSS,
-            inflight_before_bytes: 34 * MSS,
-            ..sample(i * 1212)
-        });
+        flow.on_ack(&one_of_33(i));
     }
     let rates = [1_182_636u64 * 5 / 4, 1_182_636 * 3 / 4, 1_182_636];
     let got = flow.decision.pacing_bytes_ps;
@@ -230,6 +219,22 @@ fn bbr_paces_at_the_measured_bandwidth() {
     // cwnd gain 2 of a BDP of 33 segments and three bursts of two: 72; two more in the probing phase, and what the
     // ACKs' grain of one segment looks like as aggregation
     assert!((72..=78).contains(&(flow.decision.cwnd_bytes / MSS)), "{}", flow.decision.cwnd_bytes / MSS);
+}
+
+/// The ACK of segment `i`, from 1 on, one of 33 in each 40 ms.
+fn one_of_33(i: u32) -> wl_sample {
+    wl_sample {
+        newly_delivered_bytes: MSS,
+        rate_delivered_bytes: 33 * MSS,
+        rate_interval_us: 40_000,
+        delivered_bytes: i * MSS,
+        prior_delivered_bytes: i.saturating_sub(33) * MSS,
+        rtt_us: 40_000,
+        srtt_us: 40_000,
+        inflight_bytes: 33 * MSS,
+        inflight_before_bytes: 34 * MSS,
+        ..sample(i * 1212)
+    }
 }
 
 /// The one ACK of a round, from 1 on: 33 segments in 40 ms, as in all before.
@@ -244,6 +249,21 @@ fn round_of_33(round: u32) -> wl_sample {
         srtt_us: 40_000,
         inflight_bytes: 33 * MSS,
         ..sample(round * 40_000)
+    }
+}
+
+/// bbr_packets_in_net_at_edt(): 50 segments in flight end the probing phase of a BDP of 33. With 49 the burst that leaves
+/// next makes it enough, unless so much is delivered before it leaves.
+#[test]
+fn bbr_probes_until_what_leaves_next_fills_the_path() {
+    for (departs_in_us, ends) in [(0u32, true), (2500, false)] {
+        let mut flow = start("bbr");
+        let mut probing = 0;
+        for i in 1..60 * 33u32 {
+            flow.on_ack(&wl_sample { inflight_before_bytes: 49 * MSS, departs_in_us, ..one_of_33(i) });
+            probing += u32::from(i > 40 * 33 && flow.decision.pacing_bytes_ps > 1_300_000);
+        }
+        assert_eq!(probing < 20 * 33 / 4, ends, "{probing} of {} ACKs, {departs_in_us} us", 20 * 33);
     }
 }
 
@@ -314,6 +334,7 @@ proptest! {
                     rtt_us: r[3] % 400_000,
                     srtt_us: r[3] % 400_000,
                     min_rtt_us: r[3] % 400_000,
+                    departs_in_us: r[4],
                     rate_delivered_bytes: newly,
                     rate_interval_us: r[4] % 400_000,
                     delivered_bytes: delivered,

@@ -58,6 +58,11 @@ impl Pacing {
         self.next_ns = self.next_ns.max(now_ns) + time_ns - credit_ns;
     }
 
+    /// Time until a segment may leave that is not part of the burst in hand.
+    pub fn wait_ns(&self, now_ns: u64) -> u64 {
+        self.next_ns.saturating_sub(now_ns)
+    }
+
     fn in_force(&self, rate_bytes_ps: Option<u64>) -> Option<u64> {
         rate_bytes_ps.filter(|_| self.sent_segs >= UNPACED_SEGS)
     }

@@ -413,6 +413,7 @@ impl Sender {
             delivered_bytes: self.rate.delivered_bytes,
             inflight_before_bytes: self.pipe_bytes(),
             inflight_bytes: self.pipe_bytes(),
+            departs_in_us: core_us(self.pacing.wait_ns(now_ns)),
             round_count: self.round_count,
             random: self.random.next_u32(),
             is_in_recovery: self.is_in_recovery().into(),
