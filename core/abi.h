@@ -45,6 +45,7 @@ struct wl_sample {
 	wl_u32 rtt_us; /* of the newest segment delivered that was sent once; 0: no sample */
 	wl_u32 srtt_us; /* smoothed (RFC 6298); 0: no sample yet */
 	wl_u32 min_rtt_us; /* smallest ever seen on the flow; 0: no sample yet */
+	wl_u32 handshake_rtt_us; /* until there is a sample of data; 0: there is, or not known, or part of min_rtt_us (Linux) */
 	wl_u32 near_rtt_us; /* what rtt_us lacks of the sender's own round trips, smallest ever; 0: nothing, or not known */
 	wl_u32 rate_delivered_bytes; /* delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation); 0: none */
 	wl_u32 rate_interval_us; /* time over which rate_delivered_bytes arrived; 0: no sample */
@@ -61,7 +62,7 @@ struct wl_sample {
 	wl_u8 is_in_recovery; /* between WL_EV_RECOVERY_ENTER and WL_EV_RECOVERY_EXIT */
 	wl_u8 is_ack_delayed; /* fewer than two full segments acknowledged: may be a delayed ACK */
 };
-WL_ASSERT_SIZE(struct wl_sample, 84);
+WL_ASSERT_SIZE(struct wl_sample, 88);
 
 /* What an algorithm decides. In and out: a hook finds its last decision here and changes what it wants. */
 struct wl_decision {

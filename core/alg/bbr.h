@@ -560,13 +560,14 @@ static void wl_bbr_init(void *state, const struct wl_alg_params *p, const struct
 			struct wl_decision *d)
 {
 	struct wl_bbr *b = state;
+	wl_u32 rtt_us = s->min_rtt_us ? s->min_rtt_us : s->handshake_rtt_us;
 
 	b->sends_bursts = (p->flags & WL_ALG_SENDS_BURSTS) != 0;
 	if (!d->cwnd_bytes)
 		d->cwnd_bytes = WL_INIT_CWND_SEGS * s->mss_bytes;
 	d->ssthresh_bytes = WL_CWND_MAX_BYTES;
 	b->mode = WL_BBR_STARTUP;
-	b->min_rtt_us = s->min_rtt_us ? s->min_rtt_us : ~0u;
+	b->min_rtt_us = rtt_us ? rtt_us : ~0u;
 	b->min_rtt_at_us = s->now_us;
 	b->next_round_delivered = s->delivered_bytes;
 	b->round_delivered = s->delivered_bytes;

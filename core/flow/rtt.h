@@ -10,9 +10,9 @@
 #define WL_RTO_INITIAL_US 1000000u
 
 /*
- * The handshake is a flow's first round trip (RFC 6298, section 2.2), and only timers go by it, until there is one of data:
- * what algorithms take for the path's own delay is not that of packets so small. Not of a SYN sent again, whose answer may
- * be to either (Karn).
+ * The handshake is a flow's first round trip (RFC 6298, section 2.2). Timers go by it until there is one of data, and BBR,
+ * whose model has it in Linux; what others take for the path's own delay is not that of packets so small. Not of a SYN sent
+ * again, whose answer may be to either (Karn).
  */
 
 /* The sender's SYN or SYN-ACK comes by; snd_isn and snd_flags are still what the one before said. */
@@ -44,10 +44,16 @@ WL_INLINE void wl_rtt_begin(struct wl_flow *f, wl_u32 handshake_rtt_us)
 	f->rttvar_us = handshake_rtt_us / 2 + (handshake_rtt_us & 1);
 }
 
+/* Round trip of the handshake, as long as there is none of data; 0: there is, or it is not known. */
+WL_INLINE wl_u32 wl_handshake_known_us(const struct wl_flow *f)
+{
+	return f->srtt_us ? 0 : 2 * f->rttvar_us;
+}
+
 /* Round-trip time that timers go by; 0: none is known. */
 WL_INLINE wl_u32 wl_timer_rtt_us(const struct wl_flow *f)
 {
-	return f->srtt_us ? f->srtt_us : 2 * f->rttvar_us;
+	return f->srtt_us ? f->srtt_us : wl_handshake_known_us(f);
 }
 
 /* Takes one sample of data; 0 is no sample. */

@@ -606,6 +606,7 @@ WL_INLINE void wl_track_fill(const struct wl_flow *f, struct wl_sample *s)
 	s->mss_bytes = f->mss_bytes;
 	s->srtt_us = f->srtt_us;
 	s->min_rtt_us = f->min_rtt_us;
+	s->handshake_rtt_us = wl_handshake_known_us(f);
 	s->near_rtt_us = f->near_rtt_us;
 	s->delivered_bytes = f->delivered_bytes;
 	s->inflight_bytes = wl_pipe_bytes(f);

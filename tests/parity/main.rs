@@ -140,6 +140,7 @@ fn sample(r: &mut Random, now_us: u32, delivered: u32, newly: u32) -> wl_sample 
         rtt_us: r.below(300_000),
         srtt_us: 1000 + r.below(300_000),
         min_rtt_us: r.below(300_000),
+        handshake_rtt_us: r.below(300_000),
         departs_in_us: r.below(20_000),
         near_rtt_us: r.below(4) * r.below(2000),
         rate_delivered_bytes: r.below(1 << 20),

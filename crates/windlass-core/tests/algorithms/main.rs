@@ -252,6 +252,20 @@ fn round_of_33(round: u32) -> wl_sample {
     }
 }
 
+/// The handshake's packets are small, and its round trip is part of Linux' model: data, at 40 ms, never moves it.
+#[test]
+fn bbrs_model_begins_with_the_handshake() {
+    let first = wl_sample { handshake_rtt_us: 30_000, ..sample(0) };
+    let mut flow = AlgorithmState::new(Algorithm::by_name("bbr").unwrap(), &first);
+    for i in 1..60 * 33u32 {
+        // few enough to end the drain
+        flow.on_ack(&wl_sample { inflight_bytes: 30 * MSS, ..one_of_33(i) });
+    }
+    // twice 24.75 segments and three bursts of two; two more in the probing phase, and the ACKs' grain
+    let segs = flow.decision.cwnd_bytes / MSS;
+    assert!((56..=62).contains(&segs), "{segs}");
+}
+
 /// bbr_packets_in_net_at_edt(): 50 segments in flight end the probing phase of a BDP of 33. With 49 the burst that leaves
 /// next makes it enough, unless so much is delivered before it leaves.
 #[test]
@@ -334,6 +348,7 @@ proptest! {
                     rtt_us: r[3] % 400_000,
                     srtt_us: r[3] % 400_000,
                     min_rtt_us: r[3] % 400_000,
+                    handshake_rtt_us: r[3] % 300_000,
                     departs_in_us: r[4],
                     rate_delivered_bytes: newly,
                     rate_interval_us: r[4] % 400_000,
