@@ -74,6 +74,7 @@ struct wl_bbr {
 	wl_u32 lost_bytes; /* total, wraps */
 	wl_u32 round_lost; /* lost_bytes and delivered_bytes as the round began */
 	wl_u32 round_delivered;
+	wl_u32 probe_rtt_until; /* delivered_bytes up to which samples are of PROBE_RTT's window; valid with is_probe_rtt_sampled */
 	wl_u16 pacing_gain; /* WL_BBR_UNIT is 1 */
 	wl_u16 cwnd_gain;
 	wl_u8 mode; /* enum wl_bbr_mode */
@@ -85,6 +86,7 @@ struct wl_bbr {
 	wl_u8 is_idle_restart;
 	wl_u8 is_probe_rtt_timed;
 	wl_u8 is_probe_rtt_round_done;
+	wl_u8 is_probe_rtt_sampled;
 	wl_u8 is_packet_conservation;
 	wl_u8 was_in_recovery;
 	wl_u8 has_seen_rtt;
@@ -186,6 +188,16 @@ WL_INLINE wl_u32 wl_bbr_aggregation_bytes(const struct wl_bbr *b, const struct w
 	return most < cap ? most : (wl_u32)cap;
 }
 
+/*
+ * Was the rate sample taken with less in flight than the path would have taken: the sender was short of data, or it is of
+ * PROBE_RTT, with whose small window the estimate would have to be found anew?
+ */
+WL_INLINE int wl_bbr_is_limited(const struct wl_bbr *b, const struct wl_sample *s)
+{
+	return s->is_app_limited ||
+	       (b->is_probe_rtt_sampled && (wl_s32)(s->prior_delivered_bytes - b->probe_rtt_until) <= 0);
+}
+
 /* ------------------------------------------------- policed paths (long term) */
 
 /* Is so much lost that it is the path, not chance, that has no room? */
@@ -254,7 +266,7 @@ WL_INLINE void wl_bbr_lt_sample(struct wl_bbr *b, const struct wl_sample *s)
 		wl_bbr_lt_reset_interval(b, s);
 		b->lt_is_sampling = 1;
 	}
-	if (s->is_app_limited) {
+	if (wl_bbr_is_limited(b, s)) {
 		wl_bbr_lt_reset(b, s);
 		return;
 	}
@@ -303,10 +315,12 @@ WL_INLINE void wl_bbr_update_bw(struct wl_bbr *b, const struct wl_sample *s)
 		return;
 	if ((wl_s32)(s->prior_delivered_bytes - b->next_round_delivered) >= 0)
 		wl_bbr_start_round(b, s);
+	if ((wl_s32)(s->prior_delivered_bytes - b->probe_rtt_until) > 0)
+		b->is_probe_rtt_sampled = 0;
 	wl_bbr_lt_sample(b, s);
 	bw = wl_bbr_segs_per_us(s->rate_delivered_bytes, s->mss_bytes, s->rate_interval_us);
-	/* a sender short of data says nothing about the path, unless it was faster than all before */
-	if (!s->is_app_limited || bw >= wl_minmax_get(&b->bw))
+	/* too little in flight says nothing about the path, unless it was faster than all before */
+	if (!wl_bbr_is_limited(b, s) || bw >= wl_minmax_get(&b->bw))
 		wl_minmax_running_max(&b->bw, WL_BBR_BW_ROUNDS, b->round_count, bw);
 }
 
@@ -392,7 +406,7 @@ WL_INLINE void wl_bbr_check_full_bw(struct wl_bbr *b, const struct wl_sample *s)
 
 	if (b->is_full_bw_reached || !b->is_round_start)
 		return;
-	if (s->is_app_limited) {
+	if (wl_bbr_is_limited(b, s)) {
 		b->is_full_bw_reached = b->has_overrun;
 		return;
 	}
@@ -450,6 +464,8 @@ WL_INLINE void wl_bbr_update_min_rtt(struct wl_bbr *b, const struct wl_sample *s
 		b->is_probe_rtt_timed = 0;
 	}
 	if (b->mode == WL_BBR_PROBE_RTT) {
+		b->is_probe_rtt_sampled = 1;
+		b->probe_rtt_until = s->delivered_bytes + s->inflight_bytes;
 		if (!b->is_probe_rtt_timed && s->inflight_bytes <= WL_BBR_MIN_CWND_SEGS * s->mss_bytes) {
 			b->is_probe_rtt_timed = 1;
 			b->probe_rtt_done_at_us = s->now_us + WL_BBR_PROBE_RTT_US;

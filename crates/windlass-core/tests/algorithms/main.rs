@@ -281,6 +281,35 @@ fn bbr_probes_until_what_leaves_next_fills_the_path() {
     }
 }
 
+/// The window of PROBE_RTT is four segments for longer than the ten round trips that a bandwidth is remembered.
+#[test]
+fn bbr_remembers_its_bandwidth_in_probe_rtt() {
+    let mut flow = start("bbr");
+    let mut delivered_bytes = 0;
+    let mut rounds_of_four = 0;
+    for round in 1..1200u32 {
+        let newly_delivered_bytes = flow.decision.cwnd_bytes.min(33 * MSS);
+        rounds_of_four += u32::from(newly_delivered_bytes == 4 * MSS);
+        let prior_delivered_bytes = delivered_bytes;
+        delivered_bytes += newly_delivered_bytes;
+        flow.on_ack(&wl_sample {
+            newly_delivered_bytes,
+            rate_delivered_bytes: newly_delivered_bytes,
+            rate_interval_us: 10_000,
+            delivered_bytes,
+            prior_delivered_bytes,
+            rtt_us: 10_000,
+            srtt_us: 10_000,
+            inflight_bytes: newly_delivered_bytes.min(flow.decision.cwnd_bytes),
+            ..sample(round * 10_000)
+        });
+    }
+    assert!(rounds_of_four > 10, "{rounds_of_four}");
+    // 33 segments in 10 ms, at the lowest gain
+    let got = flow.decision.pacing_bytes_ps;
+    assert!(got > 4 * 1_182_636 * 7 / 10, "{got}");
+}
+
 #[test]
 fn bbr_keeps_its_rate_when_segments_are_lost() {
     let mut flow = start("bbr");
