@@ -6,10 +6,12 @@
 #ifndef WL_FLOW_TIMER_H
 #define WL_FLOW_TIMER_H
 
+#include "../math/hash.h"
 #include "edge.h"
 #include "shown.h"
 
 #define WL_PROBE_MIN_US 2000u
+#define WL_TIMEOUT_SPREAD 8u /* a timeout is put off by up to this part of it: 25 ms of the shortest */
 #define WL_SILENCE_GRAIN_NS (1ULL << 21) /* 2 ms */
 #define WL_DELACK_US 50000u /* the receiver's delayed-ACK timer (Linux: 40 ms): a lone segment may wait for it */
 
@@ -34,6 +36,15 @@ WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 	return timeout_us < wl_rto_us(f) ? timeout_us : wl_rto_us(f);
 }
 
+/*
+ * By how much this flow's next timeout is put off: a share of the timeout that differs between flows and from one to the
+ * next. Flows that lose together would else all send again at one time, and together find no room again.
+ */
+WL_INLINE wl_u64 wl_timeout_spread_us(const struct wl_flow *f, wl_u64 rto_us)
+{
+	return wl_hash(f->owner + (f->backoff << 16)) * (rto_us / WL_TIMEOUT_SPREAD) >> 32;
+}
+
 /* Time of silence after which the box must do something; 0: nothing is in flight, or it is the sender's business. */
 WL_INLINE wl_u32 wl_silence_us(const struct wl_flow *f)
 {
@@ -45,6 +56,7 @@ WL_INLINE wl_u32 wl_silence_us(const struct wl_flow *f)
 	if (!(f->flags & WL_FLOW_PROBED) && !f->backoff)
 		return wl_probe_timeout_us(f);
 	rto_us = (wl_u64)wl_rto_us(f) << shift;
+	rto_us += wl_timeout_spread_us(f, rto_us);
 	return rto_us < WL_RTO_MAX_US ? rto_us : WL_RTO_MAX_US;
 }
 

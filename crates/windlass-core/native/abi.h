@@ -73,6 +73,7 @@ struct wln_flow *wln_flow_new(wl_u32 base, wl_u32 mss_bytes, wl_u32 flags);
 void wln_flow_free(struct wln_flow *);
 struct wl_flow *wln_flow_state(struct wln_flow *);
 const struct wl_seg *wln_flow_seg(struct wln_flow *, wl_u32 seq);
+void wln_flow_own(struct wln_flow *, wl_u32 id);
 void wln_flow_rtt_begin(struct wln_flow *, wl_u32 handshake_rtt_us);
 wl_u32 wln_flow_data_kind(struct wln_flow *, wl_u32 seq, wl_u32 len);
 wl_u32 wln_flow_send(struct wln_flow *, wl_u32 seq, wl_u32 end, wl_u32 now_us);

@@ -297,6 +297,11 @@ const struct wl_seg *wln_flow_seg(struct wln_flow *n, wl_u32 seq)
 	return wl_seg_is_live(&n->flow, seg, slot) ? seg : NULL;
 }
 
+void wln_flow_own(struct wln_flow *n, wl_u32 id)
+{
+	wl_track_own(&n->flow, id);
+}
+
 void wln_flow_rtt_begin(struct wln_flow *n, wl_u32 handshake_rtt_us)
 {
 	wl_rtt_begin(&n->flow, handshake_rtt_us);

@@ -35,6 +35,12 @@ impl Flow {
         unsafe { abi::wln_flow_seg(self.inner.as_ptr(), seq).as_ref() }
     }
 
+    /// The flow is number `id` of its home, which tells it from others. To be called before it has sent anything.
+    pub fn own(&mut self, id: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_own(self.inner.as_ptr(), id) };
+    }
+
     /// The flow's timers begin with the round trip of its handshake; 0: not known.
     pub fn rtt_begin(&mut self, handshake_rtt_us: u32) {
         // SAFETY: exclusive access.

@@ -61,3 +61,32 @@ fn a_lone_first_segment_has_the_time_of_any_delayed_ack() {
     assert_eq!(f.on_silence(219_000), abi::WL_SILENCE_NONE);
     assert_eq!(f.on_silence(220_000), abi::WL_SILENCE_PROBE);
 }
+
+/// A crowd whose first windows and probes were lost together does not send again together, nor a second time.
+#[test]
+fn timeouts_of_many_flows_are_spread() {
+    let (first_us, tenth_us) = (220_000, 220_000 / 80);
+    let mut first = [0; 10];
+    let mut second_of_first_tenth = [0; 10];
+    for id in 0..2_000 {
+        let mut f = flow(0);
+        f.own(id);
+        f.rtt_begin(20_000);
+        f.send(4 * MSS, 0);
+        assert_eq!(f.on_silence(40_000), abi::WL_SILENCE_PROBE);
+        let mut tenth = |from_us: u32, rto_us: u32| {
+            let mut times_us = (from_us + rto_us..).step_by(500);
+            let at_us = times_us.find(|&now_us| f.on_silence(now_us) == abi::WL_SILENCE_TIMEOUT).unwrap();
+            let tenth = (at_us - from_us - rto_us) / (tenth_us * rto_us / first_us);
+            assert!(tenth <= 10, "flow {id}, {at_us} us");
+            (tenth.min(9) as usize, at_us)
+        };
+        let (place, at_us) = tenth(40_000, first_us);
+        first[place] += 1;
+        if place == 0 {
+            second_of_first_tenth[tenth(at_us, 2 * first_us).0] += 1;
+        }
+    }
+    assert!(first.iter().all(|n| (130..270).contains(n)), "{first:?}");
+    assert!(second_of_first_tenth.iter().all(|n| (5..40).contains(n)), "{second_of_first_tenth:?}");
+}

@@ -178,6 +178,7 @@ impl WindlassBox {
         let sack = if self.has_sack { abi::WL_FLOW_SACK } else { 0 };
         let mut flow = Flow::new(base as u32, MSS_BYTES, sack | abi::WL_FLOW_TIMESTAMPS | ecn);
         let now_us = core_us(now_ns);
+        flow.own(connection);
         flow.rtt_begin(handshake_rtt_us);
         let f = flow.state_mut();
         f.algorithm = self.algorithm.id() as u8;
