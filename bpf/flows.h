@@ -119,8 +119,12 @@ static __always_inline void wl_arm_next(struct wl_flow *f, __u32 id, __u64 now_n
 	wl_arm(id, now_ns, deadline_ns);
 }
 
-/* Calls hooks of the flow's algorithm with the sample in the scratch; bits of enum wl_call, in their order. */
-__noinline int wl_run_algorithm(__u32 id, __u32 calls, __u32 idle_us)
+/*
+ * Calls hooks of the flow's algorithm with the sample in the scratch; bits of enum wl_call, in their order. By itself, so
+ * that its large frame and those of groups are not in use at once: all calls share 512 bytes of stack, and Linux 6.1 counts
+ * each frame in whole 32 bytes.
+ */
+__noinline int wl_run_hooks(__u32 id, __u32 calls, __u32 idle_us)
 {
 	struct wl_flow *f = wl_flow_get(id);
 	struct wl_scratch *s = wl_scratch_get();
@@ -152,6 +156,16 @@ __noinline int wl_run_algorithm(__u32 id, __u32 calls, __u32 idle_us)
 		if (sample->events & WL_EV_ROUND_START)
 			f->flags &= ~WL_FLOW_CWND_LIMITED;
 	}
+	return 0;
+}
+
+/* The same, and tells the flow's group of it. */
+__noinline int wl_run_algorithm(__u32 id, __u32 calls, __u32 idle_us)
+{
+	struct wl_flow *f = wl_flow_get(id);
+
+	if (!f || wl_run_hooks(id, calls, idle_us))
+		return -1;
 	wl_tell_group(f, id, calls == WL_CALL_IDLE ? WL_TALK_RESUME : WL_TALK_REPORT);
 	return 0;
 }
