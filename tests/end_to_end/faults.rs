@@ -19,7 +19,8 @@ fn a_full_flow_table_lets_flows_pass() {
     if !is_root_or_skip("a_full_flow_table_lets_flows_pass") {
         return;
     }
-    let flows: String = (0..3).map(|_| flow("200 kB", "cubic")).collect();
+    // long enough for all to be there at once
+    let flows: String = (0..3).map(|_| flow("2 MB", "cubic")).collect();
     let report = run_with("table", &["--flows", "1"], &flows);
     assert_eq!(report.counter("flows_created"), 1, "{report}");
     assert!(report.counter("pass_table_full") > 0, "{report}");
