@@ -107,6 +107,35 @@ fn scenarios_name_the_algorithms_of_the_native_home() {
     assert!(registered().contains(&own), "{}", registered());
 }
 
+/// At 10 Mbit/s a millisecond of data is a segment, so that packets have two.
+#[test]
+fn packets_are_no_larger_than_the_pacing_rate_asks_for() {
+    if !is_root_or_skip("packets_are_no_larger_than_the_pacing_rate_asks_for") {
+        return;
+    }
+    let loaded = Loaded::new('p');
+    let lossy = "rate = \"10 Mbit/s\"\ndelay = \"17.5 ms\"\nbuffer = \"1 BDP\"\nloss = \"1 %\"";
+    let text = scenario("packets", lossy, &flow("10 MB", &loaded.name("bbr")));
+    let topology = Topology::create(&text, 0, Family::V4).expect("a network");
+    let device = topology.interface("server", "box").expect("a cable");
+    let mut large = topology.host("server").command("tcpdump");
+    large.args(["-i", &device, "-n", "-l", "--immediate-mode", "tcp and greater 8000"]);
+    let mut large = large.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("tcpdump");
+    let mut said = BufReader::new(large.stderr.take().expect("piped")).lines();
+    assert!(said.any(|line| line.is_ok_and(|line| line.contains("listening on"))), "tcpdump listens");
+    let server = Server::start(topology.host("server"), 64).expect("nginx");
+    let file = files::file_of(10_000_000).expect("a file");
+    let address = topology.address_of("server");
+    let client =
+        Client::start(topology.host("client"), &address, &file, Duration::from_secs(60)).expect("curl");
+    client.finish(None).expect("a whole transfer");
+    drop(server);
+    large.kill().expect("it runs");
+    let out = large.wait_with_output().expect("its output");
+    assert!(out.stdout.is_empty(), "more than five segments:\n{}", String::from_utf8_lossy(&out.stdout));
+    assert!(loaded.number("bbr", "started") >= 1, "BBR was used");
+}
+
 #[test]
 fn receivers_echo_exactly_what_was_marked() {
     if !is_root_or_skip("receivers_echo_exactly_what_was_marked") {
