@@ -318,8 +318,8 @@ void wl_native_release(__u64 *ctx)
 /* ---------------------------------------------------- one object per algorithm */
 
 /*
- * Without min_tso_segs(), which Linux' BBR has for rates below 1.2 Mbit/s: one call in some thousands does not come here,
- * the kernel (6.18) takes something else for the answer, and all that the window has room for leaves as one packet.
+ * Without min_tso_segs(), which Linux' BBR has for rates below 1.2 Mbit/s: with it all that the window has room for leaves
+ * as one packet a few times in ten megabytes, at which the program was not called (6.18; why is not known).
  */
 #define WL_NATIVE_OBJECT(symbol, number, alg_name, needs, description) \
 	SEC("struct_ops") \

@@ -431,6 +431,11 @@ WL_INLINE void wl_bbr_check_drain(struct wl_bbr *b, const struct wl_sample *s, s
 		wl_bbr_enter_probe_bw(b, s);
 }
 
+WL_INLINE int wl_bbr_is_probe_rtt_over(const struct wl_bbr *b, const struct wl_sample *s)
+{
+	return (wl_s32)(s->now_us - b->probe_rtt_done_at_us) > 0;
+}
+
 WL_INLINE void wl_bbr_leave_probe_rtt(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d)
 {
 	b->min_rtt_at_us = s->now_us;
@@ -474,7 +479,7 @@ WL_INLINE void wl_bbr_update_min_rtt(struct wl_bbr *b, const struct wl_sample *s
 		} else if (b->is_probe_rtt_timed) {
 			if (b->is_round_start)
 				b->is_probe_rtt_round_done = 1;
-			if (b->is_probe_rtt_round_done && (wl_s32)(s->now_us - b->probe_rtt_done_at_us) > 0)
+			if (b->is_probe_rtt_round_done && wl_bbr_is_probe_rtt_over(b, s))
 				wl_bbr_leave_probe_rtt(b, s, d);
 		}
 	}
@@ -514,9 +519,9 @@ WL_INLINE void wl_bbr_init_pacing(struct wl_bbr *b, const struct wl_sample *s, s
 		wl_bbr_rate_bytes_ps(s, wl_bbr_segs_per_us(d->cwnd_bytes, s->mss_bytes, rtt_us), WL_BBR_HIGH_GAIN);
 }
 
-WL_INLINE void wl_bbr_set_pacing(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d, wl_u32 bw)
+WL_INLINE void wl_bbr_set_pacing(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d, wl_u32 gain)
 {
-	wl_u64 rate = wl_bbr_rate_bytes_ps(s, bw, b->pacing_gain);
+	wl_u64 rate = wl_bbr_rate_bytes_ps(s, wl_bbr_bw(b), gain);
 
 	if (!b->has_seen_rtt && s->srtt_us)
 		wl_bbr_init_pacing(b, s, d);
@@ -609,7 +614,7 @@ static void wl_bbr_on_ack(void *state, const struct wl_sample *s, struct wl_deci
 	wl_bbr_update_min_rtt(b, s, d);
 	wl_bbr_update_gains(b);
 	bw = wl_bbr_bw(b);
-	wl_bbr_set_pacing(b, s, d, bw);
+	wl_bbr_set_pacing(b, s, d, b->pacing_gain);
 	wl_bbr_set_cwnd(b, s, d, bw);
 }
 
@@ -645,8 +650,11 @@ static void wl_bbr_on_send_after_idle(void *state, const struct wl_sample *s, st
 	b->is_idle_restart = 1;
 	b->ack_epoch_at_us = s->now_us;
 	b->ack_epoch_bytes = 0;
+	/* the path is empty: no need to be faster, nor to drain it */
 	if (b->mode == WL_BBR_PROBE_BW)
-		wl_bbr_set_pacing(b, s, d, wl_bbr_bw(b));
+		wl_bbr_set_pacing(b, s, d, WL_BBR_UNIT);
+	else if (b->mode == WL_BBR_PROBE_RTT && b->is_probe_rtt_timed && wl_bbr_is_probe_rtt_over(b, s))
+		wl_bbr_leave_probe_rtt(b, s, d);
 }
 
 WL_ALG_NO_TIMER(bbr)

@@ -339,6 +339,40 @@ fn bbr_does_not_shrink_the_answer_that_follows_a_pause() {
     assert_eq!(flow.decision.cwnd_bytes, before);
 }
 
+/// As Linux has it, whatever phase the pause fell into.
+#[test]
+fn bbr_resumes_at_the_measured_bandwidth() {
+    for rounds in 20..40u32 {
+        let mut flow = start("bbr");
+        for round in 1..rounds {
+            flow.on_ack(&round_of_33(round));
+        }
+        let resumed_at_us = 2_000_000;
+        flow.on_send_after_idle(&wl_sample { is_app_limited: 1, ..sample(resumed_at_us) }, 400_000);
+        let got = flow.decision.pacing_bytes_ps;
+        assert!(got.abs_diff(1_182_636) < 2000, "{got} bytes a second after {rounds} rounds");
+    }
+}
+
+/// A flow that has nothing to send in PROBE_RTT gets its window back when it resumes.
+#[test]
+fn bbr_leaves_probe_rtt_when_it_resumes_after_it() {
+    for (resumed_after_us, is_over) in [(100_000, false), (300_000, true)] {
+        let mut flow = start("bbr");
+        for round in 1..20u32 {
+            flow.on_ack(&round_of_33(round));
+        }
+        let before = flow.decision.cwnd_bytes;
+        let now_us = 12_000_000;
+        let low = wl_sample { inflight_bytes: 3 * MSS, rtt_us: 41_000, ..round_of_33(20) };
+        flow.on_ack(&wl_sample { now_us, ..low });
+        assert_eq!(flow.decision.cwnd_bytes, 4 * MSS, "PROBE_RTT");
+        let resumed = wl_sample { is_app_limited: 1, ..sample(now_us + resumed_after_us) };
+        flow.on_send_after_idle(&resumed, resumed_after_us);
+        assert_eq!(flow.decision.cwnd_bytes == before, is_over, "after {resumed_after_us} us");
+    }
+}
+
 /// A sender whose buffer is full of what waits behind holes: the box sees it as one that is short of data.
 #[test]
 fn bbrs_startup_ends_where_a_short_sender_overruns_the_path() {
