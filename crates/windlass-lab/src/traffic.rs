@@ -234,13 +234,14 @@ struct Body<'a> {
 impl Read for Body<'_> {
     fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
         let mut fd = libc::pollfd { fd: self.pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one live pollfd.
-        while unsafe { libc::poll(&mut fd, 1, LOOK_MS) } <= 0 {
-            if self.cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
-                return Err(io::Error::other("stopped"));
+        // also where there is always something to read
+        while self.cancel.is_none_or(|c| !c.load(Ordering::Relaxed)) {
+            // SAFETY: one live pollfd.
+            if unsafe { libc::poll(&mut fd, 1, LOOK_MS) } > 0 {
+                return self.pipe.read(block);
             }
         }
-        self.pipe.read(block)
+        Err(io::Error::other("stopped"))
     }
 }
 
@@ -370,6 +371,19 @@ mod tests {
         assert_eq!(load.period_s(), 5.0);
         // complete from 5 s on, when the first client has sent two requests, until it sends its fifth at 20 s
         assert_eq!(load.requests(), 5);
+    }
+
+    #[test]
+    fn a_transfer_that_never_pauses_is_stopped_too() {
+        let mut endless = Command::new("yes").stdout(Stdio::piped()).spawn().unwrap();
+        let cancel = AtomicBool::new(false);
+        let mut body = Body { pipe: endless.stdout.take().unwrap(), cancel: Some(&cancel) };
+        let mut block = [0; 64];
+        assert!(body.read(&mut block).unwrap() > 0);
+        cancel.store(true, Ordering::Relaxed);
+        assert_eq!(body.read(&mut block).unwrap_err().to_string(), "stopped");
+        drop(body);
+        endless.wait().unwrap();
     }
 
     #[test]
