@@ -11,7 +11,7 @@ use site::Site;
 use std::time::{Duration, Instant};
 use windlass_tests::{
     is_root_or_skip,
-    streams::{Stream, jain, rates_bps, received_bytes},
+    streams::{Stream, arrive_whole, go_on, jain, rates_bps},
 };
 
 const LINK: &str = "rate = \"10 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"";
@@ -32,21 +32,6 @@ fn can_run(test: &str) -> bool {
     has_cgroups
 }
 
-/// Waits until each tenant has received so much more.
-fn go_on(tenants: &[Vec<Stream>], bytes: u64) {
-    let goal: Vec<u64> = received_bytes(tenants).iter().map(|b| b + bytes).collect();
-    let end = Instant::now() + Duration::from_secs(60);
-    while received_bytes(tenants).iter().zip(&goal).any(|(now, goal)| now < goal) {
-        assert!(Instant::now() < end, "the transfers stand still");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Ends the transfers; what has arrived of each is what was sent.
-fn arrive_whole(tenants: Vec<Vec<Stream>>) {
-    tenants.into_iter().flatten().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
-}
-
 /// The guest's flows have been answered.
 fn is_taken(sample: &Value) -> bool {
     sample["flows"]["taken"].as_u64() > Some(0)
@@ -63,7 +48,7 @@ fn two_guests_share_a_bottleneck_whatever_the_number_of_their_flows() {
     let rates = rates_bps(&alone, MEASURE);
     println!("uncoupled: {:.2} and {:.2} Mbit/s, Jain {:.3}", rates[0] / 1e6, rates[1] / 1e6, jain(&rates));
     let uncoupled = jain(&rates);
-    arrive_whole(alone);
+    arrive_whole(alone.into_iter().flatten());
 
     for weights in [[1, 1], [1, 2]] {
         let controller = site.controller(&weights);
@@ -81,7 +66,7 @@ fn two_guests_share_a_bottleneck_whatever_the_number_of_their_flows() {
         for (n, guest) in site.guests.iter().enumerate() {
             assert!(site.in_use(n).contains(&guest.prefix()), "{}", site.in_use(n));
         }
-        arrive_whole(tenants);
+        arrive_whole(tenants.into_iter().flatten());
         for agent in agents {
             let last = agent.finish("detached");
             println!("agent: {last}");
@@ -126,7 +111,7 @@ fn weights_change_while_flows_run() {
     controller.signal(libc::SIGHUP);
     let said = controller.find("sample", |v| v["guests"][1]["flows"] == 1);
     assert_eq!(said["guests"][1]["weight"], 2, "{said}");
-    arrive_whole(tenants);
+    arrive_whole(tenants.into_iter().flatten());
     agents.into_iter().for_each(|a| drop(a.finish("detached")));
     controller.finish("stopped");
 }
@@ -193,8 +178,7 @@ fn guests_go_on_by_themselves_whatever_becomes_of_their_host() {
     let last = agent.finish("detached");
     println!("agent: {last}");
     goes_on();
-    arrive_whole(tenants);
-    arrive_whole(vec![more]);
+    arrive_whole(tenants.into_iter().flatten().chain(more));
 }
 
 #[test]
@@ -218,7 +202,7 @@ fn a_guest_that_falls_silent_leaves_its_share_until_it_speaks_again() {
     site.guests[1].relay.stall(false);
     agents[1].event("coupled");
     println!("speaks again: {}", controller.find("sample", |v| flows(v, 2)));
-    arrive_whole(tenants);
+    arrive_whole(tenants.into_iter().flatten());
     agents.into_iter().for_each(|a| drop(a.finish("detached")));
     controller.finish("stopped");
 }
@@ -252,7 +236,7 @@ fn five_hundred_flows_of_a_guest_leave_another_its_share() {
         samples[samples.len() - 1]
     );
     assert!((0.45..0.55).contains(&shares[shares.len() / 2]), "its share is a half: {shares:?}");
-    arrive_whole(tenants);
+    arrive_whole(tenants.into_iter().flatten());
     for agent in agents {
         let last = agent.finish("detached");
         println!("agent: {last}");
@@ -274,7 +258,7 @@ fn flows_beyond_the_configured_number_go_on_by_themselves() {
     let sample = controller.find("sample", |v| v["guests"][0]["refused"].as_u64() >= Some(3));
     assert_eq!(sample["guests"][0]["flows"], 2, "{sample}");
     go_on(&tenants, 1 << 18);
-    arrive_whole(tenants);
+    arrive_whole(tenants.into_iter().flatten());
     let last = agent.finish("detached");
     println!("agent: {last}");
     assert!(last["agent"]["refused"].as_u64() >= Some(3), "{last}");
@@ -313,7 +297,7 @@ fn a_guest_that_lies_gets_its_share_and_no_more() {
     );
     // shares are told when flows report, and between two reports the group may have moved by a half
     assert!(shares[shares.len() / 2] < 0.6, "{shares:?}");
-    arrive_whole(tenants);
+    arrive_whole(tenants.into_iter().flatten());
     agent.finish("detached");
     controller.finish("stopped");
 }

@@ -134,6 +134,21 @@ pub fn jain(values: &[f64]) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (values.len() as f64 * squares) }
 }
 
+/// Waits until each tenant has received so much more.
+pub fn go_on(tenants: &[Vec<Stream>], bytes: u64) {
+    let goal: Vec<u64> = received_bytes(tenants).iter().map(|b| b + bytes).collect();
+    let end = Instant::now() + READ_LIMIT;
+    while received_bytes(tenants).iter().zip(&goal).any(|(now, goal)| now < goal) {
+        assert!(Instant::now() < end, "the transfers stand still");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Ends the transfers; what has arrived of each is what was sent.
+pub fn arrive_whole(streams: impl IntoIterator<Item = Stream>) {
+    streams.into_iter().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

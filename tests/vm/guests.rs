@@ -16,7 +16,7 @@ use windlass_lab::{Family, Topology, netns::Netns};
 use windlass_scenario::Scenario;
 use windlass_tests::{
     process::Process,
-    streams::{Stream, fetch, jain, rates_bps, received_bytes},
+    streams::{Stream, arrive_whole, fetch, go_on, jain, rates_bps},
     windlass,
 };
 
@@ -41,6 +41,8 @@ const MEASURE: Duration = Duration::from_secs(10);
 const MEASURE_WEIGHTS: Duration = Duration::from_secs(25);
 /// What the paper's "perfect fairness" is taken to mean.
 const FAIR: f64 = 0.99;
+/// Transfers go on if each tenant receives so much more.
+const MORE_BYTES: u64 = 1 << 19;
 /// How far shares may be from weights.
 const NEAR: f64 = 0.05;
 
@@ -236,10 +238,6 @@ fn stages(
     (all.collect(), tenants)
 }
 
-fn finish(streams: impl IntoIterator<Item = Stream>) {
-    streams.into_iter().for_each(|s| assert!(s.finish().expect("whole payloads") > 0));
-}
-
 #[test]
 fn two_guests_are_coupled_by_their_host() {
     let Some((image, _alone)) = Image::get() else { return };
@@ -257,7 +255,7 @@ fn two_guests_are_coupled_by_their_host() {
     println!("guests: {}", vms[0].guest.run("uname -sr"));
 
     let (uncoupled, tenants) = stages("uncoupled", client, &mut vms, None);
-    finish(tenants.into_iter().flatten());
+    arrive_whole(tenants.into_iter().flatten());
     let file = folder.path().join("guests.toml");
     list_guests(&file, &ports, 1);
     let words = ["controller", "--json", "--sample-ms", "200", "--guests"];
@@ -269,14 +267,14 @@ fn two_guests_are_coupled_by_their_host() {
     for (weight, flows) in [(2, 4), (4, 4), (2, 1), (4, 1)] {
         list_guests(&file, &ports, weight);
         at_host.find("weight", |v| v["weight"] == weight);
-        finish(tenants[1].split_off(flows));
+        arrive_whole(tenants[1].split_off(flows));
         let what = format!("weights 1:{weight}");
         let stage = stage(&what, &mut vms, &tenants, weight, Some(&at_host), MEASURE_WEIGHTS);
         let is_near = (stage.ratio / f64::from(weight) - 1.0).abs() <= NEAR;
         claim(&format!("{what} within 5 %, 1 flow against {flows}, changed under way"), is_near);
         assert_granted(&stage, weight);
     }
-    finish(tenants.into_iter().flatten());
+    arrive_whole(tenants.into_iter().flatten());
     at_host.finish("stopped");
     claim("Jain index of coupled guests at least 0.99 in all stages", coupled.iter().all(|s| s.jain >= FAIR));
     for (coupled, uncoupled) in coupled.iter().zip(&uncoupled).skip(1) {
@@ -295,18 +293,10 @@ fn two_guests_are_coupled_by_their_host() {
     a_guest_vanishes(client, &mut vms, &ports);
 }
 
-/// Waits until each tenant has received half a megabyte more.
-fn go_on(tenants: &[Vec<Stream>]) {
-    let goal: Vec<u64> = received_bytes(tenants).iter().map(|b| b + (1 << 19)).collect();
-    while received_bytes(tenants).iter().zip(&goal).any(|(now, goal)| now < goal) {
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Stalls, dies and comes back, and is somebody who talks nonsense; transfers go on throughout.
 fn the_host_fails(client: &Netns, vms: &mut [Vm; 2], ports: &[String]) {
     let tenants: Vec<Vec<Stream>> = vms.iter().map(|vm| vec![vm.stream(client)]).collect();
-    let goes_on = || go_on(&tenants);
+    let goes_on = || go_on(&tenants, MORE_BYTES);
     let has_flows = |v: &Value| (0..2).all(|n| v["guests"][n]["flows"] == 1);
     let at_host = controller(ports, [1, 1]);
     vms.iter_mut().for_each(|vm| vm.hears("coupled"));
@@ -337,7 +327,7 @@ fn the_host_fails(client: &Netns, vms: &mut [Vm; 2], ports: &[String]) {
     vms.iter_mut().for_each(|vm| vm.hears("coupled"));
     println!("back: {}", at_host.find("sample", has_flows));
     goes_on();
-    finish(tenants.into_iter().flatten());
+    arrive_whole(tenants.into_iter().flatten());
     at_host.finish("stopped");
     vms.iter_mut().for_each(|vm| vm.hears("alone"));
 }
@@ -354,24 +344,24 @@ fn a_guest_vanishes(client: &Netns, vms: &mut [Vm; 2], ports: &[String]) {
         flows(v, 0) && own.expect("a number") > 0.9 * sum.expect("a number")
     };
     at_host.find("sample", |v| flows(v, 1));
-    go_on(&tenants);
+    go_on(&tenants, MORE_BYTES);
 
     vms[1].guest.run("kill -KILL $agent; wait $agent || true; exec 3<&-; rm /run/said");
     println!("agent killed: {}", at_host.find("sample", has_all));
-    go_on(&tenants);
+    go_on(&tenants, MORE_BYTES);
 
     vms[1].start_agent();
     tenants[1] = vec![vms[1].stream(client)];
     at_host.find("sample", |v| flows(v, 1));
-    go_on(&tenants);
+    go_on(&tenants, MORE_BYTES);
 
     vms[1].guest.kill();
     let gone = at_host.event("gone");
     assert_eq!(gone["guest"], "vm1", "{gone}");
     println!("guest killed: {}", at_host.find("sample", has_all));
     tenants.truncate(1);
-    go_on(&tenants);
-    finish(tenants.into_iter().flatten());
+    go_on(&tenants, MORE_BYTES);
+    arrive_whole(tenants.into_iter().flatten());
     vms[0].stop_agent();
     at_host.finish("stopped");
 }
