@@ -225,7 +225,8 @@ static __always_inline void wl_learn_receiver(struct wl_flow *f, const struct wl
 	if (!(p->flags & WL_TCP_ACK) || wl_ack_kind(f, p->ack) < WL_ACK_SAME)
 		return;
 	f->rcv_seq = wl_seq_max(f->rcv_seq, end);
-	if (p->options.has_ts && !wl_before(p->options.tsval, f->rcv_tsval)) {
+	/* 0: none is known yet */
+	if (p->options.has_ts && (!f->rcv_tsval || !wl_before(p->options.tsval, f->rcv_tsval))) {
 		f->rcv_tsval = p->options.tsval;
 		f->rcv_tsecr = p->options.tsecr;
 	}

@@ -135,7 +135,7 @@ struct wl_flow {
 	wl_u16 mss_bytes; /* payload of the sender's full segments */
 	wl_u32 snd_tsval;
 	wl_u32 snd_tsecr;
-	wl_u32 rcv_tsval;
+	wl_u32 rcv_tsval; /* newest; 0: none yet */
 	wl_u32 rcv_tsecr;
 
 	/* sequence space */
