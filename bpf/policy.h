@@ -68,7 +68,20 @@ static __always_inline void wl_leave_group(struct wl_flow *f, __u32 id)
 		wl_give_up_place(p, id);
 }
 
-/* Finds the rule of flow `id` and writes mode and algorithm into it. Returns 0, or -1: no rule matches. */
+/* Control of the flow ends: are there losses to mend first, which its sender was not told of (WL_SETTLE_US)? */
+static __always_inline int wl_settles_first(const struct wl_flow *f, const struct wl_policy_head *head)
+{
+	__u32 now_us = bpf_ktime_get_ns() / 1000;
+
+	return f->mode == WL_MODE_ENFORCE && f->state == WL_FLOW_ACTIVE &&
+	       (f->sacked_bytes || f->lost_bytes || f->dupacks || f->resent_head != WL_NO_SLOT) &&
+	       now_us - head->changed_at_us < WL_SETTLE_US;
+}
+
+/*
+ * Finds the rule of flow `id` and writes mode and algorithm into it. Returns 0, or -1: no rule matches. While losses are
+ * to be mended first nothing changes.
+ */
 __noinline int wl_apply_policy(__u32 id)
 {
 	struct wl_flow *f = bpf_map_lookup_elem(&wl_flows, &id);
@@ -78,8 +91,10 @@ __noinline int wl_apply_policy(__u32 id)
 
 	if (!f || !head)
 		return -1;
-	f->policy_generation = head->generation;
 	rule = wl_find_rule(&f->key);
+	if ((!rule || rule->mode != WL_MODE_ENFORCE) && wl_settles_first(f, head))
+		return 0;
+	f->policy_generation = head->generation;
 	if (!rule) {
 		f->mode = WL_MODE_OFF;
 		wl_leave_group(f, id);

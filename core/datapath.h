@@ -127,10 +127,17 @@ enum wl_paced_action {
 	WL_PACED_CONTROL = 1, /* control it like any other */
 };
 
-/* Head of the policy: one entry (wl_policy). The agent writes rules first, then raises `generation`. */
+/*
+ * A flow that shall not be controlled any more first mends the losses that its sender was not told of: of the SACK blocks
+ * that tell them the sender would see the last three, and send again what is between them. For as long as this, at most.
+ */
+#define WL_SETTLE_US 1000000u
+
+/* Head of the policy: one entry (wl_policy). The agent writes rules first, then the head with a higher `generation`. */
 struct wl_policy_head {
 	wl_u32 rules_count;
 	wl_u32 generation; /* flows adopted under an older generation look their rule up again at their next ACK */
+	wl_u32 changed_at_us; /* CLOCK_MONOTONIC */
 };
 
 /* ---- the native home ---- */

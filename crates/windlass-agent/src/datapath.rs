@@ -10,6 +10,7 @@ use crate::{
     error::bpf,
     flows::read_flows,
     group,
+    in_force::{has_let_go, let_go, write_policy},
     lock::Lock,
     netdev,
     pins::{self, Pinned},
@@ -17,7 +18,7 @@ use crate::{
 };
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, Program};
 use std::{collections::BTreeMap, mem, os::fd::AsFd};
-use windlass_core::abi::{self, wl_config, wl_policy_head, wl_rule};
+use windlass_core::abi::{self, wl_config};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/transparent.bpf.o"));
 
@@ -106,7 +107,6 @@ pub struct Datapath {
     iface: String,
     ifindex: u32,
     policy: Policy,
-    generation: u32,
     is_pinned: bool,
     /// Its groups are those of the namespace.
     _share: Option<group::Share>,
@@ -118,26 +118,6 @@ pub(crate) fn map<'a>(object: &'a Object, name: &str) -> Map<'a> {
 
 pub(crate) fn program<'a>(object: &'a Object, name: &str) -> Program<'a> {
     object.progs().find(|p| p.name() == name).unwrap_or_else(|| panic!("the BPF source has {name}"))
-}
-
-/// Writes the rules, then the head that makes flows look them up again.
-pub(crate) fn write_policy(
-    rules_map: &impl MapCore,
-    head_map: &impl MapCore,
-    rules: &[wl_rule],
-    generation: u32,
-) -> Result<()> {
-    if rules.len() > abi::WL_MAX_RULES as usize {
-        let what = format!("{} rules for one interface; at most {}", rules.len(), abi::WL_MAX_RULES);
-        return Err(Error::Invalid(what));
-    }
-    for (index, rule) in rules.iter().enumerate() {
-        rules_map
-            .update(&(index as u32).to_ne_bytes(), bytes_of(rule), MapFlags::ANY)
-            .map_err(bpf("writing a rule"))?;
-    }
-    let head = wl_policy_head { rules_count: rules.len() as u32, generation };
-    head_map.update(&0u32.to_ne_bytes(), bytes_of(&head), MapFlags::ANY).map_err(bpf("writing the policy"))
 }
 
 /// The number at this place of a map's value; 0 beyond its end.
@@ -213,7 +193,6 @@ impl Datapath {
             iface: iface.to_string(),
             ifindex,
             policy: policy.clone(),
-            generation: 1,
             is_pinned: false,
             _share: shares.then(group::Share::hold).transpose()?,
         })
@@ -248,11 +227,21 @@ impl Datapath {
 
     /// Puts another policy in force; flows follow at their next ACK.
     pub fn set_policy(&mut self, policy: &Policy) -> Result<()> {
-        self.generation += 1;
         self.policy = policy.clone();
         let mut rules = policy.compile(&self.iface, self.ifindex);
         group::resolve(&map(&self.object, "wl_groups"), &policy.groups(), &mut rules)?;
-        write_policy(&map(&self.object, "wl_rules"), &map(&self.object, "wl_policy"), &rules, self.generation)
+        write_policy(&map(&self.object, "wl_rules"), &map(&self.object, "wl_policy"), &rules)
+    }
+
+    /// Ends control gently: flows are only watched from their next ACK on, or once the losses that were hidden from their
+    /// senders are mended, but at most a second later.
+    pub fn let_go(&mut self) -> Result<()> {
+        let_go(&map(&self.object, "wl_rules"), &map(&self.object, "wl_policy"))
+    }
+
+    /// Is control over for all flows that have data in flight?
+    pub fn has_let_go(&self) -> Result<bool> {
+        Ok(has_let_go(&self.flows()?))
     }
 
     /// All counters by name.
@@ -374,7 +363,7 @@ pub fn load(
     fill(&map(&object, "wl_free_chunks"), options.chunks())?;
     let mut rules = policy.compile(iface, ifindex);
     group::resolve(&map(&object, "wl_groups"), &policy.groups(), &mut rules)?;
-    write_policy(&map(&object, "wl_rules"), &map(&object, "wl_policy"), &rules, 1)?;
+    write_policy(&map(&object, "wl_rules"), &map(&object, "wl_policy"), &rules)?;
     Ok(object)
 }
 

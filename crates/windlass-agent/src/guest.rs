@@ -1,7 +1,7 @@
 //! The native home in a guest: its flows say what they want, and are told what they may have, by a group outside this
 //! kernel.
 
-use crate::{Native, Result, error::bpf};
+use crate::{Native, Result, error::bpf, monotonic_us};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use serde::Serialize;
 use std::{cell::RefCell, fmt, mem::size_of, os::fd::RawFd, rc::Rc};
@@ -46,14 +46,6 @@ fn bytes_of<T: Copy>(value: &T) -> &[u8] {
 fn from_bytes<T: Copy>(bytes: &[u8]) -> Option<T> {
     // SAFETY: there are enough bytes, and they need not be aligned.
     (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
-}
-
-/// CLOCK_MONOTONIC in microseconds, as TCP has it; wraps.
-fn now_us() -> u32 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is valid for the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    (now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000) as u32
 }
 
 impl GuestFlows {
@@ -102,7 +94,7 @@ impl GuestFlows {
         let grant = wl_guest_grant {
             seq,
             epoch: self.epoch,
-            at_us: now_us(),
+            at_us: monotonic_us(),
             is_change: values.is_some().into(),
             cwnd_bytes,
             ssthresh_bytes,

@@ -8,16 +8,17 @@ use crate::{
     attach::{Attached, has_filters},
     clock::{self, Clock},
     counters::{clock_ticks, read_counters},
-    datapath::{CONFIG, build_id, u32_at, write_policy},
+    datapath::{CONFIG, build_id},
     doctor::is_root,
     error::{bpf, io_error},
     flows::read_flows,
     group,
+    in_force::{has_let_go, let_go, write_policy},
     lock::Lock,
     netdev,
     pin_dir::{CLOCK_LINK, PinDir, namespace_dir},
 };
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
+use libbpf_rs::{MapCore, MapHandle, Object, Program};
 use std::{
     collections::BTreeMap,
     ffi::CString,
@@ -25,7 +26,6 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
-use windlass_core::abi;
 
 const BPFFS: &str = "/sys/fs/bpf";
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
@@ -233,16 +233,20 @@ impl Pinned {
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
         let iface = self.iface();
         let ifindex = netdev::ethernet_index(iface)?;
-        let head = self.maps["wl_policy"]
-            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(bpf("reading the policy"))?
-            .unwrap_or_default();
-        let at = std::mem::offset_of!(abi::wl_policy_head, generation);
-        let generation = u32_at(&head, at);
         let mut rules = policy.compile(iface, ifindex);
         group::resolve(&self.maps["wl_groups"], &policy.groups(), &mut rules)?;
         self.pins.write_rule_names(policy)?;
-        write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules, generation.wrapping_add(1))
+        write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules)
+    }
+
+    /// Ends control gently, as [`Datapath::let_go`](crate::Datapath::let_go) does.
+    pub fn let_go(&self) -> Result<()> {
+        let_go(&self.maps["wl_rules"], &self.maps["wl_policy"])
+    }
+
+    /// Is control over for all flows that have data in flight?
+    pub fn has_let_go(&self) -> Result<bool> {
+        Ok(has_let_go(&self.flows()?))
     }
 
     /// Sets the clock going again if it stood still since the last look. Returns whether it had to be made anew.

@@ -6,9 +6,10 @@
 
 use crate::{
     Coupling, Error, Policy, Result,
-    datapath::{fingerprint, map, raise_memlock_limit, u64_at, write_policy},
+    datapath::{fingerprint, map, raise_memlock_limit, u64_at},
     doctor::is_root,
     error::{bpf, io_error},
+    in_force::write_policy,
     native::NAME_MOST,
     pins,
 };
@@ -162,7 +163,7 @@ fn set_rules(
         }
         None => {}
     }
-    write_policy(rules_map, head_map, &rules, 1)
+    write_policy(rules_map, head_map, &rules)
 }
 
 impl Drop for Selector {

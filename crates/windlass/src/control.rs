@@ -19,7 +19,7 @@ use windlass_core::Algorithm;
 /// How often the clock is looked after and files are looked at.
 const WATCH: Duration = Duration::from_millis(500);
 /// After control ends, flows keep the programs for a moment, so that what was hidden from servers can be settled.
-const HAND_BACK: Duration = Duration::from_secs(1);
+const HAND_BACK: Duration = Duration::from_millis(1500);
 
 fn options(sizes: &Sizes) -> Options {
     Options {
@@ -96,7 +96,8 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     }
     follow(&mut datapath, &wishes, args.sample_ms.map(Duration::from_millis))?;
     if datapath.is_alive() {
-        hand_back(&mut datapath, &policy)?;
+        datapath.let_go()?;
+        hand_back(|| datapath.has_let_go())?;
     } else if !args.json {
         println!("{iface}: the interface is gone");
     }
@@ -134,20 +135,17 @@ fn say_clock_is_new(iface: &str) {
     eprintln!("windlass: {iface}: its clock was deleted or changed by somebody; made anew");
 }
 
-/// Lets go gently: flows are only watched from now on, and those with hidden losses are settled first.
-fn hand_back(datapath: &mut Datapath, policy: &Policy) -> Result<()> {
-    let mut watch = policy.clone();
-    for rule in &mut watch.rules {
-        rule.mode = windlass_agent::Mode::Watch;
-    }
-    datapath.set_policy(&watch)?;
+/// Waits until control has ended for all flows, or for the time that they have at most, and some for an ACK to come.
+fn hand_back(is_over: impl Fn() -> windlass_agent::Result<bool>) -> Result<()> {
     let end = Instant::now() + HAND_BACK;
-    while Instant::now() < end
-        && datapath.flows()?.iter().any(|f| f.mode == "transparent" && f.inflight_bytes > 0)
-    {
+    while !is_over()? && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(())
+}
+
+fn have_let_go(all: &[Pinned]) -> windlass_agent::Result<bool> {
+    all.iter().try_fold(true, |so_far, pinned| Ok(so_far && pinned.has_let_go()?))
 }
 
 fn report_end(datapath: &Datapath, as_json: bool, has_stats: bool) -> Result<()> {
@@ -229,6 +227,8 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     }
     native.finish(args.detach_on_exit)?;
     if args.detach_on_exit {
+        controlled.iter().try_for_each(Pinned::let_go)?;
+        hand_back(|| have_let_go(&controlled))?;
         for pinned in controlled {
             pinned.remove()?;
         }
@@ -278,6 +278,10 @@ pub fn detach(iface: Option<String>, all: bool) -> Result<ExitCode> {
         (None, true) => here,
         (None, false) => bail!("name an interface, or --all; under control: {}", list(&here)),
     };
+    // what another build left can be removed, but not read
+    let readable: Vec<_> = targets.iter().filter_map(|name| Pinned::open(name).ok()).collect();
+    readable.iter().try_for_each(Pinned::let_go)?;
+    hand_back(|| have_let_go(&readable))?;
     for name in targets {
         windlass_agent::force_remove(&name)?;
         println!("{name}: released");
