@@ -1,5 +1,5 @@
-//! What a box must never do, checked on captures at both of its sides: show the server an acknowledgement that the
-//! client has not sent, or, when it only watches, change a packet.
+//! What a box must never do, checked on captures at both of its sides: tell one side what the other has not said, an
+//! acknowledgement above all, or, when it only watches, change a packet.
 
 use crate::{
     claim::Verdict,
@@ -8,9 +8,14 @@ use crate::{
     wan::Point,
 };
 use anyhow::{Context, Result};
-use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use etherparse::{NetSlice, SlicedPacket, TcpOptionElement, TcpSlice, TransportSlice};
 use pcap_file::{DataLink, pcap::PcapReader};
-use std::{collections::HashMap, fs::File, path::Path, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    fs::File,
+    path::Path,
+    time::Duration,
+};
 use windlass_lab::RunOptions;
 use windlass_scenario::{Buffer, Bytes, Fraction, Rate, Span};
 
@@ -69,27 +74,105 @@ fn end_of(capture: &[Seen], to_server: bool) -> Duration {
     capture.iter().filter(|p| p.to_server == to_server).map(|p| p.at).max().unwrap_or_default()
 }
 
-/// ACKs towards the server that no ACK of the client had covered by then, and how many ACKs were looked at.
-fn early_acks(clients: &[Seen], servers: &[Seen]) -> (usize, usize) {
-    let mut sent: HashMap<u16, u32> = HashMap::new();
-    let mut from_client = clients.iter().filter(|p| p.to_server).peekable();
-    let until = end_of(clients, true);
-    let (mut early, mut looked_at) = (0, 0);
-    for packet in servers.iter().filter(|p| p.to_server && p.at <= until) {
-        while let Some(before) = from_client.next_if(|c| c.at <= packet.at) {
-            if let Some(ack) = before.ack {
-                let highest = sent.entry(before.client_port).or_insert(ack);
-                if (ack.wrapping_sub(*highest) as i32) > 0 {
-                    *highest = ack;
-                }
-            }
-        }
-        let Some(ack) = packet.ack else { continue };
-        looked_at += 1;
-        let covered = sent.get(&packet.client_port).is_some_and(|h| (ack.wrapping_sub(*h) as i32) <= 0);
-        early += usize::from(!covered);
+/// What one side of a connection has said so far.
+#[derive(Default)]
+struct Said {
+    wscale: u8,
+    /// Highest acknowledgement, and highest right edge of a window.
+    ack: Option<u32>,
+    edge: Option<u32>,
+    tsvals: HashSet<u32>,
+    tsecrs: HashSet<u32>,
+}
+
+/// What a packet says of itself: acknowledgement, right edge of the window, timestamps.
+struct Saying {
+    ack: Option<u32>,
+    edge: Option<u32>,
+    timestamps: Option<(u32, u32)>,
+}
+
+fn is_after(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) > 0
+}
+
+fn raise(highest: &mut Option<u32>, to: Option<u32>) {
+    if let Some(to) = to
+        && highest.is_none_or(|h| is_after(to, h))
+    {
+        *highest = Some(to);
     }
-    (early, looked_at)
+}
+
+/// Reads a packet whose sender scales its windows by `wscale`, which a SYN sets.
+fn parse(packet: &Seen, wscale: &mut u8) -> Saying {
+    let mut saying = Saying { ack: packet.ack, edge: None, timestamps: None };
+    let Ok(tcp) = TcpSlice::from_slice(&packet.bytes) else { return saying };
+    for option in tcp.options_iterator().flatten() {
+        match option {
+            TcpOptionElement::WindowScale(shift) => *wscale = shift,
+            TcpOptionElement::Timestamp(tsval, tsecr) => saying.timestamps = Some((tsval, tsecr)),
+            _ => {}
+        }
+    }
+    // the window of a SYN is not scaled
+    let window = u32::from(tcp.window_size()) << if tcp.syn() { 0 } else { *wscale };
+    saying.edge = packet.ack.map(|ack| ack.wrapping_add(window));
+    saying
+}
+
+impl Said {
+    fn hear(&mut self, packet: &Seen) {
+        let saying = parse(packet, &mut self.wscale);
+        raise(&mut self.ack, saying.ack);
+        raise(&mut self.edge, saying.edge);
+        if let Some((tsval, tsecr)) = saying.timestamps {
+            self.tsvals.insert(tsval);
+            self.tsecrs.insert(tsecr);
+        }
+    }
+
+    fn covers_ack(&self, ack: u32) -> bool {
+        self.ack.is_some_and(|highest| !is_after(ack, highest))
+    }
+
+    /// Were the packet's other numbers said: its window no further to the right, its timestamps as they are?
+    fn covers_rest(&self, packet: &Seen) -> bool {
+        let mut wscale = self.wscale;
+        let saying = parse(packet, &mut wscale);
+        saying.edge.is_none_or(|edge| self.edge.is_some_and(|highest| !is_after(edge, highest)))
+            && saying
+                .timestamps
+                .is_none_or(|(tsval, tsecr)| self.tsvals.contains(&tsval) && self.tsecrs.contains(&tsecr))
+    }
+}
+
+/// Packets of one direction that leave the box with what their side had not said by then.
+#[derive(Debug, Default, PartialEq)]
+struct Untold {
+    /// Of how many.
+    packets: usize,
+    /// With an acknowledgement that it had not sent.
+    acks: usize,
+    /// With a window that it had not offered, or timestamps that it had not sent.
+    others: usize,
+}
+
+fn untold(came: &[Seen], left: &[Seen], to_server: bool) -> Untold {
+    let mut said: HashMap<u16, Said> = HashMap::new();
+    let mut coming = came.iter().filter(|p| p.to_server == to_server).peekable();
+    let until = end_of(came, to_server);
+    let mut found = Untold::default();
+    for packet in left.iter().filter(|p| p.to_server == to_server && p.at <= until) {
+        while let Some(before) = coming.next_if(|c| c.at <= packet.at) {
+            said.entry(before.client_port).or_default().hear(before);
+        }
+        let said = said.entry(packet.client_port).or_default();
+        found.packets += 1;
+        found.acks += usize::from(packet.ack.is_some_and(|ack| !said.covers_ack(ack)));
+        found.others += usize::from(!said.covers_rest(packet));
+    }
+    found
 }
 
 /// Packets of one direction that do not leave as they came, or do not leave at all, and how many came.
@@ -143,6 +226,7 @@ pub fn transparency(settings: &Settings) -> Result<Outcome> {
     let folder = settings.out.join(NAME);
     let seeds = if settings.quick { 2 } else { 10 };
     let (mut early, mut acks, mut altered, mut packets, mut wrong) = (0, 0, 0, 0, 0);
+    let (mut invented, mut sayings) = (0, 0);
     for seed in 1..=seeds {
         for (variant, loss) in [("windlass", 0.02), ("cubic-watched", 0.005)] {
             let scenario = point(loss).scenario(variant, seed, Bytes(2e6))?;
@@ -156,9 +240,12 @@ pub fn transparency(settings: &Settings) -> Result<Outcome> {
             let (servers, clients) =
                 (read(&folder.join("servers.pcap"))?, read(&folder.join("clients.pcap"))?);
             if variant == "windlass" {
-                let (bad, of) = early_acks(&clients, &servers);
-                early += bad;
-                acks += of;
+                let (to_server, to_client) =
+                    (untold(&clients, &servers, true), untold(&servers, &clients, false));
+                early += to_server.acks;
+                acks += to_server.packets;
+                invented += to_server.others + to_client.acks + to_client.others;
+                sayings += to_server.packets + to_client.packets;
             } else {
                 for (came, left, to_server) in [(&servers, &clients, false), (&clients, &servers, true)] {
                     let (bad, of) = changed(came, left, to_server);
@@ -171,6 +258,7 @@ pub fn transparency(settings: &Settings) -> Result<Outcome> {
     let runs = seeds as usize;
     let verdicts = vec![
         verdict("acks-before-the-client-sent-them", early, acks, runs),
+        verdict("windows-and-timestamps-nobody-sent", invented, sayings, runs),
         verdict("packets-changed-while-watching", altered, packets, runs),
         verdict("wrong-payloads", wrong, 2 * runs, 2 * runs),
     ];
@@ -184,6 +272,7 @@ pub fn transparency(settings: &Settings) -> Result<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use etherparse::TcpHeader;
 
     fn seen(ms: u64, to_server: bool, ack: u32, bytes: &[u8]) -> Seen {
         Seen {
@@ -195,13 +284,36 @@ mod tests {
         }
     }
 
+    /// A packet with a window field, of a side that does not scale, and timestamps.
+    fn said(ms: u64, ack: u32, window: u16, (tsval, tsecr): (u32, u32)) -> Seen {
+        let mut tcp = TcpHeader::new(1, SERVER_PORT, 0, window);
+        (tcp.ack, tcp.acknowledgment_number) = (true, ack);
+        tcp.set_options(&[TcpOptionElement::Timestamp(tsval, tsecr)]).expect("room for them");
+        seen(ms, true, ack, &tcp.to_bytes())
+    }
+
     #[test]
     fn an_ack_before_its_time_is_found() {
         let clients = [seen(1, true, 100, b""), seen(5, true, 200, b""), seen(9, true, 200, b"")];
         let honest = [seen(2, true, 100, b""), seen(6, true, 150, b"")];
-        assert_eq!(early_acks(&clients, &honest), (0, 2));
+        assert_eq!(untold(&clients, &honest, true), Untold { packets: 2, acks: 0, others: 0 });
         let early = [seen(2, true, 150, b"")];
-        assert_eq!(early_acks(&clients, &early), (1, 1));
+        assert_eq!(untold(&clients, &early, true), Untold { packets: 1, acks: 1, others: 0 });
+    }
+
+    #[test]
+    fn windows_and_timestamps_that_nobody_sent_are_found() {
+        let clients = [said(1, 100, 50, (7, 3)), said(5, 200, 50, (9, 4)), said(9, 200, 50, (9, 4))];
+        for (packet, others) in [
+            (said(6, 100, 150, (9, 4)), 0),
+            (said(6, 200, 40, (7, 3)), 0),
+            (said(6, 200, 51, (9, 4)), 1),
+            (said(4, 100, 50, (9, 4)), 1),
+            (said(6, 200, 50, (8, 4)), 1),
+            (said(6, 200, 50, (0, 0)), 1),
+        ] {
+            assert_eq!(untold(&clients, &[packet], true), Untold { packets: 1, acks: 0, others });
+        }
     }
 
     #[test]
