@@ -4,9 +4,9 @@
 use crate::{
     Error, Result,
     attach::{Attached, Side, attach},
-    datapath::u32_at,
     error::bpf,
     netdev::{self, run},
+    plain::u32_at,
 };
 use libbpf_rs::{MapCore, MapFlags};
 use std::{io, mem, os::fd::BorrowedFd, path::PathBuf};

@@ -1,6 +1,6 @@
 //! The datapath's counters.
 
-use crate::{Result, datapath::u64_at, error::bpf};
+use crate::{Result, error::bpf, plain::u64_at};
 use libbpf_rs::{MapCore, MapFlags};
 use std::collections::BTreeMap;
 

@@ -2,9 +2,10 @@
 
 use crate::{
     Error, GroupInfo, Native, Policy, Result,
-    datapath::{bytes_of, fingerprint, u64_at},
     error::bpf,
     group, native,
+    object::fingerprint,
+    plain::{bytes_of, u64_at},
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject};
 use serde::Serialize;

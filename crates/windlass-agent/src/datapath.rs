@@ -13,7 +13,9 @@ use crate::{
     in_force::{has_let_go, let_go, write_policy},
     lock::Lock,
     netdev,
+    object::{fingerprint, map, program, raise_memlock_limit},
     pins::{self, Pinned},
+    plain::bytes_of,
     uplink::kernel_has_departure_times,
 };
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, Program};
@@ -28,14 +30,6 @@ pub(crate) const CONFIG: &str = ".rodata.config";
 /// Identifies this build's datapath: maps and programs of another build do not mix with it.
 pub(crate) fn build_id() -> u64 {
     fingerprint(OBJECT)
-}
-
-/// Tells builds of an object apart.
-pub(crate) fn fingerprint(object: &[u8]) -> u64 {
-    // FNV-1a; nobody attacks it
-    object
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Sizes and rates, fixed when the datapath is loaded.
@@ -110,29 +104,6 @@ pub struct Datapath {
     is_pinned: bool,
     /// Its groups are those of the namespace.
     _share: Option<group::Share>,
-}
-
-pub(crate) fn map<'a>(object: &'a Object, name: &str) -> Map<'a> {
-    object.maps().find(|m| m.name() == name).unwrap_or_else(|| panic!("the BPF source has {name}"))
-}
-
-pub(crate) fn program<'a>(object: &'a Object, name: &str) -> Program<'a> {
-    object.progs().find(|p| p.name() == name).unwrap_or_else(|| panic!("the BPF source has {name}"))
-}
-
-/// The number at this place of a map's value; 0 beyond its end.
-pub(crate) fn u32_at(value: &[u8], at: usize) -> u32 {
-    value.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes(b.try_into().expect("four bytes")))
-}
-
-/// The number at this place of a map's value; 0 beyond its end.
-pub(crate) fn u64_at(value: &[u8], at: usize) -> u64 {
-    value.get(at..at + 8).map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
-}
-
-pub(crate) fn bytes_of<T>(value: &T) -> &[u8] {
-    // SAFETY: used for the plain C structs of core/datapath.h only, which have no padding.
-    unsafe { std::slice::from_raw_parts((value as *const T).cast(), size_of::<T>()) }
 }
 
 fn fill(queue: &Map, n: u32) -> Result<()> {
@@ -365,13 +336,6 @@ pub fn load(
     group::resolve(&map(&object, "wl_groups"), &policy.groups(), &mut rules)?;
     write_policy(&map(&object, "wl_rules"), &map(&object, "wl_policy"), &rules)?;
     Ok(object)
-}
-
-/// Kernels before 5.11 charge maps to RLIMIT_MEMLOCK.
-pub(crate) fn raise_memlock_limit() {
-    let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the pointer is to a live local; failure leaves the limit as it was.
-    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &unlimited) };
 }
 
 /// Loads the programs and throws them away: does this kernel take them? Returns verified instructions per program.

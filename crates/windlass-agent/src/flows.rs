@@ -1,6 +1,6 @@
 //! The flow table, for people and programs.
 
-use crate::{Result, error::bpf};
+use crate::{Result, error::bpf, plain::from_bytes};
 use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -107,11 +107,7 @@ pub fn read_flows(ids: &impl MapCore, flows: &impl MapCore) -> Result<Vec<FlowIn
         let Some(bytes) = flows.lookup(&id, MapFlags::ANY).map_err(bpf("reading a flow"))? else {
             continue;
         };
-        if bytes.len() < size_of::<abi::wl_flow>() {
-            continue;
-        }
-        // SAFETY: wl_flow is plain data of at most this length, valid for any bytes.
-        let flow: abi::wl_flow = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
+        let Some(flow) = from_bytes::<abi::wl_flow>(&bytes) else { continue };
         if u32::from(flow.state) != abi::WL_FLOW_FREE {
             all.push(describe(&flow));
         }

@@ -5,11 +5,13 @@
 //! interfaces can be in one group.
 
 use crate::{
-    Error, PolicyError, Result,
-    datapath::{fingerprint, u64_at},
+    Error, PolicyError, Result, datapath,
     error::{bpf, io_error},
     lock::{Lock, flock},
-    netdev, pins,
+    netdev,
+    object::fingerprint,
+    pins,
+    plain::{bytes_of, from_bytes, u64_at},
     policy::Place,
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, OpenObject};
@@ -239,7 +241,6 @@ pub struct GroupHome {
 }
 
 const KEY: usize = offset_of!(GroupHome, key);
-const HOME_BYTES: usize = size_of::<GroupHome>();
 
 fn key_of(home: &[u8]) -> u64 {
     u64_at(home, KEY)
@@ -296,9 +297,7 @@ pub(crate) fn read(groups: &impl MapCore, file: &Path) -> Result<Vec<GroupInfo>>
     let mut all = Vec::new();
     for number in 0..abi::WL_MAX_GROUPS {
         let bytes = groups.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(bpf("reading the groups"))?;
-        let Some(home) = bytes.filter(|b| b.len() >= HOME_BYTES) else { break };
-        // SAFETY: plain numbers, for which any bytes are valid; there are enough, and they need not be aligned.
-        let home = unsafe { home.as_ptr().cast::<GroupHome>().read_unaligned() };
+        let Some(home) = bytes.and_then(|b| from_bytes::<GroupHome>(&b)) else { break };
         if home.key == 0 {
             break;
         }
@@ -325,9 +324,7 @@ fn number(groups: &impl MapCore, spec: &GroupSpec) -> Result<u32> {
             0 => {
                 let group = Group::new(&spec.config()).map_err(|e| Error::Invalid(e.to_string()))?;
                 let home = GroupHome { key, group: *group.state(), ..GroupHome::default() };
-                // SAFETY: plain data of this size, without padding (the C side asserts its size).
-                let bytes = unsafe { std::slice::from_raw_parts((&raw const home).cast::<u8>(), HOME_BYTES) };
-                groups.update(&at, bytes, MapFlags::ANY).map_err(bpf("making a group"))?;
+                groups.update(&at, bytes_of(&home), MapFlags::ANY).map_err(bpf("making a group"))?;
                 return Ok(number);
             }
             k if k == key => return Ok(number),
@@ -345,7 +342,7 @@ fn number(groups: &impl MapCore, spec: &GroupSpec) -> Result<u32> {
 const SHARED: [&str; 2] = ["wl_groups", "wl_tenants"];
 
 fn shared_dir() -> PathBuf {
-    let build = crate::datapath::build_id();
+    let build = datapath::build_id();
     pins::root().join(format!("groups-{}-{build:016x}", netdev::namespace_inode()))
 }
 

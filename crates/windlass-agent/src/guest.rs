@@ -1,10 +1,15 @@
 //! The native home in a guest: its flows say what they want, and are told what they may have, by a group outside this
 //! kernel.
 
-use crate::{Native, Result, error::bpf, monotonic_us};
+use crate::{
+    Native, Result,
+    error::bpf,
+    monotonic_us,
+    plain::{bytes_of, from_bytes},
+};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use serde::Serialize;
-use std::{cell::RefCell, fmt, mem::size_of, os::fd::RawFd, rc::Rc};
+use std::{cell::RefCell, fmt, os::fd::RawFd, rc::Rc};
 use windlass_core::abi::{wl_guest_grant, wl_guest_report, wl_guest_stats};
 
 /// What the flows of this kernel did so far.
@@ -34,18 +39,6 @@ impl fmt::Debug for GuestFlows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GuestFlows").field("native", &self.native).field("epoch", &self.epoch).finish()
     }
-}
-
-/// The bytes of a struct of the core, which have no padding and no pointers.
-fn bytes_of<T: Copy>(value: &T) -> &[u8] {
-    // SAFETY: as many bytes as the value has, for as long as it is borrowed.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
-}
-
-/// A struct of the core, for which any bytes are valid; none: they are too few.
-fn from_bytes<T: Copy>(bytes: &[u8]) -> Option<T> {
-    // SAFETY: there are enough bytes, and they need not be aligned.
-    (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
 impl GuestFlows {

@@ -2,9 +2,9 @@
 
 use crate::{
     Error, FlowInfo, Result,
-    datapath::{bytes_of, u32_at},
     error::bpf,
     monotonic_us,
+    plain::{bytes_of, u32_at},
 };
 use libbpf_rs::{MapCore, MapFlags};
 use std::mem::offset_of;

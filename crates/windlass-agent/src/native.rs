@@ -6,10 +6,11 @@
 
 use crate::{
     Error, Result, coupled,
-    datapath::{fingerprint, raise_memlock_limit, u64_at},
     doctor::is_root,
     error::{bpf, io_error},
+    object::{fingerprint, raise_memlock_limit},
     orphans, pins,
+    plain::u64_at,
 };
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,

@@ -6,12 +6,13 @@
 
 use crate::{
     Coupling, Error, Policy, Result,
-    datapath::{fingerprint, map, raise_memlock_limit, u64_at},
     doctor::is_root,
     error::{bpf, io_error},
     in_force::write_policy,
     native::NAME_MOST,
+    object::{fingerprint, map, raise_memlock_limit},
     pins,
+    plain::u64_at,
 };
 use libbpf_rs::{Link, Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel};
 use serde::Serialize;
