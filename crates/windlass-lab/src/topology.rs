@@ -84,6 +84,12 @@ fn algorithms<'a>(scenario: &'a Scenario, host: &str) -> Result<BTreeMap<&'a str
     Ok(algorithms)
 }
 
+/// Whether nobody measures round trips there: neither a sender nor Windlass.
+fn is_timeless(scenario: &Scenario, host: &str) -> bool {
+    let is_box = scenario.windlass.as_ref().is_some_and(|w| w.at == host);
+    !is_box && scenario.flows.iter().all(|flow| flow.from != host)
+}
+
 impl Topology {
     /// Builds the network. `spin_us`: how long emulators may spin for exactness.
     pub fn create(scenario: &Scenario, spin_us: u64, family: Family) -> Result<Topology> {
@@ -101,7 +107,8 @@ impl Topology {
             let models = [false, true].map(|backward| scenario.link_model(index, backward));
             if let Some(wire) = topology.connect(index, models)? {
                 topology.emulated.push(index);
-                wires.push(wire);
+                let ends = &scenario.links[index].between;
+                wires.push(wire.with_timeless([0, 1].map(|side: usize| is_timeless(scenario, &ends[side]))));
             }
         }
         if !wires.is_empty() {

@@ -24,6 +24,10 @@ use windlass_scenario::{LinkModel, LinkStats, Verdict, times};
 
 /// More of one link wait until what is due elsewhere has been sent.
 const READS_AT_ONCE: usize = 8;
+/// Behind a host that measures no times: a packet leads to one, and where to more, these are found later.
+const REPLIES_AT_ONCE: usize = 1;
+/// More of what is due wait until what hosts send of themselves has been read.
+const WRITES_AT_ONCE: usize = 32;
 const LARGEST_READ: usize = 70_000;
 /// Of a network that is alone and spins: above all that is not of real time; a tick of the scheduler spent waiting would be
 /// forty round trips of a rack. Emulators side by side would take all processors from all hosts.
@@ -40,8 +44,15 @@ const TUN_QUEUE_PACKETS: &str = "20000";
 /// The devices of an emulated link; nothing carries their packets yet.
 #[derive(Debug)]
 pub struct Wire {
-    files: [File; 2],
+    ends: [End; 2],
     models: [LinkModel; 2],
+}
+
+#[derive(Debug)]
+struct End {
+    file: File,
+    host: String,
+    is_timeless: bool,
 }
 
 /// A running emulator. One thread has all of a network's links, so that what one link hands to a host that forwards is at
@@ -94,7 +105,21 @@ impl Wire {
     /// Makes device `names[0]` on `hosts[0]` and `names[1]` on `hosts[1]`, the ends of a link with these models, forward
     /// and backward.
     pub fn open(models: [LinkModel; 2], hosts: [&Netns; 2], names: [&str; 2]) -> Result<Wire> {
-        Ok(Wire { files: [open_tun(hosts[0], names[0])?, open_tun(hosts[1], names[1])?], models })
+        let end = |side: usize| -> Result<End> {
+            let host = hosts[side].name().to_string();
+            Ok(End { file: open_tun(hosts[side], names[side])?, host, is_timeless: false })
+        };
+        Ok(Wire { ends: [end(0)?, end(1)?], models })
+    }
+
+    /// Says which of its hosts measure no times: what such a host sends because of a packet that the emulator handed on late
+    /// counts as sent as much earlier, so that lateness does not add up from link to link. The round trips of a host that
+    /// measures them would be too short by that.
+    pub fn with_timeless(mut self, timeless: [bool; 2]) -> Wire {
+        for (end, is_timeless) in self.ends.iter_mut().zip(timeless) {
+            end.is_timeless = is_timeless;
+        }
+        self
     }
 }
 
@@ -167,6 +192,16 @@ impl Ord for Due {
     }
 }
 
+/// The ways out of the host to which the `index`-th way leads; not straight back, if there are others.
+fn replies(ends: &[[End; 2]], index: usize) -> Vec<usize> {
+    // of two ways of a link, the first leads from its first end to its second
+    let host = |way: usize| &ends[way / 2][way % 2].host;
+    let back = index ^ 1;
+    let ways = (0..2 * ends.len()).filter(|&way| host(way) == host(back));
+    let onward: Vec<usize> = ways.filter(|&way| way != back).collect();
+    if onward.is_empty() { vec![back] } else { onward }
+}
+
 /// One direction of a link.
 struct Way {
     from: RawFd,
@@ -175,13 +210,21 @@ struct Way {
     bursts: Bursts,
     due: BinaryHeap<Reverse<Due>>,
     lateness: Histogram<u64>,
+    /// When the last packet came in.
+    last_in_ns: u64,
+    /// What leaves the far host because of a packet comes in here.
+    replies: Vec<usize>,
+    /// Of each of these.
+    polled: Vec<libc::pollfd>,
+    /// Of the far host.
+    is_timeless: bool,
 }
 
 struct Loop {
     /// Forward and backward of the first link, of the second ...
     ways: Vec<Way>,
     /// What `ways` read and write.
-    _files: Vec<[File; 2]>,
+    _ends: Vec<[End; 2]>,
     /// Of each way; set up once.
     polled: Vec<libc::pollfd>,
     order: u64,
@@ -193,22 +236,35 @@ struct Loop {
 
 impl Loop {
     fn new(wires: Vec<Wire>, longest: Arc<Mutex<Longest>>, spin_ns: u64) -> Loop {
-        let (mut ways, mut files) = (Vec::new(), Vec::new());
+        let (mut ways, mut ends) = (Vec::new(), Vec::new());
         for wire in wires {
             for (side, model) in wire.models.into_iter().enumerate() {
-                let [from, to] = [side, 1 - side].map(|i| wire.files[i].as_raw_fd());
-                let bursts = Bursts::new(longest.clone());
-                ways.push(Way { from, to, model, bursts, due: BinaryHeap::new(), lateness: times() });
+                let [from, to] = [&wire.ends[side], &wire.ends[1 - side]];
+                ways.push(Way {
+                    from: from.file.as_raw_fd(),
+                    to: to.file.as_raw_fd(),
+                    model,
+                    bursts: Bursts::new(longest.clone()),
+                    due: BinaryHeap::new(),
+                    lateness: times(),
+                    last_in_ns: 0,
+                    replies: Vec::new(),
+                    polled: Vec::new(),
+                    is_timeless: to.is_timeless,
+                });
             }
-            files.push(wire.files);
+            ends.push(wire.ends);
+        }
+        let polled: Vec<_> =
+            ways.iter().map(|w| libc::pollfd { fd: w.from, events: libc::POLLIN, revents: 0 }).collect();
+        for (index, way) in ways.iter_mut().enumerate() {
+            way.replies = replies(&ends, index);
+            way.polled = way.replies.iter().map(|&r| polled[r]).collect();
         }
         Loop {
-            polled: ways
-                .iter()
-                .map(|w| libc::pollfd { fd: w.from, events: libc::POLLIN, revents: 0 })
-                .collect(),
             ways,
-            _files: files,
+            _ends: ends,
+            polled,
             order: 0,
             spin_ns,
             turn: Turn::default(),
@@ -225,13 +281,11 @@ impl Loop {
             libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as _, NICE);
         }
         while !stop.load(Ordering::Relaxed) {
-            for way in &mut self.ways {
-                way.release(&mut self.out);
-            }
+            self.release();
             self.wait();
             for (way, polled) in self.ways.iter_mut().zip(&self.polled) {
                 if polled.revents != 0 {
-                    way.accept(&mut self.buffer, &mut self.order);
+                    way.accept(READS_AT_ONCE, 0, &mut self.buffer, &mut self.order);
                 }
             }
         }
@@ -241,6 +295,33 @@ impl Loop {
             links.push([forward, backward]);
         }
         links
+    }
+
+    /// Hands on what is due, in the order of time, each with what it leads to.
+    fn release(&mut self) {
+        for _ in 0..WRITES_AT_ONCE {
+            let first = |(i, w): (usize, &Way)| w.due.peek().map(|Reverse(d)| (d.key(), i));
+            let Some((_, index)) = self.ways.iter().enumerate().filter_map(first).min() else { return };
+            let Some(late_ns) = self.ways[index].release(&mut self.out) else { return };
+            self.take_replies(index, late_ns);
+        }
+    }
+
+    /// Reads what the host sends to which the `index`-th way has handed on a packet, `late_ns` after it was due.
+    fn take_replies(&mut self, index: usize, late_ns: u64) {
+        let way = &mut self.ways[index];
+        let (reads, late_ns) = if way.is_timeless { (REPLIES_AT_ONCE, late_ns) } else { (READS_AT_ONCE, 0) };
+        if way.replies.len() > 1 {
+            // SAFETY: as many live pollfds.
+            unsafe { libc::poll(way.polled.as_mut_ptr(), way.polled.len() as libc::nfds_t, 0) };
+        }
+        for i in 0..self.ways[index].replies.len() {
+            let way = &self.ways[index];
+            let reply = way.replies[i];
+            if way.replies.len() == 1 || way.polled[i].revents != 0 {
+                self.ways[reply].accept(reads, late_ns, &mut self.buffer, &mut self.order);
+            }
+        }
     }
 
     /// Sleeps until a packet comes in or is due.
@@ -293,41 +374,41 @@ impl Turn {
 }
 
 impl Way {
-    /// Sends on everything that is due; neighbours of one super-packet go together.
-    fn release(&mut self, out: &mut Vec<u8>) {
-        if self.due.is_empty() {
-            return;
-        }
+    /// Hands on what is due first; neighbours of one super-packet that are due, too, go together. Returns how late that is;
+    /// none: nothing is due.
+    fn release(&mut self, out: &mut Vec<u8>) -> Option<u64> {
         let now = now_ns();
-        while let Some(Reverse(first)) = self.due.peek()
-            && first.at_ns <= now
-        {
-            let Some(Reverse(first)) = self.due.pop() else { break };
-            self.lateness.saturating_record(now - first.at_ns);
-            let mut last = first.segment;
-            while let Some(Reverse(next)) = self.due.peek()
-                && next.at_ns <= now
-                && next.segment == last + 1
-                && next.mark == first.mark
-                && Rc::ptr_eq(&next.packet, &first.packet)
-            {
-                last += 1;
-                self.due.pop();
-            }
-            first.packet.emit(first.segment, last, first.mark, out);
-            if !write(self.to, out) {
-                self.model.stats.drops_refused += (last - first.segment + 1) as u64;
-            }
+        if self.due.peek().is_none_or(|Reverse(first)| first.at_ns > now) {
+            return None;
         }
+        let Reverse(first) = self.due.pop()?;
+        self.lateness.saturating_record(now - first.at_ns);
+        let mut last = first.segment;
+        while let Some(Reverse(next)) = self.due.peek()
+            && next.at_ns <= now
+            && next.segment == last + 1
+            && next.mark == first.mark
+            && Rc::ptr_eq(&next.packet, &first.packet)
+        {
+            last += 1;
+            self.due.pop();
+        }
+        first.packet.emit(first.segment, last, first.mark, out);
+        if !write(self.to, out) {
+            self.model.stats.drops_refused += (last - first.segment + 1) as u64;
+        }
+        Some(now - first.at_ns)
     }
 
-    fn accept(&mut self, buffer: &mut [u8], order: &mut u64) {
-        for _ in 0..READS_AT_ONCE {
+    /// Reads at most so many packets, which would have been sent `late_ns` earlier but for the emulator.
+    fn accept(&mut self, reads: usize, late_ns: u64, buffer: &mut [u8], order: &mut u64) {
+        for _ in 0..reads {
             let n = read(self.from, buffer);
             if n == 0 {
                 return;
             }
-            let now = now_ns();
+            let now = self.last_in_ns.max(now_ns() - late_ns);
+            self.last_in_ns = now;
             let Some(packet) = Packet::parse(&buffer[..n]) else {
                 self.model.stats.drops_foreign += 1;
                 continue;
