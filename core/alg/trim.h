@@ -25,7 +25,9 @@
  * With nothing in flight, and nothing that waits, the window is put by, two segments in its place, so that a home which
  * learns of data when it is on its way has let go only two; a pause shorter than smooth_rtt brings it back. ssthresh is
  * lowered to the window by (1), where that shrinks it, and by (3), or slow start would undo them. At a round-trip time of
- * exactly K, where (3) is no cut, the window grows. While losses are repaired, (3) is left out.
+ * exactly K, where (3) is no cut, the window grows. While losses are repaired, (3) is left out. (3) comes with each ACK, but
+ * is meant to be no harder than legacy TCP's cut, of which there is one in a round trip: so all that it takes in a round trip
+ * is half of the window at most. A host that is held up for a moment holds up all that is in flight.
  *
  * Algorithm 1 counts any gap of more than smooth_rtt. Where one ACK covers the whole window, as delayed ACKs do when it is two
  * segments, every send comes a round trip after the last, and half of these are longer than their mean: a gap of up to
@@ -71,6 +73,8 @@ struct wl_trim {
 	wl_u32 probe_base; /* total delivered before the first probe is */
 	wl_u32 probe_rtt_sum_us;
 	wl_u32 probe_samples;
+	wl_u32 cut_end; /* total delivered at which the round trip is over in which (3) cut */
+	wl_u32 cut_floor_bytes; /* half the window before the first cut of that round trip; 0: none yet */
 	wl_u8 phase; /* enum wl_trim_phase */
 	wl_u8 goes_on; /* when something was delivered last, more of the train waited for the window */
 	wl_u8 reserved[6];
@@ -317,14 +321,21 @@ WL_INLINE int wl_trim_take_probe(struct wl_trim *t, const struct wl_sample *s, s
 	return 1;
 }
 
-/* (2) and (3): never by more than half, as ep is below 1. */
+/* (2) and (3): never by more than half in a round trip. */
 WL_INLINE void wl_trim_shrink(struct wl_trim *t, const struct wl_sample *s, struct wl_decision *d)
 {
 	wl_u32 whole_us = wl_sat_add(s->rtt_us, t->near_rtt_us);
 	wl_u32 cut = (wl_u64)d->cwnd_bytes * (s->rtt_us - t->k_us) / whole_us / 2;
+	wl_u32 left = d->cwnd_bytes - cut;
 
+	if (!t->cut_floor_bytes) {
+		t->cut_end = s->delivered_bytes + s->inflight_bytes;
+		t->cut_floor_bytes = d->cwnd_bytes / 2;
+	}
 	t->reno.credit_bytes = 0;
-	d->cwnd_bytes = wl_alg_clamp_cwnd(s, d->cwnd_bytes - cut, WL_TRIM_MIN_SEGS);
+	if (left < t->cut_floor_bytes)
+		left = t->cut_floor_bytes < d->cwnd_bytes ? t->cut_floor_bytes : d->cwnd_bytes;
+	d->cwnd_bytes = wl_alg_clamp_cwnd(s, left, WL_TRIM_MIN_SEGS);
 	if (d->ssthresh_bytes > d->cwnd_bytes)
 		d->ssthresh_bytes = d->cwnd_bytes;
 }
@@ -367,6 +378,8 @@ static void wl_trim_on_ack(void *state, const struct wl_sample *s, struct wl_dec
 		wl_trim_on_timer(t, s, d);
 	}
 	wl_trim_learn(t, s);
+	if ((wl_s32)(s->delivered_bytes - t->cut_end) >= 0)
+		t->cut_floor_bytes = 0;
 	if (s->newly_delivered_bytes)
 		t->goes_on = !!(s->events & WL_EV_MORE_WAITS);
 	if (!wl_trim_take_probe(t, s, d) && t->phase == WL_TRIM_OPEN) {

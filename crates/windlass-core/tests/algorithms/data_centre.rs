@@ -327,6 +327,16 @@ fn trim_keeps_two_segments_if_the_probes_are_late() {
     assert_eq!((trim.cwnd(), trim.flow.is_held()), (2.0, false));
 }
 
+/// Five times as long as K for all that is in flight: 19 of 20 segments would be gone.
+#[test]
+fn trim_takes_no_more_than_half_in_a_round_trip() {
+    let mut trim = Trim::new(200, 20, abi::WL_ALG_SYNCHRONOUS);
+    (1..20).for_each(|_| trim.ack(1, 19, 1500));
+    assert_eq!(trim.cwnd(), 10.0);
+    trim.ack(1, 9, 1500);
+    assert!((5.0..10.0).contains(&trim.cwnd()), "{}", trim.cwnd());
+}
+
 /// With a window of two that one ACK covers, what waits leaves a round trip after the last: no pause, as long as it is no more
 /// than two.
 #[test]
