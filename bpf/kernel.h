@@ -11,7 +11,25 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct net {
+	__u64 net_cookie;
+};
+
+struct sock_common {
+	__u32 skc_daddr;
+	unsigned short skc_family;
+	struct {
+		struct net *net;
+	} skc_net;
+	struct {
+		struct {
+			__u32 u6_addr32[4];
+		} in6_u;
+	} skc_v6_daddr;
+};
+
 struct sock {
+	struct sock_common __sk_common;
 	unsigned long sk_pacing_rate; /* bytes per second */
 	unsigned long sk_max_pacing_rate;
 	__u32 sk_pacing_status;

@@ -11,6 +11,7 @@
 #include "echo.h"
 #include "guest.h"
 #include "native.h"
+#include "paths.h"
 
 /* In sections of their own, so that the agent can find them. */
 const volatile struct wl_native_config wl_native_config SEC(".rodata.native") = { .cong_control_args = 4 };
@@ -111,6 +112,7 @@ static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
 	k->delivered_ce_segs = tp->delivered_ce;
 	k->next_round_delivered_segs = tp->delivered;
 	wl_sample_socket(k, tp, &s);
+	wl_path_start(k, tp, &s);
 	k->last_sent_at_us = s.now_us;
 	wl_adopt_cwnd(k, tp);
 	params = wl_native_config.params;
@@ -168,6 +170,7 @@ static __always_inline void wl_ack(struct tcp_sock *tp, const struct rate_sample
 	}
 	if (!wl_sample_ack(k, tp, rs, &s))
 		return;
+	wl_path_ack(k, tp, &s);
 	wl_adopt_cwnd(k, tp);
 	wl_guest_take(k, tp, &s);
 	wl_hook_ack(k, &s);

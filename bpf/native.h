@@ -53,6 +53,8 @@ struct wl_socket {
 	__u8 was_marked; /* the segment received last; see echo.h */
 	__u8 reserved;
 	__u32 prior_rcv_nxt; /* after it */
+	__u32 path_told_us; /* the round-trip time that others were told of; 0: none, and none need be. See paths.h */
+	__u32 path_told_at_s;
 #ifdef WL_GUEST
 	struct wl_guest_flow guest;
 #else

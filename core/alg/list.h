@@ -19,6 +19,8 @@ enum wl_alg_need {
 	WL_NEEDS_NOTHING = 0,
 	WL_NEEDS_ECN = 1 << 0, /* ECN on both sides, and exact feedback of each mark (RFC 8257, section 3.2) */
 	WL_NEEDS_PAUSES = 1 << 1, /* to be told of pauses between packets, however short */
+	WL_NEEDS_PATH =
+		1 << 2, /* min_rtt_us at init() is also that of the host's other connections to the same peer */
 };
 
 #define WL_ALG_LIST(X) \
@@ -29,7 +31,7 @@ enum wl_alg_need {
 	  "DCTCP (RFC 8257): backs off by the share of marked bytes; data centres only") \
 	X(l2dct, 5, "l2dct", WL_NEEDS_ECN, \
 	  "L2DCT: DCTCP that favours flows which have sent little; data centres only") \
-	X(trim, 6, "trim", WL_NEEDS_PAUSES, \
+	X(trim, 6, "trim", WL_NEEDS_PAUSES | WL_NEEDS_PATH, \
 	  "TCP-TRIM: probes after a pause, queues short by delay; data centres only") \
 	X(kcubic, 7, "kcubic", WL_NEEDS_NOTHING, "CUBIC with HyStart as Linux has it, for comparison")
 

@@ -16,7 +16,8 @@
  * grows, and within (25) for a buffer of three bandwidth-delay products; without B, that buffer is assumed.
  *
  * Where the paper is silent: the handshake is the first to show D, for data of later connections may find a queue that
- * never drains, and who takes that for a part of D pushes the others aside. Its packets are small, though: full ones take
+ * never drains, and who takes that for a part of D pushes the others aside; homes that know tell what the host's other
+ * connections to the same peer have seen (WL_NEEDS_PATH). Its packets are small, though: full ones take
  * up to three packet times more without any queue at a switch: on the sender's own link, where the second of the pair that
  * an ACK lets out waits for the first besides, and at the bottleneck. So much is added to D in (1) and where K is to be at
  * least D; without it, the windows of slow links would never leave two segments, and every probe would find a queue. Not

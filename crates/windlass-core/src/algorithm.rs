@@ -54,6 +54,12 @@ impl Algorithm {
         unsafe { abi::wln_alg_needs(self.index) & abi::WL_NEEDS_PAUSES != 0 }
     }
 
+    /// Whether it wants to know the least round-trip time of other connections to the same peer.
+    pub fn needs_path(&self) -> bool {
+        // SAFETY: plain call without pointers.
+        unsafe { abi::wln_alg_needs(self.index) & abi::WL_NEEDS_PATH != 0 }
+    }
+
     /// Stable number, as stored in compiled policies and flows.
     pub fn id(&self) -> u32 {
         self.id

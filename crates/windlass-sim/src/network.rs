@@ -12,6 +12,7 @@ use crate::{
     topology::{Hop, Paths},
     trace::Tap,
 };
+use std::collections::BTreeMap;
 use windlass_scenario::Verdict;
 
 /// What became of the packets that hosts and boxes have sent.
@@ -56,6 +57,8 @@ pub struct Network {
     /// Captures of what hosts send and get, if asked for.
     pub tap: Option<Box<Tap>>,
     packets: Slab,
+    /// By the hop at which a path begins: its least round-trip time that a sender has told of.
+    least_rtts_ns: BTreeMap<u32, u64>,
 }
 
 impl Network {
@@ -76,6 +79,13 @@ impl Network {
             // paths begin with a link, and so does what is behind a box
             Hop::Box(_) | Hop::End => self.drop(place),
         }
+    }
+
+    /// A sender has seen this round-trip time on the path at `hop`; returns the least that any has seen there.
+    pub fn tell_rtt(&mut self, hop: u32, rtt_ns: u64) -> u64 {
+        let least_ns = self.least_rtts_ns.entry(hop).or_insert(rtt_ns);
+        *least_ns = rtt_ns.min(*least_ns);
+        *least_ns
     }
 
     /// Packets that are neither delivered nor dropped.

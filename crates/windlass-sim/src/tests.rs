@@ -238,3 +238,20 @@ fn without_ecn_nothing_is_marked() {
     let outcome = crate::run(&scenario, &RunOptions::default()).unwrap();
     assert_eq!(outcome.report.links[0].stats.marks, 0);
 }
+
+/// The windows of 32 flows, two segments each, are a queue that never drains: who comes later learns from others how long the
+/// way is without it.
+#[test]
+fn connections_tell_each_other_of_the_path() {
+    let text = "name = \"t\"\ntime_limit = \"2 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n\
+        [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"100 Mbit/s\"\ndelay = \"100 us\"\nbuffer = \"256 packets\"\n\
+        [parameters]\nbottleneck = \"100 Mbit/s\"\nbuffer = \"256 packets\"\n\
+        [[flow]]\nfrom = \"a\"\nto = \"b\"\nalgorithm = \"trim\"\nsize = \"unlimited\"\ncount = 32\n\
+        start = { uniform = [\"0 s\", \"300 ms\"] }\nstop = \"1 s\"\n";
+    let scenario = Scenario::parse("t", text).unwrap();
+    let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
+    sim.run(None);
+    let stats = sim.finish().report.links[0].stats.clone();
+    assert!(stats.mean_queue_packets < 64.0, "{stats:?}");
+    assert!(stats.utilisation > 0.98, "{stats:?}");
+}

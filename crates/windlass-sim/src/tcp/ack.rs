@@ -359,6 +359,7 @@ impl Sender {
         let Ack { now_ns, delivery, mut sample, .. } = ack;
         let lost_segs = (self.board.lost_total - ack.lost_before) as u32;
         let min_rtt_us = duration_us(self.rtt.min_ns());
+        self.tell_path(wire);
         self.rate.finish(&delivery, now_ns, min_rtt_us, &mut sample);
         let is_round = (sample.prior_delivered_bytes.wrapping_sub(self.round_delivered) as i32) >= 0;
         if sample.rate_interval_us > 0 && is_round {

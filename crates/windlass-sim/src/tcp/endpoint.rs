@@ -191,7 +191,7 @@ impl Endpoint {
         self.phase = Phase::Established;
         self.sender.xmit.disarm();
         let rtt_ns = self.syn_at_ns.map(|at_ns| net.now_ns - at_ns);
-        self.sender.on_established(rtt_ns, window_bytes, net.now_ns, config);
+        self.with_wire(net, config, |sender, wire, _| sender.on_established(rtt_ns, window_bytes, wire));
     }
 
     /// Sends the SYN or SYN-ACK, and arms its timeout (RFC 6298, section 2.1).

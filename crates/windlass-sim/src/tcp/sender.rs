@@ -216,6 +216,10 @@ pub struct Sender {
     burst_segs: u32,
     /// The algorithm must be told of pauses while something is in flight, too.
     needs_pauses: bool,
+    /// The algorithm wants to know of the path what others know.
+    needs_path: bool,
+    /// The round-trip time that others on this path were told of; 0: none yet.
+    told_rtt_ns: u64,
     /// Only a window in use may grow.
     is_validating: bool,
 }
@@ -260,12 +264,15 @@ impl Sender {
             sent_at_ns: 0,
             burst_segs: 0,
             needs_pauses: algorithm.needs_pauses(),
+            needs_path: algorithm.needs_path(),
+            told_rtt_ns: 0,
             is_validating: true,
         }
     }
 
     /// The handshake is complete: it took `rtt_ns` (none if a SYN was sent twice) and the peer offers a window.
-    pub fn on_established(&mut self, rtt_ns: Option<u64>, window_bytes: u32, now_ns: u64, config: &Config) {
+    pub fn on_established(&mut self, rtt_ns: Option<u64>, window_bytes: u32, wire: &mut Wire) {
+        let (now_ns, config) = (wire.now_ns(), wire.config);
         self.una = 1;
         self.high_seq = 1;
         self.is_validating = config.is_validating_window;
@@ -275,7 +282,11 @@ impl Sender {
             self.rtt.sample(rtt_ns, self.una, self.nxt, config);
             self.rtt.sample_min(rtt_ns);
         }
-        let sample = self.sample(now_ns);
+        let mut sample = self.sample(now_ns);
+        if self.needs_path && self.rtt.min_ns() > 0 {
+            self.told_rtt_ns = self.rtt.min_ns();
+            sample.min_rtt_us = duration_us(wire.net.tell_rtt(wire.hop, self.told_rtt_ns));
+        }
         let flags = config.params.flags | WL_ALG_SENDS_BURSTS as u8;
         let params = wl_alg_params { flags, ..config.params };
         self.algorithm = AlgorithmState::with_params(self.algorithm.algorithm(), &params, &sample);
@@ -284,6 +295,14 @@ impl Sender {
         }
         if let Some(group) = &mut self.group {
             group.report(&sample, &mut self.algorithm.decision);
+        }
+    }
+
+    /// Tells others on this path of a shorter round trip.
+    pub(super) fn tell_path(&mut self, wire: &mut Wire) {
+        if self.needs_path && self.rtt.min_ns() < self.told_rtt_ns {
+            self.told_rtt_ns = self.rtt.min_ns();
+            wire.net.tell_rtt(wire.hop, self.told_rtt_ns);
         }
     }
 
