@@ -192,12 +192,15 @@ WL_INLINE wl_u32 wl_group_round_us(const struct wl_group *g)
 }
 
 /*
- * A reduction less than a round after the last one answers the same loss event. Without a measured round trip the
- * caller's own state has to tell events apart.
+ * Does the member at hand speak of a loss event that was answered already? What it finds lost was sent a round trip of
+ * its own ago; if that was before the last reduction, it is the same event. Without a measured round trip the caller's
+ * own state has to tell events apart.
  */
 WL_INLINE int wl_group_is_same_event(const struct wl_group *g, const struct wl_group_report *e)
 {
-	return (g->has & WL_GROUP_HAS_CUT) && wl_group_age_us(e->now_us, g->cut_at_us) < g->srtt_us &&
+	wl_u32 round_us = e->srtt_us ? e->srtt_us : g->srtt_us;
+
+	return (g->has & WL_GROUP_HAS_CUT) && wl_group_age_us(e->now_us, g->cut_at_us) < round_us &&
 	       !wl_group_is_ablated(g, EVERY_LOSS);
 }
 

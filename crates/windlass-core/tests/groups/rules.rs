@@ -86,6 +86,30 @@ fn ccc_doubles_the_aggregate_only_while_all_are_in_slow_start() {
     assert_eq!(third.state, abi::WL_MEMBER_AVOIDANCE);
 }
 
+/// What a member finds lost was sent a round trip of its own ago, however much shorter those of the others are.
+#[test]
+fn ccc_knows_a_loss_event_by_the_round_trip_of_the_member_that_lost() {
+    for (found_rtts, sum) in [(4, 20.0), (6, 10.0)] {
+        let mut g = group("ccc");
+        let all = in_avoidance(&mut g, 2, 20.0);
+        let lead = |g: &mut Group, rtts: std::ops::Range<u32>| {
+            for i in rtts {
+                let cwnd = ask(g, all[0]);
+                g.update(all[0], &avoidance(i * RTT_US, cwnd)).unwrap();
+            }
+        };
+        let far = |report| wl_group_report { srtt_us: 5 * RTT_US, ..report };
+        g.update(all[0], &recovery(0, 20.0)).unwrap();
+        g.update(all[0], &avoidance(RTT_US, 10.0)).unwrap();
+        assert_segs!(sum_segs(&g), 20.0);
+        lead(&mut g, 2..found_rtts + 1);
+        g.update(all[1], &far(recovery((1 + found_rtts) * RTT_US, 10.0))).unwrap();
+        lead(&mut g, found_rtts + 2..found_rtts + 6);
+        g.update(all[1], &far(avoidance((found_rtts + 6) * RTT_US, 5.0))).unwrap();
+        assert_segs!(sum_segs(&g), sum);
+    }
+}
+
 #[test]
 fn ccc_collapses_only_when_no_flow_gets_acks() {
     let mut g = group("ccc");
