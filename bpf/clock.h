@@ -101,9 +101,7 @@ static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struc
 	if (sample->lost_bytes) {
 		calls |= WL_CALL_ACK;
 		if (!(f->flags & WL_FLOW_RECOVERY)) {
-			f->flags |= WL_FLOW_RECOVERY;
-			f->recovery_seq = f->nxt;
-			sample->events |= WL_EV_RECOVERY_ENTER;
+			wl_recovery_enter(f, sample);
 			calls |= WL_CALL_LOSS;
 		}
 	}

@@ -52,7 +52,6 @@ static __always_inline void wl_on_syn(const struct wl_packet *p, int from_sender
 		wl_handshake_sent(&fresh, p->seq, now_us);
 		fresh.snd_mss_bytes = p->options.mss_bytes;
 		fresh.snd_flags |= wl_syn_flags(p);
-		fresh.snd_wscale = p->options.wscale;
 	} else {
 		fresh.rcv_isn = p->seq;
 		fresh.rcv_mss_bytes = p->options.mss_bytes;
@@ -220,7 +219,7 @@ static __always_inline void wl_close(struct wl_flow *f, __u32 id, __u32 counter)
 	wl_leave_group(f, id);
 	bpf_map_delete_elem(&wl_flow_ids, &f->key);
 	f->state = WL_FLOW_FREE;
-	f->generation++;
+	wl_track_disown(f);
 	wl_unlock(f);
 	bpf_map_push_elem(&wl_free_flows, &id, 0);
 }
@@ -253,7 +252,7 @@ __noinline __u32 wl_adopt(int from_sender)
 	struct wl_handshake *h;
 	struct wl_packet *p;
 	struct wl_flow *f;
-	__u32 id, base, first, generation;
+	__u32 id, base, first, owner;
 
 	if (!s)
 		return WL_NO_FLOW;
@@ -280,9 +279,9 @@ __noinline __u32 wl_adopt(int from_sender)
 		return WL_NO_FLOW;
 	if (!wl_lock(f))
 		goto give_back;
-	generation = f->generation;
+	owner = f->owner;
 	__builtin_memset((char *)f + sizeof(f->lock), 0, sizeof(*f) - sizeof(f->lock));
-	f->generation = generation;
+	f->owner = owner;
 	wl_track_own(f, id);
 	f->key = p->key;
 	wl_track_reset(f, base);
@@ -306,10 +305,8 @@ __noinline __u32 wl_adopt(int from_sender)
 		f->flags |= WL_FLOW_TIMESTAMPS;
 	if ((h->snd_flags & h->rcv_flags & WL_SYN_ECN) && !((h->snd_flags | h->rcv_flags) & WL_SYN_ACCECN))
 		f->flags |= WL_FLOW_ECN;
-	if (h->snd_flags & h->rcv_flags & WL_SYN_WSCALE) {
+	if (h->snd_flags & h->rcv_flags & WL_SYN_WSCALE)
 		f->rcv_wscale = h->rcv_wscale;
-		f->snd_wscale = h->snd_wscale;
-	}
 	f->mss_bytes = h->rcv_mss_bytes ? h->rcv_mss_bytes : 536;
 	if (f->flags & WL_FLOW_TIMESTAMPS && f->mss_bytes > 12)
 		f->mss_bytes -= 12;

@@ -288,8 +288,7 @@ __u32 wl_native_undo_cwnd(__u64 *ctx)
 	if (!k)
 		return tp->snd_cwnd;
 	k->events |= WL_EV_UNDO;
-	k->decision.cwnd_bytes = wl_max(k->decision.cwnd_bytes, k->prior_cwnd_bytes);
-	k->decision.ssthresh_bytes = wl_max(k->decision.ssthresh_bytes, k->prior_ssthresh_bytes);
+	wl_alg_undo(&k->decision, k->prior_cwnd_bytes, k->prior_ssthresh_bytes);
 	k->cwnd_segs = wl_min(wl_max(k->decision.cwnd_bytes / wl_mss(tp), 1), tp->snd_cwnd_clamp);
 	return k->cwnd_segs;
 }

@@ -80,6 +80,8 @@ static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_s
 		wl_count_n(WL_C_SACK_OUTSIDE, bad_sacks);
 	if (f->lost_segs != lost_segs)
 		wl_count_n(WL_C_LOST_SEGS, f->lost_segs - lost_segs);
+	if (sample->events & WL_EV_UNDO)
+		wl_count(WL_C_UNDOS);
 	if (sample->events & WL_EV_RECOVERY_ENTER)
 		calls |= WL_CALL_LOSS;
 	if ((f->flags & WL_FLOW_ECN) && s->ack.has_ece) {
@@ -151,9 +153,13 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		wl_count(WL_C_PASS_ACK_OUTSIDE);
 		return WL_TC_PASS;
 	}
+	a->ack = p->ack;
+	wl_read_sack(p, a);
 	if (kind == WL_ACK_STALE) {
 		if (f->state != WL_FLOW_ACTIVE)
 			return WL_TC_PASS;
+		/* what it reports to have arrived twice no other ACK repeats */
+		wl_track_dsack(f, a);
 		if (!is_pure) {
 			/* overtaken, yet ahead of what the sender was shown: its window is not the one in force */
 			if (wl_after(p->ack, f->shown_una))
@@ -163,13 +169,11 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		wl_count(WL_C_ACKS_STALE);
 		return WL_TC_DROP;
 	}
-	a->ack = p->ack;
 	a->now_us = now_ns / 1000;
 	a->window_bytes = (__u32)p->window_field << f->rcv_wscale;
 	a->has_data = !is_pure;
 	a->has_ece = !!(p->flags & WL_TCP_ECE);
 	f->rcv_edge = wl_seq_max(f->rcv_edge, p->ack + a->window_bytes);
-	wl_read_sack(p, a);
 	wait_us = wl_control(f, id, s, now_ns);
 	if (wl_track_hole_stays(f, a->now_us))
 		wl_bypass(f, WL_C_BYPASS_GAP);

@@ -43,8 +43,8 @@ struct wl_handshake {
 	wl_u16 rcv_mss_bytes; /* announced by its receiver: bounds the sender's segments; 0: no option, 536 */
 	wl_u8 snd_flags; /* bits of enum wl_syn_flag */
 	wl_u8 rcv_flags;
-	wl_u8 snd_wscale; /* 0..14, valid with WL_SYN_WSCALE */
-	wl_u8 rcv_wscale;
+	wl_u8 rcv_wscale; /* 0..14, valid with WL_SYN_WSCALE */
+	wl_u8 reserved;
 	wl_u32 snd_at_us; /* when the sender's SYN or SYN-ACK came by */
 	wl_u32 rtt_us; /* from then to the receiver's SYN-ACK (core/flow/rtt.h); 0: not known, or the receiver's was first */
 };
@@ -265,6 +265,7 @@ enum wl_pace_by {
 	X(REPAIR_FAILED, "segments that could not be sent again") \
 	X(TAIL_PROBES, "tail loss probes sent") \
 	X(TIMEOUTS, "retransmission timeouts of the box") \
+	X(UNDOS, "reductions undone: what seemed lost had only been late") \
 	X(SENDER_RETRANS, "retransmissions by the sender itself") \
 	X(SENDER_RETRANS_ABSORBED, "retransmissions by the sender absorbed: already on their way") \
 	X(DEPARTURES_SET, "packets that the uplink's fq was told to hold until their departure time") \

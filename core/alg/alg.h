@@ -38,6 +38,15 @@ WL_INLINE int wl_alg_is_held(const struct wl_sample *s, const struct wl_decision
 	return s->is_in_recovery && d->cwnd_bytes >= d->ssthresh_bytes;
 }
 
+/* The last reduction was spurious: the windows before it are in force again, unless they have grown beyond these since. */
+WL_INLINE void wl_alg_undo(struct wl_decision *d, wl_u32 prior_cwnd_bytes, wl_u32 prior_ssthresh_bytes)
+{
+	if (d->cwnd_bytes < prior_cwnd_bytes)
+		d->cwnd_bytes = prior_cwnd_bytes;
+	if (d->ssthresh_bytes < prior_ssthresh_bytes)
+		d->ssthresh_bytes = prior_ssthresh_bytes;
+}
+
 /* Is the wake-up due that the decision asked for? */
 WL_INLINE int wl_alg_is_due(const struct wl_decision *d, wl_u32 now_us)
 {

@@ -219,6 +219,9 @@ static void wl_cubic_on_ack(void *state, const struct wl_sample *s, struct wl_de
 {
 	struct wl_cubic *c = state;
 
+	/* the first reduction was spurious: slow start goes on, and must still find its end */
+	if ((s->events & WL_EV_UNDO) && d->ssthresh_bytes == WL_CWND_MAX_BYTES)
+		c->phase = WL_CUBIC_SLOW_START;
 	if (!wl_alg_is_held(s, d) && s->newly_delivered_bytes && d->cwnd_bytes) {
 		if (d->cwnd_bytes < d->ssthresh_bytes)
 			wl_cubic_slow_start(c, s, d);

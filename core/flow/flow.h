@@ -73,6 +73,9 @@ enum wl_flow_flag {
 	WL_FLOW_LEARNT = 1 << 18, /* it is known what the sender's packets look like */
 	WL_FLOW_TIMED = 1 << 19, /* watched: the round trip of a stretch is being measured */
 	WL_FLOW_NEAR_TIMED = 1 << 20, /* near_edge and near_at_us are valid (near.h) */
+	WL_FLOW_UNDO = 1 << 21, /* the last reduction was for losses: undo_* and prior_* are valid (undo.h) */
+	WL_FLOW_UNDO_BOTH = 1 << 22, /* ... of the last two reductions */
+	WL_FLOW_ALL_TWICE = 1 << 23, /* ... and all that was sent again since, if anything, has arrived twice */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
@@ -110,7 +113,7 @@ struct wl_flow {
 	wl_u32 rack_end_seq;
 	wl_u32 rack_rtt_us;
 	wl_u8 rcv_wscale;
-	wl_u8 snd_wscale;
+	wl_u8 backoff; /* consecutive timeouts, at most WL_BACKOFF_MAX */
 	wl_u8 reo_wnd_mult; /* RFC 8985, section 6.2; quarter min_rtt each */
 	wl_u8 reo_wnd_persist;
 	/* what in flight has no record, and so is not in the store: bytes between hole_start and hole_end */
@@ -120,7 +123,6 @@ struct wl_flow {
 	wl_u32 hole_at_us; /* when the first of it was missed */
 
 	wl_u32 rule_id;
-	wl_u32 generation; /* of this entry's connections; raised, too, when all records are forgotten */
 	wl_u32 owner; /* tag of this flow's records: differs between flows, and from that of records forgotten */
 
 	/* what a packet of this flow looks like */
@@ -165,9 +167,13 @@ struct wl_flow {
 	wl_u16 lost_tail;
 	wl_u16 resent_head;
 	wl_u16 resent_tail;
-	wl_u16 dupacks; /* on flows without SACK */
-	wl_u16 backoff; /* consecutive timeouts */
 	wl_u32 dsack_round;
+
+	/* the last reduction, for when it turns out not to have been needed (undo.h) */
+	wl_u32 undo_marker; /* una when it was made */
+	wl_u32 undo_bytes; /* sent again since, and not reported to have arrived twice */
+	wl_u16 prior_cwnd_grains; /* windows before it, in WL_UNDO_GRAIN_BYTES */
+	wl_u16 prior_ssthresh_grains;
 
 	/* clocks and rates */
 	wl_u32 delivered_at_us;
@@ -175,18 +181,20 @@ struct wl_flow {
 	wl_u32 app_limited_until; /* value of delivered_bytes that ends the application-limited phase; 0: none */
 	wl_u32 next_round_delivered;
 	wl_u32 progress_at_us; /* last delivery, or last transmission into an empty pipe, or last probe */
-	wl_u64 pace_next_ns; /* when the next byte may go; with WL_FLOW_DEPARTS, when all that came by has left */
 	wl_u32 sent_at_us; /* last data of the sender */
+	wl_u64 pace_next_ns; /* when the next byte may go; with WL_FLOW_DEPARTS, when all that came by has left */
 
 	/* how the sender uses its first room: tells one that paces itself (paced.h) */
 	wl_u32 burst_from; /* where the burst in hand began */
-	wl_u16 bursts;
-	wl_u16 pauses;
+	wl_u8 bursts;
+	wl_u8 pauses; /* saturates */
+
+	wl_u8 dupacks; /* on flows without SACK; saturates */
+	wl_u8 stored_chunks; /* 0..WL_FLOW_CHUNKS */
 
 	/* totals for reports */
 	wl_u32 lost_segs;
 	wl_u32 repaired_segs;
-	wl_u32 stored_chunks;
 
 	struct wl_alg_params params; /* of the rule, and what the box cannot do */
 	struct wl_decision decision;
@@ -197,6 +205,7 @@ struct wl_flow {
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&
 		       __builtin_offsetof(struct wl_flow, hole_at_us) < 128,
 	       "cache lines of a watched flow");
+_Static_assert(WL_FLOW_CHUNKS <= 255, "wl_flow.stored_chunks");
 _Static_assert(sizeof(struct wl_flow) == 12 * 64,
 	       "memory of a flow, which with the other maps is to stay below 1 KiB");
 

@@ -47,7 +47,7 @@ WL_INLINE int wl_paced_on_data(struct wl_flow *f, wl_u32 end, wl_u32 now_us)
 		wl_paced_weigh_burst(f, f->nxt);
 		if (pause_us >= f->srtt_us / 64 && f->una != f->nxt &&
 		    !wl_before(f->edge, f->nxt + WL_PACED_BURST_SEGS * f->mss_bytes))
-			f->pauses++;
+			f->pauses += f->pauses < 255;
 	}
 	if (end - f->burst_from >= WL_PACED_BIG_BURST_SEGS * f->mss_bytes)
 		wl_paced_weigh_burst(f, end);

@@ -12,6 +12,7 @@
 
 #define WL_PROBE_MIN_US 2000u
 #define WL_TIMEOUT_SPREAD 8u /* a timeout is put off by up to this part of it: 25 ms of the shortest */
+#define WL_BACKOFF_MAX 16u
 #define WL_SILENCE_GRAIN_NS (1ULL << 21) /* 2 ms */
 #define WL_DELACK_US 50000u /* the receiver's delayed-ACK timer (Linux: 40 ms): a lone segment may wait for it */
 
@@ -136,7 +137,10 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 		return WL_SILENCE_PROBE;
 	}
 	f->flags &= ~WL_FLOW_PROBED;
-	f->backoff += f->backoff < 16;
+	f->backoff += f->backoff < WL_BACKOFF_MAX;
+	/* in recovery the reduction to be undone is the first; and what is on its way again is counted while that is known */
+	if (!(f->flags & WL_FLOW_RECOVERY))
+		wl_undo_begin(f);
 	*lost_bytes = wl_lose_first(f, WL_FLOW_SLOTS);
 	f->flags |= WL_FLOW_RECOVERY;
 	f->recovery_seq = f->nxt;

@@ -9,20 +9,28 @@
 #include "loss.h"
 #include "near.h"
 #include "rtt.h"
+#include "undo.h"
 
 #define WL_SACK_BLOCKS 4
 
 /* ---------------------------------------------------------------- new flow */
 
-#define WL_OWNER_BITS 12u
+#define WL_OWNER_BITS 12u /* of wl_flow.owner: how often its entry's records were forgotten */
+#define WL_OWNER_MASK ((1u << WL_OWNER_BITS) - 1)
 
-/*
- * Tags the records of the flow in entry `id` from now on. A chunk would have to pass through 4096 generations of one
- * entry, with nothing written where a record stands, for that record to be mistaken; its bytes never are.
- */
+/* Tags the records of the flow in entry `id` from now on. What is left of the tag before is the entry's generation. */
 WL_INLINE void wl_track_own(struct wl_flow *f, wl_u32 id)
 {
-	f->owner = id << WL_OWNER_BITS | (f->generation & ((1u << WL_OWNER_BITS) - 1));
+	f->owner = id << WL_OWNER_BITS | (f->owner & WL_OWNER_MASK);
+}
+
+/*
+ * What was recorded for the entry so far is nobody's from now on. A chunk would have to pass through 4096 generations of
+ * one entry, with nothing written where a record stands, for that record to be mistaken; its bytes never are.
+ */
+WL_INLINE void wl_track_disown(struct wl_flow *f)
+{
+	f->owner = (f->owner & ~WL_OWNER_MASK) | ((f->owner + 1) & WL_OWNER_MASK);
 }
 
 /* Sequence space of a flow whose first byte is `base` and of which nothing was seen yet. */
@@ -49,8 +57,7 @@ WL_INLINE void wl_track_reset(struct wl_flow *f, wl_u32 base)
  */
 WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 {
-	f->generation++;
-	wl_track_own(f, f->owner >> WL_OWNER_BITS);
+	wl_track_disown(f);
 	f->nxt = nxt;
 	f->hole_start = f->una;
 	f->hole_end = nxt;
@@ -70,6 +77,7 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->dupacks = 0;
 	f->backoff = 0;
 	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_PROBED);
+	wl_undo_forget(f);
 	for (int i = 0; i < WL_SACK_CACHE; i++)
 		f->sack_cache[i].start = f->sack_cache[i].end = f->una;
 }
@@ -268,6 +276,14 @@ WL_INLINE void wl_track_gap(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 	f->hole_end = seq;
 }
 
+/* The record, in no list, is on its way again. */
+WL_INLINE void wl_track_resent(struct wl_flow *f, struct wl_seg *seg, wl_u32 slot)
+{
+	seg->flags |= WL_SEG_RETRANS | WL_SEG_RESENT;
+	seg->sent_count += seg->sent_count < 255;
+	wl_list_append(f, &f->resent_head, &f->resent_tail, seg, slot);
+}
+
 struct wl_sender_retrans {
 	struct wl_flow *f;
 	wl_u32 at;
@@ -292,9 +308,7 @@ static long wl_sender_retrans_step(wl_u32 i, void *ctx)
 		return 0;
 	wl_seg_unlist(f, seg);
 	wl_rate_on_send(f, seg, r->now_us);
-	seg->flags |= WL_SEG_RETRANS | WL_SEG_RESENT;
-	seg->sent_count += seg->sent_count < 255;
-	wl_list_append(f, &f->resent_head, &f->resent_tail, seg, slot);
+	wl_track_resent(f, seg, slot);
 	return 0;
 }
 
@@ -305,6 +319,7 @@ WL_GLOBAL int wl_track_sender_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 end,
 		return -1;
 	struct wl_sender_retrans r = { .f = f, .at = seq, .start = seq, .end = end, .now_us = now_us };
 
+	wl_undo_on_resent(f, end - seq);
 	if (!wl_before(seq, f->una))
 		wl_seg_begin(f, seq);
 	if (wl_before(end, f->nxt))
@@ -332,9 +347,8 @@ WL_GLOBAL int wl_track_repaired(struct wl_flow *f, struct wl_seg *seg, wl_u32 sl
 		return -1;
 	wl_seg_unlist(f, seg);
 	wl_rate_on_send(f, seg, now_us);
-	seg->flags |= WL_SEG_RETRANS | WL_SEG_RESENT;
-	seg->sent_count += seg->sent_count < 255;
-	wl_list_append(f, &f->resent_head, &f->resent_tail, seg, slot);
+	wl_track_resent(f, seg, slot);
+	wl_undo_on_resent(f, seg->len_bytes);
 	f->repaired_segs++;
 	return 0;
 }
@@ -522,6 +536,35 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u
 }
 
 /*
+ * Does the first SACK block of an ACK, of whatever age, report something that arrived twice (RFC 2883)? Then that is noted,
+ * and the block is no news else.
+ */
+WL_GLOBAL int wl_track_dsack(struct wl_flow *f, const struct wl_ack *a)
+{
+	if (!f || !a)
+		return 0;
+	wl_u32 start = a->sack_start[0], end = a->sack_end[0];
+
+	if (!a->sack_count || !wl_before(start, end))
+		return 0;
+	if (wl_after(end, a->ack) &&
+	    (a->sack_count < 2 || wl_before(start, a->sack_start[1]) || wl_after(end, a->sack_end[1])))
+		return 0;
+	wl_rack_on_dsack(f);
+	wl_undo_on_dsack(f, start, end);
+	return 1;
+}
+
+/* The first loss of a window was found, and its algorithm is about to be told: what is in flight is being repaired. */
+WL_INLINE void wl_recovery_enter(struct wl_flow *f, struct wl_sample *s)
+{
+	wl_undo_begin(f);
+	f->flags |= WL_FLOW_RECOVERY;
+	f->recovery_seq = f->nxt;
+	s->events |= WL_EV_RECOVERY_ENTER;
+}
+
+/*
  * Takes an ACK of kind SAME or ADVANCE of an ACTIVE flow and fills the sample. Returns the time in us after which
  * losses can be judged further without an ACK; 0: no need. *bad_sacks counts blocks that were ignored.
  */
@@ -533,25 +576,29 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 	wl_u32 una = f->una;
 	wl_u32 wait_us = 0;
 	wl_u32 sacks = 0;
+	/* a mark is no mistake; and what a sender mends itself in a bypass need not come by */
+	int reduction_stands = (a->has_ece && (f->flags & WL_FLOW_ECN)) || f->state != WL_FLOW_ACTIVE;
+	int has_dsack;
 
 	s->now_us = a->now_us;
 	s->inflight_before_bytes = wl_pipe_bytes(f);
 	if (wl_after(a->ack, una))
 		wl_track_cumulative(f, &d, a->ack);
 	s->acked_bytes = f->una - una;
+	has_dsack = wl_track_dsack(f, a);
+	if (has_dsack && (f->flags & WL_FLOW_PROBED))
+		f->flags |= WL_FLOW_ACKS_LATE;
 	for (int i = 0; i < WL_SACK_BLOCKS; i++) {
 		wl_u32 start = a->sack_start[i];
 		wl_u32 end = a->sack_end[i];
 
 		if (i >= a->sack_count)
 			break;
+		if (i == 0 && has_dsack)
+			continue;
 		if (wl_sack_is_valid(f, start, end)) {
 			wl_sack_block(f, &d, start, end);
 			sacks++;
-		} else if (i == 0 && wl_before(start, end) && !wl_after(end, f->una)) {
-			wl_rack_on_dsack(f); /* RFC 2883: the first block reports a duplicate */
-			if (f->flags & WL_FLOW_PROBED)
-				f->flags |= WL_FLOW_ACKS_LATE;
 		} else if (wl_after(end, f->una)) {
 			++*bad_sacks;
 		}
@@ -565,6 +612,9 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 	s->rtt_us = d.rtt_us;
 	wl_rate_finish(f, &d, s);
 	s->newly_delivered_bytes = d.newly_bytes;
+	/* before more is found lost: that is another reduction */
+	if (!reduction_stands)
+		wl_undo_check(f, s);
 	if ((f->flags & WL_FLOW_RECOVERY) && !wl_before(f->una, f->recovery_seq)) {
 		f->flags &= ~WL_FLOW_RECOVERY;
 		wl_rack_on_recovery_exit(f);
@@ -574,15 +624,14 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 	if (!(f->flags & WL_FLOW_SACK) && f->una != f->nxt) {
 		/* NewReno (RFC 6582): three duplicates, or a partial acknowledgement in recovery, lose the head */
 		if (a->ack == una && !a->has_data && !s->acked_bytes)
-			f->dupacks++;
+			f->dupacks += f->dupacks < 255;
 		if (f->dupacks == WL_DUPACK_THRESHOLD || (s->acked_bytes && (f->flags & WL_FLOW_RECOVERY)))
 			s->lost_bytes += wl_lose_first(f, 1);
 	}
-	if (s->lost_bytes && !(f->flags & WL_FLOW_RECOVERY)) {
-		f->flags |= WL_FLOW_RECOVERY;
-		f->recovery_seq = f->nxt;
-		s->events |= WL_EV_RECOVERY_ENTER;
-	}
+	if (s->lost_bytes && !(f->flags & WL_FLOW_RECOVERY))
+		wl_recovery_enter(f, s);
+	if (reduction_stands)
+		wl_undo_forget(f);
 	if (d.has_rate && !wl_before(s->prior_delivered_bytes, f->next_round_delivered)) {
 		f->next_round_delivered = f->delivered_bytes;
 		f->round_count++;

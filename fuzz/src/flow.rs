@@ -345,6 +345,10 @@ impl Machine {
         assert!(!is_after(s.una, s.nxt) && !is_after(s.una_seg, s.una), "una_seg <= una <= nxt");
         assert!(s.sacked_bytes.checked_add(s.lost_bytes).is_some_and(|gone| gone <= out), "pipe below zero");
         assert!(!is_after(s.fack, s.nxt) && !is_after(s.judged, s.nxt), "fack, judged <= nxt");
+        let (is_armed, is_proven) = (abi::WL_FLOW_UNDO, abi::WL_FLOW_UNDO | abi::WL_FLOW_ALL_TWICE);
+        let undo = s.flags & (is_proven | abi::WL_FLOW_UNDO_BOTH);
+        assert!(undo == 0 || undo & is_armed != 0, "something to undo, and nothing to undo it to");
+        assert!(undo & is_proven != is_proven || s.undo_bytes == 0, "proven too soon");
         assert!(s.delivered_bytes <= s.nxt.wrapping_sub(s.base), "delivered more than was sent");
         assert!(!is_after(self.edge, s.edge), "the edge moved left");
         self.edge = s.edge;

@@ -81,6 +81,8 @@ int wln_flow_is_whole(const struct wln_flow *);
 int wln_flow_hole_stays(const struct wln_flow *, wl_u32 now_us);
 wl_u32 wln_flow_ack_kind(struct wln_flow *, wl_u32 ack);
 wl_u32 wln_flow_ack(struct wln_flow *, const struct wl_ack *, struct wl_sample *);
+void wln_flow_dsack(struct wln_flow *, const struct wl_ack *);
+void wln_flow_recovery_enter(struct wln_flow *, struct wl_sample *);
 int wln_flow_next_repair(struct wln_flow *, wl_u32 *seq, wl_u32 *len);
 void wln_flow_repaired(struct wln_flow *, wl_u32 seq, wl_u32 now_us);
 void wln_flow_forget(struct wln_flow *, wl_u32 nxt);

@@ -343,6 +343,16 @@ wl_u32 wln_flow_ack(struct wln_flow *n, const struct wl_ack *a, struct wl_sample
 	return wait_us;
 }
 
+void wln_flow_dsack(struct wln_flow *n, const struct wl_ack *a)
+{
+	wl_track_dsack(&n->flow, a);
+}
+
+void wln_flow_recovery_enter(struct wln_flow *n, struct wl_sample *s)
+{
+	wl_recovery_enter(&n->flow, s);
+}
+
 int wln_flow_next_repair(struct wln_flow *n, wl_u32 *seq, wl_u32 *len)
 {
 	struct wl_seg *seg = wl_next_repair(&n->flow);

@@ -95,6 +95,18 @@ impl Flow {
         (sample, wait_us)
     }
 
+    /// Takes of a stale ACK what it reports to have arrived twice, if anything.
+    pub fn dsack(&mut self, ack: &wl_ack) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_dsack(self.inner.as_ptr(), ack) };
+    }
+
+    /// Recovery begins with a loss that time alone has shown, of which the algorithm is about to be told.
+    pub fn recovery_enter(&mut self, sample: &mut wl_sample) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_recovery_enter(self.inner.as_ptr(), sample) };
+    }
+
     /// Judges losses by time alone; returns bytes newly lost.
     pub fn detect(&mut self, now_us: u32) -> u32 {
         self.judge(now_us).0

@@ -58,6 +58,32 @@ fn a_box_that_only_watches_might_as_well_not_be_there() {
     }
 }
 
+/// A path that reorders makes segments seem lost that are only late: the box finds out, and takes its reductions back.
+#[test]
+fn a_path_that_reorders_costs_the_box_little() {
+    for algorithm in ["reno", "cubic"] {
+        for seed in 1..=4 {
+            let run = |windlass: &str| {
+                let text = format!(
+                    "name = \"reordered\"\nseed = {seed}\n[[host]]\nname = \"server\"\n[[host]]\nname = \"box\"\n\
+                     [[host]]\nname = \"client\"\n[[link]]\nbetween = [\"server\", \"box\"]\n\
+                     [[link]]\nbetween = [\"box\", \"client\"]\nrate = \"100 Mbit/s\"\ndelay = \"10 ms\"\n\
+                     buffer = \"2 BDP\"\njitter = \"10 ms\"\nreorder = true\n\
+                     [[flow]]\nfrom = \"server\"\nto = \"client\"\nsize = \"3 MB\"\nalgorithm = \"{algorithm}\"\n{windlass}"
+                );
+                run(&Scenario::parse("reordered", &text).unwrap(), &RunOptions::default()).unwrap().report
+            };
+            let windlass =
+                format!("[windlass]\nat = \"box\"\nfacing = \"server\"\nalgorithm = \"{algorithm}\"\n");
+            let (boxed, native) = (run(&windlass), run(""));
+            let seconds = |r: &RunReport| r.completion_s().unwrap();
+            assert!(boxed.counter("undos") > 0, "{algorithm}, seed {seed}: {:?}", boxed.windlass);
+            let factor = seconds(&boxed) / seconds(&native);
+            assert!(factor < 2.0, "{algorithm}, seed {seed}: {factor:.2} times as long");
+        }
+    }
+}
+
 /// What is granted may end within a segment, and so may what is too little to be granted: a window of three segments of which
 /// only two can be sent is in use, and grows. The bottleneck has room for sixteen packets.
 #[test]

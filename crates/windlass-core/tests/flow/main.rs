@@ -3,6 +3,7 @@
 mod edge;
 mod handshake;
 mod network;
+mod undo;
 mod watched;
 
 use std::collections::BTreeMap;

@@ -67,10 +67,7 @@ impl WindlassBox {
         if lost_bytes > 0 {
             calls |= abi::WL_NATIVE_CALL_ACK;
             if !f.has(abi::WL_FLOW_RECOVERY) {
-                let state = f.flow.state_mut();
-                state.flags |= abi::WL_FLOW_RECOVERY;
-                state.recovery_seq = state.nxt;
-                sample.events |= abi::WL_EV_RECOVERY_ENTER;
+                f.flow.recovery_enter(&mut sample);
                 calls |= abi::WL_NATIVE_CALL_LOSS;
             }
         }

@@ -32,10 +32,13 @@ impl WindlassBox {
             self.counters.add(abi::WL_C_PASS_ACK_OUTSIDE, 1);
             return Verdict::Pass;
         }
+        let ack = ack_of(packet, is_pure, net.now_ns);
         if kind == abi::WL_ACK_STALE {
             if f.is_bypassed() {
                 return Verdict::Pass;
             }
+            // what it reports to have arrived twice no other ACK repeats
+            f.flow.dsack(&ack);
             if !is_pure {
                 // overtaken, yet ahead of what the sender was shown: its window is not the one in force
                 if is_after(packet.ack as u32, f.state().shown_una) {
@@ -50,7 +53,7 @@ impl WindlassBox {
             f.group = None;
         }
         let edge = f.state().edge;
-        let wait_us = self.control(f, &ack_of(packet, is_pure, net.now_ns), net);
+        let wait_us = self.control(f, &ack, net);
         if f.flow.hole_stays(core_us(net.now_ns)) {
             self.bypass(f, abi::WL_C_BYPASS_GAP);
         }
@@ -101,6 +104,9 @@ impl WindlassBox {
         let (mut sample, wait_us) = f.flow.ack_and_wait(ack);
         self.counters.add(abi::WL_C_LOST_SEGS, f.state().lost_segs.wrapping_sub(lost_segs).into());
         let mut calls = 0;
+        if sample.events & abi::WL_EV_UNDO != 0 {
+            self.counters.add(abi::WL_C_UNDOS, 1);
+        }
         if sample.events & abi::WL_EV_RECOVERY_ENTER != 0 {
             calls |= abi::WL_NATIVE_CALL_LOSS;
         }

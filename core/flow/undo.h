@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Reductions that were not needed: what seemed lost had only been late. It is proven when all that was sent again since is
+ * reported to have arrived twice (RFC 2883, RFC 3708); then the window is what it was before. As in Linux
+ * (tcp_init_undo(), tcp_try_undo_dsack()), but counted in bytes, as the NIC and the receiver may cut and join segments, and
+ * not while something waits to be sent again. What Linux has besides, the timestamp that an ACK of the original echoes
+ * (RFC 3522), is not used.
+ */
+#ifndef WL_FLOW_UNDO_H
+#define WL_FLOW_UNDO_H
+
+#include "../alg/alg.h"
+#include "seg.h"
+
+/* Windows are kept in 16 bits, rounded up. More than they can hold is more than twice what may be in flight. */
+#define WL_UNDO_GRAIN_BYTES 256u
+#define WL_UNDO_GRAINS_MAX 0xffffu
+_Static_assert(WL_UNDO_GRAINS_MAX >= 2 * WL_FLOW_STORE_BYTES / WL_UNDO_GRAIN_BYTES - 1,
+	       "what is forgotten of a window to be undone to bounds nothing");
+
+WL_INLINE wl_u16 wl_undo_grains(wl_u32 window_bytes)
+{
+	wl_u32 grains = (window_bytes + WL_UNDO_GRAIN_BYTES - 1) / WL_UNDO_GRAIN_BYTES;
+
+	return grains < WL_UNDO_GRAINS_MAX ? grains : WL_UNDO_GRAINS_MAX;
+}
+
+/* The reduction stands: it was for a mark as well, or nobody can tell any more. */
+WL_INLINE void wl_undo_forget(struct wl_flow *f)
+{
+	f->flags &= ~(WL_FLOW_UNDO | WL_FLOW_UNDO_BOTH | WL_FLOW_ALL_TWICE);
+}
+
+struct wl_undo_sum {
+	struct wl_flow *f;
+	wl_u32 slot;
+	wl_u32 bytes;
+};
+
+static long wl_undo_sum_step(wl_u32 i, void *ctx)
+{
+	struct wl_undo_sum *c = ctx;
+	struct wl_seg *seg;
+
+	(void)i;
+	if (c->slot == WL_NO_SLOT)
+		return 1;
+	seg = wl_seg_at(c->f, c->slot & (WL_FLOW_SLOTS - 1));
+	if (!seg)
+		return 1;
+	c->bytes += seg->len_bytes;
+	c->slot = seg->next;
+	return 0;
+}
+
+/*
+ * Did the recovery before end within a round trip? Then what it sent again may still prove to have been superfluous, and
+ * so that both reductions were not needed. Only two are taken together: a true loss is to hold up no more than the next.
+ */
+WL_INLINE int wl_undo_goes_on(const struct wl_flow *f)
+{
+	return (f->flags & (WL_FLOW_UNDO | WL_FLOW_UNDO_BOTH)) == WL_FLOW_UNDO &&
+	       f->una - f->recovery_seq <= f->recovery_seq - f->undo_marker;
+}
+
+/*
+ * The window is about to be reduced for losses; recovery_seq is still that of the recovery before. What is on its way
+ * again already may be reported twice as well.
+ */
+WL_GLOBAL int wl_undo_begin(struct wl_flow *f)
+{
+	if (!f)
+		return -1;
+	struct wl_undo_sum sum = { .f = f, .slot = f->resent_head };
+
+	if (wl_undo_goes_on(f)) {
+		f->flags |= WL_FLOW_UNDO_BOTH;
+		return 0;
+	}
+	wl_loop(WL_FLOW_SLOTS, wl_undo_sum_step, &sum);
+	f->undo_marker = f->una;
+	f->undo_bytes = sum.bytes;
+	f->prior_cwnd_grains = wl_undo_grains(f->decision.cwnd_bytes);
+	f->prior_ssthresh_grains = wl_undo_grains(f->decision.ssthresh_bytes);
+	wl_undo_forget(f);
+	f->flags |= WL_FLOW_UNDO;
+	if (!sum.bytes)
+		f->flags |= WL_FLOW_ALL_TWICE;
+	return 0;
+}
+
+/* `bytes` are sent again, by whomever. */
+WL_INLINE void wl_undo_on_resent(struct wl_flow *f, wl_u32 bytes)
+{
+	if (!(f->flags & WL_FLOW_UNDO))
+		return;
+	f->undo_bytes = wl_sat_add(f->undo_bytes, bytes);
+	f->flags &= ~WL_FLOW_ALL_TWICE;
+}
+
+/* [start, end) is reported to have arrived twice. What was not sent again since was sent twice by somebody else. */
+WL_INLINE void wl_undo_on_dsack(struct wl_flow *f, wl_u32 start, wl_u32 end)
+{
+	if (!(f->flags & WL_FLOW_UNDO) || !f->undo_bytes || !wl_after(end, f->undo_marker) ||
+	    end - start > f->undo_bytes)
+		return;
+	f->undo_bytes -= end - start;
+	if (!f->undo_bytes)
+		f->flags |= WL_FLOW_ALL_TWICE;
+}
+
+/* Undoes the last reduction if it was not needed and nothing waits to be sent again; its recovery is over. */
+WL_INLINE void wl_undo_check(struct wl_flow *f, struct wl_sample *s)
+{
+	wl_u32 ssthresh = WL_CWND_MAX_BYTES;
+
+	if (!(f->flags & WL_FLOW_ALL_TWICE) || f->lost_bytes)
+		return;
+	if (f->prior_ssthresh_grains < WL_UNDO_GRAINS_MAX)
+		ssthresh = f->prior_ssthresh_grains * WL_UNDO_GRAIN_BYTES;
+	wl_alg_undo(&f->decision, f->prior_cwnd_grains * WL_UNDO_GRAIN_BYTES, ssthresh);
+	s->events |= WL_EV_UNDO;
+	if (f->flags & WL_FLOW_RECOVERY)
+		s->events |= WL_EV_RECOVERY_EXIT;
+	f->flags &= ~WL_FLOW_RECOVERY;
+	wl_undo_forget(f);
+}
+
+#endif

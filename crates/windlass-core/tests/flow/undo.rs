@@ -1,0 +1,332 @@
+//! Reductions that turn out not to have been needed.
+
+use super::{MSS, ack, flow};
+use windlass_core::{
+    Algorithm, Flow,
+    abi::{self, wl_sample},
+};
+
+const RTT_US: u32 = 40_000;
+const WINDOW: u32 = 20 * MSS;
+const UNKNOWN: u32 = abi::WL_CWND_MAX_BYTES;
+
+/// A flow of Reno with a full window in flight, sent at the beginning, on one side or the other of a wrap.
+struct Episode {
+    f: Flow,
+    base: u32,
+    now_us: u32,
+}
+
+impl Episode {
+    fn new(base: u32) -> Episode {
+        let mut f = flow(base);
+        f.state_mut().algorithm = Algorithm::by_name("reno").unwrap().id() as u8;
+        f.call(abi::WL_NATIVE_CALL_INIT, &mut wl_sample::default(), 0);
+        f.state_mut().decision.cwnd_bytes = WINDOW;
+        let mut episode = Episode { f, base, now_us: 0 };
+        episode.send(20);
+        episode.now_us = RTT_US;
+        episode
+    }
+
+    fn at(&self, seg: u32) -> u32 {
+        self.base.wrapping_add(seg * MSS)
+    }
+
+    /// The sender sends up to segment `end`.
+    fn send(&mut self, end: u32) {
+        let f = &mut self.f;
+        while f.state().nxt != self.base.wrapping_add(end * MSS) {
+            let next = f.state().nxt.wrapping_add(MSS);
+            f.send(next, self.now_us);
+        }
+    }
+
+    /// An ACK, blocks in segments; the algorithm is told as homes do it.
+    fn ack(&mut self, una: u32, blocks: &[(u32, u32)]) -> wl_sample {
+        self.ack_with(una, blocks, false)
+    }
+
+    fn ack_with(&mut self, una: u32, blocks: &[(u32, u32)], has_ece: bool) -> wl_sample {
+        let blocks: Vec<_> = blocks.iter().map(|(start, end)| (self.at(*start), self.at(*end))).collect();
+        let mut a = ack(self.at(una), self.now_us, &blocks);
+        a.has_ece = has_ece.into();
+        let mut sample = self.f.ack(&a);
+        let loss = if sample.events & abi::WL_EV_RECOVERY_ENTER != 0 { abi::WL_NATIVE_CALL_LOSS } else { 0 };
+        self.f.call(loss | abi::WL_NATIVE_CALL_ACK, &mut sample, 0);
+        sample
+    }
+
+    /// Sends again what is lost; returns the segments.
+    fn repair(&mut self) -> Vec<u32> {
+        let mut segs = Vec::new();
+        while let Some((seq, _)) = self.f.next_repair() {
+            segs.push(seq.wrapping_sub(self.base) / MSS);
+            self.f.repaired(seq, self.now_us);
+        }
+        segs
+    }
+
+    fn windows(&self) -> (u32, u32) {
+        let d = &self.f.state().decision;
+        (d.cwnd_bytes, d.ssthresh_bytes)
+    }
+
+    fn is_recovering(&self) -> bool {
+        self.f.state().flags & abi::WL_FLOW_RECOVERY != 0
+    }
+
+    #[track_caller]
+    fn is_reduced(&self) {
+        assert!(self.windows().0 < WINDOW, "{:?}", self.windows());
+    }
+
+    /// The window is what it was, but for the grain in which it was kept.
+    #[track_caller]
+    fn is_restored(&self) {
+        let (cwnd, ssthresh) = self.windows();
+        assert!((WINDOW..WINDOW + MSS).contains(&cwnd), "{cwnd}");
+        assert_eq!(ssthresh, UNKNOWN);
+        assert!(!self.is_recovering());
+    }
+
+    /// Segments 0 and 5 are found lost and sent again, a round trip after the first were sent.
+    fn two_repairs(&mut self) {
+        let s = self.ack(0, &[(1, 5), (6, 20)]);
+        assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
+        assert_eq!(self.repair(), [0, 5]);
+        self.is_reduced();
+        self.now_us += 1000;
+    }
+}
+
+/// On both sides of a wrap, and across it.
+fn bases() -> [u32; 3] {
+    [1000, u32::MAX - 3 * MSS, u32::MAX - 19 * MSS]
+}
+
+#[test]
+fn a_spurious_episode_is_undone() {
+    for base in bases() {
+        let mut e = Episode::new(base);
+        e.two_repairs();
+        // both originals were late; then come the reports of what was sent again, the first still above una
+        e.ack(0, &[(1, 20)]);
+        e.now_us += RTT_US / 2;
+        let s = e.ack(0, &[(5, 6), (1, 20)]);
+        assert_eq!(s.events & abi::WL_EV_UNDO, 0);
+        assert_eq!(e.ack(20, &[]).events & abi::WL_EV_UNDO, 0);
+        e.is_reduced();
+        let s = e.ack(20, &[(0, 1)]);
+        assert_ne!(s.events & abi::WL_EV_UNDO, 0);
+        e.is_restored();
+    }
+}
+
+/// A report ends recovery on the spot, as it was for nothing.
+#[test]
+fn recovery_ends_with_the_proof() {
+    let mut e = Episode::new(1000);
+    let s = e.ack(0, &[(1, 4)]);
+    assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
+    assert_eq!(e.repair(), [0]);
+    e.now_us += 1000;
+    e.ack(4, &[]);
+    assert!(e.is_recovering());
+    let s = e.ack(4, &[(0, 1)]);
+    let both = abi::WL_EV_UNDO | abi::WL_EV_RECOVERY_EXIT;
+    assert_eq!(s.events & both, both);
+    e.is_restored();
+}
+
+#[test]
+fn a_real_loss_is_not_undone() {
+    for base in bases() {
+        let mut e = Episode::new(base);
+        e.two_repairs();
+        e.now_us += RTT_US;
+        let s = e.ack(20, &[]);
+        assert_eq!(s.events & abi::WL_EV_UNDO, 0);
+        assert_ne!(s.events & abi::WL_EV_RECOVERY_EXIT, 0);
+        e.is_reduced();
+    }
+}
+
+#[test]
+fn a_partial_set_of_reports_undoes_nothing() {
+    for base in bases() {
+        let mut e = Episode::new(base);
+        e.two_repairs();
+        // 0 was late, 5 was lost
+        e.ack(5, &[(6, 20)]);
+        e.now_us += RTT_US;
+        e.ack(20, &[(0, 1)]);
+        e.ack(20, &[]);
+        e.is_reduced();
+    }
+}
+
+/// The network, or the sender, can send things twice as well: more than was sent again explains nothing.
+#[test]
+fn reports_of_what_was_not_sent_again_undo_nothing() {
+    let mut e = Episode::new(1000);
+    e.ack(4, &[]);
+    let s = e.ack(4, &[(5, 20)]);
+    assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
+    assert_eq!(e.repair(), [4]);
+    // from before the episode; longer than all that was sent again
+    e.ack(4, &[(2, 3), (5, 20)]);
+    e.ack(4, &[(7, 12), (5, 20)]);
+    e.now_us += RTT_US;
+    e.ack(20, &[]);
+    e.is_reduced();
+    // a report nobody can have sent is not taken for one
+    e.ack(20, &[(3, 3)]);
+    e.is_reduced();
+}
+
+#[test]
+fn a_report_that_an_overtaken_ack_brings_counts() {
+    for base in bases() {
+        let mut e = Episode::new(base);
+        e.ack(0, &[(1, 20)]);
+        assert_eq!(e.repair(), [0]);
+        e.now_us += RTT_US;
+        e.ack(20, &[]);
+        e.is_reduced();
+        // what is below una by now was a plain block when it was sent
+        for blocks in [&[(2, 3)][..], &[(0, 1), (1, 12)]] {
+            let blocks: Vec<_> = blocks.iter().map(|(start, end)| (e.at(*start), e.at(*end))).collect();
+            let stale = ack(e.at(1), e.now_us, &blocks);
+            assert_eq!(e.f.ack_kind(stale.ack), abi::WL_ACK_STALE);
+            e.f.dsack(&stale);
+        }
+        e.send(21);
+        let s = e.ack(21, &[]);
+        assert_ne!(s.events & abi::WL_EV_UNDO, 0);
+        e.is_restored();
+    }
+}
+
+/// The original may come between the finding and the repair: then nothing was sent again that could be reported.
+#[test]
+fn what_nobody_had_to_repair_was_not_lost() {
+    let mut e = Episode::new(1000);
+    let s = e.ack(0, &[(1, 20)]);
+    assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
+    e.is_reduced();
+    let s = e.ack(20, &[]);
+    assert_ne!(s.events & abi::WL_EV_UNDO, 0);
+    e.is_restored();
+}
+
+#[test]
+fn a_reduction_for_a_mark_stands() {
+    let mut e = Episode::new(1000);
+    e.f.state_mut().flags |= abi::WL_FLOW_ECN;
+    e.ack(0, &[(1, 20)]);
+    assert_eq!(e.repair(), [0]);
+    e.ack_with(20, &[], true);
+    e.now_us += RTT_US;
+    e.ack(20, &[(0, 1)]);
+    e.is_reduced();
+}
+
+/// Two recoveries within a round trip are undone together, whatever the order of the reports.
+#[test]
+fn a_recovery_that_follows_another_does_not_hide_that_it_was_spurious() {
+    let mut e = Episode::new(1000);
+    e.ack(0, &[(1, 20)]);
+    assert_eq!(e.repair(), [0]);
+    e.now_us += RTT_US / 2;
+    e.ack(20, &[]);
+    let once = e.windows();
+    e.send(30);
+    e.now_us += RTT_US;
+    let s = e.ack(20, &[(21, 30)]);
+    assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
+    assert!(e.windows().1 < once.1);
+    assert_eq!(e.repair(), [20]);
+    e.ack(30, &[(0, 1)]);
+    e.is_reduced();
+    let s = e.ack(30, &[(20, 21)]);
+    assert_ne!(s.events & abi::WL_EV_UNDO, 0);
+    e.is_restored();
+}
+
+/// ... but a true loss holds up the proof of no more than the next.
+#[test]
+fn after_a_true_loss_a_spurious_one_is_undone_again() {
+    let mut e = Episode::new(1000);
+    let (mut una, mut undone) = (0, 0);
+    for episode in 0..3 {
+        let end = una + 20;
+        e.send(end);
+        e.now_us += RTT_US;
+        e.ack(una, &[(una + 1, end)]);
+        assert_eq!(e.repair(), [una]);
+        e.now_us += RTT_US;
+        let report = [(una, una + 1)];
+        let s = e.ack(end, if episode == 0 { &[] } else { &report });
+        undone += i32::from(s.events & abi::WL_EV_UNDO != 0);
+        una = end;
+    }
+    assert_eq!(undone, 1);
+}
+
+#[test]
+fn a_spurious_timeout_is_undone() {
+    let mut e = Episode::new(1000);
+    e.ack(4, &[]);
+    let (cwnd, _) = e.windows();
+    // the path stands still
+    for wanted in [abi::WL_SILENCE_PROBE, abi::WL_SILENCE_TIMEOUT] {
+        e.now_us += 400_000;
+        let said = e.f.on_silence(e.now_us);
+        assert_eq!(said, wanted);
+        if said == abi::WL_SILENCE_TIMEOUT {
+            let mut s = wl_sample { now_us: e.now_us, events: abi::WL_EV_TIMEOUT, ..wl_sample::default() };
+            e.f.call(abi::WL_NATIVE_CALL_TIMEOUT | abi::WL_NATIVE_CALL_ACK, &mut s, 0);
+        }
+        assert_eq!(e.repair(), [4]);
+    }
+    assert_eq!(e.windows().0, MSS);
+    // what had stood comes, and then the probe and the repair
+    e.now_us += 1000;
+    e.ack(20, &[]);
+    e.ack(20, &[(4, 5)]);
+    assert!(e.windows().0 < cwnd);
+    let s = e.ack(20, &[(4, 5)]);
+    assert_ne!(s.events & abi::WL_EV_UNDO, 0);
+    assert!((cwnd..cwnd + MSS).contains(&e.windows().0));
+    assert_eq!(e.windows().1, UNKNOWN);
+}
+
+/// What the sender itself sends again is sent again, too, whatever of it has a record of its own.
+#[test]
+fn a_loss_that_the_sender_repairs_is_not_undone() {
+    for whole in [true, false] {
+        let mut e = Episode::new(1000);
+        let s = e.ack(0, &[(1, 20)]);
+        assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
+        let end = e.at(0) + if whole { MSS } else { 100 };
+        e.f.sender_retrans(e.at(0), end, e.now_us);
+        e.now_us += RTT_US;
+        let s = e.ack(20, &[]);
+        assert_eq!(s.events & abi::WL_EV_UNDO, 0);
+        e.is_reduced();
+    }
+}
+
+/// In a bypass not all that the sender sends again is seen.
+#[test]
+fn in_a_bypass_nothing_is_undone() {
+    let mut e = Episode::new(1000);
+    e.ack(0, &[(1, 20)]);
+    e.f.state_mut().state = abi::WL_FLOW_BYPASS as u8;
+    e.ack(0, &[(1, 20)]);
+    e.f.state_mut().state = abi::WL_FLOW_ACTIVE as u8;
+    let s = e.ack(20, &[]);
+    assert_eq!(s.events & abi::WL_EV_UNDO, 0);
+    e.is_reduced();
+}
