@@ -28,6 +28,8 @@ const READS_AT_ONCE: usize = 8;
 const REPLIES_AT_ONCE: usize = 1;
 /// More of what is due wait until what hosts send of themselves has been read.
 const WRITES_AT_ONCE: usize = 32;
+/// Whoever is later than that has more to do than there is time for: reading one reply after the other takes longest.
+const BEHIND_NS: u64 = 200_000;
 const LARGEST_READ: usize = 70_000;
 /// Of a network that is alone and spins: above all that is not of real time; a tick of the scheduler spent waiting would be
 /// forty round trips of a rack. Emulators side by side would take all processors from all hosts.
@@ -303,7 +305,9 @@ impl Loop {
             let first = |(i, w): (usize, &Way)| w.due.peek().map(|Reverse(d)| (d.key(), i));
             let Some((_, index)) = self.ways.iter().enumerate().filter_map(first).min() else { return };
             let Some(late_ns) = self.ways[index].release(&mut self.out) else { return };
-            self.take_replies(index, late_ns);
+            if late_ns <= BEHIND_NS {
+                self.take_replies(index, late_ns);
+            }
         }
     }
 
