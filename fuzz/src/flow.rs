@@ -4,6 +4,7 @@
 use windlass_core::{
     Flow,
     abi::{self, wl_ack, wl_seg},
+    is_after,
 };
 
 /// The whole scoreboard is looked at after every event while it is small, and now and then when it is large.
@@ -45,10 +46,6 @@ impl Input<'_> {
             _ => self.u32(),
         }
     }
-}
-
-fn is_after(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) > 0
 }
 
 /// A flow, its time, and what it promised before.

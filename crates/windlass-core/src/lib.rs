@@ -9,6 +9,7 @@ mod flow;
 mod group;
 mod handshake;
 mod options;
+mod seq;
 mod window;
 
 pub use algorithm::{Algorithm, AlgorithmState};
@@ -17,4 +18,5 @@ pub use flow::Flow;
 pub use group::{Group, GroupAblation, GroupError, GroupRule, MemberId, TenantId};
 pub use handshake::Handshake;
 pub use options::tcp_options;
+pub use seq::{is_after, later};
 pub use window::rwnd_field;

@@ -16,6 +16,7 @@ use std::{
     path::Path,
     time::Duration,
 };
+use windlass_core::is_after;
 use windlass_lab::RunOptions;
 use windlass_scenario::{Buffer, Bytes, Fraction, Rate, Span};
 
@@ -85,15 +86,12 @@ struct Said {
     tsecrs: HashSet<u32>,
 }
 
-/// What a packet says of itself: acknowledgement, right edge of the window, timestamps.
+/// What a packet says: how windows are scaled from now on, acknowledgement, right edge of the window, timestamps.
 struct Saying {
+    wscale: Option<u8>,
     ack: Option<u32>,
     edge: Option<u32>,
     timestamps: Option<(u32, u32)>,
-}
-
-fn is_after(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) > 0
 }
 
 fn raise(highest: &mut Option<u32>, to: Option<u32>) {
@@ -104,26 +102,27 @@ fn raise(highest: &mut Option<u32>, to: Option<u32>) {
     }
 }
 
-/// Reads a packet whose sender scales its windows by `wscale`, which a SYN sets.
-fn parse(packet: &Seen, wscale: &mut u8) -> Saying {
-    let mut saying = Saying { ack: packet.ack, edge: None, timestamps: None };
+/// Reads a packet whose sender scales its windows by `wscale`.
+fn parse(packet: &Seen, wscale: u8) -> Saying {
+    let mut saying = Saying { wscale: None, ack: packet.ack, edge: None, timestamps: None };
     let Ok(tcp) = TcpSlice::from_slice(&packet.bytes) else { return saying };
     for option in tcp.options_iterator().flatten() {
         match option {
-            TcpOptionElement::WindowScale(shift) => *wscale = shift,
+            TcpOptionElement::WindowScale(shift) => saying.wscale = Some(shift),
             TcpOptionElement::Timestamp(tsval, tsecr) => saying.timestamps = Some((tsval, tsecr)),
             _ => {}
         }
     }
     // the window of a SYN is not scaled
-    let window = u32::from(tcp.window_size()) << if tcp.syn() { 0 } else { *wscale };
+    let window = u32::from(tcp.window_size()) << if tcp.syn() { 0 } else { wscale };
     saying.edge = packet.ack.map(|ack| ack.wrapping_add(window));
     saying
 }
 
 impl Said {
     fn hear(&mut self, packet: &Seen) {
-        let saying = parse(packet, &mut self.wscale);
+        let saying = parse(packet, self.wscale);
+        self.wscale = saying.wscale.unwrap_or(self.wscale);
         raise(&mut self.ack, saying.ack);
         raise(&mut self.edge, saying.edge);
         if let Some((tsval, tsecr)) = saying.timestamps {
@@ -138,8 +137,7 @@ impl Said {
 
     /// Were the packet's other numbers said: its window no further to the right, its timestamps as they are?
     fn covers_rest(&self, packet: &Seen) -> bool {
-        let mut wscale = self.wscale;
-        let saying = parse(packet, &mut wscale);
+        let saying = parse(packet, self.wscale);
         saying.edge.is_none_or(|edge| self.edge.is_some_and(|highest| !is_after(edge, highest)))
             && saying
                 .timestamps

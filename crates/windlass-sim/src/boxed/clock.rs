@@ -7,7 +7,10 @@ use crate::{
     packet::{Packet, flag},
     time::core_us,
 };
-use windlass_core::abi::{self, wl_sample};
+use windlass_core::{
+    abi::{self, wl_sample},
+    is_after,
+};
 
 /// Rounds of the clock, 2000 a second.
 const TICK_NS: u64 = 500_000;
@@ -135,7 +138,7 @@ impl WindlassBox {
         let granule = (1u32 << wscale) - 1;
         let mut window_bytes = (state.edge.wrapping_sub(state.shown_una) + granule) & !granule;
         // whole granules, but never beyond what the receiver offers
-        if super::is_after(state.shown_una.wrapping_add(window_bytes), state.rcv_edge) {
+        if is_after(state.shown_una.wrapping_add(window_bytes), state.rcv_edge) {
             window_bytes = state.rcv_edge.wrapping_sub(state.shown_una) & !granule;
         }
         window_bytes = window_bytes.min(0xffff << wscale);

@@ -285,13 +285,3 @@ impl BoxFlow {
         self.high_bits.wrapping_add_signed(ahead.into())
     }
 }
-
-/// Is `a` after `b`? (RFC 9293, section 3.4)
-fn is_after(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) > 0
-}
-
-/// The later of two sequence numbers.
-fn later(a: u32, b: u32) -> u32 {
-    if is_after(b, a) { b } else { a }
-}

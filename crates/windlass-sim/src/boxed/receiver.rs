@@ -1,6 +1,6 @@
 //! What the receiver sends back: measured, decided upon, and shown to the sender as it shall see it (`bpf/receiver.h`).
 
-use super::{BoxFlow, Verdict, WindlassBox, is_after, later};
+use super::{BoxFlow, Verdict, WindlassBox};
 use crate::{
     network::Network,
     packet::{Packet, flag},
@@ -8,7 +8,7 @@ use crate::{
 };
 use windlass_core::{
     abi::{self, wl_ack},
-    rwnd_field,
+    is_after, later, rwnd_field,
 };
 
 impl WindlassBox {

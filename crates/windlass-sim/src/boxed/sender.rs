@@ -1,12 +1,15 @@
 //! What the controlled sender sends: recorded and kept, superfluous copies absorbed (`bpf/sender.h`).
 
-use super::{BoxFlow, Verdict, WindlassBox, is_after, later};
+use super::{BoxFlow, Verdict, WindlassBox};
 use crate::{
     network::Network,
     packet::{Packet, flag},
     time::core_us,
 };
-use windlass_core::abi::{self, wl_sample};
+use windlass_core::{
+    abi::{self, wl_sample},
+    is_after, later,
+};
 
 /// After so many copies of ours the sender's own passes.
 const SENDER_MAY_INSIST: u32 = 3;
