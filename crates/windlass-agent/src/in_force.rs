@@ -4,10 +4,9 @@ use crate::{
     Error, FlowInfo, Result,
     error::bpf,
     monotonic_us,
-    plain::{bytes_of, u32_at},
+    plain::{bytes_of, from_bytes},
 };
 use libbpf_rs::{MapCore, MapFlags};
-use std::mem::offset_of;
 use windlass_core::abi::{self, wl_policy_head, wl_rule};
 
 /// Puts these rules in force.
@@ -20,38 +19,36 @@ pub(crate) fn write_policy(
         let what = format!("{} rules for one interface; at most {}", rules.len(), abi::WL_MAX_RULES);
         return Err(Error::Invalid(what));
     }
-    for (index, rule) in rules.iter().enumerate() {
-        rules_map
-            .update(&(index as u32).to_ne_bytes(), bytes_of(rule), MapFlags::ANY)
-            .map_err(bpf("writing a rule"))?;
+    for (index, rule) in (0..).zip(rules) {
+        write_rule(rules_map, index, rule)?;
     }
     write_head(head_map, rules.len() as u32)
 }
 
-fn read_head(head_map: &impl MapCore) -> Result<Vec<u8>> {
+fn write_rule(rules_map: &impl MapCore, index: u32, rule: &wl_rule) -> Result<()> {
+    rules_map.update(&index.to_ne_bytes(), bytes_of(rule), MapFlags::ANY).map_err(bpf("writing a rule"))
+}
+
+fn read_head(head_map: &impl MapCore) -> Result<wl_policy_head> {
     let head = head_map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(bpf("reading the policy"))?;
-    Ok(head.unwrap_or_default())
+    Ok(head.and_then(|bytes| from_bytes(&bytes)).unwrap_or_default())
 }
 
 fn write_head(head_map: &impl MapCore, rules_count: u32) -> Result<()> {
-    let generation = u32_at(&read_head(head_map)?, offset_of!(wl_policy_head, generation));
-    let head =
-        wl_policy_head { rules_count, generation: generation.wrapping_add(1), changed_at_us: monotonic_us() };
+    let generation = read_head(head_map)?.generation.wrapping_add(1);
+    let head = wl_policy_head { rules_count, generation, changed_at_us: monotonic_us() };
     head_map.update(&0u32.to_ne_bytes(), bytes_of(&head), MapFlags::ANY).map_err(bpf("writing the policy"))
 }
 
 /// Flows that were controlled are only watched from now on.
 pub(crate) fn let_go(rules_map: &impl MapCore, head_map: &impl MapCore) -> Result<()> {
-    let rules_count = u32_at(&read_head(head_map)?, offset_of!(wl_policy_head, rules_count));
+    let rules_count = read_head(head_map)?.rules_count;
     for index in 0..rules_count.min(abi::WL_MAX_RULES) {
-        let key = index.to_ne_bytes();
-        let Some(mut rule) = rules_map.lookup(&key, MapFlags::ANY).map_err(bpf("reading a rule"))? else {
-            continue;
-        };
-        let mode = &mut rule[offset_of!(wl_rule, mode)];
-        if u32::from(*mode) == abi::WL_MODE_ENFORCE {
-            *mode = abi::WL_MODE_WATCH as u8;
-            rules_map.update(&key, &rule, MapFlags::ANY).map_err(bpf("writing a rule"))?;
+        let rule = rules_map.lookup(&index.to_ne_bytes(), MapFlags::ANY).map_err(bpf("reading a rule"))?;
+        let Some(mut rule) = rule.and_then(|bytes| from_bytes::<wl_rule>(&bytes)) else { continue };
+        if u32::from(rule.mode) == abi::WL_MODE_ENFORCE {
+            rule.mode = abi::WL_MODE_WATCH as u8;
+            write_rule(rules_map, index, &rule)?;
         }
     }
     write_head(head_map, rules_count)

@@ -97,7 +97,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     follow(&mut datapath, &wishes, args.sample_ms.map(Duration::from_millis))?;
     if datapath.is_alive() {
         datapath.let_go()?;
-        hand_back(|| datapath.has_let_go())?;
+        wait_for(|| datapath.has_let_go())?;
     } else if !args.json {
         println!("{iface}: the interface is gone");
     }
@@ -135,17 +135,19 @@ fn say_clock_is_new(iface: &str) {
     eprintln!("windlass: {iface}: its clock was deleted or changed by somebody; made anew");
 }
 
+/// Ends control of these interfaces gently, all at a time.
+fn hand_back(all: &[Pinned]) -> Result<()> {
+    all.iter().try_for_each(Pinned::let_go)?;
+    wait_for(|| all.iter().try_fold(true, |so_far, pinned| Ok(so_far && pinned.has_let_go()?)))
+}
+
 /// Waits until control has ended for all flows, or for the time that they have at most, and some for an ACK to come.
-fn hand_back(is_over: impl Fn() -> windlass_agent::Result<bool>) -> Result<()> {
+fn wait_for(is_over: impl Fn() -> windlass_agent::Result<bool>) -> Result<()> {
     let end = Instant::now() + HAND_BACK;
     while !is_over()? && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(())
-}
-
-fn have_let_go(all: &[Pinned]) -> windlass_agent::Result<bool> {
-    all.iter().try_fold(true, |so_far, pinned| Ok(so_far && pinned.has_let_go()?))
 }
 
 fn report_end(datapath: &Datapath, as_json: bool, has_stats: bool) -> Result<()> {
@@ -227,8 +229,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     }
     native.finish(args.detach_on_exit)?;
     if args.detach_on_exit {
-        controlled.iter().try_for_each(Pinned::let_go)?;
-        hand_back(|| have_let_go(&controlled))?;
+        hand_back(&controlled)?;
         for pinned in controlled {
             pinned.remove()?;
         }
@@ -280,8 +281,7 @@ pub fn detach(iface: Option<String>, all: bool) -> Result<ExitCode> {
     };
     // what another build left can be removed, but not read
     let readable: Vec<_> = targets.iter().filter_map(|name| Pinned::open(name).ok()).collect();
-    readable.iter().try_for_each(Pinned::let_go)?;
-    hand_back(|| have_let_go(&readable))?;
+    hand_back(&readable)?;
     for name in targets {
         windlass_agent::force_remove(&name)?;
         println!("{name}: released");
