@@ -52,22 +52,26 @@ static __always_inline void wl_path_key(const struct tcp_sock *tp, struct wl_pat
 	}
 }
 
-/* Tells of a round-trip time, and returns the least that is known. Two that tell at once may lose the one or the other. */
-static __always_inline __u32 wl_path_tell(const struct tcp_sock *tp, __u32 rtt_us)
+/*
+ * Socket `k` tells of its least round-trip time; returns the least that is known. Two that tell at once may lose the one or
+ * the other.
+ */
+static __always_inline __u32 wl_path_tell(struct wl_socket *k, const struct tcp_sock *tp, __u32 rtt_us, __u32 now_s)
 {
-	struct wl_path fresh = { .min_rtt_us = rtt_us, .prior_min_rtt_us = WL_NO_RTT };
+	struct wl_path fresh = { .min_rtt_us = rtt_us, .prior_min_rtt_us = WL_NO_RTT, .since_s = now_s };
 	struct wl_path_key key;
 	struct wl_path *path;
 	__u32 passed_s;
 
-	fresh.since_s = tp->tcp_mstamp / 1000000;
+	k->path_told_us = rtt_us;
+	k->path_told_at_s = now_s;
 	wl_path_key(tp, &key);
 	path = bpf_map_lookup_elem(&wl_paths, &key);
 	if (!path) {
 		bpf_map_update_elem(&wl_paths, &key, &fresh, 0);
 		return rtt_us;
 	}
-	passed_s = fresh.since_s - path->since_s;
+	passed_s = now_s - path->since_s;
 	if (passed_s >= WL_PATH_STRETCH_S) {
 		if (passed_s < 2 * WL_PATH_STRETCH_S)
 			fresh.prior_min_rtt_us = path->min_rtt_us;
@@ -81,26 +85,20 @@ static __always_inline __u32 wl_path_tell(const struct tcp_sock *tp, __u32 rtt_u
 /* A connection begins: its sample gets what others know. */
 static __always_inline void wl_path_start(struct wl_socket *k, const struct tcp_sock *tp, struct wl_sample *s)
 {
-	if (!(wl_alg_needs(k->algorithm) & WL_NEEDS_PATH) || !s->min_rtt_us)
-		return;
-	k->path_told_us = s->min_rtt_us;
-	k->path_told_at_s = tp->tcp_mstamp / 1000000;
-	s->min_rtt_us = wl_path_tell(tp, s->min_rtt_us);
+	if ((wl_alg_needs(k->algorithm) & WL_NEEDS_PATH) && s->min_rtt_us)
+		s->min_rtt_us = wl_path_tell(k, tp, s->min_rtt_us, tp->tcp_mstamp / 1000000);
 }
 
 /* It goes on. */
 static __always_inline void wl_path_ack(struct wl_socket *k, const struct tcp_sock *tp, const struct wl_sample *s)
 {
-	__u32 now_s = tp->tcp_mstamp / 1000000;
+	__u32 now_s;
 
-	if (!k->path_told_us)
+	if (!k->path_told_us || !s->min_rtt_us)
 		return;
-	if (s->min_rtt_us >= k->path_told_us && now_s - k->path_told_at_s < WL_PATH_TELL_S)
-		return;
-	k->path_told_us = s->min_rtt_us;
-	k->path_told_at_s = now_s;
-	if (s->min_rtt_us)
-		wl_path_tell(tp, s->min_rtt_us);
+	now_s = tp->tcp_mstamp / 1000000;
+	if (s->min_rtt_us < k->path_told_us || now_s - k->path_told_at_s >= WL_PATH_TELL_S)
+		wl_path_tell(k, tp, s->min_rtt_us, now_s);
 }
 
 #endif
