@@ -90,6 +90,13 @@ impl Episode {
         assert!(!self.is_recovering());
     }
 
+    /// Of what is in flight up to segment `end` the first is found lost, as all others have come, and sent again.
+    fn one_repair(&mut self, una: u32, end: u32) {
+        let s = self.ack(una, &[(una + 1, end)]);
+        assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
+        assert_eq!(self.repair(), [una]);
+    }
+
     /// Segments 0 and 5 are found lost and sent again, a round trip after the first were sent.
     fn two_repairs(&mut self) {
         let s = self.ack(0, &[(1, 5), (6, 20)]);
@@ -127,9 +134,7 @@ fn a_spurious_episode_is_undone() {
 #[test]
 fn recovery_ends_with_the_proof() {
     let mut e = Episode::new(1000);
-    let s = e.ack(0, &[(1, 4)]);
-    assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
-    assert_eq!(e.repair(), [0]);
+    e.one_repair(0, 4);
     e.now_us += 1000;
     e.ack(4, &[]);
     assert!(e.is_recovering());
@@ -171,9 +176,7 @@ fn a_partial_set_of_reports_undoes_nothing() {
 fn reports_of_what_was_not_sent_again_undo_nothing() {
     let mut e = Episode::new(1000);
     e.ack(4, &[]);
-    let s = e.ack(4, &[(5, 20)]);
-    assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
-    assert_eq!(e.repair(), [4]);
+    e.one_repair(4, 20);
     // from before the episode; longer than all that was sent again
     e.ack(4, &[(2, 3), (5, 20)]);
     e.ack(4, &[(7, 12), (5, 20)]);
@@ -189,8 +192,7 @@ fn reports_of_what_was_not_sent_again_undo_nothing() {
 fn a_report_that_an_overtaken_ack_brings_counts() {
     for base in bases() {
         let mut e = Episode::new(base);
-        e.ack(0, &[(1, 20)]);
-        assert_eq!(e.repair(), [0]);
+        e.one_repair(0, 20);
         e.now_us += RTT_US;
         e.ack(20, &[]);
         e.is_reduced();
@@ -224,8 +226,7 @@ fn what_nobody_had_to_repair_was_not_lost() {
 fn a_reduction_for_a_mark_stands() {
     let mut e = Episode::new(1000);
     e.f.state_mut().flags |= abi::WL_FLOW_ECN;
-    e.ack(0, &[(1, 20)]);
-    assert_eq!(e.repair(), [0]);
+    e.one_repair(0, 20);
     e.ack_with(20, &[], true);
     e.now_us += RTT_US;
     e.ack(20, &[(0, 1)]);
@@ -236,17 +237,14 @@ fn a_reduction_for_a_mark_stands() {
 #[test]
 fn a_recovery_that_follows_another_does_not_hide_that_it_was_spurious() {
     let mut e = Episode::new(1000);
-    e.ack(0, &[(1, 20)]);
-    assert_eq!(e.repair(), [0]);
+    e.one_repair(0, 20);
     e.now_us += RTT_US / 2;
     e.ack(20, &[]);
     let once = e.windows();
     e.send(30);
     e.now_us += RTT_US;
-    let s = e.ack(20, &[(21, 30)]);
-    assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
+    e.one_repair(20, 30);
     assert!(e.windows().1 < once.1);
-    assert_eq!(e.repair(), [20]);
     e.ack(30, &[(0, 1)]);
     e.is_reduced();
     let s = e.ack(30, &[(20, 21)]);
@@ -263,8 +261,7 @@ fn after_a_true_loss_a_spurious_one_is_undone_again() {
         let end = una + 20;
         e.send(end);
         e.now_us += RTT_US;
-        e.ack(una, &[(una + 1, end)]);
-        assert_eq!(e.repair(), [una]);
+        e.one_repair(una, end);
         e.now_us += RTT_US;
         let report = [(una, una + 1)];
         let s = e.ack(end, if episode == 0 { &[] } else { &report });
