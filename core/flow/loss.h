@@ -165,6 +165,57 @@ WL_GLOBAL wl_u32 wl_loss_detect(struct wl_flow *f, wl_u32 now_us, wl_u32 *wait_u
 	return j.lost_bytes;
 }
 
+struct wl_take_back {
+	struct wl_flow *f;
+	wl_u32 at;
+	wl_u32 delivered_bytes; /* as it will be */
+};
+
+static long wl_take_back_step(wl_u32 i, void *ctx)
+{
+	struct wl_take_back *c = ctx;
+	struct wl_seg *seg;
+	wl_u32 slot;
+
+	(void)i;
+	if (!wl_before(c->at, c->f->nxt))
+		return 1;
+	seg = wl_walk(c->f, &c->at, &slot);
+	if (!seg)
+		return 0;
+	seg->flags &= ~WL_SEG_SACKED;
+	/* no rate is measured from a state of delivery that is still to come */
+	if (wl_after(seg->delivered_bytes, c->delivered_bytes))
+		seg->delivered_bytes = c->delivered_bytes;
+	return 0;
+}
+
+/*
+ * A receiver short of memory may throw away what it has reported to have arrived beyond a hole, as Linux does: its
+ * acknowledgement then stops in front of such a stretch. Nothing of what it has reported holds then (RFC 2018, section 8).
+ * Judged after a silence, as Linux does: reports may have overtaken each other.
+ */
+WL_GLOBAL int wl_reneged_check(struct wl_flow *f)
+{
+	if (!f)
+		return -1;
+	wl_u32 slot = f->sacked_bytes ? wl_seg_find(f, f->una) : WL_NO_SLOT;
+	struct wl_seg *seg = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
+	struct wl_take_back c = { .f = f, .at = f->una_seg };
+
+	if (!seg || !(seg->flags & WL_SEG_SACKED))
+		return 0;
+	f->delivered_bytes -= f->sacked_bytes;
+	c.delivered_bytes = f->delivered_bytes;
+	wl_loop(wl_slots_between(f, f->una_seg, f->nxt), wl_take_back_step, &c);
+	f->sacked_bytes = 0;
+	f->fack = f->una;
+	f->judged = f->una_seg;
+	for (int i = 0; i < WL_SACK_CACHE; i++)
+		f->sack_cache[i].start = f->sack_cache[i].end = f->una;
+	return 1;
+}
+
 struct wl_lose_all {
 	struct wl_flow *f;
 	wl_u32 at;

@@ -131,6 +131,7 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 	if (!silence_us || wl_since_us(now_us, f->progress_at_us) < silence_us)
 		return WL_SILENCE_NONE;
 	f->progress_at_us = now_us;
+	wl_reneged_check(f);
 	if (!(f->flags & WL_FLOW_PROBED) && !f->backoff) {
 		f->flags |= WL_FLOW_PROBED;
 		wl_lose_first(f, 1);

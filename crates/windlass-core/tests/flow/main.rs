@@ -139,6 +139,43 @@ fn after_a_probe_in_vain_a_delayed_ack_is_waited_for() {
     assert_eq!(f.on_silence(70_000), abi::WL_SILENCE_PROBE);
 }
 
+/// RFC 2018, section 8: what a receiver has reported it may throw away, and then acknowledges up to there only.
+#[test]
+fn what_a_receiver_takes_back_is_sent_again() {
+    for base in [0, u32::MAX - 5 * MSS] {
+        let mut f = flow(base);
+        let at = |seg: u32| base.wrapping_add(seg * MSS);
+        f.state_mut().decision.cwnd_bytes = 20 * MSS;
+        for i in 1..=10 {
+            f.send(at(i), i * 1000);
+        }
+        f.ack(&ack(at(0), 41_000, &[(at(1), at(10))]));
+        assert_eq!(f.next_repair(), Some((at(0), MSS)));
+        f.repaired(at(0), 41_000);
+        let s = f.ack(&ack(at(1), 81_000, &[]));
+        assert_eq!((s.newly_delivered_bytes, f.state().delivered_bytes), (MSS, 10 * MSS));
+        assert_eq!(f.next_repair(), None);
+        // reports may have been overtaken: not before a silence
+        let mut now_us = 81_000;
+        while f.on_silence(now_us) != abi::WL_SILENCE_PROBE {
+            now_us += 1000;
+            assert!(now_us < 400_000, "the flow stands still");
+        }
+        assert_eq!((f.state().sacked_bytes, f.state().delivered_bytes), (0, MSS));
+        assert_eq!(f.next_repair(), Some((at(1), MSS)));
+        f.repaired(at(1), now_us);
+        // the rest is found lost by what has arrived since
+        let s = f.ack(&ack(at(2), now_us + 40_000, &[]));
+        assert!(s.rate_delivered_bytes <= 10 * MSS, "{}", s.rate_delivered_bytes);
+        for i in 2..10 {
+            assert_eq!(f.next_repair(), Some((at(i), MSS)));
+            f.repaired(at(i), now_us + 40_000);
+        }
+        f.ack(&ack(at(10), now_us + 80_000, &[]));
+        assert_eq!((f.state().una, f.state().delivered_bytes), (at(10), 10 * MSS));
+    }
+}
+
 /// Without SACK nothing counts but the head: it must not queue behind others whose copies change nothing.
 #[test]
 fn after_each_timeout_the_head_goes_first() {
