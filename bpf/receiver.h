@@ -117,6 +117,14 @@ static __always_inline void wl_show_window(struct __sk_buff *skb, struct wl_flow
 	wl_edge_shown(f, now_ns, ack + (field << f->rcv_wscale));
 }
 
+static __always_inline void wl_show_no_sack(struct __sk_buff *skb, const struct wl_packet *p)
+{
+	if (!p->options.sack_len)
+		return;
+	wl_count(WL_C_SACK_HIDDEN);
+	wl_hide_sack(skb);
+}
+
 /* Writes what the sender shall see into the packet: acknowledgement `ack`, window, no SACK, no ECE. */
 static __always_inline void wl_show(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p, __u32 ack,
 				    __u64 now_ns)
@@ -128,10 +136,7 @@ static __always_inline void wl_show(struct __sk_buff *skb, struct wl_flow *f, st
 		bpf_l4_csum_replace(skb, p->l4_off + WL_TCP_CHECK_OFF, old_be, new_be, 4);
 	}
 	wl_show_window(skb, f, p, ack, now_ns);
-	if (p->options.sack_len) {
-		wl_count(WL_C_SACK_HIDDEN);
-		wl_hide_sack(skb);
-	}
+	wl_show_no_sack(skb, p);
 	if ((f->flags & WL_FLOW_ECN) && (p->flags & WL_TCP_ECE)) {
 		wl_count(WL_C_ECE_HIDDEN);
 		wl_rewrite16(skb, p->l4_off, WL_TCP_FLAGS_OFF, p->flags_be, p->flags_be & ~bpf_htons(WL_TCP_ECE));
@@ -161,9 +166,11 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		/* what it reports to have arrived twice no other ACK repeats */
 		wl_track_dsack(f, a);
 		if (!is_pure) {
-			/* overtaken, yet ahead of what the sender was shown: its window is not the one in force */
-			if (wl_after(p->ack, f->shown_una))
+			/* overtaken, yet no older than what the sender was shown: its window is not the one in force */
+			if (!wl_before(p->ack, f->shown_una))
 				wl_show(skb, f, p, f->shown_una, now_ns);
+			else
+				wl_show_no_sack(skb, p);
 			return WL_TC_PASS;
 		}
 		wl_count(WL_C_ACKS_STALE);

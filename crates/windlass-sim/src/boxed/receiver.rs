@@ -40,8 +40,10 @@ impl WindlassBox {
             // what it reports to have arrived twice no other ACK repeats
             f.flow.dsack(&ack);
             if !is_pure {
-                // overtaken, yet ahead of what the sender was shown: its window is not the one in force
-                if is_after(packet.ack as u32, f.state().shown_una) {
+                // overtaken, yet no older than what the sender was shown: its window is not the one in force
+                if is_after(f.state().shown_una, packet.ack as u32) {
+                    self.show_no_sack(packet);
+                } else {
                     self.show(f, packet, net.now_ns);
                 }
                 return Verdict::Pass;
@@ -136,13 +138,17 @@ impl WindlassBox {
         let ack = if state.una == state.nxt { packet.ack } else { f.wide(state.shown_una) };
         self.show_window(f, packet, ack, now_ns);
         packet.ack = ack;
-        if packet.sack_count > 0 {
-            self.counters.add(abi::WL_C_SACK_HIDDEN, 1);
-            packet.sack_count = 0;
-        }
+        self.show_no_sack(packet);
         if f.has(abi::WL_FLOW_ECN) && packet.has(flag::ECE) {
             self.counters.add(abi::WL_C_ECE_HIDDEN, 1);
             packet.flags &= !flag::ECE;
+        }
+    }
+
+    fn show_no_sack(&mut self, packet: &mut Packet) {
+        if packet.sack_count > 0 {
+            self.counters.add(abi::WL_C_SACK_HIDDEN, 1);
+            packet.sack_count = 0;
         }
     }
 
