@@ -11,8 +11,13 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct netns_ipv4 {
+	__u8 sysctl_tcp_slow_start_after_idle;
+};
+
 struct net {
 	__u64 net_cookie;
+	struct netns_ipv4 ipv4;
 };
 
 struct sock_common {

@@ -272,6 +272,7 @@ void wl_native_cwnd_event(__u64 *ctx)
 	wl_sample_socket(k, tp, &s);
 	wl_adopt_cwnd(k, tp);
 	wl_guest_take(k, tp, &s);
+	wl_restart(k, tp, &s);
 	wl_hook_send_after_idle(k, &s);
 	wl_guest_tell(k, tp, &s);
 	wl_coupled_resume(k, &s);

@@ -181,6 +181,25 @@ static __always_inline void wl_adopt_cwnd(struct wl_socket *k, const struct tcp_
 }
 
 /*
+ * A window that was not used for a timeout says little about the path any more: it halves for each timeout of that, and may
+ * grow back to three quarters fast. The kernel's tcp_cwnd_restart() passes over algorithms that have cong_control(). Who
+ * paces knows the path by its rate.
+ */
+static __always_inline void wl_restart(struct wl_socket *k, const struct tcp_sock *tp, const struct wl_sample *s)
+{
+	const struct net *net = ((const struct sock *)tp)->__sk_common.skc_net.net;
+	__u32 cwnd = k->decision.cwnd_bytes;
+	__u32 floor = wl_min(cwnd, WL_INIT_CWND_SEGS * s->mss_bytes);
+	__u32 idle_us = s->now_us - k->last_sent_at_us;
+	__u32 rto_us = s->srtt_us + tp->rttvar_us;
+
+	if (wl_is_paced(k) || !rto_us || idle_us <= rto_us || !net->ipv4.sysctl_tcp_slow_start_after_idle)
+		return;
+	k->decision.ssthresh_bytes = wl_max(k->decision.ssthresh_bytes, cwnd / 4 * 3);
+	k->decision.cwnd_bytes = wl_max(cwnd >> wl_min((idle_us - 1) / rto_us, 31), floor);
+}
+
+/*
  * The window on the way down (RFC 6937): the sender is neither silenced for half a round trip nor allowed a burst.
  * `goal_segs` is where the algorithm wants it.
  */

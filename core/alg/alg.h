@@ -10,7 +10,8 @@
  *   on_congestion       at the first loss or ECN mark of a window, before on_ack of the same ACK
  *   on_timeout          when the retransmission timer expired; everything in flight counts as lost
  *   on_send_after_idle  when new data is about to be sent, the first for idle_us, and nothing is in flight; with
- *                       WL_NEEDS_PAUSES also otherwise after pauses longer than srtt, where the home can tell
+ *                       WL_NEEDS_PAUSES also otherwise after pauses longer than srtt, where the home can tell. That a
+ *                       window begins anew after an idle time (RFC 5681, section 4.1) is for the sender's host to decide
  *   on_timer            at the time that the decision asked for, or a little later; see wl_decision.has_wake
  */
 #ifndef WL_ALG_ALG_H
@@ -60,6 +61,17 @@ WL_INLINE int wl_alg_is_due(const struct wl_decision *d, wl_u32 now_us)
 		(void)state; \
 		(void)s; \
 		(void)d; \
+	}
+
+/* The on_send_after_idle() of an algorithm that pauses mean nothing to. */
+#define WL_ALG_NO_IDLE(symbol) \
+	static void wl_##symbol##_on_send_after_idle(void *state, const struct wl_sample *s, \
+						     struct wl_decision *d, wl_u32 idle_us) \
+	{ \
+		(void)state; \
+		(void)s; \
+		(void)d; \
+		(void)idle_us; \
 	}
 
 #endif

@@ -111,14 +111,7 @@ static void wl_dctcp_on_timeout(void *state, const struct wl_sample *s, struct w
 	wl_reno_on_timeout(&c->reno, s, d);
 }
 
-static void wl_dctcp_on_send_after_idle(void *state, const struct wl_sample *s, struct wl_decision *d,
-					wl_u32 idle_us)
-{
-	struct wl_dctcp *c = state;
-
-	wl_reno_on_send_after_idle(&c->reno, s, d, idle_us);
-}
-
+WL_ALG_NO_IDLE(dctcp)
 WL_ALG_NO_TIMER(dctcp)
 
 #endif

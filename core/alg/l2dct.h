@@ -84,14 +84,7 @@ static void wl_l2dct_on_timeout(void *state, const struct wl_sample *s, struct w
 	wl_dctcp_on_timeout(&l->dctcp, s, d);
 }
 
-static void wl_l2dct_on_send_after_idle(void *state, const struct wl_sample *s, struct wl_decision *d,
-					wl_u32 idle_us)
-{
-	struct wl_l2dct *l = state;
-
-	wl_dctcp_on_send_after_idle(&l->dctcp, s, d, idle_us);
-}
-
+WL_ALG_NO_IDLE(l2dct)
 WL_ALG_NO_TIMER(l2dct)
 
 #endif

@@ -79,17 +79,7 @@ static void wl_reno_on_timeout(void *state, const struct wl_sample *s, struct wl
 	d->cwnd_bytes = s->mss_bytes;
 }
 
-/* RFC 5681, section 4.1: after an idle time of a timeout or more the old window says nothing about the path. */
-static void wl_reno_on_send_after_idle(void *state, const struct wl_sample *s, struct wl_decision *d,
-				       wl_u32 idle_us)
-{
-	wl_u32 restart = WL_INIT_CWND_SEGS * s->mss_bytes;
-
-	(void)state;
-	if (idle_us > wl_sat_add(s->srtt_us, 200000u) && d->cwnd_bytes > restart)
-		d->cwnd_bytes = restart;
-}
-
+WL_ALG_NO_IDLE(reno)
 WL_ALG_NO_TIMER(reno)
 
 #endif

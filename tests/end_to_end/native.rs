@@ -19,7 +19,7 @@ use windlass_lab::{
     netns::{self, Netns},
     tcp_counters,
 };
-use windlass_scenario::Rate;
+use windlass_scenario::{Dist, Rate, Span};
 use windlass_tests::{is_root_or_skip, windlass};
 
 /// Algorithms registered under names of a test's own; names are the same in all namespaces.
@@ -184,6 +184,28 @@ fn dctcp_keeps_the_queue_at_the_threshold() {
         println!(
             "skipped: dctcp_keeps_the_queue_at_the_threshold: against the kernel's own: it has no dctcp"
         );
+    }
+}
+
+/// The kernel leaves it to algorithms like ours whether a window outlasts a pause, but it is the host that is asked.
+#[test]
+fn the_host_decides_whether_windows_outlast_a_pause() {
+    if !is_root_or_skip("the_host_decides_whether_windows_outlast_a_pause") {
+        return;
+    }
+    let loaded = Loaded::new('i');
+    let link = "rate = \"100 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"2 BDP\"";
+    for algorithm in ["reno", "cubic"] {
+        let second_s = |restarts| {
+            let mut text = scenario("pause", link, &flow("300 kB", &loaded.name(algorithm)));
+            text.tcp.restart_after_idle = Some(restarts);
+            text.flows[0].trains[0].count = Some(2);
+            text.flows[0].trains[0].gap = Some(Dist::Constant(Span(2.0)));
+            run_whole(&text).flows[0].responses[1].took_s
+        };
+        let (kept, anew) = (second_s(false), second_s(true));
+        // one round trip after the other of slow start, or one
+        assert!(anew > 2.0 * kept, "{algorithm}: {kept} s, {anew} s");
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     tcp::{Config, Ecn},
     time::MS,
 };
-use windlass_scenario::{Bytes, Scenario, Span};
+use windlass_scenario::{Bytes, Dist, Scenario, Span};
 
 const MSS_BYTES: u64 = 1448;
 
@@ -202,6 +202,29 @@ fn a_timeout_that_was_not_needed_is_taken_back() {
     let report = &outcome.report;
     assert_eq!((report.sender_timeouts, report.sender_probes, report.sender_retrans_segs), (1, 1, 2));
     assert_eq!(completion_ms(&outcome), 780.0);
+}
+
+/// How long the second of two responses takes, 70 segments and a head each, asked for 2 s after the first.
+fn second_response_ms(algorithm: &str, has_restart: bool) -> f64 {
+    let mut scenario = scenario(71, "");
+    let flow = &mut scenario.flows[0];
+    flow.algorithm = algorithm.into();
+    flow.trains[0].count = Some(2);
+    flow.trains[0].gap = Some(Dist::Constant(Span(2.0)));
+    scenario.tcp.restart_after_idle = Some(has_restart);
+    scenario.tcp.receive_window = Some(Bytes(1e6));
+    let outcome = crate::run(&scenario, &RunOptions::default()).unwrap();
+    outcome.report.flows[0].responses[1].took_s * 1e3
+}
+
+/// The first response leaves windows of 80 segments behind, which send the second at once. A window that began anew would
+/// take three more round trips.
+#[test]
+fn hosts_decide_whether_windows_outlast_a_pause() {
+    for algorithm in ["reno", "cubic", "kcubic", "dctcp", "l2dct"] {
+        assert_eq!(second_response_ms(algorithm, false), 100.0, "{algorithm}");
+        assert!(second_response_ms(algorithm, true) >= 400.0, "{algorithm}");
+    }
 }
 
 /// Nobody answers: SYNs at 0, 1, 3, 7 and 15 s (RFC 6298, section 5.7, with 1 s at first).
