@@ -227,6 +227,23 @@ fn hosts_decide_whether_windows_outlast_a_pause() {
     }
 }
 
+/// The last of ten comes 320 ms late, at 520 ms. So the probe of 550 ms was not needed: its report of a duplicate comes at 650 ms,
+/// when nothing is in flight any more. Nothing was lost, and the response after it finds the window as it was.
+#[test]
+fn a_probe_that_was_not_needed_costs_nothing() {
+    let mut scenario = scenario(10, "");
+    scenario.flows[0].trains[0].count = Some(2);
+    scenario.flows[0].trains[0].gap = Some(Dist::Constant(Span(0.15)));
+    let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
+    let link = &mut sim.net.links[0];
+    link.reorders = true;
+    link.late = (12..13, 320 * MS);
+    sim.run(None);
+    let stats = sim.fetches[0].ends[1].sender.stats;
+    assert_eq!((stats.probes, stats.retrans_segs, stats.timeouts, stats.reductions), (1, 1, 0, 0));
+    assert_eq!(sim.finish().report.flows[0].responses.len(), 2);
+}
+
 /// Nobody answers: SYNs at 0, 1, 3, 7 and 15 s (RFC 6298, section 5.7, with 1 s at first).
 #[test]
 fn a_lost_syn_is_sent_again_after_1_2_4_and_8_s() {

@@ -52,7 +52,8 @@ impl Sender {
         if packet.ack > self.nxt || packet.ack < self.una {
             return;
         }
-        if self.is_idle() {
+        // with nothing in flight, too, a report of a duplicate is news, and so is what becomes of a probe
+        if self.is_idle() && packet.sack_count == 0 && self.probe.is_none() {
             return self.on_window_only(packet, wire, receiver);
         }
         let mut ack = self.begin(packet, wire);
@@ -79,7 +80,7 @@ impl Sender {
         }
     }
 
-    /// Nothing is in flight: only the window can be news.
+    /// Nothing is in flight, and only the window can be news.
     fn on_window_only(&mut self, packet: &Packet, wire: &mut Wire, receiver: &mut Receiver) {
         if !self.takes_window(packet) {
             return;
