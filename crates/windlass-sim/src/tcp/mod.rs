@@ -42,7 +42,7 @@ pub use endpoint::{Endpoint, Phase};
 pub use sender::{Round, SenderStats};
 
 use crate::time::{MS, S};
-use windlass_core::abi::wl_alg_params;
+use windlass_core::abi::{WL_INIT_CWND_SEGS, wl_alg_params};
 use windlass_scenario::{Parameters, Span, Tcp};
 
 /// What a segment in flight costs its sender, in bytes of memory.
@@ -98,6 +98,11 @@ pub enum Ecn {
 }
 
 impl Config {
+    /// Initial congestion window.
+    pub fn initial_segs(&self) -> u32 {
+        self.initial_window_segs.unwrap_or(WL_INIT_CWND_SEGS)
+    }
+
     /// The same hosts with what a scenario says of them.
     pub fn with(self, tcp: &Tcp, parameters: &Parameters) -> Config {
         let ecn = |ecn| match ecn {

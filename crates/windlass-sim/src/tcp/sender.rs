@@ -331,7 +331,9 @@ impl Sender {
         if self.board.out_segs() == 0 && self.nxt > 1 && self.restarts(wire.config) {
             let idle_ns = now_ns - self.sent_at_ns;
             let rto_ns = self.rtt.rto_ns(wire.config);
-            self.usage.restart(&mut self.algorithm.decision, MSS_BYTES, now_ns, idle_ns, rto_ns);
+            let initial_segs = wire.config.initial_segs();
+            let decision = &mut self.algorithm.decision;
+            self.usage.restart(decision, MSS_BYTES, initial_segs, now_ns, idle_ns, rto_ns);
             if let Some(group) = &self.group {
                 group.resume(core_us(now_ns), &mut self.algorithm.decision);
             }
@@ -566,10 +568,10 @@ impl Sender {
             return;
         }
         let is_shrinking = self.restarts(wire.config) && self.state == CaState::Open;
-        let rto_ns = self.rtt.rto_ns(wire.config);
-        let out_segs = self.board.out_segs();
+        let after_ns = is_shrinking.then(|| self.rtt.rto_ns(wire.config));
+        let (out_segs, initial_segs) = (self.board.out_segs(), wire.config.initial_segs());
         let decision = &mut self.algorithm.decision;
-        self.usage.decay(decision, out_segs, MSS_BYTES, wire.now_ns(), rto_ns, is_shrinking);
+        self.usage.decay(decision, out_segs, MSS_BYTES, initial_segs, wire.now_ns(), after_ns);
     }
 
     /// Sends one new segment.

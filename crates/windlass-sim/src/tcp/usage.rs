@@ -1,7 +1,7 @@
 //! Was the window in use? Only then may it grow; and one that is not used for long says nothing about the path any more
 //! (RFC 7661; tcp_cwnd_validate(), tcp_cwnd_application_limited() and tcp_cwnd_restart() in Linux).
 
-use windlass_core::abi::{WL_CWND_MAX_BYTES, WL_INIT_CWND_SEGS, wl_decision};
+use windlass_core::abi::{WL_CWND_MAX_BYTES, wl_decision};
 
 /// How the window was used in this round trip.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,15 +34,15 @@ impl Usage {
         }
     }
 
-    /// Shrinks a window that was not full for a whole timeout. `is_shrinking`: whether that is wanted now.
+    /// Shrinks a window that was not full for `after_ns` (none: it may stay), though not below the initial one.
     pub fn decay(
         &mut self,
         decision: &mut wl_decision,
         out_segs: u32,
         mss_bytes: u32,
+        initial_segs: u32,
         now_ns: u64,
-        rto_ns: u64,
-        is_shrinking: bool,
+        after_ns: Option<u64>,
     ) {
         if self.is_cwnd_limited(decision, decision.cwnd_bytes / mss_bytes) {
             self.used_segs = 0;
@@ -50,10 +50,10 @@ impl Usage {
             return;
         }
         self.used_segs = self.used_segs.max(out_segs);
-        if !is_shrinking || now_ns - self.used_at_ns < rto_ns {
+        if after_ns.is_none_or(|after_ns| now_ns - self.used_at_ns < after_ns) {
             return;
         }
-        let used_bytes = self.used_segs.max(WL_INIT_CWND_SEGS) * mss_bytes;
+        let used_bytes = self.used_segs.max(initial_segs) * mss_bytes;
         if used_bytes < decision.cwnd_bytes {
             decision.ssthresh_bytes = ssthresh_after_pause(decision);
             decision.cwnd_bytes = (decision.cwnd_bytes + used_bytes) / 2;
@@ -67,6 +67,7 @@ impl Usage {
         &mut self,
         decision: &mut wl_decision,
         mss_bytes: u32,
+        initial_segs: u32,
         now_ns: u64,
         idle_ns: u64,
         rto_ns: u64,
@@ -74,7 +75,7 @@ impl Usage {
         if idle_ns <= rto_ns {
             return;
         }
-        let floor = decision.cwnd_bytes.min(WL_INIT_CWND_SEGS * mss_bytes);
+        let floor = decision.cwnd_bytes.min(initial_segs * mss_bytes);
         decision.ssthresh_bytes = ssthresh_after_pause(decision);
         let mut left_ns = idle_ns - rto_ns;
         while left_ns > 0 && decision.cwnd_bytes > floor {
@@ -118,12 +119,14 @@ mod tests {
     fn an_idle_window_halves_with_each_timeout() {
         let mut usage = Usage::default();
         let mut d = decision(80);
-        usage.restart(&mut d, MSS, 0, 199 * MS, 200 * MS);
+        usage.restart(&mut d, MSS, 10, 0, 199 * MS, 200 * MS);
         assert_eq!(d.cwnd_bytes, 80 * MSS);
-        usage.restart(&mut d, MSS, 0, 500 * MS, 200 * MS);
+        usage.restart(&mut d, MSS, 10, 0, 500 * MS, 200 * MS);
         assert_eq!((d.cwnd_bytes, d.ssthresh_bytes), (20 * MSS, 60 * MSS));
-        usage.restart(&mut d, MSS, 0, 5000 * MS, 200 * MS);
+        usage.restart(&mut d, MSS, 10, 0, 5000 * MS, 200 * MS);
         assert_eq!(d.cwnd_bytes, 10 * MSS);
+        usage.restart(&mut d, MSS, 2, 0, 5000 * MS, 200 * MS);
+        assert_eq!(d.cwnd_bytes, 2 * MSS);
     }
 
     #[test]
@@ -131,7 +134,7 @@ mod tests {
         let mut usage = Usage::default();
         let mut d = decision(60);
         usage.validate(false, 20, 0, 100);
-        usage.decay(&mut d, 20, MSS, 200 * MS, 200 * MS, true);
+        usage.decay(&mut d, 20, MSS, 10, 200 * MS, Some(200 * MS));
         assert_eq!(d.cwnd_bytes, 40 * MSS);
     }
 }
