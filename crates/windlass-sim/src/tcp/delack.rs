@@ -56,7 +56,12 @@ pub struct AckPolicy {
 impl AckPolicy {
     /// The connection begins, or there was trouble: acknowledge every segment for a while.
     pub fn be_quick(&mut self, config: &Config) {
-        self.quick = self.quick.max(config.quick_acks);
+        self.be_quick_for(config.quick_acks);
+    }
+
+    /// Acknowledges so many segments one by one.
+    pub fn be_quick_for(&mut self, segs: u32) {
+        self.quick = self.quick.max(segs);
     }
 
     /// A segment has arrived.

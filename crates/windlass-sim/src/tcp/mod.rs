@@ -19,7 +19,8 @@
 //! | `delack.rs` | when to acknowledge | RFC 1122, tcp_input.c |
 //! | `window.rs` | the receive window grows as needed | tcp_rcv_space_adjust() |
 //!
-//! Not modelled: Nagle's algorithm (off), TSO deferral, SACK reneging, path MTU discovery.
+//! Not modelled: Nagle's algorithm (off), TSO deferral, SACK reneging, path MTU discovery, quick ACKs for segments without ECT
+//! behind such with it.
 
 mod ack;
 mod delack;

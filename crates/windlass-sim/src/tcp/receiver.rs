@@ -14,6 +14,9 @@ use crate::{
 /// Blocks remembered, newest first; one more than fit so that a report of a duplicate loses none.
 const REMEMBERED: usize = 4;
 
+/// Segments acknowledged at once from a mark on: the sender's window may be a very small one.
+const MARK_QUICK_ACKS: u32 = 2;
+
 /// The receiving half of an endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct Receiver {
@@ -97,12 +100,12 @@ impl Receiver {
         if packet.has(flag::FIN) {
             self.fin_seq = Some(packet.end() - 1);
         }
-        let is_new_mark = self.note_mark(packet);
+        let is_ecn_news = self.note_mark(packet);
         let len_bytes = u32::from(packet.len_bytes);
         let has_grown = self.window.on_data(len_bytes, packet.tsecr_us, now_ns);
         let had_hole = !self.waiting.is_empty();
         let block = Block { start: packet.seq, end: packet.end() };
-        let mut is_urgent = is_new_mark || packet.has(flag::FIN) || len_bytes < MSS_BYTES;
+        let mut is_urgent = is_ecn_news || packet.has(flag::FIN) || len_bytes < MSS_BYTES;
         if block.end <= self.rcv_nxt
             || self.waiting.iter().any(|w| w.start <= block.start && block.end <= w.end)
         {
@@ -115,7 +118,7 @@ impl Receiver {
             is_urgent |= had_hole && self.waiting.is_empty();
         } else {
             self.keep(block);
-            is_urgent = is_new_mark;
+            is_urgent = is_ecn_news;
         }
         let waiting_end = self.waiting.last().map_or(0, |b| b.end);
         self.window.on_read(self.rcv_nxt, waiting_end, now_ns);
@@ -159,7 +162,8 @@ impl Receiver {
         debug_assert!(usize::from(packet.sack_count) <= SACK_BLOCKS);
     }
 
-    /// Returns whether an exact echo has changed.
+    /// Returns whether the sender must hear of it at once: an exact echo has changed, or the window was reduced to what may
+    /// be very little.
     fn note_mark(&mut self, packet: &Packet) -> bool {
         if !packet.has(flag::ECT) {
             return false;
@@ -170,8 +174,11 @@ impl Receiver {
             Ecn::Classic => {
                 // CWR first: a mark on the same segment is a new one
                 self.is_ece &= !packet.has(flag::CWR);
+                if is_marked && !self.is_ece {
+                    self.policy.be_quick_for(MARK_QUICK_ACKS);
+                }
                 self.is_ece |= is_marked;
-                false
+                packet.has(flag::CWR)
             }
             Ecn::Exact => std::mem::replace(&mut self.is_ece, is_marked) != is_marked,
         }
@@ -310,6 +317,24 @@ mod tests {
         assert!(ack(&mut receiver).has(flag::ECE));
         receiver.on_data(&with(2, flag::CWR), 0, &config);
         assert!(!ack(&mut receiver).has(flag::ECE));
+    }
+
+    /// A mark and the next segment, and the one that says that the window was reduced.
+    #[test]
+    fn marks_and_their_answers_are_acknowledged_at_once() {
+        let config = Config { quick_acks: 0, ..Config::default() };
+        let mut receiver = Receiver::new(&config, Ecn::Classic);
+        receiver.on_syn(&Packet { flags: flag::SYN, ..Packet::default() });
+        let mut at_once = |i, flags| {
+            let when = receiver.on_data(&Packet { flags: flag::ECT | flags, ..seg(i) }, 0, &config);
+            ack(&mut receiver);
+            when == AckWhen::Now
+        };
+        // until the window has grown to its first size, every segment is acknowledged at once
+        (0..9).for_each(|i| _ = at_once(i, 0));
+        let flags = [0, flag::CE, flag::CE, flag::CE, flag::CWR, 0];
+        let got: Vec<bool> = flags.iter().zip(9..).map(|(flags, i)| at_once(i, *flags)).collect();
+        assert_eq!(got, [false, true, true, false, true, false]);
     }
 
     #[test]

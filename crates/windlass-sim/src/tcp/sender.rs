@@ -1,7 +1,7 @@
 //! The sending half of an endpoint: its state, and what leaves when.
 
 use super::{
-    Config,
+    Config, Ecn,
     pacing::Pacing,
     prr::Prr,
     rack::Rack,
@@ -133,11 +133,13 @@ pub struct Wire<'a> {
 impl Wire<'_> {
     /// Sends a packet with the acknowledgement of the moment.
     pub fn send(&mut self, receiver: &mut Receiver, seq: u64, len_bytes: u16, flags: u8) {
+        // RFC 3168 spares SYNs, pure ACKs and retransmissions; DCTCP, which echoes exactly, does not (tcp_ecn_send())
+        let ect = if receiver.ecn() == Ecn::Exact { flag::ECT } else { 0 };
         let mut packet = Packet {
             to: self.peer,
             seq,
             len_bytes,
-            flags,
+            flags: flags | ect,
             tsval_us: core_us(self.net.now_ns),
             ..Packet::default()
         };
