@@ -274,7 +274,7 @@ fn a_marked_queue_halves_the_window_without_a_loss() {
     }
 }
 
-/// A link without ECN-capable packets drops what it would have marked: nobody asked for ECN.
+/// Packets that are not capable of ECN go unmarked: nobody asked for it.
 #[test]
 fn without_ecn_nothing_is_marked() {
     let scenario = scenario(100, "rate = \"12.112 Mbit/s\"\necn = \"2 packets\"");
