@@ -81,7 +81,7 @@ impl Network {
         }
     }
 
-    /// A sender has seen this round-trip time on the path at `hop`; returns the least that any has seen there.
+    /// A sender has seen this round-trip time on the path at `hop`; returns the least that any ever has.
     pub fn tell_rtt(&mut self, hop: u32, rtt_ns: u64) -> u64 {
         let least_ns = self.least_rtts_ns.entry(hop).or_insert(rtt_ns);
         *least_ns = rtt_ns.min(*least_ns);

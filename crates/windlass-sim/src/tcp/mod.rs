@@ -20,7 +20,7 @@
 //! | `window.rs` | the receive window grows as needed | tcp_rcv_space_adjust() |
 //!
 //! Not modelled: Nagle's algorithm (off), TSO deferral, SACK reneging, path MTU discovery, quick ACKs for segments without ECT
-//! behind such with it.
+//! behind such with it, round-trip minima that expire after 300 s.
 
 mod ack;
 mod delack;
