@@ -193,19 +193,25 @@ static long wl_due_step(__u32 i, void *ctx)
 	return 0;
 }
 
-/* A member that says nothing for too long is taken for gone; it joins again if it has something to say. */
+/*
+ * A member that says nothing for too long is taken for gone; it joins again if it has something to say. One whose flow left
+ * while the group was locked goes at once.
+ */
 static __always_inline void wl_collect_member(__u32 id, __u32 now_us)
 {
 	struct wl_place *p = bpf_map_lookup_elem(&wl_places, &id);
 	struct wl_flow *f = wl_flow_get(id);
 
+	if (!p || !f || !p->member.id)
+		return;
 	/* it cannot be too long yet, so that the lock is not taken for nothing */
-	if (!p || !f || !p->member.id || now_us - p->member.at_us < WL_COLLECT_MIN_US || !wl_lock(f))
+	if ((!p->is_left && now_us - p->member.at_us < WL_COLLECT_MIN_US) || !wl_lock(f))
 		return;
 	/* without the lock it may have become another flow's */
 	p = bpf_map_lookup_elem(&wl_places, &id);
-	if (p && wl_group_quit(p, now_us + !now_us)) {
-		wl_count(WL_C_GROUP_COLLECTED);
+	if (p && wl_group_quit(p, p->is_left ? 0 : now_us + !now_us)) {
+		if (!p->is_left)
+			wl_count(WL_C_GROUP_COLLECTED);
 		if (!(f->flags & WL_FLOW_GROUPED))
 			bpf_map_delete_elem(&wl_places, &id);
 	}

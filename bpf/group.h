@@ -51,6 +51,7 @@ struct wl_place {
 	__u32 group; /* its number + 1; 0: none */
 	__u32 weight; /* the flow's, or with a tenant the tenant's */
 	__u32 was_refused; /* there was no room when it last tried */
+	__u32 is_left; /* whose it was is gone, but the group was locked: the member has to leave yet */
 	struct wl_tenant_key tenant; /* per WL_PER_FLOW: none */
 };
 
@@ -167,7 +168,7 @@ __noinline int wl_group_quit(struct wl_place *p, __u32 now_us)
 	if (!p || !p->member.id)
 		return 0;
 	h = wl_group_home_of(p);
-	/* it stays a member for a while, like one that vanished: the next who has its place in the table is collected */
+	/* it stays a member for a while, like one that vanished, until the home tries again */
 	if (!h || !wl_spin_lock(&h->lock, WL_GROUP_LOCK_TRIES))
 		return 0;
 	t = wl_tenant_find(p, 0);

@@ -7,52 +7,76 @@
 
 static const struct wl_place wl_new_place = {};
 
-/* Flow `id` leaves its group, and its place is given up; who could not leave yet keeps it until it is collected. */
+/* Flow `id` leaves its group, and its place is given up; who could not leave yet keeps it, marked, until the clock tries. */
 static __always_inline void wl_give_up_place(struct wl_place *p, __u32 id)
 {
 	wl_group_quit(p, 0);
-	if (!p->member.id)
+	if (p->member.id)
+		p->is_left = 1;
+	else
 		bpf_map_delete_elem(&wl_places, &id);
 }
 
-/* The place that the rule gives flow `id`, in its group and beside its tenant's other flows; leaves another group first. */
-static __always_inline void wl_choose_group(struct wl_flow *f, __u32 id, const struct wl_rule *rule)
+static __always_inline int wl_same_addr(const __u8 *a, const __u8 *b)
+{
+	__u8 diff = 0;
+
+	for (int i = 0; i < 16; i++)
+		diff |= a[i] ^ b[i];
+	return !diff;
+}
+
+/* Is the place on these terms already, and not one that was left? */
+static __always_inline int wl_has_terms(const struct wl_place *p, __u32 group, const struct wl_tenant_key *tenant)
+{
+	return !p->is_left && p->group == group && p->tenant.per == tenant->per &&
+	       p->tenant.number == tenant->number && wl_same_addr(p->tenant.addr, tenant->addr);
+}
+
+/*
+ * The place that the rule gives flow `id`, in its group and beside its tenant's other flows; leaves another group first.
+ * Returns 0, or -1: it could not leave, and is on its own until it has.
+ */
+static __always_inline int wl_choose_group(struct wl_flow *f, __u32 id, const struct wl_rule *rule)
 {
 	struct wl_place *p = bpf_map_lookup_elem(&wl_places, &id);
 	__u32 group = rule->mode == WL_MODE_ENFORCE ? rule->group : 0;
-	__u32 per = group ? rule->per : WL_PER_FLOW;
-	__u32 number = 0;
+	struct wl_tenant_key tenant = {};
 
 	f->flags &= ~WL_FLOW_GROUPED;
 	if (!group) {
 		if (p)
 			wl_give_up_place(p, id);
-		return;
+		return 0;
 	}
 	if (!p && !bpf_map_update_elem(&wl_places, &id, &wl_new_place, BPF_NOEXIST))
 		p = bpf_map_lookup_elem(&wl_places, &id);
 	if (!p) {
 		wl_count(WL_C_GROUP_REFUSED);
-		return;
+		return 0;
 	}
-	if (per == WL_PER_INTERFACE)
-		number = f->key.ifindex;
-	else if (per == WL_PER_RULE)
-		number = rule->tenant;
-	if (p->group != group || p->tenant.per != per || p->tenant.number != number) {
+	tenant.per = rule->per;
+	if (tenant.per != WL_PER_FLOW)
+		tenant.group = group;
+	if (tenant.per == WL_PER_INTERFACE)
+		tenant.number = f->key.ifindex;
+	else if (tenant.per == WL_PER_RULE)
+		tenant.number = rule->tenant;
+	else if (tenant.per == WL_PER_SERVER)
+		__builtin_memcpy(tenant.addr, f->key.snd_addr, sizeof(tenant.addr));
+	if (!wl_has_terms(p, group, &tenant)) {
 		wl_group_quit(p, 0);
+		if (p->member.id) {
+			p->is_left = 1;
+			return -1;
+		}
 		__builtin_memset(p, 0, sizeof(*p));
 		p->group = group;
-		if (per != WL_PER_FLOW) {
-			p->tenant.group = group;
-			p->tenant.per = per;
-			p->tenant.number = number;
-		}
-		if (per == WL_PER_SERVER)
-			__builtin_memcpy(p->tenant.addr, f->key.snd_addr, sizeof(p->tenant.addr));
+		p->tenant = tenant;
 	}
 	p->weight = rule->weight;
 	f->flags |= WL_FLOW_GROUPED;
+	return 0;
 }
 
 /* The flow is not coupled any more; it has its place back when its policy is looked up again. */
@@ -103,7 +127,9 @@ __noinline int wl_apply_policy(__u32 id)
 	f->mode = rule->mode;
 	f->rule_id = rule->rule_id;
 	f->on_paced_sender = rule->on_paced_sender;
-	wl_choose_group(f, id, rule);
+	/* looked up again at the next ACK */
+	if (wl_choose_group(f, id, rule))
+		f->policy_generation--;
 	/* the draw belongs to the flow, so that a reload of the same split leaves the flow where it is */
 	draw = (f->base ^ (__u32)f->key.snd_port_be << 16 ^ f->key.rcv_port_be) * 2654435761u;
 	draw = (__u64)draw * 1000 >> 32;
