@@ -112,4 +112,44 @@ int wl_clock(struct __sk_buff *skb)
 	return bpf_redirect(wl_config.clock_ifindex, 0);
 }
 
+/* Flow `id` is not coupled any more, whatever its policy says: its place goes with the interface. Returns 1 if it is. */
+__noinline int wl_part(__u32 id)
+{
+	struct wl_place *p = bpf_map_lookup_elem(&wl_places, &id);
+	struct wl_flow *f = wl_flow_get(id);
+
+	if (!p)
+		return 0;
+	if (!f || !wl_lock(f))
+		return 1;
+	f->flags &= ~WL_FLOW_GROUPED;
+	/* without the lock it may have gone */
+	p = bpf_map_lookup_elem(&wl_places, &id);
+	if (p)
+		wl_give_up_place(p, id);
+	wl_unlock(f);
+	return bpf_map_lookup_elem(&wl_places, &id) != 0;
+}
+
+static long wl_part_step(const void *places, __u32 *key, struct wl_place *p, void *ctx)
+{
+	__u32 *left = ctx;
+
+	*left += wl_part(*key);
+	return 0;
+}
+
+/*
+ * All flows leave their groups, which outlive this interface. Run by the agent when the other programs are detached.
+ * Returns how many could not leave yet.
+ */
+SEC("syscall")
+int wl_part_all(void *ctx)
+{
+	__u32 left = 0;
+
+	bpf_for_each_map_elem(&wl_places, wl_part_step, &left, 0);
+	return left;
+}
+
 char _license[] SEC("license") = "Dual BSD/GPL";

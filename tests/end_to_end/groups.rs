@@ -1,7 +1,16 @@
 //! Flows of unmodified servers in a group, behind two interfaces: one server has one flow, the other four.
 
-use crate::site::{Outcome, PLAIN, Setup, site_or_skip};
-use std::{fs, path::PathBuf};
+use crate::{
+    net::Net,
+    site::{Outcome, PLAIN, Setup, site_or_skip},
+};
+use std::{
+    fs,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+use windlass_tests::is_root_or_skip;
 
 const LINK: &str = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"";
 /// Of each server together.
@@ -73,5 +82,48 @@ fn every_rule_couples_flows() {
         let flows = [(0, 2_000_000), (1, 1_000_000), (1, 1_000_000)];
         let Some((_, outcome)) = share(&test, &group, &flows) else { return };
         assert_eq!(outcome.counter("group_joined"), 3, "{}: {outcome:#?}", rule.name());
+    }
+}
+
+/// Flows that are idle, or cut off in slow start, leave the group that other interfaces share when theirs is released or
+/// deleted.
+#[test]
+fn members_leave_with_their_interface() {
+    if !is_root_or_skip("members_leave_with_their_interface") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.toml");
+    let text = "[[rule]]\nname = \"all\"\nmatch = { iface = \"r[12]\", server_port = [7000] }\n\
+                algorithm = \"reno\"\npaced_servers = \"control\"\n\
+                group = { name = \"g\", rule = \"ccc\", per = \"interface\" }\n";
+    fs::write(&file, text).expect("a writable folder");
+    type Way<'a> = (&'a str, &'a dyn Fn(&Net));
+    let ways: [Way<'_>; 2] = [
+        ("detached", &|net| drop(net.answer(&["detach", "r1"]))),
+        ("deleted", &|net| drop(net.middle.run(&["ip", "link", "del", "r1"]).expect("iproute2"))),
+    ];
+    for (way, take_away) in ways {
+        let net = Net::create("cubic");
+        let mut agent = net.agent(&file, "r2: under control");
+        let connections = net.idle_connections(3);
+        let before = net.group();
+        assert_eq!((before.members, before.sum_weight, before.in_slow_start), (3, 1, 3), "{way}");
+        if way == "detached" {
+            // or it would take it under control again
+            agent.kill().expect("our own child");
+            agent.wait().expect("it ends");
+        }
+        take_away(&net);
+        let end = Instant::now() + Duration::from_secs(10);
+        while net.group().members > 0 && Instant::now() < end {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let after = net.group();
+        assert_eq!((after.members, after.sum_weight, after.in_slow_start), (0, 0, 0), "{way}");
+        drop(connections);
+        let _ = agent.kill();
+        agent.wait().expect("it ends");
+        net.answer(&["detach", "--all"]);
     }
 }

@@ -1,5 +1,6 @@
 //! A server, a box and a client over plain cables, and an endless transfer between them.
 
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use serde_json::Value;
 use std::{
     fs,
@@ -11,6 +12,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
     thread,
 };
+use windlass_agent::GroupHome;
+use windlass_core::abi::wl_group;
 use windlass_lab::netns::{self, Netns};
 use windlass_tests::windlass_path;
 
@@ -69,6 +72,32 @@ impl Net {
     /// Where the datapath of the interface that faces the server is pinned.
     pub fn pins(&self) -> PathBuf {
         Path::new("/sys/fs/bpf/windlass").join(self.namespace().to_string()).join("r1")
+    }
+
+    /// The first group that the box's interfaces share.
+    pub fn group(&self) -> wl_group {
+        let of_namespace = format!("groups-{}-", self.namespace());
+        let shared = fs::read_dir("/sys/fs/bpf/windlass").expect("pins").flatten();
+        let mut shared = shared.filter(|e| e.file_name().to_string_lossy().starts_with(&of_namespace));
+        let path = shared.next().expect("groups are shared").path().join("wl_groups");
+        let map = MapHandle::from_pinned_path(path).expect("a map");
+        let bytes = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).expect("readable").expect("there");
+        assert!(bytes.len() >= size_of::<GroupHome>());
+        // SAFETY: plain data of at most this length, valid for any bytes.
+        unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<GroupHome>()) }.group
+    }
+
+    /// Connections between the client and a program on the server that has sent some bytes over each and says no more.
+    pub fn idle_connections(&self, count: usize) -> Vec<[TcpStream; 2]> {
+        let listener = self.server.enter(|| Ok(TcpListener::bind(("0.0.0.0", PORT))?)).expect("a free port");
+        let connect = |_| {
+            let client = self.client.enter(|| Ok(TcpStream::connect(("10.79.1.2", PORT))?));
+            let mut ends = [listener.accept().expect("a connection").0, client.expect("a connection")];
+            ends[0].write_all(&[7; CHUNK]).expect("sent");
+            ends[1].read_exact(&mut [0; CHUNK]).expect("received");
+            ends
+        };
+        (0..count).map(connect).collect()
     }
 
     /// Names of the clocks' devices on the box.

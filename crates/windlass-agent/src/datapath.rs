@@ -280,6 +280,8 @@ impl Drop for Datapath {
         }
         detach_all(mem::take(&mut self.attached), &self.iface, self.ifindex);
         self.clock.remove();
+        // if it fails, its flows stay in groups that others share
+        let _ = group::part(program(&self.object, group::PART).as_fd());
     }
 }
 

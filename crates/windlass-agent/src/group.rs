@@ -14,12 +14,16 @@ use crate::{
     plain::{bytes_of, from_bytes, u64_at},
     policy::Place,
 };
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, OpenObject};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, OpenObject, libbpf_sys as sys};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
+    io,
     mem::offset_of,
+    os::fd::{AsRawFd, BorrowedFd},
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 use toml::Spanned;
 use windlass_core::{
@@ -337,6 +341,29 @@ fn number(groups: &impl MapCore, spec: &GroupSpec) -> Result<u32> {
         spec.name,
         abi::WL_MAX_GROUPS
     )))
+}
+
+/// The program that makes all flows of a datapath leave their groups, which outlive it.
+pub(crate) const PART: &str = "wl_part_all";
+/// A group that is locked is tried again, so many times.
+const PART_TRIES: u32 = 100;
+
+/// Has the flows of a datapath that is detached leave their groups: their places go with it, and nobody else could tell that
+/// they are gone. Groups that stay locked keep them.
+pub(crate) fn part(program: BorrowedFd<'_>) -> Result<()> {
+    for _ in 0..PART_TRIES {
+        let mut run =
+            sys::bpf_test_run_opts { sz: size_of::<sys::bpf_test_run_opts>() as _, ..Default::default() };
+        // SAFETY: the program is open during the call, and takes no data.
+        if unsafe { sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut run) } != 0 {
+            return Err(bpf("leaving groups")(io::Error::last_os_error().into()));
+        }
+        if run.retval == 0 {
+            break;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 const SHARED: [&str; 2] = ["wl_groups", "wl_tenants"];

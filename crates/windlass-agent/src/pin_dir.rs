@@ -10,8 +10,8 @@ use crate::{
     group, netdev,
     pins::{remove_dir, root, write_text},
 };
-use libbpf_rs::{Link, query::LinkTypeInfo};
-use std::{fs, path::PathBuf};
+use libbpf_rs::{Link, Program, query::LinkTypeInfo};
+use std::{fs, os::fd::AsFd, path::PathBuf};
 
 /// The clock's program on its device, and the two on the interface itself, where links keep them there.
 pub(crate) const CLOCK_LINK: &str = "link0";
@@ -86,6 +86,17 @@ impl PinDir {
             if let Some(ifindex) = ifindex.or(now) {
                 Clock::existing(ifindex).remove();
             }
+        }
+        // nobody speaks for its flows any more, so that those who leave do not join again
+        for link in [CLOCK_LINK, LINKS_OF_IFACE[0], LINKS_OF_IFACE[1]] {
+            if let Ok(link) = Link::open(self.dir().join(link)) {
+                // it may be detached already, as its interface is gone
+                let _ = link.detach();
+            }
+        }
+        if let Ok(program) = Program::fd_from_pinned_path(self.dir().join(group::PART)) {
+            // if it fails, they stay in groups that others share
+            let _ = group::part(program.as_fd());
         }
         if self.dir().is_dir() {
             remove_dir(&self.dir())?;

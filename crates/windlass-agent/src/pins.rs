@@ -146,8 +146,10 @@ pub(crate) fn pin(
             map.pin(dir.join(file)).map_err(bpf(format!("pinning {name}")))?;
         }
     }
-    for mut program in object.progs_mut().filter(|p| p.name() == clock::PROGRAM) {
-        program.pin(dir.join(clock::PROGRAM)).map_err(bpf("pinning the clock's program"))?;
+    for name in [clock::PROGRAM, group::PART] {
+        for mut program in object.progs_mut().filter(|p| p.name() == name) {
+            program.pin(dir.join(name)).map_err(bpf(format!("pinning {name}")))?;
+        }
     }
     for (index, program) in attached.iter().enumerate() {
         program.pin(&dir.join(format!("link{index}")))?;
