@@ -209,6 +209,16 @@ __u32 wl_native_ssthresh(__u64 *ctx)
 	return tp->snd_ssthresh;
 }
 
+/*
+ * Is "loss" a timeout? Not if the kernel cuts all that is in flight into smaller segments for a path that takes no larger
+ * ones, sends it again and leaves the window as it is: nothing was lost for congestion.
+ */
+static __always_inline int wl_is_timeout(const struct wl_socket *k, const struct tcp_sock *tp)
+{
+	return k->must_reduce || ((struct inet_connection_sock *)tp)->icsk_retransmits ||
+	       tp->snd_cwnd < k->cwnd_segs;
+}
+
 SEC("struct_ops")
 void wl_native_set_state(__u64 *ctx)
 {
@@ -217,7 +227,7 @@ void wl_native_set_state(__u64 *ctx)
 	struct wl_socket *k = wl_socket_of(tp);
 	struct wl_sample s;
 
-	if (!k)
+	if (!k || (state == WL_CA_LOSS && !wl_is_timeout(k, tp)))
 		return;
 	if (state >= WL_CA_RECOVERY && k->ca_state < WL_CA_RECOVERY)
 		k->events |= WL_EV_RECOVERY_ENTER;

@@ -5,6 +5,7 @@ use crate::{
     run_whole,
     site::{PLAIN, Setup, Site, site_or_skip},
 };
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -17,6 +18,8 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use windlass_agent::GroupHome;
+use windlass_core::abi;
 use windlass_lab::files;
 use windlass_scenario::Scenario;
 use windlass_tests::{is_root_or_skip, windlass};
@@ -303,6 +306,48 @@ fn weights_change_while_sockets_run_and_the_group_outlives_its_agent() {
     }
     assert!(agent.groups().is_null(), "{}", agent.groups());
     println!("{test}: {equal:.3?} at 1:1, {:.2} at 1:3", three / one);
+}
+
+/// A way that takes smaller packets than before: what was in flight is sent again in pieces, and nobody's window is cut.
+#[test]
+fn a_smaller_mtu_is_no_timeout() {
+    let test = "a_smaller_mtu_is_no_timeout";
+    // no loss for the time that this takes
+    let link = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"20 BDP\"";
+    let Some(site) = site_or_skip(test, Setup { link, has_cgroups: true, ..PLAIN }) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.toml");
+    let text = format!(
+        "[[rule]]\nname = \"all\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch = {{ cgroup = \"{}\" }}\n\
+         group = {{ name = \"uplink\", rule = \"etcp\" }}\n",
+        site.cgroups[0].path().display()
+    );
+    fs::write(&file, text).expect("a writable folder");
+    let mut agent = Agent::start(file, &format!("m{:x}_", std::process::id()));
+    agent.says(&["under control"]);
+    let downloads = Downloads::start(&site, &[0, 0]);
+    downloads.shares(1_000_000);
+    let path = format!("/sys/fs/bpf/windlass/native/{}/groups", agent.prefix);
+    let groups = MapHandle::from_pinned_path(path).expect("the groups' map");
+    let window_bytes = || {
+        let bytes = groups.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).expect("readable").expect("there");
+        assert!(bytes.len() >= size_of::<GroupHome>());
+        // SAFETY: plain data of at most this length, valid for any bytes.
+        let home = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<GroupHome>()) };
+        home.group.sum_cwnd_q16 >> abi::WL_GROUP_Q
+    };
+    let timeouts = || site.counter_of(&site.servers[0], "TCPTimeouts");
+    let (before, timeouts_before) = (window_bytes(), timeouts());
+    site.gateway.run(&["ip", "link", "set", "wan0", "mtu", "1300"]).expect("iproute2");
+    let (mut least, mut arrived) = (before, 0);
+    while arrived < 2_000_000 {
+        least = least.min(window_bytes());
+        if let Ok((_, bytes)) = downloads.arrived.recv_timeout(Duration::from_millis(1)) {
+            arrived += bytes;
+        }
+    }
+    assert_eq!(timeouts(), timeouts_before, "the servers' kernel had a timeout");
+    assert!(least > before / 2, "{before} bytes of window became {least}");
 }
 
 /// Whose sockets are released leaves the group, and so does who closes; the others have what they had.
