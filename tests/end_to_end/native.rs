@@ -428,6 +428,36 @@ fn attach_native_lasts_as_long_as_it_runs() {
 }
 
 #[test]
+fn attach_native_takes_the_names_of_its_groups_along() {
+    let test = "attach_native_takes_the_names_of_its_groups_along";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let Some(cgroup) = cgroup_or_skip(test) else { return };
+    let prefix = format!("g{:x}_", std::process::id());
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = folder.path().join("policy.toml");
+    let text = format!(
+        "[[rule]]\nname = \"all\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch = {{ cgroup = \"{}\" }}\n\
+         group = {{ name = \"g\", rule = \"ccc\" }}\n",
+        cgroup.path().display()
+    );
+    fs::write(&policy, text).expect("a writable folder");
+    let mut attach = windlass()
+        .args(["attach", "--native", "--policy", policy.to_str().expect("UTF-8"), "--prefix", &prefix])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(attach.stdout.take().expect("piped")).lines();
+    let attach = Process(attach);
+    lines.next().expect("a line").expect("UTF-8");
+    let names = PathBuf::from(format!("/run/windlass/native-{prefix}:groups"));
+    assert!(names.exists(), "{}", names.display());
+    drop(attach);
+    assert!(!names.exists(), "{}", names.display());
+}
+
+#[test]
 fn what_is_held_ends_with_its_pipe() {
     if !is_root_or_skip("what_is_held_ends_with_its_pipe") {
         return;

@@ -248,6 +248,8 @@ impl Drop for Native {
             // after no new socket can choose them; if it fails, sockets keep what they have until they close
             let _ = retire(&map);
         }
+        // there if some of their sockets were to have groups
+        let _ = fs::remove_file(coupled::names(&self.prefix));
     }
 }
 
