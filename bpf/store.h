@@ -91,8 +91,10 @@ static long wl_release_step(__u32 i, void *ctx)
 /* Gives back the chunks that lie wholly before the oldest record in flight; all of them when nothing is. */
 static __always_inline void wl_store_release(struct wl_flow *f, __u32 una_seg_before)
 {
-	struct wl_release r = { .f = f, .index = (una_seg_before - f->base) >> WL_CHUNK_SHIFT };
-	__u32 n = ((f->una_seg - f->base) >> WL_CHUNK_SHIFT) - r.index;
+	__u32 from = una_seg_before - f->base;
+	struct wl_release r = { .f = f, .index = from >> WL_CHUNK_SHIFT };
+	/* not as a difference of indices, which begin again after 4 GiB */
+	__u32 n = ((from & (WL_CHUNK_BYTES - 1)) + (f->una_seg - una_seg_before)) >> WL_CHUNK_SHIFT;
 
 	if (f->una == f->nxt)
 		n++;

@@ -9,14 +9,11 @@
 
 #include "flow.h"
 
-#define WL_NEAR_FROM_BYTES 65536u /* a SYN, whose window the box leaves as it is, may have granted all before */
-
 /* Has the sender used up what it was shown, and is what it does next an answer to being shown more? */
 WL_INLINE int wl_near_begins(const struct wl_flow *f, wl_u32 edge)
 {
 	return !(f->flags & WL_FLOW_NEAR_TIMED) && wl_after(edge, f->near_shown_edge) &&
-	       wl_before(f->near_shown_edge, f->nxt + f->mss_bytes) &&
-	       !wl_before(f->near_shown_edge, f->base + WL_NEAR_FROM_BYTES);
+	       wl_before(f->near_shown_edge, f->nxt + f->mss_bytes);
 }
 
 /* The sender is shown the right edge `edge`. */

@@ -24,7 +24,7 @@ WL_INLINE int wl_seg_is_live(const struct wl_flow *f, const struct wl_seg *seg, 
 /* Number of slots that the non-empty stretch [start, end) touches. */
 WL_INLINE wl_u32 wl_slots_between(const struct wl_flow *f, wl_u32 start, wl_u32 end)
 {
-	wl_u32 n = ((end - 1 - f->base) >> WL_SLOT_SHIFT) - ((start - f->base) >> WL_SLOT_SHIFT) + 1;
+	wl_u32 n = (((start - f->base) & (WL_SLOT_BYTES - 1)) + (end - start) + WL_SLOT_BYTES - 1) >> WL_SLOT_SHIFT;
 
 	return n > WL_FLOW_SLOTS ? WL_FLOW_SLOTS : n;
 }

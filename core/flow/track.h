@@ -33,6 +33,8 @@ WL_INLINE void wl_track_disown(struct wl_flow *f)
 	f->owner = (f->owner & ~WL_OWNER_MASK) | ((f->owner + 1) & WL_OWNER_MASK);
 }
 
+#define WL_SYN_WINDOW_BYTES 65535u /* what a SYN, whose window the box leaves as it is, may have granted */
+
 /* Sequence space of a flow whose first byte is `base` and of which nothing was seen yet. */
 WL_INLINE void wl_track_reset(struct wl_flow *f, wl_u32 base)
 {
@@ -40,7 +42,7 @@ WL_INLINE void wl_track_reset(struct wl_flow *f, wl_u32 base)
 	f->una = base;
 	f->una_seg = base;
 	f->shown_una = base;
-	f->near_shown_edge = base;
+	f->near_shown_edge = base + WL_SYN_WINDOW_BYTES;
 	f->nxt = base;
 	f->fack = base;
 	f->judged = base;
@@ -68,6 +70,8 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->judged = nxt;
 	/* what was delivered selectively will be counted with the rest, when that is acknowledged */
 	f->delivered_bytes -= f->sacked_bytes;
+	/* of what is forgotten none will end the round */
+	f->next_round_delivered = f->delivered_bytes;
 	f->sacked_bytes = 0;
 	f->lost_bytes = 0;
 	f->lost_head = WL_NO_SLOT;
@@ -462,7 +466,8 @@ WL_GLOBAL int wl_sack_block(struct wl_flow *f, struct wl_delivery *d, wl_u32 sta
 	struct wl_sack c = { .f = f, .d = d, .start = start, .end = end, .done_until = end };
 	struct wl_sack_cache *hit = 0;
 
-	for (int i = 0; i < WL_SACK_CACHE; i++)
+	/* while nothing is reported the cache holds nothing that lies ahead */
+	for (int i = 0; f->sacked_bytes && i < WL_SACK_CACHE; i++)
 		if (f->sack_cache[i].start == start)
 			hit = &f->sack_cache[i];
 	if (hit && wl_after(hit->end, start)) {
@@ -513,6 +518,19 @@ WL_INLINE int wl_sack_is_valid(const struct wl_flow *f, wl_u32 start, wl_u32 end
 	return wl_before(start, end) && wl_after(start, f->una) && !wl_after(end, f->nxt);
 }
 
+/* una has moved. Marks that it leaves behind would seem to lie ahead again half the sequence space later. */
+WL_INLINE void wl_track_passed(struct wl_flow *f)
+{
+	/* nothing is in flight */
+	if (f->una == f->nxt)
+		f->hole_bytes = 0;
+	if (!wl_before(f->una, f->dsack_round))
+		f->flags &= ~WL_FLOW_DSACK_SEEN;
+	/* nothing sent so long ago is still reported to have arrived twice */
+	if (f->una - f->undo_marker > WL_CWND_MAX_BYTES)
+		wl_undo_forget(f);
+}
+
 /* Takes a cumulative acknowledgement of una < ack <= snd_max. */
 WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u32 ack)
 {
@@ -530,6 +548,7 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u
 		f->una_seg = c.una_seg;
 		f->fack = wl_seq_max(f->fack, end);
 		f->judged = wl_seq_max(f->judged, c.una_seg);
+		wl_track_passed(f);
 	}
 	f->dupacks = 0;
 	return 0;

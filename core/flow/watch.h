@@ -110,17 +110,18 @@ WL_INLINE void wl_watch_ack(struct wl_flow *f, wl_u32 ack, wl_u32 rcv_edge, wl_u
  */
 WL_INLINE void wl_watch_end(struct wl_flow *f, wl_u32 now_us)
 {
-	f->flags &= ~(WL_FLOW_TIMED | WL_FLOW_DSACK_SEEN | WL_FLOW_CWND_LIMITED | WL_FLOW_ACKS_LATE);
+	f->flags &= ~(WL_FLOW_TIMED | WL_FLOW_DSACK_SEEN | WL_FLOW_CWND_LIMITED | WL_FLOW_ACKS_LATE |
+		      WL_FLOW_NEAR_TIMED);
 	f->rack_rtt_us = 0;
 	wl_rate_on_first_send(f, now_us);
 	f->app_limited_until = 0;
-	f->next_round_delivered = f->delivered_bytes;
 	f->sent_at_us = now_us;
 	f->progress_at_us = now_us;
 	f->shown_at_us = now_us;
 	f->edge = wl_seq_max(f->nxt, f->rcv_edge);
 	f->edge_used_until = f->edge;
 	f->edge_checked_at_us = now_us;
+	f->near_shown_edge = f->edge;
 	f->burst_from = f->nxt;
 }
 

@@ -5,6 +5,7 @@ mod handshake;
 mod network;
 mod undo;
 mod watched;
+mod wraps;
 
 use std::collections::BTreeMap;
 use windlass_core::{

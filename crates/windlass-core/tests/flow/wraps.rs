@@ -1,0 +1,71 @@
+//! Streams longer than sequence numbers: what lies half the sequence space behind seems to lie ahead.
+
+use crate::{MSS, ack, flow};
+use windlass_core::{Flow, abi};
+
+/// Sends and has acknowledged so many MiB, from `now_us` on.
+fn pass(f: &mut Flow, mib: u32, now_us: u32) {
+    for i in 0..mib {
+        let end = f.state().nxt.wrapping_add(1 << 20);
+        f.send(end, now_us + i * 10);
+        f.ack(&ack(end, now_us + i * 10 + 5, &[]));
+    }
+}
+
+#[test]
+fn a_bypass_ends_when_all_is_acknowledged_whatever_was_missed() {
+    let mut f = flow(0);
+    f.send(10 * MSS, 0);
+    f.state_mut().state = abi::WL_FLOW_BYPASS as u8;
+    f.state_mut().hole_bytes = 0u32.wrapping_sub(MSS);
+    f.ack(&ack(9 * MSS, 40_000, &[]));
+    assert!(!f.is_whole());
+    f.ack(&ack(10 * MSS, 41_000, &[]));
+    assert!(f.is_whole());
+}
+
+#[test]
+fn what_arrives_twice_counts_as_much_gibibytes_later() {
+    let mut f = flow(0);
+    f.send(10 * MSS, 0);
+    f.ack(&ack(2 * MSS, 40_000, &[(MSS, 2 * MSS)]));
+    assert_eq!(f.state().reo_wnd_mult, 2);
+    pass(&mut f, 3072, 50_000);
+    let una = f.state().una;
+    f.send(una.wrapping_add(2 * MSS), 200_000);
+    f.ack(&ack(una.wrapping_add(MSS), 240_000, &[(una, una.wrapping_add(MSS))]));
+    assert_eq!(f.state().reo_wnd_mult, 3);
+}
+
+/// The block begins where one began 4 GiB before, of which the cache says that it was longer.
+#[test]
+fn a_block_is_not_taken_for_one_of_4_gib_before() {
+    let mut f = flow(0);
+    f.send(10 * MSS, 0);
+    f.ack(&ack(0, 40_000, &[(MSS, 8 * MSS)]));
+    let s = f.ack(&ack(10 * MSS, 41_000, &[]));
+    assert_eq!(s.acked_bytes, 10 * MSS);
+    pass(&mut f, 4095, 50_000);
+    let left = 0u32.wrapping_sub(f.state().nxt);
+    f.send(0, 200_000);
+    f.ack(&ack(0, 201_000, &[]));
+    assert!(left > 0 && f.state().una == 0);
+    f.send(10 * MSS, 202_000);
+    let s = f.ack(&ack(0, 240_000, &[(MSS, 3 * MSS)]));
+    assert_eq!(s.newly_delivered_bytes, 2 * MSS);
+}
+
+/// The box knows of the sender's side of the round trip at any place in the stream.
+#[test]
+fn the_near_side_is_timed_in_the_third_gibibyte() {
+    let mut f = flow(0);
+    pass(&mut f, 2560, 1000);
+    let nxt = f.state().nxt;
+    f.state_mut().sent_at_us = 100_000;
+    f.send(nxt.wrapping_add(10 * MSS), 100_000);
+    f.edge_shown(101_000_000, nxt.wrapping_add(10 * MSS));
+    f.edge_shown(101_000_000, nxt.wrapping_add(20 * MSS));
+    f.state_mut().sent_at_us = 101_300;
+    f.send(nxt.wrapping_add(20 * MSS), 101_300);
+    assert_eq!(f.state().near_rtt_us, 300);
+}
