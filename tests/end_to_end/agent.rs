@@ -102,6 +102,69 @@ fn a_hangup_has_the_policy_read_at_once() {
     release(&net, agent);
 }
 
+/// Rules for r1 that the datapath has no room for, which shows only when the interface is there: their patterns differ.
+fn too_many_rules(folder: &Path) {
+    let letters = || 'a'..='q';
+    let pairs = letters().flat_map(|a| letters().map(move |b| (a, b)));
+    let rule = |(a, b)| {
+        format!("[[rule]]\nname = \"{a}{b}\"\nmatch = {{ iface = \"r[1{a}{b}]\" }}\nalgorithm = \"reno\"\n")
+    };
+    let text: String = pairs.map(rule).collect();
+    let draft = folder.join("draft.toml");
+    fs::write(&draft, text).expect("a writable folder");
+    fs::rename(&draft, folder.join("policy.toml")).expect("the same folder");
+}
+
+#[test]
+fn a_policy_that_cannot_be_put_in_force_leaves_the_old_one() {
+    if !is_root_or_skip("a_policy_that_cannot_be_put_in_force_leaves_the_old_one") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    let mut command = net.windlass(&["agent", "--detach-on-exit", "--policy", file.to_str().expect("UTF-8")]);
+    let mut agent = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the agent starts");
+    let mut out = BufReader::new(agent.stdout.take().expect("piped")).lines();
+    let mut errors = BufReader::new(agent.stderr.take().expect("piped")).lines();
+    let mut says = |word: &str| out.any(|l| l.is_ok_and(|l| l.contains(word)));
+    assert!(says("under control"));
+    with_transfer(&net, |progress| {
+        too_many_rules(folder.path());
+        let complaint = errors.next().expect("it goes on").expect("a line");
+        assert!(complaint.contains("289 rules") && complaint.contains("stays"), "{complaint}");
+        progress();
+        assert_eq!(
+            (&net.flows()[0]["algorithm"], &net.flows()[0]["mode"]),
+            (&"bbr".into(), &"transparent".into())
+        );
+        policy(folder.path(), "cubic");
+        assert!(says("in force"), "the agent goes on");
+    });
+    kill(&mut agent, libc::SIGTERM);
+    assert!(!net.pins().exists(), "released");
+}
+
+/// An agent that ends for an error releases what it is to release at its end, if it is not somebody else's by now.
+#[test]
+fn an_agent_that_ends_for_an_error_releases_the_rest() {
+    if !is_root_or_skip("an_agent_that_ends_for_an_error_releases_the_rest") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.toml");
+    let text = "[[rule]]\nname = \"all\"\nmatch = { iface = \"r[12]\" }\nalgorithm = \"reno\"\n";
+    fs::write(&file, text).expect("a writable folder");
+    let mut command = net.windlass(&["agent", "--detach-on-exit", "--policy", file.to_str().expect("UTF-8")]);
+    let mut agent = command.stdout(Stdio::piped()).spawn().expect("the agent starts");
+    let mut out = BufReader::new(agent.stdout.take().expect("piped")).lines();
+    assert!(out.any(|l| l.is_ok_and(|l| l.contains("r2: under control"))));
+    net.answer(&["detach", "r1"]);
+    assert_eq!(agent.wait().expect("it ends").code(), Some(2));
+    assert!(!net.pins().with_file_name("r2").exists() && net.clocks().is_empty(), "nothing is left");
+}
+
 #[test]
 fn the_datapath_of_another_version_is_refused_with_the_cure() {
     if !is_root_or_skip("the_datapath_of_another_version_is_refused_with_the_cure") {

@@ -308,6 +308,22 @@ fn weights_change_while_sockets_run_and_the_group_outlives_its_agent() {
     println!("{test}: {equal:.3?} at 1:1, {:.2} at 1:3", three / one);
 }
 
+/// Algorithms that somebody unloads end what the agent did with them, and nothing else; another policy brings them back.
+#[test]
+fn an_agent_goes_on_when_its_algorithms_are_unloaded() {
+    let test = "an_agent_goes_on_when_its_algorithms_are_unloaded";
+    let Some(site) = site_or_skip(test, Setup { servers: 2, has_cgroups: true, ..PLAIN }) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.toml");
+    fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
+    let mut agent = Agent::start(file, &format!("o{:x}_", std::process::id()));
+    agent.says(&["under control"; 2]);
+    agent.unload();
+    agent.rewrite(&policy(&site, [1, 2]));
+    agent.says(&["in force", "under control", "under control"]);
+    assert!(agent.child.try_wait().expect("our child").is_none(), "the agent goes on");
+}
+
 /// A way that takes smaller packets than before: what was in flight is sent again in pieces, and nobody's window is cut.
 #[test]
 fn a_smaller_mtu_is_no_timeout() {

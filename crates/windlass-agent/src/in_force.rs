@@ -5,6 +5,7 @@ use crate::{
     error::bpf,
     monotonic_us,
     plain::{bytes_of, from_bytes},
+    policy::check_count,
 };
 use libbpf_rs::{MapCore, MapFlags};
 use windlass_core::abi::{self, wl_policy_head, wl_rule};
@@ -15,10 +16,7 @@ pub(crate) fn write_policy(
     head_map: &impl MapCore,
     rules: &[wl_rule],
 ) -> Result<()> {
-    if rules.len() > abi::WL_MAX_RULES as usize {
-        let what = format!("{} rules for one interface; at most {}", rules.len(), abi::WL_MAX_RULES);
-        return Err(Error::Invalid(what));
-    }
+    check_count(rules.len(), "one interface or cgroup").map_err(Error::Invalid)?;
     for (index, rule) in (0..).zip(rules) {
         write_rule(rules_map, index, rule)?;
     }

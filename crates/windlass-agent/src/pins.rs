@@ -233,12 +233,10 @@ impl Pinned {
 
     /// Puts another policy in force; flows follow at their next ACK.
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
-        let iface = self.iface();
-        let ifindex = netdev::ethernet_index(iface)?;
-        let mut rules = policy.compile(iface, ifindex);
+        let mut rules = policy.compile(self.iface(), self.ifindex);
         group::resolve(&self.maps["wl_groups"], &policy.groups(), &mut rules)?;
-        self.pins.write_rule_names(policy)?;
-        write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules)
+        write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules)?;
+        self.pins.write_rule_names(policy)
     }
 
     /// Ends control gently, as [`Datapath::let_go`](crate::Datapath::let_go) does.

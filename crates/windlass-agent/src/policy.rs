@@ -9,6 +9,7 @@ use crate::{
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::BTreeSet,
     net::{IpAddr, Ipv6Addr},
     ops::Range,
     path::{Path, PathBuf},
@@ -154,6 +155,7 @@ impl Policy {
             return Err(place.error(0..0, "no [[rule]]: a policy needs at least one"));
         }
         let mut rules: Vec<Rule> = Vec::new();
+        let spans: Vec<_> = raw.rule.iter().map(Spanned::span).collect();
         for raw in raw.rule {
             let span = raw.get_ref().group.as_ref().map(Spanned::span);
             let rule = check(&place, raw)?;
@@ -176,6 +178,7 @@ impl Policy {
             }
             rules.push(rule);
         }
+        check_room(&rules).map_err(|(at, what)| place.error(spans[at].clone(), what))?;
         Ok(Policy { rules })
     }
 
@@ -258,6 +261,54 @@ impl Policy {
         }
         compiled
     }
+}
+
+/// Whether so many rules find room in the datapath of one interface or cgroup.
+pub(crate) fn check_count(rules: usize, of: &str) -> Result<(), String> {
+    if rules > abi::WL_MAX_RULES as usize {
+        return Err(format!("{rules} rules for {of}; at most {}", abi::WL_MAX_RULES));
+    }
+    Ok(())
+}
+
+/// The first rule that finds no room in a datapath, as far as that can be told without knowing the interfaces, and why.
+fn check_room(rules: &[Rule]) -> Result<(), (usize, String)> {
+    let few = abi::WL_MAX_RULES.min(abi::WL_MAX_GROUPS) as usize;
+    if rules.len() <= few {
+        return Ok(());
+    }
+    for (of_sockets, what) in [(false, "behind interfaces"), (true, "of sockets")] {
+        let mut groups = Vec::new();
+        for (at, rule) in rules.iter().enumerate().filter(|(_, r)| r.is_of_sockets() == of_sockets) {
+            match &rule.group {
+                Some(m) if !groups.contains(&&m.group) => groups.push(&m.group),
+                _ => continue,
+            }
+            if groups.len() > abi::WL_MAX_GROUPS as usize {
+                return Err((at, format!("more than {} groups {what}", abi::WL_MAX_GROUPS)));
+            }
+        }
+    }
+    let check = |indices: Vec<usize>, of: &str| {
+        let last = indices.get(abi::WL_MAX_RULES as usize).copied().unwrap_or(0);
+        check_count(indices.len(), of).map_err(|what| (last, what))
+    };
+    let (sockets, flows): (Vec<_>, Vec<_>) = rules.iter().enumerate().partition(|(_, r)| r.is_of_sockets());
+    let cgroups: BTreeSet<_> = sockets.iter().map(|(_, r)| r.cgroup.as_deref()).collect();
+    for cgroup in cgroups {
+        let speaks_of_it = |r: &Rule| r.cgroup.is_none() || r.cgroup.as_deref() == cgroup;
+        check(sockets.iter().filter(|(_, r)| speaks_of_it(r)).map(|(at, _)| *at).collect(), "one cgroup")?;
+    }
+    let patterns: Vec<_> =
+        flows.iter().map(|(at, r)| (*at, &r.iface, glob::Pattern::new(&r.iface))).collect();
+    let names: BTreeSet<_> = flows.iter().map(|(_, r)| &r.iface).collect();
+    for name in names {
+        // some interface falls under a pattern and under those that match it as it is written
+        let matching =
+            patterns.iter().filter(|(_, text, p)| *text == name || p.as_ref().is_ok_and(|p| p.matches(name)));
+        check(matching.map(|(at, ..)| *at).collect(), "one interface")?;
+    }
+    Ok(())
 }
 
 fn any_client() -> IpNet {
@@ -605,6 +656,36 @@ mod tests {
         }
         let e = error(&(rule("a", uplink) + &native("b", uplink)));
         assert!(e.line == 8 && e.what.contains("another name"), "{e}");
+    }
+
+    #[test]
+    fn what_finds_no_room_in_a_datapath_is_refused() {
+        let rules = |count: u32, mode: &str, rest: &dyn Fn(u32) -> String| {
+            let rule = |i| {
+                format!("[[rule]]\nname = \"r{i}\"\nalgorithm = \"reno\"\nmode = \"{mode}\"\n{}\n", rest(i))
+            };
+            (0..count).map(rule).collect::<String>()
+        };
+        let accepts = |text: &str| Policy::parse("p.toml", text).map(drop);
+        let iface = |name: &'static str| move |_| format!("match = {{ iface = \"{name}\" }}");
+        accepts(&rules(256, "watch", &iface("tap7"))).expect("as many as there is room for");
+        let e = error(&rules(300, "watch", &iface("tap7")));
+        assert!(e.line == 256 * 5 + 1 && e.what.contains("300 rules for one interface; at most 256"), "{e}");
+        // those of a pattern, too; those of other interfaces do not count
+        let mixed = rules(200, "watch", &iface("tap*")) + &rules(57, "watch", &iface("tap7"));
+        assert!(error(&mixed).what.contains("257 rules"));
+        accepts(&(rules(200, "watch", &iface("tap8")) + &rules(100, "watch", &iface("tap7"))))
+            .expect("of two");
+        let cgroup = |name: &'static str| move |_| format!("match = {{ cgroup = \"/{name}\" }}");
+        let sockets = rules(200, "native", &cgroup("a")) + &rules(57, "native", &|_| String::new());
+        assert!(error(&sockets).what.contains("257 rules for one cgroup"));
+        accepts(&(rules(200, "native", &cgroup("a")) + &rules(100, "native", &cgroup("b")))).expect("of two");
+        let grouped = |i: u32| {
+            format!("match = {{ iface = \"tap{i}\" }}\ngroup = {{ name = \"g{i}\", rule = \"ccc\" }}")
+        };
+        accepts(&rules(256, "transparent", &grouped)).expect("as many as there is room for");
+        let e = error(&rules(257, "transparent", &grouped));
+        assert!(e.line == 256 * 6 + 1 && e.what.contains("more than 256 groups behind interfaces"), "{e}");
     }
 
     proptest! {

@@ -268,6 +268,11 @@ impl PinnedSelector {
         inode(&self.cgroup).is_ok_and(|id| id.to_string() == self.id)
     }
 
+    /// Has somebody else ended it?
+    pub fn is_released(&self) -> bool {
+        !select_dir().join(&self.id).is_dir()
+    }
+
     fn map(&self, name: &str) -> Result<MapHandle> {
         let path = select_dir().join(&self.id).join(name);
         MapHandle::from_pinned_path(&path).map_err(bpf(format!("opening {}", path.display())))

@@ -178,7 +178,7 @@ fn report_end(datapath: &Datapath, as_json: bool, has_stats: bool) -> Result<()>
 
 pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let mut file = Watched::new(&args.policy);
-    let mut policy = Policy::from_file(&args.policy)?;
+    let policy = Policy::from_file(&args.policy)?;
     let (_, wishes) = signals::wishes(Wish::Reload)?;
     let mut controlled: Vec<Pinned> = Vec::new();
     let options = Options { shares_groups: true, ..options(&args.sizes) };
@@ -192,41 +192,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     if controlled.is_empty() && native.is_empty() {
         eprintln!("windlass: no interface or cgroup matches the policy yet; waiting for one");
     }
-    loop {
-        let is_asked = match wishes.recv_timeout(WATCH) {
-            Ok(Wish::Reload) => true,
-            Err(RecvTimeoutError::Timeout) => false,
-            _ => break,
-        };
-        let (alive, gone): (Vec<_>, Vec<_>) = controlled.into_iter().partition(Pinned::is_alive);
-        controlled = alive;
-        for pinned in gone {
-            println!("{}: the interface is gone", pinned.iface());
-            pinned.remove()?;
-        }
-        if file.is_due(is_asked) {
-            match Policy::from_file(&args.policy) {
-                Ok(new) => {
-                    policy = new;
-                    for pinned in &controlled {
-                        pinned.set_policy(&policy)?;
-                    }
-                    native.set_policy(&policy)?;
-                    println!("{}: in force", args.policy.display());
-                }
-                // the old policy stays in force: a typo must not take traffic out of control
-                Err(e) => eprintln!("windlass: {e}; the policy in force stays"),
-            }
-        }
-        // right after another look a clock that has not moved yet is no clock that stands still
-        for pinned in controlled.iter_mut().filter(|_| !is_asked) {
-            if pinned.watch_clock()? {
-                say_clock_is_new(pinned.iface());
-            }
-        }
-        cover(&policy, &options, &mut controlled)?;
-        native.cover(&policy)?;
-    }
+    let ended = look_after(&mut file, policy, &options, &wishes, &mut controlled, &mut native);
     native.finish(args.detach_on_exit)?;
     if args.detach_on_exit {
         hand_back(&controlled)?;
@@ -238,7 +204,78 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
             println!("{}: stays under control; `windlass detach {0}` releases it", pinned.iface());
         }
     }
-    Ok(ExitCode::SUCCESS)
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// Looks after all that is under control until told to stop, and follows the policy's file.
+fn look_after(
+    file: &mut Watched<'_>,
+    mut policy: Policy,
+    options: &Options,
+    wishes: &Receiver<Wish>,
+    controlled: &mut Vec<Pinned>,
+    native: &mut NativeHome,
+) -> Result<()> {
+    let mut complaint = String::new();
+    loop {
+        let is_asked = match wishes.recv_timeout(WATCH) {
+            Ok(Wish::Reload) => true,
+            Err(RecvTimeoutError::Timeout) => false,
+            _ => return Ok(()),
+        };
+        let (alive, gone): (Vec<_>, Vec<_>) = controlled.drain(..).partition(Pinned::is_alive);
+        *controlled = alive;
+        for pinned in gone {
+            println!("{}: the interface is gone", pinned.iface());
+            pinned.remove()?;
+        }
+        if file.is_due(is_asked) {
+            let read = Policy::from_file(file.path).map_err(anyhow::Error::from);
+            match read.and_then(|new| replace(&policy, new, controlled, native)) {
+                Ok(new) => {
+                    policy = new;
+                    println!("{}: in force", file.path.display());
+                }
+                // a mistake must not take traffic out of control
+                Err(e) => eprintln!("windlass: {e:#}; the policy in force stays"),
+            }
+        }
+        // right after another look a clock that has not moved yet is no clock that stands still
+        for at in (0..controlled.len()).filter(|_| !is_asked) {
+            match controlled[at].watch_clock() {
+                Ok(true) => say_clock_is_new(controlled[at].iface()),
+                Ok(false) => {}
+                Err(why) => {
+                    // what is there under its name, if anything, is not ours
+                    controlled.remove(at);
+                    return Err(why.into());
+                }
+            }
+        }
+        // what cannot be taken under control is tried again and again, and said once
+        let covered = cover(&policy, options, controlled).and_then(|()| native.cover(&policy));
+        let now = covered.err().map_or(String::new(), |e| format!("{e:#}"));
+        if now != complaint && !now.is_empty() {
+            eprintln!("windlass: {now}");
+        }
+        complaint = now;
+    }
+}
+
+/// Puts a new policy in force everywhere, or, if that fails somewhere, nowhere.
+fn replace(old: &Policy, new: Policy, controlled: &[Pinned], native: &mut NativeHome) -> Result<Policy> {
+    let mut put = |policy: &Policy| {
+        controlled.iter().try_for_each(|pinned| pinned.set_policy(policy))?;
+        native.set_policy(policy)
+    };
+    match put(&new) {
+        Ok(()) => Ok(new),
+        Err(why) => {
+            // where it was replaced already, it was in force a moment ago
+            let _ = put(old);
+            Err(why)
+        }
+    }
 }
 
 /// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest.

@@ -261,11 +261,18 @@ pub struct NativeHome {
     prefix: String,
     has_loaded: bool,
     selectors: Vec<PinnedSelector>,
+    /// Cgroups that somebody else released: left alone until another policy names them.
+    released: Vec<PathBuf>,
 }
 
 impl NativeHome {
     pub fn new(prefix: &str) -> NativeHome {
-        NativeHome { prefix: prefix.to_string(), has_loaded: false, selectors: Vec::new() }
+        NativeHome {
+            prefix: prefix.to_string(),
+            has_loaded: false,
+            selectors: Vec::new(),
+            released: Vec::new(),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -280,6 +287,7 @@ impl NativeHome {
 
     /// Brings every cgroup that the policy names under control, as soon as it is there.
     pub fn cover(&mut self, policy: &Policy) -> Result<()> {
+        self.notice_released();
         let (alive, gone): (Vec<_>, Vec<_>) = self.selectors.drain(..).partition(|s| s.is_alive());
         self.selectors = alive;
         for selector in gone {
@@ -287,7 +295,8 @@ impl NativeHome {
             selector.remove()?;
         }
         for cgroup in Self::wanted(policy)? {
-            if self.selectors.iter().any(|s| s.cgroup() == cgroup) || !cgroup.is_dir() {
+            let is_known = self.selectors.iter().any(|s| s.cgroup() == cgroup);
+            if is_known || self.released.contains(&cgroup) || !cgroup.is_dir() {
                 continue;
             }
             self.has_loaded |= ensure_loaded(&self.prefix)?;
@@ -313,9 +322,25 @@ impl NativeHome {
         Ok(())
     }
 
+    /// Cgroups that were released are not ours any more.
+    fn notice_released(&mut self) {
+        let (gone, here): (Vec<_>, Vec<_>) = self.selectors.drain(..).partition(PinnedSelector::is_released);
+        self.selectors = here;
+        for selector in gone {
+            eprintln!("windlass: {}: released by somebody else", selector.cgroup().display());
+            self.released.push(selector.cgroup().to_path_buf());
+        }
+    }
+
     /// Another policy is in force: its rules for sockets that connect from now on.
     pub fn set_policy(&mut self, policy: &Policy) -> Result<()> {
+        self.notice_released();
         let wanted = Self::wanted(policy)?;
+        self.selectors
+            .iter()
+            .filter(|s| wanted.iter().any(|w| w == s.cgroup()))
+            .try_for_each(|s| s.set_policy(policy))?;
+        self.released.clear();
         let (kept, dropped): (Vec<_>, Vec<_>) =
             self.selectors.drain(..).partition(|s| wanted.iter().any(|w| w == s.cgroup()));
         self.selectors = kept;
@@ -323,12 +348,12 @@ impl NativeHome {
             println!("{}: released", selector.cgroup().display());
             selector.remove()?;
         }
-        Ok(self.selectors.iter().try_for_each(|s| s.set_policy(policy))?)
+        Ok(())
     }
 
     /// The agent ends.
     pub fn finish(self, is_detaching: bool) -> Result<()> {
-        for selector in self.selectors {
+        for selector in self.selectors.into_iter().filter(|s| !s.is_released()) {
             let name = selector.cgroup().display().to_string();
             if is_detaching {
                 selector.remove()?;
@@ -336,7 +361,7 @@ impl NativeHome {
                 println!("{name}: stays under control; `windlass detach --cgroup {name}` releases it");
             }
         }
-        if is_detaching && self.has_loaded {
+        if is_detaching && self.has_loaded && is_loaded(&self.prefix) {
             unload(&self.prefix)?;
         }
         Ok(())
