@@ -27,7 +27,7 @@ WL_ASSERT_SIZE(struct wl_group_home, sizeof(struct wl_group) + 16);
 
 /*
  * Written by the agent when a policy first names a group, from then on under the group's lock. Shared by all interfaces
- * whose policies name groups. A place in it is never given away again.
+ * whose policies name groups. The agent gives a place away again when it has no members and no rule names it.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

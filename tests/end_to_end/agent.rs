@@ -145,6 +145,43 @@ fn a_policy_that_cannot_be_put_in_force_leaves_the_old_one() {
     assert!(!net.pins().exists(), "released");
 }
 
+/// There is room for 256 groups, and that of those that no rule names any more is used again.
+#[test]
+fn groups_that_no_rule_names_make_room() {
+    if !is_root_or_skip("groups_that_no_rule_names_make_room") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.toml");
+    let with_groups = |letter: char, count: u32| {
+        let rule = |i| {
+            format!(
+                "[[rule]]\nname = \"{i}\"\nmatch = {{ iface = \"r1\" }}\nalgorithm = \"reno\"\n\
+                 group = {{ name = \"{letter}{i}\", rule = \"ccc\" }}\n"
+            )
+        };
+        let draft = folder.path().join("draft.toml");
+        fs::write(&draft, (0..count).map(rule).collect::<String>()).expect("a writable folder");
+        fs::rename(&draft, &file).expect("the same folder");
+    };
+    with_groups('a', 200);
+    let mut command = net.windlass(&["agent", "--detach-on-exit", "--policy", file.to_str().expect("UTF-8")]);
+    let mut agent = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the agent starts");
+    let mut out = BufReader::new(agent.stdout.take().expect("piped")).lines();
+    let mut errors = BufReader::new(agent.stderr.take().expect("piped")).lines();
+    let mut says = |word: &str| out.any(|l| l.is_ok_and(|l| l.contains(word)));
+    assert!(says("under control"));
+    with_groups('b', 100);
+    let complaint = errors.next().expect("it goes on").expect("a line");
+    assert!(complaint.contains("room for 56 more") && complaint.contains("fewer groups"), "{complaint}");
+    with_groups('b', 50);
+    assert!(says("in force"));
+    with_groups('c', 150);
+    assert!(says("in force"), "the first ones are named by no rule any more");
+    kill(&mut agent, libc::SIGTERM);
+}
+
 /// An agent that ends for an error releases what it is to release at its end, if it is not somebody else's by now.
 #[test]
 fn an_agent_that_ends_for_an_error_releases_the_rest() {

@@ -5,7 +5,7 @@ use crate::{
     error::bpf,
     group, native,
     object::fingerprint,
-    plain::{bytes_of, u64_at},
+    plain::{bytes_of, u32_at, u64_at},
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject};
 use serde::Serialize;
@@ -83,10 +83,10 @@ impl Coupling {
         for rule in rules.iter_mut().filter(|r| r.group != 0) {
             rule.tenant = key_of(cgroup, policy, rule.rule_id as usize);
         }
-        group::resolve(self.map("wl_groups"), &policy.groups(), rules)?;
         if rules.iter().any(|r| r.group != 0) {
             group::note_names(&self.names, &policy.groups())?;
         }
+        group::resolve(self.map("wl_groups"), &policy.groups(), rules, || self.named())?;
         for rule in rules.iter().filter(|r| r.group != 0) {
             let value = wl_terms {
                 cgroup,
@@ -101,6 +101,18 @@ impl Coupling {
         }
         let kept: BTreeSet<u32> = rules.iter().filter(|r| r.group != 0).map(|r| r.tenant).collect();
         self.remove_but(cgroup, &kept)
+    }
+
+    /// Numbers of the groups that rules in force name, of whatever cgroup.
+    fn named(&self) -> Result<BTreeSet<u32>> {
+        let terms = self.map("wl_terms");
+        let mut all = BTreeSet::new();
+        for key in terms.keys() {
+            let value = terms.lookup(&key, MapFlags::ANY).map_err(bpf("reading the rules' groups"))?;
+            let group = u32_at(value.as_deref().unwrap_or_default(), offset_of!(wl_terms, group));
+            all.extend(group.checked_sub(1));
+        }
+        Ok(all)
     }
 
     /// The cgroup's sockets leave their groups.

@@ -200,7 +200,7 @@ impl Datapath {
     pub fn set_policy(&mut self, policy: &Policy) -> Result<()> {
         self.policy = policy.clone();
         let mut rules = policy.compile(&self.iface, self.ifindex);
-        group::resolve(&map(&self.object, "wl_groups"), &policy.groups(), &mut rules)?;
+        group::resolve(&map(&self.object, "wl_groups"), &policy.groups(), &mut rules, group::named_here)?;
         write_policy(&map(&self.object, "wl_rules"), &map(&self.object, "wl_policy"), &rules)
     }
 
@@ -335,7 +335,7 @@ pub fn load(
     fill(&map(&object, "wl_free_flows"), options.flows_max)?;
     fill(&map(&object, "wl_free_chunks"), options.chunks())?;
     let mut rules = policy.compile(iface, ifindex);
-    group::resolve(&map(&object, "wl_groups"), &policy.groups(), &mut rules)?;
+    group::resolve(&map(&object, "wl_groups"), &policy.groups(), &mut rules, group::named_here)?;
     write_policy(&map(&object, "wl_rules"), &map(&object, "wl_policy"), &rules)?;
     Ok(object)
 }

@@ -11,15 +11,15 @@ use crate::{
     netdev,
     object::fingerprint,
     pins,
-    plain::{bytes_of, from_bytes, u64_at},
+    plain::{bytes_of, from_bytes},
     policy::Place,
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, OpenObject, libbpf_sys as sys};
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io,
-    mem::offset_of,
     os::fd::{AsRawFd, BorrowedFd},
     path::{Path, PathBuf},
     thread,
@@ -244,28 +244,75 @@ pub struct GroupHome {
     pub group: wl_group,
 }
 
-const KEY: usize = offset_of!(GroupHome, key);
-
-fn key_of(home: &[u8]) -> u64 {
-    u64_at(home, KEY)
-}
-
-/// Replaces the groups' positions in the policy by their numbers in the kernel; makes those that are not there yet.
-pub(crate) fn resolve(groups: &impl MapCore, specs: &[GroupSpec], rules: &mut [wl_rule]) -> Result<()> {
-    if rules.iter().all(|r| r.group == 0) {
+/// Replaces the groups' positions in the policy by their numbers in the kernel; makes those that are not there yet, all or
+/// none. When places run out, those are used again that have no members and are not among the `named`, which rules in force
+/// name.
+pub(crate) fn resolve(
+    groups: &impl MapCore,
+    specs: &[GroupSpec],
+    rules: &mut [wl_rule],
+    named: impl FnOnce() -> Result<BTreeSet<u32>>,
+) -> Result<()> {
+    let wanted: BTreeSet<usize> =
+        rules.iter().filter(|r| r.group != 0).map(|r| r.group as usize - 1).collect();
+    if wanted.is_empty() {
         return Ok(());
     }
     let _lock = Lock::take("groups")?;
-    let mut numbers = vec![None; specs.len()];
+    let homes = homes(groups)?;
+    let here = |at: &usize| Some((*at, homes.iter().position(|h| h.key == specs[*at].key())? as u32));
+    let mut numbers: BTreeMap<usize, u32> = wanted.iter().filter_map(here).collect();
+    let new: Vec<usize> = wanted.into_iter().filter(|at| !numbers.contains_key(at)).collect();
+    let mut free: Vec<u32> = (homes.len() as u32..abi::WL_MAX_GROUPS).collect();
+    if new.len() > free.len() {
+        let mut kept = named()?;
+        kept.extend(numbers.values());
+        let is_empty = |(number, home): &(u32, &GroupHome)| home.group.members == 0 && !kept.contains(number);
+        free.extend((0..).zip(&homes).filter(is_empty).map(|(number, _)| number));
+    }
+    if new.len() > free.len() {
+        return Err(Error::Invalid(format!(
+            "{} new groups, and room for {} more: of {} in all, the others have members or are those of rules in force; put \
+             a policy with fewer groups in force first",
+            new.len(),
+            free.len(),
+            abi::WL_MAX_GROUPS
+        )));
+    }
+    for (at, number) in new.into_iter().zip(free) {
+        let group = Group::new(&specs[at].config()).map_err(|e| Error::Invalid(e.to_string()))?;
+        let home = GroupHome { key: specs[at].key(), group: *group.state(), ..GroupHome::default() };
+        groups
+            .update(&number.to_ne_bytes(), bytes_of(&home), MapFlags::ANY)
+            .map_err(bpf("making a group"))?;
+        numbers.insert(at, number);
+    }
     for rule in rules.iter_mut().filter(|r| r.group != 0) {
-        let at = rule.group as usize - 1;
-        let number = match numbers[at] {
-            Some(number) => number,
-            None => *numbers[at].insert(number(groups, &specs[at])?),
-        };
-        rule.group = number + 1;
+        rule.group = numbers[&(rule.group as usize - 1)] + 1;
     }
     Ok(())
+}
+
+/// The groups that were ever made, by their numbers.
+fn homes(groups: &impl MapCore) -> Result<Vec<GroupHome>> {
+    let mut all = Vec::new();
+    for number in 0..abi::WL_MAX_GROUPS {
+        let bytes = groups.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(bpf("reading the groups"))?;
+        match bytes.and_then(|b| from_bytes::<GroupHome>(&b)) {
+            Some(home) if home.key != 0 => all.push(home),
+            _ => break,
+        }
+    }
+    Ok(all)
+}
+
+/// Numbers of the groups that the rules of this namespace's interfaces name. Those of an `attach` that runs nobody can read:
+/// then all are.
+pub(crate) fn named_here() -> Result<BTreeSet<u32>> {
+    if has_users(netdev::namespace_inode()) {
+        return Ok((0..abi::WL_MAX_GROUPS).collect());
+    }
+    pins::groups_named_here()
 }
 
 /// What a group of this kernel is doing.
@@ -299,12 +346,7 @@ pub(crate) fn note_names(file: &Path, specs: &[GroupSpec]) -> Result<()> {
 pub(crate) fn read(groups: &impl MapCore, file: &Path) -> Result<Vec<GroupInfo>> {
     let names = fs::read_to_string(file).unwrap_or_default();
     let mut all = Vec::new();
-    for number in 0..abi::WL_MAX_GROUPS {
-        let bytes = groups.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(bpf("reading the groups"))?;
-        let Some(home) = bytes.and_then(|b| from_bytes::<GroupHome>(&b)) else { break };
-        if home.key == 0 {
-            break;
-        }
+    for home in homes(groups)? {
         let key = format!("{:016x}", home.key);
         let name = names.lines().find_map(|l| l.strip_prefix(&key).map(str::trim_start));
         let rule = GroupRule::all().find(|r| r.id() == home.group.config.rule);
@@ -317,30 +359,6 @@ pub(crate) fn read(groups: &impl MapCore, file: &Path) -> Result<Vec<GroupInfo>>
         });
     }
     Ok(all)
-}
-
-fn number(groups: &impl MapCore, spec: &GroupSpec) -> Result<u32> {
-    let key = spec.key();
-    for number in 0..abi::WL_MAX_GROUPS {
-        let at = number.to_ne_bytes();
-        let home = groups.lookup(&at, MapFlags::ANY).map_err(bpf("reading the groups"))?.unwrap_or_default();
-        match key_of(&home) {
-            0 => {
-                let group = Group::new(&spec.config()).map_err(|e| Error::Invalid(e.to_string()))?;
-                let home = GroupHome { key, group: *group.state(), ..GroupHome::default() };
-                groups.update(&at, bytes_of(&home), MapFlags::ANY).map_err(bpf("making a group"))?;
-                return Ok(number);
-            }
-            k if k == key => return Ok(number),
-            _ => {}
-        }
-    }
-    Err(Error::Invalid(format!(
-        "group \"{}\": no room for more than {} groups since the first interface was attached; `windlass detach --all`, \
-         then start again",
-        spec.name,
-        abi::WL_MAX_GROUPS
-    )))
 }
 
 /// The program that makes all flows of a datapath leave their groups, which outlive it.
@@ -429,12 +447,15 @@ impl Drop for Share {
     }
 }
 
+/// Does some process use the namespace's groups?
+fn has_users(namespace: u64) -> bool {
+    File::open(users(namespace)).is_ok_and(|f| flock(&f, libc::LOCK_EX | libc::LOCK_NB).is_err())
+}
+
 /// Takes the namespace's groups away if nobody uses them.
 pub(crate) fn remove_unused(namespace: u64) {
     let Ok(_lock) = Lock::take("groups") else { return };
-    let is_used =
-        File::open(users(namespace)).is_ok_and(|f| flock(&f, libc::LOCK_EX | libc::LOCK_NB).is_err());
-    if is_used || !pins::has_none(namespace) {
+    if has_users(namespace) || !pins::has_none(namespace) {
         return;
     }
     let prefix = format!("groups-{namespace}-");

@@ -38,18 +38,25 @@ fn write_head(head_map: &impl MapCore, rules_count: u32) -> Result<()> {
     head_map.update(&0u32.to_ne_bytes(), bytes_of(&head), MapFlags::ANY).map_err(bpf("writing the policy"))
 }
 
+/// The rules in force.
+pub(crate) fn read_rules(rules_map: &impl MapCore, head_map: &impl MapCore) -> Result<Vec<wl_rule>> {
+    let read = |index: u32| {
+        let rule = rules_map.lookup(&index.to_ne_bytes(), MapFlags::ANY).map_err(bpf("reading a rule"))?;
+        Ok(rule.and_then(|bytes| from_bytes(&bytes)).unwrap_or_default())
+    };
+    (0..read_head(head_map)?.rules_count.min(abi::WL_MAX_RULES)).map(read).collect()
+}
+
 /// Flows that were controlled are only watched from now on.
 pub(crate) fn let_go(rules_map: &impl MapCore, head_map: &impl MapCore) -> Result<()> {
-    let rules_count = read_head(head_map)?.rules_count;
-    for index in 0..rules_count.min(abi::WL_MAX_RULES) {
-        let rule = rules_map.lookup(&index.to_ne_bytes(), MapFlags::ANY).map_err(bpf("reading a rule"))?;
-        let Some(mut rule) = rule.and_then(|bytes| from_bytes::<wl_rule>(&bytes)) else { continue };
+    let rules = read_rules(rules_map, head_map)?;
+    for (index, mut rule) in (0..).zip(rules.iter().copied()) {
         if u32::from(rule.mode) == abi::WL_MODE_ENFORCE {
             rule.mode = abi::WL_MODE_WATCH as u8;
             write_rule(rules_map, index, &rule)?;
         }
     }
-    write_head(head_map, rules_count)
+    write_head(head_map, rules.len() as u32)
 }
 
 /// Of these flows, is none with data in flight controlled any more?

@@ -13,14 +13,14 @@ use crate::{
     error::{bpf, io_error},
     flows::read_flows,
     group,
-    in_force::{has_let_go, let_go, write_policy},
+    in_force::{has_let_go, let_go, read_rules, write_policy},
     lock::Lock,
     netdev,
     pin_dir::{CLOCK_LINK, PinDir, namespace_dir},
 };
 use libbpf_rs::{MapCore, MapHandle, Object, Program};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::CString,
     fs,
     os::fd::{AsFd, OwnedFd},
@@ -123,6 +123,25 @@ pub fn left_here() -> Vec<String> {
         netdev::index(name).is_some_and(|ifindex| Clock::existing(ifindex).shaped_ifindex().is_ok())
     };
     netdev::names().into_iter().filter(|n| !pinned.contains(n) && has_clock(n) && has_filters(n)).collect()
+}
+
+/// Numbers of the groups that rules in force on interfaces of this namespace name.
+pub(crate) fn groups_named_here() -> Result<BTreeSet<u32>> {
+    let mut all = BTreeSet::new();
+    for iface in pinned_here() {
+        let pins = PinDir::here(&iface);
+        // another build's groups are others
+        if read_record(&pins.record()) != Some(build_id()) {
+            continue;
+        }
+        let open = |name: &str| {
+            let path = pins.dir().join(name);
+            MapHandle::from_pinned_path(&path).map_err(bpf(format!("opening {}", path.display())))
+        };
+        let rules = read_rules(&open("wl_rules")?, &open("wl_policy")?)?;
+        all.extend(rules.iter().filter_map(|r| r.group.checked_sub(1)));
+    }
+    Ok(all)
 }
 
 /// Pins everything of a loaded datapath. Programs stay through their links; clsact filters stay by themselves.
@@ -234,7 +253,7 @@ impl Pinned {
     /// Puts another policy in force; flows follow at their next ACK.
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
         let mut rules = policy.compile(self.iface(), self.ifindex);
-        group::resolve(&self.maps["wl_groups"], &policy.groups(), &mut rules)?;
+        group::resolve(&self.maps["wl_groups"], &policy.groups(), &mut rules, group::named_here)?;
         write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules)?;
         self.pins.write_rule_names(policy)
     }
