@@ -2,7 +2,7 @@
 //! datapath looks up once per flow.
 
 use crate::{
-    GroupSpec, Membership,
+    GroupSpec, Membership, Per,
     group::{self, RawGroup},
     netdev,
 };
@@ -173,6 +173,19 @@ impl Policy {
                 let what = format!(
                     "group \"{}\" is configured otherwise in rule \"{}\"; only weight and per may differ",
                     group.name, other.name
+                );
+                return Err(place.error(span.unwrap_or(0..0), what));
+            }
+            if let Some(other) = rules.iter().find(|r| r.gives_another_weight(&rule)) {
+                let what = format!(
+                    "flows of one {} fall under rule \"{}\", too, which has another weight for all of them together; give \
+                     both the same, or per = \"flow\"",
+                    if rule.group.as_ref().is_some_and(|m| m.per == Per::Server) {
+                        "server"
+                    } else {
+                        "interface"
+                    },
+                    other.name
                 );
                 return Err(place.error(span.unwrap_or(0..0), what));
             }
@@ -468,6 +481,23 @@ impl Rule {
         self.group.as_ref().is_some_and(|m| m.group.name == group.name && m.group != *group)
     }
 
+    /// Does it give a tenant, whose flows may fall under the later rule as well, a weight other than that does?
+    fn gives_another_weight(&self, later: &Rule) -> bool {
+        let (Some(a), Some(b)) = (&self.group, &later.group) else { return false };
+        if a.group != b.group || a.per != b.per || a.weight == b.weight {
+            return false;
+        }
+        // as written, and where the patterns say it for all interfaces
+        let meets =
+            self.iface == later.iface || self.applies_to(&later.iface) || later.applies_to(&self.iface);
+        let is_partial = self.client != any_client() || !self.server_ports.is_empty();
+        match a.per {
+            Per::Interface => meets && is_partial,
+            Per::Server => meets && is_partial && self.cgroup == later.cgroup,
+            Per::Flow | Per::Rule => false,
+        }
+    }
+
     fn applies_to(&self, iface: &str) -> bool {
         !self.is_of_sockets() && glob::Pattern::new(&self.iface).is_ok_and(|p| p.matches(iface))
     }
@@ -645,6 +675,20 @@ mod tests {
         }
         let e = error(&(rule("a", uplink) + &rule("b", &format!("{uplink}, idle_s = 5"))));
         assert!(e.line == 8 && e.what.contains("otherwise in rule \"a\""), "{e}");
+        // a tenant has one weight: where some of its flows fall under one rule and some under another, both give it
+        let of_port = "match = { iface = \"tap*\", server_port = [80] }\n";
+        let tenants = |per: &str, weight: u32| format!("{uplink}, per = \"{per}\", weight = {weight}");
+        for per in ["server", "interface"] {
+            let first = rule("a", &tenants(per, 2)) + of_port;
+            let e = error(&(first.clone() + &rule("b", &tenants(per, 1))));
+            assert!(e.line == 9 && e.what.contains(per) && e.what.contains("rule \"a\""), "{e}");
+            Policy::parse("p.toml", &(first.clone() + &rule("b", &tenants(per, 2)))).expect("the same");
+            Policy::parse("p.toml", &(first + &rule("b", &tenants("flow", 1)))).expect("its flows' own");
+            // all flows of an interface fall under the first of its rules
+            let whole =
+                rule("a", &tenants(per, 2)) + "match = { iface = \"tap1\" }\n" + &rule("b", &tenants(per, 1));
+            Policy::parse("p.toml", &whole).expect("different interfaces");
+        }
         let e = error(&(rule("a", uplink) + "mode = \"watch\"\n"));
         assert!(e.what.contains("not controlled"), "{e}");
         let native = |name: &str, group: &str| rule(name, group) + "mode = \"native\"\n";
