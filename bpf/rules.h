@@ -60,7 +60,8 @@ static long wl_rule_step(__u32 i, void *ctx)
 	for (__u32 n = 0; n < WL_RULE_PORTS; n++)
 		if (n < rule->snd_ports_count && rule->snd_ports[n] == port)
 			port_ok = 1;
-	if (!port_ok || !wl_prefix_matches(search->key->rcv_addr, rule->rcv_addr, rule->rcv_prefix_bits))
+	if (!port_ok || !wl_prefix_matches(search->key->rcv_addr, rule->rcv_addr, rule->rcv_prefix_bits) ||
+	    !wl_prefix_matches(search->key->snd_addr, rule->snd_addr, rule->snd_prefix_bits))
 		return 0;
 	search->found = i + 1;
 	return 1;

@@ -84,6 +84,7 @@ struct wl_split {
 /* A compiled rule (wl_rules). A rule whose interface pattern matches several interfaces is compiled once for each. */
 struct wl_rule {
 	wl_u8 rcv_addr[16]; /* receiver ("client") prefix, IPv4 as IPv4-mapped */
+	wl_u8 snd_addr[16]; /* sender ("server") prefix, likewise */
 	wl_u32 ifindex; /* 0: any */
 	wl_u32 rule_id; /* position in the policy file; names the rule in reports */
 	wl_u16 snd_ports[WL_RULE_PORTS]; /* host order; the sender's ("server's") ports */
@@ -98,8 +99,10 @@ struct wl_rule {
 	struct wl_alg_params params; /* of all algorithms of the rule */
 	wl_u32 group; /* number in wl_groups + 1; 0: none */
 	wl_u32 tenant; /* tells the rule from others of its group; in mode native from all others */
+	wl_u8 snd_prefix_bits; /* as rcv_prefix_bits */
+	wl_u8 reserved[7];
 };
-WL_ASSERT_SIZE(struct wl_rule, 88);
+WL_ASSERT_SIZE(struct wl_rule, 112);
 
 /* Whose weight a rule's weight is: each flow's own, or that of a tenant, all of whose flows have it together. */
 enum wl_per {

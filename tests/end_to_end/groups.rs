@@ -2,7 +2,7 @@
 
 use crate::{
     net::Net,
-    site::{Outcome, PLAIN, Setup, site_or_skip},
+    site::{Outcome, PLAIN, Place, Setup, site_or_skip},
 };
 use std::{
     fs,
@@ -61,6 +61,34 @@ fn servers_behind_two_interfaces_share_a_group() {
     assert_eq!(outcome.counter("group_joined"), 5, "{outcome:#?}");
     assert_eq!(outcome.counter("group_refused"), 0);
     assert_eq!(outcome.counter("pass_internal"), 0);
+}
+
+/// Behind one interface servers are told apart by their addresses, and each has its own weight.
+#[test]
+fn servers_behind_one_interface_have_weights_of_their_own() {
+    let test = "servers_behind_one_interface_have_weights_of_their_own";
+    let setup = Setup { place: Place::Switched, servers: 2, link: LINK, ..PLAIN };
+    let Some(mut site) = site_or_skip(test, setup) else { return };
+    let rule = |server: usize, weight: u32| {
+        format!(
+            "[[rule]]\nname = \"server {server}\"\nmatch = {{ server = \"{}\" }}\nalgorithm = \"reno\"\n\
+             paced_servers = \"control\"\n\
+             group = {{ name = \"uplink\", rule = \"ccc\", per = \"server\", weight = {weight} }}\n",
+            site.address_of(server)
+        )
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.toml");
+    fs::write(&file, rule(0, 1) + &rule(1, 2)).expect("a writable folder");
+    site.control_all(&file);
+    // who gets more has more to send, so that both are busy to the end, and it has fewer flows
+    let flows = [(0, BYTES / 4), (0, BYTES / 4), (1, BYTES)];
+    let seconds = site.fetch_each(&flows);
+    let outcome = site.finish();
+    let ratio = (BYTES as f64 / seconds[2]) / (BYTES as f64 / 2.0 / seconds[0].max(seconds[1]));
+    println!("{test}: {seconds:.2?} s, 1:{ratio:.2}");
+    assert!((1.8..2.2).contains(&ratio), "1:2 became 1:{ratio:.2}");
+    assert_eq!(outcome.counter("group_joined"), 3, "{outcome:#?}");
 }
 
 /// A group with room for two: the other flows are on their own, and everything arrives.

@@ -6,7 +6,7 @@ use crate::{
     group::{self, RawGroup},
     netdev,
 };
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
@@ -59,6 +59,7 @@ struct RawMatch {
     iface: Option<Spanned<String>>,
     cgroup: Option<Spanned<PathBuf>>,
     client: Option<Spanned<String>>,
+    server: Option<Spanned<String>>,
     server_port: Option<Spanned<Vec<u16>>>,
 }
 
@@ -101,7 +102,9 @@ pub struct Rule {
     pub cgroup: Option<PathBuf>,
     /// Receivers ("clients") it applies to.
     pub client: IpNet,
-    /// Ports of the controlled servers; empty: all.
+    /// The controlled servers it applies to.
+    pub server: IpNet,
+    /// Their ports; empty: all.
     pub server_ports: Vec<u16>,
     /// Algorithms and the share of flows that each gets; one entry: all flows.
     pub algorithms: Vec<(String, u32)>,
@@ -201,7 +204,8 @@ impl Policy {
             name: "attach".into(),
             iface: "*".into(),
             cgroup: None,
-            client: any_client(),
+            client: anyone(),
+            server: anyone(),
             server_ports,
             algorithms: vec![(algorithm.name().into(), 1)],
             mode,
@@ -324,7 +328,7 @@ fn check_room(rules: &[Rule]) -> Result<(), (usize, String)> {
     Ok(())
 }
 
-fn any_client() -> IpNet {
+fn anyone() -> IpNet {
     "::/0".parse().expect("a valid prefix")
 }
 
@@ -393,14 +397,8 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
             i.into_inner()
         }
     };
-    let client = match raw.matches.client {
-        None => any_client(),
-        Some(c) => parse_client(c.get_ref()).ok_or_else(|| {
-            let what =
-                format!("client = \"{}\" is no prefix; write 192.0.2.0/24 or 2001:db8::/32", c.get_ref());
-            place.error(c.span(), what)
-        })?,
-    };
+    let client = check_prefix(place, "client", raw.matches.client)?;
+    let server = check_prefix(place, "server", raw.matches.server)?;
     let server_ports = match raw.matches.server_port {
         None => Vec::new(),
         Some(p) => {
@@ -413,14 +411,25 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
             ports
         }
     };
-    Ok(Rule { name, iface, cgroup, client, server_ports, algorithms, mode, control_paced, parameters, group })
+    Ok(Rule {
+        name,
+        iface,
+        cgroup,
+        client,
+        server,
+        server_ports,
+        algorithms,
+        mode,
+        control_paced,
+        parameters,
+        group,
+    })
 }
 
 /// A rule speaks either of an interface's flows or of a cgroup's sockets.
 fn check_cgroup(place: &Place, mode: Mode, matches: &RawMatch) -> Result<Option<PathBuf>, PolicyError> {
     if let (Some(i), true) = (&matches.iface, mode == Mode::Native || matches.cgroup.is_some()) {
-        let what =
-            "iface does not go with mode \"native\": its flows are chosen by cgroup, client and server_port";
+        let what = "iface does not go with mode \"native\": its flows are chosen by cgroup, client, server and server_port";
         return Err(place.error(i.span(), what));
     }
     let Some(c) = &matches.cgroup else { return Ok(None) };
@@ -435,10 +444,18 @@ fn check_cgroup(place: &Place, mode: Mode, matches: &RawMatch) -> Result<Option<
     Ok(Some(c.get_ref().clone()))
 }
 
-/// "0.0.0.0/0" means every client, of IPv6 too: who writes it means "anyone".
-fn parse_client(text: &str) -> Option<IpNet> {
+fn check_prefix(place: &Place, key: &str, raw: Option<Spanned<String>>) -> Result<IpNet, PolicyError> {
+    let Some(raw) = raw else { return Ok(anyone()) };
+    parse_prefix(raw.get_ref()).ok_or_else(|| {
+        let what = format!("{key} = \"{}\" is no prefix; write 192.0.2.0/24 or 2001:db8::/32", raw.get_ref());
+        place.error(raw.span(), what)
+    })
+}
+
+/// "0.0.0.0/0" means everyone, of IPv6 too: who writes it means "anyone".
+fn parse_prefix(text: &str) -> Option<IpNet> {
     let net: IpNet = text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))?;
-    Some(if net.prefix_len() == 0 { any_client() } else { net })
+    Some(if net.prefix_len() == 0 { anyone() } else { net })
 }
 
 fn check_algorithms(place: &Place, raw: Spanned<RawAlgorithm>) -> Result<Vec<(String, u32)>, PolicyError> {
@@ -470,6 +487,16 @@ fn mapped(ip: IpAddr) -> Ipv6Addr {
     }
 }
 
+/// The same prefix of addresses as the datapath has them.
+fn mapped_prefix(net: IpNet) -> Ipv6Net {
+    match net {
+        IpNet::V4(v4) => {
+            Ipv6Net::new(v4.network().to_ipv6_mapped(), v4.prefix_len() + 96).expect("at most 128")
+        }
+        IpNet::V6(v6) => v6,
+    }
+}
+
 impl Rule {
     /// Does it speak of sockets of this kernel, not of an interface's flows?
     fn is_of_sockets(&self) -> bool {
@@ -490,10 +517,14 @@ impl Rule {
         // as written, and where the patterns say it for all interfaces
         let meets =
             self.iface == later.iface || self.applies_to(&later.iface) || later.applies_to(&self.iface);
-        let is_partial = self.client != any_client() || !self.server_ports.is_empty();
+        let is_partial = self.client != anyone() || !self.server_ports.is_empty();
         match a.per {
-            Per::Interface => meets && is_partial,
-            Per::Server => meets && is_partial && self.cgroup == later.cgroup,
+            Per::Interface => meets && (is_partial || self.server != anyone()),
+            Per::Server => {
+                let (one, other) = (mapped_prefix(self.server), mapped_prefix(later.server));
+                let shares_servers = one.contains(&other) || other.contains(&one);
+                meets && is_partial && shares_servers && self.cgroup == later.cgroup
+            }
             Per::Flow | Per::Rule => false,
         }
     }
@@ -515,14 +546,16 @@ impl Rule {
                 share_upto_permille: (upto * 1000 / total) as u16,
             };
         }
-        let prefix = self.client.prefix_len() + if self.client.addr().is_ipv4() { 96 } else { 0 };
+        let bits = |net: IpNet| net.prefix_len() + if net.addr().is_ipv4() { 96 } else { 0 };
         wl_rule {
             rcv_addr: mapped(self.client.network()).octets(),
             ifindex,
             rule_id,
             snd_ports: ports,
             snd_ports_count: self.server_ports.len() as u8,
-            rcv_prefix_bits: prefix,
+            rcv_prefix_bits: bits(self.client),
+            snd_addr: mapped(self.server.network()).octets(),
+            snd_prefix_bits: bits(self.server),
             mode: match self.mode {
                 Mode::Transparent => abi::WL_MODE_ENFORCE,
                 Mode::Watch => abi::WL_MODE_WATCH,
@@ -558,7 +591,7 @@ mod tests {
             r#"
             [[rule]]
             name = "wan"
-            match = { iface = "tap*", client = "192.0.2.0/24", server_port = [80, 443] }
+            match = { iface = "tap*", client = "192.0.2.0/24", server = "2001:db8::7", server_port = [80, 443] }
             algorithm = [{ algorithm = "bbr", share = 10 }, { algorithm = "cubic", share = 90 }]
             "#,
         )
@@ -566,7 +599,8 @@ mod tests {
         let rules = policy.compile("tap7", 42);
         assert_eq!(rules.len(), 1);
         let rule = &rules[0];
-        assert_eq!(rule.rcv_prefix_bits, 96 + 24);
+        assert_eq!((rule.rcv_prefix_bits, rule.snd_prefix_bits), (96 + 24, 128));
+        assert_eq!((rule.rcv_addr[12..15].to_vec(), rule.snd_addr[15]), (vec![192, 0, 2], 7));
         assert_eq!(&rule.snd_ports[..2], &[80, 443]);
         assert_eq!(rule.splits[0].share_upto_permille, 100);
         assert_eq!(rule.splits[1].share_upto_permille, 1000);
@@ -587,6 +621,8 @@ mod tests {
         assert!(e.what.contains("algoritm"), "{e}");
         let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\n[rule.match]\nclient = \"10.0.0/8\"\n");
         assert_eq!(e.line, 5);
+        let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\n[rule.match]\nserver = \"web\"\n");
+        assert!(e.line == 5 && e.what.contains("server = \"web\" is no prefix"), "{e}");
     }
 
     #[test]
@@ -689,6 +725,14 @@ mod tests {
                 rule("a", &tenants(per, 2)) + "match = { iface = \"tap1\" }\n" + &rule("b", &tenants(per, 1));
             Policy::parse("p.toml", &whole).expect("different interfaces");
         }
+        let server = |address: &str, weight: u32| {
+            let matches = format!("match = {{ server = \"{address}\", server_port = [80] }}\n");
+            rule(address, &tenants("server", weight)) + &matches
+        };
+        let text = server("192.0.2.1", 1) + &server("192.0.2.2", 2) + &server("2001:db8::/32", 3);
+        Policy::parse("p.toml", &text).expect("different servers");
+        let e = error(&(server("192.0.2.1", 1) + &server("192.0.2.0/24", 2)));
+        assert!(e.line == 9 && e.what.contains("server"), "{e}");
         let e = error(&(rule("a", uplink) + "mode = \"watch\"\n"));
         assert!(e.what.contains("not controlled"), "{e}");
         let native = |name: &str, group: &str| rule(name, group) + "mode = \"native\"\n";

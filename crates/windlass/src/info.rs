@@ -129,13 +129,17 @@ pub fn policy(command: PolicyCommand) -> Result<ExitCode> {
                             (None, _) => r.iface.clone(),
                         },
                         r.client.to_string(),
+                        r.server.to_string(),
                         if ports.is_empty() { "any".into() } else { ports.join(",") },
                         algorithms.join(", "),
                         format!("{:?}", r.mode).to_lowercase(),
                     ]
                 })
                 .collect();
-            print::table(&["rule", "iface or cgroup", "client", "server port", "algorithm", "mode"], &rows);
+            print::table(
+                &["rule", "iface or cgroup", "client", "server", "server port", "algorithm", "mode"],
+                &rows,
+            );
         }
     }
     Ok(ExitCode::SUCCESS)
