@@ -42,6 +42,7 @@ struct sock {
 
 struct inet_connection_sock {
 	__u8 icsk_ca_state : 5;
+	__u8 icsk_ca_setsockopt : 1; /* somebody chose its algorithm: it is no default */
 	__u8 icsk_retransmits; /* timeouts since the last progress */
 	struct {
 		__u8 pending; /* WL_ICSK_ACK_* */

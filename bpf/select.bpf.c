@@ -3,12 +3,12 @@
  * Chooses the congestion control of the sockets of a cgroup when they connect, by the policy's rules for that cgroup:
  * the processes in it need know nothing of it. The socket is the sender of its rule, so `server_port` is its own port.
  */
+#include "kernel.h"
+#include <bpf/bpf_core_read.h>
 #include "rules.h"
 #include "wish.h"
 
 #define WL_AF_INET 2
-#define WL_SOL_TCP 6
-#define WL_TCP_CONGESTION 13
 
 /* Key: an algorithm's id; value: its name in this kernel. Entry 0 holds what all those names begin with. */
 struct wl_ca_name {
@@ -65,13 +65,20 @@ static __always_inline void wl_key_of(const struct bpf_sock_ops *ops, struct wl_
 	key->rcv_port_be = ops->remote_port >> 16;
 }
 
-/* Does the socket use one of ours already? A cgroup further in, or the process itself, chose it: that holds. */
-static __always_inline int wl_is_ours(struct bpf_sock_ops *ops)
+/*
+ * Has a cgroup further in, or the process itself, chosen one of ours? That holds. What the socket has by default, of its
+ * namespace or its route, nobody chose for it.
+ */
+static __always_inline int wl_is_chosen(struct bpf_sock_ops *ops)
 {
 	struct wl_ca_name now = {};
+	struct bpf_sock *sk = ops->sk;
+	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : 0;
 	struct wl_ca_name *prefix;
 	__u32 zero = 0;
 
+	if (!tp || !BPF_CORE_READ_BITFIELD((struct inet_connection_sock *)tp, icsk_ca_setsockopt))
+		return 0;
 	prefix = bpf_map_lookup_elem(&wl_names, &zero);
 	if (!prefix || bpf_getsockopt(ops, WL_SOL_TCP, WL_TCP_CONGESTION, &now, sizeof(now)))
 		return 0;
@@ -120,7 +127,7 @@ int wl_select(struct bpf_sock_ops *ops)
 		return 1;
 	wl_key_of(ops, &key);
 	rule = wl_find_rule(&key);
-	if (!rule || rule->mode != WL_MODE_NATIVE || wl_is_ours(ops)) {
+	if (!rule || rule->mode != WL_MODE_NATIVE || wl_is_chosen(ops)) {
 		__sync_fetch_and_add(&stats->unmatched, 1);
 		return 1;
 	}

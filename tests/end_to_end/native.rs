@@ -385,6 +385,43 @@ fn a_policy_chooses_for_the_sockets_of_a_cgroup() {
     assert_eq!(used(names), [1, 2, 1], "released");
 }
 
+/// What all sockets of a namespace have by default, or by their route, is no choice that a policy leaves alone.
+#[test]
+fn a_policy_chooses_where_the_default_is_ours() {
+    let test = "a_policy_chooses_where_the_default_is_ours";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let Some(cgroup) = cgroup_or_skip(test) else { return };
+    let loaded = Loaded::new('d');
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write_policy(folder.path(), &cgroup, "bbr");
+    let mut agent = windlass()
+        .args(["agent", "--policy", file.to_str().expect("UTF-8"), "--prefix", &loaded.prefix])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the agent starts");
+    let mut lines = BufReader::new(agent.stdout.take().expect("piped")).lines();
+    let _agent = Process(agent);
+    assert!(lines.any(|l| l.is_ok_and(|l| l.contains("under control"))));
+    let ours = loaded.name("reno");
+    let (by_route, by_default) = (Net::create(&ours), Net::create("cubic"));
+    let default = "default via 10.79.1.1".split(' ');
+    let words: Vec<_> = ["ip", "route", "replace"].into_iter().chain(default).collect();
+    by_default.server.run(&words).expect("iproute2");
+    let sysctl = format!("net.ipv4.tcp_congestion_control={ours}");
+    by_default.server.run(&["sysctl", "-qw", &sysctl]).expect("sysctl");
+    for (at, net) in [by_route, by_default].iter().enumerate() {
+        let folder = folder.path().join(at.to_string());
+        fs::create_dir(&folder).expect("a folder");
+        let _server = nginx(net, &folder, Some(&cgroup), &[8001, 8003]);
+        [8001, 8003].into_iter().for_each(|port| fetch(net, port));
+        let started = loaded.number("bbr", "started");
+        assert_eq!(started, at as u64 + 1, "the policy's for one port, the default for the other");
+    }
+    assert!(loaded.number("reno", "started") > 0, "{ours} was the default");
+}
+
 #[test]
 fn attach_native_lasts_as_long_as_it_runs() {
     if !is_root_or_skip("attach_native_lasts_as_long_as_it_runs") {

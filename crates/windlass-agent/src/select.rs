@@ -37,7 +37,7 @@ pub struct SelectorInfo {
     pub chosen: u64,
     /// Sockets that should have, but the algorithm was not loaded.
     pub refused: u64,
-    /// Sockets that no rule matched, or that had one of ours already.
+    /// Sockets that no rule matched, or for which one of ours had been chosen already.
     pub unmatched: u64,
 }
 
