@@ -45,7 +45,7 @@ struct {
 	__type(value, struct wl_tenant);
 } wl_tenants SEC(".maps");
 
-/* A flow's or socket's place in a group. */
+/* A flow's or socket's place in a group. The agent reads those of flows (FlowPlace in group.rs). */
 struct wl_place {
 	struct wl_member member;
 	__u32 group; /* its number + 1; 0: none */

@@ -114,6 +114,20 @@ fn every_example_is_sound() {
 }
 
 #[test]
+fn a_policy_is_shown_with_servers_and_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = folder.path().join("p.toml");
+    let text = "[[rule]]\nname = \"a\"\nmatch = { server = \"192.0.2.0/24\" }\nalgorithm = \"reno\"\n\
+                group = { name = \"uplink\", rule = \"ccc\", per = \"server\", weight = 3 }\n";
+    fs::write(&policy, text).unwrap();
+    let out = run(&["policy", "show", policy.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&out.stdout);
+    for word in ["192.0.2.0/24", "uplink (ccc)", "3 per server"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+}
+
+#[test]
 fn algorithms_are_listed_as_json() {
     let out = run(&["algs", "--json"]);
     let value: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();

@@ -135,6 +135,19 @@ fn members_leave_with_their_interface() {
         let net = Net::create("cubic");
         let mut agent = net.agent(&file, "r2: under control");
         let connections = net.idle_connections(3);
+        let flows = net.flows();
+        let flow = flows.iter().find(|f| f["iface"] == "r1").expect("a flow");
+        let group = &flow["group"];
+        assert_eq!(
+            (&group["name"], &group["weight"], &group["per"]),
+            (&"g".into(), &1.into(), &"interface".into())
+        );
+        assert!(group["share_bytes"].as_u64().is_some_and(|b| b > 0), "{flow}");
+        let table = net.answer(&["flows"]);
+        assert!(
+            table.contains("1 per interface") && table.contains("group \"g\" (ccc): 3 member(s)"),
+            "{table}"
+        );
         let before = net.group();
         assert_eq!((before.members, before.sum_weight, before.in_slow_start), (3, 1, 3), "{way}");
         if way == "detached" {

@@ -200,7 +200,7 @@ impl Datapath {
     pub fn set_policy(&mut self, policy: &Policy) -> Result<()> {
         self.policy = policy.clone();
         let mut rules = policy.compile(&self.iface, self.ifindex);
-        group::resolve(&map(&self.object, "wl_groups"), &policy.groups(), &mut rules, group::named_here)?;
+        group::resolve_here(&map(&self.object, "wl_groups"), policy, &mut rules)?;
         write_policy(&map(&self.object, "wl_rules"), &map(&self.object, "wl_policy"), &rules)
     }
 
@@ -222,7 +222,10 @@ impl Datapath {
 
     /// All flows in use.
     pub fn flows(&self) -> Result<Vec<FlowInfo>> {
-        read_flows(&map(&self.object, "wl_flow_ids"), &map(&self.object, "wl_flows"))
+        let groups = group::read(&map(&self.object, "wl_groups"), &group::names_here())?;
+        let [ids, flows, places] =
+            ["wl_flow_ids", "wl_flows", "wl_places"].map(|name| map(&self.object, name));
+        read_flows(&ids, &flows, &places, &groups)
     }
 
     /// What each program has cost while a [`RunTimeStats`](crate::RunTimeStats) lived.
@@ -335,7 +338,7 @@ pub fn load(
     fill(&map(&object, "wl_free_flows"), options.flows_max)?;
     fill(&map(&object, "wl_free_chunks"), options.chunks())?;
     let mut rules = policy.compile(iface, ifindex);
-    group::resolve(&map(&object, "wl_groups"), &policy.groups(), &mut rules, group::named_here)?;
+    group::resolve_here(&map(&object, "wl_groups"), policy, &mut rules)?;
     write_policy(&map(&object, "wl_rules"), &map(&object, "wl_policy"), &rules)?;
     Ok(object)
 }

@@ -1,6 +1,6 @@
 //! The flow table, for people and programs.
 
-use crate::{Result, error::bpf, plain::from_bytes};
+use crate::{FlowGroup, GroupInfo, Result, error::bpf, group::FlowPlace, plain::from_bytes};
 use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -49,6 +49,8 @@ pub struct FlowInfo {
     pub repaired_segs: u32,
     /// Retransmissions by the sender itself.
     pub sender_retrans_segs: u32,
+    /// Its part in a group; none: its rule has none, or it is not controlled.
+    pub group: Option<FlowGroup>,
 }
 
 fn address(mapped: &[u8; 16], port_be: u16) -> SocketAddr {
@@ -56,7 +58,7 @@ fn address(mapped: &[u8; 16], port_be: u16) -> SocketAddr {
     SocketAddr::new(ip, u16::from_be(port_be))
 }
 
-fn describe(f: &abi::wl_flow) -> FlowInfo {
+fn describe(f: &abi::wl_flow, group: Option<FlowGroup>) -> FlowInfo {
     let sent = f.nxt.wrapping_sub(f.una);
     FlowInfo {
         sender: address(&f.key.snd_addr, f.key.snd_port_be),
@@ -94,11 +96,17 @@ fn describe(f: &abi::wl_flow) -> FlowInfo {
         lost_segs: f.lost_segs,
         repaired_segs: f.repaired_segs,
         sender_retrans_segs: f.sender_retrans_segs,
+        group,
     }
 }
 
-/// All flows in use. `ids` is wl_flow_ids, `flows` is wl_flows.
-pub fn read_flows(ids: &impl MapCore, flows: &impl MapCore) -> Result<Vec<FlowInfo>> {
+/// All flows in use. `ids` is wl_flow_ids, `flows` is wl_flows, `places` is wl_places.
+pub(crate) fn read_flows(
+    ids: &impl MapCore,
+    flows: &impl MapCore,
+    places: &impl MapCore,
+    groups: &[GroupInfo],
+) -> Result<Vec<FlowInfo>> {
     let mut all = Vec::new();
     for key in ids.keys() {
         let Some(id) = ids.lookup(&key, MapFlags::ANY).map_err(bpf("reading the flow table"))? else {
@@ -108,9 +116,15 @@ pub fn read_flows(ids: &impl MapCore, flows: &impl MapCore) -> Result<Vec<FlowIn
             continue;
         };
         let Some(flow) = from_bytes::<abi::wl_flow>(&bytes) else { continue };
-        if u32::from(flow.state) != abi::WL_FLOW_FREE {
-            all.push(describe(&flow));
+        if u32::from(flow.state) == abi::WL_FLOW_FREE {
+            continue;
         }
+        let mut group = None;
+        if flow.flags & abi::WL_FLOW_GROUPED != 0 {
+            let place = places.lookup(&id, MapFlags::ANY).map_err(bpf("reading a flow's place"))?;
+            group = place.and_then(|b| from_bytes::<FlowPlace>(&b)).and_then(|p| p.describe(groups));
+        }
+        all.push(describe(&flow, group));
     }
     all.sort_by_key(|f| (f.sender, f.receiver));
     Ok(all)

@@ -5,7 +5,7 @@
 //! interfaces can be in one group.
 
 use crate::{
-    Error, PolicyError, Result, datapath,
+    Error, Policy, PolicyError, Result, datapath,
     error::{bpf, io_error},
     lock::{Lock, flock},
     netdev,
@@ -28,7 +28,7 @@ use std::{
 use toml::Spanned;
 use windlass_core::{
     Group, GroupRule,
-    abi::{self, wl_group, wl_group_config, wl_rule},
+    abi::{self, wl_group, wl_group_config, wl_member, wl_rule, wl_tenant_key},
 };
 
 /// What a rule says of its flows' group.
@@ -244,6 +244,49 @@ pub struct GroupHome {
     pub group: wl_group,
 }
 
+/// As struct wl_place in bpf/group.h.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct FlowPlace {
+    member: wl_member,
+    group: u32,
+    weight: u32,
+    was_refused: u32,
+    is_left: u32,
+    tenant: wl_tenant_key,
+}
+
+/// A flow's part in its group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowGroup {
+    /// The group's name, as in [`GroupInfo`].
+    pub name: String,
+    /// Its weight, or with a tenant the weight of all the tenant's flows together.
+    pub weight: u32,
+    /// Whose weight that is.
+    pub per: Per,
+    /// The window that the group gave it last; none: it is no member now.
+    pub share_bytes: Option<u32>,
+}
+
+impl FlowPlace {
+    /// What it says of its flow; `groups` are in the order of their numbers.
+    pub(crate) fn describe(&self, groups: &[GroupInfo]) -> Option<FlowGroup> {
+        let group = groups.get(self.group.checked_sub(1)? as usize)?;
+        Some(FlowGroup {
+            name: group.name.clone(),
+            weight: self.weight,
+            per: match self.tenant.per {
+                abi::WL_PER_SERVER => Per::Server,
+                abi::WL_PER_INTERFACE => Per::Interface,
+                abi::WL_PER_RULE => Per::Rule,
+                _ => Per::Flow,
+            },
+            share_bytes: (self.member.id != 0).then_some(self.member.cwnd_bytes),
+        })
+    }
+}
+
 /// Replaces the groups' positions in the policy by their numbers in the kernel; makes those that are not there yet, all or
 /// none. When places run out, those are used again that have no members and are not among the `named`, which rules in force
 /// name.
@@ -308,7 +351,7 @@ fn homes(groups: &impl MapCore) -> Result<Vec<GroupHome>> {
 
 /// Numbers of the groups that the rules of this namespace's interfaces name. Those of an `attach` that runs nobody can read:
 /// then all are.
-pub(crate) fn named_here() -> Result<BTreeSet<u32>> {
+fn named_here() -> Result<BTreeSet<u32>> {
     if has_users(netdev::namespace_inode()) {
         return Ok((0..abi::WL_MAX_GROUPS).collect());
     }
@@ -328,6 +371,14 @@ pub struct GroupInfo {
     pub window_bytes: u64,
     /// Mean round trip of its members; 0: not measured.
     pub srtt_us: u32,
+}
+
+/// Gives the rules of an interface their groups.
+pub(crate) fn resolve_here(groups: &impl MapCore, policy: &Policy, rules: &mut [wl_rule]) -> Result<()> {
+    if rules.iter().any(|r| r.group != 0) {
+        note_names(&names_here(), &policy.groups())?;
+    }
+    resolve(groups, &policy.groups(), rules, named_here)
 }
 
 /// Notes names for [`read`]; those that are in the file already stay.
@@ -429,6 +480,15 @@ fn users(namespace: u64) -> PathBuf {
     PathBuf::from(format!("/run/windlass/groups-{namespace}"))
 }
 
+/// Where names of the groups of this namespace's interfaces are noted.
+pub(crate) fn names_here() -> PathBuf {
+    names(netdev::namespace_inode())
+}
+
+fn names(namespace: u64) -> PathBuf {
+    PathBuf::from(format!("/run/windlass/groups-{namespace}:names"))
+}
+
 impl Share {
     pub(crate) fn hold() -> Result<Share> {
         let namespace = netdev::namespace_inode();
@@ -465,5 +525,7 @@ pub(crate) fn remove_unused(namespace: u64) {
             let _ = pins::remove_dir(&entry.path());
         }
     }
-    let _ = fs::remove_file(users(namespace));
+    for file in [users(namespace), names(namespace)] {
+        let _ = fs::remove_file(file);
+    }
 }

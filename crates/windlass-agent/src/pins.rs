@@ -4,7 +4,7 @@
 //! numbers of namespaces come again. So names say nothing; where the programs are attached does.
 
 use crate::{
-    Error, FlowInfo, Policy, Result,
+    Error, FlowInfo, GroupInfo, Policy, Result,
     attach::{Attached, has_filters},
     clock::{self, Clock},
     counters::{clock_ticks, read_counters},
@@ -31,8 +31,16 @@ const BPFFS: &str = "/sys/fs/bpf";
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 /// As [`CONFIG`] is pinned: bpffs takes no names with dots.
 const PINNED_CONFIG: &str = "wl_config";
-const MAPS: [&str; 7] =
-    ["wl_flows", "wl_flow_ids", "wl_counters", "wl_rules", "wl_policy", "wl_groups", PINNED_CONFIG];
+const MAPS: [&str; 8] = [
+    "wl_flows",
+    "wl_flow_ids",
+    "wl_places",
+    "wl_counters",
+    "wl_rules",
+    "wl_policy",
+    "wl_groups",
+    PINNED_CONFIG,
+];
 
 /// Folder of everything that is pinned.
 pub(crate) fn root() -> PathBuf {
@@ -241,7 +249,13 @@ impl Pinned {
 
     /// All flows in use.
     pub fn flows(&self) -> Result<Vec<FlowInfo>> {
-        read_flows(&self.maps["wl_flow_ids"], &self.maps["wl_flows"])
+        let [ids, flows, places] = ["wl_flow_ids", "wl_flows", "wl_places"].map(|name| &self.maps[name]);
+        read_flows(ids, flows, places, &self.groups()?)
+    }
+
+    /// The groups that its flows can be in, which are those of all interfaces of the namespace.
+    pub fn groups(&self) -> Result<Vec<GroupInfo>> {
+        group::read(&self.maps["wl_groups"], &group::names_here())
     }
 
     /// Names of the rules of the policy in force, by their numbers.
@@ -253,7 +267,7 @@ impl Pinned {
     /// Puts another policy in force; flows follow at their next ACK.
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
         let mut rules = policy.compile(self.iface(), self.ifindex);
-        group::resolve(&self.maps["wl_groups"], &policy.groups(), &mut rules, group::named_here)?;
+        group::resolve_here(&self.maps["wl_groups"], policy, &mut rules)?;
         write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules)?;
         self.pins.write_rule_names(policy)
     }

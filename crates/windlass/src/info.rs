@@ -3,7 +3,7 @@
 use crate::{args::PolicyCommand, print};
 use anyhow::{Result, bail};
 use std::process::ExitCode;
-use windlass_agent::{FlowInfo, Mode, Pinned, Policy, is_root};
+use windlass_agent::{FlowInfo, Mode, Per, Pinned, Policy, is_root};
 use windlass_core::Algorithm;
 
 /// Interfaces of this network namespace that are under an agent's control; there must be one.
@@ -20,12 +20,22 @@ pub fn controlled() -> Result<Vec<String>> {
     Ok(interfaces)
 }
 
+/// A weight, and whose it is if it is not the flow's.
+fn weight(weight: u32, per: Per) -> String {
+    match per {
+        Per::Flow => weight.to_string(),
+        _ => format!("{weight} per {per:?}").to_lowercase(),
+    }
+}
+
 pub fn flows(json: bool) -> Result<ExitCode> {
     let interfaces = controlled()?;
     let mut all: Vec<(String, FlowInfo)> = Vec::new();
+    let mut groups = Vec::new();
     for iface in interfaces {
-        let flows = Pinned::open(&iface)?.flows()?;
-        all.extend(flows.into_iter().map(|f| (iface.clone(), f)));
+        let pinned = Pinned::open(&iface)?;
+        all.extend(pinned.flows()?.into_iter().map(|f| (iface.clone(), f)));
+        groups = pinned.groups()?;
     }
     if json {
         let list: Vec<_> = all
@@ -36,7 +46,7 @@ pub fn flows(json: bool) -> Result<ExitCode> {
                 value
             })
             .collect();
-        println!("{}", serde_json::json!({ "flows": list }));
+        println!("{}", serde_json::json!({ "flows": list, "groups": groups }));
         return Ok(ExitCode::SUCCESS);
     }
     let rows: Vec<Vec<String>> = all
@@ -58,6 +68,8 @@ pub fn flows(json: bool) -> Result<ExitCode> {
                 f.lost_segs.to_string(),
                 f.repaired_segs.to_string(),
                 f.sender_retrans_segs.to_string(),
+                f.group.as_ref().map_or("-".into(), |g| g.name.clone()),
+                f.group.as_ref().map_or("-".into(), |g| weight(g.weight, g.per)),
             ]
         })
         .collect();
@@ -77,8 +89,13 @@ pub fn flows(json: bool) -> Result<ExitCode> {
         "lost",
         "repaired",
         "sender-rtx",
+        "group",
+        "weight",
     ];
     print::table(&header, &rows);
+    for group in groups {
+        println!("{}", print::group(&group, ""));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -133,13 +150,25 @@ pub fn policy(command: PolicyCommand) -> Result<ExitCode> {
                         if ports.is_empty() { "any".into() } else { ports.join(",") },
                         algorithms.join(", "),
                         format!("{:?}", r.mode).to_lowercase(),
+                        r.group
+                            .as_ref()
+                            .map_or("-".into(), |m| format!("{} ({})", m.group.name, m.group.rule)),
+                        r.group.as_ref().map_or("-".into(), |m| weight(m.weight.into(), m.per)),
                     ]
                 })
                 .collect();
-            print::table(
-                &["rule", "iface or cgroup", "client", "server", "server port", "algorithm", "mode"],
-                &rows,
-            );
+            let header = [
+                "rule",
+                "iface or cgroup",
+                "client",
+                "server",
+                "server port",
+                "algorithm",
+                "mode",
+                "group",
+                "weight",
+            ];
+            print::table(&header, &rows);
         }
     }
     Ok(ExitCode::SUCCESS)

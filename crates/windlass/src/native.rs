@@ -137,15 +137,7 @@ impl Groups {
 
     fn print(&self) {
         for group in &self.groups {
-            println!(
-                "group \"{}\" ({}) of {}*: {} member(s), window {} kB, round trip {}",
-                group.name,
-                group.rule,
-                self.prefix,
-                group.members,
-                group.window_bytes / 1000,
-                print::us(group.srtt_us)
-            );
+            println!("{}", print::group(group, &format!(" of {}*", self.prefix)));
         }
         if !self.groups.is_empty() {
             let stats = &self.stats;

@@ -1,5 +1,7 @@
 //! Tables for people.
 
+use windlass_agent::GroupInfo;
+
 /// Prints rows under a header, columns as wide as their widest cell.
 pub fn table(header: &[&str], rows: &[Vec<String>]) {
     let mut widths: Vec<usize> = header.iter().map(|h| h.len()).collect();
@@ -17,6 +19,18 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) {
     for row in rows {
         line(row.iter().map(String::as_str).collect());
     }
+}
+
+/// A group, in a line; `of` is whose it is.
+pub fn group(group: &GroupInfo, of: &str) -> String {
+    format!(
+        "group \"{}\" ({}){of}: {} member(s), window {} kB, round trip {}",
+        group.name,
+        group.rule,
+        group.members,
+        group.window_bytes / 1000,
+        us(group.srtt_us)
+    )
 }
 
 /// A duration in microseconds, short.

@@ -175,6 +175,7 @@ mod tests {
             lost_segs: 3,
             repaired_segs: 2,
             sender_retrans_segs: 1,
+            group: None,
         }
     }
 
