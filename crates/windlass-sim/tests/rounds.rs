@@ -62,6 +62,23 @@ fn bbr_finds_the_bandwidth_and_probes_it() {
     check("bbr", &trajectory("bbr", ""));
 }
 
+/// Marks begin at 20 packets; the BDP is 66.
+#[test]
+fn dctcp_stays_at_the_threshold() {
+    check("dctcp", &trajectory("dctcp", "ecn = \"20 packets\"\n"));
+}
+
+#[test]
+fn l2dct_grows_the_slower_the_more_it_has_sent() {
+    check("l2dct", &trajectory("l2dct", "ecn = \"20 packets\"\n"));
+}
+
+#[test]
+fn trim_stays_at_its_delay() {
+    let path = "[parameters]\nbottleneck = \"20 Mbit/s\"\nbuffer = \"66 packets\"\n";
+    check("trim", &trajectory("trim", path));
+}
+
 #[test]
 fn bbr_is_not_moved_by_random_loss() {
     check("bbr-loss", &trajectory("bbr", "loss = \"1 %\"\n"));
