@@ -1,7 +1,10 @@
 //! A box between server and client: what it promises holds in the simulator as well.
 
+use etherparse::{SlicedPacket, TransportSlice};
+use pcap_file::pcap::PcapReader;
+use std::{fs::File, num::NonZeroU64, path::Path};
 use windlass_scenario::{RunReport, Scenario};
-use windlass_sim::{RunOptions, run};
+use windlass_sim::{RunOptions, TraceOptions, run};
 
 const WINDLASS: &str = "[windlass]\nat = \"box\"\nfacing = \"server\"\nalgorithm = \"bbr\"\n";
 
@@ -56,6 +59,54 @@ fn a_box_that_only_watches_might_as_well_not_be_there() {
         assert_eq!(with.sender_retrans_segs, without.sender_retrans_segs);
         assert_eq!(with.counter("repaired_segs"), 0);
     }
+}
+
+/// When the `n` segments with data that a server sends first from `from_s` on, in seconds from the first of them.
+fn departures(folder: &Path, from_s: f64, n: usize) -> Vec<f64> {
+    let mut reader = PcapReader::new(File::open(folder.join("servers.pcap")).unwrap()).unwrap();
+    let mut times = Vec::new();
+    while let Some(packet) = reader.next_packet() {
+        let packet = packet.unwrap();
+        let at_s = packet.timestamp.as_secs_f64();
+        let mut whole = packet.data.to_vec();
+        whole.resize(packet.orig_len as usize, 0);
+        let Some(TransportSlice::Tcp(tcp)) = SlicedPacket::from_ethernet(&whole).unwrap().transport else {
+            panic!("no TCP");
+        };
+        if tcp.source_port() == 80 && !tcp.payload().is_empty() && at_s >= from_s {
+            times.push(at_s);
+        }
+    }
+    times.iter().take(n).map(|at_s| at_s - times[0]).collect()
+}
+
+/// Trains of four segments, 1 s apart and 20 ms long: two probe, and what becomes of them says how much more. Only the second
+/// train has leave to go on at once: what the first was granted and did not need stays granted.
+#[test]
+fn trim_in_a_box_probes_before_each_train() {
+    let run = |windlass: &str| {
+        let text = format!(
+            "name = \"trains\"\ntime_limit = \"20 s\"\n[tcp]\nrestart_after_idle = false\n\
+             [[host]]\nname = \"server\"\n[[host]]\nname = \"box\"\n[[host]]\nname = \"client\"\n\
+             [[link]]\nbetween = [\"server\", \"box\"]\n\
+             [[link]]\nbetween = [\"box\", \"client\"]\nrate = \"100 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"330 packets\"\n\
+             [[flow]]\nfrom = \"server\"\nto = \"client\"\nalgorithm = \"reno\"\napplication = \"push\"\n\
+             [[flow.train]]\ncount = 8\nsize = \"5792 B\"\ninterval = \"1 s\"\n\
+             [parameters]\nbottleneck = \"100 Mbit/s\"\nbuffer = \"330 packets\"\n{windlass}"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let trace = TraceOptions { folder: folder.path(), interval_ns: NonZeroU64::new(10_000_000).unwrap() };
+        let options = RunOptions { trace: Some(trace), ..RunOptions::default() };
+        let report = windlass_sim::run(&Scenario::parse("trains", &text).unwrap(), &options).unwrap().report;
+        assert!(report.is_complete() && report.flows[0].bytes == 8 * 5792, "{report}");
+        [0, 1, 2, 3, 4, 5, 6, 7].map(|from_s| departures(folder.path(), f64::from(from_s), 3))
+    };
+    let at_once = |train: &Vec<f64>| train[1] < 1e-3 && train[2] < 1e-3;
+    let probes = |train: &Vec<f64>| train[1] < 1e-3 && train[2] > 0.02;
+    let boxed = run("[windlass]\nat = \"box\"\nfacing = \"server\"\nalgorithm = \"trim\"\n");
+    assert!(probes(&boxed[0]) && at_once(&boxed[1]) && boxed[2..].iter().all(probes), "{boxed:?}");
+    let alone = run("");
+    assert!(alone.iter().all(at_once), "{alone:?}");
 }
 
 /// A path that reorders makes segments seem lost that are only late: the box finds out, and takes its reductions back.
