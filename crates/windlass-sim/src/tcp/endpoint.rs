@@ -217,6 +217,8 @@ impl Endpoint {
         let Endpoint { sender, receiver, id, peer, hop, .. } = self;
         let has_ecn = receiver.ecn() != Ecn::Off;
         let mut wire = Wire { net, config, id: *id, peer: *peer, hop: *hop, has_ecn };
-        act(sender, &mut wire, receiver)
+        let done = act(sender, &mut wire, receiver);
+        sender.assert_sound();
+        done
     }
 }

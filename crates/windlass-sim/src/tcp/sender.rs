@@ -473,6 +473,17 @@ impl Sender {
         self.buffered = self.written.min(self.una + room_bytes);
     }
 
+    /// What holds after each step, whatever the network does (RFC 9293, section 3.3.1).
+    pub(super) fn assert_sound(&self) {
+        if self.una == 0 {
+            return; // not established yet
+        }
+        debug_assert!(self.una <= self.nxt && self.nxt <= self.wnd_edge, "{self:?}");
+        // BBR's may be what is in flight, which ends in a short segment: it is rounded up where it is used
+        debug_assert!(self.is_pacing() || self.algorithm.decision.cwnd_bytes >= MSS_BYTES, "{self:?}");
+        debug_assert_eq!(self.is_idle(), self.board.out_segs() == 0, "{self:?}");
+    }
+
     /// The next new segment: payload and whether it is the FIN; none if there is nothing to send.
     fn next_new(&self) -> Option<(u16, bool)> {
         if self.nxt < self.buffered {

@@ -88,6 +88,7 @@ impl RcvWindow {
         let window = u64::from(free).max(self.edge.saturating_sub(rcv_nxt));
         let field = window.div_ceil(1 << config.rcv_wscale).min(0xffff);
         let window = field << config.rcv_wscale;
+        debug_assert!(rcv_nxt + window >= self.edge, "the edge moves left: {self:?}");
         self.edge = self.edge.max(rcv_nxt + window);
         window as u32
     }
