@@ -140,11 +140,12 @@ static long wl_part_step(const void *places, __u32 *key, struct wl_place *p, voi
 }
 
 /*
- * All flows leave their groups, which outlive this interface. Run by the agent when the other programs are detached.
- * Returns how many could not leave yet.
+ * All flows leave their groups, which outlive this interface. Run by the agent when the other programs are detached, with
+ * some packet: before Linux 6.1 programs of the kind that needs none cannot use these maps. Returns how many could not
+ * leave yet.
  */
-SEC("syscall")
-int wl_part_all(void *ctx)
+SEC("tc")
+int wl_part_all(struct __sk_buff *skb)
 {
 	__u32 left = 0;
 

@@ -420,10 +420,16 @@ const PART_TRIES: u32 = 100;
 /// Has the flows of a datapath that is detached leave their groups: their places go with it, and nobody else could tell that
 /// they are gone. Groups that stay locked keep them.
 pub(crate) fn part(program: BorrowedFd<'_>) -> Result<()> {
+    // any packet: the program does not look at it
+    let frame = [0u8; 60];
     for _ in 0..PART_TRIES {
-        let mut run =
-            sys::bpf_test_run_opts { sz: size_of::<sys::bpf_test_run_opts>() as _, ..Default::default() };
-        // SAFETY: the program is open during the call, and takes no data.
+        let mut run = sys::bpf_test_run_opts {
+            sz: size_of::<sys::bpf_test_run_opts>() as _,
+            data_in: frame.as_ptr().cast(),
+            data_size_in: frame.len() as u32,
+            ..Default::default()
+        };
+        // SAFETY: the program is open during the call, and the frame lives as long.
         if unsafe { sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut run) } != 0 {
             return Err(bpf("leaving groups")(io::Error::last_os_error().into()));
         }
