@@ -8,7 +8,8 @@
  *                      recovery   --> no window moves; on the way out the CoCo's own halving halves the aggregate
  *                      timeout    --> the role moves on; the aggregate collapses only if no flow gets ACKs
  *
- * One reaction to a loss event: the first member to enter recovery becomes CoCo, the others of the event are ignored.
+ * One reaction to a loss event: the first member to enter recovery becomes CoCo, and the first of the event to leave it
+ * reduces the aggregate, which is the CoCo unless that one lingers. The others of the event are ignored.
  *
  * Choices where the draft is silent or contradicts itself (A1 to A8 are its ambiguities; docs/groups.md has them all,
  * ablation.h their opposites):
@@ -16,7 +17,7 @@
  *   A3 the role leaves a member in slow start only if another one is not. A4 at the start, and after a collapse, the
  *   aggregate grows in proportion with the CoCo. A8 growth counts from members that need their window, and the role
  *   leaves those that do not, or that are silent. The next CoCo is not searched for: the next fit member that reports
- *   takes the role. A member takes it on entering recovery if no other is in recovery, even if some are in slow start.
+ *   takes the role. A member takes it on entering recovery if the CoCo is not in recovery, even if some are in slow start.
  *   A bit is set while the last that was heard of a member is a timeout, whoever is CoCo; a member that times out twice
  *   while nothing at all is heard counts as all. The threshold after a collapse is half of the window before it.
  */
@@ -56,7 +57,7 @@ WL_INLINE int wl_ccc_coco_is_silent(const struct wl_group *g, const struct wl_gr
 {
 	wl_u64 patience_us = WL_CCC_SILENT_ROUNDS * (wl_u64)wl_group_round_us(g);
 
-	/* in recovery it has a reaction to make, and may have to wait for a timer */
+	/* in recovery it has a reaction to make, and may have to wait for a timer; but it has only said so once */
 	if (g->coco_state == WL_MEMBER_RECOVERY)
 		patience_us += WL_GROUP_MIN_RTO_US;
 	return wl_group_age_us(e->now_us, g->coco_at_us) > patience_us;
@@ -69,7 +70,10 @@ WL_INLINE int wl_ccc_takes_role(const struct wl_group *g, const struct wl_member
 	if (e->state == WL_MEMBER_RECOVERY) {
 		if (wl_group_is_same_event(g, e))
 			return 0; /* what was lost was sent before the reduction */
-		return !g->coco_id || (m->state != WL_MEMBER_RECOVERY && !g->in_recovery);
+		if (!g->coco_id)
+			return 1;
+		return m->state != WL_MEMBER_RECOVERY &&
+		       (g->coco_state != WL_MEMBER_RECOVERY || wl_ccc_coco_is_silent(g, e));
 	}
 	if (e->state == WL_MEMBER_SLOW_START && !wl_group_is_in_slow_start(g, e->state))
 		return 0;
@@ -119,7 +123,7 @@ WL_INLINE void wl_ccc_avoidance(struct wl_group *g, const struct wl_tenant *t, s
 	if (e->cwnd_bytes >= m->cwnd_bytes) {
 		if (wl_group_may_grow(g, m, e))
 			wl_group_grow(g, growth_q8 * flows_q8, wl_ccc_budget_q16(g, t, m, flows_q8));
-	} else if (wl_member_may_shrink(m, e) && !wl_group_is_same_event(g, e)) {
+	} else if (wl_member_may_shrink(m, e) && !wl_group_has_answered(g, m, e)) {
 		loss_q16 = wl_mul_div(g->sum_cwnd_q16, wl_member_loss_bytes(m, e), m->cwnd_bytes);
 		if (wl_group_is_ablated(g, AS_RENO))
 			loss_q16 = g->sum_cwnd_q16 / 2;
@@ -159,20 +163,30 @@ WL_INLINE void wl_ccc_timeout(struct wl_group *g, const struct wl_member *m, con
 	}
 }
 
+/* Whether the member, which is not the CoCo, leaves recovery before the aggregate was reduced for what it lost. */
+WL_INLINE int wl_ccc_reacts_first(const struct wl_group *g, const struct wl_member *m,
+				  const struct wl_group_report *e)
+{
+	return m->state == WL_MEMBER_RECOVERY && e->state == WL_MEMBER_AVOIDANCE && e->cwnd_bytes < m->cwnd_bytes &&
+	       !wl_group_has_answered(g, m, e);
+}
+
 /* A report to a group that is as aggressive as flows_q8 / 256 flows, which are fewer than 2^16: products have 62 bits. */
 WL_INLINE void wl_ccc_report(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,
 			     const struct wl_group_report *e, wl_u32 flows_q8)
 {
 	int had_timed_out = wl_ccc_has_timed_out(g, m);
+	int takes_role = g->coco_id != m->id && wl_ccc_takes_role(g, m, e);
 
 	if (e->is_timeout)
 		wl_ccc_set_timeout(g, m);
 	else
 		wl_ccc_clear_timeout(g, m);
-	if (g->coco_id != m->id && wl_ccc_takes_role(g, m, e))
+	if (takes_role)
 		g->coco_id = m->id;
 	if (g->coco_id == m->id) {
-		g->coco_at_us = e->now_us;
+		if (takes_role || e->state != WL_MEMBER_RECOVERY || m->state != WL_MEMBER_RECOVERY)
+			g->coco_at_us = e->now_us;
 		g->coco_state = e->state;
 		g->coco_is_limited = e->is_cwnd_limited;
 	}
@@ -181,7 +195,7 @@ WL_INLINE void wl_ccc_report(struct wl_group *g, const struct wl_tenant *t, stru
 		wl_ccc_timeout(g, m, e, had_timed_out && (wl_s32)(g->heard_at_us - m->at_us) < 0);
 		return;
 	}
-	if (g->coco_id != m->id && !(wl_group_is_ablated(g, EVERY_LOSS) && m->state == WL_MEMBER_RECOVERY))
+	if (g->coco_id != m->id && !wl_ccc_reacts_first(g, m, e))
 		return;
 	if (e->state == WL_MEMBER_RECOVERY)
 		g->sum_ssthresh_q16 = g->sum_cwnd_q16 - wl_ccc_per_flow(g->sum_cwnd_q16 / 2, flows_q8);

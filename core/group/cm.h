@@ -42,7 +42,7 @@ static void wl_cm_update(struct wl_group *g, const struct wl_tenant *t, struct w
 		if (!wl_group_is_same_event(g, e))
 			wl_group_collapse(g, e);
 	} else if (e->state == WL_MEMBER_RECOVERY) {
-		if (m->state != WL_MEMBER_RECOVERY && !g->in_recovery && !wl_group_is_same_event(g, e)) {
+		if (m->state != WL_MEMBER_RECOVERY && !wl_group_is_same_event(g, e)) {
 			wl_group_shrink(g, e, g->sum_cwnd_q16 / 2);
 			g->sum_ssthresh_q16 = g->sum_cwnd_q16;
 		}

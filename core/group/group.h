@@ -11,7 +11,7 @@
  * A rule is four hooks; interface.h calls them, with the group's counts brought up to date:
  *
  *   register  a member has joined: weights and counts include it
- *   update    a member reports; in_slow_start and in_recovery count the OTHER members, m->state is what it was before
+ *   update    a member reports; in_slow_start counts the OTHER members, m->state is what it was before
  *   leave     a member is about to go: weights and counts still include it
  *   window    the window that the member gets now, before bounds and the ACK clock
  *
@@ -72,7 +72,7 @@ struct wl_group {
 	struct wl_group_config config;
 	wl_u32 members;
 	wl_u32 in_slow_start; /* members, as their state was last agreed */
-	wl_u32 in_recovery;
+	wl_u32 cuts; /* reductions so far, wraps */
 	wl_u32 timed_out; /* members whose last report was a timeout: the draft's ssbits that are set */
 	wl_u32 timeout_epoch; /* bits of earlier epochs are clear */
 	wl_u32 sum_weight; /* of tenants with members, and of members without tenant */
@@ -129,7 +129,7 @@ struct wl_member {
 	wl_u32 fse_capped_bytes; /* fse: its part of the group's capped_bytes */
 	wl_u8 state; /* enum wl_member_state */
 	wl_u8 flags; /* bits of enum wl_member_flag */
-	wl_u16 reserved;
+	wl_u16 cuts; /* those of the group with which its last loss event is answered; see wl_member_note_loss() */
 };
 WL_ASSERT_SIZE(struct wl_member, 68);
 
@@ -193,12 +193,12 @@ WL_INLINE wl_u32 wl_group_round_us(const struct wl_group *g)
 
 /*
  * Does the member at hand speak of a loss event that was answered already? What it finds lost was sent a round trip of
- * its own ago; if that was before the last reduction, it is the same event. Without a measured round trip the caller's
- * own state has to tell events apart.
+ * its own ago; if that was before the last reduction, it is the same event. Who else is in recovery tells nothing:
+ * members may stay there as long as they like, or vanish.
  */
 WL_INLINE int wl_group_is_same_event(const struct wl_group *g, const struct wl_group_report *e)
 {
-	wl_u32 round_us = e->srtt_us ? e->srtt_us : g->srtt_us;
+	wl_u32 round_us = e->srtt_us ? e->srtt_us : wl_group_round_us(g);
 
 	return (g->has & WL_GROUP_HAS_CUT) && wl_group_age_us(e->now_us, g->cut_at_us) < round_us &&
 	       !wl_group_is_ablated(g, EVERY_LOSS);
@@ -208,6 +208,22 @@ WL_INLINE void wl_group_note_cut(struct wl_group *g, const struct wl_group_repor
 {
 	g->has |= WL_GROUP_HAS_CUT;
 	g->cut_at_us = e->now_us;
+	g->cuts++;
+}
+
+/* The member enters recovery: with how many reductions will the group have answered what it lost? */
+WL_INLINE void wl_member_note_loss(const struct wl_group *g, struct wl_member *m, const struct wl_group_report *e)
+{
+	m->cuts = (wl_u16)(wl_group_is_same_event(g, e) ? g->cuts : g->cuts + 1);
+}
+
+/* Whether the group was reduced for what the member lost: since it entered recovery, if that is what it leaves. */
+WL_INLINE int wl_group_has_answered(const struct wl_group *g, const struct wl_member *m,
+				    const struct wl_group_report *e)
+{
+	if (m->state != WL_MEMBER_RECOVERY || wl_group_is_ablated(g, EVERY_LOSS))
+		return wl_group_is_same_event(g, e);
+	return (wl_s16)((wl_u16)g->cuts - m->cuts) >= 0;
 }
 
 /* While the others' ACKs release a joiner's segments they are spent, and grow nothing. */

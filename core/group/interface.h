@@ -93,16 +93,12 @@ WL_INLINE void wl_group_count_state(struct wl_group *g, wl_u32 state)
 {
 	if (state == WL_MEMBER_SLOW_START)
 		g->in_slow_start++;
-	else if (state == WL_MEMBER_RECOVERY)
-		g->in_recovery++;
 }
 
 WL_INLINE void wl_group_uncount_state(struct wl_group *g, wl_u32 state)
 {
 	if (state == WL_MEMBER_SLOW_START)
 		g->in_slow_start = wl_sat_sub(g->in_slow_start, 1);
-	else if (state == WL_MEMBER_RECOVERY)
-		g->in_recovery = wl_sat_sub(g->in_recovery, 1);
 }
 
 /* A round of the group ends when the average round trip is over. */
@@ -241,6 +237,7 @@ WL_GLOBAL wl_u32 wl_group_register(struct wl_group *g, struct wl_tenant *t, stru
 	g->members++;
 	wl_group_add_weight(g, t, m->weight);
 	wl_group_hear(g, m, e);
+	wl_member_note_loss(g, m, e);
 	wl_group_rule_register(g, t, m, e);
 	wl_group_count_state(g, m->state);
 	if (g->members > 1 && wl_group_has_aggregate(g))
@@ -268,6 +265,8 @@ WL_GLOBAL wl_u32 wl_group_update(struct wl_group *g, struct wl_tenant *t, struct
 		wl_group_change_weight(g, t, m, e->weight);
 	wl_group_hear(g, m, e);
 	wl_group_uncount_state(g, m->state);
+	if (e->state == WL_MEMBER_RECOVERY && m->state != WL_MEMBER_RECOVERY)
+		wl_member_note_loss(g, m, e);
 	wl_group_rule_update(g, t, m, e);
 	m->at_us = e->now_us;
 	m->state = e->state;

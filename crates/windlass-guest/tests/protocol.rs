@@ -174,6 +174,41 @@ fn whatever_a_guest_claims_it_gets_its_share() {
     assert!((site.controller.sum_cwnd_bytes() as f64) < most, "{} bytes", site.controller.sum_cwnd_bytes());
 }
 
+/// A guest that says nothing but that it is in recovery does not keep the others' losses from being answered.
+#[test]
+fn a_guest_that_stays_in_recovery_takes_away_nobodys_reaction() {
+    for rule in ["ccc", "etcp"] {
+        let mut site = Site::with(Config::new(GroupRule::by_name(rule).unwrap()), &[1, 1]);
+        site.share_segs(0, report(1, 1, Op::Register, 646));
+        let mut lies = 1;
+        site.share_segs(1, report(1, lies, Op::Register, 10));
+        let mut shares = vec![site.update_segs(0, 1)];
+        for _ in 0..3 {
+            // a round is four exchanges; in each fifth one the honest guest loses something
+            for half_round in 0..10 {
+                lies += 1;
+                site.say(1, Report { state: State::Recovery, ..report(1, lies, Op::Update, 10) });
+                let last = site.granted[&(0, 1)];
+                match half_round {
+                    0 | 1 => {
+                        let lost = report(1, last.seq + 1, Op::Update, 1);
+                        site.say(0, Report { state: State::Recovery, cwnd_bytes: last.cwnd_bytes, ..lost });
+                    }
+                    2 => {
+                        let segs = last.cwnd_bytes / MSS;
+                        shares.push(site.share_segs(0, report(1, last.seq + 1, Op::Update, segs / 2)));
+                    }
+                    _ => drop(site.update_segs(0, 1)),
+                }
+            }
+        }
+        assert!(shares[0] >= 161, "{rule}: {shares:?}");
+        for pair in shares.windows(2) {
+            assert!(pair[1] <= pair[0] / 2 + 1, "{rule}: {shares:?}");
+        }
+    }
+}
+
 #[test]
 fn five_hundred_flows_of_one_guest_are_one_guest() {
     let config = Config { idle_us: 60_000_000, ..Config::new(GroupRule::by_name("ccc").unwrap()) };

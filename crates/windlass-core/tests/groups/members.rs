@@ -183,6 +183,92 @@ fn a_member_that_claims_to_have_shrunk_costs_the_group_no_more_than_a_loss() {
     assert_segs!(sum_segs(&g), 40.0);
 }
 
+/// How a member behaves that stays in recovery.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stays {
+    /// It says so in each round.
+    Repeats,
+    /// It said so once, and is not heard of again.
+    Vanishes,
+    /// It leaves without a reduction and loses again, in each round.
+    Returns,
+}
+
+/// What is left of the aggregate after each of three losses of the second of two members, five rounds apart, while the first
+/// stays in recovery.
+fn losses_beside(rule: &str, stays: Stays) -> Vec<f64> {
+    let mut g = Group::new(&wl_group_config { aggressiveness_q8: 256, ..config(rule) }).unwrap();
+    let all = in_avoidance(&mut g, 2, 400.0);
+    let held = |g: &Group, i: usize| f64::from(g.member(all[i]).unwrap().cwnd_bytes) / f64::from(MSS);
+    let mut left = Vec::new();
+    for round in 1..10 {
+        // cm begins with ten segments, whatever its members say
+        g.update(
+            all[1],
+            &wl_group_report { acked_bytes: u32::MAX, ..avoidance(round * RTT_US, held(&g, 1)) },
+        )
+        .unwrap();
+    }
+    g.update(all[0], &recovery(10 * RTT_US, held(&g, 0))).unwrap();
+    for event in 3..=5 {
+        let before = sum_segs(&g);
+        for round in 0..5 {
+            let now_us = (5 * event + round) * RTT_US;
+            if stays == Stays::Returns {
+                g.update(all[0], &avoidance(now_us, held(&g, 0))).unwrap();
+            }
+            if stays != Stays::Vanishes {
+                g.update(all[0], &recovery(now_us + 1, held(&g, 0))).unwrap();
+            }
+            let said = match round {
+                0 => recovery(now_us + 2, held(&g, 1)),
+                1 => avoidance(now_us + 2, held(&g, 1) / 2.0),
+                // nothing new
+                _ => avoidance(now_us + 2, held(&g, 1)),
+            };
+            g.update(all[1], &said).unwrap();
+        }
+        left.push(sum_segs(&g) / before);
+    }
+    left
+}
+
+/// Whether a loss is answered does not depend on who else is in recovery, or says so, or is not heard of any more.
+#[test]
+fn a_member_that_stays_in_recovery_takes_away_nobodys_reaction() {
+    for rule in ["ccc", "multcp", "etcp", "cm"] {
+        for stays in [Stays::Repeats, Stays::Vanishes, Stays::Returns] {
+            // with these a member that enters recovery again claims a loss of its own each time
+            if stays == Stays::Returns && ["etcp", "cm"].contains(&rule) {
+                continue;
+            }
+            let left = losses_beside(rule, stays);
+            assert!(left.iter().all(|&part| close(part, 0.5)), "{rule} {stays:?}: {left:?}");
+        }
+    }
+}
+
+/// A leader in recovery has its reaction to make, for four rounds and a retransmission timeout; then the lead is another's.
+#[test]
+fn a_leader_that_stays_in_recovery_does_not_keep_the_group_from_growing() {
+    for stays in [Stays::Repeats, Stays::Vanishes] {
+        let mut g = group("ccc");
+        let all = in_avoidance(&mut g, 2, 20.0);
+        g.update(all[0], &recovery(RTT_US, 20.0)).unwrap();
+        for round in 2..60 {
+            let now_us = round * RTT_US;
+            if stays == Stays::Repeats {
+                g.update(all[0], &recovery(now_us, 20.0)).unwrap();
+            }
+            let share = ask(&mut g, all[1]);
+            g.update(all[1], &avoidance(now_us, share + 1.0)).unwrap();
+            let patience_rounds = 1 + 4 + 10;
+            let grown = f64::from(round.saturating_sub(patience_rounds));
+            assert_segs!(sum_segs(&g), 40.0 + grown);
+        }
+    }
+}
+
 // ------------------------------------------------------------------------- joining
 
 #[test]
