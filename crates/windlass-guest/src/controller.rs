@@ -3,7 +3,9 @@
 //! A guest is believed nothing that could give it more than its share: the port says who it is, its weight is
 //! configured, segment sizes and round trips are bounded, and the group bounds what windows it may claim.
 
-use crate::wire::{Frame, Message, Nonsense, Op, Outcome, Reader, Reply, Report, State, encode};
+use crate::wire::{
+    Frame, Message, Nonsense, Op, Outcome, REPORT_BYTES, Reader, Reply, Report, State, encode,
+};
 use serde::Serialize;
 use std::collections::HashMap;
 use windlass_core::{
@@ -20,6 +22,11 @@ pub const MSS_MOST_BYTES: u32 = 1460;
 pub const SRTT_MOST_US: u32 = 1_000_000;
 /// Flows of one guest; more go on by themselves.
 pub const FLOWS_MOST: usize = 4096;
+/// What a message that begins or ends a session costs its guest, or one that makes no sense, in reports: such messages
+/// make all of its flows leave, and an honest guest has one a second at most.
+const SESSION_COST: usize = 1000;
+/// Events told of one call; those before the last ones are not.
+const EVENTS_MOST: usize = 4;
 /// How often a guest that is full is looked through for flows that were collected.
 const SIFT_US: u32 = 100_000;
 
@@ -169,7 +176,8 @@ impl Controller {
         self.guests[guest.0].reader = Reader::default();
     }
 
-    /// Bytes that came from the guest; appends what to answer. Returns how many reports they held.
+    /// Bytes that came from the guest; appends what to answer. Returns what they cost, in reports: what a guest may say
+    /// in a second is bounded, whatever it is.
     pub fn receive(
         &mut self,
         guest: GuestId,
@@ -178,21 +186,23 @@ impl Controller {
         out: &mut Vec<u8>,
         events: &mut Vec<Event>,
     ) -> usize {
-        let mut reports = 0;
+        // what is no frame at all takes as long to look through
+        let (mut cost, least) = (0, bytes.len() / REPORT_BYTES);
         self.guests[guest.0].reader.push(bytes);
         loop {
             let result = match self.guests[guest.0].reader.next_frame() {
                 Ok(Some(frame)) => self.frame(guest, frame, now_us, out, events),
-                Ok(None) => return reports,
+                Ok(None) => return cost.max(least),
                 Err(what) => Err(what),
             };
             match result {
-                Ok(n) => reports += n,
+                Ok(n) => cost += n,
                 Err(what) => {
+                    cost += SESSION_COST;
                     self.end_session(guest);
                     self.guests[guest.0].info.nonsense += 1;
                     out.extend(goodbye());
-                    events.push(Event::Nonsense(what));
+                    tell(events, Event::Nonsense(what));
                 }
             }
         }
@@ -211,28 +221,28 @@ impl Controller {
                 self.end_session(guest);
                 self.guests[guest.0].session = Some(frame.session);
                 encode(frame.session, &Message::Welcome, out);
-                events.push(Event::Coupled);
+                tell(events, Event::Coupled);
             }
             Message::Bye => {
                 if self.guests[guest.0].session == Some(frame.session) {
                     self.end_session(guest);
-                    events.push(Event::Ended);
+                    tell(events, Event::Ended);
                 }
             }
             Message::Reports(all) => {
+                let count = all.len();
                 if self.guests[guest.0].session == Some(frame.session) {
-                    let count = all.len();
                     let replies = all.iter().filter_map(|r| self.report(guest, r, now_us)).collect();
                     encode(frame.session, &Message::Replies(replies), out);
                     self.guests[guest.0].info.batches += 1;
-                    return Ok(count);
                 }
-                // of a session that was ended: the guest knows by now
+                // else of a session that was ended: the guest knows by now
+                return Ok(count);
             }
             Message::Welcome => return Err(Nonsense::Kind(2)),
             Message::Replies(_) => return Err(Nonsense::Kind(4)),
         }
-        Ok(0)
+        Ok(SESSION_COST)
     }
 
     fn report(&mut self, guest: GuestId, report: &Report, now_us: u32) -> Option<Reply> {
@@ -370,6 +380,14 @@ pub fn goodbye() -> Vec<u8> {
     let mut out = Vec::new();
     encode(0, &Message::Bye, &mut out);
     out
+}
+
+/// A guest may begin thousands of sessions in one read: what they came to is what matters.
+fn tell(events: &mut Vec<Event>, event: Event) {
+    if events.len() == EVENTS_MOST {
+        events.remove(0);
+    }
+    events.push(event);
 }
 
 fn state(core: u32) -> State {

@@ -13,7 +13,7 @@ use std::{
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
-        mpsc::Sender,
+        mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -25,6 +25,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const WRITE_LIMIT: Duration = Duration::from_secs(1);
 /// More reports per second than a guest with ten thousand busy flows has; the port takes no more than this.
 const REPORTS_PS_MOST: u32 = 100_000;
+/// What has happened and was not heard yet; more is not told.
+const TOLD_MOST: usize = 1024;
 
 /// A port and who is behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,13 +71,18 @@ pub enum Happening {
 /// A guest's name, and what happened to it.
 pub type Told = (String, Happening);
 
+/// For [`Service::start`]. Guests may do more than anybody wants to hear: what is told beyond some is lost.
+pub fn happenings() -> (SyncSender<Told>, Receiver<Told>) {
+    sync_channel(TOLD_MOST)
+}
+
 /// A controller at work. Dropped, it says goodbye to all guests.
 #[derive(Debug)]
 pub struct Service {
     controller: Arc<Mutex<Controller>>,
     served: Vec<Served>,
     started: Instant,
-    tell: Sender<Told>,
+    tell: SyncSender<Told>,
 }
 
 /// A port that is served.
@@ -98,7 +105,7 @@ fn check(path: &Path) -> Result<()> {
 
 impl Service {
     /// Serves all places; `tell` hears what happens to whom.
-    pub fn start(controller: Controller, places: &[Place], tell: &Sender<Told>) -> Result<Service> {
+    pub fn start(controller: Controller, places: &[Place], tell: &SyncSender<Told>) -> Result<Service> {
         for place in places {
             check(&place.path)?;
         }
@@ -179,9 +186,9 @@ fn stop(all: Vec<Served>) {
     }
 }
 
-fn say(tell: &Sender<Told>, name: &str, what: Happening) {
-    // nobody listens any more: we are stopping anyway
-    let _ = tell.send((name.into(), what));
+fn say(tell: &SyncSender<Told>, name: &str, what: Happening) {
+    // nobody listens any more: we are stopping anyway; or not fast enough: the counts tell
+    let _ = tell.try_send((name.into(), what));
 }
 
 fn lock(controller: &Mutex<Controller>) -> MutexGuard<'_, Controller> {
@@ -195,7 +202,7 @@ struct Server {
     controller: Arc<Mutex<Controller>>,
     stop: Arc<AtomicBool>,
     started: Instant,
-    tell: Sender<Told>,
+    tell: SyncSender<Told>,
 }
 
 impl Server {
@@ -223,6 +230,18 @@ impl Server {
         }
     }
 
+    /// Sleeps, but not beyond the end.
+    fn rest(&self, pause: Duration) {
+        let until = Instant::now() + pause;
+        while !self.is_over() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            thread::sleep(left.min(LOOK));
+        }
+    }
+
     fn serve(&self, stream: &mut UnixStream) -> std::io::Result<()> {
         stream.set_read_timeout(Some(LOOK))?;
         stream.set_write_timeout(Some(WRITE_LIMIT))?;
@@ -244,13 +263,13 @@ impl Server {
                 Err(e) => return Err(e),
             };
             let now_us = self.started.elapsed().as_micros() as u32;
-            let reports =
+            let cost =
                 lock(&self.controller).receive(self.guest, &buffer[..n], now_us, &mut out, &mut events);
             stream.write_all(&out)?;
             out.clear();
             events.drain(..).for_each(|e| self.say(Happening::Guest(e)));
             // what comes faster than this waits in the port
-            thread::sleep(Duration::from_secs(1) * reports as u32 / REPORTS_PS_MOST);
+            self.rest(Duration::from_secs(1) * cost as u32 / REPORTS_PS_MOST);
         }
         stream.write_all(&goodbye())
     }

@@ -21,7 +21,8 @@ pub const MOST_ENTRIES: usize = 512;
 pub const CWND_MAX_BYTES: u32 = 1 << 30;
 
 const HEADER_BYTES: usize = 16;
-const REPORT_BYTES: usize = 44;
+/// Length of a report on the wire.
+pub const REPORT_BYTES: usize = 44;
 const REPLY_BYTES: usize = 24;
 
 const FLAG_TIMEOUT: u8 = 1 << 0;
@@ -343,12 +344,16 @@ fn head(bytes: &[u8]) -> Result<Option<(u8, usize, usize)>, Nonsense> {
 #[derive(Debug, Default)]
 pub struct Reader {
     bytes: Vec<u8>,
+    /// Where what was not read yet begins.
+    at: usize,
     is_synced: bool,
 }
 
 impl Reader {
     /// Takes what has arrived.
     pub fn push(&mut self, bytes: &[u8]) {
+        // once for each read and not for each frame, of which a read may hold thousands
+        self.bytes.drain(..std::mem::take(&mut self.at));
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -365,12 +370,13 @@ impl Reader {
     }
 
     fn frame(&mut self) -> Result<Option<Frame>, Nonsense> {
-        let Some((kind, count, length)) = head(&self.bytes)? else { return Ok(None) };
-        if self.bytes.len() < length {
+        let bytes = &self.bytes[self.at..];
+        let Some((kind, count, length)) = head(bytes)? else { return Ok(None) };
+        if bytes.len() < length {
             return Ok(None);
         }
-        let session = Fields(&self.bytes[8..HEADER_BYTES]).u64();
-        let mut fields = Fields(&self.bytes[HEADER_BYTES..length]);
+        let session = Fields(&bytes[8..HEADER_BYTES]).u64();
+        let mut fields = Fields(&bytes[HEADER_BYTES..length]);
         let message = match kind {
             1 => Message::Hello,
             2 => Message::Welcome,
@@ -378,7 +384,7 @@ impl Reader {
             4 => Message::Replies((0..count).map(|_| get_reply(&mut fields)).collect::<Result<_, _>>()?),
             _ => Message::Bye,
         };
-        self.bytes.drain(..length);
+        self.at += length;
         self.is_synced = true;
         Ok(Some(Frame { session, message }))
     }
@@ -390,8 +396,8 @@ impl Reader {
             Ok(None) => true,
             Err(_) => false,
         };
-        let at = (0..self.bytes.len()).find(|at| begins(&self.bytes[*at..])).unwrap_or(self.bytes.len());
-        self.bytes.drain(..at);
+        let end = self.bytes.len();
+        self.at = (self.at..end).find(|at| begins(&self.bytes[*at..])).unwrap_or(end);
     }
 }
 
@@ -485,7 +491,7 @@ mod tests {
             let mut reader = Reader::default();
             read(&mut reader, &encoded(1, &[Message::Hello]), step);
             read(&mut reader, &noise, step);
-            prop_assert!(reader.bytes.len() <= HEADER_BYTES + MOST_ENTRIES * REPORT_BYTES);
+            prop_assert!(reader.bytes.len() - reader.at <= HEADER_BYTES + MOST_ENTRIES * REPORT_BYTES);
             // more than any frame that the noise may have begun
             let flood = encoded(2, &vec![Message::Bye; MOST_ENTRIES * REPORT_BYTES / HEADER_BYTES + 2]);
             let (frames, _) = read(&mut reader, &flood, 1000);

@@ -21,8 +21,8 @@ use windlass_guest::{
     agent::{self, Counts, Kernel},
     controller,
     port::Port,
-    serve::{Happening, Place, Service, Told},
-    wire::{Op, Reply, Report, State},
+    serve::{Happening, Place, Service, Told, happenings},
+    wire::{Message, Op, Reply, Report, State, encode},
 };
 
 /// Only so that a test that hangs does not hang for ever.
@@ -155,7 +155,7 @@ impl Guest {
 
 fn start(places: &[Place]) -> (Service, Receiver<Told>) {
     let controller = Controller::new(Config::new(GroupRule::by_name("ccc").unwrap())).unwrap();
-    let (tell, happenings) = channel();
+    let (tell, happenings) = happenings();
     (Service::start(controller, places, &tell).unwrap(), happenings)
 }
 
@@ -191,6 +191,33 @@ fn shares_come_through_the_ports_and_end_with_the_controller() {
     let counts = guest.finish();
     assert_eq!((counts.reports, counts.grants, counts.alone), (3, 5, 1));
     assert_eq!(happenings.recv_timeout(LIMIT), Ok(("vm".into(), Happening::Guest(controller::Event::Ended))));
+}
+
+/// The port of a guest that floods it takes no more than a read or two, and the others are served.
+#[test]
+fn a_guest_that_floods_its_port_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let places = [place(folder.path(), "flood", 1), place(folder.path(), "vm", 1)];
+    let listener = UnixListener::bind(&places[0].path).unwrap();
+    let mut guest = Guest::start(&places[1].path);
+    let (service, happenings) = start(&places);
+    let (mut port, _) = listener.accept().unwrap();
+    port.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut hello = Vec::new();
+    encode(1, &Message::Hello, &mut hello);
+    // four thousand of them, which are good for forty seconds
+    let flood = hello.repeat(4096);
+    let mut taken = 0;
+    while let Ok(n) = port.write(&flood) {
+        taken += n;
+        assert!(taken < 4 << 20, "the port takes whatever comes");
+    }
+    guest.say(report(1, 1, Op::Register, 40));
+    assert_eq!(guest.share_segs(), 40);
+    // which waits for nobody
+    drop(service);
+    let told = happenings.try_iter().filter(|(name, _)| name == "flood").count();
+    assert!(told < 100, "{told} times");
 }
 
 /// What a guest's only flow is granted when it says that nothing is new.

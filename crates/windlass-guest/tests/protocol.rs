@@ -221,6 +221,41 @@ fn five_hundred_flows_of_one_guest_are_one_guest() {
     assert_eq!(site.update_segs(1, 7), 4);
 }
 
+/// Whatever a guest floods its port with costs it at least what reports of that length would have, and is told in brief.
+#[test]
+fn anything_that_a_guest_says_counts() {
+    const READ_BYTES: usize = 64 << 10;
+    let hello = |bytes: &mut Vec<u8>| encode(1, &Message::Hello, bytes);
+    let bye = |bytes: &mut Vec<u8>| encode(1, &Message::Bye, bytes);
+    let update = report(1, 1, Op::Update, 10);
+    let of_another_session = |bytes: &mut Vec<u8>| encode(2, &Message::Reports(vec![update; 100]), bytes);
+    let nonsense = |bytes: &mut Vec<u8>| {
+        hello(bytes);
+        bytes.push(0);
+    };
+    type Say<'a> = &'a dyn Fn(&mut Vec<u8>);
+    let floods: [(&str, Say, usize); 5] = [
+        ("hello", &hello, 1000 * READ_BYTES / 16),
+        ("bye", &bye, 1000 * READ_BYTES / 16),
+        ("reports of another session", &of_another_session, READ_BYTES / 45),
+        ("nonsense", &nonsense, 2000 * READ_BYTES / 17 - 2000),
+        ("zeros", &|bytes| bytes.push(0), READ_BYTES / 44),
+    ];
+    for (name, say, least) in floods {
+        let mut controller = Controller::new(Config::new(GroupRule::by_name("ccc").unwrap())).unwrap();
+        let guest = controller.add_guest("vm", 1);
+        let (mut out, mut events) = (Vec::new(), Vec::new());
+        let mut bytes = Vec::new();
+        while bytes.len() < READ_BYTES {
+            say(&mut bytes);
+        }
+        let cost = controller.receive(guest, &bytes, 0, &mut out, &mut events);
+        assert!(cost >= least, "{name}: {cost}, at least {least}");
+        assert!(events.len() <= 4, "{name}: {} events", events.len());
+        assert!(out.len() <= 2 * bytes.len(), "{name}: {} bytes in answer", out.len());
+    }
+}
+
 #[test]
 fn more_flows_than_a_guest_may_have_are_refused_and_told() {
     let config = Config { flows_most: 2, ..Config::new(GroupRule::by_name("ccc").unwrap()) };

@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use serde_json::json;
 use std::{
     process::ExitCode,
-    sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel},
+    sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError},
     time::{Duration, Instant},
 };
 use windlass_agent::{GuestFlows, Mode, Policy, Selector, root_cgroup};
@@ -20,7 +20,7 @@ use windlass_guest::{
     controller::Event as HostEvent,
     guests,
     port::{self, Port},
-    serve::{Happening, Place, Service},
+    serve::{Happening, Place, Service, happenings},
     session::Event,
 };
 
@@ -154,7 +154,7 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
         ..Config::new(rule)
     };
     let (_, wishes) = signals::wishes(if file.is_some() { Wish::Reload } else { Wish::Stop })?;
-    let (tell, happenings) = channel();
+    let (tell, happenings) = happenings();
     let mut service = Service::start(Controller::new(config)?, &places, &tell)?;
     if args.json {
         let names: Vec<&str> = places.iter().map(|p| p.name.as_str()).collect();
