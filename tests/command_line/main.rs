@@ -44,6 +44,10 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["controller", "--port", "/etc/passwd"], &["/etc/passwd", "chardev"]);
     refused(&["controller", "--port", "/run/a.sock", "--rule", "fair"], &["fair", "ccc, lisa"]);
     refused(&["controller", "--port", "/run/a.sock", "--port", "/run/b.sock,name=a"], &["'a'", "name="]);
+    for rule in ["ccc", "etcp"] {
+        let more = ["--rule", rule, "--aggressiveness", "5"];
+        refused(&[&["controller", "--port", "/run/a.sock"][..], &more].concat(), &["multcp", rule]);
+    }
 }
 
 #[test]

@@ -359,9 +359,9 @@ pub struct ControllerArgs {
     /// How flows are coupled; docs/groups.md describes the rules
     #[arg(long, default_value = "ccc")]
     pub rule: String,
-    /// Of the rule multcp: as many flows as the group is like; 0: as many as it has
-    #[arg(long, default_value_t = 0.0, value_name = "FLOWS", value_parser = aggressiveness)]
-    pub aggressiveness: f64,
+    /// Of the rule multcp: as many flows as the group is like; as many as it has unless given
+    #[arg(long, value_name = "FLOWS", value_parser = aggressiveness)]
+    pub aggressiveness: Option<f64>,
     /// A flow that reports nothing for so long leaves the group until it does
     #[arg(long, default_value_t = windlass_guest::controller::IDLE_US / 1000, value_name = "MS",
         value_parser = clap::value_parser!(u32).range(100..=3_600_000))]
@@ -383,7 +383,7 @@ pub struct ControllerArgs {
 
 fn aggressiveness(text: &str) -> Result<f64, String> {
     let flows: f64 = text.parse().map_err(|_| "a number of flows, such as 2 or 0.5".to_string())?;
-    if (0.0..=65535.0).contains(&flows) { Ok(flows) } else { Err("0 to 65535 flows".into()) }
+    if (0.01..=65535.0).contains(&flows) { Ok(flows) } else { Err("0.01 to 65535 flows".into()) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -141,13 +141,16 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
         let known: Vec<&str> = GroupRule::all().map(|r| r.name()).collect();
         bail!("--rule {}: no such rule; there is {}", args.rule, known.join(", "));
     };
+    if args.aggressiveness.is_some() && rule.name() != "multcp" {
+        bail!("--aggressiveness: only the rule multcp has one, not {}", rule.name());
+    }
     let mut file = args.guests.as_deref().map(Watched::new);
     let places = match &file {
         Some(file) => guests::read(file.path)?,
         None => places(&args.port)?,
     };
     let config = Config {
-        aggressiveness_q8: (args.aggressiveness * 256.0) as u32,
+        aggressiveness_q8: args.aggressiveness.map_or(0, |flows| (flows * 256.0) as u32),
         idle_us: args.idle_ms * 1000,
         mss_most_bytes: args.mss_most,
         flows_most: args.flows_most,
