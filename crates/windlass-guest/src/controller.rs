@@ -7,7 +7,7 @@ use crate::wire::{
     Frame, Message, Nonsense, Op, Outcome, REPORT_BYTES, Reader, Reply, Report, State, encode,
 };
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use windlass_core::{
     Group, GroupError, GroupRule, MemberId, TenantId,
     abi::{self, wl_group_config, wl_group_report},
@@ -112,12 +112,31 @@ struct Guest {
     info: GuestInfo,
 }
 
+impl Guest {
+    fn new(tenant: TenantId, info: GuestInfo) -> Guest {
+        Guest {
+            tenant,
+            session: None,
+            reader: Reader::default(),
+            flows: HashMap::new(),
+            srtt_us: 0,
+            sifted_at_us: 0,
+            is_removed: false,
+            info,
+        }
+    }
+}
+
 /// The group and its guests.
 #[derive(Debug)]
 pub struct Controller {
     config: Config,
     group: Group,
     guests: Vec<Guest>,
+    /// Places in `guests` whose guest was removed.
+    free: Vec<usize>,
+    /// Round trips of those that have told one, and whose they are: the last is the longest.
+    srtts_us: BTreeSet<(u32, usize)>,
 }
 
 impl Controller {
@@ -131,22 +150,19 @@ impl Controller {
             aggressiveness_q8: config.aggressiveness_q8,
             idle_us: config.idle_us,
         })?;
-        Ok(Controller { config, group, guests: Vec::new() })
+        Ok(Controller { config, group, guests: Vec::new(), free: Vec::new(), srtts_us: BTreeSet::new() })
     }
 
     /// One more port; all flows behind it together weigh `weight`, 1 to 65535.
     pub fn add_guest(&mut self, name: &str, weight: u32) -> GuestId {
-        let tenant = self.group.add_tenant(weight);
-        self.guests.push(Guest {
-            tenant,
-            session: None,
-            reader: Reader::default(),
-            flows: HashMap::new(),
-            srtt_us: 0,
-            sifted_at_us: 0,
-            is_removed: false,
-            info: GuestInfo { name: name.into(), weight, ..GuestInfo::default() },
-        });
+        let info = GuestInfo { name: name.into(), weight, ..GuestInfo::default() };
+        if let Some(at) = self.free.pop() {
+            let tenant = self.guests[at].tenant;
+            self.guests[at] = Guest::new(tenant, info);
+            self.set_weight(GuestId(at), weight);
+            return GuestId(at);
+        }
+        self.guests.push(Guest::new(self.group.add_tenant(weight), info));
         GuestId(self.guests.len() - 1)
     }
 
@@ -157,10 +173,12 @@ impl Controller {
         self.group.set_tenant_weight(guest.tenant, weight).expect("the guest has a tenant of this group");
     }
 
-    /// The port is not served any more: the guest's flows leave the group, and it is not listed.
+    /// The port is not served any more: the guest's flows leave the group, and it is not listed. Its id is another's from
+    /// then on.
     pub fn remove_guest(&mut self, guest: GuestId) {
         self.disconnected(guest);
         self.guests[guest.0].is_removed = true;
+        self.free.push(guest.0);
     }
 
     /// Somebody is at the other end of the port. Returns what to write: an end to whatever was agreed before, upon which
@@ -316,11 +334,11 @@ impl Controller {
     /// What is believed of a report.
     fn believed(&mut self, guest: GuestId, report: &Report, now_us: u32) -> wl_group_report {
         let claimed_us = report.srtt_us.min(SRTT_MOST_US);
-        let srtt_us = &mut self.guests[guest.0].srtt_us;
-        if *srtt_us == 0 {
-            *srtt_us = claimed_us;
+        let srtt_us = self.guests[guest.0].srtt_us;
+        if srtt_us == 0 {
+            self.set_srtt(guest, claimed_us);
         } else if claimed_us > 0 {
-            *srtt_us = *srtt_us - *srtt_us / 8 + claimed_us / 8;
+            self.set_srtt(guest, srtt_us - srtt_us / 8 + claimed_us / 8);
         }
         wl_group_report {
             now_us,
@@ -329,7 +347,7 @@ impl Controller {
             cwnd_bytes: report.cwnd_bytes,
             ssthresh_bytes: report.ssthresh_bytes,
             // the slowest guest's: nobody can make the group's rounds shorter than an honest one finds them
-            srtt_us: self.guests.iter().map(|g| g.srtt_us).max().unwrap_or(0),
+            srtt_us: self.slowest_srtt_us(),
             acked_bytes: report.acked_bytes,
             acks: report.acks,
             inflight_bytes: report.inflight_bytes,
@@ -341,14 +359,34 @@ impl Controller {
         }
     }
 
-    fn end_session(&mut self, guest: GuestId) {
-        let guest = &mut self.guests[guest.0];
+    fn end_session(&mut self, id: GuestId) {
+        let guest = &mut self.guests[id.0];
         for (_, member) in guest.flows.drain() {
             // if it was collected, it has left already
             let _ = self.group.leave(member);
         }
         guest.session = None;
-        guest.srtt_us = 0;
+        self.set_srtt(id, 0);
+    }
+
+    /// Round trip of the guest that has the longest; 0: nobody has told one.
+    pub fn slowest_srtt_us(&self) -> u32 {
+        self.srtts_us.last().map_or(0, |(srtt_us, _)| *srtt_us)
+    }
+
+    /// How many guests there is room for without more memory: as many as there ever were at once.
+    pub fn places(&self) -> usize {
+        self.guests.len()
+    }
+
+    fn set_srtt(&mut self, guest: GuestId, srtt_us: u32) {
+        let old_us = std::mem::replace(&mut self.guests[guest.0].srtt_us, srtt_us);
+        if old_us != srtt_us {
+            self.srtts_us.remove(&(old_us, guest.0));
+            if srtt_us > 0 {
+                self.srtts_us.insert((srtt_us, guest.0));
+            }
+        }
     }
 
     /// The group's own window.
@@ -356,7 +394,7 @@ impl Controller {
         self.group.state().sum_cwnd_q16 >> abi::WL_GROUP_Q
     }
 
-    /// All guests, in the order in which they were added.
+    /// All guests; one that was added takes the place of one that was removed.
     pub fn guests(&self) -> Vec<GuestInfo> {
         self.guests
             .iter()

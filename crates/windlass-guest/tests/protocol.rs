@@ -221,6 +221,29 @@ fn five_hundred_flows_of_one_guest_are_one_guest() {
     assert_eq!(site.update_segs(1, 7), 4);
 }
 
+/// Guests that come and go leave nothing behind: neither their place nor their round trip.
+#[test]
+fn guests_that_come_and_go_leave_nothing() {
+    let mut site = Site::new(&[1]);
+    site.share_segs(0, report(1, 1, Op::Register, 40));
+    for n in 0..100 {
+        let id = site.controller.add_guest(&format!("vm{n}"), 3);
+        site.guests.push((id, Session::default()));
+        site.guests[1].1.connected(site.now_us);
+        site.exchange(1);
+        let slow = Report { srtt_us: 8 * RTT_US, ..report(1, 1, Op::Register, 10) };
+        assert_eq!(site.share_segs(1, slow), 30);
+        assert_eq!(site.controller.guests().iter().map(|g| g.weight).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(site.controller.slowest_srtt_us(), 8 * RTT_US);
+        site.controller.remove_guest(id);
+        site.guests.pop();
+        assert_eq!(site.controller.slowest_srtt_us(), RTT_US);
+        assert_eq!(site.update_segs(0, 1), 40);
+    }
+    assert_eq!(site.controller.guests().len(), 1);
+    assert_eq!(site.controller.places(), 2);
+}
+
 /// Whatever a guest floods its port with costs it at least what reports of that length would have, and is told in brief.
 #[test]
 fn anything_that_a_guest_says_counts() {
