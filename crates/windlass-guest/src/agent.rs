@@ -159,6 +159,10 @@ impl Agent<'_> {
                     self.kernel.grant(reply)?;
                     continue;
                 }
+                Event::Forgotten(flow) => {
+                    self.kernel.forget(*flow)?;
+                    continue;
+                }
                 Event::Refused(_) => {
                     self.counts.refused += 1;
                     continue;

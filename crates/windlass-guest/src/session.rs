@@ -8,6 +8,9 @@ use std::collections::HashMap;
 pub const PATIENCE_US: u64 = 1_000_000;
 /// Reports that are in no hurry wait for others for a quarter of a round trip, at most this long.
 const BATCH_MOST_US: u64 = 25_000;
+/// A flow that says nothing for so long is forgotten: the kernel's word of its end may be lost. If it speaks again, it
+/// registers again; the host lets go of silent flows much sooner.
+pub const FORGET_US: u64 = 60_000_000;
 /// More than this waiting to be written: the port is stuck.
 const BACKLOG_MOST_BYTES: usize = 256 << 10;
 
@@ -49,6 +52,8 @@ pub enum Event {
     Answer(Reply),
     /// The host has no room for the flow.
     Refused(u64),
+    /// The flow has ended, as far as anybody knows.
+    Forgotten(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +72,7 @@ enum Phase {
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     last: Report,
+    heard_at_us: u64,
     /// When the oldest report was sent that has no answer yet.
     unanswered_at_us: Option<u64>,
 }
@@ -83,6 +89,7 @@ pub struct Session {
     flush_at_us: Option<u64>,
     out: Vec<u8>,
     patience_checked_at_us: u64,
+    sifted_at_us: u64,
 }
 
 impl Default for Session {
@@ -96,6 +103,7 @@ impl Default for Session {
             flush_at_us: None,
             out: Vec::new(),
             patience_checked_at_us: 0,
+            sifted_at_us: 0,
         }
     }
 }
@@ -141,8 +149,10 @@ impl Session {
                 return;
             }
         } else {
-            let flow = self.flows.entry(report.flow).or_insert(Flow { last: report, unanswered_at_us: None });
+            let new = Flow { last: report, heard_at_us: now_us, unanswered_at_us: None };
+            let flow = self.flows.entry(report.flow).or_insert(new);
             flow.last = report;
+            flow.heard_at_us = now_us;
         }
         if self.is_coupled() {
             self.ask(report, now_us);
@@ -233,9 +243,9 @@ impl Session {
         }
     }
 
-    /// Looks whether the host has been silent for too long, and repeats greetings.
+    /// Looks whether the host has been silent for too long, repeats greetings, and forgets flows that have ended.
     pub fn tick(&mut self, now_us: u64) -> Vec<Event> {
-        let mut events = Vec::new();
+        let mut events = self.sift(now_us);
         match self.phase {
             Phase::Away => {}
             Phase::Greeting { again_at_us, .. } => {
@@ -251,6 +261,16 @@ impl Session {
             }
         }
         events
+    }
+
+    /// Forgets who has been silent for so long; looks through all flows a few times in that time.
+    fn sift(&mut self, now_us: u64) -> Vec<Event> {
+        if now_us < self.sifted_at_us + FORGET_US / 4 {
+            return Vec::new();
+        }
+        self.sifted_at_us = now_us;
+        let silent = self.flows.extract_if(|_, flow| now_us >= flow.heard_at_us + FORGET_US);
+        silent.map(|(id, _)| Event::Forgotten(id)).collect()
     }
 
     /// Whether a report has waited too long; looks through all flows a few times per patience.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use windlass_core::GroupRule;
 use windlass_guest::{
     Config, Controller, GuestId, Session, controller,
-    session::{Event, PATIENCE_US, Why},
+    session::{Event, FORGET_US, PATIENCE_US, Why},
     wire::{CWND_MAX_BYTES, Message, Op, Reply, Report, State, encode},
 };
 
@@ -303,6 +303,35 @@ fn a_flow_that_was_collected_registers_again_by_itself() {
     assert_eq!(site.controller.guests()[0].flows, 0);
     site.update_segs(0, 1);
     assert_eq!(site.controller.guests()[0].flows, 1);
+}
+
+/// The word of a flow's end may be lost: it is forgotten after a while, and nobody is told of it as if it were there.
+#[test]
+fn a_flow_that_ended_without_a_word_is_forgotten() {
+    let mut site = Site::new(&[1]);
+    site.share_segs(0, report(1, 1, Op::Register, 40));
+    site.share_segs(0, report(2, 1, Op::Register, 40));
+    let begun_us = site.now_us;
+    let mut forgotten = Vec::new();
+    while site.now_us < begun_us + 2 * FORGET_US {
+        site.now_us += PATIENCE_US / 4;
+        site.update_segs(0, 1);
+        let now_us = site.now_us;
+        for event in site.guests[0].1.tick(now_us) {
+            assert_eq!(event, Event::Forgotten(2));
+            forgotten.push(now_us - begun_us);
+        }
+    }
+    assert_eq!(forgotten.len(), 1);
+    assert!((FORGET_US..=FORGET_US * 5 / 4 + PATIENCE_US).contains(&forgotten[0]), "{forgotten:?}");
+    assert_eq!(site.guests[0].1.flows(), 1);
+    // a host that comes back learns of the other one only
+    site.guests[0].1.disconnected();
+    site.guests[0].1.connected(site.now_us);
+    assert!(matches!(site.exchange(0).as_slice(), [Event::Coupled, Event::Answer(r)] if r.flow == 1));
+    // one that was only silent is a member again when it speaks
+    assert!(matches!(site.say(0, report(2, 2, Op::Update, 40)).as_slice(), [Event::Answer(_)]));
+    assert_eq!(site.guests[0].1.flows(), 2);
 }
 
 #[test]
