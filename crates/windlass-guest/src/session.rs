@@ -3,9 +3,15 @@
 
 use crate::wire::{Frame, Message, Nonsense, Op, Outcome, Reader, Reply, Report, State, encode};
 use std::collections::HashMap;
+use windlass_core::abi;
 
 /// How long the host may leave a greeting or a report unanswered before it is greeted again.
 pub const PATIENCE_US: u64 = 1_000_000;
+/// How many times a flow's own window an answer may be: a joiner's ten segments become ten thousand at once, if the path
+/// is one of 10 Gbit/s.
+const ANSWER_MOST_TIMES: u32 = 1024;
+/// Losses of one flow in a row that the host may answer with no less than before.
+const UNHEARD_MOST: u8 = 3;
 /// Reports that are in no hurry wait for others for a quarter of a round trip, at most this long.
 const BATCH_MOST_US: u64 = 25_000;
 /// A flow that says nothing for so long is forgotten: the kernel's word of its end may be lost. If it speaks again, it
@@ -25,6 +31,10 @@ pub enum Why {
     Nonsense(Nonsense),
     /// The host answered what nobody asked.
     NotAsked,
+    /// The host grants a window out of all proportion to the flow's own.
+    TooMuch,
+    /// Whatever a flow loses, the host grants it as much as before, and more than it can use.
+    Deaf,
     /// The host does not answer.
     Silent,
 }
@@ -36,6 +46,8 @@ impl std::fmt::Display for Why {
             Why::Ended => f.write_str("the host ended the session"),
             Why::Nonsense(what) => write!(f, "the host talks nonsense: {what}"),
             Why::NotAsked => f.write_str("the host talks nonsense: an answer to what nobody asked"),
+            Why::TooMuch => f.write_str("the host talks nonsense: a window out of all proportion"),
+            Why::Deaf => f.write_str("the host talks nonsense: losses change nothing for it"),
             Why::Silent => f.write_str("the host does not answer"),
         }
     }
@@ -73,8 +85,61 @@ enum Phase {
 struct Flow {
     last: Report,
     heard_at_us: u64,
+    /// Largest window of its own that it has told.
+    most_bytes: u32,
+    /// Last answer.
+    granted_bytes: u32,
+    /// What it had in flight when it last entered recovery, and was granted then; none: answered since.
+    loss: Option<(u32, u32)>,
+    /// Losses in a row that were answered as if there were none.
+    unheard: u8,
     /// When the oldest report was sent that has no answer yet.
     unanswered_at_us: Option<u64>,
+}
+
+impl Flow {
+    fn new(first: Report) -> Flow {
+        Flow {
+            last: first,
+            heard_at_us: 0,
+            most_bytes: 0,
+            granted_bytes: 0,
+            loss: None,
+            unheard: 0,
+            unanswered_at_us: None,
+        }
+    }
+
+    fn hear(&mut self, report: Report, now_us: u64) {
+        if report.state == State::Recovery && self.last.state != State::Recovery {
+            self.loss = Some((report.inflight_bytes, self.granted_bytes));
+        }
+        let least = report.mss_bytes.saturating_mul(abi::WL_INIT_CWND_SEGS);
+        self.most_bytes = self.most_bytes.max(report.cwnd_bytes).max(least);
+        self.last = report;
+        self.heard_at_us = now_us;
+    }
+
+    /// Whether a host that couples flows could have granted this.
+    fn judge(&mut self, reply: &Reply) -> Result<(), Why> {
+        if reply.cwnd_bytes / ANSWER_MOST_TIMES > self.most_bytes {
+            return Err(Why::TooMuch);
+        }
+        // what was said before it left recovery was answered without knowing of the loss
+        if self.last.state != State::Recovery
+            && reply.seq == self.last.seq
+            && let Some((inflight_bytes, before_bytes)) = self.loss.take()
+        {
+            let is_unheard =
+                reply.cwnd_bytes >= before_bytes && reply.cwnd_bytes / 2 > inflight_bytes && before_bytes > 0;
+            self.unheard = if is_unheard { self.unheard.saturating_add(1) } else { 0 };
+            if self.unheard >= UNHEARD_MOST {
+                return Err(Why::Deaf);
+            }
+        }
+        self.granted_bytes = reply.cwnd_bytes;
+        Ok(())
+    }
 }
 
 /// One guest at its port.
@@ -149,10 +214,8 @@ impl Session {
                 return;
             }
         } else {
-            let new = Flow { last: report, heard_at_us: now_us, unanswered_at_us: None };
-            let flow = self.flows.entry(report.flow).or_insert(new);
-            flow.last = report;
-            flow.heard_at_us = now_us;
+            let flow = self.flows.entry(report.flow).or_insert(Flow::new(report));
+            flow.hear(report, now_us);
         }
         if self.is_coupled() {
             self.ask(report, now_us);
@@ -231,6 +294,12 @@ impl Session {
         let Some(flow) = self.flows.get_mut(&reply.flow) else { return };
         if reply.seq.wrapping_sub(flow.last.seq) as i32 > 0 {
             return self.give_up(Why::NotAsked, now_us + PATIENCE_US, events);
+        }
+        if reply.outcome == Outcome::Coupled
+            && reply.is_change
+            && let Err(why) = flow.judge(&reply)
+        {
+            return self.give_up(why, now_us + PATIENCE_US, events);
         }
         flow.unanswered_at_us = (reply.seq != flow.last.seq).then_some(now_us);
         match reply.outcome {
@@ -333,7 +402,8 @@ impl Session {
     fn forget_pending(&mut self) {
         self.pending.clear();
         self.flush_at_us = None;
-        self.flows.values_mut().for_each(|f| f.unanswered_at_us = None);
+        // what another session grants has nothing to do with what this one did
+        self.flows.values_mut().for_each(|f| (f.unanswered_at_us, f.loss, f.granted_bytes) = (None, None, 0));
     }
 
     fn give_up(&mut self, why: Why, again_at_us: u64, events: &mut Vec<Event>) {

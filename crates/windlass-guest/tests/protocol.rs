@@ -6,7 +6,7 @@ use windlass_core::GroupRule;
 use windlass_guest::{
     Config, Controller, GuestId, Session, controller,
     session::{Event, FORGET_US, PATIENCE_US, Why},
-    wire::{CWND_MAX_BYTES, Message, Op, Reply, Report, State, encode},
+    wire::{CWND_MAX_BYTES, Message, Op, Outcome, Reply, Report, State, encode},
 };
 
 const MSS: u32 = 1448;
@@ -393,6 +393,57 @@ fn an_answer_to_what_nobody_asked_is_nonsense() {
     answer[24] += 1;
     let events = site.guests[0].1.receive(&answer, site.now_us);
     assert_eq!(events, [Event::Alone(Why::NotAsked)]);
+}
+
+/// A host that answers each report with the same window, whatever it says; what the flow does with it until it is on its
+/// own, or has lost something ten times.
+fn believed_of(window_bytes: u32, usable_segs: u32) -> (u32, Option<Why>) {
+    let mut session = Session::default();
+    session.connected(0);
+    let id = u64::from_le_bytes(session.outgoing()[8..16].try_into().unwrap());
+    let say = |session: &mut Session, message: Message| {
+        let mut bytes = Vec::new();
+        encode(id, &message, &mut bytes);
+        session.receive(&bytes, 0)
+    };
+    assert_eq!(say(&mut session, Message::Welcome), [Event::Coupled]);
+    let (mut seq, mut cwnd_segs) = (0, 10);
+    for losses in 0..10 {
+        // a round of each state, as of a flow that has less in flight than it may, and loses part of it
+        for state in [State::Avoidance, State::Recovery, State::Avoidance] {
+            seq += 1;
+            let op = if seq == 1 { Op::Register } else { Op::Update };
+            let inflight_bytes = usable_segs.min(cwnd_segs) * MSS;
+            session.report(Report { state, inflight_bytes, ..report(1, seq, op, cwnd_segs) }, 0);
+            let reply = Reply {
+                flow: 1,
+                seq,
+                outcome: Outcome::Coupled,
+                state: State::Avoidance,
+                is_change: state != State::Recovery,
+                cwnd_bytes: window_bytes,
+                ssthresh_bytes: window_bytes,
+            };
+            match say(&mut session, Message::Replies(vec![reply])).as_slice() {
+                [Event::Answer(reply)] if reply.is_change => cwnd_segs = reply.cwnd_bytes / MSS,
+                [Event::Answer(_)] => {}
+                [Event::Alone(why)] => return (losses, Some(why.clone())),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    (10, None)
+}
+
+/// What the host grants is bounded by what a host that couples flows could: not a gigabyte for ten segments, and not the
+/// same after each loss.
+#[test]
+fn a_host_that_grants_what_it_likes_is_given_up() {
+    assert_eq!(believed_of(CWND_MAX_BYTES, 1400), (0, Some(Why::TooMuch)));
+    assert_eq!(believed_of(10 * 1024 * MSS, 1400), (2, Some(Why::Deaf)));
+    assert_eq!(believed_of(4000 * MSS, 1400), (2, Some(Why::Deaf)));
+    // that is how one looks whose other members lose at the same time
+    assert_eq!(believed_of(80 * MSS, 79), (10, None));
 }
 
 proptest! {
