@@ -209,6 +209,36 @@ fn a_guest_that_stays_in_recovery_takes_away_nobodys_reaction() {
     }
 }
 
+/// Claimed losses are believed, once in a round trip, and leave two segments; with who claimed them their effect ends.
+#[test]
+fn a_guest_that_claims_losses_halves_the_group_once_a_round_trip_while_it_is_there() {
+    let mut site = Site::new(&[1, 1]);
+    site.share_segs(0, report(1, 1, Op::Register, 646));
+    site.share_segs(1, report(1, 1, Op::Register, 10));
+    site.update_segs(0, 1);
+    let (start, start_us) = (site.controller.sum_cwnd_bytes(), site.now_us);
+    for seq in 1..40 {
+        let held = site.granted[&(1, 1)].cwnd_bytes;
+        let claim = report(1, 2 * seq, Op::Update, 1);
+        site.say(1, Report { state: State::Recovery, cwnd_bytes: held, ..claim });
+        site.say(1, Report { seq: 2 * seq + 1, cwnd_bytes: held / 2, ..claim });
+        assert!(site.update_segs(0, 1) >= 2);
+        let rounds = (site.now_us - start_us).div_ceil(u64::from(RTT_US));
+        let least = start >> rounds.min(63);
+        assert!(site.controller.sum_cwnd_bytes() >= least.saturating_sub(u64::from(MSS)), "{rounds} rounds");
+    }
+    assert_eq!(site.update_segs(0, 1), 2);
+    site.say(1, report(1, 99, Op::Leave, 2));
+    let before = site.controller.sum_cwnd_bytes();
+    for _ in 0..20 {
+        site.now_us += u64::from(RTT_US) * 3 / 4;
+        let last = site.granted[&(0, 1)];
+        let grown = Report { cwnd_bytes: last.cwnd_bytes + MSS, ..report(1, last.seq + 1, Op::Update, 1) };
+        site.say(0, grown);
+    }
+    assert!(site.controller.sum_cwnd_bytes() >= before + 18 * u64::from(MSS));
+}
+
 #[test]
 fn five_hundred_flows_of_one_guest_are_one_guest() {
     let config = Config { idle_us: 60_000_000, ..Config::new(GroupRule::by_name("ccc").unwrap()) };
