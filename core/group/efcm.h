@@ -6,7 +6,8 @@
  *
  * The aggregate is the sum of the members' windows: a joiner adds an average one and a leaver takes it away, each
  * member's growth and reduction count in full. Reconstructed: averages are by weight where weights differ; the pacing
- * of the paper is left to the ACK clock and to the home.
+ * of the paper is left to the ACK clock and to the home. A timeout halves the member's part of the threshold (RFC 5681),
+ * and so lowers the average by its part of that.
  */
 #ifndef WL_GROUP_EFCM_H
 #define WL_GROUP_EFCM_H
@@ -47,7 +48,11 @@ static void wl_efcm_update(struct wl_group *g, const struct wl_tenant *t, struct
 			wl_group_grow(g, (wl_u64)wl_member_growth_bytes(m, e, 0) << WL_GROUP_Q,
 				      wl_group_doubling_q16(g) / 2);
 	} else if (e->is_timeout) {
+		wl_u64 before_q16 = g->sum_cwnd_q16;
+		wl_u64 half_q16 = (wl_u64)m->cwnd_bytes << (WL_GROUP_Q - 1);
+
 		wl_group_shrink(g, e, (wl_u64)(m->cwnd_bytes - e->cwnd_bytes) << WL_GROUP_Q);
+		g->sum_ssthresh_q16 = before_q16 > half_q16 ? before_q16 - half_q16 : g->sum_cwnd_q16;
 	} else if (wl_member_may_shrink(m, e)) {
 		wl_group_shrink(g, e, (wl_u64)wl_member_loss_bytes(m, e) << WL_GROUP_Q);
 		g->sum_ssthresh_q16 = g->sum_cwnd_q16;

@@ -321,6 +321,23 @@ fn efcm_gives_a_joiner_the_average() {
     assert_segs!(ask(&mut g, all[0]), 30.0);
 }
 
+/// A timeout halves the threshold of who has it (RFC 5681, section 3.1); of several the average falls by its part.
+#[test]
+fn efcm_averages_the_threshold_after_a_timeout() {
+    for (members, threshold) in [(1, 22.0), (4, 44.0 - 22.0 / 4.0)] {
+        let mut g = group("efcm");
+        let all = in_avoidance(&mut g, 1, 44.0);
+        for _ in 1..members {
+            g.register(None, &slow_start(0, 10.0)).unwrap();
+        }
+        assert_segs!(sum_segs(&g), 44.0 * f64::from(members));
+        let reply = g.update(all[0], &timeout(RTT_US)).unwrap();
+        assert_segs!(sum_segs(&g), 44.0 * f64::from(members) - 43.0);
+        assert_segs!(f64::from(reply.ssthresh_bytes) / f64::from(MSS), threshold);
+        assert_eq!(reply.state, abi::WL_MEMBER_SLOW_START);
+    }
+}
+
 #[test]
 fn etcp_shares_a_timeout() {
     let mut g = group("etcp");
