@@ -19,8 +19,6 @@
 
 #include "../core/guest.h"
 
-#define WL_GUEST_FIRST_RTO_US 1000000u /* nothing is measured yet (RFC 6298, section 2.1) */
-
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, WL_GUEST_REPORTS_BYTES);
@@ -49,9 +47,9 @@ static __u64 wl_guest_last_flow;
 
 #define WL_GUEST_COUNT(field) WL_COUNT_IN(wl_guest_stats, field)
 
-static __always_inline __u32 wl_guest_rto_us(const struct tcp_sock *tp)
+static __always_inline __u32 wl_guest_rto_of(const struct tcp_sock *tp)
 {
-	return tp->srtt_us ? (tp->srtt_us >> 3) + tp->rttvar_us : WL_GUEST_FIRST_RTO_US;
+	return wl_guest_rto_us(tp->srtt_us >> 3, tp->rttvar_us);
 }
 
 static __always_inline int wl_guest_is_reducing(const struct wl_socket *k)
@@ -132,7 +130,7 @@ static __noinline void wl_guest_take(struct wl_socket *k, const struct tcp_sock 
 			WL_GUEST_COUNT(taken);
 		}
 	}
-	if (g->is_coupled && (!is_valid || (__s32)(s->now_us - g->taken_at_us) > (__s32)wl_guest_rto_us(tp))) {
+	if (g->is_coupled && (!is_valid || !wl_guest_counts(s->now_us, g->taken_at_us, wl_guest_rto_of(tp)))) {
 		g->is_coupled = 0;
 		k->most_bytes = 0;
 		/* else it had nothing to say for so long: nobody failed to answer */
@@ -146,7 +144,7 @@ static __always_inline void wl_guest_tell(struct wl_socket *k, const struct tcp_
 {
 	struct wl_guest_flow *g = &k->guest;
 	__u32 since_us = s->now_us - g->reported_at_us;
-	__u32 pause_us = g->seq == g->taken_seq ? s->srtt_us : wl_guest_rto_us(tp);
+	__u32 pause_us = g->seq == g->taken_seq ? s->srtt_us : wl_guest_rto_of(tp);
 
 	if (since_us >= pause_us || wl_guest_state(k) != g->state)
 		wl_guest_report(k, s, WL_GUEST_UPDATE, 0);

@@ -7,6 +7,7 @@
 #define WL_GUEST_H
 
 #include "abi.h"
+#include "math/sat.h"
 
 #define WL_GUEST_FLOWS 65536u /* flows that can have an answer at once; more go on by themselves */
 #define WL_GUEST_REPORTS_BYTES (1u << 20) /* reports that the agent has not taken yet; a power of two */
@@ -38,6 +39,20 @@ struct wl_guest_grant {
 	wl_u32 ssthresh_bytes;
 };
 WL_ASSERT_SIZE(struct wl_guest_grant, 24);
+
+#define WL_GUEST_FIRST_RTO_US 1000000u /* nothing is measured yet (RFC 6298, section 2.1) */
+
+/* The kernel's retransmission timeout without backing off: four mean deviations, and its least, are in its rttvar. */
+WL_INLINE wl_u32 wl_guest_rto_us(wl_u32 srtt_us, wl_u32 rttvar_us)
+{
+	return srtt_us ? wl_sat_add(srtt_us, rttvar_us) : WL_GUEST_FIRST_RTO_US;
+}
+
+/* Whether an answer that came at `at_us` still counts, whatever has become of who gave it. Clocks wrap. */
+WL_INLINE int wl_guest_counts(wl_u32 now_us, wl_u32 at_us, wl_u32 rto_us)
+{
+	return (wl_s32)(now_us - at_us) <= (wl_s32)rto_us;
+}
 
 /* Of all flows (wl_guest_stats). */
 struct wl_guest_stats {

@@ -30,6 +30,10 @@ void wln_alg_on_timer(wl_u32 id, struct wl_alg_state *, const struct wl_sample *
 wl_u32 wln_trim_threshold_us(wl_u64 rate_bytes_ps, wl_u32 buffer_bytes, wl_s32 permille, wl_u32 mss_bytes,
 			     wl_u32 d_us);
 
+/* Flows whose group is elsewhere; see core/guest.h. */
+wl_u32 wln_guest_rto_us(wl_u32 srtt_us, wl_u32 rttvar_us);
+int wln_guest_counts(wl_u32 now_us, wl_u32 at_us, wl_u32 rto_us);
+
 /* Flow groups; see core/group/interface.h. */
 const char *wln_group_rule_name(wl_u32 index);
 const char *wln_group_rule_description(wl_u32 index);

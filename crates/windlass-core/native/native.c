@@ -163,6 +163,16 @@ wl_u32 wln_group_register(struct wl_group *g, struct wl_tenant *t, struct wl_mem
 	return wl_group_register(g, t, m, e, r);
 }
 
+wl_u32 wln_guest_rto_us(wl_u32 srtt_us, wl_u32 rttvar_us)
+{
+	return wl_guest_rto_us(srtt_us, rttvar_us);
+}
+
+int wln_guest_counts(wl_u32 now_us, wl_u32 at_us, wl_u32 rto_us)
+{
+	return wl_guest_counts(now_us, at_us, rto_us);
+}
+
 wl_u32 wln_group_update(struct wl_group *g, struct wl_tenant *t, struct wl_member *m,
 			const struct wl_group_report *e, struct wl_group_reply *r)
 {
