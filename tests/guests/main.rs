@@ -4,10 +4,12 @@
 mod liar;
 mod relay;
 mod site;
+mod spendthrift;
 
 use liar::Liar;
 use serde_json::Value;
 use site::Site;
+use spendthrift::Spendthrift;
 use std::time::{Duration, Instant};
 use windlass_tests::{
     is_root_or_skip,
@@ -30,6 +32,19 @@ fn can_run(test: &str) -> bool {
         println!("skipped: {test}: no cgroup v2");
     }
     has_cgroups
+}
+
+/// What the issue calls fair.
+const FAIR: f64 = 0.99;
+
+/// Jain's index of the windows that two guests were granted, by their weights. How much they send with them depends on how
+/// busy this machine is; what they may send does not.
+fn granted_jain(samples: &[Value], weights: [u32; 2]) -> f64 {
+    let mean = |n: usize| {
+        let bytes = samples.iter().map(|v| v["guests"][n]["cwnd_bytes"].as_f64().expect("a number"));
+        bytes.sum::<f64>() / samples.len() as f64 / f64::from(weights[n])
+    };
+    jain(&[mean(0), mean(1)])
 }
 
 /// The guest's flows have been answered.
@@ -55,14 +70,17 @@ fn two_guests_share_a_bottleneck_whatever_the_number_of_their_flows() {
         let agents = site.coupled_agents("reno");
         let tenants = vec![site.streams(0, 1), site.streams(1, 4)];
         std::thread::sleep(SETTLE);
+        controller.since("sample");
         let rates = rates_bps(&tenants, MEASURE);
+        let granted = granted_jain(&controller.since("sample"), weights);
         let fair: Vec<f64> = rates.iter().zip(weights).map(|(r, w)| r / f64::from(w)).collect();
         println!(
-            "coupled, weights {weights:?}: {:.2} and {:.2} Mbit/s, Jain {:.3} of rate by weight",
+            "coupled, weights {weights:?}: {:.2} and {:.2} Mbit/s, Jain {:.3} of rate by weight, {granted:.4} of windows",
             rates[0] / 1e6,
             rates[1] / 1e6,
             jain(&fair)
         );
+        assert!(granted >= FAIR, "weights {weights:?}: {granted}");
         for (n, guest) in site.guests.iter().enumerate() {
             assert!(site.in_use(n).contains(&guest.prefix()), "{}", site.in_use(n));
         }
@@ -95,13 +113,16 @@ fn weights_change_while_flows_run() {
             controller.find("weight", |v| v["weight"] == weight);
         }
         std::thread::sleep(SETTLE);
+        controller.since("sample");
         let rates = rates_bps(&tenants, MEASURE);
+        let granted = granted_jain(&controller.since("sample"), [1, weight]);
         println!(
-            "weights 1:{weight}: {:.2} and {:.2} Mbit/s, 1 : {:.2}",
+            "weights 1:{weight}: {:.2} and {:.2} Mbit/s, 1 : {:.2}, Jain {granted:.4} of windows",
             rates[0] / 1e6,
             rates[1] / 1e6,
             rates[1] / rates[0]
         );
+        assert!(granted >= FAIR, "weights 1:{weight}: {granted}");
         ratios.push(rates[1] / rates[0]);
     }
     assert!(ratios[0] < ratios[2] && ratios[2] < ratios[1], "{ratios:?}");
@@ -179,6 +200,30 @@ fn guests_go_on_by_themselves_whatever_becomes_of_their_host() {
     println!("agent: {last}");
     goes_on();
     arrive_whole(tenants.into_iter().flatten().chain(more));
+}
+
+/// A host is believed as far as one could go that couples flows: not with a gigabyte for ten segments, and not if losses
+/// change nothing for it.
+#[test]
+fn a_host_that_grants_what_it_likes_is_given_up() {
+    if !can_run("a_host_that_grants_what_it_likes_is_given_up") {
+        return;
+    }
+    for (window_bytes, why) in [(1 << 30, "proportion"), (8 << 20, "losses")] {
+        let site = Site::create('g', LINK, 1, "reno");
+        let host = Spendthrift::start(site.guests[0].relay.host_path(), window_bytes);
+        let agent = site.guests[0].agent("reno");
+        agent.event("coupled");
+        let tenants = vec![site.streams(0, 1)];
+        let alone = agent.find("alone", |v| v["why"] != "the host ended the session");
+        assert!(alone["why"].as_str().expect("text").contains(why), "{alone}");
+        go_on(&tenants, 1 << 20);
+        drop(host);
+        let last = agent.finish("detached");
+        println!("{window_bytes} bytes for each flow: {last}");
+        assert_eq!(last["flows"]["taken"] == 0, why == "proportion", "{last}");
+        arrive_whole(tenants.into_iter().flatten());
+    }
 }
 
 #[test]
