@@ -103,6 +103,9 @@ impl fmt::Display for Verdict {
 /// The number of these runs; none: not measured.
 pub fn of_point(metric: Metric, statistic: Statistic, runs: &[&RunRecord], of: &Selection) -> Option<f64> {
     if metric == Metric::SenderRetransShare {
+        if runs.is_empty() || !runs.iter().all(|r| r.has_begun()) {
+            return None;
+        }
         let repairs: u64 = runs.iter().map(|r| r.repaired_segs).sum();
         let retrans: u64 = runs.iter().map(|r| r.sender_retrans_segs).sum();
         return Some(if repairs == 0 { retrans as f64 } else { 100.0 * retrans as f64 / repairs as f64 });
@@ -271,6 +274,22 @@ mod tests {
         let verdict = claim().judge(&points, &failed);
         assert!(!verdict.holds);
         assert!(verdict.note.contains("not measured"));
+    }
+
+    #[test]
+    fn of_a_run_that_never_began_nothing_holds() {
+        let refused =
+            RunRecord { flows: Vec::new(), error: Some("refused".into()), ..run("a", "windlass", None) };
+        for metric in ["sender-timeouts", "timeout-runs", "drops", "sender-retrans", "sender-retrans-share"] {
+            let text = format!(
+                "id = \"c\"\nmetric = \"{metric}\"\nof = \"windlass\"\nstatistic = \"sum\"\nside = \"at-most\"\nbound = 0"
+            );
+            let verdict = toml::from_str::<Claim>(&text)
+                .unwrap()
+                .judge(&["a".to_string()], std::slice::from_ref(&refused));
+            assert_eq!((verdict.holds, verdict.ours), (false, None), "{metric}");
+            assert!(verdict.note.contains("not measured"), "{}", verdict.note);
+        }
     }
 
     #[test]

@@ -63,6 +63,37 @@ impl Metric {
         Ok(())
     }
 
+    /// Whether it is taken of flows, so that where none is chosen there is nothing to take.
+    fn is_of_flows(self) -> bool {
+        matches!(
+            self,
+            Metric::Completion
+                | Metric::Response
+                | Metric::Goodput
+                | Metric::Throughput
+                | Metric::Jain
+                | Metric::SenderTimeouts
+                | Metric::TimeoutFlows
+                | Metric::TimeoutRuns
+                | Metric::SenderRetrans
+                | Metric::LongestBurst
+        )
+    }
+
+    /// Whether it counts what happens, so that a run which is cut short has too little of it.
+    fn is_count(self) -> bool {
+        matches!(
+            self,
+            Metric::SenderTimeouts
+                | Metric::TimeoutFlows
+                | Metric::TimeoutRuns
+                | Metric::SenderRetrans
+                | Metric::LongestBurst
+                | Metric::Drops
+                | Metric::Marks
+        )
+    }
+
     /// Whether it may be taken in a window.
     pub fn has_windows(self) -> bool {
         matches!(self, Metric::Throughput | Metric::Jain | Metric::MeanQueue | Metric::MaxQueue)
@@ -107,7 +138,7 @@ impl Statistic {
             Statistic::Max => stats::quantile(values, 1.0),
             Statistic::Min => stats::quantile(values, 0.0),
             Statistic::Sd => stats::sd(values),
-            Statistic::Sum => Some(values.iter().sum()),
+            Statistic::Sum => (!values.is_empty()).then(|| values.iter().sum()),
         }
     }
 }
@@ -213,6 +244,10 @@ fn looks(run: &RunRecord, link: usize, window: Window) -> Option<Vec<f64>> {
 /// The numbers that a run gives, one or one of each flow; none: it was not measured.
 pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<f64>> {
     let flows = of.flows(run);
+    let is_cut = flows.iter().any(|(_, f)| f.error.is_some());
+    if !run.has_begun() || metric.is_of_flows() && flows.is_empty() || metric.is_count() && is_cut {
+        return None;
+    }
     let ending = || flows.iter().map(|(_, f)| f).filter(|f| !f.is_open_ended);
     match metric {
         // a flow that failed has no time: the run is not measured, not better
@@ -384,6 +419,46 @@ mod tests {
         assert_eq!(values(Metric::TimeoutFlows, &run, &short), Some(vec![0.0, 100.0]));
         let none = Selection { class: Some("none"), ..short };
         assert_eq!(values(Metric::Throughput, &run, &none), None);
+        assert_eq!(values(Metric::SenderTimeouts, &run, &none), None, "no flow is no flow without timeouts");
+        assert_eq!(values(Metric::TimeoutFlows, &run, &none), None);
+    }
+
+    #[test]
+    fn a_run_that_never_began_has_no_number() {
+        let error = Some("needs up to 9000 MB of memory".into());
+        let refused = RunRecord { error, ..RunRecord::default() };
+        for metric in [
+            Metric::SenderTimeouts,
+            Metric::TimeoutFlows,
+            Metric::TimeoutRuns,
+            Metric::SenderRetrans,
+            Metric::Drops,
+            Metric::Marks,
+            Metric::Goodput,
+            Metric::LongestBurst,
+            Metric::MeanRtt,
+            Metric::WrongPayloads,
+        ] {
+            assert_eq!(values(metric, &refused, &Selection::default()), None, "{metric:?}");
+        }
+        assert_eq!(Statistic::Sum.of(&[]), None);
+    }
+
+    #[test]
+    fn counts_of_a_run_that_was_cut_short_are_not_known() {
+        let mut run = run();
+        run.flows[1] = FlowReport { error: Some("not finished".into()), ..flow("short", 1.0, None, 3000, 2) };
+        let (all, long) = (Selection::default(), Selection { class: Some("long"), ..Selection::default() });
+        for metric in [Metric::SenderTimeouts, Metric::TimeoutFlows, Metric::TimeoutRuns, Metric::Drops] {
+            assert_eq!(values(metric, &run, &all), None, "{metric:?}");
+        }
+        assert_eq!(values(Metric::SenderTimeouts, &run, &long), Some(vec![1.0]), "it was there all the time");
+        let ab = Selection { link: Some("a > b"), ..all };
+        assert_eq!(
+            values(Metric::MeanQueue, &run, &ab),
+            Some(vec![2.5]),
+            "a mean over the time that there was"
+        );
     }
 
     #[test]

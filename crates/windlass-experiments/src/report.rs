@@ -1,10 +1,10 @@
 //! What an experiment came to: claims, a CSV, plots and a page.
 
 use crate::{
-    claim::Verdict,
+    claim::{Verdict, of_point},
     experiment::Condition,
     figure::{Kind, Plot},
-    metric::{Metric, Selection, Statistic, values},
+    metric::{Metric, Selection, Statistic},
     plot::{self, Series},
     runner::RunRecord,
     stats,
@@ -161,28 +161,28 @@ impl Outcome {
                 let times: Vec<f64> =
                     runs.iter().flat_map(|r| &r.flows).filter_map(|f| f.completion_s).collect();
                 let seconds = |s: Statistic| s.of(&times).map_or("-".into(), |t| format!("{t:.3} s"));
-                let mean = |f: &dyn Fn(&RunRecord) -> f64| {
-                    runs.iter().map(|r| f(r)).sum::<f64>() / runs.len() as f64
+                let mean = |metric: Metric, unit: f64, decimals: usize| {
+                    let mean = of_point(metric, Statistic::Mean, &runs, &Selection::default());
+                    mean.map_or("-".into(), |v| format!("{:.decimals$}", v / unit))
                 };
-                let throughput_bps = |r: &RunRecord| {
-                    values(Metric::Throughput, r, &Selection::default()).map_or(0.0, |v| v[0])
-                };
+                let has_begun = runs.iter().all(|r| r.has_begun());
+                let repairs = runs.iter().map(|r| r.repaired_segs as f64).sum::<f64>() / runs.len() as f64;
+                let repairs = if has_begun { format!("{repairs:.1}") } else { "-".into() };
                 let _ = write!(
                     html,
                     "<tr><td>{}<td>{variant}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}\
-                     <td class=n>{:.2} Mbit/s<td class=n>{:.1} ms<td class=n>{:.1}<td class=n>{:.1}<td class=n>{:.1}\
-                     <td class=n>{:.1}<td>{}",
+                     <td class=n>{} Mbit/s<td class=n>{} ms<td class=n>{}<td class=n>{}<td class=n>{repairs}\
+                     <td class=n>{}<td>{}",
                     escape(point),
                     runs.len(),
                     seconds(Statistic::Median),
                     seconds(Statistic::P99),
                     seconds(Statistic::Max),
-                    mean(&throughput_bps) / 1e6,
-                    mean(&|r| r.mean_rtt_ms),
-                    mean(&|r| r.sender_retrans_segs as f64),
-                    mean(&|r| r.sender_timeouts as f64),
-                    mean(&|r| r.repaired_segs as f64),
-                    mean(&|r| r.drops_tail as f64),
+                    mean(Metric::Throughput, 1e6, 2),
+                    mean(Metric::MeanRtt, 1.0, 1),
+                    mean(Metric::SenderRetrans, 1.0, 1),
+                    mean(Metric::SenderTimeouts, 1.0, 1),
+                    mean(Metric::Drops, 1.0, 1),
                     if runs.iter().all(|r| r.checksum_ok) { "ok" } else { "<span class=no>wrong</span>" }
                 );
             }

@@ -177,6 +177,11 @@ fn thin(sorted: &[f32]) -> Vec<f32> {
 type Key = (String, String, u64);
 
 impl RunRecord {
+    /// Whether anything was run: what could not begin has an error and no flows, and no number of it means anything.
+    pub fn has_begun(&self) -> bool {
+        self.error.is_none() || !self.flows.is_empty()
+    }
+
     fn key(&self) -> Key {
         (self.point.clone(), self.variant.clone(), self.seed)
     }

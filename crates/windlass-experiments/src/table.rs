@@ -11,32 +11,33 @@ fn count(value: Option<u64>) -> String {
     value.map_or(String::new(), |v| v.to_string())
 }
 
-/// One line for each run.
+/// One line for each run; of one that could not begin, only its names.
 pub fn runs(runs: &[RunRecord]) -> String {
     let mut csv = String::from(
         "point,variant,seed,completion_s,bytes,checksum_ok,mean_rtt_ms,sender_retrans_segs,sender_timeouts,\
          repaired_segs,drops_tail,drops_random,stored_bdp,on,ended_s,marks\n",
     );
     for r in runs {
+        let known = |value: u64| count(r.has_begun().then_some(value));
         let _ = writeln!(
             csv,
-            "{},{},{},{},{},{},{:.2},{},{},{},{},{},{},{},{:.6},{}",
+            "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             r.point,
             r.variant,
             r.seed,
             number(r.completion_s),
-            r.bytes,
+            known(r.bytes),
             r.checksum_ok,
-            r.mean_rtt_ms,
-            r.sender_retrans_segs,
-            r.sender_timeouts,
-            r.repaired_segs,
-            r.drops_tail,
-            r.drops_random,
+            if r.has_begun() { format!("{:.2}", r.mean_rtt_ms) } else { String::new() },
+            known(r.sender_retrans_segs),
+            known(r.sender_timeouts),
+            known(r.repaired_segs),
+            known(r.drops_tail),
+            known(r.drops_random),
             r.stored_bdp.map_or(String::new(), |b| format!("{b:.3}")),
             r.on,
-            r.ended_s,
-            r.marks
+            number(r.has_begun().then_some(r.ended_s)),
+            known(r.marks)
         );
     }
     csv
@@ -99,4 +100,17 @@ pub fn links(runs: &[RunRecord]) -> String {
         }
     }
     csv
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_never_began_has_no_zeros() {
+        let error = Some("refused".into());
+        let refused =
+            RunRecord { point: "p".into(), variant: "v".into(), seed: 1, error, ..RunRecord::default() };
+        assert_eq!(runs(&[refused]).lines().nth(1), Some("p,v,1,,,false,,,,,,,,lab,,"));
+    }
 }
