@@ -31,7 +31,8 @@ pub struct Claim {
     pub per: Option<String>,
     /// Relative to flows of this class, in the variant `per` or else in the same.
     pub per_class: Option<String>,
-    /// The share of an improvement: (baseline - of) / (baseline - per), so that `per` has 1 and this variant 0.
+    /// The share of an improvement: (baseline - of) / (baseline - per), so that `per` has 1 and this variant 0;
+    /// where `per` is not better than it, nothing is measured.
     pub baseline: Option<String>,
     /// Only flows of this class.
     pub class: Option<String>,
@@ -170,7 +171,12 @@ impl Claim {
         let ratio = match &self.baseline {
             Some(baseline) => {
                 let base = number(baseline, &selection)?;
-                (base - value) / (base - per)
+                let gain = |to: f64| if self.metric.is_better_higher() { to - base } else { base - to };
+                // where `per` is no better, there is no improvement to have a share of
+                if gain(per) <= 0.0 {
+                    return None;
+                }
+                gain(value) / gain(per)
             }
             None => value / per,
         };
@@ -300,6 +306,20 @@ mod tests {
         // nothing to improve on
         let same = [("cubic", 1.0), ("windlass", 3.0), ("bbr", 1.0)].map(|(v, s)| run("a", v, Some(s)));
         assert_eq!(claim.judge(&["a".to_string()], &same).ours, None);
+        // both are worse than the baseline: no improvement, however much the worse of them is worse
+        let worse = [("cubic", 1.0), ("windlass", 9.0), ("bbr", 3.0)].map(|(v, s)| run("a", v, Some(s)));
+        let verdict = claim.judge(&["a".to_string()], &worse);
+        assert_eq!((verdict.holds, verdict.ours), (false, None));
+        let goodput = |(v, bps): (&str, f64)| {
+            let mut run = run("a", v, Some(1.0));
+            run.flows[0].goodput_bps = bps;
+            run
+        };
+        let claim = Claim { metric: Metric::Goodput, ..claim };
+        let more = [("cubic", 1.0), ("windlass", 3.0), ("bbr", 5.0)].map(goodput);
+        assert_eq!(claim.judge(&["a".to_string()], &more).ours, Some(0.5));
+        let less = [("cubic", 5.0), ("windlass", 1.0), ("bbr", 3.0)].map(goodput);
+        assert_eq!(claim.judge(&["a".to_string()], &less).ours, None);
     }
 
     #[test]

@@ -94,6 +94,11 @@ impl Metric {
         )
     }
 
+    /// Whether more of it is better; of all others, less is.
+    pub fn is_better_higher(self) -> bool {
+        matches!(self, Metric::Goodput | Metric::Throughput | Metric::Jain | Metric::Utilisation)
+    }
+
     /// Whether it may be taken in a window.
     pub fn has_windows(self) -> bool {
         matches!(self, Metric::Throughput | Metric::Jain | Metric::MeanQueue | Metric::MaxQueue)
