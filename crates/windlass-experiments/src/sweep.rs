@@ -37,6 +37,20 @@ impl FromStr for Varied {
     }
 }
 
+impl Varied {
+    /// Whether each value makes runs of its own.
+    fn check(&self) -> Result<()> {
+        if self.path == "seed" {
+            bail!("--set seed: each combination is run with seeds from 1 on; say how many with --seeds");
+        }
+        let labels: Vec<String> = self.values.iter().map(vary::label).collect();
+        if let Some(twice) = (1..labels.len()).find(|i| labels[..*i].contains(&labels[*i])) {
+            bail!("--set {}: {} is there twice; take one away", self.path, self.values[twice]);
+        }
+        Ok(())
+    }
+}
+
 /// Splits at commas that are in no brackets, braces or quotes.
 fn split_values(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
@@ -91,6 +105,7 @@ impl Sweep {
         {
             bail!("--set {}: is there twice; give all its values at once", varied[twice].path);
         }
+        varied.iter().try_for_each(Varied::check)?;
         let mut conditions = Vec::new();
         for choice in combinations(&varied) {
             let point = point_name(&varied, &choice);
@@ -353,7 +368,10 @@ mod tests {
                 .contains("line.toml: with link.0.loss=150%: loss = \"150 %\": 0 % to 100 %")
         );
         assert!(error("link.1.loss=1 %").contains("--set \"link.1.loss\": there is no link.1"));
-        let twice = sweep(folder.path(), &["seed=1", "seed=2"]).unwrap_err().to_string();
+        assert!(error("seed=1,2").contains("--seeds"));
+        assert!(error("flow.*.algorithm=reno,cubic,reno").contains("\"reno\" is there twice"));
+        assert!(error("link.0.delay=1 ms,1ms").contains("is there twice"));
+        let twice = sweep(folder.path(), &["link.0.loss=1 %", "link.0.loss=2 %"]).unwrap_err().to_string();
         assert!(twice.contains("twice"), "{twice}");
     }
 }
