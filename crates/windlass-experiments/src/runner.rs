@@ -386,6 +386,29 @@ impl Pool<'_> {
     }
 }
 
+/// The most memory that a simulated run of it may need.
+fn needed_bytes(scenario: &Scenario) -> u64 {
+    windlass_sim::needed_bytes(scenario, &windlass_sim::Config::default())
+}
+
+/// How many of the simulated runs may go at once, at most `at_once`: those that need most must fit together. None of
+/// them begins if one does not fit by itself.
+fn sims_at_once(jobs: &VecDeque<Job>, at_once: usize, available_bytes: Option<u64>) -> Result<usize> {
+    let sims = jobs.iter().filter(|j| j.on == Home::Sim);
+    let mut needed: Vec<(u64, &Job)> = sims.map(|j| (needed_bytes(&j.scenario), j)).collect();
+    needed.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+    let Some(available_bytes) = available_bytes else { return Ok(at_once) };
+    if let Some((needed_bytes, job)) = needed.first().filter(|(bytes, _)| *bytes > available_bytes) {
+        let error = windlass_sim::SimError::TooLarge { needed_bytes: *needed_bytes, available_bytes };
+        return Err(error).with_context(|| format!("{} {}", job.point, job.variant));
+    }
+    let fits = needed.iter().scan(0u64, |sum, (bytes, _)| {
+        *sum = sum.saturating_add(*bytes);
+        (*sum <= available_bytes).then_some(())
+    });
+    Ok(fits.count().min(at_once))
+}
+
 fn read_finished(path: &Path) -> Vec<RunRecord> {
     let Ok(file) = File::open(path) else { return Vec::new() };
     BufReader::new(file).lines().map_while(|l| l.ok()).filter_map(|l| serde_json::from_str(&l).ok()).collect()
@@ -415,6 +438,8 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
         // once, before anything is written, and not for each run
         netns::check_root()?;
     }
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let at_once = sims_at_once(&todo, settings.at_once.unwrap_or(cores), windlass_sim::available_bytes())?;
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let mut file = OpenOptions::new()
         .create(true)
@@ -436,8 +461,7 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
         settings,
     };
     pool.work_all(Home::Lab, RUNS_AT_ONCE);
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    pool.work_all(Home::Sim, settings.at_once.unwrap_or(cores));
+    pool.work_all(Home::Sim, at_once);
     pool.bar.finish_and_clear();
     let mut runs = pool.done.into_inner().expect("no panics while held").0;
     runs.sort_by_key(|r| order.get(&r.key()).copied());
@@ -447,6 +471,31 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn sim(point: &str, senders: u32) -> Job {
+        let text = format!(
+            "name = \"t\"\n[topology]\nshape = \"many-to-one\"\nsenders = {senders}\n\
+             edge = {{ rate = \"1 Gbit/s\", delay = \"50 us\" }}\n\
+             bottleneck = {{ rate = \"1 Gbit/s\", delay = \"50 us\" }}\n\
+             [[flow]]\nfrom = \"sender-*\"\nto = \"receiver\"\nsize = \"unlimited\"\n"
+        );
+        let scenario = Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}"));
+        let (point, variant) = (point.to_string(), "reno".to_string());
+        Job { point, variant, on: Home::Sim, bdp_bytes: 0.0, needs_samples: false, interval: None, scenario }
+    }
+
+    #[test]
+    fn memory_is_looked_at_before_the_first_run() {
+        let jobs: VecDeque<Job> = [("few", 1), ("many", 8), ("some", 4)].map(|(p, n)| sim(p, n)).into();
+        let needed = |i: usize| needed_bytes(&jobs[i].scenario);
+        let at_once = |available_bytes| sims_at_once(&jobs, 2, available_bytes);
+        assert_eq!(at_once(None).unwrap(), 2);
+        assert_eq!(at_once(Some(u64::MAX)).unwrap(), 2);
+        assert_eq!(at_once(Some(needed(1) + needed(2))).unwrap(), 2);
+        assert_eq!(at_once(Some(needed(1) + needed(2) - 1)).unwrap(), 1, "the two that need most");
+        let error = format!("{:#}", at_once(Some(needed(1) - 1)).unwrap_err());
+        assert!(error.starts_with("many reno: needs up to"), "{error}");
+    }
 
     #[test]
     fn a_sample_has_the_same_percentiles_and_the_longest() {

@@ -29,6 +29,7 @@ mod topology;
 mod trace;
 
 pub use error::SimError;
+pub use memory::{available_bytes, needed_bytes};
 pub use network::Count;
 pub use run::{Outcome, RunOptions, check, run};
 pub use tcp::{Config, Ecn, Round, SenderStats};

@@ -1,14 +1,16 @@
 //! How much memory a run may need, found out before it begins.
 
 use crate::{
+    error::SimError,
     fetch::Fetch,
     link::{Flight, Link},
     packet::{MSS_BYTES, Slot},
+    run::LINGER_NS,
     session::Session,
     tcp::{Config, SEGMENT_BYTES},
 };
 use std::fs;
-use windlass_scenario::{Buffer, Scenario};
+use windlass_scenario::{Buffer, Connections, Flow, Scenario, Size, Train};
 
 /// Bytes of a full packet on the wire.
 const PACKET_BYTES: u64 = 1514;
@@ -19,23 +21,89 @@ const LINK_TABLES_BYTES: u64 = 32 << 10;
 /// Places for segments that an idle connection keeps, a report of it, and its timers.
 const IDLE_BYTES: u64 = 1024;
 
+/// Standard deviations of a Poisson process above its mean where nobody has been.
+const RARELY: f64 = 8.0;
+
 /// The most that a run of the scenario may need, in bytes: all its connections open at once, as much in flight as
-/// their windows and the links' buffers allow.
+/// their windows and the links' buffers allow. `config`: of hosts of which the scenario says nothing.
 pub fn needed_bytes(scenario: &Scenario, config: &Config) -> u64 {
-    let connections = scenario.flows.len() as u64;
+    let config = &config.with(&scenario.tcp, &scenario.parameters);
+    let connections = scenario.flows.iter().map(|f| connections(f, scenario)).fold(0, u64::saturating_add);
     let per_connection = (size_of::<Fetch>() + size_of::<Session>()) as u64 + IDLE_BYTES;
     let per_link = 2 * (size_of::<Link>() as u64 + LINK_TABLES_BYTES);
     // lists have up to twice the room that they need
     let per_packet = 2 * ((size_of::<Slot>() + size_of::<Flight>() + SEGMENT_BYTES) as u64 + QUEUED_BYTES);
     let in_flight = packets_of_windows(scenario, config).min(packets_on_links(scenario));
-    connections * per_connection + scenario.links.len() as u64 * per_link + in_flight * per_packet
+    let on_links =
+        (scenario.links.len() as u64 * per_link).saturating_add(in_flight.saturating_mul(per_packet));
+    connections.saturating_mul(per_connection).saturating_add(on_links)
+}
+
+/// Whether so much may be had.
+pub fn check(needed_bytes: u64) -> Result<(), SimError> {
+    match available_bytes() {
+        Some(available_bytes) if available_bytes < needed_bytes => {
+            Err(SimError::TooLarge { needed_bytes, available_bytes })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The most connections of a flow that are open at once, or keep their place for a while after that.
+fn connections(flow: &Flow, scenario: &Scenario) -> u64 {
+    if flow.connections == Connections::Persistent {
+        return 1;
+    }
+    // the flow's own has a place besides, though nothing uses it
+    flow.trains.iter().map(|t| responses(t, flow, scenario)).fold(1, u64::saturating_add)
+}
+
+/// The most responses of a train that may have a connection at once.
+fn responses(train: &Train, flow: &Flow, scenario: &Scenario) -> u64 {
+    let most = train.count.map_or(u64::MAX, u64::from);
+    let pause_s = train.interval.as_ref().or(train.gap.as_ref()).map_or(0.0, |p| p.mean().0);
+    // asked for by the clock, all may wait; one after the other, only those last over have a place, each of which took
+    // two round trips at least
+    let (during_s, every_s) = match train.interval {
+        Some(_) => (duration_s(train, flow, scenario), pause_s),
+        None => (LINGER_NS as f64 * 1e-9, pause_s + 4.0 * least_delay_s(scenario)),
+    };
+    // pauses may be shorter than their mean all the time, but not by much for long; between links without delay, no time
+    // need pass
+    let expected = during_s / every_s;
+    most.min(((expected + RARELY * expected.sqrt()) as u64).saturating_add(2))
+}
+
+/// How long a train may go on.
+fn duration_s(train: &Train, flow: &Flow, scenario: &Scenario) -> f64 {
+    let ends = [train.until, flow.stop].into_iter().flatten().map(|s| s.0);
+    let begin_s = train.start.map_or(flow.start.0, |s| s.0.max(flow.start.0));
+    (ends.fold(scenario.time_limit.0, f64::min) - begin_s).max(0.0)
+}
+
+fn least_delay_s(scenario: &Scenario) -> f64 {
+    scenario.links.iter().map(|l| l.delay.0).reduce(f64::min).unwrap_or(0.0)
 }
 
 /// As many packets as the senders' buffers and what is there to send allow.
 fn packets_of_windows(scenario: &Scenario, config: &Config) -> u64 {
     let most = u64::from(config.snd_buffer_bytes);
-    let bytes = |flow: &windlass_scenario::Flow| flow.single_size().unwrap_or(most).min(most);
-    scenario.flows.iter().map(|f| bytes(f).div_ceil(MSS_BYTES.into()) + 1).sum()
+    let packets = |flow: &Flow| {
+        let bytes = flow.trains.iter().map(|t| size_bytes(t).unwrap_or(most)).max().unwrap_or(0);
+        let is_alone = flow.connections == Connections::PerResponse || flow.single_size().is_some();
+        let bytes = if is_alone { bytes.min(most) } else { most };
+        connections(flow, scenario).saturating_mul(bytes.div_ceil(MSS_BYTES.into()) + 1)
+    };
+    scenario.flows.iter().map(packets).fold(0, u64::saturating_add)
+}
+
+/// The longest response of a train; none: there is no bound.
+fn size_bytes(train: &Train) -> Option<u64> {
+    match &train.size {
+        Size::Bytes(size) => Some(size.most()?.count()),
+        Size::RestOf(size) => Some(size.count()),
+        Size::Unlimited => None,
+    }
 }
 
 /// As many packets as fit on all links and into their buffers; without limit if a buffer has none.
@@ -91,6 +159,38 @@ mod tests {
         let unlimited = needed("", 1000, "1 MB") - many;
         assert!(unlimited > 10_000 * 690 * 200, "{unlimited}");
         assert!(needed("", 1000, "1 kB") < many + (16 << 20));
+    }
+
+    fn per_response(train: &str) -> u64 {
+        let text = format!(
+            "name = \"t\"\ntime_limit = \"10 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n\
+             [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\nbuffer = \"9 packets\"\n\
+             [[flow]]\nfrom = \"a\"\nto = \"b\"\nconnections = \"per-response\"\n\
+             [[flow.train]]\nsize = \"10 kB\"\n{train}\n"
+        );
+        needed_bytes(&Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}")), &Config::default())
+    }
+
+    #[test]
+    fn responses_by_the_clock_may_all_wait_at_once() {
+        let by_the_clock = |count: u32| per_response(&format!("count = {count}\ninterval = \"1 us\""));
+        let (few, many) = (by_the_clock(10), by_the_clock(100_010));
+        assert!((2048..=4096).contains(&((many - few) / 100_000)), "{few} {many}");
+        // in ten seconds, a thousand and hardly more than two hundred besides
+        let timed = per_response("interval = { exponential = \"10 ms\" }\nuntil = \"60 s\"") - few;
+        assert!((1000 * 2048..=1300 * 4096).contains(&timed), "{timed}");
+        // one after the other, those of one second have a place, at 4 ms each at least
+        let queued = per_response("count = 100010") - few;
+        assert!(queued <= 400 * 4096, "{queued}");
+    }
+
+    #[test]
+    fn what_no_machine_has_is_refused() {
+        // ten million of the four billion begin before the run ends
+        let some = per_response("count = 4000000000\ninterval = \"1 us\"");
+        assert!(some > 10_000_000 * 2048, "{some}");
+        let all = per_response("count = 4000000000\ninterval = \"0 us\"");
+        assert!(matches!(check(all), Err(SimError::TooLarge { .. })), "{all}");
     }
 
     #[test]

@@ -77,11 +77,7 @@ pub fn check(scenario: &Scenario) -> Result<(), SimError> {
 
 /// Runs the scenario in virtual time. Says before it begins if it might not fit into the machine's memory.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Outcome, SimError> {
-    let needed_bytes =
-        memory::needed_bytes(scenario, &options.config.with(&scenario.tcp, &scenario.parameters));
-    if let Some(available_bytes) = memory::available_bytes().filter(|bytes| *bytes < needed_bytes) {
-        return Err(SimError::TooLarge { needed_bytes, available_bytes });
-    }
+    memory::check(memory::needed_bytes(scenario, &options.config))?;
     let mut sim = Sim::new(scenario, options)?;
     sim.run(options.cancel);
     sim.look(sim.net.now_ns);
@@ -113,7 +109,7 @@ pub(crate) struct Sim<'a> {
 }
 
 /// How long after its end a connection's place is left alone, so that no packet of it is left.
-const LINGER_NS: u64 = S;
+pub(crate) const LINGER_NS: u64 = S;
 
 impl<'a> Sim<'a> {
     pub(crate) fn new(scenario: &'a Scenario, options: &RunOptions) -> Result<Sim<'a>, SimError> {
