@@ -103,6 +103,12 @@ fn a_wrong_policy_and_a_wrong_scenario_name_the_line() {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/wan.toml")).unwrap();
     fs::write(&scenario, text.replace("\"1 %\"", "\"150 %\"")).unwrap();
     refused(&["run", scenario.to_str().unwrap()], &["s.toml:", "150 %", "0 % to 100 %"]);
+    let without_flows = text.split("[[flow]]").next().unwrap();
+    fs::write(&scenario, without_flows).unwrap();
+    let file = scenario.to_str().unwrap();
+    for words in [&["run", file, "--on", "sim"][..], &["sweep", file]] {
+        refused(words, &["s.toml: ", "no [[flow]]: nothing is sent; add one"]);
+    }
 }
 
 #[test]

@@ -91,8 +91,10 @@ fn a_sweep_refuses_what_cannot_be_before_it_runs_anything() {
     let words = |set| ["sweep", &file, "--set", set];
     assert_eq!(run(&words("loss")).status.code(), Some(2));
     assert_eq!(run(&words("link.0.loss=")).status.code(), Some(2));
-    let twice = ["sweep", &file, "--set", "seed=1", "--set", "seed=2"];
-    crate::refused(&twice, &["seed", "twice"]);
+    let twice = ["sweep", &file, "--set", "link.0.loss=1 %", "--set", "link.0.loss=2 %"];
+    crate::refused(&twice, &["link.0.loss", "twice"]);
+    crate::refused(&words("flow.*.algorithm=reno,reno"), &["flow.*.algorithm", "reno", "twice"]);
+    crate::refused(&words("seed=1,2"), &["--set seed", "--seeds"]);
 }
 
 /// Ends a process that a failed test leaves behind.

@@ -53,7 +53,9 @@ impl Draft {
     /// The scenario as it is now, with errors that begin with the key that is wrong.
     pub fn scenario(&self) -> Result<Scenario, String> {
         let text = toml::to_string(&self.table).map_err(|e| e.to_string())?;
-        Scenario::parse("", &text).map_err(|e| e.what)
+        let scenario = Scenario::parse("", &text).map_err(|e| e.what)?;
+        scenario.check_sends()?;
+        Ok(scenario)
     }
 }
 
@@ -204,6 +206,15 @@ class = "short"
         draft.unset("windlass").unwrap();
         assert_eq!(draft.scenario().unwrap().windlass, None);
         assert!(draft.unset("windlass").unwrap_err().contains("not there"));
+    }
+
+    #[test]
+    fn without_flows_there_is_nothing_to_run() {
+        let mut draft = draft();
+        let flows = draft.table.remove("flow").unwrap();
+        assert!(draft.scenario().unwrap_err().contains("no [[flow]]: nothing is sent; add one"));
+        draft.set("flow", &flows).unwrap();
+        assert_eq!(draft.scenario().unwrap().flows.len(), 2);
     }
 
     #[test]

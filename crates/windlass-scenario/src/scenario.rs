@@ -127,7 +127,17 @@ impl Scenario {
             line: 0,
             what: format!("cannot be read: {e}"),
         })?;
-        Scenario::parse(&file, &text)
+        let scenario = Scenario::parse(&file, &text)?;
+        scenario.check_sends().map_err(|what| ScenarioError::new(&file, 0, &what))?;
+        Ok(scenario)
+    }
+
+    /// Whether there is anything to run; a file may be without flows as long as they are still to be set.
+    pub(crate) fn check_sends(&self) -> Result<(), String> {
+        if self.flows.is_empty() {
+            return Err("no [[flow]]: nothing is sent; add one".into());
+        }
+        Ok(())
     }
 
     /// Checks the text of a scenario; `file` is only for messages.
