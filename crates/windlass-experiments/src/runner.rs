@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    fs::{self, File, OpenOptions},
-    io::{BufRead, BufReader, Write},
+    fs::{self, File},
+    io::{self, BufRead, BufReader, BufWriter, Write},
     num::NonZeroU64,
     path::{Path, PathBuf},
     sync::{
@@ -88,7 +88,7 @@ pub struct RunRecord {
     /// Where it ran.
     #[serde(default)]
     pub on: Home,
-    /// What was run: a hash of the scenario and of what was recorded.
+    /// What was run: a hash of the scenario, of what was recorded and of the build.
     #[serde(default)]
     pub scenario_hash: String,
     /// Completion time of the slowest flow; none: one failed, or never ends.
@@ -192,12 +192,22 @@ impl Job {
         (self.point.clone(), self.variant.clone(), self.scenario.seed)
     }
 
-    /// A hash of what is run and recorded. Of a record that has the same, nothing needs to be run again.
+    /// A hash of what is run and recorded, by which build. Of a record that has the same, nothing needs to be run again.
     fn hash(&self) -> String {
-        let what = serde_json::to_string(&(&self.scenario, self.on, self.interval)).expect("plain data");
+        self.hash_in(SOURCES)
+    }
+
+    /// The same in a build of these sources.
+    fn hash_in(&self, sources: &str) -> String {
+        let what = (&self.scenario, self.on, self.interval, sources);
+        let what = serde_json::to_string(&what).expect("plain data");
         Sha256::digest(what).iter().take(HASH_BYTES).map(|b| format!("{b:02x}")).collect()
     }
 }
+
+/// Tells builds apart: a hash of the sources that what runs give hangs on (build.rs). The agent tells objects apart that
+/// are loaded in the kernel, which is less: they do not change with the simulator.
+const SOURCES: &str = env!("WINDLASS_SOURCES");
 
 /// Enough to tell scenarios apart.
 const HASH_BYTES: usize = 8;
@@ -409,9 +419,25 @@ fn sims_at_once(jobs: &VecDeque<Job>, at_once: usize, available_bytes: Option<u6
     Ok(fits.count().min(at_once))
 }
 
-fn read_finished(path: &Path) -> Vec<RunRecord> {
-    let Ok(file) = File::open(path) else { return Vec::new() };
-    BufReader::new(file).lines().map_while(|l| l.ok()).filter_map(|l| serde_json::from_str(&l).ok()).collect()
+/// Finished runs of a file, each with its line; those that failed and what was cut short are left out.
+fn finished_runs(path: &Path) -> impl Iterator<Item = (String, RunRecord)> {
+    let lines =
+        File::open(path).ok().into_iter().flat_map(|f| BufReader::new(f).lines().map_while(|l| l.ok()));
+    let parsed = |line: String| serde_json::from_str(&line).ok().map(|run: RunRecord| (line, run));
+    lines.filter_map(parsed).filter(|(_, run)| run.error.is_none())
+}
+
+/// Puts a file with these lines in the place of `path`, to be gone on with. Until it is whole, what was there stays.
+fn replace(path: &Path, lines: impl Iterator<Item = String>) -> io::Result<File> {
+    let new = path.with_extension("jsonl.new");
+    let mut file = BufWriter::new(File::create(&new)?);
+    for line in lines {
+        writeln!(file, "{line}")?;
+    }
+    let file = file.into_inner()?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    Ok(file)
 }
 
 fn progress(name: &str, total: usize, quiet: bool) -> ProgressBar {
@@ -423,14 +449,15 @@ fn progress(name: &str, total: usize, quiet: bool) -> ProgressBar {
     bar
 }
 
-/// Runs all jobs; returns their records in the order of the jobs. Finished runs are kept in `folder`/runs.jsonl.
+/// Runs all jobs; returns their records in the order of the jobs. Finished runs are kept in `folder`/runs.jsonl; with
+/// `settings.resume`, so are those in it that are none of these jobs', as of values that are left out this time.
 pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -> Result<Vec<RunRecord>> {
     let path = folder.join("runs.jsonl");
     let wanted: BTreeMap<Key, String> = jobs.iter().map(|j| (j.key(), j.hash())).collect();
     let order: BTreeMap<Key, usize> = jobs.iter().enumerate().map(|(i, j)| (j.key(), i)).collect();
-    let finished = if settings.resume { read_finished(&path) } else { Vec::new() };
-    let is_wanted = |r: &RunRecord| r.error.is_none() && wanted.get(&r.key()) == Some(&r.scenario_hash);
-    let finished: Vec<RunRecord> = finished.into_iter().filter(is_wanted).collect();
+    let before = || finished_runs(&path).filter(|_| settings.resume);
+    let is_done = |r: &RunRecord| wanted.get(&r.key()) == Some(&r.scenario_hash);
+    let finished: Vec<RunRecord> = before().map(|(_, run)| run).filter(is_done).collect();
     let total = jobs.len();
     let done: BTreeSet<Key> = finished.iter().map(RunRecord::key).collect();
     let todo: VecDeque<Job> = jobs.into_iter().filter(|j| !done.contains(&j.key())).collect();
@@ -441,15 +468,10 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let at_once = sims_at_once(&todo, settings.at_once.unwrap_or(cores), windlass_sim::available_bytes())?;
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let mut file = OpenOptions::new()
-        .create(true)
-        .write(true)
-        .truncate(true)
-        .open(&path)
-        .with_context(|| path.display().to_string())?;
-    for run in &finished {
-        writeln!(file, "{}", serde_json::to_string(run)?)?;
-    }
+    // what is there of a job by another scenario or build gives way to what it gives now
+    let is_kept = |run: &RunRecord| is_done(run) || !wanted.contains_key(&run.key());
+    let kept = before().filter(|(_, run)| is_kept(run)).map(|(line, _)| line);
+    let file = replace(&path, kept).with_context(|| path.display().to_string())?;
     let bar = progress(name, total, settings.quiet);
     bar.inc(finished.len() as u64);
     let pool = Pool {
@@ -482,6 +504,13 @@ mod tests {
         let scenario = Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}"));
         let (point, variant) = (point.to_string(), "reno".to_string());
         Job { point, variant, on: Home::Sim, bdp_bytes: 0.0, needs_samples: false, interval: None, scenario }
+    }
+
+    #[test]
+    fn another_build_is_another_run() {
+        let job = sim("p", 1);
+        assert_eq!(job.hash(), job.hash_in(SOURCES));
+        assert_ne!(job.hash(), job.hash_in("0"));
     }
 
     #[test]

@@ -356,7 +356,28 @@ mod tests {
         let more = sweep(folder.path(), &["link.0.delay=1 ms,2 ms,3 ms"]).unwrap();
         let swept = more.run(&settings(folder.path(), &STOP)).unwrap();
         assert_eq!(swept.finished(), 6);
-        assert_eq!(swept.runs.iter().filter(|r| r.ended_s >= 1000.0).count(), 4);
+        let is_old = |r: &&RunRecord| r.ended_s >= 1000.0;
+        assert_eq!(swept.runs.iter().filter(is_old).count(), 4);
+        // fewer values: those of the others stay for another time
+        let fewer = sweep(folder.path(), &["link.0.delay=3 ms"]).unwrap();
+        assert_eq!(fewer.run(&settings(folder.path(), &STOP)).unwrap().finished(), 2);
+        let more = sweep(folder.path(), &["link.0.delay=1 ms,2 ms,3 ms"]).unwrap();
+        let swept = more.run(&settings(folder.path(), &STOP)).unwrap();
+        assert_eq!((swept.finished(), swept.runs.iter().filter(is_old).count()), (6, 4));
+        assert_eq!(fs::read_to_string(&jsonl).unwrap().lines().count(), 6);
+        // what another build gave is run again
+        let old =
+            fs::read_to_string(&jsonl).unwrap().replace("\"scenario_hash\":\"", "\"scenario_hash\":\"f");
+        fs::write(&jsonl, old).unwrap();
+        let swept = sweep(folder.path(), &sets[..1]).unwrap().run(&settings(folder.path(), &STOP)).unwrap();
+        assert_eq!((swept.finished(), swept.runs.iter().filter(is_old).count()), (4, 0));
+        assert_eq!(
+            fs::read_dir(folder.path().join("out"))
+                .unwrap()
+                .filter(|f| f.as_ref().unwrap().path().extension().is_some_and(|e| e == "new"))
+                .count(),
+            0
+        );
     }
 
     #[test]
