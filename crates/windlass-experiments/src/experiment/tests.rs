@@ -1,4 +1,5 @@
 use super::*;
+use crate::claim::Side;
 use std::sync::atomic::AtomicBool;
 
 const VARIED: &str = r#"
@@ -105,6 +106,61 @@ fn all_experiments_are_sound() {
         assert!(!experiment.jobs(false).is_empty());
         assert!(!experiment.jobs(true).is_empty());
     }
+}
+
+/// What the files ask for, without the scenarios of their runs, which take long to make.
+#[derive(Deserialize)]
+struct Asked {
+    claim: Vec<Claim>,
+    #[serde(default)]
+    plot: Vec<Plot>,
+    #[serde(default)]
+    table: Vec<Summary>,
+}
+
+fn asked(name: &str) -> Asked {
+    let (_, text) = FILES.iter().find(|(n, _)| *n == name).unwrap();
+    toml::from_str(text).unwrap()
+}
+
+/// What is to be less must not be the same: a claim of fewer or shorter fails where nothing has changed.
+#[test]
+fn a_claim_of_less_fails_where_nothing_has_changed() {
+    const LESS: [&str; 8] =
+        ["fewer", "less", "shorter", "faster", "slower-to", "below-trim", "below-l2dct", "below-dctcp"];
+    for name in Experiment::names() {
+        let is_less = |c: &Claim| {
+            c.side == Side::AtMost && c.per.is_some() && LESS.iter().any(|word| c.id.contains(word))
+        };
+        for claim in asked(name).claim.into_iter().filter(is_less) {
+            assert!(claim.bound < 1.0, "{name}: {} holds for no change", claim.id);
+        }
+    }
+}
+
+/// What stands in words is claimed of everybody it speaks of.
+#[test]
+fn claims_are_there_of_everybody_that_they_speak_of() {
+    let has = |name: &str, ids: &[&str]| {
+        let claims = asked(name).claim;
+        for id in ids {
+            assert!(claims.iter().any(|c| c.id == *id), "{name}: {id}");
+        }
+    };
+    has("trim-queue", &["trim-drops-nothing", "dctcp-drops-nothing", "l2dct-drops-nothing", "reno-drops"]);
+    has("trim-testbed", &["reno-fills-the-buffer", "cubic-fills-the-buffer"]);
+    for other in ["reno", "dctcp", "l2dct"] {
+        let stays = format!("trim-has-fewer-timeouts-than-{other}");
+        let base = format!("trim-base-has-fewer-timeouts-than-{other}-base");
+        has("trim-concurrency", &[&stays, &base]);
+        let faster = format!("responses-are-faster-than-{other}s");
+        let shorter = format!("trim-has-a-shorter-queue-than-{other}");
+        has("trim-testbed", &[&faster, &shorter]);
+    }
+    has("trim-convergence", &["trim-is-fair-within-0.2-s", "trim-is-fair-with-any-k"]);
+    has("native-parity", &["reno-not-slower", "reno-not-faster"]);
+    let agreement = asked("agreement");
+    assert!(!agreement.table.is_empty() && !agreement.plot.is_empty());
 }
 
 #[test]
