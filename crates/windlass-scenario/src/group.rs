@@ -2,6 +2,7 @@
 
 use crate::Span;
 use serde::{Deserialize, Serialize};
+use windlass_core::{GroupAblation, GroupRule};
 
 /// Whose weight a flow's weight is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +63,10 @@ pub(crate) fn check_group(group: &Group) -> Result<(), String> {
     if group.rule.is_empty() || !group.rule.chars().all(is_fine) {
         return Err(format!("rule = {:?}: the name of a group rule, e.g. \"ccc\"", group.rule));
     }
+    if GroupRule::by_name(&group.rule).is_none() {
+        let known = names(GroupRule::all().map(|r| r.name()));
+        return Err(format!("rule: no rule \"{}\" in the core; there are {known}", group.rule));
+    }
     if group.max_members.is_some_and(|n| n == 0 || n > MAX_MEMBERS) {
         return Err(format!("max_members: 1 to {MAX_MEMBERS}"));
     }
@@ -77,7 +82,15 @@ pub(crate) fn check_group(group: &Group) -> Result<(), String> {
     if !group.without.is_empty() && group.rule != "ccc" {
         return Err(format!("without: these are choices of the rule \"ccc\", not of \"{}\"", group.rule));
     }
+    if let Some(name) = group.without.iter().find(|name| GroupAblation::by_name(name).is_none()) {
+        let known = names(GroupAblation::all().map(|a| a.name()));
+        return Err(format!("without: the core has no ablation \"{name}\"; there are {known}"));
+    }
     Ok(())
+}
+
+fn names<'a>(all: impl Iterator<Item = &'a str>) -> String {
+    all.collect::<Vec<_>>().join(", ")
 }
 
 /// A flow's or the box's group and weight.

@@ -7,7 +7,7 @@ use crate::{
     topology::{RawHost, RawSwitch, RawTopology},
     workload::{RawFlow, Surroundings},
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use std::{collections::BTreeMap, fs, ops::Range, path::Path};
 use toml::Spanned;
 
@@ -95,7 +95,7 @@ fn bbr() -> String {
 #[serde(deny_unknown_fields)]
 struct Raw {
     name: String,
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "seed")]
     seed: u64,
     time_limit: Option<Span>,
     topology: Option<Spanned<RawTopology>>,
@@ -117,6 +117,15 @@ struct Raw {
 fn one() -> u64 {
     1
 }
+
+/// A seed: any whole number that TOML has from 0 on.
+fn seed<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
+    let value = toml::Value::deserialize(d).map_err(|_| de::Error::custom(SEEDS))?;
+    let seed = value.as_integer().and_then(|n| u64::try_from(n).ok());
+    seed.ok_or_else(|| de::Error::custom(format!("seed = {value}: {SEEDS}")))
+}
+
+const SEEDS: &str = "a whole number from 0 to 9223372036854775807";
 
 impl Scenario {
     /// Reads and checks a file.
@@ -366,6 +375,24 @@ size = "10 MB"
     fn a_bdp_counts_the_round_trip() {
         let s = Scenario::parse("s.toml", GOOD).unwrap();
         assert_eq!(s.links[0].resolve(s.links[0].buffer.unwrap()), Buffer::Bytes(100_000));
+    }
+
+    #[test]
+    fn seeds_are_whole_numbers() {
+        for seed in ["-1", "1.5", "99999999999999999999", "\"a\""] {
+            let e = error("name = \"wan\"", &format!("name = \"wan\"\nseed = {seed}"));
+            assert_eq!(e.line, 3, "{e}");
+            assert!(e.what.starts_with("seed") && e.what.contains("0 to 9223372036854775807"), "{e}");
+        }
+    }
+
+    #[test]
+    fn rules_and_ablations_are_those_of_the_core() {
+        let group = |keys: &str| error("[[flow]]", &format!("[[group]]\nname = \"g\"\n{keys}\n[[flow]]"));
+        let e = group("rule = \"cccc\"");
+        assert!(e.line == 15 && e.what.contains("cccc") && e.what.contains("fse-conservative"), "{e}");
+        let e = group("rule = \"ccc\"\nwithout = [\"shares\"]");
+        assert!(e.line == 16 && e.what.contains("\"shares\"") && e.what.contains("stale-shares"), "{e}");
     }
 
     #[test]

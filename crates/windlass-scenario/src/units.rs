@@ -1,18 +1,28 @@
 //! Quantities with their units, as people write them: "20 Mbit/s", "10 MB", "40 ms", "1 %".
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, Visitor},
+};
 use std::{fmt, str::FromStr};
 
 /// Splits "12.5 ms" into 12.5 and "ms".
 fn split(text: &str) -> Result<(f64, &str), String> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-    let number: f64 = text[..end].parse().map_err(|_| format!("\"{text}\" does not begin with a number"))?;
+    if text.starts_with('-') {
+        return Err("below 0; write a number from 0 on".into());
+    }
+    let rest = text[end..].strip_prefix(['e', 'E']).unwrap_or("");
+    if rest.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit()) {
+        return Err("write the number without an exponent, e.g. 0.5 or 2000".into());
+    }
+    let number: f64 = text[..end].parse().map_err(|_| "does not begin with a number")?;
     Ok((number, text[end..].trim()))
 }
 
 macro_rules! unit {
-    ($(#[$doc:meta])* $name:ident, $scale:expr, $allowed:expr) => {
+    ($(#[$doc:meta])* $name:ident, $scale:expr, $allowed:expr, $example:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
         pub struct $name(pub f64);
@@ -21,16 +31,31 @@ macro_rules! unit {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
-                let (number, unit) = split(text)?;
+                let wrong = |what: &str| format!("\"{text}\": {what}; units are {}", $allowed);
+                let (number, unit) = split(text).map_err(|what| wrong(&what))?;
                 let scale: Option<f64> = $scale(unit);
-                let value = scale.map(|s| number * s).filter(|v| v.is_finite());
-                value.map($name).ok_or_else(|| format!("\"{text}\": write a number and one of {}", $allowed))
+                let value = number * scale.ok_or_else(|| wrong("write a number and its unit"))?;
+                if value.is_finite() { Ok($name(value)) } else { Err(wrong("too large; write a smaller number")) }
             }
         }
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-                String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+                struct Text;
+
+                impl Visitor<'_> for Text {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                        write!(f, "a number and its unit in quotes, e.g. \"{}\"", $example)
+                    }
+
+                    fn visit_str<E: de::Error>(self, text: &str) -> Result<$name, E> {
+                        text.parse().map_err(E::custom)
+                    }
+                }
+
+                d.deserialize_str(Text)
             }
         }
 
@@ -52,7 +77,8 @@ unit!(
         "Gbit/s" => Some(1e9),
         _ => None,
     },
-    "bit/s, kbit/s, Mbit/s, Gbit/s"
+    "bit/s, kbit/s, Mbit/s, Gbit/s",
+    "10 Mbit/s"
 );
 
 unit!(
@@ -68,7 +94,8 @@ unit!(
         "GiB" => Some(1_073_741_824.0),
         _ => None,
     },
-    "B, kB, MB, GB, KiB, MiB, GiB"
+    "B, kB, MB, GB, KiB, MiB, GiB",
+    "10 MB"
 );
 
 unit!(
@@ -80,7 +107,8 @@ unit!(
         "s" => Some(1.0),
         _ => None,
     },
-    "us, ms, s"
+    "us, ms, s",
+    "40 ms"
 );
 
 unit!(
@@ -90,7 +118,8 @@ unit!(
         "%" => Some(0.01),
         _ => None,
     },
-    "%"
+    "%",
+    "1 %"
 );
 
 fn scaled(f: &mut fmt::Formatter, value: f64, units: &[(f64, &str)]) -> fmt::Result {
@@ -149,7 +178,22 @@ mod tests {
         assert_eq!("40 ms".parse(), Ok(Span(0.04)));
         assert_eq!("0.5 %".parse(), Ok(Fraction(0.005)));
         assert!("20 Mb/s".parse::<Rate>().unwrap_err().contains("Mbit/s"));
-        assert!("fast".parse::<Rate>().is_err());
+    }
+
+    #[test]
+    fn mistakes_say_what_to_write() {
+        let wrong = |text: &str, saying: &str| {
+            let error = text.parse::<Rate>().unwrap_err();
+            assert!(error.contains(text) && error.contains(saying) && error.contains("Mbit/s"), "{error}");
+        };
+        wrong("fast", "does not begin with a number");
+        wrong("nan Mbit/s", "does not begin with a number");
+        wrong("-1 Mbit/s", "below 0");
+        wrong("1e30 Gbit/s", "without an exponent");
+        wrong(&format!("1{} Gbit/s", "0".repeat(400)), "too large");
+        let table: Result<std::collections::BTreeMap<String, Rate>, _> = toml::from_str("rate = 10");
+        let error = table.unwrap_err().message().to_string();
+        assert!(error.contains("integer `10`") && error.contains("in quotes, e.g. \"10 Mbit/s\""), "{error}");
     }
 
     proptest! {

@@ -25,26 +25,6 @@ pub enum SimError {
         /// What it could say.
         known: String,
     },
-    /// The rule of a group is none of the core's.
-    #[error("[[group]] {group}: no rule \"{name}\" in the core; there are {known}")]
-    UnknownRule {
-        /// The group.
-        group: String,
-        /// What the scenario says.
-        name: String,
-        /// What it could say.
-        known: String,
-    },
-    /// A group shall do without a choice that is none of the core's.
-    #[error("[[group]] {group}: without \"{name}\": the core has no such ablation; there are {known}")]
-    UnknownAblation {
-        /// The group.
-        group: String,
-        /// What the scenario says.
-        name: String,
-        /// What it could say.
-        known: String,
-    },
     /// The trace cannot be written.
     #[error("trace: {file}: {why}")]
     Trace {

@@ -25,7 +25,7 @@ use std::{
     num::NonZeroU64,
     sync::atomic::{AtomicBool, Ordering},
 };
-use windlass_core::{Algorithm, GroupAblation, GroupRule};
+use windlass_core::Algorithm;
 use windlass_scenario::{
     Bytes, Connections, Flow, FlowReport, Intervals, LinkReport, Response, ResponseTimes, RunReport,
     Scenario, Switch, Windlass, mean_rtt_ms,
@@ -68,7 +68,6 @@ const LOOK_EVERY: u32 = 1 << 16;
 /// What memory a run may need is looked at when it begins.
 pub fn check(scenario: &Scenario) -> Result<(), SimError> {
     scenario.flows.iter().try_for_each(|flow| algorithm(flow).map(|_| ()))?;
-    groups(scenario)?;
     if let Some(w) = &scenario.windlass {
         windlass_box(w, scenario, &Config::default())?;
     }
@@ -122,7 +121,7 @@ impl<'a> Sim<'a> {
             fetches: Vec::with_capacity(scenario.flows.len()),
             sessions: Vec::with_capacity(scenario.flows.len()),
             past: VecDeque::new(),
-            groups: groups(scenario)?,
+            groups: groups(scenario),
             boxed,
             open: scenario.flows.len(),
             until_ns: scenario.time_limit.ns(),
@@ -451,23 +450,9 @@ fn algorithm(flow: &Flow) -> Result<Algorithm, SimError> {
     })
 }
 
-fn groups(scenario: &Scenario) -> Result<BTreeMap<String, SharedGroup>, SimError> {
-    let made = |spec: &windlass_scenario::Group| {
-        if let Some(name) = spec.without.iter().find(|name| GroupAblation::by_name(name).is_none()) {
-            return Err(SimError::UnknownAblation {
-                group: spec.name.clone(),
-                name: name.clone(),
-                known: GroupAblation::all().map(|a| a.name()).collect::<Vec<_>>().join(", "),
-            });
-        }
-        let group = SharedGroup::new(spec).ok_or_else(|| SimError::UnknownRule {
-            group: spec.name.clone(),
-            name: spec.rule.clone(),
-            known: GroupRule::all().map(|r| r.name()).collect::<Vec<_>>().join(", "),
-        })?;
-        Ok((spec.name.clone(), group))
-    };
-    scenario.groups.iter().map(made).collect()
+fn groups(scenario: &Scenario) -> BTreeMap<String, SharedGroup> {
+    let shared = |spec| SharedGroup::new(spec).expect("a scenario's groups have been checked");
+    scenario.groups.iter().map(|spec| (spec.name.clone(), shared(spec))).collect()
 }
 
 fn windlass_box(w: &Windlass, scenario: &Scenario, config: &Config) -> Result<WindlassBox, SimError> {

@@ -168,13 +168,3 @@ fn flows_beyond_the_configured_number_go_on_by_themselves() {
     assert!((bytes[0] / bytes[1] - 1.0).abs() < 0.05, "{bytes:?}");
     assert!(bytes[2] > 1.3 * bytes[0], "{bytes:?}");
 }
-
-#[test]
-fn unknown_rules_are_named_with_those_that_exist() {
-    let text = "name = \"x\"\n[[group]]\nname = \"g\"\nrule = \"cccc\"\n[[host]]\nname = \"a\"\n";
-    let e = run(&Scenario::parse("x", text).unwrap(), &RunOptions::default()).unwrap_err().to_string();
-    assert!(e.contains("cccc") && e.contains("fse-conservative"), "{e}");
-    let text = text.replace("cccc\"", "ccc\"\nwithout = [\"shares\"]");
-    let e = run(&Scenario::parse("x", &text).unwrap(), &RunOptions::default()).unwrap_err().to_string();
-    assert!(e.contains("\"shares\"") && e.contains("stale-shares"), "{e}");
-}

@@ -6,10 +6,11 @@ use crate::{
     signals::{self, Wish},
     speed,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::{
+    fs,
     num::NonZeroU64,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -17,7 +18,7 @@ use std::{
 use windlass_experiments::{Experiment, Settings, Sweep};
 use windlass_lab::RunOptions;
 use windlass_scenario::Scenario;
-use windlass_sim::TraceOptions;
+use windlass_sim::{SimError, TraceOptions};
 
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
@@ -71,7 +72,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
             let trace = args.trace.as_deref().map(|folder| TraceOptions { folder, interval_ns });
             let options = windlass_sim::RunOptions { cancel, trace, ..Default::default() };
             let outcome = windlass_sim::run(&scenario, &options);
-            outcome.with_context(|| args.file.display().to_string())?.report
+            outcome.map_err(|e| anyhow!("{}: {e}", place(&args.file, &e)))?.report
         }
     };
     if args.json {
@@ -81,6 +82,19 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     }
     say_if_stopped("");
     Ok(if report.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The file, with the line of the algorithm where that is what is wrong: which algorithms there are is the home's business,
+/// so that a mistake there is found when the file has been read.
+fn place(file: &Path, error: &SimError) -> String {
+    let file_name = file.display();
+    let (SimError::UnknownAlgorithm { name, .. } | SimError::UnknownBoxAlgorithm { name, .. }) = error else {
+        return file_name.to_string();
+    };
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let is_it = |line: &str| line.contains("algorithm") && line.contains(&format!("\"{name}\""));
+    let line = text.lines().position(is_it);
+    line.map_or(file_name.to_string(), |line| format!("{file_name}:{}", line + 1))
 }
 
 fn settings(quick: bool, resume: bool, out: PathBuf, quiet: bool) -> Result<Settings> {
