@@ -6,7 +6,7 @@ use crate::{
     network::Network,
     packet::{MSS_BYTES, Packet, flag},
     session::Session,
-    tcp::Config,
+    tcp::{Config, Phase},
     time::seconds,
 };
 use etherparse::{Ethernet2Header, IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement};
@@ -22,7 +22,7 @@ use std::{
     path::Path,
     time::Duration,
 };
-use windlass_scenario::{Connections, Flow, Graph, RunReport, Scenario};
+use windlass_scenario::{Connections, Flow, Graph, Response, RunReport, Scenario};
 
 /// What to trace.
 #[derive(Clone, Copy, Debug)]
@@ -299,13 +299,14 @@ impl Trace {
             }
             write!(self.flows, "{time_s:.9},{index},{},", flow.name())?;
             match flow.connections {
-                Connections::Persistent => {
+                // before the handshake nobody has asked the algorithm for a window
+                Connections::Persistent if fetches[index].ends[1].phase() == Phase::Established => {
                     let sender = &fetches[index].ends[1].sender;
                     let ssthresh = sender.ssthresh_segs().map_or(String::new(), |s| s.to_string());
                     let (cwnd, inflight) = (sender.cwnd_segs(), sender.inflight_segs());
                     write!(self.flows, "{cwnd},{ssthresh},{inflight},{}", sender.srtt_us())?;
                 }
-                Connections::PerResponse => write!(self.flows, ",,,")?,
+                _ => write!(self.flows, ",,,")?,
             }
             writeln!(self.flows, ",{:.0}", bytes as f64 * 8.0 / length_s)?;
         }
@@ -320,7 +321,10 @@ impl Trace {
     /// Ends the files.
     pub fn finish(mut self, tap: Option<Box<Tap>>, report: &RunReport) -> io::Result<()> {
         for (index, flow) in report.flows.iter().enumerate() {
-            for r in &flow.responses {
+            // of a flow that is one response the report has no list: its times are the flow's
+            let only = flow.completion_s.filter(|_| flow.responses.is_empty());
+            let only = only.map(|took_s| Response { asked_s: flow.started_s, took_s, bytes: flow.bytes });
+            for r in flow.responses.iter().chain(&only) {
                 let name = &flow.name;
                 writeln!(self.responses, "{index},{name},{:.9},{:.9},{}", r.asked_s, r.took_s, r.bytes)?;
             }

@@ -6,7 +6,7 @@ use std::{fs, fs::File, num::NonZeroU64, path::Path, process::Command};
 use windlass_scenario::Scenario;
 use windlass_sim::{Outcome, RunOptions, TraceOptions, run};
 
-const SCENARIO: &str = "name = \"t\"\ntime_limit = \"20 s\"\n[tcp]\necn = \"classic\"\n[[host]]\nname = \"a\"\n\
+const SCENARIO: &str = "name = \"t\"\ntime_limit = \"20 s\"\n[tcp]\necn = \"classic\"\ninitial_window = 3\n[[host]]\nname = \"a\"\n\
     [[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\n\
     buffer = \"20 packets\"\nloss = \"1 %\"\n\
     [[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"500 kB\"\nalgorithm = \"reno\"\n\
@@ -46,20 +46,27 @@ fn tables_agree_with_the_report() {
     let flows = fs::read_to_string(folder.path().join("flows.csv")).unwrap();
     let of_first = |name| -> Vec<f64> {
         let rows = column(&flows, "flow").into_iter().zip(column(&flows, name));
-        rows.filter(|(flow, _)| flow == "0").map(|(_, v)| v.parse().unwrap()).collect()
+        rows.filter(|(flow, v)| flow == "0" && !v.is_empty()).map(|(_, v)| v.parse().unwrap()).collect()
     };
     // throughput times length of each interval is what arrived; the last interval may be short
     let times = of_first("time_s");
     let lengths = times.iter().zip([0.0].iter().chain(&times)).map(|(end, begin)| end - begin);
     let bytes: f64 = of_first("throughput_bps").iter().zip(lengths).map(|(bps, s)| bps * s / 8.0).sum();
     assert!((bytes - report.flows[0].bytes as f64).abs() < 100.0, "{bytes}");
-    assert!(of_first("cwnd_segs").iter().all(|cwnd| *cwnd >= 1.0));
-    assert!(of_first("srtt_us").iter().skip(3).all(|srtt| *srtt >= 10_000.0));
+    // in the first interval there is only a handshake; then the window is what the scenario says
+    let cwnd = of_first("cwnd_segs");
+    assert_eq!((cwnd.len(), cwnd[0]), (times.len() - 1, 3.0));
+    assert!(cwnd.iter().all(|cwnd| *cwnd >= 1.0));
+    assert!(of_first("srtt_us").iter().skip(2).all(|srtt| *srtt >= 10_000.0));
     let links = fs::read_to_string(folder.path().join("links.csv")).unwrap();
     let queue: Vec<u32> = column(&links, "queue_packets").iter().map(|q| q.parse().unwrap()).collect();
     assert!(queue.iter().all(|q| *q <= 20) && queue.iter().any(|q| *q > 5));
     let responses = fs::read_to_string(folder.path().join("responses.csv")).unwrap();
-    assert_eq!(responses.lines().count(), 1 + 5);
+    assert_eq!(responses.lines().count(), 1 + 1 + 5);
+    let first: Vec<&str> = responses.lines().nth(1).unwrap().split(',').collect();
+    let took_s: f64 = first[3].parse().unwrap();
+    assert_eq!((first[0], first[4]), ("0", "500000"));
+    assert!((took_s - report.flows[0].completion_s.unwrap()).abs() < 1e-6, "{took_s}");
 }
 
 /// Headers, lengths and checksums of every packet are right; the payload is zeros, and is left out.
