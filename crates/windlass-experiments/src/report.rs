@@ -149,7 +149,7 @@ impl Outcome {
     fn results_table(&self) -> String {
         let mut html =
             "<table><tr><th>point<th>variant<th>runs<th>median time<th>p99<th>max<th>throughput<th>rtt\
-                        <th>sender retrans.<th>timeouts<th>repairs<th>drops<th>payload"
+                        <th>sender retrans.<th>timeouts<th>repairs<th>tail drops<th>payload"
                 .to_string();
         let (points, variants) = self.axes();
         for point in points {

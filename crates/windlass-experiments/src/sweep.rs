@@ -167,7 +167,7 @@ impl Sweep {
             plot(Metric::Response, Statistic::Median, "median response time (s)", 1.0),
             plot(Metric::Throughput, Statistic::Mean, "throughput (Mbit/s)", 1e6),
             plot(Metric::SenderTimeouts, Statistic::Mean, "timeouts per run", 1.0),
-            plot(Metric::Drops, Statistic::Mean, "packets dropped per run", 1.0),
+            plot(Metric::Drops, Statistic::Mean, "packets dropped by full buffers per run", 1.0),
         ]
     }
 }
@@ -211,7 +211,7 @@ const COLUMNS: [(&str, Metric, Statistic, f64); 8] = [
     ("throughput_mbps", Metric::Throughput, Statistic::Mean, 1e6),
     ("jain", Metric::Jain, Statistic::Median, 1.0),
     ("timeouts", Metric::SenderTimeouts, Statistic::Mean, 1.0),
-    ("drops", Metric::Drops, Statistic::Mean, 1.0),
+    ("drops_tail", Metric::Drops, Statistic::Mean, 1.0),
 ];
 
 impl Swept {
@@ -251,6 +251,9 @@ impl Swept {
                 self.sweep.varied.iter().zip(choice).map(|(key, v)| (key.path.clone(), json!(v))).collect();
             let mut document = json!({ "set": set, "runs": runs.len() });
             COLUMNS.iter().for_each(|column| document[column.0] = json!(number(*column, &runs)));
+            if let Some(run) = runs.iter().find(|r| r.error.is_some()) {
+                document["error"] = json!({ "seed": run.seed, "what": run.error });
+            }
             document
         };
         let points: Vec<Json> = self.sweep.conditions.iter().map(point).collect();
@@ -337,6 +340,20 @@ mod tests {
         for file in ["report.html", "runs.csv", "runs.jsonl", "plot-1.svg"] {
             assert!(folder.path().join("out").join(file).exists(), "{file}");
         }
+    }
+
+    #[test]
+    fn a_point_that_failed_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let sweep = sweep(folder.path(), &["flow.0.size=100 kB,1 GB", "time_limit=1 s"]).unwrap();
+        let swept = sweep.run(&settings(folder.path(), &GO_ON)).unwrap();
+        let points = &swept.to_json()["points"];
+        assert_eq!(points[0]["error"], Json::Null);
+        assert_eq!(points[1]["error"]["seed"], 1);
+        assert!(points[1]["error"]["what"].as_str().unwrap().contains("not finished"), "{points}");
+        assert_eq!((&points[1]["timeouts"], &points[1]["drops_tail"]), (&Json::Null, &Json::Null));
+        assert_eq!(points[0]["drops_tail"], 0.0);
+        assert!(swept.rows()[1].iter().any(|cell| cell == "-"));
     }
 
     #[test]
