@@ -179,6 +179,20 @@ fn a_kernel_without_struct_ops_gets_one_line() {
     assert!(said.contains("struct_ops") && said.trim().lines().count() == 1, "{said}");
 }
 
+/// Where nothing can be written, one line says so, and the status tells.
+#[test]
+fn output_that_is_lost_is_told() {
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/wan.toml");
+    for words in [&["algs"][..], &["run", scenario, "--on", "sim"], &["completions", "bash"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let out = windlass().args(words).stdout(full).output().expect("windlass runs");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(1), "{words:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{words:?}: {said}");
+        assert!(said.contains("No space left"), "{words:?}: {said}");
+    }
+}
+
 /// What both runs print is the same to the byte, and complete.
 #[test]
 fn a_simulated_run_repeats_itself() {
@@ -194,7 +208,8 @@ fn a_simulated_run_repeats_itself() {
     let value: serde_json::Value = serde_json::from_slice(&first.stdout).unwrap();
     assert_eq!(value["flows"][0]["bytes"], 10_000_000);
     fs::write(&scenario, without_box.replace("\"cubic\"", "\"vegas\"")).unwrap();
-    refused(&words, &["s.toml", "vegas", "cubic, bbr"]);
+    let line = without_box.lines().position(|l| l.contains("\"cubic\"")).unwrap() + 1;
+    refused(&words, &[&format!("s.toml:{line}: "), "vegas", "cubic, bbr"]);
 }
 
 #[test]

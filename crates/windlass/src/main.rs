@@ -15,7 +15,7 @@ mod watched;
 
 use args::{Args, Command};
 use clap::{CommandFactory, Parser};
-use std::process::ExitCode;
+use std::{any::Any, panic, process::ExitCode};
 
 /// Exit status of bad input: a wrong policy, scenario, interface, algorithm, or a missing privilege or kernel feature.
 const BAD_INPUT: u8 = 2;
@@ -41,11 +41,15 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Demo { out } => lab::demo(out),
         Command::Bench { what, only, json } => lab::bench(what, &only, json),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "windlass", &mut std::io::stdout());
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "windlass", &mut text);
+            print!("{}", String::from_utf8_lossy(&text));
             Ok(ExitCode::SUCCESS)
         }
         Command::Man => {
-            clap_mangen::Man::new(Args::command()).render(&mut std::io::stdout())?;
+            let mut text = Vec::new();
+            clap_mangen::Man::new(Args::command()).render(&mut text)?;
+            print!("{}", String::from_utf8_lossy(&text));
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -55,11 +59,24 @@ fn main() -> ExitCode {
     // a reader that goes away (`windlass flows | head`) is no reason for a panic
     // SAFETY: restores the default action of one signal before any thread exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    match run(Args::parse()) {
-        Ok(code) => code,
-        Err(error) => {
+    let default = panic::take_hook();
+    panic::set_hook(Box::new(move |info| match lost_output(info.payload()) {
+        Some(why) => eprintln!("windlass: {why}"),
+        None => default(info),
+    }));
+    // unwinding lets go of interfaces, whatever was printed last
+    match panic::catch_unwind(|| run(Args::parse())) {
+        Ok(Ok(code)) => code,
+        Ok(Err(error)) => {
             eprintln!("windlass: {error:#}");
             ExitCode::from(BAD_INPUT)
         }
+        Err(cause) if lost_output(cause.as_ref()).is_some() => ExitCode::FAILURE,
+        Err(cause) => panic::resume_unwind(cause),
     }
+}
+
+/// What std's print macros say when they panic, because a disk is full, say; none: another panic.
+fn lost_output(cause: &(dyn Any + Send)) -> Option<&str> {
+    cause.downcast_ref::<String>().filter(|what| what.starts_with("failed printing to ")).map(String::as_str)
 }

@@ -28,9 +28,10 @@ pub fn bench(only: &str, json: bool, cancel: &AtomicBool) -> Result<ExitCode> {
     let idle_bytes = idle.map(|load| memory_of_each(&load, cancel)).transpose()?;
     let costs = fastest(&loads, cancel)?;
     let growth = growth(&costs);
+    let status = if is_within(growth, idle_bytes) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if json {
         println!("{}", json!({ "loads": costs, "growth": growth, "idle_connection_bytes": idle_bytes }));
-        return Ok(ExitCode::SUCCESS);
+        return Ok(status);
     }
     if !costs.is_empty() {
         print_costs(&costs);
@@ -43,7 +44,12 @@ pub fn bench(only: &str, json: bool, cancel: &AtomicBool) -> Result<ExitCode> {
     if let Some(bytes) = idle_bytes {
         println!("an idle connection takes {bytes} bytes of memory; bound {IDLE_BOUND_BYTES}");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(status)
+}
+
+/// Whether what was measured is within its bounds.
+fn is_within(growth: Option<f64>, idle_bytes: Option<u64>) -> bool {
+    growth.is_none_or(|g| g <= GROWTH_BOUND) && idle_bytes.is_none_or(|b| b <= IDLE_BOUND_BYTES)
 }
 
 fn print_costs(costs: &[Cost]) {
@@ -108,4 +114,17 @@ fn status_bytes(key: &str) -> Result<u64> {
         .and_then(|l| l.trim().strip_suffix("kB"))
         .with_context(|| format!("/proc/self/status: no {key}"))?;
     Ok(kib.trim().parse::<u64>()? << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_above_a_bound_fails() {
+        assert!(is_within(Some(GROWTH_BOUND), Some(IDLE_BOUND_BYTES)));
+        assert!(is_within(None, None));
+        assert!(!is_within(Some(GROWTH_BOUND + 0.01), None));
+        assert!(!is_within(None, Some(IDLE_BOUND_BYTES + 1)));
+    }
 }
