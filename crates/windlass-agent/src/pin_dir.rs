@@ -88,11 +88,11 @@ impl PinDir {
             }
         }
         // nobody speaks for its flows any more, so that those who leave do not join again
-        for link in [CLOCK_LINK, LINKS_OF_IFACE[0], LINKS_OF_IFACE[1]] {
-            if let Ok(link) = Link::open(self.dir().join(link)) {
-                // it may be detached already, as its interface is gone
-                let _ = link.detach();
-            }
+        for link in [CLOCK_LINK, LINKS_OF_IFACE[0], LINKS_OF_IFACE[1]].map(|link| self.dir().join(link)) {
+            // libbpf would complain of one that is not there, as with clsact
+            let Some(Ok(link)) = link.exists().then(|| Link::open(&link)) else { continue };
+            // it may be detached already, as its interface is gone
+            let _ = link.detach();
         }
         if let Ok(program) = Program::fd_from_pinned_path(self.dir().join(group::PART)) {
             // if it fails, they stay in groups that others share
