@@ -13,6 +13,9 @@
 
 #define WL_FLOWS_PER_TICK 256u
 #define WL_REPAIRS_PER_VISIT 64u
+#define WL_REPAIR_TRIES 8u /* visits: memory, or the queue of the CPU, may be short for a while */
+/* Linux lets BPF make no packet longer than 16 KiB less some hundred bytes of its own (SKB_MAX_ALLOC) */
+#define WL_REPAIR_MAX_BYTES (15u << 10)
 #define WL_CLOCK_FRAME_BYTES 60u
 #define WL_COLLECT_MIN_US 1000000u /* the shortest silence that a policy can set */
 
@@ -30,7 +33,7 @@ struct wl_repair {
 	struct __sk_buff *skb;
 	struct wl_flow *f;
 	__u32 id;
-	__u32 sent_of_record; /* bytes of the record in hand that are out: a shared record goes in several segments */
+	__u32 sent_of_record; /* bytes of the record in hand that are out: it may go in several segments */
 	__u32 budget;
 	__u32 segs;
 	__u32 bytes;
@@ -52,6 +55,8 @@ static long wl_repair_step(__u32 i, void *ctx)
 	n = seg->len_bytes - r->sent_of_record;
 	if (n > f->mss_bytes)
 		n = f->mss_bytes;
+	if (n > WL_REPAIR_MAX_BYTES)
+		n = WL_REPAIR_MAX_BYTES;
 	if (f->flags & WL_FLOW_DEPARTS) {
 		at_ns = wl_depart(f, r->now_ns, n);
 		wl_carry_departure(r->skb, at_ns);
@@ -70,6 +75,18 @@ static long wl_repair_step(__u32 i, void *ctx)
 	return 0;
 }
 
+/* What the box cannot send again is the sender's business. By itself, so that its frame is not part of the caller's. */
+__noinline int wl_give_repairs_up(__u32 id)
+{
+	struct wl_flow *f = wl_flow_get(id);
+
+	if (!f)
+		return -1;
+	f->repairs_failed = 0;
+	wl_bypass_all(f, WL_C_BYPASS_REPAIR, f->nxt);
+	return 0;
+}
+
 static __always_inline void wl_repair(struct __sk_buff *skb, struct wl_flow *f, __u32 id, __u64 now_ns)
 {
 	__u64 rate = wl_pacing_bytes_ps(f);
@@ -81,6 +98,10 @@ static __always_inline void wl_repair(struct __sk_buff *skb, struct wl_flow *f, 
 	bpf_loop(WL_REPAIRS_PER_VISIT, wl_repair_step, &r, 0);
 	if (r.failed)
 		wl_count(WL_C_REPAIR_FAILED);
+	if (r.segs)
+		f->repairs_failed = 0;
+	else if (r.failed && ++f->repairs_failed == WL_REPAIR_TRIES)
+		wl_give_repairs_up(id);
 	if (!r.segs)
 		return;
 	wl_pacing_charge(f, now_ns, rate, r.bytes);

@@ -321,7 +321,7 @@ __noinline __u32 wl_adopt(int from_sender)
 	f->burst_from = base;
 	f->edge_checked_at_us = f->sent_at_us;
 	f->seen_at_us = f->sent_at_us;
-	if (f->on_paced_sender == WL_PACED_CONTROL)
+	if (f->flags & WL_FLOW_PACED_CONTROL)
 		f->flags |= WL_FLOW_PACED_JUDGED;
 	if (wl_config.pace_by == WL_PACE_BY_FQ)
 		f->flags |= WL_FLOW_DEPARTS;

@@ -126,7 +126,9 @@ __noinline int wl_apply_policy(__u32 id)
 	}
 	f->mode = rule->mode;
 	f->rule_id = rule->rule_id;
-	f->on_paced_sender = rule->on_paced_sender;
+	f->flags &= ~WL_FLOW_PACED_CONTROL;
+	if (rule->on_paced_sender == WL_PACED_CONTROL)
+		f->flags |= WL_FLOW_PACED_CONTROL;
 	/* looked up again at the next ACK */
 	if (wl_choose_group(f, id, rule))
 		f->policy_generation--;

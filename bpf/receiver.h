@@ -37,7 +37,7 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id, __u32 
 	struct wl_alg_params params = f->params;
 
 	wl_apply_policy(id);
-	if ((f->flags & WL_FLOW_STOOD_ASIDE) && f->on_paced_sender == WL_PACED_CONTROL)
+	if ((f->flags & WL_FLOW_STOOD_ASIDE) && (f->flags & WL_FLOW_PACED_CONTROL))
 		f->flags &= ~WL_FLOW_STOOD_ASIDE;
 	if ((f->flags & (WL_FLOW_FOREIGN | WL_FLOW_STOOD_ASIDE)) && f->mode == WL_MODE_ENFORCE)
 		f->mode = WL_MODE_WATCH;

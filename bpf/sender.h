@@ -102,7 +102,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	case WL_DATA_RETRANS:
 		f->sender_retrans_segs++;
 		wl_count(WL_C_SENDER_RETRANS);
-		if (f->state == WL_FLOW_ACTIVE && !fin && p->payload_bytes <= f->mss_bytes &&
+		if (f->state == WL_FLOW_ACTIVE && !fin && !f->repairs_failed && p->payload_bytes <= f->mss_bytes &&
 		    wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {
 			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 			return WL_TC_DROP;

@@ -76,6 +76,7 @@ enum wl_flow_flag {
 	WL_FLOW_UNDO = 1 << 21, /* the last reduction was for losses: undo_* and prior_* are valid (undo.h) */
 	WL_FLOW_UNDO_BOTH = 1 << 22, /* ... of the last two reductions */
 	WL_FLOW_ALL_TWICE = 1 << 23, /* ... and all that was sent again since, if anything, has arrived twice */
+	WL_FLOW_PACED_CONTROL = 1 << 24, /* its policy wants it controlled though its sender paces itself */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
@@ -92,7 +93,7 @@ struct wl_flow {
 	wl_u8 state; /* enum wl_flow_state */
 	wl_u8 mode; /* enum wl_mode */
 	wl_u8 algorithm; /* id from alg/list.h */
-	wl_u8 on_paced_sender; /* enum wl_paced_action */
+	wl_u8 repairs_failed; /* visits of the clock in a row at which nothing could be sent again */
 	struct wl_flow_key key;
 	wl_u32 flags; /* bits of enum wl_flow_flag */
 	wl_u32 una; /* oldest byte the receiver has not acknowledged */

@@ -99,6 +99,23 @@ fn frames_of_other_sizes() {
     repairs_in("frames_of_other_sizes", &setups);
 }
 
+/// What the box sends again it sends in pieces of less than 16 KiB.
+#[test]
+fn frames_longer_than_the_box_can_make() {
+    let test = "frames_longer_than_the_box_can_make";
+    let link = "rate = \"500 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"4 BDP\"\nloss = \"2 %\"";
+    for (family, mtu) in [(Family::V4, 16_500), (Family::V4, 65_535), (Family::V6, 65_535)] {
+        let setup = Setup { family, server_mtu: mtu, wan_mtus: [mtu, mtu], link, ..PLAIN };
+        let name = format!("{test}: {family:?}, {mtu}");
+        let Some(mut site) = site_or_skip(&name, setup) else { continue };
+        site.control("cubic");
+        site.fetch(20 * BYTES);
+        let outcome = site.finish();
+        outcome.assert_repaired(&name);
+        assert_eq!(outcome.counter("repair_failed"), 0, "{name}: {outcome:#?}");
+    }
+}
+
 /// The gateway's way to the client takes less than either end believes: the server has to find out by itself.
 #[test]
 fn a_path_that_takes_less_than_both_ends_believe() {
