@@ -433,7 +433,8 @@ WL_INLINE void wl_bbr_check_drain(struct wl_bbr *b, const struct wl_sample *s, s
 
 WL_INLINE int wl_bbr_is_probe_rtt_over(const struct wl_bbr *b, const struct wl_sample *s)
 {
-	return (wl_s32)(s->now_us - b->probe_rtt_done_at_us) > 0;
+	/* not by the sign of the difference: a sender may rest for half an hour */
+	return s->now_us - (b->probe_rtt_done_at_us - WL_BBR_PROBE_RTT_US) > WL_BBR_PROBE_RTT_US;
 }
 
 WL_INLINE void wl_bbr_leave_probe_rtt(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d)

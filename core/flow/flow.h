@@ -112,7 +112,7 @@ struct wl_flow {
 	/* RACK (RFC 8985): the most recently sent segment that was delivered; watched, the stretch that is timed */
 	wl_u32 rack_sent_at_us;
 	wl_u32 rack_end_seq;
-	wl_u32 rack_rtt_us;
+	wl_u32 rack_rtt_us; /* 0: nothing was delivered since the pipe was empty, and the other two mean nothing */
 	wl_u8 rcv_wscale;
 	wl_u8 backoff; /* consecutive timeouts, at most WL_BACKOFF_MAX */
 	wl_u8 reo_wnd_mult; /* RFC 8985, section 6.2; quarter min_rtt each */

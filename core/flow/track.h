@@ -235,6 +235,8 @@ WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32
 	if (f->una == f->nxt) {
 		wl_rate_on_first_send(f, now_us);
 		f->progress_at_us = now_us;
+		/* after half an hour's rest what was delivered would seem to have been sent later than this */
+		f->rack_rtt_us = 0;
 	}
 	wl_u32 is_late = wl_before(seq, f->nxt);
 

@@ -55,6 +55,24 @@ fn a_block_is_not_taken_for_one_of_4_gib_before() {
     assert_eq!(s.newly_delivered_bytes, 2 * MSS);
 }
 
+/// Clocks of 32 bits count microseconds: what was delivered before an hour's rest is not newer than what is sent after it.
+#[test]
+fn a_rest_of_any_length_makes_no_losses() {
+    for rest_us in [1_000_000, 1 << 30, (1 << 31) + 1_000_000, 0xe000_0000, u32::MAX] {
+        let mut f = flow(0);
+        f.send(10 * MSS, 0);
+        f.ack(&ack(10 * MSS, 40_000, &[]));
+        let mut lost_bytes = 0;
+        for i in 10..20u32 {
+            f.send((i + 1) * MSS, rest_us.wrapping_add(i * 100));
+        }
+        for i in 10..20u32 {
+            lost_bytes += f.ack(&ack((i + 1) * MSS, rest_us.wrapping_add(40_000 + i * 100), &[])).lost_bytes;
+        }
+        assert_eq!(lost_bytes, 0, "after {rest_us} us");
+    }
+}
+
 /// The box knows of the sender's side of the round trip at any place in the stream.
 #[test]
 fn the_near_side_is_timed_in_the_third_gibibyte() {
