@@ -313,6 +313,7 @@ __noinline __u32 wl_adopt(int from_sender)
 	if (f->mss_bytes < 64)
 		f->mss_bytes = 64;
 	f->rcv_seq = h->rcv_isn + 1;
+	f->snd_ack = f->rcv_seq;
 	f->sent_at_us = bpf_ktime_get_ns() / 1000;
 	wl_rtt_begin(f, from_sender ? h->rtt_us : wl_handshake_rtt_us(h, p->ack, f->sent_at_us));
 	f->edge = base;

@@ -235,12 +235,23 @@ static __always_inline void wl_learn_receiver(struct wl_flow *f, const struct wl
 
 	if (!(p->flags & WL_TCP_ACK) || wl_ack_kind(f, p->ack) < WL_ACK_SAME)
 		return;
-	f->rcv_seq = wl_seq_max(f->rcv_seq, end);
+	/* a forged one that begins far ahead would have the sender refuse all window updates */
+	if (!wl_after(p->seq, f->rcv_seq))
+		f->rcv_seq = wl_seq_max(f->rcv_seq, end);
 	/* 0: none is known yet */
 	if (p->options.has_ts && (!f->rcv_tsval || !wl_before(p->options.tsval, f->rcv_tsval))) {
 		f->rcv_tsval = p->options.tsval;
 		f->rcv_tsecr = p->options.tsecr;
 	}
+}
+
+/*
+ * Would the sender take this reset (RFC 5961, section 3.2)? It must be for the byte that it expects: the one behind what it
+ * has acknowledged, or behind all that came by, if that is still on its way. Of flows that are only watched nobody knows.
+ */
+static __always_inline int wl_is_reset_of_receiver(const struct wl_flow *f, const struct wl_packet *p)
+{
+	return f->mode != WL_MODE_ENFORCE || p->seq == f->snd_ack || p->seq == f->rcv_seq;
 }
 
 /* One packet of the receiver of flow `id`, parsed in the scratch, its key turned. */
@@ -263,6 +274,10 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key))
 		goto out;
 	if (p->flags & WL_TCP_RST) {
+		if (!wl_is_reset_of_receiver(f, p)) {
+			wl_count(WL_C_PASS_RST_OUTSIDE);
+			goto out;
+		}
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 		return WL_TC_PASS;
 	}

@@ -24,8 +24,12 @@ static __always_inline void wl_learn_sender(struct __sk_buff *skb, struct wl_flo
 	f->ttl = p->ttl;
 	f->tos = p->tos;
 	f->snd_window_field = p->window_field;
-	if (p->flags & WL_TCP_ACK)
+	if (p->flags & WL_TCP_ACK) {
 		f->snd_ack = p->ack;
+		/* what it has acknowledged went past unseen, or while the flow was only watched */
+		if (f->rcv_seq - p->ack > WL_CWND_MAX_BYTES)
+			f->rcv_seq = p->ack;
+	}
 	if (p->options.has_ts) {
 		f->snd_tsval = p->options.tsval;
 		f->snd_tsecr = p->options.tsecr;
@@ -198,6 +202,14 @@ static __always_inline void wl_watch_sender(struct __sk_buff *skb, struct wl_flo
 		wl_count_watched(kind, p->payload_bytes);
 }
 
+/* May the receiver take this reset? What it expects is what the sender was shown of its ACKs, or something behind it. */
+static __always_inline int wl_is_reset_of_sender(const struct wl_flow *f, const struct wl_packet *p)
+{
+	__u32 first = f->mode == WL_MODE_ENFORCE ? f->shown_una : f->una;
+
+	return !wl_before(p->seq, first) && !wl_after(p->seq, wl_snd_max(f));
+}
+
 /* One packet of the sender of flow `id`, parsed in the scratch. */
 __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 {
@@ -218,6 +230,10 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key))
 		goto out;
 	if (p->flags & WL_TCP_RST) {
+		if (!wl_is_reset_of_sender(f, p)) {
+			wl_count(WL_C_PASS_RST_OUTSIDE);
+			goto out;
+		}
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 		return WL_TC_PASS;
 	}

@@ -237,6 +237,7 @@ enum wl_pace_by {
 	X(PASS_CONTENDED, "passed: flow locked by another CPU for too long") \
 	X(PASS_ACK_OUTSIDE, "passed: ACK outside una..nxt") \
 	X(PASS_DATA_OUTSIDE, "passed: data outside the window") \
+	X(PASS_RST_OUTSIDE, "passed: RST that its receiver would not take, by its sequence number") \
 	X(PASS_INTERNAL, "passed: internal error") \
 	X(SACK_OUTSIDE, "SACK blocks ignored: out of range") \
 	X(FLOWS_CREATED, "flows created") \
