@@ -211,15 +211,21 @@ static __always_inline int wl_same_key(const struct wl_flow_key *a, const struct
 	return !diff;
 }
 
+/* The entry is no flow's any more; called with the lock held. */
+static __always_inline void wl_vacate(struct wl_flow *f, __u32 id)
+{
+	wl_leave_group(f, id);
+	f->state = WL_FLOW_FREE;
+	wl_track_disown(f);
+}
+
 /* Forgets the flow; called with the lock held, which it gives back. */
 static __always_inline void wl_close(struct wl_flow *f, __u32 id, __u32 counter)
 {
 	wl_count(counter);
 	wl_store_release_all(f);
-	wl_leave_group(f, id);
 	bpf_map_delete_elem(&wl_flow_ids, &f->key);
-	f->state = WL_FLOW_FREE;
-	wl_track_disown(f);
+	wl_vacate(f, id);
 	wl_unlock(f);
 	bpf_map_push_elem(&wl_free_flows, &id, 0);
 }
@@ -329,10 +335,14 @@ __noinline __u32 wl_adopt(int from_sender)
 	__builtin_memset(&s->sample, 0, sizeof(s->sample));
 	s->sample.now_us = f->sent_at_us;
 	wl_run_algorithm(id, WL_CALL_INIT, 0);
+	if (bpf_map_update_elem(&wl_flow_ids, &p->key, &id, BPF_NOEXIST)) {
+		/* another CPU was faster: this entry is nobody's, and must not be taken for the other one when it is idle */
+		wl_vacate(f, id);
+		wl_unlock(f);
+		goto give_back;
+	}
 	wl_unlock(f);
 	bpf_map_delete_elem(&wl_handshakes, &p->key);
-	if (bpf_map_update_elem(&wl_flow_ids, &p->key, &id, BPF_NOEXIST))
-		goto give_back;
 	wl_count(WL_C_FLOWS_CREATED);
 	return id;
 
