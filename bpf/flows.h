@@ -50,7 +50,6 @@ static __always_inline void wl_on_syn(const struct wl_packet *p, int from_sender
 		__builtin_memset(&fresh, 0, sizeof(fresh));
 	if (from_sender) {
 		wl_handshake_sent(&fresh, p->seq, now_us);
-		fresh.snd_mss_bytes = p->options.mss_bytes;
 		fresh.snd_flags |= wl_syn_flags(p);
 	} else {
 		fresh.rcv_isn = p->seq;

@@ -39,12 +39,11 @@ WL_ASSERT_SIZE(struct wl_flow_key, 40);
 struct wl_handshake {
 	wl_u32 snd_isn;
 	wl_u32 rcv_isn;
-	wl_u16 snd_mss_bytes; /* announced by the controlled sender */
 	wl_u16 rcv_mss_bytes; /* announced by its receiver: bounds the sender's segments; 0: no option, 536 */
 	wl_u8 snd_flags; /* bits of enum wl_syn_flag */
 	wl_u8 rcv_flags;
 	wl_u8 rcv_wscale; /* 0..14, valid with WL_SYN_WSCALE */
-	wl_u8 reserved;
+	wl_u8 reserved[3];
 	wl_u32 snd_at_us; /* when the sender's SYN or SYN-ACK came by */
 	wl_u32 rtt_us; /* from then to the receiver's SYN-ACK (core/flow/rtt.h); 0: not known, or the receiver's was first */
 };
@@ -200,7 +199,6 @@ struct wl_coupled_stats {
 struct wl_config {
 	wl_u32 mark; /* skb->mark of packets that the datapath itself injects */
 	wl_u32 flows_max; /* entries of wl_flows */
-	wl_u32 chunks_max; /* entries of wl_segs */
 	wl_u32 clock_ifindex; /* where the clock packet is sent to come round again (the shaped end) */
 	wl_u32 idle_timeout_s; /* a flow without packets for so long is forgotten */
 	wl_u32 pace_by; /* enum wl_pace_by */

@@ -40,8 +40,6 @@ typedef int64_t wl_s64;
 #define WL_MASK(var, mask) ((var) &= (mask))
 #endif
 
-#define WL_LIKELY(x) __builtin_expect(!!(x), 1)
-#define WL_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define WL_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), "size of " #type)
 
 /*

@@ -15,9 +15,8 @@
 enum wl_seg_flag {
 	WL_SEG_SACKED = 1 << 0, /* delivered, not yet cumulatively acknowledged */
 	WL_SEG_LOST = 1 << 1, /* found lost and not sent again yet: member of the lost list */
-	WL_SEG_RETRANS = 1 << 2, /* sent again at least once */
-	WL_SEG_RESENT = 1 << 3, /* the newest copy was sent by the box: member of the resent list */
-	WL_SEG_APP_LIMITED = 1 << 4, /* sent while the sender had too little to send */
+	WL_SEG_RESENT = 1 << 2, /* sent again, on its way: member of the resent list */
+	WL_SEG_APP_LIMITED = 1 << 3, /* sent while the sender had too little to send */
 };
 
 /*

@@ -23,7 +23,6 @@ struct wl_delivery {
 	wl_u32 send_elapsed_us;
 	wl_u8 has_rate;
 	wl_u8 is_app_limited;
-	wl_u8 is_retrans;
 };
 
 /* Was (a_us, a_seq) sent after (b_us, b_seq)? RFC 8985, section 5.1. */
@@ -71,7 +70,6 @@ WL_INLINE void wl_rate_on_delivered(const struct wl_seg *seg, struct wl_delivery
 	d->sent_end_seq = end;
 	d->send_elapsed_us = seg->sent_at_us - seg->first_sent_at_us;
 	d->is_app_limited = !!(seg->flags & WL_SEG_APP_LIMITED);
-	d->is_retrans = seg->sent_count > 1;
 }
 
 /* Closes the sample of one ACK: fills the rate fields of `s`. */

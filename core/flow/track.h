@@ -285,7 +285,7 @@ WL_INLINE void wl_track_gap(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 /* The record, in no list, is on its way again. */
 WL_INLINE void wl_track_resent(struct wl_flow *f, struct wl_seg *seg, wl_u32 slot)
 {
-	seg->flags |= WL_SEG_RETRANS | WL_SEG_RESENT;
+	seg->flags |= WL_SEG_RESENT;
 	seg->sent_count += seg->sent_count < 255;
 	wl_list_append(f, &f->resent_head, &f->resent_tail, seg, slot);
 }

@@ -317,7 +317,6 @@ pub fn load(
     let config = wl_config {
         mark: own_mark(ifindex),
         flows_max: options.flows_max,
-        chunks_max: options.chunks(),
         clock_ifindex,
         idle_timeout_s: options.idle_timeout_s,
         pace_by: if options.pace_by_fq { abi::WL_PACE_BY_FQ } else { abi::WL_PACE_BY_CLOCK },
@@ -348,7 +347,6 @@ pub(crate) fn try_load() -> Result<Vec<(String, u32)>> {
     let options = Options { flows_max: 16, store_bytes: 1, ..Options::default() };
     let config = wl_config {
         flows_max: 16,
-        chunks_max: options.chunks(),
         idle_timeout_s: 1,
         // as much as can be taken
         pace_by: if kernel_has_departure_times() { abi::WL_PACE_BY_FQ } else { abi::WL_PACE_BY_CLOCK },

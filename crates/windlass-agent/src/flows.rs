@@ -41,7 +41,8 @@ pub struct FlowInfo {
     pub mss_bytes: u16,
     /// Room granted to the sender and not used yet.
     pub room_bytes: u32,
-    /// Total delivered, modulo 2^32.
+    /// Total delivered, modulo 2^32: the datapath keeps no more, and its readers want differences.
+    #[serde(rename = "delivered_bytes_mod_2_32")]
     pub delivered_bytes: u32,
     /// Segments found lost; those of a flow that is only watched are not looked for.
     pub lost_segs: u32,
