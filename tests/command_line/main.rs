@@ -32,6 +32,7 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["attach", "nosuchdev"], &["nosuchdev", "ip link"]);
     refused(&["attach", "lo", "--alg", "vegas"], &["vegas", "cubic, bbr"]);
     refused(&["attach", "lo"], &["no Ethernet"]);
+    refused(&["attach", "lo", "--uplink", "nosuchdev"], &["nosuchdev", "ip link"]);
     refused(&["policy", "check", "/nonexistent.toml"], &["/nonexistent.toml: No such file"]);
     refused(&["run", "/nonexistent.toml"], &["/nonexistent.toml: cannot be read"]);
     refused(&["reproduce", "nosuch"], &["nosuch", "tcon-loss"]);
@@ -216,4 +217,7 @@ fn a_simulated_run_repeats_itself() {
 fn completions_and_manual_are_there() {
     assert!(String::from_utf8_lossy(&run(&["completions", "bash"]).stdout).contains("windlass"));
     assert!(String::from_utf8_lossy(&run(&["man"]).stdout).contains(".TH"));
+    let page = run(&["man", "policy", "check"]).stdout;
+    assert!(String::from_utf8_lossy(&page).contains(".TH windlass-policy-check"));
+    refused(&["man", "policy", "chek"], &["policy chek", "windlass help"]);
 }

@@ -288,12 +288,7 @@ fn a_transfer_outlives_attach_killed_or_ended() {
     }
     for signal in [libc::SIGKILL, libc::SIGINT] {
         let net = Net::create("cubic");
-        let mut attach =
-            net.windlass(&["attach", "r1", "--json"]).stdout(Stdio::piped()).spawn().expect("it starts");
-        let mut line = String::new();
-        let mut out = BufReader::new(attach.stdout.take().expect("piped"));
-        out.read_line(&mut line).expect("a line");
-        assert!(line.contains("attached"), "{line}");
+        let mut attach = attached(&net);
         with_transfer(&net, |progress| {
             kill(&mut attach, signal);
             progress();
@@ -315,6 +310,80 @@ fn a_deleted_interface_ends_control_with_a_word() {
     out.read_to_string(&mut said).expect("its last words");
     assert!(said.contains("the interface is gone"), "{said}");
     assert!(attach.wait().expect("it ends").success());
+}
+
+/// `windlass attach` of the interface that faces the server, once control is there.
+fn attached(net: &Net) -> Child {
+    let mut attach =
+        net.windlass(&["attach", "r1", "--json"]).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(attach.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+    assert!(line.contains("attached"), "{line}");
+    attach
+}
+
+#[test]
+fn what_is_attached_is_not_attached_twice() {
+    if !is_root_or_skip("what_is_attached_is_not_attached_twice") || !has_tcx() {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    let mut first = attached(&net);
+    let clock = net.clocks();
+    for (words, word) in [
+        (&["attach", "r1"][..], "already under control"),
+        (&["agent", "--policy", file.to_str().expect("UTF-8")], "already under control"),
+        (&["flows"], "has r1"),
+    ] {
+        let out = net.windlass(words).output().expect("windlass runs");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(word) && said.lines().count() == 1, "{words:?}: {said}");
+    }
+    assert_eq!(net.clocks(), clock, "nobody touched the first one's clock");
+    kill(&mut first, libc::SIGKILL);
+    kill(&mut attached(&net), libc::SIGINT);
+}
+
+/// Has this kernel tcx, which tells what is attached? The clock's device is made either way.
+fn has_tcx() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux");
+    let mut numbers = release.split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
+    let has = (numbers.next(), numbers.next()) >= (Some(6), Some(6));
+    if !has {
+        println!("skipped: what_is_attached_is_not_attached_twice: no tcx before Linux 6.6");
+    }
+    has
+}
+
+#[test]
+fn interfaces_that_come_and_go_do_not_end_the_agent() {
+    if !is_root_or_skip("interfaces_that_come_and_go_do_not_end_the_agent") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.toml");
+    fs::write(&file, "[[rule]]\nname = \"all\"\nmatch.iface = \"r[17]\"\nalgorithm = \"bbr\"\n")
+        .expect("a file");
+    let mut agent = net.agent(&file, "under control");
+    let stays =
+        |agent: &mut Child| assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
+    // deleted when the agent has begun to attach: its clock is there
+    for _ in 0..5 {
+        net.middle.run(&["ip", "link", "add", "r7", "type", "veth", "peer", "name", "x7"]).expect("iproute2");
+        while net.clocks().len() < 4 {
+            stays(&mut agent);
+        }
+        net.middle.run(&["ip", "link", "del", "r7"]).expect("iproute2");
+        while net.clocks().len() > 2 {
+            stays(&mut agent);
+        }
+    }
+    is_controlled(&net);
+    release(&net, agent);
 }
 
 fn is_controlled(net: &Net) {

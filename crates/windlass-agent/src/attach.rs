@@ -1,7 +1,7 @@
 //! Attaching a program to an interface: tcx where the kernel has it (6.6), clsact below.
 
 use crate::{Result, error::bpf, netdev::run};
-use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys};
+use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys, query::ProgInfoIter};
 use std::{
     ffi::CString,
     io,
@@ -17,6 +17,9 @@ use std::{
 /// whoever attaches with the handle of another's filter takes its place.
 const PRIORITY: u32 = 1;
 const HANDLE: u32 = 0x771d;
+
+/// The program that sees what the controlled servers send.
+pub(crate) const FROM_SENDER: &str = "wl_from_sender";
 
 /// One attached program. Detached when dropped unless it is pinned or forgotten.
 #[derive(Debug)]
@@ -51,10 +54,35 @@ impl Attached {
     }
 }
 
+/// Is the datapath attached by tcx, whoever holds it: another process, or pins that cannot be seen from here?
+pub(crate) fn has_datapath(ifindex: u32) -> bool {
+    let ids = ingress_programs(ifindex);
+    ProgInfoIter::default().any(|p| ids.contains(&p.id) && p.name.to_string_lossy() == FROM_SENDER)
+}
+
+/// Ids of the programs that tcx runs for what comes in; none on a kernel without tcx.
+fn ingress_programs(ifindex: u32) -> Vec<u32> {
+    let mut ids = [0; 64];
+    let mut opts = sys::bpf_prog_query_opts {
+        sz: size_of::<sys::bpf_prog_query_opts>() as u64,
+        prog_ids: ids.as_mut_ptr(),
+        ..Default::default()
+    };
+    opts.__bindgen_anon_1.count = ids.len() as u32;
+    // SAFETY: `opts` and the array it points to live during the call, and the array is as long as it says.
+    let answer = unsafe { sys::bpf_prog_query_opts(ifindex as i32, sys::BPF_TCX_INGRESS, &mut opts) };
+    if answer != 0 {
+        return Vec::new();
+    }
+    // SAFETY: both members of the union are the same number.
+    let count = unsafe { opts.__bindgen_anon_1.count };
+    ids[..count as usize].to_vec()
+}
+
 /// Are there clsact filters that attach() made?
 pub(crate) fn has_filters(iface: &str) -> bool {
     run(&["tc", "filter", "show", "dev", iface, "ingress"])
-        .is_ok_and(|list| list.contains(&format!("handle {HANDLE:#x} wl_from_sender")))
+        .is_ok_and(|list| list.contains(&format!("handle {HANDLE:#x} {FROM_SENDER}")))
 }
 
 /// Removes the clsact filters that attach() made, and only those; then clsact itself if it is of no more use.

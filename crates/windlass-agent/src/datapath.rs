@@ -2,7 +2,7 @@
 
 use crate::{
     Error, FlowInfo, Policy, Result,
-    attach::{Attached, Side, attach, remove_unused_clsact},
+    attach::{Attached, FROM_SENDER, Side, attach, has_datapath, remove_unused_clsact},
     clock::{self, Clock},
     cost::{self, RunTime},
     counters::{clock_ticks, read_counters},
@@ -37,7 +37,7 @@ pub(crate) fn build_id() -> u64 {
 pub struct Options {
     /// Flows at once; more pass unwatched. 1 to 2^20.
     pub flows_max: u32,
-    /// Memory for stored data; allocated in steps of 16 MiB, used up to this much. Less than 4 GiB.
+    /// Memory for stored data, allocated at once for this interface, in steps of 16 MiB. Less than 4 GiB.
     pub store_bytes: u64,
     /// Rounds of the clock per second, 250 to 20000: repairs and pacing are as fine as this.
     pub clock_hz: u32,
@@ -150,6 +150,9 @@ impl Datapath {
             return Err(Error::Busy(iface.to_string()));
         }
         pins::remove_earlier(iface)?;
+        if has_datapath(ifindex) {
+            return Err(Error::AttachedElsewhere(iface.to_string()));
+        }
         let clock = Clock::create(ifindex, options.clock_hz)?;
         let started = Self::start(iface, ifindex, policy, options, &clock);
         if started.is_err() {
@@ -178,7 +181,7 @@ impl Datapath {
     ) -> Result<(Object, Vec<Attached>)> {
         let object = load(iface, ifindex, policy, options, clock.shaped_ifindex()?)?;
         let mut attached = vec![clock.start(program(&object, clock::PROGRAM).as_fd())?];
-        let started = [("wl_from_sender", Side::Ingress), ("wl_to_sender", Side::Egress)]
+        let started = [(FROM_SENDER, Side::Ingress), ("wl_to_sender", Side::Egress)]
             .into_iter()
             .try_for_each(|(name, side)| {
                 attached.push(attach(program(&object, name).as_fd(), name, ifindex, side)?);

@@ -25,6 +25,12 @@ pub enum Error {
     /// The interface has a datapath already.
     #[error("interface '{0}' is already under control; `windlass detach {0}` releases it")]
     Busy(String),
+    /// Somebody else's datapath is attached to the interface.
+    #[error(
+        "interface '{0}' is already under control, by a `windlass attach` or by an agent whose pins are not seen from \
+         here; end that first"
+    )]
+    AttachedElsewhere(String),
     /// The datapath is no longer the one that was pinned or taken over.
     #[error("'{0}' was released by somebody else, as `windlass detach` does")]
     Released(String),

@@ -36,7 +36,11 @@ pub use group::{FlowGroup, GroupHome, GroupInfo, GroupSpec, Membership, Per};
 pub use guest::{GuestFlows, GuestStats, GuestWatch};
 pub use monotonic::monotonic_us;
 pub use native::{Native, NativeInfo};
-pub use pins::{Pinned, force_remove, is_controlled, left_here, pinned_here, remove_gone};
+pub use netdev::index as interface_index;
+pub use pins::{
+    Pinned, attached_elsewhere, force_remove, is_controlled, left_here, pinned_here, pins_are_private,
+    remove_gone,
+};
 pub use policy::{Mode, Policy, PolicyError, Rule};
 pub use select::{PinnedSelector, Selector, SelectorInfo, root_cgroup};
 pub use uplink::{PaceBy, Pacing};

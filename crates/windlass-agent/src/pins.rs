@@ -5,7 +5,7 @@
 
 use crate::{
     Error, FlowInfo, GroupInfo, Policy, Result,
-    attach::{Attached, has_filters},
+    attach::{Attached, has_datapath, has_filters},
     clock::{self, Clock},
     counters::{clock_ticks, read_counters},
     datapath::{CONFIG, build_id},
@@ -23,7 +23,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::CString,
     fs,
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
     path::{Path, PathBuf},
 };
 
@@ -55,6 +58,35 @@ pub(crate) fn has_bpffs() -> bool {
         let mut fs: libc::statfs = std::mem::zeroed();
         libc::statfs(path.as_ptr(), &mut fs) == 0 && fs.f_type as i64 == BPF_FS_MAGIC
     }
+}
+
+/// Is what is pinned here gone with this process, or with the shell that started it? So it is under `ip netns exec`,
+/// which mounts a /sys of its own: an ancestor then has another bpffs.
+pub fn pins_are_private() -> bool {
+    let device = |root: &str| fs::metadata(format!("{root}{BPFFS}")).map(|m| m.dev()).ok();
+    let here = device("");
+    // whose mounts may not be looked at says nothing
+    ancestors()
+        .into_iter()
+        .filter_map(|pid| device(&format!("/proc/{pid}/root")))
+        .any(|there| Some(there) != here)
+}
+
+/// Processes that this one descends from, as far as /proc shows them.
+fn ancestors() -> Vec<u32> {
+    let parent = |process: &str| -> Option<u32> {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        // the name, in brackets, may have brackets and spaces; state and parent come after it
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok().filter(|pid| *pid != 0)
+    };
+    std::iter::successors(parent("self"), |pid| parent(&pid.to_string())).collect()
+}
+
+/// Interfaces of this namespace with a datapath that is not pinned where it is seen from here. Only tcx tells.
+pub fn attached_elsewhere() -> Vec<String> {
+    let pinned = pinned_here();
+    let is_attached = |name: &String| netdev::index(name).is_some_and(has_datapath);
+    netdev::names().into_iter().filter(|n| !pinned.contains(n) && is_attached(n)).collect()
 }
 
 pub(crate) fn mount_bpffs() -> Result<()> {

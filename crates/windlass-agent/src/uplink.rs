@@ -1,6 +1,6 @@
 //! Who spaces the packets: the uplink's `fq`, by departure times, or the clock.
 
-use crate::netdev;
+use crate::{Error, Result, netdev};
 use libbpf_rs::libbpf_sys as sys;
 
 /// What was asked for.
@@ -24,10 +24,14 @@ pub struct Pacing {
 }
 
 impl Pacing {
-    /// Decides for `wanted`. The uplink is the interface named, or those that the default routes leave by.
-    pub fn choose(wanted: PaceBy, uplink: Option<&str>) -> Pacing {
+    /// Decides for `wanted`. The uplink is the interface named, which must exist, or those that the default routes leave
+    /// by.
+    pub fn choose(wanted: PaceBy, uplink: Option<&str>) -> Result<Pacing> {
+        if let Some(name) = uplink.filter(|name| netdev::index(name).is_none()) {
+            return Err(Error::NoInterface(name.to_string()));
+        }
         if wanted == PaceBy::Clock {
-            return Pacing { by_fq: false, complaint: None };
+            return Ok(Pacing { by_fq: false, complaint: None });
         }
         let uplinks = match uplink {
             Some(name) => vec![name.to_string()],
@@ -35,12 +39,12 @@ impl Pacing {
         };
         let lacking = lacking(&uplinks);
         let complaint = match (lacking, wanted) {
-            (Some(_), PaceBy::Auto) => return Pacing { by_fq: false, complaint: None },
+            (Some(_), PaceBy::Auto) => return Ok(Pacing { by_fq: false, complaint: None }),
             (Some(what), _) => Some(what),
             (None, _) if !kernel_has_departure_times() => Some("departure times need Linux 5.18".to_string()),
             (None, _) => None,
         };
-        Pacing { by_fq: complaint.is_none(), complaint }
+        Ok(Pacing { by_fq: complaint.is_none(), complaint })
     }
 }
 
@@ -144,12 +148,18 @@ mod tests {
 
     #[test]
     fn only_who_insists_on_fq_is_told_why_not() {
+        let choose = |wanted| Pacing::choose(wanted, Some("lo")).expect("lo is everywhere");
         let clock = Pacing { by_fq: false, complaint: None };
-        // no interface can have this name
-        let nowhere = Some("no such/interface");
-        assert_eq!(Pacing::choose(PaceBy::Clock, nowhere), clock);
-        assert_eq!(Pacing::choose(PaceBy::Auto, nowhere), clock);
-        let insisted = Pacing::choose(PaceBy::Fq, nowhere);
+        assert_eq!(choose(PaceBy::Clock), clock);
+        assert_eq!(choose(PaceBy::Auto), clock);
+        let insisted = choose(PaceBy::Fq);
         assert!(!insisted.by_fq && insisted.complaint.is_some_and(|c| c.contains("has no fq")));
+    }
+
+    #[test]
+    fn an_uplink_that_is_not_there_is_refused() {
+        // no interface can have this name
+        let refused = Pacing::choose(PaceBy::Auto, Some("no such/interface"));
+        assert!(matches!(refused, Err(Error::NoInterface(_))), "{refused:?}");
     }
 }

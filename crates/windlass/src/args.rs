@@ -29,6 +29,9 @@ pub enum Command {
         /// Release every interface of this network namespace
         #[arg(long, conflicts_with = "iface")]
         all: bool,
+        /// One JSON document instead of text
+        #[arg(long, conflicts_with = "cgroup")]
+        json: bool,
     },
     /// List the flows under an agent's control, like `ss`
     Flows {
@@ -88,8 +91,11 @@ pub enum Command {
         /// For which shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page
-    Man,
+    /// Print the manual page, or that of a command, such as `windlass man policy check`
+    Man {
+        /// The command's words
+        command: Vec<String>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -171,7 +177,7 @@ pub struct AttachArgs {
     #[arg(long, value_enum, default_value = "transparent")]
     pub mode: ModeArg,
     /// Only servers on these ports (default: all)
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Vec<u16>,
     /// What to do with servers that pace themselves
     #[arg(long, value_enum, default_value = "stand-aside")]
@@ -184,7 +190,7 @@ pub struct AttachArgs {
     #[arg(long)]
     pub json: bool,
     /// With --json: also one document with all flows every so many milliseconds
-    #[arg(long, value_name = "MS", requires = "json")]
+    #[arg(long, value_name = "MS", requires = "json", value_parser = clap::value_parser!(u64).range(10..))]
     pub sample_ms: Option<u64>,
     /// Time every run of the programs and report their cost at the end; that itself costs some 20 ns a packet
     #[arg(long)]
@@ -224,6 +230,9 @@ pub enum PolicyCommand {
     Check {
         /// Policy file
         file: PathBuf,
+        /// One JSON document instead of text
+        #[arg(long)]
+        json: bool,
     },
     /// Show the rules of a policy as they were understood
     Show {
@@ -307,7 +316,7 @@ pub struct GuestArgs {
     #[arg(long, value_name = "FOLDER")]
     pub cgroup: Option<PathBuf>,
     /// Only servers on these ports (default: all)
-    #[arg(long, value_delimiter = ',', value_name = "PORT")]
+    #[arg(long, value_delimiter = ',', value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub server_port: Vec<u16>,
     #[command(flatten)]
     pub names: Names,

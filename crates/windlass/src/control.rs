@@ -9,6 +9,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::{
+    collections::BTreeMap,
     process::ExitCode,
     sync::mpsc::{Receiver, RecvTimeoutError},
     time::{Duration, Instant},
@@ -18,31 +19,33 @@ use windlass_core::Algorithm;
 
 /// How often the clock is looked after and files are looked at.
 const WATCH: Duration = Duration::from_millis(500);
+/// How soon the agent tries again to control an interface that it could not control.
+const RETRY: Duration = Duration::from_secs(10);
 /// After control ends, flows keep the programs for a moment, so that what was hidden from servers can be settled.
 const HAND_BACK: Duration = Duration::from_millis(1500);
 
-fn options(sizes: &Sizes) -> Options {
-    Options {
+fn options(sizes: &Sizes) -> Result<Options> {
+    Ok(Options {
         flows_max: sizes.flows,
         store_bytes: sizes.store_mib << 20,
         clock_hz: sizes.clock_hz,
-        pace_by_fq: is_paced_by_fq(sizes),
+        pace_by_fq: is_paced_by_fq(sizes)?,
         ..Options::default()
-    }
+    })
 }
 
 /// Who paces, and a line if it is not who was asked for.
-fn is_paced_by_fq(sizes: &Sizes) -> bool {
+fn is_paced_by_fq(sizes: &Sizes) -> Result<bool> {
     let wanted = match sizes.pace_by {
         PaceByArg::Clock => PaceBy::Clock,
         PaceByArg::Fq => PaceBy::Fq,
         PaceByArg::Auto => PaceBy::Auto,
     };
-    let pacing = Pacing::choose(wanted, sizes.uplink.as_deref());
+    let pacing = Pacing::choose(wanted, sizes.uplink.as_deref())?;
     if let Some(why) = pacing.complaint {
         eprintln!("windlass: pacing by the clock: {why}");
     }
-    pacing.by_fq
+    Ok(pacing.by_fq)
 }
 
 /// The algorithm that is asked for, if that and the ports are sound.
@@ -55,6 +58,20 @@ pub fn algorithm(args: &AttachArgs) -> Result<Algorithm> {
         bail!("--port takes at most 8 ports; write a policy with several rules instead");
     }
     Ok(algorithm)
+}
+
+fn simple_policy_in_words(algorithm: Algorithm, mode: windlass_agent::Mode, ports: &[u16]) -> String {
+    let does = match mode {
+        windlass_agent::Mode::Watch => "watching",
+        _ => algorithm.name(),
+    };
+    match ports {
+        [] => format!("{does} on all flows"),
+        _ => {
+            let ports: Vec<_> = ports.iter().map(u16::to_string).collect();
+            format!("{does} on flows of server port {}", ports.join(", "))
+        }
+    }
 }
 
 pub fn attach(args: AttachArgs) -> Result<ExitCode> {
@@ -75,11 +92,11 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     };
     let what = match &args.policy {
         Some(file) => format!("{} in force", file.display()),
-        None => format!("{} on all flows", algorithm.name()),
+        None => simple_policy_in_words(algorithm, mode, &args.port),
     };
     let (_, wishes) = signals::wishes(Wish::Stop)?;
     let stats = args.stats.then(RunTimeStats::enable).transpose()?;
-    let options = options(&args.sizes);
+    let options = options(&args.sizes)?;
     let pace_by = if options.pace_by_fq { "fq" } else { "clock" };
     let mut datapath = Datapath::attach(iface, &policy, &options)?;
     if args.json {
@@ -98,7 +115,9 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     if datapath.is_alive() {
         datapath.let_go()?;
         wait_for(|| datapath.has_let_go())?;
-    } else if !args.json {
+    } else if args.json {
+        println!("{}", json!({ "event": "gone", "iface": iface }));
+    } else {
         println!("{iface}: the interface is gone");
     }
     report_end(&datapath, args.json, stats.is_some())?;
@@ -181,20 +200,32 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let policy = Policy::from_file(&args.policy)?;
     let (_, wishes) = signals::wishes(Wish::Reload)?;
     let mut controlled: Vec<Pinned> = Vec::new();
-    let options = Options { shares_groups: true, ..options(&args.sizes) };
+    let options = Options { shares_groups: true, ..options(&args.sizes)? };
     let mut native = NativeHome::new(&args.names.prefix);
+    let detaches = args.detach_on_exit || windlass_agent::pins_are_private();
+    if detaches && !args.detach_on_exit {
+        eprintln!(
+            "windlass: control ends with this agent: what it pins is seen from this shell only, whose mounts are its own, \
+             as under `ip netns exec`; use `nsenter --net=/run/netns/NAME` instead"
+        );
+    }
     let gone = windlass_agent::remove_gone()?;
     if gone > 0 {
         println!("removed what an earlier agent had pinned for {gone} interfaces that are gone");
     }
-    cover(&policy, &options, &mut controlled)?;
+    let mut refused = Refused::default();
+    let complaints = cover(&policy, &options, &mut controlled, &mut refused);
+    if let Some(why) = complaints.first().filter(|_| controlled.is_empty()) {
+        bail!("{why}");
+    }
+    complain(&complaints);
     native.cover(&policy)?;
     if controlled.is_empty() && native.is_empty() {
         eprintln!("windlass: no interface or cgroup matches the policy yet; waiting for one");
     }
-    let ended = look_after(&mut file, policy, &options, &wishes, &mut controlled, &mut native);
-    native.finish(args.detach_on_exit)?;
-    if args.detach_on_exit {
+    let ended = look_after(&mut file, policy, &options, &wishes, &mut controlled, refused, &mut native);
+    native.finish(detaches)?;
+    if detaches {
         hand_back(&controlled)?;
         for pinned in controlled {
             pinned.remove()?;
@@ -214,6 +245,7 @@ fn look_after(
     options: &Options,
     wishes: &Receiver<Wish>,
     controlled: &mut Vec<Pinned>,
+    mut refused: Refused,
     native: &mut NativeHome,
 ) -> Result<()> {
     let mut complaint = String::new();
@@ -234,6 +266,7 @@ fn look_after(
             match read.and_then(|new| replace(&policy, new, controlled, native)) {
                 Ok(new) => {
                     policy = new;
+                    refused = Refused::default();
                     println!("{}: in force", file.path.display());
                 }
                 // a mistake must not take traffic out of control
@@ -253,8 +286,8 @@ fn look_after(
             }
         }
         // what cannot be taken under control is tried again and again, and said once
-        let covered = cover(&policy, options, controlled).and_then(|()| native.cover(&policy));
-        let now = covered.err().map_or(String::new(), |e| format!("{e:#}"));
+        complain(&cover(&policy, options, controlled, &mut refused));
+        let now = native.cover(&policy).err().map_or(String::new(), |e| format!("{e:#}"));
         if now != complaint && !now.is_empty() {
             eprintln!("windlass: {now}");
         }
@@ -278,33 +311,73 @@ fn replace(old: &Policy, new: Policy, controlled: &[Pinned], native: &mut Native
     }
 }
 
-/// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest.
-fn cover(policy: &Policy, options: &Options, controlled: &mut Vec<Pinned>) -> Result<()> {
+/// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest. Returns why
+/// some could not be, where that is news.
+fn cover(
+    policy: &Policy,
+    options: &Options,
+    controlled: &mut Vec<Pinned>,
+    refused: &mut Refused,
+) -> Vec<String> {
+    let mut complaints = Vec::new();
     for iface in policy.interfaces() {
-        if controlled.iter().any(|p| p.iface() == iface) || iface.starts_with("wlc") {
+        let is_known = controlled.iter().any(|p| p.iface() == iface) || refused.is_recent(&iface);
+        if is_known || iface.starts_with("wlc") {
             continue;
         }
-        let pinned = if windlass_agent::is_controlled(&iface) {
-            let pinned = Pinned::open(&iface)?;
-            pinned.set_policy(policy)?;
-            println!("{iface}: taken over");
-            pinned
-        } else {
-            let datapath = match Datapath::attach(&iface, policy, options) {
-                Err(windlass_agent::Error::NotEthernet(_)) => continue,
-                other => other?,
-            };
-            let pinned = datapath.into_pinned()?;
-            // from here on control outlives the agent
-            println!("{iface}: under control");
-            pinned
-        };
-        controlled.push(pinned);
+        let index = windlass_agent::interface_index(&iface);
+        match control(&iface, policy, options) {
+            Ok(pinned) => controlled.extend(pinned),
+            // it went meanwhile; another one of its name is for the next look
+            Err(_) if windlass_agent::interface_index(&iface) != index => {}
+            Err(why) => complaints.extend(refused.note(iface, &why)),
+        }
     }
-    Ok(())
+    complaints
 }
 
-pub fn detach(iface: Option<String>, all: bool) -> Result<ExitCode> {
+fn complain(complaints: &[String]) {
+    for why in complaints {
+        eprintln!("windlass: {why}");
+    }
+}
+
+/// Brings one interface under control. None: it carries nothing that could be.
+fn control(iface: &str, policy: &Policy, options: &Options) -> windlass_agent::Result<Option<Pinned>> {
+    if windlass_agent::is_controlled(iface) {
+        let pinned = Pinned::open(iface)?;
+        pinned.set_policy(policy)?;
+        println!("{iface}: taken over");
+        return Ok(Some(pinned));
+    }
+    let datapath = match Datapath::attach(iface, policy, options) {
+        Err(windlass_agent::Error::NotEthernet(_)) => return Ok(None),
+        other => other?,
+    };
+    let pinned = datapath.into_pinned()?;
+    // from here on control outlives the agent
+    println!("{iface}: under control");
+    Ok(Some(pinned))
+}
+
+/// Interfaces that could not be controlled, when that was tried, and why.
+#[derive(Default)]
+struct Refused(BTreeMap<String, (Instant, String)>);
+
+impl Refused {
+    fn is_recent(&self, iface: &str) -> bool {
+        self.0.get(iface).is_some_and(|(tried, _)| tried.elapsed() < RETRY)
+    }
+
+    /// Returns what is to be said of it, if that was not said before.
+    fn note(&mut self, iface: String, why: &windlass_agent::Error) -> Option<String> {
+        let why = format!("{iface} is not under control: {why}");
+        let earlier = self.0.insert(iface, (Instant::now(), why.clone()));
+        earlier.is_none_or(|(_, said)| said != why).then_some(why)
+    }
+}
+
+pub fn detach(iface: Option<String>, all: bool, as_json: bool) -> Result<ExitCode> {
     if !is_root() {
         return Err(windlass_agent::Error::Privilege { what: "releasing an interface" }.into());
     }
@@ -319,9 +392,14 @@ pub fn detach(iface: Option<String>, all: bool) -> Result<ExitCode> {
     // what another build left can be removed, but not read
     let readable: Vec<_> = targets.iter().filter_map(|name| Pinned::open(name).ok()).collect();
     hand_back(&readable)?;
-    for name in targets {
-        windlass_agent::force_remove(&name)?;
-        println!("{name}: released");
+    for name in &targets {
+        windlass_agent::force_remove(name)?;
+        if !as_json {
+            println!("{name}: released");
+        }
+    }
+    if as_json {
+        println!("{}", json!({ "released": targets }));
     }
     Ok(ExitCode::SUCCESS)
 }

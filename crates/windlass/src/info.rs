@@ -1,7 +1,11 @@
-//! Commands that only look: flows, algs, policy, doctor.
+//! Commands that only look: flows, algs, policy, doctor, man.
 
-use crate::{args::PolicyCommand, print};
+use crate::{
+    args::{Args, PolicyCommand},
+    print,
+};
 use anyhow::{Result, bail};
+use clap::CommandFactory;
 use std::process::ExitCode;
 use windlass_agent::{FlowInfo, Mode, Per, Pinned, Policy, is_root};
 use windlass_core::Algorithm;
@@ -13,6 +17,15 @@ pub fn controlled() -> Result<Vec<String>> {
     }
     let interfaces = windlass_agent::pinned_here();
     if interfaces.is_empty() {
+        let elsewhere = windlass_agent::attached_elsewhere();
+        if !elsewhere.is_empty() {
+            bail!(
+                "no interface of this network namespace is under the control of an agent that is seen from here; \
+                 `windlass attach`, which shows its flows itself (--json --sample-ms), or an agent under \
+                 `ip netns exec` has {}",
+                elsewhere.join(", ")
+            );
+        }
         bail!(
             "no interface of this network namespace is under an agent's control; start `windlass agent --policy FILE`"
         );
@@ -114,8 +127,12 @@ pub fn algs(json: bool) -> Result<ExitCode> {
 
 pub fn policy(command: PolicyCommand) -> Result<ExitCode> {
     match command {
-        PolicyCommand::Check { file } => {
+        PolicyCommand::Check { file, json } => {
             let policy = Policy::from_file(&file)?;
+            if json {
+                println!("{}", serde_json::json!({ "file": file, "ok": true, "rules": policy.rules.len() }));
+                return Ok(ExitCode::SUCCESS);
+            }
             println!("{}: {} rule(s), all understood", file.display(), policy.rules.len());
         }
         PolicyCommand::Show { file, json } => {
@@ -191,4 +208,20 @@ pub fn doctor(json: bool) -> Result<ExitCode> {
         print::table(&["", "what", "found", "cure"], &rows);
     }
     Ok(if all_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+pub fn man(command: &[String]) -> Result<ExitCode> {
+    let mut page = Args::command();
+    // gives the commands below their full names
+    page.build();
+    for word in command {
+        let Some(found) = page.find_subcommand(word) else {
+            bail!("no command '{}'; `windlass help` lists them", command.join(" "));
+        };
+        page = found.clone();
+    }
+    let mut text = Vec::new();
+    clap_mangen::Man::new(page).render(&mut text)?;
+    print!("{}", String::from_utf8_lossy(&text));
+    Ok(ExitCode::SUCCESS)
 }

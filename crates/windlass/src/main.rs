@@ -26,7 +26,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Attach(a) => control::attach(a),
         Command::Agent(a) => control::agent(a),
         Command::Detach { cgroup: Some(folder), .. } => native::detach(&folder),
-        Command::Detach { iface, all, .. } => control::detach(iface, all),
+        Command::Detach { iface, all, json, .. } => control::detach(iface, all, json),
         Command::Flows { json } => info::flows(json),
         Command::Top(t) => top::top(t),
         Command::Algs { json } => info::algs(json),
@@ -46,12 +46,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             print!("{}", String::from_utf8_lossy(&text));
             Ok(ExitCode::SUCCESS)
         }
-        Command::Man => {
-            let mut text = Vec::new();
-            clap_mangen::Man::new(Args::command()).render(&mut text)?;
-            print!("{}", String::from_utf8_lossy(&text));
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Man { command } => info::man(&command),
     }
 }
 
