@@ -12,6 +12,8 @@
 //! Links deliver in order, so only the first packet of each link is in the heap (see `network.rs`): it holds as many
 //! entries as there are busy links and armed timers, however many packets are on their way.
 
+use std::hint::select_unpredictable;
+
 const TIME_SHIFT: u32 = 76;
 const ORDER_SHIFT: u32 = 32;
 const KIND_SHIFT: u32 = 28;
@@ -170,9 +172,10 @@ impl Heap {
             let first = hole * CHILDREN + 1;
             let (child, least) = match heap.get(first..) {
                 Some(&[a, b, c, d, ..]) => {
-                    let (ab, least_ab) = if b < a { (1, b) } else { (0, a) };
-                    let (cd, least_cd) = if d < c { (3, d) } else { (2, c) };
-                    if least_cd < least_ab { (cd, least_cd) } else { (ab, least_ab) }
+                    // which of them it is nobody can predict
+                    let (ab, least_ab) = select_unpredictable(b < a, (1, b), (0, a));
+                    let (cd, least_cd) = select_unpredictable(d < c, (3, d), (2, c));
+                    select_unpredictable(least_cd < least_ab, (cd, least_cd), (ab, least_ab))
                 }
                 Some(few) if !few.is_empty() => {
                     let (child, least) = few.iter().enumerate().min_by_key(|(_, e)| **e).expect("not empty");
