@@ -112,7 +112,13 @@ impl Network {
             };
             flight.hop += 1;
             match self.paths.at(flight.hop) {
-                Hop::Link(link) => self.cross(link, flight),
+                Hop::Link(link) => {
+                    // nobody comes before it whose arrival would tell of it
+                    if self.links[link as usize].flights.is_empty() && !self.paths.leads_on(flight.hop + 1) {
+                        soon(flight.to);
+                    }
+                    self.cross(link, flight);
+                }
                 Hop::Box(side) => {
                     self.deliver(&flight, packet);
                     return Some(Happening::AtBox(side == 1));
