@@ -275,7 +275,8 @@ __noinline __u32 wl_adopt(int from_sender)
 		wl_count(WL_C_PASS_UNKNOWN_FLOW);
 		return WL_NO_FLOW;
 	}
-	if (bpf_map_pop_elem(&wl_free_flows, &id)) {
+	if (h->is_missed || bpf_map_pop_elem(&wl_free_flows, &id)) {
+		h->is_missed = 1;
 		wl_count(WL_C_PASS_TABLE_FULL);
 		return WL_NO_FLOW;
 	}
