@@ -183,7 +183,7 @@ static __always_inline void wl_adopt_cwnd(struct wl_socket *k, const struct tcp_
 /*
  * A window that was not used for a timeout says little about the path any more: it halves for each timeout of that, and may
  * grow back to three quarters fast. The kernel's tcp_cwnd_restart() passes over algorithms that have cong_control(). Who
- * paces knows the path by its rate.
+ * paces knows the path by its rate, and who asks for pauses knows what they mean.
  */
 static __always_inline void wl_restart(struct wl_socket *k, const struct tcp_sock *tp, const struct wl_sample *s)
 {
@@ -193,7 +193,8 @@ static __always_inline void wl_restart(struct wl_socket *k, const struct tcp_soc
 	__u32 idle_us = s->now_us - k->last_sent_at_us;
 	__u32 rto_us = s->srtt_us + tp->rttvar_us;
 
-	if (wl_is_paced(k) || !rto_us || idle_us <= rto_us || !net->ipv4.sysctl_tcp_slow_start_after_idle)
+	if (wl_is_paced(k) || (wl_alg_needs(k->algorithm) & WL_NEEDS_PAUSES) || !rto_us || idle_us <= rto_us ||
+	    !net->ipv4.sysctl_tcp_slow_start_after_idle)
 		return;
 	k->decision.ssthresh_bytes = wl_max(k->decision.ssthresh_bytes, cwnd / 4 * 3);
 	k->decision.cwnd_bytes = wl_max(cwnd >> wl_min((idle_us - 1) / rto_us, 31), floor);

@@ -412,7 +412,7 @@ impl Sender {
     }
 
     fn restarts(&self, config: &Config) -> bool {
-        config.is_restarting_after_idle && !self.is_pacing()
+        config.is_restarting_after_idle && !self.is_pacing() && !self.needs_pauses
     }
 
     /// Bytes in the network, counting segments whole, as the window does.
