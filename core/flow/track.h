@@ -50,6 +50,7 @@ WL_INLINE void wl_track_reset(struct wl_flow *f, wl_u32 base)
 	f->lost_tail = WL_NO_SLOT;
 	f->resent_head = WL_NO_SLOT;
 	f->resent_tail = WL_NO_SLOT;
+	f->recovery_seq = base - 1; /* there was none */
 	f->reo_wnd_mult = 1;
 }
 
@@ -586,6 +587,27 @@ WL_INLINE void wl_recovery_enter(struct wl_flow *f, struct wl_sample *s)
 }
 
 /*
+ * NewReno (RFC 6582): three duplicates, or a partial acknowledgement in recovery, show that the head is lost. What is sent
+ * again in vain makes duplicates itself: while no more is acknowledged than the last recovery was for they prove nothing,
+ * nor of a head that is on its way again. Short segments share a record, which is sent again as a whole: where a part of
+ * it has arrived, the rest is on its way as well. What is lost once more a probe or a timeout finds.
+ */
+WL_INLINE int wl_newreno_loses_head(struct wl_flow *f, wl_u32 acked_bytes)
+{
+	int has_duplicates = f->dupacks == WL_DUPACK_THRESHOLD;
+	struct wl_seg *head;
+	wl_u32 slot;
+
+	if (!(f->flags & WL_FLOW_RECOVERY))
+		return has_duplicates && f->una != f->recovery_seq;
+	if (!acked_bytes && !has_duplicates)
+		return 0;
+	slot = wl_seg_find(f, f->una);
+	head = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
+	return head && !(head->flags & WL_SEG_RESENT);
+}
+
+/*
  * Takes an ACK of kind SAME or ADVANCE of an ACTIVE flow and fills the sample. Returns the time in us after which
  * losses can be judged further without an ACK; 0: no need. *bad_sacks counts blocks that were ignored.
  */
@@ -643,10 +665,9 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 	}
 	s->lost_bytes = wl_loss_detect(f, a->now_us, &wait_us);
 	if (!(f->flags & WL_FLOW_SACK) && f->una != f->nxt) {
-		/* NewReno (RFC 6582): three duplicates, or a partial acknowledgement in recovery, lose the head */
 		if (a->ack == una && !a->has_data && !s->acked_bytes)
 			f->dupacks += f->dupacks < 255;
-		if (f->dupacks == WL_DUPACK_THRESHOLD || (s->acked_bytes && (f->flags & WL_FLOW_RECOVERY)))
+		if (wl_newreno_loses_head(f, s->acked_bytes))
 			s->lost_bytes += wl_lose_first(f, 1);
 	}
 	if (s->lost_bytes && !(f->flags & WL_FLOW_RECOVERY))
