@@ -50,8 +50,8 @@ vm-test: setup
 bench: setup
 	$(CARGO) build --release -p windlass
 	target/release/windlass bench datapath
-	target/release/windlass bench sim
 	target/release/windlass bench groups
+	target/release/windlass bench sim
 
 bench-ns3: PACKAGES += $(NS3_PACKAGES)
 bench-ns3: setup
