@@ -60,11 +60,30 @@ struct RawMatch {
     cgroup: Option<Spanned<PathBuf>>,
     client: Option<Spanned<String>>,
     server: Option<Spanned<String>>,
-    server_port: Option<Spanned<Vec<u16>>>,
+    server_port: Option<Spanned<RawPorts>>,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected ports: a list such as [80, 443]")]
+enum RawPorts {
+    One(u16),
+    Several(Vec<u16>),
+}
+
+impl RawPorts {
+    fn list(&self) -> &[u16] {
+        match self {
+            RawPorts::One(port) => std::slice::from_ref(port),
+            RawPorts::Several(ports) => ports,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected the name of an algorithm, or up to four { algorithm = NAME, share = NUMBER }"
+)]
 enum RawAlgorithm {
     One(String),
     Split(Vec<RawSplit>),
@@ -403,7 +422,7 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
         None => Vec::new(),
         Some(p) => {
             let span = p.span();
-            let ports = p.into_inner();
+            let ports = p.get_ref().list().to_vec();
             if ports.is_empty() || ports.len() > abi::WL_RULE_PORTS as usize || ports.contains(&0) {
                 let what = format!("server_port takes 1 to {} ports, none of them 0", abi::WL_RULE_PORTS);
                 return Err(place.error(span, what));
@@ -623,6 +642,21 @@ mod tests {
         assert_eq!(e.line, 5);
         let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\n[rule.match]\nserver = \"web\"\n");
         assert!(e.line == 5 && e.what.contains("server = \"web\" is no prefix"), "{e}");
+        let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\n[rule.match]\nserver_port = \"http\"\n");
+        assert!(e.line == 5 && e.what.contains("such as [80, 443]"), "{e}");
+        for algorithm in ["3", "[{ algoritm = \"bbr\", share = 1 }]"] {
+            let e = error(&format!("[[rule]]\nname = \"a\"\nalgorithm = {algorithm}\n"));
+            assert!(e.line == 3 && e.what.contains("{ algorithm = NAME, share = NUMBER }"), "{e}");
+        }
+    }
+
+    #[test]
+    fn one_port_needs_no_list() {
+        let ports = |of: &str| {
+            let rule = format!("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\nmatch.server_port = {of}\n");
+            Policy::parse("p.toml", &rule).expect("valid").rules.remove(0).server_ports
+        };
+        assert_eq!((ports("80"), ports("[80, 443]")), (vec![80], vec![80, 443]));
     }
 
     #[test]
