@@ -9,7 +9,7 @@
 #ifndef WL_FLOW_EDGE_H
 #define WL_FLOW_EDGE_H
 
-#include "track.h"
+#include "ack.h"
 
 #define WL_NS_PER_S 1000000000ULL
 #define WL_MIN_WINDOW_SEGS 2u /* below it delayed ACKs stall the flow */

@@ -8,7 +8,7 @@
 #ifndef WL_FLOW_WATCH_H
 #define WL_FLOW_WATCH_H
 
-#include "track.h"
+#include "ack.h"
 
 /* Does wl_watch_data() want to know the time exactly? Otherwise some milliseconds do not matter. */
 WL_INLINE int wl_watch_begins_timing(const struct wl_flow *f)

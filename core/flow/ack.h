@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Watching a flow: what the receiver's ACKs do to the scoreboard. Nothing here decides; the result of an ACK is a sample
+ * for the algorithm (abi.h).
+ */
+#ifndef WL_FLOW_ACK_H
+#define WL_FLOW_ACK_H
+
+#include "loss.h"
+#include "rtt.h"
+#include "track.h"
+#include "undo.h"
+
+#define WL_SACK_BLOCKS 4
+
+/* What an ACK says, as parsed from the packet; sequence numbers in host order. */
+struct wl_ack {
+	wl_u32 ack;
+	wl_u32 now_us;
+	wl_u32 window_bytes; /* scaled */
+	wl_u8 sack_count;
+	wl_u8 has_data; /* payload, SYN or FIN: never a duplicate ACK */
+	wl_u8 has_ece;
+	wl_u8 reserved;
+	wl_u32 sack_start[WL_SACK_BLOCKS];
+	wl_u32 sack_end[WL_SACK_BLOCKS];
+};
+
+struct wl_cum {
+	struct wl_flow *f;
+	struct wl_delivery *d;
+	wl_u32 at;
+	wl_u32 ack;
+	wl_u32 una_seg;
+	wl_u32 again_bytes; /* of what is acknowledged now: delivered before, by SACK */
+	wl_u32 hole_bytes; /* ... has no record */
+};
+
+static long wl_cum_step(wl_u32 i, void *ctx)
+{
+	struct wl_cum *c = ctx;
+	struct wl_flow *f = c->f;
+	struct wl_seg *seg;
+	wl_u32 slot, bytes, end;
+
+	(void)i;
+	if (!wl_before(c->at, c->ack))
+		return 1;
+	seg = wl_walk(f, &c->at, &slot);
+	if (!seg || !wl_before(seg->seq, c->ack))
+		return 0;
+	end = seg->seq + seg->len_bytes;
+	bytes = wl_seq_min(end, c->ack) - wl_seq_max(seg->seq, f->una);
+	c->hole_bytes -= bytes;
+	if (seg->flags & WL_SEG_SACKED)
+		c->again_bytes += bytes;
+	if (wl_after(end, c->ack)) {
+		if (wl_seg_cut(f, slot, c->ack)) {
+			c->una_seg = seg->seq;
+			return 1;
+		}
+		c->una_seg = seg->seq + seg->len_bytes;
+	}
+	if (seg->flags & WL_SEG_SACKED) {
+		f->sacked_bytes -= seg->len_bytes;
+	} else {
+		wl_rate_on_delivered(seg, c->d);
+		wl_rack_on_delivered(f, seg, c->d->now_us);
+		if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT))
+			wl_seg_unlist(f, seg);
+	}
+	seg->len_bytes = 0;
+	return 0;
+}
+
+struct wl_sack {
+	struct wl_flow *f;
+	struct wl_delivery *d;
+	wl_u32 at;
+	wl_u32 start;
+	wl_u32 end;
+	wl_u32 done_until;
+};
+
+static long wl_sack_step(wl_u32 i, void *ctx)
+{
+	struct wl_sack *c = ctx;
+	struct wl_flow *f = c->f;
+	struct wl_seg *seg;
+	wl_u32 slot;
+
+	(void)i;
+	if (!wl_before(c->at, c->end))
+		return 1;
+	seg = wl_walk(f, &c->at, &slot);
+	if (!seg || wl_before(seg->seq, c->start) || (seg->flags & WL_SEG_SACKED))
+		return 0;
+	if (wl_after(seg->seq + seg->len_bytes, c->end)) {
+		if (wl_seg_cut(f, slot, c->end)) {
+			c->done_until = seg->seq;
+			return 1;
+		}
+		c->done_until = seg->seq + seg->len_bytes;
+	}
+	wl_rate_on_delivered(seg, c->d);
+	wl_rack_on_delivered(f, seg, c->d->now_us);
+	if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT))
+		wl_seg_unlist(f, seg);
+	seg->flags |= WL_SEG_SACKED;
+	f->sacked_bytes += seg->len_bytes;
+	c->d->newly_bytes += seg->len_bytes;
+	return 0;
+}
+
+/* Marks what [start, end) says is delivered; a block that only grew since the last ACK costs only its growth. */
+WL_GLOBAL int wl_sack_block(struct wl_flow *f, struct wl_delivery *d, wl_u32 start, wl_u32 end)
+{
+	if (!f || !d)
+		return -1;
+	struct wl_sack c = { .f = f, .d = d, .start = start, .end = end, .done_until = end };
+	struct wl_sack_cache *hit = 0;
+
+	/* while nothing is reported the cache holds nothing that lies ahead */
+	for (int i = 0; f->sacked_bytes && i < WL_SACK_CACHE; i++)
+		if (f->sack_cache[i].start == start)
+			hit = &f->sack_cache[i];
+	if (hit && wl_after(hit->end, start)) {
+		if (!wl_after(end, hit->end))
+			return 0;
+		c.start = hit->end;
+	}
+	if (!hit) {
+		f->sack_cache[2] = f->sack_cache[1];
+		f->sack_cache[1] = f->sack_cache[0];
+		hit = &f->sack_cache[0];
+	}
+	c.at = c.start;
+	wl_seg_begin(f, c.start);
+	wl_loop(wl_slots_between(f, c.start, end), wl_sack_step, &c);
+	hit->start = start;
+	hit->end = c.done_until;
+	return 0;
+}
+
+enum wl_ack_kind {
+	WL_ACK_OUTSIDE = 0, /* beyond what was sent, or absurdly old: not ours to judge */
+	WL_ACK_STALE = 1, /* older than una: overtaken by a later one */
+	WL_ACK_SAME = 2,
+	WL_ACK_ADVANCE = 3,
+};
+
+/* One past the last sequence number the sender used, its FIN included. */
+WL_INLINE wl_u32 wl_snd_max(const struct wl_flow *f)
+{
+	return f->nxt + !!(f->flags & WL_FLOW_FIN);
+}
+
+WL_INLINE enum wl_ack_kind wl_ack_kind(const struct wl_flow *f, wl_u32 ack)
+{
+	if (wl_after(ack, wl_snd_max(f)))
+		return WL_ACK_OUTSIDE;
+	if (wl_after(ack, f->una))
+		return WL_ACK_ADVANCE;
+	if (ack == f->una)
+		return WL_ACK_SAME;
+	return f->una - ack <= WL_CWND_MAX_BYTES ? WL_ACK_STALE : WL_ACK_OUTSIDE;
+}
+
+/* A block the sender's scoreboard can use: in order, above una, within what was sent. */
+WL_INLINE int wl_sack_is_valid(const struct wl_flow *f, wl_u32 start, wl_u32 end)
+{
+	return wl_before(start, end) && wl_after(start, f->una) && !wl_after(end, f->nxt);
+}
+
+/* una has moved. Marks that it leaves behind would seem to lie ahead again half the sequence space later. */
+WL_INLINE void wl_track_passed(struct wl_flow *f)
+{
+	/* nothing is in flight */
+	if (f->una == f->nxt)
+		f->hole_bytes = 0;
+	if (!wl_before(f->una, f->dsack_round))
+		f->flags &= ~WL_FLOW_DSACK_SEEN;
+	/* nothing sent so long ago is still reported to have arrived twice */
+	if (f->una - f->undo_marker > WL_CWND_MAX_BYTES)
+		wl_undo_forget(f);
+}
+
+/* Takes a cumulative acknowledgement of una < ack <= snd_max. */
+WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u32 ack)
+{
+	if (!f || !d)
+		return -1;
+	wl_u32 end = wl_seq_min(ack, f->nxt);
+	struct wl_cum c = { .f = f, .d = d, .at = f->una_seg, .ack = end, .una_seg = end };
+
+	if (wl_after(end, f->una)) {
+		c.hole_bytes = end - f->una;
+		wl_loop(wl_slots_between(f, f->una_seg, end), wl_cum_step, &c);
+		f->hole_bytes -= c.hole_bytes;
+		d->newly_bytes += end - f->una - c.again_bytes;
+		f->una = end;
+		f->una_seg = c.una_seg;
+		f->fack = wl_seq_max(f->fack, end);
+		f->judged = wl_seq_max(f->judged, c.una_seg);
+		wl_track_passed(f);
+	}
+	f->dupacks = 0;
+	return 0;
+}
+
+/*
+ * Does the first SACK block of an ACK, of whatever age, report something that arrived twice (RFC 2883)? Then that is noted,
+ * and the block is no news else.
+ */
+WL_GLOBAL int wl_track_dsack(struct wl_flow *f, const struct wl_ack *a)
+{
+	if (!f || !a)
+		return 0;
+	wl_u32 start = a->sack_start[0], end = a->sack_end[0];
+
+	if (!a->sack_count || !wl_before(start, end))
+		return 0;
+	if (wl_after(end, a->ack) &&
+	    (a->sack_count < 2 || wl_before(start, a->sack_start[1]) || wl_after(end, a->sack_end[1])))
+		return 0;
+	wl_rack_on_dsack(f);
+	wl_undo_on_dsack(f, start, end);
+	return 1;
+}
+
+/* The first loss of a window was found, and its algorithm is about to be told: what is in flight is being repaired. */
+WL_INLINE void wl_recovery_enter(struct wl_flow *f, struct wl_sample *s)
+{
+	wl_undo_begin(f);
+	f->flags |= WL_FLOW_RECOVERY;
+	f->recovery_seq = f->nxt;
+	s->events |= WL_EV_RECOVERY_ENTER;
+}
+
+/*
+ * NewReno (RFC 6582): three duplicates, or a partial acknowledgement in recovery, show that the head is lost. What is sent
+ * again in vain makes duplicates itself: while no more is acknowledged than the last recovery was for they prove nothing,
+ * nor of a head that is on its way again. Short segments share a record, which is sent again as a whole: where a part of
+ * it has arrived, the rest is on its way as well. What is lost once more a probe or a timeout finds.
+ */
+WL_INLINE int wl_newreno_loses_head(struct wl_flow *f, wl_u32 acked_bytes)
+{
+	int has_duplicates = f->dupacks == WL_DUPACK_THRESHOLD;
+	struct wl_seg *head;
+	wl_u32 slot;
+
+	if (!(f->flags & WL_FLOW_RECOVERY))
+		return has_duplicates && f->una != f->recovery_seq;
+	if (!acked_bytes && !has_duplicates)
+		return 0;
+	slot = wl_seg_find(f, f->una);
+	head = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
+	return head && !(head->flags & WL_SEG_RESENT);
+}
+
+/*
+ * Takes an ACK of kind SAME or ADVANCE of an ACTIVE flow and fills the sample. Returns the time in us after which
+ * losses can be judged further without an ACK; 0: no need. *bad_sacks counts blocks that were ignored.
+ */
+WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct wl_sample *s, wl_u32 *bad_sacks)
+{
+	if (!f || !a || !s || !bad_sacks)
+		return 0;
+	struct wl_delivery d = { .now_us = a->now_us };
+	wl_u32 una = f->una;
+	wl_u32 wait_us = 0;
+	wl_u32 sacks = 0;
+	/* a mark is no mistake; and what a sender mends itself in a bypass need not come by */
+	int reduction_stands = (a->has_ece && (f->flags & WL_FLOW_ECN)) || f->state != WL_FLOW_ACTIVE;
+	int has_dsack;
+
+	s->now_us = a->now_us;
+	s->inflight_before_bytes = wl_pipe_bytes(f);
+	if (wl_after(a->ack, una))
+		wl_track_cumulative(f, &d, a->ack);
+	s->acked_bytes = f->una - una;
+	has_dsack = wl_track_dsack(f, a);
+	if (has_dsack && (f->flags & WL_FLOW_PROBED))
+		f->flags |= WL_FLOW_ACKS_LATE;
+	for (int i = 0; i < WL_SACK_BLOCKS; i++) {
+		wl_u32 start = a->sack_start[i];
+		wl_u32 end = a->sack_end[i];
+
+		if (i >= a->sack_count)
+			break;
+		if (i == 0 && has_dsack)
+			continue;
+		if (wl_sack_is_valid(f, start, end)) {
+			wl_sack_block(f, &d, start, end);
+			sacks++;
+		} else if (wl_after(end, f->una)) {
+			++*bad_sacks;
+		}
+	}
+	if (d.newly_bytes) {
+		f->progress_at_us = a->now_us;
+		f->flags &= ~WL_FLOW_PROBED;
+		f->backoff = 0;
+	}
+	wl_rtt_sample(f, d.rtt_us);
+	s->rtt_us = d.rtt_us;
+	wl_rate_finish(f, &d, s);
+	s->newly_delivered_bytes = d.newly_bytes;
+	/* before more is found lost: that is another reduction */
+	if (!reduction_stands)
+		wl_undo_check(f, s);
+	if ((f->flags & WL_FLOW_RECOVERY) && !wl_before(f->una, f->recovery_seq)) {
+		f->flags &= ~WL_FLOW_RECOVERY;
+		wl_rack_on_recovery_exit(f);
+		s->events |= WL_EV_RECOVERY_EXIT;
+	}
+	s->lost_bytes = wl_loss_detect(f, a->now_us, &wait_us);
+	if (!(f->flags & WL_FLOW_SACK) && f->una != f->nxt) {
+		if (a->ack == una && !a->has_data && !s->acked_bytes)
+			f->dupacks += f->dupacks < 255;
+		if (wl_newreno_loses_head(f, s->acked_bytes))
+			s->lost_bytes += wl_lose_first(f, 1);
+	}
+	if (s->lost_bytes && !(f->flags & WL_FLOW_RECOVERY))
+		wl_recovery_enter(f, s);
+	if (reduction_stands)
+		wl_undo_forget(f);
+	if (d.has_rate && !wl_before(s->prior_delivered_bytes, f->next_round_delivered)) {
+		f->next_round_delivered = f->delivered_bytes;
+		f->round_count++;
+		s->events |= WL_EV_ROUND_START;
+	}
+	s->is_ack_delayed = !sacks && d.newly_bytes && d.newly_bytes <= f->mss_bytes;
+	return wait_us;
+}
+
+/* Time until pacing lets the next byte leave; 0: it may at once. What seems to be more than a timeout away is past. */
+WL_INLINE wl_u32 wl_departs_in_us(const struct wl_flow *f, wl_u32 now_us)
+{
+	wl_u32 left_us = (wl_u32)(f->pace_next_ns / 1000) - now_us;
+
+	return left_us <= WL_RTO_MAX_US ? left_us : 0;
+}
+
+/* Completes a sample with the flow's standing figures. */
+WL_INLINE void wl_track_fill(const struct wl_flow *f, struct wl_sample *s)
+{
+	s->mss_bytes = f->mss_bytes;
+	s->srtt_us = f->srtt_us;
+	s->min_rtt_us = f->min_rtt_us;
+	s->handshake_rtt_us = wl_handshake_known_us(f);
+	s->near_rtt_us = f->near_rtt_us;
+	s->delivered_bytes = f->delivered_bytes;
+	s->inflight_bytes = wl_pipe_bytes(f);
+	s->departs_in_us = wl_departs_in_us(f, s->now_us);
+	s->round_count = f->round_count;
+	s->is_in_recovery = !!(f->flags & WL_FLOW_RECOVERY);
+	s->is_cwnd_limited = !!(f->flags & WL_FLOW_CWND_LIMITED);
+}
+
+#endif
