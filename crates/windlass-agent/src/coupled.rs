@@ -4,7 +4,7 @@ use crate::{
     Error, GroupInfo, Native, Policy, Result,
     error::bpf,
     group, native,
-    object::fingerprint,
+    object::{fingerprint, pinned_map},
     plain::{bytes_of, u32_at, u64_at},
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject};
@@ -55,11 +55,8 @@ impl Coupling {
         if !native::is_current(prefix) {
             return Err(Error::OtherNative(prefix.to_string()));
         }
-        let open = |pin: &str| {
-            let path = native::dir(prefix).join(pin);
-            MapHandle::from_pinned_path(&path).map_err(bpf(format!("opening {}", path.display())))
-        };
-        let maps = MAPS.iter().map(|(_, pin)| open(pin)).collect::<Result<_>>()?;
+        let open = |(_, pin): &(_, _)| pinned_map(&native::dir(prefix).join(pin));
+        let maps = MAPS.iter().map(open).collect::<Result<_>>()?;
         Ok(Coupling { maps, names: names(prefix) })
     }
 

@@ -8,7 +8,7 @@ use crate::{
     Error, Result, coupled,
     doctor::is_root,
     error::{bpf, io_error},
-    object::{fingerprint, raise_memlock_limit},
+    object::{fingerprint, pinned_map, raise_memlock_limit},
     orphans, pins,
     plain::u64_at,
 };
@@ -301,8 +301,7 @@ pub fn list() -> Result<Vec<NativeInfo>> {
 
 fn list_prefix(prefix: &str) -> Result<Vec<NativeInfo>> {
     let dir = dir(prefix);
-    let path = dir.join("stats");
-    let stats = MapHandle::from_pinned_path(&path).map_err(bpf(format!("opening {}", path.display())))?;
+    let stats = pinned_map(&dir.join("stats"))?;
     Algorithm::all()
         .filter(|a| dir.join(a.name()).exists())
         .map(|algorithm| {
@@ -334,7 +333,7 @@ pub fn unload(prefix: &str) -> Result<Vec<NativeInfo>> {
         unregister(&algorithm, has_links)?;
     }
     // after no new socket can choose them
-    if let Ok(map) = MapHandle::from_pinned_path(dir.join("retired")) {
+    if let Ok(map) = pinned_map(&dir.join("retired")) {
         retire(&map)?;
     }
     pins::remove_dir(&dir)?;
@@ -348,7 +347,7 @@ pub fn unload(prefix: &str) -> Result<Vec<NativeInfo>> {
 fn unregister(pin: &Path, has_links: bool) -> Result<()> {
     if !has_links {
         // the pin is of the map; deleting its value unregisters
-        let map = MapHandle::from_pinned_path(pin).map_err(bpf(format!("opening {}", pin.display())))?;
+        let map = pinned_map(pin)?;
         map.delete(&0u32.to_ne_bytes()).map_err(bpf(format!("unregistering {}", pin.display())))?;
     }
     fs::remove_file(pin).map_err(io_error(pin))

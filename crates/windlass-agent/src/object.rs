@@ -1,6 +1,8 @@
 //! What every BPF object of this build needs.
 
-use libbpf_rs::{Map, MapCore, Object, Program};
+use crate::{Result, error::bpf};
+use libbpf_rs::{Map, MapCore, MapHandle, Object, Program};
+use std::path::Path;
 
 /// Tells builds of an object apart.
 pub(crate) fn fingerprint(object: &[u8]) -> u64 {
@@ -18,6 +20,11 @@ pub(crate) fn map<'a>(object: &'a Object, name: &str) -> Map<'a> {
 /// Its program of this name.
 pub(crate) fn program<'a>(object: &'a Object, name: &str) -> Program<'a> {
     object.progs().find(|p| p.name() == name).unwrap_or_else(|| panic!("the BPF source has {name}"))
+}
+
+/// The map that is pinned there.
+pub(crate) fn pinned_map(path: &Path) -> Result<MapHandle> {
+    MapHandle::from_pinned_path(path).map_err(bpf(format!("opening {}", path.display())))
 }
 
 /// Kernels before 5.11 charge maps to RLIMIT_MEMLOCK.

@@ -16,6 +16,7 @@ use crate::{
     in_force::{has_let_go, let_go, read_rules, write_policy},
     lock::Lock,
     netdev,
+    object::pinned_map,
     pin_dir::{CLOCK_LINK, PinDir, namespace_dir},
 };
 use libbpf_rs::{MapCore, MapHandle, Object, Program};
@@ -174,10 +175,7 @@ pub(crate) fn groups_named_here() -> Result<BTreeSet<u32>> {
         if read_record(&pins.record()) != Some(build_id()) {
             continue;
         }
-        let open = |name: &str| {
-            let path = pins.dir().join(name);
-            MapHandle::from_pinned_path(&path).map_err(bpf(format!("opening {}", path.display())))
-        };
+        let open = |name: &str| pinned_map(&pins.dir().join(name));
         let rules = read_rules(&open("wl_rules")?, &open("wl_policy")?)?;
         all.extend(rules.iter().filter_map(|r| r.group.checked_sub(1)));
     }
@@ -259,10 +257,7 @@ impl Pinned {
         let Some(ifindex) = pins.index().filter(|_| is_ours) else { return Err(Error::OtherVersion(dir)) };
         let mut maps = BTreeMap::new();
         for name in MAPS {
-            let path = dir.join(name);
-            let map =
-                MapHandle::from_pinned_path(&path).map_err(bpf(format!("opening {}", path.display())))?;
-            maps.insert(name, map);
+            maps.insert(name, pinned_map(&dir.join(name))?);
         }
         let clock_program = Program::fd_from_pinned_path(dir.join(clock::PROGRAM))
             .map_err(bpf("opening the clock's program"))?;
@@ -323,7 +318,7 @@ impl Pinned {
         let _lock = Lock::take("pins")?;
         let dir = self.pins.dir();
         let id = |map: &MapHandle| map.info().map(|i| i.info.id).ok();
-        let now = MapHandle::from_pinned_path(dir.join("wl_counters"));
+        let now = pinned_map(&dir.join("wl_counters"));
         // a clock without a datapath, or with that of another agent, is none of ours
         if now.ok().and_then(|map| id(&map)) != id(counters) {
             return Err(Error::Released(self.iface().to_string()));

@@ -10,7 +10,7 @@ use crate::{
     error::{bpf, io_error},
     in_force::write_policy,
     native::NAME_MOST,
-    object::{fingerprint, map, raise_memlock_limit},
+    object::{fingerprint, map, pinned_map, raise_memlock_limit},
     pins,
     plain::u64_at,
 };
@@ -274,8 +274,7 @@ impl PinnedSelector {
     }
 
     fn map(&self, name: &str) -> Result<MapHandle> {
-        let path = select_dir().join(&self.id).join(name);
-        MapHandle::from_pinned_path(&path).map_err(bpf(format!("opening {}", path.display())))
+        pinned_map(&select_dir().join(&self.id).join(name))
     }
 
     /// Puts another policy in force; sockets that are connected keep what they have.
