@@ -1,0 +1,228 @@
+use super::*;
+use proptest::prelude::*;
+
+fn error(text: &str) -> PolicyError {
+    Policy::parse("p.toml", text).expect_err("a mistake")
+}
+
+#[test]
+fn a_full_rule_is_understood() {
+    let policy = Policy::parse(
+        "p.toml",
+        r#"
+        [[rule]]
+        name = "wan"
+        match = { iface = "tap*", client = "192.0.2.0/24", server = "2001:db8::7", server_port = [80, 443] }
+        algorithm = [{ algorithm = "bbr", share = 10 }, { algorithm = "cubic", share = 90 }]
+        "#,
+    )
+    .expect("valid");
+    let rules = policy.compile("tap7", 42);
+    assert_eq!(rules.len(), 1);
+    let rule = &rules[0];
+    assert_eq!((rule.rcv_prefix_bits, rule.snd_prefix_bits), (96 + 24, 128));
+    assert_eq!((rule.rcv_addr[12..15].to_vec(), rule.snd_addr[15]), (vec![192, 0, 2], 7));
+    assert_eq!(&rule.snd_ports[..2], &[80, 443]);
+    assert_eq!(rule.splits[0].share_upto_permille, 100);
+    assert_eq!(rule.splits[1].share_upto_permille, 1000);
+    assert_eq!(rule.mode, abi::WL_MODE_ENFORCE as u8);
+    assert!(policy.compile("eth0", 1).is_empty());
+}
+
+#[test]
+fn mistakes_name_the_line_and_what_is_allowed() {
+    let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"vegas\"\n");
+    assert_eq!(e.line, 3);
+    assert!(e.what.contains("vegas") && e.what.contains("bbr"), "{e}");
+    let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\nmode = \"fast\"\n");
+    assert_eq!(e.line, 4);
+    assert!(e.what.contains("transparent, watch, off"), "{e}");
+    let e = error("[[rule]]\nname = \"a\"\nalgoritm = \"bbr\"\n");
+    assert_eq!(e.line, 3);
+    assert!(e.what.contains("algoritm"), "{e}");
+    let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\n[rule.match]\nclient = \"10.0.0/8\"\n");
+    assert_eq!(e.line, 5);
+    let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\n[rule.match]\nserver = \"web\"\n");
+    assert!(e.line == 5 && e.what.contains("server = \"web\" is no prefix"), "{e}");
+    let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\n[rule.match]\nserver_port = \"http\"\n");
+    assert!(e.line == 5 && e.what.contains("such as [80, 443]"), "{e}");
+    for algorithm in ["3", "[{ algoritm = \"bbr\", share = 1 }]"] {
+        let e = error(&format!("[[rule]]\nname = \"a\"\nalgorithm = {algorithm}\n"));
+        assert!(e.line == 3 && e.what.contains("{ algorithm = NAME, share = NUMBER }"), "{e}");
+    }
+}
+
+#[test]
+fn one_port_needs_no_list() {
+    let ports = |of: &str| {
+        let rule = format!("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\nmatch.server_port = {of}\n");
+        Policy::parse("p.toml", &rule).expect("valid").rules.remove(0).server_ports
+    };
+    assert_eq!((ports("80"), ports("[80, 443]")), (vec![80], vec![80, 443]));
+}
+
+#[test]
+fn native_rules_speak_of_cgroups_and_no_interface() {
+    let policy = Policy::parse(
+        "p.toml",
+        r#"
+        [[rule]]
+        name = "containers"
+        match = { cgroup = "/sys/fs/cgroup/web", server_port = [443] }
+        algorithm = "bbr"
+        mode = "native"
+        [[rule]]
+        name = "taps"
+        match = { iface = "tap*" }
+        algorithm = "cubic"
+        [[rule]]
+        name = "others"
+        algorithm = "cubic"
+        mode = "native"
+        "#,
+    )
+    .expect("valid");
+    let web = Path::new("/sys/fs/cgroup/web");
+    assert_eq!(policy.cgroups(), [None, Some(web)]);
+    assert_eq!(policy.compile_cgroup(web).len(), 2);
+    assert_eq!(policy.compile_cgroup(Path::new("/sys/fs/cgroup"))[0].rule_id, 2);
+    assert_eq!(policy.compile("tap7", 1).len(), 1);
+    let rule = "[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\n";
+    let e = error(&format!("{rule}mode = \"native\"\nmatch = {{ iface = \"eth0\" }}\n"));
+    assert!(e.line == 5 && e.what.contains("cgroup"), "{e}");
+    let e = error(&format!("{rule}match = {{ cgroup = \"/sys/fs/cgroup\" }}\n"));
+    assert!(e.line == 4 && e.what.contains("native"), "{e}");
+    let e = error(&format!("{rule}mode = \"native\"\nmatch = {{ cgroup = \"web\" }}\n"));
+    assert!(e.line == 5 && e.what.contains("folder"), "{e}");
+}
+
+#[test]
+fn algorithms_are_told_of_the_path() {
+    let rule = "[[rule]]\nname = \"a\"\nalgorithm = \"trim\"\n";
+    let text = format!("{rule}parameters = {{ bottleneck = \"1 Gbit/s\", buffer = \"100 packets\" }}\n");
+    let params = Policy::parse("p", &text).expect("valid").compile("eth0", 1)[0].params;
+    assert_eq!((params.bottleneck_bytes_ps, params.buffer_bytes), (125_000_000, 151_400));
+    let e = error(&format!("{rule}parameters = {{ buffer = \"1 BDP\" }}\n"));
+    assert!(e.line == 4 && e.what.contains("packets"), "{e}");
+    let e = error(&format!("{rule}mode = \"native\"\nparameters = {{ buffer = \"10 kB\" }}\n"));
+    assert!(e.line == 5 && e.what.contains("leave them out"), "{e}");
+}
+
+#[test]
+fn empty_policies_and_missing_algorithms_are_refused() {
+    assert!(error("").what.contains("[[rule]]"));
+    assert!(error("[[rule]]\nname = \"a\"\n").what.contains("algorithm"));
+}
+
+#[test]
+fn groups_are_checked_and_numbered() {
+    let rule = |name: &str, group: &str| {
+        format!("[[rule]]\nname = \"{name}\"\nalgorithm = \"reno\"\ngroup = {{ {group} }}\n")
+    };
+    let uplink = "name = \"uplink\", rule = \"ccc\"";
+    let text = rule("gold", &format!("{uplink}, weight = 4, per = \"server\""))
+        + &rule("other", "name = \"other\", rule = \"multcp\", aggressiveness = 2.5")
+        + &rule("rest", uplink)
+        + "[[rule]]\nname = \"alone\"\nalgorithm = \"reno\"\n";
+    let policy = Policy::parse("p.toml", &text).expect("valid");
+    assert_eq!(policy.groups().len(), 2);
+    let rules = policy.compile("tap7", 1);
+    assert_eq!(rules.iter().map(|r| r.group).collect::<Vec<_>>(), [1, 2, 1, 0]);
+    assert_eq!((rules[0].weight, rules[0].per), (4, abi::WL_PER_SERVER as u8));
+    assert_eq!((rules[2].weight, rules[2].per), (1, abi::WL_PER_FLOW as u8));
+    assert_ne!(rules[0].tenant, rules[2].tenant);
+    for (keys, what) in [
+        ("name = \"g\", rule = \"cccc\"", "fse-conservative"),
+        ("name = \"g\", rule = \"ccc\", weight = 0", "weight = 0; allowed: 1 to 65535"),
+        ("name = \"g\", rule = \"ccc\", weight = -3", "weight = -3; allowed"),
+        ("name = \"g\", rule = \"ccc\", per = \"vm\"", "flow, server, interface, rule"),
+        ("name = \"g\", rule = \"ccc\", max_members = 65536", "1 to 65535"),
+        ("name = \"g\", rule = \"ccc\", idle_s = 0", "1 to 1800"),
+        ("name = \"g\", rule = \"ccc\", aggressiveness = 2.0", "multcp"),
+        ("name = \"\", rule = \"ccc\"", "not empty"),
+        ("name = \"g\"", "rule"),
+    ] {
+        let e = error(&rule("a", keys));
+        assert!(e.line == 4 && e.what.contains(what), "{keys}: {e}");
+    }
+    let e = error(&(rule("a", uplink) + &rule("b", &format!("{uplink}, idle_s = 5"))));
+    assert!(e.line == 8 && e.what.contains("otherwise in rule \"a\""), "{e}");
+    // a tenant has one weight: where some of its flows fall under one rule and some under another, both give it
+    let of_port = "match = { iface = \"tap*\", server_port = [80] }\n";
+    let tenants = |per: &str, weight: u32| format!("{uplink}, per = \"{per}\", weight = {weight}");
+    for per in ["server", "interface"] {
+        let first = rule("a", &tenants(per, 2)) + of_port;
+        let e = error(&(first.clone() + &rule("b", &tenants(per, 1))));
+        assert!(e.line == 9 && e.what.contains(per) && e.what.contains("rule \"a\""), "{e}");
+        Policy::parse("p.toml", &(first.clone() + &rule("b", &tenants(per, 2)))).expect("the same");
+        Policy::parse("p.toml", &(first + &rule("b", &tenants("flow", 1)))).expect("its flows' own");
+        // all flows of an interface fall under the first of its rules
+        let whole =
+            rule("a", &tenants(per, 2)) + "match = { iface = \"tap1\" }\n" + &rule("b", &tenants(per, 1));
+        Policy::parse("p.toml", &whole).expect("different interfaces");
+    }
+    let server = |address: &str, weight: u32| {
+        let matches = format!("match = {{ server = \"{address}\", server_port = [80] }}\n");
+        rule(address, &tenants("server", weight)) + &matches
+    };
+    let text = server("192.0.2.1", 1) + &server("192.0.2.2", 2) + &server("2001:db8::/32", 3);
+    Policy::parse("p.toml", &text).expect("different servers");
+    let e = error(&(server("192.0.2.1", 1) + &server("192.0.2.0/24", 2)));
+    assert!(e.line == 9 && e.what.contains("server"), "{e}");
+    let e = error(&(rule("a", uplink) + "mode = \"watch\"\n"));
+    assert!(e.what.contains("not controlled"), "{e}");
+    let native = |name: &str, group: &str| rule(name, group) + "mode = \"native\"\n";
+    let sockets = Policy::parse("p.toml", &native("a", uplink)).expect("sockets have groups");
+    assert!(!sockets.groups()[0].ack_clock, "they are paced instead");
+    for (keys, what) in [("per = \"interface\"", "flow, server, rule"), ("ack_clock = true", "pace")] {
+        let e = error(&native("a", &format!("{uplink}, {keys}")));
+        assert!(e.line == 4 && e.what.contains(what), "{keys}: {e}");
+    }
+    let e = error(&(rule("a", uplink) + &native("b", uplink)));
+    assert!(e.line == 8 && e.what.contains("another name"), "{e}");
+}
+
+#[test]
+fn what_finds_no_room_in_a_datapath_is_refused() {
+    let rules = |count: u32, mode: &str, rest: &dyn Fn(u32) -> String| {
+        let rule =
+            |i| format!("[[rule]]\nname = \"r{i}\"\nalgorithm = \"reno\"\nmode = \"{mode}\"\n{}\n", rest(i));
+        (0..count).map(rule).collect::<String>()
+    };
+    let accepts = |text: &str| Policy::parse("p.toml", text).map(drop);
+    let iface = |name: &'static str| move |_| format!("match = {{ iface = \"{name}\" }}");
+    accepts(&rules(256, "watch", &iface("tap7"))).expect("as many as there is room for");
+    let e = error(&rules(300, "watch", &iface("tap7")));
+    assert!(e.line == 256 * 5 + 1 && e.what.contains("300 rules for one interface; at most 256"), "{e}");
+    // those of a pattern, too; those of other interfaces do not count
+    let mixed = rules(200, "watch", &iface("tap*")) + &rules(57, "watch", &iface("tap7"));
+    assert!(error(&mixed).what.contains("257 rules"));
+    accepts(&(rules(200, "watch", &iface("tap8")) + &rules(100, "watch", &iface("tap7")))).expect("of two");
+    let cgroup = |name: &'static str| move |_| format!("match = {{ cgroup = \"/{name}\" }}");
+    let sockets = rules(200, "native", &cgroup("a")) + &rules(57, "native", &|_| String::new());
+    assert!(error(&sockets).what.contains("257 rules for one cgroup"));
+    accepts(&(rules(200, "native", &cgroup("a")) + &rules(100, "native", &cgroup("b")))).expect("of two");
+    let grouped =
+        |i: u32| format!("match = {{ iface = \"tap{i}\" }}\ngroup = {{ name = \"g{i}\", rule = \"ccc\" }}");
+    accepts(&rules(256, "transparent", &grouped)).expect("as many as there is room for");
+    let e = error(&rules(257, "transparent", &grouped));
+    assert!(e.line == 256 * 6 + 1 && e.what.contains("more than 256 groups behind interfaces"), "{e}");
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_refused_or_compiles(text in "\\PC*") {
+        if let Ok(policy) = Policy::parse("p", &text) {
+            policy.compile("eth0", 1);
+        }
+    }
+
+    #[test]
+    fn shares_end_at_one_thousand(shares in proptest::collection::vec(1u32..1000, 1..=4)) {
+        let list = shares.iter().map(|s| ("bbr".to_string(), *s)).collect();
+        let mut policy = Policy::simple(Algorithm::by_name("bbr").unwrap(), Mode::Transparent, vec![], false);
+        policy.rules[0].algorithms = list;
+        let rule = policy.compile("eth0", 1)[0];
+        prop_assert_eq!(rule.splits[shares.len() - 1].share_upto_permille, 1000);
+    }
+}
