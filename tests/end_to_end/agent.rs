@@ -5,9 +5,9 @@ use serde_json::Value;
 use std::{
     cell::RefCell,
     fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Lines, Read},
     path::{Path, PathBuf},
-    process::{Child, Stdio},
+    process::{Child, ChildStderr, ChildStdout, Stdio},
     sync::atomic::{AtomicU64, Ordering},
     time::SystemTime,
 };
@@ -15,10 +15,8 @@ use tempfile::TempDir;
 use windlass_tests::{is_root_or_skip, windlass_path};
 
 /// Writes the policy, as if at that time: when it was last written, the agent takes it for unchanged.
-fn policy_at(folder: &Path, algorithm: &str, modified: Option<SystemTime>) -> PathBuf {
+fn put_at(folder: &Path, text: &str, modified: Option<SystemTime>) -> PathBuf {
     let file = folder.join("policy.toml");
-    let text =
-        format!("[[rule]]\nname = \"all\"\nmatch = {{ iface = \"r1\" }}\nalgorithm = \"{algorithm}\"\n");
     // renamed into place: the agent must never read half a policy
     let draft = folder.join("draft.toml");
     fs::write(&draft, text).expect("a writable folder");
@@ -27,6 +25,16 @@ fn policy_at(folder: &Path, algorithm: &str, modified: Option<SystemTime>) -> Pa
     }
     fs::rename(&draft, &file).expect("the same folder");
     file
+}
+
+fn put(folder: &Path, text: &str) -> PathBuf {
+    put_at(folder, text, None)
+}
+
+fn policy_at(folder: &Path, algorithm: &str, modified: Option<SystemTime>) -> PathBuf {
+    let text =
+        format!("[[rule]]\nname = \"all\"\nmatch = {{ iface = \"r1\" }}\nalgorithm = \"{algorithm}\"\n");
+    put_at(folder, &text, modified)
 }
 
 fn policy(folder: &Path, algorithm: &str) -> PathBuf {
@@ -102,6 +110,34 @@ fn a_hangup_has_the_policy_read_at_once() {
     release(&net, agent);
 }
 
+/// An agent that releases at its end what it controls, and what it says.
+struct Talker {
+    child: Child,
+    out: Lines<BufReader<ChildStdout>>,
+    errors: Lines<BufReader<ChildStderr>>,
+}
+
+impl Talker {
+    fn start(net: &Net, policy: &Path) -> Talker {
+        let words = ["agent", "--detach-on-exit", "--policy", policy.to_str().expect("UTF-8")];
+        let mut command = net.windlass(&words);
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the agent starts");
+        let out = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let errors = BufReader::new(child.stderr.take().expect("piped")).lines();
+        Talker { child, out, errors }
+    }
+
+    /// Reads on until it says so.
+    fn says(&mut self, word: &str) -> bool {
+        self.out.any(|l| l.is_ok_and(|l| l.contains(word)))
+    }
+
+    fn complaint(&mut self) -> String {
+        self.errors.next().expect("it goes on").expect("a line")
+    }
+}
+
 /// Rules for r1 that the datapath has no room for, which shows only when the interface is there: their patterns differ.
 fn too_many_rules(folder: &Path) {
     let letters = || 'a'..='q';
@@ -109,10 +145,7 @@ fn too_many_rules(folder: &Path) {
     let rule = |(a, b)| {
         format!("[[rule]]\nname = \"{a}{b}\"\nmatch = {{ iface = \"r[1{a}{b}]\" }}\nalgorithm = \"reno\"\n")
     };
-    let text: String = pairs.map(rule).collect();
-    let draft = folder.join("draft.toml");
-    fs::write(&draft, text).expect("a writable folder");
-    fs::rename(&draft, folder.join("policy.toml")).expect("the same folder");
+    put(folder, &pairs.map(rule).collect::<String>());
 }
 
 #[test]
@@ -123,15 +156,11 @@ fn a_policy_that_cannot_be_put_in_force_leaves_the_old_one() {
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
     let file = policy(folder.path(), "bbr");
-    let mut command = net.windlass(&["agent", "--detach-on-exit", "--policy", file.to_str().expect("UTF-8")]);
-    let mut agent = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the agent starts");
-    let mut out = BufReader::new(agent.stdout.take().expect("piped")).lines();
-    let mut errors = BufReader::new(agent.stderr.take().expect("piped")).lines();
-    let mut says = |word: &str| out.any(|l| l.is_ok_and(|l| l.contains(word)));
-    assert!(says("under control"));
+    let mut agent = Talker::start(&net, &file);
+    assert!(agent.says("under control"));
     with_transfer(&net, |progress| {
         too_many_rules(folder.path());
-        let complaint = errors.next().expect("it goes on").expect("a line");
+        let complaint = agent.complaint();
         assert!(complaint.contains("289 rules") && complaint.contains("stays"), "{complaint}");
         progress();
         assert_eq!(
@@ -139,9 +168,9 @@ fn a_policy_that_cannot_be_put_in_force_leaves_the_old_one() {
             (&"bbr".into(), &"transparent".into())
         );
         policy(folder.path(), "cubic");
-        assert!(says("in force"), "the agent goes on");
+        assert!(agent.says("in force"), "the agent goes on");
     });
-    kill(&mut agent, libc::SIGTERM);
+    kill(&mut agent.child, libc::SIGTERM);
     assert!(!net.pins().exists(), "released");
 }
 
@@ -153,7 +182,6 @@ fn groups_that_no_rule_names_make_room() {
     }
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("policy.toml");
     let with_groups = |letter: char, count: u32| {
         let rule = |i| {
             format!(
@@ -161,25 +189,18 @@ fn groups_that_no_rule_names_make_room() {
                  group = {{ name = \"{letter}{i}\", rule = \"ccc\" }}\n"
             )
         };
-        let draft = folder.path().join("draft.toml");
-        fs::write(&draft, (0..count).map(rule).collect::<String>()).expect("a writable folder");
-        fs::rename(&draft, &file).expect("the same folder");
+        put(folder.path(), &(0..count).map(rule).collect::<String>())
     };
-    with_groups('a', 200);
-    let mut command = net.windlass(&["agent", "--detach-on-exit", "--policy", file.to_str().expect("UTF-8")]);
-    let mut agent = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the agent starts");
-    let mut out = BufReader::new(agent.stdout.take().expect("piped")).lines();
-    let mut errors = BufReader::new(agent.stderr.take().expect("piped")).lines();
-    let mut says = |word: &str| out.any(|l| l.is_ok_and(|l| l.contains(word)));
-    assert!(says("under control"));
+    let mut agent = Talker::start(&net, &with_groups('a', 200));
+    assert!(agent.says("under control"));
     with_groups('b', 100);
-    let complaint = errors.next().expect("it goes on").expect("a line");
+    let complaint = agent.complaint();
     assert!(complaint.contains("room for 56 more") && complaint.contains("fewer groups"), "{complaint}");
     with_groups('b', 50);
-    assert!(says("in force"));
+    assert!(agent.says("in force"));
     with_groups('c', 150);
-    assert!(says("in force"), "the first ones are named by no rule any more");
-    kill(&mut agent, libc::SIGTERM);
+    assert!(agent.says("in force"), "the first ones are named by no rule any more");
+    kill(&mut agent.child, libc::SIGTERM);
 }
 
 /// An agent that ends for an error releases what it is to release at its end, if it is not somebody else's by now.
@@ -190,15 +211,11 @@ fn an_agent_that_ends_for_an_error_releases_the_rest() {
     }
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("policy.toml");
     let text = "[[rule]]\nname = \"all\"\nmatch = { iface = \"r[12]\" }\nalgorithm = \"reno\"\n";
-    fs::write(&file, text).expect("a writable folder");
-    let mut command = net.windlass(&["agent", "--detach-on-exit", "--policy", file.to_str().expect("UTF-8")]);
-    let mut agent = command.stdout(Stdio::piped()).spawn().expect("the agent starts");
-    let mut out = BufReader::new(agent.stdout.take().expect("piped")).lines();
-    assert!(out.any(|l| l.is_ok_and(|l| l.contains("r2: under control"))));
+    let mut agent = Talker::start(&net, &put(folder.path(), text));
+    assert!(agent.says("r2: under control"));
     net.answer(&["detach", "r1"]);
-    assert_eq!(agent.wait().expect("it ends").code(), Some(2));
+    assert_eq!(agent.child.wait().expect("it ends").code(), Some(2));
     assert!(!net.pins().with_file_name("r2").exists() && net.clocks().is_empty(), "nothing is left");
 }
 
@@ -365,9 +382,8 @@ fn interfaces_that_come_and_go_do_not_end_the_agent() {
     }
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("policy.toml");
-    fs::write(&file, "[[rule]]\nname = \"all\"\nmatch.iface = \"r[17]\"\nalgorithm = \"bbr\"\n")
-        .expect("a file");
+    let text = "[[rule]]\nname = \"all\"\nmatch.iface = \"r[17]\"\nalgorithm = \"bbr\"\n";
+    let file = put(folder.path(), text);
     let mut agent = net.agent(&file, "under control");
     let stays =
         |agent: &mut Child| assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");

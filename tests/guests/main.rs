@@ -2,14 +2,15 @@
 //! the native home loaded under names of its own, and sockets in place of their ports.
 
 mod liar;
+mod player;
 mod relay;
 mod site;
 mod spendthrift;
 
-use liar::Liar;
+use liar::liar;
 use serde_json::Value;
 use site::Site;
-use spendthrift::Spendthrift;
+use spendthrift::spendthrift;
 use std::time::{Duration, Instant};
 use windlass_tests::{
     is_root_or_skip,
@@ -211,7 +212,7 @@ fn a_host_that_grants_what_it_likes_is_given_up() {
     }
     for (window_bytes, why) in [(1 << 30, "proportion"), (8 << 20, "losses")] {
         let site = Site::create('g', LINK, 1, "reno");
-        let host = Spendthrift::start(site.guests[0].relay.host_path(), window_bytes);
+        let host = spendthrift(site.guests[0].relay.host_path(), window_bytes);
         let agent = site.guests[0].agent("reno");
         agent.event("coupled");
         let tenants = vec![site.streams(0, 1)];
@@ -322,7 +323,7 @@ fn a_guest_that_lies_gets_its_share_and_no_more() {
     let tenants = vec![site.streams(0, 2)];
     std::thread::sleep(SETTLE);
     let honest = rates_bps(&tenants, MEASURE)[0];
-    let liar = Liar::start(site.guests[1].relay.guest_path());
+    let liar = liar(site.guests[1].relay.guest_path());
     controller.find("sample", |v| v["guests"][1]["flows"].as_u64() > Some(1));
     let mut shares = Vec::new();
     let lied_to = rates_bps(&tenants, MEASURE)[0];
