@@ -35,6 +35,8 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["attach", "lo", "--uplink", "nosuchdev"], &["nosuchdev", "ip link"]);
     refused(&["policy", "check", "/nonexistent.toml"], &["/nonexistent.toml: No such file"]);
     refused(&["run", "/nonexistent.toml"], &["/nonexistent.toml: cannot be read"]);
+    let wan = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/wan.toml");
+    refused(&["run", wan, "--on", "sim", "--emulator", "netem"], &["--emulator", "--on lab"]);
     refused(&["reproduce", "nosuch"], &["nosuch", "tcon-loss"]);
     refused(&["reproduce"], &["--all"]);
     refused(&["native", "load", "--prefix", "Far-Too-Long-"], &["lower-case"]);

@@ -134,7 +134,9 @@ fn linux_6_1_controls_transfers_and_is_left_without_a_trace() {
     attached_until_stopped(&mut guest);
     left_by_a_killed_attach(&mut guest);
     left_by_a_killed_agent(&mut guest);
-    repairs(&mut guest);
+    for emulator in ["own", "netem"] {
+        repairs(&mut guest, emulator);
+    }
     native(&mut guest);
 }
 
@@ -194,11 +196,14 @@ fn left_by_a_killed_agent(guest: &mut Guest) {
     assert_no_trace(guest);
 }
 
-fn repairs(guest: &mut Guest) {
+fn repairs(guest: &mut Guest, emulator: &str) {
     guest.write("/etc/lossy.toml", LOSSY);
-    let report: Value =
-        serde_json::from_str(&guest.run("windlass run /etc/lossy.toml --json")).expect("JSON");
-    println!("over a lossy link: {} repairs", report["windlass"]["repaired_segs"]);
+    let line = format!("windlass run /etc/lossy.toml --emulator {emulator} --json");
+    let report: Value = serde_json::from_str(&guest.run(&line)).expect("JSON");
+    let link = report["links"].as_array().and_then(|l| l.iter().find(|l| l["name"] == "box > client"));
+    let lost = link.map_or(&Value::Null, |l| &l["drops_random"]);
+    println!("over a lossy link by {emulator}: {lost} lost, {} repairs", report["windlass"]["repaired_segs"]);
+    assert!(lost.as_u64() > Some(0), "{report}");
     // the command fails unless the payload arrived whole
     assert!(report["windlass"]["repaired_segs"].as_u64() > Some(0), "{report}");
 }

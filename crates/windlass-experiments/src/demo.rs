@@ -76,7 +76,7 @@ fn row(outcome: &Outcome, way: &str) -> Option<[String; 7]> {
         way.to_string(),
         format!("{time:.2} s"),
         format!("{:.1} Mbit/s", runs.first()?.bytes as f64 * 8.0 / time / 1e6),
-        format!("{:.0} ms", mean(&|r| r.mean_rtt_ms)),
+        format!("{:.0} ms", mean(&|r| r.mean_rtt_ms.unwrap_or_default())),
         format!("{:.0}", mean(&|r| r.sender_retrans_segs as f64)),
         format!("{:.0}", mean(&|r| r.repaired_segs as f64)),
         if runs.iter().all(|r| r.checksum_ok) { "ok".into() } else { "WRONG".into() },

@@ -279,7 +279,7 @@ fn of_run(metric: Metric, run: &RunRecord, of: &Selection, flows: &[(usize, &Flo
             Some(f64::from(sum(run.sender_timeouts, of, flows, |f| f.timeouts)? > 0.0) * 100.0)
         }
         Metric::SenderRetrans => sum(run.sender_retrans_segs, of, flows, |f| f.retrans_segs),
-        Metric::MeanRtt => Some(run.mean_rtt_ms),
+        Metric::MeanRtt => run.mean_rtt_ms,
         Metric::StoredBdp => run.stored_bdp,
         Metric::WrongPayloads => Some(f64::from(!run.checksum_ok)),
         Metric::Drops if of.link.is_none() => Some(run.drops_tail as f64),
@@ -298,7 +298,7 @@ fn of_link(metric: Metric, run: &RunRecord, of: &Selection) -> Option<f64> {
         (Metric::MaxQueue, None) => Some(link.stats.queue_max_packets as f64),
         (Metric::MeanQueue, Some(window)) => stats::mean(&looks(run, index, window)?),
         (Metric::MaxQueue, Some(window)) => stats::quantile(&looks(run, index, window)?, 1.0),
-        (Metric::QueueDelay, _) => Some(link.mean_queue_ms),
+        (Metric::QueueDelay, _) => link.mean_queue_ms,
         (Metric::Utilisation, _) => Some(link.stats.utilisation * 100.0),
         _ => None,
     }
@@ -383,7 +383,7 @@ mod tests {
                 tenant: String::new(),
                 seconds: vec![0.25, 0.5],
             }],
-            links: vec![LinkReport { name: "a > b".into(), stats, mean_queue_ms: 1.5 }],
+            links: vec![LinkReport { name: "a > b".into(), stats, mean_queue_ms: Some(1.5) }],
             intervals: Some(Intervals {
                 every_s: 1.0,
                 flow_bytes: vec![

@@ -112,8 +112,8 @@ pub struct RunRecord {
     /// What happened when, if a claim or plot asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervals: Option<Intervals>,
-    /// Propagation plus mean queue.
-    pub mean_rtt_ms: f64,
+    /// Propagation plus mean queue; none: not measured.
+    pub mean_rtt_ms: Option<f64>,
     /// Retransmissions of the sender's kernel.
     pub sender_retrans_segs: u64,
     /// Its timeouts.

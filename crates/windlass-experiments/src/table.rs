@@ -28,7 +28,7 @@ pub fn runs(runs: &[RunRecord]) -> String {
             number(r.completion_s),
             known(r.bytes),
             r.checksum_ok,
-            if r.has_begun() { format!("{:.2}", r.mean_rtt_ms) } else { String::new() },
+            r.mean_rtt_ms.map_or(String::new(), |ms| format!("{ms:.2}")),
             known(r.sender_retrans_segs),
             known(r.sender_timeouts),
             known(r.repaired_segs),
@@ -82,7 +82,7 @@ pub fn links(runs: &[RunRecord]) -> String {
             let s = &l.stats;
             let _ = writeln!(
                 csv,
-                "{},{},{},{},{},{},{},{},{},{:.3},{},{:.4},{:.4}",
+                "{},{},{},{},{},{},{},{},{},{:.3},{},{},{:.4}",
                 r.point,
                 r.variant,
                 r.seed,
@@ -94,7 +94,7 @@ pub fn links(runs: &[RunRecord]) -> String {
                 s.marks,
                 s.mean_queue_packets,
                 s.queue_max_packets,
-                l.mean_queue_ms,
+                l.mean_queue_ms.map_or(String::new(), |ms| format!("{ms:.4}")),
                 s.utilisation
             );
         }

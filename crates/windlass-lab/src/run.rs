@@ -7,7 +7,7 @@ use crate::{
     parameters,
     player::{self, Stage},
     policy,
-    topology::{Family, Topology},
+    topology::{Emulator, Family, Topology},
     traffic::{Capture, Client, Server, tcp_counters},
 };
 use anyhow::{Context, Result};
@@ -38,6 +38,8 @@ pub struct RunOptions<'a> {
     pub spin_us: u64,
     /// IPv4 or IPv6.
     pub family: Family,
+    /// Who plays the links; the kernel does not measure their queues.
+    pub emulator: Emulator,
     /// More arguments for `windlass attach`.
     pub attach_args: Vec<String>,
 }
@@ -53,6 +55,7 @@ impl RunOptions<'_> {
             capture_bytes: 128,
             spin_us: 0,
             family: Family::V4,
+            emulator: Emulator::Own,
             attach_args: Vec::new(),
         }
     }
@@ -62,7 +65,7 @@ impl RunOptions<'_> {
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     netns::check_root()?;
     let named = native::with_own_names(&coupled::without_coupling(scenario), &options.windlass)?;
-    let topology = Topology::create(&named, options.spin_us, options.family)?;
+    let topology = Topology::create_by(&named, options.emulator, options.spin_us, options.family)?;
     let senders = distinct(scenario.flows.iter().map(|f| f.from.as_str()));
     let receivers = distinct(scenario.flows.iter().map(|f| f.to.as_str()));
     let cgroups = coupled::cgroups(scenario)?;
@@ -100,7 +103,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     // a SYN-ACK goes again when a SYN comes again, or when its own timer runs out; the kernel counts that as a timeout
     let handshake_timeouts =
         handshake_retrans_segs.saturating_sub(grown(&before.1, &after.1, "TCPSynRetrans"));
-    let links = link_reports(scenario, topology)?;
+    let links = link_reports(scenario, topology, options.emulator)?;
     let mean_rtt_ms = mean_rtt_ms(scenario, &links);
     Ok(RunReport {
         scenario: scenario.name.clone(),
@@ -159,12 +162,12 @@ fn grown(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>, name: &s
     after.get(name).unwrap_or(&0).saturating_sub(*before.get(name).unwrap_or(&0))
 }
 
-fn link_reports(scenario: &Scenario, topology: Topology) -> Result<Vec<LinkReport>> {
+fn link_reports(scenario: &Scenario, topology: Topology, emulator: Emulator) -> Result<Vec<LinkReport>> {
     let mut reports = Vec::new();
     for (index, stats) in topology.finish()? {
         let [a, b] = &scenario.links[index].between;
         for (stats, (from, to)) in stats.into_iter().zip([(a, b), (b, a)]) {
-            let mean_queue_ms = stats.mean_queue_ms();
+            let mean_queue_ms = (emulator == Emulator::Own).then(|| stats.mean_queue_ms());
             reports.push(LinkReport { name: format!("{from} > {to}"), stats, mean_queue_ms });
         }
     }

@@ -1,7 +1,7 @@
 //! Namespaces, cables, emulated links, addresses and routes of a scenario.
 
 use crate::{
-    limits,
+    limits, netem,
     netns::{self, Netns},
     tcp,
     wan::{Wan, Wire},
@@ -23,6 +23,17 @@ pub struct Topology {
     emulated: Vec<usize>,
     wan: Option<Wan>,
     family: Family,
+    emulator: Emulator,
+}
+
+/// Who plays the links of a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Emulator {
+    /// A thread of this process, [`Wan`].
+    #[default]
+    Own,
+    /// The kernel's netem and tbf, where it has them.
+    Netem,
 }
 
 /// Which Internet Protocol the hosts have addresses of.
@@ -93,7 +104,20 @@ fn is_timeless(scenario: &Scenario, host: &str) -> bool {
 impl Topology {
     /// Builds the network. `spin_us`: how long emulators may spin for exactness.
     pub fn create(scenario: &Scenario, spin_us: u64, family: Family) -> Result<Topology> {
+        Topology::create_by(scenario, Emulator::Own, spin_us, family)
+    }
+
+    /// The same with links by `emulator`; `spin_us` is for our own.
+    pub fn create_by(
+        scenario: &Scenario,
+        emulator: Emulator,
+        spin_us: u64,
+        family: Family,
+    ) -> Result<Topology> {
         limits::check(scenario).with_context(|| scenario.name.clone())?;
+        if emulator == Emulator::Netem {
+            netem::check(scenario).with_context(|| scenario.name.clone())?;
+        }
         netns::clean_leftovers();
         let run = netns::next_run();
         let mut hosts = BTreeMap::new();
@@ -101,7 +125,7 @@ impl Topology {
             hosts.insert(host.name.clone(), Netns::create(run, &host.name)?);
         }
         let links = scenario.links.clone();
-        let mut topology = Topology { hosts, links, emulated: Vec::new(), wan: None, family };
+        let mut topology = Topology { hosts, links, emulated: Vec::new(), wan: None, family, emulator };
         let mut wires = Vec::new();
         for index in 0..topology.links.len() {
             let models = [false, true].map(|backward| scenario.link_model(index, backward));
@@ -109,6 +133,9 @@ impl Topology {
                 topology.emulated.push(index);
                 let ends = &scenario.links[index].between;
                 wires.push(wire.with_timeless([0, 1].map(|side: usize| is_timeless(scenario, &ends[side]))));
+            }
+            if emulator == Emulator::Netem {
+                topology.shape(index, [false, true].map(|backward| scenario.port(index, backward)))?;
             }
         }
         if !wires.is_empty() {
@@ -158,12 +185,17 @@ impl Topology {
     /// Takes the network down; returns the statistics of the emulated links by their index.
     pub fn finish(mut self) -> Result<Vec<(usize, [LinkStats; 2])>> {
         let mut dropped = Vec::new();
+        let mut by_netem = Vec::new();
         for &index in &self.emulated {
             let between = &self.links[index].between;
             let of = |side: usize| self.hosts[&between[side]].sending_drops(&device(index, side));
             dropped.push([of(0)?, of(1)?]);
+            if self.emulator == Emulator::Netem {
+                let stats = |side: usize| netem::stats(&self.hosts[&between[side]], &device(index, side));
+                by_netem.push([stats(0)?, stats(1)?]);
+            }
         }
-        let mut all = self.wan.take().map(Wan::finish).unwrap_or_default();
+        let mut all = self.wan.take().map_or(by_netem, Wan::finish);
         for (stats, dropped) in all.iter_mut().flatten().zip(dropped.into_iter().flatten()) {
             stats.drops_device = dropped;
         }
@@ -184,7 +216,7 @@ impl Topology {
         let ends = [&self.hosts[&link.between[0]], &self.hosts[&link.between[1]]];
         let names = [device(index, 0), device(index, 1)];
         let mut wire = None;
-        if link.is_emulated() {
+        if link.is_emulated() && self.emulator == Emulator::Own {
             wire = Some(Wire::open(models, ends, [&names[0], &names[1]])?);
         } else {
             ends[0].run(&[
@@ -216,6 +248,22 @@ impl Topology {
             }
         }
         Ok(wire)
+    }
+
+    /// Has the kernel play a link, whose directions are these; a cable only gets packets as they are on a wire.
+    fn shape(&mut self, index: usize, ports: [Link; 2]) -> Result<()> {
+        let is_emulated = self.links[index].is_emulated();
+        for (side, port) in ports.iter().enumerate() {
+            let host = &self.hosts[&port.between[side]];
+            netem::send_single_packets(host, &device(index, side))?;
+            if is_emulated {
+                netem::shape(host, &device(index, side), port, side == 1)?;
+            }
+        }
+        if is_emulated {
+            self.emulated.push(index);
+        }
+        Ok(())
     }
 
     /// Routes from `host` to every other end. A sender's routes carry its congestion control: the way to choose one

@@ -9,7 +9,7 @@ use std::{
     },
     thread,
 };
-use windlass_lab::{Family, RunOptions, RunReport, netns};
+use windlass_lab::{Emulator, Family, RunOptions, RunReport, netns};
 use windlass_scenario::{Plan, Scenario};
 
 const VICTIM: &str = "WINDLASS_LAB_VICTIM";
@@ -102,6 +102,21 @@ fn ipv6_transfers_arrive_whole() {
         return;
     }
     check(&run(&scenario("cubic", "1 MB"), &RunOptions { family: Family::V6, ..options() }));
+}
+
+/// Where the kernel has no netem, it says so; the tests in a virtual machine run it where there is one.
+#[test]
+fn netem_carries_a_transfer_or_is_said_to_be_missing() {
+    let Some(_alone) = is_root_or_skip("netem_carries_a_transfer_or_is_said_to_be_missing") else { return };
+    let options = RunOptions { emulator: Emulator::Netem, ..options() };
+    match windlass_lab::run(&scenario("cubic", "1 MB"), &options) {
+        Ok(report) => assert!(report.is_complete() && report.mean_rtt_ms.is_none(), "{report}"),
+        Err(error) => {
+            let said = format!("{error:#}");
+            assert!(said.contains("modprobe sch_netem") && said.contains("--emulator"), "{said}");
+        }
+    }
+    assert_eq!(namespaces_of(std::process::id()), Vec::<String>::new(), "nothing is left behind");
 }
 
 /// Flows of several responses, on one connection and on one for each, and one that is stopped.

@@ -117,8 +117,8 @@ pub struct LinkReport {
     /// Its counters.
     #[serde(flatten)]
     pub stats: LinkStats,
-    /// Mean time in the queue.
-    pub mean_queue_ms: f64,
+    /// Mean time in the queue; none: it was not measured (netem).
+    pub mean_queue_ms: Option<f64>,
 }
 
 /// A whole run.
@@ -138,7 +138,8 @@ pub struct RunReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intervals: Option<Intervals>,
     /// Propagation there and back plus the mean queues on the way, mean of all flows; of equally short ways, their mean.
-    pub mean_rtt_ms: f64,
+    /// None: a queue was not measured.
+    pub mean_rtt_ms: Option<f64>,
     /// Segments of data that the senders' own kernels sent again.
     pub sender_retrans_segs: u64,
     /// Retransmission timeouts of the senders' kernels, those of SYN-ACKs apart.
@@ -249,11 +250,12 @@ impl RunReport {
         let mut shown: Vec<&LinkReport> = self.links.iter().collect();
         if shown.len() > LINKS_SHOWN {
             let drops = |l: &LinkReport| l.stats.drops_tail + l.stats.drops_random;
-            shown.sort_by(|a, b| drops(b).cmp(&drops(a)).then(b.mean_queue_ms.total_cmp(&a.mean_queue_ms)));
+            let queue_ms = |l: &LinkReport| l.mean_queue_ms.unwrap_or_default();
+            shown.sort_by(|a, b| drops(b).cmp(&drops(a)).then(queue_ms(b).total_cmp(&queue_ms(a))));
             shown.truncate(LINKS_SHOWN);
         }
         for link in &shown {
-            let queue = format!("{:.2} ms", link.mean_queue_ms);
+            let queue = link.mean_queue_ms.map_or("-".into(), |ms| format!("{ms:.2} ms"));
             let s = &link.stats;
             writeln!(
                 f,
@@ -292,8 +294,8 @@ impl fmt::Display for RunReport {
         self.fmt_links(f)?;
         writeln!(
             f,
-            "\nrtt {:.1} ms, sender: {} retransmissions, {} timeouts; windlass: {} repairs",
-            self.mean_rtt_ms,
+            "\nrtt {}, sender: {} retransmissions, {} timeouts; windlass: {} repairs",
+            self.mean_rtt_ms.map_or("-".into(), |ms| format!("{ms:.1} ms")),
             self.sender_retrans_segs,
             self.sender_timeouts,
             self.counter("repaired_segs")
@@ -335,7 +337,7 @@ mod tests {
             links: Vec::new(),
             ended_s: 1.0,
             intervals: None,
-            mean_rtt_ms: 0.0,
+            mean_rtt_ms: None,
             sender_retrans_segs: 0,
             sender_timeouts: 0,
             sender_probes: 0,
@@ -369,7 +371,7 @@ mod tests {
         let link = |i: u64| LinkReport {
             name: format!("link-{i}"),
             stats: LinkStats { drops_tail: u64::from(i == 70) * 5, ..LinkStats::default() },
-            mean_queue_ms: i as f64,
+            mean_queue_ms: Some(i as f64),
         };
         let text = RunReport { links: (0..96).map(link).collect(), ..report(Vec::new()) }.to_string();
         let at = |name: &str| text.find(&format!("{name} ")).unwrap_or_else(|| panic!("{name}: {text}"));

@@ -4,10 +4,11 @@ use crate::{Graph, LinkReport, Scenario};
 use std::collections::BTreeMap;
 
 /// Propagation there and back plus mean queues on the way in ms, mean of all flows; of equally short ways, their mean. 0
-/// without flows. `links`: the reports of the emulated links.
-pub fn mean_rtt_ms(scenario: &Scenario, links: &[LinkReport]) -> f64 {
+/// without flows; none: a queue was not measured. `links`: the reports of the emulated links.
+pub fn mean_rtt_ms(scenario: &Scenario, links: &[LinkReport]) -> Option<f64> {
     let graph = Graph::new(scenario);
-    let queues: BTreeMap<&str, f64> = links.iter().map(|l| (l.name.as_str(), l.mean_queue_ms)).collect();
+    let queues: BTreeMap<&str, f64> =
+        links.iter().map(|l| Some((l.name.as_str(), l.mean_queue_ms?))).collect::<Option<_>>()?;
     let costs_ms: Vec<[f64; 2]> = scenario
         .links
         .iter()
@@ -23,7 +24,7 @@ pub fn mean_rtt_ms(scenario: &Scenario, links: &[LinkReport]) -> f64 {
         ways.entry(to).or_insert_with(|| ways_ms(&graph, &costs_ms, to))[graph.host(from)]
     };
     let sum: f64 = scenario.flows.iter().map(|f| way_ms(&f.from, &f.to) + way_ms(&f.to, &f.from)).sum();
-    sum / scenario.flows.len().max(1) as f64
+    Some(sum / scenario.flows.len().max(1) as f64)
 }
 
 /// How long it takes from every host to `to`; 0 where there is no way.
@@ -50,8 +51,12 @@ mod tests {
     use super::*;
     use crate::LinkStats;
 
+    fn rtt_ms(scenario: &Scenario, links: &[LinkReport]) -> f64 {
+        mean_rtt_ms(scenario, links).unwrap()
+    }
+
     fn queue(name: &str, mean_queue_ms: f64) -> LinkReport {
-        LinkReport { name: name.into(), stats: LinkStats::default(), mean_queue_ms }
+        LinkReport { name: name.into(), stats: LinkStats::default(), mean_queue_ms: Some(mean_queue_ms) }
     }
 
     /// Flows of a star: each has its own two links, and what is on others is nothing to it.
@@ -62,10 +67,10 @@ mod tests {
                     bottleneck = { rate = \"1 Gbit/s\", delay = \"2 ms\" }\n\
                     [[flow]]\nfrom = \"sender-*\"\nto = \"receiver\"\nsize = \"1 MB\"\n";
         let scenario = Scenario::parse("t", text).unwrap();
-        assert!((mean_rtt_ms(&scenario, &[]) - 6.0).abs() < 1e-9);
+        assert!((rtt_ms(&scenario, &[]) - 6.0).abs() < 1e-9);
         // a queue of 10 ms on one of ten links, and one of 5 ms on that of all
         let links = [queue("sender-3 > switch", 10.0), queue("switch > receiver", 5.0)];
-        assert!((mean_rtt_ms(&scenario, &links) - 12.0).abs() < 1e-9);
+        assert!((rtt_ms(&scenario, &links) - 12.0).abs() < 1e-9);
     }
 
     /// Two of the four ways between two pods lead over each aggregation switch: a queue on one link counts by half.
@@ -77,6 +82,6 @@ mod tests {
                     [[flow]]\nfrom = \"host-1-1-1\"\nto = \"host-2-1-1\"\nsize = \"1 MB\"\n";
         let scenario = Scenario::parse("t", text).unwrap();
         let links = [queue("edge-1-1 > aggr-1-1", 4.0), queue("edge-3-1 > aggr-3-1", 100.0)];
-        assert!((mean_rtt_ms(&scenario, &links) - 14.0).abs() < 1e-9);
+        assert!((rtt_ms(&scenario, &links) - 14.0).abs() < 1e-9);
     }
 }

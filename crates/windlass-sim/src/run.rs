@@ -536,7 +536,11 @@ fn link_reports(scenario: &Scenario, links: Vec<Link>) -> Vec<LinkReport> {
         let (from, to) = if index % 2 == 0 { (a, b) } else { (b, a) };
         let stats = link.model.finish();
         let mean_queue_ms = stats.mean_queue_ms();
-        reports.push(LinkReport { name: format!("{from} > {to}"), stats, mean_queue_ms });
+        reports.push(LinkReport {
+            name: format!("{from} > {to}"),
+            stats,
+            mean_queue_ms: Some(mean_queue_ms),
+        });
     }
     reports
 }

@@ -403,6 +403,14 @@ pub enum Home {
     Sim,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Emulator {
+    /// Windlass' own: exact, seeded, measures its queues, runs everywhere
+    Own,
+    /// The kernel's netem and tbf, where it has them: queues are not measured, luck has no seed
+    Netem,
+}
+
 #[derive(Debug, ClapArgs)]
 pub struct RunArgs {
     /// Scenario file
@@ -410,6 +418,9 @@ pub struct RunArgs {
     /// Where to run it
     #[arg(long, value_enum, default_value = "lab")]
     pub on: Home,
+    /// With --on lab: who plays the links
+    #[arg(long, value_enum, default_value = "own")]
+    pub emulator: Emulator,
     /// One JSON document instead of a table
     #[arg(long)]
     pub json: bool,

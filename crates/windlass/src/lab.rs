@@ -1,7 +1,7 @@
 //! Commands that make their own traffic: run, reproduce, demo, bench.
 
 use crate::{
-    args::{BenchWhat, Home, ReproduceArgs, RunArgs, SweepArgs},
+    args::{BenchWhat, Emulator, Home, ReproduceArgs, RunArgs, SweepArgs},
     group_cost,
     signals::{self, Wish},
     speed,
@@ -48,6 +48,9 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
     if args.on == Home::Sim && (args.captures.is_some() || args.sample_ms.is_some()) {
         bail!("--captures and --sample-ms look at real kernels: they go with --on lab");
     }
+    if args.on == Home::Sim && args.emulator == Emulator::Netem {
+        bail!("--emulator is about real packets: it goes with --on lab");
+    }
     if args.on == Home::Lab && args.trace.is_some() {
         bail!(
             "--trace looks into simulated hosts: it goes with --on sim; real packets are captured with --captures"
@@ -64,6 +67,10 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
                 spin_us: 100,
                 captures: args.captures,
                 sample_ms: args.sample_ms,
+                emulator: match args.emulator {
+                    Emulator::Own => windlass_lab::Emulator::Own,
+                    Emulator::Netem => windlass_lab::Emulator::Netem,
+                },
                 ..RunOptions::new(this_binary()?)
             };
             windlass_lab::run(&scenario, &options)?
