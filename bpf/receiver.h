@@ -161,8 +161,11 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	a->ack = p->ack;
 	wl_read_sack(p, a);
 	if (kind == WL_ACK_STALE) {
-		if (f->state != WL_FLOW_ACTIVE)
+		if (f->state != WL_FLOW_ACTIVE) {
+			/* the bypass may have begun before the sender was shown una: to it this may be news */
+			wl_show_window(skb, f, p, p->ack, now_ns);
 			return WL_TC_PASS;
+		}
 		/* what it reports to have arrived twice no other ACK repeats */
 		wl_track_dsack(f, a);
 		if (!is_pure) {

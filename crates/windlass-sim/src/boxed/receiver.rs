@@ -35,6 +35,8 @@ impl WindlassBox {
         let ack = ack_of(packet, is_pure, net.now_ns);
         if kind == abi::WL_ACK_STALE {
             if f.is_bypassed() {
+                // the bypass may have begun before the sender was shown una: to it this may be news
+                self.show_window(f, packet, packet.ack, net.now_ns);
                 return Verdict::Pass;
             }
             // what it reports to have arrived twice no other ACK repeats
