@@ -263,8 +263,10 @@ static void wl_cubic_on_send_after_idle(void *state, const struct wl_sample *s, 
 	struct wl_cubic *c = state;
 
 	(void)d;
+	(void)idle_us;
+	/* the time since the last ACK: that before it, since the last was sent, is accounted for */
 	if (c->has_epoch)
-		c->epoch_at_us += idle_us;
+		c->epoch_at_us += s->now_us - c->last_ack_at_us;
 	c->last_ack_at_us = s->now_us;
 }
 

@@ -274,10 +274,13 @@ static void wl_kcubic_on_send_after_idle(void *state, const struct wl_sample *s,
 {
 	struct wl_kcubic *c = state;
 
-	(void)s;
 	(void)d;
-	if (c->has_epoch)
-		c->epoch_at_us += idle_us;
+	if (!c->has_epoch)
+		return;
+	c->epoch_at_us += idle_us;
+	/* the pause may have begun before the epoch */
+	if ((wl_s32)(s->now_us - c->epoch_at_us) < 0)
+		c->epoch_at_us = s->now_us;
 }
 
 WL_ALG_NO_TIMER(kcubic)

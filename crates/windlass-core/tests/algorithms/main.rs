@@ -93,6 +93,39 @@ fn follows_the_curve(name: &str, sample_at: impl Fn(u32) -> wl_sample, tolerance
     }
 }
 
+/// RFC 9438, section 4.2: time in which the application, not the window, limited the flow is not on the curve. A persistent
+/// connection asks for a little every 200 ms, a hundred times, and then for much: its window goes on from where it was,
+/// and its epoch does not begin in the future.
+#[test]
+fn short_answers_do_not_move_the_curve() {
+    for name in ["cubic", "kcubic"] {
+        let mut flow = start(name);
+        flow.decision.cwnd_bytes = 100 * MSS;
+        flow.on_congestion(&sample(0), abi::WL_CONGESTION_LOSS);
+        let at = |now_us| wl_sample { min_rtt_us: 100_000, rtt_us: 100_000, ..sample(now_us) };
+        let ack = |now_us, bytes, is_cwnd_limited| wl_sample {
+            newly_delivered_bytes: bytes,
+            acked_bytes: bytes,
+            is_cwnd_limited,
+            ..at(now_us)
+        };
+        flow.on_ack(&ack(100_000, MSS, 1));
+        let mut sent_at_us = 100_000;
+        for _ in 0..100 {
+            flow.on_ack(&ack(sent_at_us + 100_000, 2 * MSS, 0));
+            let resumed_at_us = sent_at_us + 200_000;
+            flow.on_send_after_idle(&at(resumed_at_us), resumed_at_us - sent_at_us);
+            sent_at_us = resumed_at_us;
+        }
+        let before = flow.decision.cwnd_bytes;
+        // the first ACK a little sooner than those before
+        flow.on_ack(&ack(sent_at_us + 95_000, before, 1));
+        // towards W(0.195 s) = 73.98 segments, a round trip ahead, from 70
+        let grown = flow.decision.cwnd_bytes - before;
+        assert!(grown <= 5 * MSS, "{name}: {} segments grew by {}", before / MSS, grown / MSS);
+    }
+}
+
 /// Linux' integers for W_max = 100: K = 4317 ticks of 1/1024 s, and the same curve, less by rounding.
 #[test]
 fn the_kernels_cubic_follows_the_same_curve() {
