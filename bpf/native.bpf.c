@@ -115,6 +115,8 @@ static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
 	wl_path_start(k, tp, &s);
 	k->last_sent_at_us = s.now_us;
 	wl_adopt_cwnd(k, tp);
+	/* of another algorithm, or of the route */
+	k->decision.ssthresh_bytes = wl_min(wl_sat_mul(tp->snd_ssthresh, s.mss_bytes), WL_CWND_MAX_BYTES);
 	params = wl_native_config.params;
 	params.flags |= WL_ALG_CANNOT_WAKE | WL_ALG_CANNOT_DELAY | WL_ALG_SENDS_BURSTS;
 	wl_alg_init(algorithm, &k->alg, &params, &s, &k->decision);

@@ -4,8 +4,8 @@
  * and random bits are in the sample. A hook changes what it wants of the decision and leaves the rest.
  *
  *   init                once, when the flow starts (decision.cwnd_bytes is 0) or comes from another algorithm
- *                       (decision.cwnd_bytes is the window in force), with the parameters that hold from now on; the
- *                       state is zeroed
+ *                       (decision.cwnd_bytes and ssthresh_bytes are those in force), with the parameters that hold from
+ *                       now on; the state is zeroed
  *   on_ack              at every ACK that delivered something, lost something or carries an event
  *   on_congestion       at the first loss or ECN mark of a window, before on_ack of the same ACK
  *   on_timeout          when the retransmission timer expired; everything in flight counts as lost
@@ -28,6 +28,15 @@ WL_INLINE wl_u32 wl_alg_clamp_cwnd(const struct wl_sample *s, wl_u32 cwnd_bytes,
 	if (cwnd_bytes < floor)
 		cwnd_bytes = floor;
 	return cwnd_bytes < WL_CWND_MAX_BYTES ? cwnd_bytes : WL_CWND_MAX_BYTES;
+}
+
+/* What is in force before an algorithm's first decision: that of a new flow, or what another algorithm left. */
+WL_INLINE void wl_alg_begin(const struct wl_sample *s, struct wl_decision *d)
+{
+	if (d->cwnd_bytes)
+		return;
+	d->cwnd_bytes = WL_INIT_CWND_SEGS * s->mss_bytes;
+	d->ssthresh_bytes = WL_CWND_MAX_BYTES;
 }
 
 /*

@@ -205,9 +205,7 @@ static void wl_cubic_init(void *state, const struct wl_alg_params *p, const stru
 	struct wl_cubic *c = state;
 
 	(void)p;
-	if (!d->cwnd_bytes)
-		d->cwnd_bytes = WL_INIT_CWND_SEGS * s->mss_bytes;
-	d->ssthresh_bytes = WL_CWND_MAX_BYTES;
+	wl_alg_begin(s, d);
 	d->pacing_bytes_ps = WL_RATE_UNLIMITED;
 	c->round_count = s->round_count;
 	c->round_min_rtt_us = ~0u;

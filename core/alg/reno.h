@@ -25,9 +25,7 @@ static void wl_reno_init(void *state, const struct wl_alg_params *p, const struc
 {
 	(void)state;
 	(void)p;
-	if (!d->cwnd_bytes)
-		d->cwnd_bytes = WL_INIT_CWND_SEGS * s->mss_bytes;
-	d->ssthresh_bytes = WL_CWND_MAX_BYTES;
+	wl_alg_begin(s, d);
 	d->pacing_bytes_ps = WL_RATE_UNLIMITED;
 }
 

@@ -93,6 +93,30 @@ fn follows_the_curve(name: &str, sample_at: impl Fn(u32) -> wl_sample, tolerance
     }
 }
 
+/// A policy that changes the algorithm, or its parameters, of a flow that fills its path must not have it double its window.
+#[test]
+fn a_flow_that_comes_from_another_algorithm_does_not_begin_again() {
+    for name in ["reno", "cubic", "kcubic", "dctcp", "l2dct", "trim"] {
+        let mut flow = start("reno");
+        flow.decision.cwnd_bytes = 100 * MSS;
+        flow.on_congestion(
+            &wl_sample { inflight_before_bytes: 100 * MSS, ..sample(0) },
+            abi::WL_CONGESTION_LOSS,
+        );
+        assert_eq!((flow.decision.cwnd_bytes, flow.decision.ssthresh_bytes), (50 * MSS, 50 * MSS));
+        let (id, mut state) = (Algorithm::by_name(name).unwrap().id(), Default::default());
+        let delivered =
+            wl_sample { newly_delivered_bytes: 50 * MSS, acked_bytes: 50 * MSS, ..sample(100_000) };
+        // SAFETY: all pointers are to live values; the hooks write through two of them only.
+        unsafe {
+            abi::wln_alg_init(id, &mut state, &Default::default(), &sample(0), &mut flow.decision);
+            abi::wln_alg_on_ack(id, &mut state, &delivered, &mut flow.decision);
+        }
+        let segs = flow.decision.cwnd_bytes / MSS;
+        assert!((50..=52).contains(&segs), "{name}: 50 segments became {segs} in a round trip");
+    }
+}
+
 /// RFC 9438, section 4.2: time in which the application, not the window, limited the flow is not on the curve. A persistent
 /// connection asks for a little every 200 ms, a hundred times, and then for much: its window goes on from where it was,
 /// and its epoch does not begin in the future.
