@@ -48,10 +48,15 @@ WL_INLINE wl_u32 wl_guest_rto_us(wl_u32 srtt_us, wl_u32 rttvar_us)
 	return srtt_us ? wl_sat_add(srtt_us, rttvar_us) : WL_GUEST_FIRST_RTO_US;
 }
 
+#define WL_GUEST_CLOCK_SKEW_US 1000000u /* another processor's clock, or a segment's, may be a little behind */
+
 /* Whether an answer that came at `at_us` still counts, whatever has become of who gave it. Clocks wrap. */
 WL_INLINE int wl_guest_counts(wl_u32 now_us, wl_u32 at_us, wl_u32 rto_us)
 {
-	return (wl_s32)(now_us - at_us) <= (wl_s32)rto_us;
+	wl_u32 age_us = now_us - at_us;
+
+	/* not by its sign: a flow may rest for half an hour */
+	return age_us >= -WL_GUEST_CLOCK_SKEW_US || age_us <= rto_us;
 }
 
 /* Of all flows (wl_guest_stats). */
