@@ -223,6 +223,8 @@ impl Server {
                     lock(&self.controller).disconnected(self.guest);
                     if !self.is_over() {
                         self.say(Happening::Gone);
+                        // or whoever takes and drops connections would have a processor for himself
+                        self.rest(LOOK);
                     }
                 }
                 Err(_) => thread::sleep(LOOK),
@@ -272,5 +274,29 @@ impl Server {
             self.rest(Duration::from_secs(1) * cost as u32 / REPORTS_PS_MOST);
         }
         stream.write_all(&goodbye())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use std::os::unix::net::UnixListener;
+    use windlass_core::GroupRule;
+
+    #[test]
+    fn a_port_that_drops_its_controller_is_not_tried_again_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("port");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let config = Config::new(GroupRule::by_name("ccc").expect("a rule"));
+        let place = Place::new(path.to_str().expect("UTF-8"), None, 1);
+        let (tell, _told) = happenings();
+        let started = Instant::now();
+        let service =
+            Service::start(Controller::new(config).expect("a controller"), &[place], &tell).expect("it runs");
+        (0..4).for_each(|_| drop(listener.accept().expect("a controller")));
+        assert!(started.elapsed() >= 3 * LOOK, "four connections in {:?}", started.elapsed());
+        drop(service);
     }
 }
