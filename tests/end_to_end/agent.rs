@@ -553,3 +553,44 @@ fn an_agent_whose_interface_is_released_ends_and_says_so() {
     assert_eq!(agent.wait().expect("it ends").code(), Some(2));
     assert!(net.clocks().is_empty() && !net.pins().exists(), "nothing is made anew");
 }
+
+/// What is known of a pinned datapath beside the pins themselves.
+fn record(net: &Net, what: &str) -> PathBuf {
+    PathBuf::from(format!("/run/windlass/{}-r1{what}", net.namespace()))
+}
+
+/// A disk that is full, say: programs that stayed attached without a clock would hide losses and mend none.
+#[test]
+fn what_cannot_be_pinned_does_not_stay_attached() {
+    if !is_root_or_skip("what_cannot_be_pinned_does_not_stay_attached") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    let in_the_way = record(&net, ":index");
+    fs::create_dir_all(&in_the_way).expect("a folder where a file should be");
+    let out = net.windlass(&["agent", "--policy", file.to_str().expect("UTF-8")]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(2) && said.contains("r1 is not under control"), "{said}");
+    assert!(net.clocks().is_empty() && !net.pins().exists(), "nothing is left");
+    fs::remove_dir(&in_the_way).expect("it is there");
+    let agent = net.agent(&file, "under control");
+    is_controlled(&net);
+    release(&net, agent);
+}
+
+#[test]
+fn what_was_pinned_in_part_is_made_anew() {
+    if !is_root_or_skip("what_was_pinned_in_part_is_made_anew") {
+        return;
+    }
+    let (net, _folder, file, mut agent) = with_agent("bbr");
+    kill(&mut agent, libc::SIGKILL);
+    // as if killed just before it noted whose pins these are
+    fs::remove_file(record(&net, "")).expect("the record of who pinned it");
+    agent = net.agent(&file, "under control");
+    assert_eq!(net.clocks().len(), 2);
+    is_controlled(&net);
+    release(&net, agent);
+}

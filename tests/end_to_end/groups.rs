@@ -6,7 +6,9 @@ use crate::{
 };
 use std::{
     fs,
+    io::{BufRead, BufReader},
     path::PathBuf,
+    process::Stdio,
     thread,
     time::{Duration, Instant},
 };
@@ -167,4 +169,46 @@ fn members_leave_with_their_interface() {
         agent.wait().expect("it ends");
         net.answer(&["detach", "--all"]);
     }
+}
+
+/// Nobody can tell the flows of an `attach` that was killed to leave the group that an agent's interfaces share: their places
+/// went with it. The agent makes them leave.
+#[test]
+fn members_leave_when_attach_is_killed() {
+    if !is_root_or_skip("members_leave_when_attach_is_killed") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = |iface: &str| {
+        let file = folder.path().join(iface);
+        let text = format!(
+            "[[rule]]\nname = \"all\"\nmatch = {{ iface = \"{iface}\", server_port = [7000] }}\n\
+             algorithm = \"reno\"\npaced_servers = \"control\"\n\
+             group = {{ name = \"g\", rule = \"ccc\" }}\n"
+        );
+        fs::write(&file, text).expect("a writable folder");
+        file
+    };
+    let net = Net::create("cubic");
+    let mut agent = net.agent(&policy("r2"), "r2: under control");
+    let file = policy("r1");
+    let words = ["attach", "r1", "--policy", file.to_str().expect("UTF-8"), "--json"];
+    let mut attach = net.windlass(&words).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(attach.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+    let connections = net.idle_connections(3);
+    let before = net.group();
+    assert_eq!((before.members, before.sum_weight), (3, 3));
+    attach.kill().expect("our own child");
+    attach.wait().expect("it ends");
+    let end = Instant::now() + Duration::from_secs(10);
+    while net.group().members > 0 && Instant::now() < end {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let after = net.group();
+    drop(connections);
+    agent.kill().expect("our own child");
+    agent.wait().expect("it ends");
+    net.answer(&["detach", "--all"]);
+    assert_eq!((after.members, after.sum_weight, after.in_slow_start), (0, 0, 0));
 }

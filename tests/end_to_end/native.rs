@@ -385,6 +385,34 @@ fn a_policy_chooses_for_the_sockets_of_a_cgroup() {
     assert_eq!(used(names), [1, 2, 1], "released");
 }
 
+/// Algorithms of another build under the names that a policy wants are one thing, interfaces are another.
+#[test]
+fn an_agent_controls_interfaces_though_it_cannot_have_its_algorithms() {
+    let test = "an_agent_controls_interfaces_though_it_cannot_have_its_algorithms";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let Some(cgroup) = cgroup_or_skip(test) else { return };
+    let loaded = Loaded::new('v');
+    fs::write(format!("/run/windlass/native-{}", loaded.prefix), "1").expect("the record of who pinned them");
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write_policy(folder.path(), &cgroup, "bbr");
+    let rules = fs::read_to_string(&file).expect("a policy")
+        + "[[rule]]\nname = \"all\"\nmatch = { iface = \"r1\" }\nalgorithm = \"bbr\"\n";
+    fs::write(&file, rules).expect("a writable folder");
+    let path = file.to_str().expect("UTF-8");
+    let words = ["agent", "--detach-on-exit", "--policy", path, "--prefix", &loaded.prefix];
+    let mut agent = net.windlass(&words).stderr(Stdio::piped()).spawn().expect("the agent starts");
+    let mut complaint = String::new();
+    BufReader::new(agent.stderr.as_mut().expect("piped")).read_line(&mut complaint).expect("a line");
+    assert!(complaint.contains("another version"), "{complaint}");
+    assert_eq!(net.clocks().len(), 2, "under control");
+    // SAFETY: our own child, not yet waited for.
+    unsafe { libc::kill(agent.id() as i32, libc::SIGTERM) };
+    assert!(agent.wait().expect("it ends").success(), "it went on until told to end");
+}
+
 /// What all sockets of a namespace have by default, or by their route, is no choice that a policy leaves alone.
 #[test]
 fn a_policy_chooses_where_the_default_is_ours() {

@@ -12,7 +12,8 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{Shutdown, TcpStream},
-    path::PathBuf,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
     process::{Child, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
@@ -399,4 +400,24 @@ fn sockets_leave_when_they_close_and_when_they_are_released() {
         assert!(Instant::now() < end, "closed: {}", agent.groups());
         goes.shares(100_000);
     }
+}
+
+/// As if an agent was killed just before it noted whose pins these are.
+#[test]
+fn algorithms_and_cgroups_pinned_in_part_are_pinned_anew() {
+    let test = "algorithms_and_cgroups_pinned_in_part_are_pinned_anew";
+    let Some(site) = site_or_skip(test, Setup { servers: 2, has_cgroups: true, ..PLAIN }) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.toml");
+    fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
+    let mut first = Agent::start(file.clone(), &format!("p{:x}_", std::process::id()));
+    first.says(&["under control"; 2]);
+    first.kill();
+    let cgroup = fs::metadata(site.cgroups[0].path()).expect("a cgroup").ino();
+    for record in [format!("native-{}", first.prefix), format!("select-{cgroup}")] {
+        fs::remove_file(Path::new("/run/windlass").join(record)).expect("a record");
+    }
+    let mut second = Agent::start(file, &first.prefix);
+    second.says(&["under control"; 2]);
+    assert!(second.child.try_wait().expect("our child").is_none(), "the agent goes on");
 }

@@ -82,6 +82,10 @@ impl Options {
         Ok(())
     }
 
+    fn shares(&self, policy: &Policy) -> bool {
+        self.shares_groups || !policy.groups().is_empty()
+    }
+
     fn banks(&self) -> u32 {
         self.store_bytes.div_ceil(u64::from(abi::WL_BANK_BYTES)) as u32
     }
@@ -102,7 +106,8 @@ pub struct Datapath {
     ifindex: u32,
     policy: Policy,
     is_pinned: bool,
-    /// Its groups are those of the namespace.
+    /// Its groups are those of the namespace; for as long as it is not pinned, this is what to do if it is killed.
+    parting: Option<group::Parting>,
     _share: Option<group::Share>,
 }
 
@@ -153,13 +158,17 @@ impl Datapath {
         if has_datapath(ifindex) {
             return Err(Error::AttachedElsewhere(iface.to_string()));
         }
+        let shares = options.shares(policy);
+        if shares {
+            group::part_killed()?;
+        }
+        let share = shares.then(group::Share::hold).transpose()?;
         let clock = Clock::create(ifindex, options.clock_hz)?;
         let started = Self::start(iface, ifindex, policy, options, &clock);
         if started.is_err() {
             clock.remove();
         }
-        let (object, attached) = started?;
-        let shares = options.shares_groups || !policy.groups().is_empty();
+        let (object, attached, parting) = started?;
         Ok(Datapath {
             object,
             attached,
@@ -168,7 +177,8 @@ impl Datapath {
             ifindex,
             policy: policy.clone(),
             is_pinned: false,
-            _share: shares.then(group::Share::hold).transpose()?,
+            parting,
+            _share: share,
         })
     }
 
@@ -178,8 +188,15 @@ impl Datapath {
         policy: &Policy,
         options: &Options,
         clock: &Clock,
-    ) -> Result<(Object, Vec<Attached>)> {
-        let object = load(iface, ifindex, policy, options, clock.shaped_ifindex()?)?;
+    ) -> Result<(Object, Vec<Attached>, Option<group::Parting>)> {
+        let mut object = load(iface, ifindex, policy, options, clock.shaped_ifindex()?)?;
+        let parting = if options.shares(policy) {
+            let mut part =
+                object.progs_mut().find(|p| p.name() == group::PART).expect("a program of our own");
+            Some(group::Parting::leave(&mut part, ifindex)?)
+        } else {
+            None
+        };
         let mut attached = vec![clock.start(program(&object, clock::PROGRAM).as_fd())?];
         let started = [(FROM_SENDER, Side::Ingress), ("wl_to_sender", Side::Egress)]
             .into_iter()
@@ -191,7 +208,7 @@ impl Datapath {
             detach_all(attached, iface, ifindex);
             return Err(why);
         }
-        Ok((object, attached))
+        Ok((object, attached, parting))
     }
 
     /// Name of the interface.
@@ -264,6 +281,8 @@ impl Datapath {
 
     /// Pins programs and maps, so that the datapath outlives this process.
     pub fn pin(&mut self) -> Result<()> {
+        // what is pinned has that program, too, in a place of its own
+        self.parting = None;
         pins::pin(&self.iface, self.ifindex, &mut self.object, &self.attached, &self.policy)?;
         self.is_pinned = true;
         Ok(())
@@ -325,8 +344,7 @@ pub fn load(
         pace_by: if options.pace_by_fq { abi::WL_PACE_BY_FQ } else { abi::WL_PACE_BY_CLOCK },
         clock_hz: options.clock_hz,
     };
-    let shares = options.shares_groups || !policy.groups().is_empty();
-    let object = if shares {
+    let object = if options.shares(policy) {
         pins::mount_bpffs()?;
         let _lock = Lock::take("groups")?;
         let mut open = open(options, &config)?;

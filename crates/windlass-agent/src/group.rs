@@ -14,13 +14,15 @@ use crate::{
     plain::{bytes_of, from_bytes},
     policy::Place,
 };
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, OpenObject, libbpf_sys as sys};
+use libbpf_rs::{
+    MapCore, MapFlags, MapHandle, Object, OpenObject, Program, ProgramMut, libbpf_sys as sys,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io,
-    os::fd::{AsRawFd, BorrowedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -474,12 +476,83 @@ pub(crate) fn share(object: &Object) -> Result<()> {
     Ok(())
 }
 
+/// Begins the name under which a process that has pinned nothing else leaves [`PART`] beside the groups. After it comes its
+/// interface's index.
+const PARTING: &str = "part";
+
 /// A process that uses shared groups. The last one of a namespace that goes, with nothing left under control there, takes
 /// them away.
 #[derive(Debug)]
 pub(crate) struct Share {
     file: File,
     namespace: u64,
+}
+
+/// By which the others know what to do if this process is killed: its flows' places are gone then, and their group would
+/// keep their shares for them.
+#[derive(Debug)]
+pub(crate) struct Parting {
+    program: PathBuf,
+    /// Locked as long as the process lives.
+    lock: PathBuf,
+    _file: File,
+}
+
+impl Parting {
+    /// Leaves the program of a datapath on interface `ifindex` that is not pinned.
+    pub(crate) fn leave(program: &mut ProgramMut<'_>, ifindex: u32) -> Result<Parting> {
+        let _lock = Lock::take("groups")?;
+        let pin = shared_dir().join(format!("{PARTING}{ifindex}"));
+        let path = parting_lock(netdev::namespace_inode(), &ifindex.to_string());
+        let file = File::create(&path).map_err(io_error(&path))?;
+        flock(&file, libc::LOCK_EX).map_err(io_error(&path))?;
+        program.pin(&pin).map_err(bpf(format!("pinning {}", pin.display())))?;
+        Ok(Parting { program: pin, lock: path, _file: file })
+    }
+}
+
+impl Drop for Parting {
+    fn drop(&mut self) {
+        // with the groups they may be gone already
+        let _ = fs::remove_file(&self.program);
+        let _ = fs::remove_file(&self.lock);
+    }
+}
+
+fn parting_lock(namespace: u64, ifindex: &str) -> PathBuf {
+    PathBuf::from(format!("/run/windlass/groups-{namespace}:{ifindex}"))
+}
+
+/// Has the flows of processes that were killed leave their groups, in all namespaces, and takes away groups that nobody
+/// uses. Returns how many processes those were.
+pub fn part_killed() -> Result<usize> {
+    let mut parted = 0;
+    let mut namespaces = BTreeSet::new();
+    for folder in fs::read_dir(pins::root()).into_iter().flatten().flatten() {
+        let name = folder.file_name().to_string_lossy().into_owned();
+        let namespace = name.strip_prefix("groups-").and_then(|n| n.split('-').next()?.parse().ok());
+        let Some(namespace) = namespace else { continue };
+        namespaces.insert(namespace);
+        let _lock = Lock::take("groups")?;
+        for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Some(ifindex) = name.strip_prefix(PARTING) else { continue };
+            let lock = parting_lock(namespace, ifindex);
+            let is_held = |file: File| flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_err();
+            if File::open(&lock).is_ok_and(is_held) {
+                continue;
+            }
+            let program =
+                Program::fd_from_pinned_path(entry.path()).map_err(bpf("opening what flows part with"))?;
+            part(program.as_fd())?;
+            fs::remove_file(entry.path()).map_err(io_error(&entry.path()))?;
+            // it may never have been there
+            let _ = fs::remove_file(lock);
+            parted += 1;
+        }
+    }
+    namespaces.into_iter().for_each(remove_unused);
+    Ok(parted)
 }
 
 fn users(namespace: u64) -> PathBuf {
@@ -497,6 +570,8 @@ fn names(namespace: u64) -> PathBuf {
 
 impl Share {
     pub(crate) fn hold() -> Result<Share> {
+        // or who removes them might not see it
+        let _lock = Lock::take("groups")?;
         let namespace = netdev::namespace_inode();
         let path = users(namespace);
         let file = File::create(&path).map_err(io_error(&path))?;

@@ -32,7 +32,7 @@ pub use datapath::{Datapath, Options, load};
 pub use doctor::{Check, doctor, is_root};
 pub use error::{Error, Result};
 pub use flows::FlowInfo;
-pub use group::{FlowGroup, GroupHome, GroupInfo, GroupSpec, Membership, Per};
+pub use group::{FlowGroup, GroupHome, GroupInfo, GroupSpec, Membership, Per, part_killed};
 pub use guest::{GuestFlows, GuestStats, GuestWatch};
 pub use monotonic::monotonic_us;
 pub use native::{Native, NativeInfo};

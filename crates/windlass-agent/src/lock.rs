@@ -20,7 +20,7 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// The lock of "groups", or of "pins"; who needs both takes that of pins first.
+    /// The lock of "groups", or of "pins", "native" or "select"; who needs that of groups besides takes it last.
     pub(crate) fn take(of: &str) -> Result<Lock> {
         let path = PathBuf::from(format!("/run/windlass/{of}.lock"));
         if let Some(folder) = path.parent() {

@@ -5,9 +5,10 @@
 //! keeps its algorithm's programs alive; so that unloading ends, sockets are told to go over to the kernel's own.
 
 use crate::{
-    Error, Result, coupled,
+    Error, PinnedSelector, Result, coupled,
     doctor::is_root,
     error::{bpf, io_error},
+    lock::Lock,
     object::{fingerprint, pinned_map, raise_memlock_limit},
     orphans, pins,
     plain::u64_at,
@@ -207,7 +208,13 @@ impl Native {
     }
 
     /// Pins the algorithms, so that they outlive this process.
-    pub fn into_pinned(mut self) -> Result<()> {
+    pub fn into_pinned(self) -> Result<()> {
+        let _lock = Lock::take("native")?;
+        self.pin()
+    }
+
+    /// The record comes last: without it, nobody takes them for loaded.
+    fn pin(mut self) -> Result<()> {
         pins::mount_bpffs()?;
         let dir = dir(&self.prefix);
         fs::create_dir_all(&dir).map_err(io_error(&dir))?;
@@ -274,8 +281,16 @@ pub(crate) fn is_current(prefix: &str) -> bool {
 
 /// Registers and pins all algorithms under `prefix`, unless they are there already. Returns whether they were not.
 pub fn ensure_loaded(prefix: &str) -> Result<bool> {
+    let _lock = Lock::take("native")?;
+    if is_loaded(prefix) && pins::read_record(&record(prefix)).is_none() {
+        // who pinned them was killed meanwhile; selectors leave their wishes with the algorithms that they were made for
+        for selector in PinnedSelector::all().into_iter().filter(|s| s.prefix() == prefix) {
+            selector.remove()?;
+        }
+        unload(prefix)?;
+    }
     if !is_loaded(prefix) {
-        Native::load(prefix)?.into_pinned()?;
+        Native::load(prefix)?.pin()?;
         return Ok(true);
     }
     if is_current(prefix) { Ok(false) } else { Err(Error::OtherNative(prefix.to_string())) }

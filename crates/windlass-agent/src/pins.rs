@@ -97,11 +97,12 @@ pub(crate) fn mount_bpffs() -> Result<()> {
     netdev::run(&["mount", "-t", "bpf", "bpf", BPFFS]).map(drop)
 }
 
-/// Has `iface` of this namespace, and not an earlier interface of that name, a pinned datapath?
+/// Has `iface` of this namespace, and not an earlier interface of that name, a pinned datapath? One that is not all there,
+/// since who pinned it was killed meanwhile, is none.
 pub fn is_controlled(iface: &str) -> bool {
     let pins = PinDir::here(iface);
     let index = netdev::index(iface);
-    if index.is_none() || !pins.dir().is_dir() {
+    if index.is_none() || !pins.dir().is_dir() || read_record(&pins.record()).is_none() {
         return false;
     }
     match pins.linked_index() {
@@ -128,10 +129,14 @@ pub fn pinned_here() -> Vec<String> {
     pinned_in(netdev::namespace_inode())
 }
 
-/// Removes what an earlier interface of the name left.
+/// Removes what an earlier interface of the name left, or who was killed while pinning.
 pub(crate) fn remove_earlier(iface: &str) -> Result<()> {
     let pins = PinDir::here(iface);
     let _lock = Lock::take("pins")?;
+    if is_controlled(iface) {
+        // another agent was faster
+        return Err(Error::Busy(iface.to_string()));
+    }
     if pins.dir().is_dir() { pins.release(pins.index()) } else { Ok(()) }
 }
 
@@ -182,7 +187,7 @@ pub(crate) fn groups_named_here() -> Result<BTreeSet<u32>> {
     Ok(all)
 }
 
-/// Pins everything of a loaded datapath. Programs stay through their links; clsact filters stay by themselves.
+/// Pins everything of a loaded datapath, or nothing. Programs stay through their links; clsact filters stay by themselves.
 pub(crate) fn pin(
     iface: &str,
     ifindex: u32,
@@ -193,19 +198,35 @@ pub(crate) fn pin(
     mount_bpffs()?;
     let _lock = Lock::take("pins")?;
     let pins = PinDir::here(iface);
+    let pinned = pin_all(&pins, ifindex, object, attached, policy);
+    if pinned.is_err() {
+        // pinned links would keep the programs on the interface without a clock; why it failed says more than this
+        let _ = pins.release(Some(ifindex));
+    }
+    pinned
+}
+
+/// The record comes last: without it, nobody takes what is pinned for a datapath.
+fn pin_all(
+    pins: &PinDir,
+    ifindex: u32,
+    object: &mut Object,
+    attached: &[Attached],
+    policy: &Policy,
+) -> Result<()> {
     let dir = pins.dir();
     fs::create_dir_all(&dir).map_err(io_error(&dir))?;
+    for name in [group::PART, clock::PROGRAM] {
+        for mut program in object.progs_mut().filter(|p| p.name() == name) {
+            program.pin(dir.join(name)).map_err(bpf(format!("pinning {name}")))?;
+        }
+    }
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         let file = if name == CONFIG { PINNED_CONFIG } else { &name };
         // all of them, however internal: whoever takes over goes on with them
         if file.starts_with("wl_") {
             map.pin(dir.join(file)).map_err(bpf(format!("pinning {name}")))?;
-        }
-    }
-    for name in [clock::PROGRAM, group::PART] {
-        for mut program in object.progs_mut().filter(|p| p.name() == name) {
-            program.pin(dir.join(name)).map_err(bpf(format!("pinning {name}")))?;
         }
     }
     for (index, program) in attached.iter().enumerate() {

@@ -9,6 +9,7 @@ use crate::{
     doctor::is_root,
     error::{bpf, io_error},
     in_force::write_policy,
+    lock::Lock,
     native::NAME_MOST,
     object::{fingerprint, map, pinned_map, raise_memlock_limit},
     pins,
@@ -128,8 +129,9 @@ impl Selector {
         read_info(&self.cgroup, &map(&self.object, "wl_select_stats"))
     }
 
-    /// Pins it, so that it outlives this process.
+    /// Pins it, so that it outlives this process. The record comes last: without it, nobody takes over what is pinned.
     pub fn into_pinned(mut self) -> Result<()> {
+        let _lock = Lock::take("select")?;
         pins::mount_bpffs()?;
         let id = inode(&self.cgroup)?.to_string();
         let dir = select_dir().join(&id);
@@ -251,6 +253,15 @@ impl PinnedSelector {
     pub fn of(cgroup: &Path) -> Option<PinnedSelector> {
         let id = inode(cgroup).ok()?.to_string();
         select_dir().join(&id).is_dir().then(|| Self::from_id(&id))
+    }
+
+    /// The same, for who goes on with it. What is not all there, since who pinned it was killed meanwhile, is removed.
+    pub fn take_over(cgroup: &Path) -> Result<Option<PinnedSelector>> {
+        let _lock = Lock::take("select")?;
+        match Self::of(cgroup) {
+            Some(part) if part.build.is_empty() => part.remove().map(|()| None),
+            whole => Ok(whole),
+        }
     }
 
     /// Its cgroup's folder, as it was given.

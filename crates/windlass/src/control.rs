@@ -215,11 +215,15 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     }
     let mut refused = Refused::default();
     let complaints = cover(&policy, &options, &mut controlled, &mut refused);
-    if let Some(why) = complaints.first().filter(|_| controlled.is_empty()) {
-        bail!("{why}");
+    let sockets = native.cover(&policy);
+    if controlled.is_empty() && native.is_empty() {
+        if let Some(why) = complaints.first() {
+            bail!("{why}");
+        }
+        sockets?;
     }
+    // why sockets could not be is said when that is tried again, in a moment
     complain(&complaints);
-    native.cover(&policy)?;
     if controlled.is_empty() && native.is_empty() {
         eprintln!("windlass: no interface or cgroup matches the policy yet; waiting for one");
     }

@@ -292,7 +292,7 @@ impl NativeHome {
                 continue;
             }
             self.has_loaded |= ensure_loaded(&self.prefix)?;
-            let selector = match PinnedSelector::of(&cgroup) {
+            let selector = match PinnedSelector::take_over(&cgroup)? {
                 Some(selector) => {
                     selector.set_policy(policy)?;
                     println!("{}: taken over", cgroup.display());
