@@ -189,7 +189,7 @@ impl Datapath {
         options: &Options,
         clock: &Clock,
     ) -> Result<(Object, Vec<Attached>, Option<group::Parting>)> {
-        let mut object = load(iface, ifindex, policy, options, clock.shaped_ifindex()?)?;
+        let object = load(iface, ifindex, policy, options, clock.shaped_ifindex()?)?;
         let parting = if options.shares(policy) {
             let mut part =
                 object.progs_mut().find(|p| p.name() == group::PART).expect("a program of our own");

@@ -14,9 +14,7 @@ use crate::{
     plain::{bytes_of, from_bytes},
     policy::Place,
 };
-use libbpf_rs::{
-    MapCore, MapFlags, MapHandle, Object, OpenObject, Program, ProgramMut, libbpf_sys as sys,
-};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, OpenObject, Program, ProgramMut, libbpf_sys as sys};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -213,6 +213,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     if gone > 0 {
         println!("removed what an earlier agent had pinned for {gone} interfaces that are gone");
     }
+    windlass_agent::part_killed()?;
     let mut refused = Refused::default();
     let complaints = cover(&policy, &options, &mut controlled, &mut refused);
     let sockets = native.cover(&policy);
@@ -289,6 +290,8 @@ fn look_after(
                 }
             }
         }
+        // the next look comes soon
+        let _ = windlass_agent::part_killed();
         // what cannot be taken under control is tried again and again, and said once
         complain(&cover(&policy, options, controlled, &mut refused));
         let now = native.cover(&policy).err().map_or(String::new(), |e| format!("{e:#}"));
