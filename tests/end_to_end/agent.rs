@@ -1,7 +1,7 @@
 //! The agent's life: killed, restarted, its policy changed, its interface deleted, all in the middle of a transfer.
 
 use crate::net::{Net, with_transfer};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     cell::RefCell,
     fs,
@@ -593,4 +593,32 @@ fn what_was_pinned_in_part_is_made_anew() {
     assert_eq!(net.clocks().len(), 2);
     is_controlled(&net);
     release(&net, agent);
+}
+
+#[test]
+fn an_agent_tells_programs_what_happens() {
+    if !is_root_or_skip("an_agent_tells_programs_what_happens") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    let path = file.to_str().expect("UTF-8");
+    let words = ["agent", "--json", "--detach-on-exit", "--policy", path];
+    let mut agent = net.windlass(&words).stdout(Stdio::piped()).spawn().expect("the agent starts");
+    let mut lines = BufReader::new(agent.stdout.take().expect("piped")).lines();
+    let mut next = || -> Value {
+        let line = lines.next().expect("it goes on").expect("UTF-8");
+        serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line}: {e}"))
+    };
+    assert_eq!(next(), json!({ "event": "attached", "iface": "r1" }));
+    policy(folder.path(), "cubic");
+    assert_eq!(next(), json!({ "event": "in_force", "policy": path }));
+    policy(folder.path(), "cubik");
+    let complaint = next();
+    assert_eq!(complaint["event"], "complaint");
+    assert!(complaint["why"].as_str().is_some_and(|why| why.contains("cubik")), "{complaint}");
+    send(&agent, libc::SIGTERM);
+    assert_eq!(next(), json!({ "event": "detached", "iface": "r1" }));
+    assert!(agent.wait().expect("it ends").success());
 }

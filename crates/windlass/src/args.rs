@@ -209,6 +209,9 @@ pub struct AgentArgs {
     pub detach_on_exit: bool,
     #[command(flatten)]
     pub names: Names,
+    /// One JSON document per event on standard output
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -4,6 +4,7 @@ use crate::{
     args::{AgentArgs, AttachArgs, ModeArg, PaceByArg, PacedArg, Sizes},
     native::NativeHome,
     signals::{self, Wish},
+    voice::Voice,
     watched::Watched,
 };
 use anyhow::{Context, Result, bail};
@@ -144,14 +145,14 @@ fn follow(datapath: &mut Datapath, wishes: &Receiver<Wish>, sample: Option<Durat
                 return Ok(());
             }
             if datapath.watch_clock()? {
-                say_clock_is_new(datapath.iface());
+                eprintln!("windlass: {}", clock_is_new(datapath.iface()));
             }
         }
     }
 }
 
-fn say_clock_is_new(iface: &str) {
-    eprintln!("windlass: {iface}: its clock was deleted or changed by somebody; made anew");
+fn clock_is_new(iface: &str) -> String {
+    format!("{iface}: its clock was deleted or changed by somebody; made anew")
 }
 
 /// Ends control of these interfaces gently, all at a time.
@@ -196,26 +197,27 @@ fn report_end(datapath: &Datapath, as_json: bool, has_stats: bool) -> Result<()>
 }
 
 pub fn agent(args: AgentArgs) -> Result<ExitCode> {
+    let voice = Voice { as_json: args.json };
     let mut file = Watched::new(&args.policy);
     let policy = Policy::from_file(&args.policy)?;
     let (_, wishes) = signals::wishes(Wish::Reload)?;
     let mut controlled: Vec<Pinned> = Vec::new();
-    let options = Options { shares_groups: true, ..options(&args.sizes)? };
-    let mut native = NativeHome::new(&args.names.prefix);
+    let manner = Manner { options: Options { shares_groups: true, ..options(&args.sizes)? }, voice };
+    let mut native = NativeHome::new(&args.names.prefix, voice);
     let detaches = args.detach_on_exit || windlass_agent::pins_are_private();
     if detaches && !args.detach_on_exit {
-        eprintln!(
-            "windlass: control ends with this agent: what it pins is seen from this shell only, whose mounts are its own, \
-             as under `ip netns exec`; use `nsenter --net=/run/netns/NAME` instead"
+        voice.complain(
+            "control ends with this agent: what it pins is seen from this shell only, whose mounts are its own, as under \
+             `ip netns exec`; use `nsenter --net=/run/netns/NAME` instead",
         );
     }
     let gone = windlass_agent::remove_gone()?;
     if gone > 0 {
-        println!("removed what an earlier agent had pinned for {gone} interfaces that are gone");
+        voice.of_leftovers(gone);
     }
     windlass_agent::part_killed()?;
     let mut refused = Refused::default();
-    let complaints = cover(&policy, &options, &mut controlled, &mut refused);
+    let complaints = cover(&policy, &manner, &mut controlled, &mut refused);
     let sockets = native.cover(&policy);
     if controlled.is_empty() && native.is_empty() {
         if let Some(why) = complaints.first() {
@@ -224,35 +226,45 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         sockets?;
     }
     // why sockets could not be is said when that is tried again, in a moment
-    complain(&complaints);
+    complaints.iter().for_each(|why| voice.complain(why));
     if controlled.is_empty() && native.is_empty() {
-        eprintln!("windlass: no interface or cgroup matches the policy yet; waiting for one");
+        voice.complain("no interface or cgroup matches the policy yet; waiting for one");
     }
-    let ended = look_after(&mut file, policy, &options, &wishes, &mut controlled, refused, &mut native);
+    let ended = look_after(&mut file, policy, &manner, &wishes, &mut controlled, refused, &mut native);
     native.finish(detaches)?;
     if detaches {
         hand_back(&controlled)?;
         for pinned in controlled {
+            let iface = pinned.iface().to_string();
             pinned.remove()?;
+            voice.of_iface("detached", &iface, "released");
         }
     } else {
-        for pinned in &controlled {
-            println!("{}: stays under control; `windlass detach {0}` releases it", pinned.iface());
+        for iface in controlled.iter().map(Pinned::iface) {
+            let words = format!("stays under control; `windlass detach {iface}` releases it");
+            voice.of_iface("stays", iface, &words);
         }
     }
     ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// How the agent controls interfaces, and whom it tells.
+struct Manner {
+    options: Options,
+    voice: Voice,
 }
 
 /// Looks after all that is under control until told to stop, and follows the policy's file.
 fn look_after(
     file: &mut Watched<'_>,
     mut policy: Policy,
-    options: &Options,
+    manner: &Manner,
     wishes: &Receiver<Wish>,
     controlled: &mut Vec<Pinned>,
     mut refused: Refused,
     native: &mut NativeHome,
 ) -> Result<()> {
+    let voice = manner.voice;
     let mut complaint = String::new();
     loop {
         let is_asked = match wishes.recv_timeout(WATCH) {
@@ -263,7 +275,7 @@ fn look_after(
         let (alive, gone): (Vec<_>, Vec<_>) = controlled.drain(..).partition(Pinned::is_alive);
         *controlled = alive;
         for pinned in gone {
-            println!("{}: the interface is gone", pinned.iface());
+            voice.of_iface("gone", pinned.iface(), "the interface is gone");
             pinned.remove()?;
         }
         if file.is_due(is_asked) {
@@ -272,16 +284,16 @@ fn look_after(
                 Ok(new) => {
                     policy = new;
                     refused = Refused::default();
-                    println!("{}: in force", file.path.display());
+                    voice.of_policy("in_force", file.path, "in force");
                 }
                 // a mistake must not take traffic out of control
-                Err(e) => eprintln!("windlass: {e:#}; the policy in force stays"),
+                Err(e) => voice.complain(format!("{e:#}; the policy in force stays")),
             }
         }
         // right after another look a clock that has not moved yet is no clock that stands still
         for at in (0..controlled.len()).filter(|_| !is_asked) {
             match controlled[at].watch_clock() {
-                Ok(true) => say_clock_is_new(controlled[at].iface()),
+                Ok(true) => voice.complain(clock_is_new(controlled[at].iface())),
                 Ok(false) => {}
                 Err(why) => {
                     // what is there under its name, if anything, is not ours
@@ -293,10 +305,10 @@ fn look_after(
         // the next look comes soon
         let _ = windlass_agent::part_killed();
         // what cannot be taken under control is tried again and again, and said once
-        complain(&cover(&policy, options, controlled, &mut refused));
+        cover(&policy, manner, controlled, &mut refused).iter().for_each(|why| voice.complain(why));
         let now = native.cover(&policy).err().map_or(String::new(), |e| format!("{e:#}"));
         if now != complaint && !now.is_empty() {
-            eprintln!("windlass: {now}");
+            voice.complain(&now);
         }
         complaint = now;
     }
@@ -322,7 +334,7 @@ fn replace(old: &Policy, new: Policy, controlled: &[Pinned], native: &mut Native
 /// some could not be, where that is news.
 fn cover(
     policy: &Policy,
-    options: &Options,
+    manner: &Manner,
     controlled: &mut Vec<Pinned>,
     refused: &mut Refused,
 ) -> Vec<String> {
@@ -333,7 +345,7 @@ fn cover(
             continue;
         }
         let index = windlass_agent::interface_index(&iface);
-        match control(&iface, policy, options) {
+        match control(&iface, policy, manner) {
             Ok(pinned) => controlled.extend(pinned),
             // it went meanwhile; another one of its name is for the next look
             Err(_) if windlass_agent::interface_index(&iface) != index => {}
@@ -343,27 +355,21 @@ fn cover(
     complaints
 }
 
-fn complain(complaints: &[String]) {
-    for why in complaints {
-        eprintln!("windlass: {why}");
-    }
-}
-
 /// Brings one interface under control. None: it carries nothing that could be.
-fn control(iface: &str, policy: &Policy, options: &Options) -> windlass_agent::Result<Option<Pinned>> {
+fn control(iface: &str, policy: &Policy, manner: &Manner) -> windlass_agent::Result<Option<Pinned>> {
     if windlass_agent::is_controlled(iface) {
         let pinned = Pinned::open(iface)?;
         pinned.set_policy(policy)?;
-        println!("{iface}: taken over");
+        manner.voice.of_iface("taken_over", iface, "taken over");
         return Ok(Some(pinned));
     }
-    let datapath = match Datapath::attach(iface, policy, options) {
+    let datapath = match Datapath::attach(iface, policy, &manner.options) {
         Err(windlass_agent::Error::NotEthernet(_)) => return Ok(None),
         other => other?,
     };
     let pinned = datapath.into_pinned()?;
     // from here on control outlives the agent
-    println!("{iface}: under control");
+    manner.voice.of_iface("attached", iface, "under control");
     Ok(Some(pinned))
 }
 

@@ -11,6 +11,7 @@ mod print;
 mod signals;
 mod speed;
 mod top;
+mod voice;
 mod watched;
 
 use args::{Args, Command};

@@ -5,6 +5,7 @@ use crate::{
     control::algorithm,
     print,
     signals::{self, Wish},
+    voice::Voice,
 };
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -255,15 +256,17 @@ pub struct NativeHome {
     selectors: Vec<PinnedSelector>,
     /// Cgroups that somebody else released: left alone until another policy names them.
     released: Vec<PathBuf>,
+    voice: Voice,
 }
 
 impl NativeHome {
-    pub fn new(prefix: &str) -> NativeHome {
+    pub fn new(prefix: &str, voice: Voice) -> NativeHome {
         NativeHome {
             prefix: prefix.to_string(),
             has_loaded: false,
             selectors: Vec::new(),
             released: Vec::new(),
+            voice,
         }
     }
 
@@ -283,7 +286,7 @@ impl NativeHome {
         let (alive, gone): (Vec<_>, Vec<_>) = self.selectors.drain(..).partition(|s| s.is_alive());
         self.selectors = alive;
         for selector in gone {
-            println!("{}: the cgroup is gone", selector.cgroup().display());
+            self.voice.of_cgroup("gone", selector.cgroup(), "the cgroup is gone");
             selector.remove()?;
         }
         for cgroup in Self::wanted(policy)? {
@@ -295,13 +298,13 @@ impl NativeHome {
             let selector = match PinnedSelector::take_over(&cgroup)? {
                 Some(selector) => {
                     selector.set_policy(policy)?;
-                    println!("{}: taken over", cgroup.display());
+                    self.voice.of_cgroup("taken_over", &cgroup, "taken over");
                     selector
                 }
                 None => {
                     Selector::attach(&cgroup, policy, &self.prefix, Some(Coupling::pinned(&self.prefix)?))?
                         .into_pinned()?;
-                    println!("{}: under control", cgroup.display());
+                    self.voice.of_cgroup("attached", &cgroup, "under control");
                     match PinnedSelector::of(&cgroup) {
                         Some(selector) => selector,
                         // the cgroup went away meanwhile
@@ -319,7 +322,7 @@ impl NativeHome {
         let (gone, here): (Vec<_>, Vec<_>) = self.selectors.drain(..).partition(PinnedSelector::is_released);
         self.selectors = here;
         for selector in gone {
-            eprintln!("windlass: {}: released by somebody else", selector.cgroup().display());
+            self.voice.complain(format!("{}: released by somebody else", selector.cgroup().display()));
             self.released.push(selector.cgroup().to_path_buf());
         }
     }
@@ -337,7 +340,7 @@ impl NativeHome {
             self.selectors.drain(..).partition(|s| wanted.iter().any(|w| w == s.cgroup()));
         self.selectors = kept;
         for selector in dropped {
-            println!("{}: released", selector.cgroup().display());
+            self.voice.of_cgroup("detached", selector.cgroup(), "released");
             selector.remove()?;
         }
         Ok(())
@@ -346,11 +349,14 @@ impl NativeHome {
     /// The agent ends.
     pub fn finish(self, is_detaching: bool) -> Result<()> {
         for selector in self.selectors.into_iter().filter(|s| !s.is_released()) {
-            let name = selector.cgroup().display().to_string();
+            let cgroup = selector.cgroup().to_path_buf();
             if is_detaching {
                 selector.remove()?;
+                self.voice.of_cgroup("detached", &cgroup, "released");
             } else {
-                println!("{name}: stays under control; `windlass detach --cgroup {name}` releases it");
+                let name = cgroup.display();
+                let words = format!("stays under control; `windlass detach --cgroup {name}` releases it");
+                self.voice.of_cgroup("stays", &cgroup, &words);
             }
         }
         if is_detaching && self.has_loaded && is_loaded(&self.prefix) {

@@ -1,0 +1,57 @@
+//! What the agent says as it goes on: lines for people, or one JSON document per event.
+
+use serde_json::{Value, json};
+use std::{fmt::Display, path::Path};
+
+/// Who is spoken to.
+#[derive(Clone, Copy, Debug)]
+pub struct Voice {
+    /// A program.
+    pub as_json: bool,
+}
+
+impl Voice {
+    /// Something happened to `whose`, an interface, say, whose name is `name`; `words` is what became of it.
+    fn tell(self, event: &str, whose: &str, name: impl Display, words: &str) {
+        if self.as_json {
+            let mut document = json!({ "event": event });
+            document[whose] = Value::String(name.to_string());
+            println!("{document}");
+        } else {
+            println!("{name}: {words}");
+        }
+    }
+
+    /// Something happened to an interface.
+    pub fn of_iface(self, event: &str, iface: &str, words: &str) {
+        self.tell(event, "iface", iface, words);
+    }
+
+    /// Something happened to a cgroup.
+    pub fn of_cgroup(self, event: &str, cgroup: &Path, words: &str) {
+        self.tell(event, "cgroup", cgroup.display(), words);
+    }
+
+    /// Something happened to the policy.
+    pub fn of_policy(self, event: &str, policy: &Path, words: &str) {
+        self.tell(event, "policy", policy.display(), words);
+    }
+
+    /// What earlier agents left for interfaces that are gone was removed.
+    pub fn of_leftovers(self, interfaces: usize) {
+        if self.as_json {
+            println!("{}", json!({ "event": "removed", "interfaces": interfaces }));
+        } else {
+            println!("removed what an earlier agent had pinned for {interfaces} interfaces that are gone");
+        }
+    }
+
+    /// Something is not as it should be, and the agent goes on.
+    pub fn complain(self, why: impl Display) {
+        if self.as_json {
+            println!("{}", json!({ "event": "complaint", "why": why.to_string() }));
+        } else {
+            eprintln!("windlass: {why}");
+        }
+    }
+}
