@@ -86,8 +86,9 @@ fn one_loss_costs_one_round_trip() {
 }
 
 fn without_sack(segs: u64, loses: &[u64]) -> Outcome {
-    let mut scenario = scenario(segs, "");
-    scenario.tcp.sack = Some(false);
+    // a receive window that is still growing: duplicates must not move it
+    let tcp = Tcp { sack: Some(false), receive_window: Some(Bytes(4e6)), ..Tcp::default() };
+    let scenario = Scenario { tcp, ..scenario(segs, "") };
     let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
     sim.net.links[0].loses = loses.iter().map(|n| n + 2).collect();
     sim.run(None);
@@ -100,6 +101,16 @@ fn three_duplicates_do_as_well() {
     let outcome = without_sack(17, &[5]);
     assert_eq!(completion_ms(&outcome), 300.0);
     assert_eq!((outcome.report.sender_retrans_segs, outcome.report.sender_timeouts), (1, 0));
+}
+
+/// The fifth, and the first one that was sent behind all that its recovery is about (packet 21, behind the fifth again): until
+/// something beyond that is acknowledged, duplicates may be of what was sent twice, and count for nothing. So the timeout finds it,
+/// and that nothing new leaves until then takes two round trips.
+#[test]
+fn duplicates_right_behind_a_recovery_count_for_nothing() {
+    let outcome = without_sack(400, &[5, 21]);
+    assert_eq!((outcome.report.sender_retrans_segs, outcome.report.sender_timeouts), (2, 1));
+    assert_eq!(completion_ms(&outcome), 3200.0);
 }
 
 /// Of three that are lost each takes a round trip: the partial ACKs come at 350 and 450 ms. With SACK two leave at 250 ms,

@@ -1,6 +1,7 @@
 //! When to acknowledge (RFC 1122, section 4.2.3.2; RFC 5681, section 4.2; __tcp_ack_snd_check() in Linux): at once for
 //! every second segment, in the first segments of a connection and whenever something is odd; else after 40 ms.
-//! While a hole is open, after three duplicate ACKs, ACKs are bundled for a twentieth of the round trip, 1 ms at most.
+//! While a hole is open, after three duplicate ACKs, ACKs are bundled for a twentieth of the round trip, 1 ms at most;
+//! not without SACK, where each counts.
 
 use super::Config;
 use crate::{packet::MSS_BYTES, time::MS};
@@ -74,7 +75,7 @@ impl AckPolicy {
             return AckWhen::Now;
         }
         if a.has_hole {
-            return self.bundle(a);
+            return if config.has_sack { self.bundle(a) } else { AckWhen::Now };
         }
         self.due_by(a.now_ns + config.delack_ns)
     }

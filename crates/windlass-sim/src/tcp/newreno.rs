@@ -22,11 +22,21 @@ impl Sender {
             delivery.bytes -= (told * MSS_BYTES).min(delivery.bytes);
             let is_repairing = self.state == CaState::Recovery && self.una < self.high_seq;
             self.board.set_dup_segs(if is_repairing { before - told } else { 0 });
-        } else if is_duplicate && (self.state != CaState::Loss || self.nxt > self.high_seq) {
+        } else if is_duplicate && self.takes_duplicates() {
             self.board.set_dup_segs(before + 1);
             let news = self.board.dup_segs().saturating_sub(before);
             delivery.segs += news;
             delivery.bytes += news * MSS_BYTES;
+        }
+    }
+
+    /// With all of before acknowledged but nothing beyond, duplicates may be of what was sent again in vain
+    /// (tcp_is_non_sack_preventing_reopen()); after a timeout those of new data count (tcp_process_loss()).
+    fn takes_duplicates(&self) -> bool {
+        match self.state {
+            CaState::Open | CaState::Cwr => true,
+            CaState::Recovery => self.una != self.high_seq,
+            CaState::Loss => self.una != self.high_seq && self.nxt > self.high_seq,
         }
     }
 

@@ -102,7 +102,8 @@ impl Receiver {
         }
         let is_ecn_news = self.note_mark(packet);
         let len_bytes = u32::from(packet.len_bytes);
-        let has_grown = self.window.on_data(len_bytes, packet.tsecr_us, now_ns);
+        self.window.measure(len_bytes, packet.tsecr_us, now_ns);
+        let mut has_grown = false;
         let had_hole = !self.waiting.is_empty();
         let block = Block { start: packet.seq, end: packet.end() };
         let mut is_urgent = is_ecn_news || packet.has(flag::FIN) || len_bytes < MSS_BYTES;
@@ -113,10 +114,13 @@ impl Receiver {
             self.policy.be_quick(config);
             is_urgent = true;
         } else if block.start <= self.rcv_nxt {
+            has_grown = self.window.grow();
             self.advance(block.end);
             // the gap is filled (RFC 5681, section 4.2)
             is_urgent |= had_hole && self.waiting.is_empty();
         } else {
+            // without SACK the ACK must be a duplicate, and one that moves the window is none
+            has_grown = config.has_sack && self.window.grow();
             self.keep(block);
             is_urgent = is_ecn_news;
         }

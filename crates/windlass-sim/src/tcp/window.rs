@@ -44,8 +44,8 @@ impl RcvWindow {
         self.rtt_ns
     }
 
-    /// A segment arrived, which echoes `tsecr_us`. Returns whether the window has grown.
-    pub fn on_data(&mut self, len_bytes: u32, tsecr_us: u32, now_ns: u64) -> bool {
+    /// A segment arrived, which echoes `tsecr_us`: how long is the round trip?
+    pub fn measure(&mut self, len_bytes: u32, tsecr_us: u32, now_ns: u64) {
         if tsecr_us != self.last_tsecr_us && len_bytes >= MSS_BYTES {
             self.last_tsecr_us = tsecr_us;
             let sample_ns = u64::from(core_us(now_ns).wrapping_sub(tsecr_us)) * 1000;
@@ -56,6 +56,10 @@ impl RcvWindow {
                 rtt_ns => rtt_ns - rtt_ns / 8 + sample_ns / 8,
             };
         }
+    }
+
+    /// News arrived. Returns whether the window has grown.
+    pub fn grow(&mut self) -> bool {
         let room = self.clamp_bytes.saturating_sub(self.offered_bytes);
         self.offered_bytes += room.min(2 * MSS_BYTES);
         room > 0
@@ -116,7 +120,8 @@ mod tests {
             now_ns += 100 * MS;
             for _ in 0..segs {
                 rcv_nxt += u64::from(MSS_BYTES);
-                window.on_data(MSS_BYTES, core_us(now_ns - 100 * MS), now_ns);
+                window.measure(MSS_BYTES, core_us(now_ns - 100 * MS), now_ns);
+                window.grow();
                 window.on_read(rcv_nxt, rcv_nxt, now_ns);
             }
             segs *= 2;
