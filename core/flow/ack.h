@@ -172,6 +172,12 @@ WL_INLINE int wl_sack_is_valid(const struct wl_flow *f, wl_u32 start, wl_u32 end
 	return wl_before(start, end) && wl_after(start, f->una) && !wl_after(end, f->nxt);
 }
 
+/* Where a block ends in the stream: a FIN that has arrived is reported too, and is no byte of it. */
+WL_INLINE wl_u32 wl_sack_data_end(const struct wl_flow *f, wl_u32 end)
+{
+	return end == wl_snd_max(f) ? f->nxt : end;
+}
+
 /* una has moved. Marks that it leaves behind would seem to lie ahead again half the sequence space later. */
 WL_INLINE void wl_track_passed(struct wl_flow *f)
 {
@@ -284,7 +290,7 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 		f->flags |= WL_FLOW_ACKS_LATE;
 	for (int i = 0; i < WL_SACK_BLOCKS; i++) {
 		wl_u32 start = a->sack_start[i];
-		wl_u32 end = a->sack_end[i];
+		wl_u32 end = wl_sack_data_end(f, a->sack_end[i]);
 
 		if (i >= a->sack_count)
 			break;
@@ -293,7 +299,7 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 		if (wl_sack_is_valid(f, start, end)) {
 			wl_sack_block(f, &d, start, end);
 			sacks++;
-		} else if (wl_after(end, f->una)) {
+		} else if (wl_after(end, f->una) && end == a->sack_end[i]) {
 			++*bad_sacks;
 		}
 	}

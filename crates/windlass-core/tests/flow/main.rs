@@ -404,3 +404,32 @@ fn holes_do_not_cut_a_walk_short() {
     f.ack(&ack(9 * 2048 + 50, 40_000, &[]));
     assert_eq!(f.state().una_seg, 9 * 2048);
 }
+
+/// The receiver reports a FIN that has arrived as the byte behind the data (RFC 2018 knows sequence numbers only).
+#[test]
+fn a_block_that_reports_the_fin_reports_the_data_before_it() {
+    for from in [1, 3] {
+        let mut f = flow(0);
+        for i in 1..=4 {
+            f.send(i * MSS, i);
+        }
+        let state = f.state_mut();
+        (state.flags, state.fin_seq) = (state.flags | abi::WL_FLOW_FIN, 4 * MSS);
+        let s = f.ack(&ack(0, 40_000, &[(from * MSS, 4 * MSS + 1)]));
+        assert_eq!(s.newly_delivered_bytes, (4 - from) * MSS);
+        assert_eq!(f.state().sacked_bytes, (4 - from) * MSS);
+        let s = f.ack(&ack(4 * MSS + 1, 80_000, &[]));
+        assert_eq!((s.newly_delivered_bytes, f.state().una), (from * MSS, 4 * MSS));
+    }
+}
+
+/// Nothing is in front of the data that a block of the FIN alone could report.
+#[test]
+fn a_block_that_reports_the_fin_alone_delivers_nothing() {
+    let mut f = flow(0);
+    f.send(MSS, 0);
+    let state = f.state_mut();
+    (state.flags, state.fin_seq) = (state.flags | abi::WL_FLOW_FIN, MSS);
+    assert_eq!(f.ack(&ack(0, 40_000, &[(MSS, MSS + 1)])).newly_delivered_bytes, 0);
+    assert_eq!(f.state().sacked_bytes, 0);
+}
