@@ -194,6 +194,9 @@ WL_GLOBAL wl_u32 wl_track_record(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u
 		seg->flags &= ~WL_SEG_SACKED;
 		f->sacked_bytes -= seg->len_bytes;
 		f->delivered_bytes -= seg->len_bytes;
+		/* the block that reported it will be looked at from there on again */
+		for (int i = 0; i < WL_SACK_CACHE; i++)
+			f->sack_cache[i].end = wl_seq_min(f->sack_cache[i].end, seg->seq);
 	}
 	seg->len_bytes += len;
 	if (seg->flags & WL_SEG_LOST)

@@ -433,3 +433,22 @@ fn a_block_that_reports_the_fin_alone_delivers_nothing() {
     assert_eq!(f.ack(&ack(0, 40_000, &[(MSS, MSS + 1)])).newly_delivered_bytes, 0);
     assert_eq!(f.state().sacked_bytes, 0);
 }
+
+/// The second of two short segments that share a record comes when the first is reported already: the next report is of
+/// both, and neither is sent again.
+#[test]
+fn a_delivered_record_that_grows_is_reported_again() {
+    let mut f = flow(0);
+    for (i, end) in [1024, 2048, 2348].into_iter().enumerate() {
+        f.send(end, i as u32 * 1000);
+    }
+    f.ack(&ack(0, 43_000, &[(1024, 2348)]));
+    f.send(2648, 44_000);
+    assert_eq!(f.state().sacked_bytes, 1024, "as if nothing of it had been delivered yet");
+    f.ack(&ack(0, 85_000, &[(1024, 2648)]));
+    assert_eq!(f.state().sacked_bytes, 1624);
+    f.send(2648 + MSS, 86_000);
+    f.ack(&ack(0, 127_000, &[(1024, 2648 + MSS)]));
+    f.detect(200_000);
+    assert_eq!(f.state().lost_bytes, 1024, "the first alone");
+}
