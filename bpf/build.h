@@ -10,17 +10,8 @@
 
 extern const volatile struct wl_config wl_config;
 
-#define WL_CSUM_STEP 512u /* longest bpf_csum_diff() that kernels before 6.13 take */
 #define WL_TTL_OURS 64
 #define WL_ECN_MASK 3u /* what is sent again is not ECN-capable (RFC 3168, section 6.1.5) */
-
-static __always_inline __u32 wl_csum_fold(__u64 sum)
-{
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (sum & 0xffff) + (sum >> 16);
-}
 
 /* The window field that shows the sender its edge; the edge is a whole number of granules from what it is shown. */
 static __always_inline __u16 wl_shown_field(const struct wl_flow *f)

@@ -33,6 +33,7 @@ struct wl_scratch {
 	struct wl_ack ack;
 	struct wl_sample sample;
 	__u8 header[160]; /* of a packet being built: Ethernet, IP, TCP, options */
+	__u8 piece[516]; /* of a packet whose checksum is looked at */
 };
 
 #endif

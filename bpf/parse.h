@@ -41,6 +41,20 @@ struct wl_tcp {
 	__u16 urgent_be;
 };
 
+#define WL_CSUM_STEP 512u /* longest bpf_csum_diff() that kernels before 6.13 take */
+#define WL_TCP_ACK_OFF 8u
+#define WL_TCP_FLAGS_OFF 12u
+#define WL_TCP_WINDOW_OFF 14u
+#define WL_TCP_CHECK_OFF 16u
+
+static __always_inline __u32 wl_csum_fold(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
 static __always_inline void wl_count_n(__u32 counter, __u64 n)
 {
 	__u32 zero = 0;

@@ -5,6 +5,7 @@
 
 #include "../core/window/rwnd.h"
 #include "flows.h"
+#include "intact.h"
 #include "rewrite.h"
 
 /* Takes the SACK blocks of the parsed packet over into the core's form. */
@@ -276,6 +277,10 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 	}
 	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key))
 		goto out;
+	if (f->mode == WL_MODE_ENFORCE && !wl_is_intact(skb)) {
+		wl_count(WL_C_PASS_BAD_CHECKSUM);
+		goto out;
+	}
 	if (p->flags & WL_TCP_RST) {
 		if (!wl_is_reset_of_receiver(f, p)) {
 			wl_count(WL_C_PASS_RST_OUTSIDE);

@@ -5,11 +5,6 @@
 
 #include "parse.h"
 
-#define WL_TCP_ACK_OFF 8u
-#define WL_TCP_FLAGS_OFF 12u
-#define WL_TCP_WINDOW_OFF 14u
-#define WL_TCP_CHECK_OFF 16u
-
 /* Replaces a 16-bit word of the TCP header. */
 static __always_inline void wl_rewrite16(struct __sk_buff *skb, __u32 l4_off, __u32 off, __u16 old_be, __u16 new_be)
 {

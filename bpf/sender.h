@@ -5,6 +5,7 @@
 
 #include "depart.h"
 #include "flows.h"
+#include "intact.h"
 #include "rewrite.h"
 
 #define WL_SENDER_MAY_INSIST \
@@ -229,6 +230,10 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 	}
 	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key))
 		goto out;
+	if (f->mode == WL_MODE_ENFORCE && !wl_is_intact(skb)) {
+		wl_count(WL_C_PASS_BAD_CHECKSUM);
+		goto out;
+	}
 	if (p->flags & WL_TCP_RST) {
 		if (!wl_is_reset_of_sender(f, p)) {
 			wl_count(WL_C_PASS_RST_OUTSIDE);

@@ -230,6 +230,7 @@ enum wl_pace_by {
 	X(PASS_IP_OPTIONS, "passed: IP options or extension headers") \
 	X(PASS_MALFORMED, "passed: truncated or inconsistent headers") \
 	X(PASS_BAD_OPTIONS, "passed: TCP options that lie about their lengths") \
+	X(PASS_BAD_CHECKSUM, "passed: controlled, but changed on the way, by its checksum") \
 	X(PASS_UNKNOWN_FLOW, "passed: no flow, first seen in mid-stream") \
 	X(PASS_NO_RULE, "passed: no rule of the policy matches") \
 	X(PASS_TABLE_FULL, "passed: flow table full") \

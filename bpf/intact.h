@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Is a packet as it was sent? What is stored goes out again with a checksum of its own, and what an ACK says is repeated in
+ * window updates. An error that happened on the way to the box, and that the other end would notice, must not be taken for
+ * what was sent: it would be certified.
+ */
+#ifndef WL_BPF_INTACT_H
+#define WL_BPF_INTACT_H
+
+#include "parse.h"
+
+_Static_assert(WL_CSUM_STEP + 4 <= sizeof(((struct wl_scratch *)0)->piece), "a piece and its padding");
+
+struct wl_intact {
+	struct __sk_buff *skb;
+	__u32 off;
+	__u32 left;
+	__u64 sum;
+};
+
+static long wl_intact_step(__u32 i, void *ctx)
+{
+	struct wl_scratch *s = wl_scratch_get();
+	struct wl_intact *w = ctx;
+	__u32 n = w->left, padded;
+
+	if (!n || !s)
+		return 1;
+	if (n > WL_CSUM_STEP)
+		n = WL_CSUM_STEP;
+	n--;
+	WL_MASK(n, WL_CSUM_STEP - 1);
+	n++;
+	if (bpf_skb_load_bytes(w->skb, w->off, s->piece, n))
+		return 1;
+	w->off += n;
+	w->left -= n;
+	/* only the last piece is no multiple of a word; zeros behind it count nothing */
+	__builtin_memset(&s->piece[n], 0, 3);
+	padded = n + 3;
+	WL_MASK(padded, 1023 & ~3);
+	if (padded > WL_CSUM_STEP)
+		return 1;
+	w->sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)s->piece, padded, 0);
+	return 0;
+}
+
+/*
+ * Is the checksum of the packet that was parsed right? Where its hardware, or GRO, has looked, it is; so it is where it is
+ * still to be completed, and holds the sum of the pseudo-header, as the packet was never on a wire.
+ */
+__noinline int wl_is_intact(struct __sk_buff *skb)
+{
+	struct wl_scratch *s = wl_scratch_get();
+	struct wl_intact w = { .skb = skb };
+	struct wl_packet *p;
+	__u16 check;
+
+	if (!s || !skb)
+		return 0;
+	if (skb->gso_size || bpf_csum_level(skb, BPF_CSUM_LEVEL_QUERY) >= 0)
+		return 1;
+	p = &s->packet;
+	w.off = p->l4_off;
+	w.left = WL_TCP_LEN + p->opt_bytes + p->payload_bytes;
+	if (bpf_skb_load_bytes(skb, w.off + WL_TCP_CHECK_OFF, &check, sizeof(check)))
+		return 0;
+	/* what maps IPv4 addresses counts nothing */
+	w.sum = (__u32)bpf_csum_diff(0, 0, (__be32 *)p->key.snd_addr, 32, 0);
+	w.sum += bpf_htons(WL_IPPROTO_TCP) + bpf_htons(w.left);
+	if (check == wl_csum_fold(w.sum))
+		return 1;
+	bpf_loop(WL_CHUNK_BYTES / WL_CSUM_STEP, wl_intact_step, &w, 0);
+	return !w.left && wl_csum_fold(w.sum) == 0xffff;
+}
+
+#endif
