@@ -75,18 +75,6 @@ static long wl_repair_step(__u32 i, void *ctx)
 	return 0;
 }
 
-/* What the box cannot send again is the sender's business. By itself, so that its frame is not part of the caller's. */
-__noinline int wl_give_repairs_up(__u32 id)
-{
-	struct wl_flow *f = wl_flow_get(id);
-
-	if (!f)
-		return -1;
-	f->repairs_failed = 0;
-	wl_bypass_all(f, WL_C_BYPASS_REPAIR, f->nxt);
-	return 0;
-}
-
 static __always_inline void wl_repair(struct __sk_buff *skb, struct wl_flow *f, __u32 id, __u64 now_ns)
 {
 	__u64 rate = wl_pacing_bytes_ps(f);

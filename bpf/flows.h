@@ -190,6 +190,18 @@ static __always_inline void wl_bypass_all(struct wl_flow *f, __u32 counter, __u3
 	wl_bypass(f, counter);
 }
 
+/* What the box cannot send again is the sender's business. By itself, so that its frame is not part of the caller's. */
+__noinline int wl_give_repairs_up(__u32 id)
+{
+	struct wl_flow *f = wl_flow_get(id);
+
+	if (!f)
+		return -1;
+	f->repairs_failed = 0;
+	wl_bypass_all(f, WL_C_BYPASS_REPAIR, f->nxt);
+	return 0;
+}
+
 /* Ends the bypass if all in flight is in the store again. */
 static __always_inline void wl_bypass_check(struct wl_flow *f)
 {

@@ -188,6 +188,8 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	wait_us = wl_control(f, id, s, now_ns);
 	if (wl_track_hole_stays(f, a->now_us))
 		wl_bypass(f, WL_C_BYPASS_GAP);
+	if (wl_has_repairs(f) && !wl_clock_runs(now_ns))
+		wl_give_repairs_up(id);
 	if (f->state == WL_FLOW_BYPASS) {
 		f->shown_una = f->una;
 		f->shown_at_us = now_ns / 1000;

@@ -109,8 +109,11 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_count(WL_C_SENDER_RETRANS);
 		if (f->state == WL_FLOW_ACTIVE && !fin && !f->repairs_failed && p->payload_bytes <= f->mss_bytes &&
 		    wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {
-			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
-			return WL_TC_DROP;
+			if (wl_clock_runs(now_ns)) {
+				wl_count(WL_C_SENDER_RETRANS_ABSORBED);
+				return WL_TC_DROP;
+			}
+			wl_give_repairs_up(id);
 		}
 		wl_track_sender_retrans(f, p->seq, end, wl_hold(skb, f, p->payload_bytes, now_ns));
 		return WL_TC_PASS;

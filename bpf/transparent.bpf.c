@@ -98,6 +98,7 @@ int wl_clock(struct __sk_buff *skb)
 	if (skb->protocol != bpf_htons(WL_ETH_P_CLOCK))
 		return WL_TC_PASS;
 	wl_count(WL_C_CLOCK_TICKS);
+	*(volatile __u64 *)&wl_clock_at_ns = now_ns;
 	wl_wheel_turn(now_ns);
 	wl_round++;
 	bpf_loop(WL_FLOWS_PER_TICK, wl_due_step, &vehicle, 0);

@@ -34,6 +34,19 @@ static __u32 wl_near_at;
 static __u32 wl_round;
 /* The wheel was emptied up to this slot, that of this time included. */
 static __u32 wl_wheel_done;
+/* When the clock came by last. */
+static __u64 wl_clock_at_ns;
+
+#define WL_CLOCK_LOST_NS 500000000LL /* it rests for 64 ms at most; a busy host may add to that */
+
+/*
+ * Does the clock come by? Its frame may get lost where a CPU has too much to do, and while no agent is there to send another
+ * nothing is sent again by the box.
+ */
+static __always_inline int wl_clock_runs(__u64 now_ns)
+{
+	return !wl_config.clock_ifindex || (__s64)(now_ns - *(volatile __u64 *)&wl_clock_at_ns) < WL_CLOCK_LOST_NS;
+}
 
 static __always_inline void wl_due_push(__u32 id, struct wl_flow_wheel *w)
 {

@@ -507,6 +507,24 @@ fn a_clock_that_is_deleted_or_changed_is_made_anew() {
     assert!(net.clocks().is_empty(), "the last clock is gone");
 }
 
+/// Nobody is there to send the clock's frame again: what is lost the server sends again, as it would without a box.
+#[test]
+fn without_agent_and_clock_a_transfer_goes_on() {
+    if !is_root_or_skip("without_agent_and_clock_a_transfer_goes_on") {
+        return;
+    }
+    let (net, _folder, _file, mut agent) = with_agent("cubic");
+    let bottleneck = "tc qdisc add dev r2 root tbf rate 200mbit burst 20kb limit 60kb";
+    net.middle.run(&bottleneck.split(' ').collect::<Vec<_>>()).expect("tc");
+    with_transfer(&net, |progress| {
+        kill(&mut agent, libc::SIGKILL);
+        let shaped = net.clocks().into_iter().find(|n| n.ends_with('a')).expect("a clock");
+        net.middle.run(&["ip", "link", "del", &shaped]).expect("iproute2");
+        (0..32).for_each(|_| progress());
+    });
+    net.answer(&["detach", "--all"]);
+}
+
 #[test]
 fn attach_makes_a_deleted_clock_anew_and_says_so() {
     if !is_root_or_skip("attach_makes_a_deleted_clock_anew_and_says_so") {
