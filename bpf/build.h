@@ -13,10 +13,10 @@ extern const volatile struct wl_config wl_config;
 #define WL_TTL_OURS 64
 #define WL_ECN_MASK 3u /* what is sent again is not ECN-capable (RFC 3168, section 6.1.5) */
 
-/* The window field that shows the sender its edge; the edge is a whole number of granules from what it is shown. */
+/* The window field that shows the sender its edge, as far as the receiver offers it. */
 static __always_inline __u16 wl_shown_field(const struct wl_flow *f)
 {
-	return (f->edge - f->shown_una) >> f->rcv_wscale;
+	return (wl_seq_min(f->edge, f->rcv_edge) - f->shown_una) >> f->rcv_wscale;
 }
 
 struct wl_payload {

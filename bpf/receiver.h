@@ -184,7 +184,7 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	a->window_bytes = (__u32)p->window_field << f->rcv_wscale;
 	a->has_data = !is_pure;
 	a->has_ece = !!(p->flags & WL_TCP_ECE);
-	f->rcv_edge = wl_seq_max(f->rcv_edge, p->ack + a->window_bytes);
+	wl_offered(f, p->ack, p->ack + a->window_bytes);
 	wait_us = wl_control(f, id, s, now_ns);
 	if (wl_track_hole_stays(f, a->now_us))
 		wl_bypass(f, WL_C_BYPASS_GAP);

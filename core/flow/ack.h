@@ -166,6 +166,17 @@ WL_INLINE enum wl_ack_kind wl_ack_kind(const struct wl_flow *f, wl_u32 ack)
 	return f->una - ack <= WL_CWND_MAX_BYTES ? WL_ACK_STALE : WL_ACK_OUTSIDE;
 }
 
+/*
+ * The receiver offers room up to `edge` with an acknowledgement of una or more. What acknowledges more is its newest word:
+ * if it takes back more than scaling cuts off, that is not offered any longer. What does not may have been overtaken.
+ */
+WL_INLINE void wl_offered(struct wl_flow *f, wl_u32 ack, wl_u32 edge)
+{
+	if (!wl_after(ack, f->una) || !wl_before(edge + (1u << f->rcv_wscale), f->rcv_edge))
+		edge = wl_seq_max(f->rcv_edge, edge);
+	f->rcv_edge = edge;
+}
+
 /* A block the sender's scoreboard can use: in order, above una, within what was sent. */
 WL_INLINE int wl_sack_is_valid(const struct wl_flow *f, wl_u32 start, wl_u32 end)
 {

@@ -101,7 +101,7 @@ struct wl_flow {
 
 	/* here begins the second cache line; a flow that is only watched needs no other (watch.h) */
 	wl_u32 policy_generation;
-	wl_u32 rcv_edge; /* right edge the receiver offered */
+	wl_u32 rcv_edge; /* right edge that the receiver offers */
 	wl_u32 delivered_bytes;
 	wl_u32 srtt_us; /* of data; 0: none was acknowledged yet */
 	wl_u32 rttvar_us; /* while srtt_us is 0: half the handshake's round trip; 0: not known */

@@ -233,6 +233,12 @@ impl Flow {
         unsafe { abi::wln_flow_shown_step(self.inner.as_ptr(), now_us, known_edge) != 0 }
     }
 
+    /// The receiver offers room up to `edge` with acknowledgement `ack`, which is not taken yet.
+    pub fn offered(&mut self, ack: u32, edge: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_offered(self.inner.as_ptr(), ack, edge) };
+    }
+
     /// The sender is shown `edge`.
     pub fn edge_shown(&mut self, now_ns: u64, edge: u32) {
         // SAFETY: exclusive access.

@@ -207,3 +207,25 @@ fn progress_is_not_held_back_from_a_sender_for_want_of_which_the_path_runs_empty
         "it is not known what fills the path"
     );
 }
+
+/// A receiver that takes room back is granted nothing beyond what it offers now; what was only overtaken, or cut off by
+/// scaling, takes nothing back.
+#[test]
+fn room_that_the_receiver_takes_back_is_granted_no_more() {
+    let mut f = unpaced(20 * MSS);
+    (f.state_mut().rcv_wscale, f.state_mut().rcv_edge) = (7, 0);
+    f.send(4 * MSS, 0);
+    let mut offers = |at: u32, window_bytes: u32| {
+        f.offered(at, at + window_bytes);
+        f.ack(&ack(at, 5_000, &[]));
+        f.edge_advance(40_000_000);
+        (f.state().rcv_edge, f.state().edge)
+    };
+    assert_eq!(offers(0, 30 * MSS), (30 * MSS, 20 * MSS));
+    assert_eq!(offers(0, MSS), (30 * MSS, 20 * MSS), "an older one");
+    assert_eq!(offers(MSS, 29 * MSS - 127), (30 * MSS, 21 * MSS), "the same, scaled");
+    let (taken_back, edge) = (6 * MSS, 21 * MSS);
+    assert_eq!(offers(2 * MSS, 4 * MSS), (taken_back, edge));
+    assert_eq!(offers(3 * MSS, 3 * MSS), (taken_back, edge));
+    assert_eq!(offers(4 * MSS, 30 * MSS), (34 * MSS, 24 * MSS));
+}

@@ -8,7 +8,7 @@ use crate::{
 };
 use windlass_core::{
     abi::{self, wl_ack},
-    is_after, later, rwnd_field,
+    is_after, rwnd_field,
 };
 
 impl WindlassBox {
@@ -101,9 +101,8 @@ impl WindlassBox {
 
     /// Scoreboard, algorithm, edge. Returns the time until the next loss can be judged, as `ack_and_wait` does.
     fn control(&mut self, f: &mut BoxFlow, ack: &wl_ack, net: &Network) -> u32 {
-        let state = f.flow.state_mut();
-        state.rcv_edge = later(state.rcv_edge, ack.ack.wrapping_add(ack.window_bytes));
-        let lost_segs = state.lost_segs;
+        f.flow.offered(ack.ack, ack.ack.wrapping_add(ack.window_bytes));
+        let lost_segs = f.state().lost_segs;
         f.flow.supply_check(ack.now_us);
         let (mut sample, wait_us) = f.flow.ack_and_wait(ack);
         self.counters.add(abi::WL_C_LOST_SEGS, f.state().lost_segs.wrapping_sub(lost_segs).into());
