@@ -28,7 +28,7 @@ static __always_inline __u8 wl_syn_flags(const struct wl_packet *p)
 		flags |= WL_SYN_TIMESTAMPS;
 	if (p->options.is_foreign)
 		flags |= WL_SYN_FOREIGN;
-	if (p->ns)
+	if (p->ns || ((p->flags & WL_TCP_ACK) && (p->flags & WL_TCP_CWR)))
 		flags |= WL_SYN_ACCECN;
 	if (p->flags & WL_TCP_ACK ? (p->flags & (WL_TCP_ECE | WL_TCP_CWR)) == WL_TCP_ECE
 				  : (p->flags & (WL_TCP_ECE | WL_TCP_CWR)) == (WL_TCP_ECE | WL_TCP_CWR))
@@ -307,7 +307,8 @@ __noinline __u32 wl_adopt(int from_sender)
 		wl_count(WL_C_PASS_NO_RULE);
 		f->mode = WL_MODE_OFF;
 	}
-	if ((h->snd_flags | h->rcv_flags) & WL_SYN_FOREIGN) {
+	/* accurate ECN counts marks in flags of each packet: in ours they would count wrongly */
+	if (((h->snd_flags | h->rcv_flags) & WL_SYN_FOREIGN) || (h->snd_flags & h->rcv_flags & WL_SYN_ACCECN)) {
 		wl_count(WL_C_FLOWS_WATCH_ONLY);
 		if (f->mode == WL_MODE_ENFORCE)
 			f->mode = WL_MODE_WATCH;

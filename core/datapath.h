@@ -57,7 +57,8 @@ enum wl_syn_flag {
 	WL_SYN_SACK = 1 << 2,
 	WL_SYN_TIMESTAMPS = 1 << 3,
 	WL_SYN_ECN = 1 << 4, /* SYN: ECE and CWR; SYN-ACK: ECE alone */
-	WL_SYN_ACCECN = 1 << 5, /* the AE bit is set: leave ECN alone */
+	WL_SYN_ACCECN =
+		1 << 5, /* SYN: AE is set; SYN-ACK: AE or CWR, its answer. One is enough to leave ECN alone */
 	WL_SYN_FOREIGN = 1 << 6, /* carries an option we cannot reproduce (MPTCP, MD5, AO): watch only */
 	WL_SYN_AGAIN = 1 << 7, /* it was sent more than once */
 };
@@ -243,7 +244,7 @@ enum wl_pace_by {
 	X(FLOWS_CREATED, "flows created") \
 	X(FLOWS_CLOSED, "flows closed by FIN or RST") \
 	X(FLOWS_EXPIRED, "flows forgotten after idling") \
-	X(FLOWS_WATCH_ONLY, "flows only watched: options we cannot reproduce") \
+	X(FLOWS_WATCH_ONLY, "flows only watched: options, or counts of marks, that we cannot reproduce") \
 	X(FLOWS_PACED_SENDER, "flows only watched: the sender paces itself") \
 	X(BYPASS_STORE_FULL, "bypasses: store full") \
 	X(BYPASS_FLOW_FULL, "bypasses: flow outgrew its part of the store") \
