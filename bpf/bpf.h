@@ -29,6 +29,7 @@
 #define WL_ETH_P_IP 0x0800
 #define WL_ETH_P_IPV6 0x86dd
 #define WL_ETH_P_8021Q 0x8100
+#define WL_ETH_P_8021AD 0x88a8
 #define WL_ETH_P_CLOCK 0x88b5 /* IEEE 802 local experimental: the clock's own frame */
 
 #define WL_ETH_LEN 14u
@@ -36,6 +37,7 @@
 #define WL_IPV6_LEN 40u
 #define WL_TCP_LEN 20u
 #define WL_IPPROTO_TCP 6
+#define WL_IP_DF 0x4000
 
 #define WL_TCP_FIN 0x01
 #define WL_TCP_SYN 0x02

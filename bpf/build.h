@@ -105,13 +105,15 @@ static __always_inline __u64 wl_build_l3(struct wl_flow *f, __u8 *h, int to_send
 		sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)ip->saddr, 32, 0);
 	} else {
 		struct wl_ipv4 *ip = (void *)(h + WL_ETH_LEN);
+		int may_fragment = !to_sender && (f->flags & WL_FLOW_FRAGMENTS);
 
 		*(__u16 *)(h + 12) = bpf_htons(WL_ETH_P_IP);
 		ip->version_ihl = 0x45;
 		ip->tos = to_sender ? 0 : f->tos & ~WL_ECN_MASK;
 		ip->total_len_be = bpf_htons(WL_IPV4_LEN + l4_bytes);
-		ip->id_be = bpf_htons(f->repaired_segs);
-		ip->frag_off_be = bpf_htons(0x4000);
+		/* fragments of the sender's own packets are on their way, too */
+		ip->id_be = may_fragment ? bpf_get_prandom_u32() : bpf_htons(f->repaired_segs);
+		ip->frag_off_be = may_fragment ? 0 : bpf_htons(WL_IP_DF);
 		ip->ttl = to_sender ? WL_TTL_OURS : f->ttl;
 		ip->protocol = WL_IPPROTO_TCP;
 		ip->check = 0;
@@ -176,7 +178,8 @@ static __always_inline int wl_send(struct __sk_buff *skb, struct wl_flow *f, int
 		return -1;
 	skb->mark = wl_config.mark;
 	if (f->vlan_tci)
-		bpf_skb_vlan_push(skb, bpf_htons(WL_ETH_P_8021Q), f->vlan_tci);
+		bpf_skb_vlan_push(skb, bpf_htons(f->flags & WL_FLOW_SERVICE_TAG ? WL_ETH_P_8021AD : WL_ETH_P_8021Q),
+				  f->vlan_tci);
 	err = bpf_clone_redirect(skb, f->key.ifindex, to_sender ? 0 : BPF_F_INGRESS);
 	if (f->vlan_tci)
 		bpf_skb_vlan_pop(skb);

@@ -20,8 +20,13 @@ static __always_inline void wl_learn_sender(struct __sk_buff *skb, struct wl_flo
 		__builtin_memcpy(f->rcv_mac, head, 6);
 		__builtin_memcpy(f->snd_mac, head + 6, 6);
 	}
+	f->flags &= ~(WL_FLOW_FRAGMENTS | WL_FLOW_SERVICE_TAG);
 	f->flags |= WL_FLOW_LEARNT;
+	if (p->may_fragment)
+		f->flags |= WL_FLOW_FRAGMENTS;
 	f->vlan_tci = skb->vlan_present ? skb->vlan_tci : 0;
+	if (skb->vlan_present && skb->vlan_proto == bpf_htons(WL_ETH_P_8021AD))
+		f->flags |= WL_FLOW_SERVICE_TAG;
 	f->ttl = p->ttl;
 	f->tos = p->tos;
 	f->snd_window_field = p->window_field;

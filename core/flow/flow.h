@@ -76,6 +76,8 @@ enum wl_flow_flag {
 	WL_FLOW_UNDO_BOTH = 1 << 22, /* ... of the last two reductions */
 	WL_FLOW_ALL_TWICE = 1 << 23, /* ... and all that was sent again since, if anything, has arrived twice */
 	WL_FLOW_PACED_CONTROL = 1 << 24, /* its policy wants it controlled though its sender paces itself */
+	WL_FLOW_FRAGMENTS = 1 << 25, /* the sender allows IPv4 fragments of its packets */
+	WL_FLOW_SERVICE_TAG = 1 << 26, /* vlan_tci is of a service tag (IEEE 802.1ad) */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */

@@ -82,6 +82,10 @@ fn vlans() {
         ("tagged frames on a bridge", bridged),
         ("tagged frames on a bridge, IPv6", Setup { family: Family::V6, ..bridged }),
         ("below a VLAN's device", Setup { place: Place::TaggedPort, ..PLAIN }),
+        (
+            "below a service VLAN's device",
+            Setup { place: Place::TaggedPort, vlan_protocol: "802.1ad", ..PLAIN },
+        ),
         ("a VLAN's device", Setup { place: Place::VlanDevice, ..PLAIN }),
     ];
     repairs_in("vlans", &setups);
@@ -94,6 +98,10 @@ fn frames_of_other_sizes() {
         ("a server with small frames", Setup { server_mtu: 1000, ..PLAIN }),
         ("a server with jumbo frames", Setup { server_mtu: 9000, ..PLAIN }),
         ("jumbo frames all the way", Setup { server_mtu: 9000, wan_mtus: [9000, 9000], ..PLAIN }),
+        (
+            "a server that has its packets cut on the way",
+            Setup { server_sysctls: &[("net/ipv4/ip_no_pmtu_disc", "1")], wan_mtus: [1300, 1500], ..PLAIN },
+        ),
         ("the smallest that IPv6 allows", Setup { family: Family::V6, wan_mtus: [1280, 1280], ..PLAIN }),
     ];
     repairs_in("frames_of_other_sizes", &setups);

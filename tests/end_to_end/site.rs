@@ -73,6 +73,8 @@ pub struct Setup {
     /// Sysctls of servers and client, which decide what they negotiate.
     pub server_sysctls: &'static [(&'static str, &'static str)],
     pub client_sysctls: &'static [(&'static str, &'static str)],
+    /// Of tags: 802.1Q, or 802.1ad for service tags.
+    pub vlan_protocol: &'static str,
     pub server_mtu: u32,
     /// Of both ends of the WAN: of the gateway and of the client.
     pub wan_mtus: [u32; 2],
@@ -93,6 +95,7 @@ pub const PLAIN: Setup = Setup {
     link: LOSSY,
     server_sysctls: &[],
     client_sysctls: &[],
+    vlan_protocol: "802.1Q",
     server_mtu: 1500,
     wan_mtus: [1500, 1500],
     bridge_filter: false,
@@ -174,12 +177,12 @@ fn bridge(ns: &Netns, ports: &[String]) -> Possibly<()> {
     Ok(())
 }
 
-fn vlan(ns: &Netns, on: &str) -> Possibly<String> {
+fn vlan(ns: &Netns, on: &str, protocol: &str) -> Possibly<String> {
     let device = format!("{on}.{VLAN}");
     feature(
         ns,
         "no VLAN devices",
-        &["ip", "link", "add", "link", on, "name", &device, "type", "vlan", "id", VLAN],
+        &["ip", "link", "add", "link", on, "name", &device, "type", "vlan", "proto", protocol, "id", VLAN],
     )?;
     ok(ns, &["ip", "link", "set", &device, "up"]);
     Ok(device)
@@ -497,8 +500,8 @@ fn connect(
         }
         Place::TaggedPort | Place::VlanDevice => {
             plug(gateway);
-            let tagged = vlan(gateway, &ports[0])?;
-            device = vlan(&servers[0], "eth0")?;
+            let tagged = vlan(gateway, &ports[0], setup.vlan_protocol)?;
+            device = vlan(&servers[0], "eth0", setup.vlan_protocol)?;
             at_gateway(1, &tagged);
             if setup.place == Place::TaggedPort { ports } else { vec![tagged] }
         }
