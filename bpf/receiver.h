@@ -253,11 +253,22 @@ static __always_inline void wl_learn_receiver(struct wl_flow *f, const struct wl
 
 /*
  * Would the sender take this reset (RFC 5961, section 3.2)? It must be for the byte that it expects: the one behind what it
- * has acknowledged, or behind all that came by, if that is still on its way. Of flows that are only watched nobody knows.
+ * has acknowledged, or behind all that came by, if that is still on its way. Of flows that are only watched that is not
+ * known: who knows what is in flight is believed.
  */
 static __always_inline int wl_is_reset_of_receiver(const struct wl_flow *f, const struct wl_packet *p)
 {
-	return f->mode != WL_MODE_ENFORCE || p->seq == f->snd_ack || p->seq == f->rcv_seq;
+	if (f->mode != WL_MODE_ENFORCE)
+		return (p->flags & WL_TCP_ACK) && wl_ack_kind(f, p->ack) >= WL_ACK_SAME;
+	return p->seq == f->snd_ack || p->seq == f->rcv_seq;
+}
+
+#define WL_RESET_DOUBT_US 1000000u /* as the shortest silence after which a flow is forgotten */
+
+/* Nobody can tell whether the flow has ended: it has if nothing more comes by. */
+static __always_inline void wl_doubt(struct wl_flow *f)
+{
+	f->seen_at_us = bpf_ktime_get_ns() / 1000 - wl_config.idle_timeout_s * 1000000u + WL_RESET_DOUBT_US;
 }
 
 /* One packet of the receiver of flow `id`, parsed in the scratch, its key turned. */
@@ -285,7 +296,10 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 	}
 	if (p->flags & WL_TCP_RST) {
 		if (!wl_is_reset_of_receiver(f, p)) {
-			wl_count(WL_C_PASS_RST_OUTSIDE);
+			if (f->mode == WL_MODE_ENFORCE)
+				wl_count(WL_C_PASS_RST_OUTSIDE);
+			else
+				wl_doubt(f);
 			goto out;
 		}
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
