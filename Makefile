@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 PACKAGES := clang-19 clang-format-19 libclang1-19 libelf-dev zlib1g-dev pkg-config gcc make \
-	iproute2 util-linux nftables nginx-light curl iperf3 nghttp2-client tcpdump
+	iproute2 util-linux nftables nginx-light curl iperf3 nghttp2-client tcpdump libclang-rt-19-dev
 # for the virtual machine; only `make vm-test` installs these
 VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils dash
 # for the comparison with ns-3; only `make bench-ns3` installs these
@@ -61,13 +61,10 @@ bench-ns3: setup
 
 FUZZ_SECONDS ?= 60
 
-fuzz:
-	@$(MAKE) --no-print-directory setup PACKAGES="$(PACKAGES) g++"
-	@$(CARGO) +nightly --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal
-	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install cargo-fuzz --locked
+fuzz: setup
 	for target in options flow wire; do \
-		$(CARGO) +nightly fuzz run --fuzz-dir fuzz $$target -- \
-			-max_total_time=$(FUZZ_SECONDS) -max_len=4096 || exit 1; \
+		mkdir -p fuzz/corpus/$$target; \
+		fuzz/run.sh $$target -max_total_time=$(FUZZ_SECONDS) -max_len=4096 fuzz/corpus/$$target || exit 1; \
 	done
 
 fmt: setup

@@ -2,10 +2,4 @@
 
 #![cfg_attr(fuzzing, no_main)]
 
-#[cfg(fuzzing)]
-libfuzzer_sys::fuzz_target!(|data: &[u8]| windlass_fuzz::options(data));
-
-#[cfg(not(fuzzing))]
-fn main() {
-    windlass_fuzz::replay(windlass_fuzz::options);
-}
+windlass_fuzz::program!(windlass_fuzz::options);

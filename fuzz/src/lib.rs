@@ -3,11 +3,13 @@
 
 mod flow;
 mod options;
+#[cfg(feature = "guests")]
 mod wire;
 
 pub use flow::flow;
 pub use options::options;
 use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(feature = "guests")]
 pub use wire::wire;
 
 static IS_REPLAY: AtomicBool = AtomicBool::new(false);
@@ -25,4 +27,23 @@ pub fn replay(target: fn(&[u8])) {
         println!("{}: {} bytes", path.to_string_lossy(), input.len());
         target(&input);
     }
+}
+
+/// The program of a target: what libFuzzer calls if built for a search (guided.toml), and otherwise one that replays.
+#[macro_export]
+macro_rules! program {
+    ($target:path) => {
+        #[cfg(fuzzing)]
+        #[unsafe(export_name = "LLVMFuzzerTestOneInput")]
+        extern "C" fn run(data: *const u8, len: usize) -> i32 {
+            // SAFETY: libFuzzer lends that many bytes until this returns, and never passes a null pointer.
+            $target(unsafe { std::slice::from_raw_parts(data, len) });
+            0
+        }
+
+        #[cfg(not(fuzzing))]
+        fn main() {
+            $crate::replay($target);
+        }
+    };
 }

@@ -1,5 +1,5 @@
-//! The fuzz targets on random input, the same at every run: a short walk for every machine. Longer walks, guided by
-//! coverage, need cargo-fuzz (see README.md beside this folder). What a walk found is kept in proptest-regressions.
+//! The fuzz targets on random input, the same at every run: a short walk for every machine, made small when it finds
+//! something. guided.rs follows coverage. What a walk found is kept in proptest-regressions.
 
 use proptest::{
     collection::vec,

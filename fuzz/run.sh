@@ -1,0 +1,23 @@
+#!/bin/sh
+# Searches with libFuzzer, guided by coverage: fuzz/run.sh TARGET [OPTION...] [CORPUS...]. The first folder takes new inputs.
+# With -seed and -runs the search is the same every time: addresses, which find their way into inputs, are not random.
+set -eu
+cd "$(dirname "$0")/.."
+cargo=${CARGO:-cargo}
+target=$1
+shift
+# its flags would be taken instead of ours
+unset RUSTFLAGS
+# where the platform is named, build scripts do not get the flags
+platform=$($cargo -vV | sed -n 's/^host: //p')
+features=--no-default-features
+[ "$target" != wire ] || features=
+$cargo build $features --config fuzz/guided.toml --target "$platform" -p windlass-fuzz --bin "$target"
+finds=fuzz/artifacts/$target/
+mkdir -p "$finds"
+# which not every container allows
+fixed=$(setarch -R true 2>/dev/null && echo setarch -R) || true
+$fixed "${CARGO_TARGET_DIR:-target}/$platform/debug/$target" -artifact_prefix="$finds" "$@" || {
+	echo "once more, event by event: cargo run -p windlass-fuzz --bin $target -- $finds$(ls -t "$finds" | head -n 1)" >&2
+	exit 1
+}
