@@ -8,6 +8,7 @@ mod native;
 mod native_groups;
 mod net;
 mod peers;
+mod random;
 mod site;
 mod transfers;
 

@@ -133,8 +133,13 @@ impl Net {
 
     /// Starts the agent and waits until it says `expected`.
     pub fn agent(&self, policy: &Path, expected: &str) -> Child {
+        self.agent_with(policy, &[], expected)
+    }
+
+    /// The same with further words.
+    pub fn agent_with(&self, policy: &Path, words: &[&str], expected: &str) -> Child {
         let mut child = self
-            .windlass(&["agent", "--policy", policy.to_str().expect("UTF-8")])
+            .windlass(&[&["agent", "--policy", policy.to_str().expect("UTF-8")], words].concat())
             .stdout(Stdio::piped())
             .spawn()
             .expect("the agent starts");

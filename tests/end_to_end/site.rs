@@ -424,7 +424,7 @@ impl Outcome {
 }
 
 /// Is a connection of this host still to be ended by a packet?
-fn has_connections(ns: &Netns) -> bool {
+pub fn has_connections(ns: &Netns) -> bool {
     const TIME_WAIT: &str = "06";
     const LISTEN: &str = "0A";
     let tables = ns.enter(|| {
