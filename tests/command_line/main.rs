@@ -70,6 +70,7 @@ fn without_root_one_line_says_so() {
         &["reproduce", "transparency", "--quick"],
         &["demo"],
         &["bench", "datapath"],
+        &["bench", "emulator"],
         &["attach", "--native"],
         &["native", "load"],
         &["detach", "--all"],

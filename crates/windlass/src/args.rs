@@ -75,11 +75,11 @@ pub enum Command {
         #[arg(long, default_value = "report/demo")]
         out: PathBuf,
     },
-    /// Measure the cost of the datapath or of groups, or the speed of the simulator
+    /// Measure the cost of the datapath or of groups, the speed of the simulator, or how exact emulated links are
     Bench {
         /// What to measure
         what: BenchWhat,
-        /// Only loads of the simulator, or rules of groups, whose name begins so
+        /// Only loads of the simulator, rules of groups, or measurements of links, whose name begins so
         #[arg(long, value_name = "NAME", default_value = "")]
         only: String,
         /// One JSON document
@@ -104,6 +104,8 @@ pub enum BenchWhat {
     Datapath,
     /// Packet-hops per second of the simulator, one core
     Sim,
+    /// Rate, delay and loss of emulated links, against what they should be
+    Emulator,
     /// A member's report to a group of a thousand flows, paired with one of ten
     Groups,
 }

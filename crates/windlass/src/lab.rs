@@ -193,8 +193,17 @@ pub fn bench(what: BenchWhat, only: &str, json: bool) -> Result<ExitCode> {
     match what {
         BenchWhat::Sim => speed::bench(only, json, cancel_on_signal()?),
         BenchWhat::Groups => group_cost::bench(only, json),
+        BenchWhat::Emulator => {
+            let settings = settings(true, false, "report".into(), json)?;
+            let result = windlass_experiments::bench_emulator(only, &settings)?;
+            match json {
+                true => println!("{}", result.to_json()),
+                false => print!("{result}"),
+            }
+            Ok(if result.all_hold() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
         BenchWhat::Datapath if json || !only.is_empty() => {
-            bail!("--only and --json go with bench sim and bench groups");
+            bail!("--only and --json go with bench sim, bench groups and bench emulator");
         }
         BenchWhat::Datapath => {
             let settings = settings(true, false, "report".into(), false)?;
