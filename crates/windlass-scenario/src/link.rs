@@ -217,6 +217,10 @@ impl LinkModel {
             sent.packets += 1;
             sent.bytes += length;
         }
+        if self.queue.is_empty() {
+            // what comes next takes the same place again, not one that has left the caches
+            self.queue.clear();
+        }
         self.queue_bytes -= sent.bytes;
         sent
     }

@@ -144,7 +144,11 @@ impl Network {
                     soon(next.to);
                 }
             }
-            None => self.events.drop_first(),
+            None => {
+                // what comes next takes the same place again, not one that has left the caches
+                flights.clear();
+                self.events.drop_first();
+            }
         }
         first
     }
