@@ -78,6 +78,11 @@ fn features() -> Option<Features> {
     })
 }
 
+fn check_may_load(prefix: &str) -> Result<()> {
+    check_prefix(prefix)?;
+    if is_root() { Ok(()) } else { Err(Error::Privilege { what: "loading congestion control" }) }
+}
+
 fn check_prefix(prefix: &str) -> Result<()> {
     let longest = Algorithm::all().map(|a| a.name().len()).max().unwrap_or(0);
     let is_fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -162,10 +167,7 @@ impl Native {
     }
 
     fn load_object(object: &[u8], prefix: &str, parameters: Parameters) -> Result<Native> {
-        check_prefix(prefix)?;
-        if !is_root() {
-            return Err(Error::Privilege { what: "loading congestion control" });
-        }
+        check_may_load(prefix)?;
         let features = features().ok_or(Error::NoStructOps)?;
         if is_loaded(prefix) {
             return Err(Error::NativeLoaded(prefix.to_string()));
@@ -281,6 +283,7 @@ pub(crate) fn is_current(prefix: &str) -> bool {
 
 /// Registers and pins all algorithms under `prefix`, unless they are there already. Returns whether they were not.
 pub fn ensure_loaded(prefix: &str) -> Result<bool> {
+    check_may_load(prefix)?;
     let _lock = Lock::take("native")?;
     if is_loaded(prefix) && pins::read_record(&record(prefix)).is_none() {
         // who pinned them was killed meanwhile; selectors leave their wishes with the algorithms that they were made for
