@@ -9,6 +9,8 @@ use crate::{
     site::{has_connections, nothing_is_left},
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use std::{
     cell::{Cell, RefCell},
     env, fs,
@@ -44,28 +46,24 @@ const STORE_CHUNKS: usize = STORE_MIB * 16;
 /// Of a store that is nearly nothing.
 const FEW_CHUNKS: usize = 3;
 
-/// SplitMix64.
-struct Dice(u64);
+struct Dice(Xoshiro256PlusPlus);
 
 impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+    /// Those of one situation.
+    fn of(seed: u64, number: u64) -> Dice {
+        Dice(Xoshiro256PlusPlus::seed_from_u64(seed << 32 ^ number))
     }
 
     fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.roll() % (high - low + 1)
+        self.0.random_range(low..=high)
     }
 
     fn percent(&mut self, chance: u64) -> bool {
-        self.roll() % 100 < chance
+        self.between(1, 100) <= chance
     }
 
     fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.roll() as usize % of.len()]
+        of[self.0.random_range(0..of.len())]
     }
 }
 
@@ -230,7 +228,7 @@ impl Talk {
 
 impl Situation {
     fn draw(seed: u64, number: u64) -> Situation {
-        let dice = &mut Dice(seed << 32 ^ number);
+        let dice = &mut Dice::of(seed, number);
         let is_ipv6 = dice.percent(25) && has_ipv6();
         let smallest = if is_ipv6 { 1280 } else { 576 };
         let (link, rate_bytes_ps) = link(dice);
