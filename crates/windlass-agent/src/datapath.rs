@@ -16,6 +16,7 @@ use crate::{
     object::{fingerprint, map, program, raise_memlock_limit},
     pins::{self, Pinned},
     plain::bytes_of,
+    shared_groups,
     uplink::kernel_has_departure_times,
 };
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, Program};
@@ -107,8 +108,8 @@ pub struct Datapath {
     policy: Policy,
     is_pinned: bool,
     /// Its groups are those of the namespace; for as long as it is not pinned, this is what to do if it is killed.
-    parting: Option<group::Parting>,
-    _share: Option<group::Share>,
+    parting: Option<shared_groups::Parting>,
+    _share: Option<shared_groups::Share>,
 }
 
 fn fill(queue: &Map, n: u32) -> Result<()> {
@@ -160,9 +161,9 @@ impl Datapath {
         }
         let shares = options.shares(policy);
         if shares {
-            group::part_killed()?;
+            shared_groups::part_killed()?;
         }
-        let share = shares.then(group::Share::hold).transpose()?;
+        let share = shares.then(shared_groups::Share::hold).transpose()?;
         let clock = Clock::create(ifindex, options.clock_hz)?;
         let started = Self::start(iface, ifindex, policy, options, &clock);
         if started.is_err() {
@@ -188,12 +189,12 @@ impl Datapath {
         policy: &Policy,
         options: &Options,
         clock: &Clock,
-    ) -> Result<(Object, Vec<Attached>, Option<group::Parting>)> {
+    ) -> Result<(Object, Vec<Attached>, Option<shared_groups::Parting>)> {
         let object = load(iface, ifindex, policy, options, clock.shaped_ifindex()?)?;
         let parting = if options.shares(policy) {
             let mut part =
-                object.progs_mut().find(|p| p.name() == group::PART).expect("a program of our own");
-            Some(group::Parting::leave(&mut part, ifindex)?)
+                object.progs_mut().find(|p| p.name() == shared_groups::PART).expect("a program of our own");
+            Some(shared_groups::Parting::leave(&mut part, ifindex)?)
         } else {
             None
         };
@@ -242,7 +243,7 @@ impl Datapath {
 
     /// All flows in use.
     pub fn flows(&self) -> Result<Vec<FlowInfo>> {
-        let groups = group::read(&map(&self.object, "wl_groups"), &group::names_here())?;
+        let groups = group::read(&map(&self.object, "wl_groups"), &shared_groups::names_here())?;
         let [ids, flows, places] =
             ["wl_flow_ids", "wl_flows", "wl_places"].map(|name| map(&self.object, name));
         read_flows(&ids, &flows, &places, &groups)
@@ -306,7 +307,7 @@ impl Drop for Datapath {
         detach_all(mem::take(&mut self.attached), &self.iface, self.ifindex);
         self.clock.remove();
         // if it fails, its flows stay in groups that others share
-        let _ = group::part(program(&self.object, group::PART).as_fd());
+        let _ = shared_groups::part(program(&self.object, shared_groups::PART).as_fd());
     }
 }
 
@@ -348,9 +349,9 @@ pub fn load(
         pins::mount_bpffs()?;
         let _lock = Lock::take("groups")?;
         let mut open = open(options, &config)?;
-        group::reuse(&mut open)?;
+        shared_groups::reuse(&mut open)?;
         let object = open.load().map_err(Error::Load)?;
-        group::share(&object)?;
+        shared_groups::share(&object)?;
         object
     } else {
         open(options, &config)?.load().map_err(Error::Load)?

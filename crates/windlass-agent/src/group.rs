@@ -1,29 +1,21 @@
-//! Groups in policies, and their places in the kernel.
-//!
-//! A group is known by its name and configuration. All interfaces of a network namespace whose policies name groups
-//! share the maps of groups, pinned under /sys/fs/bpf/windlass/groups-<namespace>-<build>/, so that flows behind several
-//! interfaces can be in one group.
+//! Groups in policies, and their places in the kernel. A group is known by its name and configuration.
 
 use crate::{
-    Error, Policy, PolicyError, Result, datapath,
-    error::{bpf, io_error},
-    lock::{Lock, flock},
-    netdev,
+    Error, Policy, PolicyError, Result,
+    error::bpf,
+    lock::Lock,
     object::fingerprint,
     pins,
     plain::{bytes_of, from_bytes},
     policy::Place,
+    shared_groups,
 };
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, OpenObject, Program, ProgramMut, libbpf_sys as sys};
+use libbpf_rs::{MapCore, MapFlags};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File},
-    io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
-    path::{Path, PathBuf},
-    thread,
-    time::Duration,
+    fs,
+    path::Path,
 };
 use toml::Spanned;
 use windlass_core::{
@@ -352,7 +344,7 @@ fn homes(groups: &impl MapCore) -> Result<Vec<GroupHome>> {
 /// Numbers of the groups that the rules of this namespace's interfaces name. Those of an `attach` that runs nobody can read:
 /// then all are.
 fn named_here() -> Result<BTreeSet<u32>> {
-    if has_users(netdev::namespace_inode()) {
+    if shared_groups::has_users_here() {
         return Ok((0..abi::WL_MAX_GROUPS).collect());
     }
     pins::groups_named_here()
@@ -376,7 +368,7 @@ pub struct GroupInfo {
 /// Gives the rules of an interface their groups.
 pub(crate) fn resolve_here(groups: &impl MapCore, policy: &Policy, rules: &mut [wl_rule]) -> Result<()> {
     if rules.iter().any(|r| r.group != 0) {
-        note_names(&names_here(), &policy.groups())?;
+        note_names(&shared_groups::names_here(), &policy.groups())?;
     }
     resolve(groups, &policy.groups(), rules, named_here)
 }
@@ -410,201 +402,4 @@ pub(crate) fn read(groups: &impl MapCore, file: &Path) -> Result<Vec<GroupInfo>>
         });
     }
     Ok(all)
-}
-
-/// The program that makes all flows of a datapath leave their groups, which outlive it.
-pub(crate) const PART: &str = "wl_part_all";
-/// A group that is locked is tried again, so many times.
-const PART_TRIES: u32 = 100;
-
-/// Has the flows of a datapath that is detached leave their groups: their places go with it, and nobody else could tell that
-/// they are gone. Groups that stay locked keep them.
-pub(crate) fn part(program: BorrowedFd<'_>) -> Result<()> {
-    // any packet: the program does not look at it
-    let frame = [0u8; 60];
-    for _ in 0..PART_TRIES {
-        let mut run = sys::bpf_test_run_opts {
-            sz: size_of::<sys::bpf_test_run_opts>() as _,
-            data_in: frame.as_ptr().cast(),
-            data_size_in: frame.len() as u32,
-            ..Default::default()
-        };
-        // SAFETY: the program is open during the call, and the frame lives as long.
-        if unsafe { sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut run) } != 0 {
-            return Err(bpf("leaving groups")(io::Error::last_os_error().into()));
-        }
-        if run.retval == 0 {
-            break;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
-}
-
-const SHARED: [&str; 2] = ["wl_groups", "wl_tenants"];
-
-fn shared_dir() -> PathBuf {
-    let build = datapath::build_id();
-    pins::root().join(format!("groups-{}-{build:016x}", netdev::namespace_inode()))
-}
-
-/// Lets the object use the namespace's groups, if somebody has shared some.
-pub(crate) fn reuse(object: &mut OpenObject) -> Result<()> {
-    let dir = shared_dir();
-    for mut map in object.maps_mut() {
-        let path = dir.join(map.name());
-        if SHARED.iter().any(|name| map.name() == *name) && path.exists() {
-            map.reuse_pinned_map(&path).map_err(bpf(format!("sharing {}", path.display())))?;
-        }
-    }
-    Ok(())
-}
-
-/// Shares the object's groups with whoever is attached later, unless they are shared already.
-pub(crate) fn share(object: &Object) -> Result<()> {
-    let dir = shared_dir();
-    fs::create_dir_all(&dir).map_err(io_error(&dir))?;
-    for map in object.maps().filter(|m| SHARED.iter().any(|name| m.name() == *name)) {
-        let path = dir.join(map.name());
-        if !path.exists() {
-            let mut handle = MapHandle::try_from(&map).map_err(bpf("sharing groups"))?;
-            handle.pin(&path).map_err(bpf(format!("sharing {}", path.display())))?;
-        }
-    }
-    Ok(())
-}
-
-/// Begins the name under which a process that has pinned nothing else leaves [`PART`] beside the groups. After it comes its
-/// interface's index.
-const PARTING: &str = "part";
-
-/// A process that uses shared groups. The last one of a namespace that goes, with nothing left under control there, takes
-/// them away.
-#[derive(Debug)]
-pub(crate) struct Share {
-    file: File,
-    namespace: u64,
-}
-
-/// By which the others know what to do if this process is killed: its flows' places are gone then, and their group would
-/// keep their shares for them.
-#[derive(Debug)]
-pub(crate) struct Parting {
-    program: PathBuf,
-    /// Locked as long as the process lives.
-    lock: PathBuf,
-    _file: File,
-}
-
-impl Parting {
-    /// Leaves the program of a datapath on interface `ifindex` that is not pinned.
-    pub(crate) fn leave(program: &mut ProgramMut<'_>, ifindex: u32) -> Result<Parting> {
-        let _lock = Lock::take("groups")?;
-        let pin = shared_dir().join(format!("{PARTING}{ifindex}"));
-        let path = parting_lock(netdev::namespace_inode(), &ifindex.to_string());
-        let file = File::create(&path).map_err(io_error(&path))?;
-        flock(&file, libc::LOCK_EX).map_err(io_error(&path))?;
-        program.pin(&pin).map_err(bpf(format!("pinning {}", pin.display())))?;
-        Ok(Parting { program: pin, lock: path, _file: file })
-    }
-}
-
-impl Drop for Parting {
-    fn drop(&mut self) {
-        // with the groups they may be gone already
-        let _ = fs::remove_file(&self.program);
-        let _ = fs::remove_file(&self.lock);
-    }
-}
-
-fn parting_lock(namespace: u64, ifindex: &str) -> PathBuf {
-    PathBuf::from(format!("/run/windlass/groups-{namespace}:{ifindex}"))
-}
-
-/// Has the flows of processes that were killed leave their groups, in all namespaces, and takes away groups that nobody
-/// uses. Returns how many processes those were.
-pub fn part_killed() -> Result<usize> {
-    let mut parted = 0;
-    let mut namespaces = BTreeSet::new();
-    for folder in fs::read_dir(pins::root()).into_iter().flatten().flatten() {
-        let name = folder.file_name().to_string_lossy().into_owned();
-        let namespace = name.strip_prefix("groups-").and_then(|n| n.split('-').next()?.parse().ok());
-        let Some(namespace) = namespace else { continue };
-        namespaces.insert(namespace);
-        let _lock = Lock::take("groups")?;
-        for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let Some(ifindex) = name.strip_prefix(PARTING) else { continue };
-            let lock = parting_lock(namespace, ifindex);
-            let is_held = |file: File| flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_err();
-            if File::open(&lock).is_ok_and(is_held) {
-                continue;
-            }
-            let program =
-                Program::fd_from_pinned_path(entry.path()).map_err(bpf("opening what flows part with"))?;
-            part(program.as_fd())?;
-            fs::remove_file(entry.path()).map_err(io_error(&entry.path()))?;
-            // it may never have been there
-            let _ = fs::remove_file(lock);
-            parted += 1;
-        }
-    }
-    namespaces.into_iter().for_each(remove_unused);
-    Ok(parted)
-}
-
-fn users(namespace: u64) -> PathBuf {
-    PathBuf::from(format!("/run/windlass/groups-{namespace}"))
-}
-
-/// Where names of the groups of this namespace's interfaces are noted.
-pub(crate) fn names_here() -> PathBuf {
-    names(netdev::namespace_inode())
-}
-
-fn names(namespace: u64) -> PathBuf {
-    PathBuf::from(format!("/run/windlass/groups-{namespace}:names"))
-}
-
-impl Share {
-    pub(crate) fn hold() -> Result<Share> {
-        // or who removes them might not see it
-        let _lock = Lock::take("groups")?;
-        let namespace = netdev::namespace_inode();
-        let path = users(namespace);
-        let file = File::create(&path).map_err(io_error(&path))?;
-        flock(&file, libc::LOCK_SH).map_err(io_error(&path))?;
-        Ok(Share { file, namespace })
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        // the kernel would do it a moment later
-        let _ = flock(&self.file, libc::LOCK_UN);
-        remove_unused(self.namespace);
-    }
-}
-
-/// Does some process use the namespace's groups?
-fn has_users(namespace: u64) -> bool {
-    File::open(users(namespace)).is_ok_and(|f| flock(&f, libc::LOCK_EX | libc::LOCK_NB).is_err())
-}
-
-/// Takes the namespace's groups away if nobody uses them.
-pub(crate) fn remove_unused(namespace: u64) {
-    let Ok(_lock) = Lock::take("groups") else { return };
-    if has_users(namespace) || !pins::has_none(namespace) {
-        return;
-    }
-    let prefix = format!("groups-{namespace}-");
-    for entry in fs::read_dir(pins::root()).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(&prefix) {
-            // what cannot be removed is in use by another version
-            let _ = pins::remove_dir(&entry.path());
-        }
-    }
-    for file in [users(namespace), names(namespace)] {
-        let _ = fs::remove_file(file);
-    }
 }

@@ -23,6 +23,7 @@ mod pins;
 mod plain;
 mod policy;
 mod select;
+mod shared_groups;
 mod uplink;
 
 pub use cost::{RunTime, RunTimeStats};
@@ -32,7 +33,7 @@ pub use datapath::{Datapath, Options, load};
 pub use doctor::{Check, doctor, is_root};
 pub use error::{Error, Result};
 pub use flows::FlowInfo;
-pub use group::{FlowGroup, GroupHome, GroupInfo, GroupSpec, Membership, Per, part_killed};
+pub use group::{FlowGroup, GroupHome, GroupInfo, GroupSpec, Membership, Per};
 pub use guest::{GuestFlows, GuestStats, GuestWatch};
 pub use monotonic::monotonic_us;
 pub use native::{Native, NativeInfo};
@@ -43,4 +44,5 @@ pub use pins::{
 };
 pub use policy::{Mode, Policy, PolicyError, Rule};
 pub use select::{PinnedSelector, Selector, SelectorInfo, root_cgroup};
+pub use shared_groups::part_killed;
 pub use uplink::{PaceBy, Pacing};

@@ -7,8 +7,9 @@ use crate::{
     Policy, Result,
     attach::remove_filters,
     clock::Clock,
-    group, netdev,
+    netdev,
     pins::{remove_dir, root, write_text},
+    shared_groups,
 };
 use libbpf_rs::{Link, Program, query::LinkTypeInfo};
 use std::{fs, os::fd::AsFd, path::PathBuf};
@@ -94,9 +95,9 @@ impl PinDir {
             // it may be detached already, as its interface is gone
             let _ = link.detach();
         }
-        if let Ok(program) = Program::fd_from_pinned_path(self.dir().join(group::PART)) {
+        if let Ok(program) = Program::fd_from_pinned_path(self.dir().join(shared_groups::PART)) {
             // if it fails, they stay in groups that others share
-            let _ = group::part(program.as_fd());
+            let _ = shared_groups::part(program.as_fd());
         }
         if self.dir().is_dir() {
             remove_dir(&self.dir())?;
@@ -106,7 +107,7 @@ impl PinDir {
         for file in [self.record(), self.index_file(), self.rule_names_file()] {
             let _ = fs::remove_file(file);
         }
-        group::remove_unused(self.namespace);
+        shared_groups::remove_unused(self.namespace);
         Ok(())
     }
 }

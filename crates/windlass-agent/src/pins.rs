@@ -18,6 +18,7 @@ use crate::{
     netdev,
     object::pinned_map,
     pin_dir::{CLOCK_LINK, PinDir, namespace_dir},
+    shared_groups,
 };
 use libbpf_rs::{MapCore, MapHandle, Object, Program};
 use std::{
@@ -216,7 +217,7 @@ fn pin_all(
 ) -> Result<()> {
     let dir = pins.dir();
     fs::create_dir_all(&dir).map_err(io_error(&dir))?;
-    for name in [group::PART, clock::PROGRAM] {
+    for name in [shared_groups::PART, clock::PROGRAM] {
         for mut program in object.progs_mut().filter(|p| p.name() == name) {
             program.pin(dir.join(name)).map_err(bpf(format!("pinning {name}")))?;
         }
@@ -303,7 +304,7 @@ impl Pinned {
 
     /// The groups that its flows can be in, which are those of all interfaces of the namespace.
     pub fn groups(&self) -> Result<Vec<GroupInfo>> {
-        group::read(&self.maps["wl_groups"], &group::names_here())
+        group::read(&self.maps["wl_groups"], &shared_groups::names_here())
     }
 
     /// Names of the rules of the policy in force, by their numbers.
