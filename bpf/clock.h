@@ -98,8 +98,9 @@ static __always_inline void wl_repair(struct __sk_buff *skb, struct wl_flow *f, 
 }
 
 /* Losses that time alone has shown, and silence. */
-static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struct wl_sample *sample, __u32 now_us)
+static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struct wl_sample *sample, __u64 now_ns)
 {
+	__u32 now_us = now_ns / 1000;
 	__u32 wait_us, lost_bytes, calls = 0, lost_segs = f->lost_segs;
 	enum wl_silence silence;
 
@@ -126,7 +127,7 @@ static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struc
 	if (f->lost_segs != lost_segs)
 		wl_count_n(WL_C_LOST_SEGS, f->lost_segs - lost_segs);
 	if (calls)
-		wl_run_algorithm(id, calls, 0);
+		wl_run_algorithm(id, calls, 0, now_ns);
 	return wait_us;
 }
 
@@ -141,11 +142,11 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 	if (!s || f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
 		return;
 	if (f->state == WL_FLOW_ACTIVE)
-		wait_us = wl_judge_by_time(f, id, &s->sample, now_ns / 1000);
+		wait_us = wl_judge_by_time(f, id, &s->sample, now_ns);
 	if (wl_alg_is_due(&f->decision, now_ns / 1000)) {
 		__builtin_memset(&s->sample, 0, sizeof(s->sample));
 		s->sample.now_us = now_ns / 1000;
-		wl_run_algorithm(id, WL_CALL_TIMER, 0);
+		wl_run_algorithm(id, WL_CALL_TIMER, 0, now_ns);
 	}
 	if (wl_has_repairs(f))
 		wl_repair(skb, f, id, now_ns);

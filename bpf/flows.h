@@ -122,7 +122,7 @@ static __always_inline void wl_arm_next(struct wl_flow *f, __u32 id, __u64 now_n
  * that its large frame and those of groups are not in use at once: all calls share 512 bytes of stack, and Linux 6.1 counts
  * each frame in whole 32 bytes.
  */
-__noinline int wl_run_hooks(__u32 id, __u32 calls, __u32 idle_us)
+__noinline int wl_run_hooks(__u32 id, __u32 calls, __u32 idle_us, __u64 now_ns)
 {
 	struct wl_flow *f = wl_flow_get(id);
 	struct wl_scratch *s = wl_scratch_get();
@@ -131,7 +131,7 @@ __noinline int wl_run_hooks(__u32 id, __u32 calls, __u32 idle_us)
 	if (!f || !s)
 		return -1;
 	sample = &s->sample;
-	wl_track_fill(f, sample);
+	wl_track_fill(f, sample, now_ns);
 	sample->random = bpf_get_prandom_u32();
 	if (calls & WL_CALL_INIT) {
 		__builtin_memset(&f->alg, 0, sizeof(f->alg));
@@ -158,11 +158,11 @@ __noinline int wl_run_hooks(__u32 id, __u32 calls, __u32 idle_us)
 }
 
 /* The same, and tells the flow's group of it. */
-__noinline int wl_run_algorithm(__u32 id, __u32 calls, __u32 idle_us)
+__noinline int wl_run_algorithm(__u32 id, __u32 calls, __u32 idle_us, __u64 now_ns)
 {
 	struct wl_flow *f = wl_flow_get(id);
 
-	if (!f || wl_run_hooks(id, calls, idle_us))
+	if (!f || wl_run_hooks(id, calls, idle_us, now_ns))
 		return -1;
 	wl_tell_group(f, id, calls == WL_CALL_IDLE ? WL_TALK_RESUME : WL_TALK_REPORT);
 	return 0;
@@ -270,6 +270,7 @@ __noinline __u32 wl_adopt(int from_sender)
 	struct wl_packet *p;
 	struct wl_flow *f;
 	__u32 id, base, first, owner;
+	__u64 now_ns;
 
 	if (!s)
 		return WL_NO_FLOW;
@@ -333,7 +334,8 @@ __noinline __u32 wl_adopt(int from_sender)
 		f->mss_bytes = 64;
 	f->rcv_seq = h->rcv_isn + 1;
 	f->snd_ack = f->rcv_seq;
-	f->sent_at_us = bpf_ktime_get_ns() / 1000;
+	now_ns = bpf_ktime_get_ns();
+	f->sent_at_us = now_ns / 1000;
 	wl_rtt_begin(f, from_sender ? h->rtt_us : wl_handshake_rtt_us(h, p->ack, f->sent_at_us));
 	f->edge = base;
 	f->rcv_edge = base;
@@ -347,7 +349,7 @@ __noinline __u32 wl_adopt(int from_sender)
 		f->flags |= WL_FLOW_DEPARTS;
 	__builtin_memset(&s->sample, 0, sizeof(s->sample));
 	s->sample.now_us = f->sent_at_us;
-	wl_run_algorithm(id, WL_CALL_INIT, 0);
+	wl_run_algorithm(id, WL_CALL_INIT, 0, now_ns);
 	if (bpf_map_update_elem(&wl_flow_ids, &p->key, &id, BPF_NOEXIST)) {
 		/* another CPU was faster: this entry is nobody's, and must not be taken for the other one when it is idle */
 		wl_vacate(f, id);

@@ -30,8 +30,9 @@ static __always_inline void wl_read_sack(struct wl_packet *p, struct wl_ack *a)
 }
 
 /* A reload changed the rules: look the flow's rule up again and hand it to its new algorithm or mode. */
-static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id, __u32 now_us)
+static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id, __u64 now_ns)
 {
+	__u32 now_us = now_ns / 1000;
 	struct wl_scratch *s = wl_scratch_get();
 	__u8 algorithm = f->algorithm;
 	__u8 mode = f->mode;
@@ -61,7 +62,7 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id, __u32 
 	    s) {
 		__builtin_memset(&s->sample, 0, sizeof(s->sample));
 		s->sample.now_us = now_us;
-		wl_run_algorithm(id, WL_CALL_INIT, 0);
+		wl_run_algorithm(id, WL_CALL_INIT, 0, now_ns);
 	}
 }
 
@@ -97,7 +98,7 @@ static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_s
 	if (sample->newly_delivered_bytes || sample->lost_bytes || sample->events)
 		calls |= WL_CALL_ACK;
 	if (calls)
-		wl_run_algorithm(id, calls, 0);
+		wl_run_algorithm(id, calls, 0, now_ns);
 	wl_edge_advance(f, now_ns);
 	return wait_us;
 }
@@ -306,7 +307,7 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 		return WL_TC_PASS;
 	}
 	if (head && f->policy_generation != head->generation)
-		wl_follow_policy(f, id, bpf_ktime_get_ns() / 1000);
+		wl_follow_policy(f, id, bpf_ktime_get_ns());
 	if (p->flags & WL_TCP_FIN)
 		f->flags |= WL_FLOW_RCV_FIN;
 	if (f->mode != WL_MODE_ENFORCE) {

@@ -351,16 +351,22 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 	return wait_us;
 }
 
-/* Time until pacing lets the next byte leave; 0: it may at once. What seems to be more than a timeout away is past. */
-WL_INLINE wl_u32 wl_departs_in_us(const struct wl_flow *f, wl_u32 now_us)
+/* Time until all that came by has departed; 0: nothing waits. */
+WL_INLINE wl_u64 wl_backlog_ns(const struct wl_flow *f, wl_u64 now_ns)
 {
-	wl_u32 left_us = (wl_u32)(f->pace_next_ns / 1000) - now_us;
-
-	return left_us <= WL_RTO_MAX_US ? left_us : 0;
+	return f->pace_next_ns > now_ns ? f->pace_next_ns - now_ns : 0;
 }
 
-/* Completes a sample with the flow's standing figures. */
-WL_INLINE void wl_track_fill(const struct wl_flow *f, struct wl_sample *s)
+/* Time until pacing lets the next byte leave, as far as a timeout would wait; 0: it may at once. */
+WL_INLINE wl_u32 wl_departs_in_us(const struct wl_flow *f, wl_u64 now_ns)
+{
+	wl_u64 left_us = wl_backlog_ns(f, now_ns) / 1000;
+
+	return left_us < WL_RTO_MAX_US ? left_us : WL_RTO_MAX_US;
+}
+
+/* Completes a sample of now_ns with the flow's standing figures. */
+WL_INLINE void wl_track_fill(const struct wl_flow *f, struct wl_sample *s, wl_u64 now_ns)
 {
 	s->mss_bytes = f->mss_bytes;
 	s->srtt_us = f->srtt_us;
@@ -369,7 +375,7 @@ WL_INLINE void wl_track_fill(const struct wl_flow *f, struct wl_sample *s)
 	s->near_rtt_us = f->near_rtt_us;
 	s->delivered_bytes = f->delivered_bytes;
 	s->inflight_bytes = wl_pipe_bytes(f);
-	s->departs_in_us = wl_departs_in_us(f, s->now_us);
+	s->departs_in_us = wl_departs_in_us(f, now_ns);
 	s->round_count = f->round_count;
 	s->is_in_recovery = !!(f->flags & WL_FLOW_RECOVERY);
 	s->is_cwnd_limited = !!(f->flags & WL_FLOW_CWND_LIMITED);

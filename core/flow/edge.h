@@ -44,12 +44,6 @@ WL_INLINE wl_u64 wl_pacing_bytes_ps(const struct wl_flow *f)
 	return rate ? rate : 1;
 }
 
-/* Time until all that came by has departed; 0: nothing waits. */
-WL_INLINE wl_u64 wl_backlog_ns(const struct wl_flow *f, wl_u64 now_ns)
-{
-	return f->pace_next_ns > now_ns ? f->pace_next_ns - now_ns : 0;
-}
-
 /* Bytes by which the sender may run further ahead of departures, at least one quantum; 0: it is far enough ahead. */
 WL_INLINE wl_u32 wl_depart_room(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps)
 {

@@ -109,7 +109,7 @@ enum wl_native_call {
 	WL_NATIVE_CALL_ACK = 1 << 5,
 	WL_NATIVE_CALL_TIMER = 1 << 6,
 };
-void wln_flow_call(struct wln_flow *, wl_u32 calls, struct wl_sample *, wl_u32 idle_us);
+void wln_flow_call(struct wln_flow *, wl_u32 calls, struct wl_sample *, wl_u32 idle_us, wl_u64 now_ns);
 
 /* What a box does with the flow beyond watching it; see the functions of the same names in core/flow. */
 wl_u32 wln_flow_pipe_bytes(const struct wln_flow *);

@@ -349,7 +349,7 @@ wl_u32 wln_flow_ack(struct wln_flow *n, const struct wl_ack *a, struct wl_sample
 	wl_u32 bad_sacks = 0;
 	wl_u32 wait_us = wl_track_ack(&n->flow, a, s, &bad_sacks);
 
-	wl_track_fill(&n->flow, s);
+	wl_track_fill(&n->flow, s, a->now_us * 1000ULL);
 	return wait_us;
 }
 
@@ -427,11 +427,11 @@ wl_u64 wln_flow_deadline_ns(struct wln_flow *n, wl_u64 now_ns, wl_u32 wait_us)
 	return wl_next_deadline_ns(&n->flow, now_ns, wait_us);
 }
 
-void wln_flow_call(struct wln_flow *n, wl_u32 calls, struct wl_sample *s, wl_u32 idle_us)
+void wln_flow_call(struct wln_flow *n, wl_u32 calls, struct wl_sample *s, wl_u32 idle_us, wl_u64 now_ns)
 {
 	struct wl_flow *f = &n->flow;
 
-	wl_track_fill(f, s);
+	wl_track_fill(f, s, now_ns);
 	if (calls & WL_NATIVE_CALL_INIT)
 		wl_alg_init(f->algorithm, &f->alg, &f->params, s, &f->decision);
 	if (calls & WL_NATIVE_CALL_TIMER) {

@@ -44,7 +44,7 @@ fn before_the_first_sample_timers_go_by_the_handshake() {
     assert_eq!(f.on_silence(260_000), abi::WL_SILENCE_TIMEOUT);
     // nothing is known of data yet, and the first sample of it begins anew
     let mut sample = wl_sample::default();
-    f.call(abi::WL_NATIVE_CALL_INIT, &mut sample, 0);
+    f.call(abi::WL_NATIVE_CALL_INIT, &mut sample, 0, 0);
     assert_eq!((sample.srtt_us, sample.min_rtt_us), (0, 0));
     f.send(5 * MSS, 270_000);
     f.ack(&ack(5 * MSS, 370_000, &[]));

@@ -1,7 +1,10 @@
 //! Streams longer than sequence numbers: what lies half the sequence space behind seems to lie ahead.
 
 use crate::{MSS, ack, flow};
-use windlass_core::{Flow, abi};
+use windlass_core::{
+    Flow,
+    abi::{self, wl_sample},
+};
 
 /// Sends and has acknowledged so many MiB, from `now_us` on.
 fn pass(f: &mut Flow, mib: u32, now_us: u32) {
@@ -86,4 +89,25 @@ fn the_near_side_is_timed_in_the_third_gibibyte() {
     f.state_mut().sent_at_us = 101_300;
     f.send(nxt.wrapping_add(20 * MSS), 101_300);
     assert_eq!(f.state().near_rtt_us, 300);
+}
+
+/// What was paced before a rest has left long ago, though the clock of 32 bits says the same time as then.
+#[test]
+fn nothing_waits_for_its_departure_after_a_rest_of_any_length() {
+    const LEFT_NS: u64 = 7_000_000_000;
+    let mut f = flow(0);
+    f.state_mut().pace_next_ns = LEFT_NS;
+    for rest_us in [1_000_000, (1 << 31) - 1, 0xff00_0000, 1 << 32, (1 << 32) + 4_000_000] {
+        let now_ns = LEFT_NS + rest_us * 1000;
+        let mut sample = wl_sample { now_us: (now_ns / 1000) as u32, ..wl_sample::default() };
+        f.call(0, &mut sample, 0, now_ns);
+        assert_eq!(sample.departs_in_us, 0, "after {rest_us} us");
+    }
+    for (left_ns, departs_in_us) in [(2_500_000, 2_500), (1 << 50, 60_000_000)] {
+        let now_ns = (1 << 60) + left_ns;
+        f.state_mut().pace_next_ns = now_ns + left_ns;
+        let mut sample = wl_sample::default();
+        f.call(0, &mut sample, 0, now_ns);
+        assert_eq!(sample.departs_in_us, departs_in_us);
+    }
 }

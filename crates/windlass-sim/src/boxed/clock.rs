@@ -42,7 +42,7 @@ impl WindlassBox {
         let decision = &f.state().decision;
         if decision.has_wake != 0 && now_us.wrapping_sub(decision.wake_at_us) as i32 >= 0 {
             let mut sample = wl_sample { now_us, ..wl_sample::default() };
-            self.call(f, abi::WL_NATIVE_CALL_TIMER, &mut sample, 0);
+            self.call(f, abi::WL_NATIVE_CALL_TIMER, &mut sample, 0, net.now_ns);
         }
         if f.state().lost_bytes > 0 && !f.is_bypassed() {
             self.repair(f, net);
@@ -86,7 +86,7 @@ impl WindlassBox {
         }
         self.counters.add(abi::WL_C_LOST_SEGS, f.state().lost_segs.wrapping_sub(lost_segs).into());
         if calls != 0 {
-            self.call(f, calls, &mut sample, 0);
+            self.call(f, calls, &mut sample, 0, now_ns);
         }
         wait_us
     }

@@ -200,14 +200,15 @@ impl WindlassBox {
             high_bits: base,
             group: self.members[connection as usize].take().filter(|_| self.mode == abi::WL_MODE_ENFORCE),
         };
-        self.call(&mut made, abi::WL_NATIVE_CALL_INIT, &mut wl_sample { now_us, ..wl_sample::default() }, 0);
+        let mut sample = wl_sample { now_us, ..wl_sample::default() };
+        self.call(&mut made, abi::WL_NATIVE_CALL_INIT, &mut sample, 0, now_ns);
         made
     }
 
     /// Calls hooks of the algorithm.
-    fn call(&mut self, f: &mut BoxFlow, calls: u32, sample: &mut wl_sample, idle_us: u32) {
+    fn call(&mut self, f: &mut BoxFlow, calls: u32, sample: &mut wl_sample, idle_us: u32, now_ns: u64) {
         sample.random = self.random.next_u32();
-        f.flow.call(calls, sample, idle_us);
+        f.flow.call(calls, sample, idle_us, now_ns);
         let Some(group) = &mut f.group else { return };
         let decision = &mut f.flow.state_mut().decision;
         if calls == abi::WL_NATIVE_CALL_IDLE {

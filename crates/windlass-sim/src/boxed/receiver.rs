@@ -127,7 +127,7 @@ impl WindlassBox {
             calls |= abi::WL_NATIVE_CALL_ACK;
         }
         if calls != 0 {
-            self.call(f, calls, &mut sample, 0);
+            self.call(f, calls, &mut sample, 0, net.now_ns);
         }
         f.flow.edge_advance(net.now_ns);
         wait_us
