@@ -199,7 +199,8 @@ static __always_inline void wl_wheel_turn(__u64 now_ns)
 		slots = WL_WHEEL_SLOTS;
 	if (!slots)
 		return;
-	wl_wheel_done = now;
+	/* for all to see before the slots are: who links a flow into one of them after that looks here (wl_arm()) */
+	__sync_lock_test_and_set(&wl_wheel_done, now);
 	bpf_loop(slots, wl_wheel_slot_step, &from, 0);
 }
 
