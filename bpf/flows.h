@@ -230,15 +230,20 @@ static __always_inline void wl_vacate(struct wl_flow *f, __u32 id)
 	wl_track_disown(f);
 }
 
-/* Forgets the flow; called with the lock held, which it gives back. */
+/*
+ * Forgets the flow; called with the lock held, which it gives back. Where the lists do not take back what it has, it stays
+ * until it has been idle for long.
+ */
 static __always_inline void wl_close(struct wl_flow *f, __u32 id, __u32 counter)
 {
-	wl_count(counter);
 	wl_store_release_all(f);
-	bpf_map_delete_elem(&wl_flow_ids, &f->key);
-	wl_vacate(f, id);
+	/* whoever takes the entry from the list waits for its lock */
+	if (!f->stored_chunks && !bpf_map_push_elem(&wl_free_flows, &id, 0)) {
+		wl_count(counter);
+		bpf_map_delete_elem(&wl_flow_ids, &f->key);
+		wl_vacate(f, id);
+	}
 	wl_unlock(f);
-	bpf_map_push_elem(&wl_free_flows, &id, 0);
 }
 
 /* The sender itself opens or accepts a new connection: an older flow of that name is over. */

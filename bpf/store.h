@@ -82,9 +82,11 @@ static long wl_release_step(__u32 i, void *ctx)
 	if (!chunk)
 		return 0;
 	chunk--;
+	/* the list's lock may not be had (Linux 6.16 and later): the flow keeps the chunk until it is asked again */
+	if (bpf_map_push_elem(&wl_free_chunks, &chunk, 0))
+		return 0;
 	r->f->chunks[index] = 0;
 	r->f->stored_chunks--;
-	bpf_map_push_elem(&wl_free_chunks, &chunk, 0);
 	return 0;
 }
 

@@ -54,7 +54,9 @@ static __always_inline void wl_due_push(__u32 id, struct wl_flow_wheel *w)
 
 	if (__sync_lock_test_and_set(&w->is_due, 1))
 		return;
-	bpf_map_push_elem(&wl_due, &due, 0);
+	/* its lock may not be had (Linux 6.16 and later): who asks next tries again */
+	if (bpf_map_push_elem(&wl_due, &due, 0))
+		__sync_lock_test_and_set(&w->is_due, 0);
 }
 
 struct wl_wheel_link {
