@@ -212,6 +212,20 @@ static __always_inline void wl_bypass_check(struct wl_flow *f)
 	f->shown_una = f->una;
 }
 
+/*
+ * Timestamps that count microseconds (tcp_usec_ts in Linux 6.7 and later) seem to run backwards after a rest of 36 minutes.
+ * No packet is on its way for half as long.
+ */
+#define WL_TIMESTAMPS_HOLD_US (1u << 30)
+
+/* A packet of a controlled flow comes by. */
+static __always_inline void wl_seen(struct wl_flow *f, __u32 now_us)
+{
+	if (now_us - f->seen_at_us > WL_TIMESTAMPS_HOLD_US)
+		f->flags |= WL_FLOW_RESTED;
+	f->seen_at_us = now_us;
+}
+
 static __always_inline int wl_same_key(const struct wl_flow_key *a, const struct wl_flow_key *b)
 {
 	const __u64 *x = (const void *)a, *y = (const void *)b;

@@ -246,7 +246,9 @@ static __always_inline void wl_learn_receiver(struct wl_flow *f, const struct wl
 	if (!wl_after(p->seq, f->rcv_seq))
 		f->rcv_seq = wl_seq_max(f->rcv_seq, end);
 	/* 0: none is known yet */
-	if (p->options.has_ts && (!f->rcv_tsval || !wl_before(p->options.tsval, f->rcv_tsval))) {
+	if (p->options.has_ts &&
+	    (!f->rcv_tsval || (f->flags & WL_FLOW_RESTED) || !wl_before(p->options.tsval, f->rcv_tsval))) {
+		f->flags &= ~WL_FLOW_RESTED;
 		f->rcv_tsval = p->options.tsval;
 		f->rcv_tsecr = p->options.tsecr;
 	}
@@ -314,7 +316,7 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 		wl_watch_receiver(f, p);
 	} else {
 		now_ns = bpf_ktime_get_ns();
-		f->seen_at_us = now_ns / 1000;
+		wl_seen(f, now_ns / 1000);
 		wl_learn_receiver(f, p);
 		if (p->flags & WL_TCP_ACK)
 			verdict = wl_receiver_ack(skb, f, id, s, now_ns);

@@ -254,7 +254,7 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 		wl_watch_sender(skb, f, p);
 	} else {
 		now_ns = bpf_ktime_get_ns();
-		f->seen_at_us = now_ns / 1000;
+		wl_seen(f, now_ns / 1000);
 		wl_learn_sender(skb, f, p);
 		if (p->payload_bytes)
 			verdict = wl_sender_data(skb, f, id, p, now_ns);

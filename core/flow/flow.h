@@ -78,6 +78,7 @@ enum wl_flow_flag {
 	WL_FLOW_PACED_CONTROL = 1 << 24, /* its policy wants it controlled though its sender paces itself */
 	WL_FLOW_FRAGMENTS = 1 << 25, /* the sender allows IPv4 fragments of its packets */
 	WL_FLOW_SERVICE_TAG = 1 << 26, /* vlan_tci is of a service tag (IEEE 802.1ad) */
+	WL_FLOW_RESTED = 1 << 27, /* the receiver's next timestamp may seem older than rcv_tsval, and is not */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
