@@ -256,10 +256,15 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 		now_ns = bpf_ktime_get_ns();
 		wl_seen(f, now_ns / 1000);
 		wl_learn_sender(skb, f, p);
-		if (p->payload_bytes)
+		if (p->payload_bytes) {
 			verdict = wl_sender_data(skb, f, id, p, now_ns);
-		else
+		} else {
 			wl_hold(skb, f, 0, now_ns);
+			if ((p->flags & WL_TCP_FIN) && wl_track_fin(f, p->seq, now_ns / 1000)) {
+				wl_count(WL_C_DATA_GAPS);
+				wl_bypass(f, WL_C_BYPASS_GAP);
+			}
+		}
 	}
 	if (p->flags & WL_TCP_FIN) {
 		f->flags |= WL_FLOW_FIN;

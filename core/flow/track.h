@@ -282,6 +282,17 @@ WL_INLINE void wl_track_gap(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 	f->hole_end = seq;
 }
 
+/* The sender's FIN comes without data, at `seq`. Returns 1 when data before it went past unseen. */
+WL_GLOBAL int wl_track_fin(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
+{
+	if (!f || wl_data_kind(f, seq, 0) != WL_DATA_GAP)
+		return 0;
+	wl_track_gap(f, seq, now_us);
+	f->nxt = seq;
+	f->edge = wl_seq_max(f->edge, seq);
+	return 1;
+}
+
 /* The record, in no list, is on its way again. */
 WL_INLINE void wl_track_resent(struct wl_flow *f, struct wl_seg *seg, wl_u32 slot)
 {

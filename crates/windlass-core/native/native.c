@@ -329,6 +329,11 @@ wl_u32 wln_flow_send(struct wln_flow *n, wl_u32 seq, wl_u32 end, wl_u32 now_us)
 	return wl_track_send(&n->flow, seq, end, now_us);
 }
 
+int wln_flow_fin(struct wln_flow *n, wl_u32 seq, wl_u32 now_us)
+{
+	return wl_track_fin(&n->flow, seq, now_us);
+}
+
 int wln_flow_is_whole(const struct wln_flow *n)
 {
 	return wl_track_is_whole(&n->flow);

@@ -64,6 +64,12 @@ impl Flow {
         unsafe { abi::wln_flow_send(self.inner.as_ptr(), seq, end, now_us) == 0 }
     }
 
+    /// The sender's FIN comes without data, at `seq`. Returns whether data before it went past unseen.
+    pub fn fin(&mut self, seq: u32, now_us: u32) -> bool {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_fin(self.inner.as_ptr(), seq, now_us) != 0 }
+    }
+
     /// Whether all in flight was seen, so that the box can repair it.
     pub fn is_whole(&self) -> bool {
         // SAFETY: reads only.

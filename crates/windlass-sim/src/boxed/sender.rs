@@ -23,6 +23,13 @@ impl WindlassBox {
     ) -> Verdict {
         f.from_sender = *packet;
         let verdict = match packet.len_bytes {
+            0 if f.is_enforced() && packet.has(flag::FIN) => {
+                if f.flow.fin(packet.seq as u32, core_us(net.now_ns)) {
+                    self.counters.add(abi::WL_C_DATA_GAPS, 1);
+                    self.bypass(f, abi::WL_C_BYPASS_GAP);
+                }
+                Verdict::Pass
+            }
             0 => Verdict::Pass,
             _ if f.is_enforced() => self.on_data(f, packet, net),
             _ => self.watch_data(f, packet, core_us(net.now_ns)),
