@@ -228,7 +228,7 @@ fn the_datapath_of_another_version_is_refused_with_the_cure() {
     with_transfer(&net, |progress| {
         kill(&mut agent, libc::SIGKILL);
         // as another build would have left it
-        fs::write(format!("/run/windlass/{}-r1", net.namespace()), "1").expect("the record of who pinned it");
+        fs::write(net.record(""), "1").expect("the record of who pinned it");
         let policy = file.to_str().expect("UTF-8");
         for words in [&["agent", "--policy", policy][..], &["flows"], &["top", "--json"]] {
             let out = net.windlass(words).output().expect("windlass runs");
@@ -419,12 +419,7 @@ fn another_interface_of_the_same_name_is_controlled_anew() {
     // while the agent is there
     let clocks = net.clocks();
     net.replace_interface("cubic");
-    let has_new_clock = || {
-        let now = net.clocks();
-        now.len() == 2 && now != clocks
-    };
-    // then its pins, of which this is the last
-    while !has_new_clock() || !net.pins().join("link2").exists() {
+    while !net.is_controlled_anew(&clocks) {
         assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
     }
     is_controlled(&net);
@@ -435,6 +430,52 @@ fn another_interface_of_the_same_name_is_controlled_anew() {
     assert_eq!(net.clocks().len(), 2, "of the old interface none");
     is_controlled(&net);
     release(&net, agent);
+}
+
+/// Of two agents that are there, one is late to see that another interface has the name now.
+#[test]
+fn an_agent_leaves_alone_what_another_one_made_for_the_next_interface() {
+    if !is_root_or_skip("an_agent_leaves_alone_what_another_one_made_for_the_next_interface") {
+        return;
+    }
+    let (net, _folder, file, mut first) = with_agent("bbr");
+    let mut late = Talker::start(&net, &file);
+    assert!(late.says("taken over"));
+    let clocks = net.clocks();
+    send(&late.child, libc::SIGSTOP);
+    net.replace_interface("cubic");
+    while !net.is_controlled_anew(&clocks) {
+        assert!(first.try_wait().expect("our child").is_none(), "the agent goes on");
+    }
+    let clocks = net.clocks();
+    send(&late.child, libc::SIGCONT);
+    assert!(late.says("gone"));
+    assert_eq!(late.out.next().expect("it goes on").expect("a line"), "r1: taken over");
+    assert_eq!(net.clocks(), clocks, "nothing was made anew");
+    is_controlled(&net);
+    kill(&mut late.child, libc::SIGKILL);
+    release(&net, first);
+}
+
+#[test]
+fn of_two_agents_that_start_at_once_one_attaches_and_the_other_takes_over() {
+    if !is_root_or_skip("of_two_agents_that_start_at_once_one_attaches_and_the_other_takes_over") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    for _ in 0..3 {
+        let mut agents = [Talker::start(&net, &file), Talker::start(&net, &file)];
+        let mut said = agents.each_mut().map(|agent| agent.out.next().expect("it goes on").expect("a line"));
+        said.sort();
+        assert_eq!(said, ["r1: taken over", "r1: under control"]);
+        is_controlled(&net);
+        for agent in &mut agents {
+            kill(&mut agent.child, libc::SIGKILL);
+        }
+        net.answer(&["detach", "--all"]);
+    }
 }
 
 #[test]
@@ -572,11 +613,6 @@ fn an_agent_whose_interface_is_released_ends_and_says_so() {
     assert!(net.clocks().is_empty() && !net.pins().exists(), "nothing is made anew");
 }
 
-/// What is known of a pinned datapath beside the pins themselves.
-fn record(net: &Net, what: &str) -> PathBuf {
-    PathBuf::from(format!("/run/windlass/{}-r1{what}", net.namespace()))
-}
-
 /// A disk that is full, say: programs that stayed attached without a clock would hide losses and mend none.
 #[test]
 fn what_cannot_be_pinned_does_not_stay_attached() {
@@ -586,7 +622,7 @@ fn what_cannot_be_pinned_does_not_stay_attached() {
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
     let file = policy(folder.path(), "bbr");
-    let in_the_way = record(&net, ":index");
+    let in_the_way = net.record(":index");
     fs::create_dir_all(&in_the_way).expect("a folder where a file should be");
     let out = net.windlass(&["agent", "--policy", file.to_str().expect("UTF-8")]).output().expect("it runs");
     let said = String::from_utf8_lossy(&out.stderr);
@@ -606,7 +642,7 @@ fn what_was_pinned_in_part_is_made_anew() {
     let (net, _folder, file, mut agent) = with_agent("bbr");
     kill(&mut agent, libc::SIGKILL);
     // as if killed just before it noted whose pins these are
-    fs::remove_file(record(&net, "")).expect("the record of who pinned it");
+    fs::remove_file(net.record("")).expect("the record of who pinned it");
     agent = net.agent(&file, "under control");
     assert_eq!(net.clocks().len(), 2);
     is_controlled(&net);

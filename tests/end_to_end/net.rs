@@ -74,6 +74,17 @@ impl Net {
         Path::new("/sys/fs/bpf/windlass").join(self.namespace().to_string()).join("r1")
     }
 
+    /// What is known of it beside the pins themselves.
+    pub fn record(&self, what: &str) -> PathBuf {
+        PathBuf::from(format!("/run/windlass/{}-r1{what}", self.namespace()))
+    }
+
+    /// Has the interface another clock than these, and is its datapath pinned? The record of who pinned it comes last.
+    pub fn is_controlled_anew(&self, clocks: &[String]) -> bool {
+        let now = self.clocks();
+        now.len() == 2 && now != clocks && self.record("").exists()
+    }
+
     /// The first group that the box's interfaces share.
     pub fn group(&self) -> wl_group {
         let of_namespace = format!("groups-{}-", self.namespace());

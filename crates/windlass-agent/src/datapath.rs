@@ -147,11 +147,39 @@ fn open(options: &Options, config: &wl_config) -> Result<OpenObject> {
 impl Datapath {
     /// Loads the programs and attaches them to `iface` under `policy`.
     pub fn attach(iface: &str, policy: &Policy, options: &Options) -> Result<Datapath> {
+        let ifindex = Self::check(iface, options)?;
+        let _lock = Lock::take("attach")?;
+        Self::attach_alone(iface, ifindex, policy, options)
+    }
+
+    /// Attaches to `iface` under `policy` and pins everything, so that it outlives this process; or, if that has been done,
+    /// puts the policy in force there. Returns whether it had been done. Of several agents one attaches.
+    pub fn attach_or_take_over(iface: &str, policy: &Policy, options: &Options) -> Result<(Pinned, bool)> {
+        let ifindex = Self::check(iface, options)?;
+        let _lock = Lock::take("attach")?;
+        if pins::is_controlled(iface) {
+            let pinned = Pinned::open(iface)?;
+            pinned.set_policy(policy)?;
+            return Ok((pinned, true));
+        }
+        let mut datapath = Self::attach_alone(iface, ifindex, policy, options)?;
+        datapath.pin()?;
+        drop(datapath);
+        Ok((Pinned::open(iface)?, false))
+    }
+
+    /// Index of the interface.
+    fn check(iface: &str, options: &Options) -> Result<u32> {
         options.check()?;
         let ifindex = netdev::ethernet_index(iface)?;
         if !is_root() {
             return Err(Error::Privilege { what: "attaching a datapath" });
         }
+        Ok(ifindex)
+    }
+
+    /// With the lock held: two would make the same clock.
+    fn attach_alone(iface: &str, ifindex: u32, policy: &Policy, options: &Options) -> Result<Datapath> {
         if pins::is_controlled(iface) {
             return Err(Error::Busy(iface.to_string()));
         }
@@ -281,20 +309,12 @@ impl Datapath {
     }
 
     /// Pins programs and maps, so that the datapath outlives this process.
-    pub fn pin(&mut self) -> Result<()> {
+    fn pin(&mut self) -> Result<()> {
         // what is pinned has that program, too, in a place of its own
         self.parting = None;
         pins::pin(&self.iface, self.ifindex, &mut self.object, &self.attached, &self.policy)?;
         self.is_pinned = true;
         Ok(())
-    }
-
-    /// The pinned state of this datapath, for a process that only follows it.
-    pub fn into_pinned(mut self) -> Result<Pinned> {
-        self.pin()?;
-        let iface = self.iface.clone();
-        drop(self);
-        Pinned::open(&iface)
     }
 }
 

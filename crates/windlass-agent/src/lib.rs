@@ -39,8 +39,7 @@ pub use monotonic::monotonic_us;
 pub use native::{Native, NativeInfo};
 pub use netdev::index as interface_index;
 pub use pins::{
-    Pinned, attached_elsewhere, force_remove, is_controlled, left_here, pinned_here, pins_are_private,
-    remove_gone,
+    Pinned, attached_elsewhere, force_remove, left_here, pinned_here, pins_are_private, remove_gone,
 };
 pub use policy::{Mode, Policy, PolicyError, Rule};
 pub use select::{PinnedSelector, Selector, SelectorInfo, root_cgroup};

@@ -20,7 +20,8 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// The lock of "groups", or of "pins", "native" or "select"; who needs that of groups besides takes it last.
+    /// The lock of "groups", or of "pins", "native" or "select"; who needs that of groups besides takes it last. Whoever
+    /// attaches to interfaces has that of "attach", taken first.
     pub(crate) fn take(of: &str) -> Result<Lock> {
         let path = PathBuf::from(format!("/run/windlass/{of}.lock"));
         if let Some(folder) = path.parent() {

@@ -100,7 +100,7 @@ pub(crate) fn mount_bpffs() -> Result<()> {
 
 /// Has `iface` of this namespace, and not an earlier interface of that name, a pinned datapath? One that is not all there,
 /// since who pinned it was killed meanwhile, is none.
-pub fn is_controlled(iface: &str) -> bool {
+pub(crate) fn is_controlled(iface: &str) -> bool {
     let pins = PinDir::here(iface);
     let index = netdev::index(iface);
     if index.is_none() || !pins.dir().is_dir() || read_record(&pins.record()).is_none() {
@@ -338,20 +338,25 @@ impl Pinned {
             return Ok(false);
         }
         let _lock = Lock::take("pins")?;
-        let dir = self.pins.dir();
-        let id = |map: &MapHandle| map.info().map(|i| i.info.id).ok();
-        let now = pinned_map(&dir.join("wl_counters"));
-        // a clock without a datapath, or with that of another agent, is none of ours
-        if now.ok().and_then(|map| id(&map)) != id(counters) {
+        if !self.is_still_pinned() {
             return Err(Error::Released(self.iface().to_string()));
         }
         let Some(attached) = self.clock.revive(&self.maps[PINNED_CONFIG], self.clock_program.as_fd())? else {
             return Ok(false);
         };
         // of the link to the device that went nothing is left but its pin
-        let _ = fs::remove_file(dir.join(CLOCK_LINK));
-        attached.pin(&dir.join(CLOCK_LINK))?;
+        let pin = self.pins.dir().join(CLOCK_LINK);
+        let _ = fs::remove_file(&pin);
+        attached.pin(&pin)?;
         Ok(true)
+    }
+
+    /// Is it this datapath that is pinned under the interface's name, and not that of another interface of the name, or
+    /// what another agent made since? With the lock held.
+    fn is_still_pinned(&self) -> bool {
+        let id = |map: &MapHandle| map.info().map(|i| i.info.id).ok();
+        let now = pinned_map(&self.pins.dir().join("wl_counters")).ok();
+        now.and_then(|map| id(&map)) == id(&self.maps["wl_counters"])
     }
 
     /// Is the interface still there, and not another one of its name?
@@ -359,10 +364,10 @@ impl Pinned {
         netdev::index(self.iface()) == Some(self.ifindex)
     }
 
-    /// Detaches: removes links, filters, maps and the clock.
+    /// Detaches: removes links, filters, maps and the clock, if nobody else has done so.
     pub fn remove(self) -> Result<()> {
         let _lock = Lock::take("pins")?;
-        self.pins.release(Some(self.ifindex))
+        if self.is_still_pinned() { self.pins.release(Some(self.ifindex)) } else { Ok(()) }
     }
 }
 

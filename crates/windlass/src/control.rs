@@ -357,19 +357,15 @@ fn cover(
 
 /// Brings one interface under control. None: it carries nothing that could be.
 fn control(iface: &str, policy: &Policy, manner: &Manner) -> windlass_agent::Result<Option<Pinned>> {
-    if windlass_agent::is_controlled(iface) {
-        let pinned = Pinned::open(iface)?;
-        pinned.set_policy(policy)?;
-        manner.voice.of_iface("taken_over", iface, "taken over");
-        return Ok(Some(pinned));
-    }
-    let datapath = match Datapath::attach(iface, policy, &manner.options) {
+    let (pinned, is_taken_over) = match Datapath::attach_or_take_over(iface, policy, &manner.options) {
         Err(windlass_agent::Error::NotEthernet(_)) => return Ok(None),
         other => other?,
     };
-    let pinned = datapath.into_pinned()?;
     // from here on control outlives the agent
-    manner.voice.of_iface("attached", iface, "under control");
+    match is_taken_over {
+        true => manner.voice.of_iface("taken_over", iface, "taken over"),
+        false => manner.voice.of_iface("attached", iface, "under control"),
+    }
     Ok(Some(pinned))
 }
 
