@@ -15,9 +15,14 @@ features=--no-default-features
 $cargo build $features --config fuzz/guided.toml --target "$platform" -p windlass-fuzz --bin "$target"
 finds=fuzz/artifacts/$target/
 mkdir -p "$finds"
+begun=$(mktemp)
+trap 'rm -f "$begun"' EXIT
 # which not every container allows
 fixed=$(setarch -R true 2>/dev/null && echo setarch -R) || true
 $fixed "${CARGO_TARGET_DIR:-target}/$platform/debug/$target" -artifact_prefix="$finds" "$@" || {
-	echo "once more, event by event: cargo run -p windlass-fuzz --bin $target -- $finds$(ls -t "$finds" | head -n 1)" >&2
+	# none: the options were wrong, say; what is there is of earlier searches
+	for find in $(find "$finds" -type f -newer "$begun"); do
+		echo "once more, event by event: cargo run -p windlass-fuzz --bin $target -- $find" >&2
+	done
 	exit 1
 }

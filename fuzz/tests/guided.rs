@@ -2,16 +2,28 @@
 //! every run. `make fuzz` searches longer, goes on where it was, and has the target `wire` too, for which much more must be
 //! built. `make setup` installs what is needed besides Rust.
 
-use std::process::Command;
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+fn run(target: &str, words: &[&str]) -> Output {
+    let mut script = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/run.sh"));
+    script.arg(target).args(words).output().expect("fuzz/run.sh runs")
+}
 
 /// Tries that many inputs, of any length up to `max_len`.
 fn search(target: &str, runs: u32, max_len: u32) {
     let options = [format!("-runs={runs}"), format!("-max_len={max_len}")];
-    let out = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/run.sh"))
-        .args([target, "-seed=1", "-len_control=0", "-print_final_stats=1"])
-        .args(options)
-        .output()
-        .expect("fuzz/run.sh runs");
+    let out = run(
+        target,
+        &[
+            &["-seed=1", "-len_control=0", "-print_final_stats=1"],
+            &options.each_ref().map(String::as_str)[..],
+        ]
+        .concat(),
+    );
     let said = String::from_utf8_lossy(&out.stderr);
     let last: Vec<&str> = said.lines().collect();
     let last = last[last.len().saturating_sub(60)..].join("\n");
@@ -31,4 +43,18 @@ fn a_search_among_options_finds_nothing() {
 #[test]
 fn a_search_among_events_finds_nothing() {
     search("flow", 50_000, 500);
+}
+
+/// A search that finds nothing and fails, as its corpus is not there, names no input that an earlier one found.
+#[test]
+fn a_search_names_only_what_it_found() {
+    let finds = Path::new(env!("CARGO_MANIFEST_DIR")).join("artifacts/options");
+    fs::create_dir_all(&finds).expect("a folder");
+    let earlier = finds.join("crash-of-a-test");
+    fs::write(&earlier, "found earlier").expect("a file");
+    let out = run("options", &["-runs=1", "no/such/corpus"]);
+    fs::remove_file(&earlier).expect("it is there");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(!out.status.success() && said.contains("no/such/corpus"), "{said}");
+    assert!(!said.contains("crash-of-a-test"), "{said}");
 }
