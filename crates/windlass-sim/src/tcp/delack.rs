@@ -48,6 +48,8 @@ pub struct AckPolicy {
     is_owed: bool,
     /// When the delayed ACK is due; valid if `is_owed`, 0: none.
     due_ns: u64,
+    /// When something new last arrived in order; 0: not yet.
+    news_at_ns: u64,
     /// Duplicate ACKs at once, and bundled, since `rcv_nxt` last moved.
     duplicates: u32,
     bundled: u32,
@@ -58,6 +60,15 @@ impl AckPolicy {
     /// The connection begins, or there was trouble: acknowledge every segment for a while.
     pub fn be_quick(&mut self, config: &Config) {
         self.be_quick_for(config.quick_acks);
+    }
+
+    /// Something new has arrived in order. After a pause longer than a timeout its sender begins anew, and needs ACKs
+    /// (tcp_event_data_recv()).
+    pub fn on_news(&mut self, now_ns: u64, rto_ns: u64, config: &Config) {
+        if self.news_at_ns != 0 && now_ns - self.news_at_ns > rto_ns {
+            self.be_quick(config);
+        }
+        self.news_at_ns = now_ns;
     }
 
     /// Acknowledges so many segments one by one.
@@ -149,6 +160,27 @@ mod tests {
             })
             .collect();
         assert_eq!(acked, [(1..=16).collect::<Vec<_>>(), vec![18, 20, 22]].concat());
+    }
+
+    /// A pause of 300 ms is one, of 301 ms is one after which all is new.
+    #[test]
+    fn after_a_pause_longer_than_a_timeout_acks_are_quick_again() {
+        let config = Config::default();
+        let mut policy = AckPolicy::default();
+        let mut at_once = |at_ms, n| {
+            policy.on_news(at_ms * MS, 300 * MS, &config);
+            let now = policy.on_data(arrival(at_ms * MS, n), &config) == AckWhen::Now;
+            if now {
+                policy.on_ack_sent(n * u64::from(MSS_BYTES));
+            }
+            now
+        };
+        assert_eq!(
+            [(1, 1), (2, 2), (302, 3), (302, 4)].map(|(at, n)| at_once(at, n)),
+            [false, true, false, true]
+        );
+        let acked: Vec<u64> = (5..=25).filter(|n| at_once(603, *n)).collect();
+        assert_eq!(acked, [(5..=20).collect::<Vec<_>>(), vec![22, 24]].concat());
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl Endpoint {
             self.send_ack(net, config);
         }
         self.receiver.on_timestamp(packet);
-        let when = takes_data.then(|| self.receiver.on_data(packet, net.now_ns, config));
+        let when = takes_data.then(|| self.receiver.on_data(packet, &self.sender.rtt, net.now_ns, config));
         let is_probe = !takes_data && packet.seq < self.receiver.rcv_nxt;
         self.with_wire(net, config, |sender, wire, receiver| sender.on_ack(packet, wire, receiver));
         match when {

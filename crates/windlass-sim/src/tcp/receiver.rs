@@ -4,6 +4,7 @@
 use super::{
     Config, Ecn,
     delack::{AckPolicy, AckWhen, Arrival},
+    rtt::Rtt,
     window::RcvWindow,
 };
 use crate::{
@@ -95,8 +96,8 @@ impl Receiver {
         }
     }
 
-    /// Takes a packet with data or FIN; says when to acknowledge it.
-    pub fn on_data(&mut self, packet: &Packet, now_ns: u64, config: &Config) -> AckWhen {
+    /// Takes a packet with data or FIN; says when to acknowledge it. `rtt` is the round trip of the endpoint's own segments.
+    pub fn on_data(&mut self, packet: &Packet, rtt: &Rtt, now_ns: u64, config: &Config) -> AckWhen {
         if packet.has(flag::FIN) {
             self.fin_seq = Some(packet.end() - 1);
         }
@@ -107,13 +108,17 @@ impl Receiver {
         let had_hole = !self.waiting.is_empty();
         let block = Block { start: packet.seq, end: packet.end() };
         let mut is_urgent = is_ecn_news || packet.has(flag::FIN) || len_bytes < MSS_BYTES;
-        if block.end <= self.rcv_nxt
-            || self.waiting.iter().any(|w| w.start <= block.start && block.end <= w.end)
-        {
+        if block.end <= self.rcv_nxt {
             self.duplicate = Some(block);
             self.policy.be_quick(config);
             is_urgent = true;
+        } else if self.waiting.iter().any(|w| w.start <= block.start && block.end <= w.end) {
+            self.duplicate = Some(block);
+            // the stretch it is part of follows the report (RFC 2883, section 4)
+            self.keep(block);
+            is_urgent = is_ecn_news;
         } else if block.start <= self.rcv_nxt {
+            self.policy.on_news(now_ns, rtt.rto_ns(config), config);
             has_grown = self.window.grow();
             self.advance(block.end);
             // the gap is filled (RFC 5681, section 4.2)
@@ -132,7 +137,10 @@ impl Receiver {
             has_hole: !self.waiting.is_empty(),
             is_urgent,
             has_grown,
-            rtt_ns: self.window.rtt_ns(),
+            rtt_ns: match rtt.srtt_ns() {
+                0 => self.window.rtt_ns(),
+                srtt_ns => self.window.rtt_ns().min(srtt_ns),
+            },
         };
         self.policy.on_data(arrival, config)
     }
@@ -270,20 +278,37 @@ mod tests {
     fn sack_blocks_name_the_newest_stretch_first() {
         let (mut receiver, config) = (receiver(), Config::default());
         for i in [2, 4, 6, 5, 8] {
-            receiver.on_data(&seg(i), 0, &config);
+            receiver.on_data(&seg(i), &Rtt::default(), 0, &config);
         }
         assert_eq!(ack(&mut receiver).sacks(), [block(8, 9), block(4, 7), block(2, 3)]);
-        receiver.on_data(&seg(0), 0, &config);
-        assert_eq!(receiver.on_data(&seg(1), 0, &config), AckWhen::Now);
+        receiver.on_data(&seg(0), &Rtt::default(), 0, &config);
+        assert_eq!(receiver.on_data(&seg(1), &Rtt::default(), 0, &config), AckWhen::Now);
         let packet = ack(&mut receiver);
         assert_eq!((packet.ack, packet.sacks()), (1 + 3 * MSS, &[block(8, 9), block(4, 7)][..]));
+    }
+
+    /// The report names a segment beyond the hole: the stretch around it comes next, for so the sender knows it (RFC 2883), and
+    /// the ACK counts as one of the duplicates, of which the fourth waits.
+    #[test]
+    fn a_duplicate_beyond_a_hole_is_told_by_the_stretch_around_it() {
+        let (mut receiver, config) = (receiver(), Config { quick_acks: 0, ..Config::default() });
+        (0..40).for_each(|i| {
+            receiver.on_data(&seg(i), &Rtt::default(), 0, &config);
+            ack(&mut receiver);
+        });
+        for i in [42, 43, 45] {
+            assert_eq!(receiver.on_data(&seg(i), &Rtt::default(), 0, &config), AckWhen::Now);
+            ack(&mut receiver);
+        }
+        assert!(matches!(receiver.on_data(&seg(42), &Rtt::default(), 0, &config), AckWhen::By(_)));
+        assert_eq!(ack(&mut receiver).sacks(), [block(42, 43), block(42, 44), block(45, 46)]);
     }
 
     #[test]
     fn a_duplicate_is_reported_once() {
         let (mut receiver, config) = (receiver(), Config::default());
-        receiver.on_data(&seg(0), 0, &config);
-        assert_eq!(receiver.on_data(&seg(0), 0, &config), AckWhen::Now);
+        receiver.on_data(&seg(0), &Rtt::default(), 0, &config);
+        assert_eq!(receiver.on_data(&seg(0), &Rtt::default(), 0, &config), AckWhen::Now);
         assert_eq!(ack(&mut receiver).sacks(), [block(0, 1)]);
         assert_eq!(ack(&mut receiver).sacks(), []);
     }
@@ -297,14 +322,14 @@ mod tests {
         let mut take = |i, tsval_us| {
             let packet = Packet { tsval_us, ..seg(i) };
             receiver.on_timestamp(&packet);
-            receiver.on_data(&packet, 0, &config);
+            receiver.on_data(&packet, &Rtt::default(), 0, &config);
         };
         take(0, 10);
         take(1, 11);
         assert_eq!(ack(&mut receiver).tsecr_us, 10);
         let packet = Packet { tsval_us: 12, ..seg(3) };
         receiver.on_timestamp(&packet);
-        receiver.on_data(&packet, 0, &config);
+        receiver.on_data(&packet, &Rtt::default(), 0, &config);
         assert_eq!(ack(&mut receiver).tsecr_us, 10);
         receiver.on_timestamp(&Packet { tsval_us: 13, len_bytes: 0, ..seg(2) });
         assert_eq!(ack(&mut receiver).tsecr_us, 13);
@@ -315,11 +340,11 @@ mod tests {
         let config = Config::default();
         let mut receiver = receiver_with(Ecn::Classic);
         let with = |i, flags| Packet { flags: flag::ECT | flags, ..seg(i) };
-        receiver.on_data(&with(0, flag::CE), 0, &config);
+        receiver.on_data(&with(0, flag::CE), &Rtt::default(), 0, &config);
         assert!(ack(&mut receiver).has(flag::ECE));
-        receiver.on_data(&with(1, 0), 0, &config);
+        receiver.on_data(&with(1, 0), &Rtt::default(), 0, &config);
         assert!(ack(&mut receiver).has(flag::ECE));
-        receiver.on_data(&with(2, flag::CWR), 0, &config);
+        receiver.on_data(&with(2, flag::CWR), &Rtt::default(), 0, &config);
         assert!(!ack(&mut receiver).has(flag::ECE));
     }
 
@@ -330,7 +355,8 @@ mod tests {
         let mut receiver = Receiver::new(&config, Ecn::Classic);
         receiver.on_syn(&Packet { flags: flag::SYN, ..Packet::default() });
         let mut at_once = |i, flags| {
-            let when = receiver.on_data(&Packet { flags: flag::ECT | flags, ..seg(i) }, 0, &config);
+            let when =
+                receiver.on_data(&Packet { flags: flag::ECT | flags, ..seg(i) }, &Rtt::default(), 0, &config);
             ack(&mut receiver);
             when == AckWhen::Now
         };
@@ -349,13 +375,13 @@ mod tests {
         let with = |i, flags| Packet { flags: flag::ECT | flags, ..seg(i) };
         // until the window has grown to its first size, every segment is acknowledged at once
         (0..9).for_each(|i| {
-            receiver.on_data(&with(i, 0), 0, &config);
+            receiver.on_data(&with(i, 0), &Rtt::default(), 0, &config);
             ack(&mut receiver);
         });
-        assert!(matches!(receiver.on_data(&with(9, 0), 0, &config), AckWhen::By(_)));
+        assert!(matches!(receiver.on_data(&with(9, 0), &Rtt::default(), 0, &config), AckWhen::By(_)));
         assert!(receiver.needs_ack_before(&with(10, flag::CE)));
         assert!(!ack(&mut receiver).has(flag::ECE));
-        assert_eq!(receiver.on_data(&with(10, flag::CE), 0, &config), AckWhen::Now);
+        assert_eq!(receiver.on_data(&with(10, flag::CE), &Rtt::default(), 0, &config), AckWhen::Now);
         assert!(ack(&mut receiver).has(flag::ECE));
     }
 
@@ -366,7 +392,7 @@ mod tests {
             let (mut receiver, config) = (receiver(), Config::default());
             let mut there = [false; 30];
             for i in order {
-                receiver.on_data(&seg(i), 0, &config);
+                receiver.on_data(&seg(i), &Rtt::default(), 0, &config);
                 there[i as usize] = true;
                 let in_order = there.iter().take_while(|t| **t).count() as u64;
                 prop_assert_eq!(receiver.received_bytes(), in_order * MSS);
