@@ -258,13 +258,28 @@ fn a_probe_that_was_not_needed_costs_nothing() {
     assert_eq!(sim.finish().report.flows[0].responses.len(), 2);
 }
 
-/// Nobody answers: SYNs at 0, 1, 3, 7 and 15 s (RFC 6298, section 5.7, with 1 s at first).
+/// Nobody answers: SYNs at 0, 1, 2, 3, 4, 5, 7, 11 and 19 s, for four timeouts come before the first that doubles
+/// (tcp_syn_linear_timeouts).
 #[test]
-fn a_lost_syn_is_sent_again_after_1_2_4_and_8_s() {
+fn a_lost_syn_is_sent_again_every_second_then_less_often() {
     let scenario = scenario(2, "loss = \"100 %\"");
     let outcome = crate::run(&scenario, &RunOptions::default()).unwrap();
-    assert_eq!(outcome.report.links[1].stats.packets, 5);
+    assert_eq!(outcome.report.links[1].stats.packets, 9);
     assert!(outcome.report.flows[0].error.as_ref().unwrap().contains("not finished"));
+}
+
+/// The first SYN-ACK is lost. At 1050 ms the server's timer and the client's second SYN each bring one, and the server knows the
+/// round trip from the timestamp that comes back at 1150 ms. So it probes for the response of two segments, both of which are
+/// lost, after 202 ms, at 1352; the SACK of 1452 loses the first. Otherwise a timeout of a second would be the first to notice.
+#[test]
+fn a_handshake_of_which_a_packet_was_lost_shows_the_round_trip() {
+    let scenario = scenario(2, "");
+    let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
+    sim.net.links[0].loses = vec![1, 5, 6];
+    sim.run(None);
+    let outcome = sim.finish();
+    assert_eq!((outcome.report.sender_probes, outcome.report.sender_timeouts), (1, 0));
+    assert_eq!(completion_ms(&outcome), 1502.0);
 }
 
 /// Marks instead of losses: the window is halved and nothing is sent again. 12112 kbit/s are a segment a ms.

@@ -11,9 +11,13 @@ use crate::{
     engine::Kind,
     network::Network,
     packet::{Packet, flag},
+    time::{US, core_us},
 };
 use rand_xoshiro::SplitMix64;
 use windlass_core::Algorithm;
+
+/// SYNs sent again before the time between them doubles (tcp_syn_linear_timeouts).
+const SYN_LINEAR_TIMEOUTS: u64 = 4;
 
 /// How far the connection has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,7 +114,7 @@ impl Endpoint {
         match self.phase {
             Phase::Closed | Phase::SynSent => return,
             // the third packet of the handshake, or data behind it
-            Phase::SynReceived => self.establish(packet.window_bytes, net, config),
+            Phase::SynReceived => self.establish(packet, net, config),
             Phase::Established => {}
         }
         let takes_data = packet.end() > packet.seq;
@@ -142,7 +146,9 @@ impl Endpoint {
             return self.with_wire(net, config, |sender, wire, receiver| sender.on_timer(wire, receiver));
         }
         self.syn_at_ns = None;
-        self.sender.rtt.backoff += 1;
+        if self.phase != Phase::SynSent || self.sender.stats.handshake_retrans_segs >= SYN_LINEAR_TIMEOUTS {
+            self.sender.rtt.backoff += 1;
+        }
         self.sender.stats.handshake_retrans_segs += 1;
         self.send_syn(net, config);
     }
@@ -175,10 +181,13 @@ impl Endpoint {
                 self.syn_at_ns = Some(net.now_ns);
                 self.send_syn(net, config);
             }
-            Phase::SynReceived if !is_reply => self.send_syn(net, config),
+            Phase::SynReceived if !is_reply => {
+                self.syn_at_ns = None;
+                self.send_syn(net, config);
+            }
             Phase::SynSent if is_reply => {
                 self.receiver.on_syn(packet);
-                self.establish(packet.window_bytes, net, config);
+                self.establish(packet, net, config);
                 self.send_ack(net, config);
             }
             // our ACK was lost
@@ -187,10 +196,17 @@ impl Endpoint {
         }
     }
 
-    fn establish(&mut self, window_bytes: u32, net: &mut Network, config: &Config) {
+    /// The handshake is complete. How long a round trip takes the timestamp tells, too, where a SYN was sent twice
+    /// (tcp_ack_update_rtt()).
+    fn establish(&mut self, packet: &Packet, net: &mut Network, config: &Config) {
         self.phase = Phase::Established;
         self.sender.xmit.disarm();
-        let rtt_ns = self.syn_at_ns.map(|at_ns| net.now_ns - at_ns);
+        let echo_age_ns = || u64::from(core_us(net.now_ns).wrapping_sub(packet.tsecr_us)) * US;
+        let rtt_ns = match self.syn_at_ns {
+            Some(at_ns) => Some(net.now_ns - at_ns),
+            None => (packet.tsecr_us != 0).then(echo_age_ns),
+        };
+        let window_bytes = packet.window_bytes;
         self.with_wire(net, config, |sender, wire, _| sender.on_established(rtt_ns, window_bytes, wire));
     }
 

@@ -272,7 +272,7 @@ impl Sender {
         }
     }
 
-    /// The handshake is complete: it took `rtt_ns` (none if a SYN was sent twice) and the peer offers a window.
+    /// The handshake is complete: it took `rtt_ns` (none if that is not known) and the peer offers a window.
     pub fn on_established(&mut self, rtt_ns: Option<u64>, window_bytes: u32, wire: &mut Wire) {
         let (now_ns, config) = (wire.now_ns(), wire.config);
         self.una = 1;
