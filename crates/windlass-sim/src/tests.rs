@@ -258,6 +258,43 @@ fn a_probe_that_was_not_needed_costs_nothing() {
     assert_eq!(sim.finish().report.flows[0].responses.len(), 2);
 }
 
+/// The last of ten is lost, which its probe repairs: that takes half of the window, and stays so. The last of the next response is
+/// only late, and the report that its probe was not needed says nothing of the first.
+#[test]
+fn what_a_probe_repaired_is_not_taken_back() {
+    let mut scenario = scenario(10, "");
+    scenario.flows[0].trains[0].count = Some(2);
+    scenario.flows[0].trains[0].gap = Some(Dist::Constant(Span(0.15)));
+    let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
+    let link = &mut sim.net.links[0];
+    link.reorders = true;
+    link.loses = vec![12];
+    // behind the probe and the ACK of the second request
+    link.late = (24..25, 320 * MS);
+    sim.run(None);
+    let stats = sim.fetches[0].ends[1].sender.stats;
+    assert_eq!((stats.probes, stats.timeouts, stats.reductions, stats.undos), (2, 0, 1, 0));
+}
+
+/// Two segments are lost at 1000 ms, and their probe at 1202. Two more leave at 1250, with which a probe is due when the timeout of
+/// the first is: at 1300. There is one out already, so the timeout it is, and not another 300 ms later.
+#[test]
+fn a_second_probe_does_not_put_the_timeout_off() {
+    let mut scenario = scenario(2, "");
+    let flow = &mut scenario.flows[0];
+    flow.application = windlass_scenario::Application::Push;
+    let train = &mut flow.trains[0];
+    train.start = Some(Span(1.0));
+    train.count = Some(2);
+    train.interval = Some(Dist::Constant(Span(0.25)));
+    train.size = windlass_scenario::Size::Bytes(Dist::Constant(Bytes(2000.0)));
+    let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
+    sim.net.links[0].loses = vec![2, 3, 4];
+    sim.run(None);
+    let outcome = sim.finish();
+    assert_eq!((outcome.report.sender_probes, outcome.report.sender_timeouts), (1, 1));
+}
+
 /// Nobody answers: SYNs at 0, 1, 2, 3, 4, 5, 7, 11 and 19 s, for four timeouts come before the first that doubles
 /// (tcp_syn_linear_timeouts).
 #[test]

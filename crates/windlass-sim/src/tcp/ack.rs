@@ -158,8 +158,11 @@ impl Sender {
         if let Some(block) = ack.duplicate {
             let segs = ((block.end - block.start) as u32).div_ceil(MSS_BYTES).max(1);
             self.undo.on_dsack(segs, block.end);
-            let delivered = self.rate.delivered_bytes;
-            self.rack.on_dsack(delivered.wrapping_sub(self.pipe_bytes()), delivered);
+            // a probe's copy left by the clock, not because something had been overtaken
+            if self.probe.is_none_or(|p| !p.is_retrans || block.end != p.end_seq) {
+                let delivered = self.rate.delivered_bytes;
+                self.rack.on_dsack(&self.board, delivered.wrapping_sub(self.pipe_bytes()), delivered);
+            }
         }
     }
 
@@ -198,6 +201,7 @@ impl Sender {
         } else if ack.ack > probe.end_seq {
             // the original was lost: once, as for any loss
             self.reduce(WL_CONGESTION_LOSS, ack, wire);
+            self.undo.forget();
             self.leave(ack);
         } else if ack.is_pure_duplicate {
             self.probe = None;
@@ -300,7 +304,7 @@ impl Sender {
     fn enter_recovery(&mut self, ack: &mut Ack, wire: &Wire) {
         // a reduction in hand, for a mark, is enough
         if self.state == CaState::Cwr {
-            self.undo = Undo::begin(&self.algorithm, self.una, self.board.resent_segs());
+            self.undo = Undo::begin(&self.algorithm, self.una, self.copies_out());
         } else {
             self.reduce(WL_CONGESTION_LOSS, ack, wire);
         }
@@ -310,7 +314,7 @@ impl Sender {
     /// The algorithm reduces its window; PRR brings the pipe down to it.
     fn reduce(&mut self, why: u32, ack: &mut Ack, wire: &Wire) {
         let prior_cwnd = self.cwnd_segs();
-        self.undo = Undo::begin(&self.algorithm, self.una, self.board.resent_segs());
+        self.undo = Undo::begin(&self.algorithm, self.una, self.copies_out());
         self.algorithm.on_congestion(&ack.sample, why);
         self.prr = Prr::begin(prior_cwnd, (self.algorithm.decision.cwnd_bytes / MSS_BYTES).max(1));
         self.high_seq = self.nxt;
@@ -318,6 +322,11 @@ impl Sender {
         self.owes_cwr = wire.has_ecn;
         self.stats.reductions += 1;
         ack.sample.events |= WL_EV_RECOVERY_ENTER;
+    }
+
+    /// Segments sent again that are still out, a tail loss probe among them (tcp_init_undo()).
+    pub(super) fn copies_out(&self) -> u32 {
+        self.board.resent_segs() + u32::from(self.probe.is_some_and(|p| p.is_retrans))
     }
 
     /// All is well again.

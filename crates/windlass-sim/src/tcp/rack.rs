@@ -70,9 +70,10 @@ impl Rack {
         self.resent.push_back((id, order));
     }
 
-    /// A report of a duplicate: tolerate more, once a round trip (step 4).
-    pub fn on_dsack(&mut self, prior_delivered: u32, delivered: u32) {
-        if (prior_delivered.wrapping_sub(self.dsack_round) as i32) < 0 {
+    /// A report of a duplicate: tolerate more, once a round trip (step 4), if packets do overtake each other
+    /// (tcp_dsack_seen()).
+    pub fn on_dsack(&mut self, board: &Scoreboard, prior_delivered: u32, delivered: u32) {
+        if !board.has_seen_reordering || (prior_delivered.wrapping_sub(self.dsack_round) as i32) < 0 {
             return;
         }
         self.dsack_round = delivered;
@@ -133,7 +134,8 @@ impl Rack {
             self.judged += 1;
         }
         while let Some(&(id, order)) = self.resent.front() {
-            if let Some(seg) = board.get(id).filter(|s| s.is_resent() && s.order == order) {
+            let is_out = |s: &&Seg| s.order == order && !s.is_sacked() && !s.is_waiting();
+            if let Some(seg) = board.get(id).filter(is_out) {
                 if !self.was_sent_before(seg) {
                     break;
                 }
@@ -149,12 +151,12 @@ impl Rack {
         if has_rest { (self.sent_at_ns + patience_ns).saturating_sub(now_ns).max(1) } else { 0 }
     }
 
-    /// A timeout loses the head of the line, and all that by its time should have arrived (section 6.3).
-    pub fn lose_on_timeout(&mut self, board: &mut Scoreboard, rtt: &Rtt, now_ns: u64) {
-        let patience_ns = self.rtt_ns + self.reo_wnd_ns(board, rtt, true);
+    /// A timeout loses the head of the line, and all that by its time should have arrived (section 6.3; nothing is allowed
+    /// for reordering any more, tcp_timeout_mark_lost()).
+    pub fn lose_on_timeout(&mut self, board: &mut Scoreboard, now_ns: u64) {
         let first = board.first_id();
         for id in first..first + u64::from(board.out_segs()) {
-            if board.get(id).is_some_and(|s| id == first || s.sent_at_ns + patience_ns <= now_ns) {
+            if board.get(id).is_some_and(|s| id == first || s.sent_at_ns + self.rtt_ns <= now_ns) {
                 board.mark_lost(id);
             }
         }
@@ -226,12 +228,35 @@ mod tests {
         assert_eq!((board.next_waiting(), board.pipe_segs()), (Some(0), 0));
     }
 
+    /// Sent at 60 ms, 45 ms ago, over a path of 40 ms: lost, even where packets are known to overtake each other.
+    #[test]
+    fn a_timeout_allows_nothing_for_reordering() {
+        let (mut board, mut rack, rtt) = flight();
+        board.push(Seg::new(4 * u64::from(MSS_BYTES), 100, false, 60 * MS));
+        sack(&mut board, &mut rack, &rtt, 2..3, 42 * MS);
+        sack(&mut board, &mut rack, &rtt, 1..2, 42 * MS);
+        assert!(board.has_seen_reordering);
+        rack.lose_on_timeout(&mut board, 105 * MS);
+        assert_eq!(board.lost_segs(), 3);
+    }
+
+    /// Only where packets overtake each other may RACK have been the reason for a duplicate.
+    #[test]
+    fn reports_of_duplicates_widen_the_window_where_there_is_reordering() {
+        let (mut board, mut rack, rtt) = flight();
+        rack.on_dsack(&board, 0, 1000);
+        assert_eq!(rack.reo_wnd_ns(&board, &rtt, false), 10 * MS);
+        board.has_seen_reordering = true;
+        rack.on_dsack(&board, 0, 1000);
+        assert_eq!(rack.reo_wnd_ns(&board, &rtt, false), 20 * MS);
+    }
+
     #[test]
     fn a_timeout_spares_what_was_sent_lately() {
         let (mut board, mut rack, rtt) = flight();
         board.push(Seg::new(4 * u64::from(MSS_BYTES), 100, false, 300 * MS));
         sack(&mut board, &mut rack, &rtt, 2..3, 42 * MS);
-        rack.lose_on_timeout(&mut board, &rtt, 310 * MS);
+        rack.lose_on_timeout(&mut board, 310 * MS);
         assert_eq!(board.lost_segs(), 3);
         assert_eq!(board.pipe_segs(), 1);
     }

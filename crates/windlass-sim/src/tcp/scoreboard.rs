@@ -190,15 +190,22 @@ impl Scoreboard {
 
     /// The segment leaves once more.
     pub fn resend(&mut self, id: u64, now_ns: u64) -> Option<&mut Seg> {
+        let before = *self.probe(id, now_ns)?;
+        self.resent_segs += u32::from(!before.is_resent());
+        self.waiting_segs -= u32::from(before.is_waiting());
+        let seg = self.get_mut(id)?;
+        seg.flags |= RESENT;
+        Some(seg)
+    }
+
+    /// The segment leaves once more to see whether it had arrived: it is in the network once, by name.
+    pub fn probe(&mut self, id: u64, now_ns: u64) -> Option<&mut Seg> {
         let order = self.sent + 1;
         let seg = self.get_mut(id)?;
         seg.sent_at_ns = now_ns;
         seg.order = order;
-        let before = *seg;
-        seg.flags |= RESENT | EVER_RESENT;
+        seg.flags |= EVER_RESENT;
         self.sent = order;
-        self.resent_segs += u32::from(!before.is_resent());
-        self.waiting_segs -= u32::from(before.is_waiting());
         self.get_mut(id)
     }
 
@@ -394,6 +401,17 @@ mod tests {
         assert_eq!((board.pipe_segs(), board.next_waiting()), (2, Some(0)));
         board.acknowledge(8 * MSS, u64::MAX, &mut Delivery::default(), |_| {});
         assert_eq!((board.pipe_segs(), board.next_waiting(), board.first_id()), (2, None, 8));
+    }
+
+    /// As in tcp_send_loss_probe(): the copy does not count as sent again.
+    #[test]
+    fn a_probe_takes_no_room() {
+        let mut board = board(10);
+        let seg = *board.probe(9, 500).unwrap();
+        assert_eq!((seg.sent_at_ns, seg.order, seg.was_retransmitted()), (500, 11, true));
+        assert_eq!((board.pipe_segs(), board.resent_segs()), (10, 0));
+        assert!(board.mark_lost(9));
+        assert_eq!((board.pipe_segs(), board.next_waiting()), (9, Some(9)));
     }
 
     #[test]

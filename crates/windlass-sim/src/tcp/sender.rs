@@ -655,13 +655,26 @@ impl Sender {
 
     /// Sends a segment once more.
     pub(super) fn resend(&mut self, id: u64, wire: &mut Wire, receiver: &mut Receiver) {
+        if let Some(seg) = self.board.resend(id, wire.now_ns()) {
+            self.rate.stamp(seg);
+            let seg = *seg;
+            self.undo.on_resend(wire.now_ns());
+            self.send_copy(id, seg, wire, receiver);
+        }
+    }
+
+    /// Sends a segment once more as a tail loss probe.
+    pub(super) fn resend_as_probe(&mut self, id: u64, wire: &mut Wire, receiver: &mut Receiver) {
+        if let Some(seg) = self.board.probe(id, wire.now_ns()) {
+            self.rate.stamp(seg);
+            let seg = *seg;
+            self.send_copy(id, seg, wire, receiver);
+        }
+    }
+
+    fn send_copy(&mut self, id: u64, seg: Seg, wire: &mut Wire, receiver: &mut Receiver) {
         let now_ns = wire.now_ns();
-        let rate = self.rate;
-        let Some(seg) = self.board.resend(id, now_ns) else { return };
-        rate.stamp(seg);
-        let seg = *seg;
         self.rack.on_resend(id, seg.order);
-        self.undo.on_resend(now_ns);
         self.stats.retrans_segs += 1;
         self.pacing.charge(self.algorithm.pacing_bytes_ps(), seg.len_bytes, now_ns);
         self.sent_at_ns = now_ns;

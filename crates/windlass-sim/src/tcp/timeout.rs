@@ -119,16 +119,16 @@ impl Sender {
             CaState::Cwr | CaState::Recovery => self.una >= self.high_seq,
         };
         let before = self.algorithm.clone();
-        let resent_segs = self.board.resent_segs();
+        let copies = self.copies_out();
         let mut sample = self.sample(now_ns);
         self.board.set_dup_segs(0);
-        self.rack.lose_on_timeout(&mut self.board, &self.rtt, now_ns);
+        self.rack.lose_on_timeout(&mut self.board, now_ns);
         self.state = CaState::Loss;
         sample.events |= WL_EV_TIMEOUT;
         sample.inflight_bytes = self.pipe_bytes();
         sample.is_in_recovery = 1;
         if reduces {
-            self.undo = Undo::begin(&before, self.una, resent_segs);
+            self.undo = Undo::begin(&before, self.una, copies);
             self.stats.reductions += 1;
         }
         if reduces || self.is_pacing() {
@@ -144,16 +144,19 @@ impl Sender {
 
     /// RFC 8985, section 7.3: a new segment if there is one, else the newest once more; one probe at a time.
     fn send_probe(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
-        if self.probe.is_none() && self.board.out_segs() > 0 {
-            let is_retrans = !self.send_one_new(wire, receiver);
-            if is_retrans && let Some((id, _)) = self.board.last() {
-                self.resend(id, wire, receiver);
-            }
-            self.stats.probes += 1;
-            self.probe = Some(TailProbe { end_seq: self.nxt, is_retrans });
+        if self.board.out_segs() == 0 {
+            return;
         }
-        self.pending = Pending::Timeout;
-        self.arm_timeout_of_head(wire);
+        if self.probe.is_some() {
+            return self.arm(Pending::Timeout, self.timeout_left_ns(wire), wire);
+        }
+        let is_retrans = !self.send_one_new(wire, receiver);
+        if is_retrans && let Some((id, _)) = self.board.last() {
+            self.resend_as_probe(id, wire, receiver);
+        }
+        self.stats.probes += 1;
+        self.probe = Some(TailProbe { end_seq: self.nxt, is_retrans });
+        self.arm_timeout(wire);
     }
 
     /// RACK's timer: more may be lost by now.

@@ -18,11 +18,11 @@ pub struct Undo {
 }
 
 impl Undo {
-    /// A reduction begins; `algorithm` is as it was before.
-    pub fn begin(algorithm: &AlgorithmState, una: u64, resent_segs: u32) -> Undo {
+    /// A reduction begins; `algorithm` is as it was before. Of `copies_out` segments sent again nothing is known yet.
+    pub fn begin(algorithm: &AlgorithmState, una: u64, copies_out: u32) -> Undo {
         Undo {
             saved: Some(Box::new(algorithm.clone())),
-            unexplained: if resent_segs == 0 { -1 } else { resent_segs as i32 },
+            unexplained: if copies_out == 0 { -1 } else { copies_out as i32 },
             resent_at_us: 0,
             marker_seq: una,
         }
