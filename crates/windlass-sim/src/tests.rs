@@ -132,6 +132,16 @@ fn a_loss_near_the_tail_waits_for_the_timeout() {
     assert_eq!((outcome.report.sender_timeouts, outcome.report.sender_probes), (1, 0));
 }
 
+/// Seventh and ninth of ten are lost: two duplicates, so the timeout comes at 550 ms. The ACK of 650 ms is for the seventh, sent
+/// again, and for the eighth, which had arrived before. Without SACK that is no sign that the timeout was not needed: the ninth
+/// leaves then, and the tenth, for nobody knows that it is there.
+#[test]
+fn after_a_timeout_one_hole_after_another_is_filled() {
+    let outcome = without_sack(10, &[7, 9]);
+    assert_eq!((outcome.report.sender_retrans_segs, outcome.report.sender_timeouts), (3, 1));
+    assert_eq!(completion_ms(&outcome), 700.0);
+}
+
 /// The last of ten is lost. The last ACK comes at 250 ms. A probe would be due 2 srtt + 200 ms later, for the ACK of a
 /// lone segment may be delayed; the timeout of srtt + 200 ms would come first, so the probe is sent then: at 550 ms.
 #[test]

@@ -15,6 +15,8 @@ impl Sender {
     /// tcp_add_reno_sack()). What duplicates have told of was counted as delivered then.
     pub(super) fn count_duplicates(&mut self, is_advance: bool, is_duplicate: bool, delivery: &mut Delivery) {
         let before = self.board.dup_segs();
+        // what was never sent again had arrived before the timeout, behind a hole that a copy has filled now (tcp_clean_rtx_queue())
+        delivery.has_original &= !delivery.has_acked_retrans;
         if is_advance {
             // one of them filled the hole
             let told = before.min(delivery.segs.saturating_sub(1));
