@@ -174,13 +174,12 @@ struct wl_select_stats {
 
 /* What a rule says of the group of the sockets it chose (wl_terms). Written by the agent, at any time. */
 struct wl_terms {
-	wl_u64 cgroup; /* number of the cgroup whose policy has the rule */
+	wl_u32 link; /* number of the selector's link to its cgroup; when that link is gone nobody speaks for the rule */
 	wl_u32 group; /* number in wl_groups + 1 */
 	wl_u32 per; /* enum wl_per */
 	wl_u32 weight;
-	wl_u32 reserved;
 };
-WL_ASSERT_SIZE(struct wl_terms, 24);
+WL_ASSERT_SIZE(struct wl_terms, 16);
 
 /* What the selector leaves with a socket whose rule has a group (wl_wishes), for the algorithm to take up. */
 struct wl_wish {

@@ -21,7 +21,7 @@ use std::{
 };
 use windlass_agent::GroupHome;
 use windlass_core::abi;
-use windlass_lab::files;
+use windlass_lab::{Cgroup, files, netns};
 use windlass_scenario::Scenario;
 use windlass_tests::{is_root_or_skip, windlass};
 
@@ -237,6 +237,11 @@ impl Agent {
         all.iter().find(|g| g["prefix"] == self.prefix.as_str()).cloned().unwrap_or_default()
     }
 
+    /// Of the first of them.
+    fn members(&self) -> Option<u64> {
+        self.groups()["groups"][0]["members"].as_u64()
+    }
+
     fn unload(&self) {
         let out =
             windlass().args(["native", "unload", "--prefix", &self.prefix]).output().expect("windlass runs");
@@ -253,18 +258,19 @@ impl Drop for Agent {
     }
 }
 
-/// A rule for each container, with a weight for all of its sockets together.
+/// A rule for a container, with a weight for all of its sockets together.
+fn rule(site: &Site, server: usize, weight: u32) -> String {
+    format!(
+        "[[rule]]\nname = \"container-{server}\"\nmode = \"native\"\nalgorithm = \"reno\"\n\
+         match = {{ cgroup = \"{}\" }}\n\
+         group = {{ name = \"uplink\", rule = \"ccc\", per = \"rule\", weight = {weight} }}\n",
+        site.cgroups[server].path().display()
+    )
+}
+
+/// One for each of two containers.
 fn policy(site: &Site, weights: [u32; 2]) -> String {
-    let rule = |server: usize| {
-        format!(
-            "[[rule]]\nname = \"container-{server}\"\nmode = \"native\"\nalgorithm = \"reno\"\n\
-             match = {{ cgroup = \"{}\" }}\n\
-             group = {{ name = \"uplink\", rule = \"ccc\", per = \"rule\", weight = {} }}\n",
-            site.cgroups[server].path().display(),
-            weights[server]
-        )
-    };
-    rule(0) + &rule(1)
+    rule(site, 0, weights[0]) + &rule(site, 1, weights[1])
 }
 
 #[test]
@@ -379,12 +385,11 @@ fn sockets_leave_when_they_close_and_when_they_are_released() {
     fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
     let mut agent = Agent::start(file, &format!("r{:x}_", std::process::id()));
     agent.says(&["under control"; 2]);
-    let members = |agent: &Agent| agent.groups()["groups"][0]["members"].as_u64();
     let stays = Downloads::start(&site, &[0]);
     let goes = Downloads::start(&site, &[1, 1]);
     stays.shares(1_000_000);
     goes.shares(1_000_000);
-    assert_eq!(members(&agent), Some(3));
+    assert_eq!(agent.members(), Some(3));
     agent.kill();
     let cgroup = site.cgroups[1].path().to_str().expect("UTF-8");
     let out = windlass().args(["detach", "--cgroup", cgroup]).output().expect("windlass runs");
@@ -392,11 +397,11 @@ fn sockets_leave_when_they_close_and_when_they_are_released() {
     // each leaves when it next hears an ACK
     goes.shares(1_000_000);
     stays.shares(1_000_000);
-    assert_eq!(members(&agent), Some(1), "released");
+    assert_eq!(agent.members(), Some(1), "released");
     assert!(in_use(&site.servers[1]).contains(&agent.prefix), "it keeps its algorithm");
     drop(stays);
     let end = Instant::now() + Duration::from_secs(10);
-    while members(&agent) != Some(0) {
+    while agent.members() != Some(0) {
         assert!(Instant::now() < end, "closed: {}", agent.groups());
         goes.shares(100_000);
     }
@@ -420,4 +425,73 @@ fn algorithms_and_cgroups_pinned_in_part_are_pinned_anew() {
     let mut second = Agent::start(file, &first.prefix);
     second.says(&["under control"; 2]);
     assert!(second.child.try_wait().expect("our child").is_none(), "the agent goes on");
+}
+
+/// Nobody speaks for the sockets of an `attach` that was killed: they leave the group that others share.
+#[test]
+fn sockets_of_a_killed_attach_leave_the_group_that_others_share() {
+    let test = "sockets_of_a_killed_attach_leave_the_group_that_others_share";
+    let Some(site) = site_or_skip(test, Setup { servers: 2, link: LINK, has_cgroups: true, ..PLAIN }) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let [of_agent, of_attach] = ["agent.toml", "attach.toml"].map(|name| folder.path().join(name));
+    let prefix = format!("z{:x}_", std::process::id());
+    fs::write(&of_agent, rule(&site, 0, 1)).expect("a writable folder");
+    fs::write(&of_attach, rule(&site, 1, 1)).expect("a writable folder");
+    let mut agent = Agent::start(of_agent, &prefix);
+    agent.says(&["under control"]);
+    let mut attach = windlass()
+        .args(["attach", "--native", "--policy", of_attach.to_str().expect("UTF-8"), "--prefix", &prefix])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    BufReader::new(attach.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    let downloads = Downloads::start(&site, &[0, 1, 1]);
+    downloads.shares(1_000_000);
+    assert_eq!(agent.members(), Some(3));
+    attach.kill().expect("our own child");
+    attach.wait().expect("it ends");
+    let end = Instant::now() + LIMIT;
+    while agent.members() != Some(1) {
+        assert!(Instant::now() < end, "{}", agent.groups());
+        downloads.shares(100_000);
+    }
+    assert!(in_use(&site.servers[1]).contains(&prefix), "they keep their algorithm");
+}
+
+/// Whoever pinned it is gone, too; any agent takes it away, whatever its own policy is about.
+#[test]
+fn what_is_pinned_for_a_cgroup_that_is_gone_is_removed() {
+    let test = "what_is_pinned_for_a_cgroup_that_is_gone_is_removed";
+    let Some(site) = site_or_skip(test, Setup { servers: 2, has_cgroups: true, ..PLAIN }) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.toml");
+    let prefix = format!("y{:x}_", std::process::id());
+    let short = Cgroup::create(netns::next_run(), "short").expect("a cgroup");
+    let of = |cgroup: &Cgroup| {
+        rule(&site, 0, 1)
+            .replace(site.cgroups[0].path().to_str().expect("UTF-8"), cgroup.path().to_str().expect("UTF-8"))
+    };
+    fs::write(&file, of(&short)).expect("a writable folder");
+    let mut first = Agent::start(file.clone(), &prefix);
+    first.says(&["under control"]);
+    first.kill();
+    let id = fs::metadata(short.path()).expect("a cgroup").ino();
+    drop(short);
+    let pins = Path::new("/sys/fs/bpf/windlass/select").join(id.to_string());
+    assert!(pins.is_dir(), "it outlives the agent");
+    fs::write(&file, rule(&site, 0, 1)).expect("a writable folder");
+    let mut second = Agent::start(file, &prefix);
+    second.says(&["under control"]);
+    let terms = Path::new("/sys/fs/bpf/windlass/native").join(&prefix).join("terms");
+    let terms = MapHandle::from_pinned_path(terms).expect("the rules' groups");
+    let record = Path::new("/run/windlass").join(format!("select-{id}"));
+    let end = Instant::now() + LIMIT;
+    // the kernel takes a moment to let go of a cgroup, and another agent may be faster
+    while pins.exists() || record.exists() || terms.keys().count() > 1 {
+        assert!(Instant::now() < end, "{} rules with groups", terms.keys().count());
+        thread::sleep(Duration::from_millis(10));
+    }
 }

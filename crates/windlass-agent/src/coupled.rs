@@ -5,11 +5,17 @@ use crate::{
     error::bpf,
     group, native,
     object::{fingerprint, pinned_map},
-    plain::{bytes_of, u32_at, u64_at},
+    plain::{bytes_of, from_bytes, u32_at, u64_at},
 };
-use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject, libbpf_sys as sys};
 use serde::Serialize;
-use std::{collections::BTreeSet, mem::offset_of, os::fd::AsFd, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    io,
+    mem::offset_of,
+    os::fd::{AsFd, FromRawFd, OwnedFd},
+    path::PathBuf,
+};
 use windlass_core::abi::{wl_coupled_stats, wl_rule, wl_terms};
 
 /// Their names in the object, and what they are pinned as.
@@ -74,8 +80,8 @@ impl Coupling {
     }
 
     /// Puts the groups of the policy's compiled rules in force for the sockets of a cgroup: those that connect, and those
-    /// that did. Sockets of rules that are no longer there leave their groups.
-    pub(crate) fn set(&self, cgroup: u64, policy: &Policy, rules: &mut [wl_rule]) -> Result<()> {
+    /// that did. Sockets of rules that are no longer there leave their groups, and all do when the selector's link goes.
+    pub(crate) fn set(&self, cgroup: u64, link: u32, policy: &Policy, rules: &mut [wl_rule]) -> Result<()> {
         let terms = self.map("wl_terms");
         for rule in rules.iter_mut().filter(|r| r.group != 0) {
             rule.tenant = key_of(cgroup, policy, rule.rule_id as usize);
@@ -85,50 +91,49 @@ impl Coupling {
         }
         group::resolve(self.map("wl_groups"), &policy.groups(), rules, || self.named())?;
         for rule in rules.iter().filter(|r| r.group != 0) {
-            let value = wl_terms {
-                cgroup,
-                group: rule.group,
-                per: rule.per.into(),
-                weight: rule.weight.into(),
-                reserved: 0,
-            };
+            let value =
+                wl_terms { link, group: rule.group, per: rule.per.into(), weight: rule.weight.into() };
             terms
                 .update(&rule.tenant.to_ne_bytes(), bytes_of(&value), MapFlags::ANY)
                 .map_err(bpf("writing a rule's group"))?;
         }
         let kept: BTreeSet<u32> = rules.iter().filter(|r| r.group != 0).map(|r| r.tenant).collect();
-        self.remove_but(cgroup, &kept)
+        self.remove_where(|key, of| of == link && !kept.contains(&key))
     }
 
-    /// Numbers of the groups that rules in force name, of whatever cgroup.
-    fn named(&self) -> Result<BTreeSet<u32>> {
+    /// What is in force: each rule's key with its group.
+    fn terms(&self) -> Result<Vec<(u32, wl_terms)>> {
         let terms = self.map("wl_terms");
-        let mut all = BTreeSet::new();
+        let mut all = Vec::new();
         for key in terms.keys() {
-            let value = terms.lookup(&key, MapFlags::ANY).map_err(bpf("reading the rules' groups"))?;
-            let group = u32_at(value.as_deref().unwrap_or_default(), offset_of!(wl_terms, group));
-            all.extend(group.checked_sub(1));
+            let value = terms.lookup(&key, MapFlags::ANY).map_err(bpf("reading rules' groups"))?;
+            // none: somebody else has just removed it
+            all.extend(value.and_then(|v| from_bytes(&v)).map(|value| (u32_at(&key, 0), value)));
         }
         Ok(all)
     }
 
-    /// The cgroup's sockets leave their groups.
-    pub(crate) fn remove(&self, cgroup: u64) -> Result<()> {
-        self.remove_but(cgroup, &BTreeSet::new())
+    /// Numbers of the groups that rules in force name, of whatever cgroup.
+    fn named(&self) -> Result<BTreeSet<u32>> {
+        Ok(self.terms()?.iter().filter_map(|(_, terms)| terms.group.checked_sub(1)).collect())
     }
 
-    fn remove_but(&self, cgroup: u64, kept: &BTreeSet<u32>) -> Result<()> {
-        let terms = self.map("wl_terms");
-        let keys: Vec<Vec<u8>> = terms.keys().collect();
-        for key in keys {
-            let number = u32::from_ne_bytes(key[..4].try_into().expect("a key of four bytes"));
-            let value = terms.lookup(&key, MapFlags::ANY).map_err(bpf("reading rules' groups"))?;
-            let at = offset_of!(wl_terms, cgroup);
-            let is_ours = value.is_some_and(|v| v.get(at..at + 8) == Some(&cgroup.to_ne_bytes()[..]));
-            if is_ours && !kept.contains(&number) {
-                // whoever else removed it did the same
-                let _ = terms.delete(&key);
-            }
+    /// The sockets that were chosen through the link leave their groups.
+    pub(crate) fn remove(&self, link: u32) -> Result<()> {
+        self.remove_where(|_, of| of == link)
+    }
+
+    /// The same for all links that are gone, as that of an `attach` that was killed.
+    pub(crate) fn remove_orphans(&self) -> Result<()> {
+        let links: BTreeSet<u32> = self.terms()?.iter().map(|(_, terms)| terms.link).collect();
+        let gone: BTreeSet<u32> = links.into_iter().filter(|link| is_gone(*link)).collect();
+        self.remove_where(|_, of| gone.contains(&of))
+    }
+
+    fn remove_where(&self, is_over: impl Fn(u32, u32) -> bool) -> Result<()> {
+        for (key, _) in self.terms()?.iter().filter(|(key, terms)| is_over(*key, terms.link)) {
+            // whoever else removed it did the same
+            let _ = self.map("wl_terms").delete(&key.to_ne_bytes());
         }
         Ok(())
     }
@@ -153,6 +158,19 @@ impl Coupling {
             collected: number(offset_of!(wl_coupled_stats, collected)),
         })
     }
+}
+
+/// Does the kernel have no link of this number any more?
+fn is_gone(link: u32) -> bool {
+    // SAFETY: the descriptor, if there is one, is ours from here on.
+    unsafe {
+        let fd = sys::bpf_link_get_fd_by_id(link);
+        if fd >= 0 {
+            drop(OwnedFd::from_raw_fd(fd));
+            return false;
+        }
+    }
+    io::Error::last_os_error().kind() == io::ErrorKind::NotFound
 }
 
 /// Where names of groups are noted: the kernel knows only numbers.

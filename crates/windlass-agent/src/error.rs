@@ -90,6 +90,11 @@ pub enum Error {
     /// The cgroup's sockets are taken care of.
     #[error("{0} is already under an agent's control; `windlass detach --cgroup {0}` releases it")]
     CgroupBusy(PathBuf),
+    /// The cgroup's sockets are chosen for by another version.
+    #[error(
+        "{0} is under the control of another version; `windlass detach --cgroup {0}` first, then start again"
+    )]
+    OtherSelector(PathBuf),
     /// A value out of range.
     #[error("{0}")]
     Invalid(String),

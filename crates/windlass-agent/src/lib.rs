@@ -42,6 +42,6 @@ pub use pins::{
     Pinned, attached_elsewhere, force_remove, left_here, pinned_here, pins_are_private, remove_gone,
 };
 pub use policy::{Mode, Policy, PolicyError, Rule};
-pub use select::{PinnedSelector, Selector, SelectorInfo, root_cgroup};
+pub use select::{PinnedSelector, Selector, SelectorInfo, remove_gone_cgroups, root_cgroup};
 pub use shared_groups::part_killed;
 pub use uplink::{PaceBy, Pacing};

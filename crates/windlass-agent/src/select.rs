@@ -10,12 +10,14 @@ use crate::{
     error::{bpf, io_error},
     in_force::write_policy,
     lock::Lock,
-    native::NAME_MOST,
+    native::{self, NAME_MOST},
     object::{fingerprint, map, pinned_map, raise_memlock_limit},
     pins,
     plain::u64_at,
 };
-use libbpf_rs::{Link, Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel};
+use libbpf_rs::{
+    Link, Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, query::LinkTypeInfo,
+};
 use serde::Serialize;
 use std::{
     ffi::CString,
@@ -88,6 +90,8 @@ pub struct Selector {
     prefix: String,
     object: Object,
     link: Link,
+    /// The link's.
+    number: u32,
     coupling: Option<Coupling>,
 }
 
@@ -107,21 +111,32 @@ impl Selector {
         if select_dir().join(id.to_string()).is_dir() {
             return Err(Error::CgroupBusy(cgroup.to_path_buf()));
         }
+        remove_gone_cgroups()?;
         let object = load(coupling.as_ref())?;
         write_names(&map(&object, "wl_names"), prefix)?;
-        set_rules(
-            &map(&object, "wl_rules"),
-            &map(&object, "wl_policy"),
-            coupling.as_ref(),
-            id,
-            cgroup,
-            policy,
-        )?;
         let folder = fs::File::open(cgroup).map_err(io_error(cgroup))?;
         let what = || format!("attaching to {}", cgroup.display());
         let program = object.progs_mut().next().ok_or_else(|| Error::Invalid("an empty object".into()))?;
         let link = program.attach_cgroup(folder.as_raw_fd()).map_err(bpf(what()))?;
-        Ok(Selector { cgroup: cgroup.to_path_buf(), prefix: prefix.to_string(), object, link, coupling })
+        let number = link.info().map_err(bpf(what()))?.id;
+        let selector = Selector {
+            cgroup: cgroup.to_path_buf(),
+            prefix: prefix.to_string(),
+            object,
+            link,
+            number,
+            coupling,
+        };
+        // until then it chooses for nobody
+        set_rules(
+            &map(&selector.object, "wl_rules"),
+            &map(&selector.object, "wl_policy"),
+            selector.coupling.as_ref().map(|coupling| (coupling, number)),
+            id,
+            cgroup,
+            policy,
+        )?;
+        Ok(selector)
     }
 
     /// What it did so far.
@@ -149,18 +164,19 @@ impl Selector {
     }
 }
 
-/// Compiles the policy's rules for the cgroup and puts them in force, their groups first.
+/// Compiles the policy's rules for the cgroup and puts them in force, their groups first. With the coupling goes the number
+/// of the selector's link.
 fn set_rules(
     rules_map: &impl MapCore,
     head_map: &impl MapCore,
-    coupling: Option<&Coupling>,
+    coupling: Option<(&Coupling, u32)>,
     id: u64,
     cgroup: &Path,
     policy: &Policy,
 ) -> Result<()> {
     let mut rules = policy.compile_cgroup(cgroup);
     match coupling {
-        Some(coupling) => coupling.set(id, policy, &mut rules)?,
+        Some((coupling, link)) => coupling.set(id, link, policy, &mut rules)?,
         None if rules.iter().any(|r| r.group != 0) => {
             return Err(Error::Invalid("a group, where sockets are coupled from outside".into()));
         }
@@ -171,9 +187,9 @@ fn set_rules(
 
 impl Drop for Selector {
     fn drop(&mut self) {
-        if let (Some(coupling), Ok(id)) = (&self.coupling, inode(&self.cgroup)) {
-            // if it fails, sockets stay in their groups until they close
-            let _ = coupling.remove(id);
+        if let Some(coupling) = &self.coupling {
+            // if it fails, the next one who looks does it
+            let _ = coupling.remove(self.number);
         }
     }
 }
@@ -288,14 +304,23 @@ impl PinnedSelector {
         pinned_map(&select_dir().join(&self.id).join(name))
     }
 
+    /// The numbers of its link and of the cgroup that it is still attached to, 0 when that is gone; none: there is no link.
+    fn link(&self) -> Option<(u32, u64)> {
+        let pin = select_dir().join(&self.id).join("link");
+        // libbpf would complain of one that is not there
+        let info = pin.exists().then(|| Link::open(&pin).ok()?.info().ok()).flatten()?;
+        if let LinkTypeInfo::Cgroup(cgroup) = info.info { Some((info.id, cgroup.cgroup_id)) } else { None }
+    }
+
     /// Puts another policy in force; sockets that are connected keep what they have.
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
-        if self.build != fingerprint(OBJECT).to_string() {
-            return Err(Error::OtherVersion(select_dir().join(&self.id)));
-        }
+        let is_ours = self.build == fingerprint(OBJECT).to_string();
+        let (Some((link, _)), Ok(id), true) = (self.link(), self.id.parse(), is_ours) else {
+            return Err(Error::OtherSelector(self.cgroup.clone()));
+        };
         let (rules, head) = (self.map("wl_rules")?, self.map("wl_policy")?);
         let coupling = Coupling::pinned(&self.prefix)?;
-        set_rules(&rules, &head, Some(&coupling), inode(&self.cgroup)?, &self.cgroup, policy)
+        set_rules(&rules, &head, Some((&coupling, link)), id, &self.cgroup, policy)
     }
 
     /// What it did so far.
@@ -305,11 +330,35 @@ impl PinnedSelector {
 
     /// Ends it; sockets keep what they have, but for their groups, which they leave.
     pub fn remove(self) -> Result<()> {
-        if let (Ok(id), Ok(coupling)) = (self.id.parse(), Coupling::pinned(&self.prefix)) {
-            coupling.remove(id)?;
+        if let (Some((link, _)), Ok(coupling)) = (self.link(), Coupling::pinned(&self.prefix)) {
+            coupling.remove(link)?;
         }
         pins::remove_dir(&select_dir().join(&self.id))?;
         let _ = fs::remove_file(record(&self.id));
         Ok(())
     }
+}
+
+/// Removes what is pinned for cgroups that are gone, whoever pinned it, and has sockets leave their groups that an `attach`
+/// had chosen which was killed: nobody speaks for them any more. Returns the cgroups.
+pub fn remove_gone_cgroups() -> Result<Vec<PathBuf>> {
+    let mut gone = Vec::new();
+    // or what somebody is just pinning would look as if it was left in part
+    let lock = Lock::take("select")?;
+    for selector in PinnedSelector::all() {
+        if selector.link().is_none_or(|(_, cgroup)| cgroup == 0) {
+            gone.push(selector.cgroup.clone());
+            selector.remove()?;
+        }
+    }
+    drop(lock);
+    for prefix in native::prefixes() {
+        // another build's are not ours to read
+        if let Ok(coupling) = Coupling::pinned(&prefix) {
+            coupling.remove_orphans()?;
+        }
+    }
+    // who was killed while pinning has not noted whose it was
+    gone.retain(|cgroup| !cgroup.as_os_str().is_empty());
+    Ok(gone)
 }

@@ -21,12 +21,14 @@ use std::{
 use windlass_agent::{
     CoupledStats, Coupling, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector,
     native::{ensure_loaded, is_loaded, list, prefixes, unload},
-    root_cgroup,
+    remove_gone_cgroups, root_cgroup,
 };
 use windlass_scenario::Parameters;
 
 /// The default congestion control of the namespace.
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+/// Said of a cgroup that had been under control.
+const GONE: &str = "the cgroup is gone";
 
 pub fn native(command: NativeCommand) -> Result<ExitCode> {
     match command {
@@ -286,9 +288,10 @@ impl NativeHome {
         let (alive, gone): (Vec<_>, Vec<_>) = self.selectors.drain(..).partition(|s| s.is_alive());
         self.selectors = alive;
         for selector in gone {
-            self.voice.of_cgroup("gone", selector.cgroup(), "the cgroup is gone");
+            self.voice.of_cgroup("gone", selector.cgroup(), GONE);
             selector.remove()?;
         }
+        remove_gone_cgroups()?.iter().for_each(|cgroup| self.voice.of_cgroup("gone", cgroup, GONE));
         for cgroup in Self::wanted(policy)? {
             let is_known = self.selectors.iter().any(|s| s.cgroup() == cgroup);
             if is_known || self.released.contains(&cgroup) || !cgroup.is_dir() {
