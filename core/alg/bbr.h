@@ -601,11 +601,21 @@ static void wl_bbr_init(void *state, const struct wl_alg_params *p, const struct
 	wl_bbr_init_pacing(b, s, d);
 }
 
+/* Nothing was lost: what went slower for it says nothing of the path (bbr_undo_cwnd() in Linux). */
+WL_INLINE void wl_bbr_undo(struct wl_bbr *b, const struct wl_sample *s)
+{
+	b->full_bw = 0;
+	b->full_bw_count = 0;
+	wl_bbr_lt_reset(b, s);
+}
+
 static void wl_bbr_on_ack(void *state, const struct wl_sample *s, struct wl_decision *d)
 {
 	struct wl_bbr *b = state;
 	wl_u32 bw;
 
+	if (s->events & WL_EV_UNDO)
+		wl_bbr_undo(b, s);
 	b->lost_bytes += s->lost_bytes;
 	wl_bbr_update_bw(b, s);
 	wl_bbr_update_aggregation(b, s, d);

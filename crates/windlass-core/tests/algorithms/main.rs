@@ -379,6 +379,42 @@ fn bbr_keeps_its_rate_when_segments_are_lost() {
     assert!(flow.decision.pacing_bytes_ps > 800_000);
 }
 
+/// bbr_undo_cwnd(): two rounds that brought nothing, and a reduction that was not needed. The pipe is not called full before
+/// three more have.
+#[test]
+fn bbrs_startup_goes_on_after_a_spurious_reduction() {
+    for (events, ends_after) in [(0, 4), (abi::WL_EV_UNDO, 6)] {
+        let mut flow = start("bbr");
+        let mut rounds = 0;
+        let is_startup = |flow: &AlgorithmState| flow.decision.ssthresh_bytes == abi::WL_CWND_MAX_BYTES;
+        while is_startup(&flow) {
+            rounds += 1;
+            let events = if rounds == 3 { events } else { 0 };
+            flow.on_ack(&wl_sample { events, ..round_of_33(rounds) });
+        }
+        assert_eq!(rounds, ends_after, "rounds of startup");
+    }
+}
+
+/// Nor does a rate between losses that were none count as a policer's.
+#[test]
+fn bbr_forgets_the_rate_between_losses_that_were_none() {
+    let rounds = |events: u32| {
+        let mut flow = start("bbr");
+        let mut probes = 0;
+        for round in 1..40u32 {
+            // a fifth is lost every fifth round: two intervals alike are a policer
+            let lost_bytes = if round > 8 && round % 5 == 0 { 40 * MSS } else { 0 };
+            let events = if round % 5 == 1 { events } else { 0 };
+            flow.on_ack(&wl_sample { lost_bytes, events, ..round_of_33(round) });
+            probes += u32::from(round > 24 && flow.decision.pacing_bytes_ps > 1_300_000);
+        }
+        probes
+    };
+    assert_eq!(rounds(0), 0, "paced at the policer's rate");
+    assert!(rounds(abi::WL_EV_UNDO) > 0, "it probes for more");
+}
+
 /// A web server's answer begins with its headers in a small segment of their own, the ACK of which may be a delayed one.
 #[test]
 fn bbr_does_not_shrink_the_answer_that_follows_a_pause() {
