@@ -6,6 +6,7 @@ mod faults;
 mod groups;
 mod native;
 mod native_groups;
+mod native_sockets;
 mod net;
 mod peers;
 mod random;

@@ -23,20 +23,20 @@ use windlass_scenario::{Dist, Rate, Span};
 use windlass_tests::{is_root_or_skip, windlass};
 
 /// Algorithms registered under names of a test's own; names are the same in all namespaces.
-struct Loaded {
+pub struct Loaded {
     prefix: String,
     is_loaded: bool,
 }
 
 impl Loaded {
-    fn new(letter: char) -> Loaded {
+    pub fn new(letter: char) -> Loaded {
         let prefix = format!("{letter}{:x}_", std::process::id());
         let out = windlass().args(["native", "load", "--prefix", &prefix]).output().expect("windlass runs");
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         Loaded { prefix, is_loaded: true }
     }
 
-    fn name(&self, algorithm: &str) -> String {
+    pub fn name(&self, algorithm: &str) -> String {
         format!("{}{algorithm}", self.prefix)
     }
 

@@ -1,0 +1,193 @@
+//! Connections of our own with the native home's algorithms: what they go on from, as their kernel tells it.
+
+use crate::{native::Loaded, scenario};
+use std::{
+    io::{Read, Write},
+    mem,
+    net::{TcpListener, TcpStream},
+    os::fd::AsRawFd,
+    thread,
+    time::{Duration, Instant},
+};
+use windlass_lab::{Family, Topology};
+use windlass_tests::is_root_or_skip;
+
+/// Only lest a failing test wait for ever.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Where no route says otherwise there is no threshold (TCP_INFINITE_SSTHRESH).
+const NO_THRESHOLD: u32 = 0x7fff_ffff;
+const PORT: u16 = 7000;
+
+/// A network whose server has a way to its client that can be changed.
+struct Way(Topology);
+
+impl Way {
+    fn new(link: &str) -> Way {
+        let way = Way(Topology::create(&scenario("way", link, ""), 0, Family::V4).expect("a network"));
+        // sockets have it when they connect; BBR, which may be the default, would lift the threshold
+        way.sysctl("net.ipv4.tcp_congestion_control=reno");
+        way
+    }
+
+    fn ip(&self, words: &[&str]) -> String {
+        let out = self.0.host("server").run(&[&["ip", "-o"], words].concat()).expect("iproute2");
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    }
+
+    /// Bounds a metric of the server's route to the client.
+    fn lock(&self, metric: &str, value: &str) {
+        self.sysctl("net.ipv4.tcp_no_ssthresh_metrics_save=0");
+        let route = self.ip(&["route", "show", &self.0.address_of("client")]);
+        let words = ["route", "change"].into_iter().chain(route.split_whitespace());
+        self.ip(&words.chain([metric, "lock", value]).collect::<Vec<_>>());
+        // connections go by it once one to the same peer has ended
+        self.sender("reno").send(10_000);
+        let end = Instant::now() + LIMIT;
+        let known = || self.ip(&["tcp_metrics", "show"]);
+        while !known().contains(&format!("{metric} {value}")) {
+            assert!(Instant::now() < end, "{}", known());
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn sysctl(&self, setting: &str) {
+        self.0.host("server").run(&["sysctl", "-qw", setting]).expect("sysctl");
+    }
+
+    /// A connection from the server to the client, which takes all that it is sent.
+    fn sender(&self, algorithm: &str) -> Sender {
+        let address = self.0.address_of("client");
+        let listen = || Ok(TcpListener::bind((address.as_str(), PORT))?);
+        let listener = self.0.host("client").enter(listen).expect("a free port");
+        let connect = || Ok(TcpStream::connect((address.as_str(), PORT))?);
+        let stream = self.0.host("server").enter(connect).expect("a connection");
+        let mut taken = listener.accept().expect("a connection").0;
+        thread::spawn(move || {
+            let mut block = vec![0; 1 << 16];
+            while matches!(taken.read(&mut block), Ok(1..)) {}
+        });
+        stream.set_write_timeout(Some(LIMIT)).expect("a timeout");
+        stream.set_nodelay(true).expect("no delay");
+        let sender = Sender(stream);
+        sender.choose(algorithm);
+        sender
+    }
+}
+
+/// The sending end of a connection.
+struct Sender(TcpStream);
+
+impl Sender {
+    fn choose(&self, algorithm: &str) {
+        // SAFETY: the name is live for the call.
+        let result = unsafe {
+            libc::setsockopt(
+                self.0.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_CONGESTION,
+                algorithm.as_ptr().cast(),
+                algorithm.len() as u32,
+            )
+        };
+        assert_eq!(result, 0, "{algorithm}: {}", std::io::Error::last_os_error());
+    }
+
+    fn info(&self) -> libc::tcp_info {
+        // SAFETY: plain data, valid as zeros; the kernel writes no more than the length it is given.
+        unsafe {
+            let mut info: libc::tcp_info = mem::zeroed();
+            let mut length = size_of::<libc::tcp_info>() as u32;
+            let result = libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                (&raw mut info).cast(),
+                &mut length,
+            );
+            assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+            info
+        }
+    }
+
+    /// Sends so many bytes and waits until all has been acknowledged. Returns what the kernel says then.
+    fn send(&mut self, bytes: usize) -> libc::tcp_info {
+        self.0.write_all(&vec![7; bytes]).expect("sent");
+        let end = Instant::now() + LIMIT;
+        loop {
+            let info = self.info();
+            let mut unsent: libc::c_int = 0;
+            // SAFETY: the kernel writes one number.
+            unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TIOCOUTQ, &mut unsent) };
+            if unsent == 0 {
+                return info;
+            }
+            assert!(Instant::now() < end, "{unsent} bytes are not acknowledged");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Of no more than it takes in here.
+const WIDE: &str = "rate = \"200 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"4 BDP\"";
+
+#[test]
+fn a_socket_begins_with_the_threshold_of_its_route() {
+    if !is_root_or_skip("a_socket_begins_with_the_threshold_of_its_route") {
+        return;
+    }
+    let loaded = Loaded::new('t');
+    let way = Way::new(WIDE);
+    way.lock("ssthresh", "20");
+    for algorithm in ["reno", "cubic", "kcubic"] {
+        // in slow start the window would be half of it
+        let info = way.sender(&loaded.name(algorithm)).send(500_000);
+        assert_eq!(info.tcpi_snd_ssthresh, 20, "{algorithm}");
+        assert!((20..50).contains(&info.tcpi_snd_cwnd), "{algorithm}: {} segments", info.tcpi_snd_cwnd);
+    }
+}
+
+#[test]
+fn a_socket_that_changes_its_algorithm_keeps_its_threshold() {
+    if !is_root_or_skip("a_socket_that_changes_its_algorithm_keeps_its_threshold") {
+        return;
+    }
+    let loaded = Loaded::new('c');
+    let way = Way::new("rate = \"20 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"1 BDP\"");
+    let mut sender = way.sender("cubic");
+    let mut info = sender.send(2_000_000);
+    assert_ne!(info.tcpi_snd_ssthresh, NO_THRESHOLD, "slow start has ended with a loss");
+    for name in [loaded.name("reno"), loaded.name("cubic"), "reno".into(), loaded.name("kcubic")] {
+        sender.choose(&name);
+        let now = sender.info();
+        assert_eq!(
+            (now.tcpi_snd_ssthresh, now.tcpi_snd_cwnd),
+            (info.tcpi_snd_ssthresh, info.tcpi_snd_cwnd),
+            "{name}"
+        );
+        info = sender.send(200_000);
+        assert_ne!(info.tcpi_snd_ssthresh, NO_THRESHOLD, "{name}");
+    }
+}
+
+/// Each short answer on a connection that rests between them is a pause of a round trip and a little more.
+#[test]
+fn cubics_window_follows_its_curve_after_many_short_answers() {
+    if !is_root_or_skip("cubics_window_follows_its_curve_after_many_short_answers") {
+        return;
+    }
+    let loaded = Loaded::new('b');
+    let way = Way::new(WIDE);
+    way.sysctl("net.ipv4.tcp_slow_start_after_idle=0");
+    way.lock("ssthresh", "20");
+    for algorithm in ["cubic", "kcubic"] {
+        let mut sender = way.sender(&loaded.name(algorithm));
+        // the epoch begins
+        let before = sender.send(100_000).tcpi_snd_cwnd;
+        for _ in 0..20 {
+            sender.send(1000);
+        }
+        let after = sender.send(500_000).tcpi_snd_cwnd;
+        // a segment a round trip, and not the half of the window that an hour on the curve would be worth
+        assert!(after <= before + 25, "{algorithm}: {before} segments became {after}");
+    }
+}
