@@ -171,13 +171,29 @@ static __always_inline int wl_sample_ack(struct wl_socket *k, const struct tcp_s
 	return s->newly_delivered_bytes || s->lost_bytes || s->events;
 }
 
-/* The kernel changes the window by itself at times (path MTU probes, timeouts): the core goes on from there. */
+/* Whether the socket's window is its share of a group's. */
+static __always_inline int wl_is_coupled(const struct wl_socket *k)
+{
+#ifdef WL_GUEST
+	return k->guest.is_coupled;
+#else
+	return k->seat != 0;
+#endif
+}
+
+/*
+ * The kernel changes the window by itself at times (path MTU probes, timeouts): the core goes on from there. Nor has the
+ * core ever tried more than the socket or its route allows, so that a reduction begins there; but a group would take what
+ * its member gives up for a loss.
+ */
 static __always_inline void wl_adopt_cwnd(struct wl_socket *k, const struct tcp_sock *tp)
 {
 	if (tp->snd_cwnd != k->cwnd_segs) {
 		k->cwnd_segs = tp->snd_cwnd;
 		k->decision.cwnd_bytes = wl_sat_mul(tp->snd_cwnd, wl_mss(tp));
 	}
+	if (!wl_is_coupled(k))
+		k->decision.cwnd_bytes = wl_min(k->decision.cwnd_bytes, wl_sat_mul(tp->snd_cwnd_clamp, wl_mss(tp)));
 }
 
 /*
