@@ -14,21 +14,46 @@
 
 #include "group.h"
 
+/* Whether the member alone has the weight that counts in the group. */
+WL_INLINE int wl_efcm_is_alone(const struct wl_tenant *t)
+{
+	return !t || t->members == 1;
+}
+
+/* x with an average part more for a joiner, so that nobody else's changes; of several of a tenant all are alike. */
+WL_INLINE wl_u64 wl_efcm_joined(const struct wl_group *g, const struct wl_tenant *t, const struct wl_member *m,
+				wl_u64 x_q16)
+{
+	wl_u32 weight = t ? t->weight : m->weight;
+	wl_u64 part_q16 = wl_div_or(x_q16, g->members - 1, 0);
+
+	/* 48 bits by 16: the last 8 of the fraction do not count */
+	if (wl_efcm_is_alone(t))
+		part_q16 = wl_mul_div(x_q16 >> 8, weight, wl_sat_sub(g->sum_weight, weight));
+	else
+		part_q16 >>= 8;
+	if (part_q16 > WL_GROUP_CWND_MAX_Q16 >> 8)
+		part_q16 = WL_GROUP_CWND_MAX_Q16 >> 8;
+	x_q16 += part_q16 << 8;
+	return x_q16 < WL_GROUP_CWND_MAX_Q16 ? x_q16 : WL_GROUP_CWND_MAX_Q16;
+}
+
+/* x without the part of who leaves. */
+WL_INLINE wl_u64 wl_efcm_left(const struct wl_group *g, const struct wl_tenant *t, const struct wl_member *m,
+			      wl_u64 x_q16)
+{
+	return x_q16 - (wl_efcm_is_alone(t) ? wl_group_part(g, t, m, x_q16) : wl_div_or(x_q16, g->members, 0));
+}
+
 static void wl_efcm_register(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,
 			     const struct wl_group_report *e)
 {
-	wl_u32 others = g->members - 1;
-
-	(void)t;
-	(void)m;
-	if (!others) {
+	if (g->members == 1) {
 		g->sum_cwnd_q16 = (wl_u64)e->cwnd_bytes << WL_GROUP_Q;
 		return;
 	}
-	wl_group_add(g, wl_div_or(g->sum_cwnd_q16, others, 0));
-	g->sum_ssthresh_q16 += wl_div_or(g->sum_ssthresh_q16, others, 0);
-	if (g->sum_ssthresh_q16 > WL_GROUP_CWND_MAX_Q16)
-		g->sum_ssthresh_q16 = WL_GROUP_CWND_MAX_Q16;
+	g->sum_cwnd_q16 = wl_efcm_joined(g, t, m, g->sum_cwnd_q16);
+	g->sum_ssthresh_q16 = wl_efcm_joined(g, t, m, g->sum_ssthresh_q16);
 }
 
 static void wl_efcm_update(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,
@@ -61,10 +86,8 @@ static void wl_efcm_update(struct wl_group *g, const struct wl_tenant *t, struct
 
 static void wl_efcm_leave(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m)
 {
-	(void)t;
-	(void)m;
-	g->sum_cwnd_q16 -= wl_div_or(g->sum_cwnd_q16, g->members, 0);
-	g->sum_ssthresh_q16 -= wl_div_or(g->sum_ssthresh_q16, g->members, 0);
+	g->sum_cwnd_q16 = wl_efcm_left(g, t, m, g->sum_cwnd_q16);
+	g->sum_ssthresh_q16 = wl_efcm_left(g, t, m, g->sum_ssthresh_q16);
 }
 
 static wl_u32 wl_efcm_window(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m)

@@ -321,6 +321,24 @@ fn efcm_gives_a_joiner_the_average() {
     assert_segs!(ask(&mut g, all[0]), 30.0);
 }
 
+/// Averages are by weight: who stays has what it had, whoever comes and goes.
+#[test]
+fn efcms_members_keep_their_windows_when_others_of_other_weights_come_and_go() {
+    let joiner = wl_group_report { weight: 4, ..slow_start(0, 10.0) };
+    for with_tenants in [false, true] {
+        let mut g = group("efcm");
+        let mut tenant = |weight| with_tenants.then(|| g.add_tenant(weight));
+        let (small, large) = (tenant(1), tenant(4));
+        let (a, first) = g.register(small, &avoidance(0, 20.0)).unwrap();
+        assert_segs!(segs(first), 20.0);
+        let (b, joined) = g.register(large, &joiner).unwrap();
+        assert_segs!(segs(joined), 80.0);
+        assert_segs!(ask(&mut g, a), 20.0);
+        g.leave(b).unwrap();
+        assert_segs!(ask(&mut g, a), 20.0);
+    }
+}
+
 /// A timeout halves the threshold of who has it (RFC 5681, section 3.1); of several the average falls by its part.
 #[test]
 fn efcm_averages_the_threshold_after_a_timeout() {
