@@ -2,6 +2,7 @@
 
 mod agent;
 mod deployments;
+mod downloads;
 mod faults;
 mod groups;
 mod native;

@@ -1,6 +1,7 @@
 //! Sockets of two containers in a group, by policy: one has one connection, the other several.
 
 use crate::{
+    downloads::{Downloads, LIMIT},
     native::in_use,
     run_whole,
     site::{PLAIN, Setup, Site, site_or_skip},
@@ -10,8 +11,7 @@ use serde_json::Value;
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::{Shutdown, TcpStream},
+    io::{BufRead, BufReader},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Child, Stdio},
@@ -21,14 +21,11 @@ use std::{
 };
 use windlass_agent::GroupHome;
 use windlass_core::abi;
-use windlass_lab::{Cgroup, files, netns};
+use windlass_lab::{Cgroup, netns};
 use windlass_scenario::Scenario;
 use windlass_tests::{is_root_or_skip, windlass};
 
 const LINK: &str = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"";
-
-/// Only lest a failing test wait for ever.
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// Jain's index of what two tenants got.
 fn jain([a, b]: [f64; 2]) -> f64 {
@@ -121,67 +118,6 @@ fn every_rule_couples_sockets() {
         let group = format!("rule = \"{}\"\nper = \"server\"", rule.name());
         let (_, counters) = lab(&group, [1, 1], 2, "reno");
         assert!(counters["group_joined"] >= 3, "{}: {counters:?}", rule.name());
-    }
-}
-
-/// Endless downloads from a site's servers.
-struct Downloads {
-    streams: Vec<TcpStream>,
-    /// Which server, and how many bytes came.
-    arrived: Receiver<(usize, usize)>,
-}
-
-impl Downloads {
-    fn start(site: &Site, servers: &[usize]) -> Downloads {
-        let name = files::endless().expect("a file to serve");
-        let (sender, arrived) = channel();
-        let open = |server: &usize| {
-            let (server, sender) = (*server, sender.clone());
-            let address = site.address_of(server);
-            let connect = || Ok(TcpStream::connect((address.as_str(), 80))?);
-            let mut stream = site.client.enter(connect).expect("a connection");
-            stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
-            let own = stream.try_clone().expect("a descriptor");
-            write!(stream, "GET /{name} HTTP/1.1\r\nHost: w\r\n\r\n").expect("a request");
-            thread::spawn(move || {
-                let (mut block, mut head) = (vec![0; 1 << 16], Vec::new());
-                while let Ok(count @ 1..) = stream.read(&mut block) {
-                    let mut payload = &block[..count];
-                    while !head.ends_with(b"\r\n\r\n") && !payload.is_empty() {
-                        head.push(payload[0]);
-                        payload = &payload[1..];
-                    }
-                    let is_whole = payload.iter().all(|b| *b == 0);
-                    // usize::MAX tells of bytes that are not the file's
-                    if sender.send((server, if is_whole { payload.len() } else { usize::MAX })).is_err() {
-                        break;
-                    }
-                }
-            });
-            own
-        };
-        let streams = servers.iter().map(open).collect();
-        Downloads { streams, arrived }
-    }
-
-    /// What the two servers get of the next so many bytes.
-    fn shares(&self, bytes: usize) -> [f64; 2] {
-        let mut shares = [0; 2];
-        while shares.iter().sum::<usize>() < bytes {
-            let (server, count) = self.arrived.recv_timeout(LIMIT).expect("progress");
-            assert_ne!(count, usize::MAX, "the payload is what was served");
-            shares[server] += count;
-        }
-        shares.map(|s| s as f64 / bytes as f64)
-    }
-}
-
-impl Drop for Downloads {
-    fn drop(&mut self) {
-        for stream in &self.streams {
-            // it may have ended by itself
-            let _ = stream.shutdown(Shutdown::Both);
-        }
     }
 }
 

@@ -1,0 +1,75 @@
+//! Downloads that do not end, so that shares are of the same stretch of time, whoever began late on a busy machine.
+
+use crate::site::Site;
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, TcpStream},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::Duration,
+};
+use windlass_lab::files;
+
+/// Only lest a failing test wait for ever.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// Endless downloads from a site's servers.
+pub struct Downloads {
+    streams: Vec<TcpStream>,
+    /// Which server, and how many bytes came.
+    pub arrived: Receiver<(usize, usize)>,
+}
+
+impl Downloads {
+    pub fn start(site: &Site, servers: &[usize]) -> Downloads {
+        let name = files::endless().expect("a file to serve");
+        let (sender, arrived) = channel();
+        let open = |server: &usize| {
+            let (server, sender) = (*server, sender.clone());
+            let address = site.address_of(server);
+            let connect = || Ok(TcpStream::connect((address.as_str(), 80))?);
+            let mut stream = site.client.enter(connect).expect("a connection");
+            stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
+            let own = stream.try_clone().expect("a descriptor");
+            write!(stream, "GET /{name} HTTP/1.1\r\nHost: w\r\n\r\n").expect("a request");
+            thread::spawn(move || {
+                let (mut block, mut head) = (vec![0; 1 << 16], Vec::new());
+                while let Ok(count @ 1..) = stream.read(&mut block) {
+                    let mut payload = &block[..count];
+                    while !head.ends_with(b"\r\n\r\n") && !payload.is_empty() {
+                        head.push(payload[0]);
+                        payload = &payload[1..];
+                    }
+                    let is_whole = payload.iter().all(|b| *b == 0);
+                    // usize::MAX tells of bytes that are not the file's
+                    if sender.send((server, if is_whole { payload.len() } else { usize::MAX })).is_err() {
+                        break;
+                    }
+                }
+            });
+            own
+        };
+        let streams = servers.iter().map(open).collect();
+        Downloads { streams, arrived }
+    }
+
+    /// What the two servers get of the next so many bytes.
+    pub fn shares(&self, bytes: usize) -> [f64; 2] {
+        let mut shares = [0; 2];
+        while shares.iter().sum::<usize>() < bytes {
+            let (server, count) = self.arrived.recv_timeout(LIMIT).expect("progress");
+            assert_ne!(count, usize::MAX, "the payload is what was served");
+            shares[server] += count;
+        }
+        shares.map(|s| s as f64 / bytes as f64)
+    }
+}
+
+impl Drop for Downloads {
+    fn drop(&mut self) {
+        for stream in &self.streams {
+            // it may have ended by itself
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
