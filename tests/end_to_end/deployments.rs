@@ -81,6 +81,7 @@ fn vlans() {
     let setups = [
         ("tagged frames on a bridge", bridged),
         ("tagged frames on a bridge, IPv6", Setup { family: Family::V6, ..bridged }),
+        ("frames with service tags on a bridge", Setup { vlan_protocol: "802.1ad", ..bridged }),
         ("below a VLAN's device", Setup { place: Place::TaggedPort, ..PLAIN }),
         (
             "below a service VLAN's device",

@@ -189,12 +189,13 @@ fn vlan(ns: &Netns, on: &str, protocol: &str) -> Possibly<String> {
 }
 
 /// Puts a tag on all that leaves by this device, and takes it off what comes in.
-fn tag_all(ns: &Netns, device: &str) -> Possibly<()> {
+fn tag_all(ns: &Netns, device: &str, protocol: &str) -> Possibly<()> {
+    let section = if protocol == "802.1ad" { "classifier" } else { "tc" };
     ok(ns, &["tc", "qdisc", "add", "dev", device, "clsact"]);
     for side in ["ingress", "egress"] {
         let object = concat!(env!("OUT_DIR"), "/tagger.bpf.o");
-        let words =
-            ["tc", "filter", "add", "dev", device, side, "bpf", "direct-action", "obj", object, "sec", "tc"];
+        let program = ["bpf", "direct-action", "obj", object, "sec", section];
+        let words = [&["tc", "filter", "add", "dev", device, side], &program[..]].concat();
         feature(ns, "tc without BPF", &words)?;
     }
     Ok(())
@@ -492,8 +493,8 @@ fn connect(
             filter_on_bridges(&host, setup.bridge_filter)?;
             at_gateway(1, "lan0");
             if setup.place == Place::TransparentTagged {
-                tag_all(gateway, "lan0")?;
-                servers.iter().try_for_each(|s| tag_all(s, "eth0"))?;
+                tag_all(gateway, "lan0", setup.vlan_protocol)?;
+                servers.iter().try_for_each(|s| tag_all(s, "eth0", setup.vlan_protocol))?;
             }
             between.push(host);
             ports
