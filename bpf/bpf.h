@@ -38,6 +38,7 @@
 #define WL_TCP_LEN 20u
 #define WL_IPPROTO_TCP 6
 #define WL_IP_DF 0x4000
+#define WL_IPV6_LABEL_MASK 0xfffffu
 
 #define WL_TCP_FIN 0x01
 #define WL_TCP_SYN 0x02

@@ -95,8 +95,8 @@ static __always_inline __u64 wl_build_l3(struct wl_flow *f, __u8 *h, int to_send
 		struct wl_ipv6 *ip = (void *)(h + WL_ETH_LEN);
 
 		*(__u16 *)(h + 12) = bpf_htons(WL_ETH_P_IPV6);
-		ip->version_class_flow_be =
-			bpf_htonl(6u << 28 | (to_sender ? 0 : (__u32)(f->tos & ~WL_ECN_MASK) << 20));
+		ip->version_class_flow_be = bpf_htonl(
+			6u << 28 | (to_sender ? 0 : (__u32)(f->tos & ~WL_ECN_MASK) << 20 | f->flow_label));
 		ip->payload_len_be = bpf_htons(l4_bytes);
 		ip->next_header = WL_IPPROTO_TCP;
 		ip->hop_limit = to_sender ? WL_TTL_OURS : f->ttl;

@@ -15,6 +15,7 @@ struct wl_packet {
 	__u32 payload_off;
 	__u32 payload_bytes;
 	__u32 opt_bytes;
+	__u32 flow_label; /* IPv6 */
 	__u16 window_field;
 	__u16 flags_be; /* data offset and flags as on the wire: the 16-bit word at offset 12 */
 	__u8 flags;

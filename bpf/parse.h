@@ -148,6 +148,7 @@ __noinline int wl_parse(struct __sk_buff *skb)
 		p->ttl = ip->ttl;
 		p->tos = ip->tos;
 		p->may_fragment = !(ip->frag_off_be & bpf_htons(WL_IP_DF));
+		p->flow_label = 0;
 		p->is_ipv6 = 0;
 		wl_mapped(p->key.snd_addr, ip->saddr_be);
 		wl_mapped(p->key.rcv_addr, ip->daddr_be);
@@ -168,6 +169,7 @@ __noinline int wl_parse(struct __sk_buff *skb)
 		l4_off = WL_ETH_LEN + WL_IPV6_LEN;
 		p->ttl = ip->hop_limit;
 		p->tos = bpf_ntohl(ip->version_class_flow_be) >> 20;
+		p->flow_label = bpf_ntohl(ip->version_class_flow_be) & WL_IPV6_LABEL_MASK;
 		p->may_fragment = 0;
 		p->is_ipv6 = 1;
 		__builtin_memcpy(p->key.snd_addr, ip->saddr, 16);

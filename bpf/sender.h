@@ -29,6 +29,7 @@ static __always_inline void wl_learn_sender(struct __sk_buff *skb, struct wl_flo
 		f->flags |= WL_FLOW_SERVICE_TAG;
 	f->ttl = p->ttl;
 	f->tos = p->tos;
+	f->flow_label = p->flow_label;
 	f->snd_window_field = p->window_field;
 	if (p->flags & WL_TCP_ACK) {
 		f->snd_ack = p->ack;

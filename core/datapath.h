@@ -65,6 +65,7 @@ enum wl_syn_flag {
 
 /* ---- policy ---- */
 #define WL_MAX_RULES 256u
+#define WL_POLICY_RULES 65536u /* of a policy file, for whatever interfaces: wl_flow.rule_id has 16 bits */
 #define WL_RULE_PORTS 8u
 #define WL_RULE_SPLITS 4u
 
@@ -87,7 +88,7 @@ struct wl_rule {
 	wl_u8 rcv_addr[16]; /* receiver ("client") prefix, IPv4 as IPv4-mapped */
 	wl_u8 snd_addr[16]; /* sender ("server") prefix, likewise */
 	wl_u32 ifindex; /* 0: any */
-	wl_u32 rule_id; /* position in the policy file; names the rule in reports */
+	wl_u32 rule_id; /* position in the policy file, below WL_POLICY_RULES; names the rule in reports */
 	wl_u16 snd_ports[WL_RULE_PORTS]; /* host order; the sender's ("server's") ports */
 	wl_u8 snd_ports_count; /* 0: any port */
 	wl_u8 rcv_prefix_bits; /* 0..128 counted in the IPv4-mapped address: 0 = any, IPv4 /0 = 96 */

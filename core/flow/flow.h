@@ -103,7 +103,8 @@ struct wl_flow {
 	wl_u32 seen_at_us; /* last packet of either side */
 
 	/* here begins the second cache line; a flow that is only watched needs no other (watch.h) */
-	wl_u32 policy_generation;
+	wl_u16 policy_generation; /* its lower bits */
+	wl_u16 rule_id;
 	wl_u32 rcv_edge; /* right edge that the receiver offers */
 	wl_u32 delivered_bytes;
 	wl_u32 srtt_us; /* of data; 0: none was acknowledged yet */
@@ -125,7 +126,6 @@ struct wl_flow {
 	wl_u32 hole_end; /* all from here on has a record */
 	wl_u32 hole_at_us; /* when the first of it was missed */
 
-	wl_u32 rule_id;
 	wl_u32 owner; /* tag of this flow's records: differs between flows, and from that of records forgotten */
 
 	/* what a packet of this flow looks like */
@@ -134,6 +134,7 @@ struct wl_flow {
 	wl_u16 vlan_tci; /* 0: untagged */
 	wl_u8 ttl;
 	wl_u8 tos;
+	wl_u32 flow_label; /* of IPv6: what routers choose among equal paths by */
 	wl_u32 snd_ack; /* newest acknowledgement of the sender */
 	wl_u32 rcv_seq; /* the receiver's own next sequence number */
 	wl_u16 snd_window_field; /* newest, as on the wire */

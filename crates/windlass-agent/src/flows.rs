@@ -76,7 +76,7 @@ fn describe(f: &abi::wl_flow, group: Option<FlowGroup>) -> FlowInfo {
             _ => "off",
         },
         algorithm: Algorithm::by_id(f.algorithm.into()).map_or("-", |a| a.name()),
-        rule: f.rule_id,
+        rule: f.rule_id.into(),
         cwnd_bytes: f.decision.cwnd_bytes,
         pacing_bps: (f.decision.pacing_bytes_ps != u64::MAX)
             .then(|| f.decision.pacing_bytes_ps.saturating_mul(8)),

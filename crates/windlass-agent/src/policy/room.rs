@@ -14,6 +14,10 @@ pub(crate) fn check_count(rules: usize, of: &str) -> Result<(), String> {
 
 /// The first rule that finds no room in a datapath, as far as that can be told without knowing the interfaces, and why.
 pub(super) fn check_room(rules: &[Rule]) -> Result<(), (usize, String)> {
+    let most = abi::WL_POLICY_RULES as usize;
+    if rules.len() > most {
+        return Err((most, format!("more than {most} rules")));
+    }
     let few = abi::WL_MAX_RULES.min(abi::WL_MAX_GROUPS) as usize;
     if rules.len() <= few {
         return Ok(());
