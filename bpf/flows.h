@@ -221,8 +221,10 @@ static __always_inline void wl_bypass_check(struct wl_flow *f)
 /* A packet of a controlled flow comes by. */
 static __always_inline void wl_seen(struct wl_flow *f, __u32 now_us)
 {
-	if (now_us - f->seen_at_us > WL_TIMESTAMPS_HOLD_US)
+	if (now_us - f->seen_at_us > WL_TIMESTAMPS_HOLD_US) {
 		f->flags |= WL_FLOW_RESTED;
+		f->flags &= ~WL_FLOW_LEARNT;
+	}
 	f->seen_at_us = now_us;
 }
 

@@ -50,7 +50,8 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id, __u64 
 		wl_bypass_all(f, WL_C_BYPASS_POLICY, f->nxt);
 		if (f->mode == WL_MODE_ENFORCE) {
 			wl_watch_end(f, now_us);
-			/* not learnt while it was watched, and maybe half the sequence space ago */
+			/* what follows was not learnt while it was watched, and maybe half the sequence space ago */
+			f->flags &= ~WL_FLOW_LEARNT;
 			if (s && wl_ack_kind(f, s->packet.ack) >= WL_ACK_SAME) {
 				f->rcv_seq = s->packet.seq;
 				f->rcv_tsval = s->packet.options.tsval;

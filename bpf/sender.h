@@ -11,11 +11,26 @@
 #define WL_SENDER_MAY_INSIST \
 	3u /* after so many copies of ours the sender's own passes: its segments may be smaller */
 
-/* Remembers everything needed to send this flow's segments again as the sender would. */
+/* Was the packet sent before what is known of the sender? Two processors may hand over a burst in the wrong order. */
+static __always_inline int wl_is_older_word(const struct wl_flow *f, const struct wl_packet *p)
+{
+	if (!(f->flags & WL_FLOW_LEARNT))
+		return 0;
+	return (p->options.has_ts && wl_before(p->options.tsval, f->snd_tsval)) ||
+	       ((p->flags & WL_TCP_ACK) && wl_before(p->ack, f->snd_ack));
+}
+
+/*
+ * Remembers everything needed to send this flow's segments again as the sender would. Of what was overtaken nothing: the
+ * receiver refuses a timestamp that is older than it has seen (RFC 7323, section 5).
+ */
 static __always_inline void wl_learn_sender(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p)
 {
-	__u8 *head = wl_pull(skb, WL_ETH_LEN);
+	__u8 *head;
 
+	if (wl_is_older_word(f, p))
+		return;
+	head = wl_pull(skb, WL_ETH_LEN);
 	if (head) {
 		__builtin_memcpy(f->rcv_mac, head, 6);
 		__builtin_memcpy(f->snd_mac, head + 6, 6);

@@ -69,7 +69,7 @@ enum wl_flow_flag {
 	WL_FLOW_STOOD_ASIDE = 1 << 15, /* the sender paces itself: only watched */
 	WL_FLOW_DEPARTS = 1 << 16, /* paced by departure times, which the uplink's fq keeps, not by the clock */
 	WL_FLOW_GROUPED = 1 << 17, /* its policy wants it in a group */
-	WL_FLOW_LEARNT = 1 << 18, /* it is known what the sender's packets look like */
+	WL_FLOW_LEARNT = 1 << 18, /* what the sender's packets look like is known, and older ones tell no more */
 	WL_FLOW_TIMED = 1 << 19, /* watched: the round trip of a stretch is being measured */
 	WL_FLOW_NEAR_TIMED = 1 << 20, /* near_edge and near_at_us are valid (near.h) */
 	WL_FLOW_UNDO = 1 << 21, /* the last reduction was for losses: undo_* and prior_* are valid (undo.h) */
