@@ -39,7 +39,7 @@ pub struct FlowInfo {
     pub stored_bytes: u32,
     /// The sender's full segment.
     pub mss_bytes: u16,
-    /// Room granted to the sender and not used yet.
+    /// Room granted to the sender and not used yet; 0: none, or the flow is only watched.
     pub room_bytes: u32,
     /// Total delivered, modulo 2^32: the datapath keeps no more, and its readers want differences.
     #[serde(rename = "delivered_bytes_mod_2_32")]
@@ -61,6 +61,7 @@ fn address(mapped: &[u8; 16], port_be: u16) -> SocketAddr {
 
 fn describe(f: &abi::wl_flow, group: Option<FlowGroup>) -> FlowInfo {
     let sent = f.nxt.wrapping_sub(f.una);
+    let is_controlled = u32::from(f.mode) == abi::WL_MODE_ENFORCE;
     FlowInfo {
         sender: address(&f.key.snd_addr, f.key.snd_port_be),
         receiver: address(&f.key.rcv_addr, f.key.rcv_port_be),
@@ -84,15 +85,10 @@ fn describe(f: &abi::wl_flow, group: Option<FlowGroup>) -> FlowInfo {
         min_rtt_us: f.min_rtt_us,
         inflight_bytes: sent.saturating_sub(f.sacked_bytes).saturating_sub(f.lost_bytes),
         unacked_bytes: sent,
-        stored_bytes: if u32::from(f.mode) == abi::WL_MODE_ENFORCE
-            && u32::from(f.state) == abi::WL_FLOW_ACTIVE
-        {
-            sent
-        } else {
-            0
-        },
+        stored_bytes: if is_controlled && u32::from(f.state) == abi::WL_FLOW_ACTIVE { sent } else { 0 },
         mss_bytes: f.mss_bytes,
-        room_bytes: f.edge.wrapping_sub(f.nxt) as i32 as u32 & i32::MAX as u32,
+        // a flow that is only watched has no edge; and a bypass lets the sender pass it
+        room_bytes: if is_controlled { (f.edge.wrapping_sub(f.nxt) as i32).max(0) as u32 } else { 0 },
         delivered_bytes: f.delivered_bytes,
         lost_segs: f.lost_segs,
         repaired_segs: f.repaired_segs,
@@ -129,4 +125,21 @@ pub(crate) fn read_flows(
     }
     all.sort_by_key(|f| (f.sender, f.receiver));
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_what_a_controlled_sender_has_left() {
+        let room_bytes = |mode, edge, nxt| {
+            let flow = abi::wl_flow { mode: mode as u8, edge, nxt, ..abi::wl_flow::default() };
+            describe(&flow, None).room_bytes
+        };
+        assert_eq!(room_bytes(abi::WL_MODE_ENFORCE, 3000, 1000), 2000);
+        assert_eq!(room_bytes(abi::WL_MODE_ENFORCE, 1000, u32::MAX - 999), 2000);
+        assert_eq!(room_bytes(abi::WL_MODE_ENFORCE, 1000, 3000), 0, "a bypass let the sender pass its edge");
+        assert_eq!(room_bytes(abi::WL_MODE_WATCH, 0, 3000), 0, "it has none");
+    }
 }
