@@ -353,6 +353,7 @@ fn what_is_attached_is_not_attached_twice() {
         (&["attach", "r1"][..], "already under control"),
         (&["agent", "--policy", file.to_str().expect("UTF-8")], "already under control"),
         (&["flows"], "has r1"),
+        (&["detach", "r1"], "under no agent's control"),
     ] {
         let out = net.windlass(words).output().expect("windlass runs");
         let said = String::from_utf8_lossy(&out.stderr);
@@ -361,6 +362,10 @@ fn what_is_attached_is_not_attached_twice() {
     }
     assert_eq!(net.clocks(), clock, "nobody touched the first one's clock");
     kill(&mut first, libc::SIGKILL);
+    kill(&mut attached(&net), libc::SIGKILL);
+    assert_eq!(net.clocks().len(), 2, "of one that was killed the clock is left");
+    net.answer(&["detach", "r1"]);
+    assert_eq!(net.clocks(), Vec::<String>::new());
     kill(&mut attached(&net), libc::SIGINT);
 }
 

@@ -162,14 +162,18 @@ pub fn remove_gone() -> Result<usize> {
     Ok(gone)
 }
 
-/// Interfaces of this namespace that were left under control though nothing is pinned: by an `attach` that was killed,
-/// on a kernel where only clsact keeps the programs.
-pub fn left_here() -> Vec<String> {
+/// Interfaces of this namespace on which an `attach` that was killed left something, though nothing is pinned: clsact
+/// keeps the programs, and tcx no more than their clock. Where there is no tcx one that runs cannot be told from it.
+pub fn left_here() -> Result<Vec<String>> {
+    // one that is beginning has a clock before it has programs
+    let _lock = Lock::take("attach")?;
     let pinned = pinned_here();
-    let has_clock = |name: &String| {
-        netdev::index(name).is_some_and(|ifindex| Clock::existing(ifindex).shaped_ifindex().is_ok())
+    let is_left = |name: &String| {
+        netdev::index(name).is_some_and(|ifindex| {
+            Clock::existing(ifindex).shaped_ifindex().is_ok() && !has_datapath(ifindex)
+        })
     };
-    netdev::names().into_iter().filter(|n| !pinned.contains(n) && has_clock(n) && has_filters(n)).collect()
+    Ok(netdev::names().into_iter().filter(|n| !pinned.contains(n) && is_left(n)).collect())
 }
 
 /// Numbers of the groups that rules in force on interfaces of this namespace name.

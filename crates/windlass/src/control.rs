@@ -391,7 +391,7 @@ pub fn detach(iface: Option<String>, all: bool, as_json: bool) -> Result<ExitCod
         return Err(windlass_agent::Error::Privilege { what: "releasing an interface" }.into());
     }
     let mut here = windlass_agent::pinned_here();
-    here.extend(windlass_agent::left_here());
+    here.extend(windlass_agent::left_here()?);
     let targets = match (iface, all) {
         (Some(name), _) if here.contains(&name) => vec![name],
         (Some(name), _) => bail!("'{name}' is under no agent's control here; under control: {}", list(&here)),
