@@ -1,7 +1,7 @@
 //! The virtual machine: what it boots, and commands for it.
 
 use std::{
-    fs,
+    env, fs,
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
@@ -22,6 +22,11 @@ const MEMORY_MIB: &str = "1024";
 const ANSWER_LIMIT: Duration = Duration::from_secs(180);
 /// image.sh: this machine cannot make the image.
 const CANNOT: i32 = 77;
+
+/// Whether image.sh was told to take another kernel than Debian 12's.
+pub fn has_other_kernel() -> bool {
+    env::var_os("WINDLASS_VM_KERNEL").is_some()
+}
 
 /// Kernel and root of the guest.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 # Makes what the virtual machine of the vm tests boots: the stock kernel of Debian 12, and a root of Debian programs,
 # windlass among them. Leaves vmlinuz and initramfs in FOLDER; the kernel's package is downloaded there once, by apt.
 #   image.sh FOLDER WINDLASS
+# Another kernel: WINDLASS_VM_KERNEL names a folder into which `dpkg-deb -x` unpacked its image and its modules.
 # Exit status 77: it cannot be made on this machine; the last line of the output says why.
 set -eu
 folder=$1
@@ -25,6 +26,10 @@ command -v apt-get >/dev/null || cannot "the kernel comes from Debian, and apt i
 
 # Downloads and unpacks the kernel, unless that is done already.
 kernel() {
+	if [ -n "${WINDLASS_VM_KERNEL-}" ]; then
+		unpacked=$(realpath "$WINDLASS_VM_KERNEL")
+		return
+	fi
 	unpacked=$(ls -d "$folder"/linux-image-*/complete 2>/dev/null | head -n 1)
 	if [ -n "$unpacked" ]; then
 		unpacked=$(dirname "$unpacked")
@@ -34,7 +39,6 @@ kernel() {
 	unpacked=$folder/$package
 	dpkg-deb -x "$unpacked"_*.deb "$unpacked"
 	rm "$unpacked"_*.deb
-	busybox depmod -b "$unpacked" "${package#linux-image-}"
 	touch "$unpacked/complete"
 }
 
@@ -58,21 +62,38 @@ put() {
 	cp -L "$1" "$root$2"
 }
 
-# Puts a module and all that it needs into the root.
+# Puts a module and all that it needs into the root, not compressed: busybox knows few ways to compress.
 add_module() {
-	line=$(grep "/$1\.ko:" "$unpacked/lib/modules/$version/modules.dep") || {
+	line=$(grep -E "/$1\.ko(\.[a-z]+)?:" "$modules_of/modules.dep") || {
+		# some packages do not list what is built in
+		[ -e "$modules_of/modules.builtin" ] || return 0
+		grep -q "/$1\.ko$" "$modules_of/modules.builtin" && return
 		echo "the kernel has no module $1"
 		exit 1
 	}
 	for file in $(echo "$line" | tr -d :); do
-		put "$unpacked/lib/modules/$version/$file" "/lib/modules/$version/$file"
+		case $file in
+		*.ko) put "$modules_of/$file" "/lib/modules/$version/$file" ;;
+		*) expand "$file" "$root/lib/modules/$version/${file%.*}" ;;
+		esac
 	done
+}
+
+expand() {
+	mkdir -p "$(dirname "$2")"
+	case $1 in
+	*.xz) xz -dc "$modules_of/$1" >"$2" ;;
+	*.zst) zstd -dc "$modules_of/$1" >"$2" ;;
+	esac
 }
 
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 kernel
-version=$(ls "$unpacked/lib/modules")
+# since Debian 13 the packages themselves have them in /usr
+modules_of=$(ls -d "$unpacked"/lib/modules/* "$unpacked"/usr/lib/modules/* 2>/dev/null | head -n 1)
+version=$(basename "$modules_of")
+[ -e "$modules_of/modules.dep" ] || busybox depmod -b "${modules_of%/lib/modules/*}" "$version"
 root=$folder/root
 rm -rf "$root"
 for name in busybox proc sys dev run tmp srv etc var/log/nginx var/lib/nginx; do
@@ -97,4 +118,4 @@ cp "$here/init" "$root/init"
 chmod 755 "$root/init"
 # not compressed: an emulated processor takes longer to unpack than to read
 (cd "$root" && find . | cpio --quiet -o -H newc) >"$folder/initramfs"
-cp "$unpacked/boot/vmlinuz-$version" "$folder/vmlinuz"
+cp "$(ls "$unpacked/boot/vmlinuz-$version" "$modules_of/vmlinuz" 2>/dev/null | head -n 1)" "$folder/vmlinuz"

@@ -43,7 +43,12 @@ pub fn doctor() -> Vec<Check> {
     let kernel = version(&release);
     let is_root = is_root();
     let mut checks = vec![
-        check("kernel", kernel >= (5, 17), release, "Linux 5.17 or newer (bpf_loop); Debian 12 has 6.1"),
+        check(
+            "kernel",
+            kernel >= (6, 1),
+            release,
+            "Linux 6.1 or newer, as in Debian 12; the verifier of 5.17 gives up",
+        ),
         check(
             "btf",
             Path::new("/sys/kernel/btf/vmlinux").exists(),
