@@ -26,8 +26,9 @@ pub struct BoxProcess {
     attached: Value,
 }
 
-/// How long Windlass may take to load and attach its programs.
-const ATTACH_LIMIT: Duration = Duration::from_secs(30);
+/// How long Windlass may take to load and attach its programs: a kernel in an emulated machine takes tens of seconds for the
+/// verifier alone.
+const ATTACH_LIMIT: Duration = Duration::from_secs(120);
 /// ... and to hand its flows back.
 const DETACH_LIMIT: Duration = Duration::from_secs(30);
 
