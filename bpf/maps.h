@@ -46,6 +46,7 @@ struct wl_flow_wheel {
 	__u32 next[WL_WHEEL_PLACES];
 	__u32 at[WL_WHEEL_PLACES]; /* slot of time; 0: not in the wheel */
 	__u32 is_due; /* queued in wl_due */
+	__u32 is_wanted; /* the clock has work on it, now or later; else its places in lists are of the past */
 };
 
 struct {

@@ -14,7 +14,8 @@
 
 /*
  * A flow cannot be taken out of a list, and its deadlines get shorter as its round-trip time becomes known. So it has a
- * place for each distance: one taken by a far time leaves those for nearer ones free.
+ * place for each distance: one taken by a far time leaves those for nearer ones free. Where it stands for nothing any more,
+ * as all was acknowledged long before its deadline, it is let go when its time comes.
  */
 #define WL_WHEEL_REACH(place) (8u << 2 * (place)) /* distance in slots that a place is for, exclusive */
 
@@ -117,8 +118,15 @@ __noinline int wl_arm(__u32 id, __u64 now_ns, __u64 deadline_ns)
 	struct wl_wheel_link link = { .w = w };
 	__u32 slot, place, last;
 
-	if (!w || !deadline_ns)
+	if (!w)
 		return 0;
+	if (!deadline_ns) {
+		w->is_wanted = 0;
+		return 0;
+	}
+	/* before the places are looked at: the clock looks here after it has cleared them, and one of the two sees the other */
+	if (!w->is_wanted)
+		__sync_lock_test_and_set(&w->is_wanted, 1);
 	if (wl_before(at, now + WL_REST_LONG))
 		wl_note_slot(&wl_soon_at, now);
 	if (wl_before(at, now + WL_REST_SHORT))
@@ -173,7 +181,8 @@ static long wl_wheel_node_step(__u32 i, void *ctx)
 	/* from the moment `at` is zero, another CPU may put the node into another list */
 	*node = w->next[place];
 	__sync_lock_test_and_set(&w->at[place], 0);
-	wl_due_push(id, w);
+	if (*(volatile __u32 *)&w->is_wanted)
+		wl_due_push(id, w);
 	return 0;
 }
 
