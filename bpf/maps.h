@@ -84,14 +84,30 @@ struct {
 } wl_free_flows SEC(".maps");
 
 /*
- * Free chunks of the store; filled by the agent at first load. Empty: the store is full. A stack, so that few flows use
- * few chunks again and again, which stay in the CPU's cache.
+ * Free chunks of the store; filled by the agent at first load. Empty: the store is full, but for what CPUs keep to
+ * themselves. A stack, so that few flows use few chunks again and again, which stay in the CPU's cache.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, 1024); /* set at load: number of chunks */
 	__type(value, __u32);
 } wl_free_chunks SEC(".maps");
+
+struct wl_spare {
+	__u32 count;
+	__u32 chunk[WL_SPARE_CHUNKS];
+};
+
+/*
+ * Chunks that this CPU was given back, and takes first: they are in its own cache, where the free list and its lock are in
+ * that of whichever CPU had them last.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wl_spare);
+} wl_spare_chunks SEC(".maps");
 
 /* A flow that the clock must look at, queued in that round of the clock. */
 struct wl_due {

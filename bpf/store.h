@@ -9,6 +9,8 @@
 
 #include "parse.h"
 
+extern const volatile struct wl_config wl_config;
+
 static __always_inline struct wl_flow *wl_flow_get(__u32 id)
 {
 	return bpf_map_lookup_elem(&wl_flows, &id);
@@ -38,7 +40,44 @@ static __always_inline struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot)
 	return &segs->seg[slot];
 }
 
-/* Takes chunk `index` of the flow from the free list. */
+static __always_inline struct wl_spare *wl_spare_get(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&wl_spare_chunks, &zero);
+}
+
+/* Takes a free chunk. Returns 0, or not: the store is full. */
+static __always_inline int wl_chunk_pop(__u32 *chunk)
+{
+	struct wl_spare *spare = wl_spare_get();
+	__u32 at;
+
+	if (!spare || !spare->count)
+		return bpf_map_pop_elem(&wl_free_chunks, chunk);
+	at = spare->count - 1;
+	WL_MASK(at, WL_SPARE_CHUNKS - 1);
+	*chunk = spare->chunk[at];
+	spare->count = at;
+	return 0;
+}
+
+/* Gives a chunk back. Returns 0, or not: the list does not take it. */
+static __always_inline int wl_chunk_push(__u32 chunk)
+{
+	struct wl_spare *spare = wl_spare_get();
+	__u32 at;
+
+	if (!spare || spare->count >= wl_config.spare_chunks)
+		return bpf_map_push_elem(&wl_free_chunks, &chunk, 0);
+	at = spare->count;
+	WL_MASK(at, WL_SPARE_CHUNKS - 1);
+	spare->chunk[at] = chunk;
+	spare->count = at + 1;
+	return 0;
+}
+
+/* Takes chunk `index` of the flow from those that are free. */
 static __always_inline int wl_chunk_take(struct wl_flow *f, __u32 index)
 {
 	__u32 chunk;
@@ -46,7 +85,7 @@ static __always_inline int wl_chunk_take(struct wl_flow *f, __u32 index)
 	WL_MASK(index, WL_FLOW_CHUNKS - 1);
 	if (f->chunks[index])
 		return 0;
-	if (bpf_map_pop_elem(&wl_free_chunks, &chunk))
+	if (wl_chunk_pop(&chunk))
 		return -1;
 	f->chunks[index] = chunk + 1;
 	f->stored_chunks++;
@@ -83,7 +122,7 @@ static long wl_release_step(__u32 i, void *ctx)
 		return 0;
 	chunk--;
 	/* the list's lock may not be had (Linux 6.16 and later): the flow keeps the chunk until it is asked again */
-	if (bpf_map_push_elem(&wl_free_chunks, &chunk, 0))
+	if (wl_chunk_push(chunk))
 		return 0;
 	r->f->chunks[index] = 0;
 	r->f->stored_chunks--;

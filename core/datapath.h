@@ -205,8 +205,10 @@ struct wl_config {
 	wl_u32 idle_timeout_s; /* a flow without packets for so long is forgotten */
 	wl_u32 pace_by; /* enum wl_pace_by */
 	wl_u32 clock_hz; /* rounds of the clock a second, at most; 0: it never rests */
+	wl_u32 spare_chunks; /* free chunks of the store that each CPU may keep for itself, at most WL_SPARE_CHUNKS */
 };
 
+#define WL_SPARE_CHUNKS 4u /* a power of two */
 #define WL_CLOCK_REST_ROUNDS 16u /* the clock, with nothing to do, comes by at every sixteenth round at least */
 
 /* Who spaces the packets of controlled flows (wl_config.pace_by). */

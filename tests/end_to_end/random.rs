@@ -407,6 +407,18 @@ fn free(net: &Net, list: &str) -> Vec<Vec<u8>> {
     iter::from_fn(|| map.lookup_and_delete(&[]).expect("readable")).collect()
 }
 
+/// Chunks of the store that CPUs keep for themselves (`struct wl_spare`: how many, and which).
+fn spare_chunks(net: &Net) -> Vec<Vec<u8>> {
+    let map = MapHandle::from_pinned_path(net.pins().join("wl_spare_chunks")).expect("a map");
+    let of_cpus = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).expect("readable").expect("there");
+    let of_cpu = |spare: &Vec<u8>| {
+        let (count, chunks) = spare.split_first_chunk().expect("a number");
+        let count = u32::from_ne_bytes(*count) as usize;
+        chunks.chunks_exact(4).take(count).map(<[u8]>::to_vec).collect::<Vec<_>>()
+    };
+    of_cpus.iter().flat_map(of_cpu).collect()
+}
+
 fn give(net: &Net, list: &str, what: &[Vec<u8>]) {
     let map = MapHandle::from_pinned_path(net.pins().join(list)).expect("a map");
     what.iter().for_each(|one| map.update(&[], one, MapFlags::ANY).expect("room"));
@@ -556,11 +568,14 @@ impl World {
     /// Ends the box, which must have everything back.
     fn end(self) {
         self.kill();
-        for (list, expected) in [("wl_free_chunks", self.chunks.get()), ("wl_free_flows", self.room.flows)] {
-            let mut left = free(&self.net, list);
+        let chunks = [free(&self.net, "wl_free_chunks"), spare_chunks(&self.net)].concat();
+        let flows = free(&self.net, "wl_free_flows");
+        for (mut left, expected, what) in
+            [(chunks, self.chunks.get(), "free chunks"), (flows, self.room.flows, "free flows")]
+        {
             left.sort();
             left.dedup();
-            assert_eq!(left.len(), expected, "{list}");
+            assert_eq!(left.len(), expected, "{what}");
         }
         self.net.answer(&["detach", "--all"]);
         nothing_is_left(&self.net.middle, "r1");

@@ -95,6 +95,12 @@ impl Options {
         // banks are the grain of what is allocated, chunks of what is used
         self.store_bytes.div_ceil(u64::from(abi::WL_CHUNK_BYTES)).min(u16::MAX.into()) as u32
     }
+
+    /// What one CPU keeps others cannot have: a sixteenth of the store at most, all CPUs together.
+    fn spare_chunks(&self) -> Result<u32> {
+        let cpus = libbpf_rs::num_possible_cpus().map_err(bpf("counting CPUs"))? as u32;
+        Ok((self.chunks() / 16 / cpus).min(abi::WL_SPARE_CHUNKS))
+    }
 }
 
 /// A running datapath. Dropping it detaches it, unless it was pinned.
@@ -364,6 +370,7 @@ pub fn load(
         idle_timeout_s: options.idle_timeout_s,
         pace_by: if options.pace_by_fq { abi::WL_PACE_BY_FQ } else { abi::WL_PACE_BY_CLOCK },
         clock_hz: options.clock_hz,
+        spare_chunks: options.spare_chunks()?,
     };
     let object = if options.shares(policy) {
         pins::mount_bpffs()?;
