@@ -40,7 +40,10 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["reproduce", "nosuch"], &["nosuch", "tcon-loss"]);
     refused(&["reproduce"], &["--all"]);
     refused(&["native", "load", "--prefix", "Far-Too-Long-"], &["lower-case"]);
-    refused(&["native", "unload", "--prefix", "nobody_"], &["nobody_", "native list"]);
+    if is_root() {
+        refused(&["native", "unload", "--prefix", "nobody_"], &["nobody_", "native list"]);
+        refused(&["detach", "--cgroup", "/nobody"], &["/nobody", "under control: "]);
+    }
     refused(&["guest", "--port", "org.nobody.9"], &["org.nobody.9", "virtserialport"]);
     refused(&["guest", "--port", "/etc/passwd"], &["/etc/passwd", "--port"]);
     refused(&["guest", "--port", "/dev/null", "--alg", "vegas"], &["vegas", "cubic, bbr"]);
@@ -73,6 +76,9 @@ fn without_root_one_line_says_so() {
         &["bench", "emulator"],
         &["attach", "--native"],
         &["native", "load"],
+        &["native", "unload"],
+        &["native", "list"],
+        &["detach", "--cgroup", "/sys/fs/cgroup"],
         &["detach", "--all"],
         &["flows"],
         &["top", "--json"],

@@ -24,7 +24,7 @@ use libbpf_rs::{MapCore, MapHandle, Object, Program};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::CString,
-    fs,
+    fs, io,
     os::{
         fd::{AsFd, OwnedFd},
         unix::fs::MetadataExt,
@@ -375,11 +375,16 @@ impl Pinned {
     }
 }
 
+/// Removes a folder of pins. Somebody else may be at it, too: what is gone is gone.
 pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
-    for entry in fs::read_dir(dir).map_err(io_error(dir))?.flatten() {
-        fs::remove_file(entry.path()).map_err(io_error(&entry.path()))?;
+    let unless_gone = |path: &Path, result: io::Result<()>| match result {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(io_error(path)),
+    };
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        unless_gone(&entry.path(), fs::remove_file(entry.path()))?;
     }
-    fs::remove_dir(dir).map_err(io_error(dir))
+    unless_gone(dir, fs::remove_dir(dir))
 }
 
 /// Removes whatever is pinned for `iface`, of any version, its interface there or not.

@@ -19,7 +19,7 @@ use std::{
     thread,
 };
 use windlass_agent::{
-    CoupledStats, Coupling, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector,
+    CoupledStats, Coupling, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector, is_root,
     native::{ensure_loaded, is_loaded, list, prefixes, unload},
     remove_gone_cgroups, root_cgroup,
 };
@@ -29,6 +29,11 @@ use windlass_scenario::Parameters;
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// Said of a cgroup that had been under control.
 const GONE: &str = "the cgroup is gone";
+
+/// Others do not see what is pinned: to them nothing would be there.
+fn check_root(what: &'static str) -> Result<()> {
+    if is_root() { Ok(()) } else { Err(Error::Privilege { what }.into()) }
+}
 
 pub fn native(command: NativeCommand) -> Result<ExitCode> {
     match command {
@@ -47,6 +52,7 @@ pub fn native(command: NativeCommand) -> Result<ExitCode> {
             println!("{word}: {}", mine.collect::<Vec<_>>().join(", "));
         }
         NativeCommand::Unload { names } => {
+            check_root("unloading congestion control")?;
             for selector in PinnedSelector::all().into_iter().filter(|s| s.prefix() == names.prefix) {
                 println!("{}: released", selector.cgroup().display());
                 selector.remove()?;
@@ -76,6 +82,7 @@ fn left(sockets: u64, algorithm: &str) -> String {
 }
 
 fn show(json: bool) -> Result<()> {
+    check_root("looking at what is loaded")?;
     let all = list()?;
     let cgroups: Vec<_> = PinnedSelector::all().iter().map(|s| s.info()).collect::<Result<_, _>>()?;
     let groups = Groups::of_all()?;
@@ -239,6 +246,7 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
 
 /// `windlass detach --cgroup`.
 pub fn detach(cgroup: &Path) -> Result<ExitCode> {
+    check_root("releasing a cgroup")?;
     let by_path = || PinnedSelector::all().into_iter().find(|s| s.cgroup() == cgroup);
     let Some(selector) = PinnedSelector::of(cgroup).or_else(by_path) else {
         let known: Vec<String> =
