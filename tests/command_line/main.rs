@@ -56,6 +56,24 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     }
 }
 
+/// What concerns interfaces means nothing to sockets.
+#[test]
+fn options_that_would_be_ignored_are_refused() {
+    for option in [
+        &["--stats"][..],
+        &["--flows", "10"],
+        &["--store-mib", "10"],
+        &["--clock-hz", "100"],
+        &["--pace-by", "fq"],
+        &["--uplink", "lo"],
+    ] {
+        let out = run(&[&["attach", "--native", "--cgroup", "/etc"], option].concat());
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{said}");
+        assert!(said.contains(option[0]) && said.contains("cannot be used with"), "{said}");
+    }
+}
+
 #[test]
 fn without_root_one_line_says_so() {
     const NOBODY: u32 = 65534;

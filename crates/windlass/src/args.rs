@@ -161,7 +161,7 @@ pub struct AttachArgs {
     #[arg(required_unless_present = "native")]
     pub iface: Option<String>,
     /// No interface: the sockets of this kernel, when they connect, containers included
-    #[arg(long, conflicts_with_all = ["iface", "mode", "paced_servers", "sample_ms"])]
+    #[arg(long, conflicts_with_all = ["iface", "mode", "paced_servers", "sample_ms", "stats", "Sizes"])]
     pub native: bool,
     /// With --native: only the sockets of this cgroup (v2) and those below it
     #[arg(long, value_name = "FOLDER", requires = "native")]
