@@ -71,6 +71,16 @@ impl Clock {
         }
     }
 
+    /// Removes the clocks of interfaces that are gone from this namespace.
+    pub fn remove_gone() {
+        let ifindex = |name: &str| name.strip_prefix("wlc")?.strip_suffix('a')?.parse().ok();
+        for ifindex in netdev::names().iter().filter_map(|name| ifindex(name)) {
+            if !netdev::has_index(ifindex) {
+                Clock::existing(ifindex).remove();
+            }
+        }
+    }
+
     /// Index of the end that the frame is sent into.
     pub fn shaped_ifindex(&self) -> Result<u32> {
         netdev::index(&self.shaped).ok_or_else(|| Error::NoInterface(self.shaped.clone()))

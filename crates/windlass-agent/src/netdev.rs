@@ -27,6 +27,13 @@ pub fn index(name: &str) -> Option<u32> {
     (index != 0).then_some(index)
 }
 
+/// Is there an interface of that index in this namespace?
+pub fn has_index(ifindex: u32) -> bool {
+    let mut name = [0; libc::IF_NAMESIZE];
+    // SAFETY: the array is as long as any name.
+    !unsafe { libc::if_indextoname(ifindex, name.as_mut_ptr()) }.is_null()
+}
+
 /// Names of all interfaces of the current namespace.
 pub fn names() -> Vec<String> {
     let mut names = Vec::new();

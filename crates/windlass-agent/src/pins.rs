@@ -130,10 +130,12 @@ pub fn pinned_here() -> Vec<String> {
     pinned_in(netdev::namespace_inode())
 }
 
-/// Removes what an earlier interface of the name left, or who was killed while pinning.
+/// Removes what an earlier interface of the name left, or who was killed while pinning, and clocks that nobody knows any more.
+/// With the lock of "attach" held.
 pub(crate) fn remove_earlier(iface: &str) -> Result<()> {
     let pins = PinDir::here(iface);
     let _lock = Lock::take("pins")?;
+    Clock::remove_gone();
     if is_controlled(iface) {
         // another agent was faster
         return Err(Error::Busy(iface.to_string()));
@@ -371,7 +373,14 @@ impl Pinned {
     /// Detaches: removes links, filters, maps and the clock, if nobody else has done so.
     pub fn remove(self) -> Result<()> {
         let _lock = Lock::take("pins")?;
-        if self.is_still_pinned() { self.pins.release(Some(self.ifindex)) } else { Ok(()) }
+        if self.is_still_pinned() {
+            return self.pins.release(Some(self.ifindex));
+        }
+        // who removed it, from another namespace because the interface was gone, could not reach the clock
+        if !netdev::has_index(self.ifindex) {
+            self.clock.remove();
+        }
+        Ok(())
     }
 }
 
