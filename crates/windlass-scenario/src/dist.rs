@@ -1,6 +1,6 @@
 //! Random quantities: a value, or a distribution of values.
 
-use crate::{Bytes, Fraction, Span};
+use crate::{Bytes, Fraction, Span, two::Two};
 use rand::RngCore;
 use rand_xoshiro::SplitMix64;
 use serde::{
@@ -167,11 +167,14 @@ impl<'de, T: Quantity + Deserialize<'de>> Deserialize<'de> for Dist<T> {
                 let kind: Option<String> = map.next_key()?;
                 let dist = match kind.as_deref() {
                     Some("uniform") => {
-                        let [low, high] = map.next_value()?;
+                        let Two(low, high) = map.next_value()?;
                         Dist::Uniform(low, high)
                     }
                     Some("exponential") => Dist::Exponential(map.next_value()?),
-                    Some("cdf") => Dist::Cdf(map.next_value()?),
+                    Some("cdf") => {
+                        let points: Vec<Two<T, Fraction>> = map.next_value()?;
+                        Dist::Cdf(points.into_iter().map(|Two(value, share)| (value, share)).collect())
+                    }
                     _ => return Err(de::Error::custom("write uniform, exponential or cdf")),
                 };
                 if map.next_key::<String>()?.is_some() {
@@ -228,6 +231,9 @@ mod tests {
         assert!(error("4").contains("with its unit"));
         assert!(error("{ normal = \"4 kB\" }").contains("uniform, exponential or cdf"));
         assert!(error("{ uniform = [\"2 kB\", \"1 kB\"] }").contains("swap"));
+        assert!(error("{ uniform = [\"1 kB\", \"2 kB\", \"3 kB\"] }").contains("a list of two"));
+        assert!(error("{ uniform = [\"1 kB\"] }").contains("a list of two"));
+        assert!(error("{ cdf = [[\"1 kB\", \"20 %\", \"100 %\"]] }").contains("a list of two"));
         assert!(error("{ cdf = [] }").contains("at least one"));
         assert!(error("{ cdf = [[\"1 kB\", \"50 %\"]] }").contains("100 %"));
         assert!(error("{ cdf = [[\"2 kB\", \"50 %\"], [\"1 kB\", \"100 %\"]] }").contains("grow"));

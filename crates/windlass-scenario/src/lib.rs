@@ -14,6 +14,7 @@ mod rtt;
 mod scenario;
 mod schedule;
 mod topology;
+mod two;
 mod units;
 mod workload;
 

@@ -3,6 +3,7 @@
 use crate::{
     Bytes, Fraction, Rate, Span, Switch,
     topology::{self, RawSwitch, RawTopology},
+    two,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{collections::BTreeMap, fmt, str::FromStr};
@@ -20,6 +21,7 @@ pub struct Host {
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// The two hosts; "forward" is from the first to the second.
+    #[serde(deserialize_with = "two::array")]
     pub between: [String; 2],
     /// Rate in each direction.
     pub rate: Option<Rate>,

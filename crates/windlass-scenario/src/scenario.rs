@@ -400,6 +400,8 @@ size = "10 MB"
         let e = error("between = [\"server\", \"client\"]", "between = [\"server\", \"klient\"]");
         assert!(e.what.contains("klient") && e.what.contains("client"), "{e}");
         assert_eq!(e.line, 8);
+        let e = error("between = [\"server\", \"client\"]", "between = [\"server\", \"client\", \"server\"]");
+        assert!(e.what.starts_with("between: ") && e.what.contains("a list of two") && e.line == 8, "{e}");
         assert_eq!(error("loss = \"1 %\"", "loss = \"150 %\"").line, 12);
         assert_eq!(error("size = \"10 MB\"", "size = \"0 B\"").line, 16);
         assert!(error("loss = \"1 %\"", "loss = \"150 %\"").what.contains("0 % to 100 %"));
