@@ -313,6 +313,41 @@ fn a_transfer_outlives_attach_killed_or_ended() {
     }
 }
 
+/// Nobody reads any more what it says: the reader was ended by the same Ctrl-C, or the disk is full.
+#[test]
+fn what_cannot_say_so_lets_go_all_the_same() {
+    if !is_root_or_skip("what_cannot_say_so_lets_go_all_the_same") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    let agent = ["agent", "--detach-on-exit", "--policy", file.to_str().expect("UTF-8")];
+    for words in [&["attach", "r1"][..], &agent] {
+        let mut child =
+            net.windlass(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut out = BufReader::new(child.stdout.take().expect("piped"));
+        out.read_line(&mut String::new()).expect("a line");
+        drop((out, child.stderr.take()));
+        kill(&mut child, libc::SIGINT);
+        assert!(net.clocks().is_empty() && !net.pins().exists(), "{words:?}");
+    }
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("it is everywhere");
+    let mut attach =
+        net.windlass(&["attach", "r1"]).stdout(full()).stderr(full()).spawn().expect("it starts");
+    assert_eq!(attach.wait().expect("it ends").code(), Some(1));
+    assert!(net.clocks().is_empty());
+    // an agent goes on without a word
+    let mut agent = net.windlass(&agent).stdout(full()).stderr(full()).spawn().expect("it starts");
+    while !net.record("").exists() {
+        assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
+    }
+    is_controlled(&net);
+    send(&agent, libc::SIGTERM);
+    assert!(agent.wait().expect("it ends").success());
+    assert!(net.clocks().is_empty() && !net.pins().exists());
+}
+
 #[test]
 fn a_deleted_interface_ends_control_with_a_word() {
     if !is_root_or_skip("a_deleted_interface_ends_control_with_a_word") {

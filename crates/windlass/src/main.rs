@@ -16,7 +16,12 @@ mod watched;
 
 use args::{Args, Command};
 use clap::{CommandFactory, Parser};
-use std::{any::Any, panic, process::ExitCode};
+use std::{
+    any::Any,
+    io::{self, Write},
+    panic,
+    process::ExitCode,
+};
 use tikv_jemallocator::Jemalloc;
 
 /// Simulations of thousands of connections go through a hundred megabytes all the time. In pages of 2 MiB, the processor
@@ -39,6 +44,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Detach { cgroup: Some(folder), .. } => native::detach(&folder),
         Command::Detach { iface, all, json, .. } => control::detach(iface, all, json),
         Command::Flows { json } => info::flows(json),
+        Command::Set(s) => control::set(&s),
         Command::Top(t) => top::top(t),
         Command::Algs { json } => info::algs(json),
         Command::Policy(p) => info::policy(p),
@@ -62,12 +68,14 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn main() -> ExitCode {
-    // a reader that goes away (`windlass flows | head`) is no reason for a panic
+    // a reader that goes away (`windlass flows | head`) ends those who have nothing to let go of: signals::wishes()
     // SAFETY: restores the default action of one signal before any thread exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let default = panic::take_hook();
     panic::set_hook(Box::new(move |info| match lost_output(info.payload()) {
-        Some(why) => eprintln!("windlass: {why}"),
+        // nobody misses what nobody reads; and a panic in here would end it all before anything is let go of
+        Some(why) if !why.contains("Broken pipe") => drop(writeln!(io::stderr(), "windlass: {why}")),
+        Some(_) => {}
         None => default(info),
     }));
     // unwinding lets go of interfaces, whatever was printed last

@@ -19,8 +19,11 @@ pub enum Wish {
     Reload,
 }
 
-/// Signals from now on, as wishes; the sender is for whoever else has some. `on_hangup`: what SIGHUP means.
+/// Signals from now on, as wishes; the sender is for whoever else has some. `on_hangup`: what SIGHUP means. Whoever waits
+/// for wishes has something to let go of, and does so when its reader goes away, too: the same Ctrl-C ends that.
 pub fn wishes(on_hangup: Wish) -> Result<(Sender<Wish>, Receiver<Wish>)> {
+    // SAFETY: ignores one signal; printing then fails, and children begin with its default action.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let (sender, receiver) = channel();
     let others = sender.clone();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("installing the signal handler")?;

@@ -1,7 +1,12 @@
-//! What the agent says as it goes on: lines for people, or one JSON document per event.
+//! What the agent says as it goes on: lines for people, or one JSON document per event. Where nobody hears it, as a disk is
+//! full or its reader gone, it goes on without a word: interfaces and policies are to be looked after all the same.
 
 use serde_json::{Value, json};
-use std::{fmt::Display, path::Path};
+use std::{
+    fmt::Display,
+    io::{self, Write},
+    path::Path,
+};
 
 /// Who is spoken to.
 #[derive(Clone, Copy, Debug)]
@@ -10,15 +15,19 @@ pub struct Voice {
     pub as_json: bool,
 }
 
+fn say(words: impl Display) {
+    let _ = writeln!(io::stdout(), "{words}");
+}
+
 impl Voice {
     /// Something happened to `whose`, an interface, say, whose name is `name`; `words` is what became of it.
     fn tell(self, event: &str, whose: &str, name: impl Display, words: &str) {
         if self.as_json {
             let mut document = json!({ "event": event });
             document[whose] = Value::String(name.to_string());
-            println!("{document}");
+            say(document);
         } else {
-            println!("{name}: {words}");
+            say(format_args!("{name}: {words}"));
         }
     }
 
@@ -40,18 +49,20 @@ impl Voice {
     /// What earlier agents left for interfaces that are gone was removed.
     pub fn of_leftovers(self, interfaces: usize) {
         if self.as_json {
-            println!("{}", json!({ "event": "removed", "interfaces": interfaces }));
+            say(json!({ "event": "removed", "interfaces": interfaces }));
         } else {
-            println!("removed what an earlier agent had pinned for {interfaces} interfaces that are gone");
+            say(format_args!(
+                "removed what an earlier agent had pinned for {interfaces} interfaces that are gone"
+            ));
         }
     }
 
     /// Something is not as it should be, and the agent goes on.
     pub fn complain(self, why: impl Display) {
         if self.as_json {
-            println!("{}", json!({ "event": "complaint", "why": why.to_string() }));
+            say(json!({ "event": "complaint", "why": why.to_string() }));
         } else {
-            eprintln!("windlass: {why}");
+            let _ = writeln!(io::stderr(), "windlass: {why}");
         }
     }
 }
