@@ -68,6 +68,18 @@ struct {
 	__type(value, struct wl_place);
 } wl_places SEC(".maps");
 
+/*
+ * Flows with an algorithm of their own, by name. Written by whoever gives it; looked at when the flow's rule is. Entries of
+ * flows that ended are removed by who writes the next one.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1024); /* set at load: as wl_flows */
+	__type(key, struct wl_flow_key);
+	__type(value, struct wl_exception);
+} wl_exceptions SEC(".maps");
+
 /* Half-open connections: what the two SYNs announced. LRU, so a SYN flood evicts only its own kind. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

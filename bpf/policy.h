@@ -110,6 +110,7 @@ __noinline int wl_apply_policy(__u32 id)
 {
 	struct wl_flow *f = bpf_map_lookup_elem(&wl_flows, &id);
 	struct wl_policy_head *head = wl_policy_get();
+	struct wl_exception *own;
 	struct wl_rule *rule;
 	__u32 draw;
 
@@ -135,7 +136,8 @@ __noinline int wl_apply_policy(__u32 id)
 	/* the draw belongs to the flow, so that a reload of the same split leaves the flow where it is */
 	draw = (f->base ^ (__u32)f->key.snd_port_be << 16 ^ f->key.rcv_port_be) * 2654435761u;
 	draw = (__u64)draw * 1000 >> 32;
-	f->algorithm = wl_draw_algorithm(rule, draw);
+	own = bpf_map_lookup_elem(&wl_exceptions, &f->key);
+	f->algorithm = own && own->base == f->base ? own->algorithm : wl_draw_algorithm(rule, draw);
 	f->params = rule->params;
 	f->params.flags |= WL_ALG_CANNOT_DELAY;
 	return 0;

@@ -106,6 +106,12 @@ struct wl_rule {
 };
 WL_ASSERT_SIZE(struct wl_rule, 112);
 
+/* The algorithm that one flow has instead of its rule's (wl_exceptions). */
+struct wl_exception {
+	wl_u32 base; /* of the flow: a later one of the same addresses has its rule's */
+	wl_u32 algorithm; /* id from core/alg/list.h */
+};
+
 /* Whose weight a rule's weight is: each flow's own, or that of a tenant, all of whose flows have it together. */
 enum wl_per {
 	WL_PER_FLOW = 0,

@@ -93,6 +93,52 @@ fn control_survives_the_agent_and_follows_the_policy() {
 }
 
 #[test]
+fn one_flow_has_an_algorithm_of_its_own() {
+    if !is_root_or_skip("one_flow_has_an_algorithm_of_its_own") {
+        return;
+    }
+    let (net, folder, file, mut agent) = with_agent("bbr");
+    with_transfer(&net, |progress| {
+        let busy = net.flows().remove(0);
+        let [sender, receiver] = ["sender", "receiver"].map(|end| busy[end].as_str().expect("an address"));
+        let _others = net.idle_connections(1);
+        let algorithm = |of_busy: bool| {
+            let flows = net.flows();
+            assert_eq!(flows.len(), 2, "still the same flows");
+            let flow = flows.iter().find(|f| (f["receiver"] == receiver) == of_busy).expect("both are there");
+            let is_own = flow["has_own_algorithm"].as_bool().expect("a boolean");
+            (flow["algorithm"].as_str().expect("a name").to_string(), is_own)
+        };
+        let until = |name: &str, is_own: bool| {
+            while algorithm(true) != (name.to_string(), is_own) {
+                progress();
+            }
+        };
+        let refused = |words: &[&str], why: &str| {
+            let out = net.windlass(&[&["set"], words].concat()).output().expect("windlass runs");
+            let said = String::from_utf8_lossy(&out.stderr);
+            assert!(out.status.code() == Some(2) && said.contains(why), "{said}");
+        };
+        refused(&[sender, receiver, "--alg", "cubik"], "cubic");
+        refused(&[receiver, sender, "--alg", "cubic"], "windlass flows");
+        net.answer(&["set", sender, receiver, "--alg", "cubic"]);
+        until("cubic", true);
+        assert_eq!(algorithm(false), ("bbr".to_string(), false), "the other one is left alone");
+        // it outlives the agent, and a policy that is read again
+        kill(&mut agent, libc::SIGKILL);
+        let mut next = Talker::start(&net, &file);
+        assert!(next.says("taken over"));
+        policy(folder.path(), "reno");
+        assert!(next.says("in force"));
+        progress();
+        assert_eq!(algorithm(true), ("cubic".to_string(), true));
+        net.answer(&["set", sender, receiver, "--by-rule", "--json"]);
+        until("reno", false);
+        kill(&mut next.child, libc::SIGTERM);
+    });
+}
+
+#[test]
 fn a_hangup_has_the_policy_read_at_once() {
     if !is_root_or_skip("a_hangup_has_the_policy_read_at_once") {
         return;

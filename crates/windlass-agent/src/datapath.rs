@@ -8,6 +8,7 @@ use crate::{
     counters::{clock_ticks, read_counters},
     doctor::is_root,
     error::bpf,
+    exceptions::Exceptions,
     flows::read_flows,
     group,
     in_force::{has_let_go, let_go, write_policy},
@@ -131,7 +132,7 @@ fn open(options: &Options, config: &wl_config) -> Result<OpenObject> {
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         match name.as_str() {
-            "wl_flows" | "wl_flow_wheels" | "wl_places" | "wl_free_flows" | "wl_due" => {
+            "wl_flows" | "wl_flow_wheels" | "wl_places" | "wl_exceptions" | "wl_free_flows" | "wl_due" => {
                 map.set_max_entries(options.flows_max).map_err(bpf(format!("sizing {name}")))?;
             }
             "wl_flow_ids" => map.set_max_entries(options.flows_max).map_err(bpf("sizing wl_flow_ids"))?,
@@ -280,7 +281,8 @@ impl Datapath {
         let groups = group::read(&map(&self.object, "wl_groups"), &shared_groups::names_here())?;
         let [ids, flows, places] =
             ["wl_flow_ids", "wl_flows", "wl_places"].map(|name| map(&self.object, name));
-        read_flows(&ids, &flows, &places, &groups)
+        let exceptions = Exceptions::read(&map(&self.object, "wl_exceptions"))?;
+        read_flows(&ids, &flows, &places, &exceptions, &groups)
     }
 
     /// What each program has cost while a [`RunTimeStats`](crate::RunTimeStats) lived.

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -34,6 +35,17 @@ pub enum Error {
     /// The datapath is no longer the one that was pinned or taken over.
     #[error("'{0}' was released by somebody else, as `windlass detach` does")]
     Released(String),
+    /// What is not controlled has no algorithm.
+    #[error(
+        "the flow from {sender} to {receiver} is not controlled, as its rule or what its ends agreed on says; only its \
+         rule can change that"
+    )]
+    NotControlled {
+        /// Its sender.
+        sender: SocketAddr,
+        /// Its receiver.
+        receiver: SocketAddr,
+    },
     /// The kernel refused the programs.
     #[error("loading the datapath: {0:#}; `windlass doctor` tells what this kernel lacks")]
     Load(libbpf_rs::Error),

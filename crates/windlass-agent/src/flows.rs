@@ -1,6 +1,8 @@
 //! The flow table, for people and programs.
 
-use crate::{FlowGroup, GroupInfo, Result, error::bpf, group::FlowPlace, plain::from_bytes};
+use crate::{
+    FlowGroup, GroupInfo, Result, error::bpf, exceptions::Exceptions, group::FlowPlace, plain::from_bytes,
+};
 use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -21,6 +23,8 @@ pub struct FlowInfo {
     pub mode: &'static str,
     /// Algorithm in force.
     pub algorithm: &'static str,
+    /// It is the flow's own, not that of its rule.
+    pub has_own_algorithm: bool,
     /// Position of its rule in the policy.
     pub rule: u32,
     /// Congestion window.
@@ -59,7 +63,7 @@ fn address(mapped: &[u8; 16], port_be: u16) -> SocketAddr {
     SocketAddr::new(ip, u16::from_be(port_be))
 }
 
-fn describe(f: &abi::wl_flow, group: Option<FlowGroup>) -> FlowInfo {
+fn describe(f: &abi::wl_flow, has_own_algorithm: bool, group: Option<FlowGroup>) -> FlowInfo {
     let sent = f.nxt.wrapping_sub(f.una);
     let is_controlled = u32::from(f.mode) == abi::WL_MODE_ENFORCE;
     FlowInfo {
@@ -77,6 +81,7 @@ fn describe(f: &abi::wl_flow, group: Option<FlowGroup>) -> FlowInfo {
             _ => "off",
         },
         algorithm: Algorithm::by_id(f.algorithm.into()).map_or("-", |a| a.name()),
+        has_own_algorithm,
         rule: f.rule_id.into(),
         cwnd_bytes: f.decision.cwnd_bytes,
         pacing_bps: (f.decision.pacing_bytes_ps != u64::MAX)
@@ -102,6 +107,7 @@ pub(crate) fn read_flows(
     ids: &impl MapCore,
     flows: &impl MapCore,
     places: &impl MapCore,
+    exceptions: &Exceptions,
     groups: &[GroupInfo],
 ) -> Result<Vec<FlowInfo>> {
     let mut all = Vec::new();
@@ -121,7 +127,7 @@ pub(crate) fn read_flows(
             let place = places.lookup(&id, MapFlags::ANY).map_err(bpf("reading a flow's place"))?;
             group = place.and_then(|b| from_bytes::<FlowPlace>(&b)).and_then(|p| p.describe(groups));
         }
-        all.push(describe(&flow, group));
+        all.push(describe(&flow, exceptions.has(&key, &flow), group));
     }
     all.sort_by_key(|f| (f.sender, f.receiver));
     Ok(all)
@@ -135,7 +141,7 @@ mod tests {
     fn room_is_what_a_controlled_sender_has_left() {
         let room_bytes = |mode, edge, nxt| {
             let flow = abi::wl_flow { mode: mode as u8, edge, nxt, ..abi::wl_flow::default() };
-            describe(&flow, None).room_bytes
+            describe(&flow, false, None).room_bytes
         };
         assert_eq!(room_bytes(abi::WL_MODE_ENFORCE, 3000, 1000), 2000);
         assert_eq!(room_bytes(abi::WL_MODE_ENFORCE, 1000, u32::MAX - 999), 2000);

@@ -38,6 +38,11 @@ fn write_head(head_map: &impl MapCore, rules_count: u32) -> Result<()> {
     head_map.update(&0u32.to_ne_bytes(), bytes_of(&head), MapFlags::ANY).map_err(bpf("writing the policy"))
 }
 
+/// Flows look their rules up again, which are what they were.
+pub(crate) fn look_up_again(head_map: &impl MapCore) -> Result<()> {
+    write_head(head_map, read_head(head_map)?.rules_count)
+}
+
 /// The rules in force.
 pub(crate) fn read_rules(rules_map: &impl MapCore, head_map: &impl MapCore) -> Result<Vec<wl_rule>> {
     let read = |index: u32| {

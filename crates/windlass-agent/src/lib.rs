@@ -8,6 +8,7 @@ mod coupled;
 mod datapath;
 mod doctor;
 mod error;
+mod exceptions;
 mod flows;
 mod group;
 mod guest;

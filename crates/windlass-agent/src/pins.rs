@@ -11,9 +11,10 @@ use crate::{
     datapath::{CONFIG, build_id},
     doctor::is_root,
     error::{bpf, io_error},
+    exceptions::{Exceptions, Flows},
     flows::read_flows,
     group,
-    in_force::{has_let_go, let_go, read_rules, write_policy},
+    in_force::{has_let_go, let_go, look_up_again, read_rules, write_policy},
     lock::Lock,
     netdev,
     object::pinned_map,
@@ -25,21 +26,24 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::CString,
     fs, io,
+    net::SocketAddr,
     os::{
         fd::{AsFd, OwnedFd},
         unix::fs::MetadataExt,
     },
     path::{Path, PathBuf},
 };
+use windlass_core::Algorithm;
 
 const BPFFS: &str = "/sys/fs/bpf";
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 /// As [`CONFIG`] is pinned: bpffs takes no names with dots.
 const PINNED_CONFIG: &str = "wl_config";
-const MAPS: [&str; 8] = [
+const MAPS: [&str; 9] = [
     "wl_flows",
     "wl_flow_ids",
     "wl_places",
+    "wl_exceptions",
     "wl_counters",
     "wl_rules",
     "wl_policy",
@@ -305,7 +309,26 @@ impl Pinned {
     /// All flows in use.
     pub fn flows(&self) -> Result<Vec<FlowInfo>> {
         let [ids, flows, places] = ["wl_flow_ids", "wl_flows", "wl_places"].map(|name| &self.maps[name]);
-        read_flows(ids, flows, places, &self.groups()?)
+        let exceptions = Exceptions::read(&self.maps["wl_exceptions"])?;
+        read_flows(ids, flows, places, &exceptions, &self.groups()?)
+    }
+
+    /// Gives the flow from `sender` to `receiver` an algorithm of its own for as long as it lasts, or for none its rule's
+    /// again. It follows at its next ACK. Returns whether there is such a flow.
+    pub fn set_algorithm(
+        &self,
+        sender: SocketAddr,
+        receiver: SocketAddr,
+        algorithm: Option<Algorithm>,
+    ) -> Result<bool> {
+        let _lock = Lock::take("pins")?;
+        let [ids, flows, exceptions] =
+            ["wl_flow_ids", "wl_flows", "wl_exceptions"].map(|name| &self.maps[name]);
+        let is_there = Flows { ids, flows, exceptions }.set(self.ifindex, sender, receiver, algorithm)?;
+        if is_there {
+            look_up_again(&self.maps["wl_policy"])?;
+        }
+        Ok(is_there)
     }
 
     /// The groups that its flows can be in, which are those of all interfaces of the namespace.
@@ -321,6 +344,7 @@ impl Pinned {
 
     /// Puts another policy in force; flows follow at their next ACK.
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
+        let _lock = Lock::take("pins")?;
         let mut rules = policy.compile(self.iface(), self.ifindex);
         group::resolve_here(&self.maps["wl_groups"], policy, &mut rules)?;
         write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules)?;
@@ -329,6 +353,7 @@ impl Pinned {
 
     /// Ends control gently, as [`Datapath::let_go`](crate::Datapath::let_go) does.
     pub fn let_go(&self) -> Result<()> {
+        let _lock = Lock::take("pins")?;
         let_go(&self.maps["wl_rules"], &self.maps["wl_policy"])
     }
 

@@ -1,7 +1,7 @@
 //! What can be typed.
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 use windlass_experiments::Varied;
 use windlass_scenario::{Buffer, Fraction, Parameters, Rate, Span};
 
@@ -39,6 +39,11 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Give one flow another algorithm than its rule's, while it runs
+    ///
+    /// It keeps it as long as it lasts, whatever becomes of agent and policy; a rule that ends control of the flow ends it
+    /// nevertheless. A later connection of the same addresses has its rule's.
+    Set(SetArgs),
     /// Watch the flows under an agent's control, with totals by rule; keys: s sorts, arrows scroll, q quits
     Top(TopArgs),
     /// List the congestion-control algorithms
@@ -212,6 +217,23 @@ pub struct AgentArgs {
     #[command(flatten)]
     pub names: Names,
     /// One JSON document per event on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct SetArgs {
+    /// The flow's sender, as `windlass flows` shows it, e.g. 192.0.2.1:443 or [2001:db8::1]:443
+    pub sender: SocketAddr,
+    /// Its receiver
+    pub receiver: SocketAddr,
+    /// Algorithm, as listed by `windlass algs`
+    #[arg(long, required_unless_present = "by_rule")]
+    pub alg: Option<String>,
+    /// Its rule's algorithm again
+    #[arg(long, conflicts_with = "alg")]
+    pub by_rule: bool,
+    /// One JSON document instead of text
     #[arg(long)]
     pub json: bool,
 }

@@ -1,7 +1,8 @@
 //! Commands that control traffic: attach, agent, detach.
 
 use crate::{
-    args::{AgentArgs, AttachArgs, ModeArg, PaceByArg, PacedArg, Sizes},
+    args::{AgentArgs, AttachArgs, ModeArg, PaceByArg, PacedArg, SetArgs, Sizes},
+    info,
     native::NativeHome,
     signals::{self, Wish},
     voice::Voice,
@@ -49,12 +50,16 @@ fn is_paced_by_fq(sizes: &Sizes) -> Result<bool> {
     Ok(pacing.by_fq)
 }
 
+fn algorithm_named(name: &str) -> Result<Algorithm> {
+    Algorithm::by_name(name).with_context(|| {
+        let known: Vec<_> = Algorithm::all().map(|a| a.name()).collect();
+        format!("unknown algorithm '{name}'; known: {}", known.join(", "))
+    })
+}
+
 /// The algorithm that is asked for, if that and the ports are sound.
 pub fn algorithm(args: &AttachArgs) -> Result<Algorithm> {
-    let Some(algorithm) = Algorithm::by_name(&args.alg) else {
-        let known: Vec<_> = Algorithm::all().map(|a| a.name()).collect();
-        bail!("unknown algorithm '{}'; known: {}", args.alg, known.join(", "));
-    };
+    let algorithm = algorithm_named(&args.alg)?;
     if args.port.len() > 8 {
         bail!("--port takes at most 8 ports; write a policy with several rules instead");
     }
@@ -384,6 +389,26 @@ impl Refused {
         let earlier = self.0.insert(iface, (Instant::now(), why.clone()));
         earlier.is_none_or(|(_, said)| said != why).then_some(why)
     }
+}
+
+pub fn set(args: &SetArgs) -> Result<ExitCode> {
+    let algorithm = args.alg.as_deref().map(algorithm_named).transpose()?;
+    let mut behind = Vec::new();
+    for iface in info::controlled()? {
+        if Pinned::open(&iface)?.set_algorithm(args.sender, args.receiver, algorithm)? {
+            behind.push(iface);
+        }
+    }
+    if behind.is_empty() {
+        bail!("no flow from {} to {} is known; `windlass flows` lists them", args.sender, args.receiver);
+    }
+    let name = algorithm.map(|a| a.name());
+    if args.json {
+        println!("{}", json!({ "interfaces": behind, "algorithm": name }));
+    } else {
+        println!("{}: {}, from its next ACK on", behind.join(", "), name.unwrap_or("its rule's algorithm"));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 pub fn detach(iface: Option<String>, all: bool, as_json: bool) -> Result<ExitCode> {

@@ -71,7 +71,7 @@ pub fn flows(json: bool) -> Result<ExitCode> {
                 f.receiver.to_string(),
                 f.state.into(),
                 f.mode.into(),
-                f.algorithm.into(),
+                if f.has_own_algorithm { format!("{} (own)", f.algorithm) } else { f.algorithm.into() },
                 format!("{}k", f.cwnd_bytes / 1024),
                 f.pacing_bps.map_or("-".into(), print::bps),
                 print::us(f.srtt_us),

@@ -161,6 +161,7 @@ mod tests {
             state: "active",
             mode: "transparent",
             algorithm: "bbr",
+            has_own_algorithm: false,
             rule: 0,
             cwnd_bytes: 14480,
             pacing_bps: None,

@@ -1,0 +1,102 @@
+//! Flows with an algorithm of their own, whatever the algorithm of their rule.
+
+use crate::{
+    Error, Result,
+    error::bpf,
+    plain::{bytes_of, from_bytes},
+};
+use libbpf_rs::{MapCore, MapFlags};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+};
+use windlass_core::{
+    Algorithm,
+    abi::{self, wl_exception, wl_flow, wl_flow_key},
+};
+
+/// Those of one datapath, by the bytes of the flows' keys.
+#[derive(Default)]
+pub(crate) struct Exceptions(BTreeMap<Vec<u8>, wl_exception>);
+
+impl Exceptions {
+    /// `map` is wl_exceptions.
+    pub(crate) fn read(map: &impl MapCore) -> Result<Exceptions> {
+        let mut all = BTreeMap::new();
+        for key in map.keys() {
+            let value = map.lookup(&key, MapFlags::ANY).map_err(bpf("reading flows' own algorithms"))?;
+            all.extend(value.and_then(|v| from_bytes(&v)).map(|exception| (key, exception)));
+        }
+        Ok(Exceptions(all))
+    }
+
+    /// Has the flow of this key one?
+    pub(crate) fn has(&self, key: &[u8], flow: &wl_flow) -> bool {
+        self.0.get(key).is_some_and(|exception| exception.base == flow.base)
+    }
+}
+
+/// The maps that tell flows and their exceptions.
+pub(crate) struct Flows<'a, M> {
+    /// wl_flow_ids
+    pub ids: &'a M,
+    /// wl_flows
+    pub flows: &'a M,
+    /// wl_exceptions
+    pub exceptions: &'a M,
+}
+
+impl<M: MapCore> Flows<'_, M> {
+    fn flow(&self, key: &[u8]) -> Result<Option<wl_flow>> {
+        let what = || bpf("reading a flow");
+        let Some(id) = self.ids.lookup(key, MapFlags::ANY).map_err(what())? else { return Ok(None) };
+        Ok(self.flows.lookup(&id, MapFlags::ANY).map_err(what())?.and_then(|bytes| from_bytes(&bytes)))
+    }
+
+    /// Gives the flow from `sender` to `receiver` behind interface `ifindex` an algorithm of its own; none: its rule's. It
+    /// follows when its rule is looked up next. Returns whether there is such a flow.
+    pub(crate) fn set(
+        &self,
+        ifindex: u32,
+        sender: SocketAddr,
+        receiver: SocketAddr,
+        algorithm: Option<Algorithm>,
+    ) -> Result<bool> {
+        let what = || bpf("writing a flow's own algorithm");
+        let key = wl_flow_key {
+            snd_addr: mapped(sender.ip()),
+            rcv_addr: mapped(receiver.ip()),
+            snd_port_be: sender.port().to_be(),
+            rcv_port_be: receiver.port().to_be(),
+            ifindex,
+        };
+        let key = bytes_of(&key);
+        let Some(flow) = self.flow(key)? else { return Ok(false) };
+        if u32::from(flow.mode) != abi::WL_MODE_ENFORCE {
+            return Err(Error::NotControlled { sender, receiver });
+        }
+        let old = Exceptions::read(self.exceptions)?.0;
+        for (key, exception) in old {
+            if self.flow(&key)?.is_none_or(|flow| flow.base != exception.base) {
+                self.exceptions.delete(&key).map_err(what())?;
+            }
+        }
+        match algorithm {
+            Some(algorithm) => {
+                let exception = wl_exception { base: flow.base, algorithm: algorithm.id() };
+                self.exceptions.update(key, bytes_of(&exception), MapFlags::ANY).map_err(what())?;
+            }
+            // an error: it has none
+            None => drop(self.exceptions.delete(key)),
+        }
+        Ok(true)
+    }
+}
+
+/// As the datapath has addresses.
+fn mapped(ip: IpAddr) -> [u8; 16] {
+    match ip.to_canonical() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    }
+}
