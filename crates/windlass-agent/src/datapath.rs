@@ -6,7 +6,6 @@ use crate::{
     clock::{self, Clock},
     cost::{self, RunTime},
     counters::{clock_ticks, read_counters},
-    doctor::is_root,
     error::bpf,
     exceptions::Exceptions,
     flows::read_flows,
@@ -17,6 +16,7 @@ use crate::{
     object::{fingerprint, map, program, raise_memlock_limit},
     pins::{self, Pinned},
     plain::bytes_of,
+    privilege::{is_root, missing_capabilities},
     shared_groups,
     uplink::kernel_has_departure_times,
 };
@@ -179,10 +179,14 @@ impl Datapath {
     fn check(iface: &str, options: &Options) -> Result<u32> {
         options.check()?;
         let ifindex = netdev::ethernet_index(iface)?;
+        let what = "attaching a datapath";
         if !is_root() {
-            return Err(Error::Privilege { what: "attaching a datapath" });
+            return Err(Error::Privilege { what });
         }
-        Ok(ifindex)
+        match missing_capabilities() {
+            Some(missing) => Err(Error::Capabilities { what, missing }),
+            None => Ok(ifindex),
+        }
     }
 
     /// With the lock held: two would make the same clock.

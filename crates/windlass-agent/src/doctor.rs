@@ -1,6 +1,11 @@
 //! What this kernel can do for the datapath, and the cure for what it cannot.
 
-use crate::{datapath, native, netdev, pins, select, uplink::kernel_has_departure_times};
+use crate::{
+    datapath, native, netdev, pins,
+    privilege::{is_root, missing_capabilities},
+    select,
+    uplink::kernel_has_departure_times,
+};
 use serde::Serialize;
 use std::{fs, path::Path};
 
@@ -31,12 +36,6 @@ fn version(release: &str) -> (u32, u32) {
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
 }
 
-/// Whether this process runs as root, as whoever loads programs must.
-pub fn is_root() -> bool {
-    // SAFETY: plain call without arguments.
-    unsafe { libc::geteuid() == 0 }
-}
-
 /// Looks at everything that the datapath needs. Changes nothing that lasts.
 pub fn doctor() -> Vec<Check> {
     let release = kernel_release();
@@ -55,7 +54,12 @@ pub fn doctor() -> Vec<Check> {
             "/sys/kernel/btf/vmlinux",
             "a kernel built with CONFIG_DEBUG_INFO_BTF",
         ),
-        check("root", is_root, if is_root { "yes" } else { "no" }, "run with sudo (CAP_BPF, CAP_NET_ADMIN)"),
+        match missing_capabilities() {
+            Some(names) if is_root => {
+                check("root", false, format!("yes, without {names}"), "give it to the container, say")
+            }
+            _ => check("root", is_root, if is_root { "yes" } else { "no" }, "run with sudo"),
+        },
         check(
             "attachment",
             true,

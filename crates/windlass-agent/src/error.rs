@@ -10,10 +10,18 @@ use std::{
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The caller may not do this.
-    #[error("{what} needs root (CAP_BPF and CAP_NET_ADMIN); run it with sudo")]
+    #[error("{what} needs root; run it with sudo")]
     Privilege {
         /// What was tried.
         what: &'static str,
+    },
+    /// The caller is root, and may not do this either.
+    #[error("{what} needs {missing}, which even root lacks here; give it to the container, say")]
+    Capabilities {
+        /// What was tried.
+        what: &'static str,
+        /// Their names.
+        missing: String,
     },
     /// No such interface in this network namespace.
     #[error("no interface '{0}' in this network namespace; `ip link` lists those that are here")]

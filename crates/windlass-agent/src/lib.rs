@@ -23,6 +23,7 @@ mod pin_dir;
 mod pins;
 mod plain;
 mod policy;
+mod privilege;
 mod select;
 mod shared_groups;
 mod uplink;
@@ -31,7 +32,7 @@ pub use cost::{RunTime, RunTimeStats};
 pub use counters::read_counters;
 pub use coupled::{CoupledStats, Coupling};
 pub use datapath::{Datapath, Options, load};
-pub use doctor::{Check, doctor, is_root};
+pub use doctor::{Check, doctor};
 pub use error::{Error, Result};
 pub use flows::FlowInfo;
 pub use group::{FlowGroup, GroupHome, GroupInfo, GroupSpec, Membership, Per};
@@ -43,6 +44,7 @@ pub use pins::{
     Pinned, attached_elsewhere, force_remove, left_here, pinned_here, pins_are_private, remove_gone,
 };
 pub use policy::{Mode, Policy, PolicyError, Rule};
+pub use privilege::is_root;
 pub use select::{PinnedSelector, Selector, SelectorInfo, remove_gone_cgroups, root_cgroup};
 pub use shared_groups::part_killed;
 pub use uplink::{PaceBy, Pacing};

@@ -6,12 +6,12 @@
 
 use crate::{
     Error, PinnedSelector, Result, coupled,
-    doctor::is_root,
     error::{bpf, io_error},
     lock::Lock,
     object::{fingerprint, pinned_map, raise_memlock_limit},
     orphans, pins,
     plain::u64_at,
+    privilege::is_root,
 };
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,

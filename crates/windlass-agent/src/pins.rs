@@ -9,7 +9,6 @@ use crate::{
     clock::{self, Clock},
     counters::{clock_ticks, read_counters},
     datapath::{CONFIG, build_id},
-    doctor::is_root,
     error::{bpf, io_error},
     exceptions::{Exceptions, Flows},
     flows::read_flows,
@@ -19,6 +18,7 @@ use crate::{
     netdev,
     object::pinned_map,
     pin_dir::{CLOCK_LINK, PinDir, namespace_dir},
+    privilege::is_root,
     shared_groups,
 };
 use libbpf_rs::{MapCore, MapHandle, Object, Program};

@@ -6,7 +6,6 @@
 
 use crate::{
     Coupling, Error, Policy, Result,
-    doctor::is_root,
     error::{bpf, io_error},
     in_force::write_policy,
     lock::Lock,
@@ -14,6 +13,7 @@ use crate::{
     object::{fingerprint, map, pinned_map, raise_memlock_limit},
     pins,
     plain::u64_at,
+    privilege::is_root,
 };
 use libbpf_rs::{
     Link, Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, query::LinkTypeInfo,
