@@ -75,7 +75,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1024); /* set at load: as wl_flows */
+	__uint(max_entries, WL_EXCEPTIONS_MAX);
 	__type(key, struct wl_flow_key);
 	__type(value, struct wl_exception);
 } wl_exceptions SEC(".maps");

@@ -106,6 +106,8 @@ struct wl_rule {
 };
 WL_ASSERT_SIZE(struct wl_rule, 112);
 
+#define WL_EXCEPTIONS_MAX 1024u /* of one interface: each flow must do without memory for it */
+
 /* The algorithm that one flow has instead of its rule's (wl_exceptions). */
 struct wl_exception {
 	wl_u32 base; /* of the flow: a later one of the same addresses has its rule's */

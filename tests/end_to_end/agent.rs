@@ -450,6 +450,30 @@ fn what_is_attached_is_not_attached_twice() {
     kill(&mut attached(&net), libc::SIGINT);
 }
 
+/// Tables have places for flows that may never come: what each takes without stored data is bounded.
+#[test]
+fn a_flow_takes_a_kibibyte_at_most() {
+    if !is_root_or_skip("a_flow_takes_a_kibibyte_at_most") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let mut attach =
+        net.windlass(&["attach", "r1", "--json"]).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(attach.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+    kill(&mut attach, libc::SIGINT);
+    let attached: Value = serde_json::from_str(&line).expect("JSON");
+    let of_store = ["wl_store", "wl_segs", "wl_free_chunks", "wl_spare_chunks"];
+    let maps = attached["memory_bytes"].as_object().expect("by map");
+    let bytes: u64 = maps
+        .iter()
+        .filter(|(name, _)| !of_store.contains(&name.as_str()))
+        .map(|(_, bytes)| bytes.as_u64().expect("bytes"))
+        .sum();
+    let flows_max = attached["flows_max"].as_u64().expect("a number");
+    assert!((500 * flows_max..=1024 * flows_max).contains(&bytes), "{} bytes a flow", bytes / flows_max);
+}
+
 /// Has this kernel tcx, which tells what is attached? The clock's device is made either way.
 fn has_tcx() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux");

@@ -43,6 +43,12 @@ pub enum Error {
     /// The datapath is no longer the one that was pinned or taken over.
     #[error("'{0}' was released by somebody else, as `windlass detach` does")]
     Released(String),
+    /// There is no room for one more.
+    #[error(
+        "{} flows behind the interface have algorithms of their own, which is all there is room for; write a rule for many",
+        windlass_core::abi::WL_EXCEPTIONS_MAX
+    )]
+    TooManyExceptions,
     /// What is not controlled has no algorithm.
     #[error(
         "the flow from {sender} to {receiver} is not controlled, as its rule or what its ends agreed on says; only its \

@@ -75,11 +75,16 @@ impl<M: MapCore> Flows<'_, M> {
         if u32::from(flow.mode) != abi::WL_MODE_ENFORCE {
             return Err(Error::NotControlled { sender, receiver });
         }
-        let old = Exceptions::read(self.exceptions)?.0;
-        for (key, exception) in old {
-            if self.flow(&key)?.is_none_or(|flow| flow.base != exception.base) {
-                self.exceptions.delete(&key).map_err(what())?;
+        let mut others = 0;
+        for (of, exception) in Exceptions::read(self.exceptions)?.0 {
+            if self.flow(&of)?.is_none_or(|flow| flow.base != exception.base) {
+                self.exceptions.delete(&of).map_err(what())?;
+            } else if of != key {
+                others += 1;
             }
+        }
+        if algorithm.is_some() && others >= abi::WL_EXCEPTIONS_MAX {
+            return Err(Error::TooManyExceptions);
         }
         match algorithm {
             Some(algorithm) => {
