@@ -16,7 +16,7 @@ use crate::{
     object::{fingerprint, map, program, raise_memlock_limit},
     pins::{self, Pinned},
     plain::bytes_of,
-    privilege::{is_root, missing_capabilities},
+    privilege::check_capable,
     shared_groups,
     uplink::kernel_has_departure_times,
 };
@@ -179,14 +179,8 @@ impl Datapath {
     fn check(iface: &str, options: &Options) -> Result<u32> {
         options.check()?;
         let ifindex = netdev::ethernet_index(iface)?;
-        let what = "attaching a datapath";
-        if !is_root() {
-            return Err(Error::Privilege { what });
-        }
-        match missing_capabilities() {
-            Some(missing) => Err(Error::Capabilities { what, missing }),
-            None => Ok(ifindex),
-        }
+        check_capable("attaching a datapath")?;
+        Ok(ifindex)
     }
 
     /// With the lock held: two would make the same clock.

@@ -16,7 +16,6 @@ use windlass_core::{
 };
 
 /// Those of one datapath, by the bytes of the flows' keys.
-#[derive(Default)]
 pub(crate) struct Exceptions(BTreeMap<Vec<u8>, wl_exception>);
 
 impl Exceptions {

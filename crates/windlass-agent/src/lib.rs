@@ -44,7 +44,7 @@ pub use pins::{
     Pinned, attached_elsewhere, force_remove, left_here, pinned_here, pins_are_private, remove_gone,
 };
 pub use policy::{Mode, Policy, PolicyError, Rule};
-pub use privilege::is_root;
+pub use privilege::{check_root, is_root};
 pub use select::{PinnedSelector, Selector, SelectorInfo, remove_gone_cgroups, root_cgroup};
 pub use shared_groups::part_killed;
 pub use uplink::{PaceBy, Pacing};

@@ -11,7 +11,7 @@ use crate::{
     object::{fingerprint, pinned_map, raise_memlock_limit},
     orphans, pins,
     plain::u64_at,
-    privilege::is_root,
+    privilege::check_root,
 };
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
@@ -80,7 +80,7 @@ fn features() -> Option<Features> {
 
 fn check_may_load(prefix: &str) -> Result<()> {
     check_prefix(prefix)?;
-    if is_root() { Ok(()) } else { Err(Error::Privilege { what: "loading congestion control" }) }
+    check_root("loading congestion control")
 }
 
 fn check_prefix(prefix: &str) -> Result<()> {

@@ -18,7 +18,7 @@ use crate::{
     netdev,
     object::pinned_map,
     pin_dir::{CLOCK_LINK, PinDir, namespace_dir},
-    privilege::is_root,
+    privilege::check_root,
     shared_groups,
 };
 use libbpf_rs::{MapCore, MapHandle, Object, Program};
@@ -150,9 +150,7 @@ pub(crate) fn remove_earlier(iface: &str) -> Result<()> {
 /// Removes what is left of interfaces that went, with their namespaces or alone, while no agent watched; it would keep its
 /// memory for ever. Only tcx says which those are. Returns how many there were.
 pub fn remove_gone() -> Result<usize> {
-    if !is_root() {
-        return Err(Error::Privilege { what: "attaching a datapath" });
-    }
+    check_root("attaching a datapath")?;
     let _lock = Lock::take("pins")?;
     let mut gone = 0;
     for entry in fs::read_dir(root()).into_iter().flatten().flatten() {

@@ -1,17 +1,28 @@
 //! What a process must be allowed to do to load and attach programs.
 
+use crate::{Error, Result};
 use std::fs;
 
-/// By their numbers in linux/capability.h: for programs, for their kernel pointers, for attaching them, for the clock's frame.
-const NEEDED: [(u32, &str); 4] =
-    [(39, "CAP_BPF"), (38, "CAP_PERFMON"), (12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW")];
-/// Stands for the first two.
-const CAP_SYS_ADMIN: u32 = 21;
+/// For programs, for their kernel pointers, for attaching them, for the clock's frame. Each with its number in
+/// linux/capability.h and that of CAP_SYS_ADMIN where this stands for it.
+const NEEDED: [(&str, &[u32]); 4] =
+    [("CAP_BPF", &[39, 21]), ("CAP_PERFMON", &[38, 21]), ("CAP_NET_ADMIN", &[12]), ("CAP_NET_RAW", &[13])];
 
 /// Whether this process runs as root, as whoever loads programs must.
 pub fn is_root() -> bool {
     // SAFETY: plain call without arguments.
     unsafe { libc::geteuid() == 0 }
+}
+
+/// Refuses `what` to everybody else: the kernel would, with fewer words, and what is pinned is not seen.
+pub fn check_root(what: &'static str) -> Result<()> {
+    if is_root() { Ok(()) } else { Err(Error::Privilege { what }) }
+}
+
+/// The same where programs are loaded and attached, for which root may lack capabilities.
+pub(crate) fn check_capable(what: &'static str) -> Result<()> {
+    check_root(what)?;
+    missing_capabilities().map_or(Ok(()), |missing| Err(Error::Capabilities { what, missing }))
 }
 
 /// Names of the capabilities that root itself may lack, as in a container; none: it has what is needed.
@@ -23,9 +34,8 @@ pub(crate) fn missing_capabilities() -> Option<String> {
 }
 
 fn missing(effective: u64) -> Option<String> {
-    let has = |number: u32| effective >> number & 1 != 0;
-    let is_covered = |number: u32| has(number) || (number >= 38 && has(CAP_SYS_ADMIN));
-    let names: Vec<&str> = NEEDED.iter().filter(|(n, _)| !is_covered(*n)).map(|(_, name)| *name).collect();
+    let has = |numbers: &[u32]| numbers.iter().any(|n| effective >> n & 1 != 0);
+    let names: Vec<&str> = NEEDED.iter().filter(|(_, any)| !has(any)).map(|(name, _)| *name).collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
 

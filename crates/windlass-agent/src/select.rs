@@ -13,7 +13,7 @@ use crate::{
     object::{fingerprint, map, pinned_map, raise_memlock_limit},
     pins,
     plain::u64_at,
-    privilege::is_root,
+    privilege::check_root,
 };
 use libbpf_rs::{
     Link, Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, query::LinkTypeInfo,
@@ -105,9 +105,7 @@ impl Selector {
         coupling: Option<Coupling>,
     ) -> Result<Selector> {
         let id = inode(cgroup)?;
-        if !is_root() {
-            return Err(Error::Privilege { what: "choosing congestion control for a cgroup" });
-        }
+        check_root("choosing congestion control for a cgroup")?;
         if select_dir().join(id.to_string()).is_dir() {
             return Err(Error::CgroupBusy(cgroup.to_path_buf()));
         }

@@ -16,7 +16,7 @@ use std::{
     sync::mpsc::{Receiver, RecvTimeoutError},
     time::{Duration, Instant},
 };
-use windlass_agent::{Datapath, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats, is_root};
+use windlass_agent::{Datapath, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats, check_root};
 use windlass_core::Algorithm;
 
 /// How often the clock is looked after and files are looked at.
@@ -412,9 +412,7 @@ pub fn set(args: &SetArgs) -> Result<ExitCode> {
 }
 
 pub fn detach(iface: Option<String>, all: bool, as_json: bool) -> Result<ExitCode> {
-    if !is_root() {
-        return Err(windlass_agent::Error::Privilege { what: "releasing an interface" }.into());
-    }
+    check_root("releasing an interface")?;
     let mut here = windlass_agent::pinned_here();
     here.extend(windlass_agent::left_here()?);
     let targets = match (iface, all) {

@@ -7,14 +7,12 @@ use crate::{
 use anyhow::{Result, bail};
 use clap::CommandFactory;
 use std::process::ExitCode;
-use windlass_agent::{FlowInfo, Mode, Per, Pinned, Policy, is_root};
+use windlass_agent::{FlowInfo, Mode, Per, Pinned, Policy, check_root};
 use windlass_core::Algorithm;
 
 /// Interfaces of this network namespace that are under an agent's control; there must be one.
 pub fn controlled() -> Result<Vec<String>> {
-    if !is_root() {
-        return Err(windlass_agent::Error::Privilege { what: "looking at flows" }.into());
-    }
+    check_root("looking at flows")?;
     let interfaces = windlass_agent::pinned_here();
     if interfaces.is_empty() {
         let elsewhere = windlass_agent::attached_elsewhere();

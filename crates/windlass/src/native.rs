@@ -19,7 +19,7 @@ use std::{
     thread,
 };
 use windlass_agent::{
-    CoupledStats, Coupling, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector, is_root,
+    CoupledStats, Coupling, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector, check_root,
     native::{ensure_loaded, is_loaded, list, prefixes, unload},
     remove_gone_cgroups, root_cgroup,
 };
@@ -29,11 +29,6 @@ use windlass_scenario::Parameters;
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// Said of a cgroup that had been under control.
 const GONE: &str = "the cgroup is gone";
-
-/// Others do not see what is pinned: to them nothing would be there.
-fn check_root(what: &'static str) -> Result<()> {
-    if is_root() { Ok(()) } else { Err(Error::Privilege { what }.into()) }
-}
 
 pub fn native(command: NativeCommand) -> Result<ExitCode> {
     match command {
