@@ -93,7 +93,11 @@ kernel
 # since Debian 13 the packages themselves have them in /usr
 modules_of=$(ls -d "$unpacked"/lib/modules/* "$unpacked"/usr/lib/modules/* 2>/dev/null | head -n 1)
 version=$(basename "$modules_of")
-[ -e "$modules_of/modules.dep" ] || busybox depmod -b "${modules_of%/lib/modules/*}" "$version"
+# an index alone may be half of one that was interrupted
+if [ ! -e "$modules_of/indexed" ]; then
+	busybox depmod -b "${modules_of%/lib/modules/*}" "$version"
+	touch "$modules_of/indexed"
+fi
 root=$folder/root
 rm -rf "$root"
 for name in busybox proc sys dev run tmp srv etc var/log/nginx var/lib/nginx; do
