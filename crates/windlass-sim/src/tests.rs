@@ -251,13 +251,19 @@ fn hosts_decide_whether_windows_outlast_a_pause() {
     }
 }
 
+/// Ten segments, and ten more that are asked for 150 ms after them.
+fn two_responses_of_ten() -> Scenario {
+    let mut scenario = scenario(10, "");
+    scenario.flows[0].trains[0].count = Some(2);
+    scenario.flows[0].trains[0].gap = Some(Dist::Constant(Span(0.15)));
+    scenario
+}
+
 /// The last of ten comes 320 ms late, at 520 ms. So the probe of 550 ms was not needed: its report of a duplicate comes at 650 ms,
 /// when nothing is in flight any more. Nothing was lost, and the response after it finds the window as it was.
 #[test]
 fn a_probe_that_was_not_needed_costs_nothing() {
-    let mut scenario = scenario(10, "");
-    scenario.flows[0].trains[0].count = Some(2);
-    scenario.flows[0].trains[0].gap = Some(Dist::Constant(Span(0.15)));
+    let scenario = two_responses_of_ten();
     let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
     let link = &mut sim.net.links[0];
     link.reorders = true;
@@ -272,9 +278,7 @@ fn a_probe_that_was_not_needed_costs_nothing() {
 /// only late, and the report that its probe was not needed says nothing of the first.
 #[test]
 fn what_a_probe_repaired_is_not_taken_back() {
-    let mut scenario = scenario(10, "");
-    scenario.flows[0].trains[0].count = Some(2);
-    scenario.flows[0].trains[0].gap = Some(Dist::Constant(Span(0.15)));
+    let scenario = two_responses_of_ten();
     let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
     let link = &mut sim.net.links[0];
     link.reorders = true;
