@@ -1,28 +1,8 @@
 //! Compiles what tests need in BPF.
 
-use std::{env, path::PathBuf, process::Command};
+#[path = "../bpf/compile.rs"]
+mod bpf;
 
 fn main() {
-    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo"))
-        .join("..")
-        .canonicalize()
-        .expect("the workspace's root");
-    let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo"));
-    let clang = ["clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang"]
-        .into_iter()
-        .find(|c| Command::new(c).arg("--version").output().is_ok())
-        .expect("clang 15 or newer to compile BPF (Debian: apt-get install clang-19)");
-    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("set by cargo");
-    for name in ["parity", "tagger"] {
-        libbpf_cargo::SkeletonBuilder::new()
-            .source(root.join(format!("bpf/{name}.bpf.c")))
-            .obj(out.join(format!("{name}.bpf.o")))
-            .clang(clang)
-            .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-I", &format!("/usr/include/{arch}-linux-gnu")])
-            .build()
-            .unwrap_or_else(|e| panic!("bpf/{name}.bpf.c does not compile: {e}"));
-    }
-    for dir in ["bpf", "core"] {
-        println!("cargo:rerun-if-changed={}", root.join(dir).display());
-    }
+    bpf::compile("..", &["parity", "tagger"]);
 }
