@@ -31,6 +31,7 @@ struct wl_packet {
 };
 
 struct wl_scratch {
+	__u32 is_taken; /* see alone.h */
 	struct wl_packet packet;
 	struct wl_ack ack;
 	struct wl_sample sample;

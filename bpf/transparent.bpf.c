@@ -10,6 +10,7 @@
 /* In a section of its own, so that the agent can fill it without knowing what else is constant. */
 const volatile struct wl_config wl_config SEC(".rodata.config") = {};
 
+#include "alone.h"
 #include "clock.h"
 #include "quick.h"
 #include "receiver.h"
@@ -17,73 +18,88 @@ const volatile struct wl_config wl_config SEC(".rodata.config") = {};
 
 static __u32 wl_expire_next;
 
+/* The long way of a packet, after wl_enter(). `id`: of its flow, or WL_NO_FLOW when that is not known. */
+static __always_inline int wl_long_way(struct __sk_buff *skb, __u32 id, int from_sender)
+{
+	struct wl_scratch *s;
+	int why = wl_parse(skb);
+
+	if (why > 0 && why < WL_COUNTERS) {
+		wl_count(why);
+		return WL_TC_PASS;
+	}
+	s = wl_scratch_get();
+	if (!s)
+		return WL_TC_PASS;
+	if (!from_sender)
+		wl_key_turn(&s->packet.key);
+	if (s->packet.flags & WL_TCP_SYN) {
+		wl_on_syn(&s->packet, from_sender);
+		if (from_sender)
+			wl_forget_old(&s->packet);
+		return WL_TC_PASS;
+	}
+	if (id == WL_NO_FLOW)
+		id = wl_find(&s->packet, from_sender);
+	if (id == WL_NO_FLOW)
+		return WL_TC_PASS;
+	return from_sender ? wl_sender_packet(skb, id) : wl_receiver_packet(skb, id);
+}
+
+/* What becomes of a packet of flow `id`, or of one that is not known (WL_NO_FLOW). */
+static __always_inline int wl_verdict(struct __sk_buff *skb, __u32 id, int from_sender)
+{
+	int verdict;
+
+	if (id == WL_QUICK_DONE)
+		return WL_TC_PASS;
+	if (!wl_enter()) {
+		wl_count(WL_C_PASS_NESTED);
+		return WL_TC_PASS;
+	}
+	verdict = wl_long_way(skb, id, from_sender);
+	wl_leave();
+	return verdict;
+}
+
 /* Everything that the controlled senders send (ingress of the interface that faces them). */
 SEC("tcx/ingress")
 int wl_from_sender(struct __sk_buff *skb)
 {
-	struct wl_scratch *s;
-	__u32 id;
-	int why;
-
 	if (wl_config.mark && skb->mark == wl_config.mark) {
 		skb->mark = 0;
 		wl_depart_as_carried(skb);
 		return WL_TC_PASS;
 	}
 	wl_count(WL_C_PACKETS_FROM_SENDER);
-	id = wl_quick_sender(skb);
-	if (id == WL_QUICK_DONE)
-		return WL_TC_PASS;
-	why = wl_parse(skb);
-	if (why > 0 && why < WL_COUNTERS) {
-		wl_count(why);
-		return WL_TC_PASS;
-	}
-	s = wl_scratch_get();
-	if (!s)
-		return WL_TC_PASS;
-	if (s->packet.flags & WL_TCP_SYN) {
-		wl_on_syn(&s->packet, 1);
-		wl_forget_old(&s->packet);
-		return WL_TC_PASS;
-	}
-	if (id == WL_NO_FLOW)
-		id = wl_find(&s->packet, 1);
-	return id == WL_NO_FLOW ? WL_TC_PASS : wl_sender_packet(skb, id);
+	return wl_verdict(skb, wl_quick_sender(skb), 1);
 }
 
 /* Everything that goes to the controlled senders (egress of the same interface). */
 SEC("tcx/egress")
 int wl_to_sender(struct __sk_buff *skb)
 {
-	struct wl_scratch *s;
-	__u32 id;
-	int why;
-
 	if (wl_config.mark && skb->mark == wl_config.mark) {
 		skb->mark = 0;
 		return WL_TC_PASS;
 	}
 	wl_count(WL_C_PACKETS_TO_SENDER);
-	id = wl_quick_receiver(skb);
-	if (id == WL_QUICK_DONE)
-		return WL_TC_PASS;
-	why = wl_parse(skb);
-	if (why > 0 && why < WL_COUNTERS) {
-		wl_count(why);
-		return WL_TC_PASS;
-	}
-	s = wl_scratch_get();
-	if (!s)
-		return WL_TC_PASS;
-	wl_key_turn(&s->packet.key);
-	if (s->packet.flags & WL_TCP_SYN) {
-		wl_on_syn(&s->packet, 0);
-		return WL_TC_PASS;
-	}
-	if (id == WL_NO_FLOW)
-		id = wl_find(&s->packet, 0);
-	return id == WL_NO_FLOW ? WL_TC_PASS : wl_receiver_packet(skb, id);
+	return wl_verdict(skb, wl_quick_receiver(skb), 0);
+}
+
+/* Serves what is due, in packets made of skb. Returns how long the clock's frame is to be. */
+static __always_inline __u32 wl_clock_round(struct __sk_buff *skb, __u64 now_ns)
+{
+	__u32 frame_bytes;
+
+	wl_wheel_turn(now_ns);
+	wl_round++;
+	bpf_loop(WL_FLOWS_PER_TICK, wl_due_step, &skb, 0);
+	frame_bytes = wl_clock_frame_bytes(now_ns);
+	/* one for each round until the next, so that all have their turn as soon as without rest */
+	for (__u32 bytes = 0; wl_config.flows_max && bytes < frame_bytes; bytes += WL_CLOCK_FRAME_BYTES)
+		wl_expire(wl_expire_next++ % wl_config.flows_max);
+	return frame_bytes;
 }
 
 /* The clock's frame comes by (ingress of the far end of the clock's veth). */
@@ -91,21 +107,17 @@ SEC("tcx/ingress")
 int wl_clock(struct __sk_buff *skb)
 {
 	static const __u8 header[WL_ETH_LEN] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5 };
-	struct __sk_buff *vehicle = skb;
+	__u32 frame_bytes = WL_CLOCK_FRAME_BYTES;
 	__u64 now_ns = bpf_ktime_get_ns();
-	__u32 frame_bytes;
 
 	if (skb->protocol != bpf_htons(WL_ETH_P_CLOCK))
 		return WL_TC_PASS;
 	wl_count(WL_C_CLOCK_TICKS);
 	*(volatile __u64 *)&wl_clock_at_ns = now_ns;
-	wl_wheel_turn(now_ns);
-	wl_round++;
-	bpf_loop(WL_FLOWS_PER_TICK, wl_due_step, &vehicle, 0);
-	frame_bytes = wl_clock_frame_bytes(now_ns);
-	/* one for each round until the next, so that all have their turn as soon as without rest */
-	for (__u32 bytes = 0; wl_config.flows_max && bytes < frame_bytes; bytes += WL_CLOCK_FRAME_BYTES)
-		wl_expire(wl_expire_next++ % wl_config.flows_max);
+	if (wl_enter()) {
+		frame_bytes = wl_clock_round(skb, now_ns);
+		wl_leave();
+	}
 	if (skb->len != frame_bytes)
 		bpf_skb_change_tail(skb, frame_bytes, 0);
 	bpf_skb_store_bytes(skb, 0, header, sizeof(header), 0);

@@ -246,6 +246,7 @@ enum wl_pace_by {
 	X(PASS_NO_RULE, "passed: no rule of the policy matches") \
 	X(PASS_TABLE_FULL, "passed: flow table full") \
 	X(PASS_CONTENDED, "passed: flow locked by another CPU for too long") \
+	X(PASS_NESTED, "passed: came while its CPU had another packet half done (PREEMPT_RT)") \
 	X(PASS_ACK_OUTSIDE, "passed: ACK outside una..nxt") \
 	X(PASS_DATA_OUTSIDE, "passed: data outside the window") \
 	X(PASS_RST_OUTSIDE, "passed: RST that its receiver would not take, by its sequence number") \

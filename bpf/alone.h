@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * One run at a time on each CPU, as a run has its working memory and its spare chunks for itself. The network code of most
+ * kernels sees to that: it runs with bottom halves disabled. Of PREEMPT_RT kernels it does not since Linux 6.18, where
+ * that keeps nobody off the CPU any more: what preempts a run finds the place taken.
+ */
+#ifndef WL_BPF_ALONE_H
+#define WL_BPF_ALONE_H
+
+#include "parse.h"
+
+/* Returns 1 if no other run was interrupted on this CPU: then wl_leave() must follow. */
+static __always_inline int wl_enter(void)
+{
+	struct wl_scratch *s = wl_scratch_get();
+
+	return s && !__sync_lock_test_and_set(&s->is_taken, 1);
+}
+
+static __always_inline void wl_leave(void)
+{
+	struct wl_scratch *s = wl_scratch_get();
+
+	if (s)
+		*(volatile __u32 *)&s->is_taken = 0;
+}
+
+#endif
