@@ -116,6 +116,8 @@ static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struc
 		}
 	}
 	silence = wl_on_silence(f, now_us, &lost_bytes);
+	if (silence == WL_SILENCE_UNHEARD)
+		wl_bypass_all(f, WL_C_BYPASS_UNHEARD, f->nxt);
 	if (silence == WL_SILENCE_PROBE)
 		wl_count(WL_C_TAIL_PROBES);
 	if (silence == WL_SILENCE_TIMEOUT) {

@@ -55,6 +55,8 @@ static __always_inline void wl_learn_sender(struct __sk_buff *skb, struct wl_flo
 	if (p->options.has_ts) {
 		f->snd_tsval = p->options.tsval;
 		f->snd_tsecr = p->options.tsecr;
+		if (f->rcv_tsval && !(f->flags & WL_FLOW_RESTED) && wl_after(p->options.tsecr, f->rcv_tsval))
+			f->flags |= WL_FLOW_HEARS_MORE;
 	}
 }
 
@@ -126,7 +128,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		}
 		return WL_TC_PASS;
 	case WL_DATA_RETRANS:
-		f->sender_retrans_segs++;
+		wl_track_insists(f, p->seq);
 		wl_count(WL_C_SENDER_RETRANS);
 		if (f->state == WL_FLOW_ACTIVE && !fin && !f->repairs_failed && p->payload_bytes <= f->mss_bytes &&
 		    wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {

@@ -79,6 +79,8 @@ enum wl_flow_flag {
 	WL_FLOW_FRAGMENTS = 1 << 25, /* the sender allows IPv4 fragments of its packets */
 	WL_FLOW_SERVICE_TAG = 1 << 26, /* vlan_tci is of a service tag (IEEE 802.1ad) */
 	WL_FLOW_RESTED = 1 << 27, /* the receiver's next timestamp may seem older than rcv_tsval, and is not */
+	WL_FLOW_SENDER_WAITS = 1 << 28, /* the sender itself sent una again, no progress since */
+	WL_FLOW_HEARS_MORE = 1 << 29, /* the sender echoes what the receiver did not say here, no progress since */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */

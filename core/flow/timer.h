@@ -107,6 +107,22 @@ WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wa
 	return deadline_ns;
 }
 
+/*
+ * Timeouts in a row after which the sender would have had one, too, if it waited: with the probe it had more than thirty
+ * times the box's own to send again what is not acknowledged.
+ */
+#define WL_LONE_TIMEOUTS 5u
+
+/*
+ * Is it only here that the receiver is silent? Its ACKs have taken another way then, and what the box sends again for
+ * lack of them is for nothing.
+ */
+WL_INLINE int wl_is_unheard(const struct wl_flow *f)
+{
+	return (f->flags & WL_FLOW_HEARS_MORE) ||
+	       (f->backoff >= WL_LONE_TIMEOUTS && !(f->flags & WL_FLOW_SENDER_WAITS));
+}
+
 enum wl_silence {
 	WL_SILENCE_NONE = 0, /* not silent for long enough */
 	/*
@@ -116,10 +132,12 @@ enum wl_silence {
 	 */
 	WL_SILENCE_PROBE = 1,
 	WL_SILENCE_TIMEOUT = 2, /* all undelivered records were marked lost */
+	WL_SILENCE_UNHEARD = 3, /* nothing was marked: the receiver is heard by the sender, not here */
 };
 
 /*
- * Called by the clock. Marks what must be sent again after a silence; the caller tells the algorithm of a timeout.
+ * Called by the clock. Marks what must be sent again after a silence; the caller tells the algorithm of a timeout, and
+ * lets a flow go whose receiver is not heard.
  */
 WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32 *lost_bytes)
 {
@@ -131,6 +149,8 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 	if (!silence_us || wl_since_us(now_us, f->progress_at_us) < silence_us)
 		return WL_SILENCE_NONE;
 	f->progress_at_us = now_us;
+	if (wl_is_unheard(f))
+		return WL_SILENCE_UNHEARD;
 	wl_reneged_check(f);
 	if (!(f->flags & WL_FLOW_PROBED) && !f->backoff) {
 		f->flags |= WL_FLOW_PROBED;

@@ -77,7 +77,7 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->resent_tail = WL_NO_SLOT;
 	f->dupacks = 0;
 	f->backoff = 0;
-	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_PROBED);
+	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_PROBED | WL_FLOW_SENDER_WAITS | WL_FLOW_HEARS_MORE);
 	wl_undo_forget(f);
 	for (int i = 0; i < WL_SACK_CACHE; i++)
 		f->sack_cache[i].start = f->sack_cache[i].end = f->una;
@@ -291,6 +291,14 @@ WL_GLOBAL int wl_track_fin(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 	f->nxt = seq;
 	f->edge = wl_seq_max(f->edge, seq);
 	return 1;
+}
+
+/* The sender itself sends again what begins at `seq`, whether that passes or not. */
+WL_INLINE void wl_track_insists(struct wl_flow *f, wl_u32 seq)
+{
+	f->sender_retrans_segs++;
+	if (!wl_after(seq, f->una))
+		f->flags |= WL_FLOW_SENDER_WAITS;
 }
 
 /* The record, in no list, is on its way again. */

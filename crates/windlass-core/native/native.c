@@ -412,6 +412,11 @@ int wln_flow_is_taken_care_of(struct wln_flow *n, wl_u32 seq, wl_u32 copies)
 	return wl_is_taken_care_of(&n->flow, seq, copies);
 }
 
+void wln_flow_insists(struct wln_flow *n, wl_u32 seq)
+{
+	wl_track_insists(&n->flow, seq);
+}
+
 void wln_flow_sender_retrans(struct wln_flow *n, wl_u32 seq, wl_u32 end, wl_u32 now_us)
 {
 	wl_track_sender_retrans(&n->flow, seq, end, now_us);

@@ -162,6 +162,12 @@ impl Flow {
         unsafe { abi::wln_flow_is_taken_care_of(self.inner.as_ptr(), seq, copies) != 0 }
     }
 
+    /// The sender itself sends again what begins at `seq`, whether that passes or not.
+    pub fn insists(&mut self, seq: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_insists(self.inner.as_ptr(), seq) };
+    }
+
     /// The sender itself sent `[seq, end)` again, all of it sent before.
     pub fn sender_retrans(&mut self, seq: u32, end: u32, now_us: u32) {
         // SAFETY: exclusive access.

@@ -177,6 +177,37 @@ fn what_a_receiver_takes_back_is_sent_again() {
     }
 }
 
+/// A sender whose data is not acknowledged sends it again, sooner or later: one that does not has got ACKs by another way.
+#[test]
+fn a_sender_that_does_not_wait_is_left_alone() {
+    for waits in [false, true] {
+        let mut f = flow(0);
+        f.send(2 * MSS, 0);
+        f.ack(&ack(MSS, 40_000, &[]));
+        let mut now_us = 40_000;
+        let mut answers = [0; 4];
+        for _ in 0..8 {
+            let answer = loop {
+                now_us += 10_000;
+                match f.on_silence(now_us) {
+                    abi::WL_SILENCE_NONE => {}
+                    answer => break answer,
+                }
+            };
+            answers[answer as usize] += 1;
+            if answer != abi::WL_SILENCE_UNHEARD {
+                f.repaired(MSS, now_us);
+            }
+            if waits && f.state().backoff == 3 {
+                f.insists(MSS);
+            }
+        }
+        assert_eq!(answers, if waits { [0, 1, 7, 0] } else { [0, 1, 5, 2] });
+        f.ack(&ack(2 * MSS, now_us, &[]));
+        assert_eq!(f.state().flags & (abi::WL_FLOW_SENDER_WAITS | abi::WL_FLOW_HEARS_MORE), 0);
+    }
+}
+
 /// Without SACK nothing counts but the head: it must not queue behind others whose copies change nothing.
 #[test]
 fn after_each_timeout_the_head_goes_first() {

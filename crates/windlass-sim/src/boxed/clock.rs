@@ -75,6 +75,10 @@ impl WindlassBox {
             }
         }
         let (silence, lost_bytes) = f.flow.silence(now_us);
+        if silence == abi::WL_SILENCE_UNHEARD {
+            let nxt = f.state().nxt;
+            self.bypass_all(f, abi::WL_C_BYPASS_UNHEARD, nxt);
+        }
         if silence == abi::WL_SILENCE_PROBE {
             self.counters.add(abi::WL_C_TAIL_PROBES, 1);
         }

@@ -101,7 +101,7 @@ impl WindlassBox {
 
     fn on_sender_retrans(&mut self, f: &mut BoxFlow, packet: &Packet, now_us: u32) -> Verdict {
         let seq = packet.seq as u32;
-        f.flow.state_mut().sender_retrans_segs += 1;
+        f.flow.insists(seq);
         self.counters.add(abi::WL_C_SENDER_RETRANS, 1);
         if f.is_controlled() && !packet.has(flag::FIN) && f.flow.is_taken_care_of(seq, SENDER_MAY_INSIST) {
             self.counters.add(abi::WL_C_SENDER_RETRANS_ABSORBED, 1);
