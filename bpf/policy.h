@@ -92,6 +92,12 @@ static __always_inline void wl_leave_group(struct wl_flow *f, __u32 id)
 		wl_give_up_place(p, id);
 }
 
+/* Was the flow's rule looked up in the policy that is in force? The flow keeps the lower bits of the generation. */
+static __always_inline int wl_is_up_to_date(const struct wl_flow *f, const struct wl_policy_head *head)
+{
+	return f->policy_generation == (__u16)head->generation;
+}
+
 /* Control of the flow ends: are there losses to mend first, which its sender was not told of (WL_SETTLE_US)? */
 static __always_inline int wl_settles_first(const struct wl_flow *f, const struct wl_policy_head *head)
 {

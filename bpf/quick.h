@@ -142,8 +142,7 @@ __noinline __u32 wl_quick_receiver(struct __sk_buff *skb)
 	if (!f)
 		return id;
 	ack = bpf_ntohl(q.tcp->ack_be);
-	is_done = f->policy_generation == (__u16)head->generation && !(f->flags & WL_FLOW_FIN) &&
-		  wl_ack_kind(f, ack) >= WL_ACK_SAME;
+	is_done = wl_is_up_to_date(f, head) && !(f->flags & WL_FLOW_FIN) && wl_ack_kind(f, ack) >= WL_ACK_SAME;
 	if (is_done) {
 		__u32 window_bytes = (__u32)bpf_ntohs(q.tcp->window_be) << f->rcv_wscale;
 		__u64 now_ns = wl_watch_ends_timing(f, ack) ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();

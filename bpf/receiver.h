@@ -309,7 +309,7 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 		return WL_TC_PASS;
 	}
-	if (head && f->policy_generation != (__u16)head->generation)
+	if (head && !wl_is_up_to_date(f, head))
 		wl_follow_policy(f, id, bpf_ktime_get_ns());
 	if (p->flags & WL_TCP_FIN)
 		f->flags |= WL_FLOW_RCV_FIN;
