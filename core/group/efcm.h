@@ -25,13 +25,13 @@ WL_INLINE wl_u64 wl_efcm_joined(const struct wl_group *g, const struct wl_tenant
 				wl_u64 x_q16)
 {
 	wl_u32 weight = t ? t->weight : m->weight;
-	wl_u64 part_q16 = wl_div_or(x_q16, g->members - 1, 0);
+	wl_u64 part_q16;
 
 	/* 48 bits by 16: the last 8 of the fraction do not count */
 	if (wl_efcm_is_alone(t))
 		part_q16 = wl_mul_div(x_q16 >> 8, weight, wl_sat_sub(g->sum_weight, weight));
 	else
-		part_q16 >>= 8;
+		part_q16 = wl_div_or(x_q16, g->members - 1, 0) >> 8;
 	if (part_q16 > WL_GROUP_CWND_MAX_Q16 >> 8)
 		part_q16 = WL_GROUP_CWND_MAX_Q16 >> 8;
 	x_q16 += part_q16 << 8;
