@@ -17,8 +17,6 @@
 
 #ifdef WL_GUEST
 
-#include "../core/guest.h"
-
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, WL_GUEST_REPORTS_BYTES);
@@ -66,37 +64,25 @@ static __always_inline __u32 wl_guest_state(const struct wl_socket *k)
 
 static __noinline void wl_guest_report(struct wl_socket *k, const struct wl_sample *s, __u32 op, int is_timeout)
 {
-	struct wl_guest_report *r = bpf_ringbuf_reserve(&wl_guest_reports, sizeof(*r), 0);
 	struct wl_guest_flow *g = &k->guest;
-	__u32 state = is_timeout ? WL_MEMBER_SLOW_START : wl_guest_state(k);
+	__u32 state = wl_guest_begin_report(g, wl_guest_state(k), is_timeout);
+	struct wl_guest_report *r = bpf_ringbuf_reserve(&wl_guest_reports, sizeof(*r), 0);
 
 	if (!r) {
+		wl_guest_drop_report(g);
 		WL_GUEST_COUNT(lost);
 		return;
 	}
-	g->seq++;
-	if (is_timeout || state != g->state)
-		g->state_seq = g->seq;
-	g->state = state;
-	g->reported_at_us = s->now_us;
 	__builtin_memset(r, 0, sizeof(*r));
-	r->flow = g->id;
-	r->seq = g->seq;
-	r->op = op;
 	r->said.now_us = s->now_us;
 	r->said.mss_bytes = s->mss_bytes;
 	r->said.cwnd_bytes = k->decision.cwnd_bytes;
 	r->said.ssthresh_bytes = k->decision.ssthresh_bytes;
 	r->said.srtt_us = s->srtt_us;
-	r->said.acked_bytes = g->acked_bytes;
-	r->said.acks = g->acks;
 	r->said.inflight_bytes = s->inflight_bytes;
-	r->said.state = state;
-	r->said.is_timeout = is_timeout;
 	r->said.is_cwnd_limited = s->is_cwnd_limited;
+	wl_guest_make_report(g, state, op, r);
 	bpf_ringbuf_submit(r, 0);
-	g->acked_bytes = 0;
-	g->acks = 0;
 	WL_GUEST_COUNT(reports);
 }
 
@@ -121,8 +107,7 @@ static __noinline void wl_guest_take(struct wl_socket *k, const struct tcp_sock 
 		g->taken_seq = grant->seq;
 		g->taken_at_us = grant->at_us;
 		g->is_coupled = 1;
-		/* what was said before the last change of state is answered to a flow that is no more */
-		if (grant->is_change && (__s32)(grant->seq - g->state_seq) >= 0 && !wl_guest_is_reducing(k)) {
+		if (grant->is_change && wl_guest_is_answered(g, grant->seq) && !wl_guest_is_reducing(k)) {
 			k->decision.cwnd_bytes = wl_min(wl_max(grant->cwnd_bytes, 1), WL_CWND_MAX_BYTES);
 			k->decision.ssthresh_bytes = wl_min(wl_max(grant->ssthresh_bytes, 1), WL_CWND_MAX_BYTES);
 			k->most_bytes = k->decision.cwnd_bytes;
@@ -131,7 +116,7 @@ static __noinline void wl_guest_take(struct wl_socket *k, const struct tcp_sock 
 		}
 	}
 	if (g->is_coupled && (!is_valid || !wl_guest_counts(s->now_us, g->taken_at_us, wl_guest_rto_of(tp)))) {
-		g->is_coupled = 0;
+		wl_guest_fall_back(g);
 		k->most_bytes = 0;
 		/* else it had nothing to say for so long: nobody failed to answer */
 		if (g->seq != g->taken_seq)
@@ -139,14 +124,10 @@ static __noinline void wl_guest_take(struct wl_socket *k, const struct tcp_sock 
 	}
 }
 
-/* Reports if it is time. While an answer is due there is no question, for as long as one can be hoped for. */
+/* Reports if it is time. */
 static __always_inline void wl_guest_tell(struct wl_socket *k, const struct tcp_sock *tp, const struct wl_sample *s)
 {
-	struct wl_guest_flow *g = &k->guest;
-	__u32 since_us = s->now_us - g->reported_at_us;
-	__u32 pause_us = g->seq == g->taken_seq ? s->srtt_us : wl_guest_rto_of(tp);
-
-	if (since_us >= pause_us || wl_guest_state(k) != g->state)
+	if (wl_guest_is_due(&k->guest, wl_guest_state(k), s->now_us, s->srtt_us, wl_guest_rto_of(tp)))
 		wl_guest_report(k, s, WL_GUEST_UPDATE, 0);
 }
 

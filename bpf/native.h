@@ -9,22 +9,8 @@
 #include "kernel.h"
 #include <bpf/bpf_core_read.h>
 #include "../core/alg/list.h"
-
 #ifdef WL_GUEST
-/* What is kept of a flow whose group is outside this kernel; see guest.h. */
-struct wl_guest_flow {
-	__u64 id;
-	__u32 seq; /* of its last report */
-	__u32 state_seq; /* of the report of its last change of state */
-	__u32 taken_seq; /* of the report that the last answer is to */
-	__u32 taken_at_us; /* when that answer came */
-	__u32 reported_at_us;
-	__u32 acked_bytes; /* since the last report, as `acks` */
-	__u32 acks;
-	__u8 state; /* enum wl_member_state, as last agreed with the group */
-	__u8 is_coupled;
-	__u8 reserved[2];
-};
+#include "../core/guest.h"
 #endif
 
 /* What is kept for each socket; more than the kernel's 104 bytes of private state. */
@@ -56,7 +42,7 @@ struct wl_socket {
 	__u32 path_told_us; /* the round-trip time that others were told of; 0: none, and none need be. See paths.h */
 	__u32 path_told_at_s;
 #ifdef WL_GUEST
-	struct wl_guest_flow guest;
+	struct wl_guest_flow guest; /* its group is outside this kernel; see guest.h */
 #else
 	__u64 seat; /* in a group of this kernel; 0: none. See coupled.h */
 #endif

@@ -40,6 +40,83 @@ struct wl_guest_grant {
 };
 WL_ASSERT_SIZE(struct wl_guest_grant, 24);
 
+/* What a flow keeps of its dialogue with the agent; begins as zeroes. */
+struct wl_guest_flow {
+	wl_u64 id;
+	wl_u32 seq; /* of its last report */
+	wl_u32 state_seq; /* answers to earlier reports are to a flow in another state: they are not for it */
+	wl_u32 taken_seq; /* of the report that the last answer is to */
+	wl_u32 taken_at_us; /* when that answer came */
+	wl_u32 reported_at_us;
+	wl_u32 acked_bytes; /* since the last report, as `acks` */
+	wl_u32 acks;
+	wl_u8 state; /* enum wl_member_state, as last agreed with the group */
+	wl_u8 is_coupled;
+	wl_u8 is_timeout_due; /* it has timed out, and there was no room to say so */
+	wl_u8 reserved;
+};
+WL_ASSERT_SIZE(struct wl_guest_flow, 40);
+
+/*
+ * The flow, which is in `state`, is about to make its next report. Whether or not there is room for that: if its state has
+ * changed, answers to what it said before are for it no longer. Returns the state to report.
+ */
+WL_INLINE wl_u32 wl_guest_begin_report(struct wl_guest_flow *g, wl_u32 state, int is_timeout)
+{
+	if (is_timeout)
+		g->is_timeout_due = 1;
+	if (g->is_timeout_due)
+		state = WL_MEMBER_SLOW_START;
+	if (g->is_timeout_due || state != g->state)
+		g->state_seq = g->seq + 1;
+	return state;
+}
+
+/* There is room: the report's part that is about the dialogue. The rest of `r` is the flow's. */
+WL_INLINE void wl_guest_make_report(struct wl_guest_flow *g, wl_u32 state, wl_u32 op, struct wl_guest_report *r)
+{
+	r->flow = g->id;
+	r->seq = ++g->seq;
+	r->op = op;
+	r->said.acked_bytes = g->acked_bytes;
+	r->said.acks = g->acks;
+	r->said.state = state;
+	r->said.is_timeout = g->is_timeout_due;
+	g->state = state;
+	g->reported_at_us = r->said.now_us;
+	g->acked_bytes = 0;
+	g->acks = 0;
+	g->is_timeout_due = 0;
+}
+
+/* There is none. A timeout is told with the next report, unless there is nobody who would answer. */
+WL_INLINE void wl_guest_drop_report(struct wl_guest_flow *g)
+{
+	g->is_timeout_due &= g->is_coupled;
+}
+
+/* Is the answer to report `seq` for the flow as it is now? */
+WL_INLINE int wl_guest_is_answered(const struct wl_guest_flow *g, wl_u32 seq)
+{
+	return (wl_s32)(seq - g->state_seq) >= 0;
+}
+
+/* Is it time for a report? While an answer is due there is no question, for as long as one can be hoped for. */
+WL_INLINE int wl_guest_is_due(const struct wl_guest_flow *g, wl_u32 state, wl_u32 now_us, wl_u32 srtt_us,
+			      wl_u32 rto_us)
+{
+	wl_u32 pause_us = g->seq == g->taken_seq ? srtt_us : rto_us;
+
+	return now_us - g->reported_at_us >= pause_us || state != g->state || g->is_timeout_due;
+}
+
+/* Nobody has answered for too long: the flow is on its own. */
+WL_INLINE void wl_guest_fall_back(struct wl_guest_flow *g)
+{
+	g->is_coupled = 0;
+	g->is_timeout_due = 0;
+}
+
 #define WL_GUEST_FIRST_RTO_US 1000000u /* nothing is measured yet (RFC 6298, section 2.1) */
 
 /* The kernel's retransmission timeout without backing off: four mean deviations, and its least, are in its rttvar. */

@@ -33,6 +33,12 @@ wl_u32 wln_trim_threshold_us(wl_u64 rate_bytes_ps, wl_u32 buffer_bytes, wl_s32 p
 /* Flows whose group is elsewhere; see core/guest.h. */
 wl_u32 wln_guest_rto_us(wl_u32 srtt_us, wl_u32 rttvar_us);
 int wln_guest_counts(wl_u32 now_us, wl_u32 at_us, wl_u32 rto_us);
+wl_u32 wln_guest_begin_report(struct wl_guest_flow *, wl_u32 state, int is_timeout);
+void wln_guest_make_report(struct wl_guest_flow *, wl_u32 state, wl_u32 op, struct wl_guest_report *);
+void wln_guest_drop_report(struct wl_guest_flow *);
+int wln_guest_is_answered(const struct wl_guest_flow *, wl_u32 seq);
+int wln_guest_is_due(const struct wl_guest_flow *, wl_u32 state, wl_u32 now_us, wl_u32 srtt_us, wl_u32 rto_us);
+void wln_guest_fall_back(struct wl_guest_flow *);
 
 /* Flow groups; see core/group/interface.h. */
 const char *wln_group_rule_name(wl_u32 index);

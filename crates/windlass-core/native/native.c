@@ -173,6 +173,36 @@ int wln_guest_counts(wl_u32 now_us, wl_u32 at_us, wl_u32 rto_us)
 	return wl_guest_counts(now_us, at_us, rto_us);
 }
 
+wl_u32 wln_guest_begin_report(struct wl_guest_flow *g, wl_u32 state, int is_timeout)
+{
+	return wl_guest_begin_report(g, state, is_timeout);
+}
+
+void wln_guest_make_report(struct wl_guest_flow *g, wl_u32 state, wl_u32 op, struct wl_guest_report *r)
+{
+	wl_guest_make_report(g, state, op, r);
+}
+
+void wln_guest_drop_report(struct wl_guest_flow *g)
+{
+	wl_guest_drop_report(g);
+}
+
+int wln_guest_is_answered(const struct wl_guest_flow *g, wl_u32 seq)
+{
+	return wl_guest_is_answered(g, seq);
+}
+
+int wln_guest_is_due(const struct wl_guest_flow *g, wl_u32 state, wl_u32 now_us, wl_u32 srtt_us, wl_u32 rto_us)
+{
+	return wl_guest_is_due(g, state, now_us, srtt_us, rto_us);
+}
+
+void wln_guest_fall_back(struct wl_guest_flow *g)
+{
+	wl_guest_fall_back(g);
+}
+
 wl_u32 wln_group_update(struct wl_group *g, struct wl_tenant *t, struct wl_member *m,
 			const struct wl_group_report *e, struct wl_group_reply *r)
 {
