@@ -171,6 +171,11 @@ __noinline int wl_group_quit(struct wl_place *p, __u32 now_us)
 	/* it stays a member for a while, like one that vanished, until the home tries again */
 	if (!h || !wl_spin_lock(&h->lock, WL_GROUP_LOCK_TRIES))
 		return 0;
+	/* who collects another's seat may find that it has left meanwhile, and sits in another group: that is not locked */
+	if (!p->member.id || wl_group_home_of(p) != h) {
+		wl_spin_unlock(&h->lock);
+		return 0;
+	}
 	t = wl_tenant_find(p, 0);
 	if (now_us)
 		has_left = wl_group_collect(&h->group, t, &p->member, now_us);

@@ -1,0 +1,41 @@
+//! What two processors do at once to one socket's place in a group (bpf/group.h), in an order that the test chooses.
+
+use std::thread;
+use windlass_core::{GroupRule, abi};
+
+#[link(name = "races", kind = "static")]
+unsafe extern "C" {
+    fn races_begin(rule: u32) -> i32;
+    fn races_collect(now_us: u32) -> i32;
+    fn races_move(now_us: u32) -> i32;
+    fn races_meet();
+    fn races_members(group: u32) -> u32;
+    fn races_weight(group: u32) -> u32;
+    fn races_members_of_tenant() -> u32;
+}
+
+/// enum wl_talk_result of bpf/group.h
+const JOINED: i32 = 1;
+
+/// Another's ACK finds a socket silent for too long, at the moment at which it speaks again and its rule has another group:
+/// the tenant that it has just made there, still empty, is not the collector's to drop.
+#[test]
+fn who_collects_a_silent_member_does_not_touch_the_group_that_it_has_moved_to() {
+    let rule = GroupRule::by_name("ccc").expect("it exists").id();
+    let now_us = 2 * abi::WL_GROUP_IDLE_US;
+    // SAFETY: two threads, as the functions expect them; what they share is locked as in the kernel.
+    unsafe {
+        assert_eq!(races_begin(rule), 0);
+        assert_eq!((races_members(1), races_members_of_tenant()), (1, 1));
+        let (has_left, moved) = thread::scope(|scope| {
+            let collector = scope.spawn(|| races_collect(now_us));
+            let mover = scope.spawn(|| races_move(now_us));
+            races_meet();
+            (collector.join().expect("it ends"), mover.join().expect("it ends"))
+        });
+        assert_eq!((has_left, moved), (0, JOINED), "it left by itself");
+        assert_eq!((races_members(1), races_weight(1)), (0, 0));
+        assert_eq!((races_members(2), races_weight(2)), (1, 3));
+        assert_eq!(races_members_of_tenant(), 1, "the next of the rule's sockets shares its weight");
+    }
+}
