@@ -36,7 +36,8 @@ enum wl_cubic_phase {
 	WL_CUBIC_AVOIDANCE = 2, /* HyStart++ is over for good */
 };
 
-struct wl_cubic {
+/* The curve that the window follows, and Reno's beside it. */
+struct wl_cubic_curve {
 	wl_u32 w_max_bytes;
 	wl_u32 cwnd_prior_bytes; /* window before the last cut */
 	wl_u32 w_est_bytes; /* Reno's window since the epoch began */
@@ -45,6 +46,13 @@ struct wl_cubic {
 	wl_u32 k_ticks;
 	wl_u32 epoch_at_us; /* valid with has_epoch */
 	wl_u32 origin_bytes; /* W(K) */
+	wl_u32 has_epoch;
+};
+
+struct wl_cubic {
+	struct wl_cubic_curve curve;
+	struct wl_cubic_curve uncut; /* before the last cut, should that prove spurious */
+	wl_u32 uncut_cwnd_bytes; /* the window then; 0: `uncut` is not valid */
 	wl_u32 last_ack_at_us;
 	wl_u32 round_min_rtt_us; /* ~0: none */
 	wl_u32 last_round_min_rtt_us;
@@ -53,7 +61,7 @@ struct wl_cubic {
 	wl_u8 samples;
 	wl_u8 css_rounds;
 	wl_u8 phase; /* enum wl_cubic_phase */
-	wl_u8 has_epoch;
+	wl_u8 reserved;
 };
 _Static_assert(sizeof(struct wl_cubic) <= WL_ALG_STATE_BYTES, "CUBIC's state fits a flow");
 
@@ -131,7 +139,8 @@ WL_INLINE wl_u32 wl_cubic_delta_bytes(wl_u32 ticks_from_k, wl_u32 mss_bytes)
 	return delta > WL_CWND_MAX_BYTES ? WL_CWND_MAX_BYTES : (wl_u32)delta;
 }
 
-WL_INLINE void wl_cubic_begin_epoch(struct wl_cubic *c, const struct wl_sample *s, const struct wl_decision *d)
+WL_INLINE void wl_cubic_begin_epoch(struct wl_cubic_curve *c, const struct wl_sample *s,
+				    const struct wl_decision *d)
 {
 	c->has_epoch = 1;
 	c->epoch_at_us = s->now_us;
@@ -148,7 +157,7 @@ WL_INLINE void wl_cubic_begin_epoch(struct wl_cubic *c, const struct wl_sample *
 }
 
 /* W(t + RTT), between cwnd and 1.5 cwnd (RFC 9438, section 4.2). */
-WL_INLINE wl_u32 wl_cubic_target_bytes(const struct wl_cubic *c, const struct wl_sample *s, wl_u32 cwnd)
+WL_INLINE wl_u32 wl_cubic_target_bytes(const struct wl_cubic_curve *c, const struct wl_sample *s, wl_u32 cwnd)
 {
 	wl_u64 elapsed_us = (wl_u64)(s->now_us - c->epoch_at_us) + s->min_rtt_us;
 	wl_u32 ticks = elapsed_us * 1024 / 1000000;
@@ -164,7 +173,7 @@ WL_INLINE wl_u32 wl_cubic_target_bytes(const struct wl_cubic *c, const struct wl
 }
 
 /* The window that Reno would have by now (RFC 9438, section 4.3). */
-WL_INLINE void wl_cubic_grow_reno(struct wl_cubic *c, const struct wl_sample *s, wl_u32 cwnd)
+WL_INLINE void wl_cubic_grow_reno(struct wl_cubic_curve *c, const struct wl_sample *s, wl_u32 cwnd)
 {
 	wl_u64 step = (wl_u64)s->newly_delivered_bytes * s->mss_bytes;
 
@@ -177,23 +186,24 @@ WL_INLINE void wl_cubic_grow_reno(struct wl_cubic *c, const struct wl_sample *s,
 
 WL_INLINE void wl_cubic_avoidance(struct wl_cubic *c, const struct wl_sample *s, struct wl_decision *d)
 {
+	struct wl_cubic_curve *curve = &c->curve;
 	wl_u32 cwnd = d->cwnd_bytes;
 	wl_u64 step;
 
-	if (!c->has_epoch)
-		wl_cubic_begin_epoch(c, s, d);
+	if (!curve->has_epoch)
+		wl_cubic_begin_epoch(curve, s, d);
 	if (!s->is_cwnd_limited) {
 		/* time in which the window was not needed does not count */
-		c->epoch_at_us += s->now_us - c->last_ack_at_us;
+		curve->epoch_at_us += s->now_us - c->last_ack_at_us;
 		return;
 	}
-	wl_cubic_grow_reno(c, s, cwnd);
-	step = (wl_u64)(wl_cubic_target_bytes(c, s, cwnd) - cwnd) * s->newly_delivered_bytes +
-	       c->growth_credit_bytes;
+	wl_cubic_grow_reno(curve, s, cwnd);
+	step = (wl_u64)(wl_cubic_target_bytes(curve, s, cwnd) - cwnd) * s->newly_delivered_bytes +
+	       curve->growth_credit_bytes;
 	d->cwnd_bytes = wl_sat_add(cwnd, (wl_u32)(step / cwnd));
-	c->growth_credit_bytes = step % cwnd;
-	if (d->cwnd_bytes < c->w_est_bytes)
-		d->cwnd_bytes = c->w_est_bytes;
+	curve->growth_credit_bytes = step % cwnd;
+	if (d->cwnd_bytes < curve->w_est_bytes)
+		d->cwnd_bytes = curve->w_est_bytes;
 	d->cwnd_bytes = wl_alg_clamp_cwnd(s, d->cwnd_bytes, WL_CUBIC_MIN_SEGS);
 }
 
@@ -213,13 +223,27 @@ static void wl_cubic_init(void *state, const struct wl_alg_params *p, const stru
 	c->last_ack_at_us = s->now_us;
 }
 
+/*
+ * The last cut was spurious (RFC 9438, section 4.9): with the window of before, the curve of before. Where the window has
+ * grown beyond, or more than one cut was undone, that curve does not lead through it, and a new one begins.
+ */
+WL_INLINE void wl_cubic_undo(struct wl_cubic *c, const struct wl_sample *s, const struct wl_decision *d)
+{
+	/* homes may round what they keep of a window up */
+	if (c->uncut_cwnd_bytes && d->cwnd_bytes - c->uncut_cwnd_bytes < s->mss_bytes)
+		c->curve = c->uncut;
+	c->uncut_cwnd_bytes = 0;
+	/* slow start goes on, and must still find its end */
+	if (d->ssthresh_bytes == WL_CWND_MAX_BYTES)
+		c->phase = WL_CUBIC_SLOW_START;
+}
+
 static void wl_cubic_on_ack(void *state, const struct wl_sample *s, struct wl_decision *d)
 {
 	struct wl_cubic *c = state;
 
-	/* the first reduction was spurious: slow start goes on, and must still find its end */
-	if ((s->events & WL_EV_UNDO) && d->ssthresh_bytes == WL_CWND_MAX_BYTES)
-		c->phase = WL_CUBIC_SLOW_START;
+	if (s->events & WL_EV_UNDO)
+		wl_cubic_undo(c, s, d);
 	if (!wl_alg_is_held(s, d) && s->newly_delivered_bytes && d->cwnd_bytes) {
 		if (d->cwnd_bytes < d->ssthresh_bytes)
 			wl_cubic_slow_start(c, s, d);
@@ -233,13 +257,20 @@ static void wl_cubic_on_congestion(void *state, const struct wl_sample *s, struc
 				   enum wl_congestion why)
 {
 	struct wl_cubic *c = state;
+	struct wl_cubic_curve *curve = &c->curve;
 	wl_u32 cwnd = d->cwnd_bytes;
 
 	(void)why;
+	/* cuts without growth in between are undone as one, as those of timeouts in a row */
+	if (curve->has_epoch || !c->uncut_cwnd_bytes) {
+		c->uncut = *curve;
+		c->uncut_cwnd_bytes = cwnd;
+	}
 	/* fast convergence: a window that shrinks makes room for newcomers */
-	c->w_max_bytes = cwnd < c->w_max_bytes ? (wl_u32)((wl_u64)cwnd * (1024 + WL_CUBIC_BETA_Q10) / 2048) : cwnd;
-	c->cwnd_prior_bytes = cwnd;
-	c->has_epoch = 0;
+	curve->w_max_bytes =
+		cwnd < curve->w_max_bytes ? (wl_u32)((wl_u64)cwnd * (1024 + WL_CUBIC_BETA_Q10) / 2048) : cwnd;
+	curve->cwnd_prior_bytes = cwnd;
+	curve->has_epoch = 0;
 	c->phase = WL_CUBIC_AVOIDANCE;
 	d->ssthresh_bytes = wl_alg_clamp_cwnd(s, (wl_u64)cwnd * WL_CUBIC_BETA_Q10 / 1024, WL_CUBIC_MIN_SEGS);
 	d->cwnd_bytes = d->ssthresh_bytes;
@@ -251,7 +282,7 @@ static void wl_cubic_on_timeout(void *state, const struct wl_sample *s, struct w
 	struct wl_cubic *c = state;
 
 	wl_cubic_on_congestion(state, s, d, WL_CONGESTION_LOSS);
-	c->w_max_bytes = 0;
+	c->curve.w_max_bytes = 0;
 	d->cwnd_bytes = s->mss_bytes;
 }
 
@@ -263,8 +294,8 @@ static void wl_cubic_on_send_after_idle(void *state, const struct wl_sample *s, 
 	(void)d;
 	(void)idle_us;
 	/* the time since the last ACK: that before it, since the last was sent, is accounted for */
-	if (c->has_epoch)
-		c->epoch_at_us += s->now_us - c->last_ack_at_us;
+	if (c->curve.has_epoch)
+		c->curve.epoch_at_us += s->now_us - c->last_ack_at_us;
 	c->last_ack_at_us = s->now_us;
 }
 

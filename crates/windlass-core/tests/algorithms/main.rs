@@ -93,6 +93,55 @@ fn follows_the_curve(name: &str, sample_at: impl Fn(u32) -> wl_sample, tolerance
     }
 }
 
+/// The window at 8.434 s of a flow that has been on the curve for W_max = 100 since 0 s. At 2 s it is cut, `cuts` times; at
+/// 2.1 s that is undone, and the window is what `undone` makes of that before.
+fn after_a_spurious_cut(cuts: u32, undone: impl Fn(u32) -> u32) -> f64 {
+    let mut flow = start("cubic");
+    flow.decision.cwnd_bytes = 100 * MSS;
+    flow.on_congestion(&sample(0), abi::WL_CONGESTION_LOSS);
+    let mut prior = flow.decision;
+    for step in 0..=843u32 {
+        let newly_delivered_bytes = flow.decision.cwnd_bytes / 10;
+        let at = wl_sample { newly_delivered_bytes, min_rtt_us: 100_000, ..sample(step * 10_000) };
+        if step == 200 {
+            prior = flow.decision;
+            flow.on_congestion(&at, abi::WL_CONGESTION_LOSS);
+            (1..cuts).for_each(|_| flow.on_timeout(&at));
+        }
+        if (200..210).contains(&step) {
+            flow.on_ack(&wl_sample { is_in_recovery: 1, newly_delivered_bytes: 0, ..at });
+            continue;
+        }
+        let mut events = 0;
+        if step == 210 {
+            flow.decision.cwnd_bytes = undone(prior.cwnd_bytes);
+            flow.decision.ssthresh_bytes = prior.ssthresh_bytes;
+            events = abi::WL_EV_UNDO;
+        }
+        flow.on_ack(&wl_sample { events, ..at });
+    }
+    f64::from(flow.decision.cwnd_bytes) / f64::from(MSS)
+}
+
+/// RFC 9438, section 4.9: with the window, W(2 s) = 95.64 segments, the curve is what it was, and leads to W(8.434 s) = 130. A
+/// new one from 95.64 on would be at 197 by then. The same for cuts without growth in between, and for a window rounded up
+/// as the box keeps it.
+#[test]
+fn cubic_goes_on_with_its_curve_after_a_spurious_cut() {
+    for (cuts, rounded_bytes) in [(1, 0), (1, 255), (2, 0)] {
+        let got = after_a_spurious_cut(cuts, |prior_bytes| prior_bytes + rounded_bytes);
+        assert!((got - 130.0).abs() < 0.02 * 130.0, "{cuts} cut(s), {rounded_bytes} bytes more: {got}");
+    }
+}
+
+/// As the RFC says, who has grown beyond the window of before goes by what is now: by W(6.334 s) = 110 + 0.4 * 6.334^3 of a
+/// curve that begins there. The old one is at 110 only at 7.1 s.
+#[test]
+fn cubic_begins_a_new_curve_where_the_old_one_does_not_lead() {
+    let got = after_a_spurious_cut(1, |_| 110 * MSS);
+    assert!((got - 211.6).abs() < 0.02 * 211.6, "{got}");
+}
+
 /// A policy that changes the algorithm, or its parameters, of a flow that fills its path must not have it double its window.
 #[test]
 fn a_flow_that_comes_from_another_algorithm_does_not_begin_again() {

@@ -304,7 +304,7 @@ impl Sender {
     fn enter_recovery(&mut self, ack: &mut Ack, wire: &Wire) {
         // a reduction in hand, for a mark, is enough
         if self.state == CaState::Cwr {
-            self.undo = Undo::begin(&self.algorithm, self.una, self.copies_out());
+            self.undo = Undo::begin(self.algorithm.decision, self.una, self.copies_out());
         } else {
             self.reduce(WL_CONGESTION_LOSS, ack, wire);
         }
@@ -314,7 +314,7 @@ impl Sender {
     /// The algorithm reduces its window; PRR brings the pipe down to it.
     fn reduce(&mut self, why: u32, ack: &mut Ack, wire: &Wire) {
         let prior_cwnd = self.cwnd_segs();
-        self.undo = Undo::begin(&self.algorithm, self.una, self.copies_out());
+        self.undo = Undo::begin(self.algorithm.decision, self.una, self.copies_out());
         self.algorithm.on_congestion(&ack.sample, why);
         self.prr = Prr::begin(prior_cwnd, (self.algorithm.decision.cwnd_bytes / MSS_BYTES).max(1));
         self.high_seq = self.nxt;
@@ -345,7 +345,7 @@ impl Sender {
         }
     }
 
-    /// The reduction was not needed: the algorithm goes back to what it was, unless it models the path by itself.
+    /// The reduction was not needed: what was in force before is so again, unless the algorithm models the path by itself.
     fn take_back(&mut self, unmarks: bool, ack: &mut Ack) {
         if unmarks {
             self.board.clear_losses();
@@ -354,10 +354,9 @@ impl Sender {
         self.stats.undos += 1;
         ack.sample.events |= WL_EV_UNDO;
         if !self.is_pacing() {
-            let cwnd_bytes = self.algorithm.decision.cwnd_bytes;
-            self.algorithm = *saved;
             let decision = &mut self.algorithm.decision;
-            decision.cwnd_bytes = decision.cwnd_bytes.max(cwnd_bytes);
+            decision.cwnd_bytes = decision.cwnd_bytes.max(saved.cwnd_bytes);
+            decision.ssthresh_bytes = decision.ssthresh_bytes.max(saved.ssthresh_bytes);
             if self.state != CaState::Loss {
                 self.state = CaState::Open;
             }

@@ -118,7 +118,7 @@ impl Sender {
             CaState::Loss => self.una >= self.high_seq || self.timeouts_in_row == 0,
             CaState::Cwr | CaState::Recovery => self.una >= self.high_seq,
         };
-        let before = self.algorithm.clone();
+        let before = self.algorithm.decision;
         let copies = self.copies_out();
         let mut sample = self.sample(now_ns);
         self.board.set_dup_segs(0);
@@ -128,7 +128,7 @@ impl Sender {
         sample.inflight_bytes = self.pipe_bytes();
         sample.is_in_recovery = 1;
         if reduces {
-            self.undo = Undo::begin(&before, self.una, copies);
+            self.undo = Undo::begin(before, self.una, copies);
             self.stats.reductions += 1;
         }
         if reduces || self.is_pacing() {

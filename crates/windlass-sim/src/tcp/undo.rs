@@ -1,14 +1,14 @@
 //! Reductions that were not needed: the original segments had only been late. The ACK of an original shows it by its
-//! timestamp (Eifel, RFC 3522), reports of duplicates by accounting for every retransmission (RFC 3708). Then the
-//! algorithm is put back as it was.
+//! timestamp (Eifel, RFC 3522), reports of duplicates by accounting for every retransmission (RFC 3708). Then its
+//! windows are in force again; what else an algorithm takes back is its own affair (wl_alg_undo() in core/alg/alg.h).
 
 use crate::time::core_us;
-use windlass_core::AlgorithmState;
+use windlass_core::abi::wl_decision;
 
 /// What a reduction in hand would be undone to.
 #[derive(Clone, Debug, Default)]
 pub struct Undo {
-    saved: Option<Box<AlgorithmState>>,
+    saved: Option<wl_decision>,
     /// Retransmissions of this episode not reported as duplicates; -1: none yet.
     unexplained: i32,
     /// First retransmission of this episode; 0: none yet.
@@ -18,10 +18,10 @@ pub struct Undo {
 }
 
 impl Undo {
-    /// A reduction begins; `algorithm` is as it was before. Of `copies_out` segments sent again nothing is known yet.
-    pub fn begin(algorithm: &AlgorithmState, una: u64, copies_out: u32) -> Undo {
+    /// A reduction begins; `before` was in force. Of `copies_out` segments sent again nothing is known yet.
+    pub fn begin(before: wl_decision, una: u64, copies_out: u32) -> Undo {
         Undo {
-            saved: Some(Box::new(algorithm.clone())),
+            saved: Some(before),
             unexplained: if copies_out == 0 { -1 } else { copies_out as i32 },
             resent_at_us: 0,
             marker_seq: una,
@@ -58,8 +58,8 @@ impl Undo {
         self.is_armed() && self.resent_at_us != 0 && (tsecr_us.wrapping_sub(self.resent_at_us) as i32) < 0
     }
 
-    /// What the algorithm was; nothing is left to undo.
-    pub fn take(&mut self) -> Option<Box<AlgorithmState>> {
+    /// What was in force; nothing is left to undo.
+    pub fn take(&mut self) -> Option<wl_decision> {
         self.saved.take()
     }
 
