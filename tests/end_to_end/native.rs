@@ -494,16 +494,9 @@ fn attach_native_lasts_as_long_as_it_runs() {
     fetch(&net, 8001);
 }
 
-#[test]
-fn attach_native_takes_the_names_of_its_groups_along() {
-    let test = "attach_native_takes_the_names_of_its_groups_along";
-    if !is_root_or_skip(test) {
-        return;
-    }
-    let Some(cgroup) = cgroup_or_skip(test) else { return };
-    let prefix = format!("g{:x}_", std::process::id());
-    let folder = tempfile::tempdir().expect("a folder");
-    let policy = folder.path().join("policy.toml");
+/// `windlass attach --native` under `prefix`, for a policy with a group; and where the name of that is noted.
+fn attach_with_group(folder: &Path, cgroup: &Cgroup, prefix: &str) -> (Process, PathBuf) {
+    let policy = folder.join("policy.toml");
     let text = format!(
         "[[rule]]\nname = \"all\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch = {{ cgroup = \"{}\" }}\n\
          group = {{ name = \"g\", rule = \"ccc\" }}\n",
@@ -511,7 +504,7 @@ fn attach_native_takes_the_names_of_its_groups_along() {
     );
     fs::write(&policy, text).expect("a writable folder");
     let mut attach = windlass()
-        .args(["attach", "--native", "--policy", policy.to_str().expect("UTF-8"), "--prefix", &prefix])
+        .args(["attach", "--native", "--policy", policy.to_str().expect("UTF-8"), "--prefix", prefix])
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
@@ -520,8 +513,45 @@ fn attach_native_takes_the_names_of_its_groups_along() {
     lines.next().expect("a line").expect("UTF-8");
     let names = PathBuf::from(format!("/run/windlass/native-{prefix}:groups"));
     assert!(names.exists(), "{}", names.display());
+    (attach, names)
+}
+
+#[test]
+fn attach_native_takes_the_names_of_its_groups_along() {
+    let test = "attach_native_takes_the_names_of_its_groups_along";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let Some(cgroup) = cgroup_or_skip(test) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (attach, names) = attach_with_group(folder.path(), &cgroup, &format!("g{:x}_", std::process::id()));
     drop(attach);
     assert!(!names.exists(), "{}", names.display());
+}
+
+/// The next that loads algorithms, whatever their names, clears up; what others noted that still run stays.
+#[test]
+fn names_of_groups_of_a_killed_attach_do_not_stay() {
+    let test = "names_of_groups_of_a_killed_attach_do_not_stay";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let cgroups: Vec<Cgroup> = (0..2).map_while(|_| cgroup_or_skip(test)).collect();
+    let [killed, runs] = cgroups.as_slice() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let prefix = |letter| format!("{letter}{:x}_", std::process::id());
+    let (_attach, kept) = attach_with_group(folder.path(), runs, &prefix('j'));
+    let (mut attach, names) = attach_with_group(folder.path(), killed, &prefix('k'));
+    attach.0.kill().expect("our own child");
+    attach.0.wait().expect("it ends");
+    let end = Instant::now() + Duration::from_secs(10);
+    while registered().contains(&prefix('k')) {
+        assert!(Instant::now() < end, "{}", registered());
+    }
+    assert!(names.exists(), "nobody could have removed it");
+    let _loaded = Loaded::new('m');
+    assert!(!names.exists(), "{}", names.display());
+    assert!(kept.exists(), "{}", kept.display());
 }
 
 #[test]

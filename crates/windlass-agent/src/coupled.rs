@@ -11,12 +11,14 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject, libbpf_sys as sys};
 use serde::Serialize;
 use std::{
     collections::BTreeSet,
-    io,
+    fs, io,
     mem::offset_of,
     os::fd::{AsFd, FromRawFd, OwnedFd},
     path::PathBuf,
 };
 use windlass_core::abi::{wl_coupled_stats, wl_rule, wl_terms};
+
+const RUN: &str = "/run/windlass";
 
 /// Their names in the object, and what they are pinned as.
 pub(crate) const MAPS: [(&str, &str); 4] = [
@@ -175,7 +177,23 @@ fn is_gone(link: u32) -> bool {
 
 /// Where names of groups are noted: the kernel knows only numbers.
 pub(crate) fn names(prefix: &str) -> PathBuf {
-    PathBuf::from(format!("/run/windlass/native-{prefix}:groups"))
+    PathBuf::from(format!("{RUN}/native-{prefix}:groups"))
+}
+
+/// Removes what processes that were killed have noted: no algorithm begins with their prefix any more.
+pub(crate) fn forget_names_of_killed() {
+    let Ok(registered) = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control") else {
+        return;
+    };
+    for entry in fs::read_dir(RUN).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let prefix =
+            name.to_str().and_then(|n| n.strip_prefix("native-")).and_then(|n| n.strip_suffix(":groups"));
+        if prefix.is_some_and(|p| !registered.split_whitespace().any(|r| r.starts_with(p))) {
+            // what is left is in nobody's way
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// What a rule's sockets are known by: the same when a policy is read again with other rules around it.

@@ -172,6 +172,7 @@ impl Native {
         if is_loaded(prefix) {
             return Err(Error::NativeLoaded(prefix.to_string()));
         }
+        coupled::forget_names_of_killed();
         raise_memlock_limit();
         let mut object = open(object, prefix, features, parameters)?.load().map_err(Error::Load)?;
         let mut links = Vec::new();
