@@ -115,6 +115,17 @@ static __always_inline int wl_parse_options(struct __sk_buff *skb, struct wl_pac
 	return 0;
 }
 
+#define WL_IPV6_JUMBO_BYTES 8u /* the hop-by-hop header of a super-packet whose length does not fit (RFC 2675) */
+
+/* Does such a header stand at `off`, with nothing else in it, and TCP behind it? */
+static __always_inline int wl_is_jumbo(struct __sk_buff *skb, __u32 off)
+{
+	__u8 head[4];
+
+	return !bpf_skb_load_bytes(skb, off, head, sizeof(head)) && head[0] == WL_IPPROTO_TCP && head[1] == 0 &&
+	       head[2] == 0xc2 && head[3] == 4;
+}
+
 /*
  * Parses the packet into the scratch. Returns 0, or the counter that names why the packet is none of ours. A global
  * function: verified once, not once for each of its callers.
@@ -144,6 +155,9 @@ __noinline int wl_parse(struct __sk_buff *skb)
 		if (ip->frag_off_be & bpf_htons(0x3fff))
 			return WL_C_PASS_FRAGMENT;
 		l3_bytes = bpf_ntohs(ip->total_len_be);
+		/* a super-packet whose length does not fit (BIG TCP) has none here */
+		if (!l3_bytes && skb->gso_size)
+			l3_bytes = skb->len - WL_ETH_LEN;
 		l4_off = WL_ETH_LEN + WL_IPV4_LEN;
 		p->ttl = ip->ttl;
 		p->tos = ip->tos;
@@ -159,14 +173,24 @@ __noinline int wl_parse(struct __sk_buff *skb)
 		if (!head)
 			return WL_C_PASS_MALFORMED;
 		ip = (void *)(head + WL_ETH_LEN);
-		if (ip->next_header == 44)
-			return WL_C_PASS_FRAGMENT;
-		if (ip->next_header == 0 || ip->next_header == 43 || ip->next_header == 60)
-			return WL_C_PASS_IP_OPTIONS;
-		if (ip->next_header != WL_IPPROTO_TCP)
-			return WL_C_PASS_NOT_TCP;
 		l3_bytes = bpf_ntohs(ip->payload_len_be) + WL_IPV6_LEN;
 		l4_off = WL_ETH_LEN + WL_IPV6_LEN;
+		if (!ip->payload_len_be && skb->gso_size) {
+			l3_bytes = skb->len - WL_ETH_LEN;
+			if (ip->next_header == 0) {
+				if (!wl_is_jumbo(skb, l4_off))
+					return WL_C_PASS_IP_OPTIONS;
+				l4_off += WL_IPV6_JUMBO_BYTES;
+			}
+		}
+		if (l4_off == WL_ETH_LEN + WL_IPV6_LEN) {
+			if (ip->next_header == 44)
+				return WL_C_PASS_FRAGMENT;
+			if (ip->next_header == 0 || ip->next_header == 43 || ip->next_header == 60)
+				return WL_C_PASS_IP_OPTIONS;
+			if (ip->next_header != WL_IPPROTO_TCP)
+				return WL_C_PASS_NOT_TCP;
+		}
 		p->ttl = ip->hop_limit;
 		p->tos = bpf_ntohl(ip->version_class_flow_be) >> 20;
 		p->flow_label = bpf_ntohl(ip->version_class_flow_be) & WL_IPV6_LABEL_MASK;

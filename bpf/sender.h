@@ -8,6 +8,7 @@
 #include "intact.h"
 #include "rewrite.h"
 
+#define WL_PACKET_PARTS 9u /* of WL_CHUNK_BYTES, that the longest packet has: Linux makes none of 512 KiB */
 #define WL_SENDER_MAY_INSIST \
 	3u /* after so many copies of ours the sender's own passes: its segments may be smaller */
 
@@ -75,21 +76,43 @@ static __always_inline __u32 wl_hold(struct __sk_buff *skb, struct wl_flow *f, _
 	return at_ns / 1000;
 }
 
+/*
+ * Stores `len` bytes, [seq, seq + len) of the stream and at `off` in the packet; a super-packet longer than 64 KiB (BIG TCP)
+ * in parts. Returns 0, or the counter that says why it could not. Global: its frame and the caller's deeper calls do not add up.
+ */
+__noinline __u32 wl_store_data(struct __sk_buff *skb, __u32 id, __u32 seq, __u32 off, __u32 len)
+{
+	struct wl_flow *f = wl_flow_get(id);
+
+	if (!f || !skb)
+		return WL_C_PASS_INTERNAL;
+	for (__u32 i = 0; i < WL_PACKET_PARTS && len; i++) {
+		__u32 n = len < WL_CHUNK_BYTES ? len : WL_CHUNK_BYTES;
+
+		if (wl_store_reserve(f, seq, seq + n))
+			return WL_C_BYPASS_STORE_FULL;
+		if (wl_store_write(skb, f, seq, off, n))
+			return WL_C_BYPASS_STORE_ERROR;
+		seq += n;
+		off += n;
+		len -= n;
+	}
+	return len ? WL_C_BYPASS_STORE_ERROR : 0;
+}
+
 /* Stores and records the data from `seq` on; what is before, we have. When that fails the flow is bypassed. */
-static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p, __u32 seq,
-					 __u32 leaves_us)
+static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *f, __u32 id, struct wl_packet *p,
+					 __u32 seq, __u32 leaves_us)
 {
 	__u32 end = p->seq + p->payload_bytes;
 	__u32 seen = seq - p->seq;
 	__u32 len = end - seq;
 	__u32 mss = skb->gso_size ? skb->gso_size : len;
+	__u32 why;
 
-	if (len > WL_RECORD_MAX_BYTES || wl_store_reserve(f, seq, end)) {
-		wl_bypass_all(f, WL_C_BYPASS_STORE_FULL, wl_seq_max(f->nxt, end));
-		return;
-	}
-	if (wl_store_write(skb, f, seq, p->payload_off + seen, len)) {
-		wl_bypass_all(f, WL_C_BYPASS_STORE_ERROR, wl_seq_max(f->nxt, end));
+	why = wl_store_data(skb, id, seq, p->payload_off + seen, len);
+	if (why) {
+		wl_bypass_all(f, why, wl_seq_max(f->nxt, end));
 		return;
 	}
 	wl_count_n(WL_C_STORED_BYTES, len);
@@ -142,7 +165,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		return WL_TC_PASS;
 	case WL_DATA_LATE:
 		wl_count(WL_C_DATA_LATE);
-		wl_take_data(skb, f, p, p->seq, wl_hold(skb, f, p->payload_bytes, now_ns));
+		wl_take_data(skb, f, id, p, p->seq, wl_hold(skb, f, p->payload_bytes, now_ns));
 		wl_bypass_check(f);
 		wl_arm_next(f, id, now_ns, 0);
 		return WL_TC_PASS;
@@ -174,7 +197,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_run_algorithm(id, WL_CALL_IDLE, idle_us, now_ns);
 	}
 	f->sent_at_us = now_us;
-	wl_take_data(skb, f, p, seq, wl_hold(skb, f, p->payload_bytes, now_ns));
+	wl_take_data(skb, f, id, p, seq, wl_hold(skb, f, p->payload_bytes, now_ns));
 	f->edge = wl_seq_max(f->edge, f->nxt);
 	wl_cwnd_limited_check(f);
 	if (f->flags & WL_FLOW_CWR) {

@@ -92,7 +92,7 @@ static __always_inline int wl_chunk_take(struct wl_flow *f, __u32 index)
 	return 0;
 }
 
-/* Makes room for [seq, end), not longer than one packet: at most two chunks. Returns 0, or -1: the store is full. */
+/* Makes room for [seq, end), at most WL_CHUNK_BYTES long: at most two chunks. Returns 0, or -1: the store is full. */
 static __always_inline int wl_store_reserve(struct wl_flow *f, __u32 seq, __u32 end)
 {
 	__u32 first = (seq - f->base) >> WL_CHUNK_SHIFT;

@@ -11,7 +11,7 @@
 #include "flow.h"
 
 #define WL_SLOT_BYTES (1u << WL_SLOT_SHIFT)
-#define WL_RECORD_MAX_BYTES 0xffffu /* what wl_seg.len_bytes can hold; a packet is not longer */
+#define WL_RECORD_MAX_BYTES 0xffffu /* what wl_seg.len_bytes can hold; longer packets have several */
 #define WL_RECORD_MAX_SLOTS 65u /* ... touches so many slots */
 
 /* Does the slot hold a record of data now in flight (and not one of an earlier lap, or of another flow)? */

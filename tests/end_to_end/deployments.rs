@@ -125,6 +125,23 @@ fn frames_longer_than_the_box_can_make() {
     }
 }
 
+/// BIG TCP: their length does not fit the header's field.
+#[test]
+fn super_packets_longer_than_64_kib() {
+    let test = "super_packets_longer_than_64_kib";
+    let link = "rate = \"500 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"4 BDP\"\nloss = \"0.2 %\"";
+    let setup = Setup { family: Family::V6, server_gso_bytes: 200_000, link, ..PLAIN };
+    let Some(mut site) = site_or_skip(test, setup) else { return };
+    site.control("bbr");
+    site.fetch(100 * BYTES);
+    let outcome = site.finish();
+    outcome.assert_repaired(test);
+    let passed =
+        ["pass_ip_options", "pass_malformed", "bypass_gap", "bypass_store_full", "bypass_store_error"];
+    let passed = passed.map(|name| outcome.counter(name));
+    assert_eq!(passed, [0; 5], "{outcome:#?}");
+}
+
 /// The gateway's way to the client takes less than either end believes: the server has to find out by itself.
 #[test]
 fn a_path_that_takes_less_than_both_ends_believe() {

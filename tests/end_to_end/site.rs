@@ -76,6 +76,8 @@ pub struct Setup {
     /// Of tags: 802.1Q, or 802.1ad for service tags.
     pub vlan_protocol: &'static str,
     pub server_mtu: u32,
+    /// The longest super-packets of IPv6 that the servers' stacks make (BIG TCP); 0: what is usual, 64 KiB.
+    pub server_gso_bytes: u32,
     /// Of both ends of the WAN: of the gateway and of the client.
     pub wan_mtus: [u32; 2],
     /// Has bridges hand their packets to the packet filter, where the kernel can.
@@ -97,6 +99,7 @@ pub const PLAIN: Setup = Setup {
     client_sysctls: &[],
     vlan_protocol: "802.1Q",
     server_mtu: 1500,
+    server_gso_bytes: 0,
     wan_mtus: [1500, 1500],
     bridge_filter: false,
     has_cgroups: false,
@@ -249,6 +252,14 @@ impl Site {
             let (lan, device) = (homes[i].lan, homes[i].device.as_str());
             add_address(server, setup.family, lan, FIRST_HOST + i, device);
             ok(server, &["ip", "link", "set", device, "mtu", &setup.server_mtu.to_string()]);
+            if setup.server_gso_bytes != 0 {
+                let gso = setup.server_gso_bytes.to_string();
+                feature(
+                    server,
+                    "super-packets of this length",
+                    &["ip", "link", "set", device, "gso_max_size", &gso],
+                )?;
+            }
             default_route(server, setup.family, &address(setup.family, lan, GATEWAY))?;
             for (path, value) in setup.server_sysctls {
                 sysctl(server, path, value).map_err(|e| Missing(format!("{path}: {e}")))?;
