@@ -242,18 +242,18 @@ enum wl_pace_by {
 	X(PASS_MALFORMED, "passed: truncated or inconsistent headers") \
 	X(PASS_BAD_OPTIONS, "passed: TCP options that lie about their lengths") \
 	X(PASS_BAD_CHECKSUM, "passed: controlled, but changed on the way, by its checksum") \
-	X(PASS_UNKNOWN_FLOW, "passed: no flow, first seen in mid-stream") \
-	X(PASS_NO_RULE, "passed: no rule of the policy matches") \
+	X(PASS_UNKNOWN_FLOW, "passed: of no flow, as its beginning was not seen or its end was") \
+	X(PASS_NO_RULE, "flows left alone: no rule of the policy matched when they began") \
 	X(PASS_TABLE_FULL, "passed: flow table full") \
 	X(PASS_CONTENDED, "passed: flow locked by another CPU for too long") \
 	X(PASS_NESTED, "passed: came while its CPU had another packet half done (PREEMPT_RT)") \
 	X(PASS_ACK_OUTSIDE, "passed: ACK outside una..nxt") \
-	X(PASS_DATA_OUTSIDE, "passed: data outside the window") \
+	X(PASS_DATA_OUTSIDE, "data packets of watched flows further ahead than any window") \
 	X(PASS_RST_OUTSIDE, "passed: RST that its receiver would not take, by its sequence number") \
 	X(PASS_INTERNAL, "passed: internal error") \
 	X(SACK_OUTSIDE, "SACK blocks ignored: out of range") \
 	X(FLOWS_CREATED, "flows created") \
-	X(FLOWS_CLOSED, "flows closed by FIN or RST") \
+	X(FLOWS_CLOSED, "flows closed by FIN or RST, or by a new connection in their place") \
 	X(FLOWS_EXPIRED, "flows forgotten after idling") \
 	X(FLOWS_WATCH_ONLY, "flows only watched: options, or counts of marks, that we cannot reproduce") \
 	X(FLOWS_PACED_SENDER, "flows only watched: the sender paces itself") \
@@ -269,7 +269,7 @@ enum wl_pace_by {
 	X(BYPASS_ENDED, "bypasses ended: all in flight is in the store again") \
 	X(DATA_GAPS, "data packets that came before earlier ones, or after some that were not seen") \
 	X(DATA_LATE, "data packets that came after later ones") \
-	X(WINDOW_REWRITTEN, "ACKs whose window was lowered") \
+	X(WINDOW_REWRITTEN, "ACKs whose window field was changed") \
 	X(WINDOW_UPDATES, "window updates sent by the clock") \
 	X(ACKS_ABSORBED, "duplicate ACKs absorbed") \
 	X(ACKS_HELD, "ACKs whose progress was shown to the sender a little later") \
@@ -280,12 +280,12 @@ enum wl_pace_by {
 	X(LOST_SEGS, "segments found lost") \
 	X(REPAIRED_SEGS, "segments sent again from the store") \
 	X(REPAIRED_BYTES, "payload bytes sent again from the store") \
-	X(REPAIR_FAILED, "segments that could not be sent again") \
+	X(REPAIR_FAILED, "tries to send a segment again that failed") \
 	X(TAIL_PROBES, "tail loss probes sent") \
 	X(TIMEOUTS, "retransmission timeouts of the box") \
 	X(UNDOS, "reductions undone: what seemed lost had only been late") \
 	X(SENDER_RETRANS, "retransmissions by the sender itself") \
-	X(SENDER_RETRANS_ABSORBED, "retransmissions by the sender absorbed: already on their way") \
+	X(SENDER_RETRANS_ABSORBED, "retransmissions by the sender absorbed: already on their way, or arrived") \
 	X(DEPARTURES_SET, "packets that the uplink's fq was told to hold until their departure time") \
 	X(REPAIR_DEPARTURES_SET, "repairs among these") \
 	X(GROUP_JOINED, "flows that joined their group") \
