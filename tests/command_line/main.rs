@@ -72,6 +72,17 @@ fn options_that_would_be_ignored_are_refused() {
         assert_eq!(out.status.code(), Some(2), "{said}");
         assert!(said.contains(option[0]) && said.contains("cannot be used with"), "{said}");
     }
+    for (words, saying) in [
+        (&["attach", "lo", "--prefix", "x_"][..], "cannot be used with"),
+        (&["attach", "lo", "--cgroup", "/etc"], "cannot be used with"),
+        (&["reproduce", "tcon-loss", "--list"], "cannot be used with"),
+        // 2^44 + 256, of which a shift to bytes would leave 256
+        (&["attach", "lo", "--store-mib", "17592186044672"], "1..4096"),
+    ] {
+        let out = run(words);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.code() == Some(2) && said.contains(saying), "{said}");
+    }
 }
 
 #[test]
@@ -172,6 +183,18 @@ fn algorithms_are_listed_as_json() {
     let names: Vec<_> =
         value["algorithms"].as_array().unwrap().iter().map(|a| a["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["reno", "cubic", "bbr", "dctcp", "l2dct", "trim", "kcubic"]);
+}
+
+#[test]
+fn experiments_are_listed_as_json() {
+    let out = run(&["reproduce", "--list", "--json"]);
+    let document: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let names = document["experiments"].as_array().unwrap();
+    assert!(
+        out.status.success()
+            && names.iter().any(|n| n == "tcon-loss")
+            && names.iter().any(|n| n == "tcon-cpu")
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::{
     net::{Net, with_transfer},
     run_whole, scenario,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     fs,
     io::{BufRead, BufReader},
@@ -381,8 +381,11 @@ fn a_policy_chooses_for_the_sockets_of_a_cgroup() {
     agent.0.wait().expect("it ends");
     fetch(&net, 8002);
     assert_eq!(used(names), [1, 2, 1], "what the agent set up outlives it");
-    let out = windlass().args(["detach", "--cgroup"]).arg(cgroup.path()).output().expect("windlass runs");
+    let out =
+        windlass().args(["detach", "--json", "--cgroup"]).arg(cgroup.path()).output().expect("windlass runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let document: Value = serde_json::from_slice(&out.stdout).expect("one document");
+    assert_eq!(document, json!({ "released": [cgroup.path()] }));
     fetch(&net, 8002);
     assert_eq!(used(names), [1, 2, 1], "released");
 }

@@ -30,7 +30,7 @@ pub enum Command {
         #[arg(long, conflicts_with = "iface")]
         all: bool,
         /// One JSON document instead of text
-        #[arg(long, conflicts_with = "cgroup")]
+        #[arg(long)]
         json: bool,
     },
     /// List the flows under an agent's control, like `ss`
@@ -147,7 +147,7 @@ pub struct Sizes {
     #[arg(long, default_value_t = 32768)]
     pub flows: u32,
     /// Memory for stored data, in MiB
-    #[arg(long, default_value_t = 256, value_name = "MIB")]
+    #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..4096))]
     pub store_mib: u64,
     /// Rounds of the in-kernel clock per second
     #[arg(long, default_value_t = 2000)]
@@ -169,10 +169,10 @@ pub struct AttachArgs {
     #[arg(long, conflicts_with_all = ["iface", "mode", "paced_servers", "sample_ms", "stats", "Sizes"])]
     pub native: bool,
     /// With --native: only the sockets of this cgroup (v2) and those below it
-    #[arg(long, value_name = "FOLDER", requires = "native")]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "iface")]
     pub cgroup: Option<PathBuf>,
     /// With --native: what the names of its congestion controls begin with
-    #[arg(long, value_name = "NAME", default_value = windlass_agent::native::DEFAULT_PREFIX)]
+    #[arg(long, value_name = "NAME", default_value = windlass_agent::native::DEFAULT_PREFIX, conflicts_with = "iface")]
     pub prefix: String,
     /// Algorithm, as listed by `windlass algs`
     #[arg(long, default_value = "bbr")]
@@ -501,12 +501,12 @@ pub struct ReproduceArgs {
     #[arg(long, conflicts_with = "name")]
     pub all: bool,
     /// List the experiments
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["name", "all"])]
     pub list: bool,
     /// Fewer runs and smaller files, same bounds; about five minutes
     #[arg(long)]
     pub quick: bool,
-    /// One JSON document instead of text
+    /// One JSON document instead of text; with --all a list of them
     #[arg(long)]
     pub json: bool,
     /// Take finished runs from the report folder instead of running them again

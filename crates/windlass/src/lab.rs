@@ -7,6 +7,7 @@ use crate::{
     speed,
 };
 use anyhow::{Context, Result, anyhow, bail};
+use serde_json::json;
 use std::{
     fs,
     num::NonZeroU64,
@@ -144,7 +145,10 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
     let known: Vec<&str> =
         Experiment::names().chain([windlass_experiments::CPU, windlass_experiments::TRANSPARENCY]).collect();
     if args.list {
-        known.iter().for_each(|n| println!("{n}"));
+        match args.json {
+            true => println!("{}", json!({ "experiments": known })),
+            false => known.iter().for_each(|n| println!("{n}")),
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let names = match (&args.name, args.all) {
@@ -175,7 +179,8 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
         }
     }
     if args.json {
-        let document = if documents.len() == 1 { documents.remove(0) } else { serde_json::json!(documents) };
+        // however many were done before somebody stopped it
+        let document = if args.all { json!(documents) } else { json!(documents.first()) };
         println!("{document}");
     }
     let folder = settings.out.display();

@@ -41,7 +41,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Attach(a) if a.native => native::attach(&a),
         Command::Attach(a) => control::attach(a),
         Command::Agent(a) => control::agent(a),
-        Command::Detach { cgroup: Some(folder), .. } => native::detach(&folder),
+        Command::Detach { cgroup: Some(folder), json, .. } => native::detach(&folder, json),
         Command::Detach { iface, all, json, .. } => control::detach(iface, all, json),
         Command::Flows { json } => info::flows(json),
         Command::Set(s) => control::set(&s),

@@ -240,7 +240,7 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
 }
 
 /// `windlass detach --cgroup`.
-pub fn detach(cgroup: &Path) -> Result<ExitCode> {
+pub fn detach(cgroup: &Path, as_json: bool) -> Result<ExitCode> {
     check_root("releasing a cgroup")?;
     let by_path = || PinnedSelector::all().into_iter().find(|s| s.cgroup() == cgroup);
     let Some(selector) = PinnedSelector::of(cgroup).or_else(by_path) else {
@@ -250,7 +250,11 @@ pub fn detach(cgroup: &Path) -> Result<ExitCode> {
         bail!("{} is under no agent's control; under control: {known}", cgroup.display());
     };
     selector.remove()?;
-    println!("{}: released", cgroup.display());
+    if as_json {
+        println!("{}", json!({ "released": [cgroup] }));
+    } else {
+        println!("{}: released", cgroup.display());
+    }
     Ok(ExitCode::SUCCESS)
 }
 
