@@ -150,6 +150,35 @@ fn a_wrong_policy_and_a_wrong_scenario_name_the_line() {
     }
 }
 
+/// A pipe would be waited for, a device would fill the memory.
+#[test]
+fn what_is_no_file_of_text_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (pipe, bytes, long) = (at("pipe.toml"), at("bytes.toml"), at("long.toml"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    fs::write(&bytes, b"name = \"a\"\n# \xff\n").unwrap();
+    fs::File::create(&long).unwrap().set_len(1 << 31).unwrap();
+    let zero = at("zero.toml");
+    std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
+    for (file, saying) in [
+        (&pipe, "is a pipe or a device; name a file of TOML"),
+        (&zero, "is a pipe or a device"),
+        (&at("."), "is a folder"),
+        (&bytes, "line 2 is no UTF-8 text; save the file as UTF-8"),
+        (&long, "is longer than 16 MiB"),
+    ] {
+        refused(&["policy", "check", file], &[file, saying]);
+        refused(&["agent", "--policy", file], &[file, saying]);
+        refused(&["run", "--on", "sim", file], &[file, saying]);
+        refused(&["sweep", file], &[file, saying]);
+        refused(&["controller", "--guests", file], &[file, saying]);
+        if file.ends_with(".toml") {
+            refused(&["reproduce", file], &[file, saying]);
+        }
+    }
+}
+
 #[test]
 fn every_example_is_sound() {
     for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../policies")).unwrap() {

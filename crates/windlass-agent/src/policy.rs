@@ -167,7 +167,7 @@ impl Policy {
     /// Reads and checks a file.
     pub fn from_file(path: &Path) -> crate::Result<Policy> {
         let text =
-            std::fs::read_to_string(path).map_err(|why| crate::Error::Io { path: path.into(), why })?;
+            windlass_scenario::read_file(path).map_err(|why| crate::Error::Io { path: path.into(), why })?;
         Ok(Self::parse(&path.display().to_string(), &text)?)
     }
 

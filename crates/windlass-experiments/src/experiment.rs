@@ -12,9 +12,9 @@ use crate::{
 };
 use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::{collections::BTreeSet, fmt, fs, path::Path};
+use std::{collections::BTreeSet, fmt, path::Path};
 use toml::Spanned;
-use windlass_scenario::{Draft, ScenarioError, Span};
+use windlass_scenario::{Draft, ScenarioError, Span, read_file};
 
 /// The experiments that this build knows, from `experiments/`.
 const FILES: [(&str, &str); 27] = [
@@ -177,7 +177,7 @@ fn named_scenario(name: &str, file: &str) -> Result<Draft> {
         ));
     }
     let path = Path::new(file).with_file_name(name);
-    let text = fs::read_to_string(&path).with_context(|| format!("scenario: {}", path.display()))?;
+    let text = read_file(&path).with_context(|| format!("scenario: {}", path.display()))?;
     Ok(Draft::parse(&path.display().to_string(), &text)?)
 }
 
@@ -196,7 +196,7 @@ impl Experiment {
 
     /// The experiment of a file.
     pub fn from_file(path: &Path) -> Result<Experiment> {
-        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let text = read_file(path).with_context(|| path.display().to_string())?;
         Self::parse(&path.display().to_string(), &text)
     }
 

@@ -10,9 +10,9 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use serde_json::{Value as Json, json};
-use std::{fmt, fs, path::Path, str::FromStr};
+use std::{fmt, path::Path, str::FromStr};
 use toml::Value;
-use windlass_scenario::{Draft, Scenario};
+use windlass_scenario::{Draft, Scenario, read_file};
 
 /// A key path and its values, as in "link.0.buffer=64 packets,1 BDP".
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +98,7 @@ impl Sweep {
     /// The scenario of `file` with every combination of these values, each with seeds 1 to `seeds`.
     pub fn new(file: &Path, varied: Vec<Varied>, seeds: u64, on: Home) -> Result<Sweep> {
         let name = file.display().to_string();
-        let text = fs::read_to_string(file).with_context(|| name.clone())?;
+        let text = read_file(file).with_context(|| name.clone())?;
         let base = Draft::parse(&name, &text)?;
         if let Some(twice) =
             (1..varied.len()).find(|i| varied[..*i].iter().any(|v| v.path == varied[*i].path))
@@ -290,7 +290,10 @@ impl fmt::Display for Swept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::{
+        fs,
+        sync::atomic::{AtomicBool, Ordering},
+    };
 
     const SCENARIO: &str = "name = \"line\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\
         between = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n\

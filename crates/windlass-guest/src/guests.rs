@@ -2,9 +2,10 @@
 
 use crate::serve::Place;
 use serde::Deserialize;
-use std::{fs, path::Path};
+use std::path::Path;
 use toml::Spanned;
 use windlass_core::abi::WL_GROUP_WEIGHT_MAX;
+use windlass_scenario::read_file;
 
 /// A mistake in the file of guests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,7 +37,7 @@ struct RawGuest {
 /// The guests of a file.
 pub fn read(path: &Path) -> Result<Vec<Place>, GuestsError> {
     let file = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|e| GuestsError {
+    let text = read_file(path).map_err(|e| GuestsError {
         file: file.clone(),
         line: 1,
         what: format!("{e}; the file lists the guests, each as [[guest]] with a port"),

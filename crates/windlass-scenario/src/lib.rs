@@ -3,6 +3,7 @@
 
 mod dist;
 mod draft;
+mod file;
 mod flow;
 mod graph;
 mod group;
@@ -20,6 +21,7 @@ mod workload;
 
 pub use dist::{Dist, Quantity};
 pub use draft::Draft;
+pub use file::read_file;
 pub use flow::{After, Application, Connections, Flow, Plan, Planned, Size, Train};
 pub use graph::{Distances, Graph};
 pub use group::{Group, Per};

@@ -4,11 +4,12 @@ use crate::{
     Flow, Graph, Group, Host, Link, LinkModel, Parameters, Per, Span, Switch, Tcp,
     group::{check_group, check_membership},
     net::{Known, Net, known},
+    read_file,
     topology::{RawHost, RawSwitch, RawTopology},
     workload::{RawFlow, Surroundings},
 };
 use serde::{Deserialize, Deserializer, Serialize, de};
-use std::{collections::BTreeMap, fs, ops::Range, path::Path};
+use std::{collections::BTreeMap, ops::Range, path::Path};
 use toml::Spanned;
 
 /// A mistake in a scenario: where, what, and what would be right.
@@ -131,7 +132,7 @@ impl Scenario {
     /// Reads and checks a file.
     pub fn from_file(path: &Path) -> Result<Scenario, ScenarioError> {
         let file = path.display().to_string();
-        let text = fs::read_to_string(path).map_err(|e| ScenarioError {
+        let text = read_file(path).map_err(|e| ScenarioError {
             file: file.clone(),
             line: 0,
             what: format!("cannot be read: {e}"),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::claim::Side;
-use std::sync::atomic::AtomicBool;
+use std::{fs, sync::atomic::AtomicBool};
 
 const VARIED: &str = r#"
 name = "burst"

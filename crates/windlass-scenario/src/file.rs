@@ -1,0 +1,33 @@
+//! Files that people write: policies, scenarios, experiments. What is none is refused at once, where reading it would wait
+//! for a writer or fill the memory.
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+/// Far more than anybody writes: 256 rules take some 100 kB.
+const LONGEST_BYTES: u64 = 16 << 20;
+
+/// The text of a file; an error says what is wrong with it, but not its name.
+pub fn read_file(path: &Path) -> io::Result<String> {
+    let refuse = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
+    // a pipe is opened without waiting for its other end
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if !kind.is_file() {
+        let what = if kind.is_dir() { "a folder" } else { "a pipe or a device" };
+        return Err(refuse(format!("is {what}; name a file of TOML")));
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST_BYTES {
+        return Err(refuse(format!("is longer than {} MiB; name a file of TOML", LONGEST_BYTES >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let line = e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
+        refuse(format!("line {line} is no UTF-8 text; save the file as UTF-8"))
+    })
+}
