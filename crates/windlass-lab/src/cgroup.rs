@@ -41,13 +41,20 @@ impl Cgroup {
     }
 }
 
+/// Removes a cgroup as soon as it is empty; returns whether it is gone.
+pub(crate) fn remove(folder: &Path) -> bool {
+    let end = Instant::now() + END_LIMIT;
+    while fs::remove_dir(folder).is_err_and(|e| e.kind() != io::ErrorKind::NotFound) {
+        if Instant::now() > end {
+            return false;
+        }
+        thread::yield_now();
+    }
+    true
+}
+
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        let end = Instant::now() + END_LIMIT;
-        while fs::remove_dir(&self.0).is_err_and(|e| e.kind() != io::ErrorKind::NotFound)
-            && Instant::now() < end
-        {
-            thread::yield_now();
-        }
+        remove(&self.0);
     }
 }

@@ -1,11 +1,10 @@
 //! Flows that their senders' own kernels couple: `windlass attach --native` with a policy, for the servers' cgroups.
 
-use crate::{boxed::BoxProcess, cgroup::Cgroup, netns, policy};
+use crate::{boxed::BoxProcess, cgroup::Cgroup, netns, policy, topology::Topology};
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    io::Write as _,
     path::Path,
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -54,15 +53,12 @@ pub fn start(
     scenario: &Scenario,
     cgroups: &BTreeMap<String, Cgroup>,
     windlass: &Path,
-    address_of: impl Fn(&str) -> String,
+    topology: &Topology,
 ) -> Result<Option<BoxProcess>> {
-    if cgroups.is_empty() {
-        return Ok(None);
-    }
-    let mut file = tempfile::Builder::new().prefix("windlass-").suffix(".toml").tempfile()?;
-    file.write_all(
-        text(scenario, |host| cgroups[host].path().display().to_string(), address_of)?.as_bytes(),
-    )?;
+    let Some(host) = cgroups.keys().next() else { return Ok(None) };
+    let text =
+        text(scenario, |host| cgroups[host].path().display().to_string(), |host| topology.address_of(host))?;
+    let file = policy::file_in(&topology.host(host).folder()?, &text)?;
     let policy = file.path().to_str().context("the policy's path is no UTF-8")?;
     BoxProcess::start_native(windlass, &["--policy", policy, "--prefix", &prefix()]).map(Some)
 }

@@ -1,5 +1,6 @@
 //! The files that servers serve: pseudo-random, the same on every machine for the same size, made once.
 
+use crate::netns;
 use anyhow::{Context, Result};
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -26,8 +27,8 @@ pub fn file_of(bytes: u64) -> Result<String> {
         return Ok(name);
     }
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    // written under another name first: runs in parallel may want the same file
-    let draft = folder.join(format!("{name}.{}-{:?}", std::process::id(), std::thread::current().id()));
+    // written under another name first: runs in parallel may want the same file, and a killed one leaves it half made
+    let draft = folder.join(netns::name(netns::next_run(), &name)?);
     let mut out = BufWriter::new(fs::File::create(&draft).with_context(|| draft.display().to_string())?);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(bytes);
     let mut block = [0; 65536];

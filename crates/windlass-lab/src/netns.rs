@@ -1,7 +1,7 @@
 //! Network namespaces as hosts. Names carry the process that made them and when it started, so that what a killed run
 //! left behind can be told from what is in use, even after its number went to another process; nothing else is touched.
 
-use crate::cgroup;
+use crate::{cgroup, files};
 use anyhow::{Context, Result, bail};
 use std::{
     fs::{self, File},
@@ -182,25 +182,29 @@ fn started_at(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Removes namespaces, folders and cgroups whose maker is gone; returns how many.
+/// What is in a folder, if it is there, under names of makers that are gone.
+fn left_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.map(|e| e.file_name().to_string_lossy().into_owned());
+    names.filter(|name| Owner::of(name).is_some_and(Owner::is_gone)).collect()
+}
+
+/// Removes namespaces, folders, cgroups and half-made files whose maker is gone; returns how many.
 pub fn clean_leftovers() -> usize {
     let mut removed = 0;
-    for entry in cgroup::root().and_then(|r| fs::read_dir(r).ok()).into_iter().flatten().flatten() {
-        let is_left = Owner::of(&entry.file_name().to_string_lossy()).is_some_and(Owner::is_gone);
-        // one with processes stays until the namespace that they run in has been removed
-        removed += usize::from(is_left && fs::remove_dir(entry.path()).is_ok());
-    }
     for folder in [RUN, FOLDERS] {
-        let Ok(entries) = fs::read_dir(folder) else { continue };
-        for entry in entries.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if Owner::of(&name).is_some_and(Owner::is_gone) {
-                remove(&name);
-                removed += 1;
-            }
+        for name in left_in(Path::new(folder)) {
+            remove(&name);
+            removed += 1;
         }
     }
-    removed
+    // after the namespaces, with which the processes end that are in them
+    let cgroups = cgroup::root();
+    for name in cgroups.iter().flat_map(|root| left_in(root)) {
+        removed += usize::from(cgroups.iter().all(|root| cgroup::remove(&root.join(&name))));
+    }
+    let files = files::folder();
+    removed + left_in(&files).iter().filter(|name| fs::remove_file(files.join(name)).is_ok()).count()
 }
 
 #[cfg(test)]

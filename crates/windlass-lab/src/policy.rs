@@ -1,16 +1,17 @@
 //! The policy of a box that couples flows.
 
 use anyhow::{Result, bail};
-use std::{collections::BTreeMap, fmt::Write as _, io::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, path::Path};
 use tempfile::NamedTempFile;
 use windlass_scenario::{Group, Mode, Per, Scenario, Windlass};
 
-/// Writes the policy under which the box couples the scenario's flows in `group`; `address_of` tells a host's address. A
+/// Writes into `folder` the policy under which the box couples the scenario's flows in `group`; `address_of` tells a host's address. A
 /// policy tells flows apart by their receivers: those to one host have one weight.
 pub fn write(
     scenario: &Scenario,
     w: &Windlass,
     group: &Group,
+    folder: &Path,
     address_of: impl Fn(&str) -> String,
 ) -> Result<NamedTempFile> {
     if w.mode == Mode::Watch {
@@ -40,7 +41,12 @@ pub fn write(
             keys(group, weight) + &format!(", ack_clock = {}", group.ack_clock)
         )?;
     }
-    let mut file = tempfile::Builder::new().prefix("windlass-").suffix(".toml").tempfile()?;
+    file_in(folder, &text)
+}
+
+/// A policy of that text, in a host's folder: what a killed run leaves there goes with the host.
+pub(crate) fn file_in(folder: &Path, text: &str) -> Result<NamedTempFile> {
+    let mut file = tempfile::Builder::new().prefix("policy-").suffix(".toml").tempfile_in(folder)?;
     file.write_all(text.as_bytes())?;
     Ok(file)
 }

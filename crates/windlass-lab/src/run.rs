@@ -73,7 +73,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     for sender in &senders {
         servers.push(Server::start_in(topology.host(sender), CONNECTIONS, cgroups.get(*sender))?);
     }
-    let coupling = coupled::start(scenario, &cgroups, &options.windlass, |host| topology.address_of(host))?;
+    let coupling = coupled::start(scenario, &cgroups, &options.windlass, &topology)?;
     let boxed = match &scenario.windlass {
         Some(w) => Some(start_box(&topology, scenario, w, options)?),
         None => None,
@@ -133,8 +133,9 @@ fn start_box(
 ) -> Result<BoxProcess> {
     let mode = if w.mode == Mode::Watch { "watch" } else { "transparent" };
     let policy = scenario.groups.iter().find(|g| Some(&g.name) == w.group.as_ref());
-    let policy =
-        policy.map(|g| policy::write(scenario, w, g, |host| topology.address_of(host))).transpose()?;
+    let folder = topology.host(&w.at).folder()?;
+    let write = |g| policy::write(scenario, w, g, &folder, |host| topology.address_of(host));
+    let policy = policy.map(write).transpose()?;
     let mut args: Vec<String> = match &policy {
         Some(file) => vec!["--policy".into(), file.path().display().to_string()],
         None => {

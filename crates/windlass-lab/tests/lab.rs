@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
         Mutex, MutexGuard,
@@ -9,7 +10,7 @@ use std::{
     },
     thread,
 };
-use windlass_lab::{Emulator, Family, RunOptions, RunReport, netns};
+use windlass_lab::{Emulator, Family, RunOptions, RunReport, files, netns};
 use windlass_scenario::{Plan, Scenario};
 
 const VICTIM: &str = "WINDLASS_LAB_VICTIM";
@@ -231,6 +232,7 @@ fn what_a_killed_run_left_is_cleaned_up_by_the_next() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(namespaces_of(pid).len(), 3);
+    let left = Leftovers::beside(&namespaces_of(pid));
     let bystander = Command::new("ip").args(["netns", "add", "wl-lab-test-bystander"]).status().unwrap();
     assert!(bystander.success());
     // at least: leftovers of others may have been there too
@@ -240,4 +242,30 @@ fn what_a_killed_run_left_is_cleaned_up_by_the_next() {
     assert!(cleaned >= 3, "{cleaned}");
     assert!(is_bystander_there, "what is not ours stays");
     assert_eq!(namespaces_of(pid), Vec::<String>::new());
+    assert!(!left.draft.exists(), "a file that it was making");
+    assert!(!left.cgroup.exists(), "a cgroup whose last process is that of a namespace");
+}
+
+/// What a run can leave besides its namespaces.
+struct Leftovers {
+    draft: PathBuf,
+    cgroup: PathBuf,
+}
+
+impl Leftovers {
+    /// Of the run to which the namespaces belong, with the server in the cgroup.
+    fn beside(namespaces: &[String]) -> Leftovers {
+        let server = namespaces.iter().find(|n| n.ends_with("-server")).expect("a server");
+        let draft = files::folder().join(server.replace("-server", "-5.bin"));
+        fs::write(&draft, "half").unwrap();
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let mount = mounts.lines().find(|l| l.split(' ').nth(2) == Some("cgroup2")).expect("a cgroup v2");
+        let cgroup = Path::new(mount.split(' ').nth(1).unwrap()).join(server);
+        fs::create_dir(&cgroup).unwrap();
+        let pids = Command::new("ip").args(["netns", "pids", server]).output().unwrap();
+        for pid in String::from_utf8(pids.stdout).unwrap().lines() {
+            fs::write(cgroup.join("cgroup.procs"), pid).unwrap();
+        }
+        Leftovers { draft, cgroup }
+    }
 }
