@@ -1,11 +1,11 @@
-//! The agent's life: killed, restarted, its policy changed, its interface deleted, all in the middle of a transfer.
+//! The agent's life: killed, restarted, its policy changed, its clock spoilt, all in the middle of a transfer.
 
 use crate::net::{Net, with_transfer};
 use serde_json::{Value, json};
 use std::{
     cell::RefCell,
     fs,
-    io::{BufRead, BufReader, Lines, Read},
+    io::{BufRead, BufReader, Lines},
     path::{Path, PathBuf},
     process::{Child, ChildStderr, ChildStdout, Stdio},
     sync::atomic::{AtomicU64, Ordering},
@@ -27,7 +27,7 @@ fn put_at(folder: &Path, text: &str, modified: Option<SystemTime>) -> PathBuf {
     file
 }
 
-fn put(folder: &Path, text: &str) -> PathBuf {
+pub fn put(folder: &Path, text: &str) -> PathBuf {
     put_at(folder, text, None)
 }
 
@@ -37,22 +37,22 @@ fn policy_at(folder: &Path, algorithm: &str, modified: Option<SystemTime>) -> Pa
     put_at(folder, &text, modified)
 }
 
-fn policy(folder: &Path, algorithm: &str) -> PathBuf {
+pub fn policy(folder: &Path, algorithm: &str) -> PathBuf {
     policy_at(folder, algorithm, None)
 }
 
-fn send(child: &Child, signal: i32) {
+pub fn send(child: &Child, signal: i32) {
     // SAFETY: our own child, not yet waited for.
     unsafe { libc::kill(child.id() as i32, signal) };
 }
 
-fn kill(child: &mut Child, signal: i32) {
+pub fn kill(child: &mut Child, signal: i32) {
     send(child, signal);
     child.wait().expect("it ends");
 }
 
 /// A network on whose box an agent runs, the folder of its policy, and the policy.
-fn with_agent(algorithm: &str) -> (Net, TempDir, PathBuf, Child) {
+pub fn with_agent(algorithm: &str) -> (Net, TempDir, PathBuf, Child) {
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
     let file = policy(folder.path(), algorithm);
@@ -61,7 +61,7 @@ fn with_agent(algorithm: &str) -> (Net, TempDir, PathBuf, Child) {
 }
 
 /// Ends the agent, and then what it leaves under control.
-fn release(net: &Net, mut agent: Child) {
+pub fn release(net: &Net, mut agent: Child) {
     kill(&mut agent, libc::SIGTERM);
     net.answer(&["detach", "--all"]);
 }
@@ -157,14 +157,14 @@ fn a_hangup_has_the_policy_read_at_once() {
 }
 
 /// An agent that releases at its end what it controls, and what it says.
-struct Talker {
-    child: Child,
-    out: Lines<BufReader<ChildStdout>>,
+pub struct Talker {
+    pub child: Child,
+    pub out: Lines<BufReader<ChildStdout>>,
     errors: Lines<BufReader<ChildStderr>>,
 }
 
 impl Talker {
-    fn start(net: &Net, policy: &Path) -> Talker {
+    pub fn start(net: &Net, policy: &Path) -> Talker {
         let words = ["agent", "--detach-on-exit", "--policy", policy.to_str().expect("UTF-8")];
         let mut command = net.windlass(&words);
         let mut child =
@@ -175,7 +175,7 @@ impl Talker {
     }
 
     /// Reads on until it says so.
-    fn says(&mut self, word: &str) -> bool {
+    pub fn says(&mut self, word: &str) -> bool {
         self.out.any(|l| l.is_ok_and(|l| l.contains(word)))
     }
 
@@ -351,7 +351,7 @@ fn a_transfer_outlives_attach_killed_or_ended() {
     }
     for signal in [libc::SIGKILL, libc::SIGINT] {
         let net = Net::create("cubic");
-        let mut attach = attached(&net);
+        let (mut attach, _) = attached(&net);
         with_transfer(&net, |progress| {
             kill(&mut attach, signal);
             progress();
@@ -394,60 +394,15 @@ fn what_cannot_say_so_lets_go_all_the_same() {
     assert!(net.clocks().is_empty() && !net.pins().exists());
 }
 
-#[test]
-fn a_deleted_interface_ends_control_with_a_word() {
-    if !is_root_or_skip("a_deleted_interface_ends_control_with_a_word") {
-        return;
-    }
-    let net = Net::create("cubic");
-    let mut attach = net.windlass(&["attach", "r1"]).stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut out = BufReader::new(attach.stdout.take().expect("piped"));
-    out.read_line(&mut String::new()).expect("a line");
-    net.middle.run(&["ip", "link", "del", "r1"]).expect("iproute2");
-    let mut said = String::new();
-    out.read_to_string(&mut said).expect("its last words");
-    assert!(said.contains("the interface is gone"), "{said}");
-    assert!(attach.wait().expect("it ends").success());
-}
-
-/// `windlass attach` of the interface that faces the server, once control is there.
-fn attached(net: &Net) -> Child {
+/// `windlass attach` of the interface that faces the server, once control is there, and what it said then.
+pub fn attached(net: &Net) -> (Child, Value) {
     let mut attach =
         net.windlass(&["attach", "r1", "--json"]).stdout(Stdio::piped()).spawn().expect("it starts");
     let mut line = String::new();
     BufReader::new(attach.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
-    assert!(line.contains("attached"), "{line}");
-    attach
-}
-
-#[test]
-fn what_is_attached_is_not_attached_twice() {
-    if !is_root_or_skip("what_is_attached_is_not_attached_twice") || !has_tcx() {
-        return;
-    }
-    let net = Net::create("cubic");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = policy(folder.path(), "bbr");
-    let mut first = attached(&net);
-    let clock = net.clocks();
-    for (words, word) in [
-        (&["attach", "r1"][..], "already under control"),
-        (&["agent", "--policy", file.to_str().expect("UTF-8")], "already under control"),
-        (&["flows"], "has r1"),
-        (&["detach", "r1"], "under no agent's control"),
-    ] {
-        let out = net.windlass(words).output().expect("windlass runs");
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(2), "{words:?}: {said}");
-        assert!(said.contains(word) && said.lines().count() == 1, "{words:?}: {said}");
-    }
-    assert_eq!(net.clocks(), clock, "nobody touched the first one's clock");
-    kill(&mut first, libc::SIGKILL);
-    kill(&mut attached(&net), libc::SIGKILL);
-    assert_eq!(net.clocks().len(), 2, "of one that was killed the clock is left");
-    net.answer(&["detach", "r1"]);
-    assert_eq!(net.clocks(), Vec::<String>::new());
-    kill(&mut attached(&net), libc::SIGINT);
+    let said: Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(said["event"], "attached");
+    (attach, said)
 }
 
 /// Tables have places for flows that may never come: what each takes without stored data is bounded.
@@ -457,12 +412,8 @@ fn a_flow_takes_a_kibibyte_at_most() {
         return;
     }
     let net = Net::create("cubic");
-    let mut attach =
-        net.windlass(&["attach", "r1", "--json"]).stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut line = String::new();
-    BufReader::new(attach.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+    let (mut attach, attached) = attached(&net);
     kill(&mut attach, libc::SIGINT);
-    let attached: Value = serde_json::from_str(&line).expect("JSON");
     let of_store = ["wl_store", "wl_segs", "wl_free_chunks", "wl_spare_chunks"];
     let maps = attached["memory_bytes"].as_object().expect("by map");
     let bytes: u64 = maps
@@ -474,170 +425,11 @@ fn a_flow_takes_a_kibibyte_at_most() {
     assert!((500 * flows_max..=1024 * flows_max).contains(&bytes), "{} bytes a flow", bytes / flows_max);
 }
 
-/// Has this kernel tcx, which tells what is attached? The clock's device is made either way.
-fn has_tcx() -> bool {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux");
-    let mut numbers = release.split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
-    let has = (numbers.next(), numbers.next()) >= (Some(6), Some(6));
-    if !has {
-        println!("skipped: what_is_attached_is_not_attached_twice: no tcx before Linux 6.6");
-    }
-    has
-}
-
-#[test]
-fn interfaces_that_come_and_go_do_not_end_the_agent() {
-    if !is_root_or_skip("interfaces_that_come_and_go_do_not_end_the_agent") {
-        return;
-    }
-    let net = Net::create("cubic");
-    let folder = tempfile::tempdir().expect("a folder");
-    let text = "[[rule]]\nname = \"all\"\nmatch.iface = \"r[17]\"\nalgorithm = \"bbr\"\n";
-    let file = put(folder.path(), text);
-    let mut agent = net.agent(&file, "under control");
-    let stays =
-        |agent: &mut Child| assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
-    // deleted when the agent has begun to attach: its clock is there
-    for _ in 0..5 {
-        net.middle.run(&["ip", "link", "add", "r7", "type", "veth", "peer", "name", "x7"]).expect("iproute2");
-        while net.clocks().len() < 4 {
-            stays(&mut agent);
-        }
-        net.middle.run(&["ip", "link", "del", "r7"]).expect("iproute2");
-        while net.clocks().len() > 2 {
-            stays(&mut agent);
-        }
-    }
-    is_controlled(&net);
-    release(&net, agent);
-}
-
-fn is_controlled(net: &Net) {
+pub fn is_controlled(net: &Net) {
     with_transfer(net, |progress| {
         progress();
         assert_eq!(net.flows()[0]["mode"], "transparent");
     });
-}
-
-#[test]
-fn another_interface_of_the_same_name_is_controlled_anew() {
-    if !is_root_or_skip("another_interface_of_the_same_name_is_controlled_anew") {
-        return;
-    }
-    let (net, _folder, file, mut agent) = with_agent("bbr");
-    is_controlled(&net);
-    // while the agent is there
-    let clocks = net.clocks();
-    net.replace_interface("cubic");
-    while !net.is_controlled_anew(&clocks) {
-        assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
-    }
-    is_controlled(&net);
-    // and while it is not
-    kill(&mut agent, libc::SIGKILL);
-    net.replace_interface("cubic");
-    agent = net.agent(&file, "under control");
-    assert_eq!(net.clocks().len(), 2, "of the old interface none");
-    is_controlled(&net);
-    release(&net, agent);
-}
-
-/// Any agent removes what is pinned for interfaces that are gone, also those of other namespaces, whose clocks it cannot reach.
-#[test]
-fn the_clock_goes_though_another_namespace_removed_the_pins() {
-    if !is_root_or_skip("the_clock_goes_though_another_namespace_removed_the_pins") {
-        return;
-    }
-    let (net, _folder, file, mut agent) = with_agent("bbr");
-    let other = Net::create("cubic");
-    let clocks = net.clocks();
-    // while the agent looks elsewhere
-    send(&agent, libc::SIGSTOP);
-    net.replace_interface("cubic");
-    kill(&mut other.agent(&file, "under control"), libc::SIGKILL);
-    assert!(!net.record("").exists(), "the other one removed it");
-    send(&agent, libc::SIGCONT);
-    while !net.is_controlled_anew(&clocks) {
-        assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
-    }
-    // and while there is none
-    kill(&mut agent, libc::SIGKILL);
-    net.replace_interface("cubic");
-    kill(&mut other.agent(&file, "taken over"), libc::SIGKILL);
-    agent = net.agent(&file, "under control");
-    assert_eq!(net.clocks().len(), 2, "of the old interface none");
-    is_controlled(&net);
-    release(&net, agent);
-    other.answer(&["detach", "--all"]);
-}
-
-/// Of two agents that are there, one is late to see that another interface has the name now.
-#[test]
-fn an_agent_leaves_alone_what_another_one_made_for_the_next_interface() {
-    if !is_root_or_skip("an_agent_leaves_alone_what_another_one_made_for_the_next_interface") {
-        return;
-    }
-    let (net, _folder, file, mut first) = with_agent("bbr");
-    let mut late = Talker::start(&net, &file);
-    assert!(late.says("taken over"));
-    let clocks = net.clocks();
-    send(&late.child, libc::SIGSTOP);
-    net.replace_interface("cubic");
-    while !net.is_controlled_anew(&clocks) {
-        assert!(first.try_wait().expect("our child").is_none(), "the agent goes on");
-    }
-    let clocks = net.clocks();
-    send(&late.child, libc::SIGCONT);
-    assert!(late.says("gone"));
-    assert_eq!(late.out.next().expect("it goes on").expect("a line"), "r1: taken over");
-    assert_eq!(net.clocks(), clocks, "nothing was made anew");
-    is_controlled(&net);
-    kill(&mut late.child, libc::SIGKILL);
-    release(&net, first);
-}
-
-#[test]
-fn of_two_agents_that_start_at_once_one_attaches_and_the_other_takes_over() {
-    if !is_root_or_skip("of_two_agents_that_start_at_once_one_attaches_and_the_other_takes_over") {
-        return;
-    }
-    let net = Net::create("cubic");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = policy(folder.path(), "bbr");
-    for _ in 0..3 {
-        let mut agents = [Talker::start(&net, &file), Talker::start(&net, &file)];
-        // they may have removed what is left of other namespaces before
-        let of_r1 = |agent: &mut Talker| agent.out.find_map(|l| l.ok().filter(|l| l.starts_with("r1: ")));
-        let mut said = agents.each_mut().map(|agent| of_r1(agent).expect("it goes on"));
-        said.sort();
-        assert_eq!(said, ["r1: taken over", "r1: under control"]);
-        is_controlled(&net);
-        for agent in &mut agents {
-            kill(&mut agent.child, libc::SIGKILL);
-        }
-        net.answer(&["detach", "--all"]);
-    }
-}
-
-#[test]
-fn what_is_pinned_for_interfaces_that_are_gone_is_removed() {
-    if !is_root_or_skip("what_is_pinned_for_interfaces_that_are_gone_is_removed") {
-        return;
-    }
-    let [gone, alive, net] = [Net::create("cubic"), Net::create("cubic"), Net::create("cubic")];
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = policy(folder.path(), "bbr");
-    for left in [&gone, &alive] {
-        kill(&mut left.agent(&file, "under control"), libc::SIGKILL);
-    }
-    gone.middle.run(&["ip", "link", "del", "r1"]).expect("iproute2");
-    kill(&mut net.agent(&file, "under control"), libc::SIGTERM);
-    assert!(!gone.pins().exists());
-    assert!(alive.pins().exists());
-    is_controlled(&alive);
-    for net in [&alive, &net] {
-        net.answer(&["detach", "--all"]);
-    }
 }
 
 /// What somebody does to the two ends of a clock, which are named.

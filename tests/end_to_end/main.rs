@@ -5,6 +5,7 @@ mod deployments;
 mod downloads;
 mod faults;
 mod groups;
+mod interfaces;
 mod native;
 mod native_groups;
 mod native_sockets;

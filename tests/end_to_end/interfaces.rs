@@ -1,0 +1,217 @@
+//! Interfaces that come and go, and others of the same name; and several agents, or `windlass attach`, at one interface.
+
+use crate::{
+    agent::{Talker, attached, is_controlled, kill, policy, put, release, send, with_agent},
+    net::Net,
+};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    process::{Child, Stdio},
+};
+use windlass_tests::is_root_or_skip;
+
+#[test]
+fn a_deleted_interface_ends_control_with_a_word() {
+    if !is_root_or_skip("a_deleted_interface_ends_control_with_a_word") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let mut attach = net.windlass(&["attach", "r1"]).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut out = BufReader::new(attach.stdout.take().expect("piped"));
+    out.read_line(&mut String::new()).expect("a line");
+    net.middle.run(&["ip", "link", "del", "r1"]).expect("iproute2");
+    let mut said = String::new();
+    out.read_to_string(&mut said).expect("its last words");
+    assert!(said.contains("the interface is gone"), "{said}");
+    assert!(attach.wait().expect("it ends").success());
+}
+
+/// Has this kernel tcx, which tells what is attached? The clock's device is made either way.
+fn has_tcx() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux");
+    let mut numbers = release.split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
+    let has = (numbers.next(), numbers.next()) >= (Some(6), Some(6));
+    if !has {
+        println!("skipped: what_is_attached_is_not_attached_twice: no tcx before Linux 6.6");
+    }
+    has
+}
+
+#[test]
+fn what_is_attached_is_not_attached_twice() {
+    if !is_root_or_skip("what_is_attached_is_not_attached_twice") || !has_tcx() {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    let (mut first, _) = attached(&net);
+    let clock = net.clocks();
+    for (words, word) in [
+        (&["attach", "r1"][..], "already under control"),
+        (&["agent", "--policy", file.to_str().expect("UTF-8")], "already under control"),
+        (&["flows"], "has r1"),
+        (&["detach", "r1"], "under no agent's control"),
+    ] {
+        let out = net.windlass(words).output().expect("windlass runs");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(word) && said.lines().count() == 1, "{words:?}: {said}");
+    }
+    assert_eq!(net.clocks(), clock, "nobody touched the first one's clock");
+    kill(&mut first, libc::SIGKILL);
+    kill(&mut attached(&net).0, libc::SIGKILL);
+    assert_eq!(net.clocks().len(), 2, "of one that was killed the clock is left");
+    net.answer(&["detach", "r1"]);
+    assert_eq!(net.clocks(), Vec::<String>::new());
+    kill(&mut attached(&net).0, libc::SIGINT);
+}
+
+#[test]
+fn interfaces_that_come_and_go_do_not_end_the_agent() {
+    if !is_root_or_skip("interfaces_that_come_and_go_do_not_end_the_agent") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "[[rule]]\nname = \"all\"\nmatch.iface = \"r[17]\"\nalgorithm = \"bbr\"\n";
+    let file = put(folder.path(), text);
+    let mut agent = net.agent(&file, "under control");
+    let stays =
+        |agent: &mut Child| assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
+    // deleted when the agent has begun to attach: its clock is there
+    for _ in 0..5 {
+        net.middle.run(&["ip", "link", "add", "r7", "type", "veth", "peer", "name", "x7"]).expect("iproute2");
+        while net.clocks().len() < 4 {
+            stays(&mut agent);
+        }
+        net.middle.run(&["ip", "link", "del", "r7"]).expect("iproute2");
+        while net.clocks().len() > 2 {
+            stays(&mut agent);
+        }
+    }
+    is_controlled(&net);
+    release(&net, agent);
+}
+
+#[test]
+fn another_interface_of_the_same_name_is_controlled_anew() {
+    if !is_root_or_skip("another_interface_of_the_same_name_is_controlled_anew") {
+        return;
+    }
+    let (net, _folder, file, mut agent) = with_agent("bbr");
+    is_controlled(&net);
+    // while the agent is there
+    let clocks = net.clocks();
+    net.replace_interface("cubic");
+    while !net.is_controlled_anew(&clocks) {
+        assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
+    }
+    is_controlled(&net);
+    // and while it is not
+    kill(&mut agent, libc::SIGKILL);
+    net.replace_interface("cubic");
+    agent = net.agent(&file, "under control");
+    assert_eq!(net.clocks().len(), 2, "of the old interface none");
+    is_controlled(&net);
+    release(&net, agent);
+}
+
+/// Any agent removes what is pinned for interfaces that are gone, also those of other namespaces, whose clocks it cannot reach.
+#[test]
+fn the_clock_goes_though_another_namespace_removed_the_pins() {
+    if !is_root_or_skip("the_clock_goes_though_another_namespace_removed_the_pins") {
+        return;
+    }
+    let (net, _folder, file, mut agent) = with_agent("bbr");
+    let other = Net::create("cubic");
+    let clocks = net.clocks();
+    // while the agent looks elsewhere
+    send(&agent, libc::SIGSTOP);
+    net.replace_interface("cubic");
+    kill(&mut other.agent(&file, "under control"), libc::SIGKILL);
+    assert!(!net.record("").exists(), "the other one removed it");
+    send(&agent, libc::SIGCONT);
+    while !net.is_controlled_anew(&clocks) {
+        assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
+    }
+    // and while there is none
+    kill(&mut agent, libc::SIGKILL);
+    net.replace_interface("cubic");
+    kill(&mut other.agent(&file, "taken over"), libc::SIGKILL);
+    agent = net.agent(&file, "under control");
+    assert_eq!(net.clocks().len(), 2, "of the old interface none");
+    is_controlled(&net);
+    release(&net, agent);
+    other.answer(&["detach", "--all"]);
+}
+
+/// Of two agents that are there, one is late to see that another interface has the name now.
+#[test]
+fn an_agent_leaves_alone_what_another_one_made_for_the_next_interface() {
+    if !is_root_or_skip("an_agent_leaves_alone_what_another_one_made_for_the_next_interface") {
+        return;
+    }
+    let (net, _folder, file, mut first) = with_agent("bbr");
+    let mut late = Talker::start(&net, &file);
+    assert!(late.says("taken over"));
+    let clocks = net.clocks();
+    send(&late.child, libc::SIGSTOP);
+    net.replace_interface("cubic");
+    while !net.is_controlled_anew(&clocks) {
+        assert!(first.try_wait().expect("our child").is_none(), "the agent goes on");
+    }
+    let clocks = net.clocks();
+    send(&late.child, libc::SIGCONT);
+    assert!(late.says("gone"));
+    assert_eq!(late.out.next().expect("it goes on").expect("a line"), "r1: taken over");
+    assert_eq!(net.clocks(), clocks, "nothing was made anew");
+    is_controlled(&net);
+    kill(&mut late.child, libc::SIGKILL);
+    release(&net, first);
+}
+
+#[test]
+fn of_two_agents_that_start_at_once_one_attaches_and_the_other_takes_over() {
+    if !is_root_or_skip("of_two_agents_that_start_at_once_one_attaches_and_the_other_takes_over") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    for _ in 0..3 {
+        let mut agents = [Talker::start(&net, &file), Talker::start(&net, &file)];
+        // they may have removed what is left of other namespaces before
+        let of_r1 = |agent: &mut Talker| agent.out.find_map(|l| l.ok().filter(|l| l.starts_with("r1: ")));
+        let mut said = agents.each_mut().map(|agent| of_r1(agent).expect("it goes on"));
+        said.sort();
+        assert_eq!(said, ["r1: taken over", "r1: under control"]);
+        is_controlled(&net);
+        for agent in &mut agents {
+            kill(&mut agent.child, libc::SIGKILL);
+        }
+        net.answer(&["detach", "--all"]);
+    }
+}
+
+#[test]
+fn what_is_pinned_for_interfaces_that_are_gone_is_removed() {
+    if !is_root_or_skip("what_is_pinned_for_interfaces_that_are_gone_is_removed") {
+        return;
+    }
+    let [gone, alive, net] = [Net::create("cubic"), Net::create("cubic"), Net::create("cubic")];
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    for left in [&gone, &alive] {
+        kill(&mut left.agent(&file, "under control"), libc::SIGKILL);
+    }
+    gone.middle.run(&["ip", "link", "del", "r1"]).expect("iproute2");
+    kill(&mut net.agent(&file, "under control"), libc::SIGTERM);
+    assert!(!gone.pins().exists());
+    assert!(alive.pins().exists());
+    is_controlled(&alive);
+    for net in [&alive, &net] {
+        net.answer(&["detach", "--all"]);
+    }
+}
