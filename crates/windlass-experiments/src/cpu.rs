@@ -6,6 +6,18 @@
 //! and the busy time of the whole machine with the box less that without it. The latter also counts what the box has
 //! others do (its clock's frames, more and smaller bursts); single differences scatter as neighbours on the same
 //! machine do, so there are many pairs, in turn begun with and without, of which the median counts.
+//!
+//! Where it goes, of 20,000 connections on two cores of a shared machine (EPYC, Linux 6.18), in per cent of a core:
+//!
+//! - 3.2 to 3.9 in the programs: 1.3 copying 1.1 Gbit/s into the store, 0.9 for the rest of data packets (9,900 a second),
+//!   1.3 for ACKs (9,500 a second). The machine's own speed differs by a fifth within minutes, and they with it.
+//! - 0.8 for the clock, most of it not in its program: a round costs 16 us, as each wakes an idle CPU of a virtual machine
+//!   and programs its timer. It comes by 570 times a second, mostly for tails that are acknowledged in time.
+//! - 0.2 for the kernel's statistics of run times, on only with the box: 80 ns for each of 20,000 runs a second.
+//!
+//! Nothing else is more with the box than without, as far as a profile shows it (0.3): packets, their sizes, context
+//! switches and wake-ups are the same within a few per cent. What is left of a difference above these is the machine's: its
+//! kernel's own threads (DAMON) alone take between 0.6 and 2.8, and the same load without the box between 22.5 and 25.5.
 
 use crate::{
     cable::{Cable, SERVER},
