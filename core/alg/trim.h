@@ -34,6 +34,10 @@
  * segments, every send comes a round trip after the last, and half of these are longer than their mean: a gap of up to
  * twice that is none if more of the train was waiting for the window.
  *
+ * Before the first train of a connection there is no smooth_rtt, and so no pause. "The asynchronous component still helps" with
+ * a connection for each response, says section IV-C, which would take that the handshake's round trip is one. Either can
+ * be had (WL_ALG_PROBES_AT_ONCE); docs/algorithms/trim.md says what comes of it.
+ *
  * A box measures round trips without the sender's part of them, which it tells besides (near_rtt_us). The equations are
  * about the whole: K is that of the whole round trip less that part, which allows for as long a queue. A connection that
  * begins is like one after a pause there: two segments go first.
@@ -78,7 +82,8 @@ struct wl_trim {
 	wl_u32 cut_floor_bytes; /* half the window before the first cut of that round trip; 0: none yet */
 	wl_u8 phase; /* enum wl_trim_phase */
 	wl_u8 goes_on; /* when something was delivered last, more of the train waited for the window */
-	wl_u8 reserved[6];
+	wl_u8 begins; /* the connection's first train is still to be sent, or its probes are not all back */
+	wl_u8 reserved[5];
 };
 _Static_assert(sizeof(struct wl_trim) <= WL_ALG_STATE_BYTES, "TRIM's state fits a flow");
 
@@ -212,6 +217,7 @@ WL_INLINE wl_u32 wl_trim_draw(wl_u32 random, wl_u32 most)
 WL_INLINE void wl_trim_open(struct wl_trim *t, struct wl_decision *d)
 {
 	t->phase = WL_TRIM_OPEN;
+	t->begins = 0;
 	d->has_wake = 0;
 	d->is_held = 0;
 }
@@ -291,7 +297,8 @@ WL_INLINE void wl_trim_judge(struct wl_trim *t, const struct wl_sample *s, struc
 
 	if (t->phase == WL_TRIM_PROBING && rtt_us) {
 		d->cwnd_bytes = wl_trim_tuned_bytes(t, s, rtt_us);
-		if (d->cwnd_bytes < t->saved_cwnd_bytes && d->ssthresh_bytes > d->cwnd_bytes)
+		/* the first window of all has nothing to do with where slow start should end */
+		if (!t->begins && d->cwnd_bytes < t->saved_cwnd_bytes && d->ssthresh_bytes > d->cwnd_bytes)
 			d->ssthresh_bytes = d->cwnd_bytes;
 	}
 	if (!(t->params.flags & (WL_ALG_SYNCHRONOUS | WL_ALG_CANNOT_WAKE)))
@@ -343,6 +350,20 @@ WL_INLINE void wl_trim_shrink(struct wl_trim *t, const struct wl_sample *s, stru
 
 /* ------------------------------------------------------------------ hooks */
 
+/* The first train is to wait and probe like any other: the handshake has shown how long that may take. */
+WL_INLINE void wl_trim_begin(struct wl_trim *t, const struct wl_sample *s)
+{
+	wl_u32 handshake_us = s->srtt_us ? s->srtt_us : s->handshake_rtt_us;
+
+	if (!handshake_us)
+		return;
+	t->begins = 1;
+	t->max_rtt_us = wl_sat_add(handshake_us, wl_trim_extra_us(t, s));
+	if (t->max_rtt_us > WL_TRIM_RTT_MAX_US)
+		t->max_rtt_us = WL_TRIM_RTT_MAX_US;
+	t->smooth_rtt_q4_us = t->max_rtt_us << 4;
+}
+
 static void wl_trim_init(void *state, const struct wl_alg_params *p, const struct wl_sample *s,
 			 struct wl_decision *d)
 {
@@ -355,6 +376,8 @@ static void wl_trim_init(void *state, const struct wl_alg_params *p, const struc
 	if (is_new && (p->flags & WL_ALG_CANNOT_DELAY) && !(p->flags & WL_ALG_CANNOT_WAKE))
 		d->cwnd_bytes = WL_TRIM_PROBES * s->mss_bytes;
 	wl_trim_learn_min(t, s, s->min_rtt_us, wl_trim_extra_us(t, s));
+	if (is_new && (p->flags & (WL_ALG_PROBES_AT_ONCE | WL_ALG_CANNOT_WAKE)) == WL_ALG_PROBES_AT_ONCE)
+		wl_trim_begin(t, s);
 }
 
 static void wl_trim_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d)
@@ -423,7 +446,7 @@ static void wl_trim_on_send_after_idle(void *state, const struct wl_sample *s, s
 	/* an ACK for the whole window let out what waited: that comes a round trip after the last, and is no pause */
 	if (t->goes_on && t->phase == WL_TRIM_OPEN && idle_us <= 2 * smooth_rtt_us)
 		return;
-	if (idle_us <= smooth_rtt_us) {
+	if (idle_us <= smooth_rtt_us && !t->begins) {
 		if (t->phase == WL_TRIM_RESTING)
 			d->cwnd_bytes = t->saved_cwnd_bytes;
 		wl_trim_open(t, d);

@@ -233,11 +233,14 @@ WL_INLINE void wl_supply_check(struct wl_flow *f, wl_u32 now_us)
 /*
  * New data comes. Was there a pause before it, with nothing in flight, of which the algorithm is told? Room that is left
  * then says that the sender had nothing to send, as Linux notes when the application writes again
- * (tcp_rate_check_app_limited). wants_all: the algorithm wants to know of the shortest, too.
+ * (tcp_rate_check_app_limited). wants_all: the algorithm wants to know of the shortest, too, and if it is so configured of
+ * the time before all data.
  */
 WL_INLINE int wl_pause_check(struct wl_flow *f, wl_u32 idle_us, int wants_all)
 {
-	if (f->nxt == f->base || f->una != f->nxt || (!wants_all && idle_us <= WL_PAUSE_US))
+	int wants_first = wants_all && (f->params.flags & WL_ALG_PROBES_AT_ONCE);
+
+	if (f->una != f->nxt || (f->nxt == f->base && !wants_first) || (!wants_all && idle_us <= WL_PAUSE_US))
 		return 0;
 	if (!wl_before(f->edge, f->nxt + f->mss_bytes))
 		wl_rate_mark_app_limited(f);

@@ -4,13 +4,14 @@ use windlass_scenario::Parameters;
 
 /// One argument for each that is given.
 pub fn arguments(parameters: &Parameters) -> Vec<String> {
-    let Parameters { bottleneck, buffer, threshold, gain, random_waits } = parameters;
+    let Parameters { bottleneck, buffer, threshold, gain, random_waits, first_train_probes } = parameters;
     [
         bottleneck.map(|rate| format!("--bottleneck={rate}")),
         buffer.map(|length| format!("--buffer={length}")),
         threshold.map(|share| format!("--threshold={share}")),
         gain.map(|share| format!("--gain={share}")),
         random_waits.map(|wait| format!("--random-waits={wait}")),
+        first_train_probes.map(|probes| format!("--first-train-probes={probes}")),
     ]
     .into_iter()
     .flatten()
@@ -31,6 +32,7 @@ mod tests {
             threshold: Some(Fraction(0.0)),
             gain: Some(Fraction(0.25)),
             random_waits: Some(false),
+            first_train_probes: Some(true),
         };
         let expected = [
             "--bottleneck=1 Gbit/s",
@@ -38,6 +40,7 @@ mod tests {
             "--threshold=0 %",
             "--gain=25 %",
             "--random-waits=false",
+            "--first-train-probes=true",
         ];
         assert_eq!(arguments(&all), expected);
     }

@@ -22,6 +22,8 @@ pub struct Parameters {
     pub gain: Option<Fraction>,
     /// Whether flows wait at random to keep apart (TRIM's AD and AS); none: they do.
     pub random_waits: Option<bool>,
+    /// Whether the first train of a connection waits and probes as later ones do (TRIM); none: it does not.
+    pub first_train_probes: Option<bool>,
 }
 
 impl Parameters {
@@ -64,13 +66,14 @@ fn gain_shift(gain: Fraction) -> i32 {
 impl From<Parameters> for wl_alg_params {
     /// Of parameters that check() finds sound.
     fn from(p: Parameters) -> wl_alg_params {
-        let synchronous = p.random_waits == Some(false);
+        let synchronous = if p.random_waits == Some(false) { abi::WL_ALG_SYNCHRONOUS } else { 0 };
+        let at_once = if p.first_train_probes == Some(true) { abi::WL_ALG_PROBES_AT_ONCE } else { 0 };
         wl_alg_params {
             bottleneck_bytes_ps: p.bottleneck.map_or(0, |r| (r.0 / 8.0) as u64),
             buffer_bytes: p.buffer.map_or(0, |b| bytes(b).min(u32::MAX.into()) as u32),
             threshold_permille: p.threshold.map_or(0, |t| (t.0 * 1000.0).round() as i16),
             gain_shift: p.gain.map_or(0, |g| gain_shift(g) as u8),
-            flags: if synchronous { abi::WL_ALG_SYNCHRONOUS as u8 } else { 0 },
+            flags: (synchronous | at_once) as u8,
         }
     }
 }
@@ -92,7 +95,7 @@ mod tests {
     fn all_that_is_said_reaches_the_core() {
         let all = parse(
             "bottleneck = \"1 Gbit/s\"\nbuffer = \"100 packets\"\nthreshold = \"25 %\"\ngain = \"25 %\"\n\
-             random_waits = false\n",
+             random_waits = false\nfirst_train_probes = true\n",
         );
         all.check().unwrap();
         let core = wl_alg_params {
@@ -100,7 +103,7 @@ mod tests {
             buffer_bytes: 151_400,
             threshold_permille: 250,
             gain_shift: 2,
-            flags: abi::WL_ALG_SYNCHRONOUS as u8,
+            flags: (abi::WL_ALG_SYNCHRONOUS | abi::WL_ALG_PROBES_AT_ONCE) as u8,
         };
         assert_eq!(wl_alg_params::from(all), core);
     }

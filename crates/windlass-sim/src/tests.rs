@@ -10,7 +10,7 @@ use crate::{
     tcp::{Config, Ecn},
     time::MS,
 };
-use windlass_scenario::{Bytes, Dist, Scenario, Span, Tcp};
+use windlass_scenario::{Bytes, Dist, Parameters, Scenario, Span, Tcp};
 
 const MSS_BYTES: u64 = 1448;
 
@@ -248,6 +248,20 @@ fn hosts_decide_whether_windows_outlast_a_pause() {
         assert_eq!(second_response_ms(algorithm, Tcp::default()), 400.0, "{algorithm}");
         let small = Tcp { initial_window: Some(2), ..Tcp::default() };
         assert_eq!(second_response_ms(algorithm, small), 600.0, "{algorithm}");
+    }
+}
+
+/// A new connection's window of ten goes at once, or if its first train is to probe: two segments, and the rest when they are
+/// acknowledged, as the path is empty.
+#[test]
+fn first_trains_of_trim_probe_if_asked() {
+    for (first_train_probes, expected_ms) in [(None, 200.0), (Some(false), 200.0), (Some(true), 300.0)] {
+        let mut scenario = scenario(10, "");
+        scenario.flows[0].algorithm = "trim".into();
+        scenario.parameters =
+            Parameters { random_waits: Some(false), first_train_probes, ..Parameters::default() };
+        let outcome = crate::run(&scenario, &RunOptions::default()).unwrap();
+        assert_eq!(completion_ms(&outcome), expected_ms, "{first_train_probes:?}");
     }
 }
 

@@ -322,12 +322,15 @@ pub struct PathArgs {
     /// Whether TRIM's flows wait at random to keep apart
     #[arg(long, value_name = "BOOL")]
     random_waits: Option<bool>,
+    /// Whether TRIM's first train of a connection waits and probes, too
+    #[arg(long, value_name = "BOOL")]
+    first_train_probes: Option<bool>,
 }
 
 impl PathArgs {
     pub fn parameters(&self) -> Parameters {
-        let PathArgs { bottleneck, buffer, threshold, gain, random_waits } = *self;
-        Parameters { bottleneck, buffer, threshold, gain, random_waits }
+        let PathArgs { bottleneck, buffer, threshold, gain, random_waits, first_train_probes } = *self;
+        Parameters { bottleneck, buffer, threshold, gain, random_waits, first_train_probes }
     }
 }
 

@@ -389,7 +389,51 @@ fn trim_in_a_box_begins_with_two_segments() {
     }
 }
 
-/// A pause no longer than smooth_rtt, and the first train of a connection, need no probes.
+/// If so asked, the first train of a connection waits and probes, too, whether the home has measured the handshake as a round trip or beside
+/// them: for up to 200 us, and 36 more for full packets. A queue that the probes find takes of its window, but says nothing of where
+/// slow start should end. The kernel's own sockets have no timers, and keep their window.
+#[test]
+fn trim_probes_with_the_first_train() {
+    let begin = |handshake: wl_sample, flags: u32| {
+        let params = wl_alg_params {
+            bottleneck_bytes_ps: 125_000_000,
+            buffer_bytes: 150_000,
+            flags: (flags | abi::WL_ALG_PROBES_AT_ONCE) as u8,
+            ..wl_alg_params::default()
+        };
+        let s =
+            wl_sample { mss_bytes: TRIM_MSS, now_us: 1_000_000, is_cwnd_limited: 1, ..wl_sample::default() };
+        let flow = AlgorithmState::with_params(
+            Algorithm::by_name("trim").unwrap(),
+            &params,
+            &wl_sample { min_rtt_us: 120, ..wl_sample { mss_bytes: TRIM_MSS, ..handshake } },
+        );
+        Trim { flow, s: wl_sample { random: u32::MAX, ..s } }
+    };
+    let measured = wl_sample { srtt_us: 200, ..wl_sample::default() };
+    let beside = wl_sample { handshake_rtt_us: 200, ..wl_sample::default() };
+    for handshake in [measured, beside] {
+        let mut trim = begin(handshake, 0);
+        trim.send_after(0);
+        assert_eq!((trim.flow.is_held(), trim.flow.wake_at_us().unwrap() - trim.s.now_us), (true, 235));
+        trim.timer();
+        assert_eq!((trim.cwnd(), trim.flow.is_held()), (2.0, false));
+    }
+    // D is 156 us with full packets, which the path has shown to others
+    for (probe_us, segs) in [(156, 10.0), (234, 5.0), (300, 2.0)] {
+        let mut trim = begin(measured, abi::WL_ALG_SYNCHRONOUS);
+        trim.send_after(0);
+        trim.after(probe_us).ack(2, 0, probe_us);
+        trim.go_on();
+        assert!((trim.cwnd() - segs).abs() < 0.001, "{probe_us}: {}", trim.cwnd());
+        assert_eq!(trim.flow.decision.ssthresh_bytes, abi::WL_CWND_MAX_BYTES);
+    }
+    let mut trim = begin(measured, abi::WL_ALG_CANNOT_WAKE | abi::WL_ALG_CANNOT_DELAY);
+    trim.send_after(0);
+    assert_eq!((trim.cwnd(), trim.flow.is_held()), (10.0, false));
+}
+
+/// A pause no longer than smooth_rtt, and the first train of a connection unless asked, need no probes.
 #[test]
 fn trim_probes_only_after_pauses() {
     let mut trim = Trim::new(200, 40, 0);

@@ -24,7 +24,7 @@ use rand::RngCore;
 use rand_xoshiro::SplitMix64;
 use windlass_core::{
     Algorithm, AlgorithmState,
-    abi::{WL_ALG_SENDS_BURSTS, WL_CWND_MAX_BYTES, wl_alg_params, wl_sample},
+    abi::{WL_ALG_PROBES_AT_ONCE, WL_ALG_SENDS_BURSTS, WL_CWND_MAX_BYTES, wl_alg_params, wl_sample},
 };
 
 /// Memory of the send buffer that a full segment takes (its truesize in Linux: payload, and a share of the sk_buff).
@@ -218,6 +218,8 @@ pub struct Sender {
     burst_segs: u32,
     /// The algorithm must be told of pauses while something is in flight, too.
     needs_pauses: bool,
+    /// ... and of the time before the first data.
+    wants_first: bool,
     /// The algorithm wants to know of the path what others know.
     needs_path: bool,
     /// The round-trip time that others on this path were told of; 0: none yet.
@@ -266,6 +268,7 @@ impl Sender {
             sent_at_ns: 0,
             burst_segs: 0,
             needs_pauses: algorithm.needs_pauses(),
+            wants_first: false,
             needs_path: algorithm.needs_path(),
             told_rtt_ns: 0,
             is_validating: true,
@@ -290,6 +293,7 @@ impl Sender {
             sample.min_rtt_us = duration_us(wire.net.tell_rtt(wire.hop, self.told_rtt_ns));
         }
         let flags = config.params.flags | WL_ALG_SENDS_BURSTS as u8;
+        self.wants_first = self.needs_pauses && u32::from(flags) & WL_ALG_PROBES_AT_ONCE != 0;
         let params = wl_alg_params { flags, ..config.params };
         self.algorithm = AlgorithmState::with_params(self.algorithm.algorithm(), &params, &sample);
         if let Some(segs) = config.initial_window_segs {
@@ -623,7 +627,7 @@ impl Sender {
     fn is_after_pause(&self, now_ns: u64) -> bool {
         let idle_ns = now_ns - self.sent_at_ns;
         let is_pause = self.board.out_segs() == 0 || (self.needs_pauses && idle_ns > self.rtt.srtt_ns());
-        is_pause && self.nxt > 1 && idle_ns > 0
+        is_pause && (self.nxt > 1 || self.wants_first) && idle_ns > 0
     }
 
     fn on_send_after_idle(&mut self, now_ns: u64) {
