@@ -5,7 +5,7 @@ mod sweep;
 use std::{
     fs,
     os::unix::{fs::PermissionsExt, process::CommandExt},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 use windlass_tests::{is_root, windlass, windlass_path};
 
@@ -162,8 +162,8 @@ fn what_is_no_file_of_text_is_refused_at_once() {
     let zero = at("zero.toml");
     std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
     for (file, saying) in [
-        (&pipe, "is a pipe or a device; name a file of TOML"),
-        (&zero, "is a pipe or a device"),
+        (&pipe, "is a pipe that nobody writes to; name a file of TOML"),
+        (&zero, "is a device"),
         (&at("."), "is a folder"),
         (&bytes, "line 2 is no UTF-8 text; save the file as UTF-8"),
         (&long, "is longer than 16 MiB"),
@@ -177,6 +177,16 @@ fn what_is_no_file_of_text_is_refused_at_once() {
             refused(&["reproduce", file], &[file, saying]);
         }
     }
+}
+
+#[test]
+fn what_another_program_writes_is_read() {
+    let policy = fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/../policies/wan.toml")).unwrap();
+    let mut cat = Command::new("cat").stdin(policy).stdout(Stdio::piped()).spawn().unwrap();
+    let written = cat.stdout.take().unwrap();
+    let out = windlass().args(["policy", "check", "/dev/stdin"]).stdin(written).output().unwrap();
+    assert!(out.status.success(), "{out:?}");
+    assert!(cat.wait().unwrap().success());
 }
 
 #[test]

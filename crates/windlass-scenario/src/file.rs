@@ -1,10 +1,13 @@
 //! Files that people write: policies, scenarios, experiments. What is none is refused at once, where reading it would wait
-//! for a writer or fill the memory.
+//! for a writer or fill the memory. A pipe that somebody writes to, such as a shell's `<(...)`, is as good as a file.
 
 use std::{
     fs::OpenOptions,
     io::{self, Read},
-    os::unix::fs::OpenOptionsExt,
+    os::{
+        fd::AsRawFd,
+        unix::fs::{FileTypeExt, OpenOptionsExt},
+    },
     path::Path,
 };
 
@@ -17,12 +20,20 @@ pub fn read_file(path: &Path) -> io::Result<String> {
     // a pipe is opened without waiting for its other end
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let kind = file.metadata()?.file_type();
-    if !kind.is_file() {
-        let what = if kind.is_dir() { "a folder" } else { "a pipe or a device" };
+    if !kind.is_file() && !kind.is_fifo() {
+        let what = if kind.is_dir() { "a folder" } else { "a device" };
         return Err(refuse(format!("is {what}; name a file of TOML")));
+    }
+    // from now on, who writes to it is waited for
+    // SAFETY: the descriptor is open, and the call takes no memory.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) } < 0 {
+        return Err(io::Error::last_os_error());
     }
     let mut bytes = Vec::new();
     file.take(LONGEST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.is_empty() && kind.is_fifo() {
+        return Err(refuse("is a pipe that nobody writes to; name a file of TOML".into()));
+    }
     if bytes.len() as u64 > LONGEST_BYTES {
         return Err(refuse(format!("is longer than {} MiB; name a file of TOML", LONGEST_BYTES >> 20)));
     }
