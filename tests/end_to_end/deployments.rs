@@ -125,21 +125,22 @@ fn frames_longer_than_the_box_can_make() {
     }
 }
 
-/// BIG TCP: their length does not fit the header's field.
+/// BIG TCP: their length does not fit the header's field. Linux' routers count the header that has it instead, eight bytes, to each
+/// segment and would drop them all if these left no room for it.
 #[test]
 fn super_packets_longer_than_64_kib() {
     let test = "super_packets_longer_than_64_kib";
     let link = "rate = \"500 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"4 BDP\"\nloss = \"0.2 %\"";
-    let setup = Setup { family: Family::V6, server_gso_bytes: 200_000, link, ..PLAIN };
+    let setup =
+        Setup { family: Family::V6, server_gso_bytes: 200_000, wan_mtus: [1600, 1600], link, ..PLAIN };
     let Some(mut site) = site_or_skip(test, setup) else { return };
     site.control("bbr");
     site.fetch(100 * BYTES);
     let outcome = site.finish();
     outcome.assert_repaired(test);
-    let passed =
-        ["pass_ip_options", "pass_malformed", "bypass_gap", "bypass_store_full", "bypass_store_error"];
-    let passed = passed.map(|name| outcome.counter(name));
-    assert_eq!(passed, [0; 5], "{outcome:#?}");
+    let passed = ["bypass_gap", "bypass_store_full", "bypass_store_error"].map(|name| outcome.counter(name));
+    assert_eq!(passed, [0; 3], "{outcome:#?}");
+    assert!(outcome.counter("stored_bytes") >= 100 * BYTES, "{outcome:#?}");
 }
 
 /// The gateway's way to the client takes less than either end believes: the server has to find out by itself.
