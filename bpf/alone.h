@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * One run at a time on each CPU, as a run has its working memory and its spare chunks for itself. The network code of most
- * kernels sees to that: it runs with bottom halves disabled. Of PREEMPT_RT kernels it does not since Linux 6.18, where
- * that keeps nobody off the CPU any more: what preempts a run finds the place taken.
+ * One run at a time on each CPU, as a run has its working memory and its spare chunks for itself. The network code sees to
+ * that by running with bottom halves disabled; but PREEMPT_RT kernels without PREEMPT_RT_NEEDS_BH_LOCK, an option since Linux
+ * 6.18, may preempt a run for another one even so, which finds the place taken.
  */
 #ifndef WL_BPF_ALONE_H
 #define WL_BPF_ALONE_H
