@@ -124,6 +124,11 @@ impl AckPolicy {
         self.bundled = 0;
     }
 
+    /// Whether ACKs with news of what is beyond a hole wait.
+    pub fn has_bundled(&self) -> bool {
+        self.bundled > 0
+    }
+
     /// Whether something waits to be acknowledged.
     pub fn is_owed(&self) -> bool {
         self.is_owed

@@ -15,6 +15,9 @@ use crate::{
 /// Blocks remembered, newest first; one more than fit so that a report of a duplicate loses none.
 const REMEMBERED: usize = 4;
 
+/// So many of them are expected to get through with each ACK.
+const BLOCKS_EXPECTED: usize = 2;
+
 /// Segments acknowledged at once from a mark on: the sender's window may be a very small one.
 const MARK_QUICK_ACKS: u32 = 2;
 
@@ -79,13 +82,28 @@ impl Receiver {
         self.policy.is_owed()
     }
 
-    /// With exact feedback, a change of the mark must not be hidden in an ACK that covers segments before it: those
-    /// are acknowledged first (RFC 8257, section 3.2). `true` if that is needed before the packet is taken.
+    /// Whether what has arrived is to be acknowledged before the packet is taken, as a later ACK would not tell of it.
     pub fn needs_ack_before(&self, packet: &Packet) -> bool {
+        self.hides_a_mark(packet) || self.hides_a_block(packet)
+    }
+
+    /// With exact feedback, a change of the mark must not be hidden in an ACK that covers segments before it (RFC 8257,
+    /// section 3.2).
+    fn hides_a_mark(&self, packet: &Packet) -> bool {
         self.ecn == Ecn::Exact
             && packet.has(flag::ECT)
             && packet.has(flag::CE) != self.is_ece
             && self.rcv_nxt > self.policy.acked()
+    }
+
+    /// A bundled ACK goes out before a stretch beyond a hole comes to be the third among the newest: in an ACK that gets lost it
+    /// may have been named for the last time (TCP_SACK_BLOCKS_EXPECTED).
+    fn hides_a_block(&self, packet: &Packet) -> bool {
+        let touches = |b: &Block| b.start <= packet.end() && packet.seq <= b.end;
+        let recent = &self.recent[..self.recent_count];
+        self.policy.has_bundled()
+            && packet.seq > self.rcv_nxt
+            && recent.iter().position(touches).unwrap_or(recent.len()) >= BLOCKS_EXPECTED
     }
 
     /// Notes the timestamp to echo: the newest of a packet that begins where the last ACK ended, or before. So the echo
@@ -302,6 +320,26 @@ mod tests {
         }
         assert!(matches!(receiver.on_data(&seg(42), &Rtt::default(), 0, &config), AckWhen::By(_)));
         assert_eq!(ack(&mut receiver).sacks(), [block(42, 43), block(42, 44), block(45, 46)]);
+    }
+
+    /// Of stretches of a segment each, with holes between them: each is named among the first two of some ACK.
+    #[test]
+    fn a_bundled_ack_goes_out_before_a_stretch_is_named_for_the_last_time() {
+        let (mut receiver, config) = (receiver(), Config { quick_acks: 0, ..Config::default() });
+        (0..40).for_each(|i| {
+            receiver.on_data(&seg(i), &Rtt::default(), 0, &config);
+            ack(&mut receiver);
+        });
+        for i in [42, 44, 46] {
+            assert_eq!(receiver.on_data(&seg(i), &Rtt::default(), 0, &config), AckWhen::Now);
+            ack(&mut receiver);
+        }
+        assert!(!receiver.needs_ack_before(&seg(48)), "nothing is bundled");
+        receiver.on_data(&seg(48), &Rtt::default(), 0, &config);
+        for (i, is_needed) in [(49, false), (47, false), (43, true), (50, true), (52, true)] {
+            assert_eq!(receiver.needs_ack_before(&seg(i)), is_needed, "{i}");
+        }
+        assert_eq!(ack(&mut receiver).sacks(), [block(48, 49), block(46, 47), block(44, 45)]);
     }
 
     #[test]
