@@ -168,6 +168,7 @@ __noinline int wl_parse(struct __sk_buff *skb)
 		wl_mapped(p->key.rcv_addr, ip->daddr_be);
 	} else if (skb->protocol == bpf_htons(WL_ETH_P_IPV6)) {
 		struct wl_ipv6 *ip;
+		__u8 next_header;
 
 		head = wl_pull(skb, WL_ETH_LEN + WL_IPV6_LEN);
 		if (!head)
@@ -175,22 +176,20 @@ __noinline int wl_parse(struct __sk_buff *skb)
 		ip = (void *)(head + WL_ETH_LEN);
 		l3_bytes = bpf_ntohs(ip->payload_len_be) + WL_IPV6_LEN;
 		l4_off = WL_ETH_LEN + WL_IPV6_LEN;
+		next_header = ip->next_header;
 		if (!ip->payload_len_be && skb->gso_size) {
 			l3_bytes = skb->len - WL_ETH_LEN;
-			if (ip->next_header == 0) {
-				if (!wl_is_jumbo(skb, l4_off))
-					return WL_C_PASS_IP_OPTIONS;
+			if (next_header == 0 && wl_is_jumbo(skb, l4_off)) {
 				l4_off += WL_IPV6_JUMBO_BYTES;
+				next_header = WL_IPPROTO_TCP;
 			}
 		}
-		if (l4_off == WL_ETH_LEN + WL_IPV6_LEN) {
-			if (ip->next_header == 44)
-				return WL_C_PASS_FRAGMENT;
-			if (ip->next_header == 0 || ip->next_header == 43 || ip->next_header == 60)
-				return WL_C_PASS_IP_OPTIONS;
-			if (ip->next_header != WL_IPPROTO_TCP)
-				return WL_C_PASS_NOT_TCP;
-		}
+		if (next_header == 44)
+			return WL_C_PASS_FRAGMENT;
+		if (next_header == 0 || next_header == 43 || next_header == 60)
+			return WL_C_PASS_IP_OPTIONS;
+		if (next_header != WL_IPPROTO_TCP)
+			return WL_C_PASS_NOT_TCP;
 		p->ttl = ip->hop_limit;
 		p->tos = bpf_ntohl(ip->version_class_flow_be) >> 20;
 		p->flow_label = bpf_ntohl(ip->version_class_flow_be) & WL_IPV6_LABEL_MASK;

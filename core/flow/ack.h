@@ -316,7 +316,7 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 	}
 	if (d.newly_bytes) {
 		f->progress_at_us = a->now_us;
-		f->flags &= ~(WL_FLOW_PROBED | WL_FLOW_SENDER_WAITS | WL_FLOW_HEARS_MORE);
+		f->flags &= ~WL_FLOW_SILENCE;
 		f->backoff = 0;
 	}
 	wl_rtt_sample(f, d.rtt_us);

@@ -81,6 +81,9 @@ enum wl_flow_flag {
 	WL_FLOW_RESTED = 1 << 27, /* the receiver's next timestamp may seem older than rcv_tsval, and is not */
 	WL_FLOW_SENDER_WAITS = 1 << 28, /* the sender itself sent una again, no progress since */
 	WL_FLOW_HEARS_MORE = 1 << 29, /* the sender echoes what the receiver did not say here, no progress since */
+
+	/* what was seen while nothing was acknowledged, which progress ends */
+	WL_FLOW_SILENCE = WL_FLOW_PROBED | WL_FLOW_SENDER_WAITS | WL_FLOW_HEARS_MORE,
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */

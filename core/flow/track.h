@@ -77,7 +77,7 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->resent_tail = WL_NO_SLOT;
 	f->dupacks = 0;
 	f->backoff = 0;
-	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_PROBED | WL_FLOW_SENDER_WAITS | WL_FLOW_HEARS_MORE);
+	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_SILENCE);
 	wl_undo_forget(f);
 	for (int i = 0; i < WL_SACK_CACHE; i++)
 		f->sack_cache[i].start = f->sack_cache[i].end = f->una;
