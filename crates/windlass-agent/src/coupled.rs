@@ -6,6 +6,7 @@ use crate::{
     group, native,
     object::{fingerprint, pinned_map},
     plain::{bytes_of, from_bytes, u32_at, u64_at},
+    run_dir::{run_dir, run_file},
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject, libbpf_sys as sys};
 use serde::Serialize;
@@ -17,8 +18,6 @@ use std::{
     path::PathBuf,
 };
 use windlass_core::abi::{wl_coupled_stats, wl_rule, wl_terms};
-
-const RUN: &str = "/run/windlass";
 
 /// Their names in the object, and what they are pinned as.
 pub(crate) const MAPS: [(&str, &str); 4] = [
@@ -177,7 +176,7 @@ fn is_gone(link: u32) -> bool {
 
 /// Where names of groups are noted: the kernel knows only numbers.
 pub(crate) fn names(prefix: &str) -> PathBuf {
-    PathBuf::from(format!("{RUN}/native-{prefix}:groups"))
+    run_file(&format!("native-{prefix}:groups"))
 }
 
 /// Removes what processes that were killed have noted: no algorithm begins with their prefix any more.
@@ -185,7 +184,7 @@ pub(crate) fn forget_names_of_killed() {
     let Ok(registered) = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control") else {
         return;
     };
-    for entry in fs::read_dir(RUN).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(run_dir()).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let prefix =
             name.to_str().and_then(|n| n.strip_prefix("native-")).and_then(|n| n.strip_suffix(":groups"));

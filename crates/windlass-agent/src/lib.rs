@@ -24,6 +24,7 @@ mod pins;
 mod plain;
 mod policy;
 mod privilege;
+mod run_dir;
 mod select;
 mod shared_groups;
 mod uplink;

@@ -1,11 +1,10 @@
 //! Locks between processes: agents of one machine share what is pinned.
 
-use crate::{Result, error::io_error};
+use crate::{Result, error::io_error, run_dir::run_file};
 use std::{
     fs::{self, File},
     io,
     os::fd::AsRawFd,
-    path::PathBuf,
 };
 
 pub(crate) fn flock(file: &File, how: i32) -> io::Result<()> {
@@ -23,7 +22,7 @@ impl Lock {
     /// The lock of "groups", or of "pins", "native" or "select"; who needs that of groups besides takes it last. Whoever
     /// attaches to interfaces has that of "attach", taken first.
     pub(crate) fn take(of: &str) -> Result<Lock> {
-        let path = PathBuf::from(format!("/run/windlass/{of}.lock"));
+        let path = run_file(&format!("{of}.lock"));
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(io_error(folder))?;
         }

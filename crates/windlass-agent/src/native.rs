@@ -12,6 +12,7 @@ use crate::{
     orphans, pins,
     plain::u64_at,
     privilege::check_root,
+    run_dir::run_file,
 };
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
@@ -103,7 +104,7 @@ pub(crate) fn dir(prefix: &str) -> PathBuf {
 }
 
 fn record(prefix: &str) -> PathBuf {
-    PathBuf::from(format!("/run/windlass/native-{prefix}"))
+    run_file(&format!("native-{prefix}"))
 }
 
 /// Name in the C source, from the bytes of `struct tcp_congestion_ops`, whose first member it is.

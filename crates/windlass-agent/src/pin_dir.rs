@@ -9,6 +9,7 @@ use crate::{
     clock::Clock,
     netdev,
     pins::{remove_dir, root, write_text},
+    run_dir::run_file,
     shared_groups,
 };
 use libbpf_rs::{Link, Program, query::LinkTypeInfo};
@@ -43,17 +44,17 @@ impl PinDir {
 
     /// Which build pinned it.
     pub(crate) fn record(&self) -> PathBuf {
-        PathBuf::from(format!("/run/windlass/{}-{}", self.namespace, self.iface))
+        run_file(&format!("{}-{}", self.namespace, self.iface))
     }
 
     /// The interface's index when it was attached. No interface has a colon in its name.
     pub(crate) fn index_file(&self) -> PathBuf {
-        PathBuf::from(format!("/run/windlass/{}-{}:index", self.namespace, self.iface))
+        run_file(&format!("{}-{}:index", self.namespace, self.iface))
     }
 
     /// Names of the policy's rules in their order, one a line: the kernel knows their numbers only.
     pub(crate) fn rule_names_file(&self) -> PathBuf {
-        PathBuf::from(format!("/run/windlass/{}-{}:rules", self.namespace, self.iface))
+        run_file(&format!("{}-{}:rules", self.namespace, self.iface))
     }
 
     pub(crate) fn write_rule_names(&self, policy: &Policy) -> Result<()> {

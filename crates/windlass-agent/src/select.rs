@@ -14,6 +14,7 @@ use crate::{
     pins,
     plain::u64_at,
     privilege::check_root,
+    run_dir::run_file,
 };
 use libbpf_rs::{
     Link, Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, query::LinkTypeInfo,
@@ -80,7 +81,7 @@ fn select_dir() -> PathBuf {
 }
 
 fn record(id: &str) -> PathBuf {
-    PathBuf::from(format!("/run/windlass/select-{id}"))
+    run_file(&format!("select-{id}"))
 }
 
 /// Chooses for one cgroup. Dropped, it no longer does, unless it was pinned; sockets keep what they have.

@@ -7,6 +7,7 @@ use crate::{
     error::{bpf, io_error},
     lock::{Lock, flock},
     netdev, pins,
+    run_dir::run_file,
 };
 use libbpf_rs::{MapCore, MapHandle, Object, OpenObject, Program, ProgramMut, libbpf_sys as sys};
 use std::{
@@ -125,7 +126,7 @@ impl Drop for Parting {
 }
 
 fn parting_lock(namespace: u64, ifindex: &str) -> PathBuf {
-    PathBuf::from(format!("/run/windlass/groups-{namespace}:{ifindex}"))
+    run_file(&format!("groups-{namespace}:{ifindex}"))
 }
 
 /// Has the flows of processes that were killed leave their groups, in all namespaces, and takes away groups that nobody
@@ -161,7 +162,7 @@ pub fn part_killed() -> Result<usize> {
 }
 
 fn users(namespace: u64) -> PathBuf {
-    PathBuf::from(format!("/run/windlass/groups-{namespace}"))
+    run_file(&format!("groups-{namespace}"))
 }
 
 /// Where names of the groups of this namespace's interfaces are noted.
@@ -170,7 +171,7 @@ pub(crate) fn names_here() -> PathBuf {
 }
 
 fn names(namespace: u64) -> PathBuf {
-    PathBuf::from(format!("/run/windlass/groups-{namespace}:names"))
+    run_file(&format!("groups-{namespace}:names"))
 }
 
 impl Share {
