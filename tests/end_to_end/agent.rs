@@ -378,6 +378,13 @@ fn what_cannot_say_so_lets_go_all_the_same() {
         kill(&mut child, libc::SIGINT);
         assert!(net.clocks().is_empty() && !net.pins().exists(), "{words:?}");
     }
+    // whoever started it through a pipe may be killed while there is nothing to say
+    let mut attach = net.windlass(&["attach", "r1"]).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut out = BufReader::new(attach.stdout.take().expect("piped"));
+    out.read_line(&mut String::new()).expect("a line");
+    drop(out);
+    assert_eq!(attach.wait().expect("it ends").code(), Some(1));
+    assert!(net.clocks().is_empty());
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("it is everywhere");
     let mut attach =
         net.windlass(&["attach", "r1"]).stdout(full()).stderr(full()).spawn().expect("it starts");

@@ -506,14 +506,14 @@ fn attach_with_group(folder: &Path, cgroup: &Cgroup, prefix: &str) -> (Process, 
         cgroup.path().display()
     );
     fs::write(&policy, text).expect("a writable folder");
-    let mut attach = windlass()
+    let attach = windlass()
         .args(["attach", "--native", "--policy", policy.to_str().expect("UTF-8"), "--prefix", prefix])
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
-    let mut lines = BufReader::new(attach.stdout.take().expect("piped")).lines();
-    let attach = Process(attach);
-    lines.next().expect("a line").expect("UTF-8");
+    let mut attach = Process(attach);
+    let out = attach.0.stdout.as_mut().expect("piped");
+    BufReader::new(out).read_line(&mut String::new()).expect("a line");
     let names = PathBuf::from(format!("/run/windlass/native-{prefix}:groups"));
     assert!(names.exists(), "{}", names.display());
     (attach, names)
@@ -530,6 +530,23 @@ fn attach_native_takes_the_names_of_its_groups_along() {
     let (attach, names) = attach_with_group(folder.path(), &cgroup, &format!("g{:x}_", std::process::id()));
     drop(attach);
     assert!(!names.exists(), "{}", names.display());
+}
+
+/// Whoever started it was killed.
+#[test]
+fn attach_native_ends_with_its_reader() {
+    let test = "attach_native_ends_with_its_reader";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let Some(cgroup) = cgroup_or_skip(test) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let prefix = format!("r{:x}_", std::process::id());
+    let (mut attach, names) = attach_with_group(folder.path(), &cgroup, &prefix);
+    drop(attach.0.stdout.take());
+    assert_eq!(attach.0.wait().expect("it ends").code(), Some(1));
+    assert!(!names.exists(), "{}", names.display());
+    assert!(!registered().contains(&prefix), "{}", registered());
 }
 
 /// The next that loads algorithms, whatever their names, clears up; what others noted that still run stays.

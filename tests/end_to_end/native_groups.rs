@@ -383,7 +383,7 @@ fn sockets_of_a_killed_attach_leave_the_group_that_others_share() {
         .spawn()
         .expect("it starts");
     let mut line = String::new();
-    BufReader::new(attach.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    BufReader::new(attach.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
     let downloads = Downloads::start(&site, &[0, 1, 1]);
     downloads.shares(1_000_000);
     assert_eq!(agent.members(), Some(3));

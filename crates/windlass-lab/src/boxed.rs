@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// `windlass attach` on one host. Dropped, it ends.
+/// `windlass attach` on one host. Dropped, it ends; it also does if this process is killed, as nobody reads then what it says.
 #[derive(Debug)]
 pub struct BoxProcess {
     child: Child,

@@ -100,7 +100,8 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
         Some(file) => format!("{} in force", file.display()),
         None => simple_policy_in_words(algorithm, mode, &args.port),
     };
-    let (_, wishes) = signals::wishes(Wish::Stop)?;
+    let (stop, wishes) = signals::wishes(Wish::Stop)?;
+    signals::stop_without_reader(stop);
     let stats = args.stats.then(RunTimeStats::enable).transpose()?;
     let options = options(&args.sizes)?;
     let pace_by = if options.pace_by_fq { "fq" } else { "clock" };

@@ -195,7 +195,8 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     if cgroups.is_empty() {
         bail!("no rule of the policy has mode \"native\"; without --native it is for interfaces");
     }
-    let (_, stopped) = signals::wishes(Wish::Stop)?;
+    let (stop, stopped) = signals::wishes(Wish::Stop)?;
+    signals::stop_without_reader(stop);
     let parameters = args.path.parameters();
     let may_share = parameters == Parameters::default() && is_loaded(&args.prefix);
     let native = if may_share { None } else { Some(Native::load_with(&args.prefix, parameters)?) };
