@@ -72,6 +72,18 @@ fn a_sweep_runs_every_combination_and_prints_a_row_for_each() {
 }
 
 #[test]
+fn a_file_of_a_report_that_cannot_be_written_is_named() {
+    let site = Site::new();
+    for file in ["runs.csv", "report.html"] {
+        let path = site.path("out").join(file);
+        fs::create_dir_all(&path).unwrap();
+        let words = ["sweep", &site.scenario(), "--out", &site.out(), "--set", "link.0.loss=0 %"];
+        refused(&words, &[path.to_str().unwrap()]);
+        fs::remove_dir(&path).unwrap();
+    }
+}
+
+#[test]
 fn a_sweep_refuses_what_cannot_be_before_it_runs_anything() {
     let site = Site::new();
     let file = site.scenario();

@@ -3,7 +3,7 @@
 use crate::{
     experiment::Home,
     plot::{self, Series},
-    report::{Outcome, escape, page},
+    report::{Outcome, escape, page, save},
     runner::{self, Job, RunRecord, Settings},
     stats,
 };
@@ -124,6 +124,6 @@ fn write_report(outcome: &Outcome, settings: &Settings) -> Result<()> {
          <a href=runs.csv>runs.csv</a>.</p>{table}</table>{}",
         fs::read_to_string(&file).unwrap_or_default()
     );
-    fs::write(settings.out.join("report.html"), page("Windlass: the main job", &body))?;
+    save(&settings.out.join("report.html"), &page("Windlass: the main job", &body))?;
     Ok(())
 }

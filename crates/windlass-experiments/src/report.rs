@@ -57,6 +57,11 @@ pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
+/// Writes one file of a report; an error names it.
+pub fn save(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).with_context(|| file.display().to_string())
+}
+
 /// A page with a title and a body.
 pub fn page(title: &str, body: &str) -> String {
     format!(
@@ -95,9 +100,9 @@ impl Outcome {
     /// Writes tables of all runs, flows and links, plots and report.html. `conditions`: those of the mode.
     pub fn write(&self, folder: &Path, quick: bool, plots: &[Plot], conditions: &[&Condition]) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        fs::write(folder.join("runs.csv"), table::runs(&self.runs))?;
-        fs::write(folder.join("flows.csv"), table::flows(&self.runs))?;
-        fs::write(folder.join("links.csv"), table::links(&self.runs))?;
+        save(&folder.join("runs.csv"), &table::runs(&self.runs))?;
+        save(&folder.join("flows.csv"), &table::flows(&self.runs))?;
+        save(&folder.join("links.csv"), &table::links(&self.runs))?;
         let mut drawn = self.own_plots(folder, plots, conditions)?;
         drawn.extend(self.plots(folder)?);
         let mut body = format!("<p>{}</p>", escape(&self.title));
@@ -122,8 +127,7 @@ impl Outcome {
         for (title, svg) in drawn {
             let _ = write!(body, "<h3>{}</h3>{svg}", escape(&title));
         }
-        fs::write(folder.join("report.html"), page(&self.name, &body))?;
-        Ok(())
+        save(&folder.join("report.html"), &page(&self.name, &body))
     }
 
     fn claims_table(&self) -> String {
