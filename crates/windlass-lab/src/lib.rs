@@ -16,6 +16,7 @@ mod player;
 mod policy;
 mod run;
 mod tcp;
+mod tools;
 mod topology;
 mod traffic;
 mod wan;

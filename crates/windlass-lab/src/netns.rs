@@ -1,7 +1,7 @@
 //! Network namespaces as hosts. Names carry the process that made them and when it started, so that what a killed run
 //! left behind can be told from what is in use, even after its number went to another process; nothing else is touched.
 
-use crate::{cgroup, files};
+use crate::{cgroup, files, tools};
 use anyhow::{Context, Result, bail};
 use std::{
     fs::{self, File},
@@ -91,6 +91,7 @@ impl Netns {
     /// A command that will run on this host. Not `ip netns exec`, which hides bpffs.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
+        command.env("PATH", tools::path());
         command.arg(format!("--net={}", self.path().display())).arg(program);
         command
     }

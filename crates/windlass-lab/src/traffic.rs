@@ -1,6 +1,6 @@
 //! Real servers and clients: nginx serves, curl fetches, and what arrives is hashed.
 
-use crate::{cgroup::Cgroup, files, netns::Netns};
+use crate::{cgroup::Cgroup, files, netns::Netns, tools};
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeMap,
@@ -56,6 +56,7 @@ impl Server {
 
     /// The same, in that cgroup if one is given.
     pub fn start_in(host: &Netns, connections: usize, cgroup: Option<&Cgroup>) -> Result<Server> {
+        tools::check("nginx", "nginx-light")?;
         let prefix = host.folder()?;
         let file = prefix.join("nginx.conf");
         fs::create_dir_all(files::folder()).with_context(|| files::folder().display().to_string())?;
@@ -65,12 +66,7 @@ impl Server {
         let mut command = host.command("sh");
         command.args(["-c", script]).arg(&file).arg(&prefix);
         command.arg(cgroup.map_or(Path::new(""), Cgroup::path));
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("nginx (Debian: apt-get install nginx-light)")?;
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let mut server = Server { child, prefix };
         server.wait_until_it_listens(host)?;
         Ok(server)
@@ -248,6 +244,7 @@ impl Read for Body<'_> {
 impl Client {
     /// Starts fetching `file` from `server` (an address) onto `host`.
     pub fn start(host: &Netns, server: &str, file: &str, limit: Duration) -> Result<Client> {
+        tools::check("curl", "curl")?;
         let server = if server.contains(':') { format!("[{server}]") } else { server.to_string() };
         let child = host
             .command("curl")
@@ -257,8 +254,7 @@ impl Client {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .spawn()
-            .context("curl (Debian: apt-get install curl)")?;
+            .spawn()?;
         Ok(Client { child })
     }
 
