@@ -58,6 +58,8 @@ impl Place {
 pub enum Happening {
     /// See [`Event`].
     Guest(Event),
+    /// The port could not be opened, for this reason: its VM may not run yet. It is tried until it can.
+    Awaited(String),
     /// The VM, or whoever holds the port, is gone; its flows left the group.
     Gone,
     /// Its port is served from now on.
@@ -215,9 +217,12 @@ impl Server {
     }
 
     fn run(&self) {
+        // of one that went away it is told that it is gone, and no more
+        let mut was_told = false;
         while !self.is_over() {
             match UnixStream::connect(&self.path) {
                 Ok(mut stream) => {
+                    was_told = true;
                     // the guest, or the VM, may go at any time: that is no error
                     let _ = self.serve(&mut stream);
                     lock(&self.controller).disconnected(self.guest);
@@ -227,7 +232,13 @@ impl Server {
                         self.rest(LOOK);
                     }
                 }
-                Err(_) => thread::sleep(LOOK),
+                Err(why) => {
+                    if !was_told {
+                        was_told = true;
+                        self.say(Happening::Awaited(format!("{}: {why}", self.path.display())));
+                    }
+                    thread::sleep(LOOK);
+                }
             }
         }
     }

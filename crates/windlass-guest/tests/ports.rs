@@ -193,6 +193,19 @@ fn shares_come_through_the_ports_and_end_with_the_controller() {
     assert_eq!(happenings.recv_timeout(LIMIT), Ok(("vm".into(), Happening::Guest(controller::Event::Ended))));
 }
 
+#[test]
+fn a_port_that_is_not_there_yet_is_told_of_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let places = [place(folder.path(), "vm", 1)];
+    let (_service, happenings) = start(&places);
+    let (name, what) = happenings.recv_timeout(LIMIT).unwrap();
+    assert_eq!(name, "vm");
+    assert!(matches!(&what, Happening::Awaited(why) if why.contains("/vm: No such file")), "{what:?}");
+    let _guest = Guest::start(&places[0].path);
+    let coupled = Happening::Guest(controller::Event::Coupled);
+    assert_eq!(happenings.recv_timeout(LIMIT), Ok(("vm".to_string(), coupled)));
+}
+
 /// The port of a guest that floods it takes no more than a read or two, and the others are served.
 #[test]
 fn a_guest_that_floods_its_port_waits() {

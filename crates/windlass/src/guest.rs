@@ -208,6 +208,7 @@ fn say(name: &str, what: &Happening, json: bool) {
         Happening::Guest(HostEvent::Coupled) => ("coupled", None),
         Happening::Guest(HostEvent::Ended) => ("ended", None),
         Happening::Guest(HostEvent::Nonsense(what)) => ("nonsense", Some(what.to_string())),
+        Happening::Awaited(why) => ("awaited", Some(why.clone())),
         Happening::Gone => ("gone", None),
         Happening::Added => ("added", None),
         Happening::Removed => ("removed", None),
@@ -219,6 +220,7 @@ fn say(name: &str, what: &Happening, json: bool) {
         }
         (_, why) if json => println!("{}", json!({ "event": event, "guest": name, "why": why })),
         (Happening::Weight(n), _) => println!("{name}: weight {n} from now on"),
+        (Happening::Awaited(_), Some(why)) => println!("{name}: awaited: {why}"),
         (_, Some(why)) => println!("{name}: {event}: {why}; its flows left the group"),
         (_, None) => println!("{name}: {event}"),
     }
