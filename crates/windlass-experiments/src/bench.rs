@@ -12,6 +12,7 @@ use crate::{
     report::Outcome,
     runner::Settings,
     stats,
+    summary::{Filled, Row},
 };
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -19,6 +20,7 @@ use std::{
     io::{BufRead, BufReader},
     process::Stdio,
 };
+use windlass_lab::tools;
 
 /// Turns of each way. Goodput that nothing but the CPU limits varies by a tenth from second to second.
 const ROUNDS: usize = 12;
@@ -43,6 +45,10 @@ const WAYS: [(&str, Way); 4] = [
     ("enforce", Way::Windlass(["--alg", "cubic", "--mode", "transparent"])),
 ];
 
+/// Their names in the kernel's statistics; a run of each is for what stands in its place below.
+const PROGRAMS: [&str; 3] = ["wl_from_sender", "wl_to_sender", "wl_clock"];
+const COSTS: [&str; 4] = ["data packet", "ACK", "clock's round", "KiB in all"];
+
 /// Return 0, in the classic BPF that tc takes as text: no match, the packet goes on.
 const EMPTY_PROGRAM: &str = "1,6 0 0 0";
 
@@ -63,6 +69,7 @@ impl Bench<'_> {
 
     /// Goodput from server to client in bit/s.
     fn measure(&self, flows: &str) -> Result<f64> {
+        tools::check("iperf3", "iperf3")?;
         let mut server = self
             .cable
             .client
@@ -71,8 +78,7 @@ impl Bench<'_> {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            .spawn()
-            .context("iperf3 (Debian: apt-get install iperf3)")?;
+            .spawn()?;
         let mut said = String::new();
         if let Some(out) = server.stdout.as_mut() {
             let mut lines = BufReader::new(out);
@@ -133,31 +139,28 @@ impl Bench<'_> {
 }
 
 /// What each program costs per packet, and the whole per KiB of payload, by the kernel's own run-time statistics.
-fn costs(settings: &Settings, flows: &str) -> Result<Vec<String>> {
+fn costs(settings: &Settings, flows: &str) -> Result<Vec<Row>> {
     let bench = Bench::new(settings, None)?;
-    let mut lines = Vec::new();
+    let mut rows = Vec::new();
     for (name, way) in WAYS {
         let Way::Windlass(args) = way else { continue };
         let attachment = bench.cable.attach(settings, &[&args[..], &["--stats"]].concat())?;
         bench.measure(flows)?;
         let (end, _) = attachment.release()?;
         let time = |program: &str, what: &str| end["run_times"][program][what].as_f64().unwrap_or(0.0);
-        let mean_ns = |program: &str| time(program, "run_ns") / time(program, "runs").max(1.0);
-        let all_ns: f64 =
-            ["wl_from_sender", "wl_to_sender", "wl_clock"].iter().map(|p| time(p, "run_ns")).sum();
+        let all_ns: f64 = PROGRAMS.iter().map(|p| time(p, "run_ns")).sum();
         // what is only watched is not stored: its bytes are those delivered
         let stored = end["counters"]["stored_bytes"].as_f64().unwrap_or(0.0);
         let watched = end["counters"]["watched_bytes"].as_f64().unwrap_or(0.0);
-        lines.push(format!(
-            "{name}, {flows} flows: {:.0} ns per data packet, {:.0} ns per ACK, {:.0} ns per round of the clock; \
-             {:.1} ns per KiB in all",
-            mean_ns("wl_from_sender"),
-            mean_ns("wl_to_sender"),
-            mean_ns("wl_clock"),
-            all_ns * 1024.0 / (stored + watched).max(1.0),
-        ));
+        let means_ns = PROGRAMS.iter().map(|p| time(p, "run_ns") / time(p, "runs").max(1.0));
+        let per_kib_ns = all_ns * 1024.0 / (stored + watched).max(1.0);
+        rows.push(Row {
+            point: format!("{flows}-flows"),
+            variant: name.into(),
+            values: means_ns.chain([per_kib_ns]).map(Some).collect(),
+        });
     }
-    Ok(lines)
+    Ok(rows)
 }
 
 /// The verdict on one way, from its pairs without and with.
@@ -194,10 +197,10 @@ fn judge(way: &str, limit: Option<&str>, flows: &str, pairs: &[(f64, f64)]) -> V
 /// Runs the benchmark and judges its claims.
 pub fn bench_datapath(settings: &Settings) -> Result<Outcome> {
     let _awake = Awake::keep(&awake::cpus()?)?;
-    let mut verdicts = Vec::new();
+    let (mut verdicts, mut rows) = (Vec::new(), Vec::new());
     for (limit, flows) in [(None, "1"), (None, "8"), (None, "64"), (Some("2gbit"), "8")] {
         if limit.is_none() {
-            costs(settings, flows)?.iter().for_each(|line| eprintln!("{line}"));
+            rows.extend(costs(settings, flows)?);
         }
         let rounds = if limit.is_some() { ROUNDS_LIMITED } else { ROUNDS };
         let pairs = Bench::new(settings, limit)?.pairs(flows, rounds)?;
@@ -207,7 +210,9 @@ pub fn bench_datapath(settings: &Settings) -> Result<Outcome> {
         }
     }
     let title = "goodput with the datapath, as a ratio to no program at all, paired".into();
-    Ok(Outcome { name: "datapath".into(), title, verdicts, tables: Vec::new(), runs: Vec::new() })
+    let costs =
+        Filled { title: "What the programs take (ns)".into(), columns: COSTS.map(String::from).into(), rows };
+    Ok(Outcome { name: "datapath".into(), title, verdicts, tables: vec![costs], runs: Vec::new() })
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ mod player;
 mod policy;
 mod run;
 mod tcp;
-mod tools;
+pub mod tools;
 mod topology;
 mod traffic;
 mod wan;

@@ -15,7 +15,7 @@ pub(crate) fn path() -> OsString {
 }
 
 /// Refuses to go on without a program; `package` is what Debian has it in.
-pub(crate) fn check(program: &str, package: &str) -> Result<()> {
+pub fn check(program: &str, package: &str) -> Result<()> {
     if !env::split_paths(&path()).any(|folder| folder.join(program).is_file()) {
         bail!("{program} is not installed (Debian: apt-get install {package})");
     }

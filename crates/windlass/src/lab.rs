@@ -16,7 +16,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
-use windlass_experiments::{Experiment, Settings, Sweep};
+use windlass_experiments::{Experiment, Outcome, Settings, Sweep};
 use windlass_lab::RunOptions;
 use windlass_scenario::Scenario;
 use windlass_sim::{SimError, TraceOptions};
@@ -199,22 +199,25 @@ pub fn bench(what: BenchWhat, only: &str, json: bool) -> Result<ExitCode> {
         BenchWhat::Sim => speed::bench(only, json, cancel_on_signal()?),
         BenchWhat::Groups => group_cost::bench(only, json),
         BenchWhat::Emulator => {
-            let settings = settings(true, false, "report".into(), json)?;
-            let result = windlass_experiments::bench_emulator(only, &settings)?;
-            match json {
-                true => println!("{}", result.to_json()),
-                false => print!("{result}"),
-            }
-            Ok(if result.all_hold() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            let result =
+                windlass_experiments::bench_emulator(only, &settings(true, false, "report".into(), json)?)?;
+            Ok(show(&result, json))
         }
-        BenchWhat::Datapath if json || !only.is_empty() => {
-            bail!("--only and --json go with bench sim, bench groups and bench emulator");
+        BenchWhat::Datapath if !only.is_empty() => {
+            bail!("--only goes with bench sim, bench groups and bench emulator");
         }
         BenchWhat::Datapath => {
-            let settings = settings(true, false, "report".into(), false)?;
-            let result = windlass_experiments::bench_datapath(&settings)?;
-            print!("{result}");
-            Ok(if result.all_hold() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            let result =
+                windlass_experiments::bench_datapath(&settings(true, false, "report".into(), json)?)?;
+            Ok(show(&result, json))
         }
     }
+}
+
+fn show(result: &Outcome, json: bool) -> ExitCode {
+    match json {
+        true => println!("{}", result.to_json()),
+        false => print!("{result}"),
+    }
+    if result.all_hold() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
