@@ -34,7 +34,17 @@ struct wl_cum {
 	wl_u32 una_seg;
 	wl_u32 again_bytes; /* of what is acknowledged now: delivered before, by SACK */
 	wl_u32 hole_bytes; /* ... has no record */
+	wl_u32 doubts_probe; /* see wl_doubts_probe() */
 };
+
+/*
+ * A probe is out, and nothing beyond what it repeats was reported to have arrived. Acknowledged together with more, it was
+ * not what was missing: everything is late. To RACK the probe, sent after all else, would prove all else lost.
+ */
+WL_INLINE int wl_doubts_probe(const struct wl_flow *f)
+{
+	return (f->flags & WL_FLOW_PROBED) && !f->sacked_bytes;
+}
 
 static long wl_cum_step(wl_u32 i, void *ctx)
 {
@@ -65,7 +75,8 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 		f->sacked_bytes -= seg->len_bytes;
 	} else {
 		wl_rate_on_delivered(seg, c->d);
-		wl_rack_on_delivered(f, seg, c->d->now_us);
+		if (!c->doubts_probe || seg->sent_count == 1 || end == c->ack)
+			wl_rack_on_delivered(f, seg, c->d->now_us);
 		if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT))
 			wl_seg_unlist(f, seg);
 	}
@@ -209,6 +220,8 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u
 		return -1;
 	wl_u32 end = wl_seq_min(ack, f->nxt);
 	struct wl_cum c = { .f = f, .d = d, .at = f->una_seg, .ack = end, .una_seg = end };
+
+	c.doubts_probe = wl_doubts_probe(f);
 
 	if (wl_after(end, f->una)) {
 		c.hole_bytes = end - f->una;

@@ -124,6 +124,43 @@ fn a_silent_tail_is_probed_before_the_timeout() {
     assert_eq!(f.on_silence(500_000), abi::WL_SILENCE_TIMEOUT);
 }
 
+/// A path that stands still for a while: what comes when it goes on acknowledges the flight, not the probe.
+#[test]
+fn a_probe_into_a_flight_that_is_late_makes_no_losses() {
+    for is_one_by_one in [false, true] {
+        let mut f = flow(0);
+        f.send(2 * MSS, 0);
+        f.ack(&ack(2 * MSS, 10_000, &[]));
+        f.state_mut().decision.cwnd_bytes = 100 * MSS;
+        for i in 3..=50 {
+            f.send(i * MSS, 10_000 + i * 10);
+        }
+        assert_eq!(f.on_silence(80_000), abi::WL_SILENCE_PROBE);
+        assert_eq!(f.next_repair(), Some((2 * MSS, MSS)));
+        f.repaired(2 * MSS, 80_000);
+        let probes = f.state().lost_segs;
+        for i in if is_one_by_one { 4..=50 } else { 12..=50 } {
+            let s = f.ack(&ack(i * MSS, 120_000 + i * 10, &[]));
+            assert_eq!((s.lost_bytes, s.events & abi::WL_EV_RECOVERY_ENTER), (0, 0), "{i}");
+        }
+        assert_eq!(f.state().lost_segs, probes);
+    }
+}
+
+/// What the probe repeats was lost, and so was all behind it: the next one that RACK knows of is its time.
+#[test]
+fn a_probe_that_arrives_alone_shows_that_the_flight_was_lost() {
+    let mut f = flow(0);
+    f.send(2 * MSS, 0);
+    f.ack(&ack(2 * MSS, 10_000, &[]));
+    f.state_mut().decision.cwnd_bytes = 100 * MSS;
+    f.send(12 * MSS, 10_000);
+    assert_eq!(f.on_silence(80_000), abi::WL_SILENCE_PROBE);
+    f.next_repair();
+    f.repaired(2 * MSS, 80_000);
+    assert_eq!(f.ack(&ack(3 * MSS, 90_000, &[])).lost_bytes, 9 * MSS);
+}
+
 /// The receiver's application does not get to read, so its ACK of the flight waits for the delayed-ACK timer.
 #[test]
 fn after_a_probe_in_vain_a_delayed_ack_is_waited_for() {
