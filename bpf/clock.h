@@ -47,14 +47,15 @@ static long wl_repair_step(__u32 i, void *ctx)
 	struct wl_flow *f = r->f;
 	struct wl_seg *seg = wl_next_repair(f);
 	__u64 at_ns = r->now_ns;
-	__u32 n, slot;
+	__u32 n, piece, slot;
 
 	if (!seg || (!r->sent_of_record && r->bytes >= r->budget))
 		return 1;
 	slot = wl_slot_of(f, seg->seq);
 	n = seg->len_bytes - r->sent_of_record;
-	if (n > f->mss_bytes)
-		n = f->mss_bytes;
+	piece = wl_seg_piece_bytes(f, seg);
+	if (n > piece)
+		n = piece;
 	if (n > WL_REPAIR_MAX_BYTES)
 		n = WL_REPAIR_MAX_BYTES;
 	if (f->flags & WL_FLOW_DEPARTS) {

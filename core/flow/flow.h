@@ -17,7 +17,9 @@ enum wl_seg_flag {
 	WL_SEG_LOST = 1 << 1, /* found lost and not sent again yet: member of the lost list */
 	WL_SEG_RESENT = 1 << 2, /* sent again, on its way: member of the resent list */
 	WL_SEG_APP_LIMITED = 1 << 3, /* sent while the sender had too little to send */
+	WL_SEG_SHARER = 1 << 4, /* unit of the bits above: packets in the record beside the first; saturates */
 };
+#define WL_SEG_SHARERS_MAX 15u
 
 /*
  * A stretch of stream in flight that was sent at one time: a packet, which the NIC may cut into many segments. Where less

@@ -200,14 +200,30 @@ WL_GLOBAL int wl_seg_begin(struct wl_flow *f, wl_u32 at)
 	return wl_seg_cut(f, slot, at);
 }
 
-/* Cuts the live record in `slot` down to one segment of the sender, or to as few as slots allow. */
+/* Cuts the live record in `slot` down to one segment of the sender, or to as few as slots allow; not one that packets share. */
 WL_INLINE void wl_seg_clip(struct wl_flow *f, const struct wl_seg *seg, wl_u32 slot)
 {
 	wl_u32 mss = f->mss_bytes;
 	wl_u32 to_next_slot = WL_SLOT_BYTES - ((seg->seq - f->base) & (WL_SLOT_BYTES - 1));
 
-	if (seg->len_bytes > mss)
+	if (seg->len_bytes > mss && seg->flags < WL_SEG_SHARER)
 		wl_seg_cut(f, slot, seg->seq + (to_next_slot + mss - 1) / mss * mss);
+}
+
+/*
+ * How much of the record may go in one packet: where several of the sender's share it, no more than the longest of these. Its
+ * path may take no more than it sends, whatever its receiver has announced. Linux sends none shorter for a path's sake.
+ */
+#define WL_PIECE_MIN_BYTES 500u /* of 552, the smallest path MTU that it believes in, with timestamps */
+
+WL_INLINE wl_u32 wl_seg_piece_bytes(const struct wl_flow *f, const struct wl_seg *seg)
+{
+	wl_u32 packets = 1 + seg->flags / WL_SEG_SHARER;
+	wl_u32 piece = (seg->len_bytes + packets - 1) / packets;
+
+	if (packets > 1 && piece < WL_PIECE_MIN_BYTES)
+		piece = WL_PIECE_MIN_BYTES;
+	return piece < f->mss_bytes ? piece : f->mss_bytes;
 }
 
 /* Takes the record out of whatever list it is in. */

@@ -199,6 +199,8 @@ WL_GLOBAL wl_u32 wl_track_record(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u
 			f->sack_cache[i].end = wl_seq_min(f->sack_cache[i].end, seg->seq);
 	}
 	seg->len_bytes += len;
+	if (seg->flags / WL_SEG_SHARER < WL_SEG_SHARERS_MAX)
+		seg->flags += WL_SEG_SHARER;
 	if (seg->flags & WL_SEG_LOST)
 		f->lost_bytes += len;
 	else if (wl_before(seg->seq, f->judged))

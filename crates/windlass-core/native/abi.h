@@ -95,6 +95,7 @@ wl_u32 wln_flow_ack(struct wln_flow *, const struct wl_ack *, struct wl_sample *
 void wln_flow_dsack(struct wln_flow *, const struct wl_ack *);
 void wln_flow_recovery_enter(struct wln_flow *, struct wl_sample *);
 int wln_flow_next_repair(struct wln_flow *, wl_u32 *seq, wl_u32 *len);
+wl_u32 wln_flow_piece_bytes(struct wln_flow *, wl_u32 seq);
 void wln_flow_repaired(struct wln_flow *, wl_u32 seq, wl_u32 now_us);
 void wln_flow_forget(struct wln_flow *, wl_u32 nxt);
 wl_u32 wln_flow_watch_data(struct wln_flow *, wl_u32 seq, wl_u32 len, wl_u32 now_us);

@@ -409,6 +409,11 @@ int wln_flow_next_repair(struct wln_flow *n, wl_u32 *seq, wl_u32 *len)
 	return 1;
 }
 
+wl_u32 wln_flow_piece_bytes(struct wln_flow *n, wl_u32 seq)
+{
+	return wl_seg_piece_bytes(&n->flow, wl_seg_at(&n->flow, wl_slot_of(&n->flow, seq)));
+}
+
 void wln_flow_repaired(struct wln_flow *n, wl_u32 seq, wl_u32 now_us)
 {
 	wl_u32 slot = wl_slot_of(&n->flow, seq);

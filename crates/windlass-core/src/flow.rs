@@ -126,6 +126,12 @@ impl Flow {
         (found != 0).then_some((seq, len))
     }
 
+    /// How much of the record at `seq`, from next_repair(), may go in one packet.
+    pub fn piece_bytes(&self, seq: u32) -> u32 {
+        // SAFETY: only reads.
+        unsafe { abi::wln_flow_piece_bytes(self.inner.as_ptr(), seq) }
+    }
+
     /// The record at `seq`, from next_repair(), was sent again.
     pub fn repaired(&mut self, seq: u32, now_us: u32) {
         // SAFETY: exclusive access.

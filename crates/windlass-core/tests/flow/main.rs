@@ -376,6 +376,31 @@ fn what_no_slot_is_left_for_stays_with_the_segment_before() {
     assert_eq!(f.state().delivered_bytes, end + 10 * MSS);
 }
 
+/// The path's MTU may be less than its receiver announced: nothing longer than what the sender sends gets through.
+#[test]
+fn what_shares_a_record_is_sent_again_in_pieces_no_longer_than_the_longest() {
+    let pieces = |segments: &[u32]| {
+        let mut f = flow(0);
+        f.state_mut().decision.cwnd_bytes = 40 * MSS;
+        let mut end = 0;
+        for len in segments.iter().chain(&[MSS; 4]) {
+            end += len;
+            f.send(end, 0);
+        }
+        let shared: u32 = segments.iter().sum();
+        f.ack(&ack(0, 40_000, &[(shared, end)]));
+        assert_eq!(f.next_repair(), Some((0, shared)), "{segments:?}");
+        f.piece_bytes(0)
+    };
+    assert_eq!(pieces(&[548, 548]), 548);
+    assert_eq!(pieces(&[500, 500, 500]), 500);
+    assert_eq!(pieces(&[500, 500, 24]), 500, "no more packets than there were");
+    assert_eq!(pieces(&[240, MSS]), (240 + MSS) / 2);
+    // what an application writes in small portions is not cut by a path
+    assert_eq!(pieces(&[10; 103]), 500);
+    assert_eq!(pieces(&[MSS]), MSS);
+}
+
 /// A record is a slot's only one: short segments on both sides of a hole may not have room.
 #[test]
 fn a_slot_taken_on_the_other_side_of_a_hole_is_reported() {

@@ -103,11 +103,10 @@ impl WindlassBox {
             && segs < REPAIRS_PER_VISIT
             && let Some((seq, len_bytes)) = f.flow.next_repair()
         {
-            let mss_bytes = u32::from(f.state().mss_bytes);
+            let piece_bytes = f.flow.piece_bytes(seq);
             let mut sent = 0;
             while sent < len_bytes {
-                // a record that short segments share goes in several
-                let part = (len_bytes - sent).min(mss_bytes);
+                let part = (len_bytes - sent).min(piece_bytes);
                 self.send_again(f, seq.wrapping_add(sent), part, net);
                 sent += part;
                 segs += 1;
