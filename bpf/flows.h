@@ -36,15 +36,35 @@ static __always_inline __u8 wl_syn_flags(const struct wl_packet *p)
 	return flags;
 }
 
+#define WL_HANDSHAKE_TRIES 2
+
+/*
+ * Copies what is known of a half-open connection. Returns 1, or 0: there is none. Another connection may be given the place of
+ * its entry at any time, but not while it is still found there; nor while the other side's SYN replaces it.
+ */
+static __always_inline int wl_handshake_get(const struct wl_flow_key *key, struct wl_handshake *copy)
+{
+	struct wl_handshake *h;
+
+	for (int i = 0; i < WL_HANDSHAKE_TRIES; i++) {
+		h = bpf_map_lookup_elem(&wl_handshakes, key);
+		if (!h)
+			break;
+		*copy = *h;
+		if (bpf_map_lookup_elem(&wl_handshakes, key) == h)
+			return 1;
+	}
+	__builtin_memset(copy, 0, sizeof(*copy));
+	return 0;
+}
+
 /* Notes what a SYN or SYN-ACK announces, and when. The packet's key is the flow's already. */
 static __always_inline void wl_on_syn(const struct wl_packet *p, int from_sender)
 {
 	__u32 now_us = bpf_ktime_get_ns() / 1000;
-	struct wl_handshake fresh = {};
-	struct wl_handshake *h = bpf_map_lookup_elem(&wl_handshakes, &p->key);
+	struct wl_handshake fresh;
 
-	if (h)
-		fresh = *h;
+	wl_handshake_get(&p->key, &fresh);
 	/* a first SYN opens a new connection: nothing of an older attempt holds, unless it is a retransmission */
 	if (!(p->flags & WL_TCP_ACK) && p->seq != (from_sender ? fresh.snd_isn : fresh.rcv_isn))
 		__builtin_memset(&fresh, 0, sizeof(fresh));
@@ -287,7 +307,7 @@ static __always_inline void wl_forget_old(const struct wl_packet *p)
 __noinline __u32 wl_adopt(int from_sender)
 {
 	struct wl_scratch *s = wl_scratch_get();
-	struct wl_handshake *h;
+	struct wl_handshake copy, *h = &copy;
 	struct wl_packet *p;
 	struct wl_flow *f;
 	__u32 id, base, first, owner;
@@ -296,9 +316,8 @@ __noinline __u32 wl_adopt(int from_sender)
 	if (!s)
 		return WL_NO_FLOW;
 	p = &s->packet;
-	h = bpf_map_lookup_elem(&wl_handshakes, &p->key);
-	if (!h || !(h->snd_flags & WL_SYN_SEEN) || !(h->rcv_flags & WL_SYN_SEEN) || !(p->flags & WL_TCP_ACK) ||
-	    (p->flags & WL_TCP_RST)) {
+	if (!wl_handshake_get(&p->key, h) || !(h->snd_flags & WL_SYN_SEEN) || !(h->rcv_flags & WL_SYN_SEEN) ||
+	    !(p->flags & WL_TCP_ACK) || (p->flags & WL_TCP_RST)) {
 		wl_count(WL_C_PASS_UNKNOWN_FLOW);
 		return WL_NO_FLOW;
 	}
@@ -310,15 +329,20 @@ __noinline __u32 wl_adopt(int from_sender)
 		return WL_NO_FLOW;
 	}
 	if (h->is_missed || bpf_map_pop_elem(&wl_free_flows, &id)) {
-		h->is_missed = 1;
+		if (!h->is_missed) {
+			h->is_missed = 1;
+			bpf_map_update_elem(&wl_handshakes, &p->key, h, BPF_EXIST);
+		}
 		wl_count(WL_C_PASS_TABLE_FULL);
 		return WL_NO_FLOW;
 	}
 	f = wl_flow_get(id);
 	if (!f)
 		return WL_NO_FLOW;
-	if (!wl_lock(f))
-		goto give_back;
+	if (!wl_lock(f)) {
+		bpf_map_push_elem(&wl_free_flows, &id, 0);
+		return WL_NO_FLOW;
+	}
 	owner = f->owner;
 	__builtin_memset((char *)f + sizeof(f->lock), 0, sizeof(*f) - sizeof(f->lock));
 	f->owner = owner;
@@ -373,18 +397,18 @@ __noinline __u32 wl_adopt(int from_sender)
 	wl_run_algorithm(id, WL_CALL_INIT, 0, now_ns);
 	if (bpf_map_update_elem(&wl_flow_ids, &p->key, &id, BPF_NOEXIST)) {
 		/* another CPU was faster: this entry is nobody's, and must not be taken for the other one when it is idle */
-		wl_vacate(f, id);
+		__builtin_memset(&f->key, 0, sizeof(f->key));
+		wl_leave_group(f, id);
+		/* where the list does not take it back, it is until it has been idle for long */
+		if (!bpf_map_push_elem(&wl_free_flows, &id, 0))
+			wl_vacate(f, id);
 		wl_unlock(f);
-		goto give_back;
+		return WL_NO_FLOW;
 	}
 	wl_unlock(f);
 	bpf_map_delete_elem(&wl_handshakes, &p->key);
 	wl_count(WL_C_FLOWS_CREATED);
 	return id;
-
-give_back:
-	bpf_map_push_elem(&wl_free_flows, &id, 0);
-	return WL_NO_FLOW;
 }
 
 /*
