@@ -108,6 +108,30 @@ fn frames_of_other_sizes() {
     repairs_in("frames_of_other_sizes", &setups);
 }
 
+/// Several segments begin in one KiB of the stream and share a record. The path may take none longer than these, which the server
+/// has found out and nobody has announced: what is sent again must fit it, or it waits for the server each time.
+#[test]
+fn segments_of_half_a_kib_one_by_one() {
+    let small = Setup { is_without_gso: true, ..PLAIN };
+    let setups = [
+        ("a server with small frames", Setup { server_mtu: 600, ..small }),
+        ("a client with small frames", Setup { wan_mtus: [600, 600], ..small }),
+        ("a path that takes less than both ends believe", Setup { wan_mtus: [600, 1500], ..small }),
+        ("a client with very small frames", Setup { wan_mtus: [256, 256], ..small }),
+    ];
+    for (what, setup) in setups {
+        for algorithm in ["bbr", "cubic"] {
+            let name = format!("segments_of_half_a_kib_one_by_one: {what}, {algorithm}");
+            let Some(mut site) = site_or_skip(&name, setup) else { continue };
+            site.control(algorithm);
+            site.fetch(BYTES);
+            let outcome = site.finish();
+            assert!(outcome.counter("repaired_segs") > 0, "{name}: {outcome:#?}");
+            assert!(outcome.counter("timeouts") < 5, "{name}: {outcome:#?}");
+        }
+    }
+}
+
 /// What the box sends again it sends in pieces of less than 16 KiB.
 #[test]
 fn frames_longer_than_the_box_can_make() {

@@ -78,6 +78,8 @@ pub struct Setup {
     pub server_mtu: u32,
     /// The longest super-packets of IPv6 that the servers' stacks make (BIG TCP); 0: what is usual, 64 KiB.
     pub server_gso_bytes: u32,
+    /// The servers' stacks send each segment by itself.
+    pub is_without_gso: bool,
     /// Of both ends of the WAN: of the gateway and of the client.
     pub wan_mtus: [u32; 2],
     /// Has bridges hand their packets to the packet filter, where the kernel can.
@@ -100,6 +102,7 @@ pub const PLAIN: Setup = Setup {
     vlan_protocol: "802.1Q",
     server_mtu: 1500,
     server_gso_bytes: 0,
+    is_without_gso: false,
     wan_mtus: [1500, 1500],
     bridge_filter: false,
     has_cgroups: false,
@@ -259,6 +262,9 @@ impl Site {
                     "super-packets of this length",
                     &["ip", "link", "set", device, "gso_max_size", &gso],
                 )?;
+            }
+            if setup.is_without_gso {
+                feature(server, "segments one by one", &["ip", "link", "set", device, "gso_max_segs", "1"])?;
             }
             default_route(server, setup.family, &address(setup.family, lan, GATEWAY))?;
             for (path, value) in setup.server_sysctls {
