@@ -62,6 +62,7 @@ struct tcp_sock {
 	__u64 tcp_mstamp; /* us, of the packet in hand */
 	__u64 tcp_clock_cache; /* ns: when the clock was last read, at the packet in hand or after it */
 	__u64 tcp_wstamp_ns; /* when pacing lets the next segment leave */
+	__u64 delivered_mstamp; /* us: when anything was delivered last */
 	__u64 first_tx_mstamp; /* us: when what was delivered last was sent */
 	__u32 rcv_nxt;
 	__u32 snd_una;

@@ -102,6 +102,7 @@ static __always_inline void wl_sample_socket(const struct wl_socket *k, const st
 	s->min_rtt_us = min_rtt_us == ~0u ? 0 : min_rtt_us;
 	s->delivered_bytes = k->delivered_bytes;
 	s->prior_delivered_bytes = k->delivered_bytes;
+	s->since_delivery_us = tp->tcp_mstamp - tp->delivered_mstamp;
 	/* flight size in the sense of RFC 5681: before anything was found lost */
 	s->inflight_before_bytes = wl_sat_mul(tp->packets_out, s->mss_bytes);
 	s->inflight_bytes = wl_sat_mul(wl_pipe_segs(tp), s->mss_bytes);

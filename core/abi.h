@@ -53,6 +53,7 @@ struct wl_sample {
 	wl_u32 prior_delivered_bytes; /* delivered_bytes when the sampled segment was sent */
 	wl_u32 inflight_before_bytes; /* pipe before this ACK */
 	wl_u32 inflight_bytes; /* pipe after this ACK: sent, not delivered and not lost */
+	wl_u32 since_delivery_us; /* since anything was delivered last, or since data was sent into an empty network */
 	wl_u32 departs_in_us; /* until pacing lets the next segment leave; 0: it may at once, or nothing is paced */
 	wl_u32 round_count; /* packet-timed rounds since the start, wraps */
 	wl_u32 events; /* bits of enum wl_event */
@@ -62,7 +63,7 @@ struct wl_sample {
 	wl_u8 is_in_recovery; /* between WL_EV_RECOVERY_ENTER and WL_EV_RECOVERY_EXIT */
 	wl_u8 is_ack_delayed; /* fewer than two full segments acknowledged: may be a delayed ACK */
 };
-WL_ASSERT_SIZE(struct wl_sample, 88);
+WL_ASSERT_SIZE(struct wl_sample, 92);
 
 /* What an algorithm decides. In and out: a hook finds its last decision here and changes what it wants. */
 struct wl_decision {

@@ -206,9 +206,15 @@ WL_INLINE int wl_bbr_is_overrun(wl_u32 lost, wl_u32 delivered)
 	return delivered && (wl_u64)lost * WL_BBR_UNIT >= (wl_u64)WL_BBR_LT_LOSS_Q8 * delivered;
 }
 
+/* Intervals end with what was delivered: in the silence before a timeout no policer let anything pass. */
+WL_INLINE wl_u32 wl_bbr_delivered_at_us(const struct wl_sample *s)
+{
+	return s->now_us - s->since_delivery_us;
+}
+
 WL_INLINE void wl_bbr_lt_reset_interval(struct wl_bbr *b, const struct wl_sample *s)
 {
-	b->lt_last_at_us = s->now_us;
+	b->lt_last_at_us = wl_bbr_delivered_at_us(s);
 	b->lt_last_delivered = s->delivered_bytes;
 	b->lt_last_lost = b->lost_bytes;
 	b->lt_rounds = 0;
@@ -249,7 +255,7 @@ WL_INLINE wl_u32 wl_bbr_segs_per_us(wl_u32 bytes, wl_u32 mss_bytes, wl_u32 inter
 	return bw > 0xffffffffu ? 0xffffffffu : (wl_u32)bw;
 }
 
-WL_INLINE void wl_bbr_lt_sample(struct wl_bbr *b, const struct wl_sample *s)
+WL_INLINE void wl_bbr_lt_sample(struct wl_bbr *b, const struct wl_sample *s, int has_lost, int is_limited)
 {
 	wl_u32 lost, delivered, elapsed_us;
 
@@ -261,12 +267,12 @@ WL_INLINE void wl_bbr_lt_sample(struct wl_bbr *b, const struct wl_sample *s)
 		return;
 	}
 	if (!b->lt_is_sampling) {
-		if (!s->lost_bytes)
+		if (!has_lost)
 			return;
 		wl_bbr_lt_reset_interval(b, s);
 		b->lt_is_sampling = 1;
 	}
-	if (wl_bbr_is_limited(b, s)) {
+	if (is_limited) {
 		wl_bbr_lt_reset(b, s);
 		return;
 	}
@@ -278,13 +284,13 @@ WL_INLINE void wl_bbr_lt_sample(struct wl_bbr *b, const struct wl_sample *s)
 		wl_bbr_lt_reset(b, s);
 		return;
 	}
-	if (!s->lost_bytes)
+	if (!has_lost)
 		return;
 	lost = b->lost_bytes - b->lt_last_lost;
 	delivered = s->delivered_bytes - b->lt_last_delivered;
 	if (!wl_bbr_is_overrun(lost, delivered))
 		return;
-	elapsed_us = s->now_us - b->lt_last_at_us;
+	elapsed_us = wl_bbr_delivered_at_us(s) - b->lt_last_at_us;
 	if (elapsed_us < 1000)
 		return;
 	wl_bbr_lt_interval_done(b, s, wl_bbr_segs_per_us(delivered, s->mss_bytes, elapsed_us));
@@ -317,7 +323,7 @@ WL_INLINE void wl_bbr_update_bw(struct wl_bbr *b, const struct wl_sample *s)
 		wl_bbr_start_round(b, s);
 	if ((wl_s32)(s->prior_delivered_bytes - b->probe_rtt_until) > 0)
 		b->is_probe_rtt_sampled = 0;
-	wl_bbr_lt_sample(b, s);
+	wl_bbr_lt_sample(b, s, s->lost_bytes != 0, wl_bbr_is_limited(b, s));
 	bw = wl_bbr_segs_per_us(s->rate_delivered_bytes, s->mss_bytes, s->rate_interval_us);
 	/* too little in flight says nothing about the path, unless it was faster than all before */
 	if (!wl_bbr_is_limited(b, s) || bw >= wl_minmax_get(&b->bw))
@@ -645,7 +651,11 @@ static void wl_bbr_on_timeout(void *state, const struct wl_sample *s, struct wl_
 	wl_bbr_save_cwnd(b, d);
 	b->was_in_recovery = 1;
 	b->full_bw = 0;
+	/* as in Linux a round ends with it, and maybe what a policer has let pass; its losses are counted with the next ACK */
 	b->is_round_start = 1;
+	b->lost_bytes += s->lost_bytes;
+	wl_bbr_lt_sample(b, s, 1, 0);
+	b->lost_bytes -= s->lost_bytes;
 	d->cwnd_bytes = s->inflight_bytes + s->mss_bytes;
 	if (d->cwnd_bytes < s->mss_bytes)
 		d->cwnd_bytes = s->mss_bytes;

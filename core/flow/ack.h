@@ -388,6 +388,7 @@ WL_INLINE void wl_track_fill(const struct wl_flow *f, struct wl_sample *s, wl_u6
 	s->near_rtt_us = f->near_rtt_us;
 	s->delivered_bytes = f->delivered_bytes;
 	s->inflight_bytes = wl_pipe_bytes(f);
+	s->since_delivery_us = wl_since_us(s->now_us, f->delivered_at_us);
 	s->departs_in_us = wl_departs_in_us(f, now_ns);
 	s->round_count = f->round_count;
 	s->is_in_recovery = !!(f->flags & WL_FLOW_RECOVERY);

@@ -464,6 +464,38 @@ fn bbr_forgets_the_rate_between_losses_that_were_none() {
     assert!(rounds(abi::WL_EV_UNDO) > 0, "it probes for more");
 }
 
+/// bbr_set_state(): where a policer lets so little pass that timeouts end its intervals, its rate is found all the same; the silence
+/// before them is no part of it.
+#[test]
+fn bbr_finds_a_policers_rate_by_timeouts() {
+    let probes = |lost_segs: u32| {
+        let mut flow = start("bbr");
+        let mut probes = 0;
+        for round in 1..40u32 {
+            let after = round_of_33(round);
+            flow.on_ack(&after);
+            probes += u32::from(round > 24 && flow.decision.pacing_bytes_ps > 1_300_000);
+            if round > 8 && round % 5 == 0 {
+                let silent_us = 300_000 * (round % 3);
+                let timeout = wl_sample {
+                    since_delivery_us: silent_us,
+                    delivered_bytes: after.delivered_bytes,
+                    srtt_us: after.srtt_us,
+                    lost_bytes: lost_segs * MSS,
+                    events: abi::WL_EV_TIMEOUT,
+                    is_in_recovery: 1,
+                    ..sample(after.now_us + silent_us)
+                };
+                flow.on_timeout(&timeout);
+                flow.on_ack(&timeout);
+            }
+        }
+        probes
+    };
+    assert_eq!(probes(40), 0, "paced at the policer's rate");
+    assert!(probes(4) > 0, "it probes for more");
+}
+
 /// A web server's answer begins with its headers in a small segment of their own, the ACK of which may be a delayed one.
 #[test]
 fn bbr_does_not_shrink_the_answer_that_follows_a_pause() {

@@ -79,6 +79,11 @@ impl Rate {
         self.app_limited_until != 0
     }
 
+    /// How long ago anything was delivered, or data sent into an empty network.
+    pub fn since_delivery_us(&self, now_ns: u64) -> u32 {
+        core_us(now_ns).wrapping_sub(self.delivered_at_us)
+    }
+
     /// Fills the rate fields of an ACK's sample.
     pub fn finish(&mut self, delivery: &Delivery, now_ns: u64, min_rtt_us: u32, sample: &mut wl_sample) {
         if delivery.bytes == 0 {
@@ -87,6 +92,7 @@ impl Rate {
         let now_us = core_us(now_ns);
         self.delivered_bytes = self.delivered_bytes.wrapping_add(delivery.bytes);
         self.delivered_at_us = now_us;
+        sample.since_delivery_us = 0;
         let passed = self.delivered_bytes.wrapping_sub(self.app_limited_until) as i32;
         if self.app_limited_until != 0 && passed > 0 {
             self.app_limited_until = 0;

@@ -440,6 +440,7 @@ impl Sender {
             delivered_bytes: self.rate.delivered_bytes,
             inflight_before_bytes: self.pipe_bytes(),
             inflight_bytes: self.pipe_bytes(),
+            since_delivery_us: self.rate.since_delivery_us(now_ns),
             departs_in_us: core_us(self.pacing.wait_ns(now_ns)),
             round_count: self.round_count,
             random: self.random.next_u32(),
