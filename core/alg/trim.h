@@ -373,8 +373,10 @@ static void wl_trim_init(void *state, const struct wl_alg_params *p, const struc
 	wl_reno_init(&t->reno, p, s, d);
 	t->params = *p;
 	/* a box: the first train may find a queue as any other; sockets of the kernel keep the window they are given */
-	if (is_new && (p->flags & WL_ALG_CANNOT_DELAY) && !(p->flags & WL_ALG_CANNOT_WAKE))
+	if (is_new && (p->flags & WL_ALG_CANNOT_DELAY) && !(p->flags & WL_ALG_CANNOT_WAKE)) {
+		t->saved_cwnd_bytes = d->cwnd_bytes;
 		d->cwnd_bytes = WL_TRIM_PROBES * s->mss_bytes;
+	}
 	wl_trim_learn_min(t, s, s->min_rtt_us, wl_trim_extra_us(t, s));
 	if (is_new && (p->flags & (WL_ALG_PROBES_AT_ONCE | WL_ALG_CANNOT_WAKE)) == WL_ALG_PROBES_AT_ONCE)
 		wl_trim_begin(t, s);
@@ -452,7 +454,8 @@ static void wl_trim_on_send_after_idle(void *state, const struct wl_sample *s, s
 		wl_trim_open(t, d);
 		return;
 	}
-	if (t->phase == WL_TRIM_OPEN)
+	/* of its first window a box has shown the sender only the probes */
+	if (t->phase == WL_TRIM_OPEN && !(t->begins && t->saved_cwnd_bytes))
 		t->saved_cwnd_bytes = d->cwnd_bytes;
 	if (cannot) {
 		wl_trim_probe(t, s, d);

@@ -109,6 +109,32 @@ fn trim_in_a_box_probes_before_each_train() {
     assert!(alone.iter().all(at_once), "{alone:?}");
 }
 
+/// The first train of a connection, of twenty segments: a box lets it begin with two. What they find is slow start's business, or if
+/// first trains are to probe, lets the rest of an initial window go.
+#[test]
+fn trim_in_a_box_probes_with_first_trains_if_asked() {
+    let second_round = |probes: bool| {
+        let text = format!(
+            "name = \"train\"\n[[host]]\nname = \"server\"\n[[host]]\nname = \"box\"\n[[host]]\nname = \"client\"\n\
+             [[link]]\nbetween = [\"server\", \"box\"]\n\
+             [[link]]\nbetween = [\"box\", \"client\"]\nrate = \"100 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"330 packets\"\n\
+             [[flow]]\nfrom = \"server\"\nto = \"client\"\nalgorithm = \"reno\"\napplication = \"push\"\nsize = \"28960 B\"\n\
+             [parameters]\nbottleneck = \"100 Mbit/s\"\nbuffer = \"330 packets\"\nrandom_waits = false\n\
+             first_train_probes = {probes}\n\
+             [windlass]\nat = \"box\"\nfacing = \"server\"\nalgorithm = \"trim\"\n"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let trace = TraceOptions { folder: folder.path(), interval_ns: NonZeroU64::new(10_000_000).unwrap() };
+        let options = RunOptions { trace: Some(trace), ..RunOptions::default() };
+        let report = windlass_sim::run(&Scenario::parse("train", &text).unwrap(), &options).unwrap().report;
+        assert!(report.is_complete(), "{report}");
+        let at_s = departures(folder.path(), 0.0, 20);
+        assert!(at_s[1] < 1e-3 && at_s[2] > 0.02, "{at_s:?}");
+        at_s.iter().filter(|at_s| (0.019..0.035).contains(*at_s)).count()
+    };
+    assert_eq!([false, true].map(second_round), [4, 10]);
+}
+
 /// A path that reorders makes segments seem lost that are only late: the box finds out, and takes its reductions back.
 #[test]
 fn a_path_that_reorders_costs_the_box_little() {
