@@ -130,7 +130,7 @@ static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struc
 	if (f->lost_segs != lost_segs)
 		wl_count_n(WL_C_LOST_SEGS, f->lost_segs - lost_segs);
 	if (calls)
-		wl_run_algorithm(id, calls, 0, now_ns);
+		wl_run_algorithm(f, id, calls, 0, now_ns);
 	return wait_us;
 }
 
@@ -149,7 +149,7 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 	if (wl_alg_is_due(&f->decision, now_ns / 1000)) {
 		__builtin_memset(&s->sample, 0, sizeof(s->sample));
 		s->sample.now_us = now_ns / 1000;
-		wl_run_algorithm(id, WL_CALL_TIMER, 0, now_ns);
+		wl_run_algorithm(f, id, WL_CALL_TIMER, 0, now_ns);
 	}
 	if (wl_has_repairs(f))
 		wl_repair(skb, f, id, now_ns);

@@ -177,15 +177,22 @@ __noinline int wl_run_hooks(__u32 id, __u32 calls, __u32 idle_us, __u64 now_ns)
 	return 0;
 }
 
-/* The same, and tells the flow's group of it. */
-__noinline int wl_run_algorithm(__u32 id, __u32 calls, __u32 idle_us, __u64 now_ns)
+/* Talks to the group that flow `id` has. Global: verified once. */
+__noinline int wl_tell_its_group(__u32 id, __u32 what)
 {
 	struct wl_flow *f = wl_flow_get(id);
 
-	if (!f || wl_run_hooks(id, calls, idle_us, now_ns))
+	if (!f)
 		return -1;
-	wl_tell_group(f, id, calls == WL_CALL_IDLE ? WL_TALK_RESUME : WL_TALK_REPORT);
+	wl_tell_group(f, id, what);
 	return 0;
+}
+
+/* Calls hooks as wl_run_hooks() does, and tells the flow's group of it. */
+static __always_inline void wl_run_algorithm(struct wl_flow *f, __u32 id, __u32 calls, __u32 idle_us, __u64 now_ns)
+{
+	if (!wl_run_hooks(id, calls, idle_us, now_ns) && (f->flags & WL_FLOW_GROUPED))
+		wl_tell_its_group(id, calls == WL_CALL_IDLE ? WL_TALK_RESUME : WL_TALK_REPORT);
 }
 
 /* ----------------------------------------------------------- bypass and end */
@@ -394,7 +401,7 @@ __noinline __u32 wl_adopt(int from_sender)
 		f->flags |= WL_FLOW_DEPARTS;
 	__builtin_memset(&s->sample, 0, sizeof(s->sample));
 	s->sample.now_us = f->sent_at_us;
-	wl_run_algorithm(id, WL_CALL_INIT, 0, now_ns);
+	wl_run_algorithm(f, id, WL_CALL_INIT, 0, now_ns);
 	if (bpf_map_update_elem(&wl_flow_ids, &p->key, &id, BPF_NOEXIST)) {
 		/* another CPU was faster: this entry is nobody's, and must not be taken for the other one when it is idle */
 		__builtin_memset(&f->key, 0, sizeof(f->key));

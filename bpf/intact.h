@@ -53,8 +53,8 @@ __noinline int wl_is_intact(struct __sk_buff *skb)
 {
 	struct wl_scratch *s = wl_scratch_get();
 	struct wl_intact w = { .skb = skb };
+	const __u32 *addrs;
 	struct wl_packet *p;
-	__u16 check;
 
 	if (!s || !skb)
 		return 0;
@@ -63,12 +63,12 @@ __noinline int wl_is_intact(struct __sk_buff *skb)
 	p = &s->packet;
 	w.off = p->l4_off;
 	w.left = WL_TCP_LEN + p->opt_bytes + p->payload_bytes;
-	if (bpf_skb_load_bytes(skb, w.off + WL_TCP_CHECK_OFF, &check, sizeof(check)))
-		return 0;
-	/* what maps IPv4 addresses counts nothing */
-	w.sum = (__u32)bpf_csum_diff(0, 0, (__be32 *)p->key.snd_addr, 32, 0);
+	/* both addresses; what maps IPv4 ones counts nothing */
+	addrs = (const void *)p->key.snd_addr;
+	for (int i = 0; i < 8; i++)
+		w.sum += addrs[i];
 	w.sum += bpf_htons(WL_IPPROTO_TCP) + bpf_htons(w.left);
-	if (check == wl_csum_fold(w.sum))
+	if (p->check == wl_csum_fold(w.sum))
 		return 1;
 	bpf_loop(WL_CHUNK_BYTES / WL_CSUM_STEP, wl_intact_step, &w, 0);
 	return !w.left && wl_csum_fold(w.sum) == 0xffff;

@@ -24,7 +24,7 @@ struct wl_packet {
 	__u8 tos;
 	__u8 is_ipv6;
 	__u8 may_fragment; /* IPv4 without DF */
-	__u8 reserved[2];
+	__u16 check; /* as on the wire */
 	struct wl_options options;
 	__u8 opt[WL_OPT_BUFFER_BYTES]; /* options as they came, padded with zeros */
 	__u8 opt_new[WL_OPT_BUFFER_BYTES];

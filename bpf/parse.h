@@ -220,6 +220,7 @@ __noinline int wl_parse(struct __sk_buff *skb)
 	p->seq = bpf_ntohl(tcp->seq_be);
 	p->ack = bpf_ntohl(tcp->ack_be);
 	p->window_field = bpf_ntohs(tcp->window_be);
+	p->check = tcp->check;
 	p->flags_be = tcp->flags_be;
 	p->flags = bpf_ntohs(tcp->flags_be) & 0xff;
 	p->ns = (bpf_ntohs(tcp->flags_be) >> 8) & 1;

@@ -63,7 +63,7 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id, __u64 
 	    s) {
 		__builtin_memset(&s->sample, 0, sizeof(s->sample));
 		s->sample.now_us = now_us;
-		wl_run_algorithm(id, WL_CALL_INIT, 0, now_ns);
+		wl_run_algorithm(f, id, WL_CALL_INIT, 0, now_ns);
 	}
 }
 
@@ -99,7 +99,7 @@ static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_s
 	if (sample->newly_delivered_bytes || sample->lost_bytes || sample->events)
 		calls |= WL_CALL_ACK;
 	if (calls)
-		wl_run_algorithm(id, calls, 0, now_ns);
+		wl_run_algorithm(f, id, calls, 0, now_ns);
 	wl_edge_advance(f, now_ns);
 	return wait_us;
 }

@@ -194,7 +194,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		__builtin_memset(&s->sample, 0, sizeof(s->sample));
 		s->sample.now_us = now_us;
 		s->sample.is_app_limited = !!f->app_limited_until;
-		wl_run_algorithm(id, WL_CALL_IDLE, idle_us, now_ns);
+		wl_run_algorithm(f, id, WL_CALL_IDLE, idle_us, now_ns);
 	}
 	f->sent_at_us = now_us;
 	wl_take_data(skb, f, id, p, seq, wl_hold(skb, f, p->payload_bytes, now_ns));

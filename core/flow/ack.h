@@ -54,11 +54,9 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	wl_u32 slot, bytes, end;
 
 	(void)i;
-	if (!wl_before(c->at, c->ack))
-		return 1;
 	seg = wl_walk(f, &c->at, &slot);
 	if (!seg || !wl_before(seg->seq, c->ack))
-		return 0;
+		return !wl_before(c->at, c->ack);
 	end = seg->seq + seg->len_bytes;
 	bytes = wl_seq_min(end, c->ack) - wl_seq_max(seg->seq, f->una);
 	c->hole_bytes -= bytes;
@@ -81,7 +79,8 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 			wl_seg_unlist(f, seg);
 	}
 	seg->len_bytes = 0;
-	return 0;
+	/* here, not before the next step: each call has its price */
+	return !wl_before(c->at, c->ack);
 }
 
 struct wl_sack {
@@ -309,7 +308,7 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 	if (wl_after(a->ack, una))
 		wl_track_cumulative(f, &d, a->ack);
 	s->acked_bytes = f->una - una;
-	has_dsack = wl_track_dsack(f, a);
+	has_dsack = a->sack_count && wl_track_dsack(f, a);
 	if (has_dsack && (f->flags & WL_FLOW_PROBED))
 		f->flags |= WL_FLOW_ACKS_LATE;
 	for (int i = 0; i < WL_SACK_BLOCKS; i++) {

@@ -215,12 +215,10 @@ static long wl_send_step(wl_u32 i, void *ctx)
 	wl_u32 bytes;
 
 	(void)i;
-	if (c->seq == c->end)
-		return 1;
 	bytes = wl_track_record(c->f, c->seq, c->end, c->now_us);
 	c->missed = !bytes;
 	c->seq += bytes;
-	return c->missed;
+	return c->missed || c->seq == c->end;
 }
 
 /*
