@@ -10,7 +10,7 @@
 //!
 //! Where it goes, of 20,000 connections on two cores of a shared machine (EPYC, Linux 6.18), in per cent of a core:
 //!
-//! - 3.6 to 3.8 in the programs: 2.1 for data packets (9,900 a second), more than half of it copying 1.1 Gbit/s into the
+//! - 2.9 to 3.8 in the programs: about 2.1 for data packets (9,900 a second), more than half of it copying 1.1 Gbit/s into the
 //!   store, and 1.4 for ACKs (9,700 a second). In a profile no step stands out; eight calls of functions less made ACKs a
 //!   tenth cheaper, as returns are dear where the processor needs the mitigation of SRSO. The machine's own speed differs by
 //!   a third within an hour, and all this with it.
