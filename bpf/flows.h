@@ -265,12 +265,19 @@ static __always_inline int wl_same_key(const struct wl_flow_key *a, const struct
 	return !diff;
 }
 
-/* The entry is no flow's any more; called with the lock held. */
-static __always_inline void wl_vacate(struct wl_flow *f, __u32 id)
+/*
+ * The entry is no flow's any more; called with the lock held. Returns 0, or not: the list does not take it back, and it stays
+ * until it has been idle for long.
+ */
+static __always_inline int wl_give_back(struct wl_flow *f, __u32 id)
 {
+	/* whoever takes the entry from the list waits for its lock */
+	if (bpf_map_push_elem(&wl_free_flows, &id, 0))
+		return -1;
 	wl_leave_group(f, id);
 	f->state = WL_FLOW_FREE;
 	wl_track_disown(f);
+	return 0;
 }
 
 /*
@@ -280,11 +287,9 @@ static __always_inline void wl_vacate(struct wl_flow *f, __u32 id)
 static __always_inline void wl_close(struct wl_flow *f, __u32 id, __u32 counter)
 {
 	wl_store_release_all(f);
-	/* whoever takes the entry from the list waits for its lock */
-	if (!f->stored_chunks && !bpf_map_push_elem(&wl_free_flows, &id, 0)) {
+	if (!f->stored_chunks && !wl_give_back(f, id)) {
 		wl_count(counter);
 		bpf_map_delete_elem(&wl_flow_ids, &f->key);
-		wl_vacate(f, id);
 	}
 	wl_unlock(f);
 }
@@ -406,9 +411,7 @@ __noinline __u32 wl_adopt(int from_sender)
 		/* another CPU was faster: this entry is nobody's, and must not be taken for the other one when it is idle */
 		__builtin_memset(&f->key, 0, sizeof(f->key));
 		wl_leave_group(f, id);
-		/* where the list does not take it back, it is until it has been idle for long */
-		if (!bpf_map_push_elem(&wl_free_flows, &id, 0))
-			wl_vacate(f, id);
+		wl_give_back(f, id);
 		wl_unlock(f);
 		return WL_NO_FLOW;
 	}

@@ -221,7 +221,6 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u
 	struct wl_cum c = { .f = f, .d = d, .at = f->una_seg, .ack = end, .una_seg = end };
 
 	c.doubts_probe = wl_doubts_probe(f);
-
 	if (wl_after(end, f->una)) {
 		c.hole_bytes = end - f->una;
 		wl_loop(wl_slots_between(f, f->una_seg, end), wl_cum_step, &c);
