@@ -62,6 +62,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn new<'a>(settings: &'a Settings, limit: Option<&str>) -> Result<Bench<'a>> {
+        tools::check("iperf3", "iperf3")?;
         let cpus = awake::cpus()?;
         let (first, last) = (cpus.first().context("no CPU")?, cpus.last().context("no CPU")?);
         Ok(Bench { settings, cable: Cable::create(limit)?, cpus: format!("{first},{last}") })
@@ -69,7 +70,6 @@ impl Bench<'_> {
 
     /// Goodput from server to client in bit/s.
     fn measure(&self, flows: &str) -> Result<f64> {
-        tools::check("iperf3", "iperf3")?;
         let mut server = self
             .cable
             .client

@@ -32,11 +32,10 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{
-    fs, io, mem,
-    os::fd::{FromRawFd, OwnedFd},
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
+use windlass_agent::RunTimeStats;
 use windlass_lab::{BoxProcess, Crowd, CrowdLoad, Server, files};
 
 /// Its name among the experiments.
@@ -131,30 +130,9 @@ impl Meter {
     }
 }
 
-/// The kernel times all BPF programs while this lives (BPF_ENABLE_STATS, Linux 5.8).
-struct ProgramTimes {
-    _switch: OwnedFd,
-}
-
-impl ProgramTimes {
-    fn enable() -> Result<ProgramTimes> {
-        const BPF_ENABLE_STATS: libc::c_int = 32;
-        let run_time: u32 = 0;
-        // SAFETY: the kernel reads as many bytes as it is told of a live local.
-        let fd = unsafe {
-            libc::syscall(libc::SYS_bpf, BPF_ENABLE_STATS, &raw const run_time, mem::size_of_val(&run_time))
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error()).context("turning run-time statistics on");
-        }
-        // SAFETY: the kernel just gave us this descriptor.
-        Ok(ProgramTimes { _switch: unsafe { OwnedFd::from_raw_fd(fd as i32) } })
-    }
-}
-
 /// CPU time that the box's programs take, in per cent of one core.
 fn programs_percent(settings: &Settings, attachment: &BoxProcess) -> Result<f64> {
-    let _times = ProgramTimes::enable()?;
+    let _times = RunTimeStats::enable()?;
     let (at, before_ns) = (Instant::now(), attachment.run_time_ns()?);
     wait(settings, PROGRAMS_S)?;
     let spent_ns = attachment.run_time_ns()?.saturating_sub(before_ns);
