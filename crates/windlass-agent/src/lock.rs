@@ -1,6 +1,10 @@
 //! Locks between processes: agents of one machine share what is pinned.
 
-use crate::{Result, error::io_error, run_dir::run_file};
+use crate::{
+    Result,
+    error::io_error,
+    run_dir::{run_dir, run_file},
+};
 use std::{
     fs::{self, File},
     io,
@@ -22,10 +26,8 @@ impl Lock {
     /// The lock of "groups", or of "pins", "native" or "select"; who needs that of groups besides takes it last. Whoever
     /// attaches to interfaces has that of "attach", taken first.
     pub(crate) fn take(of: &str) -> Result<Lock> {
+        fs::create_dir_all(run_dir()).map_err(io_error(run_dir()))?;
         let path = run_file(&format!("{of}.lock"));
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(io_error(folder))?;
-        }
         let file = File::create(&path).map_err(io_error(&path))?;
         flock(&file, libc::LOCK_EX).map_err(io_error(&path))?;
         Ok(Lock { _file: file })

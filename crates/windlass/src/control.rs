@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::{
     collections::BTreeMap,
+    io,
     process::ExitCode,
     sync::mpsc::{Receiver, RecvTimeoutError},
     time::{Duration, Instant},
@@ -101,7 +102,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
         None => simple_policy_in_words(algorithm, mode, &args.port),
     };
     let (stop, wishes) = signals::wishes(Wish::Stop)?;
-    signals::stop_without_reader(stop);
+    signals::stop_when_closed(&io::stdout(), stop);
     let stats = args.stats.then(RunTimeStats::enable).transpose()?;
     let options = options(&args.sizes)?;
     let pace_by = if options.pace_by_fq { "fq" } else { "clock" };

@@ -220,7 +220,7 @@ fn say(name: &str, what: &Happening, json: bool) {
         }
         (_, why) if json => println!("{}", json!({ "event": event, "guest": name, "why": why })),
         (Happening::Weight(n), _) => println!("{name}: weight {n} from now on"),
-        (Happening::Awaited(_), Some(why)) => println!("{name}: awaited: {why}"),
+        (Happening::Awaited(why), _) => println!("{name}: {event}: {why}"),
         (_, Some(why)) => println!("{name}: {event}: {why}; its flows left the group"),
         (_, None) => println!("{name}: {event}"),
     }

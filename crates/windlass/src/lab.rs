@@ -195,22 +195,15 @@ pub fn demo(out: PathBuf) -> Result<ExitCode> {
 }
 
 pub fn bench(what: BenchWhat, only: &str, json: bool) -> Result<ExitCode> {
+    let settings = || settings(true, false, "report".into(), json);
     match what {
         BenchWhat::Sim => speed::bench(only, json, cancel_on_signal()?),
         BenchWhat::Groups => group_cost::bench(only, json),
-        BenchWhat::Emulator => {
-            let result =
-                windlass_experiments::bench_emulator(only, &settings(true, false, "report".into(), json)?)?;
-            Ok(show(&result, json))
-        }
+        BenchWhat::Emulator => Ok(show(&windlass_experiments::bench_emulator(only, &settings()?)?, json)),
         BenchWhat::Datapath if !only.is_empty() => {
             bail!("--only goes with bench sim, bench groups and bench emulator");
         }
-        BenchWhat::Datapath => {
-            let result =
-                windlass_experiments::bench_datapath(&settings(true, false, "report".into(), json)?)?;
-            Ok(show(&result, json))
-        }
+        BenchWhat::Datapath => Ok(show(&windlass_experiments::bench_datapath(&settings()?)?, json)),
     }
 }
 

@@ -11,12 +11,11 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::{
-    io::{self, Read},
+    fs::File,
+    io,
     os::{fd::AsFd, unix::fs::FileTypeExt},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::mpsc::Sender,
-    thread,
 };
 use windlass_agent::{
     CoupledStats, Coupling, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector, check_root,
@@ -159,26 +158,17 @@ fn hold(prefix: &str, parameters: Parameters) -> Result<()> {
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
     let native = Native::load_with(prefix, parameters)?;
     println!("loaded: {}", native.names().join(", "));
-    follow_pipe(stop);
+    if is_pipe(&io::stdin()) {
+        signals::stop_when_closed(&io::stdin(), stop);
+    }
     // the sender lives as long as the signal handler: an error cannot be
     let _ = stopped.recv();
     Ok(())
 }
 
-/// Who holds the other end of the pipe is gone: so are its reasons.
-fn follow_pipe(stop: Sender<Wish>) {
-    let is_pipe = io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .and_then(|fd| std::fs::File::from(fd).metadata())
-        .is_ok_and(|m| m.file_type().is_fifo());
-    if is_pipe {
-        thread::spawn(move || {
-            // an end is an end, with or without an error
-            let _ = io::stdin().read_to_end(&mut Vec::new());
-            let _ = stop.send(Wish::Stop);
-        });
-    }
+fn is_pipe(stream: &impl AsFd) -> bool {
+    let file = stream.as_fd().try_clone_to_owned().map(File::from);
+    file.and_then(|f| f.metadata()).is_ok_and(|m| m.file_type().is_fifo())
 }
 
 /// `windlass attach --native`.
@@ -196,7 +186,7 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
         bail!("no rule of the policy has mode \"native\"; without --native it is for interfaces");
     }
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
-    signals::stop_without_reader(stop);
+    signals::stop_when_closed(&io::stdout(), stop);
     let parameters = args.path.parameters();
     let may_share = parameters == Parameters::default() && is_loaded(&args.prefix);
     let native = if may_share { None } else { Some(Native::load_with(&args.prefix, parameters)?) };

@@ -41,14 +41,14 @@ pub fn wishes(on_hangup: Wish) -> Result<(Sender<Wish>, Receiver<Wish>)> {
     Ok((others, receiver))
 }
 
-/// Wishes for the end once nobody reads standard output any more: whoever started this command through a pipe and was
-/// killed would otherwise leave it behind. Files and terminals have no reader that goes away.
-pub fn stop_without_reader(stop: Sender<Wish>) {
+/// Wishes for the end once the other end of `stream`, standard input or output, is closed: whoever started this command
+/// through a pipe and was killed would otherwise leave it behind. Files and terminals have no other end.
+pub fn stop_when_closed(stream: &impl AsRawFd, stop: Sender<Wish>) {
+    // no event is asked for: an error or the other end's closing is reported all the same
+    let mut end = libc::pollfd { fd: stream.as_raw_fd(), events: 0, revents: 0 };
     thread::spawn(move || {
-        // no event is asked for: an error or the other end's closing is reported all the same
-        let mut out = libc::pollfd { fd: io::stdout().as_raw_fd(), events: 0, revents: 0 };
         // SAFETY: one entry, which lives as long as the call.
-        while unsafe { libc::poll(&raw mut out, 1, -1) } < 0 {
+        while unsafe { libc::poll(&raw mut end, 1, -1) } < 0 {
             if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
                 return;
             }
