@@ -8,8 +8,9 @@
 
 #include "bbr.h"
 #include "cubic.h"
-#include "kcubic.h"
 #include "dctcp.h"
+#include "kcubic.h"
+#include "kreno.h"
 #include "l2dct.h"
 #include "reno.h"
 #include "trim.h"
@@ -33,7 +34,8 @@ enum wl_alg_need {
 	  "L2DCT: DCTCP that favours flows which have sent little; data centres only") \
 	X(trim, 6, "trim", WL_NEEDS_PAUSES | WL_NEEDS_PATH, \
 	  "TCP-TRIM: probes after a pause, queues short by delay; data centres only") \
-	X(kcubic, 7, "kcubic", WL_NEEDS_NOTHING, "CUBIC with HyStart as Linux has it, for comparison")
+	X(kcubic, 7, "kcubic", WL_NEEDS_NOTHING, "CUBIC with HyStart as Linux has it, for comparison") \
+	X(kreno, 8, "kreno", WL_NEEDS_NOTHING, "Reno as Linux has it, for comparison")
 
 #define WL_ALG_ENUM(symbol, number, name, needs, description) WL_ALG_##symbol = number,
 enum wl_alg_id {

@@ -59,16 +59,21 @@ static void wl_reno_on_ack(void *state, const struct wl_sample *s, struct wl_dec
 	wl_reno_grow(state, s, d, 1u << 16);
 }
 
+/* The window becomes half of `used_bytes`. */
+WL_INLINE void wl_reno_cut(struct wl_reno *r, const struct wl_sample *s, struct wl_decision *d, wl_u32 used_bytes)
+{
+	r->credit_bytes = 0;
+	d->ssthresh_bytes = wl_alg_clamp_cwnd(s, used_bytes / 2, WL_RENO_MIN_SEGS);
+	d->cwnd_bytes = d->ssthresh_bytes;
+}
+
 static void wl_reno_on_congestion(void *state, const struct wl_sample *s, struct wl_decision *d,
 				  enum wl_congestion why)
 {
-	struct wl_reno *r = state;
 	wl_u32 flight = s->inflight_before_bytes < d->cwnd_bytes ? s->inflight_before_bytes : d->cwnd_bytes;
 
 	(void)why;
-	r->credit_bytes = 0;
-	d->ssthresh_bytes = wl_alg_clamp_cwnd(s, flight / 2, WL_RENO_MIN_SEGS);
-	d->cwnd_bytes = d->ssthresh_bytes;
+	wl_reno_cut(state, s, d, flight);
 }
 
 static void wl_reno_on_timeout(void *state, const struct wl_sample *s, struct wl_decision *d)

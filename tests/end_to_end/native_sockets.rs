@@ -201,7 +201,7 @@ fn a_window_that_its_route_bounds_shrinks_with_a_loss() {
     let loaded = Loaded::new('w');
     let way = Way::new("rate = \"200 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"4 BDP\"\nloss = \"0.2 %\"");
     way.lock("cwnd", "20");
-    for algorithm in ["reno", "cubic", "kcubic", "dctcp", "l2dct", "trim"] {
+    for algorithm in ["reno", "cubic", "kcubic", "kreno", "dctcp", "l2dct", "trim"] {
         let info = way.sender(&loaded.name(algorithm)).send(4_000_000);
         assert!(info.tcpi_total_retrans > 0, "{algorithm}: nothing was lost");
         assert!(info.tcpi_snd_ssthresh < 20, "{algorithm}: {} segments", info.tcpi_snd_ssthresh);

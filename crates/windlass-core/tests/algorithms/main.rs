@@ -48,6 +48,24 @@ fn reno_never_halves_below_two_segments() {
     assert_eq!(flow.decision.ssthresh_bytes, 2 * MSS);
 }
 
+/// Of a window of 20 segments 12 were in use: RFC 5681, equation 4, halves these; Linux the window.
+#[test]
+fn the_kernels_reno_halves_its_window_not_what_is_in_flight() {
+    for (name, segs) in [("reno", 6), ("kreno", 10)] {
+        let mut flow = start(name);
+        flow.decision.cwnd_bytes = 20 * MSS;
+        flow.on_congestion(
+            &wl_sample { inflight_before_bytes: 12 * MSS, ..sample(0) },
+            abi::WL_CONGESTION_LOSS,
+        );
+        assert_eq!(
+            (flow.decision.cwnd_bytes, flow.decision.ssthresh_bytes),
+            (segs * MSS, segs * MSS),
+            "{name}"
+        );
+    }
+}
+
 /// RFC 5681, section 3.1: after a timeout the window doubles up to ssthresh though old losses are still being repaired,
 /// and it does not grow beyond while they are.
 #[test]
@@ -145,7 +163,7 @@ fn cubic_begins_a_new_curve_where_the_old_one_does_not_lead() {
 /// A policy that changes the algorithm, or its parameters, of a flow that fills its path must not have it double its window.
 #[test]
 fn a_flow_that_comes_from_another_algorithm_does_not_begin_again() {
-    for name in ["reno", "cubic", "kcubic", "dctcp", "l2dct", "trim"] {
+    for name in ["reno", "cubic", "kcubic", "kreno", "dctcp", "l2dct", "trim"] {
         let mut flow = start("reno");
         flow.decision.cwnd_bytes = 100 * MSS;
         flow.on_congestion(
