@@ -1,4 +1,4 @@
-//! Table `tcp` of a scenario for real kernels: settings of a namespace, and words for its routes.
+//! Table `tcp` of a scenario for real kernels: settings of a namespace, and words for its routes and devices.
 
 use anyhow::{Result, bail};
 use windlass_core::Algorithm;
@@ -57,6 +57,9 @@ pub fn settings(tcp: &Tcp) -> Vec<(&'static str, String)> {
         let bytes = 2 * window.count();
         settings.push(("tcp_rmem", format!("4096 {bytes} {}", bytes.max(1 << 25))));
     }
+    if let Some(buffer) = tcp.send_buffer {
+        settings.push(("tcp_wmem", format!("4096 {0} {0}", buffer.count())));
+    }
     settings
 }
 
@@ -75,6 +78,11 @@ pub fn route_words(tcp: &Tcp) -> Vec<String> {
     words
 }
 
+/// What to say of each device; none: nothing.
+pub fn device_words(tcp: &Tcp) -> Option<[&'static str; 2]> {
+    (tcp.offload == Some(false)).then_some(["gso_max_segs", "1"])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +92,7 @@ mod tests {
     fn hosts_that_are_not_described_stay_as_they_are() {
         assert!(settings(&Tcp::default()).is_empty());
         assert!(route_words(&Tcp::default()).is_empty());
+        assert_eq!(device_words(&Tcp::default()), None);
     }
 
     #[test]
@@ -97,8 +106,11 @@ mod tests {
             tail_probes: Some(false),
             sack: Some(false),
             receive_window: Some(Bytes(4e6)),
+            send_buffer: Some(Bytes(64e6)),
+            offload: Some(false),
             validate_window: None,
         };
+        assert_eq!(device_words(&tcp), Some(["gso_max_segs", "1"]));
         assert_eq!(route_words(&tcp).join(" "), "rto_min 10ms initcwnd 2 quickack 1");
         let expected = [
             ("tcp_ecn", "1"),
@@ -106,6 +118,7 @@ mod tests {
             ("tcp_early_retrans", "0"),
             ("tcp_sack", "0"),
             ("tcp_rmem", "4096 8000000 33554432"),
+            ("tcp_wmem", "4096 64000000 64000000"),
         ];
         assert_eq!(settings(&tcp), expected.map(|(name, value)| (name, value.to_string())));
     }

@@ -149,6 +149,9 @@ impl Topology {
             )?;
             topology.set(&host.name, &tcp::settings(&scenario.tcp))?;
         }
+        if let Some(words) = tcp::device_words(&scenario.tcp) {
+            topology.set_devices(&words)?;
+        }
         Ok(topology)
     }
 
@@ -200,6 +203,15 @@ impl Topology {
             stats.drops_device = dropped;
         }
         Ok(self.emulated.iter().copied().zip(all).collect())
+    }
+
+    fn set_devices(&self, words: &[&str]) -> Result<()> {
+        for (index, link) in self.links.iter().enumerate() {
+            for (side, host) in link.between.iter().enumerate() {
+                self.hosts[host].run(&[&["ip", "link", "set", &device(index, side)], words].concat())?;
+            }
+        }
+        Ok(())
     }
 
     fn first_end(&self, host: &str) -> (usize, usize) {

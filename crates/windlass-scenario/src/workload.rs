@@ -226,6 +226,8 @@ pub struct Tcp {
     pub delayed_ack: Option<Span>,
     /// Explicit congestion notification.
     pub ecn: Option<Ecn>,
+    /// Whether segments leave several at a time, which a network card cuts (segmentation offload).
+    pub offload: Option<bool>,
     /// Whether windows shrink while they are not used.
     pub restart_after_idle: Option<bool>,
     /// Whether windows grow only as far as they are used, and last only so long.
@@ -236,6 +238,8 @@ pub struct Tcp {
     pub sack: Option<bool>,
     /// Receive window at first; it grows as needed.
     pub receive_window: Option<Bytes>,
+    /// Memory for what a sender keeps, sent and not acknowledged or not sent yet; without it, it grows with the window to 4 MiB.
+    pub send_buffer: Option<Bytes>,
 }
 
 /// Explicit congestion notification.
@@ -263,6 +267,9 @@ impl Tcp {
         }
         if self.receive_window.is_some_and(|w| !WINDOW_BYTES.contains(&w.0)) {
             return Err("receive_window: 4 KiB to 1 GB".into());
+        }
+        if self.send_buffer.is_some_and(|b| !WINDOW_BYTES.contains(&b.0)) {
+            return Err("send_buffer: 4 KiB to 1 GB".into());
         }
         if self.initial_window.is_some_and(|segs| !(1..=1000).contains(&segs)) {
             return Err("initial_window: 1 to 1000 segments".into());

@@ -431,18 +431,23 @@ fn known() -> String {
     Algorithm::all().map(|a| a.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// A host's algorithm, by the name that a host of the testbed would know it by: what is Windlass' own has a prefix there.
-/// The kernel's Reno and BBR are the core's; its CUBIC is an older one.
-fn algorithm_of_host(name: &str) -> Option<Algorithm> {
-    match name.strip_prefix("wl_") {
+/// A flow's algorithm, by the name that a host of the testbed would know it by: what is Windlass' own has a prefix there.
+/// The kernel's BBR is the core's; its Reno and CUBIC follow older texts. What is coupled runs Windlass' own, as only that
+/// talks to groups.
+fn algorithm_of(flow: &Flow) -> Option<Algorithm> {
+    match flow.algorithm.strip_prefix("wl_") {
         Some(own) => Algorithm::by_name(own),
-        None if name == "cubic" => Algorithm::by_name("kcubic"),
-        None => Algorithm::by_name(name),
+        None if flow.group.is_some() => Algorithm::by_name(&flow.algorithm),
+        None => Algorithm::by_name(match flow.algorithm.as_str() {
+            "reno" => "kreno",
+            "cubic" => "kcubic",
+            name => name,
+        }),
     }
 }
 
 fn algorithm(flow: &Flow) -> Result<Algorithm, SimError> {
-    algorithm_of_host(&flow.algorithm).ok_or_else(|| SimError::UnknownAlgorithm {
+    algorithm_of(flow).ok_or_else(|| SimError::UnknownAlgorithm {
         from: flow.from.clone(),
         to: flow.to.clone(),
         name: flow.algorithm.clone(),

@@ -121,7 +121,9 @@ fn tcpdump_reads_the_captures() {
     let folder = tempfile::tempdir().unwrap();
     let outcome = traced(folder.path());
     let said = dump(folder.path());
-    assert!(!said.contains("bad") && !said.contains("incorrect"), "{said}");
+    for complaint in ["bad cksum", "bad opt", "incorrect"] {
+        assert!(!said.contains(complaint), "{said}");
+    }
     assert!(said.contains("Flags [S], ") && said.contains("mss 1460,sackOK,TS val"), "{said}");
     assert!(said.contains("sack 1 {"), "losses are reported");
     assert!(said.contains("tos 0x2,ECT(0)"));

@@ -376,12 +376,12 @@ impl Sender {
             self.round_count += 1;
             sample.events |= WL_EV_ROUND_START;
         }
-        if delivery.bytes > 0 && self.has_unsent() {
+        if delivery.segs > 0 && self.has_unsent() {
             sample.events |= WL_EV_MORE_WAITS;
         }
-        sample.newly_delivered_bytes = delivery.bytes;
+        sample.newly_delivered_bytes = delivery.bytes();
         sample.lost_bytes = lost_segs * MSS_BYTES;
-        sample.ce_bytes = if ack.has_ece { delivery.bytes } else { 0 };
+        sample.ce_bytes = if ack.has_ece { delivery.bytes() } else { 0 };
         sample.srtt_us = duration_us(self.rtt.srtt_ns());
         sample.min_rtt_us = min_rtt_us;
         sample.delivered_bytes = self.rate.delivered_bytes;
@@ -394,7 +394,7 @@ impl Sender {
         if self.is_reducing() {
             self.prr.on_delivered(delivery.segs, self.board.pipe_segs(), ack.is_advance, lost_segs > 0);
         }
-        if delivery.bytes > 0 || lost_segs > 0 || sample.events != 0 {
+        if delivery.segs > 0 || lost_segs > 0 || sample.events != 0 {
             self.algorithm.on_ack(&sample);
             self.tell_group(&sample, wire);
         }

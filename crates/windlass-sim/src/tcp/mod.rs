@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `endpoint.rs` | handshake, data both ways, close | RFC 9293 |
 //! | `sender.rs` | state, transmission | RFC 9293, tcp_output.c |
+//! | `tso.rs` | segments that leave together | tcp_tso_autosize(), tcp_tso_should_defer() |
 //! | `pacing.rs` | bursts on a schedule | tcp_update_skb_after_send() |
 //! | `ack.rs` | what an acknowledgement does | tcp_ack() |
 //! | `timeout.rs` | RTO, F-RTO, tail loss probes, persist | RFC 6298, 5682, 8985 |
@@ -19,7 +20,7 @@
 //! | `delack.rs` | when to acknowledge | RFC 1122, tcp_input.c |
 //! | `window.rs` | the receive window grows as needed | tcp_rcv_space_adjust() |
 //!
-//! Not modelled: Nagle's algorithm (off), TSO deferral, SACK reneging, path MTU discovery, quick ACKs for segments without ECT
+//! Not modelled: Nagle's algorithm (off), SACK reneging, path MTU discovery, quick ACKs for segments without ECT
 //! behind such with it, round-trip minima that expire after 300 s.
 
 mod ack;
@@ -35,6 +36,7 @@ mod rtt;
 mod scoreboard;
 mod sender;
 mod timeout;
+mod tso;
 mod undo;
 mod usage;
 mod window;
@@ -70,8 +72,12 @@ pub struct Config {
     pub rcv_window_max_bytes: u32,
     /// The window field is in units of 2 to the power of this (RFC 7323, section 2).
     pub rcv_wscale: u8,
-    /// Memory for what a sender keeps, sent and not acknowledged or not sent yet (tcp_wmem).
+    /// Memory for what a sender keeps, sent and not acknowledged or not sent yet (tcp_wmem), at first ...
+    pub snd_buffer_first_bytes: u32,
+    /// ... and the most it grows to.
     pub snd_buffer_bytes: u32,
+    /// Segments leave several at a time (segmentation offload).
+    pub has_offload: bool,
     /// Windows shrink while they are not used (tcp_slow_start_after_idle).
     pub is_restarting_after_idle: bool,
     /// Windows grow and last only as far as they are used (RFC 7661, tcp_cwnd_validate()).
@@ -116,11 +122,14 @@ impl Config {
             initial_window_segs: tcp.initial_window.or(self.initial_window_segs),
             delack_ns: tcp.delayed_ack.map_or(self.delack_ns, Span::ns),
             ecn: tcp.ecn.map_or(self.ecn, ecn),
+            has_offload: tcp.offload.unwrap_or(self.has_offload),
             is_restarting_after_idle: tcp.restart_after_idle.unwrap_or(self.is_restarting_after_idle),
             is_validating_window: tcp.validate_window.unwrap_or(self.is_validating_window),
             is_probing_tails: tcp.tail_probes.unwrap_or(self.is_probing_tails),
             has_sack: tcp.sack.unwrap_or(self.has_sack),
             rcv_window_bytes: tcp.receive_window.map_or(self.rcv_window_bytes, |w| w.count() as u32),
+            snd_buffer_first_bytes: tcp.send_buffer.map_or(self.snd_buffer_first_bytes, |b| b.count() as u32),
+            snd_buffer_bytes: tcp.send_buffer.map_or(self.snd_buffer_bytes, |b| b.count() as u32),
             params: (*parameters).into(),
             ..self
         }
@@ -139,7 +148,9 @@ impl Default for Config {
             rcv_window_bytes: 65_536,
             rcv_window_max_bytes: 20 << 20,
             rcv_wscale: 10,
+            snd_buffer_first_bytes: 16 << 10,
             snd_buffer_bytes: 4 << 20,
+            has_offload: true,
             is_restarting_after_idle: true,
             is_validating_window: true,
             is_probing_tails: true,

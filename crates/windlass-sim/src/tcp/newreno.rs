@@ -5,7 +5,6 @@ use super::{
     rate::Delivery,
     sender::{CaState, Sender},
 };
-use crate::packet::MSS_BYTES;
 
 /// RFC 5681, section 3.2.
 const DUPACK_THRESHOLD: u32 = 3;
@@ -21,14 +20,11 @@ impl Sender {
             // one of them filled the hole
             let told = before.min(delivery.segs.saturating_sub(1));
             delivery.segs -= told;
-            delivery.bytes -= (told * MSS_BYTES).min(delivery.bytes);
             let is_repairing = self.state == CaState::Recovery && self.una < self.high_seq;
             self.board.set_dup_segs(if is_repairing { before - told } else { 0 });
         } else if is_duplicate && self.takes_duplicates() {
             self.board.set_dup_segs(before + 1);
-            let news = self.board.dup_segs().saturating_sub(before);
-            delivery.segs += news;
-            delivery.bytes += news * MSS_BYTES;
+            delivery.segs += self.board.dup_segs().saturating_sub(before);
         }
     }
 

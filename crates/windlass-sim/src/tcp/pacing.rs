@@ -1,21 +1,11 @@
 //! Pacing, for algorithms that ask for it: segments leave in small bursts on a schedule, as Linux' internal pacing has
 //! it (tcp_update_skb_after_send(), tcp_tso_autosize(), bbr_min_tso_segs()).
 
-use crate::{
-    packet::MSS_BYTES,
-    time::{S, US},
-};
+use super::tso::autosize_segs;
+use crate::time::S;
 
 /// Segments at the beginning that are never paced.
 const UNPACED_SEGS: u64 = 10;
-/// Below this rate a burst is one segment, else at least two.
-const SLOW_BYTES_PS: u64 = 150_000;
-/// A burst is what the rate makes in 2^-10 s.
-const BURST_SHIFT: u32 = 10;
-const BURST_MAX_BYTES: u64 = 65_536;
-/// Bursts are larger the shorter the round trip is: half for each 2^9 us (tcp_tso_rtt_log).
-const BURST_RTT_SHIFT_US: u32 = 9;
-
 /// The schedule of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacing {
@@ -40,7 +30,7 @@ impl Pacing {
             return Err(self.next_ns);
         }
         self.burst_at_ns = now_ns;
-        self.burst_left = burst_segs(rate_bytes_ps, min_rtt_ns);
+        self.burst_left = autosize_segs(rate_bytes_ps, min_rtt_ns);
         self.late_ns = now_ns - self.next_ns;
         Ok(())
     }
@@ -68,19 +58,10 @@ impl Pacing {
     }
 }
 
-/// Segments that leave back to back.
-fn burst_segs(rate_bytes_ps: u64, min_rtt_ns: u64) -> u32 {
-    let halvings = (min_rtt_ns / US) >> BURST_RTT_SHIFT_US;
-    let for_short_rtt = if halvings < 16 { BURST_MAX_BYTES >> halvings } else { 0 };
-    let bytes = ((rate_bytes_ps >> BURST_SHIFT) + for_short_rtt).min(BURST_MAX_BYTES);
-    let least = if rate_bytes_ps < SLOW_BYTES_PS { 1 } else { 2 };
-    ((bytes / u64::from(MSS_BYTES)) as u32).max(least)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::MS;
+    use crate::{packet::MSS_BYTES, time::MS};
 
     const RATE_BYTES_PS: Option<u64> = Some(1_448_000); // a segment a ms
 
@@ -112,13 +93,5 @@ mod tests {
             pacing.charge(RATE_BYTES_PS, MSS_BYTES as u16, now_ns);
         }
         assert_eq!(pacing.admit(RATE_BYTES_PS, 40 * MS, now_ns), Err(21 * MS));
-    }
-
-    #[test]
-    fn a_burst_is_a_millisecond_of_the_rate_and_more_on_short_paths() {
-        assert_eq!(burst_segs(100_000, 40 * MS), 1);
-        assert_eq!(burst_segs(1_448_000, 40 * MS), 2);
-        assert_eq!(burst_segs(125_000_000, 40 * MS), 45);
-        assert_eq!(burst_segs(1_448_000, MS), 23);
     }
 }

@@ -1,14 +1,15 @@
 //! Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation-00), in the core's bytes and microseconds:
-//! the twin of `core/flow/rate.h` for a sender that sees its own transmissions.
+//! the twin of `core/flow/rate.h` for a sender that sees its own transmissions. As in Linux, which counts packets
+//! (tcp_clean_rtx_queue(), tcp_rate_skb_delivered()), a short segment is worth as much as a full one.
 
 use super::scoreboard::Seg;
-use crate::time::core_us;
+use crate::{packet::MSS_BYTES, time::core_us};
 use windlass_core::abi::wl_sample;
 
 /// What of the flow every segment remembers when it is sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rate {
-    /// Bytes delivered so far; wraps.
+    /// Segments delivered so far, in bytes of full ones; wraps.
     pub delivered_bytes: u32,
     /// When that last changed, or when a packet was last sent into an empty network.
     delivered_at_us: u32,
@@ -21,9 +22,7 @@ pub struct Rate {
 /// What one ACK delivered, collected segment by segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delivery {
-    /// Bytes delivered, cumulatively or selectively.
-    pub bytes: u32,
-    /// Segments likewise.
+    /// Segments delivered, cumulatively or selectively.
     pub segs: u32,
     /// Send times of the oldest and the newest segment acknowledged cumulatively that was sent once.
     pub acked_sent_at_ns: Option<(u64, u64)>,
@@ -37,9 +36,13 @@ pub struct Delivery {
 }
 
 impl Delivery {
+    /// What was delivered, every segment as if it were full.
+    pub fn bytes(&self) -> u32 {
+        self.segs * MSS_BYTES
+    }
+
     /// A segment has arrived.
     pub fn add(&mut self, seg: &Seg, is_selective: bool) {
-        self.bytes += u32::from(seg.len_bytes);
         self.segs += 1;
         if seg.was_retransmitted() {
             self.has_acked_retrans |= !is_selective;
@@ -86,11 +89,11 @@ impl Rate {
 
     /// Fills the rate fields of an ACK's sample.
     pub fn finish(&mut self, delivery: &Delivery, now_ns: u64, min_rtt_us: u32, sample: &mut wl_sample) {
-        if delivery.bytes == 0 {
+        if delivery.segs == 0 {
             return;
         }
         let now_us = core_us(now_ns);
-        self.delivered_bytes = self.delivered_bytes.wrapping_add(delivery.bytes);
+        self.delivered_bytes = self.delivered_bytes.wrapping_add(delivery.bytes());
         self.delivered_at_us = now_us;
         sample.since_delivery_us = 0;
         let passed = self.delivered_bytes.wrapping_sub(self.app_limited_until) as i32;
@@ -118,6 +121,8 @@ mod tests {
     use super::*;
     use crate::time::MS;
 
+    const MSS: u64 = MSS_BYTES as u64;
+
     /// The worked example of the draft: ten segments sent at once over a path of 1 segment/ms and 40 ms, acknowledged
     /// at 41..50 ms; p1 shows 1/41, p10 10/50 segments/ms.
     #[test]
@@ -126,15 +131,23 @@ mod tests {
         rate.on_first_send(0);
         let mut segs = [Seg::default(); 10];
         for (i, seg) in segs.iter_mut().enumerate() {
-            *seg = Seg::new(i as u64 * 1500, 1500, false, 0);
+            *seg = Seg::new(i as u64 * MSS, MSS as u16, false, 0);
             rate.stamp(seg);
         }
         for (seg, n) in segs.iter().zip(1u32..) {
             let (mut delivery, mut sample) = (Delivery::default(), wl_sample::default());
             delivery.add(seg, false);
             rate.finish(&delivery, (40 + u64::from(n)) * MS, 41_000, &mut sample);
-            let measured = (sample.rate_delivered_bytes / 1500, sample.rate_interval_us);
+            let measured = (sample.rate_delivered_bytes / MSS_BYTES, sample.rate_interval_us);
             assert_eq!(measured, (n, (40 + n) * 1000));
         }
+    }
+    #[test]
+    fn a_short_segment_counts_as_a_full_one() {
+        let (mut rate, mut delivery) = (Rate::default(), Delivery::default());
+        delivery.add(&Seg::new(0, 230, false, 0), false);
+        delivery.add(&Seg::new(230, MSS_BYTES as u16, false, 0), true);
+        rate.finish(&delivery, 40 * MS, 0, &mut wl_sample::default());
+        assert_eq!((delivery.bytes(), rate.delivered_bytes), (2 * MSS_BYTES, 2 * MSS_BYTES));
     }
 }

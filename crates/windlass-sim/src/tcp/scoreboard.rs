@@ -17,6 +17,8 @@ mod seg_flag {
     pub const APP_LIMITED: u8 = 1 << 4;
     /// Takes one more sequence number than its payload.
     pub const FIN: u8 = 1 << 5;
+    /// First of a super-packet.
+    pub const HEAD: u8 = 1 << 6;
 }
 use seg_flag::*;
 
@@ -89,6 +91,11 @@ impl Seg {
         self.flags & APP_LIMITED != 0
     }
 
+    /// Notes whether it is the first of a super-packet.
+    pub fn set_head(&mut self, is_head: bool) {
+        self.flags = self.flags & !HEAD | if is_head { HEAD } else { 0 };
+    }
+
     /// Notes whether it is.
     pub fn set_app_limited(&mut self, is_limited: bool) {
         self.flags = self.flags & !APP_LIMITED | if is_limited { APP_LIMITED } else { 0 };
@@ -108,6 +115,8 @@ pub struct Scoreboard {
     resent_segs: u32,
     /// Segments that wait to be sent again.
     waiting_segs: u32,
+    /// Super-packets whose first segment is in flight.
+    super_packets: u32,
     /// Copies ever sent.
     sent: u32,
     /// No segment below this id waits to be sent again.
@@ -141,6 +150,11 @@ impl Scoreboard {
     /// Segments sent and not acknowledged cumulatively.
     pub fn out_segs(&self) -> u32 {
         self.segs.len() as u32
+    }
+
+    /// Super-packets in flight.
+    pub fn super_packets(&self) -> u32 {
+        self.super_packets
     }
 
     /// Segments that have arrived out of order.
@@ -184,6 +198,7 @@ impl Scoreboard {
 
     /// A new segment leaves.
     pub fn push(&mut self, seg: Seg) {
+        self.super_packets += u32::from(seg.flags & HEAD != 0);
         self.sent += 1;
         self.segs.push_back(Seg { order: self.sent, ..seg });
     }
@@ -221,6 +236,7 @@ impl Scoreboard {
             let seg = *seg;
             self.segs.pop_front();
             self.first_id += 1;
+            self.super_packets -= u32::from(seg.flags & HEAD != 0);
             self.leave_lists(&seg);
             if seg.is_sacked() {
                 self.sacked_segs -= 1;

@@ -9,6 +9,7 @@ use super::{
     receiver::Receiver,
     rtt::Rtt,
     scoreboard::{Scoreboard, Seg},
+    tso::{Moment, WaitsFor, autosize_segs},
     undo::Undo,
     usage::Usage,
 };
@@ -24,11 +25,18 @@ use rand::RngCore;
 use rand_xoshiro::SplitMix64;
 use windlass_core::{
     Algorithm, AlgorithmState,
-    abi::{WL_ALG_PROBES_AT_ONCE, WL_ALG_SENDS_BURSTS, WL_CWND_MAX_BYTES, wl_alg_params, wl_sample},
+    abi::{
+        WL_ALG_PROBES_AT_ONCE, WL_ALG_SENDS_BURSTS, WL_CWND_MAX_BYTES, WL_INIT_CWND_SEGS, wl_alg_params,
+        wl_decision, wl_sample,
+    },
 };
 
-/// Memory of the send buffer that a full segment takes (its truesize in Linux: payload, and a share of the sk_buff).
-const SEGMENT_MEMORY_BYTES: u64 = 1485;
+/// Memory of the send buffer that an sk_buff takes beside its payload (SKB_TRUESIZE() of its head).
+const SKB_MEMORY_BYTES: u64 = 832;
+/// Longest payload of an sk_buff.
+const SKB_MAX_BYTES: u64 = 65_536;
+/// Send buffer for each segment of the window: twice what an sk_buff of one segment takes (tcp_sndbuf_expand()).
+const BUFFER_OF_SEGMENT_BYTES: u32 = 2 * 2304;
 
 /// What the sender makes of its losses (RFC 5681, 6675; Linux' names).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -177,6 +185,8 @@ pub struct Sender {
     pub(super) written: u64,
     /// One past the last byte of that which the send buffer has room for.
     buffered: u64,
+    /// Memory that the send buffer may take; grows with the window.
+    buffer_bytes: u32,
     /// The application has closed the stream: a FIN follows the last byte.
     pub(super) is_closing: bool,
     /// Right edge of the peer's window, and the segment that told (RFC 9293, section 3.10.7.4).
@@ -242,6 +252,7 @@ impl Sender {
             nxt: 1,
             written: 1,
             buffered: 1,
+            buffer_bytes: 0,
             is_closing: false,
             wnd_edge: 0,
             wnd_bytes: 0,
@@ -281,6 +292,7 @@ impl Sender {
         self.una = 1;
         self.high_seq = 1;
         self.is_validating = config.is_validating_window;
+        self.buffer_bytes = config.snd_buffer_first_bytes.min(config.snd_buffer_bytes);
         self.set_window(window_bytes, 0);
         self.rtt.backoff = 0;
         if let Some(rtt_ns) = rtt_ns {
@@ -463,19 +475,64 @@ impl Sender {
     }
 
     /// The application fills the send buffer again once a third of it is free (sk_stream_is_writeable() in Linux). If all
-    /// of it had been sent by then, the application was the limit.
-    fn fill_buffer(&mut self, config: &Config) {
+    /// of it had been sent by then, the application was the limit. Returns whether it wrote something.
+    ///
+    /// Linux asks for room for a new sk_buff only (tcp_sendmsg_locked()), and fills it and the one before it. While the window
+    /// takes what is written the last one is never full, so as much goes in as the window has room for, whatever the size
+    /// of the buffer.
+    fn fill_buffer(&mut self, config: &Config) -> bool {
         self.buffered = self.buffered.min(self.written);
-        let room_bytes = u64::from(config.snd_buffer_bytes) * u64::from(MSS_BYTES) / SEGMENT_MEMORY_BYTES;
-        let kept_bytes = self.buffered.saturating_sub(self.una);
-        if self.buffered == self.written || kept_bytes > room_bytes / 3 * 2 {
-            return;
+        if self.buffered == self.written {
+            return false;
         }
-        let has_room = self.board.pipe_segs() < self.cwnd_segs() && self.board.lost_segs() == 0;
-        if self.buffered.saturating_sub(self.nxt) < u64::from(MSS_BYTES) && has_room {
+        let room_segs = self.cwnd_segs().saturating_sub(self.board.pipe_segs());
+        if room_segs > 0 {
+            // tcp_should_expand_sndbuf(), tcp_sndbuf_expand()
+            let wanted_bytes =
+                self.cwnd_segs().max(WL_INIT_CWND_SEGS).saturating_mul(BUFFER_OF_SEGMENT_BYTES);
+            self.buffer_bytes = self.buffer_bytes.max(wanted_bytes.min(config.snd_buffer_bytes));
+        }
+        let buffer_bytes = u64::from(self.buffer_bytes);
+        let memory_bytes = self.memory_bytes();
+        if memory_bytes > buffer_bytes / 3 * 2 {
+            return false;
+        }
+        if self.buffered.saturating_sub(self.nxt) < u64::from(MSS_BYTES)
+            && room_segs > 0
+            && self.board.lost_segs() == 0
+        {
             self.rate.mark_app_limited(self.pipe_bytes());
         }
-        self.buffered = self.written.min(self.una + room_bytes);
+        self.buffered = self.written.min(self.writes_until(memory_bytes, room_segs));
+        true
+    }
+
+    /// Up to where the application writes into a send buffer that holds `memory_bytes`, with room for `room_segs` in the window.
+    fn writes_until(&self, memory_bytes: u64, room_segs: u32) -> u64 {
+        let skb_bytes = self.skb_bytes();
+        let last_bytes = self.buffered.saturating_sub(self.nxt).min(skb_bytes);
+        let rest_bytes = if last_bytes > 0 { skb_bytes - last_bytes } else { 0 };
+        let room_bytes = u64::from(self.buffer_bytes).saturating_sub(memory_bytes + rest_bytes);
+        let skbs = room_bytes.div_ceil(skb_bytes + SKB_MEMORY_BYTES);
+        let by_memory = self.buffered + rest_bytes + skbs * skb_bytes;
+        if room_segs == 0 || self.is_pacing() {
+            return by_memory;
+        }
+        by_memory.max(self.nxt + u64::from(room_segs) * u64::from(MSS_BYTES) + skb_bytes)
+    }
+
+    /// Payload of an sk_buff that waits to be sent: at most half of the peer's window (tcp_xmit_size_goal()).
+    fn skb_bytes(&self) -> u64 {
+        let mss = u64::from(MSS_BYTES);
+        let segs = (u64::from(self.wnd_bytes) / 2).min(SKB_MAX_BYTES) / mss;
+        segs.max(1) * mss
+    }
+
+    /// What the send buffer holds: payload, and an sk_buff for each super-packet.
+    fn memory_bytes(&self) -> u64 {
+        let unsent_bytes = self.buffered.saturating_sub(self.nxt);
+        let skbs = u64::from(self.board.super_packets()) + unsent_bytes.div_ceil(self.skb_bytes());
+        self.buffered.saturating_sub(self.una) + skbs * SKB_MEMORY_BYTES
     }
 
     /// What holds after each step, whatever the network does (RFC 9293, section 3.3.1).
@@ -525,28 +582,13 @@ impl Sender {
 
     /// Sends new segments as far as window, peer and pacing allow.
     pub(super) fn push_new(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
-        self.fill_buffer(wire.config);
         let mut sent = 0;
         let mut is_full = false;
-        while let Some((len_bytes, is_fin)) = self.next_new() {
-            if self.algorithm.is_held() {
+        loop {
+            is_full |= self.push_buffered(&mut sent, wire, receiver);
+            if !self.fill_buffer(wire.config) {
                 break;
             }
-            if self.board.pipe_segs() >= self.cwnd_segs() {
-                is_full = true;
-                break;
-            }
-            if !self.fits_window(len_bytes, is_fin) || !self.may_pace(wire) {
-                break;
-            }
-            if self.is_after_pause(wire.now_ns()) {
-                self.on_send_after_idle(wire.now_ns());
-                if self.algorithm.is_held() || self.board.pipe_segs() >= self.cwnd_segs() {
-                    break;
-                }
-            }
-            self.send_new(len_bytes, is_fin, wire, receiver);
-            sent += 1;
         }
         is_full |= self.board.pipe_segs() >= self.cwnd_segs();
         if sent > 0 || is_full {
@@ -565,15 +607,82 @@ impl Sender {
         self.arm_wake(wire);
     }
 
+    /// Sends what the send buffer holds as far as it may leave, counting it. Returns whether the window is in use.
+    fn push_buffered(&mut self, sent: &mut u32, wire: &mut Wire, receiver: &mut Receiver) -> bool {
+        let mut super_left_segs = 0;
+        let mut is_head = true;
+        while let Some((len_bytes, is_fin)) = self.next_new() {
+            if self.algorithm.is_held() {
+                break;
+            }
+            if self.board.pipe_segs() >= self.cwnd_segs() {
+                return true;
+            }
+            if wire.config.has_offload && super_left_segs == 0 {
+                let moment = self.moment(wire.now_ns());
+                if let Some(why) = moment.waits_for().filter(|_| !self.is_repairing()) {
+                    return why == WaitsFor::Cwnd;
+                }
+                super_left_segs = moment.max_segs;
+                is_head = true;
+            }
+            if !self.fits_window(len_bytes, is_fin) || !self.may_pace(wire) {
+                break;
+            }
+            if self.is_after_pause(wire.now_ns()) {
+                self.on_send_after_idle(wire.now_ns());
+                if self.algorithm.is_held() || self.board.pipe_segs() >= self.cwnd_segs() {
+                    break;
+                }
+            }
+            self.send_new(len_bytes, is_fin, is_head, wire, receiver);
+            *sent += 1;
+            super_left_segs = super_left_segs.saturating_sub(1);
+            is_head = !wire.config.has_offload;
+        }
+        false
+    }
+
     /// Sends one new segment whatever the window of congestion says. Returns whether there was one.
     pub(super) fn send_one_new(&mut self, wire: &mut Wire, receiver: &mut Receiver) -> bool {
         match self.next_new() {
             Some((len_bytes, is_fin)) if self.fits_window(len_bytes, is_fin) => {
-                self.send_new(len_bytes, is_fin, wire, receiver);
+                self.send_new(len_bytes, is_fin, true, wire, receiver);
                 true
             }
             _ => false,
         }
+    }
+
+    fn is_repairing(&self) -> bool {
+        matches!(self.state, CaState::Recovery | CaState::Loss)
+    }
+
+    /// What there is to know about how many segments should leave at once.
+    fn moment(&self, now_ns: u64) -> Moment {
+        let rate_bytes_ps =
+            self.algorithm.pacing_bytes_ps().unwrap_or_else(|| self.rate_of_window_bytes_ps());
+        Moment {
+            max_segs: autosize_segs(rate_bytes_ps, self.rtt.min_ns()),
+            cwnd_segs: self.cwnd_segs(),
+            pipe_segs: self.board.pipe_segs(),
+            wnd_bytes: self.wnd_bytes.into(),
+            wnd_left_bytes: self.wnd_edge - self.nxt,
+            unsent_bytes: self.buffered - self.nxt,
+            is_closing: self.is_closing && self.buffered == self.written,
+            idle_ns: now_ns - self.sent_at_ns,
+            head_age_ns: self.board.first().map(|seg| now_ns - seg.sent_at_ns),
+            srtt_ns: self.rtt.srtt_ns(),
+        }
+    }
+
+    /// The window in a round trip, and more of it the sooner it will have grown (tcp_update_pacing_rate()).
+    fn rate_of_window_bytes_ps(&self) -> u64 {
+        let wl_decision { cwnd_bytes, ssthresh_bytes, .. } = self.algorithm.decision;
+        let percent = if cwnd_bytes < ssthresh_bytes / 2 { 200 } else { 120 };
+        let window_segs = u64::from(self.cwnd_segs().max(self.board.out_segs()));
+        let srtt_us = (self.rtt.srtt_ns() / US).max(1);
+        window_segs * u64::from(MSS_BYTES) * percent * 10_000 / srtt_us
     }
 
     fn fits_window(&self, len_bytes: u16, is_fin: bool) -> bool {
@@ -585,7 +694,9 @@ impl Sender {
         if !self.is_validating {
             return;
         }
-        let is_shrinking = self.restarts(wire.config) && self.state == CaState::Open;
+        // not while it is the send buffer that holds the application back (tcp_cwnd_application_limited())
+        let is_blocked = self.buffered < self.written;
+        let is_shrinking = self.restarts(wire.config) && self.state == CaState::Open && !is_blocked;
         let after_ns = is_shrinking.then(|| self.rtt.rto_ns(wire.config));
         let (out_segs, initial_segs) = (self.board.out_segs(), wire.config.initial_segs());
         let decision = &mut self.algorithm.decision;
@@ -597,6 +708,7 @@ impl Sender {
         &mut self,
         len_bytes: u16,
         is_fin: bool,
+        is_head: bool,
         wire: &mut Wire,
         receiver: &mut Receiver,
     ) {
@@ -605,6 +717,7 @@ impl Sender {
             self.rate.on_first_send(now_ns);
         }
         let mut seg = Seg::new(self.nxt, len_bytes, is_fin, now_ns);
+        seg.set_head(is_head);
         self.rate.stamp(&mut seg);
         let mut flags = flag::ACK | if is_fin { flag::FIN } else { 0 };
         if wire.has_ecn && len_bytes > 0 {

@@ -1,0 +1,138 @@
+//! Super-packets: hosts whose network card cuts segments send several at once, as many as the rate makes in a millisecond, and
+//! wait a little until the window has room for so many (tcp_tso_autosize(), tcp_tso_should_defer() in Linux).
+
+use crate::{
+    packet::MSS_BYTES,
+    time::{MS, US},
+};
+
+/// Below this rate a super-packet is one segment, else at least two.
+const SLOW_BYTES_PS: u64 = 150_000;
+/// A super-packet is what the rate makes in 2^-10 s ...
+const SHIFT: u32 = 10;
+/// ... and no longer than this.
+const MAX_BYTES: u64 = 65_536;
+/// They are larger the shorter the round trip is: half for each 2^9 us (tcp_tso_rtt_log).
+const RTT_SHIFT_US: u32 = 9;
+/// Room for this part of the window is used at once (tcp_tso_win_divisor).
+const WINDOW_PART: u64 = 3;
+/// Who has not sent for so long sends what there is, and so does who will hear nothing for so long.
+const SHORT_NS: u64 = MS;
+
+/// Segments of a super-packet at this rate.
+pub fn autosize_segs(rate_bytes_ps: u64, min_rtt_ns: u64) -> u32 {
+    let halvings = (min_rtt_ns / US) >> RTT_SHIFT_US;
+    let for_short_rtt = if halvings < 16 { MAX_BYTES >> halvings } else { 0 };
+    let bytes = ((rate_bytes_ps >> SHIFT) + for_short_rtt).min(MAX_BYTES);
+    let least = if rate_bytes_ps < SLOW_BYTES_PS { 1 } else { 2 };
+    ((bytes / u64::from(MSS_BYTES)) as u32).max(least)
+}
+
+/// What is known when new segments could be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// Longest super-packet, in segments.
+    pub max_segs: u32,
+    /// Congestion window, and what is in flight of it.
+    pub cwnd_segs: u32,
+    /// See there.
+    pub pipe_segs: u32,
+    /// The peer's window as it told of it, and what is left of it.
+    pub wnd_bytes: u64,
+    /// See there.
+    pub wnd_left_bytes: u64,
+    /// What waits to be sent.
+    pub unsent_bytes: u64,
+    /// Nothing will follow that.
+    pub is_closing: bool,
+    /// Since something was sent.
+    pub idle_ns: u64,
+    /// Since the oldest segment in flight was sent; none: nothing is.
+    pub head_age_ns: Option<u64>,
+    /// Smoothed round-trip time.
+    pub srtt_ns: u64,
+}
+
+/// What a sender that waits is waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// Room in the congestion window.
+    Cwnd,
+    /// Room in the peer's, or more data.
+    Other,
+}
+
+impl Moment {
+    /// Should the sender wait until a longer super-packet can be sent? Not if the next ACK is far.
+    pub fn waits_for(&self) -> Option<WaitsFor> {
+        let mss = u64::from(MSS_BYTES);
+        let cwnd_left_bytes = u64::from(self.cwnd_segs.saturating_sub(self.pipe_segs)) * mss;
+        let room_bytes = cwnd_left_bytes.min(self.wnd_left_bytes);
+        let window_bytes = self.wnd_bytes.min(u64::from(self.cwnd_segs) * mss);
+        let is_enough =
+            room_bytes >= u64::from(self.max_segs) * mss || room_bytes >= window_bytes / WINDOW_PART;
+        let near_ns = SHORT_NS.min(self.srtt_ns / 2);
+        let is_ack_near = self.head_age_ns.is_some_and(|age_ns| age_ns + near_ns >= self.srtt_ns);
+        if self.unsent_bytes <= mss || self.idle_ns > SHORT_NS || is_enough || !is_ack_near {
+            return None;
+        }
+        if cwnd_left_bytes < self.wnd_left_bytes && cwnd_left_bytes <= self.unsent_bytes {
+            return Some(WaitsFor::Cwnd);
+        }
+        let is_all = self.is_closing && self.unsent_bytes < room_bytes;
+        (!is_all).then_some(WaitsFor::Other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = MSS_BYTES as u64;
+
+    fn moment() -> Moment {
+        Moment {
+            max_segs: 8,
+            cwnd_segs: 100,
+            pipe_segs: 98,
+            wnd_bytes: 1_000 * MSS,
+            wnd_left_bytes: 900 * MSS,
+            unsent_bytes: 500 * MSS,
+            is_closing: false,
+            idle_ns: MS / 4,
+            head_age_ns: Some(39 * MS),
+            srtt_ns: 40 * MS,
+        }
+    }
+
+    #[test]
+    fn a_super_packet_is_a_millisecond_of_the_rate_and_more_on_short_paths() {
+        assert_eq!(autosize_segs(100_000, 40 * MS), 1);
+        assert_eq!(autosize_segs(1_448_000, 40 * MS), 2);
+        assert_eq!(autosize_segs(125_000_000, 40 * MS), 45);
+        assert_eq!(autosize_segs(1_448_000, MS), 23);
+    }
+
+    #[test]
+    fn room_for_two_of_eight_segments_waits_for_more() {
+        assert_eq!(moment().waits_for(), Some(WaitsFor::Cwnd));
+        assert_eq!(Moment { pipe_segs: 92, ..moment() }.waits_for(), None);
+        // a third of the window, too, is enough
+        assert_eq!(Moment { cwnd_segs: 6, pipe_segs: 4, ..moment() }.waits_for(), None);
+    }
+
+    #[test]
+    fn nobody_waits_for_an_ack_that_is_far() {
+        assert_eq!(Moment { idle_ns: 2 * MS, ..moment() }.waits_for(), None);
+        assert_eq!(Moment { head_age_ns: Some(38 * MS), ..moment() }.waits_for(), None);
+        assert_eq!(Moment { head_age_ns: None, ..moment() }.waits_for(), None);
+    }
+
+    #[test]
+    fn a_tail_that_fits_waits_for_more_data_unless_it_is_the_end() {
+        let tail = Moment { unsent_bytes: 3 * MSS, pipe_segs: 96, ..moment() };
+        assert_eq!(tail.waits_for(), Some(WaitsFor::Other));
+        assert_eq!(Moment { is_closing: true, ..tail }.waits_for(), None);
+        assert_eq!(Moment { unsent_bytes: MSS, ..tail }.waits_for(), None);
+    }
+}
