@@ -145,7 +145,7 @@ impl Default for Config {
             delack_ns: 40 * MS,
             initial_window_segs: None,
             quick_acks: 16,
-            rcv_window_bytes: 65_536,
+            rcv_window_bytes: 64_240,
             rcv_window_max_bytes: 20 << 20,
             rcv_wscale: 10,
             snd_buffer_first_bytes: 16 << 10,

@@ -35,8 +35,8 @@ use windlass_core::{
 const SKB_MEMORY_BYTES: u64 = 832;
 /// Longest payload of an sk_buff.
 const SKB_MAX_BYTES: u64 = 65_536;
-/// Send buffer for each segment of the window: twice what an sk_buff of one segment takes (tcp_sndbuf_expand()).
-const BUFFER_OF_SEGMENT_BYTES: u32 = 2 * 2304;
+/// What Linux reckons that an sk_buff of one segment takes (tcp_sndbuf_expand()).
+const LONE_SKB_BYTES: u32 = 2304;
 
 /// What the sender makes of its losses (RFC 5681, 6675; Linux' names).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -487,9 +487,10 @@ impl Sender {
         }
         let room_segs = self.cwnd_segs().saturating_sub(self.board.pipe_segs());
         if room_segs > 0 {
-            // tcp_should_expand_sndbuf(), tcp_sndbuf_expand()
-            let wanted_bytes =
-                self.cwnd_segs().max(WL_INIT_CWND_SEGS).saturating_mul(BUFFER_OF_SEGMENT_BYTES);
+            // tcp_should_expand_sndbuf(), tcp_sndbuf_expand(), bbr_sndbuf_expand()
+            let windows = if self.is_pacing() { 3 } else { 2 };
+            let segs = self.cwnd_segs().max(WL_INIT_CWND_SEGS).saturating_mul(windows);
+            let wanted_bytes = segs.saturating_mul(LONE_SKB_BYTES);
             self.buffer_bytes = self.buffer_bytes.max(wanted_bytes.min(config.snd_buffer_bytes));
         }
         let buffer_bytes = u64::from(self.buffer_bytes);

@@ -3,7 +3,13 @@
 //! for a hole to be filled.
 
 use super::Config;
-use crate::{packet::MSS_BYTES, time::core_us};
+use crate::{
+    packet::MSS_BYTES,
+    time::{MS, core_us},
+};
+
+/// What a SYN reckons with: full segments without timestamps.
+const SYN_MSS_BYTES: u32 = 1460;
 
 /// The window that a receiver offers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,7 +54,9 @@ impl RcvWindow {
     pub fn measure(&mut self, len_bytes: u32, tsecr_us: u32, now_ns: u64) {
         if tsecr_us != self.last_tsecr_us && len_bytes >= MSS_BYTES {
             self.last_tsecr_us = tsecr_us;
-            let sample_ns = u64::from(core_us(now_ns).wrapping_sub(tsecr_us)) * 1000;
+            // timestamps of Linux count milliseconds
+            let sample_ms = (core_us(now_ns) / 1000).wrapping_sub(tsecr_us / 1000);
+            let sample_ns = u64::from(sample_ms) * MS;
             // a shorter time counts at once, a longer one little by little
             self.rtt_ns = match self.rtt_ns {
                 0 => sample_ns.max(1),
@@ -99,7 +107,7 @@ impl RcvWindow {
 
     /// The window in a SYN, which is not scaled (RFC 7323, section 2.2).
     pub fn offer_unscaled(&mut self) -> u32 {
-        let window = self.offered_bytes.min(0xffff) / MSS_BYTES * MSS_BYTES;
+        let window = self.offered_bytes.min(0xffff) / SYN_MSS_BYTES * SYN_MSS_BYTES;
         self.edge = u64::from(window) + 1;
         window
     }
@@ -134,7 +142,7 @@ mod tests {
     fn the_edge_never_moves_left_and_is_in_whole_units() {
         let config = Config::default();
         let mut window = RcvWindow::new(&config);
-        assert_eq!(window.offer_unscaled(), 45 * MSS_BYTES);
+        assert_eq!(window.offer_unscaled(), 44 * SYN_MSS_BYTES);
         let before = window.offer(1, 0, &config);
         assert_eq!(before % 128, 0);
         assert_eq!(window.offer(1, 60_000, &config), before);
