@@ -121,9 +121,8 @@ fn tcpdump_reads_the_captures() {
     let folder = tempfile::tempdir().unwrap();
     let outcome = traced(folder.path());
     let said = dump(folder.path());
-    for complaint in ["bad cksum", "bad opt", "incorrect"] {
-        assert!(!said.contains(complaint), "{said}");
-    }
+    let is_complaint = |word: &str| word.starts_with("bad") || word == "incorrect";
+    assert!(!said.split(|c: char| !c.is_alphanumeric()).any(is_complaint), "{said}");
     assert!(said.contains("Flags [S], ") && said.contains("mss 1460,sackOK,TS val"), "{said}");
     assert!(said.contains("sack 1 {"), "losses are reported");
     assert!(said.contains("tos 0x2,ECT(0)"));

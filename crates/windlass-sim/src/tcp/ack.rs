@@ -264,7 +264,7 @@ impl Sender {
             self.detect_by_duplicates(ack.is_advance);
             return 0;
         }
-        let is_recovering = matches!(self.state, CaState::Recovery | CaState::Loss);
+        let is_recovering = self.is_repairing();
         self.rack.detect_after_ack(&mut self.board, &self.rtt, ack.now_ns, is_recovering)
     }
 
@@ -432,7 +432,7 @@ impl Sender {
             lost_before: self.board.lost_total,
             restarts_timer: false,
         };
-        let is_recovering = matches!(self.state, CaState::Recovery | CaState::Loss);
+        let is_recovering = self.is_repairing();
         let rest_ns = self.rack.detect(&mut self.board, &self.rtt, now_ns, is_recovering);
         if rest_ns > 0 {
             self.arm_reorder(rest_ns, wire);

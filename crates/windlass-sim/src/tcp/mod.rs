@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `endpoint.rs` | handshake, data both ways, close | RFC 9293 |
 //! | `sender.rs` | state, transmission | RFC 9293, tcp_output.c |
+//! | `send_buffer.rs` | what lies ready to be sent | tcp_sendmsg_locked(), tcp_sndbuf_expand() |
 //! | `tso.rs` | segments that leave together | tcp_tso_autosize(), tcp_tso_should_defer() |
 //! | `pacing.rs` | bursts on a schedule | tcp_update_skb_after_send() |
 //! | `ack.rs` | what an acknowledgement does | tcp_ack() |
@@ -34,6 +35,7 @@ mod rate;
 mod receiver;
 mod rtt;
 mod scoreboard;
+mod send_buffer;
 mod sender;
 mod timeout;
 mod tso;

@@ -9,7 +9,7 @@ use super::{
     receiver::Receiver,
     rtt::Rtt,
     scoreboard::{Scoreboard, Seg},
-    tso::{Moment, WaitsFor, autosize_segs},
+    tso::WaitsFor,
     undo::Undo,
     usage::Usage,
 };
@@ -25,18 +25,8 @@ use rand::RngCore;
 use rand_xoshiro::SplitMix64;
 use windlass_core::{
     Algorithm, AlgorithmState,
-    abi::{
-        WL_ALG_PROBES_AT_ONCE, WL_ALG_SENDS_BURSTS, WL_CWND_MAX_BYTES, WL_INIT_CWND_SEGS, wl_alg_params,
-        wl_decision, wl_sample,
-    },
+    abi::{WL_ALG_PROBES_AT_ONCE, WL_ALG_SENDS_BURSTS, WL_CWND_MAX_BYTES, wl_alg_params, wl_sample},
 };
-
-/// Memory of the send buffer that an sk_buff takes beside its payload (SKB_TRUESIZE() of its head).
-const SKB_MEMORY_BYTES: u64 = 832;
-/// Longest payload of an sk_buff.
-const SKB_MAX_BYTES: u64 = 65_536;
-/// What Linux reckons that an sk_buff of one segment takes (tcp_sndbuf_expand()).
-const LONE_SKB_BYTES: u32 = 2304;
 
 /// What the sender makes of its losses (RFC 5681, 6675; Linux' names).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -184,9 +174,9 @@ pub struct Sender {
     /// One past the last byte that the application has written.
     pub(super) written: u64,
     /// One past the last byte of that which the send buffer has room for.
-    buffered: u64,
+    pub(super) buffered: u64,
     /// Memory that the send buffer may take; grows with the window.
-    buffer_bytes: u32,
+    pub(super) buffer_bytes: u32,
     /// The application has closed the stream: a FIN follows the last byte.
     pub(super) is_closing: bool,
     /// Right edge of the peer's window, and the segment that told (RFC 9293, section 3.10.7.4).
@@ -342,10 +332,7 @@ impl Sender {
     /// The application writes.
     pub fn write(&mut self, bytes: u64, wire: &mut Wire, receiver: &mut Receiver) {
         let now_ns = wire.now_ns();
-        let has_room = self.board.pipe_segs() < self.cwnd_segs() && self.board.lost_segs() == 0;
-        if self.written - self.nxt.min(self.written) < u64::from(MSS_BYTES) && has_room {
-            self.rate.mark_app_limited(self.pipe_bytes());
-        }
+        self.check_app_limited(self.written);
         if self.board.out_segs() == 0 && self.nxt > 1 && self.restarts(wire.config) {
             let idle_ns = now_ns - self.sent_at_ns;
             let rto_ns = self.rtt.rto_ns(wire.config);
@@ -358,6 +345,15 @@ impl Sender {
         }
         self.written += bytes;
         self.push(wire, receiver);
+    }
+
+    /// What is to be written after `end_seq` comes when less than a segment waits and the window has room: the application,
+    /// not the network, was the limit (tcp_rate_check_app_limited() in Linux).
+    pub(super) fn check_app_limited(&mut self, end_seq: u64) {
+        let has_room = self.board.pipe_segs() < self.cwnd_segs() && self.board.lost_segs() == 0;
+        if end_seq.saturating_sub(self.nxt) < u64::from(MSS_BYTES) && has_room {
+            self.rate.mark_app_limited(self.pipe_bytes());
+        }
     }
 
     /// The application closes the stream.
@@ -422,9 +418,14 @@ impl Sender {
         matches!(self.state, CaState::Cwr | CaState::Recovery) && !self.is_pacing()
     }
 
+    /// Whether losses are being repaired.
+    pub(super) fn is_repairing(&self) -> bool {
+        matches!(self.state, CaState::Recovery | CaState::Loss)
+    }
+
     /// Whether the algorithm should know of a recovery. For one that does not pace, every reduction is one.
     pub(super) fn is_in_recovery(&self) -> bool {
-        matches!(self.state, CaState::Recovery | CaState::Loss) || self.is_reducing()
+        self.is_repairing() || self.is_reducing()
     }
 
     fn restarts(&self, config: &Config) -> bool {
@@ -472,68 +473,6 @@ impl Sender {
     /// Whether payload waits for the window.
     pub(super) fn has_unsent(&self) -> bool {
         self.nxt < self.written
-    }
-
-    /// The application fills the send buffer again once a third of it is free (sk_stream_is_writeable() in Linux). If all
-    /// of it had been sent by then, the application was the limit. Returns whether it wrote something.
-    ///
-    /// Linux asks for room for a new sk_buff only (tcp_sendmsg_locked()), and fills it and the one before it. While the window
-    /// takes what is written the last one is never full, so as much goes in as the window has room for, whatever the size
-    /// of the buffer.
-    fn fill_buffer(&mut self, config: &Config) -> bool {
-        self.buffered = self.buffered.min(self.written);
-        if self.buffered == self.written {
-            return false;
-        }
-        let room_segs = self.cwnd_segs().saturating_sub(self.board.pipe_segs());
-        if room_segs > 0 {
-            // tcp_should_expand_sndbuf(), tcp_sndbuf_expand(), bbr_sndbuf_expand()
-            let windows = if self.is_pacing() { 3 } else { 2 };
-            let segs = self.cwnd_segs().max(WL_INIT_CWND_SEGS).saturating_mul(windows);
-            let wanted_bytes = segs.saturating_mul(LONE_SKB_BYTES);
-            self.buffer_bytes = self.buffer_bytes.max(wanted_bytes.min(config.snd_buffer_bytes));
-        }
-        let buffer_bytes = u64::from(self.buffer_bytes);
-        let memory_bytes = self.memory_bytes();
-        if memory_bytes > buffer_bytes / 3 * 2 {
-            return false;
-        }
-        if self.buffered.saturating_sub(self.nxt) < u64::from(MSS_BYTES)
-            && room_segs > 0
-            && self.board.lost_segs() == 0
-        {
-            self.rate.mark_app_limited(self.pipe_bytes());
-        }
-        self.buffered = self.written.min(self.writes_until(memory_bytes, room_segs));
-        true
-    }
-
-    /// Up to where the application writes into a send buffer that holds `memory_bytes`, with room for `room_segs` in the window.
-    fn writes_until(&self, memory_bytes: u64, room_segs: u32) -> u64 {
-        let skb_bytes = self.skb_bytes();
-        let last_bytes = self.buffered.saturating_sub(self.nxt).min(skb_bytes);
-        let rest_bytes = if last_bytes > 0 { skb_bytes - last_bytes } else { 0 };
-        let room_bytes = u64::from(self.buffer_bytes).saturating_sub(memory_bytes + rest_bytes);
-        let skbs = room_bytes.div_ceil(skb_bytes + SKB_MEMORY_BYTES);
-        let by_memory = self.buffered + rest_bytes + skbs * skb_bytes;
-        if room_segs == 0 || self.is_pacing() {
-            return by_memory;
-        }
-        by_memory.max(self.nxt + u64::from(room_segs) * u64::from(MSS_BYTES) + skb_bytes)
-    }
-
-    /// Payload of an sk_buff that waits to be sent: at most half of the peer's window (tcp_xmit_size_goal()).
-    fn skb_bytes(&self) -> u64 {
-        let mss = u64::from(MSS_BYTES);
-        let segs = (u64::from(self.wnd_bytes) / 2).min(SKB_MAX_BYTES) / mss;
-        segs.max(1) * mss
-    }
-
-    /// What the send buffer holds: payload, and an sk_buff for each super-packet.
-    fn memory_bytes(&self) -> u64 {
-        let unsent_bytes = self.buffered.saturating_sub(self.nxt);
-        let skbs = u64::from(self.board.super_packets()) + unsent_bytes.div_ceil(self.skb_bytes());
-        self.buffered.saturating_sub(self.una) + skbs * SKB_MEMORY_BYTES
     }
 
     /// What holds after each step, whatever the network does (RFC 9293, section 3.3.1).
@@ -610,8 +549,7 @@ impl Sender {
 
     /// Sends what the send buffer holds as far as it may leave, counting it. Returns whether the window is in use.
     fn push_buffered(&mut self, sent: &mut u32, wire: &mut Wire, receiver: &mut Receiver) -> bool {
-        let mut super_left_segs = 0;
-        let mut is_head = true;
+        let mut left_segs = 0; // of the super-packet that has begun
         while let Some((len_bytes, is_fin)) = self.next_new() {
             if self.algorithm.is_held() {
                 break;
@@ -619,13 +557,12 @@ impl Sender {
             if self.board.pipe_segs() >= self.cwnd_segs() {
                 return true;
             }
-            if wire.config.has_offload && super_left_segs == 0 {
-                let moment = self.moment(wire.now_ns());
-                if let Some(why) = moment.waits_for().filter(|_| !self.is_repairing()) {
-                    return why == WaitsFor::Cwnd;
+            let is_head = left_segs == 0;
+            if is_head {
+                match self.super_packet_segs(wire) {
+                    Ok(segs) => left_segs = segs,
+                    Err(why) => return why == WaitsFor::Cwnd,
                 }
-                super_left_segs = moment.max_segs;
-                is_head = true;
             }
             if !self.fits_window(len_bytes, is_fin) || !self.may_pace(wire) {
                 break;
@@ -638,8 +575,7 @@ impl Sender {
             }
             self.send_new(len_bytes, is_fin, is_head, wire, receiver);
             *sent += 1;
-            super_left_segs = super_left_segs.saturating_sub(1);
-            is_head = !wire.config.has_offload;
+            left_segs -= 1;
         }
         false
     }
@@ -653,37 +589,6 @@ impl Sender {
             }
             _ => false,
         }
-    }
-
-    fn is_repairing(&self) -> bool {
-        matches!(self.state, CaState::Recovery | CaState::Loss)
-    }
-
-    /// What there is to know about how many segments should leave at once.
-    fn moment(&self, now_ns: u64) -> Moment {
-        let rate_bytes_ps =
-            self.algorithm.pacing_bytes_ps().unwrap_or_else(|| self.rate_of_window_bytes_ps());
-        Moment {
-            max_segs: autosize_segs(rate_bytes_ps, self.rtt.min_ns()),
-            cwnd_segs: self.cwnd_segs(),
-            pipe_segs: self.board.pipe_segs(),
-            wnd_bytes: self.wnd_bytes.into(),
-            wnd_left_bytes: self.wnd_edge - self.nxt,
-            unsent_bytes: self.buffered - self.nxt,
-            is_closing: self.is_closing && self.buffered == self.written,
-            idle_ns: now_ns - self.sent_at_ns,
-            head_age_ns: self.board.first().map(|seg| now_ns - seg.sent_at_ns),
-            srtt_ns: self.rtt.srtt_ns(),
-        }
-    }
-
-    /// The window in a round trip, and more of it the sooner it will have grown (tcp_update_pacing_rate()).
-    fn rate_of_window_bytes_ps(&self) -> u64 {
-        let wl_decision { cwnd_bytes, ssthresh_bytes, .. } = self.algorithm.decision;
-        let percent = if cwnd_bytes < ssthresh_bytes / 2 { 200 } else { 120 };
-        let window_segs = u64::from(self.cwnd_segs().max(self.board.out_segs()));
-        let srtt_us = (self.rtt.srtt_ns() / US).max(1);
-        window_segs * u64::from(MSS_BYTES) * percent * 10_000 / srtt_us
     }
 
     fn fits_window(&self, len_bytes: u16, is_fin: bool) -> bool {

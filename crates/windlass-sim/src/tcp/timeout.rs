@@ -111,7 +111,7 @@ impl Sender {
 
     fn enter_loss(&mut self, wire: &mut Wire) {
         let now_ns = wire.now_ns();
-        let is_new = !matches!(self.state, CaState::Recovery | CaState::Loss);
+        let is_new = !self.is_repairing();
         // one reduction for one window of data, however many timeouts it takes
         let reduces = match self.state {
             CaState::Open => true,

@@ -1,10 +1,12 @@
 //! Super-packets: hosts whose network card cuts segments send several at once, as many as the rate makes in a millisecond, and
 //! wait a little until the window has room for so many (tcp_tso_autosize(), tcp_tso_should_defer() in Linux).
 
+use super::sender::{Sender, Wire};
 use crate::{
     packet::MSS_BYTES,
     time::{MS, US},
 };
+use windlass_core::abi::wl_decision;
 
 /// Below this rate a super-packet is one segment, else at least two.
 const SLOW_BYTES_PS: u64 = 150_000;
@@ -20,7 +22,7 @@ const WINDOW_PART: u64 = 3;
 const SHORT_NS: u64 = MS;
 
 /// Segments of a super-packet at this rate.
-pub fn autosize_segs(rate_bytes_ps: u64, min_rtt_ns: u64) -> u32 {
+pub(super) fn autosize_segs(rate_bytes_ps: u64, min_rtt_ns: u64) -> u32 {
     let halvings = (min_rtt_ns / US) >> RTT_SHIFT_US;
     let for_short_rtt = if halvings < 16 { MAX_BYTES >> halvings } else { 0 };
     let bytes = ((rate_bytes_ps >> SHIFT) + for_short_rtt).min(MAX_BYTES);
@@ -30,27 +32,27 @@ pub fn autosize_segs(rate_bytes_ps: u64, min_rtt_ns: u64) -> u32 {
 
 /// What is known when new segments could be sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+struct Moment {
     /// Longest super-packet, in segments.
-    pub max_segs: u32,
-    /// Congestion window, and what is in flight of it.
-    pub cwnd_segs: u32,
-    /// See there.
-    pub pipe_segs: u32,
-    /// The peer's window as it told of it, and what is left of it.
-    pub wnd_bytes: u64,
-    /// See there.
-    pub wnd_left_bytes: u64,
+    max_segs: u32,
+    /// Congestion window.
+    cwnd_segs: u32,
+    /// In the network.
+    pipe_segs: u32,
+    /// The peer's window as it told of it.
+    wnd_bytes: u64,
+    /// What is left of that.
+    wnd_left_bytes: u64,
     /// What waits to be sent.
-    pub unsent_bytes: u64,
+    unsent_bytes: u64,
     /// Nothing will follow that.
-    pub is_closing: bool,
+    is_closing: bool,
     /// Since something was sent.
-    pub idle_ns: u64,
+    idle_ns: u64,
     /// Since the oldest segment in flight was sent; none: nothing is.
-    pub head_age_ns: Option<u64>,
+    head_age_ns: Option<u64>,
     /// Smoothed round-trip time.
-    pub srtt_ns: u64,
+    srtt_ns: u64,
 }
 
 /// What a sender that waits is waiting for.
@@ -64,7 +66,7 @@ pub enum WaitsFor {
 
 impl Moment {
     /// Should the sender wait until a longer super-packet can be sent? Not if the next ACK is far.
-    pub fn waits_for(&self) -> Option<WaitsFor> {
+    fn waits_for(&self) -> Option<WaitsFor> {
         let mss = u64::from(MSS_BYTES);
         let cwnd_left_bytes = u64::from(self.cwnd_segs.saturating_sub(self.pipe_segs)) * mss;
         let room_bytes = cwnd_left_bytes.min(self.wnd_left_bytes);
@@ -81,6 +83,47 @@ impl Moment {
         }
         let is_all = self.is_closing && self.unsent_bytes < room_bytes;
         (!is_all).then_some(WaitsFor::Other)
+    }
+}
+
+impl Sender {
+    /// Segments that may leave together now, one without offload; or what to wait for. Repairs wait for nothing.
+    pub(super) fn super_packet_segs(&self, wire: &Wire) -> Result<u32, WaitsFor> {
+        if !wire.config.has_offload {
+            return Ok(1);
+        }
+        let moment = self.moment(wire.now_ns());
+        match moment.waits_for() {
+            Some(why) if !self.is_repairing() => Err(why),
+            _ => Ok(moment.max_segs),
+        }
+    }
+
+    /// What there is to know about how many segments should leave at once.
+    fn moment(&self, now_ns: u64) -> Moment {
+        let rate_bytes_ps =
+            self.algorithm.pacing_bytes_ps().unwrap_or_else(|| self.rate_of_window_bytes_ps());
+        Moment {
+            max_segs: autosize_segs(rate_bytes_ps, self.rtt.min_ns()),
+            cwnd_segs: self.cwnd_segs(),
+            pipe_segs: self.board.pipe_segs(),
+            wnd_bytes: self.wnd_bytes.into(),
+            wnd_left_bytes: self.wnd_edge - self.nxt,
+            unsent_bytes: self.buffered - self.nxt,
+            is_closing: self.is_closing && self.buffered == self.written,
+            idle_ns: now_ns - self.sent_at_ns,
+            head_age_ns: self.board.first().map(|seg| now_ns - seg.sent_at_ns),
+            srtt_ns: self.rtt.srtt_ns(),
+        }
+    }
+
+    /// The window in a round trip, and more of it the sooner it will have grown (tcp_update_pacing_rate()).
+    fn rate_of_window_bytes_ps(&self) -> u64 {
+        let wl_decision { cwnd_bytes, ssthresh_bytes, .. } = self.algorithm.decision;
+        let percent = if cwnd_bytes < ssthresh_bytes / 2 { 200 } else { 120 };
+        let window_segs = u64::from(self.cwnd_segs().max(self.board.out_segs()));
+        let srtt_us = (self.rtt.srtt_ns() / US).max(1);
+        window_segs * u64::from(MSS_BYTES) * percent * 10_000 / srtt_us
     }
 }
 

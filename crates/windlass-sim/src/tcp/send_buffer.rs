@@ -1,0 +1,72 @@
+//! The send buffer: how much of what the application has to say lies ready to be sent. It grows with the window
+//! (tcp_sndbuf_expand(), tcp_sendmsg_locked() in Linux).
+
+use super::{Config, sender::Sender};
+use crate::packet::MSS_BYTES;
+use windlass_core::abi::WL_INIT_CWND_SEGS;
+
+/// Memory of the send buffer that an sk_buff takes beside its payload (SKB_TRUESIZE() of its head).
+const SKB_MEMORY_BYTES: u64 = 832;
+/// Longest payload of an sk_buff.
+const SKB_MAX_BYTES: u64 = 65_536;
+/// What Linux reckons that an sk_buff of one segment takes (tcp_sndbuf_expand()).
+const LONE_SKB_BYTES: u32 = 2304;
+
+impl Sender {
+    /// The application fills the send buffer again once a third of it is free (sk_stream_is_writeable() in Linux). If all
+    /// of it had been sent by then, the application was the limit. Returns whether it wrote something.
+    ///
+    /// Linux asks for room for a new sk_buff only (tcp_sendmsg_locked()), and fills it and the one before it. While the window
+    /// takes what is written the last one is never full, so as much goes in as the window has room for, whatever the size
+    /// of the buffer.
+    pub(super) fn fill_buffer(&mut self, config: &Config) -> bool {
+        self.buffered = self.buffered.min(self.written);
+        if self.buffered == self.written {
+            return false;
+        }
+        let room_segs = self.cwnd_segs().saturating_sub(self.board.pipe_segs());
+        if room_segs > 0 {
+            // tcp_should_expand_sndbuf(), tcp_sndbuf_expand(), bbr_sndbuf_expand()
+            let windows = if self.is_pacing() { 3 } else { 2 };
+            let segs = self.cwnd_segs().max(WL_INIT_CWND_SEGS).saturating_mul(windows);
+            let wanted_bytes = segs.saturating_mul(LONE_SKB_BYTES);
+            self.buffer_bytes = self.buffer_bytes.max(wanted_bytes.min(config.snd_buffer_bytes));
+        }
+        let buffer_bytes = u64::from(self.buffer_bytes);
+        let memory_bytes = self.memory_bytes();
+        if memory_bytes > buffer_bytes / 3 * 2 {
+            return false;
+        }
+        self.check_app_limited(self.buffered);
+        self.buffered = self.written.min(self.writes_until(memory_bytes, room_segs));
+        true
+    }
+
+    /// Up to where the application writes into a send buffer that holds `memory_bytes`, with room for `room_segs` in the window.
+    fn writes_until(&self, memory_bytes: u64, room_segs: u32) -> u64 {
+        let skb_bytes = self.skb_bytes();
+        let last_bytes = self.buffered.saturating_sub(self.nxt).min(skb_bytes);
+        let rest_bytes = if last_bytes > 0 { skb_bytes - last_bytes } else { 0 };
+        let room_bytes = u64::from(self.buffer_bytes).saturating_sub(memory_bytes + rest_bytes);
+        let skbs = room_bytes.div_ceil(skb_bytes + SKB_MEMORY_BYTES);
+        let by_memory = self.buffered + rest_bytes + skbs * skb_bytes;
+        if room_segs == 0 || self.is_pacing() {
+            return by_memory;
+        }
+        by_memory.max(self.nxt + u64::from(room_segs) * u64::from(MSS_BYTES) + skb_bytes)
+    }
+
+    /// Payload of an sk_buff that waits to be sent: at most half of the peer's window (tcp_xmit_size_goal()).
+    fn skb_bytes(&self) -> u64 {
+        let mss = u64::from(MSS_BYTES);
+        let segs = (u64::from(self.wnd_bytes) / 2).min(SKB_MAX_BYTES) / mss;
+        segs.max(1) * mss
+    }
+
+    /// What the send buffer holds: payload, and an sk_buff for each super-packet.
+    fn memory_bytes(&self) -> u64 {
+        let unsent_bytes = self.buffered.saturating_sub(self.nxt);
+        let skbs = u64::from(self.board.super_packets()) + unsent_bytes.div_ceil(self.skb_bytes());
+        self.buffered.saturating_sub(self.una) + skbs * SKB_MEMORY_BYTES
+    }
+}
