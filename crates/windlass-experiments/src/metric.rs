@@ -46,6 +46,9 @@ pub enum Metric {
     MeanRtt,
     /// Share of the time in which `link` was sending while it was in use, in per cent.
     Utilisation,
+    /// How much later than due the emulator of `link` handed packets on, 99th percentile of a run in ms: how even the testbed
+    /// was; 0 in the simulator.
+    Lateness,
     /// Stored bytes in bandwidth-delay products, median over the samples of a run.
     StoredBdp,
     /// 1 if a payload did not arrive whole.
@@ -55,8 +58,14 @@ pub enum Metric {
 impl Metric {
     /// Whether it is taken of a link if it must be; an error begins with the key.
     pub fn check_link(self, link: Option<&str>) -> Result<(), String> {
-        let needs_link =
-            matches!(self, Metric::MeanQueue | Metric::MaxQueue | Metric::QueueDelay | Metric::Utilisation);
+        let needs_link = matches!(
+            self,
+            Metric::MeanQueue
+                | Metric::MaxQueue
+                | Metric::QueueDelay
+                | Metric::Utilisation
+                | Metric::Lateness
+        );
         if needs_link && link.is_none() {
             return Err("link: this metric is of one link; name it, e.g. link = \"box > client\"".into());
         }
@@ -300,6 +309,7 @@ fn of_link(metric: Metric, run: &RunRecord, of: &Selection) -> Option<f64> {
         (Metric::MaxQueue, Some(window)) => stats::quantile(&looks(run, index, window)?, 1.0),
         (Metric::QueueDelay, _) => link.mean_queue_ms,
         (Metric::Utilisation, _) => Some(link.stats.utilisation * 100.0),
+        (Metric::Lateness, _) => Some(link.stats.late_p99_us / 1e3),
         _ => None,
     }
 }
@@ -370,8 +380,13 @@ mod tests {
 
     /// Two short flows and one long one that goes on until the end, at 4 s.
     fn run() -> RunRecord {
-        let stats =
-            LinkStats { drops_tail: 7, mean_queue_packets: 2.5, utilisation: 0.9, ..LinkStats::default() };
+        let stats = LinkStats {
+            drops_tail: 7,
+            mean_queue_packets: 2.5,
+            utilisation: 0.9,
+            late_p99_us: 300.0,
+            ..LinkStats::default()
+        };
         RunRecord {
             flows: vec![
                 flow("short", 0.0, Some(1.0), 1000, 0),
@@ -508,6 +523,7 @@ mod tests {
         assert_eq!(value(Metric::Drops, &Selection::default()), Some(9.0));
         assert_eq!(value(Metric::MeanQueue, &ab), Some(2.5));
         assert_eq!(value(Metric::Utilisation, &ab), Some(90.0));
+        assert_eq!(value(Metric::Lateness, &ab), Some(0.3));
         assert_eq!(value(Metric::MaxQueue, &Selection { window: window(1.5, 3.0), ..ab }), Some(6.0));
         assert_eq!(value(Metric::MeanQueue, &Selection { window: window(1.5, 3.0), ..ab }), Some(4.0));
         assert_eq!(value(Metric::MeanQueue, &Selection { link: Some("b > a"), ..ab }), None);
