@@ -211,6 +211,29 @@ fn the_host_decides_whether_windows_outlast_a_pause() {
     }
 }
 
+/// What scripts read: which names there are, whether they are new, and what became of them.
+#[test]
+fn load_and_unload_answer_in_json() {
+    if !is_root_or_skip("load_and_unload_answer_in_json") {
+        return;
+    }
+    let mut loaded = Loaded::new('j');
+    let ask = |command: &str| -> Value {
+        let out = windlass().args(["native", command, "--json", "--prefix", &loaded.prefix]).output();
+        serde_json::from_slice(&out.expect("windlass runs").stdout).expect("JSON")
+    };
+    let again = ask("load");
+    assert_eq!(again["is_new"], false);
+    let names = again["loaded"].as_array().expect("names");
+    assert!(names.contains(&loaded.name("bbr").into()), "{again}");
+    let gone = ask("unload");
+    assert_eq!(gone["unloaded"].as_array().expect("a list").len(), names.len(), "{gone}");
+    assert_eq!(gone["unloaded"][0]["sockets"], 0, "{gone}");
+    assert_eq!(gone["released"], serde_json::json!([]));
+    loaded.is_loaded = false;
+    assert!(!registered().contains(&loaded.prefix));
+}
+
 #[test]
 fn unloading_in_mid_transfer_hands_the_socket_back() {
     if !is_root_or_skip("unloading_in_mid_transfer_hands_the_socket_back") {

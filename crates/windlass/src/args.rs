@@ -282,11 +282,17 @@ pub enum NativeCommand {
         /// Only until Ctrl-C, or until standard input ends if it is a pipe
         #[arg(long)]
         hold: bool,
+        /// One JSON document instead of a line
+        #[arg(long)]
+        json: bool,
     },
     /// Unregister them; sockets that use one go over to the kernel's own algorithm
     Unload {
         #[command(flatten)]
         names: Names,
+        /// One JSON document instead of lines
+        #[arg(long)]
+        json: bool,
     },
     /// List what is registered, and how many sockets use it
     List {

@@ -31,8 +31,10 @@ const GONE: &str = "the cgroup is gone";
 
 pub fn native(command: NativeCommand) -> Result<ExitCode> {
     match command {
-        NativeCommand::Load { names, path, hold: true } => hold(&names.prefix, path.parameters())?,
-        NativeCommand::Load { names, path, hold: false } => {
+        NativeCommand::Load { names, path, hold: true, json } => {
+            hold(&names.prefix, path.parameters(), json)?;
+        }
+        NativeCommand::Load { names, path, hold: false, json } => {
             let parameters = path.parameters();
             let is_new = if parameters == Parameters::default() {
                 ensure_loaded(&names.prefix)?
@@ -41,31 +43,48 @@ pub fn native(command: NativeCommand) -> Result<ExitCode> {
                 Native::load_with(&names.prefix, parameters)?.into_pinned()?;
                 true
             };
-            let word = if is_new { "loaded" } else { "loaded already" };
             let mine = list()?.into_iter().map(|i| i.name).filter(|n| n.starts_with(&names.prefix));
-            println!("{word}: {}", mine.collect::<Vec<_>>().join(", "));
+            say_loaded(is_new, &mine.collect::<Vec<_>>(), json);
         }
-        NativeCommand::Unload { names } => {
-            check_root("unloading congestion control")?;
-            for selector in PinnedSelector::all().into_iter().filter(|s| s.prefix() == names.prefix) {
-                println!("{}: released", selector.cgroup().display());
-                selector.remove()?;
-            }
-            for info in unload(&names.prefix)? {
-                println!("{}: unloaded; {}", info.name, left(info.sockets, info.algorithm));
-            }
-            let default = std::fs::read_to_string(DEFAULT).unwrap_or_default();
-            if default.starts_with(&names.prefix) {
-                eprintln!(
-                    "windlass: {} is still the default here, and means the kernel's own; `sysctl -w \
-                     net.ipv4.tcp_congestion_control=cubic` changes it",
-                    default.trim()
-                );
-            }
-        }
+        NativeCommand::Unload { names, json } => remove(&names.prefix, json)?,
         NativeCommand::List { json } => show(json)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn say_loaded(is_new: bool, names: &[String], json: bool) {
+    if json {
+        println!("{}", json!({ "is_new": is_new, "loaded": names }));
+    } else {
+        println!("{}: {}", if is_new { "loaded" } else { "loaded already" }, names.join(", "));
+    }
+}
+
+fn remove(prefix: &str, json: bool) -> Result<()> {
+    check_root("unloading congestion control")?;
+    let mut released = Vec::new();
+    for selector in PinnedSelector::all().into_iter().filter(|s| s.prefix() == prefix) {
+        if !json {
+            println!("{}: released", selector.cgroup().display());
+        }
+        released.push(selector.cgroup().to_path_buf());
+        selector.remove()?;
+    }
+    let unloaded = unload(prefix)?;
+    if json {
+        println!("{}", json!({ "released": released, "unloaded": unloaded }));
+    } else {
+        unloaded.iter().for_each(|i| println!("{}: unloaded; {}", i.name, left(i.sockets, i.algorithm)));
+    }
+    let default = std::fs::read_to_string(DEFAULT).unwrap_or_default();
+    if default.starts_with(prefix) {
+        eprintln!(
+            "windlass: {} is still the default here, and means the kernel's own; `sysctl -w \
+             net.ipv4.tcp_congestion_control=cubic` changes it",
+            default.trim()
+        );
+    }
+    Ok(())
 }
 
 fn left(sockets: u64, algorithm: &str) -> String {
@@ -154,10 +173,10 @@ impl Groups {
 }
 
 /// Keeps the algorithms registered until told to stop.
-fn hold(prefix: &str, parameters: Parameters) -> Result<()> {
+fn hold(prefix: &str, parameters: Parameters, json: bool) -> Result<()> {
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
     let native = Native::load_with(prefix, parameters)?;
-    println!("loaded: {}", native.names().join(", "));
+    say_loaded(true, &native.names(), json);
     if is_pipe(&io::stdin()) {
         signals::stop_when_closed(&io::stdin(), stop);
     }
