@@ -77,13 +77,14 @@ struct wl_decision {
 };
 WL_ASSERT_SIZE(struct wl_decision, 24);
 
-/* wl_alg_params.flags. The first and the last are configured; homes set the others for themselves. */
+/* wl_alg_params.flags. SYNCHRONOUS and PROBES_AT_ONCE are configured; homes set the others for themselves. */
 enum wl_alg_param_flag {
 	WL_ALG_SYNCHRONOUS = 1 << 0, /* no random waits that keep flows apart */
 	WL_ALG_CANNOT_WAKE = 1 << 1, /* the home has no timers: on_timer() is never called */
 	WL_ALG_CANNOT_DELAY = 1 << 2, /* the home sees the first data after a pause only when it is on its way */
 	WL_ALG_SENDS_BURSTS = 1 << 3, /* the home paces bursts of what the rate makes in 2^-10 s (TSO in Linux) */
 	WL_ALG_PROBES_AT_ONCE = 1 << 4, /* the first train of a connection waits and probes, too */
+	WL_ALG_AS_LINUX = 1 << 5, /* without what is added to Linux' BBR: for what stands for a host with that */
 };
 
 /* What an algorithm is told of the path and of its home. Those that need none of it ignore it; all zero: nothing. */

@@ -95,7 +95,7 @@ struct wl_bbr {
 	wl_u8 lt_is_sampling;
 	wl_u8 lt_use_bw;
 	wl_u8 lt_rounds;
-	wl_u8 sends_bursts; /* WL_ALG_SENDS_BURSTS */
+	wl_u8 flags; /* bits of enum wl_alg_param_flag */
 };
 _Static_assert(sizeof(struct wl_bbr) <= WL_ALG_STATE_BYTES, "BBR's state fits a flow");
 
@@ -136,7 +136,7 @@ WL_INLINE wl_u32 wl_bbr_burst_segs(const struct wl_bbr *b, const struct wl_sampl
 	wl_u64 bytes = d->pacing_bytes_ps >> WL_BBR_BURST_SHIFT;
 	wl_u32 segs;
 
-	if (!b->sends_bursts)
+	if (!(b->flags & WL_ALG_SENDS_BURSTS))
 		return least;
 	if (bytes > WL_BBR_BURST_MAX_BYTES)
 		bytes = WL_BBR_BURST_MAX_BYTES;
@@ -404,7 +404,8 @@ WL_INLINE void wl_bbr_update_cycle(struct wl_bbr *b, const struct wl_sample *s, 
 
 /*
  * Three rounds without a quarter more bandwidth: the pipe is full. Rounds in which the sender was short of data do not
- * count; but if it overran the path as well, it is short because its buffer is full of what waits behind holes.
+ * count; but if it overran the path as well, it is short because its buffer is full of what waits behind holes. (Linux' BBR
+ * does not look at that, and goes on with its startup for as long.)
  */
 WL_INLINE void wl_bbr_check_full_bw(struct wl_bbr *b, const struct wl_sample *s)
 {
@@ -413,7 +414,7 @@ WL_INLINE void wl_bbr_check_full_bw(struct wl_bbr *b, const struct wl_sample *s)
 	if (b->is_full_bw_reached || !b->is_round_start)
 		return;
 	if (wl_bbr_is_limited(b, s)) {
-		b->is_full_bw_reached = b->has_overrun;
+		b->is_full_bw_reached = b->has_overrun && !(b->flags & WL_ALG_AS_LINUX);
 		return;
 	}
 	if (bw >= (wl_u64)b->full_bw * WL_BBR_FULL_BW_GAIN / WL_BBR_UNIT) {
@@ -590,7 +591,7 @@ static void wl_bbr_init(void *state, const struct wl_alg_params *p, const struct
 	struct wl_bbr *b = state;
 	wl_u32 rtt_us = s->min_rtt_us ? s->min_rtt_us : s->handshake_rtt_us;
 
-	b->sends_bursts = (p->flags & WL_ALG_SENDS_BURSTS) != 0;
+	b->flags = p->flags;
 	if (!d->cwnd_bytes)
 		d->cwnd_bytes = WL_INIT_CWND_SEGS * s->mss_bytes;
 	d->ssthresh_bytes = WL_CWND_MAX_BYTES;

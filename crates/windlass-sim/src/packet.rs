@@ -33,6 +33,8 @@ pub mod flag {
     pub const ECT: u8 = 1 << 5;
     /// IP: a queue on the way was long.
     pub const CE: u8 = 1 << 6;
+    /// What was sent together ends here: nothing follows for the moment (RFC 9293, section 3.9.1.2).
+    pub const PSH: u8 = 1 << 7;
 }
 
 /// A stretch of the stream, `start..end`.

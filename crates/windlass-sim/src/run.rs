@@ -296,6 +296,7 @@ impl<'a> Sim<'a> {
         let member = |name: &Option<String>, id: u32| -> Option<Membership> {
             Some(self.groups[name.as_ref()?].membership(&flow.from, flow.weight as u32, id))
         };
+        server.sender.is_as_linux = is_kernels(flow);
         server.sender.group = member(&flow.group, 2 * place + 1).map(Box::new);
         if let (Some(boxed), Some(w)) = (&mut self.boxed, &self.scenario.windlass) {
             boxed.on_new_connection(place, member(&w.group, place));
@@ -431,19 +432,21 @@ fn known() -> String {
     Algorithm::all().map(|a| a.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// A flow's algorithm, by the name that a host of the testbed would know it by: what is Windlass' own has a prefix there.
-/// The kernel's BBR is the core's; its Reno and CUBIC follow older texts. What is coupled runs Windlass' own, as only that
-/// talks to groups.
+/// Whether a flow's algorithm is the kernel's own: in the testbed, too, what is Windlass' has a prefix, and what is coupled
+/// runs Windlass' own, as only that talks to groups.
+fn is_kernels(flow: &Flow) -> bool {
+    flow.group.is_none() && !flow.algorithm.starts_with("wl_")
+}
+
+/// A flow's algorithm, by the name that a host of the testbed would know it by. The kernel's Reno and CUBIC follow older texts
+/// than the core's, its BBR lacks what was added to that ([`WL_ALG_AS_LINUX`](windlass_core::abi::WL_ALG_AS_LINUX)).
 fn algorithm_of(flow: &Flow) -> Option<Algorithm> {
-    match flow.algorithm.strip_prefix("wl_") {
-        Some(own) => Algorithm::by_name(own),
-        None if flow.group.is_some() => Algorithm::by_name(&flow.algorithm),
-        None => Algorithm::by_name(match flow.algorithm.as_str() {
-            "reno" => "kreno",
-            "cubic" => "kcubic",
-            name => name,
-        }),
-    }
+    let name = flow.algorithm.strip_prefix("wl_").unwrap_or(&flow.algorithm);
+    Algorithm::by_name(match name {
+        "reno" if is_kernels(flow) => "kreno",
+        "cubic" if is_kernels(flow) => "kcubic",
+        name => name,
+    })
 }
 
 fn algorithm(flow: &Flow) -> Result<Algorithm, SimError> {

@@ -1,7 +1,7 @@
-//! When to acknowledge (RFC 1122, section 4.2.3.2; RFC 5681, section 4.2; __tcp_ack_snd_check() in Linux): at once for
-//! every second segment, in the first segments of a connection and whenever something is odd; else after 40 ms.
-//! While a hole is open, after three duplicate ACKs, ACKs are bundled for a twentieth of the round trip, 1 ms at most;
-//! not without SACK, where each counts.
+//! When to acknowledge (RFC 1122, section 4.2.3.2; RFC 5681, section 4.2; __tcp_ack_snd_check(), tcp_cleanup_rbuf() in
+//! Linux): at once for every second segment, where something that was sent together ends, in the first segments of a
+//! connection and whenever something is odd; else after 40 ms. While a hole is open, after three duplicate ACKs, ACKs are
+//! bundled for a twentieth of the round trip, 1 ms at most; not without SACK, where each counts.
 
 use super::Config;
 use crate::{packet::MSS_BYTES, time::MS};
@@ -29,7 +29,8 @@ pub struct Arrival {
     pub rcv_nxt: u64,
     /// Something beyond a hole is waiting.
     pub has_hole: bool,
-    /// It must be acknowledged at once: it filled the hole, was a duplicate, ended a message, changed the ECN echo.
+    /// It must be acknowledged at once: it filled the hole, was a duplicate, ended a message or a super-packet, changed the
+    /// ECN echo.
     pub is_urgent: bool,
     /// The receive window has grown for it.
     pub has_grown: bool,

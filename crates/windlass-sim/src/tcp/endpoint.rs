@@ -176,7 +176,7 @@ impl Endpoint {
         let is_reply = packet.has(flag::ACK);
         match self.phase {
             Phase::Closed if !is_reply => {
-                self.receiver.on_syn(packet);
+                self.receiver.on_syn(packet, net.now_ns);
                 self.phase = Phase::SynReceived;
                 self.syn_at_ns = Some(net.now_ns);
                 self.send_syn(net, config);
@@ -186,7 +186,7 @@ impl Endpoint {
                 self.send_syn(net, config);
             }
             Phase::SynSent if is_reply => {
-                self.receiver.on_syn(packet);
+                self.receiver.on_syn(packet, net.now_ns);
                 self.establish(packet, net, config);
                 self.send_ack(net, config);
             }

@@ -68,7 +68,7 @@ pub struct Config {
     pub initial_window_segs: Option<u32>,
     /// Segments acknowledged at once when a connection begins or after trouble.
     pub quick_acks: u32,
-    /// Receive window at first, in bytes.
+    /// Receive window at first, in bytes, of which whole segments are offered.
     pub rcv_window_bytes: u32,
     /// ... and the most it grows to.
     pub rcv_window_max_bytes: u32,
@@ -147,7 +147,7 @@ impl Default for Config {
             delack_ns: 40 * MS,
             initial_window_segs: None,
             quick_acks: 16,
-            rcv_window_bytes: 64_240,
+            rcv_window_bytes: 64 << 10,
             rcv_window_max_bytes: 20 << 20,
             rcv_wscale: 10,
             snd_buffer_first_bytes: 16 << 10,

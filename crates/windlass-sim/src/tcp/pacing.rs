@@ -6,6 +6,7 @@ use crate::time::S;
 
 /// Segments at the beginning that are never paced.
 const UNPACED_SEGS: u64 = 10;
+
 /// The schedule of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacing {
@@ -51,6 +52,11 @@ impl Pacing {
     /// Time until a segment may leave that is not part of the burst in hand.
     pub fn wait_ns(&self, now_ns: u64) -> u64 {
         self.next_ns.saturating_sub(now_ns)
+    }
+
+    /// Segments that may leave at once, whatever the schedule.
+    pub fn free_segs(&self, rate_bytes_ps: Option<u64>) -> u64 {
+        rate_bytes_ps.map_or(u64::MAX, |_| UNPACED_SEGS.saturating_sub(self.sent_segs))
     }
 
     fn in_force(&self, rate_bytes_ps: Option<u64>) -> Option<u64> {

@@ -57,8 +57,9 @@ impl Receiver {
     }
 
     /// The peer's SYN has arrived.
-    pub fn on_syn(&mut self, packet: &Packet) {
+    pub fn on_syn(&mut self, packet: &Packet, now_ns: u64) {
         self.rcv_nxt = packet.end();
+        self.window.open(self.rcv_nxt, now_ns);
         self.ts_recent_us = packet.tsval_us;
     }
 
@@ -75,6 +76,11 @@ impl Receiver {
     /// The peer has closed its stream and all of it has arrived.
     pub fn is_closed(&self) -> bool {
         self.fin_seq.is_some_and(|seq| self.rcv_nxt > seq)
+    }
+
+    /// One past the last byte that waits for a hole to be filled; 0: nothing does.
+    fn waiting_end(&self) -> u64 {
+        self.waiting.last().map_or(0, |block| block.end)
     }
 
     /// Whether something waits to be acknowledged.
@@ -125,7 +131,7 @@ impl Receiver {
         let mut has_grown = false;
         let had_hole = !self.waiting.is_empty();
         let block = Block { start: packet.seq, end: packet.end() };
-        let mut is_urgent = is_ecn_news || packet.has(flag::FIN) || len_bytes < MSS_BYTES;
+        let mut is_urgent = is_ecn_news || packet.has(flag::FIN);
         if block.end <= self.rcv_nxt {
             self.duplicate = Some(block);
             self.policy.be_quick(config);
@@ -137,18 +143,20 @@ impl Receiver {
             is_urgent = is_ecn_news;
         } else if block.start <= self.rcv_nxt {
             self.policy.on_news(now_ns, rtt.rto_ns(config), config);
-            has_grown = self.window.grow();
+            has_grown = self.window.grow(self.waiting_bytes + len_bytes);
             self.advance(block.end);
             // the gap is filled (RFC 5681, section 4.2)
             is_urgent |= had_hole && self.waiting.is_empty();
+            // what ends a message or a super-packet is acknowledged as soon as all is read (tcp_cleanup_rbuf())
+            is_urgent |= (packet.has(flag::PSH) || len_bytes < MSS_BYTES) && self.waiting.is_empty();
         } else {
             // without SACK the ACK must be a duplicate, and one that moves the window is none
-            has_grown = config.has_sack && self.window.grow();
+            has_grown = config.has_sack && self.window.grow(self.waiting_bytes);
             self.keep(block);
+            self.window.on_hole(self.rcv_nxt, self.waiting_end());
             is_urgent = is_ecn_news;
         }
-        let waiting_end = self.waiting.last().map_or(0, |b| b.end);
-        self.window.on_read(self.rcv_nxt, waiting_end, now_ns);
+        self.window.on_read(self.rcv_nxt, self.waiting_end(), now_ns);
         let arrival = Arrival {
             now_ns,
             rcv_nxt: self.rcv_nxt,
@@ -273,9 +281,19 @@ mod tests {
     }
 
     fn receiver_with(ecn: Ecn) -> Receiver {
-        let mut receiver = Receiver::new(&Config::default(), ecn);
-        receiver.on_syn(&Packet { flags: flag::SYN, ..Packet::default() });
+        receiver_of(&Config::default(), ecn)
+    }
+
+    fn receiver_of(config: &Config, ecn: Ecn) -> Receiver {
+        let mut receiver = Receiver::new(config, ecn);
+        receiver.on_syn(&Packet { flags: flag::SYN, ..Packet::default() }, 0);
+        ack(&mut receiver);
         receiver
+    }
+
+    /// Nothing is acknowledged at once for being the first, nor for the window that grows.
+    fn steady() -> Config {
+        Config { quick_acks: 0, rcv_window_max_bytes: 64_240, ..Config::default() }
     }
 
     fn seg(i: u64) -> Packet {
@@ -309,7 +327,8 @@ mod tests {
     /// the ACK counts as one of the duplicates, of which the fourth waits.
     #[test]
     fn a_duplicate_beyond_a_hole_is_told_by_the_stretch_around_it() {
-        let (mut receiver, config) = (receiver(), Config { quick_acks: 0, ..Config::default() });
+        let config = steady();
+        let mut receiver = receiver_of(&config, Ecn::Off);
         (0..40).for_each(|i| {
             receiver.on_data(&seg(i), &Rtt::default(), 0, &config);
             ack(&mut receiver);
@@ -322,10 +341,22 @@ mod tests {
         assert_eq!(ack(&mut receiver).sacks(), [block(42, 43), block(42, 44), block(45, 46)]);
     }
 
+    /// What ends a super-packet does not wait for a second segment.
+    #[test]
+    fn a_push_is_acknowledged_at_once() {
+        let config = steady();
+        for (flags, is_at_once) in [(0, false), (flag::PSH, true)] {
+            let packet = Packet { flags, ..seg(0) };
+            let when = receiver_of(&config, Ecn::Off).on_data(&packet, &Rtt::default(), 0, &config);
+            assert_eq!(when == AckWhen::Now, is_at_once);
+        }
+    }
+
     /// Of stretches of a segment each, with holes between them: each is named among the first two of some ACK.
     #[test]
     fn a_bundled_ack_goes_out_before_a_stretch_is_named_for_the_last_time() {
-        let (mut receiver, config) = (receiver(), Config { quick_acks: 0, ..Config::default() });
+        let config = steady();
+        let mut receiver = receiver_of(&config, Ecn::Off);
         (0..40).for_each(|i| {
             receiver.on_data(&seg(i), &Rtt::default(), 0, &config);
             ack(&mut receiver);
@@ -389,37 +420,28 @@ mod tests {
     /// A mark and the next segment, and the one that says that the window was reduced.
     #[test]
     fn marks_and_their_answers_are_acknowledged_at_once() {
-        let config = Config { quick_acks: 0, ..Config::default() };
-        let mut receiver = Receiver::new(&config, Ecn::Classic);
-        receiver.on_syn(&Packet { flags: flag::SYN, ..Packet::default() });
+        let config = steady();
+        let mut receiver = receiver_of(&config, Ecn::Classic);
         let mut at_once = |i, flags| {
             let when =
                 receiver.on_data(&Packet { flags: flag::ECT | flags, ..seg(i) }, &Rtt::default(), 0, &config);
             ack(&mut receiver);
             when == AckWhen::Now
         };
-        // until the window has grown to its first size, every segment is acknowledged at once
-        (0..9).for_each(|i| _ = at_once(i, 0));
         let flags = [0, flag::CE, flag::CE, flag::CE, flag::CWR, 0];
-        let got: Vec<bool> = flags.iter().zip(9..).map(|(flags, i)| at_once(i, *flags)).collect();
+        let got: Vec<bool> = flags.iter().zip(0..).map(|(flags, i)| at_once(i, *flags)).collect();
         assert_eq!(got, [false, true, true, false, true, false]);
     }
 
     #[test]
     fn exact_feedback_acknowledges_at_each_change() {
-        let config = Config { quick_acks: 0, ..Config::default() };
-        let mut receiver = Receiver::new(&config, Ecn::Exact);
-        receiver.on_syn(&Packet { flags: flag::SYN, ..Packet::default() });
+        let config = steady();
+        let mut receiver = receiver_of(&config, Ecn::Exact);
         let with = |i, flags| Packet { flags: flag::ECT | flags, ..seg(i) };
-        // until the window has grown to its first size, every segment is acknowledged at once
-        (0..9).for_each(|i| {
-            receiver.on_data(&with(i, 0), &Rtt::default(), 0, &config);
-            ack(&mut receiver);
-        });
-        assert!(matches!(receiver.on_data(&with(9, 0), &Rtt::default(), 0, &config), AckWhen::By(_)));
-        assert!(receiver.needs_ack_before(&with(10, flag::CE)));
+        assert!(matches!(receiver.on_data(&with(0, 0), &Rtt::default(), 0, &config), AckWhen::By(_)));
+        assert!(receiver.needs_ack_before(&with(1, flag::CE)));
         assert!(!ack(&mut receiver).has(flag::ECE));
-        assert_eq!(receiver.on_data(&with(10, flag::CE), &Rtt::default(), 0, &config), AckWhen::Now);
+        assert_eq!(receiver.on_data(&with(1, flag::CE), &Rtt::default(), 0, &config), AckWhen::Now);
         assert!(ack(&mut receiver).has(flag::ECE));
     }
 

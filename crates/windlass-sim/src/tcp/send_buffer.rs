@@ -13,13 +13,10 @@ const SKB_MAX_BYTES: u64 = 65_536;
 const LONE_SKB_BYTES: u32 = 2304;
 
 impl Sender {
-    /// The application fills the send buffer again once a third of it is free (sk_stream_is_writeable() in Linux). If all
-    /// of it had been sent by then, the application was the limit. Returns whether it wrote something.
-    ///
-    /// Linux asks for room for a new sk_buff only (tcp_sendmsg_locked()), and fills it and the one before it. While the window
-    /// takes what is written the last one is never full, so as much goes in as the window has room for, whatever the size
-    /// of the buffer.
-    pub(super) fn fill_buffer(&mut self, config: &Config) -> bool {
+    /// The application begins to write once a third of the send buffer is free (sk_stream_is_writeable() in Linux). If all of
+    /// it had been sent by then, the application was the limit. What may leave leaves while it writes (`is_writing`); it goes
+    /// on until the buffer is full. Returns whether it wrote something.
+    pub(super) fn fill_buffer(&mut self, is_writing: bool, config: &Config) -> bool {
         self.buffered = self.buffered.min(self.written);
         if self.buffered == self.written {
             return false;
@@ -34,26 +31,33 @@ impl Sender {
         }
         let buffer_bytes = u64::from(self.buffer_bytes);
         let memory_bytes = self.memory_bytes();
-        if memory_bytes > buffer_bytes / 3 * 2 {
+        if memory_bytes >= buffer_bytes || (!is_writing && memory_bytes > buffer_bytes / 3 * 2) {
             return false;
         }
-        self.check_app_limited(self.buffered);
+        if !is_writing {
+            self.check_app_limited(self.buffered);
+        }
         self.buffered = self.written.min(self.writes_until(memory_bytes, room_segs));
         true
     }
 
-    /// Up to where the application writes into a send buffer that holds `memory_bytes`, with room for `room_segs` in the window.
+    /// Up to where the application writes into a send buffer that holds `memory_bytes`, with room for `room_segs` in the window,
+    /// before something leaves.
+    ///
+    /// Linux asks for room for a new sk_buff only (tcp_sendmsg_locked()), and fills it and the one before it. While what is
+    /// written leaves, the last one is never full, so as much goes in as leaves, whatever the size of the buffer, and one more.
     fn writes_until(&self, memory_bytes: u64, room_segs: u32) -> u64 {
         let skb_bytes = self.skb_bytes();
+        let leave_segs = self.pacing.free_segs(self.algorithm.pacing_bytes_ps()).min(room_segs.into());
+        let by_window = self.nxt + leave_segs * u64::from(MSS_BYTES) + skb_bytes;
+        if leave_segs > 0 && by_window > self.buffered {
+            return by_window;
+        }
         let last_bytes = self.buffered.saturating_sub(self.nxt).min(skb_bytes);
         let rest_bytes = if last_bytes > 0 { skb_bytes - last_bytes } else { 0 };
         let room_bytes = u64::from(self.buffer_bytes).saturating_sub(memory_bytes + rest_bytes);
         let skbs = room_bytes.div_ceil(skb_bytes + SKB_MEMORY_BYTES);
-        let by_memory = self.buffered + rest_bytes + skbs * skb_bytes;
-        if room_segs == 0 || self.is_pacing() {
-            return by_memory;
-        }
-        by_memory.max(self.nxt + u64::from(room_segs) * u64::from(MSS_BYTES) + skb_bytes)
+        self.buffered + rest_bytes + skbs * skb_bytes
     }
 
     /// Payload of an sk_buff that waits to be sent: at most half of the peer's window (tcp_xmit_size_goal()).

@@ -9,7 +9,7 @@ use super::{
     receiver::Receiver,
     rtt::Rtt,
     scoreboard::{Scoreboard, Seg},
-    tso::WaitsFor,
+    tso::{Place, WaitsFor},
     undo::Undo,
     usage::Usage,
 };
@@ -25,7 +25,10 @@ use rand::RngCore;
 use rand_xoshiro::SplitMix64;
 use windlass_core::{
     Algorithm, AlgorithmState,
-    abi::{WL_ALG_PROBES_AT_ONCE, WL_ALG_SENDS_BURSTS, WL_CWND_MAX_BYTES, wl_alg_params, wl_sample},
+    abi::{
+        WL_ALG_AS_LINUX, WL_ALG_PROBES_AT_ONCE, WL_ALG_SENDS_BURSTS, WL_CWND_MAX_BYTES, wl_alg_params,
+        wl_sample,
+    },
 };
 
 /// What the sender makes of its losses (RFC 5681, 6675; Linux' names).
@@ -163,6 +166,8 @@ pub struct Sender {
     pub stats: SenderStats,
     /// Rounds as they began, if they are to be kept.
     pub rounds: Option<Vec<Round>>,
+    /// The congestion control stands for the kernel's own.
+    pub is_as_linux: bool,
     /// Its place in a group; none: it is on its own.
     pub group: Option<Box<Membership>>,
     pub(super) random: SplitMix64,
@@ -211,7 +216,7 @@ pub struct Sender {
     pub(super) pending: Pending,
     /// Pacing timer.
     pub pace: Timer,
-    pacing: Pacing,
+    pub(super) pacing: Pacing,
     /// When data was last sent.
     pub(super) sent_at_ns: u64,
     /// New segments sent at that instant.
@@ -236,6 +241,7 @@ impl Sender {
             algorithm: AlgorithmState::new(algorithm, &sample),
             stats: SenderStats::default(),
             rounds: is_traced.then(Vec::new),
+            is_as_linux: false,
             group: None,
             random,
             una: 0,
@@ -294,7 +300,8 @@ impl Sender {
             self.told_rtt_ns = self.rtt.min_ns();
             sample.min_rtt_us = duration_us(wire.net.tell_rtt(wire.hop, self.told_rtt_ns));
         }
-        let flags = config.params.flags | WL_ALG_SENDS_BURSTS as u8;
+        let as_linux = if self.is_as_linux { WL_ALG_AS_LINUX } else { 0 };
+        let flags = config.params.flags | (WL_ALG_SENDS_BURSTS | as_linux) as u8;
         self.wants_first = self.needs_pauses && u32::from(flags) & WL_ALG_PROBES_AT_ONCE != 0;
         let params = wl_alg_params { flags, ..config.params };
         self.algorithm = AlgorithmState::with_params(self.algorithm.algorithm(), &params, &sample);
@@ -347,11 +354,12 @@ impl Sender {
         self.push(wire, receiver);
     }
 
-    /// What is to be written after `end_seq` comes when less than a segment waits and the window has room: the application,
-    /// not the network, was the limit (tcp_rate_check_app_limited() in Linux).
+    /// What is to be written after `end_seq` comes when less than a segment waits, the window has room and all that was lost
+    /// is on its way again: the application, not the network, was the limit (tcp_rate_check_app_limited() in Linux).
     pub(super) fn check_app_limited(&mut self, end_seq: u64) {
-        let has_room = self.board.pipe_segs() < self.cwnd_segs() && self.board.lost_segs() == 0;
-        if end_seq.saturating_sub(self.nxt) < u64::from(MSS_BYTES) && has_room {
+        let has_room = self.board.pipe_segs() < self.cwnd_segs();
+        let is_repaired = self.board.lost_segs() <= self.board.resent_segs();
+        if end_seq.saturating_sub(self.nxt) < u64::from(MSS_BYTES) && has_room && is_repaired {
             self.rate.mark_app_limited(self.pipe_bytes());
         }
     }
@@ -523,12 +531,11 @@ impl Sender {
     /// Sends new segments as far as window, peer and pacing allow.
     pub(super) fn push_new(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
         let mut sent = 0;
-        let mut is_full = false;
-        loop {
+        let mut is_full = self.push_buffered(&mut sent, wire, receiver);
+        let mut is_writing = false;
+        while self.fill_buffer(is_writing, wire.config) {
             is_full |= self.push_buffered(&mut sent, wire, receiver);
-            if !self.fill_buffer(wire.config) {
-                break;
-            }
+            is_writing = true;
         }
         is_full |= self.board.pipe_segs() >= self.cwnd_segs();
         if sent > 0 || is_full {
@@ -549,7 +556,7 @@ impl Sender {
 
     /// Sends what the send buffer holds as far as it may leave, counting it. Returns whether the window is in use.
     fn push_buffered(&mut self, sent: &mut u32, wire: &mut Wire, receiver: &mut Receiver) -> bool {
-        let mut left_segs = 0; // of the super-packet that has begun
+        let (mut segs, mut left_segs) = (0, 0); // of the super-packet that has begun
         while let Some((len_bytes, is_fin)) = self.next_new() {
             if self.algorithm.is_held() {
                 break;
@@ -560,7 +567,7 @@ impl Sender {
             let is_head = left_segs == 0;
             if is_head {
                 match self.super_packet_segs(wire) {
-                    Ok(segs) => left_segs = segs,
+                    Ok(all) => (segs, left_segs) = (all, all),
                     Err(why) => return why == WaitsFor::Cwnd,
                 }
             }
@@ -573,9 +580,10 @@ impl Sender {
                     break;
                 }
             }
-            self.send_new(len_bytes, is_fin, is_head, wire, receiver);
-            *sent += 1;
             left_segs -= 1;
+            let place = Place { is_head, ends_several: segs > 1 && left_segs == 0 };
+            self.send_new(len_bytes, is_fin, place, wire, receiver);
+            *sent += 1;
         }
         false
     }
@@ -584,7 +592,7 @@ impl Sender {
     pub(super) fn send_one_new(&mut self, wire: &mut Wire, receiver: &mut Receiver) -> bool {
         match self.next_new() {
             Some((len_bytes, is_fin)) if self.fits_window(len_bytes, is_fin) => {
-                self.send_new(len_bytes, is_fin, true, wire, receiver);
+                self.send_new(len_bytes, is_fin, Place::ALONE, wire, receiver);
                 true
             }
             _ => false,
@@ -614,7 +622,7 @@ impl Sender {
         &mut self,
         len_bytes: u16,
         is_fin: bool,
-        is_head: bool,
+        place: Place,
         wire: &mut Wire,
         receiver: &mut Receiver,
     ) {
@@ -623,9 +631,10 @@ impl Sender {
             self.rate.on_first_send(now_ns);
         }
         let mut seg = Seg::new(self.nxt, len_bytes, is_fin, now_ns);
-        seg.set_head(is_head);
+        seg.set_head(place.is_head);
         self.rate.stamp(&mut seg);
         let mut flags = flag::ACK | if is_fin { flag::FIN } else { 0 };
+        flags |= if place.ends_several || seg.end() == self.written { flag::PSH } else { 0 };
         if wire.has_ecn && len_bytes > 0 {
             flags |= flag::ECT;
             flags |= if std::mem::take(&mut self.owes_cwr) { flag::CWR } else { 0 };

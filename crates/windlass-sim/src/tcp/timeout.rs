@@ -4,6 +4,7 @@
 use super::{
     receiver::Receiver,
     sender::{CaState, Pending, Sender, TailProbe, Wire},
+    tso::Place,
     undo::Undo,
 };
 use crate::{
@@ -176,7 +177,7 @@ impl Sender {
         let room = self.wnd_edge.saturating_sub(self.nxt).min(MSS_BYTES.into());
         let len_bytes = room.min(self.written.saturating_sub(self.nxt)) as u16;
         if len_bytes > 0 {
-            return self.send_new(len_bytes, false, true, wire, receiver);
+            return self.send_new(len_bytes, false, Place::ALONE, wire, receiver);
         }
         self.rtt.backoff += 1;
         wire.send(receiver, self.una - 1, 0, flag::ACK);

@@ -30,6 +30,20 @@ pub(super) fn autosize_segs(rate_bytes_ps: u64, min_rtt_ns: u64) -> u32 {
     ((bytes / u64::from(MSS_BYTES)) as u32).max(least)
 }
 
+/// Where a segment stands in its super-packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// It is the first.
+    pub is_head: bool,
+    /// It is the last of more than one.
+    pub ends_several: bool,
+}
+
+impl Place {
+    /// It is the only one.
+    pub const ALONE: Place = Place { is_head: true, ends_several: false };
+}
+
 /// What is known when new segments could be sent.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
@@ -68,7 +82,7 @@ impl Moment {
     /// Should the sender wait until a longer super-packet can be sent? Not if the next ACK is far.
     fn waits_for(&self) -> Option<WaitsFor> {
         let mss = u64::from(MSS_BYTES);
-        let cwnd_left_bytes = u64::from(self.cwnd_segs.saturating_sub(self.pipe_segs)) * mss;
+        let cwnd_left_bytes = self.cwnd_left_bytes();
         let room_bytes = cwnd_left_bytes.min(self.wnd_left_bytes);
         let window_bytes = self.wnd_bytes.min(u64::from(self.cwnd_segs) * mss);
         let is_enough =
@@ -84,6 +98,18 @@ impl Moment {
         let is_all = self.is_closing && self.unsent_bytes < room_bytes;
         (!is_all).then_some(WaitsFor::Other)
     }
+
+    /// Segments that leave together if the sender does not wait, at least one.
+    fn ready_segs(&self) -> u32 {
+        let mss = u64::from(MSS_BYTES);
+        let whole_bytes = self.cwnd_left_bytes().min(self.wnd_left_bytes);
+        let segs = (whole_bytes / mss).min(self.unsent_bytes.div_ceil(mss));
+        segs.clamp(1, self.max_segs.into()) as u32
+    }
+
+    fn cwnd_left_bytes(&self) -> u64 {
+        u64::from(self.cwnd_segs.saturating_sub(self.pipe_segs)) * u64::from(MSS_BYTES)
+    }
 }
 
 impl Sender {
@@ -95,7 +121,7 @@ impl Sender {
         let moment = self.moment(wire.now_ns());
         match moment.waits_for() {
             Some(why) if !self.is_repairing() => Err(why),
-            _ => Ok(moment.max_segs),
+            _ => Ok(moment.ready_segs()),
         }
     }
 
@@ -162,6 +188,16 @@ mod tests {
         assert_eq!(Moment { pipe_segs: 92, ..moment() }.waits_for(), None);
         // a third of the window, too, is enough
         assert_eq!(Moment { cwnd_segs: 6, pipe_segs: 4, ..moment() }.waits_for(), None);
+    }
+
+    #[test]
+    fn a_super_packet_is_what_windows_and_data_allow() {
+        assert_eq!(moment().ready_segs(), 2);
+        assert_eq!(Moment { pipe_segs: 50, ..moment() }.ready_segs(), 8);
+        assert_eq!(Moment { pipe_segs: 50, wnd_left_bytes: 4 * MSS - 1, ..moment() }.ready_segs(), 3);
+        assert_eq!(Moment { pipe_segs: 50, unsent_bytes: 4 * MSS + 1, ..moment() }.ready_segs(), 5);
+        // a FIN by itself
+        assert_eq!(Moment { unsent_bytes: 0, ..moment() }.ready_segs(), 1);
     }
 
     #[test]

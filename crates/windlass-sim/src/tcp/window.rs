@@ -24,8 +24,8 @@ pub struct RcvWindow {
     edge: u64,
     /// Smoothed time between an ACK and the data it let out; 0: no sample yet.
     rtt_ns: u64,
-    /// Echoed timestamp of the last sample: one sample each.
-    last_tsecr_us: u32,
+    /// Echoed timestamp of what arrived last: one sample each.
+    last_tsecr_ms: u32,
     /// Bytes that arrived in the last round trip, and where the round trip in hand began.
     round_bytes: u32,
     round_seq: u64,
@@ -35,14 +35,21 @@ pub struct RcvWindow {
 impl RcvWindow {
     /// The window of a new connection.
     pub fn new(config: &Config) -> RcvWindow {
+        let first_bytes = config.rcv_window_bytes / SYN_MSS_BYTES * SYN_MSS_BYTES;
         RcvWindow {
             // once it has seen full segments, Linux finds that they take less room than it had reckoned with
             clamp_bytes: (config.rcv_window_bytes / 4 * 5).min(config.rcv_window_max_bytes),
-            offered_bytes: config.rcv_window_bytes.min(config.rcv_window_max_bytes),
+            offered_bytes: first_bytes.min(config.rcv_window_max_bytes),
             most_bytes: config.rcv_window_max_bytes,
             round_bytes: 10 * MSS_BYTES,
             ..RcvWindow::default()
         }
+    }
+
+    /// The connection is there, and its first round trip begins.
+    pub fn open(&mut self, rcv_nxt: u64, now_ns: u64) {
+        self.round_seq = rcv_nxt;
+        self.round_at_ns = now_ns;
     }
 
     /// Round-trip time as the receiver sees it; 0: not known yet.
@@ -52,10 +59,12 @@ impl RcvWindow {
 
     /// A segment arrived, which echoes `tsecr_us`: how long is the round trip?
     pub fn measure(&mut self, len_bytes: u32, tsecr_us: u32, now_ns: u64) {
-        if tsecr_us != self.last_tsecr_us && len_bytes >= MSS_BYTES {
-            self.last_tsecr_us = tsecr_us;
-            // timestamps of Linux count milliseconds
-            let sample_ms = (core_us(now_ns) / 1000).wrapping_sub(tsecr_us / 1000);
+        let tsecr_ms = tsecr_us / 1000; // as timestamps of Linux count
+        let is_new = tsecr_ms != self.last_tsecr_ms;
+        // the short head of a response, too: all of its first window echoes the same, and gives no sample then
+        self.last_tsecr_ms = tsecr_ms;
+        if is_new && len_bytes >= MSS_BYTES {
+            let sample_ms = (core_us(now_ns) / 1000).wrapping_sub(tsecr_ms);
             let sample_ns = u64::from(sample_ms) * MS;
             // a shorter time counts at once, a longer one little by little
             self.rtt_ns = match self.rtt_ns {
@@ -66,9 +75,9 @@ impl RcvWindow {
         }
     }
 
-    /// News arrived. Returns whether the window has grown.
-    pub fn grow(&mut self) -> bool {
-        let room = self.clamp_bytes.saturating_sub(self.offered_bytes);
+    /// News arrived; `held_bytes` now lie in the buffer. Returns whether the window has grown.
+    pub fn grow(&mut self, held_bytes: u32) -> bool {
+        let room = self.clamp_bytes.saturating_sub(held_bytes).saturating_sub(self.offered_bytes);
         self.offered_bytes += room.min(2 * MSS_BYTES);
         room > 0
     }
@@ -91,6 +100,12 @@ impl RcvWindow {
         }
         self.round_seq = rcv_nxt;
         self.round_at_ns = now_ns;
+    }
+
+    /// Something arrived out of order, and up to `waiting_end` something waits: the buffer should hold that, too.
+    pub fn on_hole(&mut self, rcv_nxt: u64, waiting_end: u64) {
+        let wanted = 2 * u64::from(self.round_bytes) + waiting_end.saturating_sub(rcv_nxt);
+        self.clamp_bytes = self.clamp_bytes.max(wanted.min(self.most_bytes.into()) as u32);
     }
 
     /// Moves the right edge as far as `waiting_bytes` out of order allow; returns the window from `rcv_nxt` on, in
@@ -129,7 +144,7 @@ mod tests {
             for _ in 0..segs {
                 rcv_nxt += u64::from(MSS_BYTES);
                 window.measure(MSS_BYTES, core_us(now_ns - 100 * MS), now_ns);
-                window.grow();
+                window.grow(MSS_BYTES);
                 window.on_read(rcv_nxt, rcv_nxt, now_ns);
             }
             segs *= 2;
@@ -146,5 +161,36 @@ mod tests {
         let before = window.offer(1, 0, &config);
         assert_eq!(before % 128, 0);
         assert_eq!(window.offer(1, 60_000, &config), before);
+    }
+
+    /// A response begins with a short head; all of its first window echoes the timestamp of the request.
+    #[test]
+    fn a_short_head_leaves_the_first_window_unmeasured() {
+        let (mut window, request_us) = (RcvWindow::new(&Config::default()), 1_000_000);
+        window.measure(240, request_us, 1_050 * MS);
+        window.measure(MSS_BYTES, request_us, 1_051 * MS);
+        assert_eq!(window.rtt_ns(), 0);
+        window.measure(MSS_BYTES, request_us + 50_000, 1_102 * MS);
+        assert_eq!(window.rtt_ns(), 52 * MS);
+    }
+
+    /// The buffer of 64 KiB takes 80 KiB of window once segments are full, less the one that has just arrived.
+    #[test]
+    fn what_lies_in_the_buffer_has_no_place_in_the_window() {
+        let mut window = RcvWindow::new(&Config::default());
+        while window.grow(MSS_BYTES) {}
+        assert_eq!(window.offered_bytes, 80 * 1024 - MSS_BYTES);
+        assert!(window.grow(0), "what is read makes room");
+    }
+
+    /// Behind a hole everything waits: the buffer must hold that beside two round trips.
+    #[test]
+    fn a_hole_makes_the_buffer_grow() {
+        let mut window = RcvWindow::new(&Config::default());
+        let before = window.clamp_bytes;
+        window.on_hole(1, 50_000);
+        assert_eq!(window.clamp_bytes, before);
+        window.on_hole(1, 200_001);
+        assert_eq!(window.clamp_bytes, 20 * MSS_BYTES + 200_000);
     }
 }
