@@ -86,6 +86,11 @@ impl Packet {
         self.flags & flag != 0
     }
 
+    /// Whether what was sent together ends here: the sender says so, or there was no more.
+    pub fn is_pushed(&self) -> bool {
+        self.len_bytes > 0 && (self.has(flag::PSH) || u32::from(self.len_bytes) < MSS_BYTES)
+    }
+
     /// One past the last sequence number it takes.
     pub fn end(&self) -> u64 {
         self.seq + u64::from(self.len_bytes) + u64::from(self.has(flag::SYN)) + u64::from(self.has(flag::FIN))

@@ -170,7 +170,7 @@ impl Tap {
         tcp.syn = is_syn;
         tcp.fin = packet.has(flag::FIN);
         tcp.ack = packet.has(flag::ACK);
-        tcp.psh = packet.has(flag::PSH);
+        tcp.psh = packet.is_pushed();
         tcp.ece = packet.has(flag::ECE);
         tcp.cwr = packet.has(flag::CWR);
         tcp.acknowledgment_number = if tcp.ack { packet.ack as u32 } else { 0 };

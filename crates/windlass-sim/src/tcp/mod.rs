@@ -4,7 +4,8 @@
 //! | file | what | after |
 //! |---|---|---|
 //! | `endpoint.rs` | handshake, data both ways, close | RFC 9293 |
-//! | `sender.rs` | state, transmission | RFC 9293, tcp_output.c |
+//! | `sender.rs` | state, what the application does | RFC 9293, tcp.c |
+//! | `transmit.rs` | what leaves when | RFC 9293, tcp_output.c |
 //! | `send_buffer.rs` | what lies ready to be sent | tcp_sendmsg_locked(), tcp_sndbuf_expand() |
 //! | `tso.rs` | segments that leave together | tcp_tso_autosize(), tcp_tso_should_defer() |
 //! | `pacing.rs` | bursts on a schedule | tcp_update_skb_after_send() |
@@ -21,7 +22,7 @@
 //! | `delack.rs` | when to acknowledge | RFC 1122, tcp_input.c |
 //! | `window.rs` | the receive window grows as needed | tcp_rcv_space_adjust() |
 //!
-//! Not modelled: Nagle's algorithm (off), SACK reneging, path MTU discovery, quick ACKs for segments without ECT
+//! Not modelled: Nagle's algorithm (off), ACKs that wait while a client answers (ping-pong), SACK reneging, path MTU discovery, quick ACKs for segments without ECT
 //! behind such with it, round-trip minima that expire after 300 s.
 
 mod ack;
@@ -38,6 +39,7 @@ mod scoreboard;
 mod send_buffer;
 mod sender;
 mod timeout;
+mod transmit;
 mod tso;
 mod undo;
 mod usage;

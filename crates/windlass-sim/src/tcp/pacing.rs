@@ -60,7 +60,7 @@ impl Pacing {
     }
 
     fn in_force(&self, rate_bytes_ps: Option<u64>) -> Option<u64> {
-        rate_bytes_ps.filter(|_| self.sent_segs >= UNPACED_SEGS)
+        rate_bytes_ps.filter(|_| self.free_segs(rate_bytes_ps) == 0)
     }
 }
 

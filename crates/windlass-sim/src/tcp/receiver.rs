@@ -8,7 +8,7 @@ use super::{
     window::RcvWindow,
 };
 use crate::{
-    packet::{Block, MSS_BYTES, Packet, SACK_BLOCKS, flag},
+    packet::{Block, Packet, SACK_BLOCKS, flag},
     timer::Timer,
 };
 
@@ -148,7 +148,7 @@ impl Receiver {
             // the gap is filled (RFC 5681, section 4.2)
             is_urgent |= had_hole && self.waiting.is_empty();
             // what ends a message or a super-packet is acknowledged as soon as all is read (tcp_cleanup_rbuf())
-            is_urgent |= (packet.has(flag::PSH) || len_bytes < MSS_BYTES) && self.waiting.is_empty();
+            is_urgent |= packet.is_pushed() && self.waiting.is_empty();
         } else {
             // without SACK the ACK must be a duplicate, and one that moves the window is none
             has_grown = config.has_sack && self.window.grow(self.waiting_bytes);
@@ -272,6 +272,7 @@ impl Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::MSS_BYTES;
     use proptest::prelude::*;
 
     const MSS: u64 = MSS_BYTES as u64;

@@ -21,7 +21,7 @@ impl Sender {
         if self.buffered == self.written {
             return false;
         }
-        let room_segs = self.cwnd_segs().saturating_sub(self.board.pipe_segs());
+        let room_segs = self.room_segs();
         if room_segs > 0 {
             // tcp_should_expand_sndbuf(), tcp_sndbuf_expand(), bbr_sndbuf_expand()
             let windows = if self.is_pacing() { 3 } else { 2 };
