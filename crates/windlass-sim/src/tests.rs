@@ -309,23 +309,36 @@ fn what_a_probe_repaired_is_not_taken_back() {
     assert_eq!((stats.probes, stats.timeouts, stats.reductions, stats.undos), (2, 0, 1, 0));
 }
 
-/// Two segments are lost at 1000 ms, and their probe at 1202. Two more leave at 1250, with which a probe is due when the timeout of
-/// the first is: at 1300. There is one out already, so the timeout it is, and not another 300 ms later.
-#[test]
-fn a_second_probe_does_not_put_the_timeout_off() {
+/// Two segments of a flow that pushes are lost at 1000 ms, and their probe at 1202; two more leave `later_s` after the first two.
+fn with_a_lost_probe(later_s: f64) -> Outcome {
     let mut scenario = scenario(2, "");
     let flow = &mut scenario.flows[0];
     flow.application = windlass_scenario::Application::Push;
     let train = &mut flow.trains[0];
     train.start = Some(Span(1.0));
     train.count = Some(2);
-    train.interval = Some(Dist::Constant(Span(0.25)));
+    train.interval = Some(Dist::Constant(Span(later_s)));
     train.size = windlass_scenario::Size::Bytes(Dist::Constant(Bytes(2000.0)));
     let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
     sim.net.links[0].loses = vec![2, 3, 4];
     sim.run(None);
-    let outcome = sim.finish();
+    sim.finish()
+}
+
+/// With what leaves at 1250 ms a probe is due when the timeout of the first is: at 1300. There is one out already, so the timeout it
+/// is, and not another 300 ms later.
+#[test]
+fn a_second_probe_does_not_put_the_timeout_off() {
+    let outcome = with_a_lost_probe(0.25);
     assert_eq!((outcome.report.sender_probes, outcome.report.sender_timeouts), (1, 1));
+}
+
+/// At 1350 ms the first ones' timeout is past, and the one after the probe not yet due. What leaves now puts it off by as much as a
+/// probe, and its SACK shows at 1450 what is lost.
+#[test]
+fn new_data_after_the_timeout_of_the_oldest_does_not_bring_it_about() {
+    let outcome = with_a_lost_probe(0.35);
+    assert_eq!((outcome.report.sender_probes, outcome.report.sender_timeouts), (1, 0));
 }
 
 /// Nobody answers: SYNs at 0, 1, 2, 3, 4, 5, 7, 11 and 19 s, for four timeouts come before the first that doubles

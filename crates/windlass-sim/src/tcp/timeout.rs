@@ -31,10 +31,15 @@ impl Sender {
         self.arm(Pending::Timeout, self.rtt.rto_ns(wire.config), wire);
     }
 
-    /// Time until the oldest segment's timeout.
+    /// Time until the oldest segment's timeout; 0: it is past.
     fn timeout_left_ns(&self, wire: &Wire) -> u64 {
         let sent_at_ns = self.board.first().map_or(wire.now_ns(), |s| s.sent_at_ns);
-        (sent_at_ns + self.rtt.rto_ns(wire.config)).saturating_sub(wire.now_ns()).max(1)
+        (sent_at_ns + self.rtt.rto_ns(wire.config)).saturating_sub(wire.now_ns())
+    }
+
+    /// The oldest segment's timeout, at once if it is past.
+    fn arm_timeout_left(&mut self, wire: &mut Wire) {
+        self.arm(Pending::Timeout, self.timeout_left_ns(wire).max(1), wire);
     }
 
     /// A timeout for what is in flight; where a shorter timer was armed, counted from the oldest segment
@@ -44,15 +49,15 @@ impl Sender {
             return self.xmit.disarm();
         }
         match self.pending {
-            Pending::Probe | Pending::Reorder => self.arm(Pending::Timeout, self.timeout_left_ns(wire), wire),
+            Pending::Probe | Pending::Reorder => self.arm_timeout_left(wire),
             Pending::Timeout | Pending::Window => self.arm_timeout(wire),
         }
     }
 
-    /// After new data: a probe unless its timeout is due before.
+    /// After new data: a probe, no later than the timeout; if that is past, new data puts both off.
     pub(super) fn schedule_probe(&mut self, wire: &mut Wire) {
         let left_ns = self.timeout_left_ns(wire);
-        self.try_schedule_probe(left_ns, wire);
+        self.try_schedule_probe(if left_ns > 0 { left_ns } else { u64::MAX }, wire);
     }
 
     /// After an ACK: a probe, or a timeout.
@@ -149,7 +154,7 @@ impl Sender {
             return;
         }
         if self.probe.is_some() {
-            return self.arm(Pending::Timeout, self.timeout_left_ns(wire), wire);
+            return self.arm_timeout_left(wire);
         }
         let is_retrans = !self.send_one_new(wire, receiver);
         if is_retrans && let Some((id, _)) = self.board.last() {
