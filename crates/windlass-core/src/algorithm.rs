@@ -66,6 +66,15 @@ impl Algorithm {
     }
 }
 
+impl wl_decision {
+    /// Rate at which bytes should leave; none: the algorithm does not pace.
+    pub fn pacing(&self) -> Option<u64> {
+        // the C literal ~0ULL comes out of bindgen as -1
+        const UNLIMITED: u64 = abi::WL_RATE_UNLIMITED as u64;
+        Some(self.pacing_bytes_ps).filter(|rate| *rate != UNLIMITED)
+    }
+}
+
 impl fmt::Debug for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -106,9 +115,7 @@ impl AlgorithmState {
 
     /// Rate at which bytes should leave; none: the algorithm does not pace.
     pub fn pacing_bytes_ps(&self) -> Option<u64> {
-        // the C literal ~0ULL comes out of bindgen as -1
-        const UNLIMITED: u64 = abi::WL_RATE_UNLIMITED as u64;
-        Some(self.decision.pacing_bytes_ps).filter(|rate| *rate != UNLIMITED)
+        self.decision.pacing()
     }
 
     /// An ACK that delivered or lost something.

@@ -17,7 +17,7 @@ use crate::{
     tcp::{Config, Endpoint, Round, SenderStats},
     time::{S, seconds},
     topology::Router,
-    trace::{Trace, TraceOptions},
+    trace::{Scene, Trace, TraceOptions},
 };
 use rand_xoshiro::SplitMix64;
 use std::{
@@ -374,12 +374,13 @@ impl<'a> Sim<'a> {
     fn look(&mut self, now_ns: u64) {
         let arrived_bytes = self.arrived_bytes();
         let is_end = self.next_look_ns() != Some(now_ns);
-        let Sim { net, fetches, sessions, scenario, .. } = self;
+        let Sim { net, fetches, sessions, scenario, boxed, .. } = self;
         if let Some(sampler) = self.sampler.as_mut().filter(|s| is_end || s.due_ns == now_ns) {
             sampler.take(now_ns, net, &arrived_bytes);
         }
         if let Some(trace) = self.trace.as_mut().filter(|t| is_end || t.due_ns == now_ns) {
-            trace.look(now_ns, scenario, net, fetches, sessions, &arrived_bytes);
+            let (boxed, arrived_bytes) = (boxed.as_ref(), &arrived_bytes[..]);
+            trace.look(&Scene { now_ns, scenario, net, fetches, sessions, boxed, arrived_bytes });
         }
     }
 

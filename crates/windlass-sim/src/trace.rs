@@ -1,7 +1,8 @@
 //! Traces of a run, written as it goes, so that memory does not grow: windows, round-trip times and throughput of flows
-//! and queues of links in equal intervals as CSV, and the packets at both ends of all connections as captures.
+//! and queues of links in equal intervals as CSV, what the box wants of them beside it, and the packets at both ends of all connections as captures.
 
 use crate::{
+    boxed::WindlassBox,
     fetch::Fetch,
     network::Network,
     packet::{MSS_BYTES, Packet, flag},
@@ -22,6 +23,7 @@ use std::{
     path::Path,
     time::Duration,
 };
+use windlass_core::Flow as BoxFlow;
 use windlass_scenario::{Connections, Flow, Graph, Response, RunReport, Scenario};
 
 /// What to trace.
@@ -219,6 +221,8 @@ pub struct Trace {
     flows: BufWriter<File>,
     links: BufWriter<File>,
     responses: BufWriter<File>,
+    /// None: there is no box.
+    boxed: Option<BufWriter<File>>,
     /// When the next look is due.
     pub due_ns: u64,
     interval_ns: u64,
@@ -237,6 +241,30 @@ fn table(path: &Path, header: &str) -> io::Result<BufWriter<File>> {
     Ok(file)
 }
 
+/// What there is to be seen at one time.
+pub struct Scene<'a> {
+    pub now_ns: u64,
+    pub scenario: &'a Scenario,
+    pub net: &'a Network,
+    pub fetches: &'a [Fetch],
+    pub sessions: &'a [Session],
+    pub boxed: Option<&'a WindlassBox>,
+    /// Payload of each flow that its client has.
+    pub arrived_bytes: &'a [u64],
+}
+
+const BOX_COLUMNS: &str = "cwnd_segs,pacing_bps,inflight_segs,sacked_segs,lost_segs,srtt_us,min_rtt_us";
+
+/// What the box wants of a flow, and what it knows.
+fn box_columns(flow: &BoxFlow) -> String {
+    let state = flow.state();
+    let segs = |bytes: u32| bytes / u32::from(state.mss_bytes);
+    let cwnd = segs(state.decision.cwnd_bytes);
+    let pacing = state.decision.pacing().map_or(String::new(), |bytes_ps| (8 * bytes_ps).to_string());
+    let [inflight, sacked, lost] = [flow.pipe_bytes(), state.sacked_bytes, state.lost_bytes].map(segs);
+    format!("{cwnd},{pacing},{inflight},{sacked},{lost},{},{}", state.srtt_us, state.min_rtt_us)
+}
+
 impl Trace {
     /// Begins the files of a trace.
     pub fn new(options: &TraceOptions, scenario: &Scenario, config: &Config) -> io::Result<(Trace, Tap)> {
@@ -244,6 +272,10 @@ impl Trace {
         fs::create_dir_all(folder)?;
         let numbers = (0..2 * scenario.links.len()).filter(|i| scenario.links[i / 2].is_emulated());
         let interval_ns = options.interval_ns.get();
+        let boxed = scenario
+            .windlass
+            .as_ref()
+            .map(|_| table(&folder.join("box.csv"), &format!("time_s,flow,name,{BOX_COLUMNS}")));
         let trace = Trace {
             flows: table(
                 &folder.join("flows.csv"),
@@ -251,6 +283,7 @@ impl Trace {
             )?,
             links: table(&folder.join("links.csv"), "time_s,link,queue_packets,drops_tail,marks")?,
             responses: table(&folder.join("responses.csv"), "flow,name,asked_s,took_s,bytes")?,
+            boxed: boxed.transpose()?,
             due_ns: interval_ns,
             interval_ns,
             looked_ns: 0,
@@ -262,38 +295,23 @@ impl Trace {
     }
 
     /// Looks at all flows and links; what goes wrong is told at the end.
-    pub fn look(
-        &mut self,
-        now_ns: u64,
-        scenario: &Scenario,
-        net: &Network,
-        fetches: &[Fetch],
-        sessions: &[Session],
-        arrived_bytes: &[u64],
-    ) {
+    pub fn look(&mut self, scene: &Scene) {
         if self.error.is_none() {
-            self.error = self.write_look(now_ns, scenario, net, fetches, sessions, arrived_bytes).err();
+            self.error = self.write_look(scene).err();
         }
-        self.arrived_bytes.copy_from_slice(arrived_bytes);
-        self.looked_ns = now_ns;
+        self.arrived_bytes.copy_from_slice(scene.arrived_bytes);
+        self.looked_ns = scene.now_ns;
         self.due_ns += self.interval_ns;
     }
 
     /// Looks at all flows that are going on, and at all links. A flow with a connection for each response has no window
     /// of its own.
-    fn write_look(
-        &mut self,
-        now_ns: u64,
-        scenario: &Scenario,
-        net: &Network,
-        fetches: &[Fetch],
-        sessions: &[Session],
-        arrived_bytes: &[u64],
-    ) -> io::Result<()> {
+    fn write_look(&mut self, scene: &Scene) -> io::Result<()> {
+        let Scene { now_ns, scenario, net, fetches, sessions, .. } = *scene;
         let time_s = seconds(now_ns);
         let length_s = seconds(now_ns - self.looked_ns).max(1e-9);
         for (index, (flow, session)) in scenario.flows.iter().zip(sessions).enumerate() {
-            let bytes = arrived_bytes[index] - self.arrived_bytes[index];
+            let bytes = scene.arrived_bytes[index] - self.arrived_bytes[index];
             if session.started_at_ns.is_none() || (session.is_over() && bytes == 0) {
                 continue;
             }
@@ -309,6 +327,11 @@ impl Trace {
                 _ => write!(self.flows, ",,,")?,
             }
             writeln!(self.flows, ",{:.0}", bytes as f64 * 8.0 / length_s)?;
+            let seen = scene.boxed.filter(|_| flow.connections == Connections::Persistent);
+            if let (Some(table), Some(known)) = (&mut self.boxed, seen.and_then(|b| b.flow(index))) {
+                write!(table, "{time_s:.9},{index},{},", flow.name())?;
+                writeln!(table, "{}", box_columns(known))?;
+            }
         }
         for (number, name) in &self.link_names {
             let model = &net.links[*number].model;
@@ -329,7 +352,8 @@ impl Trace {
                 writeln!(self.responses, "{index},{name},{:.9},{:.9},{}", r.asked_s, r.took_s, r.bytes)?;
             }
         }
-        for file in [&mut self.flows, &mut self.links, &mut self.responses] {
+        for file in [&mut self.flows, &mut self.links, &mut self.responses].into_iter().chain(&mut self.boxed)
+        {
             file.flush()?;
         }
         let Some(tap) = tap else { return Ok(()) };

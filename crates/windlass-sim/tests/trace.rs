@@ -69,6 +69,29 @@ fn tables_agree_with_the_report() {
     assert!((took_s - report.flows[0].completion_s.unwrap()).abs() < 1e-6, "{took_s}");
 }
 
+/// A row of what the box knows beside each of a flow's, once data has come by; without a box there is no such table.
+#[test]
+fn what_the_box_knows_is_traced() {
+    let folder = tempfile::tempdir().unwrap();
+    traced(folder.path());
+    assert!(!folder.path().join("box.csv").exists());
+    let boxed = SCENARIO.replace(
+        "[[link]]\nbetween = [\"a\"",
+        "[[host]]\nname = \"box\"\n[[link]]\nbetween = [\"a\", \"box\"]\n[[link]]\nbetween = [\"box\"",
+    ) + "[windlass]\nat = \"box\"\nfacing = \"a\"\nalgorithm = \"bbr\"\n";
+    let report = traced_run(folder.path(), &boxed).report;
+    let table = fs::read_to_string(folder.path().join("box.csv")).unwrap();
+    let numbers = |name| -> Vec<u64> { column(&table, name).iter().map(|v| v.parse().unwrap()).collect() };
+    assert!(
+        numbers("flow").iter().all(|flow| *flow == 0),
+        "the other one has a connection for each response"
+    );
+    assert!(numbers("pacing_bps").iter().all(|bps| *bps > 0));
+    assert!(numbers("cwnd_segs").iter().all(|cwnd| *cwnd >= 3));
+    assert!(numbers("sacked_segs").iter().any(|sacked| *sacked > 0) && report.counter("repaired_segs") > 0);
+    assert!(numbers("srtt_us").iter().skip(2).all(|srtt| *srtt >= 10_000));
+}
+
 /// Headers, lengths and checksums of every packet are right; the payload is zeros, and is left out.
 #[test]
 fn captures_are_sound() {

@@ -466,8 +466,9 @@ pub struct RunArgs {
     /// Add Windlass' view of its flows, so often, to the JSON document
     #[arg(long, value_name = "MS", requires = "json")]
     pub sample_ms: Option<u64>,
-    /// With --on sim: write into this folder windows, round-trip times and throughput of flows and queues of links
-    /// (flows.csv, links.csv), response times (responses.csv) and all packets (servers.pcap, clients.pcap)
+    /// With --on sim: write into this folder windows, round-trip times and throughput of flows, what the box wants of
+    /// them, and queues of links (flows.csv, box.csv, links.csv), response times (responses.csv) and all packets
+    /// (servers.pcap, clients.pcap)
     #[arg(long, value_name = "FOLDER")]
     pub trace: Option<PathBuf>,
     /// With --trace: time from one row of a flow or link to the next

@@ -144,6 +144,11 @@ impl WindlassBox {
         counters().into_iter().map(|c| (c.name, self.counters.0[c.index as usize])).collect()
     }
 
+    /// What is known of a connection's flow; none: no data of it came by.
+    pub fn flow(&self, connection: usize) -> Option<&Flow> {
+        Some(&self.flows.get(connection)?.as_ref()?.flow)
+    }
+
     /// Takes the packet's flow out of the table; makes it once the handshake is over.
     fn find(&mut self, packet: &Packet, to_sender: bool, net: &Network) -> Option<BoxFlow> {
         let connection = packet.to >> 1;
