@@ -8,9 +8,9 @@
  *      STARTUP --full pipe--> DRAIN --queue gone--> PROBE_BW <--> PROBE_RTT
  *
  * Where we deviate: bandwidth samples come in bytes and are turned into segments per microsecond << 24 without
- * rounding to whole segments first; STARTUP also ends where the sender is short of data, if a fifth of it is lost; the
- * ACK of a lone small segment, as web servers send their headers in, does not end the restart after a pause, which would
- * put the answer into PROBE_RTT.
+ * rounding to whole segments first; STARTUP also ends where the sender is short of data, if a fifth of it is lost, and
+ * not by rounds in which packets were conserved, as long as there is no queue; the ACK of a lone small segment, as web
+ * servers send their headers in, does not end the restart after a pause, which would put the answer into PROBE_RTT.
  */
 #ifndef WL_ALG_BBR_H
 #define WL_ALG_BBR_H
@@ -95,6 +95,7 @@ struct wl_bbr {
 	wl_u8 lt_is_sampling;
 	wl_u8 lt_use_bw;
 	wl_u8 lt_rounds;
+	wl_u8 held_rounds; /* bit n: n rounds before the last one, no more was sent than what came out */
 	wl_u8 flags; /* bits of enum wl_alg_param_flag */
 };
 _Static_assert(sizeof(struct wl_bbr) <= WL_ALG_STATE_BYTES, "BBR's state fits a flow");
@@ -309,6 +310,7 @@ WL_INLINE void wl_bbr_start_round(struct wl_bbr *b, const struct wl_sample *s)
 	b->next_round_delivered = s->delivered_bytes;
 	b->round_count++;
 	b->is_round_start = 1;
+	b->held_rounds = (wl_u8)(b->held_rounds << 1 | b->is_packet_conservation);
 	b->is_packet_conservation = 0;
 }
 
@@ -403,6 +405,17 @@ WL_INLINE void wl_bbr_update_cycle(struct wl_bbr *b, const struct wl_sample *s, 
 }
 
 /*
+ * Was no more sent than what came out, for the sake of a loss, in the round that the sample is of? Without a queue either,
+ * the path may have room. Linux' BBR counts such rounds: on long lossy paths one in a hundred flows leaves STARTUP at a
+ * tenth of the bandwidth for it, and needs many seconds to find the rest.
+ */
+WL_INLINE int wl_bbr_was_held(const struct wl_bbr *b, const struct wl_sample *s)
+{
+	return (b->held_rounds & 2) && s->srtt_us - s->min_rtt_us < s->min_rtt_us / 4 &&
+	       !(b->flags & WL_ALG_AS_LINUX);
+}
+
+/*
  * Three rounds without a quarter more bandwidth: the pipe is full. Rounds in which the sender was short of data do not
  * count; but if it overran the path as well, it is short because its buffer is full of what waits behind holes. (Linux' BBR
  * does not look at that, and goes on with its startup for as long.)
@@ -413,7 +426,7 @@ WL_INLINE void wl_bbr_check_full_bw(struct wl_bbr *b, const struct wl_sample *s)
 
 	if (b->is_full_bw_reached || !b->is_round_start)
 		return;
-	if (wl_bbr_is_limited(b, s)) {
+	if (wl_bbr_is_limited(b, s) || wl_bbr_was_held(b, s)) {
 		b->is_full_bw_reached = b->has_overrun && !(b->flags & WL_ALG_AS_LINUX);
 		return;
 	}

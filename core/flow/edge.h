@@ -217,15 +217,19 @@ WL_INLINE void wl_edge_shown(struct wl_flow *f, wl_u64 now_ns, wl_u32 edge)
 	f->edge = edge;
 }
 
-/* Is the sender short of data? Asked at each ACK; judged from room that it has left unused for a while. */
+/*
+ * Is the sender short of data? Asked at each ACK; judged from room that it has left unused for a while. Room that it has
+ * used says no more: where all ACKs of a round come at once, what they granted is what the next round is judged by.
+ */
 WL_INLINE void wl_supply_check(struct wl_flow *f, wl_u32 now_us)
 {
 	wl_u32 patience_us = f->srtt_us / 8 > WL_SUPPLY_US ? f->srtt_us / 8 : WL_SUPPLY_US;
 
-	if (now_us - f->edge_checked_at_us < patience_us)
-		return;
-	if (!wl_after(f->nxt + f->mss_bytes, f->edge_used_until))
+	if (!wl_after(f->nxt + f->mss_bytes, f->edge_used_until)) {
+		if (now_us - f->edge_checked_at_us < patience_us)
+			return;
 		wl_rate_mark_app_limited(f);
+	}
 	f->edge_used_until = f->edge;
 	f->edge_checked_at_us = now_us;
 }

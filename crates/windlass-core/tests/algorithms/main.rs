@@ -585,6 +585,28 @@ fn bbrs_startup_ends_where_a_short_sender_overruns_the_path() {
     }
 }
 
+/// Every other round there is a loss, and the round after it no more is sent than what comes out, so it could not have been faster.
+/// A queue says that the pipe is full all the same. Linux' BBR counts all rounds.
+#[test]
+fn bbrs_startup_does_not_count_rounds_in_which_packets_were_conserved() {
+    let rounds_of_startup = |is_held: bool, srtt_us: u32, flags: u32| {
+        let params = abi::wl_alg_params { flags: flags as u8, ..abi::wl_alg_params::default() };
+        let mut flow = AlgorithmState::with_params(Algorithm::by_name("bbr").unwrap(), &params, &sample(0));
+        let mut rounds = 0;
+        while flow.decision.pacing_bytes_ps > 2 * 33 * 25 * u64::from(MSS) {
+            rounds += 1;
+            assert!(rounds < 50);
+            let is_in_recovery = (is_held && rounds % 2 == 0).into();
+            flow.on_ack(&wl_sample { srtt_us, min_rtt_us: 40_000, is_in_recovery, ..round_of_33(rounds) });
+        }
+        rounds
+    };
+    let free = rounds_of_startup(false, 40_000, 0);
+    assert_eq!(rounds_of_startup(true, 49_000, 0), free + 1);
+    assert_eq!(rounds_of_startup(true, 50_000, 0), free, "a quarter more than the path's own");
+    assert_eq!(rounds_of_startup(true, 40_000, abi::WL_ALG_AS_LINUX), free);
+}
+
 proptest! {
     /// Any order of events: a window between the floor and the largest TCP can express, a rate that is not zero.
     #[test]

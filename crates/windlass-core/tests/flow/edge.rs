@@ -182,6 +182,29 @@ fn an_ack_that_comes_before_the_departure_is_no_long_round_trip() {
     assert_eq!(f.on_silence(48_000), abi::WL_SILENCE_NONE);
 }
 
+/// All ACKs of a round come within 5 ms, and the sender uses the room that each but the last three bring: by the next round it has
+/// left that unused for long enough, an eighth of a round trip, to be called short of data. One that uses it is not.
+#[test]
+fn room_that_the_last_acks_of_a_clump_brought_is_seen_to_be_left_unused() {
+    for (uses_all, is_short) in [(false, true), (true, false)] {
+        let mut f = flow(0);
+        f.state_mut().edge = 20 * MSS;
+        (1..=20).for_each(|i| f.send(i * MSS, 0));
+        for i in 1..=10u32 {
+            let now_us = 200_000 + i * 500;
+            f.supply_check(now_us);
+            f.ack(&ack(2 * i * MSS, now_us, &[]));
+            f.state_mut().edge = (20 + 2 * i) * MSS;
+            if i < 8 || uses_all {
+                (1..=2).for_each(|n| f.send((18 + 2 * i + n) * MSS, now_us));
+            }
+        }
+        assert_eq!(f.state().app_limited_until, 0);
+        f.supply_check(400_000);
+        assert_eq!(f.state().app_limited_until != 0, is_short);
+    }
+}
+
 /// The state of a flow with a queue of 20 ms in 40 ms of path, whose sender has filled its send buffer of 60 segments.
 fn waits_for_progress(acked_segs: u32, ssthresh_segs: u32, now_us: u32) -> bool {
     let mut f = flow(0);
