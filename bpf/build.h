@@ -6,11 +6,13 @@
 #ifndef WL_BPF_BUILD_H
 #define WL_BPF_BUILD_H
 
+#include "../core/flow/probed.h"
 #include "store.h"
 
 extern const volatile struct wl_config wl_config;
 
 #define WL_TTL_OURS 64
+#define WL_OPT_OURS_MAX 24 /* timestamps, and a report */
 #define WL_ECN_MASK 3u /* what is sent again is not ECN-capable (RFC 3168, section 6.1.5) */
 
 /* The window field that shows the sender its edge, as far as the receiver offers it. */
@@ -134,11 +136,12 @@ static __always_inline int wl_send(struct __sk_buff *skb, struct wl_flow *f, int
 	struct wl_scratch *s = wl_scratch_get();
 	struct wl_payload payload = { .f = f, .skb = skb, .seq = seq, .left = len };
 	__u32 l4_off = f->flags & WL_FLOW_IPV6 ? WL_ETH_LEN + WL_IPV6_LEN : WL_ETH_LEN + WL_IPV4_LEN;
-	__u32 opt_bytes = f->flags & WL_FLOW_TIMESTAMPS ? 12 : 0;
+	__u32 ts_bytes = f->flags & WL_FLOW_TIMESTAMPS ? 12 : 0;
+	__u32 opt_bytes = ts_bytes + (to_sender && wl_probed_owes(f) ? 12 : 0);
 	__u32 header_bytes = l4_off + WL_TCP_LEN + opt_bytes;
 	__u16 tcp_flags = WL_TCP_ACK;
 	struct wl_tcp *tcp;
-	__u32 *ts;
+	__u32 *opt;
 	__u64 sum;
 	long err;
 
@@ -156,7 +159,7 @@ static __always_inline int wl_send(struct __sk_buff *skb, struct wl_flow *f, int
 	}
 	sum = wl_build_l3(f, s->header, to_sender, WL_TCP_LEN + opt_bytes + len) + payload.sum;
 	tcp = (void *)(s->header + (f->flags & WL_FLOW_IPV6 ? WL_ETH_LEN + WL_IPV6_LEN : WL_ETH_LEN + WL_IPV4_LEN));
-	ts = (void *)(tcp + 1);
+	opt = (void *)(tcp + 1);
 	tcp->source_be = to_sender ? f->key.rcv_port_be : f->key.snd_port_be;
 	tcp->dest_be = to_sender ? f->key.snd_port_be : f->key.rcv_port_be;
 	tcp->seq_be = bpf_htonl(seq);
@@ -165,14 +168,20 @@ static __always_inline int wl_send(struct __sk_buff *skb, struct wl_flow *f, int
 	tcp->window_be = to_sender ? bpf_htons(wl_shown_field(f)) : bpf_htons(f->snd_window_field);
 	tcp->check = 0;
 	tcp->urgent_be = 0;
-	if (opt_bytes) {
-		ts[0] = bpf_htonl(0x0101080a);
-		ts[1] = bpf_htonl(to_sender ? f->rcv_tsval : f->snd_tsval);
-		ts[2] = bpf_htonl(to_sender ? f->rcv_tsecr : f->snd_tsecr);
-		sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)tcp, WL_TCP_LEN + 12, 0);
-	} else {
-		sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)tcp, WL_TCP_LEN, 0);
+	__builtin_memset(opt, 0, WL_OPT_OURS_MAX);
+	if (ts_bytes) {
+		opt[0] = bpf_htonl(0x0101080a);
+		opt[1] = bpf_htonl(to_sender ? f->rcv_tsval : f->snd_tsval);
+		opt[2] = bpf_htonl(to_sender ? f->rcv_tsecr : f->snd_tsecr);
+		opt += 3;
 	}
+	if (opt_bytes != ts_bytes) {
+		opt[0] = bpf_htonl(0x0101050a);
+		opt[1] = bpf_htonl(wl_probed_start(f));
+		opt[2] = bpf_htonl(wl_probed_end(f));
+	}
+	/* zeros behind the options change no sum */
+	sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)tcp, WL_TCP_LEN + WL_OPT_OURS_MAX, 0);
 	tcp->check = ~wl_csum_fold(sum);
 	if (bpf_skb_store_bytes(skb, 0, s->header, header_bytes, 0))
 		return -1;

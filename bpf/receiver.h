@@ -201,6 +201,12 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		wl_arm_next(f, id, now_ns, wait_us);
 		return WL_TC_PASS;
 	}
+	/* not with a FIN: its acknowledgement is the receiver's alone */
+	if (is_pure && p->window_field && !(f->flags & WL_FLOW_FIN) && wl_probed_owes(f) && wl_clock_runs(now_ns)) {
+		wl_arm_next(f, id, now_ns, wait_us);
+		wl_count(WL_C_ACKS_HELD);
+		return WL_TC_DROP;
+	}
 	progress = wl_shown_step(f, now_ns / 1000, edge);
 	/* not before: of what this ACK shows the clock need not be told */
 	wl_arm_next(f, id, now_ns, wait_us);

@@ -144,6 +144,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	}
 	switch (wl_data_kind(f, p->seq, p->payload_bytes)) {
 	case WL_DATA_OLD:
+		wl_probed_by_sender(f, end);
 		/* acknowledged already, only the sender was not shown it yet */
 		if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una)) {
 			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
@@ -152,6 +153,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		return WL_TC_PASS;
 	case WL_DATA_RETRANS:
 		wl_track_insists(f, p->seq);
+		wl_probed_by_sender(f, end);
 		wl_count(WL_C_SENDER_RETRANS);
 		if (f->state == WL_FLOW_ACTIVE && !fin && !f->repairs_failed && p->payload_bytes <= f->mss_bytes &&
 		    wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {

@@ -271,6 +271,7 @@ enum wl_pace_by {
 	X(DATA_LATE, "data packets that came after later ones") \
 	X(WINDOW_REWRITTEN, "ACKs whose window field was changed") \
 	X(WINDOW_UPDATES, "window updates sent by the clock") \
+	X(SENDER_PROBES_REPORTED, "among these, reports to the sender that its tail loss probe was not needed") \
 	X(ACKS_ABSORBED, "duplicate ACKs absorbed") \
 	X(ACKS_HELD, "ACKs whose progress was shown to the sender a little later") \
 	X(ACKS_STALE, "stale ACKs absorbed") \

@@ -83,6 +83,7 @@ enum wl_flow_flag {
 	WL_FLOW_RESTED = 1 << 27, /* the receiver's next timestamp may seem older than rcv_tsval, and is not */
 	WL_FLOW_SENDER_WAITS = 1 << 28, /* the sender itself sent una again, no progress since */
 	WL_FLOW_HEARS_MORE = 1 << 29, /* the sender echoes what the receiver did not say here, no progress since */
+	WL_FLOW_SENDER_PROBED = 1 << 30, /* the sender probed its tail, and heard nothing of it yet (probed.h) */
 
 	/* what was seen while nothing was acknowledged, which progress ends */
 	WL_FLOW_SILENCE = WL_FLOW_PROBED | WL_FLOW_SENDER_WAITS | WL_FLOW_HEARS_MORE,
@@ -196,7 +197,7 @@ struct wl_flow {
 	wl_u64 pace_next_ns; /* when the next byte may go; with WL_FLOW_DEPARTS, when all that came by has left */
 
 	/* how the sender uses its first room: tells one that paces itself (paced.h) */
-	wl_u32 burst_from; /* where the burst in hand began */
+	wl_u32 burst_from; /* where the burst in hand began; once that is known, where the sender's probe ended (probed.h) */
 	wl_u8 bursts;
 	wl_u8 pauses; /* saturates */
 

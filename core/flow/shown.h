@@ -9,7 +9,7 @@
 #ifndef WL_FLOW_SHOWN_H
 #define WL_FLOW_SHOWN_H
 
-#include "flow.h"
+#include "probed.h"
 
 #define WL_SHOWN_SHARE 6u /* a step is a sixth of the window: fewer in a round than the eight samples of HyStart */
 #define WL_SHOWN_REST_SHARE 4u /* what is less waits for a quarter of a round trip at most */
@@ -51,7 +51,7 @@ WL_INLINE wl_u32 wl_shown_wait_us(const struct wl_flow *f, wl_u32 now_us, wl_u32
 	wl_u32 rest_us = f->srtt_us / WL_SHOWN_REST_SHARE;
 	int is_awaited;
 
-	if (f->una == f->nxt || f->srtt_us < WL_SHOWN_MIN_RTT_US)
+	if (f->una == f->nxt || f->srtt_us < WL_SHOWN_MIN_RTT_US || wl_probed_owes(f))
 		return 0;
 	if (f->nxt - f->shown_una < WL_SHOWN_LOW_SEGS * f->mss_bytes)
 		return 0;

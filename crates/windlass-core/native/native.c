@@ -519,6 +519,26 @@ int wln_flow_paced_on_data(struct wln_flow *n, wl_u32 end, wl_u32 now_us)
 	return wl_paced_on_data(&n->flow, end, now_us);
 }
 
+void wln_flow_probed_by_sender(struct wln_flow *n, wl_u32 end)
+{
+	wl_probed_by_sender(&n->flow, end);
+}
+
+int wln_flow_probed_owes(const struct wln_flow *n)
+{
+	return wl_probed_owes(&n->flow);
+}
+
+wl_u32 wln_flow_probed_start(const struct wln_flow *n)
+{
+	return wl_probed_start(&n->flow);
+}
+
+wl_u32 wln_flow_probed_end(const struct wln_flow *n)
+{
+	return wl_probed_end(&n->flow);
+}
+
 void wln_flow_supply_check(struct wln_flow *n, wl_u32 now_us)
 {
 	wl_supply_check(&n->flow, now_us);

@@ -204,6 +204,23 @@ impl Flow {
         unsafe { abi::wln_flow_pipe_bytes(self.inner.as_ptr()) }
     }
 
+    /// The sender sent again what ends at `end`: was that a tail loss probe?
+    pub fn probed_by_sender(&mut self, end: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_probed_by_sender(self.inner.as_ptr(), end) };
+    }
+
+    /// The block (start, end) that what the sender is shown next must report as superfluous: its probe. None: there is
+    /// no such probe, or what it repeats is not acknowledged yet.
+    pub fn probe_report(&self) -> Option<(u32, u32)> {
+        let flow = self.inner.as_ptr();
+        // SAFETY: all three only read.
+        unsafe {
+            (abi::wln_flow_probed_owes(flow) != 0)
+                .then(|| (abi::wln_flow_probed_start(flow), abi::wln_flow_probed_end(flow)))
+        }
+    }
+
     /// Judges losses by time alone; returns bytes newly lost, and after how many us more can be judged; 0: no need.
     pub fn judge(&mut self, now_us: u32) -> (u32, u32) {
         let mut wait_us = 0;

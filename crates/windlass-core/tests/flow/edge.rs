@@ -205,6 +205,32 @@ fn room_that_the_last_acks_of_a_clump_brought_is_seen_to_be_left_unused() {
     }
 }
 
+/// What the sender repeats is a probe if it is its last segment; whether that was needed is told once it is acknowledged, at once,
+/// and by the clock.
+#[test]
+fn a_probe_of_the_sender_is_reported_when_its_segment_is_acknowledged() {
+    let mut f = flow(0);
+    (1..=40).for_each(|i| f.send(i * MSS, i));
+    f.ack(&ack(10 * MSS, 200_000, &[(11 * MSS, 40 * MSS)]));
+    f.probed_by_sender(11 * MSS);
+    assert_eq!(f.state().flags & abi::WL_FLOW_SENDER_PROBED, 0, "a retransmission");
+    f.probed_by_sender(40 * MSS);
+    f.send(60 * MSS, 300_000);
+    assert_eq!(f.probe_report(), None);
+    f.ack(&ack(39 * MSS, 399_000, &[]));
+    assert_eq!(f.probe_report(), None);
+    f.ack(&ack(41 * MSS, 400_000, &[]));
+    assert_eq!(f.probe_report(), Some((39 * MSS, 40 * MSS)));
+    assert_eq!(f.deadline_ns(400_000_000, 0), 400_000_000);
+    // nothing but progress is held back for long, however little there is
+    assert!(f.shown_step(400_000, 100 * MSS));
+    // while it is judged whether the sender paces itself, the field has another meaning
+    let mut f = Flow::new(0, MSS, abi::WL_FLOW_SACK);
+    f.send(MSS, 0);
+    f.probed_by_sender(MSS);
+    assert_eq!(f.state().flags & abi::WL_FLOW_SENDER_PROBED, 0);
+}
+
 /// The state of a flow with a queue of 20 ms in 40 ms of path, whose sender has filled its send buffer of 60 segments.
 fn waits_for_progress(acked_segs: u32, ssthresh_segs: u32, now_us: u32) -> bool {
     let mut f = flow(0);

@@ -4,7 +4,7 @@ use super::{BoxFlow, WindlassBox};
 use crate::{
     engine::Kind,
     network::Network,
-    packet::{Packet, flag},
+    packet::{Block, Packet, flag},
     time::core_us,
 };
 use windlass_core::{
@@ -52,7 +52,7 @@ impl WindlassBox {
         }
         f.flow.edge_advance(net.now_ns);
         let has_progress = f.flow.shown_step(core_us(net.now_ns), edge);
-        if has_progress || f.state().edge != edge {
+        if has_progress || f.state().edge != edge || f.flow.probe_report().is_some() {
             self.show_edge(f, edge, has_progress, net);
         }
         self.arm(f, wait_us, net);
@@ -147,13 +147,14 @@ impl WindlassBox {
         window_bytes = window_bytes.min(0xffff << wscale);
         let shown = state.shown_una.wrapping_add(window_bytes);
         f.flow.edge_shown(net.now_ns, shown);
-        if !has_progress && f.state().edge == edge_before {
+        let report = f.flow.probe_report();
+        if !has_progress && f.state().edge == edge_before && report.is_none() {
             return;
         }
         self.counters.add(abi::WL_C_WINDOW_UPDATES, 1);
         let ack = f.wide(f.state().shown_una);
         let template = f.to_sender;
-        let packet = Packet {
+        let mut packet = Packet {
             seq: template.end(),
             ack,
             window_bytes,
@@ -162,6 +163,12 @@ impl WindlassBox {
             sack_count: 0,
             ..template
         };
+        if let Some((start, end)) = report {
+            packet.sack_count = 1;
+            packet.sack[0] = Block { start: f.wide(start), end: f.wide(end) };
+            self.counters.add(abi::WL_C_SENDER_PROBES_REPORTED, 1);
+            f.flow.state_mut().flags &= !abi::WL_FLOW_SENDER_PROBED;
+        }
         net.send(packet.hop, &packet);
     }
 }

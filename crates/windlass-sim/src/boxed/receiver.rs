@@ -70,6 +70,13 @@ impl WindlassBox {
             self.arm(f, wait_us, net);
             return Verdict::Pass;
         }
+        // not with a FIN: its acknowledgement is the receiver's alone
+        let may_wait = is_pure && packet.window_bytes > 0 && !f.has(abi::WL_FLOW_FIN);
+        if may_wait && f.flow.probe_report().is_some() {
+            self.arm(f, wait_us, net);
+            self.counters.add(abi::WL_C_ACKS_HELD, 1);
+            return Verdict::Absorb;
+        }
         let has_progress = f.flow.shown_step(core_us(net.now_ns), edge);
         // not before: of what this ACK shows the clock need not be told
         self.arm(f, wait_us, net);

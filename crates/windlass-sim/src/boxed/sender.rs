@@ -60,7 +60,11 @@ impl WindlassBox {
         let now_us = core_us(net.now_ns);
         let (seq, len_bytes) = (packet.seq as u32, u32::from(packet.len_bytes));
         let end = seq.wrapping_add(len_bytes);
-        match f.flow.data_kind(seq, len_bytes) {
+        let kind = f.flow.data_kind(seq, len_bytes);
+        if matches!(kind, abi::WL_DATA_OLD | abi::WL_DATA_RETRANS) {
+            f.flow.probed_by_sender(end);
+        }
+        match kind {
             // acknowledged already, only the sender was not shown it yet
             abi::WL_DATA_OLD if f.is_controlled() && is_after(end, f.state().shown_una) => {
                 self.counters.add(abi::WL_C_SENDER_RETRANS_ABSORBED, 1);
