@@ -8,9 +8,9 @@
  *      STARTUP --full pipe--> DRAIN --queue gone--> PROBE_BW <--> PROBE_RTT
  *
  * Where we deviate: bandwidth samples come in bytes and are turned into segments per microsecond << 24 without
- * rounding to whole segments first; STARTUP also ends where the sender is short of data, if a fifth of it is lost, and
- * not by rounds in which packets were conserved, as long as there is no queue; the ACK of a lone small segment, as web
- * servers send their headers in, does not end the restart after a pause, which would put the answer into PROBE_RTT.
+ * rounding to whole segments first; STARTUP also ends where a fifth of what is sent is lost, and not by rounds in which
+ * packets were conserved, as long as there is no queue; the ACK of a lone small segment, as web servers send their headers
+ * in, does not end the restart after a pause, which would put the answer into PROBE_RTT.
  */
 #ifndef WL_ALG_BBR_H
 #define WL_ALG_BBR_H
@@ -416,9 +416,9 @@ WL_INLINE int wl_bbr_was_held(const struct wl_bbr *b, const struct wl_sample *s)
 }
 
 /*
- * Three rounds without a quarter more bandwidth: the pipe is full. Rounds in which the sender was short of data do not
- * count; but if it overran the path as well, it is short because its buffer is full of what waits behind holes. (Linux' BBR
- * does not look at that, and goes on with its startup for as long.)
+ * Three rounds without a quarter more bandwidth: the pipe is full. Rounds in which the sender was short of data do not count.
+ * Nor need they be waited for where the path was overrun: Linux' BBR goes on, and loses as much again, or, where the sender is
+ * short because its buffer is full of what waits behind holes, for as long as it lasts.
  */
 WL_INLINE void wl_bbr_check_full_bw(struct wl_bbr *b, const struct wl_sample *s)
 {
@@ -426,10 +426,12 @@ WL_INLINE void wl_bbr_check_full_bw(struct wl_bbr *b, const struct wl_sample *s)
 
 	if (b->is_full_bw_reached || !b->is_round_start)
 		return;
-	if (wl_bbr_is_limited(b, s) || wl_bbr_was_held(b, s)) {
-		b->is_full_bw_reached = b->has_overrun && !(b->flags & WL_ALG_AS_LINUX);
+	if (b->has_overrun && !(b->flags & WL_ALG_AS_LINUX)) {
+		b->is_full_bw_reached = 1;
 		return;
 	}
+	if (wl_bbr_is_limited(b, s) || wl_bbr_was_held(b, s))
+		return;
 	if (bw >= (wl_u64)b->full_bw * WL_BBR_FULL_BW_GAIN / WL_BBR_UNIT) {
 		b->full_bw = bw;
 		b->full_bw_count = 0;

@@ -565,16 +565,25 @@ fn bbr_leaves_probe_rtt_when_it_resumes_after_it() {
     }
 }
 
-/// A sender whose buffer is full of what waits behind holes: the box sees it as one that is short of data. Linux' BBR goes on.
+/// Is the sender short of data, only an overrun ends the startup: its buffer may be full of what waits behind holes. If it is not,
+/// that need not go on for three more rounds. Linux' BBR looks at bandwidth alone.
 #[test]
-fn bbrs_startup_ends_where_a_short_sender_overruns_the_path() {
+fn bbrs_startup_ends_where_the_path_is_overrun() {
     let startup_bytes_ps = 33 * 25 * u64::from(MSS) * 2885 / 1000 * 99 / 100;
     let as_linux = abi::WL_ALG_AS_LINUX as u8;
-    for (flags, lost_segs, ends) in [(0, 0u32, false), (0, 7, false), (0, 8, true), (as_linux, 8, false)] {
+    for (flags, is_app_limited, rounds, lost_segs, ends) in [
+        (0, 1, 9u32, 0u32, false),
+        (0, 1, 9, 7, false),
+        (0, 1, 9, 8, true),
+        (as_linux, 1, 9, 8, false),
+        (0, 0, 2, 7, false),
+        (0, 0, 2, 8, true),
+        (as_linux, 0, 2, 8, false),
+    ] {
         let params = abi::wl_alg_params { flags, ..abi::wl_alg_params::default() };
         let mut flow = AlgorithmState::with_params(Algorithm::by_name("bbr").unwrap(), &params, &sample(0));
-        for round in 1..10u32 {
-            flow.on_ack(&wl_sample { lost_bytes: lost_segs * MSS, is_app_limited: 1, ..round_of_33(round) });
+        for round in 1..=rounds {
+            flow.on_ack(&wl_sample { lost_bytes: lost_segs * MSS, is_app_limited, ..round_of_33(round) });
         }
         let got = flow.decision.pacing_bytes_ps;
         assert_eq!(
