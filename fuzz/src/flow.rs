@@ -222,6 +222,7 @@ impl Machine {
     }
 
     fn retransmit(&mut self, seq: u32, end: u32) {
+        self.flow.probed_by_sender(end);
         if !self.is_active || !self.flow.is_taken_care_of(seq, 3) {
             let leaves_us = self.departs_us(end.wrapping_sub(seq));
             self.flow.sender_retrans(seq, end, leaves_us);
@@ -282,6 +283,11 @@ impl Machine {
         assert!(sample.lost_bytes <= out, "lost more than was in flight");
         assert_eq!(sample.inflight_bytes, self.pipe());
         assert!(sample.rate_delivered_bytes == 0 || sample.rate_interval_us > 0 || after.min_rtt_us == 0);
+        if let Some((start, end)) = self.flow.probe_report() {
+            trace!("report {start}..{end}");
+            assert!(is_after(end, start) && !is_after(end, after.una), "reports what has not arrived");
+            self.flow.state_mut().flags &= !abi::WL_FLOW_SENDER_PROBED;
+        }
         if self.is_active && self.flow.hole_stays(self.now_us) {
             trace!("a hole stays");
             self.set_active(false);
