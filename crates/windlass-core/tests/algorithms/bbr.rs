@@ -1,0 +1,294 @@
+//! BBR.
+
+use crate::{MSS, sample, start};
+use windlass_core::{
+    Algorithm, AlgorithmState,
+    abi::{self, wl_sample},
+};
+
+/// 33 segments in 40 ms are 1194582 B/s; one per cent below that is what BBR paces at with gain 1.
+#[test]
+fn bbr_paces_at_the_measured_bandwidth() {
+    let mut flow = start("bbr");
+    // one ACK for each of the 33 segments of a round, evenly spaced: nothing is aggregated
+    for i in 1..60 * 33u32 {
+        flow.on_ack(&one_of_33(i));
+    }
+    let rates = [1_182_636u64 * 5 / 4, 1_182_636 * 3 / 4, 1_182_636];
+    let got = flow.decision.pacing_bytes_ps;
+    assert!(rates.iter().any(|r| r.abs_diff(got) < 2000), "{got}");
+    // cwnd gain 2 of a BDP of 33 segments and three bursts of two: 72; two more in the probing phase, and what the
+    // ACKs' grain of one segment looks like as aggregation
+    assert!((72..=78).contains(&(flow.decision.cwnd_bytes / MSS)), "{}", flow.decision.cwnd_bytes / MSS);
+}
+
+/// The ACK of segment `i`, from 1 on, one of 33 in each 40 ms.
+fn one_of_33(i: u32) -> wl_sample {
+    wl_sample {
+        newly_delivered_bytes: MSS,
+        rate_delivered_bytes: 33 * MSS,
+        rate_interval_us: 40_000,
+        delivered_bytes: i * MSS,
+        prior_delivered_bytes: i.saturating_sub(33) * MSS,
+        rtt_us: 40_000,
+        srtt_us: 40_000,
+        inflight_bytes: 33 * MSS,
+        inflight_before_bytes: 34 * MSS,
+        ..sample(i * 1212)
+    }
+}
+
+/// The one ACK of a round, from 1 on: 33 segments in 40 ms, as in all before.
+fn round_of_33(round: u32) -> wl_sample {
+    wl_sample {
+        newly_delivered_bytes: 33 * MSS,
+        rate_delivered_bytes: 33 * MSS,
+        rate_interval_us: 40_000,
+        delivered_bytes: round * 33 * MSS,
+        prior_delivered_bytes: (round - 1) * 33 * MSS,
+        rtt_us: 40_000,
+        srtt_us: 40_000,
+        inflight_bytes: 33 * MSS,
+        ..sample(round * 40_000)
+    }
+}
+
+/// The handshake's packets are small, and its round trip is part of Linux' model: data, at 40 ms, never moves it.
+#[test]
+fn bbrs_model_begins_with_the_handshake() {
+    let first = wl_sample { handshake_rtt_us: 30_000, ..sample(0) };
+    let mut flow = AlgorithmState::new(Algorithm::by_name("bbr").unwrap(), &first);
+    for i in 1..60 * 33u32 {
+        // few enough to end the drain
+        flow.on_ack(&wl_sample { inflight_bytes: 30 * MSS, ..one_of_33(i) });
+    }
+    // twice 24.75 segments and three bursts of two; two more in the probing phase, and the ACKs' grain
+    let segs = flow.decision.cwnd_bytes / MSS;
+    assert!((56..=62).contains(&segs), "{segs}");
+}
+
+/// bbr_packets_in_net_at_edt(): 50 segments in flight end the probing phase of a BDP of 33. With 49 the burst that leaves
+/// next makes it enough, unless so much is delivered before it leaves.
+#[test]
+fn bbr_probes_until_what_leaves_next_fills_the_path() {
+    for (departs_in_us, ends) in [(0u32, true), (2500, false)] {
+        let mut flow = start("bbr");
+        let mut probing = 0;
+        for i in 1..60 * 33u32 {
+            flow.on_ack(&wl_sample { inflight_before_bytes: 49 * MSS, departs_in_us, ..one_of_33(i) });
+            probing += u32::from(i > 40 * 33 && flow.decision.pacing_bytes_ps > 1_300_000);
+        }
+        assert_eq!(probing < 20 * 33 / 4, ends, "{probing} of {} ACKs, {departs_in_us} us", 20 * 33);
+    }
+}
+
+/// The window of PROBE_RTT is four segments for longer than the ten round trips that a bandwidth is remembered.
+#[test]
+fn bbr_remembers_its_bandwidth_in_probe_rtt() {
+    let mut flow = start("bbr");
+    let mut delivered_bytes = 0;
+    let mut rounds_of_four = 0;
+    for round in 1..1200u32 {
+        let newly_delivered_bytes = flow.decision.cwnd_bytes.min(33 * MSS);
+        rounds_of_four += u32::from(newly_delivered_bytes == 4 * MSS);
+        let prior_delivered_bytes = delivered_bytes;
+        delivered_bytes += newly_delivered_bytes;
+        flow.on_ack(&wl_sample {
+            newly_delivered_bytes,
+            rate_delivered_bytes: newly_delivered_bytes,
+            rate_interval_us: 10_000,
+            delivered_bytes,
+            prior_delivered_bytes,
+            rtt_us: 10_000,
+            srtt_us: 10_000,
+            inflight_bytes: newly_delivered_bytes.min(flow.decision.cwnd_bytes),
+            ..sample(round * 10_000)
+        });
+    }
+    assert!(rounds_of_four > 10, "{rounds_of_four}");
+    // 33 segments in 10 ms, at the lowest gain
+    let got = flow.decision.pacing_bytes_ps;
+    assert!(got > 4 * 1_182_636 * 7 / 10, "{got}");
+}
+
+#[test]
+fn bbr_keeps_its_rate_when_segments_are_lost() {
+    let mut flow = start("bbr");
+    for round in 1..100u32 {
+        let sample = wl_sample { lost_bytes: MSS, ..round_of_33(round) };
+        flow.on_congestion(&sample, abi::WL_CONGESTION_LOSS);
+        flow.on_ack(&sample);
+    }
+    assert!(flow.decision.cwnd_bytes >= 33 * MSS);
+    assert!(flow.decision.pacing_bytes_ps > 800_000);
+}
+
+/// bbr_undo_cwnd(): two rounds that brought nothing, and a reduction that was not needed. The pipe is not called full before
+/// three more have.
+#[test]
+fn bbrs_startup_goes_on_after_a_spurious_reduction() {
+    for (events, ends_after) in [(0, 4), (abi::WL_EV_UNDO, 6)] {
+        let mut flow = start("bbr");
+        let mut rounds = 0;
+        let is_startup = |flow: &AlgorithmState| flow.decision.ssthresh_bytes == abi::WL_CWND_MAX_BYTES;
+        while is_startup(&flow) {
+            rounds += 1;
+            let events = if rounds == 3 { events } else { 0 };
+            flow.on_ack(&wl_sample { events, ..round_of_33(rounds) });
+        }
+        assert_eq!(rounds, ends_after, "rounds of startup");
+    }
+}
+
+/// Nor does a rate between losses that were none count as a policer's.
+#[test]
+fn bbr_forgets_the_rate_between_losses_that_were_none() {
+    let rounds = |events: u32| {
+        let mut flow = start("bbr");
+        let mut probes = 0;
+        for round in 1..40u32 {
+            // a fifth is lost every fifth round: two intervals alike are a policer
+            let lost_bytes = if round > 8 && round % 5 == 0 { 40 * MSS } else { 0 };
+            let events = if round % 5 == 1 { events } else { 0 };
+            flow.on_ack(&wl_sample { lost_bytes, events, ..round_of_33(round) });
+            probes += u32::from(round > 24 && flow.decision.pacing_bytes_ps > 1_300_000);
+        }
+        probes
+    };
+    assert_eq!(rounds(0), 0, "paced at the policer's rate");
+    assert!(rounds(abi::WL_EV_UNDO) > 0, "it probes for more");
+}
+
+/// bbr_set_state(): where a policer lets so little pass that timeouts end its intervals, its rate is found all the same; the silence
+/// before them is no part of it.
+#[test]
+fn bbr_finds_a_policers_rate_by_timeouts() {
+    let probes = |lost_segs: u32| {
+        let mut flow = start("bbr");
+        let mut probes = 0;
+        for round in 1..40u32 {
+            let after = round_of_33(round);
+            flow.on_ack(&after);
+            probes += u32::from(round > 24 && flow.decision.pacing_bytes_ps > 1_300_000);
+            if round > 8 && round % 5 == 0 {
+                let silent_us = 300_000 * (round % 3);
+                let timeout = wl_sample {
+                    since_delivery_us: silent_us,
+                    delivered_bytes: after.delivered_bytes,
+                    srtt_us: after.srtt_us,
+                    lost_bytes: lost_segs * MSS,
+                    events: abi::WL_EV_TIMEOUT,
+                    is_in_recovery: 1,
+                    ..sample(after.now_us + silent_us)
+                };
+                flow.on_timeout(&timeout);
+                flow.on_ack(&timeout);
+            }
+        }
+        probes
+    };
+    assert_eq!(probes(40), 0, "paced at the policer's rate");
+    assert!(probes(4) > 0, "it probes for more");
+}
+
+/// A web server's answer begins with its headers in a small segment of their own, the ACK of which may be a delayed one.
+#[test]
+fn bbr_does_not_shrink_the_answer_that_follows_a_pause() {
+    let mut flow = start("bbr");
+    for round in 1..20u32 {
+        flow.on_ack(&round_of_33(round));
+    }
+    let before = flow.decision.cwnd_bytes;
+    let resumed_at_us = 20_000_000;
+    flow.on_send_after_idle(&wl_sample { is_app_limited: 1, ..sample(resumed_at_us) }, resumed_at_us);
+    let headers =
+        wl_sample { newly_delivered_bytes: 244, is_ack_delayed: 1, is_app_limited: 1, ..round_of_33(20) };
+    flow.on_ack(&wl_sample { now_us: resumed_at_us + 40_000, ..headers });
+    flow.on_ack(&wl_sample { now_us: resumed_at_us + 40_100, is_app_limited: 1, ..round_of_33(21) });
+    assert_eq!(flow.decision.cwnd_bytes, before);
+}
+
+/// As Linux has it, whatever phase the pause fell into.
+#[test]
+fn bbr_resumes_at_the_measured_bandwidth() {
+    for rounds in 20..40u32 {
+        let mut flow = start("bbr");
+        for round in 1..rounds {
+            flow.on_ack(&round_of_33(round));
+        }
+        let resumed_at_us = 2_000_000;
+        flow.on_send_after_idle(&wl_sample { is_app_limited: 1, ..sample(resumed_at_us) }, 400_000);
+        let got = flow.decision.pacing_bytes_ps;
+        assert!(got.abs_diff(1_182_636) < 2000, "{got} bytes a second after {rounds} rounds");
+    }
+}
+
+/// A flow that has nothing to send in PROBE_RTT gets its window back when it resumes.
+#[test]
+fn bbr_leaves_probe_rtt_when_it_resumes_after_it() {
+    for (resumed_after_us, is_over) in [(100_000, false), (300_000, true)] {
+        let mut flow = start("bbr");
+        for round in 1..20u32 {
+            flow.on_ack(&round_of_33(round));
+        }
+        let before = flow.decision.cwnd_bytes;
+        let now_us = 12_000_000;
+        let low = wl_sample { inflight_bytes: 3 * MSS, rtt_us: 41_000, ..round_of_33(20) };
+        flow.on_ack(&wl_sample { now_us, ..low });
+        assert_eq!(flow.decision.cwnd_bytes, 4 * MSS, "PROBE_RTT");
+        let resumed = wl_sample { is_app_limited: 1, ..sample(now_us + resumed_after_us) };
+        flow.on_send_after_idle(&resumed, resumed_after_us);
+        assert_eq!(flow.decision.cwnd_bytes == before, is_over, "after {resumed_after_us} us");
+    }
+}
+
+/// Is the sender short of data, only an overrun ends the startup: its buffer may be full of what waits behind holes. If it is not,
+/// that need not go on for three more rounds. Linux' BBR looks at bandwidth alone.
+#[test]
+fn bbrs_startup_ends_where_the_path_is_overrun() {
+    let startup_bytes_ps = 33 * 25 * u64::from(MSS) * 2885 / 1000 * 99 / 100;
+    let as_linux = abi::WL_ALG_AS_LINUX as u8;
+    for (flags, is_app_limited, rounds, lost_segs, ends) in [
+        (0, 1, 9u32, 0u32, false),
+        (0, 1, 9, 7, false),
+        (0, 1, 9, 8, true),
+        (as_linux, 1, 9, 8, false),
+        (0, 0, 2, 7, false),
+        (0, 0, 2, 8, true),
+        (as_linux, 0, 2, 8, false),
+    ] {
+        let params = abi::wl_alg_params { flags, ..abi::wl_alg_params::default() };
+        let mut flow = AlgorithmState::with_params(Algorithm::by_name("bbr").unwrap(), &params, &sample(0));
+        for round in 1..=rounds {
+            flow.on_ack(&wl_sample { lost_bytes: lost_segs * MSS, is_app_limited, ..round_of_33(round) });
+        }
+        let got = flow.decision.pacing_bytes_ps;
+        assert_eq!(
+            got < startup_bytes_ps / 2,
+            ends,
+            "{lost_segs} of 33 lost: {got}, in startup {startup_bytes_ps}"
+        );
+    }
+}
+
+/// Every other round there is a loss, and the round after it no more is sent than what comes out, so it could not have been faster.
+/// A queue says that the pipe is full all the same. Linux' BBR counts all rounds.
+#[test]
+fn bbrs_startup_does_not_count_rounds_in_which_packets_were_conserved() {
+    let rounds_of_startup = |is_held: bool, srtt_us: u32, flags: u32| {
+        let params = abi::wl_alg_params { flags: flags as u8, ..abi::wl_alg_params::default() };
+        let mut flow = AlgorithmState::with_params(Algorithm::by_name("bbr").unwrap(), &params, &sample(0));
+        let mut rounds = 0;
+        while flow.decision.pacing_bytes_ps > 2 * 33 * 25 * u64::from(MSS) {
+            rounds += 1;
+            assert!(rounds < 50);
+            let is_in_recovery = (is_held && rounds % 2 == 0).into();
+            flow.on_ack(&wl_sample { srtt_us, min_rtt_us: 40_000, is_in_recovery, ..round_of_33(rounds) });
+        }
+        rounds
+    };
+    let free = rounds_of_startup(false, 40_000, 0);
+    assert_eq!(rounds_of_startup(true, 49_000, 0), free + 1);
+    assert_eq!(rounds_of_startup(true, 50_000, 0), free, "a quarter more than the path's own");
+    assert_eq!(rounds_of_startup(true, 40_000, abi::WL_ALG_AS_LINUX), free);
+}
