@@ -140,7 +140,7 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 	__u64 now_ns = bpf_ktime_get_ns();
 	__u32 edge = f->edge;
 	__u32 wait_us = 0;
-	int progress;
+	int reports, progress;
 
 	if (!s || f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
 		return;
@@ -158,8 +158,9 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 	/* with departure times the edge is left to ACKs as long as enough waits */
 	if (!(f->flags & WL_FLOW_DEPARTS) || wl_pacing_next_ns(f, now_ns) == now_ns)
 		wl_edge_advance(f, now_ns);
-	progress = wl_shown_step(f, now_ns / 1000, edge);
-	if (progress || f->edge != edge || wl_probed_owes(f)) {
+	reports = wl_probed_owes(f);
+	progress = wl_shown_step(f, now_ns / 1000, edge) || reports;
+	if (progress || f->edge != edge) {
 		__u32 granule = (1u << f->rcv_wscale) - 1;
 		__u32 window = (f->edge - f->shown_una + granule) & ~granule;
 
@@ -169,12 +170,12 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 		if (window > 0xffffu << f->rcv_wscale)
 			window = 0xffffu << f->rcv_wscale;
 		wl_edge_shown(f, now_ns, f->shown_una + window);
-		if ((progress || f->edge != edge || wl_probed_owes(f)) && !wl_send_one(skb, id, 1, f->rcv_seq, 0)) {
+		if ((progress || f->edge != edge) && !wl_send_one(skb, id, 1, f->rcv_seq, 0)) {
 			wl_count(WL_C_WINDOW_UPDATES);
-			if (wl_probed_owes(f))
+			if (reports)
 				wl_count(WL_C_SENDER_PROBES_REPORTED);
 		}
-		if (wl_probed_owes(f))
+		if (reports)
 			f->flags &= ~WL_FLOW_SENDER_PROBED;
 	}
 	wl_arm_next(f, id, now_ns, wait_us);

@@ -155,7 +155,7 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	int is_pure = !p->payload_bytes && !(p->flags & (WL_TCP_FIN | WL_TCP_URG));
 	__u32 edge = f->edge;
 	__u32 wait_us;
-	int progress;
+	int progress, reports;
 
 	if (kind == WL_ACK_OUTSIDE) {
 		wl_count(WL_C_PASS_ACK_OUTSIDE);
@@ -201,13 +201,10 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		wl_arm_next(f, id, now_ns, wait_us);
 		return WL_TC_PASS;
 	}
-	/* not with a FIN: its acknowledgement is the receiver's alone */
-	if (is_pure && p->window_field && !(f->flags & WL_FLOW_FIN) && wl_probed_owes(f) && wl_clock_runs(now_ns)) {
-		wl_arm_next(f, id, now_ns, wait_us);
-		wl_count(WL_C_ACKS_HELD);
-		return WL_TC_DROP;
-	}
-	progress = wl_shown_step(f, now_ns / 1000, edge);
+	/* a report is left to the clock; not with a FIN, whose acknowledgement is the receiver's alone */
+	reports = is_pure && p->window_field && !(f->flags & WL_FLOW_FIN) && wl_probed_owes(f) &&
+		  wl_clock_runs(now_ns);
+	progress = !reports && wl_shown_step(f, now_ns / 1000, edge);
 	/* not before: of what this ACK shows the clock need not be told */
 	wl_arm_next(f, id, now_ns, wait_us);
 	/*
@@ -215,8 +212,8 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	 * Everything else that repeats an ACK passes: an answer to a keep-alive or a zero-window probe, a window
 	 * update, a challenge ACK.
 	 */
-	if (is_pure && !progress && f->una != f->nxt && p->window_field && f->edge == edge &&
-	    (kind == WL_ACK_ADVANCE || p->options.sack_len || !(f->flags & WL_FLOW_SACK))) {
+	if (reports || (is_pure && !progress && f->una != f->nxt && p->window_field && f->edge == edge &&
+			(kind == WL_ACK_ADVANCE || p->options.sack_len || !(f->flags & WL_FLOW_SACK)))) {
 		wl_count(kind == WL_ACK_ADVANCE ? WL_C_ACKS_HELD : WL_C_ACKS_ABSORBED);
 		return WL_TC_DROP;
 	}

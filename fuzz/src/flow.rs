@@ -207,6 +207,7 @@ impl Machine {
             abi::WL_DATA_LATE | abi::WL_DATA_GAP => seq,
             abi::WL_DATA_TOO_MUCH => return self.forget(end),
             abi::WL_DATA_RETRANS => return self.retransmit(seq, end),
+            abi::WL_DATA_OLD => return self.flow.probed_by_sender(end),
             _ => return,
         };
         let leaves_us = self.departs_us(len);

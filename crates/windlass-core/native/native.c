@@ -524,19 +524,11 @@ void wln_flow_probed_by_sender(struct wln_flow *n, wl_u32 end)
 	wl_probed_by_sender(&n->flow, end);
 }
 
-int wln_flow_probed_owes(const struct wln_flow *n)
+int wln_flow_probe_report(const struct wln_flow *n, wl_u32 *start, wl_u32 *end)
 {
+	*start = wl_probed_start(&n->flow);
+	*end = wl_probed_end(&n->flow);
 	return wl_probed_owes(&n->flow);
-}
-
-wl_u32 wln_flow_probed_start(const struct wln_flow *n)
-{
-	return wl_probed_start(&n->flow);
-}
-
-wl_u32 wln_flow_probed_end(const struct wln_flow *n)
-{
-	return wl_probed_end(&n->flow);
 }
 
 void wln_flow_supply_check(struct wln_flow *n, wl_u32 now_us)

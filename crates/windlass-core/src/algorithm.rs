@@ -68,7 +68,7 @@ impl Algorithm {
 
 impl wl_decision {
     /// Rate at which bytes should leave; none: the algorithm does not pace.
-    pub fn pacing(&self) -> Option<u64> {
+    pub fn rate_bytes_ps(&self) -> Option<u64> {
         // the C literal ~0ULL comes out of bindgen as -1
         const UNLIMITED: u64 = abi::WL_RATE_UNLIMITED as u64;
         Some(self.pacing_bytes_ps).filter(|rate| *rate != UNLIMITED)
@@ -111,11 +111,6 @@ impl AlgorithmState {
     /// Which algorithm it is.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
-    }
-
-    /// Rate at which bytes should leave; none: the algorithm does not pace.
-    pub fn pacing_bytes_ps(&self) -> Option<u64> {
-        self.decision.pacing()
     }
 
     /// An ACK that delivered or lost something.

@@ -213,12 +213,10 @@ impl Flow {
     /// The block (start, end) that what the sender is shown next must report as superfluous: its probe. None: there is
     /// no such probe, or what it repeats is not acknowledged yet.
     pub fn probe_report(&self) -> Option<(u32, u32)> {
-        let flow = self.inner.as_ptr();
-        // SAFETY: all three only read.
-        unsafe {
-            (abi::wln_flow_probed_owes(flow) != 0)
-                .then(|| (abi::wln_flow_probed_start(flow), abi::wln_flow_probed_end(flow)))
-        }
+        let (mut start, mut end) = (0, 0);
+        // SAFETY: reads the flow only; both locals outlive the call.
+        let owes = unsafe { abi::wln_flow_probe_report(self.inner.as_ptr(), &mut start, &mut end) };
+        (owes != 0).then_some((start, end))
     }
 
     /// Judges losses by time alone; returns bytes newly lost, and after how many us more can be judged; 0: no need.

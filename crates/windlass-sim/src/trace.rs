@@ -1,5 +1,6 @@
 //! Traces of a run, written as it goes, so that memory does not grow: windows, round-trip times and throughput of flows
-//! and queues of links in equal intervals as CSV, what the box wants of them beside it, and the packets at both ends of all connections as captures.
+//! and queues of links in equal intervals as CSV, what the box wants of them beside it, and the packets at both ends of all
+//! connections as captures.
 
 use crate::{
     boxed::WindlassBox,
@@ -260,7 +261,7 @@ fn box_columns(flow: &BoxFlow) -> String {
     let state = flow.state();
     let segs = |bytes: u32| bytes / u32::from(state.mss_bytes);
     let cwnd = segs(state.decision.cwnd_bytes);
-    let pacing = state.decision.pacing().map_or(String::new(), |bytes_ps| (8 * bytes_ps).to_string());
+    let pacing = state.decision.rate_bytes_ps().map_or(String::new(), |bytes_ps| (8 * bytes_ps).to_string());
     let [inflight, sacked, lost] = [flow.pipe_bytes(), state.sacked_bytes, state.lost_bytes].map(segs);
     format!("{cwnd},{pacing},{inflight},{sacked},{lost},{},{}", state.srtt_us, state.min_rtt_us)
 }
@@ -315,7 +316,8 @@ impl Trace {
             if session.started_at_ns.is_none() || (session.is_over() && bytes == 0) {
                 continue;
             }
-            write!(self.flows, "{time_s:.9},{index},{},", flow.name())?;
+            let row = format!("{time_s:.9},{index},{},", flow.name());
+            write!(self.flows, "{row}")?;
             match flow.connections {
                 // before the handshake nobody has asked the algorithm for a window
                 Connections::Persistent if fetches[index].ends[1].phase() == Phase::Established => {
@@ -329,8 +331,7 @@ impl Trace {
             writeln!(self.flows, ",{:.0}", bytes as f64 * 8.0 / length_s)?;
             let seen = scene.boxed.filter(|_| flow.connections == Connections::Persistent);
             if let (Some(table), Some(known)) = (&mut self.boxed, seen.and_then(|b| b.flow(index))) {
-                write!(table, "{time_s:.9},{index},{},", flow.name())?;
-                writeln!(table, "{}", box_columns(known))?;
+                writeln!(table, "{row}{}", box_columns(known))?;
             }
         }
         for (number, name) in &self.link_names {

@@ -51,8 +51,9 @@ impl WindlassBox {
             group.refresh(&mut f.flow.state_mut().decision);
         }
         f.flow.edge_advance(net.now_ns);
-        let has_progress = f.flow.shown_step(core_us(net.now_ns), edge);
-        if has_progress || f.state().edge != edge || f.flow.probe_report().is_some() {
+        let reports = f.flow.probe_report().is_some();
+        let has_progress = f.flow.shown_step(core_us(net.now_ns), edge) || reports;
+        if has_progress || f.state().edge != edge {
             self.show_edge(f, edge, has_progress, net);
         }
         self.arm(f, wait_us, net);
@@ -147,8 +148,7 @@ impl WindlassBox {
         window_bytes = window_bytes.min(0xffff << wscale);
         let shown = state.shown_una.wrapping_add(window_bytes);
         f.flow.edge_shown(net.now_ns, shown);
-        let report = f.flow.probe_report();
-        if !has_progress && f.state().edge == edge_before && report.is_none() {
+        if !has_progress && f.state().edge == edge_before {
             return;
         }
         self.counters.add(abi::WL_C_WINDOW_UPDATES, 1);
@@ -163,7 +163,7 @@ impl WindlassBox {
             sack_count: 0,
             ..template
         };
-        if let Some((start, end)) = report {
+        if let Some((start, end)) = f.flow.probe_report() {
             packet.sack_count = 1;
             packet.sack[0] = Block { start: f.wide(start), end: f.wide(end) };
             self.counters.add(abi::WL_C_SENDER_PROBES_REPORTED, 1);

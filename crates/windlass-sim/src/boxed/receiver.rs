@@ -70,20 +70,18 @@ impl WindlassBox {
             self.arm(f, wait_us, net);
             return Verdict::Pass;
         }
-        // not with a FIN: its acknowledgement is the receiver's alone
+        // a report is left to the clock; not with a FIN, whose acknowledgement is the receiver's alone
         let may_wait = is_pure && packet.window_bytes > 0 && !f.has(abi::WL_FLOW_FIN);
-        if may_wait && f.flow.probe_report().is_some() {
-            self.arm(f, wait_us, net);
-            self.counters.add(abi::WL_C_ACKS_HELD, 1);
-            return Verdict::Absorb;
-        }
-        let has_progress = f.flow.shown_step(core_us(net.now_ns), edge);
+        let reports = may_wait && f.flow.probe_report().is_some();
+        let has_progress = !reports && f.flow.shown_step(core_us(net.now_ns), edge);
         // not before: of what this ACK shows the clock need not be told
         self.arm(f, wait_us, net);
         // a duplicate tells the sender of a loss that the box repairs; progress that is held back is shown later
         let state = f.state();
         let says_nothing = is_pure && !has_progress && packet.window_bytes > 0 && state.edge == edge;
-        if says_nothing && state.una != state.nxt && (kind == abi::WL_ACK_ADVANCE || packet.sack_count > 0) {
+        let is_hidden =
+            says_nothing && state.una != state.nxt && (kind == abi::WL_ACK_ADVANCE || packet.sack_count > 0);
+        if reports || is_hidden {
             let advance = kind == abi::WL_ACK_ADVANCE;
             let what = if advance { abi::WL_C_ACKS_HELD } else { abi::WL_C_ACKS_ABSORBED };
             self.counters.add(what, 1);

@@ -22,8 +22,8 @@
 //! | `delack.rs` | when to acknowledge | RFC 1122, tcp_input.c |
 //! | `window.rs` | the receive window grows as needed | tcp_rcv_space_adjust() |
 //!
-//! Not modelled: Nagle's algorithm (off), ACKs that wait while a client answers (ping-pong), SACK reneging, path MTU discovery, quick ACKs for segments without ECT
-//! behind such with it, round-trip minima that expire after 300 s.
+//! Not modelled: Nagle's algorithm (off), ACKs that wait while a client answers (ping-pong), SACK reneging, path MTU
+//! discovery, quick ACKs for segments without ECT behind such with it, round-trip minima that expire after 300 s.
 
 mod ack;
 mod delack;

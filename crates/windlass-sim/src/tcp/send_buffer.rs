@@ -48,7 +48,7 @@ impl Sender {
     /// written leaves, the last one is never full, so as much goes in as leaves, whatever the size of the buffer, and one more.
     fn writes_until(&self, memory_bytes: u64, room_segs: u32) -> u64 {
         let skb_bytes = self.skb_bytes();
-        let leave_segs = self.pacing.free_segs(self.algorithm.pacing_bytes_ps()).min(room_segs.into());
+        let leave_segs = self.pacing.free_segs(self.algorithm.decision.rate_bytes_ps()).min(room_segs.into());
         let by_window = self.nxt + leave_segs * u64::from(MSS_BYTES) + skb_bytes;
         if leave_segs > 0 && by_window > self.buffered {
             return by_window;

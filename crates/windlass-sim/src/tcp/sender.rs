@@ -414,7 +414,7 @@ impl Sender {
 
     /// Whether the algorithm paces itself, and so does its own reductions (cong_control in Linux).
     pub(super) fn is_pacing(&self) -> bool {
-        self.algorithm.pacing_bytes_ps().is_some()
+        self.algorithm.decision.rate_bytes_ps().is_some()
     }
 
     /// Whether the window is being reduced bit by bit.

@@ -31,15 +31,15 @@ impl Sender {
         self.arm(Pending::Timeout, self.rtt.rto_ns(wire.config), wire);
     }
 
-    /// Time until the oldest segment's timeout; 0: it is past.
-    fn timeout_left_ns(&self, wire: &Wire) -> u64 {
+    /// Time until the oldest segment's timeout; none: it is past.
+    fn timeout_left_ns(&self, wire: &Wire) -> Option<u64> {
         let sent_at_ns = self.board.first().map_or(wire.now_ns(), |s| s.sent_at_ns);
-        (sent_at_ns + self.rtt.rto_ns(wire.config)).saturating_sub(wire.now_ns())
+        (sent_at_ns + self.rtt.rto_ns(wire.config)).checked_sub(wire.now_ns()).filter(|left_ns| *left_ns > 0)
     }
 
     /// The oldest segment's timeout, at once if it is past.
     fn arm_timeout_left(&mut self, wire: &mut Wire) {
-        self.arm(Pending::Timeout, self.timeout_left_ns(wire).max(1), wire);
+        self.arm(Pending::Timeout, self.timeout_left_ns(wire).unwrap_or(1), wire);
     }
 
     /// A timeout for what is in flight; where a shorter timer was armed, counted from the oldest segment
@@ -56,8 +56,7 @@ impl Sender {
 
     /// After new data: a probe, no later than the timeout; if that is past, new data puts both off.
     pub(super) fn schedule_probe(&mut self, wire: &mut Wire) {
-        let left_ns = self.timeout_left_ns(wire);
-        self.try_schedule_probe(if left_ns > 0 { left_ns } else { u64::MAX }, wire);
+        self.try_schedule_probe(self.timeout_left_ns(wire).unwrap_or(u64::MAX), wire);
     }
 
     /// After an ACK: a probe, or a timeout.

@@ -158,7 +158,7 @@ impl Sender {
             flags |= flag::ECT;
             flags |= if std::mem::take(&mut self.owes_cwr) { flag::CWR } else { 0 };
         }
-        self.pacing.charge(self.algorithm.pacing_bytes_ps(), len_bytes, now_ns);
+        self.pacing.charge(self.algorithm.decision.rate_bytes_ps(), len_bytes, now_ns);
         self.nxt = seg.end();
         self.burst_segs = if self.sent_at_ns == now_ns { self.burst_segs + 1 } else { 1 };
         self.stats.longest_burst_segs = self.stats.longest_burst_segs.max(self.burst_segs);
@@ -228,7 +228,7 @@ impl Sender {
         let now_ns = wire.now_ns();
         self.rack.on_resend(id, seg.order);
         self.stats.retrans_segs += 1;
-        self.pacing.charge(self.algorithm.pacing_bytes_ps(), seg.len_bytes, now_ns);
+        self.pacing.charge(self.algorithm.decision.rate_bytes_ps(), seg.len_bytes, now_ns);
         self.sent_at_ns = now_ns;
         let flags = flag::ACK | if seg.is_fin() { flag::FIN } else { 0 };
         wire.send(receiver, seg.seq, seg.len_bytes, flags);
@@ -236,7 +236,7 @@ impl Sender {
 
     /// Whether pacing lets another segment go; if not, the timer is armed for when it will.
     fn may_pace(&mut self, wire: &mut Wire) -> bool {
-        let rate_bytes_ps = self.algorithm.pacing_bytes_ps();
+        let rate_bytes_ps = self.algorithm.decision.rate_bytes_ps();
         let admitted = self.pacing.admit(rate_bytes_ps, self.rtt.min_ns(), wire.now_ns());
         if let Err(due_ns) = admitted {
             self.pace.arm(&mut wire.net.events, due_ns, Kind::Pace, wire.id);

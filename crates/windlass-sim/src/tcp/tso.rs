@@ -128,7 +128,7 @@ impl Sender {
     /// What there is to know about how many segments should leave at once.
     fn moment(&self, now_ns: u64) -> Moment {
         let rate_bytes_ps =
-            self.algorithm.pacing_bytes_ps().unwrap_or_else(|| self.rate_of_window_bytes_ps());
+            self.algorithm.decision.rate_bytes_ps().unwrap_or_else(|| self.rate_of_window_bytes_ps());
         Moment {
             max_segs: autosize_segs(rate_bytes_ps, self.rtt.min_ns()),
             cwnd_segs: self.cwnd_segs(),
