@@ -79,8 +79,9 @@ impl WindlassBox {
         // a duplicate tells the sender of a loss that the box repairs; progress that is held back is shown later
         let state = f.state();
         let says_nothing = is_pure && !has_progress && packet.window_bytes > 0 && state.edge == edge;
+        let is_duplicate = packet.sack_count > 0 || !self.has_sack;
         let is_hidden =
-            says_nothing && state.una != state.nxt && (kind == abi::WL_ACK_ADVANCE || packet.sack_count > 0);
+            says_nothing && state.una != state.nxt && (kind == abi::WL_ACK_ADVANCE || is_duplicate);
         if reports || is_hidden {
             let advance = kind == abi::WL_ACK_ADVANCE;
             let what = if advance { abi::WL_C_ACKS_HELD } else { abi::WL_C_ACKS_ABSORBED };
