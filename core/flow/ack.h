@@ -35,6 +35,7 @@ struct wl_cum {
 	wl_u32 again_bytes; /* of what is acknowledged now: delivered before, by SACK */
 	wl_u32 hole_bytes; /* ... has no record */
 	wl_u32 doubts_probe; /* see wl_doubts_probe() */
+	wl_u32 has_resent; /* of what is acknowledged now: something was sent again */
 };
 
 /*
@@ -72,6 +73,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	if (seg->flags & WL_SEG_SACKED) {
 		f->sacked_bytes -= seg->len_bytes;
 	} else {
+		c->has_resent |= seg->sent_count > 1;
 		wl_rate_on_delivered(seg, c->d);
 		if (!c->doubts_probe || seg->sent_count == 1 || end == c->ack)
 			wl_rack_on_delivered(f, seg, c->d->now_us);
@@ -224,6 +226,9 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u
 	if (wl_after(end, f->una)) {
 		c.hole_bytes = end - f->una;
 		wl_loop(wl_slots_between(f, f->una_seg, end), wl_cum_step, &c);
+		/* what was sent once may have waited for the rest, and times nothing (Karn) */
+		if (c.has_resent)
+			d->rtt_us = 0;
 		f->hole_bytes -= c.hole_bytes;
 		d->newly_bytes += end - f->una - c.again_bytes;
 		f->una = end;

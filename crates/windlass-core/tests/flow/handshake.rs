@@ -46,6 +46,7 @@ fn before_the_first_sample_timers_go_by_the_handshake() {
     let mut sample = wl_sample::default();
     f.call(abi::WL_NATIVE_CALL_INIT, &mut sample, 0, 0);
     assert_eq!((sample.srtt_us, sample.min_rtt_us), (0, 0));
+    f.ack(&ack(4 * MSS, 265_000, &[]));
     f.send(5 * MSS, 270_000);
     f.ack(&ack(5 * MSS, 370_000, &[]));
     let state = f.state();

@@ -124,6 +124,25 @@ fn a_silent_tail_is_probed_before_the_timeout() {
     assert_eq!(f.on_silence(500_000), abi::WL_SILENCE_TIMEOUT);
 }
 
+/// A receiver without SACK acknowledges what came long ago with what fills the hole before it: Karn's algorithm.
+#[test]
+fn what_waited_for_a_repair_times_nothing() {
+    let mut f = Flow::new(0, MSS, abi::WL_FLOW_PACED_JUDGED);
+    f.state_mut().decision.cwnd_bytes = 20 * MSS;
+    f.send(MSS, 0);
+    f.ack(&ack(MSS, 10_000, &[]));
+    for i in 2..=10 {
+        f.send(i * MSS, 10_000);
+    }
+    for _ in 0..3 {
+        f.ack(&ack(MSS, 20_000, &[]));
+    }
+    assert_eq!(f.next_repair(), Some((MSS, MSS)));
+    f.repaired(MSS, 20_000);
+    let s = f.ack(&ack(10 * MSS, 90_000, &[]));
+    assert_eq!((s.newly_delivered_bytes, s.rtt_us, f.state().srtt_us), (9 * MSS, 0, 10_000));
+}
+
 /// A path that stands still for a while: what comes when it goes on acknowledges the flight, not the probe.
 #[test]
 fn a_probe_into_a_flight_that_is_late_makes_no_losses() {
