@@ -11,7 +11,8 @@
 #include "shown.h"
 
 #define WL_PROBE_MIN_US 2000u
-#define WL_TIMEOUT_SPREAD 8u /* a timeout is put off by up to this part of it: 25 ms of the shortest */
+#define WL_SILENCE_SPREAD \
+	8u /* what follows a silence is put off by up to this part of it: 25 ms of the shortest timeout */
 #define WL_BACKOFF_MAX 16u
 #define WL_SILENCE_GRAIN_NS (1ULL << 21) /* 2 ms */
 #define WL_DELACK_US 50000u /* the receiver's delayed-ACK timer (Linux: 40 ms): a lone segment may wait for it */
@@ -38,27 +39,60 @@ WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 }
 
 /*
- * By how much this flow's next timeout is put off: a share of the timeout that differs between flows and from one to the
- * next. Flows that lose together would else all send again at one time, and together find no room again.
+ * By how much what this flow does after so long a silence is put off: a share that differs between flows and from one timeout
+ * to the next. Flows that lose together would else all send again at one time, and together find no room again.
  */
-WL_INLINE wl_u64 wl_timeout_spread_us(const struct wl_flow *f, wl_u64 rto_us)
+WL_INLINE wl_u64 wl_silence_spread_us(const struct wl_flow *f, wl_u64 silence_us)
 {
-	return wl_hash(f->owner + (f->backoff << 16)) * (rto_us / WL_TIMEOUT_SPREAD) >> 32;
+	return wl_hash(f->owner + (f->backoff << 16)) * (silence_us / WL_SILENCE_SPREAD) >> 32;
 }
 
-/* Time of silence after which the box must do something; 0: nothing is in flight, or it is the sender's business. */
-WL_INLINE wl_u32 wl_silence_us(const struct wl_flow *f)
+/* How long nothing had been delivered when the tail was probed last; valid with WL_FLOW_PROBED. */
+WL_INLINE wl_u32 wl_quiet_at_probe_us(const struct wl_flow *f)
+{
+	return wl_since_us(f->progress_at_us, f->delivered_at_us);
+}
+
+/*
+ * Silence after which the tail is probed: once, and again each time that nothing was delivered for twice as long, while
+ * that is no longer than a timeout. 0: what comes next is the timeout. A sender that cannot probe, for want of SACK, has its
+ * own no later than the box: to lose a segment, what is sent instead, and one probe must not be enough for that.
+ */
+WL_INLINE wl_u32 wl_probe_wait_us(const struct wl_flow *f)
+{
+	wl_u32 quiet_us;
+
+	if (f->backoff)
+		return 0;
+	if (!(f->flags & WL_FLOW_PROBED))
+		return wl_probe_timeout_us(f);
+	quiet_us = wl_quiet_at_probe_us(f);
+	return quiet_us <= wl_rto_us(f) / 2 ? quiet_us + wl_silence_spread_us(f, quiet_us) : 0;
+}
+
+/* Silence after which the timeout comes, the last probe included if there was one. Only the first of them puts it off. */
+WL_INLINE wl_u64 wl_timeout_us(const struct wl_flow *f)
 {
 	wl_u32 shift = f->backoff < 6 ? f->backoff : 6;
-	wl_u64 rto_us;
+	wl_u64 rto_us = (wl_u64)wl_rto_us(f) << shift;
+	wl_u32 first_us = wl_probe_timeout_us(f);
+	wl_u32 quiet_us = f->flags & WL_FLOW_PROBED ? wl_quiet_at_probe_us(f) : 0;
+
+	rto_us += wl_silence_spread_us(f, rto_us);
+	if (quiet_us > first_us && quiet_us - first_us < rto_us)
+		rto_us -= quiet_us - first_us;
+	return rto_us < WL_RTO_MAX_US ? rto_us : WL_RTO_MAX_US;
+}
+
+/* Silence since progress_at_us after which the box must do something; 0: nothing is in flight, or it is the sender's business. */
+WL_INLINE wl_u32 wl_silence_us(const struct wl_flow *f)
+{
+	wl_u32 probe_us;
 
 	if (f->una == f->nxt || f->state != WL_FLOW_ACTIVE)
 		return 0;
-	if (!(f->flags & WL_FLOW_PROBED) && !f->backoff)
-		return wl_probe_timeout_us(f);
-	rto_us = (wl_u64)wl_rto_us(f) << shift;
-	rto_us += wl_timeout_spread_us(f, rto_us);
-	return rto_us < WL_RTO_MAX_US ? rto_us : WL_RTO_MAX_US;
+	probe_us = wl_probe_wait_us(f);
+	return probe_us ? probe_us : wl_timeout_us(f);
 }
 
 /*
@@ -144,6 +178,7 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 	if (!f || !lost_bytes)
 		return WL_SILENCE_NONE;
 	wl_u32 silence_us = wl_silence_us(f);
+	wl_u32 probes = wl_probe_wait_us(f);
 
 	*lost_bytes = 0;
 	if (!silence_us || wl_since_us(now_us, f->progress_at_us) < silence_us)
@@ -152,7 +187,7 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 	if (wl_is_unheard(f))
 		return WL_SILENCE_UNHEARD;
 	wl_reneged_check(f);
-	if (!(f->flags & WL_FLOW_PROBED) && !f->backoff) {
+	if (probes) {
 		f->flags |= WL_FLOW_PROBED;
 		wl_lose_first(f, 1);
 		return WL_SILENCE_PROBE;

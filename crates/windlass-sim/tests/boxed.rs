@@ -58,6 +58,21 @@ fn the_server_sees_no_loss() {
     assert_eq!(report.counter("flows_created"), 1);
 }
 
+/// A client without SACK: each loss is told by duplicates only, which the server must not see, and what waits behind a hole
+/// is acknowledged with its repair, which times nothing. Some of these flows stood still, or had their servers time out.
+#[test]
+fn nor_does_it_where_the_client_has_no_sack() {
+    for seed in [6, 9, 25, 34, 37] {
+        let seconds = |r: &RunReport| r.completion_s().unwrap_or_else(|| panic!("{seed} does not end"));
+        let tcp = "[tcp]\nsack = false\n";
+        let native = wan_of(seed, "20 ms", "loss = \"2 %\"\n", "bbr", tcp);
+        let boxed = wan_of(seed, "20 ms", "loss = \"2 %\"\n", "cubic", &format!("{WINDLASS}{tcp}"));
+        // its FIN is for the server to send again, and without SACK it does that after a timeout
+        assert!(boxed.sender_retrans_segs <= 1 && boxed.sender_timeouts <= 1, "{seed}: {boxed:?}");
+        assert!(seconds(&boxed) < 1.1 * seconds(&native), "{seed}: {} {}", seconds(&boxed), seconds(&native));
+    }
+}
+
 #[test]
 fn a_server_that_paces_itself_is_left_alone() {
     let report = wan("loss = \"1 %\"\n", "bbr", WINDLASS);

@@ -1,6 +1,6 @@
 //! The round trip of the handshake, by which timers go before there is one of data.
 
-use crate::{MSS, ack, flow};
+use crate::{MSS, ack, flow, silence};
 use windlass_core::{
     Handshake,
     abi::{self, wl_sample},
@@ -36,12 +36,7 @@ fn before_the_first_sample_timers_go_by_the_handshake() {
     f.rtt_begin(20_000);
     f.send(4 * MSS, 0);
     f.state_mut().decision.cwnd_bytes = 10 * MSS;
-    assert_eq!(f.on_silence(39_000), abi::WL_SILENCE_NONE);
-    assert_eq!(f.on_silence(40_000), abi::WL_SILENCE_PROBE);
-    assert_eq!(f.next_repair(), Some((0, MSS)));
-    f.repaired(0, 40_000);
-    assert_eq!(f.on_silence(259_000), abi::WL_SILENCE_NONE);
-    assert_eq!(f.on_silence(260_000), abi::WL_SILENCE_TIMEOUT);
+    assert_eq!(silence(&mut f, 100), (vec![40_000, 80_000, 160_000], 260_000));
     // nothing is known of data yet, and the first sample of it begins anew
     let mut sample = wl_sample::default();
     f.call(abi::WL_NATIVE_CALL_INIT, &mut sample, 0, 0);
@@ -65,29 +60,33 @@ fn a_lone_first_segment_has_the_time_of_any_delayed_ack() {
 
 /// A crowd whose first windows and probes were lost together does not send again together, nor a second time.
 #[test]
-fn timeouts_of_many_flows_are_spread() {
-    let (first_us, tenth_us) = (220_000, 220_000 / 80);
-    let mut first = [0; 10];
-    let mut second_of_first_tenth = [0; 10];
+fn probes_and_timeouts_of_many_flows_are_spread() {
+    const RTO_US: u32 = 220_000;
+    /// In which tenth of the time by which it may be put off.
+    fn tenth(late_us: u32, silence_us: u32) -> usize {
+        let tenth = 80 * late_us / silence_us;
+        assert!(tenth <= 10, "{late_us} us after {silence_us}");
+        tenth.min(9) as usize
+    }
+    let [mut probes, mut first, mut second_of_first_tenth] = [[0; 10]; 3];
     for id in 0..2_000 {
         let mut f = flow(0);
         f.own(id);
         f.rtt_begin(20_000);
         f.send(4 * MSS, 0);
-        assert_eq!(f.on_silence(40_000), abi::WL_SILENCE_PROBE);
-        let mut tenth = |from_us: u32, rto_us: u32| {
-            let mut times_us = (from_us + rto_us..).step_by(500);
-            let at_us = times_us.find(|&now_us| f.on_silence(now_us) == abi::WL_SILENCE_TIMEOUT).unwrap();
-            let tenth = (at_us - from_us - rto_us) / (tenth_us * rto_us / first_us);
-            assert!(tenth <= 10, "flow {id}, {at_us} us");
-            (tenth.min(9) as usize, at_us)
-        };
-        let (place, at_us) = tenth(40_000, first_us);
+        f.state_mut().decision.cwnd_bytes = 10 * MSS;
+        let (probes_us, first_us) = silence(&mut f, 0);
+        assert_eq!(probes_us[0], 40_000);
+        probes[tenth(probes_us[1] - 80_000, 40_000)] += 1;
+        let place = tenth(first_us - 40_000 - RTO_US, RTO_US);
         first[place] += 1;
         if place == 0 {
-            second_of_first_tenth[tenth(at_us, 2 * first_us).0] += 1;
+            let (probes_us, second_us) = silence(&mut f, first_us);
+            assert!(probes_us.is_empty(), "{probes_us:?}");
+            second_of_first_tenth[tenth(second_us - first_us - 2 * RTO_US, 2 * RTO_US)] += 1;
         }
     }
+    assert!(probes.iter().all(|n| (130..270).contains(n)), "{probes:?}");
     assert!(first.iter().all(|n| (130..270).contains(n)), "{first:?}");
     assert!(second_of_first_tenth.iter().all(|n| (5..40).contains(n)), "{second_of_first_tenth:?}");
 }

@@ -15,6 +15,25 @@ use windlass_core::{
 
 const MSS: u32 = 1448;
 
+/// What the clock, asked every 0.1 ms, finds when nothing is heard until the next timeout: times of the tail's
+/// probes, each of which is sent, and of the timeout.
+fn silence(f: &mut Flow, from_us: u32) -> (Vec<u32>, u32) {
+    let mut probes_us = Vec::new();
+    for now_us in (from_us..from_us + 10_000_000).step_by(100) {
+        match f.on_silence(now_us) {
+            abi::WL_SILENCE_PROBE => {
+                let (seq, _) = f.next_repair().expect("the probe");
+                assert_eq!(seq, f.state().una);
+                f.repaired(seq, now_us);
+                probes_us.push(now_us);
+            }
+            abi::WL_SILENCE_TIMEOUT => return (probes_us, now_us),
+            _ => {}
+        }
+    }
+    panic!("the flow stands still");
+}
+
 fn flow(base: u32) -> Flow {
     Flow::new(base, MSS, abi::WL_FLOW_SACK | abi::WL_FLOW_PACED_JUDGED)
 }
@@ -108,20 +127,31 @@ fn a_lost_repair_is_found_without_a_timeout() {
     assert_eq!(f.next_repair(), Some((0, MSS)));
 }
 
+/// What is sent instead of a lost segment may be lost, and the probe for it: the next probe is not left to the timeout.
 #[test]
-fn a_silent_tail_is_probed_before_the_timeout() {
-    let mut f = flow(0);
-    for i in 1..=4u32 {
-        f.send(i * MSS, 0);
+fn a_silent_tail_is_probed_as_often_as_the_timeout_leaves_time() {
+    // round trip, probes at the least: 1.5 round trips and their variance, then twice as long each time; timeout
+    let rows: [(u32, &[u32], u32); 3] = [
+        (10_000, &[20_000, 40_000, 80_000, 160_000], 20_000 + 210_000),
+        (40_000, &[80_000, 160_000], 80_000 + 240_000),
+        (200_000, &[400_000], 400_000 + 600_000),
+    ];
+    for (rtt_us, least_us, timeout_us) in rows {
+        let mut f = flow(0);
+        f.send(4 * MSS, 0);
+        f.ack(&ack(2 * MSS, rtt_us, &[]));
+        f.state_mut().decision.cwnd_bytes = 10 * MSS;
+        let (probes_us, at_us) = silence(&mut f, rtt_us);
+        assert_eq!(probes_us.len(), least_us.len(), "{rtt_us} us: {probes_us:?}");
+        for (probe_us, least_us) in probes_us.iter().map(|at_us| at_us - rtt_us).zip(least_us) {
+            assert!((*least_us..2 * least_us).contains(&probe_us), "{rtt_us} us: {probe_us}");
+        }
+        // only the first of them puts it off
+        assert!(
+            (timeout_us..=timeout_us + timeout_us / 8).contains(&(at_us - rtt_us)),
+            "{rtt_us} us: {at_us}"
+        );
     }
-    f.ack(&ack(2 * MSS, 40_000, &[]));
-    f.state_mut().decision.cwnd_bytes = 10 * MSS;
-    assert_eq!(f.on_silence(60_000), abi::WL_SILENCE_NONE);
-    assert_eq!(f.on_silence(140_000), abi::WL_SILENCE_PROBE);
-    assert_eq!(f.next_repair(), Some((2 * MSS, MSS)));
-    f.repaired(2 * MSS, 140_000);
-    assert_eq!(f.on_silence(200_000), abi::WL_SILENCE_NONE);
-    assert_eq!(f.on_silence(500_000), abi::WL_SILENCE_TIMEOUT);
 }
 
 /// A receiver without SACK acknowledges what came long ago with what fills the hole before it: Karn's algorithm.
