@@ -145,8 +145,8 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	switch (wl_data_kind(f, p->seq, p->payload_bytes)) {
 	case WL_DATA_OLD:
 		wl_probed_by_sender(f, end);
-		/* acknowledged already, only the sender was not shown it yet */
-		if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una)) {
+		/* acknowledged already, only the sender was not shown it yet; if the clock is gone, the answer to this will */
+		if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una) && wl_clock_runs(now_ns)) {
 			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 			return WL_TC_DROP;
 		}

@@ -67,14 +67,20 @@ WL_INLINE wl_u32 wl_shown_wait_us(const struct wl_flow *f, wl_u32 now_us, wl_u32
 	return age_us < rest_us ? rest_us - age_us : 0;
 }
 
-/* Shows what is acknowledged if it is time. Returns 1 when there was something new to show. */
-WL_INLINE int wl_shown_step(struct wl_flow *f, wl_u32 now_us, wl_u32 known_edge)
+/* Shows all that is acknowledged. Returns 1 when there was something new to show. */
+WL_INLINE int wl_shown_all(struct wl_flow *f, wl_u32 now_us)
 {
-	if (f->shown_una == f->una || wl_shown_wait_us(f, now_us, known_edge))
+	if (f->shown_una == f->una)
 		return 0;
 	f->shown_una = f->una;
 	f->shown_at_us = now_us;
 	return 1;
+}
+
+/* The same if it is time. */
+WL_INLINE int wl_shown_step(struct wl_flow *f, wl_u32 now_us, wl_u32 known_edge)
+{
+	return !wl_shown_wait_us(f, now_us, known_edge) && wl_shown_all(f, now_us);
 }
 
 #endif
