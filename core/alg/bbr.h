@@ -548,8 +548,8 @@ WL_INLINE void wl_bbr_set_pacing(struct wl_bbr *b, const struct wl_sample *s, st
 
 	if (!b->has_seen_rtt && s->srtt_us)
 		wl_bbr_init_pacing(b, s, d);
-	/* before the pipe is full the estimate only lags behind */
-	if (b->is_full_bw_reached || rate > d->pacing_bytes_ps)
+	/* before the pipe is full the estimate only lags behind; and nothing is no estimate */
+	if (rate > d->pacing_bytes_ps || (b->is_full_bw_reached && rate))
 		d->pacing_bytes_ps = rate;
 }
 

@@ -19,6 +19,7 @@
 #define WL_DEPART_LEAD_US 4000u /* how far the sender may run ahead of departures: how long fq holds a packet */
 #define WL_DEPART_REFILL_US 2000u /* no ACK has moved the edge by when so little waits: the clock does */
 #define WL_DEPART_MAX_US 100000u /* of a sender that overruns its window; fq drops what is to wait for 10 s */
+#define WL_PACE_MAX_US 1000000u /* no longer is waited for what is let go next: the rate may have been a mistake */
 #define WL_SPREAD_MIN_RTT_US 10000u
 #define WL_BURST_US 1000u /* credit that pacing saves up while the clock, or the sender, is late */
 #define WL_PAUSE_US 1000u /* a shorter rest of the sender is none, but to an algorithm that wants all */
@@ -123,6 +124,8 @@ WL_INLINE void wl_pacing_charge(struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_by
 	if (f->pace_next_ns < earliest_ns)
 		f->pace_next_ns = earliest_ns;
 	f->pace_next_ns += bytes * WL_NS_PER_S / rate_bytes_ps;
+	if (f->pace_next_ns > now_ns + WL_PACE_MAX_US * 1000ULL)
+		f->pace_next_ns = now_ns + WL_PACE_MAX_US * 1000ULL;
 }
 
 /* Where window, receiver and store would let the edge stand, pacing apart. May lie left of the edge. */

@@ -271,6 +271,17 @@ fn bbrs_startup_ends_where_the_path_is_overrun() {
     }
 }
 
+/// The first sample of a path that is overrun is of an interval so long that no bandwidth is left of it.
+#[test]
+fn bbr_does_not_pace_at_no_bandwidth() {
+    let mut flow = start("bbr");
+    flow.on_ack(&wl_sample { rate_interval_us: u32::MAX, lost_bytes: 8 * MSS, ..round_of_33(1) });
+    // 2.885 times ten segments in 40 ms, as before the first sample
+    assert_eq!(flow.decision.pacing_bytes_ps / 1000, 1034);
+    flow.on_ack(&round_of_33(2));
+    assert!(flow.decision.pacing_bytes_ps < 2 * 33 * 25 * u64::from(MSS), "the startup is over");
+}
+
 /// Every other round there is a loss, and the round after it no more is sent than what comes out, so it could not have been faster.
 /// A queue says that the pipe is full all the same. Linux' BBR counts all rounds.
 #[test]

@@ -116,6 +116,23 @@ fn pacing_releases_room_at_its_rate() {
     assert!((sent - 1e6).abs() < 0.01e6 + 3.0 * f64::from(MSS), "{sent}");
 }
 
+/// Of a path that its algorithm took for dead: a quantum at a byte a second would hold the flow for half an hour.
+#[test]
+fn what_left_at_a_mistaken_rate_is_not_waited_for_long() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 1 << 20;
+    f.state_mut().decision.pacing_bytes_ps = 1;
+    f.edge_advance(10_000_000_000);
+    let edge = f.state().edge;
+    assert!(edge > 0);
+    f.send(edge, 0);
+    f.state_mut().decision.pacing_bytes_ps = 1_000_000;
+    f.edge_advance(10_999_000_000);
+    assert_eq!(f.state().edge, edge);
+    f.edge_advance(11_000_000_000);
+    assert!(f.state().edge > edge);
+}
+
 /// A flow paced by departure times at 1 MB/s, in the middle of its life.
 fn departing() -> Flow {
     let mut f = flow(0);
