@@ -134,13 +134,49 @@ static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struc
 	return wait_us;
 }
 
+/*
+ * Moves the edge and shows the sender what it is time to show: room, progress, its own probe. `edge`: as it was shown. Global,
+ * as its frame must not be in use while repairs are made: all calls share 512 bytes of stack.
+ */
+__noinline int wl_clock_show(struct __sk_buff *skb, __u32 id, __u64 now_ns, __u32 edge)
+{
+	struct wl_flow *f = wl_flow_get(id);
+	__u32 granule, window;
+	int reports, progress;
+
+	if (!f || !skb)
+		return -1;
+	/* with departure times the edge is left to ACKs as long as enough waits */
+	if (!(f->flags & WL_FLOW_DEPARTS) || wl_pacing_next_ns(f, now_ns) == now_ns)
+		wl_edge_advance(f, now_ns);
+	reports = wl_probed_owes(f);
+	progress = wl_shown_step(f, now_ns / 1000, edge) || reports;
+	if (!progress && f->edge == edge)
+		return 0;
+	granule = (1u << f->rcv_wscale) - 1;
+	window = (f->edge - f->shown_una + granule) & ~granule;
+	/* whole granules, but never beyond what the receiver offers */
+	if (wl_after(f->shown_una + window, f->rcv_edge))
+		window = (f->rcv_edge - f->shown_una) & ~granule;
+	if (window > 0xffffu << f->rcv_wscale)
+		window = 0xffffu << f->rcv_wscale;
+	wl_edge_shown(f, now_ns, f->shown_una + window);
+	if ((progress || f->edge != edge) && !wl_send_one(skb, id, 1, f->rcv_seq, 0)) {
+		wl_count(WL_C_WINDOW_UPDATES);
+		if (reports)
+			wl_count(WL_C_SENDER_PROBES_REPORTED);
+	}
+	if (reports)
+		f->flags &= ~WL_FLOW_SENDER_PROBED;
+	return 0;
+}
+
 static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flow *f, __u32 id)
 {
 	struct wl_scratch *s = wl_scratch_get();
 	__u64 now_ns = bpf_ktime_get_ns();
 	__u32 edge = f->edge;
 	__u32 wait_us = 0;
-	int reports, progress;
 
 	if (!s || f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
 		return;
@@ -155,29 +191,7 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 		wl_repair(skb, f, id, now_ns);
 	if (wl_is_joining(f, id))
 		wl_tell_group(f, id, WL_TALK_ASK);
-	/* with departure times the edge is left to ACKs as long as enough waits */
-	if (!(f->flags & WL_FLOW_DEPARTS) || wl_pacing_next_ns(f, now_ns) == now_ns)
-		wl_edge_advance(f, now_ns);
-	reports = wl_probed_owes(f);
-	progress = wl_shown_step(f, now_ns / 1000, edge) || reports;
-	if (progress || f->edge != edge) {
-		__u32 granule = (1u << f->rcv_wscale) - 1;
-		__u32 window = (f->edge - f->shown_una + granule) & ~granule;
-
-		/* whole granules, but never beyond what the receiver offers */
-		if (wl_after(f->shown_una + window, f->rcv_edge))
-			window = (f->rcv_edge - f->shown_una) & ~granule;
-		if (window > 0xffffu << f->rcv_wscale)
-			window = 0xffffu << f->rcv_wscale;
-		wl_edge_shown(f, now_ns, f->shown_una + window);
-		if ((progress || f->edge != edge) && !wl_send_one(skb, id, 1, f->rcv_seq, 0)) {
-			wl_count(WL_C_WINDOW_UPDATES);
-			if (reports)
-				wl_count(WL_C_SENDER_PROBES_REPORTED);
-		}
-		if (reports)
-			f->flags &= ~WL_FLOW_SENDER_PROBED;
-	}
+	wl_clock_show(skb, id, now_ns, edge);
 	wl_arm_next(f, id, now_ns, wait_us);
 }
 
