@@ -100,6 +100,14 @@ __noinline __u32 wl_store_data(struct __sk_buff *skb, __u32 id, __u32 seq, __u32
 	return len ? WL_C_BYPASS_STORE_ERROR : 0;
 }
 
+/* Data up to `end` passes and is not stored, nor is what is in flight any longer. Into an empty pipe it was sent all the same. */
+static __always_inline void wl_pass_unstored(struct wl_flow *f, __u32 counter, __u32 end, __u32 now_us)
+{
+	if (f->una == f->nxt)
+		wl_track_first_send(f, now_us);
+	wl_bypass_all(f, counter, wl_seq_max(f->nxt, end));
+}
+
 /* Stores and records the data from `seq` on; what is before, we have. When that fails the flow is bypassed. */
 static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *f, __u32 id, struct wl_packet *p,
 					 __u32 seq, __u32 leaves_us)
@@ -112,7 +120,7 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 
 	why = wl_store_data(skb, id, seq, p->payload_off + seen, len);
 	if (why) {
-		wl_bypass_all(f, why, wl_seq_max(f->nxt, end));
+		wl_pass_unstored(f, why, end, leaves_us);
 		return;
 	}
 	wl_count_n(WL_C_STORED_BYTES, len);
@@ -139,7 +147,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		return WL_TC_PASS;
 	/* sent again without its pointer, urgent data would be read as plain: its losses are the sender's business */
 	if ((p->flags & WL_TCP_URG) && wl_after(end, f->una)) {
-		wl_bypass_all(f, WL_C_BYPASS_URGENT, wl_seq_max(f->nxt, end));
+		wl_pass_unstored(f, WL_C_BYPASS_URGENT, end, now_us);
 		return WL_TC_PASS;
 	}
 	switch (wl_data_kind(f, p->seq, p->payload_bytes)) {
@@ -172,7 +180,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_arm_next(f, id, now_ns, 0);
 		return WL_TC_PASS;
 	case WL_DATA_TOO_MUCH:
-		wl_bypass_all(f, WL_C_BYPASS_FLOW_FULL, end);
+		wl_pass_unstored(f, WL_C_BYPASS_FLOW_FULL, end, now_us);
 		return WL_TC_PASS;
 	case WL_DATA_GAP:
 		wl_count(WL_C_DATA_GAPS);

@@ -221,6 +221,15 @@ static long wl_send_step(wl_u32 i, void *ctx)
 	return c->missed || c->seq == c->end;
 }
 
+/* The sender sends into an empty pipe, whatever becomes of the packet: intervals and silences count from now. */
+WL_INLINE void wl_track_first_send(struct wl_flow *f, wl_u32 now_us)
+{
+	wl_rate_on_first_send(f, now_us);
+	f->progress_at_us = now_us;
+	/* after half an hour's rest what was delivered would seem to have been sent later than this */
+	f->rack_rtt_us = 0;
+}
+
 /*
  * Records data [seq, end), sent in segments of f->mss_bytes: new data (seq == nxt), what comes after a gap (seq > nxt), or
  * what lies in a hole. Its chunks are allocated already. Returns 0, or 1 when a record could not be written: beside a hole,
@@ -232,12 +241,8 @@ WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32
 		return 1;
 	struct wl_send_ctx c = { .f = f, .seq = seq, .end = end, .now_us = now_us };
 
-	if (f->una == f->nxt) {
-		wl_rate_on_first_send(f, now_us);
-		f->progress_at_us = now_us;
-		/* after half an hour's rest what was delivered would seem to have been sent later than this */
-		f->rack_rtt_us = 0;
-	}
+	if (f->una == f->nxt)
+		wl_track_first_send(f, now_us);
 	wl_u32 is_late = wl_before(seq, f->nxt);
 
 	if (!is_late)
