@@ -155,7 +155,7 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	int is_pure = !p->payload_bytes && !(p->flags & (WL_TCP_FIN | WL_TCP_URG));
 	__u32 edge = f->edge;
 	__u32 wait_us;
-	int clock_runs, progress, reports;
+	int progress, reports;
 
 	if (kind == WL_ACK_OUTSIDE) {
 		wl_count(WL_C_PASS_ACK_OUTSIDE);
@@ -190,8 +190,7 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	wait_us = wl_control(f, id, s, now_ns);
 	if (wl_track_hole_stays(f, a->now_us))
 		wl_bypass(f, WL_C_BYPASS_GAP);
-	clock_runs = wl_clock_runs(now_ns);
-	if (wl_has_repairs(f) && !clock_runs)
+	if (wl_has_repairs(f) && !wl_clock_runs(now_ns))
 		wl_give_repairs_up(id);
 	if (f->state == WL_FLOW_BYPASS) {
 		f->shown_una = f->una;
@@ -203,9 +202,11 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		return WL_TC_PASS;
 	}
 	/* a report is left to the clock; not with a FIN, whose acknowledgement is the receiver's alone */
-	reports = is_pure && p->window_field && !(f->flags & WL_FLOW_FIN) && wl_probed_owes(f) && clock_runs;
-	/* what is held back nobody else would show */
-	progress = !reports && (clock_runs ? wl_shown_step(f, a->now_us, edge) : wl_shown_all(f, a->now_us));
+	reports = is_pure && p->window_field && !(f->flags & WL_FLOW_FIN) && wl_probed_owes(f) &&
+		  wl_clock_runs(now_ns);
+	/* what is held back only the clock would show */
+	progress = !reports &&
+		   (wl_shown_step(f, a->now_us, edge) || (!wl_clock_runs(now_ns) && wl_shown_all(f, a->now_us)));
 	/* not before: of what this ACK shows the clock need not be told */
 	wl_arm_next(f, id, now_ns, wait_us);
 	/*
