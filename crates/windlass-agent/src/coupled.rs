@@ -3,29 +3,21 @@
 use crate::{
     Error, GroupInfo, Native, Policy, Result,
     error::bpf,
-    group, native,
+    group,
+    native::pins::{COUPLING_MAPS, dir, group_names, is_current, is_loaded},
     object::{fingerprint, pinned_map},
     plain::{bytes_of, from_bytes, u32_at, u64_at},
-    run_dir::{run_dir, run_file},
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject, libbpf_sys as sys};
 use serde::Serialize;
 use std::{
     collections::BTreeSet,
-    fs, io,
+    io,
     mem::offset_of,
     os::fd::{AsFd, FromRawFd, OwnedFd},
     path::PathBuf,
 };
 use windlass_core::abi::{wl_coupled_stats, wl_rule, wl_terms};
-
-/// Their names in the object, and what they are pinned as.
-pub(crate) const MAPS: [(&str, &str); 4] = [
-    ("wl_wishes", "wishes"),
-    ("wl_terms", "terms"),
-    ("wl_groups", "groups"),
-    ("wl_coupled_stats", "coupled"),
-];
 
 /// Sockets in groups, so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -50,25 +42,25 @@ pub struct Coupling {
 impl Coupling {
     /// Of algorithms that this process has loaded.
     pub fn of(native: &Native) -> Result<Coupling> {
-        let maps = MAPS.iter().map(|(name, _)| native.map(name)).collect::<Result<_>>()?;
-        Ok(Coupling { maps, names: names(native.prefix()) })
+        let maps = COUPLING_MAPS.iter().map(|(name, _)| native.map(name)).collect::<Result<_>>()?;
+        Ok(Coupling { maps, names: group_names(native.prefix()) })
     }
 
     /// Of those that are pinned under `prefix`.
     pub fn pinned(prefix: &str) -> Result<Coupling> {
-        if !native::is_loaded(prefix) {
+        if !is_loaded(prefix) {
             return Err(Error::NativeNotLoaded(prefix.to_string()));
         }
-        if !native::is_current(prefix) {
+        if !is_current(prefix) {
             return Err(Error::OtherNative(prefix.to_string()));
         }
-        let open = |(_, pin): &(_, _)| pinned_map(&native::dir(prefix).join(pin));
-        let maps = MAPS.iter().map(open).collect::<Result<_>>()?;
-        Ok(Coupling { maps, names: names(prefix) })
+        let open = |(_, pin): &(_, _)| pinned_map(&dir(prefix).join(pin));
+        let maps = COUPLING_MAPS.iter().map(open).collect::<Result<_>>()?;
+        Ok(Coupling { maps, names: group_names(prefix) })
     }
 
     fn map(&self, name: &str) -> &MapHandle {
-        let at = MAPS.iter().position(|(n, _)| *n == name).expect("one of ours");
+        let at = COUPLING_MAPS.iter().position(|(n, _)| *n == name).expect("one of ours");
         &self.maps[at]
     }
 
@@ -172,27 +164,6 @@ fn is_gone(link: u32) -> bool {
         }
     }
     io::Error::last_os_error().kind() == io::ErrorKind::NotFound
-}
-
-/// Where names of groups are noted: the kernel knows only numbers.
-pub(crate) fn names(prefix: &str) -> PathBuf {
-    run_file(&format!("native-{prefix}:groups"))
-}
-
-/// Removes what processes that were killed have noted: no algorithm begins with their prefix any more.
-pub(crate) fn forget_names_of_killed() {
-    let Ok(registered) = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control") else {
-        return;
-    };
-    for entry in fs::read_dir(run_dir()).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let prefix =
-            name.to_str().and_then(|n| n.strip_prefix("native-")).and_then(|n| n.strip_suffix(":groups"));
-        if prefix.is_some_and(|p| !registered.split_whitespace().any(|r| r.starts_with(p))) {
-            // what is left is in nobody's way
-            let _ = fs::remove_file(entry.path());
-        }
-    }
 }
 
 /// What a rule's sockets are known by: the same when a policy is read again with other rules around it.

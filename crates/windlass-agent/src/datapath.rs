@@ -1,108 +1,27 @@
 //! One datapath: the programs and maps of one interface.
 
 use crate::{
-    Error, FlowInfo, Policy, Result,
+    Error, FlowInfo, Options, Policy, Result,
     attach::{Attached, FROM_SENDER, Side, attach, has_datapath, remove_unused_clsact},
     clock::{self, Clock},
     cost::{self, RunTime},
     counters::{clock_ticks, read_counters},
-    error::bpf,
     exceptions::Exceptions,
-    flows::read_flows,
+    flows::{has_let_go, read_flows},
     group,
-    in_force::{has_let_go, let_go, write_policy},
+    image::CONFIG,
+    in_force::{let_go, write_policy},
+    load::load,
     lock::Lock,
     netdev,
-    object::{fingerprint, map, program, raise_memlock_limit},
-    pins::{self, Pinned},
-    plain::bytes_of,
+    object::{map, program},
+    pinned::Pinned,
+    pins,
     privilege::check_capable,
     shared_groups,
-    uplink::kernel_has_departure_times,
 };
-use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, Program};
+use libbpf_rs::{Map, MapCore, Object, Program};
 use std::{collections::BTreeMap, mem, os::fd::AsFd};
-use windlass_core::abi::{self, wl_config};
-
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/transparent.bpf.o"));
-
-/// Map of the constants that the programs are loaded with, struct wl_config.
-pub(crate) const CONFIG: &str = ".rodata.config";
-
-/// Identifies this build's datapath: maps and programs of another build do not mix with it.
-pub(crate) fn build_id() -> u64 {
-    fingerprint(OBJECT)
-}
-
-/// Sizes and rates, fixed when the datapath is loaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Flows at once; more pass unwatched. 1 to 2^20.
-    pub flows_max: u32,
-    /// Memory for stored data, allocated at once for this interface, in steps of 16 MiB. Less than 4 GiB.
-    pub store_bytes: u64,
-    /// Rounds of the clock per second, 250 to 20000: repairs and pacing are as fine as this.
-    pub clock_hz: u32,
-    /// A flow without packets for so long is forgotten, 1 to 3600 s.
-    pub idle_timeout_s: u32,
-    /// The uplink's `fq` spaces packets, by departure times, not the clock: see [`Pacing`](crate::Pacing). Without
-    /// such an `fq`, or before Linux 5.18, where the programs are refused then, leave it false.
-    pub pace_by_fq: bool,
-    /// Flows of all interfaces of the namespace can be in one group, even if the first policy names none: the policy may
-    /// change. Otherwise so it is if the first policy names groups.
-    pub shares_groups: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            flows_max: 32768,
-            store_bytes: 256 << 20,
-            clock_hz: 2000,
-            idle_timeout_s: 300,
-            pace_by_fq: false,
-            shares_groups: false,
-        }
-    }
-}
-
-impl Options {
-    fn check(&self) -> Result<()> {
-        let say = |what: &str| Err(Error::Invalid(what.to_string()));
-        if !(1..=1 << 20).contains(&self.flows_max) {
-            return say("flows: 1 to 1048576");
-        }
-        if self.store_bytes == 0 || self.store_bytes >= 4 << 30 {
-            return say("store: more than 0 and less than 4 GiB");
-        }
-        if !(250..=20000).contains(&self.clock_hz) {
-            return say("clock: 250 to 20000 rounds a second");
-        }
-        if !(1..=3600).contains(&self.idle_timeout_s) {
-            return say("idle timeout: 1 to 3600 s");
-        }
-        Ok(())
-    }
-
-    fn shares(&self, policy: &Policy) -> bool {
-        self.shares_groups || !policy.groups().is_empty()
-    }
-
-    fn banks(&self) -> u32 {
-        self.store_bytes.div_ceil(u64::from(abi::WL_BANK_BYTES)) as u32
-    }
-
-    fn chunks(&self) -> u32 {
-        // banks are the grain of what is allocated, chunks of what is used
-        self.store_bytes.div_ceil(u64::from(abi::WL_CHUNK_BYTES)).min(u16::MAX.into()) as u32
-    }
-
-    /// What one CPU keeps others cannot have: a sixteenth of the store at most, all CPUs together.
-    fn spare_chunks(&self) -> Result<u32> {
-        let cpus = libbpf_rs::num_possible_cpus().map_err(bpf("counting CPUs"))? as u32;
-        Ok((self.chunks() / 16 / cpus).min(abi::WL_SPARE_CHUNKS))
-    }
-}
 
 /// A running datapath. Dropping it detaches it, unless it was pinned.
 #[derive(Debug)]
@@ -117,38 +36,6 @@ pub struct Datapath {
     /// Its groups are those of the namespace; for as long as it is not pinned, this is what to do if it is killed.
     parting: Option<shared_groups::Parting>,
     _share: Option<shared_groups::Share>,
-}
-
-fn fill(queue: &Map, n: u32) -> Result<()> {
-    for i in 0..n {
-        queue.update(&[], &i.to_ne_bytes(), MapFlags::ANY).map_err(bpf("filling a free list"))?;
-    }
-    Ok(())
-}
-
-fn open(options: &Options, config: &wl_config) -> Result<OpenObject> {
-    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
-    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::Load)?;
-    for mut map in open.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        match name.as_str() {
-            "wl_flows" | "wl_flow_wheels" | "wl_places" | "wl_free_flows" | "wl_due" => {
-                map.set_max_entries(options.flows_max).map_err(bpf(format!("sizing {name}")))?;
-            }
-            "wl_flow_ids" => map.set_max_entries(options.flows_max).map_err(bpf("sizing wl_flow_ids"))?,
-            "wl_store" => map.set_max_entries(options.banks()).map_err(bpf("sizing wl_store"))?,
-            "wl_segs" | "wl_free_chunks" => {
-                map.set_max_entries(options.chunks()).map_err(bpf(format!("sizing {name}")))?;
-            }
-            CONFIG => {
-                let mut image = bytes_of(config).to_vec();
-                image.resize(map.initial_value().map_or(image.len(), |v| v.len()), 0);
-                map.set_initial_value(&image).map_err(bpf("configuring the datapath"))?;
-            }
-            _ => {}
-        }
-    }
-    Ok(open)
 }
 
 impl Datapath {
@@ -344,64 +231,4 @@ fn detach_all(attached: Vec<Attached>, iface: &str, ifindex: u32) {
     if has_clsact && netdev::index(iface) == Some(ifindex) {
         remove_unused_clsact(iface);
     }
-}
-
-/// Mark of packets that the datapath on interface `ifindex` injects: any value that nobody else marks packets with; it
-/// never leaves this host.
-fn own_mark(ifindex: u32) -> u32 {
-    0x771d_0000 | (ifindex & 0xffff)
-}
-
-/// Loads programs and maps for interface `ifindex` under `policy`, free lists filled, and attaches nothing: for tests
-/// that hand packets to the programs themselves. The clock, if it is to run, is sent round through `clock_ifindex`.
-pub fn load(
-    iface: &str,
-    ifindex: u32,
-    policy: &Policy,
-    options: &Options,
-    clock_ifindex: u32,
-) -> Result<Object> {
-    options.check()?;
-    raise_memlock_limit();
-    let config = wl_config {
-        mark: own_mark(ifindex),
-        flows_max: options.flows_max,
-        clock_ifindex,
-        idle_timeout_s: options.idle_timeout_s,
-        pace_by: if options.pace_by_fq { abi::WL_PACE_BY_FQ } else { abi::WL_PACE_BY_CLOCK },
-        clock_hz: options.clock_hz,
-        spare_chunks: options.spare_chunks()?,
-    };
-    let object = if options.shares(policy) {
-        pins::mount_bpffs()?;
-        let _lock = Lock::take("groups")?;
-        let mut open = open(options, &config)?;
-        shared_groups::reuse(&mut open)?;
-        let object = open.load().map_err(Error::Load)?;
-        shared_groups::share(&object)?;
-        object
-    } else {
-        open(options, &config)?.load().map_err(Error::Load)?
-    };
-    fill(&map(&object, "wl_free_flows"), options.flows_max)?;
-    fill(&map(&object, "wl_free_chunks"), options.chunks())?;
-    let mut rules = policy.compile(iface, ifindex);
-    group::resolve_here(&map(&object, "wl_groups"), policy, &mut rules)?;
-    write_policy(&map(&object, "wl_rules"), &map(&object, "wl_policy"), &rules)?;
-    Ok(object)
-}
-
-/// Loads the programs and throws them away: does this kernel take them? Returns verified instructions per program.
-pub(crate) fn try_load() -> Result<Vec<(String, u32)>> {
-    let options = Options { flows_max: 16, store_bytes: 1, ..Options::default() };
-    let config = wl_config {
-        flows_max: 16,
-        idle_timeout_s: 1,
-        // as much as can be taken
-        pace_by: if kernel_has_departure_times() { abi::WL_PACE_BY_FQ } else { abi::WL_PACE_BY_CLOCK },
-        ..Default::default()
-    };
-    raise_memlock_limit();
-    let object = open(&options, &config)?.load().map_err(Error::Load)?;
-    Ok(object.progs().map(|p| (p.name().to_string_lossy().into_owned(), p.insn_cnt() as u32)).collect())
 }

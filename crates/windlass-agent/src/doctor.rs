@@ -1,7 +1,7 @@
 //! What this kernel can do for the datapath, and the cure for what it cannot.
 
 use crate::{
-    datapath, native, netdev, pins,
+    bpffs, load, native, netdev,
     privilege::{is_root, missing_capabilities},
     select,
     uplink::kernel_has_departure_times,
@@ -68,8 +68,8 @@ pub fn doctor() -> Vec<Check> {
         ),
         check(
             "bpffs",
-            pins::has_bpffs() || is_root,
-            if pins::has_bpffs() { "mounted" } else { "not mounted; the agent mounts it" },
+            bpffs::has_bpffs() || is_root,
+            if bpffs::has_bpffs() { "mounted" } else { "not mounted; the agent mounts it" },
             "mount -t bpf bpf /sys/fs/bpf",
         ),
     ];
@@ -87,7 +87,7 @@ pub fn doctor() -> Vec<Check> {
             "by the clock (fq on the uplink can do it from Linux 5.18)"
         };
         checks.push(check("pacing", true, pacing, ""));
-        checks.push(match datapath::try_load() {
+        checks.push(match load::try_load() {
             Ok(programs) => {
                 let list: Vec<String> = programs.iter().map(|(n, i)| format!("{n} {i} insns")).collect();
                 check("programs", true, list.join(", "), "")

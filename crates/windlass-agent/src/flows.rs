@@ -133,6 +133,11 @@ pub(crate) fn read_flows(
     Ok(all)
 }
 
+/// Of these flows, is none with data in flight controlled any more?
+pub(crate) fn has_let_go(flows: &[FlowInfo]) -> bool {
+    flows.iter().all(|f| f.mode != "transparent" || f.inflight_bytes == 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,11 +1,11 @@
 //! The policy in force: the rules in a datapath's maps, and the head that makes flows look them up again.
 
 use crate::{
-    Error, FlowInfo, Result,
+    Error, Result,
     error::bpf,
     monotonic_us,
     plain::{bytes_of, from_bytes},
-    policy::check_count,
+    policy::room::check_count,
 };
 use libbpf_rs::{MapCore, MapFlags};
 use windlass_core::abi::{self, wl_policy_head, wl_rule};
@@ -62,9 +62,4 @@ pub(crate) fn let_go(rules_map: &impl MapCore, head_map: &impl MapCore) -> Resul
         }
     }
     write_head(head_map, rules.len() as u32)
-}
-
-/// Of these flows, is none with data in flight controlled any more?
-pub(crate) fn has_let_go(flows: &[FlowInfo]) -> bool {
-    flows.iter().all(|f| f.mode != "transparent" || f.inflight_bytes == 0)
 }

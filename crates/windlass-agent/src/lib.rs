@@ -1,6 +1,7 @@
 //! Loads the transparent datapath, attaches it, gives it policy and reads what it measures; loads the native home.
 
 mod attach;
+mod bpffs;
 mod clock;
 mod cost;
 mod counters;
@@ -12,39 +13,46 @@ mod exceptions;
 mod flows;
 mod group;
 mod guest;
+mod image;
 mod in_force;
+mod load;
 mod lock;
 mod monotonic;
 pub mod native;
 mod netdev;
 mod object;
+mod options;
 mod orphans;
 mod pin_dir;
+mod pinned;
 mod pins;
 mod plain;
 mod policy;
 mod privilege;
+mod record;
 mod run_dir;
 mod select;
 mod shared_groups;
 mod uplink;
 
+pub use bpffs::{pinned_here, pins_are_private};
 pub use cost::{RunTime, RunTimeStats};
 pub use counters::read_counters;
 pub use coupled::{CoupledStats, Coupling};
-pub use datapath::{Datapath, Options, load};
+pub use datapath::Datapath;
 pub use doctor::{Check, doctor};
 pub use error::{Error, Result};
 pub use flows::FlowInfo;
-pub use group::{FlowGroup, GroupHome, GroupInfo, GroupSpec, Membership, Per};
+pub use group::{FlowGroup, GroupHome, GroupInfo};
 pub use guest::{GuestFlows, GuestStats, GuestWatch};
+pub use load::load;
 pub use monotonic::monotonic_us;
 pub use native::{Native, NativeInfo};
 pub use netdev::index as interface_index;
-pub use pins::{
-    Pinned, attached_elsewhere, force_remove, left_here, pinned_here, pins_are_private, remove_gone,
-};
-pub use policy::{Mode, Policy, PolicyError, Rule};
+pub use options::Options;
+pub use pinned::Pinned;
+pub use pins::{attached_elsewhere, force_remove, left_here, remove_gone};
+pub use policy::{GroupSpec, Membership, Mode, Per, Policy, PolicyError, Rule};
 pub use privilege::{check_root, is_root};
 pub use select::{PinnedSelector, Selector, SelectorInfo, remove_gone_cgroups, root_cgroup};
 pub use shared_groups::part_killed;

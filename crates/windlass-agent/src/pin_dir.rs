@@ -6,23 +6,21 @@
 use crate::{
     Policy, Result,
     attach::remove_filters,
+    bpffs::{namespace_dir, remove_dir},
     clock::Clock,
     netdev,
-    pins::{remove_dir, root, write_text},
+    record::write_text,
     run_dir::run_file,
     shared_groups,
 };
 use libbpf_rs::{Link, Program, query::LinkTypeInfo};
 use std::{fs, os::fd::AsFd, path::PathBuf};
 
+/// What the map of constants ([`CONFIG`](crate::image::CONFIG)) is pinned as: bpffs takes no names with dots.
+pub(crate) const PINNED_CONFIG: &str = "wl_config";
 /// The clock's program on its device, and the two on the interface itself, where links keep them there.
 pub(crate) const CLOCK_LINK: &str = "link0";
 const LINKS_OF_IFACE: [&str; 2] = ["link1", "link2"];
-
-/// Folder of what is pinned for the interfaces of a network namespace.
-pub(crate) fn namespace_dir(namespace: u64) -> PathBuf {
-    root().join(namespace.to_string())
-}
 
 /// Where everything of one interface's datapath is kept.
 #[derive(Clone, Debug)]

@@ -5,15 +5,15 @@
 //! cgroup's path and what the algorithms' names begin with.
 
 use crate::{
-    Coupling, Error, Policy, Result,
+    Coupling, Error, Policy, Result, bpffs,
     error::{bpf, io_error},
     in_force::write_policy,
     lock::Lock,
     native::{self, NAME_MOST},
     object::{fingerprint, map, pinned_map, raise_memlock_limit},
-    pins,
     plain::u64_at,
     privilege::check_root,
+    record,
     run_dir::run_file,
 };
 use libbpf_rs::{
@@ -77,7 +77,7 @@ fn inode(cgroup: &Path) -> Result<u64> {
 }
 
 fn select_dir() -> PathBuf {
-    pins::root().join("select")
+    bpffs::root().join("select")
 }
 
 fn record(id: &str) -> PathBuf {
@@ -146,7 +146,7 @@ impl Selector {
     /// Pins it, so that it outlives this process. The record comes last: without it, nobody takes over what is pinned.
     pub fn into_pinned(mut self) -> Result<()> {
         let _lock = Lock::take("select")?;
-        pins::mount_bpffs()?;
+        bpffs::mount_bpffs()?;
         let id = inode(&self.cgroup)?.to_string();
         let dir = select_dir().join(&id);
         fs::create_dir_all(&dir).map_err(io_error(&dir))?;
@@ -159,7 +159,7 @@ impl Selector {
         self.link.pin(dir.join("link")).map_err(bpf("pinning a link"))?;
         self.coupling = None;
         let text = format!("{}\n{}\n{}\n", fingerprint(OBJECT), self.prefix, self.cgroup.display());
-        pins::write_text(&record(&id), &text)
+        record::write_text(&record(&id), &text)
     }
 }
 
@@ -332,7 +332,7 @@ impl PinnedSelector {
         if let (Some((link, _)), Ok(coupling)) = (self.link(), Coupling::pinned(&self.prefix)) {
             coupling.remove(link)?;
         }
-        pins::remove_dir(&select_dir().join(&self.id))?;
+        bpffs::remove_dir(&select_dir().join(&self.id))?;
         let _ = fs::remove_file(record(&self.id));
         Ok(())
     }

@@ -3,10 +3,11 @@
 //! them holds a lock; who goes has his flows leave, and so has, for one that was killed, the next one who comes.
 
 use crate::{
-    Result, datapath,
+    Result, bpffs,
     error::{bpf, io_error},
+    image,
     lock::{Lock, flock},
-    netdev, pins,
+    netdev,
     run_dir::run_file,
 };
 use libbpf_rs::{MapCore, MapHandle, Object, OpenObject, Program, ProgramMut, libbpf_sys as sys};
@@ -52,8 +53,8 @@ pub(crate) fn part(program: BorrowedFd<'_>) -> Result<()> {
 const SHARED: [&str; 2] = ["wl_groups", "wl_tenants"];
 
 fn shared_dir() -> PathBuf {
-    let build = datapath::build_id();
-    pins::root().join(format!("groups-{}-{build:016x}", netdev::namespace_inode()))
+    let build = image::build_id();
+    bpffs::root().join(format!("groups-{}-{build:016x}", netdev::namespace_inode()))
 }
 
 /// Lets the object use the namespace's groups, if somebody has shared some.
@@ -134,7 +135,7 @@ fn parting_lock(namespace: u64, ifindex: &str) -> PathBuf {
 pub fn part_killed() -> Result<usize> {
     let mut parted = 0;
     let mut namespaces = BTreeSet::new();
-    for folder in fs::read_dir(pins::root()).into_iter().flatten().flatten() {
+    for folder in fs::read_dir(bpffs::root()).into_iter().flatten().flatten() {
         let name = folder.file_name().to_string_lossy().into_owned();
         let namespace = name.strip_prefix("groups-").and_then(|n| n.split('-').next()?.parse().ok());
         let Some(namespace) = namespace else { continue };
@@ -207,14 +208,14 @@ fn has_users(namespace: u64) -> bool {
 /// Takes the namespace's groups away if nobody uses them.
 pub(crate) fn remove_unused(namespace: u64) {
     let Ok(_lock) = Lock::take("groups") else { return };
-    if has_users(namespace) || !pins::has_none(namespace) {
+    if has_users(namespace) || !bpffs::has_none(namespace) {
         return;
     }
     let prefix = format!("groups-{namespace}-");
-    for entry in fs::read_dir(pins::root()).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(bpffs::root()).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(&prefix) {
             // what cannot be removed is in use by another version
-            let _ = pins::remove_dir(&entry.path());
+            let _ = bpffs::remove_dir(&entry.path());
         }
     }
     for file in [users(namespace), names(namespace)] {

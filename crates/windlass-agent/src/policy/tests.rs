@@ -208,7 +208,7 @@ fn what_finds_no_room_in_a_datapath_is_refused() {
     let e = error(&rules(257, "transparent", &grouped));
     assert!(e.line == 256 * 6 + 1 && e.what.contains("more than 256 groups behind interfaces"), "{e}");
     let one = Policy::parse("p.toml", &rules(1, "watch", &iface("tap7"))).expect("sound").rules.remove(0);
-    let (at, what) = check_room(&vec![one; 65_537]).expect_err("one too many");
+    let (at, what) = room::check_room(&vec![one; 65_537]).expect_err("one too many");
     assert!(at == 65_536 && what.contains("more than 65536 rules"), "{what}");
 }
 

@@ -1,0 +1,92 @@
+//! Where the kernel keeps what is pinned: under bpffs, a folder for each network namespace and in it one for each interface.
+
+use crate::{Result, error::io_error, netdev};
+use std::{
+    ffi::CString,
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+const BPFFS: &str = "/sys/fs/bpf";
+const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+
+/// Folder of everything that is pinned.
+pub(crate) fn root() -> PathBuf {
+    Path::new(BPFFS).join("windlass")
+}
+
+/// Is bpffs mounted where it belongs?
+pub(crate) fn has_bpffs() -> bool {
+    let path = CString::new(BPFFS).expect("no NUL");
+    // SAFETY: an all-zero statfs is valid; both pointers are live for the call.
+    unsafe {
+        let mut fs: libc::statfs = std::mem::zeroed();
+        libc::statfs(path.as_ptr(), &mut fs) == 0 && fs.f_type as i64 == BPF_FS_MAGIC
+    }
+}
+
+pub(crate) fn mount_bpffs() -> Result<()> {
+    if has_bpffs() {
+        return Ok(());
+    }
+    netdev::run(&["mount", "-t", "bpf", "bpf", BPFFS]).map(drop)
+}
+
+/// Is what is pinned here gone with this process, or with the shell that started it? So it is under `ip netns exec`,
+/// which mounts a /sys of its own: an ancestor then has another bpffs.
+pub fn pins_are_private() -> bool {
+    let device = |root: &str| fs::metadata(format!("{root}{BPFFS}")).map(|m| m.dev()).ok();
+    let here = device("");
+    // whose mounts may not be looked at says nothing
+    ancestors()
+        .into_iter()
+        .filter_map(|pid| device(&format!("/proc/{pid}/root")))
+        .any(|there| Some(there) != here)
+}
+
+/// Processes that this one descends from, as far as /proc shows them.
+fn ancestors() -> Vec<u32> {
+    let parent = |process: &str| -> Option<u32> {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        // the name, in brackets, may have brackets and spaces; state and parent come after it
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok().filter(|pid| *pid != 0)
+    };
+    std::iter::successors(parent("self"), |pid| parent(&pid.to_string())).collect()
+}
+
+/// Folder of what is pinned for the interfaces of a network namespace.
+pub(crate) fn namespace_dir(namespace: u64) -> PathBuf {
+    root().join(namespace.to_string())
+}
+
+/// Interfaces for which something is pinned in that namespace.
+pub(crate) fn pinned_in(namespace: u64) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(namespace_dir(namespace)) else { return Vec::new() };
+    let mut names: Vec<String> =
+        entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Is nothing pinned for any interface of that namespace?
+pub(crate) fn has_none(namespace: u64) -> bool {
+    pinned_in(namespace).is_empty()
+}
+
+/// Interfaces of this namespace with a pinned datapath.
+pub fn pinned_here() -> Vec<String> {
+    pinned_in(netdev::namespace_inode())
+}
+
+/// Removes a folder of pins. Somebody else may be at it, too: what is gone is gone.
+pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
+    let unless_gone = |path: &Path, result: io::Result<()>| match result {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(io_error(path)),
+    };
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        unless_gone(&entry.path(), fs::remove_file(entry.path()))?;
+    }
+    unless_gone(dir, fs::remove_dir(dir))
+}

@@ -1,0 +1,109 @@
+//! Loads the transparent datapath: maps sized, constants set, free lists filled, rules written.
+
+use crate::{
+    Error, Options, Policy, Result,
+    bpffs::mount_bpffs,
+    error::bpf,
+    group,
+    image::{CONFIG, OBJECT},
+    in_force::write_policy,
+    lock::Lock,
+    object::{map, raise_memlock_limit},
+    plain::bytes_of,
+    shared_groups,
+    uplink::kernel_has_departure_times,
+};
+use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
+use windlass_core::abi::{self, wl_config};
+
+fn fill(queue: &Map, n: u32) -> Result<()> {
+    for i in 0..n {
+        queue.update(&[], &i.to_ne_bytes(), MapFlags::ANY).map_err(bpf("filling a free list"))?;
+    }
+    Ok(())
+}
+
+fn open(options: &Options, config: &wl_config) -> Result<OpenObject> {
+    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::Load)?;
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        match name.as_str() {
+            "wl_flows" | "wl_flow_wheels" | "wl_places" | "wl_free_flows" | "wl_due" => {
+                map.set_max_entries(options.flows_max).map_err(bpf(format!("sizing {name}")))?;
+            }
+            "wl_flow_ids" => map.set_max_entries(options.flows_max).map_err(bpf("sizing wl_flow_ids"))?,
+            "wl_store" => map.set_max_entries(options.banks()).map_err(bpf("sizing wl_store"))?,
+            "wl_segs" | "wl_free_chunks" => {
+                map.set_max_entries(options.chunks()).map_err(bpf(format!("sizing {name}")))?;
+            }
+            CONFIG => {
+                let mut image = bytes_of(config).to_vec();
+                image.resize(map.initial_value().map_or(image.len(), |v| v.len()), 0);
+                map.set_initial_value(&image).map_err(bpf("configuring the datapath"))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(open)
+}
+
+/// Mark of packets that the datapath on interface `ifindex` injects: any value that nobody else marks packets with; it
+/// never leaves this host.
+fn own_mark(ifindex: u32) -> u32 {
+    0x771d_0000 | (ifindex & 0xffff)
+}
+
+/// Loads programs and maps for interface `ifindex` under `policy`, free lists filled, and attaches nothing: for tests
+/// that hand packets to the programs themselves. The clock, if it is to run, is sent round through `clock_ifindex`.
+pub fn load(
+    iface: &str,
+    ifindex: u32,
+    policy: &Policy,
+    options: &Options,
+    clock_ifindex: u32,
+) -> Result<Object> {
+    options.check()?;
+    raise_memlock_limit();
+    let config = wl_config {
+        mark: own_mark(ifindex),
+        flows_max: options.flows_max,
+        clock_ifindex,
+        idle_timeout_s: options.idle_timeout_s,
+        pace_by: if options.pace_by_fq { abi::WL_PACE_BY_FQ } else { abi::WL_PACE_BY_CLOCK },
+        clock_hz: options.clock_hz,
+        spare_chunks: options.spare_chunks()?,
+    };
+    let object = if options.shares(policy) {
+        mount_bpffs()?;
+        let _lock = Lock::take("groups")?;
+        let mut open = open(options, &config)?;
+        shared_groups::reuse(&mut open)?;
+        let object = open.load().map_err(Error::Load)?;
+        shared_groups::share(&object)?;
+        object
+    } else {
+        open(options, &config)?.load().map_err(Error::Load)?
+    };
+    fill(&map(&object, "wl_free_flows"), options.flows_max)?;
+    fill(&map(&object, "wl_free_chunks"), options.chunks())?;
+    let mut rules = policy.compile(iface, ifindex);
+    group::resolve_here(&map(&object, "wl_groups"), policy, &mut rules)?;
+    write_policy(&map(&object, "wl_rules"), &map(&object, "wl_policy"), &rules)?;
+    Ok(object)
+}
+
+/// Loads the programs and throws them away: does this kernel take them? Returns verified instructions per program.
+pub(crate) fn try_load() -> Result<Vec<(String, u32)>> {
+    let options = Options { flows_max: 16, store_bytes: 1, ..Options::default() };
+    let config = wl_config {
+        flows_max: 16,
+        idle_timeout_s: 1,
+        // as much as can be taken
+        pace_by: if kernel_has_departure_times() { abi::WL_PACE_BY_FQ } else { abi::WL_PACE_BY_CLOCK },
+        ..Default::default()
+    };
+    raise_memlock_limit();
+    let object = open(&options, &config)?.load().map_err(Error::Load)?;
+    Ok(object.progs().map(|p| (p.name().to_string_lossy().into_owned(), p.insn_cnt() as u32)).collect())
+}

@@ -1,0 +1,182 @@
+//! A pinned datapath in use: whoever loaded it, flows, groups and policy are read and changed through its pins.
+
+use crate::{
+    Error, FlowInfo, GroupInfo, Policy, Result,
+    clock::{self, Clock},
+    counters::{clock_ticks, read_counters},
+    error::bpf,
+    exceptions::{Exceptions, Flows},
+    flows::{has_let_go, read_flows},
+    group,
+    image::build_id,
+    in_force::{let_go, look_up_again, write_policy},
+    lock::Lock,
+    netdev,
+    object::pinned_map,
+    pin_dir::{CLOCK_LINK, PINNED_CONFIG, PinDir},
+    record::read_record,
+    shared_groups,
+};
+use libbpf_rs::{MapCore, MapHandle, Program};
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::SocketAddr,
+    os::fd::{AsFd, OwnedFd},
+};
+use windlass_core::Algorithm;
+
+const MAPS: [&str; 9] = [
+    "wl_flows",
+    "wl_flow_ids",
+    "wl_places",
+    "wl_exceptions",
+    "wl_counters",
+    "wl_rules",
+    "wl_policy",
+    "wl_groups",
+    PINNED_CONFIG,
+];
+
+/// A pinned datapath, whoever loaded it.
+#[derive(Debug)]
+pub struct Pinned {
+    pins: PinDir,
+    /// Of the interface when it was attached.
+    ifindex: u32,
+    maps: BTreeMap<&'static str, MapHandle>,
+    clock: Clock,
+    clock_program: OwnedFd,
+}
+
+impl Pinned {
+    /// Takes over the pinned datapath of `iface`.
+    pub fn open(iface: &str) -> Result<Pinned> {
+        let pins = PinDir::here(iface);
+        let dir = pins.dir();
+        if !dir.is_dir() {
+            return Err(Error::Invalid(format!("no datapath is pinned on '{iface}'")));
+        }
+        let is_ours = read_record(&pins.record()) == Some(build_id());
+        let Some(ifindex) = pins.index().filter(|_| is_ours) else { return Err(Error::OtherVersion(dir)) };
+        let mut maps = BTreeMap::new();
+        for name in MAPS {
+            maps.insert(name, pinned_map(&dir.join(name))?);
+        }
+        let clock_program = Program::fd_from_pinned_path(dir.join(clock::PROGRAM))
+            .map_err(bpf("opening the clock's program"))?;
+        Ok(Pinned { pins, ifindex, maps, clock: Clock::existing(ifindex), clock_program })
+    }
+
+    /// Name of the interface.
+    pub fn iface(&self) -> &str {
+        &self.pins.iface
+    }
+
+    /// All counters by name.
+    pub fn counters(&self) -> Result<BTreeMap<String, u64>> {
+        read_counters(&self.maps["wl_counters"])
+    }
+
+    /// All flows in use.
+    pub fn flows(&self) -> Result<Vec<FlowInfo>> {
+        let [ids, flows, places] = ["wl_flow_ids", "wl_flows", "wl_places"].map(|name| &self.maps[name]);
+        let exceptions = Exceptions::read(&self.maps["wl_exceptions"])?;
+        read_flows(ids, flows, places, &exceptions, &self.groups()?)
+    }
+
+    /// Gives the flow from `sender` to `receiver` an algorithm of its own for as long as it lasts, or for none its rule's
+    /// again. It follows at its next ACK. Returns whether there is such a flow.
+    pub fn set_algorithm(
+        &self,
+        sender: SocketAddr,
+        receiver: SocketAddr,
+        algorithm: Option<Algorithm>,
+    ) -> Result<bool> {
+        let _lock = Lock::take("pins")?;
+        let [ids, flows, exceptions] =
+            ["wl_flow_ids", "wl_flows", "wl_exceptions"].map(|name| &self.maps[name]);
+        let is_there = Flows { ids, flows, exceptions }.set(self.ifindex, sender, receiver, algorithm)?;
+        if is_there {
+            look_up_again(&self.maps["wl_policy"])?;
+        }
+        Ok(is_there)
+    }
+
+    /// The groups that its flows can be in, which are those of all interfaces of the namespace.
+    pub fn groups(&self) -> Result<Vec<GroupInfo>> {
+        group::read(&self.maps["wl_groups"], &shared_groups::names_here())
+    }
+
+    /// Names of the rules of the policy in force, by their numbers.
+    pub fn rule_names(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.pins.rule_names_file()).unwrap_or_default();
+        text.lines().map(String::from).collect()
+    }
+
+    /// Puts another policy in force; flows follow at their next ACK.
+    pub fn set_policy(&self, policy: &Policy) -> Result<()> {
+        let _lock = Lock::take("pins")?;
+        let mut rules = policy.compile(self.iface(), self.ifindex);
+        group::resolve_here(&self.maps["wl_groups"], policy, &mut rules)?;
+        write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules)?;
+        self.pins.write_rule_names(policy)
+    }
+
+    /// Ends control gently, as [`Datapath::let_go`](crate::Datapath::let_go) does.
+    pub fn let_go(&self) -> Result<()> {
+        let _lock = Lock::take("pins")?;
+        let_go(&self.maps["wl_rules"], &self.maps["wl_policy"])
+    }
+
+    /// Is control over for all flows that have data in flight?
+    pub fn has_let_go(&self) -> Result<bool> {
+        Ok(has_let_go(&self.flows()?))
+    }
+
+    /// Sets the clock going again if it stood still since the last look. Returns whether it had to be made anew.
+    pub fn watch_clock(&mut self) -> Result<bool> {
+        let counters = &self.maps["wl_counters"];
+        if !self.clock.stands(clock_ticks(counters)?) {
+            return Ok(false);
+        }
+        let _lock = Lock::take("pins")?;
+        if !self.is_still_pinned() {
+            return Err(Error::Released(self.iface().to_string()));
+        }
+        let Some(attached) = self.clock.revive(&self.maps[PINNED_CONFIG], self.clock_program.as_fd())? else {
+            return Ok(false);
+        };
+        // of the link to the device that went nothing is left but its pin
+        let pin = self.pins.dir().join(CLOCK_LINK);
+        let _ = fs::remove_file(&pin);
+        attached.pin(&pin)?;
+        Ok(true)
+    }
+
+    /// Is it this datapath that is pinned under the interface's name, and not that of another interface of the name, or
+    /// what another agent made since? With the lock held.
+    fn is_still_pinned(&self) -> bool {
+        let id = |map: &MapHandle| map.info().map(|i| i.info.id).ok();
+        let now = pinned_map(&self.pins.dir().join("wl_counters")).ok();
+        now.and_then(|map| id(&map)) == id(&self.maps["wl_counters"])
+    }
+
+    /// Is the interface still there, and not another one of its name?
+    pub fn is_alive(&self) -> bool {
+        netdev::index(self.iface()) == Some(self.ifindex)
+    }
+
+    /// Detaches: removes links, filters, maps and the clock, if nobody else has done so.
+    pub fn remove(self) -> Result<()> {
+        let _lock = Lock::take("pins")?;
+        if self.is_still_pinned() {
+            return self.pins.release(Some(self.ifindex));
+        }
+        // who removed it, from another namespace because the interface was gone, could not reach the clock
+        if !netdev::has_index(self.ifindex) {
+            self.clock.remove();
+        }
+        Ok(())
+    }
+}

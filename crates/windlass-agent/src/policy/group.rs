@@ -1,0 +1,209 @@
+//! What policies say of groups. A group is known by its name and configuration.
+
+use super::mistake::{Place, PolicyError};
+use crate::object::fingerprint;
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+use windlass_core::{
+    GroupRule,
+    abi::{self, wl_group_config, wl_rule},
+};
+
+/// What a rule says of its flows' group.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawGroup {
+    name: Spanned<String>,
+    rule: Spanned<String>,
+    weight: Option<Spanned<i64>>,
+    per: Option<Spanned<String>>,
+    max_members: Option<Spanned<i64>>,
+    idle_s: Option<Spanned<i64>>,
+    aggressiveness: Option<Spanned<f64>>,
+    #[serde(default)]
+    join_adds: bool,
+    ack_clock: Option<Spanned<bool>>,
+    #[serde(default)]
+    idle_grows: bool,
+}
+
+/// Whose weight a rule's weight is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Per {
+    /// Each flow's own.
+    Flow,
+    /// That of all flows of a server's address together.
+    Server,
+    /// That of all flows behind an interface together.
+    Interface,
+    /// That of all flows of the rule together.
+    Rule,
+}
+
+/// A group's configuration: two groups of a name that differ in it are two groups.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupSpec {
+    /// Its name.
+    pub name: String,
+    /// Name of its coupling rule.
+    pub rule: String,
+    /// Most members.
+    pub max_members: u32,
+    /// A member silent for so long is taken for gone.
+    pub idle_s: u32,
+    /// Of the rule "multcp", in flows; none: as many as there are members.
+    pub aggressiveness: Option<f64>,
+    /// A joiner's window is added to the group's.
+    pub join_adds: bool,
+    /// The others' ACKs release a joiner's share.
+    pub ack_clock: bool,
+    /// Growth of members that do not need their window counts.
+    pub idle_grows: bool,
+}
+
+/// A rule's flows in their group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Membership {
+    /// The group.
+    #[serde(flatten)]
+    pub group: GroupSpec,
+    /// 1 to 65535.
+    pub weight: u16,
+    /// Whose it is.
+    pub per: Per,
+}
+
+fn in_range(
+    place: &Place,
+    key: &str,
+    value: Option<Spanned<i64>>,
+    default: u32,
+    most: u32,
+) -> std::result::Result<u32, PolicyError> {
+    let Some(value) = value else { return Ok(default) };
+    let n = *value.get_ref();
+    u32::try_from(n)
+        .ok()
+        .filter(|n| (1..=most).contains(n))
+        .ok_or_else(|| place.error(value.span(), format!("{key} = {n}; allowed: 1 to {most}")))
+}
+
+/// Checks a rule's group. That of sockets has no ACK clock, and sockets stand behind no interface.
+pub(crate) fn check(
+    place: &Place,
+    raw: Spanned<RawGroup>,
+    is_of_sockets: bool,
+) -> std::result::Result<Membership, PolicyError> {
+    let span = raw.span();
+    let raw = raw.into_inner();
+    let name = raw.name.get_ref().clone();
+    if name.is_empty() || name.chars().any(char::is_control) {
+        return Err(place.error(raw.name.span(), "a group's name is not empty and has no control characters"));
+    }
+    let rule = raw.rule.get_ref().clone();
+    if GroupRule::by_name(&rule).is_none() {
+        let known: Vec<_> = GroupRule::all().map(|r| r.name()).collect();
+        let what = format!("unknown group rule \"{rule}\"; known: {}", known.join(", "));
+        return Err(place.error(raw.rule.span(), what));
+    }
+    let per = match raw.per {
+        None => Per::Flow,
+        Some(p) => match p.get_ref().as_str() {
+            "flow" => Per::Flow,
+            "server" => Per::Server,
+            "interface" if is_of_sockets => {
+                let what =
+                    "per = \"interface\": sockets in mode \"native\" have none; allowed: flow, server, rule";
+                return Err(place.error(p.span(), what));
+            }
+            "interface" => Per::Interface,
+            "rule" => Per::Rule,
+            other => {
+                let what = format!("per = \"{other}\"; allowed: flow, server, interface, rule");
+                return Err(place.error(p.span(), what));
+            }
+        },
+    };
+    let aggressiveness = match raw.aggressiveness {
+        None => None,
+        Some(a) if rule != "multcp" => {
+            let what = format!("aggressiveness: only the rule \"multcp\" has one, not \"{rule}\"");
+            return Err(place.error(a.span(), what));
+        }
+        Some(a) if !(0.01..=65_535.0).contains(a.get_ref()) => {
+            return Err(place.error(span, "aggressiveness: 0.01 to 65535 flows"));
+        }
+        Some(a) => Some(a.into_inner()),
+    };
+    let ack_clock = match raw.ack_clock {
+        None => !is_of_sockets,
+        Some(a) if is_of_sockets => {
+            let what = "ack_clock: sockets in mode \"native\" have none, they pace what they are given; leave it out";
+            return Err(place.error(a.span(), what));
+        }
+        Some(a) => a.into_inner(),
+    };
+    let idle_default_s = abi::WL_GROUP_IDLE_US / 1_000_000;
+    Ok(Membership {
+        weight: in_range(place, "weight", raw.weight, 1, abi::WL_GROUP_WEIGHT_MAX)? as u16,
+        per,
+        group: GroupSpec {
+            name,
+            rule,
+            max_members: in_range(
+                place,
+                "max_members",
+                raw.max_members,
+                abi::WL_GROUP_MEMBERS_MAX,
+                abi::WL_GROUP_MEMBERS_MAX,
+            )?,
+            // the core's clock wraps after 71 minutes
+            idle_s: in_range(place, "idle_s", raw.idle_s, idle_default_s, 1800)?,
+            aggressiveness,
+            join_adds: raw.join_adds,
+            ack_clock,
+            idle_grows: raw.idle_grows,
+        },
+    })
+}
+
+impl GroupSpec {
+    /// The core's configuration.
+    pub(crate) fn config(&self) -> wl_group_config {
+        let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+        wl_group_config {
+            rule: GroupRule::by_name(&self.rule).map_or(0, |r| r.id()),
+            max_members: self.max_members,
+            flags: flag(self.join_adds, abi::WL_GROUP_JOIN_ADDS)
+                | flag(!self.ack_clock, abi::WL_GROUP_NO_ACK_CLOCK)
+                | flag(self.idle_grows, abi::WL_GROUP_IDLE_GROWS),
+            aggressiveness_q8: self.aggressiveness.map_or(0, |n| (n * 256.0) as u32),
+            idle_us: self.idle_s * 1_000_000,
+        }
+    }
+
+    /// What the group is known by in the kernel; never 0.
+    pub(crate) fn key(&self) -> u64 {
+        let c = self.config();
+        let numbers = [c.rule, c.max_members, c.flags, c.aggressiveness_q8, c.idle_us];
+        let mut bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_ne_bytes()).collect();
+        bytes.extend(self.name.as_bytes());
+        fingerprint(&bytes).max(1)
+    }
+}
+
+impl Membership {
+    /// Writes it into a compiled rule; `number` is the group's position in the policy, from 1.
+    pub(crate) fn compile(&self, number: u32, rule_name: &str, rule: &mut wl_rule) {
+        rule.group = number;
+        rule.weight = self.weight;
+        rule.per = match self.per {
+            Per::Flow => abi::WL_PER_FLOW,
+            Per::Server => abi::WL_PER_SERVER,
+            Per::Interface => abi::WL_PER_INTERFACE,
+            Per::Rule => abi::WL_PER_RULE,
+        } as u8;
+        rule.tenant = fingerprint(rule_name.as_bytes()) as u32;
+    }
+}
