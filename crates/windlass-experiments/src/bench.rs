@@ -10,7 +10,7 @@ use crate::{
     cable::{CLIENT, Cable},
     claim::Verdict,
     report::Outcome,
-    runner::Settings,
+    settings::Settings,
     stats,
     summary::{Filled, Row},
 };

@@ -1,6 +1,6 @@
 //! Three hosts in a row on plain cables, for what is measured without a network in between: server, router, client.
 
-use crate::runner::Settings;
+use crate::settings::Settings;
 use anyhow::Result;
 use windlass_lab::{
     BoxProcess,

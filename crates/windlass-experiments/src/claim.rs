@@ -2,7 +2,7 @@
 
 use crate::{
     metric::{Metric, Over, Selection, Statistic, Window, is_about, values},
-    runner::RunRecord,
+    record::RunRecord,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;

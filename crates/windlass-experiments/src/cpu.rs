@@ -25,8 +25,9 @@
 use crate::{
     cable::{Cable, SERVER},
     claim::Verdict,
+    record::RunRecord,
     report::Outcome,
-    runner::{RunRecord, Settings},
+    settings::Settings,
     stats,
 };
 use anyhow::{Context, Result, bail};

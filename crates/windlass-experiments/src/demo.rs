@@ -1,10 +1,13 @@
 //! The main job in about a minute: an unmodified CUBIC server and a client across a lossy WAN, three ways.
 
 use crate::{
-    experiment::Home,
+    job::{self, Home, Job},
+    page::{escape, page, save},
     plot::{self, Series},
-    report::{Outcome, escape, page, save},
-    runner::{self, Job, RunRecord, Settings},
+    record::RunRecord,
+    report::Outcome,
+    runner,
+    settings::Settings,
     stats,
 };
 use anyhow::Result;
@@ -38,7 +41,7 @@ fn job(base: &Scenario, way: (&str, &str, bool), seed: u64) -> Job {
         point: POINT.into(),
         variant: way.0.into(),
         on: Home::Lab,
-        bdp_bytes: runner::bdp_bytes(&scenario),
+        bdp_bytes: job::bdp_bytes(&scenario),
         needs_samples: false,
         interval: None,
         scenario,

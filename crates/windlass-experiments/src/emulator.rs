@@ -1,7 +1,7 @@
 //! How exact the link emulator is on this machine: rate, delay and loss over a grid, measured from outside with UDP and
 //! TCP and the kernel's own arrival times.
 
-use crate::{claim::Verdict, report::Outcome, runner::Settings, stats};
+use crate::{claim::Verdict, report::Outcome, settings::Settings, stats};
 use anyhow::{Context, Result, ensure};
 use std::{
     collections::BTreeSet,

@@ -3,16 +3,19 @@
 use crate::{
     claim::Claim,
     figure::Plot,
+    job::{Condition, Home, Job},
     metric::Metric,
+    mistake::Mistake,
     report::Outcome,
-    runner::{self, Job, Settings},
+    runner,
+    settings::Settings,
     summary::Summary,
     vary::{self, Varied},
     wan,
 };
 use anyhow::{Context, Result, anyhow};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::{collections::BTreeSet, fmt, path::Path};
+use serde::{Deserialize, de::DeserializeOwned};
+use std::{collections::BTreeSet, path::Path};
 use toml::Spanned;
 use windlass_scenario::{Draft, ScenarioError, Span, read_file};
 
@@ -58,44 +61,6 @@ const SCENARIOS: [(&str, &str); 4] = [
 /// Length of intervals where a claim speaks of a time and the experiment names no length.
 const INTERVAL: Span = Span(0.01);
 
-/// Where runs happen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Home {
-    /// Real kernels, in real time.
-    #[default]
-    Lab,
-    /// Simulated hosts, in virtual time.
-    Sim,
-}
-
-impl fmt::Display for Home {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(if *self == Home::Sim { "sim" } else { "lab" })
-    }
-}
-
-/// A mistake in an experiment file, at a byte of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
-    /// Where.
-    pub at: usize,
-    /// What is wrong, and the cure.
-    pub what: String,
-}
-
-impl Mistake {
-    /// At something that knows its place.
-    pub fn at<T>(place: &Spanned<T>, what: String) -> Mistake {
-        Mistake { at: place.span().start, what }
-    }
-
-    fn in_file(self, file: &str, text: &str) -> ScenarioError {
-        let line = text[..self.at.min(text.len())].matches('\n').count() + 1;
-        ScenarioError::new(file, line, &self.what)
-    }
-}
-
 /// One published figure or table.
 #[derive(Clone, Debug)]
 pub struct Experiment {
@@ -111,19 +76,6 @@ pub struct Experiment {
     pub tables: Vec<Summary>,
     quick: Vec<Condition>,
     full: Vec<Condition>,
-}
-
-/// What is run under one name of a point.
-#[derive(Clone, Debug)]
-pub struct Condition {
-    /// The name.
-    pub name: String,
-    /// Where it stands on the x axis of plots.
-    pub x: Option<f64>,
-    /// Which line of the plots it belongs to, besides that of its variant.
-    pub line: String,
-    /// Its runs.
-    pub jobs: Vec<Job>,
 }
 
 /// An experiment over one WAN.

@@ -1,10 +1,10 @@
 //! The plots that an experiment asks for.
 
 use crate::{
-    experiment::Condition,
+    job::Condition,
     metric::{Metric, Over, Selection, Statistic, is_about, values},
     plot::{Series, cdf},
-    runner::RunRecord,
+    record::RunRecord,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;

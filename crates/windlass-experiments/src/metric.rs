@@ -1,6 +1,6 @@
 //! What is taken from runs: one number of each, or one of each of its flows.
 
-use crate::{runner::RunRecord, stats};
+use crate::{record::RunRecord, stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use windlass_scenario::{FlowReport, Intervals, Span};
@@ -369,7 +369,7 @@ fn jain(run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runner::ResponseSample;
+    use crate::record::ResponseSample;
     use windlass_scenario::{LinkReport, LinkStats};
 
     fn flow(class: &str, started_s: f64, completion_s: Option<f64>, bytes: u64, timeouts: u64) -> FlowReport {

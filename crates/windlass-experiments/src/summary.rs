@@ -3,8 +3,8 @@
 use crate::{
     claim::of_point,
     metric::{Metric, Over, Selection, Statistic, Window, is_about},
-    report::escape,
-    runner::RunRecord,
+    page::escape,
+    record::RunRecord,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write as _};

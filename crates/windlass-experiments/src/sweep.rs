@@ -1,11 +1,13 @@
 //! One scenario with values varied from the command line: every combination, several seeds each.
 
 use crate::{
-    experiment::{Condition, Home},
     figure::{Kind, Plot},
+    job::{self, Condition, Home, Job},
     metric::{Metric, Over, Selection, Statistic, values},
+    record::RunRecord,
     report::Outcome,
-    runner::{self, Job, RunRecord, Settings},
+    runner,
+    settings::Settings,
     vary,
 };
 use anyhow::{Context, Result, bail};
@@ -177,7 +179,7 @@ fn job(point: &str, on: Home, scenario: Scenario) -> Job {
         point: point.into(),
         variant: on.to_string(),
         on,
-        bdp_bytes: runner::bdp_bytes(&scenario),
+        bdp_bytes: job::bdp_bytes(&scenario),
         needs_samples: false,
         interval: None,
         scenario,

@@ -1,6 +1,6 @@
 //! Runs as comma-separated values.
 
-use crate::runner::RunRecord;
+use crate::record::RunRecord;
 use std::fmt::Write as _;
 
 fn number(value: Option<f64>) -> String {

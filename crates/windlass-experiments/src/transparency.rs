@@ -1,12 +1,7 @@
 //! What a box must never do, checked on captures at both of its sides: tell one side what the other has not said, an
 //! acknowledgement above all, or, when it only watches, change a packet.
 
-use crate::{
-    claim::Verdict,
-    report::Outcome,
-    runner::{RunRecord, Settings},
-    wan::Point,
-};
+use crate::{claim::Verdict, record::RunRecord, report::Outcome, settings::Settings, wan::Point};
 use anyhow::{Context, Result};
 use etherparse::{NetSlice, SlicedPacket, TcpOptionElement, TcpSlice, TransportSlice};
 use pcap_file::{DataLink, pcap::PcapReader};

@@ -1,8 +1,8 @@
 //! Experiments over any scenario: points and variants set values in it by key path, on the simulator or in the lab.
 
 use crate::{
-    experiment::{Condition, Home, Mistake},
-    runner::{self, Job},
+    job::{self, Condition, Home, Job},
+    mistake::Mistake,
 };
 use serde::Deserialize;
 use std::{collections::BTreeMap, num::NonZeroU64};
@@ -229,7 +229,7 @@ impl Varied {
                     point: name.clone(),
                     variant: way.name.clone(),
                     on: way.on,
-                    bdp_bytes: runner::bdp_bytes(&scenario),
+                    bdp_bytes: job::bdp_bytes(&scenario),
                     needs_samples: self.needs_samples,
                     interval: self.interval.and_then(|i| NonZeroU64::new(i.ns())),
                     scenario,

@@ -1,10 +1,7 @@
 //! Experiments over one WAN: a server, a box and a client in a row, one transfer. Their points give rate, round-trip
 //! time, loss, buffer and size; their variants have fixed names.
 
-use crate::{
-    experiment::{Condition, Home},
-    runner::Job,
-};
+use crate::job::{Condition, Home, Job};
 use anyhow::{Result, bail};
 use serde::Deserialize;
 use windlass_scenario::{

@@ -1,0 +1,26 @@
+//! Mistakes in an experiment's file, and where they are.
+
+use toml::Spanned;
+use windlass_scenario::ScenarioError;
+
+/// A mistake in an experiment file, at a byte of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Where.
+    pub at: usize,
+    /// What is wrong, and the cure.
+    pub what: String,
+}
+
+impl Mistake {
+    /// At something that knows its place.
+    pub fn at<T>(place: &Spanned<T>, what: String) -> Mistake {
+        Mistake { at: place.span().start, what }
+    }
+
+    /// The same as an error of file `file`, whose text this is.
+    pub fn in_file(self, file: &str, text: &str) -> ScenarioError {
+        let line = text[..self.at.min(text.len())].matches('\n').count() + 1;
+        ScenarioError::new(file, line, &self.what)
+    }
+}
