@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 use windlass_lab::{
-    BoxProcess, Cgroup, Client, Family, LinkStats, Server, Wan, Wire, files,
+    BoxProcess, Cgroup, Client, Family, LinkStats, Server, Wan, Wire, clean_leftovers, files,
     netns::{self, Netns},
     tcp_counters,
 };
@@ -244,7 +244,7 @@ impl Site {
         if setup.family == Family::V6 && !Path::new("/proc/net/if_inet6").exists() {
             return Err(Missing("this kernel has no IPv6".into()));
         }
-        netns::clean_leftovers();
+        clean_leftovers();
         let run = netns::next_run();
         let create = |host: &str| Netns::create(run, host).unwrap_or_else(|e| panic!("{e:#}"));
         let (gateway, client) = (create("gateway"), create("client"));

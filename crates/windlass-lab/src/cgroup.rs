@@ -1,7 +1,7 @@
 //! Cgroups (v2) for servers whose sockets a policy is to tell from all others. Named as the hosts are, so that what a killed
 //! run left behind goes with the next one's cleaning.
 
-use crate::netns;
+use crate::owner::name_of;
 use anyhow::{Context, Result};
 use std::{
     fs, io,
@@ -27,10 +27,10 @@ pub(crate) fn root() -> Option<PathBuf> {
 pub struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// Makes one for host `host` of run `run` (see [`netns::next_run`]).
+    /// Makes one for host `host` of run `run` (see [`next_run`](crate::netns::next_run)).
     pub fn create(run: u32, host: &str) -> Result<Cgroup> {
         let root = root().context("no cgroup v2 is mounted; `mount -t cgroup2 none /sys/fs/cgroup`")?;
-        let folder = root.join(netns::name(run, host)?);
+        let folder = root.join(name_of(run, host)?);
         fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
         Ok(Cgroup(folder))
     }

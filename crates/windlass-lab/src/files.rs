@@ -1,6 +1,6 @@
 //! The files that servers serve: pseudo-random, the same on every machine for the same size, made once.
 
-use crate::netns;
+use crate::owner::{name_of, next_run};
 use anyhow::{Context, Result};
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -28,7 +28,7 @@ pub fn file_of(bytes: u64) -> Result<String> {
     }
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     // written under another name first: runs in parallel may want the same file, and a killed one leaves it half made
-    let draft = folder.join(netns::name(netns::next_run(), &name)?);
+    let draft = folder.join(name_of(next_run(), &name)?);
     let mut out = BufWriter::new(fs::File::create(&draft).with_context(|| draft.display().to_string())?);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(bytes);
     let mut block = [0; 65536];

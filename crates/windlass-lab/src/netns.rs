@@ -1,27 +1,18 @@
-//! Network namespaces as hosts. Names carry the process that made them and when it started, so that what a killed run
-//! left behind can be told from what is in use, even after its number went to another process; nothing else is touched.
+//! Network namespaces as hosts.
 
-use crate::{cgroup, files, tools};
+pub use crate::owner::next_run;
+use crate::{owner::name_of, tools};
 use anyhow::{Context, Result, bail};
 use std::{
     fs::{self, File},
     os::fd::AsRawFd,
     path::{Path, PathBuf},
     process::{Command, Output},
-    sync::atomic::{AtomicU32, Ordering},
 };
 
-const PREFIX: &str = "wl";
-const RUN: &str = "/run/netns";
+pub(crate) const RUN: &str = "/run/netns";
 /// Holds a folder for each host that needs files: the configuration and logs of its server.
-const FOLDERS: &str = "/run/windlass-lab";
-
-static NEXT_RUN: AtomicU32 = AtomicU32::new(0);
-
-/// A number for one run, unique in this process.
-pub fn next_run() -> u32 {
-    NEXT_RUN.fetch_add(1, Ordering::Relaxed)
-}
+pub(crate) const FOLDERS: &str = "/run/windlass-lab";
 
 /// Whether this process is root's.
 pub fn is_root() -> bool {
@@ -37,13 +28,6 @@ pub fn check_root() -> Result<()> {
     Ok(())
 }
 
-/// What the host `host` of run `run` is called.
-pub(crate) fn name(run: u32, host: &str) -> Result<String> {
-    let pid = std::process::id();
-    let started = started_at(pid).context("/proc/self/stat: is /proc mounted?")?;
-    Ok(format!("{PREFIX}{pid}.{started}-{run}-{host}"))
-}
-
 /// One host.
 #[derive(Debug)]
 pub struct Netns {
@@ -54,7 +38,7 @@ impl Netns {
     /// Makes a namespace for host `host` of run `run`, with its loopback up.
     pub fn create(run: u32, host: &str) -> Result<Netns> {
         check_root()?;
-        let ns = Netns { name: name(run, host)? };
+        let ns = Netns { name: name_of(run, host)? };
         checked(Command::new("ip").args(["netns", "add", &ns.name]))?;
         ns.run(&["ip", "link", "set", "lo", "up"])?;
         Ok(ns)
@@ -137,7 +121,7 @@ pub fn checked(command: &mut Command) -> Result<Output> {
 }
 
 /// Kills what runs in the namespace and removes it.
-fn remove(name: &str) {
+pub(crate) fn remove(name: &str) {
     if let Ok(out) = Command::new("ip").args(["netns", "pids", name]).output() {
         for pid in String::from_utf8_lossy(&out.stdout).lines().filter_map(|l| l.trim().parse().ok()) {
             // SAFETY: signals only processes inside a namespace that we made.
@@ -147,84 +131,4 @@ fn remove(name: &str) {
     // a failure leaves a namespace for the next run to clean up
     let _ = fs::remove_dir_all(Path::new(FOLDERS).join(name));
     let _ = Command::new("ip").args(["netns", "del", name]).output();
-}
-
-/// A process and when it started, in clock ticks after boot: together unique, unlike the number alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Owner {
-    pid: u32,
-    started: u64,
-}
-
-impl Owner {
-    /// Who made the namespace of that name, if it is one of ours.
-    fn of(name: &str) -> Option<Owner> {
-        let (owner, rest) = name.strip_prefix(PREFIX)?.split_once('-')?;
-        rest.split_once('-')?.0.parse::<u32>().ok()?;
-        let (pid, started) = owner.split_once('.')?;
-        Some(Owner { pid: pid.parse().ok()?, started: started.parse().ok()? })
-    }
-
-    fn is_gone(self) -> bool {
-        started_at(self.pid) != Some(self.started)
-    }
-}
-
-/// When a process started, in clock ticks after boot; none if there is no such process.
-fn started_at(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // the name, second of all fields, may contain spaces and brackets; the start is field 22 (proc_pid_stat(5))
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace();
-    // a process that is dead but not yet waited for holds nothing
-    if fields.next()? == "Z" {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
-}
-
-/// What is in a folder, if it is there, under names of makers that are gone.
-fn left_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = entries.map(|e| e.file_name().to_string_lossy().into_owned());
-    names.filter(|name| Owner::of(name).is_some_and(Owner::is_gone)).collect()
-}
-
-/// Removes namespaces, folders, cgroups and half-made files whose maker is gone; returns how many.
-pub fn clean_leftovers() -> usize {
-    let mut removed = 0;
-    for folder in [RUN, FOLDERS] {
-        for name in left_in(Path::new(folder)) {
-            remove(&name);
-            removed += 1;
-        }
-    }
-    // after the namespaces, with which the processes end that are in them
-    let cgroups = cgroup::root();
-    for name in cgroups.iter().flat_map(|root| left_in(root)) {
-        removed += usize::from(cgroups.iter().all(|root| cgroup::remove(&root.join(&name))));
-    }
-    let files = files::folder();
-    removed + left_in(&files).iter().filter(|name| fs::remove_file(files.join(name)).is_ok()).count()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_our_own_names_have_an_owner() {
-        assert_eq!(Owner::of("wl123.77-0-server"), Some(Owner { pid: 123, started: 77 }));
-        for other in ["wlan0", "wl123-0-server", "wl.1-0-x", "wl-1-x", "other"] {
-            assert_eq!(Owner::of(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn a_number_that_went_to_another_process_is_told_apart() {
-        let pid = std::process::id();
-        let started = started_at(pid).unwrap();
-        assert!(!Owner { pid, started }.is_gone());
-        assert!(Owner { pid, started: started - 1 }.is_gone());
-    }
 }

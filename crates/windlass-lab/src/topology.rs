@@ -1,6 +1,7 @@
 //! Namespaces, cables, emulated links, addresses and routes of a scenario.
 
 use crate::{
+    leftovers::clean_leftovers,
     limits, netem,
     netns::{self, Netns},
     tcp,
@@ -118,7 +119,7 @@ impl Topology {
         if emulator == Emulator::Netem {
             netem::check(scenario).with_context(|| scenario.name.clone())?;
         }
-        netns::clean_leftovers();
+        clean_leftovers();
         let run = netns::next_run();
         let mut hosts = BTreeMap::new();
         for host in &scenario.hosts {

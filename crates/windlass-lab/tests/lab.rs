@@ -10,7 +10,7 @@ use std::{
     },
     thread,
 };
-use windlass_lab::{Emulator, Family, RunOptions, RunReport, files, netns};
+use windlass_lab::{Emulator, Family, RunOptions, RunReport, clean_leftovers, files, netns};
 use windlass_scenario::{Plan, Scenario};
 
 const VICTIM: &str = "WINDLASS_LAB_VICTIM";
@@ -236,7 +236,7 @@ fn what_a_killed_run_left_is_cleaned_up_by_the_next() {
     let bystander = Command::new("ip").args(["netns", "add", "wl-lab-test-bystander"]).status().unwrap();
     assert!(bystander.success());
     // at least: leftovers of others may have been there too
-    let cleaned = netns::clean_leftovers();
+    let cleaned = clean_leftovers();
     let is_bystander_there = fs::exists("/run/netns/wl-lab-test-bystander").unwrap();
     Command::new("ip").args(["netns", "del", "wl-lab-test-bystander"]).status().unwrap();
     assert!(cleaned >= 3, "{cleaned}");
