@@ -6,10 +6,13 @@ use crate::{
     network::Network,
     packet::Packet,
     tcp::{Config, Endpoint, Phase},
+    time::S,
 };
 use std::collections::VecDeque;
 use windlass_scenario::Application;
 
+/// How long after its end a connection's place is left alone, so that no packet of it is left.
+pub(crate) const LINGER_NS: u64 = S;
 /// Request of a short path, as curl writes it.
 const REQUEST_BYTES: u64 = 85;
 /// Head of the response, as nginx writes it.

@@ -20,6 +20,7 @@ mod prefetch;
 mod rng;
 mod run;
 mod session;
+mod tap;
 mod tcp;
 #[cfg(test)]
 mod tests;

@@ -2,10 +2,9 @@
 
 use crate::{
     error::SimError,
-    fetch::Fetch,
+    fetch::{Fetch, LINGER_NS},
     link::{Flight, Link},
     packet::{MSS_BYTES, Slot},
-    run::LINGER_NS,
     session::Session,
     tcp::{Config, SEGMENT_BYTES},
 };

@@ -9,8 +9,8 @@ use crate::{
     packet::{Packet, Slab},
     pool::Pool,
     prefetch::prefetch,
+    tap::Tap,
     topology::{Hop, Paths},
-    trace::Tap,
 };
 use std::collections::BTreeMap;
 use windlass_scenario::Verdict;

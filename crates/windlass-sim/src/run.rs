@@ -4,7 +4,7 @@ use crate::{
     boxed::WindlassBox,
     engine::Kind,
     error::SimError,
-    fetch::{Fetch, notice},
+    fetch::{Fetch, LINGER_NS, notice},
     group::{Membership, SharedGroup},
     link::Link,
     memory,
@@ -15,7 +15,7 @@ use crate::{
     rng,
     session::Session,
     tcp::{Config, Endpoint, Round, SenderStats},
-    time::{S, seconds},
+    time::seconds,
     topology::Router,
     trace::{Scene, Trace, TraceOptions},
 };
@@ -106,9 +106,6 @@ pub(crate) struct Sim<'a> {
     sampler: Option<Sampler>,
     trace: Option<Trace>,
 }
-
-/// How long after its end a connection's place is left alone, so that no packet of it is left.
-pub(crate) const LINGER_NS: u64 = S;
 
 impl<'a> Sim<'a> {
     pub(crate) fn new(scenario: &'a Scenario, options: &RunOptions) -> Result<Sim<'a>, SimError> {

@@ -1,31 +1,23 @@
 //! Traces of a run, written as it goes, so that memory does not grow: windows, round-trip times and throughput of flows
-//! and queues of links in equal intervals as CSV, what the box wants of them beside it, and the packets at both ends of all
-//! connections as captures.
+//! and queues of links in equal intervals as CSV, what the box wants of them beside it, and the captures of the [`Tap`].
 
 use crate::{
     boxed::WindlassBox,
     fetch::Fetch,
     network::Network,
-    packet::{MSS_BYTES, Packet, flag},
     session::Session,
+    tap::Tap,
     tcp::{Config, Phase},
     time::seconds,
 };
-use etherparse::{Ethernet2Header, IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement};
-use pcap_file::{
-    DataLink, Endianness, TsResolution,
-    pcap::{PcapHeader, PcapPacket, PcapWriter},
-};
 use std::{
-    borrow::Cow,
     fs::{self, File},
     io::{self, BufWriter, Write},
     num::NonZeroU64,
     path::Path,
-    time::Duration,
 };
 use windlass_core::Flow as BoxFlow;
-use windlass_scenario::{Connections, Flow, Graph, Response, RunReport, Scenario};
+use windlass_scenario::{Connections, Response, RunReport, Scenario};
 
 /// What to trace.
 #[derive(Clone, Copy, Debug)]
@@ -34,186 +26,6 @@ pub struct TraceOptions<'a> {
     pub folder: &'a Path,
     /// Time from one look at flows and links to the next.
     pub interval_ns: NonZeroU64,
-}
-
-type Capture = PcapWriter<BufWriter<File>>;
-
-/// Captures at the ends of all connections.
-pub struct Tap {
-    captures: [Capture; 2],
-    /// For each flow, the numbers of client's and server's host.
-    hosts: Vec<[u32; 2]>,
-    /// For each connection, its flow.
-    flows: Vec<u32>,
-    wscale: u8,
-    has_sack: bool,
-    /// What went wrong first; nothing is written from then on.
-    error: Option<io::Error>,
-}
-
-/// The server's port, and the lowest of clients.
-const HTTP_PORT: u16 = 80;
-const FIRST_PORT: u16 = 1024;
-const PORTS: u32 = 65_536 - FIRST_PORT as u32;
-/// MSS as hosts announce it: timestamps are part of it (RFC 6691).
-const ANNOUNCED_MSS_BYTES: u16 = MSS_BYTES as u16 + 12;
-const TTL: u8 = 64;
-
-fn address(host: u32) -> [u8; 4] {
-    let [_, a, b, c] = (host + 1).to_be_bytes();
-    [10, a, b, c]
-}
-
-fn mac(host: u32) -> [u8; 6] {
-    let [a, b, c, d] = (host + 1).to_be_bytes();
-    // a locally administered address
-    [2, 0, a, b, c, d]
-}
-
-fn capture(path: &Path) -> io::Result<Capture> {
-    let header = PcapHeader {
-        snaplen: u16::MAX.into(),
-        datalink: DataLink::ETHERNET,
-        ts_resolution: TsResolution::NanoSecond,
-        endianness: Endianness::native(),
-        ..PcapHeader::default()
-    };
-    PcapWriter::with_header(BufWriter::new(File::create(path)?), header).map_err(io::Error::other)
-}
-
-impl Tap {
-    fn new(folder: &Path, scenario: &Scenario, config: &Config) -> io::Result<Tap> {
-        let captures = [capture(&folder.join("clients.pcap"))?, capture(&folder.join("servers.pcap"))?];
-        let graph = Graph::new(scenario);
-        let hosts_of = |f: &Flow| [graph.host(&f.to) as u32, graph.host(&f.from) as u32];
-        let hosts = scenario.flows.iter().map(hosts_of).collect();
-        let Config { rcv_wscale: wscale, has_sack, .. } = *config;
-        Ok(Tap { captures, hosts, flows: Vec::new(), wscale, has_sack, error: None })
-    }
-
-    /// A connection of flow `flow` begins.
-    pub fn on_new_connection(&mut self, connection: u32, flow: u32) {
-        let place = connection as usize;
-        if place >= self.flows.len() {
-            self.flows.resize(place + 1, 0);
-        }
-        self.flows[place] = flow;
-    }
-
-    /// A host sends a packet.
-    pub fn on_send(&mut self, now_ns: u64, packet: &Packet) {
-        self.record(packet.to & 1 ^ 1, now_ns, packet);
-    }
-
-    /// A packet reaches its host.
-    pub fn on_arrival(&mut self, now_ns: u64, packet: &Packet) {
-        self.record(packet.to & 1, now_ns, packet);
-    }
-
-    /// `side`: 0 at the hosts that ask, 1 at those that send.
-    fn record(&mut self, side: u32, now_ns: u64, packet: &Packet) {
-        if self.error.is_some() {
-            return;
-        }
-        let (mut frame, len) = self.frame(packet);
-        frame.truncate(len.min(frame.len()));
-        let record = PcapPacket {
-            timestamp: Duration::from_nanos(now_ns),
-            orig_len: len as u32,
-            data: Cow::Owned(frame),
-        };
-        let written = self.captures[side as usize].write_packet(&record);
-        self.error = written.err().map(io::Error::other);
-    }
-
-    /// The headers of a packet whose payload is all zeros, and how long it is with that.
-    fn frame(&self, packet: &Packet) -> (Vec<u8>, usize) {
-        let connection = packet.to >> 1;
-        let hosts = self.hosts[self.flows[connection as usize] as usize];
-        let (to, from) = (packet.to & 1, (packet.to & 1) ^ 1);
-        let port = |side: u32| match side {
-            0 => FIRST_PORT + (connection % PORTS) as u16,
-            _ => HTTP_PORT,
-        };
-        let tcp = self.tcp_header(packet, port(from), port(to));
-        let payload_len = usize::from(packet.len_bytes);
-        let ip_payload_len = tcp.header_len() + payload_len;
-        let [source, destination] = [from, to].map(|side| hosts[side as usize]);
-        let mut ip =
-            Ipv4Header::new(ip_payload_len as u16, TTL, IpNumber::TCP, address(source), address(destination))
-                .expect("a packet fits");
-        ip.dont_fragment = true;
-        ip.ecn = match (packet.has(flag::CE), packet.has(flag::ECT)) {
-            (true, _) => IpEcn::CongestionExperienced,
-            (false, true) => IpEcn::Ect0,
-            (false, false) => IpEcn::NotEct,
-        };
-        ip.header_checksum = ip.calc_header_checksum();
-        let mut tcp = tcp;
-        tcp.checksum = tcp.calc_checksum_ipv4(&ip, &ZEROS[..payload_len]).expect("a packet fits");
-        let ethernet = Ethernet2Header {
-            source: mac(source),
-            destination: mac(destination),
-            ether_type: etherparse::EtherType::IPV4,
-        };
-        let mut frame = Vec::with_capacity(128);
-        frame.extend(ethernet.to_bytes());
-        frame.extend(ip.to_bytes());
-        frame.extend(tcp.to_bytes());
-        let len = frame.len() + payload_len;
-        (frame, len)
-    }
-
-    fn tcp_header(&self, packet: &Packet, source_port: u16, destination_port: u16) -> TcpHeader {
-        let is_syn = packet.has(flag::SYN);
-        // the window of a SYN is not scaled (RFC 7323, section 2.2)
-        let wscale = if is_syn { 0 } else { self.wscale };
-        let window = (packet.window_bytes >> wscale).min(u16::MAX.into()) as u16;
-        let mut tcp = TcpHeader::new(source_port, destination_port, packet.seq as u32, window);
-        tcp.syn = is_syn;
-        tcp.fin = packet.has(flag::FIN);
-        tcp.ack = packet.has(flag::ACK);
-        tcp.psh = packet.is_pushed();
-        tcp.ece = packet.has(flag::ECE);
-        tcp.cwr = packet.has(flag::CWR);
-        tcp.acknowledgment_number = if tcp.ack { packet.ack as u32 } else { 0 };
-        let times = TcpOptionElement::Timestamp(packet.tsval_us, packet.tsecr_us);
-        let options = if is_syn {
-            let mut options = vec![
-                TcpOptionElement::MaximumSegmentSize(ANNOUNCED_MSS_BYTES),
-                TcpOptionElement::SelectiveAcknowledgementPermitted,
-                times,
-                TcpOptionElement::Noop,
-                TcpOptionElement::WindowScale(self.wscale),
-            ];
-            // two of padding in its place keep the header as long
-            if !self.has_sack {
-                options[1] = TcpOptionElement::Noop;
-                options.insert(2, TcpOptionElement::Noop);
-            }
-            options
-        } else {
-            let mut options = vec![TcpOptionElement::Noop, TcpOptionElement::Noop, times];
-            if let [first, more @ ..] = packet.sacks() {
-                let block = |b: &crate::packet::Block| (b.start as u32, b.end as u32);
-                let mut rest = [None; 3];
-                more.iter().zip(&mut rest).for_each(|(b, place)| *place = Some(block(b)));
-                options.extend([TcpOptionElement::Noop, TcpOptionElement::Noop]);
-                options.push(TcpOptionElement::SelectiveAcknowledgement(block(first), rest));
-            }
-            options
-        };
-        tcp.set_options(&options).expect("at most 40 bytes: three SACK blocks beside timestamps");
-        tcp
-    }
-}
-
-static ZEROS: [u8; MSS_BYTES as usize] = [0; MSS_BYTES as usize];
-
-impl std::fmt::Debug for Tap {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        f.debug_struct("Tap").field("connections", &self.flows.len()).finish_non_exhaustive()
-    }
 }
 
 /// The tables of a trace.
@@ -357,13 +169,9 @@ impl Trace {
         {
             file.flush()?;
         }
-        let Some(tap) = tap else { return Ok(()) };
-        if let Some(error) = self.error.or(tap.error) {
-            return Err(error);
+        match self.error {
+            Some(error) => Err(error),
+            None => tap.map_or(Ok(()), |tap| tap.finish()),
         }
-        for capture in tap.captures {
-            capture.into_writer().flush()?;
-        }
-        Ok(())
     }
 }

@@ -36,6 +36,7 @@ mod rate;
 mod receiver;
 mod rtt;
 mod scoreboard;
+mod seg;
 mod send_buffer;
 mod sender;
 mod timeout;
@@ -53,7 +54,7 @@ use windlass_core::abi::{WL_INIT_CWND_SEGS, wl_alg_params};
 use windlass_scenario::{Parameters, Span, Tcp};
 
 /// What a segment in flight costs its sender, in bytes of memory.
-pub const SEGMENT_BYTES: usize = size_of::<scoreboard::Seg>();
+pub const SEGMENT_BYTES: usize = size_of::<seg::Seg>();
 
 /// How hosts are set up. The defaults are those of Linux 6.16 and newer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

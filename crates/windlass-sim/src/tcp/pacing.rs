@@ -1,11 +1,31 @@
 //! Pacing, for algorithms that ask for it: segments leave in small bursts on a schedule, as Linux' internal pacing has
 //! it (tcp_update_skb_after_send(), tcp_tso_autosize(), bbr_min_tso_segs()).
 
-use super::tso::autosize_segs;
-use crate::time::S;
+use crate::{
+    packet::MSS_BYTES,
+    time::{S, US},
+};
 
 /// Segments at the beginning that are never paced.
 const UNPACED_SEGS: u64 = 10;
+
+/// Below this rate a super-packet is one segment, else at least two.
+const SLOW_BYTES_PS: u64 = 150_000;
+/// A super-packet is what the rate makes in 2^-10 s ...
+const SHIFT: u32 = 10;
+/// ... and no longer than this.
+const MAX_BYTES: u64 = 65_536;
+/// They are larger the shorter the round trip is: half for each 2^9 us (tcp_tso_rtt_log).
+const RTT_SHIFT_US: u32 = 9;
+
+/// Segments of a super-packet at this rate.
+pub(super) fn autosize_segs(rate_bytes_ps: u64, min_rtt_ns: u64) -> u32 {
+    let halvings = (min_rtt_ns / US) >> RTT_SHIFT_US;
+    let for_short_rtt = if halvings < 16 { MAX_BYTES >> halvings } else { 0 };
+    let bytes = ((rate_bytes_ps >> SHIFT) + for_short_rtt).min(MAX_BYTES);
+    let least = if rate_bytes_ps < SLOW_BYTES_PS { 1 } else { 2 };
+    ((bytes / u64::from(MSS_BYTES)) as u32).max(least)
+}
 
 /// The schedule of a sender.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,9 +87,17 @@ impl Pacing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{packet::MSS_BYTES, time::MS};
+    use crate::time::MS;
 
     const RATE_BYTES_PS: Option<u64> = Some(1_448_000); // a segment a ms
+
+    #[test]
+    fn a_super_packet_is_a_millisecond_of_the_rate_and_more_on_short_paths() {
+        assert_eq!(autosize_segs(100_000, 40 * MS), 1);
+        assert_eq!(autosize_segs(1_448_000, 40 * MS), 2);
+        assert_eq!(autosize_segs(125_000_000, 40 * MS), 45);
+        assert_eq!(autosize_segs(1_448_000, MS), 23);
+    }
 
     #[test]
     fn after_ten_segments_two_leave_every_other_millisecond() {

@@ -4,10 +4,7 @@
 //! First copies leave in order, so a cursor over them finds their losses; retransmissions stand in a queue in order of
 //! sending. Each copy is judged once.
 
-use super::{
-    rtt::Rtt,
-    scoreboard::{Scoreboard, Seg},
-};
+use super::{rtt::Rtt, scoreboard::Scoreboard, seg::Seg};
 use std::collections::VecDeque;
 
 /// RFC 8985: recoveries for which a wider window is kept after a duplicate report.

@@ -2,7 +2,7 @@
 //! the twin of `core/flow/rate.h` for a sender that sees its own transmissions. As in Linux, which counts packets
 //! (tcp_clean_rtx_queue(), tcp_rate_skb_delivered()), a short segment is worth as much as a full one.
 
-use super::scoreboard::Seg;
+use super::seg::Seg;
 use crate::{packet::MSS_BYTES, time::core_us};
 use windlass_core::abi::wl_sample;
 

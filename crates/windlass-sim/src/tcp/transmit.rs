@@ -2,7 +2,7 @@
 
 use super::{
     receiver::Receiver,
-    scoreboard::Seg,
+    seg::Seg,
     sender::{CaState, Pending, Sender, Wire},
     tso::{Place, WaitsFor},
 };

@@ -1,34 +1,20 @@
 //! Super-packets: hosts whose network card cuts segments send several at once, as many as the rate makes in a millisecond, and
 //! wait a little until the window has room for so many (tcp_tso_autosize(), tcp_tso_should_defer() in Linux).
 
-use super::sender::{Sender, Wire};
+use super::{
+    pacing::autosize_segs,
+    sender::{Sender, Wire},
+};
 use crate::{
     packet::MSS_BYTES,
     time::{MS, US},
 };
 use windlass_core::abi::wl_decision;
 
-/// Below this rate a super-packet is one segment, else at least two.
-const SLOW_BYTES_PS: u64 = 150_000;
-/// A super-packet is what the rate makes in 2^-10 s ...
-const SHIFT: u32 = 10;
-/// ... and no longer than this.
-const MAX_BYTES: u64 = 65_536;
-/// They are larger the shorter the round trip is: half for each 2^9 us (tcp_tso_rtt_log).
-const RTT_SHIFT_US: u32 = 9;
 /// Room for this part of the window is used at once (tcp_tso_win_divisor).
 const WINDOW_PART: u64 = 3;
 /// Who has not sent for so long sends what there is, and so does who will hear nothing for so long.
 const SHORT_NS: u64 = MS;
-
-/// Segments of a super-packet at this rate.
-pub(super) fn autosize_segs(rate_bytes_ps: u64, min_rtt_ns: u64) -> u32 {
-    let halvings = (min_rtt_ns / US) >> RTT_SHIFT_US;
-    let for_short_rtt = if halvings < 16 { MAX_BYTES >> halvings } else { 0 };
-    let bytes = ((rate_bytes_ps >> SHIFT) + for_short_rtt).min(MAX_BYTES);
-    let least = if rate_bytes_ps < SLOW_BYTES_PS { 1 } else { 2 };
-    ((bytes / u64::from(MSS_BYTES)) as u32).max(least)
-}
 
 /// Where a segment stands in its super-packet.
 #[derive(Clone, Copy, Debug)]
@@ -172,14 +158,6 @@ mod tests {
             head_age_ns: Some(39 * MS),
             srtt_ns: 40 * MS,
         }
-    }
-
-    #[test]
-    fn a_super_packet_is_a_millisecond_of_the_rate_and_more_on_short_paths() {
-        assert_eq!(autosize_segs(100_000, 40 * MS), 1);
-        assert_eq!(autosize_segs(1_448_000, 40 * MS), 2);
-        assert_eq!(autosize_segs(125_000_000, 40 * MS), 45);
-        assert_eq!(autosize_segs(1_448_000, MS), 23);
     }
 
     #[test]
