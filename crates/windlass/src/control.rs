@@ -1,6 +1,7 @@
 //! Commands that control traffic: attach, agent, detach.
 
 use crate::{
+    algorithm,
     args::{AgentArgs, AttachArgs, ModeArg, PaceByArg, PacedArg, SetArgs, Sizes},
     info,
     native::NativeHome,
@@ -51,22 +52,6 @@ fn is_paced_by_fq(sizes: &Sizes) -> Result<bool> {
     Ok(pacing.by_fq)
 }
 
-fn algorithm_named(name: &str) -> Result<Algorithm> {
-    Algorithm::by_name(name).with_context(|| {
-        let known: Vec<_> = Algorithm::all().map(|a| a.name()).collect();
-        format!("unknown algorithm '{name}'; known: {}", known.join(", "))
-    })
-}
-
-/// The algorithm that is asked for, if that and the ports are sound.
-pub fn algorithm(args: &AttachArgs) -> Result<Algorithm> {
-    let algorithm = algorithm_named(&args.alg)?;
-    if args.port.len() > 8 {
-        bail!("--port takes at most 8 ports; write a policy with several rules instead");
-    }
-    Ok(algorithm)
-}
-
 fn simple_policy_in_words(algorithm: Algorithm, mode: windlass_agent::Mode, ports: &[u16]) -> String {
     let does = match mode {
         windlass_agent::Mode::Watch => "watching",
@@ -82,7 +67,7 @@ fn simple_policy_in_words(algorithm: Algorithm, mode: windlass_agent::Mode, port
 }
 
 pub fn attach(args: AttachArgs) -> Result<ExitCode> {
-    let algorithm = algorithm(&args)?;
+    let algorithm = algorithm::asked_for(&args)?;
     let iface = args.iface.as_deref().context("an interface, or --native")?;
     let mode = match args.mode {
         ModeArg::Transparent => windlass_agent::Mode::Transparent,
@@ -394,7 +379,7 @@ impl Refused {
 }
 
 pub fn set(args: &SetArgs) -> Result<ExitCode> {
-    let algorithm = args.alg.as_deref().map(algorithm_named).transpose()?;
+    let algorithm = args.alg.as_deref().map(algorithm::named).transpose()?;
     let mut behind = Vec::new();
     for iface in info::controlled()? {
         if Pinned::open(&iface)?.set_algorithm(args.sender, args.receiver, algorithm)? {

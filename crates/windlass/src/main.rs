@@ -1,5 +1,6 @@
 //! The `windlass` command line.
 
+mod algorithm;
 mod args;
 mod control;
 mod group_cost;

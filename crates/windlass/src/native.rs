@@ -1,8 +1,8 @@
 //! The native home: native load, unload and list, attach --native, detach --cgroup, and the agent's part.
 
 use crate::{
+    algorithm,
     args::{AttachArgs, NativeCommand},
-    control::algorithm,
     print,
     signals::{self, Wish},
     voice::Voice,
@@ -195,7 +195,7 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     let folder = |given: Option<&Path>| given.map_or_else(root_cgroup, |c| Ok(c.to_path_buf()));
     let policy = match &args.policy {
         Some(file) => Policy::from_file(file)?,
-        None => Policy::simple(algorithm(args)?, Mode::Native, args.port.clone(), false),
+        None => Policy::simple(algorithm::asked_for(args)?, Mode::Native, args.port.clone(), false),
     };
     let cgroups: Vec<PathBuf> = match &args.policy {
         Some(_) => policy.cgroups().into_iter().map(folder).collect::<Result<_, Error>>()?,

@@ -7,11 +7,11 @@
 //! | `sender.rs` | state, what the application does | RFC 9293, tcp.c |
 //! | `transmit.rs` | what leaves when | RFC 9293, tcp_output.c |
 //! | `send_buffer.rs` | what lies ready to be sent | tcp_sendmsg_locked(), tcp_sndbuf_expand() |
-//! | `tso.rs` | segments that leave together | tcp_tso_autosize(), tcp_tso_should_defer() |
-//! | `pacing.rs` | bursts on a schedule | tcp_update_skb_after_send() |
+//! | `tso.rs` | segments that leave together | tcp_tso_should_defer() |
+//! | `pacing.rs` | bursts on a schedule | tcp_update_skb_after_send(), tcp_tso_autosize() |
 //! | `ack.rs` | what an acknowledgement does | tcp_ack() |
 //! | `timeout.rs` | RTO, F-RTO, tail loss probes, persist | RFC 6298, 5682, 8985 |
-//! | `scoreboard.rs` | segments in flight | RFC 2018, 6675 |
+//! | `seg.rs`, `scoreboard.rs` | segments in flight | RFC 2018, 6675 |
 //! | `rack.rs` | which of them are lost | RFC 8985 |
 //! | `newreno.rs` | the same without SACK | RFC 6582 |
 //! | `prr.rs` | how fast a reduction goes | RFC 6937 |
