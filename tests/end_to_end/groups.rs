@@ -1,9 +1,10 @@
 //! Flows of unmodified servers in a group, behind two interfaces: one server has one flow, the other four.
 
 use crate::{
+    agent::kill,
     downloads::Downloads,
     net::Net,
-    site::{Outcome, PLAIN, Place, Setup, site_or_skip},
+    site::{Outcome, PLAIN, Place, Setup, nothing_is_left, site_or_skip},
 };
 use std::{
     fs,
@@ -216,4 +217,27 @@ fn members_leave_when_attach_is_killed() {
     agent.wait().expect("it ends");
     net.answer(&["detach", "--all"]);
     assert_eq!((after.members, after.sum_weight, after.in_slow_start), (0, 0, 0));
+}
+
+/// Nor does anybody speak for its groups. Its namespace may go with them, and its number come again.
+#[test]
+fn groups_of_a_killed_attach_go_with_the_next_one() {
+    if !is_root_or_skip("groups_of_a_killed_attach_go_with_the_next_one") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let file = policy("left", "group = { name = \"g\", rule = \"ccc\" }");
+    for (words, signal) in [
+        (&["--policy", file.to_str().expect("UTF-8")][..], libc::SIGKILL),
+        (&["--alg", "reno"], libc::SIGINT),
+    ] {
+        let words = [&["attach", "r1", "--json"], words].concat();
+        let mut attach = net.windlass(&words).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        BufReader::new(attach.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+        assert_eq!(net.has_groups(), signal == libc::SIGKILL, "{words:?}");
+        kill(&mut attach, signal);
+    }
+    nothing_is_left(&net.middle, "r1");
+    fs::remove_file(file).expect("our own");
 }

@@ -85,12 +85,22 @@ impl Net {
         now.len() == 2 && now != clocks && self.record("").exists()
     }
 
+    /// Folder of the groups that the box's interfaces share, if they share some.
+    fn groups(&self) -> Option<PathBuf> {
+        let of_namespace = format!("groups-{}-", self.namespace());
+        let mut pins = fs::read_dir("/sys/fs/bpf/windlass").into_iter().flatten().flatten();
+        let shared = pins.find(|e| e.file_name().to_string_lossy().starts_with(&of_namespace))?;
+        Some(shared.path())
+    }
+
+    /// Are there groups that the box's interfaces could share?
+    pub fn has_groups(&self) -> bool {
+        self.groups().is_some()
+    }
+
     /// The first group that the box's interfaces share.
     pub fn group(&self) -> wl_group {
-        let of_namespace = format!("groups-{}-", self.namespace());
-        let shared = fs::read_dir("/sys/fs/bpf/windlass").expect("pins").flatten();
-        let mut shared = shared.filter(|e| e.file_name().to_string_lossy().starts_with(&of_namespace));
-        let path = shared.next().expect("groups are shared").path().join("wl_groups");
+        let path = self.groups().expect("groups are shared").join("wl_groups");
         let map = MapHandle::from_pinned_path(path).expect("a map");
         let bytes = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).expect("readable").expect("there");
         assert!(bytes.len() >= size_of::<GroupHome>());

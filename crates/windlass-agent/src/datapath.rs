@@ -79,9 +79,11 @@ impl Datapath {
         if has_datapath(ifindex) {
             return Err(Error::AttachedElsewhere(iface.to_string()));
         }
+        // here or in an earlier namespace of this number; in the way it is only of who shares groups, too
+        let parted = shared_groups::part_killed();
         let shares = options.shares(policy);
         if shares {
-            shared_groups::part_killed()?;
+            parted?;
         }
         let share = shares.then(shared_groups::Share::hold).transpose()?;
         let clock = Clock::create(ifindex, options.clock_hz)?;
