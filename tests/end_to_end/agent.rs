@@ -403,8 +403,13 @@ fn what_cannot_say_so_lets_go_all_the_same() {
 
 /// `windlass attach` of the interface that faces the server, once control is there, and what it said then.
 pub fn attached(net: &Net) -> (Child, Value) {
-    let mut attach =
-        net.windlass(&["attach", "r1", "--json"]).stdout(Stdio::piped()).spawn().expect("it starts");
+    attached_with(net, &[])
+}
+
+/// The same with more words on its command line.
+pub fn attached_with(net: &Net, words: &[&str]) -> (Child, Value) {
+    let words = [&["attach", "r1", "--json"], words].concat();
+    let mut attach = net.windlass(&words).stdout(Stdio::piped()).spawn().expect("it starts");
     let mut line = String::new();
     BufReader::new(attach.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
     let said: Value = serde_json::from_str(&line).expect("JSON");

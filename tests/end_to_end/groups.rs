@@ -1,16 +1,14 @@
 //! Flows of unmodified servers in a group, behind two interfaces: one server has one flow, the other four.
 
 use crate::{
-    agent::kill,
+    agent::{attached_with, kill},
     downloads::Downloads,
     net::Net,
     site::{Outcome, PLAIN, Place, Setup, nothing_is_left, site_or_skip},
 };
 use std::{
     fs,
-    io::{BufRead, BufReader},
     path::PathBuf,
-    process::Stdio,
     thread,
     time::{Duration, Instant},
 };
@@ -198,10 +196,7 @@ fn members_leave_when_attach_is_killed() {
     let net = Net::create("cubic");
     let mut agent = net.agent(&policy("r2"), "r2: under control");
     let file = policy("r1");
-    let words = ["attach", "r1", "--policy", file.to_str().expect("UTF-8"), "--json"];
-    let mut attach = net.windlass(&words).stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut line = String::new();
-    BufReader::new(attach.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+    let (mut attach, _) = attached_with(&net, &["--policy", file.to_str().expect("UTF-8")]);
     let connections = net.idle_connections(3);
     let before = net.group();
     assert_eq!((before.members, before.sum_weight), (3, 3));
@@ -231,10 +226,7 @@ fn groups_of_a_killed_attach_go_with_the_next_one() {
         (&["--policy", file.to_str().expect("UTF-8")][..], libc::SIGKILL),
         (&["--alg", "reno"], libc::SIGINT),
     ] {
-        let words = [&["attach", "r1", "--json"], words].concat();
-        let mut attach = net.windlass(&words).stdout(Stdio::piped()).spawn().expect("it starts");
-        let mut line = String::new();
-        BufReader::new(attach.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+        let (mut attach, _) = attached_with(&net, words);
         assert_eq!(net.has_groups(), signal == libc::SIGKILL, "{words:?}");
         kill(&mut attach, signal);
     }

@@ -20,6 +20,14 @@ use windlass_tests::windlass_path;
 const PORT: u16 = 7000;
 const CHUNK: usize = 64 << 10;
 
+/// Folder of the groups that the interfaces of a namespace share, if they share some.
+pub fn shared_groups(namespace: u64) -> Option<PathBuf> {
+    let of_namespace = format!("groups-{namespace}-");
+    let mut pins = fs::read_dir("/sys/fs/bpf/windlass").into_iter().flatten().flatten();
+    let shared = pins.find(|e| e.file_name().to_string_lossy().starts_with(&of_namespace))?;
+    Some(shared.path())
+}
+
 /// server -- box -- client over cables.
 pub struct Net {
     pub server: Netns,
@@ -85,22 +93,14 @@ impl Net {
         now.len() == 2 && now != clocks && self.record("").exists()
     }
 
-    /// Folder of the groups that the box's interfaces share, if they share some.
-    fn groups(&self) -> Option<PathBuf> {
-        let of_namespace = format!("groups-{}-", self.namespace());
-        let mut pins = fs::read_dir("/sys/fs/bpf/windlass").into_iter().flatten().flatten();
-        let shared = pins.find(|e| e.file_name().to_string_lossy().starts_with(&of_namespace))?;
-        Some(shared.path())
-    }
-
     /// Are there groups that the box's interfaces could share?
     pub fn has_groups(&self) -> bool {
-        self.groups().is_some()
+        shared_groups(self.namespace()).is_some()
     }
 
     /// The first group that the box's interfaces share.
     pub fn group(&self) -> wl_group {
-        let path = self.groups().expect("groups are shared").join("wl_groups");
+        let path = shared_groups(self.namespace()).expect("groups are shared").join("wl_groups");
         let map = MapHandle::from_pinned_path(path).expect("a map");
         let bytes = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).expect("readable").expect("there");
         assert!(bytes.len() >= size_of::<GroupHome>());

@@ -3,7 +3,7 @@
 //!
 //!     server0 ... --- (place) --- gateway ~~~ WAN ~~~ client
 
-use crate::{flow, scenario};
+use crate::{flow, net::shared_groups, scenario};
 use libbpf_rs::libbpf_sys as sys;
 use std::{
     collections::BTreeMap,
@@ -621,10 +621,7 @@ pub fn nothing_is_left(ns: &Netns, iface: &str) {
     let inode = inode.expect("entering a namespace");
     let pins = format!("/sys/fs/bpf/windlass/{inode}/{iface}");
     assert!(!Path::new(&pins).exists(), "{pins}");
-    let shared = format!("groups-{inode}-");
-    let others = fs::read_dir("/sys/fs/bpf/windlass").into_iter().flatten().flatten();
-    let left: Vec<_> = others.filter(|e| e.file_name().to_string_lossy().starts_with(&shared)).collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(shared_groups(inode), None);
 }
 
 /// What two stacks agreed on, as the client sees it.

@@ -20,6 +20,11 @@ impl Algorithm {
             .map(|index| Algorithm { index, id: unsafe { abi::wln_alg_id(index) } })
     }
 
+    /// Names of all, as messages list them.
+    pub fn names() -> String {
+        Self::all().map(|a| a.name()).collect::<Vec<_>>().join(", ")
+    }
+
     /// The algorithm of that name, if there is one.
     pub fn by_name(name: &str) -> Option<Algorithm> {
         Self::all().find(|a| a.name() == name)

@@ -1,7 +1,7 @@
 //! Mistakes in an experiment's file, and where they are.
 
 use toml::Spanned;
-use windlass_scenario::ScenarioError;
+use windlass_scenario::{ScenarioError, line_at};
 
 /// A mistake in an experiment file, at a byte of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,6 @@ impl Mistake {
 
     /// The same as an error of file `file`, whose text this is.
     pub fn in_file(self, file: &str, text: &str) -> ScenarioError {
-        let line = text[..self.at.min(text.len())].matches('\n').count() + 1;
-        ScenarioError::new(file, line, &self.what)
+        ScenarioError::new(file, line_at(text, self.at), &self.what)
     }
 }

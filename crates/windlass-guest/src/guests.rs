@@ -5,7 +5,7 @@ use serde::Deserialize;
 use std::path::Path;
 use toml::Spanned;
 use windlass_core::abi::WL_GROUP_WEIGHT_MAX;
-use windlass_scenario::read_file;
+use windlass_scenario::{line_at, read_file};
 
 /// A mistake in the file of guests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,10 +47,7 @@ pub fn read(path: &Path) -> Result<Vec<Place>, GuestsError> {
 
 /// The guests of a file's text. No two have a name or a port in common, and there is at least one.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Place>, GuestsError> {
-    let mistake = |at: usize, what: String| {
-        let line = text[..at.min(text.len())].matches('\n').count() + 1;
-        GuestsError { file: file.into(), line, what }
-    };
+    let mistake = |at: usize, what: String| GuestsError { file: file.into(), line: line_at(text, at), what };
     let raw: Raw = toml::from_str(text)
         .map_err(|e| mistake(e.span().map_or(0, |s| s.start), e.message().replace('\n', " ")))?;
     if raw.guest.is_empty() {

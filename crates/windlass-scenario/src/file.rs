@@ -14,6 +14,11 @@ use std::{
 /// Far more than anybody writes: 256 rules take some 100 kB.
 const LONGEST_BYTES: u64 = 16 << 20;
 
+/// The line, from 1, of a byte of a file's text; of what lies behind its end, the last one.
+pub fn line_at(text: &str, at: usize) -> usize {
+    text[..at.min(text.len())].matches('\n').count() + 1
+}
+
 /// The text of a file; an error says what is wrong with it, but not its name.
 pub fn read_file(path: &Path) -> io::Result<String> {
     let refuse = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);

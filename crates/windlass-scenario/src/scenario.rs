@@ -3,6 +3,7 @@
 use crate::{
     Flow, Graph, Group, Host, Link, LinkModel, Parameters, Per, Span, Switch, Tcp,
     group::{check_group, check_membership},
+    line_at,
     net::{Known, Net, known},
     read_file,
     topology::{RawHost, RawSwitch, RawTopology},
@@ -167,9 +168,9 @@ impl Scenario {
 
     fn read<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, ScenarioError> {
         toml::from_str(text).map_err(|e| {
-            let at = e.span().map_or(0, |s| s.start.min(text.len()));
+            let at = e.span().map_or(0, |s| s.start);
             let what = e.message().replace('\n', " ");
-            let line = text[..at].matches('\n').count();
+            let line = line_at(text, at) - 1;
             let key =
                 text.lines().nth(line).and_then(|l| l.split_once('=')).map_or("", |(key, _)| key.trim());
             // what serde says of a value does not name its key
@@ -301,7 +302,7 @@ const MIN_LIMIT_S: f64 = 1.0;
 const MAX_TIME_S: f64 = 86_400.0;
 /// The line of the key with which `what` begins, in the table that begins at byte `start`; else that of the table.
 fn line_of(text: &str, start: usize, what: &str) -> usize {
-    let table = text[..start.min(text.len())].matches('\n').count();
+    let table = line_at(text, start) - 1;
     let key = what.split(|c: char| !(c.is_ascii_lowercase() || c == '_')).next().unwrap_or("");
     let lines = text.lines().enumerate().skip(table);
     let mut own = lines.take_while(|(i, line)| *i == table || !line.trim_start().starts_with('['));

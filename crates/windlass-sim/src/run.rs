@@ -426,10 +426,6 @@ impl<'a> Sim<'a> {
     }
 }
 
-fn known() -> String {
-    Algorithm::all().map(|a| a.name()).collect::<Vec<_>>().join(", ")
-}
-
 /// Whether a flow's algorithm is the kernel's own: in the testbed, too, what is Windlass' has a prefix, and what is coupled
 /// runs Windlass' own, as only that talks to groups.
 fn is_kernels(flow: &Flow) -> bool {
@@ -452,7 +448,7 @@ fn algorithm(flow: &Flow) -> Result<Algorithm, SimError> {
         from: flow.from.clone(),
         to: flow.to.clone(),
         name: flow.algorithm.clone(),
-        known: known(),
+        known: Algorithm::names(),
     })
 }
 
@@ -462,7 +458,7 @@ fn groups(scenario: &Scenario) -> BTreeMap<String, SharedGroup> {
 }
 
 fn windlass_box(w: &Windlass, scenario: &Scenario, config: &Config) -> Result<WindlassBox, SimError> {
-    let unknown = || SimError::UnknownBoxAlgorithm { name: w.algorithm.clone(), known: known() };
+    let unknown = || SimError::UnknownBoxAlgorithm { name: w.algorithm.clone(), known: Algorithm::names() };
     let algorithm = Algorithm::by_name(&w.algorithm).ok_or_else(unknown)?;
     if scenario.flows.iter().any(|f| f.from == w.at || f.to == w.at) {
         return Err(SimError::BoxAtEnd { at: w.at.clone() });

@@ -6,10 +6,8 @@ use windlass_core::Algorithm;
 
 /// The algorithm of that name, or an error that lists those there are.
 pub fn named(name: &str) -> Result<Algorithm> {
-    Algorithm::by_name(name).with_context(|| {
-        let known: Vec<_> = Algorithm::all().map(|a| a.name()).collect();
-        format!("unknown algorithm '{name}'; known: {}", known.join(", "))
-    })
+    Algorithm::by_name(name)
+        .with_context(|| format!("unknown algorithm '{name}'; known: {}", Algorithm::names()))
 }
 
 /// The algorithm that is asked for, if that and the ports are sound.

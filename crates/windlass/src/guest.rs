@@ -63,8 +63,7 @@ fn is_told(stopped: &Receiver<Wish>) -> bool {
 
 pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
     let Some(algorithm) = Algorithm::by_name(&args.alg) else {
-        let known: Vec<&str> = Algorithm::all().map(|a| a.name()).collect();
-        bail!("--alg {}: no such algorithm; there is {}", args.alg, known.join(", "));
+        bail!("--alg {}: no such algorithm; there is {}", args.alg, Algorithm::names());
     };
     let mut port = Port::new(&port::find(&args.port)?)?;
     let cgroup = match &args.cgroup {

@@ -1,6 +1,7 @@
 //! Mistakes in a policy, and where they are.
 
 use std::ops::Range;
+use windlass_scenario::line_at;
 
 /// A mistake in a policy: where, what, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +23,6 @@ pub(crate) struct Place<'a> {
 
 impl Place<'_> {
     pub(crate) fn error(&self, span: Range<usize>, what: impl Into<String>) -> PolicyError {
-        let line = self.text[..span.start.min(self.text.len())].matches('\n').count() + 1;
-        PolicyError { file: self.file.to_string(), line, what: what.into() }
+        PolicyError { file: self.file.to_string(), line: line_at(self.text, span.start), what: what.into() }
     }
 }

@@ -127,10 +127,6 @@ impl Policy {
     }
 }
 
-fn known_algorithms() -> String {
-    Algorithm::all().map(|a| a.name()).collect::<Vec<_>>().join(", ")
-}
-
 fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
     let rule_span = raw.span();
     let raw = raw.into_inner();
@@ -151,7 +147,7 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
     let algorithms = match raw.algorithm {
         Some(a) => check_algorithms(place, a)?,
         None if matches!(mode, Mode::Transparent | Mode::Native) => {
-            let what = format!("rule \"{name}\" has no `algorithm`; known: {}", known_algorithms());
+            let what = format!("rule \"{name}\" has no `algorithm`; known: {}", Algorithm::names());
             return Err(place.error(rule_span, what));
         }
         None => vec![("reno".to_string(), 1)],
@@ -269,7 +265,7 @@ fn check_algorithms(place: &Place, raw: Spanned<RawAlgorithm>) -> Result<Vec<(St
     }
     for (name, share) in &list {
         if Algorithm::by_name(name).is_none() {
-            let what = format!("unknown algorithm \"{name}\"; known: {}", known_algorithms());
+            let what = format!("unknown algorithm \"{name}\"; known: {}", Algorithm::names());
             return Err(place.error(span, what));
         }
         if *share == 0 || *share > 1_000_000 {
