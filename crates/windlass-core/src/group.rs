@@ -21,6 +21,11 @@ impl GroupRule {
             .map(|index| GroupRule { index })
     }
 
+    /// Names of all, as messages list them.
+    pub fn names() -> String {
+        Self::all().map(|r| r.name()).collect::<Vec<_>>().join(", ")
+    }
+
     /// The rule of that name, if there is one.
     pub fn by_name(name: &str) -> Option<GroupRule> {
         Self::all().find(|r| r.name() == name)
@@ -69,6 +74,11 @@ impl GroupAblation {
             // SAFETY: the function takes any index and returns NULL past the end.
             .take_while(|&index| unsafe { !abi::wln_group_ablation_name(index).is_null() })
             .map(|index| GroupAblation { index })
+    }
+
+    /// Names of all, as messages list them.
+    pub fn names() -> String {
+        Self::all().map(|a| a.name()).collect::<Vec<_>>().join(", ")
     }
 
     /// The ablation of that name, if there is one.

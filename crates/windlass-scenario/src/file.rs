@@ -43,7 +43,7 @@ pub fn read_file(path: &Path) -> io::Result<String> {
         return Err(refuse(format!("is longer than {} MiB; name a file of TOML", LONGEST_BYTES >> 20)));
     }
     String::from_utf8(bytes).map_err(|e| {
-        let line = e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
+        let line = line_at(&String::from_utf8_lossy(e.as_bytes()), e.utf8_error().valid_up_to());
         refuse(format!("line {line} is no UTF-8 text; save the file as UTF-8"))
     })
 }

@@ -64,7 +64,7 @@ pub(crate) fn check_group(group: &Group) -> Result<(), String> {
         return Err(format!("rule = {:?}: the name of a group rule, e.g. \"ccc\"", group.rule));
     }
     if GroupRule::by_name(&group.rule).is_none() {
-        let known = names(GroupRule::all().map(|r| r.name()));
+        let known = GroupRule::names();
         return Err(format!("rule: no rule \"{}\" in the core; there are {known}", group.rule));
     }
     if group.max_members.is_some_and(|n| n == 0 || n > MAX_MEMBERS) {
@@ -83,14 +83,10 @@ pub(crate) fn check_group(group: &Group) -> Result<(), String> {
         return Err(format!("without: these are choices of the rule \"ccc\", not of \"{}\"", group.rule));
     }
     if let Some(name) = group.without.iter().find(|name| GroupAblation::by_name(name).is_none()) {
-        let known = names(GroupAblation::all().map(|a| a.name()));
+        let known = GroupAblation::names();
         return Err(format!("without: the core has no ablation \"{name}\"; there are {known}"));
     }
     Ok(())
-}
-
-fn names<'a>(all: impl Iterator<Item = &'a str>) -> String {
-    all.collect::<Vec<_>>().join(", ")
 }
 
 /// A flow's or the box's group and weight.

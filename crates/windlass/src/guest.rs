@@ -137,8 +137,7 @@ fn places(ports: &[PortArg]) -> Result<Vec<Place>> {
 
 pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
     let Some(rule) = GroupRule::by_name(&args.rule) else {
-        let known: Vec<&str> = GroupRule::all().map(|r| r.name()).collect();
-        bail!("--rule {}: no such rule; there is {}", args.rule, known.join(", "));
+        bail!("--rule {}: no such rule; there is {}", args.rule, GroupRule::names());
     };
     if args.aggressiveness.is_some() && rule.name() != "multcp" {
         bail!("--aggressiveness: only the rule multcp has one, not {}", rule.name());

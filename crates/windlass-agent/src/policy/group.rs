@@ -103,8 +103,7 @@ pub(crate) fn check(
     }
     let rule = raw.rule.get_ref().clone();
     if GroupRule::by_name(&rule).is_none() {
-        let known: Vec<_> = GroupRule::all().map(|r| r.name()).collect();
-        let what = format!("unknown group rule \"{rule}\"; known: {}", known.join(", "));
+        let what = format!("unknown group rule \"{rule}\"; known: {}", GroupRule::names());
         return Err(place.error(raw.rule.span(), what));
     }
     let per = match raw.per {
