@@ -23,11 +23,7 @@ impl Sender {
         }
         let room_segs = self.room_segs();
         if room_segs > 0 {
-            // tcp_should_expand_sndbuf(), tcp_sndbuf_expand(), bbr_sndbuf_expand()
-            let windows = if self.is_pacing() { 3 } else { 2 };
-            let segs = self.cwnd_segs().max(WL_INIT_CWND_SEGS).saturating_mul(windows);
-            let wanted_bytes = segs.saturating_mul(LONE_SKB_BYTES);
-            self.buffer_bytes = self.buffer_bytes.max(wanted_bytes.min(config.snd_buffer_bytes));
+            self.grow_buffer(config);
         }
         let buffer_bytes = u64::from(self.buffer_bytes);
         let memory_bytes = self.memory_bytes();
@@ -39,6 +35,15 @@ impl Sender {
         }
         self.buffered = self.written.min(self.writes_until(memory_bytes, room_segs));
         true
+    }
+
+    /// The window has room while the application waits for room in the buffer: it grows with the window. Linux looks after each
+    /// super-packet (tcp_check_space(), tcp_should_expand_sndbuf(), tcp_sndbuf_expand(), bbr_sndbuf_expand()).
+    pub(super) fn grow_buffer(&mut self, config: &Config) {
+        let windows = if self.is_pacing() { 3 } else { 2 };
+        let segs = self.cwnd_segs().max(WL_INIT_CWND_SEGS).saturating_mul(windows);
+        let wanted_bytes = segs.saturating_mul(LONE_SKB_BYTES);
+        self.buffer_bytes = self.buffer_bytes.max(wanted_bytes.min(config.snd_buffer_bytes));
     }
 
     /// Up to where the application writes into a send buffer that holds `memory_bytes`, with room for `room_segs` in the window,
@@ -72,5 +77,48 @@ impl Sender {
         let unsent_bytes = self.buffered.saturating_sub(self.nxt);
         let skbs = u64::from(self.board.super_packets()) + unsent_bytes.div_ceil(self.skb_bytes());
         self.buffered.saturating_sub(self.una) + skbs * SKB_MEMORY_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        link::Link,
+        network::Network,
+        rng,
+        tcp::{Ecn, receiver::Receiver, sender::Wire},
+        time::MS,
+        topology::Router,
+    };
+    use windlass_core::Algorithm;
+    use windlass_scenario::Scenario;
+
+    /// Memory of the send buffer after ten segments of many have left, and `more` when an ACK makes room for them at once.
+    fn buffer_bytes_after(more: u32) -> u32 {
+        let text = "name = \"t\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n";
+        let scenario = Scenario::parse("t", text).unwrap();
+        let mut router = Router::new(&scenario);
+        let hop = router.path("a", "b", 1).unwrap();
+        let mut net = Network::new(vec![Link::new(scenario.link_model(0, false), false)], vec![]);
+        net.paths = router.into_paths();
+        let config = Config::default();
+        let mut receiver = Receiver::new(&config, Ecn::Off);
+        let mut sender = Sender::new(Algorithm::by_name("reno").unwrap(), rng::of_endpoint(1, 0), false);
+        let mut wire = Wire { net: &mut net, config: &config, id: 0, peer: 1, hop, has_ecn: false };
+        sender.on_established(Some(100 * MS), 64_000, &mut wire);
+        sender.write(10_000_000, &mut wire, &mut receiver);
+        assert_eq!(sender.inflight_segs(), 10);
+        sender.algorithm.decision.cwnd_bytes += more * MSS_BYTES;
+        sender.push(&mut wire, &mut receiver);
+        assert_eq!(sender.inflight_segs(), 10 + more);
+        sender.buffer_bytes
+    }
+
+    /// Super-packets are of two segments here. After the only one the window has no room; after the first of two it has.
+    #[test]
+    fn it_grows_between_two_super_packets() {
+        assert_eq!(buffer_bytes_after(2), 2 * 10 * LONE_SKB_BYTES);
+        assert_eq!(buffer_bytes_after(4), 2 * 14 * LONE_SKB_BYTES);
     }
 }

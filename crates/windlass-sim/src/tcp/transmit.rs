@@ -84,6 +84,9 @@ impl Sender {
                 return true;
             }
             let is_head = left_segs == 0;
+            if is_head && *sent > 0 && self.buffered < self.written {
+                self.grow_buffer(wire.config);
+            }
             if is_head {
                 match self.super_packet_segs(wire) {
                     Ok(all) => (segs, left_segs) = (all, all),
