@@ -71,6 +71,7 @@ static __always_inline void wl_on_syn(const struct wl_packet *p, int from_sender
 	if (from_sender) {
 		wl_handshake_sent(&fresh, p->seq, now_us);
 		fresh.snd_flags |= wl_syn_flags(p);
+		fresh.snd_wscale = p->options.wscale;
 	} else {
 		fresh.rcv_isn = p->seq;
 		fresh.rcv_mss_bytes = p->options.mss_bytes;
@@ -382,8 +383,10 @@ __noinline __u32 wl_adopt(int from_sender)
 		f->flags |= WL_FLOW_TIMESTAMPS;
 	if ((h->snd_flags & h->rcv_flags & WL_SYN_ECN) && !((h->snd_flags | h->rcv_flags) & WL_SYN_ACCECN))
 		f->flags |= WL_FLOW_ECN;
-	if (h->snd_flags & h->rcv_flags & WL_SYN_WSCALE)
+	if (h->snd_flags & h->rcv_flags & WL_SYN_WSCALE) {
 		f->rcv_wscale = h->rcv_wscale;
+		f->snd_wscale = h->snd_wscale;
+	}
 	f->mss_bytes = h->rcv_mss_bytes ? h->rcv_mss_bytes : 536;
 	if (f->flags & WL_FLOW_TIMESTAMPS && f->mss_bytes > 12)
 		f->mss_bytes -= 12;

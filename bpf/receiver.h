@@ -238,6 +238,12 @@ static __always_inline void wl_watch_receiver(struct wl_flow *f, const struct wl
 	wl_bypass_check(f);
 }
 
+/* Would the sender take what ends at `end` of the receiver's stream? That lies within its window, holes before it or not. */
+static __always_inline int wl_sender_has_room(const struct wl_flow *f, __u32 end)
+{
+	return end - f->snd_ack <= (__u32)f->snd_window_field << f->snd_wscale;
+}
+
 /*
  * Window updates of the box repeat the receiver's newest numbers. They are learnt from packets that the sender would
  * take: from a forged one it would take over a timestamp that makes it refuse the true receiver's.
@@ -248,8 +254,11 @@ static __always_inline void wl_learn_receiver(struct wl_flow *f, const struct wl
 
 	if (!(p->flags & WL_TCP_ACK) || wl_ack_kind(f, p->ack) < WL_ACK_SAME)
 		return;
-	/* a forged one that begins far ahead would have the sender refuse all window updates */
-	if (!wl_after(p->seq, f->rcv_seq))
+	/*
+	 * With a number older than one that the sender has taken a window is refused (RFC 9293, SND.WL1): what comes from
+	 * behind a hole counts too. But a forged one from far ahead would have the sender refuse all window updates.
+	 */
+	if (!wl_after(p->seq, f->rcv_seq) || wl_sender_has_room(f, end))
 		f->rcv_seq = wl_seq_max(f->rcv_seq, end);
 	/* 0: none is known yet */
 	if (p->options.has_ts &&

@@ -124,7 +124,9 @@ struct wl_flow {
 	wl_u32 rack_sent_at_us;
 	wl_u32 rack_end_seq;
 	wl_u32 rack_rtt_us; /* 0: nothing was delivered since the pipe was empty, and the other two mean nothing */
-	wl_u8 rcv_wscale;
+	/* shifts in force, 0..14; of windows that the receiver announces, and the sender */
+	wl_u8 rcv_wscale : 4;
+	wl_u8 snd_wscale : 4;
 	wl_u8 backoff; /* consecutive timeouts, at most WL_BACKOFF_MAX */
 	wl_u8 reo_wnd_mult; /* RFC 8985, section 6.2; quarter min_rtt each */
 	wl_u8 reo_wnd_persist;
@@ -144,7 +146,7 @@ struct wl_flow {
 	wl_u8 tos;
 	wl_u32 flow_label; /* of IPv6: what routers choose among equal paths by */
 	wl_u32 snd_ack; /* newest acknowledgement of the sender */
-	wl_u32 rcv_seq; /* the receiver's own next sequence number */
+	wl_u32 rcv_seq; /* the receiver's own next sequence number, holes or not */
 	wl_u16 snd_window_field; /* newest, as on the wire */
 	wl_u16 mss_bytes; /* payload of the sender's full segments */
 	wl_u32 snd_tsval;

@@ -279,7 +279,8 @@ fn progress_is_not_held_back_from_a_sender_for_want_of_which_the_path_runs_empty
 #[test]
 fn room_that_the_receiver_takes_back_is_granted_no_more() {
     let mut f = unpaced(20 * MSS);
-    (f.state_mut().rcv_wscale, f.state_mut().rcv_edge) = (7, 0);
+    f.state_mut().set_rcv_wscale(7);
+    f.state_mut().rcv_edge = 0;
     f.send(4 * MSS, 0);
     let mut offers = |at: u32, window_bytes: u32| {
         f.offered(at, at + window_bytes);

@@ -189,7 +189,7 @@ impl WindlassBox {
         f.algorithm = self.algorithm.id() as u8;
         f.params = self.params;
         f.mode = self.mode as u8;
-        f.rcv_wscale = self.rcv_wscale;
+        f.set_rcv_wscale(self.rcv_wscale);
         f.rcv_edge = base as u32;
         f.edge_used_until = base as u32;
         f.burst_from = base as u32;
