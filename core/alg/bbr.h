@@ -16,25 +16,14 @@
 #define WL_ALG_BBR_H
 
 #include "../math/minmax.h"
-#include "alg.h"
+#include "bbr_base.h"
 
-#define WL_BBR_BW_SCALE 24 /* one segment per us = 2^24; 1448-byte segments: 11.6 Gbit/s; u64 holds what follows */
-#define WL_BBR_UNIT 256u /* gain 1 */
 #define WL_BBR_HIGH_GAIN (WL_BBR_UNIT * 2885 / 1000 + 1) /* 2/ln 2: smallest gain that doubles every round */
 #define WL_BBR_DRAIN_GAIN (WL_BBR_UNIT * 1000 / 2885)
 #define WL_BBR_CWND_GAIN (WL_BBR_UNIT * 2) /* room for delayed and stretched ACKs */
 #define WL_BBR_CYCLE_LEN 8u
 #define WL_BBR_CYCLE_RAND 7u /* phases a cycle may start in: all but the slow one */
 #define WL_BBR_BW_ROUNDS 10u
-#define WL_BBR_MIN_RTT_WIN_US 10000000u
-#define WL_BBR_PROBE_RTT_US 200000u
-#define WL_BBR_MIN_CWND_SEGS 4u
-#define WL_BBR_FULL_BW_GAIN (WL_BBR_UNIT * 5 / 4)
-#define WL_BBR_FULL_BW_ROUNDS 3u
-#define WL_BBR_PACING_MARGIN_PERCENT 1u
-#define WL_BBR_EXTRA_ACKED_ROUNDS 5u
-#define WL_BBR_EXTRA_ACKED_MAX_US 100000u
-#define WL_BBR_ACK_EPOCH_MAX_SEGS (1u << 20)
 #define WL_BBR_LT_MIN_ROUNDS 4u
 #define WL_BBR_LT_MAX_ROUNDS 16u
 #define WL_BBR_LT_USE_ROUNDS 48u
@@ -42,9 +31,6 @@
 #define WL_BBR_OVERRUN_SEGS 8u /* lost of a small window they may be chance (BBRv2 asks for as many in STARTUP) */
 #define WL_BBR_LT_RATIO_Q8 (WL_BBR_UNIT / 8)
 #define WL_BBR_LT_DIFF_BYTES_PS 500u
-#define WL_BBR_SLOW_BYTES_PS 150000u /* 1.2 Mbit/s: below it a burst is one segment, else two at least */
-#define WL_BBR_BURST_SHIFT 10
-#define WL_BBR_BURST_MAX_BYTES 65216u
 
 enum wl_bbr_mode {
 	WL_BBR_STARTUP = 0,
@@ -55,18 +41,13 @@ enum wl_bbr_mode {
 
 /* Times are wl_sample.now_us, amounts of data as wl_sample has them. */
 struct wl_bbr {
+	struct wl_bbr_base base;
 	struct wl_minmax bw; /* windowed maximum, time = rounds */
-	wl_u32 min_rtt_us; /* ~0: none yet */
 	wl_u32 min_rtt_at_us;
 	wl_u32 probe_rtt_done_at_us; /* valid with is_probe_rtt_timed */
 	wl_u32 round_count;
-	wl_u32 next_round_delivered;
 	wl_u32 cycle_at_us; /* start of this phase of PROBE_BW */
-	wl_u32 prior_cwnd_bytes; /* to go back to after recovery or PROBE_RTT */
 	wl_u32 full_bw;
-	wl_u32 ack_epoch_at_us;
-	wl_u32 ack_epoch_bytes;
-	wl_u32 extra_acked_bytes[2];
 	wl_u32 lt_bw;
 	wl_u32 lt_last_delivered;
 	wl_u32 lt_last_lost;
@@ -75,28 +56,17 @@ struct wl_bbr {
 	wl_u32 round_lost; /* lost_bytes and delivered_bytes as the round began */
 	wl_u32 round_delivered;
 	wl_u32 probe_rtt_until; /* delivered_bytes up to which samples are of PROBE_RTT's window; valid with is_probe_rtt_sampled */
-	wl_u16 pacing_gain; /* WL_BBR_UNIT is 1 */
-	wl_u16 cwnd_gain;
 	wl_u8 mode; /* enum wl_bbr_mode */
 	wl_u8 cycle_index;
 	wl_u8 full_bw_count;
-	wl_u8 is_full_bw_reached;
-	wl_u8 is_round_start;
 	wl_u8 has_overrun; /* a fifth of the last round was lost, and not by chance */
-	wl_u8 is_idle_restart;
 	wl_u8 is_probe_rtt_timed;
 	wl_u8 is_probe_rtt_round_done;
 	wl_u8 is_probe_rtt_sampled;
-	wl_u8 is_packet_conservation;
-	wl_u8 was_in_recovery;
-	wl_u8 has_seen_rtt;
-	wl_u8 extra_acked_rounds;
-	wl_u8 extra_acked_index;
 	wl_u8 lt_is_sampling;
 	wl_u8 lt_use_bw;
 	wl_u8 lt_rounds;
 	wl_u8 held_rounds; /* bit n: n rounds before the last one, no more was sent than what came out */
-	wl_u8 flags; /* bits of enum wl_alg_param_flag */
 };
 _Static_assert(sizeof(struct wl_bbr) <= WL_ALG_STATE_BYTES, "BBR's state fits a flow");
 
@@ -108,48 +78,11 @@ WL_INLINE wl_u32 wl_bbr_bw(const struct wl_bbr *b)
 	return b->lt_use_bw ? b->lt_bw : wl_minmax_get(&b->bw);
 }
 
-/* `bw` times `gain` in bytes per second, one per cent below so that queues drain. */
-WL_INLINE wl_u64 wl_bbr_rate_bytes_ps(const struct wl_sample *s, wl_u64 bw, wl_u32 gain)
-{
-	wl_u64 rate = bw * s->mss_bytes;
-
-	rate = rate * gain / WL_BBR_UNIT;
-	rate = rate * (1000000 / 100 * (100 - WL_BBR_PACING_MARGIN_PERCENT));
-	return rate >> WL_BBR_BW_SCALE;
-}
-
-/* Bandwidth-delay product times `gain`, in bytes of whole segments. */
-WL_INLINE wl_u32 wl_bbr_bdp_bytes(const struct wl_bbr *b, const struct wl_sample *s, wl_u32 bw, wl_u32 gain)
-{
-	wl_u64 w;
-
-	if (b->min_rtt_us == ~0u)
-		return WL_INIT_CWND_SEGS * s->mss_bytes;
-	w = (wl_u64)bw * b->min_rtt_us;
-	w = (w * gain / WL_BBR_UNIT + (1u << WL_BBR_BW_SCALE) - 1) >> WL_BBR_BW_SCALE;
-	return wl_sat_mul(w > 0xffffffffu ? 0xffffffffu : (wl_u32)w, s->mss_bytes);
-}
-
-/* Segments that leave in one burst: the flow's quantum (bbr_tso_segs_goal() in Linux). */
-WL_INLINE wl_u32 wl_bbr_burst_segs(const struct wl_bbr *b, const struct wl_sample *s, const struct wl_decision *d)
-{
-	wl_u32 least = d->pacing_bytes_ps < WL_BBR_SLOW_BYTES_PS ? 1 : 2;
-	wl_u64 bytes = d->pacing_bytes_ps >> WL_BBR_BURST_SHIFT;
-	wl_u32 segs;
-
-	if (!(b->flags & WL_ALG_SENDS_BURSTS))
-		return least;
-	if (bytes > WL_BBR_BURST_MAX_BYTES)
-		bytes = WL_BBR_BURST_MAX_BYTES;
-	segs = (wl_u32)bytes / s->mss_bytes;
-	return segs > least ? segs : least;
-}
-
 /* A target in flight with room for the bursts of sender, receiver and path. */
 WL_INLINE wl_u32 wl_bbr_quantized(const struct wl_bbr *b, const struct wl_sample *s, const struct wl_decision *d,
 				  wl_u32 bytes)
 {
-	wl_u32 segs = bytes / s->mss_bytes + 3 * wl_bbr_burst_segs(b, s, d);
+	wl_u32 segs = bytes / s->mss_bytes + 3 * wl_bbr_burst_segs(&b->base, s, d);
 
 	segs = (segs + 1) & ~1u; /* an even number goes well with delayed ACKs */
 	if (b->mode == WL_BBR_PROBE_BW && b->cycle_index == 0)
@@ -160,33 +93,7 @@ WL_INLINE wl_u32 wl_bbr_quantized(const struct wl_bbr *b, const struct wl_sample
 WL_INLINE wl_u32 wl_bbr_inflight_bytes(const struct wl_bbr *b, const struct wl_sample *s,
 				       const struct wl_decision *d, wl_u32 bw, wl_u32 gain)
 {
-	return wl_bbr_quantized(b, s, d, wl_bbr_bdp_bytes(b, s, bw, gain));
-}
-
-/*
- * How much of `inflight_bytes` will be in the network when pacing lets the next burst leave; where more is wanted there,
- * with that burst (bbr_packets_in_net_at_edt() in Linux).
- */
-WL_INLINE wl_u32 wl_bbr_inflight_at_departure(const struct wl_bbr *b, const struct wl_sample *s,
-					      const struct wl_decision *d, wl_u32 inflight_bytes)
-{
-	wl_u64 delivered = ((wl_u64)wl_bbr_bw(b) * s->departs_in_us >> WL_BBR_BW_SCALE) * s->mss_bytes;
-
-	if (b->pacing_gain > WL_BBR_UNIT)
-		inflight_bytes = wl_sat_add(inflight_bytes, wl_bbr_burst_segs(b, s, d) * s->mss_bytes);
-	return inflight_bytes > delivered ? inflight_bytes - (wl_u32)delivered : 0;
-}
-
-/* Data acknowledged beyond what the bandwidth explains: ACKs come in clumps, the window must bridge the gaps. */
-WL_INLINE wl_u32 wl_bbr_aggregation_bytes(const struct wl_bbr *b, const struct wl_sample *s)
-{
-	wl_u32 most = b->extra_acked_bytes[0] > b->extra_acked_bytes[1] ? b->extra_acked_bytes[0]
-									: b->extra_acked_bytes[1];
-	wl_u64 cap = ((wl_u64)wl_bbr_bw(b) * WL_BBR_EXTRA_ACKED_MAX_US >> WL_BBR_BW_SCALE) * s->mss_bytes;
-
-	if (!b->is_full_bw_reached)
-		return 0;
-	return most < cap ? most : (wl_u32)cap;
+	return wl_bbr_quantized(b, s, d, wl_bbr_bdp_bytes(&b->base, s, bw, gain));
 }
 
 /*
@@ -240,7 +147,7 @@ WL_INLINE void wl_bbr_lt_interval_done(struct wl_bbr *b, const struct wl_sample 
 			 wl_bbr_rate_bytes_ps(s, diff, WL_BBR_UNIT) <= WL_BBR_LT_DIFF_BYTES_PS)) {
 		b->lt_bw = (wl_u32)(((wl_u64)bw + b->lt_bw) >> 1);
 		b->lt_use_bw = 1;
-		b->pacing_gain = WL_BBR_UNIT;
+		b->base.pacing_gain = WL_BBR_UNIT;
 		b->lt_rounds = 0;
 		return;
 	}
@@ -248,20 +155,13 @@ WL_INLINE void wl_bbr_lt_interval_done(struct wl_bbr *b, const struct wl_sample 
 	wl_bbr_lt_reset_interval(b, s);
 }
 
-WL_INLINE wl_u32 wl_bbr_segs_per_us(wl_u32 bytes, wl_u32 mss_bytes, wl_u32 interval_us)
-{
-	wl_u64 per = (wl_u64)mss_bytes * interval_us;
-	wl_u64 bw = per ? ((wl_u64)bytes << WL_BBR_BW_SCALE) / per : 0;
-
-	return bw > 0xffffffffu ? 0xffffffffu : (wl_u32)bw;
-}
-
 WL_INLINE void wl_bbr_lt_sample(struct wl_bbr *b, const struct wl_sample *s, int has_lost, int is_limited)
 {
 	wl_u32 lost, delivered, elapsed_us;
 
 	if (b->lt_use_bw) {
-		if (b->mode == WL_BBR_PROBE_BW && b->is_round_start && ++b->lt_rounds >= WL_BBR_LT_USE_ROUNDS) {
+		if (b->mode == WL_BBR_PROBE_BW && b->base.is_round_start &&
+		    ++b->lt_rounds >= WL_BBR_LT_USE_ROUNDS) {
 			wl_bbr_lt_reset(b, s);
 			wl_bbr_enter_probe_bw(b, s);
 		}
@@ -277,7 +177,7 @@ WL_INLINE void wl_bbr_lt_sample(struct wl_bbr *b, const struct wl_sample *s, int
 		wl_bbr_lt_reset(b, s);
 		return;
 	}
-	if (b->is_round_start)
+	if (b->base.is_round_start)
 		b->lt_rounds++;
 	if (b->lt_rounds < WL_BBR_LT_MIN_ROUNDS)
 		return;
@@ -307,21 +207,21 @@ WL_INLINE void wl_bbr_start_round(struct wl_bbr *b, const struct wl_sample *s)
 			 wl_bbr_is_overrun(lost, s->delivered_bytes - b->round_delivered);
 	b->round_lost = b->lost_bytes;
 	b->round_delivered = s->delivered_bytes;
-	b->next_round_delivered = s->delivered_bytes;
+	b->base.next_round_delivered = s->delivered_bytes;
 	b->round_count++;
-	b->is_round_start = 1;
-	b->held_rounds = (wl_u8)(b->held_rounds << 1 | b->is_packet_conservation);
-	b->is_packet_conservation = 0;
+	b->base.is_round_start = 1;
+	b->held_rounds = (wl_u8)(b->held_rounds << 1 | b->base.is_packet_conservation);
+	b->base.is_packet_conservation = 0;
 }
 
 WL_INLINE void wl_bbr_update_bw(struct wl_bbr *b, const struct wl_sample *s)
 {
 	wl_u32 bw;
 
-	b->is_round_start = 0;
+	b->base.is_round_start = 0;
 	if (!s->rate_interval_us || !s->rate_delivered_bytes)
 		return;
-	if ((wl_s32)(s->prior_delivered_bytes - b->next_round_delivered) >= 0)
+	if ((wl_s32)(s->prior_delivered_bytes - b->base.next_round_delivered) >= 0)
 		wl_bbr_start_round(b, s);
 	if ((wl_s32)(s->prior_delivered_bytes - b->probe_rtt_until) > 0)
 		b->is_probe_rtt_sampled = 0;
@@ -330,39 +230,6 @@ WL_INLINE void wl_bbr_update_bw(struct wl_bbr *b, const struct wl_sample *s)
 	/* too little in flight says nothing about the path, unless it was faster than all before */
 	if (!wl_bbr_is_limited(b, s) || bw >= wl_minmax_get(&b->bw))
 		wl_minmax_running_max(&b->bw, WL_BBR_BW_ROUNDS, b->round_count, bw);
-}
-
-WL_INLINE void wl_bbr_update_aggregation(struct wl_bbr *b, const struct wl_sample *s, const struct wl_decision *d)
-{
-	wl_u32 epoch_us, extra;
-	wl_u64 expected;
-
-	if (!s->newly_delivered_bytes || !s->rate_interval_us)
-		return;
-	if (b->is_round_start) {
-		if (b->extra_acked_rounds < 31)
-			b->extra_acked_rounds++;
-		if (b->extra_acked_rounds >= WL_BBR_EXTRA_ACKED_ROUNDS) {
-			b->extra_acked_rounds = 0;
-			b->extra_acked_index = !b->extra_acked_index;
-			b->extra_acked_bytes[b->extra_acked_index & 1] = 0;
-		}
-	}
-	epoch_us = s->now_us - b->ack_epoch_at_us;
-	expected = ((wl_u64)wl_bbr_bw(b) * epoch_us >> WL_BBR_BW_SCALE) * s->mss_bytes;
-	if (b->ack_epoch_bytes <= expected ||
-	    b->ack_epoch_bytes / s->mss_bytes + s->newly_delivered_bytes / s->mss_bytes >=
-		    WL_BBR_ACK_EPOCH_MAX_SEGS) {
-		b->ack_epoch_bytes = 0;
-		b->ack_epoch_at_us = s->now_us;
-		expected = 0;
-	}
-	b->ack_epoch_bytes = wl_sat_add(b->ack_epoch_bytes, s->newly_delivered_bytes);
-	extra = b->ack_epoch_bytes > expected ? b->ack_epoch_bytes - (wl_u32)expected : 0;
-	if (extra > d->cwnd_bytes)
-		extra = d->cwnd_bytes;
-	if (extra > b->extra_acked_bytes[b->extra_acked_index & 1])
-		b->extra_acked_bytes[b->extra_acked_index & 1] = extra;
 }
 
 WL_INLINE wl_u16 wl_bbr_cycle_gain(wl_u32 index)
@@ -385,16 +252,16 @@ WL_INLINE void wl_bbr_enter_probe_bw(struct wl_bbr *b, const struct wl_sample *s
 
 WL_INLINE int wl_bbr_is_phase_over(const struct wl_bbr *b, const struct wl_sample *s, const struct wl_decision *d)
 {
-	int is_full_length = s->now_us - b->cycle_at_us > b->min_rtt_us;
+	int is_full_length = s->now_us - b->cycle_at_us > b->base.min_rtt_us;
 	wl_u32 bw = wl_minmax_get(&b->bw);
 	wl_u32 inflight;
 
-	if (b->pacing_gain == WL_BBR_UNIT)
+	if (b->base.pacing_gain == WL_BBR_UNIT)
 		return is_full_length;
-	inflight = wl_bbr_inflight_at_departure(b, s, d, s->inflight_before_bytes);
-	if (b->pacing_gain > WL_BBR_UNIT)
+	inflight = wl_bbr_inflight_at_departure(&b->base, s, d, wl_bbr_bw(b), s->inflight_before_bytes);
+	if (b->base.pacing_gain > WL_BBR_UNIT)
 		return is_full_length &&
-		       (s->lost_bytes || inflight >= wl_bbr_inflight_bytes(b, s, d, bw, b->pacing_gain));
+		       (s->lost_bytes || inflight >= wl_bbr_inflight_bytes(b, s, d, bw, b->base.pacing_gain));
 	return is_full_length || inflight <= wl_bbr_inflight_bytes(b, s, d, bw, WL_BBR_UNIT);
 }
 
@@ -412,7 +279,7 @@ WL_INLINE void wl_bbr_update_cycle(struct wl_bbr *b, const struct wl_sample *s, 
 WL_INLINE int wl_bbr_was_held(const struct wl_bbr *b, const struct wl_sample *s)
 {
 	return (b->held_rounds & 2) && s->srtt_us - s->min_rtt_us < s->min_rtt_us / 4 &&
-	       !(b->flags & WL_ALG_AS_LINUX);
+	       !(b->base.flags & WL_ALG_AS_LINUX);
 }
 
 /*
@@ -424,10 +291,10 @@ WL_INLINE void wl_bbr_check_full_bw(struct wl_bbr *b, const struct wl_sample *s)
 {
 	wl_u32 bw = wl_minmax_get(&b->bw);
 
-	if (b->is_full_bw_reached || !b->is_round_start)
+	if (b->base.is_full_bw_reached || !b->base.is_round_start)
 		return;
-	if (b->has_overrun && !(b->flags & WL_ALG_AS_LINUX)) {
-		b->is_full_bw_reached = 1;
+	if (b->has_overrun && !(b->base.flags & WL_ALG_AS_LINUX)) {
+		b->base.is_full_bw_reached = 1;
 		return;
 	}
 	if (wl_bbr_is_limited(b, s) || wl_bbr_was_held(b, s))
@@ -437,19 +304,20 @@ WL_INLINE void wl_bbr_check_full_bw(struct wl_bbr *b, const struct wl_sample *s)
 		b->full_bw_count = 0;
 		return;
 	}
-	b->is_full_bw_reached = ++b->full_bw_count >= WL_BBR_FULL_BW_ROUNDS;
+	b->base.is_full_bw_reached = ++b->full_bw_count >= WL_BBR_FULL_BW_ROUNDS;
 }
 
 WL_INLINE void wl_bbr_check_drain(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d)
 {
 	wl_u32 bw = wl_minmax_get(&b->bw);
 
-	if (b->mode == WL_BBR_STARTUP && b->is_full_bw_reached) {
+	if (b->mode == WL_BBR_STARTUP && b->base.is_full_bw_reached) {
 		b->mode = WL_BBR_DRAIN;
 		d->ssthresh_bytes = wl_bbr_inflight_bytes(b, s, d, bw, WL_BBR_UNIT);
 	}
-	if (b->mode == WL_BBR_DRAIN && wl_bbr_inflight_at_departure(b, s, d, s->inflight_bytes) <=
-					       wl_bbr_inflight_bytes(b, s, d, bw, WL_BBR_UNIT))
+	if (b->mode == WL_BBR_DRAIN &&
+	    wl_bbr_inflight_at_departure(&b->base, s, d, wl_bbr_bw(b), s->inflight_bytes) <=
+		    wl_bbr_inflight_bytes(b, s, d, bw, WL_BBR_UNIT))
 		wl_bbr_enter_probe_bw(b, s);
 }
 
@@ -462,32 +330,23 @@ WL_INLINE int wl_bbr_is_probe_rtt_over(const struct wl_bbr *b, const struct wl_s
 WL_INLINE void wl_bbr_leave_probe_rtt(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d)
 {
 	b->min_rtt_at_us = s->now_us;
-	if (d->cwnd_bytes < b->prior_cwnd_bytes)
-		d->cwnd_bytes = b->prior_cwnd_bytes;
-	if (b->is_full_bw_reached)
+	wl_bbr_restore_cwnd(&b->base, d);
+	if (b->base.is_full_bw_reached)
 		wl_bbr_enter_probe_bw(b, s);
 	else
 		b->mode = WL_BBR_STARTUP;
-}
-
-WL_INLINE void wl_bbr_save_cwnd(struct wl_bbr *b, const struct wl_decision *d)
-{
-	if (!b->was_in_recovery && b->mode != WL_BBR_PROBE_RTT)
-		b->prior_cwnd_bytes = d->cwnd_bytes;
-	else if (d->cwnd_bytes > b->prior_cwnd_bytes)
-		b->prior_cwnd_bytes = d->cwnd_bytes;
 }
 
 WL_INLINE void wl_bbr_update_min_rtt(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d)
 {
 	int is_expired = s->now_us - b->min_rtt_at_us > WL_BBR_MIN_RTT_WIN_US;
 
-	if (s->rtt_us && (s->rtt_us < b->min_rtt_us || (is_expired && !s->is_ack_delayed))) {
-		b->min_rtt_us = s->rtt_us;
+	if (s->rtt_us && (s->rtt_us < b->base.min_rtt_us || (is_expired && !s->is_ack_delayed))) {
+		b->base.min_rtt_us = s->rtt_us;
 		b->min_rtt_at_us = s->now_us;
 	}
-	if (is_expired && !b->is_idle_restart && b->mode != WL_BBR_PROBE_RTT) {
-		wl_bbr_save_cwnd(b, d);
+	if (is_expired && !b->base.is_idle_restart && b->mode != WL_BBR_PROBE_RTT) {
+		wl_bbr_save_cwnd(&b->base, d, 0);
 		b->mode = WL_BBR_PROBE_RTT;
 		b->is_probe_rtt_timed = 0;
 	}
@@ -498,9 +357,9 @@ WL_INLINE void wl_bbr_update_min_rtt(struct wl_bbr *b, const struct wl_sample *s
 			b->is_probe_rtt_timed = 1;
 			b->probe_rtt_done_at_us = s->now_us + WL_BBR_PROBE_RTT_US;
 			b->is_probe_rtt_round_done = 0;
-			b->next_round_delivered = s->delivered_bytes;
+			b->base.next_round_delivered = s->delivered_bytes;
 		} else if (b->is_probe_rtt_timed) {
-			if (b->is_round_start)
+			if (b->base.is_round_start)
 				b->is_probe_rtt_round_done = 1;
 			if (b->is_probe_rtt_round_done && wl_bbr_is_probe_rtt_over(b, s))
 				wl_bbr_leave_probe_rtt(b, s, d);
@@ -508,91 +367,39 @@ WL_INLINE void wl_bbr_update_min_rtt(struct wl_bbr *b, const struct wl_sample *s
 	}
 	/* as long as the new RTT is not known, the pause is no reason to look for it with a small window */
 	if (s->newly_delivered_bytes && (!is_expired || b->min_rtt_at_us == s->now_us))
-		b->is_idle_restart = 0;
+		b->base.is_idle_restart = 0;
 }
 
 WL_INLINE void wl_bbr_update_gains(struct wl_bbr *b)
 {
 	switch (b->mode) {
 	case WL_BBR_STARTUP:
-		b->pacing_gain = WL_BBR_HIGH_GAIN;
-		b->cwnd_gain = WL_BBR_HIGH_GAIN;
+		b->base.pacing_gain = WL_BBR_HIGH_GAIN;
+		b->base.cwnd_gain = WL_BBR_HIGH_GAIN;
 		break;
 	case WL_BBR_DRAIN:
-		b->pacing_gain = WL_BBR_DRAIN_GAIN;
-		b->cwnd_gain = WL_BBR_HIGH_GAIN;
+		b->base.pacing_gain = WL_BBR_DRAIN_GAIN;
+		b->base.cwnd_gain = WL_BBR_HIGH_GAIN;
 		break;
 	case WL_BBR_PROBE_BW:
-		b->pacing_gain = b->lt_use_bw ? WL_BBR_UNIT : wl_bbr_cycle_gain(b->cycle_index);
-		b->cwnd_gain = WL_BBR_CWND_GAIN;
+		b->base.pacing_gain = b->lt_use_bw ? WL_BBR_UNIT : wl_bbr_cycle_gain(b->cycle_index);
+		b->base.cwnd_gain = WL_BBR_CWND_GAIN;
 		break;
 	default:
-		b->pacing_gain = WL_BBR_UNIT;
-		b->cwnd_gain = WL_BBR_UNIT;
+		b->base.pacing_gain = WL_BBR_UNIT;
+		b->base.cwnd_gain = WL_BBR_UNIT;
 		break;
 	}
-}
-
-WL_INLINE void wl_bbr_init_pacing(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d)
-{
-	wl_u32 rtt_us = s->srtt_us ? s->srtt_us : 1000;
-
-	b->has_seen_rtt = s->srtt_us != 0;
-	d->pacing_bytes_ps =
-		wl_bbr_rate_bytes_ps(s, wl_bbr_segs_per_us(d->cwnd_bytes, s->mss_bytes, rtt_us), WL_BBR_HIGH_GAIN);
-}
-
-WL_INLINE void wl_bbr_set_pacing(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d, wl_u32 gain)
-{
-	wl_u64 rate = wl_bbr_rate_bytes_ps(s, wl_bbr_bw(b), gain);
-
-	if (!b->has_seen_rtt && s->srtt_us)
-		wl_bbr_init_pacing(b, s, d);
-	/* before the pipe is full the estimate only lags behind; and nothing is no estimate */
-	if (rate > d->pacing_bytes_ps || (b->is_full_bw_reached && rate))
-		d->pacing_bytes_ps = rate;
-}
-
-/* On entering recovery one segment out for each one in; on leaving it back to the old window. Returns 1 when done. */
-WL_INLINE int wl_bbr_recovery_cwnd(struct wl_bbr *b, const struct wl_sample *s, wl_u32 *cwnd)
-{
-	if (s->lost_bytes)
-		*cwnd = *cwnd > s->lost_bytes + s->mss_bytes ? *cwnd - s->lost_bytes : s->mss_bytes;
-	if (s->is_in_recovery && !b->was_in_recovery) {
-		b->is_packet_conservation = 1;
-		b->next_round_delivered = s->delivered_bytes;
-		*cwnd = s->inflight_bytes + s->newly_delivered_bytes;
-	} else if (!s->is_in_recovery && b->was_in_recovery) {
-		if (*cwnd < b->prior_cwnd_bytes)
-			*cwnd = b->prior_cwnd_bytes;
-		b->is_packet_conservation = 0;
-	}
-	b->was_in_recovery = s->is_in_recovery;
-	if (!b->is_packet_conservation)
-		return 0;
-	if (*cwnd < s->inflight_bytes + s->newly_delivered_bytes)
-		*cwnd = s->inflight_bytes + s->newly_delivered_bytes;
-	return 1;
 }
 
 WL_INLINE void wl_bbr_set_cwnd(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d, wl_u32 bw)
 {
 	wl_u32 floor = WL_BBR_MIN_CWND_SEGS * s->mss_bytes;
-	wl_u32 cwnd = d->cwnd_bytes;
-	wl_u32 target;
+	wl_u32 target = wl_bbr_bdp_bytes(&b->base, s, bw, b->base.cwnd_gain);
+	wl_u32 cwnd;
 
-	if (s->newly_delivered_bytes && !wl_bbr_recovery_cwnd(b, s, &cwnd)) {
-		target = wl_sat_add(wl_bbr_bdp_bytes(b, s, bw, b->cwnd_gain), wl_bbr_aggregation_bytes(b, s));
-		target = wl_bbr_quantized(b, s, d, target);
-		if (b->is_full_bw_reached) {
-			cwnd = wl_sat_add(cwnd, s->newly_delivered_bytes);
-			cwnd = cwnd < target ? cwnd : target;
-		} else if (cwnd < target || s->delivered_bytes < WL_INIT_CWND_SEGS * s->mss_bytes) {
-			cwnd = wl_sat_add(cwnd, s->newly_delivered_bytes);
-		}
-		if (cwnd < floor)
-			cwnd = floor;
-	}
+	target = wl_sat_add(target, wl_bbr_aggregation_bytes(&b->base, s, wl_bbr_bw(b)));
+	cwnd = wl_bbr_next_cwnd(&b->base, s, d, wl_bbr_quantized(b, s, d, target));
 	if (b->mode == WL_BBR_PROBE_RTT && cwnd > floor)
 		cwnd = floor;
 	d->cwnd_bytes = cwnd < WL_CWND_MAX_BYTES ? cwnd : WL_CWND_MAX_BYTES;
@@ -604,23 +411,15 @@ static void wl_bbr_init(void *state, const struct wl_alg_params *p, const struct
 			struct wl_decision *d)
 {
 	struct wl_bbr *b = state;
-	wl_u32 rtt_us = s->min_rtt_us ? s->min_rtt_us : s->handshake_rtt_us;
 
-	b->flags = p->flags;
-	if (!d->cwnd_bytes)
-		d->cwnd_bytes = WL_INIT_CWND_SEGS * s->mss_bytes;
-	d->ssthresh_bytes = WL_CWND_MAX_BYTES;
+	wl_bbr_begin(&b->base, p, s, d);
 	b->mode = WL_BBR_STARTUP;
-	b->min_rtt_us = rtt_us ? rtt_us : ~0u;
 	b->min_rtt_at_us = s->now_us;
-	b->next_round_delivered = s->delivered_bytes;
 	b->round_delivered = s->delivered_bytes;
-	b->ack_epoch_at_us = s->now_us;
 	b->cycle_at_us = s->now_us;
-	b->was_in_recovery = s->is_in_recovery;
 	wl_bbr_lt_reset(b, s);
 	wl_bbr_update_gains(b);
-	wl_bbr_init_pacing(b, s, d);
+	wl_bbr_init_pacing(&b->base, s, d, WL_BBR_HIGH_GAIN);
 }
 
 /* Nothing was lost: what went slower for it says nothing of the path (bbr_undo_cwnd() in Linux). */
@@ -640,14 +439,14 @@ static void wl_bbr_on_ack(void *state, const struct wl_sample *s, struct wl_deci
 		wl_bbr_undo(b, s);
 	b->lost_bytes += s->lost_bytes;
 	wl_bbr_update_bw(b, s);
-	wl_bbr_update_aggregation(b, s, d);
+	wl_bbr_update_aggregation(&b->base, s, d, wl_bbr_bw(b), WL_BBR_EXTRA_ACKED_ROUNDS);
 	wl_bbr_update_cycle(b, s, d);
 	wl_bbr_check_full_bw(b, s);
 	wl_bbr_check_drain(b, s, d);
 	wl_bbr_update_min_rtt(b, s, d);
 	wl_bbr_update_gains(b);
 	bw = wl_bbr_bw(b);
-	wl_bbr_set_pacing(b, s, d, b->pacing_gain);
+	wl_bbr_set_pacing(&b->base, s, d, bw, b->base.pacing_gain, WL_BBR_HIGH_GAIN);
 	wl_bbr_set_cwnd(b, s, d, bw);
 }
 
@@ -655,26 +454,25 @@ static void wl_bbr_on_ack(void *state, const struct wl_sample *s, struct wl_deci
 static void wl_bbr_on_congestion(void *state, const struct wl_sample *s, struct wl_decision *d,
 				 enum wl_congestion why)
 {
+	struct wl_bbr *b = state;
+
 	(void)s;
 	(void)why;
-	wl_bbr_save_cwnd(state, d);
+	wl_bbr_save_cwnd(&b->base, d, b->mode == WL_BBR_PROBE_RTT);
 }
 
 static void wl_bbr_on_timeout(void *state, const struct wl_sample *s, struct wl_decision *d)
 {
 	struct wl_bbr *b = state;
 
-	wl_bbr_save_cwnd(b, d);
-	b->was_in_recovery = 1;
+	wl_bbr_save_cwnd(&b->base, d, b->mode == WL_BBR_PROBE_RTT);
 	b->full_bw = 0;
 	/* as in Linux a round ends with it, and maybe what a policer has let pass; its losses are counted with the next ACK */
-	b->is_round_start = 1;
+	b->base.is_round_start = 1;
 	b->lost_bytes += s->lost_bytes;
 	wl_bbr_lt_sample(b, s, 1, 0);
 	b->lost_bytes -= s->lost_bytes;
-	d->cwnd_bytes = s->inflight_bytes + s->mss_bytes;
-	if (d->cwnd_bytes < s->mss_bytes)
-		d->cwnd_bytes = s->mss_bytes;
+	wl_bbr_timeout_cwnd(&b->base, s, d);
 }
 
 static void wl_bbr_on_send_after_idle(void *state, const struct wl_sample *s, struct wl_decision *d, wl_u32 idle_us)
@@ -684,12 +482,11 @@ static void wl_bbr_on_send_after_idle(void *state, const struct wl_sample *s, st
 	(void)idle_us;
 	if (!s->is_app_limited)
 		return;
-	b->is_idle_restart = 1;
-	b->ack_epoch_at_us = s->now_us;
-	b->ack_epoch_bytes = 0;
+	b->base.is_idle_restart = 1;
+	wl_bbr_restart_aggregation(&b->base, s);
 	/* the path is empty: no need to be faster, nor to drain it */
 	if (b->mode == WL_BBR_PROBE_BW)
-		wl_bbr_set_pacing(b, s, d, WL_BBR_UNIT);
+		wl_bbr_set_pacing(&b->base, s, d, wl_bbr_bw(b), WL_BBR_UNIT, WL_BBR_HIGH_GAIN);
 	else if (b->mode == WL_BBR_PROBE_RTT && b->is_probe_rtt_timed && wl_bbr_is_probe_rtt_over(b, s))
 		wl_bbr_leave_probe_rtt(b, s, d);
 }
