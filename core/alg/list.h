@@ -7,6 +7,7 @@
 #define WL_ALG_LIST_H
 
 #include "bbr.h"
+#include "bbr3.h"
 #include "cubic.h"
 #include "dctcp.h"
 #include "kcubic.h"
@@ -35,7 +36,8 @@ enum wl_alg_need {
 	X(trim, 6, "trim", WL_NEEDS_PAUSES | WL_NEEDS_PATH, \
 	  "TCP-TRIM: probes after a pause, queues short by delay; data centres only") \
 	X(kcubic, 7, "kcubic", WL_NEEDS_NOTHING, "CUBIC with HyStart as Linux has it, for comparison") \
-	X(kreno, 8, "kreno", WL_NEEDS_NOTHING, "Reno as Linux has it, for comparison")
+	X(kreno, 8, "kreno", WL_NEEDS_NOTHING, "Reno as Linux has it, for comparison") \
+	X(bbr3, 9, "bbr3", WL_NEEDS_NOTHING, "BBR v3: as bbr, but what is lost bounds what is in flight")
 
 #define WL_ALG_ENUM(symbol, number, name, needs, description) WL_ALG_##symbol = number,
 enum wl_alg_id {

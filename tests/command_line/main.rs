@@ -222,7 +222,7 @@ fn algorithms_are_listed_as_json() {
     let value: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let names: Vec<_> =
         value["algorithms"].as_array().unwrap().iter().map(|a| a["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["reno", "cubic", "bbr", "dctcp", "l2dct", "trim", "kcubic", "kreno"]);
+    assert_eq!(names, ["reno", "cubic", "bbr", "dctcp", "l2dct", "trim", "kcubic", "kreno", "bbr3"]);
 }
 
 #[test]

@@ -136,11 +136,11 @@ struct Situation {
 }
 
 fn policy(dice: &mut Dice) -> String {
-    let algorithm = dice.one_of(&["reno", "cubic", "bbr", "kcubic"]);
+    let algorithm = dice.one_of(&["reno", "cubic", "bbr", "kcubic", "bbr3"]);
     let rest = match dice.between(0, 9) {
         0 => "mode = \"watch\"\n".to_string(),
         1 => "mode = \"off\"\n".to_string(),
-        2..=4 if algorithm != "bbr" => {
+        2..=4 if !algorithm.starts_with("bbr") => {
             let (rule, weight) =
                 (dice.one_of(&["ccc", "lisa", "cm", "etcp", "efcm", "multcp", "fse"]), dice.between(1, 9));
             let name = dice.one_of(&["g", "h"]);

@@ -6,7 +6,7 @@ use windlass_scenario::Scenario;
 use windlass_sim::{Config, Ecn, Outcome, RunOptions, run};
 
 const LIMIT_S: u64 = 30;
-const ALGORITHMS: [&str; 6] = ["reno", "cubic", "bbr", "trim", "dctcp", "l2dct"];
+const ALGORITHMS: [&str; 7] = ["reno", "cubic", "bbr", "bbr3", "trim", "dctcp", "l2dct"];
 
 /// A chain of hosts with links of any kind, and flows between any two of them.
 fn scenario() -> impl Strategy<Value = String> {

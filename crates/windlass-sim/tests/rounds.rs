@@ -84,6 +84,17 @@ fn bbr_is_not_moved_by_random_loss() {
     check("bbr-loss", &trajectory("bbr", "loss = \"1 %\"\n"));
 }
 
+/// As v1, but its startup does not overrun the buffer, and a probe that loses more than one in fifty is over.
+#[test]
+fn bbr3_probes_without_overrunning_the_buffer() {
+    check("bbr3", &trajectory("bbr3", ""));
+}
+
+#[test]
+fn bbr3_is_bounded_by_random_loss() {
+    check("bbr3-loss", &trajectory("bbr3", "loss = \"1 %\"\n"));
+}
+
 #[test]
 fn reno_is_moved_by_random_loss() {
     check("reno-loss", &trajectory("reno", "loss = \"1 %\"\n"));

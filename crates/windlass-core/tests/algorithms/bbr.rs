@@ -39,7 +39,7 @@ fn one_of_33(i: u32) -> wl_sample {
 }
 
 /// The one ACK of a round, from 1 on: 33 segments in 40 ms, as in all before.
-fn round_of_33(round: u32) -> wl_sample {
+pub fn round_of_33(round: u32) -> wl_sample {
     wl_sample {
         newly_delivered_bytes: 33 * MSS,
         rate_delivered_bytes: 33 * MSS,

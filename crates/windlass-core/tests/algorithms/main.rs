@@ -1,6 +1,7 @@
 //! The worked numbers of the RFCs and papers, and invariants under any order of events.
 
 mod bbr;
+mod bbr3;
 mod data_centre;
 
 use proptest::prelude::*;

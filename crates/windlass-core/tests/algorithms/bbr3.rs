@@ -1,0 +1,358 @@
+//! BBR v3, over a path that answers once a round trip.
+
+use crate::{MSS, bbr::round_of_33, sample, start};
+use windlass_core::{
+    AlgorithmState,
+    abi::{self, wl_sample},
+};
+
+const RTT_US: u32 = 40_000;
+const BDP_SEGS: u32 = 200;
+/// A bandwidth-delay product in a round trip, in bytes per second.
+const RATE_BYTES_PS: u64 = BDP_SEGS as u64 * MSS as u64 * 25;
+
+const ACKS: usize = 20;
+
+/// A bottleneck of 200 segments a round trip, with a buffer, and a sender that always has data. Each round trip has twenty
+/// ACKs, of as much each.
+struct Path {
+    flow: AlgorithmState,
+    buffer_segs: u32,
+    round: u32,
+    queue_segs: u32,
+    delivered_bytes: u32,
+    /// When the ACKs of the last round had come.
+    prior_delivered_bytes: [u32; ACKS],
+    lost_segs: u32,
+    was_in_recovery: bool,
+}
+
+impl Path {
+    fn new(buffer_segs: u32) -> Path {
+        Path {
+            flow: start("bbr3"),
+            buffer_segs,
+            round: 0,
+            queue_segs: 0,
+            delivered_bytes: 0,
+            prior_delivered_bytes: [0; ACKS],
+            lost_segs: 0,
+            was_in_recovery: false,
+        }
+    }
+
+    fn cwnd_segs(&self) -> u32 {
+        self.flow.decision.cwnd_bytes / MSS
+    }
+
+    fn delivered_segs(&self) -> u32 {
+        self.delivered_bytes / MSS
+    }
+
+    /// In thousandths of the bottleneck's rate.
+    fn pacing_permille(&self) -> u64 {
+        self.flow.decision.pacing_bytes_ps * 1000 / RATE_BYTES_PS
+    }
+
+    /// A round trip in which `chance_segs` are lost by chance; `change` may say otherwise what its ACKs tell.
+    fn round(&mut self, chance_segs: u32, change: impl Fn(&mut wl_sample)) {
+        let paced_segs = (self.flow.decision.pacing_bytes_ps / 25 / u64::from(MSS)) as u32;
+        let inflight_segs = self.cwnd_segs().min(self.queue_segs + paced_segs);
+        let lost_segs =
+            (chance_segs + inflight_segs.saturating_sub(BDP_SEGS + self.buffer_segs)).min(inflight_segs);
+        let delivered_segs = (inflight_segs - lost_segs).min(BDP_SEGS);
+        self.queue_segs = inflight_segs - lost_segs - delivered_segs;
+        self.lost_segs += lost_segs;
+        let is_in_recovery = lost_segs > 0;
+        let is_cwnd_limited = (inflight_segs == self.cwnd_segs()).into();
+        let rtt_us = RTT_US + self.queue_segs * RTT_US / BDP_SEGS;
+        for ack in 0..ACKS {
+            let newly_delivered_bytes = delivered_segs * MSS / ACKS as u32;
+            self.delivered_bytes += newly_delivered_bytes;
+            let prior_delivered_bytes = self.prior_delivered_bytes[ack];
+            self.prior_delivered_bytes[ack] = self.delivered_bytes;
+            let lost_bytes = if ack == 0 { lost_segs * MSS } else { 0 };
+            let mut sample = wl_sample {
+                newly_delivered_bytes,
+                acked_bytes: newly_delivered_bytes,
+                lost_bytes,
+                rate_delivered_bytes: self.delivered_bytes - prior_delivered_bytes,
+                rate_interval_us: RTT_US,
+                delivered_bytes: self.delivered_bytes,
+                prior_delivered_bytes,
+                rtt_us,
+                srtt_us: rtt_us,
+                inflight_before_bytes: inflight_segs * MSS,
+                inflight_bytes: (inflight_segs - lost_segs) * MSS,
+                is_in_recovery: is_in_recovery.into(),
+                is_cwnd_limited,
+                ..sample(self.round * RTT_US + (ack as u32 + 1) * RTT_US / ACKS as u32)
+            };
+            change(&mut sample);
+            if lost_bytes > 0 && !self.was_in_recovery {
+                self.flow.on_congestion(&sample, abi::WL_CONGESTION_LOSS);
+            }
+            self.flow.on_ack(&sample);
+        }
+        self.round += 1;
+        self.was_in_recovery = is_in_recovery;
+    }
+
+    /// Goes on until pacing leaves `permille`, for `most` rounds at most.
+    fn stay_within(&mut self, permille: std::ops::Range<u64>, most: u32) {
+        for _ in 0..most {
+            if permille.contains(&self.pacing_permille()) {
+                self.round(0, |_| ());
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        while self.flow.decision.ssthresh_bytes == abi::WL_CWND_MAX_BYTES || self.pacing_permille() < 950 {
+            self.round(0, |_| ());
+            assert!(self.round < 40, "it never left its startup and drained");
+        }
+    }
+}
+
+/// Draft, section 5.3.1: the pipe is full when three rounds in a row bring less than a quarter more, and the fourth of four
+/// equal ones is the third of them. Samples of a sender that was short of data prove nothing.
+#[test]
+fn bbr3s_startup_ends_after_three_rounds_without_growth() {
+    for (is_app_limited, ends_after) in [(0, Some(4)), (1, None)] {
+        let mut flow = start("bbr3");
+        let mut ended = None;
+        for round in 1..20u32 {
+            flow.on_ack(&wl_sample { is_app_limited, ..round_of_33(round) });
+            if ended.is_none() && flow.decision.ssthresh_bytes < abi::WL_CWND_MAX_BYTES {
+                ended = Some(round);
+            }
+        }
+        assert_eq!(ended, ends_after, "app limited: {is_app_limited}");
+    }
+}
+
+/// Draft, section 5.3.1.3: six ACKs of a round in recovery that tell of more than a fiftieth lost end STARTUP; and what was
+/// delivered in that round bounds the next ones. Fewer ACKs, or less lost, do not.
+#[test]
+fn bbr3s_startup_ends_where_too_much_is_lost() {
+    for (acks_with_loss, lost_segs, ends) in [(8u32, 2u32, true), (4, 4, false), (8, 0, false)] {
+        let mut flow = start("bbr3");
+        flow.on_ack(&wl_sample { delivered_bytes: 100 * MSS, ..round_of_33(1) });
+        // two rounds of ten ACKs each, twice as fast each time
+        for ack in 0..20u32 {
+            let segs = if ack < 10 { 20 } else { 40 };
+            let before = 100 + if ack < 10 { 20 * ack } else { 200 + 40 * (ack - 10) };
+            let delivered_bytes = (before + segs) * MSS;
+            let lost = if ack < acks_with_loss { lost_segs } else { 0 };
+            let news = wl_sample {
+                newly_delivered_bytes: segs * MSS,
+                lost_bytes: lost * MSS,
+                rate_delivered_bytes: 10 * segs * MSS,
+                rate_interval_us: RTT_US,
+                delivered_bytes,
+                prior_delivered_bytes: (before + segs - 10 * segs.min(before / 10)) * MSS,
+                rtt_us: RTT_US,
+                srtt_us: RTT_US,
+                inflight_bytes: 10 * segs * MSS,
+                inflight_before_bytes: 11 * segs * MSS,
+                is_in_recovery: (lost_segs > 0).into(),
+                ..sample(RTT_US + (ack + 1) * 4000)
+            };
+            if ack == 0 && lost > 0 {
+                flow.on_congestion(&news, abi::WL_CONGESTION_LOSS);
+            }
+            flow.on_ack(&news);
+        }
+        let is_over = flow.decision.ssthresh_bytes < abi::WL_CWND_MAX_BYTES;
+        assert_eq!(is_over, ends, "{acks_with_loss} ACKs with {lost_segs} lost");
+    }
+}
+
+/// It fills the path and leaves no standing queue; over 40 s it probes and drains, and hardly loses anything even where there
+/// is no room for a probe.
+#[test]
+fn bbr3_fills_the_path_without_overrunning_it() {
+    for buffer_segs in [0, 20, 200, 800] {
+        let mut path = Path::new(buffer_segs);
+        path.settle();
+        let (began, lost_before) = (path.delivered_segs(), path.lost_segs);
+        for _ in 0..1000 {
+            path.round(0, |_| ());
+        }
+        let delivered_segs = path.delivered_segs() - began;
+        let lost_segs = path.lost_segs - lost_before;
+        assert!(delivered_segs > 1000 * BDP_SEGS * 88 / 100, "{buffer_segs}: {delivered_segs} delivered");
+        assert!(lost_segs < delivered_segs / 50, "{buffer_segs}: {lost_segs} of {delivered_segs} lost");
+    }
+}
+
+/// After DOWN it cruises for two to three seconds, or for as many rounds as Reno would need, 63 at most.
+#[test]
+fn bbr3_probes_every_two_to_three_seconds() {
+    let mut path = Path::new(800);
+    path.settle();
+    let mut probes = Vec::new();
+    let mut was_up = false;
+    for _ in 0..2000 {
+        path.round(0, |_| ());
+        let is_up = path.pacing_permille() > 1150;
+        if is_up && !was_up {
+            probes.push(path.round);
+        }
+        was_up = is_up;
+    }
+    assert!(probes.len() > 20, "{probes:?}");
+    for pair in probes.windows(2) {
+        // a probe, its drain and PROBE_RTT come on top of the wait, of which a random round may be missing
+        assert!((49..=90).contains(&(pair[1] - pair[0])), "{probes:?}");
+    }
+}
+
+/// Draft, section 5.3.3.6: while the bound holds it back it rises by 1, 2, 4, 8 segments in the rounds of a probe.
+#[test]
+fn bbr3_raises_its_bound_twice_as_fast_each_round() {
+    let mut path = Path::new(100);
+    path.settle();
+    // a probe that loses bounds what is in flight; then the path has room
+    let lost_segs = path.lost_segs;
+    while path.lost_segs == lost_segs {
+        path.round(if path.pacing_permille() > 1150 { 10 } else { 0 }, |_| ());
+        assert!(path.round < 300, "it never probed");
+    }
+    path.buffer_segs = 100_000;
+    path.stay_within(0..1150, 300);
+    let mut growth = Vec::new();
+    while path.pacing_permille() > 1150 && growth.len() < 5 {
+        let before = path.cwnd_segs();
+        path.round(0, |_| ());
+        growth.push(path.cwnd_segs() - before);
+    }
+    // its rounds begin a little later than those of the path, so that each of these has something of two
+    assert!(growth.len() == 5 && growth[0] <= 2, "{growth:?}");
+    for pair in growth[1..].windows(2) {
+        assert!((pair[0] * 3 / 2..=pair[0] * 5 / 2).contains(&pair[1]), "{growth:?}");
+    }
+}
+
+/// One in a hundred lost by chance, within what the path may lose: the rate is that of deliveries, not a fraction of it.
+#[test]
+fn bbr3_is_hardly_moved_by_losses_within_its_bound() {
+    let (mut clean, mut lossy) = (Path::new(200), Path::new(200));
+    for path in [&mut clean, &mut lossy] {
+        path.settle();
+    }
+    let began = (clean.delivered_segs(), lossy.delivered_segs());
+    for round in 0..1000 {
+        clean.round(0, |_| ());
+        // two of 200, every other round
+        lossy.round(2 * (round % 2), |_| ());
+    }
+    let share = f64::from(lossy.delivered_segs() - began.1) / f64::from(clean.delivered_segs() - began.0);
+    assert!(share > 0.75, "{share}");
+}
+
+/// What is lost while nothing is probed, by another flow's arrival, cuts the rate to what is still delivered.
+#[test]
+fn bbr3_yields_to_losses_while_it_cruises() {
+    let mut path = Path::new(200);
+    path.settle();
+    path.stay_within(0..1001, 3);
+    let before = path.cwnd_segs();
+    for _ in 0..6 {
+        path.round(60, |_| ());
+    }
+    assert!(path.pacing_permille() < 800, "{}", path.pacing_permille());
+    assert!(path.cwnd_segs() < before * 8 / 10, "{} of {before}", path.cwnd_segs());
+}
+
+/// Draft, section 5.3.4: half a bandwidth-delay product for 200 ms and a round, every five seconds of data without a pause, not
+/// more often; and the window is what it was.
+#[test]
+fn bbr3_measures_the_round_trip_every_five_seconds_with_half_a_window() {
+    let mut path = Path::new(800);
+    path.settle();
+    let mut low = Vec::new();
+    for _ in 0..1500 {
+        // a queue of others: no round trip is the shortest, so that each window of five seconds ends with a PROBE_RTT
+        path.round(0, |ack| {
+            ack.rtt_us += 1000;
+            ack.srtt_us += 1000;
+        });
+        if path.cwnd_segs() <= BDP_SEGS * 53 / 100 {
+            low.push(path.round);
+        }
+    }
+    assert!(low.len() > 60, "{low:?}");
+    let begins: Vec<_> = low.windows(2).filter(|pair| pair[1] > pair[0] + 1).map(|pair| pair[1]).collect();
+    assert!(begins.len() >= 8, "{begins:?}");
+    for pair in begins.windows(2) {
+        let us = (pair[1] - pair[0]) * RTT_US;
+        assert!((5_000_000..=5_700_000).contains(&us), "{us} us between two");
+    }
+    let longest = low.chunk_by(|a, b| a + 1 == *b).map(<[u32]>::len).max().unwrap();
+    assert!((6..=9).contains(&longest), "{longest} rounds of 40 ms");
+    path.stay_within(0..950, 10);
+    assert!(path.cwnd_segs() > BDP_SEGS * 9 / 10, "{}", path.cwnd_segs());
+}
+
+/// A reduction that was not needed is as if it had not been: neither bound stays, and a probe is made again.
+#[test]
+fn bbr3_takes_its_bounds_back_with_a_spurious_loss() {
+    let mut path = Path::new(200);
+    path.settle();
+    path.stay_within(0..1001, 3);
+    let (window, rate) = (path.cwnd_segs(), path.pacing_permille());
+    for _ in 0..4 {
+        path.round(50, |_| ());
+    }
+    assert!(path.pacing_permille() < rate * 9 / 10);
+    path.round(0, |ack| ack.events |= abi::WL_EV_UNDO);
+    for _ in 0..3 {
+        path.round(0, |_| ());
+    }
+    assert!(path.pacing_permille() * 100 > rate * 90, "{} of {rate}", path.pacing_permille());
+    assert!(path.cwnd_segs() * 10 > window * 8, "{} of {window}", path.cwnd_segs());
+}
+
+/// An undo without a loss that this algorithm has seen (it took the flow over in mid-recovery) does not begin a new startup.
+#[test]
+fn bbr3_does_not_start_again_for_another_algorithms_loss() {
+    let mut path = Path::new(800);
+    path.settle();
+    let before = path.pacing_permille();
+    path.round(0, |ack| ack.events |= abi::WL_EV_UNDO);
+    assert!(path.pacing_permille() <= before.max(1250), "{}", path.pacing_permille());
+}
+
+/// A pause is no reason to begin with half a window, and not to pace faster than the path.
+#[test]
+fn bbr3_resumes_at_the_measured_bandwidth() {
+    let mut path = Path::new(200);
+    path.settle();
+    let window = path.cwnd_segs();
+    let now_us = 60_000_000;
+    path.flow.on_send_after_idle(&wl_sample { is_app_limited: 1, ..sample(now_us) }, 50_000_000);
+    assert!((950..=1000).contains(&path.pacing_permille()), "{}", path.pacing_permille());
+    path.round(0, |ack| {
+        ack.now_us = now_us + RTT_US;
+        ack.is_ack_delayed = 1;
+        ack.is_app_limited = 1;
+        ack.newly_delivered_bytes = 244;
+    });
+    assert!(path.cwnd_segs() * 10 > window * 8, "{} of {window}", path.cwnd_segs());
+}
+
+/// RFC 5681: one segment leaves after a timeout, and what the path is known to carry is not forgotten.
+#[test]
+fn bbr3_comes_back_from_a_timeout() {
+    let mut path = Path::new(200);
+    path.settle();
+    path.flow.on_timeout(&wl_sample { lost_bytes: BDP_SEGS * MSS, ..sample(path.round * RTT_US) });
+    assert_eq!(path.cwnd_segs(), 1);
+    path.was_in_recovery = true;
+    for _ in 0..20 {
+        path.round(0, |_| ());
+    }
+    assert!(path.cwnd_segs() > BDP_SEGS * 8 / 10, "{}", path.cwnd_segs());
+}
