@@ -58,7 +58,7 @@ struct wl_bbr {
 	wl_u32 probe_rtt_until; /* delivered_bytes up to which samples are of PROBE_RTT's window; valid with is_probe_rtt_sampled */
 	wl_u8 mode; /* enum wl_bbr_mode */
 	wl_u8 cycle_index;
-	wl_u8 full_bw_count;
+	wl_u8 is_packet_conservation;
 	wl_u8 has_overrun; /* a fifth of the last round was lost, and not by chance */
 	wl_u8 is_probe_rtt_timed;
 	wl_u8 is_probe_rtt_round_done;
@@ -210,8 +210,8 @@ WL_INLINE void wl_bbr_start_round(struct wl_bbr *b, const struct wl_sample *s)
 	b->base.next_round_delivered = s->delivered_bytes;
 	b->round_count++;
 	b->base.is_round_start = 1;
-	b->held_rounds = (wl_u8)(b->held_rounds << 1 | b->base.is_packet_conservation);
-	b->base.is_packet_conservation = 0;
+	b->held_rounds = (wl_u8)(b->held_rounds << 1 | b->is_packet_conservation);
+	b->is_packet_conservation = 0;
 }
 
 WL_INLINE void wl_bbr_update_bw(struct wl_bbr *b, const struct wl_sample *s)
@@ -301,10 +301,10 @@ WL_INLINE void wl_bbr_check_full_bw(struct wl_bbr *b, const struct wl_sample *s)
 		return;
 	if (bw >= (wl_u64)b->full_bw * WL_BBR_FULL_BW_GAIN / WL_BBR_UNIT) {
 		b->full_bw = bw;
-		b->full_bw_count = 0;
+		b->base.full_bw_count = 0;
 		return;
 	}
-	b->base.is_full_bw_reached = ++b->full_bw_count >= WL_BBR_FULL_BW_ROUNDS;
+	b->base.is_full_bw_reached = ++b->base.full_bw_count >= WL_BBR_FULL_BW_ROUNDS;
 }
 
 WL_INLINE void wl_bbr_check_drain(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d)
@@ -392,14 +392,40 @@ WL_INLINE void wl_bbr_update_gains(struct wl_bbr *b)
 	}
 }
 
+/* On entering recovery one segment out for each one in; on leaving it back to the old window. Returns 1 when done. */
+WL_INLINE int wl_bbr_recovery_cwnd(struct wl_bbr *b, const struct wl_sample *s, wl_u32 *cwnd)
+{
+	if (s->lost_bytes)
+		*cwnd = *cwnd > s->lost_bytes + s->mss_bytes ? *cwnd - s->lost_bytes : s->mss_bytes;
+	if (s->is_in_recovery && !b->base.was_in_recovery) {
+		b->is_packet_conservation = 1;
+		b->base.next_round_delivered = s->delivered_bytes;
+		*cwnd = s->inflight_bytes + s->newly_delivered_bytes;
+	} else if (!s->is_in_recovery && b->base.was_in_recovery) {
+		if (*cwnd < b->base.prior_cwnd_bytes)
+			*cwnd = b->base.prior_cwnd_bytes;
+		b->is_packet_conservation = 0;
+	}
+	b->base.was_in_recovery = s->is_in_recovery;
+	if (!b->is_packet_conservation)
+		return 0;
+	if (*cwnd < s->inflight_bytes + s->newly_delivered_bytes)
+		*cwnd = s->inflight_bytes + s->newly_delivered_bytes;
+	return 1;
+}
+
 WL_INLINE void wl_bbr_set_cwnd(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d, wl_u32 bw)
 {
 	wl_u32 floor = WL_BBR_MIN_CWND_SEGS * s->mss_bytes;
-	wl_u32 target = wl_bbr_bdp_bytes(&b->base, s, bw, b->base.cwnd_gain);
-	wl_u32 cwnd;
+	wl_u32 cwnd = d->cwnd_bytes;
+	wl_u32 target;
 
-	target = wl_sat_add(target, wl_bbr_aggregation_bytes(&b->base, s, wl_bbr_bw(b)));
-	cwnd = wl_bbr_next_cwnd(&b->base, s, d, wl_bbr_quantized(b, s, d, target));
+	if (s->newly_delivered_bytes && !wl_bbr_recovery_cwnd(b, s, &cwnd)) {
+		target = wl_bbr_bdp_bytes(&b->base, s, bw, b->base.cwnd_gain);
+		if (b->base.is_full_bw_reached)
+			target = wl_sat_add(target, wl_bbr_aggregation_bytes(&b->base, s, bw));
+		cwnd = wl_bbr_next_cwnd(&b->base, s, cwnd, wl_bbr_quantized(b, s, d, target));
+	}
 	if (b->mode == WL_BBR_PROBE_RTT && cwnd > floor)
 		cwnd = floor;
 	d->cwnd_bytes = cwnd < WL_CWND_MAX_BYTES ? cwnd : WL_CWND_MAX_BYTES;
@@ -426,7 +452,7 @@ static void wl_bbr_init(void *state, const struct wl_alg_params *p, const struct
 WL_INLINE void wl_bbr_undo(struct wl_bbr *b, const struct wl_sample *s)
 {
 	b->full_bw = 0;
-	b->full_bw_count = 0;
+	b->base.full_bw_count = 0;
 	wl_bbr_lt_reset(b, s);
 }
 

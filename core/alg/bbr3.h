@@ -5,14 +5,15 @@
  * above for the long term (inflight_hi) and, where something is lost while it is not probing, for the short term (bw_lo,
  * inflight_lo). It probes for more every two to three seconds, or as often as Reno would.
  *
- *     STARTUP --full pipe--> DRAIN --> DOWN --> CRUISE --time to probe--> REFILL --> UP     all five but STARTUP --> PROBE_RTT
+ *     STARTUP --full pipe--> DRAIN --> DOWN --> CRUISE --time to probe--> REFILL --> UP        any of them --> PROBE_RTT
  *                                       ^                                            |
  *                                       +------------ full pipe, or too much lost ---+
  *
  * Where we deviate: losses are counted per round trip and not per packet, as none of the homes notes for each segment what
  * was lost before it, and what was in flight when a segment was sent is what was delivered and lost since; so a crossing of
- * the loss threshold is judged as soon as the losses of a round reach it, not at the packet. As in version 1, the ACK of a
- * lone small segment does not end the restart after a pause. ECN marks are no signal (the draft specifies none).
+ * the loss threshold is judged as soon as the losses of a round reach it, not at the packet. As in Linux' BBR a round trip
+ * that may be a delayed ACK's does not replace an old minimum, and as in version 1 the ACK of a lone small segment does not
+ * end the restart after a pause. ECN marks are no signal (the draft specifies none).
  */
 #ifndef WL_ALG_BBR3_H
 #define WL_ALG_BBR3_H
@@ -87,9 +88,8 @@ struct wl_bbr3 {
 	wl_u32 up_acked_bytes;
 	wl_u32 up_bytes_per_seg; /* to be ACKed until inflight_hi grows by a segment */
 	wl_u8 state; /* enum wl_bbr3_state */
-	wl_u8 undo_state; /* PROBE_RTT: none to go back to */
+	wl_u8 undo_state; /* left because of a loss: STARTUP or UP; PROBE_RTT: none was */
 	wl_u8 acks; /* enum wl_bbr3_acks */
-	wl_u8 full_bw_count; /* rounds without growth; WL_BBR_FULL_BW_ROUNDS: the pipe is full now */
 	wl_u8 rounds_since_probe;
 	wl_u8 phase_rounds; /* of DRAIN or UP */
 	wl_u8 losses; /* ACKs of this loss round that told of some */
@@ -181,12 +181,12 @@ WL_INLINE void wl_bbr3_start_round(struct wl_bbr3 *b, const struct wl_sample *s)
 WL_INLINE void wl_bbr3_reset_full_bw(struct wl_bbr3 *b, wl_u32 bw)
 {
 	b->full_bw = bw;
-	b->full_bw_count = 0;
+	b->base.full_bw_count = 0;
 }
 
 WL_INLINE int wl_bbr3_is_full_bw_now(const struct wl_bbr3 *b)
 {
-	return b->full_bw_count >= WL_BBR_FULL_BW_ROUNDS;
+	return b->base.full_bw_count >= WL_BBR_FULL_BW_ROUNDS;
 }
 
 WL_INLINE void wl_bbr3_reset_lower_bounds(struct wl_bbr3 *b)
@@ -280,15 +280,15 @@ WL_INLINE void wl_bbr3_enter_up(struct wl_bbr3 *b, const struct wl_sample *s, co
 
 /* --------------------------------------------------------- the steps of an ACK */
 
-WL_INLINE void wl_bbr3_note_loss(struct wl_bbr3 *b, const struct wl_sample *s)
+WL_INLINE void wl_bbr3_note_loss(struct wl_bbr3 *b, const struct wl_sample *s, wl_u32 lost_bytes)
 {
-	if (!s->lost_bytes)
+	if (!lost_bytes)
 		return;
 	if (!b->losses)
 		b->loss_round_delivered = s->delivered_bytes;
 	if (b->losses < 255)
 		b->losses++;
-	b->round_lost_bytes = wl_sat_add(b->round_lost_bytes, s->lost_bytes);
+	b->round_lost_bytes = wl_sat_add(b->round_lost_bytes, lost_bytes);
 }
 
 WL_INLINE void wl_bbr3_update_latest(struct wl_bbr3 *b, const struct wl_sample *s, wl_u32 bw)
@@ -311,7 +311,6 @@ WL_INLINE void wl_bbr3_update_round(struct wl_bbr3 *b, const struct wl_sample *s
 	if (!b->base.is_round_start)
 		return;
 	b->base.next_round_delivered = s->delivered_bytes;
-	b->base.is_packet_conservation = 0;
 	if (b->rounds_since_probe < 255)
 		b->rounds_since_probe++;
 	if (b->state == WL_BBR3_DRAIN)
@@ -341,13 +340,15 @@ WL_INLINE void wl_bbr3_adapt_lower_bounds(struct wl_bbr3 *b, const struct wl_dec
 /* Three rounds without a quarter more bandwidth: the pipe is full. */
 WL_INLINE void wl_bbr3_check_full_bw(struct wl_bbr3 *b, const struct wl_sample *s, wl_u32 bw)
 {
-	if (wl_bbr3_is_full_bw_now(b) || !b->base.is_round_start || s->is_app_limited)
+	/* with the window of PROBE_RTT there is no growth to be seen */
+	if (wl_bbr3_is_full_bw_now(b) || !b->base.is_round_start || s->is_app_limited ||
+	    b->state == WL_BBR3_PROBE_RTT)
 		return;
 	if (bw >= (wl_u64)b->full_bw * WL_BBR_FULL_BW_GAIN / WL_BBR_UNIT) {
 		wl_bbr3_reset_full_bw(b, bw);
 		return;
 	}
-	b->full_bw_count++;
+	b->base.full_bw_count++;
 	if (wl_bbr3_is_full_bw_now(b))
 		b->base.is_full_bw_reached = 1;
 }
@@ -360,6 +361,7 @@ WL_INLINE void wl_bbr3_check_startup(struct wl_bbr3 *b, const struct wl_sample *
 	if (!b->base.is_full_bw_reached && (b->marks & WL_BBR3_LOSS_ROUND_START) && s->is_in_recovery &&
 	    b->losses >= WL_BBR3_STARTUP_LOSSES && wl_bbr3_is_too_high(b, s)) {
 		b->base.is_full_bw_reached = 1;
+		b->undo_state = WL_BBR3_STARTUP;
 		b->inflight_hi = wl_bbr3_max(wl_bbr_bdp_bytes(&b->base, s, wl_bbr3_max_bw(b), WL_BBR_UNIT),
 					     b->inflight_latest);
 	}
@@ -392,8 +394,10 @@ WL_INLINE void wl_bbr3_on_too_high(struct wl_bbr3 *b, const struct wl_sample *s,
 	if (!s->is_app_limited)
 		b->inflight_hi = wl_bbr3_max(wl_bbr3_inflight_at_send(b, s),
 					     wl_bbr3_reduced(wl_bbr3_min(target, d->cwnd_bytes)));
-	if (b->state == WL_BBR3_UP)
-		wl_bbr3_enter_down(b, s);
+	if (b->state != WL_BBR3_UP)
+		return;
+	b->undo_state = WL_BBR3_UP;
+	wl_bbr3_enter_down(b, s);
 }
 
 WL_INLINE void wl_bbr3_probe_upward(struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d)
@@ -410,8 +414,11 @@ WL_INLINE void wl_bbr3_probe_upward(struct wl_bbr3 *b, const struct wl_sample *s
 		wl_bbr3_raise_slope(b, s, d);
 }
 
-/* The long-term bound follows what the path holds; the bandwidth of a probe is that of the cycle it ends. */
-WL_INLINE void wl_bbr3_adapt_upper_bound(struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d)
+/*
+ * The long-term bound follows what the path holds; the bandwidth of a probe is that of the cycle it ends. Returns 1 when the
+ * next probe has begun.
+ */
+WL_INLINE int wl_bbr3_adapt_upper_bound(struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d)
 {
 	wl_u32 inflight = wl_bbr3_inflight_at_send(b, s);
 
@@ -425,20 +432,23 @@ WL_INLINE void wl_bbr3_adapt_upper_bound(struct wl_bbr3 *b, const struct wl_samp
 			b->max_bw[1] = 0;
 		}
 		/* the bound that the probe respected did no harm: there may be more */
-		if (b->state == WL_BBR3_DOWN && (b->marks & WL_BBR3_CAREFUL) && !(b->marks & WL_BBR3_TOO_HIGH))
+		if (b->state == WL_BBR3_DOWN && (b->marks & WL_BBR3_CAREFUL) && !(b->marks & WL_BBR3_TOO_HIGH)) {
 			wl_bbr3_enter_refill(b, s);
+			return 1;
+		}
 	}
 	if (wl_bbr3_is_too_high(b, s)) {
 		if (b->marks & WL_BBR3_PROBING)
 			wl_bbr3_on_too_high(b, s, d);
-		return;
+		return 0;
 	}
 	if (b->inflight_hi == WL_BBR3_NO_BOUND)
-		return;
+		return 0;
 	if (s->rate_interval_us)
 		b->inflight_hi = wl_bbr3_max(b->inflight_hi, inflight);
 	if (b->state == WL_BBR3_UP)
 		wl_bbr3_probe_upward(b, s, d);
+	return 0;
 }
 
 /* Two to three seconds after the last probe, or after as many rounds as Reno needs to grow by what it lost. */
@@ -465,7 +475,9 @@ WL_INLINE int wl_bbr3_is_time_to_cruise(const struct wl_bbr3 *b, const struct wl
 WL_INLINE int wl_bbr3_is_probe_over(struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d,
 				    wl_u32 bw)
 {
-	if ((b->marks & WL_BBR3_TOO_HIGH) && s->inflight_bytes >= b->inflight_hi) {
+	wl_u32 inflight = wl_bbr_inflight_at_departure(&b->base, s, d, wl_bbr3_bw(b), s->inflight_before_bytes);
+
+	if ((b->marks & WL_BBR3_TOO_HIGH) && inflight >= b->inflight_hi) {
 		b->marks |= WL_BBR3_CAREFUL;
 		return 1;
 	}
@@ -583,18 +595,26 @@ WL_INLINE void wl_bbr3_advance_latest(struct wl_bbr3 *b, const struct wl_sample 
 		b->bw_latest = bw;
 		b->inflight_latest = s->rate_delivered_bytes;
 	}
-	if (b->base.is_round_start)
+	/* STARTUP is judged by the round that a loss begins, all else by rounds that go on */
+	if (b->state == WL_BBR3_STARTUP ? b->marks & WL_BBR3_LOSS_ROUND_START : b->base.is_round_start)
 		b->round_lost_bytes = 0;
 }
 
+/* What losses leave is a matter of the bounds: recovery has no window of its own, but ends with the one before it. */
 WL_INLINE void wl_bbr3_set_cwnd(struct wl_bbr3 *b, const struct wl_sample *s, struct wl_decision *d)
 {
 	wl_u32 target = wl_bbr_bdp_bytes(&b->base, s, wl_bbr3_bw(b), b->base.cwnd_gain);
 	wl_u32 most = b->inflight_lo;
 	wl_u32 cwnd;
 
-	target = wl_sat_add(target, wl_bbr_aggregation_bytes(&b->base, s, wl_bbr3_bw(b)));
-	cwnd = wl_bbr_next_cwnd(&b->base, s, d, wl_bbr3_quantized(b, s, d, target));
+	if (b->base.was_in_recovery && !s->is_in_recovery)
+		wl_bbr_restore_cwnd(&b->base, d);
+	b->base.was_in_recovery = s->is_in_recovery;
+	cwnd = d->cwnd_bytes;
+	if (s->newly_delivered_bytes) {
+		target = wl_sat_add(target, wl_bbr_aggregation_bytes(&b->base, s, wl_bbr3_bw(b)));
+		cwnd = wl_bbr_next_cwnd(&b->base, s, cwnd, wl_bbr3_quantized(b, s, d, target));
+	}
 	if (b->state == WL_BBR3_PROBE_RTT)
 		cwnd = wl_bbr3_min(cwnd, wl_bbr3_probe_rtt_cwnd(b, s));
 	if (b->state == WL_BBR3_PROBE_RTT || b->state == WL_BBR3_CRUISE)
@@ -603,6 +623,9 @@ WL_INLINE void wl_bbr3_set_cwnd(struct wl_bbr3 *b, const struct wl_sample *s, st
 		most = wl_bbr3_min(most, b->inflight_hi);
 	cwnd = wl_bbr3_min(cwnd, wl_bbr3_max(most, WL_BBR_MIN_CWND_SEGS * s->mss_bytes));
 	d->cwnd_bytes = wl_bbr3_min(cwnd, WL_CWND_MAX_BYTES);
+	/* homes take a window below ssthresh for one in slow start, of which half is in use when it is full */
+	if (b->base.is_full_bw_reached)
+		d->ssthresh_bytes = wl_bbr3_min(d->ssthresh_bytes, d->cwnd_bytes);
 }
 
 /* ----------------------------------------------------------------- hooks */
@@ -634,14 +657,13 @@ WL_INLINE void wl_bbr3_undo(struct wl_bbr3 *b, const struct wl_sample *s)
 	b->bw_lo = wl_bbr3_max(b->bw_lo, b->undo_bw_lo);
 	b->inflight_lo = wl_bbr3_max(b->inflight_lo, b->undo_inflight_lo);
 	b->inflight_hi = wl_bbr3_max(b->inflight_hi, b->undo_inflight_hi);
-	if (b->state == WL_BBR3_PROBE_RTT || b->state == b->undo_state)
-		return;
-	if (b->undo_state == WL_BBR3_STARTUP) {
+	if (b->undo_state == WL_BBR3_STARTUP)
 		b->base.is_full_bw_reached = 0;
+	if (b->state != WL_BBR3_PROBE_RTT && b->undo_state == WL_BBR3_STARTUP)
 		wl_bbr3_enter(b, WL_BBR3_STARTUP);
-	} else if (b->undo_state == WL_BBR3_UP) {
+	else if (b->state != WL_BBR3_PROBE_RTT && b->undo_state == WL_BBR3_UP)
 		wl_bbr3_enter_refill(b, s);
-	}
+	b->undo_state = WL_BBR3_PROBE_RTT;
 }
 
 /*
@@ -652,7 +674,7 @@ WL_GLOBAL int wl_bbr3_observe(struct wl_bbr3 *b, const struct wl_sample *s, stru
 {
 	if (!b || !s || !d)
 		return 0;
-	wl_bbr3_note_loss(b, s);
+	wl_bbr3_note_loss(b, s, s->lost_bytes);
 	wl_bbr3_update_latest(b, s, bw);
 	wl_bbr3_update_round(b, s);
 	wl_bbr3_update_max_bw(b, s, bw);
@@ -681,8 +703,8 @@ WL_GLOBAL int wl_bbr3_probe(struct wl_bbr3 *b, const struct wl_sample *s, struct
 		return 0;
 	if (!b->base.is_full_bw_reached)
 		return 0;
-	wl_bbr3_adapt_upper_bound(b, s, d);
-	wl_bbr3_update_phase(b, s, d, bw);
+	if (!wl_bbr3_adapt_upper_bound(b, s, d))
+		wl_bbr3_update_phase(b, s, d, bw);
 	return 0;
 }
 
@@ -723,7 +745,7 @@ static void wl_bbr3_on_ack(void *state, const struct wl_sample *s, struct wl_dec
 WL_INLINE void wl_bbr3_save(struct wl_bbr3 *b, const struct wl_decision *d)
 {
 	wl_bbr_save_cwnd(&b->base, d, b->state == WL_BBR3_PROBE_RTT);
-	b->undo_state = b->state;
+	b->undo_state = WL_BBR3_PROBE_RTT;
 	b->undo_bw_lo = b->bw_lo;
 	b->undo_inflight_lo = b->inflight_lo;
 	b->undo_inflight_hi = b->inflight_hi;
@@ -745,6 +767,9 @@ static void wl_bbr3_on_timeout(void *state, const struct wl_sample *s, struct wl
 	struct wl_bbr3 *b = state;
 
 	wl_bbr3_save(b, d);
+	/* where the next ACK does not tell: all that was in flight is lost, but what has been sent again since */
+	if (!s->lost_bytes)
+		wl_bbr3_note_loss(b, s, wl_sat_sub(s->inflight_before_bytes, s->inflight_bytes));
 	wl_bbr3_reset_full_bw(b, 0);
 	wl_bbr_timeout_cwnd(&b->base, s, d);
 }

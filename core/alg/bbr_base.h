@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the versions of BBR share: bandwidth in Linux' integers, the bandwidth-delay product, how ACKs clump, the way
- * through recovery, and pacing.
+ * What the versions of BBR share: bandwidth in Linux' integers, the bandwidth-delay product, how ACKs clump, pacing, and
+ * how the window moves.
  */
 #ifndef WL_ALG_BBR_BASE_H
 #define WL_ALG_BBR_BASE_H
@@ -38,7 +38,7 @@ struct wl_bbr_base {
 	wl_u8 is_round_start;
 	wl_u8 is_full_bw_reached;
 	wl_u8 is_idle_restart;
-	wl_u8 is_packet_conservation;
+	wl_u8 full_bw_count; /* rounds without growth; WL_BBR_FULL_BW_ROUNDS: the pipe is full */
 	wl_u8 was_in_recovery;
 	wl_u8 has_seen_rtt;
 	wl_u8 flags; /* bits of enum wl_alg_param_flag */
@@ -173,8 +173,6 @@ WL_INLINE wl_u32 wl_bbr_aggregation_bytes(const struct wl_bbr_base *b, const str
 									: b->extra_acked_bytes[1];
 	wl_u64 cap = ((wl_u64)bw * WL_BBR_EXTRA_ACKED_MAX_US >> WL_BBR_BW_SCALE) * s->mss_bytes;
 
-	if (!b->is_full_bw_reached)
-		return 0;
 	return most < cap ? most : (wl_u32)cap;
 }
 
@@ -220,37 +218,12 @@ WL_INLINE void wl_bbr_restore_cwnd(const struct wl_bbr_base *b, struct wl_decisi
 		d->cwnd_bytes = b->prior_cwnd_bytes;
 }
 
-/* On entering recovery one segment out for each one in; on leaving it back to the old window. Returns 1 when done. */
-WL_INLINE int wl_bbr_recovery_cwnd(struct wl_bbr_base *b, const struct wl_sample *s, wl_u32 *cwnd)
-{
-	if (s->lost_bytes)
-		*cwnd = *cwnd > s->lost_bytes + s->mss_bytes ? *cwnd - s->lost_bytes : s->mss_bytes;
-	if (s->is_in_recovery && !b->was_in_recovery) {
-		b->is_packet_conservation = 1;
-		b->next_round_delivered = s->delivered_bytes;
-		*cwnd = s->inflight_bytes + s->newly_delivered_bytes;
-	} else if (!s->is_in_recovery && b->was_in_recovery) {
-		if (*cwnd < b->prior_cwnd_bytes)
-			*cwnd = b->prior_cwnd_bytes;
-		b->is_packet_conservation = 0;
-	}
-	b->was_in_recovery = s->is_in_recovery;
-	if (!b->is_packet_conservation)
-		return 0;
-	if (*cwnd < s->inflight_bytes + s->newly_delivered_bytes)
-		*cwnd = s->inflight_bytes + s->newly_delivered_bytes;
-	return 1;
-}
-
 /* The window after an ACK on its way to `target_bytes`, which it does not exceed once the pipe is full. */
-WL_INLINE wl_u32 wl_bbr_next_cwnd(struct wl_bbr_base *b, const struct wl_sample *s, const struct wl_decision *d,
+WL_INLINE wl_u32 wl_bbr_next_cwnd(const struct wl_bbr_base *b, const struct wl_sample *s, wl_u32 cwnd,
 				  wl_u32 target_bytes)
 {
 	wl_u32 floor = WL_BBR_MIN_CWND_SEGS * s->mss_bytes;
-	wl_u32 cwnd = d->cwnd_bytes;
 
-	if (!s->newly_delivered_bytes || wl_bbr_recovery_cwnd(b, s, &cwnd))
-		return cwnd;
 	if (b->is_full_bw_reached) {
 		cwnd = wl_sat_add(cwnd, s->newly_delivered_bytes);
 		cwnd = cwnd < target_bytes ? cwnd : target_bytes;

@@ -1,6 +1,7 @@
 //! Transfers over good and bad paths.
 
 use crate::{WINDLASS, flow, run_whole, scenario};
+use windlass_core::Algorithm;
 use windlass_tests::is_root_or_skip;
 
 const LOSSY: &str = "rate = \"50 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"2 BDP\"\nloss = \"2 %\"";
@@ -22,7 +23,7 @@ fn every_algorithm_carries_a_lossy_transfer() {
     if !is_root_or_skip("every_algorithm_carries_a_lossy_transfer") {
         return;
     }
-    for name in ["reno", "cubic", "bbr"] {
+    for name in Algorithm::all().map(|a| a.name()) {
         let windlass = format!("{WINDLASS}algorithm = \"{name}\"\n");
         let report = run_whole(&scenario(name, LOSSY, &(flow("1 MB", "cubic") + &windlass)));
         assert!(report.counter("repaired_segs") > 0, "{name}: {report}");

@@ -20,12 +20,13 @@ use toml::Spanned;
 use windlass_scenario::{Draft, ScenarioError, Span, read_file};
 
 /// The experiments that this build knows, from `experiments/`.
-const FILES: [(&str, &str); 27] = [
+const FILES: [(&str, &str); 28] = [
     ("tcon-tct", include_str!("../../../experiments/tcon-tct.toml")),
     ("tcon-loss", include_str!("../../../experiments/tcon-loss.toml")),
     ("tcon-buffer", include_str!("../../../experiments/tcon-buffer.toml")),
     ("no-harm", include_str!("../../../experiments/no-harm.toml")),
     ("native-parity", include_str!("../../../experiments/native-parity.toml")),
+    ("bbr3-shallow-buffers", include_str!("../../../experiments/bbr3-shallow-buffers.toml")),
     ("agreement", include_str!("../../../experiments/agreement.toml")),
     ("trim-impairment", include_str!("../../../experiments/trim-impairment.toml")),
     ("trim-timeouts", include_str!("../../../experiments/trim-timeouts.toml")),
