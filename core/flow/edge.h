@@ -81,6 +81,9 @@ WL_GLOBAL wl_u64 wl_depart(struct wl_flow *f, wl_u64 now_ns, wl_u32 bytes)
 	f->pace_next_ns = at_ns;
 	if (rate != WL_RATE_UNLIMITED)
 		f->pace_next_ns += bytes * WL_NS_PER_S / rate;
+	/* the rate may have been a mistake, and until then nothing is let go, repairs included */
+	if (f->pace_next_ns > now_ns + WL_PACE_MAX_US * 1000ULL)
+		f->pace_next_ns = now_ns + WL_PACE_MAX_US * 1000ULL;
 	return at_ns > now_ns ? at_ns : now_ns;
 }
 

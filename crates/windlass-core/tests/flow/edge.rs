@@ -145,6 +145,17 @@ fn departing() -> Flow {
 
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// After a timeout the rate is a segment a round trip, and the sender may hand over a super-packet at that time all the same.
+/// Nothing is let go before it has had its time, repairs included; that is not waited for longer than a second.
+#[test]
+fn a_mistaken_rate_does_not_hold_departures_up() {
+    let mut f = departing();
+    f.state_mut().decision.pacing_bytes_ps = 7240;
+    let now_ns = 10 * SECOND_NS;
+    assert_eq!(f.depart_ns(now_ns, 64_000), now_ns);
+    assert_eq!(f.state().pace_next_ns, now_ns + SECOND_NS);
+}
+
 #[test]
 fn departures_are_spaced_at_the_rate_and_the_sender_runs_ahead_by_milliseconds_only() {
     let mut f = departing();
