@@ -113,7 +113,8 @@ static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struc
 		calls |= WL_CALL_ACK;
 		if (!(f->flags & WL_FLOW_RECOVERY)) {
 			wl_recovery_enter(f, sample);
-			calls |= WL_CALL_LOSS;
+			if (sample->events & WL_EV_RECOVERY_ENTER)
+				calls |= WL_CALL_LOSS;
 		}
 	}
 	silence = wl_on_silence(f, now_us, &lost_bytes);

@@ -87,15 +87,8 @@ static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_s
 		wl_count(WL_C_UNDOS);
 	if (sample->events & WL_EV_RECOVERY_ENTER)
 		calls |= WL_CALL_LOSS;
-	if ((f->flags & WL_FLOW_ECN) && s->ack.has_ece) {
-		sample->ce_bytes = sample->newly_delivered_bytes;
-		if (!(f->flags & WL_FLOW_RECOVERY)) {
-			calls |= WL_CALL_ECN;
-			f->flags |= WL_FLOW_RECOVERY | WL_FLOW_CWR;
-			f->recovery_seq = f->nxt;
-			sample->events |= WL_EV_RECOVERY_ENTER;
-		}
-	}
+	if ((f->flags & WL_FLOW_ECN) && s->ack.has_ece && wl_track_mark(f, sample))
+		calls |= WL_CALL_ECN;
 	if (sample->newly_delivered_bytes || sample->lost_bytes || sample->events)
 		calls |= WL_CALL_ACK;
 	if (calls)
@@ -184,7 +177,7 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	}
 	a->now_us = now_ns / 1000;
 	a->window_bytes = (__u32)p->window_field << f->rcv_wscale;
-	a->has_data = !is_pure;
+	a->says_more = !is_pure || wl_after(p->ack + a->window_bytes, f->rcv_edge);
 	a->has_ece = !!(p->flags & WL_TCP_ECE);
 	wl_offered(f, p->ack, p->ack + a->window_bytes);
 	wait_us = wl_control(f, id, s, now_ns);
@@ -256,9 +249,10 @@ static __always_inline void wl_learn_receiver(struct wl_flow *f, const struct wl
 		return;
 	/*
 	 * With a number older than one that the sender has taken a window is refused (RFC 9293, SND.WL1): what comes from
-	 * behind a hole counts too. But a forged one from far ahead would have the sender refuse all window updates.
+	 * behind a hole counts too. But what it has no room for, a probe of its closed window or a forged number from far
+	 * ahead, would have it refuse all window updates.
 	 */
-	if (!wl_after(p->seq, f->rcv_seq) || wl_sender_has_room(f, end))
+	if (!(f->flags & WL_FLOW_LEARNT) || wl_sender_has_room(f, end))
 		f->rcv_seq = wl_seq_max(f->rcv_seq, end);
 	/* 0: none is known yet */
 	if (p->options.has_ts &&

@@ -19,7 +19,7 @@ struct wl_ack {
 	wl_u32 now_us;
 	wl_u32 window_bytes; /* scaled */
 	wl_u8 sack_count;
-	wl_u8 has_data; /* payload, SYN or FIN: never a duplicate ACK */
+	wl_u8 says_more; /* payload, SYN, FIN, or a window that opens: never a duplicate ACK (RFC 5681, section 2) */
 	wl_u8 has_ece;
 	wl_u8 reserved;
 	wl_u32 sack_start[WL_SACK_BLOCKS];
@@ -261,13 +261,45 @@ WL_GLOBAL int wl_track_dsack(struct wl_flow *f, const struct wl_ack *a)
 	return 1;
 }
 
-/* The first loss of a window was found, and its algorithm is about to be told: what is in flight is being repaired. */
+/*
+ * The window is reduced, or has been since the data behind recovery_seq began: the receiver is told with the next new data, and
+ * reports no older mark any more (RFC 3168, section 6.1.2).
+ */
+WL_INLINE void wl_reduced(struct wl_flow *f)
+{
+	f->recovery_seq = f->nxt;
+	if (f->flags & WL_FLOW_ECN)
+		f->flags |= WL_FLOW_CWR;
+}
+
+/*
+ * The first loss of a window was found: what is in flight is being repaired, and its algorithm is to be told by the event,
+ * unless a mark has reduced this window already.
+ */
 WL_INLINE void wl_recovery_enter(struct wl_flow *f, struct wl_sample *s)
 {
-	wl_undo_begin(f);
+	if (!(f->flags & WL_FLOW_MARKED)) {
+		wl_undo_begin(f);
+		s->events |= WL_EV_RECOVERY_ENTER;
+	}
+	f->flags &= ~WL_FLOW_MARKED;
 	f->flags |= WL_FLOW_RECOVERY;
-	f->recovery_seq = f->nxt;
+	wl_reduced(f);
+}
+
+/*
+ * An ACK of a flow with ECN reports a mark. Returns 1 if the algorithm is to be told: once for all that was in flight at the
+ * time. The ACK of exactly that, and what the receiver sends before it gets new data, report the same mark again.
+ */
+WL_INLINE int wl_track_mark(struct wl_flow *f, struct wl_sample *s)
+{
+	s->ce_bytes = s->newly_delivered_bytes;
+	if ((f->flags & (WL_FLOW_RECOVERY | WL_FLOW_MARKED)) || f->una == f->recovery_seq)
+		return 0;
+	f->flags |= WL_FLOW_MARKED;
+	wl_reduced(f);
 	s->events |= WL_EV_RECOVERY_ENTER;
+	return 1;
 }
 
 /*
@@ -342,14 +374,15 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 	/* before more is found lost: that is another reduction */
 	if (!reduction_stands)
 		wl_undo_check(f, s);
-	if ((f->flags & WL_FLOW_RECOVERY) && !wl_before(f->una, f->recovery_seq)) {
-		f->flags &= ~WL_FLOW_RECOVERY;
-		wl_rack_on_recovery_exit(f);
+	if ((f->flags & (WL_FLOW_RECOVERY | WL_FLOW_MARKED)) && !wl_before(f->una, f->recovery_seq)) {
+		if (f->flags & WL_FLOW_RECOVERY)
+			wl_rack_on_recovery_exit(f);
+		f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED);
 		s->events |= WL_EV_RECOVERY_EXIT;
 	}
 	s->lost_bytes = wl_loss_detect(f, a->now_us, &wait_us);
 	if (!(f->flags & WL_FLOW_SACK) && f->una != f->nxt) {
-		if (a->ack == una && !a->has_data && !s->acked_bytes)
+		if (a->ack == una && !a->says_more && !s->acked_bytes)
 			f->dupacks += f->dupacks < 255;
 		if (wl_newreno_loses_head(f, s->acked_bytes))
 			s->lost_bytes += wl_lose_first(f, 1);
@@ -394,7 +427,7 @@ WL_INLINE void wl_track_fill(const struct wl_flow *f, struct wl_sample *s, wl_u6
 	s->since_delivery_us = wl_since_us(s->now_us, f->delivered_at_us);
 	s->departs_in_us = wl_departs_in_us(f, now_ns);
 	s->round_count = f->round_count;
-	s->is_in_recovery = !!(f->flags & WL_FLOW_RECOVERY);
+	s->is_in_recovery = !!(f->flags & (WL_FLOW_RECOVERY | WL_FLOW_MARKED));
 	s->is_cwnd_limited = !!(f->flags & WL_FLOW_CWND_LIMITED);
 }
 

@@ -67,7 +67,8 @@ enum wl_flow_flag {
 	WL_FLOW_PACED_JUDGED = 1 << 11, /* it is known whether the sender paces itself */
 	WL_FLOW_CWND_LIMITED = 1 << 12, /* the window was full at some time in this round */
 	WL_FLOW_DSACK_SEEN = 1 << 13, /* dsack_round is valid */
-	WL_FLOW_FOREIGN = 1 << 14, /* carries options we cannot reproduce: never more than watched */
+	WL_FLOW_FOREIGN =
+		1 << 14, /* carries options we cannot reproduce, or had begun before: never more than watched */
 	WL_FLOW_STOOD_ASIDE = 1 << 15, /* the sender paces itself: only watched */
 	WL_FLOW_DEPARTS = 1 << 16, /* paced by departure times, which the uplink's fq keeps, not by the clock */
 	WL_FLOW_GROUPED = 1 << 17, /* its policy wants it in a group */
@@ -84,6 +85,8 @@ enum wl_flow_flag {
 	WL_FLOW_SENDER_WAITS = 1 << 28, /* the sender itself sent una again, no progress since */
 	WL_FLOW_HEARS_MORE = 1 << 29, /* the sender echoes what the receiver did not say here, no progress since */
 	WL_FLOW_SENDER_PROBED = 1 << 30, /* the sender probed its tail, and heard nothing of it yet (probed.h) */
+	WL_FLOW_MARKED =
+		1u << 31, /* a mark has reduced the window; no other before recovery_seq is acknowledged does */
 
 	/* what was seen while nothing was acknowledged, which progress ends */
 	WL_FLOW_SILENCE = WL_FLOW_PROBED | WL_FLOW_SENDER_WAITS | WL_FLOW_HEARS_MORE,
@@ -175,7 +178,7 @@ struct wl_flow {
 	wl_u32 lost_bytes; /* in the lost list */
 	wl_u32 fack; /* highest byte delivered */
 	wl_u32 judged; /* first sent copies below are delivered, lost or sent again */
-	wl_u32 recovery_seq; /* nxt when recovery began */
+	wl_u32 recovery_seq; /* nxt when the window was last reduced: recovery began, or a mark was reported */
 	struct wl_sack_cache sack_cache[WL_SACK_CACHE];
 	wl_u16 lost_head;
 	wl_u16 lost_tail;

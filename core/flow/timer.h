@@ -198,8 +198,9 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 	if (!(f->flags & WL_FLOW_RECOVERY))
 		wl_undo_begin(f);
 	*lost_bytes = wl_lose_first(f, WL_FLOW_SLOTS);
+	f->flags &= ~WL_FLOW_MARKED;
 	f->flags |= WL_FLOW_RECOVERY;
-	f->recovery_seq = f->nxt;
+	wl_reduced(f);
 	return WL_SILENCE_TIMEOUT;
 }
 

@@ -77,7 +77,7 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->resent_tail = WL_NO_SLOT;
 	f->dupacks = 0;
 	f->backoff = 0;
-	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_SILENCE);
+	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED | WL_FLOW_SILENCE | WL_FLOW_SENDER_PROBED);
 	wl_undo_forget(f);
 	for (int i = 0; i < WL_SACK_CACHE; i++)
 		f->sack_cache[i].start = f->sack_cache[i].end = f->una;
@@ -137,13 +137,16 @@ WL_GLOBAL int wl_track_is_hole(struct wl_flow *f, wl_u32 seq, wl_u32 end)
 WL_INLINE enum wl_data_kind wl_data_kind(struct wl_flow *f, wl_u32 seq, wl_u32 len)
 {
 	wl_u32 end = seq + len;
+	int has_room;
 
 	if (!wl_after(end, f->una))
 		return WL_DATA_OLD;
-	if (!wl_after(end, f->nxt))
-		return !wl_before(seq, f->una) && wl_track_is_hole(f, seq, end) ? WL_DATA_LATE : WL_DATA_RETRANS;
 	/* one chunk of slack: the first and the last chunk may both be in use only partly */
-	if (end - f->una > WL_FLOW_STORE_BYTES - WL_CHUNK_BYTES)
+	has_room = end - f->una <= WL_FLOW_STORE_BYTES - WL_CHUNK_BYTES;
+	if (!wl_after(end, f->nxt))
+		return has_room && !wl_before(seq, f->una) && wl_track_is_hole(f, seq, end) ? WL_DATA_LATE
+											    : WL_DATA_RETRANS;
+	if (!has_room)
 		return WL_DATA_TOO_MUCH;
 	return wl_after(seq, f->nxt) ? WL_DATA_GAP : WL_DATA_NEW;
 }

@@ -254,7 +254,7 @@ impl Machine {
     fn acknowledge(&mut self, input: &mut Input) {
         let mut ack = wl_ack { ack: self.place(input), now_us: self.now_us, ..wl_ack::default() };
         let how = input.u8();
-        ack.has_data = how >> 7;
+        ack.says_more = how >> 7;
         ack.sack_count = (how & 7).min(SACK_BLOCKS as u8);
         for i in 0..usize::from(ack.sack_count) {
             (ack.sack_start[i], ack.sack_end[i]) = (self.place(input), self.place(input));

@@ -125,6 +125,7 @@ wl_u32 wln_flow_pipe_bytes(const struct wln_flow *);
 wl_u32 wln_flow_judge(struct wln_flow *, wl_u32 now_us, wl_u32 *wait_us);
 wl_u32 wln_flow_silence(struct wln_flow *, wl_u32 now_us, wl_u32 *lost_bytes);
 int wln_flow_paced_on_data(struct wln_flow *, wl_u32 end, wl_u32 now_us);
+int wln_flow_mark(struct wln_flow *, struct wl_sample *);
 void wln_flow_supply_check(struct wln_flow *, wl_u32 now_us);
 void wln_flow_probed_by_sender(struct wln_flow *, wl_u32 end);
 int wln_flow_probe_report(const struct wln_flow *, wl_u32 *start, wl_u32 *end);

@@ -531,6 +531,11 @@ int wln_flow_probe_report(const struct wln_flow *n, wl_u32 *start, wl_u32 *end)
 	return wl_probed_owes(&n->flow);
 }
 
+int wln_flow_mark(struct wln_flow *n, struct wl_sample *s)
+{
+	return wl_track_mark(&n->flow, s);
+}
+
 void wln_flow_supply_check(struct wln_flow *n, wl_u32 now_us)
 {
 	wl_supply_check(&n->flow, now_us);

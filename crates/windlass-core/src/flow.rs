@@ -241,6 +241,12 @@ impl Flow {
         unsafe { abi::wln_flow_paced_on_data(self.inner.as_ptr(), end, now_us) != 0 }
     }
 
+    /// The ACK of which `sample` is reports a mark: whether the algorithm is to be told of it.
+    pub fn mark(&mut self, sample: &mut wl_sample) -> bool {
+        // SAFETY: exclusive access to both.
+        unsafe { abi::wln_flow_mark(self.inner.as_ptr(), sample) != 0 }
+    }
+
     /// Notes whether the sender is short of data.
     pub fn supply_check(&mut self, now_us: u32) {
         // SAFETY: exclusive access.

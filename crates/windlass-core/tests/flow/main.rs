@@ -2,6 +2,7 @@
 
 mod edge;
 mod handshake;
+mod marks;
 mod network;
 mod undo;
 mod watched;

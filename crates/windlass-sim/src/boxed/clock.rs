@@ -72,7 +72,9 @@ impl WindlassBox {
             calls |= abi::WL_NATIVE_CALL_ACK;
             if !f.has(abi::WL_FLOW_RECOVERY) {
                 f.flow.recovery_enter(&mut sample);
-                calls |= abi::WL_NATIVE_CALL_LOSS;
+                if sample.events & abi::WL_EV_RECOVERY_ENTER != 0 {
+                    calls |= abi::WL_NATIVE_CALL_LOSS;
+                }
             }
         }
         let (silence, lost_bytes) = f.flow.silence(now_us);

@@ -32,7 +32,9 @@ impl WindlassBox {
             self.counters.add(abi::WL_C_PASS_ACK_OUTSIDE, 1);
             return Verdict::Pass;
         }
-        let ack = ack_of(packet, is_pure, net.now_ns);
+        let opens_window =
+            is_after((packet.ack as u32).wrapping_add(packet.window_bytes), f.state().rcv_edge);
+        let ack = ack_of(packet, !is_pure || opens_window, net.now_ns);
         if kind == abi::WL_ACK_STALE {
             if f.is_bypassed() {
                 // the bypass may have begun before the sender was shown una: to it this may be news
@@ -119,15 +121,8 @@ impl WindlassBox {
         if sample.events & abi::WL_EV_RECOVERY_ENTER != 0 {
             calls |= abi::WL_NATIVE_CALL_LOSS;
         }
-        if f.has(abi::WL_FLOW_ECN) && ack.has_ece != 0 {
-            sample.ce_bytes = sample.newly_delivered_bytes;
-            if !f.has(abi::WL_FLOW_RECOVERY) {
-                calls |= abi::WL_NATIVE_CALL_ECN;
-                let state = f.flow.state_mut();
-                state.flags |= abi::WL_FLOW_RECOVERY | abi::WL_FLOW_CWR;
-                state.recovery_seq = state.nxt;
-                sample.events |= abi::WL_EV_RECOVERY_ENTER;
-            }
+        if f.has(abi::WL_FLOW_ECN) && ack.has_ece != 0 && f.flow.mark(&mut sample) {
+            calls |= abi::WL_NATIVE_CALL_ECN;
         }
         if sample.newly_delivered_bytes > 0 || sample.lost_bytes > 0 || sample.events != 0 {
             calls |= abi::WL_NATIVE_CALL_ACK;
@@ -176,13 +171,13 @@ impl WindlassBox {
 }
 
 /// A packet's acknowledgement in the core's form.
-fn ack_of(packet: &Packet, is_pure: bool, now_ns: u64) -> wl_ack {
+fn ack_of(packet: &Packet, says_more: bool, now_ns: u64) -> wl_ack {
     let mut ack = wl_ack {
         ack: packet.ack as u32,
         now_us: core_us(now_ns),
         window_bytes: packet.window_bytes,
         sack_count: packet.sack_count,
-        has_data: (!is_pure).into(),
+        says_more: says_more.into(),
         has_ece: packet.has(flag::ECE).into(),
         ..wl_ack::default()
     };
