@@ -12,6 +12,16 @@
 #define WL_SENDER_MAY_INSIST \
 	3u /* after so many copies of ours the sender's own passes: its segments may be smaller */
 
+/*
+ * Does the packet carry what the receiver has not heard? A retransmission may be all that a delayed ACK leaves with. Asked
+ * before it is learnt.
+ */
+static __always_inline int wl_has_news(const struct wl_flow *f, const struct wl_packet *p)
+{
+	return (f->flags & WL_FLOW_LEARNT) && (p->flags & WL_TCP_ACK) &&
+	       (wl_after(p->ack, f->snd_ack) || (p->ack == f->snd_ack && p->window_field != f->snd_window_field));
+}
+
 /* Was the packet sent before what is known of the sender? Two processors may hand over a burst in the wrong order. */
 static __always_inline int wl_is_older_word(const struct wl_flow *f, const struct wl_packet *p)
 {
@@ -154,7 +164,8 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	case WL_DATA_OLD:
 		wl_probed_by_sender(f, end);
 		/* acknowledged already, only the sender was not shown it yet; if the clock is gone, the answer to this will */
-		if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una) && wl_clock_runs(now_ns)) {
+		if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una) && !p->has_news &&
+		    wl_clock_runs(now_ns)) {
 			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 			return WL_TC_DROP;
 		}
@@ -163,8 +174,8 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_track_insists(f, p->seq);
 		wl_probed_by_sender(f, end);
 		wl_count(WL_C_SENDER_RETRANS);
-		if (f->state == WL_FLOW_ACTIVE && !fin && !f->repairs_failed && p->payload_bytes <= f->mss_bytes &&
-		    wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {
+		if (f->state == WL_FLOW_ACTIVE && !fin && !p->has_news && !f->repairs_failed &&
+		    p->payload_bytes <= f->mss_bytes && wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {
 			if (wl_clock_runs(now_ns)) {
 				wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 				return WL_TC_DROP;
@@ -306,6 +317,7 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 	} else {
 		now_ns = bpf_ktime_get_ns();
 		wl_seen(f, now_ns / 1000);
+		p->has_news = wl_has_news(f, p);
 		wl_learn_sender(skb, f, p);
 		if (p->payload_bytes) {
 			verdict = wl_sender_data(skb, f, id, p, now_ns);

@@ -21,6 +21,9 @@ impl WindlassBox {
         packet: &mut Packet,
         net: &mut Network,
     ) -> Verdict {
+        // a retransmission may be all that a delayed ACK leaves with
+        let before = (f.from_sender.ack, f.from_sender.window_bytes);
+        let has_news = packet.ack >= before.0 && (packet.ack, packet.window_bytes) != before;
         f.from_sender = *packet;
         let verdict = match packet.len_bytes {
             0 if f.is_enforced() && packet.has(flag::FIN) => {
@@ -31,7 +34,7 @@ impl WindlassBox {
                 Verdict::Pass
             }
             0 => Verdict::Pass,
-            _ if f.is_enforced() => self.on_data(f, packet, net),
+            _ if f.is_enforced() => self.on_data(f, packet, has_news, net),
             _ => self.watch_data(f, packet, core_us(net.now_ns)),
         };
         if packet.has(flag::FIN) {
@@ -56,7 +59,13 @@ impl WindlassBox {
         Verdict::Pass
     }
 
-    fn on_data(&mut self, f: &mut BoxFlow, packet: &mut Packet, net: &mut Network) -> Verdict {
+    fn on_data(
+        &mut self,
+        f: &mut BoxFlow,
+        packet: &mut Packet,
+        has_news: bool,
+        net: &mut Network,
+    ) -> Verdict {
         let now_us = core_us(net.now_ns);
         let (seq, len_bytes) = (packet.seq as u32, u32::from(packet.len_bytes));
         let end = seq.wrapping_add(len_bytes);
@@ -66,12 +75,12 @@ impl WindlassBox {
         }
         match kind {
             // acknowledged already, only the sender was not shown it yet
-            abi::WL_DATA_OLD if f.is_controlled() && is_after(end, f.state().shown_una) => {
+            abi::WL_DATA_OLD if f.is_controlled() && !has_news && is_after(end, f.state().shown_una) => {
                 self.counters.add(abi::WL_C_SENDER_RETRANS_ABSORBED, 1);
                 Verdict::Absorb
             }
             abi::WL_DATA_OLD => Verdict::Pass,
-            abi::WL_DATA_RETRANS => self.on_sender_retrans(f, packet, now_us),
+            abi::WL_DATA_RETRANS => self.on_sender_retrans(f, packet, has_news, now_us),
             abi::WL_DATA_LATE => {
                 self.counters.add(abi::WL_C_DATA_LATE, 1);
                 self.take(f, seq, end, now_us);
@@ -103,11 +112,18 @@ impl WindlassBox {
         self.counters.add(abi::WL_C_STORED_BYTES, end.wrapping_sub(seq).into());
     }
 
-    fn on_sender_retrans(&mut self, f: &mut BoxFlow, packet: &Packet, now_us: u32) -> Verdict {
+    fn on_sender_retrans(
+        &mut self,
+        f: &mut BoxFlow,
+        packet: &Packet,
+        has_news: bool,
+        now_us: u32,
+    ) -> Verdict {
         let seq = packet.seq as u32;
         f.flow.insists(seq);
         self.counters.add(abi::WL_C_SENDER_RETRANS, 1);
-        if f.is_controlled() && !packet.has(flag::FIN) && f.flow.is_taken_care_of(seq, SENDER_MAY_INSIST) {
+        let is_copy = f.is_controlled() && !packet.has(flag::FIN) && !has_news;
+        if is_copy && f.flow.is_taken_care_of(seq, SENDER_MAY_INSIST) {
             self.counters.add(abi::WL_C_SENDER_RETRANS_ABSORBED, 1);
             return Verdict::Absorb;
         }
