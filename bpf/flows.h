@@ -13,6 +13,7 @@
 #include "wheel.h"
 
 #define WL_ADOPT_WINDOW_BYTES 65536u /* how far into the stream a flow may be when its first packet is seen */
+#define WL_MID_STREAM_WINDOW_BYTES (1u << 30) /* an ACK is as far from data just seen at most, either way */
 
 /* ---------------------------------------------------------------- handshake */
 
@@ -68,6 +69,7 @@ static __always_inline void wl_on_syn(const struct wl_packet *p, int from_sender
 	/* a first SYN opens a new connection: nothing of an older attempt holds, unless it is a retransmission */
 	if (!(p->flags & WL_TCP_ACK) && p->seq != (from_sender ? fresh.snd_isn : fresh.rcv_isn))
 		__builtin_memset(&fresh, 0, sizeof(fresh));
+	fresh.is_mid_stream = 0;
 	if (from_sender) {
 		wl_handshake_sent(&fresh, p->seq, now_us);
 		fresh.snd_flags |= wl_syn_flags(p);
@@ -316,31 +318,89 @@ static __always_inline void wl_forget_old(const struct wl_packet *p)
 
 /* ----------------------------------------------------------------- adoption */
 
-/* A complete handshake and the first packet after it: make a flow. Returns its id or WL_NO_FLOW. */
+/* Is this a packet after the complete handshake `h`? Whoever forges one does not know the sender's first sequence number. */
+static __always_inline int wl_has_begun(const struct wl_packet *p, const struct wl_handshake *h, int from_sender)
+{
+	__u32 first = from_sender ? p->seq : p->ack;
+
+	return (h->snd_flags & WL_SYN_SEEN) && (h->rcv_flags & WL_SYN_SEEN) && (p->flags & WL_TCP_ACK) &&
+	       !(p->flags & WL_TCP_RST) && first - (h->snd_isn + 1) <= WL_ADOPT_WINDOW_BYTES;
+}
+
+/*
+ * Does a connection go on that is older than the box? Its sender's data are noted, and the receiver's next ACK shows that it
+ * is heard. So only senders themselves can have entries of the table taken this way.
+ */
+static __always_inline int wl_goes_on(const struct wl_packet *p, struct wl_handshake *h, int from_sender)
+{
+	if ((p->flags & (WL_TCP_FIN | WL_TCP_RST | WL_TCP_ACK)) != WL_TCP_ACK)
+		return 0;
+	if (!from_sender)
+		return h->is_mid_stream &&
+		       p->ack - h->snd_isn + WL_MID_STREAM_WINDOW_BYTES <= 2 * WL_MID_STREAM_WINDOW_BYTES;
+	if (!p->payload_bytes || h->is_mid_stream || h->is_missed || h->snd_flags || h->rcv_flags)
+		return 0;
+	h->is_mid_stream = 1;
+	h->snd_isn = p->seq + p->payload_bytes;
+	bpf_map_update_elem(&wl_handshakes, &p->key, h, BPF_NOEXIST);
+	return 0;
+}
+
+/* What the two SYNs said that holds for the whole connection. */
+static __always_inline void wl_take_handshake(struct wl_flow *f, const struct wl_handshake *h)
+{
+	__u8 both = h->snd_flags & h->rcv_flags;
+
+	if (both & WL_SYN_SACK)
+		f->flags |= WL_FLOW_SACK;
+	if (both & WL_SYN_TIMESTAMPS)
+		f->flags |= WL_FLOW_TIMESTAMPS;
+	if ((both & WL_SYN_ECN) && !((h->snd_flags | h->rcv_flags) & WL_SYN_ACCECN))
+		f->flags |= WL_FLOW_ECN;
+	if (both & WL_SYN_WSCALE) {
+		f->rcv_wscale = h->rcv_wscale;
+		f->snd_wscale = h->snd_wscale;
+	}
+	f->mss_bytes = h->rcv_mss_bytes ? h->rcv_mss_bytes : 536;
+	if (f->flags & WL_FLOW_TIMESTAMPS && f->mss_bytes > 12)
+		f->mss_bytes -= 12;
+	if (f->mss_bytes < 64)
+		f->mss_bytes = 64;
+	f->rcv_seq = h->rcv_isn + 1;
+}
+
+/* The flow is never more than watched. */
+static __always_inline void wl_only_watch(struct wl_flow *f, __u32 id, __u32 counter)
+{
+	wl_count(counter);
+	if (f->mode == WL_MODE_ENFORCE)
+		f->mode = WL_MODE_WATCH;
+	wl_leave_group(f, id);
+	f->flags |= WL_FLOW_FOREIGN;
+}
+
+/*
+ * A complete handshake and the first packet after it, or an older connection that goes on: make a flow. Returns its id or
+ * WL_NO_FLOW.
+ */
 __noinline __u32 wl_adopt(int from_sender)
 {
 	struct wl_scratch *s = wl_scratch_get();
 	struct wl_handshake copy, *h = &copy;
 	struct wl_packet *p;
 	struct wl_flow *f;
-	__u32 id, base, first, owner;
+	__u32 id, base, owner;
 	__u64 now_ns;
 
 	if (!s)
 		return WL_NO_FLOW;
 	p = &s->packet;
-	if (!wl_handshake_get(&p->key, h) || !(h->snd_flags & WL_SYN_SEEN) || !(h->rcv_flags & WL_SYN_SEEN) ||
-	    !(p->flags & WL_TCP_ACK) || (p->flags & WL_TCP_RST)) {
+	wl_handshake_get(&p->key, h);
+	if (!wl_has_begun(p, h, from_sender) && !wl_goes_on(p, h, from_sender)) {
 		wl_count(WL_C_PASS_UNKNOWN_FLOW);
 		return WL_NO_FLOW;
 	}
-	/* whoever forges a handshake does not know the sender's first sequence number */
-	base = h->snd_isn + 1;
-	first = from_sender ? p->seq : p->ack;
-	if (first - base > WL_ADOPT_WINDOW_BYTES) {
-		wl_count(WL_C_PASS_UNKNOWN_FLOW);
-		return WL_NO_FLOW;
-	}
+	base = h->is_mid_stream ? p->ack : h->snd_isn + 1;
 	if (h->is_missed || bpf_map_pop_elem(&wl_free_flows, &id)) {
 		if (!h->is_missed) {
 			h->is_missed = 1;
@@ -367,32 +427,16 @@ __noinline __u32 wl_adopt(int from_sender)
 		f->mode = WL_MODE_OFF;
 	}
 	/* accurate ECN counts marks in flags of each packet: in ours they would count wrongly */
-	if (((h->snd_flags | h->rcv_flags) & WL_SYN_FOREIGN) || (h->snd_flags & h->rcv_flags & WL_SYN_ACCECN)) {
-		wl_count(WL_C_FLOWS_WATCH_ONLY);
-		if (f->mode == WL_MODE_ENFORCE)
-			f->mode = WL_MODE_WATCH;
-		wl_leave_group(f, id);
-		f->flags |= WL_FLOW_FOREIGN;
-	}
+	if (((h->snd_flags | h->rcv_flags) & WL_SYN_FOREIGN) || (h->snd_flags & h->rcv_flags & WL_SYN_ACCECN))
+		wl_only_watch(f, id, WL_C_FLOWS_WATCH_ONLY);
 	f->state = WL_FLOW_ACTIVE;
 	if (p->is_ipv6)
 		f->flags |= WL_FLOW_IPV6;
-	if (h->snd_flags & h->rcv_flags & WL_SYN_SACK)
-		f->flags |= WL_FLOW_SACK;
-	if (h->snd_flags & h->rcv_flags & WL_SYN_TIMESTAMPS)
-		f->flags |= WL_FLOW_TIMESTAMPS;
-	if ((h->snd_flags & h->rcv_flags & WL_SYN_ECN) && !((h->snd_flags | h->rcv_flags) & WL_SYN_ACCECN))
-		f->flags |= WL_FLOW_ECN;
-	if (h->snd_flags & h->rcv_flags & WL_SYN_WSCALE) {
-		f->rcv_wscale = h->rcv_wscale;
-		f->snd_wscale = h->snd_wscale;
+	wl_take_handshake(f, h);
+	if (h->is_mid_stream) {
+		wl_only_watch(f, id, WL_C_FLOWS_MID_STREAM);
+		f->rcv_seq = p->seq;
 	}
-	f->mss_bytes = h->rcv_mss_bytes ? h->rcv_mss_bytes : 536;
-	if (f->flags & WL_FLOW_TIMESTAMPS && f->mss_bytes > 12)
-		f->mss_bytes -= 12;
-	if (f->mss_bytes < 64)
-		f->mss_bytes = 64;
-	f->rcv_seq = h->rcv_isn + 1;
 	f->snd_ack = f->rcv_seq;
 	now_ns = bpf_ktime_get_ns();
 	f->sent_at_us = now_ns / 1000;

@@ -45,7 +45,7 @@ struct wl_handshake {
 	wl_u8 snd_wscale; /* 0..14, valid with WL_SYN_WSCALE in snd_flags */
 	wl_u8 rcv_wscale; /* the same in rcv_flags */
 	wl_u8 is_missed; /* the table was full when the flow began: it passes, and is not taken up in mid-stream */
-	wl_u8 reserved;
+	wl_u8 is_mid_stream; /* no SYN was seen: snd_isn is where data of the sender ended; all else means nothing */
 	wl_u32 snd_at_us; /* when the sender's SYN or SYN-ACK came by */
 	wl_u32 rtt_us; /* from then to the receiver's SYN-ACK (core/flow/rtt.h); 0: not known, or the receiver's was first */
 };
@@ -242,8 +242,8 @@ enum wl_pace_by {
 	X(PASS_IP_OPTIONS, "passed: IP options or extension headers") \
 	X(PASS_MALFORMED, "passed: truncated or inconsistent headers") \
 	X(PASS_BAD_OPTIONS, "passed: TCP options that lie about their lengths") \
-	X(PASS_BAD_CHECKSUM, "passed: controlled, but changed on the way, by its checksum") \
-	X(PASS_UNKNOWN_FLOW, "passed: of no flow, as its beginning was not seen or its end was") \
+	X(PASS_BAD_CHECKSUM, "passed: of a controlled flow, or a SYN, but changed on the way, by its checksum") \
+	X(PASS_UNKNOWN_FLOW, "passed: of no flow, or of none yet") \
 	X(PASS_NO_RULE, "flows left alone: no rule of the policy matched when they began") \
 	X(PASS_TABLE_FULL, "passed: flow table full") \
 	X(PASS_CONTENDED, "passed: flow locked by another CPU for too long") \
@@ -257,6 +257,7 @@ enum wl_pace_by {
 	X(FLOWS_CLOSED, "flows closed by FIN or RST, or by a new connection in their place") \
 	X(FLOWS_EXPIRED, "flows forgotten after idling") \
 	X(FLOWS_WATCH_ONLY, "flows only watched: options, or counts of marks, that we cannot reproduce") \
+	X(FLOWS_MID_STREAM, "flows only watched: they had begun before, so that their window scale is not known") \
 	X(FLOWS_PACED_SENDER, "flows only watched: the sender paces itself") \
 	X(BYPASS_STORE_FULL, "bypasses: store full") \
 	X(BYPASS_FLOW_FULL, "bypasses: flow outgrew its part of the store") \

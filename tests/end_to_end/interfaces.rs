@@ -2,7 +2,7 @@
 
 use crate::{
     agent::{Talker, attached, is_controlled, kill, policy, put, release, send, with_agent},
-    net::Net,
+    net::{Net, with_transfer},
 };
 use std::{
     fs,
@@ -115,6 +115,27 @@ fn another_interface_of_the_same_name_is_controlled_anew() {
     agent = net.agent(&file, "under control");
     assert_eq!(net.clocks().len(), 2, "of the old interface none");
     is_controlled(&net);
+    release(&net, agent);
+}
+
+/// A virtual machine's tap is made anew in the middle of a transfer. What was lost with it the server mends; to the new interface
+/// the connection is an older one.
+#[test]
+fn a_transfer_goes_on_over_the_interface_that_replaces_its_own() {
+    if !is_root_or_skip("a_transfer_goes_on_over_the_interface_that_replaces_its_own") {
+        return;
+    }
+    let (net, _folder, _file, mut agent) = with_agent("bbr");
+    with_transfer(&net, |progress| {
+        let clocks = net.clocks();
+        net.replace_interface("cubic");
+        while !net.is_controlled_anew(&clocks) {
+            assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
+        }
+        progress();
+        let flows = net.flows();
+        assert!(flows.iter().all(|f| f["mode"] == "watch"), "{flows:?}");
+    });
     release(&net, agent);
 }
 
