@@ -190,6 +190,8 @@ __noinline int wl_parse(struct __sk_buff *skb)
 			return WL_C_PASS_IP_OPTIONS;
 		if (next_header != WL_IPPROTO_TCP)
 			return WL_C_PASS_NOT_TCP;
+		if (head[WL_ETH_LEN] >> 4 != 6)
+			return WL_C_PASS_MALFORMED;
 		p->ttl = ip->hop_limit;
 		p->tos = bpf_ntohl(ip->version_class_flow_be) >> 20;
 		p->flow_label = bpf_ntohl(ip->version_class_flow_be) & WL_IPV6_LABEL_MASK;

@@ -52,7 +52,7 @@ static __always_inline int wl_quick_parse(struct __sk_buff *skb, int from_sender
 		const struct wl_ipv6 *ip = (void *)(data + WL_ETH_LEN);
 
 		tcp = (void *)(ip + 1);
-		if ((__u8 *)(tcp + 1) > end || ip->next_header != WL_IPPROTO_TCP)
+		if ((__u8 *)(tcp + 1) > end || data[WL_ETH_LEN] >> 4 != 6 || ip->next_header != WL_IPPROTO_TCP)
 			return 0;
 		l3_header_bytes = WL_IPV6_LEN;
 		l3_bytes = bpf_ntohs(ip->payload_len_be) + WL_IPV6_LEN;
