@@ -1,7 +1,9 @@
 //! Policies: which flows get which algorithm, compiled to the rules that the datapath looks up once per flow.
 
 mod group;
+mod keys;
 mod mistake;
+mod one_or;
 pub(crate) mod room;
 mod text;
 
@@ -16,6 +18,9 @@ use windlass_core::{
     abi::{self, wl_rule, wl_split},
 };
 use windlass_scenario::Parameters;
+
+/// A flow draws one of so many parts: a smaller part of a split gets none.
+const SPLIT_PARTS: u64 = 1000;
 
 /// What is done with the flows of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -215,7 +220,7 @@ impl Rule {
             upto += u64::from(*share);
             *slot = wl_split {
                 algorithm: Algorithm::by_name(name).map_or(0, |a| a.id()) as u16,
-                share_upto_permille: (upto * 1000 / total) as u16,
+                share_upto_permille: (upto * SPLIT_PARTS / total) as u16,
             };
         }
         let (client, server) = (mapped_prefix(self.client), mapped_prefix(self.server));

@@ -134,7 +134,9 @@ pub fn policy(command: PolicyCommand) -> Result<ExitCode> {
             println!("{}: {} rule(s), all understood", file.display(), policy.rules.len());
         }
         PolicyCommand::Show { file, json } => {
-            let policy = Policy::from_file(&file)?;
+            let mut policy = Policy::from_file(&file)?;
+            // what is off runs none, whatever the file says
+            policy.rules.iter_mut().filter(|r| r.mode == Mode::Off).for_each(|r| r.algorithms.clear());
             if json {
                 println!("{}", serde_json::to_string_pretty(&policy)?);
                 return Ok(ExitCode::SUCCESS);
@@ -163,7 +165,7 @@ pub fn policy(command: PolicyCommand) -> Result<ExitCode> {
                         r.client.to_string(),
                         r.server.to_string(),
                         if ports.is_empty() { "any".into() } else { ports.join(",") },
-                        algorithms.join(", "),
+                        if algorithms.is_empty() { "-".into() } else { algorithms.join(", ") },
                         format!("{:?}", r.mode).to_lowercase(),
                         r.group
                             .as_ref()

@@ -1,6 +1,9 @@
 //! What policies say of groups. A group is known by its name and configuration.
 
-use super::mistake::{Place, PolicyError};
+use super::{
+    keys::is_name,
+    mistake::{Place, PolicyError},
+};
 use crate::object::fingerprint;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -74,97 +77,99 @@ pub struct Membership {
     pub per: Per,
 }
 
+/// Longest silence of a member: the core's clock wraps after 71 minutes.
+pub(super) const IDLE_MAX_S: u32 = 1800;
+
 fn in_range(
     place: &Place,
     key: &str,
     value: Option<Spanned<i64>>,
     default: u32,
     most: u32,
-) -> std::result::Result<u32, PolicyError> {
+) -> Result<u32, PolicyError> {
     let Some(value) = value else { return Ok(default) };
-    let n = *value.get_ref();
-    u32::try_from(n)
-        .ok()
-        .filter(|n| (1..=most).contains(n))
-        .ok_or_else(|| place.error(value.span(), format!("{key} = {n}; allowed: 1 to {most}")))
+    let n = u32::try_from(*value.get_ref()).ok().filter(|n| (1..=most).contains(n));
+    n.ok_or_else(|| place.refuse(value.span(), key))
 }
 
 /// Checks a rule's group. That of sockets has no ACK clock, and sockets stand behind no interface.
-pub(crate) fn check(
-    place: &Place,
-    raw: Spanned<RawGroup>,
-    is_of_sockets: bool,
-) -> std::result::Result<Membership, PolicyError> {
-    let span = raw.span();
-    let raw = raw.into_inner();
-    let name = raw.name.get_ref().clone();
-    if name.is_empty() || name.chars().any(char::is_control) {
-        return Err(place.error(raw.name.span(), "a group's name is not empty and has no control characters"));
+pub(super) fn check(place: &Place, raw: RawGroup, is_of_sockets: bool) -> Result<Membership, PolicyError> {
+    if !is_name(raw.name.get_ref()) {
+        return Err(place.refuse(raw.name.span(), "rule.group.name"));
     }
     let rule = raw.rule.get_ref().clone();
     if GroupRule::by_name(&rule).is_none() {
         let what = format!("unknown group rule \"{rule}\"; known: {}", GroupRule::names());
         return Err(place.error(raw.rule.span(), what));
     }
-    let per = match raw.per {
-        None => Per::Flow,
-        Some(p) => match p.get_ref().as_str() {
-            "flow" => Per::Flow,
-            "server" => Per::Server,
-            "interface" if is_of_sockets => {
-                let what =
-                    "per = \"interface\": sockets in mode \"native\" have none; allowed: flow, server, rule";
-                return Err(place.error(p.span(), what));
-            }
-            "interface" => Per::Interface,
-            "rule" => Per::Rule,
-            other => {
-                let what = format!("per = \"{other}\"; allowed: flow, server, interface, rule");
-                return Err(place.error(p.span(), what));
-            }
-        },
-    };
-    let aggressiveness = match raw.aggressiveness {
-        None => None,
-        Some(a) if rule != "multcp" => {
-            let what = format!("aggressiveness: only the rule \"multcp\" has one, not \"{rule}\"");
-            return Err(place.error(a.span(), what));
-        }
-        Some(a) if !(0.01..=65_535.0).contains(a.get_ref()) => {
-            return Err(place.error(span, "aggressiveness: 0.01 to 65535 flows"));
-        }
-        Some(a) => Some(a.into_inner()),
-    };
-    let ack_clock = match raw.ack_clock {
-        None => !is_of_sockets,
-        Some(a) if is_of_sockets => {
-            let what = "ack_clock: sockets in mode \"native\" have none, they pace what they are given; leave it out";
-            return Err(place.error(a.span(), what));
-        }
-        Some(a) => a.into_inner(),
-    };
+    let members_max = abi::WL_GROUP_MEMBERS_MAX;
     let idle_default_s = abi::WL_GROUP_IDLE_US / 1_000_000;
     Ok(Membership {
-        weight: in_range(place, "weight", raw.weight, 1, abi::WL_GROUP_WEIGHT_MAX)? as u16,
-        per,
+        weight: in_range(place, "rule.group.weight", raw.weight, 1, abi::WL_GROUP_WEIGHT_MAX)? as u16,
+        per: check_per(place, raw.per, is_of_sockets)?,
         group: GroupSpec {
-            name,
-            rule,
+            name: raw.name.into_inner(),
             max_members: in_range(
                 place,
-                "max_members",
+                "rule.group.max_members",
                 raw.max_members,
-                abi::WL_GROUP_MEMBERS_MAX,
-                abi::WL_GROUP_MEMBERS_MAX,
+                members_max,
+                members_max,
             )?,
-            // the core's clock wraps after 71 minutes
-            idle_s: in_range(place, "idle_s", raw.idle_s, idle_default_s, 1800)?,
-            aggressiveness,
+            idle_s: in_range(place, "rule.group.idle_s", raw.idle_s, idle_default_s, IDLE_MAX_S)?,
+            aggressiveness: check_aggressiveness(place, raw.aggressiveness, &rule)?,
+            rule,
             join_adds: raw.join_adds,
-            ack_clock,
+            ack_clock: check_ack_clock(place, raw.ack_clock, is_of_sockets)?,
             idle_grows: raw.idle_grows,
         },
     })
+}
+
+fn check_per(place: &Place, raw: Option<Spanned<String>>, is_of_sockets: bool) -> Result<Per, PolicyError> {
+    let Some(raw) = raw else { return Ok(Per::Flow) };
+    match raw.get_ref().as_str() {
+        "flow" => Ok(Per::Flow),
+        "server" => Ok(Per::Server),
+        "interface" if is_of_sockets => {
+            let what =
+                "per = \"interface\": sockets in mode \"native\" have none; allowed: flow, server, rule";
+            Err(place.error(raw.span(), what))
+        }
+        "interface" => Ok(Per::Interface),
+        "rule" => Ok(Per::Rule),
+        _ => Err(place.refuse(raw.span(), "rule.group.per")),
+    }
+}
+
+fn check_aggressiveness(
+    place: &Place,
+    raw: Option<Spanned<f64>>,
+    rule: &str,
+) -> Result<Option<f64>, PolicyError> {
+    let Some(raw) = raw else { return Ok(None) };
+    if rule != "multcp" {
+        let what = format!("aggressiveness: only the rule \"multcp\" has one, not \"{rule}\"; leave it out");
+        return Err(place.error(raw.span(), what));
+    }
+    if !(0.01..=65_535.0).contains(raw.get_ref()) {
+        return Err(place.refuse(raw.span(), "rule.group.aggressiveness"));
+    }
+    Ok(Some(raw.into_inner()))
+}
+
+fn check_ack_clock(
+    place: &Place,
+    raw: Option<Spanned<bool>>,
+    is_of_sockets: bool,
+) -> Result<bool, PolicyError> {
+    let Some(raw) = raw else { return Ok(!is_of_sockets) };
+    if is_of_sockets {
+        let what =
+            "ack_clock: sockets in mode \"native\" have none, they pace what they are given; leave it out";
+        return Err(place.error(raw.span(), what));
+    }
+    Ok(raw.into_inner())
 }
 
 impl GroupSpec {

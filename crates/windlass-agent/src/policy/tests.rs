@@ -46,9 +46,169 @@ fn mistakes_name_the_line_and_what_is_allowed() {
     assert!(e.line == 5 && e.what.contains("server = \"web\" is no prefix"), "{e}");
     let e = error("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\n[rule.match]\nserver_port = \"http\"\n");
     assert!(e.line == 5 && e.what.contains("such as [80, 443]"), "{e}");
-    for algorithm in ["3", "[{ algoritm = \"bbr\", share = 1 }]"] {
+    for (algorithm, saying) in [
+        ("3", "{ algorithm = NAME, share = NUMBER }"),
+        ("[{ algoritm = \"bbr\", share = 1 }]", "unknown field `algoritm`, expected `algorithm` or `share`"),
+    ] {
         let e = error(&format!("[[rule]]\nname = \"a\"\nalgorithm = {algorithm}\n"));
-        assert!(e.line == 3 && e.what.contains("{ algorithm = NAME, share = NUMBER }"), "{e}");
+        assert!(e.line == 3 && e.what.contains(saying), "{e}");
+    }
+}
+
+/// A rule with one more line, the fourth.
+fn with(line: &str) -> String {
+    format!("[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\n{line}\n")
+}
+
+#[test]
+fn rules_have_names_of_their_own() {
+    let rule = |name: &str| format!("[[rule]]\nname = {name}\nalgorithm = \"bbr\"\n");
+    let e = error(&(rule("\"a\"") + &rule("\"b\"") + &rule("'a'")));
+    assert_eq!(
+        e.to_string(),
+        "p.toml:8: name = \"a\": that on line 2 is the same; give each rule its own name"
+    );
+    // in modes that never meet, too: reports have both
+    let e = error(&(rule("\"a\"") + &rule("\"a\"") + "mode = \"native\"\n"));
+    assert!(e.line == 5, "{e}");
+    for name in ["\"\"", "\" \"", "\"a\\nb\"", "\"\\u001b[2J\"", "'a\tb'"] {
+        let e = error(&(rule("\"first\"") + &rule(name)));
+        let shown = format!("name = {}; allowed: a name", name.replace('\t', "\\t"));
+        assert!(e.line == 5 && e.what.starts_with(&shown), "{e}");
+        let e = error(&with(&format!("group = {{ name = {name}, rule = \"ccc\" }}")));
+        assert!(e.line == 4 && e.what.starts_with(&format!("group.{shown}")), "{e}");
+    }
+    Policy::parse("p.toml", &(rule("\"Büro 1\"") + &rule("\"büro 1\""))).expect("different names");
+}
+
+#[test]
+fn a_part_of_a_split_that_no_flow_gets_is_refused() {
+    let split = |shares: &[u32]| {
+        let parts: Vec<_> =
+            shares.iter().map(|s| format!("{{ algorithm = \"bbr\", share = {s} }}")).collect();
+        format!("[[rule]]\nname = \"a\"\nalgorithm = [\n{},\n]\n", parts.join(",\n"))
+    };
+    let e = error(&split(&[1, 9999]));
+    assert!(e.line == 4, "{e}");
+    for saying in
+        ["algorithm.share = 1: \"bbr\" gets", "one in 1000", "write 11 or more", "leave \"bbr\" out"]
+    {
+        assert!(e.what.contains(saying), "{saying}: {e}");
+    }
+    // wherever it stands
+    assert_eq!(error(&split(&[5000, 1, 4999])).line, 5);
+    assert_eq!(error(&split(&[1000, 1])).line, 5);
+    for shares in [&[11, 9999][..], &[1, 999], &[999, 1], &[1000, 998_000, 1000], &[1]] {
+        let rule = Policy::parse("p.toml", &split(shares)).expect("all are drawn").compile("eth0", 1)[0];
+        let ends: Vec<_> = rule.splits[..shares.len()].iter().map(|s| s.share_upto_permille).collect();
+        assert!(ends[0] > 0 && ends.is_sorted_by(|a, b| a < b) && ends.ends_with(&[1000]), "{ends:?}");
+    }
+}
+
+#[test]
+fn values_of_another_type_name_the_key_and_what_is_allowed() {
+    for (line, saying) in [
+        (
+            "match = \"tap0\"",
+            "match = \"tap0\"; allowed: a table { iface, cgroup, client, server, server_port }",
+        ),
+        ("group = \"g\"", "group = \"g\"; allowed: a table { name, rule, weight, per, ... }"),
+        ("parameters = 3", "parameters = 3; allowed: a table { bottleneck, "),
+        ("mode = 1", "mode = 1; allowed: transparent, watch, off, native"),
+        ("paced_servers = true", "paced_servers = true; allowed: stand-aside, control"),
+        ("match.iface = 3", "match.iface = 3; allowed: an interface or a pattern in quotes"),
+        ("match = { iface = 3 }", "match.iface = 3; allowed: an interface or a pattern in quotes"),
+        ("match.server_port = 70000", "match.server_port = 70000; allowed: a port from 1 to 65535"),
+        (
+            "match.server_port = [80, \"x\"]",
+            "match.server_port = [80, \"x\"]; allowed: a port from 1 to 65535",
+        ),
+        ("parameters = { random_waits = 1 }", "parameters.random_waits = 1; allowed: true, false"),
+        ("parameters = { gain = 1 }", "parameters.gain = 1; allowed: a number and its unit in quotes"),
+        ("parameters = { gain = \"1 m\" }", "parameters.gain: \"1 m\": "),
+        (
+            "group = { name = \"g\", rule = \"ccc\", weight = 1.5 }",
+            "group.weight = 1.5; allowed: a whole number from 1",
+        ),
+        ("group = { name = \"g\" }", "group.rule is missing; allowed: the name of a group rule in quotes: "),
+        ("name = \"b\"", "name is there twice; leave one of them out"),
+        ("match.iface.a = 1", "match.iface is a table; allowed: an interface"),
+        ("[[rule.match]]", "match = [[rule.match]]; allowed: a table"),
+        ("[rule]", "rule is there twice; write [[rule]], in double brackets"),
+    ] {
+        let e = error(&with(line));
+        assert!(e.line == 4 && e.what.starts_with(saying), "{line}: {e}");
+    }
+    for share in ["-10", "0", "1.5", "1000001", "4294967296", "99999999999999999999999", "\"1\""] {
+        let parts = format!("[{{ algorithm = \"bbr\",\nshare = {share} }}]");
+        let e = error(&format!("[[rule]]\nname = \"a\"\nalgorithm = {parts}\n"));
+        let saying = format!("algorithm.share = {share}; allowed: a whole number from 1 to 1000000");
+        assert!(e.line == 4 && e.what == saying, "{e}");
+    }
+    let e = error("[[rule]]\nname = 3\nalgorithm = \"bbr\"\n");
+    assert!(e.line == 2 && e.what.starts_with("name = 3; allowed: a name in quotes"), "{e}");
+    let e = error(&(with("") + "[[rule]]\nalgorithm = \"bbr\"\n"));
+    assert!(e.line == 5 && e.what.starts_with("name is missing; allowed: a name in quotes"), "{e}");
+    for text in ["rule = 3", "[rule]\nname = \"a\"", "rule = [3]"] {
+        let e = error(text);
+        assert!(e.line == 1 && e.what.contains("allowed: tables, each under [[rule]]"), "{text}: {e}");
+    }
+}
+
+/// Whatever stands behind whichever key.
+#[test]
+fn no_message_speaks_rust() {
+    let group = |key: &str| format!("group = {{ name = \"g\", rule = \"ccc\", {key} = VALUE }}");
+    let mut lines = vec!["algorithm = [{ algorithm = VALUE, share = 1 }]".to_string()];
+    lines.push("algorithm = [{ algorithm = \"bbr\", share = VALUE }]".into());
+    lines.push("group = { name = VALUE, rule = \"ccc\" }".into());
+    lines.push("group = { name = \"g\", rule = VALUE }".into());
+    lines.extend(
+        ["algorithm", "match", "mode", "paced_servers", "parameters", "group"]
+            .map(|k| format!("{k} = VALUE")),
+    );
+    lines
+        .extend(["iface", "cgroup", "client", "server", "server_port"].map(|k| format!("match.{k} = VALUE")));
+    lines.extend(
+        ["bottleneck", "buffer", "threshold", "gain", "random_waits", "first_train_probes"]
+            .map(|k| format!("parameters.{k} = VALUE")),
+    );
+    lines.extend(["weight", "per", "max_members", "idle_s", "aggressiveness"].map(group));
+    lines.extend(["join_adds", "ack_clock", "idle_grows"].map(group));
+    let values =
+        ["3", "-10", "1.5", "99999999999999999999999", "9223372036854775808", "nan", "\"x\"", "true"];
+    let values =
+        values.into_iter().chain(["1979-05-27", "[]", "[1]", "[[]]", "[{ x = 1 }]", "{ x = 1 }", "{}"]);
+    for (line, value) in values.flat_map(|v| lines.iter().map(move |l| (l.replace("VALUE", v), v))) {
+        let Err(e) = Policy::parse("p.toml", &format!("[[rule]]\nname = \"a\"\n{line}\n")) else { continue };
+        let words = e.what.split(|c: char| !c.is_alphanumeric());
+        let rust =
+            ["struct", "Raw", "i64", "u32", "f64", "bool", "boolean", "sequence", "map", "enum", "type"];
+        assert!(words.clone().all(|w| !rust.contains(&w)), "{line}: {e}");
+        let is_unknown = e.what.contains("unknown") || e.what.contains("has no `algorithm`");
+        let keys = line.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+        assert!(
+            is_unknown || keys.clone().any(|k| e.what.starts_with(k)),
+            "{line} names its key, {value}: {e}"
+        );
+    }
+}
+
+#[test]
+fn settings_that_would_be_ignored_are_refused() {
+    for iface in ["", "abcdefghijklmnop", "abcdefghijklmnop*", "*abcdefghijklmno?", "abcdefghijklmno[]p]"] {
+        let e = error(&with(&format!("match.iface = \"{iface}\"")));
+        let saying = format!("match.iface = \"{iface}\"; allowed: ");
+        assert!(e.line == 4 && e.what.starts_with(&saying) && e.what.contains("1 to 15"), "{e}");
+    }
+    for iface in
+        ["*", "abcdefghijklmno", "abcdefghijklmno*", "tap[0123456789abcdef]", "tap[!]0123456789abcdef]"]
+    {
+        Policy::parse("p.toml", &with(&format!("match.iface = \"{iface}\""))).expect(iface);
+    }
+    for servers in ["control", "stand-aside"] {
+        let e = error(&with(&format!("paced_servers = \"{servers}\"\nmode = \"native\"")));
+        assert!(e.line == 4 && e.what.contains("paced_servers") && e.what.contains("leave it out"), "{e}");
     }
 }
 
@@ -133,7 +293,10 @@ fn groups_are_checked_and_numbered() {
     assert_ne!(rules[0].tenant, rules[2].tenant);
     for (keys, what) in [
         ("name = \"g\", rule = \"cccc\"", "fse-conservative"),
-        ("name = \"g\", rule = \"ccc\", weight = 0", "weight = 0; allowed: 1 to 65535"),
+        (
+            "name = \"g\", rule = \"ccc\", weight = 0",
+            "group.weight = 0; allowed: a whole number from 1 to 65535",
+        ),
         ("name = \"g\", rule = \"ccc\", weight = -3", "weight = -3; allowed"),
         ("name = \"g\", rule = \"ccc\", per = \"vm\"", "flow, server, interface, rule"),
         ("name = \"g\", rule = \"ccc\", max_members = 65536", "1 to 65535"),
@@ -184,9 +347,12 @@ fn groups_are_checked_and_numbered() {
 
 #[test]
 fn what_finds_no_room_in_a_datapath_is_refused() {
+    let named = std::cell::Cell::new(0);
     let rules = |count: u32, mode: &str, rest: &dyn Fn(u32) -> String| {
-        let rule =
-            |i| format!("[[rule]]\nname = \"r{i}\"\nalgorithm = \"reno\"\nmode = \"{mode}\"\n{}\n", rest(i));
+        let rule = |i| {
+            let name = named.replace(named.get() + 1);
+            format!("[[rule]]\nname = \"r{name}\"\nalgorithm = \"reno\"\nmode = \"{mode}\"\n{}\n", rest(i))
+        };
         (0..count).map(rule).collect::<String>()
     };
     let accepts = |text: &str| Policy::parse("p.toml", text).map(drop);

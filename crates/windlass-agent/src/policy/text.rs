@@ -1,14 +1,16 @@
 //! The text of a policy: TOML, checked before anything is touched.
 
 use super::{
-    Mode, Per, Policy, PolicyError, Rule, anyone,
+    Membership, Mode, Per, Policy, PolicyError, Rule, SPLIT_PARTS, anyone,
     group::{self, RawGroup},
+    keys::{IFACE_CHARS, is_name},
     mistake::Place,
+    one_or::OneOr,
     room::check_room,
 };
 use ipnet::IpNet;
 use serde::Deserialize;
-use std::{net::IpAddr, path::PathBuf};
+use std::{collections::BTreeMap, net::IpAddr, ops::Range, path::PathBuf};
 use toml::Spanned;
 use windlass_core::{Algorithm, abi};
 use windlass_scenario::Parameters;
@@ -26,7 +28,7 @@ struct RawRule {
     name: Spanned<String>,
     #[serde(default, rename = "match")]
     matches: RawMatch,
-    algorithm: Option<Spanned<RawAlgorithm>>,
+    algorithm: Option<Spanned<OneOr<String, RawSplit>>>,
     mode: Option<Spanned<String>>,
     paced_servers: Option<Spanned<String>>,
     parameters: Option<Spanned<Parameters>>,
@@ -40,86 +42,34 @@ struct RawMatch {
     cgroup: Option<Spanned<PathBuf>>,
     client: Option<Spanned<String>>,
     server: Option<Spanned<String>>,
-    server_port: Option<Spanned<RawPorts>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "expected ports: a list such as [80, 443]")]
-enum RawPorts {
-    One(u16),
-    Several(Vec<u16>),
-}
-
-impl RawPorts {
-    fn list(&self) -> &[u16] {
-        match self {
-            RawPorts::One(port) => std::slice::from_ref(port),
-            RawPorts::Several(ports) => ports,
-        }
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected the name of an algorithm, or up to four { algorithm = NAME, share = NUMBER }"
-)]
-enum RawAlgorithm {
-    One(String),
-    Split(Vec<RawSplit>),
+    server_port: Option<Spanned<OneOr<i64, i64>>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawSplit {
-    algorithm: String,
-    share: u32,
+    algorithm: Spanned<String>,
+    share: Spanned<i64>,
 }
+
+/// Largest share: four of them add up in 32 bits.
+pub(super) const SHARE_MAX: u32 = 1_000_000;
 
 impl Policy {
     /// Checks the text of a policy; `file` is only for messages.
     pub fn parse(file: &str, text: &str) -> Result<Policy, PolicyError> {
         let place = Place { file, text };
-        let raw: RawPolicy = toml::from_str(text)
-            .map_err(|e| place.error(e.span().unwrap_or(0..0), e.message().replace('\n', " ")))?;
+        let raw: RawPolicy = toml::from_str(text).map_err(|e| place.explain(&e))?;
         if raw.rule.is_empty() {
             return Err(place.error(0..0, "no [[rule]]: a policy needs at least one"));
         }
+        check_names(&place, &raw.rule)?;
         let mut rules: Vec<Rule> = Vec::new();
         let spans: Vec<_> = raw.rule.iter().map(Spanned::span).collect();
         for raw in raw.rule {
-            let span = raw.get_ref().group.as_ref().map(Spanned::span);
+            let span = raw.get_ref().group.as_ref().map_or(0..0, Spanned::span);
             let rule = check(&place, raw)?;
-            if let Some(group) = rule.group.as_ref().map(|m| &m.group)
-                && let Some(other) = rules.iter().find(|r| r.has_other(group))
-            {
-                if (other.mode == Mode::Native) != (rule.mode == Mode::Native) {
-                    let what = format!(
-                        "group \"{}\": rule \"{}\" has it in another mode, and flows of interfaces and sockets cannot \
-                         be in one group; give it another name",
-                        group.name, other.name
-                    );
-                    return Err(place.error(span.unwrap_or(0..0), what));
-                }
-                let what = format!(
-                    "group \"{}\" is configured otherwise in rule \"{}\"; only weight and per may differ",
-                    group.name, other.name
-                );
-                return Err(place.error(span.unwrap_or(0..0), what));
-            }
-            if let Some(other) = rules.iter().find(|r| r.gives_another_weight(&rule)) {
-                let what = format!(
-                    "flows of one {} fall under rule \"{}\", too, which has another weight for all of them together; give \
-                     both the same, or per = \"flow\"",
-                    if rule.group.as_ref().is_some_and(|m| m.per == Per::Server) {
-                        "server"
-                    } else {
-                        "interface"
-                    },
-                    other.name
-                );
-                return Err(place.error(span.unwrap_or(0..0), what));
-            }
+            check_group_agrees(&rules, &rule).map_err(|what| place.error(span, what))?;
             rules.push(rule);
         }
         check_room(&rules).map_err(|(at, what)| place.error(spans[at].clone(), what))?;
@@ -127,23 +77,55 @@ impl Policy {
     }
 }
 
+/// A name stands for its rule in reports, and for the tenant whom a weight per rule is given.
+fn check_names(place: &Place, rules: &[Spanned<RawRule>]) -> Result<(), PolicyError> {
+    let mut known = BTreeMap::new();
+    for name in rules.iter().map(|r| &r.get_ref().name) {
+        if !is_name(name.get_ref()) {
+            return Err(place.refuse(name.span(), "rule.name"));
+        }
+        if let Some(first) = known.insert(name.get_ref(), name.span()) {
+            let (text, line) = (name.get_ref(), place.line(&first));
+            let what =
+                format!("name = \"{text}\": that on line {line} is the same; give each rule its own name");
+            return Err(place.error(name.span(), what));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a rule says of its group and its tenants what the rules before it say.
+fn check_group_agrees(rules: &[Rule], rule: &Rule) -> Result<(), String> {
+    let Some(Membership { group, per, .. }) = &rule.group else { return Ok(()) };
+    if let Some(other) = rules.iter().find(|r| r.has_other(group)) {
+        if (other.mode == Mode::Native) != (rule.mode == Mode::Native) {
+            return Err(format!(
+                "group \"{}\": rule \"{}\" has it in another mode, and flows of interfaces and sockets cannot \
+                 be in one group; give it another name",
+                group.name, other.name
+            ));
+        }
+        return Err(format!(
+            "group \"{}\" is configured otherwise in rule \"{}\"; only weight and per may differ",
+            group.name, other.name
+        ));
+    }
+    if let Some(other) = rules.iter().find(|r| r.gives_another_weight(rule)) {
+        return Err(format!(
+            "flows of one {} fall under rule \"{}\", too, which has another weight for all of them together; give \
+             both the same, or per = \"flow\"",
+            if *per == Per::Server { "server" } else { "interface" },
+            other.name
+        ));
+    }
+    Ok(())
+}
+
 fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
     let rule_span = raw.span();
     let raw = raw.into_inner();
     let name = raw.name.into_inner();
-    let mode = match raw.mode {
-        None => Mode::Transparent,
-        Some(m) => match m.get_ref().as_str() {
-            "transparent" => Mode::Transparent,
-            "watch" => Mode::Watch,
-            "off" => Mode::Off,
-            "native" => Mode::Native,
-            other => {
-                let what = format!("unknown mode \"{other}\"; allowed: transparent, watch, off, native");
-                return Err(place.error(m.span(), what));
-            }
-        },
-    };
+    let mode = check_mode(place, raw.mode)?;
     let algorithms = match raw.algorithm {
         Some(a) => check_algorithms(place, a)?,
         None if matches!(mode, Mode::Transparent | Mode::Native) => {
@@ -152,73 +134,117 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
         }
         None => vec![("reno".to_string(), 1)],
     };
-    let control_paced = match raw.paced_servers {
-        None => false,
-        Some(p) => match p.get_ref().as_str() {
-            "stand-aside" => false,
-            "control" => true,
-            other => {
-                let what = format!("paced_servers = \"{other}\"; allowed: stand-aside, control");
-                return Err(place.error(p.span(), what));
-            }
-        },
-    };
-    let group = match raw.group {
-        Some(g) if matches!(mode, Mode::Watch | Mode::Off) => {
-            let what = "group: flows that are not controlled cannot be coupled; remove it, or the mode";
-            return Err(place.error(g.span(), what));
-        }
-        Some(g) => Some(group::check(place, g, mode == Mode::Native)?),
-        None => None,
-    };
-    let parameters = match raw.parameters {
-        None => Parameters::default(),
-        Some(p) => {
-            if mode == Mode::Native {
-                let what = "parameters: sockets of mode \"native\" cannot be given any; leave them out";
-                return Err(place.error(p.span(), what));
-            }
-            p.get_ref().check().map_err(|what| place.error(p.span(), format!("parameters: {what}")))?;
-            p.into_inner()
-        }
-    };
-    let cgroup = check_cgroup(place, mode, &raw.matches)?;
-    let iface = match raw.matches.iface {
-        None => "*".to_string(),
-        Some(i) => {
-            if let Err(e) = glob::Pattern::new(i.get_ref()) {
-                return Err(place.error(i.span(), format!("iface: not a pattern: {}", e.msg)));
-            }
-            i.into_inner()
-        }
-    };
-    let client = check_prefix(place, "client", raw.matches.client)?;
-    let server = check_prefix(place, "server", raw.matches.server)?;
-    let server_ports = match raw.matches.server_port {
-        None => Vec::new(),
-        Some(p) => {
-            let span = p.span();
-            let ports = p.get_ref().list().to_vec();
-            if ports.is_empty() || ports.len() > abi::WL_RULE_PORTS as usize || ports.contains(&0) {
-                let what = format!("server_port takes 1 to {} ports, none of them 0", abi::WL_RULE_PORTS);
-                return Err(place.error(span, what));
-            }
-            ports
-        }
-    };
     Ok(Rule {
         name,
-        iface,
-        cgroup,
-        client,
-        server,
-        server_ports,
+        control_paced: check_paced_servers(place, mode, raw.paced_servers)?,
+        group: check_group(place, mode, raw.group)?,
+        parameters: check_parameters(place, mode, raw.parameters)?,
+        cgroup: check_cgroup(place, mode, &raw.matches)?,
+        iface: check_iface(place, raw.matches.iface)?,
+        client: check_prefix(place, "client", raw.matches.client)?,
+        server: check_prefix(place, "server", raw.matches.server)?,
+        server_ports: check_ports(place, raw.matches.server_port)?,
         algorithms,
         mode,
-        control_paced,
-        parameters,
-        group,
     })
+}
+
+fn check_mode(place: &Place, raw: Option<Spanned<String>>) -> Result<Mode, PolicyError> {
+    let Some(raw) = raw else { return Ok(Mode::Transparent) };
+    match raw.get_ref().as_str() {
+        "transparent" => Ok(Mode::Transparent),
+        "watch" => Ok(Mode::Watch),
+        "off" => Ok(Mode::Off),
+        "native" => Ok(Mode::Native),
+        _ => Err(place.refuse(raw.span(), "rule.mode")),
+    }
+}
+
+fn check_paced_servers(place: &Place, mode: Mode, raw: Option<Spanned<String>>) -> Result<bool, PolicyError> {
+    let Some(raw) = raw else { return Ok(false) };
+    if mode == Mode::Native {
+        let what = "paced_servers: sockets of mode \"native\" run the algorithm themselves; leave it out";
+        return Err(place.error(raw.span(), what));
+    }
+    match raw.get_ref().as_str() {
+        "stand-aside" => Ok(false),
+        "control" => Ok(true),
+        _ => Err(place.refuse(raw.span(), "rule.paced_servers")),
+    }
+}
+
+fn check_group(
+    place: &Place,
+    mode: Mode,
+    raw: Option<Spanned<RawGroup>>,
+) -> Result<Option<Membership>, PolicyError> {
+    let Some(raw) = raw else { return Ok(None) };
+    if matches!(mode, Mode::Watch | Mode::Off) {
+        let what = "group: flows that are not controlled cannot be coupled; remove it, or the mode";
+        return Err(place.error(raw.span(), what));
+    }
+    group::check(place, raw.into_inner(), mode == Mode::Native).map(Some)
+}
+
+fn check_parameters(
+    place: &Place,
+    mode: Mode,
+    raw: Option<Spanned<Parameters>>,
+) -> Result<Parameters, PolicyError> {
+    let Some(raw) = raw else { return Ok(Parameters::default()) };
+    if mode == Mode::Native {
+        let what = "parameters: sockets of mode \"native\" cannot be given any; leave them out";
+        return Err(place.error(raw.span(), what));
+    }
+    raw.get_ref().check().map_err(|what| place.error(raw.span(), format!("parameters: {what}")))?;
+    Ok(raw.into_inner())
+}
+
+/// What no interface can be named like would never apply.
+fn check_iface(place: &Place, raw: Option<Spanned<String>>) -> Result<String, PolicyError> {
+    let Some(raw) = raw else { return Ok("*".into()) };
+    let pattern = raw.get_ref();
+    if let Err(e) = glob::Pattern::new(pattern) {
+        let what = format!("match.iface = {pattern:?} is no pattern: {}; write e.g. \"tap*\"", e.msg);
+        return Err(place.error(raw.span(), what));
+    }
+    if pattern.is_empty() || shortest_match(pattern) > IFACE_CHARS {
+        return Err(place.refuse(raw.span(), "rule.match.iface"));
+    }
+    Ok(raw.into_inner())
+}
+
+/// The length of the shortest name that a sound pattern matches.
+fn shortest_match(pattern: &str) -> usize {
+    let mut chars = pattern.chars();
+    let mut length = 0;
+    while let Some(c) = chars.next() {
+        if c == '[' {
+            // one of those listed, of which the first may be "]"
+            if chars.next() == Some('!') {
+                chars.next();
+            }
+            chars.find(|c| *c == ']');
+        }
+        if c != '*' {
+            length += c.len_utf8();
+        }
+    }
+    length
+}
+
+fn check_ports(place: &Place, raw: Option<Spanned<OneOr<i64, i64>>>) -> Result<Vec<u16>, PolicyError> {
+    let Some(raw) = raw else { return Ok(Vec::new()) };
+    let list = match raw.get_ref() {
+        OneOr::One(port) => std::slice::from_ref(port),
+        OneOr::Several(ports) => ports,
+    };
+    let ports: Vec<u16> =
+        list.iter().filter_map(|p| u16::try_from(*p).ok()).filter(|port| *port > 0).collect();
+    if ports.len() != list.len() || !(1..=abi::WL_RULE_PORTS as usize).contains(&ports.len()) {
+        return Err(place.refuse(raw.span(), "rule.match.server_port"));
+    }
+    Ok(ports)
 }
 
 /// A rule speaks either of an interface's flows or of a cgroup's sockets.
@@ -253,24 +279,51 @@ fn parse_prefix(text: &str) -> Option<IpNet> {
     Some(if net.prefix_len() == 0 { anyone() } else { net })
 }
 
-fn check_algorithms(place: &Place, raw: Spanned<RawAlgorithm>) -> Result<Vec<(String, u32)>, PolicyError> {
+fn check_algorithms(
+    place: &Place,
+    raw: Spanned<OneOr<String, RawSplit>>,
+) -> Result<Vec<(String, u32)>, PolicyError> {
     let span = raw.span();
-    let list = match raw.into_inner() {
-        RawAlgorithm::One(name) => vec![(name, 1)],
-        RawAlgorithm::Split(list) => list.into_iter().map(|s| (s.algorithm, s.share)).collect(),
+    let parts = match raw.into_inner() {
+        OneOr::One(name) => {
+            check_algorithm(place, span, &name)?;
+            return Ok(vec![(name, 1)]);
+        }
+        OneOr::Several(parts) => parts,
     };
-    if list.is_empty() || list.len() > abi::WL_RULE_SPLITS as usize {
-        let what = format!("a split has 1 to {} algorithms", abi::WL_RULE_SPLITS);
+    if parts.is_empty() || parts.len() > abi::WL_RULE_SPLITS as usize {
+        let what = format!("algorithm: a split has 1 to {} algorithms", abi::WL_RULE_SPLITS);
         return Err(place.error(span, what));
     }
-    for (name, share) in &list {
-        if Algorithm::by_name(name).is_none() {
-            let what = format!("unknown algorithm \"{name}\"; known: {}", Algorithm::names());
-            return Err(place.error(span, what));
-        }
-        if *share == 0 || *share > 1_000_000 {
-            return Err(place.error(span, format!("share of \"{name}\" is {share}; allowed: 1 to 1000000")));
-        }
+    let mut split = Vec::new();
+    for RawSplit { algorithm, share } in &parts {
+        check_algorithm(place, algorithm.span(), algorithm.get_ref())?;
+        let number = u32::try_from(*share.get_ref()).ok().filter(|n| (1..=SHARE_MAX).contains(n));
+        let number = number.ok_or_else(|| place.refuse(share.span(), "rule.algorithm.share"))?;
+        split.push((algorithm.get_ref().clone(), number));
     }
-    Ok(list)
+    check_shares(&split).map_err(|(at, what)| place.error(parts[at].share.span(), what))?;
+    Ok(split)
+}
+
+fn check_algorithm(place: &Place, span: Range<usize>, name: &str) -> Result<(), PolicyError> {
+    if Algorithm::by_name(name).is_none() {
+        let what = format!("unknown algorithm \"{name}\"; known: {}", Algorithm::names());
+        return Err(place.error(span, what));
+    }
+    Ok(())
+}
+
+/// A part too small for a flow to draw it is refused, wherever it stands. An error has the part's number, from 0.
+fn check_shares(split: &[(String, u32)]) -> Result<(), (usize, String)> {
+    let total: u64 = split.iter().map(|(_, share)| u64::from(*share)).sum();
+    let too_small = |(_, share): &(String, u32)| u64::from(*share) * SPLIT_PARTS < total;
+    let Some(at) = split.iter().position(too_small) else { return Ok(()) };
+    let (name, share) = &split[at];
+    let enough = (total - u64::from(*share)).div_ceil(SPLIT_PARTS - 1);
+    let what = format!(
+        "algorithm.share = {share}: \"{name}\" gets less than one in {SPLIT_PARTS}, the smallest part of a split that \
+         counts; write {enough} or more, lower the other shares, or leave \"{name}\" out"
+    );
+    Err((at, what))
 }
