@@ -1,5 +1,6 @@
 //! What a user sees when something is wrong, and what needs no privilege.
 
+mod scenarios;
 mod sweep;
 
 use std::{
@@ -139,6 +140,11 @@ fn a_wrong_policy_and_a_wrong_scenario_name_the_line() {
     let policy = folder.path().join("p.toml");
     fs::write(&policy, "[[rule]]\nname = \"a\"\nalgorithm = \"vegas\"\n").unwrap();
     refused(&["policy", "check", policy.to_str().unwrap()], &["p.toml:3", "vegas", "bbr"]);
+    fs::write(&policy, "[[rule]]\nname = \"a\"\nmatch = \"tap0\"\n").unwrap();
+    refused(
+        &["policy", "check", policy.to_str().unwrap()],
+        &["p.toml:3: match = \"tap0\"; allowed: a table"],
+    );
     let scenario = folder.path().join("s.toml");
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/wan.toml")).unwrap();
     fs::write(&scenario, text.replace("\"1 %\"", "\"150 %\"")).unwrap();
@@ -213,6 +219,25 @@ fn a_policy_is_shown_with_servers_and_groups() {
     let said = String::from_utf8_lossy(&out.stdout);
     for word in ["192.0.2.0/24", "uplink (ccc)", "3 per server"] {
         assert!(said.contains(word), "{word}: {said}");
+    }
+}
+
+#[test]
+fn a_policy_shows_no_algorithm_for_what_is_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = folder.path().join("p.toml");
+    let rest = "match = { iface = \"tap1\" }\nmode = \"off\"\n";
+    let text = format!("[[rule]]\nname = \"a\"\n{rest}[[rule]]\nname = \"b\"\nalgorithm = \"bbr\"\n{rest}");
+    fs::write(&policy, text).unwrap();
+    let words = ["policy", "show", policy.to_str().unwrap()];
+    let said = String::from_utf8_lossy(&run(&words).stdout).into_owned();
+    let rules: Vec<Vec<&str>> =
+        said.lines().filter(|l| l.contains("tap1")).map(|l| l.split_whitespace().collect()).collect();
+    assert!(rules.len() == 2 && rules.iter().all(|r| r[5..7] == ["-", "off"]), "{said}");
+    let value: serde_json::Value =
+        serde_json::from_slice(&run(&[&words[..], &["--json"]].concat()).stdout).unwrap();
+    for rule in value["rules"].as_array().unwrap() {
+        assert_eq!((&rule["mode"], &rule["algorithms"]), (&"off".into(), &serde_json::json!([])));
     }
 }
 

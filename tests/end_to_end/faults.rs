@@ -1,4 +1,4 @@
-//! What must not break traffic: a killed agent, a policy changed under load, tables that are full.
+//! What must not break traffic: tables that are full, and a second run beside. (A killed agent, a changed policy: agent.rs.)
 
 use crate::{LOSSY_BOX, flow, scenario};
 use windlass_lab::RunOptions;

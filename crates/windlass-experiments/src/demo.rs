@@ -9,9 +9,11 @@ use crate::{
     runner,
     settings::Settings,
     stats,
+    summary::{Filled, Row},
 };
 use anyhow::Result;
-use std::fs;
+use serde_json::Value;
+use std::{fmt, fs};
 use windlass_scenario::{Mode, Scenario, Windlass};
 
 const SEEDS: u64 = 2;
@@ -48,61 +50,119 @@ fn job(base: &Scenario, way: (&str, &str, bool), seed: u64) -> Job {
     }
 }
 
-/// Runs the demonstration, prints its table and writes its report. Returns whether every payload arrived whole.
-pub fn demo(settings: &Settings) -> Result<bool> {
-    let base = Scenario::parse("scenarios/wan.toml", include_str!("../../../scenarios/wan.toml"))?;
-    println!("An unmodified nginx fetched by curl: 10 MB over 20 Mbit/s, 40 ms, 1 % loss, buffer 1 BDP.");
-    println!("Real Linux kernels in network namespaces; {SEEDS} runs each way, side by side.\n");
-    let jobs = (1..=SEEDS).flat_map(|seed| WAYS.map(|way| job(&base, way, seed))).collect();
-    let runs = runner::run_all("demo", jobs, settings, &settings.out)?;
-    let outcome = Outcome {
-        name: "demo".into(),
-        title: "10 MB over a lossy WAN".into(),
-        verdicts: Vec::new(),
-        tables: Vec::new(),
-        runs,
-    };
-    print_table(&outcome);
-    write_report(&outcome, settings)?;
-    let complete =
-        outcome.runs.len() == WAYS.len() * SEEDS as usize && outcome.runs.iter().all(|r| r.checksum_ok);
-    println!("\nreport: {}", settings.out.join("report.html").display());
-    Ok(complete)
+/// What the demonstration gave.
+#[derive(Clone, Debug)]
+pub struct Demo(Outcome);
+
+impl Demo {
+    fn of(runs: Vec<RunRecord>) -> Demo {
+        let tables = vec![table(&runs)];
+        let (name, title) = ("demo".into(), TITLE.into());
+        Demo(Outcome { name, title, verdicts: Vec::new(), tables, runs })
+    }
+
+    /// Whether all runs are there, and every payload arrived whole.
+    pub fn is_complete(&self) -> bool {
+        let Demo(outcome) = self;
+        outcome.runs.len() == WAYS.len() * SEEDS as usize && outcome.runs.iter().all(|r| r.checksum_ok)
+    }
+
+    /// One document, as of an experiment.
+    pub fn to_json(&self) -> Value {
+        self.0.to_json()
+    }
+
+    /// The cells of the ways that have been measured.
+    fn rows(&self) -> impl Iterator<Item = [String; 7]> {
+        self.0.tables.iter().flat_map(|table| &table.rows).map(cells)
+    }
 }
 
-fn row(outcome: &Outcome, way: &str) -> Option<[String; 7]> {
-    let runs = outcome.of(POINT, way);
+const TITLE: &str = "10 MB over a lossy WAN";
+
+/// Runs the demonstration and writes its report; says first what it is about, unless it is to be quiet.
+pub fn demo(settings: &Settings) -> Result<Demo> {
+    let base = Scenario::parse("scenarios/wan.toml", include_str!("../../../scenarios/wan.toml"))?;
+    if !settings.quiet {
+        println!("An unmodified nginx fetched by curl: 10 MB over 20 Mbit/s, 40 ms, 1 % loss, buffer 1 BDP.");
+        println!("Real Linux kernels in network namespaces; {SEEDS} runs each way, side by side.\n");
+    }
+    let jobs = (1..=SEEDS).flat_map(|seed| WAYS.map(|way| job(&base, way, seed))).collect();
+    let demo = Demo::of(runner::run_all("demo", jobs, settings, &settings.out)?);
+    write_report(&demo, settings)?;
+    Ok(demo)
+}
+
+/// Columns of the table, with their units.
+const COLUMNS: [&str; 6] = [
+    "completion (s)",
+    "goodput (Mbit/s)",
+    "RTT (ms)",
+    "server retransmissions",
+    "local repairs",
+    "runs with a wrong payload",
+];
+
+/// A row for each way that has been measured.
+fn table(runs: &[RunRecord]) -> Filled {
+    let row = |(way, ..): (&str, &str, bool)| {
+        let values = numbers(&runs.iter().filter(|r| r.variant == way).collect::<Vec<_>>())?.map(Some);
+        Some(Row { point: POINT.into(), variant: way.into(), values: values.into() })
+    };
+    Filled {
+        title: TITLE.into(),
+        columns: COLUMNS.map(String::from).into(),
+        rows: WAYS.into_iter().filter_map(row).collect(),
+    }
+}
+
+/// The numbers of a way, in the order of the columns; none: no run has finished.
+fn numbers(runs: &[&RunRecord]) -> Option<[f64; 6]> {
     let times: Vec<f64> = runs.iter().filter_map(|r| r.completion_s).collect();
-    let time = stats::median(&times)?;
+    let time_s = stats::median(&times)?;
     let mean = |f: &dyn Fn(&RunRecord) -> f64| runs.iter().map(|r| f(r)).sum::<f64>() / runs.len() as f64;
     Some([
-        way.to_string(),
-        format!("{time:.2} s"),
-        format!("{:.1} Mbit/s", runs.first()?.bytes as f64 * 8.0 / time / 1e6),
-        format!("{:.0} ms", mean(&|r| r.mean_rtt_ms.unwrap_or_default())),
-        format!("{:.0}", mean(&|r| r.sender_retrans_segs as f64)),
-        format!("{:.0}", mean(&|r| r.repaired_segs as f64)),
-        if runs.iter().all(|r| r.checksum_ok) { "ok".into() } else { "WRONG".into() },
+        time_s,
+        runs.first()?.bytes as f64 * 8.0 / time_s / 1e6,
+        mean(&|r| r.mean_rtt_ms.unwrap_or_default()),
+        mean(&|r| r.sender_retrans_segs as f64),
+        mean(&|r| r.repaired_segs as f64),
+        runs.iter().filter(|r| !r.checksum_ok).count() as f64,
     ])
 }
 
 const HEADER: [&str; 7] =
     ["", "completion", "goodput", "RTT", "server retransmissions", "local repairs", "payload"];
 
-fn print_table(outcome: &Outcome) {
-    let line = |cells: [&str; 7]| {
-        let [way, time, goodput, rtt, retrans, repairs, payload] = cells;
-        println!("{way:<32} {time:>10}  {goodput:>12}  {rtt:>7}  {retrans:>22}  {repairs:>13}  {payload}");
-    };
-    line(HEADER);
-    for (way, ..) in WAYS {
-        if let Some(cells) = row(outcome, way) {
-            line(cells.each_ref().map(String::as_str));
+fn cells(row: &Row) -> [String; 7] {
+    let number =
+        |column: usize, decimals: usize| row.values[column].map_or("-".into(), |n| format!("{n:.decimals$}"));
+    [
+        row.variant.clone(),
+        format!("{} s", number(0, 2)),
+        format!("{} Mbit/s", number(1, 1)),
+        format!("{} ms", number(2, 0)),
+        number(3, 0),
+        number(4, 0),
+        if row.values[5] == Some(0.0) { "ok".into() } else { "WRONG".into() },
+    ]
+}
+
+impl fmt::Display for Demo {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        for cells in [HEADER.map(String::from)].into_iter().chain(self.rows()) {
+            let [way, time, goodput, rtt, retrans, repairs, payload] = cells;
+            writeln!(
+                f,
+                "{way:<32} {time:>10}  {goodput:>12}  {rtt:>7}  {retrans:>22}  {repairs:>13}  {payload}"
+            )?;
         }
+        Ok(())
     }
 }
 
-fn write_report(outcome: &Outcome, settings: &Settings) -> Result<()> {
+fn write_report(demo: &Demo, settings: &Settings) -> Result<()> {
+    let Demo(outcome) = demo;
     let series: Vec<Series> = WAYS
         .iter()
         .map(|(way, ..)| {
@@ -115,11 +175,9 @@ fn write_report(outcome: &Outcome, settings: &Settings) -> Result<()> {
     plot::lines(&file, "10 MB over 20 Mbit/s, 40 ms, 1 % loss", "completion time (s)", "CDF", &series)?;
     let mut table = String::from("<table><tr>");
     table.extend(HEADER.iter().map(|h| format!("<th>{}", escape(h))));
-    for (way, ..) in WAYS {
-        if let Some(cells) = row(outcome, way) {
-            table.push_str("<tr>");
-            table.extend(cells.iter().map(|c| format!("<td>{}", escape(c))));
-        }
+    for cells in demo.rows() {
+        table.push_str("<tr>");
+        table.extend(cells.iter().map(|c| format!("<td>{}", escape(c))));
     }
     let body = format!(
         "<p>An unmodified CUBIC server (nginx) and a client (curl) across an emulated WAN of 20 Mbit/s, 40 ms, 1 % \
@@ -129,4 +187,52 @@ fn write_report(outcome: &Outcome, settings: &Settings) -> Result<()> {
     );
     save(&settings.out.join("report.html"), &page("Windlass: the main job", &body))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(way: &str, seed: u64, seconds: f64) -> RunRecord {
+        RunRecord {
+            point: POINT.into(),
+            variant: way.into(),
+            seed,
+            completion_s: Some(seconds),
+            bytes: 10_000_000,
+            mean_rtt_ms: Some(40.0),
+            sender_retrans_segs: 70,
+            checksum_ok: true,
+            ..RunRecord::default()
+        }
+    }
+
+    #[test]
+    fn text_and_document_have_the_same_numbers() {
+        let runs = (1..=SEEDS).flat_map(|seed| WAYS.map(|(way, ..)| run(way, seed, 4.0 * seed as f64)));
+        let demo = Demo::of(runs.collect());
+        assert!(demo.is_complete());
+        let text = demo.to_string();
+        assert_eq!(text.lines().count(), 1 + WAYS.len(), "{text}");
+        for cell in ["native BBR", "6.00 s", "13.3 Mbit/s", "40 ms", "70", "ok"] {
+            assert!(text.lines().nth(2).unwrap().contains(cell), "{cell}: {text}");
+        }
+        let document = demo.to_json();
+        assert_eq!((&document["experiment"], &document["runs"]), (&"demo".into(), &6.into()));
+        let table = &document["tables"][0];
+        assert_eq!(table["columns"].as_array().unwrap().len(), COLUMNS.len());
+        assert_eq!(
+            (&table["rows"][1]["variant"], &table["rows"][1]["values"][0]),
+            (&"native BBR".into(), &6.0.into())
+        );
+    }
+
+    #[test]
+    fn what_was_stopped_is_not_complete() {
+        let demo = Demo::of(vec![run("CUBIC", 1, 4.0)]);
+        assert!(!demo.is_complete());
+        assert_eq!(demo.to_string().lines().count(), 2);
+        let wrong = RunRecord { checksum_ok: false, ..run("CUBIC", 1, 4.0) };
+        assert!(Demo::of(vec![wrong]).to_string().contains("WRONG"));
+    }
 }

@@ -3,7 +3,7 @@
 use crate::{record::RunRecord, stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use windlass_scenario::{FlowReport, Intervals, Span};
+use windlass_scenario::{FlowReport, Intervals, Span, jain};
 
 /// What is taken from each run. "Flows" are those that the selection chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -282,7 +282,7 @@ pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<f64
 fn of_run(metric: Metric, run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> Option<f64> {
     match metric {
         Metric::Throughput => throughput_bps(run, of, flows),
-        Metric::Jain => jain(run, of, flows),
+        Metric::Jain => fairness(run, of, flows),
         Metric::SenderTimeouts => sum(run.sender_timeouts, of, flows, |f| f.timeouts),
         Metric::TimeoutRuns => {
             Some(f64::from(sum(run.sender_timeouts, of, flows, |f| f.timeouts)? > 0.0) * 100.0)
@@ -351,7 +351,7 @@ fn throughput_bps(run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)
     (end_s > begin_s).then(|| bytes as f64 * 8.0 / (end_s - begin_s))
 }
 
-fn jain(run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> Option<f64> {
+fn fairness(run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> Option<f64> {
     let mut rates: BTreeMap<String, f64> = BTreeMap::new();
     for (index, flow) in flows {
         let rate = match of.window {
@@ -361,9 +361,7 @@ fn jain(run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> Opti
         };
         *rates.entry(of.over.of_what(*index, flow)).or_default() += rate;
     }
-    let sum: f64 = rates.values().sum();
-    let squares: f64 = rates.values().map(|r| r * r).sum();
-    (squares > 0.0).then(|| sum * sum / (squares * rates.len() as f64))
+    jain(rates.into_values())
 }
 
 #[cfg(test)]

@@ -10,11 +10,12 @@ use crate::{
     settings::Settings,
     vary,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use serde_json::{Value as Json, json};
 use std::{fmt, path::Path, str::FromStr};
 use toml::Value;
-use windlass_scenario::{Draft, Scenario, read_file};
+use windlass_scenario::{Draft, Place, Refusal, Scenario, ScenarioFile, read_file};
+use windlass_sim::SimError;
 
 /// A key path and its values, as in "link.0.buffer=64 packets,1 BDP".
 #[derive(Clone, Debug, PartialEq)]
@@ -79,6 +80,32 @@ fn value(text: &str) -> Value {
     table.ok().and_then(|mut t| t.remove("v")).unwrap_or_else(|| text.into())
 }
 
+impl Home {
+    /// Whether the scenario can run there; else what stands in the way, and the cure.
+    pub fn check(self, scenario: &Scenario) -> Result<(), Refusal> {
+        match self {
+            Home::Lab => windlass_lab::Emulator::Own.check(scenario),
+            Home::Sim => windlass_sim::check(scenario).map_err(|e| refusal(&e, scenario)),
+        }
+    }
+}
+
+/// The simulator's error with the place of what is wrong.
+fn refusal(error: &SimError, scenario: &Scenario) -> Refusal {
+    let (place, key) = match error {
+        SimError::UnknownAlgorithm { from, to, name, .. } => {
+            let has_it = |f: &windlass_scenario::Flow| f.from == *from && f.to == *to && f.algorithm == *name;
+            let index = scenario.flows.iter().position(has_it);
+            (index.map_or(Place::Network, Place::Flow), "algorithm")
+        }
+        SimError::UnknownBoxAlgorithm { .. } => (Place::Windlass, "algorithm"),
+        SimError::BoxAtEnd { .. } => (Place::Windlass, "at"),
+        // nothing of the file: these are about this machine
+        SimError::TooLarge { .. } | SimError::Trace { .. } => (Place::Network, ""),
+    };
+    Refusal::new(place, key, error.to_string())
+}
+
 /// A sweep to run.
 #[derive(Clone, Debug)]
 pub struct Sweep {
@@ -102,6 +129,8 @@ impl Sweep {
         let name = file.display().to_string();
         let text = read_file(file).with_context(|| name.clone())?;
         let base = Draft::parse(&name, &text)?;
+        let as_it_is = ScenarioFile::parse(&name, &text)?;
+        let base_refusal = on.check(&as_it_is.scenario).err();
         if let Some(twice) =
             (1..varied.len()).find(|i| varied[..*i].iter().any(|v| v.path == varied[*i].path))
         {
@@ -113,16 +142,18 @@ impl Sweep {
             let point = point_name(&varied, &choice);
             let mut draft = base.clone();
             for (key, value) in varied.iter().zip(&choice) {
-                draft.set(&key.path, value).map_err(|what| anyhow::anyhow!("{name}: --set {what}"))?;
+                draft.set(&key.path, value).map_err(|what| anyhow!("{name}: --set {what}"))?;
             }
             let mut seeded = |seed: u64| -> Result<Scenario> {
                 // what a scenario draws when it is read, as the starts of flows, belongs to the run
-                draft.set("seed", &Value::Integer(seed as i64)).map_err(anyhow::Error::msg)?;
-                let with = |what: &dyn fmt::Display| anyhow::anyhow!("{name}: with {point}: {what}");
+                draft.set("seed", &Value::Integer(seed as i64)).map_err(Error::msg)?;
+                let with = |what: &dyn fmt::Display| anyhow!("{name}: with {point}: {what}");
                 let scenario = draft.scenario().map_err(|what| with(&what))?;
-                if on == Home::Sim {
-                    windlass_sim::check(&scenario).map_err(|what| with(&what))?;
-                }
+                on.check(&scenario).map_err(|refusal| match Some(&refusal) == base_refusal.as_ref() {
+                    // what the file itself says has a line
+                    true => as_it_is.refused(&refusal).into(),
+                    false => with(&refusal),
+                })?;
                 Ok(scenario)
             };
             let line: Vec<String> = choice.iter().rev().skip(1).rev().map(vary::label).collect();
@@ -400,6 +431,28 @@ mod tests {
                 .count(),
             0
         );
+    }
+
+    #[test]
+    fn what_a_home_refuses_is_refused_before_anything_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("line.toml");
+        let error = |more: &str, set: &str, on: Home| {
+            fs::write(&file, format!("{SCENARIO}{more}")).unwrap();
+            let said = Sweep::new(&file, vec![set.parse().unwrap()], 1, on).unwrap_err().to_string();
+            said.rsplit_once("line.toml").unwrap().1.to_string()
+        };
+        let e = error("application = \"push\"\n", "link.0.loss=1 %", Home::Lab);
+        assert!(e.starts_with(":14: flow a > b: application: ") && e.contains("--on sim"), "{e}");
+        let e = error("", "flow.0.application=push", Home::Lab);
+        assert!(e.starts_with(": with flow.0.application=push: flow a > b: application: "), "{e}");
+        let boxed = "[windlass]\nat = \"a\"\nfacing = \"b\"\n";
+        let e = error(boxed, "link.0.loss=1 %", Home::Sim);
+        assert!(e.starts_with(":15: [windlass]: at = \"a\" is an end of a flow"), "{e}");
+        let e = error("algorithm = \"vegas\"\n", "link.0.loss=1 %", Home::Sim);
+        assert!(e.starts_with(":14: flow a > b: ") && e.contains("cubic, bbr"), "{e}");
+        let e = error(boxed, "windlass.algorithm=vegas", Home::Sim);
+        assert!(e.starts_with(": with windlass.algorithm=vegas: [windlass]: no algorithm"), "{e}");
     }
 
     #[test]

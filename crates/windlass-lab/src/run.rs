@@ -64,6 +64,8 @@ impl RunOptions<'_> {
 /// Runs the scenario with real kernels. Needs root. Leaves nothing behind.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     netns::check_root()?;
+    // before Windlass' own algorithms are loaded, which takes as long as making namespaces
+    options.emulator.check(scenario).with_context(|| scenario.name.clone())?;
     let named = native::with_own_names(&coupled::without_coupling(scenario), &options.windlass)?;
     let topology = Topology::create_by(&named, options.emulator, options.spin_us, options.family)?;
     let senders = distinct(scenario.flows.iter().map(|f| f.from.as_str()));

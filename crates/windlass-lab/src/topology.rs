@@ -7,13 +7,13 @@ use crate::{
     tcp,
     wan::{Wan, Wire},
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::{
     collections::{BTreeMap, VecDeque},
     fs,
     net::IpAddr,
 };
-use windlass_scenario::{Link, LinkModel, LinkStats, Scenario};
+use windlass_scenario::{Link, LinkModel, LinkStats, Refusal, Scenario};
 
 /// A network that is up.
 #[derive(Debug)]
@@ -35,6 +35,13 @@ pub enum Emulator {
     Own,
     /// The kernel's netem and tbf, where it has them.
     Netem,
+}
+
+impl Emulator {
+    /// Whether the testbed can run the scenario with links by this; else what stands in the way, and the cure.
+    pub fn check(self, scenario: &Scenario) -> Result<(), Refusal> {
+        limits::check(scenario, self)
+    }
 }
 
 /// Which Internet Protocol the hosts have addresses of.
@@ -74,8 +81,9 @@ fn device(link: usize, side: usize) -> String {
     format!("l{link}{}", if side == 0 { "a" } else { "b" })
 }
 
-/// Congestion control of a host by peer: of what it sends, and of what it receives where that takes part.
-fn algorithms<'a>(scenario: &'a Scenario, host: &str) -> Result<BTreeMap<&'a str, &'a str>> {
+/// Congestion control of a host by peer: of what it sends, and of what it receives where that takes part. There is one for
+/// each peer, which has been checked.
+fn algorithms<'a>(scenario: &'a Scenario, host: &str) -> BTreeMap<&'a str, &'a str> {
     let mut algorithms = BTreeMap::new();
     for flow in &scenario.flows {
         let peer = match host {
@@ -83,17 +91,9 @@ fn algorithms<'a>(scenario: &'a Scenario, host: &str) -> Result<BTreeMap<&'a str
             h if h == flow.to && tcp::needs_ecn(&flow.algorithm) => flow.from.as_str(),
             _ => continue,
         };
-        let first = *algorithms.entry(peer).or_insert(flow.algorithm.as_str());
-        if first != flow.algorithm {
-            bail!(
-                "flows between {} and {} use {first} and {}; the testbed chooses by route: use two receivers",
-                flow.from,
-                flow.to,
-                flow.algorithm
-            );
-        }
+        algorithms.entry(peer).or_insert(flow.algorithm.as_str());
     }
-    Ok(algorithms)
+    algorithms
 }
 
 /// Whether nobody measures round trips there: neither a sender nor Windlass.
@@ -115,10 +115,7 @@ impl Topology {
         spin_us: u64,
         family: Family,
     ) -> Result<Topology> {
-        limits::check(scenario).with_context(|| scenario.name.clone())?;
-        if emulator == Emulator::Netem {
-            netem::check(scenario).with_context(|| scenario.name.clone())?;
-        }
+        emulator.check(scenario).with_context(|| scenario.name.clone())?;
         clean_leftovers();
         let run = netns::next_run();
         let mut hosts = BTreeMap::new();
@@ -143,11 +140,8 @@ impl Topology {
             topology.wan = Some(Wan::start(wires, spin_us)?);
         }
         for host in &scenario.hosts {
-            topology.route(
-                &host.name,
-                &algorithms(scenario, &host.name)?,
-                &tcp::route_words(&scenario.tcp),
-            )?;
+            let algorithms = algorithms(scenario, &host.name);
+            topology.route(&host.name, &algorithms, &tcp::route_words(&scenario.tcp))?;
             topology.set(&host.name, &tcp::settings(&scenario.tcp))?;
         }
         if let Some(words) = tcp::device_words(&scenario.tcp) {
@@ -302,17 +296,11 @@ impl Topology {
                 }
                 let own = self.family.address(dev_link, dev_side);
                 words.extend(["dev", &dev, "src", &own]);
-                let algorithm = algorithms.get(end.as_str());
-                if let Some(algorithm) = algorithm {
+                if let Some(algorithm) = algorithms.get(end.as_str()) {
                     words.extend(["congctl", algorithm]);
                 }
                 words.extend(more.iter().map(String::as_str));
-                ns.run(&words).with_context(|| {
-                    format!(
-                        "routes of {host}; does this kernel have congestion control '{}'?",
-                        algorithm.unwrap_or(&"-")
-                    )
-                })?;
+                ns.run(&words).with_context(|| format!("routes of {host}"))?;
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Flows: who sends what to whom, and when. A flow is a connection on which responses follow each other, or a connection
 //! for each response. What is random about it is drawn here, so that all homes send the same.
 
-use crate::{Bytes, Dist, Span};
+use crate::{Bytes, Dist, Span, plain};
 use rand::SeedableRng;
 use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -48,21 +48,28 @@ impl<'de> Deserialize<'de> for Size {
         if value.as_str() == Some("unlimited") {
             return Ok(Size::Unlimited);
         }
-        if let Some(of) = value.get("rest_of") {
-            let of: Result<Bytes, String> = of.as_str().unwrap_or("").parse();
-            return of.map(Size::RestOf).map_err(serde::de::Error::custom);
+        let wrong = serde::de::Error::custom;
+        match value.get("rest_of") {
+            Some(total) => {
+                let total = Bytes::deserialize(total.clone());
+                total.map(Size::RestOf).map_err(|e| wrong(format!("rest_of: {}", e.message())))
+            }
+            None => Dist::deserialize(value).map(Size::Bytes).map_err(|e| wrong(e.message().to_string())),
         }
-        Dist::deserialize(value).map(Size::Bytes).map_err(|e| serde::de::Error::custom(e.message()))
     }
 }
 
+/// What names of Windlass' own algorithms begin with.
+const OWN: &str = "wl_";
+
 /// Responses that follow each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a train: a table with count, size and so on")]
 pub struct Train {
     /// When the first one may be asked for, from the beginning of the run; none: when the one before it is complete.
     pub start: Option<Span>,
     /// How many; none: until `until`.
+    #[serde(default, deserialize_with = "plain::whole_within::<1, { u32::MAX }, _>")]
     pub count: Option<u32>,
     /// How long each is.
     pub size: Size,
@@ -131,6 +138,11 @@ impl Flow {
         format!("{} > {}", self.from, self.to)
     }
 
+    /// Name of the algorithm of Windlass that its sender's kernel runs: "bbr" of "wl_bbr"; none: it is one of the kernel.
+    pub fn own_algorithm(&self) -> Option<&str> {
+        self.algorithm.strip_prefix(OWN)
+    }
+
     /// Whether it goes on until it is stopped, or the run is.
     pub fn is_unlimited(&self) -> bool {
         self.trains.iter().any(|t| t.size == Size::Unlimited)
@@ -173,7 +185,6 @@ impl Train {
             );
         }
         match (self.count, self.until) {
-            (Some(0), _) => return Err("count: at least 1".into()),
             (None, None) => return Err("count: how many responses? Give a count, or until".into()),
             // nothing would ever end it
             (None, _) if !self.has_pauses() => {
@@ -358,13 +369,15 @@ mod tests {
         };
         assert!(error("size = \"1 kB\"").starts_with("count"));
         assert!(error("size = \"1 kB\"\nuntil = \"1 s\"").starts_with("until"));
-        assert!(error("size = \"1 kB\"\ncount = 0").starts_with("count"));
         assert!(error("size = \"1 kB\"\ncount = 1\nstart = \"2 s\"\nuntil = \"1 s\"").starts_with("until"));
         assert!(error("size = \"unlimited\"\ncount = 1").starts_with("size"));
         assert!(error("size = \"0 B\"\ncount = 1").starts_with("size"));
         assert!(error("size = \"1000 GB\"\ncount = 1").starts_with("size"));
         assert!(error("size = \"1 kB\"\ncount = 1\ngap = \"1 s\"\ninterval = \"1 s\"").starts_with("gap"));
-        let wrong: Result<Train, _> = toml::from_str("size = \"1 kb\"\ncount = 1");
-        assert!(wrong.unwrap_err().message().contains("kB"));
+        let wrong = |text: &str| toml::from_str::<Train>(text).unwrap_err().message().to_string();
+        assert!(wrong("size = \"1 kb\"\ncount = 1").contains("kB"));
+        let e = wrong("size = { rest_of = 5 }\ncount = 1");
+        assert!(e.starts_with("rest_of: ") && e.contains("in quotes, e.g. \"10 MB\""), "{e}");
+        assert!(wrong("size = \"1 kB\"\ncount = 0").contains("a whole number from 1 to 4294967295"));
     }
 }

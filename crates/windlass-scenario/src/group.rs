@@ -1,6 +1,6 @@
 //! Groups: flows that share one window.
 
-use crate::Span;
+use crate::{Span, plain};
 use serde::{Deserialize, Serialize};
 use windlass_core::{GroupAblation, GroupRule};
 
@@ -17,20 +17,22 @@ pub enum Per {
 
 /// Flows that share one window, by one of the core's rules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a group: a table with its name and rule")]
 pub struct Group {
     /// Its name.
     pub name: String,
     /// Name of the rule.
     pub rule: String,
     /// Whose weights there are.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "plain::word")]
     pub per: Per,
     /// Most members; none: as many as a group can have. Further flows go on by themselves.
+    #[serde(default, deserialize_with = "plain::whole_within::<1, MAX_MEMBERS, _>")]
     pub max_members: Option<u32>,
     /// A member that is silent for so long is taken for gone; none: the core's default.
     pub idle: Option<Span>,
     /// Of the rule "multcp", in flows; none: as many as there are members.
+    #[serde(default, deserialize_with = "plain::some_number")]
     pub aggressiveness: Option<f64>,
     /// For comparison: a joiner's window is added to the group's (off in the core).
     #[serde(default)]
@@ -66,9 +68,6 @@ pub(crate) fn check_group(group: &Group) -> Result<(), String> {
     if GroupRule::by_name(&group.rule).is_none() {
         let known = GroupRule::names();
         return Err(format!("rule: no rule \"{}\" in the core; there are {known}", group.rule));
-    }
-    if group.max_members.is_some_and(|n| n == 0 || n > MAX_MEMBERS) {
-        return Err(format!("max_members: 1 to {MAX_MEMBERS}"));
     }
     if group.idle.is_some_and(|s| s.0 < 0.001 || s.0 > MAX_IDLE_S) {
         return Err(format!("idle: 1 ms to {}", Span(MAX_IDLE_S)));

@@ -3,14 +3,17 @@
 use crate::{
     Bytes, Fraction, Rate, Span, Switch,
     topology::{self, RawSwitch, RawTopology},
-    two,
+    two, units,
 };
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, Visitor},
+};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
 /// A machine: end system or router.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a host: a table with its name")]
 pub struct Host {
     /// Its name.
     pub name: String,
@@ -18,7 +21,7 @@ pub struct Host {
 
 /// A link between two hosts. Without a rate it is a plain cable, as fast as the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a link: a table with between, and rate, delay and so on")]
 pub struct Link {
     /// The two hosts; "forward" is from the first to the second.
     #[serde(deserialize_with = "two::array")]
@@ -50,7 +53,10 @@ pub struct Link {
 
 /// Two-state loss model (Gilbert 1960, Elliott 1963), judged per packet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "shares in braces, e.g. { to_bad = \"1 %\", to_good = \"25 %\", loss_bad = \"50 %\" }"
+)]
 pub struct GilbertElliott {
     /// Probability of turning bad.
     pub to_bad: Fraction,
@@ -86,24 +92,48 @@ impl FromStr for Buffer {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number =
-            |t: &str| t.trim().parse::<f64>().map_err(|_| format!("\"{text}\" does not begin with a number"));
-        if let Some(n) = text.strip_suffix("BDP") {
-            return Ok(Buffer::Bdp(number(n)?));
+        let wrong = |what: &str| format!("\"{text}\": {what}; lengths of queues are {LENGTHS}");
+        let (number, unit) = units::split(text).map_err(|what| wrong(&what))?;
+        let most = match unit {
+            "BDP" => BDP_MOST,
+            "packets" => PACKETS_MOST,
+            _ => {
+                let bytes: Result<Bytes, _> = text.parse();
+                return bytes
+                    .map(|b| Buffer::Bytes(b.count()))
+                    .map_err(|_| wrong("neither BDP nor packets nor bytes"));
+            }
+        };
+        if number > most {
+            return Err(wrong(&format!("at most {most} {unit}")));
         }
-        if let Some(n) = text.strip_suffix("packets") {
-            return Ok(Buffer::Packets(number(n)? as u64));
-        }
-        let bytes: Result<Bytes, _> = text.parse();
-        bytes
-            .map(|b| Buffer::Bytes(b.count()))
-            .map_err(|_| format!("\"{text}\": write e.g. \"1 BDP\", \"100 packets\" or \"64 kB\""))
+        Ok(if unit == "BDP" { Buffer::Bdp(number) } else { Buffer::Packets(number as u64) })
     }
 }
 
+/// How one is written.
+const LENGTHS: &str = "e.g. \"1 BDP\", \"100 packets\" or \"64 kB\"";
+/// More than any queue has, and few enough to count with.
+const PACKETS_MOST: f64 = 1e12;
+const BDP_MOST: f64 = 1e6;
+
 impl<'de> Deserialize<'de> for Buffer {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+        struct Text;
+
+        impl Visitor<'_> for Text {
+            type Value = Buffer;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                write!(f, "a length of queue in quotes, {LENGTHS}")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Buffer, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+
+        d.deserialize_str(Text)
     }
 }
 
@@ -307,5 +337,34 @@ fn check_buffer(key: &str, buffer: Option<Buffer>, link: &Link) -> Result<(), St
         Some(Buffer::Bytes(n)) if n < 1514 => Err(format!("{key}: at least one packet of 1514 B")),
         Some(Buffer::Packets(0)) => Err(format!("{key}: at least 1 packet")),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_queues_are_written_as_other_quantities() {
+        assert_eq!("1.5 BDP".parse(), Ok(Buffer::Bdp(1.5)));
+        assert_eq!("100packets".parse(), Ok(Buffer::Packets(100)));
+        assert_eq!("64 kB".parse(), Ok(Buffer::Bytes(64_000)));
+        for (text, what) in [
+            ("1e20 packets", "without an exponent"),
+            ("1e3 BDP", "without an exponent"),
+            ("1e3 kB", "without an exponent"),
+            ("-1 packets", "below 0"),
+            ("-1 BDP", "below 0"),
+            ("inf BDP", "does not begin with a number"),
+            ("nan packets", "does not begin with a number"),
+            ("100000000000000000000 packets", "at most"),
+            ("7 frames", "neither BDP nor packets nor bytes"),
+        ] {
+            let e = text.parse::<Buffer>().unwrap_err();
+            assert!(
+                e.contains(text) && e.contains(what) && e.contains("\"100 packets\" or \"64 kB\""),
+                "{e}"
+            );
+        }
     }
 }

@@ -10,7 +10,7 @@ const RATE_MAX_BPS: f64 = 1e12;
 
 /// Table `parameters`: what algorithms are told. Those that do not need it ignore it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with bottleneck, buffer and so on")]
 pub struct Parameters {
     /// Rate of the slowest link; none: not known.
     pub bottleneck: Option<Rate>,

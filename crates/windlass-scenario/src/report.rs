@@ -168,11 +168,21 @@ impl RunReport {
         times.try_fold(first, |most, s| s.map(|s| most.max(s)))
     }
 
-    /// Jain's index of the goodputs: 1 is perfectly fair.
-    pub fn jain(&self) -> f64 {
-        let sum: f64 = self.flows.iter().map(|f| f.goodput_bps).sum();
-        let squares: f64 = self.flows.iter().map(|f| f.goodput_bps * f.goodput_bps).sum();
-        if squares == 0.0 { 0.0 } else { sum * sum / (squares * self.flows.len() as f64) }
+    /// Jain's index of the flows' goodputs; none: there is one flow only, or nothing arrived.
+    pub fn jain(&self) -> Option<f64> {
+        jain(self.flows.iter().map(|f| f.goodput_bps)).filter(|_| self.flows.len() > 1)
+    }
+
+    /// One document: the report, and what follows from it.
+    pub fn to_json(&self) -> String {
+        #[derive(Serialize)]
+        struct Document<'a> {
+            #[serde(flatten)]
+            report: &'a RunReport,
+            jain: Option<f64>,
+        }
+        let document = Document { report: self, jain: self.jain() };
+        serde_json::to_string(&document).expect("plain data")
     }
 
     /// Packets that the emulator lost by itself, not for the scenario's sake; more than 0 makes the run worthless.
@@ -184,6 +194,14 @@ impl RunReport {
     pub fn counter(&self, name: &str) -> u64 {
         self.windlass.get(name).copied().unwrap_or(0)
     }
+}
+
+/// Jain's index of rates: 1 if all are equal, 1/n if one of n has everything; none: there is nothing to share.
+pub fn jain(rates: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let add =
+        |(count, sum, squares): (u32, f64, f64), rate: f64| (count + 1, sum + rate, squares + rate * rate);
+    let (count, sum, squares) = rates.into_iter().fold((0, 0.0, 0.0), add);
+    (squares > 0.0).then(|| sum * sum / (squares * f64::from(count)))
 }
 
 /// Of more flows, only their classes are shown.
@@ -300,6 +318,9 @@ impl fmt::Display for RunReport {
             self.sender_timeouts,
             self.counter("repaired_segs")
         )?;
+        if let Some(index) = self.jain() {
+            writeln!(f, "Jain index of the flows' goodputs: {index:.4}")?;
+        }
         if self.emulator_drops() > 0 {
             writeln!(
                 f,
@@ -356,6 +377,25 @@ mod tests {
         );
         assert_eq!(report(vec![short, flow("short", None, &[])]).completion_s(), None, "one failed");
         assert_eq!(report(vec![long]).completion_s(), None);
+    }
+
+    #[test]
+    fn jains_index_is_told_of_several_flows() {
+        assert_eq!(jain([3.0, 3.0]), Some(1.0));
+        assert_eq!(jain([1.0, 0.0]), Some(0.5));
+        assert_eq!((jain([]), jain([0.0, 0.0])), (None, None));
+        let of = |rates: &[f64]| {
+            let at = |bps: &f64| FlowReport { goodput_bps: *bps, ..flow("", Some(1.0), &[]) };
+            report(rates.iter().map(at).collect())
+        };
+        let two = of(&[1e6, 3e6]);
+        assert!(two.to_string().contains("\nJain index of the flows' goodputs: 0.8000\n"), "{two}");
+        let document: Value = serde_json::from_str(&two.to_json()).unwrap();
+        assert_eq!((&document["jain"], &document["scenario"]), (&0.8.into(), &"t".into()));
+        let one = of(&[1e6]);
+        assert!(!one.to_string().contains("Jain"), "{one}");
+        let document: Value = serde_json::from_str(&one.to_json()).unwrap();
+        assert_eq!(document["jain"], Value::Null);
     }
 
     #[test]

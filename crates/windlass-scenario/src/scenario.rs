@@ -5,7 +5,8 @@ use crate::{
     group::{check_group, check_membership},
     line_at,
     net::{Known, Net, known},
-    read_file,
+    place::{Places, ScenarioFile, line_of},
+    plain,
     topology::{RawHost, RawSwitch, RawTopology},
     workload::{RawFlow, Surroundings},
 };
@@ -73,7 +74,7 @@ pub enum Mode {
 
 /// A box in the path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with at and facing")]
 pub struct Windlass {
     /// Host on which it runs.
     pub at: String,
@@ -83,7 +84,7 @@ pub struct Windlass {
     #[serde(default = "bbr")]
     pub algorithm: String,
     /// What it does.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "plain::word")]
     pub mode: Mode,
     /// Group in which it couples all flows; none: each is on its own.
     pub group: Option<String>,
@@ -94,7 +95,7 @@ fn bbr() -> String {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with a scenario's name, hosts, links and flows")]
 struct Raw {
     name: String,
     #[serde(default = "one", deserialize_with = "seed")]
@@ -132,15 +133,7 @@ const SEEDS: &str = "a whole number from 0 to 9223372036854775807";
 impl Scenario {
     /// Reads and checks a file.
     pub fn from_file(path: &Path) -> Result<Scenario, ScenarioError> {
-        let file = path.display().to_string();
-        let text = read_file(path).map_err(|e| ScenarioError {
-            file: file.clone(),
-            line: 0,
-            what: format!("cannot be read: {e}"),
-        })?;
-        let scenario = Scenario::parse(&file, &text)?;
-        scenario.check_sends().map_err(|what| ScenarioError::new(&file, 0, &what))?;
-        Ok(scenario)
+        ScenarioFile::read(path).map(|file| file.scenario)
     }
 
     /// Whether there is anything to run; a file may be without flows as long as they are still to be set.
@@ -153,6 +146,11 @@ impl Scenario {
 
     /// Checks the text of a scenario; `file` is only for messages.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
+        Self::parse_with_places(file, text).map(|(scenario, _)| scenario)
+    }
+
+    /// The same, and where it says what.
+    pub(crate) fn parse_with_places(file: &str, text: &str) -> Result<(Scenario, Places), ScenarioError> {
         Self::check(Self::read(file, text)?, file, text)
     }
 
@@ -163,7 +161,7 @@ impl Scenario {
             scenario: Raw,
         }
         let whole: Whole = Self::read(file, text)?;
-        Self::check(whole.scenario, file, text)
+        Self::check(whole.scenario, file, text).map(|(scenario, _)| scenario)
     }
 
     fn read<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, ScenarioError> {
@@ -174,36 +172,20 @@ impl Scenario {
             let key =
                 text.lines().nth(line).and_then(|l| l.split_once('=')).map_or("", |(key, _)| key.trim());
             // what serde says of a value does not name its key
-            let is_named = key.is_empty() || key.contains(['[', '"', '#']) || what.contains(key);
+            let is_said = what.starts_with(key) || what.contains(&format!("`{key}`"));
+            let is_named = key.is_empty() || key.contains(['[', '"', '#']) || is_said;
             let what = if is_named { what } else { format!("{key}: {what}") };
             ScenarioError::new(file, line + 1, &what)
         })
     }
 
-    fn check(raw: Raw, file: &str, text: &str) -> Result<Scenario, ScenarioError> {
+    fn check(raw: Raw, file: &str, text: &str) -> Result<(Scenario, Places), ScenarioError> {
         let fail = |span: Range<usize>, what: String| {
             ScenarioError::new(file, line_of(text, span.start, &what), &what)
         };
-        let mut net = Net::default();
-        if let Some(topology) = &raw.topology {
-            net.lay_out(topology.get_ref()).map_err(|what| fail(topology.span(), what))?;
-        }
-        for host in &raw.host {
-            let names = host.get_ref().names().map_err(|what| fail(host.span(), what))?;
-            names.into_iter().try_for_each(|n| net.add_host(n)).map_err(|what| fail(host.span(), what))?;
-        }
-        for switch in raw.switch {
-            let span = switch.span();
-            net.add_switch(switch.into_inner()).map_err(|what| fail(span, what))?;
-        }
-        if net.hosts.is_empty() {
-            return Err(fail(0..0, "no hosts: give a [topology], or [[host]] and [[link]]".into()));
-        }
-        for link in raw.link {
-            let span = link.span();
-            net.add_links(link.into_inner()).map_err(|what| fail(span, what))?;
-        }
-        let Net { names, hosts, switches, links } = net;
+        let mut places = Places::default();
+        let net = lay_out(&raw.topology, &raw.host, raw.switch, raw.link, &mut places);
+        let Net { names, hosts, switches, links } = net.map_err(|(span, what)| fail(span, what))?;
         let graph = Graph::of_links(names.iter().map(|(name, i)| (name.as_str(), *i)).collect(), &links);
         let known = |key: &str, name: &str| known(&names, key, name);
         let time_limit = raw.time_limit.unwrap_or(Span(300.0));
@@ -217,6 +199,7 @@ impl Scenario {
                 return Err(fail(group.span(), format!("name: group \"{name}\" is there twice; rename one")));
             }
         }
+        places.groups = raw.group.iter().map(|group| group.span().start).collect();
         let groups: Vec<Group> = raw.group.into_iter().map(Spanned::into_inner).collect();
         let parts = graph.parts();
         let around = Surroundings {
@@ -237,13 +220,16 @@ impl Scenario {
             let begin = flows.len();
             let spread = flow.into_inner().spread(&around, &mut flows);
             spread.map_err(|(at, what)| fail(place(at), what))?;
+            places.flows.resize(flows.len(), span.start);
             check_servers_weights(&flows[begin..], &box_group, &groups, &mut weights)
                 .map_err(|what| fail(place(None), what))?;
         }
         if let Some(tcp) = &raw.tcp {
+            places.tcp = tcp.span().start;
             tcp.get_ref().check().map_err(|what| fail(tcp.span(), what))?;
         }
         if let Some(w) = &raw.windlass {
+            places.windlass = w.span().start;
             check_windlass(w.get_ref(), &links, &known).map_err(|what| fail(w.span(), what))?;
             let group = w.get_ref().group.as_deref();
             check_membership(group, 1, &groups).map_err(|what| fail(w.span(), what))?;
@@ -251,7 +237,7 @@ impl Scenario {
         if let Some(p) = &raw.parameters {
             p.get_ref().check().map_err(|what| fail(p.span(), what))?;
         }
-        Ok(Scenario {
+        let scenario = Scenario {
             name: raw.name,
             seed: raw.seed,
             time_limit,
@@ -263,7 +249,8 @@ impl Scenario {
             tcp: raw.tcp.map(Spanned::into_inner).unwrap_or_default(),
             windlass: raw.windlass.map(Spanned::into_inner),
             parameters: raw.parameters.map(Spanned::into_inner).unwrap_or_default(),
-        })
+        };
+        Ok((scenario, places))
     }
 
     /// Names of the directions of links that are emulated, as reports have them: "a > b".
@@ -300,15 +287,41 @@ impl Scenario {
 
 const MIN_LIMIT_S: f64 = 1.0;
 const MAX_TIME_S: f64 = 86_400.0;
-/// The line of the key with which `what` begins, in the table that begins at byte `start`; else that of the table.
-fn line_of(text: &str, start: usize, what: &str) -> usize {
-    let table = line_at(text, start) - 1;
-    let key = what.split(|c: char| !(c.is_ascii_lowercase() || c == '_')).next().unwrap_or("");
-    let lines = text.lines().enumerate().skip(table);
-    let mut own = lines.take_while(|(i, line)| *i == table || !line.trim_start().starts_with('['));
-    let has_key =
-        |line: &str| line.trim_start().strip_prefix(key).is_some_and(|l| l.trim_start().starts_with('='));
-    own.find(|(_, line)| !key.is_empty() && has_key(line)).map_or(table, |(i, _)| i) + 1
+
+/// The network that these tables come to, and where in the file they are; a mistake has the place of its table.
+fn lay_out(
+    topology: &Option<Spanned<RawTopology>>,
+    hosts: &[Spanned<RawHost>],
+    switches: Vec<Spanned<RawSwitch>>,
+    links: Vec<Spanned<Link>>,
+    places: &mut Places,
+) -> Result<Net, (Range<usize>, String)> {
+    let mut net = Net::default();
+    if let Some(topology) = topology {
+        net.lay_out(topology.get_ref()).map_err(|what| (topology.span(), what))?;
+        places.switches.resize(net.switches.len(), topology.span().start);
+        places.links.resize(net.links.len(), topology.span().start);
+    }
+    let first = topology.iter().map(Spanned::span).chain(hosts.iter().map(Spanned::span)).next();
+    places.network = first.map_or(0, |span| span.start);
+    for host in hosts {
+        let names = host.get_ref().names().map_err(|what| (host.span(), what))?;
+        names.into_iter().try_for_each(|n| net.add_host(n)).map_err(|what| (host.span(), what))?;
+    }
+    for switch in switches {
+        let span = switch.span();
+        places.switches.push(span.start);
+        net.add_switch(switch.into_inner()).map_err(|what| (span, what))?;
+    }
+    if net.hosts.is_empty() {
+        return Err((0..0, "no hosts: give a [topology], or [[host]] and [[link]]".into()));
+    }
+    for link in links {
+        let span = link.span();
+        net.add_links(link.into_inner()).map_err(|what| (span.clone(), what))?;
+        places.links.resize(net.links.len(), span.start);
+    }
+    Ok(net)
 }
 
 /// A host whose flows have one weight together has one. `weights`: those of the hosts so far.

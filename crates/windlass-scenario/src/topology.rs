@@ -8,7 +8,7 @@
 //! | `leaf-spine` | `host-1-1`..: leaf and number, `hosts_per_leaf` | `leaf-1`.., `spine-1`.. |
 //! | `fat-tree` | `host-1-1-1`..: pod, edge switch, number | `edge-1-1`.., `aggr-1-1`.. in each pod, `core-1`.. |
 
-use crate::{Buffer, Fraction, Link, Rate, Span};
+use crate::{Buffer, Fraction, Link, Rate, Span, plain};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,7 +25,10 @@ pub struct Switch {
 
 /// How the ports of a switch queue: what leaves by a link that has a rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "queues in braces, e.g. { port_buffer = \"512 KiB\", ecn = \"20 packets\" }"
+)]
 pub struct Ports {
     /// Memory that all ports share, in packets or bytes, each port's own limit apart; none: they share nothing.
     pub shared_buffer: Option<Buffer>,
@@ -51,16 +54,17 @@ impl Ports {
 
 /// `[[host]]`: one machine, or a row of them.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a host: a table with its name")]
 pub(crate) struct RawHost {
     pub name: String,
     /// So many, `name-1` and on.
-    count: Option<u64>,
+    #[serde(default, deserialize_with = "plain::some_whole")]
+    count: Option<i64>,
 }
 
 /// `[[switch]]`
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a switch: a table with its name")]
 pub(crate) struct RawSwitch {
     pub name: String,
     shared_buffer: Option<Buffer>,
@@ -86,18 +90,16 @@ impl RawHost {
         match count {
             None => Ok(vec![name.clone()]),
             Some(n) => {
-                in_range("count", *n, 1, MAX_HOSTS)?;
-                Ok((1..=*n).map(|i| format!("{name}-{i}")).collect())
+                let count = in_range("count", *n, 1, MAX_HOSTS)?;
+                Ok((1..=count).map(|i| format!("{name}-{i}")).collect())
             }
         }
     }
 }
 
-fn in_range(key: &str, value: u64, least: u64, most: u64) -> Result<u64, String> {
-    if !(least..=most).contains(&value) {
-        return Err(format!("{key} = {value}: {least} to {most}"));
-    }
-    Ok(value)
+fn in_range(key: &str, value: i64, least: u64, most: u64) -> Result<u64, String> {
+    let within = u64::try_from(value).ok().filter(|value| (least..=most).contains(value));
+    within.ok_or_else(|| format!("{key} = {value}: {least} to {most}"))
 }
 
 /// The links that a `[[link]]` stands for: one for each host of a row that an end names as `row-*`.
@@ -158,7 +160,7 @@ impl Shape {
 
 /// A link of a shape: as [`Link`], without its ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a link in braces, e.g. { rate = \"1 Gbit/s\", delay = \"50 us\" }")]
 struct Wire {
     rate: Option<Rate>,
     #[serde(default)]
@@ -171,21 +173,29 @@ struct Wire {
 
 /// `[topology]`
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with the shape of a network")]
 pub(crate) struct RawTopology {
+    #[serde(deserialize_with = "plain::word")]
     shape: Shape,
     /// Dumbbell: hosts on each side.
-    pairs: Option<u64>,
+    #[serde(default, deserialize_with = "plain::some_whole")]
+    pairs: Option<i64>,
     /// Many-to-one: hosts that send.
-    senders: Option<u64>,
+    #[serde(default, deserialize_with = "plain::some_whole")]
+    senders: Option<i64>,
     /// Parking lot: bottlenecks in a row.
-    hops: Option<u64>,
+    #[serde(default, deserialize_with = "plain::some_whole")]
+    hops: Option<i64>,
     /// Leaf-spine.
-    leaves: Option<u64>,
-    spines: Option<u64>,
-    hosts_per_leaf: Option<u64>,
+    #[serde(default, deserialize_with = "plain::some_whole")]
+    leaves: Option<i64>,
+    #[serde(default, deserialize_with = "plain::some_whole")]
+    spines: Option<i64>,
+    #[serde(default, deserialize_with = "plain::some_whole")]
+    hosts_per_leaf: Option<i64>,
     /// Fat-tree: ports of each switch; there are k^3/4 hosts.
-    k: Option<u64>,
+    #[serde(default, deserialize_with = "plain::some_whole")]
+    k: Option<i64>,
     /// Between host and switch; where one side sends, forward is the way of the data.
     edge: Option<Wire>,
     /// Between the switches of a dumbbell or parking lot, or to the receiver.

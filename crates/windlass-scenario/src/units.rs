@@ -7,7 +7,7 @@ use serde::{
 use std::{fmt, str::FromStr};
 
 /// Splits "12.5 ms" into 12.5 and "ms".
-fn split(text: &str) -> Result<(f64, &str), String> {
+pub(crate) fn split(text: &str) -> Result<(f64, &str), String> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     if text.starts_with('-') {

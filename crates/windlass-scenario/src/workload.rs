@@ -4,6 +4,7 @@ use crate::{
     Bytes, Dist, Flow, Group, Host, Span, Switch,
     flow::{Application, Connections, Size, Train},
     group::check_membership,
+    plain,
 };
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::SplitMix64;
@@ -13,12 +14,12 @@ use toml::Spanned;
 
 /// A `[[flow]]` as it is written.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a flow: a table with from, to, size and so on")]
 pub(crate) struct RawFlow {
     from: String,
     to: String,
-    #[serde(default = "one")]
-    count: u32,
+    #[serde(default = "one", deserialize_with = "plain::whole")]
+    count: i64,
     size: Option<Size>,
     #[serde(default)]
     train: Vec<Spanned<Train>>,
@@ -32,20 +33,16 @@ pub(crate) struct RawFlow {
     #[serde(default)]
     tenant: String,
     group: Option<String>,
-    #[serde(default = "weight_one")]
+    #[serde(default = "one", deserialize_with = "plain::whole")]
     weight: i64,
     receive_window_max: Option<Bytes>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "plain::word")]
     connections: Connections,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "plain::word")]
     application: Application,
 }
 
-fn one() -> u32 {
-    1
-}
-
-fn weight_one() -> i64 {
+fn one() -> i64 {
     1
 }
 
@@ -165,8 +162,8 @@ impl RawFlow {
     }
 
     fn check(&self, around: &Surroundings) -> Result<(), String> {
-        if self.count == 0 {
-            return Err("count: at least 1".into());
+        if !(1..=FLOWS_MOST as i64).contains(&self.count) {
+            return Err(format!("count = {}: 1 to {FLOWS_MOST}", self.count));
         }
         let latest = self.start.most().unwrap_or(self.start.least());
         if latest >= around.time_limit {
@@ -216,15 +213,17 @@ impl RawFlow {
 
 /// The TCP of all end systems. What is not given is as Linux has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with rto_min, initial_window and so on")]
 pub struct Tcp {
     /// Smallest retransmission timeout.
     pub rto_min: Option<Span>,
     /// Initial congestion window in segments.
+    #[serde(default, deserialize_with = "plain::whole_within::<1, 1000, _>")]
     pub initial_window: Option<u32>,
     /// How long an acknowledgement may be delayed; "0 s": each segment is acknowledged at once.
     pub delayed_ack: Option<Span>,
     /// Explicit congestion notification.
+    #[serde(default, deserialize_with = "plain::some_word")]
     pub ecn: Option<Ecn>,
     /// Whether segments leave several at a time, which a network card cuts (segmentation offload).
     pub offload: Option<bool>,
@@ -270,9 +269,6 @@ impl Tcp {
         }
         if self.send_buffer.is_some_and(|b| !WINDOW_BYTES.contains(&b.0)) {
             return Err("send_buffer: 4 KiB to 1 GB".into());
-        }
-        if self.initial_window.is_some_and(|segs| !(1..=1000).contains(&segs)) {
-            return Err("initial_window: 1 to 1000 segments".into());
         }
         Ok(())
     }

@@ -79,6 +79,9 @@ pub enum Command {
         /// Folder for the report
         #[arg(long, default_value = "report/demo")]
         out: PathBuf,
+        /// One JSON document instead of text
+        #[arg(long)]
+        json: bool,
     },
     /// Measure the cost of the datapath or of groups, the speed of the simulator, or how exact emulated links are
     Bench {

@@ -6,20 +6,19 @@ use crate::{
     signals::{self, Wish},
     speed,
 };
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::{
-    fs,
     num::NonZeroU64,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
 use windlass_experiments::{Experiment, Outcome, Settings, Sweep};
 use windlass_lab::RunOptions;
-use windlass_scenario::Scenario;
-use windlass_sim::{SimError, TraceOptions};
+use windlass_scenario::{RunReport, ScenarioFile};
+use windlass_sim::TraceOptions;
 
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
@@ -42,8 +41,8 @@ fn this_binary() -> Result<PathBuf> {
 }
 
 pub fn run(args: RunArgs) -> Result<ExitCode> {
-    let scenario = Scenario::from_file(&args.file)?;
-    if args.captures.is_some() && scenario.windlass.is_none() {
+    let file = ScenarioFile::read(&args.file)?;
+    if args.captures.is_some() && file.scenario.windlass.is_none() {
         bail!("{}: without a [windlass] there is no box to capture at", args.file.display());
     }
     if args.on == Home::Sim && (args.captures.is_some() || args.sample_ms.is_some()) {
@@ -57,52 +56,46 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
             "--trace looks into simulated hosts: it goes with --on sim; real packets are captured with --captures"
         );
     }
-    let Some(interval_ns) = NonZeroU64::new(args.interval.ns()) else {
-        bail!("--interval {}: more than 0", args.interval);
-    };
-    let cancel = Some(cancel_on_signal()?);
     let report = match args.on {
-        Home::Lab => {
-            let options = RunOptions {
-                cancel,
-                spin_us: 100,
-                captures: args.captures,
-                sample_ms: args.sample_ms,
-                emulator: match args.emulator {
-                    Emulator::Own => windlass_lab::Emulator::Own,
-                    Emulator::Netem => windlass_lab::Emulator::Netem,
-                },
-                ..RunOptions::new(this_binary()?)
-            };
-            windlass_lab::run(&scenario, &options)?
-        }
-        Home::Sim => {
-            let trace = args.trace.as_deref().map(|folder| TraceOptions { folder, interval_ns });
-            let options = windlass_sim::RunOptions { cancel, trace, ..Default::default() };
-            let outcome = windlass_sim::run(&scenario, &options);
-            outcome.map_err(|e| anyhow!("{}: {e}", place(&args.file, &e)))?.report
-        }
+        Home::Lab => run_in_lab(&args, &file)?,
+        Home::Sim => simulate(&args, &file)?,
     };
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        print!("{report}");
+    match args.json {
+        true => println!("{}", report.to_json()),
+        false => print!("{report}"),
     }
     say_if_stopped("");
     Ok(if report.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The file, with the line of the algorithm where that is what is wrong: which algorithms there are is the home's business,
-/// so that a mistake there is found when the file has been read.
-fn place(file: &Path, error: &SimError) -> String {
-    let file_name = file.display();
-    let (SimError::UnknownAlgorithm { name, .. } | SimError::UnknownBoxAlgorithm { name, .. }) = error else {
-        return file_name.to_string();
+fn run_in_lab(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
+    let emulator = match args.emulator {
+        Emulator::Own => windlass_lab::Emulator::Own,
+        Emulator::Netem => windlass_lab::Emulator::Netem,
     };
-    let text = fs::read_to_string(file).unwrap_or_default();
-    let is_it = |line: &str| line.contains("algorithm") && line.contains(&format!("\"{name}\""));
-    let line = text.lines().position(is_it);
-    line.map_or(file_name.to_string(), |line| format!("{file_name}:{}", line + 1))
+    emulator.check(&file.scenario).map_err(|refusal| file.refused(&refusal))?;
+    let options = RunOptions {
+        cancel: Some(cancel_on_signal()?),
+        spin_us: 100,
+        captures: args.captures.clone(),
+        sample_ms: args.sample_ms,
+        emulator,
+        ..RunOptions::new(this_binary()?)
+    };
+    windlass_lab::run(&file.scenario, &options)
+}
+
+fn simulate(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
+    let Some(interval_ns) = NonZeroU64::new(args.interval.ns()) else {
+        bail!("--interval {}: more than 0", args.interval);
+    };
+    let home = windlass_experiments::Home::Sim;
+    home.check(&file.scenario).map_err(|refusal| file.refused(&refusal))?;
+    let trace = args.trace.as_deref().map(|folder| TraceOptions { folder, interval_ns });
+    let cancel = Some(cancel_on_signal()?);
+    let options = windlass_sim::RunOptions { cancel, trace, ..Default::default() };
+    let outcome = windlass_sim::run(&file.scenario, &options);
+    Ok(outcome.with_context(|| args.file.display().to_string())?.report)
 }
 
 fn settings(quick: bool, resume: bool, out: PathBuf, quiet: bool) -> Result<Settings> {
@@ -188,10 +181,15 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
     Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-pub fn demo(out: PathBuf) -> Result<ExitCode> {
-    let complete = windlass_experiments::demo(&settings(true, false, out, false)?)?;
+pub fn demo(out: PathBuf, json: bool) -> Result<ExitCode> {
+    let settings = settings(true, false, out, json)?;
+    let demo = windlass_experiments::demo(&settings)?;
+    match json {
+        true => println!("{}", demo.to_json()),
+        false => print!("{demo}\nreport: {}\n", settings.out.join("report.html").display()),
+    }
     say_if_stopped("");
-    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if demo.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 pub fn bench(what: BenchWhat, only: &str, json: bool) -> Result<ExitCode> {

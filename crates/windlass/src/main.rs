@@ -56,7 +56,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Run(r) => lab::run(r),
         Command::Sweep(s) => lab::sweep(s),
         Command::Reproduce(r) => lab::reproduce(r),
-        Command::Demo { out } => lab::demo(out),
+        Command::Demo { out, json } => lab::demo(out, json),
         Command::Bench { what, only, json } => lab::bench(what, &only, json),
         Command::Completions { shell } => {
             let mut text = Vec::new();
