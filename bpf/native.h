@@ -48,16 +48,6 @@ struct wl_socket {
 #endif
 };
 
-static __always_inline __u32 wl_min(__u32 a, __u32 b)
-{
-	return a < b ? a : b;
-}
-
-static __always_inline __u32 wl_max(__u32 a, __u32 b)
-{
-	return a > b ? a : b;
-}
-
 static __always_inline __u32 wl_mss(const struct tcp_sock *tp)
 {
 	return wl_max(tp->mss_cache, 1);

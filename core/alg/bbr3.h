@@ -99,26 +99,16 @@ _Static_assert(sizeof(struct wl_bbr3) <= WL_ALG_STATE_BYTES, "BBRv3's state fits
 
 /* ------------------------------------------------------------ the model */
 
-WL_INLINE wl_u32 wl_bbr3_min(wl_u32 a, wl_u32 b)
-{
-	return a < b ? a : b;
-}
-
-WL_INLINE wl_u32 wl_bbr3_max(wl_u32 a, wl_u32 b)
-{
-	return a > b ? a : b;
-}
-
 /* What the path has delivered in the last two cycles of probing. */
 WL_INLINE wl_u32 wl_bbr3_max_bw(const struct wl_bbr3 *b)
 {
-	return wl_bbr3_max(b->max_bw[0], b->max_bw[1]);
+	return wl_max(b->max_bw[0], b->max_bw[1]);
 }
 
 /* Bandwidth in use. */
 WL_INLINE wl_u32 wl_bbr3_bw(const struct wl_bbr3 *b)
 {
-	return wl_bbr3_min(wl_bbr3_max_bw(b), b->bw_lo);
+	return wl_min(wl_bbr3_max_bw(b), b->bw_lo);
 }
 
 /* A bound is multiplied by this when it was too high: 0.7. */
@@ -131,8 +121,8 @@ WL_INLINE wl_u32 wl_bbr3_reduced(wl_u32 bound)
 WL_INLINE wl_u32 wl_bbr3_quantized(const struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d,
 				   wl_u32 bytes)
 {
-	bytes = wl_bbr3_max(bytes, 3 * wl_bbr_burst_segs(&b->base, s, d) * s->mss_bytes);
-	bytes = wl_bbr3_max(bytes, WL_BBR_MIN_CWND_SEGS * s->mss_bytes);
+	bytes = wl_max(bytes, 3 * wl_bbr_burst_segs(&b->base, s, d) * s->mss_bytes);
+	bytes = wl_max(bytes, WL_BBR_MIN_CWND_SEGS * s->mss_bytes);
 	return b->state == WL_BBR3_UP ? wl_sat_add(bytes, 2 * s->mss_bytes) : bytes;
 }
 
@@ -145,11 +135,11 @@ WL_INLINE wl_u32 wl_bbr3_inflight_bytes(const struct wl_bbr3 *b, const struct wl
 /* What stays below inflight_hi so that other flows find room, a seventh of it about. */
 WL_INLINE wl_u32 wl_bbr3_headroom_target(const struct wl_bbr3 *b, const struct wl_sample *s)
 {
-	wl_u32 headroom = wl_bbr3_max((wl_u32)((wl_u64)b->inflight_hi * 15 / 100), s->mss_bytes);
+	wl_u32 headroom = wl_max((wl_u32)((wl_u64)b->inflight_hi * 15 / 100), s->mss_bytes);
 
 	if (b->inflight_hi == WL_BBR3_NO_BOUND)
 		return WL_BBR3_NO_BOUND;
-	return wl_bbr3_max(wl_sat_sub(b->inflight_hi, headroom), WL_BBR_MIN_CWND_SEGS * s->mss_bytes);
+	return wl_max(wl_sat_sub(b->inflight_hi, headroom), WL_BBR_MIN_CWND_SEGS * s->mss_bytes);
 }
 
 WL_INLINE int wl_bbr3_is_probing_bw(const struct wl_bbr3 *b)
@@ -261,7 +251,7 @@ WL_INLINE void wl_bbr3_enter_refill(struct wl_bbr3 *b, const struct wl_sample *s
 /* Each round inflight_hi grows by twice as many segments as in the round before, one at first. */
 WL_INLINE void wl_bbr3_raise_slope(struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d)
 {
-	b->up_bytes_per_seg = wl_bbr3_max(d->cwnd_bytes >> b->phase_rounds, s->mss_bytes);
+	b->up_bytes_per_seg = wl_max(d->cwnd_bytes >> b->phase_rounds, s->mss_bytes);
 	if (b->phase_rounds < WL_BBR3_UP_ROUNDS_MAX)
 		b->phase_rounds++;
 }
@@ -296,8 +286,8 @@ WL_INLINE void wl_bbr3_update_latest(struct wl_bbr3 *b, const struct wl_sample *
 	b->marks &= ~WL_BBR3_LOSS_ROUND_START;
 	if (!s->rate_interval_us)
 		return;
-	b->bw_latest = wl_bbr3_max(b->bw_latest, bw);
-	b->inflight_latest = wl_bbr3_max(b->inflight_latest, s->rate_delivered_bytes);
+	b->bw_latest = wl_max(b->bw_latest, bw);
+	b->inflight_latest = wl_max(b->inflight_latest, s->rate_delivered_bytes);
 	if ((wl_s32)(s->prior_delivered_bytes - b->loss_round_delivered) >= 0) {
 		b->loss_round_delivered = s->delivered_bytes;
 		b->marks |= WL_BBR3_LOSS_ROUND_START;
@@ -321,7 +311,7 @@ WL_INLINE void wl_bbr3_update_max_bw(struct wl_bbr3 *b, const struct wl_sample *
 {
 	/* too little in flight says nothing about the path, unless it was faster than all before */
 	if (!s->is_app_limited || bw >= wl_bbr3_max_bw(b))
-		b->max_bw[1] = wl_bbr3_max(b->max_bw[1], bw);
+		b->max_bw[1] = wl_max(b->max_bw[1], bw);
 }
 
 /* What was lost while the path was not probed is answered once a round, by what it has delivered meanwhile. */
@@ -333,8 +323,8 @@ WL_INLINE void wl_bbr3_adapt_lower_bounds(struct wl_bbr3 *b, const struct wl_dec
 		b->bw_lo = wl_bbr3_max_bw(b);
 	if (b->inflight_lo == WL_BBR3_NO_BOUND)
 		b->inflight_lo = d->cwnd_bytes;
-	b->bw_lo = wl_bbr3_max(b->bw_latest, wl_bbr3_reduced(b->bw_lo));
-	b->inflight_lo = wl_bbr3_max(b->inflight_latest, wl_bbr3_reduced(b->inflight_lo));
+	b->bw_lo = wl_max(b->bw_latest, wl_bbr3_reduced(b->bw_lo));
+	b->inflight_lo = wl_max(b->inflight_latest, wl_bbr3_reduced(b->inflight_lo));
 }
 
 /* Three rounds without a quarter more bandwidth: the pipe is full. */
@@ -362,8 +352,8 @@ WL_INLINE void wl_bbr3_check_startup(struct wl_bbr3 *b, const struct wl_sample *
 	    b->losses >= WL_BBR3_STARTUP_LOSSES && wl_bbr3_is_too_high(b, s)) {
 		b->base.is_full_bw_reached = 1;
 		b->undo_state = WL_BBR3_STARTUP;
-		b->inflight_hi = wl_bbr3_max(wl_bbr_bdp_bytes(&b->base, s, wl_bbr3_max_bw(b), WL_BBR_UNIT),
-					     b->inflight_latest);
+		b->inflight_hi =
+			wl_max(wl_bbr_bdp_bytes(&b->base, s, wl_bbr3_max_bw(b), WL_BBR_UNIT), b->inflight_latest);
 	}
 	if (!b->base.is_full_bw_reached)
 		return;
@@ -392,8 +382,8 @@ WL_INLINE void wl_bbr3_on_too_high(struct wl_bbr3 *b, const struct wl_sample *s,
 	b->marks &= ~WL_BBR3_PROBING;
 	b->marks |= WL_BBR3_TOO_HIGH;
 	if (!s->is_app_limited)
-		b->inflight_hi = wl_bbr3_max(wl_bbr3_inflight_at_send(b, s),
-					     wl_bbr3_reduced(wl_bbr3_min(target, d->cwnd_bytes)));
+		b->inflight_hi =
+			wl_max(wl_bbr3_inflight_at_send(b, s), wl_bbr3_reduced(wl_min(target, d->cwnd_bytes)));
 	if (b->state != WL_BBR3_UP)
 		return;
 	b->undo_state = WL_BBR3_UP;
@@ -407,7 +397,7 @@ WL_INLINE void wl_bbr3_probe_upward(struct wl_bbr3 *b, const struct wl_sample *s
 	if (!s->is_cwnd_limited || d->cwnd_bytes < b->inflight_hi)
 		return;
 	b->up_acked_bytes = wl_sat_add(b->up_acked_bytes, s->newly_delivered_bytes);
-	segs = b->up_acked_bytes / wl_bbr3_max(b->up_bytes_per_seg, 1);
+	segs = b->up_acked_bytes / wl_max(b->up_bytes_per_seg, 1);
 	b->up_acked_bytes -= segs * b->up_bytes_per_seg;
 	b->inflight_hi = wl_sat_add(b->inflight_hi, wl_sat_mul(segs, s->mss_bytes));
 	if (b->base.is_round_start)
@@ -445,7 +435,7 @@ WL_INLINE int wl_bbr3_adapt_upper_bound(struct wl_bbr3 *b, const struct wl_sampl
 	if (b->inflight_hi == WL_BBR3_NO_BOUND)
 		return 0;
 	if (s->rate_interval_us)
-		b->inflight_hi = wl_bbr3_max(b->inflight_hi, inflight);
+		b->inflight_hi = wl_max(b->inflight_hi, inflight);
 	if (b->state == WL_BBR3_UP)
 		wl_bbr3_probe_upward(b, s, d);
 	return 0;
@@ -456,10 +446,10 @@ WL_INLINE int wl_bbr3_is_time_to_probe(const struct wl_bbr3 *b, const struct wl_
 				       const struct wl_decision *d)
 {
 	wl_u32 target = wl_bbr_bdp_bytes(&b->base, s, wl_bbr3_bw(b), WL_BBR_UNIT);
-	wl_u32 rounds = wl_bbr3_min(target, d->cwnd_bytes) / s->mss_bytes;
+	wl_u32 rounds = wl_min(target, d->cwnd_bytes) / s->mss_bytes;
 
 	return s->now_us - b->phase_at_us > b->wait_us ||
-	       b->rounds_since_probe >= wl_bbr3_min(rounds, WL_BBR3_WAIT_MOST_ROUNDS);
+	       b->rounds_since_probe >= wl_min(rounds, WL_BBR3_WAIT_MOST_ROUNDS);
 }
 
 WL_INLINE int wl_bbr3_is_time_to_cruise(const struct wl_bbr3 *b, const struct wl_sample *s,
@@ -539,8 +529,8 @@ WL_INLINE void wl_bbr3_leave_probe_rtt(struct wl_bbr3 *b, const struct wl_sample
 
 WL_INLINE wl_u32 wl_bbr3_probe_rtt_cwnd(const struct wl_bbr3 *b, const struct wl_sample *s)
 {
-	return wl_bbr3_max(wl_bbr_bdp_bytes(&b->base, s, wl_bbr3_bw(b), WL_BBR3_PROBE_RTT_CWND_GAIN),
-			   WL_BBR_MIN_CWND_SEGS * s->mss_bytes);
+	return wl_max(wl_bbr_bdp_bytes(&b->base, s, wl_bbr3_bw(b), WL_BBR3_PROBE_RTT_CWND_GAIN),
+		      WL_BBR_MIN_CWND_SEGS * s->mss_bytes);
 }
 
 /* PROBE_RTT lasts for 200 ms and a round, both from the moment on that its window is reached. */
@@ -616,16 +606,16 @@ WL_INLINE void wl_bbr3_set_cwnd(struct wl_bbr3 *b, const struct wl_sample *s, st
 		cwnd = wl_bbr_next_cwnd(&b->base, s, cwnd, wl_bbr3_quantized(b, s, d, target));
 	}
 	if (b->state == WL_BBR3_PROBE_RTT)
-		cwnd = wl_bbr3_min(cwnd, wl_bbr3_probe_rtt_cwnd(b, s));
+		cwnd = wl_min(cwnd, wl_bbr3_probe_rtt_cwnd(b, s));
 	if (b->state == WL_BBR3_PROBE_RTT || b->state == WL_BBR3_CRUISE)
-		most = wl_bbr3_min(most, wl_bbr3_headroom_target(b, s));
+		most = wl_min(most, wl_bbr3_headroom_target(b, s));
 	else if (wl_bbr3_is_probing_bw(b))
-		most = wl_bbr3_min(most, b->inflight_hi);
-	cwnd = wl_bbr3_min(cwnd, wl_bbr3_max(most, WL_BBR_MIN_CWND_SEGS * s->mss_bytes));
-	d->cwnd_bytes = wl_bbr3_min(cwnd, WL_CWND_MAX_BYTES);
+		most = wl_min(most, b->inflight_hi);
+	cwnd = wl_min(cwnd, wl_max(most, WL_BBR_MIN_CWND_SEGS * s->mss_bytes));
+	d->cwnd_bytes = wl_min(cwnd, WL_CWND_MAX_BYTES);
 	/* homes take a window below ssthresh for one in slow start, of which half is in use when it is full */
 	if (b->base.is_full_bw_reached)
-		d->ssthresh_bytes = wl_bbr3_min(d->ssthresh_bytes, d->cwnd_bytes);
+		d->ssthresh_bytes = wl_min(d->ssthresh_bytes, d->cwnd_bytes);
 }
 
 /* ----------------------------------------------------------------- hooks */
@@ -654,9 +644,9 @@ WL_INLINE void wl_bbr3_undo(struct wl_bbr3 *b, const struct wl_sample *s)
 	b->losses = 0;
 	b->round_lost_bytes = 0;
 	wl_bbr3_reset_full_bw(b, 0);
-	b->bw_lo = wl_bbr3_max(b->bw_lo, b->undo_bw_lo);
-	b->inflight_lo = wl_bbr3_max(b->inflight_lo, b->undo_inflight_lo);
-	b->inflight_hi = wl_bbr3_max(b->inflight_hi, b->undo_inflight_hi);
+	b->bw_lo = wl_max(b->bw_lo, b->undo_bw_lo);
+	b->inflight_lo = wl_max(b->inflight_lo, b->undo_inflight_lo);
+	b->inflight_hi = wl_max(b->inflight_hi, b->undo_inflight_hi);
 	if (b->undo_state == WL_BBR3_STARTUP)
 		b->base.is_full_bw_reached = 0;
 	if (b->state != WL_BBR3_PROBE_RTT && b->undo_state == WL_BBR3_STARTUP)

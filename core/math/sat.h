@@ -25,6 +25,16 @@ WL_INLINE wl_u32 wl_sat_mul(wl_u32 a, wl_u32 b)
 	return product > 0xffffffffu ? 0xffffffffu : (wl_u32)product;
 }
 
+WL_INLINE wl_u32 wl_min(wl_u32 a, wl_u32 b)
+{
+	return a < b ? a : b;
+}
+
+WL_INLINE wl_u32 wl_max(wl_u32 a, wl_u32 b)
+{
+	return a > b ? a : b;
+}
+
 /* a / b, or `otherwise` when b is 0. */
 WL_INLINE wl_u64 wl_div_or(wl_u64 a, wl_u64 b, wl_u64 otherwise)
 {
