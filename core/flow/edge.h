@@ -21,7 +21,9 @@
 #define WL_DEPART_MAX_US 100000u /* of a sender that overruns its window; fq drops what is to wait for 10 s */
 #define WL_PACE_MAX_US 1000000u /* no longer is waited for what is let go next: the rate may have been a mistake */
 #define WL_SPREAD_MIN_RTT_US 10000u
-#define WL_BURST_US 1000u /* credit that pacing saves up while the clock, or the sender, is late */
+#define WL_BURST_MAX_US 1000u /* credit that pacing saves up while the clock, or the sender, is late ... */
+#define WL_BURST_MIN_US 125u /* ... an eighth of the round trip: shallow queues have no room for more */
+#define WL_BURST_RTT_SHIFT 3
 #define WL_PAUSE_US 1000u /* a shorter rest of the sender is none, but to an algorithm that wants all */
 #define WL_SUPPLY_US 2000u /* a sender that leaves room unused for so long has nothing to send */
 
@@ -43,6 +45,14 @@ WL_INLINE wl_u64 wl_pacing_bytes_ps(const struct wl_flow *f)
 	rate = (wl_u64)f->decision.cwnd_bytes * 1000000 / f->srtt_us;
 	rate = f->decision.cwnd_bytes < f->decision.ssthresh_bytes / 2 ? rate * 2 : rate + rate / 5;
 	return rate ? rate : 1;
+}
+
+/* What the clock, or the sender, was late by it may catch up with, up to this: else each delay would cost rate. */
+WL_INLINE wl_u64 wl_burst_ns(const struct wl_flow *f)
+{
+	wl_u32 burst_us = f->min_rtt_us >> WL_BURST_RTT_SHIFT;
+
+	return 1000ULL * wl_max(wl_min(burst_us, WL_BURST_MAX_US), WL_BURST_MIN_US);
 }
 
 /* Bytes by which the sender may run further ahead of departures, at least one quantum; 0: it is far enough ahead. */
@@ -69,11 +79,10 @@ WL_GLOBAL wl_u64 wl_depart(struct wl_flow *f, wl_u64 now_ns, wl_u32 bytes)
 	if (!f)
 		return now_ns;
 	wl_u64 rate = wl_pacing_bytes_ps(f);
-	wl_u64 earliest_ns = now_ns - WL_BURST_US * 1000ULL;
+	wl_u64 earliest_ns = now_ns - wl_burst_ns(f);
 	wl_u64 latest_ns = now_ns + WL_DEPART_MAX_US * 1000ULL;
 	wl_u64 at_ns = f->pace_next_ns;
 
-	/* what the sender was late by, it may catch up with: else each delay would cost rate */
 	if (at_ns < earliest_ns)
 		at_ns = earliest_ns;
 	if (at_ns > latest_ns)
@@ -110,8 +119,8 @@ WL_INLINE wl_u32 wl_pacing_budget(const struct wl_flow *f, wl_u64 now_ns, wl_u64
 	if (now_ns < f->pace_next_ns)
 		return 0;
 	late_ns = now_ns - f->pace_next_ns;
-	if (late_ns > WL_BURST_US * 1000ULL)
-		late_ns = WL_BURST_US * 1000ULL;
+	if (late_ns > wl_burst_ns(f))
+		late_ns = wl_burst_ns(f);
 	if (rate_bytes_ps > 100 * WL_NS_PER_S)
 		rate_bytes_ps = 100 * WL_NS_PER_S;
 	return quantum + rate_bytes_ps * late_ns / WL_NS_PER_S;
@@ -120,7 +129,7 @@ WL_INLINE wl_u32 wl_pacing_budget(const struct wl_flow *f, wl_u64 now_ns, wl_u64
 /* `bytes` leave: the next ones wait until these have had their time. With departure times they pay when they come. */
 WL_INLINE void wl_pacing_charge(struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps, wl_u32 bytes)
 {
-	wl_u64 earliest_ns = now_ns - WL_BURST_US * 1000ULL;
+	wl_u64 earliest_ns = now_ns - wl_burst_ns(f);
 
 	if (rate_bytes_ps == WL_RATE_UNLIMITED || (f->flags & WL_FLOW_DEPARTS))
 		return;
