@@ -8,9 +8,10 @@
  *      STARTUP --full pipe--> DRAIN --queue gone--> PROBE_BW <--> PROBE_RTT
  *
  * Where we deviate: bandwidth samples come in bytes and are turned into segments per microsecond << 24 without
- * rounding to whole segments first; STARTUP also ends where a fifth of what is sent is lost, and not by rounds in which
- * packets were conserved, as long as there is no queue; the ACK of a lone small segment, as web servers send their headers
- * in, does not end the restart after a pause, which would put the answer into PROBE_RTT.
+ * rounding to whole segments first; homes that send no bursts drain the queue further; STARTUP also ends where a fifth of
+ * what is sent is lost, and not by rounds in which packets were conserved, as long as there is no queue; the ACK of a lone
+ * small segment, as web servers send their headers in, does not end the restart after a pause, which would put the answer
+ * into PROBE_RTT.
  */
 #ifndef WL_ALG_BBR_H
 #define WL_ALG_BBR_H
@@ -24,6 +25,7 @@
 #define WL_BBR_CYCLE_LEN 8u
 #define WL_BBR_CYCLE_RAND 7u /* phases a cycle may start in: all but the slow one */
 #define WL_BBR_BW_ROUNDS 10u
+#define WL_BBR_DRAIN_RTTS 2u /* one for what the probe put into the queue, one for what was there before */
 #define WL_BBR_LT_MIN_ROUNDS 4u
 #define WL_BBR_LT_MAX_ROUNDS 16u
 #define WL_BBR_LT_USE_ROUNDS 48u
@@ -78,6 +80,12 @@ WL_INLINE wl_u32 wl_bbr_bw(const struct wl_bbr *b)
 	return b->lt_use_bw ? b->lt_bw : wl_minmax_get(&b->bw);
 }
 
+/* They let the probing phase put something into the queue however small the path. */
+WL_INLINE wl_u32 wl_bbr_probe_segs(const struct wl_bbr *b)
+{
+	return b->mode == WL_BBR_PROBE_BW && b->cycle_index == 0 ? 2 : 0;
+}
+
 /* A target in flight with room for the bursts of sender, receiver and path. */
 WL_INLINE wl_u32 wl_bbr_quantized(const struct wl_bbr *b, const struct wl_sample *s, const struct wl_decision *d,
 				  wl_u32 bytes)
@@ -85,15 +93,29 @@ WL_INLINE wl_u32 wl_bbr_quantized(const struct wl_bbr *b, const struct wl_sample
 	wl_u32 segs = bytes / s->mss_bytes + 3 * wl_bbr_burst_segs(&b->base, s, d);
 
 	segs = (segs + 1) & ~1u; /* an even number goes well with delayed ACKs */
-	if (b->mode == WL_BBR_PROBE_BW && b->cycle_index == 0)
-		segs += 2; /* let the probing phase put something into the queue however small the path */
-	return wl_sat_mul(segs, s->mss_bytes);
+	return wl_sat_mul(segs + wl_bbr_probe_segs(b), s->mss_bytes);
 }
 
+/*
+ * Linux drains for one round trip, or until no more is in flight than the path holds and three bursts. Where that is as much
+ * as the path itself, or where late ACKs make the bandwidth look a few per cent larger than it is, a queue outlives it, and so
+ * all cycles. A home that sends no bursts drains to what the path holds and the segment whose ACK a receiver delays, and has
+ * twice the time for it. For longer a flow beside others would lose its share to them.
+ */
+WL_INLINE int wl_bbr_drains_all(const struct wl_bbr *b)
+{
+	return !(b->base.flags & WL_ALG_SENDS_BURSTS);
+}
+
+/* What is to be in flight at the end of a phase that drains the queue (gain 1), or puts something into it. */
 WL_INLINE wl_u32 wl_bbr_inflight_bytes(const struct wl_bbr *b, const struct wl_sample *s,
 				       const struct wl_decision *d, wl_u32 bw, wl_u32 gain)
 {
-	return wl_bbr_quantized(b, s, d, wl_bbr_bdp_bytes(&b->base, s, bw, gain));
+	wl_u32 bytes = wl_bbr_bdp_bytes(&b->base, s, bw, gain);
+
+	if (!wl_bbr_drains_all(b))
+		return wl_bbr_quantized(b, s, d, bytes);
+	return wl_sat_add(bytes, (1 + wl_bbr_probe_segs(b)) * s->mss_bytes);
 }
 
 /*
@@ -252,7 +274,8 @@ WL_INLINE void wl_bbr_enter_probe_bw(struct wl_bbr *b, const struct wl_sample *s
 
 WL_INLINE int wl_bbr_is_phase_over(const struct wl_bbr *b, const struct wl_sample *s, const struct wl_decision *d)
 {
-	int is_full_length = s->now_us - b->cycle_at_us > b->base.min_rtt_us;
+	wl_u32 elapsed_us = s->now_us - b->cycle_at_us;
+	int is_full_length = elapsed_us > b->base.min_rtt_us;
 	wl_u32 bw = wl_minmax_get(&b->bw);
 	wl_u32 inflight;
 
@@ -262,6 +285,8 @@ WL_INLINE int wl_bbr_is_phase_over(const struct wl_bbr *b, const struct wl_sampl
 	if (b->base.pacing_gain > WL_BBR_UNIT)
 		return is_full_length &&
 		       (s->lost_bytes || inflight >= wl_bbr_inflight_bytes(b, s, d, bw, b->base.pacing_gain));
+	if (wl_bbr_drains_all(b))
+		is_full_length = elapsed_us / WL_BBR_DRAIN_RTTS > b->base.min_rtt_us;
 	return is_full_length || inflight <= wl_bbr_inflight_bytes(b, s, d, bw, WL_BBR_UNIT);
 }
 

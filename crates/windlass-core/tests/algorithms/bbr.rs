@@ -22,6 +22,12 @@ fn bbr_paces_at_the_measured_bandwidth() {
     assert!((72..=78).contains(&(flow.decision.cwnd_bytes / MSS)), "{}", flow.decision.cwnd_bytes / MSS);
 }
 
+/// BBR in a home with these flags of `wl_alg_param_flag`.
+fn start_with(flags: u32) -> AlgorithmState {
+    let params = abi::wl_alg_params { flags: flags as u8, ..abi::wl_alg_params::default() };
+    AlgorithmState::with_params(Algorithm::by_name("bbr").unwrap(), &params, &sample(0))
+}
+
 /// The ACK of segment `i`, from 1 on, one of 33 in each 40 ms.
 fn one_of_33(i: u32) -> wl_sample {
     wl_sample {
@@ -60,7 +66,7 @@ fn bbrs_model_begins_with_the_handshake() {
     let mut flow = AlgorithmState::new(Algorithm::by_name("bbr").unwrap(), &first);
     for i in 1..60 * 33u32 {
         // few enough to end the drain
-        flow.on_ack(&wl_sample { inflight_bytes: 30 * MSS, ..one_of_33(i) });
+        flow.on_ack(&wl_sample { inflight_bytes: 24 * MSS, ..one_of_33(i) });
     }
     // twice 24.75 segments and three bursts of two; two more in the probing phase, and the ACKs' grain
     let segs = flow.decision.cwnd_bytes / MSS;
@@ -72,13 +78,45 @@ fn bbrs_model_begins_with_the_handshake() {
 #[test]
 fn bbr_probes_until_what_leaves_next_fills_the_path() {
     for (departs_in_us, ends) in [(0u32, true), (2500, false)] {
-        let mut flow = start("bbr");
+        let mut flow = start_with(abi::WL_ALG_SENDS_BURSTS);
         let mut probing = 0;
         for i in 1..60 * 33u32 {
             flow.on_ack(&wl_sample { inflight_before_bytes: 49 * MSS, departs_in_us, ..one_of_33(i) });
             probing += u32::from(i > 40 * 33 && flow.decision.pacing_bytes_ps > 1_300_000);
         }
         assert_eq!(probing < 20 * 33 / 4, ends, "{probing} of {} ACKs, {departs_in_us} us", 20 * 33);
+    }
+}
+
+/// Of a path that holds 33 segments: Linux drains what a probe put into the queue for a round trip, or down to 40 segments. A
+/// home that sends no bursts drains down to 34, and for up to two round trips.
+#[test]
+fn bbr_drains_further_where_nothing_is_sent_in_bursts() {
+    for (flags, left_segs, most_rounds) in [
+        (abi::WL_ALG_SENDS_BURSTS, 41, 1.1),
+        (abi::WL_ALG_SENDS_BURSTS, 40, 0.1),
+        (0, 40, 2.1),
+        (0, 35, 2.1),
+        (0, 34, 0.1),
+    ] {
+        let mut flow = start_with(flags);
+        let mut draining = vec![0];
+        for i in 1..60 * 33u32 {
+            // enough to end a probe, until the drain that follows it has begun
+            let is_draining = flow.decision.pacing_bytes_ps < 1_000_000;
+            let inflight_before_bytes = if is_draining { left_segs } else { 60 } * MSS;
+            flow.on_ack(&wl_sample { inflight_before_bytes, ..one_of_33(i) });
+            if flow.decision.pacing_bytes_ps < 1_000_000 {
+                *draining.last_mut().unwrap() += 1;
+            } else if *draining.last().unwrap() > 0 {
+                draining.push(0);
+            }
+        }
+        let rounds = f64::from(*draining[2..draining.len() - 1].iter().max().unwrap()) / 33.0;
+        assert!(
+            (most_rounds - 0.1..=most_rounds).contains(&rounds),
+            "{flags} {left_segs}: {rounds} of {draining:?}"
+        );
     }
 }
 
@@ -247,7 +285,7 @@ fn bbr_leaves_probe_rtt_when_it_resumes_after_it() {
 #[test]
 fn bbrs_startup_ends_where_the_path_is_overrun() {
     let startup_bytes_ps = 33 * 25 * u64::from(MSS) * 2885 / 1000 * 99 / 100;
-    let as_linux = abi::WL_ALG_AS_LINUX as u8;
+    let as_linux = abi::WL_ALG_AS_LINUX;
     for (flags, is_app_limited, rounds, lost_segs, ends) in [
         (0, 1, 9u32, 0u32, false),
         (0, 1, 9, 7, false),
@@ -257,8 +295,7 @@ fn bbrs_startup_ends_where_the_path_is_overrun() {
         (0, 0, 2, 8, true),
         (as_linux, 0, 2, 8, false),
     ] {
-        let params = abi::wl_alg_params { flags, ..abi::wl_alg_params::default() };
-        let mut flow = AlgorithmState::with_params(Algorithm::by_name("bbr").unwrap(), &params, &sample(0));
+        let mut flow = start_with(flags);
         for round in 1..=rounds {
             flow.on_ack(&wl_sample { lost_bytes: lost_segs * MSS, is_app_limited, ..round_of_33(round) });
         }
@@ -287,8 +324,7 @@ fn bbr_does_not_pace_at_no_bandwidth() {
 #[test]
 fn bbrs_startup_does_not_count_rounds_in_which_packets_were_conserved() {
     let rounds_of_startup = |is_held: bool, srtt_us: u32, flags: u32| {
-        let params = abi::wl_alg_params { flags: flags as u8, ..abi::wl_alg_params::default() };
-        let mut flow = AlgorithmState::with_params(Algorithm::by_name("bbr").unwrap(), &params, &sample(0));
+        let mut flow = start_with(flags);
         let mut rounds = 0;
         while flow.decision.pacing_bytes_ps > 2 * 33 * 25 * u64::from(MSS) {
             rounds += 1;
