@@ -99,8 +99,8 @@ WL_INLINE wl_u32 wl_bbr_quantized(const struct wl_bbr *b, const struct wl_sample
 /*
  * Linux drains for one round trip, or until no more is in flight than the path holds and three bursts. Where that is as much
  * as the path itself, or where late ACKs make the bandwidth look a few per cent larger than it is, a queue outlives it, and so
- * all cycles. A home that sends no bursts drains to what the path holds and the segment whose ACK a receiver delays, and has
- * twice the time for it. For longer a flow beside others would lose its share to them.
+ * all cycles. A home that sends no bursts drains to what the path holds and the two segments that are granted, and
+ * acknowledged, together, and has twice the time for it. For longer a flow beside others would lose its share to them.
  */
 WL_INLINE int wl_bbr_drains_all(const struct wl_bbr *b)
 {
@@ -115,7 +115,7 @@ WL_INLINE wl_u32 wl_bbr_inflight_bytes(const struct wl_bbr *b, const struct wl_s
 
 	if (!wl_bbr_drains_all(b))
 		return wl_bbr_quantized(b, s, d, bytes);
-	return wl_sat_add(bytes, (1 + wl_bbr_probe_segs(b)) * s->mss_bytes);
+	return wl_sat_add(bytes, (2 + wl_bbr_probe_segs(b)) * s->mss_bytes);
 }
 
 /*
