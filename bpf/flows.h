@@ -297,6 +297,15 @@ static __always_inline void wl_close(struct wl_flow *f, __u32 id, __u32 counter)
 	wl_unlock(f);
 }
 
+/* Entry `id`, which is locked, is of another name: this one was left behind, as the table can fail from Linux 6.16 on. */
+static __always_inline void wl_drop_name(const struct wl_flow_key *key, __u32 id)
+{
+	__u32 *named = bpf_map_lookup_elem(&wl_flow_ids, key);
+
+	if (named && *named == id)
+		bpf_map_delete_elem(&wl_flow_ids, key);
+}
+
 /* The sender itself opens or accepts a new connection: an older flow of that name is over. */
 static __always_inline void wl_forget_old(const struct wl_packet *p)
 {
@@ -310,10 +319,13 @@ static __always_inline void wl_forget_old(const struct wl_packet *p)
 	f = wl_flow_get(id);
 	if (!f || f->base == p->seq + 1 || !wl_lock(f))
 		return;
-	if (f->state != WL_FLOW_FREE && wl_same_key(&f->key, &p->key) && f->base != p->seq + 1)
+	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key)) {
+		wl_drop_name(&p->key, id);
+	} else if (f->base != p->seq + 1) {
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
-	else
-		wl_unlock(f);
+		return;
+	}
+	wl_unlock(f);
 }
 
 /* ----------------------------------------------------------------- adoption */
@@ -447,8 +459,6 @@ __noinline __u32 wl_adopt(int from_sender)
 	f->burst_from = base;
 	f->edge_checked_at_us = f->sent_at_us;
 	f->seen_at_us = f->sent_at_us;
-	if (f->flags & WL_FLOW_PACED_CONTROL)
-		f->flags |= WL_FLOW_PACED_JUDGED;
 	if (wl_config.pace_by == WL_PACE_BY_FQ)
 		f->flags |= WL_FLOW_DEPARTS;
 	__builtin_memset(&s->sample, 0, sizeof(s->sample));

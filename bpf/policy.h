@@ -134,8 +134,9 @@ __noinline int wl_apply_policy(__u32 id)
 	f->mode = rule->mode;
 	f->rule_id = rule->rule_id;
 	f->flags &= ~WL_FLOW_PACED_CONTROL;
+	/* its own rhythm need not be seen first */
 	if (rule->on_paced_sender == WL_PACED_CONTROL)
-		f->flags |= WL_FLOW_PACED_CONTROL;
+		f->flags |= WL_FLOW_PACED_CONTROL | WL_FLOW_PACED_JUDGED;
 	/* looked up again at the next ACK */
 	if (wl_choose_group(f, id, rule))
 		f->policy_generation--;
