@@ -1,5 +1,7 @@
 //! The BPF and the native build of the core give the same answer to the bit.
 
+mod recorded;
+
 use libbpf_rs::{MapCore, MapFlags, ObjectBuilder, ProgramInput};
 use windlass_core::{
     Algorithm, AlgorithmState, GroupRule,
@@ -215,19 +217,14 @@ fn params(turn: u32) -> wl_alg_params {
 
 const TURNS: u32 = 4;
 
-/// Calls hooks of every algorithm on a flow whose state is carried from vector to vector.
-#[test]
-fn algorithms_agree_to_the_bit() {
-    if !windlass_tests::is_root_or_skip("algorithms_agree_to_the_bit") {
-        return;
-    }
-    let mut bpf = Bpf::load();
-    for (algorithm, turn) in Algorithm::all().flat_map(|a| (0..TURNS).map(move |turn| (a, turn))) {
-        let mut r = Random(0x9e37_79b9_7f4a_7c15 ^ u64::from(algorithm.id()) ^ u64::from(turn) << 8);
-        let (mut now_us, mut delivered) = (r.below(u32::MAX), 0u32);
-        let first = sample(&mut r, now_us, delivered, 0);
-        let params = params(turn);
-        let mut native = AlgorithmState::with_params(algorithm, &params, &first);
+/// A flow in both builds.
+struct Pair {
+    native: AlgorithmState,
+    v: Vector,
+}
+
+impl Pair {
+    fn begin(bpf: &mut Bpf, algorithm: Algorithm, params: wl_alg_params, first: wl_sample) -> Pair {
         let mut v = Vector {
             call: INIT,
             algorithm: algorithm.id(),
@@ -239,42 +236,88 @@ fn algorithms_agree_to_the_bit() {
             params,
         };
         bpf.run(&mut v);
+        Pair { native: AlgorithmState::with_params(algorithm, &params, &first), v }
+    }
+
+    /// Calls one hook in both. `argument` is of [`IDLE`]: us.
+    fn call(&mut self, bpf: &mut Bpf, call: u32, sample: wl_sample, argument: u32) {
+        (self.v.call, self.v.sample, self.v.argument) = (call, sample, argument);
+        match call {
+            LOSS => self.native.on_congestion(&sample, abi::WL_CONGESTION_LOSS),
+            TIMER => {
+                self.v.decision.has_wake = 0;
+                self.native.on_timer(&sample);
+            }
+            ECN => self.native.on_congestion(&sample, abi::WL_CONGESTION_ECN),
+            TIMEOUT => self.native.on_timeout(&sample),
+            IDLE => self.native.on_send_after_idle(&sample, argument),
+            _ => self.native.on_ack(&sample),
+        }
+        bpf.run(&mut self.v);
+    }
+
+    fn check(&self, place: &str) {
+        assert_eq!((self.v.state, self.v.decision), (self.native.state, self.native.decision), "{place}");
+    }
+}
+
+/// Calls hooks of every algorithm on a flow whose state is carried from vector to vector.
+#[test]
+fn algorithms_agree_to_the_bit() {
+    if !windlass_tests::is_root_or_skip("algorithms_agree_to_the_bit") {
+        return;
+    }
+    let mut bpf = Bpf::load();
+    for (algorithm, turn) in Algorithm::all().flat_map(|a| (0..TURNS).map(move |turn| (a, turn))) {
+        let mut r = Random(0x9e37_79b9_7f4a_7c15 ^ u64::from(algorithm.id()) ^ u64::from(turn) << 8);
+        let (mut now_us, mut delivered) = (r.below(u32::MAX), 0u32);
+        let first = sample(&mut r, now_us, delivered, 0);
+        let mut pair = Pair::begin(&mut bpf, algorithm, params(turn), first);
         for i in 0..VECTORS / TURNS {
-            let place = format!("{algorithm:?}, turn {turn}, vector {i}");
-            assert_eq!((v.state, v.decision), (native.state, native.decision), "{place}");
+            pair.check(&format!("{algorithm:?}, turn {turn}, vector {i}"));
             // half of the time a path, half of the time anything
             let is_wild = i / 1000 % 2 == 1;
-            if is_wild {
-                now_us = now_us.wrapping_add(r.below(20_000));
-                let newly = r.below(50_000);
-                delivered = delivered.wrapping_add(newly);
-                v.sample = sample(&mut r, now_us, delivered, newly);
+            let sample = if is_wild {
+                let (elapsed_us, newly) = (r.below(20_000), r.below(50_000));
+                sample(&mut r, now_us.wrapping_add(elapsed_us), delivered.wrapping_add(newly), newly)
             } else {
-                v.sample = sample_of_path(&mut r, &v.sample, v.decision.cwnd_bytes);
-                (now_us, delivered) = (v.sample.now_us, v.sample.delivered_bytes);
-            }
-            v.argument = r.below(2_000_000);
-            v.call = match r.below(100) {
+                sample_of_path(&mut r, &pair.v.sample, pair.v.decision.cwnd_bytes)
+            };
+            (now_us, delivered) = (sample.now_us, sample.delivered_bytes);
+            let argument = r.below(2_000_000);
+            let call = match r.below(100) {
                 0 => LOSS,
                 1 if is_wild && r.below(10) == 0 => TIMEOUT,
                 2 if is_wild => IDLE,
                 3 if is_wild => ECN,
-                4..10 if v.decision.has_wake != 0 => TIMER,
+                4..10 if pair.v.decision.has_wake != 0 => TIMER,
                 _ => ACK,
             };
-            match v.call {
-                LOSS => native.on_congestion(&v.sample, abi::WL_CONGESTION_LOSS),
-                TIMER => {
-                    v.decision.has_wake = 0;
-                    native.on_timer(&v.sample);
-                }
-                ECN => native.on_congestion(&v.sample, abi::WL_CONGESTION_ECN),
-                TIMEOUT => native.on_timeout(&v.sample),
-                IDLE => native.on_send_after_idle(&v.sample, v.argument),
-                _ => native.on_ack(&v.sample),
-            }
-            bpf.run(&mut v);
+            pair.call(&mut bpf, call, sample, argument);
         }
+    }
+}
+
+/// The samples of a real download, for every algorithm in every kind of home.
+#[test]
+fn algorithms_agree_on_what_was_recorded() {
+    if !windlass_tests::is_root_or_skip("algorithms_agree_on_what_was_recorded") {
+        return;
+    }
+    let samples = recorded::samples();
+    let losses = samples.iter().filter(|s| s.events & abi::WL_EV_RECOVERY_ENTER != 0).count();
+    assert!(losses >= 5 && samples.len() >= 500, "{losses} losses, {} samples", samples.len());
+    let mut bpf = Bpf::load();
+    for (algorithm, turn) in Algorithm::all().flat_map(|a| (0..TURNS).map(move |turn| (a, turn))) {
+        let mut pair = Pair::begin(&mut bpf, algorithm, params(turn), samples[0]);
+        for (i, sample) in samples.iter().enumerate() {
+            if sample.events & abi::WL_EV_RECOVERY_ENTER != 0 {
+                pair.call(&mut bpf, LOSS, *sample, 0);
+            }
+            pair.call(&mut bpf, ACK, *sample, 0);
+            pair.check(&format!("{algorithm:?}, turn {turn}, ACK {i}"));
+        }
+        assert_ne!(pair.v.decision.cwnd_bytes, 0, "{algorithm:?} has decided");
     }
 }
 
