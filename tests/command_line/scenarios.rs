@@ -52,6 +52,21 @@ fn what_a_home_cannot_do_is_refused_with_file_and_line() {
 }
 
 #[test]
+fn an_experiment_that_a_home_cannot_run_is_refused_before_it_begins() {
+    let site = Site::new();
+    let base = PAIR.replace("[[", "[[scenario.").replacen("name", "[scenario]\nname", 1);
+    let flow = FLOW.replace("[[", "[[scenario.");
+    let text = format!(
+        "name = \"own\"\ntitle = \"Own\"\non = \"lab\"\n{base}{flow}[[variant]]\nname = \"pushed\"\n\
+         set = {{ \"flow.0.application\" = \"push\" }}\n[[point]]\nname = \"here\"\nruns = 2\nquick_runs = 1\n"
+    );
+    let (file, out) = (site.write(&text), site.path("out"));
+    let saying = [&file, "point \"here\", variant \"pushed\"", "application: ", "--on sim"];
+    refused(&["reproduce", &file, "--out", out.to_str().unwrap()], &saying);
+    assert!(!out.exists(), "something was begun");
+}
+
+#[test]
 fn an_algorithm_that_nobody_has_is_refused_with_those_there_are() {
     let site = Site::new();
     let with = |name: &str| format!("{PAIR}{FLOW}algorithm = \"{name}\"\n");

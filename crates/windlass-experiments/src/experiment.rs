@@ -233,6 +233,19 @@ impl Experiment {
         self.conditions(quick).flat_map(|c| c.jobs.iter().cloned()).collect()
     }
 
+    /// Whether each run can be where it is to be; else the first that cannot, what stands in the way and the cure.
+    pub fn check(&self, quick: bool) -> Result<()> {
+        // seeds make no difference to it
+        let jobs = self.conditions(quick).flat_map(|c| c.jobs.iter().filter(|j| j.scenario.seed == 1));
+        for job in jobs {
+            let (point, variant) = (&job.point, &job.variant);
+            job.on
+                .check(&job.scenario)
+                .map_err(|refusal| anyhow!("point \"{point}\", variant \"{variant}\": {refusal}"))?;
+        }
+        Ok(())
+    }
+
     /// Runs the experiment and judges its claims.
     pub fn run(&self, settings: &Settings) -> Result<Outcome> {
         let folder = settings.out.join(&self.name);

@@ -161,7 +161,11 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
         let result = match name {
             windlass_experiments::CPU => windlass_experiments::cpu(&settings)?,
             windlass_experiments::TRANSPARENCY => windlass_experiments::transparency(&settings)?,
-            file if file.ends_with(".toml") => Experiment::from_file(file.as_ref())?.run(&settings)?,
+            file if file.ends_with(".toml") => {
+                let experiment = Experiment::from_file(file.as_ref())?;
+                experiment.check(args.quick).with_context(|| file.to_string())?;
+                experiment.run(&settings)?
+            }
             _ => Experiment::by_name(name)?.run(&settings)?,
         };
         all_hold &= result.all_hold();
