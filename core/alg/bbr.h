@@ -80,7 +80,7 @@ WL_INLINE wl_u32 wl_bbr_bw(const struct wl_bbr *b)
 	return b->lt_use_bw ? b->lt_bw : wl_minmax_get(&b->bw);
 }
 
-/* They let the probing phase put something into the queue however small the path. */
+/* Segments by which the probing phase puts something into the queue however small the path. */
 WL_INLINE wl_u32 wl_bbr_probe_segs(const struct wl_bbr *b)
 {
 	return b->mode == WL_BBR_PROBE_BW && b->cycle_index == 0 ? 2 : 0;

@@ -21,9 +21,9 @@
 #define WL_DEPART_MAX_US 100000u /* of a sender that overruns its window; fq drops what is to wait for 10 s */
 #define WL_PACE_MAX_US 1000000u /* no longer is waited for what is let go next: the rate may have been a mistake */
 #define WL_SPREAD_MIN_RTT_US 10000u
-#define WL_BURST_MAX_US 1000u /* credit that pacing saves up while the clock, or the sender, is late ... */
-#define WL_BURST_MIN_US 125u /* ... an eighth of the round trip: shallow queues have no room for more */
-#define WL_BURST_RTT_SHIFT 3
+#define WL_BURST_RTT_SHIFT 3 /* this part of a round trip may come at once: shallow queues have no room for more */
+#define WL_BURST_MIN_US 125u
+#define WL_BURST_MAX_US 1000u
 #define WL_PAUSE_US 1000u /* a shorter rest of the sender is none, but to an algorithm that wants all */
 #define WL_SUPPLY_US 2000u /* a sender that leaves room unused for so long has nothing to send */
 
@@ -47,7 +47,7 @@ WL_INLINE wl_u64 wl_pacing_bytes_ps(const struct wl_flow *f)
 	return rate ? rate : 1;
 }
 
-/* What the clock, or the sender, was late by it may catch up with, up to this: else each delay would cost rate. */
+/* How much pacing catches up with of what the clock, or the sender, was late by: else each delay would cost rate. */
 WL_INLINE wl_u64 wl_burst_ns(const struct wl_flow *f)
 {
 	wl_u32 burst_us = f->min_rtt_us >> WL_BURST_RTT_SHIFT;
