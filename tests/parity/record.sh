@@ -8,32 +8,7 @@ set -eu
 cd "$(dirname "$0")"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-cat > "$folder/download.toml" <<'SCENARIO'
-name = "recorded"
-[[host]]
-name = "server"
-[[host]]
-name = "box"
-[[host]]
-name = "client"
-[[link]]
-between = ["server", "box"]
-[[link]]
-between = ["box", "client"]
-rate = "20 Mbit/s"
-delay = "20 ms"
-buffer = "1 BDP"
-loss = "1 %"
-[[flow]]
-from = "server"
-to = "client"
-size = "2 MB"
-algorithm = "cubic"
-[windlass]
-at = "box"
-facing = "server"
-algorithm = "bbr"
-SCENARIO
+sed 's/^size = .*/size = "2 MB"/' ../../scenarios/wan.toml > "$folder/download.toml"
 ../../target/release/windlass run "$folder/download.toml" --captures "$folder"
 tcpdump -tt -nr "$folder/clients.pcap" 2> /dev/null | awk '
 	/Flags \[[^]]*[SFR]/ { next }
