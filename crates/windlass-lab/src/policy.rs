@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, path::Path};
 use tempfile::NamedTempFile;
 use windlass_scenario::{Group, Mode, Per, Scenario, Windlass};
 
-/// Writes into `folder` the policy under which the box couples the scenario's flows in `group`; `address_of` tells a host's address. A
-/// policy tells flows apart by their receivers: those to one host have one weight.
+/// Writes into `folder` the policy under which the box couples the scenario's flows in `group`; `address_of` tells a host's
+/// address.
 pub fn write(
     scenario: &Scenario,
     w: &Windlass,
@@ -17,31 +17,52 @@ pub fn write(
     if w.mode == Mode::Watch {
         bail!("[windlass]: a box that only watches couples nothing; leave out group");
     }
+    file_in(folder, &text(scenario, w, group, address_of)?)
+}
+
+/// One rule for all, or, where flows differ in weight, one for each pair of hosts.
+fn text(
+    scenario: &Scenario,
+    w: &Windlass,
+    group: &Group,
+    address_of: impl Fn(&str) -> String,
+) -> Result<String> {
     let mut weights = BTreeMap::new();
     for flow in &scenario.flows {
-        let first = *weights.entry(flow.to.as_str()).or_insert(flow.weight);
+        let first = *weights.entry((flow.from.as_str(), flow.to.as_str())).or_insert(flow.weight);
         if first != flow.weight {
             bail!(
-                "flow {} > {}: weight = {}, but {first} of other flows to that host; the testbed tells weights apart by \
-                 receivers, so give these flows another one",
-                flow.from,
-                flow.to,
+                "flow {}: weight = {}, but {first} of other flows between these hosts; the testbed's box tells flows apart \
+                 by their hosts, so give one of them another, or run it with --on sim",
+                flow.name(),
                 flow.weight
             );
         }
     }
+    let first = weights.values().next().copied().unwrap_or(1);
+    let rules: Vec<(String, i64)> = if weights.values().all(|weight| *weight == first) {
+        vec![("name = \"all\"".into(), first)]
+    } else {
+        let of_pair = |(from, to)| {
+            let (server, client) = (address_of(from), address_of(to));
+            format!(
+                "name = \"{from} > {to}\"\nmatch = {{ server = \"{server}\", client = \"{client}\" }}"
+            )
+        };
+        weights.into_iter().map(|(pair, weight)| (of_pair(pair), weight)).collect()
+    };
     let parameters = toml::Value::try_from(scenario.parameters)?;
     let mut text = String::new();
-    for (to, weight) in weights {
+    for (which, weight) in rules {
         writeln!(
             text,
-            "[[rule]]\nname = \"to {to}\"\nmatch = {{ client = \"{}\" }}\nalgorithm = \"{}\"\nparameters = {parameters}\ngroup = {{ {} }}",
-            address_of(to),
+            "[[rule]]\n{which}\nalgorithm = \"{}\"\nparameters = {parameters}\ngroup = {{ {}, ack_clock = {} }}",
             w.algorithm,
-            keys(group, weight) + &format!(", ack_clock = {}", group.ack_clock)
+            keys(group, weight),
+            group.ack_clock
         )?;
     }
-    file_in(folder, &text)
+    Ok(text)
 }
 
 /// A policy of that text, in a host's folder: what a killed run leaves there goes with the host.
@@ -69,4 +90,54 @@ pub(crate) fn keys(group: &Group, weight: i64) -> String {
         keys += &format!(", aggressiveness = {n:?}");
     }
     keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Flows of two hosts with these weights, behind a box that couples them.
+    fn text_of(per: &str, flows: &[(&str, i64)]) -> Result<String> {
+        let mut toml = format!(
+            "name = \"t\"\n[[group]]\nname = \"g\"\nrule = \"ccc\"\nper = \"{per}\"\n\
+             [windlass]\nat = \"box\"\nfacing = \"switch\"\ngroup = \"g\"\n\
+             [[link]]\nbetween = [\"a\", \"switch\"]\n[[link]]\nbetween = [\"bb\", \"switch\"]\n\
+             [[link]]\nbetween = [\"switch\", \"box\"]\n[[link]]\nbetween = [\"box\", \"ccc\"]\n",
+        );
+        for host in ["a", "bb", "switch", "box", "ccc"] {
+            writeln!(toml, "[[host]]\nname = \"{host}\"")?;
+        }
+        for (from, weight) in flows {
+            writeln!(
+                toml,
+                "[[flow]]\nfrom = \"{from}\"\nto = \"ccc\"\nsize = \"1 kB\"\nweight = {weight}"
+            )?;
+        }
+        let scenario = Scenario::parse("t", &toml).unwrap_or_else(|e| panic!("{e}"));
+        let w = scenario.windlass.as_ref().expect("it has a box");
+        text(&scenario, w, &scenario.groups[0], |host| format!("10.0.0.{}", host.len()))
+    }
+
+    #[test]
+    fn equal_weights_need_one_rule() {
+        let text = text_of("server", &[("a", 3), ("bb", 3), ("bb", 3)]).unwrap();
+        assert_eq!((text.matches("[[rule]]").count(), text.matches("match").count()), (1, 0), "{text}");
+        assert!(text.contains("weight = 3") && text.contains("per = \"server\""), "{text}");
+    }
+
+    #[test]
+    fn weights_go_by_pairs_of_hosts() {
+        let text = text_of("server", &[("a", 1), ("bb", 4), ("bb", 4)]).unwrap();
+        assert_eq!(text.matches("[[rule]]").count(), 2, "{text}");
+        let second = text.split("[[rule]]").nth(2).unwrap();
+        for word in ["server = \"10.0.0.2\"", "client = \"10.0.0.3\"", "weight = 4"] {
+            assert!(second.contains(word), "{word}: {text}");
+        }
+    }
+
+    #[test]
+    fn flows_that_cannot_be_told_apart_are_refused() {
+        let e = text_of("flow", &[("a", 1), ("a", 2)]).unwrap_err().to_string();
+        assert!(e.contains("a > ccc: weight = 2, but 1") && e.contains("--on sim"), "{e}");
+    }
 }

@@ -16,6 +16,9 @@ pub fn check(scenario: &Scenario) -> Result<()> {
              out, or run it with --on sim"
         );
     }
+    if tcp.new_reno == Some(false) {
+        bail!("[tcp]: new_reno: real kernels repair one hole after another: leave it out, or run it with --on sim");
+    }
     let own = scenario.flows.iter().find(|f| !needs_ecn(&f.algorithm));
     if let (Some(Ecn::Exact), Some(flow)) = (tcp.ecn, own) {
         bail!(
@@ -109,6 +112,7 @@ mod tests {
             send_buffer: Some(Bytes(64e6)),
             offload: Some(false),
             validate_window: None,
+            new_reno: None,
         };
         assert_eq!(device_words(&tcp), Some(["gso_max_segs", "1"]));
         assert_eq!(route_words(&tcp).join(" "), "rto_min 10ms initcwnd 2 quickack 1");

@@ -235,6 +235,9 @@ pub struct Tcp {
     pub tail_probes: Option<bool>,
     /// Whether receivers say what has arrived beyond a hole (RFC 2018).
     pub sack: Option<bool>,
+    /// Without SACK: whether a partial acknowledgement goes on with the repair (RFC 6582). As in ns-2's Reno, false ends the
+    /// recovery there, and duplicates count again beyond what was sent before it; what else was lost waits for its timeout.
+    pub new_reno: Option<bool>,
     /// Receive window at first; it grows as needed.
     pub receive_window: Option<Bytes>,
     /// Memory for what a sender keeps, sent and not acknowledged or not sent yet; without it, it grows with the window to 4 MiB.

@@ -91,8 +91,17 @@ fn one_loss_costs_one_round_trip() {
 }
 
 fn without_sack(segs: u64, loses: &[u64]) -> Outcome {
+    by_duplicates(segs, loses, true)
+}
+
+fn by_duplicates(segs: u64, loses: &[u64], is_new_reno: bool) -> Outcome {
     // a receive window that is still growing: duplicates must not move it
-    let tcp = Tcp { sack: Some(false), receive_window: Some(Bytes(4e6)), ..Tcp::default() };
+    let tcp = Tcp {
+        sack: Some(false),
+        new_reno: Some(is_new_reno),
+        receive_window: Some(Bytes(4e6)),
+        ..Tcp::default()
+    };
     let scenario = Scenario { tcp, ..scenario(segs, "") };
     let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
     sim.net.links[0].loses = loses.iter().map(|n| n + 2).collect();
@@ -127,6 +136,17 @@ fn partial_acknowledgements_lose_one_segment_each() {
     let outcome = without_sack(12, lost);
     assert_eq!(completion_ms(&outcome), 500.0);
     assert_eq!((outcome.report.sender_retrans_segs, outcome.report.sender_timeouts), (3, 0));
+}
+
+/// Before NewReno one loss of a window does as well, and of three the first is repaired at once. Its partial ACK comes at 350 ms
+/// and ends that; the timeout that it set, of srtt + 200 ms, finds the second, whose ACK lets out the third at 750 ms, and the
+/// sixth, of which nobody knows that it is there. With NewReno it takes 500 ms.
+#[test]
+fn before_new_reno_a_second_loss_waits_for_the_timeout() {
+    assert_eq!(completion_ms(&by_duplicates(17, &[5], false)), 300.0);
+    let outcome = by_duplicates(12, &[3, 4, 5], false);
+    assert_eq!((outcome.report.sender_retrans_segs, outcome.report.sender_timeouts), (4, 1));
+    assert_eq!(completion_ms(&outcome), 800.0);
 }
 
 /// Two duplicates are none: the last but two of ten waits for the timeout of srtt + 200 ms, from 250 ms on.

@@ -259,9 +259,13 @@ impl Sender {
     }
 
     /// RACK or duplicates, after an ACK. Returns after how long the rest can be judged; 0: there is no rest.
-    fn detect_losses(&mut self, ack: &Ack, wire: &Wire) -> u64 {
+    fn detect_losses(&mut self, ack: &mut Ack, wire: &Wire) -> u64 {
         if !wire.config.has_sack {
-            self.detect_by_duplicates(ack.is_advance);
+            if self.is_given_up(ack.is_advance, wire) {
+                self.board.set_dup_segs(0);
+                self.leave(ack);
+            }
+            self.detect_by_duplicates(ack.is_advance, wire);
             return 0;
         }
         let is_recovering = self.is_repairing();

@@ -91,6 +91,8 @@ pub struct Config {
     pub is_probing_tails: bool,
     /// Connections agree on SACK (RFC 2018); without it, on duplicate ACKs only.
     pub has_sack: bool,
+    /// Without SACK, a partial acknowledgement loses the next segment (RFC 6582); otherwise it ends the recovery.
+    pub is_new_reno: bool,
     /// What is done with congestion marks, where the algorithm has no needs of its own.
     pub ecn: Ecn,
     /// What algorithms are told of their paths.
@@ -132,6 +134,7 @@ impl Config {
             is_validating_window: tcp.validate_window.unwrap_or(self.is_validating_window),
             is_probing_tails: tcp.tail_probes.unwrap_or(self.is_probing_tails),
             has_sack: tcp.sack.unwrap_or(self.has_sack),
+            is_new_reno: tcp.new_reno.unwrap_or(self.is_new_reno),
             rcv_window_bytes: tcp.receive_window.map_or(self.rcv_window_bytes, |w| w.count() as u32),
             snd_buffer_first_bytes: tcp.send_buffer.map_or(self.snd_buffer_first_bytes, |b| b.count() as u32),
             snd_buffer_bytes: tcp.send_buffer.map_or(self.snd_buffer_bytes, |b| b.count() as u32),
@@ -160,6 +163,7 @@ impl Default for Config {
             is_validating_window: true,
             is_probing_tails: true,
             has_sack: true,
+            is_new_reno: true,
             ecn: Ecn::Off,
             params: wl_alg_params::default(),
         }

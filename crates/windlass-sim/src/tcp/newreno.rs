@@ -3,7 +3,7 @@
 
 use super::{
     rate::Delivery,
-    sender::{CaState, Sender},
+    sender::{CaState, Sender, Wire},
 };
 
 /// RFC 5681, section 3.2.
@@ -38,9 +38,18 @@ impl Sender {
         }
     }
 
+    /// Before NewReno, a partial acknowledgement ended the recovery (RFC 5681, section 3.2, step 6).
+    pub(super) fn is_given_up(&self, is_advance: bool, wire: &Wire) -> bool {
+        let is_partial = is_advance && self.una < self.high_seq;
+        !wire.config.is_new_reno && self.state == CaState::Recovery && is_partial
+    }
+
     /// Finds losses after an ACK (tcp_newreno_mark_lost()).
-    pub(super) fn detect_by_duplicates(&mut self, is_advance: bool) {
+    pub(super) fn detect_by_duplicates(&mut self, is_advance: bool, wire: &Wire) {
+        // one reduction for one window: what it has lost besides waits for the timeout (ns-2's bugfix_)
+        let waits = !wire.config.is_new_reno && self.una < self.high_seq;
         let is_lost = match self.state {
+            CaState::Open if waits => false,
             CaState::Open | CaState::Cwr => self.board.dup_segs() >= DUPACK_THRESHOLD,
             CaState::Recovery => is_advance && self.una < self.high_seq,
             CaState::Loss => false,
