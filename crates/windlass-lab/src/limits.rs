@@ -286,7 +286,9 @@ mod tests {
         let e = verdict(&format!("{group}without = [\"stale-shares\"]\n"));
         assert!(e.contains("without") && e.contains("--on sim"), "{e}");
         assert_eq!(verdict("[tcp]\ninitial_window = 2\ndelayed_ack = \"0 s\"\n"), "");
-        for (key, value) in [("validate_window", "false"), ("new_reno", "false"), ("delayed_ack", "\"10 ms\"")] {
+        for (key, value) in
+            [("validate_window", "false"), ("new_reno", "false"), ("delayed_ack", "\"10 ms\"")]
+        {
             let e = verdict(&format!("[tcp]\n{key} = {value}\n"));
             assert!(e.contains(key) && e.contains("--on sim"), "{e}");
         }

@@ -45,9 +45,7 @@ fn text(
     } else {
         let of_pair = |(from, to)| {
             let (server, client) = (address_of(from), address_of(to));
-            format!(
-                "name = \"{from} > {to}\"\nmatch = {{ server = \"{server}\", client = \"{client}\" }}"
-            )
+            format!("name = \"{from} > {to}\"\nmatch = {{ server = \"{server}\", client = \"{client}\" }}")
         };
         weights.into_iter().map(|(pair, weight)| (of_pair(pair), weight)).collect()
     };
@@ -108,10 +106,7 @@ mod tests {
             writeln!(toml, "[[host]]\nname = \"{host}\"")?;
         }
         for (from, weight) in flows {
-            writeln!(
-                toml,
-                "[[flow]]\nfrom = \"{from}\"\nto = \"ccc\"\nsize = \"1 kB\"\nweight = {weight}"
-            )?;
+            writeln!(toml, "[[flow]]\nfrom = \"{from}\"\nto = \"ccc\"\nsize = \"1 kB\"\nweight = {weight}")?;
         }
         let scenario = Scenario::parse("t", &toml).unwrap_or_else(|e| panic!("{e}"));
         let w = scenario.windlass.as_ref().expect("it has a box");

@@ -17,7 +17,9 @@ pub fn check(scenario: &Scenario) -> Result<()> {
         );
     }
     if tcp.new_reno == Some(false) {
-        bail!("[tcp]: new_reno: real kernels repair one hole after another: leave it out, or run it with --on sim");
+        bail!(
+            "[tcp]: new_reno: real kernels repair one hole after another: leave it out, or run it with --on sim"
+        );
     }
     let own = scenario.flows.iter().find(|f| !needs_ecn(&f.algorithm));
     if let (Some(Ecn::Exact), Some(flow)) = (tcp.ecn, own) {
