@@ -145,6 +145,7 @@ __noinline int wl_group_talk(struct wl_place *p, const struct wl_sample *s, stru
 		wl_group_report_of(&p->member, s, d, t ? 1 : p->weight, &report);
 		wl_group_update(&h->group, t, &p->member, &report, &reply);
 	} else if (what == WL_TALK_RESUME) {
+		reply.cwnd_bytes = d->cwnd_bytes;
 		wl_group_resume(&h->group, t, &p->member, s->now_us, &reply);
 	} else {
 		wl_group_ask(&h->group, t, &p->member, &reply);

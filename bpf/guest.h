@@ -110,6 +110,7 @@ static __noinline void wl_guest_take(struct wl_socket *k, const struct tcp_sock 
 		if (grant->is_change && wl_guest_is_answered(g, grant->seq) && !wl_guest_is_reducing(k)) {
 			k->decision.cwnd_bytes = wl_min(wl_max(grant->cwnd_bytes, 1), WL_CWND_MAX_BYTES);
 			k->decision.ssthresh_bytes = wl_min(wl_max(grant->ssthresh_bytes, 1), WL_CWND_MAX_BYTES);
+			k->decision.is_share = 1;
 			k->most_bytes = k->decision.cwnd_bytes;
 			g->state = wl_guest_state(k);
 			WL_GUEST_COUNT(taken);

@@ -26,6 +26,8 @@ enum wl_event {
 	WL_EV_UNDO = 1 << 3, /* the last reduction turned out to be spurious */
 	WL_EV_ROUND_START = 1 << 4, /* first ACK of a new packet-timed round */
 	WL_EV_MORE_WAITS = 1 << 5, /* with data delivered: more waits for the window; a box cannot see it */
+	WL_EV_TIMEOUT_AGAIN =
+		1 << 6, /* with a timeout: what it is about has been answered with a reduction already */
 };
 
 /* Why on_congestion() is called. */
@@ -73,7 +75,8 @@ struct wl_decision {
 	wl_u32 wake_at_us; /* on_timer() is to be called at this time; valid with has_wake */
 	wl_u8 has_wake; /* the home clears it before it calls on_timer() */
 	wl_u8 is_held; /* nothing new may be sent, whatever the window; what was lost may */
-	wl_u8 reserved[2];
+	wl_u8 is_share; /* cwnd_bytes is not what the hooks made of it: it is the flow's share of a group's */
+	wl_u8 reserved;
 };
 WL_ASSERT_SIZE(struct wl_decision, 24);
 

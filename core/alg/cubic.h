@@ -156,20 +156,41 @@ WL_INLINE void wl_cubic_begin_epoch(struct wl_cubic_curve *c, const struct wl_sa
 	}
 }
 
-/* W(t + RTT), between cwnd and 1.5 cwnd (RFC 9438, section 4.2). */
-WL_INLINE wl_u32 wl_cubic_target_bytes(const struct wl_cubic_curve *c, const struct wl_sample *s, wl_u32 cwnd)
+/* W(t), for t so long after the epoch began (RFC 9438, equation 1). */
+WL_INLINE wl_u32 wl_cubic_curve_bytes(const struct wl_cubic_curve *c, wl_u64 elapsed_us, wl_u32 mss_bytes)
 {
-	wl_u64 elapsed_us = (wl_u64)(s->now_us - c->epoch_at_us) + s->min_rtt_us;
 	wl_u32 ticks = elapsed_us * 1024 / 1000000;
-	wl_u32 target;
 
 	if (ticks < c->k_ticks)
-		target = wl_sat_sub(c->origin_bytes, wl_cubic_delta_bytes(c->k_ticks - ticks, s->mss_bytes));
-	else
-		target = wl_sat_add(c->origin_bytes, wl_cubic_delta_bytes(ticks - c->k_ticks, s->mss_bytes));
-	if (target < cwnd)
-		return cwnd;
-	return target < cwnd + cwnd / 2 ? target : cwnd + cwnd / 2;
+		return wl_sat_sub(c->origin_bytes, wl_cubic_delta_bytes(c->k_ticks - ticks, mss_bytes));
+	return wl_sat_add(c->origin_bytes, wl_cubic_delta_bytes(ticks - c->k_ticks, mss_bytes));
+}
+
+/*
+ * How much the window should grow in a round trip: to W(t + RTT), by a half at most (RFC 9438, section 4.2). A share of a
+ * group's window does not follow the curve by its own growth alone. It grows as the curve does in that time, wherever it is
+ * itself, so that nobody takes back as growth what others were given.
+ */
+WL_INLINE wl_u32 wl_cubic_growth_bytes(const struct wl_cubic_curve *c, const struct wl_sample *s,
+				       const struct wl_decision *d)
+{
+	wl_u64 elapsed_us = s->now_us - c->epoch_at_us;
+	wl_u32 target = wl_cubic_curve_bytes(c, elapsed_us + s->min_rtt_us, s->mss_bytes);
+	wl_u32 base = d->cwnd_bytes;
+
+	if (d->is_share)
+		base = wl_max(base, wl_cubic_curve_bytes(c, elapsed_us, s->mss_bytes));
+	return wl_min(wl_sat_sub(target, base), d->cwnd_bytes / 2);
+}
+
+/* Where others have left, the share is beyond the curve, and beyond Reno: a new one begins there. */
+WL_INLINE int wl_cubic_is_left_behind(const struct wl_cubic_curve *c, const struct wl_sample *s,
+				      const struct wl_decision *d)
+{
+	wl_u64 elapsed_us = (wl_u64)(s->now_us - c->epoch_at_us) + s->min_rtt_us;
+	wl_u32 most = wl_max(wl_cubic_curve_bytes(c, elapsed_us, s->mss_bytes), c->w_est_bytes);
+
+	return d->is_share && d->cwnd_bytes > wl_sat_add(most, s->mss_bytes);
 }
 
 /* The window that Reno would have by now (RFC 9438, section 4.3). */
@@ -190,16 +211,17 @@ WL_INLINE void wl_cubic_avoidance(struct wl_cubic *c, const struct wl_sample *s,
 	wl_u32 cwnd = d->cwnd_bytes;
 	wl_u64 step;
 
-	if (!curve->has_epoch)
+	if (!curve->has_epoch || wl_cubic_is_left_behind(curve, s, d))
 		wl_cubic_begin_epoch(curve, s, d);
+	/* the window is less than it was made here, by a pause or by others: Reno would be no further */
+	curve->w_est_bytes = wl_min(curve->w_est_bytes, cwnd);
 	if (!s->is_cwnd_limited) {
 		/* time in which the window was not needed does not count */
 		curve->epoch_at_us += s->now_us - c->last_ack_at_us;
 		return;
 	}
 	wl_cubic_grow_reno(curve, s, cwnd);
-	step = (wl_u64)(wl_cubic_target_bytes(curve, s, cwnd) - cwnd) * s->newly_delivered_bytes +
-	       curve->growth_credit_bytes;
+	step = (wl_u64)wl_cubic_growth_bytes(curve, s, d) * s->newly_delivered_bytes + curve->growth_credit_bytes;
 	d->cwnd_bytes = wl_sat_add(cwnd, (wl_u32)(step / cwnd));
 	curve->growth_credit_bytes = step % cwnd;
 	if (d->cwnd_bytes < curve->w_est_bytes)
@@ -280,8 +302,11 @@ static void wl_cubic_on_congestion(void *state, const struct wl_sample *s, struc
 static void wl_cubic_on_timeout(void *state, const struct wl_sample *s, struct wl_decision *d)
 {
 	struct wl_cubic *c = state;
+	wl_u32 cwnd_prior_bytes = c->curve.cwnd_prior_bytes;
 
 	wl_cubic_on_congestion(state, s, d, WL_CONGESTION_LOSS);
+	if (s->events & WL_EV_TIMEOUT_AGAIN)
+		c->curve.cwnd_prior_bytes = cwnd_prior_bytes;
 	c->curve.w_max_bytes = 0;
 	d->cwnd_bytes = s->mss_bytes;
 }

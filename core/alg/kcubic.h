@@ -130,19 +130,33 @@ WL_INLINE void wl_kcubic_begin_epoch(struct wl_kcubic *c, const struct wl_sample
 	}
 }
 
-/* Acknowledged segments for one of growth, by the curve alone. */
-WL_INLINE wl_u32 wl_kcubic_cnt(const struct wl_kcubic *c, const struct wl_sample *s, wl_u32 cwnd_segs)
+/* W(t), for t so long after the epoch began. */
+WL_INLINE wl_u32 wl_kcubic_curve_segs(const struct wl_kcubic *c, wl_u64 elapsed_us)
 {
-	wl_u64 elapsed_us = (wl_u64)(s->now_us - c->epoch_at_us) + c->min_rtt_us;
 	wl_u32 ticks = elapsed_us * 1024 / 1000000;
-	wl_u32 target, cnt;
 
 	if (ticks < c->k_ticks)
-		target = wl_sat_sub(c->origin_segs, wl_kcubic_delta_segs(c->k_ticks - ticks));
-	else
-		target = wl_sat_add(c->origin_segs, wl_kcubic_delta_segs(ticks - c->k_ticks));
-	cnt = target > cwnd_segs ? cwnd_segs / (target - cwnd_segs) : wl_sat_mul(100, cwnd_segs);
+		return wl_sat_sub(c->origin_segs, wl_kcubic_delta_segs(c->k_ticks - ticks));
+	return wl_sat_add(c->origin_segs, wl_kcubic_delta_segs(ticks - c->k_ticks));
+}
+
+/* Acknowledged segments for one of growth, by the curve alone. A share grows as the curve does: see wl_cubic_growth_bytes(). */
+WL_INLINE wl_u32 wl_kcubic_cnt(const struct wl_kcubic *c, const struct wl_sample *s, wl_u32 cwnd_segs, int is_share)
+{
+	wl_u64 elapsed_us = s->now_us - c->epoch_at_us;
+	wl_u32 target = wl_kcubic_curve_segs(c, elapsed_us + c->min_rtt_us);
+	wl_u32 base = is_share ? wl_max(cwnd_segs, wl_kcubic_curve_segs(c, elapsed_us)) : cwnd_segs;
+	wl_u32 cnt = target > base ? cwnd_segs / (target - base) : wl_sat_mul(100, cwnd_segs);
+
 	return !c->w_max_segs && cnt > WL_KCUBIC_CNT_NO_LOSS ? WL_KCUBIC_CNT_NO_LOSS : cnt;
+}
+
+/* As wl_cubic_is_left_behind(). */
+WL_INLINE int wl_kcubic_is_left_behind(const struct wl_kcubic *c, const struct wl_sample *s, wl_u32 cwnd_segs)
+{
+	wl_u64 elapsed_us = (wl_u64)(s->now_us - c->epoch_at_us) + c->min_rtt_us;
+
+	return cwnd_segs > wl_sat_add(wl_max(wl_kcubic_curve_segs(c, elapsed_us), c->reno_segs), 1);
 }
 
 /* At least as fast as Reno, whose window would be reno_segs by now. */
@@ -162,7 +176,8 @@ WL_INLINE void wl_kcubic_follow_reno(struct wl_kcubic *c, wl_u32 cwnd_segs)
 }
 
 /* Works cnt_segs out anew where that is due. Global: its cube root is verified once, not on every way that leads here. */
-WL_GLOBAL int wl_kcubic_update(struct wl_kcubic *c, const struct wl_sample *s, wl_u32 cwnd_segs, wl_u32 acked_segs)
+WL_GLOBAL int wl_kcubic_update(struct wl_kcubic *c, const struct wl_sample *s, wl_u32 cwnd_segs, wl_u32 acked_segs,
+			       wl_u32 is_share)
 {
 	if (!c || !s)
 		return -1;
@@ -171,9 +186,12 @@ WL_GLOBAL int wl_kcubic_update(struct wl_kcubic *c, const struct wl_sample *s, w
 		return 0;
 	c->counted_cwnd_segs = cwnd_segs;
 	c->counted_at_us = s->now_us;
-	if (!c->has_epoch)
+	if (!c->has_epoch || (is_share && wl_kcubic_is_left_behind(c, s, cwnd_segs)))
 		wl_kcubic_begin_epoch(c, s, cwnd_segs, acked_segs);
-	c->cnt_segs = wl_kcubic_cnt(c, s, cwnd_segs);
+	/* a segment a round trip, whatever the group made of those of before */
+	if (is_share)
+		c->reno_segs = wl_min(c->reno_segs, cwnd_segs + 1);
+	c->cnt_segs = wl_kcubic_cnt(c, s, cwnd_segs, is_share);
 	wl_kcubic_follow_reno(c, cwnd_segs);
 	if (c->cnt_segs < WL_KCUBIC_CNT_MIN)
 		c->cnt_segs = WL_KCUBIC_CNT_MIN;
@@ -231,7 +249,7 @@ static void wl_kcubic_on_ack(void *state, const struct wl_sample *s, struct wl_d
 		if (!acked)
 			return;
 	}
-	wl_kcubic_update(c, s, cwnd, acked);
+	wl_kcubic_update(c, s, cwnd, acked, d->is_share);
 	d->cwnd_bytes = wl_alg_clamp_cwnd(
 		s, wl_sat_add(d->cwnd_bytes, wl_sat_mul(wl_kcubic_growth_segs(c, acked), s->mss_bytes)),
 		WL_CUBIC_MIN_SEGS);

@@ -100,9 +100,12 @@ WL_INLINE void wl_alg_on_congestion(wl_u32 id, struct wl_alg_state *state, const
 #undef WL_ALG_CASE
 }
 
+/* One window of data is one reduction, however many timeouts it takes: a further one leaves the threshold as it is. */
 WL_INLINE void wl_alg_on_timeout(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s,
 				 struct wl_decision *d)
 {
+	wl_u32 ssthresh_bytes = d->ssthresh_bytes;
+
 #define WL_ALG_CASE(symbol, number, name, needs, description) \
 	case number: \
 		wl_##symbol##_on_timeout(state, s, d); \
@@ -111,6 +114,8 @@ WL_INLINE void wl_alg_on_timeout(wl_u32 id, struct wl_alg_state *state, const st
 		WL_ALG_LIST(WL_ALG_CASE)
 	}
 #undef WL_ALG_CASE
+	if (s->events & WL_EV_TIMEOUT_AGAIN)
+		d->ssthresh_bytes = ssthresh_bytes;
 }
 
 WL_INLINE void wl_alg_on_send_after_idle(wl_u32 id, struct wl_alg_state *state, const struct wl_sample *s,

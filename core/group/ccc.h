@@ -154,9 +154,9 @@ WL_INLINE void wl_ccc_timeout(struct wl_group *g, const struct wl_member *m, con
 		g->timeout_epoch++;
 		if (wl_group_is_same_event(g, e))
 			return;
-		g->sum_ssthresh_q16 = g->sum_cwnd_q16 / 2;
-		wl_group_shrink(
-			g, e, wl_mul_div(g->sum_cwnd_q16, wl_sat_sub(m->cwnd_bytes, e->cwnd_bytes), m->cwnd_bytes));
+		wl_group_time_out(
+			g, e, g->sum_cwnd_q16 / 2,
+			wl_mul_div(g->sum_cwnd_q16, wl_sat_sub(m->cwnd_bytes, e->cwnd_bytes), m->cwnd_bytes));
 	} else if (g->coco_id == m->id && g->in_slow_start + 1 < g->members &&
 		   !wl_group_is_ablated(g, LEAD_STAYS)) {
 		g->coco_id = 0;

@@ -73,11 +73,11 @@ static void wl_efcm_update(struct wl_group *g, const struct wl_tenant *t, struct
 			wl_group_grow(g, (wl_u64)wl_member_growth_bytes(m, e, 0) << WL_GROUP_Q,
 				      wl_group_doubling_q16(g) / 2);
 	} else if (e->is_timeout) {
-		wl_u64 before_q16 = g->sum_cwnd_q16;
+		wl_u64 sum_q16 = g->sum_cwnd_q16;
 		wl_u64 half_q16 = (wl_u64)m->cwnd_bytes << (WL_GROUP_Q - 1);
 
-		wl_group_shrink(g, e, (wl_u64)(m->cwnd_bytes - e->cwnd_bytes) << WL_GROUP_Q);
-		g->sum_ssthresh_q16 = before_q16 > half_q16 ? before_q16 - half_q16 : g->sum_cwnd_q16;
+		wl_group_time_out(g, e, sum_q16 > half_q16 ? sum_q16 - half_q16 : half_q16,
+				  (wl_u64)(m->cwnd_bytes - e->cwnd_bytes) << WL_GROUP_Q);
 	} else if (wl_member_may_shrink(m, e)) {
 		wl_group_shrink(g, e, (wl_u64)wl_member_loss_bytes(m, e) << WL_GROUP_Q);
 		g->sum_ssthresh_q16 = g->sum_cwnd_q16;

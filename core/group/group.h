@@ -43,6 +43,7 @@ enum wl_group_has {
 	WL_GROUP_HAS_CUT = 1 << 2, /* cut_at_us is valid */
 	WL_GROUP_HAS_ACK = 1 << 3, /* heard_at_us is valid */
 	WL_GROUP_HAS_FREEZE = 1 << 4, /* frozen_at_us is valid (fse) */
+	WL_GROUP_HAS_COLLAPSED = 1 << 5, /* after a timeout, and of nobody was anything heard since */
 };
 
 /* What only lisa keeps of a group: the member that would lend to the next joiner. */
@@ -323,11 +324,23 @@ WL_INLINE void wl_group_shrink(struct wl_group *g, const struct wl_group_report 
 	wl_group_note_cut(g, e);
 }
 
-/* As TCP after a timeout (RFC 5681, section 3.1): half as threshold, and from one segment again. */
+/*
+ * As TCP after a timeout (RFC 5681, section 3.1): with this threshold, and a window less by loss_q16. While nothing is heard
+ * of anyone, further timeouts are about the same data, and leave the threshold as it is.
+ */
+WL_INLINE void wl_group_time_out(struct wl_group *g, const struct wl_group_report *e, wl_u64 ssthresh_q16,
+				 wl_u64 loss_q16)
+{
+	if (!(g->has & WL_GROUP_HAS_COLLAPSED))
+		g->sum_ssthresh_q16 = ssthresh_q16;
+	g->has |= WL_GROUP_HAS_COLLAPSED;
+	wl_group_shrink(g, e, loss_q16);
+}
+
+/* The same for all of the group: half as threshold, and from one segment again. */
 WL_INLINE void wl_group_collapse(struct wl_group *g, const struct wl_group_report *e)
 {
-	g->sum_ssthresh_q16 = g->sum_cwnd_q16 / 2;
-	wl_group_shrink(g, e, g->sum_cwnd_q16);
+	wl_group_time_out(g, e, g->sum_cwnd_q16 / 2, g->sum_cwnd_q16);
 }
 
 #endif

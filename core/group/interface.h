@@ -131,6 +131,7 @@ WL_INLINE void wl_group_hear(struct wl_group *g, struct wl_member *m, const stru
 		m->clock_own_acks += acks;
 	if (!e->is_timeout) {
 		g->has |= WL_GROUP_HAS_ACK;
+		g->has &= (wl_u8)~WL_GROUP_HAS_COLLAPSED;
 		g->heard_at_us = e->now_us;
 	}
 	m->mss_bytes = e->mss_bytes;

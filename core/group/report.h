@@ -58,6 +58,7 @@ WL_GLOBAL int wl_group_take_reply(struct wl_member *m, const struct wl_group_rep
 
 	if (!m || !r || !d)
 		return -1;
+	d->is_share = !!r->is_change;
 	if (!r->is_change)
 		return 0;
 	mss = m->mss_bytes ? m->mss_bytes : 1;
@@ -70,21 +71,45 @@ WL_GLOBAL int wl_group_take_reply(struct wl_member *m, const struct wl_group_rep
 	return 0;
 }
 
+/* Whether of anyone something was heard lately, so that it is known what the path bears. */
+WL_INLINE int wl_group_is_live(const struct wl_group *g, wl_u32 now_us)
+{
+	return (g->has & WL_GROUP_HAS_ACK) &&
+	       wl_group_age_us(now_us, g->heard_at_us) < 2 * (wl_u64)wl_group_round_us(g);
+}
+
+/* The group has paused, as the one flow that it is: it begins with less, and may grow back to three quarters fast. */
+WL_INLINE void wl_group_restart(struct wl_group *g, wl_u32 cwnd_bytes, wl_u32 share_bytes)
+{
+	wl_u64 most_q16 = g->sum_cwnd_q16 / 4 * 3;
+
+	if (g->sum_ssthresh_q16 < most_q16 && g->in_slow_start < g->members)
+		g->sum_ssthresh_q16 = most_q16;
+	g->sum_cwnd_q16 = wl_mul_div(g->sum_cwnd_q16, cwnd_bytes, share_bytes);
+}
+
 /*
- * The flow sends again after a pause, for which its own algorithm may have cut its window. While others tell what the
- * path bears that cut is not needed: the share holds. Returns enum wl_group_result.
+ * The flow sends again after a pause, for which its own algorithm may have cut its window, to r->cwnd_bytes. While others tell
+ * what the path bears that cut is not needed: the share holds. If nobody does, the group's window is cut as the flow's.
+ * Returns enum wl_group_result.
  */
 WL_GLOBAL wl_u32 wl_group_resume(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m, wl_u32 now_us,
 				 struct wl_group_reply *r)
 {
-	wl_u32 result;
+	wl_u32 cwnd_bytes, result;
 
 	if (!g || !m || !r)
 		return WL_GROUP_NONSENSE;
+	cwnd_bytes = r->cwnd_bytes;
 	result = wl_group_ask(g, t, m, r);
-	if (!(g->has & WL_GROUP_HAS_ACK) ||
-	    wl_group_age_us(now_us, g->heard_at_us) >= 2 * (wl_u64)wl_group_round_us(g))
-		r->is_change = 0;
+	if (!r->is_change || wl_group_is_live(g, now_us))
+		return result;
+	if (wl_group_has_aggregate(g) && cwnd_bytes && cwnd_bytes < r->cwnd_bytes) {
+		wl_group_restart(g, cwnd_bytes, r->cwnd_bytes);
+		return wl_group_ask(g, t, m, r);
+	}
+	m->cwnd_bytes = cwnd_bytes;
+	r->is_change = 0;
 	return result;
 }
 

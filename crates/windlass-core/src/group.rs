@@ -293,7 +293,8 @@ impl Group {
         Ok(())
     }
 
-    /// The member sends again after a pause: its decision becomes the share if others tell what the path bears.
+    /// The member sends again after a pause: its decision becomes the share if others tell what the path bears. If nobody does,
+    /// what its own algorithm has cut its window by is cut of the group's.
     pub fn resume(
         &mut self,
         member: MemberId,
@@ -301,8 +302,11 @@ impl Group {
         decision: &mut wl_decision,
     ) -> Result<(), GroupError> {
         let slot = self.slot_of(member)?;
-        // SAFETY: as in register().
-        let reply = self.call(slot, |g, t, m, r| unsafe { abi::wln_group_resume(g, t, m, now_us, r) })?;
+        let reply = self.call(slot, |g, t, m, r| {
+            r.cwnd_bytes = decision.cwnd_bytes;
+            // SAFETY: as in register().
+            unsafe { abi::wln_group_resume(g, t, m, now_us, r) }
+        })?;
         self.take(self.slot_of(member)?, &reply, decision);
         Ok(())
     }

@@ -653,3 +653,61 @@ fn the_aggregate_grows_by_a_segment_a_round_whatever_the_number_of_flows() {
         assert!((0.8..=1.0 + 1.0 / 12.0).contains(&per_round), "{flows} flows: {per_round} segments a round");
     }
 }
+
+/// I2 and I4, with real controllers that follow a curve: what a joiner is given, the others do not take back as growth. The
+/// aggregate grows by what one flow alone would have grown, or by a segment a round, as a joiner does that knows of no curve
+/// (Linux' CUBIC before its first loss by 5 % of its window). Before, one joiner of CUBIC made it 144 segments.
+#[test]
+fn what_joiners_are_given_is_not_grown_back() {
+    for (name, joiners) in [("reno", 1), ("cubic", 1), ("cubic", 9), ("kcubic", 1), ("kcubic", 9)] {
+        let [alone, grown] = [0, joiners].map(|joiners| grown_in_30_rounds(name, joiners));
+        let most = 1.5 * alone.max(30.0);
+        assert!(0.0 < grown && grown <= most, "{name}, {joiners} joiner(s): {grown} segments, alone {alone}");
+    }
+}
+
+/// Segments by which a group of one with 100 segments, right behind a loss and then 5 s of its curve, grows in the 30 rounds after
+/// others have joined.
+fn grown_in_30_rounds(name: &str, joiners: usize) -> f64 {
+    let mut g = Group::new(&config("ccc", abi::WL_GROUP_NO_ACK_CLOCK)).unwrap();
+    let sample = |now_us| wl_sample {
+        now_us,
+        mss_bytes: MSS,
+        acked_bytes: MSS,
+        newly_delivered_bytes: MSS,
+        srtt_us: RTT_US,
+        min_rtt_us: RTT_US,
+        is_cwnd_limited: 1,
+        ..wl_sample::default()
+    };
+    let mut flows: Vec<(MemberId, AlgorithmState)> = Vec::new();
+    let join = |g: &mut Group, flows: &mut Vec<(MemberId, AlgorithmState)>, now_us, cwnd_segs: u32| {
+        let mut a = AlgorithmState::new(Algorithm::by_name(name).unwrap(), &sample(now_us));
+        a.decision.cwnd_bytes = cwnd_segs * MSS;
+        if cwnd_segs > 10 {
+            a.on_congestion(
+                &wl_sample { inflight_before_bytes: cwnd_segs * MSS, ..sample(now_us) },
+                abi::WL_CONGESTION_LOSS,
+            );
+        }
+        let id = g.join(None, 1, &sample(now_us), &mut a.decision).unwrap();
+        flows.push((id, a));
+    };
+    join(&mut g, &mut flows, 0, 140);
+    let mut before = 0;
+    for round in 0..80 {
+        if round == 50 {
+            (0..joiners).for_each(|_| join(&mut g, &mut flows, round * RTT_US, 10));
+            before = g.state().sum_cwnd_q16;
+        }
+        let most = flows.iter().map(|(_, a)| a.decision.cwnd_bytes / MSS).max().unwrap();
+        for i in 0..most {
+            for (id, a) in flows.iter_mut().filter(|(_, a)| i < a.decision.cwnd_bytes / MSS) {
+                let s = sample(round * RTT_US + i * (RTT_US / (most + 1)));
+                a.on_ack(&s);
+                g.exchange(*id, 1, &s, &mut a.decision).unwrap();
+            }
+        }
+    }
+    (g.state().sum_cwnd_q16 - before) as f64 / 65536.0 / f64::from(MSS)
+}

@@ -437,3 +437,43 @@ fn window_fields_round_up_and_stay_within_the_offer() {
     assert_eq!(field(0, 7, 50), 0);
     assert_eq!(field(u32::MAX, 0, 1 << 20), 65535);
 }
+
+/// RFC 5681, section 3.1: when the same segment times out again, the threshold stays. Of whoever paces it means nothing.
+#[test]
+fn a_further_timeout_leaves_the_threshold() {
+    for algorithm in Algorithm::all() {
+        let mut flow = AlgorithmState::new(algorithm, &sample(0));
+        flow.decision.cwnd_bytes = 1000 * MSS;
+        let first = wl_sample { inflight_before_bytes: 1000 * MSS, events: abi::WL_EV_TIMEOUT, ..sample(1) };
+        flow.on_timeout(&first);
+        let threshold = flow.decision.ssthresh_bytes;
+        let again = first.events | abi::WL_EV_TIMEOUT_AGAIN;
+        flow.on_timeout(&wl_sample { inflight_before_bytes: MSS, events: again, ..sample(600_000) });
+        assert_eq!(flow.decision.ssthresh_bytes, threshold, "{algorithm:?}");
+        if flow.decision.pacing_bytes_ps == u64::MAX {
+            assert!(threshold >= 500 * MSS, "{algorithm:?}: {threshold}");
+            assert_eq!(flow.decision.cwnd_bytes, MSS, "{algorithm:?}");
+        }
+    }
+}
+
+/// Of 1000 segments a pause leaves ten, and three quarters of it as threshold. Where slow start ends, the curve of before goes
+/// on, which is quick, but not at once.
+#[test]
+fn after_a_pause_the_window_does_not_jump_to_where_it_was() {
+    let mut flow = start("cubic");
+    flow.decision.cwnd_bytes = 1000 * MSS;
+    flow.decision.ssthresh_bytes = 900 * MSS;
+    let ack =
+        |now_us| wl_sample { newly_delivered_bytes: MSS, min_rtt_us: 4000, srtt_us: 4000, ..sample(now_us) };
+    (0..5000).for_each(|i| flow.on_ack(&ack(i * 4)));
+    flow.on_send_after_idle(&sample(1_000_000), 980_000);
+    flow.decision.ssthresh_bytes = flow.decision.cwnd_bytes / 4 * 3;
+    flow.decision.cwnd_bytes = 10 * MSS;
+    for i in 0..3000 {
+        let before = flow.decision.cwnd_bytes;
+        flow.on_ack(&ack(1_004_000 + i * 4));
+        let growth = flow.decision.cwnd_bytes - before;
+        assert!(growth <= MSS, "ACK {i}: {} segments at once", growth / MSS);
+    }
+}

@@ -1,7 +1,7 @@
 //! Members and tenants, bad input, lies, joining, and what a group costs.
 
 use crate::*;
-use windlass_core::GroupError;
+use windlass_core::{GroupError, abi::wl_decision};
 
 // ------------------------------------------------------------- weights, tenants
 
@@ -386,4 +386,28 @@ fn the_group_rules_contain_no_loops() {
         files += 1;
     }
     assert!(files >= 9, "{files}");
+}
+
+/// After a pause of all the window of the group is cut as that of who sends first: 50 segments to 10, so 100 to 20, and up to three
+/// quarters it comes back fast. While others are heard the share holds.
+#[test]
+fn a_group_that_paused_begins_with_less() {
+    for rule in ["ccc", "etcp", "multcp"] {
+        for (is_heard, share) in [(true, 50.0), (false, 10.0)] {
+            let mut g = group(rule);
+            let all = in_avoidance(&mut g, 2, 50.0);
+            let now_us = 5_000_000;
+            if is_heard {
+                g.update(all[1], &avoidance(now_us, 50.0)).unwrap();
+            }
+            let mut decision =
+                wl_decision { cwnd_bytes: 10 * MSS, ssthresh_bytes: 37 * MSS, ..wl_decision::default() };
+            g.resume(all[0], now_us, &mut decision).unwrap();
+            assert_segs!(f64::from(decision.cwnd_bytes) / f64::from(MSS), share);
+            assert_segs!(sum_segs(&g), 2.0 * share);
+            if !is_heard {
+                assert_segs!(f64::from(decision.ssthresh_bytes) / f64::from(MSS), 37.5);
+            }
+        }
+    }
 }

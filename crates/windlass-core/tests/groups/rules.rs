@@ -365,6 +365,25 @@ fn etcp_shares_a_timeout() {
     assert_eq!(g.ask(all[0]).unwrap().state, abi::WL_MEMBER_SLOW_START);
 }
 
+/// A window that times out again and again is one reduction: where it was half of is where slow start ends. What is heard of
+/// anyone begins anew.
+#[test]
+fn a_further_timeout_leaves_the_threshold_of_the_group() {
+    for rule in ["ccc", "etcp", "efcm", "multcp"] {
+        let mut g = group(rule);
+        let one = in_avoidance(&mut g, 1, 40.0)[0];
+        for (n, now_us) in [300_000, 900_000, 2_100_000].into_iter().enumerate() {
+            let reply = g.update(one, &timeout(now_us)).unwrap();
+            assert_segs!(f64::from(reply.ssthresh_bytes) / f64::from(MSS), 20.0);
+            assert_eq!(reply.state, abi::WL_MEMBER_SLOW_START, "{rule}, timeout {n}");
+        }
+        g.update(one, &slow_start(2_200_000, 3.0)).unwrap();
+        let before = sum_segs(&g);
+        let reply = g.update(one, &timeout(3_000_000)).unwrap();
+        assert_segs!(f64::from(reply.ssthresh_bytes) / f64::from(MSS), (before / 2.0).max(2.0));
+    }
+}
+
 /// RFC 8699, appendix C.1: priorities 1 and 1/2 (here 2 and 1). The last numbers are those of the active algorithm: the
 /// second flow gets all that the first leaves.
 #[test]

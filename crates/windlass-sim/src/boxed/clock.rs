@@ -77,6 +77,7 @@ impl WindlassBox {
                 }
             }
         }
+        let again = if f.has(abi::WL_FLOW_RECOVERY) { abi::WL_EV_TIMEOUT_AGAIN } else { 0 };
         let (silence, lost_bytes) = f.flow.silence(now_us);
         if silence == abi::WL_SILENCE_UNHEARD {
             let nxt = f.state().nxt;
@@ -88,7 +89,7 @@ impl WindlassBox {
         if silence == abi::WL_SILENCE_TIMEOUT {
             self.counters.add(abi::WL_C_TIMEOUTS, 1);
             sample.lost_bytes += lost_bytes;
-            sample.events |= abi::WL_EV_TIMEOUT;
+            sample.events |= abi::WL_EV_TIMEOUT | again;
             calls |= abi::WL_NATIVE_CALL_TIMEOUT | abi::WL_NATIVE_CALL_ACK;
         }
         self.counters.add(abi::WL_C_LOST_SEGS, f.state().lost_segs.wrapping_sub(lost_segs).into());

@@ -12,7 +12,7 @@ use crate::{
     packet::{MSS_BYTES, flag},
     time::MS,
 };
-use windlass_core::abi::WL_EV_TIMEOUT;
+use windlass_core::abi::{WL_EV_TIMEOUT, WL_EV_TIMEOUT_AGAIN};
 
 /// Added to timers that must not fire early (TCP_TIMEOUT_MIN).
 const SLACK_NS: u64 = 2 * MS;
@@ -135,10 +135,10 @@ impl Sender {
         if reduces {
             self.undo = Undo::begin(before, self.una, copies);
             self.stats.reductions += 1;
+        } else {
+            sample.events |= WL_EV_TIMEOUT_AGAIN;
         }
-        if reduces || self.is_pacing() {
-            self.algorithm.on_timeout(&sample);
-        }
+        self.algorithm.on_timeout(&sample);
         self.algorithm.decision.cwnd_bytes = self.pipe_bytes() + MSS_BYTES;
         self.high_seq = self.nxt;
         self.probe = None;
