@@ -3,6 +3,7 @@
 use crate::{
     metric::{Metric, Over, Selection, Statistic, Window, is_about, values},
     record::RunRecord,
+    stats::Counted,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -111,7 +112,7 @@ pub fn of_point(metric: Metric, statistic: Statistic, runs: &[&RunRecord], of: &
         let retrans: u64 = runs.iter().map(|r| r.sender_retrans_segs).sum();
         return Some(if repairs == 0 { retrans as f64 } else { 100.0 * retrans as f64 / repairs as f64 });
     }
-    let numbers: Option<Vec<Vec<f64>>> = runs.iter().map(|r| values(metric, r, of)).collect();
+    let numbers: Option<Vec<Vec<Counted>>> = runs.iter().map(|r| values(metric, r, of)).collect();
     let numbers = numbers?.concat();
     if numbers.is_empty() { None } else { statistic.of(&numbers) }
 }

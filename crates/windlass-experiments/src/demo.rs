@@ -167,7 +167,7 @@ fn write_report(demo: &Demo, settings: &Settings) -> Result<()> {
         .iter()
         .map(|(way, ..)| {
             let times: Vec<f64> = outcome.of(POINT, way).iter().filter_map(|r| r.completion_s).collect();
-            plot::cdf(way, &times)
+            plot::cdf(way, &stats::each(&times))
         })
         .collect();
     outcome.write(&settings.out, false, &[], &[])?;

@@ -5,6 +5,7 @@ use crate::{
     metric::{Metric, Over, Selection, Statistic, is_about, values},
     plot::{Series, cdf},
     record::RunRecord,
+    stats::Counted,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -121,10 +122,11 @@ impl Plot {
     }
 
     /// All numbers of these runs, in the plot's unit; none if one was not measured.
-    fn numbers(&self, runs: &[&RunRecord]) -> Vec<f64> {
-        let all: Option<Vec<Vec<f64>>> =
+    fn numbers(&self, runs: &[&RunRecord]) -> Vec<Counted> {
+        let all: Option<Vec<Vec<Counted>>> =
             runs.iter().map(|r| values(self.metric, r, &self.selection())).collect();
-        all.unwrap_or_default().concat().into_iter().map(|v| v / self.unit).collect()
+        let in_unit = |v: Counted| Counted { value: v.value / self.unit, ..v };
+        all.unwrap_or_default().concat().into_iter().map(in_unit).collect()
     }
 
     fn lines<'r>(

@@ -1,6 +1,9 @@
 //! What is taken from runs: one number of each, or one of each of its flows.
 
-use crate::{record::RunRecord, stats};
+use crate::{
+    record::RunRecord,
+    stats::{self, Counted, each},
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use windlass_scenario::{FlowReport, Intervals, Span, jain};
@@ -142,17 +145,17 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// The statistic of these numbers; none of nothing.
-    pub fn of(self, values: &[f64]) -> Option<f64> {
+    /// The statistic of all that these numbers stand for; none of nothing.
+    pub fn of(self, values: &[Counted]) -> Option<f64> {
         match self {
-            Statistic::Median => stats::median(values),
-            Statistic::Mean => stats::mean(values),
-            Statistic::P95 => stats::quantile(values, 0.95),
-            Statistic::P99 => stats::quantile(values, 0.99),
-            Statistic::Max => stats::quantile(values, 1.0),
-            Statistic::Min => stats::quantile(values, 0.0),
-            Statistic::Sd => stats::sd(values),
-            Statistic::Sum => (!values.is_empty()).then(|| values.iter().sum()),
+            Statistic::Median => stats::median_of(values),
+            Statistic::Mean => stats::mean_of(values),
+            Statistic::P95 => stats::quantile_of(values, 0.95),
+            Statistic::P99 => stats::quantile_of(values, 0.99),
+            Statistic::Max => stats::quantile_of(values, 1.0),
+            Statistic::Min => stats::quantile_of(values, 0.0),
+            Statistic::Sd => stats::sd_of(values),
+            Statistic::Sum => stats::sum_of(values),
         }
     }
 }
@@ -255,15 +258,16 @@ fn looks(run: &RunRecord, link: usize, window: Window) -> Option<Vec<f64>> {
     Some(looks.filter(|(index, _)| is_in(*index)).map(|(_, packets)| f64::from(*packets)).collect())
 }
 
-/// The numbers that a run gives, one or one of each flow; none: it was not measured.
-pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<f64>> {
+/// The numbers that a run gives, one, one of each flow or those that all responses were thinned to; none: it was not
+/// measured.
+pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<Counted>> {
     let flows = of.flows(run);
     let is_cut = flows.iter().any(|(_, f)| f.error.is_some());
     if !run.has_begun() || metric.is_of_flows() && flows.is_empty() || metric.is_count() && is_cut {
         return None;
     }
     let ending = || flows.iter().map(|(_, f)| f).filter(|f| !f.is_open_ended);
-    match metric {
+    let numbers: Option<Vec<f64>> = match metric {
         // a flow that failed has no time: the run is not measured, not better
         Metric::Completion => ending().map(|f| f.completion_s).collect(),
         Metric::Goodput => goodputs_bps(of.over, &flows),
@@ -271,12 +275,13 @@ pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<f64
             // responses of a flow that failed are missing, and those would have been the slow ones
             ending().map(|f| f.completion_s).collect::<Option<Vec<_>>>()?;
             let chosen = run.responses.iter().filter(|r| of.is_chosen(&r.class, &r.tenant));
-            Some(chosen.flat_map(|r| r.seconds.iter().map(|s| f64::from(*s))).collect())
+            return Some(chosen.flat_map(|r| r.numbers()).collect());
         }
         Metric::LongestBurst => flows.iter().map(|(_, f)| f.longest_burst_segs.map(f64::from)).collect(),
         Metric::TimeoutFlows => flows.iter().map(|(_, f)| Some(f64::from(f.timeouts? > 0) * 100.0)).collect(),
         _ => of_run(metric, run, of, &flows).map(|value| vec![value]),
-    }
+    };
+    numbers.map(|numbers| each(&numbers))
 }
 
 fn of_run(metric: Metric, run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> Option<f64> {
@@ -370,6 +375,11 @@ mod tests {
     use crate::record::ResponseSample;
     use windlass_scenario::{LinkReport, LinkStats};
 
+    /// The numbers of `values`, each of which stands for itself here.
+    fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<f64>> {
+        super::values(metric, run, of).map(|all| all.iter().map(|v| v.value).collect())
+    }
+
     fn flow(class: &str, started_s: f64, completion_s: Option<f64>, bytes: u64, timeouts: u64) -> FlowReport {
         let goodput_bps = completion_s.map_or(0.0, |s| bytes as f64 * 8.0 / s);
         let (class, timeouts) = (class.into(), Some(timeouts));
@@ -395,6 +405,7 @@ mod tests {
                 class: "short".into(),
                 tenant: String::new(),
                 seconds: vec![0.25, 0.5],
+                count: 2,
             }],
             links: vec![LinkReport { name: "a > b".into(), stats, mean_queue_ms: Some(1.5) }],
             intervals: Some(Intervals {

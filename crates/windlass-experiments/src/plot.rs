@@ -1,5 +1,6 @@
 //! Plots, as SVG.
 
+use crate::stats::Counted;
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use std::path::Path;
@@ -13,15 +14,16 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// The cumulative distribution of values, as steps.
-pub fn cdf(name: &str, values: &[f64]) -> Series {
-    let mut sorted: Vec<f64> = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let n = sorted.len() as f64;
-    let mut points = Vec::new();
-    for (i, value) in sorted.iter().enumerate() {
-        points.push((*value, i as f64 / n));
-        points.push((*value, (i + 1) as f64 / n));
+/// The cumulative distribution of all that values stand for, as steps.
+pub fn cdf(name: &str, values: &[Counted]) -> Series {
+    let mut sorted: Vec<Counted> = values.to_vec();
+    sorted.sort_by(|a, b| a.value.total_cmp(&b.value));
+    let n = sorted.iter().map(|v| v.count).sum::<u64>() as f64;
+    let (mut points, mut below) = (Vec::new(), 0);
+    for v in &sorted {
+        points.push((v.value, below as f64 / n));
+        below += v.count;
+        points.push((v.value, below as f64 / n));
     }
     Series { name: name.into(), points }
 }

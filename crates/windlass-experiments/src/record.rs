@@ -2,7 +2,7 @@
 
 use crate::{
     job::{Home, Job, Key},
-    stats,
+    stats::{self, Counted},
 };
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -79,12 +79,47 @@ pub struct ResponseSample {
     pub class: String,
     /// Tenant of their flows.
     pub tenant: String,
-    /// The times in s, sorted. Of more than SAMPLE_MOST, so many that are equally far apart in rank, the longest one
-    /// among them.
+    /// The times in s, sorted. Of more than SAMPLE_MOST, so many means of neighbours: the shortest and the longest time
+    /// as they are, and of those between equally many in each.
     pub seconds: Vec<f32>,
+    /// Responses that there were.
+    #[serde(default)]
+    pub count: u64,
 }
 
 const SAMPLE_MOST: usize = 4096;
+
+impl ResponseSample {
+    /// Of sorted times.
+    fn of(class: &str, tenant: &str, sorted: &[f32]) -> ResponseSample {
+        let len = SAMPLE_MOST.min(sorted.len());
+        let mean = |index| {
+            let times = &sorted[begin(index, len, sorted.len())..begin(index + 1, len, sorted.len())];
+            (times.iter().map(|t| f64::from(*t)).sum::<f64>() / times.len() as f64) as f32
+        };
+        let seconds = (0..len).map(mean).collect();
+        ResponseSample { class: class.into(), tenant: tenant.into(), seconds, count: sorted.len() as u64 }
+    }
+
+    /// The times, with how many responses each stands for: what is thinned keeps its weight beside what is not.
+    pub fn numbers(&self) -> impl Iterator<Item = Counted> {
+        let len = self.seconds.len();
+        let count = len.max(self.count as usize);
+        self.seconds.iter().enumerate().map(move |(index, seconds)| Counted {
+            value: f64::from(*seconds),
+            count: (begin(index + 1, len, count) - begin(index, len, count)) as u64,
+        })
+    }
+}
+
+/// The first rank, from 0 on, of those among `count` that are put together as number `index` of `len`; of `len`, the end.
+fn begin(index: usize, len: usize, count: usize) -> usize {
+    match index {
+        0 => 0,
+        _ if index == len => count,
+        _ => 1 + (index - 1) * (count - 2) / (len - 2).max(1),
+    }
+}
 
 /// Samples of all response times of a run.
 fn responses(flows: &[FlowReport]) -> Vec<ResponseSample> {
@@ -95,15 +130,9 @@ fn responses(flows: &[FlowReport]) -> Vec<ResponseSample> {
     }
     let sample = |((class, tenant), mut times): ((&str, &str), Vec<f32>)| {
         times.sort_by(f32::total_cmp);
-        ResponseSample { class: class.into(), tenant: tenant.into(), seconds: thin(&times) }
+        ResponseSample::of(class, tenant, &times)
     };
     all.into_iter().map(sample).collect()
-}
-
-/// At most SAMPLE_MOST of the sorted values, by equal steps of rank up to the last.
-fn thin(sorted: &[f32]) -> Vec<f32> {
-    let most = SAMPLE_MOST.min(sorted.len());
-    (1..=most).map(|i| sorted[i * sorted.len() / most - 1]).collect()
 }
 
 impl RunRecord {
@@ -182,18 +211,57 @@ fn stored(report: &RunReport) -> (Vec<f64>, Vec<f64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        claim::of_point,
+        metric::{Metric, Selection, Statistic},
+    };
+    use windlass_scenario::Response;
+
+    fn times(range: std::ops::Range<u32>) -> Vec<f32> {
+        range.map(|i| i as f32).collect()
+    }
 
     #[test]
-    fn a_sample_has_the_same_percentiles_and_the_longest() {
-        let few: Vec<f32> = (0..10).map(|i| i as f32).collect();
-        assert_eq!(thin(&few), few);
-        assert!(thin(&[]).is_empty());
-        let many: Vec<f32> = (0..100_000).map(|i| i as f32).collect();
-        let thinned = thin(&many);
-        assert_eq!((thinned.len(), thinned.last()), (SAMPLE_MOST, Some(&99_999.0)));
-        for q in [0.01, 0.5, 0.99] {
-            let at = thinned[(q * SAMPLE_MOST as f64) as usize] / 100_000.0;
-            assert!((f64::from(at) - q).abs() < 1e-3, "{q} {at}");
+    fn a_sample_has_the_same_statistics_and_the_longest() {
+        for count in 0..10 {
+            let sample = ResponseSample::of("", "", &times(0..count));
+            assert_eq!(sample.seconds, times(0..count));
+            assert!(sample.numbers().all(|n| n.count == 1));
         }
+        let all = times(0..100_000);
+        let sample = ResponseSample::of("", "", &all);
+        assert_eq!((sample.seconds.len(), sample.count), (SAMPLE_MOST, 100_000));
+        assert_eq!((sample.seconds[0], sample.seconds.last()), (0.0, Some(&99_999.0)));
+        let numbers: Vec<Counted> = sample.numbers().collect();
+        assert_eq!(numbers.iter().map(|n| n.count).sum::<u64>(), 100_000);
+        for q in [0.01, 0.5, 0.99] {
+            let at = stats::quantile_of(&numbers, q).unwrap() / 100_000.0;
+            assert!((at - q).abs() < 1e-3, "{q} {at}");
+        }
+        // one that takes long does not stand for its neighbours too
+        let mut outlier = vec![0.001; 40_000];
+        outlier.push(1.0);
+        let numbers: Vec<Counted> = ResponseSample::of("", "", &outlier).numbers().collect();
+        let (ours, expected) = (stats::mean_of(&numbers).unwrap(), (40.0 + 1.0) / 40_001.0);
+        assert!((ours - expected).abs() < 1e-8, "{ours} {expected}");
+    }
+
+    /// 40,000 responses of a millisecond and 400 of a second: of all, one in a hundred is long, however they are kept.
+    #[test]
+    fn responses_of_all_classes_count_alike() {
+        let flow = |class: &str, count: usize, took_s: f64| FlowReport {
+            class: class.into(),
+            completion_s: Some(50.0),
+            responses: vec![Response { took_s, ..Response::default() }; count],
+            ..FlowReport::default()
+        };
+        let flows = vec![flow("many", 40_000, 0.001), flow("few", 400, 1.0)];
+        let run = RunRecord { responses: responses(&flows), flows, ..RunRecord::default() };
+        let of = |statistic| of_point(Metric::Response, statistic, &[&run], &Selection::default()).unwrap();
+        assert!((of(Statistic::P95) - 0.001).abs() < 1e-6, "{}", of(Statistic::P95));
+        assert!((of(Statistic::Mean) - 440.0 / 40_400.0).abs() < 1e-6, "{}", of(Statistic::Mean));
+        // and kept on disk
+        let read: RunRecord = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+        assert_eq!(read.responses, run.responses);
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     page::{escape, page, save},
     plot::{self, Series},
     record::RunRecord,
-    stats,
+    stats::{self, each},
     summary::Filled,
     table,
 };
@@ -144,6 +144,7 @@ impl Outcome {
                 }
                 let times: Vec<f64> =
                     runs.iter().flat_map(|r| &r.flows).filter_map(|f| f.completion_s).collect();
+                let times = each(&times);
                 let seconds = |s: Statistic| s.of(&times).map_or("-".into(), |t| format!("{t:.3} s"));
                 let mean = |metric: Metric, unit: f64, decimals: usize| {
                     let mean = of_point(metric, Statistic::Mean, &runs, &Selection::default());
@@ -220,7 +221,7 @@ impl Outcome {
                         .flat_map(|r| &r.flows)
                         .filter_map(|f| f.completion_s)
                         .collect();
-                    plot::cdf(v, &times)
+                    plot::cdf(v, &each(&times))
                 })
                 .filter(|s| s.points.len() > 2)
                 .collect();
@@ -230,7 +231,7 @@ impl Outcome {
                 .map(|v| {
                     let all: Vec<f64> =
                         self.of(point, v).iter().flat_map(|r| r.stored_segs.iter().copied()).collect();
-                    plot::cdf(v, &all)
+                    plot::cdf(v, &each(&all))
                 })
                 .filter(|s| s.points.len() > 2)
                 .collect();

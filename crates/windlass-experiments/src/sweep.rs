@@ -1,9 +1,10 @@
 //! One scenario with values varied from the command line: every combination, several seeds each.
 
 use crate::{
+    claim::of_point,
     figure::{Kind, Plot},
     job::{self, Condition, Home, Job},
-    metric::{Metric, Over, Selection, Statistic, values},
+    metric::{Metric, Over, Selection, Statistic},
     record::RunRecord,
     report::Outcome,
     runner,
@@ -299,10 +300,7 @@ impl Swept {
 }
 
 fn number((_, metric, statistic, scale): (&str, Metric, Statistic, f64), runs: &[&RunRecord]) -> Option<f64> {
-    let numbers: Option<Vec<Vec<f64>>> =
-        runs.iter().map(|r| values(metric, r, &Selection::default())).collect();
-    let numbers = numbers?.concat();
-    if numbers.is_empty() { None } else { statistic.of(&numbers).map(|n| n / scale) }
+    of_point(metric, statistic, runs, &Selection::default()).map(|n| n / scale)
 }
 
 impl fmt::Display for Swept {
