@@ -1,5 +1,7 @@
 //! Experiment files.
 
+mod check;
+
 use crate::{
     claim::Claim,
     figure::Plot,
@@ -165,7 +167,7 @@ impl Experiment {
 
     fn wan(file: &str, text: &str) -> Result<Experiment> {
         let parsed: WanFile = read(file, text)?;
-        check_claims(&parsed.claim, &parsed.variants).map_err(|m| m.in_file(file, text))?;
+        check::claims(&parsed.claim, &parsed.variants).map_err(|m| m.in_file(file, text))?;
         let claims: Vec<Claim> = parsed.claim.into_iter().map(Spanned::into_inner).collect();
         let needs_samples = needs_samples(&claims);
         let conditions = |quick| -> Result<Vec<Condition>> {
@@ -205,7 +207,7 @@ impl Experiment {
             needs_samples: needs_samples(&claims),
         };
         let place = |m: Mistake| m.in_file(file, text);
-        check_claims(&parsed.claim, &varied.names()).map_err(place)?;
+        check::claims(&parsed.claim, &varied.names()).map_err(place)?;
         let (quick, full) =
             (varied.conditions(true).map_err(place)?, varied.conditions(false).map_err(place)?);
         for plot in &parsed.plot {
@@ -214,7 +216,7 @@ impl Experiment {
         for table in &parsed.table {
             table.get_ref().check().map_err(|what| place(Mistake::at(table, format!("table: {what}"))))?;
         }
-        check_links(&parsed.claim, &full).map_err(place)?;
+        check::links(&parsed.claim, &full).map_err(place)?;
         let mut names = BTreeSet::new();
         if let Some(twice) = full.iter().find(|c| !names.insert(c.name.as_str())) {
             return Err(anyhow!("{file}: point \"{}\" is there twice; rename one", twice.name));
@@ -274,47 +276,6 @@ impl Experiment {
 
 fn needs_samples(claims: &[Claim]) -> bool {
     claims.iter().any(|c| c.metric == Metric::StoredBdp)
-}
-
-/// Claims speak of variants that are run, and say all that their metric needs.
-fn check_claims(claims: &[Spanned<Claim>], variants: &[String]) -> Result<(), Mistake> {
-    for place in claims {
-        let claim = place.get_ref();
-        if let Some(name) = claim.variants().find(|v| !variants.contains(v)) {
-            let what = format!(
-                "claim \"{}\": variant \"{name}\" is not run; there are {}",
-                claim.id,
-                variants.join(", ")
-            );
-            return Err(Mistake::at(place, what));
-        }
-        claim.check().map_err(|what| Mistake::at(place, format!("claim \"{}\": {what}", claim.id)))?;
-    }
-    Ok(())
-}
-
-/// Most links that a mistake lists.
-const LISTED: usize = 8;
-
-/// Links that claims speak of exist wherever they are judged.
-fn check_links(claims: &[Spanned<Claim>], conditions: &[Condition]) -> Result<(), Mistake> {
-    for place in claims {
-        let claim = place.get_ref();
-        let Some(link) = &claim.link else { continue };
-        for condition in conditions.iter().filter(|c| claim.is_about(&c.name)) {
-            let Some(job) = condition.jobs.iter().find(|j| j.variant == claim.of) else { continue };
-            let names = job.scenario.link_names();
-            if !names.contains(link) {
-                let some = names.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
-                let what = format!(
-                    "claim \"{}\": link = \"{link}\" is not in point \"{}\"; there are {some}",
-                    claim.id, condition.name
-                );
-                return Err(Mistake::at(place, what));
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
