@@ -16,6 +16,7 @@ use crate::{
     wan,
 };
 use anyhow::{Context, Result, anyhow};
+use check::Asked;
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{collections::BTreeSet, path::Path};
 use toml::Spanned;
@@ -167,16 +168,19 @@ impl Experiment {
 
     fn wan(file: &str, text: &str) -> Result<Experiment> {
         let parsed: WanFile = read(file, text)?;
-        check::claims(&parsed.claim, &parsed.variants).map_err(|m| m.in_file(file, text))?;
-        let claims: Vec<Claim> = parsed.claim.into_iter().map(Spanned::into_inner).collect();
+        let place = |m: Mistake| m.in_file(file, text);
+        check::claims(&parsed.claim, &parsed.variants).map_err(place)?;
+        let claims: Vec<Claim> = parsed.claim.iter().map(|c| c.get_ref().clone()).collect();
         let needs_samples = needs_samples(&claims);
         let conditions = |quick| -> Result<Vec<Condition>> {
             parsed.point.iter().map(|p| p.condition(&parsed.variants, quick, needs_samples)).collect()
         };
-        let (quick, full) = (conditions(true), conditions(false));
+        let quick = conditions(true).with_context(|| file.to_string())?;
+        let full = conditions(false).with_context(|| file.to_string())?;
+        check::points(parsed.claim.iter().map(Asked::by_claim), &full).map_err(place)?;
         Ok(Experiment {
-            quick: quick.with_context(|| file.to_string())?,
-            full: full.with_context(|| file.to_string())?,
+            quick,
+            full,
             name: parsed.name,
             title: parsed.title,
             claims,
@@ -216,6 +220,10 @@ impl Experiment {
         for table in &parsed.table {
             table.get_ref().check().map_err(|what| place(Mistake::at(table, format!("table: {what}"))))?;
         }
+        let plots_and_tables =
+            parsed.plot.iter().map(Asked::by_plot).chain(parsed.table.iter().map(Asked::by_table));
+        check::points(parsed.claim.iter().map(Asked::by_claim).chain(plots_and_tables), &full)
+            .map_err(place)?;
         check::links(&parsed.claim, &full).map_err(place)?;
         let mut names = BTreeSet::new();
         if let Some(twice) = full.iter().find(|c| !names.insert(c.name.as_str())) {

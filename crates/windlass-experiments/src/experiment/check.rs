@@ -1,7 +1,54 @@
 //! What is looked at before anything runs: whether what is asked for can be answered.
 
-use crate::{claim::Claim, job::Condition, mistake::Mistake};
+use crate::{
+    claim::Claim, figure::Plot, job::Condition, metric::is_about, mistake::Mistake, summary::Summary,
+};
 use toml::Spanned;
+
+/// What a file asks of points.
+pub struct Asked<'a> {
+    /// Where that stands.
+    at: usize,
+    /// What to call it.
+    what: String,
+    /// How the names of its points begin; empty: all points.
+    points: &'a [String],
+}
+
+impl<'a> Asked<'a> {
+    /// Of a claim.
+    pub fn by_claim(claim: &'a Spanned<Claim>) -> Asked<'a> {
+        let Claim { id, points, .. } = claim.get_ref();
+        Asked { at: claim.span().start, what: format!("claim \"{id}\""), points }
+    }
+
+    /// Of a plot.
+    pub fn by_plot(plot: &'a Spanned<Plot>) -> Asked<'a> {
+        Asked { at: plot.span().start, what: "plot".into(), points: &plot.get_ref().points }
+    }
+
+    /// Of a table.
+    pub fn by_table(table: &'a Spanned<Summary>) -> Asked<'a> {
+        Asked { at: table.span().start, what: "table".into(), points: &table.get_ref().points }
+    }
+}
+
+/// Each beginning of points' names is that of a point which full mode runs: what is asked of none would be left out
+/// without a word, and a claim that is left out fails nothing. Quick mode may leave points out.
+pub fn points<'a>(asked: impl Iterator<Item = Asked<'a>>, full: &[Condition]) -> Result<(), Mistake> {
+    let names: Vec<&str> = full.iter().filter(|c| !c.jobs.is_empty()).map(|c| c.name.as_str()).collect();
+    for Asked { at, what, points } in asked {
+        let is_of_none = |p: &&String| !names.iter().any(|name| is_about(std::slice::from_ref(p), name));
+        if let Some(prefix) = points.iter().find(is_of_none) {
+            let what = format!(
+                "{what}: points: no point of full mode begins with \"{prefix}\"; there are {}",
+                list(&names)
+            );
+            return Err(Mistake { at, what });
+        }
+    }
+    Ok(())
+}
 
 /// Claims speak of variants that are run, and say all that their metric needs.
 pub fn claims(claims: &[Spanned<Claim>], variants: &[String]) -> Result<(), Mistake> {
@@ -20,8 +67,15 @@ pub fn claims(claims: &[Spanned<Claim>], variants: &[String]) -> Result<(), Mist
     Ok(())
 }
 
-/// Most links that a mistake lists.
+/// Most names that a mistake lists.
 const LISTED: usize = 8;
+
+/// The first few of these, and how many more there are.
+fn list<T: AsRef<str>>(names: &[T]) -> String {
+    let some: Vec<&str> = names.iter().take(LISTED).map(AsRef::as_ref).collect();
+    let more = names.len() - some.len();
+    some.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
+}
 
 /// Links that claims speak of exist wherever they are judged.
 pub fn links(claims: &[Spanned<Claim>], conditions: &[Condition]) -> Result<(), Mistake> {
@@ -32,10 +86,11 @@ pub fn links(claims: &[Spanned<Claim>], conditions: &[Condition]) -> Result<(), 
             let Some(job) = condition.jobs.iter().find(|j| j.variant == claim.of) else { continue };
             let names = job.scenario.link_names();
             if !names.contains(link) {
-                let some = names.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
                 let what = format!(
-                    "claim \"{}\": link = \"{link}\" is not in point \"{}\"; there are {some}",
-                    claim.id, condition.name
+                    "claim \"{}\": link = \"{link}\" is not in point \"{}\"; there are {}",
+                    claim.id,
+                    condition.name,
+                    list(&names)
                 );
                 return Err(Mistake::at(place, what));
             }

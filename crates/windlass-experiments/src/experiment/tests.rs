@@ -226,6 +226,42 @@ fn mistakes_name_file_line_and_cure() {
 }
 
 #[test]
+fn what_is_asked_of_no_point_is_refused() {
+    let points = "points = [\"buffer-1MB-100packets\"]\n";
+    let table = "\n[[table]]\ntitle = \"t\"\npoints = [\"buffer\", \"bufer\"]\n\
+                 [[table.column]]\nname = \"d\"\nmetric = \"drops\"\nstatistic = \"mean\"\n";
+    for (head, text) in [
+        ("[[claim]]", VARIED.replacen(points, "points = [\"buffer-1MB\", \"bufer\"]\n", 1)),
+        ("[[plot]]", VARIED.replacen("[[plot]]\n", "[[plot]]\npoints = [\"bufer\"]\n", 1)),
+        ("[[table]]", VARIED.to_string() + table),
+    ] {
+        let error = Experiment::parse("e.toml", &text).unwrap_err().to_string();
+        let line = text.lines().position(|l| l == head).unwrap() + 1;
+        assert!(error.starts_with(&format!("e.toml:{line}: ")), "{error}");
+        assert!(error.contains("\"bufer\"; there are buffer-1MB-10packets, "), "{error}");
+        assert!(head != "[[claim]]" || error.contains("claim \"short-flows\""), "{error}");
+    }
+    // what only full mode runs may be spoken of, and says nothing in quick mode
+    let quick = "quick_runs = 1\n";
+    let more = "[[point]]\nname = \"full\"\nruns = 1\nquick_runs = 0\n";
+    let text =
+        VARIED.replacen(quick, &format!("{quick}{more}"), 1).replacen(points, "points = [\"full\"]\n", 1);
+    let experiment = Experiment::parse("e.toml", &text).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let verdicts = experiment.run(&settings(out.path())).unwrap().verdicts;
+    assert!(!verdicts.is_empty() && verdicts.iter().all(|v| v.id != "short-flows"));
+    // nobody would ever judge it
+    let never = text.replacen("runs = 1\nquick_runs = 0", "runs = 0\nquick_runs = 0", 1);
+    assert!(
+        Experiment::parse("e.toml", &never).unwrap_err().to_string().contains("\"full\"; there are buffer-")
+    );
+    let wan =
+        include_str!("../../../../experiments/tcon-tct.toml").replacen("[\"lan-10MB\"]", "[\"lan-10GB\"]", 1);
+    let error = Experiment::parse("e.toml", &wan).unwrap_err().to_string();
+    assert!(error.contains("\"lan-10GB\"; there are lan-1.7MB, lan-10MB, "), "{error}");
+}
+
+#[test]
 fn a_variant_can_run_in_both_homes() {
     let text = VARIED
         .replace("name = \"bbr\"", "name = \"bbr\"\non = [\"sim\", \"lab\"]")
