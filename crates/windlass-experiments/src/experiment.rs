@@ -18,7 +18,7 @@ use crate::{
 use anyhow::{Context, Result, anyhow};
 use check::Asked;
 use serde::{Deserialize, de::DeserializeOwned};
-use std::{collections::BTreeSet, path::Path};
+use std::path::Path;
 use toml::Spanned;
 use windlass_scenario::{Draft, ScenarioError, Span, read_file};
 
@@ -88,8 +88,8 @@ pub struct Experiment {
 struct WanFile {
     name: String,
     title: String,
-    point: Vec<wan::Point>,
-    variants: Vec<String>,
+    point: Vec<Spanned<wan::Point>>,
+    variants: Vec<Spanned<String>>,
     claim: Vec<Spanned<Claim>>,
 }
 
@@ -169,11 +169,18 @@ impl Experiment {
     fn wan(file: &str, text: &str) -> Result<Experiment> {
         let parsed: WanFile = read(file, text)?;
         let place = |m: Mistake| m.in_file(file, text);
-        check::claims(&parsed.claim, &parsed.variants).map_err(place)?;
+        check::once("variant", parsed.variants.iter().map(|v| (v, v.get_ref().as_str()))).map_err(place)?;
+        for point in &parsed.point {
+            check::once("variant", point.get_ref().variants.iter().map(|v| (point, v.as_str())))
+                .map_err(place)?;
+        }
+        check::once("point", parsed.point.iter().map(|p| (p, p.get_ref().name.as_str()))).map_err(place)?;
+        let variants: Vec<String> = parsed.variants.iter().map(|v| v.get_ref().clone()).collect();
+        check::claims(&parsed.claim, &variants).map_err(place)?;
         let claims: Vec<Claim> = parsed.claim.iter().map(|c| c.get_ref().clone()).collect();
         let needs_samples = needs_samples(&claims);
         let conditions = |quick| -> Result<Vec<Condition>> {
-            parsed.point.iter().map(|p| p.condition(&parsed.variants, quick, needs_samples)).collect()
+            parsed.point.iter().map(|p| p.get_ref().condition(&variants, quick, needs_samples)).collect()
         };
         let quick = conditions(true).with_context(|| file.to_string())?;
         let full = conditions(false).with_context(|| file.to_string())?;
@@ -211,9 +218,10 @@ impl Experiment {
             needs_samples: needs_samples(&claims),
         };
         let place = |m: Mistake| m.in_file(file, text);
+        varied.check_names().map_err(place)?;
         check::claims(&parsed.claim, &varied.names()).map_err(place)?;
-        let (quick, full) =
-            (varied.conditions(true).map_err(place)?, varied.conditions(false).map_err(place)?);
+        let full = varied.conditions(false).map_err(place)?;
+        let quick = varied.conditions(true).map_err(place)?;
         for plot in &parsed.plot {
             plot.get_ref().check().map_err(|what| place(Mistake::at(plot, format!("plot: {what}"))))?;
         }
@@ -225,10 +233,6 @@ impl Experiment {
         check::points(parsed.claim.iter().map(Asked::by_claim).chain(plots_and_tables), &full)
             .map_err(place)?;
         check::links(&parsed.claim, &full).map_err(place)?;
-        let mut names = BTreeSet::new();
-        if let Some(twice) = full.iter().find(|c| !names.insert(c.name.as_str())) {
-            return Err(anyhow!("{file}: point \"{}\" is there twice; rename one", twice.name));
-        }
         Ok(Experiment { name: parsed.name, title: parsed.title, claims, plots, tables, quick, full })
     }
 

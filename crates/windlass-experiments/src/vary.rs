@@ -5,7 +5,10 @@ use crate::{
     mistake::Mistake,
 };
 use serde::Deserialize;
-use std::{collections::BTreeMap, num::NonZeroU64};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroU64,
+};
 use toml::{Spanned, Value};
 use windlass_scenario::{Draft, Scenario, Span};
 
@@ -171,14 +174,40 @@ impl Varied {
 
     /// All conditions of one mode, with their runs: the variants of one seed next to each other.
     pub fn conditions(&self, quick: bool) -> Result<Vec<Condition>, Mistake> {
-        let mut conditions = Vec::new();
+        let (mut conditions, mut names) = (Vec::new(), BTreeSet::new());
         for point in &self.points {
             self.check_variants(point)?;
             for choice in combinations(&point.vary, quick) {
-                conditions.push(self.condition(point, &choice, quick)?);
+                let condition = self.condition(point, &choice, quick)?;
+                if !names.insert(condition.name.clone()) {
+                    let mode = if quick { " in quick mode" } else { "" };
+                    let what = format!(
+                        "point \"{}\" is there twice{mode}; rename one, or take away a value that is there twice",
+                        condition.name
+                    );
+                    return Err(Mistake::at(&point.name, what));
+                }
+                conditions.push(condition);
             }
         }
         Ok(conditions)
+    }
+
+    /// Runs are told apart by the name of their variant: those of two with one name would be taken for runs of one.
+    pub fn check_names(&self) -> Result<(), Mistake> {
+        let ways = self.ways();
+        for (index, way) in ways.iter().enumerate() {
+            let Some(other) = ways[..index].iter().find(|w| w.name == way.name) else { continue };
+            let of = |w: &Way| format!("\"{}\" on {}", w.variant.name.get_ref(), w.on);
+            let what = format!(
+                "variant \"{}\" is there twice: {} and {}; rename one, or take one away",
+                way.name,
+                of(other),
+                of(way)
+            );
+            return Err(Mistake::at(&way.variant.name, what));
+        }
+        Ok(())
     }
 
     fn check_variants(&self, point: &Point) -> Result<(), Mistake> {

@@ -3,6 +3,7 @@
 use crate::{
     claim::Claim, figure::Plot, job::Condition, metric::is_about, mistake::Mistake, summary::Summary,
 };
+use std::collections::BTreeSet;
 use toml::Spanned;
 
 /// What a file asks of points.
@@ -31,6 +32,23 @@ impl<'a> Asked<'a> {
     pub fn by_table(table: &'a Spanned<Summary>) -> Asked<'a> {
         Asked { at: table.span().start, what: "table".into(), points: &table.get_ref().points }
     }
+}
+
+/// Each name is there once: runs are told apart by it.
+pub fn once<'a, T>(kind: &str, names: impl Iterator<Item = (&'a Spanned<T>, &'a str)>) -> Result<(), Mistake>
+where
+    T: 'a,
+{
+    let mut known = BTreeSet::new();
+    for (place, name) in names {
+        if !known.insert(name) {
+            return Err(Mistake::at(
+                place,
+                format!("{kind} \"{name}\" is there twice; rename one, or take one away"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Each beginning of points' names is that of a point which full mode runs: what is asked of none would be left out

@@ -262,6 +262,38 @@ fn what_is_asked_of_no_point_is_refused() {
 }
 
 #[test]
+fn names_that_are_there_twice_are_refused() {
+    let error = |text: &str, line: &str, says: &str| {
+        let error = Experiment::parse("e.toml", text).unwrap_err().to_string();
+        let line = text.lines().collect::<Vec<_>>().iter().rposition(|l| l.starts_with(line)).unwrap() + 1;
+        assert!(error.starts_with(&format!("e.toml:{line}: ")) && error.contains(says), "{error}");
+    };
+    let bbr = "name = \"bbr\"\n";
+    error(
+        &VARIED.replacen(bbr, "name = \"reno\"\n", 1),
+        "name = \"reno\"",
+        "variant \"reno\" is there twice",
+    );
+    let both = VARIED.replacen("name = \"reno\"\n", "name = \"reno\"\non = [\"sim\", \"lab\"]\n", 1);
+    let says = "variant \"reno-sim\" is there twice: \"reno\" on sim and \"reno-sim\" on sim; rename one";
+    error(&both.replacen(bbr, "name = \"reno-sim\"\n", 1), "name = \"reno-sim\"", says);
+    let twice = VARIED.replacen(bbr, "name = \"bbr\"\non = [\"sim\", \"sim\"]\n", 1);
+    error(&twice, "name = \"bbr\"", "\"bbr\" on sim and \"bbr\" on sim");
+    let point = "name = \"buffer\"";
+    let full = VARIED.replacen("[\"1 MB\", \"2 MB\"]", "[\"1 MB\", \"1MB\"]", 1);
+    error(&full, point, "point \"buffer-1MB-10packets\" is there twice; rename one");
+    let quick = VARIED.replacen("quick = [\"1 MB\"]", "quick = [\"1 MB\", \"1 MB\"]", 1);
+    error(&quick, point, "point \"buffer-1MB-10packets\" is there twice in quick mode");
+    let wan = include_str!("../../../../experiments/tcon-tct.toml");
+    let list = wan.lines().find(|l| l.starts_with("variants = ")).unwrap();
+    let more = list.replacen('[', "[\"cubic\", \"cubic\", ", 1);
+    error(&wan.replacen(list, &more, 1), "variants = ", "variant \"cubic\" is there twice");
+    let second = wan.replacen("name = \"lan-10MB\"", "name = \"lan-1.7MB\"", 1);
+    let error = Experiment::parse("e.toml", &second).unwrap_err().to_string();
+    assert!(error.contains("point \"lan-1.7MB\" is there twice"), "{error}");
+}
+
+#[test]
 fn a_variant_can_run_in_both_homes() {
     let text = VARIED
         .replace("name = \"bbr\"", "name = \"bbr\"\non = [\"sim\", \"lab\"]")
