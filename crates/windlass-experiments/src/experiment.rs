@@ -184,7 +184,8 @@ impl Experiment {
         };
         let quick = conditions(true).with_context(|| file.to_string())?;
         let full = conditions(false).with_context(|| file.to_string())?;
-        check::points(parsed.claim.iter().map(Asked::by_claim), &full).map_err(place)?;
+        let asked: Vec<Asked> = parsed.claim.iter().map(Asked::by_claim).collect();
+        check::points(&asked, &full).map_err(place)?;
         Ok(Experiment {
             quick,
             full,
@@ -228,10 +229,13 @@ impl Experiment {
         for table in &parsed.table {
             table.get_ref().check().map_err(|what| place(Mistake::at(table, format!("table: {what}"))))?;
         }
-        let plots_and_tables =
-            parsed.plot.iter().map(Asked::by_plot).chain(parsed.table.iter().map(Asked::by_table));
-        check::points(parsed.claim.iter().map(Asked::by_claim).chain(plots_and_tables), &full)
-            .map_err(place)?;
+        let asked: Vec<Asked> = (parsed.claim.iter().map(Asked::by_claim))
+            .chain(parsed.plot.iter().map(Asked::by_plot))
+            .chain(parsed.table.iter().map(Asked::by_table))
+            .collect();
+        check::points(&asked, &full).map_err(place)?;
+        check::windows(&asked, &full, false).map_err(place)?;
+        check::windows(&asked, &quick, true).map_err(place)?;
         check::links(&parsed.claim, &full).map_err(place)?;
         Ok(Experiment { name: parsed.name, title: parsed.title, claims, plots, tables, quick, full })
     }

@@ -1,7 +1,12 @@
 //! What is looked at before anything runs: whether what is asked for can be answered.
 
 use crate::{
-    claim::Claim, figure::Plot, job::Condition, metric::is_about, mistake::Mistake, summary::Summary,
+    claim::Claim,
+    figure::Plot,
+    job::Condition,
+    metric::{Window, is_about},
+    mistake::Mistake,
+    summary::Summary,
 };
 use std::collections::BTreeSet;
 use toml::Spanned;
@@ -14,23 +19,37 @@ pub struct Asked<'a> {
     what: String,
     /// How the names of its points begin; empty: all points.
     points: &'a [String],
+    /// Of which variants; empty: all.
+    variants: Vec<&'a str>,
+    /// In which stretches of the runs, if not in all of them.
+    windows: Vec<Window>,
 }
 
 impl<'a> Asked<'a> {
     /// Of a claim.
     pub fn by_claim(claim: &'a Spanned<Claim>) -> Asked<'a> {
-        let Claim { id, points, .. } = claim.get_ref();
-        Asked { at: claim.span().start, what: format!("claim \"{id}\""), points }
+        let Claim { id, points, windows, .. } = claim.get_ref();
+        let variants = claim.get_ref().variants().map(String::as_str).collect();
+        Asked {
+            at: claim.span().start,
+            what: format!("claim \"{id}\""),
+            points,
+            variants,
+            windows: windows.clone(),
+        }
     }
 
     /// Of a plot.
     pub fn by_plot(plot: &'a Spanned<Plot>) -> Asked<'a> {
-        Asked { at: plot.span().start, what: "plot".into(), points: &plot.get_ref().points }
+        let (at, points) = (plot.span().start, &plot.get_ref().points);
+        Asked { at, what: "plot".into(), points, variants: Vec::new(), windows: Vec::new() }
     }
 
     /// Of a table.
     pub fn by_table(table: &'a Spanned<Summary>) -> Asked<'a> {
-        Asked { at: table.span().start, what: "table".into(), points: &table.get_ref().points }
+        let Summary { points, column, .. } = table.get_ref();
+        let windows = column.iter().filter_map(|c| c.window).collect();
+        Asked { at: table.span().start, what: "table".into(), points, variants: Vec::new(), windows }
     }
 }
 
@@ -53,16 +72,41 @@ where
 
 /// Each beginning of points' names is that of a point which full mode runs: what is asked of none would be left out
 /// without a word, and a claim that is left out fails nothing. Quick mode may leave points out.
-pub fn points<'a>(asked: impl Iterator<Item = Asked<'a>>, full: &[Condition]) -> Result<(), Mistake> {
+pub fn points(asked: &[Asked], full: &[Condition]) -> Result<(), Mistake> {
     let names: Vec<&str> = full.iter().filter(|c| !c.jobs.is_empty()).map(|c| c.name.as_str()).collect();
-    for Asked { at, what, points } in asked {
+    for Asked { at, what, points, .. } in asked {
         let is_of_none = |p: &&String| !names.iter().any(|name| is_about(std::slice::from_ref(p), name));
         if let Some(prefix) = points.iter().find(is_of_none) {
             let what = format!(
                 "{what}: points: no point of full mode begins with \"{prefix}\"; there are {}",
                 list(&names)
             );
-            return Err(Mistake { at, what });
+            return Err(Mistake { at: *at, what });
+        }
+    }
+    Ok(())
+}
+
+/// Windows end before the runs do: of what is beyond `time_limit` nothing is there, which would count as nothing sent.
+pub fn windows(asked: &[Asked], conditions: &[Condition], quick: bool) -> Result<(), Mistake> {
+    for asked in asked.iter().filter(|a| !a.windows.is_empty()) {
+        let jobs = conditions.iter().filter(|c| is_about(asked.points, &c.name)).flat_map(|c| &c.jobs);
+        for job in jobs.filter(|j| asked.variants.is_empty() || asked.variants.contains(&j.variant.as_str()))
+        {
+            let limit = job.scenario.time_limit;
+            if let Some(w) = asked.windows.iter().find(|w| w.to.ns() > limit.ns()) {
+                let what = format!(
+                    "{}: window: {} to {} ends after time_limit = \"{limit}\" of point \"{}\", variant \"{}\"{}; \
+                     end it there, or make time_limit longer",
+                    asked.what,
+                    w.from,
+                    w.to,
+                    job.point,
+                    job.variant,
+                    if quick { ", in quick mode" } else { "" }
+                );
+                return Err(Mistake { at: asked.at, what });
+            }
         }
     }
     Ok(())

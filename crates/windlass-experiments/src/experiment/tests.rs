@@ -294,6 +294,38 @@ fn names_that_are_there_twice_are_refused() {
 }
 
 #[test]
+fn windows_that_no_run_reaches_are_refused() {
+    let error = |text: &str, head: &str| {
+        let error = Experiment::parse("e.toml", text).unwrap_err().to_string();
+        let line = text[..text.find(head).unwrap()].matches('\n').count() + 1;
+        assert!(error.starts_with(&format!("e.toml:{line}: ")), "{error}");
+        error
+    };
+    let (window, busy) = ("to = \"0.8 s\"", "[[claim]]\nid = \"busy\"");
+    let e = error(&VARIED.replacen(window, "to = \"20.001 s\"", 1), busy);
+    assert!(e.contains("claim \"busy\": window: 100 ms to 20.001 s ends after time_limit = \"20 s\""), "{e}");
+    assert!(e.contains("point \"buffer-1MB-100packets\", variant \"reno\"; end it there"), "{e}");
+    // up to the end is no more than there is
+    let end = VARIED.replacen(window, "to = \"20000 ms\"", 1);
+    Experiment::parse("e.toml", &end).unwrap();
+    let runs = "runs = 2\n";
+    let e = error(&end.replacen(runs, "quick_set = { time_limit = \"10 s\" }\nruns = 2\n", 1), busy);
+    assert!(e.contains("time_limit = \"10 s\"") && e.contains("in quick mode"), "{e}");
+    // of other variants and points it does not speak
+    let other = "set = { time_limit = \"10 s\", \"flow.*.algorithm\" = \"bbr\" }";
+    let other = end.replacen("set = { \"flow.*.algorithm\" = \"bbr\" }", other, 1);
+    Experiment::parse("e.toml", &other).unwrap();
+    let short =
+        "[[point]]\nname = \"short\"\nset = { time_limit = \"10 s\" }\nruns = 1\nquick_runs = 1\n\n[[claim]]";
+    let short = end.replacen("[[claim]]", short, 1);
+    Experiment::parse("e.toml", &short).unwrap();
+    let table = "\n[[table]]\ntitle = \"t\"\n[[table.column]]\nname = \"b\"\nmetric = \"throughput\"\n\
+                 statistic = \"mean\"\nwindow = { from = \"5 s\", to = \"15 s\" }\n";
+    let e = error(&(short + table), "[[table]]");
+    assert!(e.contains("table: window: 5 s to 15 s") && e.contains("\"short\""), "{e}");
+}
+
+#[test]
 fn a_variant_can_run_in_both_homes() {
     let text = VARIED
         .replace("name = \"bbr\"", "name = \"bbr\"\non = [\"sim\", \"lab\"]")
