@@ -70,7 +70,7 @@ impl Job {
 
     /// The same in a build of these sources.
     fn hash_in(&self, sources: &str) -> String {
-        let what = (&self.scenario, self.on, self.interval, sources);
+        let what = (&self.scenario, self.on, self.interval, self.needs_samples, sources);
         let what = serde_json::to_string(&what).expect("plain data");
         Sha256::digest(what).iter().take(HASH_BYTES).map(|b| format!("{b:02x}")).collect()
     }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_build_is_another_run() {
+    fn another_build_or_record_is_another_run() {
         let scenario = Scenario::parse(
             "t",
             "name = \"t\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n\
@@ -112,5 +112,8 @@ mod tests {
         };
         assert_eq!(job.hash(), job.hash_in(SOURCES));
         assert_ne!(job.hash(), job.hash_in("0"));
+        // what was not sampled or not recorded in intervals cannot be judged by them
+        assert_ne!(job.hash(), Job { needs_samples: true, ..job.clone() }.hash());
+        assert_ne!(job.hash(), Job { interval: NonZeroU64::new(1), ..job.clone() }.hash());
     }
 }
