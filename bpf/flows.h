@@ -27,7 +27,8 @@ static __always_inline __u8 wl_syn_flags(const struct wl_packet *p)
 		flags |= WL_SYN_SACK;
 	if (p->options.has_ts)
 		flags |= WL_SYN_TIMESTAMPS;
-	if (p->options.is_foreign)
+	/* a client may offer MPTCP to anyone; whose answer does not take it up has made it plain TCP (RFC 8684, section 3.1) */
+	if (p->options.is_foreign || (p->options.is_mptcp && (p->flags & WL_TCP_ACK)))
 		flags |= WL_SYN_FOREIGN;
 	if (p->ns || ((p->flags & WL_TCP_ACK) && (p->flags & WL_TCP_CWR)))
 		flags |= WL_SYN_ACCECN;

@@ -33,9 +33,10 @@ struct wl_options {
 	wl_u8 has_ts;
 	wl_u8 has_wscale;
 	wl_u8 has_sack_permitted;
-	wl_u8 is_foreign; /* MPTCP, MD5, AO: we could not reproduce its segments */
+	wl_u8 is_foreign; /* MD5, AO: we could not reproduce its segments */
+	wl_u8 is_mptcp; /* nor those, where both ends agree on it */
 	wl_u8 is_bad; /* a length lies; what was read before it is in the other fields */
-	wl_u16 reserved;
+	wl_u8 reserved;
 };
 WL_ASSERT_SIZE(struct wl_options, 20);
 
@@ -105,8 +106,10 @@ static long wl_option_step(wl_u32 i, void *ctx)
 		break;
 	case WL_OPT_MD5:
 	case WL_OPT_AO:
-	case WL_OPT_MPTCP:
 		o->is_foreign = 1;
+		break;
+	case WL_OPT_MPTCP:
+		o->is_mptcp = 1;
 		break;
 	}
 	w->at = at + len;

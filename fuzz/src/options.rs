@@ -41,7 +41,8 @@ fn second_reading(mut rest: &[u8]) -> wl_options {
                 o.tsval = u32::from_be_bytes([*a, *b, *c, *d]);
                 o.tsecr = u32::from_be_bytes([*e, *f, *g, *h]);
             }
-            [19 | 29 | 30, ..] => o.is_foreign = 1,
+            [19 | 29, ..] => o.is_foreign = 1,
+            [30, ..] => o.is_mptcp = 1,
             _ => {}
         }
         rest = &rest[len.into()..];
