@@ -91,6 +91,8 @@ static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_s
 		calls |= WL_CALL_ECN;
 	if (sample->newly_delivered_bytes || sample->lost_bytes || sample->events)
 		calls |= WL_CALL_ACK;
+	if (wl_alg_is_due(&f->decision, now_ns / 1000) && !wl_clock_runs(now_ns))
+		calls |= WL_CALL_TIMER;
 	if (calls)
 		wl_run_algorithm(f, id, calls, 0, now_ns);
 	wl_edge_advance(f, now_ns);
@@ -179,7 +181,7 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	a->window_bytes = (__u32)p->window_field << f->rcv_wscale;
 	a->says_more = !is_pure || wl_after(p->ack + a->window_bytes, f->rcv_edge);
 	a->has_ece = !!(p->flags & WL_TCP_ECE);
-	wl_offered(f, p->ack, p->ack + a->window_bytes);
+	wl_offered(f, p->ack, p->ack + a->window_bytes, a->now_us);
 	wait_us = wl_control(f, id, s, now_ns);
 	if (wl_track_hole_stays(f, a->now_us))
 		wl_bypass(f, WL_C_BYPASS_GAP);

@@ -136,8 +136,8 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 	wl_count_n(WL_C_STORED_BYTES, len);
 	if (skb->gso_size && skb->gso_size < 64)
 		mss = 64;
-	/* the largest segment seen is the sender's MSS, once it has shown one */
-	if (mss > f->mss_bytes || skb->gso_size)
+	/* the largest segment seen is the sender's MSS, once it has shown one; two small writes may have met on the way */
+	if (mss > f->mss_bytes || (skb->gso_size && len > 2 * skb->gso_size))
 		f->mss_bytes = mss;
 	if (wl_track_send(f, seq, end, leaves_us))
 		wl_bypass_all(f, WL_C_BYPASS_GAP, wl_seq_max(f->nxt, end));
@@ -162,7 +162,9 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	}
 	switch (wl_data_kind(f, p->seq, p->payload_bytes)) {
 	case WL_DATA_OLD:
-		wl_probed_by_sender(f, end);
+		/* but a byte of what it was shown as acknowledged is a keep-alive: the client answers that */
+		if (p->payload_bytes > 1 || wl_after(end, f->shown_una))
+			wl_probed_by_sender(f, end);
 		/* acknowledged already, only the sender was not shown it yet; if the clock is gone, the answer to this will */
 		if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una) && !p->has_news &&
 		    wl_clock_runs(now_ns)) {
@@ -174,8 +176,11 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_track_insists(f, p->seq);
 		wl_probed_by_sender(f, end);
 		wl_count(WL_C_SENDER_RETRANS);
-		if (f->state == WL_FLOW_ACTIVE && !fin && !p->has_news && !f->repairs_failed &&
-		    p->payload_bytes <= f->mss_bytes && wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {
+		if (f->state == WL_FLOW_ACTIVE && wl_is_cut_shorter(f, p->seq, p->payload_bytes))
+			f->mss_bytes = wl_max(p->payload_bytes, 64);
+		else if (f->state == WL_FLOW_ACTIVE && !fin && !p->has_news && !f->repairs_failed &&
+			 !wl_is_closed(f) && p->payload_bytes <= f->mss_bytes &&
+			 wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {
 			if (wl_clock_runs(now_ns)) {
 				wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 				return WL_TC_DROP;

@@ -179,13 +179,25 @@ WL_INLINE enum wl_ack_kind wl_ack_kind(const struct wl_flow *f, wl_u32 ack)
 }
 
 /*
+ * Has the receiver no room at all? What is in flight then is a probe of its window, with which some senders send a byte
+ * (RFC 9293, section 3.8.6.1): it is not taken, and theirs to repeat.
+ */
+WL_INLINE int wl_is_closed(const struct wl_flow *f)
+{
+	return !wl_before(f->una, f->rcv_edge);
+}
+
+/*
  * The receiver offers room up to `edge` with an acknowledgement of una or more. What acknowledges more is its newest word:
  * if it takes back more than scaling cuts off, that is not offered any longer. What does not may have been overtaken.
  */
-WL_INLINE void wl_offered(struct wl_flow *f, wl_u32 ack, wl_u32 edge)
+WL_INLINE void wl_offered(struct wl_flow *f, wl_u32 ack, wl_u32 edge, wl_u32 now_us)
 {
 	if (!wl_after(ack, f->una) || !wl_before(edge + (1u << f->rcv_wscale), f->rcv_edge))
 		edge = wl_seq_max(f->rcv_edge, edge);
+	/* while there was no room, silence meant nothing */
+	if (wl_is_closed(f))
+		f->progress_at_us = now_us;
 	f->rcv_edge = edge;
 }
 

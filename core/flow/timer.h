@@ -16,6 +16,7 @@
 #define WL_BACKOFF_MAX 16u
 #define WL_SILENCE_GRAIN_NS (1ULL << 21) /* 2 ms */
 #define WL_DELACK_US 50000u /* the receiver's delayed-ACK timer (Linux: 40 ms): a lone segment may wait for it */
+#define WL_DELACK_LATE_US 250000u /* ... of one that was found to be late (100 to 200 ms in other systems) */
 
 /*
  * Silence after which the tail is probed: earlier than a sender's own probe at 2 srtt, which it would notice, but
@@ -26,13 +27,18 @@ WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 {
 	wl_u32 rtt_us = wl_timer_rtt_us(f);
 	wl_u32 timeout_us;
+	int is_alone;
 
 	if (!rtt_us)
 		return WL_RTO_INITIAL_US / 2;
 	timeout_us = rtt_us + rtt_us / 2 + f->rttvar_us;
 	if (timeout_us < WL_PROBE_MIN_US)
 		timeout_us = WL_PROBE_MIN_US;
-	if (f->nxt - f->una <= f->mss_bytes || (f->flags & WL_FLOW_ACKS_LATE))
+	is_alone = f->nxt - f->una <= f->mss_bytes;
+	/* later than a timeout would be: a probe in vain forbids to learn from that ACK, and so each would be one */
+	if (is_alone && (f->flags & WL_FLOW_ACKS_LATE))
+		return timeout_us + WL_DELACK_LATE_US;
+	if (is_alone || (f->flags & WL_FLOW_ACKS_LATE))
 		/* of a receiver that has acknowledged nothing yet, no more is known */
 		timeout_us += f->srtt_us ? WL_DELACK_US : WL_RTO_MIN_US;
 	return timeout_us < wl_rto_us(f) ? timeout_us : wl_rto_us(f);
@@ -89,7 +95,7 @@ WL_INLINE wl_u32 wl_silence_us(const struct wl_flow *f)
 {
 	wl_u32 probe_us;
 
-	if (f->una == f->nxt || f->state != WL_FLOW_ACTIVE)
+	if (f->una == f->nxt || f->state != WL_FLOW_ACTIVE || wl_is_closed(f))
 		return 0;
 	probe_us = wl_probe_wait_us(f);
 	return probe_us ? probe_us : wl_timeout_us(f);

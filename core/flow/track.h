@@ -373,6 +373,19 @@ WL_INLINE int wl_is_taken_care_of(struct wl_flow *f, wl_u32 seq, wl_u32 copies)
 	return seg && seg->sent_count <= copies && (seg->flags & (WL_SEG_SACKED | WL_SEG_LOST | WL_SEG_RESENT));
 }
 
+/*
+ * Does the sender send the head of what is in flight again, in `len` bytes, less than a copy of it that was sent in vain? The
+ * path may take no longer ones, and the box's own cannot get through.
+ */
+WL_INLINE int wl_is_cut_shorter(struct wl_flow *f, wl_u32 seq, wl_u32 len)
+{
+	wl_u32 slot = wl_seg_find(f, f->una);
+	struct wl_seg *seg = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
+
+	return seg && seq == f->una && len < f->mss_bytes && len < seg->len_bytes && seg->sent_count > 1 &&
+	       !(seg->flags & WL_SEG_SACKED);
+}
+
 /* The box sent a lost record again. */
 WL_GLOBAL int wl_track_repaired(struct wl_flow *f, struct wl_seg *seg, wl_u32 slot, wl_u32 now_us)
 {

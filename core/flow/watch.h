@@ -89,7 +89,7 @@ WL_INLINE void wl_watch_ack(struct wl_flow *f, wl_u32 ack, wl_u32 rcv_edge, wl_u
 {
 	wl_u32 una = wl_seq_min(ack, f->nxt);
 
-	wl_offered(f, ack, rcv_edge);
+	wl_offered(f, ack, rcv_edge, now_us);
 	f->delivered_bytes += una - f->una;
 	f->una = una;
 	if (wl_watch_ends_timing(f, ack)) {

@@ -132,7 +132,7 @@ int wln_flow_probe_report(const struct wln_flow *, wl_u32 *start, wl_u32 *end);
 int wln_flow_pause_check(struct wln_flow *, wl_u32 idle_us, int wants_all);
 void wln_flow_cwnd_limited_check(struct wln_flow *);
 int wln_flow_shown_step(struct wln_flow *, wl_u32 now_us, wl_u32 known_edge);
-void wln_flow_offered(struct wln_flow *, wl_u32 ack, wl_u32 edge);
+void wln_flow_offered(struct wln_flow *, wl_u32 ack, wl_u32 edge, wl_u32 now_us);
 void wln_flow_edge_shown(struct wln_flow *, wl_u64 now_ns, wl_u32 edge);
 wl_u32 wln_flow_pacing_budget(const struct wln_flow *, wl_u64 now_ns);
 void wln_flow_pacing_charge(struct wln_flow *, wl_u64 now_ns, wl_u32 bytes);

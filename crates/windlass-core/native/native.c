@@ -556,9 +556,9 @@ int wln_flow_shown_step(struct wln_flow *n, wl_u32 now_us, wl_u32 known_edge)
 	return wl_shown_step(&n->flow, now_us, known_edge);
 }
 
-void wln_flow_offered(struct wln_flow *n, wl_u32 ack, wl_u32 edge)
+void wln_flow_offered(struct wln_flow *n, wl_u32 ack, wl_u32 edge, wl_u32 now_us)
 {
-	wl_offered(&n->flow, ack, edge);
+	wl_offered(&n->flow, ack, edge, now_us);
 }
 
 void wln_flow_edge_shown(struct wln_flow *n, wl_u64 now_ns, wl_u32 edge)

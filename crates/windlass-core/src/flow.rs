@@ -274,9 +274,9 @@ impl Flow {
     }
 
     /// The receiver offers room up to `edge` with acknowledgement `ack`, which is not taken yet.
-    pub fn offered(&mut self, ack: u32, edge: u32) {
+    pub fn offered(&mut self, ack: u32, edge: u32, now_us: u32) {
         // SAFETY: exclusive access.
-        unsafe { abi::wln_flow_offered(self.inner.as_ptr(), ack, edge) };
+        unsafe { abi::wln_flow_offered(self.inner.as_ptr(), ack, edge, now_us) };
     }
 
     /// The sender is shown `edge`.

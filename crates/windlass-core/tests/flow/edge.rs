@@ -314,7 +314,7 @@ fn room_that_the_receiver_takes_back_is_granted_no_more() {
     f.state_mut().rcv_edge = 0;
     f.send(4 * MSS, 0);
     let mut offers = |at: u32, window_bytes: u32| {
-        f.offered(at, at + window_bytes);
+        f.offered(at, at + window_bytes, 0);
         f.ack(&ack(at, 5_000, &[]));
         f.edge_advance(40_000_000);
         (f.state().rcv_edge, f.state().edge)

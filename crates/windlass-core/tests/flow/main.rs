@@ -264,6 +264,37 @@ fn what_a_receiver_takes_back_is_sent_again() {
     }
 }
 
+/// A client that keeps the ACK of a lone segment for 200 ms: a probe is sent in vain once. That it was tells how late it is, and
+/// the ACK of the next one, which is sent once, what to expect.
+#[test]
+fn a_client_that_delays_its_acks_for_long_is_probed_in_vain_once() {
+    let mut f = flow(0);
+    f.send(2 * MSS, 0);
+    f.ack(&ack(2 * MSS, 30_000, &[]));
+    let mut probes = 0;
+    for n in 0..20 {
+        let (begin_us, end) = (1_000_000 * (n + 1), (3 + n) * MSS);
+        f.send(end, begin_us);
+        let is_probed = |f: &mut Flow, now_us| match f.on_silence(now_us) {
+            abi::WL_SILENCE_NONE => false,
+            abi::WL_SILENCE_PROBE => true,
+            said => panic!("segment {n}: {said}"),
+        };
+        match (begin_us..begin_us + 230_000).step_by(100).find(|now_us| is_probed(&mut f, *now_us)) {
+            // the copy brings the ACK about
+            Some(probed_at_us) => {
+                f.repaired(end - MSS, probed_at_us);
+                f.ack(&ack(end, probed_at_us + 30_000, &[(end - MSS, end)]));
+                probes += 1;
+            }
+            None => {
+                f.ack(&ack(end, begin_us + 230_000, &[]));
+            }
+        }
+    }
+    assert_eq!(probes, 1);
+}
+
 /// A sender whose data is not acknowledged sends it again, sooner or later: one that does not has got ACKs by another way.
 #[test]
 fn a_sender_that_does_not_wait_is_left_alone() {

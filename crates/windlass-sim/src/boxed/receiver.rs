@@ -109,7 +109,7 @@ impl WindlassBox {
 
     /// Scoreboard, algorithm, edge. Returns the time until the next loss can be judged, as `ack_and_wait` does.
     fn control(&mut self, f: &mut BoxFlow, ack: &wl_ack, net: &Network) -> u32 {
-        f.flow.offered(ack.ack, ack.ack.wrapping_add(ack.window_bytes));
+        f.flow.offered(ack.ack, ack.ack.wrapping_add(ack.window_bytes), ack.now_us);
         let lost_segs = f.state().lost_segs;
         f.flow.supply_check(ack.now_us);
         let (mut sample, wait_us) = f.flow.ack_and_wait(ack);
