@@ -8,7 +8,8 @@
  *           ^--------RTT falls again-------'
  *
  * Units inside: windows in bytes, time in 1/1024 s, so that C = 0.4 segments/s^3 is 410/2^40 segments per tick^3 as in
- * Linux. Where we deviate: growth is spread over the bytes acknowledged instead of counted in ACKs.
+ * Linux. Where we deviate: growth is spread over the bytes acknowledged instead of counted in ACKs; the round trip of
+ * W(t + RTT) is the smallest, as in Linux; HyStart++ does not limit how much one ACK grows the window (RFC 9406's L), as homes do.
  */
 #ifndef WL_ALG_CUBIC_H
 #define WL_ALG_CUBIC_H

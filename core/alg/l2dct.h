@@ -23,7 +23,7 @@
 
 struct wl_l2dct {
 	struct wl_dctcp dctcp;
-	wl_u32 delivered_bytes; /* on this connection; saturates */
+	wl_u32 delivered_bytes; /* since this algorithm has been the connection's; saturates */
 };
 _Static_assert(sizeof(struct wl_l2dct) <= WL_ALG_STATE_BYTES, "L2DCT's state fits a flow");
 

@@ -47,6 +47,8 @@ WL_INLINE void wl_reno_grow(struct wl_reno *r, const struct wl_sample *s, struct
 		acked = grown - d->ssthresh_bytes;
 		d->cwnd_bytes = d->ssthresh_bytes;
 	}
+	/* earned at a larger window, it is worth one segment all the same */
+	r->credit_bytes = wl_min(r->credit_bytes, d->cwnd_bytes);
 	r->credit_bytes = wl_sat_add(r->credit_bytes, (wl_u64)acked * share_q16 >> 16);
 	if (r->credit_bytes >= d->cwnd_bytes) {
 		r->credit_bytes -= d->cwnd_bytes;

@@ -477,3 +477,15 @@ fn after_a_pause_the_window_does_not_jump_to_where_it_was() {
         assert!(growth <= MSS, "ACK {i}: {} segments at once", growth / MSS);
     }
 }
+
+/// As many bytes as are nearly a window of 1000 segments are no reason to grow one of ten by more than a segment.
+#[test]
+fn what_was_earned_at_a_larger_window_is_worth_one_segment() {
+    let mut flow = start("reno");
+    (flow.decision.cwnd_bytes, flow.decision.ssthresh_bytes) = (1000 * MSS, MSS);
+    let ack = |newly_delivered_bytes| wl_sample { newly_delivered_bytes, ..sample(0) };
+    flow.on_ack(&ack(999 * MSS));
+    flow.decision.cwnd_bytes = 10 * MSS;
+    (0..9).for_each(|_| flow.on_ack(&ack(MSS)));
+    assert_eq!(flow.decision.cwnd_bytes, 11 * MSS);
+}
