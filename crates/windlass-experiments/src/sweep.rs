@@ -101,6 +101,7 @@ fn refusal(error: &SimError, scenario: &Scenario) -> Refusal {
         }
         SimError::UnknownBoxAlgorithm { .. } => (Place::Windlass, "algorithm"),
         SimError::BoxAtEnd { .. } => (Place::Windlass, "at"),
+        SimError::Timeless { flow, .. } => (Place::Flow(*flow), "size"),
         // nothing of the file: these are about this machine
         SimError::TooLarge { .. } | SimError::Trace { .. } => (Place::Network, ""),
     };

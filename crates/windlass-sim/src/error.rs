@@ -39,6 +39,19 @@ pub enum SimError {
         /// Host of the box.
         at: String,
     },
+    /// Nothing on a flow's way there and back takes time, and it has no end of its own: the clock would stand still.
+    #[error(
+        "flow {from} > {to}: size = \"unlimited\", and no link of its path has a delay or a rate, so that it would send for \
+         ever without time passing; give a link of its path a delay or a rate"
+    )]
+    Timeless {
+        /// Its number among the scenario's flows.
+        flow: usize,
+        /// Sender.
+        from: String,
+        /// Receiver.
+        to: String,
+    },
     /// It might not fit into the machine's memory.
     #[error(
         "needs up to {} MB of memory, and this machine has {} MB left: take fewer connections or smaller buffers, and \

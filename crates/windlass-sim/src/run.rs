@@ -64,14 +64,15 @@ pub struct Outcome {
 /// How often a run looks whether it should stop, in happenings.
 const LOOK_EVERY: u32 = 1 << 16;
 
-/// Whether the scenario can be simulated, without running it: are all algorithms and rules known, is the box where it can be?
+/// Whether the scenario can be simulated, without running it: are all algorithms and rules known, is the box where it can be,
+/// does time pass?
 /// What memory a run may need is looked at when it begins.
 pub fn check(scenario: &Scenario) -> Result<(), SimError> {
     scenario.flows.iter().try_for_each(|flow| algorithm(flow).map(|_| ()))?;
     if let Some(w) = &scenario.windlass {
         windlass_box(w, scenario, &Config::default())?;
     }
-    Ok(())
+    check_time(scenario)
 }
 
 /// Runs the scenario in virtual time. Says before it begins if it might not fit into the machine's memory.
@@ -109,6 +110,7 @@ pub(crate) struct Sim<'a> {
 
 impl<'a> Sim<'a> {
     pub(crate) fn new(scenario: &'a Scenario, options: &RunOptions) -> Result<Sim<'a>, SimError> {
+        check_time(scenario)?;
         let config = options.config.with(&scenario.tcp, &scenario.parameters);
         let boxed = scenario.windlass.as_ref().map(|w| windlass_box(w, scenario, &config)).transpose()?;
         let mut sim = Sim {
@@ -467,6 +469,25 @@ fn windlass_box(w: &Windlass, scenario: &Scenario, config: &Config) -> Result<Wi
     Ok(WindlassBox::new(algorithm, w.mode, random, config))
 }
 
+/// Whether time passes for each flow without end. Others need none: they are over after so many events at one instant.
+fn check_time(scenario: &Scenario) -> Result<(), SimError> {
+    let takes_time =
+        |link: &windlass_scenario::Link| link.rate.is_some() || link.delay.ns() > 0 || link.jitter.ns() > 0;
+    if scenario.links.iter().all(takes_time) {
+        return Ok(()); // so that no paths have to be found in large networks
+    }
+    let mut router = Router::new(scenario);
+    for (index, flow) in scenario.flows.iter().enumerate().filter(|(_, flow)| flow.is_unlimited()) {
+        let Flow { from, to, .. } = flow;
+        let there = router.links(from, to, 2 * index as u32 + 1).into_iter();
+        let back = router.links(to, from, 2 * index as u32);
+        if !there.chain(back).flatten().any(|link| takes_time(&scenario.links[link])) {
+            return Err(SimError::Timeless { flow: index, from: from.clone(), to: to.clone() });
+        }
+    }
+    Ok(())
+}
+
 /// Both directions of each link.
 fn links(scenario: &Scenario) -> Vec<Link> {
     let both = |(index, link): (usize, &windlass_scenario::Link)| {
@@ -602,6 +623,34 @@ fn flow_report(
 mod tests {
     use super::*;
     use std::mem::size_of;
+
+    /// Two hosts beside each other, and two with a router between them.
+    fn with_links(first: &str, second: &str, flow: &str) -> Scenario {
+        let text = format!(
+            "name = \"t\"\ntime_limit = \"1 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"r\"\n[[host]]\nname = \"b\"\n\
+             [[link]]\nbetween = [\"a\", \"r\"]\n{first}\n[[link]]\nbetween = [\"r\", \"b\"]\n{second}\n\
+             [[flow]]\nfrom = \"a\"\nto = \"b\"\n{flow}\n"
+        );
+        Scenario::parse("t", &text).unwrap()
+    }
+
+    /// Nothing would ever end such a run; what has an end needs no time.
+    #[test]
+    fn an_unlimited_flow_over_links_without_time_is_refused() {
+        let scenario = with_links("", "loss = \"1 %\"", "size = \"unlimited\"\nstop = \"500 ms\"");
+        let timeless = SimError::Timeless { flow: 0, from: "a".into(), to: "b".into() };
+        assert_eq!(check(&scenario), Err(timeless.clone()));
+        assert_eq!(run(&scenario, &RunOptions::default()).unwrap_err(), timeless);
+        assert!(timeless.to_string().ends_with("give a link of its path a delay or a rate"));
+        let train =
+            "[[flow.train]]\ncount = 1\nsize = \"1 kB\"\n[[flow.train]]\ncount = 1\nsize = \"unlimited\"";
+        assert!(check(&with_links("", "", train)).is_err());
+        for link in ["rate = \"1 Mbit/s\"", "delay = \"1 us\"", "jitter = \"1 us\""] {
+            assert_eq!(check(&with_links("", link, "size = \"unlimited\"")), Ok(()), "{link}");
+        }
+        let finite = run(&with_links("", "", "size = \"1 MB\""), &RunOptions::default()).unwrap();
+        assert_eq!(finite.report.flows[0].completion_s, Some(0.0));
+    }
 
     /// Thousands of idle connections must fit: at most 4 KiB each, both ends and their scoreboards together.
     #[test]

@@ -83,6 +83,12 @@ impl Router {
         Some(begin)
     }
 
+    /// The links that lie between one host and another for the packets of endpoint `endpoint`; none if there is no path.
+    pub fn links(&mut self, from: &str, to: &str, endpoint: u32) -> Option<Vec<usize>> {
+        let hops = self.hops(self.graph.host(from), self.graph.host(to), endpoint)?;
+        Some(hops.into_iter().filter(|code| code & BOX == 0).map(|code| code as usize / 2).collect())
+    }
+
     /// All paths that were found.
     pub fn into_paths(self) -> Paths {
         self.paths
