@@ -174,7 +174,7 @@ impl Train {
     /// Whether time passes from one response to the next, whatever the network.
     fn has_pauses(&self) -> bool {
         let pause = self.interval.as_ref().or(self.gap.as_ref());
-        pause.is_some_and(|p| p.most().is_none_or(|most| most.0 > 0.0))
+        pause.is_some_and(|p| p.most().is_none_or(|most| most.ns() > 0))
     }
 
     /// Whether what it says can be done; an error begins with the key. `is_last`: no other follows.
@@ -369,6 +369,8 @@ mod tests {
         };
         assert!(error("size = \"1 kB\"").starts_with("count"));
         assert!(error("size = \"1 kB\"\nuntil = \"1 s\"").starts_with("until"));
+        // less than half a nanosecond is none
+        assert!(error("size = \"1 kB\"\nuntil = \"1 s\"\ninterval = \"0.0004 us\"").starts_with("until"));
         assert!(error("size = \"1 kB\"\ncount = 1\nstart = \"2 s\"\nuntil = \"1 s\"").starts_with("until"));
         assert!(error("size = \"unlimited\"\ncount = 1").starts_with("size"));
         assert!(error("size = \"0 B\"\ncount = 1").starts_with("size"));
