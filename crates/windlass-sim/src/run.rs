@@ -160,7 +160,10 @@ impl<'a> Sim<'a> {
             }
             self.look(due_ns);
         }
-        self.run_until(self.until_ns, cancel);
+        if !self.run_until(self.until_ns, cancel) {
+            // nothing may happen for long before the limit, and that time counts
+            self.net.now_ns = self.until_ns;
+        }
     }
 
     /// When flows and links are to be looked at next.
@@ -370,7 +373,7 @@ impl<'a> Sim<'a> {
     }
 
     /// Looks at flows and links, for whoever is due or at the end of the run.
-    fn look(&mut self, now_ns: u64) {
+    pub(crate) fn look(&mut self, now_ns: u64) {
         let arrived_bytes = self.arrived_bytes();
         let is_end = self.next_look_ns() != Some(now_ns);
         let Sim { net, fetches, sessions, scenario, boxed, .. } = self;

@@ -1,7 +1,8 @@
 //! Flows against times computed by hand. The link has a delay of 50 ms and no rate: a handshake takes 100 ms, and so
 //! does a request with a response of at most ten segments.
 
-use crate::{Outcome, RunOptions, run};
+use crate::{Outcome, RunOptions, run, run::Sim};
+use std::num::NonZeroU64;
 use windlass_scenario::Scenario;
 
 fn outcome(flow: &str) -> Outcome {
@@ -121,6 +122,25 @@ fn without_a_stop_it_goes_on_until_the_run_ends() {
     assert!(flow.is_open_ended && outcome.report.is_complete());
 }
 
+/// After 60 ms nothing gets through any more, and ever rarer timeouts are all that happens: the run ends at its limit all the
+/// same, and so do its intervals.
+#[test]
+fn a_run_that_is_not_over_ends_at_its_limit() {
+    let text = "name = \"t\"\ntime_limit = \"200500 ms\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\
+                between = [\"a\", \"b\"]\ndelay = \"10 ms\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"unlimited\"\n";
+    let scenario = Scenario::parse("t", text).unwrap();
+    let options = RunOptions { interval_ns: NonZeroU64::new(1_000_000_000), ..RunOptions::default() };
+    let mut sim = Sim::new(&scenario, &options).unwrap();
+    sim.net.links[0].loses = (9..10_000).collect();
+    sim.run(None);
+    sim.look(sim.net.now_ns);
+    let outcome = sim.finish();
+    let (report, flow) = (&outcome.report, &outcome.report.flows[0]);
+    assert_eq!((outcome.ended_at_ns, report.ended_s), (200_500_000_000, 200.5));
+    assert!(flow.bytes > 0 && flow.goodput_bps == flow.bytes as f64 * 8.0 / 200.5);
+    assert_eq!(report.intervals.as_ref().unwrap().flow_bytes[0].len(), 201);
+}
+
 /// A place is used again a second after its connection is over, not earlier.
 #[test]
 fn places_of_connections_are_used_again() {
@@ -128,7 +148,7 @@ fn places_of_connections_are_used_again() {
                 between = [\"a\", \"b\"]\ndelay = \"5 ms\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n\
                 connections = \"per-response\"\n[[flow.train]]\ncount = 100\nsize = \"2 kB\"\ngap = \"80 ms\"\n";
     let scenario = Scenario::parse("t", text).unwrap();
-    let mut sim = crate::run::Sim::new(&scenario, &RunOptions::default()).unwrap();
+    let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
     sim.run(None);
     // one every 100 ms
     assert!((11..14).contains(&sim.fetches.len()), "{}", sim.fetches.len());
