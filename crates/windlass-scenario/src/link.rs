@@ -285,7 +285,8 @@ impl LinkModel {
     pub fn finish(mut self) -> LinkStats {
         if let Some(first_in_ns) = self.first_in_ns {
             let busy_ns = self.sent_bytes as f64 * 8e9 / self.rate_bps as f64;
-            let in_use_ns = (self.free_at_ns - first_in_ns) as f64;
+            // departures are in whole ns, rounded down: a link that was never idle was in use as long as it was busy
+            let in_use_ns = ((self.free_at_ns - first_in_ns) as f64).max(busy_ns);
             self.stats.mean_rate_bps = self.sent_bytes as f64 * 8e9 / in_use_ns;
             self.stats.utilisation = busy_ns / in_use_ns;
             // Little's law: the sum of the times that packets spent there, over the time
@@ -335,6 +336,18 @@ mod tests {
         assert_eq!(stats.queue_max_packets, 3);
         assert_eq!(stats.mean_queue_packets, (3.0 + 2.0 + 1.0 + 1.0) / 5.0);
         assert_eq!(stats.utilisation, 0.8);
+    }
+
+    /// 66 bytes at 1 Gbit/s take 528 ns, at 700 Mbit/s a fraction of a ns more than the 754 at which they are gone.
+    #[test]
+    fn one_packet_keeps_a_link_busy_and_no_more() {
+        for rate_bps in [1e9, 7e8] {
+            let mut model = LinkModel::new(&Link { rate: Some(Rate(rate_bps)), ..link() }, false, 1);
+            model.offer(0, 66, false);
+            let stats = model.finish();
+            assert_eq!((stats.utilisation, stats.mean_queue_packets), (1.0, 1.0));
+            assert!((stats.mean_rate_bps - rate_bps).abs() < 1e-3, "{}", stats.mean_rate_bps);
+        }
     }
 
     #[test]
