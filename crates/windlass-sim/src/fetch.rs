@@ -6,12 +6,13 @@ use crate::{
     network::Network,
     packet::Packet,
     tcp::{Config, Endpoint, Phase},
-    time::S,
+    time::{S, US, core_us},
 };
 use std::collections::VecDeque;
 use windlass_scenario::Application;
 
-/// How long after its end a connection's place is left alone, so that no packet of it is left.
+/// How long after its end a connection's place is left alone, so that few packets of it are left; [`Fetch::is_past`] knows
+/// those.
 pub(crate) const LINGER_NS: u64 = S;
 /// Request of a short path, as curl writes it.
 const REQUEST_BYTES: u64 = 85;
@@ -51,6 +52,8 @@ pub struct Fetch {
     /// To which session it belongs.
     pub session: u32,
     application: Application,
+    /// When it took its place, which another one may have had before.
+    placed_at_us: u64,
     has_first_byte: bool,
     is_over: bool,
     /// Responses that have arrived.
@@ -67,12 +70,13 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    /// A connection that has not begun.
-    pub fn new(ends: [Endpoint; 2], session: u32, application: Application) -> Fetch {
+    /// A connection that has not begun, and has its place from `now_ns` on.
+    pub fn new(ends: [Endpoint; 2], session: u32, application: Application, now_ns: u64) -> Fetch {
         Fetch {
             ends,
             session,
             application,
+            placed_at_us: now_ns / US,
             has_first_byte: false,
             is_over: false,
             arrived: 0,
@@ -87,6 +91,14 @@ impl Fetch {
     /// Whether both ends have closed.
     pub fn is_over(&self) -> bool {
         self.is_over
+    }
+
+    /// Whether a packet was sent before the connection took its place: it belongs to the one that had it before. Its
+    /// timestamp tells, as in RFC 7323, section 5 (PAWS). That wraps, so it is the packet's age that is compared, which is
+    /// less than the 71 minutes of the clock, with that of the connection, which may be more.
+    pub fn is_past(&self, packet: &Packet, now_ns: u64) -> bool {
+        let age_us = core_us(now_ns).wrapping_sub(packet.tsval_us);
+        u64::from(age_us) > now_ns / US - self.placed_at_us
     }
 
     fn head_bytes(&self) -> u64 {
@@ -168,6 +180,9 @@ impl Fetch {
 
     /// A packet for one of the ends. Returns what it meant, bits of [`notice`].
     pub fn on_packet(&mut self, packet: &Packet, net: &mut Network, config: &Config) -> u8 {
+        if self.is_past(packet, net.now_ns) {
+            return 0;
+        }
         let end = (packet.to & 1) as usize;
         let before = self.ends[end].phase();
         self.ends[end].on_packet(packet, net, config);

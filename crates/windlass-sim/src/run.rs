@@ -197,6 +197,10 @@ impl<'a> Sim<'a> {
                         self.attend(connection, notices);
                     }
                 }
+                // the box knows a connection by its place, so it must not see what is not of it
+                Happening::AtBox(_) if fetches[(packet.to >> 1) as usize].is_past(&packet, net.now_ns) => {
+                    net.send(packet.hop + 1, &packet);
+                }
                 Happening::AtBox(to_sender) => {
                     boxed.iter_mut().for_each(|b| b.on_packet(packet, to_sender, net));
                 }
@@ -306,7 +310,7 @@ impl<'a> Sim<'a> {
         if let Some(tap) = &mut self.net.tap {
             tap.on_new_connection(place, index);
         }
-        Fetch::new([client, server], index, flow.application)
+        Fetch::new([client, server], index, flow.application, self.net.now_ns)
     }
 
     /// Ends a flow, whatever it has sent.

@@ -156,6 +156,39 @@ fn places_of_connections_are_used_again() {
     assert_eq!(outcome.report.flows[0].responses.len(), 100);
 }
 
+/// Responses of eleven segments, each on its own connection in the same place: at once ten, and the last a round trip later. That
+/// of the first comes so late that it is sent again, and arrives itself while the second is on its way, as whose last it would
+/// pass. A router between the hosts may have a box.
+fn with_a_segment_of_the_past(windlass: &str) -> Vec<(f64, f64)> {
+    let text = format!(
+        "name = \"t\"\ntime_limit = \"20 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"r\"\n[[host]]\nname = \"b\"\n\
+         [[link]]\nbetween = [\"a\", \"r\"]\ndelay = \"25 ms\"\n[[link]]\nbetween = [\"r\", \"b\"]\ndelay = \"25 ms\"\n{windlass}\
+         [[flow]]\nfrom = \"a\"\nto = \"b\"\nalgorithm = \"reno\"\nconnections = \"per-response\"\n\
+         [[flow.train]]\ncount = 2\ninterval = \"3 s\"\nsize = \"14480 B\"\n"
+    );
+    let scenario = Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}"));
+    let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
+    // sent at 250 ms, behind the SYN-ACK, the acknowledgement of the request and ten others; there at 3170 ms
+    sim.net.links[0].reorders = true;
+    sim.net.links[0].late = (13..14, 2_870_000_000);
+    sim.run(None);
+    assert_eq!(sim.fetches.len(), 2, "the flow's own, and one place");
+    times(&sim.finish())
+}
+
+#[test]
+fn a_connection_gets_no_packets_of_the_one_that_had_its_place() {
+    let times = with_a_segment_of_the_past("");
+    assert!(times[0].1 > 500.0, "{times:?}");
+    assert_eq!(times[1], (3000.0, 300.0));
+}
+
+#[test]
+fn a_box_passes_packets_of_the_past() {
+    let box_of = |algorithm| format!("[windlass]\nat = \"r\"\nfacing = \"a\"\nalgorithm = \"{algorithm}\"\n");
+    assert_eq!(with_a_segment_of_the_past(&box_of("reno"))[1], (3000.0, 300.0));
+}
+
 #[test]
 fn hosts_are_as_the_scenario_says() {
     let text = |tcp: &str| {
