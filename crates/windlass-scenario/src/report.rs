@@ -216,7 +216,9 @@ impl RunReport {
             let open_ended = if flow.is_open_ended { "open-ended" } else { "failed" };
             let time = flow.completion_s.map_or(open_ended.into(), |s| format!("{s:.3} s"));
             // of what did not arrive whole there is none to compare
+            let is_empty = flow.is_open_ended && flow.bytes == 0;
             let sum = match (flow.checksum_ok, &flow.error) {
+                (true, _) if is_empty => "-",
                 (true, _) => "ok",
                 (false, Some(_)) => "-",
                 (false, None) => "WRONG",
@@ -228,6 +230,10 @@ impl RunReport {
             }
             if let Some(error) = &flow.error {
                 writeln!(f, "    {error}")?;
+            } else if is_empty {
+                let is_stopped = flow.stopped_s.is_some_and(|stopped_s| stopped_s <= self.ended_s);
+                let end = if is_stopped { "it was stopped" } else { "the run ended" };
+                writeln!(f, "    nothing arrived before {end}")?;
             }
         }
         Ok(())

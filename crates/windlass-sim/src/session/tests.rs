@@ -110,6 +110,22 @@ fn an_unlimited_flow_ends_when_it_is_stopped() {
     assert_eq!(outcome.in_flight, 0);
 }
 
+/// The first byte would have arrived at 200 ms. That nothing did is no wrong payload, and no error in the testbed either.
+#[test]
+fn a_flow_that_is_stopped_before_anything_arrives_is_not_wrong() {
+    for size in ["1 MB", "unlimited"] {
+        let report = outcome(&format!("size = \"{size}\"\nstop = \"190 ms\"\n")).report;
+        let flow = &report.flows[0];
+        assert_eq!((flow.bytes, flow.goodput_bps, flow.checksum_ok, &flow.error), (0, 0.0, true, &None));
+        assert!(report.is_complete());
+        let text = report.to_string();
+        assert!(
+            text.contains("    nothing arrived before it was stopped\n") && !text.contains("WRONG"),
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn without_a_stop_it_goes_on_until_the_run_ends() {
     let text = "name = \"t\"\ntime_limit = \"2 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\
