@@ -177,6 +177,20 @@ fn a_lost_tail_is_probed() {
     assert_eq!((report.sender_retrans_segs, report.sender_timeouts, report.sender_probes), (1, 0, 1));
 }
 
+/// The same where no timeout is shorter than a second. The eleventh leaves at 250 ms, alone: 2 srtt and the second are more than the
+/// timeout of srtt + 1 s, so the probe is sent then, at 1350 ms. With 200 ms it would be sent at 650.
+#[test]
+fn the_probe_of_a_lone_segment_waits_for_the_smallest_timeout() {
+    let tcp = Tcp { rto_min: Some(Span(1.0)), ..Tcp::default() };
+    let scenario = Scenario { tcp, ..scenario(11, "") };
+    let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
+    sim.net.links[0].loses = vec![13];
+    sim.run(None);
+    let outcome = sim.finish();
+    assert_eq!((outcome.report.sender_probes, outcome.report.sender_timeouts), (1, 0));
+    assert_eq!(completion_ms(&outcome), 1400.0);
+}
+
 /// The last two of ten are lost: the probe is due 2 srtt + 2 ms after the last ACK, at 452 ms, and carries the tenth.
 /// Its SACK comes back at 552 ms. The ninth is then older than a round trip and a quarter: lost, sent, there at 602 ms.
 #[test]

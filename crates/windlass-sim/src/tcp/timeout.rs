@@ -16,8 +16,6 @@ use windlass_core::abi::{WL_EV_TIMEOUT, WL_EV_TIMEOUT_AGAIN};
 
 /// Added to timers that must not fire early (TCP_TIMEOUT_MIN).
 const SLACK_NS: u64 = 2 * MS;
-/// An ACK may be delayed so long when there is a single segment to acknowledge.
-const PROBE_DELACK_NS: u64 = 200 * MS;
 
 impl Sender {
     fn arm(&mut self, pending: Pending, delay_ns: u64, wire: &mut Wire) {
@@ -67,7 +65,8 @@ impl Sender {
         }
     }
 
-    /// RFC 8985, section 7.2: not while losses are repaired, nor with anything SACKed.
+    /// RFC 8985, section 7.2: not while losses are repaired, nor with anything SACKed. The ACK of a lone segment may be delayed,
+    /// for which the smallest timeout is added (tcp_schedule_loss_probe()).
     fn try_schedule_probe(&mut self, at_most_ns: u64, wire: &mut Wire) -> bool {
         let is_calm = matches!(self.state, CaState::Open | CaState::Cwr) && self.board.sacked_segs() == 0;
         let is_probing = wire.config.is_probing_tails && wire.config.has_sack;
@@ -75,7 +74,7 @@ impl Sender {
             return false;
         }
         let is_alone = self.board.out_segs() == 1;
-        let slack_ns = if is_alone { PROBE_DELACK_NS.min(wire.config.rto_min_ns) } else { SLACK_NS };
+        let slack_ns = if is_alone { wire.config.rto_min_ns } else { SLACK_NS };
         let probe_ns = 2 * self.rtt.srtt_ns() + slack_ns;
         self.arm(Pending::Probe, probe_ns.min(at_most_ns), wire);
         true
