@@ -71,6 +71,9 @@ pub struct Link {
     /// Packets that get lost, counted from 1 in the order in which they come.
     #[cfg(test)]
     pub loses: Vec<u64>,
+    /// Packets that are marked, counted likewise.
+    #[cfg(test)]
+    pub marks: Vec<u64>,
     /// Packets that come later than they should, counted likewise, and by how much.
     #[cfg(test)]
     pub late: (std::ops::Range<u64>, u64),
@@ -86,6 +89,8 @@ impl Link {
             flights: VecDeque::new(),
             #[cfg(test)]
             loses: Vec::new(),
+            #[cfg(test)]
+            marks: Vec::new(),
             #[cfg(test)]
             late: (0..0, 0),
         }

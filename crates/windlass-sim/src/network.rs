@@ -179,6 +179,8 @@ impl Network {
         }
         #[cfg(test)]
         let at_ns = at_ns + if link.late.0.contains(&link.model.stats.packets) { link.late.1 } else { 0 };
+        #[cfg(test)]
+        let mark = mark || (flight.is_ect && link.marks.contains(&link.model.stats.packets));
         flight.is_ce |= mark;
         if link.reorders {
             flight.keep(&mut self.packets[flight.place]);

@@ -229,18 +229,24 @@ fn a_lost_retransmission_is_found() {
     assert!(completion_ms(&outcome) <= 600.0, "{}", completion_ms(&outcome));
 }
 
-/// A second flight, 11 to 29, that comes `late_ms` late, and of which a probe may be lost. Returns the outcome, the
-/// reductions and how many of them were taken back.
-fn delay_spike(late_ms: u64, loses: &[u64]) -> (Outcome, u64, u64) {
-    let scenario = scenario(29, "");
+/// A second flight, 11 to 29, that comes `late_ms` late, and of which a probe may be lost and some segments marked. Returns the
+/// outcome, the reductions and how many of them were taken back.
+fn marked_delay_spike(late_ms: u64, loses: &[u64], marks: &[u64]) -> (Outcome, u64, u64) {
+    let tcp = Tcp { ecn: Some(windlass_scenario::Ecn::Classic), ..Tcp::default() };
+    let scenario = Scenario { tcp, ..scenario(29, "") };
     let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
     let link = &mut sim.net.links[0];
     link.reorders = true;
     link.late = (13..32, late_ms * MS);
+    link.marks = marks.iter().map(|n| n + 2).collect();
     link.loses = loses.iter().map(|n| n + 2).collect();
     sim.run(None);
     let stats = sim.fetches[0].ends[1].sender.stats;
     (sim.finish(), stats.reductions, stats.undos)
+}
+
+fn delay_spike(late_ms: u64, loses: &[u64]) -> (Outcome, u64, u64) {
+    marked_delay_spike(late_ms, loses, &[])
 }
 
 /// The probe at 452 ms overtakes the flight, and its SACK makes all of it seem lost at 552 ms. The flight arrives at
@@ -262,6 +268,16 @@ fn a_timeout_that_was_not_needed_is_taken_back() {
     let report = &outcome.report;
     assert_eq!((report.sender_timeouts, report.sender_probes, report.sender_retrans_segs), (1, 1, 2));
     assert_eq!(completion_ms(&outcome), 780.0);
+}
+
+/// The same two flights, of which the first segment is marked as well: nothing was lost, but the window stays as small as it has
+/// become. As there is nothing new that could say so, the echo goes on until all is closed, and reduces it further.
+#[test]
+fn what_a_mark_confirms_is_not_taken_back() {
+    for (late_ms, loses, timeouts) in [(400, &[][..], 0), (480, &[30], 1)] {
+        let (outcome, _, undos) = marked_delay_spike(late_ms, loses, &[11]);
+        assert_eq!((undos, outcome.report.sender_timeouts), (0, timeouts), "{late_ms} ms");
+    }
 }
 
 /// How long the second of two responses takes, 70 segments and a head each, asked for 2 s after the first.

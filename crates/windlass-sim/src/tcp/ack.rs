@@ -211,6 +211,9 @@ impl Sender {
     /// The state machine.
     fn judge(&mut self, ack: &mut Ack, wire: &mut Wire) -> Send {
         let mut send = Send::LostThenNew;
+        if ack.has_ece {
+            self.undo.forbid();
+        }
         if self.una >= self.high_seq && !self.holds_state(wire) {
             match self.state {
                 // the echo of CWR must be seen: something beyond the window must be acknowledged
@@ -222,6 +225,7 @@ impl Sender {
                 _ => {}
             }
         }
+        let was_in_recovery = self.state == CaState::Recovery;
         match self.state {
             CaState::Recovery => {
                 let is_late_original = ack.is_advance && self.undo.is_original(ack.tsecr_us);
@@ -250,7 +254,7 @@ impl Sender {
         }
         if !is_settled && self.board.lost_segs() > 0 {
             self.enter_recovery(ack, wire);
-        } else if !is_settled && ack.has_ece && self.state == CaState::Open {
+        } else if !is_settled && !was_in_recovery && ack.has_ece && self.state == CaState::Open {
             self.reduce(WL_CONGESTION_ECN, ack, wire);
             self.undo.forget();
             self.state = CaState::Cwr;
@@ -306,9 +310,9 @@ impl Sender {
     }
 
     fn enter_recovery(&mut self, ack: &mut Ack, wire: &Wire) {
-        // a reduction in hand, for a mark, is enough
+        // a reduction in hand, for a mark, is enough, and stands
         if self.state == CaState::Cwr {
-            self.undo = Undo::begin(self.algorithm.decision, self.una, self.copies_out());
+            self.undo = Undo::begin(None, self.una, self.copies_out());
         } else {
             self.reduce(WL_CONGESTION_LOSS, ack, wire);
         }
@@ -318,7 +322,8 @@ impl Sender {
     /// The algorithm reduces its window; PRR brings the pipe down to it.
     fn reduce(&mut self, why: u32, ack: &mut Ack, wire: &Wire) {
         let prior_cwnd = self.cwnd_segs();
-        self.undo = Undo::begin(self.algorithm.decision, self.una, self.copies_out());
+        let before = Some(self.algorithm.decision).filter(|_| !ack.has_ece);
+        self.undo = Undo::begin(before, self.una, self.copies_out());
         self.algorithm.on_congestion(&ack.sample, why);
         self.prr = Prr::begin(prior_cwnd, (self.algorithm.decision.cwnd_bytes / MSS_BYTES).max(1));
         self.high_seq = self.nxt;
@@ -349,10 +354,17 @@ impl Sender {
         }
     }
 
-    /// The reduction was not needed: what was in force before is so again, unless the algorithm models the path by itself.
+    /// The reduction was not needed: what was in force before is so again, unless the algorithm models the path by itself or a
+    /// mark says that it was needed all the same (tcp_undo_cwnd_reduction()).
     fn take_back(&mut self, unmarks: bool, ack: &mut Ack) {
         if unmarks {
             self.board.clear_losses();
+        }
+        if !self.undo.is_armed() {
+            return;
+        }
+        if !self.is_pacing() && self.state != CaState::Loss {
+            self.state = CaState::Open;
         }
         let Some(saved) = self.undo.take() else { return };
         self.stats.undos += 1;
@@ -361,9 +373,6 @@ impl Sender {
             let decision = &mut self.algorithm.decision;
             decision.cwnd_bytes = decision.cwnd_bytes.max(saved.cwnd_bytes);
             decision.ssthresh_bytes = decision.ssthresh_bytes.max(saved.ssthresh_bytes);
-            if self.state != CaState::Loss {
-                self.state = CaState::Open;
-            }
         }
     }
 

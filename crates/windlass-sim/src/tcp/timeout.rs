@@ -132,7 +132,7 @@ impl Sender {
         sample.inflight_bytes = self.pipe_bytes();
         sample.is_in_recovery = 1;
         if reduces {
-            self.undo = Undo::begin(before, self.una, copies);
+            self.undo = Undo::begin(Some(before), self.una, copies);
             self.stats.reductions += 1;
         } else {
             sample.events |= WL_EV_TIMEOUT_AGAIN;

@@ -8,6 +8,9 @@ use windlass_core::abi::wl_decision;
 /// What a reduction in hand would be undone to.
 #[derive(Clone, Debug, Default)]
 pub struct Undo {
+    /// Whether the reduction may turn out not to have been needed (undo_marker).
+    is_armed: bool,
+    /// What was in force before it; none: it stands whatever turns out (prior_ssthresh).
     saved: Option<wl_decision>,
     /// Retransmissions of this episode not reported as duplicates; -1: none yet.
     unexplained: i32,
@@ -18,10 +21,12 @@ pub struct Undo {
 }
 
 impl Undo {
-    /// A reduction begins; `before` was in force. Of `copies_out` segments sent again nothing is known yet.
-    pub fn begin(before: wl_decision, una: u64, copies_out: u32) -> Undo {
+    /// A reduction begins; `before` was in force, none if it is not to be so again. Of `copies_out` segments sent again nothing
+    /// is known yet.
+    pub fn begin(before: Option<wl_decision>, una: u64, copies_out: u32) -> Undo {
         Undo {
-            saved: Some(before),
+            is_armed: true,
+            saved: before,
             unexplained: if copies_out == 0 { -1 } else { copies_out as i32 },
             resent_at_us: 0,
             marker_seq: una,
@@ -30,7 +35,12 @@ impl Undo {
 
     /// Whether there is something to undo.
     pub fn is_armed(&self) -> bool {
-        self.saved.is_some()
+        self.is_armed
+    }
+
+    /// A congestion mark has come back: the reduction is needed, even if nothing was lost (tcp_fastretrans_alert(), step A).
+    pub fn forbid(&mut self) {
+        self.saved = None;
     }
 
     /// A segment is sent again.
@@ -58,13 +68,15 @@ impl Undo {
         self.is_armed() && self.resent_at_us != 0 && (tsecr_us.wrapping_sub(self.resent_at_us) as i32) < 0
     }
 
-    /// What was in force; nothing is left to undo.
+    /// What was in force, if it is to be so again; nothing is left to undo.
     pub fn take(&mut self) -> Option<wl_decision> {
+        self.is_armed = false;
         self.saved.take()
     }
 
     /// The reduction stands.
     pub fn forget(&mut self) {
+        self.is_armed = false;
         self.saved = None;
     }
 }
