@@ -6,8 +6,8 @@ use super::{
     prr::Prr,
     rate::Delivery,
     receiver::Receiver,
+    seg::Seg,
     sender::{CaState, Pending, Round, Sender, Wire},
-    undo::Undo,
 };
 use crate::{
     packet::{Block, MSS_BYTES, Packet, flag},
@@ -15,7 +15,7 @@ use crate::{
 };
 use windlass_core::abi::{
     WL_CONGESTION_ECN, WL_CONGESTION_LOSS, WL_EV_MORE_WAITS, WL_EV_RECOVERY_ENTER, WL_EV_RECOVERY_EXIT,
-    WL_EV_ROUND_START, WL_EV_UNDO, wl_sample,
+    WL_EV_ROUND_START, WL_EV_UNDO, wl_decision, wl_sample,
 };
 
 /// An ACK while it is worked on.
@@ -312,7 +312,7 @@ impl Sender {
     fn enter_recovery(&mut self, ack: &mut Ack, wire: &Wire) {
         // a reduction in hand, for a mark, is enough, and stands
         if self.state == CaState::Cwr {
-            self.undo = Undo::begin(None, self.una, self.copies_out());
+            self.begin_undo(None);
         } else {
             self.reduce(WL_CONGESTION_LOSS, ack, wire);
         }
@@ -323,7 +323,7 @@ impl Sender {
     fn reduce(&mut self, why: u32, ack: &mut Ack, wire: &Wire) {
         let prior_cwnd = self.cwnd_segs();
         let before = Some(self.algorithm.decision).filter(|_| !ack.has_ece);
-        self.undo = Undo::begin(before, self.una, self.copies_out());
+        self.begin_undo(before);
         self.algorithm.on_congestion(&ack.sample, why);
         self.prr = Prr::begin(prior_cwnd, (self.algorithm.decision.cwnd_bytes / MSS_BYTES).max(1));
         self.high_seq = self.nxt;
@@ -333,9 +333,13 @@ impl Sender {
         ack.sample.events |= WL_EV_RECOVERY_ENTER;
     }
 
-    /// Segments sent again that are still out, a tail loss probe among them (tcp_init_undo()).
-    pub(super) fn copies_out(&self) -> u32 {
-        self.board.resent_segs() + u32::from(self.probe.is_some_and(|p| p.is_retrans))
+    /// A reduction begins that may turn out not to have been needed: then what was in force `before` is so again.
+    pub(super) fn begin_undo(&mut self, before: Option<wl_decision>) {
+        // of segments sent again that are still out, a tail loss probe among them, there may be reports (tcp_init_undo())
+        let resent_segs = self.board.resent_segs();
+        let copies_out = resent_segs + u32::from(self.probe.is_some_and(|p| p.is_retrans));
+        let has_copies = resent_segs > 0 || self.board.first().is_some_and(Seg::was_retransmitted);
+        self.undo.begin(before, self.una, copies_out, has_copies);
     }
 
     /// All is well again.

@@ -5,7 +5,6 @@ use super::{
     receiver::Receiver,
     sender::{CaState, Pending, Sender, TailProbe, Wire},
     tso::Place,
-    undo::Undo,
 };
 use crate::{
     engine::Kind,
@@ -122,19 +121,18 @@ impl Sender {
             CaState::Loss => self.una >= self.high_seq || self.timeouts_in_row == 0,
             CaState::Cwr | CaState::Recovery => self.una >= self.high_seq,
         };
-        let before = self.algorithm.decision;
-        let copies = self.copies_out();
         let mut sample = self.sample(now_ns);
+        if reduces {
+            self.begin_undo(Some(self.algorithm.decision));
+            self.stats.reductions += 1;
+        }
         self.board.set_dup_segs(0);
         self.rack.lose_on_timeout(&mut self.board, now_ns);
         self.state = CaState::Loss;
         sample.events |= WL_EV_TIMEOUT;
         sample.inflight_bytes = self.pipe_bytes();
         sample.is_in_recovery = 1;
-        if reduces {
-            self.undo = Undo::begin(Some(before), self.una, copies);
-            self.stats.reductions += 1;
-        } else {
+        if !reduces {
             sample.events |= WL_EV_TIMEOUT_AGAIN;
         }
         self.algorithm.on_timeout(&sample);

@@ -14,7 +14,7 @@ pub struct Undo {
     saved: Option<wl_decision>,
     /// Retransmissions of this episode not reported as duplicates; -1: none yet.
     unexplained: i32,
-    /// First retransmission of this episode; 0: none yet.
+    /// First retransmission of this episode, or of one before it of which copies were out when it began; 0: none yet.
     resent_at_us: u32,
     /// `una` when the episode began.
     marker_seq: u64,
@@ -22,15 +22,15 @@ pub struct Undo {
 
 impl Undo {
     /// A reduction begins; `before` was in force, none if it is not to be so again. Of `copies_out` segments sent again nothing
-    /// is known yet.
-    pub fn begin(before: Option<wl_decision>, una: u64, copies_out: u32) -> Undo {
-        Undo {
+    /// is known yet. `has_copies`: ACKs to come may be for copies of the episode before (tcp_retrans_stamp_cleanup()).
+    pub fn begin(&mut self, before: Option<wl_decision>, una: u64, copies_out: u32, has_copies: bool) {
+        *self = Undo {
             is_armed: true,
             saved: before,
             unexplained: if copies_out == 0 { -1 } else { copies_out as i32 },
-            resent_at_us: 0,
+            resent_at_us: if has_copies { self.resent_at_us } else { 0 },
             marker_seq: una,
-        }
+        };
     }
 
     /// Whether there is something to undo.
@@ -78,5 +78,26 @@ impl Undo {
     pub fn forget(&mut self) {
         self.is_armed = false;
         self.saved = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::MS;
+
+    /// What was sent again at 10 ms is still out when the next recovery begins, and what its ACK echoes of 15 ms is of a copy
+    /// as well. Once no copy is out, what was sent before 30 ms is an original.
+    #[test]
+    fn copies_of_the_recovery_before_are_no_originals() {
+        let mut undo = Undo::default();
+        undo.begin(None, 0, 0, false);
+        undo.on_resend(10 * MS);
+        undo.begin(None, 1, 1, true);
+        undo.on_resend(20 * MS);
+        assert_eq!([9_000, 15_000].map(|tsecr_us| undo.is_original(tsecr_us)), [true, false]);
+        undo.begin(None, 2, 0, false);
+        undo.on_resend(30 * MS);
+        assert!(undo.is_original(25_000));
     }
 }
