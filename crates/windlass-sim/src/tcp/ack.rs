@@ -42,8 +42,10 @@ struct Ack {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Send {
     LostThenNew,
-    /// F-RTO wants to see what becomes of new data (RFC 5682, section 2.1, step 2b).
+    /// What counts as lost was only late, it seems.
     NewOnly,
+    /// F-RTO wants to see what becomes of new data (RFC 5682, section 2.1, step 2b); what was lost if there is none.
+    NewElseLost,
 }
 
 impl Sender {
@@ -67,7 +69,8 @@ impl Sender {
         self.decide(ack, wire);
         match send {
             Send::LostThenNew => self.push(wire, receiver),
-            Send::NewOnly => {
+            Send::NewOnly => self.push_new(wire, receiver),
+            Send::NewElseLost => {
                 self.push_new(wire, receiver);
                 if self.nxt == self.high_seq {
                     self.has_frto = false;
@@ -228,8 +231,13 @@ impl Sender {
         let was_in_recovery = self.state == CaState::Recovery;
         match self.state {
             CaState::Recovery => {
-                let is_late_original = ack.is_advance && self.undo.is_original(ack.tsecr_us);
-                if is_late_original && self.board.resent_segs() == 0 {
+                if ack.is_advance && self.undo.is_original(ack.tsecr_us) {
+                    // what filled the hole had been overtaken, and so may what seems lost besides: with copies out that cannot
+                    // be told yet, and nothing more is judged or sent again (tcp_try_undo_partial())
+                    self.board.has_seen_reordering = true;
+                    if self.board.resent_segs() > 0 && !self.is_given_up(ack.is_advance, wire) {
+                        return Send::NewOnly;
+                    }
                     self.take_back(true, ack);
                     self.leave(ack);
                 } else if self.undo.is_all_duplicate() {
@@ -299,7 +307,7 @@ impl Sender {
                 self.has_frto &= ack.delivery.sacked_sent_at_ns.is_none() && !ack.is_pure_duplicate;
             } else if ack.is_advance && !is_repaired {
                 self.high_seq = self.nxt;
-                return Send::NewOnly;
+                return Send::NewElseLost;
             }
         }
         if is_repaired {

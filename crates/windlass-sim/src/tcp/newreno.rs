@@ -2,6 +2,7 @@
 //! something has arrived, not what. Three of them lose the oldest segment; each partial acknowledgement loses the next.
 
 use super::{
+    Config,
     rate::Delivery,
     sender::{CaState, Sender, Wire},
 };
@@ -41,7 +42,8 @@ impl Sender {
     /// Before NewReno, a partial acknowledgement ended the recovery (RFC 5681, section 3.2, step 6).
     pub(super) fn is_given_up(&self, is_advance: bool, wire: &Wire) -> bool {
         let is_partial = is_advance && self.una < self.high_seq;
-        !wire.config.is_new_reno && self.state == CaState::Recovery && is_partial
+        let Config { has_sack, is_new_reno, .. } = *wire.config;
+        !has_sack && !is_new_reno && self.state == CaState::Recovery && is_partial
     }
 
     /// Finds losses after an ACK (tcp_newreno_mark_lost()).
