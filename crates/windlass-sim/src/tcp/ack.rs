@@ -375,6 +375,7 @@ impl Sender {
         if !self.undo.is_armed() {
             return;
         }
+        self.rack.judge_again(&self.board);
         if !self.is_pacing() && self.state != CaState::Loss {
             self.state = CaState::Open;
         }

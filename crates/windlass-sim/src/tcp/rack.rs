@@ -2,7 +2,7 @@
 //! arrived, and enough time has passed for it to have arrived as well.
 //!
 //! First copies leave in order, so a cursor over them finds their losses; retransmissions stand in a queue in order of
-//! sending. Each copy is judged once.
+//! sending. Each copy is judged once, unless it was a timeout that had found it lost and was not needed.
 
 use super::{rtt::Rtt, scoreboard::Scoreboard, seg::Seg};
 use std::collections::VecDeque;
@@ -86,6 +86,16 @@ impl Rack {
         }
     }
 
+    /// A reduction was not needed, and what had seemed lost may not be: all is looked at anew (tcp_undo_cwnd_reduction()). What
+    /// was found lost here is not judged twice, but what a timeout has marked is still to be judged.
+    pub fn judge_again(&mut self, board: &Scoreboard) {
+        self.has_advanced = true;
+        self.judged = board.first_id();
+        let resent = board.unjudged().filter(|(_, seg)| seg.was_retransmitted());
+        self.resent = resent.map(|(id, seg)| (id, seg.order)).collect();
+        self.resent.make_contiguous().sort_unstable_by_key(|(_, order)| *order);
+    }
+
     /// How long a segment may be overtaken before it counts as lost (step 4).
     fn reo_wnd_ns(&self, board: &Scoreboard, rtt: &Rtt, is_recovering: bool) -> u64 {
         if !board.has_seen_reordering && (is_recovering || board.sacked_segs() >= DUPACK_THRESHOLD) {
@@ -118,7 +128,7 @@ impl Rack {
         let mut has_rest = false;
         self.judged = self.judged.max(board.first_id());
         while let Some(seg) = board.get(self.judged) {
-            if !(seg.is_sacked() || seg.was_retransmitted()) {
+            if !(seg.is_sacked() || seg.was_retransmitted() || seg.is_judged()) {
                 if !self.was_sent_before(seg) {
                     break;
                 }
@@ -126,7 +136,7 @@ impl Rack {
                     has_rest = true;
                     break;
                 }
-                board.mark_lost(self.judged);
+                board.judge_lost(self.judged);
             }
             self.judged += 1;
         }
@@ -140,7 +150,7 @@ impl Rack {
                     has_rest = true;
                     break;
                 }
-                board.mark_lost(id);
+                board.judge_lost(id);
             }
             self.resent.pop_front();
         }
@@ -223,6 +233,39 @@ mod tests {
         rack.detect(&mut board, &rtt, 142 * MS, true);
         // 100 and 101 ms plus 40 ms are past
         assert_eq!((board.next_waiting(), board.pipe_segs()), (Some(0), 0));
+    }
+
+    /// A timeout at 300 ms marks all four, the first of which is sent again. The fourth one's SACK of 310 ms finds all before it lost
+    /// already; that of the second, of 312, shows that the timeout was not needed: the third has until 323 ms, its time, the RTT of
+    /// 311 ms and a quarter of the smallest one, and the timer waits for the fourth's. The copy was sent later than what has arrived.
+    #[test]
+    fn what_a_timeout_lost_is_judged_again_when_it_was_not_needed() {
+        let (mut board, mut rack, rtt) = flight();
+        rack.lose_on_timeout(&mut board, 300 * MS);
+        let order = board.resend(0, 300 * MS).unwrap().order;
+        rack.on_resend(0, order);
+        sack(&mut board, &mut rack, &rtt, 3..4, 310 * MS);
+        assert_eq!(rack.detect_after_ack(&mut board, &rtt, 310 * MS, true), 0);
+        sack(&mut board, &mut rack, &rtt, 1..2, 312 * MS);
+        board.clear_losses();
+        rack.judge_again(&board);
+        assert_eq!(rack.detect_after_ack(&mut board, &rtt, 312 * MS, false), 12 * MS);
+        assert_eq!(board.lost_segs(), 0);
+        rack.detect(&mut board, &rtt, 324 * MS, false);
+        assert_eq!((board.lost_segs(), board.next_waiting()), (1, Some(2)));
+    }
+
+    /// ... but not what was found lost here: its verdict stands until it is sent again.
+    #[test]
+    fn what_was_found_lost_in_time_is_not_judged_twice() {
+        let (mut board, mut rack, rtt) = flight();
+        sack(&mut board, &mut rack, &rtt, 3..4, 43 * MS);
+        rack.detect(&mut board, &rtt, 90 * MS, true);
+        assert_eq!(board.lost_segs(), 3);
+        board.clear_losses();
+        rack.judge_again(&board);
+        rack.detect(&mut board, &rtt, 90 * MS, true);
+        assert_eq!(board.lost_segs(), 0);
     }
 
     /// Sent at 60 ms, 45 ms ago, over a path of 40 ms: lost, even where packets are known to overtake each other.

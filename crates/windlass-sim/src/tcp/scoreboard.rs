@@ -127,7 +127,7 @@ impl Scoreboard {
         let seg = self.get_mut(id)?;
         seg.sent_at_ns = now_ns;
         seg.order = order;
-        seg.flags |= EVER_RESENT;
+        seg.flags = (seg.flags | EVER_RESENT) & !JUDGED;
         self.sent = order;
         self.get_mut(id)
     }
@@ -225,6 +225,21 @@ impl Scoreboard {
         self.lost_total += 1;
         self.waiting_from = self.waiting_from.min(id);
         true
+    }
+
+    /// The same by RACK's verdict, which is the last one on this copy.
+    pub fn judge_lost(&mut self, id: u64) {
+        if self.mark_lost(id)
+            && let Some(seg) = self.get_mut(id)
+        {
+            seg.flags |= JUDGED;
+        }
+    }
+
+    /// Segments that RACK may judge, with their ids: they have not arrived, as far as is known, nor has it found them lost.
+    pub fn unjudged(&self) -> impl Iterator<Item = (u64, &Seg)> {
+        let with_ids = (self.first_id..).zip(&self.segs);
+        with_ids.filter(|(_, seg)| !seg.is_sacked() && !seg.is_judged())
     }
 
     /// Takes all verdicts of loss back, as after a timeout that was not needed.

@@ -15,6 +15,8 @@ pub(super) mod seg_flag {
     pub const FIN: u8 = 1 << 5;
     /// First of a super-packet.
     pub const HEAD: u8 = 1 << 6;
+    /// RACK has found its newest copy lost, and will not judge that again.
+    pub const JUDGED: u8 = 1 << 7;
 }
 use seg_flag::*;
 
@@ -77,6 +79,11 @@ impl Seg {
     /// Whether more than one copy was sent.
     pub fn was_retransmitted(&self) -> bool {
         self.flags & EVER_RESENT != 0
+    }
+
+    /// Whether RACK has found its newest copy lost.
+    pub fn is_judged(&self) -> bool {
+        self.flags & JUDGED != 0
     }
 
     /// Whether the application was short of data when it was sent.
