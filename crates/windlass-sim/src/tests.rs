@@ -403,18 +403,37 @@ fn a_lost_syn_is_sent_again_every_second_then_less_often() {
     assert!(outcome.report.flows[0].error.as_ref().unwrap().contains("not finished"));
 }
 
-/// The first SYN-ACK is lost. At 1050 ms the server's timer and the client's second SYN each bring one, and the server knows the
+/// The first SYN-ACK is lost, and the client's second SYN. At 1050 ms the server's timer brings another, and the server knows the
 /// round trip from the timestamp that comes back at 1150 ms. So it probes for the response of two segments, both of which are
 /// lost, after 202 ms, at 1352; the SACK of 1452 loses the first. Otherwise a timeout of a second would be the first to notice.
 #[test]
 fn a_handshake_of_which_a_packet_was_lost_shows_the_round_trip() {
     let scenario = scenario(2, "");
     let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
-    sim.net.links[0].loses = vec![1, 5, 6];
+    sim.net.links[0].loses = vec![1, 4, 5];
+    sim.net.links[1].loses = vec![2];
     sim.run(None);
     let outcome = sim.finish();
     assert_eq!((outcome.report.sender_probes, outcome.report.sender_timeouts), (1, 0));
     assert_eq!(completion_ms(&outcome), 1502.0);
+}
+
+/// The SYN-ACK of 50 ms is lost; at 1050 ms the server's timer and the client's second SYN each bring one. The request is there at
+/// 1150 ms, and as two had to be sent again the server begins with a window of one: 1, 2, 4 and the last of eight segments, which
+/// leaves at 1450 ms. With ten all leave at once, as they do if the first SYN-ACK was only late: then its timestamp comes back.
+#[test]
+fn after_a_hard_handshake_the_window_begins_with_one_segment() {
+    for (late_ms, expected_ms) in [(0, 1500.0), (960, 1160.0)] {
+        let mut scenario = scenario(8, "");
+        scenario.tcp.delayed_ack = Some(Span(0.0));
+        let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
+        let link = &mut sim.net.links[0];
+        link.reorders = true;
+        link.loses = if late_ms == 0 { vec![1] } else { Vec::new() };
+        link.late = (1..2, late_ms * MS);
+        sim.run(None);
+        assert_eq!(completion_ms(&sim.finish()), expected_ms, "{late_ms} ms late");
+    }
 }
 
 /// Marks instead of losses: the window is halved and nothing is sent again. 12112 kbit/s are a segment a ms.

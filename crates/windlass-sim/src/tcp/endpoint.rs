@@ -44,8 +44,10 @@ pub struct Endpoint {
     peer: u32,
     id: u32,
     hop: u32,
-    /// When the SYN or SYN-ACK was sent; none once it was sent again.
-    syn_at_ns: Option<u64>,
+    /// When the SYN or SYN-ACK was first sent.
+    syn_at_ns: u64,
+    /// How often it was sent again: when it timed out, or when the peer's SYN came again.
+    syn_resends: u32,
 }
 
 impl Endpoint {
@@ -67,7 +69,8 @@ impl Endpoint {
             peer,
             id,
             hop,
-            syn_at_ns: None,
+            syn_at_ns: 0,
+            syn_resends: 0,
         }
     }
 
@@ -79,7 +82,7 @@ impl Endpoint {
     /// Opens the connection.
     pub fn connect(&mut self, net: &mut Network, config: &Config) {
         self.phase = Phase::SynSent;
-        self.syn_at_ns = Some(net.now_ns);
+        self.syn_at_ns = net.now_ns;
         self.send_syn(net, config);
     }
 
@@ -145,7 +148,7 @@ impl Endpoint {
         if self.phase == Phase::Established {
             return self.with_wire(net, config, |sender, wire, receiver| sender.on_timer(wire, receiver));
         }
-        self.syn_at_ns = None;
+        self.syn_resends += 1;
         if self.phase != Phase::SynSent || self.sender.stats.handshake_retrans_segs >= SYN_LINEAR_TIMEOUTS {
             self.sender.rtt.backoff += 1;
         }
@@ -178,11 +181,11 @@ impl Endpoint {
             Phase::Closed if !is_reply => {
                 self.receiver.on_syn(packet, net.now_ns);
                 self.phase = Phase::SynReceived;
-                self.syn_at_ns = Some(net.now_ns);
+                self.syn_at_ns = net.now_ns;
                 self.send_syn(net, config);
             }
             Phase::SynReceived if !is_reply => {
-                self.syn_at_ns = None;
+                self.syn_resends += 1;
                 self.send_syn(net, config);
             }
             Phase::SynSent if is_reply => {
@@ -197,17 +200,23 @@ impl Endpoint {
     }
 
     /// The handshake is complete. How long a round trip takes the timestamp tells, too, where a SYN was sent twice
-    /// (tcp_ack_update_rtt()).
+    /// (tcp_ack_update_rtt()), and whether that was needed: more than one resent, of which one had timed out, is a reason to begin
+    /// with a window of one (tcp_init_transfer(), tcp_try_undo_spurious_syn()).
     fn establish(&mut self, packet: &Packet, net: &mut Network, config: &Config) {
         self.phase = Phase::Established;
         self.sender.xmit.disarm();
         let echo_age_ns = || u64::from(core_us(net.now_ns).wrapping_sub(packet.tsecr_us)) * US;
-        let rtt_ns = match self.syn_at_ns {
-            Some(at_ns) => Some(net.now_ns - at_ns),
-            None => (packet.tsecr_us != 0).then(echo_age_ns),
+        let rtt_ns = match self.syn_resends {
+            0 => Some(net.now_ns - self.syn_at_ns),
+            _ => (packet.tsecr_us != 0).then(echo_age_ns),
         };
+        let has_timed_out = self.sender.stats.handshake_retrans_segs > 0;
+        let is_for_first = packet.tsecr_us == core_us(self.syn_at_ns);
+        let has_lost_syns = self.syn_resends > 1 && has_timed_out && !is_for_first;
         let window_bytes = packet.window_bytes;
-        self.with_wire(net, config, |sender, wire, _| sender.on_established(rtt_ns, window_bytes, wire));
+        self.with_wire(net, config, |sender, wire, _| {
+            sender.on_established(rtt_ns, window_bytes, has_lost_syns, wire);
+        });
     }
 
     /// Sends the SYN or SYN-ACK, and arms its timeout (RFC 6298, section 2.1).

@@ -106,7 +106,7 @@ mod tests {
         let mut receiver = Receiver::new(&config, Ecn::Off);
         let mut sender = Sender::new(Algorithm::by_name("reno").unwrap(), rng::of_endpoint(1, 0), false);
         let mut wire = Wire { net: &mut net, config: &config, id: 0, peer: 1, hop, has_ecn: false };
-        sender.on_established(Some(100 * MS), 64_000, &mut wire);
+        sender.on_established(Some(100 * MS), 64_000, false, &mut wire);
         sender.write(10_000_000, &mut wire, &mut receiver);
         assert_eq!(sender.inflight_segs(), 10);
         sender.algorithm.decision.cwnd_bytes += more * MSS_BYTES;

@@ -274,8 +274,15 @@ impl Sender {
         }
     }
 
-    /// The handshake is complete: it took `rtt_ns` (none if that is not known) and the peer offers a window.
-    pub fn on_established(&mut self, rtt_ns: Option<u64>, window_bytes: u32, wire: &mut Wire) {
+    /// The handshake is complete: it took `rtt_ns` (none if that is not known) and the peer offers a window. `has_lost_syns`: it was
+    /// so hard that a single segment is enough to begin with.
+    pub fn on_established(
+        &mut self,
+        rtt_ns: Option<u64>,
+        window_bytes: u32,
+        has_lost_syns: bool,
+        wire: &mut Wire,
+    ) {
         let (now_ns, config) = (wire.now_ns(), wire.config);
         self.una = 1;
         self.high_seq = 1;
@@ -297,7 +304,8 @@ impl Sender {
         self.wants_first = self.needs_pauses && u32::from(flags) & WL_ALG_PROBES_AT_ONCE != 0;
         let params = wl_alg_params { flags, ..config.params };
         self.algorithm = AlgorithmState::with_params(self.algorithm.algorithm(), &params, &sample);
-        if let Some(segs) = config.initial_window_segs {
+        let initial_segs = if has_lost_syns { Some(1) } else { config.initial_window_segs };
+        if let Some(segs) = initial_segs {
             self.algorithm.decision.cwnd_bytes = segs * MSS_BYTES;
         }
         if let Some(group) = &mut self.group {
