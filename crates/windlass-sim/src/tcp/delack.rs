@@ -6,6 +6,9 @@
 use super::Config;
 use crate::{packet::MSS_BYTES, time::MS};
 
+/// Full segments are taken for so long until one arrives (TCP_MSS_DEFAULT).
+const RCV_MSS_FIRST_BYTES: u32 = 536;
+
 const COMPRESS_AFTER: u32 = 3;
 const COMPRESS_MAX_ACKS: u32 = 44;
 const COMPRESS_MAX_NS: u64 = MS;
@@ -43,6 +46,8 @@ pub struct Arrival {
 pub struct AckPolicy {
     /// Segments still to be acknowledged at once.
     quick: u32,
+    /// Longest segment so far (rcv_mss in Linux, which also comes down for rows of equal shorter ones); 0: short ones only.
+    longest_bytes: u32,
     /// Next byte expected when the last ACK was sent.
     acked: u64,
     /// Something has arrived since.
@@ -58,23 +63,30 @@ pub struct AckPolicy {
 }
 
 impl AckPolicy {
-    /// The connection begins, or there was trouble: acknowledge every segment for a while.
-    pub fn be_quick(&mut self, config: &Config) {
-        self.be_quick_for(config.quick_acks);
-    }
-
-    /// Something new has arrived in order. After a pause longer than a timeout its sender begins anew, and needs ACKs
-    /// (tcp_event_data_recv()).
-    pub fn on_news(&mut self, now_ns: u64, rto_ns: u64, config: &Config) {
-        if self.news_at_ns != 0 && now_ns - self.news_at_ns > rto_ns {
-            self.be_quick(config);
+    /// A segment of so many bytes has arrived (tcp_measure_rcv_mss()).
+    pub fn on_length(&mut self, len_bytes: u32) {
+        if len_bytes >= self.longest_bytes.max(RCV_MSS_FIRST_BYTES) {
+            self.longest_bytes = len_bytes;
         }
-        self.news_at_ns = now_ns;
     }
 
-    /// Acknowledges so many segments one by one.
-    pub fn be_quick_for(&mut self, segs: u32) {
-        self.quick = self.quick.max(segs);
+    /// The connection begins, or there was trouble: acknowledge every segment for a while, at most `most_segs`. Half of the
+    /// window of `window_bytes` last offered is enough (tcp_incr_quickack()).
+    pub fn be_quick(&mut self, most_segs: u32, window_bytes: u32) {
+        let mss_bytes = self.longest_bytes.max(RCV_MSS_FIRST_BYTES);
+        let segs = match window_bytes / (2 * mss_bytes) {
+            0 => 2,
+            segs => segs,
+        };
+        self.quick = self.quick.max(segs.min(most_segs));
+    }
+
+    /// Something new has arrived in order. Returns whether it is the first, or came after a pause longer than a timeout, when
+    /// its sender begins anew: it needs ACKs (tcp_event_data_recv()).
+    pub fn on_news(&mut self, now_ns: u64, rto_ns: u64) -> bool {
+        let is_new = self.news_at_ns == 0 || now_ns - self.news_at_ns > rto_ns;
+        self.news_at_ns = now_ns;
+        is_new
     }
 
     /// A segment has arrived.
@@ -155,7 +167,7 @@ mod tests {
     fn the_first_sixteen_segments_are_acknowledged_at_once_then_every_second_one() {
         let config = Config::default();
         let mut policy = AckPolicy::default();
-        policy.be_quick(&config);
+        policy.be_quick(config.quick_acks, 64_000);
         let acked: Vec<u64> = (1..=22)
             .filter(|&n| {
                 let now = policy.on_data(arrival(n, n), &config) == AckWhen::Now;
@@ -168,13 +180,31 @@ mod tests {
         assert_eq!(acked, [(1..=16).collect::<Vec<_>>(), vec![18, 20, 22]].concat());
     }
 
+    /// A window of 64 kB is more than 32 segments of any kind, one of 11 584 bytes is twenty of 536 or eight of 1448, and one
+    /// of a segment is none at all.
+    #[test]
+    fn half_the_window_is_acknowledged_at_once() {
+        for (len_bytes, window_bytes, segs) in
+            [(240, 64_000, 16), (240, 11_584, 10), (1448, 11_584, 4), (1448, 2_900, 1), (1448, 1448, 2)]
+        {
+            let mut policy = AckPolicy::default();
+            policy.on_length(len_bytes);
+            policy.be_quick(16, window_bytes);
+            assert_eq!(policy.quick, segs, "{len_bytes} {window_bytes}");
+        }
+    }
+
     /// A pause of 300 ms is one, of 301 ms is one after which all is new.
     #[test]
     fn after_a_pause_longer_than_a_timeout_acks_are_quick_again() {
         let config = Config::default();
         let mut policy = AckPolicy::default();
         let mut at_once = |at_ms, n| {
-            policy.on_news(at_ms * MS, 300 * MS, &config);
+            let is_new = policy.on_news(at_ms * MS, 300 * MS);
+            // not those of a new connection, which this one is not
+            if is_new && n > 1 {
+                policy.be_quick(config.quick_acks, 64_000);
+            }
             let now = policy.on_data(arrival(at_ms * MS, n), &config) == AckWhen::Now;
             if now {
                 policy.on_ack_sent(n * u64::from(MSS_BYTES));

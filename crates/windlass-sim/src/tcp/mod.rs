@@ -69,7 +69,7 @@ pub struct Config {
     pub delack_ns: u64,
     /// Initial congestion window; none: what the algorithm has.
     pub initial_window_segs: Option<u32>,
-    /// Segments acknowledged at once when a connection begins or after trouble.
+    /// Most segments acknowledged at once when a connection begins or after trouble.
     pub quick_acks: u32,
     /// Receive window at first, in bytes, of which whole segments are offered.
     pub rcv_window_bytes: u32,

@@ -51,9 +51,13 @@ pub struct Receiver {
 impl Receiver {
     /// Nothing has arrived yet.
     pub fn new(config: &Config, ecn: Ecn) -> Receiver {
-        let mut receiver = Receiver { window: RcvWindow::new(config), ecn, ..Receiver::default() };
-        receiver.policy.be_quick(config);
-        receiver
+        Receiver { window: RcvWindow::new(config), ecn, ..Receiver::default() }
+    }
+
+    /// Acknowledges segments one by one for a while, at most so many.
+    fn be_quick(&mut self, most_segs: u32) {
+        let window_bytes = self.window.last_offered_bytes(self.policy.acked());
+        self.policy.be_quick(most_segs, window_bytes);
     }
 
     /// The peer's SYN has arrived.
@@ -125,8 +129,9 @@ impl Receiver {
         if packet.has(flag::FIN) {
             self.fin_seq = Some(packet.end() - 1);
         }
-        let is_ecn_news = self.note_mark(packet);
         let len_bytes = u32::from(packet.len_bytes);
+        self.policy.on_length(len_bytes);
+        let is_ecn_news = self.note_mark(packet);
         self.window.measure(len_bytes, packet.tsecr_us, now_ns);
         let mut has_grown = false;
         let had_hole = !self.waiting.is_empty();
@@ -134,7 +139,7 @@ impl Receiver {
         let mut is_urgent = is_ecn_news || packet.has(flag::FIN);
         if block.end <= self.rcv_nxt {
             self.duplicate = Some(block);
-            self.policy.be_quick(config);
+            self.be_quick(config.quick_acks);
             is_urgent = true;
         } else if self.waiting.iter().any(|w| w.start <= block.start && block.end <= w.end) {
             self.duplicate = Some(block);
@@ -142,7 +147,9 @@ impl Receiver {
             self.keep(block);
             is_urgent = is_ecn_news;
         } else if block.start <= self.rcv_nxt {
-            self.policy.on_news(now_ns, rtt.rto_ns(config), config);
+            if self.policy.on_news(now_ns, rtt.rto_ns(config)) {
+                self.be_quick(config.quick_acks);
+            }
             has_grown = self.window.grow(self.waiting_bytes + len_bytes);
             self.advance(block.end);
             // the gap is filled (RFC 5681, section 4.2)
@@ -213,7 +220,7 @@ impl Receiver {
                 // CWR first: a mark on the same segment is a new one
                 self.is_ece &= !packet.has(flag::CWR);
                 if is_marked && !self.is_ece {
-                    self.policy.be_quick_for(MARK_QUICK_ACKS);
+                    self.be_quick(MARK_QUICK_ACKS);
                 }
                 self.is_ece |= is_marked;
                 packet.has(flag::CWR)

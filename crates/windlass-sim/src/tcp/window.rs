@@ -120,6 +120,11 @@ impl RcvWindow {
         window as u32
     }
 
+    /// The window that was last offered, together with the acknowledgement of everything below `acked`.
+    pub fn last_offered_bytes(&self, acked: u64) -> u32 {
+        self.edge.saturating_sub(acked) as u32
+    }
+
     /// The window in a SYN, which is not scaled (RFC 7323, section 2.2).
     pub fn offer_unscaled(&mut self) -> u32 {
         let window = self.offered_bytes.min(0xffff) / SYN_MSS_BYTES * SYN_MSS_BYTES;
