@@ -7,7 +7,7 @@
 use crate::{
     Outcome, RunOptions,
     run::Sim,
-    tcp::{Config, Ecn},
+    tcp::{Config, Ecn, SenderStats},
     time::MS,
 };
 use windlass_scenario::{Bytes, Dist, Parameters, Scenario, Span, Tcp};
@@ -230,8 +230,8 @@ fn a_lost_retransmission_is_found() {
 }
 
 /// A second flight, 11 to 29, that comes `late_ms` late, and of which a probe may be lost and some segments marked. Returns the
-/// outcome, the reductions and how many of them were taken back.
-fn marked_delay_spike(late_ms: u64, loses: &[u64], marks: &[u64]) -> (Outcome, u64, u64) {
+/// outcome, what the sender did, and whether its next segment would say that the window was reduced.
+fn marked_delay_spike(late_ms: u64, loses: &[u64], marks: &[u64]) -> (Outcome, SenderStats, bool) {
     let tcp = Tcp { ecn: Some(windlass_scenario::Ecn::Classic), ..Tcp::default() };
     let scenario = Scenario { tcp, ..scenario(29, "") };
     let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
@@ -241,12 +241,16 @@ fn marked_delay_spike(late_ms: u64, loses: &[u64], marks: &[u64]) -> (Outcome, u
     link.marks = marks.iter().map(|n| n + 2).collect();
     link.loses = loses.iter().map(|n| n + 2).collect();
     sim.run(None);
-    let stats = sim.fetches[0].ends[1].sender.stats;
-    (sim.finish(), stats.reductions, stats.undos)
+    let sender = &sim.fetches[0].ends[1].sender;
+    let (stats, owes_cwr) = (sender.stats, sender.owes_cwr);
+    (sim.finish(), stats, owes_cwr)
 }
 
+/// Returns the outcome, the reductions and how many of them were taken back; then the receiver need not hear of any.
 fn delay_spike(late_ms: u64, loses: &[u64]) -> (Outcome, u64, u64) {
-    marked_delay_spike(late_ms, loses, &[])
+    let (outcome, stats, owes_cwr) = marked_delay_spike(late_ms, loses, &[]);
+    assert!(!owes_cwr);
+    (outcome, stats.reductions, stats.undos)
 }
 
 /// The probe at 452 ms overtakes the flight, and its SACK makes all of it seem lost at 552 ms. The flight arrives at
@@ -277,8 +281,8 @@ fn a_timeout_that_was_not_needed_is_taken_back() {
 #[test]
 fn what_a_mark_confirms_is_not_taken_back() {
     for (late_ms, loses, timeouts) in [(400, &[][..], 0), (480, &[30], 1)] {
-        let (outcome, _, undos) = marked_delay_spike(late_ms, loses, &[11]);
-        assert_eq!((undos, outcome.report.sender_timeouts), (0, timeouts), "{late_ms} ms");
+        let (_, stats, owes_cwr) = marked_delay_spike(late_ms, loses, &[11]);
+        assert_eq!((stats.undos, stats.timeouts, owes_cwr), (0, timeouts, true), "{late_ms} ms");
     }
 }
 

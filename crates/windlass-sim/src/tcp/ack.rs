@@ -8,6 +8,7 @@ use super::{
     receiver::Receiver,
     seg::Seg,
     sender::{CaState, Pending, Round, Sender, Wire},
+    usage::current_ssthresh,
 };
 use crate::{
     packet::{Block, MSS_BYTES, Packet, flag},
@@ -347,6 +348,7 @@ impl Sender {
         let resent_segs = self.board.resent_segs();
         let copies_out = resent_segs + u32::from(self.probe.is_some_and(|p| p.is_retrans));
         let has_copies = resent_segs > 0 || self.board.first().is_some_and(Seg::was_retransmitted);
+        let before = before.map(|d| wl_decision { ssthresh_bytes: current_ssthresh(&d), ..d });
         self.undo.begin(before, self.una, copies_out, has_copies);
     }
 
@@ -385,7 +387,11 @@ impl Sender {
         if !self.is_pacing() {
             let decision = &mut self.algorithm.decision;
             decision.cwnd_bytes = decision.cwnd_bytes.max(saved.cwnd_bytes);
-            decision.ssthresh_bytes = decision.ssthresh_bytes.max(saved.ssthresh_bytes);
+            if saved.ssthresh_bytes > decision.ssthresh_bytes {
+                decision.ssthresh_bytes = saved.ssthresh_bytes;
+                // nor need the receiver hear of it any more (tcp_ecn_withdraw_cwr())
+                self.owes_cwr = false;
+            }
         }
     }
 

@@ -195,7 +195,7 @@ pub struct Sender {
     /// A timeout may turn out to have been spurious (RFC 5682).
     pub(super) has_frto: bool,
     /// The next new segment says that the window was reduced (RFC 3168).
-    pub(super) owes_cwr: bool,
+    pub(crate) owes_cwr: bool,
 
     /// Timeouts since una last advanced.
     pub(super) timeouts_in_row: u32,

@@ -55,7 +55,7 @@ impl Usage {
         }
         let used_bytes = self.used_segs.max(initial_segs) * mss_bytes;
         if used_bytes < decision.cwnd_bytes {
-            decision.ssthresh_bytes = ssthresh_after_pause(decision);
+            decision.ssthresh_bytes = current_ssthresh(decision);
             decision.cwnd_bytes = (decision.cwnd_bytes + used_bytes) / 2;
         }
         self.used_segs = 0;
@@ -76,7 +76,7 @@ impl Usage {
             return;
         }
         let floor = decision.cwnd_bytes.min(initial_segs * mss_bytes);
-        decision.ssthresh_bytes = ssthresh_after_pause(decision);
+        decision.ssthresh_bytes = current_ssthresh(decision);
         let mut left_ns = idle_ns - rto_ns;
         while left_ns > 0 && decision.cwnd_bytes > floor {
             decision.cwnd_bytes = (decision.cwnd_bytes / 2).max(floor);
@@ -88,7 +88,7 @@ impl Usage {
 }
 
 /// Growth back to three quarters of the window may be fast (tcp_current_ssthresh()).
-fn ssthresh_after_pause(decision: &wl_decision) -> u32 {
+pub(super) fn current_ssthresh(decision: &wl_decision) -> u32 {
     decision.ssthresh_bytes.max(decision.cwnd_bytes / 4 * 3).min(WL_CWND_MAX_BYTES)
 }
 
