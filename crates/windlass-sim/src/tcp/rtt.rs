@@ -2,6 +2,10 @@
 //! never taken for less than the smallest timeout, so the timeout is at least srtt + rto_min.
 
 use super::Config;
+use crate::time::MS;
+
+/// No probe of a closed window comes earlier, however short timeouts are (TCP_RTO_MIN).
+const WINDOW_PROBE_MIN_NS: u64 = 200 * MS;
 
 /// What is known of the round-trip time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,18 +73,30 @@ impl Rtt {
 
     /// Retransmission timeout, backed off (RFC 6298, section 5.5).
     pub fn rto_ns(&self, config: &Config) -> u64 {
-        let rto_ns = match self.srtt_q3_ns {
+        self.backed_off_ns(self.first_rto_ns(config), config)
+    }
+
+    /// Time until a closed window is probed, backed off likewise (tcp_probe0_base(), tcp_probe0_when()).
+    pub fn window_probe_ns(&self, config: &Config) -> u64 {
+        self.backed_off_ns(self.first_rto_ns(config).max(WINDOW_PROBE_MIN_NS), config)
+    }
+
+    fn first_rto_ns(&self, config: &Config) -> u64 {
+        match self.srtt_q3_ns {
             0 => config.rto_initial_ns,
             _ => self.srtt_ns() + self.rttvar_ns,
-        };
-        (rto_ns << self.backoff.min(16)).min(config.rto_max_ns)
+        }
+    }
+
+    fn backed_off_ns(&self, first_ns: u64, config: &Config) -> u64 {
+        (first_ns << self.backoff.min(16)).min(config.rto_max_ns)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::{MS, S};
+    use crate::time::S;
 
     #[test]
     fn before_a_sample_the_timeout_is_a_second_and_doubles() {
@@ -91,6 +107,19 @@ mod tests {
         assert_eq!(rtt.rto_ns(&config), 8 * S);
         rtt.backoff = 16;
         assert_eq!(rtt.rto_ns(&config), 120 * S);
+    }
+
+    /// Where timeouts may be short: 10 ms and four deviations of 5 ms are 30 ms, but a window is probed after 200, then 400.
+    #[test]
+    fn a_closed_window_is_probed_after_200_ms_at_least() {
+        let config = Config { rto_min_ns: MS, ..Config::default() };
+        let mut rtt = Rtt::default();
+        rtt.sample(10 * MS, 1, 2, &config);
+        assert_eq!((rtt.rto_ns(&config), rtt.window_probe_ns(&config)), (30 * MS, 200 * MS));
+        rtt.backoff = 1;
+        assert_eq!((rtt.rto_ns(&config), rtt.window_probe_ns(&config)), (60 * MS, 400 * MS));
+        rtt.sample(1000 * MS, 3, 4, &config);
+        assert_eq!(rtt.window_probe_ns(&config), rtt.rto_ns(&config));
     }
 
     #[test]

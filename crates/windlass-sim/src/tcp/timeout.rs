@@ -86,7 +86,7 @@ impl Sender {
 
     /// The peer's window is too small for the next segment and nothing is in flight.
     pub(super) fn arm_window_probe(&mut self, wire: &mut Wire) {
-        self.arm(Pending::Window, self.rtt.rto_ns(wire.config), wire);
+        self.arm(Pending::Window, self.rtt.window_probe_ns(wire.config), wire);
     }
 
     /// The timer has fired.
