@@ -312,6 +312,24 @@ fn hosts_decide_whether_windows_outlast_a_pause() {
     }
 }
 
+/// Of 71 segments a window of 80 stays behind. A short response every 150 ms leaves nearly all of it unused, but as each is
+/// acknowledged the window is not left alone for a timeout of 300 ms, and carries 71 segments at once 3 s later.
+#[test]
+fn a_window_of_which_little_is_used_stays_while_acknowledgements_come() {
+    let mut scenario = scenario(72, "");
+    let flow = &mut scenario.flows[0];
+    flow.application = windlass_scenario::Application::Push;
+    let large = flow.trains[0].clone();
+    let mut small = large.clone();
+    small.count = Some(20);
+    small.interval = Some(Dist::Constant(Span(0.15)));
+    small.size = windlass_scenario::Size::Bytes(Dist::Constant(Bytes(1000.0)));
+    flow.trains = vec![large.clone(), small, large];
+    scenario.tcp = Tcp { receive_window: Some(Bytes(1e6)), delayed_ack: Some(Span(0.0)), ..Tcp::default() };
+    let outcome = crate::run(&scenario, &RunOptions::default()).unwrap();
+    assert_eq!(outcome.report.flows[0].responses[21].took_s * 1e3, 50.0);
+}
+
 /// A new connection's window of ten goes at once, or if its first train is to probe: two segments, and the rest when they are
 /// acknowledged, as the path is empty.
 #[test]

@@ -421,10 +421,16 @@ impl Sender {
         sample.round_count = self.round_count;
         sample.is_in_recovery = self.is_in_recovery().into();
         // out of order, the window waits; unless reordering is nothing unusual here (tcp_may_raise_cwnd())
-        sample.is_cwnd_limited &= u8::from(ack.is_advance || self.board.has_seen_reordering);
+        let may_grow = ack.is_advance || self.board.has_seen_reordering;
+        sample.is_cwnd_limited &= u8::from(may_grow);
         sample.is_ack_delayed = (delivery.segs == 1 && delivery.sacked_sent_at_ns.is_none()).into();
         if self.is_reducing() {
             self.prr.on_delivered(delivery.segs, self.board.pipe_segs(), ack.is_advance, lost_segs > 0);
+        }
+        // tcp_cong_avoid(), tcp_end_cwnd_reduction(), tcp_undo_cwnd_reduction()
+        let is_asked = may_grow && delivery.segs > 0 && !self.is_reducing();
+        if is_asked || sample.events & (WL_EV_RECOVERY_EXIT | WL_EV_UNDO) != 0 {
+            self.usage.on_change(now_ns);
         }
         if delivery.segs > 0 || lost_segs > 0 || sample.events != 0 {
             self.algorithm.on_ack(&sample);

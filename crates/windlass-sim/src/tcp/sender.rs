@@ -308,6 +308,7 @@ impl Sender {
         if let Some(segs) = initial_segs {
             self.algorithm.decision.cwnd_bytes = segs * MSS_BYTES;
         }
+        self.usage.on_change(now_ns);
         if let Some(group) = &mut self.group {
             group.report(&sample, &mut self.algorithm.decision);
         }
@@ -345,7 +346,7 @@ impl Sender {
             let rto_ns = self.rtt.rto_ns(wire.config);
             let initial_segs = wire.config.initial_segs();
             let decision = &mut self.algorithm.decision;
-            self.usage.restart(decision, MSS_BYTES, initial_segs, now_ns, idle_ns, rto_ns);
+            self.usage.restart(decision, initial_segs, now_ns, idle_ns, rto_ns);
             if let Some(group) = &self.group {
                 group.resume(core_us(now_ns), &mut self.algorithm.decision);
             }

@@ -137,6 +137,7 @@ impl Sender {
         }
         self.algorithm.on_timeout(&sample);
         self.algorithm.decision.cwnd_bytes = self.pipe_bytes() + MSS_BYTES;
+        self.usage.on_change(now_ns);
         self.high_seq = self.nxt;
         self.probe = None;
         self.owes_cwr = wire.has_ecn;

@@ -132,11 +132,12 @@ impl Sender {
         }
         // not while it is the send buffer that holds the application back (tcp_cwnd_application_limited())
         let is_blocked = self.buffered < self.written;
-        let is_shrinking = self.restarts(wire.config) && self.state == CaState::Open && !is_blocked;
-        let after_ns = is_shrinking.then(|| self.rtt.rto_ns(wire.config));
+        let may_shrink = self.state == CaState::Open && !is_blocked;
+        let after_ns = self.restarts(wire.config).then(|| self.rtt.rto_ns(wire.config));
         let (out_segs, initial_segs) = (self.board.out_segs(), wire.config.initial_segs());
         let decision = &mut self.algorithm.decision;
-        self.usage.decay(decision, out_segs, MSS_BYTES, initial_segs, wire.now_ns(), after_ns);
+        let now_ns = wire.now_ns();
+        self.usage.decay(decision, out_segs, initial_segs, now_ns, after_ns, may_shrink);
     }
 
     /// Sends one new segment.

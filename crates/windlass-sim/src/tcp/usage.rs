@@ -1,6 +1,7 @@
 //! Was the window in use? Only then may it grow; and one that is not used for long says nothing about the path any more
 //! (RFC 7661; tcp_cwnd_validate(), tcp_cwnd_application_limited() and tcp_cwnd_restart() in Linux).
 
+use crate::packet::MSS_BYTES;
 use windlass_core::abi::{WL_CWND_MAX_BYTES, wl_decision};
 
 /// How the window was used in this round trip.
@@ -14,7 +15,7 @@ pub struct Usage {
     round_end_seq: u64,
     /// Most segments out since the window was last full.
     used_segs: u32,
-    /// When the window was last full.
+    /// When the window was last full, or came to be what it is (snd_cwnd_stamp).
     used_at_ns: u64,
 }
 
@@ -23,6 +24,11 @@ impl Usage {
     pub fn is_cwnd_limited(&self, decision: &wl_decision, cwnd_segs: u32) -> bool {
         let is_slow_start = decision.cwnd_bytes < decision.ssthresh_bytes;
         self.is_limited || (is_slow_start && cwnd_segs < 2 * self.max_out_segs)
+    }
+
+    /// The algorithm has been asked for the window, or it was set.
+    pub fn on_change(&mut self, now_ns: u64) {
+        self.used_at_ns = now_ns;
     }
 
     /// Segments were sent, or could not be for the window's sake (`is_full`).
@@ -34,17 +40,18 @@ impl Usage {
         }
     }
 
-    /// Shrinks a window that was not full for `after_ns` (none: it may stay), though not below the initial one.
+    /// Shrinks a window that was neither full nor changed for `after_ns` (none: it may stay), though not below the initial one. If
+    /// it cannot be (`may_shrink`), because something else than the application is the limit, it has as much time again.
     pub fn decay(
         &mut self,
         decision: &mut wl_decision,
         out_segs: u32,
-        mss_bytes: u32,
         initial_segs: u32,
         now_ns: u64,
         after_ns: Option<u64>,
+        may_shrink: bool,
     ) {
-        if self.is_cwnd_limited(decision, decision.cwnd_bytes / mss_bytes) {
+        if self.is_cwnd_limited(decision, decision.cwnd_bytes / MSS_BYTES) {
             self.used_segs = 0;
             self.used_at_ns = now_ns;
             return;
@@ -53,20 +60,22 @@ impl Usage {
         if after_ns.is_none_or(|after_ns| now_ns - self.used_at_ns < after_ns) {
             return;
         }
-        let used_bytes = self.used_segs.max(initial_segs) * mss_bytes;
+        self.used_at_ns = now_ns;
+        if !may_shrink {
+            return;
+        }
+        let used_bytes = self.used_segs.max(initial_segs) * MSS_BYTES;
         if used_bytes < decision.cwnd_bytes {
             decision.ssthresh_bytes = current_ssthresh(decision);
             decision.cwnd_bytes = (decision.cwnd_bytes + used_bytes) / 2;
         }
         self.used_segs = 0;
-        self.used_at_ns = now_ns;
     }
 
     /// Nothing was sent for `idle_ns`: the window halves for each timeout of that, down to the initial one.
     pub fn restart(
         &mut self,
         decision: &mut wl_decision,
-        mss_bytes: u32,
         initial_segs: u32,
         now_ns: u64,
         idle_ns: u64,
@@ -75,7 +84,7 @@ impl Usage {
         if idle_ns <= rto_ns {
             return;
         }
-        let floor = decision.cwnd_bytes.min(initial_segs * mss_bytes);
+        let floor = decision.cwnd_bytes.min(initial_segs * MSS_BYTES);
         decision.ssthresh_bytes = current_ssthresh(decision);
         let mut left_ns = idle_ns - rto_ns;
         while left_ns > 0 && decision.cwnd_bytes > floor {
@@ -97,7 +106,7 @@ mod tests {
     use super::*;
     use crate::time::MS;
 
-    const MSS: u32 = 1448;
+    const MSS: u32 = MSS_BYTES;
 
     fn decision(cwnd_segs: u32) -> wl_decision {
         wl_decision { cwnd_bytes: cwnd_segs * MSS, ssthresh_bytes: 20 * MSS, ..Default::default() }
@@ -119,13 +128,13 @@ mod tests {
     fn an_idle_window_halves_with_each_timeout() {
         let mut usage = Usage::default();
         let mut d = decision(80);
-        usage.restart(&mut d, MSS, 10, 0, 199 * MS, 200 * MS);
+        usage.restart(&mut d, 10, 0, 199 * MS, 200 * MS);
         assert_eq!(d.cwnd_bytes, 80 * MSS);
-        usage.restart(&mut d, MSS, 10, 0, 500 * MS, 200 * MS);
+        usage.restart(&mut d, 10, 0, 500 * MS, 200 * MS);
         assert_eq!((d.cwnd_bytes, d.ssthresh_bytes), (20 * MSS, 60 * MSS));
-        usage.restart(&mut d, MSS, 10, 0, 5000 * MS, 200 * MS);
+        usage.restart(&mut d, 10, 0, 5000 * MS, 200 * MS);
         assert_eq!(d.cwnd_bytes, 10 * MSS);
-        usage.restart(&mut d, MSS, 2, 0, 5000 * MS, 200 * MS);
+        usage.restart(&mut d, 2, 0, 5000 * MS, 200 * MS);
         assert_eq!(d.cwnd_bytes, 2 * MSS);
     }
 
@@ -134,7 +143,16 @@ mod tests {
         let mut usage = Usage::default();
         let mut d = decision(60);
         usage.validate(false, 20, 0, 100);
-        usage.decay(&mut d, 20, MSS, 10, 200 * MS, Some(200 * MS));
+        usage.decay(&mut d, 20, 10, 200 * MS, Some(200 * MS), true);
         assert_eq!(d.cwnd_bytes, 40 * MSS);
+        // 30 ms after the algorithm was last asked
+        usage.on_change(370 * MS);
+        usage.decay(&mut d, 20, 10, 400 * MS, Some(200 * MS), true);
+        assert_eq!(d.cwnd_bytes, 40 * MSS);
+        // that it may not shrink at 600 ms gives it until 800
+        for (now_ms, may_shrink, segs) in [(600, false, 40), (700, true, 40), (800, true, 30)] {
+            usage.decay(&mut d, 20, 10, now_ms * MS, Some(200 * MS), may_shrink);
+            assert_eq!(d.cwnd_bytes, segs * MSS, "{now_ms}");
+        }
     }
 }
