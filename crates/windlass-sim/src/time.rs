@@ -14,6 +14,13 @@ pub fn core_us(at_ns: u64) -> u32 {
     (at_ns / US) as u32
 }
 
+/// How long ago it was `then_us` on the core's clock, less than 71 minutes, by a clock that counts whole milliseconds, as that
+/// of Linux' timestamps does (tcp_clock_ts()).
+pub fn age_ms(then_us: u32, now_ns: u64) -> u64 {
+    let age_us = core_us(now_ns).wrapping_sub(then_us);
+    now_ns / MS - (now_ns / US).saturating_sub(age_us.into()) * US / MS
+}
+
 /// A duration in the core's microseconds, at least 1 so that it is not taken for "none".
 pub fn duration_us(ns: u64) -> u32 {
     u32::try_from(ns / US).unwrap_or(u32::MAX).max(1)
@@ -22,4 +29,17 @@ pub fn duration_us(ns: u64) -> u32 {
 /// Seconds, for reports only.
 pub fn seconds(ns: u64) -> f64 {
     ns as f64 / S as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_in_milliseconds_counts_their_beginnings() {
+        let age = |then_ns: u64, now_ns: u64| age_ms(core_us(then_ns), now_ns);
+        assert_eq!([age(900 * US, 1100 * US), age(1100 * US, 1900 * US), age(5 * MS, 25 * MS)], [1, 0, 20]);
+        // the clock wraps after 4294.967296 s
+        assert_eq!(age(4_294_900 * MS, 4_295_000 * MS), 100);
+    }
 }

@@ -5,7 +5,7 @@
 use super::Config;
 use crate::{
     packet::MSS_BYTES,
-    time::{MS, core_us},
+    time::{MS, age_ms},
 };
 
 /// What a SYN reckons with: full segments without timestamps.
@@ -64,8 +64,7 @@ impl RcvWindow {
         // the short head of a response, too: all of its first window echoes the same, and gives no sample then
         self.last_tsecr_ms = tsecr_ms;
         if is_new && len_bytes >= MSS_BYTES {
-            let sample_ms = (core_us(now_ns) / 1000).wrapping_sub(tsecr_ms);
-            let sample_ns = u64::from(sample_ms) * MS;
+            let sample_ns = age_ms(tsecr_us, now_ns) * MS;
             // a shorter time counts at once, a longer one little by little
             self.rtt_ns = match self.rtt_ns {
                 0 => sample_ns.max(1),
@@ -136,7 +135,7 @@ impl RcvWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::MS;
+    use crate::time::core_us;
 
     /// A sender that doubles each round trip of 100 ms is never held back.
     #[test]
@@ -177,6 +176,14 @@ mod tests {
         assert_eq!(window.rtt_ns(), 0);
         window.measure(MSS_BYTES, request_us + 50_000, 1_102 * MS);
         assert_eq!(window.rtt_ns(), 52 * MS);
+    }
+
+    /// The clock of timestamps wraps after 4294.967296 s, which lies between a timestamp and its echo.
+    #[test]
+    fn the_round_trip_is_right_while_the_clock_wraps() {
+        let mut window = RcvWindow::new(&Config::default());
+        window.measure(MSS_BYTES, core_us(4_294_900 * MS), 4_295_000 * MS);
+        assert_eq!(window.rtt_ns(), 100 * MS);
     }
 
     /// The buffer of 64 KiB takes 80 KiB of window once segments are full, less the one that has just arrived.
