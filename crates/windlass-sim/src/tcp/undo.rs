@@ -1,8 +1,9 @@
 //! Reductions that were not needed: the original segments had only been late. The ACK of an original shows it by its
-//! timestamp (Eifel, RFC 3522), reports of duplicates by accounting for every retransmission (RFC 3708). Then its
+//! timestamp (Eifel, RFC 3522), which counts milliseconds as in Linux (tcp_skb_timestamp_ts()), so that on the shortest paths it
+//! shows nothing; reports of duplicates by accounting for every retransmission (RFC 3708). Then its
 //! windows are in force again; what else an algorithm takes back is its own affair (wl_alg_undo() in core/alg/alg.h).
 
-use crate::time::core_us;
+use crate::time::{MS, core_us};
 use windlass_core::abi::wl_decision;
 
 /// What a reduction in hand would be undone to.
@@ -14,7 +15,7 @@ pub struct Undo {
     saved: Option<wl_decision>,
     /// Retransmissions of this episode not reported as duplicates; -1: none yet.
     unexplained: i32,
-    /// First retransmission of this episode, or of one before it of which copies were out when it began; 0: none yet.
+    /// The millisecond of the first retransmission of this episode, or of one before it of which copies were out when it began; 0: none yet.
     resent_at_us: u32,
     /// `una` when the episode began.
     marker_seq: u64,
@@ -47,7 +48,7 @@ impl Undo {
     pub fn on_resend(&mut self, now_ns: u64) {
         self.unexplained = self.unexplained.max(0) + 1;
         if self.resent_at_us == 0 {
-            self.resent_at_us = core_us(now_ns).max(1);
+            self.resent_at_us = core_us(now_ns / MS * MS).max(1);
         }
     }
 
@@ -63,7 +64,7 @@ impl Undo {
         self.is_armed() && self.unexplained == 0
     }
 
-    /// Was an ACK that echoes `tsecr_us` sent for an original, before the first retransmission left?
+    /// Was an ACK that echoes `tsecr_us` sent for an original, before the first retransmission left (tcp_packet_delayed())?
     pub fn is_original(&self, tsecr_us: u32) -> bool {
         self.is_armed() && self.resent_at_us != 0 && (tsecr_us.wrapping_sub(self.resent_at_us) as i32) < 0
     }
@@ -84,7 +85,16 @@ impl Undo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::MS;
+    use crate::time::US;
+
+    /// Sent again at 10.9 ms, of which the timestamp says 10: so does that of an original of 10.1.
+    #[test]
+    fn within_a_millisecond_a_timestamp_tells_nothing() {
+        let mut undo = Undo::default();
+        undo.begin(None, 0, 0, false);
+        undo.on_resend(10_900 * US);
+        assert_eq!([9_999, 10_100].map(|tsecr_us| undo.is_original(tsecr_us)), [true, false]);
+    }
 
     /// What was sent again at 10 ms is still out when the next recovery begins, and what its ACK echoes of 15 ms is of a copy
     /// as well. Once no copy is out, what was sent before 30 ms is an original.
