@@ -21,6 +21,11 @@ pub fn age_ms(then_us: u32, now_ns: u64) -> u64 {
     now_ns / MS - (now_ns / US).saturating_sub(age_us.into()) * US / MS
 }
 
+/// A round-trip time from a timestamp that was echoed: whole milliseconds, at least one (tcp_rtt_tsopt_us()).
+pub fn echo_rtt_ns(tsecr_us: u32, now_ns: u64) -> u64 {
+    age_ms(tsecr_us, now_ns).max(1) * MS
+}
+
 /// A duration in the core's microseconds, at least 1 so that it is not taken for "none".
 pub fn duration_us(ns: u64) -> u32 {
     u32::try_from(ns / US).unwrap_or(u32::MAX).max(1)
@@ -41,5 +46,6 @@ mod tests {
         assert_eq!([age(900 * US, 1100 * US), age(1100 * US, 1900 * US), age(5 * MS, 25 * MS)], [1, 0, 20]);
         // the clock wraps after 4294.967296 s
         assert_eq!(age(4_294_900 * MS, 4_295_000 * MS), 100);
+        assert_eq!([1500 * US, 2500 * US].map(|now_ns| echo_rtt_ns(1100, now_ns)), [MS; 2]);
     }
 }

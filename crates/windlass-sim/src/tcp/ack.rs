@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     packet::{Block, MSS_BYTES, Packet, flag},
-    time::{core_us, duration_us},
+    time::{duration_us, echo_rtt_ns},
 };
 use windlass_core::abi::{
     WL_CONGESTION_ECN, WL_CONGESTION_LOSS, WL_EV_MORE_WAITS, WL_EV_RECOVERY_ENTER, WL_EV_RECOVERY_EXIT,
@@ -182,9 +182,8 @@ impl Sender {
             (None, None) => None,
         };
         let by_timestamp = || {
-            let age_us = core_us(now_ns).wrapping_sub(ack.tsecr_us);
-            let is_usable = ack.is_advance && ack.tsecr_us != 0;
-            is_usable.then(|| (u64::from(age_us) * 1000, u64::from(age_us) * 1000))
+            let rtt_ns = echo_rtt_ns(ack.tsecr_us, now_ns);
+            (ack.is_advance && ack.tsecr_us != 0).then_some((rtt_ns, rtt_ns))
         };
         let rtts = times.map(|(first, last)| (now_ns - first, now_ns - last)).or_else(by_timestamp);
         let Some((oldest_ns, newest_ns)) = rtts else { return };

@@ -11,7 +11,7 @@ use crate::{
     engine::Kind,
     network::Network,
     packet::{Packet, flag},
-    time::{US, core_us},
+    time::{core_us, echo_rtt_ns},
 };
 use rand_xoshiro::SplitMix64;
 use windlass_core::Algorithm;
@@ -205,10 +205,9 @@ impl Endpoint {
     fn establish(&mut self, packet: &Packet, net: &mut Network, config: &Config) {
         self.phase = Phase::Established;
         self.sender.xmit.disarm();
-        let echo_age_ns = || u64::from(core_us(net.now_ns).wrapping_sub(packet.tsecr_us)) * US;
         let rtt_ns = match self.syn_resends {
             0 => Some(net.now_ns - self.syn_at_ns),
-            _ => (packet.tsecr_us != 0).then(echo_age_ns),
+            _ => (packet.tsecr_us != 0).then(|| echo_rtt_ns(packet.tsecr_us, net.now_ns)),
         };
         let has_timed_out = self.sender.stats.handshake_retrans_segs > 0;
         let is_for_first = packet.tsecr_us == core_us(self.syn_at_ns);
