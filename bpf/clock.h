@@ -102,7 +102,7 @@ static __always_inline void wl_repair(struct __sk_buff *skb, struct wl_flow *f, 
 static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struct wl_sample *sample, __u64 now_ns)
 {
 	__u32 now_us = now_ns / 1000;
-	__u32 wait_us, lost_bytes, calls = 0, again = 0, lost_segs = f->lost_segs;
+	__u32 wait_us, lost_bytes, calls = 0, lost_segs = f->lost_segs;
 	enum wl_silence silence;
 
 	__builtin_memset(sample, 0, sizeof(*sample));
@@ -117,17 +117,16 @@ static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struc
 				calls |= WL_CALL_LOSS;
 		}
 	}
-	if (f->flags & WL_FLOW_RECOVERY)
-		again = WL_EV_TIMEOUT_AGAIN;
 	silence = wl_on_silence(f, now_us, &lost_bytes);
 	if (silence == WL_SILENCE_UNHEARD)
 		wl_bypass_all(f, WL_C_BYPASS_UNHEARD, f->nxt);
 	if (silence == WL_SILENCE_PROBE)
 		wl_count(WL_C_TAIL_PROBES);
-	if (silence == WL_SILENCE_TIMEOUT) {
+	if (silence >= WL_SILENCE_TIMEOUT) {
 		wl_count(WL_C_TIMEOUTS);
 		sample->lost_bytes += lost_bytes;
-		sample->events |= WL_EV_TIMEOUT | again;
+		sample->events |=
+			silence == WL_SILENCE_TIMEOUT ? WL_EV_TIMEOUT : WL_EV_TIMEOUT | WL_EV_TIMEOUT_AGAIN;
 		calls |= WL_CALL_TIMEOUT | WL_CALL_ACK;
 	}
 	if (f->lost_segs != lost_segs)

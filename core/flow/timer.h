@@ -171,8 +171,9 @@ enum wl_silence {
 	 * moves una, for which the sender waits.
 	 */
 	WL_SILENCE_PROBE = 1,
-	WL_SILENCE_TIMEOUT = 2, /* all undelivered records were marked lost */
-	WL_SILENCE_UNHEARD = 3, /* nothing was marked: the receiver is heard by the sender, not here */
+	WL_SILENCE_UNHEARD = 2, /* nothing was marked: the receiver is heard by the sender, not here */
+	WL_SILENCE_TIMEOUT = 3, /* all undelivered records were marked lost */
+	WL_SILENCE_TIMEOUT_AGAIN = 4, /* likewise, of what a reduction has answered already */
 };
 
 /*
@@ -185,6 +186,7 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 		return WL_SILENCE_NONE;
 	wl_u32 silence_us = wl_silence_us(f);
 	wl_u32 probes = wl_probe_wait_us(f);
+	enum wl_silence said;
 
 	*lost_bytes = 0;
 	if (!silence_us || wl_since_us(now_us, f->progress_at_us) < silence_us)
@@ -198,6 +200,7 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 		wl_lose_first(f, 1);
 		return WL_SILENCE_PROBE;
 	}
+	said = f->flags & WL_FLOW_RECOVERY ? WL_SILENCE_TIMEOUT_AGAIN : WL_SILENCE_TIMEOUT;
 	f->flags &= ~WL_FLOW_PROBED;
 	f->backoff += f->backoff < WL_BACKOFF_MAX;
 	/* in recovery the reduction to be undone is the first; and what is on its way again is counted while that is known */
@@ -207,7 +210,7 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 	f->flags &= ~WL_FLOW_MARKED;
 	f->flags |= WL_FLOW_RECOVERY;
 	wl_reduced(f);
-	return WL_SILENCE_TIMEOUT;
+	return said;
 }
 
 #endif

@@ -77,7 +77,6 @@ impl WindlassBox {
                 }
             }
         }
-        let again = if f.has(abi::WL_FLOW_RECOVERY) { abi::WL_EV_TIMEOUT_AGAIN } else { 0 };
         let (silence, lost_bytes) = f.flow.silence(now_us);
         if silence == abi::WL_SILENCE_UNHEARD {
             let nxt = f.state().nxt;
@@ -86,10 +85,11 @@ impl WindlassBox {
         if silence == abi::WL_SILENCE_PROBE {
             self.counters.add(abi::WL_C_TAIL_PROBES, 1);
         }
-        if silence == abi::WL_SILENCE_TIMEOUT {
+        if silence >= abi::WL_SILENCE_TIMEOUT {
             self.counters.add(abi::WL_C_TIMEOUTS, 1);
             sample.lost_bytes += lost_bytes;
-            sample.events |= abi::WL_EV_TIMEOUT | again;
+            let is_first = silence == abi::WL_SILENCE_TIMEOUT;
+            sample.events |= abi::WL_EV_TIMEOUT | if is_first { 0 } else { abi::WL_EV_TIMEOUT_AGAIN };
             calls |= abi::WL_NATIVE_CALL_TIMEOUT | abi::WL_NATIVE_CALL_ACK;
         }
         self.counters.add(abi::WL_C_LOST_SEGS, f.state().lost_segs.wrapping_sub(lost_segs).into());
