@@ -119,6 +119,7 @@ static __noinline void wl_guest_take(struct wl_socket *k, const struct tcp_sock 
 	if (g->is_coupled && (!is_valid || !wl_guest_counts(s->now_us, g->taken_at_us, wl_guest_rto_of(tp)))) {
 		wl_guest_fall_back(g);
 		k->most_bytes = 0;
+		k->decision.is_share = 0;
 		/* else it had nothing to say for so long: nobody failed to answer */
 		if (g->seq != g->taken_seq)
 			WL_GUEST_COUNT(fallbacks);

@@ -44,6 +44,7 @@ static __always_inline int wl_choose_group(struct wl_flow *f, __u32 id, const st
 	struct wl_tenant_key tenant = {};
 
 	f->flags &= ~WL_FLOW_GROUPED;
+	f->decision.is_share = 0;
 	if (!group) {
 		if (p)
 			wl_give_up_place(p, id);
@@ -87,6 +88,7 @@ static __always_inline void wl_leave_group(struct wl_flow *f, __u32 id)
 	if (!(f->flags & WL_FLOW_GROUPED))
 		return;
 	f->flags &= ~WL_FLOW_GROUPED;
+	f->decision.is_share = 0;
 	p = bpf_map_lookup_elem(&wl_places, &id);
 	if (p)
 		wl_give_up_place(p, id);
