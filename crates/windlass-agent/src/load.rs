@@ -8,7 +8,7 @@ use crate::{
     image::{CONFIG, OBJECT},
     in_force::write_policy,
     lock::Lock,
-    object::{map, raise_memlock_limit},
+    object::{map, raise_limits},
     plain::bytes_of,
     shared_groups,
     uplink::kernel_has_departure_times,
@@ -64,7 +64,7 @@ pub fn load(
     clock_ifindex: u32,
 ) -> Result<Object> {
     options.check()?;
-    raise_memlock_limit();
+    raise_limits();
     let config = wl_config {
         mark: own_mark(ifindex),
         flows_max: options.flows_max,
@@ -103,7 +103,7 @@ pub(crate) fn try_load() -> Result<Vec<(String, u32)>> {
         pace_by: if kernel_has_departure_times() { abi::WL_PACE_BY_FQ } else { abi::WL_PACE_BY_CLOCK },
         ..Default::default()
     };
-    raise_memlock_limit();
+    raise_limits();
     let object = open(&options, &config)?.load().map_err(Error::Load)?;
     Ok(object.progs().map(|p| (p.name().to_string_lossy().into_owned(), p.insn_cnt() as u32)).collect())
 }

@@ -1,7 +1,7 @@
 //! Network interfaces of this namespace.
 
 use crate::{Error, Result};
-use std::{ffi::CString, fs, process::Command};
+use std::{ffi::CString, fs, io, process::Command};
 
 const ARPHRD_ETHER: u32 = 1;
 
@@ -62,10 +62,10 @@ pub fn namespace_inode() -> u64 {
 /// Runs a command of iproute2, e.g. `["ip", "link", "show"]`; returns what it printed.
 pub fn run(command: &[&str]) -> Result<String> {
     let fail = |why: String| Error::Command { command: command.join(" "), why };
-    let out = Command::new(command[0])
-        .args(&command[1..])
-        .output()
-        .map_err(|e| fail(format!("{e} (Debian: apt-get install iproute2)")))?;
+    let out = Command::new(command[0]).args(&command[1..]).output().map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => fail(format!("{e} (Debian: apt-get install iproute2)")),
+        _ => fail(e.to_string()),
+    })?;
     if out.status.success() {
         return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
     }

@@ -27,9 +27,31 @@ pub(crate) fn pinned_map(path: &Path) -> Result<MapHandle> {
     MapHandle::from_pinned_path(path).map_err(bpf(format!("opening {}", path.display())))
 }
 
-/// Kernels before 5.11 charge maps to RLIMIT_MEMLOCK.
-pub(crate) fn raise_memlock_limit() {
+/// Kernels before 5.11 charge maps to RLIMIT_MEMLOCK; and each interface under control holds ten descriptors, of which a
+/// process may have 1024 unless it asks for more.
+pub(crate) fn raise_limits() {
     let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the pointer is to a live local; failure leaves the limit as it was.
-    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &unlimited) };
+    let mut files = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointers are to live locals; failure leaves the limits as they were.
+    unsafe {
+        libc::setrlimit(libc::RLIMIT_MEMLOCK, &unlimited);
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut files) == 0 {
+            files.rlim_cur = files.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &files);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_files_as_the_administrator_allows_may_be_open() {
+        raise_limits();
+        let mut files = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the pointer is to a live local.
+        assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut files) }, 0);
+        assert_eq!(files.rlim_cur, files.rlim_max);
+    }
 }

@@ -10,7 +10,7 @@ use crate::{
     in_force::write_policy,
     lock::Lock,
     native::{self, NAME_MOST},
-    object::{fingerprint, map, pinned_map, raise_memlock_limit},
+    object::{fingerprint, map, pinned_map, raise_limits},
     plain::u64_at,
     privilege::check_root,
     record,
@@ -194,7 +194,7 @@ impl Drop for Selector {
 }
 
 fn load(coupling: Option<&Coupling>) -> Result<Object> {
-    raise_memlock_limit();
+    raise_limits();
     libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
     let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::Load)?;
     if let Some(coupling) = coupling {

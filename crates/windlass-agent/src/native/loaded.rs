@@ -9,7 +9,7 @@ use crate::{
     Error, Result, bpffs,
     error::{bpf, io_error},
     lock::Lock,
-    object::raise_memlock_limit,
+    object::raise_limits,
     orphans,
     privilege::check_root,
     record::write_record,
@@ -121,7 +121,7 @@ impl Native {
             return Err(Error::NativeLoaded(prefix.to_string()));
         }
         pins::forget_names_of_killed();
-        raise_memlock_limit();
+        raise_limits();
         let mut object = open(object, prefix, features, parameters)?.load().map_err(Error::Load)?;
         let mut links = Vec::new();
         for mut map in object.maps_mut().filter(|m| m.map_type() == MapType::StructOps) {
@@ -220,7 +220,7 @@ pub(super) fn retire(map: &impl MapCore) -> Result<()> {
 /// Loads the programs and throws them away: does this kernel take them? Returns their number.
 pub(crate) fn try_load() -> Result<usize> {
     let features = features().ok_or(Error::NoStructOps)?;
-    raise_memlock_limit();
+    raise_limits();
     let object =
         open(OBJECT, DEFAULT_PREFIX, features, Parameters::default())?.load().map_err(Error::Load)?;
     Ok(object.progs().count())
