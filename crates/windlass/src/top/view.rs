@@ -16,36 +16,68 @@ const MARKED: Style = Style::new().add_modifier(Modifier::REVERSED);
 /// Totals of more rules than these leave the screen to the flows.
 const TOTALS_AT_ONCE: usize = 8;
 
-/// Title, order it stands for, width.
-type Column = (&'static str, Option<Order>, Constraint);
+/// A column of a table.
+struct Column {
+    title: &'static str,
+    /// The order that it stands for.
+    order: Option<Order>,
+    /// Cells that it needs.
+    least: u16,
+    /// Its part of what is left over; 0: it needs no more.
+    part: u16,
+    /// Where there is no room for all, those leave in this order, from 1 on; 0: it stays.
+    leaves: u8,
+}
+
+const fn column(title: &'static str, order: Option<Order>, least: u16, part: u16, leaves: u8) -> Column {
+    Column { title, order, least, part, leaves }
+}
+
+/// An IPv4 address and its port.
+const ADDRESS: u16 = 21;
 
 const FLOW_COLUMNS: [Column; 13] = [
-    ("rule", Some(Order::Rule), Constraint::Fill(2)),
-    ("iface", None, Constraint::Fill(1)),
-    ("sender", Some(Order::Sender), Constraint::Fill(3)),
-    ("receiver", None, Constraint::Fill(3)),
-    ("state", None, Constraint::Length(7)),
-    ("alg", None, Constraint::Length(6)),
-    ("rate", Some(Order::Rate), Constraint::Length(8)),
-    ("srtt", Some(Order::Srtt), Constraint::Length(8)),
-    ("cwnd", Some(Order::Cwnd), Constraint::Length(7)),
-    ("inflight", Some(Order::Inflight), Constraint::Length(8)),
-    ("lost", Some(Order::Lost), Constraint::Length(7)),
-    ("repaired", Some(Order::Repaired), Constraint::Length(8)),
-    ("own rtx", None, Constraint::Length(7)),
+    column("rule", Some(Order::Rule), 6, 2, 7),
+    column("iface", None, 6, 1, 1),
+    column("sender", Some(Order::Sender), ADDRESS, 3, 0),
+    column("receiver", None, ADDRESS, 3, 0),
+    column("state", None, 7, 0, 8),
+    column("alg", None, 6, 0, 9),
+    column("rate", Some(Order::Rate), 8, 0, 0),
+    column("srtt", Some(Order::Srtt), 8, 0, 6),
+    column("cwnd", Some(Order::Cwnd), 7, 0, 4),
+    column("inflight", Some(Order::Inflight), 8, 0, 5),
+    column("lost", Some(Order::Lost), 7, 0, 2),
+    column("repaired", Some(Order::Repaired), 8, 0, 3),
+    column("own rtx", None, 7, 0, 1),
 ];
 
 const TOTAL_COLUMNS: [Column; 9] = [
-    ("rule", None, Constraint::Fill(1)),
-    ("flows", None, Constraint::Length(7)),
-    ("controlled", None, Constraint::Length(10)),
-    ("rate", None, Constraint::Length(8)),
-    ("inflight", None, Constraint::Length(9)),
-    ("stored", None, Constraint::Length(9)),
-    ("lost", None, Constraint::Length(9)),
-    ("repaired", None, Constraint::Length(9)),
-    ("own rtx", None, Constraint::Length(9)),
+    column("rule", None, 6, 1, 0),
+    column("flows", None, 7, 0, 0),
+    column("controlled", None, 10, 0, 6),
+    column("rate", None, 8, 0, 0),
+    column("inflight", None, 9, 0, 2),
+    column("stored", None, 9, 0, 1),
+    column("lost", None, 9, 0, 4),
+    column("repaired", None, 9, 0, 5),
+    column("own rtx", None, 9, 0, 3),
 ];
+
+/// Which columns have room in `width` cells, with one between two, and how wide each is.
+fn fitting(columns: &[Column], width: u16) -> Vec<(usize, u16)> {
+    let mut kept: Vec<usize> = (0..columns.len()).collect();
+    let needed = |kept: &[usize]| kept.iter().map(|i| columns[*i].least + 1).sum::<u16>() - 1;
+    while needed(&kept) > width
+        && let Some(first) =
+            kept.iter().copied().filter(|i| columns[*i].leaves > 0).min_by_key(|i| columns[*i].leaves)
+    {
+        kept.retain(|i| *i != first);
+    }
+    let left = width.saturating_sub(needed(&kept));
+    let parts = kept.iter().map(|i| columns[*i].part).sum::<u16>().max(1);
+    kept.into_iter().map(|i| (i, columns[i].least + left * columns[i].part / parts)).collect()
+}
 
 /// What the user has chosen.
 #[derive(Debug, Default)]
@@ -109,15 +141,20 @@ fn table<const N: usize>(
     columns: &[Column; N],
     chosen: Option<Order>,
     rows: Vec<[String; N]>,
+    width: u16,
 ) -> Table<'static> {
-    let titles = columns.iter().map(|(title, order, _)| {
+    let kept = fitting(columns, width);
+    let titles = kept.iter().map(|(i, _)| {
+        let Column { title, order, .. } = &columns[*i];
         let is_chosen = order.is_some() && *order == chosen;
         Cell::from(*title).style(if is_chosen { MARKED } else { BOLD })
     });
-    let widths: Vec<Constraint> = columns.iter().map(|(_, _, width)| *width).collect();
-    Table::new(rows.into_iter().map(widgets::Row::new), widths)
-        .header(widgets::Row::new(titles))
-        .column_spacing(1)
+    let header = widgets::Row::new(titles.collect::<Vec<_>>());
+    let rows = rows.into_iter().map(|mut cells| {
+        widgets::Row::new(kept.iter().map(|(i, _)| std::mem::take(&mut cells[*i])).collect::<Vec<_>>())
+    });
+    let widths = kept.iter().map(|(_, width)| Constraint::Length(*width));
+    Table::new(rows.collect::<Vec<_>>(), widths.collect::<Vec<_>>()).header(header).column_spacing(1)
 }
 
 /// Draws it all; `look.flows` are sorted already.
@@ -133,9 +170,45 @@ pub fn draw(frame: &mut Frame, look: &Look, choice: &mut Choice) {
     .areas(frame.area());
     let title = format!("windlass: {} flows under {} rules", look.flows.len(), look.totals.len());
     frame.render_widget(Line::styled(title, BOLD), areas[0]);
-    frame.render_widget(table(&TOTAL_COLUMNS, None, look.totals.iter().map(total_cells).collect()), areas[1]);
+    let width = frame.area().width;
+    let totals = table(&TOTAL_COLUMNS, None, look.totals.iter().map(total_cells).collect(), width);
+    frame.render_widget(totals, areas[1]);
     let rows = look.flows.iter().map(flow_cells).collect();
-    let flows = table(&FLOW_COLUMNS, Some(choice.order), rows).row_highlight_style(MARKED);
+    let flows = table(&FLOW_COLUMNS, Some(choice.order), rows, width).row_highlight_style(MARKED);
     frame.render_stateful_widget(flows, areas[3], &mut choice.table);
     frame.render_widget(Line::raw("s, left, right: sort   up, down: scroll   q: quit"), areas[4]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn titles(columns: &[Column], width: u16) -> Vec<(&'static str, u16)> {
+        fitting(columns, width).into_iter().map(|(i, cells)| (columns[i].title, cells)).collect()
+    }
+
+    /// What tells flows apart, and their rate, are to be read whatever the terminal.
+    #[test]
+    fn flows_can_be_told_apart_on_a_small_terminal() {
+        let named =
+            |width| titles(&FLOW_COLUMNS, width).into_iter().map(|(title, _)| title).collect::<Vec<_>>();
+        assert_eq!(named(80), ["rule", "sender", "receiver", "state", "alg", "rate"]);
+        assert_eq!(named(52), ["sender", "receiver", "rate"]);
+        assert_eq!(named(200).len(), FLOW_COLUMNS.len());
+        for width in 20..200 {
+            for columns in [&FLOW_COLUMNS[..], &TOTAL_COLUMNS[..]] {
+                let fits = titles(columns, width);
+                let needed: u16 = fits.iter().map(|(_, cells)| cells + 1).sum::<u16>() - 1;
+                let must = columns.iter().filter(|c| c.leaves == 0).map(|c| c.least + 1).sum::<u16>() - 1;
+                assert!(needed <= width.max(must), "{width}: {fits:?}");
+                assert!(
+                    fits.iter().filter(|(title, _)| *title == "sender").all(|(_, cells)| *cells >= ADDRESS)
+                );
+            }
+        }
+        assert_eq!(
+            titles(&TOTAL_COLUMNS, 40).iter().map(|(t, _)| *t).collect::<Vec<_>>(),
+            ["rule", "flows", "controlled", "rate"]
+        );
+    }
 }
