@@ -193,8 +193,6 @@ pub struct AttachArgs {
     #[arg(long, value_enum, default_value = "stand-aside")]
     pub paced_servers: PacedArg,
     #[command(flatten)]
-    pub path: PathArgs,
-    #[command(flatten)]
     pub sizes: Sizes,
     /// One JSON document per event on standard output
     #[arg(long)]
@@ -205,6 +203,9 @@ pub struct AttachArgs {
     /// Time every run of the programs and report their cost at the end; that itself costs some 20 ns a packet
     #[arg(long)]
     pub stats: bool,
+    // last, as its heading stands over all that follows
+    #[command(flatten)]
+    pub path: PathArgs,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -280,14 +281,14 @@ pub enum NativeCommand {
     Load {
         #[command(flatten)]
         names: Names,
-        #[command(flatten)]
-        path: PathArgs,
         /// Only until Ctrl-C, or until standard input ends if it is a pipe
         #[arg(long)]
         hold: bool,
         /// One JSON document instead of a line
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        path: PathArgs,
     },
     /// Unregister them; sockets that use one go over to the kernel's own algorithm
     Unload {
