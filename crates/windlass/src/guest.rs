@@ -4,6 +4,7 @@ use crate::{
     args::{ControllerArgs, GuestArgs, PortArg},
     print,
     signals::{self, Wish},
+    voice::say,
     watched::Watched,
 };
 use anyhow::{Result, bail};
@@ -77,13 +78,13 @@ pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
     let name = format!("{}{}", args.names.prefix, algorithm.name());
     if args.json {
         let (cgroup, port) = (&cgroup, port.path());
-        println!("{}", json!({ "event": "attached", "cgroup": cgroup, "algorithm": name, "port": port }));
+        say(json!({ "event": "attached", "cgroup": cgroup, "algorithm": name, "port": port }));
     } else {
-        println!(
+        say(format_args!(
             "{}: {name} for all sockets that connect, coupled through {}; Ctrl-C ends it",
             cgroup.display(),
             port.path().display()
-        );
+        ));
     }
     let watch = flows.watch()?;
     let mut sampler = Sampler::new(args.sample_ms);
@@ -91,15 +92,15 @@ pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
         if let Some(t_ms) = sampler.due()
             && let Ok(stats) = watch.stats()
         {
-            println!("{}", json!({ "event": "sample", "t_ms": t_ms, "flows": stats }));
+            say(json!({ "event": "sample", "t_ms": t_ms, "flows": stats }));
         }
         is_told(&stopped)
     };
     let mut tell = |event: &Event| match (event, args.json) {
-        (Event::Coupled, true) => println!("{}", json!({ "event": "coupled" })),
-        (Event::Coupled, false) => println!("coupled: the host answers"),
-        (Event::Alone(why), true) => println!("{}", json!({ "event": "alone", "why": why.to_string() })),
-        (Event::Alone(why), false) => println!("alone: {why}; flows go on by themselves"),
+        (Event::Coupled, true) => say(json!({ "event": "coupled" })),
+        (Event::Coupled, false) => say(format_args!("coupled: the host answers")),
+        (Event::Alone(why), true) => say(json!({ "event": "alone", "why": why.to_string() })),
+        (Event::Alone(why), false) => say(format_args!("alone: {why}; flows go on by themselves")),
         _ => {}
     };
     let counts = agent::run(&mut flows, &mut port, &mut is_over, &mut tell)?;
@@ -107,12 +108,12 @@ pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
     drop(selector);
     drop(flows);
     if args.json {
-        println!("{}", json!({ "event": "detached", "sockets": sockets, "agent": counts, "flows": stats }));
+        say(json!({ "event": "detached", "sockets": sockets, "agent": counts, "flows": stats }));
     } else {
-        println!(
+        say(format_args!(
             "released: {} socket(s) had {name}; {} reports, {} answers taken, {} fallbacks, {} reports lost",
             sockets.chosen, stats.reports, stats.taken, stats.fallbacks, stats.lost
-        );
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -159,9 +160,9 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
     let mut service = Service::start(Controller::new(config)?, &places, &tell)?;
     if args.json {
         let names: Vec<&str> = places.iter().map(|p| p.name.as_str()).collect();
-        println!("{}", json!({ "event": "started", "rule": rule.name(), "guests": names }));
+        say(json!({ "event": "started", "rule": rule.name(), "guests": names }));
     } else {
-        println!("{}: {} port(s); Ctrl-C ends it", rule.name(), places.len());
+        say(format_args!("{}: {} port(s); Ctrl-C ends it", rule.name(), places.len()));
     }
     let mut sampler = Sampler::new(args.sample_ms);
     loop {
@@ -182,26 +183,26 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
             }
         }
         match happenings.recv_timeout(sampler.left().min(LOOK)) {
-            Ok((name, what)) => say(&name, &what, args.json),
+            Ok((name, what)) => report(&name, &what, args.json),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
         if let Some(t_ms) = sampler.due() {
             let (guests, sum) = service.look();
-            println!("{}", json!({ "event": "sample", "t_ms": t_ms, "cwnd_bytes": sum, "guests": guests }));
+            say(json!({ "event": "sample", "t_ms": t_ms, "cwnd_bytes": sum, "guests": guests }));
         }
     }
     let (guests, _) = service.look();
     drop(service);
     if args.json {
-        println!("{}", json!({ "event": "stopped", "guests": guests }));
+        say(json!({ "event": "stopped", "guests": guests }));
     } else {
         summary(&guests);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn say(name: &str, what: &Happening, json: bool) {
+fn report(name: &str, what: &Happening, json: bool) {
     let (event, why) = match what {
         Happening::Guest(HostEvent::Coupled) => ("coupled", None),
         Happening::Guest(HostEvent::Ended) => ("ended", None),
@@ -214,13 +215,13 @@ fn say(name: &str, what: &Happening, json: bool) {
     };
     match (what, why) {
         (Happening::Weight(n), _) if json => {
-            println!("{}", json!({ "event": event, "guest": name, "weight": n }));
+            say(json!({ "event": event, "guest": name, "weight": n }));
         }
-        (_, why) if json => println!("{}", json!({ "event": event, "guest": name, "why": why })),
-        (Happening::Weight(n), _) => println!("{name}: weight {n} from now on"),
-        (Happening::Awaited(why), _) => println!("{name}: {event}: {why}"),
-        (_, Some(why)) => println!("{name}: {event}: {why}; its flows left the group"),
-        (_, None) => println!("{name}: {event}"),
+        (_, why) if json => say(json!({ "event": event, "guest": name, "why": why })),
+        (Happening::Weight(n), _) => say(format_args!("{name}: weight {n} from now on")),
+        (Happening::Awaited(why), _) => say(format_args!("{name}: {event}: {why}")),
+        (_, Some(why)) => say(format_args!("{name}: {event}: {why}; its flows left the group")),
+        (_, None) => say(format_args!("{name}: {event}")),
     }
 }
 

@@ -15,7 +15,8 @@ pub struct Voice {
     pub as_json: bool,
 }
 
-fn say(words: impl Display) {
+/// A line, to whoever listens.
+pub fn say(words: impl Display) {
     let _ = writeln!(io::stdout(), "{words}");
 }
 
