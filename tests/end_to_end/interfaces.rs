@@ -236,3 +236,41 @@ fn what_is_pinned_for_interfaces_that_are_gone_is_removed() {
         net.answer(&["detach", "--all"]);
     }
 }
+
+/// As VLANs' interfaces have them; a file system for BPF takes no names with dots.
+#[test]
+fn an_interface_with_a_dot_in_its_name_is_controlled() {
+    if !is_root_or_skip("an_interface_with_a_dot_in_its_name_is_controlled") {
+        return;
+    }
+    const IFACE: &str = "rvs1.100";
+    let net = Net::create("cubic");
+    let ip = |words: &[&str]| drop(net.middle.run(words).expect("iproute2"));
+    ip(&["ip", "link", "set", "r1", "down"]);
+    ip(&["ip", "link", "set", "r1", "name", IFACE]);
+    ip(&["ip", "link", "set", IFACE, "up"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = format!("[[rule]]\nname = \"all\"\nmatch.iface = \"{IFACE}\"\nalgorithm = \"bbr\"\n");
+    let file = put(folder.path(), &text);
+    let mut agent = net.agent(&file, "rvs1.100: under control");
+    with_transfer(&net, |progress| {
+        progress();
+        kill(&mut agent, libc::SIGKILL);
+        agent = net.agent(&file, "rvs1.100: taken over");
+        let flows = net.flows();
+        assert!(flows[0]["iface"] == IFACE && flows[0]["mode"] == "transparent", "{flows:?}");
+        let look = net.answer(&["top", "--json", "--count", "1"]);
+        assert!(look.contains(IFACE), "{look}");
+    });
+    kill(&mut agent, libc::SIGKILL);
+    assert_eq!(net.answer(&["detach", IFACE]), "rvs1.100: released\n");
+    assert!(net.clocks().is_empty() && !net.pins().with_file_name("rvs1:100").exists(), "nothing is left");
+    // and the next agent that starts, anywhere, removes what is left of one that is gone
+    kill(&mut net.agent(&file, "under control"), libc::SIGKILL);
+    assert!(net.pins().with_file_name("rvs1:100").exists());
+    ip(&["ip", "link", "del", IFACE]);
+    let other = Net::create("cubic");
+    kill(&mut other.agent(&policy(folder.path(), "bbr"), "under control"), libc::SIGTERM);
+    assert!(!net.pins().with_file_name("rvs1:100").exists());
+    other.answer(&["detach", "--all"]);
+}

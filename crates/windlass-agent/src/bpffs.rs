@@ -60,11 +60,22 @@ pub(crate) fn namespace_dir(namespace: u64) -> PathBuf {
     root().join(namespace.to_string())
 }
 
+/// Folder of what is pinned for one interface. bpffs takes no names with dots, as VLANs' interfaces have them; and no
+/// interface has a colon in its name.
+pub(crate) fn iface_dir(namespace: u64, iface: &str) -> PathBuf {
+    namespace_dir(namespace).join(iface.replace('.', ":"))
+}
+
+/// The interface whose folder has that name.
+fn iface_of(folder: &str) -> String {
+    folder.replace(':', ".")
+}
+
 /// Interfaces for which something is pinned in that namespace.
 pub(crate) fn pinned_in(namespace: u64) -> Vec<String> {
     let Ok(entries) = fs::read_dir(namespace_dir(namespace)) else { return Vec::new() };
     let mut names: Vec<String> =
-        entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        entries.flatten().map(|e| iface_of(&e.file_name().to_string_lossy())).collect();
     names.sort();
     names
 }
@@ -89,4 +100,19 @@ pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
         unless_gone(&entry.path(), fs::remove_file(entry.path()))?;
     }
     unless_gone(dir, fs::remove_dir(dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_interfaces_have_no_dots_and_name_them_all_the_same() {
+        for iface in ["tap0", "eth0.100", "br-1.2.3"] {
+            let dir = iface_dir(7, iface);
+            let folder = dir.file_name().unwrap().to_str().unwrap();
+            assert!(!folder.contains('.'), "{folder}");
+            assert_eq!(iface_of(folder), iface);
+        }
+    }
 }

@@ -1,12 +1,12 @@
 //! Where the pinned datapath of one interface is kept.
 //!
-//! Layout: /sys/fs/bpf/windlass/<namespace inode>/<interface>/<map or link>. Beside it, under /run, the build that
+//! Layout: /sys/fs/bpf/windlass/<namespace inode>/<interface, : for .>/<map or link>. Beside it, under /run, the build that
 //! pinned it, the interface's index and the names of the rules in force.
 
 use crate::{
     Policy, Result,
     attach::remove_filters,
-    bpffs::{namespace_dir, remove_dir},
+    bpffs::{iface_dir, namespace_dir, remove_dir},
     clock::Clock,
     netdev,
     record::write_text,
@@ -37,7 +37,7 @@ impl PinDir {
     }
 
     pub(crate) fn dir(&self) -> PathBuf {
-        namespace_dir(self.namespace).join(&self.iface)
+        iface_dir(self.namespace, &self.iface)
     }
 
     /// Which build pinned it.
