@@ -212,13 +212,30 @@ __u32 wl_native_ssthresh(__u64 *ctx)
 }
 
 /*
- * Is "loss" a timeout? Not if the kernel cuts all that is in flight into smaller segments for a path that takes no larger
- * ones, sends it again and leaves the window as it is: nothing was lost for congestion.
+ * Is "loss" a timeout? Then the window is what is still in flight and one segment. Not if the kernel cuts all that is in
+ * flight into smaller segments for a path that takes no larger ones, sends it again and leaves the window as it is: nothing
+ * was lost for congestion.
  */
 static __always_inline int wl_is_timeout(const struct wl_socket *k, const struct tcp_sock *tp)
 {
 	return k->must_reduce || ((struct inet_connection_sock *)tp)->icsk_retransmits ||
-	       tp->snd_cwnd < k->cwnd_segs;
+	       tp->snd_cwnd == wl_pipe_segs(tp) + 1;
+}
+
+/*
+ * The timer has expired. The kernel asks for ssthresh() only if there has been no reduction yet for what is in flight; but
+ * every timeout is told. The window is the kernel's: one segment leaves beside what is still in flight.
+ */
+static __always_inline void wl_timeout(struct wl_socket *k, const struct tcp_sock *tp, struct wl_sample *s)
+{
+	s->events |= WL_EV_TIMEOUT;
+	if (!k->must_reduce)
+		s->events |= WL_EV_TIMEOUT_AGAIN;
+	wl_hook_reduce(k, s, WL_CA_LOSS);
+	k->cwnd_segs = tp->snd_cwnd;
+	k->decision.cwnd_bytes = wl_sat_mul(tp->snd_cwnd, s->mss_bytes);
+	wl_guest_timeout(k, s);
+	wl_coupled_timeout(k, s);
 }
 
 SEC("struct_ops")
@@ -241,19 +258,14 @@ void wl_native_set_state(__u64 *ctx)
 	if (state < WL_CA_CWR || (state != WL_CA_LOSS && !k->must_reduce))
 		return;
 	wl_sample_socket(k, tp, &s);
-	if (!k->must_reduce) {
-		/* one more timeout without progress: the kernel's window of one segment is right, nothing else changes */
-		wl_adopt_cwnd(k, tp);
-		wl_guest_timeout(k, &s);
-		wl_coupled_timeout(k, &s);
+	if (state == WL_CA_LOSS)
+		wl_timeout(k, tp, &s);
+	else
+		wl_hook_reduce(k, &s, state);
+	/* once more: window and threshold stay what the kernel has made of them */
+	if (!k->must_reduce)
 		return;
-	}
 	k->must_reduce = 0;
-	wl_hook_reduce(k, &s, state);
-	if (state == WL_CA_LOSS) {
-		wl_guest_timeout(k, &s);
-		wl_coupled_timeout(k, &s);
-	}
 	wl_apply(k, tp, &s);
 }
 

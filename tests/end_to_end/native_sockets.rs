@@ -1,7 +1,9 @@
 //! Connections of our own with the native home's algorithms: what they go on from, as their kernel tells it.
 
 use crate::{native::Loaded, scenario};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, query::MapInfoIter};
 use std::{
+    fs,
     io::{Read, Write},
     mem,
     net::{TcpListener, TcpStream},
@@ -9,7 +11,8 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use windlass_lab::{Family, Topology};
+use windlass_core::abi::{wl_bbr, wl_kcubic};
+use windlass_lab::{Family, Topology, tcp_counters};
 use windlass_tests::is_root_or_skip;
 
 /// Only lest a failing test wait for ever.
@@ -52,6 +55,16 @@ impl Way {
 
     fn sysctl(&self, setting: &str) {
         self.0.host("server").run(&["sysctl", "-qw", setting]).expect("sysctl");
+    }
+
+    /// Whether packets go through, or are dropped between server and client.
+    fn set_open(&self, is_open: bool) {
+        let write = || Ok(fs::write("/proc/sys/net/ipv4/ip_forward", if is_open { "1" } else { "0" })?);
+        self.0.host("box").enter(write).expect("a router");
+    }
+
+    fn counter(&self, name: &str) -> u64 {
+        tcp_counters(self.0.host("server")).expect("the kernel's counters").get(name).copied().unwrap_or(0)
     }
 
     /// A connection from the server to the client, which takes all that it is sent.
@@ -107,6 +120,18 @@ impl Sender {
             assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
             info
         }
+    }
+
+    /// The algorithm's own state, with which the native home's record of a socket begins.
+    fn state<T: Default>(&self) -> T {
+        let key = self.0.as_raw_fd().to_ne_bytes();
+        let maps = MapInfoIter::default().filter(|map| map.name == "wl_sockets");
+        let found =
+            maps.filter_map(|map| MapHandle::from_map_id(map.id).ok()?.lookup(&key, MapFlags::ANY).ok()?);
+        let bytes = found.last().expect("one of ours runs");
+        assert!(bytes.len() >= size_of::<T>());
+        // SAFETY: plain data of at most this length, valid for any bytes.
+        unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<T>()) }
     }
 
     /// Sends so many bytes and waits until all has been acknowledged. Returns what the kernel says then.
@@ -206,4 +231,52 @@ fn a_window_that_its_route_bounds_shrinks_with_a_loss() {
         assert!(info.tcpi_total_retrans > 0, "{algorithm}: nothing was lost");
         assert!(info.tcpi_snd_ssthresh < 20, "{algorithm}: {} segments", info.tcpi_snd_ssthresh);
     }
+}
+
+/// Sends over a lossy path until everything stops in the middle of a recovery, and then waits for the timeout in which that
+/// ends. What the kernel says of the connection then, which is still cut off.
+fn stop_in_recovery(way: &Way, sender: &mut Sender) -> libc::tcp_info {
+    const RECOVERY: u8 = 3;
+    const LOSS: u8 = 4;
+    let end = Instant::now() + LIMIT;
+    sender.0.set_nonblocking(true).expect("a socket");
+    let feed = |sender: &mut Sender| {
+        let _ = sender.0.write(&[7; 1 << 16]);
+        assert!(Instant::now() < end, "no timeout in a recovery");
+        sender.info()
+    };
+    loop {
+        while feed(sender).tcpi_ca_state != RECOVERY {}
+        let before = way.counter("TCPSackRecoveryFail");
+        way.set_open(false);
+        let info = loop {
+            let info = feed(sender);
+            if info.tcpi_ca_state != RECOVERY {
+                break info;
+            }
+        };
+        if info.tcpi_ca_state == LOSS && way.counter("TCPSackRecoveryFail") > before {
+            return info;
+        }
+        // it was over before
+        way.set_open(true);
+    }
+}
+
+/// A segment that is lost once more ends a recovery with a timeout, for which the kernel asks for no new threshold.
+#[test]
+fn a_timeout_in_recovery_is_told() {
+    if !is_root_or_skip("a_timeout_in_recovery_is_told") {
+        return;
+    }
+    let loaded = Loaded::new('y');
+    let way = Way::new("rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"\nloss = \"1 %\"");
+    let mut sender = way.sender(&loaded.name("kcubic"));
+    let info = stop_in_recovery(&way, &mut sender);
+    assert_eq!(sender.state::<wl_kcubic>().w_max_segs, 0, "the curve before is forgotten");
+    assert!(info.tcpi_snd_cwnd < info.tcpi_snd_ssthresh, "{} segments", info.tcpi_snd_cwnd);
+    way.set_open(true);
+    let mut sender = way.sender(&loaded.name("bbr"));
+    stop_in_recovery(&way, &mut sender);
+    assert_eq!(sender.state::<wl_bbr>().full_bw, 0, "the pipe is judged anew");
 }
