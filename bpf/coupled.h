@@ -190,7 +190,6 @@ static __always_inline void wl_coupled_ack(struct wl_socket *k, struct wl_sample
 {
 	if (!k->seat)
 		return;
-	s->events &= ~WL_EV_TIMEOUT;
 	if (k->ca_state == WL_CA_LOSS)
 		s->events &= ~WL_EV_RECOVERY_ENTER;
 	else if (k->ca_state == WL_CA_CWR)
@@ -200,12 +199,10 @@ static __always_inline void wl_coupled_ack(struct wl_socket *k, struct wl_sample
 		wl_seat_look(s->now_us);
 }
 
-static __always_inline void wl_coupled_timeout(struct wl_socket *k, struct wl_sample *s)
+static __always_inline void wl_coupled_timeout(struct wl_socket *k, const struct wl_sample *s)
 {
-	if (!k->seat)
-		return;
-	s->events |= WL_EV_TIMEOUT;
-	wl_coupled_talk(k, s, WL_TALK_REPORT);
+	if (k->seat)
+		wl_coupled_talk(k, s, WL_TALK_REPORT);
 }
 
 static __always_inline void wl_coupled_resume(struct wl_socket *k, const struct wl_sample *s)
@@ -234,7 +231,7 @@ static __always_inline void wl_coupled_ack(struct wl_socket *k, struct wl_sample
 {
 }
 
-static __always_inline void wl_coupled_timeout(struct wl_socket *k, struct wl_sample *s)
+static __always_inline void wl_coupled_timeout(struct wl_socket *k, const struct wl_sample *s)
 {
 }
 

@@ -75,6 +75,7 @@ struct tcp_sock {
 	__u32 packets_out;
 	__u32 sacked_out;
 	__u32 lost_out;
+	__u32 lost; /* ever, what was lost again counted again */
 	__u32 retrans_out;
 	__u32 max_packets_out;
 	__u32 delivered;

@@ -110,6 +110,7 @@ static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
 	k->snd_una = tp->snd_una;
 	k->delivered_segs = tp->delivered;
 	k->delivered_ce_segs = tp->delivered_ce;
+	k->lost_segs = tp->lost;
 	k->next_round_delivered_segs = tp->delivered;
 	wl_sample_socket(k, tp, &s);
 	wl_path_start(k, tp, &s);
@@ -224,14 +225,18 @@ static __always_inline int wl_is_timeout(const struct wl_socket *k, const struct
 
 /*
  * The timer has expired. The kernel asks for ssthresh() only if there has been no reduction yet for what is in flight; but
- * every timeout is told. The window is the kernel's: one segment leaves beside what is still in flight.
+ * every timeout is told. As in a box, what it has found lost is told twice, on_timeout() looks ahead to it and on_ack() counts
+ * it. The window is the kernel's: one segment leaves beside what is still in flight.
  */
 static __always_inline void wl_timeout(struct wl_socket *k, const struct tcp_sock *tp, struct wl_sample *s)
 {
 	s->events |= WL_EV_TIMEOUT;
 	if (!k->must_reduce)
 		s->events |= WL_EV_TIMEOUT_AGAIN;
+	s->lost_bytes = wl_take_lost_bytes(k, tp);
+	s->inflight_before_bytes = wl_sat_add(s->inflight_bytes, s->lost_bytes);
 	wl_hook_reduce(k, s, WL_CA_LOSS);
+	wl_hook_ack(k, s);
 	k->cwnd_segs = tp->snd_cwnd;
 	k->decision.cwnd_bytes = wl_sat_mul(tp->snd_cwnd, s->mss_bytes);
 	wl_guest_timeout(k, s);
@@ -246,14 +251,17 @@ void wl_native_set_state(__u64 *ctx)
 	struct wl_socket *k = wl_socket_of(tp);
 	struct wl_sample s;
 
-	if (!k || (state == WL_CA_LOSS && !wl_is_timeout(k, tp)))
+	if (!k)
 		return;
+	if (state == WL_CA_LOSS && !wl_is_timeout(k, tp)) {
+		/* marked, but only to be sent again in pieces */
+		k->lost_segs = tp->lost;
+		return;
+	}
 	if (state >= WL_CA_RECOVERY && k->ca_state < WL_CA_RECOVERY)
 		k->events |= WL_EV_RECOVERY_ENTER;
 	if (state < WL_CA_RECOVERY && k->ca_state >= WL_CA_RECOVERY)
 		k->events |= WL_EV_RECOVERY_EXIT;
-	if (state == WL_CA_LOSS)
-		k->events |= WL_EV_TIMEOUT;
 	k->ca_state = state;
 	if (state < WL_CA_CWR || (state != WL_CA_LOSS && !k->must_reduce))
 		return;

@@ -23,6 +23,7 @@ struct wl_socket {
 	__u32 snd_una;
 	__u32 delivered_segs; /* tcp_sock.delivered at the last ACK */
 	__u32 delivered_ce_segs;
+	__u32 lost_segs; /* tcp_sock.lost when the algorithm was last told */
 	__u32 delivered_bytes; /* total, wraps; in bytes, since the size of a segment may change */
 	__u32 next_round_delivered_segs;
 	__u32 round_count;
@@ -93,7 +94,7 @@ static __always_inline void wl_sample_socket(const struct wl_socket *k, const st
 	s->delivered_bytes = k->delivered_bytes;
 	s->prior_delivered_bytes = k->delivered_bytes;
 	s->since_delivery_us = tp->tcp_mstamp - tp->delivered_mstamp;
-	/* flight size in the sense of RFC 5681: before anything was found lost */
+	/* flight size in the sense of RFC 5681, for a reduction: before anything was found lost, and what SACK tells is in it */
 	s->inflight_before_bytes = wl_sat_mul(tp->packets_out, s->mss_bytes);
 	s->inflight_bytes = wl_sat_mul(wl_pipe_segs(tp), s->mss_bytes);
 	if (tp->tcp_wstamp_ns > tp->tcp_clock_cache)
@@ -103,6 +104,15 @@ static __always_inline void wl_sample_socket(const struct wl_socket *k, const st
 	s->is_app_limited = tp->app_limited != 0;
 	s->is_cwnd_limited = wl_is_cwnd_limited(tp);
 	s->is_in_recovery = k->ca_state >= WL_CA_RECOVERY;
+}
+
+/* What was found lost since the algorithm was last told: by ACKs, by RACK's timer, by a timeout. */
+static __always_inline __u32 wl_take_lost_bytes(struct wl_socket *k, const struct tcp_sock *tp)
+{
+	__u32 segs = tp->lost - k->lost_segs;
+
+	k->lost_segs = tp->lost;
+	return wl_sat_mul(segs, wl_mss(tp));
 }
 
 /* What one ACK tells. Returns 0 if it tells nothing. */
@@ -121,7 +131,7 @@ static __always_inline int wl_sample_ack(struct wl_socket *k, const struct tcp_s
 	k->delivered_ce_segs = tp->delivered_ce;
 	k->last_sent_at_us = tp->first_tx_mstamp;
 	s->newly_delivered_bytes = wl_sat_mul(rs->acked_sacked, mss);
-	s->lost_bytes = rs->losses > 0 ? wl_sat_mul(rs->losses, mss) : 0;
+	s->lost_bytes = wl_take_lost_bytes(k, tp);
 	s->ce_bytes = wl_sat_mul(ce_segs, mss);
 	s->rtt_us = rs->rtt_us > 0 ? rs->rtt_us : 0;
 	s->delivered_bytes = k->delivered_bytes;
