@@ -47,6 +47,7 @@ struct inet_connection_sock {
 	struct {
 		__u8 pending; /* WL_ICSK_ACK_* */
 	} icsk_ack;
+	__u64 icsk_ca_priv[13]; /* its algorithm's own; zero before init() */
 };
 
 struct minmax_sample {

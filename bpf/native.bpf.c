@@ -84,9 +84,26 @@ static __noinline void wl_hand_back(struct tcp_sock *tp, __u32 algorithm)
 }
 
 /* Not on the way down: the kernel would take over a reduction whose books it has not kept. */
+static __always_inline int wl_may_hand_back(__u32 ca_state)
+{
+	return ca_state != WL_CA_CWR && ca_state != WL_CA_RECOVERY;
+}
+
 static __always_inline int wl_should_hand_back(const struct wl_socket *k)
 {
-	return wl_native_retired && k->ca_state != WL_CA_CWR && k->ca_state != WL_CA_RECOVERY;
+	return wl_native_retired && wl_may_hand_back(k->ca_state);
+}
+
+/*
+ * The socket has no state of ours. It is handed back by init() already, unless a program of BPF has chosen for it: the kernel
+ * lets no other choice be made within that one.
+ */
+static __always_inline void wl_hand_back_unkept(struct tcp_sock *tp)
+{
+	struct inet_connection_sock *icsk = (struct inet_connection_sock *)tp;
+
+	if (wl_may_hand_back(BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state)))
+		wl_hand_back(tp, icsk->icsk_ca_priv[0]);
 }
 
 static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
@@ -99,6 +116,7 @@ static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
 
 	/* the default of a namespace stays what it is even when nobody else can choose it any more */
 	if (!k) {
+		((struct inet_connection_sock *)tp)->icsk_ca_priv[0] = algorithm;
 		wl_hand_back(tp, algorithm);
 		return;
 	}
@@ -165,8 +183,10 @@ static __always_inline void wl_ack(struct tcp_sock *tp, const struct rate_sample
 	struct wl_socket *k = wl_socket_of(tp);
 	struct wl_sample s;
 
-	if (!k)
+	if (!k) {
+		wl_hand_back_unkept(tp);
 		return;
+	}
 	if (wl_should_hand_back(k)) {
 		wl_hand_back(tp, k->algorithm);
 		return;

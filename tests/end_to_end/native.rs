@@ -624,3 +624,40 @@ fn what_is_held_ends_with_its_pipe() {
     });
     assert!(!registered().contains(&name), "{}", registered());
 }
+
+/// Whether its namespace, its own process or a policy chose: a socket for which there is no memory is not stuck with us.
+#[test]
+fn without_memory_for_its_state_a_socket_is_the_kernels() {
+    let test = "without_memory_for_its_state_a_socket_is_the_kernels";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let Some(cgroup) = cgroup_or_skip(test) else { return };
+    let loaded = Loaded::new('o');
+    let net = Net::create("cubic");
+    let scarce = net.server.run(&["sysctl", "-qw", "net.core.optmem_max=64"]);
+    if scarce.is_err() {
+        println!("skipped: {test}: this kernel has one optmem_max for all namespaces");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write_policy(folder.path(), &cgroup, "bbr");
+    let mut agent = windlass()
+        .args(["agent", "--policy", file.to_str().expect("UTF-8"), "--prefix", &loaded.prefix])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the agent starts");
+    let mut lines = BufReader::new(agent.stdout.take().expect("piped")).lines();
+    let _agent = Process(agent);
+    assert!(lines.any(|l| l.is_ok_and(|l| l.contains("under control"))));
+    let _inside = nginx(&net, folder.path(), Some(&cgroup), &[8001]);
+    fetch(&net, 8001);
+    let of = |algorithm: &str| ["started", "handed_back"].map(|key| loaded.number(algorithm, key));
+    assert_eq!(of("bbr"), [0, 1], "by policy");
+    net.server.run(&["ip", "route", "replace", "default", "via", "10.79.1.1"]).expect("iproute2");
+    let default = format!("net.ipv4.tcp_congestion_control={}", loaded.name("reno"));
+    net.server.run(&["sysctl", "-qw", &default]).expect("any namespace may choose it");
+    let _outside = nginx(&net, folder.path(), None, &[8004]);
+    fetch(&net, 8004);
+    assert_eq!(of("reno"), [0, 1], "by default");
+}
