@@ -129,6 +129,7 @@ static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
 	k->delivered_segs = tp->delivered;
 	k->delivered_ce_segs = tp->delivered_ce;
 	k->lost_segs = tp->lost;
+	k->prior_rcv_nxt = tp->rcv_nxt;
 	k->next_round_delivered_segs = tp->delivered;
 	wl_sample_socket(k, tp, &s);
 	wl_path_start(k, tp, &s);
