@@ -351,7 +351,9 @@ __u32 wl_native_undo_cwnd(__u64 *ctx)
 SEC("struct_ops")
 __u32 wl_native_sndbuf_expand(__u64 *ctx)
 {
-	return ((struct sock *)ctx[0])->sk_pacing_status == WL_SK_PACING_NEEDED ? 3 : 2;
+	const struct wl_socket *k = wl_socket_of((void *)ctx[0]);
+
+	return k && (wl_is_paced(k) || wl_is_coupled(k)) ? 3 : 2;
 }
 
 SEC("struct_ops")
