@@ -98,7 +98,7 @@ static __always_inline int wl_choose(struct bpf_sock_ops *ops, __u32 algorithm)
 	return name ? bpf_setsockopt(ops, WL_SOL_TCP, WL_TCP_CONGESTION, name->bytes, WL_CA_NAME_BYTES) : -1;
 }
 
-/* Before the algorithm is chosen: its first act is to look for it. */
+/* Before the algorithm is chosen: its first act is to look for it. One that is there already would stay. */
 static __noinline void wl_leave_wish(struct bpf_sock_ops *ops, const struct wl_rule *rule,
 				     const struct wl_flow_key *key)
 {
@@ -110,6 +110,15 @@ static __noinline void wl_leave_wish(struct bpf_sock_ops *ops, const struct wl_r
 	__builtin_memcpy(wish.snd_addr, key->snd_addr, sizeof(wish.snd_addr));
 	/* without memory for it the socket is on its own */
 	bpf_sk_storage_get(&wl_wishes, sk, &wish, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+/* The algorithm was not to be had: what another cgroup chooses must not take the wish up. */
+static __always_inline void wl_drop_wish(struct bpf_sock_ops *ops)
+{
+	struct bpf_sock *sk = ops->sk;
+
+	if (sk)
+		bpf_sk_storage_delete(&wl_wishes, sk);
 }
 
 SEC("sockops")
@@ -133,10 +142,12 @@ int wl_select(struct bpf_sock_ops *ops)
 	}
 	if (rule->group)
 		wl_leave_wish(ops, rule, &key);
-	if (wl_choose(ops, wl_draw_algorithm(rule, bpf_get_prandom_u32() % 1000)))
+	if (wl_choose(ops, wl_draw_algorithm(rule, bpf_get_prandom_u32() % 1000))) {
+		wl_drop_wish(ops);
 		__sync_fetch_and_add(&stats->refused, 1);
-	else
+	} else {
 		__sync_fetch_and_add(&stats->chosen, 1);
+	}
 	return 1;
 }
 
