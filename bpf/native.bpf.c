@@ -95,15 +95,17 @@ static __always_inline int wl_should_hand_back(const struct wl_socket *k)
 }
 
 /*
- * The socket has no state of ours. It is handed back by init() already, unless a program of BPF has chosen for it: the kernel
- * lets no other choice be made within that one.
+ * The socket has no state of ours: it has not come to init() yet, as with the ACK of a SYN, or there was no memory. For that
+ * init() has handed it back already, unless a program of BPF has chosen for it: the kernel lets no other choice be made
+ * within that one.
  */
 static __always_inline void wl_hand_back_unkept(struct tcp_sock *tp)
 {
 	struct inet_connection_sock *icsk = (struct inet_connection_sock *)tp;
+	__u32 algorithm = icsk->icsk_ca_priv[0];
 
-	if (wl_may_hand_back(BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state)))
-		wl_hand_back(tp, icsk->icsk_ca_priv[0]);
+	if (algorithm && wl_may_hand_back(BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state)))
+		wl_hand_back(tp, algorithm);
 }
 
 static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)

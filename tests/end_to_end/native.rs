@@ -661,3 +661,17 @@ fn without_memory_for_its_state_a_socket_is_the_kernels() {
     fetch(&net, 8004);
     assert_eq!(of("reno"), [0, 1], "by default");
 }
+
+/// Its SYN is acknowledged before the algorithm begins.
+#[test]
+fn a_socket_that_connects_keeps_its_algorithm() {
+    if !is_root_or_skip("a_socket_that_connects_keeps_its_algorithm") {
+        return;
+    }
+    let loaded = Loaded::new('k');
+    let net = Net::create(&loaded.name("bbr"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let _server = nginx(&net, folder.path(), None, &[8001]);
+    fetch(&net, 8001);
+    assert_eq!(["started", "handed_back"].map(|key| loaded.number("bbr", key)), [2, 0]);
+}
