@@ -256,7 +256,8 @@ fn stop_in_recovery(way: &Way, sender: &mut Sender) -> libc::tcp_info {
             }
         };
         if info.tcpi_ca_state == LOSS && way.counter("TCPSackRecoveryFail") > before {
-            return info;
+            // again, as the kernel reads the window before it waits for the timer
+            return sender.info();
         }
         // it was over before
         way.set_open(true);
@@ -274,7 +275,8 @@ fn a_timeout_in_recovery_is_told_with_what_it_found_lost() {
     let mut sender = way.sender(&loaded.name("kcubic"));
     let info = stop_in_recovery(&way, &mut sender);
     assert_eq!(sender.state::<wl_kcubic>().w_max_segs, 0, "the curve before is forgotten");
-    assert!(info.tcpi_snd_cwnd < info.tcpi_snd_ssthresh, "{} segments", info.tcpi_snd_cwnd);
+    let pipe = info.tcpi_unacked + info.tcpi_retrans - info.tcpi_sacked - info.tcpi_lost;
+    assert_eq!(info.tcpi_snd_cwnd, pipe, "what was in flight, and the segment that is sent again");
     way.set_open(true);
     let mut sender = way.sender(&loaded.name("bbr"));
     let probes_before = way.counter("TCPLossProbes");
@@ -284,7 +286,7 @@ fn a_timeout_in_recovery_is_told_with_what_it_found_lost() {
     let told = state.lost_bytes / info.tcpi_snd_mss;
     // whatever is sent again was lost, but for probes, and what is lost has not all been sent again
     let probes = (way.counter("TCPLossProbes") - probes_before) as u32;
-    let lost = info.tcpi_total_retrans - probes + info.tcpi_lost - info.tcpi_retrans;
+    let lost = (info.tcpi_total_retrans + info.tcpi_lost).saturating_sub(probes + info.tcpi_retrans);
     println!("{told} of {lost} losses told, {} by the timeout, {probes} probes", info.tcpi_lost);
     assert!(told >= lost && told <= lost + probes + 2, "{told} losses told of {lost}");
 }
