@@ -42,7 +42,7 @@ struct wl_sample {
 	wl_u32 mss_bytes; /* payload of a full segment; never 0 */
 	wl_u32 acked_bytes; /* cumulative progress of snd_una; 0: none */
 	wl_u32 newly_delivered_bytes; /* newly acknowledged, cumulatively or selectively; 0: none */
-	wl_u32 lost_bytes; /* newly marked lost; 0: none */
+	wl_u32 lost_bytes; /* newly marked lost; 0: none. Of a timeout, on_ack() is told the same, and counts it */
 	wl_u32 ce_bytes; /* newly delivered and reported CE-marked; 0: none */
 	wl_u32 rtt_us; /* of the newest segment delivered that was sent once; 0: no sample */
 	wl_u32 srtt_us; /* smoothed (RFC 6298); 0: no sample yet */
@@ -53,7 +53,7 @@ struct wl_sample {
 	wl_u32 rate_interval_us; /* time over which rate_delivered_bytes arrived; 0: no sample */
 	wl_u32 delivered_bytes; /* total delivered on the flow, wraps */
 	wl_u32 prior_delivered_bytes; /* delivered_bytes when the sampled segment was sent */
-	wl_u32 inflight_before_bytes; /* pipe before this ACK */
+	wl_u32 inflight_before_bytes; /* pipe before this ACK; at a reduction what SACK has told of may count (FlightSize) */
 	wl_u32 inflight_bytes; /* pipe after this ACK: sent, not delivered and not lost */
 	wl_u32 since_delivery_us; /* since anything was delivered last, or since data was sent into an empty network */
 	wl_u32 departs_in_us; /* until pacing lets the next segment leave; 0: it may at once, or nothing is paced */

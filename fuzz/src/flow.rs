@@ -358,7 +358,10 @@ impl Machine {
         self.edge = s.edge;
         let deadline_ns = self.flow.deadline_ns(self.now_ns, 0);
         assert!(deadline_ns == 0 || deadline_ns >= self.now_ns, "a deadline in the past");
-        assert!(deadline_ns != 0 || s.una == s.nxt || !self.is_active, "in flight, and nobody waits for it");
+        // beyond what the receiver offers it is the sender's to repeat
+        let is_closed = !is_after(s.rcv_edge, s.una);
+        let is_waited_for = deadline_ns != 0 || s.una == s.nxt || is_closed || !self.is_active;
+        assert!(is_waited_for, "in flight, and nobody waits for it");
         if out < SMALL_BYTES || self.events.is_multiple_of(NOW_AND_THEN) {
             self.check_records();
         }
@@ -412,7 +415,10 @@ impl Machine {
     /// Silence makes everything be sent again, and one acknowledgement of it all leaves nothing behind.
     fn bring_to_an_end(&mut self) {
         trace!("end");
-        self.flow.state_mut().decision.cwnd_bytes = abi::WL_CWND_MAX_BYTES;
+        let una = self.flow.state().una;
+        let state = self.flow.state_mut();
+        state.decision.cwnd_bytes = abi::WL_CWND_MAX_BYTES;
+        state.rcv_edge = una.wrapping_add(abi::WL_CWND_MAX_BYTES);
         for _ in 0..if self.is_active { 2 } else { 0 } {
             let s = self.flow.state();
             self.wait(LONG_SILENCE_US + 2 * s.srtt_us + 4 * s.rttvar_us);
