@@ -14,7 +14,7 @@ use crate::{
     stats,
     summary::{Filled, Row},
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader},
@@ -45,7 +45,10 @@ const WAYS: [(&str, Way); 4] = [
     ("enforce", Way::Windlass(["--alg", "cubic", "--mode", "transparent"])),
 ];
 
-/// Their names in the kernel's statistics; a run of each is for what stands in its place below.
+/// Limit of the link and flows of each load.
+const LOADS: [(Option<&str>, &str); 4] = [(None, "1"), (None, "8"), (None, "64"), (Some("2gbit"), "8")];
+
+/// The programs' names in the kernel's statistics; a run of each is for what stands in its place below.
 const PROGRAMS: [&str; 3] = ["wl_from_sender", "wl_to_sender", "wl_clock"];
 const COSTS: [&str; 4] = ["data packet", "ACK", "clock's round", "KiB in all"];
 
@@ -121,14 +124,14 @@ impl Bench<'_> {
         }
     }
 
-    /// Pairs of goodput, with nothing on the interface and with that, for each way. Each turn with something stands between
-    /// two with nothing, whose mean it is paired with.
-    fn pairs(&self, flows: &str, rounds: usize) -> Result<Vec<Vec<(f64, f64)>>> {
-        let mut pairs = vec![Vec::new(); WAYS.len()];
+    /// Pairs of goodput, with nothing on the interface and with that, for each of these ways. Each turn with something stands
+    /// between two with nothing, whose mean it is paired with.
+    fn pairs(&self, ways: &[(&str, Way)], flows: &str, rounds: usize) -> Result<Vec<Vec<(f64, f64)>>> {
+        let mut pairs = vec![Vec::new(); ways.len()];
         let mut before = self.turn(Way::Nothing, flows)?;
         for _ in 0..rounds {
-            for ((_, way), pairs) in WAYS.into_iter().zip(&mut pairs) {
-                let with = self.turn(way, flows)?;
+            for ((_, way), pairs) in ways.iter().zip(&mut pairs) {
+                let with = self.turn(*way, flows)?;
                 let after = self.turn(Way::Nothing, flows)?;
                 pairs.push((f64::midpoint(before, after), with));
                 before = after;
@@ -139,10 +142,10 @@ impl Bench<'_> {
 }
 
 /// What each program costs per packet, and the whole per KiB of payload, by the kernel's own run-time statistics.
-fn costs(settings: &Settings, flows: &str) -> Result<Vec<Row>> {
+fn costs(ways: &[(&str, Way)], settings: &Settings, flows: &str) -> Result<Vec<Row>> {
     let bench = Bench::new(settings, None)?;
     let mut rows = Vec::new();
-    for (name, way) in WAYS {
+    for (name, way) in ways {
         let Way::Windlass(args) = way else { continue };
         let attachment = bench.cable.attach(settings, &[&args[..], &["--stats"]].concat())?;
         bench.measure(flows)?;
@@ -156,11 +159,16 @@ fn costs(settings: &Settings, flows: &str) -> Result<Vec<Row>> {
         let per_kib_ns = all_ns * 1024.0 / (stored + watched).max(1.0);
         rows.push(Row {
             point: format!("{flows}-flows"),
-            variant: name.into(),
+            variant: (*name).into(),
             values: means_ns.chain([per_kib_ns]).map(Some).collect(),
         });
     }
     Ok(rows)
+}
+
+/// What a measurement is called.
+fn name(way: &str, limit: Option<&str>, flows: &str) -> String {
+    format!("{way}-{}-{flows}-flows", limit.unwrap_or("unlimited"))
 }
 
 /// The verdict on one way, from its pairs without and with.
@@ -177,7 +185,7 @@ fn judge(way: &str, limit: Option<&str>, flows: &str, pairs: &[(f64, f64)]) -> V
     let quartile = |q| stats::quantile(&ratios, q).unwrap_or(f64::NAN);
     let gbps = |rates: &[f64]| stats::median(rates).unwrap_or(f64::NAN) / 1e9;
     Verdict {
-        id: format!("{way}-{}-{flows}-flows", limit.unwrap_or("unlimited")),
+        id: name(way, limit, flows),
         paper: None,
         ours,
         bound: bound.map_or("none".into(), |b| format!(">= {b}")),
@@ -194,17 +202,30 @@ fn judge(way: &str, limit: Option<&str>, flows: &str, pairs: &[(f64, f64)]) -> V
     }
 }
 
-/// Runs the benchmark and judges its claims.
-pub fn bench_datapath(settings: &Settings) -> Result<Outcome> {
+/// Runs the measurements whose name begins with `only` and judges their claims.
+///
+/// # Errors
+/// A name that no measurement has, a missing tool or privilege, and Ctrl-C.
+pub fn bench_datapath(only: &str, settings: &Settings) -> Result<Outcome> {
+    let is_wanted = |way, (limit, flows)| name(way, limit, flows).starts_with(only);
+    let mut of_all = LOADS.into_iter().flat_map(|load| WAYS.map(|(way, _)| (way, load)));
+    ensure!(
+        of_all.any(|(way, load)| is_wanted(way, load)),
+        "--only {only}: there are none, empty, watch and enforce, as watch-unlimited-8-flows and watch-2gbit-8-flows"
+    );
     let _awake = Awake::keep(&awake::cpus()?)?;
     let (mut verdicts, mut rows) = (Vec::new(), Vec::new());
-    for (limit, flows) in [(None, "1"), (None, "8"), (None, "64"), (Some("2gbit"), "8")] {
+    for load @ (limit, flows) in LOADS {
+        let ways: Vec<_> = WAYS.into_iter().filter(|(way, _)| is_wanted(way, load)).collect();
+        if ways.is_empty() {
+            continue;
+        }
         if limit.is_none() {
-            rows.extend(costs(settings, flows)?);
+            rows.extend(costs(&ways, settings, flows)?);
         }
         let rounds = if limit.is_some() { ROUNDS_LIMITED } else { ROUNDS };
-        let pairs = Bench::new(settings, limit)?.pairs(flows, rounds)?;
-        for ((way, _), pairs) in WAYS.iter().zip(pairs) {
+        let pairs = Bench::new(settings, limit)?.pairs(&ways, flows, rounds)?;
+        for ((way, _), pairs) in ways.iter().zip(pairs) {
             verdicts.push(judge(way, limit, flows, &pairs));
             eprintln!("{}", verdicts.last().expect("just pushed"));
         }

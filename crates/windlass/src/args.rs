@@ -87,7 +87,7 @@ pub enum Command {
     Bench {
         /// What to measure
         what: BenchWhat,
-        /// Only loads of the simulator, rules of groups, or measurements of links, whose name begins so
+        /// Only loads of the datapath or the simulator, rules of groups, or measurements of links, whose name begins so
         #[arg(long, value_name = "NAME", default_value = "")]
         only: String,
         /// One JSON document

@@ -202,10 +202,7 @@ pub fn bench(what: BenchWhat, only: &str, json: bool) -> Result<ExitCode> {
         BenchWhat::Sim => speed::bench(only, json, cancel_on_signal()?),
         BenchWhat::Groups => group_cost::bench(only, json),
         BenchWhat::Emulator => Ok(show(&windlass_experiments::bench_emulator(only, &settings()?)?, json)),
-        BenchWhat::Datapath if !only.is_empty() => {
-            bail!("--only goes with bench sim, bench groups and bench emulator");
-        }
-        BenchWhat::Datapath => Ok(show(&windlass_experiments::bench_datapath(&settings()?)?, json)),
+        BenchWhat::Datapath => Ok(show(&windlass_experiments::bench_datapath(only, &settings()?)?, json)),
     }
 }
 
