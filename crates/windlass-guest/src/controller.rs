@@ -21,7 +21,7 @@ pub const MSS_MOST_BYTES: u32 = 1460;
 /// Longest round trip that counts: a guest that claims another can slow the group's growth down no further.
 pub const SRTT_MOST_US: u32 = 1_000_000;
 /// Flows of one guest; more go on by themselves.
-pub const FLOWS_MOST: usize = 4096;
+pub const FLOWS_MOST: u32 = 4096;
 /// What a message that begins or ends a session costs its guest, or one that makes no sense, in reports: such messages
 /// make all of its flows leave, and an honest guest has one a second at most.
 const SESSION_COST: usize = 1000;
@@ -53,7 +53,7 @@ impl Config {
             aggressiveness_q8: 0,
             idle_us: IDLE_US,
             mss_most_bytes: MSS_MOST_BYTES,
-            flows_most: FLOWS_MOST,
+            flows_most: FLOWS_MOST as usize,
         }
     }
 }

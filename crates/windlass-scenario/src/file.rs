@@ -19,6 +19,14 @@ pub fn line_at(text: &str, at: usize) -> usize {
     text[..at.min(text.len())].matches('\n').count() + 1
 }
 
+/// What a name is that [`is_name`] takes, as a message goes on after "allowed: ".
+pub const IN_REPORTS: &str = "a name in quotes, not empty or blank, and without control characters";
+
+/// Can reports tell it from others and show it on one line?
+pub fn is_name(text: &str) -> bool {
+    !text.trim().is_empty() && !text.chars().any(char::is_control)
+}
+
 /// The text of a file; an error says what is wrong with it, but not its name.
 pub fn read_file(path: &Path) -> io::Result<String> {
     let refuse = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);

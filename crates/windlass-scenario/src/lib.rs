@@ -23,7 +23,7 @@ mod workload;
 
 pub use dist::{Dist, Quantity};
 pub use draft::Draft;
-pub use file::{line_at, read_file};
+pub use file::{IN_REPORTS, is_name, line_at, read_file};
 pub use flow::{After, Application, Connections, Flow, Plan, Planned, Size, Train};
 pub use graph::{Distances, Graph};
 pub use group::{Group, Per};

@@ -3,7 +3,7 @@
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::{net::SocketAddr, path::PathBuf};
 use windlass_experiments::Varied;
-use windlass_scenario::{Buffer, Fraction, Parameters, Rate, Span};
+use windlass_scenario::{Buffer, Fraction, IN_REPORTS, Parameters, Rate, Span, is_name};
 
 /// Congestion control of TCP flows from outside their stacks.
 #[derive(Debug, Parser)]
@@ -390,7 +390,8 @@ fn port_arg(text: &str) -> Result<PortArg, String> {
                     n.parse().ok().filter(|w| (1..=windlass_core::abi::WL_GROUP_WEIGHT_MAX).contains(w));
                 port.weight = weight.ok_or_else(|| format!("weight={n}: weights are 1 to 65535"))?;
             }
-            Some(("name", name)) if !name.is_empty() => port.name = Some(name.into()),
+            Some(("name", name)) if is_name(name) => port.name = Some(name.into()),
+            Some(("name", _)) => return Err(format!("{part:?}: {IN_REPORTS}")),
             _ => return Err(format!("'{part}': after the path there can be weight=N and name=NAME")),
         }
     }
@@ -420,8 +421,9 @@ pub struct ControllerArgs {
         value_parser = clap::value_parser!(u32).range(88..=65_535))]
     pub mss_most: u32,
     /// Flows of one guest that are coupled; more go on by themselves
-    #[arg(long, default_value_t = windlass_guest::controller::FLOWS_MOST, value_name = "N")]
-    pub flows_most: usize,
+    #[arg(long, default_value_t = windlass_guest::controller::FLOWS_MOST, value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub flows_most: u32,
     /// One JSON document per event on standard output
     #[arg(long)]
     pub json: bool,

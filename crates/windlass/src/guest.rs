@@ -152,7 +152,7 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
         aggressiveness_q8: args.aggressiveness.map_or(0, |flows| (flows * 256.0) as u32),
         idle_us: args.idle_ms * 1000,
         mss_most_bytes: args.mss_most,
-        flows_most: args.flows_most,
+        flows_most: args.flows_most as usize,
         ..Config::new(rule)
     };
     let (_, wishes) = signals::wishes(if file.is_some() { Wish::Reload } else { Wish::Stop })?;

@@ -1,9 +1,6 @@
 //! What policies say of groups. A group is known by its name and configuration.
 
-use super::{
-    keys::is_name,
-    mistake::{Place, PolicyError},
-};
+use super::mistake::{Place, PolicyError};
 use crate::object::fingerprint;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -11,6 +8,7 @@ use windlass_core::{
     GroupRule,
     abi::{self, wl_group_config, wl_rule},
 };
+use windlass_scenario::is_name;
 
 /// What a rule says of its flows' group.
 #[derive(Debug, Deserialize)]

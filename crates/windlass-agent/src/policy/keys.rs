@@ -6,6 +6,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 use windlass_core::{Algorithm, GroupRule, abi};
+use windlass_scenario::IN_REPORTS;
 
 /// What a key may be, as it goes on after "allowed: "; none: it is a quantity, which names its units itself, or no key
 /// of a policy.
@@ -41,9 +42,7 @@ pub(super) const IFACE_CHARS: usize = libc::IF_NAMESIZE - 1;
 fn in_words(key: &str) -> Option<&'static str> {
     Some(match key {
         "rule" => "tables, each under [[rule]] in double brackets",
-        "rule.name" | "rule.group.name" => {
-            "a name in quotes, not empty or blank, and without control characters"
-        }
+        "rule.name" | "rule.group.name" => IN_REPORTS,
         "rule.match" => "a table { iface, cgroup, client, server, server_port }",
         "rule.match.cgroup" => "the folder of a cgroup in quotes, from / on",
         "rule.match.client" | "rule.match.server" => {
@@ -65,11 +64,6 @@ fn in_words(key: &str) -> Option<&'static str> {
         "rule.group.aggressiveness" => "0.01 to 65535 flows",
         _ => return None,
     })
-}
-
-/// Can reports tell it from others and show it on one line?
-pub(super) fn is_name(text: &str) -> bool {
-    !text.trim().is_empty() && !text.chars().any(char::is_control)
 }
 
 /// A key of the text and its value.

@@ -3,7 +3,7 @@
 use super::{
     Membership, Mode, Per, Policy, PolicyError, Rule, SPLIT_PARTS, anyone,
     group::{self, RawGroup},
-    keys::{IFACE_CHARS, is_name},
+    keys::IFACE_CHARS,
     mistake::Place,
     one_or::OneOr,
     room::check_room,
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use std::{collections::BTreeMap, net::IpAddr, ops::Range, path::PathBuf};
 use toml::Spanned;
 use windlass_core::{Algorithm, abi};
-use windlass_scenario::Parameters;
+use windlass_scenario::{Parameters, is_name};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
