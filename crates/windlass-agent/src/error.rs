@@ -50,15 +50,14 @@ pub enum Error {
     )]
     TooManyExceptions,
     /// What is not controlled has no algorithm.
-    #[error(
-        "the flow from {sender} to {receiver} is not controlled, as its rule or what its ends agreed on says; only its \
-         rule can change that"
-    )]
+    #[error("the flow from {sender} to {receiver} is not controlled: {why}")]
     NotControlled {
         /// Its sender.
         sender: SocketAddr,
         /// Its receiver.
         receiver: SocketAddr,
+        /// Why, and the cure.
+        why: &'static str,
     },
     /// The kernel refused the programs.
     #[error("loading the datapath: {0:#}; `windlass doctor` tells what this kernel lacks")]

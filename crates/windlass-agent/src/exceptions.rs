@@ -3,6 +3,7 @@
 use crate::{
     Error, Result,
     error::bpf,
+    flows::OnlyWatched,
     plain::{bytes_of, from_bytes},
 };
 use libbpf_rs::{MapCore, MapFlags};
@@ -72,7 +73,7 @@ impl<M: MapCore> Flows<'_, M> {
         let key = bytes_of(&key);
         let Some(flow) = self.flow(key)? else { return Ok(false) };
         if u32::from(flow.mode) != abi::WL_MODE_ENFORCE {
-            return Err(Error::NotControlled { sender, receiver });
+            return Err(Error::NotControlled { sender, receiver, why: why_not(&flow) });
         }
         let mut others = 0;
         for (of, exception) in Exceptions::read(self.exceptions)?.0 {
@@ -94,6 +95,19 @@ impl<M: MapCore> Flows<'_, M> {
             None => drop(self.exceptions.delete(key)),
         }
         Ok(true)
+    }
+}
+
+/// Why a flow that is not controlled is not, and the cure.
+fn why_not(flow: &wl_flow) -> &'static str {
+    match OnlyWatched::of(flow) {
+        Some(OnlyWatched::Paces) => {
+            "its sender paces itself, and its rule leaves such alone; paced_servers = \"control\" there changes that"
+        }
+        Some(OnlyWatched::Foreign) => {
+            "it is older than the box, or its packets carry options that the box could not write; a new connection may do"
+        }
+        None => "its rule says so; only that can change it",
     }
 }
 

@@ -8,6 +8,33 @@ use serde::Serialize;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use windlass_core::{Algorithm, abi};
 
+/// Why a flow is never more than watched, whatever its rule says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnlyWatched {
+    /// Its sender paces itself; with `paced_servers = "control"` its rule has it controlled all the same.
+    Paces,
+    /// It is older than the box, or its packets carry options that the box could not write.
+    Foreign,
+}
+
+impl OnlyWatched {
+    pub(crate) fn of(flow: &abi::wl_flow) -> Option<OnlyWatched> {
+        if flow.flags & abi::WL_FLOW_FOREIGN != 0 {
+            return Some(OnlyWatched::Foreign);
+        }
+        (flow.flags & abi::WL_FLOW_STOOD_ASIDE != 0).then_some(OnlyWatched::Paces)
+    }
+
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            OnlyWatched::Paces => "paces",
+            OnlyWatched::Foreign => "foreign",
+        }
+    }
+}
+
 /// One flow as the datapath sees it.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowInfo {
@@ -21,6 +48,8 @@ pub struct FlowInfo {
     pub state: &'static str,
     /// `watch`, `transparent` or `off`.
     pub mode: &'static str,
+    /// Why that is never more than watched; none: it is as its rule says.
+    pub only_watched: Option<OnlyWatched>,
     /// Algorithm in force.
     pub algorithm: &'static str,
     /// It is the flow's own, not that of its rule.
@@ -80,6 +109,7 @@ fn describe(f: &abi::wl_flow, has_own_algorithm: bool, group: Option<FlowGroup>)
             abi::WL_MODE_WATCH => "watch",
             _ => "off",
         },
+        only_watched: OnlyWatched::of(f),
         algorithm: Algorithm::by_id(f.algorithm.into()).map_or("-", |a| a.name()),
         has_own_algorithm,
         rule: f.rule_id.into(),
@@ -141,6 +171,15 @@ pub(crate) fn has_let_go(flows: &[FlowInfo]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_is_only_watched_is_told_why() {
+        let why = |flags| OnlyWatched::of(&abi::wl_flow { flags, ..abi::wl_flow::default() });
+        assert_eq!(why(abi::WL_FLOW_SACK), None);
+        assert_eq!(why(abi::WL_FLOW_STOOD_ASIDE), Some(OnlyWatched::Paces));
+        // that its rule can change, the other not
+        assert_eq!(why(abi::WL_FLOW_FOREIGN | abi::WL_FLOW_STOOD_ASIDE), Some(OnlyWatched::Foreign));
+    }
 
     #[test]
     fn room_is_what_a_controlled_sender_has_left() {

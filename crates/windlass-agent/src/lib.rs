@@ -42,7 +42,7 @@ pub use coupled::{CoupledStats, Coupling};
 pub use datapath::Datapath;
 pub use doctor::{Check, doctor};
 pub use error::{Error, Result};
-pub use flows::FlowInfo;
+pub use flows::{FlowInfo, OnlyWatched};
 pub use group::{FlowGroup, GroupHome, GroupInfo};
 pub use guest::{GuestFlows, GuestStats, GuestWatch};
 pub use load::load;

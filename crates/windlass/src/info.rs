@@ -68,7 +68,7 @@ pub fn flows(json: bool) -> Result<ExitCode> {
                 f.sender.to_string(),
                 f.receiver.to_string(),
                 f.state.into(),
-                f.mode.into(),
+                f.only_watched.map_or(f.mode.into(), |why| format!("{} ({})", f.mode, why.word())),
                 if f.has_own_algorithm { format!("{} (own)", f.algorithm) } else { f.algorithm.into() },
                 format!("{}k", f.cwnd_bytes / 1024),
                 f.pacing_bps.map_or("-".into(), print::bps),

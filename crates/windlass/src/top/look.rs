@@ -160,6 +160,7 @@ mod tests {
             first_seq: 7,
             state: "active",
             mode: "transparent",
+            only_watched: None,
             algorithm: "bbr",
             has_own_algorithm: false,
             rule: 0,

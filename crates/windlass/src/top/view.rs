@@ -9,6 +9,7 @@ use ratatui::{
     text::Line,
     widgets::{self, Cell, Table, TableState},
 };
+use windlass_agent::OnlyWatched;
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const MARKED: Style = Style::new().add_modifier(Modifier::REVERSED);
@@ -109,12 +110,12 @@ fn total_cells(t: &Total) -> [String; TOTAL_COLUMNS.len()] {
     ]
 }
 
-/// What is done with the flow now: its mode, unless it is bypassed.
+/// What is done with the flow now: its mode, unless it is bypassed, or there is a reason why it is only watched.
 fn state(row: &Row) -> &'static str {
     match (row.flow.mode, row.flow.state) {
         ("transparent", "active") => "control",
         ("transparent", other) => other,
-        (mode, _) => mode,
+        (mode, _) => row.flow.only_watched.map_or(mode, OnlyWatched::word),
     }
 }
 
