@@ -179,7 +179,8 @@ impl Talker {
         self.out.any(|l| l.is_ok_and(|l| l.contains(word)))
     }
 
-    fn complaint(&mut self) -> String {
+    /// The next line that it complains in.
+    pub fn complaint(&mut self) -> String {
         self.errors.next().expect("it goes on").expect("a line")
     }
 }
@@ -249,20 +250,31 @@ fn groups_that_no_rule_names_make_room() {
     kill(&mut agent.child, libc::SIGTERM);
 }
 
-/// An agent that ends for an error releases what it is to release at its end, if it is not somebody else's by now.
+/// `detach` is about one interface: the agent goes on with the others, leaves that one alone until another policy is in force,
+/// and ends when nothing is left.
 #[test]
-fn an_agent_that_ends_for_an_error_releases_the_rest() {
-    if !is_root_or_skip("an_agent_that_ends_for_an_error_releases_the_rest") {
+fn an_interface_that_somebody_released_is_left_alone_and_the_others_are_not() {
+    if !is_root_or_skip("an_interface_that_somebody_released_is_left_alone_and_the_others_are_not") {
         return;
     }
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
-    let text = "[[rule]]\nname = \"all\"\nmatch = { iface = \"r[12]\" }\nalgorithm = \"reno\"\n";
-    let mut agent = Talker::start(&net, &put(folder.path(), text));
+    let rule = |algorithm| {
+        format!("[[rule]]\nname = \"all\"\nmatch = {{ iface = \"r[12]\" }}\nalgorithm = \"{algorithm}\"\n")
+    };
+    let mut agent = Talker::start(&net, &put(folder.path(), &rule("reno")));
     assert!(agent.says("r2: under control"));
     net.answer(&["detach", "r1"]);
+    let complaint = agent.complaint();
+    assert!(complaint.contains("'r1' was released by somebody else"), "{complaint}");
+    let is_pinned = |iface| net.pins().with_file_name(iface).exists();
+    assert!(!is_pinned("r1") && is_pinned("r2"));
+    put(folder.path(), &rule("bbr"));
+    assert!(agent.says("in force"));
+    assert!(agent.says("r1: under control"), "the policy, which is new, names it");
+    net.answer(&["detach", "--all"]);
     assert_eq!(agent.child.wait().expect("it ends").code(), Some(2));
-    assert!(!net.pins().with_file_name("r2").exists() && net.clocks().is_empty(), "nothing is left");
+    assert!(!is_pinned("r1") && !is_pinned("r2") && net.clocks().is_empty(), "nothing is left");
 }
 
 #[test]
@@ -293,6 +305,12 @@ fn the_datapath_of_another_version_is_refused_with_the_cure() {
         progress();
         let flows = net.flows();
         assert!(flows.len() == 1 && flows[0]["mode"] == "watch", "{flows:?}");
+        assert_eq!(flows[0]["only_watched"], "foreign");
+        let [sender, receiver] =
+            ["sender", "receiver"].map(|end| flows[0][end].as_str().expect("an address"));
+        let out = net.windlass(&["set", sender, receiver, "--alg", "cubic"]).output().expect("windlass runs");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.code() == Some(2) && said.contains("older than the box"), "{said}");
     });
     with_transfer(&net, |progress| {
         progress();

@@ -413,6 +413,67 @@ fn a_policy_chooses_for_the_sockets_of_a_cgroup() {
     assert_eq!(used(names), [1, 2, 1], "released");
 }
 
+/// Two who choose for the same sockets would take turns, and one cgroup that cannot be controlled is no reason not to control
+/// another.
+#[test]
+fn a_cgroup_has_one_who_chooses_for_it() {
+    let test = "a_cgroup_has_one_who_chooses_for_it";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let Some(cgroup) = cgroup_or_skip(test) else { return };
+    let loaded = Loaded::new('h');
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write_policy(folder.path(), &cgroup, "bbr");
+    let no_cgroup =
+        "[[rule]]\nname = \"none\"\nmode = \"native\"\nalgorithm = \"bbr\"\nmatch.cgroup = \"/etc\"\n";
+    let rules = no_cgroup.to_string() + &fs::read_to_string(&file).expect("a policy");
+    fs::write(&file, rules).expect("a writable folder");
+    let agent = || {
+        let mut command = windlass();
+        command.args(["agent", "--policy", file.to_str().expect("UTF-8"), "--prefix", &loaded.prefix]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let attach = || {
+        let mut command = windlass();
+        command.args(["attach", "--native", "--alg", "bbr", "--prefix", &loaded.prefix, "--cgroup"]);
+        command.arg(cgroup.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let is_refused = |command: &mut Command, why: &str| {
+        let out = command.output().expect("windlass runs");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.code() == Some(2) && said.contains(why), "{said}");
+    };
+    let has_begun = |command: &mut Command| {
+        let mut child = command.spawn().expect("windlass starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+        assert!(line.contains(cgroup.path().to_str().expect("UTF-8")), "{line}");
+        Process(child)
+    };
+    let mut first = has_begun(&mut agent());
+    let mut complaint = String::new();
+    let errors = first.0.stderr.as_mut().expect("piped");
+    BufReader::new(errors).read_line(&mut complaint).expect("a line");
+    assert!(
+        complaint.contains("/etc is not under control") && complaint.contains("cgroup v2"),
+        "{complaint}"
+    );
+    is_refused(&mut agent(), &format!("another agent (process {})", first.0.id()));
+    is_refused(&mut attach(), "under an agent's control");
+    first.0.kill().and_then(|()| first.0.wait()).expect("our own child");
+    is_refused(&mut attach(), "under an agent's control");
+    let out = windlass().args(["detach", "--cgroup"]).arg(cgroup.path()).output().expect("windlass runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let mut attached = has_begun(&mut attach());
+    is_refused(&mut agent(), "by a `windlass attach --native`");
+    is_refused(&mut attach(), "by a `windlass attach --native`");
+    attached.0.kill().and_then(|()| attached.0.wait()).expect("our own child");
+    drop(has_begun(&mut agent()));
+}
+
 /// Algorithms of another build under the names that a policy wants are one thing, interfaces are another.
 #[test]
 fn an_agent_controls_interfaces_though_it_cannot_have_its_algorithms() {

@@ -56,12 +56,12 @@ impl Attached {
 
 /// Is the datapath attached by tcx, whoever holds it: another process, or pins that cannot be seen from here?
 pub(crate) fn has_datapath(ifindex: u32) -> bool {
-    let ids = ingress_programs(ifindex);
-    ProgInfoIter::default().any(|p| ids.contains(&p.id) && p.name.to_string_lossy() == FROM_SENDER)
+    has_program(ifindex as i32, sys::BPF_TCX_INGRESS, FROM_SENDER)
 }
 
-/// Ids of the programs that tcx runs for what comes in; none on a kernel without tcx.
-fn ingress_programs(ifindex: u32) -> Vec<u32> {
+/// Is a program of that name attached at that point of `target`, which is what the point is of: an interface's index, or the
+/// descriptor of a cgroup's folder? What the kernel does not know has none.
+pub(crate) fn has_program(target: i32, point: sys::bpf_attach_type, name: &str) -> bool {
     let mut ids = [0; 64];
     let mut opts = sys::bpf_prog_query_opts {
         sz: size_of::<sys::bpf_prog_query_opts>() as u64,
@@ -70,13 +70,14 @@ fn ingress_programs(ifindex: u32) -> Vec<u32> {
     };
     opts.__bindgen_anon_1.count = ids.len() as u32;
     // SAFETY: `opts` and the array it points to live during the call, and the array is as long as it says.
-    let answer = unsafe { sys::bpf_prog_query_opts(ifindex as i32, sys::BPF_TCX_INGRESS, &mut opts) };
+    let answer = unsafe { sys::bpf_prog_query_opts(target, point, &mut opts) };
     if answer != 0 {
-        return Vec::new();
+        return false;
     }
     // SAFETY: both members of the union are the same number.
     let count = unsafe { opts.__bindgen_anon_1.count };
-    ids[..count as usize].to_vec()
+    let ids = &ids[..count as usize];
+    ProgInfoIter::default().any(|p| ids.contains(&p.id) && p.name.to_string_lossy() == name)
 }
 
 /// Are there clsact filters that attach() made?

@@ -47,19 +47,19 @@ impl Datapath {
     }
 
     /// Attaches to `iface` under `policy` and pins everything, so that it outlives this process; or, if that has been done,
-    /// puts the policy in force there. Returns whether it had been done. Of several agents one attaches.
+    /// puts the policy in force there. Returns whether it had been done. Of several agents one has it, as long as it runs.
     pub fn attach_or_take_over(iface: &str, policy: &Policy, options: &Options) -> Result<(Pinned, bool)> {
         let ifindex = Self::check(iface, options)?;
         let _lock = Lock::take("attach")?;
         if pins::is_controlled(iface) {
-            let pinned = Pinned::open(iface)?;
+            let pinned = Pinned::take_over(iface)?;
             pinned.set_policy(policy)?;
             return Ok((pinned, true));
         }
         let mut datapath = Self::attach_alone(iface, ifindex, policy, options)?;
         datapath.pin()?;
         drop(datapath);
-        Ok((Pinned::open(iface)?, false))
+        Ok((Pinned::take_over(iface)?, false))
     }
 
     /// Index of the interface.

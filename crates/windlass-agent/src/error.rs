@@ -40,6 +40,14 @@ pub enum Error {
          here; end that first"
     )]
     AttachedElsewhere(String),
+    /// An agent looks after it.
+    #[error("{what} is under the control of another agent{process}; end that first")]
+    Claimed {
+        /// An interface or cgroup.
+        what: String,
+        /// Which agent, in brackets; empty: it has not said.
+        process: String,
+    },
     /// The datapath is no longer the one that was pinned or taken over.
     #[error("'{0}' was released by somebody else, as `windlass detach` does")]
     Released(String),
@@ -115,6 +123,12 @@ pub enum Error {
     /// The cgroup's sockets are taken care of.
     #[error("{0} is already under an agent's control; `windlass detach --cgroup {0}` releases it")]
     CgroupBusy(PathBuf),
+    /// Somebody else chooses for the cgroup's sockets.
+    #[error(
+        "{0} is already under control, by a `windlass attach --native` or by an agent whose pins are not seen from \
+         here; end that first"
+    )]
+    CgroupAttachedElsewhere(PathBuf),
     /// The cgroup's sockets are chosen for by another version.
     #[error(
         "{0} is under the control of another version; `windlass detach --cgroup {0}` first, then start again"

@@ -2,6 +2,7 @@
 
 mod attach;
 mod bpffs;
+mod claim;
 mod clock;
 mod cost;
 mod counters;

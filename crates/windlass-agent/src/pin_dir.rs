@@ -55,6 +55,11 @@ impl PinDir {
         run_file(&format!("{}-{}:rules", self.namespace, self.iface))
     }
 
+    /// Claimed by the agent that looks after it.
+    pub(crate) fn claim_file(&self) -> PathBuf {
+        run_file(&format!("{}-{}:agent", self.namespace, self.iface))
+    }
+
     pub(crate) fn write_rule_names(&self, policy: &Policy) -> Result<()> {
         let names: String = policy.rules.iter().map(|r| r.name.replace('\n', " ") + "\n").collect();
         write_text(&self.rule_names_file(), &names)
@@ -103,7 +108,7 @@ impl PinDir {
         }
         // fails while other interfaces have theirs
         let _ = fs::remove_dir(namespace_dir(self.namespace));
-        for file in [self.record(), self.index_file(), self.rule_names_file()] {
+        for file in [self.record(), self.index_file(), self.rule_names_file(), self.claim_file()] {
             let _ = fs::remove_file(file);
         }
         shared_groups::remove_unused(self.namespace);

@@ -2,6 +2,7 @@
 
 use crate::{
     Error, FlowInfo, GroupInfo, Policy, Result,
+    claim::Claim,
     clock::{self, Clock},
     counters::{clock_ticks, read_counters},
     error::bpf,
@@ -47,10 +48,12 @@ pub struct Pinned {
     maps: BTreeMap<&'static str, MapHandle>,
     clock: Clock,
     clock_program: OwnedFd,
+    /// None: it is looked at, not looked after.
+    _claim: Option<Claim>,
 }
 
 impl Pinned {
-    /// Takes over the pinned datapath of `iface`.
+    /// Opens the pinned datapath of `iface`, whichever agent looks after it.
     pub fn open(iface: &str) -> Result<Pinned> {
         let pins = PinDir::here(iface);
         let dir = pins.dir();
@@ -65,7 +68,21 @@ impl Pinned {
         }
         let clock_program = Program::fd_from_pinned_path(dir.join(clock::PROGRAM))
             .map_err(bpf("opening the clock's program"))?;
-        Ok(Pinned { pins, ifindex, maps, clock: Clock::existing(ifindex), clock_program })
+        Ok(Pinned { pins, ifindex, maps, clock: Clock::existing(ifindex), clock_program, _claim: None })
+    }
+
+    /// ... and looks after it, as no agent does.
+    ///
+    /// # Errors
+    /// An agent does, or it was released.
+    pub(crate) fn take_over(iface: &str) -> Result<Pinned> {
+        let mut pinned = Self::open(iface)?;
+        let _lock = Lock::take("pins")?;
+        if !pinned.is_still_pinned() {
+            return Err(Error::Released(iface.to_string()));
+        }
+        pinned._claim = Some(Claim::take(&pinned.pins.claim_file(), &format!("'{iface}'"))?);
+        Ok(pinned)
     }
 
     /// Name of the interface.

@@ -5,7 +5,10 @@
 //! cgroup's path and what the algorithms' names begin with.
 
 use crate::{
-    Coupling, Error, Policy, Result, bpffs,
+    Coupling, Error, Policy, Result,
+    attach::has_program,
+    bpffs,
+    claim::Claim,
     error::{bpf, io_error},
     in_force::write_policy,
     lock::Lock,
@@ -17,7 +20,8 @@ use crate::{
     run_dir::run_file,
 };
 use libbpf_rs::{
-    Link, Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, query::LinkTypeInfo,
+    Link, Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, libbpf_sys as sys,
+    query::LinkTypeInfo,
 };
 use serde::Serialize;
 use std::{
@@ -29,6 +33,8 @@ use std::{
 use windlass_core::{Algorithm, abi};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/select.bpf.o"));
+/// The program's name in the kernel.
+const PROGRAM: &str = "wl_select";
 const CGROUP2_MAGIC: i64 = 0x6367_7270;
 const MAPS: [&str; 4] = ["wl_rules", "wl_policy", "wl_names", "wl_select_stats"];
 
@@ -84,6 +90,11 @@ fn record(id: &str) -> PathBuf {
     run_file(&format!("select-{id}"))
 }
 
+/// Claimed by the agent that looks after it.
+fn claim_file(id: &str) -> PathBuf {
+    run_file(&format!("select-{id}:agent"))
+}
+
 /// Chooses for one cgroup. Dropped, it no longer does, unless it was pinned; sockets keep what they have.
 #[derive(Debug)]
 pub struct Selector {
@@ -107,13 +118,28 @@ impl Selector {
     ) -> Result<Selector> {
         let id = inode(cgroup)?;
         check_root("choosing congestion control for a cgroup")?;
+        let _lock = Lock::take("attach")?;
+        Self::attach_alone(cgroup, id, policy, prefix, coupling)
+    }
+
+    /// With the lock held: two would both choose.
+    fn attach_alone(
+        cgroup: &Path,
+        id: u64,
+        policy: &Policy,
+        prefix: &str,
+        coupling: Option<Coupling>,
+    ) -> Result<Selector> {
         if select_dir().join(id.to_string()).is_dir() {
             return Err(Error::CgroupBusy(cgroup.to_path_buf()));
         }
         remove_gone_cgroups()?;
+        let folder = fs::File::open(cgroup).map_err(io_error(cgroup))?;
+        if has_program(folder.as_raw_fd(), sys::BPF_CGROUP_SOCK_OPS, PROGRAM) {
+            return Err(Error::CgroupAttachedElsewhere(cgroup.to_path_buf()));
+        }
         let object = load(coupling.as_ref())?;
         write_names(&map(&object, "wl_names"), prefix)?;
-        let folder = fs::File::open(cgroup).map_err(io_error(cgroup))?;
         let what = || format!("attaching to {}", cgroup.display());
         let program = object.progs_mut().next().ok_or_else(|| Error::Invalid("an empty object".into()))?;
         let link = program.attach_cgroup(folder.as_raw_fd()).map_err(bpf(what()))?;
@@ -144,7 +170,7 @@ impl Selector {
     }
 
     /// Pins it, so that it outlives this process. The record comes last: without it, nobody takes over what is pinned.
-    pub fn into_pinned(mut self) -> Result<()> {
+    fn into_pinned(mut self) -> Result<()> {
         let _lock = Lock::take("select")?;
         bpffs::mount_bpffs()?;
         let id = inode(&self.cgroup)?.to_string();
@@ -238,12 +264,14 @@ fn read_info(cgroup: &Path, stats: &impl MapCore) -> Result<SelectorInfo> {
 }
 
 /// A pinned selector, whoever pinned it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct PinnedSelector {
     id: String,
     build: String,
     prefix: String,
     cgroup: PathBuf,
+    /// None: it is looked at, not looked after.
+    _claim: Option<Claim>,
 }
 
 impl PinnedSelector {
@@ -252,7 +280,7 @@ impl PinnedSelector {
         let mut lines = text.lines().map(str::to_string);
         let mut next = || lines.next().unwrap_or_default();
         let (build, prefix, cgroup) = (next(), next(), PathBuf::from(next()));
-        PinnedSelector { id: id.into(), build, prefix, cgroup }
+        PinnedSelector { id: id.into(), build, prefix, cgroup, _claim: None }
     }
 
     /// All of this kernel.
@@ -270,12 +298,39 @@ impl PinnedSelector {
         select_dir().join(&id).is_dir().then(|| Self::from_id(&id))
     }
 
-    /// The same, for who goes on with it. What is not all there, since who pinned it was killed meanwhile, is removed.
-    pub fn take_over(cgroup: &Path) -> Result<Option<PinnedSelector>> {
+    /// Starts choosing for the sockets of `cgroup`, as [`Selector::attach`], so that it outlives this process; or, if somebody
+    /// chooses who has ended, puts the policy in force there. Returns whether that is so. Of several agents one has it, as long
+    /// as it runs.
+    pub fn attach_or_take_over(
+        cgroup: &Path,
+        policy: &Policy,
+        prefix: &str,
+    ) -> Result<(PinnedSelector, bool)> {
+        let id = inode(cgroup)?;
+        check_root("choosing congestion control for a cgroup")?;
+        let _lock = Lock::take("attach")?;
+        if let Some(selector) = Self::take_over(cgroup)? {
+            selector.set_policy(policy)?;
+            return Ok((selector, true));
+        }
+        Selector::attach_alone(cgroup, id, policy, prefix, Some(Coupling::pinned(prefix)?))?.into_pinned()?;
+        let selector = Self::take_over(cgroup)?;
+        // the cgroup went away meanwhile
+        Ok((selector.ok_or_else(|| Error::NoCgroup(cgroup.to_path_buf()))?, false))
+    }
+
+    /// The one of that cgroup, if there is one, to look after it. What is not all there, since who pinned it was killed
+    /// meanwhile, is removed.
+    fn take_over(cgroup: &Path) -> Result<Option<PinnedSelector>> {
         let _lock = Lock::take("select")?;
         match Self::of(cgroup) {
             Some(part) if part.build.is_empty() => part.remove().map(|()| None),
-            whole => Ok(whole),
+            Some(mut whole) => {
+                let name = cgroup.display().to_string();
+                whole._claim = Some(Claim::take(&claim_file(&whole.id), &name)?);
+                Ok(Some(whole))
+            }
+            None => Ok(None),
         }
     }
 
@@ -333,7 +388,9 @@ impl PinnedSelector {
             coupling.remove(link)?;
         }
         bpffs::remove_dir(&select_dir().join(&self.id))?;
-        let _ = fs::remove_file(record(&self.id));
+        for file in [record(&self.id), claim_file(&self.id)] {
+            let _ = fs::remove_file(file);
+        }
         Ok(())
     }
 }

@@ -1,18 +1,14 @@
-//! Commands that control traffic: attach, agent, detach.
+//! Commands about interfaces that go by themselves: attach, set, detach.
 
 use crate::{
     algorithm,
-    args::{AgentArgs, AttachArgs, ModeArg, PaceByArg, PacedArg, SetArgs, Sizes},
+    args::{AttachArgs, ModeArg, PaceByArg, PacedArg, SetArgs, Sizes},
     info,
-    native::NativeHome,
     signals::{self, Wish},
-    voice::Voice,
-    watched::Watched,
 };
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::{
-    collections::BTreeMap,
     io,
     process::ExitCode,
     sync::mpsc::{Receiver, RecvTimeoutError},
@@ -22,13 +18,12 @@ use windlass_agent::{Datapath, Options, PaceBy, Pacing, Pinned, Policy, RunTimeS
 use windlass_core::Algorithm;
 
 /// How often the clock is looked after and files are looked at.
-const WATCH: Duration = Duration::from_millis(500);
-/// How soon the agent tries again to control an interface that it could not control.
-const RETRY: Duration = Duration::from_secs(10);
+pub const WATCH: Duration = Duration::from_millis(500);
 /// After control ends, flows keep the programs for a moment, so that what was hidden from servers can be settled.
 const HAND_BACK: Duration = Duration::from_millis(1500);
 
-fn options(sizes: &Sizes) -> Result<Options> {
+/// What the command line says of datapaths.
+pub fn options(sizes: &Sizes) -> Result<Options> {
     Ok(Options {
         flows_max: sizes.flows,
         store_bytes: sizes.store_mib << 20,
@@ -143,12 +138,13 @@ fn follow(datapath: &mut Datapath, wishes: &Receiver<Wish>, sample: Option<Durat
     }
 }
 
-fn clock_is_new(iface: &str) -> String {
+/// Said of an interface's clock.
+pub fn clock_is_new(iface: &str) -> String {
     format!("{iface}: its clock was deleted or changed by somebody; made anew")
 }
 
 /// Ends control of these interfaces gently, all at a time.
-fn hand_back(all: &[Pinned]) -> Result<()> {
+pub fn hand_back(all: &[Pinned]) -> Result<()> {
     all.iter().try_for_each(Pinned::let_go)?;
     wait_for(|| all.iter().try_fold(true, |so_far, pinned| Ok(so_far && pinned.has_let_go()?)))
 }
@@ -186,196 +182,6 @@ fn report_end(datapath: &Datapath, as_json: bool, has_stats: bool) -> Result<()>
         get("sender_retrans")
     );
     Ok(())
-}
-
-pub fn agent(args: AgentArgs) -> Result<ExitCode> {
-    let voice = Voice { as_json: args.json };
-    let mut file = Watched::new(&args.policy);
-    let policy = Policy::from_file(&args.policy)?;
-    let (_, wishes) = signals::wishes(Wish::Reload)?;
-    let mut controlled: Vec<Pinned> = Vec::new();
-    let manner = Manner { options: Options { shares_groups: true, ..options(&args.sizes)? }, voice };
-    let mut native = NativeHome::new(&args.names.prefix, voice);
-    let detaches = args.detach_on_exit || windlass_agent::pins_are_private();
-    if detaches && !args.detach_on_exit {
-        voice.complain(
-            "control ends with this agent: what it pins is seen from this shell only, whose mounts are its own, as under \
-             `ip netns exec`; use `nsenter --net=/run/netns/NAME` instead",
-        );
-    }
-    let gone = windlass_agent::remove_gone()?;
-    if gone > 0 {
-        voice.of_leftovers(gone);
-    }
-    windlass_agent::part_killed()?;
-    let mut refused = Refused::default();
-    let complaints = cover(&policy, &manner, &mut controlled, &mut refused);
-    let sockets = native.cover(&policy);
-    if controlled.is_empty() && native.is_empty() {
-        if let Some(why) = complaints.first() {
-            bail!("{why}");
-        }
-        sockets?;
-    }
-    // why sockets could not be is said when that is tried again, in a moment
-    complaints.iter().for_each(|why| voice.complain(why));
-    if controlled.is_empty() && native.is_empty() {
-        voice.complain("no interface or cgroup matches the policy yet; waiting for one");
-    }
-    let ended = look_after(&mut file, policy, &manner, &wishes, &mut controlled, refused, &mut native);
-    native.finish(detaches)?;
-    if detaches {
-        hand_back(&controlled)?;
-        for pinned in controlled {
-            let iface = pinned.iface().to_string();
-            pinned.remove()?;
-            voice.of_iface("detached", &iface, "released");
-        }
-    } else {
-        for iface in controlled.iter().map(Pinned::iface) {
-            let words = format!("stays under control; `windlass detach {iface}` releases it");
-            voice.of_iface("stays", iface, &words);
-        }
-    }
-    ended.map(|()| ExitCode::SUCCESS)
-}
-
-/// How the agent controls interfaces, and whom it tells.
-struct Manner {
-    options: Options,
-    voice: Voice,
-}
-
-/// Looks after all that is under control until told to stop, and follows the policy's file.
-fn look_after(
-    file: &mut Watched<'_>,
-    mut policy: Policy,
-    manner: &Manner,
-    wishes: &Receiver<Wish>,
-    controlled: &mut Vec<Pinned>,
-    mut refused: Refused,
-    native: &mut NativeHome,
-) -> Result<()> {
-    let voice = manner.voice;
-    let mut complaint = String::new();
-    loop {
-        let is_asked = match wishes.recv_timeout(WATCH) {
-            Ok(Wish::Reload) => true,
-            Err(RecvTimeoutError::Timeout) => false,
-            _ => return Ok(()),
-        };
-        let (alive, gone): (Vec<_>, Vec<_>) = controlled.drain(..).partition(Pinned::is_alive);
-        *controlled = alive;
-        for pinned in gone {
-            voice.of_iface("gone", pinned.iface(), "the interface is gone");
-            pinned.remove()?;
-        }
-        if file.is_due(is_asked) {
-            let read = Policy::from_file(file.path).map_err(anyhow::Error::from);
-            match read.and_then(|new| replace(&policy, new, controlled, native)) {
-                Ok(new) => {
-                    policy = new;
-                    refused = Refused::default();
-                    voice.of_policy("in_force", file.path, "in force");
-                }
-                // a mistake must not take traffic out of control
-                Err(e) => voice.complain(format!("{e:#}; the policy in force stays")),
-            }
-        }
-        // right after another look a clock that has not moved yet is no clock that stands still
-        for at in (0..controlled.len()).filter(|_| !is_asked) {
-            match controlled[at].watch_clock() {
-                Ok(true) => voice.complain(clock_is_new(controlled[at].iface())),
-                Ok(false) => {}
-                Err(why) => {
-                    // what is there under its name, if anything, is not ours
-                    controlled.remove(at);
-                    return Err(why.into());
-                }
-            }
-        }
-        // the next look comes soon
-        let _ = windlass_agent::part_killed();
-        // what cannot be taken under control is tried again and again, and said once
-        cover(&policy, manner, controlled, &mut refused).iter().for_each(|why| voice.complain(why));
-        let now = native.cover(&policy).err().map_or(String::new(), |e| format!("{e:#}"));
-        if now != complaint && !now.is_empty() {
-            voice.complain(&now);
-        }
-        complaint = now;
-    }
-}
-
-/// Puts a new policy in force everywhere, or, if that fails somewhere, nowhere.
-fn replace(old: &Policy, new: Policy, controlled: &[Pinned], native: &mut NativeHome) -> Result<Policy> {
-    let mut put = |policy: &Policy| {
-        controlled.iter().try_for_each(|pinned| pinned.set_policy(policy))?;
-        native.set_policy(policy)
-    };
-    match put(&new) {
-        Ok(()) => Ok(new),
-        Err(why) => {
-            // where it was replaced already, it was in force a moment ago
-            let _ = put(old);
-            Err(why)
-        }
-    }
-}
-
-/// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest. Returns why
-/// some could not be, where that is news.
-fn cover(
-    policy: &Policy,
-    manner: &Manner,
-    controlled: &mut Vec<Pinned>,
-    refused: &mut Refused,
-) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for iface in policy.interfaces() {
-        let is_known = controlled.iter().any(|p| p.iface() == iface) || refused.is_recent(&iface);
-        if is_known || iface.starts_with("wlc") {
-            continue;
-        }
-        let index = windlass_agent::interface_index(&iface);
-        match control(&iface, policy, manner) {
-            Ok(pinned) => controlled.extend(pinned),
-            // it went meanwhile; another one of its name is for the next look
-            Err(_) if windlass_agent::interface_index(&iface) != index => {}
-            Err(why) => complaints.extend(refused.note(iface, &why)),
-        }
-    }
-    complaints
-}
-
-/// Brings one interface under control. None: it carries nothing that could be.
-fn control(iface: &str, policy: &Policy, manner: &Manner) -> windlass_agent::Result<Option<Pinned>> {
-    let (pinned, is_taken_over) = match Datapath::attach_or_take_over(iface, policy, &manner.options) {
-        Err(windlass_agent::Error::NotEthernet(_)) => return Ok(None),
-        other => other?,
-    };
-    // from here on control outlives the agent
-    match is_taken_over {
-        true => manner.voice.of_iface("taken_over", iface, "taken over"),
-        false => manner.voice.of_iface("attached", iface, "under control"),
-    }
-    Ok(Some(pinned))
-}
-
-/// Interfaces that could not be controlled, when that was tried, and why.
-#[derive(Default)]
-struct Refused(BTreeMap<String, (Instant, String)>);
-
-impl Refused {
-    fn is_recent(&self, iface: &str) -> bool {
-        self.0.get(iface).is_some_and(|(tried, _)| tried.elapsed() < RETRY)
-    }
-
-    /// Returns what is to be said of it, if that was not said before.
-    fn note(&mut self, iface: String, why: &windlass_agent::Error) -> Option<String> {
-        let why = format!("{iface} is not under control: {why}");
-        let earlier = self.0.insert(iface, (Instant::now(), why.clone()));
-        earlier.is_none_or(|(_, said)| said != why).then_some(why)
-    }
 }
 
 pub fn set(args: &SetArgs) -> Result<ExitCode> {

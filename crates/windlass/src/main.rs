@@ -1,14 +1,17 @@
 //! The `windlass` command line.
 
+mod agent;
 mod algorithm;
 mod args;
 mod control;
 mod group_cost;
 mod guest;
 mod info;
+mod interfaces;
 mod lab;
 mod native;
 mod print;
+mod refused;
 mod signals;
 mod speed;
 mod top;
@@ -41,7 +44,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Attach(a) if a.native => native::attach(&a),
         Command::Attach(a) => control::attach(a),
-        Command::Agent(a) => control::agent(a),
+        Command::Agent(a) => agent::agent(a),
         Command::Detach { cgroup: Some(folder), json, .. } => native::detach(&folder, json),
         Command::Detach { iface, all, json, .. } => control::detach(iface, all, json),
         Command::Flows { json } => info::flows(json),

@@ -4,6 +4,7 @@ use crate::{
     algorithm,
     args::{AttachArgs, NativeCommand},
     print,
+    refused::Refused,
     signals::{self, Wish},
     voice::Voice,
 };
@@ -275,6 +276,7 @@ pub struct NativeHome {
     selectors: Vec<PinnedSelector>,
     /// Cgroups that somebody else released: left alone until another policy names them.
     released: Vec<PathBuf>,
+    refused: Refused,
     voice: Voice,
 }
 
@@ -285,6 +287,7 @@ impl NativeHome {
             has_loaded: false,
             selectors: Vec::new(),
             released: Vec::new(),
+            refused: Refused::default(),
             voice,
         }
     }
@@ -299,9 +302,52 @@ impl NativeHome {
         Ok(policy.cgroups().into_iter().map(folder).collect::<Result<_, Error>>()?)
     }
 
-    /// Brings every cgroup that the policy names under control, as soon as it is there.
-    pub fn cover(&mut self, policy: &Policy) -> Result<()> {
+    /// Brings every cgroup that the policy names under control, as soon as it is there. Returns why some could not be, where
+    /// that is news.
+    pub fn cover(&mut self, policy: &Policy) -> Vec<String> {
         self.notice_released();
+        let mut complaints = Vec::new();
+        if let Err(why) = self.notice_gone() {
+            complaints.extend(self.refused.note("a cgroup that is gone", why));
+        }
+        let wanted = match Self::wanted(policy) {
+            Ok(wanted) => wanted,
+            Err(why) => {
+                complaints.extend(self.refused.note("the root cgroup", why));
+                return complaints;
+            }
+        };
+        for cgroup in wanted {
+            let name = cgroup.display().to_string();
+            let is_known =
+                self.selectors.iter().any(|s| s.cgroup() == cgroup) || self.refused.is_recent(&name);
+            if is_known || self.released.contains(&cgroup) || !cgroup.is_dir() {
+                continue;
+            }
+            match self.control(&cgroup, policy) {
+                Ok(()) => {}
+                // it went meanwhile
+                Err(_) if !cgroup.is_dir() => {}
+                Err(why) => complaints.extend(self.refused.note(&name, why)),
+            }
+        }
+        complaints
+    }
+
+    /// Brings one cgroup under control, which from then on outlives the agent.
+    fn control(&mut self, cgroup: &Path, policy: &Policy) -> Result<(), Error> {
+        self.has_loaded |= ensure_loaded(&self.prefix)?;
+        let (selector, is_taken_over) = PinnedSelector::attach_or_take_over(cgroup, policy, &self.prefix)?;
+        match is_taken_over {
+            true => self.voice.of_cgroup("taken_over", cgroup, "taken over"),
+            false => self.voice.of_cgroup("attached", cgroup, "under control"),
+        }
+        self.selectors.push(selector);
+        Ok(())
+    }
+
+    /// Forgets cgroups that are gone, also those that an earlier agent controlled.
+    fn notice_gone(&mut self) -> Result<(), Error> {
         let (alive, gone): (Vec<_>, Vec<_>) = self.selectors.drain(..).partition(|s| s.is_alive());
         self.selectors = alive;
         for selector in gone {
@@ -309,31 +355,6 @@ impl NativeHome {
             selector.remove()?;
         }
         remove_gone_cgroups()?.iter().for_each(|cgroup| self.voice.of_cgroup("gone", cgroup, GONE));
-        for cgroup in Self::wanted(policy)? {
-            let is_known = self.selectors.iter().any(|s| s.cgroup() == cgroup);
-            if is_known || self.released.contains(&cgroup) || !cgroup.is_dir() {
-                continue;
-            }
-            self.has_loaded |= ensure_loaded(&self.prefix)?;
-            let selector = match PinnedSelector::take_over(&cgroup)? {
-                Some(selector) => {
-                    selector.set_policy(policy)?;
-                    self.voice.of_cgroup("taken_over", &cgroup, "taken over");
-                    selector
-                }
-                None => {
-                    Selector::attach(&cgroup, policy, &self.prefix, Some(Coupling::pinned(&self.prefix)?))?
-                        .into_pinned()?;
-                    self.voice.of_cgroup("attached", &cgroup, "under control");
-                    match PinnedSelector::of(&cgroup) {
-                        Some(selector) => selector,
-                        // the cgroup went away meanwhile
-                        None => continue,
-                    }
-                }
-            };
-            self.selectors.push(selector);
-        }
         Ok(())
     }
 
@@ -356,6 +377,7 @@ impl NativeHome {
             .filter(|s| wanted.iter().any(|w| w == s.cgroup()))
             .try_for_each(|s| s.set_policy(policy))?;
         self.released.clear();
+        self.refused = Refused::default();
         let (kept, dropped): (Vec<_>, Vec<_>) =
             self.selectors.drain(..).partition(|s| wanted.iter().any(|w| w == s.cgroup()));
         self.selectors = kept;

@@ -1,0 +1,136 @@
+//! `windlass agent`: looks after the interfaces and cgroups that its policy names.
+
+use crate::{
+    args::AgentArgs,
+    control::{WATCH, options},
+    interfaces::Interfaces,
+    native::NativeHome,
+    signals::{self, Wish},
+    voice::Voice,
+    watched::Watched,
+};
+use anyhow::{Result, bail};
+use std::{
+    process::ExitCode,
+    sync::mpsc::{Receiver, RecvTimeoutError},
+};
+use windlass_agent::{Options, Policy};
+
+pub fn agent(args: AgentArgs) -> Result<ExitCode> {
+    let voice = Voice { as_json: args.json };
+    let mut file = Watched::new(&args.policy);
+    let policy = Policy::from_file(&args.policy)?;
+    let (_, wishes) = signals::wishes(Wish::Reload)?;
+    let options = Options { shares_groups: true, ..options(&args.sizes)? };
+    let mut home = Homes {
+        interfaces: Interfaces::new(options, voice),
+        native: NativeHome::new(&args.names.prefix, voice),
+    };
+    let detaches = args.detach_on_exit || windlass_agent::pins_are_private();
+    if detaches && !args.detach_on_exit {
+        voice.complain(
+            "control ends with this agent: what it pins is seen from this shell only, whose mounts are its own, as under \
+             `ip netns exec`; use `nsenter --net=/run/netns/NAME` instead",
+        );
+    }
+    let gone = windlass_agent::remove_gone()?;
+    if gone > 0 {
+        voice.of_leftovers(gone);
+    }
+    windlass_agent::part_killed()?;
+    let complaints = home.cover(&policy);
+    if home.is_empty()
+        && let Some((last, others)) = complaints.split_last()
+    {
+        others.iter().for_each(|why| voice.complain(why));
+        // of what it loaded nothing is of use to anybody
+        home.finish(true)?;
+        bail!("{last}");
+    }
+    complaints.iter().for_each(|why| voice.complain(why));
+    if home.is_empty() {
+        voice.complain("no interface or cgroup matches the policy yet; waiting for one");
+    }
+    let ended = look_after(&mut home, &mut file, policy, &wishes, voice);
+    home.finish(detaches)?;
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// All that the agent looks after.
+struct Homes {
+    interfaces: Interfaces,
+    native: NativeHome,
+}
+
+impl Homes {
+    fn is_empty(&self) -> bool {
+        self.interfaces.is_empty() && self.native.is_empty()
+    }
+
+    /// Brings everything that the policy names under control. Returns why some could not be, where that is news.
+    fn cover(&mut self, policy: &Policy) -> Vec<String> {
+        let mut complaints = self.interfaces.cover(policy);
+        complaints.extend(self.native.cover(policy));
+        complaints
+    }
+
+    /// Puts a new policy in force everywhere, or, if that fails somewhere, nowhere.
+    fn replace(&mut self, old: &Policy, new: &Policy) -> Result<()> {
+        if let Err(why) = self.put(new) {
+            // where it was replaced already, it was in force a moment ago
+            let _ = self.put(old);
+            return Err(why);
+        }
+        self.interfaces.begin_again();
+        Ok(())
+    }
+
+    fn put(&mut self, policy: &Policy) -> Result<()> {
+        self.interfaces.set_policy(policy)?;
+        self.native.set_policy(policy)
+    }
+
+    fn finish(self, is_detaching: bool) -> Result<()> {
+        self.native.finish(is_detaching)?;
+        self.interfaces.finish(is_detaching)
+    }
+}
+
+/// Looks after everything until told to stop, and follows the policy's file.
+fn look_after(
+    home: &mut Homes,
+    file: &mut Watched<'_>,
+    mut policy: Policy,
+    wishes: &Receiver<Wish>,
+    voice: Voice,
+) -> Result<()> {
+    loop {
+        let is_asked = match wishes.recv_timeout(WATCH) {
+            Ok(Wish::Reload) => true,
+            Err(RecvTimeoutError::Timeout) => false,
+            _ => return Ok(()),
+        };
+        home.interfaces.notice_gone()?;
+        if file.is_due(is_asked) {
+            let read = Policy::from_file(file.path).map_err(anyhow::Error::from);
+            match read.and_then(|new| home.replace(&policy, &new).map(|()| new)) {
+                Ok(new) => {
+                    policy = new;
+                    voice.of_policy("in_force", file.path, "in force");
+                }
+                // a mistake must not take traffic out of control
+                Err(e) => voice.complain(format!("{e:#}; the policy in force stays")),
+            }
+        }
+        // right after another look a clock that has not moved yet is no clock that stands still
+        if !is_asked {
+            home.interfaces.watch_clocks();
+        }
+        // the next look comes soon
+        let _ = windlass_agent::part_killed();
+        home.cover(&policy).iter().for_each(|why| voice.complain(why));
+        if home.is_empty() && home.interfaces.are_released() {
+            bail!("nothing is left under control, and what was released is left alone");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The agent's interfaces: those that its policy names, and that are there.
+
+use crate::{
+    control::{clock_is_new, hand_back},
+    refused::Refused,
+    voice::Voice,
+};
+use anyhow::Result;
+use windlass_agent::{Datapath, Error, Options, Pinned, Policy};
+
+/// What is under control, and what could not be.
+pub struct Interfaces {
+    options: Options,
+    controlled: Vec<Pinned>,
+    refused: Refused,
+    /// Interfaces that somebody else released: left alone until another policy is in force.
+    released: Vec<String>,
+    voice: Voice,
+}
+
+impl Interfaces {
+    pub fn new(options: Options, voice: Voice) -> Interfaces {
+        let (controlled, released) = (Vec::new(), Vec::new());
+        Interfaces { options, controlled, refused: Refused::default(), released, voice }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.controlled.is_empty()
+    }
+
+    /// Has somebody else released some that the policy names?
+    pub fn are_released(&self) -> bool {
+        !self.released.is_empty()
+    }
+
+    /// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest. Returns why
+    /// some could not be, where that is news.
+    pub fn cover(&mut self, policy: &Policy) -> Vec<String> {
+        let mut complaints = Vec::new();
+        for iface in policy.interfaces() {
+            let is_known =
+                self.controlled.iter().any(|p| p.iface() == iface) || self.refused.is_recent(&iface);
+            if is_known || self.released.contains(&iface) || iface.starts_with("wlc") {
+                continue;
+            }
+            let index = windlass_agent::interface_index(&iface);
+            match self.control(&iface, policy) {
+                // it carries nothing that could be controlled
+                Ok(()) | Err(Error::NotEthernet(_)) => {}
+                // it went meanwhile; another one of its name is for the next look
+                Err(_) if windlass_agent::interface_index(&iface) != index => {}
+                Err(why) => complaints.extend(self.refused.note(&iface, why)),
+            }
+        }
+        complaints
+    }
+
+    /// Brings one interface under control, which from then on outlives the agent.
+    fn control(&mut self, iface: &str, policy: &Policy) -> Result<(), Error> {
+        let (pinned, is_taken_over) = Datapath::attach_or_take_over(iface, policy, &self.options)?;
+        match is_taken_over {
+            true => self.voice.of_iface("taken_over", iface, "taken over"),
+            false => self.voice.of_iface("attached", iface, "under control"),
+        }
+        self.controlled.push(pinned);
+        Ok(())
+    }
+
+    /// Forgets interfaces that are gone.
+    pub fn notice_gone(&mut self) -> Result<()> {
+        let (alive, gone): (Vec<_>, Vec<_>) = self.controlled.drain(..).partition(Pinned::is_alive);
+        self.controlled = alive;
+        for pinned in gone {
+            self.voice.of_iface("gone", pinned.iface(), "the interface is gone");
+            pinned.remove()?;
+        }
+        Ok(())
+    }
+
+    /// Sets clocks going again that stand still, and notices what somebody else released.
+    pub fn watch_clocks(&mut self) {
+        for at in (0..self.controlled.len()).rev() {
+            match self.controlled[at].watch_clock() {
+                Ok(true) => self.voice.complain(clock_is_new(self.controlled[at].iface())),
+                Ok(false) => {}
+                Err(why) => {
+                    // what is there under its name, if anything, is not ours
+                    let iface = self.controlled.remove(at).iface().to_string();
+                    if let Error::Released(_) = why {
+                        self.voice.complain(why);
+                        self.released.push(iface);
+                    } else {
+                        self.refused.note(&iface, why).iter().for_each(|why| self.voice.complain(why));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Another policy is in force on the interfaces that are controlled.
+    pub fn set_policy(&self, policy: &Policy) -> Result<()> {
+        Ok(self.controlled.iter().try_for_each(|pinned| pinned.set_policy(policy))?)
+    }
+
+    /// Another policy is in force everywhere: what it names is tried again, whatever became of that before.
+    pub fn begin_again(&mut self) {
+        self.refused = Refused::default();
+        self.released.clear();
+    }
+
+    /// The agent ends.
+    pub fn finish(self, is_detaching: bool) -> Result<()> {
+        if !is_detaching {
+            for iface in self.controlled.iter().map(Pinned::iface) {
+                let words = format!("stays under control; `windlass detach {iface}` releases it");
+                self.voice.of_iface("stays", iface, &words);
+            }
+            return Ok(());
+        }
+        hand_back(&self.controlled)?;
+        for pinned in self.controlled {
+            let iface = pinned.iface().to_string();
+            pinned.remove()?;
+            self.voice.of_iface("detached", &iface, "released");
+        }
+        Ok(())
+    }
+}
