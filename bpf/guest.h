@@ -102,12 +102,15 @@ static __noinline void wl_guest_take(struct wl_socket *k, const struct tcp_sock 
 	struct wl_guest_flow *g = &k->guest;
 	struct wl_guest_grant *grant = bpf_map_lookup_elem(&wl_guest_grants, &g->id);
 	int is_valid = grant && grant->epoch == wl_guest_epoch;
+	wl_u32 rto_us = wl_guest_rto_of(tp);
 
 	if (is_valid && (grant->seq != g->taken_seq || grant->at_us != g->taken_at_us)) {
 		g->taken_seq = grant->seq;
 		g->taken_at_us = grant->at_us;
 		g->is_coupled = 1;
-		if (grant->is_change && wl_guest_is_answered(g, grant->seq) && !wl_guest_is_reducing(k)) {
+		/* one that came before a pause says nothing of the path after it */
+		if (grant->is_change && wl_guest_counts(s->now_us, grant->at_us, rto_us) &&
+		    wl_guest_is_answered(g, grant->seq) && !wl_guest_is_reducing(k)) {
 			k->decision.cwnd_bytes = wl_min(wl_max(grant->cwnd_bytes, 1), WL_CWND_MAX_BYTES);
 			k->decision.ssthresh_bytes = wl_min(wl_max(grant->ssthresh_bytes, 1), WL_CWND_MAX_BYTES);
 			k->decision.is_share = 1;
@@ -116,7 +119,7 @@ static __noinline void wl_guest_take(struct wl_socket *k, const struct tcp_sock 
 			WL_GUEST_COUNT(taken);
 		}
 	}
-	if (g->is_coupled && (!is_valid || !wl_guest_counts(s->now_us, g->taken_at_us, wl_guest_rto_of(tp)))) {
+	if (g->is_coupled && (!is_valid || !wl_guest_counts(s->now_us, g->taken_at_us, rto_us))) {
 		wl_guest_fall_back(g);
 		k->most_bytes = 0;
 		k->decision.is_share = 0;

@@ -22,8 +22,22 @@ pub fn of_box(scenario_seed: u64) -> SplitMix64 {
 
 /// By which of several equally short ways switch `switch` sends the packets of endpoint `endpoint`.
 pub fn flow_hash(scenario_seed: u64, switch: usize, endpoint: u32) -> u64 {
-    // three rounds, so that switches decide independently of each other
-    [u64::from(endpoint), switch as u64, 0]
+    // four rounds, so that seeds, which are small numbers as endpoints are, and switches decide independently of each other
+    [0, u64::from(endpoint), switch as u64, 0]
         .iter()
         .fold(scenario_seed, |hash, part| SplitMix64::seed_from_u64(hash ^ part).next_u64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Or all seeds of a sweep would split the flows of a few endpoints alike.
+    #[test]
+    fn seeds_send_flows_by_different_ways() {
+        let first_ways = |seed| (0..16).filter(|endpoint| flow_hash(seed, 3, *endpoint) % 2 == 0).count();
+        let splits: BTreeSet<usize> = (1..=20).map(first_ways).collect();
+        assert!(splits.len() > 3, "{splits:?}");
+    }
 }
