@@ -123,6 +123,9 @@ pub enum Error {
     /// The cgroup's sockets are taken care of.
     #[error("{0} is already under an agent's control; `windlass detach --cgroup {0}` releases it")]
     CgroupBusy(PathBuf),
+    /// What chose for the cgroup's sockets is no longer there.
+    #[error("{0} was released by somebody else, as `windlass detach` does")]
+    SelectorReleased(PathBuf),
     /// Somebody else chooses for the cgroup's sockets.
     #[error(
         "{0} is already under control, by a `windlass attach --native` or by an agent whose pins are not seen from \

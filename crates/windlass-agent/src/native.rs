@@ -93,6 +93,13 @@ fn list_prefix(prefix: &str) -> Result<Vec<NativeInfo>> {
         .collect()
 }
 
+/// Unregisters what is pinned under `prefix`, unless somebody chooses it for the sockets of a cgroup.
+pub fn unload_unused(prefix: &str) -> Result<()> {
+    let _lock = Lock::take("native")?;
+    let is_in_use = PinnedSelector::all().iter().any(|s| s.prefix() == prefix);
+    if is_in_use || !is_loaded(prefix) { Ok(()) } else { unload(prefix).map(drop) }
+}
+
 /// Unregisters what is pinned under `prefix`. Sockets that use it go over to the kernel's own algorithm when they next
 /// send or are acknowledged. Returns what was unregistered.
 pub fn unload(prefix: &str) -> Result<Vec<NativeInfo>> {

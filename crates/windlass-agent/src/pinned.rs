@@ -134,6 +134,9 @@ impl Pinned {
     /// Puts another policy in force; flows follow at their next ACK.
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
         let _lock = Lock::take("pins")?;
+        if !self.is_still_pinned() {
+            return Err(Error::Released(self.iface().to_string()));
+        }
         let mut rules = policy.compile(self.iface(), self.ifindex);
         group::resolve_here(&self.maps["wl_groups"], policy, &mut rules)?;
         write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules)?;

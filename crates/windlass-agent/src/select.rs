@@ -271,7 +271,15 @@ pub struct PinnedSelector {
     prefix: String,
     cgroup: PathBuf,
     /// None: it is looked at, not looked after.
-    _claim: Option<Claim>,
+    held: Option<Held>,
+}
+
+/// What tells who looks after a selector that it is still that one which is pinned.
+#[derive(Debug)]
+struct Held {
+    _claim: Claim,
+    /// Its link's number.
+    link: u32,
 }
 
 impl PinnedSelector {
@@ -280,7 +288,7 @@ impl PinnedSelector {
         let mut lines = text.lines().map(str::to_string);
         let mut next = || lines.next().unwrap_or_default();
         let (build, prefix, cgroup) = (next(), next(), PathBuf::from(next()));
-        PinnedSelector { id: id.into(), build, prefix, cgroup, _claim: None }
+        PinnedSelector { id: id.into(), build, prefix, cgroup, held: None }
     }
 
     /// All of this kernel.
@@ -324,10 +332,12 @@ impl PinnedSelector {
     fn take_over(cgroup: &Path) -> Result<Option<PinnedSelector>> {
         let _lock = Lock::take("select")?;
         match Self::of(cgroup) {
-            Some(part) if part.build.is_empty() => part.remove().map(|()| None),
+            Some(part) if part.build.is_empty() => part.remove_locked().map(|()| None),
             Some(mut whole) => {
                 let name = cgroup.display().to_string();
-                whole._claim = Some(Claim::take(&claim_file(&whole.id), &name)?);
+                let claim = Claim::take(&claim_file(&whole.id), &name)?;
+                let link = whole.link().map_or(0, |(link, _)| link);
+                whole.held = Some(Held { _claim: claim, link });
                 Ok(Some(whole))
             }
             None => Ok(None),
@@ -349,9 +359,12 @@ impl PinnedSelector {
         inode(&self.cgroup).is_ok_and(|id| id.to_string() == self.id)
     }
 
-    /// Has somebody else ended it?
+    /// Has somebody else ended it, maybe to begin with another one?
     pub fn is_released(&self) -> bool {
-        !select_dir().join(&self.id).is_dir()
+        match &self.held {
+            Some(held) => self.link().is_none_or(|(link, _)| link != held.link),
+            None => !select_dir().join(&self.id).is_dir(),
+        }
     }
 
     fn map(&self, name: &str) -> Result<MapHandle> {
@@ -368,6 +381,10 @@ impl PinnedSelector {
 
     /// Puts another policy in force; sockets that are connected keep what they have.
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
+        let _lock = Lock::take("select")?;
+        if self.is_released() {
+            return Err(Error::SelectorReleased(self.cgroup.clone()));
+        }
         let is_ours = self.build == fingerprint(OBJECT).to_string();
         let (Some((link, _)), Ok(id), true) = (self.link(), self.id.parse(), is_ours) else {
             return Err(Error::OtherSelector(self.cgroup.clone()));
@@ -382,8 +399,14 @@ impl PinnedSelector {
         read_info(&self.cgroup, &self.map("wl_select_stats")?)
     }
 
-    /// Ends it; sockets keep what they have, but for their groups, which they leave.
+    /// Ends it, if nobody else has done so; sockets keep what they have, but for their groups, which they leave.
     pub fn remove(self) -> Result<()> {
+        let _lock = Lock::take("select")?;
+        if self.is_released() { Ok(()) } else { self.remove_locked() }
+    }
+
+    /// With the lock held, under which it is pinned.
+    fn remove_locked(self) -> Result<()> {
         if let (Some((link, _)), Ok(coupling)) = (self.link(), Coupling::pinned(&self.prefix)) {
             coupling.remove(link)?;
         }
@@ -404,7 +427,7 @@ pub fn remove_gone_cgroups() -> Result<Vec<PathBuf>> {
     for selector in PinnedSelector::all() {
         if selector.link().is_none_or(|(_, cgroup)| cgroup == 0) {
             gone.push(selector.cgroup.clone());
-            selector.remove()?;
+            selector.remove_locked()?;
         }
     }
     drop(lock);

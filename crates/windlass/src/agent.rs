@@ -91,8 +91,9 @@ impl Homes {
     }
 
     fn finish(self, is_detaching: bool) -> Result<()> {
-        self.native.finish(is_detaching)?;
-        self.interfaces.finish(is_detaching)
+        let native = self.native.finish(is_detaching);
+        let interfaces = self.interfaces.finish(is_detaching);
+        native.and(interfaces)
     }
 }
 
@@ -110,7 +111,7 @@ fn look_after(
             Err(RecvTimeoutError::Timeout) => false,
             _ => return Ok(()),
         };
-        home.interfaces.notice_gone()?;
+        home.interfaces.notice_gone();
         if file.is_due(is_asked) {
             let read = Policy::from_file(file.path).map_err(anyhow::Error::from);
             match read.and_then(|new| home.replace(&policy, &new).map(|()| new)) {

@@ -63,18 +63,21 @@ impl Interfaces {
             false => self.voice.of_iface("attached", iface, "under control"),
         }
         self.controlled.push(pinned);
+        self.refused.forget(iface);
         Ok(())
     }
 
     /// Forgets interfaces that are gone.
-    pub fn notice_gone(&mut self) -> Result<()> {
+    pub fn notice_gone(&mut self) {
         let (alive, gone): (Vec<_>, Vec<_>) = self.controlled.drain(..).partition(Pinned::is_alive);
         self.controlled = alive;
         for pinned in gone {
             self.voice.of_iface("gone", pinned.iface(), "the interface is gone");
-            pinned.remove()?;
+            // the next agent that starts removes what stays
+            if let Err(why) = pinned.remove() {
+                self.voice.complain(why);
+            }
         }
-        Ok(())
     }
 
     /// Sets clocks going again that stand still, and notices what somebody else released.
@@ -99,7 +102,14 @@ impl Interfaces {
 
     /// Another policy is in force on the interfaces that are controlled.
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
-        Ok(self.controlled.iter().try_for_each(|pinned| pinned.set_policy(policy))?)
+        for pinned in &self.controlled {
+            match pinned.set_policy(policy) {
+                // the next look notices
+                Ok(()) | Err(Error::Released(_)) => {}
+                Err(why) => return Err(why.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Another policy is in force everywhere: what it names is tried again, whatever became of that before.
@@ -108,7 +118,7 @@ impl Interfaces {
         self.released.clear();
     }
 
-    /// The agent ends.
+    /// The agent ends. What fails does not keep the rest from it; the first error is returned.
     pub fn finish(self, is_detaching: bool) -> Result<()> {
         if !is_detaching {
             for iface in self.controlled.iter().map(Pinned::iface) {
@@ -117,12 +127,14 @@ impl Interfaces {
             }
             return Ok(());
         }
-        hand_back(&self.controlled)?;
+        let mut ended = hand_back(&self.controlled);
         for pinned in self.controlled {
             let iface = pinned.iface().to_string();
-            pinned.remove()?;
-            self.voice.of_iface("detached", &iface, "released");
+            match pinned.remove() {
+                Ok(()) => self.voice.of_iface("detached", &iface, "released"),
+                Err(why) => ended = ended.and(Err(why.into())),
+            }
         }
-        Ok(())
+        ended
     }
 }

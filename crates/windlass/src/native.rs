@@ -20,7 +20,7 @@ use std::{
 };
 use windlass_agent::{
     CoupledStats, Coupling, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector, check_root,
-    native::{ensure_loaded, is_loaded, list, prefixes, unload},
+    native::{ensure_loaded, is_loaded, list, prefixes, unload, unload_unused},
     remove_gone_cgroups, root_cgroup,
 };
 use windlass_scenario::Parameters;
@@ -343,6 +343,7 @@ impl NativeHome {
             false => self.voice.of_cgroup("attached", cgroup, "under control"),
         }
         self.selectors.push(selector);
+        self.refused.forget(&cgroup.display().to_string());
         Ok(())
     }
 
@@ -358,13 +359,17 @@ impl NativeHome {
         Ok(())
     }
 
-    /// Cgroups that were released are not ours any more.
+    /// Cgroups that were released are not ours any more. What chose for one that is gone may have been removed by any agent.
     fn notice_released(&mut self) {
         let (gone, here): (Vec<_>, Vec<_>) = self.selectors.drain(..).partition(PinnedSelector::is_released);
         self.selectors = here;
         for selector in gone {
-            self.voice.complain(format!("{}: released by somebody else", selector.cgroup().display()));
-            self.released.push(selector.cgroup().to_path_buf());
+            if selector.is_alive() {
+                self.voice.complain(Error::SelectorReleased(selector.cgroup().to_path_buf()));
+                self.released.push(selector.cgroup().to_path_buf());
+            } else {
+                self.voice.of_cgroup("gone", selector.cgroup(), GONE);
+            }
         }
     }
 
@@ -372,10 +377,13 @@ impl NativeHome {
     pub fn set_policy(&mut self, policy: &Policy) -> Result<()> {
         self.notice_released();
         let wanted = Self::wanted(policy)?;
-        self.selectors
-            .iter()
-            .filter(|s| wanted.iter().any(|w| w == s.cgroup()))
-            .try_for_each(|s| s.set_policy(policy))?;
+        self.selectors.iter().filter(|s| wanted.iter().any(|w| w == s.cgroup())).try_for_each(|s| match s
+            .set_policy(policy)
+        {
+            // the next look notices
+            Err(Error::SelectorReleased(_)) => Ok(()),
+            other => other,
+        })?;
         self.released.clear();
         self.refused = Refused::default();
         let (kept, dropped): (Vec<_>, Vec<_>) =
@@ -388,22 +396,25 @@ impl NativeHome {
         Ok(())
     }
 
-    /// The agent ends.
+    /// The agent ends. What fails does not keep the rest from it; the first error is returned.
     pub fn finish(self, is_detaching: bool) -> Result<()> {
+        let mut ended = Ok(());
         for selector in self.selectors.into_iter().filter(|s| !s.is_released()) {
             let cgroup = selector.cgroup().to_path_buf();
             if is_detaching {
-                selector.remove()?;
-                self.voice.of_cgroup("detached", &cgroup, "released");
+                match selector.remove() {
+                    Ok(()) => self.voice.of_cgroup("detached", &cgroup, "released"),
+                    Err(why) => ended = ended.and(Err(why)),
+                }
             } else {
                 let name = cgroup.display();
                 let words = format!("stays under control; `windlass detach --cgroup {name}` releases it");
                 self.voice.of_cgroup("stays", &cgroup, &words);
             }
         }
-        if is_detaching && self.has_loaded && is_loaded(&self.prefix) {
-            unload(&self.prefix)?;
+        if is_detaching && self.has_loaded {
+            ended = ended.and(unload_unused(&self.prefix));
         }
-        Ok(())
+        Ok(ended?)
     }
 }

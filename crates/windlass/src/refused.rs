@@ -25,6 +25,11 @@ impl Refused {
         let earlier = self.0.insert(name.into(), (Instant::now(), why.clone()));
         earlier.is_none_or(|(_, said)| said != why).then_some(why)
     }
+
+    /// It is under control now: what keeps it from that another time is news.
+    pub fn forget(&mut self, name: &str) {
+        self.0.remove(name);
+    }
 }
 
 #[cfg(test)]
@@ -38,6 +43,8 @@ mod tests {
         assert_eq!(refused.note("eth0", "so"), Some("eth0 is not under control: so".into()));
         assert!(refused.is_recent("eth0") && !refused.is_recent("eth1"));
         assert_eq!(refused.note("eth0", "so"), None);
+        refused.forget("eth0");
+        assert!(refused.note("eth0", "so").is_some());
         assert!(refused.note("eth0", "otherwise").is_some());
     }
 }
