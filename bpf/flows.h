@@ -331,13 +331,18 @@ static __always_inline void wl_forget_old(const struct wl_packet *p)
 
 /* ----------------------------------------------------------------- adoption */
 
-/* Is this a packet after the complete handshake `h`? Whoever forges one does not know the sender's first sequence number. */
+/*
+ * Is this a packet after the complete handshake `h`? Whoever forges one does not know the sender's first sequence number; and
+ * where a SYN that nobody answered came in between, the receiver's is another one, and its options are not those in force.
+ */
 static __always_inline int wl_has_begun(const struct wl_packet *p, const struct wl_handshake *h, int from_sender)
 {
 	__u32 first = from_sender ? p->seq : p->ack;
+	__u32 other = from_sender ? p->ack : p->seq;
 
 	return (h->snd_flags & WL_SYN_SEEN) && (h->rcv_flags & WL_SYN_SEEN) && (p->flags & WL_TCP_ACK) &&
-	       !(p->flags & WL_TCP_RST) && first - (h->snd_isn + 1) <= WL_ADOPT_WINDOW_BYTES;
+	       !(p->flags & WL_TCP_RST) && first - (h->snd_isn + 1) <= WL_ADOPT_WINDOW_BYTES &&
+	       other - (h->rcv_isn + 1) <= WL_ADOPT_WINDOW_BYTES;
 }
 
 /*

@@ -314,6 +314,9 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 			wl_count(WL_C_PASS_RST_OUTSIDE);
 			goto out;
 		}
+		/* or it would overtake data that wait for their departure, and the receiver lose them */
+		if (f->mode == WL_MODE_ENFORCE)
+			wl_hold(skb, f, 0, bpf_ktime_get_ns());
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 		return WL_TC_PASS;
 	}

@@ -82,11 +82,16 @@ static long wl_wheel_link_step(__u32 i, void *ctx)
 	return 1;
 }
 
-/* Will the flow be looked at by then anyway? */
+/*
+ * Will the flow be looked at by then anyway? Not at a time that is past: who was held up while arming may have found its slot
+ * emptied already, and the wheel comes there again only when it has gone round.
+ */
 static __always_inline int wl_wheel_is_armed(const struct wl_flow_wheel *w, __u32 at)
 {
+	__u32 done = *(volatile __u32 *)&wl_wheel_done;
+
 	for (__u32 place = 0; place < WL_WHEEL_PLACES; place++)
-		if (w->at[place] && !wl_after(w->at[place], at))
+		if (w->at[place] && wl_after(w->at[place], done) && !wl_after(w->at[place], at))
 			return 1;
 	return 0;
 }

@@ -188,12 +188,15 @@ WL_INLINE int wl_is_closed(const struct wl_flow *f)
 }
 
 /*
- * The receiver offers room up to `edge` with an acknowledgement of una or more. What acknowledges more is its newest word:
- * if it takes back more than scaling cuts off, that is not offered any longer. What does not may have been overtaken.
+ * The receiver offers room up to `edge` with an acknowledgement of una or more. What acknowledges more is its newest word, and
+ * so is that it has no room, which senders believe, too (their probes draw the truth): if it takes back more than scaling cuts
+ * off, that is not offered any longer. All else may have been overtaken.
  */
 WL_INLINE void wl_offered(struct wl_flow *f, wl_u32 ack, wl_u32 edge, wl_u32 now_us)
 {
-	if (!wl_after(ack, f->una) || !wl_before(edge + (1u << f->rcv_wscale), f->rcv_edge))
+	int is_newest = wl_after(ack, f->una) || edge == ack;
+
+	if (!is_newest || !wl_before(edge + (1u << f->rcv_wscale), f->rcv_edge))
 		edge = wl_seq_max(f->rcv_edge, edge);
 	/* while there was no room, silence meant nothing */
 	if (wl_is_closed(f))
@@ -393,7 +396,8 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 		s->events |= WL_EV_RECOVERY_EXIT;
 	}
 	s->lost_bytes = wl_loss_detect(f, a->now_us, &wait_us);
-	if (!(f->flags & WL_FLOW_SACK) && f->una != f->nxt) {
+	/* answers to probes of a closed window repeat it, too */
+	if (!(f->flags & WL_FLOW_SACK) && f->una != f->nxt && !wl_is_closed(f)) {
 		if (a->ack == una && !a->says_more && !s->acked_bytes)
 			f->dupacks += f->dupacks < 255;
 		if (wl_newreno_loses_head(f, s->acked_bytes))

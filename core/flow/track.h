@@ -141,8 +141,11 @@ WL_INLINE enum wl_data_kind wl_data_kind(struct wl_flow *f, wl_u32 seq, wl_u32 l
 
 	if (!wl_after(end, f->una))
 		return WL_DATA_OLD;
-	/* one chunk of slack: the first and the last chunk may both be in use only partly */
-	has_room = end - f->una <= WL_FLOW_STORE_BYTES - WL_CHUNK_BYTES;
+	/*
+	 * From where the oldest record begins, whose chunk is still held; with one chunk of slack, as the first and the last one
+	 * may both be in use only partly.
+	 */
+	has_room = end - f->una_seg <= WL_FLOW_STORE_BYTES - WL_CHUNK_BYTES;
 	if (!wl_after(end, f->nxt))
 		return has_room && !wl_before(seq, f->una) && wl_track_is_hole(f, seq, end) ? WL_DATA_LATE
 											    : WL_DATA_RETRANS;
@@ -375,7 +378,7 @@ WL_INLINE int wl_is_taken_care_of(struct wl_flow *f, wl_u32 seq, wl_u32 copies)
 
 /*
  * Does the sender send the head of what is in flight again, in `len` bytes, less than a copy of it that was sent in vain? The
- * path may take no longer ones, and the box's own cannot get through.
+ * path may take no longer ones, and the box's own cannot get through. A record that packets share is longer than each.
  */
 WL_INLINE int wl_is_cut_shorter(struct wl_flow *f, wl_u32 seq, wl_u32 len)
 {
@@ -383,7 +386,7 @@ WL_INLINE int wl_is_cut_shorter(struct wl_flow *f, wl_u32 seq, wl_u32 len)
 	struct wl_seg *seg = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
 
 	return seg && seq == f->una && len < f->mss_bytes && len < seg->len_bytes && seg->sent_count > 1 &&
-	       !(seg->flags & WL_SEG_SACKED);
+	       !(seg->flags & WL_SEG_SACKED) && seg->flags < WL_SEG_SHARER;
 }
 
 /* The box sent a lost record again. */
