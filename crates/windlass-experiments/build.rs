@@ -8,16 +8,18 @@ use std::{
 };
 
 /// All that what a run gives hangs on.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 11] = [
     "Cargo.lock",
     "core",
     "bpf",
     "crates/windlass-core",
+    "crates/windlass-agent/build.rs",
     "crates/windlass-agent/src",
     "crates/windlass-scenario/src",
     "crates/windlass-sim/src",
     "crates/windlass-lab/src",
     "crates/windlass-experiments/src",
+    "crates/windlass/src",
 ];
 
 fn files(place: PathBuf, found: &mut Vec<PathBuf>) {

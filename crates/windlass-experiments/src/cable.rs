@@ -3,7 +3,7 @@
 use crate::settings::Settings;
 use anyhow::Result;
 use windlass_lab::{
-    BoxProcess,
+    BoxProcess, clean_leftovers,
     netns::{self, Netns},
 };
 
@@ -22,6 +22,7 @@ pub struct Cable {
 impl Cable {
     /// Makes the hosts; the router limits its way to the client if `limit` is given.
     pub fn create(limit: Option<&str>) -> Result<Cable> {
+        clean_leftovers();
         let run = netns::next_run();
         let cable = Cable {
             server: Netns::create(run, "server")?,

@@ -246,7 +246,7 @@ mod tests {
         RunRecord {
             point: point.into(),
             variant: variant.into(),
-            flows: vec![FlowReport { completion_s: seconds, ..FlowReport::default() }],
+            flows: vec![FlowReport { completion_s: seconds, checksum_ok: true, ..FlowReport::default() }],
             bytes: 1000,
             checksum_ok: seconds.is_some(),
             ..RunRecord::default()
@@ -297,6 +297,17 @@ mod tests {
             assert_eq!((verdict.holds, verdict.ours), (false, None), "{metric}");
             assert!(verdict.note.contains("not measured"), "{}", verdict.note);
         }
+    }
+
+    /// Whatever else they say: that was not the transfer that was asked for.
+    #[test]
+    fn runs_with_wrong_payloads_are_not_measured() {
+        let mut runs = vec![run("a", "windlass", Some(1.0)), run("a", "bbr", Some(1.0))];
+        let points = ["a".to_string()];
+        assert!(claim().judge(&points, &runs).holds);
+        runs[0].flows[0].checksum_ok = false;
+        let verdict = claim().judge(&points, &runs);
+        assert_eq!((verdict.holds, verdict.ours), (false, None));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Experiment files.
 
-mod check;
+pub(crate) mod check;
 
 use crate::{
     claim::Claim,
@@ -174,6 +174,7 @@ impl Experiment {
             check::once("variant", point.get_ref().variants.iter().map(|v| (point, v.as_str())))
                 .map_err(place)?;
         }
+        parsed.point.iter().try_for_each(|p| check::point_name(p, &p.get_ref().name)).map_err(place)?;
         check::once("point", parsed.point.iter().map(|p| (p, p.get_ref().name.as_str()))).map_err(place)?;
         let variants: Vec<String> = parsed.variants.iter().map(|v| v.get_ref().clone()).collect();
         check::claims(&parsed.claim, &variants).map_err(place)?;

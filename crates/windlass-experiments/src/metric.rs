@@ -266,6 +266,9 @@ pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<Cou
     if !run.has_begun() || metric.is_of_flows() && flows.is_empty() || metric.is_count() && is_cut {
         return None;
     }
+    if run.is_corrupted() && metric != Metric::WrongPayloads {
+        return None;
+    }
     let ending = || flows.iter().map(|(_, f)| f).filter(|f| !f.is_open_ended);
     let numbers: Option<Vec<f64>> = match metric {
         // a flow that failed has no time: the run is not measured, not better
@@ -366,6 +369,10 @@ fn fairness(run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> 
         };
         *rates.entry(of.over.of_what(*index, flow)).or_default() += rate;
     }
+    // of those that share a window one alone is no share, but all others were late or gone
+    if of.window.is_some() && rates.len() < 2 {
+        return None;
+    }
     jain(rates.into_values())
 }
 
@@ -383,7 +390,17 @@ mod tests {
     fn flow(class: &str, started_s: f64, completion_s: Option<f64>, bytes: u64, timeouts: u64) -> FlowReport {
         let goodput_bps = completion_s.map_or(0.0, |s| bytes as f64 * 8.0 / s);
         let (class, timeouts) = (class.into(), Some(timeouts));
-        FlowReport { class, started_s, completion_s, bytes, goodput_bps, timeouts, ..FlowReport::default() }
+        let checksum_ok = true;
+        FlowReport {
+            class,
+            started_s,
+            completion_s,
+            bytes,
+            goodput_bps,
+            timeouts,
+            checksum_ok,
+            ..FlowReport::default()
+        }
     }
 
     /// Two short flows and one long one that goes on until the end, at 4 s.
@@ -518,9 +535,7 @@ mod tests {
         let mut late = run.clone();
         late.flows[1].first_byte_s = Some(1.5);
         let second = Selection { window: window(2.0, 3.0), ..Selection::default() };
-        assert_eq!(values(Metric::Jain, &late, &second), Some(vec![1.0]));
-        late.flows[2].first_byte_s = Some(2.5);
-        assert_eq!(values(Metric::Jain, &late, &second), None);
+        assert_eq!(values(Metric::Jain, &late, &second), None, "one alone shares with nobody");
     }
 
     #[test]

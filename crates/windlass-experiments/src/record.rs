@@ -135,7 +135,21 @@ fn responses(flows: &[FlowReport]) -> Vec<ResponseSample> {
     all.into_iter().map(sample).collect()
 }
 
+/// Says so if all of a flow arrived, and is not what was served.
+fn wrong_payload(flow: &FlowReport) -> Option<String> {
+    is_wrong(flow).then(|| format!("{}: what arrived is not what was served", flow.name))
+}
+
+fn is_wrong(flow: &FlowReport) -> bool {
+    flow.completion_s.is_some() && !flow.checksum_ok
+}
+
 impl RunRecord {
+    /// Whether anything arrived that is not what was served: no number of such a run means anything.
+    pub fn is_corrupted(&self) -> bool {
+        self.flows.iter().any(is_wrong)
+    }
+
     /// What a job came to.
     pub fn of(job: &Job, result: Result<RunReport>) -> RunRecord {
         let base = RunRecord {
@@ -169,7 +183,7 @@ impl RunRecord {
                         .filter(|c| *c.1 > 0)
                         .map(|(n, v)| (n.clone(), *v))
                         .collect(),
-                    error: report.flows.iter().find_map(|f| f.error.clone()),
+                    error: report.flows.iter().find_map(|f| f.error.clone().or_else(|| wrong_payload(f))),
                     ended_s: report.ended_s,
                     responses: responses(&report.flows),
                     flows: report.flows,
@@ -252,6 +266,7 @@ mod tests {
         let flow = |class: &str, count: usize, took_s: f64| FlowReport {
             class: class.into(),
             completion_s: Some(50.0),
+            checksum_ok: true,
             responses: vec![Response { took_s, ..Response::default() }; count],
             ..FlowReport::default()
         };

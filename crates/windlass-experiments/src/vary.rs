@@ -1,6 +1,7 @@
 //! Experiments over any scenario: points and variants set values in it by key path, on the simulator or in the lab.
 
 use crate::{
+    experiment::check,
     job::{self, Condition, Home, Job},
     mistake::Mistake,
 };
@@ -179,6 +180,7 @@ impl Varied {
             self.check_variants(point)?;
             for choice in combinations(&point.vary, quick) {
                 let condition = self.condition(point, &choice, quick)?;
+                check::point_name(&point.name, &condition.name)?;
                 if !names.insert(condition.name.clone()) {
                     let mode = if quick { " in quick mode" } else { "" };
                     let what = format!(

@@ -157,6 +157,7 @@ const STEP_MS: usize = 10;
 impl Crowd {
     /// Starts a crowd that asks `server` for `file`.
     pub fn start(host: &Netns, server: &str, file: &str, load: &CrowdLoad) -> Result<Crowd> {
+        tools::check("h2load", "nghttp2-client")?;
         let processes = load.clients.div_ceil(CLIENTS_OF_PROCESS);
         let mut crowd = Crowd { children: Vec::new() };
         for index in 0..processes {
@@ -173,7 +174,7 @@ impl Crowd {
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null())
                 .spawn()
-                .context("h2load (Debian: apt-get install nghttp2-client)")?;
+                .context("h2load")?;
             crowd.children.push(child);
         }
         Ok(crowd)
@@ -317,6 +318,7 @@ pub struct Capture {
 impl Capture {
     /// Starts tcpdump; returns when it listens. `snap_bytes`: how much of each packet to keep.
     pub fn start(host: &Netns, iface: &str, file: &Path, snap_bytes: u32) -> Result<Capture> {
+        tools::check("tcpdump", "tcpdump")?;
         let mut command: Command = host.command("tcpdump");
         command.args([
             "-i",
@@ -336,7 +338,7 @@ impl Capture {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .context("tcpdump (Debian: apt-get install tcpdump)")?;
+            .context("tcpdump")?;
         // it says so when it listens
         let mut said = Vec::new();
         let mut byte = [0];
@@ -344,6 +346,11 @@ impl Capture {
             while !String::from_utf8_lossy(&said).contains("listening on") && stderr.read(&mut byte)? == 1 {
                 said.push(byte[0]);
             }
+        }
+        let said = String::from_utf8_lossy(&said);
+        if !said.contains("listening on") {
+            child.wait()?;
+            bail!("{}: tcpdump said: {}", file.display(), said.trim());
         }
         Ok(Capture { child })
     }

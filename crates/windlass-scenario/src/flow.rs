@@ -50,6 +50,9 @@ impl<'de> Deserialize<'de> for Size {
         }
         let wrong = serde::de::Error::custom;
         match value.get("rest_of") {
+            Some(_) if value.as_table().is_some_and(|t| t.len() > 1) => {
+                Err(wrong("rest_of stands alone: { rest_of = \"1 MB\" }".into()))
+            }
             Some(total) => {
                 let total = Bytes::deserialize(total.clone());
                 total.map(Size::RestOf).map_err(|e| wrong(format!("rest_of: {}", e.message())))

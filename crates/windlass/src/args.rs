@@ -470,7 +470,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FOLDER")]
     pub captures: Option<PathBuf>,
     /// Add Windlass' view of its flows, so often, to the JSON document
-    #[arg(long, value_name = "MS", requires = "json")]
+    #[arg(long, value_name = "MS", requires = "json", value_parser = clap::value_parser!(u64).range(10..))]
     pub sample_ms: Option<u64>,
     /// With --on sim: write into this folder windows, round-trip times and throughput of flows, what the box wants of
     /// them, and queues of links (flows.csv, box.csv, links.csv), response times (responses.csv) and all packets

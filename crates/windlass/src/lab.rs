@@ -42,11 +42,11 @@ fn this_binary() -> Result<PathBuf> {
 
 pub fn run(args: RunArgs) -> Result<ExitCode> {
     let file = ScenarioFile::read(&args.file)?;
-    if args.captures.is_some() && file.scenario.windlass.is_none() {
-        bail!("{}: without a [windlass] there is no box to capture at", args.file.display());
-    }
     if args.on == Home::Sim && (args.captures.is_some() || args.sample_ms.is_some()) {
         bail!("--captures and --sample-ms look at real kernels: they go with --on lab");
+    }
+    if args.captures.is_some() && file.scenario.windlass.is_none() {
+        bail!("{}: without a [windlass] there is no box to capture at", args.file.display());
     }
     if args.on == Home::Sim && args.emulator == Emulator::Netem {
         bail!("--emulator is about real packets: it goes with --on lab");
@@ -182,7 +182,9 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
     }
     let folder = settings.out.display();
     say_if_stopped(&format!("; what has finished is kept in {folder}: --resume goes on from there"));
-    Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    // claims of a part of the runs are none
+    let is_whole = !CANCELLED.load(Ordering::Relaxed);
+    Ok(if all_hold && is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 pub fn demo(out: PathBuf, json: bool) -> Result<ExitCode> {

@@ -3,7 +3,7 @@
 use crate::{
     claim::Claim,
     figure::Plot,
-    job::Condition,
+    job::{Condition, Home},
     metric::{Window, is_about},
     mistake::Mistake,
     summary::Summary,
@@ -53,6 +53,20 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// Most bytes of a point's name.
+const NAME_MOST_BYTES: usize = 200;
+
+/// Plots are kept in files named by their points.
+pub fn point_name<T>(place: &Spanned<T>, name: &str) -> Result<(), Mistake> {
+    if !name.contains('/') && name.len() <= NAME_MOST_BYTES {
+        return Ok(());
+    }
+    let what = format!(
+        "point \"{name}\": files are named so; write it without /, in {NAME_MOST_BYTES} bytes at most"
+    );
+    Err(Mistake::at(place, what))
+}
+
 /// Each name is there once: runs are told apart by it.
 pub fn once<'a, T>(kind: &str, names: impl Iterator<Item = (&'a Spanned<T>, &'a str)>) -> Result<(), Mistake>
 where
@@ -93,6 +107,13 @@ pub fn windows(asked: &[Asked], conditions: &[Condition], quick: bool) -> Result
         let jobs = conditions.iter().filter(|c| is_about(asked.points, &c.name)).flat_map(|c| &c.jobs);
         for job in jobs.filter(|j| asked.variants.is_empty() || asked.variants.contains(&j.variant.as_str()))
         {
+            if job.on == Home::Lab {
+                let what = format!(
+                    "{}: windows are of simulated runs, and variant \"{}\" of point \"{}\" runs in the lab",
+                    asked.what, job.variant, job.point
+                );
+                return Err(Mistake { at: asked.at, what });
+            }
             let limit = job.scenario.time_limit;
             if let Some(w) = asked.windows.iter().find(|w| w.to.ns() > limit.ns()) {
                 let what = format!(

@@ -294,6 +294,25 @@ fn names_that_are_there_twice_are_refused() {
 }
 
 #[test]
+fn names_of_points_are_names_of_files() {
+    let says = |text: &str, name: &str| {
+        let error = Experiment::parse("e.toml", text).unwrap_err().to_string();
+        assert!(error.contains(&format!("point \"{name}")) && error.contains("without /"), "{error}");
+    };
+    says(&VARIED.replacen("name = \"buffer\"", "name = \"a/b\"", 1), "a/b-1MB");
+    says(&VARIED.replacen("name = \"buffer\"", &format!("name = \"{}\"", "x".repeat(201)), 1), "xxx");
+    let wan = include_str!("../../../../experiments/tcon-tct.toml");
+    says(&wan.replacen("name = \"lan-1.7MB\"", "name = \"1.7 MB/s\"", 1), "1.7 MB/s");
+}
+
+#[test]
+fn windows_of_real_runs_are_refused() {
+    let lab = VARIED.replacen("on = \"sim\"", "on = \"lab\"", 1);
+    let error = Experiment::parse("e.toml", &lab).unwrap_err().to_string();
+    assert!(error.contains("runs in the lab"), "{error}");
+}
+
+#[test]
 fn windows_that_no_run_reaches_are_refused() {
     let error = |text: &str, head: &str| {
         let error = Experiment::parse("e.toml", text).unwrap_err().to_string();
