@@ -36,7 +36,8 @@ mod tests {
     /// Or all seeds of a sweep would split the flows of a few endpoints alike.
     #[test]
     fn seeds_send_flows_by_different_ways() {
-        let first_ways = |seed| (0..16).filter(|endpoint| flow_hash(seed, 3, *endpoint) % 2 == 0).count();
+        let first_ways =
+            |seed| (0..16).filter(|endpoint| flow_hash(seed, 3, *endpoint).is_multiple_of(2)).count();
         let splits: BTreeSet<usize> = (1..=20).map(first_ways).collect();
         assert!(splits.len() > 3, "{splits:?}");
     }
