@@ -191,8 +191,13 @@ WL_INLINE void wl_ccc_report(struct wl_group *g, const struct wl_tenant *t, stru
 		g->coco_is_limited = e->is_cwnd_limited;
 	}
 	if (e->is_timeout) {
-		/* the second in a row, and nothing was heard of anyone since the first */
-		wl_ccc_timeout(g, m, e, had_timed_out && (wl_s32)(g->heard_at_us - m->at_us) < 0);
+		/*
+		 * the second in a row, and nothing was heard of anyone since the first; a round trip later at the earliest, or one
+		 * member that says it twice at once would speak for all
+		 */
+		wl_ccc_timeout(g, m, e,
+			       had_timed_out && (wl_s32)(g->heard_at_us - m->at_us) < 0 &&
+				       wl_group_age_us(e->now_us, m->at_us) >= wl_group_round_us(g));
 		return;
 	}
 	if (g->coco_id != m->id && !wl_ccc_reacts_first(g, m, e))

@@ -145,6 +145,8 @@ fn ccc_collapses_when_one_flow_times_out_twice_and_nothing_else_is_heard() {
     let all = in_avoidance(&mut g, 3, 20.0);
     g.update(all[1], &timeout(300_000)).unwrap();
     assert_segs!(sum_segs(&g), 60.0);
+    g.update(all[1], &timeout(300_000)).unwrap();
+    assert_segs!(sum_segs(&g), 60.0);
     g.update(all[1], &timeout(900_000)).unwrap();
     assert!(sum_segs(&g) < 4.0, "{}", sum_segs(&g));
 }
