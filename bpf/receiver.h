@@ -74,6 +74,8 @@ static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_s
 	__u32 una_seg = f->una_seg;
 	__u32 lost_segs = f->lost_segs;
 	__u32 calls = 0, bad_sacks = 0, wait_us;
+	/* nothing of it found room in the store: nothing can be measured, and no algorithm could do better than blindly */
+	int is_alone = f->state == WL_FLOW_BYPASS && !f->stored_chunks;
 
 	wl_supply_check(f, now_ns / 1000);
 	__builtin_memset(sample, 0, sizeof(*sample));
@@ -85,6 +87,10 @@ static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_s
 		wl_count_n(WL_C_LOST_SEGS, f->lost_segs - lost_segs);
 	if (sample->events & WL_EV_UNDO)
 		wl_count(WL_C_UNDOS);
+	if (is_alone) {
+		f->edge = wl_seq_max(f->edge, f->rcv_edge);
+		return wait_us;
+	}
 	if (sample->events & WL_EV_RECOVERY_ENTER)
 		calls |= WL_CALL_LOSS;
 	if ((f->flags & WL_FLOW_ECN) && s->ack.has_ece && wl_track_mark(f, sample))
