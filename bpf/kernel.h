@@ -47,8 +47,8 @@ struct inet_connection_sock {
 	struct {
 		__u8 pending; /* WL_ICSK_ACK_* */
 	} icsk_ack;
-	__u64 icsk_ca_priv
-		[13]; /* its algorithm's own; zero before init(). Of ours, the id if there was no memory */
+	/* its algorithm's own; zero before init(). Of ours, the id if there was no memory */
+	__u64 icsk_ca_priv[13];
 };
 
 struct minmax_sample {

@@ -377,13 +377,13 @@ impl NativeHome {
     pub fn set_policy(&mut self, policy: &Policy) -> Result<()> {
         self.notice_released();
         let wanted = Self::wanted(policy)?;
-        self.selectors.iter().filter(|s| wanted.iter().any(|w| w == s.cgroup())).try_for_each(|s| match s
-            .set_policy(policy)
-        {
-            // the next look notices
-            Err(Error::SelectorReleased(_)) => Ok(()),
-            other => other,
-        })?;
+        for selector in self.selectors.iter().filter(|s| wanted.iter().any(|w| w == s.cgroup())) {
+            match selector.set_policy(policy) {
+                // the next look notices
+                Ok(()) | Err(Error::SelectorReleased(_)) => {}
+                Err(why) => return Err(why.into()),
+            }
+        }
         self.released.clear();
         self.refused = Refused::default();
         let (kept, dropped): (Vec<_>, Vec<_>) =
