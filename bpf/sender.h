@@ -118,6 +118,12 @@ static __always_inline void wl_pass_unstored(struct wl_flow *f, __u32 counter, _
 	wl_bypass_all(f, counter, wl_seq_max(f->nxt, end));
 }
 
+/* How long segments of `bytes` of payload would be without the SACK blocks beside it, at least what the core can count with. */
+static __always_inline __u32 wl_whole_segment(const struct wl_packet *p, __u32 bytes)
+{
+	return wl_max(bytes + (p->options.sack_len ? p->options.sack_len + 2 : 0), 64);
+}
+
 /* Stores and records the data from `seq` on; what is before, we have. When that fails the flow is bypassed. */
 static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *f, __u32 id, struct wl_packet *p,
 					 __u32 seq, __u32 leaves_us)
@@ -125,8 +131,7 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 	__u32 end = p->seq + p->payload_bytes;
 	__u32 seen = seq - p->seq;
 	__u32 len = end - seq;
-	__u32 mss = skb->gso_size ? skb->gso_size : len;
-	__u32 why;
+	__u32 mss, why;
 
 	why = wl_store_data(skb, id, seq, p->payload_off + seen, len);
 	if (why) {
@@ -134,11 +139,12 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 		return;
 	}
 	wl_count_n(WL_C_STORED_BYTES, len);
-	if (skb->gso_size && skb->gso_size < 64)
-		mss = 64;
-	/* the largest segment seen is the sender's MSS, once it has shown one; two small writes may have met on the way */
-	if (mss > f->mss_bytes || (skb->gso_size && len > 2 * skb->gso_size))
-		f->mss_bytes = mss;
+	/* several segments in a packet tell the sender's MSS; but two small writes may have met on the way */
+	if (skb->gso_size) {
+		mss = wl_whole_segment(p, skb->gso_size);
+		if (mss > f->mss_bytes || len > 2 * skb->gso_size)
+			f->mss_bytes = mss;
+	}
 	if (wl_track_send(f, seq, end, leaves_us))
 		wl_bypass_all(f, WL_C_BYPASS_GAP, wl_seq_max(f->nxt, end));
 }
@@ -151,7 +157,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	__u32 fin = !!(p->flags & WL_TCP_FIN);
 	struct wl_scratch *s = wl_scratch_get();
 	__u32 seq = f->nxt;
-	__u32 idle_us;
+	__u32 idle_us, leaves_us;
 
 	if (!s)
 		return WL_TC_PASS;
@@ -223,7 +229,13 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_run_algorithm(f, id, WL_CALL_IDLE, idle_us, now_ns);
 	}
 	f->sent_at_us = now_us;
-	wl_take_data(skb, f, id, p, seq, wl_hold(skb, f, p->payload_bytes, now_ns));
+	leaves_us = wl_hold(skb, f, p->payload_bytes, now_ns);
+	if (!skb->gso_size && p->seq == f->nxt && wl_is_mtu_probe(f, wl_whole_segment(p, p->payload_bytes))) {
+		wl_track_mtu_probe(f, end, leaves_us);
+		wl_bypass(f, WL_C_BYPASS_MTU_PROBE);
+	} else {
+		wl_take_data(skb, f, id, p, seq, leaves_us);
+	}
 	f->edge = wl_seq_max(f->edge, f->nxt);
 	wl_cwnd_limited_check(f);
 	if (f->flags & WL_FLOW_CWR) {

@@ -264,6 +264,7 @@ enum wl_pace_by {
 	X(BYPASS_FLOW_FULL, "bypasses: flow outgrew its part of the store") \
 	X(BYPASS_URGENT, "bypasses: urgent data, whose pointer the box cannot repeat") \
 	X(BYPASS_GAP, "bypasses: data went past unseen") \
+	X(BYPASS_MTU_PROBE, "bypasses: the sender tries whether the path takes longer segments") \
 	X(BYPASS_STORE_ERROR, "bypasses: data could not be copied") \
 	X(BYPASS_STAND_ASIDE, "bypasses: the sender paces itself") \
 	X(BYPASS_REPAIR, "bypasses: what was lost could not be sent again") \

@@ -229,6 +229,16 @@ WL_INLINE void wl_track_passed(struct wl_flow *f)
 		wl_undo_forget(f);
 }
 
+/* `bytes` of the hole are acknowledged. If that is a probe of the path's MTU in its first copy, the path takes such segments. */
+WL_INLINE void wl_track_hole_acked(struct wl_flow *f, wl_u32 bytes)
+{
+	if (f->is_mtu_probed && bytes == f->hole_bytes)
+		f->mss_bytes = wl_max(f->mss_bytes, bytes);
+	f->hole_bytes -= bytes;
+	if (bytes)
+		f->is_mtu_probed = 0;
+}
+
 /* Takes a cumulative acknowledgement of una < ack <= snd_max. */
 WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u32 ack)
 {
@@ -244,7 +254,7 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u
 		/* what was sent once may have waited for the rest, and times nothing (Karn) */
 		if (c.has_resent)
 			d->rtt_us = 0;
-		f->hole_bytes -= c.hole_bytes;
+		wl_track_hole_acked(f, c.hole_bytes);
 		d->newly_bytes += end - f->una - c.again_bytes;
 		f->una = end;
 		f->una_seg = c.una_seg;

@@ -15,8 +15,8 @@
 /* The sender sends again what ends at `end`: a probe repeats the last segment that it has sent. */
 WL_INLINE void wl_probed_by_sender(struct wl_flow *f, wl_u32 end)
 {
-	/* before, the field is paced.h's */
-	if (end != f->nxt || f->state != WL_FLOW_ACTIVE || !(f->flags & WL_FLOW_SACK) ||
+	/* before the sender is judged the field is paced.h's; what ends where the stream begins repeats nothing of it */
+	if (end != f->nxt || end == f->base || f->state != WL_FLOW_ACTIVE || !(f->flags & WL_FLOW_SACK) ||
 	    !(f->flags & WL_FLOW_PACED_JUDGED))
 		return;
 	f->flags |= WL_FLOW_SENDER_PROBED;

@@ -79,6 +79,7 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->backoff = 0;
 	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED | WL_FLOW_SILENCE | WL_FLOW_SENDER_PROBED);
 	wl_undo_forget(f);
+	f->is_mtu_probed = 0;
 	for (int i = 0; i < WL_SACK_CACHE; i++)
 		f->sack_cache[i].start = f->sack_cache[i].end = f->una;
 }
@@ -259,6 +260,7 @@ WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32
 	if (c.missed)
 		return 1;
 	if (is_late) {
+		f->is_mtu_probed = 0;
 		f->hole_bytes -= end - seq;
 		if (seq == f->hole_start)
 			f->hole_start = end;
@@ -289,8 +291,29 @@ WL_INLINE void wl_track_gap(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 		f->hole_start = f->nxt;
 		f->hole_at_us = now_us;
 	}
+	f->is_mtu_probed = 0;
 	f->hole_bytes += seq - f->nxt;
 	f->hole_end = seq;
+}
+
+/*
+ * Is the segment [nxt, nxt + len), sent by itself, longer than the path is known to take? It may be the sender's probe of the
+ * path's MTU (RFC 4821, section 7), which fails when the segment is lost: repaired by the box, at whatever size, it would
+ * teach the sender nothing, or the wrong thing. One at a time.
+ */
+WL_INLINE int wl_is_mtu_probe(const struct wl_flow *f, wl_u32 len)
+{
+	return len > f->mss_bytes && !f->hole_bytes;
+}
+
+/* The sender's probe up to `end` passes, and is the sender's to send again. */
+WL_INLINE void wl_track_mtu_probe(struct wl_flow *f, wl_u32 end, wl_u32 now_us)
+{
+	if (f->una == f->nxt)
+		wl_track_first_send(f, now_us);
+	wl_track_gap(f, end, now_us);
+	f->is_mtu_probed = 1;
+	f->nxt = end;
 }
 
 /* The sender's FIN comes without data, at `seq`. Returns 1 when data before it went past unseen. */

@@ -211,7 +211,10 @@ impl Machine {
             _ => return,
         };
         let leaves_us = self.departs_us(len);
-        if !self.flow.send_at(from, end, leaves_us) {
+        let is_lone = seq == nxt && len < 2 * u32::from(self.flow.state().mss_bytes);
+        if is_lone && self.flow.mtu_probe(len, leaves_us) {
+            self.set_active(false);
+        } else if !self.flow.send_at(from, end, leaves_us) {
             self.forget(max);
         }
         let state = self.flow.state_mut();

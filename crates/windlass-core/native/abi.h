@@ -87,6 +87,7 @@ void wln_flow_own(struct wln_flow *, wl_u32 id);
 void wln_flow_rtt_begin(struct wln_flow *, wl_u32 handshake_rtt_us);
 wl_u32 wln_flow_data_kind(struct wln_flow *, wl_u32 seq, wl_u32 len);
 wl_u32 wln_flow_send(struct wln_flow *, wl_u32 seq, wl_u32 end, wl_u32 now_us);
+int wln_flow_mtu_probe(struct wln_flow *, wl_u32 len, wl_u32 now_us);
 int wln_flow_fin(struct wln_flow *, wl_u32 seq, wl_u32 now_us);
 int wln_flow_is_whole(const struct wln_flow *);
 int wln_flow_hole_stays(const struct wln_flow *, wl_u32 now_us);

@@ -359,6 +359,14 @@ wl_u32 wln_flow_send(struct wln_flow *n, wl_u32 seq, wl_u32 end, wl_u32 now_us)
 	return wl_track_send(&n->flow, seq, end, now_us);
 }
 
+int wln_flow_mtu_probe(struct wln_flow *n, wl_u32 len, wl_u32 now_us)
+{
+	if (!wl_is_mtu_probe(&n->flow, len))
+		return 0;
+	wl_track_mtu_probe(&n->flow, n->flow.nxt + len, now_us);
+	return 1;
+}
+
 int wln_flow_fin(struct wln_flow *n, wl_u32 seq, wl_u32 now_us)
 {
 	return wl_track_fin(&n->flow, seq, now_us);

@@ -64,6 +64,13 @@ impl Flow {
         unsafe { abi::wln_flow_send(self.inner.as_ptr(), seq, end, now_us) == 0 }
     }
 
+    /// The sender sent a new segment of `len` bytes by itself. Returns whether it is a probe of the path's MTU, which is not recorded;
+    /// else nothing has happened.
+    pub fn mtu_probe(&mut self, len: u32, now_us: u32) -> bool {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_mtu_probe(self.inner.as_ptr(), len, now_us) != 0 }
+    }
+
     /// The sender's FIN comes without data, at `seq`. Returns whether data before it went past unseen.
     pub fn fin(&mut self, seq: u32, now_us: u32) -> bool {
         // SAFETY: exclusive access.

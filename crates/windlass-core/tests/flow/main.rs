@@ -532,6 +532,49 @@ fn several_holes_are_filled_in_any_order() {
     assert!(f.is_whole());
 }
 
+/// A longer segment than the path is known to take may be the sender's probe of the path (RFC 4821). It is not repaired, and what
+/// becomes of it tells how long segments may be.
+#[test]
+fn the_path_takes_longer_segments_when_a_probe_has_arrived() {
+    const LONG: u32 = MSS + 1200;
+    let begin = || {
+        let mut f = flow(0);
+        f.send(MSS, 0);
+        assert!(!f.mtu_probe(MSS, 1000), "no longer than others");
+        assert!(f.mtu_probe(LONG, 1000));
+        assert!(!f.mtu_probe(LONG, 2000), "one is out already");
+        f.send(5 * MSS + LONG, 2000);
+        assert_eq!((f.state().hole_start, f.state().hole_bytes), (MSS, LONG));
+        f
+    };
+    let end = 5 * MSS + LONG;
+
+    let mut f = begin();
+    f.ack(&ack(end, 40_000, &[]));
+    assert_eq!(u32::from(f.state().mss_bytes), LONG);
+    assert!(!f.mtu_probe(LONG, 41_000));
+
+    // lost, and sent again in shorter ones by the sender
+    let mut f = begin();
+    f.ack(&ack(MSS, 40_000, &[(MSS + LONG, end)]));
+    assert_eq!(f.state().lost_bytes, 0, "the hole is none of the box's");
+    assert!(f.send_at(MSS, 2 * MSS, 41_000) && f.send_at(2 * MSS, MSS + LONG, 41_000));
+    assert!(f.is_whole());
+    f.ack(&ack(end, 80_000, &[]));
+    assert_eq!(u32::from(f.state().mss_bytes), MSS);
+    assert!(f.mtu_probe(LONG, 81_000));
+
+    // a hole that is more than the probe, or forgotten with the rest, tells nothing
+    let mut f = begin();
+    f.send_at(end + MSS, end + 2 * MSS, 3000);
+    f.ack(&ack(end + 2 * MSS, 40_000, &[]));
+    assert_eq!(u32::from(f.state().mss_bytes), MSS);
+    let mut f = begin();
+    f.forget(end);
+    f.ack(&ack(end, 40_000, &[]));
+    assert_eq!(u32::from(f.state().mss_bytes), MSS);
+}
+
 /// The first segment took 40 ms; the second one is missing when the third comes by, at 50 ms.
 fn flow_with_hole() -> Flow {
     let mut f = flow(0);
