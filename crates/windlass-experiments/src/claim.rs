@@ -84,6 +84,17 @@ pub struct Verdict {
     pub note: String,
 }
 
+impl Verdict {
+    /// What it is if it should have rested on so many runs: where some are missing, as somebody stopped, it does not hold.
+    pub fn of_planned(mut self, planned: usize) -> Verdict {
+        if self.runs < planned {
+            self.holds = false;
+            self.note = format!("stopped after {} of {planned} runs", self.runs);
+        }
+        self
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let number = |v: Option<f64>| v.map_or("-".to_string(), |v| format!("{v:.3}"));
@@ -184,6 +195,11 @@ impl Claim {
         ratio.is_finite().then_some(ratio)
     }
 
+    /// Whether it rests on the runs of a variant at a point.
+    pub fn rests_on(&self, point: &str, variant: &str) -> bool {
+        self.is_about(point) && self.variants().any(|v| v == variant)
+    }
+
     fn holds(&self, value: f64) -> bool {
         match self.side {
             Side::AtMost => value <= self.bound,
@@ -194,8 +210,7 @@ impl Claim {
     /// Judges the claim over all runs; `points` are the names of the points that were to be run.
     pub fn judge(&self, points: &[String], runs: &[RunRecord]) -> Verdict {
         let mine: Vec<&String> = points.iter().filter(|p| self.is_about(p)).collect();
-        let is_counted =
-            |r: &&RunRecord| mine.contains(&&r.point) && self.variants().any(|v| *v == r.variant);
+        let is_counted = |r: &&RunRecord| mine.contains(&&r.point) && self.rests_on(&r.point, &r.variant);
         let count = runs.iter().filter(is_counted).count();
         let windows: Vec<Option<Window>> = match self.windows.is_empty() {
             true => vec![None],
@@ -281,6 +296,15 @@ mod tests {
         let verdict = claim().judge(&points, &failed);
         assert!(!verdict.holds);
         assert!(verdict.note.contains("not measured"));
+    }
+
+    #[test]
+    fn a_part_of_the_runs_shows_nothing() {
+        let runs = [run("a", "windlass", Some(1.0)), run("a", "bbr", Some(1.0))];
+        let judged = || claim().judge(&["a".to_string()], &runs);
+        assert!(judged().of_planned(2).holds);
+        let verdict = judged().of_planned(3);
+        assert_eq!((verdict.holds, verdict.note.as_str()), (false, "stopped after 2 of 3 runs"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ pub(crate) mod check;
 use crate::{
     claim::Claim,
     figure::Plot,
-    job::{Condition, Home, Job},
+    job::{Condition, Home, Job, Key},
     metric::Metric,
     mistake::Mistake,
     report::Outcome,
@@ -267,8 +267,10 @@ impl Experiment {
 
     /// Runs the experiment and judges its claims.
     pub fn run(&self, settings: &Settings) -> Result<Outcome> {
-        let folder = settings.out.join(&self.name);
-        let runs = runner::run_all(&self.name, self.jobs(settings.quick), settings, &folder)?;
+        let folder = settings.folder(&self.name);
+        let jobs = self.jobs(settings.quick);
+        let planned: Vec<Key> = jobs.iter().map(Job::key).collect();
+        let runs = runner::run_all(&self.name, jobs, settings, &folder)?;
         let points: Vec<String> = self.conditions(settings.quick).map(|c| c.name.clone()).collect();
         let verdicts = self
             .claims
@@ -277,7 +279,10 @@ impl Experiment {
                 // a claim about points that quick mode leaves out says nothing there
                 c.points.is_empty() || points.iter().any(|p| c.is_about(p))
             })
-            .map(|c| c.judge(&points, &runs))
+            .map(|c| {
+                let planned = planned.iter().filter(|(point, variant, _)| c.rests_on(point, variant));
+                c.judge(&points, &runs).of_planned(planned.count())
+            })
             .collect();
         let tables = self.tables.iter().map(|t| t.fill(&runs)).collect();
         let outcome = Outcome { name: self.name.clone(), title: self.title.clone(), verdicts, tables, runs };

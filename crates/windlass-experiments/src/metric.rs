@@ -92,20 +92,6 @@ impl Metric {
         )
     }
 
-    /// Whether it counts what happens, so that a run which is cut short has too little of it.
-    fn is_count(self) -> bool {
-        matches!(
-            self,
-            Metric::SenderTimeouts
-                | Metric::TimeoutFlows
-                | Metric::TimeoutRuns
-                | Metric::SenderRetrans
-                | Metric::LongestBurst
-                | Metric::Drops
-                | Metric::Marks
-        )
-    }
-
     /// Whether more of it is better; of all others, less is.
     pub fn is_better_higher(self) -> bool {
         matches!(self, Metric::Goodput | Metric::Throughput | Metric::Jain | Metric::Utilisation)
@@ -262,11 +248,12 @@ fn looks(run: &RunRecord, link: usize, window: Window) -> Option<Vec<f64>> {
 /// measured.
 pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<Counted>> {
     let flows = of.flows(run);
-    let is_cut = flows.iter().any(|(_, f)| f.error.is_some());
-    if !run.has_begun() || metric.is_of_flows() && flows.is_empty() || metric.is_count() && is_cut {
+    if !run.has_begun() || metric.is_of_flows() && flows.is_empty() {
         return None;
     }
-    if run.is_corrupted() && metric != Metric::WrongPayloads {
+    // a run that was cut short has too little of all that is counted, and others had its flow's share
+    let is_cut = flows.iter().any(|(_, f)| f.error.is_some());
+    if (is_cut || run.is_worthless()) && metric != Metric::WrongPayloads {
         return None;
     }
     let ending = || flows.iter().map(|(_, f)| f).filter(|f| !f.is_open_ended);
@@ -441,6 +428,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn of_a_run_whose_emulator_lost_packets_nothing_is_known() {
+        let mut run = run();
+        run.links[0].stats.drops_device = 1;
+        for metric in [Metric::Throughput, Metric::Completion, Metric::SenderTimeouts, Metric::Drops] {
+            assert_eq!(values(metric, &run, &Selection::default()), None, "{metric:?}");
+        }
+    }
+
     fn window(from: f64, to: f64) -> Option<Window> {
         Some(Window { from: Span(from), to: Span(to) })
     }
@@ -491,20 +487,25 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_a_run_that_was_cut_short_are_not_known() {
+    fn of_a_run_that_was_cut_short_nothing_is_known() {
         let mut run = run();
         run.flows[1] = FlowReport { error: Some("not finished".into()), ..flow("short", 1.0, None, 3000, 2) };
         let (all, long) = (Selection::default(), Selection { class: Some("long"), ..Selection::default() });
-        for metric in [Metric::SenderTimeouts, Metric::TimeoutFlows, Metric::TimeoutRuns, Metric::Drops] {
-            assert_eq!(values(metric, &run, &all), None, "{metric:?}");
+        let ab = Selection { link: Some("a > b"), ..all };
+        for metric in [
+            Metric::SenderTimeouts,
+            Metric::TimeoutFlows,
+            Metric::TimeoutRuns,
+            Metric::Drops,
+            Metric::Throughput,
+            Metric::Jain,
+            Metric::MeanQueue,
+            Metric::Utilisation,
+        ] {
+            assert_eq!(values(metric, &run, &ab), None, "{metric:?}");
         }
         assert_eq!(values(Metric::SenderTimeouts, &run, &long), Some(vec![1.0]), "it was there all the time");
-        let ab = Selection { link: Some("a > b"), ..all };
-        assert_eq!(
-            values(Metric::MeanQueue, &run, &ab),
-            Some(vec![2.5]),
-            "a mean over the time that there was"
-        );
+        assert_eq!(values(Metric::WrongPayloads, &run, &all), Some(vec![1.0]));
     }
 
     #[test]

@@ -144,10 +144,19 @@ fn is_wrong(flow: &FlowReport) -> bool {
     flow.completion_s.is_some() && !flow.checksum_ok
 }
 
+/// Says so if the emulator lost packets of its own.
+fn own_drops(report: &RunReport) -> Option<String> {
+    let drops = report.emulator_drops();
+    (drops > 0).then(|| {
+        format!("the emulator lost {drops} packets of its own: run it with less load on this machine")
+    })
+}
+
 impl RunRecord {
-    /// Whether anything arrived that is not what was served: no number of such a run means anything.
-    pub fn is_corrupted(&self) -> bool {
-        self.flows.iter().any(is_wrong)
+    /// Whether anything arrived that is not what was served, or the emulator lost packets that it should not have: no number of
+    /// such a run means anything.
+    pub fn is_worthless(&self) -> bool {
+        self.flows.iter().any(is_wrong) || self.links.iter().any(|l| l.stats.own_drops() > 0)
     }
 
     /// What a job came to.
@@ -183,7 +192,11 @@ impl RunRecord {
                         .filter(|c| *c.1 > 0)
                         .map(|(n, v)| (n.clone(), *v))
                         .collect(),
-                    error: report.flows.iter().find_map(|f| f.error.clone().or_else(|| wrong_payload(f))),
+                    error: report
+                        .flows
+                        .iter()
+                        .find_map(|f| f.error.clone().or_else(|| wrong_payload(f)))
+                        .or_else(|| own_drops(&report)),
                     ended_s: report.ended_s,
                     responses: responses(&report.flows),
                     flows: report.flows,

@@ -6,12 +6,13 @@ use crate::{
     record::RunRecord,
     settings::Settings,
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fs::{self, File},
     io::{self, BufRead, BufReader, BufWriter, Write},
+    os::fd::AsRawFd,
     path::Path,
     sync::{Condvar, Mutex, atomic::Ordering},
     thread,
@@ -183,6 +184,27 @@ fn finished_runs(path: &Path) -> impl Iterator<Item = (String, RunRecord)> {
     lines.filter_map(parsed).filter(|(_, run)| run.error.is_none())
 }
 
+/// Makes the folder if need be, and has it for these runs alone until what is returned is dropped.
+///
+/// # Errors
+/// Another process runs into it.
+fn claim(folder: &Path) -> Result<File> {
+    let place = || folder.display().to_string();
+    fs::create_dir_all(folder).with_context(place)?;
+    let open = File::open(folder).with_context(place)?;
+    // SAFETY: a plain call on a descriptor that is open.
+    if unsafe { libc::flock(open.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        let why = io::Error::last_os_error();
+        ensure!(
+            why.kind() != io::ErrorKind::WouldBlock,
+            "{}: another windlass is putting its runs there; wait for it, or name another folder with --out",
+            place()
+        );
+        return Err(why).with_context(place);
+    }
+    Ok(open)
+}
+
 /// Puts a file with these lines in the place of `path`, to be gone on with. Until it is whole, what was there stays.
 fn replace(path: &Path, lines: impl Iterator<Item = String>) -> io::Result<File> {
     let new = path.with_extension("jsonl.new");
@@ -223,7 +245,7 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
     }
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let at_once = sims_at_once(&todo, settings.at_once.unwrap_or(cores), windlass_sim::available_bytes())?;
-    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let _claim = claim(folder)?;
     // what is there of a job by another scenario or build gives way to what it gives now
     let is_kept = |run: &RunRecord| is_done(run) || !wanted.contains_key(&run.key());
     let kept = before().filter(|(_, run)| is_kept(run)).map(|(line, _)| line);
@@ -260,6 +282,17 @@ mod tests {
         let scenario = Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}"));
         let (point, variant) = (point.to_string(), "reno".to_string());
         Job { point, variant, on: Home::Sim, bdp_bytes: 0.0, needs_samples: false, interval: None, scenario }
+    }
+
+    #[test]
+    fn a_folder_takes_the_runs_of_one_process_at_a_time() {
+        let out = tempfile::tempdir().unwrap();
+        let folder = out.path().join("new");
+        let claimed = claim(&folder).unwrap();
+        let error = claim(&folder).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}: another windlass", folder.display())), "{error}");
+        drop(claimed);
+        claim(&folder).unwrap();
     }
 
     #[test]

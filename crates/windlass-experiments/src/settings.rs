@@ -26,6 +26,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Where the report of an experiment goes. Quick runs have a folder of their own: they do not take the place of hours.
+    pub fn folder(&self, name: &str) -> PathBuf {
+        self.out.join(if self.quick { format!("{name}-quick") } else { name.to_string() })
+    }
+
     /// Ends what is not made of runs when it is to stop.
     pub fn check_stopped(&self) -> Result<()> {
         ensure!(!self.cancel.load(Ordering::Relaxed), "stopped");

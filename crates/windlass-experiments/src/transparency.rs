@@ -216,7 +216,7 @@ fn point(loss: f64) -> Point {
 
 /// Runs transfers with captures on both sides of the box and judges them.
 pub fn transparency(settings: &Settings) -> Result<Outcome> {
-    let folder = settings.out.join(NAME);
+    let folder = settings.folder(NAME);
     let seeds = if settings.quick { 2 } else { 10 };
     let (mut early, mut acks, mut altered, mut packets, mut wrong) = (0, 0, 0, 0, 0);
     let (mut invented, mut sayings) = (0, 0);

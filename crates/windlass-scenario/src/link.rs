@@ -85,6 +85,11 @@ pub fn times() -> Histogram<u64> {
 }
 
 impl LinkStats {
+    /// Packets that the emulator lost by itself, not for the scenario's sake; more than 0 makes a run worthless.
+    pub fn own_drops(&self) -> u64 {
+        self.drops_device + self.drops_refused
+    }
+
     /// Mean time in the queue.
     pub fn mean_queue_ms(&self) -> f64 {
         if self.queued_packets == 0 { 0.0 } else { self.queued_ns as f64 / self.queued_packets as f64 / 1e6 }

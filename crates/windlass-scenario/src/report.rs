@@ -187,7 +187,7 @@ impl RunReport {
 
     /// Packets that the emulator lost by itself, not for the scenario's sake; more than 0 makes the run worthless.
     pub fn emulator_drops(&self) -> u64 {
-        self.links.iter().map(|l| l.stats.drops_device + l.stats.drops_refused).sum()
+        self.links.iter().map(|l| l.stats.own_drops()).sum()
     }
 
     /// A counter of Windlass; 0 without it.

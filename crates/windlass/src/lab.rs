@@ -134,6 +134,19 @@ pub fn sweep(args: SweepArgs) -> Result<ExitCode> {
     Ok(if swept.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+fn reproduce_one(name: &str, settings: &Settings) -> Result<Outcome> {
+    match name {
+        windlass_experiments::CPU => windlass_experiments::cpu(settings),
+        windlass_experiments::TRANSPARENCY => windlass_experiments::transparency(settings),
+        file if file.ends_with(".toml") => {
+            let experiment = Experiment::from_file(file.as_ref())?;
+            experiment.check(settings.quick).with_context(|| file.to_string())?;
+            experiment.run(settings)
+        }
+        _ => Experiment::by_name(name)?.run(settings),
+    }
+}
+
 pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
     let known: Vec<&str> =
         Experiment::names().chain([windlass_experiments::CPU, windlass_experiments::TRANSPARENCY]).collect();
@@ -158,15 +171,15 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
         if CANCELLED.load(Ordering::Relaxed) {
             break;
         }
-        let result = match name {
-            windlass_experiments::CPU => windlass_experiments::cpu(&settings)?,
-            windlass_experiments::TRANSPARENCY => windlass_experiments::transparency(&settings)?,
-            file if file.ends_with(".toml") => {
-                let experiment = Experiment::from_file(file.as_ref())?;
-                experiment.check(args.quick).with_context(|| file.to_string())?;
-                experiment.run(&settings)?
+        let result = match (reproduce_one(name, &settings), args.all) {
+            (Ok(result), _) => result,
+            // hours of others do not hang on it
+            (Err(why), true) => {
+                eprintln!("windlass: {name}: {why:#}");
+                all_hold = false;
+                continue;
             }
-            _ => Experiment::by_name(name)?.run(&settings)?,
+            (Err(why), false) => return Err(why),
         };
         all_hold &= result.all_hold();
         if args.json {

@@ -381,7 +381,7 @@ fn a_simulated_experiment_is_judged_and_written() {
     assert!(ours("queue").is_some_and(|q| (10.0..=100.0).contains(&q)));
     // the link is full: its rate without headers
     assert!(ours("busy").is_some_and(|bps| (5e6..10e6).contains(&bps)), "{:?}", ours("busy"));
-    let folder = out.path().join("burst");
+    let folder = settings(out.path()).folder("burst");
     for file in ["report.html", "runs.csv", "flows.csv", "links.csv", "plot-1.svg"] {
         assert!(folder.join(file).exists(), "{file}");
     }
@@ -393,7 +393,7 @@ fn finished_runs_are_not_run_again_unless_the_scenario_has_changed() {
     let experiment = Experiment::parse("e.toml", VARIED).unwrap();
     let resume = Settings { resume: true, ..settings(out.path()) };
     let first = experiment.run(&resume).unwrap().runs;
-    let file = out.path().join("burst/runs.jsonl");
+    let file = settings(out.path()).folder("burst").join("runs.jsonl");
     let marked = fs::read_to_string(&file).unwrap().replace("\"ended_s\":", "\"ended_s\":1000");
     fs::write(&file, marked).unwrap();
     let second = experiment.run(&resume).unwrap().runs;
