@@ -150,7 +150,7 @@ __noinline int wl_clock_show(struct __sk_buff *skb, __u32 id, __u64 now_ns, __u3
 		return -1;
 	/* with departure times the edge is left to ACKs as long as enough waits */
 	if (!(f->flags & WL_FLOW_DEPARTS) || wl_pacing_next_ns(f, now_ns) == now_ns)
-		wl_edge_advance(f, now_ns);
+		wl_edge_advance(f, now_ns, 1);
 	reports = wl_probed_owes(f);
 	progress = wl_shown_step(f, now_ns / 1000, edge) || reports;
 	if (!progress && f->edge == edge)

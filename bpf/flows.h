@@ -73,6 +73,7 @@ static __always_inline void wl_on_syn(const struct wl_packet *p, int from_sender
 	fresh.is_mid_stream = 0;
 	if (from_sender) {
 		wl_handshake_sent(&fresh, p->seq, now_us);
+		fresh.snd_mss_bytes = p->options.mss_bytes;
 		fresh.snd_flags |= wl_syn_flags(p);
 		fresh.snd_wscale = p->options.wscale;
 	} else {
@@ -380,6 +381,8 @@ static __always_inline void wl_take_handshake(struct wl_flow *f, const struct wl
 		f->snd_wscale = h->snd_wscale;
 	}
 	f->mss_bytes = h->rcv_mss_bytes ? h->rcv_mss_bytes : 536;
+	if (h->snd_mss_bytes)
+		f->mss_bytes = wl_min(f->mss_bytes, h->snd_mss_bytes);
 	if (f->flags & WL_FLOW_TIMESTAMPS && f->mss_bytes > 12)
 		f->mss_bytes -= 12;
 	if (f->mss_bytes < 64)

@@ -101,7 +101,7 @@ static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_s
 		calls |= WL_CALL_TIMER;
 	if (calls)
 		wl_run_algorithm(f, id, calls, 0, now_ns);
-	wl_edge_advance(f, now_ns);
+	wl_edge_advance(f, now_ns, wl_clock_runs(now_ns));
 	return wait_us;
 }
 

@@ -40,12 +40,13 @@ struct wl_handshake {
 	wl_u32 snd_isn;
 	wl_u32 rcv_isn;
 	wl_u16 rcv_mss_bytes; /* announced by its receiver: bounds the sender's segments; 0: no option, 536 */
+	wl_u16 snd_mss_bytes; /* announced by the sender: its own link takes hardly more; 0: no option, which says nothing */
 	wl_u8 snd_flags; /* bits of enum wl_syn_flag */
 	wl_u8 rcv_flags;
-	wl_u8 snd_wscale; /* 0..14, valid with WL_SYN_WSCALE in snd_flags */
-	wl_u8 rcv_wscale; /* the same in rcv_flags */
-	wl_u8 is_missed; /* the table was full when the flow began: it passes, and is not taken up in mid-stream */
-	wl_u8 is_mid_stream; /* no SYN was seen: snd_isn is where data of the sender ended; all else means nothing */
+	wl_u8 snd_wscale : 4; /* 0..14, valid with WL_SYN_WSCALE in snd_flags */
+	wl_u8 rcv_wscale : 4; /* the same in rcv_flags */
+	wl_u8 is_missed : 1; /* the table was full when the flow began: it passes, and is not taken up in mid-stream */
+	wl_u8 is_mid_stream : 1; /* no SYN was seen: snd_isn is where data of the sender ended; all else means nothing */
 	wl_u32 snd_at_us; /* when the sender's SYN or SYN-ACK came by */
 	wl_u32 rtt_us; /* from then to the receiver's SYN-ACK (core/flow/rtt.h); 0: not known, or the receiver's was first */
 };

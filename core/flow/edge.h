@@ -194,13 +194,14 @@ WL_INLINE int wl_has_repairs(const struct wl_flow *f)
 
 /*
  * Moves the edge as far as window and pacing allow, in whole segments. Lost segments have the right of way: while
- * some wait to be sent again by the box, nothing new is granted.
+ * some wait to be sent again by the box, nothing new is granted. is_paced: zero where no clock comes by, which would grant
+ * later what pacing holds back now. Then ACKs do the pacing.
  */
-WL_GLOBAL int wl_edge_advance(struct wl_flow *f, wl_u64 now_ns)
+WL_GLOBAL int wl_edge_advance(struct wl_flow *f, wl_u64 now_ns, wl_u32 is_paced)
 {
 	if (!f)
 		return -1;
-	wl_u64 rate = wl_pacing_bytes_ps(f);
+	wl_u64 rate = is_paced ? wl_pacing_bytes_ps(f) : WL_RATE_UNLIMITED;
 	wl_u32 room = wl_edge_room(f, now_ns, rate);
 	wl_u32 budget;
 
