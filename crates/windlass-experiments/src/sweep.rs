@@ -125,6 +125,12 @@ pub struct Swept {
     pub expected: usize,
 }
 
+/// Whether setting what is at `path` replaces what is at `other`.
+fn covers(path: &str, other: &str) -> bool {
+    let mut others = other.split('.');
+    path.split('.').all(|key| others.next().is_some_and(|other| key == "*" || key == other))
+}
+
 impl Sweep {
     /// The scenario of `file` with every combination of these values, each with seeds 1 to `seeds`.
     pub fn new(file: &Path, varied: Vec<Varied>, seeds: u64, on: Home) -> Result<Sweep> {
@@ -133,10 +139,15 @@ impl Sweep {
         let base = Draft::parse(&name, &text)?;
         let as_it_is = ScenarioFile::parse(&name, &text)?;
         let base_refusal = on.check(&as_it_is.scenario).err();
-        if let Some(twice) =
-            (1..varied.len()).find(|i| varied[..*i].iter().any(|v| v.path == varied[*i].path))
-        {
-            bail!("--set {}: is there twice; give all its values at once", varied[twice].path);
+        for (index, later) in varied.iter().enumerate() {
+            if let Some(earlier) = varied[..index].iter().find(|earlier| covers(&later.path, &earlier.path)) {
+                match later.path == earlier.path {
+                    true => bail!("--set {}: is there twice; give all its values at once", later.path),
+                    false => {
+                        bail!("--set {}: undoes --set {} before it; leave one out", later.path, earlier.path)
+                    }
+                }
+            }
         }
         varied.iter().try_for_each(Varied::check)?;
         let mut conditions = Vec::new();
@@ -468,5 +479,8 @@ mod tests {
         assert!(error("link.0.delay=1 ms,1ms").contains("is there twice"));
         let twice = sweep(folder.path(), &["link.0.loss=1 %", "link.0.loss=2 %"]).unwrap_err().to_string();
         assert!(twice.contains("twice"), "{twice}");
+        let sets = ["windlass.algorithm=bbr", "link.0.loss=0 %,1 %", "link.*.loss=2 %,3 %"];
+        let undone = sweep(folder.path(), &sets).unwrap_err().to_string();
+        assert_eq!(undone, "--set link.*.loss: undoes --set link.0.loss before it; leave one out");
     }
 }

@@ -192,6 +192,7 @@ impl Link {
 
 /// Longest one-way delay and jitter: longer than any path on Earth, and short enough for TCP to connect.
 const MAX_DELAY_S: f64 = 10.0;
+const MAX_RATE_BPS: f64 = 1e13;
 const MAX_NAME_CHARS: usize = 32;
 
 /// Most names that a message lists.
@@ -294,6 +295,9 @@ fn check_link(link: &Link, known: Known) -> Result<(), String> {
     }
     if link.rate.is_some_and(|r| r.0 < 1e4) {
         return Err("rate: at least 10 kbit/s; leave it out for a plain cable".into());
+    }
+    if link.rate.is_some_and(|r| r.0 > MAX_RATE_BPS) {
+        return Err("rate: at most 10000 Gbit/s; leave it out for a plain cable".into());
     }
     for (key, value) in [("loss", link.loss), ("loss_back", link.loss_back)] {
         if !(0.0..=1.0).contains(&value.0) {

@@ -128,6 +128,22 @@ fn seed<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
     seed.ok_or_else(|| de::Error::custom(format!("seed = {value}: {SEEDS}")))
 }
 
+/// What to write where a table is meant as one of several, or the other way round; none: that is not what is wrong.
+fn brackets(line: &str, what: &str) -> Option<String> {
+    let head = line.split('#').next().unwrap_or_default().trim();
+    let name = head.strip_prefix('[')?.strip_suffix(']')?;
+    match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        // its first element is taken for the first key
+        Some(name) if what.starts_with("invalid type") => {
+            Some(format!("[[{name}]]: there is one at most; write [{name}]"))
+        }
+        None if what.starts_with("invalid type: map") => {
+            Some(format!("[{name}]: there may be several; write [[{name}]] for each"))
+        }
+        _ => None,
+    }
+}
+
 const SEEDS: &str = "a whole number from 0 to 9223372036854775807";
 
 impl Scenario {
@@ -169,8 +185,11 @@ impl Scenario {
             let at = e.span().map_or(0, |s| s.start);
             let what = e.message().replace('\n', " ");
             let line = line_at(text, at) - 1;
-            let key =
-                text.lines().nth(line).and_then(|l| l.split_once('=')).map_or("", |(key, _)| key.trim());
+            let words = text.lines().nth(line).unwrap_or_default();
+            if let Some(cure) = brackets(words, &what) {
+                return ScenarioError::new(file, line + 1, &cure);
+            }
+            let key = words.split_once('=').map_or("", |(key, _)| key.trim());
             // what serde says of a value does not name its key
             let is_said = what.starts_with(key) || what.contains(&format!("`{key}`"));
             let is_named = key.is_empty() || key.contains(['[', '"', '#']) || is_said;
@@ -421,11 +440,17 @@ size = "10 MB"
         assert_eq!(error("size = \"10 MB\"", "size = \"0 B\"").line, 16);
         assert!(error("loss = \"1 %\"", "loss = \"150 %\"").what.contains("0 % to 100 %"));
         assert!(error("rate = \"20 Mbit/s\"", "rate = \"0 Mbit/s\"").what.contains("rate"));
+        let e = error("rate = \"20 Mbit/s\"", "rate = \"100000000 Mbit/s\"");
+        assert!(e.what.starts_with("rate: at most") && e.line == 9, "{e}");
         assert!(error("delay = \"20 ms\"\n", "").what.contains("BDP needs a rate and a delay"));
         let e = error("size = \"10 MB\"", "size = \"10\"");
         assert!(e.what.starts_with("size: ") && e.what.contains("MB") && e.line == 16, "{e}");
         let e = error("size = \"10 MB\"", "size = \"10 MB\"\nreceive_window_max = \"1 kB\"");
         assert!(e.what.starts_with("receive_window_max: 4 KiB") && e.line == 17, "{e}");
+        let e = error("[[flow]]", "[flow]  # one");
+        assert!(e.what == "[flow]: there may be several; write [[flow]] for each" && e.line == 13, "{e}");
+        let e = error("[[flow]]", "[[tcp]]\necn = \"off\"\n[[flow]]");
+        assert!(e.what == "[[tcp]]: there is one at most; write [tcp]" && e.line == 13, "{e}");
         let e = error("loss =", "los =");
         assert!(e.what.starts_with("unknown field `los`") && e.line == 12, "{e}");
         assert!(

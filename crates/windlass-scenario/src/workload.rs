@@ -161,11 +161,16 @@ impl RawFlow {
         Ok(receivers.iter().filter(|to| **to != from).nth(chosen).expect("there are so many"))
     }
 
+    /// When it begins at the latest, or, where that has no bound, at the earliest.
+    fn latest_start(&self) -> Span {
+        self.start.most().unwrap_or(self.start.least())
+    }
+
     fn check(&self, around: &Surroundings) -> Result<(), String> {
         if !(1..=FLOWS_MOST as i64).contains(&self.count) {
             return Err(format!("count = {}: 1 to {FLOWS_MOST}", self.count));
         }
-        let latest = self.start.most().unwrap_or(self.start.least());
+        let latest = self.latest_start();
         if latest >= around.time_limit {
             return Err(format!("start = \"{latest}\": the run ends before, at {}", around.time_limit));
         }
@@ -205,6 +210,12 @@ impl RawFlow {
             train.get_ref().check(index + 1 == self.train.len()).map_err(place)?;
             if let Some(start) = train.get_ref().start.filter(|start| *start >= time_limit) {
                 return Err(place(format!("start = \"{start}\": the run ends before, at {time_limit}")));
+            }
+            let begin = self.latest_start();
+            if let Some(until) = train.get_ref().until.filter(|until| *until <= begin) {
+                return Err(place(format!(
+                    "until = \"{until}\": the flow begins at {begin}; end the train later"
+                )));
             }
         }
         Ok(self.train.iter().map(|t| t.get_ref().clone()).collect())

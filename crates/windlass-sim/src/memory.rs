@@ -9,7 +9,7 @@ use crate::{
     tcp::{Config, SEGMENT_BYTES},
 };
 use std::fs;
-use windlass_scenario::{Buffer, Connections, Flow, Scenario, Size, Train};
+use windlass_scenario::{Buffer, Connections, Flow, Response, Scenario, Size, Train};
 
 /// Bytes of a full packet on the wire.
 const PACKET_BYTES: u64 = 1514;
@@ -28,6 +28,7 @@ const RARELY: f64 = 8.0;
 pub fn needed_bytes(scenario: &Scenario, config: &Config) -> u64 {
     let config = &config.with(&scenario.tcp, &scenario.parameters);
     let connections = scenario.flows.iter().map(|f| connections(f, scenario)).fold(0, u64::saturating_add);
+    let responses = scenario.flows.iter().map(|f| answered(f, scenario)).fold(0, u64::saturating_add);
     let per_connection = (size_of::<Fetch>() + size_of::<Session>()) as u64 + IDLE_BYTES;
     let per_link = 2 * (size_of::<Link>() as u64 + LINK_TABLES_BYTES);
     // lists have up to twice the room that they need
@@ -35,7 +36,9 @@ pub fn needed_bytes(scenario: &Scenario, config: &Config) -> u64 {
     let in_flight = packets_of_windows(scenario, config).min(packets_on_links(scenario));
     let on_links =
         (scenario.links.len() as u64 * per_link).saturating_add(in_flight.saturating_mul(per_packet));
-    connections.saturating_mul(per_connection).saturating_add(on_links)
+    // the report's, and lists have up to twice the room that they need
+    let reported = responses.saturating_mul(2 * size_of::<Response>() as u64);
+    connections.saturating_mul(per_connection).saturating_add(on_links).saturating_add(reported)
 }
 
 /// Whether so much may be had.
@@ -54,19 +57,26 @@ fn connections(flow: &Flow, scenario: &Scenario) -> u64 {
         return 1;
     }
     // the flow's own has a place besides, though nothing uses it
-    flow.trains.iter().map(|t| responses(t, flow, scenario)).fold(1, u64::saturating_add)
+    // asked for by the clock, all may wait; one after the other, only those last over have a place
+    let at_once = |train: &Train| match train.interval {
+        Some(_) => responses(train, duration_s(train, flow, scenario), 0.0),
+        None => responses(train, LINGER_NS as f64 * 1e-9, 4.0 * least_delay_s(scenario)),
+    };
+    flow.trains.iter().map(at_once).fold(1, u64::saturating_add)
 }
 
-/// The most responses of a train that may have a connection at once.
-fn responses(train: &Train, flow: &Flow, scenario: &Scenario) -> u64 {
+/// The most responses of a flow in a whole run.
+fn answered(flow: &Flow, scenario: &Scenario) -> u64 {
+    let least_s = |train: &Train| if train.interval.is_some() { 0.0 } else { 2.0 * least_delay_s(scenario) };
+    let in_all = |train: &Train| responses(train, duration_s(train, flow, scenario), least_s(train));
+    flow.trains.iter().map(in_all).fold(0, u64::saturating_add)
+}
+
+/// The most responses of a train during a time. Each takes as long as this at least: two round trips with its connection.
+fn responses(train: &Train, during_s: f64, least_s: f64) -> u64 {
     let most = train.count.map_or(u64::MAX, u64::from);
     let pause_s = train.interval.as_ref().or(train.gap.as_ref()).map_or(0.0, |p| p.mean().0);
-    // asked for by the clock, all may wait; one after the other, only those last over have a place, each of which took
-    // two round trips at least
-    let (during_s, every_s) = match train.interval {
-        Some(_) => (duration_s(train, flow, scenario), pause_s),
-        None => (LINGER_NS as f64 * 1e-9, pause_s + 4.0 * least_delay_s(scenario)),
-    };
+    let every_s = pause_s + least_s;
     // pauses may be shorter than their mean all the time, but not by much for long; between links without delay, no time
     // need pass
     let expected = during_s / every_s;
@@ -160,6 +170,21 @@ mod tests {
         assert!(needed("", 1000, "1 kB") < many + (16 << 20));
     }
 
+    /// What is kept of each response for the report counts on a connection that is there all the time, too.
+    #[test]
+    fn responses_of_one_connection_count() {
+        let of = |count: u32| {
+            let text = format!(
+                "name = \"t\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n\
+                 [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10 Gbit/s\"\nbuffer = \"9 packets\"\n\
+                 [[flow]]\nfrom = \"a\"\nto = \"b\"\n[[flow.train]]\ncount = {count}\nsize = \"1 B\"\n"
+            );
+            needed_bytes(&Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}")), &Config::default())
+        };
+        assert!(of(4_000_000_000) > 96_000_000_000, "{}", of(4_000_000_000));
+        assert!(of(1000) < 1 << 20, "{}", of(1000));
+    }
+
     fn per_response(train: &str) -> u64 {
         let text = format!(
             "name = \"t\"\ntime_limit = \"10 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n\
@@ -178,9 +203,9 @@ mod tests {
         // in ten seconds, a thousand and hardly more than two hundred besides
         let timed = per_response("interval = { exponential = \"10 ms\" }\nuntil = \"60 s\"") - few;
         assert!((1000 * 2048..=1300 * 4096).contains(&timed), "{timed}");
-        // one after the other, those of one second have a place, at 4 ms each at least
+        // one after the other, those of one second have a place, at 4 ms each at least, and those of ten are told of
         let queued = per_response("count = 100010") - few;
-        assert!(queued <= 400 * 4096, "{queued}");
+        assert!(queued <= 400 * 4096 + 6000 * 48, "{queued}");
     }
 
     #[test]
