@@ -74,8 +74,11 @@ static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_s
 	__u32 una_seg = f->una_seg;
 	__u32 lost_segs = f->lost_segs;
 	__u32 calls = 0, bad_sacks = 0, wait_us;
-	/* nothing of it found room in the store: nothing can be measured, and no algorithm could do better than blindly */
-	int is_alone = f->state == WL_FLOW_BYPASS && !f->stored_chunks;
+	/*
+	 * nothing of it found room in the store: nothing can be measured, and no algorithm could do better than blindly. A
+	 * probe of the path's MTU wants no room
+	 */
+	int is_alone = f->state == WL_FLOW_BYPASS && !f->stored_chunks && !f->hole_is_mtu_probe;
 
 	wl_supply_check(f, now_ns / 1000);
 	__builtin_memset(sample, 0, sizeof(*sample));

@@ -118,10 +118,21 @@ static __always_inline void wl_pass_unstored(struct wl_flow *f, __u32 counter, _
 	wl_bypass_all(f, counter, wl_seq_max(f->nxt, end));
 }
 
-/* How long segments of `bytes` of payload would be without the SACK blocks beside it, at least what the core can count with. */
-static __always_inline __u32 wl_whole_segment(const struct wl_packet *p, __u32 bytes)
+/* The sender's MSS, by segments of `bytes` of payload: SACK blocks take their place in it. At least what the core counts with. */
+static __always_inline __u32 wl_mss_of(const struct wl_packet *p, __u32 bytes)
 {
 	return wl_max(bytes + (p->options.sack_len ? p->options.sack_len + 2 : 0), 64);
+}
+
+/*
+ * How long the packet's first segment is if there is no other of its length in it; 0: there is, or it cannot be a probe of the
+ * path's MTU, as Linux makes none while it reports SACK blocks. A shorter one may have joined it on the way (GRO).
+ */
+static __always_inline __u32 wl_lone_segment(struct __sk_buff *skb, const struct wl_packet *p)
+{
+	if (p->options.sack_len || (skb->gso_size && p->payload_bytes >= 2 * skb->gso_size))
+		return 0;
+	return skb->gso_size ? wl_min(skb->gso_size, p->payload_bytes) : p->payload_bytes;
 }
 
 /* Stores and records the data from `seq` on; what is before, we have. When that fails the flow is bypassed. */
@@ -139,10 +150,10 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 		return;
 	}
 	wl_count_n(WL_C_STORED_BYTES, len);
-	/* several segments in a packet tell the sender's MSS; but two small writes may have met on the way */
-	if (skb->gso_size) {
-		mss = wl_whole_segment(p, skb->gso_size);
-		if (mss > f->mss_bytes || len > 2 * skb->gso_size)
+	/* several segments of one length tell the sender's MSS; two small ones may be writes that have met on the way */
+	if (skb->gso_size && p->payload_bytes >= 2 * skb->gso_size) {
+		mss = wl_mss_of(p, skb->gso_size);
+		if (mss > f->mss_bytes || p->payload_bytes > 2 * skb->gso_size)
 			f->mss_bytes = mss;
 	}
 	if (wl_track_send(f, seq, end, leaves_us))
@@ -157,7 +168,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	__u32 fin = !!(p->flags & WL_TCP_FIN);
 	struct wl_scratch *s = wl_scratch_get();
 	__u32 seq = f->nxt;
-	__u32 idle_us, leaves_us;
+	__u32 idle_us, leaves_us, first;
 
 	if (!s)
 		return WL_TC_PASS;
@@ -182,8 +193,8 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_track_insists(f, p->seq);
 		wl_probed_by_sender(f, end);
 		wl_count(WL_C_SENDER_RETRANS);
-		if (f->state == WL_FLOW_ACTIVE && wl_is_cut_shorter(f, p->seq, p->payload_bytes))
-			f->mss_bytes = wl_max(p->payload_bytes, 64);
+		if (f->state == WL_FLOW_ACTIVE && wl_is_cut_shorter(f, p->seq, wl_mss_of(p, p->payload_bytes)))
+			f->mss_bytes = wl_mss_of(p, p->payload_bytes);
 		else if (f->state == WL_FLOW_ACTIVE && !fin && !p->has_news && !f->repairs_failed &&
 			 !wl_is_closed(f) && p->payload_bytes <= f->mss_bytes &&
 			 wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {
@@ -230,12 +241,14 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	}
 	f->sent_at_us = now_us;
 	leaves_us = wl_hold(skb, f, p->payload_bytes, now_ns);
-	if (!skb->gso_size && p->seq == f->nxt && wl_is_mtu_probe(f, wl_whole_segment(p, p->payload_bytes))) {
-		wl_track_mtu_probe(f, end, leaves_us);
+	first = wl_lone_segment(skb, p);
+	if (first && p->seq == f->nxt && wl_is_mtu_probe(f, first)) {
+		seq = p->seq + first;
+		wl_track_mtu_probe(f, seq, leaves_us);
 		wl_bypass(f, WL_C_BYPASS_MTU_PROBE);
-	} else {
-		wl_take_data(skb, f, id, p, seq, leaves_us);
 	}
+	if (seq != end)
+		wl_take_data(skb, f, id, p, seq, leaves_us);
 	f->edge = wl_seq_max(f->edge, f->nxt);
 	wl_cwnd_limited_check(f);
 	if (f->flags & WL_FLOW_CWR) {

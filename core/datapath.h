@@ -40,7 +40,7 @@ struct wl_handshake {
 	wl_u32 snd_isn;
 	wl_u32 rcv_isn;
 	wl_u16 rcv_mss_bytes; /* announced by its receiver: bounds the sender's segments; 0: no option, 536 */
-	wl_u16 snd_mss_bytes; /* announced by the sender: its own link takes hardly more; 0: no option, which says nothing */
+	wl_u16 snd_mss_bytes; /* announced by the sender, whose own segments are seldom longer; 0: no option, which says nothing */
 	wl_u8 snd_flags; /* bits of enum wl_syn_flag */
 	wl_u8 rcv_flags;
 	wl_u8 snd_wscale : 4; /* 0..14, valid with WL_SYN_WSCALE in snd_flags */

@@ -232,11 +232,11 @@ WL_INLINE void wl_track_passed(struct wl_flow *f)
 /* `bytes` of the hole are acknowledged. If that is a probe of the path's MTU in its first copy, the path takes such segments. */
 WL_INLINE void wl_track_hole_acked(struct wl_flow *f, wl_u32 bytes)
 {
-	if (f->is_mtu_probed && bytes == f->hole_bytes)
+	if (f->hole_is_mtu_probe && bytes == f->hole_bytes)
 		f->mss_bytes = wl_max(f->mss_bytes, bytes);
 	f->hole_bytes -= bytes;
 	if (bytes)
-		f->is_mtu_probed = 0;
+		f->hole_is_mtu_probe = 0;
 }
 
 /* Takes a cumulative acknowledgement of una < ack <= snd_max. */

@@ -133,7 +133,7 @@ struct wl_flow {
 	wl_u8 backoff; /* consecutive timeouts, at most WL_BACKOFF_MAX */
 	wl_u8 reo_wnd_mult; /* RFC 8985, section 6.2; quarter min_rtt each */
 	wl_u8 reo_wnd_persist : 7;
-	wl_u8 is_mtu_probed : 1; /* the hole is one segment, longer than the path is known to take, and not sent again yet */
+	wl_u8 hole_is_mtu_probe : 1; /* ... and nothing else, in its first copy (track.h) */
 	/* what in flight has no record, and so is not in the store: bytes between hole_start and hole_end */
 	wl_u32 hole_bytes; /* 0: there is none, and the next three mean nothing */
 	wl_u32 hole_start; /* all before has a record; where a record ends, or una was */
@@ -152,7 +152,7 @@ struct wl_flow {
 	wl_u32 snd_ack; /* newest acknowledgement of the sender */
 	wl_u32 rcv_seq; /* the receiver's own next sequence number, holes or not */
 	wl_u16 snd_window_field; /* newest, as on the wire */
-	wl_u16 mss_bytes; /* payload of the sender's full segments, as far as the path is known to take them */
+	wl_u16 mss_bytes; /* payload of the sender's full segments; probes of the path's MTU count when they have arrived */
 	wl_u32 snd_tsval;
 	wl_u32 snd_tsecr;
 	wl_u32 rcv_tsval; /* newest; 0: none yet */

@@ -79,7 +79,7 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->backoff = 0;
 	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED | WL_FLOW_SILENCE | WL_FLOW_SENDER_PROBED);
 	wl_undo_forget(f);
-	f->is_mtu_probed = 0;
+	f->hole_is_mtu_probe = 0;
 	for (int i = 0; i < WL_SACK_CACHE; i++)
 		f->sack_cache[i].start = f->sack_cache[i].end = f->una;
 }
@@ -260,7 +260,7 @@ WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32
 	if (c.missed)
 		return 1;
 	if (is_late) {
-		f->is_mtu_probed = 0;
+		f->hole_is_mtu_probe = 0;
 		f->hole_bytes -= end - seq;
 		if (seq == f->hole_start)
 			f->hole_start = end;
@@ -291,28 +291,31 @@ WL_INLINE void wl_track_gap(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 		f->hole_start = f->nxt;
 		f->hole_at_us = now_us;
 	}
-	f->is_mtu_probed = 0;
+	f->hole_is_mtu_probe = 0;
 	f->hole_bytes += seq - f->nxt;
 	f->hole_end = seq;
 }
 
 /*
- * Is the segment [nxt, nxt + len), sent by itself, longer than the path is known to take? It may be the sender's probe of the
- * path's MTU (RFC 4821, section 7), which fails when the segment is lost: repaired by the box, at whatever size, it would
- * teach the sender nothing, or the wrong thing. One at a time.
+ * Is the segment [nxt, nxt + len), no other of that length beside it, longer than the path is known to take? It may be the
+ * sender's probe of the path's MTU (RFC 4821, section 7), which fails when the segment is lost: repaired by the box, at
+ * whatever size, it would teach the sender nothing, or the wrong thing. One in a bypass is enough: were mss_bytes mistaken,
+ * each segment would be one, and the bypass would not end.
  */
 WL_INLINE int wl_is_mtu_probe(const struct wl_flow *f, wl_u32 len)
 {
-	return len > f->mss_bytes && !f->hole_bytes;
+	return len > f->mss_bytes && (!f->hole_bytes || f->state == WL_FLOW_ACTIVE);
 }
 
 /* The sender's probe up to `end` passes, and is the sender's to send again. */
 WL_INLINE void wl_track_mtu_probe(struct wl_flow *f, wl_u32 end, wl_u32 now_us)
 {
+	wl_u32 is_alone = !f->hole_bytes;
+
 	if (f->una == f->nxt)
 		wl_track_first_send(f, now_us);
 	wl_track_gap(f, end, now_us);
-	f->is_mtu_probed = 1;
+	f->hole_is_mtu_probe = is_alone;
 	f->nxt = end;
 }
 
@@ -408,8 +411,8 @@ WL_INLINE int wl_is_cut_shorter(struct wl_flow *f, wl_u32 seq, wl_u32 len)
 	wl_u32 slot = wl_seg_find(f, f->una);
 	struct wl_seg *seg = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
 
-	return seg && seq == f->una && len < f->mss_bytes && len < seg->len_bytes && seg->sent_count > 1 &&
-	       !(seg->flags & WL_SEG_SACKED) && seg->flags < WL_SEG_SHARER;
+	return seg && seq == f->una && len < f->mss_bytes && len < seg->seq + seg->len_bytes - f->una &&
+	       seg->sent_count > 1 && !(seg->flags & WL_SEG_SACKED) && seg->flags < WL_SEG_SHARER;
 }
 
 /* The box sent a lost record again. */
