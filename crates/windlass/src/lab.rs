@@ -186,6 +186,7 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
             documents.push(result.to_json());
         } else {
             print!("{result}");
+            println!("  report: {}", settings.folder(&result.name).join("report.html").display());
         }
     }
     if args.json {
