@@ -47,6 +47,7 @@ pub use flows::{FlowInfo, OnlyWatched};
 pub use group::{FlowGroup, GroupHome, GroupInfo};
 pub use guest::{GuestFlows, GuestStats, GuestWatch};
 pub use load::load;
+pub use lock::flock;
 pub use monotonic::monotonic_us;
 pub use native::{Native, NativeInfo};
 pub use netdev::index as interface_index;

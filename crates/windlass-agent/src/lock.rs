@@ -11,7 +11,11 @@ use std::{
     os::fd::AsRawFd,
 };
 
-pub(crate) fn flock(file: &File, how: i32) -> io::Result<()> {
+/// flock(2): `how` is one of LOCK_*. The kernel drops the lock with the file, of a process that is killed, too.
+///
+/// # Errors
+/// With LOCK_NB, EWOULDBLOCK: another process has it.
+pub fn flock(file: &File, how: i32) -> io::Result<()> {
     // SAFETY: the descriptor is open as long as `file` is.
     if unsafe { libc::flock(file.as_raw_fd(), how) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

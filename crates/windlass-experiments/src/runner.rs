@@ -12,11 +12,11 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fs::{self, File},
     io::{self, BufRead, BufReader, BufWriter, Write},
-    os::fd::AsRawFd,
     path::Path,
     sync::{Condvar, Mutex, atomic::Ordering},
     thread,
 };
+use windlass_agent::flock;
 use windlass_lab::{RunOptions, netns};
 use windlass_scenario::{RunReport, Scenario};
 
@@ -192,9 +192,7 @@ fn claim(folder: &Path) -> Result<File> {
     let place = || folder.display().to_string();
     fs::create_dir_all(folder).with_context(place)?;
     let open = File::open(folder).with_context(place)?;
-    // SAFETY: a plain call on a descriptor that is open.
-    if unsafe { libc::flock(open.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-        let why = io::Error::last_os_error();
+    if let Err(why) = flock(&open, libc::LOCK_EX | libc::LOCK_NB) {
         ensure!(
             why.kind() != io::ErrorKind::WouldBlock,
             "{}: another windlass is putting its runs there; wait for it, or name another folder with --out",

@@ -56,12 +56,13 @@ fn connections(flow: &Flow, scenario: &Scenario) -> u64 {
     if flow.connections == Connections::Persistent {
         return 1;
     }
-    // the flow's own has a place besides, though nothing uses it
-    // asked for by the clock, all may wait; one after the other, only those last over have a place
+    // asked for by the clock, all may wait; one after the other, only those last over have a place, each of which took two
+    // round trips at least, with its connection's
     let at_once = |train: &Train| match train.interval {
         Some(_) => responses(train, duration_s(train, flow, scenario), 0.0),
         None => responses(train, LINGER_NS as f64 * 1e-9, 4.0 * least_delay_s(scenario)),
     };
+    // the flow's own has a place besides, though nothing uses it
     flow.trains.iter().map(at_once).fold(1, u64::saturating_add)
 }
 
@@ -72,7 +73,7 @@ fn answered(flow: &Flow, scenario: &Scenario) -> u64 {
     flow.trains.iter().map(in_all).fold(0, u64::saturating_add)
 }
 
-/// The most responses of a train during a time. Each takes as long as this at least: two round trips with its connection.
+/// The most responses of a train during a time, of which each takes at least so long, pauses apart.
 fn responses(train: &Train, during_s: f64, least_s: f64) -> u64 {
     let most = train.count.map_or(u64::MAX, u64::from);
     let pause_s = train.interval.as_ref().or(train.gap.as_ref()).map_or(0.0, |p| p.mean().0);
