@@ -757,9 +757,6 @@ static void wl_bbr3_on_timeout(void *state, const struct wl_sample *s, struct wl
 	struct wl_bbr3 *b = state;
 
 	wl_bbr3_save(b, d);
-	/* where the next ACK does not tell: all that was in flight is lost, but what has been sent again since */
-	if (!s->lost_bytes)
-		wl_bbr3_note_loss(b, s, wl_sat_sub(s->inflight_before_bytes, s->inflight_bytes));
 	wl_bbr3_reset_full_bw(b, 0);
 	wl_bbr_timeout_cwnd(&b->base, s, d);
 }

@@ -127,7 +127,9 @@ impl Sender {
             self.stats.reductions += 1;
         }
         self.board.set_dup_segs(0);
+        let lost_before = self.board.lost_total;
         self.rack.lose_on_timeout(&mut self.board, now_ns);
+        sample.lost_bytes = (self.board.lost_total - lost_before) as u32 * MSS_BYTES;
         self.state = CaState::Loss;
         sample.events |= WL_EV_TIMEOUT;
         sample.inflight_bytes = self.pipe_bytes();
@@ -136,6 +138,8 @@ impl Sender {
             sample.events |= WL_EV_TIMEOUT_AGAIN;
         }
         self.algorithm.on_timeout(&sample);
+        // on_timeout() looks ahead to what was lost, and here it counts
+        self.algorithm.on_ack(&sample);
         self.algorithm.decision.cwnd_bytes = self.pipe_bytes() + MSS_BYTES;
         self.usage.on_change(now_ns);
         self.high_seq = self.nxt;
