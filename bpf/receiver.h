@@ -341,9 +341,14 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 		if (p->flags & WL_TCP_ACK)
 			verdict = wl_receiver_ack(skb, f, id, s, now_ns);
 	}
-	if ((f->flags & WL_FLOW_FIN) && (f->flags & WL_FLOW_RCV_FIN) && p->ack == f->fin_seq + 1) {
-		wl_close(f, id, WL_C_FLOWS_CLOSED);
-		return verdict;
+	if ((f->flags & WL_FLOW_FIN) && p->ack == f->fin_seq + 1) {
+		if (f->flags & WL_FLOW_RCV_FIN) {
+			wl_close(f, id, WL_C_FLOWS_CLOSED);
+			return verdict;
+		}
+		/* the receiver may have closed its half before the box came */
+		if (f->flags & WL_FLOW_FOREIGN)
+			wl_doubt(f);
 	}
 out:
 	wl_unlock(f);
