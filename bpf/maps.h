@@ -163,7 +163,7 @@ struct {
 } wl_segs SEC(".maps");
 
 /* One counter per reason, see enum wl_counter; in one entry, so that counting touches few cache lines. */
-#define WL_COUNTS 64u /* a power of two */
+#define WL_COUNTS 128u /* a power of two */
 
 struct wl_counts {
 	__u64 n[WL_COUNTS];

@@ -248,6 +248,21 @@ static __always_inline int wl_sender_has_room(const struct wl_flow *f, __u32 end
 	return end - f->snd_ack <= (__u32)f->snd_window_field << f->snd_wscale;
 }
 
+#define WL_SEQ_SLACK_BYTES 65536u
+
+/*
+ * Would the sender look at a segment of this number at all (RFC 9293, section 3.10.7.4)? Else its ACK is not heard here
+ * either, or who guesses an ACK number could have data forgotten that its receiver never got. What was overtaken lies a
+ * little before its window, and what it has opened unseen a little behind.
+ */
+static __always_inline int wl_sender_would_look(const struct wl_flow *f, const struct wl_packet *p)
+{
+	__u32 window = (__u32)f->snd_window_field << f->snd_wscale;
+
+	return !(f->flags & WL_FLOW_LEARNT) ||
+	       p->seq - (f->snd_ack - WL_SEQ_SLACK_BYTES) <= window + 2 * WL_SEQ_SLACK_BYTES;
+}
+
 /*
  * Window updates of the box repeat the receiver's newest numbers. They are learnt from packets that the sender would
  * take: from a forged one it would take over a timestamp that makes it refuse the true receiver's.
@@ -263,8 +278,9 @@ static __always_inline void wl_learn_receiver(struct wl_flow *f, const struct wl
 	 * behind a hole counts too. But what it has no room for, a probe of its closed window or a forged number from far
 	 * ahead, would have it refuse all window updates.
 	 */
-	if (!(f->flags & WL_FLOW_LEARNT) || wl_sender_has_room(f, end))
-		f->rcv_seq = wl_seq_max(f->rcv_seq, end);
+	if ((f->flags & WL_FLOW_LEARNT) && !wl_sender_has_room(f, end))
+		return;
+	f->rcv_seq = wl_seq_max(f->rcv_seq, end);
 	/* 0: none is known yet */
 	if (p->options.has_ts &&
 	    (!f->rcv_tsval || (f->flags & WL_FLOW_RESTED) || !wl_before(p->options.tsval, f->rcv_tsval))) {
@@ -330,6 +346,10 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 	}
 	if (head && !wl_is_up_to_date(f, head))
 		wl_follow_policy(f, id, bpf_ktime_get_ns());
+	if (f->mode == WL_MODE_ENFORCE && !wl_sender_would_look(f, p)) {
+		wl_count(WL_C_PASS_SEQ_OUTSIDE);
+		goto out;
+	}
 	if (p->flags & WL_TCP_FIN)
 		f->flags |= WL_FLOW_RCV_FIN;
 	if (f->mode != WL_MODE_ENFORCE) {

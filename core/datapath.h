@@ -251,6 +251,8 @@ enum wl_pace_by {
 	X(PASS_CONTENDED, "passed: flow locked by another CPU for too long") \
 	X(PASS_NESTED, "passed: came while its CPU had another packet half done (PREEMPT_RT)") \
 	X(PASS_ACK_OUTSIDE, "passed: ACK outside una..nxt") \
+	X(PASS_SEQ_OUTSIDE, \
+	  "passed: from the receiver, and far from what the sender expects, by its sequence number") \
 	X(PASS_DATA_OUTSIDE, "data packets of watched flows further ahead than any window") \
 	X(PASS_RST_OUTSIDE, "passed: RST that its receiver would not take, by its sequence number") \
 	X(PASS_INTERNAL, "passed: internal error") \
