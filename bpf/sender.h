@@ -124,13 +124,19 @@ static __always_inline __u32 wl_mss_of(const struct wl_packet *p, __u32 bytes)
 	return wl_max(bytes + (p->options.sack_len ? p->options.sack_len + 2 : 0), 64);
 }
 
+/* How long the segments are of which the packet has several; 0: it has one, which a shorter one may have joined (GRO). */
+static __always_inline __u32 wl_repeated_segment(struct __sk_buff *skb, const struct wl_packet *p)
+{
+	return p->payload_bytes >= 2 * skb->gso_size ? skb->gso_size : 0;
+}
+
 /*
  * How long the packet's first segment is if there is no other of its length in it; 0: there is, or it cannot be a probe of the
- * path's MTU, as Linux makes none while it reports SACK blocks. A shorter one may have joined it on the way (GRO).
+ * path's MTU, as Linux makes none while it reports SACK blocks.
  */
 static __always_inline __u32 wl_lone_segment(struct __sk_buff *skb, const struct wl_packet *p)
 {
-	if (p->options.sack_len || (skb->gso_size && p->payload_bytes >= 2 * skb->gso_size))
+	if (p->options.sack_len || wl_repeated_segment(skb, p))
 		return 0;
 	return skb->gso_size ? wl_min(skb->gso_size, p->payload_bytes) : p->payload_bytes;
 }
@@ -142,7 +148,7 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 	__u32 end = p->seq + p->payload_bytes;
 	__u32 seen = seq - p->seq;
 	__u32 len = end - seq;
-	__u32 mss, why;
+	__u32 repeated, mss, why;
 
 	why = wl_store_data(skb, id, seq, p->payload_off + seen, len);
 	if (why) {
@@ -151,9 +157,10 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 	}
 	wl_count_n(WL_C_STORED_BYTES, len);
 	/* several segments of one length tell the sender's MSS; two small ones may be writes that have met on the way */
-	if (skb->gso_size && p->payload_bytes >= 2 * skb->gso_size) {
-		mss = wl_mss_of(p, skb->gso_size);
-		if (mss > f->mss_bytes || p->payload_bytes > 2 * skb->gso_size)
+	repeated = wl_repeated_segment(skb, p);
+	if (repeated) {
+		mss = wl_mss_of(p, repeated);
+		if (mss > f->mss_bytes || p->payload_bytes > 2 * repeated)
 			f->mss_bytes = mss;
 	}
 	if (wl_track_send(f, seq, end, leaves_us))
@@ -174,7 +181,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		return WL_TC_PASS;
 	/* sent again without its pointer, urgent data would be read as plain: its losses are the sender's business */
 	if ((p->flags & WL_TCP_URG) && wl_after(end, f->una)) {
-		wl_pass_unstored(f, WL_C_BYPASS_URGENT, end, now_us);
+		wl_pass_unstored(f, WL_C_BYPASS_URGENT, end, wl_hold(skb, f, p->payload_bytes, now_ns));
 		return WL_TC_PASS;
 	}
 	switch (wl_data_kind(f, p->seq, p->payload_bytes)) {
@@ -183,7 +190,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		if (p->payload_bytes > 1 || wl_after(end, f->shown_una))
 			wl_probed_by_sender(f, end);
 		/* acknowledged already, only the sender was not shown it yet; if the clock is gone, the answer to this will */
-		if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una) && !p->has_news &&
+		if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una) && !fin && !p->has_news &&
 		    wl_clock_runs(now_ns)) {
 			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 			return WL_TC_DROP;
@@ -213,7 +220,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_arm_next(f, id, now_ns, 0);
 		return WL_TC_PASS;
 	case WL_DATA_TOO_MUCH:
-		wl_pass_unstored(f, WL_C_BYPASS_FLOW_FULL, end, now_us);
+		wl_pass_unstored(f, WL_C_BYPASS_FLOW_FULL, end, wl_hold(skb, f, p->payload_bytes, now_ns));
 		return WL_TC_PASS;
 	case WL_DATA_GAP:
 		wl_count(WL_C_DATA_GAPS);
@@ -242,9 +249,10 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	f->sent_at_us = now_us;
 	leaves_us = wl_hold(skb, f, p->payload_bytes, now_ns);
 	first = wl_lone_segment(skb, p);
-	if (first && p->seq == f->nxt && wl_is_mtu_probe(f, first)) {
-		seq = p->seq + first;
-		wl_track_mtu_probe(f, seq, leaves_us);
+	/* where nothing of it was seen before */
+	if (first && p->seq == seq && wl_is_mtu_probe(f, first)) {
+		wl_track_mtu_probe(f, seq, seq + first, leaves_us);
+		seq += first;
 		wl_bypass(f, WL_C_BYPASS_MTU_PROBE);
 	}
 	if (seq != end)

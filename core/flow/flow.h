@@ -132,8 +132,9 @@ struct wl_flow {
 	wl_u8 snd_wscale : 4;
 	wl_u8 backoff; /* consecutive timeouts, at most WL_BACKOFF_MAX */
 	wl_u8 reo_wnd_mult; /* RFC 8985, section 6.2; quarter min_rtt each */
-	wl_u8 reo_wnd_persist : 7;
+	wl_u8 reo_wnd_persist : 6;
 	wl_u8 hole_is_mtu_probe : 1; /* ... and nothing else, in its first copy (track.h) */
+	wl_u8 hole_has_mtu_probe : 1; /* ... maybe beside others, or sent again since; without a hole it means nothing */
 	/* what in flight has no record, and so is not in the store: bytes between hole_start and hole_end */
 	wl_u32 hole_bytes; /* 0: there is none, and the next three mean nothing */
 	wl_u32 hole_start; /* all before has a record; where a record ends, or una was */

@@ -80,6 +80,7 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED | WL_FLOW_SILENCE | WL_FLOW_SENDER_PROBED);
 	wl_undo_forget(f);
 	f->hole_is_mtu_probe = 0;
+	f->hole_has_mtu_probe = 0;
 	for (int i = 0; i < WL_SACK_CACHE; i++)
 		f->sack_cache[i].start = f->sack_cache[i].end = f->una;
 }
@@ -290,6 +291,7 @@ WL_INLINE void wl_track_gap(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 	if (!f->hole_bytes) {
 		f->hole_start = f->nxt;
 		f->hole_at_us = now_us;
+		f->hole_has_mtu_probe = 0;
 	}
 	f->hole_is_mtu_probe = 0;
 	f->hole_bytes += seq - f->nxt;
@@ -297,25 +299,30 @@ WL_INLINE void wl_track_gap(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 }
 
 /*
- * Is the segment [nxt, nxt + len), no other of that length beside it, longer than the path is known to take? It may be the
+ * Is a new segment of `len` bytes, no other of that length beside it, longer than the path is known to take? It may be the
  * sender's probe of the path's MTU (RFC 4821, section 7), which fails when the segment is lost: repaired by the box, at
- * whatever size, it would teach the sender nothing, or the wrong thing. One in a bypass is enough: were mss_bytes mistaken,
+ * whatever size, it would teach the sender nothing, or the wrong thing. One in a hole is enough: were mss_bytes mistaken,
  * each segment would be one, and the bypass would not end.
  */
 WL_INLINE int wl_is_mtu_probe(const struct wl_flow *f, wl_u32 len)
 {
-	return len > f->mss_bytes && (!f->hole_bytes || f->state == WL_FLOW_ACTIVE);
+	return len > f->mss_bytes && (!f->hole_bytes || !f->hole_has_mtu_probe);
 }
 
-/* The sender's probe up to `end` passes, and is the sender's to send again. */
-WL_INLINE void wl_track_mtu_probe(struct wl_flow *f, wl_u32 end, wl_u32 now_us)
+/*
+ * The sender's probe [start, end) passes, and is the sender's to send again. It begins at nxt, or behind a gap that is
+ * accounted for already (wl_track_gap()).
+ */
+WL_INLINE void wl_track_mtu_probe(struct wl_flow *f, wl_u32 start, wl_u32 end, wl_u32 now_us)
 {
 	wl_u32 is_alone = !f->hole_bytes;
 
 	if (f->una == f->nxt)
 		wl_track_first_send(f, now_us);
+	f->nxt = start;
 	wl_track_gap(f, end, now_us);
 	f->hole_is_mtu_probe = is_alone;
+	f->hole_has_mtu_probe = 1;
 	f->nxt = end;
 }
 

@@ -363,7 +363,7 @@ int wln_flow_mtu_probe(struct wln_flow *n, wl_u32 len, wl_u32 now_us)
 {
 	if (!wl_is_mtu_probe(&n->flow, len))
 		return 0;
-	wl_track_mtu_probe(&n->flow, n->flow.nxt + len, now_us);
+	wl_track_mtu_probe(&n->flow, n->flow.nxt, n->flow.nxt + len, now_us);
 	return 1;
 }
 

@@ -565,6 +565,16 @@ fn the_path_takes_longer_segments_when_a_probe_has_arrived() {
     assert_eq!(u32::from(f.state().mss_bytes), MSS);
     assert!(f.mtu_probe(LONG, 81_000));
 
+    // beside an older hole it is no less the sender's
+    let mut f = flow(0);
+    f.send_at(MSS, 2 * MSS, 0);
+    f.state_mut().state = abi::WL_FLOW_BYPASS as u8;
+    assert!(f.mtu_probe(LONG, 1000));
+    assert!(!f.mtu_probe(LONG, 2000), "one is out already");
+    assert_eq!((f.state().hole_start, f.state().hole_bytes), (0, MSS + LONG));
+    f.ack(&ack(2 * MSS + LONG, 40_000, &[]));
+    assert_eq!(u32::from(f.state().mss_bytes), MSS);
+
     // a hole that is more than the probe, or forgotten with the rest, tells nothing
     let mut f = begin();
     f.send_at(end + MSS, end + 2 * MSS, 3000);
