@@ -148,6 +148,8 @@ __noinline int wl_clock_show(struct __sk_buff *skb, __u32 id, __u64 now_ns, __u3
 
 	if (!f || !skb)
 		return -1;
+	if (!(f->flags & WL_FLOW_LEARNT))
+		return 0;
 	/* with departure times the edge is left to ACKs as long as enough waits */
 	if (!(f->flags & WL_FLOW_DEPARTS) || wl_pacing_next_ns(f, now_ns) == now_ns)
 		wl_edge_advance(f, now_ns, 1);

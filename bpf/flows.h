@@ -134,8 +134,12 @@ static __always_inline int wl_is_joining(const struct wl_flow *f, __u32 id)
 /* Has the clock look at the flow when it next has work; `wait_us`: of wl_loss_detect(). */
 static __always_inline void wl_arm_next(struct wl_flow *f, __u32 id, __u64 now_ns, __u32 wait_us)
 {
-	__u64 deadline_ns = wl_next_deadline_ns(f, now_ns, wait_us);
+	__u64 deadline_ns;
 
+	/* how to reach the sender is not known: its first packet has the clock look */
+	if (!(f->flags & WL_FLOW_LEARNT) && f->una == f->nxt)
+		return;
+	deadline_ns = wl_next_deadline_ns(f, now_ns, wait_us);
 	/* the others' ACKs may let it out at any time */
 	if (f->una != f->nxt && wl_is_joining(f, id))
 		deadline_ns = now_ns;

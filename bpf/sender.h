@@ -326,6 +326,7 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 	struct wl_flow *f = wl_flow_get(id);
 	int verdict = WL_TC_PASS;
 	struct wl_packet *p;
+	int is_first;
 	__u64 now_ns;
 
 	if (!s || !f || !skb)
@@ -359,6 +360,7 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 		now_ns = bpf_ktime_get_ns();
 		wl_seen(f, now_ns / 1000);
 		p->has_news = wl_has_news(f, p);
+		is_first = !(f->flags & WL_FLOW_LEARNT);
 		wl_learn_sender(skb, f, p);
 		if (p->payload_bytes) {
 			verdict = wl_sender_data(skb, f, id, p, now_ns);
@@ -368,6 +370,8 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 				wl_count(WL_C_DATA_GAPS);
 				wl_bypass(f, WL_C_BYPASS_GAP);
 			}
+			if (is_first)
+				wl_arm_next(f, id, now_ns, 0);
 		}
 	}
 	if (p->flags & WL_TCP_FIN) {
