@@ -79,33 +79,36 @@ WL_INLINE int wl_group_is_live(const struct wl_group *g, wl_u32 now_us)
 }
 
 /* The group has paused, as the one flow that it is: it begins with less, and may grow back to three quarters fast. */
-WL_INLINE void wl_group_restart(struct wl_group *g, wl_u32 cwnd_bytes, wl_u32 share_bytes)
+WL_INLINE void wl_group_restart(struct wl_group *g, wl_u32 cwnd_bytes, wl_u32 before_bytes)
 {
 	wl_u64 most_q16 = g->sum_cwnd_q16 / 4 * 3;
 
 	if (g->sum_ssthresh_q16 < most_q16 && g->in_slow_start < g->members)
 		g->sum_ssthresh_q16 = most_q16;
-	g->sum_cwnd_q16 = wl_mul_div(g->sum_cwnd_q16, cwnd_bytes, share_bytes);
+	g->sum_cwnd_q16 = wl_mul_div(g->sum_cwnd_q16, cwnd_bytes, before_bytes);
 }
 
 /*
- * The flow sends again after a pause, for which its own algorithm may have cut its window, to r->cwnd_bytes. While others tell
- * what the path bears that cut is not needed: the share holds. If nobody does, the group's window is cut as the flow's.
- * Returns enum wl_group_result.
+ * The flow sends again after a pause, for which its own algorithm may have cut its window, to r->cwnd_bytes, from what it was
+ * last answered. While others tell what the path bears that cut is not needed: the share holds. If nobody does, the group's
+ * window is cut as the flow's. Returns enum wl_group_result.
  */
 WL_GLOBAL wl_u32 wl_group_resume(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m, wl_u32 now_us,
 				 struct wl_group_reply *r)
 {
-	wl_u32 cwnd_bytes, result;
+	wl_u32 cwnd_bytes, before_bytes, result;
 
 	if (!g || !m || !r)
 		return WL_GROUP_NONSENSE;
 	cwnd_bytes = r->cwnd_bytes;
+	before_bytes = m->cwnd_bytes;
 	result = wl_group_ask(g, t, m, r);
 	if (!r->is_change || wl_group_is_live(g, now_us))
 		return result;
-	if (wl_group_has_aggregate(g) && cwnd_bytes && cwnd_bytes < r->cwnd_bytes) {
-		wl_group_restart(g, cwnd_bytes, r->cwnd_bytes);
+	if (wl_group_has_aggregate(g)) {
+		if (!cwnd_bytes || cwnd_bytes >= before_bytes)
+			return result;
+		wl_group_restart(g, cwnd_bytes, before_bytes);
 		return wl_group_ask(g, t, m, r);
 	}
 	m->cwnd_bytes = cwnd_bytes;

@@ -230,6 +230,11 @@ wl_u32 wln_group_resume(struct wl_group *g, const struct wl_tenant *t, struct wl
 	return wl_group_resume(g, t, m, now_us, r);
 }
 
+int wln_group_is_live(const struct wl_group *g, wl_u32 now_us)
+{
+	return wl_group_is_live(g, now_us);
+}
+
 void wln_group_report_of(struct wl_member *m, const struct wl_sample *s, const struct wl_decision *d, wl_u32 weight,
 			 struct wl_group_report *e)
 {

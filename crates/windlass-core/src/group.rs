@@ -311,6 +311,12 @@ impl Group {
         Ok(())
     }
 
+    /// Whether of any member something was heard within two round trips, so that it is known what the path bears.
+    pub fn is_live(&self, now_us: u32) -> bool {
+        // SAFETY: the state is initialized.
+        unsafe { abi::wln_group_is_live(self.state(), now_us) != 0 }
+    }
+
     /// Makes a reply whole segments, as stacks send them: the nearest number to the share, from which the member goes on.
     /// For homes that pass replies on; [`Group::exchange`] and its like do so by themselves.
     pub fn settle(&mut self, member: MemberId, reply: &mut wl_group_reply) -> Result<(), GroupError> {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 use windlass_core::{
     Group, GroupError, GroupRule, MemberId, TenantId,
-    abi::{self, wl_group_config, wl_group_report},
+    abi::{self, wl_decision, wl_group_config, wl_group_report},
 };
 
 /// A flow that says nothing for so long leaves the group; if it wakes up, it registers again. One that sends reports
@@ -275,7 +275,17 @@ impl Controller {
             }
             return None;
         }
-        let claim = self.believed(guest, report, now_us);
+        let mut claim = self.believed(guest, report, now_us);
+        if let Some(member) = member.filter(|m| self.has_paused(*m, report, now_us)) {
+            let mut decision = wl_decision {
+                cwnd_bytes: report.cwnd_bytes,
+                ssthresh_bytes: report.ssthresh_bytes,
+                ..wl_decision::default()
+            };
+            // if it was collected, the update below says so
+            let _ = self.group.resume(member, now_us, &mut decision);
+            (claim.cwnd_bytes, claim.ssthresh_bytes) = (decision.cwnd_bytes, decision.ssthresh_bytes);
+        }
         let result = match member {
             Some(member) => self.group.update(member, &claim).map(|reply| (member, reply)),
             None if report.op == Op::Update => Err(GroupError::NotMember),
@@ -315,6 +325,17 @@ impl Controller {
                 Reply { outcome: Outcome::Refused, ..keep }
             }
         })
+    }
+
+    /// Whether the flow is the first to be heard after a pause of all, for which its kernel has cut its window.
+    fn has_paused(&self, member: MemberId, report: &Report, now_us: u32) -> bool {
+        report.op == Op::Update
+            && !self.group.is_live(now_us)
+            && !report.is_timeout
+            && report.state != State::Recovery
+            && self.group.member(member).is_ok_and(|m| {
+                u32::from(m.state) != abi::WL_MEMBER_RECOVERY && report.cwnd_bytes < m.cwnd_bytes
+            })
     }
 
     /// Whether the guest has as many flows as it may have, those that were collected not counted.

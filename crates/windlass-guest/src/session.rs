@@ -130,8 +130,12 @@ impl Flow {
             && reply.seq == self.last.seq
             && let Some((inflight_bytes, before_bytes)) = self.loss.take()
         {
-            let is_unheard =
-                reply.cwnd_bytes >= before_bytes && reply.cwnd_bytes / 2 > inflight_bytes && before_bytes > 0;
+            // with many flows a share is at its floor, and no loss makes it less
+            let floor_bytes = self.last.mss_bytes.saturating_mul(abi::WL_GROUP_FLOOR_SEGS);
+            let is_unheard = reply.cwnd_bytes > floor_bytes
+                && reply.cwnd_bytes >= before_bytes
+                && reply.cwnd_bytes / 2 > inflight_bytes
+                && before_bytes > 0;
             self.unheard = if is_unheard { self.unheard.saturating_add(1) } else { 0 };
             if self.unheard >= UNHEARD_MOST {
                 return Err(Why::Deaf);

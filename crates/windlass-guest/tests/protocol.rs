@@ -474,6 +474,26 @@ fn a_host_that_grants_what_it_likes_is_given_up() {
     assert_eq!(believed_of(4000 * MSS, 1400), (2, Some(Why::Deaf)));
     // that is how one looks whose other members lose at the same time
     assert_eq!(believed_of(80 * MSS, 79), (10, None));
+    // nor can it grant less than the floor of a share, both segments of which may be found lost
+    assert_eq!(believed_of(2 * MSS, 0), (10, None));
+}
+
+/// As of one flow: what the kernel cuts of the first window after a pause is cut of the group's, too.
+#[test]
+fn a_group_of_guests_that_all_paused_begins_with_less() {
+    for (is_heard, share, sum) in [(true, 50, 100), (false, 10, 20)] {
+        let mut site = Site::new(&[1, 1]);
+        site.share_segs(0, report(1, 1, Op::Register, 100));
+        site.share_segs(1, report(1, 1, Op::Register, 10));
+        site.update_segs(0, 1);
+        site.now_us += 20 * u64::from(RTT_US);
+        if is_heard {
+            site.update_segs(1, 1);
+        }
+        let paused = Report { is_cwnd_limited: false, ..report(1, 3, Op::Update, 10) };
+        assert_eq!(site.share_segs(0, paused), share);
+        assert_eq!(site.controller.sum_cwnd_bytes(), sum * u64::from(MSS));
+    }
 }
 
 proptest! {

@@ -411,3 +411,26 @@ fn a_group_that_paused_begins_with_less() {
         }
     }
 }
+
+/// Nobody has cut anything: what rounding leaves of a share is not taken for it, and a share that has become less is in force.
+#[test]
+fn a_pause_by_itself_takes_nothing_from_a_group() {
+    let mut g = group("ccc");
+    let all = in_avoidance(&mut g, 2, 2.49);
+    let mut decision = wl_decision::default();
+    g.refresh(all[0], &mut decision).unwrap();
+    assert_eq!(decision.cwnd_bytes, 2 * MSS);
+    g.resume(all[0], 5_000_000, &mut decision).unwrap();
+    assert_eq!(decision.cwnd_bytes, 2 * MSS);
+    assert_segs!(sum_segs(&g), 2.0 * 2.49);
+
+    let mut g = group("ccc");
+    let all = in_avoidance(&mut g, 2, 50.0);
+    let mut decision = wl_decision::default();
+    g.refresh(all[0], &mut decision).unwrap();
+    g.update(all[1], &recovery(1_000_000, 50.0)).unwrap();
+    g.update(all[1], &avoidance(1_200_000, 25.0)).unwrap();
+    g.resume(all[0], 5_000_000, &mut decision).unwrap();
+    assert_eq!(decision.cwnd_bytes, (sum_segs(&g) / 2.0 * f64::from(MSS)).round() as u32);
+    assert!(sum_segs(&g) < 100.0);
+}
