@@ -132,6 +132,7 @@ static __always_inline int wl_sample_ack(struct wl_socket *k, const struct tcp_s
 	k->last_sent_at_us = tp->first_tx_mstamp;
 	s->newly_delivered_bytes = wl_sat_mul(rs->acked_sacked, mss);
 	s->lost_bytes = wl_take_lost_bytes(k, tp);
+	s->lost_before_bytes = wl_sat_sub(s->lost_bytes, wl_sat_mul(rs->losses > 0 ? rs->losses : 0, mss));
 	s->ce_bytes = wl_sat_mul(ce_segs, mss);
 	s->rtt_us = rs->rtt_us > 0 ? rs->rtt_us : 0;
 	s->delivered_bytes = k->delivered_bytes;

@@ -43,6 +43,7 @@ struct wl_sample {
 	wl_u32 acked_bytes; /* cumulative progress of snd_una; 0: none */
 	wl_u32 newly_delivered_bytes; /* newly acknowledged, cumulatively or selectively; 0: none */
 	wl_u32 lost_bytes; /* newly marked lost; 0: none. Of a timeout, on_ack() is told the same, and counts it */
+	wl_u32 lost_before_bytes; /* of lost_bytes: found by a timer since the ACK before; 0: none, or told by itself */
 	wl_u32 ce_bytes; /* newly delivered and reported CE-marked; 0: none */
 	wl_u32 rtt_us; /* of the newest segment delivered that was sent once; 0: no sample */
 	wl_u32 srtt_us; /* smoothed (RFC 6298); 0: no sample yet */
@@ -65,7 +66,7 @@ struct wl_sample {
 	wl_u8 is_in_recovery; /* between WL_EV_RECOVERY_ENTER and WL_EV_RECOVERY_EXIT */
 	wl_u8 is_ack_delayed; /* fewer than two full segments acknowledged: may be a delayed ACK */
 };
-WL_ASSERT_SIZE(struct wl_sample, 92);
+WL_ASSERT_SIZE(struct wl_sample, 96);
 
 /* What an algorithm decides. In and out: a hook finds its last decision here and changes what it wants. */
 struct wl_decision {

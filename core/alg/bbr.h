@@ -420,8 +420,11 @@ WL_INLINE void wl_bbr_update_gains(struct wl_bbr *b)
 /* On entering recovery one segment out for each one in; on leaving it back to the old window. Returns 1 when done. */
 WL_INLINE int wl_bbr_recovery_cwnd(struct wl_bbr *b, const struct wl_sample *s, wl_u32 *cwnd)
 {
-	if (s->lost_bytes)
-		*cwnd = *cwnd > s->lost_bytes + s->mss_bytes ? *cwnd - s->lost_bytes : s->mss_bytes;
+	/* what a timer found lost does not shrink it (rate_sample.losses in Linux) */
+	wl_u32 lost = wl_sat_sub(s->lost_bytes, s->lost_before_bytes);
+
+	if (lost)
+		*cwnd = *cwnd > lost + s->mss_bytes ? *cwnd - lost : s->mss_bytes;
 	if (s->is_in_recovery && !b->base.was_in_recovery) {
 		b->is_packet_conservation = 1;
 		b->base.next_round_delivered = s->delivered_bytes;

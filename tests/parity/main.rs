@@ -133,12 +133,14 @@ impl Random {
 
 /// Any numbers, whether or not they go together.
 fn sample(r: &mut Random, now_us: u32, delivered: u32, newly: u32) -> wl_sample {
+    let lost_bytes = if r.below(50) == 0 { r.below(20_000) } else { 0 };
     wl_sample {
         now_us,
         mss_bytes: 536 + r.below(1000),
         acked_bytes: newly,
         newly_delivered_bytes: newly,
-        lost_bytes: if r.below(50) == 0 { r.below(20_000) } else { 0 },
+        lost_bytes,
+        lost_before_bytes: r.below(2) * r.below(lost_bytes + 1),
         ce_bytes: if r.below(4) == 0 { r.below(newly + 1) } else { 0 },
         rtt_us: r.below(300_000),
         srtt_us: 1000 + r.below(300_000),
