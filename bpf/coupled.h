@@ -93,7 +93,7 @@ static __noinline void wl_seat_look(__u32 now_us)
 	if (seat->is_left)
 		wl_group_quit(&seat->place, 0);
 	else if (h && wl_group_is_idle(&h->group, &seat->place.member, now_us) &&
-		 wl_group_quit(&seat->place, now_us | 1))
+		 wl_group_quit(&seat->place, now_us | 1) > 0)
 		WL_COUPLED_COUNT(collected);
 	if (seat->is_left && !seat->place.member.id)
 		bpf_map_delete_elem(&wl_seats, &number);
@@ -138,8 +138,7 @@ static __noinline int wl_seat_follow(struct wl_seat *seat)
 	__u32 per = terms ? terms->per : 0;
 
 	if (place->group != group || place->tenant.per != per) {
-		wl_group_quit(place, 0);
-		if (place->member.id)
+		if (wl_group_quit(place, 0) < 0)
 			return 0;
 		__builtin_memset(place, 0, sizeof(*place));
 		place->group = group;
@@ -162,8 +161,10 @@ static __noinline void wl_coupled_talk(struct wl_socket *k, const struct wl_samp
 	struct wl_seat *seat = wl_seat_of(k);
 	int result;
 
-	if (!seat || !wl_seat_follow(seat))
+	if (!seat || !wl_seat_follow(seat)) {
+		k->decision.is_share = 0;
 		return;
+	}
 	result = wl_group_talk(&seat->place, s, &k->decision, what);
 	if (result == WL_TALK_JOINED)
 		WL_COUPLED_COUNT(joined);

@@ -134,6 +134,7 @@ __noinline int wl_group_talk(struct wl_place *p, const struct wl_sample *s, stru
 		return WL_TALK_CONTENDED;
 	t = wl_tenant_of(h, p);
 	if (!t && p->tenant.per != WL_PER_FLOW) {
+		d->is_share = 0;
 		result = WL_TALK_REFUSED;
 		goto out;
 	}
@@ -159,19 +160,25 @@ out:
 	return result;
 }
 
-/* Leaves the group; with `now_us` other than 0 only if it has been silent for too long. Returns 1 if it has left. */
+/*
+ * Leaves the group; with `now_us` other than 0 only if it has been silent for too long. Returns 1 if it has left; 0: not, or
+ * it is in none; -1: the group was locked, and it stays a member for a while, like one that vanished, until the home tries
+ * again.
+ */
 __noinline int wl_group_quit(struct wl_place *p, __u32 now_us)
 {
 	struct wl_group_home *h;
 	struct wl_tenant *t;
 	int has_left;
 
-	if (!p || !p->member.id)
+	if (!p)
 		return 0;
 	h = wl_group_home_of(p);
-	/* it stays a member for a while, like one that vanished, until the home tries again */
-	if (!h || !wl_spin_lock(&h->lock, WL_GROUP_LOCK_TRIES))
+	if (!h)
 		return 0;
+	/* no member, perhaps, because somebody collects it: whoever makes its place another's waits until that is done */
+	if (!wl_spin_lock(&h->lock, WL_GROUP_LOCK_TRIES))
+		return -1;
 	/* who collects another's seat may find that it has left meanwhile, and sits in another group: that is not locked */
 	if (!p->member.id || wl_group_home_of(p) != h) {
 		wl_spin_unlock(&h->lock);

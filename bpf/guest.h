@@ -96,23 +96,35 @@ static __always_inline void wl_guest_start(struct wl_socket *k, struct tcp_sock 
 	wl_guest_report(k, s, WL_GUEST_REGISTER, 0);
 }
 
+/* The newest answer to flow `id` that is in force. Returns 0: there is none. */
+static __always_inline int wl_guest_grant_of(__u64 id, struct wl_guest_grant *grant)
+{
+	const volatile struct wl_guest_grant *found = bpf_map_lookup_elem(&wl_guest_grants, &id);
+
+	if (!found)
+		return 0;
+	__builtin_memcpy(grant, (const void *)found, sizeof(*grant));
+	/* what is replaced is used again at once, maybe for another flow, and maybe while it is read here */
+	return grant->id == id && found->id == id && grant->epoch == wl_guest_epoch;
+}
+
 /* Takes what the agent has answered since, and notices when it no longer does. */
 static __noinline void wl_guest_take(struct wl_socket *k, const struct tcp_sock *tp, const struct wl_sample *s)
 {
 	struct wl_guest_flow *g = &k->guest;
-	struct wl_guest_grant *grant = bpf_map_lookup_elem(&wl_guest_grants, &g->id);
-	int is_valid = grant && grant->epoch == wl_guest_epoch;
+	struct wl_guest_grant grant = {};
+	int is_valid = wl_guest_grant_of(g->id, &grant);
 	wl_u32 rto_us = wl_guest_rto_of(tp);
 
-	if (is_valid && (grant->seq != g->taken_seq || grant->at_us != g->taken_at_us)) {
-		g->taken_seq = grant->seq;
-		g->taken_at_us = grant->at_us;
+	if (is_valid && (grant.seq != g->taken_seq || grant.at_us != g->taken_at_us)) {
+		g->taken_seq = grant.seq;
+		g->taken_at_us = grant.at_us;
 		g->is_coupled = 1;
 		/* one that came before a pause says nothing of the path after it */
-		if (grant->is_change && wl_guest_counts(s->now_us, grant->at_us, rto_us) &&
-		    wl_guest_is_answered(g, grant->seq) && !wl_guest_is_reducing(k)) {
-			k->decision.cwnd_bytes = wl_min(wl_max(grant->cwnd_bytes, 1), WL_CWND_MAX_BYTES);
-			k->decision.ssthresh_bytes = wl_min(wl_max(grant->ssthresh_bytes, 1), WL_CWND_MAX_BYTES);
+		if (grant.is_change && wl_guest_counts(s->now_us, grant.at_us, rto_us) &&
+		    wl_guest_is_answered(g, grant.seq) && !wl_guest_is_reducing(k)) {
+			k->decision.cwnd_bytes = wl_min(wl_max(grant.cwnd_bytes, 1), WL_CWND_MAX_BYTES);
+			k->decision.ssthresh_bytes = wl_min(wl_max(grant.ssthresh_bytes, 1), WL_CWND_MAX_BYTES);
 			k->decision.is_share = 1;
 			k->most_bytes = k->decision.cwnd_bytes;
 			g->state = wl_guest_state(k);

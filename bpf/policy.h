@@ -66,8 +66,7 @@ static __always_inline int wl_choose_group(struct wl_flow *f, __u32 id, const st
 	else if (tenant.per == WL_PER_SERVER)
 		__builtin_memcpy(tenant.addr, f->key.snd_addr, sizeof(tenant.addr));
 	if (!wl_has_terms(p, group, &tenant)) {
-		wl_group_quit(p, 0);
-		if (p->member.id) {
+		if (wl_group_quit(p, 0) < 0) {
 			p->is_left = 1;
 			return -1;
 		}

@@ -31,6 +31,7 @@ WL_ASSERT_SIZE(struct wl_guest_report, 64);
 
 /* The answer to a flow's report (wl_guest_grants, key: the flow). It counts for one retransmission timeout. */
 struct wl_guest_grant {
+	wl_u64 id; /* of the flow: memory of another one's may be found in its place for a moment */
 	wl_u32 seq; /* of the report */
 	wl_u32 epoch; /* has to be that of the agent; see wl_guest_epoch */
 	wl_u32 at_us; /* when it came, by CLOCK_MONOTONIC */
@@ -38,7 +39,7 @@ struct wl_guest_grant {
 	wl_u32 cwnd_bytes;
 	wl_u32 ssthresh_bytes;
 };
-WL_ASSERT_SIZE(struct wl_guest_grant, 24);
+WL_ASSERT_SIZE(struct wl_guest_grant, 32);
 
 /* What a flow keeps of its dialogue with the agent; begins as zeroes. */
 struct wl_guest_flow {

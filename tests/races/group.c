@@ -36,8 +36,11 @@ static struct entry {
 	int is_there;
 } tenants[TENANTS];
 
-/* Who collects stops before it takes a lock; who moves stops when it has found its new tenant. */
-static __thread int is_collector, is_mover;
+/*
+ * Who collects stops before it takes a lock; who moves stops when it has found its new tenant; who is slow stops before it
+ * drops a tenant.
+ */
+static __thread int is_collector, is_mover, is_slow;
 static sem_t collector_stands, collector_may_go, mover_stands, mover_may_go;
 
 static struct entry *entry_of(const void *key)
@@ -81,6 +84,10 @@ static long bpf_map_delete_elem(void *map, const void *key)
 	struct entry *e = entry_of(key);
 
 	(void)map;
+	if (is_slow) {
+		sem_post(&collector_stands);
+		sem_wait(&collector_may_go);
+	}
 	if (e)
 		e->is_there = 0;
 	return e ? 0 : -1;
@@ -128,6 +135,8 @@ int races_begin(wl_u32 rule)
 {
 	struct wl_group_config config = { .rule = rule };
 
+	memset(homes, 0, sizeof(homes));
+	memset(tenants, 0, sizeof(tenants));
 	for (int i = 0; i < GROUPS; i++)
 		if (wl_group_init(&homes[i].group, &config) != WL_GROUP_OK)
 			return -1;
@@ -161,6 +170,28 @@ int races_move(wl_u32 now_us)
 	is_mover = 1;
 	result = report(now_us);
 	is_mover = 0;
+	return result;
+}
+
+/* Collects, and stops when the member has left and its tenant is there yet. Returns whether it has left. */
+int races_collect_slowly(wl_u32 now_us)
+{
+	int has_left;
+
+	is_slow = 1;
+	has_left = wl_group_quit(&place, now_us);
+	is_slow = 0;
+	return has_left;
+}
+
+/* Meanwhile the socket is to make its place another's. Returns what it hears. */
+int races_quit_meanwhile(void)
+{
+	int result;
+
+	sem_wait(&collector_stands);
+	result = wl_group_quit(&place, 0);
+	sem_post(&collector_may_go);
 	return result;
 }
 

@@ -1,6 +1,9 @@
 //! What two processors do at once to one socket's place in a group (bpf/group.h), in an order that the test chooses.
 
-use std::thread;
+use std::{
+    sync::{Mutex, PoisonError},
+    thread,
+};
 use windlass_core::{GroupRule, abi};
 
 #[link(name = "races", kind = "static")]
@@ -9,10 +12,15 @@ unsafe extern "C" {
     fn races_collect(now_us: u32) -> i32;
     fn races_move(now_us: u32) -> i32;
     fn races_meet();
+    fn races_collect_slowly(now_us: u32) -> i32;
+    fn races_quit_meanwhile() -> i32;
     fn races_members(group: u32) -> u32;
     fn races_weight(group: u32) -> u32;
     fn races_members_of_tenant() -> u32;
 }
+
+/// The maps and the one place that the C side has are one test's at a time.
+static ONE: Mutex<()> = Mutex::new(());
 
 /// enum wl_talk_result of bpf/group.h
 const JOINED: i32 = 1;
@@ -23,6 +31,7 @@ const JOINED: i32 = 1;
 fn who_collects_a_silent_member_does_not_touch_the_group_that_it_has_moved_to() {
     let rule = GroupRule::by_name("ccc").expect("it exists").id();
     let now_us = 2 * abi::WL_GROUP_IDLE_US;
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: two threads, as the functions expect them; what they share is locked as in the kernel.
     unsafe {
         assert_eq!(races_begin(rule), 0);
@@ -37,5 +46,24 @@ fn who_collects_a_silent_member_does_not_touch_the_group_that_it_has_moved_to() 
         assert_eq!((races_members(1), races_weight(1)), (0, 0));
         assert_eq!((races_members(2), races_weight(2)), (1, 3));
         assert_eq!(races_members_of_tenant(), 1, "the next of the rule's sockets shares its weight");
+    }
+}
+
+/// While it is collected a socket is no member any more; its place, by which the collector finds the tenant to drop, is not
+/// its own again before that is done.
+#[test]
+fn who_is_being_collected_keeps_its_place_until_that_is_done() {
+    let rule = GroupRule::by_name("ccc").expect("it exists").id();
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: as above.
+    unsafe {
+        assert_eq!(races_begin(rule), 0);
+        let (has_left, heard) = thread::scope(|scope| {
+            let collector = scope.spawn(|| races_collect_slowly(2 * abi::WL_GROUP_IDLE_US));
+            let mover = scope.spawn(|| races_quit_meanwhile());
+            (collector.join().expect("it ends"), mover.join().expect("it ends"))
+        });
+        assert_eq!((has_left, heard), (1, -1));
+        assert_eq!(races_members(1), 0);
     }
 }

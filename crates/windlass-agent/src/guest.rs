@@ -85,6 +85,7 @@ impl GuestFlows {
     pub fn grant(&mut self, flow: u64, seq: u32, values: Option<(u32, u32)>) -> Result<()> {
         let (cwnd_bytes, ssthresh_bytes) = values.unwrap_or((0, 0));
         let grant = wl_guest_grant {
+            id: flow,
             seq,
             epoch: self.epoch,
             at_us: monotonic_us(),
