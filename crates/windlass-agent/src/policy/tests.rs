@@ -334,6 +334,8 @@ fn groups_are_checked_and_numbered() {
     assert!(e.line == 9 && e.what.contains("server"), "{e}");
     let e = error(&(rule("a", uplink) + "mode = \"watch\"\n"));
     assert!(e.what.contains("not controlled"), "{e}");
+    let e = error(&rule("a", uplink).replace("\"reno\"", "\"trim\""));
+    assert!(e.line == 4 && e.what.contains("\"trim\" puts its window by"), "{e}");
     let native = |name: &str, group: &str| rule(name, group) + "mode = \"native\"\n";
     let sockets = Policy::parse("p.toml", &native("a", uplink)).expect("sockets have groups");
     assert!(!sockets.groups()[0].ack_clock, "they are paced instead");

@@ -137,7 +137,7 @@ fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
     Ok(Rule {
         name,
         control_paced: check_paced_servers(place, mode, raw.paced_servers)?,
-        group: check_group(place, mode, raw.group)?,
+        group: check_group(place, mode, &algorithms, raw.group)?,
         parameters: check_parameters(place, mode, raw.parameters)?,
         cgroup: check_cgroup(place, mode, &raw.matches)?,
         iface: check_iface(place, raw.matches.iface)?,
@@ -176,11 +176,20 @@ fn check_paced_servers(place: &Place, mode: Mode, raw: Option<Spanned<String>>) 
 fn check_group(
     place: &Place,
     mode: Mode,
+    algorithms: &[(String, u32)],
     raw: Option<Spanned<RawGroup>>,
 ) -> Result<Option<Membership>, PolicyError> {
     let Some(raw) = raw else { return Ok(None) };
     if matches!(mode, Mode::Watch | Mode::Off) {
         let what = "group: flows that are not controlled cannot be coupled; remove it, or the mode";
+        return Err(place.error(raw.span(), what));
+    }
+    let needs_pauses = |name: &str| Algorithm::by_name(name).is_some_and(|a| a.needs_pauses());
+    if let Some((name, _)) = algorithms.iter().find(|(name, _)| needs_pauses(name)) {
+        let what = format!(
+            "group: \"{name}\" puts its window by at each pause, which a group takes for a loss; leave the group out, or \
+             take an algorithm that keeps its window"
+        );
         return Err(place.error(raw.span(), what));
     }
     group::check(place, raw.into_inner(), mode == Mode::Native).map(Some)
