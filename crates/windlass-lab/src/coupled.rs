@@ -1,14 +1,14 @@
 //! Flows that their senders' own kernels couple: `windlass attach --native` with a policy, for the servers' cgroups.
 
 use crate::{boxed::BoxProcess, cgroup::Cgroup, netns, policy, topology::Topology};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
     path::Path,
     sync::atomic::{AtomicU32, Ordering},
 };
-use windlass_scenario::{Flow, Scenario};
+use windlass_scenario::{Flow, Place, Refusal, Scenario};
 
 /// How names of scenarios' flows call algorithms of the native home.
 const NATIVE: &str = "wl_";
@@ -63,26 +63,42 @@ pub fn start(
     BoxProcess::start_native(windlass, &["--policy", policy, "--prefix", &prefix()]).map(Some)
 }
 
-/// A policy tells a host's flows apart by their receivers.
+/// Whether a policy can couple the scenario's flows: it tells a host's apart by their receivers.
+pub fn check(scenario: &Scenario) -> Result<(), Refusal> {
+    let senders: Vec<&str> =
+        scenario.flows.iter().filter(|f| is_coupled(f)).map(|f| f.from.as_str()).collect();
+    let mut firsts: BTreeMap<(&str, &str), &Flow> = BTreeMap::new();
+    for (index, flow) in scenario.flows.iter().enumerate() {
+        if !senders.contains(&flow.from.as_str()) {
+            continue;
+        }
+        let first = firsts.entry((&flow.from, &flow.to)).or_insert(flow);
+        let said = |f: &Flow| (f.group.clone(), f.weight, f.algorithm.clone());
+        if said(first) != said(flow) {
+            let what = format!(
+                "flow {}: group: another of these hosts differs in group, weight or algorithm; the testbed's hosts tell \
+                 their flows apart by receivers, so give one of them another, or run it with --on sim",
+                flow.name()
+            );
+            return Err(Refusal::new(Place::Flow(index), "group", what));
+        }
+        if is_coupled(flow) {
+            policy::check_algorithm(flow.algorithm.trim_start_matches(NATIVE)).map_err(|what| {
+                Refusal::new(Place::Flow(index), "algorithm", format!("flow {}: {what}", flow.name()))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// A rule for each pair of hosts.
 fn text(
     scenario: &Scenario,
     cgroup_of: impl Fn(&str) -> String,
     address_of: impl Fn(&str) -> String,
 ) -> Result<String> {
-    let mut rules: BTreeMap<(&str, &str), &Flow> = BTreeMap::new();
-    let senders: Vec<&str> =
-        scenario.flows.iter().filter(|f| is_coupled(f)).map(|f| f.from.as_str()).collect();
-    for flow in scenario.flows.iter().filter(|f| senders.contains(&f.from.as_str())) {
-        let first = rules.entry((&flow.from, &flow.to)).or_insert(flow);
-        let said = |f: &Flow| (f.group.clone(), f.weight, f.algorithm.clone());
-        if said(first) != said(flow) {
-            bail!(
-                "flow {}: another of these hosts differs in group, weight or algorithm; the testbed's hosts tell their \
-                 flows apart by receivers, so give one of them another, or run it with --on sim",
-                flow.name()
-            );
-        }
-    }
+    let rules: BTreeMap<(&str, &str), &Flow> =
+        scenario.flows.iter().filter(|f| is_coupled(f)).map(|f| ((&*f.from, &*f.to), f)).collect();
     let mut text = String::new();
     for ((from, to), flow) in rules {
         let Some(group) = scenario.groups.iter().find(|g| Some(&g.name) == flow.group.as_ref()) else {
@@ -133,7 +149,11 @@ mod tests {
     #[test]
     fn flows_that_cannot_be_told_apart_are_refused() {
         let mixed = scenario(&format!("{FLOW}{FLOW}group = \"g\"\n"));
-        let e = text(&mixed, str::to_string, str::to_string).unwrap_err().to_string();
+        let e = check(&mixed).unwrap_err().what;
         assert!(e.contains("a > b") && e.contains("--on sim"), "{e}");
+        assert!(check(&scenario(&format!("{FLOW}group = \"g\"\n").repeat(2))).is_ok());
+        let trim = scenario(&format!("{FLOW}group = \"g\"\n").replace("\"reno\"", "\"wl_trim\""));
+        let e = check(&trim).unwrap_err().what;
+        assert!(e.contains("a > b: algorithm: \"trim\"") && e.contains("--on sim"), "{e}");
     }
 }

@@ -1,6 +1,6 @@
 //! What the testbed cannot do and the simulator can, and what this kernel does not have.
 
-use crate::{Emulator, netem, netns, tcp};
+use crate::{Emulator, coupled, netem, netns, policy, tcp};
 use socket2::{Domain, Socket, Type};
 use std::{collections::BTreeMap, ffi::c_void, fs, io, os::fd::AsRawFd};
 use windlass_core::Algorithm;
@@ -76,13 +76,22 @@ fn check_network(scenario: &Scenario) -> Result<(), Refusal> {
     }
 }
 
+/// What kernels couple is written as a policy.
 fn check_groups(scenario: &Scenario) -> Result<(), Refusal> {
-    let Some(index) = scenario.groups.iter().position(|g| !g.without.is_empty()) else { return Ok(()) };
-    let what = format!(
-        "group \"{}\": without: kernels' groups have all their choices: leave it out, or run it with --on sim",
-        scenario.groups[index].name
-    );
-    Err(Refusal::new(Place::Group(index), "without", what))
+    for (index, group) in scenario.groups.iter().enumerate() {
+        let refuse = |key: &str, what: &str| {
+            let what = format!("group \"{}\": {key}: {what}, or run it with --on sim", group.name);
+            Err(Refusal::new(Place::Group(index), key, what))
+        };
+        if !group.without.is_empty() {
+            return refuse("without", "kernels' groups have all their choices: leave it out");
+        }
+        if group.idle.is_some_and(|idle| idle.0.fract() != 0.0) {
+            return refuse("idle", "kernels' groups count whole seconds: give some");
+        }
+    }
+    policy::check(scenario)?;
+    coupled::check(scenario)
 }
 
 /// Real servers answer over HTTP, one connection of a flow at a time. A mistake has its key.
@@ -285,6 +294,13 @@ mod tests {
         assert_eq!(verdict(group), "");
         let e = verdict(&format!("{group}without = [\"stale-shares\"]\n"));
         assert!(e.contains("without") && e.contains("--on sim"), "{e}");
+        assert_eq!(verdict(&format!("{group}idle = \"2 s\"\n")), "");
+        let e = verdict(&format!("{group}idle = \"500 ms\"\n"));
+        assert!(e.starts_with("t:11: group \"g\": idle: ") && e.contains("--on sim"), "{e}");
+        let coupled = format!("{flow}size = \"1 kB\"\ngroup = \"g\"\n");
+        assert_eq!(verdict(&format!("{group}{}", coupled.repeat(2))), "");
+        let e = verdict(&format!("{group}{coupled}{coupled}weight = 2\n"));
+        assert!(e.contains("flow a > b: group: ") && e.contains("--on sim"), "{e}");
         assert_eq!(verdict("[tcp]\ninitial_window = 2\ndelayed_ack = \"0 s\"\n"), "");
         for (key, value) in
             [("validate_window", "false"), ("new_reno", "false"), ("delayed_ack", "\"10 ms\"")]

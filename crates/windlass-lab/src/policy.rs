@@ -1,9 +1,10 @@
 //! The policy of a box that couples flows.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, path::Path};
 use tempfile::NamedTempFile;
-use windlass_scenario::{Group, Mode, Per, Scenario, Windlass};
+use windlass_core::Algorithm;
+use windlass_scenario::{Group, Per, Place, Refusal, Scenario, Windlass};
 
 /// Writes into `folder` the policy under which the box couples the scenario's flows in `group`; `address_of` tells a host's
 /// address.
@@ -14,10 +15,39 @@ pub fn write(
     folder: &Path,
     address_of: impl Fn(&str) -> String,
 ) -> Result<NamedTempFile> {
-    if w.mode == Mode::Watch {
-        bail!("[windlass]: a box that only watches couples nothing; leave out group");
-    }
     file_in(folder, &text(scenario, w, group, address_of)?)
+}
+
+/// Whether a policy couples flows that run this algorithm.
+pub fn check_algorithm(name: &str) -> Result<(), String> {
+    if !Algorithm::by_name(name).is_some_and(|a| a.needs_pauses()) {
+        return Ok(());
+    }
+    Err(format!(
+        "algorithm: \"{name}\" puts its window by at each pause, which kernels' groups would take for a loss: take another, \
+         or run it with --on sim"
+    ))
+}
+
+/// Whether a policy can couple the scenario's flows at its box: it tells them apart by their hosts.
+pub fn check(scenario: &Scenario) -> Result<(), Refusal> {
+    let Some(w) = scenario.windlass.as_ref().filter(|w| w.group.is_some()) else { return Ok(()) };
+    check_algorithm(&w.algorithm)
+        .map_err(|what| Refusal::new(Place::Windlass, "algorithm", format!("[windlass]: {what}")))?;
+    let mut weights = BTreeMap::new();
+    for (index, flow) in scenario.flows.iter().enumerate() {
+        let first = *weights.entry((&flow.from, &flow.to)).or_insert(flow.weight);
+        if first != flow.weight {
+            let what = format!(
+                "flow {}: weight = {}, but {first} of other flows between these hosts; the testbed's box tells flows apart \
+                 by their hosts, so give one of them another, or run it with --on sim",
+                flow.name(),
+                flow.weight
+            );
+            return Err(Refusal::new(Place::Flow(index), "weight", what));
+        }
+    }
+    Ok(())
 }
 
 /// One rule for all, or, where flows differ in weight, one for each pair of hosts.
@@ -27,18 +57,8 @@ fn text(
     group: &Group,
     address_of: impl Fn(&str) -> String,
 ) -> Result<String> {
-    let mut weights = BTreeMap::new();
-    for flow in &scenario.flows {
-        let first = *weights.entry((flow.from.as_str(), flow.to.as_str())).or_insert(flow.weight);
-        if first != flow.weight {
-            bail!(
-                "flow {}: weight = {}, but {first} of other flows between these hosts; the testbed's box tells flows apart \
-                 by their hosts, so give one of them another, or run it with --on sim",
-                flow.name(),
-                flow.weight
-            );
-        }
-    }
+    let weights: BTreeMap<_, _> =
+        scenario.flows.iter().map(|f| ((f.from.as_str(), f.to.as_str()), f.weight)).collect();
     let first = weights.values().next().copied().unwrap_or(1);
     let rules: Vec<(String, i64)> = if weights.values().all(|weight| *weight == first) {
         vec![("name = \"all\"".into(), first)]
@@ -81,8 +101,7 @@ pub(crate) fn keys(group: &Group, weight: i64) -> String {
         keys += &format!(", max_members = {n}");
     }
     if let Some(idle) = group.idle {
-        // a policy counts in whole seconds
-        keys += &format!(", idle_s = {}", idle.0.ceil() as u64);
+        keys += &format!(", idle_s = {}", idle.0 as u64);
     }
     if let Some(n) = group.aggressiveness {
         keys += &format!(", aggressiveness = {n:?}");
@@ -95,7 +114,7 @@ mod tests {
     use super::*;
 
     /// Flows of two hosts with these weights, behind a box that couples them.
-    fn text_of(per: &str, flows: &[(&str, i64)]) -> Result<String> {
+    fn scenario_of(per: &str, flows: &[(&str, i64)]) -> Scenario {
         let mut toml = format!(
             "name = \"t\"\n[[group]]\nname = \"g\"\nrule = \"ccc\"\nper = \"{per}\"\n\
              [windlass]\nat = \"box\"\nfacing = \"switch\"\ngroup = \"g\"\n\
@@ -103,12 +122,17 @@ mod tests {
              [[link]]\nbetween = [\"switch\", \"box\"]\n[[link]]\nbetween = [\"box\", \"ccc\"]\n",
         );
         for host in ["a", "bb", "switch", "box", "ccc"] {
-            writeln!(toml, "[[host]]\nname = \"{host}\"")?;
+            toml += &format!("[[host]]\nname = \"{host}\"\n");
         }
         for (from, weight) in flows {
-            writeln!(toml, "[[flow]]\nfrom = \"{from}\"\nto = \"ccc\"\nsize = \"1 kB\"\nweight = {weight}")?;
+            toml +=
+                &format!("[[flow]]\nfrom = \"{from}\"\nto = \"ccc\"\nsize = \"1 kB\"\nweight = {weight}\n");
         }
-        let scenario = Scenario::parse("t", &toml).unwrap_or_else(|e| panic!("{e}"));
+        Scenario::parse("t", &toml).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn text_of(per: &str, flows: &[(&str, i64)]) -> Result<String> {
+        let scenario = scenario_of(per, flows);
         let w = scenario.windlass.as_ref().expect("it has a box");
         text(&scenario, w, &scenario.groups[0], |host| format!("10.0.0.{}", host.len()))
     }
@@ -132,7 +156,8 @@ mod tests {
 
     #[test]
     fn flows_that_cannot_be_told_apart_are_refused() {
-        let e = text_of("flow", &[("a", 1), ("a", 2)]).unwrap_err().to_string();
+        assert!(check(&scenario_of("flow", &[("a", 1), ("bb", 2), ("a", 1)])).is_ok());
+        let e = check(&scenario_of("flow", &[("a", 1), ("a", 2)])).unwrap_err().what;
         assert!(e.contains("a > ccc: weight = 2, but 1") && e.contains("--on sim"), "{e}");
     }
 }

@@ -237,7 +237,8 @@ fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> R
                 scope.spawn(move || {
                     wait_until(begin + Duration::from_secs_f64(flow.start.0), options.cancel);
                     if let Some(digest) = digest {
-                        return fetch(client, &server, flow, file, digest, limit, options.cancel);
+                        let left = (begin + limit).saturating_duration_since(Instant::now());
+                        return fetch(client, &server, flow, file, digest, left, options.cancel);
                     }
                     let (seed, limit_ns) = (scenario.seed, scenario.time_limit.ns());
                     let cancel = options.cancel;

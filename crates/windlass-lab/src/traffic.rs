@@ -242,6 +242,11 @@ impl Read for Body<'_> {
     }
 }
 
+/// A time in curl's words, in which 0 is for ever.
+fn max_time(limit: Duration) -> String {
+    format!("{:.3}", limit.as_secs_f64().max(0.001))
+}
+
 impl Client {
     /// Starts fetching `file` from `server` (an address) onto `host`.
     pub fn start(host: &Netns, server: &str, file: &str, limit: Duration) -> Result<Client> {
@@ -249,7 +254,7 @@ impl Client {
         let server = if server.contains(':') { format!("[{server}]") } else { server.to_string() };
         let child = host
             .command("curl")
-            .args(["-sS", "--fail", "-o", "-", "--max-time", &limit.as_secs().max(1).to_string()])
+            .args(["-sS", "--fail", "-o", "-", "--max-time", &max_time(limit)])
             .args(["-w", "%{stderr}%{time_total} %{time_starttransfer}\n"])
             .arg(format!("http://{server}/{file}"))
             .stdin(Stdio::null())
