@@ -64,10 +64,18 @@ struct wl_fse_group {
 	wl_u32 reserved;
 };
 
+/* A group's window, and its threshold, as in struct wl_group. */
+struct wl_group_window {
+	wl_u64 cwnd_q16;
+	wl_u64 ssthresh_q16;
+};
+
 struct wl_group {
 	wl_u64 sum_cwnd_q16; /* the window of the one flow that the group is */
 	wl_u64 sum_ssthresh_q16; /* 0: not yet known */
 	wl_u64 grown_q16; /* growth in the round under way */
+	struct wl_group_window before; /* while a member's report of a recovery is looked at */
+	struct wl_group_window undo; /* before undo_id reported one; valid while that is not 0 */
 	struct wl_lisa_group lisa;
 	struct wl_fse_group fse;
 	struct wl_group_config config;
@@ -88,12 +96,14 @@ struct wl_group {
 	wl_u32 clock_at_us; /* a joiner began to be clocked by the others' ACKs */
 	wl_u32 cut_at_us; /* last reduction */
 	wl_u32 heard_at_us; /* last report that was not a timeout */
+	wl_u32 undo_id; /* the member whose recovery the group answered last; 0: nobody's, or it is settled */
+	wl_u32 undo_cuts; /* `cuts` then */
 	wl_u8 coco_state;
 	wl_u8 coco_is_limited;
 	wl_u8 has; /* bits of enum wl_group_has */
 	wl_u8 reserved[5];
 };
-WL_ASSERT_SIZE(struct wl_group, 168);
+WL_ASSERT_SIZE(struct wl_group, 208);
 
 /* Several flows that count as one, whatever their number: a VM, a container, a customer. */
 struct wl_tenant {
@@ -225,6 +235,30 @@ WL_INLINE int wl_group_has_answered(const struct wl_group *g, const struct wl_me
 	if (m->state != WL_MEMBER_RECOVERY || wl_group_is_ablated(g, EVERY_LOSS))
 		return wl_group_is_same_event(g, e);
 	return (wl_s16)((wl_u16)g->cuts - m->cuts) >= 0;
+}
+
+/* The member's report of a recovery has been looked at: what the group did for it can be undone. */
+WL_INLINE void wl_group_note_undo(struct wl_group *g, const struct wl_member *m)
+{
+	if (g->sum_cwnd_q16 == g->before.cwnd_q16 && g->sum_ssthresh_q16 == g->before.ssthresh_q16)
+		return;
+	g->undo = g->before;
+	g->undo_id = m->id;
+	g->undo_cuts = g->cuts;
+}
+
+/*
+ * What the member took for a loss had only been late. If it was the last that the group answered, that is as if it had not
+ * been, as the member's own window is (RFC 4015, section 3.2).
+ */
+WL_INLINE void wl_group_undo(struct wl_group *g, const struct wl_member *m)
+{
+	if (m->id != g->undo_id || g->cuts != g->undo_cuts)
+		return;
+	if (g->sum_cwnd_q16 < g->undo.cwnd_q16)
+		g->sum_cwnd_q16 = g->undo.cwnd_q16;
+	g->sum_ssthresh_q16 = g->undo.ssthresh_q16;
+	g->undo_id = 0;
 }
 
 /* While the others' ACKs release a joiner's segments they are spent, and grow nothing. */

@@ -248,6 +248,11 @@ WL_GLOBAL wl_u32 wl_group_register(struct wl_group *g, struct wl_tenant *t, stru
 	return WL_GROUP_OK;
 }
 
+WL_INLINE int wl_member_enters_recovery(const struct wl_member *m, const struct wl_group_report *e)
+{
+	return e->state == WL_MEMBER_RECOVERY && m->state != WL_MEMBER_RECOVERY;
+}
+
 /* A member's controller has computed a window. Returns enum wl_group_result. */
 WL_GLOBAL wl_u32 wl_group_update(struct wl_group *g, struct wl_tenant *t, struct wl_member *m,
 				 const struct wl_group_report *e, struct wl_group_reply *r)
@@ -266,9 +271,16 @@ WL_GLOBAL wl_u32 wl_group_update(struct wl_group *g, struct wl_tenant *t, struct
 		wl_group_change_weight(g, t, m, e->weight);
 	wl_group_hear(g, m, e);
 	wl_group_uncount_state(g, m->state);
-	if (e->state == WL_MEMBER_RECOVERY && m->state != WL_MEMBER_RECOVERY)
+	if (e->is_undo)
+		wl_group_undo(g, m);
+	if (wl_member_enters_recovery(m, e)) {
 		wl_member_note_loss(g, m, e);
+		g->before.cwnd_q16 = g->sum_cwnd_q16;
+		g->before.ssthresh_q16 = g->sum_ssthresh_q16;
+	}
 	wl_group_rule_update(g, t, m, e);
+	if (wl_member_enters_recovery(m, e))
+		wl_group_note_undo(g, m);
 	m->at_us = e->now_us;
 	m->state = e->state;
 	wl_group_count_state(g, m->state);

@@ -44,6 +44,7 @@ WL_GLOBAL int wl_group_report_of(struct wl_member *m, const struct wl_sample *s,
 	e->state = wl_group_state_of(m, s, d);
 	e->is_timeout = !!(s->events & WL_EV_TIMEOUT);
 	e->is_cwnd_limited = s->is_cwnd_limited;
+	e->is_undo = !!(s->events & WL_EV_UNDO);
 	return 0;
 }
 

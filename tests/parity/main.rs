@@ -378,7 +378,7 @@ fn group_report(r: &mut Random, now_us: u32, member: &wl_member) -> wl_group_rep
         state: state as u8,
         is_timeout: (state == abi::WL_MEMBER_SLOW_START && r.below(4) == 0).into(),
         is_cwnd_limited: (r.below(4) != 0).into(),
-        reserved: 0,
+        is_undo: (r.below(8) == 0).into(),
     }
 }
 

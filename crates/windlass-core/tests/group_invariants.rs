@@ -439,7 +439,7 @@ proptest! {
                 state,
                 is_timeout: (is_timeout == 0).into(),
                 is_cwnd_limited: limited,
-                reserved: 0,
+                is_undo: limited & 1,
             };
             let reply = match call {
                 0 => g.register([None, Some(tenants[0]), Some(tenants[1])][who % 3], &report).map(|(id, reply)| {

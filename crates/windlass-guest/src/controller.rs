@@ -376,7 +376,8 @@ impl Controller {
             state: report.state as u8,
             is_timeout: report.is_timeout.into(),
             is_cwnd_limited: report.is_cwnd_limited.into(),
-            reserved: 0,
+            // a guest's word for it is not asked
+            is_undo: 0,
         }
     }
 

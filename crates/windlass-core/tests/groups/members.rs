@@ -434,3 +434,28 @@ fn a_pause_by_itself_takes_nothing_from_a_group() {
     assert_eq!(decision.cwnd_bytes, (sum_segs(&g) / 2.0 * f64::from(MSS)).round() as u32);
     assert!(sum_segs(&g) < 100.0);
 }
+
+/// Reordering looked like a loss to one member, and it has found out: the group is as if nothing had been, too.
+#[test]
+fn a_recovery_for_nothing_ends_no_slow_start_and_halves_nothing() {
+    for rule in ["ccc", "multcp", "etcp"] {
+        for is_undo in [true, false] {
+            let mut g = group(rule);
+            let (a, _) = g.register(None, &slow_start(0, 40.0)).unwrap();
+            let (b, _) = g.register(None, &slow_start(0, 10.0)).unwrap();
+            let share = ask(&mut g, a);
+            g.update(a, &recovery(1_000_000, share)).unwrap();
+            g.update(a, &recovery(1_010_000, share)).unwrap();
+            let undone = wl_group_report { is_undo: is_undo.into(), ..slow_start(1_050_000, share) };
+            g.update(a, &undone).unwrap();
+            assert_eq!(g.state().sum_ssthresh_q16 == 0, is_undo, "{rule}");
+            assert_eq!(close(sum_segs(&g), 40.0), is_undo || rule != "etcp", "{rule}: {}", sum_segs(&g));
+            // once: what another has lost since stays answered
+            let other = ask(&mut g, b);
+            g.update(b, &recovery(2_000_000, other)).unwrap();
+            let threshold = g.state().sum_ssthresh_q16;
+            g.update(a, &undone).unwrap();
+            assert_eq!(g.state().sum_ssthresh_q16, threshold, "{rule}");
+        }
+    }
+}
