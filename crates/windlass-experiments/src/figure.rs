@@ -8,13 +8,13 @@ use crate::{
     stats::Counted,
 };
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the x axis of a plot is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// What varies last among the points; one line for each variant and each combination of the rest.
+    /// What varies last among the points; one line for each variant, each point and each combination of the rest.
     #[default]
     Vary,
     /// Time in the first run of each point, one plot for each point and variant: throughput of flows, classes or
@@ -66,6 +66,9 @@ fn median() -> Statistic {
 fn one() -> f64 {
     1.0
 }
+
+/// Number of the variant, name of the point, and what varies besides x.
+type Line<'a> = (usize, &'a str, &'a str);
 
 /// A picture to draw: what distinguishes it from others of the same plot, and its lines.
 pub type Picture = (String, Vec<Series>);
@@ -135,18 +138,23 @@ impl Plot {
         variants: &[&str],
         runs_of: &dyn Fn(&Condition, &str) -> Vec<&'r RunRecord>,
     ) -> Vec<Series> {
-        let mut lines: BTreeMap<(usize, &str), Vec<(f64, f64)>> = BTreeMap::new();
+        let mut lines: BTreeMap<Line, Vec<(f64, f64)>> = BTreeMap::new();
         for condition in conditions {
             let Some(x) = condition.x else { continue };
             for (index, variant) in variants.iter().enumerate() {
                 if let Some(y) = self.statistic.of(&self.numbers(&runs_of(condition, variant))) {
-                    lines.entry((index, condition.line.as_str())).or_default().push((x, y));
+                    lines.entry((index, &condition.point, &condition.line)).or_default().push((x, y));
                 }
             }
         }
-        let name = |(index, line): (usize, &str)| match line {
-            "" => variants[index].to_string(),
-            line => format!("{}, {line}", variants[index]),
+        let points: BTreeSet<&str> = lines.keys().map(|(_, point, _)| *point).collect();
+        let name = |(index, point, line): Line| {
+            let point = if points.len() > 1 { point } else { "" };
+            [variants[index], point, line]
+                .into_iter()
+                .filter(|s| !s.is_empty())
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         lines.into_iter().map(|(key, points)| Series { name: name(key), points }).collect()
     }
@@ -182,5 +190,45 @@ impl Plot {
             points: rates.into_iter().enumerate().map(|(i, rate)| (at_s(i), rate)).collect(),
         };
         Some(sums.into_iter().map(series).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(keys: &str) -> Plot {
+        toml::from_str(&format!("x = \"x\"\ny = \"y\"\n{keys}")).unwrap()
+    }
+
+    fn condition(point: &str, line: &str, x: f64) -> Condition {
+        let name = format!("{point}-{line}-{x}");
+        Condition { name, point: point.into(), x: Some(x), line: line.into(), jobs: Vec::new() }
+    }
+
+    /// The names of the lines and where their points are, of runs each of which dropped as many packets as its x.
+    fn lines(plot: &Plot, conditions: &[Condition]) -> Vec<(String, Vec<f64>)> {
+        let run = |c: &Condition| RunRecord {
+            point: c.name.clone(),
+            variant: "reno".into(),
+            drops_tail: c.x.unwrap() as u64,
+            ..RunRecord::default()
+        };
+        let runs: Vec<RunRecord> = conditions.iter().map(run).collect();
+        let (_, series) =
+            plot.pictures(&conditions.iter().collect::<Vec<_>>(), &["reno"], &runs).pop().unwrap();
+        series.into_iter().map(|s| (s.name, s.points.into_iter().map(|p| p.0).collect())).collect()
+    }
+
+    #[test]
+    fn points_are_not_joined_by_a_line() {
+        let conditions = [("1g", 1.0), ("1g", 2.0), ("10g", 1.0), ("10g", 2.0)];
+        let conditions = conditions.map(|(point, x)| condition(point, "5", x));
+        let drawn = lines(&plot("metric = \"drops\""), &conditions);
+        let each = ["reno, 10g, 5", "reno, 1g, 5"].map(|name| (name.to_string(), vec![1.0, 2.0]));
+        assert_eq!(drawn, each);
+        // of one there is nothing to tell apart
+        let drawn = lines(&plot("metric = \"drops\"\npoints = [\"1g\"]"), &conditions);
+        assert_eq!(drawn, [("reno, 5".to_string(), vec![1.0, 2.0])]);
     }
 }

@@ -46,6 +46,8 @@ pub struct Job {
 pub struct Condition {
     /// The name.
     pub name: String,
+    /// That of its point, without what varies.
+    pub point: String,
     /// Where it stands on the x axis of plots.
     pub x: Option<f64>,
     /// Which line of the plots it belongs to, besides that of its variant.

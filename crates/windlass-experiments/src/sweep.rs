@@ -173,7 +173,10 @@ impl Sweep {
             let jobs =
                 (1..=seeds).map(|seed| Ok(job(&point, on, seeded(seed)?))).collect::<Result<Vec<_>>>()?;
             let x = choice.last().and_then(vary::number);
-            conditions.push((choice, Condition { name: point, x, line: line.join(", "), jobs }));
+            conditions.push((
+                choice,
+                Condition { name: point, point: String::new(), x, line: line.join(", "), jobs },
+            ));
         }
         Ok(Sweep { name: base.scenario().map_or(name, |s| s.name), varied, conditions })
     }

@@ -269,7 +269,7 @@ impl Varied {
         }
         jobs.sort_by_key(|j| j.scenario.seed);
         let x = choice.last().and_then(|(_, value)| number(value));
-        Ok(Condition { name, x, line: line.join(", "), jobs })
+        Ok(Condition { name, point: point.name.get_ref().clone(), x, line: line.join(", "), jobs })
     }
 }
 

@@ -117,6 +117,12 @@ impl Point {
                 });
             }
         }
-        Ok(Condition { name: self.name.clone(), x: None, line: String::new(), jobs })
+        Ok(Condition {
+            name: self.name.clone(),
+            point: self.name.clone(),
+            x: None,
+            line: String::new(),
+            jobs,
+        })
     }
 }
