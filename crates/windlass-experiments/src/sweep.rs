@@ -172,7 +172,7 @@ impl Sweep {
             let line: Vec<String> = choice.iter().rev().skip(1).rev().map(vary::label).collect();
             let jobs =
                 (1..=seeds).map(|seed| Ok(job(&point, on, seeded(seed)?))).collect::<Result<Vec<_>>>()?;
-            let x = choice.last().and_then(vary::number);
+            let x = choice.last().zip(varied.last()).and_then(|(value, key)| vary::x_of(value, &key.values));
             conditions.push((
                 choice,
                 Condition { name: point, point: String::new(), x, line: line.join(", "), jobs },

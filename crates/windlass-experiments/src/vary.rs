@@ -11,7 +11,7 @@ use std::{
     num::NonZeroU64,
 };
 use toml::{Spanned, Value};
-use windlass_scenario::{Draft, Scenario, Span};
+use windlass_scenario::{Draft, Scenario, Span, in_base_unit, split};
 
 /// Values by key path, with their places in the file. In order: general paths ("flow.*") before special ones.
 pub type Settings = BTreeMap<Spanned<String>, Value>;
@@ -99,6 +99,12 @@ impl Vary {
         };
         keys.iter().map(move |path| Setting { path, value, at: self.set.span().start })
     }
+
+    /// Where a value stands on the x axis, in both modes alike.
+    fn x_of(&self, value: &Value) -> Option<f64> {
+        let all: Vec<Value> = self.to.iter().chain(self.quick.iter().flatten()).cloned().collect();
+        x_of(value, &all)
+    }
 }
 
 /// What a value adds to the name of a point.
@@ -107,12 +113,24 @@ pub fn label(value: &Value) -> String {
     text.chars().filter(|c| !c.is_whitespace() && !"\"/,".contains(*c)).collect()
 }
 
-/// The number that a value begins with, for the x axis.
-pub fn number(value: &Value) -> Option<f64> {
+/// Where a value stands on the x axis among all that its key may have: at its number, or at that in bit/s, B or s where
+/// they are in several units. None: it has no number, or one that cannot be compared with the others'.
+pub fn x_of(value: &Value, all: &[Value]) -> Option<f64> {
+    let (number, unit) = quantity(value)?;
+    if all.iter().filter_map(quantity).all(|(_, other)| other == unit) {
+        return Some(number);
+    }
+    let (number, base) = in_base_unit(value.as_str()?)?;
+    let is_comparable = |other: &Value| other.as_str().and_then(in_base_unit).is_some_and(|(_, b)| b == base);
+    all.iter().filter(|v| quantity(v).is_some()).all(is_comparable).then_some(number)
+}
+
+/// A value's number and unit.
+fn quantity(value: &Value) -> Option<(f64, &str)> {
     match value {
-        Value::Integer(n) => Some(*n as f64),
-        Value::Float(n) => Some(*n),
-        Value::String(text) => text.split_whitespace().next()?.parse().ok(),
+        Value::Integer(n) => Some((*n as f64, "")),
+        Value::Float(n) => Some((*n, "")),
+        Value::String(text) => split(text).ok(),
         _ => None,
     }
 }
@@ -268,7 +286,7 @@ impl Varied {
             }
         }
         jobs.sort_by_key(|j| j.scenario.seed);
-        let x = choice.last().and_then(|(_, value)| number(value));
+        let x = choice.last().and_then(|(vary, value)| vary.x_of(value));
         Ok(Condition { name, point: point.name.get_ref().clone(), x, line: line.join(", "), jobs })
     }
 }
@@ -322,4 +340,31 @@ fn apply<'a>(
             None => Mistake::at(whole, format!("\"{}\": {what}", whole.get_ref())),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_in_several_units_are_compared_in_one() {
+        let xs = |values: &[&str]| {
+            let all: Vec<Value> = values.iter().map(|v| Value::from(*v)).collect();
+            all.iter().map(|v| x_of(v, &all)).collect::<Vec<_>>()
+        };
+        assert_eq!(xs(&["32 KiB", "1024KiB"]), [Some(32.0), Some(1024.0)]);
+        assert_eq!(xs(&["32 KiB", "1 MiB"]), [Some(32_768.0), Some(1_048_576.0)]);
+        assert_eq!(xs(&["500 kbit/s", "1 Mbit/s"]), [Some(500e3), Some(1e6)]);
+        assert_eq!(xs(&["0.5 BDP", "2 BDP"]), [Some(0.5), Some(2.0)]);
+        assert_eq!(xs(&["100 packets", "2 BDP"]), [None, None], "no telling which is longer");
+        assert_eq!(xs(&["1 ms", "1 MB"]), [None, None]);
+        assert_eq!(xs(&["1 ms", "unlimited"]), [Some(1.0), None]);
+    }
+
+    #[test]
+    fn quick_values_stand_where_they_do_in_full_mode() {
+        let text = "set = \"k\"\nto = [\"32 KiB\", \"64 KiB\"]\nquick = [\"1 MiB\"]\n";
+        let vary: Vary = toml::from_str(text).unwrap();
+        assert_eq!(["1 MiB", "32 KiB"].map(|v| vary.x_of(&v.into())), [Some(1_048_576.0), Some(32_768.0)]);
+    }
 }

@@ -36,5 +36,5 @@ pub use rtt::mean_rtt_ms;
 pub use scenario::{Mode, Scenario, ScenarioError, Windlass};
 pub use schedule::Schedule;
 pub use topology::{Ports, Switch};
-pub use units::{Bytes, Fraction, Rate, Span};
+pub use units::{Bytes, Fraction, Rate, Span, in_base_unit, split};
 pub use workload::{Ecn, Tcp};

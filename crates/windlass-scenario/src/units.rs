@@ -7,7 +7,7 @@ use serde::{
 use std::{fmt, str::FromStr};
 
 /// Splits "12.5 ms" into 12.5 and "ms".
-pub(crate) fn split(text: &str) -> Result<(f64, &str), String> {
+pub fn split(text: &str) -> Result<(f64, &str), String> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     if text.starts_with('-') {
@@ -121,6 +121,14 @@ unit!(
     "%",
     "1 %"
 );
+
+/// A quantity in the unit that its kind is counted in, e.g. "2 kB" as 2000 and "B"; none: of no kind that is here.
+pub fn in_base_unit(text: &str) -> Option<(f64, &'static str)> {
+    let rate = || text.parse().ok().map(|rate: Rate| (rate.0, "bit/s"));
+    let bytes = || text.parse().ok().map(|bytes: Bytes| (bytes.0, "B"));
+    let span = || text.parse().ok().map(|span: Span| (span.0, "s"));
+    rate().or_else(bytes).or_else(span)
+}
 
 fn scaled(f: &mut fmt::Formatter, value: f64, units: &[(f64, &str)]) -> fmt::Result {
     let (scale, unit) = units.iter().find(|(s, _)| value >= *s).or(units.last()).expect("units are given");
