@@ -1,7 +1,7 @@
 //! What an experiment must show.
 
 use crate::{
-    metric::{Metric, Over, Selection, Statistic, Window, is_about, values},
+    metric::{Metric, Over, Selection, Statistic, Window, is_about, is_measured, values},
     record::RunRecord,
     stats::Counted,
 };
@@ -116,7 +116,7 @@ impl fmt::Display for Verdict {
 /// The number of these runs; none: not measured.
 pub fn of_point(metric: Metric, statistic: Statistic, runs: &[&RunRecord], of: &Selection) -> Option<f64> {
     if metric == Metric::SenderRetransShare {
-        if runs.is_empty() || !runs.iter().all(|r| r.has_begun()) {
+        if runs.is_empty() || !runs.iter().all(|r| is_measured(r, of)) {
             return None;
         }
         let repairs: u64 = runs.iter().map(|r| r.repaired_segs).sum();
@@ -332,6 +332,19 @@ mod tests {
         runs[0].flows[0].checksum_ok = false;
         let verdict = claim().judge(&points, &runs);
         assert_eq!((verdict.holds, verdict.ours), (false, None));
+    }
+
+    #[test]
+    fn retransmissions_of_runs_that_are_not_measured_have_no_share() {
+        let claim = Claim { metric: Metric::SenderRetransShare, per: None, ..claim() };
+        let judged = |change: fn(&mut RunRecord)| {
+            let mut other = run("a", "windlass", Some(1.0));
+            change(&mut other);
+            claim.judge(&["a".to_string()], &[run("a", "windlass", Some(1.0)), other]).ours
+        };
+        assert_eq!(judged(|_| {}), Some(0.0));
+        assert_eq!(judged(|r| r.flows[0].checksum_ok = false), None);
+        assert_eq!(judged(|r| r.flows[0].error = Some("not finished".into())), None);
     }
 
     #[test]

@@ -244,6 +244,12 @@ fn looks(run: &RunRecord, link: usize, window: Window) -> Option<Vec<f64>> {
     Some(looks.filter(|(index, _)| is_in(*index)).map(|(_, packets)| f64::from(*packets)).collect())
 }
 
+/// Whether numbers of a run's chosen flows mean anything: it began, was what was asked for, and none of them failed. One
+/// that was cut short has too little of all that is counted, and others had its share.
+pub fn is_measured(run: &RunRecord, of: &Selection) -> bool {
+    run.has_begun() && !run.is_worthless() && of.flows(run).iter().all(|(_, f)| f.error.is_none())
+}
+
 /// The numbers that a run gives, one, one of each flow or those that all responses were thinned to; none: it was not
 /// measured.
 pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<Counted>> {
@@ -251,9 +257,7 @@ pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<Cou
     if !run.has_begun() || metric.is_of_flows() && flows.is_empty() {
         return None;
     }
-    // a run that was cut short has too little of all that is counted, and others had its flow's share
-    let is_cut = flows.iter().any(|(_, f)| f.error.is_some());
-    if (is_cut || run.is_worthless()) && metric != Metric::WrongPayloads {
+    if !is_measured(run, of) && metric != Metric::WrongPayloads {
         return None;
     }
     let ending = || flows.iter().map(|(_, f)| f).filter(|f| !f.is_open_ended);
