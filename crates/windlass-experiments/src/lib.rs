@@ -10,6 +10,7 @@ mod emulator;
 mod experiment;
 mod figure;
 mod job;
+mod kept;
 mod metric;
 mod mistake;
 mod page;
