@@ -11,10 +11,51 @@ use windlass_agent::flock;
 
 /// Finished runs of a file, each with its line; those that failed and what was cut short are left out.
 pub fn finished_runs(path: &Path) -> impl Iterator<Item = (String, RunRecord)> {
+    // a line that was cut short may end within a letter
     let lines =
-        File::open(path).ok().into_iter().flat_map(|f| BufReader::new(f).lines().map_while(|l| l.ok()));
-    let parsed = |line: String| serde_json::from_str(&line).ok().map(|run: RunRecord| (line, run));
+        File::open(path).ok().into_iter().flat_map(|f| BufReader::new(f).split(b'\n').map_while(Result::ok));
+    let parsed = |line: Vec<u8>| {
+        let line = String::from_utf8(line).ok()?;
+        serde_json::from_str(&line).ok().map(|run: RunRecord| (line, run))
+    };
     lines.filter_map(parsed).filter(|(_, run)| run.error.is_none())
+}
+
+/// The line of a run.
+pub fn line(run: &RunRecord) -> String {
+    serde_json::to_string(run).expect("plain data")
+}
+
+/// Lines that are added as runs finish.
+pub struct Kept<W> {
+    file: W,
+    /// Whether the last line may have been cut short.
+    is_cut: bool,
+}
+
+impl<W: Write> Kept<W> {
+    /// To go on with this file, whose last line is whole.
+    pub fn new(file: W) -> Kept<W> {
+        Kept { file, is_cut: false }
+    }
+
+    /// Adds a line. Where that fails, the next one begins a line of its own nevertheless.
+    pub fn add(&mut self, line: &str) -> io::Result<()> {
+        let begin = if self.is_cut { "\n" } else { "" };
+        self.is_cut = true;
+        self.file.write_all(format!("{begin}{line}\n").as_bytes())?;
+        self.is_cut = false;
+        Ok(())
+    }
+}
+
+/// Puts runs that are there already aside, as "runs.jsonl.old", in the place of those that were put aside before.
+pub fn put_aside(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        // of a run that never came so far there is nothing to keep
+        Ok(file) if file.len() > 0 => fs::rename(path, path.with_extension("jsonl.old")),
+        _ => Ok(()),
+    }
 }
 
 /// Makes the folder if need be, and has it for these runs alone until what is returned is dropped.
@@ -39,19 +80,60 @@ pub fn claim(folder: &Path) -> Result<File> {
 /// Puts a file with these lines in the place of `path`, to be gone on with. Until it is whole, what was there stays.
 pub fn replace(path: &Path, lines: impl Iterator<Item = String>) -> io::Result<File> {
     let new = path.with_extension("jsonl.new");
-    let mut file = BufWriter::new(File::create(&new)?);
-    for line in lines {
-        writeln!(file, "{line}")?;
-    }
-    let file = file.into_inner()?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    Ok(file)
+    let write = || {
+        let mut file = BufWriter::new(File::create(&new)?);
+        for line in lines {
+            writeln!(file, "{line}")?;
+        }
+        let file = file.into_inner()?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        Ok(file)
+    };
+    // what is not whole only takes room
+    write().inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A disk with room for so many bytes.
+    struct Disk {
+        holds: Vec<u8>,
+        room_bytes: usize,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let fits = bytes.len().min(self.room_bytes);
+            self.room_bytes -= fits;
+            self.holds.extend(&bytes[..fits]);
+            if fits == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(fits) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_cut_short_does_not_swallow_the_next() {
+        let run = |point: &str| RunRecord { point: point.into(), ..RunRecord::default() };
+        let lines = ["a", "\u{e4}", "c"].map(|point| line(&run(point)));
+        // up to within the letter
+        let room_bytes = lines[0].len() + 1 + lines[1].find('\u{e4}').unwrap() + 1;
+        let mut kept = Kept::new(Disk { holds: Vec::new(), room_bytes });
+        kept.add(&lines[0]).unwrap();
+        assert_eq!(kept.add(&lines[1]).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        kept.file.room_bytes = 10_000;
+        kept.add(&lines[2]).unwrap();
+        let out = tempfile::tempdir().unwrap();
+        let path = out.path().join("runs.jsonl");
+        fs::write(&path, &kept.file.holds).unwrap();
+        let points: Vec<String> = finished_runs(&path).map(|(_, run)| run.point).collect();
+        assert_eq!(points, ["a", "c"]);
+    }
 
     #[test]
     fn a_folder_takes_the_runs_of_one_process_at_a_time() {

@@ -70,6 +70,9 @@ pub struct RunRecord {
     pub windlass: BTreeMap<String, u64>,
     /// Why it failed.
     pub error: Option<String>,
+    /// Whether the disk had no room for it: `--resume` will not find it.
+    #[serde(skip)]
+    pub is_unkept: bool,
 }
 
 /// How long responses took.

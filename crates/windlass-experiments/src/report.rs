@@ -67,6 +67,11 @@ impl Outcome {
         })
     }
 
+    /// Runs that there was no room for on disk.
+    pub fn unkept(&self) -> usize {
+        self.runs.iter().filter(|r| r.is_unkept).count()
+    }
+
     /// Runs of one point and variant.
     pub fn of(&self, point: &str, variant: &str) -> Vec<&RunRecord> {
         self.runs.iter().filter(|r| r.point == point && r.variant == variant).collect()

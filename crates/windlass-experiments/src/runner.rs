@@ -3,7 +3,7 @@
 
 use crate::{
     job::{Home, Job, Key},
-    kept::{claim, finished_runs, replace},
+    kept::{Kept, claim, finished_runs, line, put_aside, replace},
     record::RunRecord,
     settings::Settings,
 };
@@ -12,7 +12,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fs::File,
-    io::Write,
     path::Path,
     sync::{Condvar, Mutex, atomic::Ordering},
     thread,
@@ -41,7 +40,9 @@ struct Pool<'a> {
     queue: Mutex<VecDeque<Job>>,
     load: Mutex<Load>,
     freed: Condvar,
-    done: Mutex<(Vec<RunRecord>, File)>,
+    done: Mutex<(Vec<RunRecord>, Kept<File>)>,
+    /// Of the file, for messages.
+    path: &'a Path,
     bar: ProgressBar,
     settings: &'a Settings,
 }
@@ -146,10 +147,18 @@ impl Pool<'_> {
             self.bar.suspend(|| eprintln!("{} {} seed {}: {error}", run.point, run.variant, run.seed));
         }
         let mut done = self.done.lock().expect("no panics while held");
-        let line = serde_json::to_string(&run).expect("plain data");
         // the runs in memory are what counts; the file is for --resume
-        let _ = writeln!(done.1, "{line}");
-        done.0.push(run);
+        let added = done.1.add(&line(&run));
+        let is_unkept = added.is_err();
+        if let Err(why) = added
+            && !done.0.iter().any(|r| r.is_unkept)
+        {
+            let path = self.path.display();
+            self.bar.suspend(|| {
+                eprintln!("{path}: {why}: runs go on, and are lost if they are stopped; make room")
+            });
+        }
+        done.0.push(RunRecord { is_unkept, ..run });
     }
 }
 
@@ -185,8 +194,9 @@ fn progress(name: &str, total: usize, quiet: bool) -> ProgressBar {
     bar
 }
 
-/// Runs all jobs; returns their records in the order of the jobs. Finished runs are kept in `folder`/runs.jsonl; with
-/// `settings.resume`, so are those in it that are none of these jobs', as of values that are left out this time.
+/// Runs all jobs; returns their records in the order of the jobs, in which they are in `folder`/runs.jsonl at last. With
+/// `settings.resume`, so are those in it that are none of these jobs', as of values that are left out this time; without,
+/// what was there is put aside.
 pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -> Result<Vec<RunRecord>> {
     let path = folder.join("runs.jsonl");
     let wanted: BTreeMap<Key, String> = jobs.iter().map(|j| (j.key(), j.hash())).collect();
@@ -207,14 +217,19 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
     // what is there of a job by another scenario or build gives way to what it gives now
     let is_kept = |run: &RunRecord| is_done(run) || !wanted.contains_key(&run.key());
     let kept = before().filter(|(_, run)| is_kept(run)).map(|(line, _)| line);
-    let file = replace(&path, kept).with_context(|| path.display().to_string())?;
+    let place = || path.display().to_string();
+    if !settings.resume {
+        put_aside(&path).with_context(place)?;
+    }
+    let file = replace(&path, kept).with_context(place)?;
     let bar = progress(name, total, settings.quiet);
     bar.inc(finished.len() as u64);
     let pool = Pool {
         queue: Mutex::new(todo),
         load: Mutex::default(),
         freed: Condvar::new(),
-        done: Mutex::new((finished, file)),
+        done: Mutex::new((finished, Kept::new(file))),
+        path: &path,
         bar,
         settings,
     };
@@ -223,12 +238,22 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
     pool.bar.finish_and_clear();
     let mut runs = pool.done.into_inner().expect("no panics while held").0;
     runs.sort_by_key(|r| order.get(&r.key()).copied());
+    let others =
+        finished_runs(&path).filter(|(_, run)| !wanted.contains_key(&run.key())).map(|(line, _)| line);
+    match replace(&path, others.chain(runs.iter().map(line))) {
+        // those that there was no room for are there now, too
+        Ok(_) => runs.iter_mut().for_each(|r| r.is_unkept = false),
+        // that there is no room has been said
+        Err(_) if runs.iter().any(|r| r.is_unkept) => {}
+        Err(why) => eprintln!("{}: {why}: runs are in the order in which they have finished", place()),
+    }
     Ok(runs)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicBool;
 
     fn sim(point: &str, senders: u32) -> Job {
         let text = format!(
@@ -240,6 +265,32 @@ mod tests {
         let scenario = Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}"));
         let (point, variant) = (point.to_string(), "reno".to_string());
         Job { point, variant, on: Home::Sim, bdp_bytes: 0.0, needs_samples: false, interval: None, scenario }
+    }
+
+    #[test]
+    fn runs_that_the_disk_has_no_room_for_are_told_from_those_that_are_kept() {
+        static CANCEL: AtomicBool = AtomicBool::new(false);
+        let settings = Settings {
+            windlass: "windlass".into(),
+            quick: true,
+            resume: false,
+            out: "out".into(),
+            quiet: true,
+            at_once: None,
+            cancel: &CANCEL,
+        };
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let pool = Pool {
+            queue: Mutex::default(),
+            load: Mutex::default(),
+            freed: Condvar::new(),
+            done: Mutex::new((Vec::new(), Kept::new(full))),
+            path: Path::new("/dev/full"),
+            bar: progress("t", 1, true),
+            settings: &settings,
+        };
+        pool.keep(RunRecord::default());
+        assert!(pool.done.into_inner().unwrap().0[0].is_unkept);
     }
 
     #[test]

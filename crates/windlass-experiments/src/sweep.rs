@@ -269,9 +269,9 @@ impl Swept {
         self.runs.len() == self.expected && self.runs.iter().all(|r| r.error.is_none() && r.checksum_ok)
     }
 
-    /// Runs there are.
-    pub fn finished(&self) -> usize {
-        self.runs.len()
+    /// Runs that are on disk.
+    pub fn kept(&self) -> usize {
+        self.runs.iter().filter(|r| !r.is_unkept).count()
     }
 
     /// Names of the columns.
@@ -379,7 +379,7 @@ mod tests {
         let sweep =
             sweep(folder.path(), &["flow.*.algorithm=reno,cubic", "link.0.buffer=5 packets,50 packets"]);
         let swept = sweep.unwrap().run(&settings(folder.path(), &GO_ON)).unwrap();
-        assert_eq!((swept.finished(), swept.expected, swept.is_complete()), (8, 8, true));
+        assert_eq!((swept.kept(), swept.expected, swept.is_complete()), (8, 8, true));
         let rows = swept.rows();
         assert_eq!(rows.len(), 4);
         assert_eq!(rows[1][..3], ["reno", "50 packets", "2"]);
@@ -411,32 +411,32 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let sets = ["link.0.delay=1 ms,2 ms"];
         let stopped = sweep(folder.path(), &sets).unwrap().run(&settings(folder.path(), &STOP)).unwrap();
-        assert_eq!((stopped.finished(), stopped.is_complete()), (0, false));
+        assert_eq!((stopped.kept(), stopped.is_complete()), (0, false));
         STOP.store(false, Ordering::Relaxed);
         let first = sweep(folder.path(), &sets[..1]).unwrap();
-        assert_eq!(first.run(&settings(folder.path(), &STOP)).unwrap().finished(), 4);
+        assert_eq!(first.run(&settings(folder.path(), &STOP)).unwrap().kept(), 4);
         // more values: what is there is not run again
         let jsonl = folder.path().join("out/runs.jsonl");
         let marked = fs::read_to_string(&jsonl).unwrap().replace("\"ended_s\":", "\"ended_s\":1000");
         fs::write(&jsonl, marked).unwrap();
         let more = sweep(folder.path(), &["link.0.delay=1 ms,2 ms,3 ms"]).unwrap();
         let swept = more.run(&settings(folder.path(), &STOP)).unwrap();
-        assert_eq!(swept.finished(), 6);
+        assert_eq!(swept.kept(), 6);
         let is_old = |r: &&RunRecord| r.ended_s >= 1000.0;
         assert_eq!(swept.runs.iter().filter(is_old).count(), 4);
         // fewer values: those of the others stay for another time
         let fewer = sweep(folder.path(), &["link.0.delay=3 ms"]).unwrap();
-        assert_eq!(fewer.run(&settings(folder.path(), &STOP)).unwrap().finished(), 2);
+        assert_eq!(fewer.run(&settings(folder.path(), &STOP)).unwrap().kept(), 2);
         let more = sweep(folder.path(), &["link.0.delay=1 ms,2 ms,3 ms"]).unwrap();
         let swept = more.run(&settings(folder.path(), &STOP)).unwrap();
-        assert_eq!((swept.finished(), swept.runs.iter().filter(is_old).count()), (6, 4));
+        assert_eq!((swept.kept(), swept.runs.iter().filter(is_old).count()), (6, 4));
         assert_eq!(fs::read_to_string(&jsonl).unwrap().lines().count(), 6);
         // what another build gave is run again
         let old =
             fs::read_to_string(&jsonl).unwrap().replace("\"scenario_hash\":\"", "\"scenario_hash\":\"f");
         fs::write(&jsonl, old).unwrap();
         let swept = sweep(folder.path(), &sets[..1]).unwrap().run(&settings(folder.path(), &STOP)).unwrap();
-        assert_eq!((swept.finished(), swept.runs.iter().filter(is_old).count()), (4, 0));
+        assert_eq!((swept.kept(), swept.runs.iter().filter(is_old).count()), (4, 0));
         assert_eq!(
             fs::read_dir(folder.path().join("out"))
                 .unwrap()

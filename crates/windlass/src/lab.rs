@@ -127,7 +127,7 @@ pub fn sweep(args: SweepArgs) -> Result<ExitCode> {
     }
     say_if_stopped(&format!(
         "; {} of {} runs are kept in {}: --resume goes on from there",
-        swept.finished(),
+        swept.kept(),
         swept.expected,
         settings.out.display()
     ));
@@ -165,7 +165,7 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
     };
     let at_once = args.jobs.map(usize::from);
     let settings = Settings { at_once, ..settings(args.quick, args.resume, args.out.clone(), args.json)? };
-    let mut all_hold = true;
+    let (mut all_hold, mut unkept) = (true, 0);
     let mut documents = Vec::new();
     for name in names {
         if CANCELLED.load(Ordering::Relaxed) {
@@ -182,6 +182,7 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
             (Err(why), false) => return Err(why),
         };
         all_hold &= result.all_hold();
+        unkept += result.unkept();
         if args.json {
             documents.push(result.to_json());
         } else {
@@ -195,7 +196,9 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
         println!("{document}");
     }
     let folder = settings.out.display();
-    say_if_stopped(&format!("; what has finished is kept in {folder}: --resume goes on from there"));
+    let lost =
+        if unkept > 0 { format!(", {unkept} runs apart that there was no room for") } else { String::new() };
+    say_if_stopped(&format!("; what has finished is kept in {folder}{lost}: --resume goes on from there"));
     // claims of a part of the runs are none
     let is_whole = !CANCELLED.load(Ordering::Relaxed);
     Ok(if all_hold && is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,5 +1,5 @@
 use super::*;
-use crate::claim::Side;
+use crate::{claim::Side, record::RunRecord};
 use std::{fs, sync::atomic::AtomicBool};
 
 const VARIED: &str = r#"
@@ -385,6 +385,34 @@ fn a_simulated_experiment_is_judged_and_written() {
     for file in ["report.html", "runs.csv", "flows.csv", "links.csv", "plot-1.svg"] {
         assert!(folder.join(file).exists(), "{file}");
     }
+}
+
+#[test]
+fn the_file_of_runs_has_their_order_and_the_one_before_is_kept() {
+    let out = tempfile::tempdir().unwrap();
+    let experiment = Experiment::parse("e.toml", VARIED).unwrap();
+    let file = settings(out.path()).folder("burst").join("runs.jsonl");
+    let lines = || fs::read_to_string(&file).unwrap();
+    let points = |text: &str| -> Vec<(String, String)> {
+        let runs = text.lines().map(|l| serde_json::from_str::<RunRecord>(l).unwrap());
+        runs.map(|r| (r.point, r.variant)).collect()
+    };
+    experiment.run(&settings(out.path())).unwrap();
+    let first = lines();
+    let planned: Vec<_> = experiment.jobs(true).into_iter().map(|j| (j.point, j.variant)).collect();
+    assert_eq!(points(&first), planned);
+    // what is no run of these, and what finished before others that are put in front of it
+    let mut changed: Vec<&str> = first.lines().skip(1).collect();
+    changed.reverse();
+    let other = first.lines().next().unwrap().replacen("\"seed\":1", "\"seed\":7", 1);
+    changed.insert(1, &other);
+    fs::write(&file, changed.join("\n")).unwrap();
+    experiment.run(&Settings { resume: true, ..settings(out.path()) }).unwrap();
+    assert_eq!(lines(), format!("{other}\n{first}"));
+    experiment.run(&settings(out.path())).unwrap();
+    assert_eq!(lines(), first);
+    let old = fs::read_to_string(file.with_extension("jsonl.old")).unwrap();
+    assert_eq!(old, format!("{other}\n{first}"));
 }
 
 #[test]
