@@ -47,8 +47,8 @@ pub struct Claim {
     /// Only these stretches of the runs, each judged by itself; empty: all.
     #[serde(default)]
     pub windows: Vec<Window>,
-    /// How runs become one number.
-    pub statistic: Statistic,
+    /// How runs become one number; none: the metric is one of all runs.
+    pub statistic: Option<Statistic>,
     /// Points it speaks of: those whose name begins so; empty: all.
     #[serde(default)]
     pub points: Vec<String>,
@@ -113,8 +113,14 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The number of these runs; none: not measured.
-pub fn of_point(metric: Metric, statistic: Statistic, runs: &[&RunRecord], of: &Selection) -> Option<f64> {
+/// The number of these runs; none: not measured. Where the metric is one number of all runs, the statistic makes no
+/// difference, and may be none.
+pub fn of_point(
+    metric: Metric,
+    statistic: Option<Statistic>,
+    runs: &[&RunRecord],
+    of: &Selection,
+) -> Option<f64> {
     if metric == Metric::SenderRetransShare {
         if runs.is_empty() || !runs.iter().all(|r| is_measured(r, of)) {
             return None;
@@ -125,7 +131,7 @@ pub fn of_point(metric: Metric, statistic: Statistic, runs: &[&RunRecord], of: &
     }
     let numbers: Option<Vec<Vec<Counted>>> = runs.iter().map(|r| values(metric, r, of)).collect();
     let numbers = numbers?.concat();
-    if numbers.is_empty() { None } else { statistic.of(&numbers) }
+    if numbers.is_empty() { None } else { statistic?.of(&numbers) }
 }
 
 impl Claim {
@@ -146,7 +152,10 @@ impl Claim {
 
     /// Whether it says all that its metric needs, and no more; an error begins with the key.
     pub fn check(&self) -> Result<(), String> {
-        self.metric.check_link(self.link.as_deref())?;
+        self.metric.check_selection(&self.selection(None), self.statistic)?;
+        if self.per_class.is_some() && !self.metric.is_of_flows() {
+            return Err("per_class: this metric is not of flows, and the same of all; leave it out".into());
+        }
         if self.needs_intervals() && !self.metric.has_windows() {
             return Err(
                 "windows: only throughput, jain, mean-queue and max-queue can be taken in windows".into()
@@ -161,15 +170,30 @@ impl Claim {
         Ok(())
     }
 
-    /// The number of a point in a window, or none: not measured.
-    fn value(&self, point: &str, window: Option<Window>, runs: &[RunRecord]) -> Option<f64> {
-        let selection = Selection {
+    fn selection(&self, window: Option<Window>) -> Selection<'_> {
+        Selection {
             class: self.class.as_deref(),
             tenant: self.tenant.as_deref(),
             link: self.link.as_deref(),
             over: self.over,
             window,
+        }
+    }
+
+    /// What it is taken of, with the variants whose runs that is in.
+    pub fn selections(&self) -> Vec<(Selection<'_>, Vec<&str>)> {
+        let selection = self.selection(None);
+        let Some(class) = self.per_class.as_deref() else {
+            return vec![(selection, self.variants().map(String::as_str).collect())];
         };
+        let of = std::iter::once(&self.of).chain(&self.baseline).map(String::as_str).collect();
+        let per = self.per.as_ref().unwrap_or(&self.of);
+        vec![(selection, of), (Selection { class: Some(class), ..selection }, vec![per])]
+    }
+
+    /// The number of a point in a window, or none: not measured.
+    fn value(&self, point: &str, window: Option<Window>, runs: &[RunRecord]) -> Option<f64> {
+        let selection = self.selection(window);
         let number = |variant: &str, of: &Selection| {
             let chosen: Vec<_> = runs.iter().filter(|r| r.point == point && r.variant == variant).collect();
             if chosen.is_empty() { None } else { of_point(self.metric, self.statistic, &chosen, of) }
@@ -336,7 +360,8 @@ mod tests {
 
     #[test]
     fn retransmissions_of_runs_that_are_not_measured_have_no_share() {
-        let claim = Claim { metric: Metric::SenderRetransShare, per: None, ..claim() };
+        let share = Metric::SenderRetransShare;
+        let claim = Claim { metric: share, per: None, statistic: None, ..claim() };
         let judged = |change: fn(&mut RunRecord)| {
             let mut other = run("a", "windlass", Some(1.0));
             change(&mut other);
@@ -379,6 +404,8 @@ mod tests {
         assert!(wrong(Claim { windows: vec![window], ..claim() }).starts_with("windows"));
         let empty = Window { to: Span(1.0), ..window };
         assert!(wrong(Claim { metric: Metric::Jain, windows: vec![empty], ..claim() }).contains("no time"));
+        let per_class = Some("c".to_string());
+        assert!(wrong(Claim { metric: Metric::Drops, per_class, ..claim() }).starts_with("per_class"));
         assert!(wrong(Claim { baseline: Some("x".into()), per: None, ..claim() }).starts_with("baseline"));
     }
 }

@@ -187,6 +187,7 @@ impl Experiment {
         let full = conditions(false).with_context(|| file.to_string())?;
         let asked: Vec<Asked> = parsed.claim.iter().map(Asked::by_claim).collect();
         check::points(&asked, &full).map_err(place)?;
+        check::selections(&asked, &full, false).map_err(place)?;
         Ok(Experiment {
             quick,
             full,
@@ -237,7 +238,10 @@ impl Experiment {
         check::points(&asked, &full).map_err(place)?;
         check::windows(&asked, &full, false).map_err(place)?;
         check::windows(&asked, &quick, true).map_err(place)?;
-        check::links(&parsed.claim, &full).map_err(place)?;
+        check::selections(&asked, &full, false).map_err(place)?;
+        // what quick mode leaves out may be all that a plot or table speaks of
+        check::selections(&asked[..parsed.claim.len()], &quick, true).map_err(place)?;
+        check::plots(&parsed.plot, &full).map_err(place)?;
         Ok(Experiment { name: parsed.name, title: parsed.title, claims, plots, tables, quick, full })
     }
 

@@ -32,9 +32,8 @@ pub struct Plot {
     pub title: Option<String>,
     /// What is drawn.
     pub metric: Metric,
-    /// How the numbers of a point become one; of no meaning for times and distributions.
-    #[serde(default = "median")]
-    pub statistic: Statistic,
+    /// How the numbers of a point become one, of what varies; none: their median.
+    pub statistic: Option<Statistic>,
     /// What the x axis is.
     #[serde(default)]
     pub kind: Kind,
@@ -59,10 +58,6 @@ pub struct Plot {
     pub unit: f64,
 }
 
-fn median() -> Statistic {
-    Statistic::Median
-}
-
 fn one() -> f64 {
     1.0
 }
@@ -79,17 +74,29 @@ impl Plot {
         self.kind == Kind::Time
     }
 
-    /// Whether it says all that it needs; an error begins with the key.
+    /// Whether it says all that it needs, and nothing that makes no difference; an error begins with the key.
     pub fn check(&self) -> Result<(), String> {
-        let is_queue = matches!(self.metric, Metric::MeanQueue | Metric::MaxQueue);
-        self.metric.check_link(self.link.as_deref())?;
-        if self.kind == Kind::Time && !is_queue && self.metric != Metric::Throughput {
+        if self.metric == Metric::SenderRetransShare {
+            return Err(
+                "metric: sender-retrans-share is one number of all runs, for claims and tables".into()
+            );
+        }
+        let is_rate = self.metric == Metric::Throughput;
+        let is_time = self.kind == Kind::Time;
+        if is_time && !is_rate && !matches!(self.metric, Metric::MeanQueue | Metric::MaxQueue) {
             return Err("metric: only throughput, mean-queue and max-queue can be drawn over time".into());
         }
-        Ok(())
+        if self.kind != Kind::Vary && self.statistic.is_some() {
+            return Err("statistic: only what varies has one; leave it out".into());
+        }
+        // over time, flows are put together as they are drawn
+        let over = if is_time && is_rate { Over::Flows } else { self.over };
+        let of = Selection { over, ..self.selection() };
+        self.metric.check_selection(&of, Some(self.statistic()))
     }
 
-    fn selection(&self) -> Selection<'_> {
+    /// What is drawn is taken of this.
+    pub fn selection(&self) -> Selection<'_> {
         Selection {
             class: self.class.as_deref(),
             tenant: self.tenant.as_deref(),
@@ -97,6 +104,10 @@ impl Plot {
             over: self.over,
             window: None,
         }
+    }
+
+    fn statistic(&self) -> Statistic {
+        self.statistic.unwrap_or(Statistic::Median)
     }
 
     /// What to draw, from these conditions and their runs.
@@ -142,7 +153,7 @@ impl Plot {
         for condition in conditions {
             let Some(x) = condition.x else { continue };
             for (index, variant) in variants.iter().enumerate() {
-                if let Some(y) = self.statistic.of(&self.numbers(&runs_of(condition, variant))) {
+                if let Some(y) = self.statistic().of(&self.numbers(&runs_of(condition, variant))) {
                     lines.entry((index, &condition.point, &condition.line)).or_default().push((x, y));
                 }
             }
@@ -218,6 +229,20 @@ mod tests {
         let (_, series) =
             plot.pictures(&conditions.iter().collect::<Vec<_>>(), &["reno"], &runs).pop().unwrap();
         series.into_iter().map(|s| (s.name, s.points.into_iter().map(|p| p.0).collect())).collect()
+    }
+
+    #[test]
+    fn plots_have_no_keys_without_effect() {
+        let wrong = |keys: &str| plot(keys).check().unwrap_err();
+        assert!(wrong("kind = \"time\"\nmetric = \"throughput\"\nlink = \"a > b\"").starts_with("link"));
+        assert!(wrong("kind = \"time\"\nmetric = \"mean-queue\"").starts_with("link"));
+        assert!(wrong("kind = \"time\"\nmetric = \"throughput\"\nstatistic = \"max\"").starts_with("stat"));
+        assert!(wrong("kind = \"cdf\"\nmetric = \"completion\"\nstatistic = \"max\"").starts_with("stat"));
+        assert!(wrong("kind = \"time\"\nmetric = \"jain\"").starts_with("metric"));
+        assert!(wrong("metric = \"sender-retrans-share\"").starts_with("metric"));
+        assert!(wrong("metric = \"throughput\"\nover = \"classes\"").starts_with("over"));
+        plot("kind = \"time\"\nmetric = \"throughput\"\nover = \"classes\"").check().unwrap();
+        plot("metric = \"completion\"").check().unwrap();
     }
 
     #[test]

@@ -59,24 +59,52 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// Whether it is taken of a link if it must be; an error begins with the key.
-    pub fn check_link(self, link: Option<&str>) -> Result<(), String> {
-        let needs_link = matches!(
+    /// Whether all that is chosen makes a difference to it, and what it needs is there; an error begins with the key. Windows
+    /// have keys of different names, and are not looked at.
+    pub fn check_selection(self, of: &Selection, statistic: Option<Statistic>) -> Result<(), String> {
+        if self.needs_link() && of.link.is_none() {
+            return Err("link: this metric is of one link; name it, e.g. link = \"box > client\"".into());
+        }
+        if of.link.is_some() && !self.has_links() {
+            return Err("link: this metric is not of links; leave it out".into());
+        }
+        for (key, name) in [("class", of.class), ("tenant", of.tenant)] {
+            if name.is_some() && !self.is_of_flows() {
+                return Err(format!("{key}: this metric is not of flows, and the same of all; leave it out"));
+            }
+        }
+        if of.over != Over::Flows && !matches!(self, Metric::Goodput | Metric::Jain) {
+            return Err(
+                "over: only goodput and jain put flows together, and throughput over time; leave it out"
+                    .into(),
+            );
+        }
+        match (self, statistic) {
+            (Metric::SenderRetransShare, Some(_)) => {
+                Err("statistic: this metric is one number of all runs of a point; leave it out".into())
+            }
+            (Metric::SenderRetransShare, None) | (_, Some(_)) => Ok(()),
+            (_, None) => Err("statistic: how do runs become one number? e.g. \"median\"".into()),
+        }
+    }
+
+    fn needs_link(self) -> bool {
+        matches!(
             self,
             Metric::MeanQueue
                 | Metric::MaxQueue
                 | Metric::QueueDelay
                 | Metric::Utilisation
                 | Metric::Lateness
-        );
-        if needs_link && link.is_none() {
-            return Err("link: this metric is of one link; name it, e.g. link = \"box > client\"".into());
-        }
-        Ok(())
+        )
+    }
+
+    fn has_links(self) -> bool {
+        self.needs_link() || matches!(self, Metric::Drops | Metric::Marks)
     }
 
     /// Whether it is taken of flows, so that where none is chosen there is nothing to take.
-    fn is_of_flows(self) -> bool {
+    pub fn is_of_flows(self) -> bool {
         matches!(
             self,
             Metric::Completion
@@ -430,6 +458,25 @@ mod tests {
             sender_timeouts: 3,
             ..RunRecord::default()
         }
+    }
+
+    #[test]
+    fn what_makes_no_difference_to_a_metric_is_refused() {
+        let all = Selection::default();
+        let mean = Some(Statistic::Mean);
+        let wrong = |metric: Metric, of: &Selection| metric.check_selection(of, mean).unwrap_err();
+        assert!(wrong(Metric::MaxQueue, &all).starts_with("link: this metric is of one"));
+        let link = Selection { link: Some("a > b"), ..all };
+        assert!(wrong(Metric::Throughput, &link).starts_with("link: this metric is not of links"));
+        Metric::Drops.check_selection(&link, mean).unwrap();
+        assert!(wrong(Metric::Drops, &Selection { class: Some("c"), ..all }).starts_with("class"));
+        assert!(wrong(Metric::MeanRtt, &Selection { tenant: Some("t"), ..all }).starts_with("tenant"));
+        let over = Selection { over: Over::Tenants, ..all };
+        assert!(wrong(Metric::Completion, &over).starts_with("over"));
+        Metric::Jain.check_selection(&over, mean).unwrap();
+        assert!(wrong(Metric::SenderRetransShare, &all).starts_with("statistic"));
+        Metric::SenderRetransShare.check_selection(&all, None).unwrap();
+        assert!(Metric::Jain.check_selection(&all, None).unwrap_err().starts_with("statistic"));
     }
 
     #[test]

@@ -288,7 +288,8 @@ mod tests {
         };
         let flows = vec![flow("many", 40_000, 0.001), flow("few", 400, 1.0)];
         let run = RunRecord { responses: responses(&flows), flows, ..RunRecord::default() };
-        let of = |statistic| of_point(Metric::Response, statistic, &[&run], &Selection::default()).unwrap();
+        let of =
+            |statistic| of_point(Metric::Response, Some(statistic), &[&run], &Selection::default()).unwrap();
         assert!((of(Statistic::P95) - 0.001).abs() < 1e-6, "{}", of(Statistic::P95));
         assert!((of(Statistic::Mean) - 440.0 / 40_400.0).abs() < 1e-6, "{}", of(Statistic::Mean));
         // and kept on disk

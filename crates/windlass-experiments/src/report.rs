@@ -152,7 +152,7 @@ impl Outcome {
                 let times = each(&times);
                 let seconds = |s: Statistic| s.of(&times).map_or("-".into(), |t| format!("{t:.3} s"));
                 let mean = |metric: Metric, unit: f64, decimals: usize| {
-                    let mean = of_point(metric, Statistic::Mean, &runs, &Selection::default());
+                    let mean = of_point(metric, Some(Statistic::Mean), &runs, &Selection::default());
                     mean.map_or("-".into(), |v| format!("{:.decimals$}", v / unit))
                 };
                 let has_begun = runs.iter().all(|r| r.has_begun());

@@ -30,8 +30,8 @@ pub struct Column {
     pub name: String,
     /// What is measured.
     pub metric: Metric,
-    /// How runs become one number.
-    pub statistic: Statistic,
+    /// How runs become one number; none: the metric is one of all runs.
+    pub statistic: Option<Statistic>,
     /// Only flows of this class.
     pub class: Option<String>,
     /// Only flows of this tenant.
@@ -81,7 +81,8 @@ impl Column {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.metric.check_link(self.link.as_deref()).map_err(|what| format!("{}: {what}", self.name))?;
+        let selected = self.metric.check_selection(&self.selection(), self.statistic);
+        selected.map_err(|what| format!("{}: {what}", self.name))?;
         if self.window.is_some_and(|w| w.to <= w.from) {
             return Err(format!("{}: window: its end is not after its beginning", self.name));
         }
@@ -94,15 +95,19 @@ impl Column {
         Ok(())
     }
 
-    fn value(&self, runs: &[&RunRecord]) -> Option<f64> {
-        let of = Selection {
+    /// What it is taken of.
+    pub fn selection(&self) -> Selection<'_> {
+        Selection {
             class: self.class.as_deref(),
             tenant: self.tenant.as_deref(),
             link: self.link.as_deref(),
             over: self.over,
             window: self.window,
-        };
-        of_point(self.metric, self.statistic, runs, &of).map(|v| v / self.unit)
+        }
+    }
+
+    fn value(&self, runs: &[&RunRecord]) -> Option<f64> {
+        of_point(self.metric, self.statistic, runs, &self.selection()).map(|v| v / self.unit)
     }
 }
 
@@ -218,6 +223,7 @@ mod tests {
             summary(&format!("[[column]]\nname = \"c\"\nstatistic = \"mean\"\n{keys}")).check().unwrap_err()
         };
         assert!(wrong("metric = \"mean-queue\"").contains("link"));
+        assert!(wrong("metric = \"drops\"\nclass = \"a\"").starts_with("c: class"));
         assert!(wrong("metric = \"drops\"\nwindow = { from = \"1 s\", to = \"2 s\" }").contains("window"));
         assert!(wrong("metric = \"jain\"\nwindow = { from = \"2 s\", to = \"2 s\" }").contains("window"));
     }

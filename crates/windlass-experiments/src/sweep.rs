@@ -200,7 +200,7 @@ impl Sweep {
         let plot = |metric, statistic, y: &str, unit| Plot {
             title: None,
             metric,
-            statistic,
+            statistic: Some(statistic),
             kind: Kind::Vary,
             class: None,
             tenant: None,
@@ -315,7 +315,7 @@ impl Swept {
 }
 
 fn number((_, metric, statistic, scale): (&str, Metric, Statistic, f64), runs: &[&RunRecord]) -> Option<f64> {
-    of_point(metric, statistic, runs, &Selection::default()).map(|n| n / scale)
+    of_point(metric, Some(statistic), runs, &Selection::default()).map(|n| n / scale)
 }
 
 impl fmt::Display for Swept {

@@ -2,14 +2,15 @@
 
 use crate::{
     claim::Claim,
-    figure::Plot,
-    job::{Condition, Home},
-    metric::{Window, is_about},
+    figure::{Kind, Plot},
+    job::{Condition, Home, Job},
+    metric::{Selection, Window, is_about},
     mistake::Mistake,
-    summary::Summary,
+    summary::{Column, Summary},
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
+use windlass_scenario::{Flow, Scenario};
 
 /// What a file asks of points.
 pub struct Asked<'a> {
@@ -23,6 +24,19 @@ pub struct Asked<'a> {
     variants: Vec<&'a str>,
     /// In which stretches of the runs, if not in all of them.
     windows: Vec<Window>,
+    /// Of which links and flows.
+    parts: Vec<Part<'a>>,
+    /// Whether it needs them in each of the runs; else in one of them, and has no number of the others.
+    is_judged: bool,
+}
+
+/// Links and flows that something is taken of.
+struct Part<'a> {
+    /// What to call it.
+    what: String,
+    selection: Selection<'a>,
+    /// In runs of which variants; empty: of all.
+    variants: Vec<&'a str>,
 }
 
 impl<'a> Asked<'a> {
@@ -30,26 +44,34 @@ impl<'a> Asked<'a> {
     pub fn by_claim(claim: &'a Spanned<Claim>) -> Asked<'a> {
         let Claim { id, points, windows, .. } = claim.get_ref();
         let variants = claim.get_ref().variants().map(String::as_str).collect();
-        Asked {
-            at: claim.span().start,
-            what: format!("claim \"{id}\""),
-            points,
-            variants,
-            windows: windows.clone(),
-        }
+        let what = format!("claim \"{id}\"");
+        let part = |(selection, variants)| Part { what: what.clone(), selection, variants };
+        let parts = claim.get_ref().selections().into_iter().map(part).collect();
+        let (at, windows) = (claim.span().start, windows.clone());
+        Asked { at, what, points, variants, windows, parts, is_judged: true }
     }
 
     /// Of a plot.
     pub fn by_plot(plot: &'a Spanned<Plot>) -> Asked<'a> {
         let (at, points) = (plot.span().start, &plot.get_ref().points);
-        Asked { at, what: "plot".into(), points, variants: Vec::new(), windows: Vec::new() }
+        let what = "plot".to_string();
+        let part = Part { what: what.clone(), selection: plot.get_ref().selection(), variants: Vec::new() };
+        let (variants, windows, parts) = (Vec::new(), Vec::new(), vec![part]);
+        Asked { at, what, points, variants, windows, parts, is_judged: false }
     }
 
     /// Of a table.
     pub fn by_table(table: &'a Spanned<Summary>) -> Asked<'a> {
         let Summary { points, column, .. } = table.get_ref();
         let windows = column.iter().filter_map(|c| c.window).collect();
-        Asked { at: table.span().start, what: "table".into(), points, variants: Vec::new(), windows }
+        let part = |c: &'a Column| Part {
+            what: format!("table: {}", c.name),
+            selection: c.selection(),
+            variants: Vec::new(),
+        };
+        let (at, what, variants) = (table.span().start, "table".into(), Vec::new());
+        let parts = column.iter().map(part).collect();
+        Asked { at, what, points, variants, windows, parts, is_judged: false }
     }
 }
 
@@ -160,23 +182,70 @@ fn list<T: AsRef<str>>(names: &[T]) -> String {
     some.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 
-/// Links that claims speak of exist wherever they are judged.
-pub fn links(claims: &[Spanned<Claim>], conditions: &[Condition]) -> Result<(), Mistake> {
-    for place in claims {
-        let claim = place.get_ref();
-        let Some(link) = &claim.link else { continue };
-        for condition in conditions.iter().filter(|c| claim.is_about(&c.name)) {
-            let Some(job) = condition.jobs.iter().find(|j| j.variant == claim.of) else { continue };
-            let names = job.scenario.link_names();
-            if !names.contains(link) {
-                let what = format!(
-                    "claim \"{}\": link = \"{link}\" is not in point \"{}\"; there are {}",
-                    claim.id,
-                    condition.name,
-                    list(&names)
-                );
-                return Err(Mistake::at(place, what));
+/// Links, classes and tenants that are asked for exist: those of claims in all runs that they rest on, others in some.
+pub fn selections(asked: &[Asked], conditions: &[Condition], quick: bool) -> Result<(), Mistake> {
+    for Asked { at, points, parts, is_judged, .. } in asked {
+        // seeds make no difference to it
+        let jobs = conditions.iter().filter(|c| is_about(points, &c.name)).flat_map(|c| &c.jobs);
+        let jobs: Vec<&Job> = jobs.filter(|j| j.scenario.seed == 1).collect();
+        for Part { what, selection, variants } in parts {
+            let mine = jobs.iter().filter(|j| variants.is_empty() || variants.contains(&j.variant.as_str()));
+            let mut lacks = mine.map(|job| lacks(selection, &job.scenario).map(|lack| (job, lack)));
+            let first = if *is_judged { lacks.find(Option::is_some) } else { lacks.next() };
+            let Some(Some((job, Lack { what: key, known }))) = first else { continue };
+            // the others are looked at only if the first has not what is asked for
+            if !is_judged && lacks.any(|lack| lack.is_none()) {
+                continue;
             }
+            let known = if known.is_empty() { "none".to_string() } else { list(&known) };
+            let mode = if quick { ", in quick mode" } else { "" };
+            let what = format!(
+                "{what}: {key} is not in point \"{}\", variant \"{}\"{mode}; there are {known}",
+                job.point, job.variant
+            );
+            return Err(Mistake { at: *at, what });
+        }
+    }
+    Ok(())
+}
+
+/// Something that is asked for and not there.
+struct Lack {
+    /// Key and name: `link = "a > b"`.
+    what: String,
+    /// What there is of the kind.
+    known: Vec<String>,
+}
+
+/// What a scenario does not have of a selection.
+fn lacks(of: &Selection, scenario: &Scenario) -> Option<Lack> {
+    let of_flows = |name: fn(&Flow) -> &String| {
+        let mut seen = BTreeSet::new();
+        let all = scenario.flows.iter().map(name).filter(|n| !n.is_empty() && seen.insert(n.as_str()));
+        all.cloned().collect()
+    };
+    let lack = |key: &str, name: Option<&str>, known: &dyn Fn() -> Vec<String>| {
+        let (name, known) = (name?, known());
+        let is_there = known.iter().any(|k| k == name);
+        (!is_there).then(|| Lack { what: format!("{key} = \"{name}\""), known })
+    };
+    lack("link", of.link, &|| scenario.link_names())
+        .or_else(|| lack("class", of.class, &|| of_flows(|f| &f.class)))
+        .or_else(|| lack("tenant", of.tenant, &|| of_flows(|f| &f.tenant)))
+}
+
+/// Plots of what varies have at least two points on a line: others are not drawn.
+pub fn plots(plots: &[Spanned<Plot>], full: &[Condition]) -> Result<(), Mistake> {
+    for place in plots.iter().filter(|p| p.get_ref().kind == Kind::Vary) {
+        let mine = full.iter().filter(|c| !c.jobs.is_empty() && is_about(&place.get_ref().points, &c.name));
+        let mut lines: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for condition in mine.filter(|c| c.x.is_some()) {
+            *lines.entry((&condition.point, &condition.line)).or_default() += 1;
+        }
+        if lines.values().all(|points| *points < 2) {
+            let what = "plot: nothing varies by numbers at its points, so that there is no x axis; \
+                        vary something, or draw a cdf or over time";
+            return Err(Mistake::at(place, what.into()));
         }
     }
     Ok(())

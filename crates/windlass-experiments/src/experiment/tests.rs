@@ -226,6 +226,41 @@ fn mistakes_name_file_line_and_cure() {
 }
 
 #[test]
+fn what_no_scenario_has_is_refused_before_the_runs() {
+    let table = "\n[[table]]\ntitle = \"t\"\n[[table.column]]\nname = \"c\"\nmetric = \"jain\"\n\
+                 statistic = \"mean\"\ntenant = \"x\"\n";
+    let error = |text: &str, says: &str| {
+        let error = Experiment::parse("e.toml", text).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    };
+    let claim = VARIED.replacen("class = \"short\"\nof", "class = \"shor\"\nof", 1);
+    error(
+        &claim,
+        "claim \"short-flows\": class = \"shor\" is not in point \"buffer-1MB-100packets\", variant \"reno\"; there are long, short",
+    );
+    let per = VARIED.replacen("per = \"reno\"", "per = \"reno\"\nper_class = \"lang\"", 1);
+    error(&per, "class = \"lang\" is not in point \"buffer-1MB-100packets\", variant \"reno\"");
+    let plot = VARIED.replacen("class = \"short\"\nstatistic = \"median\"", "class = \"shor\"", 1);
+    error(&plot, "plot: class = \"shor\"");
+    error(&(VARIED.to_string() + table), "table: c: tenant = \"x\" is not in point");
+    // what one variant has is enough for a plot, and not for a claim of another
+    let set = "set = { \"flow.*.algorithm\" = \"bbr\" }";
+    let other = set.replace(" }", ", \"flow.short.class\" = \"brief\" }");
+    let brief = VARIED.replacen(set, &other, 1);
+    error(&brief, "claim \"short-flows\": class = \"short\"");
+    let of_reno = brief.replacen("of = \"bbr\"\nper = \"reno\"", "of = \"reno\"", 1);
+    Experiment::parse("e.toml", &of_reno).unwrap();
+}
+
+#[test]
+fn a_plot_with_no_x_is_refused() {
+    let fixed = VARIED.replacen("[\"10 packets\", \"100 packets\"]", "[\"100 packets\"]", 1);
+    let error = Experiment::parse("e.toml", &fixed).unwrap_err().to_string();
+    let line = fixed.lines().position(|l| l == "[[plot]]").unwrap() + 1;
+    assert!(error.starts_with(&format!("e.toml:{line}: plot: nothing varies")), "{error}");
+}
+
+#[test]
 fn what_is_asked_of_no_point_is_refused() {
     let points = "points = [\"buffer-1MB-100packets\"]\n";
     let table = "\n[[table]]\ntitle = \"t\"\npoints = [\"buffer\", \"bufer\"]\n\
@@ -361,6 +396,8 @@ fn a_scenario_can_be_named() {
     let end = VARIED.find("[[variant]]").unwrap();
     let text = format!("{}scenario = \"wan\"\n\n{}", &VARIED[..begin], &VARIED[end..])
         .replace("flow.long.size", "flow.0.size")
+        .replace("class = \"short\"\n", "")
+        .replace("class = \"long\"\n", "")
         .replace("link.0", "link.1")
         .replace("server > client", "box > client");
     let experiment = Experiment::parse("e.toml", &text).unwrap();
