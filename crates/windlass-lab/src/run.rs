@@ -166,12 +166,11 @@ fn grown(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>, name: &s
 }
 
 fn link_reports(scenario: &Scenario, topology: Topology, emulator: Emulator) -> Result<Vec<LinkReport>> {
-    let mut reports = Vec::new();
+    let (mut reports, names) = (Vec::new(), scenario.directions());
     for (index, stats) in topology.finish()? {
-        let [a, b] = &scenario.links[index].between;
-        for (stats, (from, to)) in stats.into_iter().zip([(a, b), (b, a)]) {
+        for (stats, name) in stats.into_iter().zip(&names[index]) {
             let mean_queue_ms = (emulator == Emulator::Own).then(|| stats.mean_queue_ms());
-            reports.push(LinkReport { name: format!("{from} > {to}"), stats, mean_queue_ms });
+            reports.push(LinkReport { name: name.clone(), stats, mean_queue_ms });
         }
     }
     Ok(reports)

@@ -9,14 +9,12 @@ pub fn mean_rtt_ms(scenario: &Scenario, links: &[LinkReport]) -> Option<f64> {
     let graph = Graph::new(scenario);
     let queues: BTreeMap<&str, f64> =
         links.iter().map(|l| Some((l.name.as_str(), l.mean_queue_ms?))).collect::<Option<_>>()?;
+    let queue = |name: String| queues.get(name.as_str()).copied().unwrap_or(0.0);
     let costs_ms: Vec<[f64; 2]> = scenario
         .links
         .iter()
-        .map(|link| {
-            let [a, b] = &link.between;
-            let queue = |name: String| queues.get(name.as_str()).copied().unwrap_or(0.0);
-            [format!("{a} > {b}"), format!("{b} > {a}")].map(|name| 1e3 * link.delay.0 + queue(name))
-        })
+        .zip(scenario.directions())
+        .map(|(link, both)| both.map(|name| 1e3 * link.delay.0 + queue(name)))
         .collect();
     let mut ways: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     let mut way_ms = |from: &str, to: &str| {
@@ -71,6 +69,19 @@ mod tests {
         // a queue of 10 ms on one of ten links, and one of 5 ms on that of all
         let links = [queue("sender-3 > switch", 10.0), queue("switch > receiver", 5.0)];
         assert!((rtt_ms(&scenario, &links) - 12.0).abs() < 1e-9);
+    }
+
+    /// Hosts take the first of two links between them, whatever queues on the second.
+    #[test]
+    fn of_parallel_links_that_of_the_way_counts() {
+        let link = "[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"5 ms\"\n";
+        let text = format!(
+            "name = \"t\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n{link}{link}\
+             [[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"1 MB\"\n"
+        );
+        let scenario = Scenario::parse("t", &text).unwrap();
+        let links = [queue("a > b", 1.0), queue("a > b #2", 100.0)];
+        assert!((rtt_ms(&scenario, &links) - 11.0).abs() < 1e-9);
     }
 
     /// Two of the four ways between two pods lead over each aggregation switch: a queue on one link counts by half.

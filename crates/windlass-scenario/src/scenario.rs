@@ -272,13 +272,24 @@ impl Scenario {
         Ok((scenario, places))
     }
 
-    /// Names of the directions of links that are emulated, as reports have them: "a > b".
+    /// What reports call both directions of each link, forward first: "a > b", and "a > b #2" of the second link between
+    /// the same two hosts, whichever of them it names first.
+    pub fn directions(&self) -> Vec<[String; 2]> {
+        let mut links: BTreeMap<[&String; 2], u32> = BTreeMap::new();
+        let mut directions = Vec::with_capacity(self.links.len());
+        for Link { between: [a, b], .. } in &self.links {
+            let number = links.entry(if a < b { [a, b] } else { [b, a] }).or_default();
+            *number += 1;
+            let rest = if *number > 1 { format!(" #{number}") } else { String::new() };
+            directions.push([format!("{a} > {b}{rest}"), format!("{b} > {a}{rest}")]);
+        }
+        directions
+    }
+
+    /// Names of the directions of links that are emulated.
     pub fn link_names(&self) -> Vec<String> {
-        let both = |l: &Link| {
-            let [a, b] = &l.between;
-            [format!("{a} > {b}"), format!("{b} > {a}")]
-        };
-        self.links.iter().filter(|l| l.is_emulated()).flat_map(both).collect()
+        let all = self.links.iter().zip(self.directions());
+        all.filter(|(link, _)| link.is_emulated()).flat_map(|(_, both)| both).collect()
     }
 
     /// Seed of the random choices on link `index`, in every home.
@@ -482,6 +493,16 @@ size = "10 MB"
         assert!(!with(""));
         assert!(with("jitter = \"1 ms\""));
         assert!(with("loss_back = \"1 %\""));
+    }
+
+    #[test]
+    fn links_between_the_same_hosts_have_different_names() {
+        let link = |a, b, delay| format!("[[link]]\nbetween = [\"{a}\", \"{b}\"]\ndelay = \"{delay}\"\n");
+        let more = [link("server", "client", "0 s"), link("client", "server", "1 ms")].concat();
+        let s = Scenario::parse("s", &format!("{GOOD}{more}")).unwrap();
+        let emulated = ["server > client", "client > server", "client > server #3", "server > client #3"];
+        assert_eq!(s.link_names(), emulated);
+        assert_eq!(s.directions()[1], ["server > client #2", "client > server #2"]);
     }
 
     #[test]

@@ -557,20 +557,15 @@ impl Sampler {
 /// Reports of the links that the testbed would emulate.
 fn link_reports(scenario: &Scenario, links: Vec<Link>) -> Vec<LinkReport> {
     let mut reports = Vec::new();
-    for (index, link) in links.into_iter().enumerate() {
-        let scenario_link = &scenario.links[index / 2];
-        if !scenario_link.is_emulated() {
+    for (index, (link, name)) in
+        links.into_iter().zip(scenario.directions().into_iter().flatten()).enumerate()
+    {
+        if !scenario.links[index / 2].is_emulated() {
             continue;
         }
-        let [a, b] = &scenario_link.between;
-        let (from, to) = if index % 2 == 0 { (a, b) } else { (b, a) };
         let stats = link.model.finish();
-        let mean_queue_ms = stats.mean_queue_ms();
-        reports.push(LinkReport {
-            name: format!("{from} > {to}"),
-            stats,
-            mean_queue_ms: Some(mean_queue_ms),
-        });
+        let mean_queue_ms = Some(stats.mean_queue_ms());
+        reports.push(LinkReport { name, stats, mean_queue_ms });
     }
     reports
 }
