@@ -1,12 +1,9 @@
-//! The keys of a policy: what each may be, and whose a place in the text is. Keys are written with dots, from the root.
+//! The keys of a policy: what each may be. Keys are written with dots, from the root.
 
 use super::{group::IDLE_MAX_S, text::SHARE_MAX};
-use toml::{
-    Spanned,
-    de::{DeTable, DeValue},
-};
 use windlass_core::{Algorithm, GroupRule, abi};
 use windlass_scenario::IN_REPORTS;
+pub(super) use windlass_scenario::{find_key as find, joined};
 
 /// What a key may be, as it goes on after "allowed: "; none: it is a quantity, which names its units itself, or no key
 /// of a policy.
@@ -64,37 +61,4 @@ fn in_words(key: &str) -> Option<&'static str> {
         "rule.group.aggressiveness" => "0.01 to 65535 flows",
         _ => return None,
     })
-}
-
-/// A key of the text and its value.
-pub(super) type Found<'a, 'text> = (String, &'a Spanned<DeValue<'text>>);
-
-/// The innermost key that byte `at` of the text belongs to; `path` leads to `table`.
-pub(super) fn find<'a, 'text>(table: &'a DeTable<'text>, at: usize, path: &str) -> Option<Found<'a, 'text>> {
-    table.iter().find_map(|(name, value)| {
-        let key = joined(path, name.get_ref());
-        let is_here = name.span().contains(&at) || value.span().contains(&at);
-        find_inside(value, at, &key).or_else(|| is_here.then_some((key, value)))
-    })
-}
-
-/// Tables of a list may stand anywhere in the text; what is found is the list.
-fn find_inside<'a, 'text>(
-    value: &'a Spanned<DeValue<'text>>,
-    at: usize,
-    key: &str,
-) -> Option<Found<'a, 'text>> {
-    match value.get_ref() {
-        DeValue::Table(table) => find(table, at, key),
-        DeValue::Array(list) => list.iter().find_map(|element| {
-            let is_here = element.span().contains(&at);
-            find_inside(element, at, key).or_else(|| is_here.then(|| (key.into(), value)))
-        }),
-        _ => None,
-    }
-}
-
-/// A key in the table that `path` leads to.
-pub(super) fn joined(path: &str, key: &str) -> String {
-    if path.is_empty() { key.into() } else { format!("{path}.{key}") }
 }
