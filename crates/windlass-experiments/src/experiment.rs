@@ -20,7 +20,7 @@ use check::Asked;
 use serde::{Deserialize, de::DeserializeOwned};
 use std::path::Path;
 use toml::Spanned;
-use windlass_scenario::{Draft, ScenarioError, Span, read_file};
+use windlass_scenario::{Draft, ScenarioError, Span, read_file, with_key};
 
 /// The experiments that this build knows, from `experiments/`.
 const FILES: [(&str, &str); 28] = [
@@ -116,7 +116,8 @@ struct VariedFile {
 fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, ScenarioError> {
     toml::from_str(text).map_err(|e| {
         let at = e.span().map_or(0, |s| s.start);
-        Mistake { at, what: e.message().replace('\n', " ") }.in_file(file, text)
+        let what = with_key(text, at, &e.message().replace('\n', " "));
+        Mistake { at, what }.in_file(file, text)
     })
 }
 

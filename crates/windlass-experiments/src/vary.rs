@@ -321,25 +321,34 @@ fn apply<'a>(
     for path in unset {
         draft.unset(path.get_ref()).map_err(|what| Mistake::at(path, format!("unset {what}")))?;
     }
+    let unchanged = draft.clone();
     for Setting { path, value, at } in settings {
         draft.set(path, value).map_err(|what| Mistake { at: *at, what: format!("set {what}") })?;
     }
-    draft.scenario().map_err(|what| {
-        // the key with which the message begins tells which of them is wrong
-        let is_its_key = |s: &&Setting| {
-            let key = s.path.rsplit('.').next().unwrap_or("");
-            let goes_on = |c: char| c.is_alphanumeric() || c == '_';
-            what.strip_prefix(key).is_some_and(|rest| !rest.starts_with(goes_on))
-        };
-        let is_unknown = |s: &&Setting| {
-            let key = s.path.rsplit('.').next().unwrap_or("");
-            what.starts_with(&format!("unknown field `{key}`"))
-        };
-        match settings.iter().rev().find(|s| is_its_key(s) || is_unknown(s)) {
-            Some(s) => Mistake { at: s.at, what: format!("set \"{}\": {what}", s.path) },
-            None => Mistake::at(whole, format!("\"{}\": {what}", whole.get_ref())),
-        }
+    draft.scenario().map_err(|what| match culprit(&unchanged, settings, &what) {
+        Some(s) => Mistake { at: s.at, what: format!("set \"{}\": {what}", s.path) },
+        None => Mistake::at(whole, format!("\"{}\": {what}", whole.get_ref())),
     })
+}
+
+/// The setting that is to blame for a mistake. The key with which the message begins tells it; of several that set such a
+/// key, it is one without which the message would be another.
+fn culprit<'s>(base: &Draft, settings: &'s [Setting<'s>], what: &str) -> Option<&'s Setting<'s>> {
+    let is_its_key = |s: &Setting| {
+        let key = s.path.rsplit('.').next().unwrap_or("");
+        let goes_on = |c: char| c.is_alphanumeric() || c == '_';
+        what.strip_prefix(key).is_some_and(|rest| !rest.starts_with(goes_on))
+            || what.starts_with(&format!("unknown field `{key}`"))
+    };
+    let says_the_same_without = |index: usize| {
+        let mut draft = base.clone();
+        let others = settings.iter().enumerate().filter(|(i, _)| *i != index);
+        let is_set = others.map(|(_, s)| draft.set(s.path, s.value)).all(|set| set.is_ok());
+        is_set && draft.scenario().is_err_and(|other| other == what)
+    };
+    let suspects: Vec<usize> = (0..settings.len()).rev().filter(|&i| is_its_key(&settings[i])).collect();
+    let guilty = suspects.iter().find(|&&i| suspects.len() == 1 || !says_the_same_without(i));
+    guilty.or(suspects.first()).map(|&i| &settings[i])
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub use file::{IN_REPORTS, is_name, line_at, read_file};
 pub use flow::{After, Application, Connections, Flow, Plan, Planned, Size, Train};
 pub use graph::{Distances, Graph};
 pub use group::{Group, Per};
-pub use keys::{FoundKey, find_key, joined};
+pub use keys::{FoundKey, find_key, joined, with_key};
 pub use link::{LinkModel, LinkStats, Queued, Verdict, times};
 pub use net::{Buffer, GilbertElliott, Host, Link};
 pub use parameters::Parameters;

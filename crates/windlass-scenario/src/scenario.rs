@@ -3,6 +3,7 @@
 use crate::{
     Flow, Graph, Group, Host, Link, LinkModel, Parameters, Per, Span, Switch, Tcp,
     group::{check_group, check_membership},
+    keys::with_key,
     line_at,
     net::{Known, Net, known},
     place::{Places, ScenarioFile, line_of},
@@ -189,12 +190,7 @@ impl Scenario {
             if let Some(cure) = brackets(words, &what) {
                 return ScenarioError::new(file, line + 1, &cure);
             }
-            let key = words.split_once('=').map_or("", |(key, _)| key.trim());
-            // what serde says of a value does not name its key
-            let is_said = what.starts_with(key) || what.contains(&format!("`{key}`"));
-            let is_named = key.is_empty() || key.contains(['[', '"', '#']) || is_said;
-            let what = if is_named { what } else { format!("{key}: {what}") };
-            ScenarioError::new(file, line + 1, &what)
+            ScenarioError::new(file, line + 1, &with_key(text, at, &what))
         })
     }
 
@@ -472,6 +468,22 @@ size = "10 MB"
             .what
             .contains("no path")
         );
+    }
+
+    #[test]
+    fn the_key_is_named_wherever_it_stands_in_its_line() {
+        let flow = "{ from = \"a\", to = \"b\", size = 5 }";
+        let text = |flow: &str| {
+            format!(
+                "name = \"t\"\nflow = [\n{flow},\n]\n[topology]\nshape = \"dumbbell\"\nedge = {{ rate = 7 }}\n"
+            )
+        };
+        let e = Scenario::parse("s", &text(flow)).unwrap_err();
+        assert!(e.what.starts_with("size: ") && e.line == 3, "{e}");
+        let e = Scenario::parse("s", &text(&flow.replace('5', "\"1 MB\""))).unwrap_err();
+        assert!(e.what.starts_with("rate: ") && e.line == 7, "{e}");
+        let e = error("rate = \"20 Mbit/s\"", "rate = 20 Mbit/s");
+        assert!(e.what.starts_with("rate: ") && e.line == 9, "{e}");
     }
 
     #[test]

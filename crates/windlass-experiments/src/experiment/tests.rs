@@ -219,7 +219,19 @@ fn mistakes_name_file_line_and_cure() {
     );
     assert!(error("\"flow.long.size\"", "\"flow.long.sise\"").contains("sise"));
     assert!(error("runs = 2", "runz = 2").contains("runz"));
+    // of two that set such a key, the one that is wrong
+    let both = "\"flow.0.size\" = \"0 B\" }\nunset = []";
+    let vary = "vary = [{ set = \"flow.short.size\", to = [\"1 MB\"] },";
+    let text = VARIED.replacen("\"link.0.loss_back\" = \"0 %\" }", both, 1).replacen(
+        "vary = [{ set = \"flow.long.size\", to = [\"1 MB\", \"2 MB\"], quick = [\"1 MB\"] },",
+        vary,
+        1,
+    );
+    let wrong = Experiment::parse("e.toml", &text).unwrap_err().to_string();
+    assert!(wrong.contains("set \"flow.0.size\": size"), "{wrong}");
     assert!(error("on = \"sim\"", "on = \"moon\"").contains("lab"));
+    assert!(error("quick_runs = 1", "quick_runs = \"1\"").contains(": quick_runs: invalid type"));
+    assert!(error("to = \"0.8 s\" }]", "to = 8 }]").contains(": to: invalid type"));
     let error =
         Experiment::parse("e.toml", &VARIED.replace("server > client", "client > sever")).unwrap_err();
     assert!(error.to_string().contains("server > client, client > server"), "{error}");
