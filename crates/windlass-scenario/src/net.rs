@@ -257,10 +257,15 @@ impl Net {
 
     fn add_link(&mut self, link: Link) -> Result<(), String> {
         check_link(&link, &|key, name| known(&self.names, key, name))?;
-        for switch in self.switches.iter().filter(|s| link.between.contains(&s.name) && link.rate.is_some()) {
+        let is_without_bdp = link.rate.is_some() && link.delay.0 <= 0.0;
+        for switch in self.switches.iter().filter(|s| is_without_bdp && link.between.contains(&s.name)) {
             for (key, buffer) in [("port_buffer", switch.ports.port_buffer), ("ecn", switch.ports.ecn)] {
-                check_buffer(key, buffer, &link)
-                    .map_err(|what| format!("between: of switch \"{}\", {what}", switch.name))?;
+                if matches!(buffer, Some(Buffer::Bdp(_))) {
+                    let name = &switch.name;
+                    return Err(format!(
+                        "delay: none, and {key} of switch \"{name}\" is in BDP; give one, or {key} in bytes or packets"
+                    ));
+                }
             }
         }
         self.links.push(link);
@@ -333,11 +338,19 @@ fn check_link(link: &Link, known: Known) -> Result<(), String> {
 
 /// A length of queue on a link.
 fn check_buffer(key: &str, buffer: Option<Buffer>, link: &Link) -> Result<(), String> {
+    check_length(key, buffer)?;
     match buffer {
-        Some(Buffer::Bdp(n)) if !n.is_finite() || n <= 0.0 => Err(format!("{key}: more than 0 BDP")),
         Some(Buffer::Bdp(_)) if link.rate.is_none() || link.delay.0 <= 0.0 => {
             Err(format!("{key} in BDP needs a rate and a delay; give both, or bytes or packets"))
         }
+        _ => Ok(()),
+    }
+}
+
+/// A length of queue by itself.
+pub(crate) fn check_length(key: &str, buffer: Option<Buffer>) -> Result<(), String> {
+    match buffer {
+        Some(Buffer::Bdp(n)) if !n.is_finite() || n <= 0.0 => Err(format!("{key}: more than 0 BDP")),
         Some(Buffer::Bytes(n)) if n < 1514 => Err(format!("{key}: at least one packet of 1514 B")),
         Some(Buffer::Packets(0)) => Err(format!("{key}: at least 1 packet")),
         _ => Ok(()),

@@ -8,7 +8,7 @@
 //! | `leaf-spine` | `host-1-1`..: leaf and number, `hosts_per_leaf` | `leaf-1`.., `spine-1`.. |
 //! | `fat-tree` | `host-1-1-1`..: pod, edge switch, number | `edge-1-1`.., `aggr-1-1`.. in each pod, `core-1`.. |
 
-use crate::{Buffer, Fraction, Link, Rate, Span, plain};
+use crate::{Buffer, Fraction, Link, Rate, Span, net::check_length, plain};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -39,16 +39,16 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Limits that a switch can have by itself; those in BDP are checked with each link.
+    /// Limits that a switch can have by itself; whether there is a BDP is checked with each link.
     pub(crate) fn check(&self) -> Result<(), String> {
-        match self.shared_buffer {
-            Some(Buffer::Bdp(_)) => {
-                Err("shared_buffer: a switch has no bandwidth-delay product; give bytes or packets".into())
-            }
-            Some(Buffer::Bytes(n)) if n < 1514 => Err("shared_buffer: at least one packet of 1514 B".into()),
-            Some(Buffer::Packets(0)) => Err("shared_buffer: at least 1 packet".into()),
-            _ => Ok(()),
+        if matches!(self.shared_buffer, Some(Buffer::Bdp(_))) {
+            return Err(
+                "shared_buffer: a switch has no bandwidth-delay product; give bytes or packets".into()
+            );
         }
+        let Ports { shared_buffer, port_buffer, ecn } = *self;
+        let all = [("shared_buffer", shared_buffer), ("port_buffer", port_buffer), ("ecn", ecn)];
+        all.into_iter().try_for_each(|(key, buffer)| check_length(key, buffer))
     }
 }
 
@@ -448,6 +448,16 @@ mod tests {
         assert_eq!(s.links[9].between, ["a-10", "sw"]);
         let e = Scenario::parse("t", &text.replace("a-*", "b-*")).unwrap_err();
         assert!(e.line == 9 && e.what.contains("no host is called b-1"), "{e}");
+        let bad = |ports: &str| {
+            let text = text.replace("shared_buffer = \"64 kB\"", ports);
+            Scenario::parse("t", &text.replace("\"sw\"]", "\"sw\"]\nrate = \"1 Mbit/s\"")).unwrap_err()
+        };
+        let e = bad("port_buffer = \"100 B\"");
+        assert!(e.line == 7 && e.what.starts_with("port_buffer: at least one packet"), "{e}");
+        let e = bad("ecn = \"0 packets\"");
+        assert!(e.line == 7 && e.what.starts_with("ecn: at least"), "{e}");
+        let e = bad("port_buffer = \"1 BDP\"");
+        assert!(e.line == 8 && e.what.starts_with("delay: none, and port_buffer of switch \"sw\""), "{e}");
         let e = Scenario::parse("t", &text.replace("count = 10", "count = 0")).unwrap_err();
         assert!(e.line == 4 && e.what.contains("1 to 10000"), "{e}");
     }
