@@ -170,6 +170,7 @@ impl Experiment {
     fn wan(file: &str, text: &str) -> Result<Experiment> {
         let parsed: WanFile = read(file, text)?;
         let place = |m: Mistake| m.in_file(file, text);
+        parsed.variants.iter().try_for_each(|v| check::variant_name(v, v.get_ref())).map_err(place)?;
         check::once("variant", parsed.variants.iter().map(|v| (v, v.get_ref().as_str()))).map_err(place)?;
         for point in &parsed.point {
             check::once("variant", point.get_ref().variants.iter().map(|v| (point, v.as_str())))

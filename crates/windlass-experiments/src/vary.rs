@@ -217,6 +217,7 @@ impl Varied {
     pub fn check_names(&self) -> Result<(), Mistake> {
         let ways = self.ways();
         for (index, way) in ways.iter().enumerate() {
+            check::variant_name(&way.variant.name, &way.name)?;
             let Some(other) = ways[..index].iter().find(|w| w.name == way.name) else { continue };
             let of = |w: &Way| format!("\"{}\" on {}", w.variant.name.get_ref(), w.on);
             let what = format!(

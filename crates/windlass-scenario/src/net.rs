@@ -107,7 +107,11 @@ impl FromStr for Buffer {
         if number > most {
             return Err(wrong(&format!("at most {most} {unit}")));
         }
-        Ok(if unit == "BDP" { Buffer::Bdp(number) } else { Buffer::Packets(number as u64) })
+        match unit {
+            "BDP" => Ok(Buffer::Bdp(number)),
+            _ if number.fract() > 0.0 => Err(wrong("packets are whole")),
+            _ => Ok(Buffer::Packets(number as u64)),
+        }
     }
 }
 
@@ -375,6 +379,7 @@ mod tests {
             ("inf BDP", "does not begin with a number"),
             ("nan packets", "does not begin with a number"),
             ("100000000000000000000 packets", "at most"),
+            ("1.5 packets", "packets are whole"),
             ("7 frames", "neither BDP nor packets nor bytes"),
         ] {
             let e = text.parse::<Buffer>().unwrap_err();

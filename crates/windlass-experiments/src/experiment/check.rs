@@ -10,7 +10,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
-use windlass_scenario::{Flow, Scenario};
+use windlass_scenario::{Flow, Scenario, is_name};
 
 /// What a file asks of points.
 pub struct Asked<'a> {
@@ -78,15 +78,32 @@ impl<'a> Asked<'a> {
 /// Most bytes of a point's name.
 const NAME_MOST_BYTES: usize = 200;
 
-/// Plots are kept in files named by their points.
-pub fn point_name<T>(place: &Spanned<T>, name: &str) -> Result<(), Mistake> {
-    if !name.contains('/') && name.len() <= NAME_MOST_BYTES {
+/// Names stand in tables of comma-separated values, in a line each.
+fn name<T>(place: &Spanned<T>, kind: &str, name: &str) -> Result<(), Mistake> {
+    if is_name(name) && !name.contains([',', '"']) {
         return Ok(());
     }
     let what = format!(
-        "point \"{name}\": files are named so; write it without /, in {NAME_MOST_BYTES} bytes at most"
+        "{kind} {name:?}: tables have it on one line, between commas; write it without commas, quotes and control characters"
     );
     Err(Mistake::at(place, what))
+}
+
+/// Plots are kept in files named by their points.
+pub fn point_name<T>(place: &Spanned<T>, point: &str) -> Result<(), Mistake> {
+    name(place, "point", point)?;
+    if !point.contains('/') && point.len() <= NAME_MOST_BYTES {
+        return Ok(());
+    }
+    let what = format!(
+        "point \"{point}\": files are named so; write it without /, in {NAME_MOST_BYTES} bytes at most"
+    );
+    Err(Mistake::at(place, what))
+}
+
+/// That of a variant.
+pub fn variant_name<T>(place: &Spanned<T>, variant: &str) -> Result<(), Mistake> {
+    name(place, "variant", variant)
 }
 
 /// Each name is there once: runs are told apart by it.

@@ -353,6 +353,18 @@ fn names_of_points_are_names_of_files() {
 }
 
 #[test]
+fn names_that_would_break_tables_are_refused() {
+    let says = |from: &str, to: &str, what: &str| {
+        let error = Experiment::parse("e.toml", &VARIED.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.contains(what) && error.contains("without commas"), "{error}");
+    };
+    says("name = \"buffer\"", "name = \"a,b\"", "point \"a,b-1MB");
+    says("name = \"buffer\"", "name = \"a\\nb\"", "point \"a\\nb-1MB");
+    says("name = \"reno\"", "name = \"reno, new\"", "variant \"reno, new\"");
+    says("name = \"reno\"", "name = \"\"", "variant \"\"");
+}
+
+#[test]
 fn windows_of_real_runs_are_refused() {
     let lab = VARIED.replacen("on = \"sim\"", "on = \"lab\"", 1);
     let error = Experiment::parse("e.toml", &lab).unwrap_err().to_string();
