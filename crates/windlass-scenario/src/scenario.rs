@@ -375,6 +375,11 @@ fn check_servers_weights(
 fn check_windlass(w: &Windlass, links: &[Link], known: Known) -> Result<(), String> {
     known("at", &w.at)?;
     known("facing", &w.facing)?;
+    if w.mode == Mode::Watch && w.group.is_some() {
+        return Err(
+            "group: a box that watches couples nothing; leave it out, or take mode = \"transparent\"".into(),
+        );
+    }
     let has_both = |l: &Link| l.between.contains(&w.at) && l.between.contains(&w.facing);
     if w.at == w.facing || !links.iter().any(has_both) {
         return Err(format!("facing: no link between \"{}\" and \"{}\"; name a neighbour", w.at, w.facing));
@@ -523,6 +528,39 @@ size = "10 MB"
         assert!(Scenario::parse("s", &text("client", "server")).is_ok());
         let e = Scenario::parse("s", &text("client", "client")).unwrap_err();
         assert!(e.what.contains("neighbour") && e.line == 19, "{e}");
+    }
+
+    #[test]
+    fn settings_without_effect_are_refused() {
+        let parse = |text: &str| Scenario::parse("s", &format!("{GOOD}{text}"));
+        let e = |text: &str| parse(text).unwrap_err();
+        let windlass =
+            "[[group]]\nname = \"g\"\nrule = \"ccc\"\n[windlass]\nat = \"client\"\nfacing = \"server\"\n";
+        let watch = e(&format!("{windlass}mode = \"watch\"\ngroup = \"g\"\n"));
+        assert!(watch.what.starts_with("group: a box that watches") && watch.line == 24, "{watch}");
+        let stop = e("stop = \"300001 ms\"\n");
+        assert!(stop.what.starts_with("stop") && stop.line == 17, "{stop}");
+        parse("stop = \"300 s\"\n").unwrap();
+        let train = |flow: &str, until: &str| {
+            let flow = format!(
+                "[[flow]]\nfrom = \"server\"\nto = \"client\"\n{flow}\n[[flow.train]]\nsize = \"1 kB\"\ngap = \"1 s\"\nuntil = \"{until}\"\n"
+            );
+            parse(&flow).map_err(|e| (e.what, e.line))
+        };
+        train("", "299 s").unwrap();
+        train("stop = \"200 s\"", "300 s").unwrap();
+        let (what, line) = train("", "300 s").unwrap_err();
+        assert!(
+            what.starts_with("until") && what.contains("or give the flow a stop") && line == 24,
+            "{what}"
+        );
+        let (what, line) = train("start = { exponential = \"1 s\" }", "10 s").unwrap_err();
+        assert!(what.starts_with("until: the flow's start has no bound") && line == 24, "{what}");
+        let bursts = |shares: &str| {
+            error("loss = \"1 %\"", &format!("bursts = {{ to_good = \"5 %\", {shares} }}")).what
+        };
+        assert!(bursts("to_bad = \"0 %\", loss_bad = \"50 %\"").starts_with("bursts.to_bad"));
+        assert!(bursts("to_bad = \"1 %\", loss_bad = \"0 %\"").starts_with("bursts.loss_bad"));
     }
 
     #[test]

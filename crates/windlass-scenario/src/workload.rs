@@ -177,6 +177,13 @@ impl RawFlow {
         if let Some(stop) = self.stop.filter(|stop| *stop <= latest) {
             return Err(format!("stop = \"{stop}\": the flow begins at {latest}; stop it later"));
         }
+        // what stops at the very end has not failed
+        if let Some(stop) = self.stop.filter(|stop| *stop > around.time_limit) {
+            let limit = around.time_limit;
+            return Err(format!(
+                "stop = \"{stop}\": the run ends before, at {limit}; leave it out, or stop earlier"
+            ));
+        }
         let is_fine = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         if self.algorithm.is_empty() || !self.algorithm.chars().all(is_fine) {
             let name = &self.algorithm;
@@ -210,6 +217,18 @@ impl RawFlow {
             train.get_ref().check(index + 1 == self.train.len()).map_err(place)?;
             if let Some(start) = train.get_ref().start.filter(|start| *start >= time_limit) {
                 return Err(place(format!("start = \"{start}\": the run ends before, at {time_limit}")));
+            }
+            let is_endless = |until: &Span| *until >= time_limit && self.stop.is_none();
+            if let Some(until) = train.get_ref().until.filter(is_endless) {
+                return Err(place(format!(
+                    "until = \"{until}\": the run ends before, at {time_limit}, and cuts the flow short; end it earlier, \
+                     or give the flow a stop"
+                )));
+            }
+            if train.get_ref().until.is_some() && self.start.most().is_none() {
+                return Err(place(
+                    "until: the flow's start has no bound, and may be later; give it a uniform or fixed start".into(),
+                ));
             }
             let begin = self.latest_start();
             if let Some(until) = train.get_ref().until.filter(|until| *until <= begin) {
