@@ -327,14 +327,6 @@ fn check_link(link: &Link, known: Known) -> Result<(), String> {
         if g.to_good.0 == 0.0 {
             return Err("bursts.to_good = 0 %: the link would never recover".into());
         }
-        if g.to_bad.0 == 0.0 {
-            return Err(
-                "bursts.to_bad = 0 %: the link would never turn bad; leave bursts out, or give loss".into()
-            );
-        }
-        if g.loss_bad.0 == 0.0 && g.loss_good.0 == 0.0 {
-            return Err("bursts.loss_bad = 0 %, and loss_good: nothing is ever lost; leave bursts out".into());
-        }
         if link.loss.0 > 0.0 {
             return Err("loss and bursts exclude each other".into());
         }

@@ -556,11 +556,6 @@ size = "10 MB"
         );
         let (what, line) = train("start = { exponential = \"1 s\" }", "10 s").unwrap_err();
         assert!(what.starts_with("until: the flow's start has no bound") && line == 24, "{what}");
-        let bursts = |shares: &str| {
-            error("loss = \"1 %\"", &format!("bursts = {{ to_good = \"5 %\", {shares} }}")).what
-        };
-        assert!(bursts("to_bad = \"0 %\", loss_bad = \"50 %\"").starts_with("bursts.to_bad"));
-        assert!(bursts("to_bad = \"1 %\", loss_bad = \"0 %\"").starts_with("bursts.loss_bad"));
     }
 
     #[test]
