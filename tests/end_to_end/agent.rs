@@ -156,17 +156,25 @@ fn a_hangup_has_the_policy_read_at_once() {
     release(&net, agent);
 }
 
+/// Said of what another agent has left under control.
+pub const OF_EARLIER: &str = "is still under the rules of an earlier agent";
+
 /// An agent that releases at its end what it controls, and what it says.
 pub struct Talker {
     pub child: Child,
     pub out: Lines<BufReader<ChildStdout>>,
-    errors: Lines<BufReader<ChildStderr>>,
+    pub errors: Lines<BufReader<ChildStderr>>,
 }
 
 impl Talker {
     pub fn start(net: &Net, policy: &Path) -> Talker {
-        let words = ["agent", "--detach-on-exit", "--policy", policy.to_str().expect("UTF-8")];
-        let mut command = net.windlass(&words);
+        Self::start_with(net, policy, &[])
+    }
+
+    /// The same with further words.
+    pub fn start_with(net: &Net, policy: &Path, words: &[&str]) -> Talker {
+        let own = ["agent", "--detach-on-exit", "--policy", policy.to_str().expect("UTF-8")];
+        let mut command = net.windlass(&[&own, words].concat());
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the agent starts");
         let out = BufReader::new(child.stdout.take().expect("piped")).lines();
@@ -179,20 +187,27 @@ impl Talker {
         self.out.any(|l| l.is_ok_and(|l| l.contains(word)))
     }
 
-    /// The next line that it complains in.
+    /// The next line that it complains in, if not of other tests' cgroups.
     pub fn complaint(&mut self) -> String {
-        self.errors.next().expect("it goes on").expect("a line")
+        let is_of_others = |line: &str| line.contains("detach --cgroup") && line.contains(OF_EARLIER);
+        let mut lines = self.errors.by_ref().map(|l| l.expect("a line"));
+        lines.find(|l| !is_of_others(l)).expect("it goes on")
     }
 }
 
 /// Rules for r1 that the datapath has no room for, which shows only when the interface is there: their patterns differ.
 fn too_many_rules(folder: &Path) {
+    too_many_rules_and(folder, "");
+}
+
+/// The same, and further rules.
+pub fn too_many_rules_and(folder: &Path, more: &str) {
     let letters = || 'a'..='q';
     let pairs = letters().flat_map(|a| letters().map(move |b| (a, b)));
     let rule = |(a, b)| {
         format!("[[rule]]\nname = \"{a}{b}\"\nmatch = {{ iface = \"r[1{a}{b}]\" }}\nalgorithm = \"reno\"\n")
     };
-    put(folder, &pairs.map(rule).collect::<String>());
+    put(folder, &(pairs.map(rule).collect::<String>() + more));
 }
 
 #[test]
@@ -628,8 +643,9 @@ fn an_agent_tells_programs_what_happens() {
     let mut next = || loop {
         let line = lines.next().expect("it goes on").expect("UTF-8");
         let event: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line}: {e}"));
-        // of other namespaces, whose interfaces have gone
-        if event["event"] != "removed" {
+        // of other namespaces, whose interfaces have gone, and of other tests' cgroups
+        let is_of_others = event["event"] == "removed" || line.contains(OF_EARLIER);
+        if !is_of_others {
             break event;
         }
     };

@@ -12,6 +12,7 @@ mod native_sockets;
 mod net;
 mod peers;
 mod random;
+mod reloads;
 mod site;
 mod transfers;
 

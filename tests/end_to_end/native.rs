@@ -298,7 +298,7 @@ fn a_default_that_is_unloaded_means_the_kernels_own() {
 }
 
 /// A cgroup of its own; none, and said so, if the machine has none of version 2.
-fn cgroup_or_skip(test: &str) -> Option<Cgroup> {
+pub fn cgroup_or_skip(test: &str) -> Option<Cgroup> {
     if windlass_agent::root_cgroup().is_err() {
         println!("skipped: {test}: no cgroup v2");
         return None;

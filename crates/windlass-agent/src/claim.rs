@@ -36,6 +36,12 @@ impl Claim {
         name_it.map_err(io_error(path))?;
         Ok(Claim { _file: file })
     }
+
+    /// Does some process have what `path` stands for? With the same lock held.
+    pub(crate) fn is_taken(path: &Path) -> bool {
+        let is_held = |file: File| flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_err();
+        File::open(path).is_ok_and(is_held)
+    }
 }
 
 #[cfg(test)]
@@ -50,7 +56,9 @@ mod tests {
         let why = Claim::take(&path, "'eth0'").unwrap_err().to_string();
         let who = format!("'eth0' is under the control of another agent (process {})", std::process::id());
         assert!(why.starts_with(&who), "{why}");
+        assert!(Claim::is_taken(&path));
         drop(first);
+        assert!(!Claim::is_taken(&path) && !Claim::is_taken(&folder.path().join("other")));
         Claim::take(&path, "'eth0'").unwrap();
     }
 }

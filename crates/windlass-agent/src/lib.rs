@@ -53,7 +53,7 @@ pub use native::{Native, NativeInfo};
 pub use netdev::index as interface_index;
 pub use options::Options;
 pub use pinned::Pinned;
-pub use pins::{attached_elsewhere, force_remove, left_here, remove_gone};
+pub use pins::{attached_elsewhere, force_remove, left_here, remove_gone, unattended_here};
 pub use policy::{GroupSpec, Membership, Mode, Per, Policy, PolicyError, Rule};
 pub use privilege::{check_root, is_root};
 pub use select::{PinnedSelector, Selector, SelectorInfo, remove_gone_cgroups, root_cgroup};

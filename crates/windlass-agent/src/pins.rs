@@ -7,6 +7,7 @@ use crate::{
     Error, Policy, Result,
     attach::{Attached, has_datapath, has_filters},
     bpffs::{mount_bpffs, pinned_here, pinned_in, root},
+    claim::Claim,
     clock::{self, Clock},
     error::{bpf, io_error},
     image::{CONFIG, build_id},
@@ -41,6 +42,14 @@ pub(crate) fn is_controlled(iface: &str) -> bool {
         Some(linked) => index == Some(linked),
         None => has_filters(iface),
     }
+}
+
+/// Interfaces of this namespace that are under the rules of an agent that has ended.
+pub fn unattended_here() -> Result<Vec<String>> {
+    let _lock = Lock::take("pins")?;
+    let is_unattended =
+        |name: &String| is_controlled(name) && !Claim::is_taken(&PinDir::here(name).claim_file());
+    Ok(pinned_here().into_iter().filter(is_unattended).collect())
 }
 
 /// Removes what an earlier interface of the name left, or who was killed while pinning, and clocks that nobody knows any more.

@@ -300,6 +300,13 @@ impl PinnedSelector {
         ids.iter().map(|id| Self::from_id(id)).collect()
     }
 
+    /// Those that an agent pinned that has ended.
+    pub fn unattended() -> Result<Vec<PinnedSelector>> {
+        let _lock = Lock::take("select")?;
+        let is_unattended = |s: &PinnedSelector| !s.build.is_empty() && !Claim::is_taken(&claim_file(&s.id));
+        Ok(Self::all().into_iter().filter(is_unattended).collect())
+    }
+
     /// The one of that cgroup, if there is one.
     pub fn of(cgroup: &Path) -> Option<PinnedSelector> {
         let id = inode(cgroup).ok()?.to_string();

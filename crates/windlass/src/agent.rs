@@ -51,6 +51,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     if home.is_empty() {
         voice.complain("no interface or cgroup matches the policy yet; waiting for one");
     }
+    home.others(&policy)?.iter().for_each(|why| voice.complain(why));
     let ended = look_after(&mut home, &mut file, policy, &wishes, voice);
     home.finish(detaches)?;
     ended.map(|()| ExitCode::SUCCESS)
@@ -82,7 +83,27 @@ impl Homes {
             return Err(why);
         }
         self.interfaces.begin_again();
+        self.native.begin_again();
+        self.interfaces.release_others(new);
+        self.native.release_others(new);
         Ok(())
+    }
+
+    /// What is to be said of interfaces and cgroups that nobody looks after, as the policy no longer names them.
+    fn others(&self, policy: &Policy) -> Result<Vec<String>> {
+        let is_still = |what: &str, words: &str| {
+            format!(
+                "{what} is still under the rules of an earlier agent; `windlass detach {words}` releases it"
+            )
+        };
+        let mut all: Vec<String> = windlass_agent::unattended_here()?
+            .iter()
+            .filter(|iface| !policy.is_of_iface(iface))
+            .map(|iface| is_still(iface, iface))
+            .collect();
+        let cgroups = self.native.others(policy)?;
+        all.extend(cgroups.iter().map(|c| is_still(c, &format!("--cgroup {c}"))));
+        Ok(all)
     }
 
     fn put(&mut self, policy: &Policy) -> Result<()> {

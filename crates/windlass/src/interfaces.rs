@@ -100,9 +100,9 @@ impl Interfaces {
         }
     }
 
-    /// Another policy is in force on the interfaces that are controlled.
+    /// Another policy is in force on those interfaces that it names.
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
-        for pinned in &self.controlled {
+        for pinned in self.controlled.iter().filter(|p| policy.is_of_iface(p.iface())) {
             match pinned.set_policy(policy) {
                 // the next look notices
                 Ok(()) | Err(Error::Released(_)) => {}
@@ -118,17 +118,19 @@ impl Interfaces {
         self.released.clear();
     }
 
-    /// The agent ends. What fails does not keep the rest from it; the first error is returned.
-    pub fn finish(self, is_detaching: bool) -> Result<()> {
-        if !is_detaching {
-            for iface in self.controlled.iter().map(Pinned::iface) {
-                let words = format!("stays under control; `windlass detach {iface}` releases it");
-                self.voice.of_iface("stays", iface, &words);
-            }
-            return Ok(());
+    /// Releases the interfaces that the policy in force does not name.
+    pub fn release_others(&mut self, policy: &Policy) {
+        let (kept, dropped) = self.controlled.drain(..).partition(|p| policy.is_of_iface(p.iface()));
+        self.controlled = kept;
+        if let Err(why) = self.release(dropped) {
+            self.voice.complain(why);
         }
-        let mut ended = hand_back(&self.controlled);
-        for pinned in self.controlled {
+    }
+
+    /// Ends control of these. What fails does not keep the rest from it; the first error is returned.
+    fn release(&self, all: Vec<Pinned>) -> Result<()> {
+        let mut ended = hand_back(&all);
+        for pinned in all {
             let iface = pinned.iface().to_string();
             match pinned.remove() {
                 Ok(()) => self.voice.of_iface("detached", &iface, "released"),
@@ -136,5 +138,18 @@ impl Interfaces {
             }
         }
         ended
+    }
+
+    /// The agent ends. What fails does not keep the rest from it; the first error is returned.
+    pub fn finish(mut self, is_detaching: bool) -> Result<()> {
+        if !is_detaching {
+            for iface in self.controlled.iter().map(Pinned::iface) {
+                let words = format!("stays under control; `windlass detach {iface}` releases it");
+                self.voice.of_iface("stays", iface, &words);
+            }
+            return Ok(());
+        }
+        let all = std::mem::take(&mut self.controlled);
+        self.release(all)
     }
 }

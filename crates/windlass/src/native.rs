@@ -384,16 +384,38 @@ impl NativeHome {
                 Err(why) => return Err(why.into()),
             }
         }
-        self.released.clear();
+        Ok(())
+    }
+
+    /// Another policy is in force everywhere: what it names is tried again, whatever became of that before.
+    pub fn begin_again(&mut self) {
         self.refused = Refused::default();
+        self.released.clear();
+    }
+
+    /// Cgroups that an earlier agent controls, and that the policy does not name.
+    pub fn others(&self, policy: &Policy) -> Result<Vec<String>> {
+        // one that the policy names and that could not be controlled was complained of
+        let wanted = Self::wanted(policy)?;
+        let mut all = PinnedSelector::unattended()?;
+        all.retain(|s| !wanted.iter().any(|w| w == s.cgroup()));
+        Ok(all.iter().map(|s| s.cgroup().display().to_string()).collect())
+    }
+
+    /// Releases the cgroups that the policy in force does not name.
+    pub fn release_others(&mut self, policy: &Policy) {
+        // without a root cgroup nothing says which those are
+        let Ok(wanted) = Self::wanted(policy) else { return };
         let (kept, dropped): (Vec<_>, Vec<_>) =
             self.selectors.drain(..).partition(|s| wanted.iter().any(|w| w == s.cgroup()));
         self.selectors = kept;
         for selector in dropped {
-            self.voice.of_cgroup("detached", selector.cgroup(), "released");
-            selector.remove()?;
+            let cgroup = selector.cgroup().to_path_buf();
+            match selector.remove() {
+                Ok(()) => self.voice.of_cgroup("detached", &cgroup, "released"),
+                Err(why) => self.voice.complain(why),
+            }
         }
-        Ok(())
     }
 
     /// The agent ends. What fails does not keep the rest from it; the first error is returned.

@@ -1,0 +1,97 @@
+//! What becomes, under another policy, of interfaces and cgroups that an agent controls or has controlled.
+
+use crate::{
+    agent::{OF_EARLIER, Talker, kill, put, too_many_rules_and},
+    native::cgroup_or_skip,
+    net::Net,
+};
+use windlass_agent::PinnedSelector;
+use windlass_tests::{is_root_or_skip, windlass};
+
+fn of_iface(iface: &str) -> String {
+    format!("[[rule]]\nname = \"{iface}\"\nmatch.iface = \"{iface}\"\nalgorithm = \"reno\"\n")
+}
+
+/// A policy that fails changes nothing, for what somebody had released either.
+#[test]
+fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
+    let test = "a_released_cgroup_is_left_alone_until_another_policy_is_in_force";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let Some(cgroup) = cgroup_or_skip(test) else { return };
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = cgroup.path().to_str().expect("UTF-8");
+    let of_cgroup = format!(
+        "[[rule]]\nname = \"sockets\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch.cgroup = \"{name}\"\n"
+    );
+    let sound = || put(folder.path(), &(of_iface("r1") + &of_cgroup));
+    let prefix = format!("x{:x}_", std::process::id());
+    let mut agent = Talker::start_with(&net, &sound(), &["--prefix", &prefix]);
+    let under_control = format!("{name}: under control");
+    assert!(agent.says(&under_control));
+    let out = windlass().args(["detach", "--cgroup", name]).output().expect("windlass runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let complaint = agent.complaint();
+    assert!(complaint.contains("was released by somebody else"), "{complaint}");
+    too_many_rules_and(folder.path(), &of_cgroup);
+    let complaint = agent.complaint();
+    assert!(complaint.contains("289 rules") && complaint.contains("stays"), "{complaint}");
+    sound();
+    let so_far: Vec<String> =
+        agent.out.by_ref().map_while(Result::ok).take_while(|l| !l.contains("in force")).collect();
+    assert!(!so_far.contains(&under_control), "{so_far:?}");
+    assert!(agent.says(&under_control), "the policy, which is new, names it");
+    kill(&mut agent.child, libc::SIGTERM);
+    assert!(PinnedSelector::of(cgroup.path()).is_none(), "released");
+}
+
+#[test]
+fn an_interface_that_no_rule_names_any_more_is_released() {
+    if !is_root_or_skip("an_interface_that_no_rule_names_any_more_is_released") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut agent = Talker::start(&net, &put(folder.path(), &of_iface("r[12]")));
+    assert!(agent.says("r2: under control"));
+    put(folder.path(), &of_iface("r2"));
+    assert!(agent.says("r1: released"));
+    let is_pinned = |iface| net.pins().with_file_name(iface).exists();
+    assert!(!is_pinned("r1") && is_pinned("r2"));
+    assert_eq!(net.clocks().len(), 2, "of r2");
+    put(folder.path(), &of_iface("r[12]"));
+    assert!(agent.says("r1: under control"));
+    kill(&mut agent.child, libc::SIGTERM);
+}
+
+#[test]
+fn an_agent_names_what_an_earlier_one_left_and_its_policy_does_not_name() {
+    let test = "an_agent_names_what_an_earlier_one_left_and_its_policy_does_not_name";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let Some(cgroup) = cgroup_or_skip(test) else { return };
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = cgroup.path().to_str().expect("UTF-8");
+    let of_cgroup = format!(
+        "[[rule]]\nname = \"sockets\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch.cgroup = \"{name}\"\n"
+    );
+    let file = put(folder.path(), &(of_iface("r[12]") + &of_cgroup));
+    let prefix = format!("y{:x}_", std::process::id());
+    let mut first = net.agent_with(&file, &["--prefix", &prefix], &format!("{name}: under control"));
+    let smaller = folder.path().join("smaller");
+    std::fs::create_dir(&smaller).expect("a writable folder");
+    kill(&mut first, libc::SIGTERM);
+    let mut agent = Talker::start(&net, &put(&smaller, &of_iface("r2")));
+    let mut earlier =
+        || agent.errors.find_map(|l| l.ok().filter(|l| l.contains(OF_EARLIER))).expect("it says so");
+    let of_r1 = earlier();
+    assert!(of_r1.contains("r1 is") && of_r1.contains("`windlass detach r1`"), "{of_r1}");
+    while !earlier().contains(&format!("`windlass detach --cgroup {name}`")) {}
+    kill(&mut agent.child, libc::SIGTERM);
+    net.answer(&["detach", "--all"]);
+    net.answer(&["native", "unload", "--prefix", &prefix]);
+}
