@@ -45,6 +45,11 @@ fn bad_input_gets_one_line_with_place_and_cure() {
         refused(&["native", "unload", "--prefix", "nobody_"], &["nobody_", "native list"]);
         refused(&["detach", "--cgroup", "/nobody"], &["/nobody", "under control: "]);
     }
+    for words in
+        [&["attach", "lo", "--port"][..], &["attach", "--native", "--port"], &["guest", "--server-port"]]
+    {
+        refused(&[words, &["1,2,3,4,5,6,7,8,9"]].concat(), &["9 ports", "at most 8"]);
+    }
     refused(&["guest", "--port", "org.nobody.9"], &["org.nobody.9", "virtserialport"]);
     refused(&["guest", "--port", "/etc/passwd"], &["/etc/passwd", "--port"]);
     refused(&["guest", "--port", "/dev/null", "--alg", "vegas"], &["vegas", "cubic, bbr"]);

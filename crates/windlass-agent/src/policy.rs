@@ -79,7 +79,22 @@ impl Policy {
     }
 
     /// The policy of `windlass attach`: one algorithm for everything.
-    pub fn simple(algorithm: Algorithm, mode: Mode, server_ports: Vec<u16>, control_paced: bool) -> Policy {
+    ///
+    /// # Errors
+    /// More ports than a rule has room for.
+    pub fn simple(
+        algorithm: Algorithm,
+        mode: Mode,
+        server_ports: Vec<u16>,
+        control_paced: bool,
+    ) -> crate::Result<Policy> {
+        let (count, most) = (server_ports.len(), abi::WL_RULE_PORTS as usize);
+        if count > most {
+            let what = format!(
+                "{count} ports of servers; a rule takes at most {most}: write a policy with several rules instead"
+            );
+            return Err(crate::Error::Invalid(what));
+        }
         let rule = Rule {
             name: "attach".into(),
             iface: "*".into(),
@@ -93,7 +108,7 @@ impl Policy {
             parameters: Parameters::default(),
             group: None,
         };
-        Policy { rules: vec![rule] }
+        Ok(Policy { rules: vec![rule] })
     }
 
     /// The same with all algorithms told this of their paths.

@@ -62,7 +62,7 @@ fn simple_policy_in_words(algorithm: Algorithm, mode: windlass_agent::Mode, port
 }
 
 pub fn attach(args: AttachArgs) -> Result<ExitCode> {
-    let algorithm = algorithm::asked_for(&args)?;
+    let algorithm = algorithm::named(&args.alg)?;
     let iface = args.iface.as_deref().context("an interface, or --native")?;
     let mode = match args.mode {
         ModeArg::Transparent => windlass_agent::Mode::Transparent,
@@ -74,7 +74,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
             let control_paced = args.paced_servers == PacedArg::Control;
             let parameters = args.path.parameters();
             parameters.check().map_err(anyhow::Error::msg)?;
-            Policy::simple(algorithm, mode, args.port.clone(), control_paced).with_parameters(parameters)
+            Policy::simple(algorithm, mode, args.port.clone(), control_paced)?.with_parameters(parameters)
         }
     };
     let what = match &args.policy {

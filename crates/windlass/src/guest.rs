@@ -66,12 +66,12 @@ pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
     let Some(algorithm) = Algorithm::by_name(&args.alg) else {
         bail!("--alg {}: no such algorithm; there is {}", args.alg, Algorithm::names());
     };
+    let policy = Policy::simple(algorithm, Mode::Native, args.server_port.clone(), false)?;
     let mut port = Port::new(&port::find(&args.port)?)?;
     let cgroup = match &args.cgroup {
         Some(folder) => folder.clone(),
         None => root_cgroup()?,
     };
-    let policy = Policy::simple(algorithm, Mode::Native, args.server_port.clone(), false);
     let (_, stopped) = signals::wishes(Wish::Stop)?;
     let mut flows = GuestFlows::load(&args.names.prefix)?;
     let selector = Selector::attach(&cgroup, &policy, &args.names.prefix, None)?;

@@ -196,7 +196,7 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     let folder = |given: Option<&Path>| given.map_or_else(root_cgroup, |c| Ok(c.to_path_buf()));
     let policy = match &args.policy {
         Some(file) => Policy::from_file(file)?,
-        None => Policy::simple(algorithm::asked_for(args)?, Mode::Native, args.port.clone(), false),
+        None => Policy::simple(algorithm::named(&args.alg)?, Mode::Native, args.port.clone(), false)?,
     };
     let cgroups: Vec<PathBuf> = match &args.policy {
         Some(_) => policy.cgroups().into_iter().map(folder).collect::<Result<_, Error>>()?,

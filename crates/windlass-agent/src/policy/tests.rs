@@ -391,7 +391,7 @@ proptest! {
     #[test]
     fn shares_end_at_one_thousand(shares in proptest::collection::vec(1u32..1000, 1..=4)) {
         let list = shares.iter().map(|s| ("bbr".to_string(), *s)).collect();
-        let mut policy = Policy::simple(Algorithm::by_name("bbr").unwrap(), Mode::Transparent, vec![], false);
+        let mut policy = Policy::simple(Algorithm::by_name("bbr").unwrap(), Mode::Transparent, vec![], false).unwrap();
         policy.rules[0].algorithms = list;
         let rule = policy.compile("eth0", 1)[0];
         prop_assert_eq!(rule.splits[shares.len() - 1].share_upto_permille, 1000);
