@@ -451,6 +451,21 @@ pub fn attached_with(net: &Net, words: &[&str]) -> (Child, Value) {
     (attach, said)
 }
 
+/// It looks at its clock more often than that.
+#[test]
+fn attach_samples_as_often_as_it_is_told() {
+    if !is_root_or_skip("attach_samples_as_often_as_it_is_told") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let (mut attach, _) = attached_with(&net, &["--sample-ms", "700"]);
+    let lines = BufReader::new(attach.stdout.as_mut().expect("piped")).lines();
+    let samples = lines.map(|l| serde_json::from_str::<Value>(&l.expect("a line")).expect("JSON"));
+    let times: Vec<u64> = samples.take(2).map(|s| s["t_ms"].as_u64().expect("a sample")).collect();
+    assert!(times[0] >= 700 && times[1] >= 1400, "{times:?}");
+    kill(&mut attach, libc::SIGINT);
+}
+
 /// Tables have places for flows that may never come: what each takes without stored data is bounded.
 #[test]
 fn a_flow_takes_a_kibibyte_at_most() {

@@ -4,6 +4,7 @@ use crate::{
     algorithm,
     args::{AttachArgs, ModeArg, PaceByArg, PacedArg, SetArgs, Sizes},
     info,
+    sampler::Sampler,
     signals::{self, Wish},
 };
 use anyhow::{Context, Result, bail};
@@ -99,7 +100,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     } else {
         println!("{iface}: {what}, paced by {pace_by}; Ctrl-C releases it");
     }
-    follow(&mut datapath, &wishes, args.sample_ms.map(Duration::from_millis))?;
+    follow(&mut datapath, &wishes, Sampler::new(args.sample_ms))?;
     if datapath.is_alive() {
         datapath.let_go()?;
         wait_for(|| datapath.has_let_go())?;
@@ -113,17 +114,15 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
 }
 
 /// Looks after the datapath until told to stop or its interface is gone.
-fn follow(datapath: &mut Datapath, wishes: &Receiver<Wish>, sample: Option<Duration>) -> Result<()> {
-    let started = Instant::now();
+fn follow(datapath: &mut Datapath, wishes: &Receiver<Wish>, mut sampler: Sampler) -> Result<()> {
     let mut next_watch = Instant::now() + WATCH;
     loop {
-        let pause = sample.unwrap_or(WATCH).min(next_watch.saturating_duration_since(Instant::now()));
+        let pause = sampler.left().min(next_watch.saturating_duration_since(Instant::now()));
         match wishes.recv_timeout(pause) {
             Err(RecvTimeoutError::Timeout) => {}
             _ => return Ok(()),
         }
-        if sample.is_some() {
-            let t_ms = started.elapsed().as_millis() as u64;
+        if let Some(t_ms) = sampler.due() {
             println!("{}", json!({ "event": "sample", "t_ms": t_ms, "flows": datapath.flows()? }));
         }
         if Instant::now() >= next_watch {

@@ -3,6 +3,7 @@
 use crate::{
     args::{ControllerArgs, GuestArgs, PortArg},
     print,
+    sampler::Sampler,
     signals::{self, Wish},
     voice::say,
     watched::Watched,
@@ -12,7 +13,7 @@ use serde_json::json;
 use std::{
     process::ExitCode,
     sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 use windlass_agent::{GuestFlows, Mode, Policy, Selector, root_cgroup};
 use windlass_core::{Algorithm, GroupRule};
@@ -27,35 +28,6 @@ use windlass_guest::{
 
 /// How often the controller looks whether to stop when nothing happens.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// Tells when the next sample is due.
-struct Sampler {
-    started: Instant,
-    pause: Option<Duration>,
-    next_at: Instant,
-}
-
-impl Sampler {
-    /// None: never.
-    fn new(pause_ms: Option<u64>) -> Sampler {
-        let (started, pause) = (Instant::now(), pause_ms.map(Duration::from_millis));
-        Sampler { started, pause, next_at: started + pause.unwrap_or_default() }
-    }
-
-    fn left(&self) -> Duration {
-        self.pause.map_or(Duration::MAX, |_| self.next_at.saturating_duration_since(Instant::now()))
-    }
-
-    /// Milliseconds since the start, if a sample is due.
-    fn due(&mut self) -> Option<u64> {
-        let pause = self.pause?;
-        if Instant::now() < self.next_at {
-            return None;
-        }
-        self.next_at += pause;
-        Some(self.started.elapsed().as_millis() as u64)
-    }
-}
 
 /// Whether somebody wants an end.
 fn is_told(stopped: &Receiver<Wish>) -> bool {

@@ -12,6 +12,7 @@ mod lab;
 mod native;
 mod print;
 mod refused;
+mod sampler;
 mod signals;
 mod speed;
 mod top;
