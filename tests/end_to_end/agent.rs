@@ -9,36 +9,24 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, ChildStderr, ChildStdout, Stdio},
     sync::atomic::{AtomicU64, Ordering},
-    time::SystemTime,
 };
 use tempfile::TempDir;
 use windlass_tests::{is_root_or_skip, windlass_path};
 
-/// Writes the policy, as if at that time: when it was last written, the agent takes it for unchanged.
-fn put_at(folder: &Path, text: &str, modified: Option<SystemTime>) -> PathBuf {
+/// Writes the policy.
+pub fn put(folder: &Path, text: &str) -> PathBuf {
     let file = folder.join("policy.toml");
     // renamed into place: the agent must never read half a policy
     let draft = folder.join("draft.toml");
     fs::write(&draft, text).expect("a writable folder");
-    if let Some(time) = modified {
-        fs::File::open(&draft).and_then(|f| f.set_modified(time)).expect("a file of ours");
-    }
     fs::rename(&draft, &file).expect("the same folder");
     file
 }
 
-pub fn put(folder: &Path, text: &str) -> PathBuf {
-    put_at(folder, text, None)
-}
-
-fn policy_at(folder: &Path, algorithm: &str, modified: Option<SystemTime>) -> PathBuf {
+pub fn policy(folder: &Path, algorithm: &str) -> PathBuf {
     let text =
         format!("[[rule]]\nname = \"all\"\nmatch = {{ iface = \"r1\" }}\nalgorithm = \"{algorithm}\"\n");
-    put_at(folder, &text, modified)
-}
-
-pub fn policy(folder: &Path, algorithm: &str) -> PathBuf {
-    policy_at(folder, algorithm, None)
+    put(folder, &text)
 }
 
 pub fn send(child: &Child, signal: i32) {
@@ -138,22 +126,23 @@ fn one_flow_has_an_algorithm_of_its_own() {
     });
 }
 
+/// The file has not changed: nothing but the signal has it read.
 #[test]
 fn a_hangup_has_the_policy_read_at_once() {
     if !is_root_or_skip("a_hangup_has_the_policy_read_at_once") {
         return;
     }
-    let (net, folder, file, mut agent) = with_agent("bbr");
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut agent = Talker::start(&net, &policy(folder.path(), "bbr"));
+    assert!(agent.says("under control"));
     with_transfer(&net, |progress| {
-        let written = fs::metadata(&file).and_then(|m| m.modified()).expect("when it was written");
-        policy_at(folder.path(), "cubic", Some(written));
-        send(&agent, libc::SIGHUP);
-        while net.flows()[0]["algorithm"] != "cubic" {
-            progress();
-        }
+        send(&agent.child, libc::SIGHUP);
+        assert!(agent.says("in force"), "the agent goes on");
+        progress();
+        assert_eq!(net.flows()[0]["mode"], "transparent");
     });
-    assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
-    release(&net, agent);
+    kill(&mut agent.child, libc::SIGTERM);
 }
 
 /// Said of what another agent has left under control.

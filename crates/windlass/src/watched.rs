@@ -1,30 +1,68 @@
 //! A file of settings that is read again while a command goes on.
 
-use std::{fs, path::Path, time::SystemTime};
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
-/// The file, and when it was last seen to be written.
+/// The file, and what it was when it was last looked at.
 pub struct Watched<'a> {
     /// Where it is.
     pub path: &'a Path,
     /// None: it was not there.
-    seen: Option<SystemTime>,
+    seen: Option<State>,
+}
+
+/// What tells that a file is another one or was written. Its time alone does not: copies may keep that, and all files of an
+/// image have one.
+#[derive(PartialEq, Eq)]
+struct State {
+    device: u64,
+    inode: u64,
+    size_bytes: u64,
+    /// When it was written, and when it was changed in whatever way: seconds and nanoseconds.
+    times: [(i64, i64); 2],
 }
 
 impl Watched<'_> {
     /// The file as it is now.
     pub fn new(path: &Path) -> Watched<'_> {
-        Watched { path, seen: modified(path) }
+        Watched { path, seen: State::of(path) }
     }
 
     /// Whether it must be read again: it was written since it was last looked at, or somebody asks.
     pub fn is_due(&mut self, is_asked: bool) -> bool {
-        let now = modified(self.path);
+        let now = State::of(self.path);
         let has_changed = now != self.seen;
         self.seen = now;
         is_asked || has_changed
     }
 }
 
-fn modified(path: &Path) -> Option<SystemTime> {
-    fs::metadata(path).and_then(|m| m.modified()).ok()
+impl State {
+    fn of(path: &Path) -> Option<State> {
+        let m = fs::metadata(path).ok()?;
+        let times = [(m.mtime(), m.mtime_nsec()), (m.ctime(), m.ctime_nsec())];
+        Some(State { device: m.dev(), inode: m.ino(), size_bytes: m.size(), times })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    #[test]
+    fn a_file_in_the_place_of_another_of_the_same_time_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, draft] = ["file", "draft"].map(|name| folder.path().join(name));
+        let write = |path: &Path, text: &str| {
+            fs::write(path, text).unwrap();
+            fs::File::open(path).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        };
+        write(&file, "one");
+        let mut watched = Watched::new(&file);
+        assert!(!watched.is_due(false) && watched.is_due(true));
+        write(&draft, "two");
+        fs::rename(&draft, &file).unwrap();
+        assert!(watched.is_due(false));
+        assert!(!watched.is_due(false));
+    }
 }
