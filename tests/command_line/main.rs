@@ -1,5 +1,6 @@
 //! What a user sees when something is wrong, and what needs no privilege.
 
+mod controller;
 mod scenarios;
 mod sweep;
 

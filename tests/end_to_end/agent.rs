@@ -567,21 +567,29 @@ fn attach_makes_a_deleted_clock_anew_and_says_so() {
         net.middle.run(&["ip", "link", "del", shaped]).expect("iproute2");
     };
     let repaired = AtomicU64::new(0);
-    std::thread::scope(|scope| {
+    let said = std::thread::scope(|scope| {
         // what it says has to be read, or it would wait with its work
-        scope.spawn(|| {
+        let listener = scope.spawn(|| {
+            let mut said = Vec::new();
             for line in lines.map_while(Result::ok) {
-                let sample: Value = serde_json::from_str(&line).expect("JSON");
-                let of_flow = sample["flows"][0]["repaired_segs"].as_u64();
-                repaired.store(of_flow.unwrap_or(0), Ordering::Relaxed);
+                let event: Value = serde_json::from_str(&line).expect("JSON");
+                match event["event"].as_str() {
+                    Some("complaint") => said.push(event["why"].as_str().expect("words").to_string()),
+                    _ => {
+                        let of_flow = event["flows"][0]["repaired_segs"].as_u64();
+                        repaired.store(of_flow.unwrap_or(0), Ordering::Relaxed);
+                    }
+                }
             }
+            said
         });
         with_spoilt_clocks(&net, &[&delete], &|| repaired.load(Ordering::Relaxed));
         send(&attach, libc::SIGINT);
+        listener.join().expect("JSON")
     });
     let out = attach.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success() && said.lines().count() == 1 && said.contains("made anew"), "{said}");
+    assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(said.len() == 1 && said[0].contains("made anew"), "{said:?}");
     assert!(net.clocks().is_empty());
 }
 

@@ -6,6 +6,7 @@ use crate::{
     info,
     sampler::Sampler,
     signals::{self, Wish},
+    voice::Voice,
 };
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -100,7 +101,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     } else {
         println!("{iface}: {what}, paced by {pace_by}; Ctrl-C releases it");
     }
-    follow(&mut datapath, &wishes, Sampler::new(args.sample_ms))?;
+    follow(&mut datapath, &wishes, Sampler::new(args.sample_ms), Voice { as_json: args.json })?;
     if datapath.is_alive() {
         datapath.let_go()?;
         wait_for(|| datapath.has_let_go())?;
@@ -114,7 +115,12 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
 }
 
 /// Looks after the datapath until told to stop or its interface is gone.
-fn follow(datapath: &mut Datapath, wishes: &Receiver<Wish>, mut sampler: Sampler) -> Result<()> {
+fn follow(
+    datapath: &mut Datapath,
+    wishes: &Receiver<Wish>,
+    mut sampler: Sampler,
+    voice: Voice,
+) -> Result<()> {
     let mut next_watch = Instant::now() + WATCH;
     loop {
         let pause = sampler.left().min(next_watch.saturating_duration_since(Instant::now()));
@@ -131,7 +137,7 @@ fn follow(datapath: &mut Datapath, wishes: &Receiver<Wish>, mut sampler: Sampler
                 return Ok(());
             }
             if datapath.watch_clock()? {
-                eprintln!("windlass: {}", clock_is_new(datapath.iface()));
+                voice.complain(clock_is_new(datapath.iface()));
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::{
     print,
     sampler::Sampler,
     signals::{self, Wish},
-    voice::say,
+    voice::{Voice, say},
     watched::Watched,
 };
 use anyhow::{Result, bail};
@@ -151,7 +151,7 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
                 .map_err(anyhow::Error::from)
                 .and_then(|p| Ok(service.set_places(&p)?));
             if let Err(e) = result {
-                eprintln!("windlass: {e:#}; the guests in force stay");
+                Voice { as_json: args.json }.complain(format!("{e:#}; the guests in force stay"));
             }
         }
         match happenings.recv_timeout(sampler.left().min(LOOK)) {

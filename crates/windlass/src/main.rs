@@ -87,7 +87,8 @@ fn main() -> ExitCode {
     match panic::catch_unwind(|| run(Args::parse())) {
         Ok(Ok(code)) => code,
         Ok(Err(error)) => {
-            eprintln!("windlass: {error:#}");
+            // the status says it, too
+            let _ = writeln!(io::stderr(), "windlass: {error:#}");
             ExitCode::from(BAD_INPUT)
         }
         Err(cause) if lost_output(cause.as_ref()).is_some() => ExitCode::FAILURE,

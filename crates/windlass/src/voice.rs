@@ -1,5 +1,6 @@
-//! What the agent says as it goes on: lines for people, or one JSON document per event. Where nobody hears it, as a disk is
-//! full or its reader gone, it goes on without a word: interfaces and policies are to be looked after all the same.
+//! What the agent and the controller say as they go on: lines for people, or one JSON document per event. Where nobody hears
+//! it, as a disk is full or its reader gone, they go on without a word: interfaces, policies and guests are to be looked after
+//! all the same.
 
 use serde_json::{Value, json};
 use std::{
@@ -58,7 +59,7 @@ impl Voice {
         }
     }
 
-    /// Something is not as it should be, and the agent goes on.
+    /// Something is not as it should be, and the command goes on.
     pub fn complain(self, why: impl Display) {
         if self.as_json {
             say(json!({ "event": "complaint", "why": why.to_string() }));
