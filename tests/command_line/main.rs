@@ -163,6 +163,16 @@ fn a_wrong_policy_and_a_wrong_scenario_name_the_line() {
     }
 }
 
+#[test]
+fn a_policy_that_would_control_nothing_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = folder.path().join("p.toml");
+    let file = policy.to_str().unwrap();
+    fs::write(&policy, "[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\nmatch.iface = \"tap*\"\n").unwrap();
+    refused(&["attach", "lo", "--policy", file], &["p.toml", "no rule", "'lo'", "policy show"]);
+    refused(&["attach", "--native", "--policy", file], &["no rule", "native"]);
+}
+
 /// A pipe would be waited for, a device would fill the memory.
 #[test]
 fn what_is_no_file_of_text_is_refused_at_once() {

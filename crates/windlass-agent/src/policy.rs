@@ -131,13 +131,13 @@ impl Policy {
     /// Interfaces of this namespace that some rule names.
     pub fn interfaces(&self) -> Vec<String> {
         let mut names = netdev::names();
-        names.retain(|n| self.is_of_iface(n));
+        names.retain(|n| n != "lo" && self.is_of_iface(n));
         names
     }
 
     /// Does some rule name this interface, there or not?
     pub fn is_of_iface(&self, iface: &str) -> bool {
-        iface != "lo" && self.rules.iter().any(|r| r.applies_to(iface))
+        self.rules.iter().any(|r| r.applies_to(iface))
     }
 
     /// Cgroups that some rule of mode native names; none among them: all sockets.

@@ -80,6 +80,10 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
         }
     };
     let what = match &args.policy {
+        Some(file) if !policy.is_of_iface(iface) => bail!(
+            "no rule of {} applies to '{iface}'; `windlass policy show` tells of what each speaks",
+            file.display()
+        ),
         Some(file) => format!("{} in force", file.display()),
         None => simple_policy_in_words(algorithm, mode, &args.port),
     };
