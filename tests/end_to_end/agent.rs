@@ -531,6 +531,24 @@ fn a_clock_that_is_deleted_or_changed_is_made_anew() {
     assert!(net.clocks().is_empty(), "the last clock is gone");
 }
 
+/// As on a kernel without tbf.
+#[test]
+fn of_a_clock_that_cannot_be_made_nothing_is_left() {
+    if !is_root_or_skip("of_a_clock_that_cannot_be_made_nothing_is_left") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").expect("a path"));
+    std::os::unix::fs::symlink("/bin/false", folder.path().join("tc")).expect("a writable folder");
+    for (words, status) in [(&["attach", "r1"][..], 2), (&["doctor"], 1)] {
+        let out = net.windlass(words).env("PATH", &path).output().expect("windlass runs");
+        let said = String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned();
+        assert!(out.status.code() == Some(status) && said.contains("`tc qdisc"), "{words:?}: {said}");
+        assert_eq!(net.clocks(), Vec::<String>::new(), "{words:?}");
+    }
+}
+
 /// Nobody is there to send the clock's frame again: what is lost the server sends again, as it would without a box.
 #[test]
 fn without_agent_and_clock_a_transfer_goes_on() {

@@ -2,9 +2,10 @@
 //! round by the `wl_clock` program, comes by at a steady rate. Once started it needs no user space.
 
 use crate::{
-    Error, Result,
+    Error, Options, Result,
     attach::{Attached, Side, attach},
     error::bpf,
+    lock::Lock,
     netdev::{self, run},
     plain::u32_at,
 };
@@ -20,6 +21,14 @@ const ETH_P_CLOCK: u16 = 0x88b5;
 
 /// The program that sends the frame on.
 pub(crate) const PROGRAM: &str = "wl_clock";
+
+/// Makes a clock and throws it away: does this kernel have what it needs?
+pub(crate) fn try_make() -> Result<()> {
+    // or who attaches would take it for one that was left
+    let _lock = Lock::take("attach")?;
+    // no interface has this index
+    Clock::create(0, Options::default().clock_hz).map(|clock| clock.remove())
+}
 
 /// The clock of one datapath.
 #[derive(Debug)]
@@ -47,6 +56,16 @@ impl Clock {
             run(&["ip", "link", "del", a])?;
         }
         run(&[&["ip", "link", "add", a], index, &["type", "veth", "peer", "name", b]].concat())?;
+        let is_ready = self.set_up(hz);
+        if is_ready.is_err() {
+            self.remove();
+        }
+        is_ready
+    }
+
+    /// Gives the pair, which is there, its rate.
+    fn set_up(&self, hz: u32) -> Result<()> {
+        let (a, b) = (self.shaped.as_str(), self.program_end.as_str());
         for dev in [a, b] {
             // the pair is nobody's business: no addresses, no neighbour discovery
             run(&["ip", "link", "set", dev, "addrgenmode", "none", "arp", "off", "up"])?;

@@ -1,7 +1,7 @@
 //! What this kernel can do for the datapath, and the cure for what it cannot.
 
 use crate::{
-    bpffs, load, native, netdev,
+    bpffs, clock, load, native, netdev,
     privilege::{is_root, missing_capabilities},
     select,
     uplink::kernel_has_departure_times,
@@ -87,6 +87,12 @@ pub fn doctor() -> Vec<Check> {
             "by the clock (fq on the uplink can do it from Linux 5.18)"
         };
         checks.push(check("pacing", true, pacing, ""));
+        checks.push(match clock::try_make() {
+            Ok(()) => check("clock", true, "tbf on a veth pair", ""),
+            Err(e) => {
+                check("clock", false, e.to_string(), "a kernel with veth and sch_tbf, built in or as modules")
+            }
+        });
         checks.push(match load::try_load() {
             Ok(programs) => {
                 let list: Vec<String> = programs.iter().map(|(n, i)| format!("{n} {i} insns")).collect();
