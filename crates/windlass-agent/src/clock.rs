@@ -22,6 +22,18 @@ const ETH_P_CLOCK: u16 = 0x88b5;
 /// The program that sends the frame on.
 pub(crate) const PROGRAM: &str = "wl_clock";
 
+/// Index of the interface whose clock has this device at its end `end`, `a` or `b`; none: it is no clock's.
+fn ifindex_of(device: &str, end: char) -> Option<u32> {
+    let digits = device.strip_prefix("wlc")?.strip_suffix(end)?;
+    // parse() would take a sign
+    digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Is this interface a device of some datapath's clock?
+pub fn is_of_clock(iface: &str) -> bool {
+    ['a', 'b'].iter().any(|end| ifindex_of(iface, *end).is_some())
+}
+
 /// Makes a clock and throws it away: does this kernel have what it needs?
 pub(crate) fn try_make() -> Result<()> {
     // or who attaches would take it for one that was left
@@ -92,8 +104,7 @@ impl Clock {
 
     /// Removes the clocks of interfaces that are gone from this namespace.
     pub fn remove_gone() {
-        let ifindex = |name: &str| name.strip_prefix("wlc")?.strip_suffix('a')?.parse().ok();
-        for ifindex in netdev::names().iter().filter_map(|name| ifindex(name)) {
+        for ifindex in netdev::names().iter().filter_map(|name| ifindex_of(name, 'a')) {
             if !netdev::has_index(ifindex) {
                 Clock::existing(ifindex).remove();
             }
@@ -179,4 +190,18 @@ fn frame() -> [u8; FRAME_BYTES as usize] {
     frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
     frame[12..14].copy_from_slice(&ETH_P_CLOCK.to_be_bytes());
     frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_are_known_by_their_whole_name() {
+        assert!(is_of_clock("wlc12a") && is_of_clock("wlc0b"));
+        for other in ["wlc", "wlca", "wlc12", "wlc12c", "wlc+1a", "wlc-lan", "wlcroom1a", "xwlc1a"] {
+            assert!(!is_of_clock(other), "{other}");
+        }
+        assert_eq!(ifindex_of("wlc12a", 'a'), Some(12));
+    }
 }

@@ -37,6 +37,7 @@ mod shared_groups;
 mod uplink;
 
 pub use bpffs::{pinned_here, pins_are_private};
+pub use clock::is_of_clock;
 pub use cost::{RunTime, RunTimeStats};
 pub use counters::read_counters;
 pub use coupled::{CoupledStats, Coupling};

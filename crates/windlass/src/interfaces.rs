@@ -6,7 +6,7 @@ use crate::{
     voice::Voice,
 };
 use anyhow::Result;
-use windlass_agent::{Datapath, Error, Options, Pinned, Policy};
+use windlass_agent::{Datapath, Error, Options, Pinned, Policy, is_of_clock};
 
 /// What is under control, and what could not be.
 pub struct Interfaces {
@@ -40,7 +40,7 @@ impl Interfaces {
         for iface in policy.interfaces() {
             let is_known =
                 self.controlled.iter().any(|p| p.iface() == iface) || self.refused.is_recent(&iface);
-            if is_known || self.released.contains(&iface) || iface.starts_with("wlc") {
+            if is_known || self.released.contains(&iface) || is_of_clock(&iface) {
                 continue;
             }
             let index = windlass_agent::interface_index(&iface);
