@@ -163,6 +163,27 @@ fn a_wrong_policy_and_a_wrong_scenario_name_the_line() {
     }
 }
 
+/// What is wrong, too, is one document for programs, and the status tells.
+#[test]
+fn a_check_answers_in_json_whatever_it_finds() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = folder.path().join("p.toml");
+    let file = policy.to_str().unwrap();
+    let check = || {
+        let out = run(&["policy", "check", "--json", file]);
+        (out.status.code(), serde_json::from_slice::<serde_json::Value>(&out.stdout).unwrap())
+    };
+    let (status, unread) = check();
+    assert_eq!((status, &unread["ok"], &unread["line"]), (Some(2), &false.into(), &().into()));
+    assert!(unread["what"].as_str().unwrap().contains("No such file"), "{unread}");
+    fs::write(&policy, "[[rule]]\nname = \"a\"\nalgorithm = \"vegas\"\n").unwrap();
+    let (status, wrong) = check();
+    assert_eq!((status, &wrong["ok"], &wrong["line"]), (Some(2), &false.into(), &3.into()));
+    assert!(wrong["file"] == file && wrong["what"].as_str().unwrap().contains("vegas"), "{wrong}");
+    fs::write(&policy, "[[rule]]\nname = \"a\"\nalgorithm = \"reno\"\n").unwrap();
+    assert_eq!(check(), (Some(0), serde_json::json!({ "file": file, "ok": true, "rules": 1 })));
+}
+
 #[test]
 fn a_policy_that_would_control_nothing_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,13 +1,15 @@
 //! Commands that only look: flows, algs, policy, doctor, man.
 
 use crate::{
+    BAD_INPUT,
     args::{Args, PolicyCommand},
     print,
 };
 use anyhow::{Result, bail};
 use clap::CommandFactory;
-use std::process::ExitCode;
-use windlass_agent::{FlowInfo, Mode, Per, Pinned, Policy, check_root};
+use serde_json::{Value, json};
+use std::{path::Path, process::ExitCode};
+use windlass_agent::{Error, FlowInfo, Mode, Per, Pinned, Policy, check_root};
 use windlass_core::Algorithm;
 
 /// Interfaces of this network namespace that are under an agent's control; there must be one.
@@ -57,7 +59,7 @@ pub fn flows(json: bool) -> Result<ExitCode> {
                 value
             })
             .collect();
-        println!("{}", serde_json::json!({ "flows": list, "groups": groups }));
+        println!("{}", json!({ "flows": list, "groups": groups }));
         return Ok(ExitCode::SUCCESS);
     }
     let rows: Vec<Vec<String>> = all
@@ -113,9 +115,9 @@ pub fn flows(json: bool) -> Result<ExitCode> {
 pub fn algs(json: bool) -> Result<ExitCode> {
     if json {
         let list: Vec<_> = Algorithm::all()
-            .map(|a| serde_json::json!({ "name": a.name(), "id": a.id(), "description": a.description() }))
+            .map(|a| json!({ "name": a.name(), "id": a.id(), "description": a.description() }))
             .collect();
-        println!("{}", serde_json::json!({ "algorithms": list }));
+        println!("{}", json!({ "algorithms": list }));
     } else {
         let rows: Vec<_> = Algorithm::all().map(|a| vec![a.name().into(), a.description().into()]).collect();
         print::table(&["name", "what it does"], &rows);
@@ -123,14 +125,30 @@ pub fn algs(json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What is wrong with a policy: in which line, and what; none: the file cannot be read.
+fn mistake(file: &Path, why: Error) -> Value {
+    let (line, what) = match why {
+        Error::Policy(e) => (Some(e.line), e.what),
+        Error::Io { why, .. } => (None, why.to_string()),
+        other => (None, other.to_string()),
+    };
+    json!({ "file": file, "ok": false, "line": line, "what": what })
+}
+
 pub fn policy(command: PolicyCommand) -> Result<ExitCode> {
     match command {
-        PolicyCommand::Check { file, json } => {
+        PolicyCommand::Check { file, json: true } => {
+            let (document, code) = match Policy::from_file(&file) {
+                Ok(policy) => {
+                    (json!({ "file": file, "ok": true, "rules": policy.rules.len() }), ExitCode::SUCCESS)
+                }
+                Err(why) => (mistake(&file, why), ExitCode::from(BAD_INPUT)),
+            };
+            println!("{document}");
+            return Ok(code);
+        }
+        PolicyCommand::Check { file, json: false } => {
             let policy = Policy::from_file(&file)?;
-            if json {
-                println!("{}", serde_json::json!({ "file": file, "ok": true, "rules": policy.rules.len() }));
-                return Ok(ExitCode::SUCCESS);
-            }
             println!("{}: {} rule(s), all understood", file.display(), policy.rules.len());
         }
         PolicyCommand::Show { file, json } => {
@@ -196,7 +214,7 @@ pub fn doctor(json: bool) -> Result<ExitCode> {
     checks.push(windlass_guest::port::doctor());
     let all_ok = checks.iter().all(|c| c.ok);
     if json {
-        println!("{}", serde_json::json!({ "ok": all_ok, "checks": checks }));
+        println!("{}", json!({ "ok": all_ok, "checks": checks }));
     } else {
         let rows: Vec<Vec<String>> = checks
             .iter()
