@@ -48,6 +48,16 @@ fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
 }
 
 #[test]
+fn to_release_nothing_is_said_to_be_that() {
+    if !is_root_or_skip("to_release_nothing_is_said_to_be_that") {
+        return;
+    }
+    let net = Net::create("cubic");
+    assert!(net.answer(&["detach", "--all"]).contains("no interface"));
+    assert_eq!(net.answer(&["detach", "--all", "--json"]).trim(), "{\"released\":[]}");
+}
+
+#[test]
 fn an_interface_that_no_rule_names_any_more_is_released() {
     if !is_root_or_skip("an_interface_that_no_rule_names_any_more_is_released") {
         return;

@@ -234,6 +234,8 @@ pub fn detach(iface: Option<String>, all: bool, as_json: bool) -> Result<ExitCod
     }
     if as_json {
         println!("{}", json!({ "released": targets }));
+    } else if targets.is_empty() {
+        println!("no interface of this network namespace is under control");
     }
     Ok(ExitCode::SUCCESS)
 }
