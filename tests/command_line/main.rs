@@ -41,7 +41,11 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["run", wan, "--on", "sim", "--emulator", "netem"], &["--emulator", "--on lab"]);
     refused(&["reproduce", "nosuch"], &["nosuch", "tcon-loss"]);
     refused(&["reproduce"], &["--all"]);
-    refused(&["native", "load", "--prefix", "Far-Too-Long-"], &["lower-case"]);
+    for prefix in ["Far-Too-Long-", "", "../select/1", "."] {
+        for words in [&["native", "load"][..], &["native", "unload"], &["attach", "--native"]] {
+            refused(&[words, &["--prefix", prefix]].concat(), &["prefix", "lower-case"]);
+        }
+    }
     if is_root() {
         refused(&["native", "unload", "--prefix", "nobody_"], &["nobody_", "native list"]);
         refused(&["detach", "--cgroup", "/nobody"], &["/nobody", "under control: "]);

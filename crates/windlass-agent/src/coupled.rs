@@ -4,7 +4,10 @@ use crate::{
     Error, GroupInfo, Native, Policy, Result,
     error::bpf,
     group,
-    native::pins::{COUPLING_MAPS, dir, group_names, is_current, is_loaded},
+    native::{
+        check_prefix,
+        pins::{COUPLING_MAPS, dir, group_names, is_current, is_loaded},
+    },
     object::{fingerprint, pinned_map},
     plain::{bytes_of, from_bytes, u32_at, u64_at},
 };
@@ -48,6 +51,7 @@ impl Coupling {
 
     /// Of those that are pinned under `prefix`.
     pub fn pinned(prefix: &str) -> Result<Coupling> {
+        check_prefix(prefix)?;
         if !is_loaded(prefix) {
             return Err(Error::NativeNotLoaded(prefix.to_string()));
         }

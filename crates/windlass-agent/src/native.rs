@@ -21,8 +21,8 @@ use libbpf_rs::{MapCore, MapFlags};
 pub use loaded::Native;
 pub(crate) use loaded::try_load;
 use loaded::{check_may_load, features, retire};
-pub use name::DEFAULT_PREFIX;
 pub(crate) use name::NAME_MOST;
+pub use name::{DEFAULT_PREFIX, check_prefix};
 use pins::{dir, group_names, is_current, native_dir, record};
 pub use pins::{is_loaded, prefixes};
 use serde::Serialize;
@@ -103,6 +103,7 @@ pub fn unload_unused(prefix: &str) -> Result<()> {
 /// Unregisters what is pinned under `prefix`. Sockets that use it go over to the kernel's own algorithm when they next
 /// send or are acknowledged. Returns what was unregistered.
 pub fn unload(prefix: &str) -> Result<Vec<NativeInfo>> {
+    check_prefix(prefix)?;
     if !is_loaded(prefix) {
         return Err(Error::NativeNotLoaded(prefix.to_string()));
     }

@@ -20,7 +20,7 @@ use std::{
 };
 use windlass_agent::{
     CoupledStats, Coupling, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector, check_root,
-    native::{ensure_loaded, is_loaded, list, prefixes, unload, unload_unused},
+    native::{check_prefix, ensure_loaded, is_loaded, list, prefixes, unload, unload_unused},
     remove_gone_cgroups, root_cgroup,
 };
 use windlass_scenario::Parameters;
@@ -62,6 +62,8 @@ fn say_loaded(is_new: bool, names: &[String], json: bool) {
 }
 
 fn remove(prefix: &str, json: bool) -> Result<()> {
+    // before anything is released
+    check_prefix(prefix)?;
     check_root("unloading congestion control")?;
     let mut released = Vec::new();
     for selector in PinnedSelector::all().into_iter().filter(|s| s.prefix() == prefix) {
@@ -193,6 +195,7 @@ fn is_pipe(stream: &impl AsFd) -> bool {
 
 /// `windlass attach --native`.
 pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
+    check_prefix(&args.prefix)?;
     let folder = |given: Option<&Path>| given.map_or_else(root_cgroup, |c| Ok(c.to_path_buf()));
     let policy = match &args.policy {
         Some(file) => Policy::from_file(file)?,

@@ -8,8 +8,8 @@ pub const DEFAULT_PREFIX: &str = "wl_";
 /// Length of a congestion control's name in the kernel, without the NUL.
 pub(crate) const NAME_MOST: usize = abi::WL_CA_NAME_BYTES as usize - 1;
 
-/// Refuses what does not go before all names.
-pub(super) fn check_prefix(prefix: &str) -> Result<()> {
+/// Refuses what does not go before all names; of what does, paths can be made.
+pub fn check_prefix(prefix: &str) -> Result<()> {
     let longest = Algorithm::all().map(|a| a.name().len()).max().unwrap_or(0);
     let is_fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let room = NAME_MOST - longest;
