@@ -17,7 +17,7 @@ use crate::{
     object::pinned_map,
     pin_dir::{PINNED_CONFIG, PinDir},
     privilege::check_root,
-    record::{read_record, write_record, write_text},
+    record::{read_record, remove_stale, write_record, write_text},
     shared_groups,
 };
 use libbpf_rs::{MapCore, Object};
@@ -142,6 +142,7 @@ fn pin_all(
     policy: &Policy,
 ) -> Result<()> {
     let dir = pins.dir();
+    remove_stale(&pins.record())?;
     fs::create_dir_all(&dir).map_err(io_error(&dir))?;
     for name in [shared_groups::PART, clock::PROGRAM] {
         for mut program in object.progs_mut().filter(|p| p.name() == name) {

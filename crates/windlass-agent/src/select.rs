@@ -175,6 +175,7 @@ impl Selector {
         bpffs::mount_bpffs()?;
         let id = inode(&self.cgroup)?.to_string();
         let dir = select_dir().join(&id);
+        record::remove_stale(&record(&id))?;
         fs::create_dir_all(&dir).map_err(io_error(&dir))?;
         for mut map in self.object.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();

@@ -12,7 +12,7 @@ use crate::{
     object::raise_limits,
     orphans,
     privilege::check_root,
-    record::write_record,
+    record::{remove_stale, write_record},
 };
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
@@ -168,6 +168,7 @@ impl Native {
     pub(super) fn pin(mut self) -> Result<()> {
         bpffs::mount_bpffs()?;
         let dir = dir(&self.prefix);
+        remove_stale(&record(&self.prefix))?;
         fs::create_dir_all(&dir).map_err(io_error(&dir))?;
         for mut map in self.object.maps_mut() {
             let pin = match map.name().to_str() {
