@@ -581,6 +581,30 @@ fn attach_native_lasts_as_long_as_it_runs() {
     fetch(&net, 8001);
 }
 
+/// Its sockets' wishes would go nowhere, and nobody would say so.
+#[test]
+fn attach_native_ends_when_the_algorithms_that_it_shares_are_unloaded_or_others() {
+    let test = "attach_native_ends_when_the_algorithms_that_it_shares_are_unloaded_or_others";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let Some(cgroup) = cgroup_or_skip(test) else { return };
+    for is_loaded_anew in [false, true] {
+        let mut loaded = Loaded::new('z');
+        let mut command = windlass();
+        command.args(["attach", "--native", "--prefix", &loaded.prefix, "--cgroup"]).arg(cgroup.path());
+        let mut attach = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        BufReader::new(attach.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+        assert!(line.contains("for all sockets"), "{line}");
+        loaded.unload();
+        let _again = is_loaded_anew.then(|| Loaded::new('z'));
+        let out = attach.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.code() == Some(2) && said.contains("start again"), "{said}");
+    }
+}
+
 /// `windlass attach --native` under `prefix`, for a policy with a group; and where the name of that is noted.
 fn attach_with_group(folder: &Path, cgroup: &Cgroup, prefix: &str) -> (Process, PathBuf) {
     let policy = folder.join("policy.toml");

@@ -63,6 +63,15 @@ impl Coupling {
         Ok(Coupling { maps, names: group_names(prefix) })
     }
 
+    /// Are the algorithms that are pinned under `prefix` those that it is of? Others, or none, do not look at its wishes.
+    pub fn is_in_force(&self, prefix: &str) -> bool {
+        let number = |map: &MapHandle| map.info().map(|i| i.info.id).ok();
+        COUPLING_MAPS.iter().zip(&self.maps).all(|((_, pin), own)| {
+            let pinned = pinned_map(&dir(prefix).join(pin)).ok();
+            pinned.is_some_and(|pinned| number(&pinned).is_some() && number(&pinned) == number(own))
+        })
+    }
+
     fn map(&self, name: &str) -> &MapHandle {
         let at = COUPLING_MAPS.iter().position(|(n, _)| *n == name).expect("one of ours");
         &self.maps[at]

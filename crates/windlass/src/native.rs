@@ -3,6 +3,7 @@
 use crate::{
     algorithm,
     args::{AttachArgs, NativeCommand},
+    control::WATCH,
     print,
     refused::Refused,
     signals::{self, Wish},
@@ -17,6 +18,7 @@ use std::{
     os::{fd::AsFd, unix::fs::FileTypeExt},
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::mpsc::RecvTimeoutError,
 };
 use windlass_agent::{
     CoupledStats, Coupling, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector, check_root,
@@ -217,6 +219,7 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
         Some(native) => Coupling::of(native),
         None => Coupling::pinned(&args.prefix),
     };
+    let own = coupling()?;
     let attach = |cgroup: &PathBuf| Selector::attach(cgroup, &policy, &args.prefix, Some(coupling()?));
     let selectors: Vec<Selector> = cgroups.iter().map(attach).collect::<Result<_, Error>>()?;
     let name = match &args.policy {
@@ -230,10 +233,17 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
             println!("{}: {name} for all sockets that connect; Ctrl-C ends it", cgroup.display());
         }
     }
-    // the sender lives as long as we wait: an error cannot be
-    let _ = stopped.recv();
+    while stopped.recv_timeout(WATCH) == Err(RecvTimeoutError::Timeout) {
+        if native.is_none() && !own.is_in_force(&args.prefix) {
+            bail!(
+                "the algorithms under '{}*' were unloaded or loaded anew; sockets that connect from now on would not be in \
+                 groups; start again",
+                args.prefix
+            );
+        }
+    }
     let infos: Vec<_> = selectors.iter().map(Selector::info).collect::<Result<_, _>>()?;
-    let groups = Groups::of(&args.prefix, &coupling()?)?;
+    let groups = Groups::of(&args.prefix, &own)?;
     drop(selectors);
     drop(native);
     for info in &infos {
