@@ -4,6 +4,7 @@ use crate::{
     Error, GroupInfo, Native, Policy, Result,
     error::bpf,
     group,
+    lock::Lock,
     native::{
         check_prefix,
         pins::{COUPLING_MAPS, dir, group_names, is_current, is_loaded},
@@ -95,7 +96,8 @@ impl Coupling {
         if rules.iter().any(|r| r.group != 0) {
             group::note_names(&self.names, &policy.groups())?;
         }
-        group::resolve(self.map("wl_groups"), &policy.groups(), rules, || self.named())?;
+        let lock = Lock::take("groups")?;
+        group::resolve(&lock, self.map("wl_groups"), &policy.groups(), rules, || self.named())?;
         for rule in rules.iter().filter(|r| r.group != 0) {
             let value =
                 wl_terms { link, group: rule.group, per: rule.per.into(), weight: rule.weight.into() };

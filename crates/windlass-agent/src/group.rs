@@ -79,8 +79,9 @@ impl FlowPlace {
 
 /// Replaces the groups' positions in the policy by their numbers in the kernel; makes those that are not there yet, all or
 /// none. When places run out, those are used again that have no members and are not among the `named`, which rules in force
-/// name.
+/// name. With the lock of "groups" held, until who looks for those sees these rules: another might give their places away.
 pub(crate) fn resolve(
+    _lock: &Lock,
     groups: &impl MapCore,
     specs: &[GroupSpec],
     rules: &mut [wl_rule],
@@ -91,7 +92,6 @@ pub(crate) fn resolve(
     if wanted.is_empty() {
         return Ok(());
     }
-    let _lock = Lock::take("groups")?;
     let homes = homes(groups)?;
     let here = |at: &usize| Some((*at, homes.iter().position(|h| h.key == specs[*at].key())? as u32));
     let mut numbers: BTreeMap<usize, u32> = wanted.iter().filter_map(here).collect();
@@ -165,10 +165,13 @@ pub struct GroupInfo {
 
 /// Gives the rules of an interface their groups.
 pub(crate) fn resolve_here(groups: &impl MapCore, policy: &Policy, rules: &mut [wl_rule]) -> Result<()> {
-    if rules.iter().any(|r| r.group != 0) {
-        note_names(&shared_groups::names_here(), &policy.groups())?;
+    if rules.iter().all(|r| r.group == 0) {
+        return Ok(());
     }
-    resolve(groups, &policy.groups(), rules, named_here)
+    note_names(&shared_groups::names_here(), &policy.groups())?;
+    // until they are in force that of "pins" is held, or the groups have a user
+    let lock = Lock::take("groups")?;
+    resolve(&lock, groups, &policy.groups(), rules, named_here)
 }
 
 /// Notes names for [`read`]; those that are in the file already stay.
