@@ -301,10 +301,11 @@ impl PinnedSelector {
         ids.iter().map(|id| Self::from_id(id)).collect()
     }
 
-    /// Those that an agent pinned that has ended.
+    /// Those of cgroups that are there, which an agent pinned that has ended.
     pub fn unattended() -> Result<Vec<PinnedSelector>> {
         let _lock = Lock::take("select")?;
-        let is_unattended = |s: &PinnedSelector| !s.build.is_empty() && !Claim::is_taken(&claim_file(&s.id));
+        let is_unattended =
+            |s: &PinnedSelector| s.is_alive() && !s.build.is_empty() && !Claim::is_taken(&claim_file(&s.id));
         Ok(Self::all().into_iter().filter(is_unattended).collect())
     }
 
