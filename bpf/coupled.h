@@ -136,17 +136,17 @@ static __noinline int wl_seat_follow(struct wl_seat *seat)
 	struct wl_terms *terms = bpf_map_lookup_elem(&wl_terms, &rule);
 	__u32 group = terms ? terms->group : 0;
 	__u32 per = terms ? terms->per : 0;
+	__u32 tenant = terms && terms->per == WL_PER_RULE ? terms->tenant : 0;
 
-	if (place->group != group || place->tenant.per != per) {
+	if (place->group != group || place->tenant.per != per || place->tenant.number != tenant) {
 		if (wl_group_quit(place, 0) < 0)
 			return 0;
 		__builtin_memset(place, 0, sizeof(*place));
 		place->group = group;
 		place->tenant.per = per;
+		place->tenant.number = tenant;
 		if (per != WL_PER_FLOW)
 			place->tenant.group = group;
-		if (per == WL_PER_RULE)
-			place->tenant.number = rule;
 		if (per == WL_PER_SERVER)
 			__builtin_memcpy(place->tenant.addr, seat->wish.snd_addr, sizeof(place->tenant.addr));
 	}

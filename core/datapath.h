@@ -129,7 +129,7 @@ enum wl_per {
 struct wl_tenant_key {
 	wl_u32 group; /* number + 1 */
 	wl_u32 per; /* enum wl_per */
-	wl_u32 number; /* of the interface; or wl_rule.tenant */
+	wl_u32 number; /* of the interface; or wl_rule.tenant, of sockets wl_terms.tenant */
 	wl_u32 reserved;
 	wl_u8 addr[16]; /* of the server */
 };
@@ -190,8 +190,9 @@ struct wl_terms {
 	wl_u32 group; /* number in wl_groups + 1 */
 	wl_u32 per; /* enum wl_per */
 	wl_u32 weight;
+	wl_u32 tenant; /* of WL_PER_RULE: the rule's, one for all cgroups of whose sockets it speaks */
 };
-WL_ASSERT_SIZE(struct wl_terms, 16);
+WL_ASSERT_SIZE(struct wl_terms, 20);
 
 /* What the selector leaves with a socket whose rule has a group (wl_wishes), for the algorithm to take up. */
 struct wl_wish {

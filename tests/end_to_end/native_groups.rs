@@ -251,6 +251,38 @@ fn weights_change_while_sockets_run_and_the_group_outlives_its_agent() {
     println!("{test}: {equal:.3?} at 1:1, {:.2} at 1:3", three / one);
 }
 
+/// Sockets of a cgroup that other rules speak of may fall to one for all sockets: they are no other tenant than all others.
+#[test]
+fn a_rule_is_one_tenant_whatever_the_cgroups_of_its_sockets() {
+    let test = "a_rule_is_one_tenant_whatever_the_cgroups_of_its_sockets";
+    let Some(site) = site_or_skip(test, Setup { servers: 1, has_cgroups: true, ..PLAIN }) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.toml");
+    // for documentation, so that no test's sockets fall to it
+    let of_all = "[[rule]]\nname = \"all\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch = { client = \"192.0.2.1\" }\n\
+                  group = { name = \"uplink\", rule = \"ccc\", per = \"rule\" }\n";
+    fs::write(&file, rule(&site, 0, 2) + of_all).expect("a writable folder");
+    let mut agent = Agent::start(file, &format!("t{:x}_", std::process::id()));
+    agent.says(&["under control"; 2]);
+    let terms = Path::new("/sys/fs/bpf/windlass/native").join(&agent.prefix).join("terms");
+    let terms = MapHandle::from_pinned_path(terms).expect("the rules' groups");
+    let mut tenants: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for key in terms.keys() {
+        let bytes = terms.lookup(&key, MapFlags::ANY).expect("readable").expect("there");
+        assert_eq!(bytes.len(), size_of::<abi::wl_terms>());
+        // SAFETY: plain data of this length, valid for any bytes.
+        let terms = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<abi::wl_terms>()) };
+        tenants.entry(terms.tenant).or_default().push(terms.weight);
+    }
+    let mut weights: Vec<_> = tenants.into_values().collect();
+    weights.sort();
+    assert_eq!(
+        weights,
+        [vec![1, 1], vec![2]],
+        "of all, in the root cgroup and in that one; of the container"
+    );
+}
+
 /// Algorithms that somebody unloads end what the agent did with them, and nothing else; another policy brings them back.
 #[test]
 fn an_agent_goes_on_when_its_algorithms_are_unloaded() {

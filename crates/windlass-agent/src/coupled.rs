@@ -89,19 +89,22 @@ impl Coupling {
     /// Puts the groups of the policy's compiled rules in force for the sockets of a cgroup: those that connect, and those
     /// that did. Sockets of rules that are no longer there leave their groups, and all do when the selector's link goes.
     pub(crate) fn set(&self, cgroup: u64, link: u32, policy: &Policy, rules: &mut [wl_rule]) -> Result<()> {
-        let terms = self.map("wl_terms");
-        for rule in rules.iter_mut().filter(|r| r.group != 0) {
-            rule.tenant = key_of(cgroup, policy, rule.rule_id as usize);
-        }
         if rules.iter().any(|r| r.group != 0) {
             group::note_names(&self.names, &policy.groups())?;
         }
         let lock = Lock::take("groups")?;
         group::resolve(&lock, self.map("wl_groups"), &policy.groups(), rules, || self.named())?;
-        for rule in rules.iter().filter(|r| r.group != 0) {
-            let value =
-                wl_terms { link, group: rule.group, per: rule.per.into(), weight: rule.weight.into() };
-            terms
+        for rule in rules.iter_mut().filter(|r| r.group != 0) {
+            let value = wl_terms {
+                link,
+                group: rule.group,
+                per: rule.per.into(),
+                weight: rule.weight.into(),
+                tenant: rule.tenant,
+            };
+            // its sockets carry this to the algorithms
+            rule.tenant = key_of(cgroup, &policy.rules[rule.rule_id as usize].name);
+            self.map("wl_terms")
                 .update(&rule.tenant.to_ne_bytes(), bytes_of(&value), MapFlags::ANY)
                 .map_err(bpf("writing a rule's group"))?;
         }
@@ -181,12 +184,10 @@ fn is_gone(link: u32) -> bool {
     io::Error::last_os_error().kind() == io::ErrorKind::NotFound
 }
 
-/// What a rule's sockets are known by: the same when a policy is read again with other rules around it.
-fn key_of(cgroup: u64, policy: &Policy, rule: usize) -> u32 {
-    let name = &policy.rules[rule].name;
-    let before = policy.rules[..rule].iter().filter(|r| r.name == *name).count();
+/// What a rule's sockets are known by: the same when a policy is read again with other rules around it. The rule's name is no
+/// other's; in each cgroup it has terms of its own, which go with that cgroup's selector.
+fn key_of(cgroup: u64, rule_name: &str) -> u32 {
     let mut bytes = cgroup.to_ne_bytes().to_vec();
-    bytes.extend(before.to_ne_bytes());
-    bytes.extend(name.as_bytes());
+    bytes.extend(rule_name.as_bytes());
     fingerprint(&bytes) as u32
 }
