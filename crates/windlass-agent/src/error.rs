@@ -68,7 +68,7 @@ pub enum Error {
         why: &'static str,
     },
     /// The kernel refused the programs.
-    #[error("loading the datapath: {0:#}; `windlass doctor` tells what this kernel lacks")]
+    #[error("{}", not_loaded(.0))]
     Load(libbpf_rs::Error),
     /// A BPF call failed.
     #[error("{what}: {why:#}")]
@@ -148,6 +148,16 @@ pub enum Error {
 /// Result of the agent's calls.
 pub type Result<T> = std::result::Result<T, Error>;
 
+fn not_loaded(why: &libbpf_rs::Error) -> String {
+    let why = format!("loading the datapath: {why:#}");
+    // the error's number is nowhere else
+    if why.ends_with(&format!("(os error {})", libc::EMFILE)) {
+        format!("{why}; `ulimit -n` raises how many may be, for a service LimitNOFILE=")
+    } else {
+        format!("{why}; `windlass doctor` tells what this kernel lacks")
+    }
+}
+
 /// Adds to a libbpf error what was tried.
 pub(crate) fn bpf(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> Error {
     let what = what.into();
@@ -158,4 +168,20 @@ pub(crate) fn bpf(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> E
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_path_buf();
     move |why| Error::Io { path, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libbpf_rs::ErrorExt;
+
+    #[test]
+    fn the_cure_is_for_what_went_wrong() {
+        let load = |number| {
+            let why = libbpf_rs::Error::from(io::Error::from_raw_os_error(number));
+            Error::Load(why.context("creating a map")).to_string()
+        };
+        assert!(load(libc::EMFILE).ends_with("LimitNOFILE="), "{}", load(libc::EMFILE));
+        assert!(load(libc::EINVAL).contains("windlass doctor"), "{}", load(libc::EINVAL));
+    }
 }
