@@ -48,8 +48,8 @@ pub enum Error {
         /// Which agent, in brackets; empty: it has not said.
         process: String,
     },
-    /// The datapath is no longer the one that was pinned or taken over.
-    #[error("'{0}' was released by somebody else, as `windlass detach` does")]
+    /// What is there for an interface or a cgroup, if anything, is no longer what was pinned or taken over.
+    #[error("{0} was released by somebody else, as `windlass detach` does")]
     Released(String),
     /// There is no room for one more.
     #[error(
@@ -123,9 +123,6 @@ pub enum Error {
     /// The cgroup's sockets are taken care of.
     #[error("{0} is already under an agent's control; `windlass detach --cgroup {0}` releases it")]
     CgroupBusy(PathBuf),
-    /// What chose for the cgroup's sockets is no longer there.
-    #[error("{0} was released by somebody else, as `windlass detach` does")]
-    SelectorReleased(PathBuf),
     /// Somebody else chooses for the cgroup's sockets.
     #[error(
         "{0} is already under control, by a `windlass attach --native` or by an agent whose pins are not seen from \

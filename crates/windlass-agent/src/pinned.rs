@@ -79,7 +79,7 @@ impl Pinned {
         let mut pinned = Self::open(iface)?;
         let _lock = Lock::take("pins")?;
         if !pinned.is_still_pinned() {
-            return Err(Error::Released(iface.to_string()));
+            return Err(pinned.released());
         }
         pinned._claim = Some(Claim::take(&pinned.pins.claim_file(), &format!("'{iface}'"))?);
         Ok(pinned)
@@ -135,7 +135,7 @@ impl Pinned {
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
         let _lock = Lock::take("pins")?;
         if !self.is_still_pinned() {
-            return Err(Error::Released(self.iface().to_string()));
+            return Err(self.released());
         }
         let mut rules = policy.compile(self.iface(), self.ifindex);
         group::resolve_here(&self.maps["wl_groups"], policy, &mut rules)?;
@@ -162,7 +162,7 @@ impl Pinned {
         }
         let _lock = Lock::take("pins")?;
         if !self.is_still_pinned() {
-            return Err(Error::Released(self.iface().to_string()));
+            return Err(self.released());
         }
         let Some(attached) = self.clock.revive(&self.maps[PINNED_CONFIG], self.clock_program.as_fd())? else {
             return Ok(false);
@@ -172,6 +172,10 @@ impl Pinned {
         let _ = fs::remove_file(&pin);
         attached.pin(&pin)?;
         Ok(true)
+    }
+
+    fn released(&self) -> Error {
+        Error::Released(format!("'{}'", self.iface()))
     }
 
     /// Is it this datapath that is pinned under the interface's name, and not that of another interface of the name, or

@@ -376,6 +376,11 @@ impl PinnedSelector {
         }
     }
 
+    /// What is to be said of it then.
+    pub fn released(&self) -> Error {
+        Error::Released(self.cgroup.display().to_string())
+    }
+
     fn map(&self, name: &str) -> Result<MapHandle> {
         pinned_map(&select_dir().join(&self.id).join(name))
     }
@@ -392,7 +397,7 @@ impl PinnedSelector {
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
         let _lock = Lock::take("select")?;
         if self.is_released() {
-            return Err(Error::SelectorReleased(self.cgroup.clone()));
+            return Err(self.released());
         }
         let is_ours = self.build == fingerprint(OBJECT).to_string();
         let (Some((link, _)), Ok(id), true) = (self.link(), self.id.parse(), is_ours) else {

@@ -318,7 +318,6 @@ impl NativeHome {
     /// Brings every cgroup that the policy names under control, as soon as it is there. Returns why some could not be, where
     /// that is news.
     pub fn cover(&mut self, policy: &Policy) -> Vec<String> {
-        self.notice_released();
         let mut complaints = Vec::new();
         if let Err(why) = self.notice_gone() {
             complaints.extend(self.refused.note("a cgroup that is gone", why));
@@ -360,40 +359,36 @@ impl NativeHome {
         Ok(())
     }
 
-    /// Forgets cgroups that are gone, also those that an earlier agent controlled.
+    /// Forgets cgroups that are gone, also those that an earlier agent controlled, and those that somebody else released.
     fn notice_gone(&mut self) -> Result<(), Error> {
-        let (alive, gone): (Vec<_>, Vec<_>) = self.selectors.drain(..).partition(|s| s.is_alive());
-        self.selectors = alive;
-        for selector in gone {
-            self.voice.of_cgroup("gone", selector.cgroup(), GONE);
-            selector.remove()?;
-        }
-        remove_gone_cgroups()?.iter().for_each(|cgroup| self.voice.of_cgroup("gone", cgroup, GONE));
-        Ok(())
-    }
-
-    /// Cgroups that were released are not ours any more. What chose for one that is gone may have been removed by any agent.
-    fn notice_released(&mut self) {
-        let (gone, here): (Vec<_>, Vec<_>) = self.selectors.drain(..).partition(PinnedSelector::is_released);
-        self.selectors = here;
-        for selector in gone {
-            if selector.is_alive() {
-                self.voice.complain(Error::SelectorReleased(selector.cgroup().to_path_buf()));
-                self.released.push(selector.cgroup().to_path_buf());
-            } else {
-                self.voice.of_cgroup("gone", selector.cgroup(), GONE);
+        let mut looked = Ok(());
+        for selector in std::mem::take(&mut self.selectors) {
+            // what chose for one that is gone any agent may have removed
+            match (selector.is_alive(), selector.is_released()) {
+                (true, false) => self.selectors.push(selector),
+                (true, true) => {
+                    self.voice.complain(selector.released());
+                    self.released.push(selector.cgroup().to_path_buf());
+                }
+                (false, _) => {
+                    self.voice.of_cgroup("gone", selector.cgroup(), GONE);
+                    looked = looked.and(selector.remove());
+                }
             }
         }
+        remove_gone_cgroups()?.iter().for_each(|cgroup| self.voice.of_cgroup("gone", cgroup, GONE));
+        looked
     }
 
     /// Another policy is in force: its rules for sockets that connect from now on.
     pub fn set_policy(&mut self, policy: &Policy) -> Result<()> {
-        self.notice_released();
+        // an error is for the next look
+        let _ = self.notice_gone();
         let wanted = Self::wanted(policy)?;
         for selector in self.selectors.iter().filter(|s| wanted.iter().any(|w| w == s.cgroup())) {
             match selector.set_policy(policy) {
                 // the next look notices
-                Ok(()) | Err(Error::SelectorReleased(_)) => {}
+                Ok(()) | Err(Error::Released(_)) => {}
                 Err(why) => return Err(why.into()),
             }
         }
