@@ -11,6 +11,7 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -28,9 +29,22 @@ pub struct Loaded {
     is_loaded: bool,
 }
 
+/// What names begin with that no other test has.
+pub fn own_prefix() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    // a name is short: two characters for the test, up to six for the process
+    let letter = char::from_digit(10 + number / 36, 36).expect("fewer tests than that");
+    let second = char::from_digit(number % 36, 36).expect("a digit");
+    format!("{letter}{second}{:x}_", std::process::id())
+}
+
 impl Loaded {
-    pub fn new(letter: char) -> Loaded {
-        let prefix = format!("{letter}{:x}_", std::process::id());
+    pub fn new() -> Loaded {
+        Self::under(own_prefix())
+    }
+
+    fn under(prefix: String) -> Loaded {
         let out = windlass().args(["native", "load", "--prefix", &prefix]).output().expect("windlass runs");
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         Loaded { prefix, is_loaded: true }
@@ -80,7 +94,7 @@ fn every_algorithm_carries_a_lossy_transfer_natively() {
     if !is_root_or_skip("every_algorithm_carries_a_lossy_transfer_natively") {
         return;
     }
-    let loaded = Loaded::new('n');
+    let loaded = Loaded::new();
     let lossy = "rate = \"50 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"2 BDP\"\nloss = \"2 %\"";
     for name in ["reno", "cubic", "bbr", "dctcp", "l2dct", "trim", "kcubic", "kreno", "bbr3"] {
         let report = run_whole(&scenario(name, lossy, &flow("1 MB", &loaded.name(name))));
@@ -113,7 +127,7 @@ fn packets_are_no_larger_than_the_pacing_rate_asks_for() {
     if !is_root_or_skip("packets_are_no_larger_than_the_pacing_rate_asks_for") {
         return;
     }
-    let loaded = Loaded::new('p');
+    let loaded = Loaded::new();
     let lossy = "rate = \"10 Mbit/s\"\ndelay = \"17.5 ms\"\nbuffer = \"1 BDP\"\nloss = \"1 %\"";
     let text = scenario("packets", lossy, &flow("10 MB", &loaded.name("bbr")));
     let topology = Topology::create(&text, 0, Family::V4).expect("a network");
@@ -141,7 +155,7 @@ fn receivers_echo_exactly_what_was_marked() {
     if !is_root_or_skip("receivers_echo_exactly_what_was_marked") {
         return;
     }
-    let loaded = Loaded::new('e');
+    let loaded = Loaded::new();
     let marking = "rate = \"50 Mbit/s\"\ndelay = \"2 ms\"\nbuffer = \"200 packets\"\necn = \"10 packets\"";
     let text = scenario("marks", marking, &flow("5 MB", &loaded.name("dctcp")));
     let topology = Topology::create(&text, 0, Family::V4).expect("a network");
@@ -169,7 +183,7 @@ fn dctcp_keeps_the_queue_at_the_threshold() {
     // as many packets as at 50 Mbit/s and 2 ms, but a host that waits for a processor for some milliseconds idles no link:
     // these queues last for 24 ms
     let marking = "rate = \"10 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"200 packets\"\necn = \"20 packets\"";
-    let loaded = Loaded::new('q');
+    let loaded = Loaded::new();
     let mean_queue = |algorithm: &str| {
         let report = run_whole(&scenario(algorithm, marking, &flow("8 MB", algorithm)));
         let link = &report.links[0].stats;
@@ -195,7 +209,7 @@ fn the_host_decides_whether_windows_outlast_a_pause() {
     if !is_root_or_skip("the_host_decides_whether_windows_outlast_a_pause") {
         return;
     }
-    let loaded = Loaded::new('i');
+    let loaded = Loaded::new();
     let link = "rate = \"100 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"2 BDP\"";
     for algorithm in ["reno", "cubic"] {
         let second_s = |restarts| {
@@ -217,7 +231,7 @@ fn load_and_unload_answer_in_json() {
     if !is_root_or_skip("load_and_unload_answer_in_json") {
         return;
     }
-    let mut loaded = Loaded::new('j');
+    let mut loaded = Loaded::new();
     let ask = |command: &str| -> Value {
         let out = windlass().args(["native", command, "--json", "--prefix", &loaded.prefix]).output();
         serde_json::from_slice(&out.expect("windlass runs").stdout).expect("JSON")
@@ -240,7 +254,7 @@ fn unloading_in_mid_transfer_hands_the_socket_back() {
         return;
     }
     for algorithm in ["bbr", "cubic", "reno"] {
-        let mut loaded = Loaded::new('u');
+        let mut loaded = Loaded::new();
         let name = loaded.name(algorithm);
         let net = Net::create(&name);
         with_transfer(&net, |progress| {
@@ -263,7 +277,7 @@ fn a_lossy_transfer_outlives_unloading() {
     }
     let lossy = "rate = \"20 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"1 BDP\"\nloss = \"2 %\"";
     for (algorithm, size) in [("bbr", "3 MB"), ("cubic", "1 MB")] {
-        let mut loaded = Loaded::new('l');
+        let mut loaded = Loaded::new();
         let run = scenario(algorithm, lossy, &flow(size, &loaded.name(algorithm)));
         thread::scope(|scope| {
             // nginx, curl and SHA-256, as everywhere
@@ -283,7 +297,7 @@ fn a_default_that_is_unloaded_means_the_kernels_own() {
     if !is_root_or_skip("a_default_that_is_unloaded_means_the_kernels_own") {
         return;
     }
-    let mut loaded = Loaded::new('d');
+    let mut loaded = Loaded::new();
     let name = loaded.name("cubic");
     let net = Net::create("cubic");
     net.server.run(&["ip", "route", "replace", "default", "via", "10.79.1.1"]).expect("iproute2");
@@ -376,7 +390,7 @@ fn a_policy_chooses_for_the_sockets_of_a_cgroup() {
     let Some(cgroup) = cgroup_or_skip("a_policy_chooses_for_the_sockets_of_a_cgroup") else {
         return;
     };
-    let loaded = Loaded::new('s');
+    let loaded = Loaded::new();
     let used = |names: [&str; 3]| names.map(|n| loaded.number(n, "started"));
     let names = ["bbr", "cubic", "reno"];
     let net = Net::create("cubic");
@@ -422,7 +436,7 @@ fn a_cgroup_has_one_who_chooses_for_it() {
         return;
     }
     let Some(cgroup) = cgroup_or_skip(test) else { return };
-    let loaded = Loaded::new('h');
+    let loaded = Loaded::new();
     let folder = tempfile::tempdir().expect("a folder");
     let file = write_policy(folder.path(), &cgroup, "bbr");
     let no_cgroup =
@@ -482,7 +496,7 @@ fn an_agent_controls_interfaces_though_it_cannot_have_its_algorithms() {
         return;
     }
     let Some(cgroup) = cgroup_or_skip(test) else { return };
-    let loaded = Loaded::new('v');
+    let loaded = Loaded::new();
     fs::write(format!("/run/windlass/native-{}", loaded.prefix), "1").expect("the record of who pinned them");
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
@@ -510,7 +524,7 @@ fn a_policy_chooses_where_the_default_is_ours() {
         return;
     }
     let Some(cgroup) = cgroup_or_skip(test) else { return };
-    let loaded = Loaded::new('d');
+    let loaded = Loaded::new();
     let folder = tempfile::tempdir().expect("a folder");
     let file = write_policy(folder.path(), &cgroup, "bbr");
     let mut agent = windlass()
@@ -547,7 +561,7 @@ fn attach_native_lasts_as_long_as_it_runs() {
     let Some(cgroup) = cgroup_or_skip("attach_native_lasts_as_long_as_it_runs") else {
         return;
     };
-    let prefix = format!("a{:x}_", std::process::id());
+    let prefix = own_prefix();
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
     let _inside = nginx(&net, folder.path(), Some(&cgroup), &[8001]);
@@ -590,7 +604,7 @@ fn attach_native_ends_when_the_algorithms_that_it_shares_are_unloaded_or_others(
     }
     let Some(cgroup) = cgroup_or_skip(test) else { return };
     for is_loaded_anew in [false, true] {
-        let mut loaded = Loaded::new('z');
+        let mut loaded = Loaded::new();
         let mut command = windlass();
         command.args(["attach", "--native", "--prefix", &loaded.prefix, "--cgroup"]).arg(cgroup.path());
         let mut attach = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -598,7 +612,7 @@ fn attach_native_ends_when_the_algorithms_that_it_shares_are_unloaded_or_others(
         BufReader::new(attach.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
         assert!(line.contains("for all sockets"), "{line}");
         loaded.unload();
-        let _again = is_loaded_anew.then(|| Loaded::new('z'));
+        let _again = is_loaded_anew.then(|| Loaded::under(loaded.prefix.clone()));
         let out = attach.wait_with_output().expect("it ends");
         let said = String::from_utf8_lossy(&out.stderr);
         assert!(out.status.code() == Some(2) && said.contains("start again"), "{said}");
@@ -635,7 +649,7 @@ fn attach_native_takes_the_names_of_its_groups_along() {
     }
     let Some(cgroup) = cgroup_or_skip(test) else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let (attach, names) = attach_with_group(folder.path(), &cgroup, &format!("g{:x}_", std::process::id()));
+    let (attach, names) = attach_with_group(folder.path(), &cgroup, &own_prefix());
     drop(attach);
     assert!(!names.exists(), "{}", names.display());
 }
@@ -649,7 +663,7 @@ fn attach_native_ends_with_its_reader() {
     }
     let Some(cgroup) = cgroup_or_skip(test) else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let prefix = format!("r{:x}_", std::process::id());
+    let prefix = own_prefix();
     let (mut attach, names) = attach_with_group(folder.path(), &cgroup, &prefix);
     drop(attach.0.stdout.take());
     assert_eq!(attach.0.wait().expect("it ends").code(), Some(1));
@@ -667,17 +681,17 @@ fn names_of_groups_of_a_killed_attach_do_not_stay() {
     let cgroups: Vec<Cgroup> = (0..2).map_while(|_| cgroup_or_skip(test)).collect();
     let [killed, runs] = cgroups.as_slice() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let prefix = |letter| format!("{letter}{:x}_", std::process::id());
-    let (_attach, kept) = attach_with_group(folder.path(), runs, &prefix('j'));
-    let (mut attach, names) = attach_with_group(folder.path(), killed, &prefix('k'));
+    let [of_runs, of_killed] = [own_prefix(), own_prefix()];
+    let (_attach, kept) = attach_with_group(folder.path(), runs, &of_runs);
+    let (mut attach, names) = attach_with_group(folder.path(), killed, &of_killed);
     attach.0.kill().expect("our own child");
     attach.0.wait().expect("it ends");
     let end = Instant::now() + Duration::from_secs(10);
-    while registered().contains(&prefix('k')) {
+    while registered().contains(&of_killed) {
         assert!(Instant::now() < end, "{}", registered());
     }
     assert!(names.exists(), "nobody could have removed it");
-    let _loaded = Loaded::new('m');
+    let _loaded = Loaded::new();
     assert!(!names.exists(), "{}", names.display());
     assert!(kept.exists(), "{}", kept.display());
 }
@@ -687,7 +701,7 @@ fn what_is_held_ends_with_its_pipe() {
     if !is_root_or_skip("what_is_held_ends_with_its_pipe") {
         return;
     }
-    let prefix = format!("h{:x}_", std::process::id());
+    let prefix = own_prefix();
     let mut holder = windlass()
         .args(["native", "load", "--hold", "--prefix", &prefix])
         .stdin(Stdio::piped())
@@ -718,7 +732,7 @@ fn without_memory_for_its_state_a_socket_is_the_kernels() {
         return;
     }
     let Some(cgroup) = cgroup_or_skip(test) else { return };
-    let loaded = Loaded::new('o');
+    let loaded = Loaded::new();
     let net = Net::create("cubic");
     let scarce = net.server.run(&["sysctl", "-qw", "net.core.optmem_max=64"]);
     if scarce.is_err() {
@@ -753,7 +767,7 @@ fn a_socket_that_connects_keeps_its_algorithm() {
     if !is_root_or_skip("a_socket_that_connects_keeps_its_algorithm") {
         return;
     }
-    let loaded = Loaded::new('k');
+    let loaded = Loaded::new();
     let net = Net::create(&loaded.name("bbr"));
     let folder = tempfile::tempdir().expect("a folder");
     let _server = nginx(&net, folder.path(), None, &[8001]);

@@ -2,7 +2,7 @@
 
 use crate::{
     downloads::{Downloads, LIMIT},
-    native::in_use,
+    native::{in_use, own_prefix},
     run_whole,
     site::{PLAIN, Setup, Site, site_or_skip},
 };
@@ -218,7 +218,7 @@ fn weights_change_while_sockets_run_and_the_group_outlives_its_agent() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("policy.toml");
     fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
-    let mut agent = Agent::start(file, &format!("k{:x}_", std::process::id()));
+    let mut agent = Agent::start(file, &own_prefix());
     agent.says(&["under control"; 2]);
     // bytes of about two seconds each
     let (settle, look) = (5_000_000, 5_000_000);
@@ -262,7 +262,7 @@ fn a_rule_is_one_tenant_whatever_the_cgroups_of_its_sockets() {
     let of_all = "[[rule]]\nname = \"all\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch = { client = \"192.0.2.1\" }\n\
                   group = { name = \"uplink\", rule = \"ccc\", per = \"rule\" }\n";
     fs::write(&file, rule(&site, 0, 2) + of_all).expect("a writable folder");
-    let mut agent = Agent::start(file, &format!("t{:x}_", std::process::id()));
+    let mut agent = Agent::start(file, &own_prefix());
     agent.says(&["under control"; 2]);
     let terms = Path::new("/sys/fs/bpf/windlass/native").join(&agent.prefix).join("terms");
     let terms = MapHandle::from_pinned_path(terms).expect("the rules' groups");
@@ -291,7 +291,7 @@ fn an_agent_goes_on_when_its_algorithms_are_unloaded() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("policy.toml");
     fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
-    let mut agent = Agent::start(file, &format!("o{:x}_", std::process::id()));
+    let mut agent = Agent::start(file, &own_prefix());
     agent.says(&["under control"; 2]);
     agent.unload();
     agent.rewrite(&policy(&site, [1, 2]));
@@ -314,7 +314,7 @@ fn a_smaller_mtu_is_no_timeout() {
         site.cgroups[0].path().display()
     );
     fs::write(&file, text).expect("a writable folder");
-    let mut agent = Agent::start(file, &format!("m{:x}_", std::process::id()));
+    let mut agent = Agent::start(file, &own_prefix());
     agent.says(&["under control"]);
     let downloads = Downloads::start(&site, &[0, 0]);
     downloads.shares(1_000_000);
@@ -351,7 +351,7 @@ fn sockets_leave_when_they_close_and_when_they_are_released() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("policy.toml");
     fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
-    let mut agent = Agent::start(file, &format!("r{:x}_", std::process::id()));
+    let mut agent = Agent::start(file, &own_prefix());
     agent.says(&["under control"; 2]);
     let stays = Downloads::start(&site, &[0]);
     let goes = Downloads::start(&site, &[1, 1]);
@@ -383,7 +383,7 @@ fn algorithms_and_cgroups_pinned_in_part_are_pinned_anew() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("policy.toml");
     fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
-    let mut first = Agent::start(file.clone(), &format!("p{:x}_", std::process::id()));
+    let mut first = Agent::start(file.clone(), &own_prefix());
     first.says(&["under control"; 2]);
     first.kill();
     let cgroup = fs::metadata(site.cgroups[0].path()).expect("a cgroup").ino();
@@ -404,7 +404,7 @@ fn sockets_of_a_killed_attach_leave_the_group_that_others_share() {
     };
     let folder = tempfile::tempdir().expect("a folder");
     let [of_agent, of_attach] = ["agent.toml", "attach.toml"].map(|name| folder.path().join(name));
-    let prefix = format!("z{:x}_", std::process::id());
+    let prefix = own_prefix();
     fs::write(&of_agent, rule(&site, 0, 1)).expect("a writable folder");
     fs::write(&of_attach, rule(&site, 1, 1)).expect("a writable folder");
     let mut agent = Agent::start(of_agent, &prefix);
@@ -436,7 +436,7 @@ fn what_is_pinned_for_a_cgroup_that_is_gone_is_removed() {
     let Some(site) = site_or_skip(test, Setup { servers: 2, has_cgroups: true, ..PLAIN }) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("policy.toml");
-    let prefix = format!("y{:x}_", std::process::id());
+    let prefix = own_prefix();
     let short = Cgroup::create(netns::next_run(), "short").expect("a cgroup");
     let of = |cgroup: &Cgroup| {
         rule(&site, 0, 1)

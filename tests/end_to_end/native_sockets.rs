@@ -160,7 +160,7 @@ fn a_socket_begins_with_the_threshold_of_its_route() {
     if !is_root_or_skip("a_socket_begins_with_the_threshold_of_its_route") {
         return;
     }
-    let loaded = Loaded::new('t');
+    let loaded = Loaded::new();
     let way = Way::new(WIDE);
     way.lock("ssthresh", "20");
     for algorithm in ["reno", "cubic", "kcubic"] {
@@ -176,7 +176,7 @@ fn a_socket_that_changes_its_algorithm_keeps_its_threshold() {
     if !is_root_or_skip("a_socket_that_changes_its_algorithm_keeps_its_threshold") {
         return;
     }
-    let loaded = Loaded::new('c');
+    let loaded = Loaded::new();
     let way = Way::new("rate = \"20 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"1 BDP\"");
     let mut sender = way.sender("cubic");
     let mut info = sender.send(2_000_000);
@@ -200,7 +200,7 @@ fn cubics_window_follows_its_curve_after_many_short_answers() {
     if !is_root_or_skip("cubics_window_follows_its_curve_after_many_short_answers") {
         return;
     }
-    let loaded = Loaded::new('b');
+    let loaded = Loaded::new();
     let way = Way::new(WIDE);
     way.sysctl("net.ipv4.tcp_slow_start_after_idle=0");
     way.lock("ssthresh", "20");
@@ -223,7 +223,7 @@ fn a_window_that_its_route_bounds_shrinks_with_a_loss() {
     if !is_root_or_skip("a_window_that_its_route_bounds_shrinks_with_a_loss") {
         return;
     }
-    let loaded = Loaded::new('w');
+    let loaded = Loaded::new();
     let way = Way::new("rate = \"200 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"4 BDP\"\nloss = \"0.2 %\"");
     way.lock("cwnd", "20");
     for algorithm in ["reno", "cubic", "kcubic", "kreno", "dctcp", "l2dct", "trim"] {
@@ -270,7 +270,7 @@ fn a_timeout_in_recovery_is_told_with_what_it_found_lost() {
     if !is_root_or_skip("a_timeout_in_recovery_is_told_with_what_it_found_lost") {
         return;
     }
-    let loaded = Loaded::new('y');
+    let loaded = Loaded::new();
     let way = Way::new("rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"\nloss = \"1 %\"");
     let mut sender = way.sender(&loaded.name("kcubic"));
     let info = stop_in_recovery(&way, &mut sender);

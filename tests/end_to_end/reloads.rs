@@ -2,7 +2,7 @@
 
 use crate::{
     agent::{OF_EARLIER, Talker, kill, put, too_many_rules_and},
-    native::cgroup_or_skip,
+    native::{cgroup_or_skip, own_prefix},
     net::Net,
 };
 use windlass_agent::PinnedSelector;
@@ -27,7 +27,7 @@ fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
         "[[rule]]\nname = \"sockets\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch.cgroup = \"{name}\"\n"
     );
     let sound = || put(folder.path(), &(of_iface("r1") + &of_cgroup));
-    let prefix = format!("x{:x}_", std::process::id());
+    let prefix = own_prefix();
     let mut agent = Talker::start_with(&net, &sound(), &["--prefix", &prefix]);
     let under_control = format!("{name}: under control");
     assert!(agent.says(&under_control));
@@ -90,7 +90,7 @@ fn an_agent_names_what_an_earlier_one_left_and_its_policy_does_not_name() {
         "[[rule]]\nname = \"sockets\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch.cgroup = \"{name}\"\n"
     );
     let file = put(folder.path(), &(of_iface("r[12]") + &of_cgroup));
-    let prefix = format!("y{:x}_", std::process::id());
+    let prefix = own_prefix();
     let mut first = net.agent_with(&file, &["--prefix", &prefix], &format!("{name}: under control"));
     let smaller = folder.path().join("smaller");
     std::fs::create_dir(&smaller).expect("a writable folder");
