@@ -240,9 +240,16 @@ WL_INLINE int wl_group_has_answered(const struct wl_group *g, const struct wl_me
 /* The member's report of a recovery has been looked at: what the group did for it can be undone. */
 WL_INLINE void wl_group_note_undo(struct wl_group *g, const struct wl_member *m)
 {
-	if (g->sum_cwnd_q16 == g->before.cwnd_q16 && g->sum_ssthresh_q16 == g->before.ssthresh_q16)
+	if (g->sum_cwnd_q16 == g->before.cwnd_q16 && g->sum_ssthresh_q16 == g->before.ssthresh_q16) {
+		/* what it reported before was no mistake for that */
+		if (g->undo_id == m->id)
+			g->undo_id = 0;
 		return;
+	}
 	g->undo = g->before;
+	/* by then members may have been told that slow start is over: it takes a threshold to call them back */
+	if (!g->undo.ssthresh_q16 && m->state == WL_MEMBER_SLOW_START && g->in_slow_start + 1 == g->members)
+		g->undo.ssthresh_q16 = WL_GROUP_CWND_MAX_Q16;
 	g->undo_id = m->id;
 	g->undo_cuts = g->cuts;
 }

@@ -80,19 +80,23 @@ WL_INLINE int wl_group_is_live(const struct wl_group *g, wl_u32 now_us)
 }
 
 /* The group has paused, as the one flow that it is: it begins with less, and may grow back to three quarters fast. */
-WL_INLINE void wl_group_restart(struct wl_group *g, wl_u32 cwnd_bytes, wl_u32 before_bytes)
+WL_INLINE void wl_group_restart(struct wl_group *g, const struct wl_member *m, wl_u32 cwnd_bytes,
+				wl_u32 before_bytes)
 {
+	wl_u64 floor_q16 = (wl_u64)m->mss_bytes << WL_GROUP_Q;
 	wl_u64 most_q16 = g->sum_cwnd_q16 / 4 * 3;
 
 	if (g->sum_ssthresh_q16 < most_q16 && g->in_slow_start < g->members)
 		g->sum_ssthresh_q16 = most_q16;
 	g->sum_cwnd_q16 = wl_mul_div(g->sum_cwnd_q16, cwnd_bytes, before_bytes);
+	if (g->sum_cwnd_q16 < floor_q16)
+		g->sum_cwnd_q16 = floor_q16;
 }
 
 /*
  * The flow sends again after a pause, for which its own algorithm may have cut its window, to r->cwnd_bytes, from what it was
  * last answered. While others tell what the path bears that cut is not needed: the share holds. If nobody does, the group's
- * window is cut as the flow's. Returns enum wl_group_result.
+ * window is cut as the flow's, unless another has had it cut already. Returns enum wl_group_result.
  */
 WL_GLOBAL wl_u32 wl_group_resume(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m, wl_u32 now_us,
 				 struct wl_group_reply *r)
@@ -107,9 +111,11 @@ WL_GLOBAL wl_u32 wl_group_resume(struct wl_group *g, const struct wl_tenant *t, 
 	if (!r->is_change || wl_group_is_live(g, now_us))
 		return result;
 	if (wl_group_has_aggregate(g)) {
-		if (!cwnd_bytes || cwnd_bytes >= before_bytes)
+		before_bytes = wl_min(before_bytes, r->cwnd_bytes);
+		/* it has whole segments: what rounding takes is no cut */
+		if (!cwnd_bytes || wl_sat_add(cwnd_bytes, m->mss_bytes / 2) >= before_bytes)
 			return result;
-		wl_group_restart(g, cwnd_bytes, before_bytes);
+		wl_group_restart(g, m, cwnd_bytes, before_bytes);
 		return wl_group_ask(g, t, m, r);
 	}
 	m->cwnd_bytes = cwnd_bytes;

@@ -276,9 +276,9 @@ impl Controller {
             return None;
         }
         let mut claim = self.believed(guest, report, now_us);
-        if let Some(member) = member.filter(|m| self.has_paused(*m, report, now_us)) {
+        if let Some((member, least_bytes)) = member.and_then(|m| self.paused(m, report, now_us)) {
             let mut decision = wl_decision {
-                cwnd_bytes: report.cwnd_bytes,
+                cwnd_bytes: report.cwnd_bytes.max(least_bytes),
                 ssthresh_bytes: report.ssthresh_bytes,
                 ..wl_decision::default()
             };
@@ -327,15 +327,21 @@ impl Controller {
         })
     }
 
-    /// Whether the flow is the first to be heard after a pause of all, for which its kernel has cut its window.
-    fn has_paused(&self, member: MemberId, report: &Report, now_us: u32) -> bool {
-        report.op == Op::Update
-            && !self.group.is_live(now_us)
-            && !report.is_timeout
-            && report.state != State::Recovery
-            && self.group.member(member).is_ok_and(|m| {
-                u32::from(m.state) != abi::WL_MEMBER_RECOVERY && report.cwnd_bytes < m.cwnd_bytes
-            })
+    /// The member, if it is the first to be heard after a pause of all, for which its kernel has cut its window; and what an
+    /// honest kernel leaves of that at least.
+    fn paused(&self, member: MemberId, report: &Report, now_us: u32) -> Option<(MemberId, u32)> {
+        let m = self.group.member(member).ok()?;
+        let has_lost = report.is_timeout
+            || report.state == State::Recovery
+            || u32::from(m.state) == abi::WL_MEMBER_RECOVERY;
+        if report.op != Op::Update
+            || has_lost
+            || report.cwnd_bytes >= m.cwnd_bytes
+            || self.group.is_live(now_us)
+        {
+            return None;
+        }
+        Some((member, m.cwnd_bytes.min(abi::WL_INIT_CWND_SEGS * self.config.mss_most_bytes)))
     }
 
     /// Whether the guest has as many flows as it may have, those that were collected not counted.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use std::collections::HashMap;
-use windlass_core::GroupRule;
+use windlass_core::{GroupRule, abi};
 use windlass_guest::{
     Config, Controller, GuestId, Session, controller,
     session::{Event, FORGET_US, PATIENCE_US, Why},
@@ -481,7 +481,9 @@ fn a_host_that_grants_what_it_likes_is_given_up() {
 /// As of one flow: what the kernel cuts of the first window after a pause is cut of the group's, too.
 #[test]
 fn a_group_of_guests_that_all_paused_begins_with_less() {
-    for (is_heard, share, sum) in [(true, 50, 100), (false, 10, 20)] {
+    // by then an honest kernel leaves ten segments of whatever length at least
+    let least = 2 * u64::from(abi::WL_INIT_CWND_SEGS * controller::MSS_MOST_BYTES);
+    for (is_heard, share, sum_bytes) in [(true, 50, u64::from(100 * MSS)), (false, 10, least)] {
         let mut site = Site::new(&[1, 1]);
         site.share_segs(0, report(1, 1, Op::Register, 100));
         site.share_segs(1, report(1, 1, Op::Register, 10));
@@ -492,8 +494,21 @@ fn a_group_of_guests_that_all_paused_begins_with_less() {
         }
         let paused = Report { is_cwnd_limited: false, ..report(1, 3, Op::Update, 10) };
         assert_eq!(site.share_segs(0, paused), share);
-        assert_eq!(site.controller.sum_cwnd_bytes(), sum * u64::from(MSS));
+        assert_eq!(site.controller.sum_cwnd_bytes(), sum_bytes);
     }
+    // who claims that less is left than any kernel leaves
+    let mut site = Site::new(&[1, 1]);
+    site.share_segs(0, report(1, 1, Op::Register, 100));
+    site.share_segs(1, report(1, 1, Op::Register, 10));
+    site.update_segs(0, 1);
+    for seq in 3..10 {
+        site.now_us += 20 * u64::from(RTT_US);
+        let lie =
+            Report { is_cwnd_limited: false, cwnd_bytes: 1, mss_bytes: 1, ..report(1, seq, Op::Update, 1) };
+        site.say(0, lie);
+    }
+    // the other one was collected meanwhile
+    assert!(site.controller.sum_cwnd_bytes() >= least / 2, "{}", site.controller.sum_cwnd_bytes());
 }
 
 proptest! {

@@ -446,9 +446,12 @@ fn a_recovery_for_nothing_ends_no_slow_start_and_halves_nothing() {
             let share = ask(&mut g, a);
             g.update(a, &recovery(1_000_000, share)).unwrap();
             g.update(a, &recovery(1_010_000, share)).unwrap();
+            // meanwhile others hear that slow start is over
+            assert_eq!(g.ask(b).unwrap().state, abi::WL_MEMBER_AVOIDANCE, "{rule}");
             let undone = wl_group_report { is_undo: is_undo.into(), ..slow_start(1_050_000, share) };
-            g.update(a, &undone).unwrap();
-            assert_eq!(g.state().sum_ssthresh_q16 == 0, is_undo, "{rule}");
+            let state = if is_undo { abi::WL_MEMBER_SLOW_START } else { abi::WL_MEMBER_AVOIDANCE };
+            assert_eq!(g.update(a, &undone).unwrap().state, state, "{rule}");
+            assert_eq!(g.ask(b).unwrap().state, state, "{rule}");
             assert_eq!(close(sum_segs(&g), 40.0), is_undo || rule != "etcp", "{rule}: {}", sum_segs(&g));
             // once: what another has lost since stays answered
             let other = ask(&mut g, b);
@@ -458,4 +461,25 @@ fn a_recovery_for_nothing_ends_no_slow_start_and_halves_nothing() {
             assert_eq!(g.state().sum_ssthresh_q16, threshold, "{rule}");
         }
     }
+}
+
+/// Both connections of a pair are used again at once: that is one pause, and the group is cut once.
+#[test]
+fn all_that_resume_together_are_one_pause() {
+    for n in [2, 30] {
+        let mut g = group("ccc");
+        let all = in_avoidance(&mut g, n, 50.0);
+        for member in all {
+            let mut decision =
+                wl_decision { cwnd_bytes: 10 * MSS, ssthresh_bytes: 37 * MSS, ..wl_decision::default() };
+            g.resume(member, 5_000_000, &mut decision).unwrap();
+            assert_eq!(decision.cwnd_bytes, 10 * MSS);
+        }
+        assert_segs!(sum_segs(&g), 10.0 * n as f64);
+    }
+    // whatever a member says is left, there is a window
+    let mut g = group("ccc");
+    let all = in_avoidance(&mut g, 2, 50.0);
+    g.resume(all[0], 5_000_000, &mut wl_decision { cwnd_bytes: 1, ..wl_decision::default() }).unwrap();
+    assert_segs!(sum_segs(&g), 1.0);
 }
