@@ -258,9 +258,9 @@ static __always_inline int wl_sender_has_room(const struct wl_flow *f, __u32 end
 static __always_inline int wl_sender_would_look(const struct wl_flow *f, const struct wl_packet *p)
 {
 	__u32 window = (__u32)f->snd_window_field << f->snd_wscale;
+	__u32 first = f->snd_ack - WL_SEQ_SLACK_BYTES - p->payload_bytes;
 
-	return !(f->flags & WL_FLOW_LEARNT) ||
-	       p->seq - (f->snd_ack - WL_SEQ_SLACK_BYTES) <= window + 2 * WL_SEQ_SLACK_BYTES;
+	return !(f->flags & WL_FLOW_LEARNT) || p->seq - first <= window + p->payload_bytes + 2 * WL_SEQ_SLACK_BYTES;
 }
 
 /*
