@@ -46,6 +46,8 @@ pub(crate) fn is_controlled(iface: &str) -> bool {
 
 /// Interfaces of this namespace that are under the rules of an agent that has ended.
 pub fn unattended_here() -> Result<Vec<String>> {
+    // or one that is just being attached would have no claim yet
+    let _attach = Lock::take("attach")?;
     let _lock = Lock::take("pins")?;
     let is_unattended =
         |name: &String| is_controlled(name) && !Claim::is_taken(&PinDir::here(name).claim_file());

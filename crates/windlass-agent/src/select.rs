@@ -303,6 +303,8 @@ impl PinnedSelector {
 
     /// Those of cgroups that are there, which an agent pinned that has ended.
     pub fn unattended() -> Result<Vec<PinnedSelector>> {
+        // or one that is just being attached would have no claim yet
+        let _attach = Lock::take("attach")?;
         let _lock = Lock::take("select")?;
         let is_unattended =
             |s: &PinnedSelector| s.is_alive() && !s.build.is_empty() && !Claim::is_taken(&claim_file(&s.id));

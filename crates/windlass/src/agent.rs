@@ -51,7 +51,11 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     if home.is_empty() {
         voice.complain("no interface or cgroup matches the policy yet; waiting for one");
     }
-    home.others(&policy)?.iter().for_each(|why| voice.complain(why));
+    match home.others(&policy) {
+        Ok(all) => all.iter().for_each(|why| voice.complain(why)),
+        // nothing that the agent looks after hangs on it
+        Err(why) => voice.complain(why),
+    }
     let ended = look_after(&mut home, &mut file, policy, &wishes, voice);
     home.finish(detaches)?;
     ended.map(|()| ExitCode::SUCCESS)
@@ -133,15 +137,20 @@ fn look_after(
             _ => return Ok(()),
         };
         home.interfaces.notice_gone();
+        // a mistake must not take traffic out of control
+        let stays = |e: anyhow::Error| voice.complain(format!("{e:#}; the policy in force stays"));
         if file.is_due(is_asked) {
-            let read = Policy::from_file(file.path).map_err(anyhow::Error::from);
-            match read.and_then(|new| home.replace(&policy, &new).map(|()| new)) {
-                Ok(new) => {
-                    policy = new;
-                    voice.of_policy("in_force", file.path, "in force");
-                }
-                // a mistake must not take traffic out of control
-                Err(e) => voice.complain(format!("{e:#}; the policy in force stays")),
+            match Policy::from_file(file.path).map_err(anyhow::Error::from) {
+                // written again, or its permissions changed: what was released stays released
+                Ok(new) if new == policy && !is_asked => {}
+                Ok(new) => match home.replace(&policy, &new) {
+                    Ok(()) => {
+                        policy = new;
+                        voice.of_policy("in_force", file.path, "in force");
+                    }
+                    Err(e) => stays(e),
+                },
+                Err(e) => stays(e),
             }
         }
         // right after another look a clock that has not moved yet is no clock that stands still

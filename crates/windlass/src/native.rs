@@ -236,8 +236,8 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     while stopped.recv_timeout(WATCH) == Err(RecvTimeoutError::Timeout) {
         if native.is_none() && !own.is_in_force(&args.prefix) {
             bail!(
-                "the algorithms under '{}*' were unloaded or loaded anew; sockets that connect from now on would not be in \
-                 groups; start again",
+                "the algorithms under '{}*' were unloaded or loaded anew; sockets that connect from now on would not \
+                 get them, or not be in their groups; start again",
                 args.prefix
             );
         }
@@ -403,8 +403,8 @@ impl NativeHome {
 
     /// Cgroups that an earlier agent controls, and that the policy does not name.
     pub fn others(&self, policy: &Policy) -> Result<Vec<String>> {
-        // one that the policy names and that could not be controlled was complained of
-        let wanted = Self::wanted(policy)?;
+        // what the policy names and could not be controlled was complained of
+        let Ok(wanted) = Self::wanted(policy) else { return Ok(Vec::new()) };
         let mut all = PinnedSelector::unattended()?;
         all.retain(|s| !wanted.iter().any(|w| w == s.cgroup()));
         Ok(all.iter().map(|s| s.cgroup().display().to_string()).collect())

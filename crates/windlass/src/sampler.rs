@@ -24,10 +24,12 @@ impl Sampler {
     /// Milliseconds since the start, if a sample is due.
     pub fn due(&mut self) -> Option<u64> {
         let pause = self.pause?;
-        if Instant::now() < self.next_at {
+        let now = Instant::now();
+        if now < self.next_at {
             return None;
         }
-        self.next_at += pause;
+        // what a stall has cost is not made up for
+        self.next_at = (self.next_at + pause).max(now);
         Some(self.started.elapsed().as_millis() as u64)
     }
 }

@@ -8,11 +8,13 @@ pub struct Watched<'a> {
     pub path: &'a Path,
     /// None: it was not there.
     seen: Option<State>,
+    /// What it was at the last look, if that was something new.
+    pending: Option<Option<State>>,
 }
 
 /// What tells that a file is another one or was written. Its time alone does not: copies may keep that, and all files of an
 /// image have one.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct State {
     device: u64,
     inode: u64,
@@ -24,15 +26,19 @@ struct State {
 impl Watched<'_> {
     /// The file as it is now.
     pub fn new(path: &Path) -> Watched<'_> {
-        Watched { path, seen: State::of(path) }
+        Watched { path, seen: State::of(path), pending: None }
     }
 
-    /// Whether it must be read again: it was written since it was last looked at, or somebody asks.
+    /// Whether it must be read again: it was written, and not since the last look, when it may have been half written; or
+    /// somebody asks.
     pub fn is_due(&mut self, is_asked: bool) -> bool {
         let now = State::of(self.path);
-        let has_changed = now != self.seen;
-        self.seen = now;
-        is_asked || has_changed
+        let is_due = is_asked || (now != self.seen && self.pending.as_ref() == Some(&now));
+        self.pending = (!is_due && now != self.seen).then(|| now.clone());
+        if is_due {
+            self.seen = now;
+        }
+        is_due
     }
 }
 
@@ -62,7 +68,13 @@ mod tests {
         assert!(!watched.is_due(false) && watched.is_due(true));
         write(&draft, "two");
         fs::rename(&draft, &file).unwrap();
+        assert!(!watched.is_due(false), "it may be half written");
         assert!(watched.is_due(false));
         assert!(!watched.is_due(false));
+        write(&file, "three");
+        assert!(!watched.is_due(false));
+        write(&file, "three and four");
+        assert!(!watched.is_due(false));
+        assert!(watched.is_due(false) && !watched.is_due(false));
     }
 }
