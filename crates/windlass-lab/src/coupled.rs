@@ -8,10 +8,10 @@ use std::{
     path::Path,
     sync::atomic::{AtomicU32, Ordering},
 };
-use windlass_scenario::{Flow, Place, Refusal, Scenario};
+use windlass_scenario::{Flow, Scenario};
 
 /// How names of scenarios' flows call algorithms of the native home.
-const NATIVE: &str = "wl_";
+pub const NATIVE: &str = "wl_";
 /// Runs of one process at a time that can have names of their own.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
@@ -23,7 +23,8 @@ fn prefix() -> String {
     format!("g{:x}{}", std::process::id(), DIGITS[digit] as char)
 }
 
-fn is_coupled(flow: &Flow) -> bool {
+/// Whether the flow's sender couples it.
+pub fn is_coupled(flow: &Flow) -> bool {
     flow.group.is_some()
 }
 
@@ -61,34 +62,6 @@ pub fn start(
     let file = policy::file_in(&topology.host(host).folder()?, &text)?;
     let policy = file.path().to_str().context("the policy's path is no UTF-8")?;
     BoxProcess::start_native(windlass, &["--policy", policy, "--prefix", &prefix()]).map(Some)
-}
-
-/// Whether a policy can couple the scenario's flows: it tells a host's apart by their receivers.
-pub fn check(scenario: &Scenario) -> Result<(), Refusal> {
-    let senders: Vec<&str> =
-        scenario.flows.iter().filter(|f| is_coupled(f)).map(|f| f.from.as_str()).collect();
-    let mut firsts: BTreeMap<(&str, &str), &Flow> = BTreeMap::new();
-    for (index, flow) in scenario.flows.iter().enumerate() {
-        if !senders.contains(&flow.from.as_str()) {
-            continue;
-        }
-        let first = firsts.entry((&flow.from, &flow.to)).or_insert(flow);
-        let said = |f: &Flow| (f.group.clone(), f.weight, f.algorithm.clone());
-        if said(first) != said(flow) {
-            let what = format!(
-                "flow {}: group: another of these hosts differs in group, weight or algorithm; the testbed's hosts tell \
-                 their flows apart by receivers, so give one of them another, or run it with --on sim",
-                flow.name()
-            );
-            return Err(Refusal::new(Place::Flow(index), "group", what));
-        }
-        if is_coupled(flow) {
-            policy::check_algorithm(flow.algorithm.trim_start_matches(NATIVE)).map_err(|what| {
-                Refusal::new(Place::Flow(index), "algorithm", format!("flow {}: {what}", flow.name()))
-            })?;
-        }
-    }
-    Ok(())
 }
 
 /// A rule for each pair of hosts.
@@ -144,16 +117,5 @@ mod tests {
             assert!(policy.contains(word), "{word}: {policy}");
         }
         assert!(!policy.contains("ack_clock"), "sockets are paced: {policy}");
-    }
-
-    #[test]
-    fn flows_that_cannot_be_told_apart_are_refused() {
-        let mixed = scenario(&format!("{FLOW}{FLOW}group = \"g\"\n"));
-        let e = check(&mixed).unwrap_err().what;
-        assert!(e.contains("a > b") && e.contains("--on sim"), "{e}");
-        assert!(check(&scenario(&format!("{FLOW}group = \"g\"\n").repeat(2))).is_ok());
-        let trim = scenario(&format!("{FLOW}group = \"g\"\n").replace("\"reno\"", "\"wl_trim\""));
-        let e = check(&trim).unwrap_err().what;
-        assert!(e.contains("a > b: algorithm: \"trim\"") && e.contains("--on sim"), "{e}");
     }
 }

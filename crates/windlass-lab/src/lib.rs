@@ -6,6 +6,7 @@ mod bursts;
 mod cgroup;
 mod coupled;
 pub mod files;
+mod groups;
 mod leftovers;
 mod limits;
 mod native;

@@ -1,6 +1,6 @@
 //! What the testbed cannot do and the simulator can, and what this kernel does not have.
 
-use crate::{Emulator, coupled, netem, netns, policy, tcp};
+use crate::{Emulator, groups, netem, netns, tcp};
 use socket2::{Domain, Socket, Type};
 use std::{collections::BTreeMap, ffi::c_void, fs, io, os::fd::AsRawFd};
 use windlass_core::Algorithm;
@@ -22,7 +22,7 @@ pub fn check(scenario: &Scenario, emulator: Emulator) -> Result<(), Refusal> {
 
 fn check_testbed(scenario: &Scenario) -> Result<(), Refusal> {
     check_network(scenario)?;
-    check_groups(scenario)?;
+    groups::check(scenario)?;
     tcp::check(scenario).map_err(|e| refusal(Place::Tcp, &e))?;
     let graph = Graph::new(scenario);
     for (index, flow) in scenario.flows.iter().enumerate() {
@@ -74,24 +74,6 @@ fn check_network(scenario: &Scenario) -> Result<(), Refusal> {
         }
         None => Ok(()),
     }
-}
-
-/// What kernels couple is written as a policy.
-fn check_groups(scenario: &Scenario) -> Result<(), Refusal> {
-    for (index, group) in scenario.groups.iter().enumerate() {
-        let refuse = |key: &str, what: &str| {
-            let what = format!("group \"{}\": {key}: {what}, or run it with --on sim", group.name);
-            Err(Refusal::new(Place::Group(index), key, what))
-        };
-        if !group.without.is_empty() {
-            return refuse("without", "kernels' groups have all their choices: leave it out");
-        }
-        if group.idle.is_some_and(|idle| idle.0.fract() != 0.0) {
-            return refuse("idle", "kernels' groups count whole seconds: give some");
-        }
-    }
-    policy::check(scenario)?;
-    coupled::check(scenario)
 }
 
 /// Real servers answer over HTTP, one connection of a flow at a time. A mistake has its key.

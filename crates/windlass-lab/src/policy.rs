@@ -3,8 +3,7 @@
 use anyhow::Result;
 use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, path::Path};
 use tempfile::NamedTempFile;
-use windlass_core::Algorithm;
-use windlass_scenario::{Group, Per, Place, Refusal, Scenario, Windlass};
+use windlass_scenario::{Group, Per, Scenario, Windlass};
 
 /// Writes into `folder` the policy under which the box couples the scenario's flows in `group`; `address_of` tells a host's
 /// address.
@@ -16,38 +15,6 @@ pub fn write(
     address_of: impl Fn(&str) -> String,
 ) -> Result<NamedTempFile> {
     file_in(folder, &text(scenario, w, group, address_of)?)
-}
-
-/// Whether a policy couples flows that run this algorithm.
-pub fn check_algorithm(name: &str) -> Result<(), String> {
-    if !Algorithm::by_name(name).is_some_and(|a| a.needs_pauses()) {
-        return Ok(());
-    }
-    Err(format!(
-        "algorithm: \"{name}\" puts its window by at each pause, which kernels' groups would take for a loss: take another, \
-         or run it with --on sim"
-    ))
-}
-
-/// Whether a policy can couple the scenario's flows at its box: it tells them apart by their hosts.
-pub fn check(scenario: &Scenario) -> Result<(), Refusal> {
-    let Some(w) = scenario.windlass.as_ref().filter(|w| w.group.is_some()) else { return Ok(()) };
-    check_algorithm(&w.algorithm)
-        .map_err(|what| Refusal::new(Place::Windlass, "algorithm", format!("[windlass]: {what}")))?;
-    let mut weights = BTreeMap::new();
-    for (index, flow) in scenario.flows.iter().enumerate() {
-        let first = *weights.entry((&flow.from, &flow.to)).or_insert(flow.weight);
-        if first != flow.weight {
-            let what = format!(
-                "flow {}: weight = {}, but {first} of other flows between these hosts; the testbed's box tells flows apart \
-                 by their hosts, so give one of them another, or run it with --on sim",
-                flow.name(),
-                flow.weight
-            );
-            return Err(Refusal::new(Place::Flow(index), "weight", what));
-        }
-    }
-    Ok(())
 }
 
 /// One rule for all, or, where flows differ in weight, one for each pair of hosts.
@@ -113,8 +80,8 @@ pub(crate) fn keys(group: &Group, weight: i64) -> String {
 mod tests {
     use super::*;
 
-    /// Flows of two hosts with these weights, behind a box that couples them.
-    fn scenario_of(per: &str, flows: &[(&str, i64)]) -> Scenario {
+    /// The policy for flows of two hosts with these weights, behind a box that couples them.
+    fn text_of(per: &str, flows: &[(&str, i64)]) -> Result<String> {
         let mut toml = format!(
             "name = \"t\"\n[[group]]\nname = \"g\"\nrule = \"ccc\"\nper = \"{per}\"\n\
              [windlass]\nat = \"box\"\nfacing = \"switch\"\ngroup = \"g\"\n\
@@ -128,11 +95,7 @@ mod tests {
             toml +=
                 &format!("[[flow]]\nfrom = \"{from}\"\nto = \"ccc\"\nsize = \"1 kB\"\nweight = {weight}\n");
         }
-        Scenario::parse("t", &toml).unwrap_or_else(|e| panic!("{e}"))
-    }
-
-    fn text_of(per: &str, flows: &[(&str, i64)]) -> Result<String> {
-        let scenario = scenario_of(per, flows);
+        let scenario = Scenario::parse("t", &toml).unwrap_or_else(|e| panic!("{e}"));
         let w = scenario.windlass.as_ref().expect("it has a box");
         text(&scenario, w, &scenario.groups[0], |host| format!("10.0.0.{}", host.len()))
     }
@@ -152,12 +115,5 @@ mod tests {
         for word in ["server = \"10.0.0.2\"", "client = \"10.0.0.3\"", "weight = 4"] {
             assert!(second.contains(word), "{word}: {text}");
         }
-    }
-
-    #[test]
-    fn flows_that_cannot_be_told_apart_are_refused() {
-        assert!(check(&scenario_of("flow", &[("a", 1), ("bb", 2), ("a", 1)])).is_ok());
-        let e = check(&scenario_of("flow", &[("a", 1), ("a", 2)])).unwrap_err().what;
-        assert!(e.contains("a > ccc: weight = 2, but 1") && e.contains("--on sim"), "{e}");
     }
 }
