@@ -242,10 +242,16 @@ static __always_inline void wl_watch_receiver(struct wl_flow *f, const struct wl
 	wl_bypass_check(f);
 }
 
+/* The window that the sender announced last. */
+static __always_inline __u32 wl_snd_window_bytes(const struct wl_flow *f)
+{
+	return (__u32)f->snd_window_field << f->snd_wscale;
+}
+
 /* Would the sender take what ends at `end` of the receiver's stream? That lies within its window, holes before it or not. */
 static __always_inline int wl_sender_has_room(const struct wl_flow *f, __u32 end)
 {
-	return end - f->snd_ack <= (__u32)f->snd_window_field << f->snd_wscale;
+	return end - f->snd_ack <= wl_snd_window_bytes(f);
 }
 
 #define WL_SEQ_SLACK_BYTES 65536u
@@ -257,10 +263,10 @@ static __always_inline int wl_sender_has_room(const struct wl_flow *f, __u32 end
  */
 static __always_inline int wl_sender_would_look(const struct wl_flow *f, const struct wl_packet *p)
 {
-	__u32 window = (__u32)f->snd_window_field << f->snd_wscale;
+	__u32 room_bytes = wl_snd_window_bytes(f) + p->payload_bytes + 2 * WL_SEQ_SLACK_BYTES;
 	__u32 first = f->snd_ack - WL_SEQ_SLACK_BYTES - p->payload_bytes;
 
-	return !(f->flags & WL_FLOW_LEARNT) || p->seq - first <= window + p->payload_bytes + 2 * WL_SEQ_SLACK_BYTES;
+	return !(f->flags & WL_FLOW_LEARNT) || p->seq - first <= room_bytes;
 }
 
 /*
