@@ -12,6 +12,12 @@ fn of_iface(iface: &str) -> String {
     format!("[[rule]]\nname = \"{iface}\"\nmatch.iface = \"{iface}\"\nalgorithm = \"reno\"\n")
 }
 
+fn of_cgroup(name: &str) -> String {
+    format!(
+        "[[rule]]\nname = \"sockets\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch.cgroup = \"{name}\"\n"
+    )
+}
+
 /// A policy that fails changes nothing, for what somebody had released either.
 #[test]
 fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
@@ -23,9 +29,7 @@ fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
     let name = cgroup.path().to_str().expect("UTF-8");
-    let of_cgroup = format!(
-        "[[rule]]\nname = \"sockets\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch.cgroup = \"{name}\"\n"
-    );
+    let of_cgroup = of_cgroup(name);
     let sound = put(folder.path(), &(of_iface("r1") + &of_cgroup));
     let prefix = own_prefix();
     let mut agent = Talker::start_with(&net, &sound, &["--prefix", &prefix]);
@@ -87,9 +91,7 @@ fn an_agent_names_what_an_earlier_one_left_and_its_policy_does_not_name() {
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
     let name = cgroup.path().to_str().expect("UTF-8");
-    let of_cgroup = format!(
-        "[[rule]]\nname = \"sockets\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch.cgroup = \"{name}\"\n"
-    );
+    let of_cgroup = of_cgroup(name);
     let file = put(folder.path(), &(of_iface("r[12]") + &of_cgroup));
     let prefix = own_prefix();
     let mut first = net.agent_with(&file, &["--prefix", &prefix], &format!("{name}: under control"));
