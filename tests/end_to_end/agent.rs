@@ -34,6 +34,27 @@ pub fn send(child: &Child, signal: i32) {
     unsafe { libc::kill(child.id() as i32, signal) };
 }
 
+/// Stops the agent where it has no lock for which others would wait until it goes on.
+pub fn stop(child: &Child) {
+    let process = PathBuf::from(format!("/proc/{}", child.id()));
+    let is_stopped = || {
+        let stat = fs::read_to_string(process.join("stat")).expect("our child");
+        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+    };
+    let has_lock = || {
+        let files = fs::read_dir(process.join("fd")).expect("our child").flatten();
+        files.flat_map(|f| fs::read_link(f.path())).any(|f| f.extension().is_some_and(|e| e == "lock"))
+    };
+    loop {
+        send(child, libc::SIGSTOP);
+        while !is_stopped() {}
+        if !has_lock() {
+            return;
+        }
+        send(child, libc::SIGCONT);
+    }
+}
+
 pub fn kill(child: &mut Child, signal: i32) {
     send(child, signal);
     child.wait().expect("it ends");

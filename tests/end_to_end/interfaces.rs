@@ -1,7 +1,7 @@
 //! Interfaces that come and go, and others of the same name; and several agents, or `windlass attach`, at one interface.
 
 use crate::{
-    agent::{Talker, attached, is_controlled, kill, policy, put, release, send, with_agent},
+    agent::{Talker, attached, is_controlled, kill, policy, put, release, send, stop, with_agent},
     net::{Net, with_transfer},
 };
 use std::{
@@ -149,7 +149,7 @@ fn the_clock_goes_though_another_namespace_removed_the_pins() {
     let other = Net::create("cubic");
     let clocks = net.clocks();
     // while the agent looks elsewhere
-    send(&agent, libc::SIGSTOP);
+    stop(&agent);
     net.replace_interface("cubic");
     kill(&mut other.agent(&file, "under control"), libc::SIGKILL);
     assert!(!net.record("").exists(), "the other one removed it");
@@ -179,7 +179,7 @@ fn an_agent_leaves_alone_what_another_one_made_for_the_next_interface() {
     let file = policy(folder.path(), "bbr");
     let mut late = Talker::start(&net, &file);
     assert!(late.says("under control"));
-    send(&late.child, libc::SIGSTOP);
+    stop(&late.child);
     net.replace_interface("cubic");
     let next = net.agent(&file, "under control");
     let clocks = net.clocks();

@@ -48,6 +48,18 @@ pub enum Error {
         /// Which agent, in brackets; empty: it has not said.
         process: String,
     },
+    /// Somebody has a lock that nobody needs for long.
+    #[error(
+        "{}: process {process} has had this lock for very long; if it is stopped, `kill -CONT {process}` lets it go on, or end \
+         it",
+        .path.display()
+    )]
+    Locked {
+        /// The lock's file.
+        path: PathBuf,
+        /// Who has it.
+        process: u32,
+    },
     /// What is there for an interface or a cgroup, if anything, is no longer what was pinned or taken over.
     #[error("{0} was released by somebody else, as `windlass detach` does")]
     Released(String),
