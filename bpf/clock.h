@@ -281,13 +281,13 @@ __noinline int wl_expire(__u32 id)
 	__u32 now_us = bpf_ktime_get_ns() / 1000;
 
 	wl_collect_member(id, now_us);
-	if (!f || f->state == WL_FLOW_FREE || now_us - f->seen_at_us < wl_config.idle_timeout_s * 1000000u)
+	if (!f || f->state == WL_FLOW_FREE || now_us - f->seen_at_us < wl_idle_timeout_us(f))
 		return 0;
 	if (!wl_lock(f))
 		return 0;
 	/* a packet on another CPU may have come by since */
 	now_us = bpf_ktime_get_ns() / 1000;
-	if (f->state != WL_FLOW_FREE && now_us - f->seen_at_us >= wl_config.idle_timeout_s * 1000000u) {
+	if (f->state != WL_FLOW_FREE && now_us - f->seen_at_us >= wl_idle_timeout_us(f)) {
 		wl_close(f, id, WL_C_FLOWS_EXPIRED);
 		return 1;
 	}

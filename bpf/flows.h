@@ -264,6 +264,20 @@ static __always_inline void wl_seen(struct wl_flow *f, __u32 now_us)
 	f->seen_at_us = now_us;
 }
 
+/*
+ * A connection that is older than the box may have ended before its entry was made, and no packet will tell. If it goes on
+ * after all, it is taken up again just as it was.
+ */
+#define WL_FOREIGN_IDLE_US 10000000u
+
+/* For how long a flow may be silent before it is forgotten. */
+static __always_inline __u32 wl_idle_timeout_us(const struct wl_flow *f)
+{
+	__u32 timeout_us = wl_config.idle_timeout_s * 1000000u;
+
+	return f->flags & WL_FLOW_FOREIGN ? wl_min(timeout_us, WL_FOREIGN_IDLE_US) : timeout_us;
+}
+
 static __always_inline int wl_same_key(const struct wl_flow_key *a, const struct wl_flow_key *b)
 {
 	const __u64 *x = (const void *)a, *y = (const void *)b;

@@ -313,7 +313,7 @@ static __always_inline int wl_is_reset_of_receiver(const struct wl_flow *f, cons
 /* Nobody can tell whether the flow has ended: it has if nothing more comes by. */
 static __always_inline void wl_doubt(struct wl_flow *f)
 {
-	f->seen_at_us = bpf_ktime_get_ns() / 1000 - wl_config.idle_timeout_s * 1000000u + WL_RESET_DOUBT_US;
+	f->seen_at_us = bpf_ktime_get_ns() / 1000 - wl_idle_timeout_us(f) + WL_RESET_DOUBT_US;
 }
 
 /* One packet of the receiver of flow `id`, parsed in the scratch, its key turned. */
@@ -367,14 +367,9 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 		if (p->flags & WL_TCP_ACK)
 			verdict = wl_receiver_ack(skb, f, id, s, now_ns);
 	}
-	if ((f->flags & WL_FLOW_FIN) && p->ack == f->fin_seq + 1) {
-		if (f->flags & WL_FLOW_RCV_FIN) {
-			wl_close(f, id, WL_C_FLOWS_CLOSED);
-			return verdict;
-		}
-		/* the receiver may have closed its half before the box came */
-		if (f->flags & WL_FLOW_FOREIGN)
-			wl_doubt(f);
+	if ((f->flags & WL_FLOW_FIN) && (f->flags & WL_FLOW_RCV_FIN) && p->ack == f->fin_seq + 1) {
+		wl_close(f, id, WL_C_FLOWS_CLOSED);
+		return verdict;
 	}
 out:
 	wl_unlock(f);
