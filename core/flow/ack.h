@@ -76,7 +76,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 		c->has_resent |= seg->sent_count > 1;
 		wl_rate_on_delivered(seg, c->d);
 		if (!c->doubts_probe || seg->sent_count == 1 || end == c->ack)
-			wl_rack_on_delivered(f, seg, c->d->now_us);
+			wl_rack_on_delivered(f, seg, c->d);
 		if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT))
 			wl_seg_unlist(f, seg);
 	}
@@ -115,7 +115,7 @@ static long wl_sack_step(wl_u32 i, void *ctx)
 		c->done_until = seg->seq + seg->len_bytes;
 	}
 	wl_rate_on_delivered(seg, c->d);
-	wl_rack_on_delivered(f, seg, c->d->now_us);
+	wl_rack_on_delivered(f, seg, c->d);
 	if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT))
 		wl_seg_unlist(f, seg);
 	seg->flags |= WL_SEG_SACKED;
@@ -356,7 +356,7 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 {
 	if (!f || !a || !s || !bad_sacks)
 		return 0;
-	struct wl_delivery d = { .now_us = a->now_us };
+	struct wl_delivery d = { .now_us = a->now_us, .prior_fack = f->fack };
 	wl_u32 una = f->una;
 	wl_u32 wait_us = 0;
 	wl_u32 sacks = 0;
@@ -422,7 +422,7 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 		f->round_count++;
 		s->events |= WL_EV_ROUND_START;
 	}
-	s->is_ack_delayed = !sacks && d.newly_bytes && d.newly_bytes <= f->mss_bytes;
+	s->is_ack_delayed = !sacks && wl_is_lone_runt(f, &d);
 	return wait_us;
 }
 

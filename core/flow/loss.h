@@ -15,12 +15,13 @@
 #define WL_RESENT_JUDGED_AT_ONCE 128u
 
 /* The most recently sent record that was delivered moves RACK's clock (RFC 8985, section 6.2, steps 2 and 3). */
-WL_INLINE void wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg, wl_u32 now_us)
+WL_INLINE void wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg, const struct wl_delivery *d)
 {
 	wl_u32 end = seg->seq + seg->len_bytes;
-	wl_u32 rtt_us = wl_since_us(now_us, seg->sent_at_us);
+	wl_u32 rtt_us = wl_since_us(d->now_us, seg->sent_at_us);
 
-	if (wl_before(end, f->fack) && seg->sent_count == 1)
+	/* one ACK tells of several stretches, the newest first */
+	if (wl_before(end, d->prior_fack) && seg->sent_count == 1)
 		f->flags |= WL_FLOW_REORDERING;
 	f->fack = wl_seq_max(f->fack, end);
 	/* faster than light: the ACK is for an earlier copy */

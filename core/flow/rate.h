@@ -12,6 +12,7 @@
 /* What one ACK delivered, collected record by record. */
 struct wl_delivery {
 	wl_u32 now_us;
+	wl_u32 prior_fack; /* the flow's fack before this ACK */
 	wl_u32 newly_bytes; /* newly delivered, cumulatively or selectively */
 	wl_u32 rtt_us; /* of the newest record sent once; 0: none */
 	wl_u32 rtt_sent_at_us;
@@ -96,6 +97,16 @@ WL_INLINE void wl_rate_finish(struct wl_flow *f, const struct wl_delivery *d, st
 		s->rate_interval_us = 0;
 		s->rate_delivered_bytes = 0;
 	}
+}
+
+/*
+ * Did the receiver get less than a segment, and nothing else since that was sent? Then it may have waited with its ACK, as
+ * Linux judges it (FLAG_ACK_MAYBE_DELAYED).
+ */
+WL_INLINE int wl_is_lone_runt(const struct wl_flow *f, const struct wl_delivery *d)
+{
+	return d->has_rate && d->newly_bytes < f->mss_bytes &&
+	       f->delivered_bytes - d->prior_delivered_bytes == d->newly_bytes;
 }
 
 /* The sender has less to send than it may: samples of what is sent from here on say little about the path. */

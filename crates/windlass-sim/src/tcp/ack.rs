@@ -422,7 +422,6 @@ impl Sender {
         // out of order, the window waits; unless reordering is nothing unusual here (tcp_may_raise_cwnd())
         let may_grow = ack.is_advance || self.board.has_seen_reordering;
         sample.is_cwnd_limited &= u8::from(may_grow);
-        sample.is_ack_delayed = (delivery.segs == 1 && delivery.sacked_sent_at_ns.is_none()).into();
         if self.is_reducing() {
             self.prr.on_delivered(delivery.segs, self.board.pipe_segs(), ack.is_advance, lost_segs > 0);
         }

@@ -108,6 +108,11 @@ impl Rate {
         self.first_sent_at_us = sent_at_us;
         sample.prior_delivered_bytes = newest.delivered_bytes;
         sample.is_app_limited = newest.is_app_limited().into();
+        // one short segment, and nothing else since it was sent: its ACK may have waited (FLAG_ACK_MAYBE_DELAYED)
+        let is_lone = delivery.segs == 1
+            && delivery.sacked_sent_at_ns.is_none()
+            && self.delivered_bytes.wrapping_sub(newest.delivered_bytes) == delivery.bytes();
+        sample.is_ack_delayed = (is_lone && u32::from(newest.len_bytes) < MSS_BYTES).into();
         // faster than the path ever was: the ACK is for an earlier copy
         if interval_us >= min_rtt_us {
             sample.rate_interval_us = interval_us;
