@@ -69,7 +69,7 @@ static __always_inline __u32 wl_ssthresh_segs(const struct wl_socket *k, __u32 m
 
 static __always_inline int wl_is_paced(const struct wl_socket *k)
 {
-	return k->decision.pacing_bytes_ps != WL_RATE_UNLIMITED;
+	return wl_alg_paces(&k->decision);
 }
 
 /* As the kernel's tcp_is_cwnd_limited(): in slow start a window half used is in use. */
@@ -103,7 +103,7 @@ static __always_inline void wl_sample_socket(const struct wl_socket *k, const st
 	s->random = bpf_get_prandom_u32();
 	s->is_app_limited = tp->app_limited != 0;
 	s->is_cwnd_limited = wl_is_cwnd_limited(tp);
-	s->is_in_recovery = k->ca_state >= WL_CA_RECOVERY;
+	s->is_in_recovery = k->ca_state >= WL_CA_RECOVERY || (k->ca_state == WL_CA_CWR && !wl_is_paced(k));
 }
 
 /* What was found lost since the algorithm was last told: by ACKs, by RACK's timer, by a timeout. */

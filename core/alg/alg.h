@@ -21,6 +21,11 @@
 #include "../abi.h"
 #include "../math/sat.h"
 
+WL_INLINE int wl_alg_paces(const struct wl_decision *d)
+{
+	return d->pacing_bytes_ps != WL_RATE_UNLIMITED;
+}
+
 /* Bounds that hold for every algorithm. */
 WL_INLINE wl_u32 wl_alg_clamp_cwnd(const struct wl_sample *s, wl_u32 cwnd_bytes, wl_u32 floor_segs)
 {

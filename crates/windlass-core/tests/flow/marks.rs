@@ -2,7 +2,7 @@
 
 use crate::{MSS, ack, flow};
 use windlass_core::{
-    Flow,
+    Algorithm, Flow,
     abi::{self, wl_ack, wl_sample},
 };
 
@@ -55,6 +55,19 @@ fn a_loss_and_a_mark_of_one_window_reduce_it_once() {
     assert_eq!((sample.lost_bytes, sample.events), (MSS, abi::WL_EV_RECOVERY_ENTER));
     assert_ne!(f.state().flags & abi::WL_FLOW_CWR, 0, "the receiver learns of it");
     assert!(!marked(&mut f, 10, 84_000).1);
+}
+
+/// Windows stand while a mark is answered; whoever paces goes by no marks (`tcp_bbr.c` in Linux knows no CWR).
+#[test]
+fn a_mark_holds_windows_and_not_rates() {
+    for (name, is_in_recovery) in [("reno", 1), ("bbr", 0)] {
+        let mut f = ten_in_flight(abi::WL_FLOW_SACK);
+        f.state_mut().algorithm = Algorithm::by_name(name).unwrap().id() as u8;
+        f.call(abi::WL_NATIVE_CALL_INIT, &mut wl_sample::default(), 0, 0);
+        let (mut sample, is_told) = marked(&mut f, 2, 41_000);
+        f.call(abi::WL_NATIVE_CALL_ACK, &mut sample, 0, 41_000_000);
+        assert!(is_told && sample.is_in_recovery == is_in_recovery, "{name}");
+    }
 }
 
 /// Without SACK a partial ACK tells of the next loss, but not while only a mark has been reported.
