@@ -331,13 +331,14 @@ WL_INLINE void wl_bbr3_adapt_lower_bounds(struct wl_bbr3 *b, const struct wl_dec
 WL_INLINE void wl_bbr3_check_full_bw(struct wl_bbr3 *b, const struct wl_sample *s, wl_u32 bw)
 {
 	/* with the window of PROBE_RTT there is no growth to be seen */
-	if (wl_bbr3_is_full_bw_now(b) || !b->base.is_round_start || s->is_app_limited ||
-	    b->state == WL_BBR3_PROBE_RTT)
+	if (wl_bbr3_is_full_bw_now(b) || s->is_app_limited || b->state == WL_BBR3_PROBE_RTT)
 		return;
 	if (bw >= (wl_u64)b->full_bw * WL_BBR_FULL_BW_GAIN / WL_BBR_UNIT) {
 		wl_bbr3_reset_full_bw(b, bw);
 		return;
 	}
+	if (!b->base.is_round_start)
+		return;
 	b->base.full_bw_count++;
 	if (wl_bbr3_is_full_bw_now(b))
 		b->base.is_full_bw_reached = 1;
