@@ -152,7 +152,7 @@ WL_INLINE void wl_cubic_begin_epoch(struct wl_cubic_curve *c, const struct wl_sa
 		c->k_ticks = 0;
 		c->origin_bytes = d->cwnd_bytes;
 	} else {
-		c->k_ticks = wl_cbrt(WL_CUBIC_K_FACTOR * ((c->w_max_bytes - d->cwnd_bytes) / s->mss_bytes));
+		c->k_ticks = wl_cbrt(WL_CUBIC_K_FACTOR * (c->w_max_bytes - d->cwnd_bytes) / s->mss_bytes);
 		c->origin_bytes = c->w_max_bytes;
 	}
 }

@@ -87,6 +87,18 @@ fn slow_start_goes_on_while_losses_of_a_timeout_are_repaired() {
     }
 }
 
+/// The curve begins where the window is: an ACK of all of it brings what it would bring Reno, 0.53 segments.
+#[test]
+fn cubic_does_not_jump_to_its_curve() {
+    let mut flow = start("cubic");
+    flow.decision.cwnd_bytes = 100 * MSS;
+    flow.on_congestion(&sample(0), abi::WL_CONGESTION_LOSS);
+    let before = flow.decision.cwnd_bytes;
+    flow.on_ack(&wl_sample { newly_delivered_bytes: before, ..sample(0) });
+    let growth = f64::from(flow.decision.cwnd_bytes - before) / f64::from(MSS);
+    assert!((growth - 0.53).abs() < 0.01, "{growth}");
+}
+
 /// RFC 9438, figures for W_max = 100: K = 4.217 s, W(1 s) = 86.68, W(K) = 100, W(2K) = 130 segments.
 #[test]
 fn cubic_follows_its_curve() {
