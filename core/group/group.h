@@ -255,11 +255,24 @@ WL_INLINE void wl_group_note_undo(struct wl_group *g, const struct wl_member *m)
 }
 
 /*
+ * The member leaves its recovery: is what the group was reduced by meanwhile, from `cuts` on, the answer to that? Some rules answer
+ * when losses are repaired. The proof that there were none comes later still.
+ */
+WL_INLINE void wl_group_note_answer(struct wl_group *g, const struct wl_member *m, wl_u32 cuts)
+{
+	if (m->id == g->undo_id && g->undo_cuts == cuts)
+		g->undo_cuts = g->cuts;
+}
+
+/*
  * What the member took for a loss had only been late. If it was the last that the group answered, that is as if it had not
  * been, as the member's own window is (RFC 4015, section 3.2).
  */
-WL_INLINE void wl_group_undo(struct wl_group *g, const struct wl_member *m)
+WL_INLINE void wl_group_undo(struct wl_group *g, struct wl_member *m, const struct wl_group_report *e)
 {
+	/* that its own window is back is no growth */
+	if (m->cwnd_bytes < e->cwnd_bytes)
+		m->cwnd_bytes = e->cwnd_bytes;
 	if (m->id != g->undo_id || g->cuts != g->undo_cuts)
 		return;
 	if (g->sum_cwnd_q16 < g->undo.cwnd_q16)

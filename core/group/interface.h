@@ -257,7 +257,7 @@ WL_INLINE int wl_member_enters_recovery(const struct wl_member *m, const struct 
 WL_GLOBAL wl_u32 wl_group_update(struct wl_group *g, struct wl_tenant *t, struct wl_member *m,
 				 const struct wl_group_report *e, struct wl_group_reply *r)
 {
-	wl_u32 result;
+	wl_u32 result, cuts;
 
 	if (!g || !m || !e || !r)
 		return WL_GROUP_NONSENSE;
@@ -272,15 +272,18 @@ WL_GLOBAL wl_u32 wl_group_update(struct wl_group *g, struct wl_tenant *t, struct
 	wl_group_hear(g, m, e);
 	wl_group_uncount_state(g, m->state);
 	if (e->is_undo)
-		wl_group_undo(g, m);
+		wl_group_undo(g, m, e);
 	if (wl_member_enters_recovery(m, e)) {
 		wl_member_note_loss(g, m, e);
 		g->before.cwnd_q16 = g->sum_cwnd_q16;
 		g->before.ssthresh_q16 = g->sum_ssthresh_q16;
 	}
+	cuts = g->cuts;
 	wl_group_rule_update(g, t, m, e);
 	if (wl_member_enters_recovery(m, e))
 		wl_group_note_undo(g, m);
+	else if (m->state == WL_MEMBER_RECOVERY && e->state != WL_MEMBER_RECOVERY)
+		wl_group_note_answer(g, m, cuts);
 	m->at_us = e->now_us;
 	m->state = e->state;
 	wl_group_count_state(g, m->state);

@@ -463,6 +463,33 @@ fn a_recovery_for_nothing_ends_no_slow_start_and_halves_nothing() {
     }
 }
 
+/// The proof comes after the losses are repaired, which is when these rules have answered them.
+#[test]
+fn a_recovery_for_nothing_is_undone_after_it_is_over() {
+    for rule in ["ccc", "multcp"] {
+        for other_answers in [false, true] {
+            let mut g = group(rule);
+            let all = in_avoidance(&mut g, 2, 50.0);
+            let (a, b) = (all[0], all[1]);
+            let (window, before) = (ask(&mut g, a), *g.state());
+            g.update(a, &recovery(1_000_000, window)).unwrap();
+            g.update(a, &avoidance(1_040_000, window / 2.0)).unwrap();
+            assert!(sum_segs(&g) < 0.8 * 100.0, "{rule}: {}", sum_segs(&g));
+            if other_answers {
+                let other = ask(&mut g, b);
+                g.update(b, &recovery(2_000_000, other)).unwrap();
+                g.update(b, &avoidance(2_040_000, other / 2.0)).unwrap();
+            }
+            let now = *g.state();
+            g.update(a, &wl_group_report { is_undo: 1, ..avoidance(2_050_000, window) }).unwrap();
+            let expected = if other_answers { now } else { before };
+            let is_near = |one: u64, other: u64| one.abs_diff(other) * 100 <= other;
+            assert!(is_near(g.state().sum_cwnd_q16, expected.sum_cwnd_q16), "{rule}: {}", sum_segs(&g));
+            assert_eq!(g.state().sum_ssthresh_q16, expected.sum_ssthresh_q16, "{rule}");
+        }
+    }
+}
+
 /// Both connections of a pair are used again at once: that is one pause, and the group is cut once.
 #[test]
 fn all_that_resume_together_are_one_pause() {
