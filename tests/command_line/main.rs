@@ -122,6 +122,8 @@ fn without_root_one_line_says_so() {
         &["detach", "--cgroup", "/sys/fs/cgroup"],
         &["detach", "--all"],
         &["flows"],
+        &["counters"],
+        &["counters", "tap0", "--json"],
         &["top", "--json"],
     ] {
         let mut command = Command::new(&binary);
@@ -377,5 +379,8 @@ fn completions_and_manual_are_there() {
     assert!(String::from_utf8_lossy(&run(&["man"]).stdout).contains(".TH"));
     let page = run(&["man", "policy", "check"]).stdout;
     assert!(String::from_utf8_lossy(&page).contains(".TH windlass-policy-check"));
+    let page = run(&["man", "counters"]).stdout;
+    let page = String::from_utf8_lossy(&page).into_owned();
+    assert!(page.contains(".TH windlass-counters") && page.contains("IFACE"), "{page}");
     refused(&["man", "policy", "chek"], &["policy chek", "windlass help"]);
 }

@@ -75,6 +75,23 @@ pub fn release(net: &Net, mut agent: Child) {
     net.answer(&["detach", "--all"]);
 }
 
+/// Whether `windlass counters` tells what was counted behind r1, the only interface under control.
+fn counters_are_told(net: &Net) {
+    let document: Value = serde_json::from_str(&net.answer(&["counters", "--json"])).expect("JSON");
+    let of_r1 = document["counters"]["r1"].as_object().expect("by name");
+    assert_eq!(of_r1.len(), windlass_core::counters().len());
+    assert!(["flows_created", "stored_bytes"].iter().all(|name| of_r1[*name] != 0), "{document}");
+    let table = net.answer(&["counters", "r1"]);
+    assert!(table.contains("payload bytes stored") && !table.contains("pass_internal"), "{table}");
+    assert!(net.answer(&["counters", "--all"]).contains("pass_internal"));
+    let out = net.windlass(&["counters", "r1", "r2"]).output().expect("windlass runs");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        out.status.code() == Some(2) && said.contains("'r2'") && said.contains("under control: r1"),
+        "{said}"
+    );
+}
+
 #[test]
 fn control_survives_the_agent_and_follows_the_policy() {
     if !is_root_or_skip("control_survives_the_agent_and_follows_the_policy") {
@@ -87,6 +104,7 @@ fn control_survives_the_agent_and_follows_the_policy() {
         kill(&mut agent, libc::SIGKILL);
         progress();
         assert_eq!(net.flows()[0]["mode"], "transparent");
+        counters_are_told(&net);
         agent = net.agent(&file, "taken over");
         progress();
         policy(folder.path(), "cubic");

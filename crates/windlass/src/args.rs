@@ -39,6 +39,18 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what the datapaths under an agent's control have counted: above all, why packets passed unchanged
+    Counters {
+        /// Only these interfaces (default: all that an agent of this network namespace controls)
+        #[arg(value_name = "IFACE")]
+        ifaces: Vec<String>,
+        /// Also those that are zero, as the JSON document has them
+        #[arg(long)]
+        all: bool,
+        /// One JSON document instead of a table
+        #[arg(long)]
+        json: bool,
+    },
     /// Give one flow another algorithm than its rule's, while it runs
     ///
     /// It keeps it as long as it lasts, whatever becomes of agent and policy; a rule that ends control of the flow ends it

@@ -196,7 +196,7 @@ fn report_end(datapath: &Datapath, as_json: bool, has_stats: bool) -> Result<()>
 pub fn set(args: &SetArgs) -> Result<ExitCode> {
     let algorithm = args.alg.as_deref().map(algorithm::named).transpose()?;
     let mut behind = Vec::new();
-    for iface in info::controlled()? {
+    for iface in info::controlled("setting a flow's algorithm")? {
         if Pinned::open(&iface)?.set_algorithm(args.sender, args.receiver, algorithm)? {
             behind.push(iface);
         }

@@ -12,16 +12,16 @@ use std::{path::Path, process::ExitCode};
 use windlass_agent::{Error, FlowInfo, Mode, Per, Pinned, Policy, check_root};
 use windlass_core::Algorithm;
 
-/// Interfaces of this network namespace that are under an agent's control; there must be one.
-pub fn controlled() -> Result<Vec<String>> {
-    check_root("looking at flows")?;
+/// Interfaces of this network namespace that are under an agent's control; there must be one. `what` is what is tried.
+pub fn controlled(what: &'static str) -> Result<Vec<String>> {
+    check_root(what)?;
     let interfaces = windlass_agent::pinned_here();
     if interfaces.is_empty() {
         let elsewhere = windlass_agent::attached_elsewhere();
         if !elsewhere.is_empty() {
             bail!(
                 "no interface of this network namespace is under the control of an agent that is seen from here; \
-                 `windlass attach`, which shows its flows itself (--json --sample-ms), or an agent under \
+                 `windlass attach`, which shows its flows and counters itself (--json, --sample-ms), or an agent under \
                  `ip netns exec` has {}",
                 elsewhere.join(", ")
             );
@@ -42,7 +42,7 @@ fn weight(weight: u32, per: Per) -> String {
 }
 
 pub fn flows(json: bool) -> Result<ExitCode> {
-    let interfaces = controlled()?;
+    let interfaces = controlled("looking at flows")?;
     let mut all: Vec<(String, FlowInfo)> = Vec::new();
     let mut groups = Vec::new();
     for iface in interfaces {

@@ -4,6 +4,7 @@ mod agent;
 mod algorithm;
 mod args;
 mod control;
+mod counters;
 mod group_cost;
 mod guest;
 mod info;
@@ -49,6 +50,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Detach { cgroup: Some(folder), json, .. } => native::detach(&folder, json),
         Command::Detach { iface, all, json, .. } => control::detach(iface, all, json),
         Command::Flows { json } => info::flows(json),
+        Command::Counters { ifaces, all, json } => counters::counters(&ifaces, all, json),
         Command::Set(s) => control::set(&s),
         Command::Top(t) => top::top(t),
         Command::Algs { json } => info::algs(json),

@@ -27,7 +27,7 @@ use windlass_agent::Pinned;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 pub fn top(args: TopArgs) -> Result<ExitCode> {
-    info::controlled()?;
+    info::controlled("looking at flows")?;
     if !args.json && !std::io::stdout().is_terminal() {
         bail!(
             "standard output is no terminal; `windlass flows` prints the flows once, `windlass top --json` again and again"

@@ -1,0 +1,64 @@
+//! `windlass counters`: what the datapaths of an agent's interfaces have counted so far.
+
+use crate::{info::controlled, print};
+use anyhow::{Result, bail};
+use serde_json::json;
+use std::{collections::BTreeMap, process::ExitCode};
+use windlass_agent::Pinned;
+
+/// Counters by name.
+type Counts = BTreeMap<String, u64>;
+
+/// Prints the counters of `wanted`, of all interfaces under an agent's control if it names none: in a table those that are
+/// not zero, unless `all` are asked for.
+pub fn counters(wanted: &[String], all: bool, json: bool) -> Result<ExitCode> {
+    let here = controlled("looking at counters")?;
+    if let Some(unknown) = wanted.iter().find(|name| !here.contains(name)) {
+        bail!("'{unknown}' is under no agent's control here; under control: {}", here.join(", "));
+    }
+    let names = if wanted.is_empty() { &here } else { wanted };
+    let mut by_iface: BTreeMap<&str, Counts> = BTreeMap::new();
+    for name in names {
+        by_iface.insert(name, Pinned::open(name)?.counters()?);
+    }
+    if json {
+        println!("{}", json!({ "counters": by_iface }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows: Vec<_> = by_iface.iter().flat_map(|(iface, counts)| rows(iface, counts, all)).collect();
+    print::table(&["iface", "counter", "count", "meaning"], &rows);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Rows of one interface, in the order of the datapath's list: what has to do with each other stands together.
+fn rows(iface: &str, counts: &Counts, all: bool) -> Vec<Vec<String>> {
+    let known = windlass_core::counters().into_iter();
+    known
+        .filter_map(|counter| {
+            let count = counts.get(&counter.name).copied().unwrap_or(0);
+            let row = || vec![iface.into(), counter.name.clone(), count.to_string(), counter.meaning.into()];
+            (all || count > 0).then(row)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_zero_is_shown_only_when_asked_for() {
+        let counts =
+            Counts::from([("clock_ticks".into(), 7), ("pass_table_full".into(), 2), ("undos".into(), 0)]);
+        let shown = rows("tap0", &counts, false);
+        let words: Vec<Vec<&str>> = shown.iter().map(|r| r.iter().map(String::as_str).collect()).collect();
+        assert_eq!(
+            words,
+            [
+                ["tap0", "pass_table_full", "2", "passed: flow table full"],
+                ["tap0", "clock_ticks", "7", "rounds of the clock"],
+            ]
+        );
+        assert_eq!(rows("tap0", &counts, true).len(), windlass_core::counters().len());
+    }
+}
