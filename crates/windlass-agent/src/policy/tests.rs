@@ -250,6 +250,10 @@ fn native_rules_speak_of_cgroups_and_no_interface() {
     let rule = "[[rule]]\nname = \"a\"\nalgorithm = \"bbr\"\n";
     let e = error(&format!("{rule}mode = \"native\"\nmatch = {{ iface = \"eth0\" }}\n"));
     assert!(e.line == 5 && e.what.contains("cgroup"), "{e}");
+    let e = error(&format!(
+        "{rule}mode = \"off\"\nmatch = {{ iface = \"eth0\", cgroup = \"/sys/fs/cgroup\" }}\n"
+    ));
+    assert!(e.line == 5 && e.what.starts_with("iface does not go with cgroup: "), "{e}");
     let e = error(&format!("{rule}match = {{ cgroup = \"/sys/fs/cgroup\" }}\n"));
     assert!(e.line == 4 && e.what.contains("native"), "{e}");
     let e = error(&format!("{rule}mode = \"native\"\nmatch = {{ cgroup = \"web\" }}\n"));

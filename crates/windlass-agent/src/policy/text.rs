@@ -258,9 +258,17 @@ fn check_ports(place: &Place, raw: Option<Spanned<OneOr<i64, i64>>>) -> Result<V
 
 /// A rule speaks either of an interface's flows or of a cgroup's sockets.
 fn check_cgroup(place: &Place, mode: Mode, matches: &RawMatch) -> Result<Option<PathBuf>, PolicyError> {
-    if let (Some(i), true) = (&matches.iface, mode == Mode::Native || matches.cgroup.is_some()) {
-        let what = "iface does not go with mode \"native\": its flows are chosen by cgroup, client, server and server_port";
-        return Err(place.error(i.span(), what));
+    let against_iface = match mode {
+        Mode::Native => {
+            Some("mode \"native\": its flows are chosen by cgroup, client, server and server_port")
+        }
+        _ if matches.cgroup.is_some() => {
+            Some("cgroup: a rule speaks of an interface's flows or of a cgroup's sockets; leave one out")
+        }
+        _ => None,
+    };
+    if let (Some(i), Some(why)) = (&matches.iface, against_iface) {
+        return Err(place.error(i.span(), format!("iface does not go with {why}")));
     }
     let Some(c) = &matches.cgroup else { return Ok(None) };
     if matches!(mode, Mode::Transparent | Mode::Watch) {
