@@ -58,6 +58,13 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["guest", "--port", "org.nobody.9"], &["org.nobody.9", "virtserialport"]);
     refused(&["guest", "--port", "/etc/passwd"], &["/etc/passwd", "--port"]);
     refused(&["guest", "--port", "/dev/null", "--alg", "vegas"], &["vegas", "cubic, bbr"]);
+    for (option, value) in [("--flows", "0"), ("--clock-hz", "100")] {
+        let words = ["attach", "lo", "--pace-by", "clock", option, value];
+        refused(&words, &[&format!("{option} {value}: "), " to "]);
+    }
+    for (what, saying) in [("sim", "fat-tree"), ("groups", "ccc, lisa"), ("datapath", "watch-")] {
+        refused(&["bench", what, "--only", "zzz"], &["--only zzz: no ", "begins so", saying]);
+    }
     refused(&["controller", "--port", "/etc/passwd"], &["/etc/passwd", "chardev"]);
     refused(&["controller", "--port", "/run/a.sock", "--rule", "fair"], &["fair", "ccc, lisa"]);
     refused(&["controller", "--port", "/run/a.sock", "--port", "/run/b.sock,name=a"], &["'a'", "name="]);
@@ -93,6 +100,16 @@ fn options_that_would_be_ignored_are_refused() {
         let out = run(words);
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(out.status.code() == Some(2) && said.contains(saying), "{said}");
+    }
+}
+
+#[test]
+fn an_address_without_its_port_is_refused_with_an_example() {
+    for words in [&["set", "192.0.2.1", "192.0.2.2:80", "--by-rule"], &["set", "a:1", "b", "--by-rule"]] {
+        let out = run(words);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{said}");
+        assert!(said.contains("write 192.0.2.1:443 or [2001:db8::1]:443"), "{said}");
     }
 }
 

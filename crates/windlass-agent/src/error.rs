@@ -16,7 +16,9 @@ pub enum Error {
         what: &'static str,
     },
     /// The caller is root, and may not do this either.
-    #[error("{what} needs {missing}, which even root lacks here; give it to the container, say")]
+    #[error(
+        "{what} needs {missing}, which even root lacks here; run it on the host, or give it to the container"
+    )]
     Capabilities {
         /// What was tried.
         what: &'static str,
@@ -61,7 +63,9 @@ pub enum Error {
         process: u32,
     },
     /// What is there for an interface or a cgroup, if anything, is no longer what was pinned or taken over.
-    #[error("{0} was released by somebody else, as `windlass detach` does")]
+    #[error(
+        "{0} was released by somebody else, as `windlass detach` does; `kill -HUP` has the agent take it back"
+    )]
     Released(String),
     /// There is no room for one more.
     #[error(
@@ -111,7 +115,7 @@ pub enum Error {
     OtherVersion(PathBuf),
     /// The kernel cannot take congestion control from outside.
     #[error(
-        "this kernel has no BPF struct_ops, so there is no native home (needed: Linux 5.6 with CONFIG_BPF_JIT and \
+        "this kernel has no BPF struct_ops, so there is no native home (needed: Linux 6.1 with CONFIG_BPF_JIT and \
          CONFIG_DEBUG_INFO_BTF); the transparent home needs none"
     )]
     NoStructOps,

@@ -37,18 +37,18 @@ impl Default for Options {
 
 impl Options {
     pub(crate) fn check(&self) -> Result<()> {
-        let say = |what: &str| Err(Error::Invalid(what.to_string()));
+        let say = |what: String| Err(Error::Invalid(what));
         if !(1..=1 << 20).contains(&self.flows_max) {
-            return say("flows: 1 to 1048576");
+            return say(format!("--flows {}: 1 to 1048576", self.flows_max));
         }
         if self.store_bytes == 0 || self.store_bytes >= 4 << 30 {
-            return say("store: more than 0 and less than 4 GiB");
+            return say(format!("--store-mib {}: 1 to 4095", self.store_bytes >> 20));
         }
         if !(250..=20000).contains(&self.clock_hz) {
-            return say("clock: 250 to 20000 rounds a second");
+            return say(format!("--clock-hz {}: 250 to 20000 rounds a second", self.clock_hz));
         }
         if !(1..=3600).contains(&self.idle_timeout_s) {
-            return say("idle timeout: 1 to 3600 s");
+            return say(format!("idle timeout of {} s: 1 to 3600 s", self.idle_timeout_s));
         }
         Ok(())
     }

@@ -58,7 +58,9 @@ impl Pinned {
         let pins = PinDir::here(iface);
         let dir = pins.dir();
         if !dir.is_dir() {
-            return Err(Error::Invalid(format!("no datapath is pinned on '{iface}'")));
+            return Err(Error::Invalid(format!(
+                "no datapath is pinned on '{iface}'; start `windlass agent --policy FILE`"
+            )));
         }
         let is_ours = read_record(&pins.record()) == Some(build_id());
         let Some(ifindex) = pins.index().filter(|_| is_ours) else { return Err(Error::OtherVersion(dir)) };

@@ -213,7 +213,8 @@ pub fn bench_datapath(only: &str, settings: &Settings) -> Result<Outcome> {
     let mut of_all = LOADS.into_iter().flat_map(|load| WAYS.map(|(way, _)| (way, load)));
     ensure!(
         of_all.any(|(way, load)| is_wanted(way, load)),
-        "--only {only}: there are none, empty, watch and enforce, as watch-unlimited-8-flows and watch-2gbit-8-flows"
+        "--only {only}: no load begins so; names begin with \"none-\", \"empty-\", \"watch-\" or \"enforce-\", as \
+         watch-unlimited-8-flows and watch-2gbit-8-flows"
     );
     let _awake = Awake::keep(&awake::cpus()?)?;
     let (mut verdicts, mut rows) = (Vec::new(), Vec::new());

@@ -317,7 +317,10 @@ pub fn bench_emulator(only: &str, settings: &Settings) -> Result<Outcome> {
     netns::check_root()?;
     let wanted: Vec<Measurement> =
         measurements().into_iter().filter(|(id, _)| id.starts_with(only)).collect();
-    ensure!(!wanted.is_empty(), "--only {only}: there are rate, delay, loss and tcp, as rate-20M-40ms");
+    ensure!(
+        !wanted.is_empty(),
+        "--only {only}: no measurement begins so; names begin with \"rate-\", \"delay-\", \"loss-\" or \"tcp-\", as rate-20M-40ms"
+    );
     let mut verdicts = Vec::new();
     for (id, measure) in wanted {
         settings.check_stopped()?;

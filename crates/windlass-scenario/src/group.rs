@@ -96,8 +96,12 @@ pub(crate) fn check_membership(group: Option<&str>, weight: i64, groups: &[Group
     match group {
         Some(name) if !groups.iter().any(|g| g.name == name) => {
             let names: Vec<_> = groups.iter().map(|g| g.name.as_str()).collect();
-            let known = if names.is_empty() { "no [[group]]".into() } else { names.join(", ") };
-            Err(format!("group: unknown group \"{name}\"; there is {known}"))
+            let known = if names.is_empty() {
+                "there is no [[group]]".into()
+            } else {
+                format!("known: {}", names.join(", "))
+            };
+            Err(format!("group: unknown group \"{name}\"; {known}"))
         }
         _ => Ok(()),
     }

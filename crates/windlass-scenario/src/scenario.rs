@@ -570,7 +570,7 @@ size = "10 MB"
             ("weight = 0\n".to_string(), 17, "1 to 65535"),
             ("weight = -2\n".to_string(), 17, "weight = -2"),
             ("group = \"downlink\"\n".to_string(), 17, "no [[group]]"),
-            (format!("group = \"downlink\"\n{group}"), 17, "there is uplink"),
+            (format!("group = \"downlink\"\n{group}"), 17, "known: uplink"),
             (format!("{group}{group}"), 21, "twice"),
             (format!("{group}max_members = 0\n"), 20, "1 to 65535"),
             (format!("{group}idle = \"0 s\"\n"), 20, "1 ms"),

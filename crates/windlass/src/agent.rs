@@ -161,7 +161,9 @@ fn look_after(
         let _ = windlass_agent::part_killed();
         home.cover(&policy).iter().for_each(|why| voice.complain(why));
         if home.is_empty() && home.interfaces.are_released() {
-            bail!("nothing is left under control, and what was released is left alone");
+            bail!(
+                "nothing is left under control, and what was released is left alone; start the agent again to take it back"
+            );
         }
     }
 }

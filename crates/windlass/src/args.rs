@@ -158,13 +158,13 @@ pub enum PaceByArg {
 
 #[derive(Debug, ClapArgs)]
 pub struct Sizes {
-    /// Flows at once; more pass unwatched
+    /// Flows at once, 1 to 1048576; more pass unwatched
     #[arg(long, default_value_t = 32768)]
     pub flows: u32,
-    /// Memory for stored data, in MiB
+    /// Memory for stored data, in MiB, 1 to 4095
     #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..4096))]
     pub store_mib: u64,
-    /// Rounds of the in-kernel clock per second
+    /// Rounds of the in-kernel clock per second, 250 to 20000
     #[arg(long, default_value_t = 2000)]
     pub clock_hz: u32,
     /// Who spaces the packets
@@ -186,7 +186,7 @@ pub struct AttachArgs {
     /// With --native: only the sockets of this cgroup (v2) and those below it
     #[arg(long, value_name = "FOLDER", conflicts_with = "iface")]
     pub cgroup: Option<PathBuf>,
-    /// With --native: what the names of its congestion controls begin with
+    /// With --native: what the names of its congestion controls begin with, 1 to 9 characters
     #[arg(long, value_name = "NAME", default_value = windlass_agent::native::DEFAULT_PREFIX, conflicts_with = "iface")]
     pub prefix: String,
     /// Algorithm, as listed by `windlass algs`
@@ -209,7 +209,7 @@ pub struct AttachArgs {
     /// One JSON document per event on standard output
     #[arg(long)]
     pub json: bool,
-    /// With --json: also one document with all flows every so many milliseconds
+    /// With --json: also one document with all flows every so many milliseconds, 10 or more
     #[arg(long, value_name = "MS", requires = "json", value_parser = clap::value_parser!(u64).range(10..))]
     pub sample_ms: Option<u64>,
     /// Time every run of the programs and report their cost at the end; that itself costs some 20 ns a packet
@@ -240,8 +240,10 @@ pub struct AgentArgs {
 #[derive(Debug, ClapArgs)]
 pub struct SetArgs {
     /// The flow's sender, as `windlass flows` shows it, e.g. 192.0.2.1:443 or [2001:db8::1]:443
+    #[arg(value_parser = address)]
     pub sender: SocketAddr,
     /// Its receiver
+    #[arg(value_parser = address)]
     pub receiver: SocketAddr,
     /// Algorithm, as listed by `windlass algs`
     #[arg(long, required_unless_present = "by_rule")]
@@ -254,9 +256,13 @@ pub struct SetArgs {
     pub json: bool,
 }
 
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "no address with its port; write 192.0.2.1:443 or [2001:db8::1]:443".into())
+}
+
 #[derive(Debug, ClapArgs)]
 pub struct TopArgs {
-    /// Time from one look to the next
+    /// Time from one look to the next, 100 to 60000
     #[arg(long, default_value_t = 1000, value_name = "MS", value_parser = clap::value_parser!(u64).range(100..=60_000))]
     pub interval_ms: u64,
     /// One JSON document a line and look, instead of a picture
@@ -320,7 +326,7 @@ pub enum NativeCommand {
 
 #[derive(Debug, ClapArgs)]
 pub struct Names {
-    /// What the names of the native home's congestion controls begin with
+    /// What the names of the native home's congestion controls begin with, 1 to 9 characters
     #[arg(long, value_name = "NAME", default_value = windlass_agent::native::DEFAULT_PREFIX)]
     pub prefix: String,
 }
@@ -375,7 +381,7 @@ pub struct GuestArgs {
     /// One JSON document per event on standard output
     #[arg(long)]
     pub json: bool,
-    /// With --json: also one document with what the flows did so far every so many milliseconds
+    /// With --json: also one document with what the flows did so far every so many milliseconds, 10 or more
     #[arg(long, value_name = "MS", requires = "json", value_parser = clap::value_parser!(u64).range(10..))]
     pub sample_ms: Option<u64>,
 }
@@ -424,11 +430,11 @@ pub struct ControllerArgs {
     /// Of the rule multcp: as many flows as the group is like; as many as it has unless given
     #[arg(long, value_name = "FLOWS", value_parser = aggressiveness)]
     pub aggressiveness: Option<f64>,
-    /// A flow that reports nothing for so long leaves the group until it does
+    /// A flow that reports nothing for so long, 100 to 3600000, leaves the group until it does
     #[arg(long, default_value_t = windlass_guest::controller::IDLE_US / 1000, value_name = "MS",
         value_parser = clap::value_parser!(u32).range(100..=3_600_000))]
     pub idle_ms: u32,
-    /// Longest segment of a guest that counts: the smallest share is two
+    /// Longest segment of a guest that counts, 88 to 65535: the smallest share is two
     #[arg(long, default_value_t = windlass_guest::controller::MSS_MOST_BYTES, value_name = "BYTES",
         value_parser = clap::value_parser!(u32).range(88..=65_535))]
     pub mss_most: u32,
@@ -439,7 +445,7 @@ pub struct ControllerArgs {
     /// One JSON document per event on standard output
     #[arg(long)]
     pub json: bool,
-    /// With --json: also one document with all guests every so many milliseconds
+    /// With --json: also one document with all guests every so many milliseconds, 10 or more
     #[arg(long, value_name = "MS", requires = "json", value_parser = clap::value_parser!(u64).range(10..))]
     pub sample_ms: Option<u64>,
 }
@@ -481,7 +487,7 @@ pub struct RunArgs {
     /// Write captures of both sides of the box into this folder: servers.pcap and clients.pcap
     #[arg(long, value_name = "FOLDER")]
     pub captures: Option<PathBuf>,
-    /// Add Windlass' view of its flows, so often, to the JSON document
+    /// Add Windlass' view of its flows, so often (10 or more), to the JSON document
     #[arg(long, value_name = "MS", requires = "json", value_parser = clap::value_parser!(u64).range(10..))]
     pub sample_ms: Option<u64>,
     /// With --on sim: write into this folder windows, round-trip times and throughput of flows, what the box wants of
@@ -501,7 +507,7 @@ pub struct SweepArgs {
     /// Values of one key, e.g. "link.0.buffer=64 packets,1 BDP" or "flow.*.algorithm=reno,cubic"; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE,VALUE")]
     pub set: Vec<Varied>,
-    /// Runs of each combination, with seeds from 1 on
+    /// Runs of each combination, 1 to 1000000, with seeds from 1 on
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub seeds: u64,
     /// Where to run them

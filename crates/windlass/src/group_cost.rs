@@ -231,7 +231,7 @@ fn bench_in_kernel(rules: &[GroupRule], json: bool) -> Result<Vec<KernelCost>> {
 pub fn bench(only: &str, json: bool) -> Result<ExitCode> {
     let rules: Vec<GroupRule> = GroupRule::all().filter(|r| r.name().starts_with(only)).collect();
     if rules.is_empty() {
-        bail!("--only {only}: no group rule is called so");
+        bail!("--only {only}: no group rule begins so; there are {}", GroupRule::names());
     }
     let costs = bench_natively(&rules, json)?;
     let claimed = costs.iter().filter(|c| c.members == CLAIMED).map(|c| c.ratio);

@@ -36,7 +36,7 @@ fn is_told(stopped: &Receiver<Wish>) -> bool {
 
 pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
     let Some(algorithm) = Algorithm::by_name(&args.alg) else {
-        bail!("--alg {}: no such algorithm; there is {}", args.alg, Algorithm::names());
+        bail!("--alg {}: no such algorithm; there are {}", args.alg, Algorithm::names());
     };
     let policy = Policy::simple(algorithm, Mode::Native, args.server_port.clone(), false)?;
     let mut port = Port::new(&port::find(&args.port)?)?;
@@ -110,7 +110,7 @@ fn places(ports: &[PortArg]) -> Result<Vec<Place>> {
 
 pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
     let Some(rule) = GroupRule::by_name(&args.rule) else {
-        bail!("--rule {}: no such rule; there is {}", args.rule, GroupRule::names());
+        bail!("--rule {}: no such rule; there are {}", args.rule, GroupRule::names());
     };
     if args.aggressiveness.is_some() && rule.name() != "multcp" {
         bail!("--aggressiveness: only the rule multcp has one, not {}", rule.name());

@@ -19,10 +19,12 @@ const IDLE_BOUND_BYTES: u64 = 4096;
 /// Measures the loads whose name begins with `only`, and prints what they cost.
 pub fn bench(only: &str, json: bool, cancel: &AtomicBool) -> Result<ExitCode> {
     let is_wanted = |load: &Load| load.name.starts_with(only);
-    let loads: Vec<Load> = Load::compared().into_iter().chain(Load::growing()).filter(is_wanted).collect();
+    let all: Vec<Load> = Load::compared().into_iter().chain(Load::growing()).collect();
+    let names: Vec<String> = all.iter().map(|load| load.name.clone()).collect();
+    let loads: Vec<Load> = all.into_iter().filter(is_wanted).collect();
     let idle = Some(Load::idle()).filter(is_wanted);
     if loads.is_empty() && idle.is_none() {
-        bail!("--only {only}: no load is called so");
+        bail!("--only {only}: no load begins so; there are {}, idle", names.join(", "));
     }
     // first: what the others leave behind would be used again and not be counted
     let idle_bytes = idle.map(|load| memory_of_each(&load, cancel)).transpose()?;
