@@ -337,6 +337,7 @@ fn the_kernel_loads_the_datapath() {
     }
     // a machine without a port is no guest, which is no fault
     let guest = value["checks"].as_array().unwrap().iter().find(|c| c["name"] == "guest").unwrap();
+    assert_eq!(guest["is_there"], guest["found"].as_str().unwrap().starts_with("port"), "{guest}");
     assert!(guest["ok"] == true && guest["found"].as_str().unwrap().contains("port"), "{guest}");
 }
 

@@ -14,8 +14,10 @@ use std::{fs, path::Path};
 pub struct Check {
     /// What.
     pub name: &'static str,
-    /// Whether it is there.
+    /// Whether nothing is amiss.
     pub ok: bool,
+    /// Whether it is there; what is not may not be needed.
+    pub is_there: bool,
     /// What was found.
     pub found: String,
     /// What to do if it is not ok; empty otherwise.
@@ -23,7 +25,14 @@ pub struct Check {
 }
 
 fn check(name: &'static str, ok: bool, found: impl Into<String>, cure: &'static str) -> Check {
-    Check { name, ok, found: found.into(), cure: if ok { "" } else { cure } }
+    Check { name, ok, is_there: ok, found: found.into(), cure: if ok { "" } else { cure } }
+}
+
+impl Check {
+    /// What is not there, which is no fault; `found` says what does not go without it.
+    pub fn not_needed(name: &'static str, found: String) -> Check {
+        Check { name, ok: true, is_there: false, found, cure: "" }
+    }
 }
 
 fn kernel_release() -> String {
@@ -55,9 +64,12 @@ pub fn doctor() -> Vec<Check> {
             "a kernel built with CONFIG_DEBUG_INFO_BTF",
         ),
         match missing_capabilities() {
-            Some(names) if is_root => {
-                check("root", false, format!("yes, without {names}"), "give it to the container, say")
-            }
+            Some(names) if is_root => check(
+                "root",
+                false,
+                format!("yes, without {names}"),
+                "run it on the host, or give it to the container",
+            ),
             _ => check("root", is_root, if is_root { "yes" } else { "no" }, "run with sudo"),
         },
         check(
@@ -108,7 +120,7 @@ pub fn doctor() -> Vec<Check> {
         checks.push(match select::root_cgroup() {
             Ok(folder) => check("cgroup", true, folder.display().to_string(), ""),
             // only policies of mode native need it
-            Err(_) => check("cgroup", true, "no version 2: no native policies", ""),
+            Err(_) => Check::not_needed("cgroup", "no version 2: no native policies".into()),
         });
     }
     checks

@@ -219,7 +219,11 @@ pub fn doctor(json: bool) -> Result<ExitCode> {
         let rows: Vec<Vec<String>> = checks
             .iter()
             .map(|c| {
-                let verdict = if c.ok { "ok" } else { "missing" };
+                let verdict = match (c.ok, c.is_there) {
+                    (false, _) => "missing",
+                    (true, false) => "optional",
+                    (true, true) => "ok",
+                };
                 vec![verdict.into(), c.name.into(), c.found.clone(), c.cure.into()]
             })
             .collect();
