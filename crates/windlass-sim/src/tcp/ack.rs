@@ -136,7 +136,7 @@ impl Sender {
     /// What arrived, selectively and cumulatively.
     fn take_delivery(&mut self, packet: &Packet, ack: &mut Ack, wire: &Wire) {
         let Sender { board, rack, rtt, .. } = self;
-        let now_ns = ack.now_ns;
+        let (now_ns, prior_fack) = (ack.now_ns, board.fack);
         let mut blocks = packet.sacks();
         if let [first, rest @ ..] = blocks
             && (first.end <= packet.ack
@@ -150,7 +150,7 @@ impl Sender {
         }
         board.remember(blocks);
         if ack.is_advance {
-            board.acknowledge(packet.ack, self.high_seq, &mut ack.delivery, |seg| {
+            board.acknowledge(packet.ack, prior_fack, self.high_seq, &mut ack.delivery, |seg| {
                 rack.on_arrival(seg, now_ns, rtt);
             });
             self.una = packet.ack;
@@ -485,3 +485,6 @@ impl Sender {
         self.decide(ack, wire);
     }
 }
+
+#[cfg(test)]
+mod tests;

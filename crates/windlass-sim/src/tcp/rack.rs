@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_quarter_of_the_round_trip_is_allowed_for_reordering() {
         let (mut board, mut rack, rtt) = flight();
-        board.acknowledge(u64::from(MSS_BYTES), 0, &mut Delivery::default(), |_| {});
+        board.acknowledge(u64::from(MSS_BYTES), 0, 0, &mut Delivery::default(), |_| {});
         sack(&mut board, &mut rack, &rtt, 2..3, 42 * MS);
         let rest_ns = rack.detect_after_ack(&mut board, &rtt, 42 * MS, false);
         // the timer waits for the one that has arrived: sent at 2 ms, so 52 ms

@@ -132,10 +132,12 @@ impl Scoreboard {
         self.get_mut(id)
     }
 
-    /// Acknowledges everything below `ack`.
+    /// Acknowledges everything below `ack`. `prior_fack`: what had arrived before this ACK; its own blocks, which came behind what
+    /// they tell of, show no reordering (prior_fack in tcp_clean_rtx_queue()).
     pub fn acknowledge(
         &mut self,
         ack: u64,
+        prior_fack: u64,
         high_seq: u64,
         delivery: &mut Delivery,
         mut arrived: impl FnMut(&Seg),
@@ -150,7 +152,7 @@ impl Scoreboard {
                 self.sacked_segs -= 1;
                 continue;
             }
-            self.note_arrival(&seg, high_seq, delivery);
+            self.note_arrival(&seg, prior_fack, high_seq, delivery);
             delivery.add(&seg, false);
             arrived(&seg);
         }
@@ -208,7 +210,7 @@ impl Scoreboard {
             seg.flags = (seg.flags | SACKED) & !(LOST | RESENT);
             self.leave_lists(&before);
             self.sacked_segs += 1;
-            self.note_arrival(&before, high_seq, delivery);
+            self.note_arrival(&before, self.fack, high_seq, delivery);
             delivery.add(&before, true);
             arrived(&before);
         }
@@ -270,10 +272,11 @@ impl Scoreboard {
         self.waiting_segs -= u32::from(seg.is_waiting());
     }
 
-    /// Reordering, and whether an original has arrived after all.
-    fn note_arrival(&mut self, seg: &Seg, high_seq: u64, delivery: &mut Delivery) {
+    /// Reordering, if something beyond the segment, below `fack`, was there before it; and whether an original has arrived after
+    /// all.
+    fn note_arrival(&mut self, seg: &Seg, fack: u64, high_seq: u64, delivery: &mut Delivery) {
         if !seg.was_retransmitted() {
-            self.has_seen_reordering |= seg.end() < self.fack;
+            self.has_seen_reordering |= seg.seq < fack;
             delivery.has_original |= seg.end() <= high_seq;
         }
         self.fack = self.fack.max(seg.end());
@@ -338,7 +341,7 @@ mod tests {
         // the retransmission is lost too: it waits again, before all others
         assert!(board.mark_lost(0));
         assert_eq!((board.pipe_segs(), board.next_waiting()), (2, Some(0)));
-        board.acknowledge(8 * MSS, u64::MAX, &mut Delivery::default(), |_| {});
+        board.acknowledge(8 * MSS, 0, u64::MAX, &mut Delivery::default(), |_| {});
         assert_eq!((board.pipe_segs(), board.next_waiting(), board.first_id()), (2, None, 8));
     }
 
@@ -362,6 +365,20 @@ mod tests {
         assert!(board.has_seen_reordering);
     }
 
+    /// A delayed ACK was still to come for the first two when the fourth arrived without the third.
+    #[test]
+    fn what_an_ack_tells_of_beyond_a_hole_has_overtaken_nothing_that_it_acknowledges() {
+        let mut board = board(10);
+        let prior_fack = board.fack;
+        sack(&mut board, &[block(3, 4)]);
+        board.acknowledge(2 * MSS, prior_fack, 0, &mut Delivery::default(), |_| {});
+        assert!(!board.has_seen_reordering);
+        // the third does come, sent once, and the fourth was there before it
+        let prior_fack = board.fack;
+        board.acknowledge(4 * MSS, prior_fack, 0, &mut Delivery::default(), |_| {});
+        assert!(board.has_seen_reordering);
+    }
+
     proptest! {
         /// Any SACKs, losses, retransmissions and ACKs: the counts are those of the segments themselves.
         #[test]
@@ -376,7 +393,7 @@ mod tests {
                     2 => if let Some(id) = board.next_waiting() { board.resend(id, 1000 + at); },
                     _ if n == 1 => {
                         let mut delivery = Delivery::default();
-                        board.acknowledge(at * MSS, 0, &mut delivery, |_| {});
+                        board.acknowledge(at * MSS, 0, 0, &mut delivery, |_| {});
                         delivered += delivery.segs;
                     }
                     _ => {}

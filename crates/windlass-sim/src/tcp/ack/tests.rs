@@ -1,0 +1,96 @@
+//! A sender by itself, and the ACKs that it gets: what it makes of each. Everything in segments and ms.
+
+use crate::{
+    link::Link,
+    network::Network,
+    packet::{MSS_BYTES, Packet, SACK_BLOCKS, flag},
+    rng,
+    tcp::{
+        Config, Ecn,
+        receiver::Receiver,
+        sender::{Sender, Wire},
+    },
+    time::{MS, core_us},
+    topology::Router,
+};
+use windlass_core::Algorithm;
+use windlass_scenario::Scenario;
+
+/// The network takes what is sent, and nobody looks after it any more.
+struct Host {
+    net: Network,
+    config: Config,
+    hop: u32,
+    sender: Sender,
+    receiver: Receiver,
+}
+
+/// Place of a segment in the stream.
+fn seq(seg: u64) -> u64 {
+    1 + seg * u64::from(MSS_BYTES)
+}
+
+impl Host {
+    /// A host whose handshake took 100 ms and is over. Segments leave one by one, in a window of `window_segs`.
+    fn new(window_segs: u32, config: Config) -> Host {
+        let text = "name = \"t\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n";
+        let scenario = Scenario::parse("t", text).unwrap();
+        let mut router = Router::new(&scenario);
+        let hop = router.path("a", "b", 1).unwrap();
+        let mut net = Network::new(vec![Link::new(scenario.link_model(0, false), false)], vec![]);
+        net.paths = router.into_paths();
+        let config = Config { has_offload: false, initial_window_segs: Some(window_segs), ..config };
+        let receiver = Receiver::new(&config, config.ecn);
+        let sender = Sender::new(Algorithm::by_name("reno").unwrap(), rng::of_endpoint(1, 0), false);
+        let mut host = Host { net, config, hop, sender, receiver };
+        host.act(0, |sender, wire, _| sender.on_established(Some(100 * MS), 10_000_000, false, wire));
+        host
+    }
+
+    fn act<R>(&mut self, at_ms: u64, act: impl FnOnce(&mut Sender, &mut Wire, &mut Receiver) -> R) -> R {
+        let Host { net, config, hop, sender, receiver } = self;
+        net.now_ns = at_ms * MS;
+        let mut wire = Wire { net, config, id: 0, peer: 1, hop: *hop, has_ecn: config.ecn != Ecn::Off };
+        let done = act(sender, &mut wire, receiver);
+        sender.assert_sound();
+        done
+    }
+
+    fn write(&mut self, at_ms: u64, segs: u64) {
+        self.act(at_ms, |sender, wire, receiver| {
+            sender.write(segs * u64::from(MSS_BYTES), wire, receiver);
+        });
+    }
+
+    /// An ACK of what was sent 100 ms ago, with blocks in the order of the wire.
+    fn ack(&mut self, at_ms: u64, ack: u64, sacks: &[(u64, u64)]) {
+        self.ack_with(at_ms, ack, sacks, 0);
+    }
+
+    fn ack_with(&mut self, at_ms: u64, ack: u64, sacks: &[(u64, u64)], flags: u8) {
+        let mut packet = Packet {
+            ack: seq(ack),
+            window_bytes: 10_000_000,
+            tsecr_us: core_us((at_ms - 100) * MS),
+            flags: flag::ACK | flags,
+            sack_count: sacks.len() as u8,
+            ..Packet::default()
+        };
+        assert!(sacks.len() <= SACK_BLOCKS);
+        for (to, (start, end)) in packet.sack.iter_mut().zip(sacks) {
+            (to.start, to.end) = (seq(*start), seq(*end));
+        }
+        self.act(at_ms, |sender, wire, receiver| sender.on_ack(&packet, wire, receiver));
+    }
+}
+
+/// Forty arrive in order, but the ACK of the last is delayed when one behind it is lost and the next arrives: one ACK tells of
+/// both.
+#[test]
+fn a_loss_behind_a_delayed_ack_is_no_reordering() {
+    let mut host = Host::new(60, Config::default());
+    host.write(0, 60);
+    (1..40).for_each(|ack| host.ack(100, ack, &[]));
+    host.ack(100, 40, &[(41, 42)]);
+    assert!(!host.sender.board.has_seen_reordering);
+}
