@@ -137,14 +137,16 @@ impl Sender {
     fn take_delivery(&mut self, packet: &Packet, ack: &mut Ack, wire: &Wire) {
         let Sender { board, rack, rtt, .. } = self;
         let (now_ns, prior_fack) = (ack.now_ns, board.fack);
-        let mut blocks = packet.sacks();
-        if let [first, rest @ ..] = blocks
+        if let [first, rest @ ..] = packet.sacks()
             && (first.end <= packet.ack
                 || rest.first().is_some_and(|b| b.start <= first.start && first.end <= b.end))
         {
             ack.duplicate = Some(*first);
-            blocks = rest;
         }
+        let mut copy = packet.sack;
+        let blocks = &mut copy[usize::from(ack.duplicate.is_some())..packet.sack_count.into()];
+        // they come newest first, but what one ACK tells of has not overtaken each other (tcp_sacktag_write_queue())
+        blocks.sort_unstable_by_key(|b| b.start);
         for block in blocks.iter().filter(|b| b.start > packet.ack) {
             board.sack(*block, self.high_seq, &mut ack.delivery, |seg| rack.on_arrival(seg, now_ns, rtt));
         }

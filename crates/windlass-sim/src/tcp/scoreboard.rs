@@ -184,11 +184,9 @@ impl Scoreboard {
         self.sack_gap(Block { start, end: block.end }, high_seq, delivery, &mut arrived);
     }
 
-    /// Remembers the blocks of this ACK for the next one.
+    /// Remembers the blocks of this ACK, in order of the stream, for the next one.
     pub fn remember(&mut self, blocks: &[Block]) {
-        self.known = [Block::default(); 4];
         self.known[..blocks.len()].copy_from_slice(blocks);
-        self.known[..blocks.len()].sort_unstable_by_key(|b| b.start);
         // the unused ones behind, where they do nothing
         self.known[blocks.len()..].fill(Block { start: u64::MAX, end: 0 });
     }
@@ -311,6 +309,7 @@ mod tests {
         Block { start: start * MSS, end: end * MSS }
     }
 
+    /// Blocks in order of the stream.
     fn sack(board: &mut Scoreboard, blocks: &[Block]) -> u32 {
         let mut delivery = Delivery::default();
         blocks.iter().for_each(|b| board.sack(*b, u64::MAX, &mut delivery, |_| {}));
@@ -323,7 +322,7 @@ mod tests {
         let mut board = board(20);
         assert_eq!(sack(&mut board, &[block(3, 5)]), 2);
         assert_eq!(sack(&mut board, &[block(3, 9)]), 4);
-        assert_eq!(sack(&mut board, &[block(11, 12), block(3, 9)]), 1);
+        assert_eq!(sack(&mut board, &[block(3, 9), block(11, 12)]), 1);
         // the hole between them is filled
         assert_eq!(sack(&mut board, &[block(3, 12)]), 2);
         assert_eq!((board.sacked_segs(), board.pipe_segs()), (9, 11));

@@ -94,3 +94,16 @@ fn a_loss_behind_a_delayed_ack_is_no_reordering() {
     host.ack(100, 40, &[(41, 42)]);
     assert!(!host.sender.board.has_seen_reordering);
 }
+
+/// The first ACK for the segments beyond the first hole is lost, and the next one tells of the newest first.
+#[test]
+fn blocks_of_one_ack_have_not_overtaken_each_other() {
+    let mut host = Host::new(60, Config::default());
+    host.write(0, 60);
+    host.ack(100, 5, &[]);
+    host.ack(100, 5, &[(8, 9), (6, 7)]);
+    assert!(!host.sender.board.has_seen_reordering);
+    // what fills the first hole was sent once, before what was there already
+    host.ack(100, 6, &[(8, 9)]);
+    assert!(host.sender.board.has_seen_reordering);
+}
