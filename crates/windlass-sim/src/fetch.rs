@@ -173,6 +173,7 @@ impl Fetch {
         for end in [1, 0] {
             self.ends[end].stop(net, config);
         }
+        self.first = None;
         self.asked.clear();
         self.next_end = u64::MAX;
         arrived_bytes

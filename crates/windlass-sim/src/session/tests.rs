@@ -126,6 +126,21 @@ fn a_flow_that_is_stopped_before_anything_arrives_is_not_wrong() {
     }
 }
 
+/// At 80 ms the SYN-ACK is on its way. What was to come then is not asked for any more: ends that have no connection yet close it
+/// as soon as they have one, and say nothing else.
+#[test]
+fn a_flow_that_is_stopped_in_its_handshake_sends_nothing_after_it() {
+    for application in ["http", "push", "upload"] {
+        let outcome = outcome(&format!(
+            "application = \"{application}\"\nconnections = \"per-response\"\nsize = \"1 MB\"\nstop = \"80 ms\"\n"
+        ));
+        let flow = &outcome.report.flows[0];
+        assert_eq!((flow.bytes, outcome.in_flight), (0, 0), "{application}");
+        let packets = outcome.report.links[0].stats.packets + outcome.report.links[1].stats.packets;
+        assert!(packets < 10, "{application}: {packets}");
+    }
+}
+
 #[test]
 fn without_a_stop_it_goes_on_until_the_run_ends() {
     let text = "name = \"t\"\ntime_limit = \"2 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\
