@@ -454,8 +454,8 @@ impl Sender {
         }
     }
 
-    /// RACK's timer: losses that time alone shows.
-    pub(super) fn judge_by_time(&mut self, wire: &mut Wire) {
+    /// RACK's timer: losses that time alone shows. Returns whether there are any.
+    pub(super) fn judge_by_time(&mut self, wire: &mut Wire) -> bool {
         let now_ns = wire.now_ns();
         let mut ack = Ack {
             now_ns,
@@ -471,20 +471,20 @@ impl Sender {
             restarts_timer: false,
         };
         let is_recovering = self.is_repairing();
-        let rest_ns = self.rack.detect(&mut self.board, &self.rtt, now_ns, is_recovering);
-        if rest_ns > 0 {
-            self.arm_reorder(rest_ns, wire);
-        }
+        // it has waited for the last one: no rest is left
+        self.rack.detect(&mut self.board, &self.rtt, now_ns, is_recovering);
         if self.board.lost_total == ack.lost_before {
-            return;
+            return false;
         }
         if self.state != CaState::Recovery {
             self.enter_recovery(&mut ack, wire);
-        }
-        if self.is_reducing() {
-            self.prr.on_delivered(1, self.board.pipe_segs(), false, true);
+            // as if a segment had been delivered, so that the first copy leaves; later ones wait for what is
+            if self.is_reducing() {
+                self.prr.on_delivered(1, self.board.pipe_segs(), false, true);
+            }
         }
         self.decide(ack, wire);
+        true
     }
 }
 

@@ -166,13 +166,15 @@ impl Sender {
         self.arm_timeout(wire);
     }
 
-    /// RACK's timer: more may be lost by now.
+    /// RACK's timer: more may be lost by now, and only that leaves; the timeout counts from the oldest segment
+    /// (tcp_rack_reo_timeout()).
     fn on_reorder_timer(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
-        self.judge_by_time(wire);
-        self.push(wire, receiver);
-        if self.pending != Pending::Timeout || !self.xmit.is_armed() {
-            self.arm_timeout_of_head(wire);
+        self.pending = Pending::Reorder;
+        if self.judge_by_time(wire) {
+            self.push_lost(wire, receiver);
+            self.arm_wake(wire);
         }
+        self.arm_timeout_of_head(wire);
     }
 
     /// What fits into the peer's window, or an old byte, so that the peer says how large its window is.

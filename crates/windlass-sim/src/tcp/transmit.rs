@@ -192,7 +192,7 @@ impl Sender {
     }
 
     /// The algorithm wants to be woken: the pacing timer serves for that as well.
-    fn arm_wake(&mut self, wire: &mut Wire) {
+    pub(super) fn arm_wake(&mut self, wire: &mut Wire) {
         let Some(at_us) = self.algorithm.wake_at_us() else { return };
         let now_ns = wire.now_ns();
         let left_us = (at_us.wrapping_sub(core_us(now_ns)) as i32).max(0) as u64;
