@@ -22,6 +22,11 @@ impl Prr {
         self.cwnd
     }
 
+    /// The window is this instead, until an ACK says what it should be.
+    pub fn set_cwnd(&mut self, cwnd: u32) {
+        self.cwnd = cwnd;
+    }
+
     /// Segments have left.
     pub fn on_sent(&mut self, segs: u32) {
         self.out += segs;

@@ -342,17 +342,29 @@ impl Sender {
         let now_ns = wire.now_ns();
         self.check_app_limited(self.written);
         if self.board.out_segs() == 0 && self.nxt > 1 && self.restarts(wire.config) {
-            let idle_ns = now_ns - self.sent_at_ns;
-            let rto_ns = self.rtt.rto_ns(wire.config);
-            let initial_segs = wire.config.initial_segs();
-            let decision = &mut self.algorithm.decision;
-            self.usage.restart(decision, initial_segs, now_ns, idle_ns, rto_ns);
-            if let Some(group) = &self.group {
-                group.resume(core_us(now_ns), &mut self.algorithm.decision);
-            }
+            self.restart(now_ns, wire.config);
         }
         self.written += bytes;
         self.push(wire, receiver);
+    }
+
+    /// There was a pause: the window begins anew. One that is being reduced does so for its first flight only, as an ACK of that
+    /// ends the reduction (tcp_cwnd_restart(), tcp_end_cwnd_reduction()).
+    fn restart(&mut self, now_ns: u64, config: &Config) {
+        let idle_ns = now_ns - self.sent_at_ns;
+        let rto_ns = self.rtt.rto_ns(config);
+        let initial_segs = config.initial_segs();
+        if self.is_reducing() {
+            let mut cwnd_bytes = self.cwnd_segs() * MSS_BYTES;
+            self.usage.restart_cwnd(&mut cwnd_bytes, initial_segs, now_ns, idle_ns, rto_ns);
+            self.prr.set_cwnd(cwnd_bytes / MSS_BYTES);
+        } else {
+            let decision = &mut self.algorithm.decision;
+            self.usage.restart(decision, initial_segs, now_ns, idle_ns, rto_ns);
+        }
+        if let Some(group) = &self.group {
+            group.resume(core_us(now_ns), &mut self.algorithm.decision);
+        }
     }
 
     /// What is to be written after `end_seq` comes when less than a segment waits, the window has room and all that was lost

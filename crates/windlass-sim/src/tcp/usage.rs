@@ -81,18 +81,33 @@ impl Usage {
         idle_ns: u64,
         rto_ns: u64,
     ) {
-        if idle_ns <= rto_ns {
-            return;
+        let ssthresh_bytes = current_ssthresh(decision);
+        if self.restart_cwnd(&mut decision.cwnd_bytes, initial_segs, now_ns, idle_ns, rto_ns) {
+            decision.ssthresh_bytes = ssthresh_bytes;
         }
-        let floor = decision.cwnd_bytes.min(initial_segs * MSS_BYTES);
-        decision.ssthresh_bytes = current_ssthresh(decision);
+    }
+
+    /// The same of a window that is on its way down: what it is reduced to stays. Returns whether it begins anew.
+    pub fn restart_cwnd(
+        &mut self,
+        cwnd_bytes: &mut u32,
+        initial_segs: u32,
+        now_ns: u64,
+        idle_ns: u64,
+        rto_ns: u64,
+    ) -> bool {
+        if idle_ns <= rto_ns {
+            return false;
+        }
+        let floor = (*cwnd_bytes).min(initial_segs * MSS_BYTES);
         let mut left_ns = idle_ns - rto_ns;
-        while left_ns > 0 && decision.cwnd_bytes > floor {
-            decision.cwnd_bytes = (decision.cwnd_bytes / 2).max(floor);
+        while left_ns > 0 && *cwnd_bytes > floor {
+            *cwnd_bytes = (*cwnd_bytes / 2).max(floor);
             left_ns = left_ns.saturating_sub(rto_ns);
         }
         self.used_segs = 0;
         self.used_at_ns = now_ns;
+        true
     }
 }
 

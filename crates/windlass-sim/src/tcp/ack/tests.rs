@@ -129,3 +129,19 @@ fn the_reordering_timer_reduces_the_window_only_when_it_begins_a_recovery() {
     host.fire(157);
     assert_eq!((host.sender.stats.retrans_segs, host.sender.cwnd_segs()), (10, 18));
 }
+
+/// A mark halves a window of forty while its last segments are out, so that nothing tells the receiver of it until 2 s later. The
+/// pause takes that flight down to ten; the first ACK ends the reduction, and leads to the twenty that it was about.
+#[test]
+fn a_window_that_is_being_reduced_restarts_for_one_flight() {
+    let mut host = Host::new(40, Config { ecn: Ecn::Classic, ..Config::default() });
+    host.write(0, 40);
+    host.ack_with(100, 2, &[], flag::ECE);
+    host.ack(100, 40, &[]);
+    assert_eq!(host.sender.cwnd_segs(), 20);
+    host.config.initial_window_segs = None;
+    host.write(2000, 100);
+    assert_eq!((host.sender.cwnd_segs(), host.sender.inflight_segs()), (10, 10));
+    host.ack(2100, 42, &[]);
+    assert_eq!((host.sender.cwnd_segs(), host.sender.ssthresh_segs()), (20, Some(20)));
+}
