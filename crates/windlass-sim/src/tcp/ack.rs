@@ -320,7 +320,9 @@ impl Sender {
     }
 
     fn enter_recovery(&mut self, ack: &mut Ack, wire: &Wire) {
-        // a reduction in hand, for a mark, is enough, and stands
+        // a reduction in hand, for a mark, is enough, and stands: one for one window of data (RFC 3168, section 6.1.2). DCTCP's may be
+        // a small one, for which Linux reduces its window to half after all (dctcp_react_to_loss()); RFC 8257, section 3.5, does not
+        // ask for that
         if self.state == CaState::Cwr {
             self.begin_undo(None);
         } else {
