@@ -255,7 +255,7 @@ pub struct Plan {
     train: u32,
     /// Responses of this train that were drawn.
     drawn: u32,
-    /// Bytes of all that were drawn.
+    /// Bytes of all that were drawn and not left out.
     total_bytes: u64,
 }
 
@@ -274,7 +274,7 @@ impl Plan {
             if train.count.is_none_or(|count| self.drawn < count) && !is_empty {
                 break train;
             }
-            self.skip_train();
+            self.begin_next_train();
         };
         let is_first = self.drawn == 0;
         self.drawn += 1;
@@ -295,8 +295,13 @@ impl Plan {
         Some(Planned { size_bytes, after, not_before_ns, until_ns: train.until.map(Span::ns) })
     }
 
-    /// Leaves the rest of the train out.
-    pub fn skip_train(&mut self) {
+    /// Leaves the rest of the train out, `next` first, which was drawn but will not be asked for.
+    pub fn skip_train(&mut self, next: &Planned) {
+        self.total_bytes -= next.size_bytes.unwrap_or(0);
+        self.begin_next_train();
+    }
+
+    fn begin_next_train(&mut self) {
         self.train += 1;
         self.drawn = 0;
     }
@@ -358,7 +363,8 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(plan.next(&flow).unwrap().until_ns, Some(1_000_000_000));
         }
-        plan.skip_train();
+        let last = plan.next(&flow).unwrap();
+        plan.skip_train(&last);
         assert_eq!(plan.next(&flow).unwrap().size_bytes, None);
         assert_eq!(plan.next(&flow), None);
         assert!(flow.is_unlimited() && flow.single_size().is_none());

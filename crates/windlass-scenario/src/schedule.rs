@@ -74,8 +74,38 @@ impl Schedule {
                 self.due_ns = Some(due_ns);
                 return;
             }
-            self.plan.skip_train();
+            self.plan.skip_train(&planned);
             self.next = self.plan.next(flow);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bytes, Dist, Size, Span, Train};
+
+    /// One of 1 kB every 10 ms until 35 ms: at 0, 10, 20 and 30. That of 40 ms comes too late, and the rest is for the next train.
+    #[test]
+    fn what_is_left_out_belongs_to_the_rest() {
+        let train = Train::once(Size::Bytes(Dist::Constant(Bytes(1e3))));
+        let by_the_clock = Train {
+            count: None,
+            interval: Some(Dist::Constant(Span(0.01))),
+            until: Some(Span(0.035)),
+            ..train.clone()
+        };
+        let rest = Train { size: Size::RestOf(Bytes(1e4)), ..train };
+        let flow = Flow { trains: vec![by_the_clock, rest], ..Flow::transfer("a", "b", Bytes(1.0)) };
+        let mut schedule = Schedule::new(1, 0);
+        schedule.start(&flow, 0);
+        let mut sizes = Vec::new();
+        for now_ns in (0..100_000_000).step_by(10_000_000) {
+            if let Some((_, size_bytes)) = schedule.take_due(&flow, now_ns) {
+                sizes.push(size_bytes.unwrap());
+                schedule.on_response(&flow, now_ns);
+            }
+        }
+        assert_eq!(sizes, [1000, 1000, 1000, 1000, 6000]);
     }
 }
