@@ -187,6 +187,14 @@ impl Train {
                 "gap and interval exclude each other: a gap begins when a response is complete".into()
             );
         }
+        let start = self.start.map(Dist::Constant);
+        for (key, span) in [("start", &start), ("gap", &self.gap), ("interval", &self.interval)] {
+            // of one without a bound, its mean
+            let is_too_long = |dist: &Dist<Span>| dist.most().unwrap_or_else(|| dist.mean()) > MAX_SPAN;
+            if span.as_ref().is_some_and(is_too_long) {
+                return Err(format!("{key}: at most {MAX_SPAN}, as long as a run"));
+            }
+        }
         match (self.count, self.until) {
             (None, None) => return Err("count: how many responses? Give a count, or until".into()),
             // nothing would ever end it
@@ -225,6 +233,8 @@ impl Train {
 }
 
 const MAX_SIZE_BYTES: f64 = 1e11;
+/// The longest run.
+const MAX_SPAN: Span = Span(86_400.0);
 
 /// When a response is asked for, besides the train's own times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -384,6 +394,14 @@ mod tests {
         assert!(error("size = \"unlimited\"\ncount = 1").starts_with("size"));
         assert!(error("size = \"0 B\"\ncount = 1").starts_with("size"));
         assert!(error("size = \"1000 GB\"\ncount = 1").starts_with("size"));
+        for key in [
+            "start = \"86401 s\"",
+            "gap = { uniform = [\"0 s\", \"1000000 s\"] }",
+            "interval = \"4503600 s\"",
+        ] {
+            let e = error(&format!("size = \"1 kB\"\ncount = 1\n{key}"));
+            assert!(key.starts_with(e.split(':').next().unwrap()) && e.contains("at most 86400 s"), "{e}");
+        }
         assert!(error("size = \"1 kB\"\ncount = 1\ngap = \"1 s\"\ninterval = \"1 s\"").starts_with("gap"));
         let wrong = |text: &str| toml::from_str::<Train>(text).unwrap_err().message().to_string();
         assert!(wrong("size = \"1 kb\"\ncount = 1").contains("kB"));

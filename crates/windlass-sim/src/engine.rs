@@ -15,6 +15,8 @@
 use std::hint::select_unpredictable;
 
 const TIME_SHIFT: u32 = 76;
+/// The latest time that an event can have; what is due later is due then, long after any run.
+const LAST_NS: u64 = (1 << (u128::BITS - TIME_SHIFT)) - 1;
 const ORDER_SHIFT: u32 = 32;
 const KIND_SHIFT: u32 = 28;
 const CHILDREN: usize = 4;
@@ -83,7 +85,7 @@ pub struct EventQueue {
 impl EventQueue {
     /// Makes an event, which takes its place among equal times now; it still has to be pushed.
     pub fn make(&mut self, at_ns: u64, kind: Kind, index: u32) -> Event {
-        debug_assert!(at_ns < 1 << (u128::BITS - TIME_SHIFT), "52 days at most");
+        let at_ns = at_ns.min(LAST_NS);
         debug_assert!(index < 1 << KIND_SHIFT);
         self.scheduled += 1;
         let what = (kind as u32) << KIND_SHIFT | index;
@@ -212,9 +214,19 @@ mod tests {
     fn an_event_says_when_what_and_to_whom() {
         let mut queue = EventQueue::default();
         for kind in KINDS {
-            let event = queue.make((1 << 52) - 1, kind, (1 << 28) - 1);
-            assert_eq!((event.at_ns(), event.kind(), event.index()), ((1 << 52) - 1, kind, (1 << 28) - 1));
+            let event = queue.make(LAST_NS, kind, (1 << 28) - 1);
+            assert_eq!((event.at_ns(), event.kind(), event.index()), (LAST_NS, kind, (1 << 28) - 1));
         }
+    }
+
+    #[test]
+    fn what_is_due_later_than_a_key_can_say_stays_last() {
+        let mut queue = EventQueue::default();
+        for at_ns in [LAST_NS + 2, 1, u64::MAX] {
+            queue.schedule(at_ns, Kind::Xmit, 0);
+        }
+        let times: Vec<u64> = std::iter::from_fn(|| queue.pop().map(Event::at_ns)).collect();
+        assert_eq!(times, [1, LAST_NS, LAST_NS]);
     }
 
     proptest! {
