@@ -17,7 +17,6 @@ impl Sender {
     /// it had been sent by then, the application was the limit. What may leave leaves while it writes (`is_writing`); it goes
     /// on until the buffer is full. Returns whether it wrote something.
     pub(super) fn fill_buffer(&mut self, is_writing: bool, config: &Config) -> bool {
-        self.buffered = self.buffered.min(self.written);
         if self.buffered == self.written {
             return false;
         }

@@ -386,6 +386,7 @@ impl Sender {
     pub fn forget_unsent(&mut self) {
         if self.has_unsent() {
             self.written = self.nxt;
+            self.buffered = self.nxt;
         }
     }
 

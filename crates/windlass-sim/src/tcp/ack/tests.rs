@@ -145,3 +145,19 @@ fn a_window_that_is_being_reduced_restarts_for_one_flight() {
     host.ack(2100, 42, &[]);
     assert_eq!((host.sender.cwnd_segs(), host.sender.ssthresh_segs()), (20, Some(20)));
 }
+
+/// What lies in the send buffer is forgotten as well, so that nothing comes between what was sent and the FIN.
+#[test]
+fn nothing_that_was_not_sent_follows_a_stop() {
+    let mut host = Host::new(2, Config::default());
+    host.write(0, 10);
+    host.sender.forget_unsent();
+    host.sender.algorithm.decision.cwnd_bytes = 10 * MSS_BYTES;
+    host.act(50, Sender::close);
+    assert_eq!(host.sender.nxt, seq(2) + 1);
+    host.ack(100, 2, &[]);
+    assert!(!host.sender.is_done());
+    let fin = Packet { ack: seq(2) + 1, window_bytes: 10_000_000, flags: flag::ACK, ..Packet::default() };
+    host.act(150, |sender, wire, receiver| sender.on_ack(&fin, wire, receiver));
+    assert!(host.sender.is_done());
+}
