@@ -152,8 +152,11 @@ impl Sender {
         }
         board.remember(blocks);
         if ack.is_advance {
+            // RACK needs SACK: without it a timeout spares nothing (tcp_clean_rtx_queue(), tcp_timeout_mark_lost())
             board.acknowledge(packet.ack, prior_fack, self.high_seq, &mut ack.delivery, |seg| {
-                rack.on_arrival(seg, now_ns, rtt);
+                if wire.config.has_sack {
+                    rack.on_arrival(seg, now_ns, rtt);
+                }
             });
             self.una = packet.ack;
             self.timeouts_in_row = 0;

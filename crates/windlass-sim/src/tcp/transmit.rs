@@ -230,7 +230,9 @@ impl Sender {
 
     fn send_copy(&mut self, id: u64, seg: Seg, wire: &mut Wire, receiver: &mut Receiver) {
         let now_ns = wire.now_ns();
-        self.rack.on_resend(id, seg.order);
+        if wire.config.has_sack {
+            self.rack.on_resend(id, seg.order);
+        }
         self.stats.retrans_segs += 1;
         self.pacing.charge(self.algorithm.decision.rate_bytes_ps(), seg.len_bytes, now_ns);
         self.sent_at_ns = now_ns;

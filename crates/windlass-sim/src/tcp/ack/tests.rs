@@ -161,3 +161,17 @@ fn nothing_that_was_not_sent_follows_a_stop() {
     host.act(150, |sender, wire, receiver| sender.on_ack(&fin, wire, receiver));
     assert!(host.sender.is_done());
 }
+
+/// Two leave at 100 ms, and the timeout comes 50 ms later, half a round trip: with SACK they would still have time, without all is
+/// lost but for the copy of the first.
+#[test]
+fn without_sack_a_timeout_spares_nothing() {
+    for (has_sack, inflight_segs) in [(false, 1), (true, 3)] {
+        let mut host = Host::new(10, Config { has_sack, is_probing_tails: false, ..Config::default() });
+        host.write(0, 20);
+        host.ack(100, 1, &[]);
+        assert_eq!(host.sender.inflight_segs(), 11);
+        host.fire(150);
+        assert_eq!((host.sender.stats.timeouts, host.sender.inflight_segs()), (1, inflight_segs));
+    }
+}
