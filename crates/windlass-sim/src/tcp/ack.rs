@@ -295,13 +295,14 @@ impl Sender {
         !wire.config.has_sack && self.una == self.high_seq
     }
 
-    /// After a timeout: was it needed (RFC 5682)? Is everything of before repaired?
+    /// After a timeout: was it needed (RFC 5682)? If not all is well again, though there may be no reduction to be taken back
+    /// (tcp_try_undo_loss()). Is everything of before repaired?
     fn judge_timeout(&mut self, ack: &mut Ack, wire: &Wire) -> Send {
         let is_repaired = self.una >= self.high_seq && !self.holds_state(wire);
         let is_spurious = (ack.is_advance && self.undo.is_original(ack.tsecr_us))
             || self.undo.is_all_duplicate()
             || (self.has_frto && ack.delivery.has_original);
-        if is_spurious && self.undo.is_armed() {
+        if is_spurious {
             self.take_back(true, ack);
             self.leave(ack);
             return Send::LostThenNew;
@@ -379,9 +380,6 @@ impl Sender {
     fn take_back(&mut self, unmarks: bool, ack: &mut Ack) {
         if unmarks {
             self.board.clear_losses();
-        }
-        if !self.undo.is_armed() {
-            return;
         }
         self.rack.judge_again(&self.board);
         if !self.is_pacing() && self.state != CaState::Loss {

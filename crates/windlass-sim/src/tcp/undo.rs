@@ -34,11 +34,6 @@ impl Undo {
         };
     }
 
-    /// Whether there is something to undo.
-    pub fn is_armed(&self) -> bool {
-        self.is_armed
-    }
-
     /// A congestion mark has come back: the reduction is needed, even if nothing was lost (tcp_fastretrans_alert(), step A).
     pub fn forbid(&mut self) {
         self.saved = None;
@@ -54,19 +49,19 @@ impl Undo {
 
     /// `segs` that end at `end_seq` have arrived twice.
     pub fn on_dsack(&mut self, segs: u32, end_seq: u64) {
-        if self.is_armed() && self.unexplained > 0 && end_seq > self.marker_seq {
+        if self.is_armed && self.unexplained > 0 && end_seq > self.marker_seq {
             self.unexplained = (self.unexplained - segs as i32).max(0);
         }
     }
 
     /// Has every retransmission been reported as a duplicate?
     pub fn is_all_duplicate(&self) -> bool {
-        self.is_armed() && self.unexplained == 0
+        self.is_armed && self.unexplained == 0
     }
 
     /// Was an ACK that echoes `tsecr_us` sent for an original, before the first retransmission left (tcp_packet_delayed())?
     pub fn is_original(&self, tsecr_us: u32) -> bool {
-        self.is_armed() && self.resent_at_us != 0 && (tsecr_us.wrapping_sub(self.resent_at_us) as i32) < 0
+        self.is_armed && self.resent_at_us != 0 && (tsecr_us.wrapping_sub(self.resent_at_us) as i32) < 0
     }
 
     /// What was in force, if it is to be so again; nothing is left to undo.

@@ -8,7 +8,7 @@ use crate::{
     tcp::{
         Config, Ecn,
         receiver::Receiver,
-        sender::{Sender, Wire},
+        sender::{CaState, Sender, Wire},
     },
     time::{MS, core_us},
     topology::Router,
@@ -174,4 +174,19 @@ fn without_sack_a_timeout_spares_nothing() {
         host.fire(150);
         assert_eq!((host.sender.stats.timeouts, host.sender.inflight_segs()), (1, inflight_segs));
     }
+}
+
+/// The window has been reduced for a mark when a timeout comes, so that this brings no further reduction. What arrives after it was
+/// sent before it: nothing was lost, and all is well again with the reduction that there was.
+#[test]
+fn a_timeout_that_was_not_needed_is_over_though_it_reduced_nothing() {
+    let ecn = Config { ecn: Ecn::Classic, is_probing_tails: false, ..Config::default() };
+    let mut host = Host::new(10, ecn);
+    host.write(0, 10);
+    host.ack_with(100, 1, &[], flag::ECE);
+    host.fire(400);
+    assert_eq!((host.sender.state, host.sender.board.lost_segs()), (CaState::Loss, 9));
+    host.ack(420, 3, &[]);
+    assert_eq!((host.sender.state, host.sender.board.lost_segs()), (CaState::Open, 0));
+    assert_eq!((host.sender.stats.reductions, host.sender.stats.undos), (1, 0));
 }
