@@ -125,15 +125,10 @@ impl Rack {
     /// Finds losses. Returns after how long the rest can be judged; 0: there is no rest.
     pub fn detect(&mut self, board: &mut Scoreboard, rtt: &Rtt, now_ns: u64, is_recovering: bool) -> u64 {
         let patience_ns = self.rtt_ns + self.reo_wnd_ns(board, rtt, is_recovering);
-        let mut has_rest = false;
         self.judged = self.judged.max(board.first_id());
         while let Some(seg) = board.get(self.judged) {
-            if !(seg.is_sacked() || seg.was_retransmitted() || seg.is_judged()) {
-                if !self.was_sent_before(seg) {
-                    break;
-                }
-                if seg.sent_at_ns + patience_ns > now_ns {
-                    has_rest = true;
+            if is_first_copy_out(seg) {
+                if !self.was_sent_before(seg) || seg.sent_at_ns + patience_ns > now_ns {
                     break;
                 }
                 board.judge_lost(self.judged);
@@ -141,21 +136,25 @@ impl Rack {
             self.judged += 1;
         }
         while let Some(&(id, order)) = self.resent.front() {
-            let is_out = |s: &&Seg| s.order == order && !s.is_sacked() && !s.is_waiting();
-            if let Some(seg) = board.get(id).filter(is_out) {
-                if !self.was_sent_before(seg) {
-                    break;
-                }
-                if seg.sent_at_ns + patience_ns > now_ns {
-                    has_rest = true;
+            if let Some(seg) = copy_out(board, id, order) {
+                if !self.was_sent_before(seg) || seg.sent_at_ns + patience_ns > now_ns {
                     break;
                 }
                 board.judge_lost(id);
             }
             self.resent.pop_front();
         }
-        // all that is left was sent no later than the segment that has arrived
-        if has_rest { (self.sent_at_ns + patience_ns).saturating_sub(now_ns).max(1) } else { 0 }
+        self.last_sent_at_ns(board).map_or(0, |sent_at_ns| sent_at_ns + patience_ns - now_ns)
+    }
+
+    /// When the last of those segments was sent that are still to be judged and that something sent later has overtaken: for it the
+    /// timer waits (tcp_rack_detect_loss()).
+    fn last_sent_at_ns(&self, board: &Scoreboard) -> Option<u64> {
+        let first_copies = (self.judged..).map_while(|id| board.get(id)).filter(|seg| is_first_copy_out(seg));
+        let copies = self.resent.iter().filter_map(|(id, order)| copy_out(board, *id, *order));
+        let is_overtaken = |seg: &&Seg| self.was_sent_before(seg);
+        let all = first_copies.take_while(is_overtaken).chain(copies.take_while(is_overtaken));
+        all.map(|seg| seg.sent_at_ns).max()
     }
 
     /// A timeout loses the head of the line, and all that by its time should have arrived (section 6.3; nothing is allowed
@@ -168,6 +167,16 @@ impl Rack {
             }
         }
     }
+}
+
+/// A segment that was sent once and that nothing is known of.
+fn is_first_copy_out(seg: &Seg) -> bool {
+    !(seg.is_sacked() || seg.was_retransmitted() || seg.is_judged())
+}
+
+/// A retransmission that nothing is known of; none: it has arrived, was found lost, or there is a later one.
+fn copy_out(board: &Scoreboard, id: u64, order: u32) -> Option<&Seg> {
+    board.get(id).filter(|s| s.order == order && !s.is_sacked() && !s.is_waiting())
 }
 
 #[cfg(test)]
@@ -198,17 +207,28 @@ mod tests {
     }
 
     /// One later arrival at 42 ms gives the second segment until 51 ms: its time, the RTT and a quarter of the
-    /// smallest RTT.
+    /// smallest RTT. The timer waits for it, not for as long as what has arrived would have.
     #[test]
     fn a_quarter_of_the_round_trip_is_allowed_for_reordering() {
         let (mut board, mut rack, rtt) = flight();
         board.acknowledge(u64::from(MSS_BYTES), 0, 0, &mut Delivery::default(), |_| {});
         sack(&mut board, &mut rack, &rtt, 2..3, 42 * MS);
         let rest_ns = rack.detect_after_ack(&mut board, &rtt, 42 * MS, false);
-        // the timer waits for the one that has arrived: sent at 2 ms, so 52 ms
-        assert_eq!((rest_ns, board.lost_segs()), (10 * MS, 0));
+        assert_eq!((rest_ns, board.lost_segs()), (9 * MS, 0));
         rack.detect(&mut board, &rtt, 51 * MS, false);
         assert_eq!(board.next_waiting(), Some(1));
+    }
+
+    /// The first has until 51 ms and the third until 53: the timer waits for both. The fifth was sent after what has arrived.
+    #[test]
+    fn the_timer_waits_for_the_last_that_was_overtaken() {
+        let (mut board, mut rack, rtt) = flight();
+        board.push(Seg::new(4 * u64::from(MSS_BYTES), 100, false, 4 * MS));
+        sack(&mut board, &mut rack, &rtt, 1..2, 42 * MS);
+        sack(&mut board, &mut rack, &rtt, 3..4, 44 * MS);
+        assert_eq!(rack.detect_after_ack(&mut board, &rtt, 44 * MS, false), 9 * MS);
+        assert_eq!(rack.detect(&mut board, &rtt, 53 * MS, false), 0);
+        assert_eq!(board.lost_segs(), 2);
     }
 
     #[test]
@@ -237,7 +257,7 @@ mod tests {
 
     /// A timeout at 300 ms marks all four, the first of which is sent again. The fourth one's SACK of 310 ms finds all before it lost
     /// already; that of the second, of 312, shows that the timeout was not needed: the third has until 323 ms, its time, the RTT of
-    /// 311 ms and a quarter of the smallest one, and the timer waits for the fourth's. The copy was sent later than what has arrived.
+    /// 311 ms and a quarter of the smallest one. The copy was sent later than what has arrived.
     #[test]
     fn what_a_timeout_lost_is_judged_again_when_it_was_not_needed() {
         let (mut board, mut rack, rtt) = flight();
@@ -249,7 +269,7 @@ mod tests {
         sack(&mut board, &mut rack, &rtt, 1..2, 312 * MS);
         board.clear_losses();
         rack.judge_again(&board);
-        assert_eq!(rack.detect_after_ack(&mut board, &rtt, 312 * MS, false), 12 * MS);
+        assert_eq!(rack.detect_after_ack(&mut board, &rtt, 312 * MS, false), 11 * MS);
         assert_eq!(board.lost_segs(), 0);
         rack.detect(&mut board, &rtt, 324 * MS, false);
         assert_eq!((board.lost_segs(), board.next_waiting()), (1, Some(2)));
