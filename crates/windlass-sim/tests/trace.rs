@@ -2,7 +2,7 @@
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use pcap_file::pcap::PcapReader;
-use std::{fs, fs::File, num::NonZeroU64, path::Path, process::Command};
+use std::{collections::BTreeSet, fs, fs::File, num::NonZeroU64, path::Path, process::Command};
 use windlass_scenario::Scenario;
 use windlass_sim::{Outcome, RunOptions, TraceOptions, run};
 
@@ -146,7 +146,7 @@ fn tcpdump_reads_the_captures() {
     let said = dump(folder.path());
     let is_complaint = |word: &str| word.starts_with("bad") || word == "incorrect";
     assert!(!said.split(|c: char| !c.is_alphanumeric()).any(is_complaint), "{said}");
-    assert!(said.contains("Flags [S], ") && said.contains("mss 1460,sackOK,TS val"), "{said}");
+    assert!(said.contains("Flags [SEW], ") && said.contains("mss 1460,sackOK,TS val"), "{said}");
     assert!(said.contains("sack 1 {"), "losses are reported");
     assert!(said.contains("tos 0x2,ECT(0)"));
     assert!(outcome.report.is_complete());
@@ -164,6 +164,24 @@ fn dctcp_calls_all_of_its_packets_capable_of_ecn() {
         let said = dump(folder.path());
         assert_eq!(!said.contains("IP (tos 0x0,"), is_all, "{algorithm}: {said}");
         assert!(said.contains("IP (tos 0x2,ECT(0),"), "{algorithm}: {said}");
+    }
+}
+
+/// RFC 3168, section 6.1.1: a SYN with ECE and CWR, and ECE in the answer, or analysers take the connection for one without ECN.
+#[test]
+fn a_handshake_agrees_on_ecn() {
+    for (ecn, syn, answer) in
+        [("classic", "[SEW]", "[S.E]"), ("exact", "[SEW]", "[S.E]"), ("off", "[S]", "[S.]")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        traced_run(folder.path(), &SCENARIO.replace("\"classic\"", &format!("\"{ecn}\"")));
+        let said = dump(folder.path());
+        let flags: BTreeSet<&str> = said
+            .split("Flags ")
+            .filter(|packet| packet.starts_with("[S"))
+            .filter_map(|packet| packet.split(',').next())
+            .collect();
+        assert_eq!(flags, BTreeSet::from([syn, answer]), "{ecn}");
     }
 }
 

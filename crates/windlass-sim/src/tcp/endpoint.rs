@@ -220,7 +220,15 @@ impl Endpoint {
 
     /// Sends the SYN or SYN-ACK, and arms its timeout (RFC 6298, section 2.1).
     fn send_syn(&mut self, net: &mut Network, config: &Config) {
-        let flags = if self.phase == Phase::SynReceived { flag::SYN | flag::ACK } else { flag::SYN };
+        // RFC 3168, section 6.1.1: how ends that are set up alike agree on ECN
+        let (setup, answer) = match self.receiver.ecn() {
+            Ecn::Off => (0, 0),
+            Ecn::Classic | Ecn::Exact => (flag::ECE | flag::CWR, flag::ECE),
+        };
+        let flags = match self.phase {
+            Phase::SynReceived => flag::SYN | flag::ACK | answer,
+            _ => flag::SYN | setup,
+        };
         let deadline_ns = net.now_ns + self.sender.rtt.rto_ns(config);
         self.sender.xmit.arm(&mut net.events, deadline_ns, Kind::Xmit, self.id);
         self.with_wire(net, config, |_, wire, receiver| wire.send(receiver, 0, 0, flags));
