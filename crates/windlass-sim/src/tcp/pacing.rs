@@ -9,7 +9,9 @@ use crate::{
 /// Segments at the beginning that are never paced.
 const UNPACED_SEGS: u64 = 10;
 
-/// Below this rate a super-packet is one segment, else at least two.
+/// Least segments of a super-packet (tcp_min_tso_segs) ...
+pub(super) const LEAST_SEGS: u32 = 2;
+/// ... but where the algorithm paces itself, only one below this rate (bbr_min_tso_segs()).
 const SLOW_BYTES_PS: u64 = 150_000;
 /// A super-packet is what the rate makes in 2^-10 s ...
 const SHIFT: u32 = 10;
@@ -18,13 +20,18 @@ const MAX_BYTES: u64 = 65_536;
 /// They are larger the shorter the round trip is: half for each 2^9 us (tcp_tso_rtt_log).
 const RTT_SHIFT_US: u32 = 9;
 
-/// Segments of a super-packet at this rate.
-pub(super) fn autosize_segs(rate_bytes_ps: u64, min_rtt_ns: u64) -> u32 {
+/// Segments of a super-packet at the rate that the algorithm has asked for.
+pub(super) fn paced_segs(rate_bytes_ps: u64, min_rtt_ns: u64) -> u32 {
+    let least_segs = if rate_bytes_ps < SLOW_BYTES_PS { 1 } else { LEAST_SEGS };
+    autosize_segs(rate_bytes_ps, min_rtt_ns, least_segs)
+}
+
+/// Segments of a super-packet at this rate, at least `least_segs`.
+pub(super) fn autosize_segs(rate_bytes_ps: u64, min_rtt_ns: u64, least_segs: u32) -> u32 {
     let halvings = (min_rtt_ns / US) >> RTT_SHIFT_US;
     let for_short_rtt = if halvings < 16 { MAX_BYTES >> halvings } else { 0 };
     let bytes = ((rate_bytes_ps >> SHIFT) + for_short_rtt).min(MAX_BYTES);
-    let least = if rate_bytes_ps < SLOW_BYTES_PS { 1 } else { 2 };
-    ((bytes / u64::from(MSS_BYTES)) as u32).max(least)
+    ((bytes / u64::from(MSS_BYTES)) as u32).max(least_segs)
 }
 
 /// The schedule of a sender.
@@ -51,7 +58,7 @@ impl Pacing {
             return Err(self.next_ns);
         }
         self.burst_at_ns = now_ns;
-        self.burst_left = autosize_segs(rate_bytes_ps, min_rtt_ns);
+        self.burst_left = paced_segs(rate_bytes_ps, min_rtt_ns);
         self.late_ns = now_ns - self.next_ns;
         Ok(())
     }
@@ -93,10 +100,10 @@ mod tests {
 
     #[test]
     fn a_super_packet_is_a_millisecond_of_the_rate_and_more_on_short_paths() {
-        assert_eq!(autosize_segs(100_000, 40 * MS), 1);
-        assert_eq!(autosize_segs(1_448_000, 40 * MS), 2);
-        assert_eq!(autosize_segs(125_000_000, 40 * MS), 45);
-        assert_eq!(autosize_segs(1_448_000, MS), 23);
+        assert_eq!(paced_segs(100_000, 40 * MS), 1);
+        assert_eq!(paced_segs(1_448_000, 40 * MS), 2);
+        assert_eq!(paced_segs(125_000_000, 40 * MS), 45);
+        assert_eq!(paced_segs(1_448_000, MS), 23);
     }
 
     #[test]

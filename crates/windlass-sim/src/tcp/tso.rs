@@ -2,7 +2,7 @@
 //! wait a little until the window has room for so many (tcp_tso_autosize(), tcp_tso_should_defer() in Linux).
 
 use super::{
-    pacing::autosize_segs,
+    pacing::{LEAST_SEGS, autosize_segs, paced_segs},
     sender::{Sender, Wire},
 };
 use crate::{
@@ -113,10 +113,13 @@ impl Sender {
 
     /// What there is to know about how many segments should leave at once.
     fn moment(&self, now_ns: u64) -> Moment {
-        let rate_bytes_ps =
-            self.algorithm.decision.rate_bytes_ps().unwrap_or_else(|| self.rate_of_window_bytes_ps());
+        let min_rtt_ns = self.rtt.min_ns();
+        let max_segs = match self.algorithm.decision.rate_bytes_ps() {
+            Some(rate_bytes_ps) => paced_segs(rate_bytes_ps, min_rtt_ns),
+            None => autosize_segs(self.rate_of_window_bytes_ps(), min_rtt_ns, LEAST_SEGS),
+        };
         Moment {
-            max_segs: autosize_segs(rate_bytes_ps, self.rtt.min_ns()),
+            max_segs,
             cwnd_segs: self.cwnd_segs(),
             pipe_segs: self.board.pipe_segs(),
             wnd_bytes: self.wnd_bytes.into(),

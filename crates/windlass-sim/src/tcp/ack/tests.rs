@@ -1,4 +1,4 @@
-//! A sender by itself, and the ACKs that it gets: what it makes of each. Everything in segments and ms.
+//! A sender by itself, what it sends and what it makes of each ACK that it gets. Everything in segments and ms.
 
 use crate::{
     link::Link,
@@ -189,4 +189,13 @@ fn a_timeout_that_was_not_needed_is_over_though_it_reduced_nothing() {
     host.ack(420, 3, &[]);
     assert_eq!((host.sender.state, host.sender.board.lost_segs()), (CaState::Open, 0));
     assert_eq!((host.sender.stats.reductions, host.sender.stats.undos), (1, 0));
+}
+
+/// Five segments in 100 ms are less than 150 kB/s, at which only who paces itself sends them one by one.
+#[test]
+fn super_packets_of_a_slow_sender_are_of_two_segments() {
+    let mut host = Host::new(5, Config::default());
+    host.config.has_offload = true;
+    host.write(0, 4);
+    assert_eq!((host.sender.inflight_segs(), host.sender.board.super_packets()), (4, 2));
 }
