@@ -150,6 +150,7 @@ impl Scoreboard {
             self.leave_lists(&seg);
             if seg.is_sacked() {
                 self.sacked_segs -= 1;
+                delivery.has_acked_retrans |= seg.was_retransmitted();
                 continue;
             }
             self.note_arrival(&seg, prior_fack, high_seq, delivery);
@@ -376,6 +377,17 @@ mod tests {
         let prior_fack = board.fack;
         board.acknowledge(4 * MSS, prior_fack, 0, &mut Delivery::default(), |_| {});
         assert!(board.has_seen_reordering);
+    }
+
+    /// A tail loss probe is SACKed, and what is before it arrives late: how long that took the ACK of both does not say (FLAG_RETRANS_DATA_ACKED).
+    #[test]
+    fn an_ack_over_a_copy_that_was_sacked_is_no_time_either() {
+        let mut board = board(2);
+        board.probe(1, 300);
+        sack(&mut board, &[block(1, 2)]);
+        let mut delivery = Delivery::default();
+        board.acknowledge(2 * MSS, 0, 0, &mut delivery, |_| {});
+        assert!(delivery.has_acked_retrans);
     }
 
     proptest! {
