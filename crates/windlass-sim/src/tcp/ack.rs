@@ -37,6 +37,8 @@ struct Ack {
     lost_before: u64,
     /// The timer counts from now on.
     restarts_timer: bool,
+    /// A later one has come before it.
+    is_old: bool,
 }
 
 /// What to send after an ACK.
@@ -52,8 +54,11 @@ enum Send {
 impl Sender {
     /// Takes the acknowledgement of a packet.
     pub fn on_ack(&mut self, packet: &Packet, wire: &mut Wire, receiver: &mut Receiver) {
-        if packet.ack > self.nxt || packet.ack < self.una {
+        if packet.ack > self.nxt {
             return;
+        }
+        if packet.ack < self.una {
+            return self.on_old_ack(packet, wire, receiver);
         }
         // with nothing in flight, too, a report of a duplicate is news, and so is what becomes of a probe
         if self.is_idle() && packet.sack_count == 0 && self.probe.is_none() {
@@ -68,6 +73,13 @@ impl Sender {
             self.arm_after_ack(wire);
         }
         self.decide(ack, wire);
+        self.send(send, wire, receiver);
+        if self.is_done() {
+            self.group = None;
+        }
+    }
+
+    fn send(&mut self, send: Send, wire: &mut Wire, receiver: &mut Receiver) {
         match send {
             Send::LostThenNew => self.push(wire, receiver),
             Send::NewOnly => self.push_new(wire, receiver),
@@ -79,9 +91,21 @@ impl Sender {
                 }
             }
         }
-        if self.is_done() {
-            self.group = None;
+    }
+
+    /// An ACK that a later one has overtaken: only what it says of SACK can be news. Windows neither grow by it nor come down
+    /// (tcp_ack(), old_ack).
+    fn on_old_ack(&mut self, packet: &Packet, wire: &mut Wire, receiver: &mut Receiver) {
+        if packet.sack_count == 0 {
+            return;
         }
+        let now_ns = wire.now_ns();
+        let sample = self.sample(now_ns);
+        let mut ack = Ack { tsecr_us: packet.tsecr_us, is_old: true, ..self.no_news(sample, now_ns) };
+        self.take_delivery(packet, &mut ack, wire);
+        let send = self.judge(&mut ack, wire);
+        self.decide(ack, wire);
+        self.send(send, wire, receiver);
     }
 
     /// Nothing is in flight, and only the window can be news.
@@ -119,17 +143,31 @@ impl Sender {
             self.wnd_seq = packet.seq;
         }
         Ack {
-            now_ns,
             ack: packet.ack,
             tsecr_us: packet.tsecr_us,
-            delivery: Delivery::default(),
-            sample,
             is_advance,
             is_pure_duplicate,
             has_ece: wire.has_ecn && packet.has(flag::ECE),
+            restarts_timer: is_advance,
+            ..self.no_news(sample, now_ns)
+        }
+    }
+
+    /// An ACK of which nothing is known yet.
+    fn no_news(&self, sample: wl_sample, now_ns: u64) -> Ack {
+        Ack {
+            now_ns,
+            ack: self.una,
+            tsecr_us: 0,
+            delivery: Delivery::default(),
+            sample,
+            is_advance: false,
+            is_pure_duplicate: false,
+            has_ece: false,
             duplicate: None,
             lost_before: self.board.lost_total,
-            restarts_timer: is_advance,
+            restarts_timer: false,
+            is_old: false,
         }
     }
 
@@ -425,9 +463,9 @@ impl Sender {
         sample.round_count = self.round_count;
         sample.is_in_recovery = self.is_in_recovery().into();
         // out of order, the window waits; unless reordering is nothing unusual here (tcp_may_raise_cwnd())
-        let may_grow = ack.is_advance || self.board.has_seen_reordering;
+        let may_grow = (ack.is_advance || self.board.has_seen_reordering) && !ack.is_old;
         sample.is_cwnd_limited &= u8::from(may_grow);
-        if self.is_reducing() {
+        if self.is_reducing() && !ack.is_old {
             self.prr.on_delivered(delivery.segs, self.board.pipe_segs(), ack.is_advance, lost_segs > 0);
         }
         // tcp_cong_avoid(), tcp_end_cwnd_reduction(), tcp_undo_cwnd_reduction()
@@ -460,19 +498,8 @@ impl Sender {
     /// RACK's timer: losses that time alone shows. Returns whether there are any.
     pub(super) fn judge_by_time(&mut self, wire: &mut Wire) -> bool {
         let now_ns = wire.now_ns();
-        let mut ack = Ack {
-            now_ns,
-            ack: self.una,
-            tsecr_us: 0,
-            delivery: Delivery::default(),
-            sample: self.sample(now_ns),
-            is_advance: false,
-            is_pure_duplicate: false,
-            has_ece: false,
-            duplicate: None,
-            lost_before: self.board.lost_total,
-            restarts_timer: false,
-        };
+        let sample = self.sample(now_ns);
+        let mut ack = self.no_news(sample, now_ns);
         let is_recovering = self.is_repairing();
         // it has waited for the last one: no rest is left
         self.rack.detect(&mut self.board, &self.rtt, now_ns, is_recovering);

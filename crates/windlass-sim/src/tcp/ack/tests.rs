@@ -199,3 +199,15 @@ fn super_packets_of_a_slow_sender_are_of_two_segments() {
     host.write(0, 4);
     assert_eq!((host.sender.inflight_segs(), host.sender.board.super_packets()), (4, 2));
 }
+
+/// Two ACKs change places: the older one names a block that the newer one had no room for.
+#[test]
+fn an_old_ack_tells_what_has_arrived() {
+    let mut host = Host::new(20, Config::default());
+    host.write(0, 30);
+    host.ack(100, 2, &[(9, 10), (7, 8), (5, 6)]);
+    let cwnd_segs = host.sender.cwnd_segs();
+    host.ack(101, 1, &[(7, 8), (5, 6), (3, 4)]);
+    assert_eq!((host.sender.board.sacked_segs(), host.sender.cwnd_segs()), (4, cwnd_segs));
+    assert_eq!(host.sender.una, seq(2));
+}
