@@ -112,6 +112,7 @@ impl<'a> Sim<'a> {
     pub(crate) fn new(scenario: &'a Scenario, options: &RunOptions) -> Result<Sim<'a>, SimError> {
         check_time(scenario)?;
         let config = options.config.with(&scenario.tcp, &scenario.parameters);
+        let config = config.with_windows_of(largest_window_bytes(scenario, &config));
         let boxed = scenario.windlass.as_ref().map(|w| windlass_box(w, scenario, &config)).transpose()?;
         let mut sim = Sim {
             net: Network::new(links(scenario), pools(scenario)),
@@ -435,6 +436,12 @@ impl<'a> Sim<'a> {
     }
 }
 
+/// The most that any receiver may ever offer.
+fn largest_window_bytes(scenario: &Scenario, config: &Config) -> u32 {
+    let of_flows = scenario.flows.iter().filter_map(|f| f.receive_window_max).map(|max| max.count() as u32);
+    of_flows.fold(config.rcv_window_max_bytes, u32::max)
+}
+
 /// Whether a flow's algorithm is the kernel's own: in the testbed, too, what is Windlass' has a prefix, and what is coupled
 /// runs Windlass' own, as only that talks to groups.
 fn is_kernels(flow: &Flow) -> bool {
@@ -653,6 +660,25 @@ mod tests {
         }
         let finite = run(&with_links("", "", "size = \"1 MB\""), &RunOptions::default()).unwrap();
         assert_eq!(finite.report.flows[0].completion_s, Some(0.0));
+    }
+
+    /// The window field in units of 2^10 ends at 67 MB, and without the scenario's word windows at 20 MiB.
+    #[test]
+    fn windows_are_as_large_as_the_scenario_says() {
+        for (tcp_bytes, flow_bytes, wscale, most_bytes) in [
+            (None, None, 10, 20 << 20),
+            (Some(30_000_000), None, 10, 30_000_000),
+            (Some(1_000_000_000), None, 14, 1_000_000_000),
+            (None, Some(100_000_000), 11, 100_000_000),
+        ] {
+            let bytes = |n: Option<u32>| n.map(|n| Bytes(n.into()));
+            let mut scenario = with_links("", "delay = \"1 ms\"", "size = \"1 MB\"");
+            scenario.tcp.receive_window = bytes(tcp_bytes);
+            scenario.flows[0].receive_window_max = bytes(flow_bytes);
+            let config = Sim::new(&scenario, &RunOptions::default()).unwrap().config;
+            assert_eq!(config.rcv_wscale, wscale, "{most_bytes} bytes");
+            assert_eq!(flow_bytes.unwrap_or(config.rcv_window_max_bytes), most_bytes);
+        }
     }
 
     /// Thousands of idle connections must fit: at most 4 KiB each, both ends and their scoreboards together.

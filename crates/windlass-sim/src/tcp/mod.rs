@@ -56,6 +56,9 @@ use windlass_scenario::{Parameters, Span, Tcp};
 /// What a segment in flight costs its sender, in bytes of memory.
 pub const SEGMENT_BYTES: usize = size_of::<seg::Seg>();
 
+/// RFC 7323, section 2.3.
+const WSCALE_MAX: u8 = 14;
+
 /// How hosts are set up. The defaults are those of Linux 6.16 and newer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -117,6 +120,13 @@ impl Config {
         self.initial_window_segs.unwrap_or(WL_INIT_CWND_SEGS)
     }
 
+    /// The same hosts where receivers may offer so much: the units of the window field are as large as that needs
+    /// (tcp_select_initial_window()).
+    pub fn with_windows_of(self, most_bytes: u32) -> Config {
+        let fits = |wscale: &u8| most_bytes <= 0xffff << wscale;
+        Config { rcv_wscale: (self.rcv_wscale..WSCALE_MAX).find(fits).unwrap_or(WSCALE_MAX), ..self }
+    }
+
     /// The same hosts with what a scenario says of them.
     pub fn with(self, tcp: &Tcp, parameters: &Parameters) -> Config {
         let ecn = |ecn| match ecn {
@@ -124,6 +134,7 @@ impl Config {
             windlass_scenario::Ecn::Classic => Ecn::Classic,
             windlass_scenario::Ecn::Exact => Ecn::Exact,
         };
+        let rcv_window_bytes = tcp.receive_window.map_or(self.rcv_window_bytes, |w| w.count() as u32);
         Config {
             rto_min_ns: tcp.rto_min.map_or(self.rto_min_ns, Span::ns),
             initial_window_segs: tcp.initial_window.or(self.initial_window_segs),
@@ -135,7 +146,8 @@ impl Config {
             is_probing_tails: tcp.tail_probes.unwrap_or(self.is_probing_tails),
             has_sack: tcp.sack.unwrap_or(self.has_sack),
             is_new_reno: tcp.new_reno.unwrap_or(self.is_new_reno),
-            rcv_window_bytes: tcp.receive_window.map_or(self.rcv_window_bytes, |w| w.count() as u32),
+            rcv_window_bytes,
+            rcv_window_max_bytes: self.rcv_window_max_bytes.max(rcv_window_bytes),
             snd_buffer_first_bytes: tcp.send_buffer.map_or(self.snd_buffer_first_bytes, |b| b.count() as u32),
             snd_buffer_bytes: tcp.send_buffer.map_or(self.snd_buffer_bytes, |b| b.count() as u32),
             params: (*parameters).into(),
