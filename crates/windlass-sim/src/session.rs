@@ -12,7 +12,8 @@ pub struct Session {
     wakes_at_ns: u64,
     /// Congestion control of its senders.
     pub algorithm: Algorithm,
-    /// Where the paths of its client and its server begin.
+    /// Where the paths of its client and its server begin. Of equally short ways a flow has one, whichever of its connections it
+    /// is: with a connection for each response, real switches would spread them (their ports differ, and with those the hash).
     pub hops: [u32; 2],
     /// Its connections that are open.
     pub open: u32,
