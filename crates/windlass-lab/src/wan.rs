@@ -220,6 +220,8 @@ struct Way {
     polled: Vec<libc::pollfd>,
     /// Of the far host.
     is_timeless: bool,
+    /// Whether the far host is timeless and forwards: what it is handed together it forwards together, which is at one time.
+    is_one_by_one: bool,
 }
 
 struct Loop {
@@ -253,6 +255,7 @@ impl Loop {
                     replies: Vec::new(),
                     polled: Vec::new(),
                     is_timeless: to.is_timeless,
+                    is_one_by_one: false,
                 });
             }
             ends.push(wire.ends);
@@ -262,6 +265,7 @@ impl Loop {
         for (index, way) in ways.iter_mut().enumerate() {
             way.replies = replies(&ends, index);
             way.polled = way.replies.iter().map(|&r| polled[r]).collect();
+            way.is_one_by_one = way.is_timeless && way.replies != [index ^ 1];
         }
         Loop {
             ways,
@@ -304,14 +308,14 @@ impl Loop {
         for _ in 0..WRITES_AT_ONCE {
             let first = |(i, w): (usize, &Way)| w.due.peek().map(|Reverse(d)| (d.key(), i));
             let Some((_, index)) = self.ways.iter().enumerate().filter_map(first).min() else { return };
-            let Some(late_ns) = self.ways[index].release(&mut self.out) else { return };
+            let Some(late_ns) = self.ways[index].release(now_ns(), &mut self.out) else { return };
             if late_ns <= BEHIND_NS {
                 self.take_replies(index, late_ns);
             }
         }
     }
 
-    /// Reads what the host sends to which the `index`-th way has handed on a packet, `late_ns` after it was due.
+    /// Reads what the host sends to which the `index`-th way has handed on a packet, `late_ns` after its end was due.
     fn take_replies(&mut self, index: usize, late_ns: u64) {
         let way = &mut self.ways[index];
         let (reads, late_ns) = if way.is_timeless { (REPLIES_AT_ONCE, late_ns) } else { (READS_AT_ONCE, 0) };
@@ -378,30 +382,33 @@ impl Turn {
 }
 
 impl Way {
-    /// Hands on what is due first; neighbours of one super-packet that are due, too, go together. Returns how late that is;
-    /// none: nothing is due.
-    fn release(&mut self, out: &mut Vec<u8>) -> Option<u64> {
-        let now = now_ns();
+    /// Hands on what is due first; neighbours of one super-packet that are due, too, go together, unless the far host is to
+    /// forward each by itself and there is time for that. Returns how late the last one is, as what answers it cannot have
+    /// left before it came; none: nothing is due.
+    fn release(&mut self, now: u64, out: &mut Vec<u8>) -> Option<u64> {
         if self.due.peek().is_none_or(|Reverse(first)| first.at_ns > now) {
             return None;
         }
         let Reverse(first) = self.due.pop()?;
-        self.lateness.saturating_record(now - first.at_ns);
-        let mut last = first.segment;
-        while let Some(Reverse(next)) = self.due.peek()
+        let first_late_ns = now - first.at_ns;
+        self.lateness.saturating_record(first_late_ns);
+        let goes_together = !self.is_one_by_one || first_late_ns > BEHIND_NS;
+        let (mut last, mut last_at_ns) = (first.segment, first.at_ns);
+        while goes_together
+            && let Some(Reverse(next)) = self.due.peek()
             && next.at_ns <= now
             && next.segment == last + 1
             && next.mark == first.mark
             && Rc::ptr_eq(&next.packet, &first.packet)
         {
-            last += 1;
+            (last, last_at_ns) = (next.segment, next.at_ns);
             self.due.pop();
         }
         first.packet.emit(first.segment, last, first.mark, out);
         if !write(self.to, out) {
             self.model.stats.drops_refused += (last - first.segment + 1) as u64;
         }
-        Some(now - first.at_ns)
+        Some(now - last_at_ns)
     }
 
     /// Reads at most so many packets, which would have been sent `late_ns` earlier but for the emulator.
@@ -450,4 +457,81 @@ fn read(fd: RawFd, buffer: &mut [u8]) -> usize {
 fn write(fd: RawFd, packet: &[u8]) -> bool {
     // SAFETY: the buffer is live and of the length given.
     unsafe { libc::write(fd, packet.as_ptr().cast(), packet.len()) == packet.len() as isize }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::VNET_HDR_BYTES;
+    use std::os::unix::net::UnixDatagram;
+    use windlass_scenario::Link;
+
+    const HEADER_BYTES: usize = 40;
+    const MSS_BYTES: usize = 1448;
+    const NOW_NS: u64 = 1_000_000;
+
+    /// As a TUN device gives it: a super-packet of IPv4 and TCP.
+    fn super_packet(segments: usize) -> Rc<Packet> {
+        let mut read = vec![0; VNET_HDR_BYTES + HEADER_BYTES + segments * MSS_BYTES];
+        read[..2].copy_from_slice(&[1, 1]);
+        read[4..6].copy_from_slice(&(MSS_BYTES as u16).to_le_bytes());
+        let ip = &mut read[VNET_HDR_BYTES..];
+        (ip[0], ip[9], ip[32]) = (0x45, 6, 0x50);
+        Rc::new(Packet::parse(&read).expect("a packet"))
+    }
+
+    /// To a host that takes packets at `to`, with a super-packet whose segments are due at these times.
+    fn way(to: &UnixDatagram, due_at_ns: &[u64], is_one_by_one: bool) -> Way {
+        let packet = super_packet(due_at_ns.len());
+        let due = |(segment, at_ns): (usize, &u64)| {
+            Reverse(Due {
+                at_ns: *at_ns,
+                order: segment as u64,
+                packet: packet.clone(),
+                segment,
+                mark: false,
+            })
+        };
+        Way {
+            from: -1,
+            to: to.as_raw_fd(),
+            model: LinkModel::new(&Link::cable(["a".into(), "b".into()]), false, 1),
+            bursts: Bursts::new(Arc::default()),
+            due: due_at_ns.iter().enumerate().map(due).collect(),
+            lateness: times(),
+            last_in_ns: 0,
+            replies: Vec::new(),
+            polled: Vec::new(),
+            is_timeless: true,
+            is_one_by_one,
+        }
+    }
+
+    /// Segments of each write, with the time at which a timeless host would have answered it.
+    fn written(due_at_ns: &[u64], is_one_by_one: bool) -> Vec<(usize, u64)> {
+        let (to, host) = UnixDatagram::pair().expect("a pair of sockets");
+        host.set_nonblocking(true).expect("a socket");
+        let mut way = way(&to, due_at_ns, is_one_by_one);
+        let (mut out, mut buffer) = (Vec::new(), vec![0; LARGEST_READ]);
+        let mut writes = Vec::new();
+        while let Some(late_ns) = way.release(NOW_NS, &mut out) {
+            let bytes = host.recv(&mut buffer).expect("what was written");
+            writes.push(((bytes - VNET_HDR_BYTES - HEADER_BYTES) / MSS_BYTES, NOW_NS - late_ns));
+        }
+        writes
+    }
+
+    #[test]
+    fn nothing_is_answered_before_its_last_byte_was_due() {
+        let due_at_ns = [NOW_NS - 150_000, NOW_NS - 100_000, NOW_NS - 10_000, NOW_NS + 1];
+        assert_eq!(written(&due_at_ns, false), [(3, NOW_NS - 10_000)]);
+    }
+
+    #[test]
+    fn a_switch_gets_segments_one_by_one_while_there_is_time() {
+        let in_time = [NOW_NS - 150_000, NOW_NS - 100_000];
+        assert_eq!(written(&in_time, true), in_time.map(|at_ns| (1, at_ns)));
+        let behind = [NOW_NS - BEHIND_NS - 1, NOW_NS - 100_000];
+        assert_eq!(written(&behind, true), [(2, NOW_NS - 100_000)]);
+    }
 }
