@@ -4,7 +4,7 @@ use crate::{
     job::{self, Home, Job},
     page::{escape, page, save},
     plot::{self, Series},
-    record::RunRecord,
+    record::{RunRecord, said_of_late_runs},
     report::Outcome,
     runner,
     settings::Settings,
@@ -156,6 +156,9 @@ impl fmt::Display for Demo {
                 f,
                 "{way:<32} {time:>10}  {goodput:>12}  {rtt:>7}  {retrans:>22}  {repairs:>13}  {payload}"
             )?;
+        }
+        if let Some(late) = said_of_late_runs(&self.0.runs) {
+            writeln!(f, "warning: {late}")?;
         }
         Ok(())
     }

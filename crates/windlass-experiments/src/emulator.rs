@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 use windlass_lab::{Family, LinkStats, Topology, netns};
-use windlass_scenario::Scenario;
+use windlass_scenario::{LATE_US, Scenario};
 
 const RATES_MBPS: [f64; 4] = [1.0, 20.0, 100.0, 1000.0];
 const RTTS_MS: [f64; 3] = [1.0, 40.0, 300.0];
@@ -22,7 +22,7 @@ const TCP_LINKS: [(f64, f64); 4] = [(20.0, 40.0), (100.0, 20.0), (1000.0, 1.0), 
 /// How far the rate may be from what it should be.
 const RATE_BOUND_PERCENT: f64 = 1.0;
 /// ... and the one-way delay, at the median.
-const DELAY_BOUND_MS: f64 = 0.2;
+const DELAY_BOUND_MS: f64 = LATE_US / 1e3;
 /// Of a normal distribution, so many standard deviations to each side hold 95 %.
 const SPREAD_95: f64 = 1.96;
 /// Emulators spin for exactness: each is alone on this machine.

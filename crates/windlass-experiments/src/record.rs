@@ -7,7 +7,7 @@ use crate::{
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use windlass_scenario::{FlowReport, Intervals, LinkReport, RunReport};
+use windlass_scenario::{FlowReport, Intervals, LATE_US, LinkReport, RunReport, late_us};
 
 /// What is kept of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -222,6 +222,24 @@ impl RunRecord {
     }
 }
 
+/// How many of these runs had an emulator that was late. They count all the same.
+pub fn late_runs(runs: &[RunRecord]) -> usize {
+    runs.iter().filter(|r| late_us(&r.links).is_some()).count()
+}
+
+/// The same in words; none: not one.
+pub fn said_of_late_runs(runs: &[RunRecord]) -> Option<String> {
+    let worst_us = runs.iter().filter_map(|r| late_us(&r.links)).reduce(f64::max)?;
+    Some(format!(
+        "the emulator was late in {} of {} runs, by {:.2} ms at the median of the worst, where {:.1} ms is promised; run them \
+         again with less load on this machine",
+        late_runs(runs),
+        runs.len(),
+        worst_us / 1e3,
+        LATE_US / 1e3
+    ))
+}
+
 /// Bytes and segments from una to nxt of the flow that carried the transfer, sample by sample: what a box stores that
 /// controls it, and what one would have to that only watches it.
 fn stored(report: &RunReport) -> (Vec<f64>, Vec<f64>) {
@@ -245,7 +263,7 @@ mod tests {
         claim::of_point,
         metric::{Metric, Selection, Statistic},
     };
-    use windlass_scenario::Response;
+    use windlass_scenario::{LinkStats, Response};
 
     fn times(range: std::ops::Range<u32>) -> Vec<f32> {
         range.map(|i| i as f32).collect()
@@ -274,6 +292,23 @@ mod tests {
         let numbers: Vec<Counted> = ResponseSample::of("", "", &outlier).numbers().collect();
         let (ours, expected) = (stats::mean_of(&numbers).unwrap(), (40.0 + 1.0) / 40_001.0);
         assert!((ours - expected).abs() < 1e-8, "{ours} {expected}");
+    }
+
+    #[test]
+    fn runs_with_a_late_emulator_are_counted_and_kept() {
+        let run = |late_p50_us| {
+            let stats = LinkStats { late_p50_us, ..LinkStats::default() };
+            let links = vec![LinkReport { name: "a > b".into(), stats, mean_queue_ms: None }];
+            RunRecord { links, ..RunRecord::default() }
+        };
+        assert_eq!(said_of_late_runs(&[run(60.0)]), None);
+        let runs = [run(60.0), run(310.0), run(250.0)];
+        assert!(runs.iter().all(|r| !r.is_worthless()) && late_runs(&runs) == 2);
+        let said = said_of_late_runs(&runs).unwrap();
+        assert!(said.contains("late in 2 of 3 runs, by 0.31 ms"), "{said}");
+        // of runs that --resume finds, too
+        let read: RunRecord = serde_json::from_str(&serde_json::to_string(&runs[1]).unwrap()).unwrap();
+        assert_eq!(late_runs(&[read]), 1);
     }
 
     /// 40,000 responses of a millisecond and 400 of a second: of all, one in a hundred is long, however they are kept.

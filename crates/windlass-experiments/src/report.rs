@@ -7,7 +7,7 @@ use crate::{
     metric::{Metric, Selection, Statistic},
     page::{escape, page, save},
     plot::{self, Series},
-    record::RunRecord,
+    record::{RunRecord, late_runs, said_of_late_runs},
     stats::{self, each},
     summary::Filled,
     table,
@@ -43,8 +43,10 @@ impl fmt::Display for Outcome {
         for verdict in &self.verdicts {
             writeln!(f, "  {verdict}")?;
         }
-        self.tables.iter().try_for_each(|table| write!(f, "{table}"))?;
-        Ok(())
+        if let Some(late) = said_of_late_runs(&self.runs) {
+            writeln!(f, "  warning: {late}")?;
+        }
+        self.tables.iter().try_for_each(|table| write!(f, "{table}"))
     }
 }
 
@@ -63,7 +65,7 @@ impl Outcome {
     pub fn to_json(&self) -> Value {
         json!({
             "experiment": self.name, "title": self.title, "claims": self.verdicts, "tables": self.tables,
-            "runs": self.runs.len(),
+            "runs": self.runs.len(), "late_runs": late_runs(&self.runs),
         })
     }
 
@@ -106,6 +108,9 @@ impl Outcome {
              <a href=links.csv>links.csv</a>.</p>",
             self.runs.len()
         );
+        if let Some(late) = said_of_late_runs(&self.runs) {
+            let _ = write!(body, "<p class=no>{}</p>", escape(&late));
+        }
         body.push_str("<h2>Results</h2>");
         self.tables.iter().for_each(|table| body.push_str(&table.html()));
         body.push_str(&self.results_table());

@@ -5,7 +5,7 @@ use crate::{
     figure::{Kind, Plot},
     job::{self, Condition, Home, Job},
     metric::{Metric, Over, Selection, Statistic},
-    record::RunRecord,
+    record::{RunRecord, late_runs, said_of_late_runs},
     report::Outcome,
     runner,
     settings::Settings,
@@ -306,7 +306,8 @@ impl Swept {
             document
         };
         let points: Vec<Json> = self.sweep.conditions.iter().map(point).collect();
-        json!({ "scenario": self.sweep.name, "points": points, "runs": self.runs.len(), "expected": self.expected })
+        json!({ "scenario": self.sweep.name, "points": points, "runs": self.runs.len(), "expected": self.expected,
+            "late_runs": late_runs(&self.runs) })
     }
 
     fn of(&self, condition: &Condition) -> Vec<&RunRecord> {
@@ -328,6 +329,9 @@ impl fmt::Display for Swept {
         for row in &rows {
             let cells: Vec<String> = row.iter().zip(&widths).map(|(c, w)| format!("{c:<w$}")).collect();
             writeln!(f, "{}", cells.join("  ").trim_end())?;
+        }
+        if let Some(late) = said_of_late_runs(&self.runs) {
+            writeln!(f, "warning: {late}")?;
         }
         Ok(())
     }

@@ -29,11 +29,11 @@ pub use flow::{After, Application, Connections, Flow, Plan, Planned, Size, Train
 pub use graph::{Distances, Graph};
 pub use group::{Group, Per};
 pub use keys::{FoundKey, find_key, joined, with_key};
-pub use link::{LinkModel, LinkStats, Queued, Verdict, times};
+pub use link::{LATE_US, LinkModel, LinkStats, Queued, Verdict, times};
 pub use net::{Buffer, GilbertElliott, Host, Link};
 pub use parameters::Parameters;
 pub use place::{Place, Refusal, ScenarioFile};
-pub use report::{FlowReport, Intervals, LinkReport, Response, ResponseTimes, RunReport, jain};
+pub use report::{FlowReport, Intervals, LinkReport, Response, ResponseTimes, RunReport, jain, late_us};
 pub use rtt::mean_rtt_ms;
 pub use scenario::{Mode, Scenario, ScenarioError, Windlass};
 pub use schedule::Schedule;

@@ -79,6 +79,9 @@ pub struct LinkStats {
     pub drops_foreign: u64,
 }
 
+/// Of whose packets the median is handed on later than that, an emulator is late: delays are promised to be as exact.
+pub const LATE_US: f64 = 200.0;
+
 /// A histogram of times in ns, up to a minute, to 1 %.
 pub fn times() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 2).expect("sound bounds")

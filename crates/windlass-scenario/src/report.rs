@@ -1,6 +1,6 @@
 //! What a run found out.
 
-use crate::LinkStats;
+use crate::{LinkStats, link::LATE_US};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt};
@@ -196,6 +196,12 @@ impl RunReport {
     }
 }
 
+/// How late the median packet was on the worst of these links; none: not later than is promised.
+pub fn late_us(links: &[LinkReport]) -> Option<f64> {
+    let worst_us = links.iter().map(|l| l.stats.late_p50_us).fold(0.0, f64::max);
+    (worst_us > LATE_US).then_some(worst_us)
+}
+
 /// Jain's index of rates: 1 if all are equal, 1/n if one of n has everything; none: there is nothing to share.
 pub fn jain(rates: impl IntoIterator<Item = f64>) -> Option<f64> {
     let add =
@@ -334,6 +340,15 @@ impl fmt::Display for RunReport {
                 self.emulator_drops()
             )?;
         }
+        if let Some(late_us) = late_us(&self.links) {
+            writeln!(
+                f,
+                "warning: the emulator was late, by {:.2} ms at the median of a link, where {:.1} ms is promised; run again on \
+                 a machine with less load",
+                late_us / 1e3,
+                LATE_US / 1e3
+            )?;
+        }
         Ok(())
     }
 }
@@ -423,6 +438,23 @@ mod tests {
         let at = |name: &str| text.find(&format!("{name} ")).unwrap_or_else(|| panic!("{name}: {text}"));
         assert!(at("link-70") < at("link-95") && at("link-95") < at("link-77"), "{text}");
         assert!(!text.contains("link-76") && text.contains("\n76 more"), "{text}");
+    }
+
+    #[test]
+    fn an_emulator_that_is_late_is_told_of() {
+        let link = |late_p50_us| LinkReport {
+            name: "a > b".into(),
+            stats: LinkStats { late_p50_us, ..LinkStats::default() },
+            mean_queue_ms: None,
+        };
+        let text =
+            |late: [f64; 2]| RunReport { links: late.map(link).into(), ..report(Vec::new()) }.to_string();
+        assert!(!text([200.0, 50.0]).contains("warning"));
+        let late = text([50.0, 430.0]);
+        assert!(
+            late.contains("late, by 0.43 ms at the median of a link, where 0.2 ms is promised"),
+            "{late}"
+        );
     }
 
     #[test]
