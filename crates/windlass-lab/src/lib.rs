@@ -18,6 +18,7 @@ mod parameters;
 mod player;
 mod policy;
 mod run;
+mod spin;
 mod tcp;
 pub mod tools;
 mod topology;

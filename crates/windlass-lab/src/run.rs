@@ -34,7 +34,7 @@ pub struct RunOptions<'a> {
     /// How much of each packet a capture keeps.
     pub capture_bytes: u32,
     /// How long emulators may spin before a packet is due, and whether they have precedence over the hosts (not with 0):
-    /// exactness for CPU time, of a run that is alone on this machine.
+    /// exactness for CPU time, of a run that is alone on this machine. One at a time does.
     pub spin_us: u64,
     /// IPv4 or IPv6.
     pub family: Family,

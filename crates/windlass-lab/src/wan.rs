@@ -4,6 +4,7 @@ use crate::{
     bursts::{Bursts, Longest},
     netns::Netns,
     packet::Packet,
+    spin::Spin,
 };
 use anyhow::{Context, Result, bail};
 use hdrhistogram::Histogram;
@@ -64,6 +65,7 @@ pub struct Wan {
     stop: Arc<AtomicBool>,
     longest: Arc<Mutex<Longest>>,
     thread: Option<JoinHandle<Vec<[LinkStats; 2]>>>,
+    _spin: Option<Spin>,
 }
 
 fn open_tun(ns: &Netns, name: &str) -> Result<File> {
@@ -127,16 +129,19 @@ impl Wire {
 
 impl Wan {
     /// Connects the ends of these links. `spin_us`: how long it may spin before a packet is due, rather than sleep, and,
-    /// unless 0, it has precedence over all hosts: for a network that is alone on this machine.
+    /// unless 0, it has precedence over all hosts: for a network that is alone on this machine. While another spins there, it
+    /// sleeps.
     pub fn start(wires: Vec<Wire>, spin_us: u64) -> Result<Wan> {
+        let spin = if spin_us > 0 { Spin::take()? } else { None };
+        let spin_ns = if spin.is_some() { spin_us * 1000 } else { 0 };
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let longest = Arc::<Mutex<Longest>>::default();
         let shared = longest.clone();
         let thread = thread::Builder::new()
             .name("wan".into())
-            .spawn(move || Loop::new(wires, shared, spin_us * 1000).run(&stopped))?;
-        Ok(Wan { stop, longest, thread: Some(thread) })
+            .spawn(move || Loop::new(wires, shared, spin_ns).run(&stopped))?;
+        Ok(Wan { stop, longest, thread: Some(thread), _spin: spin })
     }
 
     /// The longest bursts that have reached a link so far.

@@ -1,0 +1,50 @@
+//! One emulator of this machine at a time spins: two of them would leave two processors to no host.
+
+use crate::netns::FOLDERS;
+use anyhow::{Context, Result};
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+};
+use windlass_agent::flock;
+
+/// The right to spin, until it is dropped or its process ends.
+#[derive(Debug)]
+pub(crate) struct Spin {
+    _file: File,
+}
+
+impl Spin {
+    /// None: another emulator spins.
+    pub fn take() -> Result<Option<Spin>> {
+        Spin::take_in(Path::new(FOLDERS))
+    }
+
+    fn take_in(folder: &Path) -> Result<Option<Spin>> {
+        let path = folder.join("spin.lock");
+        let place = || path.display().to_string();
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        let file = File::create(&path).with_context(place)?;
+        match flock(&file, libc::LOCK_EX | libc::LOCK_NB) {
+            Ok(()) => Ok(Some(Spin { _file: file })),
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(why) => Err(why).with_context(place),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time_spins() {
+        let folder = tempfile::tempdir().unwrap();
+        let take = || Spin::take_in(folder.path()).unwrap();
+        let first = take().unwrap();
+        assert!(take().is_none());
+        drop(first);
+        assert!(take().is_some());
+    }
+}
