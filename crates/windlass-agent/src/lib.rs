@@ -52,6 +52,7 @@ pub use lock::flock;
 pub use monotonic::monotonic_us;
 pub use native::{Native, NativeInfo};
 pub use netdev::index as interface_index;
+pub use object::raise_limits;
 pub use options::Options;
 pub use pinned::Pinned;
 pub use pins::{attached_elsewhere, force_remove, left_here, remove_gone, unattended_here};

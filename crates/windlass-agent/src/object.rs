@@ -29,7 +29,7 @@ pub(crate) fn pinned_map(path: &Path) -> Result<MapHandle> {
 
 /// Kernels before 5.11 charge maps to RLIMIT_MEMLOCK; and each interface under control holds ten descriptors, of which a
 /// process may have 1024 unless it asks for more.
-pub(crate) fn raise_limits() {
+pub fn raise_limits() {
     let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     let mut files = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointers are to live locals; failure leaves the limits as they were.

@@ -18,6 +18,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use windlass_agent::raise_limits;
 use windlass_scenario::{Flow, FlowReport, LinkReport, Mode, RunReport, Scenario, Windlass, mean_rtt_ms};
 
 /// How to run.
@@ -64,6 +65,7 @@ impl RunOptions<'_> {
 /// Runs the scenario with real kernels. Needs root. Leaves nothing behind.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     netns::check_root()?;
+    raise_limits();
     // before Windlass' own algorithms are loaded, which takes as long as making namespaces
     options.emulator.check(scenario).with_context(|| scenario.name.clone())?;
     let named = native::with_own_names(&coupled::without_coupling(scenario), &options.windlass)?;

@@ -13,6 +13,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
+use windlass_agent::raise_limits;
 
 const PORT: u16 = 80;
 /// How often a silent transfer looks whether the run has been stopped.
@@ -28,6 +29,8 @@ pub struct Server {
 
 /// Connections that one worker carries: descriptors for a file beside each fit the usual hard limit.
 const CONNECTIONS_OF_WORKER: usize = 8192;
+/// Of each worker, for its listeners, logs and channels, some of which count as connections as well.
+const OWN_DESCRIPTORS: usize = 64;
 
 fn config(prefix: &Path, root: &Path, connections: usize) -> String {
     let prefix = prefix.display();
@@ -36,10 +39,11 @@ fn config(prefix: &Path, root: &Path, connections: usize) -> String {
         .join(" ");
     let workers = connections.div_ceil(CONNECTIONS_OF_WORKER);
     // chance spreads connections over workers, so each has room for more than its share
-    let room = 2 * connections.div_ceil(workers);
+    let room = 2 * connections.div_ceil(workers) + OWN_DESCRIPTORS;
+    let descriptors = 2 * room;
     let backlog = connections.max(4096);
     format!(
-        "daemon off; worker_processes {workers}; pid {prefix}/pid; error_log {prefix}/error.log;\n\
+        "daemon off; worker_processes {workers}; worker_rlimit_nofile {descriptors}; pid {prefix}/pid; error_log {prefix}/error.log;\n\
          events {{ worker_connections {room}; }}\n\
          http {{ access_log off; sendfile on; keepalive_timeout 600s; keepalive_requests 1000000; {temp}\n\
          server {{ listen {PORT} reuseport backlog={backlog}; listen [::]:{PORT} reuseport backlog={backlog};\n\
@@ -158,6 +162,8 @@ impl Crowd {
     /// Starts a crowd that asks `server` for `file`.
     pub fn start(host: &Netns, server: &str, file: &str, load: &CrowdLoad) -> Result<Crowd> {
         tools::check("h2load", "nghttp2-client")?;
+        // which it inherits
+        raise_limits();
         let processes = load.clients.div_ceil(CLIENTS_OF_PROCESS);
         let mut crowd = Crowd { children: Vec::new() };
         for index in 0..processes {
@@ -372,6 +378,21 @@ impl Drop for Capture {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_worker_may_have_a_file_open_for_each_connection() {
+        let number = |connections: usize, key: &str| -> usize {
+            let config = config(Path::new("/p"), Path::new("/r"), connections);
+            let (_, rest) = config.split_once(&format!("{key} ")).expect(key);
+            rest.split(';').next().and_then(|n| n.parse().ok()).expect(key)
+        };
+        for connections in [1, 64, 10_000, 100_000] {
+            let (workers, room) =
+                (number(connections, "worker_processes"), number(connections, "worker_connections"));
+            assert!(workers * (room - OWN_DESCRIPTORS) >= 2 * connections, "{connections}");
+            assert!(number(connections, "worker_rlimit_nofile") >= 2 * room, "{connections}");
+        }
+    }
 
     #[test]
     fn a_crowd_is_complete_for_as_long_as_was_asked_for() {
