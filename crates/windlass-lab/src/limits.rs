@@ -11,6 +11,9 @@ const LINKS_MOST: usize = 250;
 /// Each host is a namespace with routes to all others.
 const HOSTS_MOST: usize = 64;
 
+/// Each flow is a thread, and a curl or a connection of its own.
+const FLOWS_MOST: usize = 1000;
+
 /// Whether the scenario can run with real kernels and links by `emulator`; else what stands in the way, and the cure.
 pub fn check(scenario: &Scenario, emulator: Emulator) -> Result<(), Refusal> {
     check_testbed(scenario)?;
@@ -22,6 +25,7 @@ pub fn check(scenario: &Scenario, emulator: Emulator) -> Result<(), Refusal> {
 
 fn check_testbed(scenario: &Scenario) -> Result<(), Refusal> {
     check_network(scenario)?;
+    check_count(&scenario.flows)?;
     groups::check(scenario)?;
     tcp::check(scenario).map_err(|e| refusal(Place::Tcp, &e))?;
     let graph = Graph::new(scenario);
@@ -74,6 +78,16 @@ fn check_network(scenario: &Scenario) -> Result<(), Refusal> {
         }
         None => Ok(()),
     }
+}
+
+fn check_count(flows: &[Flow]) -> Result<(), Refusal> {
+    let Some(flow) = flows.get(FLOWS_MOST) else { return Ok(()) };
+    let what = format!(
+        "flow {}: count: {} flows in all; the testbed plays {FLOWS_MOST} at most: take fewer, or run it with --on sim",
+        flow.name(),
+        flows.len()
+    );
+    Err(Refusal::new(Place::Flow(FLOWS_MOST), "count", what))
 }
 
 /// Real servers answer over HTTP, one connection of a flow at a time. A mistake has its key.
@@ -310,6 +324,9 @@ mod tests {
         let e = refused(&format!("{flow}{flow}algorithm = \"reno\"\n"));
         assert!(e.starts_with("t:16: flow a > b: algorithm: ") && e.contains("two receivers"), "{e}");
         assert_eq!(refused(&format!("{flow}{flow}algorithm = \"cubic\"\n")), "");
+        assert_eq!(refused(&format!("{flow}count = {}\n{flow}", FLOWS_MOST - 1)), "");
+        let e = refused(&format!("{flow}count = {FLOWS_MOST}\n{flow}count = 1\n"));
+        assert!(e.starts_with("t:17: flow a > b: count: 1001 flows") && e.contains("--on sim"), "{e}");
         let marks = format!("{PAIR}rate = \"1 Mbit/s\"\necn = \"20 packets\"\n{flow}");
         let e = told(&marks, check_netem);
         assert!(e.starts_with("t:9: link a - b: ecn: "), "{e}");

@@ -75,7 +75,9 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     let cgroups = coupled::cgroups(scenario)?;
     let mut servers = Vec::new();
     for sender in &senders {
-        servers.push(Server::start_in(topology.host(sender), CONNECTIONS, cgroups.get(*sender))?);
+        // one of a flow at a time
+        let connections = scenario.flows.iter().filter(|f| f.from == *sender).count();
+        servers.push(Server::start_in(topology.host(sender), connections, cgroups.get(*sender))?);
     }
     let coupling = coupled::start(scenario, &cgroups, &options.windlass, &topology)?;
     let boxed = match &scenario.windlass {
@@ -125,9 +127,6 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
         samples,
     })
 }
-
-/// More than any scenario has flows.
-const CONNECTIONS: usize = 4096;
 
 fn start_box(
     topology: &Topology,
