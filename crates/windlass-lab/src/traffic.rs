@@ -260,6 +260,8 @@ impl Client {
         let server = if server.contains(':') { format!("[{server}]") } else { server.to_string() };
         let child = host
             .command("curl")
+            // neither a ~/.curlrc nor a proxy of the environment is about the hosts of a testbed
+            .args(["-q", "--noproxy", "*"])
             .args(["-sS", "--fail", "-o", "-", "--max-time", &max_time(limit)])
             .args(["-w", "%{stderr}%{time_total} %{time_starttransfer}\n"])
             .arg(format!("http://{server}/{file}"))
