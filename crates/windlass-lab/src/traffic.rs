@@ -20,6 +20,9 @@ const PORT: u16 = 80;
 const LOOK_MS: libc::c_int = 100;
 const START_LIMIT: Duration = Duration::from_secs(10);
 
+/// Longer than any run: nobody hangs up on a flow that waits for its next train, or whose path has lost all for minutes.
+const PATIENCE: &str = "2d";
+
 /// An nginx of its own on one host.
 #[derive(Debug)]
 pub struct Server {
@@ -45,7 +48,8 @@ fn config(prefix: &Path, root: &Path, connections: usize) -> String {
     format!(
         "daemon off; worker_processes {workers}; worker_rlimit_nofile {descriptors}; pid {prefix}/pid; error_log {prefix}/error.log;\n\
          events {{ worker_connections {room}; }}\n\
-         http {{ access_log off; sendfile on; keepalive_timeout 600s; keepalive_requests 1000000; {temp}\n\
+         http {{ access_log off; sendfile on; keepalive_timeout {PATIENCE}; client_header_timeout {PATIENCE};\n\
+         send_timeout {PATIENCE}; keepalive_requests 4294967295; {temp}\n\
          server {{ listen {PORT} reuseport backlog={backlog}; listen [::]:{PORT} reuseport backlog={backlog};\n\
          root {root}; }} }}\n",
         root = root.display()
