@@ -1,16 +1,25 @@
 //! The files that servers serve: pseudo-random, the same on every machine for the same size, made once.
 
-use crate::owner::{name_of, next_run};
-use anyhow::{Context, Result};
+use crate::{
+    owner::{name_of, next_run},
+    run::STOPPED,
+};
+use anyhow::{Context, Result, ensure};
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
+    ffi::CString,
     fs,
-    io::{BufWriter, ErrorKind, Read, Write},
-    path::PathBuf,
-    sync::Mutex,
+    io::{self, BufWriter, ErrorKind, Read, Write},
+    mem,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// Where they are kept between runs. Not under /tmp, where others could put files of these names first.
@@ -20,6 +29,11 @@ pub fn folder() -> PathBuf {
 
 /// Name of the file with `bytes` bytes, which exists when this returns.
 pub fn file_of(bytes: u64) -> Result<String> {
+    file_unless(bytes, None)
+}
+
+/// The same, unless `cancel` is set before the file is there.
+pub(crate) fn file_unless(bytes: u64, cancel: Option<&AtomicBool>) -> Result<String> {
     let folder = folder();
     let name = format!("{bytes}.bin");
     let path = folder.join(&name);
@@ -27,21 +41,60 @@ pub fn file_of(bytes: u64) -> Result<String> {
         return Ok(name);
     }
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    check_room(&folder, bytes, room_bytes(&folder)?)?;
     // written under another name first: runs in parallel may want the same file, and a killed one leaves it half made
     let draft = folder.join(name_of(next_run(), &name)?);
-    let mut out = BufWriter::new(fs::File::create(&draft).with_context(|| draft.display().to_string())?);
+    let made = fill(&draft, bytes, cancel)
+        .and_then(|()| fs::rename(&draft, &path).with_context(|| path.display().to_string()));
+    if made.is_err() {
+        // it may not have been begun
+        let _ = fs::remove_file(&draft);
+    }
+    made.map(|()| name)
+}
+
+/// What the disk of a folder has room for.
+fn room_bytes(folder: &Path) -> Result<u64> {
+    let place = || folder.display().to_string();
+    let path = CString::new(folder.as_os_str().as_bytes()).with_context(place)?;
+    // SAFETY: an all-zero statvfs is valid; the path ends with NUL, and both pointers are to live locals.
+    let (done, disk) = unsafe {
+        let mut disk: libc::statvfs = mem::zeroed();
+        (libc::statvfs(path.as_ptr(), &mut disk), disk)
+    };
+    if done != 0 {
+        return Err(io::Error::last_os_error()).with_context(place);
+    }
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+fn check_room(folder: &Path, needed_bytes: u64, room_bytes: u64) -> Result<()> {
+    let mb = |bytes: u64| bytes as f64 / 1e6;
+    ensure!(
+        needed_bytes <= room_bytes,
+        "{}: a file of {:.1} MB is to be served from there, and there is room for {:.1} MB: remove files, or have flows send \
+         less",
+        folder.display(),
+        mb(needed_bytes),
+        mb(room_bytes)
+    );
+    Ok(())
+}
+
+fn fill(path: &Path, bytes: u64, cancel: Option<&AtomicBool>) -> Result<()> {
+    let place = || path.display().to_string();
+    let mut out = BufWriter::new(fs::File::create(path).with_context(place)?);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(bytes);
     let mut block = [0; 65536];
     let mut left = bytes;
     while left > 0 {
+        ensure!(cancel.is_none_or(|c| !c.load(Ordering::Relaxed)), STOPPED);
         rng.fill_bytes(&mut block);
         let n = left.min(block.len() as u64) as usize;
-        out.write_all(&block[..n])?;
+        out.write_all(&block[..n]).with_context(place)?;
         left -= n as u64;
     }
-    out.flush()?;
-    fs::rename(&draft, &path)?;
-    Ok(name)
+    out.flush().with_context(place)
 }
 
 /// Longer than anybody can fetch.
@@ -81,13 +134,66 @@ static KNOWN: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 
 /// SHA-256 of a file of the folder.
 pub fn digest_of(name: &str) -> Result<String> {
+    digest_unless(name, None)
+}
+
+/// The same, unless `cancel` is set before it is known.
+pub(crate) fn digest_unless(name: &str, cancel: Option<&AtomicBool>) -> Result<String> {
     let mut known = KNOWN.lock().unwrap_or_else(|e| e.into_inner());
     if let Some(sum) = known.get(name) {
         return Ok(sum.clone());
     }
     let path = folder().join(name);
     let file = fs::File::open(&path).with_context(|| path.display().to_string())?;
-    let (sum, _) = digest(file)?;
+    let (sum, _) = digest(Unless { file, cancel })?;
     known.insert(name.into(), sum.clone());
     Ok(sum)
+}
+
+/// A file that ends with an error once `cancel` is set.
+struct Unless<'a> {
+    file: fs::File,
+    cancel: Option<&'a AtomicBool>,
+}
+
+impl Read for Unless<'_> {
+    fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
+        if self.cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
+            return Err(io::Error::other(STOPPED));
+        }
+        self.file.read(block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_there_is_no_room_for_is_not_begun() {
+        let folder = Path::new("/var/cache/x");
+        check_room(folder, 2_000_000, 2_000_000).unwrap();
+        let error = check_room(folder, 2_500_000, 2_000_000).unwrap_err().to_string();
+        assert!(
+            error.starts_with("/var/cache/x: a file of 2.5 MB") && error.contains("room for 2.0 MB"),
+            "{error}"
+        );
+        assert!(room_bytes(Path::new("/proc")).unwrap() == 0 && room_bytes(Path::new("/nowhere")).is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_being_made_or_hashed_is_left_when_the_run_is_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let cancel = AtomicBool::new(false);
+        fill(&path, 100_000, Some(&cancel)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), 100_000);
+        cancel.store(true, Ordering::Relaxed);
+        let hashed = digest(Unless { file: fs::File::open(&path).unwrap(), cancel: Some(&cancel) });
+        for error in [fill(&path, 100_000, Some(&cancel)).unwrap_err(), hashed.unwrap_err()] {
+            assert_eq!(error.to_string(), STOPPED);
+        }
+        let full = fill(Path::new("/dev/full"), 100_000, None).unwrap_err().to_string();
+        assert_eq!(full, "/dev/full");
+    }
 }

@@ -1,6 +1,6 @@
 //! Plays a flow of several responses against a real server: one connection on which they are asked for, or one for each.
 
-use crate::{files, netns::Netns};
+use crate::{files, netns::Netns, run::STOPPED};
 use anyhow::{Context, Result, bail};
 use socket2::{Domain, Socket, Type};
 use std::{
@@ -42,8 +42,8 @@ pub struct Stage<'a> {
     pub cancel: Option<&'a AtomicBool>,
 }
 
-/// A file from which the flow's responses can be cut, made if need be.
-pub fn file_for(flow: &Flow) -> Result<String> {
+/// A file from which the flow's responses can be cut, made if need be, unless `cancel` is set before.
+pub fn file_for(flow: &Flow, cancel: Option<&AtomicBool>) -> Result<String> {
     if flow.is_unlimited() {
         return files::endless();
     }
@@ -52,7 +52,7 @@ pub fn file_for(flow: &Flow) -> Result<String> {
         Size::RestOf(total) => total.0,
         Size::Unlimited => 0.0,
     });
-    files::file_of((most.fold(1.0, f64::max) as u64).next_power_of_two())
+    files::file_unless((most.fold(1.0, f64::max) as u64).next_power_of_two(), cancel)
 }
 
 /// A response that was asked for.
@@ -124,7 +124,7 @@ impl<'a> Player<'a> {
             let now_ns = self.now_ns();
             let seconds = |ns: u64| (ns - started_ns) as f64 / 1e9;
             if self.stage.cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
-                bail!("stopped");
+                bail!(STOPPED);
             }
             let stop_ns = self.flow.stop.map_or(u64::MAX, |stop| stop.ns());
             let end_ns = stop_ns.min(self.stage.limit_ns);

@@ -62,6 +62,9 @@ impl RunOptions<'_> {
     }
 }
 
+/// Why a run that somebody stopped has no report, and a flow of it no time.
+pub(crate) const STOPPED: &str = "stopped";
+
 /// Runs the scenario with real kernels. Needs root. Leaves nothing behind.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     netns::check_root()?;
@@ -218,10 +221,10 @@ fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> R
         let fetched = flow.single_size().filter(|_| flow.receive_window_max.is_none());
         files.push(match fetched {
             Some(size_bytes) => {
-                let name = files::file_of(size_bytes)?;
-                (Some(files::digest_of(&name)?), name)
+                let name = files::file_unless(size_bytes, options.cancel)?;
+                (Some(files::digest_unless(&name, options.cancel)?), name)
             }
-            None => (None, player::file_for(flow)?),
+            None => (None, player::file_for(flow, options.cancel)?),
         });
     }
     let begin = Instant::now();

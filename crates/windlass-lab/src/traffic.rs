@@ -1,6 +1,6 @@
 //! Real servers and clients: nginx serves, curl fetches, and what arrives is hashed.
 
-use crate::{cgroup::Cgroup, files, netns::Netns, tools};
+use crate::{cgroup::Cgroup, files, netns::Netns, run::STOPPED, tools};
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeMap,
@@ -248,7 +248,7 @@ impl Read for Body<'_> {
                 return self.pipe.read(block);
             }
         }
-        Err(io::Error::other("stopped"))
+        Err(io::Error::other(STOPPED))
     }
 }
 
@@ -416,7 +416,7 @@ mod tests {
         let mut block = [0; 64];
         assert!(body.read(&mut block).unwrap() > 0);
         cancel.store(true, Ordering::Relaxed);
-        assert_eq!(body.read(&mut block).unwrap_err().to_string(), "stopped");
+        assert_eq!(body.read(&mut block).unwrap_err().to_string(), STOPPED);
         drop(body);
         endless.wait().unwrap();
     }

@@ -84,6 +84,16 @@ fn namespaces_of(pid: u32) -> Vec<String> {
         .collect()
 }
 
+/// How many processes of this name run on a host of process `pid`.
+fn processes_on(host: &str, pid: u32, name: &str) -> usize {
+    let end = format!("-{host}");
+    let Some(namespace) = namespaces_of(pid).into_iter().find(|n| n.ends_with(&end)) else { return 0 };
+    let out = Command::new("ip").args(["netns", "pids", &namespace]).output().unwrap();
+    // one that has ended meanwhile has no name
+    let name_of = |pid: &str| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&out.stdout).lines().filter(|pid| name_of(pid).trim() == name).count()
+}
+
 #[test]
 fn cubic_and_bbr_transfers_in_parallel_arrive_whole() {
     let Some(_alone) = is_root_or_skip("cubic_and_bbr_transfers_in_parallel_arrive_whole") else { return };
@@ -190,7 +200,7 @@ fn a_stopped_run_ends_early_and_says_so() {
         // 100 MB would take 40 s
         let running = scope
             .spawn(|| run(&scenario("cubic", "100 MB"), &RunOptions { cancel: Some(&cancel), ..options() }));
-        while namespaces_of(std::process::id()).is_empty() && !running.is_finished() {
+        while processes_on("client", std::process::id(), "curl") == 0 && !running.is_finished() {
             thread::yield_now();
         }
         cancel.store(true, Ordering::Relaxed);
@@ -219,13 +229,7 @@ fn what_a_killed_run_left_is_cleaned_up_by_the_next() {
         .unwrap();
     // nginx keeps running when its run is killed
     let pid = child.id();
-    let has_server = || {
-        namespaces_of(pid).iter().find(|n| n.ends_with("-server")).is_some_and(|name| {
-            let out = Command::new("ip").args(["netns", "pids", name]).output().unwrap();
-            out.stdout.iter().filter(|b| **b == b'\n').count() >= 2
-        })
-    };
-    while !has_server() {
+    while processes_on("server", pid, "nginx") < 2 {
         assert!(child.try_wait().unwrap().is_none(), "it should not have ended");
         thread::yield_now();
     }
