@@ -11,10 +11,10 @@ use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
     ffi::CString,
-    fs,
+    fs::{self, Metadata, Permissions},
     io::{self, BufWriter, ErrorKind, Read, Write},
     mem,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
     sync::{
         Mutex,
@@ -27,6 +27,28 @@ pub fn folder() -> PathBuf {
     PathBuf::from("/var/cache/windlass-lab")
 }
 
+/// What servers need, whose workers are not root's: whatever the mask under which folder and files are made.
+const FOLDER_MODE: u32 = 0o755;
+const FILE_MODE: u32 = 0o644;
+
+/// The folder, which exists when this returns.
+pub(crate) fn made_folder() -> Result<PathBuf> {
+    let folder = folder();
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    allow(&folder, FOLDER_MODE)?;
+    Ok(folder)
+}
+
+/// Gives it that mode if it has another.
+fn allow(path: &Path, mode: u32) -> Result<()> {
+    let has = |file: Metadata| file.permissions().mode() & 0o777;
+    let change = || match fs::metadata(path).map(has)? == mode {
+        true => Ok(()),
+        false => fs::set_permissions(path, Permissions::from_mode(mode)),
+    };
+    change().with_context(|| path.display().to_string())
+}
+
 /// Name of the file with `bytes` bytes, which exists when this returns.
 pub fn file_of(bytes: u64) -> Result<String> {
     file_unless(bytes, None)
@@ -34,17 +56,18 @@ pub fn file_of(bytes: u64) -> Result<String> {
 
 /// The same, unless `cancel` is set before the file is there.
 pub(crate) fn file_unless(bytes: u64, cancel: Option<&AtomicBool>) -> Result<String> {
-    let folder = folder();
+    let folder = made_folder()?;
     let name = format!("{bytes}.bin");
     let path = folder.join(&name);
     if fs::metadata(&path).is_ok_and(|m| m.len() == bytes) {
+        allow(&path, FILE_MODE)?;
         return Ok(name);
     }
-    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     check_room(&folder, bytes, room_bytes(&folder)?)?;
     // written under another name first: runs in parallel may want the same file, and a killed one leaves it half made
     let draft = folder.join(name_of(next_run(), &name)?);
     let made = fill(&draft, bytes, cancel)
+        .and_then(|()| allow(&draft, FILE_MODE))
         .and_then(|()| fs::rename(&draft, &path).with_context(|| path.display().to_string()));
     if made.is_err() {
         // it may not have been begun
@@ -103,10 +126,10 @@ const ENDLESS_BYTES: u64 = 1 << 42;
 /// Name of a file of zeros without end, which takes no room on the disk.
 pub fn endless() -> Result<String> {
     let name = "endless.bin";
-    let path = folder().join(name);
-    fs::create_dir_all(folder()).with_context(|| folder().display().to_string())?;
+    let path = made_folder()?.join(name);
     let file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     file.and_then(|f| f.set_len(ENDLESS_BYTES)).with_context(|| path.display().to_string())?;
+    allow(&path, FILE_MODE)?;
     Ok(name.into())
 }
 
@@ -179,6 +202,18 @@ mod tests {
             "{error}"
         );
         assert!(room_bytes(Path::new("/proc")).unwrap() == 0 && room_bytes(Path::new("/nowhere")).is_err());
+    }
+
+    #[test]
+    fn workers_may_read_what_was_made_under_any_mask() {
+        let folder = tempfile::tempdir().unwrap();
+        for mode in [0o600, FILE_MODE] {
+            let path = folder.path().join(format!("{mode:o}"));
+            fs::write(&path, "x").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            allow(&path, FILE_MODE).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, FILE_MODE);
+        }
     }
 
     #[test]

@@ -67,8 +67,7 @@ impl Server {
         tools::check("nginx", "nginx-light")?;
         let prefix = host.folder()?;
         let file = prefix.join("nginx.conf");
-        fs::create_dir_all(files::folder()).with_context(|| files::folder().display().to_string())?;
-        fs::write(&file, config(&prefix, &files::folder(), connections))?;
+        fs::write(&file, config(&prefix, &files::made_folder()?, connections))?;
         // sockets are of the cgroup in which they are made: it has to be in it before it listens
         let script = "[ -z \"$2\" ] || echo $$ > \"$2\"/cgroup.procs; exec nginx -c \"$0\" -p \"$1\"";
         let mut command = host.command("sh");
