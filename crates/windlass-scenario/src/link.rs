@@ -179,7 +179,7 @@ impl LinkModel {
             jitter_ns,
             reorder: link.reorder,
             buffer: link.buffer.map(|b| link.resolve(b)),
-            ecn: link.ecn.map(|b| link.resolve(b)),
+            ecn: link.ecn.map(|b| link.resolve_ecn(b)),
             loss,
             bursts,
             is_random: loss != Chance(0) || bursts.is_some() || jitter_ns > 0,
@@ -429,6 +429,17 @@ mod tests {
                 .collect();
             assert_eq!(times.is_sorted(), !reorder);
         }
+    }
+
+    /// 20 Mbit/s and 2 ms are 10,000 bytes, of which the share is three packets.
+    #[test]
+    fn a_share_of_a_bdp_marks_as_soon_as_it_says() {
+        let link = Link { rate: Some(Rate(20e6)), delay: Span(0.002), ecn: Some(Buffer::Bdp(0.5)), ..link() };
+        let mut model = LinkModel::new(&link, false, 1);
+        for _ in 0..10 {
+            model.offer(0, 1514, true);
+        }
+        assert_eq!(model.stats.marks, 6);
     }
 
     #[test]

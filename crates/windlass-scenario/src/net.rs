@@ -176,13 +176,33 @@ impl Link {
 
     /// A buffer of this link in bytes or packets; a BDP needs a rate and a delay, which check() has made sure of.
     pub fn resolve(&self, buffer: Buffer) -> Buffer {
-        match (buffer, self.rate) {
-            // whole packets, and at least ten: drop-tail of less cannot carry an initial window
+        // drop-tail of less than ten packets cannot carry an initial window
+        self.resolve_from(buffer, 10 * PACKET_BYTES)
+    }
+
+    /// The same of the length of queue from which it marks.
+    pub fn resolve_ecn(&self, ecn: Buffer) -> Buffer {
+        self.resolve_from(ecn, PACKET_BYTES)
+    }
+
+    fn resolve_from(&self, length: Buffer, least_bytes: u64) -> Buffer {
+        match (length, self.rate) {
             (Buffer::Bdp(n), Some(rate)) => {
-                Buffer::Bytes(((rate.0 / 8.0 * 2.0 * self.delay.0 * n) as u64).max(15_140))
+                Buffer::Bytes(((rate.0 / 8.0 * 2.0 * self.delay.0 * n) as u64).max(least_bytes))
             }
             (other, _) => other,
         }
+    }
+
+    /// A direction with the queue that it has there: the link's own, or else that of the switch which it leaves.
+    pub(crate) fn port(&self, backward: bool, switches: &[Switch]) -> Link {
+        let from = &self.between[usize::from(backward)];
+        let mut port = self.clone();
+        if let Some(switch) = switches.iter().find(|s| s.name == *from).filter(|_| self.rate.is_some()) {
+            port.buffer = self.buffer.or(switch.ports.port_buffer);
+            port.ecn = self.ecn.or(switch.ports.ecn);
+        }
+        port
     }
 
     /// Does the link need the emulator?
@@ -193,6 +213,9 @@ impl Link {
             || [delay.0, jitter.0, loss.0, loss_back.0].iter().any(|value| *value > 0.0)
     }
 }
+
+/// A full one, with its Ethernet header.
+const PACKET_BYTES: u64 = 1514;
 
 /// Longest one-way delay and jitter: longer than any path on Earth, and short enough for TCP to connect.
 const MAX_DELAY_S: f64 = 10.0;
@@ -272,8 +295,41 @@ impl Net {
                 }
             }
         }
+        self.check_marks(&link)?;
         self.links.push(link);
         Ok(())
+    }
+}
+
+impl Net {
+    /// Whether a link that says itself how it queues ever marks what it lets in.
+    fn check_marks(&self, link: &Link) -> Result<(), String> {
+        let key = match (link.ecn, link.buffer) {
+            (Some(_), _) => "ecn",
+            (None, Some(_)) => "buffer",
+            (None, None) => return Ok(()),
+        };
+        for backward in [false, true] {
+            let port = link.port(backward, &self.switches);
+            let (Some(ecn), Some(buffer)) = (port.ecn, port.buffer) else { continue };
+            // what finds one packet more than `ecn` there must fit behind it
+            if packets(port.resolve_ecn(ecn)) + 2 > packets(port.resolve(buffer)) {
+                return Err(format!(
+                    "{key}: nothing is ever marked behind {ecn} in a buffer of {buffer}, which is full by then; have ecn at \
+                     least two packets below the buffer"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many full packets a queue has room for that is in bytes or packets.
+fn packets(length: Buffer) -> u64 {
+    match length {
+        Buffer::Packets(n) => n,
+        Buffer::Bytes(n) => n / PACKET_BYTES,
+        Buffer::Bdp(_) => unreachable!("resolved"),
     }
 }
 
@@ -355,7 +411,7 @@ fn check_buffer(key: &str, buffer: Option<Buffer>, link: &Link) -> Result<(), St
 pub(crate) fn check_length(key: &str, buffer: Option<Buffer>) -> Result<(), String> {
     match buffer {
         Some(Buffer::Bdp(n)) if !n.is_finite() || n <= 0.0 => Err(format!("{key}: more than 0 BDP")),
-        Some(Buffer::Bytes(n)) if n < 1514 => Err(format!("{key}: at least one packet of 1514 B")),
+        Some(Buffer::Bytes(n)) if n < PACKET_BYTES => Err(format!("{key}: at least one packet of 1514 B")),
         Some(Buffer::Packets(0)) => Err(format!("{key}: at least 1 packet")),
         _ => Ok(()),
     }

@@ -295,14 +295,7 @@ impl Scenario {
 
     /// A direction of a link with the queue that it has there: its own, or else that of the switch which it leaves.
     pub fn port(&self, index: usize, backward: bool) -> Link {
-        let link = &self.links[index];
-        let from = &link.between[usize::from(backward)];
-        let mut port = link.clone();
-        if let Some(switch) = self.switches.iter().find(|s| s.name == *from).filter(|_| link.rate.is_some()) {
-            port.buffer = link.buffer.or(switch.ports.port_buffer);
-            port.ecn = link.ecn.or(switch.ports.ecn);
-        }
-        port
+        self.links[index].port(backward, &self.switches)
     }
 
     /// How a direction of a link treats packets, in every home.
@@ -421,6 +414,30 @@ size = "10 MB"
     fn a_bdp_counts_the_round_trip() {
         let s = Scenario::parse("s.toml", GOOD).unwrap();
         assert_eq!(s.links[0].resolve(s.links[0].buffer.unwrap()), Buffer::Bytes(100_000));
+    }
+
+    #[test]
+    fn marks_that_could_never_be_set_are_refused() {
+        let parse = |ecn: &str, buffer: &str| {
+            let text = GOOD.replace("buffer = \"1 BDP\"", &format!("buffer = \"{buffer}\"\necn = \"{ecn}\""));
+            Scenario::parse("s", &text)
+        };
+        // 100,000 bytes are 66 packets
+        for (ecn, buffer) in [("1 BDP", "1 BDP"), ("65 packets", "1 BDP"), ("9 packets", "10 packets")] {
+            let e = parse(ecn, buffer).unwrap_err();
+            assert!(e.line == 12 && e.what.starts_with("ecn: nothing is ever marked behind "), "{e}");
+            assert!(e.what.contains(&format!("behind {ecn} in a buffer of {buffer}")), "{e}");
+        }
+        for (ecn, buffer) in [("0.1 BDP", "1 BDP"), ("64 packets", "1 BDP"), ("12 kB", "10 packets")] {
+            parse(ecn, buffer).unwrap_or_else(|e| panic!("{e}"));
+        }
+        // of the switch that it leaves
+        let switch =
+            "[[switch]]\nname = \"sw\"\necn = \"20 packets\"\n[[link]]\nbetween = [\"client\", \"sw\"]\n";
+        let e =
+            Scenario::parse("s", &format!("{GOOD}{switch}rate = \"1 Mbit/s\"\nbuffer = \"20 packets\"\n"));
+        let e = e.unwrap_err();
+        assert!(e.line == 23 && e.what.starts_with("buffer: nothing is ever marked"), "{e}");
     }
 
     #[test]
