@@ -1,16 +1,19 @@
 //! Plays a flow of several responses against a real server: one connection on which they are asked for, or one for each.
 
 use crate::{files, netns::Netns, run::STOPPED};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use socket2::{Domain, Socket, Type};
 use std::{
     collections::VecDeque,
     fs::File,
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
-    os::{fd::AsRawFd, unix::fs::FileExt},
+    os::{
+        fd::{AsRawFd, RawFd},
+        unix::fs::FileExt,
+    },
     sync::atomic::{AtomicBool, Ordering},
-    time::{Duration, Instant},
+    time::Instant,
 };
 use windlass_scenario::{Connections, Flow, FlowReport, Response, ResponseTimes, Schedule, Size};
 
@@ -118,18 +121,15 @@ impl<'a> Player<'a> {
         let started_ns = self.now_ns();
         self.schedule.start(self.flow, started_ns);
         if self.flow.connections == Connections::Persistent {
-            self.connection = Some(self.connect()?);
+            self.connection = self.connect()?;
         }
+        let end_ns = self.end_ns();
         loop {
             let now_ns = self.now_ns();
-            let seconds = |ns: u64| (ns - started_ns) as f64 / 1e9;
-            if self.stage.cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
-                bail!(STOPPED);
-            }
-            let stop_ns = self.flow.stop.map_or(u64::MAX, |stop| stop.ns());
-            let end_ns = stop_ns.min(self.stage.limit_ns);
+            let seconds = |ns: u64| ns.saturating_sub(started_ns) as f64 / 1e9;
+            self.check_stopped()?;
             if now_ns >= end_ns {
-                if now_ns < stop_ns && !self.flow.is_unlimited() {
+                if self.flow.stop.is_none_or(|stop| now_ns < stop.ns()) && !self.flow.is_unlimited() {
                     bail!("not finished when the run ended; {} bytes arrived", self.report.bytes);
                 }
                 self.report.is_open_ended = true;
@@ -140,7 +140,9 @@ impl<'a> Player<'a> {
                 self.ask(Asked { at_ns, size_bytes })?;
             }
             let due_ns = self.schedule.due_ns().unwrap_or(u64::MAX).min(end_ns);
-            if self.wait(due_ns.saturating_sub(self.now_ns()).min(LOOK_NS))? && self.read(started_ns)? {
+            // a negative descriptor is left out: only time passes then
+            let fd = self.connection.as_ref().map_or(-1, |c| c.stream.as_raw_fd());
+            if poll(fd, libc::POLLIN, self.look_ns(due_ns)) && self.read(started_ns)? {
                 let completion_s = seconds(self.now_ns());
                 self.report.completion_s = Some(completion_s);
                 self.report.goodput_bps = self.report.bytes as f64 * 8.0 / completion_s.max(1e-9);
@@ -149,27 +151,49 @@ impl<'a> Player<'a> {
         }
     }
 
-    fn connect(&self) -> Result<Connection> {
+    /// When the flow is stopped, or the run is over.
+    fn end_ns(&self) -> u64 {
+        self.flow.stop.map_or(u64::MAX, |stop| stop.ns()).min(self.stage.limit_ns)
+    }
+
+    fn check_stopped(&self) -> Result<()> {
+        ensure!(self.stage.cancel.is_none_or(|c| !c.load(Ordering::Relaxed)), STOPPED);
+        Ok(())
+    }
+
+    /// None: the flow's end came before.
+    fn connect(&self) -> Result<Option<Connection>> {
         let address = SocketAddr::new(self.stage.server.parse()?, PORT);
-        let left = Duration::from_nanos(self.stage.limit_ns.saturating_sub(self.now_ns()).max(1));
-        let connect = || -> Result<TcpStream> {
+        let begin = || -> Result<Socket> {
             let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
             if let Some(max) = self.flow.receive_window_max {
                 bound_window(&socket, max.count()).context("receive_window_max")?;
             }
-            socket.connect_timeout(&address.into(), left).with_context(|| address.to_string())?;
-            Ok(socket.into())
+            socket.set_nonblocking(true)?;
+            match socket.connect(&address.into()) {
+                Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e).context(address),
+                _ => Ok(socket),
+            }
         };
-        let stream = self.stage.client.enter(connect)?;
-        stream.set_nodelay(true)?;
-        Ok(Connection { stream, asked: VecDeque::new(), head: Vec::new(), arrived: None })
+        let socket = self.stage.client.enter(begin)?;
+        while !poll(socket.as_raw_fd(), libc::POLLOUT, self.look_ns(self.end_ns())) {
+            self.check_stopped()?;
+            if self.now_ns() >= self.end_ns() {
+                return Ok(None);
+            }
+        }
+        socket.take_error()?.map_or(Ok(()), Err).context(address)?;
+        socket.set_nonblocking(false)?;
+        socket.set_tcp_nodelay(true)?;
+        let stream = socket.into();
+        Ok(Some(Connection { stream, asked: VecDeque::new(), head: Vec::new(), arrived: None }))
     }
 
     fn ask(&mut self, asked: Asked) -> Result<()> {
         if self.connection.is_none() {
-            self.connection = Some(self.connect()?);
+            self.connection = self.connect()?;
         }
-        let connection = self.connection.as_mut().context("just connected")?;
+        let Some(connection) = &mut self.connection else { return Ok(()) };
         let range = match asked.size_bytes {
             Some(bytes) => format!("Range: bytes=0-{}\r\n", bytes - 1),
             None => String::new(),
@@ -180,19 +204,9 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// Waits until something can be read, at most `ns`. Returns whether it can.
-    fn wait(&self, ns: u64) -> Result<bool> {
-        let fd = self.connection.as_ref().map_or(-1, |c| c.stream.as_raw_fd());
-        // a negative descriptor is left out: only time passes then
-        let mut fd = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let time = libc::timespec {
-            tv_sec: (ns / 1_000_000_000) as libc::time_t,
-            tv_nsec: (ns % 1_000_000_000) as libc::c_long,
-        };
-        // SAFETY: one live pollfd and a live timespec; no signal mask.
-        let ready = unsafe { libc::ppoll(&mut fd, 1, &time, std::ptr::null()) };
-        // a signal is no error: the flow looks around and waits again
-        Ok(ready > 0)
+    /// How long to wait for what is due then: the run may be stopped meanwhile.
+    fn look_ns(&self, due_ns: u64) -> u64 {
+        due_ns.saturating_sub(self.now_ns()).min(LOOK_NS)
     }
 
     /// Reads what is there. Returns whether the last response has arrived.
@@ -206,7 +220,7 @@ impl<'a> Player<'a> {
             Err(e) => return Err(e).context("reading a response"),
         };
         let now_ns = self.stage.begin.elapsed().as_nanos() as u64;
-        self.report.first_byte_s.get_or_insert((now_ns - started_ns) as f64 / 1e9);
+        self.report.first_byte_s.get_or_insert(now_ns.saturating_sub(started_ns) as f64 / 1e9);
         let mut rest = &block[..count];
         while !rest.is_empty() {
             let Some(connection) = &mut self.connection else {
@@ -244,6 +258,19 @@ impl<'a> Player<'a> {
         }
         Ok(false)
     }
+}
+
+/// Waits until that can be done with the descriptor, at most `ns`. Returns whether it can.
+fn poll(fd: RawFd, events: libc::c_short, ns: u64) -> bool {
+    let mut fd = libc::pollfd { fd, events, revents: 0 };
+    let time = libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: one live pollfd and a live timespec; no signal mask.
+    let ready = unsafe { libc::ppoll(&mut fd, 1, &time, std::ptr::null()) };
+    // a signal is no error: the flow looks around and waits again
+    ready > 0
 }
 
 /// Has the socket, which is not connected yet, never offer more than that.

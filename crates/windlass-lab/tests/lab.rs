@@ -210,6 +210,46 @@ fn a_stopped_run_ends_early_and_says_so() {
     assert_eq!(namespaces_of(std::process::id()), Vec::<String>::new());
 }
 
+/// Whose handshake never gets through.
+fn unreachable() -> Scenario {
+    let text = "name = \"unreachable\"\ntime_limit = \"60 s\"\n[[host]]\nname = \"server\"\n[[host]]\nname = \"client\"\n\
+        [[link]]\nbetween = [\"server\", \"client\"]\nrate = \"1 Mbit/s\"\nloss = \"100 %\"\n[[flow]]\nfrom = \"server\"\n\
+        to = \"client\"\nsize = \"unlimited\"\n";
+    Scenario::parse("test", text).unwrap()
+}
+
+#[test]
+fn a_flow_that_never_connects_ends_when_it_is_to() {
+    let Some(_alone) = is_root_or_skip("a_flow_that_never_connects_ends_when_it_is_to") else { return };
+    let mut scenario = unreachable();
+    scenario.flows[0].stop = Some("200 ms".parse().unwrap());
+    let report = run(&scenario, &options());
+    assert!(report.flows[0].is_open_ended && report.flows[0].bytes == 0, "{report}");
+    assert!(report.ended_s < scenario.time_limit.0, "{report}");
+}
+
+#[test]
+fn a_flow_that_never_connects_is_stopped() {
+    let Some(_alone) = is_root_or_skip("a_flow_that_never_connects_is_stopped") else { return };
+    let cancel = AtomicBool::new(false);
+    let report = thread::scope(|scope| {
+        let running = scope.spawn(|| run(&unreachable(), &RunOptions { cancel: Some(&cancel), ..options() }));
+        while !is_connecting(std::process::id()) && !running.is_finished() {
+            thread::yield_now();
+        }
+        cancel.store(true, Ordering::Relaxed);
+        running.join().unwrap()
+    });
+    assert_eq!(report.flows[0].error.as_deref(), Some("stopped"), "{report}");
+}
+
+/// Whether a socket of the client waits for an answer to its SYN.
+fn is_connecting(pid: u32) -> bool {
+    let Some(client) = namespaces_of(pid).into_iter().find(|n| n.ends_with("-client")) else { return false };
+    let out = Command::new("ip").args(["netns", "exec", &client, "cat", "/proc/net/tcp"]).output().unwrap();
+    String::from_utf8_lossy(&out.stdout).lines().any(|l| l.split_whitespace().nth(3) == Some("02"))
+}
+
 /// Not a test of its own: what the next one kills.
 #[test]
 fn victim() {
