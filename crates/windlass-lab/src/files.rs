@@ -2,7 +2,7 @@
 
 use crate::{
     owner::{name_of, next_run},
-    run::STOPPED,
+    run::check_stopped,
 };
 use anyhow::{Context, Result, ensure};
 use rand::{RngCore, SeedableRng};
@@ -16,10 +16,7 @@ use std::{
     mem,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Mutex, atomic::AtomicBool},
 };
 
 /// Where they are kept between runs. Not under /tmp, where others could put files of these names first.
@@ -111,7 +108,7 @@ fn fill(path: &Path, bytes: u64, cancel: Option<&AtomicBool>) -> Result<()> {
     let mut block = [0; 65536];
     let mut left = bytes;
     while left > 0 {
-        ensure!(cancel.is_none_or(|c| !c.load(Ordering::Relaxed)), STOPPED);
+        check_stopped(cancel)?;
         rng.fill_bytes(&mut block);
         let n = left.min(block.len() as u64) as usize;
         out.write_all(&block[..n]).with_context(place)?;
@@ -181,9 +178,7 @@ struct Unless<'a> {
 
 impl Read for Unless<'_> {
     fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
-        if self.cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
-            return Err(io::Error::other(STOPPED));
-        }
+        check_stopped(self.cancel).map_err(io::Error::other)?;
         self.file.read(block)
     }
 }
@@ -191,6 +186,8 @@ impl Read for Unless<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::STOPPED;
+    use std::sync::atomic::Ordering;
 
     #[test]
     fn what_there_is_no_room_for_is_not_begun() {

@@ -1,7 +1,7 @@
 //! Plays a flow of several responses against a real server: one connection on which they are asked for, or one for each.
 
-use crate::{files, netns::Netns, run::STOPPED};
-use anyhow::{Context, Result, bail, ensure};
+use crate::{files, netns::Netns, run::check_stopped};
+use anyhow::{Context, Result, bail};
 use socket2::{Domain, Socket, Type};
 use std::{
     collections::VecDeque,
@@ -12,7 +12,7 @@ use std::{
         fd::{AsRawFd, RawFd},
         unix::fs::FileExt,
     },
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::AtomicBool,
     time::Instant,
 };
 use windlass_scenario::{Connections, Flow, FlowReport, Response, ResponseTimes, Schedule, Size};
@@ -127,7 +127,7 @@ impl<'a> Player<'a> {
         loop {
             let now_ns = self.now_ns();
             let seconds = |ns: u64| ns.saturating_sub(started_ns) as f64 / 1e9;
-            self.check_stopped()?;
+            check_stopped(self.stage.cancel)?;
             if now_ns >= end_ns {
                 if self.flow.stop.is_none_or(|stop| now_ns < stop.ns()) && !self.flow.is_unlimited() {
                     bail!("not finished when the run ended; {} bytes arrived", self.report.bytes);
@@ -156,11 +156,6 @@ impl<'a> Player<'a> {
         self.flow.stop.map_or(u64::MAX, |stop| stop.ns()).min(self.stage.limit_ns)
     }
 
-    fn check_stopped(&self) -> Result<()> {
-        ensure!(self.stage.cancel.is_none_or(|c| !c.load(Ordering::Relaxed)), STOPPED);
-        Ok(())
-    }
-
     /// None: the flow's end came before.
     fn connect(&self) -> Result<Option<Connection>> {
         let address = SocketAddr::new(self.stage.server.parse()?, PORT);
@@ -177,7 +172,7 @@ impl<'a> Player<'a> {
         };
         let socket = self.stage.client.enter(begin)?;
         while !poll(socket.as_raw_fd(), libc::POLLOUT, self.look_ns(self.end_ns())) {
-            self.check_stopped()?;
+            check_stopped(self.stage.cancel)?;
             if self.now_ns() >= self.end_ns() {
                 return Ok(None);
             }

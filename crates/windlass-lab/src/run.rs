@@ -10,7 +10,7 @@ use crate::{
     topology::{Emulator, Family, Topology},
     traffic::{Capture, Client, Server, tcp_counters},
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::{
     collections::BTreeMap,
     path::PathBuf,
@@ -65,19 +65,40 @@ impl RunOptions<'_> {
 /// Why a run that somebody stopped has no report, and a flow of it no time.
 pub(crate) const STOPPED: &str = "stopped";
 
+fn is_stopped(cancel: Option<&AtomicBool>) -> bool {
+    cancel.is_some_and(|c| c.load(Ordering::Relaxed))
+}
+
+/// Ends what is not worth going on with once `cancel` is set.
+pub(crate) fn check_stopped(cancel: Option<&AtomicBool>) -> Result<()> {
+    ensure!(!is_stopped(cancel), STOPPED);
+    Ok(())
+}
+
 /// Runs the scenario with real kernels. Needs root. Leaves nothing behind.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
+    let result = run_once(scenario, options);
+    // a terminal's Ctrl-C reaches the programs as well that hosts are made with: what fails then has not failed of itself
+    if result.is_err() {
+        check_stopped(options.cancel)?;
+    }
+    result
+}
+
+fn run_once(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     netns::check_root()?;
     raise_limits();
     // before Windlass' own algorithms are loaded, which takes as long as making namespaces
     options.emulator.check(scenario).with_context(|| scenario.name.clone())?;
     let named = native::with_own_names(&coupled::without_coupling(scenario), &options.windlass)?;
-    let topology = Topology::create_by(&named, options.emulator, options.spin_us, options.family)?;
+    let RunOptions { emulator, spin_us, family, cancel, .. } = *options;
+    let topology = Topology::create_by(&named, emulator, spin_us, family, cancel)?;
     let senders = distinct(scenario.flows.iter().map(|f| f.from.as_str()));
     let receivers = distinct(scenario.flows.iter().map(|f| f.to.as_str()));
     let cgroups = coupled::cgroups(scenario)?;
     let mut servers = Vec::new();
     for sender in &senders {
+        check_stopped(cancel)?;
         // one of a flow at a time
         let connections = scenario.flows.iter().filter(|f| f.from == *sender).count();
         servers.push(Server::start_in(topology.host(sender), connections, cgroups.get(*sender))?);
@@ -257,7 +278,7 @@ fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> R
 /// Waits for a flow's start, or until the run is stopped.
 fn wait_until(due: Instant, cancel: Option<&AtomicBool>) {
     let mut left = due.saturating_duration_since(Instant::now());
-    while !left.is_zero() && !cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
+    while !left.is_zero() && !is_stopped(cancel) {
         thread::sleep(left.min(Duration::from_millis(100)));
         left = due.saturating_duration_since(Instant::now());
     }
@@ -279,7 +300,7 @@ fn fetch(
         started_s: flow.start.0,
         ..FlowReport::default()
     };
-    if cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
+    if is_stopped(cancel) {
         report.error = Some("stopped before it began".into());
         return report;
     }

@@ -4,6 +4,7 @@ use crate::{
     leftovers::clean_leftovers,
     limits, netem,
     netns::{self, Netns},
+    run::check_stopped,
     tcp,
     wan::{Wan, Wire},
 };
@@ -12,6 +13,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     fs,
     net::IpAddr,
+    sync::atomic::AtomicBool,
 };
 use windlass_scenario::{Link, LinkModel, LinkStats, Refusal, Scenario};
 
@@ -105,27 +107,30 @@ fn is_timeless(scenario: &Scenario, host: &str) -> bool {
 impl Topology {
     /// Builds the network. `spin_us`: how long emulators may spin for exactness.
     pub fn create(scenario: &Scenario, spin_us: u64, family: Family) -> Result<Topology> {
-        Topology::create_by(scenario, Emulator::Own, spin_us, family)
+        Topology::create_by(scenario, Emulator::Own, spin_us, family, None)
     }
 
-    /// The same with links by `emulator`; `spin_us` is for our own.
-    pub fn create_by(
+    /// The same with links by `emulator`; `spin_us` is for our own. Gives up once `cancel` is set.
+    pub(crate) fn create_by(
         scenario: &Scenario,
         emulator: Emulator,
         spin_us: u64,
         family: Family,
+        cancel: Option<&AtomicBool>,
     ) -> Result<Topology> {
         emulator.check(scenario).with_context(|| scenario.name.clone())?;
         clean_leftovers();
         let run = netns::next_run();
         let mut hosts = BTreeMap::new();
         for host in &scenario.hosts {
+            check_stopped(cancel)?;
             hosts.insert(host.name.clone(), Netns::create(run, &host.name)?);
         }
         let links = scenario.links.clone();
         let mut topology = Topology { hosts, links, emulated: Vec::new(), wan: None, family, emulator };
         let mut wires = Vec::new();
         for index in 0..topology.links.len() {
+            check_stopped(cancel)?;
             let models = [false, true].map(|backward| scenario.link_model(index, backward));
             if let Some(wire) = topology.connect(index, models)? {
                 topology.emulated.push(index);
@@ -140,6 +145,7 @@ impl Topology {
             topology.wan = Some(Wan::start(wires, spin_us)?);
         }
         for host in &scenario.hosts {
+            check_stopped(cancel)?;
             let algorithms = algorithms(scenario, &host.name);
             topology.route(&host.name, &algorithms, &tcp::route_words(&scenario.tcp))?;
             topology.set(&host.name, &tcp::settings(&scenario.tcp))?;

@@ -210,6 +210,17 @@ fn a_stopped_run_ends_early_and_says_so() {
     assert_eq!(namespaces_of(std::process::id()), Vec::<String>::new());
 }
 
+#[test]
+fn a_run_that_is_stopped_while_its_network_is_made_says_so() {
+    let test = "a_run_that_is_stopped_while_its_network_is_made_says_so";
+    let Some(_alone) = is_root_or_skip(test) else { return };
+    let cancel = AtomicBool::new(true);
+    let error =
+        windlass_lab::run(&scenario("cubic", "1 MB"), &RunOptions { cancel: Some(&cancel), ..options() });
+    assert_eq!(format!("{:#}", error.expect_err("a run that was stopped")), "stopped");
+    assert_eq!(namespaces_of(std::process::id()), Vec::<String>::new());
+}
+
 /// Whose handshake never gets through.
 fn unreachable() -> Scenario {
     let text = "name = \"unreachable\"\ntime_limit = \"60 s\"\n[[host]]\nname = \"server\"\n[[host]]\nname = \"client\"\n\
