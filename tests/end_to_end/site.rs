@@ -415,7 +415,7 @@ impl Site {
         }
         self.ifaces[..controlled].iter().for_each(|iface| nothing_is_left(self.box_host(), iface));
         drop(self.nginx);
-        Outcome { counters, wan: self.wan.finish().remove(0), server_retrans_segs }
+        Outcome { counters, wan: self.wan.finish().expect("statistics").remove(0), server_retrans_segs }
     }
 }
 

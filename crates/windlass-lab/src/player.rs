@@ -1,6 +1,10 @@
 //! Plays a flow of several responses against a real server: one connection on which they are asked for, or one for each.
 
-use crate::{files, netns::Netns, run::check_stopped};
+use crate::{
+    files,
+    netns::Netns,
+    run::{check_stopped, unplayed},
+};
 use anyhow::{Context, Result, bail};
 use socket2::{Domain, Socket, Type};
 use std::{
@@ -77,15 +81,7 @@ struct Connection {
 
 /// Plays the flow; errors are in the report.
 pub fn play(stage: &Stage, flow: &Flow, file: &str) -> FlowReport {
-    let mut report = FlowReport {
-        name: flow.name(),
-        class: flow.class.clone(),
-        tenant: flow.tenant.clone(),
-        started_s: flow.start.0,
-        stopped_s: flow.stop.map(|stop| stop.0),
-        checksum_ok: true,
-        ..FlowReport::default()
-    };
+    let mut report = FlowReport { checksum_ok: true, ..unplayed(flow) };
     if let Err(error) = Player::play(stage, flow, file, &mut report) {
         report.error = Some(format!("{error:#}"));
         report.checksum_ok = false;

@@ -12,6 +12,7 @@ use crate::{
 };
 use anyhow::{Context, Result, ensure};
 use std::{
+    any::Any,
     collections::BTreeMap,
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
@@ -271,8 +272,32 @@ fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> R
                 })
             })
             .collect();
-        Ok(running.into_iter().map(|r| r.join().unwrap_or_default()).collect())
+        let reports = running.into_iter().zip(&scenario.flows).map(|(r, flow)| {
+            r.join().unwrap_or_else(|why| {
+                let error = format!("its client panicked: {}", panic_message(&*why));
+                FlowReport { error: Some(error), ..unplayed(flow) }
+            })
+        });
+        Ok(reports.collect())
     })
+}
+
+/// What is known of a flow before it begins.
+pub(crate) fn unplayed(flow: &Flow) -> FlowReport {
+    FlowReport {
+        name: flow.name(),
+        class: flow.class.clone(),
+        tenant: flow.tenant.clone(),
+        started_s: flow.start.0,
+        stopped_s: flow.stop.map(|stop| stop.0),
+        ..FlowReport::default()
+    }
+}
+
+/// What a thread said as it panicked.
+pub(crate) fn panic_message(why: &(dyn Any + Send)) -> &str {
+    let literal = || why.downcast_ref::<&str>().copied();
+    why.downcast_ref::<String>().map(String::as_str).or_else(literal).unwrap_or("without a word")
 }
 
 /// Waits for a flow's start, or until the run is stopped.
@@ -293,13 +318,7 @@ fn fetch(
     limit: Duration,
     cancel: Option<&AtomicBool>,
 ) -> FlowReport {
-    let mut report = FlowReport {
-        name: format!("{} > {}", flow.from, flow.to),
-        class: flow.class.clone(),
-        tenant: flow.tenant.clone(),
-        started_s: flow.start.0,
-        ..FlowReport::default()
-    };
+    let mut report = unplayed(flow);
     if is_stopped(cancel) {
         report.error = Some("stopped before it began".into());
         return report;
@@ -315,4 +334,18 @@ fn fetch(
         Err(error) => report.error = Some(format!("{error:#}")),
     }
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{self, panic_any};
+
+    #[test]
+    fn a_panic_is_told_in_its_words() {
+        let words = |f: fn()| panic_message(&*panic::catch_unwind(f).expect_err("a panic")).to_string();
+        assert_eq!(words(|| panic_any("a literal")), "a literal");
+        assert_eq!(words(|| panic_any(String::from("a text"))), "a text");
+        assert_eq!(words(|| panic_any(7)), "without a word");
+    }
 }

@@ -199,7 +199,7 @@ impl Topology {
                 by_netem.push([stats(0)?, stats(1)?]);
             }
         }
-        let mut all = self.wan.take().map_or(by_netem, Wan::finish);
+        let mut all = self.wan.take().map_or(Ok(by_netem), Wan::finish)?;
         for (stats, dropped) in all.iter_mut().flatten().zip(dropped.into_iter().flatten()) {
             stats.drops_device = dropped;
         }

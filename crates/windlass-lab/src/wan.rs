@@ -4,9 +4,10 @@ use crate::{
     bursts::{Bursts, Longest},
     netns::Netns,
     packet::Packet,
+    run::panic_message,
     spin::Spin,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use hdrhistogram::Histogram;
 use std::{
     cmp::Reverse,
@@ -150,9 +151,13 @@ impl Wan {
     }
 
     /// Stops it; returns what happened on each link, forward and backward.
-    pub fn finish(mut self) -> Vec<[LinkStats; 2]> {
+    ///
+    /// # Errors
+    /// It has panicked, so that its links have carried nothing since.
+    pub fn finish(mut self) -> Result<Vec<[LinkStats; 2]>> {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().map(|t| t.join().unwrap_or_default()).unwrap_or_default()
+        let ended = self.thread.take().context("an emulator ends once")?.join();
+        ended.map_err(|why| anyhow!("the link emulator panicked: {}", panic_message(&*why)))
     }
 }
 
