@@ -4,7 +4,7 @@ use crate::{cgroup::Cgroup, files, netns::Netns, run::STOPPED, tools};
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeMap,
-    fs,
+    fs::{self, File},
     io::{self, Read},
     net::TcpStream,
     os::fd::AsRawFd,
@@ -19,6 +19,9 @@ const PORT: u16 = 80;
 /// How often a silent transfer looks whether the run has been stopped.
 const LOOK_MS: libc::c_int = 100;
 const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// What nginx, or the shell that starts it, says before it serves.
+const SAID: &str = "said.log";
 
 /// Longer than any run: nobody hangs up on a flow that waits for its next train, or whose path has lost all for minutes.
 const PATIENCE: &str = "2d";
@@ -69,11 +72,14 @@ impl Server {
         let file = prefix.join("nginx.conf");
         fs::write(&file, config(&prefix, &files::made_folder()?, connections))?;
         // sockets are of the cgroup in which they are made: it has to be in it before it listens
-        let script = "[ -z \"$2\" ] || echo $$ > \"$2\"/cgroup.procs; exec nginx -c \"$0\" -p \"$1\"";
+        let script =
+            "[ -z \"$2\" ] || echo $$ > \"$2\"/cgroup.procs || exit 1; exec nginx -c \"$0\" -p \"$1\"";
         let mut command = host.command("sh");
         command.args(["-c", script]).arg(&file).arg(&prefix);
         command.arg(cgroup.map_or(Path::new(""), Cgroup::path));
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let said = prefix.join(SAID);
+        let said = File::create(&said).with_context(|| said.display().to_string())?;
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn()?;
         let mut server = Server { child, prefix };
         server.wait_until_it_listens(host)?;
         Ok(server)
@@ -84,8 +90,8 @@ impl Server {
         host.enter(|| {
             while TcpStream::connect(("127.0.0.1", PORT)).is_err() {
                 if let Some(status) = self.child.try_wait()? {
-                    let log = fs::read_to_string(self.prefix.join("error.log")).unwrap_or_default();
-                    bail!("nginx ended with {status}: {}", log.trim());
+                    let said = fs::read_to_string(self.prefix.join(SAID)).unwrap_or_default();
+                    bail!("nginx ended with {status}: {}", said.trim());
                 }
                 if Instant::now() > end {
                     bail!("nginx does not listen after {} s", START_LIMIT.as_secs());

@@ -10,7 +10,7 @@ use std::{
     },
     thread,
 };
-use windlass_lab::{Emulator, Family, RunOptions, RunReport, clean_leftovers, files, netns};
+use windlass_lab::{Cgroup, Emulator, Family, RunOptions, RunReport, Server, clean_leftovers, files, netns};
 use windlass_scenario::{Plan, Scenario};
 
 const VICTIM: &str = "WINDLASS_LAB_VICTIM";
@@ -219,6 +219,17 @@ fn a_run_that_is_stopped_while_its_network_is_made_says_so() {
         windlass_lab::run(&scenario("cubic", "1 MB"), &RunOptions { cancel: Some(&cancel), ..options() });
     assert_eq!(format!("{:#}", error.expect_err("a run that was stopped")), "stopped");
     assert_eq!(namespaces_of(std::process::id()), Vec::<String>::new());
+}
+
+#[test]
+fn a_server_that_cannot_join_its_cgroup_does_not_run() {
+    let Some(_alone) = is_root_or_skip("a_server_that_cannot_join_its_cgroup_does_not_run") else { return };
+    let run = netns::next_run();
+    let host = netns::Netns::create(run, "server").unwrap();
+    let cgroup = Cgroup::create(run, "server").unwrap();
+    fs::remove_dir(cgroup.path()).unwrap();
+    let error = Server::start_in(&host, 1, Some(&cgroup)).expect_err("no cgroup to join").to_string();
+    assert!(error.contains("cgroup.procs"), "{error}");
 }
 
 /// Whose handshake never gets through.
