@@ -16,13 +16,13 @@ use crate::{
     stats,
     summary::{Filled, Row},
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader},
-    process::Stdio,
+    process::{Child, Stdio},
 };
-use windlass_lab::tools;
+use windlass_lab::{netns::Netns, tools};
 
 /// Turns of each way. Goodput that nothing but the CPU limits varies by a tenth from second to second.
 const ROUNDS: usize = 12;
@@ -75,26 +75,10 @@ impl Bench<'_> {
 
     /// Goodput from server to client in bit/s.
     fn measure(&self, flows: &str) -> Result<f64> {
-        let mut server = self
-            .cable
-            .client
-            .command("iperf3")
-            .args(["-s", "-1", "--forceflush"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let mut said = String::new();
-        if let Some(out) = server.stdout.as_mut() {
-            let mut lines = BufReader::new(out);
-            while !said.contains("listening") && lines.read_line(&mut said)? > 0 {}
-        }
+        let _server = Listening::start(&self.cable.client)?;
         let args = ["-c", CLIENT, "-t", SECONDS, "-P", flows, "-A", &self.cpus, "-J"];
         let out = self.cable.server.command("iperf3").args(args).output()?;
-        server.wait()?;
-        let value: Value = serde_json::from_slice(&out.stdout).context("what iperf3 prints")?;
-        let rate = value["end"]["sum_received"]["bits_per_second"].as_f64();
-        rate.with_context(|| format!("iperf3: {}", value["error"].as_str().unwrap_or("no result")))
+        goodput_bps(&out.stdout)
     }
 
     fn add_empty_programs(&self) -> Result<()> {
@@ -141,6 +125,43 @@ impl Bench<'_> {
         }
         Ok(pairs)
     }
+}
+
+/// A server of iperf3. Dropped, it ends: by itself it does so only after a client that came through.
+struct Listening(Child);
+
+impl Listening {
+    /// Returns when it listens.
+    fn start(host: &Netns) -> Result<Listening> {
+        let mut command = host.command("iperf3");
+        command.args(["-s", "-1", "--forceflush"]);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let mut server = Listening(child);
+        let mut said = String::new();
+        if let Some(out) = server.0.stdout.as_mut() {
+            let mut lines = BufReader::new(out);
+            while !said.contains("listening") && lines.read_line(&mut said)? > 0 {}
+        }
+        Ok(server)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // one that has ended is only waited for
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What arrived, by what a client of iperf3 prints.
+fn goodput_bps(said: &[u8]) -> Result<f64> {
+    let value: Value = serde_json::from_slice(said).context("what iperf3 prints")?;
+    // it may have results nevertheless, of the time before
+    if let Some(error) = value["error"].as_str() {
+        bail!("iperf3: {error}");
+    }
+    value["end"]["sum_received"]["bits_per_second"].as_f64().context("iperf3: no result")
 }
 
 /// What each program costs per packet, and the whole per KiB of payload, by the kernel's own run-time statistics.
@@ -242,6 +263,15 @@ pub fn bench_datapath(only: &str, settings: &Settings) -> Result<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_client_could_not_finish_is_no_goodput() {
+        let end = "\"end\": { \"sum_received\": { \"bits_per_second\": 1e9 } }";
+        assert_eq!(goodput_bps(format!("{{ {end} }}").as_bytes()).unwrap(), 1e9);
+        let error = goodput_bps(format!("{{ {end}, \"error\": \"refused\" }}").as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), "iperf3: refused");
+        assert_eq!(goodput_bps(b"{}").unwrap_err().to_string(), "iperf3: no result");
+    }
 
     #[test]
     fn a_claim_is_judged_by_the_median_of_its_pairs() {
