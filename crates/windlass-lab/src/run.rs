@@ -119,7 +119,7 @@ fn run_once(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     }
     let ended_s = began.elapsed().as_secs_f64();
     let after = (sum_counters(&topology, &senders)?, sum_counters(&topology, &receivers)?);
-    drop(captures);
+    captures.into_iter().try_for_each(Capture::finish)?;
     let (mut windlass, samples) = match boxed {
         Some(b) => b.finish()?,
         None => Default::default(),

@@ -1,7 +1,7 @@
 //! Real servers and clients: nginx serves, curl fetches, and what arrives is hashed.
 
 use crate::{cgroup::Cgroup, files, netns::Netns, run::STOPPED, tools};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -335,6 +335,7 @@ pub fn tcp_counters(host: &Netns) -> Result<BTreeMap<String, u64>> {
 #[derive(Debug)]
 pub struct Capture {
     child: Child,
+    file: PathBuf,
 }
 
 impl Capture {
@@ -374,16 +375,48 @@ impl Capture {
             child.wait()?;
             bail!("{}: tcpdump said: {}", file.display(), said.trim());
         }
-        Ok(Capture { child })
+        Ok(Capture { child, file: file.into() })
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// Packets are missing in the file.
+    pub fn finish(mut self) -> Result<()> {
+        self.interrupt();
+        let mut said = String::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            stderr.read_to_string(&mut said)?;
+        }
+        let place = self.file.display();
+        let drops = kernel_drops(&said).with_context(|| format!("{place}: tcpdump said: {}", said.trim()))?;
+        ensure!(
+            drops == 0,
+            "{place}: {drops} packets are missing, which the kernel dropped before tcpdump wrote them: run it again with less \
+             load on this machine"
+        );
+        Ok(())
+    }
+
+    fn interrupt(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            // SAFETY: our own child, not yet waited for.
+            unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
+        }
     }
 }
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // SAFETY: our own child, not yet waited for.
-        unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
+        self.interrupt();
         let _ = self.child.wait();
     }
+}
+
+/// Reads tcpdump's line "0 packets dropped by kernel".
+fn kernel_drops(said: &str) -> Option<u64> {
+    said.lines()
+        .find_map(|l| l.split_once(" packet")?.0.parse().ok().filter(|_| l.ends_with(" dropped by kernel")))
 }
 
 #[cfg(test)]
@@ -424,6 +457,14 @@ mod tests {
         assert_eq!(body.read(&mut block).unwrap_err().to_string(), STOPPED);
         drop(body);
         endless.wait().unwrap();
+    }
+
+    #[test]
+    fn the_words_of_tcpdump_are_understood() {
+        let said = "\n7 packets captured\n9 packets received by filter\n2 packets dropped by kernel\n";
+        assert_eq!(kernel_drops(said), Some(2));
+        assert_eq!(kernel_drops("1 packet captured\n1 packet dropped by kernel\n"), Some(1));
+        assert_eq!(kernel_drops("tcpdump: killed"), None);
     }
 
     #[test]
