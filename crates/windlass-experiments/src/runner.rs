@@ -17,7 +17,7 @@ use std::{
     thread,
 };
 use windlass_lab::{RunOptions, netns};
-use windlass_scenario::{RunReport, Scenario};
+use windlass_scenario::{Graph, RunReport, Scenario};
 
 /// How much runs at once: two cores forward about this much emulated traffic without disturbing each other's times.
 const RATE_AT_ONCE_BPS: f64 = 240e6;
@@ -54,7 +54,24 @@ fn rate_of(job: &Job) -> f64 {
 /// Whether others at the same time would spoil it.
 fn is_alone(job: &Job) -> bool {
     let delay_s = job.scenario.links.iter().map(|l| l.delay.0).fold(0.0, f64::max);
-    rate_of(job) > RATE_AT_ONCE_BPS || (delay_s > 0.0 && delay_s < LONG_DELAY_S)
+    let is_short = delay_s > 0.0 && delay_s < LONG_DELAY_S;
+    rate_of(job) > RATE_AT_ONCE_BPS || is_short || has_unlimited_way(&job.scenario)
+}
+
+/// Whether a flow may take all that the machine has: no link on its way has a rate.
+fn has_unlimited_way(scenario: &Scenario) -> bool {
+    let graph = Graph::new(scenario);
+    scenario.flows.iter().any(|flow| {
+        let distances = graph.distances(graph.host(&flow.to));
+        let mut at = graph.host(&flow.from);
+        while let Some(&link) = graph.ways(&distances, at).first() {
+            if scenario.links[link].rate.is_some() {
+                return false;
+            }
+            at = graph.other_end(link, at);
+        }
+        true
+    })
 }
 
 impl Pool<'_> {
@@ -291,6 +308,25 @@ mod tests {
         };
         pool.keep(RunRecord::default());
         assert!(pool.done.into_inner().unwrap().0[0].is_unkept);
+    }
+
+    #[test]
+    fn what_could_take_the_whole_machine_is_alone() {
+        let alone = |links: &str| {
+            let text = format!(
+                "name = \"t\"\nhost = [{{ name = \"a\" }}, {{ name = \"b\" }}, {{ name = \"c\" }}]\n\
+                 flow = [{{ from = \"a\", to = \"c\", size = \"1 MB\" }}, {{ from = \"a\", to = \"b\", size = \"1 MB\" }}]\n\
+                 {links}"
+            );
+            let scenario = Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}"));
+            is_alone(&Job { scenario, on: Home::Lab, ..sim("p", 1) })
+        };
+        let link = |a, b, keys| format!("[[link]]\nbetween = [\"{a}\", \"{b}\"]\n{keys}\n");
+        let wan = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"";
+        assert!(!alone(&[link("a", "b", wan), link("b", "c", "")].concat()));
+        assert!(alone(&[link("a", "b", ""), link("b", "c", wan)].concat()), "from a to b all are cables");
+        assert!(alone(&[link("a", "b", "delay = \"20 ms\""), link("b", "c", "")].concat()));
+        assert!(alone(&[link("a", "b", &wan.replace("20", "500")), link("b", "c", "")].concat()));
     }
 
     #[test]
