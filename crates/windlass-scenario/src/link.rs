@@ -238,15 +238,16 @@ impl LinkModel {
         self.stats.packets += 1;
         self.stats.bytes += bytes;
         self.settle(now_ns);
-        // always three draws, so that one packet's fate does not shift the luck of those behind it
+        // always three draws and a turn of the state, so that one packet's fate does not shift the luck of those behind it
         let [loss_draw, state_draw, jitter_draw] = if self.is_random { self.draws() } else { [0; 3] };
+        self.turn(state_draw);
         if !has_room || self.is_over(self.buffer, bytes, 1) {
             self.stats.drops_tail += 1;
             return Verdict::DropTail;
         }
         let mark = is_ect && self.ecn.is_some() && self.is_over(self.ecn, 0, 0);
         let departs_ns = self.serialize(now_ns, bytes);
-        if self.is_random && self.is_lost(loss_draw, state_draw) {
+        if self.is_random && self.is_lost(loss_draw) {
             self.stats.drops_random += 1;
             return Verdict::DropRandom;
         }
@@ -305,11 +306,17 @@ impl LinkModel {
         self.stats
     }
 
+    /// The state of bursty loss with the next packet.
+    fn turn(&mut self, state_draw: u64) {
+        if let Some(g) = self.bursts {
+            let turn = if self.is_bad { g.to_good } else { g.to_bad };
+            self.is_bad ^= turn.happens(state_draw);
+        }
+    }
+
     /// Random loss happens behind the bottleneck: a lost packet has used its share of the link.
-    fn is_lost(&mut self, loss_draw: u64, state_draw: u64) -> bool {
+    fn is_lost(&self, loss_draw: u64) -> bool {
         let Some(g) = self.bursts else { return self.loss.happens(loss_draw) };
-        let turn = if self.is_bad { g.to_good } else { g.to_bad };
-        self.is_bad ^= turn.happens(state_draw);
         let loss = if self.is_bad { g.loss_bad } else { g.loss_good };
         loss.happens(loss_draw)
     }
@@ -404,6 +411,30 @@ mod tests {
         };
         let n = lost(&Link { bursts: Some(bursts), ..link() }, 1_000_000) as f64 / 1e6;
         assert!((n - bursts.mean()).abs() < 0.002, "{n} {}", bursts.mean());
+    }
+
+    #[test]
+    fn what_a_full_buffer_drops_does_not_shift_the_luck_of_others() {
+        let bursts = GilbertElliott {
+            to_bad: Fraction(0.1),
+            to_good: Fraction(0.2),
+            loss_bad: Fraction(0.9),
+            loss_good: Fraction(0.01),
+        };
+        let link = Link { rate: Some(Rate(12e6)), bursts: Some(bursts), ..link() };
+        let small = Link { buffer: Some(Buffer::Packets(3)), ..link.clone() };
+        let [mut all, mut some] = [link, small].map(|link| LinkModel::new(&link, false, 7));
+        let mut dropped = 0;
+        for i in 0..1000u64 {
+            // five at a time, which take five of six milliseconds
+            let now_ns = i / 5 * 6_000_000;
+            let [all, some] = [&mut all, &mut some].map(|model| model.offer(now_ns, 1500, false));
+            dropped += u64::from(some == Verdict::DropTail);
+            if some != Verdict::DropTail {
+                assert_eq!(some == Verdict::DropRandom, all == Verdict::DropRandom, "packet {i}");
+            }
+        }
+        assert_eq!(dropped, 400);
     }
 
     #[test]
