@@ -11,7 +11,7 @@ use std::{
     process::{Child, ChildStderr, ChildStdout, Command, Stdio},
     sync::mpsc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// `windlass attach` on one host. Dropped, it ends; it also does if this process is killed, as nobody reads then what it says.
@@ -106,9 +106,7 @@ impl BoxProcess {
 
     /// Waits for its end; returns what it said on standard error.
     fn last_words(&mut self) -> String {
-        self.interrupt();
-        // a process that cannot be waited for has ended
-        let _ = self.child.wait();
+        self.end();
         self.said.take().and_then(|s| s.join().ok()).unwrap_or_default()
     }
 
@@ -146,6 +144,21 @@ impl BoxProcess {
         Ok((detached, samples))
     }
 
+    /// Has it end, by force if it does not do so in time.
+    fn end(&mut self) {
+        self.interrupt();
+        let until = Instant::now() + DETACH_LIMIT;
+        let next = || self.lines.recv_timeout(until.saturating_duration_since(Instant::now()));
+        // its output is closed when it ends
+        let is_late =
+            std::iter::repeat_with(next).find_map(Result::err) == Some(mpsc::RecvTimeoutError::Timeout);
+        if is_late {
+            let _ = self.child.kill();
+        }
+        // a process that cannot be killed or waited for has ended
+        let _ = self.child.wait();
+    }
+
     fn interrupt(&mut self) {
         if let Ok(None) = self.child.try_wait() {
             // SAFETY: our own child, not yet waited for.
@@ -156,7 +169,6 @@ impl BoxProcess {
 
 impl Drop for BoxProcess {
     fn drop(&mut self) {
-        self.interrupt();
-        let _ = self.child.wait();
+        self.end();
     }
 }
