@@ -94,13 +94,14 @@ pub fn demo(settings: &Settings) -> Result<Demo> {
 }
 
 /// Columns of the table, with their units.
-const COLUMNS: [&str; 6] = [
+const COLUMNS: [&str; 7] = [
     "completion (s)",
     "goodput (Mbit/s)",
     "RTT (ms)",
     "server retransmissions",
     "local repairs",
     "runs with a wrong payload",
+    "runs without all of it",
 ];
 
 /// A row for each way that has been measured.
@@ -117,17 +118,18 @@ fn table(runs: &[RunRecord]) -> Filled {
 }
 
 /// The numbers of a way, in the order of the columns; none: no run has finished.
-fn numbers(runs: &[&RunRecord]) -> Option<[f64; 6]> {
+fn numbers(runs: &[&RunRecord]) -> Option<[f64; 7]> {
     let times: Vec<f64> = runs.iter().filter_map(|r| r.completion_s).collect();
     let time_s = stats::median(&times)?;
     let mean = |f: &dyn Fn(&RunRecord) -> f64| runs.iter().map(|r| f(r)).sum::<f64>() / runs.len() as f64;
     Some([
         time_s,
-        runs.first()?.bytes as f64 * 8.0 / time_s / 1e6,
+        runs.iter().find(|r| r.completion_s.is_some())?.bytes as f64 * 8.0 / time_s / 1e6,
         mean(&|r| r.mean_rtt_ms.unwrap_or_default()),
         mean(&|r| r.sender_retrans_segs as f64),
         mean(&|r| r.repaired_segs as f64),
-        runs.iter().filter(|r| !r.checksum_ok).count() as f64,
+        runs.iter().filter(|r| r.has_wrong_payload()).count() as f64,
+        runs.iter().filter(|r| r.completion_s.is_none()).count() as f64,
     ])
 }
 
@@ -144,7 +146,11 @@ fn cells(row: &Row) -> [String; 7] {
         format!("{} ms", number(2, 0)),
         number(3, 0),
         number(4, 0),
-        if row.values[5] == Some(0.0) { "ok".into() } else { "WRONG".into() },
+        match [row.values[5], row.values[6]] {
+            [Some(0.0), Some(0.0)] => "ok".into(),
+            [Some(0.0), _] => "not all".into(),
+            _ => "WRONG".into(),
+        },
     ]
 }
 
@@ -195,6 +201,7 @@ fn write_report(demo: &Demo, settings: &Settings) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use windlass_scenario::FlowReport;
 
     fn run(way: &str, seed: u64, seconds: f64) -> RunRecord {
         RunRecord {
@@ -235,7 +242,19 @@ mod tests {
         let demo = Demo::of(vec![run("CUBIC", 1, 4.0)]);
         assert!(!demo.is_complete());
         assert_eq!(demo.to_string().lines().count(), 2);
-        let wrong = RunRecord { checksum_ok: false, ..run("CUBIC", 1, 4.0) };
+        let flow = FlowReport { completion_s: Some(4.0), ..FlowReport::default() };
+        let wrong = RunRecord { checksum_ok: false, flows: vec![flow], ..run("CUBIC", 1, 4.0) };
         assert!(Demo::of(vec![wrong]).to_string().contains("WRONG"));
+    }
+
+    #[test]
+    fn what_did_not_finish_is_not_called_wrong() {
+        let unfinished =
+            RunRecord { completion_s: None, checksum_ok: false, bytes: 1, ..run("CUBIC", 1, 4.0) };
+        let text = Demo::of(vec![unfinished, run("CUBIC", 2, 4.0)]).to_string();
+        assert!(
+            text.contains("not all") && text.contains("20.0 Mbit/s") && !text.contains("WRONG"),
+            "{text}"
+        );
     }
 }

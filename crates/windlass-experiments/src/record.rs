@@ -156,10 +156,15 @@ fn own_drops(report: &RunReport) -> Option<String> {
 }
 
 impl RunRecord {
+    /// Whether all of a flow arrived, and is not what was served.
+    pub fn has_wrong_payload(&self) -> bool {
+        self.flows.iter().any(is_wrong)
+    }
+
     /// Whether anything arrived that is not what was served, or the emulator lost packets that it should not have: no number of
     /// such a run means anything.
     pub fn is_worthless(&self) -> bool {
-        self.flows.iter().any(is_wrong) || self.links.iter().any(|l| l.stats.own_drops() > 0)
+        self.has_wrong_payload() || self.links.iter().any(|l| l.stats.own_drops() > 0)
     }
 
     /// What a job came to.

@@ -50,6 +50,17 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// What became of what was sent.
+fn payload(runs: &[&RunRecord]) -> &'static str {
+    if runs.iter().any(|r| r.has_wrong_payload()) {
+        "<span class=no>wrong</span>"
+    } else if runs.iter().all(|r| r.checksum_ok) {
+        "ok"
+    } else {
+        "<span class=no>not all</span>"
+    }
+}
+
 fn in_order<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
     let mut seen = BTreeSet::new();
     names.map(String::as_str).filter(|n| seen.insert(*n)).collect()
@@ -178,7 +189,7 @@ impl Outcome {
                     mean(Metric::SenderRetrans, 1.0, 1),
                     mean(Metric::SenderTimeouts, 1.0, 1),
                     mean(Metric::Drops, 1.0, 1),
-                    if runs.iter().all(|r| r.checksum_ok) { "ok" } else { "<span class=no>wrong</span>" }
+                    payload(&runs)
                 );
             }
         }
