@@ -230,8 +230,8 @@ struct Way {
     polled: Vec<libc::pollfd>,
     /// Of the far host.
     is_timeless: bool,
-    /// Whether the far host is timeless and forwards: what it is handed together it forwards together, which is at one time.
-    is_one_by_one: bool,
+    /// Whether it forwards: what it is handed together it forwards together, each segment as much later as it came later.
+    forwards: bool,
 }
 
 struct Loop {
@@ -246,6 +246,8 @@ struct Loop {
     turn: Turn,
     buffer: Vec<u8>,
     out: Vec<u8>,
+    /// How late each segment of `out` is.
+    late_ns: Vec<u64>,
 }
 
 impl Loop {
@@ -265,7 +267,7 @@ impl Loop {
                     replies: Vec::new(),
                     polled: Vec::new(),
                     is_timeless: to.is_timeless,
-                    is_one_by_one: false,
+                    forwards: false,
                 });
             }
             ends.push(wire.ends);
@@ -275,7 +277,7 @@ impl Loop {
         for (index, way) in ways.iter_mut().enumerate() {
             way.replies = replies(&ends, index);
             way.polled = way.replies.iter().map(|&r| polled[r]).collect();
-            way.is_one_by_one = way.is_timeless && way.replies != [index ^ 1];
+            way.forwards = way.replies != [index ^ 1];
         }
         Loop {
             ways,
@@ -286,6 +288,7 @@ impl Loop {
             turn: Turn::default(),
             buffer: vec![0; LARGEST_READ],
             out: Vec::with_capacity(LARGEST_READ),
+            late_ns: Vec::new(),
         }
     }
 
@@ -301,7 +304,7 @@ impl Loop {
             self.wait();
             for (way, polled) in self.ways.iter_mut().zip(&self.polled) {
                 if polled.revents != 0 {
-                    way.accept(READS_AT_ONCE, 0, &mut self.buffer, &mut self.order);
+                    way.accept(READS_AT_ONCE, &[0], &mut self.buffer, &mut self.order);
                 }
             }
         }
@@ -318,17 +321,23 @@ impl Loop {
         for _ in 0..WRITES_AT_ONCE {
             let first = |(i, w): (usize, &Way)| w.due.peek().map(|Reverse(d)| (d.key(), i));
             let Some((_, index)) = self.ways.iter().enumerate().filter_map(first).min() else { return };
-            let Some(late_ns) = self.ways[index].release(now_ns(), &mut self.out) else { return };
-            if late_ns <= BEHIND_NS {
-                self.take_replies(index, late_ns);
+            match self.ways[index].release(now_ns(), &mut self.out, &mut self.late_ns) {
+                None => return,
+                Some(late_ns) if late_ns <= BEHIND_NS => self.take_replies(index),
+                Some(_) => {}
             }
         }
     }
 
-    /// Reads what the host sends to which the `index`-th way has handed on a packet, `late_ns` after its end was due.
-    fn take_replies(&mut self, index: usize, late_ns: u64) {
+    /// Reads what the host sends to which the `index`-th way has just handed on a packet.
+    fn take_replies(&mut self, index: usize) {
         let way = &mut self.ways[index];
-        let (reads, late_ns) = if way.is_timeless { (REPLIES_AT_ONCE, late_ns) } else { (READS_AT_ONCE, 0) };
+        let (reads, late_ns) = match way.is_timeless {
+            true if way.forwards => (REPLIES_AT_ONCE, &self.late_ns[..]),
+            // nothing can have left before the last of what it answers came
+            true => (REPLIES_AT_ONCE, &self.late_ns[self.late_ns.len() - 1..]),
+            false => (READS_AT_ONCE, &[0][..]),
+        };
         if way.replies.len() > 1 {
             // SAFETY: as many live pollfds.
             unsafe { libc::poll(way.polled.as_mut_ptr(), way.polled.len() as libc::nfds_t, 0) };
@@ -392,54 +401,57 @@ impl Turn {
 }
 
 impl Way {
-    /// Hands on what is due first; neighbours of one super-packet that are due, too, go together, unless the far host is to
-    /// forward each by itself and there is time for that. Returns how late the last one is, as what answers it cannot have
-    /// left before it came; none: nothing is due.
-    fn release(&mut self, now: u64, out: &mut Vec<u8>) -> Option<u64> {
+    /// Hands on what is due first; neighbours of one super-packet that are due, too, go together. `each_late_ns` is then how
+    /// late each is. Returns that of the first; none: nothing is due.
+    fn release(&mut self, now: u64, out: &mut Vec<u8>, each_late_ns: &mut Vec<u64>) -> Option<u64> {
         if self.due.peek().is_none_or(|Reverse(first)| first.at_ns > now) {
             return None;
         }
         let Reverse(first) = self.due.pop()?;
-        let first_late_ns = now - first.at_ns;
-        self.lateness.saturating_record(first_late_ns);
-        let goes_together = !self.is_one_by_one || first_late_ns > BEHIND_NS;
-        let (mut last, mut last_at_ns) = (first.segment, first.at_ns);
-        while goes_together
-            && let Some(Reverse(next)) = self.due.peek()
+        let late_ns = now - first.at_ns;
+        self.lateness.saturating_record(late_ns);
+        each_late_ns.clear();
+        each_late_ns.push(late_ns);
+        let mut last = first.segment;
+        while let Some(Reverse(next)) = self.due.peek()
             && next.at_ns <= now
             && next.segment == last + 1
             && next.mark == first.mark
             && Rc::ptr_eq(&next.packet, &first.packet)
         {
-            (last, last_at_ns) = (next.segment, next.at_ns);
+            last += 1;
+            each_late_ns.push(now - next.at_ns);
             self.due.pop();
         }
         first.packet.emit(first.segment, last, first.mark, out);
         if !write(self.to, out) {
             self.model.stats.drops_refused += (last - first.segment + 1) as u64;
         }
-        Some(now - last_at_ns)
+        Some(late_ns)
     }
 
-    /// Reads at most so many packets, which would have been sent `late_ns` earlier but for the emulator.
-    fn accept(&mut self, reads: usize, late_ns: u64, buffer: &mut [u8], order: &mut u64) {
+    /// Reads at most so many packets, which would have been sent earlier but for the emulator: the segments of one that has as
+    /// many as there are in `late_ns` each by that, all others by the last.
+    fn accept(&mut self, reads: usize, late_ns: &[u64], buffer: &mut [u8], order: &mut u64) {
         for _ in 0..reads {
             let n = read(self.from, buffer);
             if n == 0 {
                 return;
             }
-            let now = self.last_in_ns.max(now_ns() - late_ns);
-            self.last_in_ns = now;
+            let now = now_ns();
             let Some(packet) = Packet::parse(&buffer[..n]) else {
                 self.model.stats.drops_foreign += 1;
                 continue;
             };
+            let is_each = packet.segments == late_ns.len();
+            let came_at = |segment| now - late_ns[if is_each { segment } else { late_ns.len() - 1 }];
             if let Some(segments) = packet.segments() {
-                self.bursts.on_segments(&segments, now);
+                self.bursts.on_segments(&segments, self.last_in_ns.max(came_at(packet.segments - 1)));
             }
             let packet = Rc::new(packet);
             for segment in 0..packet.segments {
-                let verdict = self.model.offer(now, packet.wire_bytes(segment), packet.is_ect);
+                self.last_in_ns = self.last_in_ns.max(came_at(segment));
+                let verdict = self.model.offer(self.last_in_ns, packet.wire_bytes(segment), packet.is_ect);
                 if let Verdict::Deliver { at_ns, mark } = verdict {
                     *order += 1;
                     let due = Due { at_ns, order: *order, packet: packet.clone(), segment, mark };
@@ -476,72 +488,77 @@ mod tests {
     use std::os::unix::net::UnixDatagram;
     use windlass_scenario::Link;
 
-    const HEADER_BYTES: usize = 40;
     const MSS_BYTES: usize = 1448;
     const NOW_NS: u64 = 1_000_000;
 
     /// As a TUN device gives it: a super-packet of IPv4 and TCP.
-    fn super_packet(segments: usize) -> Rc<Packet> {
-        let mut read = vec![0; VNET_HDR_BYTES + HEADER_BYTES + segments * MSS_BYTES];
+    fn super_packet(segments: usize) -> Vec<u8> {
+        let mut read = vec![0; VNET_HDR_BYTES + 40 + segments * MSS_BYTES];
         read[..2].copy_from_slice(&[1, 1]);
         read[4..6].copy_from_slice(&(MSS_BYTES as u16).to_le_bytes());
         let ip = &mut read[VNET_HDR_BYTES..];
         (ip[0], ip[9], ip[32]) = (0x45, 6, 0x50);
-        Rc::new(Packet::parse(&read).expect("a packet"))
+        read
     }
 
-    /// To a host that takes packets at `to`, with a super-packet whose segments are due at these times.
-    fn way(to: &UnixDatagram, due_at_ns: &[u64], is_one_by_one: bool) -> Way {
-        let packet = super_packet(due_at_ns.len());
-        let due = |(segment, at_ns): (usize, &u64)| {
-            Reverse(Due {
-                at_ns: *at_ns,
-                order: segment as u64,
-                packet: packet.clone(),
-                segment,
-                mark: false,
-            })
-        };
+    /// From and to what is at the other ends of these, without rate or delay.
+    fn way(from: &UnixDatagram, to: &UnixDatagram) -> Way {
         Way {
-            from: -1,
+            from: from.as_raw_fd(),
             to: to.as_raw_fd(),
             model: LinkModel::new(&Link::cable(["a".into(), "b".into()]), false, 1),
             bursts: Bursts::new(Arc::default()),
-            due: due_at_ns.iter().enumerate().map(due).collect(),
+            due: BinaryHeap::new(),
             lateness: times(),
             last_in_ns: 0,
             replies: Vec::new(),
             polled: Vec::new(),
             is_timeless: true,
-            is_one_by_one,
+            forwards: true,
         }
     }
 
-    /// Segments of each write, with the time at which a timeless host would have answered it.
-    fn written(due_at_ns: &[u64], is_one_by_one: bool) -> Vec<(usize, u64)> {
-        let (to, host) = UnixDatagram::pair().expect("a pair of sockets");
-        host.set_nonblocking(true).expect("a socket");
-        let mut way = way(&to, due_at_ns, is_one_by_one);
-        let (mut out, mut buffer) = (Vec::new(), vec![0; LARGEST_READ]);
-        let mut writes = Vec::new();
-        while let Some(late_ns) = way.release(NOW_NS, &mut out) {
-            let bytes = host.recv(&mut buffer).expect("what was written");
-            writes.push(((bytes - VNET_HDR_BYTES - HEADER_BYTES) / MSS_BYTES, NOW_NS - late_ns));
-        }
-        writes
+    /// Two ends that do not wait.
+    fn pair() -> [UnixDatagram; 2] {
+        let (a, b) = UnixDatagram::pair().expect("a pair of sockets");
+        [a, b].map(|end| end.set_nonblocking(true).map(|()| end).expect("a socket"))
     }
 
     #[test]
-    fn nothing_is_answered_before_its_last_byte_was_due() {
+    fn how_late_each_segment_is_is_known_of_what_goes_together() {
+        let [to, host] = pair();
+        let mut way = way(&to, &to);
+        let packet = Rc::new(Packet::parse(&super_packet(4)).expect("a packet"));
         let due_at_ns = [NOW_NS - 150_000, NOW_NS - 100_000, NOW_NS - 10_000, NOW_NS + 1];
-        assert_eq!(written(&due_at_ns, false), [(3, NOW_NS - 10_000)]);
+        for (segment, at_ns) in due_at_ns.into_iter().enumerate() {
+            let due = Due { at_ns, order: segment as u64, packet: packet.clone(), segment, mark: false };
+            way.due.push(Reverse(due));
+        }
+        let (mut out, mut late_ns) = (Vec::new(), Vec::new());
+        assert_eq!(way.release(NOW_NS, &mut out, &mut late_ns), Some(150_000));
+        assert_eq!(late_ns, [150_000, 100_000, 10_000]);
+        let mut buffer = vec![0; LARGEST_READ];
+        assert_eq!(host.recv(&mut buffer).expect("one write"), super_packet(3).len());
+        assert_eq!(way.release(NOW_NS, &mut out, &mut late_ns), None);
     }
 
+    /// What a switch forwards together came to it one by one; an ACK of several is not older than the last of them.
     #[test]
-    fn a_switch_gets_segments_one_by_one_while_there_is_time() {
-        let in_time = [NOW_NS - 150_000, NOW_NS - 100_000];
-        assert_eq!(written(&in_time, true), in_time.map(|at_ns| (1, at_ns)));
-        let behind = [NOW_NS - BEHIND_NS - 1, NOW_NS - 100_000];
-        assert_eq!(written(&behind, true), [(2, NOW_NS - 100_000)]);
+    fn nothing_is_sent_before_what_it_follows_from_was_due() {
+        let [from, host] = pair();
+        let came_at = |segments: usize| {
+            let mut way = way(&from, &from);
+            host.send(&super_packet(segments)).expect("room for it");
+            let before = now_ns();
+            way.accept(1, &[150_000, 100_000, 10_000], &mut vec![0; LARGEST_READ], &mut 0);
+            let due: Vec<u64> =
+                way.due.into_sorted_vec().into_iter().rev().map(|Reverse(d)| d.at_ns).collect();
+            assert!(due.last().is_some_and(|last| *last >= before - 10_000));
+            due
+        };
+        let forwarded = came_at(3);
+        assert_eq!((forwarded[1] - forwarded[0], forwarded[2] - forwarded[1]), (50_000, 90_000));
+        let answer = came_at(2);
+        assert_eq!(answer[0], answer[1]);
     }
 }
