@@ -11,7 +11,9 @@ fn losses_are_repaired_without_the_server_noticing() {
     if !is_root_or_skip("losses_are_repaired_without_the_server_noticing") {
         return;
     }
-    let report = run_whole(&scenario("repair", LOSSY, &(flow("3 MB", "cubic") + WINDLASS)));
+    // a server probes its tail after two round trips in which a busy machine may not get round to anything
+    let link = LOSSY.replace("5 ms", "40 ms");
+    let report = run_whole(&scenario("repair", &link, &(flow("3 MB", "cubic") + WINDLASS)));
     assert!(report.links[0].stats.drops_random > 10, "{report}");
     assert!(report.counter("repaired_segs") >= report.links[0].stats.drops_random, "{report}");
     assert_eq!(report.sender_retrans_segs, 0, "{} probes of its tail; {report}", report.sender_probes);
