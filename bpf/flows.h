@@ -111,6 +111,9 @@ static __always_inline void wl_tell_group(struct wl_flow *f, __u32 id, __u32 wha
 	p = bpf_map_lookup_elem(&wl_places, &id);
 	if (!p || !s)
 		return;
+	/* to a group a mark is as a recovery, also at who paces */
+	if (f->flags & WL_FLOW_MARKED)
+		s->sample.is_in_recovery = 1;
 	result = wl_group_talk(p, &s->sample, &f->decision, what);
 	if (result == WL_TALK_JOINED)
 		wl_count(WL_C_GROUP_JOINED);
@@ -268,14 +271,14 @@ static __always_inline void wl_seen(struct wl_flow *f, __u32 now_us)
  * A connection that is older than the box may have ended before its entry was made, and no packet will tell. If it goes on
  * after all, it is taken up again just as it was.
  */
-#define WL_FOREIGN_IDLE_US 10000000u
+#define WL_OLDER_IDLE_US 10000000u
 
 /* For how long a flow may be silent before it is forgotten. */
 static __always_inline __u32 wl_idle_timeout_us(const struct wl_flow *f)
 {
 	__u32 timeout_us = wl_config.idle_timeout_s * 1000000u;
 
-	return f->flags & WL_FLOW_FOREIGN ? wl_min(timeout_us, WL_FOREIGN_IDLE_US) : timeout_us;
+	return f->is_older ? wl_min(timeout_us, WL_OLDER_IDLE_US) : timeout_us;
 }
 
 static __always_inline int wl_same_key(const struct wl_flow_key *a, const struct wl_flow_key *b)
@@ -474,6 +477,7 @@ __noinline __u32 wl_adopt(int from_sender)
 	wl_take_handshake(f, h);
 	if (h->is_mid_stream) {
 		wl_only_watch(f, id, WL_C_FLOWS_MID_STREAM);
+		f->is_older = 1;
 		f->rcv_seq = p->seq;
 	}
 	f->snd_ack = f->rcv_seq;

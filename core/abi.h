@@ -63,7 +63,7 @@ struct wl_sample {
 	wl_u32 random; /* 32 fresh random bits */
 	wl_u8 is_app_limited; /* the rate sample was taken while the sender had too little to send */
 	wl_u8 is_cwnd_limited; /* the window, not the application, limited sending during the last round */
-	wl_u8 is_in_recovery; /* between WL_EV_RECOVERY_ENTER and WL_EV_RECOVERY_EXIT */
+	wl_u8 is_in_recovery; /* between WL_EV_RECOVERY_ENTER and WL_EV_RECOVERY_EXIT; not of a mark where the algorithm paces */
 	wl_u8 is_ack_delayed; /* a lone segment shorter than others was acknowledged: may be a delayed ACK */
 };
 WL_ASSERT_SIZE(struct wl_sample, 96);

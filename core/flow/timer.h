@@ -50,7 +50,7 @@ WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
  */
 WL_INLINE wl_u64 wl_silence_spread_us(const struct wl_flow *f, wl_u64 silence_us)
 {
-	return wl_hash(f->owner + (f->backoff << 16)) * (silence_us / WL_SILENCE_SPREAD) >> 32;
+	return wl_hash(f->owner + ((wl_u32)f->backoff << 16)) * (silence_us / WL_SILENCE_SPREAD) >> 32;
 }
 
 /* How long nothing had been delivered when the tail was probed last; valid with WL_FLOW_PROBED. */
