@@ -255,13 +255,17 @@ WL_INLINE void wl_group_note_undo(struct wl_group *g, const struct wl_member *m)
 }
 
 /*
- * The member leaves its recovery: is what the group was reduced by meanwhile, from `cuts` on, the answer to that? Some rules answer
- * when losses are repaired. The proof that there were none comes later still.
+ * The member leaves its recovery. If the group was reduced for that only now, from `cuts` on, as some rules do it when losses are
+ * repaired, that can be undone: the proof that there were none comes later still.
  */
 WL_INLINE void wl_group_note_answer(struct wl_group *g, const struct wl_member *m, wl_u32 cuts)
 {
-	if (m->id == g->undo_id && g->undo_cuts == cuts)
-		g->undo_cuts = g->cuts;
+	if (g->cuts == cuts)
+		return;
+	if (m->id != g->undo_id || g->undo_cuts != cuts)
+		g->undo = g->before;
+	g->undo_id = m->id;
+	g->undo_cuts = g->cuts;
 }
 
 /*
@@ -279,6 +283,8 @@ WL_INLINE void wl_group_undo(struct wl_group *g, struct wl_member *m, const stru
 		g->sum_cwnd_q16 = g->undo.cwnd_q16;
 	g->sum_ssthresh_q16 = g->undo.ssthresh_q16;
 	g->undo_id = 0;
+	/* nor is what is lost from now on of one event with that */
+	g->has &= ~WL_GROUP_HAS_CUT;
 }
 
 /* While the others' ACKs release a joiner's segments they are spent, and grow nothing. */

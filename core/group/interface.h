@@ -273,11 +273,13 @@ WL_GLOBAL wl_u32 wl_group_update(struct wl_group *g, struct wl_tenant *t, struct
 	wl_group_uncount_state(g, m->state);
 	if (e->is_undo)
 		wl_group_undo(g, m, e);
-	if (wl_member_enters_recovery(m, e)) {
+	/* a timeout is a reduction of its own, of which the group may know nothing */
+	else if (e->is_timeout && m->state != WL_MEMBER_RECOVERY && g->undo_id == m->id)
+		g->undo_id = 0;
+	if (wl_member_enters_recovery(m, e))
 		wl_member_note_loss(g, m, e);
-		g->before.cwnd_q16 = g->sum_cwnd_q16;
-		g->before.ssthresh_q16 = g->sum_ssthresh_q16;
-	}
+	g->before.cwnd_q16 = g->sum_cwnd_q16;
+	g->before.ssthresh_q16 = g->sum_ssthresh_q16;
 	cuts = g->cuts;
 	wl_group_rule_update(g, t, m, e);
 	if (wl_member_enters_recovery(m, e))
