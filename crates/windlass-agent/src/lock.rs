@@ -42,7 +42,9 @@ impl Lock {
     /// Somebody has it and does not let go.
     pub(crate) fn take(of: &str) -> Result<Lock> {
         fs::create_dir_all(run_dir()).map_err(io_error(run_dir()))?;
-        Lock::take_within(&run_file(&format!("{of}.lock")), PATIENCE)
+        // who has that of "attach" may be waiting for another
+        let turns = if of == "attach" { 3 } else { 1 };
+        Lock::take_within(&run_file(&format!("{of}.lock")), turns * PATIENCE)
     }
 
     /// Waits for as long as others take turns, and for `patience` while it is one and the same turn.
@@ -65,7 +67,8 @@ impl Lock {
             thread::sleep(POLL);
         }
         let number = Turn::read(&file).number.wrapping_add(1);
-        Turn { process: std::process::id(), number }.write(&file).map_err(io_error)?;
+        // it is for those who wait: a full disk is no reason to leave
+        let _ = Turn { process: std::process::id(), number }.write(&file);
         Ok(Lock { _file: file })
     }
 }

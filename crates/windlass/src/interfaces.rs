@@ -86,6 +86,8 @@ impl Interfaces {
             match self.controlled[at].watch_clock() {
                 Ok(true) => self.voice.complain(clock_is_new(self.controlled[at].iface())),
                 Ok(false) => {}
+                // it is under control as before
+                Err(why @ Error::Locked { .. }) => self.voice.complain(why),
                 Err(why) => {
                     // what is there under its name, if anything, is not ours
                     let iface = self.controlled.remove(at).iface().to_string();
