@@ -444,16 +444,21 @@ impl Sender {
         let min_rtt_us = duration_us(self.rtt.min_ns());
         self.tell_path(wire);
         self.rate.finish(&delivery, now_ns, min_rtt_us, &mut sample);
+        // of what an ACK tells that was overtaken algorithms hear only what was lost (tcp_ack(), old_ack)
+        let delivered_segs = if ack.is_old { 0 } else { delivery.segs };
+        if ack.is_old {
+            (sample.rate_interval_us, sample.rate_delivered_bytes) = (0, 0);
+        }
         let is_round = (sample.prior_delivered_bytes.wrapping_sub(self.round_delivered) as i32) >= 0;
         if sample.rate_interval_us > 0 && is_round {
             self.round_delivered = self.rate.delivered_bytes;
             self.round_count += 1;
             sample.events |= WL_EV_ROUND_START;
         }
-        if delivery.segs > 0 && self.has_unsent() {
+        if delivered_segs > 0 && self.has_unsent() {
             sample.events |= WL_EV_MORE_WAITS;
         }
-        sample.newly_delivered_bytes = delivery.bytes();
+        sample.newly_delivered_bytes = delivered_segs * MSS_BYTES;
         sample.lost_bytes = lost_segs * MSS_BYTES;
         sample.ce_bytes = if ack.has_ece { delivery.bytes() } else { 0 };
         sample.srtt_us = duration_us(self.rtt.srtt_ns());
@@ -473,7 +478,7 @@ impl Sender {
         if is_asked || sample.events & (WL_EV_RECOVERY_EXIT | WL_EV_UNDO) != 0 {
             self.usage.on_change(now_ns);
         }
-        if delivery.segs > 0 || lost_segs > 0 || sample.events != 0 {
+        if delivered_segs > 0 || lost_segs > 0 || sample.events != 0 {
             self.algorithm.on_ack(&sample);
             self.tell_group(&sample, wire);
         }
