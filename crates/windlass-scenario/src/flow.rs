@@ -1,7 +1,7 @@
 //! Flows: who sends what to whom, and when. A flow is a connection on which responses follow each other, or a connection
 //! for each response. What is random about it is drawn here, so that all homes send the same.
 
-use crate::{Bytes, Dist, Span, plain};
+use crate::{Bytes, Dist, Span, plain, scenario::MAX_TIME};
 use rand::SeedableRng;
 use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -190,9 +190,9 @@ impl Train {
         let start = self.start.map(Dist::Constant);
         for (key, span) in [("start", &start), ("gap", &self.gap), ("interval", &self.interval)] {
             // of one without a bound, its mean
-            let is_too_long = |dist: &Dist<Span>| dist.most().unwrap_or_else(|| dist.mean()) > MAX_SPAN;
+            let is_too_long = |dist: &Dist<Span>| dist.most().unwrap_or_else(|| dist.mean()) > MAX_TIME;
             if span.as_ref().is_some_and(is_too_long) {
-                return Err(format!("{key}: at most {MAX_SPAN}, as long as a run"));
+                return Err(format!("{key}: at most {MAX_TIME}, as long as a run"));
             }
         }
         match (self.count, self.until) {
@@ -233,8 +233,6 @@ impl Train {
 }
 
 const MAX_SIZE_BYTES: f64 = 1e11;
-/// The longest run.
-const MAX_SPAN: Span = Span(86_400.0);
 
 /// When a response is asked for, besides the train's own times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -204,8 +204,8 @@ impl Scenario {
         let graph = Graph::of_links(names.iter().map(|(name, i)| (name.as_str(), *i)).collect(), &links);
         let known = |key: &str, name: &str| known(&names, key, name);
         let time_limit = raw.time_limit.unwrap_or(Span(300.0));
-        if !(MIN_LIMIT_S..=MAX_TIME_S).contains(&time_limit.0) {
-            return Err(fail(0..0, format!("time_limit = \"{time_limit}\": 1 s to {}", Span(MAX_TIME_S))));
+        if !(MIN_LIMIT_S..=MAX_TIME.0).contains(&time_limit.0) {
+            return Err(fail(0..0, format!("time_limit = \"{time_limit}\": 1 s to {MAX_TIME}")));
         }
         for (index, group) in raw.group.iter().enumerate() {
             check_group(group.get_ref()).map_err(|what| fail(group.span(), what))?;
@@ -305,7 +305,8 @@ impl Scenario {
 }
 
 const MIN_LIMIT_S: f64 = 1.0;
-const MAX_TIME_S: f64 = 86_400.0;
+/// The longest run.
+pub(crate) const MAX_TIME: Span = Span(86_400.0);
 
 /// The network that these tables come to, and where in the file they are; a mistake has the place of its table.
 fn lay_out(
