@@ -26,6 +26,8 @@
 //! discovery, quick ACKs for segments without ECT behind such with it, round-trip minima that expire after 300 s.
 
 mod ack;
+#[cfg(test)]
+mod cable;
 mod delack;
 mod endpoint;
 mod newreno;

@@ -83,24 +83,15 @@ impl Sender {
 mod tests {
     use super::*;
     use crate::{
-        link::Link,
-        network::Network,
         rng,
-        tcp::{Ecn, receiver::Receiver, sender::Wire},
+        tcp::{Ecn, cable::cable, receiver::Receiver, sender::Wire},
         time::MS,
-        topology::Router,
     };
     use windlass_core::Algorithm;
-    use windlass_scenario::Scenario;
 
     /// Memory of the send buffer after ten segments of many have left, and `more` when an ACK makes room for them at once.
     fn buffer_bytes_after(more: u32) -> u32 {
-        let text = "name = \"t\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n";
-        let scenario = Scenario::parse("t", text).unwrap();
-        let mut router = Router::new(&scenario);
-        let hop = router.path("a", "b", 1).unwrap();
-        let mut net = Network::new(vec![Link::new(scenario.link_model(0, false), false)], vec![]);
-        net.paths = router.into_paths();
+        let (mut net, hop) = cable();
         let config = Config::default();
         let mut receiver = Receiver::new(&config, Ecn::Off);
         let mut sender = Sender::new(Algorithm::by_name("reno").unwrap(), rng::of_endpoint(1, 0), false);

@@ -1,20 +1,18 @@
 //! A sender by itself, what it sends and what it makes of each ACK that it gets. Everything in segments and ms.
 
 use crate::{
-    link::Link,
     network::Network,
     packet::{MSS_BYTES, Packet, SACK_BLOCKS, flag},
     rng,
     tcp::{
         Config, Ecn,
+        cable::cable,
         receiver::Receiver,
         sender::{CaState, Sender, Wire},
     },
     time::{MS, core_us},
-    topology::Router,
 };
 use windlass_core::Algorithm;
-use windlass_scenario::Scenario;
 
 /// The network takes what is sent, and nobody looks after it any more.
 struct Host {
@@ -33,12 +31,7 @@ fn seq(seg: u64) -> u64 {
 impl Host {
     /// A host whose handshake took 100 ms and is over. Segments leave one by one, in a window of `window_segs`.
     fn new(window_segs: u32, config: Config) -> Host {
-        let text = "name = \"t\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n";
-        let scenario = Scenario::parse("t", text).unwrap();
-        let mut router = Router::new(&scenario);
-        let hop = router.path("a", "b", 1).unwrap();
-        let mut net = Network::new(vec![Link::new(scenario.link_model(0, false), false)], vec![]);
-        net.paths = router.into_paths();
+        let (net, hop) = cable();
         let config = Config { has_offload: false, initial_window_segs: Some(window_segs), ..config };
         let receiver = Receiver::new(&config, config.ecn);
         let sender = Sender::new(Algorithm::by_name("reno").unwrap(), rng::of_endpoint(1, 0), false);
