@@ -15,6 +15,7 @@ mod metric;
 mod mistake;
 mod page;
 mod plot;
+mod progress;
 mod record;
 mod report;
 mod runner;

@@ -4,11 +4,11 @@
 use crate::{
     job::{Home, Job, Key},
     kept::{Kept, claim, finished_runs, line, put_aside, replace},
+    progress::Progress,
     record::RunRecord,
     settings::Settings,
 };
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fs::File,
@@ -43,7 +43,7 @@ struct Pool<'a> {
     done: Mutex<(Vec<RunRecord>, Kept<File>)>,
     /// Of the file, for messages.
     path: &'a Path,
-    bar: ProgressBar,
+    progress: Progress,
     settings: &'a Settings,
 }
 
@@ -158,10 +158,9 @@ impl Pool<'_> {
 
     fn keep(&self, run: RunRecord) {
         let time = run.completion_s.map_or("failed".into(), |s| format!("{s:.2} s"));
-        self.bar.set_message(format!("{} {} {time}", run.point, run.variant));
-        self.bar.inc(1);
+        self.progress.add(format!("{} {} {time}", run.point, run.variant));
         if let Some(error) = &run.error {
-            self.bar.suspend(|| eprintln!("{} {} seed {}: {error}", run.point, run.variant, run.seed));
+            self.progress.say(&format!("{} {} seed {}: {error}", run.point, run.variant, run.seed));
         }
         let mut done = self.done.lock().expect("no panics while held");
         // the runs in memory are what counts; the file is for --resume
@@ -171,9 +170,8 @@ impl Pool<'_> {
             && !done.0.iter().any(|r| r.is_unkept)
         {
             let path = self.path.display();
-            self.bar.suspend(|| {
-                eprintln!("{path}: {why}: runs go on, and are lost if they are stopped; make room")
-            });
+            self.progress
+                .say(&format!("{path}: {why}: runs go on, and are lost if they are stopped; make room"));
         }
         done.0.push(RunRecord { is_unkept, ..run });
     }
@@ -200,15 +198,6 @@ fn sims_at_once(jobs: &VecDeque<Job>, at_once: usize, available_bytes: Option<u6
         (*sum <= available_bytes).then_some(())
     });
     Ok(fits.count().min(at_once))
-}
-
-fn progress(name: &str, total: usize, quiet: bool) -> ProgressBar {
-    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let bar = ProgressBar::with_draw_target(Some(total as u64), target);
-    let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {elapsed} {msg}");
-    bar.set_style(style.expect("a valid template"));
-    bar.set_prefix(name.to_string());
-    bar
 }
 
 /// Runs all jobs; returns their records in the order of the jobs, in which they are in `folder`/runs.jsonl at last. With
@@ -239,20 +228,19 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
         put_aside(&path).with_context(place)?;
     }
     let file = replace(&path, kept).with_context(place)?;
-    let bar = progress(name, total, settings.quiet);
-    bar.inc(finished.len() as u64);
+    let progress = Progress::new(name, total, finished.len(), settings.quiet);
     let pool = Pool {
         queue: Mutex::new(todo),
         load: Mutex::default(),
         freed: Condvar::new(),
         done: Mutex::new((finished, Kept::new(file))),
         path: &path,
-        bar,
+        progress,
         settings,
     };
     pool.work_all(Home::Lab, RUNS_AT_ONCE);
     pool.work_all(Home::Sim, at_once);
-    pool.bar.finish_and_clear();
+    pool.progress.finish();
     let mut runs = pool.done.into_inner().expect("no panics while held").0;
     runs.sort_by_key(|r| order.get(&r.key()).copied());
     let others =
@@ -303,7 +291,7 @@ mod tests {
             freed: Condvar::new(),
             done: Mutex::new((Vec::new(), Kept::new(full))),
             path: Path::new("/dev/full"),
-            bar: progress("t", 1, true),
+            progress: Progress::new("t", 1, 0, true),
             settings: &settings,
         };
         pool.keep(RunRecord::default());
