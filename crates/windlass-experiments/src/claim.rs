@@ -127,7 +127,8 @@ pub fn of_point(
         }
         let repairs: u64 = runs.iter().map(|r| r.repaired_segs).sum();
         let retrans: u64 = runs.iter().map(|r| r.sender_retrans_segs).sum();
-        return Some(if repairs == 0 { retrans as f64 } else { 100.0 * retrans as f64 / repairs as f64 });
+        // where nothing was repaired, each is one too many
+        return Some(100.0 * retrans as f64 / repairs.max(1) as f64);
     }
     let numbers: Option<Vec<Vec<Counted>>> = runs.iter().map(|r| values(metric, r, of)).collect();
     let numbers = numbers?.concat();
@@ -368,6 +369,9 @@ mod tests {
             claim.judge(&["a".to_string()], &[run("a", "windlass", Some(1.0)), other]).ours
         };
         assert_eq!(judged(|_| {}), Some(0.0));
+        assert_eq!(judged(|r| r.sender_retrans_segs = 1), Some(100.0), "of none");
+        let of_many = |r: &mut RunRecord| (r.sender_retrans_segs, r.repaired_segs) = (1, 200);
+        assert_eq!(judged(of_many), Some(0.5));
         assert_eq!(judged(|r| r.flows[0].checksum_ok = false), None);
         assert_eq!(judged(|r| r.flows[0].error = Some("not finished".into())), None);
     }

@@ -6,7 +6,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use windlass_scenario::{FlowReport, Intervals, Span, jain};
+use windlass_scenario::{FlowReport, Span, jain};
 
 /// What is taken from each run. "Flows" are those that the selection chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -239,9 +239,10 @@ impl Selection<'_> {
     }
 }
 
-/// When a flow's first byte arrived, from the beginning of the run: its connection may have been there long before.
+/// When a flow's first byte was due, from the beginning of the run: its connection may have been there long before. One that
+/// has to wait for its first byte is there, and has nothing.
 fn begin_s(flow: &FlowReport) -> f64 {
-    flow.started_s + flow.first_byte_s.unwrap_or(0.0)
+    flow.started_s + flow.first_due_s.unwrap_or(0.0)
 }
 
 /// When a flow ended, or the run, from the beginning of the run.
@@ -251,12 +252,14 @@ fn end_s(flow: &FlowReport, run: &RunRecord) -> f64 {
 }
 
 /// Bytes of a flow in a window, intervals in part counted in proportion.
-fn bytes_in(intervals: &Intervals, flow: usize, window: Window) -> Option<f64> {
+fn bytes_in(run: &RunRecord, flow: usize, window: Window) -> Option<f64> {
+    let (intervals, ended_s) = (run.intervals.as_ref()?, run.ended_s);
     let in_part = |(index, bytes): (usize, &u64)| {
         let begin_s = index as f64 * intervals.every_s;
-        let end_s = begin_s + intervals.every_s;
+        // the last one ends with the run
+        let end_s = (begin_s + intervals.every_s).min(ended_s);
         let overlap_s = end_s.min(window.to.0) - begin_s.max(window.from.0);
-        *bytes as f64 * (overlap_s / intervals.every_s).clamp(0.0, 1.0)
+        *bytes as f64 * (overlap_s / (end_s - begin_s).max(1e-9)).clamp(0.0, 1.0)
     };
     Some(intervals.flow_bytes.get(flow)?.iter().enumerate().map(in_part).sum())
 }
@@ -289,7 +292,10 @@ pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<Cou
         return None;
     }
     let ending = || flows.iter().map(|(_, f)| f).filter(|f| !f.is_open_ended);
+    // what has not arrived would have been the slowest
+    let is_cut = flows.iter().any(|(_, f)| f.is_cut);
     let numbers: Option<Vec<f64>> = match metric {
+        Metric::Completion | Metric::Response if is_cut => None,
         // a flow that failed has no time: the run is not measured, not better
         Metric::Completion => ending().map(|f| f.completion_s).collect(),
         Metric::Goodput => goodputs_bps(of.over, &flows),
@@ -297,7 +303,8 @@ pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<Cou
             // responses of a flow that failed are missing, and those would have been the slow ones
             ending().map(|f| f.completion_s).collect::<Option<Vec<_>>>()?;
             let chosen = run.responses.iter().filter(|r| of.is_chosen(&r.class, &r.tenant));
-            return Some(chosen.flat_map(|r| r.numbers()).collect());
+            let numbers: Vec<Counted> = chosen.flat_map(|r| r.numbers()).collect();
+            return (!numbers.is_empty()).then_some(numbers);
         }
         Metric::LongestBurst => flows.iter().map(|(_, f)| f.longest_burst_segs.map(f64::from)).collect(),
         Metric::TimeoutFlows => flows.iter().map(|(_, f)| Some(f64::from(f.timeouts? > 0) * 100.0)).collect(),
@@ -368,8 +375,7 @@ fn goodputs_bps(over: Over, flows: &[(usize, &FlowReport)]) -> Option<Vec<f64>> 
 
 fn throughput_bps(run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> Option<f64> {
     if let Some(window) = of.window {
-        let intervals = run.intervals.as_ref()?;
-        let bytes: Option<f64> = flows.iter().map(|(i, _)| bytes_in(intervals, *i, window)).sum();
+        let bytes: Option<f64> = flows.iter().map(|(i, _)| bytes_in(run, *i, window)).sum();
         return Some(bytes? * 8.0 / (window.to.0 - window.from.0));
     }
     let begin_s = flows.iter().map(|(_, f)| f.started_s).reduce(f64::min)?;
@@ -383,13 +389,13 @@ fn fairness(run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> 
     for (index, flow) in flows {
         let rate = match of.window {
             Some(w) if begin_s(flow) > w.from.0 || end_s(flow, run) < w.to.0 => continue,
-            Some(w) => bytes_in(run.intervals.as_ref()?, *index, w)?,
+            Some(w) => bytes_in(run, *index, w)?,
             None => flow.bytes as f64 / (end_s(flow, run) - flow.started_s).max(1e-9),
         };
         *rates.entry(of.over.of_what(*index, flow)).or_default() += rate;
     }
-    // of those that share a window one alone is no share, but all others were late or gone
-    if of.window.is_some() && rates.len() < 2 {
+    // one alone is no share, and with a window all others were late or gone
+    if rates.len() < 2 {
         return None;
     }
     jain(rates.into_values())
@@ -399,7 +405,7 @@ fn fairness(run: &RunRecord, of: &Selection, flows: &[(usize, &FlowReport)]) -> 
 mod tests {
     use super::*;
     use crate::record::ResponseSample;
-    use windlass_scenario::{LinkReport, LinkStats};
+    use windlass_scenario::{Intervals, LinkReport, LinkStats};
 
     /// The numbers of `values`, each of which stands for itself here.
     fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<f64>> {
@@ -517,6 +523,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_stopped_before_it_arrived_is_not_left_out() {
+        let short = Selection { class: Some("short"), ..Selection::default() };
+        let mut run = run();
+        run.flows[1] = FlowReport { is_open_ended: true, is_cut: true, ..flow("short", 1.0, None, 3000, 2) };
+        assert_eq!(values(Metric::Completion, &run, &short), None, "it would have been the slower one");
+        assert_eq!(values(Metric::Response, &run, &short), None);
+        assert_eq!(values(Metric::SenderTimeouts, &run, &short), Some(vec![2.0]));
+        run.flows[1].is_cut = false;
+        assert_eq!(values(Metric::Completion, &run, &short), Some(vec![1.0]));
+        run.responses.clear();
+        assert_eq!(values(Metric::Response, &run, &short), None, "others' would stand for them");
+    }
+
+    #[test]
     fn a_run_that_never_began_has_no_number() {
         let error = Some("needs up to 9000 MB of memory".into());
         let refused = RunRecord { error, ..RunRecord::default() };
@@ -571,6 +591,10 @@ mod tests {
         let run = run();
         let long = Selection { class: Some("long"), window: window(0.5, 2.0), ..Selection::default() };
         assert_eq!(values(Metric::Throughput, &run, &long), Some(vec![4000.0 * 8.0 / 1.5]));
+        // the last interval is only half as long, and so is twice as dense
+        let ended = RunRecord { ended_s: 3.5, ..run };
+        let last = Selection { window: window(3.0, 3.25), ..long };
+        assert_eq!(values(Metric::Throughput, &ended, &last), Some(vec![1000.0 * 8.0 / 0.25]));
     }
 
     #[test]
@@ -583,11 +607,18 @@ mod tests {
         let last = Selection { window: window(3.0, 4.0), over: Over::Classes, ..Selection::default() };
         assert_eq!(fair(&last), 9.0 / (2.0 * 5.0));
         assert_eq!(values(Metric::Jain, &run, &Selection { window: window(9.0, 10.0), ..last }), None);
-        // connected in time, but silent until the window has begun
+        // connected in time, but with nothing to send until the window has begun
         let mut late = run.clone();
-        late.flows[1].first_byte_s = Some(1.5);
+        late.flows[1].first_due_s = Some(1.5);
         let second = Selection { window: window(2.0, 3.0), ..Selection::default() };
         assert_eq!(values(Metric::Jain, &late, &second), None, "one alone shares with nobody");
+        // with something to send, which did not get through
+        late.flows[1] =
+            FlowReport { first_due_s: Some(0.5), first_byte_s: Some(2.5), ..late.flows[1].clone() };
+        late.intervals.as_mut().unwrap().flow_bytes[1][2] = 0;
+        assert_eq!(values(Metric::Jain, &late, &second), Some(vec![0.5]), "who starves is there");
+        let alone = Selection { class: Some("long"), ..Selection::default() };
+        assert_eq!(values(Metric::Jain, &run, &alone), None);
     }
 
     #[test]

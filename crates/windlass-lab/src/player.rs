@@ -116,6 +116,8 @@ impl<'a> Player<'a> {
     fn run(&mut self) -> Result<()> {
         let started_ns = self.now_ns();
         self.schedule.start(self.flow, started_ns);
+        let first_due_ns = self.schedule.first_due_ns();
+        self.report.first_due_s = first_due_ns.map(|due_ns| due_ns.saturating_sub(started_ns) as f64 / 1e9);
         if self.flow.connections == Connections::Persistent {
             self.connection = self.connect()?;
         }
@@ -129,6 +131,7 @@ impl<'a> Player<'a> {
                     bail!("not finished when the run ended; {} bytes arrived", self.report.bytes);
                 }
                 self.report.is_open_ended = true;
+                self.report.is_cut = !self.flow.is_unlimited() && self.schedule.is_behind(end_ns);
                 self.report.goodput_bps = self.report.bytes as f64 * 8.0 / seconds(end_ns).max(1e-9);
                 return Ok(());
             }

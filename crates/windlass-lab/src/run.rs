@@ -327,6 +327,7 @@ fn fetch(
         Ok(fetched) => {
             report.completion_s = Some(fetched.completion_s);
             report.first_byte_s = Some(fetched.first_byte_s);
+            report.first_due_s = Some(0.0);
             report.bytes = fetched.bytes;
             report.goodput_bps = fetched.bytes as f64 * 8.0 / fetched.completion_s.max(1e-9);
             report.checksum_ok = fetched.sha256 == digest;

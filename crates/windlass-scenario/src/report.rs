@@ -23,6 +23,9 @@ pub struct FlowReport {
     pub completion_s: Option<f64>,
     /// From connect() to the first byte; none if it failed.
     pub first_byte_s: Option<f64>,
+    /// From connect() to when the first response was due; none: it never began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_due_s: Option<f64>,
     /// Payload bytes that arrived.
     pub bytes: u64,
     /// Payload bit/s over the completion time; 0 if it failed.
@@ -39,6 +42,9 @@ pub struct FlowReport {
     /// It went on until it was stopped, or the run ended, so it has no completion time.
     #[serde(skip_serializing_if = "is_false")]
     pub is_open_ended: bool,
+    /// When the scenario stopped it, a response of a size had been due and was not there.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_cut: bool,
     /// When the scenario stops it, whatever it has sent, from the beginning of the run; none: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_s: Option<f64>,

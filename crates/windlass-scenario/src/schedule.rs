@@ -10,6 +10,8 @@ pub struct Schedule {
     next: Option<Planned>,
     /// When it is due; none: when what is on its way has arrived, or never.
     due_ns: Option<u64>,
+    /// When the first one was; none: the flow has not begun, or has nothing to ask for.
+    first_due_ns: Option<u64>,
     /// When the last request was due.
     asked_at_ns: u64,
     /// Responses that are on their way.
@@ -23,6 +25,7 @@ impl Schedule {
             plan: Plan::new(scenario_seed, index),
             next: None,
             due_ns: None,
+            first_due_ns: None,
             asked_at_ns: 0,
             waiting: 0,
         }
@@ -33,6 +36,17 @@ impl Schedule {
         self.asked_at_ns = now_ns;
         self.next = self.plan.next(flow);
         self.set_due(flow, now_ns);
+        self.first_due_ns = self.due_ns;
+    }
+
+    /// When the first response was due; none: the flow has not begun, or has nothing to ask for.
+    pub fn first_due_ns(&self) -> Option<u64> {
+        self.first_due_ns
+    }
+
+    /// Whether a response that was due before this has not arrived.
+    pub fn is_behind(&self, now_ns: u64) -> bool {
+        self.waiting > 0 || self.due_ns.is_some_and(|due_ns| due_ns < now_ns)
     }
 
     /// When the next response is due; none: not before what is on its way has arrived, or never.
@@ -107,5 +121,28 @@ mod tests {
             }
         }
         assert_eq!(sizes, [1000, 1000, 1000, 1000, 6000]);
+    }
+
+    /// The second one is due 10 ms after the first, arrived or not.
+    #[test]
+    fn what_is_due_and_not_there_is_behind() {
+        let train = Train {
+            start: Some(Span(0.005)),
+            count: Some(2),
+            interval: Some(Dist::Constant(Span(0.01))),
+            ..Train::once(Size::Bytes(Dist::Constant(Bytes(1e3))))
+        };
+        let flow = Flow { trains: vec![train], ..Flow::transfer("a", "b", Bytes(1.0)) };
+        let mut schedule = Schedule::new(1, 0);
+        assert_eq!(schedule.first_due_ns(), None);
+        schedule.start(&flow, 0);
+        assert!(!schedule.is_behind(5_000_000));
+        assert!(schedule.is_behind(5_000_001), "not even asked for");
+        assert!(schedule.take_due(&flow, 5_000_000).is_some());
+        assert!(schedule.is_behind(5_000_001), "on its way");
+        schedule.on_response(&flow, 6_000_000);
+        assert!(!schedule.is_behind(15_000_000));
+        assert!(schedule.is_behind(15_000_001));
+        assert_eq!(schedule.first_due_ns(), Some(5_000_000));
     }
 }

@@ -602,6 +602,7 @@ fn flow_report(
     };
     let after_s = |at_ns: u64| seconds(at_ns - started_at_ns);
     report.first_byte_s = session.first_byte_at_ns.map(after_s);
+    report.first_due_s = session.schedule.first_due_ns().map(after_s);
     let until_ns = match session.completed_at_ns {
         Some(completed_at_ns) => {
             report.completion_s = Some(after_s(completed_at_ns));
@@ -612,7 +613,9 @@ fn flow_report(
             report.is_open_ended = true;
             // what has arrived is right, and be it nothing, as in the testbed
             report.checksum_ok = true;
-            flow.stop.map_or(ended_at_ns, |stop| stop.ns().min(ended_at_ns))
+            let stopped_at_ns = flow.stop.map_or(ended_at_ns, |stop| stop.ns().min(ended_at_ns));
+            report.is_cut = !flow.is_unlimited() && session.schedule.is_behind(stopped_at_ns);
+            stopped_at_ns
         }
         None => {
             report.error = Some(format!("not finished when the run ended; {bytes} bytes arrived"));

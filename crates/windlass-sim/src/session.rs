@@ -7,7 +7,8 @@ use windlass_scenario::{Flow, Response, Schedule};
 /// A flow in the course of a run.
 #[derive(Debug)]
 pub struct Session {
-    schedule: Schedule,
+    /// What it asks for when.
+    pub schedule: Schedule,
     /// When the event is due that looks after it; NEVER: there was none.
     wakes_at_ns: u64,
     /// Congestion control of its senders.

@@ -110,6 +110,26 @@ fn an_unlimited_flow_ends_when_it_is_stopped() {
     assert_eq!(outcome.in_flight, 0);
 }
 
+/// Responses arrive at 1100, 1110 and 1120 ms. One by one, each is asked for 30 ms after the one before, and takes 100.
+#[test]
+fn a_flow_knows_what_its_stop_cut_off() {
+    let by_the_clock = format!("{TRAIN}start = \"1 s\"\ninterval = \"10 ms\"\n");
+    let one_by_one = format!("{TRAIN}start = \"1 s\"\ngap = \"30 ms\"\n");
+    for (train, stop, is_cut) in [
+        (&by_the_clock, "990 ms", false),
+        (&by_the_clock, "1005 ms", true),
+        (&by_the_clock, "1115 ms", true),
+        (&one_by_one, "1090 ms", true),
+        (&one_by_one, "1120 ms", false),
+    ] {
+        let report = outcome(&format!("stop = \"{stop}\"\n{train}")).report;
+        assert_eq!(report.flows[0].is_cut, is_cut, "{stop} {train}");
+        assert_eq!(report.flows[0].first_due_s, Some(1.0));
+    }
+    assert!(outcome("size = \"1 MB\"\nstop = \"190 ms\"\n").report.flows[0].is_cut);
+    assert!(!outcome("size = \"unlimited\"\nstop = \"190 ms\"\n").report.flows[0].is_cut);
+}
+
 /// The first byte would have arrived at 200 ms. That nothing did is no wrong payload, and no error in the testbed either.
 #[test]
 fn a_flow_that_is_stopped_before_anything_arrives_is_not_wrong() {
