@@ -1,10 +1,16 @@
 //! Which segments are lost, judged by time (RFC 8985, section 6): one is lost when another that was sent later has
 //! arrived, and enough time has passed for it to have arrived as well.
 //!
-//! First copies leave in order, so a cursor over them finds their losses; retransmissions stand in a queue in order of
-//! sending. Each copy is judged once, unless it was a timeout that had found it lost and was not needed.
+//! First copies leave in order, so a cursor over them finds those that something has overtaken; retransmissions stand in a
+//! queue in order of sending. Both then wait in one list until time has judged them, so that an ACK need not look at all
+//! that is in flight. Each copy is judged once, unless it was a timeout that had found it lost and was not needed.
+
+mod overtaken;
+#[cfg(test)]
+mod walk;
 
 use super::{rtt::Rtt, scoreboard::Scoreboard, seg::Seg};
+use overtaken::{Overtaken, copy_out, is_out};
 use std::collections::VecDeque;
 
 /// RFC 8985: recoveries for which a wider window is kept after a duplicate report.
@@ -24,10 +30,13 @@ pub struct Rack {
     reo_wnd_persist: u8,
     /// Delivered bytes at which another duplicate report counts.
     dsack_round: u32,
-    /// No first copy below this id is still to be judged.
-    judged: u64,
-    /// Retransmissions as (id, order), oldest first; one that has since arrived or been sent again is out of date.
+    /// First copies below this id have arrived, or something has overtaken them.
+    passed: u64,
+    /// Retransmissions that nothing has overtaken as (id, order), oldest first; one that has since arrived or been sent again
+    /// is out of date.
     resent: VecDeque<(u64, u32)>,
+    /// Copies that something has overtaken, until they are judged.
+    overtaken: Overtaken,
 }
 
 impl Default for Rack {
@@ -40,8 +49,9 @@ impl Default for Rack {
             reo_wnd_steps: 1,
             reo_wnd_persist: 0,
             dsack_round: 0,
-            judged: 0,
+            passed: 0,
             resent: VecDeque::new(),
+            overtaken: Overtaken::default(),
         }
     }
 }
@@ -90,7 +100,8 @@ impl Rack {
     /// was found lost here is not judged twice, but what a timeout has marked is still to be judged.
     pub fn judge_again(&mut self, board: &Scoreboard) {
         self.has_advanced = true;
-        self.judged = board.first_id();
+        self.passed = board.first_id();
+        self.overtaken = Overtaken::default();
         let resent = board.unjudged().filter(|(_, seg)| seg.was_retransmitted());
         self.resent = resent.map(|(id, seg)| (id, seg.order)).collect();
         self.resent.make_contiguous().sort_unstable_by_key(|(_, order)| *order);
@@ -102,10 +113,6 @@ impl Rack {
             return 0;
         }
         (rtt.min_ns() / 4 * u64::from(self.reo_wnd_steps)).min(rtt.srtt_ns())
-    }
-
-    fn was_sent_before(&self, seg: &Seg) -> bool {
-        seg.order < self.order
     }
 
     /// Finds losses after an ACK (step 5). Returns after how long the rest can be judged; 0: there is no rest.
@@ -122,39 +129,53 @@ impl Rack {
         self.detect(board, rtt, now_ns, is_recovering)
     }
 
-    /// Finds losses. Returns after how long the rest can be judged; 0: there is no rest.
+    /// Finds losses. Returns after how long the rest can be judged, for which the timer waits (tcp_rack_detect_loss()); 0: there
+    /// is no rest.
     pub fn detect(&mut self, board: &mut Scoreboard, rtt: &Rtt, now_ns: u64, is_recovering: bool) -> u64 {
+        self.find_overtaken(board);
         let patience_ns = self.rtt_ns + self.reo_wnd_ns(board, rtt, is_recovering);
-        self.judged = self.judged.max(board.first_id());
-        while let Some(seg) = board.get(self.judged) {
-            if is_first_copy_out(seg) {
-                if !self.was_sent_before(seg) || seg.sent_at_ns + patience_ns > now_ns {
-                    break;
-                }
-                board.judge_lost(self.judged);
+        let last_sent_at_ns = self.overtaken.judge(board, |seg| seg.sent_at_ns + patience_ns <= now_ns);
+        last_sent_at_ns.map_or(0, |sent_at_ns| sent_at_ns + patience_ns - now_ns)
+    }
+
+    /// Looks for what has been overtaken since the last time. What has arrived was sent ever later, so nothing is looked at
+    /// twice.
+    fn find_overtaken(&mut self, board: &Scoreboard) {
+        loop {
+            let first_copy = self.next_first_copy(board);
+            let both = first_copy.into_iter().chain(self.next_resent(board));
+            let next = both.min_by_key(|(_, order)| *order);
+            let Some((id, order)) = next.filter(|(_, order)| *order < self.order) else { return };
+            self.overtaken.push(id, order);
+            if next == first_copy {
+                self.passed += 1;
+            } else {
+                self.resent.pop_front();
             }
-            self.judged += 1;
         }
-        while let Some(&(id, order)) = self.resent.front() {
-            if let Some(seg) = copy_out(board, id, order) {
-                if !self.was_sent_before(seg) || seg.sent_at_ns + patience_ns > now_ns {
-                    break;
-                }
-                board.judge_lost(id);
+    }
+
+    /// The first copy that is out and was sent before all others that may not have been overtaken, as (id, order).
+    fn next_first_copy(&mut self, board: &Scoreboard) -> Option<(u64, u32)> {
+        self.passed = self.passed.max(board.first_id());
+        loop {
+            let seg = board.get(self.passed)?;
+            if !seg.was_retransmitted() && is_out(seg) {
+                return Some((self.passed, seg.order));
+            }
+            self.passed += 1;
+        }
+    }
+
+    /// The same of retransmissions.
+    fn next_resent(&mut self, board: &Scoreboard) -> Option<(u64, u32)> {
+        loop {
+            let &(id, order) = self.resent.front()?;
+            if copy_out(board, id, order).is_some() {
+                return Some((id, order));
             }
             self.resent.pop_front();
         }
-        self.last_sent_at_ns(board).map_or(0, |sent_at_ns| sent_at_ns + patience_ns - now_ns)
-    }
-
-    /// When the last of those segments was sent that are still to be judged and that something sent later has overtaken: for it the
-    /// timer waits (tcp_rack_detect_loss()).
-    fn last_sent_at_ns(&self, board: &Scoreboard) -> Option<u64> {
-        let first_copies = (self.judged..).map_while(|id| board.get(id)).filter(|seg| is_first_copy_out(seg));
-        let copies = self.resent.iter().filter_map(|(id, order)| copy_out(board, *id, *order));
-        let is_overtaken = |seg: &&Seg| self.was_sent_before(seg);
-        let all = first_copies.take_while(is_overtaken).chain(copies.take_while(is_overtaken));
-        all.map(|seg| seg.sent_at_ns).max()
     }
 
     /// A timeout loses the head of the line, and all that by its time should have arrived (section 6.3; nothing is allowed
@@ -167,16 +188,6 @@ impl Rack {
             }
         }
     }
-}
-
-/// A segment that was sent once and that nothing is known of.
-fn is_first_copy_out(seg: &Seg) -> bool {
-    !(seg.is_sacked() || seg.was_retransmitted() || seg.is_judged())
-}
-
-/// A retransmission that nothing is known of; none: it has arrived, was found lost, or there is a later one.
-fn copy_out(board: &Scoreboard, id: u64, order: u32) -> Option<&Seg> {
-    board.get(id).filter(|s| s.order == order && !s.is_sacked() && !s.is_waiting())
 }
 
 #[cfg(test)]
