@@ -112,7 +112,6 @@ impl<'a> Sim<'a> {
     pub(crate) fn new(scenario: &'a Scenario, options: &RunOptions) -> Result<Sim<'a>, SimError> {
         check_time(scenario)?;
         let config = options.config.with(&scenario.tcp, &scenario.parameters);
-        let config = config.with_windows_of(largest_window_bytes(scenario, &config));
         let boxed = scenario.windlass.as_ref().map(|w| windlass_box(w, scenario, &config)).transpose()?;
         let mut sim = Sim {
             net: Network::new(links(scenario), pools(scenario)),
@@ -306,10 +305,10 @@ impl<'a> Sim<'a> {
         server.sender.is_as_linux = is_kernels(flow);
         server.sender.group = member(&flow.group, 2 * place + 1).map(Box::new);
         if let (Some(boxed), Some(w)) = (&mut self.boxed, &self.scenario.windlass) {
-            boxed.on_new_connection(place, member(&w.group, place));
+            boxed.on_new_connection(place, client.receiver.wscale(), member(&w.group, place));
         }
         if let Some(tap) = &mut self.net.tap {
-            tap.on_new_connection(place, index);
+            tap.on_new_connection(place, index, client.receiver.wscale());
         }
         Fetch::new([client, server], index, flow.application, self.net.now_ns)
     }
@@ -434,12 +433,6 @@ impl<'a> Sim<'a> {
         };
         Outcome { report, count, in_flight, ended_at_ns, rounds }
     }
-}
-
-/// The most that any receiver may ever offer.
-fn largest_window_bytes(scenario: &Scenario, config: &Config) -> u32 {
-    let of_flows = scenario.flows.iter().filter_map(|f| f.receive_window_max).map(|max| max.count() as u32);
-    of_flows.fold(config.rcv_window_max_bytes, u32::max)
 }
 
 /// Whether a flow's algorithm is the kernel's own: in the testbed, too, what is Windlass' has a prefix, and what is coupled
@@ -665,23 +658,50 @@ mod tests {
         assert_eq!(finite.report.flows[0].completion_s, Some(0.0));
     }
 
-    /// The window field in units of 2^10 ends at 67 MB, and without the scenario's word windows at 20 MiB.
+    /// The window field in units of 2^10 ends at 67 MB, and without the scenario's word windows at 20 MiB. What one flow needs
+    /// makes no other's window coarser.
     #[test]
     fn windows_are_as_large_as_the_scenario_says() {
-        for (tcp_bytes, flow_bytes, wscale, most_bytes) in [
-            (None, None, 10, 20 << 20),
-            (Some(30_000_000), None, 10, 30_000_000),
-            (Some(1_000_000_000), None, 14, 1_000_000_000),
-            (None, Some(100_000_000), 11, 100_000_000),
+        for (tcp_bytes, flow_bytes, wscales, most_bytes) in [
+            (None, None, [10, 10], 20 << 20),
+            (Some(30_000_000), None, [10, 10], 30_000_000),
+            (Some(1_000_000_000), None, [14, 14], 1_000_000_000),
+            (None, Some(100_000_000), [11, 10], 100_000_000),
+            (Some(1_000_000_000), Some(67_000_000), [10, 14], 67_000_000),
         ] {
             let bytes = |n: Option<u32>| n.map(|n| Bytes(n.into()));
             let mut scenario = with_links("", "delay = \"1 ms\"", "size = \"1 MB\"");
             scenario.tcp.receive_window = bytes(tcp_bytes);
+            scenario.flows.push(scenario.flows[0].clone());
             scenario.flows[0].receive_window_max = bytes(flow_bytes);
-            let config = Sim::new(&scenario, &RunOptions::default()).unwrap().config;
-            assert_eq!(config.rcv_wscale, wscale, "{most_bytes} bytes");
-            assert_eq!(flow_bytes.unwrap_or(config.rcv_window_max_bytes), most_bytes);
+            let sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
+            let of_ends = |fetch: &Fetch| fetch.ends.each_ref().map(|end| end.receiver.wscale());
+            assert_eq!(
+                [0, 1].map(|i| of_ends(&sim.fetches[i])),
+                wscales.map(|w| [w; 2]),
+                "{most_bytes} bytes"
+            );
+            assert_eq!(flow_bytes.unwrap_or(sim.config.rcv_window_max_bytes), most_bytes);
         }
+    }
+
+    /// The box shows windows of each flow in the units that its receiver has announced.
+    #[test]
+    fn the_box_learns_the_units_of_each_window() {
+        let mut scenario = with_links("", "delay = \"1 ms\"", "size = \"1 MB\"");
+        scenario.flows.push(scenario.flows[0].clone());
+        scenario.flows[0].receive_window_max = Some(Bytes(1e8));
+        scenario.windlass = Some(Windlass {
+            at: "r".into(),
+            facing: "a".into(),
+            algorithm: "bbr".into(),
+            mode: windlass_scenario::Mode::Transparent,
+            group: None,
+        });
+        let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
+        sim.run(None);
+        let boxed = sim.boxed.unwrap();
+        assert_eq!([0, 1].map(|i| boxed.flow(i).unwrap().state().rcv_wscale()), [11, 10]);
     }
 
     /// Thousands of idle connections must fit: at most 4 KiB each, both ends and their scoreboards together.

@@ -25,12 +25,18 @@ pub struct Tap {
     captures: [Capture; 2],
     /// For each flow, the numbers of client's and server's host.
     hosts: Vec<[u32; 2]>,
-    /// For each connection, its flow.
-    flows: Vec<u32>,
-    wscale: u8,
+    connections: Vec<Connection>,
     has_sack: bool,
     /// What went wrong first; nothing is written from then on.
     error: Option<io::Error>,
+}
+
+/// What the headers of a connection's packets depend on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Connection {
+    flow: u32,
+    /// The window fields of both ends are in units of 2 to the power of this.
+    wscale: u8,
 }
 
 /// The server's port, and the lowest of clients.
@@ -70,17 +76,16 @@ impl Tap {
         let graph = Graph::new(scenario);
         let hosts_of = |f: &Flow| [graph.host(&f.to) as u32, graph.host(&f.from) as u32];
         let hosts = scenario.flows.iter().map(hosts_of).collect();
-        let Config { rcv_wscale: wscale, has_sack, .. } = *config;
-        Ok(Tap { captures, hosts, flows: Vec::new(), wscale, has_sack, error: None })
+        Ok(Tap { captures, hosts, connections: Vec::new(), has_sack: config.has_sack, error: None })
     }
 
-    /// A connection of flow `flow` begins.
-    pub fn on_new_connection(&mut self, connection: u32, flow: u32) {
+    /// A connection of flow `flow` begins, whose ends announce the shift `wscale`.
+    pub fn on_new_connection(&mut self, connection: u32, flow: u32, wscale: u8) {
         let place = connection as usize;
-        if place >= self.flows.len() {
-            self.flows.resize(place + 1, 0);
+        if place >= self.connections.len() {
+            self.connections.resize(place + 1, Connection::default());
         }
-        self.flows[place] = flow;
+        self.connections[place] = Connection { flow, wscale };
     }
 
     /// A host sends a packet.
@@ -123,13 +128,14 @@ impl Tap {
     /// The headers of a packet whose payload is all zeros, and how long it is with that.
     fn frame(&self, packet: &Packet) -> (Vec<u8>, usize) {
         let connection = packet.to >> 1;
-        let hosts = self.hosts[self.flows[connection as usize] as usize];
+        let Connection { flow, wscale } = self.connections[connection as usize];
+        let hosts = self.hosts[flow as usize];
         let (to, from) = (packet.to & 1, (packet.to & 1) ^ 1);
         let port = |side: u32| match side {
             0 => FIRST_PORT + (connection % PORTS) as u16,
             _ => HTTP_PORT,
         };
-        let tcp = self.tcp_header(packet, port(from), port(to));
+        let tcp = self.tcp_header(packet, wscale, port(from), port(to));
         let payload_len = usize::from(packet.len_bytes);
         let ip_payload_len = tcp.header_len() + payload_len;
         let [source, destination] = [from, to].map(|side| hosts[side as usize]);
@@ -158,11 +164,11 @@ impl Tap {
         (frame, len)
     }
 
-    fn tcp_header(&self, packet: &Packet, source_port: u16, destination_port: u16) -> TcpHeader {
+    fn tcp_header(&self, packet: &Packet, wscale: u8, source_port: u16, destination_port: u16) -> TcpHeader {
         let is_syn = packet.has(flag::SYN);
         // the window of a SYN is not scaled (RFC 7323, section 2.2)
-        let wscale = if is_syn { 0 } else { self.wscale };
-        let window = (packet.window_bytes >> wscale).min(u16::MAX.into()) as u16;
+        let window = packet.window_bytes >> if is_syn { 0 } else { wscale };
+        let window = window.min(u16::MAX.into()) as u16;
         let mut tcp = TcpHeader::new(source_port, destination_port, packet.seq as u32, window);
         tcp.syn = is_syn;
         tcp.fin = packet.has(flag::FIN);
@@ -178,7 +184,7 @@ impl Tap {
                 TcpOptionElement::SelectiveAcknowledgementPermitted,
                 times,
                 TcpOptionElement::Noop,
-                TcpOptionElement::WindowScale(self.wscale),
+                TcpOptionElement::WindowScale(wscale),
             ];
             // two of padding in its place keep the header as long
             if !self.has_sack {
@@ -206,6 +212,6 @@ static ZEROS: [u8; MSS_BYTES as usize] = [0; MSS_BYTES as usize];
 
 impl std::fmt::Debug for Tap {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        f.debug_struct("Tap").field("connections", &self.flows.len()).finish_non_exhaustive()
+        f.debug_struct("Tap").field("connections", &self.connections.len()).finish_non_exhaustive()
     }
 }

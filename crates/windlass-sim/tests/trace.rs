@@ -152,6 +152,23 @@ fn tcpdump_reads_the_captures() {
     assert!(outcome.report.is_complete());
 }
 
+/// A window of 100 MB takes a shift of 11; that of the other flow is as fine as without it.
+#[test]
+fn each_connection_announces_the_units_of_its_own_window() {
+    let folder = tempfile::tempdir().unwrap();
+    traced_run(folder.path(), &SCENARIO.replace("reno\"\n", "reno\"\nreceive_window_max = \"100 MB\"\n"));
+    let said = dump(folder.path());
+    let shifts = |port: &str| -> BTreeSet<&str> {
+        let syns = said.split("IP (").filter(|p| p.contains(port) && p.contains("Flags [S"));
+        syns.filter_map(|p| p.split("wscale ").nth(1)?.split(']').next()).collect()
+    };
+    assert_eq!(
+        [shifts(".1024 "), shifts(".1026 ")],
+        [BTreeSet::from(["11"]), BTreeSet::from(["10"])],
+        "{said}"
+    );
+}
+
 /// RFC 3168 spares SYNs, pure ACKs and what is sent again; Linux does not where the algorithm lives on marks.
 #[test]
 fn dctcp_calls_all_of_its_packets_capable_of_ecn() {

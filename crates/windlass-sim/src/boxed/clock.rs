@@ -141,7 +141,7 @@ impl WindlassBox {
     /// A window update for the sender, as its receiver would send it.
     fn show_edge(&mut self, f: &mut BoxFlow, edge_before: u32, has_progress: bool, net: &mut Network) {
         let state = f.state();
-        let wscale = self.rcv_wscale;
+        let wscale = state.rcv_wscale();
         let granule = (1u32 << wscale) - 1;
         let mut window_bytes = (state.edge.wrapping_sub(state.shown_una) + granule) & !granule;
         // whole granules, but never beyond what the receiver offers

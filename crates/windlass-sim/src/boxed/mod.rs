@@ -52,7 +52,6 @@ pub struct WindlassBox {
     params: wl_alg_params,
     mode: u32,
     has_ecn: bool,
-    rcv_wscale: u8,
     has_sack: bool,
     random: SplitMix64,
     counters: Counters,
@@ -60,6 +59,8 @@ pub struct WindlassBox {
     flows: Vec<Option<BoxFlow>>,
     /// By connection: when its SYNs came by.
     handshakes: Vec<Handshake>,
+    /// By connection: the shift of the windows that its ends announce.
+    wscales: Vec<u8>,
     /// By connection: what it will be in a group when it is adopted.
     members: Vec<Option<Membership>>,
 }
@@ -94,26 +95,29 @@ impl WindlassBox {
             mode: if mode == Mode::Watch { abi::WL_MODE_WATCH } else { abi::WL_MODE_ENFORCE },
             // an exact echo would have to be counted, not latched: such flows are left alone in that respect
             has_ecn: config.ecn == Ecn::Classic,
-            rcv_wscale: config.rcv_wscale,
             has_sack: config.has_sack,
             random,
             counters: Counters(vec![0; abi::WL_COUNTERS as usize]),
             flows: Vec::new(),
             handshakes: Vec::new(),
+            wscales: Vec::new(),
             members: Vec::new(),
         }
     }
 
-    /// A connection begins, maybe in the place of one that is long over; `member`: what it will be in a group.
-    pub fn on_new_connection(&mut self, connection: u32, member: Option<Membership>) {
+    /// A connection begins, maybe in the place of one that is long over; `wscale`: the shift of its windows, `member`: what it
+    /// will be in a group.
+    pub fn on_new_connection(&mut self, connection: u32, wscale: u8, member: Option<Membership>) {
         let place = connection as usize;
         if place >= self.flows.len() {
             self.flows.resize_with(place + 1, || None);
             self.handshakes.resize_with(place + 1, Handshake::default);
+            self.wscales.resize(place + 1, 0);
             self.members.resize_with(place + 1, || None);
         }
         self.flows[place] = None;
         self.handshakes[place] = Handshake::default();
+        self.wscales[place] = wscale;
         self.members[place] = member;
     }
 
@@ -189,7 +193,7 @@ impl WindlassBox {
         f.algorithm = self.algorithm.id() as u8;
         f.params = self.params;
         f.mode = self.mode as u8;
-        f.set_rcv_wscale(self.rcv_wscale);
+        f.set_rcv_wscale(self.wscales[connection as usize]);
         f.rcv_edge = base as u32;
         f.edge_used_until = base as u32;
         f.burst_from = base as u32;

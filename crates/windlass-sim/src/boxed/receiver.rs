@@ -157,7 +157,7 @@ impl WindlassBox {
     /// The window that the sender shall see with acknowledgement `ack`.
     fn show_window(&mut self, f: &mut BoxFlow, packet: &mut Packet, ack: u64, now_ns: u64) {
         let state = f.state();
-        let wscale = self.rcv_wscale;
+        let wscale = state.rcv_wscale();
         let room = if is_after(state.edge, ack as u32) { state.edge.wrapping_sub(ack as u32) } else { 0 };
         let held_back = (packet.ack - ack) as u32;
         let offered = ((held_back + packet.window_bytes) >> wscale).min(0xffff);

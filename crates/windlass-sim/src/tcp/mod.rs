@@ -80,7 +80,7 @@ pub struct Config {
     pub rcv_window_bytes: u32,
     /// ... and the most it grows to.
     pub rcv_window_max_bytes: u32,
-    /// The window field is in units of 2 to the power of this (RFC 7323, section 2).
+    /// The window field is in units of 2 to the power of this (RFC 7323, section 2), or larger ones: see [`Config::wscale`].
     pub rcv_wscale: u8,
     /// Memory for what a sender keeps, sent and not acknowledged or not sent yet (tcp_wmem), at first ...
     pub snd_buffer_first_bytes: u32,
@@ -122,11 +122,11 @@ impl Config {
         self.initial_window_segs.unwrap_or(WL_INIT_CWND_SEGS)
     }
 
-    /// The same hosts where receivers may offer so much: the units of the window field are as large as that needs
+    /// What a connection announces: the units of its window field are as large as its largest window needs
     /// (tcp_select_initial_window()).
-    pub fn with_windows_of(self, most_bytes: u32) -> Config {
-        let fits = |wscale: &u8| most_bytes <= 0xffff << wscale;
-        Config { rcv_wscale: (self.rcv_wscale..WSCALE_MAX).find(fits).unwrap_or(WSCALE_MAX), ..self }
+    pub fn wscale(&self) -> u8 {
+        let fits = |wscale: &u8| self.rcv_window_max_bytes <= 0xffff << wscale;
+        (self.rcv_wscale..WSCALE_MAX).find(fits).unwrap_or(WSCALE_MAX)
     }
 
     /// The same hosts with what a scenario says of them.

@@ -67,6 +67,11 @@ impl Receiver {
         self.ts_recent_us = packet.tsval_us;
     }
 
+    /// The window field of its packets is in units of 2 to the power of this.
+    pub fn wscale(&self) -> u8 {
+        self.window.wscale()
+    }
+
     /// What it does with congestion marks.
     pub fn ecn(&self) -> Ecn {
         self.ecn
@@ -185,7 +190,7 @@ impl Receiver {
         if packet.has(flag::SYN) {
             packet.window_bytes = self.window.offer_unscaled();
         } else {
-            packet.window_bytes = self.window.offer(self.rcv_nxt, self.waiting_bytes, config);
+            packet.window_bytes = self.window.offer(self.rcv_nxt, self.waiting_bytes);
             if config.has_sack {
                 self.fill_sack(packet);
             }

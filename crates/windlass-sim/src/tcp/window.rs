@@ -20,6 +20,8 @@ pub struct RcvWindow {
     offered_bytes: u32,
     /// The most that the buffer may ever allow.
     most_bytes: u32,
+    /// The window field is in units of 2 to the power of this.
+    wscale: u8,
     /// Right edge offered so far; never moves left (RFC 9293, section 3.8.6).
     edge: u64,
     /// Smoothed time between an ACK and the data it let out; 0: no sample yet.
@@ -41,6 +43,7 @@ impl RcvWindow {
             clamp_bytes: (config.rcv_window_bytes / 4 * 5).min(config.rcv_window_max_bytes),
             offered_bytes: first_bytes.min(config.rcv_window_max_bytes),
             most_bytes: config.rcv_window_max_bytes,
+            wscale: config.wscale(),
             round_bytes: 10 * MSS_BYTES,
             ..RcvWindow::default()
         }
@@ -50,6 +53,11 @@ impl RcvWindow {
     pub fn open(&mut self, rcv_nxt: u64, now_ns: u64) {
         self.round_seq = rcv_nxt;
         self.round_at_ns = now_ns;
+    }
+
+    /// The shift that its SYN announces (RFC 7323, section 2).
+    pub fn wscale(&self) -> u8 {
+        self.wscale
     }
 
     /// Round-trip time as the receiver sees it; 0: not known yet.
@@ -109,11 +117,11 @@ impl RcvWindow {
 
     /// Moves the right edge as far as `waiting_bytes` out of order allow; returns the window from `rcv_nxt` on, in
     /// whole units of the window scale.
-    pub fn offer(&mut self, rcv_nxt: u64, waiting_bytes: u32, config: &Config) -> u32 {
+    pub fn offer(&mut self, rcv_nxt: u64, waiting_bytes: u32) -> u32 {
         let free = self.offered_bytes.min(self.clamp_bytes.saturating_sub(waiting_bytes));
         let window = u64::from(free).max(self.edge.saturating_sub(rcv_nxt));
-        let field = window.div_ceil(1 << config.rcv_wscale).min(0xffff);
-        let window = field << config.rcv_wscale;
+        let field = window.div_ceil(1 << self.wscale).min(0xffff);
+        let window = field << self.wscale;
         debug_assert!(rcv_nxt + window >= self.edge, "the edge moves left: {self:?}");
         self.edge = self.edge.max(rcv_nxt + window);
         window as u32
@@ -152,7 +160,7 @@ mod tests {
                 window.on_read(rcv_nxt, rcv_nxt, now_ns);
             }
             segs *= 2;
-            let offered = u64::from(window.offer(rcv_nxt, 0, &config));
+            let offered = u64::from(window.offer(rcv_nxt, 0));
             assert!(offered >= segs * u64::from(MSS_BYTES), "{offered} for {segs} segments");
         }
     }
@@ -162,9 +170,9 @@ mod tests {
         let config = Config::default();
         let mut window = RcvWindow::new(&config);
         assert_eq!(window.offer_unscaled(), 44 * SYN_MSS_BYTES);
-        let before = window.offer(1, 0, &config);
+        let before = window.offer(1, 0);
         assert_eq!(before % 128, 0);
-        assert_eq!(window.offer(1, 60_000, &config), before);
+        assert_eq!(window.offer(1, 60_000), before);
     }
 
     /// A response begins with a short head; all of its first window echoes the timestamp of the request.
