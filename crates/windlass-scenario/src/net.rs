@@ -216,6 +216,8 @@ impl Link {
 
 /// A full one, with its Ethernet header.
 const PACKET_BYTES: u64 = 1514;
+/// A bare acknowledgement with timestamps.
+const SHORTEST_BYTES: u64 = 66;
 
 /// Longest one-way delay and jitter: longer than any path on Earth, and short enough for TCP to connect.
 const MAX_DELAY_S: f64 = 10.0;
@@ -295,23 +297,32 @@ impl Net {
                 }
             }
         }
-        check_marks(&link)?;
+        check_marks(&link).map_err(|what| format!("ecn: {what}"))?;
+        // what says anything of its queue may be a port that only drops
+        if link.rate.is_some() && link.buffer.is_none() && link.ecn.is_none() {
+            for (backward, from) in [false, true].into_iter().zip(&link.between) {
+                check_marks(&link.port(backward, &self.switches))
+                    .map_err(|what| format!("ecn of switch \"{from}\": {what}"))?;
+            }
+        }
         self.links.push(link);
         Ok(())
     }
 }
 
-/// Whether a link ever marks what it lets in. What it has from its switch, or in other units, is not judged.
+/// Whether a queue can be longer than that from which a link marks when something still finds room behind it. Lengths in different
+/// units are not compared.
 fn check_marks(link: &Link) -> Result<(), String> {
     let (Some(ecn), Some(buffer)) = (link.ecn, link.buffer) else { return Ok(()) };
     let is_full = match (link.resolve_ecn(ecn), link.resolve(buffer)) {
-        (Buffer::Packets(ecn), Buffer::Packets(buffer)) => ecn >= buffer,
-        (Buffer::Bytes(ecn), Buffer::Bytes(buffer)) => ecn >= buffer,
+        (Buffer::Packets(ecn), Buffer::Packets(buffer)) => ecn + 1 >= buffer,
+        (Buffer::Bytes(ecn), Buffer::Bytes(buffer)) => ecn + SHORTEST_BYTES >= buffer,
         _ => false,
     };
     if is_full {
         return Err(format!(
-            "ecn: nothing is ever marked behind {ecn} in a buffer of {buffer}, which is full by then; have ecn below the buffer"
+            "nothing is ever marked behind {ecn} in a buffer of {buffer}, which is full by then; have ecn at least two packets \
+             below the buffer"
         ));
     }
     Ok(())

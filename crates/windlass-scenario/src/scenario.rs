@@ -423,13 +423,24 @@ size = "10 MB"
             let text = GOOD.replace("buffer = \"1 BDP\"", &format!("buffer = \"{buffer}\"\necn = \"{ecn}\""));
             Scenario::parse("s", &text)
         };
-        for (ecn, buffer) in [("1 BDP", "1 BDP"), ("100000 B", "1 BDP"), ("10 packets", "10 packets")] {
+        for (ecn, buffer) in [
+            ("1 BDP", "1 BDP"),
+            ("100000 B", "1 BDP"),
+            ("99934 B", "1 BDP"),
+            ("10 packets", "10 packets"),
+            ("9 packets", "10 packets"),
+        ] {
             let e = parse(ecn, buffer).unwrap_err();
             assert!(e.line == 12 && e.what.starts_with("ecn: nothing is ever marked behind "), "{e}");
             assert!(e.what.contains(&format!("behind {ecn} in a buffer of {buffer}")), "{e}");
         }
         // short packets: more of them than ten fit
-        for (ecn, buffer) in [("0.9 BDP", "1 BDP"), ("9 packets", "10 packets"), ("10 packets", "15140 B")] {
+        for (ecn, buffer) in [
+            ("0.9 BDP", "1 BDP"),
+            ("99933 B", "1 BDP"),
+            ("8 packets", "10 packets"),
+            ("10 packets", "15140 B"),
+        ] {
             parse(ecn, buffer).unwrap_or_else(|e| panic!("{e}"));
         }
         // a port of its own that only drops, of a switch that marks
@@ -437,6 +448,56 @@ size = "10 MB"
             "[[switch]]\nname = \"sw\"\necn = \"20 packets\"\n[[link]]\nbetween = [\"client\", \"sw\"]\n";
         let text = format!("{GOOD}{switch}rate = \"1 Mbit/s\"\nbuffer = \"20 packets\"\n");
         Scenario::parse("s", &text).unwrap_or_else(|e| panic!("{e}"));
+    }
+
+    /// Where a link says nothing of its queue, the switch's is judged, on either side; a port with a buffer of its own uses none
+    /// of it.
+    #[test]
+    fn nor_may_a_switch_have_such_marks() {
+        let parse = |ecn: &str, between: &str, link: &str| {
+            let switch =
+                format!("[[switch]]\nname = \"sw\"\nport_buffer = \"20 packets\"\necn = \"{ecn}\"\n");
+            Scenario::parse("s", &format!("{GOOD}{switch}[[link]]\nbetween = [{between}]\n{link}\n"))
+        };
+        let rate = "rate = \"1 Mbit/s\"";
+        for between in ["\"client\", \"sw\"", "\"sw\", \"client\""] {
+            let e = parse("19 packets", between, rate).unwrap_err();
+            let what =
+                "ecn of switch \"sw\": nothing is ever marked behind 19 packets in a buffer of 20 packets";
+            assert!(e.line == 21 && e.what.starts_with(what), "{e}");
+            for (ecn, link) in [
+                ("18 packets", rate),
+                ("19 packets", ""),
+                ("19 packets", "rate = \"1 Mbit/s\"\nbuffer = \"10 packets\""),
+            ] {
+                parse(ecn, between, link).unwrap_or_else(|e| panic!("{e}"));
+            }
+        }
+        let topology = "name = \"t\"\n[topology]\nshape = \"many-to-one\"\nsenders = 1\nedge = {}\n\
+                        bottleneck = { rate = \"1 Mbit/s\" }\n\
+                        switch = { port_buffer = \"20 kB\", ecn = \"20 kB\" }\n";
+        let e = Scenario::parse("s", topology).unwrap_err();
+        assert!(e.line == 6 && e.what.starts_with("bottleneck: ecn of switch \"switch\": "), "{e}");
+    }
+
+    /// What is refused marks nothing, and one packet more of buffer is enough.
+    #[test]
+    fn what_is_refused_marks_nothing() {
+        for (ecn, buffer, bytes, marks) in [
+            (Buffer::Packets(8), Buffer::Packets(9), 1514, 0),
+            (Buffer::Packets(8), Buffer::Packets(10), 1514, 1),
+            (Buffer::Bytes(594), Buffer::Bytes(660), 66, 0),
+            (Buffer::Bytes(593), Buffer::Bytes(660), 66, 1),
+        ] {
+            let rate = Some(crate::Rate(1e6));
+            let cable = Link::cable(["a".into(), "b".into()]);
+            let link = Link { rate, ecn: Some(ecn), buffer: Some(buffer), ..cable };
+            let mut model = LinkModel::new(&link, false, 1);
+            for _ in 0..20 {
+                model.offer(0, bytes, true);
+            }
+            assert_eq!(model.stats.marks, marks, "{ecn} of {buffer}");
+        }
     }
 
     #[test]

@@ -112,24 +112,28 @@ fn topology() -> impl Strategy<Value = String> {
         (2u32..60).prop_map(|n| format!("shared_buffer = \"{n} packets\", ")),
         (4u32..200).prop_map(|n| format!("shared_buffer = \"{n} kB\", ")),
     ];
+    // with the longest queue in packets behind which something may be marked
     let port = prop_oneof![
-        Just(String::new()),
-        (2u32..60).prop_map(|n| format!("port_buffer = \"{n} packets\", ")),
-        (4u32..200).prop_map(|n| format!("port_buffer = \"{n} kB\", ")),
+        Just((String::new(), u32::MAX)),
+        (3u32..60).prop_map(|n| (format!("port_buffer = \"{n} packets\", "), n - 2)),
+        (4u32..200).prop_map(|n| (format!("port_buffer = \"{n} kB\", "), u32::MAX)),
     ];
-    let ecn = prop_oneof![Just(String::new()), (1u32..20).prop_map(|n| format!("ecn = \"{n} packets\""))];
+    let port = (port, 1u32..20, any::<bool>()).prop_map(|((port, most), ecn, marks)| match marks {
+        true => format!("{port}ecn = \"{} packets\"", ecn.min(most)),
+        false => port,
+    });
     let flow =
         (any::<prop::sample::Index>(), any::<prop::sample::Index>(), load(), 0u32..200, 0..ALGORITHMS.len());
     let flows = proptest::collection::vec(flow, 1..12);
     let rates = (1u32..100, 1u32..100, 0u32..5_000, 0u32..3);
-    (any::<u32>(), shape, (memory, port, ecn), rates, flows).prop_map(
-        |(seed, shape, (memory, port, ecn), (edge, core, delay_us, loss), flows)| {
+    (any::<u32>(), shape, (memory, port), rates, flows).prop_map(
+        |(seed, shape, (memory, port), (edge, core, delay_us, loss), flows)| {
             let core_key = if shape.contains("spine") || shape.contains("fat") { "fabric" } else { "bottleneck" };
             let mut text = format!(
                 "name = \"any\"\nseed = {seed}\ntime_limit = \"{LIMIT_S} s\"\n[topology]\n{shape}\
                  edge = {{ rate = \"{edge} Mbit/s\", delay = \"{delay_us} us\" }}\n\
                  {core_key} = {{ rate = \"{core} Mbit/s\", delay = \"{delay_us} us\", loss = \"{loss} %\" }}\n\
-                 switch = {{ {memory}{port}{ecn} }}\n"
+                 switch = {{ {memory}{port} }}\n"
             )
             .replace(",  }", " }")
             .replace(", }", " }");
