@@ -178,15 +178,15 @@ impl Pool<'_> {
 }
 
 /// The most memory that a simulated run of it may need.
-fn needed_bytes(scenario: &Scenario) -> u64 {
-    windlass_sim::needed_bytes(scenario, &windlass_sim::Config::default())
+fn needed_bytes(job: &Job) -> u64 {
+    windlass_sim::needed_bytes(&job.scenario, &windlass_sim::Config::default(), job.interval)
 }
 
 /// How many of the simulated runs may go at once, at most `at_once`: those that need most must fit together. None of
 /// them begins if one does not fit by itself.
 fn sims_at_once(jobs: &VecDeque<Job>, at_once: usize, available_bytes: Option<u64>) -> Result<usize> {
     let sims = jobs.iter().filter(|j| j.on == Home::Sim);
-    let mut needed: Vec<(u64, &Job)> = sims.map(|j| (needed_bytes(&j.scenario), j)).collect();
+    let mut needed: Vec<(u64, &Job)> = sims.map(|j| (needed_bytes(j), j)).collect();
     needed.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
     let Some(available_bytes) = available_bytes else { return Ok(at_once) };
     if let Some((needed_bytes, job)) = needed.first().filter(|(bytes, _)| *bytes > available_bytes) {
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn memory_is_looked_at_before_the_first_run() {
         let jobs: VecDeque<Job> = [("few", 1), ("many", 8), ("some", 4)].map(|(p, n)| sim(p, n)).into();
-        let needed = |i: usize| needed_bytes(&jobs[i].scenario);
+        let needed = |i: usize| needed_bytes(&jobs[i]);
         let at_once = |available_bytes| sims_at_once(&jobs, 2, available_bytes);
         assert_eq!(at_once(None).unwrap(), 2);
         assert_eq!(at_once(Some(u64::MAX)).unwrap(), 2);

@@ -8,8 +8,8 @@ use crate::{
     session::Session,
     tcp::{Config, SEGMENT_BYTES},
 };
-use std::fs;
-use windlass_scenario::{Buffer, Connections, Flow, Response, Scenario, Size, Train};
+use std::{fs, num::NonZeroU64};
+use windlass_scenario::{Buffer, Bytes, Connections, Flow, Response, Scenario, Size, Train};
 
 /// Bytes of a full packet on the wire.
 const PACKET_BYTES: u64 = 1514;
@@ -24,8 +24,9 @@ const IDLE_BYTES: u64 = 1024;
 const RARELY: f64 = 8.0;
 
 /// The most that a run of the scenario may need, in bytes: all its connections open at once, as much in flight as
-/// their windows and the links' buffers allow. `config`: of hosts of which the scenario says nothing.
-pub fn needed_bytes(scenario: &Scenario, config: &Config) -> u64 {
+/// their windows and the links' buffers allow. `config`: of hosts of which the scenario says nothing; `interval_ns`: length of
+/// the intervals in which it is recorded, none: only sums are.
+pub fn needed_bytes(scenario: &Scenario, config: &Config, interval_ns: Option<NonZeroU64>) -> u64 {
     let config = &config.with(&scenario.tcp, &scenario.parameters);
     let connections = scenario.flows.iter().map(|f| connections(f, scenario)).fold(0, u64::saturating_add);
     let responses = scenario.flows.iter().map(|f| answered(f, scenario)).fold(0, u64::saturating_add);
@@ -38,7 +39,15 @@ pub fn needed_bytes(scenario: &Scenario, config: &Config) -> u64 {
         (scenario.links.len() as u64 * per_link).saturating_add(in_flight.saturating_mul(per_packet));
     // the report's, and lists have up to twice the room that they need
     let reported = responses.saturating_mul(2 * size_of::<Response>() as u64);
+    let reported = reported.saturating_add(interval_ns.map_or(0, |ns| recorded_bytes(scenario, ns)));
     connections.saturating_mul(per_connection).saturating_add(on_links).saturating_add(reported)
+}
+
+/// What is recorded of flows and links in all intervals of a run; lists have up to twice the room that they need.
+fn recorded_bytes(scenario: &Scenario, interval_ns: NonZeroU64) -> u64 {
+    let directions = 2 * scenario.links.iter().filter(|l| l.is_emulated()).count();
+    let each = 2 * (scenario.flows.len() * size_of::<u64>() + directions * size_of::<u32>());
+    (scenario.time_limit.ns() / interval_ns + 1).saturating_mul(each as u64)
 }
 
 /// Whether so much may be had.
@@ -95,10 +104,11 @@ fn least_delay_s(scenario: &Scenario) -> f64 {
     scenario.links.iter().map(|l| l.delay.0).reduce(f64::min).unwrap_or(0.0)
 }
 
-/// As many packets as the senders' buffers and what is there to send allow.
+/// As many packets as the senders' buffers, the receivers' windows and what is there to send allow.
 fn packets_of_windows(scenario: &Scenario, config: &Config) -> u64 {
-    let most = u64::from(config.snd_buffer_bytes);
     let packets = |flow: &Flow| {
+        let window = flow.receive_window_max.map_or(config.rcv_window_max_bytes.into(), Bytes::count);
+        let most = window.min(config.snd_buffer_bytes.into());
         let bytes = flow.trains.iter().map(|t| size_bytes(t).unwrap_or(most)).max().unwrap_or(0);
         let is_alone = flow.connections == Connections::PerResponse || flow.single_size().is_some();
         let bytes = if is_alone { bytes.min(most) } else { most };
@@ -116,14 +126,21 @@ fn size_bytes(train: &Train) -> Option<u64> {
     }
 }
 
-/// As many packets as fit on all links and into their buffers; without limit if a buffer has none.
+/// As many packets as fit on all links and into their buffers; without limit if a buffer has none, or what has a delay has no
+/// rate.
 fn packets_on_links(scenario: &Scenario) -> u64 {
     let mut packets = 0u64;
     for index in 0..scenario.links.len() {
         for backward in [false, true] {
             let port = scenario.port(index, backward);
-            let Some(rate) = port.rate else { continue };
-            let on_its_way = rate.0 / 8.0 * (port.delay.0 + port.jitter.0) / PACKET_BYTES as f64;
+            let way_s = port.delay.0 + port.jitter.0;
+            let Some(rate) = port.rate else {
+                if way_s > 0.0 {
+                    return u64::MAX;
+                }
+                continue;
+            };
+            let on_its_way = rate.0 / 8.0 * way_s / PACKET_BYTES as f64;
             packets += on_its_way as u64 + 1;
             packets += match port.buffer.map(|b| port.resolve(b)) {
                 None => return u64::MAX,
@@ -155,7 +172,7 @@ mod tests {
              bottleneck = {{ rate = \"1 Gbit/s\", delay = \"50 us\"{buffer} }}\n\
              [[flow]]\nfrom = \"sender-*\"\nto = \"receiver\"\ncount = {count}\nsize = \"{size}\"\n"
         );
-        needed_bytes(&Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}")), &Config::default())
+        needed_bytes(&Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}")), &Config::default(), None)
     }
 
     #[test]
@@ -180,10 +197,53 @@ mod tests {
                  [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10 Gbit/s\"\nbuffer = \"9 packets\"\n\
                  [[flow]]\nfrom = \"a\"\nto = \"b\"\n[[flow.train]]\ncount = {count}\nsize = \"1 B\"\n"
             );
-            needed_bytes(&Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}")), &Config::default())
+            needed_bytes(
+                &Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}")),
+                &Config::default(),
+                None,
+            )
         };
         assert!(of(4_000_000_000) > 96_000_000_000, "{}", of(4_000_000_000));
         assert!(of(1000) < 1 << 20, "{}", of(1000));
+    }
+
+    /// Whatever is behind it, a way of 100 ms takes all that senders let out at once: 2890 segments of 4 MiB each, or what their
+    /// receivers' windows allow.
+    #[test]
+    fn a_delay_without_a_rate_holds_whole_windows() {
+        let of = |delay: &str, window: &str| {
+            let text = format!(
+                "name = \"t\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"r\"\n[[host]]\nname = \"b\"\n\
+                 [[link]]\nbetween = [\"a\", \"r\"]\n{delay}\n\
+                 [[link]]\nbetween = [\"r\", \"b\"]\nrate = \"1 Mbit/s\"\nbuffer = \"9 packets\"\n\
+                 [[flow]]\nfrom = \"a\"\nto = \"b\"\ncount = 100\nsize = \"1 GB\"\n{window}\n"
+            );
+            needed_bytes(
+                &Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}")),
+                &Config::default(),
+                None,
+            )
+        };
+        let cable = of("", "");
+        assert!(cable < 1 << 20, "{cable}");
+        for delay in ["delay = \"100 ms\"", "jitter = \"100 ms\""] {
+            let whole = of(delay, "") - cable;
+            assert!(whole > 100 * 2800 * 200, "{delay}: {whole}");
+            let some = of(delay, "receive_window_max = \"17520 B\"") - cable;
+            assert!(some < whole / 200, "{delay}: {some} of {whole}");
+        }
+    }
+
+    /// A second of intervals of 1 us: 8 bytes of a flow, and 4 of each direction of one of the two links.
+    #[test]
+    fn what_is_recorded_in_intervals_counts() {
+        let text = "name = \"t\"\ntime_limit = \"1 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"r\"\n[[host]]\n\
+                    name = \"b\"\n[[link]]\nbetween = [\"a\", \"r\"]\n[[link]]\nbetween = [\"r\", \"b\"]\n\
+                    rate = \"1 Mbit/s\"\nbuffer = \"9 packets\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"1 kB\"\n";
+        let scenario = Scenario::parse("t", text).unwrap_or_else(|e| panic!("{e}"));
+        let of = |interval_ns| needed_bytes(&scenario, &Config::default(), NonZeroU64::new(interval_ns));
+        let (sums, intervals) = (of(0), of(1000));
+        assert!((16_000_000..=2 * 16_000_100).contains(&(intervals - sums)), "{sums} {intervals}");
     }
 
     fn per_response(train: &str) -> u64 {
@@ -193,7 +253,7 @@ mod tests {
              [[flow]]\nfrom = \"a\"\nto = \"b\"\nconnections = \"per-response\"\n\
              [[flow.train]]\nsize = \"10 kB\"\n{train}\n"
         );
-        needed_bytes(&Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}")), &Config::default())
+        needed_bytes(&Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}")), &Config::default(), None)
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub fn check(scenario: &Scenario) -> Result<(), SimError> {
 
 /// Runs the scenario in virtual time. Says before it begins if it might not fit into the machine's memory.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Outcome, SimError> {
-    memory::check(memory::needed_bytes(scenario, &options.config))?;
+    memory::check(memory::needed_bytes(scenario, &options.config, options.interval_ns))?;
     let mut sim = Sim::new(scenario, options)?;
     sim.run(options.cancel);
     sim.look(sim.net.now_ns);
