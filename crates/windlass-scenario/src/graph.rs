@@ -23,18 +23,26 @@ pub struct Distances {
     leave_by: Vec<Option<usize>>,
 }
 
-impl Distances {
-    /// How many hosts there are, near or far.
-    pub(crate) fn hosts(&self) -> usize {
-        self.links.len()
-    }
+/// Shortest ways to many hosts. A host with one link is reached through its neighbour, so that hosts of one switch share what is
+/// kept of how far all are.
+#[derive(Debug, Default)]
+pub struct Ways {
+    /// By the host from which they count.
+    distances: BTreeMap<usize, Distances>,
+}
 
-    /// All from which there is a way, nearest first.
-    pub(crate) fn nearest_first(&self) -> Vec<usize> {
-        let mut hosts: Vec<usize> =
-            (0..self.links.len()).filter(|&host| self.links[host].is_some()).collect();
-        hosts.sort_by_key(|&host| self.links[host]);
-        hosts
+impl Ways {
+    /// The links by which what is at `at` may leave on a shortest way to `to`, as [`Graph::ways`] has them.
+    pub fn links(&mut self, graph: &Graph, at: usize, to: usize) -> Vec<usize> {
+        if at == to {
+            return Vec::new();
+        }
+        let last = graph.only_link(to);
+        let root = last.map_or(to, |link| graph.other_end(link, to));
+        if at == root {
+            return last.into_iter().collect();
+        }
+        graph.ways(self.distances.entry(root).or_insert_with(|| graph.distances(root)), at)
     }
 }
 
@@ -97,6 +105,14 @@ impl Graph {
         let next_distance = distances.links[at].map(|d| d - 1);
         let is_nearer = |link: &&usize| distances.links[self.other_end(**link, at)] == next_distance;
         self.ends[at].iter().filter(is_nearer).copied().collect()
+    }
+
+    /// The link of a host that has no other.
+    fn only_link(&self, host: usize) -> Option<usize> {
+        match *self.ends[host].as_slice() {
+            [link] => Some(link),
+            _ => None,
+        }
     }
 
     /// A switch at which a packet from one host to another may have to choose; none: there is one way.
@@ -164,6 +180,55 @@ mod tests {
         }
         assert_eq!(graph.choice(host("host-1-1-1"), host("host-1-1-2")), None);
         assert_eq!(graph.choice(host("host-1-1-1"), host("host-1-2-1")), Some(host("edge-1-1")));
+    }
+
+    /// A fat-tree; a ring with a host at each of its corners, two links to one of them, a chain behind another, and a part by
+    /// itself.
+    #[test]
+    fn ways_through_a_neighbour_are_those_to_the_host() {
+        let names = ["a", "b", "c", "d", "a1", "b1", "c1", "c2", "c3", "x", "y", "z"];
+        let hosts = names.into_iter().zip(0..).collect();
+        let pairs = [
+            ("a1", "a"),
+            ("a", "b"),
+            ("b", "b1"),
+            ("c", "b"),
+            ("d", "a"),
+            ("c", "d"),
+            ("b1", "b"),
+            ("c", "c1"),
+            ("c2", "c1"),
+            ("c2", "c3"),
+            ("x", "y"),
+        ];
+        let ring = pairs.map(|(a, b)| Link::cable([a.into(), b.into()]));
+        let mut ring = Graph::of_links(hosts, &ring);
+        ring.is_switch[..4].fill(true);
+        for graph in [ring, tree().1] {
+            let mut ways = Ways::default();
+            for to in 0..graph.ends.len() {
+                let distances = graph.distances(to);
+                for at in 0..graph.ends.len() {
+                    assert_eq!(ways.links(&graph, at, to), graph.ways(&distances, at), "{at} to {to}");
+                }
+            }
+        }
+    }
+
+    /// Every one of a thousand hosts sends and is sent to: what is kept is how far all are from the switch.
+    #[test]
+    fn hosts_of_one_switch_share_their_distances() {
+        let text =
+            "name = \"t\"\n[topology]\nshape = \"many-to-one\"\nsenders = 1000\nedge = {}\nbottleneck = {}\n";
+        let graph = Graph::new(&Scenario::parse("t", text).unwrap_or_else(|e| panic!("{e}")));
+        let (mut ways, receiver) = (Ways::default(), graph.host("receiver"));
+        for sender in (1..=1000).map(|i| graph.host(&format!("sender-{i}"))) {
+            assert_eq!(
+                [(sender, receiver), (receiver, sender)].map(|(at, to)| ways.links(&graph, at, to).len()),
+                [1, 1]
+            );
+        }
+        assert_eq!(ways.distances.len(), 1);
     }
 
     #[test]

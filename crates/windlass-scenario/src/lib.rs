@@ -26,7 +26,7 @@ pub use dist::{Dist, Quantity};
 pub use draft::Draft;
 pub use file::{IN_REPORTS, is_name, line_at, read_file};
 pub use flow::{After, Application, Connections, Flow, Plan, Planned, Size, Train};
-pub use graph::{Distances, Graph};
+pub use graph::{Distances, Graph, Ways};
 pub use group::{Group, Per};
 pub use keys::{FoundKey, find_key, joined, with_key};
 pub use link::{LATE_US, LinkModel, LinkStats, Queued, Verdict, times};

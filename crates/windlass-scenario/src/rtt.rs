@@ -1,6 +1,6 @@
 //! Round-trip times that a run's queues make.
 
-use crate::{Graph, LinkReport, Scenario};
+use crate::{Graph, LinkReport, Scenario, Ways};
 use std::collections::BTreeMap;
 
 /// Propagation there and back plus mean queues on the way in ms, mean of all flows; of equally short ways, their mean. 0
@@ -16,32 +16,48 @@ pub fn mean_rtt_ms(scenario: &Scenario, links: &[LinkReport]) -> Option<f64> {
         .zip(scenario.directions())
         .map(|(link, both)| both.map(|name| 1e3 * link.delay.0 + queue(name)))
         .collect();
-    let mut ways: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-    let mut way_ms = |from: &str, to: &str| {
-        let to = graph.host(to);
-        ways.entry(to).or_insert_with(|| ways_ms(&graph, &costs_ms, to))[graph.host(from)]
-    };
+    let mut took = Took { graph: &graph, costs_ms: &costs_ms, ways: Ways::default(), ms: BTreeMap::new() };
+    let mut way_ms = |from: &str, to: &str| took.find_ms(graph.host(from), graph.host(to));
     let sum: f64 = scenario.flows.iter().map(|f| way_ms(&f.from, &f.to) + way_ms(&f.to, &f.from)).sum();
     Some(sum / scenario.flows.len().max(1) as f64)
 }
 
-/// How long it takes from every host to `to`; 0 where there is no way.
-fn ways_ms(graph: &Graph, costs_ms: &[[f64; 2]], to: usize) -> Vec<f64> {
-    let distances = graph.distances(to);
-    let mut took_ms = vec![0.0; distances.hosts()];
-    // nearest first: what a way leads to is known by then
-    for at in distances.nearest_first() {
-        let ways = graph.ways(&distances, at);
-        let sum: f64 = ways
-            .iter()
-            .map(|&link| {
-                let direction = usize::from(graph.is_backward(link, at));
-                costs_ms[link][direction] + took_ms[graph.other_end(link, at)]
-            })
-            .sum();
-        took_ms[at] = sum / ways.len().max(1) as f64;
+/// How long ways take.
+struct Took<'a> {
+    graph: &'a Graph,
+    /// Of each link, forward and backward.
+    costs_ms: &'a [[f64; 2]],
+    ways: Ways,
+    /// From a host to another, of those that were asked for and what lies between them.
+    ms: BTreeMap<(usize, usize), f64>,
+}
+
+impl Took<'_> {
+    /// From one host to another; 0 where there is no way.
+    fn find_ms(&mut self, from: usize, to: usize) -> f64 {
+        // what must be known before the one before it is
+        let mut open = vec![from];
+        while let Some(&at) = open.last() {
+            if self.ms.contains_key(&(at, to)) {
+                open.pop();
+                continue;
+            }
+            let ways = self.ways.links(self.graph, at, to);
+            let ends = ways.iter().map(|&link| self.graph.other_end(link, at));
+            let unknown: Vec<usize> = ends.filter(|end| !self.ms.contains_key(&(*end, to))).collect();
+            if unknown.is_empty() {
+                let took_ms = |&link: &usize| {
+                    let direction = usize::from(self.graph.is_backward(link, at));
+                    self.costs_ms[link][direction] + self.ms[&(self.graph.other_end(link, at), to)]
+                };
+                let mean_ms = ways.iter().map(took_ms).sum::<f64>() / ways.len().max(1) as f64;
+                self.ms.insert((at, to), mean_ms);
+                open.pop();
+            }
+            open.extend(unknown);
+        }
+        self.ms[&(from, to)]
     }
-    took_ms
 }
 
 #[cfg(test)]
@@ -94,5 +110,48 @@ mod tests {
         let scenario = Scenario::parse("t", text).unwrap();
         let links = [queue("edge-1-1 > aggr-1-1", 4.0), queue("edge-3-1 > aggr-3-1", 100.0)];
         assert!((rtt_ms(&scenario, &links) - 14.0).abs() < 1e-9);
+    }
+
+    /// How long it takes from every host to `to`: all in order of how far they are.
+    fn all_ms(graph: &Graph, costs_ms: &[[f64; 2]], to: usize, hosts: usize) -> Vec<f64> {
+        let distances = graph.distances(to);
+        let far = |mut at: usize| {
+            let mut links = 0;
+            while let Some(&link) = graph.ways(&distances, at).first() {
+                at = graph.other_end(link, at);
+                links += 1;
+            }
+            links
+        };
+        let mut all: Vec<usize> = (0..hosts).collect();
+        all.sort_by_key(|&at| far(at));
+        let mut took_ms = vec![0.0; hosts];
+        for at in all {
+            let ways = graph.ways(&distances, at);
+            let cost_ms = |link: usize| costs_ms[link][usize::from(graph.is_backward(link, at))];
+            let sum: f64 = ways.iter().map(|&link| cost_ms(link) + took_ms[graph.other_end(link, at)]).sum();
+            took_ms[at] = sum / ways.len().max(1) as f64;
+        }
+        took_ms
+    }
+
+    /// To the last bit, from everywhere to everywhere, whichever is asked for first.
+    #[test]
+    fn what_lies_between_two_hosts_is_enough_to_know() {
+        for shape in ["fat-tree\"\nk = 4\nfabric = {}", "dumbbell\"\npairs = 3\nbottleneck = {}"] {
+            let text = format!("name = \"t\"\n[topology]\nshape = \"{shape}\nedge = {{}}\n");
+            let scenario = Scenario::parse("t", &text).unwrap();
+            let graph = Graph::new(&scenario);
+            let (hosts, links) = (scenario.hosts.len(), scenario.links.len());
+            let costs_ms: Vec<_> = (1..=links).map(|i| [0.1 * i as f64, 1.0 / i as f64]).collect();
+            let mut took =
+                Took { graph: &graph, costs_ms: &costs_ms, ways: Ways::default(), ms: BTreeMap::new() };
+            for to in 0..hosts {
+                let all_ms = all_ms(&graph, &costs_ms, to, hosts);
+                for from in (0..hosts).rev() {
+                    assert_eq!(took.find_ms(from, to).to_bits(), all_ms[from].to_bits(), "{from} to {to}");
+                }
+            }
+        }
     }
 }

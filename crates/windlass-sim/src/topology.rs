@@ -2,7 +2,7 @@
 
 use crate::rng;
 use std::collections::BTreeMap;
-use windlass_scenario::{Distances, Graph, Scenario};
+use windlass_scenario::{Graph, Scenario, Ways};
 
 /// One step of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub struct Router {
     seed: u64,
     /// Host of the box and the neighbour it faces.
     boxed: Option<[usize; 2]>,
-    /// How far all hosts are from those that are written to.
-    distances: BTreeMap<usize, Distances>,
+    /// To those that are written to.
+    ways: Ways,
     /// Where the paths that were found begin.
     begins: BTreeMap<Vec<u32>, u32>,
     paths: Paths,
@@ -63,7 +63,7 @@ impl Router {
             graph,
             seed: scenario.seed,
             boxed,
-            distances: BTreeMap::new(),
+            ways: Ways::default(),
             begins: BTreeMap::new(),
             paths: Paths::default(),
         }
@@ -97,12 +97,11 @@ impl Router {
     /// Steps from one host to another: fewest links; of ways that are equally short, a host takes the one that it found
     /// first, and a switch the one that the hash of the flow says.
     fn hops(&mut self, from: usize, to: usize, endpoint: u32) -> Option<Vec<u32>> {
-        let Router { graph, seed, boxed, distances, .. } = self;
-        let distances = distances.entry(to).or_insert_with(|| graph.distances(to));
+        let Router { graph, seed, boxed, ways, .. } = self;
         let mut hops = Vec::new();
         let mut at = from;
         while at != to {
-            let link = match *graph.ways(distances, at).as_slice() {
+            let link = match *ways.links(graph, at, to).as_slice() {
                 [] => return None,
                 [link] => link,
                 ref links => links[(rng::flow_hash(*seed, at, endpoint) % links.len() as u64) as usize],
