@@ -317,7 +317,14 @@ impl<'a> Sim<'a> {
     fn stop(&mut self, index: u32) {
         let session = &mut self.sessions[index as usize];
         session.is_stopped = true;
-        for fetch in self.fetches.iter_mut().filter(|f| f.session == index && f.is_begun() && !f.is_over()) {
+        let first = index as usize;
+        let places = match self.scenario.flows[first].connections {
+            Connections::Persistent => first..first + 1,
+            // behind those that flows keep
+            Connections::PerResponse => self.scenario.flows.len()..self.fetches.len(),
+        };
+        let is_open = |f: &&mut Fetch| f.session == index && f.is_begun() && !f.is_over();
+        for fetch in self.fetches[places].iter_mut().filter(is_open).take(session.open as usize) {
             session.arrived_bytes += fetch.stop(&mut self.net, &self.config);
         }
         self.open -= usize::from(session.is_over());

@@ -161,6 +161,32 @@ fn a_flow_that_is_stopped_in_its_handshake_sends_nothing_after_it() {
     }
 }
 
+/// Of four flows two are stopped, each with all connections that it has, three at once of the first: these close, and no others.
+#[test]
+fn a_flow_is_stopped_with_its_connections_and_no_others() {
+    let text = "name = \"t\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n\
+                [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"50 packets\"\n";
+    let flow = |keys: &str, train: &str| {
+        format!("[[flow]]\nfrom = \"a\"\nto = \"b\"\n{keys}\n[[flow.train]]\nsize = \"1 MB\"\n{train}\n")
+    };
+    let timed = "count = 3\ninterval = \"10 ms\"";
+    let flows = [
+        flow("connections = \"per-response\"\nstop = \"500 ms\"", timed),
+        flow("connections = \"per-response\"", timed),
+        flow("stop = \"600 ms\"", "count = 1"),
+        flow("", "count = 1"),
+    ];
+    let scenario = Scenario::parse("t", &format!("{text}{}", flows.concat())).unwrap();
+    let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
+    sim.run(None);
+    assert!(sim.fetches.iter().all(|f| f.is_over() || !f.is_begun()));
+    let flows = sim.finish().report.flows;
+    let is_complete: Vec<bool> = flows.iter().map(|f| f.completion_s.is_some()).collect();
+    assert_eq!(is_complete, [false, true, false, true]);
+    assert_eq!([1, 3].map(|i| flows[i].bytes), [3_000_000, 1_000_000]);
+    assert!([0, 2].iter().all(|i| (1..1_000_000).contains(&flows[*i].bytes)));
+}
+
 #[test]
 fn without_a_stop_it_goes_on_until_the_run_ends() {
     let text = "name = \"t\"\ntime_limit = \"2 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\
