@@ -146,6 +146,20 @@ fn a_flow_that_is_stopped_before_anything_arrives_is_not_wrong() {
     }
 }
 
+/// Of starts that are drawn with a mean of 2 s, most come after a stop at 1 s. That is no failure, nor is it in the testbed.
+#[test]
+fn a_flow_that_would_begin_after_its_stop_sends_nothing() {
+    let flow = "count = 20\nsize = \"1 kB\"\nstart = { exponential = \"2 s\" }\nstop = \"1 s\"\n";
+    let report = outcome(flow).report;
+    let (before, after): (Vec<_>, Vec<_>) = report.flows.iter().partition(|f| f.started_s < 1.0);
+    assert!(before.len() > 2 && after.len() > 2, "{} {}", before.len(), after.len());
+    for flow in after {
+        assert!(flow.is_open_ended && flow.checksum_ok, "{flow:?}");
+        assert_eq!((flow.bytes, flow.goodput_bps, &flow.error), (0, 0.0, &None));
+    }
+    assert!(report.is_complete());
+}
+
 /// At 80 ms the SYN-ACK is on its way. What was to come then is not asked for any more: ends that have no connection yet close it
 /// as soon as they have one, and say nothing else.
 #[test]
