@@ -116,12 +116,14 @@ impl RawFlow {
             return Err(own(format!("count = {count}: more than {FLOWS_MOST} flows in all; take fewer")));
         }
         let trains = self.trains(around.time_limit)?;
+        let places: BTreeMap<&str, usize> = receivers.iter().copied().zip(0..).collect();
         for from in senders {
+            let own_place = places.get(from).copied();
             for _ in 0..count {
                 let place = (flows.len() as u64 + 1) << 1 | 1;
                 let mut rng = SplitMix64::seed_from_u64(around.seed ^ place << 40);
                 let start = self.start.draw(&mut rng);
-                let to = self.receiver(from, &receivers, &mut rng).map_err(own)?;
+                let to = receiver(from, own_place, &receivers, &mut rng).map_err(own)?;
                 if !around.is_connected(from, to) {
                     return Err(own(format!("to: no path of links from \"{from}\" to \"{to}\"")));
                 }
@@ -143,22 +145,6 @@ impl RawFlow {
             }
         }
         Ok(())
-    }
-
-    /// One of the receivers at random, but not the sender itself.
-    fn receiver<'a>(
-        &self,
-        from: &str,
-        receivers: &[&'a str],
-        rng: &mut SplitMix64,
-    ) -> Result<&'a str, String> {
-        let others = receivers.iter().filter(|to| **to != from).count() as u64;
-        if others == 0 {
-            return Err(format!("to: \"{from}\" cannot send to itself; name another host"));
-        }
-        // a few hosts out of 2^64 numbers: what that is unfair by is nothing
-        let chosen = (rng.next_u64() % others) as usize;
-        Ok(receivers.iter().filter(|to| **to != from).nth(chosen).expect("there are so many"))
     }
 
     /// When it begins at the latest, or, where that has no bound, at the earliest.
@@ -241,6 +227,22 @@ impl RawFlow {
     }
 }
 
+/// One of the receivers at random, but not the sender itself, which is the one at `own_place`; none: it is not among them.
+fn receiver<'a>(
+    from: &str,
+    own_place: Option<usize>,
+    receivers: &[&'a str],
+    rng: &mut SplitMix64,
+) -> Result<&'a str, String> {
+    let others = receivers.len() - usize::from(own_place.is_some());
+    if others == 0 {
+        return Err(format!("to: \"{from}\" cannot send to itself; name another host"));
+    }
+    // a few hosts out of 2^64 numbers: what that is unfair by is nothing
+    let chosen = (rng.next_u64() % others as u64) as usize;
+    Ok(receivers[chosen + usize::from(own_place.is_some_and(|own| own <= chosen))])
+}
+
 /// The TCP of all end systems. What is not given is as Linux has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table with rto_min, initial_window and so on")]
@@ -304,5 +306,27 @@ impl Tcp {
             return Err("send_buffer: 4 KiB to 1 GB".into());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the sender is the first of them, the last, another or none: each of the others is as likely.
+    #[test]
+    fn receivers_are_all_but_the_sender() {
+        let receivers = ["a", "b", "c", "d"];
+        for from in ["a", "b", "d", "x"] {
+            let others: Vec<&str> = receivers.into_iter().filter(|to| *to != from).collect();
+            let own_place = receivers.iter().position(|to| *to == from);
+            for seed in 0..100 {
+                let rng = || SplitMix64::seed_from_u64(seed);
+                let expected = others[(rng().next_u64() % others.len() as u64) as usize];
+                assert_eq!(receiver(from, own_place, &receivers, &mut rng()), Ok(expected));
+            }
+        }
+        let e = receiver("a", Some(0), &["a"], &mut SplitMix64::seed_from_u64(1)).unwrap_err();
+        assert!(e.contains("cannot send to itself"), "{e}");
     }
 }
