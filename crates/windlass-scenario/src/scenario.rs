@@ -11,6 +11,8 @@ use crate::{
     topology::{RawHost, RawSwitch, RawTopology},
     workload::{RawFlow, Surroundings},
 };
+use rand::{RngCore, SeedableRng};
+use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::{collections::BTreeMap, ops::Range, path::Path};
 use toml::Spanned;
@@ -290,7 +292,11 @@ impl Scenario {
 
     /// Seed of the random choices on link `index`, in every home.
     pub fn link_seed(&self, index: usize) -> u64 {
-        self.seed.wrapping_mul(1000).wrapping_add(index as u64)
+        if index < PLAIN_SEEDS {
+            return self.seed.wrapping_mul(PLAIN_SEEDS as u64).wrapping_add(index as u64);
+        }
+        // the next number would be that of the next seed's first link
+        SplitMix64::seed_from_u64(self.seed ^ (index as u64) << 44).next_u64()
     }
 
     /// A direction of a link with the queue that it has there: its own, or else that of the switch which it leaves.
@@ -304,6 +310,8 @@ impl Scenario {
     }
 }
 
+/// So many links have seeds next to each other.
+const PLAIN_SEEDS: usize = 1000;
 const MIN_LIMIT_S: f64 = 1.0;
 /// The longest run.
 pub(crate) const MAX_TIME: Span = Span(86_400.0);
@@ -386,6 +394,7 @@ mod tests {
     use super::*;
     use crate::Buffer;
     use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     const GOOD: &str = r#"
 name = "wan"
@@ -497,6 +506,20 @@ size = "10 MB"
                 model.offer(0, bytes, true);
             }
             assert_eq!(model.stats.marks, marks, "{ecn} of {buffer}");
+        }
+    }
+
+    /// Links take twice their seed for one direction, and one more for the other.
+    #[test]
+    fn no_two_links_have_the_same_luck_whatever_the_seed() {
+        let mut scenario = Scenario::parse("s", GOOD).unwrap();
+        let mut seen = BTreeSet::new();
+        for seed in 1..50 {
+            scenario.seed = seed;
+            for index in 0..3000 {
+                assert!(seen.insert(scenario.link_seed(index) << 1), "link {index} of seed {seed}");
+            }
+            assert_eq!(scenario.link_seed(999), 1000 * seed + 999);
         }
     }
 
