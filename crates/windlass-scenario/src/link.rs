@@ -202,6 +202,11 @@ impl LinkModel {
         self.queue.len() - self.queue.partition_point(|(departs_ns, _)| *departs_ns <= now_ns)
     }
 
+    /// Whether anything was queued or being sent when it was last looked at.
+    pub fn has_queue(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     fn is_over(&self, limit: Option<Buffer>, bytes: u64, packets: u64) -> bool {
         match limit {
             Some(Buffer::Bytes(n)) => self.queue_bytes + bytes > n,

@@ -66,6 +66,8 @@ pub struct Link {
     pub reorders: bool,
     /// The buffer that it shares with other ports of its switch; [`NONE`]: none.
     pub pool: u32,
+    /// It is among those of which its pool knows that they may hold packets.
+    pub is_held: bool,
     /// Packets on their way in order of arrival, unless they may overtake each other.
     pub flights: VecDeque<Flight>,
     /// Packets that get lost, counted from 1 in the order in which they come.
@@ -86,6 +88,7 @@ impl Link {
             model,
             reorders,
             pool: NONE,
+            is_held: false,
             flights: VecDeque::new(),
             #[cfg(test)]
             loses: Vec::new(),

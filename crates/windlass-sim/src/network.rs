@@ -162,11 +162,11 @@ impl Network {
             None => link.model.offer(self.now_ns, bytes, flight.is_ect),
             Some(pool) => {
                 let has_room = pool.has_room(index, bytes, self.now_ns, &mut self.links);
-                let model = &mut self.links[index as usize].model;
-                let verdict = model.offer_if(has_room, self.now_ns, bytes, flight.is_ect);
+                let link = &mut self.links[index as usize];
+                let verdict = link.model.offer_if(has_room, self.now_ns, bytes, flight.is_ect);
                 // what is lost at random behind the queue has been in it
                 if verdict != Verdict::DropTail {
-                    pool.take(bytes);
+                    pool.take(index, bytes, link);
                 }
                 verdict
             }
