@@ -157,8 +157,7 @@ impl Pool<'_> {
     }
 
     fn keep(&self, run: RunRecord) {
-        let time = run.completion_s.map_or("failed".into(), |s| format!("{s:.2} s"));
-        self.progress.add(format!("{} {} {time}", run.point, run.variant));
+        self.progress.add(format!("{} {} {}", run.point, run.variant, ending(&run)));
         if let Some(error) = &run.error {
             self.progress.say(&format!("{} {} seed {}: {error}", run.point, run.variant, run.seed));
         }
@@ -175,6 +174,12 @@ impl Pool<'_> {
         }
         done.0.push(RunRecord { is_unkept, ..run });
     }
+}
+
+/// How a run ended: when its last flow was complete, or, if none has an end of its own, the run was over.
+fn ending(run: &RunRecord) -> String {
+    let has_failed = run.error.is_some() || run.flows.iter().any(|f| f.error.is_some());
+    if has_failed { "failed".into() } else { format!("{:.2} s", run.completion_s.unwrap_or(run.ended_s)) }
 }
 
 /// The most memory that a simulated run of it may need.
@@ -259,6 +264,7 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
+    use windlass_scenario::FlowReport;
 
     fn sim(point: &str, senders: u32) -> Job {
         let text = format!(
@@ -296,6 +302,16 @@ mod tests {
         };
         pool.keep(RunRecord::default());
         assert!(pool.done.into_inner().unwrap().0[0].is_unkept);
+    }
+
+    #[test]
+    fn a_run_without_an_end_of_its_own_has_not_failed() {
+        let open = RunRecord { flows: vec![FlowReport::default()], ended_s: 20.0, ..RunRecord::default() };
+        assert_eq!(ending(&open), "20.00 s");
+        assert_eq!(ending(&RunRecord { completion_s: Some(4.41), ..open.clone() }), "4.41 s");
+        let error = Some("not finished".to_string());
+        let flows = vec![FlowReport { error, ..FlowReport::default() }];
+        assert_eq!(ending(&RunRecord { flows, ..open }), "failed");
     }
 
     #[test]
