@@ -155,15 +155,15 @@ static __noinline int wl_seat_follow(struct wl_seat *seat)
 	return group != 0;
 }
 
-/* Talks to the group of the socket, if it has one; see wl_group_talk(). */
-static __noinline void wl_coupled_talk(struct wl_socket *k, const struct wl_sample *s, __u32 what)
+/* Talks to the group of the socket, if it has one; see wl_group_talk(). Returns enum wl_talk_result. */
+static __noinline int wl_coupled_talk(struct wl_socket *k, const struct wl_sample *s, __u32 what)
 {
 	struct wl_seat *seat = wl_seat_of(k);
 	int result;
 
 	if (!seat || !wl_seat_follow(seat)) {
 		k->decision.is_share = 0;
-		return;
+		return WL_TALK_NONE;
 	}
 	result = wl_group_talk(&seat->place, s, &k->decision, what);
 	if (result == WL_TALK_JOINED)
@@ -172,6 +172,7 @@ static __noinline void wl_coupled_talk(struct wl_socket *k, const struct wl_samp
 		WL_COUPLED_COUNT(refused);
 	else if (result == WL_TALK_CONTENDED)
 		WL_COUPLED_COUNT(contended);
+	return result;
 }
 
 static __always_inline void wl_coupled_start(struct wl_socket *k, struct tcp_sock *tp, struct wl_sample *s)
@@ -189,13 +190,19 @@ static __always_inline void wl_coupled_start(struct wl_socket *k, struct tcp_soc
 /* The algorithm has decided on an ACK. After a timeout the group was told at once; ECN's reduction is as a recovery to it. */
 static __always_inline void wl_coupled_ack(struct wl_socket *k, struct wl_sample *s)
 {
+	int result;
+
 	if (!k->seat)
 		return;
 	if (k->ca_state == WL_CA_LOSS)
 		s->events &= ~WL_EV_RECOVERY_ENTER;
 	else if (k->ca_state == WL_CA_CWR)
 		s->is_in_recovery = 1;
-	wl_coupled_talk(k, s, WL_TALK_REPORT);
+	/* said once, and not heard: the algorithm has heard it, and need not again */
+	if (k->owes_undo)
+		s->events |= WL_EV_UNDO;
+	result = wl_coupled_talk(k, s, WL_TALK_REPORT);
+	k->owes_undo = result == WL_TALK_CONTENDED && (s->events & WL_EV_UNDO);
 	for (int i = 0; i < WL_COUPLED_LOOKS; i++)
 		wl_seat_look(s->now_us);
 }

@@ -118,7 +118,7 @@ enum wl_member_flag {
 	WL_MEMBER_TIMED_OUT = 1 << 0, /* in timeout_epoch of the group */
 	WL_MEMBER_CLOCKED = 1 << 1, /* joining: the others' ACKs release its share */
 	WL_MEMBER_CAPPED = 1 << 2, /* fse: wants less than its share */
-	WL_MEMBER_AFTER_TIMEOUT = 1 << 3, /* its losses are being repaired after a timeout */
+	WL_MEMBER_REPAIRS = 1 << 3, /* its stack is in recovery, but after a timeout, or for what was only late */
 };
 
 struct wl_member {
@@ -277,6 +277,9 @@ WL_INLINE void wl_group_undo(struct wl_group *g, struct wl_member *m, const stru
 	/* that its own window is back is no growth */
 	if (m->cwnd_bytes < e->cwnd_bytes)
 		m->cwnd_bytes = e->cwnd_bytes;
+	/* it is over: if the member speaks of a recovery now, that is another */
+	if (m->state == WL_MEMBER_RECOVERY)
+		m->state = WL_MEMBER_AVOIDANCE;
 	if (m->id != g->undo_id || g->cuts != g->undo_cuts)
 		return;
 	if (g->sum_cwnd_q16 < g->undo.cwnd_q16)

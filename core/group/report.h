@@ -4,23 +4,24 @@
  * of the decision. All homes do it alike.
  *
  * A flow reports after the hooks of its algorithm have run, when there is something new: an ACK that delivered or lost
- * something, a timeout. After a timeout it counts as in slow start, not in recovery, until the losses are repaired.
+ * something, a timeout. After a timeout it counts as in slow start, not in recovery, until the losses are repaired. So it
+ * does not in a recovery that was for nothing and yet goes on: Linux stays there without SACK until more is acknowledged.
  */
 #ifndef WL_GROUP_REPORT_H
 #define WL_GROUP_REPORT_H
 
 #include "interface.h"
 
-/* The flow's state as the group wants it; notes in the member whether the recovery under way follows a timeout. */
+/* The flow's state as the group wants it; notes in the member whether the recovery under way is none for the group. */
 WL_INLINE wl_u32 wl_group_state_of(struct wl_member *m, const struct wl_sample *s, const struct wl_decision *d)
 {
-	if (s->events & WL_EV_TIMEOUT) {
-		m->flags |= WL_MEMBER_AFTER_TIMEOUT;
+	if (s->events & (WL_EV_TIMEOUT | WL_EV_UNDO))
+		m->flags |= WL_MEMBER_REPAIRS;
+	if (s->events & WL_EV_TIMEOUT)
 		return WL_MEMBER_SLOW_START;
-	}
 	if (!s->is_in_recovery || (s->events & WL_EV_RECOVERY_ENTER))
-		m->flags &= ~WL_MEMBER_AFTER_TIMEOUT;
-	if (s->is_in_recovery && !(m->flags & WL_MEMBER_AFTER_TIMEOUT))
+		m->flags &= ~WL_MEMBER_REPAIRS;
+	if (s->is_in_recovery && !(m->flags & WL_MEMBER_REPAIRS))
 		return WL_MEMBER_RECOVERY;
 	return d->cwnd_bytes < d->ssthresh_bytes ? WL_MEMBER_SLOW_START : WL_MEMBER_AVOIDANCE;
 }

@@ -1,7 +1,10 @@
 //! Members and tenants, bad input, lies, joining, and what a group costs.
 
 use crate::*;
-use windlass_core::{GroupError, abi::wl_decision};
+use windlass_core::{
+    GroupError,
+    abi::{wl_decision, wl_sample},
+};
 
 // ------------------------------------------------------------- weights, tenants
 
@@ -527,4 +530,52 @@ fn all_that_resume_together_are_one_pause() {
     let all = in_avoidance(&mut g, 2, 50.0);
     g.resume(all[0], 5_000_000, &mut wl_decision { cwnd_bytes: 1, ..wl_decision::default() }).unwrap();
     assert_segs!(sum_segs(&g), 1.0);
+}
+
+/// An ACK proves a recovery false and shows a loss: that is another recovery, and is answered.
+#[test]
+fn a_loss_told_with_the_proof_that_the_last_was_none_is_answered() {
+    for rule in ["ccc", "multcp", "etcp", "cm"] {
+        let mut g = Group::new(&wl_group_config { aggressiveness_q8: 256, ..config(rule) }).unwrap();
+        let all = in_avoidance(&mut g, 2, 50.0);
+        let (window, before) = (ask(&mut g, all[0]), sum_segs(&g));
+        g.update(all[0], &recovery(1_000_000, window)).unwrap();
+        let again = wl_group_report { is_undo: 1, ..recovery(1_040_000, window) };
+        g.update(all[0], &again).unwrap();
+        g.update(all[0], &avoidance(1_150_000, window / 2.0)).unwrap();
+        assert_segs!(sum_segs(&g), before / 2.0);
+    }
+}
+
+/// Without SACK Linux stays in a recovery that was for nothing until something beyond it is acknowledged: that is no other one.
+#[test]
+fn a_recovery_that_goes_on_after_it_was_for_nothing_is_none() {
+    for rule in ["ccc", "multcp", "etcp", "cm"] {
+        let mut g = group(rule);
+        let all = in_avoidance(&mut g, 2, 50.0);
+        let (window, before) = (g.member(all[0]).unwrap().cwnd_bytes, *g.state());
+        let mut say = |now_us, is_in_recovery, events, cwnd_bytes| {
+            let sample = wl_sample {
+                now_us,
+                mss_bytes: MSS,
+                srtt_us: RTT_US,
+                is_in_recovery,
+                events,
+                ..wl_sample::default()
+            };
+            let mut decision =
+                wl_decision { cwnd_bytes, ssthresh_bytes: window / 2, ..wl_decision::default() };
+            g.exchange(all[0], 1, &sample, &mut decision).unwrap();
+        };
+        say(1_000_000, 1, abi::WL_EV_RECOVERY_ENTER, window);
+        say(1_040_000, 1, abi::WL_EV_UNDO, window);
+        say(1_050_000, 1, 0, window);
+        say(1_060_000, 0, abi::WL_EV_RECOVERY_EXIT, window);
+        let now = g.state();
+        assert_eq!(
+            (now.sum_cwnd_q16, now.sum_ssthresh_q16),
+            (before.sum_cwnd_q16, before.sum_ssthresh_q16),
+            "{rule}"
+        );
+    }
 }
