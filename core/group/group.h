@@ -286,8 +286,8 @@ WL_INLINE void wl_group_undo(struct wl_group *g, struct wl_member *m, const stru
 		g->sum_cwnd_q16 = g->undo.cwnd_q16;
 	g->sum_ssthresh_q16 = g->undo.ssthresh_q16;
 	g->undo_id = 0;
-	/* nor is what is lost from now on of one event with that */
-	g->has &= ~WL_GROUP_HAS_CUT;
+	/* nor is what is lost from now on of one event with that, nor does anything wait for that to be over */
+	g->has &= ~(WL_GROUP_HAS_CUT | WL_GROUP_HAS_FREEZE);
 }
 
 /* While the others' ACKs release a joiner's segments they are spent, and grow nothing. */

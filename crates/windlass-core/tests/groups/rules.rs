@@ -438,3 +438,19 @@ fn fse_conservative_freezes_for_two_round_trips() {
     g.update(all[1], &avoidance(2000 + 2 * RTT_US, cwnd + 1.0)).unwrap();
     assert_segs!(sum_segs(&g), halved + 1.0);
 }
+
+/// The loss was none: what its answer froze goes on at once.
+#[test]
+fn fse_conservative_thaws_when_the_loss_was_none() {
+    let mut g = group("fse-conservative");
+    let all = in_avoidance(&mut g, 2, 10.0);
+    let (window, before) = (ask(&mut g, all[0]), sum_segs(&g));
+    g.update(all[0], &recovery(1000, window)).unwrap();
+    g.update(all[0], &avoidance(2000, window / 2.0)).unwrap();
+    assert!(sum_segs(&g) < 0.8 * before);
+    g.update(all[0], &wl_group_report { is_undo: 1, ..avoidance(3000, window) }).unwrap();
+    assert_segs!(sum_segs(&g), before);
+    let cwnd = ask(&mut g, all[1]);
+    g.update(all[1], &avoidance(4000, cwnd + 1.0)).unwrap();
+    assert_segs!(sum_segs(&g), before + 1.0);
+}
