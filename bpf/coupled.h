@@ -187,7 +187,7 @@ static __always_inline void wl_coupled_start(struct wl_socket *k, struct tcp_soc
 	wl_coupled_talk(k, s, WL_TALK_REPORT);
 }
 
-/* The algorithm has decided on an ACK. After a timeout the group was told at once; ECN's reduction is as a recovery to it. */
+/* The algorithm has decided on an ACK. After a timeout the group was told at once. */
 static __always_inline void wl_coupled_ack(struct wl_socket *k, struct wl_sample *s)
 {
 	int result;
@@ -196,8 +196,6 @@ static __always_inline void wl_coupled_ack(struct wl_socket *k, struct wl_sample
 		return;
 	if (k->ca_state == WL_CA_LOSS)
 		s->events &= ~WL_EV_RECOVERY_ENTER;
-	else if (k->ca_state == WL_CA_CWR)
-		s->is_in_recovery = 1;
 	/* said once, and not heard: the algorithm has heard it, and need not again */
 	if (k->owes_undo)
 		s->events |= WL_EV_UNDO;

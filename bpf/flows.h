@@ -111,9 +111,6 @@ static __always_inline void wl_tell_group(struct wl_flow *f, __u32 id, __u32 wha
 	p = bpf_map_lookup_elem(&wl_places, &id);
 	if (!p || !s)
 		return;
-	/* to a group a mark is as a recovery, also at who paces */
-	if (f->flags & WL_FLOW_MARKED)
-		s->sample.is_in_recovery = 1;
 	result = wl_group_talk(p, &s->sample, &f->decision, what);
 	if (result == WL_TALK_JOINED)
 		wl_count(WL_C_GROUP_JOINED);

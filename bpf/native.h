@@ -104,6 +104,8 @@ static __always_inline void wl_sample_socket(const struct wl_socket *k, const st
 	s->is_app_limited = tp->app_limited != 0;
 	s->is_cwnd_limited = wl_is_cwnd_limited(tp);
 	s->is_in_recovery = k->ca_state >= WL_CA_RECOVERY || (k->ca_state == WL_CA_CWR && !wl_is_paced(k));
+	if (k->ca_state == WL_CA_CWR)
+		s->events = WL_EV_MARKED;
 }
 
 /* What was found lost since the algorithm was last told: by ACKs, by RACK's timer, by a timeout. */
@@ -152,11 +154,11 @@ static __always_inline int wl_sample_ack(struct wl_socket *k, const struct tcp_s
 			k->events |= WL_EV_ROUND_START;
 		}
 	}
-	s->events = k->events;
+	s->events |= k->events;
 	k->events = 0;
 	if (s->newly_delivered_bytes && tp->write_seq != tp->snd_nxt)
 		s->events |= WL_EV_MORE_WAITS;
-	return s->newly_delivered_bytes || s->lost_bytes || s->events;
+	return s->newly_delivered_bytes || s->lost_bytes || (s->events & ~WL_EV_MARKED);
 }
 
 /* Whether the socket's window is its share of a group's. */

@@ -28,6 +28,7 @@ enum wl_event {
 	WL_EV_MORE_WAITS = 1 << 5, /* with data delivered: more waits for the window; a box cannot see it */
 	WL_EV_TIMEOUT_AGAIN =
 		1 << 6, /* with a timeout: what it is about has been answered with a reduction already */
+	WL_EV_MARKED = 1 << 7, /* stands while a reduction for a mark is under way, also at who paces: to groups */
 };
 
 /* Why on_congestion() is called. */

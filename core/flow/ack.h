@@ -456,6 +456,8 @@ WL_INLINE void wl_track_fill(const struct wl_flow *f, struct wl_sample *s, wl_u6
 	s->is_in_recovery =
 		(f->flags & WL_FLOW_RECOVERY) || ((f->flags & WL_FLOW_MARKED) && !wl_alg_paces(&f->decision));
 	s->is_cwnd_limited = !!(f->flags & WL_FLOW_CWND_LIMITED);
+	if (f->flags & WL_FLOW_MARKED)
+		s->events |= WL_EV_MARKED;
 }
 
 #endif

@@ -15,13 +15,16 @@
 /* The flow's state as the group wants it; notes in the member whether the recovery under way is none for the group. */
 WL_INLINE wl_u32 wl_group_state_of(struct wl_member *m, const struct wl_sample *s, const struct wl_decision *d)
 {
+	/* a mark is as a recovery, also at who paces and goes by no marks itself: the group answers what its members were told */
+	int is_reducing = s->is_in_recovery || (s->events & WL_EV_MARKED);
+
 	if (s->events & (WL_EV_TIMEOUT | WL_EV_UNDO))
 		m->flags |= WL_MEMBER_REPAIRS;
 	if (s->events & WL_EV_TIMEOUT)
 		return WL_MEMBER_SLOW_START;
-	if (!s->is_in_recovery || (s->events & WL_EV_RECOVERY_ENTER))
+	if (!is_reducing || (s->events & WL_EV_RECOVERY_ENTER))
 		m->flags &= ~WL_MEMBER_REPAIRS;
-	if (s->is_in_recovery && !(m->flags & WL_MEMBER_REPAIRS))
+	if (is_reducing && !(m->flags & WL_MEMBER_REPAIRS))
 		return WL_MEMBER_RECOVERY;
 	return d->cwnd_bytes < d->ssthresh_bytes ? WL_MEMBER_SLOW_START : WL_MEMBER_AVOIDANCE;
 }

@@ -156,7 +156,7 @@ fn sample(r: &mut Random, now_us: u32, delivered: u32, newly: u32) -> wl_sample 
         inflight_bytes: r.below(1 << 22),
         since_delivery_us: r.below(4) * r.below(500_000),
         round_count: delivered >> 16,
-        events: r.below(64) & r.below(64) & r.below(64),
+        events: r.below(256) & r.below(256) & r.below(256),
         random: r.below(u32::MAX),
         is_app_limited: (r.below(8) == 0).into(),
         is_cwnd_limited: (r.below(4) != 0).into(),

@@ -67,6 +67,11 @@ fn a_mark_holds_windows_and_not_rates() {
         let (mut sample, is_told) = marked(&mut f, 2, 41_000);
         f.call(abi::WL_NATIVE_CALL_ACK, &mut sample, 0, 41_000_000);
         assert!(is_told && sample.is_in_recovery == is_in_recovery, "{name}");
+        // its group is told of either
+        assert_ne!(sample.events & abi::WL_EV_MARKED, 0, "{name}");
+        let mut after = f.ack(&ack(10 * MSS, 82_000, &[]));
+        f.call(abi::WL_NATIVE_CALL_ACK, &mut after, 0, 82_000_000);
+        assert_eq!(after.events & abi::WL_EV_MARKED, 0, "{name}");
     }
 }
 

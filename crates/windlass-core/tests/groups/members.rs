@@ -579,3 +579,28 @@ fn a_recovery_that_goes_on_after_it_was_for_nothing_is_none() {
         );
     }
 }
+
+/// A mark is as a recovery to the group, whether or not the member's own algorithm goes by it.
+#[test]
+fn a_mark_reduces_the_group_of_whoever_paces_too() {
+    for is_in_recovery in [0, 1] {
+        let mut g = group("etcp");
+        let all = in_avoidance(&mut g, 2, 50.0);
+        let sample = |now_us, events| wl_sample {
+            now_us,
+            mss_bytes: MSS,
+            srtt_us: RTT_US,
+            is_in_recovery,
+            events,
+            ..wl_sample::default()
+        };
+        for (now_us, events) in
+            [(1_000_000, abi::WL_EV_RECOVERY_ENTER | abi::WL_EV_MARKED), (1_010_000, abi::WL_EV_MARKED)]
+        {
+            let mut decision = wl_decision { cwnd_bytes: 50 * MSS, ..wl_decision::default() };
+            g.exchange(all[0], 1, &sample(now_us, events), &mut decision).unwrap();
+            assert_eq!((decision.cwnd_bytes, decision.is_share), (50 * MSS, 0));
+        }
+        assert_segs!(sum_segs(&g), 50.0);
+    }
+}

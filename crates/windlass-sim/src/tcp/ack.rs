@@ -15,8 +15,8 @@ use crate::{
     time::{duration_us, echo_rtt_ns},
 };
 use windlass_core::abi::{
-    WL_CONGESTION_ECN, WL_CONGESTION_LOSS, WL_EV_MORE_WAITS, WL_EV_RECOVERY_ENTER, WL_EV_RECOVERY_EXIT,
-    WL_EV_ROUND_START, WL_EV_UNDO, wl_decision, wl_sample,
+    WL_CONGESTION_ECN, WL_CONGESTION_LOSS, WL_EV_MARKED, WL_EV_MORE_WAITS, WL_EV_RECOVERY_ENTER,
+    WL_EV_RECOVERY_EXIT, WL_EV_ROUND_START, WL_EV_UNDO, wl_decision, wl_sample,
 };
 
 /// An ACK while it is worked on.
@@ -479,6 +479,9 @@ impl Sender {
             self.usage.on_change(now_ns);
         }
         if delivered_segs > 0 || lost_segs > 0 || sample.events != 0 {
+            if self.state == CaState::Cwr {
+                sample.events |= WL_EV_MARKED;
+            }
             self.algorithm.on_ack(&sample);
             self.tell_group(&sample, wire);
         }
