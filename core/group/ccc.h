@@ -13,7 +13,7 @@
  *
  * Choices where the draft is silent or contradicts itself (A1 to A8 are its ambiguities; docs/groups.md has them all,
  * ablation.h their opposites):
- *   A1 joining adds nothing, unless WL_GROUP_JOIN_ADDS. A2 each member gets its share whenever it reports or asks.
+ *   A1 joining adds nothing, unless WL_GROUP_JOIN_ADDS, or unless the joiner was at work while the group began. A2 each member gets its share whenever it reports or asks.
  *   A3 the role leaves a member in slow start only if another one is not. A4 at the start, and after a collapse, the
  *   aggregate grows in proportion with the CoCo. A8 growth counts from members that need their window, and the role
  *   leaves those that do not, or that are silent. The next CoCo is not searched for: the next fit member that reports
@@ -226,7 +226,7 @@ static void wl_ccc_register(struct wl_group *g, const struct wl_tenant *t, struc
 		g->coco_is_limited = e->is_cwnd_limited;
 		if (wl_group_is_ablated(g, FIRST_THRESHOLD) && e->ssthresh_bytes < WL_CWND_MAX_BYTES)
 			g->sum_ssthresh_q16 = (wl_u64)e->ssthresh_bytes << WL_GROUP_Q;
-	} else if (g->config.flags & WL_GROUP_JOIN_ADDS) {
+	} else if ((g->config.flags & WL_GROUP_JOIN_ADDS) || wl_group_brings_window(g, e)) {
 		wl_group_add(g, (wl_u64)e->cwnd_bytes << WL_GROUP_Q);
 	}
 }

@@ -44,6 +44,7 @@ enum wl_group_has {
 	WL_GROUP_HAS_ACK = 1 << 3, /* heard_at_us is valid */
 	WL_GROUP_HAS_FREEZE = 1 << 4, /* frozen_at_us is valid (fse) */
 	WL_GROUP_HAS_COLLAPSED = 1 << 5, /* after a timeout, and of nobody was anything heard since */
+	WL_GROUP_HAS_FOUNDING = 1 << 6, /* its first round: see wl_group_brings_window() */
 };
 
 /* What only lisa keeps of a group: the member that would lend to the next joiner. */
@@ -347,6 +348,15 @@ WL_INLINE void wl_group_add(struct wl_group *g, wl_u64 window_q16)
 	g->sum_cwnd_q16 += window_q16;
 	if (g->sum_cwnd_q16 > WL_GROUP_CWND_MAX_Q16)
 		g->sum_cwnd_q16 = WL_GROUP_CWND_MAX_Q16;
+}
+
+/*
+ * Was the joiner at work before, in a group that is being founded? So are all where the home, or what it was told, has changed
+ * while flows ran. What they had was in use until now: the group is what they bring, or many would share the window of one.
+ */
+WL_INLINE int wl_group_brings_window(const struct wl_group *g, const struct wl_group_report *e)
+{
+	return (g->has & WL_GROUP_HAS_FOUNDING) && e->inflight_bytes;
 }
 
 /*

@@ -10,6 +10,8 @@
  *   weights  bounded to 1..WL_GROUP_WEIGHT_MAX; a member's may change with any report, a tenant's at any time.
  *   windows  in bytes. The member continues from what it was answered: a stack that counts in segments must report the
  *            bytes it cut off along with its own window, or cutting would look like a loss.
+ *   founding a group's first member brings its window, and by most rules nobody else does, but for those that were at work
+ *            (inflight_bytes) and join in its first round.
  *   replies  is_change 0: the flow goes on with its own values. So it is during recovery, and on any doubt.
  *   lies     growth is believed as far as an honest controller could reach in a round, and counts once for the group;
  *            a reduction is believed down to a half. Whatever a member claims, it gets its share of the group.
@@ -115,6 +117,7 @@ WL_INLINE void wl_group_advance_round(struct wl_group *g, const struct wl_group_
 	g->round_at_us = e->now_us;
 	g->round_acks = g->acks;
 	g->grown_q16 = 0;
+	g->has &= (wl_u8)~WL_GROUP_HAS_FOUNDING;
 }
 
 WL_INLINE void wl_group_hear(struct wl_group *g, struct wl_member *m, const struct wl_group_report *e)
@@ -238,6 +241,8 @@ WL_GLOBAL wl_u32 wl_group_register(struct wl_group *g, struct wl_tenant *t, stru
 	g->members++;
 	wl_group_add_weight(g, t, m->weight);
 	wl_group_hear(g, m, e);
+	if (g->members == 1)
+		g->has |= WL_GROUP_HAS_FOUNDING;
 	wl_member_note_loss(g, m, e);
 	wl_group_rule_register(g, t, m, e);
 	wl_group_count_state(g, m->state);

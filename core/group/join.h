@@ -8,8 +8,9 @@
  * joiner one by one: the group counts ACKs, and the joiner takes the difference when it asks.
  *
  * Reconstructed: the joiner's own ACKs release a segment each, so it is never slower than slow start even if the others
- * fall silent; it begins with two segments where others clock it and with its own initial window where nobody does;
- * and growth is withheld for at most one round in two, or a group with a joiner every round would never grow.
+ * fall silent; it begins with two segments where others clock it and with its own initial window where nobody does, or with
+ * what it has in flight if that is more; and growth is withheld for at most one round in two, or a group with a joiner every
+ * round would never grow.
  */
 #ifndef WL_GROUP_JOIN_H
 #define WL_GROUP_JOIN_H
@@ -29,6 +30,7 @@ WL_INLINE void wl_join_begin(struct wl_group *g, struct wl_member *m, const stru
 {
 	wl_u32 share_segs = share_bytes / e->mss_bytes;
 	wl_u32 acks = g->acks - g->round_acks;
+	wl_u32 own_segs;
 
 	if ((g->config.flags & WL_GROUP_NO_ACK_CLOCK) || share_bytes <= WL_GROUP_FLOOR_SEGS * e->mss_bytes)
 		return;
@@ -38,12 +40,11 @@ WL_INLINE void wl_join_begin(struct wl_group *g, struct wl_member *m, const stru
 	m->clock_every = acks > share_segs ? acks / share_segs : 1;
 	m->clock_acks = g->acks;
 	m->clock_own_acks = 0;
-	m->clock_start_segs = WL_GROUP_FLOOR_SEGS;
+	/* what it has in flight already is no burst */
+	m->clock_start_segs = wl_max(e->inflight_bytes / e->mss_bytes, WL_GROUP_FLOOR_SEGS);
 	if (!wl_join_has_donors(g, e)) {
-		if (m->clock_start_segs < e->cwnd_bytes / e->mss_bytes)
-			m->clock_start_segs = e->cwnd_bytes / e->mss_bytes;
-		if (m->clock_start_segs > WL_INIT_CWND_SEGS)
-			m->clock_start_segs = WL_INIT_CWND_SEGS;
+		own_segs = wl_min(e->cwnd_bytes / e->mss_bytes, WL_INIT_CWND_SEGS);
+		m->clock_start_segs = wl_max(m->clock_start_segs, own_segs);
 		return;
 	}
 	if (!(g->has & WL_GROUP_HAS_CLOCK) ||

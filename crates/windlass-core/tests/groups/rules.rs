@@ -454,3 +454,26 @@ fn fse_conservative_thaws_when_the_loss_was_none() {
     g.update(all[1], &avoidance(4000, cwnd + 1.0)).unwrap();
     assert_segs!(sum_segs(&g), before + 1.0);
 }
+
+/// Where a home begins anew, flows that were at work bring what they had. New ones bring nothing (A1), nor does who comes later.
+#[test]
+fn flows_at_work_bring_their_windows_to_a_group_that_begins() {
+    for rule in ["ccc", "multcp", "etcp"] {
+        for (inflight_segs, sum) in [(25, 100.0), (0, 25.0)] {
+            // with the ACK clock: nobody is silenced whose share is in flight
+            let mut g = Group::new(&wl_group_config { flags: 0, ..config(rule) }).unwrap();
+            let at_work = |now_us| wl_group_report {
+                inflight_bytes: inflight_segs * MSS,
+                acks: 1,
+                ..avoidance(now_us, 25.0)
+            };
+            for i in 0..4 {
+                let (_, reply) = g.register(None, &at_work(i * RTT_US / 8)).unwrap();
+                assert!(inflight_segs == 0 || close(segs(reply), 25.0), "{rule}, flow {i}: {reply:?}");
+            }
+            assert_segs!(sum_segs(&g), sum);
+            g.register(None, &at_work(2 * RTT_US)).unwrap();
+            assert_segs!(sum_segs(&g), sum);
+        }
+    }
+}
