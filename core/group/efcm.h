@@ -52,6 +52,8 @@ static void wl_efcm_register(struct wl_group *g, const struct wl_tenant *t, stru
 		g->sum_cwnd_q16 = (wl_u64)e->cwnd_bytes << WL_GROUP_Q;
 		return;
 	}
+	/* the average is what it brings, whatever it had */
+	g->has &= (wl_u8)~WL_GROUP_HAS_FOUNDING;
 	g->sum_cwnd_q16 = wl_efcm_joined(g, t, m, g->sum_cwnd_q16);
 	g->sum_ssthresh_q16 = wl_efcm_joined(g, t, m, g->sum_ssthresh_q16);
 }

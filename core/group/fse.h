@@ -90,6 +90,8 @@ WL_INLINE void wl_fse_report(struct wl_group *g, struct wl_member *m, const stru
 			return;
 		loss = wl_member_loss_bytes(m, e);
 	}
+	/* one that is of before, from when the group was founded or has paused, is none for what is left */
+	g->sum_ssthresh_q16 = 0;
 	if (is_conservative) {
 		wl_group_shrink(g, e, wl_mul_div(g->sum_cwnd_q16, loss, m->cwnd_bytes));
 		g->has |= WL_GROUP_HAS_FREEZE;

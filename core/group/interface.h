@@ -253,6 +253,19 @@ WL_GLOBAL wl_u32 wl_group_register(struct wl_group *g, struct wl_tenant *t, stru
 	return WL_GROUP_OK;
 }
 
+/*
+ * Of the window that a member brought when it joined, this much was left out: the home has nothing but its word for it. While the
+ * group is being founded that is a threshold, up to which it begins slowly.
+ */
+WL_INLINE void wl_group_prove(struct wl_group *g, wl_u32 bytes)
+{
+	if (!(g->has & WL_GROUP_HAS_FOUNDING) || !wl_group_has_aggregate(g))
+		return;
+	g->sum_ssthresh_q16 += (wl_u64)bytes << WL_GROUP_Q;
+	if (g->sum_ssthresh_q16 > WL_GROUP_CWND_MAX_Q16)
+		g->sum_ssthresh_q16 = WL_GROUP_CWND_MAX_Q16;
+}
+
 WL_INLINE int wl_member_enters_recovery(const struct wl_member *m, const struct wl_group_report *e)
 {
 	return e->state == WL_MEMBER_RECOVERY && m->state != WL_MEMBER_RECOVERY;

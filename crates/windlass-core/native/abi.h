@@ -57,6 +57,7 @@ wl_u32 wln_group_ask(struct wl_group *, const struct wl_tenant *, struct wl_memb
 wl_u32 wln_group_leave(struct wl_group *, struct wl_tenant *, struct wl_member *);
 wl_u32 wln_group_collect(struct wl_group *, struct wl_tenant *, struct wl_member *, wl_u32 now_us);
 int wln_group_is_live(const struct wl_group *, wl_u32 now_us);
+void wln_group_prove(struct wl_group *, wl_u32 bytes);
 wl_u32 wln_group_resume(struct wl_group *, const struct wl_tenant *, struct wl_member *, wl_u32 now_us,
 			struct wl_group_reply *);
 void wln_group_report_of(struct wl_member *, const struct wl_sample *, const struct wl_decision *, wl_u32 weight,

@@ -230,6 +230,11 @@ wl_u32 wln_group_resume(struct wl_group *g, const struct wl_tenant *t, struct wl
 	return wl_group_resume(g, t, m, now_us, r);
 }
 
+void wln_group_prove(struct wl_group *g, wl_u32 bytes)
+{
+	wl_group_prove(g, bytes);
+}
+
 int wln_group_is_live(const struct wl_group *g, wl_u32 now_us)
 {
 	return wl_group_is_live(g, now_us);

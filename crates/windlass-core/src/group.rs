@@ -317,6 +317,13 @@ impl Group {
         unsafe { abi::wln_group_is_live(self.state(), now_us) != 0 }
     }
 
+    /// The member that joined last brought a window of which so much was left out of its report, there being nothing but its word
+    /// for it: while the group is being founded that is a threshold, up to which it begins slowly.
+    pub fn prove(&mut self, bytes: u32) {
+        // SAFETY: the state is initialized.
+        unsafe { abi::wln_group_prove(&mut self.state, bytes) };
+    }
+
     /// Makes a reply whole segments, as stacks send them: the nearest number to the share, from which the member goes on.
     /// For homes that pass replies on; [`Group::exchange`] and its like do so by themselves.
     pub fn settle(&mut self, member: MemberId, reply: &mut wl_group_reply) -> Result<(), GroupError> {

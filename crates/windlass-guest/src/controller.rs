@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 use windlass_core::{
     Group, GroupError, GroupRule, MemberId, TenantId,
-    abi::{self, wl_decision, wl_group_config, wl_group_report},
+    abi::{self, wl_decision, wl_group_config, wl_group_reply, wl_group_report},
 };
 
 /// A flow that says nothing for so long leaves the group; if it wakes up, it registers again. One that sends reports
@@ -104,6 +104,8 @@ struct Guest {
     session: Option<u64>,
     reader: Reader,
     flows: HashMap<u64, MemberId>,
+    /// Most flows that it had at once while the group had members: so many have brought a window.
+    brought: usize,
     /// Smoothed over its reports; 0: none yet.
     srtt_us: u32,
     sifted_at_us: u32,
@@ -119,6 +121,7 @@ impl Guest {
             session: None,
             reader: Reader::default(),
             flows: HashMap::new(),
+            brought: 0,
             srtt_us: 0,
             sifted_at_us: 0,
             is_removed: false,
@@ -290,7 +293,7 @@ impl Controller {
             Some(member) => self.group.update(member, &claim).map(|reply| (member, reply)),
             None if report.op == Op::Update => Err(GroupError::NotMember),
             None if self.is_full(guest, now_us) => Err(GroupError::Full),
-            None => self.group.register(Some(self.guests[id].tenant), &claim).inspect(|(member, _)| {
+            None => self.join(guest, claim).inspect(|(member, _)| {
                 self.guests[id].flows.insert(report.flow, *member);
             }),
         };
@@ -325,6 +328,31 @@ impl Controller {
                 Reply { outcome: Outcome::Refused, ..keep }
             }
         })
+    }
+
+    /// A flow joins, with an initial window at most; what it says that it had beyond is a threshold, if the group begins with it: a
+    /// liar reaches what any slow start reaches. What flows brought that have left is the others' (`fse`), so that one in the place
+    /// of such a flow brings nothing.
+    fn join(
+        &mut self,
+        guest: GuestId,
+        claim: wl_group_report,
+    ) -> Result<(MemberId, wl_group_reply), GroupError> {
+        if self.group.is_empty() {
+            self.guests.iter_mut().for_each(|g| g.brought = 0);
+        }
+        let Guest { tenant, flows, brought, .. } = &mut self.guests[guest.0];
+        let first_bytes = abi::WL_INIT_CWND_SEGS * claim.mss_bytes;
+        let cwnd_bytes = if flows.len() < *brought { 1 } else { claim.cwnd_bytes.min(first_bytes) };
+        // nor does what it has in flight make more of it
+        let modest = wl_group_report { cwnd_bytes, inflight_bytes: 0, ..claim };
+        let (member, reply) = self.group.register(Some(*tenant), &modest)?;
+        *brought = (*brought).max(flows.len() + 1);
+        if claim.cwnd_bytes <= first_bytes {
+            return Ok((member, reply));
+        }
+        self.group.prove(claim.cwnd_bytes);
+        Ok((member, self.group.ask(member)?))
     }
 
     /// The member, if it is the first to be heard after a pause of all, for which its kernel has cut its window; and what an

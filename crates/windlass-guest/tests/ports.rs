@@ -147,6 +147,16 @@ impl Guest {
         }
     }
 
+    /// Its flow 1 begins the group, and grows to so many segments.
+    fn found(&mut self, segs: u32) {
+        self.say(report(1, 1, Op::Register, segs));
+        let mut share = self.share_segs();
+        while share < segs {
+            self.say(Report { state: State::SlowStart, ..report(1, 1, Op::Update, 2 * share) });
+            share = self.share_segs();
+        }
+    }
+
     fn finish(mut self) -> Counts {
         self.is_over.store(true, Ordering::Relaxed);
         self.agent.take().unwrap().join().unwrap()
@@ -172,12 +182,12 @@ fn shares_come_through_the_ports_and_end_with_the_controller() {
     let (service, happenings) = start(&places);
     assert_eq!(happenings.recv_timeout(LIMIT), Ok(coupled.clone()));
 
-    guest.say(report(1, 1, Op::Register, 40));
-    assert_eq!(guest.share_segs(), 40);
+    guest.say(report(1, 1, Op::Register, 10));
+    assert_eq!(guest.share_segs(), 10);
     guest.say(report(2, 1, Op::Register, 10));
-    assert_eq!(guest.share_segs(), 20);
-    guest.say(report(1, 2, Op::Update, 40));
-    assert_eq!(guest.share_segs(), 20);
+    assert_eq!(guest.share_segs(), 5);
+    guest.say(report(1, 2, Op::Update, 10));
+    assert_eq!(guest.share_segs(), 5);
     assert_eq!(service.look().0[0].flows, 2);
 
     drop(service);
@@ -225,8 +235,8 @@ fn a_guest_that_floods_its_port_waits() {
         taken += n;
         assert!(taken < 4 << 20, "the port takes whatever comes");
     }
-    guest.say(report(1, 1, Op::Register, 40));
-    assert_eq!(guest.share_segs(), 40);
+    guest.say(report(1, 1, Op::Register, 10));
+    assert_eq!(guest.share_segs(), 10);
     // which waits for nobody
     drop(service);
     let told = happenings.try_iter().filter(|(name, _)| name == "flood").count();
@@ -255,8 +265,7 @@ fn weights_and_guests_change_while_flows_run() {
     }
     let [a, b] = &mut guests;
     let (mut a_seq, mut b_seq) = (1, 1);
-    a.say(report(1, 1, Op::Register, 40));
-    assert_eq!(a.share_segs(), 40);
+    a.found(40);
     b.say(report(1, 1, Op::Register, 10));
     assert_eq!(b.share_segs(), 20);
     assert_eq!(share(a, &mut a_seq, 40), 20);

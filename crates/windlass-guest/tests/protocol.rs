@@ -92,6 +92,19 @@ impl Site {
         self.share_segs(at, Report { cwnd_bytes: last.cwnd_bytes, ..own })
     }
 
+    /// The first guest's flow 1 begins the group, which has so many segments then. At first it has no more than ten, whatever
+    /// the flow says that it had.
+    fn found(&mut self, segs: u32) {
+        let mut share = self.share_segs(0, report(1, 1, Op::Register, segs));
+        assert_eq!(share, segs.min(abi::WL_INIT_CWND_SEGS));
+        while share < segs {
+            self.now_us += u64::from(RTT_US);
+            let grown = report(1, 1, Op::Update, 2 * share);
+            share = self.share_segs(0, Report { state: State::SlowStart, ..grown });
+        }
+        assert_eq!(self.controller.sum_cwnd_bytes(), u64::from(segs * MSS));
+    }
+
     /// The share in the only answer.
     fn share_segs(&mut self, at: usize, report: Report) -> u32 {
         match self.say(at, report).as_slice() {
@@ -105,7 +118,7 @@ impl Site {
 fn guests_share_by_weight_whatever_the_number_of_their_flows() {
     for (weights, flows_of_second) in [([1, 1], 1), ([1, 1], 4), ([1, 2], 4), ([1, 4], 2)] {
         let mut site = Site::new(&weights);
-        site.share_segs(0, report(1, 1, Op::Register, 120));
+        site.found(120);
         for flow in 0..flows_of_second {
             site.share_segs(1, report(flow, 1, Op::Register, 10));
         }
@@ -121,7 +134,7 @@ fn guests_share_by_weight_whatever_the_number_of_their_flows() {
 #[test]
 fn answers_are_whole_segments() {
     let mut site = Site::new(&[1, 1]);
-    site.share_segs(0, report(1, 1, Op::Register, 41));
+    site.found(41);
     for flow in 1..=4 {
         site.share_segs(1, report(flow, 1, Op::Register, 10));
     }
@@ -138,7 +151,7 @@ fn answers_are_whole_segments() {
 #[test]
 fn a_flow_that_leaves_gives_its_share_to_the_others() {
     let mut site = Site::new(&[1, 1]);
-    site.share_segs(0, report(1, 1, Op::Register, 40));
+    site.found(40);
     assert_eq!(site.share_segs(1, report(1, 1, Op::Register, 10)), 20);
     assert_eq!(site.update_segs(0, 1), 20);
     assert!(site.say(1, report(1, 2, Op::Leave, 20)).is_empty());
@@ -148,7 +161,7 @@ fn a_flow_that_leaves_gives_its_share_to_the_others() {
 #[test]
 fn whatever_a_guest_claims_it_gets_its_share() {
     let mut site = Site::new(&[1, 1]);
-    site.share_segs(0, report(1, 1, Op::Register, 40));
+    site.found(40);
     site.share_segs(1, report(1, 1, Op::Register, 10));
     for seq in 2..40 {
         let lie = Report {
@@ -179,7 +192,7 @@ fn whatever_a_guest_claims_it_gets_its_share() {
 fn a_guest_that_stays_in_recovery_takes_away_nobodys_reaction() {
     for rule in ["ccc", "etcp"] {
         let mut site = Site::with(Config::new(GroupRule::by_name(rule).unwrap()), &[1, 1]);
-        site.share_segs(0, report(1, 1, Op::Register, 646));
+        site.found(646);
         let mut lies = 1;
         site.share_segs(1, report(1, lies, Op::Register, 10));
         let mut shares = vec![site.update_segs(0, 1)];
@@ -213,7 +226,7 @@ fn a_guest_that_stays_in_recovery_takes_away_nobodys_reaction() {
 #[test]
 fn a_guest_that_claims_losses_halves_the_group_once_a_round_trip_while_it_is_there() {
     let mut site = Site::new(&[1, 1]);
-    site.share_segs(0, report(1, 1, Op::Register, 646));
+    site.found(646);
     site.share_segs(1, report(1, 1, Op::Register, 10));
     site.update_segs(0, 1);
     let (start, start_us) = (site.controller.sum_cwnd_bytes(), site.now_us);
@@ -243,7 +256,7 @@ fn a_guest_that_claims_losses_halves_the_group_once_a_round_trip_while_it_is_the
 fn five_hundred_flows_of_one_guest_are_one_guest() {
     let config = Config { idle_us: 60_000_000, ..Config::new(GroupRule::by_name("ccc").unwrap()) };
     let mut site = Site::with(config, &[1, 1]);
-    site.share_segs(0, report(1, 1, Op::Register, 4000));
+    site.found(4000);
     for flow in 0..500 {
         site.share_segs(1, report(flow, 1, Op::Register, 10));
     }
@@ -255,7 +268,7 @@ fn five_hundred_flows_of_one_guest_are_one_guest() {
 #[test]
 fn guests_that_come_and_go_leave_nothing() {
     let mut site = Site::new(&[1]);
-    site.share_segs(0, report(1, 1, Op::Register, 40));
+    site.found(40);
     for n in 0..100 {
         let id = site.controller.add_guest(&format!("vm{n}"), 3);
         site.guests.push((id, Session::default()));
@@ -323,7 +336,7 @@ fn more_flows_than_a_guest_may_have_are_refused_and_told() {
 #[test]
 fn a_flow_that_was_collected_registers_again_by_itself() {
     let mut site = Site::new(&[1, 1]);
-    site.share_segs(0, report(1, 1, Op::Register, 40));
+    site.found(40);
     site.share_segs(1, report(1, 1, Op::Register, 10));
     // the first is silent while the second goes on for longer than the host's patience
     let rounds = controller::IDLE_US / (RTT_US / 4) + 2;
@@ -339,7 +352,7 @@ fn a_flow_that_was_collected_registers_again_by_itself() {
 #[test]
 fn a_flow_that_ended_without_a_word_is_forgotten() {
     let mut site = Site::new(&[1]);
-    site.share_segs(0, report(1, 1, Op::Register, 40));
+    site.found(40);
     site.share_segs(0, report(2, 1, Op::Register, 40));
     let begun_us = site.now_us;
     let mut forgotten = Vec::new();
@@ -367,7 +380,7 @@ fn a_flow_that_ended_without_a_word_is_forgotten() {
 #[test]
 fn a_new_controller_learns_of_all_flows() {
     let mut site = Site::new(&[1, 1]);
-    site.share_segs(0, report(1, 1, Op::Register, 40));
+    site.found(40);
     site.share_segs(0, report(2, 1, Op::Register, 40));
     let mut fresh = Controller::new(Config::new(GroupRule::by_name("ccc").unwrap())).unwrap();
     let id = fresh.add_guest("vm", 1);
@@ -389,7 +402,7 @@ fn a_host_that_does_not_answer_is_given_up_and_greeted_again() {
     assert_eq!(session.outgoing().len(), 2 * greeting);
 
     let mut site = Site::new(&[1]);
-    site.share_segs(0, report(1, 1, Op::Register, 40));
+    site.found(40);
     let session = &mut site.guests[0].1;
     session.report(report(1, 2, Op::Update, 40), site.now_us);
     assert!(session.tick(site.now_us + PATIENCE_US / 2).is_empty());
@@ -478,6 +491,52 @@ fn a_host_that_grants_what_it_likes_is_given_up() {
     assert_eq!(believed_of(2 * MSS, 0), (10, None));
 }
 
+/// What a guest says that it had is where it may grow to, and nothing that anybody gets.
+#[test]
+fn a_guest_that_claims_a_window_when_it_comes_has_a_first_one() {
+    for rule in GroupRule::all() {
+        let mut site = Site::with(Config::new(rule), &[1, 1]);
+        let lie = Report {
+            cwnd_bytes: CWND_MAX_BYTES,
+            ssthresh_bytes: CWND_MAX_BYTES,
+            inflight_bytes: CWND_MAX_BYTES,
+            ..report(1, 1, Op::Register, 1)
+        };
+        let first = 10 * MSS;
+        // one that adds its own, or an average one
+        let adds = ["fse", "fse-conservative", "efcm"].contains(&rule.name());
+        let most = u64::from(first) * if adds { 2 } else { 1 };
+        assert!(site.share_segs(1, lie) <= 10, "{rule:?}");
+        let joined = site.share_segs(0, report(1, 1, Op::Register, 10));
+        assert!(joined <= 10, "{rule:?}: {joined}");
+        assert!(site.controller.sum_cwnd_bytes() <= most, "{rule:?}: {}", site.controller.sum_cwnd_bytes());
+        for flow in 2..100 {
+            site.say(1, Report { flow: flow - 1, op: Op::Leave, ..lie });
+            site.share_segs(1, Report { flow, ..lie });
+            let sum_bytes = site.controller.sum_cwnd_bytes();
+            // there is no window of no bytes
+            assert!(sum_bytes <= most + flow, "{rule:?}: {sum_bytes} bytes, flow {flow}");
+        }
+        assert!(site.update_segs(0, 1) <= 10, "{rule:?}");
+    }
+}
+
+/// Where a controller begins anew, what flows had is what they may come back to fast, all together.
+#[test]
+fn flows_that_were_at_work_start_slowly_up_to_what_they_had() {
+    let mut site = Site::new(&[1, 1]);
+    for flow in 1..=4 {
+        site.share_segs(0, report(flow, 1, Op::Register, 86));
+    }
+    assert_eq!(site.controller.sum_cwnd_bytes(), u64::from(10 * MSS));
+    let told = site.granted[&(0, 4)];
+    assert_eq!((told.state, told.ssthresh_bytes), (State::SlowStart, 86 * MSS));
+    // later ones bring nothing
+    site.now_us += u64::from(RTT_US);
+    site.share_segs(0, report(5, 1, Op::Register, 86));
+    assert_eq!(site.granted[&(0, 5)].ssthresh_bytes, 4 * 86 * MSS / 5);
+}
+
 /// As of one flow: what the kernel cuts of the first window after a pause is cut of the group's, too.
 #[test]
 fn a_group_of_guests_that_all_paused_begins_with_less() {
@@ -485,7 +544,7 @@ fn a_group_of_guests_that_all_paused_begins_with_less() {
     let least = 2 * u64::from(abi::WL_INIT_CWND_SEGS * controller::MSS_MOST_BYTES);
     for (is_heard, share, sum_bytes) in [(true, 50, u64::from(100 * MSS)), (false, 10, least)] {
         let mut site = Site::new(&[1, 1]);
-        site.share_segs(0, report(1, 1, Op::Register, 100));
+        site.found(100);
         site.share_segs(1, report(1, 1, Op::Register, 10));
         site.update_segs(0, 1);
         site.now_us += 20 * u64::from(RTT_US);
@@ -498,7 +557,7 @@ fn a_group_of_guests_that_all_paused_begins_with_less() {
     }
     // who claims that less is left than any kernel leaves
     let mut site = Site::new(&[1, 1]);
-    site.share_segs(0, report(1, 1, Op::Register, 100));
+    site.found(100);
     site.share_segs(1, report(1, 1, Op::Register, 10));
     site.update_segs(0, 1);
     for seq in 3..10 {
@@ -517,7 +576,7 @@ proptest! {
         noise in prop::collection::vec(any::<u8>(), 1..200),
     ) {
         let mut site = Site::new(&[1]);
-        site.share_segs(0, report(1, 1, Op::Register, 40));
+        site.found(40);
         let events = site.guests[0].1.receive(&noise, site.now_us);
         prop_assert!(events.iter().all(|e| matches!(e, Event::Alone(_))), "{:?}", events);
         let mut bye = Vec::new();
@@ -533,7 +592,7 @@ proptest! {
         noise in prop::collection::vec(any::<u8>(), 1..400),
     ) {
         let mut site = Site::new(&[1, 1]);
-        site.share_segs(0, report(1, 1, Op::Register, 40));
+        site.found(40);
         site.share_segs(1, report(1, 1, Op::Register, 10));
         let (mut answer, mut heard) = (Vec::new(), Vec::new());
         site.controller.receive(site.guests[1].0, &noise, site.now_us as u32, &mut answer, &mut heard);

@@ -1,6 +1,7 @@
 //! Every rule: its worked numbers, and how aggressive it is.
 
 use crate::*;
+use windlass_core::abi::wl_decision;
 
 // ------------------------------------------------------------------ rules by name
 
@@ -475,5 +476,21 @@ fn flows_at_work_bring_their_windows_to_a_group_that_begins() {
             g.register(None, &at_work(2 * RTT_US)).unwrap();
             assert_segs!(sum_segs(&g), sum);
         }
+    }
+}
+
+/// A threshold that is left of a pause is none for what a loss leaves: these rules know none but their members' own.
+#[test]
+fn fse_reduces_without_a_slow_start_after_a_pause() {
+    for rule in ["fse", "fse-conservative"] {
+        let mut g = group(rule);
+        let all = in_avoidance(&mut g, 2, 50.0);
+        let mut decision = wl_decision { cwnd_bytes: 40 * MSS, ..wl_decision::default() };
+        g.resume(all[0], 5_000_000, &mut decision).unwrap();
+        assert_ne!(g.state().sum_ssthresh_q16, 0, "{rule}");
+        let window = ask(&mut g, all[0]);
+        g.update(all[0], &recovery(6_000_000, window)).unwrap();
+        let reply = g.update(all[0], &avoidance(6_100_000, window / 2.0)).unwrap();
+        assert_eq!(reply.state, abi::WL_MEMBER_AVOIDANCE, "{rule}");
     }
 }
