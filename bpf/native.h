@@ -72,9 +72,14 @@ static __always_inline int wl_is_paced(const struct wl_socket *k)
 	return wl_alg_paces(&k->decision);
 }
 
-/* As the kernel's tcp_is_cwnd_limited(): in slow start a window half used is in use. */
+/*
+ * As the kernel's tcp_is_cwnd_limited(): in slow start a window half used is in use. One that is as large as the socket or its
+ * route allows does not limit by itself: more would not be used, and a group would go on growing for it.
+ */
 static __always_inline int wl_is_cwnd_limited(const struct tcp_sock *tp)
 {
+	if (tp->snd_cwnd >= tp->snd_cwnd_clamp)
+		return 0;
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
 		return 1;
 	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;

@@ -178,6 +178,17 @@ impl Agent {
         self.groups()["groups"][0]["members"].as_u64()
     }
 
+    /// That of the first group.
+    fn window_bytes(&self) -> u64 {
+        let path = format!("/sys/fs/bpf/windlass/native/{}/groups", self.prefix);
+        let groups = MapHandle::from_pinned_path(path).expect("the groups' map");
+        let bytes = groups.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).expect("readable").expect("there");
+        assert!(bytes.len() >= size_of::<GroupHome>());
+        // SAFETY: plain data of at most this length, valid for any bytes.
+        let home = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<GroupHome>()) };
+        home.group.sum_cwnd_q16 >> abi::WL_GROUP_Q
+    }
+
     fn unload(&self) {
         let out =
             windlass().args(["native", "unload", "--prefix", &self.prefix]).output().expect("windlass runs");
@@ -201,6 +212,15 @@ fn rule(site: &Site, server: usize, weight: u32) -> String {
          match = {{ cgroup = \"{}\" }}\n\
          group = {{ name = \"uplink\", rule = \"ccc\", per = \"rule\", weight = {weight} }}\n",
         site.cgroups[server].path().display()
+    )
+}
+
+/// The first container's sockets in a group of that kind, each with a weight of its own.
+fn one_group(site: &Site, kind: &str) -> String {
+    format!(
+        "[[rule]]\nname = \"all\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch = {{ cgroup = \"{}\" }}\n\
+         group = {{ name = \"uplink\", rule = \"{kind}\" }}\n",
+        site.cgroups[0].path().display()
     )
 }
 
@@ -308,37 +328,59 @@ fn a_smaller_mtu_is_no_timeout() {
     let Some(site) = site_or_skip(test, Setup { link, has_cgroups: true, ..PLAIN }) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("policy.toml");
-    let text = format!(
-        "[[rule]]\nname = \"all\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch = {{ cgroup = \"{}\" }}\n\
-         group = {{ name = \"uplink\", rule = \"etcp\" }}\n",
-        site.cgroups[0].path().display()
-    );
-    fs::write(&file, text).expect("a writable folder");
+    fs::write(&file, one_group(&site, "etcp")).expect("a writable folder");
     let mut agent = Agent::start(file, &own_prefix());
     agent.says(&["under control"]);
     let downloads = Downloads::start(&site, &[0, 0]);
     downloads.shares(1_000_000);
-    let path = format!("/sys/fs/bpf/windlass/native/{}/groups", agent.prefix);
-    let groups = MapHandle::from_pinned_path(path).expect("the groups' map");
-    let window_bytes = || {
-        let bytes = groups.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).expect("readable").expect("there");
-        assert!(bytes.len() >= size_of::<GroupHome>());
-        // SAFETY: plain data of at most this length, valid for any bytes.
-        let home = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<GroupHome>()) };
-        home.group.sum_cwnd_q16 >> abi::WL_GROUP_Q
-    };
     let timeouts = || site.counter_of(&site.servers[0], "TCPTimeouts");
-    let (before, timeouts_before) = (window_bytes(), timeouts());
+    let (before, timeouts_before) = (agent.window_bytes(), timeouts());
     site.gateway.run(&["ip", "link", "set", "wan0", "mtu", "1300"]).expect("iproute2");
     let (mut least, mut arrived) = (before, 0);
     while arrived < 2_000_000 {
-        least = least.min(window_bytes());
+        least = least.min(agent.window_bytes());
         if let Ok((_, bytes)) = downloads.arrived.recv_timeout(Duration::from_millis(1)) {
             arrived += bytes;
         }
     }
     assert_eq!(timeouts(), timeouts_before, "the servers' kernel had a timeout");
     assert!(least > before / 2, "{before} bytes of window became {least}");
+}
+
+/// What its route does not allow a socket never sends: its group does not grow beyond that as if it did.
+#[test]
+fn a_group_stops_growing_where_a_members_route_bounds_it() {
+    let test = "a_group_stops_growing_where_a_members_route_bounds_it";
+    // nothing is lost
+    let link = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"20 BDP\"";
+    let Some(site) = site_or_skip(test, Setup { link, has_cgroups: true, ..PLAIN }) else { return };
+    let server = &site.servers[0];
+    let out = server.run(&["ip", "-o", "route", "show", "default"]).expect("iproute2");
+    let route = String::from_utf8_lossy(&out.stdout).into_owned();
+    let words = ["ip", "route", "change"].into_iter().chain(route.split_whitespace());
+    server.run(&words.chain(["cwnd", "lock", "20"]).collect::<Vec<_>>()).expect("iproute2");
+    // connections go by it once one to the same peer has ended, and none that began before
+    server.run(&["ip", "tcp_metrics", "flush", "all"]).expect("iproute2");
+    let end = Instant::now() + LIMIT;
+    loop {
+        site.fetch(10_000);
+        let known = server.run(&["ip", "tcp_metrics", "show"]).expect("iproute2").stdout;
+        if String::from_utf8_lossy(&known).contains("cwnd 20") {
+            break;
+        }
+        assert!(Instant::now() < end, "{}", String::from_utf8_lossy(&known));
+    }
+    for rule in ["ccc", "etcp"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("policy.toml");
+        fs::write(&file, one_group(&site, rule)).expect("a writable folder");
+        let mut agent = Agent::start(file, &own_prefix());
+        agent.says(&["under control"]);
+        let downloads = Downloads::start(&site, &[0]);
+        downloads.shares(2_000_000);
+        let segs = agent.window_bytes() / 1448;
+        assert!((15..=30).contains(&segs), "{rule}: {segs} segments");
+    }
 }
 
 /// Whose sockets are released leaves the group, and so does who closes; the others have what they had.
