@@ -317,8 +317,11 @@ void wl_native_cwnd_event(__u64 *ctx)
 		wl_echo(k, tp, event == WL_CA_EVENT_ECN_IS_CE);
 		return;
 	}
-	/* acknowledged all at once, with more waiting for the window: no pause */
-	if (!tp->app_limited)
+	/*
+	 * acknowledged all at once, with more waiting for the window: no pause. Nor is it one if all in flight has been found lost, and
+	 * is sent again
+	 */
+	if (!tp->app_limited || tp->packets_out)
 		return;
 	if (wl_should_hand_back(k)) {
 		wl_hand_back(tp, k->algorithm);
