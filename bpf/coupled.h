@@ -41,6 +41,7 @@ struct wl_seat {
 	struct wl_place place;
 	struct wl_wish wish;
 	__u32 is_left; /* its socket will not come back to it */
+	__u32 is_out; /* whoever looked at it could not put it back into the round: its socket does */
 };
 
 /* Key: wl_socket.seat. */
@@ -77,6 +78,15 @@ static __always_inline struct wl_seat *wl_seat_of(const struct wl_socket *k)
 	return number ? bpf_map_lookup_elem(&wl_seats, &number) : 0;
 }
 
+/* Has others look at the seat. There is room for each, but from Linux 6.16 on it may be too busy there. */
+static __always_inline void wl_seat_return(struct wl_seat *seat, __u64 number)
+{
+	/* before somebody takes it out again */
+	seat->is_out = 0;
+	if (bpf_map_push_elem(&wl_seat_round, &number, 0))
+		seat->is_out = 1;
+}
+
 /* Looks at the seat that nobody has looked at for longest. */
 static __noinline void wl_seat_look(__u32 now_us)
 {
@@ -97,8 +107,8 @@ static __noinline void wl_seat_look(__u32 now_us)
 		WL_COUPLED_COUNT(collected);
 	if (seat->is_left && !seat->place.member.id)
 		bpf_map_delete_elem(&wl_seats, &number);
-	else if (bpf_map_push_elem(&wl_seat_round, &number, 0))
-		seat->is_left = 1; /* cannot be: there is room for every seat */
+	else
+		wl_seat_return(seat, number);
 }
 
 /* Gives the socket a seat if the selector has left a wish. */
@@ -165,6 +175,8 @@ static __noinline int wl_coupled_talk(struct wl_socket *k, const struct wl_sampl
 		k->decision.is_share = 0;
 		return WL_TALK_NONE;
 	}
+	if (seat->is_out)
+		wl_seat_return(seat, k->seat);
 	result = wl_group_talk(&seat->place, s, &k->decision, what);
 	if (result == WL_TALK_JOINED)
 		WL_COUPLED_COUNT(joined);
@@ -225,6 +237,8 @@ static __always_inline void wl_coupled_end(struct wl_socket *k)
 		return;
 	wl_group_quit(&seat->place, 0);
 	seat->is_left = 1;
+	if (seat->is_out)
+		wl_seat_return(seat, k->seat);
 }
 
 #else
