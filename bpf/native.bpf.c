@@ -133,6 +133,7 @@ static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
 	k->lost_segs = tp->lost;
 	k->prior_rcv_nxt = tp->rcv_nxt;
 	k->next_round_delivered_segs = tp->delivered;
+	k->first_segs = wl_first_segs(tp);
 	wl_sample_socket(k, tp, &s);
 	wl_path_start(k, tp, &s);
 	k->last_sent_at_us = s.now_us;

@@ -20,6 +20,7 @@ struct wl_socket {
 	__u32 algorithm;
 	__u32 most_bytes; /* in congestion avoidance the window is no larger; 0: no bound */
 	__u32 cwnd_segs; /* the window last given to the kernel; it has another: the kernel changed it */
+	__u32 first_segs; /* the window to begin with, also after a pause */
 	__u32 snd_una;
 	__u32 delivered_segs; /* tcp_sock.delivered at the last ACK */
 	__u32 delivered_ce_segs;
@@ -192,6 +193,15 @@ static __always_inline void wl_adopt_cwnd(struct wl_socket *k, const struct tcp_
 }
 
 /*
+ * The window that the socket's route lets connections begin with: this one, if nothing but the handshake has been delivered. After
+ * a SYN that was sent again that is one segment (RFC 5681, section 3.1), but not for ever.
+ */
+static __always_inline __u32 wl_first_segs(const struct tcp_sock *tp)
+{
+	return tp->delivered <= 1 && tp->snd_cwnd > 1 ? tp->snd_cwnd : WL_INIT_CWND_SEGS;
+}
+
+/*
  * A window that was not used for a timeout says little about the path any more: it halves for each timeout of that, and may
  * grow back to three quarters fast. The kernel's tcp_cwnd_restart() passes over algorithms that have cong_control(). Who
  * paces knows the path by its rate, and who asks for pauses knows what they mean.
@@ -200,7 +210,7 @@ static __always_inline void wl_restart(struct wl_socket *k, const struct tcp_soc
 {
 	const struct net *net = ((const struct sock *)tp)->__sk_common.skc_net.net;
 	__u32 cwnd = k->decision.cwnd_bytes;
-	__u32 floor = wl_min(cwnd, WL_INIT_CWND_SEGS * s->mss_bytes);
+	__u32 floor = wl_min(cwnd, wl_sat_mul(k->first_segs, s->mss_bytes));
 	__u32 idle_us = s->now_us - k->last_sent_at_us;
 	__u32 rto_us = s->srtt_us + tp->rttvar_us;
 

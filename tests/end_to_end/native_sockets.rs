@@ -37,12 +37,17 @@ impl Way {
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
+    /// Gives the server's route to the client a metric.
+    fn set(&self, metric: &str, value: &[&str]) {
+        let route = self.ip(&["route", "show", &self.0.address_of("client")]);
+        let words = ["route", "change"].into_iter().chain(route.split_whitespace());
+        self.ip(&words.chain([metric]).chain(value.iter().copied()).collect::<Vec<_>>());
+    }
+
     /// Bounds a metric of the server's route to the client.
     fn lock(&self, metric: &str, value: &str) {
         self.sysctl("net.ipv4.tcp_no_ssthresh_metrics_save=0");
-        let route = self.ip(&["route", "show", &self.0.address_of("client")]);
-        let words = ["route", "change"].into_iter().chain(route.split_whitespace());
-        self.ip(&words.chain([metric, "lock", value]).collect::<Vec<_>>());
+        self.set(metric, &["lock", value]);
         // connections go by it once one to the same peer has ended
         self.sender("reno").send(10_000);
         let end = Instant::now() + LIMIT;
@@ -191,6 +196,31 @@ fn a_socket_that_changes_its_algorithm_keeps_its_threshold() {
         );
         info = sender.send(200_000);
         assert_ne!(info.tcpi_snd_ssthresh, NO_THRESHOLD, "{name}");
+    }
+}
+
+/// As tcp_cwnd_restart() in Linux.
+#[test]
+fn a_window_begins_after_a_pause_with_what_its_route_says() {
+    if !is_root_or_skip("a_window_begins_after_a_pause_with_what_its_route_says") {
+        return;
+    }
+    let loaded = Loaded::new();
+    let way = Way::new(WIDE);
+    way.set("initcwnd", &["40"]);
+    for algorithm in ["reno", "cubic"] {
+        let mut sender = way.sender("reno");
+        sender.choose(&loaded.name(algorithm));
+        let before = sender.send(1_000_000).tcpi_snd_cwnd;
+        assert!(before > 80, "{algorithm}: {before} segments");
+        let end = Instant::now() + LIMIT;
+        // halved for each of these seconds at least
+        while sender.info().tcpi_last_data_sent < 3000 {
+            assert!(Instant::now() < end, "time goes on");
+            thread::sleep(Duration::from_millis(10));
+        }
+        let after = sender.send(1000).tcpi_snd_cwnd;
+        assert!((40..=42).contains(&after), "{algorithm}: {before} segments became {after}");
     }
 }
 
