@@ -7,11 +7,17 @@ use windlass_core::abi;
 
 /// How long the host may leave a greeting or a report unanswered before it is greeted again.
 pub const PATIENCE_US: u64 = 1_000_000;
-/// How many times a flow's own window an answer may be: a joiner's ten segments become ten thousand at once, if the path
-/// is one of 10 Gbit/s.
+/// What a path of 40 Gbit/s and 100 ms holds: a joiner's ten segments may become that at once, if its group fills one.
+const ANSWER_ANY_BYTES: u32 = 1 << 29;
+/// How many times a flow's own window an answer may be that is larger.
 const ANSWER_MOST_TIMES: u32 = 1024;
-/// Losses of one flow in a row that the host may answer with no less than before.
+/// Losses of a flow, of which the host may answer each with no less than before, as long as it hears no flow's.
 const UNHEARD_MOST: u8 = 3;
+/// Flows of which that takes, unless there is only one: of many with small cuts (`efcm`, `multcp`) others grow by more than a
+/// thin one's loss takes from all.
+const UNHEARD_FLOWS: usize = 2;
+/// Times that the host may not know a flow of which it was just told.
+const UNKNOWN_MOST: u8 = 3;
 /// Reports that are in no hurry wait for others for a quarter of a round trip, at most this long.
 const BATCH_MOST_US: u64 = 25_000;
 /// A flow that says nothing for so long is forgotten: the kernel's word of its end may be lost. If it speaks again, it
@@ -33,8 +39,10 @@ pub enum Why {
     NotAsked,
     /// The host grants a window out of all proportion to the flow's own.
     TooMuch,
-    /// Whatever a flow loses, the host grants it as much as before, and more than it can use.
+    /// Whatever flows lose, the host grants them as much as before, and more than they can use.
     Deaf,
+    /// The host does not know flows of which it is told again and again.
+    Forgetful,
     /// The host does not answer.
     Silent,
 }
@@ -48,6 +56,7 @@ impl std::fmt::Display for Why {
             Why::NotAsked => f.write_str("the host talks nonsense: an answer to what nobody asked"),
             Why::TooMuch => f.write_str("the host talks nonsense: a window out of all proportion"),
             Why::Deaf => f.write_str("the host talks nonsense: losses change nothing for it"),
+            Why::Forgetful => f.write_str("the host talks nonsense: it knows no flow that it is told of"),
             Why::Silent => f.write_str("the host does not answer"),
         }
     }
@@ -91,8 +100,8 @@ struct Flow {
     granted_bytes: u32,
     /// What it had in flight when it last entered recovery, and was granted then; none: answered since.
     loss: Option<(u32, u32)>,
-    /// Losses in a row that were answered as if there were none.
-    unheard: u8,
+    /// Times in a row that the host did not know it.
+    unknown: u8,
     /// When the oldest report was sent that has no answer yet.
     unanswered_at_us: Option<u64>,
 }
@@ -105,7 +114,7 @@ impl Flow {
             most_bytes: 0,
             granted_bytes: 0,
             loss: None,
-            unheard: 0,
+            unknown: 0,
             unanswered_at_us: None,
         }
     }
@@ -120,29 +129,26 @@ impl Flow {
         self.heard_at_us = now_us;
     }
 
-    /// Whether a host that couples flows could have granted this.
-    fn judge(&mut self, reply: &Reply) -> Result<(), Why> {
-        if reply.cwnd_bytes / ANSWER_MOST_TIMES > self.most_bytes {
-            return Err(Why::TooMuch);
-        }
+    /// The flow's share is this from now on. Whether it is less than before the flow's last loss, or as good as used up; none:
+    /// nothing was lost since the last answer, or it cannot be told.
+    fn grant(&mut self, reply: &Reply) -> Option<bool> {
+        let mut is_heard = None;
         // what was said before it left recovery was answered without knowing of the loss
         if self.last.state != State::Recovery
             && reply.seq == self.last.seq
             && let Some((inflight_bytes, before_bytes)) = self.loss.take()
+            && before_bytes > 0
         {
             // with many flows a share is at its floor, and no loss makes it less
             let floor_bytes = self.last.mss_bytes.saturating_mul(abi::WL_GROUP_FLOOR_SEGS);
-            let is_unheard = reply.cwnd_bytes > floor_bytes
-                && reply.cwnd_bytes >= before_bytes
-                && reply.cwnd_bytes / 2 > inflight_bytes
-                && before_bytes > 0;
-            self.unheard = if is_unheard { self.unheard.saturating_add(1) } else { 0 };
-            if self.unheard >= UNHEARD_MOST {
-                return Err(Why::Deaf);
-            }
+            is_heard = Some(
+                reply.cwnd_bytes <= floor_bytes
+                    || reply.cwnd_bytes < before_bytes
+                    || reply.cwnd_bytes / 2 <= inflight_bytes,
+            );
         }
         self.granted_bytes = reply.cwnd_bytes;
-        Ok(())
+        is_heard
     }
 }
 
@@ -153,6 +159,8 @@ pub struct Session {
     phase: Phase,
     reader: Reader,
     flows: HashMap<u64, Flow>,
+    /// Losses that were answered as if there were none, by flow; since one was not.
+    unheard: HashMap<u64, u8>,
     pending: Vec<Report>,
     /// When `pending` is to be sent.
     flush_at_us: Option<u64>,
@@ -168,6 +176,7 @@ impl Default for Session {
             phase: Phase::Away,
             reader: Reader::default(),
             flows: HashMap::new(),
+            unheard: HashMap::new(),
             pending: Vec::new(),
             flush_at_us: None,
             out: Vec::new(),
@@ -214,6 +223,7 @@ impl Session {
     /// A flow says something.
     pub fn report(&mut self, report: Report, now_us: u64) {
         if report.op == Op::Leave {
+            self.unheard.remove(&report.flow);
             if self.flows.remove(&report.flow).is_none() {
                 return;
             }
@@ -299,21 +309,50 @@ impl Session {
         if reply.seq.wrapping_sub(flow.last.seq) as i32 > 0 {
             return self.give_up(Why::NotAsked, now_us + PATIENCE_US, events);
         }
-        if reply.outcome == Outcome::Coupled
-            && reply.is_change
-            && let Err(why) = flow.judge(&reply)
-        {
-            return self.give_up(why, now_us + PATIENCE_US, events);
+        let is_last = reply.seq == flow.last.seq;
+        flow.unanswered_at_us = (!is_last).then_some(now_us);
+        if reply.outcome != Outcome::Unknown {
+            flow.unknown = 0;
+        } else if is_last {
+            flow.unknown += 1;
         }
-        flow.unanswered_at_us = (reply.seq != flow.last.seq).then_some(now_us);
         match reply.outcome {
-            Outcome::Coupled => events.push(Event::Answer(reply)),
+            Outcome::Coupled => match self.judge(&reply) {
+                Ok(()) => events.push(Event::Answer(reply)),
+                Err(why) => self.give_up(why, now_us + PATIENCE_US, events),
+            },
             Outcome::Refused => events.push(Event::Refused(reply.flow)),
-            Outcome::Unknown => {
+            Outcome::Unknown if flow.unknown >= UNKNOWN_MOST => {
+                self.give_up(Why::Forgetful, now_us + PATIENCE_US, events);
+            }
+            Outcome::Unknown if is_last => {
                 let again = Report { op: Op::Register, ..flow.last };
                 self.ask(again, now_us);
             }
+            // nor will it know of what was said since: the answer to that counts
+            Outcome::Unknown => {}
         }
+    }
+
+    /// Whether a host that couples flows could have granted this.
+    fn judge(&mut self, reply: &Reply) -> Result<(), Why> {
+        let Some(flow) = self.flows.get_mut(&reply.flow).filter(|_| reply.is_change) else { return Ok(()) };
+        if reply.cwnd_bytes > ANSWER_ANY_BYTES && reply.cwnd_bytes / ANSWER_MOST_TIMES > flow.most_bytes {
+            return Err(Why::TooMuch);
+        }
+        match flow.grant(reply) {
+            Some(true) => self.unheard.clear(),
+            Some(false) => {
+                let losses = self.unheard.entry(reply.flow).or_default();
+                *losses = losses.saturating_add(1);
+                let unheard = self.unheard.values().filter(|losses| **losses >= UNHEARD_MOST).count();
+                if unheard >= UNHEARD_FLOWS.min(self.flows.len()) {
+                    return Err(Why::Deaf);
+                }
+            }
+            None => {}
+        }
+        Ok(())
     }
 
     /// Looks whether the host has been silent for too long, repeats greetings, and forgets flows that have ended.
@@ -343,7 +382,9 @@ impl Session {
         }
         self.sifted_at_us = now_us;
         let silent = self.flows.extract_if(|_, flow| now_us >= flow.heard_at_us + FORGET_US);
-        silent.map(|(id, _)| Event::Forgotten(id)).collect()
+        let events = silent.map(|(id, _)| Event::Forgotten(id)).collect();
+        self.unheard.retain(|id, _| self.flows.contains_key(id));
+        events
     }
 
     /// Whether a report has waited too long; looks through all flows a few times per patience.
@@ -407,7 +448,10 @@ impl Session {
         self.pending.clear();
         self.flush_at_us = None;
         // what another session grants has nothing to do with what this one did
-        self.flows.values_mut().for_each(|f| (f.unanswered_at_us, f.loss, f.granted_bytes) = (None, None, 0));
+        self.unheard.clear();
+        for f in self.flows.values_mut() {
+            (f.unanswered_at_us, f.loss, f.granted_bytes, f.unknown) = (None, None, 0, 0);
+        }
     }
 
     fn give_up(&mut self, why: Why, again_at_us: u64, events: &mut Vec<Event>) {
