@@ -7,7 +7,7 @@ use crate::{
     monotonic_us,
     plain::{bytes_of, from_bytes},
 };
-use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use serde::Serialize;
 use std::{cell::RefCell, fmt, os::fd::RawFd, rc::Rc};
 use windlass_core::abi::{wl_guest_grant, wl_guest_report, wl_guest_stats};
@@ -81,8 +81,10 @@ impl GuestFlows {
         Ok(self.queue.take())
     }
 
-    /// Answers the flow's report `seq`. Without values the flow goes on with its own window.
-    pub fn grant(&mut self, flow: u64, seq: u32, values: Option<(u32, u32)>) -> Result<()> {
+    /// Answers the flow's report `seq`. Without values the flow goes on with its own window. Returns whether the answer is
+    /// there for the flow: it need not be, as when memory is short or there are more flows than expected, and those without go
+    /// on by themselves.
+    pub fn grant(&mut self, flow: u64, seq: u32, values: Option<(u32, u32)>) -> Result<bool> {
         let (cwnd_bytes, ssthresh_bytes) = values.unwrap_or((0, 0));
         let grant = wl_guest_grant {
             id: flow,
@@ -93,19 +95,14 @@ impl GuestFlows {
             cwnd_bytes,
             ssthresh_bytes,
         };
-        match self.grants.update(&flow.to_ne_bytes(), bytes_of(&grant), MapFlags::ANY) {
-            // more flows than expected: those without room go on by themselves
-            Err(e) if e.kind() == libbpf_rs::ErrorKind::TooBig => Ok(()),
-            other => other.map_err(bpf("answering a flow")),
-        }
+        let result = self.grants.update(&flow.to_ne_bytes(), bytes_of(&grant), MapFlags::ANY);
+        unless_busy(result).map_err(bpf("answering a flow"))
     }
 
-    /// Forgets a flow that has ended.
+    /// Forgets a flow that has ended. Where that fails now, its place stays taken.
     pub fn forget(&mut self, flow: u64) -> Result<()> {
-        match self.grants.delete(&flow.to_ne_bytes()) {
-            Err(e) if e.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
-            other => other.map_err(bpf("forgetting a flow")),
-        }
+        unless_busy(self.grants.delete(&flow.to_ne_bytes())).map_err(bpf("forgetting a flow"))?;
+        Ok(())
     }
 
     /// Makes all answers so far void, at once.
@@ -119,6 +116,16 @@ impl GuestFlows {
     /// Tells what the flows did, also while somebody else works with them.
     pub fn watch(&self) -> Result<GuestWatch> {
         Ok(GuestWatch { stats: self.native.map("wl_guest_stats")? })
+    }
+}
+
+/// Whether a map was changed. That may fail at any time for want of memory, or of a lock (Linux 6.16): the next time it may not.
+/// What is an error is that it is no map of ours, or not to be changed.
+fn unless_busy(result: libbpf_rs::Result<()>) -> libbpf_rs::Result<bool> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(e) if matches!(e.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput) => Err(e),
+        Err(_) => Ok(false),
     }
 }
 
@@ -138,5 +145,22 @@ impl GuestWatch {
             .unwrap_or_default();
         let all: wl_guest_stats = from_bytes(&value).unwrap_or_default();
         Ok(GuestStats { reports: all.reports, lost: all.lost, taken: all.taken, fallbacks: all.fallbacks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libbpf_rs::Error;
+
+    #[test]
+    fn what_may_succeed_the_next_time_ends_no_agent() {
+        for code in [libc::ENOMEM, libc::EBUSY, libc::ETIMEDOUT, libc::EDEADLK, libc::E2BIG, libc::ENOENT] {
+            assert!(matches!(unless_busy(Err(Error::from_raw_os_error(code))), Ok(false)), "{code}");
+        }
+        for code in [libc::EPERM, libc::EINVAL] {
+            assert!(unless_busy(Err(Error::from_raw_os_error(code))).is_err(), "{code}");
+        }
+        assert!(matches!(unless_busy(Ok(())), Ok(true)));
     }
 }

@@ -11,6 +11,8 @@ use std::{io, os::fd::RawFd, time::Instant};
 
 /// How often a port is looked at that has nobody at its other end, and whether to stop.
 const LOOK_MS: u64 = 50;
+/// Reads of the port at once: whoever writes without end does not keep the agent from everything else.
+const READS_MOST: usize = 16;
 
 /// Where reports come from and answers go: the kernel of the guest.
 pub trait Kernel {
@@ -18,8 +20,8 @@ pub trait Kernel {
     fn fd(&self) -> RawFd;
     /// What the flows have said since.
     fn reports(&mut self) -> Result<Vec<Report>>;
-    /// A flow's share.
-    fn grant(&mut self, reply: &Reply) -> Result<()>;
+    /// A flow's share. Whether the kernel took it: for want of memory it need not, and the flow goes on by itself.
+    fn grant(&mut self, reply: &Reply) -> Result<bool>;
     /// The flow has ended.
     fn forget(&mut self, flow: u64) -> Result<()>;
     /// Nothing granted so far counts any longer.
@@ -33,6 +35,8 @@ pub struct Counts {
     pub reports: u64,
     /// Shares that were passed to it.
     pub grants: u64,
+    /// Shares that the kernel did not take.
+    pub not_taken: u64,
     /// Reports of flows for which the host had no room.
     pub refused: u64,
     /// Times that flows were left to themselves.
@@ -119,7 +123,10 @@ impl Agent<'_> {
     }
 
     fn read_port(&mut self, buffer: &mut [u8], now_us: u64) -> Result<()> {
-        while self.session.is_connected() {
+        for _ in 0..READS_MOST {
+            if !self.session.is_connected() {
+                return Ok(());
+            }
             match self.port.read(buffer) {
                 Ok(None) => return Ok(()),
                 Ok(Some(n)) if n > 0 => {
@@ -155,8 +162,10 @@ impl Agent<'_> {
         for event in events {
             match &event {
                 Event::Answer(reply) => {
-                    self.counts.grants += 1;
-                    self.kernel.grant(reply)?;
+                    match self.kernel.grant(reply)? {
+                        true => self.counts.grants += 1,
+                        false => self.counts.not_taken += 1,
+                    }
                     continue;
                 }
                 Event::Forgotten(flow) => {

@@ -50,7 +50,7 @@ impl Kernel for GuestFlows {
         Ok(self.reports()?.iter().filter_map(report).collect())
     }
 
-    fn grant(&mut self, reply: &Reply) -> Result<()> {
+    fn grant(&mut self, reply: &Reply) -> Result<bool> {
         let values = reply.is_change.then_some((reply.cwnd_bytes, reply.ssthresh_bytes));
         Ok(self.grant(reply.flow, reply.seq, values)?)
     }

@@ -28,6 +28,8 @@ use windlass_guest::{
 /// Only so that a test that hangs does not hang for ever.
 const LIMIT: Duration = Duration::from_secs(30);
 const MSS: u32 = 1448;
+/// A flow for whose answers the kernel has no memory.
+const NO_MEMORY: u64 = 666;
 
 /// What the agent did to the kernel.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,10 +54,10 @@ impl Kernel for Script {
         Ok(self.reports.try_iter().collect())
     }
 
-    fn grant(&mut self, reply: &Reply) -> Result<()> {
+    fn grant(&mut self, reply: &Reply) -> Result<bool> {
         // a test that has seen enough does not listen any more
         let _ = self.acts.send(Act::Grant(*reply));
-        Ok(())
+        Ok(reply.flow != NO_MEMORY)
     }
 
     fn forget(&mut self, _flow: u64) -> Result<()> {
@@ -201,6 +203,38 @@ fn shares_come_through_the_ports_and_end_with_the_controller() {
     let counts = guest.finish();
     assert_eq!((counts.reports, counts.grants, counts.alone), (3, 5, 1));
     assert_eq!(happenings.recv_timeout(LIMIT), Ok(("vm".into(), Happening::Guest(controller::Event::Ended))));
+}
+
+/// Whoever writes without end does not keep the agent from its flows; nor does a share that the kernel does not take end it.
+#[test]
+fn an_agent_goes_on_beside_a_host_that_writes_without_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vm");
+    let mut guest = Guest::start(&path);
+    let (service, _happenings) = start(&[place(folder.path(), "vm", 1)]);
+    for (flow, taken) in [(NO_MEMORY, 0), (1, 1)] {
+        guest.say(report(flow, 1, Op::Register, 10));
+        assert_eq!(guest.share_segs(), if taken == 1 { 5 } else { 10 });
+    }
+    drop(service);
+    assert_eq!(guest.act(), Act::Revoke);
+    let mut port = UnixStream::connect(&path).unwrap();
+    let (flows, is_flowing) = channel();
+    let flood = thread::spawn(move || {
+        // what is left of an earlier session, and ends none
+        let mut welcome = Vec::new();
+        encode(1, &Message::Welcome, &mut welcome);
+        let much = welcome.repeat(1 << 16);
+        // the first of it is more than the ports on the way hold
+        (0..4).for_each(|_| port.write_all(&much).unwrap());
+        flows.send(()).unwrap();
+        // until the agent has gone
+        while port.write_all(&much).is_ok() {}
+    });
+    is_flowing.recv_timeout(LIMIT).unwrap();
+    let counts = guest.finish();
+    assert_eq!((counts.grants, counts.not_taken), (1, 1));
+    flood.join().unwrap();
 }
 
 #[test]
