@@ -1,6 +1,7 @@
 //! Real transfers through the real datapath, each in namespaces of its own, payloads checked by SHA-256.
 
 mod agent;
+mod comings;
 mod deployments;
 mod downloads;
 mod faults;

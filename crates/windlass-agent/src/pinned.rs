@@ -92,6 +92,11 @@ impl Pinned {
         &self.pins.iface
     }
 
+    /// Index of the interface.
+    pub fn ifindex(&self) -> u32 {
+        self.ifindex
+    }
+
     /// All counters by name.
     pub fn counters(&self) -> Result<BTreeMap<String, u64>> {
         read_counters(&self.maps["wl_counters"])
@@ -176,7 +181,14 @@ impl Pinned {
         Ok(true)
     }
 
-    fn released(&self) -> Error {
+    /// Has somebody else released it, maybe to pin another one?
+    pub fn is_released(&self) -> Result<bool> {
+        let _lock = Lock::take("pins")?;
+        Ok(!self.is_still_pinned())
+    }
+
+    /// What is to be said of it then.
+    pub fn released(&self) -> Error {
         Error::Released(format!("'{}'", self.iface()))
     }
 

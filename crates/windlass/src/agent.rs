@@ -72,6 +72,14 @@ impl Homes {
         self.interfaces.is_empty() && self.native.is_empty()
     }
 
+    /// Has somebody just released the last interface, and nothing else is left or tried again? Without that the agent waits for
+    /// what its policy names to come.
+    fn is_all_released(&mut self) -> bool {
+        let is_news = self.interfaces.are_newly_released();
+        let is_left = !self.is_empty() || self.interfaces.are_refused() || self.native.are_refused();
+        is_news && !is_left
+    }
+
     /// Brings everything that the policy names under control. Returns why some could not be, where that is news.
     fn cover(&mut self, policy: &Policy) -> Vec<String> {
         let mut complaints = self.interfaces.cover(policy);
@@ -81,6 +89,8 @@ impl Homes {
 
     /// Puts a new policy in force everywhere, or, if that fails somewhere, nowhere.
     fn replace(&mut self, old: &Policy, new: &Policy) -> Result<()> {
+        // what was released before this policy came is taken back by it
+        self.interfaces.notice_released();
         if let Err(why) = self.put(new) {
             // where it was replaced already, it was in force a moment ago
             let _ = self.put(old);
@@ -160,7 +170,7 @@ fn look_after(
         // the next look comes soon
         let _ = windlass_agent::part_killed();
         home.cover(&policy).iter().for_each(|why| voice.complain(why));
-        if home.is_empty() && home.interfaces.are_released() {
+        if home.is_all_released() {
             bail!(
                 "nothing is left under control, and what was released is left alone; start the agent again to take it back"
             );

@@ -6,6 +6,7 @@ use crate::{
     voice::Voice,
 };
 use anyhow::Result;
+use std::mem;
 use windlass_agent::{Datapath, Error, Options, Pinned, Policy, is_of_clock};
 
 /// What is under control, and what could not be.
@@ -13,24 +14,38 @@ pub struct Interfaces {
     options: Options,
     controlled: Vec<Pinned>,
     refused: Refused,
-    /// Interfaces that somebody else released: left alone until another policy is in force.
-    released: Vec<String>,
+    /// Interfaces that somebody else released, by name and index: left alone until another policy is in force, or another
+    /// interface has the name.
+    released: Vec<(String, u32)>,
+    /// One was, since that was last asked.
+    is_newly_released: bool,
     voice: Voice,
 }
 
 impl Interfaces {
     pub fn new(options: Options, voice: Voice) -> Interfaces {
-        let (controlled, released) = (Vec::new(), Vec::new());
-        Interfaces { options, controlled, refused: Refused::default(), released, voice }
+        Interfaces {
+            options,
+            controlled: Vec::new(),
+            refused: Refused::default(),
+            released: Vec::new(),
+            is_newly_released: false,
+            voice,
+        }
     }
 
     pub fn is_empty(&self) -> bool {
         self.controlled.is_empty()
     }
 
-    /// Has somebody else released some that the policy names?
-    pub fn are_released(&self) -> bool {
-        !self.released.is_empty()
+    /// Is one there that could not be controlled, and is tried again?
+    pub fn are_refused(&self) -> bool {
+        self.refused.names().any(|iface| windlass_agent::interface_index(iface).is_some())
+    }
+
+    /// Has somebody else released one since this was last asked?
+    pub fn are_newly_released(&mut self) -> bool {
+        mem::take(&mut self.is_newly_released)
     }
 
     /// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest. Returns why
@@ -40,7 +55,8 @@ impl Interfaces {
         for iface in policy.interfaces() {
             let is_known =
                 self.controlled.iter().any(|p| p.iface() == iface) || self.refused.is_recent(&iface);
-            if is_known || self.released.contains(&iface) || is_of_clock(&iface) {
+            let is_released = self.released.iter().any(|(name, _)| *name == iface);
+            if is_known || is_released || is_of_clock(&iface) {
                 continue;
             }
             let index = windlass_agent::interface_index(&iface);
@@ -67,8 +83,9 @@ impl Interfaces {
         Ok(())
     }
 
-    /// Forgets interfaces that are gone.
+    /// Forgets interfaces that are gone, and with them that they were released.
     pub fn notice_gone(&mut self) {
+        self.released.retain(|(iface, index)| windlass_agent::interface_index(iface) == Some(*index));
         let (alive, gone): (Vec<_>, Vec<_>) = self.controlled.drain(..).partition(Pinned::is_alive);
         self.controlled = alive;
         for pinned in gone {
@@ -90,23 +107,38 @@ impl Interfaces {
                 Err(why @ Error::Locked { .. }) => self.voice.complain(why),
                 Err(why) => {
                     // what is there under its name, if anything, is not ours
-                    let iface = self.controlled.remove(at).iface().to_string();
+                    let pinned = self.controlled.remove(at);
                     if let Error::Released(_) = why {
-                        self.voice.complain(why);
-                        self.released.push(iface);
+                        self.note_released(&pinned);
                     } else {
-                        self.refused.note(&iface, why).iter().for_each(|why| self.voice.complain(why));
+                        let news = self.refused.note(pinned.iface(), why);
+                        news.iter().for_each(|why| self.voice.complain(why));
                     }
                 }
             }
         }
     }
 
+    /// Notices what somebody else released, whatever its clock does.
+    pub fn notice_released(&mut self) {
+        // who cannot look, as somebody has the lock, will at the next look
+        let is_released = |pinned: &Pinned| pinned.is_released().unwrap_or(false);
+        for pinned in self.controlled.extract_if(.., |p| is_released(p)).collect::<Vec<_>>() {
+            self.note_released(&pinned);
+        }
+    }
+
+    fn note_released(&mut self, pinned: &Pinned) {
+        self.voice.complain(pinned.released());
+        self.released.push((pinned.iface().to_string(), pinned.ifindex()));
+        self.is_newly_released = true;
+    }
+
     /// Another policy is in force on those interfaces that it names.
     pub fn set_policy(&self, policy: &Policy) -> Result<()> {
         for pinned in self.controlled.iter().filter(|p| policy.is_of_iface(p.iface())) {
             match pinned.set_policy(policy) {
-                // the next look notices
+                // it was a moment ago, and the next look notices
                 Ok(()) | Err(Error::Released(_)) => {}
                 Err(why) => return Err(why.into()),
             }
@@ -118,6 +150,7 @@ impl Interfaces {
     pub fn begin_again(&mut self) {
         self.refused = Refused::default();
         self.released.clear();
+        self.is_newly_released = false;
     }
 
     /// Releases the interfaces that the policy in force does not name.
@@ -151,7 +184,7 @@ impl Interfaces {
             }
             return Ok(());
         }
-        let all = std::mem::take(&mut self.controlled);
+        let all = mem::take(&mut self.controlled);
         self.release(all)
     }
 }

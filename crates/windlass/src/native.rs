@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::{
     fs::File,
-    io,
+    io, mem,
     os::{fd::AsFd, unix::fs::FileTypeExt},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -287,8 +287,8 @@ pub struct NativeHome {
     prefix: String,
     has_loaded: bool,
     selectors: Vec<PinnedSelector>,
-    /// Cgroups that somebody else released: left alone until another policy names them.
-    released: Vec<PathBuf>,
+    /// Of cgroups that somebody else released: left alone until another policy names them, or another cgroup is there.
+    released: Vec<PinnedSelector>,
     refused: Refused,
     voice: Voice,
 }
@@ -307,6 +307,11 @@ impl NativeHome {
 
     pub fn is_empty(&self) -> bool {
         self.selectors.is_empty()
+    }
+
+    /// Is one there that could not be controlled, and is tried again?
+    pub fn are_refused(&self) -> bool {
+        self.refused.names().any(|cgroup| Path::new(cgroup).is_dir())
     }
 
     /// Cgroups that the policy names, by their folders.
@@ -333,7 +338,8 @@ impl NativeHome {
             let name = cgroup.display().to_string();
             let is_known =
                 self.selectors.iter().any(|s| s.cgroup() == cgroup) || self.refused.is_recent(&name);
-            if is_known || self.released.contains(&cgroup) || !cgroup.is_dir() {
+            let is_released = self.released.iter().any(|s| s.cgroup() == cgroup);
+            if is_known || is_released || !cgroup.is_dir() {
                 continue;
             }
             match self.control(&cgroup, policy) {
@@ -362,13 +368,14 @@ impl NativeHome {
     /// Forgets cgroups that are gone, also those that an earlier agent controlled, and those that somebody else released.
     fn notice_gone(&mut self) -> Result<(), Error> {
         let mut looked = Ok(());
-        for selector in std::mem::take(&mut self.selectors) {
+        self.released.retain(PinnedSelector::is_alive);
+        for selector in mem::take(&mut self.selectors) {
             // what chose for one that is gone any agent may have removed
             match (selector.is_alive(), selector.is_released()) {
                 (true, false) => self.selectors.push(selector),
                 (true, true) => {
                     self.voice.complain(selector.released());
-                    self.released.push(selector.cgroup().to_path_buf());
+                    self.released.push(selector);
                 }
                 (false, _) => {
                     self.voice.of_cgroup("gone", selector.cgroup(), GONE);

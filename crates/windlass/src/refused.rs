@@ -26,6 +26,11 @@ impl Refused {
         earlier.is_none_or(|(_, said)| said != why).then_some(why)
     }
 
+    /// What could not be controlled, there or not.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// It is under control now: what keeps it from that another time is news.
     pub fn forget(&mut self, name: &str) {
         self.0.remove(name);

@@ -1,0 +1,53 @@
+//! Interfaces that an agent lost, by whatever somebody did, and has again.
+
+use crate::{
+    agent::{Talker, kill, put, send, stop},
+    net::Net,
+};
+use tempfile::TempDir;
+use windlass_tests::is_root_or_skip;
+
+/// An agent under whose policy both of the box's interfaces are, and are under control.
+fn of_both() -> (Net, TempDir, Talker) {
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "[[rule]]\nname = \"all\"\nmatch.iface = \"r[12]\"\nalgorithm = \"bbr\"\n";
+    let mut agent = Talker::start(&net, &put(folder.path(), text));
+    assert!(agent.says("r2: under control"));
+    (net, folder, agent)
+}
+
+/// What somebody released is left alone; whatever else the policy names the agent waits for, also if nothing is left.
+#[test]
+fn an_agent_that_lost_its_last_interface_waits_though_another_was_released() {
+    if !is_root_or_skip("an_agent_that_lost_its_last_interface_waits_though_another_was_released") {
+        return;
+    }
+    let (net, _folder, mut agent) = of_both();
+    net.answer(&["detach", "r1"]);
+    let complaint = agent.complaint();
+    assert!(complaint.contains("'r1' was released by somebody else"), "{complaint}");
+    net.middle.run(&["ip", "link", "del", "r2"]).expect("iproute2");
+    assert!(agent.says("r2: the interface is gone"));
+    net.middle.run(&["ip", "link", "add", "r2", "type", "veth", "peer", "name", "x2"]).expect("iproute2");
+    assert!(agent.says("r2: under control"), "the agent goes on");
+    // that one nobody has released
+    net.replace_interface("cubic");
+    assert!(agent.says("r1: under control"));
+    kill(&mut agent.child, libc::SIGTERM);
+}
+
+/// The agent may be told to take it back before it has noticed.
+#[test]
+fn a_hangup_takes_back_what_was_released_just_before() {
+    if !is_root_or_skip("a_hangup_takes_back_what_was_released_just_before") {
+        return;
+    }
+    let (net, _folder, mut agent) = of_both();
+    stop(&agent.child);
+    net.answer(&["detach", "r1"]);
+    send(&agent.child, libc::SIGHUP);
+    send(&agent.child, libc::SIGCONT);
+    assert!(agent.says("in force") && agent.says("r1: under control"));
+    kill(&mut agent.child, libc::SIGTERM);
+}
