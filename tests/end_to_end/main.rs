@@ -5,6 +5,7 @@ mod comings;
 mod deployments;
 mod downloads;
 mod faults;
+mod foreign;
 mod groups;
 mod interfaces;
 mod native;

@@ -10,7 +10,6 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::Path,
-    ptr,
 };
 
 /// Priority and handle of our filters under clsact. First in line; the handle is one that nobody else picks, because
@@ -117,11 +116,18 @@ pub enum Side {
     Egress,
 }
 
-/// Attaches a loaded program, whose name is `name`.
+/// Attaches a loaded program, whose name is `name`, before all others: another that has its say first may keep packets from
+/// it, or mark those that the box injects.
 pub fn attach(program: BorrowedFd<'_>, name: &str, ifindex: u32, side: Side) -> Result<Attached> {
     let point = if side == Side::Ingress { sys::BPF_TCX_INGRESS } else { sys::BPF_TCX_EGRESS };
-    // SAFETY: the program is open during the call; without options libbpf takes its defaults.
-    let link = unsafe { sys::bpf_link_create(program.as_raw_fd(), ifindex as i32, point, ptr::null()) };
+    // before no other one in particular: first of all
+    let opts = sys::bpf_link_create_opts {
+        sz: size_of::<sys::bpf_link_create_opts>() as u64,
+        flags: sys::BPF_F_BEFORE,
+        ..Default::default()
+    };
+    // SAFETY: the program is open during the call, and the options live as long.
+    let link = unsafe { sys::bpf_link_create(program.as_raw_fd(), ifindex as i32, point, &opts) };
     if link >= 0 {
         // SAFETY: a descriptor that libbpf just made and nobody else owns.
         return Ok(Attached::Tcx(unsafe { OwnedFd::from_raw_fd(link) }));

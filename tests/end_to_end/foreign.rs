@@ -1,0 +1,75 @@
+//! What others do to the programs of an interface: put their own beside them.
+
+use crate::{
+    agent::{is_controlled, policy, release},
+    net::Net,
+};
+use libbpf_rs::libbpf_sys as sys;
+use std::{
+    io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    ptr,
+};
+use windlass_agent::interface_index;
+use windlass_tests::is_root_or_skip;
+
+/// Takes a descriptor that libbpf has made.
+fn owned(fd: i32) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just made, and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A program that accepts every packet, whatever others would say of it.
+fn accepting() -> OwnedFd {
+    let instruction = |code: u32| sys::bpf_insn { code: code as u8, ..Default::default() };
+    // r0 = 0, which is TC_ACT_OK, and return
+    let code =
+        [instruction(sys::BPF_ALU64 | sys::BPF_MOV | sys::BPF_K), instruction(sys::BPF_JMP | sys::BPF_EXIT)];
+    let (name, license) = (c"foreign".as_ptr(), c"GPL".as_ptr());
+    // SAFETY: strings and instructions live during the call, and there are as many as it is told.
+    let program = unsafe {
+        sys::bpf_prog_load(
+            sys::BPF_PROG_TYPE_SCHED_CLS,
+            name,
+            license,
+            code.as_ptr(),
+            code.len() as _,
+            ptr::null_mut(),
+        )
+    };
+    owned(program).expect("a sound program")
+}
+
+/// Attaches it to both sides of the interface that faces the server; none: no tcx before Linux 6.6.
+fn attach(net: &Net, program: &OwnedFd) -> Option<[OwnedFd; 2]> {
+    let links = net.middle.enter(|| {
+        let index = interface_index("r1").expect("the cable is there") as i32;
+        Ok([sys::BPF_TCX_INGRESS, sys::BPF_TCX_EGRESS].map(|side| {
+            // SAFETY: the program is open; without options libbpf takes its defaults.
+            owned(unsafe { sys::bpf_link_create(program.as_raw_fd(), index, side, ptr::null()) }).ok()
+        }))
+    });
+    let [ingress, egress] = links.expect("entering a namespace");
+    Some([ingress?, egress?])
+}
+
+#[test]
+fn what_accepts_every_packet_does_not_hide_them() {
+    let test = "what_accepts_every_packet_does_not_hide_them";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let net = Net::create("cubic");
+    let program = accepting();
+    let Some(_links) = attach(&net, &program) else {
+        println!("skipped: {test}: no tcx before Linux 6.6");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let agent = net.agent(&policy(folder.path(), "bbr"), "under control");
+    is_controlled(&net);
+    release(&net, agent);
+}
