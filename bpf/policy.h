@@ -119,14 +119,17 @@ __noinline int wl_apply_policy(__u32 id)
 	struct wl_policy_head *head = wl_policy_get();
 	struct wl_exception *own;
 	struct wl_rule *rule;
+	__u32 generation;
 	__u32 draw;
 
 	if (!f || !head)
 		return -1;
+	/* read before the rules: of others that come meanwhile the flow is to hear at its next ACK */
+	generation = *(const volatile __u32 *)&head->generation;
 	rule = wl_find_rule(&f->key);
 	if ((!rule || rule->mode != WL_MODE_ENFORCE) && wl_settles_first(f, head))
 		return 0;
-	f->policy_generation = head->generation;
+	f->policy_generation = generation;
 	if (!rule) {
 		f->mode = WL_MODE_OFF;
 		wl_leave_group(f, id);
