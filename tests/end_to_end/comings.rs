@@ -23,12 +23,16 @@ fn an_agent_that_lost_its_last_interface_waits_though_another_was_released() {
     if !is_root_or_skip("an_agent_that_lost_its_last_interface_waits_though_another_was_released") {
         return;
     }
-    let (net, _folder, mut agent) = of_both();
+    let (net, folder, mut agent) = of_both();
     net.answer(&["detach", "r1"]);
     let complaint = agent.complaint();
     assert!(complaint.contains("'r1' was released by somebody else"), "{complaint}");
     net.middle.run(&["ip", "link", "del", "r2"]).expect("iproute2");
     assert!(agent.says("r2: the interface is gone"));
+    // some looks later
+    put(folder.path(), "no policy");
+    let complaint = agent.complaint();
+    assert!(complaint.contains("stays"), "{complaint}");
     net.middle.run(&["ip", "link", "add", "r2", "type", "veth", "peer", "name", "x2"]).expect("iproute2");
     assert!(agent.says("r2: under control"), "the agent goes on");
     // that one nobody has released

@@ -206,7 +206,10 @@ impl Pinned {
     }
 
     /// Detaches: removes links, filters, maps and the clock, if nobody else has done so.
-    pub fn remove(self) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`Error::Locked`]: nothing was removed.
+    pub fn remove(&self) -> Result<()> {
         let _lock = Lock::take("pins")?;
         if self.is_still_pinned() {
             return self.pins.release(Some(self.ifindex));

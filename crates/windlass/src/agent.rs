@@ -25,6 +25,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let mut home = Homes {
         interfaces: Interfaces::new(options, voice),
         native: NativeHome::new(&args.names.prefix, voice),
+        must_put_back: false,
     };
     let detaches = args.detach_on_exit || windlass_agent::pins_are_private();
     if detaches && !args.detach_on_exit {
@@ -65,6 +66,8 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
 struct Homes {
     interfaces: Interfaces,
     native: NativeHome,
+    /// A policy that failed somewhere may still be in force elsewhere.
+    must_put_back: bool,
 }
 
 impl Homes {
@@ -92,10 +95,10 @@ impl Homes {
         // what was released before this policy came is taken back by it
         self.interfaces.notice_released();
         if let Err(why) = self.put(new) {
-            // where it was replaced already, it was in force a moment ago
-            let _ = self.put(old);
+            self.put_back(old);
             return Err(why);
         }
+        self.must_put_back = false;
         self.interfaces.begin_again();
         self.native.begin_again();
         self.interfaces.release_others(new);
@@ -125,6 +128,13 @@ impl Homes {
         self.native.set_policy(policy)
     }
 
+    /// After another policy has failed somewhere this one is in force again everywhere; what fails now is for the next look.
+    fn put_back(&mut self, policy: &Policy) {
+        let interfaces = self.interfaces.set_policy(policy);
+        let native = self.native.set_policy(policy);
+        self.must_put_back = interfaces.is_err() || native.is_err();
+    }
+
     fn finish(self, is_detaching: bool) -> Result<()> {
         let native = self.native.finish(is_detaching);
         let interfaces = self.interfaces.finish(is_detaching);
@@ -147,6 +157,10 @@ fn look_after(
             _ => return Ok(()),
         };
         home.interfaces.notice_gone();
+        home.interfaces.release_leaving();
+        if home.must_put_back {
+            home.put_back(&policy);
+        }
         // a mistake must not take traffic out of control
         let stays = |e: anyhow::Error| voice.complain(format!("{e:#}; the policy in force stays"));
         if file.is_due(is_asked) {

@@ -16,7 +16,7 @@ use std::{
     sync::mpsc::{Receiver, RecvTimeoutError},
     time::{Duration, Instant},
 };
-use windlass_agent::{Datapath, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats, check_root};
+use windlass_agent::{Datapath, Error, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats, check_root};
 use windlass_core::Algorithm;
 
 /// How often the clock is looked after and files are looked at.
@@ -152,14 +152,29 @@ pub fn clock_is_new(iface: &str) -> String {
     format!("{iface}: its clock was deleted or changed by somebody; made anew")
 }
 
-/// Ends control of these interfaces gently, all at a time.
-pub fn hand_back(all: &[Pinned]) -> Result<()> {
-    all.iter().try_for_each(Pinned::let_go)?;
-    wait_for(|| all.iter().try_fold(true, |so_far, pinned| Ok(so_far && pinned.has_let_go()?)))
+/// Ends control of these interfaces gently, all at a time, of those that are there. What fails does not keep the rest from it;
+/// the first error is returned.
+pub fn hand_back(all: &[Pinned]) -> Result<(), Error> {
+    let all: Vec<&Pinned> = all.iter().filter(|p| p.is_alive()).collect();
+    let ended = first_error(all.iter().map(|p| p.let_go()));
+    ended.and(wait_for(|| all.iter().try_fold(true, |so_far, pinned| Ok(so_far && pinned.has_let_go()?))))
+}
+
+/// Does all of this, whatever fails; the first error is returned. But who has a lock for so long has it for all.
+pub fn first_error(all: impl Iterator<Item = Result<(), Error>>) -> Result<(), Error> {
+    let mut so_far = Ok(());
+    for one in all {
+        let is_locked = matches!(one, Err(Error::Locked { .. }));
+        so_far = so_far.and(one);
+        if is_locked {
+            break;
+        }
+    }
+    so_far
 }
 
 /// Waits until control has ended for all flows, or for the time that they have at most, and some for an ACK to come.
-fn wait_for(is_over: impl Fn() -> windlass_agent::Result<bool>) -> Result<()> {
+fn wait_for(is_over: impl Fn() -> Result<bool, Error>) -> Result<(), Error> {
     let end = Instant::now() + HAND_BACK;
     while !is_over()? && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(20));
@@ -242,4 +257,24 @@ pub fn detach(iface: Option<String>, all: bool, as_json: bool) -> Result<ExitCod
 
 fn list(names: &[String]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_keeps_the_rest_from_nothing_but_a_lock_does() {
+        let done = |answers: Vec<Result<(), Error>>| {
+            let mut done = 0;
+            let ended = first_error(answers.into_iter().inspect(|_| done += 1));
+            (done, ended.err().map(|e| e.to_string()))
+        };
+        let failed = |why: &str| Err(Error::Invalid(why.into()));
+        let locked = || Err(Error::Locked { path: "/run".into(), process: 7 });
+        assert_eq!(done(vec![Ok(()), failed("one"), failed("other"), Ok(())]), (4, Some("one".into())));
+        assert_eq!(done(vec![Ok(()), locked(), Ok(())]).0, 2);
+        assert_eq!(done(vec![failed("one"), locked(), Ok(())]), (2, Some("one".into())));
+        assert_eq!(done(vec![Ok(())]), (1, None));
+    }
 }

@@ -1,7 +1,7 @@
 //! The agent's interfaces: those that its policy names, and that are there.
 
 use crate::{
-    control::{clock_is_new, hand_back},
+    control::{clock_is_new, first_error, hand_back},
     refused::Refused,
     voice::Voice,
 };
@@ -13,6 +13,8 @@ use windlass_agent::{Datapath, Error, Options, Pinned, Policy, is_of_clock};
 pub struct Interfaces {
     options: Options,
     controlled: Vec<Pinned>,
+    /// To be released, as soon as nobody has the lock any more that was in the way; still claimed until then.
+    leaving: Vec<Pinned>,
     refused: Refused,
     /// Interfaces that somebody else released, by name and index: left alone until another policy is in force, or another
     /// interface has the name.
@@ -27,6 +29,7 @@ impl Interfaces {
         Interfaces {
             options,
             controlled: Vec::new(),
+            leaving: Vec::new(),
             refused: Refused::default(),
             released: Vec::new(),
             is_newly_released: false,
@@ -35,7 +38,7 @@ impl Interfaces {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.controlled.is_empty()
+        self.controlled.is_empty() && self.leaving.is_empty()
     }
 
     /// Is one there that could not be controlled, and is tried again?
@@ -59,6 +62,8 @@ impl Interfaces {
             if is_known || is_released || is_of_clock(&iface) {
                 continue;
             }
+            // the policy names it again
+            self.leaving.retain(|p| p.iface() != iface);
             let index = windlass_agent::interface_index(&iface);
             match self.control(&iface, policy) {
                 // it carries nothing that could be controlled
@@ -90,9 +95,11 @@ impl Interfaces {
         self.controlled = alive;
         for pinned in gone {
             self.voice.of_iface("gone", pinned.iface(), "the interface is gone");
-            // the next agent that starts removes what stays
-            if let Err(why) = pinned.remove() {
-                self.voice.complain(why);
+            match pinned.remove() {
+                Ok(()) => {}
+                Err(Error::Locked { .. }) => self.leaving.push(pinned),
+                // the next agent that starts removes what stays
+                Err(why) => self.voice.complain(why),
             }
         }
     }
@@ -121,9 +128,11 @@ impl Interfaces {
 
     /// Notices what somebody else released, whatever its clock does.
     pub fn notice_released(&mut self) {
-        // who cannot look, as somebody has the lock, will at the next look
-        let is_released = |pinned: &Pinned| pinned.is_released().unwrap_or(false);
-        for pinned in self.controlled.extract_if(.., |p| is_released(p)).collect::<Vec<_>>() {
+        // whoever has the lock for long has it for all of them, and later looks notice, too
+        let are_released: Vec<bool> = self.controlled.iter().map_while(|p| p.is_released().ok()).collect();
+        let mut are_released = are_released.into_iter();
+        let is_released = |_: &mut Pinned| are_released.next().unwrap_or(false);
+        for pinned in self.controlled.extract_if(.., is_released).collect::<Vec<_>>() {
             self.note_released(&pinned);
         }
     }
@@ -134,16 +143,15 @@ impl Interfaces {
         self.is_newly_released = true;
     }
 
-    /// Another policy is in force on those interfaces that it names.
-    pub fn set_policy(&self, policy: &Policy) -> Result<()> {
-        for pinned in self.controlled.iter().filter(|p| policy.is_of_iface(p.iface())) {
-            match pinned.set_policy(policy) {
-                // it was a moment ago, and the next look notices
-                Ok(()) | Err(Error::Released(_)) => {}
-                Err(why) => return Err(why.into()),
-            }
-        }
-        Ok(())
+    /// Another policy is in force on those interfaces that it names. What fails does not keep the rest from it; the first error
+    /// is returned.
+    pub fn set_policy(&self, policy: &Policy) -> Result<(), Error> {
+        let named = self.controlled.iter().filter(|p| policy.is_of_iface(p.iface()));
+        first_error(named.map(|pinned| match pinned.set_policy(policy) {
+            // it was a moment ago, and the next look notices
+            Err(Error::Released(_)) => Ok(()),
+            other => other,
+        }))
     }
 
     /// Another policy is in force everywhere: what it names is tried again, whatever became of that before.
@@ -162,14 +170,33 @@ impl Interfaces {
         }
     }
 
-    /// Ends control of these. What fails does not keep the rest from it; the first error is returned.
-    fn release(&self, all: Vec<Pinned>) -> Result<()> {
+    /// Tries again to release what somebody's lock was in the way of.
+    pub fn release_leaving(&mut self) {
+        let all = mem::take(&mut self.leaving);
+        match self.release(all) {
+            // that was said
+            Ok(()) | Err(Error::Locked { .. }) => {}
+            Err(why) => self.voice.complain(why),
+        }
+    }
+
+    /// Ends control of these, or, where somebody's lock is in the way, has that done later. What fails does not keep the rest
+    /// from it; the first error is returned.
+    fn release(&mut self, all: Vec<Pinned>) -> Result<(), Error> {
         let mut ended = hand_back(&all);
+        let mut is_locked = matches!(ended, Err(Error::Locked { .. }));
         for pinned in all {
-            let iface = pinned.iface().to_string();
-            match pinned.remove() {
-                Ok(()) => self.voice.of_iface("detached", &iface, "released"),
-                Err(why) => ended = ended.and(Err(why.into())),
+            // or each would wait as long for the same lock
+            if !is_locked {
+                let removed = pinned.remove();
+                is_locked = matches!(removed, Err(Error::Locked { .. }));
+                if removed.is_ok() {
+                    self.voice.of_iface("detached", pinned.iface(), "released");
+                }
+                ended = ended.and(removed);
+            }
+            if is_locked {
+                self.leaving.push(pinned);
             }
         }
         ended
@@ -177,14 +204,14 @@ impl Interfaces {
 
     /// The agent ends. What fails does not keep the rest from it; the first error is returned.
     pub fn finish(mut self, is_detaching: bool) -> Result<()> {
-        if !is_detaching {
-            for iface in self.controlled.iter().map(Pinned::iface) {
-                let words = format!("stays under control; `windlass detach {iface}` releases it");
-                self.voice.of_iface("stays", iface, &words);
-            }
-            return Ok(());
+        let mut all = mem::take(&mut self.leaving);
+        if is_detaching {
+            all.append(&mut self.controlled);
         }
-        let all = mem::take(&mut self.controlled);
-        self.release(all)
+        for iface in self.controlled.iter().map(Pinned::iface) {
+            let words = format!("stays under control; `windlass detach {iface}` releases it");
+            self.voice.of_iface("stays", iface, &words);
+        }
+        Ok(self.release(all)?)
     }
 }

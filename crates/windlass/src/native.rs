@@ -3,7 +3,7 @@
 use crate::{
     algorithm,
     args::{AttachArgs, NativeCommand},
-    control::WATCH,
+    control::{WATCH, first_error},
     print,
     refused::Refused,
     signals::{self, Wish},
@@ -387,19 +387,18 @@ impl NativeHome {
         looked
     }
 
-    /// Another policy is in force: its rules for sockets that connect from now on.
+    /// Another policy is in force: its rules for sockets that connect from now on. What fails does not keep the rest from it;
+    /// the first error is returned.
     pub fn set_policy(&mut self, policy: &Policy) -> Result<()> {
         // an error is for the next look
         let _ = self.notice_gone();
         let wanted = Self::wanted(policy)?;
-        for selector in self.selectors.iter().filter(|s| wanted.iter().any(|w| w == s.cgroup())) {
-            match selector.set_policy(policy) {
-                // the next look notices
-                Ok(()) | Err(Error::Released(_)) => {}
-                Err(why) => return Err(why.into()),
-            }
-        }
-        Ok(())
+        let named = self.selectors.iter().filter(|s| wanted.iter().any(|w| w == s.cgroup()));
+        Ok(first_error(named.map(|selector| match selector.set_policy(policy) {
+            // the next look notices
+            Err(Error::Released(_)) => Ok(()),
+            other => other,
+        }))?)
     }
 
     /// Another policy is in force everywhere: what it names is tried again, whatever became of that before.
