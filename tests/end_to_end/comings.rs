@@ -1,9 +1,10 @@
 //! Interfaces that an agent lost, by whatever somebody did, and has again.
 
 use crate::{
-    agent::{Talker, kill, put, send, stop},
+    agent::{Talker, kill, policy, put, send, stop},
     net::Net,
 };
+use std::fs;
 use tempfile::TempDir;
 use windlass_tests::is_root_or_skip;
 
@@ -39,6 +40,24 @@ fn an_agent_that_lost_its_last_interface_waits_though_another_was_released() {
     net.replace_interface("cubic");
     assert!(agent.says("r1: under control"));
     kill(&mut agent.child, libc::SIGTERM);
+}
+
+/// As with a full disk: people see numbers then.
+#[test]
+fn rules_are_in_force_though_their_names_cannot_be_noted() {
+    if !is_root_or_skip("rules_are_in_force_though_their_names_cannot_be_noted") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let in_the_way = net.record(":rules");
+    fs::create_dir_all(&in_the_way).expect("a folder where a file should be");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut agent = Talker::start(&net, &policy(folder.path(), "bbr"));
+    assert!(agent.says("r1: under control"));
+    policy(folder.path(), "cubic");
+    assert!(agent.says("in force"));
+    kill(&mut agent.child, libc::SIGTERM);
+    fs::remove_dir(&in_the_way).expect("it is there");
 }
 
 /// The agent may be told to take it back before it has noticed.

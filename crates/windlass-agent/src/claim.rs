@@ -32,8 +32,8 @@ impl Claim {
             let _ = file.read_to_string(&mut process);
             return Err(Error::Claimed { what: what.into(), process });
         }
-        let name_it = file.set_len(0).and_then(|()| write!(file, " (process {})", std::process::id()));
-        name_it.map_err(io_error(path))?;
+        // it is for whoever finds it taken: a full disk is no reason to leave
+        let _ = file.set_len(0).and_then(|()| write!(file, " (process {})", std::process::id()));
         Ok(Claim { _file: file })
     }
 
@@ -60,5 +60,10 @@ mod tests {
         drop(first);
         assert!(!Claim::is_taken(&path) && !Claim::is_taken(&folder.path().join("other")));
         Claim::take(&path, "'eth0'").unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_noted_can_be_had() {
+        Claim::take(Path::new("/dev/full"), "'eth0'").unwrap();
     }
 }

@@ -89,10 +89,10 @@ impl Coupling {
     /// Puts the groups of the policy's compiled rules in force for the sockets of a cgroup: those that connect, and those
     /// that did. Sockets of rules that are no longer there leave their groups, and all do when the selector's link goes.
     pub(crate) fn set(&self, cgroup: u64, link: u32, policy: &Policy, rules: &mut [wl_rule]) -> Result<()> {
-        if rules.iter().any(|r| r.group != 0) {
-            group::note_names(&self.names, &policy.groups())?;
-        }
         let lock = Lock::take("groups")?;
+        if rules.iter().any(|r| r.group != 0) {
+            group::note_names(&lock, &self.names, &policy.groups());
+        }
         group::resolve(&lock, self.map("wl_groups"), &policy.groups(), rules, || self.named())?;
         for rule in rules.iter_mut().filter(|r| r.group != 0) {
             let value = wl_terms {

@@ -168,14 +168,15 @@ pub(crate) fn resolve_here(groups: &impl MapCore, policy: &Policy, rules: &mut [
     if rules.iter().all(|r| r.group == 0) {
         return Ok(());
     }
-    note_names(&shared_groups::names_here(), &policy.groups())?;
     // until they are in force that of "pins" is held, or the groups have a user
     let lock = Lock::take("groups")?;
+    note_names(&lock, &shared_groups::names_here(), &policy.groups());
     resolve(&lock, groups, &policy.groups(), rules, named_here)
 }
 
-/// Notes names for [`read`]; those that are in the file already stay.
-pub(crate) fn note_names(file: &Path, specs: &[GroupSpec]) -> Result<()> {
+/// Notes names for [`read`]; those that are in the file already stay. If that fails, people see numbers: no reason to do without
+/// the groups. With the lock of "groups" held: others note names, too.
+pub(crate) fn note_names(_lock: &Lock, file: &Path, specs: &[GroupSpec]) {
     let mut text = fs::read_to_string(file).unwrap_or_default();
     for spec in specs {
         let line = format!("{:016x} {}\n", spec.key(), spec.name);
@@ -183,7 +184,7 @@ pub(crate) fn note_names(file: &Path, specs: &[GroupSpec]) -> Result<()> {
             text += &line;
         }
     }
-    record::write_text(file, &text)
+    let _ = record::write_text(file, &text);
 }
 
 /// All groups of the map, in the order in which they were made; names are those noted in `file`.

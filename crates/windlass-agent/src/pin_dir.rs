@@ -60,9 +60,13 @@ impl PinDir {
         run_file(&format!("{}-{}:agent", self.namespace, self.iface))
     }
 
-    pub(crate) fn write_rule_names(&self, policy: &Policy) -> Result<()> {
+    /// Notes the names of the rules in force. If that fails, people see numbers: no reason to put another policy in force.
+    pub(crate) fn write_rule_names(&self, policy: &Policy) {
         let names: String = policy.rules.iter().map(|r| r.name.replace('\n', " ") + "\n").collect();
-        write_text(&self.rule_names_file(), &names)
+        if write_text(&self.rule_names_file(), &names).is_err() {
+            // or the rules would have the names of others
+            let _ = fs::remove_file(self.rule_names_file());
+        }
     }
 
     /// Index of the interface that it was attached to; None: nobody noted it.

@@ -147,7 +147,8 @@ impl Pinned {
         let mut rules = policy.compile(self.iface(), self.ifindex);
         group::resolve_here(&self.maps["wl_groups"], policy, &mut rules)?;
         write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules)?;
-        self.pins.write_rule_names(policy)
+        self.pins.write_rule_names(policy);
+        Ok(())
     }
 
     /// Ends control gently, as [`Datapath::let_go`](crate::Datapath::let_go) does.

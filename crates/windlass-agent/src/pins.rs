@@ -162,7 +162,7 @@ fn pin_all(
     for (index, program) in attached.iter().enumerate() {
         program.pin(&dir.join(format!("link{index}")))?;
     }
-    pins.write_rule_names(policy)?;
+    pins.write_rule_names(policy);
     write_text(&pins.index_file(), &ifindex.to_string())?;
     write_record(&pins.record(), build_id())
 }

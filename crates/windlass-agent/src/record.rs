@@ -8,12 +8,18 @@ pub(crate) fn write_record(record: &Path, build: u64) -> Result<()> {
     write_text(record, &build.to_string())
 }
 
-/// Writes a file and the folder it stands in.
+/// Writes a file and the folder it stands in, or, where the disk is full, leaves what was there.
 pub(crate) fn write_text(file: &Path, text: &str) -> Result<()> {
     if let Some(parent) = file.parent() {
         fs::create_dir_all(parent).map_err(io_error(parent))?;
     }
-    fs::write(file, text).map_err(io_error(file))
+    let mut draft = file.as_os_str().to_os_string();
+    draft.push(":new");
+    fs::write(&draft, text).and_then(|()| fs::rename(&draft, file)).map_err(|why| {
+        // if it is there at all
+        let _ = fs::remove_file(&draft);
+        io_error(file)(why)
+    })
 }
 
 /// Removes what there may be of pins that went without it. Before anything is pinned anew: who is killed meanwhile would
@@ -43,5 +49,20 @@ mod tests {
         assert_eq!(read_record(&record), None);
         remove_stale(&record).unwrap();
         assert!(remove_stale(folder.path()).is_err());
+    }
+
+    #[test]
+    fn a_file_is_never_written_in_part() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, earlier] = ["file", "earlier"].map(|name| folder.path().join(name));
+        write_text(&file, "one").unwrap();
+        fs::hard_link(&file, &earlier).unwrap();
+        write_text(&file, "another").unwrap();
+        let read = |file| fs::read_to_string(file).unwrap();
+        assert_eq!((read(&file), read(&earlier)), ("another".into(), "one".into()));
+        // what cannot be written leaves nothing but what was there
+        fs::create_dir(folder.path().join("folder")).unwrap();
+        assert!(write_text(&folder.path().join("folder"), "text").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
     }
 }
