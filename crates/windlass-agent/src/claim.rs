@@ -1,5 +1,5 @@
-//! Who looks after what is pinned: one agent at a time, or each would put its own policy in force. The kernel drops the claim of
-//! one that is killed.
+//! Who looks after what is pinned or attached: one process at a time, or each would put its own policy in force. The kernel drops
+//! the claim of one that is killed.
 
 use crate::{Error, Result, error::io_error, lock::flock};
 use std::{
@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-/// Held by the agent that looks after something pinned, as long as it does.
+/// Held by the agent, or the `windlass attach`, that looks after something, as long as it does.
 #[derive(Debug)]
 pub(crate) struct Claim {
     _file: File,
@@ -54,8 +54,8 @@ mod tests {
         let path = folder.path().join("claim");
         let first = Claim::take(&path, "'eth0'").unwrap();
         let why = Claim::take(&path, "'eth0'").unwrap_err().to_string();
-        let who = format!("'eth0' is under the control of another agent (process {})", std::process::id());
-        assert!(why.starts_with(&who), "{why}");
+        let who = format!("another agent (process {})", std::process::id());
+        assert!(why.starts_with("'eth0' is already under control") && why.contains(&who), "{why}");
         assert!(Claim::is_taken(&path));
         drop(first);
         assert!(!Claim::is_taken(&path) && !Claim::is_taken(&folder.path().join("other")));

@@ -3,6 +3,7 @@
 use crate::{
     Error, FlowInfo, Options, Policy, Result,
     attach::{Attached, FROM_SENDER, Side, attach, has_datapath, remove_unused_clsact},
+    claim::Claim,
     clock::{self, Clock},
     cost::{self, RunTime},
     counters::{clock_ticks, read_counters},
@@ -33,6 +34,8 @@ pub struct Datapath {
     ifindex: u32,
     policy: Policy,
     is_pinned: bool,
+    /// Nobody else attaches there, also where the kernel does not tell that somebody has (before tcx).
+    claim: Option<Claim>,
     /// Its groups are those of the namespace; for as long as it is not pinned, this is what to do if it is killed.
     parting: Option<shared_groups::Parting>,
     _share: Option<shared_groups::Share>,
@@ -75,7 +78,7 @@ impl Datapath {
         if pins::is_controlled(iface) {
             return Err(Error::Busy(iface.to_string()));
         }
-        pins::remove_earlier(iface)?;
+        let claim = pins::remove_earlier(iface)?;
         if has_datapath(ifindex) {
             return Err(Error::AttachedElsewhere(iface.to_string()));
         }
@@ -100,6 +103,7 @@ impl Datapath {
             ifindex,
             policy: policy.clone(),
             is_pinned: false,
+            claim: Some(claim),
             parting,
             _share: share,
         })
@@ -223,6 +227,7 @@ impl Drop for Datapath {
         self.clock.remove();
         // if it fails, its flows stay in groups that others share
         let _ = shared_groups::part(program(&self.object, shared_groups::PART).as_fd());
+        self.claim.take().into_iter().for_each(|claim| pins::unclaim(&self.iface, claim));
     }
 }
 

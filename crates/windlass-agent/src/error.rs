@@ -42,12 +42,14 @@ pub enum Error {
          here; end that first"
     )]
     AttachedElsewhere(String),
-    /// An agent looks after it.
-    #[error("{what} is under the control of another agent{process}; end that first")]
+    /// Somebody looks after it.
+    #[error(
+        "{what} is already under control, by a `windlass attach` or another agent{process}; end that first"
+    )]
     Claimed {
         /// An interface or cgroup.
         what: String,
-        /// Which agent, in brackets; empty: it has not said.
+        /// Which process, in brackets; empty: it has not said.
         process: String,
     },
     /// Somebody has a lock that nobody needs for long.

@@ -55,7 +55,7 @@ impl PinDir {
         run_file(&format!("{}-{}:rules", self.namespace, self.iface))
     }
 
-    /// Claimed by the agent that looks after it.
+    /// Claimed by the agent that looks after it, or by an `attach`, whose datapath is not pinned.
     pub(crate) fn claim_file(&self) -> PathBuf {
         run_file(&format!("{}-{}:agent", self.namespace, self.iface))
     }

@@ -23,11 +23,18 @@ use crate::{
 use libbpf_rs::{MapCore, Object};
 use std::{collections::BTreeSet, fs};
 
-/// Interfaces of this namespace with a datapath that is not pinned where it is seen from here. Only tcx tells.
-pub fn attached_elsewhere() -> Vec<String> {
+/// Interfaces of this namespace with a datapath that is not pinned where it is seen from here. Of one whose claim is not seen
+/// either only tcx tells.
+pub fn attached_elsewhere() -> Result<Vec<String>> {
+    let _lock = Lock::take("pins")?;
     let pinned = pinned_here();
-    let is_attached = |name: &String| netdev::index(name).is_some_and(has_datapath);
-    netdev::names().into_iter().filter(|n| !pinned.contains(n) && is_attached(n)).collect()
+    let is_attached = |name: &String| is_claimed(name) || netdev::index(name).is_some_and(has_datapath);
+    Ok(netdev::names().into_iter().filter(|n| !pinned.contains(n) && is_attached(n)).collect())
+}
+
+/// Does some process look after `iface` of this namespace? With the lock of "pins" held.
+fn is_claimed(iface: &str) -> bool {
+    Claim::is_taken(&PinDir::here(iface).claim_file())
 }
 
 /// Has `iface` of this namespace, and not an earlier interface of that name, a pinned datapath? One that is not all there,
@@ -49,14 +56,13 @@ pub fn unattended_here() -> Result<Vec<String>> {
     // or one that is just being attached would have no claim yet
     let _attach = Lock::take("attach")?;
     let _lock = Lock::take("pins")?;
-    let is_unattended =
-        |name: &String| is_controlled(name) && !Claim::is_taken(&PinDir::here(name).claim_file());
+    let is_unattended = |name: &String| is_controlled(name) && !is_claimed(name);
     Ok(pinned_here().into_iter().filter(is_unattended).collect())
 }
 
-/// Removes what an earlier interface of the name left, or who was killed while pinning, and clocks that nobody knows any more.
-/// With the lock of "attach" held.
-pub(crate) fn remove_earlier(iface: &str) -> Result<()> {
+/// Removes what an earlier interface of the name left, or who was killed while pinning, and clocks that nobody knows any more;
+/// then claims the interface. With the lock of "attach" held.
+pub(crate) fn remove_earlier(iface: &str) -> Result<Claim> {
     let pins = PinDir::here(iface);
     let _lock = Lock::take("pins")?;
     Clock::remove_gone();
@@ -64,7 +70,20 @@ pub(crate) fn remove_earlier(iface: &str) -> Result<()> {
         // another agent was faster
         return Err(Error::Busy(iface.to_string()));
     }
-    if pins.dir().is_dir() { pins.release(pins.index()) } else { Ok(()) }
+    if pins.dir().is_dir() {
+        // whoever had claimed that may not have noticed yet
+        pins.release(pins.index())?;
+    }
+    Claim::take(&pins.claim_file(), &format!("'{iface}'"))
+}
+
+/// What is not pinned ends, and with it the claim.
+pub(crate) fn unclaim(iface: &str, claim: Claim) {
+    // or who just opened the file could claim what nobody else sees
+    if let Ok(_lock) = Lock::take("pins") {
+        let _ = fs::remove_file(PinDir::here(iface).claim_file());
+        drop(claim);
+    }
 }
 
 /// Removes what is left of interfaces that went, with their namespaces or alone, while no agent watched; it would keep its
@@ -87,14 +106,15 @@ pub fn remove_gone() -> Result<usize> {
 }
 
 /// Interfaces of this namespace on which an `attach` that was killed left something, though nothing is pinned: clsact
-/// keeps the programs, and tcx no more than their clock. Where there is no tcx one that runs cannot be told from it.
+/// keeps the programs, and tcx no more than their clock.
 pub fn left_here() -> Result<Vec<String>> {
     // one that is beginning has a clock before it has programs
-    let _lock = Lock::take("attach")?;
+    let _attach = Lock::take("attach")?;
+    let _lock = Lock::take("pins")?;
     let pinned = pinned_here();
     let is_left = |name: &String| {
         netdev::index(name).is_some_and(|ifindex| {
-            Clock::existing(ifindex).shaped_ifindex().is_ok() && !has_datapath(ifindex)
+            Clock::existing(ifindex).shaped_ifindex().is_ok() && !is_claimed(name) && !has_datapath(ifindex)
         })
     };
     Ok(netdev::names().into_iter().filter(|n| !pinned.contains(n) && is_left(n)).collect())

@@ -17,7 +17,7 @@ pub fn controlled(what: &'static str) -> Result<Vec<String>> {
     check_root(what)?;
     let interfaces = windlass_agent::pinned_here();
     if interfaces.is_empty() {
-        let elsewhere = windlass_agent::attached_elsewhere();
+        let elsewhere = windlass_agent::attached_elsewhere()?;
         if !elsewhere.is_empty() {
             bail!(
                 "no interface of this network namespace is under the control of an agent that is seen from here; \
