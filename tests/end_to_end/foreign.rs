@@ -1,10 +1,10 @@
-//! What others do to the programs of an interface: put their own beside them.
+//! What others do to the programs of an interface: put their own beside them, or detach them.
 
 use crate::{
-    agent::{is_controlled, policy, release},
+    agent::{Talker, is_controlled, kill, policy, release},
     net::Net,
 };
-use libbpf_rs::libbpf_sys as sys;
+use libbpf_rs::{Link, libbpf_sys as sys};
 use std::{
     io,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
@@ -72,4 +72,29 @@ fn what_accepts_every_packet_does_not_hide_them() {
     let agent = net.agent(&policy(folder.path(), "bbr"), "under control");
     is_controlled(&net);
     release(&net, agent);
+}
+
+/// As `bpftool link detach` does, or whatever makes an interface anew in the place of another.
+#[test]
+fn programs_that_somebody_detached_are_attached_anew() {
+    let test = "programs_that_somebody_detached_are_attached_anew";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut agent = Talker::start(&net, &policy(folder.path(), "bbr"));
+    assert!(agent.says("under control"));
+    let link = net.pins().join("link2");
+    if link.exists() {
+        Link::open(&link).and_then(|link| link.detach()).expect("a link");
+    } else {
+        net.middle.run(&["tc", "qdisc", "del", "dev", "r1", "clsact"]).expect("tc");
+    }
+    let complaint = agent.complaint();
+    assert!(complaint.contains("r1: its programs were removed by somebody"), "{complaint}");
+    assert!(agent.says("r1: under control"));
+    is_controlled(&net);
+    kill(&mut agent.child, libc::SIGTERM);
+    assert!(net.clocks().is_empty() && !net.pins().exists(), "released");
 }

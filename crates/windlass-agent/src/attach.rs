@@ -17,8 +17,9 @@ use std::{
 const PRIORITY: u32 = 1;
 const HANDLE: u32 = 0x771d;
 
-/// The program that sees what the controlled servers send.
+/// The programs that see what the controlled servers send, and what is sent to them.
 pub(crate) const FROM_SENDER: &str = "wl_from_sender";
+pub(crate) const TO_SENDER: &str = "wl_to_sender";
 
 /// One attached program. Detached when dropped unless it is pinned or forgotten.
 #[derive(Debug)]
@@ -79,10 +80,12 @@ pub(crate) fn has_program(target: i32, point: sys::bpf_attach_type, name: &str) 
     ProgInfoIter::default().any(|p| ids.contains(&p.id) && p.name.to_string_lossy() == name)
 }
 
-/// Are there clsact filters that attach() made?
+/// Are there clsact filters that attach() made, on both sides?
 pub(crate) fn has_filters(iface: &str) -> bool {
-    run(&["tc", "filter", "show", "dev", iface, "ingress"])
-        .is_ok_and(|list| list.contains(&format!("handle {HANDLE:#x} {FROM_SENDER}")))
+    [("ingress", FROM_SENDER), ("egress", TO_SENDER)].iter().all(|(side, program)| {
+        run(&["tc", "filter", "show", "dev", iface, side])
+            .is_ok_and(|list| list.contains(&format!("handle {HANDLE:#x} {program}")))
+    })
 }
 
 /// Removes the clsact filters that attach() made, and only those; then clsact itself if it is of no more use.

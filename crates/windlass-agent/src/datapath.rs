@@ -2,7 +2,7 @@
 
 use crate::{
     Error, FlowInfo, Options, Policy, Result,
-    attach::{Attached, FROM_SENDER, Side, attach, has_datapath, remove_unused_clsact},
+    attach::{Attached, FROM_SENDER, Side, TO_SENDER, attach, has_datapath, remove_unused_clsact},
     claim::Claim,
     clock::{self, Clock},
     cost::{self, RunTime},
@@ -125,12 +125,12 @@ impl Datapath {
             None
         };
         let mut attached = vec![clock.start(program(&object, clock::PROGRAM).as_fd())?];
-        let started = [(FROM_SENDER, Side::Ingress), ("wl_to_sender", Side::Egress)]
-            .into_iter()
-            .try_for_each(|(name, side)| {
+        let started = [(FROM_SENDER, Side::Ingress), (TO_SENDER, Side::Egress)].into_iter().try_for_each(
+            |(name, side)| {
                 attached.push(attach(program(&object, name).as_fd(), name, ifindex, side)?);
                 Ok(())
-            });
+            },
+        );
         if let Err(why) = started {
             detach_all(attached, iface, ifindex);
             return Err(why);

@@ -2,6 +2,7 @@
 
 use crate::{
     Error, FlowInfo, GroupInfo, Policy, Result,
+    attach::has_filters,
     claim::Claim,
     clock::{self, Clock},
     counters::{clock_ticks, read_counters},
@@ -199,6 +200,24 @@ impl Pinned {
         let id = |map: &MapHandle| map.info().map(|i| i.info.id).ok();
         let now = pinned_map(&self.pins.dir().join("wl_counters")).ok();
         now.and_then(|map| id(&map)) == id(&self.maps["wl_counters"])
+    }
+
+    /// Are its programs still on the interface? Before tcx it takes two processes to find out, and without `asks_tc` it is taken
+    /// for granted.
+    ///
+    /// # Errors
+    /// They are not since it was released.
+    pub fn is_attached(&self, asks_tc: bool) -> Result<bool> {
+        let has_programs = || match self.pins.linked_index() {
+            Some(linked) => linked == self.ifindex,
+            None => !asks_tc || has_filters(self.iface()),
+        };
+        if has_programs() {
+            return Ok(true);
+        }
+        // once more when nobody is at it
+        let _lock = Lock::take("pins")?;
+        if self.is_still_pinned() { Ok(has_programs()) } else { Err(self.released()) }
     }
 
     /// Is the interface still there, and not another one of its name?

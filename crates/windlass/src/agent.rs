@@ -157,6 +157,7 @@ fn look_after(
             _ => return Ok(()),
         };
         home.interfaces.notice_gone();
+        home.interfaces.watch_programs();
         home.interfaces.release_leaving();
         if home.must_put_back {
             home.put_back(&policy);

@@ -9,6 +9,9 @@ use anyhow::Result;
 use std::mem;
 use windlass_agent::{Datapath, Error, Options, Pinned, Policy, is_of_clock};
 
+/// Every how many looks `tc` is asked for the programs of each interface, where it takes that.
+const LOOKS_FOR_FILTERS: u32 = 10;
+
 /// What is under control, and what could not be.
 pub struct Interfaces {
     options: Options,
@@ -21,6 +24,8 @@ pub struct Interfaces {
     released: Vec<(String, u32)>,
     /// One was, since that was last asked.
     is_newly_released: bool,
+    /// Looks since `tc` was asked.
+    looks: u32,
     voice: Voice,
 }
 
@@ -33,6 +38,7 @@ impl Interfaces {
             refused: Refused::default(),
             released: Vec::new(),
             is_newly_released: false,
+            looks: 0,
             voice,
         }
     }
@@ -95,12 +101,31 @@ impl Interfaces {
         self.controlled = alive;
         for pinned in gone {
             self.voice.of_iface("gone", pinned.iface(), "the interface is gone");
-            match pinned.remove() {
-                Ok(()) => {}
-                Err(Error::Locked { .. }) => self.leaving.push(pinned),
-                // the next agent that starts removes what stays
-                Err(why) => self.voice.complain(why),
-            }
+            self.end(pinned);
+        }
+    }
+
+    /// Makes room for what somebody detached from its interface: a clock that goes on, say, tells nothing of that.
+    pub fn watch_programs(&mut self) {
+        self.looks = (self.looks + 1) % LOOKS_FOR_FILTERS;
+        let asks_tc = self.looks == 0;
+        // what was released is noticed with its clock, and what is gone at the next look
+        let is_detached = |p: &Pinned| matches!(p.is_attached(asks_tc), Ok(false)) && p.is_alive();
+        for pinned in self.controlled.extract_if(.., |p| is_detached(p)).collect::<Vec<_>>() {
+            let iface = pinned.iface();
+            self.voice
+                .complain(format_args!("{iface}: its programs were removed by somebody; attached anew"));
+            self.end(pinned);
+        }
+    }
+
+    /// Removes what is pinned for an interface of which nothing is left to hand back.
+    fn end(&mut self, pinned: Pinned) {
+        match pinned.remove() {
+            Ok(()) => {}
+            Err(Error::Locked { .. }) => self.leaving.push(pinned),
+            // the next agent that starts removes what stays
+            Err(why) => self.voice.complain(why),
         }
     }
 
