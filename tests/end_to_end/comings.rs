@@ -42,6 +42,29 @@ fn an_agent_that_lost_its_last_interface_waits_though_another_was_released() {
     kill(&mut agent.child, libc::SIGTERM);
 }
 
+/// What cannot be read of one interface, as it is just being taken under control, is no reason not to look at the others.
+#[test]
+fn what_is_pinned_in_part_is_in_nobodys_way() {
+    if !is_root_or_skip("what_is_pinned_in_part_is_in_nobodys_way") {
+        return;
+    }
+    let (net, _folder, mut agent) = of_both();
+    kill(&mut agent.child, libc::SIGKILL);
+    // as if killed just before it noted whose pins these are
+    fs::remove_file(net.record("").with_file_name(format!("{}-r2", net.namespace()))).expect("its record");
+    for words in [&["flows", "--json"][..], &["counters", "--json"], &["top", "--json", "--count", "1"]] {
+        net.answer(words);
+    }
+    assert!(
+        net.answer(&["counters", "--all"]).contains("r1")
+            && !net.answer(&["counters", "--all"]).contains("r2")
+    );
+    let out = net.windlass(&["counters", "r2"]).output().expect("windlass runs");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(2) && said.contains("the next agent makes it anew"), "{said}");
+    net.answer(&["detach", "--all"]);
+}
+
 /// As with a full disk: people see numbers then.
 #[test]
 fn rules_are_in_force_though_their_names_cannot_be_noted() {

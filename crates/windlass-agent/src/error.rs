@@ -112,6 +112,14 @@ pub enum Error {
         /// Why.
         why: io::Error,
     },
+    /// Nothing is pinned for the interface.
+    #[error("no datapath is pinned on '{0}'; start `windlass agent --policy FILE`")]
+    NotPinned(String),
+    /// What is pinned for the interface is not all there.
+    #[error(
+        "what is pinned for '{0}' is not whole, as whoever pinned it was killed; the next agent makes it anew"
+    )]
+    PinnedInPart(String),
     /// Pinned state of another version of Windlass.
     #[error("{0} holds the datapath of another version; `windlass detach --all` first, then start again")]
     OtherVersion(PathBuf),

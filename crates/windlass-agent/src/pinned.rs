@@ -55,16 +55,29 @@ pub struct Pinned {
 
 impl Pinned {
     /// Opens the pinned datapath of `iface`, whichever agent looks after it.
+    ///
+    /// # Errors
+    /// [`Error::NotPinned`], [`Error::PinnedInPart`] and [`Error::OtherVersion`], if that is so.
     pub fn open(iface: &str) -> Result<Pinned> {
+        Self::open_at_once(iface).or_else(|_| {
+            // somebody may have been just pinning or releasing it
+            let _lock = Lock::take("pins")?;
+            Self::open_at_once(iface)
+        })
+    }
+
+    fn open_at_once(iface: &str) -> Result<Pinned> {
         let pins = PinDir::here(iface);
         let dir = pins.dir();
         if !dir.is_dir() {
-            return Err(Error::Invalid(format!(
-                "no datapath is pinned on '{iface}'; start `windlass agent --policy FILE`"
-            )));
+            return Err(Error::NotPinned(iface.to_string()));
         }
-        let is_ours = read_record(&pins.record()) == Some(build_id());
-        let Some(ifindex) = pins.index().filter(|_| is_ours) else { return Err(Error::OtherVersion(dir)) };
+        let Some(build) = read_record(&pins.record()) else {
+            return Err(Error::PinnedInPart(iface.to_string()));
+        };
+        let Some(ifindex) = pins.index().filter(|_| build == build_id()) else {
+            return Err(Error::OtherVersion(dir));
+        };
         let mut maps = BTreeMap::new();
         for name in MAPS {
             maps.insert(name, pinned_map(&dir.join(name))?);

@@ -211,11 +211,12 @@ fn report_end(datapath: &Datapath, as_json: bool, has_stats: bool) -> Result<()>
 pub fn set(args: &SetArgs) -> Result<ExitCode> {
     let algorithm = args.alg.as_deref().map(algorithm::named).transpose()?;
     let mut behind = Vec::new();
-    for iface in info::controlled("setting a flow's algorithm")? {
-        if Pinned::open(&iface)?.set_algorithm(args.sender, args.receiver, algorithm)? {
-            behind.push(iface);
+    info::with_controlled("setting a flow's algorithm", |pinned| {
+        if pinned.set_algorithm(args.sender, args.receiver, algorithm)? {
+            behind.push(pinned.iface().to_string());
         }
-    }
+        Ok(())
+    })?;
     if behind.is_empty() {
         bail!("no flow from {} to {} is known; `windlass flows` lists them", args.sender, args.receiver);
     }

@@ -1,6 +1,9 @@
 //! `windlass counters`: what the datapaths of an agent's interfaces have counted so far.
 
-use crate::{info::controlled, print};
+use crate::{
+    info::{controlled, with_controlled},
+    print,
+};
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::{collections::BTreeMap, process::ExitCode};
@@ -12,14 +15,20 @@ type Counts = BTreeMap<String, u64>;
 /// Prints the counters of `wanted`, of all interfaces under an agent's control if it names none: in a table those that are
 /// not zero, unless `all` are asked for.
 pub fn counters(wanted: &[String], all: bool, json: bool) -> Result<ExitCode> {
-    let here = controlled("looking at counters")?;
-    if let Some(unknown) = wanted.iter().find(|name| !here.contains(name)) {
-        bail!("'{unknown}' is under no agent's control here; under control: {}", here.join(", "));
-    }
-    let names = if wanted.is_empty() { &here } else { wanted };
-    let mut by_iface: BTreeMap<&str, Counts> = BTreeMap::new();
-    for name in names {
-        by_iface.insert(name, Pinned::open(name)?.counters()?);
+    const WHAT: &str = "looking at counters";
+    let mut by_iface: BTreeMap<String, Counts> = BTreeMap::new();
+    let mut read = |pinned: &Pinned| {
+        by_iface.insert(pinned.iface().to_string(), pinned.counters()?);
+        Ok(())
+    };
+    if wanted.is_empty() {
+        with_controlled(WHAT, read)?;
+    } else {
+        let here = controlled(WHAT)?;
+        if let Some(unknown) = wanted.iter().find(|name| !here.contains(name)) {
+            bail!("'{unknown}' is under no agent's control here; under control: {}", here.join(", "));
+        }
+        wanted.iter().try_for_each(|name| read(&Pinned::open(name)?))?;
     }
     if json {
         println!("{}", json!({ "counters": by_iface }));

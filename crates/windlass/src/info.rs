@@ -12,6 +12,32 @@ use std::{path::Path, process::ExitCode};
 use windlass_agent::{Error, FlowInfo, Mode, Per, Pinned, Policy, check_root};
 use windlass_core::Algorithm;
 
+/// Opens the datapath of an interface that nobody has named; none: it was released since, or only the next agent can make it whole.
+pub fn open_whole(iface: &str) -> Result<Option<Pinned>, Error> {
+    match Pinned::open(iface) {
+        Ok(pinned) => Ok(Some(pinned)),
+        Err(Error::NotPinned(_) | Error::PinnedInPart(_)) => Ok(None),
+        Err(why) => Err(why),
+    }
+}
+
+/// Does `what` with the datapath of one after the other interface that is under an agent's control; there must be one.
+pub fn with_controlled(what: &'static str, mut f: impl FnMut(&Pinned) -> Result<()>) -> Result<()> {
+    let mut is_none = true;
+    let interfaces = controlled(what)?;
+    for iface in &interfaces {
+        if let Some(pinned) = open_whole(iface)? {
+            is_none = false;
+            f(&pinned)?;
+        }
+    }
+    if is_none {
+        // one of them says why
+        Pinned::open(&interfaces[0])?;
+    }
+    Ok(())
+}
+
 /// Interfaces of this network namespace that are under an agent's control; there must be one. `what` is what is tried.
 pub fn controlled(what: &'static str) -> Result<Vec<String>> {
     check_root(what)?;
@@ -42,14 +68,13 @@ fn weight(weight: u32, per: Per) -> String {
 }
 
 pub fn flows(json: bool) -> Result<ExitCode> {
-    let interfaces = controlled("looking at flows")?;
     let mut all: Vec<(String, FlowInfo)> = Vec::new();
     let mut groups = Vec::new();
-    for iface in interfaces {
-        let pinned = Pinned::open(&iface)?;
-        all.extend(pinned.flows()?.into_iter().map(|f| (iface.clone(), f)));
+    with_controlled("looking at flows", |pinned| {
+        all.extend(pinned.flows()?.into_iter().map(|f| (pinned.iface().to_string(), f)));
         groups = pinned.groups()?;
-    }
+        Ok(())
+    })?;
     if json {
         let list: Vec<_> = all
             .iter()

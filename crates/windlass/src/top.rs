@@ -21,7 +21,6 @@ use std::{
     time::{Duration, Instant},
 };
 use view::Choice;
-use windlass_agent::Pinned;
 
 /// How soon a signal is noticed while nobody types.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -63,11 +62,7 @@ impl Eyes {
         self.left -= 1;
         let mut seen = Vec::new();
         for iface in windlass_agent::pinned_here() {
-            let pinned = match Pinned::open(&iface) {
-                // released since
-                Err(_) if !windlass_agent::pinned_here().contains(&iface) => continue,
-                other => other?,
-            };
+            let Some(pinned) = info::open_whole(&iface)? else { continue };
             let names = pinned.rule_names();
             for flow in pinned.flows()? {
                 let name = match flow.mode {
