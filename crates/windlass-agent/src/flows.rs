@@ -1,11 +1,18 @@
 //! The flow table, for people and programs.
 
 use crate::{
-    FlowGroup, GroupInfo, Result, error::bpf, exceptions::Exceptions, group::FlowPlace, plain::from_bytes,
+    FlowGroup, GroupInfo, Result,
+    error::bpf,
+    exceptions::Exceptions,
+    group::FlowPlace,
+    plain::{bytes_of, from_bytes},
 };
 use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::{
+    collections::HashSet,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+};
 use windlass_core::{Algorithm, abi};
 
 /// Why a flow is never more than watched, whatever its rule says.
@@ -132,6 +139,15 @@ fn describe(f: &abi::wl_flow, has_own_algorithm: bool, group: Option<FlowGroup>)
     }
 }
 
+/// The kernel begins again with the first key when the last one that it told is gone; so often at most that the end comes.
+const BEGINNINGS: usize = 4;
+
+/// Each of these keys of a map of so many entries once.
+fn each_once(keys: impl Iterator<Item = Vec<u8>>, max_entries: usize) -> impl Iterator<Item = Vec<u8>> {
+    let mut seen = HashSet::new();
+    keys.take(BEGINNINGS * max_entries).filter(move |key| seen.insert(key.clone()))
+}
+
 /// All flows in use. `ids` is wl_flow_ids, `flows` is wl_flows, `places` is wl_places.
 pub(crate) fn read_flows(
     ids: &impl MapCore,
@@ -141,7 +157,7 @@ pub(crate) fn read_flows(
     groups: &[GroupInfo],
 ) -> Result<Vec<FlowInfo>> {
     let mut all = Vec::new();
-    for key in ids.keys() {
+    for key in each_once(ids.keys(), ids.max_entries() as usize) {
         let Some(id) = ids.lookup(&key, MapFlags::ANY).map_err(bpf("reading the flow table"))? else {
             continue;
         };
@@ -149,7 +165,8 @@ pub(crate) fn read_flows(
             continue;
         };
         let Some(flow) = from_bytes::<abi::wl_flow>(&bytes) else { continue };
-        if u32::from(flow.state) == abi::WL_FLOW_FREE {
+        // it may have ended meanwhile, and another one have its place
+        if u32::from(flow.state) == abi::WL_FLOW_FREE || bytes_of(&flow.key) != key {
             continue;
         }
         let mut group = None;
@@ -179,6 +196,15 @@ mod tests {
         assert_eq!(why(abi::WL_FLOW_STOOD_ASIDE), Some(OnlyWatched::Paces));
         // that its rule can change, the other not
         assert_eq!(why(abi::WL_FLOW_FOREIGN | abi::WL_FLOW_STOOD_ASIDE), Some(OnlyWatched::Foreign));
+    }
+
+    #[test]
+    fn keys_are_told_once_though_the_kernel_begins_again() {
+        let keys = |numbers: &[u8]| numbers.iter().map(|n| vec![*n]).collect::<Vec<_>>();
+        let told: Vec<_> = each_once(keys(&[1, 2, 1, 2, 3, 1]).into_iter(), 3).collect();
+        assert_eq!(told, keys(&[1, 2, 3]));
+        // and again and again
+        assert_eq!(each_once(keys(&[1, 2]).into_iter().cycle(), 3).count(), 2);
     }
 
     #[test]
