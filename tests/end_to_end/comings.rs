@@ -1,7 +1,7 @@
 //! Interfaces that an agent lost, by whatever somebody did, and has again.
 
 use crate::{
-    agent::{Talker, kill, policy, put, send, stop},
+    agent::{Talker, is_controlled, kill, policy, put, send, stop},
     net::Net,
 };
 use std::fs;
@@ -40,6 +40,38 @@ fn an_agent_that_lost_its_last_interface_waits_though_another_was_released() {
     net.replace_interface("cubic");
     assert!(agent.says("r1: under control"));
     kill(&mut agent.child, libc::SIGTERM);
+}
+
+/// Udev and administrators give interfaces other names, and the policy may have other rules for those.
+#[test]
+fn an_interface_with_another_name_is_controlled_under_that() {
+    if !is_root_or_skip("an_interface_with_another_name_is_controlled_under_that") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "[[rule]]\nname = \"all\"\nmatch.iface = \"r[19]\"\nalgorithm = \"bbr\"\n";
+    let file = put(folder.path(), text);
+    let rename = |name: &str, other: &str| {
+        net.middle.run(&["ip", "link", "set", name, "down"]).expect("iproute2");
+        net.middle.run(&["ip", "link", "set", name, "name", other, "up"]).expect("iproute2");
+    };
+    let is_pinned = |name: &str| net.pins().with_file_name(name).exists();
+    let mut agent = Talker::start(&net, &file);
+    assert!(agent.says("r1: under control"));
+    rename("r1", "r9");
+    assert!(agent.says("r1: the interface is called r9 now") && agent.says("r9: under control"));
+    assert!(!is_pinned("r1") && net.clocks().len() == 2, "nothing is left under its old name");
+    is_controlled(&net);
+    // and while no agent is there
+    kill(&mut agent.child, libc::SIGKILL);
+    rename("r9", "r1");
+    let mut agent = Talker::start(&net, &file);
+    assert!(agent.says("r1: under control"));
+    assert!(!is_pinned("r9") && net.clocks().len() == 2, "nothing is left under its old name");
+    is_controlled(&net);
+    kill(&mut agent.child, libc::SIGTERM);
+    assert!(net.clocks().is_empty() && !is_pinned("r1"), "released");
 }
 
 /// What cannot be read of one interface, as it is just being taken under control, is no reason not to look at the others.

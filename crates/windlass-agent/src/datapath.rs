@@ -78,7 +78,7 @@ impl Datapath {
         if pins::is_controlled(iface) {
             return Err(Error::Busy(iface.to_string()));
         }
-        let claim = pins::remove_earlier(iface)?;
+        let claim = pins::remove_earlier(iface, ifindex)?;
         if has_datapath(ifindex) {
             return Err(Error::AttachedElsewhere(iface.to_string()));
         }
@@ -132,7 +132,7 @@ impl Datapath {
             },
         );
         if let Err(why) = started {
-            detach_all(attached, iface, ifindex);
+            detach_all(attached, ifindex);
             return Err(why);
         }
         Ok((object, attached, parting))
@@ -202,9 +202,9 @@ impl Datapath {
         Ok(is_new)
     }
 
-    /// Is the interface still there?
+    /// Is the interface still there, whatever it is called now?
     pub fn is_alive(&self) -> bool {
-        netdev::index(&self.iface) == Some(self.ifindex)
+        netdev::has_index(self.ifindex)
     }
 
     /// Pins programs and maps, so that the datapath outlives this process.
@@ -223,7 +223,7 @@ impl Drop for Datapath {
             // links live on through their pins and clsact filters by themselves
             return;
         }
-        detach_all(mem::take(&mut self.attached), &self.iface, self.ifindex);
+        detach_all(mem::take(&mut self.attached), self.ifindex);
         self.clock.remove();
         // if it fails, its flows stay in groups that others share
         let _ = shared_groups::part(program(&self.object, shared_groups::PART).as_fd());
@@ -232,10 +232,10 @@ impl Drop for Datapath {
 }
 
 /// Detaches the programs of an interface, and clsact if it was there for them.
-fn detach_all(attached: Vec<Attached>, iface: &str, ifindex: u32) {
+fn detach_all(attached: Vec<Attached>, ifindex: u32) {
     let has_clsact = attached.iter().any(|a| matches!(a, Attached::Clsact(_)));
     attached.into_iter().for_each(Attached::detach);
-    if has_clsact && netdev::index(iface) == Some(ifindex) {
-        remove_unused_clsact(iface);
+    if let Some(iface) = netdev::name_of(ifindex).filter(|_| has_clsact) {
+        remove_unused_clsact(&iface);
     }
 }

@@ -1,7 +1,11 @@
 //! Network interfaces of this namespace.
 
 use crate::{Error, Result};
-use std::{ffi::CString, fs, io, process::Command};
+use std::{
+    ffi::{CStr, CString},
+    fs, io,
+    process::Command,
+};
 
 const ARPHRD_ETHER: u32 = 1;
 
@@ -29,9 +33,16 @@ pub fn index(name: &str) -> Option<u32> {
 
 /// Is there an interface of that index in this namespace?
 pub fn has_index(ifindex: u32) -> bool {
+    name_of(ifindex).is_some()
+}
+
+/// Name of the interface of that index in this namespace, which may have had another.
+pub fn name_of(ifindex: u32) -> Option<String> {
     let mut name = [0; libc::IF_NAMESIZE];
     // SAFETY: the array is as long as any name.
-    !unsafe { libc::if_indextoname(ifindex, name.as_mut_ptr()) }.is_null()
+    let is_there = !unsafe { libc::if_indextoname(ifindex, name.as_mut_ptr()) }.is_null();
+    // SAFETY: then there is a name in the array, with its NUL.
+    is_there.then(|| unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned())
 }
 
 /// Names of all interfaces of the current namespace.
@@ -45,7 +56,7 @@ pub fn names() -> Vec<String> {
         }
         let mut at = list;
         while (*at).if_index != 0 {
-            names.push(std::ffi::CStr::from_ptr((*at).if_name).to_string_lossy().into_owned());
+            names.push(CStr::from_ptr((*at).if_name).to_string_lossy().into_owned());
             at = at.add(1);
         }
         libc::if_freenameindex(list);

@@ -7,6 +7,7 @@ use crate::{
     Policy, Result,
     attach::remove_filters,
     bpffs::{iface_dir, namespace_dir, remove_dir},
+    claim::Claim,
     clock::Clock,
     netdev,
     record::write_text,
@@ -84,15 +85,29 @@ impl PinDir {
         Some(if one? == other? { one? } else { 0 })
     }
 
+    /// Is it the interface's of this index, whatever that is called now?
+    pub(crate) fn is_of(&self, ifindex: u32) -> bool {
+        self.linked_index().or_else(|| self.index()) == Some(ifindex)
+    }
+
+    /// Is the interface of this name, which has the index that this one's had, another one with a datapath of its own? If it is
+    /// this one, and has been renamed, there is none under that name.
+    fn is_of_another(&self, name: &str) -> bool {
+        let other = PinDir::here(name);
+        name != self.iface && (other.dir().is_dir() || Claim::is_taken(&other.claim_file()))
+    }
+
     /// Detaches it from the interface, whose index was `ifindex`, and removes all that is kept of it.
     pub(crate) fn release(&self, ifindex: Option<u32>) -> Result<()> {
-        if self.namespace == netdev::namespace_inode() {
-            let now = netdev::index(&self.iface);
-            if now.is_some() && !self.dir().join(LINKS_OF_IFACE[0]).exists() {
-                remove_filters(&self.iface);
-            }
-            // the clock goes by the interface's index, whatever has its name now
-            if let Some(ifindex) = ifindex.or(now) {
+        // filters and clock go by the interface's index, whatever it is called now and whatever has its name
+        if self.namespace == netdev::namespace_inode()
+            && let Some(ifindex) = ifindex.or_else(|| netdev::index(&self.iface))
+        {
+            let name = netdev::name_of(ifindex);
+            if !name.as_deref().is_some_and(|name| self.is_of_another(name)) {
+                if let Some(name) = name.filter(|_| !self.dir().join(LINKS_OF_IFACE[0]).exists()) {
+                    remove_filters(&name);
+                }
                 Clock::existing(ifindex).remove();
             }
         }

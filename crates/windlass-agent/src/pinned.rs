@@ -233,9 +233,14 @@ impl Pinned {
         if self.is_still_pinned() { Ok(has_programs()) } else { Err(self.released()) }
     }
 
-    /// Is the interface still there, and not another one of its name?
+    /// Is the interface still there under its name, and not another one?
     pub fn is_alive(&self) -> bool {
         netdev::index(self.iface()) == Some(self.ifindex)
+    }
+
+    /// What the interface is called now; none: it is gone.
+    pub fn name_now(&self) -> Option<String> {
+        netdev::name_of(self.ifindex)
     }
 
     /// Detaches: removes links, filters, maps and the clock, if nobody else has done so.

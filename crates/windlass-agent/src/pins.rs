@@ -21,7 +21,7 @@ use crate::{
     shared_groups,
 };
 use libbpf_rs::{MapCore, Object};
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, path::Path};
 
 /// Interfaces of this namespace with a datapath that is not pinned where it is seen from here. Of one whose claim is not seen
 /// either only tcx tells.
@@ -60,9 +60,9 @@ pub fn unattended_here() -> Result<Vec<String>> {
     Ok(pinned_here().into_iter().filter(is_unattended).collect())
 }
 
-/// Removes what an earlier interface of the name left, or who was killed while pinning, and clocks that nobody knows any more;
-/// then claims the interface. With the lock of "attach" held.
-pub(crate) fn remove_earlier(iface: &str) -> Result<Claim> {
+/// Removes what an earlier interface of the name left, or this one under another name, or who was killed while pinning, and clocks
+/// that nobody knows any more; then claims the interface. With the lock of "attach" held.
+pub(crate) fn remove_earlier(iface: &str, ifindex: u32) -> Result<Claim> {
     let pins = PinDir::here(iface);
     let _lock = Lock::take("pins")?;
     Clock::remove_gone();
@@ -74,7 +74,13 @@ pub(crate) fn remove_earlier(iface: &str) -> Result<Claim> {
         // whoever had claimed that may not have noticed yet
         pins.release(pins.index())?;
     }
-    Claim::take(&pins.claim_file(), &format!("'{iface}'"))
+    let take = |file: &Path| Claim::take(file, &format!("'{iface}'"));
+    for renamed in pinned_here().iter().map(|name| PinDir::here(name)).filter(|p| p.is_of(ifindex)) {
+        // unless an agent has it that has not noticed yet
+        take(&renamed.claim_file())?;
+        renamed.release(Some(ifindex))?;
+    }
+    take(&pins.claim_file())
 }
 
 /// What is not pinned ends, and with it the claim.

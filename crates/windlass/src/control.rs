@@ -155,7 +155,7 @@ pub fn clock_is_new(iface: &str) -> String {
 /// Ends control of these interfaces gently, all at a time, of those that are there. What fails does not keep the rest from it;
 /// the first error is returned.
 pub fn hand_back(all: &[Pinned]) -> Result<(), Error> {
-    let all: Vec<&Pinned> = all.iter().filter(|p| p.is_alive()).collect();
+    let all: Vec<&Pinned> = all.iter().filter(|p| p.name_now().is_some()).collect();
     let ended = first_error(all.iter().map(|p| p.let_go()));
     ended.and(wait_for(|| all.iter().try_fold(true, |so_far, pinned| Ok(so_far && pinned.has_let_go()?))))
 }

@@ -94,14 +94,24 @@ impl Interfaces {
         Ok(())
     }
 
-    /// Forgets interfaces that are gone, and with them that they were released.
+    /// Forgets interfaces that are gone, and with them that they were released; and releases those that have another name now:
+    /// the policy may have other rules for that.
     pub fn notice_gone(&mut self) {
         self.released.retain(|(iface, index)| windlass_agent::interface_index(iface) == Some(*index));
         let (alive, gone): (Vec<_>, Vec<_>) = self.controlled.drain(..).partition(Pinned::is_alive);
         self.controlled = alive;
+        let mut renamed = Vec::new();
         for pinned in gone {
-            self.voice.of_iface("gone", pinned.iface(), "the interface is gone");
-            self.end(pinned);
+            if let Some(name) = pinned.name_now() {
+                self.voice.of_iface("gone", pinned.iface(), &format!("the interface is called {name} now"));
+                renamed.push(pinned);
+            } else {
+                self.voice.of_iface("gone", pinned.iface(), "the interface is gone");
+                self.end(pinned);
+            }
+        }
+        if let Err(why) = self.release(renamed) {
+            self.voice.complain(why);
         }
     }
 
