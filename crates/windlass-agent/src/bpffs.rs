@@ -92,14 +92,22 @@ pub fn pinned_here() -> Vec<String> {
 
 /// Removes a folder of pins. Somebody else may be at it, too: what is gone is gone.
 pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
-    let unless_gone = |path: &Path, result: io::Result<()>| match result {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other.map_err(io_error(path)),
-    };
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        unless_gone(&entry.path(), fs::remove_file(entry.path()))?;
+        remove_file(&entry.path())?;
     }
     unless_gone(dir, fs::remove_dir(dir))
+}
+
+/// Removes a pin, unless somebody else has.
+pub(crate) fn remove_file(pin: &Path) -> Result<()> {
+    unless_gone(pin, fs::remove_file(pin))
+}
+
+fn unless_gone(path: &Path, removed: io::Result<()>) -> Result<()> {
+    match removed {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(io_error(path)),
+    }
 }
 
 #[cfg(test)]

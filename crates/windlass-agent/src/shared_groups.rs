@@ -10,7 +10,7 @@ use crate::{
     netdev,
     run_dir::run_file,
 };
-use libbpf_rs::{MapCore, MapHandle, Object, OpenObject, Program, ProgramMut, libbpf_sys as sys};
+use libbpf_rs::{ErrorKind, MapCore, MapHandle, Object, OpenObject, Program, ProgramMut, libbpf_sys as sys};
 use std::{
     collections::BTreeSet,
     fs::{self, File},
@@ -149,10 +149,13 @@ pub fn part_killed() -> Result<usize> {
             if File::open(&lock).is_ok_and(is_held) {
                 continue;
             }
-            let program =
-                Program::fd_from_pinned_path(entry.path()).map_err(bpf("opening what flows part with"))?;
+            let program = match Program::fd_from_pinned_path(entry.path()) {
+                // its process has just ended by itself
+                Err(why) if why.kind() == ErrorKind::NotFound => continue,
+                program => program.map_err(bpf("opening what flows part with"))?,
+            };
             part(program.as_fd())?;
-            fs::remove_file(entry.path()).map_err(io_error(&entry.path()))?;
+            bpffs::remove_file(&entry.path())?;
             // it may never have been there
             let _ = fs::remove_file(lock);
             parted += 1;
