@@ -42,6 +42,28 @@ fn an_agent_that_lost_its_last_interface_waits_though_another_was_released() {
     kill(&mut agent.child, libc::SIGTERM);
 }
 
+/// Before tcx no link says that the interface is gone; nor is there one here.
+#[test]
+fn without_links_what_is_pinned_for_an_interface_that_is_gone_is_removed() {
+    if !is_root_or_skip("without_links_what_is_pinned_for_an_interface_that_is_gone_is_removed") {
+        return;
+    }
+    let (net, folder, mut agent) = of_both();
+    kill(&mut agent.child, libc::SIGKILL);
+    for link in ["link1", "link2"].map(|link| net.pins().join(link)).iter().filter(|link| link.exists()) {
+        fs::remove_file(link).expect("a link");
+    }
+    net.middle.run(&["ip", "link", "del", "r1"]).expect("iproute2");
+    let mut agent = Talker::start(&net, &policy(folder.path(), "bbr"));
+    while net.pins().exists() {
+        assert!(agent.child.try_wait().expect("our child").is_none(), "the agent goes on");
+    }
+    let is_pinned = |iface| net.pins().with_file_name(iface).exists();
+    assert!(is_pinned("r2"), "which is another agent's");
+    kill(&mut agent.child, libc::SIGTERM);
+    net.answer(&["detach", "--all"]);
+}
+
 /// Udev and administrators give interfaces other names, and the policy may have other rules for those.
 #[test]
 fn an_interface_with_another_name_is_controlled_under_that() {

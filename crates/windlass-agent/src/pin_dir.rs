@@ -85,6 +85,11 @@ impl PinDir {
         Some(if one? == other? { one? } else { 0 })
     }
 
+    /// Is there an interface, in this namespace, of the index that it was attached to, or, if nobody noted that, of its name?
+    pub(crate) fn has_interface(&self) -> bool {
+        self.index().or_else(|| netdev::index(&self.iface)).is_some_and(netdev::has_index)
+    }
+
     /// Is it the interface's of this index, whatever that is called now?
     pub(crate) fn is_of(&self, ifindex: u32) -> bool {
         self.linked_index().or_else(|| self.index()) == Some(ifindex)

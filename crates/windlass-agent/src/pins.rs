@@ -93,7 +93,7 @@ pub(crate) fn unclaim(iface: &str, claim: Claim) {
 }
 
 /// Removes what is left of interfaces that went, with their namespaces or alone, while no agent watched; it would keep its
-/// memory for ever. Only tcx says which those are. Returns how many there were.
+/// memory for ever. Before tcx that is seen of this namespace's only. Returns how many there were.
 pub fn remove_gone() -> Result<usize> {
     check_root("attaching a datapath")?;
     let _lock = Lock::take("pins")?;
@@ -102,7 +102,11 @@ pub fn remove_gone() -> Result<usize> {
         let Ok(namespace) = entry.file_name().to_string_lossy().parse() else { continue };
         for iface in pinned_in(namespace) {
             let pins = PinDir { namespace, iface };
-            if pins.linked_index() == Some(0) {
+            let is_gone = match pins.linked_index() {
+                Some(linked) => linked == 0,
+                None => namespace == netdev::namespace_inode() && !pins.has_interface(),
+            };
+            if is_gone {
                 pins.release(pins.index())?;
                 gone += 1;
             }
