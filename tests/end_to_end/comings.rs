@@ -42,6 +42,26 @@ fn an_agent_that_lost_its_last_interface_waits_though_another_was_released() {
     kill(&mut agent.child, libc::SIGTERM);
 }
 
+/// Its tables are made when it is attached, and flows are in them.
+#[test]
+fn an_agent_says_what_it_cannot_change_of_what_it_takes_over() {
+    if !is_root_or_skip("an_agent_says_what_it_cannot_change_of_what_it_takes_over") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    kill(
+        &mut net.agent_with(&file, &["--flows", "1000", "--store-mib", "32"], "under control"),
+        libc::SIGKILL,
+    );
+    let mut agent = Talker::start_with(&net, &file, &["--store-mib", "32", "--clock-hz", "1000"]);
+    let complaint = agent.complaint();
+    let words = "r1 keeps --flows 1000 --clock-hz 2000, ";
+    assert!(complaint.contains(words) && complaint.contains("`windlass detach r1`"), "{complaint}");
+    kill(&mut agent.child, libc::SIGTERM);
+}
+
 /// Before tcx no link says that the interface is gone; nor is there one here.
 #[test]
 fn without_links_what_is_pinned_for_an_interface_that_is_gone_is_removed() {

@@ -1,7 +1,7 @@
 //! A pinned datapath in use: whoever loaded it, flows, groups and policy are read and changed through its pins.
 
 use crate::{
-    Error, FlowInfo, GroupInfo, Policy, Result,
+    Error, FlowInfo, GroupInfo, Options, Policy, Result,
     attach::has_filters,
     claim::Claim,
     clock::{self, Clock},
@@ -16,17 +16,21 @@ use crate::{
     netdev,
     object::pinned_map,
     pin_dir::{CLOCK_LINK, PINNED_CONFIG, PinDir},
+    plain::from_bytes,
     record::read_record,
     shared_groups,
 };
-use libbpf_rs::{MapCore, MapHandle, Program};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Program};
 use std::{
     collections::BTreeMap,
     fs,
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
 };
-use windlass_core::Algorithm;
+use windlass_core::{
+    Algorithm,
+    abi::{self, wl_config},
+};
 
 const MAPS: [&str; 9] = [
     "wl_flows",
@@ -109,6 +113,26 @@ impl Pinned {
     /// Index of the interface.
     pub fn ifindex(&self) -> u32 {
         self.ifindex
+    }
+
+    /// With what else than these options it was loaded, in words of the command line: that stays as long as it is there.
+    pub fn other_options(&self, options: &Options) -> Result<Vec<String>> {
+        let config = self.maps[PINNED_CONFIG]
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(bpf("reading the options"))?;
+        let Some(config) = config.and_then(|bytes| from_bytes::<wl_config>(&bytes)) else {
+            return Ok(Vec::new());
+        };
+        let chunks = pinned_map(&self.pins.dir().join("wl_segs"))?.max_entries();
+        let store_mib = (u64::from(chunks) * u64::from(abi::WL_CHUNK_BYTES)) >> 20;
+        let by_fq = config.pace_by == abi::WL_PACE_BY_FQ;
+        let all = [
+            (config.flows_max != options.flows_max, format!("--flows {}", config.flows_max)),
+            (chunks != options.chunks(), format!("--store-mib {store_mib}")),
+            (config.clock_hz != options.clock_hz, format!("--clock-hz {}", config.clock_hz)),
+            (by_fq != options.pace_by_fq, format!("--pace-by {}", if by_fq { "fq" } else { "clock" })),
+        ];
+        Ok(all.into_iter().filter(|(is_other, _)| *is_other).map(|(_, words)| words).collect())
     }
 
     /// All counters by name.

@@ -86,7 +86,16 @@ impl Interfaces {
     fn control(&mut self, iface: &str, policy: &Policy) -> Result<(), Error> {
         let (pinned, is_taken_over) = Datapath::attach_or_take_over(iface, policy, &self.options)?;
         match is_taken_over {
-            true => self.voice.of_iface("taken_over", iface, "taken over"),
+            true => {
+                self.voice.of_iface("taken_over", iface, "taken over");
+                let kept = pinned.other_options(&self.options).unwrap_or_default();
+                if !kept.is_empty() {
+                    let kept = kept.join(" ");
+                    self.voice.complain(format_args!(
+                        "{iface} keeps {kept}, with which an earlier agent loaded it; `windlass detach {iface}` first changes that"
+                    ));
+                }
+            }
             false => self.voice.of_iface("attached", iface, "under control"),
         }
         self.controlled.push(pinned);
