@@ -137,6 +137,9 @@ fn a_stock_kernel_controls_transfers_and_is_left_without_a_trace() {
     attached_until_stopped(&mut guest);
     left_by_a_killed_attach(&mut guest);
     left_by_a_killed_agent(&mut guest);
+    if !has_tcx {
+        detached_by_somebody(&mut guest);
+    }
     for emulator in ["own", "netem"] {
         repairs(&mut guest, emulator);
     }
@@ -162,6 +165,10 @@ fn attach(guest: &mut Guest) {
 fn attached_until_stopped(guest: &mut Guest) {
     attach(guest);
     println!("{}", guest.run("tc filter show dev v1 ingress"));
+    for (command, why) in [("attach", "already under control"), ("detach", "under no agent's control")] {
+        let said = guest.run(&format!("! windlass {command} v1 2>&1"));
+        assert!(said.contains(why), "{said}");
+    }
     fetch(guest);
     let said = guest.run("kill -TERM $!; cat <&3; wait $!");
     for name in
@@ -196,6 +203,17 @@ fn left_by_a_killed_agent(guest: &mut Guest) {
     let filters = guest.run("tc filter show dev v1 ingress");
     assert!(filters.contains("bytecode") && !filters.contains("wl_from_sender"), "{filters}");
     guest.run("tc qdisc del dev v1 clsact");
+    assert_no_trace(guest);
+}
+
+fn detached_by_somebody(guest: &mut Guest) {
+    guest.run("windlass agent --policy /etc/policy.toml --store-mib 64 >/run/said & exec 3</run/said");
+    assert!(guest.run("read -r first <&3; echo $first").contains("under control"));
+    guest.run("tc qdisc del dev v1 clsact");
+    assert!(guest.run("read -r next <&3; echo $next").contains("under control"));
+    fetch(guest);
+    guest.run("kill -KILL $!; wait $! || true");
+    println!("attached anew: {}", guest.run("windlass detach --all"));
     assert_no_trace(guest);
 }
 
