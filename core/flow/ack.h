@@ -34,17 +34,56 @@ struct wl_cum {
 	wl_u32 una_seg;
 	wl_u32 again_bytes; /* of what is acknowledged now: delivered before, by SACK */
 	wl_u32 hole_bytes; /* ... has no record */
-	wl_u32 doubts_probe; /* see wl_doubts_probe() */
+	wl_u32 proof; /* enum wl_proof */
 	wl_u32 has_resent; /* of what is acknowledged now: something was sent again */
 };
 
+/* Does a copy sent again that is acknowledged tell RACK of what was sent before it? */
+enum wl_proof {
+	WL_PROOF_NEVER = 0,
+	WL_PROOF_ALONE = 1, /* if nothing behind it is acknowledged with it */
+	WL_PROOF_ALWAYS = 2,
+};
+
 /*
- * A probe is out, and nothing beyond what it repeats was reported to have arrived. Acknowledged together with more, it was
- * not what was missing: everything is late. To RACK the probe, sent after all else, would prove all else lost.
+ * Without SACK each segment that arrives behind a hole draws a duplicate, which it has drawn when it is acknowledged with the
+ * hole. How many are of what is behind `end`, up to which is acknowledged now (tcp_remove_reno_sacks() in Linux).
  */
-WL_INLINE int wl_doubts_probe(const struct wl_flow *f)
+WL_INLINE wl_u32 wl_dupacks_left(const struct wl_flow *f, wl_u32 end)
 {
-	return (f->flags & WL_FLOW_PROBED) && !f->sacked_bytes;
+	return wl_sat_sub(f->dupacks + 1, (end - f->una + f->mss_bytes - 1) / f->mss_bytes);
+}
+
+/*
+ * Is more missing than the one segment at `end`, up to which is acknowledged now? Copies of what had arrived draw duplicates, too:
+ * when more than one is out these count for nothing.
+ */
+WL_INLINE int wl_misses_more(const struct wl_flow *f, wl_u32 end)
+{
+	/* what was sent since recovery began arrives behind the copy that is acknowledged; after a silence nothing is under way */
+	wl_u32 sent_end = f->flags & WL_FLOW_PROBED ? f->nxt : f->recovery_seq;
+
+	if (f->lost_bytes || f->resent_head != f->resent_tail)
+		return 1;
+	return wl_after(sent_end, end) && (sent_end - end) / f->mss_bytes > wl_dupacks_left(f, end) + 1;
+}
+
+/*
+ * A probe may be out, and nothing beyond what it repeats have been reported to have arrived. Acknowledged together with more,
+ * it was not what was missing: everything is late. To RACK the probe, sent after all else, would prove all else lost.
+ *
+ * Without SACK a copy proves no more than that its hole is filled: what lies behind the next one may have arrived long ago. But
+ * NewReno mends one hole a round trip. Where a recovery finds more, all is sent again, though part of it has arrived.
+ */
+WL_INLINE enum wl_proof wl_proof_of_copies(const struct wl_flow *f, wl_u32 end)
+{
+	int doubts_probe = (f->flags & WL_FLOW_PROBED) && !f->sacked_bytes;
+
+	if (f->flags & WL_FLOW_SACK)
+		return doubts_probe ? WL_PROOF_ALONE : WL_PROOF_ALWAYS;
+	if (f->flags & WL_FLOW_RECOVERY)
+		return wl_misses_more(f, end) ? WL_PROOF_ALWAYS : WL_PROOF_NEVER;
+	return doubts_probe ? WL_PROOF_ALONE : WL_PROOF_NEVER;
 }
 
 static long wl_cum_step(wl_u32 i, void *ctx)
@@ -75,7 +114,8 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	} else {
 		c->has_resent |= seg->sent_count > 1;
 		wl_rate_on_delivered(seg, c->d);
-		if (!c->doubts_probe || seg->sent_count == 1 || end == c->ack)
+		if (seg->sent_count == 1 || c->proof == WL_PROOF_ALWAYS ||
+		    (c->proof == WL_PROOF_ALONE && end == c->ack))
 			wl_rack_on_delivered(f, seg, c->d);
 		if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT))
 			wl_seg_unlist(f, seg);
@@ -247,7 +287,8 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u
 	wl_u32 end = wl_seq_min(ack, f->nxt);
 	struct wl_cum c = { .f = f, .d = d, .at = f->una_seg, .ack = end, .una_seg = end };
 
-	c.doubts_probe = wl_doubts_probe(f);
+	c.proof = wl_proof_of_copies(f, end);
+	f->dupacks = f->flags & WL_FLOW_RECOVERY ? wl_dupacks_left(f, end) : 0;
 	if (wl_after(end, f->una)) {
 		c.hole_bytes = end - f->una;
 		wl_loop(wl_slots_between(f, f->una_seg, end), wl_cum_step, &c);
@@ -262,7 +303,6 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u
 		f->judged = wl_seq_max(f->judged, c.una_seg);
 		wl_track_passed(f);
 	}
-	f->dupacks = 0;
 	return 0;
 }
 
@@ -402,6 +442,7 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 	if ((f->flags & (WL_FLOW_RECOVERY | WL_FLOW_MARKED)) && !wl_before(f->una, f->recovery_seq)) {
 		if (f->flags & WL_FLOW_RECOVERY)
 			wl_rack_on_recovery_exit(f);
+		f->dupacks = 0;
 		f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED);
 		s->events |= WL_EV_RECOVERY_EXIT;
 	}

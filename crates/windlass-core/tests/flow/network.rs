@@ -118,7 +118,8 @@ fn without_sack_repairs_cause_no_repairs() {
                 random ^= random << 17;
                 random % 100 < 2
             });
-            assert!(repaired <= 30 * dropped, "{mss} {seed}: {repaired} for {dropped}");
+            // what shares a record, and some copies that were not needed, where a recovery finds more than one hole
+            assert!(repaired <= dropped / mss * (1024 + 4 * mss), "{mss} {seed}: {repaired} for {dropped}");
         }
     }
 }

@@ -1,0 +1,62 @@
+//! What the box's own probes, and the first silences, tell of losses.
+
+use super::{MSS, ack};
+use windlass_core::{Flow, abi};
+
+fn flow_without_sack() -> Flow {
+    Flow::new(0, MSS, abi::WL_FLOW_PACED_JUDGED)
+}
+
+/// Of a hundred segments some are lost, the eleventh first, which three duplicates tell. What do they tell, and the others that each
+/// segment behind it draws, when its copy has arrived? Returns the flow, and the bytes found lost then.
+fn lost_behind_the_first(is_lost: impl Fn(u32) -> bool) -> (Flow, u32) {
+    let mut f = flow_without_sack();
+    f.state_mut().decision.cwnd_bytes = 100 * MSS;
+    for i in 1..=100 {
+        f.send(i * MSS, i * 10);
+    }
+    f.ack(&ack(10 * MSS, 10_100, &[]));
+    for i in (11..100).filter(|i| !is_lost(*i)) {
+        f.ack(&ack(10 * MSS, 10_100 + i * 10, &[]));
+        if f.next_repair() == Some((10 * MSS, MSS)) {
+            f.repaired(10 * MSS, 10_100 + i * 10);
+        }
+    }
+    assert_eq!(f.state().lost_segs, 1);
+    let next = (11..100).find(|i| is_lost(*i)).unwrap();
+    let lost_bytes = f.ack(&ack(next * MSS, 30_200, &[])).lost_bytes;
+    (f, lost_bytes)
+}
+
+/// One more: nobody has said a word of those behind that, which had arrived.
+#[test]
+fn without_sack_a_repair_tells_of_the_next_hole_only() {
+    let (mut f, lost_bytes) = lost_behind_the_first(|i| i == 50);
+    assert_eq!(lost_bytes, MSS);
+    assert_eq!(f.next_repair(), Some((50 * MSS, MSS)));
+    f.repaired(50 * MSS, 30_200);
+    assert_eq!(f.detect(40_000), 0);
+    f.ack(&ack(100 * MSS, 40_200, &[]));
+    assert_eq!((f.state().lost_segs, f.state().flags & abi::WL_FLOW_RECOVERY), (2, 0));
+}
+
+/// Twenty more: each by itself would take a round trip.
+#[test]
+fn without_sack_a_repair_that_finds_many_holes_has_all_sent_again() {
+    let (_, lost_bytes) = lost_behind_the_first(|i| (50..70).contains(&i));
+    assert_eq!(lost_bytes, 50 * MSS);
+}
+
+/// Else each segment of a flight that was lost would wait for a probe of its own.
+#[test]
+fn without_sack_a_probe_that_arrives_alone_shows_that_the_flight_was_lost() {
+    let mut f = flow_without_sack();
+    f.send(2 * MSS, 0);
+    f.ack(&ack(2 * MSS, 10_000, &[]));
+    f.state_mut().decision.cwnd_bytes = 100 * MSS;
+    f.send(12 * MSS, 10_000);
+    assert_eq!(f.on_silence(90_000), abi::WL_SILENCE_PROBE);
+    assert_eq!(f.next_repair(), Some((2 * MSS, MSS)));
+    f.repaired(2 * MSS, 90_000);
+    assert_eq!(f.ack(&ack(3 * MSS, 100_000, &[])).lost_bytes, 9 * MSS);
+}
