@@ -452,7 +452,7 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 		if (a->ack == una && !a->says_more && !s->acked_bytes)
 			f->dupacks += f->dupacks < 255;
 		if (wl_newreno_loses_head(f, s->acked_bytes))
-			s->lost_bytes += wl_lose_first(f, 1);
+			s->lost_bytes += wl_lose_first(f, 1, a->now_us);
 	}
 	if (s->lost_bytes && !(f->flags & WL_FLOW_RECOVERY))
 		wl_recovery_enter(f, s);

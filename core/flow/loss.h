@@ -224,7 +224,16 @@ struct wl_lose_all {
 	wl_u32 lost_bytes;
 	wl_u32 left; /* records to mark */
 	wl_u32 is_urgent; /* before all that wait already */
+	wl_u32 spares; /* what was sent after spared_after_us, the head apart */
+	wl_u32 spared_after_us;
 };
+
+/* Behind the head: was it sent so lately that nothing could be heard of it yet (RFC 8985, section 6.3)? */
+WL_INLINE int wl_is_spared(const struct wl_lose_all *all, const struct wl_seg *seg)
+{
+	return all->spares && seg->seq != all->f->una_seg && !(seg->flags & WL_SEG_LOST) &&
+	       wl_after(seg->sent_at_us, all->spared_after_us);
+}
 
 static long wl_lose_step(wl_u32 i, void *ctx)
 {
@@ -236,7 +245,7 @@ static long wl_lose_step(wl_u32 i, void *ctx)
 	if (!all->left || !wl_before(all->at, all->f->nxt))
 		return 1;
 	seg = wl_walk(all->f, &all->at, &slot);
-	if (!seg || (seg->flags & WL_SEG_SACKED))
+	if (!seg || (seg->flags & WL_SEG_SACKED) || wl_is_spared(all, seg))
 		return 0;
 	if (all->is_urgent)
 		wl_seg_clip(all->f, seg, slot);
@@ -248,14 +257,17 @@ static long wl_lose_step(wl_u32 i, void *ctx)
 /*
  * Marks the first `limit` undelivered records lost (a timeout, or three duplicate ACKs without SACK) and has them wait in
  * stream order, whatever was sent again before or waits already: the head is what everyone waits for. Behind others it
- * might never leave, for without SACK nothing of what is sent before it counts. Returns the bytes newly lost.
+ * might never leave, for without SACK nothing of what is sent before it counts. With SACK a timeout leaves to RACK what may
+ * still be heard of. Returns the bytes newly lost.
  */
-WL_GLOBAL wl_u32 wl_lose_first(struct wl_flow *f, wl_u32 limit)
+WL_GLOBAL wl_u32 wl_lose_first(struct wl_flow *f, wl_u32 limit, wl_u32 now_us)
 {
 	if (!f)
 		return 0;
 	struct wl_lose_all all = { .f = f, .at = f->una_seg, .left = limit, .is_urgent = limit == 1 };
 
+	all.spares = limit != 1 && (f->flags & WL_FLOW_SACK);
+	all.spared_after_us = now_us - (f->rack_rtt_us ? f->rack_rtt_us : f->srtt_us) - wl_reo_wnd_us(f);
 	if (f->una == f->nxt)
 		return 0;
 	wl_loop(wl_slots_between(f, f->una_seg, f->nxt), wl_lose_step, &all);

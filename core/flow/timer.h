@@ -172,7 +172,8 @@ enum wl_silence {
 	 */
 	WL_SILENCE_PROBE = 1,
 	WL_SILENCE_UNHEARD = 2, /* nothing was marked: the receiver is heard by the sender, not here */
-	WL_SILENCE_TIMEOUT = 3, /* all undelivered records were marked lost */
+	WL_SILENCE_TIMEOUT =
+		3, /* all undelivered records of which something could have been heard were marked lost */
 	WL_SILENCE_TIMEOUT_AGAIN = 4, /* likewise, of what a reduction has answered already */
 };
 
@@ -197,7 +198,7 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 	wl_reneged_check(f);
 	if (probes) {
 		f->flags |= WL_FLOW_PROBED;
-		wl_lose_first(f, 1);
+		wl_lose_first(f, 1, now_us);
 		return WL_SILENCE_PROBE;
 	}
 	said = f->flags & WL_FLOW_RECOVERY ? WL_SILENCE_TIMEOUT_AGAIN : WL_SILENCE_TIMEOUT;
@@ -206,7 +207,7 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 	/* in recovery the reduction to be undone is the first; and what is on its way again is counted while that is known */
 	if (!(f->flags & WL_FLOW_RECOVERY))
 		wl_undo_begin(f);
-	*lost_bytes = wl_lose_first(f, WL_FLOW_SLOTS);
+	*lost_bytes = wl_lose_first(f, WL_FLOW_SLOTS, now_us);
 	f->flags &= ~WL_FLOW_MARKED;
 	f->flags |= WL_FLOW_RECOVERY;
 	wl_reduced(f);

@@ -1,6 +1,6 @@
 //! What the box's own probes, and the first silences, tell of losses.
 
-use super::{MSS, ack};
+use super::{MSS, ack, flow, silence};
 use windlass_core::{Flow, abi};
 
 fn flow_without_sack() -> Flow {
@@ -59,4 +59,37 @@ fn without_sack_a_probe_that_arrives_alone_shows_that_the_flight_was_lost() {
     assert_eq!(f.next_repair(), Some((2 * MSS, MSS)));
     f.repaired(2 * MSS, 90_000);
     assert_eq!(f.ack(&ack(3 * MSS, 100_000, &[])).lost_bytes, 9 * MSS);
+}
+
+/// What was sent a moment before the timeout may arrive (RFC 8985, section 6.3): if it does not, RACK finds it lost, by the copy
+/// of what was.
+#[test]
+fn a_timeout_spares_what_was_sent_a_moment_ago() {
+    let two_lost = || {
+        let mut f = flow(0);
+        f.send(2 * MSS, 0);
+        f.ack(&ack(2 * MSS, 10_000, &[]));
+        f.state_mut().decision.cwnd_bytes = 10 * MSS;
+        f.send(3 * MSS, 20_000);
+        f.send(4 * MSS, 20_000);
+        f
+    };
+    let (_, at_us) = silence(&mut two_lost(), 20_000);
+    for arrives in [true, false] {
+        let mut f = two_lost();
+        for now_us in (20_000..at_us - 1000).step_by(100) {
+            if f.on_silence(now_us) == abi::WL_SILENCE_PROBE {
+                f.repaired(2 * MSS, now_us);
+            }
+        }
+        f.send(5 * MSS, at_us - 1000);
+        assert_eq!(f.silence(at_us), (abi::WL_SILENCE_TIMEOUT, 2 * MSS));
+        for i in 2..4 {
+            assert_eq!(f.next_repair(), Some((i * MSS, MSS)));
+            f.repaired(i * MSS, at_us);
+        }
+        assert_eq!(f.next_repair(), None);
+        let sample = f.ack(&ack(if arrives { 5 } else { 4 } * MSS, at_us + 10_000, &[]));
+        assert_eq!(sample.lost_bytes, if arrives { 0 } else { MSS });
+    }
 }
