@@ -403,8 +403,8 @@ static __always_inline void wl_take_handshake(struct wl_flow *f, const struct wl
 		f->mss_bytes = wl_min(f->mss_bytes, h->snd_mss_bytes);
 	if (f->flags & WL_FLOW_TIMESTAMPS && f->mss_bytes > 12)
 		f->mss_bytes -= 12;
-	if (f->mss_bytes < 64)
-		f->mss_bytes = 64;
+	if (f->mss_bytes < WL_MSS_MIN_BYTES)
+		f->mss_bytes = WL_MSS_MIN_BYTES;
 	f->rcv_seq = h->rcv_isn + 1;
 }
 

@@ -121,7 +121,7 @@ static __always_inline void wl_pass_unstored(struct wl_flow *f, __u32 counter, _
 /* The sender's MSS, by segments of `bytes` of payload: SACK blocks take their place in it. At least what the core counts with. */
 static __always_inline __u32 wl_mss_of(const struct wl_packet *p, __u32 bytes)
 {
-	return wl_max(bytes + (p->options.sack_len ? p->options.sack_len + 2 : 0), 64);
+	return wl_max(bytes + (p->options.sack_len ? p->options.sack_len + 2 : 0), WL_MSS_MIN_BYTES);
 }
 
 /* How long the segments are of which the packet has several; 0: it has one, which a shorter one may have joined (GRO). */
@@ -200,7 +200,8 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_track_insists(f, p->seq);
 		wl_probed_by_sender(f, end);
 		wl_count(WL_C_SENDER_RETRANS);
-		if (f->state == WL_FLOW_ACTIVE && wl_is_cut_shorter(f, p->seq, wl_mss_of(p, p->payload_bytes)))
+		if (f->state == WL_FLOW_ACTIVE && !wl_is_closed(f) && p->payload_bytes >= WL_MSS_MIN_BYTES &&
+		    wl_is_cut_shorter(f, p->seq, wl_mss_of(p, p->payload_bytes)))
 			f->mss_bytes = wl_mss_of(p, p->payload_bytes);
 		else if (f->state == WL_FLOW_ACTIVE && !fin && !p->has_news && !f->repairs_failed &&
 			 !wl_is_closed(f) && p->payload_bytes <= f->mss_bytes &&

@@ -10,6 +10,8 @@
 #include "seq.h"
 
 #define WL_NO_SLOT 0xffffu
+#define WL_MSS_MIN_BYTES \
+	64u /* of wl_flow.mss_bytes: what is shorter is no full segment, but a probe of a closed window, say */
 
 /* Where a segment stands (wl_seg.flags). Zero flags and zero length: the slot is empty. */
 enum wl_seg_flag {
