@@ -38,6 +38,19 @@ static __always_inline __u8 wl_syn_flags(const struct wl_packet *p)
 	return flags;
 }
 
+/*
+ * Is a SYN sent again with other options than before? Some systems leave them out after a while. Which of the two was answered
+ * nobody says, so the flow is only watched, whatever further ones may say. `before` and `wscale_before`: 0 where none was seen.
+ */
+static __always_inline __u8 wl_syn_differs(__u8 before, __u8 wscale_before, __u8 flags, __u8 wscale)
+{
+	__u8 options = WL_SYN_WSCALE | WL_SYN_SACK | WL_SYN_TIMESTAMPS;
+
+	if (!(before & WL_SYN_SEEN))
+		return 0;
+	return ((before ^ flags) & options) || wscale != wscale_before ? WL_SYN_FOREIGN : before & WL_SYN_FOREIGN;
+}
+
 #define WL_HANDSHAKE_TRIES 2
 
 /*
@@ -60,31 +73,46 @@ static __always_inline int wl_handshake_get(const struct wl_flow_key *key, struc
 	return 0;
 }
 
-/* Notes what a SYN or SYN-ACK announces, and when. The packet's key is the flow's already. */
-static __always_inline void wl_on_syn(const struct wl_packet *p, int from_sender)
+/*
+ * Notes what the SYN or SYN-ACK in the scratch announces, and when. Its key is the flow's already. By itself, so that its frame is
+ * not part of the caller's.
+ */
+__noinline int wl_on_syn(int from_sender)
 {
+	struct wl_scratch *s = wl_scratch_get();
 	__u32 now_us = bpf_ktime_get_ns() / 1000;
 	struct wl_handshake fresh;
+	struct wl_packet *p;
+	__u8 flags;
 
+	if (!s)
+		return -1;
+	p = &s->packet;
+	flags = wl_syn_flags(p);
 	wl_handshake_get(&p->key, &fresh);
 	/* a first SYN opens a new connection: nothing of an older attempt holds, unless it is a retransmission */
 	if (!(p->flags & WL_TCP_ACK) && p->seq != (from_sender ? fresh.snd_isn : fresh.rcv_isn))
 		__builtin_memset(&fresh, 0, sizeof(fresh));
 	fresh.is_mid_stream = 0;
 	if (from_sender) {
+		if (p->seq == fresh.snd_isn)
+			flags |= wl_syn_differs(fresh.snd_flags, fresh.snd_wscale, flags, p->options.wscale);
 		wl_handshake_sent(&fresh, p->seq, now_us);
 		fresh.snd_mss_bytes = p->options.mss_bytes;
-		fresh.snd_flags |= wl_syn_flags(p);
+		fresh.snd_flags |= flags;
 		fresh.snd_wscale = p->options.wscale;
 	} else {
+		if (p->seq == fresh.rcv_isn)
+			flags |= wl_syn_differs(fresh.rcv_flags, fresh.rcv_wscale, flags, p->options.wscale);
 		fresh.rcv_isn = p->seq;
 		fresh.rcv_mss_bytes = p->options.mss_bytes;
-		fresh.rcv_flags = wl_syn_flags(p);
+		fresh.rcv_flags = flags;
 		fresh.rcv_wscale = p->options.wscale;
 		if (p->flags & WL_TCP_ACK)
 			fresh.rtt_us = wl_handshake_rtt_us(&fresh, p->ack, now_us);
 	}
 	bpf_map_update_elem(&wl_handshakes, &p->key, &fresh, BPF_ANY);
+	return 0;
 }
 
 /* --------------------------------------------------------------- algorithms */

@@ -39,7 +39,7 @@ static __always_inline int wl_long_way(struct __sk_buff *skb, __u32 id, int from
 			wl_count(WL_C_PASS_BAD_CHECKSUM);
 			return WL_TC_PASS;
 		}
-		wl_on_syn(&s->packet, from_sender);
+		wl_on_syn(from_sender);
 		if (from_sender)
 			wl_forget_old(&s->packet);
 		return WL_TC_PASS;

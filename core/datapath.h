@@ -62,7 +62,7 @@ enum wl_syn_flag {
 	WL_SYN_ACCECN =
 		1 << 5, /* SYN: AE is set; SYN-ACK: AE or CWR, its answer. One is enough to leave ECN alone */
 	WL_SYN_FOREIGN =
-		1 << 6, /* carries an option we cannot reproduce (MPTCP if the SYN-ACK does, MD5, AO): watch only */
+		1 << 6, /* watch only: MPTCP (if the SYN-ACK has it), MD5, AO, or sent again with other options */
 	WL_SYN_AGAIN = 1 << 7, /* it was sent more than once */
 };
 
