@@ -132,6 +132,15 @@ static __always_inline void wl_show_no_sack(struct __sk_buff *skb, const struct 
 	wl_hide_sack(skb);
 }
 
+static __always_inline void wl_show_no_ece(struct __sk_buff *skb, const struct wl_flow *f,
+					   const struct wl_packet *p)
+{
+	if (!(f->flags & WL_FLOW_ECN) || !(p->flags & WL_TCP_ECE))
+		return;
+	wl_count(WL_C_ECE_HIDDEN);
+	wl_rewrite16(skb, p->l4_off, WL_TCP_FLAGS_OFF, p->flags_be, p->flags_be & ~bpf_htons(WL_TCP_ECE));
+}
+
 /* Writes what the sender shall see into the packet: acknowledgement `ack`, window, no SACK, no ECE. */
 static __always_inline void wl_show(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p, __u32 ack,
 				    __u64 now_ns)
@@ -144,10 +153,7 @@ static __always_inline void wl_show(struct __sk_buff *skb, struct wl_flow *f, st
 	}
 	wl_show_window(skb, f, p, ack, now_ns);
 	wl_show_no_sack(skb, p);
-	if ((f->flags & WL_FLOW_ECN) && (p->flags & WL_TCP_ECE)) {
-		wl_count(WL_C_ECE_HIDDEN);
-		wl_rewrite16(skb, p->l4_off, WL_TCP_FLAGS_OFF, p->flags_be, p->flags_be & ~bpf_htons(WL_TCP_ECE));
-	}
+	wl_show_no_ece(skb, f, p);
 }
 
 static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow *f, __u32 id, struct wl_scratch *s,
@@ -177,10 +183,12 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		wl_track_dsack(f, a);
 		if (!is_pure) {
 			/* overtaken, yet no older than what the sender was shown: its window is not the one in force */
-			if (!wl_before(p->ack, f->shown_una))
+			if (!wl_before(p->ack, f->shown_una)) {
 				wl_show(skb, f, p, f->shown_una, now_ns);
-			else
+			} else {
 				wl_show_no_sack(skb, p);
+				wl_show_no_ece(skb, f, p);
+			}
 			return WL_TC_PASS;
 		}
 		wl_count(WL_C_ACKS_STALE);

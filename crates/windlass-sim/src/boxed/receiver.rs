@@ -47,6 +47,7 @@ impl WindlassBox {
                 // overtaken, yet no older than what the sender was shown: its window is not the one in force
                 if is_after(f.state().shown_una, packet.ack as u32) {
                     self.show_no_sack(packet);
+                    self.show_no_ece(f, packet);
                 } else {
                     self.show(f, packet, net.now_ns);
                 }
@@ -141,6 +142,10 @@ impl WindlassBox {
         self.show_window(f, packet, ack, now_ns);
         packet.ack = ack;
         self.show_no_sack(packet);
+        self.show_no_ece(f, packet);
+    }
+
+    fn show_no_ece(&mut self, f: &BoxFlow, packet: &mut Packet) {
         if f.has(abi::WL_FLOW_ECN) && packet.has(flag::ECE) {
             self.counters.add(abi::WL_C_ECE_HIDDEN, 1);
             packet.flags &= !flag::ECE;
