@@ -32,10 +32,20 @@ WL_INLINE void wl_paced_weigh_burst(struct wl_flow *f, wl_u32 end)
 	f->burst_from = end;
 }
 
+/*
+ * Is a loss being repaired that the sender was not shown? To be left alone with it, it would have to find it by a timeout: the
+ * reports that it was not shown nobody repeats.
+ */
+WL_INLINE int wl_paced_is_hiding(const struct wl_flow *f)
+{
+	return f->sacked_bytes || f->lost_bytes || f->dupacks || f->resent_head != WL_NO_SLOT;
+}
+
 /* New data up to `end` arrives; nxt and sent_at_us are still the old ones. Returns 1 when the sender paces itself. */
 WL_INLINE int wl_paced_on_data(struct wl_flow *f, wl_u32 end, wl_u32 now_us)
 {
 	wl_u32 pause_us = now_us - f->sent_at_us;
+	int paces;
 
 	if (f->flags & WL_FLOW_PACED_JUDGED)
 		return 0;
@@ -53,8 +63,11 @@ WL_INLINE int wl_paced_on_data(struct wl_flow *f, wl_u32 end, wl_u32 now_us)
 		wl_paced_weigh_burst(f, end);
 	if (f->bursts < WL_PACED_BURSTS && end - f->base <= WL_PACED_JUDGE_SEGS * f->mss_bytes)
 		return 0;
+	paces = f->bursts < WL_PACED_BURSTS && f->pauses >= WL_PACED_PAUSES && f->srtt_us >= WL_PACED_MIN_RTT_US;
+	if (paces && wl_paced_is_hiding(f))
+		return 0;
 	f->flags |= WL_FLOW_PACED_JUDGED;
-	return f->bursts < WL_PACED_BURSTS && f->pauses >= WL_PACED_PAUSES && f->srtt_us >= WL_PACED_MIN_RTT_US;
+	return paces;
 }
 
 #endif

@@ -5,6 +5,7 @@ mod edge;
 mod handshake;
 mod marks;
 mod network;
+mod paced;
 mod probes;
 mod undo;
 mod watched;
