@@ -320,6 +320,17 @@ static __always_inline int wl_is_reset_of_sender(const struct wl_flow *f, const 
 	return !wl_before(p->seq, first) && !wl_after(p->seq, wl_snd_max(f));
 }
 
+/*
+ * The sender's own copy goes no further. What the box sends in its place does not carry its timestamp but `tsval`, that of before:
+ * by the echo the sender sees that what is acknowledged was sent before its copy, which was not needed (RFC 3522).
+ */
+static __always_inline void wl_absorbed(struct wl_flow *f, __u32 id, __u32 tsval, __u64 now_ns)
+{
+	f->snd_tsval = tsval;
+	/* there may be something to send in its place */
+	wl_arm_next(f, id, now_ns, 0);
+}
+
 /* One packet of the sender of flow `id`, parsed in the scratch. */
 __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 {
@@ -327,6 +338,7 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 	struct wl_flow *f = wl_flow_get(id);
 	int verdict = WL_TC_PASS;
 	struct wl_packet *p;
+	__u32 tsval;
 	int is_first;
 	__u64 now_ns;
 
@@ -362,9 +374,12 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 		wl_seen(f, now_ns / 1000);
 		p->has_news = wl_has_news(f, p);
 		is_first = !(f->flags & WL_FLOW_LEARNT);
+		tsval = f->snd_tsval;
 		wl_learn_sender(skb, f, p);
 		if (p->payload_bytes) {
 			verdict = wl_sender_data(skb, f, id, p, now_ns);
+			if (verdict == WL_TC_DROP)
+				wl_absorbed(f, id, is_first ? f->snd_tsval : tsval, now_ns);
 		} else {
 			wl_hold(skb, f, 0, now_ns);
 			if ((p->flags & WL_TCP_FIN) && wl_track_fin(f, p->seq, now_ns / 1000)) {

@@ -23,6 +23,7 @@ impl WindlassBox {
     ) -> Verdict {
         // a retransmission may be all that a delayed ACK leaves with
         let before = (f.from_sender.ack, f.from_sender.window_bytes);
+        let tsval_us = f.from_sender.tsval_us;
         let has_news = packet.ack >= before.0 && (packet.ack, packet.window_bytes) != before;
         f.from_sender = *packet;
         let verdict = match packet.len_bytes {
@@ -37,6 +38,11 @@ impl WindlassBox {
             _ if f.is_enforced() => self.on_data(f, packet, has_news, net),
             _ => self.watch_data(f, packet, core_us(net.now_ns)),
         };
+        if verdict == Verdict::Absorb {
+            // by the echo the sender sees that its copy was not needed
+            f.from_sender.tsval_us = tsval_us;
+            self.arm(f, 0, net);
+        }
         if packet.has(flag::FIN) {
             let state = f.flow.state_mut();
             state.flags |= abi::WL_FLOW_FIN;
