@@ -81,11 +81,20 @@ pub(crate) fn has_program(target: i32, point: sys::bpf_attach_type, name: &str) 
 }
 
 /// Are there clsact filters that attach() made, on both sides?
-pub(crate) fn has_filters(iface: &str) -> bool {
-    [("ingress", FROM_SENDER), ("egress", TO_SENDER)].iter().all(|(side, program)| {
-        run(&["tc", "filter", "show", "dev", iface, side])
-            .is_ok_and(|list| list.contains(&format!("handle {HANDLE:#x} {program}")))
-    })
+///
+/// # Errors
+/// `tc` cannot be asked, which tells nothing of them.
+pub(crate) fn has_filters(iface: &str) -> Result<bool> {
+    for (side, program) in [("ingress", FROM_SENDER), ("egress", TO_SENDER)] {
+        let Ok(list) = run(&["tc", "filter", "show", "dev", iface, side]) else {
+            // as where there is no clsact; but then it can be asked for that
+            return run(&["tc", "qdisc", "show", "dev", iface]).map(|_| false);
+        };
+        if !list.contains(&format!("handle {HANDLE:#x} {program}")) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Removes the clsact filters that attach() made, and only those; then clsact itself if it is of no more use.

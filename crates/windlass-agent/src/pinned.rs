@@ -243,18 +243,24 @@ impl Pinned {
     /// for granted.
     ///
     /// # Errors
-    /// They are not since it was released.
+    /// They are not since it was released; or that cannot be told.
     pub fn is_attached(&self, asks_tc: bool) -> Result<bool> {
         let has_programs = || match self.pins.linked_index() {
-            Some(linked) => linked == self.ifindex,
-            None => !asks_tc || has_filters(self.iface()),
+            Some(linked) => Ok(linked == self.ifindex),
+            None => {
+                if asks_tc {
+                    has_filters(self.iface())
+                } else {
+                    Ok(true)
+                }
+            }
         };
-        if has_programs() {
+        if has_programs()? {
             return Ok(true);
         }
         // once more when nobody is at it
         let _lock = Lock::take("pins")?;
-        if self.is_still_pinned() { Ok(has_programs()) } else { Err(self.released()) }
+        if self.is_still_pinned() { has_programs() } else { Err(self.released()) }
     }
 
     /// Is the interface still there under its name, and not another one?

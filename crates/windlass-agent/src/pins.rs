@@ -47,7 +47,7 @@ pub(crate) fn is_controlled(iface: &str) -> bool {
     }
     match pins.linked_index() {
         Some(linked) => index == Some(linked),
-        None => has_filters(iface),
+        None => has_filters(iface).unwrap_or(false),
     }
 }
 
