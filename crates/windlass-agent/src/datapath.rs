@@ -202,9 +202,9 @@ impl Datapath {
         Ok(is_new)
     }
 
-    /// Is the interface still there, whatever it is called now?
-    pub fn is_alive(&self) -> bool {
-        netdev::has_index(self.ifindex)
+    /// What the interface is called now; none: it is gone.
+    pub fn name_now(&self) -> Option<String> {
+        netdev::name_of(self.ifindex)
     }
 
     /// Pins programs and maps, so that the datapath outlives this process.

@@ -106,7 +106,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
         println!("{iface}: {what}, paced by {pace_by}; Ctrl-C releases it");
     }
     follow(&mut datapath, &wishes, Sampler::new(args.sample_ms), Voice { as_json: args.json })?;
-    if datapath.is_alive() {
+    if datapath.name_now().is_some() {
         datapath.let_go()?;
         wait_for(|| datapath.has_let_go())?;
     } else if args.json {
@@ -118,7 +118,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Looks after the datapath until told to stop or its interface is gone.
+/// Looks after the datapath until told to stop or its interface is gone, or has another name: it is claimed by the one it had.
 fn follow(
     datapath: &mut Datapath,
     wishes: &Receiver<Wish>,
@@ -137,8 +137,13 @@ fn follow(
         }
         if Instant::now() >= next_watch {
             next_watch += WATCH;
-            if !datapath.is_alive() {
-                return Ok(());
+            match datapath.name_now() {
+                Some(name) if name == datapath.iface() => {}
+                Some(name) => {
+                    voice.complain(format_args!("{} is called {name} now, and released", datapath.iface()));
+                    return Ok(());
+                }
+                None => return Ok(()),
             }
             if datapath.watch_clock()? {
                 voice.complain(clock_is_new(datapath.iface()));
@@ -157,6 +162,10 @@ pub fn clock_is_new(iface: &str) -> String {
 pub fn hand_back(all: &[Pinned]) -> Result<(), Error> {
     let all: Vec<&Pinned> = all.iter().filter(|p| p.name_now().is_some()).collect();
     let ended = first_error(all.iter().map(|p| p.let_go()));
+    if matches!(ended, Err(Error::Locked { .. })) {
+        // who has not been told to let go does not
+        return ended;
+    }
     ended.and(wait_for(|| all.iter().try_fold(true, |so_far, pinned| Ok(so_far && pinned.has_let_go()?))))
 }
 
