@@ -6,11 +6,17 @@ use crate::{
     voice::Voice,
 };
 use anyhow::Result;
-use std::mem;
+use std::{
+    collections::BTreeMap,
+    mem,
+    time::{Duration, Instant},
+};
 use windlass_agent::{Datapath, Error, Options, Pinned, Policy, is_of_clock};
 
 /// Every how many looks `tc` is asked for the programs of each interface, where it takes that.
 const LOOKS_FOR_FILTERS: u32 = 10;
+/// Programs that are removed again so soon are attached no sooner than what could not be controlled.
+const SOON: Duration = Duration::from_secs(60);
 
 /// What is under control, and what could not be.
 pub struct Interfaces {
@@ -24,6 +30,8 @@ pub struct Interfaces {
     released: Vec<(String, u32)>,
     /// One was, since that was last asked.
     is_newly_released: bool,
+    /// When programs were last found removed, by interface.
+    detached: BTreeMap<String, Instant>,
     /// Looks since `tc` was asked.
     looks: u32,
     voice: Voice,
@@ -38,6 +46,7 @@ impl Interfaces {
             refused: Refused::default(),
             released: Vec::new(),
             is_newly_released: false,
+            detached: BTreeMap::new(),
             looks: 0,
             voice,
         }
@@ -68,10 +77,8 @@ impl Interfaces {
             if is_known || is_released || is_of_clock(&iface) {
                 continue;
             }
-            // the policy names it again
-            self.leaving.retain(|p| p.iface() != iface);
             let index = windlass_agent::interface_index(&iface);
-            match self.control(&iface, policy) {
+            match self.keep(&iface, policy).unwrap_or_else(|| self.control(&iface, policy)) {
                 // it carries nothing that could be controlled
                 Ok(()) | Err(Error::NotEthernet(_)) => {}
                 // it went meanwhile; another one of its name is for the next look
@@ -80,6 +87,20 @@ impl Interfaces {
             }
         }
         complaints
+    }
+
+    /// Keeps an interface that was to be released, and that the policy names again; none: it is not one of these.
+    fn keep(&mut self, iface: &str, policy: &Policy) -> Option<Result<(), Error>> {
+        let at = self.leaving.iter().position(|p| p.iface() == iface)?;
+        let pinned = self.leaving.remove(at);
+        // what is left of one that is gone is in nobody's way
+        if !pinned.is_alive() {
+            return None;
+        }
+        let kept = pinned.set_policy(policy);
+        let list = if kept.is_ok() { &mut self.controlled } else { &mut self.leaving };
+        list.push(pinned);
+        Some(kept)
     }
 
     /// Brings one interface under control, which from then on outlives the agent.
@@ -131,10 +152,16 @@ impl Interfaces {
         // what was released is noticed with its clock, and what is gone at the next look
         let is_detached = |p: &Pinned| matches!(p.is_attached(asks_tc), Ok(false)) && p.is_alive();
         for pinned in self.controlled.extract_if(.., |p| is_detached(p)).collect::<Vec<_>>() {
-            let iface = pinned.iface();
-            self.voice
-                .complain(format_args!("{iface}: its programs were removed by somebody; attached anew"));
+            let iface = pinned.iface().to_string();
             self.end(pinned);
+            let before = self.detached.insert(iface.clone(), Instant::now());
+            if before.is_some_and(|before| before.elapsed() < SOON) {
+                let news = self.refused.note(&iface, "somebody removes its programs again and again");
+                news.iter().for_each(|why| self.voice.complain(why));
+            } else {
+                let what = "its programs were removed by somebody; attached anew";
+                self.voice.complain(format_args!("{iface}: {what}"));
+            }
         }
     }
 
