@@ -208,11 +208,12 @@ static __always_inline void wl_coupled_ack(struct wl_socket *k, struct wl_sample
 		return;
 	if (k->ca_state == WL_CA_LOSS)
 		s->events &= ~WL_EV_RECOVERY_ENTER;
-	/* said once, and not heard: the algorithm has heard it, and need not again */
+	/* said once, and not heard: the algorithm has heard it, and need not again. What begins with this ACK would be taken for it */
 	if (k->owes_undo)
 		s->events |= WL_EV_UNDO;
 	result = wl_coupled_talk(k, s, WL_TALK_REPORT);
-	k->owes_undo = result == WL_TALK_CONTENDED && (s->events & WL_EV_UNDO);
+	k->owes_undo =
+		result == WL_TALK_CONTENDED && (s->events & WL_EV_UNDO) && !(s->events & WL_EV_RECOVERY_ENTER);
 	for (int i = 0; i < WL_COUPLED_LOOKS; i++)
 		wl_seat_look(s->now_us);
 }

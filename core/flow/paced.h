@@ -13,6 +13,7 @@
 #include "edge.h"
 
 #define WL_PACED_JUDGE_SEGS 80u /* judged by then; three to four rounds of slow start */
+#define WL_PACED_HIDING_SEGS 1000u /* who is still losing after so many is not left alone any more */
 #define WL_PACED_MIN_RTT_US 10000u /* below it the pauses of a pacing sender are as short as a burst */
 #define WL_PACED_PAUSES 20u /* pairs of segments would make 35 */
 #define WL_PACED_SAME_BURST_US 300u
@@ -64,8 +65,11 @@ WL_INLINE int wl_paced_on_data(struct wl_flow *f, wl_u32 end, wl_u32 now_us)
 	if (f->bursts < WL_PACED_BURSTS && end - f->base <= WL_PACED_JUDGE_SEGS * f->mss_bytes)
 		return 0;
 	paces = f->bursts < WL_PACED_BURSTS && f->pauses >= WL_PACED_PAUSES && f->srtt_us >= WL_PACED_MIN_RTT_US;
-	if (paces && wl_paced_is_hiding(f))
-		return 0;
+	if (paces && wl_paced_is_hiding(f)) {
+		if (end - f->base <= WL_PACED_HIDING_SEGS * f->mss_bytes)
+			return 0;
+		paces = 0;
+	}
 	f->flags |= WL_FLOW_PACED_JUDGED;
 	return paces;
 }

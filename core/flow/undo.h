@@ -123,6 +123,8 @@ WL_INLINE void wl_undo_check(struct wl_flow *f, struct wl_sample *s)
 	if (f->flags & WL_FLOW_RECOVERY)
 		s->events |= WL_EV_RECOVERY_EXIT;
 	f->flags &= ~WL_FLOW_RECOVERY;
+	/* what was counted belongs to that recovery */
+	f->dupacks = 0;
 	wl_undo_forget(f);
 }
 

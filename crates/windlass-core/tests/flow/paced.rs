@@ -47,3 +47,17 @@ fn who_paces_itself_is_left_alone_when_what_was_hidden_is_repaired() {
     f.ack(&ack(80 * MSS, now_us + RTT_US, &[]));
     assert!(f.paced_on_data(81 * MSS, now_us + RTT_US));
 }
+
+/// Losses without end must not keep it from being judged: it stays controlled then.
+#[test]
+fn who_paces_itself_and_loses_all_the_time_is_not_left_alone() {
+    let (mut f, now_us) = paced_for_eighty_segments();
+    f.ack(&ack(5 * MSS, now_us, &[(6 * MSS, 10 * MSS)]));
+    // its stream is as much longer as it takes
+    f.state_mut().base = 0u32.wrapping_sub(919 * MSS);
+    assert!(!f.paced_on_data(81 * MSS, now_us));
+    assert_eq!(f.state().flags & abi::WL_FLOW_PACED_JUDGED, 0);
+    f.state_mut().base = 0u32.wrapping_sub(920 * MSS);
+    assert!(!f.paced_on_data(81 * MSS, now_us));
+    assert_ne!(f.state().flags & abi::WL_FLOW_PACED_JUDGED, 0);
+}
