@@ -254,8 +254,8 @@ WL_GLOBAL wl_u32 wl_group_register(struct wl_group *g, struct wl_tenant *t, stru
 }
 
 /*
- * Of the window that a member brought when it joined, this much was left out: the home has nothing but its word for it. While the
- * group is being founded that is a threshold, up to which it begins slowly.
+ * A member brought this window when it joined, of which no more was taken than one to begin with: the home has nothing but its word
+ * for it. While the group is being founded it is a threshold, up to which the group begins slowly.
  */
 WL_INLINE void wl_group_prove(struct wl_group *g, wl_u32 bytes)
 {

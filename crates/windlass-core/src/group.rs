@@ -317,8 +317,8 @@ impl Group {
         unsafe { abi::wln_group_is_live(self.state(), now_us) != 0 }
     }
 
-    /// The member that joined last brought a window of which so much was left out of its report, there being nothing but its word
-    /// for it: while the group is being founded that is a threshold, up to which it begins slowly.
+    /// The member that joined last brought this window, of which its report has no more than one to begin with, there being nothing
+    /// but its word for it: while the group is being founded it is a threshold, up to which the group begins slowly.
     pub fn prove(&mut self, bytes: u32) {
         // SAFETY: the state is initialized.
         unsafe { abi::wln_group_prove(&mut self.state, bytes) };

@@ -348,7 +348,10 @@ impl Controller {
         let modest = wl_group_report { cwnd_bytes, inflight_bytes: 0, ..claim };
         let (member, reply) = self.group.register(Some(*tenant), &modest)?;
         *brought = (*brought).max(flows.len() + 1);
-        if claim.cwnd_bytes <= first_bytes {
+        // one that has never lost anything knows no threshold, and must not end the others' slow start
+        let knows_threshold = u32::from(claim.state) != abi::WL_MEMBER_SLOW_START
+            || claim.ssthresh_bytes < abi::WL_CWND_MAX_BYTES;
+        if claim.cwnd_bytes <= first_bytes || !knows_threshold {
             return Ok((member, reply));
         }
         self.group.prove(claim.cwnd_bytes);

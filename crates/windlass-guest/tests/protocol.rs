@@ -664,6 +664,16 @@ fn flows_that_were_at_work_start_slowly_up_to_what_they_had() {
     assert_eq!(site.granted[&(0, 5)].ssthresh_bytes, 4 * 86 * MSS / 5);
 }
 
+/// A flow that has never lost anything has no threshold that it could bring.
+#[test]
+fn a_flow_in_its_slow_start_ends_nobody_elses() {
+    let mut site = Site::new(&[1, 1]);
+    let grown =
+        Report { state: State::SlowStart, ssthresh_bytes: CWND_MAX_BYTES, ..report(1, 1, Op::Register, 11) };
+    site.share_segs(0, grown);
+    assert_eq!(site.granted[&(0, 1)].ssthresh_bytes, CWND_MAX_BYTES);
+}
+
 /// As of one flow: what the kernel cuts of the first window after a pause is cut of the group's, too.
 #[test]
 fn a_group_of_guests_that_all_paused_begins_with_less() {
