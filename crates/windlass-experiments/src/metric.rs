@@ -233,9 +233,9 @@ impl Selection<'_> {
         self.class.is_none_or(|c| class == c) && self.tenant.is_none_or(|t| tenant == t)
     }
 
-    /// The flows, with their numbers in the run.
+    /// The flows, with their numbers in the run; those apart that were stopped before they began.
     fn flows<'r>(&self, run: &'r RunRecord) -> Vec<(usize, &'r FlowReport)> {
-        run.flows.iter().enumerate().filter(|(_, f)| self.has(f)).collect()
+        run.flows.iter().enumerate().filter(|(_, f)| self.has(f) && f.may_begin()).collect()
     }
 }
 
@@ -617,6 +617,12 @@ mod tests {
             FlowReport { first_due_s: Some(0.5), first_byte_s: Some(2.5), ..late.flows[1].clone() };
         late.intervals.as_mut().unwrap().flow_bytes[1][2] = 0;
         assert_eq!(values(Metric::Jain, &late, &second), Some(vec![0.5]), "who starves is there");
+        // stopped before it began
+        let never =
+            FlowReport { stopped_s: Some(2.0), is_open_ended: true, ..flow("short", 2.5, None, 0, 0) };
+        let flows = vec![never, run.flows[0].clone(), FlowReport { started_s: 0.0, ..run.flows[0].clone() }];
+        let others = values(Metric::Jain, &RunRecord { flows, ..run.clone() }, &Selection::default());
+        assert_eq!(others, Some(vec![1.0]));
         let alone = Selection { class: Some("long"), ..Selection::default() };
         assert_eq!(values(Metric::Jain, &run, &alone), None);
     }

@@ -58,6 +58,13 @@ pub struct FlowReport {
     pub error: Option<String>,
 }
 
+impl FlowReport {
+    /// Whether the scenario lets it begin: its start, if left to chance, may come after its stop.
+    pub fn may_begin(&self) -> bool {
+        self.stopped_s.is_none_or(|stopped_s| self.started_s < stopped_s)
+    }
+}
+
 fn is_false(flag: &bool) -> bool {
     !flag
 }
@@ -174,9 +181,11 @@ impl RunReport {
         times.try_fold(first, |most, s| s.map(|s| most.max(s)))
     }
 
-    /// Jain's index of the flows' goodputs; none: there is one flow only, or nothing arrived.
+    /// Jain's index of the goodputs of flows that could begin; none: there is one only, or nothing arrived.
     pub fn jain(&self) -> Option<f64> {
-        jain(self.flows.iter().map(|f| f.goodput_bps)).filter(|_| self.flows.len() > 1)
+        let goodputs_bps: Vec<f64> =
+            self.flows.iter().filter(|f| f.may_begin()).map(|f| f.goodput_bps).collect();
+        if goodputs_bps.len() > 1 { jain(goodputs_bps) } else { None }
     }
 
     /// One document: the report, and what follows from it.
