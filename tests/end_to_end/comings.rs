@@ -4,7 +4,10 @@ use crate::{
     agent::{Talker, is_controlled, kill, policy, put, send, stop},
     net::Net,
 };
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 use tempfile::TempDir;
 use windlass_tests::is_root_or_skip;
 
@@ -75,8 +78,11 @@ fn without_links_what_is_pinned_for_an_interface_that_is_gone_is_removed() {
     }
     net.middle.run(&["ip", "link", "del", "r1"]).expect("iproute2");
     let mut agent = Talker::start(&net, &policy(folder.path(), "bbr"));
+    let end = Instant::now() + Duration::from_secs(10);
     while net.pins().exists() {
+        assert!(Instant::now() < end, "it is still pinned");
         assert!(agent.child.try_wait().expect("our child").is_none(), "the agent goes on");
+        std::thread::yield_now();
     }
     let is_pinned = |iface| net.pins().with_file_name(iface).exists();
     assert!(is_pinned("r2"), "which is another agent's");
