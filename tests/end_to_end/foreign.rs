@@ -1,7 +1,7 @@
 //! What others do to the programs of an interface: put their own beside them, or detach them.
 
 use crate::{
-    agent::{Talker, is_controlled, kill, policy, release},
+    agent::{Talker, is_controlled, kill, policy, release, send, stop},
     net::Net,
 };
 use libbpf_rs::{Link, libbpf_sys as sys};
@@ -74,7 +74,8 @@ fn what_accepts_every_packet_does_not_hide_them() {
     release(&net, agent);
 }
 
-/// As `bpftool link detach` does, or whatever makes an interface anew in the place of another.
+/// As `bpftool link detach` does, or whatever makes an interface anew in the place of another. An agent that starts meanwhile, in
+/// whatever namespace, takes nothing for gone that is another's.
 #[test]
 fn programs_that_somebody_detached_are_attached_anew() {
     let test = "programs_that_somebody_detached_are_attached_anew";
@@ -86,11 +87,15 @@ fn programs_that_somebody_detached_are_attached_anew() {
     let mut agent = Talker::start(&net, &policy(folder.path(), "bbr"));
     assert!(agent.says("under control"));
     let link = net.pins().join("link2");
+    stop(&agent.child);
     if link.exists() {
         Link::open(&link).and_then(|link| link.detach()).expect("a link");
     } else {
         net.middle.run(&["tc", "qdisc", "del", "dev", "r1", "clsact"]).expect("tc");
     }
+    let other = Net::create("cubic");
+    release(&other, other.agent(&policy(folder.path(), "bbr"), "under control"));
+    send(&agent.child, libc::SIGCONT);
     let complaint = agent.complaint();
     assert!(complaint.contains("r1: its programs were removed by somebody"), "{complaint}");
     assert!(agent.says("r1: under control"));

@@ -106,7 +106,8 @@ pub fn remove_gone() -> Result<usize> {
                 Some(linked) => linked == 0,
                 None => namespace == netdev::namespace_inode() && !pins.has_interface(),
             };
-            if is_gone {
+            // an agent that runs sees for itself what became of its own: a link that somebody detached looks as one that is gone
+            if is_gone && !Claim::is_taken(&pins.claim_file()) {
                 pins.release(pins.index())?;
                 gone += 1;
             }
