@@ -547,6 +547,11 @@ fn a_loss_told_with_the_proof_that_the_last_was_none_is_answered() {
     }
 }
 
+/// What a home tells of an ACK.
+fn told(now_us: u32, is_in_recovery: u8, events: u32) -> wl_sample {
+    wl_sample { now_us, mss_bytes: MSS, srtt_us: RTT_US, is_in_recovery, events, ..wl_sample::default() }
+}
+
 /// Without SACK Linux stays in a recovery that was for nothing until something beyond it is acknowledged: that is no other one.
 #[test]
 fn a_recovery_that_goes_on_after_it_was_for_nothing_is_none() {
@@ -555,17 +560,9 @@ fn a_recovery_that_goes_on_after_it_was_for_nothing_is_none() {
         let all = in_avoidance(&mut g, 2, 50.0);
         let (window, before) = (g.member(all[0]).unwrap().cwnd_bytes, *g.state());
         let mut say = |now_us, is_in_recovery, events, cwnd_bytes| {
-            let sample = wl_sample {
-                now_us,
-                mss_bytes: MSS,
-                srtt_us: RTT_US,
-                is_in_recovery,
-                events,
-                ..wl_sample::default()
-            };
             let mut decision =
                 wl_decision { cwnd_bytes, ssthresh_bytes: window / 2, ..wl_decision::default() };
-            g.exchange(all[0], 1, &sample, &mut decision).unwrap();
+            g.exchange(all[0], 1, &told(now_us, is_in_recovery, events), &mut decision).unwrap();
         };
         say(1_000_000, 1, abi::WL_EV_RECOVERY_ENTER, window);
         say(1_040_000, 1, abi::WL_EV_UNDO, window);
@@ -586,19 +583,11 @@ fn a_mark_reduces_the_group_of_whoever_paces_too() {
     for is_in_recovery in [0, 1] {
         let mut g = group("etcp");
         let all = in_avoidance(&mut g, 2, 50.0);
-        let sample = |now_us, events| wl_sample {
-            now_us,
-            mss_bytes: MSS,
-            srtt_us: RTT_US,
-            is_in_recovery,
-            events,
-            ..wl_sample::default()
-        };
         for (now_us, events) in
             [(1_000_000, abi::WL_EV_RECOVERY_ENTER | abi::WL_EV_MARKED), (1_010_000, abi::WL_EV_MARKED)]
         {
             let mut decision = wl_decision { cwnd_bytes: 50 * MSS, ..wl_decision::default() };
-            g.exchange(all[0], 1, &sample(now_us, events), &mut decision).unwrap();
+            g.exchange(all[0], 1, &told(now_us, is_in_recovery, events), &mut decision).unwrap();
             assert_eq!((decision.cwnd_bytes, decision.is_share), (50 * MSS, 0));
         }
         assert_segs!(sum_segs(&g), 50.0);
