@@ -16,10 +16,11 @@
  *   A1 joining adds nothing, unless WL_GROUP_JOIN_ADDS, or unless the joiner was at work while the group began. A2 each
  *   member gets its share whenever it reports or asks. A3 the role leaves a member in slow start only if another one is
  *   not. A4 at the start, and after a collapse, the aggregate grows in proportion with the CoCo. A8 growth counts from
- *   members that need their window, and the role leaves those that do not, or that are silent. The next CoCo is not searched for: the next fit member that reports
- *   takes the role. A member takes it on entering recovery if the CoCo is not in recovery, even if some are in slow start.
- *   A bit is set while the last that was heard of a member is a timeout, whoever is CoCo; a member that times out twice
- *   while nothing at all is heard counts as all. The threshold after a collapse is half of the window before it.
+ *   members that need their window, and the role leaves those that do not, or that are silent. The next CoCo is not
+ *   searched for: the next fit member that reports takes the role. A member takes it on entering recovery if the CoCo is
+ *   not in recovery, even if some are in slow start. A bit is set while the last that was heard of a member is a timeout,
+ *   whoever is CoCo; a member that times out twice while nothing at all is heard counts as all. The threshold after a
+ *   collapse is half of the window before it.
  */
 #ifndef WL_GROUP_CCC_H
 #define WL_GROUP_CCC_H
