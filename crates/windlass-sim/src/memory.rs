@@ -165,6 +165,12 @@ pub fn available_bytes() -> Option<u64> {
 mod tests {
     use super::*;
 
+    /// Of a scenario of which only sums are kept.
+    fn of_text(text: &str) -> u64 {
+        let scenario = Scenario::parse("t", text).unwrap_or_else(|e| panic!("{e}"));
+        needed_bytes(&scenario, &Config::default(), None)
+    }
+
     fn needed(buffer: &str, count: u32, size: &str) -> u64 {
         let text = format!(
             "name = \"t\"\n[topology]\nshape = \"many-to-one\"\nsenders = 10\n\
@@ -172,7 +178,7 @@ mod tests {
              bottleneck = {{ rate = \"1 Gbit/s\", delay = \"50 us\"{buffer} }}\n\
              [[flow]]\nfrom = \"sender-*\"\nto = \"receiver\"\ncount = {count}\nsize = \"{size}\"\n"
         );
-        needed_bytes(&Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}")), &Config::default(), None)
+        of_text(&text)
     }
 
     #[test]
@@ -197,11 +203,7 @@ mod tests {
                  [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10 Gbit/s\"\nbuffer = \"9 packets\"\n\
                  [[flow]]\nfrom = \"a\"\nto = \"b\"\n[[flow.train]]\ncount = {count}\nsize = \"1 B\"\n"
             );
-            needed_bytes(
-                &Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}")),
-                &Config::default(),
-                None,
-            )
+            of_text(&text)
         };
         assert!(of(4_000_000_000) > 96_000_000_000, "{}", of(4_000_000_000));
         assert!(of(1000) < 1 << 20, "{}", of(1000));
@@ -218,11 +220,7 @@ mod tests {
                  [[link]]\nbetween = [\"r\", \"b\"]\nrate = \"1 Mbit/s\"\nbuffer = \"9 packets\"\n\
                  [[flow]]\nfrom = \"a\"\nto = \"b\"\ncount = 100\nsize = \"1 GB\"\n{window}\n"
             );
-            needed_bytes(
-                &Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}")),
-                &Config::default(),
-                None,
-            )
+            of_text(&text)
         };
         let cable = of("", "");
         assert!(cable < 1 << 20, "{cable}");
@@ -253,7 +251,7 @@ mod tests {
              [[flow]]\nfrom = \"a\"\nto = \"b\"\nconnections = \"per-response\"\n\
              [[flow.train]]\nsize = \"10 kB\"\n{train}\n"
         );
-        needed_bytes(&Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}")), &Config::default(), None)
+        of_text(&text)
     }
 
     #[test]
