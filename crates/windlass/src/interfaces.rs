@@ -30,7 +30,7 @@ pub struct Interfaces {
     released: Vec<(String, u32)>,
     /// One was, since that was last asked.
     is_newly_released: bool,
-    /// When programs were last found removed, by interface.
+    /// When programs were found removed, by interface, not long ago.
     detached: BTreeMap<String, Instant>,
     /// Looks since `tc` was asked.
     looks: u32,
@@ -154,8 +154,8 @@ impl Interfaces {
         for pinned in self.controlled.extract_if(.., |p| is_detached(p)).collect::<Vec<_>>() {
             let iface = pinned.iface().to_string();
             self.end(pinned);
-            let before = self.detached.insert(iface.clone(), Instant::now());
-            if before.is_some_and(|before| before.elapsed() < SOON) {
+            self.detached.retain(|_, at| at.elapsed() < SOON);
+            if self.detached.insert(iface.clone(), Instant::now()).is_some() {
                 let news = self.refused.note(&iface, "somebody removes its programs again and again");
                 news.iter().for_each(|why| self.voice.complain(why));
             } else {
