@@ -247,13 +247,8 @@ impl Pinned {
     pub fn is_attached(&self, asks_tc: bool) -> Result<bool> {
         let has_programs = || match self.pins.linked_index() {
             Some(linked) => Ok(linked == self.ifindex),
-            None => {
-                if asks_tc {
-                    has_filters(self.iface())
-                } else {
-                    Ok(true)
-                }
-            }
+            None if asks_tc => has_filters(self.iface()),
+            None => Ok(true),
         };
         if has_programs()? {
             return Ok(true);
