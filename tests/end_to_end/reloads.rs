@@ -1,10 +1,12 @@
-//! What becomes, under another policy, of interfaces and cgroups that an agent controls or has controlled.
+//! What becomes of interfaces and cgroups that an agent controls or has controlled: under another policy, or when somebody
+//! releases them.
 
 use crate::{
     agent::{OF_EARLIER, Talker, kill, put, too_many_rules_and},
     native::{cgroup_or_skip, own_prefix},
     net::Net,
 };
+use std::fs;
 use windlass_agent::PinnedSelector;
 use windlass_tests::{is_root_or_skip, windlass};
 
@@ -52,6 +54,69 @@ fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
     assert!(PinnedSelector::of(cgroup.path()).is_none(), "released");
 }
 
+/// Whichever goes last: the agent ends, with the status that says so, when nothing is left to it.
+#[test]
+fn an_agent_ends_with_the_last_of_its_interfaces_and_cgroups() {
+    let test = "an_agent_ends_with_the_last_of_its_interfaces_and_cgroups";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let Some(cgroup) = cgroup_or_skip(test) else { return };
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = cgroup.path().to_str().expect("UTF-8");
+    let prefix = own_prefix();
+    let sockets = of_cgroup(name);
+    let both = of_iface("r1") + &sockets;
+    let (iface, cgroup) = (&["detach", "r1"][..], &["detach", "--cgroup", name][..]);
+    for (policy, releases) in
+        [(&sockets, &[cgroup][..]), (&both, &[iface, cgroup]), (&both, &[cgroup, iface])]
+    {
+        let mut agent = Talker::start_with(&net, &put(folder.path(), policy), &["--prefix", &prefix]);
+        assert!(agent.says(&format!("{name}: under control")));
+        for words in releases {
+            net.answer(words);
+            let complaint = agent.complaint();
+            assert!(complaint.contains("was released by somebody else"), "{words:?}: {complaint}");
+        }
+        let last = agent.complaint();
+        assert!(last.contains("nothing is left under control"), "{releases:?}: {last}");
+        assert_eq!(agent.child.wait().expect("it ends").code(), Some(2), "{releases:?}");
+    }
+}
+
+/// Nobody has released it: the agent waits for one of its name.
+#[test]
+fn an_agent_waits_for_a_cgroup_that_went() {
+    let test = "an_agent_waits_for_a_cgroup_that_went";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let Some(cgroup) = cgroup_or_skip(test) else { return };
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = cgroup.path().to_str().expect("UTF-8");
+    let file = put(folder.path(), &(of_iface("r1") + &of_cgroup(name)));
+    let mut agent = Talker::start_with(&net, &file, &["--prefix", &own_prefix()]);
+    assert!(agent.says(&format!("{name}: under control")));
+    // that one is the last that was released, and not the last that was there
+    net.answer(&["detach", "r1"]);
+    let complaint = agent.complaint();
+    assert!(complaint.contains("'r1' was released by somebody else"), "{complaint}");
+    let some_looks_later = |agent: &mut Talker, text: &str| {
+        put(folder.path(), text);
+        let complaint = agent.complaint();
+        assert!(complaint.contains("stays"), "{complaint}");
+    };
+    some_looks_later(&mut agent, "no policy");
+    fs::remove_dir(cgroup.path()).expect("an empty cgroup");
+    assert!(agent.says(&format!("{name}: the cgroup is gone")));
+    some_looks_later(&mut agent, "none either");
+    fs::create_dir(cgroup.path()).expect("a cgroup of the same name");
+    assert!(agent.says(&format!("{name}: under control")), "the agent goes on");
+    kill(&mut agent.child, libc::SIGTERM);
+}
+
 #[test]
 fn to_release_nothing_is_said_to_be_that() {
     if !is_root_or_skip("to_release_nothing_is_said_to_be_that") {
@@ -96,7 +161,7 @@ fn an_agent_names_what_an_earlier_one_left_and_its_policy_does_not_name() {
     let prefix = own_prefix();
     let mut first = net.agent_with(&file, &["--prefix", &prefix], &format!("{name}: under control"));
     let smaller = folder.path().join("smaller");
-    std::fs::create_dir(&smaller).expect("a writable folder");
+    fs::create_dir(&smaller).expect("a writable folder");
     kill(&mut first, libc::SIGTERM);
     let mut agent = Talker::start(&net, &put(&smaller, &of_iface("r2")));
     let mut earlier =

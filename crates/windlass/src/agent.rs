@@ -75,10 +75,11 @@ impl Homes {
         self.interfaces.is_empty() && self.native.is_empty()
     }
 
-    /// Has somebody just released the last interface, and nothing else is left or tried again? Without that the agent waits for
-    /// what its policy names to come.
+    /// Has somebody just released the last interface or cgroup, and nothing else is left or tried again? Without that the agent
+    /// waits for what its policy names to come.
     fn is_all_released(&mut self) -> bool {
-        let is_news = self.interfaces.are_newly_released();
+        // both are asked: what is no news to this look is none to a later one
+        let is_news = self.interfaces.are_newly_released() | self.native.are_newly_released();
         let is_left = !self.is_empty() || self.interfaces.are_refused() || self.native.are_refused();
         is_news && !is_left
     }

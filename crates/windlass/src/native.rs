@@ -289,6 +289,8 @@ pub struct NativeHome {
     selectors: Vec<PinnedSelector>,
     /// Of cgroups that somebody else released: left alone until another policy names them, or another cgroup is there.
     released: Vec<PinnedSelector>,
+    /// One was, since that was last asked.
+    is_newly_released: bool,
     refused: Refused,
     voice: Voice,
 }
@@ -300,6 +302,7 @@ impl NativeHome {
             has_loaded: false,
             selectors: Vec::new(),
             released: Vec::new(),
+            is_newly_released: false,
             refused: Refused::default(),
             voice,
         }
@@ -312,6 +315,11 @@ impl NativeHome {
     /// Is one there that could not be controlled, and is tried again?
     pub fn are_refused(&self) -> bool {
         self.refused.names().any(|cgroup| Path::new(cgroup).is_dir())
+    }
+
+    /// Has somebody else released one since this was last asked?
+    pub fn are_newly_released(&mut self) -> bool {
+        mem::take(&mut self.is_newly_released)
     }
 
     /// Cgroups that the policy names, by their folders.
@@ -376,6 +384,7 @@ impl NativeHome {
                 (true, true) => {
                     self.voice.complain(selector.released());
                     self.released.push(selector);
+                    self.is_newly_released = true;
                 }
                 (false, _) => {
                     self.voice.of_cgroup("gone", selector.cgroup(), GONE);
@@ -405,6 +414,7 @@ impl NativeHome {
     pub fn begin_again(&mut self) {
         self.refused = Refused::default();
         self.released.clear();
+        self.is_newly_released = false;
     }
 
     /// Cgroups that an earlier agent controls, and that the policy does not name.
