@@ -58,7 +58,9 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["guest", "--port", "org.nobody.9"], &["org.nobody.9", "virtserialport"]);
     refused(&["guest", "--port", "/etc/passwd"], &["/etc/passwd", "--port"]);
     refused(&["guest", "--port", "/dev/null", "--alg", "vegas"], &["vegas", "cubic, bbr"]);
-    for (option, value) in [("--flows", "0"), ("--clock-hz", "100")] {
+    for (option, value) in
+        [("--flows", "0"), ("--clock-hz", "100"), ("--idle-timeout-s", "0"), ("--idle-timeout-s", "1801")]
+    {
         let words = ["attach", "lo", "--pace-by", "clock", option, value];
         refused(&words, &[&format!("{option} {value}: "), " to "]);
     }
@@ -82,6 +84,7 @@ fn options_that_would_be_ignored_are_refused() {
         &["--flows", "10"],
         &["--store-mib", "10"],
         &["--clock-hz", "100"],
+        &["--idle-timeout-s", "10"],
         &["--pace-by", "fq"],
         &["--uplink", "lo"],
     ] {

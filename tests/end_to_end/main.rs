@@ -7,6 +7,7 @@ mod downloads;
 mod faults;
 mod foreign;
 mod groups;
+mod idle;
 mod interfaces;
 mod native;
 mod native_groups;

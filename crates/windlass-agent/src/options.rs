@@ -3,6 +3,10 @@
 use crate::{Error, Policy, Result, error::bpf};
 use windlass_core::abi;
 
+/// The datapath's clocks wrap after 71 minutes, and half of that is the longest that two times can be told apart by their signed
+/// difference. What is left is for the clock to come round to every flow of the table.
+const IDLE_TIMEOUT_MAX_S: u32 = 1800;
+
 /// Sizes and rates, fixed when the datapath is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -12,7 +16,7 @@ pub struct Options {
     pub store_bytes: u64,
     /// Rounds of the clock per second, 250 to 20000: repairs and pacing are as fine as this.
     pub clock_hz: u32,
-    /// A flow without packets for so long is forgotten, 1 to 3600 s.
+    /// A flow without packets for so long is forgotten, 1 to 1800 s; if it goes on then, it is only watched.
     pub idle_timeout_s: u32,
     /// The uplink's `fq` spaces packets, by departure times, not the clock: see [`Pacing`](crate::Pacing). Without
     /// such an `fq`, or before Linux 5.18, where the programs are refused then, leave it false.
@@ -47,8 +51,8 @@ impl Options {
         if !(250..=20000).contains(&self.clock_hz) {
             return say(format!("--clock-hz {}: 250 to 20000 rounds a second", self.clock_hz));
         }
-        if !(1..=3600).contains(&self.idle_timeout_s) {
-            return say(format!("idle timeout of {} s: 1 to 3600 s", self.idle_timeout_s));
+        if !(1..=IDLE_TIMEOUT_MAX_S).contains(&self.idle_timeout_s) {
+            return say(format!("--idle-timeout-s {}: 1 to {IDLE_TIMEOUT_MAX_S} s", self.idle_timeout_s));
         }
         Ok(())
     }

@@ -167,6 +167,9 @@ pub struct Sizes {
     /// Rounds of the in-kernel clock per second, 250 to 20000
     #[arg(long, default_value_t = 2000)]
     pub clock_hz: u32,
+    /// Connections without packets for so long are forgotten, 1 to 1800; those that go on after all are only watched
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    pub idle_timeout_s: u32,
     /// Who spaces the packets
     #[arg(long, value_enum, default_value = "auto", value_name = "WHO")]
     pub pace_by: PaceByArg,

@@ -30,6 +30,7 @@ pub fn options(sizes: &Sizes) -> Result<Options> {
         flows_max: sizes.flows,
         store_bytes: sizes.store_mib << 20,
         clock_hz: sizes.clock_hz,
+        idle_timeout_s: sizes.idle_timeout_s,
         pace_by_fq: is_paced_by_fq(sizes)?,
         ..Options::default()
     })
