@@ -1,6 +1,18 @@
-//! What must not break traffic: tables that are full, and a second run beside. (A killed agent, a changed policy: agent.rs.)
+//! What must not break traffic: tables that are full, a second run beside, and attacks. (A killed agent, a changed policy:
+//! agent.rs.)
 
-use crate::{LOSSY_BOX, flow, scenario};
+use crate::{
+    LOSSY_BOX, flow,
+    hostile::{Listener, under_attack},
+    peers::{receive, send},
+    scenario,
+    site::{PLAIN, Setup, site_or_skip},
+};
+use std::{
+    io::{self, Read},
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
 use windlass_lab::RunOptions;
 use windlass_tests::{is_root_or_skip, windlass_path};
 
@@ -50,4 +62,50 @@ fn two_runs_at_once_do_not_meet() {
             assert_eq!(run.join().expect("it completes").counter("flows_created"), 1);
         }
     });
+}
+
+/// Counts what is read.
+struct Counted<'a, R>(R, &'a AtomicU64);
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.0.read(block)?;
+        self.1.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(bytes)
+    }
+}
+
+#[test]
+fn neither_a_flood_nor_forged_packets_take_a_transfer_out_of_control() {
+    const BYTES: u64 = 4_000_000;
+    let test = "neither_a_flood_nor_forged_packets_take_a_transfer_out_of_control";
+    // no SYN is kept, as Linux does in a flood anyway: of those that nobody sent nothing is left at the end
+    let server_sysctls: &[_] = &[("net/ipv4/tcp_syncookies", "2")];
+    let Some(mut site) = site_or_skip(test, Setup { server_sysctls, ..PLAIN }) else { return };
+    site.control("cubic");
+    let listener = Listener::new(&site.client);
+    let (client, server) = site.connection();
+    let victim = listener.victim(&client);
+    let read_bytes = AtomicU64::new(0);
+    under_attack(&site, victim, &read_bytes, || {
+        thread::scope(|scope| {
+            let sending = scope.spawn(|| send(&server, BYTES));
+            let receiving = scope.spawn(|| receive(Counted(&client, &read_bytes), BYTES));
+            // one that begins in the middle of it
+            site.fetch(1_000_000);
+            receiving.join().expect("whole");
+            sending.join().expect("no panic").expect("sent");
+        });
+    });
+    drop((client, server));
+    let outcome = site.finish();
+    outcome.assert_repaired(test);
+    for reason in ["pass_ack_outside", "pass_bad_options", "sack_outside"] {
+        assert!(outcome.counter(reason) > 0, "{reason}: {outcome:#?}");
+    }
+    // all payload was of flows under control
+    assert_eq!(outcome.counter("flows_created"), 2, "{outcome:#?}");
+    for uncontrolled in ["watched_bytes", "flows_mid_stream", "flows_watch_only", "pass_table_full"] {
+        assert_eq!(outcome.counter(uncontrolled), 0, "{uncontrolled}: {outcome:#?}");
+    }
 }

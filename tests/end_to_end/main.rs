@@ -7,6 +7,7 @@ mod downloads;
 mod faults;
 mod foreign;
 mod groups;
+mod hostile;
 mod idle;
 mod interfaces;
 mod native;

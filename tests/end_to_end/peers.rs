@@ -26,14 +26,14 @@ fn controlled(test: &str, setup: Setup) -> Option<Site> {
 }
 
 /// Sends the file of so many bytes and ends the stream.
-fn send(to: &TcpStream, bytes: u64) -> io::Result<()> {
+pub fn send(to: &TcpStream, bytes: u64) -> io::Result<()> {
     let file = files::file_of(bytes).expect("a file to send");
     io::copy(&mut fs::File::open(files::folder().join(file))?, &mut &*to)?;
     to.shutdown(Shutdown::Write)
 }
 
 /// Receives to the end of the stream and makes sure that it was the file of so many bytes.
-fn receive(from: impl Read, bytes: u64) {
+pub fn receive(from: impl Read, bytes: u64) {
     let sum = files::digest_of(&files::file_of(bytes).expect("a file")).expect("its checksum");
     assert_eq!(files::digest(from).expect("a stream that ends well"), (sum, bytes));
 }
