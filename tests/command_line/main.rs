@@ -7,8 +7,10 @@ mod sweep;
 use std::{
     fs,
     os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
+use tempfile::TempDir;
 use windlass_tests::{is_root, windlass, windlass_path};
 
 fn run(words: &[&str]) -> Output {
@@ -116,17 +118,31 @@ fn an_address_without_its_port_is_refused_with_an_example() {
     }
 }
 
-#[test]
-fn without_root_one_line_says_so() {
-    const NOBODY: u32 = 65534;
+const NOBODY: u32 = 65534;
+
+/// A folder with a binary where everybody reaches them.
+fn for_everybody() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let binary = folder.path().join("windlass");
-    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/lan.toml");
-    // where everybody reaches it
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     // not by this process: a child of another test would hold the file open for writing for a moment, and nobody could run it
     assert!(Command::new("cp").arg(windlass_path()).arg(&binary).status().unwrap().success());
+    (folder, binary)
+}
+
+/// A policy for an interface `v0`.
+fn of_v0(folder: &Path) -> String {
+    let file = folder.join("v0.toml");
+    fs::write(&file, "[[rule]]\nname = \"a\"\nmatch.iface = \"v0\"\nalgorithm = \"bbr\"\n").unwrap();
+    file.to_str().unwrap().to_string()
+}
+
+#[test]
+fn without_root_one_line_says_so() {
+    let (folder, binary) = for_everybody();
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/lan.toml");
     fs::copy(scenario, folder.path().join("lan.toml")).unwrap();
+    of_v0(folder.path());
     for words in [
         &["run", "lan.toml"][..],
         &["sweep", "--on", "lab", "lan.toml"],
@@ -136,6 +152,8 @@ fn without_root_one_line_says_so() {
         &["bench", "datapath"],
         &["bench", "emulator"],
         &["attach", "--native"],
+        &["agent", "--policy", "v0.toml"],
+        &["set", "192.0.2.1:80", "192.0.2.2:40000", "--alg", "cubic"],
         &["native", "load"],
         &["native", "unload"],
         &["native", "list"],
@@ -154,6 +172,31 @@ fn without_root_one_line_says_so() {
         is_refused(words, out, &["needs root", "sudo"]);
     }
     assert!(!folder.path().join("report").exists(), "nothing was begun");
+}
+
+/// Where v0 is an interface that could be controlled: as nobody, and as a root who lacks what loading programs takes.
+#[test]
+fn without_privilege_no_interface_is_controlled_and_one_line_says_why() {
+    if !windlass_tests::is_root_or_skip("without_privilege_no_interface_is_controlled_and_one_line_says_why")
+    {
+        return;
+    }
+    let (folder, binary) = for_everybody();
+    let policy = of_v0(folder.path());
+    let (attach, agent) = (&["attach", "v0"][..], &["agent", "--policy", &policy][..]);
+    let nobody = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".into()];
+    let lesser = ["--bounding-set=-bpf,-sys_admin".to_string()];
+    for (words, less, saying) in [
+        (attach, &nobody[..], ["needs root", "sudo"]),
+        (attach, &lesser, ["needs CAP_BPF, ", "even root lacks"]),
+        (agent, &lesser, ["needs CAP_BPF, ", "even root lacks"]),
+    ] {
+        let with_less = "ip link add v0 type veth peer name v1 && exec setpriv \"$@\"";
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-c", with_less, "sh"]).args(less).arg(&binary).args(words);
+        let out = command.output().expect("util-linux");
+        is_refused(words, out, &saying);
+    }
 }
 
 #[test]
