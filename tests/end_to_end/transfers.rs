@@ -86,18 +86,6 @@ fn bursts_and_lost_acks_are_survived() {
 }
 
 #[test]
-fn marks_are_consumed_and_hidden() {
-    if !is_root_or_skip("marks_are_consumed_and_hidden") {
-        return;
-    }
-    let link = "rate = \"20 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"8 BDP\"\necn = \"20 packets\"";
-    let windlass = format!("{WINDLASS}algorithm = \"cubic\"\n");
-    // ECN is asked for by neither side unless a host is told to: then nothing is marked, and nothing hidden
-    let report = run_whole(&scenario("ecn", link, &(flow("2 MB", "cubic") + &windlass)));
-    assert_eq!(report.links[0].stats.marks > 0, report.counter("ece_hidden") > 0, "{report}");
-}
-
-#[test]
 fn many_flows_share_one_box() {
     if !is_root_or_skip("many_flows_share_one_box") {
         return;
