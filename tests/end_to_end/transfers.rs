@@ -2,7 +2,9 @@
 
 use crate::{WINDLASS, flow, run_whole, scenario};
 use windlass_core::Algorithm;
-use windlass_tests::is_root_or_skip;
+use windlass_experiments::{Untold, untold_in};
+use windlass_lab::RunOptions;
+use windlass_tests::{is_root_or_skip, windlass_path};
 
 const LOSSY: &str = "rate = \"50 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"2 BDP\"\nloss = \"2 %\"";
 
@@ -93,4 +95,25 @@ fn many_flows_share_one_box() {
     let flows: String = (0..8).map(|_| flow("500 kB", "cubic")).collect();
     let report = run_whole(&scenario("many", LOSSY, &(flows + WINDLASS)));
     assert_eq!(report.counter("flows_created"), 8, "{report}");
+}
+
+/// Above all an acknowledgement: what the box says in the client's name the client had said before, and the other way round.
+/// `windlass reproduce transparency` has more runs of it.
+#[test]
+fn the_box_says_nothing_that_was_not_said_before() {
+    if !is_root_or_skip("the_box_says_nothing_that_was_not_said_before") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut options = RunOptions::new(windlass_path());
+    options.captures = Some(folder.path().into());
+    // a super-packet and its headers: of longer ones fewer could wait for a busy machine to write them
+    options.capture_bytes = (1 << 16) + 14;
+    let text = scenario("captures", LOSSY, &(flow("1 MB", "cubic") + WINDLASS));
+    let report = windlass_lab::run(&text, &options).unwrap_or_else(|e| panic!("{e:#}"));
+    assert!(report.is_complete() && report.counter("repaired_segs") > 0, "{report}");
+    for untold in untold_in(folder.path()).unwrap_or_else(|e| panic!("{e:#}")) {
+        assert!(untold.packets > 100, "{untold:?}");
+        assert_eq!(untold, Untold { packets: untold.packets, acks: 0, others: 0 });
+    }
 }

@@ -39,4 +39,4 @@ pub use report::Outcome;
 pub use settings::Settings;
 pub use stats::median;
 pub use sweep::{Sweep, Swept, Varied};
-pub use transparency::{NAME as TRANSPARENCY, transparency};
+pub use transparency::{NAME as TRANSPARENCY, Untold, transparency, untold_in};

@@ -141,14 +141,14 @@ impl Said {
 }
 
 /// Packets of one direction that leave the box with what their side had not said by then.
-#[derive(Debug, Default, PartialEq)]
-struct Untold {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Untold {
     /// Of how many.
-    packets: usize,
+    pub packets: usize,
     /// With an acknowledgement that it had not sent.
-    acks: usize,
+    pub acks: usize,
     /// With a window that it had not offered, or timestamps that it had not sent.
-    others: usize,
+    pub others: usize,
 }
 
 fn untold(came: &[Seen], left: &[Seen], to_server: bool) -> Untold {
@@ -184,6 +184,21 @@ fn changed(came: &[Seen], left: &[Seen], to_server: bool) -> (usize, usize) {
         }
     }
     (changed, total)
+}
+
+/// The captures of a run at both sides of its box: of the servers' side, and of the clients'.
+fn captures(folder: &Path) -> Result<[Vec<Seen>; 2]> {
+    Ok([read(&folder.join("servers.pcap"))?, read(&folder.join("clients.pcap"))?])
+}
+
+/// What a box said that nobody had told it, by the captures of whole packets that its run has left in the folder: to the
+/// servers, and to the clients.
+///
+/// # Errors
+/// There are no such captures.
+pub fn untold_in(folder: &Path) -> Result<[Untold; 2]> {
+    let [servers, clients] = captures(folder)?;
+    Ok([untold(&clients, &servers, true), untold(&servers, &clients, false)])
 }
 
 fn verdict(id: &str, bad: usize, of: usize, runs: usize) -> Verdict {
@@ -230,16 +245,14 @@ pub fn transparency(settings: &Settings) -> Result<Outcome> {
             settings.check_stopped()?;
             let report = windlass_lab::run(&scenario, &options)?;
             wrong += usize::from(!report.is_complete());
-            let (servers, clients) =
-                (read(&folder.join("servers.pcap"))?, read(&folder.join("clients.pcap"))?);
             if variant == "windlass" {
-                let (to_server, to_client) =
-                    (untold(&clients, &servers, true), untold(&servers, &clients, false));
+                let [to_server, to_client] = untold_in(&folder)?;
                 early += to_server.acks;
                 acks += to_server.packets;
                 invented += to_server.others + to_client.acks + to_client.others;
                 sayings += to_server.packets + to_client.packets;
             } else {
+                let [servers, clients] = captures(&folder)?;
                 for (came, left, to_server) in [(&servers, &clients, false), (&clients, &servers, true)] {
                     let (bad, of) = changed(came, left, to_server);
                     altered += bad;
