@@ -54,13 +54,11 @@ fn an_agent_says_what_it_cannot_change_of_what_it_takes_over() {
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
     let file = policy(folder.path(), "bbr");
-    kill(
-        &mut net.agent_with(&file, &["--flows", "1000", "--store-mib", "32"], "under control"),
-        libc::SIGKILL,
-    );
+    let words = ["--flows", "1000", "--store-mib", "32", "--idle-timeout-s", "600"];
+    kill(&mut net.agent_with(&file, &words, "under control"), libc::SIGKILL);
     let mut agent = Talker::start_with(&net, &file, &["--store-mib", "32", "--clock-hz", "1000"]);
     let complaint = agent.complaint();
-    let words = "r1 keeps --flows 1000 --clock-hz 2000, ";
+    let words = "r1 keeps --flows 1000 --clock-hz 2000 --idle-timeout-s 600, ";
     assert!(complaint.contains(words) && complaint.contains("`windlass detach r1`"), "{complaint}");
     kill(&mut agent.child, libc::SIGTERM);
 }

@@ -130,6 +130,10 @@ impl Pinned {
             (config.flows_max != options.flows_max, format!("--flows {}", config.flows_max)),
             (chunks != options.chunks(), format!("--store-mib {store_mib}")),
             (config.clock_hz != options.clock_hz, format!("--clock-hz {}", config.clock_hz)),
+            (
+                config.idle_timeout_s != options.idle_timeout_s,
+                format!("--idle-timeout-s {}", config.idle_timeout_s),
+            ),
             (by_fq != options.pace_by_fq, format!("--pace-by {}", if by_fq { "fq" } else { "clock" })),
         ];
         Ok(all.into_iter().filter(|(is_other, _)| *is_other).map(|(_, words)| words).collect())
