@@ -206,8 +206,6 @@ static __always_inline void wl_coupled_ack(struct wl_socket *k, struct wl_sample
 
 	if (!k->seat)
 		return;
-	if (k->ca_state == WL_CA_LOSS)
-		s->events &= ~WL_EV_RECOVERY_ENTER;
 	/* said once, and not heard: the algorithm has heard it, and need not again. What begins with this ACK would be taken for it */
 	if (k->owes_undo)
 		s->events |= WL_EV_UNDO;

@@ -50,14 +50,15 @@ static __always_inline __u32 wl_guest_rto_of(const struct tcp_sock *tp)
 	return wl_guest_rto_us(tp->srtt_us >> 3, tp->rttvar_us);
 }
 
-static __always_inline int wl_guest_is_reducing(const struct wl_socket *k)
+/* As wl_group_state_of() has it, which needs a member. */
+static __always_inline int wl_guest_is_reducing(const struct wl_socket *k, const struct wl_sample *s)
 {
-	return k->ca_state == WL_CA_CWR || k->ca_state == WL_CA_RECOVERY;
+	return k->ca_state == WL_CA_CWR || k->ca_state == WL_CA_RECOVERY || wl_alg_has_reduced(s);
 }
 
-static __always_inline __u32 wl_guest_state(const struct wl_socket *k)
+static __always_inline __u32 wl_guest_state(const struct wl_socket *k, const struct wl_sample *s)
 {
-	if (wl_guest_is_reducing(k))
+	if (wl_guest_is_reducing(k, s))
 		return WL_MEMBER_RECOVERY;
 	return k->decision.cwnd_bytes < k->decision.ssthresh_bytes ? WL_MEMBER_SLOW_START : WL_MEMBER_AVOIDANCE;
 }
@@ -65,7 +66,7 @@ static __always_inline __u32 wl_guest_state(const struct wl_socket *k)
 static __noinline void wl_guest_report(struct wl_socket *k, const struct wl_sample *s, __u32 op, int is_timeout)
 {
 	struct wl_guest_flow *g = &k->guest;
-	__u32 state = wl_guest_begin_report(g, wl_guest_state(k), is_timeout);
+	__u32 state = wl_guest_begin_report(g, wl_guest_state(k, s), is_timeout);
 	struct wl_guest_report *r = bpf_ringbuf_reserve(&wl_guest_reports, sizeof(*r), 0);
 
 	if (!r) {
@@ -122,12 +123,12 @@ static __noinline void wl_guest_take(struct wl_socket *k, const struct tcp_sock 
 		g->is_coupled = 1;
 		/* one that came before a pause says nothing of the path after it */
 		if (grant.is_change && wl_guest_counts(s->now_us, grant.at_us, rto_us) &&
-		    wl_guest_is_answered(g, grant.seq) && !wl_guest_is_reducing(k)) {
+		    wl_guest_is_answered(g, grant.seq) && !wl_guest_is_reducing(k, s)) {
 			k->decision.cwnd_bytes = wl_min(wl_max(grant.cwnd_bytes, 1), WL_CWND_MAX_BYTES);
 			k->decision.ssthresh_bytes = wl_min(wl_max(grant.ssthresh_bytes, 1), WL_CWND_MAX_BYTES);
 			k->decision.is_share = 1;
 			k->most_bytes = k->decision.cwnd_bytes;
-			g->state = wl_guest_state(k);
+			g->state = wl_guest_state(k, s);
 			WL_GUEST_COUNT(taken);
 		}
 	}
@@ -144,7 +145,7 @@ static __noinline void wl_guest_take(struct wl_socket *k, const struct tcp_sock 
 /* Reports if it is time. */
 static __always_inline void wl_guest_tell(struct wl_socket *k, const struct tcp_sock *tp, const struct wl_sample *s)
 {
-	if (wl_guest_is_due(&k->guest, wl_guest_state(k), s->now_us, s->srtt_us, wl_guest_rto_of(tp)))
+	if (wl_guest_is_due(&k->guest, wl_guest_state(k, s), s->now_us, s->srtt_us, wl_guest_rto_of(tp)))
 		wl_guest_report(k, s, WL_GUEST_UPDATE, 0);
 }
 

@@ -282,9 +282,12 @@ void wl_native_set_state(__u64 *ctx)
 		k->lost_segs = tp->lost;
 		return;
 	}
-	if (state >= WL_CA_RECOVERY && k->ca_state < WL_CA_RECOVERY)
+	/* a timeout is told at once, and is not to be taken for a reduction before it that has not been told yet */
+	if (state == WL_CA_LOSS)
+		k->events &= ~WL_EV_RECOVERY_ENTER;
+	else if (state >= WL_CA_CWR && k->must_reduce)
 		k->events |= WL_EV_RECOVERY_ENTER;
-	if (state < WL_CA_RECOVERY && k->ca_state >= WL_CA_RECOVERY)
+	if (state < WL_CA_CWR && k->ca_state >= WL_CA_CWR)
 		k->events |= WL_EV_RECOVERY_EXIT;
 	k->ca_state = state;
 	if (state < WL_CA_CWR || (state != WL_CA_LOSS && !k->must_reduce))

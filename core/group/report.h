@@ -10,13 +10,17 @@
 #ifndef WL_GROUP_REPORT_H
 #define WL_GROUP_REPORT_H
 
+#include "../alg/alg.h"
 #include "interface.h"
 
 /* The flow's state as the group wants it; notes in the member whether the recovery under way is none for the group. */
 WL_INLINE wl_u32 wl_group_state_of(struct wl_member *m, const struct wl_sample *s, const struct wl_decision *d)
 {
-	/* a mark is as a recovery, also at who paces and goes by no marks itself: the group answers what its members were told */
-	int is_reducing = s->is_in_recovery || (s->events & WL_EV_MARKED);
+	/*
+	 * a mark is as a recovery, also at who paces and goes by no marks itself: the group answers what its members were told. And
+	 * so is a recovery that is over with the ACK that tells of it
+	 */
+	int is_reducing = s->is_in_recovery || (s->events & WL_EV_MARKED) || wl_alg_has_reduced(s);
 
 	if (s->events & (WL_EV_TIMEOUT | WL_EV_UNDO))
 		m->flags |= WL_MEMBER_REPAIRS;

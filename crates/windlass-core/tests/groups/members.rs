@@ -577,6 +577,30 @@ fn a_recovery_that_goes_on_after_it_was_for_nothing_is_none() {
     }
 }
 
+/// A timer finds the only loss, or a tail loss probe repairs it before it is found: the ACK that tells of the reduction ends it. The
+/// group answers it once, unless it was for nothing.
+#[test]
+fn a_recovery_that_is_over_within_one_ack_is_one() {
+    for (rule, is_undo) in ["ccc", "etcp", "cm"].into_iter().flat_map(|rule| [(rule, false), (rule, true)]) {
+        let mut g = group(rule);
+        let all = in_avoidance(&mut g, 2, 50.0);
+        let (window, before) = (g.member(all[1]).unwrap().cwnd_bytes, sum_segs(&g));
+        let own = if is_undo { window } else { window / 2 };
+        let mut decision = wl_decision { cwnd_bytes: own, ssthresh_bytes: own, ..wl_decision::default() };
+        let mut say = |g: &mut Group, now_us, events| {
+            g.exchange(all[1], 1, &told(now_us, 0, events), &mut decision).unwrap();
+            decision.cwnd_bytes
+        };
+        let undo = if is_undo { abi::WL_EV_UNDO } else { 0 };
+        let within_one = abi::WL_EV_RECOVERY_ENTER | abi::WL_EV_RECOVERY_EXIT | undo;
+        assert_eq!(say(&mut g, 1_000_000, within_one), own, "{rule}: its own cut is in force");
+        for now_us in [1_010_000, 1_200_000] {
+            say(&mut g, now_us, 0);
+            assert_segs!(sum_segs(&g), if is_undo { before } else { before / 2.0 });
+        }
+    }
+}
+
 /// A mark is as a recovery to the group, whether or not the member's own algorithm goes by it.
 #[test]
 fn a_mark_reduces_the_group_of_whoever_paces_too() {
