@@ -39,16 +39,19 @@ static __always_inline __u8 wl_syn_flags(const struct wl_packet *p)
 }
 
 /*
- * Is a SYN sent again with other options than before? Some systems leave them out after a while. Which of the two was answered
- * nobody says, so the flow is only watched, whatever further ones may say. `before` and `wscale_before`: 0 where none was seen.
+ * What a SYN that is sent again stands for beyond its own `flags`. Some systems leave options out after a while. Which of the two was
+ * answered nobody says, so with other options the flow is only watched, whatever further ones may say. Without ECN, which
+ * is left out sooner (RFC 3168, section 6.1.1.1), the offer of before holds: whoever takes it up has seen it. `before` and
+ * `wscale_before`: 0 where none was seen.
  */
-static __always_inline __u8 wl_syn_differs(__u8 before, __u8 wscale_before, __u8 flags, __u8 wscale)
+static __always_inline __u8 wl_syn_again(__u8 before, __u8 wscale_before, __u8 flags, __u8 wscale, int is_answer)
 {
 	__u8 options = WL_SYN_WSCALE | WL_SYN_SACK | WL_SYN_TIMESTAMPS;
+	__u8 stays = WL_SYN_FOREIGN | WL_SYN_ACCECN | (is_answer ? 0 : WL_SYN_ECN);
 
 	if (!(before & WL_SYN_SEEN))
 		return 0;
-	return ((before ^ flags) & options) || wscale != wscale_before ? WL_SYN_FOREIGN : before & WL_SYN_FOREIGN;
+	return (before & stays) | (((before ^ flags) & options) || wscale != wscale_before ? WL_SYN_FOREIGN : 0);
 }
 
 #define WL_HANDSHAKE_TRIES 2
@@ -83,32 +86,36 @@ __noinline int wl_on_syn(int from_sender)
 	__u32 now_us = bpf_ktime_get_ns() / 1000;
 	struct wl_handshake fresh;
 	struct wl_packet *p;
+	int is_answer;
 	__u8 flags;
 
 	if (!s)
 		return -1;
 	p = &s->packet;
+	is_answer = !!(p->flags & WL_TCP_ACK);
 	flags = wl_syn_flags(p);
 	wl_handshake_get(&p->key, &fresh);
 	/* a first SYN opens a new connection: nothing of an older attempt holds, unless it is a retransmission */
-	if (!(p->flags & WL_TCP_ACK) && p->seq != (from_sender ? fresh.snd_isn : fresh.rcv_isn))
+	if (!is_answer && p->seq != (from_sender ? fresh.snd_isn : fresh.rcv_isn))
 		__builtin_memset(&fresh, 0, sizeof(fresh));
 	fresh.is_mid_stream = 0;
 	if (from_sender) {
 		if (p->seq == fresh.snd_isn)
-			flags |= wl_syn_differs(fresh.snd_flags, fresh.snd_wscale, flags, p->options.wscale);
+			flags |= wl_syn_again(fresh.snd_flags, fresh.snd_wscale, flags, p->options.wscale,
+					      is_answer);
 		wl_handshake_sent(&fresh, p->seq, now_us);
 		fresh.snd_mss_bytes = p->options.mss_bytes;
 		fresh.snd_flags |= flags;
 		fresh.snd_wscale = p->options.wscale;
 	} else {
 		if (p->seq == fresh.rcv_isn)
-			flags |= wl_syn_differs(fresh.rcv_flags, fresh.rcv_wscale, flags, p->options.wscale);
+			flags |= wl_syn_again(fresh.rcv_flags, fresh.rcv_wscale, flags, p->options.wscale,
+					      is_answer);
 		fresh.rcv_isn = p->seq;
 		fresh.rcv_mss_bytes = p->options.mss_bytes;
 		fresh.rcv_flags = flags;
 		fresh.rcv_wscale = p->options.wscale;
-		if (p->flags & WL_TCP_ACK)
+		if (is_answer)
 			fresh.rtt_us = wl_handshake_rtt_us(&fresh, p->ack, now_us);
 	}
 	bpf_map_update_elem(&wl_handshakes, &p->key, &fresh, BPF_ANY);
