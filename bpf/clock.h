@@ -14,6 +14,7 @@
 #define WL_FLOWS_PER_TICK 256u
 #define WL_REPAIRS_PER_VISIT 64u
 #define WL_REPAIR_TRIES 8u /* visits: memory, or the queue of the CPU, may be short for a while */
+#define WL_TELL_TRIES 3u /* likewise, after the first: wl_flow.untold has two bits */
 /* Linux lets BPF make no packet longer than 16 KiB less some hundred bytes of its own (SKB_MAX_ALLOC) */
 #define WL_REPAIR_MAX_BYTES (15u << 10)
 #define WL_CLOCK_FRAME_BYTES 60u
@@ -148,13 +149,15 @@ __noinline int wl_clock_show(struct __sk_buff *skb, __u32 id, __u64 now_ns, __u3
 
 	if (!f || !skb)
 		return -1;
-	if (!(f->flags & WL_FLOW_LEARNT))
+	if (!(f->flags & WL_FLOW_LEARNT)) {
+		f->untold = 0;
 		return 0;
+	}
 	/* with departure times the edge is left to ACKs as long as enough waits */
 	if (!(f->flags & WL_FLOW_DEPARTS) || wl_pacing_next_ns(f, now_ns) == now_ns)
 		wl_edge_advance(f, now_ns, 1);
 	reports = wl_probed_owes(f);
-	progress = wl_shown_step(f, now_ns / 1000, edge) || reports;
+	progress = wl_shown_step(f, now_ns / 1000, edge) || reports || f->untold;
 	if (!progress && f->edge == edge)
 		return 0;
 	granule = (1u << f->rcv_wscale) - 1;
@@ -165,10 +168,17 @@ __noinline int wl_clock_show(struct __sk_buff *skb, __u32 id, __u64 now_ns, __u3
 	if (window > 0xffffu << f->rcv_wscale)
 		window = 0xffffu << f->rcv_wscale;
 	wl_edge_shown(f, now_ns, f->shown_una + window);
-	if ((progress || f->edge != edge) && !wl_send_one(skb, id, 1, f->rcv_seq, 0)) {
+	if (!wl_send_one(skb, id, 1, f->rcv_seq, 0)) {
+		f->untold = 0;
 		wl_count(WL_C_WINDOW_UPDATES);
 		if (reports)
 			wl_count(WL_C_SENDER_PROBES_REPORTED);
+	} else if (f->untold < WL_TELL_TRIES) {
+		/* it says how things stand, whenever it is sent */
+		f->untold++;
+		return 0;
+	} else {
+		f->untold = 0;
 	}
 	if (reports)
 		f->flags &= ~WL_FLOW_SENDER_PROBED;

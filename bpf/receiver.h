@@ -207,6 +207,7 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	if (f->state == WL_FLOW_BYPASS) {
 		f->shown_una = f->una;
 		f->shown_at_us = now_ns / 1000;
+		f->untold = 0;
 		wl_show_window(skb, f, p, p->ack, now_ns);
 		/* what the sender had to repair may be the clock's from here on */
 		wl_bypass_check(f);
@@ -231,6 +232,7 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		wl_count(kind == WL_ACK_ADVANCE ? WL_C_ACKS_HELD : WL_C_ACKS_ABSORBED);
 		return WL_TC_DROP;
 	}
+	f->untold = 0;
 	wl_show(skb, f, p, f->una == f->nxt ? p->ack : f->shown_una, now_ns);
 	return WL_TC_PASS;
 }
