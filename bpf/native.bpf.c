@@ -293,10 +293,12 @@ void wl_native_set_state(__u64 *ctx)
 	if (state < WL_CA_CWR || (state != WL_CA_LOSS && !k->must_reduce))
 		return;
 	wl_sample_socket(k, tp, &s);
-	if (state == WL_CA_LOSS)
+	if (state == WL_CA_LOSS) {
 		wl_timeout(k, tp, &s);
-	else
+	} else {
+		s.lost_bytes = wl_lost_bytes(k, tp);
 		wl_hook_reduce(k, &s, state);
+	}
 	/* once more: window and threshold stay what the kernel has made of them */
 	if (!k->must_reduce)
 		return;

@@ -115,12 +115,18 @@ static __always_inline void wl_sample_socket(const struct wl_socket *k, const st
 }
 
 /* What was found lost since the algorithm was last told: by ACKs, by RACK's timer, by a timeout. */
+static __always_inline __u32 wl_lost_bytes(const struct wl_socket *k, const struct tcp_sock *tp)
+{
+	return wl_sat_mul(tp->lost - k->lost_segs, wl_mss(tp));
+}
+
+/* The same, and it is told with that. */
 static __always_inline __u32 wl_take_lost_bytes(struct wl_socket *k, const struct tcp_sock *tp)
 {
-	__u32 segs = tp->lost - k->lost_segs;
+	__u32 lost_bytes = wl_lost_bytes(k, tp);
 
 	k->lost_segs = tp->lost;
-	return wl_sat_mul(segs, wl_mss(tp));
+	return lost_bytes;
 }
 
 /* What one ACK tells. Returns 0 if it tells nothing. */

@@ -43,7 +43,7 @@ struct wl_sample {
 	wl_u32 mss_bytes; /* payload of a full segment; never 0 */
 	wl_u32 acked_bytes; /* cumulative progress of snd_una; 0: none */
 	wl_u32 newly_delivered_bytes; /* newly acknowledged, cumulatively or selectively; 0: none */
-	wl_u32 lost_bytes; /* newly marked lost; 0: none. Of a timeout, on_ack() is told the same, and counts it */
+	wl_u32 lost_bytes; /* newly marked lost; 0: none. After a hook for a reduction on_ack() is told the same, and counts it */
 	wl_u32 lost_before_bytes; /* of lost_bytes: found by a timer since the ACK before; 0: none, or told by itself */
 	wl_u32 ce_bytes; /* newly delivered and reported CE-marked; 0: none */
 	wl_u32 rtt_us; /* of the newest segment delivered that was sent once; 0: no sample */

@@ -417,12 +417,20 @@ static void wl_trim_on_ack(void *state, const struct wl_sample *s, struct wl_dec
 	wl_trim_rest(t, s, d);
 }
 
-/* A lost probe is repaired like anything else, and counts as late. */
+/*
+ * A lost probe is repaired like anything else, and counts as late. If nothing is lost now, another train is meant, whose end has been
+ * mended by a tail loss probe, or a mark: that takes half of the window which is put by, and the probes say what is left of the rest.
+ */
 static void wl_trim_on_congestion(void *state, const struct wl_sample *s, struct wl_decision *d,
 				  enum wl_congestion why)
 {
 	struct wl_trim *t = state;
 
+	if (!s->lost_bytes && t->phase >= WL_TRIM_RESTING && t->phase <= WL_TRIM_PROBING) {
+		t->saved_cwnd_bytes = wl_alg_clamp_cwnd(s, t->saved_cwnd_bytes / 2, WL_TRIM_MIN_SEGS);
+		d->ssthresh_bytes = wl_min(d->ssthresh_bytes, t->saved_cwnd_bytes);
+		return;
+	}
 	wl_trim_open(t, d);
 	wl_reno_on_congestion(&t->reno, s, d, why);
 }

@@ -344,6 +344,25 @@ fn first_trains_of_trim_probe_if_asked() {
     }
 }
 
+/// The last of forty segments is lost, and its probe mends that. What follows the next train's two probes takes a round trip more in half of
+/// the window of then, which is put by meanwhile, and not six.
+#[test]
+fn a_lost_tail_leaves_trim_half_of_its_window() {
+    for (loses, expected_ms) in [(vec![], 200.0), (vec![42], 300.0)] {
+        let mut scenario = scenario(40, "");
+        scenario.flows[0].algorithm = "trim".into();
+        scenario.flows[0].trains[0].count = Some(2);
+        scenario.flows[0].trains[0].gap = Some(Dist::Constant(Span(2.0)));
+        scenario.parameters = Parameters { random_waits: Some(false), ..Parameters::default() };
+        let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
+        sim.net.links[0].loses = loses.clone();
+        sim.run(None);
+        assert_eq!(sim.fetches[0].ends[1].sender.stats.reductions, loses.len() as u64);
+        let took_ms = sim.finish().report.flows[0].responses[1].took_s * 1e3;
+        assert_eq!(took_ms, expected_ms, "{loses:?}");
+    }
+}
+
 /// Ten segments, and ten more that are asked for 150 ms after them.
 fn two_responses_of_ten() -> Scenario {
     let mut scenario = scenario(10, "");

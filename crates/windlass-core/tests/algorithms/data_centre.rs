@@ -327,6 +327,41 @@ fn trim_keeps_two_segments_if_the_probes_are_late() {
     assert_eq!((trim.cwnd(), trim.flow.is_held()), (2.0, false));
 }
 
+/// A tail loss probe has mended the end of a train, of which the kernel learns with the first ACK of the next one's probes. That takes half
+/// of the window that is put by, as it would have taken of the train's; a lost probe takes all.
+#[test]
+fn trim_halves_what_is_put_by_for_a_loss_of_the_train_before() {
+    for (is_resting, lost_bytes) in [(true, 0), (false, 0), (false, TRIM_MSS)] {
+        let mut trim = Trim::new(200, 40, abi::WL_ALG_CANNOT_WAKE | abi::WL_ALG_CANNOT_DELAY);
+        trim.ack(1, 0, 200);
+        if !is_resting {
+            trim.send_after(5000);
+            trim.after(200);
+        }
+        let before = phase(&mut trim.flow);
+        trim.flow.on_congestion(
+            &wl_sample { lost_bytes, inflight_before_bytes: 2 * TRIM_MSS, ..trim.s },
+            abi::WL_CONGESTION_LOSS,
+        );
+        assert_eq!(trim.cwnd(), 2.0);
+        if lost_bytes > 0 {
+            assert_eq!(phase(&mut trim.flow), abi::WL_TRIM_OPEN);
+            assert_eq!(trim.flow.decision.ssthresh_bytes, 2 * TRIM_MSS);
+            continue;
+        }
+        assert_eq!(phase(&mut trim.flow), before);
+        assert_eq!(trim.flow.decision.ssthresh_bytes, 20 * TRIM_MSS);
+        if is_resting {
+            trim.send_after(5000);
+            trim.after(200);
+        }
+        trim.ack(1, 1, 200);
+        trim.ack(1, 0, 200);
+        trim.go_on();
+        assert_eq!(trim.cwnd(), 20.0);
+    }
+}
+
 /// Five times as long as K for all that is in flight: 19 of 20 segments would be gone.
 #[test]
 fn trim_takes_no_more_than_half_in_a_round_trip() {

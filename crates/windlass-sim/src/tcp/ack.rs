@@ -378,6 +378,7 @@ impl Sender {
         let prior_cwnd = self.cwnd_segs();
         let before = Some(self.algorithm.decision).filter(|_| !ack.has_ece);
         self.begin_undo(before);
+        ack.sample.lost_bytes = self.lost_since_segs(ack) * MSS_BYTES;
         self.algorithm.on_congestion(&ack.sample, why);
         self.prr = Prr::begin(prior_cwnd, (self.algorithm.decision.cwnd_bytes / MSS_BYTES).max(1));
         self.high_seq = self.nxt;
@@ -385,6 +386,11 @@ impl Sender {
         self.owes_cwr = wire.has_ecn;
         self.stats.reductions += 1;
         ack.sample.events |= WL_EV_RECOVERY_ENTER;
+    }
+
+    /// What was found lost with this ACK, so far.
+    fn lost_since_segs(&self, ack: &Ack) -> u32 {
+        (self.board.lost_total - ack.lost_before) as u32
     }
 
     /// A reduction begins that may turn out not to have been needed: then what was in force `before` is so again.
@@ -439,8 +445,8 @@ impl Sender {
 
     /// Completes the sample and asks the algorithm.
     fn decide(&mut self, ack: Ack, wire: &mut Wire) {
+        let lost_segs = self.lost_since_segs(&ack);
         let Ack { now_ns, delivery, mut sample, .. } = ack;
-        let lost_segs = (self.board.lost_total - ack.lost_before) as u32;
         let min_rtt_us = duration_us(self.rtt.min_ns());
         self.tell_path(wire);
         self.rate.finish(&delivery, now_ns, min_rtt_us, &mut sample);
