@@ -169,6 +169,7 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 
 	if (kind == WL_ACK_OUTSIDE) {
 		wl_count(WL_C_PASS_ACK_OUTSIDE);
+		wl_track_beyond(f, p->ack);
 		return WL_TC_PASS;
 	}
 	a->ack = p->ack;

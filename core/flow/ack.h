@@ -219,6 +219,16 @@ WL_INLINE enum wl_ack_kind wl_ack_kind(const struct wl_flow *f, wl_u32 ack)
 }
 
 /*
+ * An acknowledgement is outside what was sent. Is it for what went past unseen behind all that is known? Then all that is in flight
+ * here has arrived, whatever the box would send again for lack of a word of it.
+ */
+WL_INLINE void wl_track_beyond(struct wl_flow *f, wl_u32 ack)
+{
+	if (f->una != f->nxt && wl_after(ack, wl_snd_max(f)) && ack - f->nxt <= WL_FLOW_STORE_BYTES)
+		f->flags |= WL_FLOW_HEARS_MORE;
+}
+
+/*
  * Has the receiver no room at all? What is in flight then is a probe of its window, with which some senders send a byte
  * (RFC 9293, section 3.8.6.1): it is not taken, and theirs to repeat.
  */

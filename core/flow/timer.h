@@ -154,8 +154,8 @@ WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wa
 #define WL_LONE_TIMEOUTS 5u
 
 /*
- * Is it only here that the receiver is silent? Its ACKs have taken another way then, and what the box sends again for
- * lack of them is for nothing.
+ * Is it only here that the receiver is silent? Its ACKs have taken another way then, or are for what has, and what the box sends
+ * again for lack of them is for nothing.
  */
 WL_INLINE int wl_is_unheard(const struct wl_flow *f)
 {

@@ -470,6 +470,11 @@ void wln_flow_insists(struct wln_flow *n, wl_u32 seq)
 	wl_track_insists(&n->flow, seq);
 }
 
+void wln_flow_beyond(struct wln_flow *n, wl_u32 ack)
+{
+	wl_track_beyond(&n->flow, ack);
+}
+
 void wln_flow_sender_retrans(struct wln_flow *n, wl_u32 seq, wl_u32 end, wl_u32 now_us)
 {
 	wl_track_sender_retrans(&n->flow, seq, end, now_us);

@@ -181,6 +181,12 @@ impl Flow {
         unsafe { abi::wln_flow_insists(self.inner.as_ptr(), seq) };
     }
 
+    /// An acknowledgement is outside what was sent; maybe it is for what went past unseen.
+    pub fn beyond(&mut self, ack: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_beyond(self.inner.as_ptr(), ack) };
+    }
+
     /// The sender itself sent `[seq, end)` again, all of it sent before.
     pub fn sender_retrans(&mut self, seq: u32, end: u32, now_us: u32) {
         // SAFETY: exclusive access.

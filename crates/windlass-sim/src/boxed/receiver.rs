@@ -30,6 +30,7 @@ impl WindlassBox {
         let is_pure = packet.end() == packet.seq;
         if kind == abi::WL_ACK_OUTSIDE {
             self.counters.add(abi::WL_C_PASS_ACK_OUTSIDE, 1);
+            f.flow.beyond(packet.ack as u32);
             return Verdict::Pass;
         }
         let opens_window =
