@@ -200,7 +200,9 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_track_insists(f, p->seq);
 		wl_probed_by_sender(f, end);
 		wl_count(WL_C_SENDER_RETRANS);
-		if (f->state == WL_FLOW_ACTIVE && !wl_is_closed(f) && p->payload_bytes >= WL_MSS_MIN_BYTES &&
+		/* where there is room for more: what ends with the receiver's window says nothing of the path */
+		if (f->state == WL_FLOW_ACTIVE && !wl_before(f->rcv_edge, p->seq + f->mss_bytes) &&
+		    p->payload_bytes >= WL_MSS_MIN_BYTES &&
 		    wl_is_cut_shorter(f, p->seq, wl_mss_of(p, p->payload_bytes)))
 			f->mss_bytes = wl_mss_of(p, p->payload_bytes);
 		else if (f->state == WL_FLOW_ACTIVE && !fin && !p->has_news && !f->repairs_failed &&
