@@ -37,6 +37,8 @@ pub enum Metric {
     SenderRetransShare,
     /// Packets dropped by full buffers: of `link`, or of all.
     Drops,
+    /// Share of the packets offered to `link` that its full buffer dropped, in per cent.
+    Loss,
     /// Packets marked CE: of `link`, or of all.
     Marks,
     /// Mean queue of `link` in packets, what is being sent included; in a window, mean of the looks.
@@ -91,7 +93,8 @@ impl Metric {
     fn needs_link(self) -> bool {
         matches!(
             self,
-            Metric::MeanQueue
+            Metric::Loss
+                | Metric::MeanQueue
                 | Metric::MaxQueue
                 | Metric::QueueDelay
                 | Metric::Utilisation
@@ -337,6 +340,10 @@ fn of_link(metric: Metric, run: &RunRecord, of: &Selection) -> Option<f64> {
     match (metric, of.window) {
         (Metric::Drops, _) => Some(link.stats.drops_tail as f64),
         (Metric::Marks, _) => Some(link.stats.marks as f64),
+        (Metric::Loss, _) => {
+            let offered = link.stats.packets;
+            (offered > 0).then(|| 100.0 * link.stats.drops_tail as f64 / offered as f64)
+        }
         (Metric::MeanQueue, None) => Some(link.stats.mean_queue_packets),
         (Metric::MaxQueue, None) => Some(link.stats.queue_max_packets as f64),
         (Metric::MeanQueue, Some(window)) => stats::mean(&looks(run, index, window)?),
@@ -431,6 +438,7 @@ mod tests {
     /// Two short flows and one long one that goes on until the end, at 4 s.
     fn run() -> RunRecord {
         let stats = LinkStats {
+            packets: 200,
             drops_tail: 7,
             mean_queue_packets: 2.5,
             utilisation: 0.9,
@@ -634,6 +642,10 @@ mod tests {
         let value = |metric, of: &Selection| values(metric, &run, of).map(|v| v[0]);
         assert_eq!(value(Metric::Drops, &ab), Some(7.0));
         assert_eq!(value(Metric::Drops, &Selection::default()), Some(9.0));
+        assert_eq!(value(Metric::Loss, &ab), Some(3.5), "7 of 200");
+        let mut unused = run.clone();
+        unused.links[0].stats = LinkStats::default();
+        assert_eq!(values(Metric::Loss, &unused, &ab), None, "of nothing there is no share");
         assert_eq!(value(Metric::MeanQueue, &ab), Some(2.5));
         assert_eq!(value(Metric::Utilisation, &ab), Some(90.0));
         assert_eq!(value(Metric::Lateness, &ab), Some(0.3));
