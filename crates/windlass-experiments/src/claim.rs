@@ -30,7 +30,7 @@ pub struct Claim {
     pub of: String,
     /// Relative to which variant; none: by itself.
     pub per: Option<String>,
-    /// Relative to flows of this class, in the variant `per` or else in the same.
+    /// Relative to flows of this class: of the same run, whose ratio is a number of that run; with `per`, in that variant.
     pub per_class: Option<String>,
     /// The share of an improvement: (baseline - of) / (baseline - per), so that `per` has 1 and this variant 0;
     /// where `per` is not better than it, nothing is measured.
@@ -153,10 +153,8 @@ impl Claim {
 
     /// Whether it says all that its metric needs, and no more; an error begins with the key.
     pub fn check(&self) -> Result<(), String> {
-        self.metric.check_selection(&self.selection(None), self.statistic)?;
-        if self.per_class.is_some() && !self.metric.is_of_flows() {
-            return Err("per_class: this metric is not of flows, and the same of all; leave it out".into());
-        }
+        let of = Selection { per_class: self.per_class.as_deref(), ..self.selection(None) };
+        self.metric.check_selection(&of, self.statistic)?;
         if self.needs_intervals() && !self.metric.has_windows() {
             return Err(
                 "windows: only throughput, jain, mean-queue and max-queue can be taken in windows".into()
@@ -172,8 +170,10 @@ impl Claim {
     }
 
     fn selection(&self, window: Option<Window>) -> Selection<'_> {
+        let per_class = self.per_class.as_deref().filter(|_| self.per.is_none());
         Selection {
             class: self.class.as_deref(),
+            per_class,
             tenant: self.tenant.as_deref(),
             link: self.link.as_deref(),
             over: self.over,
@@ -184,11 +184,10 @@ impl Claim {
     /// What it is taken of, with the variants whose runs that is in.
     pub fn selections(&self) -> Vec<(Selection<'_>, Vec<&str>)> {
         let selection = self.selection(None);
-        let Some(class) = self.per_class.as_deref() else {
+        let (Some(class), Some(per)) = (self.per_class.as_deref(), &self.per) else {
             return vec![(selection, self.variants().map(String::as_str).collect())];
         };
         let of = std::iter::once(&self.of).chain(&self.baseline).map(String::as_str).collect();
-        let per = self.per.as_ref().unwrap_or(&self.of);
         vec![(selection, of), (Selection { class: Some(class), ..selection }, vec![per])]
     }
 
@@ -200,11 +199,9 @@ impl Claim {
             if chosen.is_empty() { None } else { of_point(self.metric, self.statistic, &chosen, of) }
         };
         let value = number(&self.of, &selection)?;
-        if self.per.is_none() && self.per_class.is_none() {
-            return Some(value);
-        }
+        let Some(per) = &self.per else { return Some(value) };
         let class = self.per_class.as_deref().or(selection.class);
-        let per = number(self.per.as_ref().unwrap_or(&self.of), &Selection { class, ..selection })?;
+        let per = number(per, &Selection { class, ..selection })?;
         let ratio = match &self.baseline {
             Some(baseline) => {
                 let base = number(baseline, &selection)?;
@@ -311,6 +308,36 @@ mod tests {
         assert!(!verdict.holds);
         assert_eq!(verdict.runs, 4);
         assert!(verdict.note.contains('b'));
+    }
+
+    /// One run in which the second class has 1.6 times as much as the first, and one with 2.4 times: neither is within 5 % of 2.
+    #[test]
+    fn runs_do_not_make_up_for_each_other() {
+        let weighted = |(one, two): (f64, f64)| {
+            let flow = |class: &str, goodput_bps| FlowReport {
+                class: class.into(),
+                goodput_bps,
+                ..FlowReport::default()
+            };
+            RunRecord { flows: vec![flow("one", one), flow("two", two)], ..run("a", "windlass", None) }
+        };
+        // the least of the second relative to the least of the first is another thing
+        let runs = [(2e6, 3.2e6), (1e6, 2.4e6)].map(weighted);
+        let judged = |statistic, side, bound| {
+            let (class, per_class) = (Some("two".to_string()), Some("one".to_string()));
+            let of_two = Claim { metric: Metric::Goodput, per: None, class, per_class, ..claim() };
+            let claim = Claim { statistic: Some(statistic), side, bound, ..of_two };
+            claim.check().unwrap();
+            let verdict = claim.judge(&["a".to_string()], &runs);
+            (verdict.ours.map(|v| (v * 1e3).round() / 1e3), verdict.holds)
+        };
+        assert_eq!(judged(Statistic::Min, Side::AtLeast, 1.9), (Some(1.6), false));
+        assert_eq!(judged(Statistic::Max, Side::AtMost, 2.1), (Some(2.4), false));
+        assert_eq!(
+            judged(Statistic::Mean, Side::AtMost, 2.1),
+            (Some(2.0), true),
+            "the mean is of the ratios"
+        );
     }
 
     #[test]

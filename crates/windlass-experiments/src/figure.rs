@@ -99,6 +99,7 @@ impl Plot {
     pub fn selection(&self) -> Selection<'_> {
         Selection {
             class: self.class.as_deref(),
+            per_class: None,
             tenant: self.tenant.as_deref(),
             link: self.link.as_deref(),
             over: self.over,

@@ -70,7 +70,7 @@ impl Metric {
         if of.link.is_some() && !self.has_links() {
             return Err("link: this metric is not of links; leave it out".into());
         }
-        for (key, name) in [("class", of.class), ("tenant", of.tenant)] {
+        for (key, name) in [("class", of.class), ("per_class", of.per_class), ("tenant", of.tenant)] {
             if name.is_some() && !self.is_of_flows() {
                 return Err(format!("{key}: this metric is not of flows, and the same of all; leave it out"));
             }
@@ -216,6 +216,8 @@ pub struct Window {
 pub struct Selection<'a> {
     /// Flows of this class; none: of any.
     pub class: Option<&'a str>,
+    /// Relative to flows of this class in the same run; none: by itself.
+    pub per_class: Option<&'a str>,
     /// Flows of this tenant; none: of any.
     pub tenant: Option<&'a str>,
     /// This direction of a link, "a > b"; none: all.
@@ -285,8 +287,20 @@ pub fn is_measured(run: &RunRecord, of: &Selection) -> bool {
 }
 
 /// The numbers that a run gives, one, one of each flow or those that all responses were thinned to; none: it was not
-/// measured.
+/// measured. Relative to another class there is one, the ratio of the two means: runs that go wrong in opposite ways do not
+/// make up for each other.
 pub fn values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<Counted>> {
+    let Some(per_class) = of.per_class else { return own_values(metric, run, of) };
+    let mean = |class| {
+        let selection = Selection { class, per_class: None, ..*of };
+        stats::mean_of(&own_values(metric, run, &selection)?)
+    };
+    let ratio = mean(of.class)? / mean(Some(per_class))?;
+    ratio.is_finite().then(|| each(&[ratio]))
+}
+
+/// The same of the chosen flows by themselves.
+fn own_values(metric: Metric, run: &RunRecord, of: &Selection) -> Option<Vec<Counted>> {
     let flows = of.flows(run);
     if !run.has_begun() || metric.is_of_flows() && flows.is_empty() {
         return None;
@@ -592,6 +606,27 @@ mod tests {
         let classes = Selection { over: Over::Classes, ..Selection::default() };
         // the long one, which has no completion time, is there with 0; 8 and 8 kbit/s
         assert_eq!(values(Metric::Goodput, &run(), &classes), Some(vec![0.0, 8000.0]));
+    }
+
+    #[test]
+    fn classes_are_compared_in_each_run() {
+        let of = Selection { class: Some("long"), per_class: Some("short"), ..Selection::default() };
+        // 8000 bytes in four seconds and 4000 in as many
+        assert_eq!(values(Metric::Throughput, &run(), &of), Some(vec![2.0]));
+        let second = Selection { window: window(1.0, 2.0), ..of };
+        assert_eq!(values(Metric::Throughput, &run(), &second), Some(vec![3.0]));
+        let last =
+            Selection { window: window(3.0, 4.0), per_class: Some("long"), class: Some("short"), ..of };
+        assert_eq!(values(Metric::Throughput, &run(), &last), Some(vec![0.5]));
+        // of several numbers the means
+        let all = Selection { class: None, ..of };
+        assert_eq!(values(Metric::Completion, &run(), &all), Some(vec![1.0]));
+        assert_eq!(values(Metric::SenderTimeouts, &run(), &of), Some(vec![0.5]));
+        let nothing = Selection { window: window(0.0, 1.0), per_class: Some("none"), ..of };
+        assert_eq!(values(Metric::Throughput, &run(), &nothing), None);
+        let mut failed = run();
+        failed.flows[1].error = Some("not finished".into());
+        assert_eq!(values(Metric::Throughput, &failed, &of), None, "the other class counts too");
     }
 
     #[test]

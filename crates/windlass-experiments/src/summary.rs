@@ -34,6 +34,8 @@ pub struct Column {
     pub statistic: Option<Statistic>,
     /// Only flows of this class.
     pub class: Option<String>,
+    /// Relative to flows of this class in the same run.
+    pub per_class: Option<String>,
     /// Only flows of this tenant.
     pub tenant: Option<String>,
     /// Of which link, as reports name it: "a > b".
@@ -99,6 +101,7 @@ impl Column {
     pub fn selection(&self) -> Selection<'_> {
         Selection {
             class: self.class.as_deref(),
+            per_class: self.per_class.as_deref(),
             tenant: self.tenant.as_deref(),
             link: self.link.as_deref(),
             over: self.over,
@@ -224,6 +227,7 @@ mod tests {
         };
         assert!(wrong("metric = \"mean-queue\"").contains("link"));
         assert!(wrong("metric = \"drops\"\nclass = \"a\"").starts_with("c: class"));
+        assert!(wrong("metric = \"drops\"\nper_class = \"a\"").starts_with("c: per_class"));
         assert!(wrong("metric = \"drops\"\nwindow = { from = \"1 s\", to = \"2 s\" }").contains("window"));
         assert!(wrong("metric = \"jain\"\nwindow = { from = \"2 s\", to = \"2 s\" }").contains("window"));
     }

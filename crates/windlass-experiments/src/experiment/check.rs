@@ -248,6 +248,7 @@ fn lacks(of: &Selection, scenario: &Scenario) -> Option<Lack> {
     };
     lack("link", of.link, &|| scenario.link_names())
         .or_else(|| lack("class", of.class, &|| of_flows(|f| &f.class)))
+        .or_else(|| lack("per_class", of.per_class, &|| of_flows(|f| &f.class)))
         .or_else(|| lack("tenant", of.tenant, &|| of_flows(|f| &f.tenant)))
 }
 

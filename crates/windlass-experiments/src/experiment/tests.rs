@@ -252,6 +252,8 @@ fn what_no_scenario_has_is_refused_before_the_runs() {
     );
     let per = VARIED.replacen("per = \"reno\"", "per = \"reno\"\nper_class = \"lang\"", 1);
     error(&per, "class = \"lang\" is not in point \"buffer-1MB-100packets\", variant \"reno\"");
+    let in_run = VARIED.replacen("per = \"reno\"", "per_class = \"lang\"", 1);
+    error(&in_run, "claim \"short-flows\": per_class = \"lang\" is not in point");
     let plot = VARIED.replacen("class = \"short\"\nstatistic = \"median\"", "class = \"shor\"", 1);
     error(&plot, "plot: class = \"shor\"");
     error(&(VARIED.to_string() + table), "table: c: tenant = \"x\" is not in point");
