@@ -6,7 +6,7 @@ use crate::{
     claim::Claim,
     figure::Plot,
     job::{Condition, Home, Job, Key},
-    metric::Metric,
+    metric::{Metric, is_about},
     mistake::Mistake,
     report::Outcome,
     runner,
@@ -18,7 +18,7 @@ use crate::{
 use anyhow::{Context, Result, anyhow};
 use check::Asked;
 use serde::{Deserialize, de::DeserializeOwned};
-use std::path::Path;
+use std::{num::NonZeroU64, path::Path};
 use toml::Spanned;
 use windlass_scenario::{Draft, ScenarioError, Span, read_file, with_key};
 
@@ -211,22 +211,30 @@ impl Experiment {
         let claims: Vec<Claim> = parsed.claim.iter().map(|c| c.get_ref().clone()).collect();
         let plots: Vec<Plot> = parsed.plot.iter().map(|p| p.get_ref().clone()).collect();
         let tables: Vec<Summary> = parsed.table.iter().map(|t| t.get_ref().clone()).collect();
-        let needs_times = claims.iter().any(Claim::needs_intervals)
-            || plots.iter().any(Plot::needs_intervals)
-            || tables.iter().any(Summary::needs_intervals);
         let varied = Varied {
             base,
             on: parsed.on,
             variants: parsed.variant,
             points: parsed.point,
-            interval: parsed.interval.or(needs_times.then_some(INTERVAL)),
+            interval: parsed.interval,
             needs_samples: needs_samples(&claims),
         };
         let place = |m: Mistake| m.in_file(file, text);
         varied.check_names().map_err(place)?;
         check::claims(&parsed.claim, &varied.names()).map_err(place)?;
-        let full = varied.conditions(false).map_err(place)?;
-        let quick = varied.conditions(true).map_err(place)?;
+        let mut full = varied.conditions(false).map_err(place)?;
+        let mut quick = varied.conditions(true).map_err(place)?;
+        let timed: Vec<&[String]> = (claims.iter().filter(|c| c.needs_intervals()).map(|c| &c.points[..]))
+            .chain(plots.iter().filter(|p| p.needs_intervals()).map(|p| &p.points[..]))
+            .chain(tables.iter().filter(|t| t.needs_intervals()).map(|t| &t.points[..]))
+            .collect();
+        for condition in full.iter_mut().chain(&mut quick) {
+            // others are not: real ones would be played in another way for it
+            if timed.iter().any(|points| is_about(points, &condition.name)) {
+                let interval = |job: &mut Job| job.interval = job.interval.or(NonZeroU64::new(INTERVAL.ns()));
+                condition.jobs.iter_mut().for_each(interval);
+            }
+        }
         for plot in &parsed.plot {
             plot.get_ref().check().map_err(|what| place(Mistake::at(plot, format!("plot: {what}"))))?;
         }

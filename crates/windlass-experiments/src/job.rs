@@ -35,7 +35,7 @@ pub struct Job {
     pub bdp_bytes: f64,
     /// Whether to sample the box's flow table.
     pub needs_samples: bool,
-    /// Length in ns of the intervals in which a simulated run is recorded; none: only sums.
+    /// Length in ns of the intervals in which the run is recorded; none: only sums.
     pub interval: Option<NonZeroU64>,
     /// What to run.
     pub scenario: Scenario,

@@ -129,6 +129,7 @@ impl Pool<'_> {
     fn run_in_lab(&self, job: &Job) -> Result<RunReport> {
         let mut options = RunOptions::new(self.settings.windlass.clone());
         options.cancel = Some(self.settings.cancel);
+        options.interval_ns = job.interval;
         options.sample_ms = job.needs_samples.then_some(SAMPLE_MS);
         if is_alone(job) {
             options.spin_us = SPIN_ALONE_US;

@@ -153,7 +153,7 @@ pub struct Varied {
     pub variants: Vec<Variant>,
     /// Conditions.
     pub points: Vec<Point>,
-    /// Length of the intervals in which simulated runs are recorded.
+    /// Length of the intervals in which runs are recorded, whether that is asked for or not.
     pub interval: Option<Span>,
     /// Whether to sample the flow tables of boxes in the lab.
     pub needs_samples: bool,

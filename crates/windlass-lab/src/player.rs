@@ -12,6 +12,7 @@ use std::{
     fs::File,
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
+    num::NonZeroU64,
     os::{
         fd::{AsRawFd, RawFd},
         unix::fs::FileExt,
@@ -45,6 +46,8 @@ pub struct Stage<'a> {
     pub begin: Instant,
     /// How long it may take.
     pub limit_ns: u64,
+    /// In intervals of which length to record what arrives; none: only the sum.
+    pub interval_ns: Option<NonZeroU64>,
     /// Set to stop early.
     pub cancel: Option<&'a AtomicBool>,
 }
@@ -79,15 +82,17 @@ struct Connection {
     arrived: Option<u64>,
 }
 
-/// Plays the flow; errors are in the report.
-pub fn play(stage: &Stage, flow: &Flow, file: &str) -> FlowReport {
+/// Plays the flow; errors are in the report. Beside it the payload that arrived in each interval up to the last in which
+/// some did.
+pub fn play(stage: &Stage, flow: &Flow, file: &str) -> (FlowReport, Vec<u64>) {
     let mut report = FlowReport { checksum_ok: true, ..unplayed(flow) };
-    if let Err(error) = Player::play(stage, flow, file, &mut report) {
+    let mut interval_bytes = Vec::new();
+    if let Err(error) = Player::play(stage, flow, file, &mut report, &mut interval_bytes) {
         report.error = Some(format!("{error:#}"));
         report.checksum_ok = false;
     }
     report.response_times = ResponseTimes::of(&report.responses);
-    report
+    (report, interval_bytes)
 }
 
 struct Player<'a> {
@@ -98,14 +103,22 @@ struct Player<'a> {
     schedule: Schedule,
     connection: Option<Connection>,
     report: &'a mut FlowReport,
+    interval_bytes: &'a mut Vec<u64>,
 }
 
 impl<'a> Player<'a> {
-    fn play(stage: &Stage, flow: &Flow, name: &str, report: &mut FlowReport) -> Result<()> {
+    fn play(
+        stage: &Stage,
+        flow: &Flow,
+        name: &str,
+        report: &mut FlowReport,
+        interval_bytes: &mut Vec<u64>,
+    ) -> Result<()> {
         let path = files::folder().join(name);
         let file = File::open(&path).with_context(|| path.display().to_string())?;
         let schedule = Schedule::new(stage.seed, stage.index);
-        let mut player = Player { stage, flow, name, file, schedule, connection: None, report };
+        let connection = None;
+        let mut player = Player { stage, flow, name, file, schedule, connection, report, interval_bytes };
         player.run()
     }
 
@@ -141,13 +154,29 @@ impl<'a> Player<'a> {
             let due_ns = self.schedule.due_ns().unwrap_or(u64::MAX).min(end_ns);
             // a negative descriptor is left out: only time passes then
             let fd = self.connection.as_ref().map_or(-1, |c| c.stream.as_raw_fd());
-            if poll(fd, libc::POLLIN, self.look_ns(due_ns)) && self.read(started_ns)? {
+            if !poll(fd, libc::POLLIN, self.look_ns(due_ns)) {
+                continue;
+            }
+            let before_bytes = self.report.bytes;
+            let is_over = self.read(started_ns)?;
+            self.record(self.report.bytes - before_bytes);
+            if is_over {
                 let completion_s = seconds(self.now_ns());
                 self.report.completion_s = Some(completion_s);
                 self.report.goodput_bps = self.report.bytes as f64 * 8.0 / completion_s.max(1e-9);
                 return Ok(());
             }
         }
+    }
+
+    /// So much has just arrived.
+    fn record(&mut self, bytes: u64) {
+        let Some(interval_ns) = self.stage.interval_ns else { return };
+        let index = (self.now_ns() / interval_ns) as usize;
+        if self.interval_bytes.len() <= index {
+            self.interval_bytes.resize(index + 1, 0);
+        }
+        self.interval_bytes[index] += bytes;
     }
 
     /// When the flow is stopped, or the run is over.

@@ -14,13 +14,16 @@ use anyhow::{Context, Result, ensure};
 use std::{
     any::Any,
     collections::BTreeMap,
+    num::NonZeroU64,
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
 use windlass_agent::raise_limits;
-use windlass_scenario::{Flow, FlowReport, LinkReport, Mode, RunReport, Scenario, Windlass, mean_rtt_ms};
+use windlass_scenario::{
+    Flow, FlowReport, Intervals, LinkReport, Mode, RunReport, Scenario, Windlass, mean_rtt_ms,
+};
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -29,6 +32,9 @@ pub struct RunOptions<'a> {
     pub windlass: PathBuf,
     /// Set to stop early; flows that have not finished are reported as failed.
     pub cancel: Option<&'a AtomicBool>,
+    /// Record in intervals of that length what arrived of each flow; queues are not looked at. All flows are then played
+    /// as those of several responses are, for curl does not tell when what arrived.
+    pub interval_ns: Option<NonZeroU64>,
     /// Have Windlass report its flows so often.
     pub sample_ms: Option<u64>,
     /// Write captures of both sides of the box into this folder: servers.pcap, clients.pcap.
@@ -52,6 +58,7 @@ impl RunOptions<'_> {
         RunOptions {
             windlass,
             cancel: None,
+            interval_ns: None,
             sample_ms: None,
             captures: None,
             capture_bytes: 128,
@@ -112,7 +119,8 @@ fn run_once(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
     let captures = start_captures(&topology, scenario, options)?;
     let before = (sum_counters(&topology, &senders)?, sum_counters(&topology, &receivers)?);
     let began = Instant::now();
-    let mut flows = transfer(&topology, scenario, options)?;
+    let (mut flows, interval_bytes): (Vec<FlowReport>, Vec<Vec<u64>>) =
+        transfer(&topology, scenario, options)?.into_iter().unzip();
     // before the box leaves: a server that is handed back to its own kernel sends all of that one's window
     for (report, flow) in flows.iter_mut().zip(&scenario.flows) {
         report.longest_burst_segs = topology.longest_burst_segs(&flow.from, &flow.to);
@@ -142,7 +150,7 @@ fn run_once(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
         flows,
         links,
         ended_s,
-        intervals: None,
+        intervals: options.interval_ns.map(|every_ns| intervals(every_ns, interval_bytes)),
         mean_rtt_ms,
         sender_retrans_segs: sent("RetransSegs").saturating_sub(handshake_retrans_segs),
         sender_timeouts: sent("TCPTimeouts").saturating_sub(handshake_timeouts),
@@ -151,6 +159,13 @@ fn run_once(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
         windlass,
         samples,
     })
+}
+
+/// Of flows some of which were over before others.
+fn intervals(every_ns: NonZeroU64, mut flow_bytes: Vec<Vec<u64>>) -> Intervals {
+    let most = flow_bytes.iter().map(Vec::len).max().unwrap_or(0);
+    flow_bytes.iter_mut().for_each(|bytes| bytes.resize(most, 0));
+    Intervals { every_s: every_ns.get() as f64 / 1e9, flow_bytes, link_packets: Vec::new() }
 }
 
 fn start_box(
@@ -235,12 +250,16 @@ fn start_captures(topology: &Topology, scenario: &Scenario, options: &RunOptions
     ])
 }
 
+/// A flow, and its payload that arrived in each interval, if that is recorded.
+type Played = (FlowReport, Vec<u64>);
+
 /// Runs all transfers, each from its own start on.
-fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> Result<Vec<FlowReport>> {
+fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> Result<Vec<Played>> {
     let mut files = Vec::new();
     for flow in &scenario.flows {
-        // curl cannot be told how large its window may be
-        let fetched = flow.single_size().filter(|_| flow.receive_window_max.is_none());
+        // curl cannot be told how large its window may be, nor does it tell when what arrived
+        let is_for_curl = flow.receive_window_max.is_none() && options.interval_ns.is_none();
+        let fetched = flow.single_size().filter(|_| is_for_curl);
         files.push(match fetched {
             Some(size_bytes) => {
                 let name = files::file_unless(size_bytes, options.cancel)?;
@@ -263,11 +282,13 @@ fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> R
                     wait_until(begin + Duration::from_secs_f64(flow.start.0), options.cancel);
                     if let Some(digest) = digest {
                         let left = (begin + limit).saturating_duration_since(Instant::now());
-                        return fetch(client, &server, flow, file, digest, left, options.cancel);
+                        let report = fetch(client, &server, flow, file, digest, left, options.cancel);
+                        return (report, Vec::new());
                     }
                     let (seed, limit_ns) = (scenario.seed, scenario.time_limit.ns());
-                    let cancel = options.cancel;
-                    let stage = Stage { client, server: &server, seed, index, begin, limit_ns, cancel };
+                    let RunOptions { cancel, interval_ns, .. } = *options;
+                    let stage =
+                        Stage { client, server: &server, seed, index, begin, limit_ns, interval_ns, cancel };
                     player::play(&stage, flow, file)
                 })
             })
@@ -275,7 +296,7 @@ fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> R
         let reports = running.into_iter().zip(&scenario.flows).map(|(r, flow)| {
             r.join().unwrap_or_else(|why| {
                 let error = format!("its client panicked: {}", panic_message(&*why));
-                FlowReport { error: Some(error), ..unplayed(flow) }
+                (FlowReport { error: Some(error), ..unplayed(flow) }, Vec::new())
             })
         });
         Ok(reports.collect())

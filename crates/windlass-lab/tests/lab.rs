@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    num::NonZeroU64,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
@@ -11,7 +12,7 @@ use std::{
     thread,
 };
 use windlass_lab::{Cgroup, Emulator, Family, RunOptions, RunReport, Server, clean_leftovers, files, netns};
-use windlass_scenario::{Plan, Scenario};
+use windlass_scenario::{Flow, Plan, Scenario, Span};
 
 const VICTIM: &str = "WINDLASS_LAB_VICTIM";
 
@@ -128,6 +129,27 @@ fn netem_carries_a_transfer_or_is_said_to_be_missing() {
         }
     }
     assert_eq!(namespaces_of(std::process::id()), Vec::<String>::new(), "nothing is left behind");
+}
+
+/// A transfer of a size, which curl would fetch, and an open-ended one that begins later.
+#[test]
+fn intervals_tell_when_what_arrived() {
+    let Some(_alone) = is_root_or_skip("intervals_tell_when_what_arrived") else { return };
+    let mut two = scenario("cubic", "1 MB");
+    let late = scenario("cubic", "unlimited").flows.remove(0);
+    two.flows.push(Flow { start: Span(0.5), stop: Some(Span(1.5)), ..late });
+    let report = run(&two, &RunOptions { interval_ns: NonZeroU64::new(100_000_000), ..options() });
+    assert!(report.is_complete(), "{report}");
+    let intervals = report.intervals.as_ref().expect("asked for");
+    assert_eq!((intervals.every_s, intervals.flow_bytes.len()), (0.1, 2));
+    for (flow, bytes) in report.flows.iter().zip(&intervals.flow_bytes) {
+        assert_eq!(bytes.iter().sum::<u64>(), flow.bytes, "{bytes:?}");
+    }
+    let [first, second] = &intervals.flow_bytes[..] else { panic!("two flows") };
+    assert_eq!(first.len(), second.len());
+    assert!(second[..5].iter().all(|n| *n == 0), "{second:?}");
+    assert!(first[..5].iter().sum::<u64>() > 0, "{first:?}");
+    assert!(run(&scenario("cubic", "100 kB"), &options()).intervals.is_none(), "not asked for");
 }
 
 /// Flows of several responses, on one connection and on one for each, and one that is stopped.

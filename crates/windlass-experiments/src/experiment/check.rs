@@ -24,6 +24,8 @@ pub struct Asked<'a> {
     variants: Vec<&'a str>,
     /// In which stretches of the runs, if not in all of them.
     windows: Vec<Window>,
+    /// Whether it is queues that it takes in one.
+    has_queue_windows: bool,
     /// Of which links and flows.
     parts: Vec<Part<'a>>,
     /// Whether it needs them in each of the runs; else in one of them, and has no number of the others.
@@ -48,7 +50,8 @@ impl<'a> Asked<'a> {
         let part = |(selection, variants)| Part { what: what.clone(), selection, variants };
         let parts = claim.get_ref().selections().into_iter().map(part).collect();
         let (at, windows) = (claim.span().start, windows.clone());
-        Asked { at, what, points, variants, windows, parts, is_judged: true }
+        let has_queue_windows = !windows.is_empty() && !claim.get_ref().metric.is_of_flows();
+        Asked { at, what, points, variants, windows, has_queue_windows, parts, is_judged: true }
     }
 
     /// Of a plot.
@@ -57,13 +60,14 @@ impl<'a> Asked<'a> {
         let what = "plot".to_string();
         let part = Part { what: what.clone(), selection: plot.get_ref().selection(), variants: Vec::new() };
         let (variants, windows, parts) = (Vec::new(), Vec::new(), vec![part]);
-        Asked { at, what, points, variants, windows, parts, is_judged: false }
+        Asked { at, what, points, variants, windows, has_queue_windows: false, parts, is_judged: false }
     }
 
     /// Of a table.
     pub fn by_table(table: &'a Spanned<Summary>) -> Asked<'a> {
         let Summary { points, column, .. } = table.get_ref();
         let windows = column.iter().filter_map(|c| c.window).collect();
+        let has_queue_windows = column.iter().any(|c| c.window.is_some() && !c.metric.is_of_flows());
         let part = |c: &'a Column| Part {
             what: format!("table: {}", c.name),
             selection: c.selection(),
@@ -71,7 +75,7 @@ impl<'a> Asked<'a> {
         };
         let (at, what, variants) = (table.span().start, "table".into(), Vec::new());
         let parts = column.iter().map(part).collect();
-        Asked { at, what, points, variants, windows, parts, is_judged: false }
+        Asked { at, what, points, variants, windows, has_queue_windows, parts, is_judged: false }
     }
 }
 
@@ -146,9 +150,9 @@ pub fn windows(asked: &[Asked], conditions: &[Condition], quick: bool) -> Result
         let jobs = conditions.iter().filter(|c| is_about(asked.points, &c.name)).flat_map(|c| &c.jobs);
         for job in jobs.filter(|j| asked.variants.is_empty() || asked.variants.contains(&j.variant.as_str()))
         {
-            if job.on == Home::Lab {
+            if job.on == Home::Lab && asked.has_queue_windows {
                 let what = format!(
-                    "{}: windows are of simulated runs, and variant \"{}\" of point \"{}\" runs in the lab",
+                    "{}: windows of queues are of simulated runs, and variant \"{}\" of point \"{}\" runs in the lab",
                     asked.what, job.variant, job.point
                 );
                 return Err(Mistake { at: asked.at, what });

@@ -367,10 +367,34 @@ fn names_that_would_break_tables_are_refused() {
 }
 
 #[test]
-fn windows_of_real_runs_are_refused() {
+fn queues_of_real_runs_have_no_windows() {
     let lab = VARIED.replacen("on = \"sim\"", "on = \"lab\"", 1);
-    let error = Experiment::parse("e.toml", &lab).unwrap_err().to_string();
-    assert!(error.contains("runs in the lab"), "{error}");
+    Experiment::parse("e.toml", &lab).unwrap();
+    let of_flow = "metric = \"throughput\"\nclass = \"long\"";
+    let queue = lab.replacen(of_flow, "metric = \"mean-queue\"\nlink = \"server > client\"", 1);
+    let error = Experiment::parse("e.toml", &queue).unwrap_err().to_string();
+    assert!(error.contains("windows of queues") && error.contains("runs in the lab"), "{error}");
+    let table = "\n[[table]]\ntitle = \"t\"\n[[table.column]]\nname = \"c\"\nmetric = \"max-queue\"\n\
+                 link = \"server > client\"\nstatistic = \"max\"\nwindow = { from = \"1 s\", to = \"2 s\" }\n";
+    let error = Experiment::parse("e.toml", &(lab + table)).unwrap_err().to_string();
+    assert!(error.contains("table: windows of queues"), "{error}");
+}
+
+/// Real runs that are recorded are played by others than those that are not.
+#[test]
+fn only_points_with_windows_are_recorded_in_intervals() {
+    let recorded = |text: &str| {
+        let jobs = Experiment::parse("e.toml", text).unwrap().jobs(false);
+        let mut all: Vec<(String, u64)> =
+            jobs.into_iter().filter_map(|j| Some((j.point, j.interval?.get()))).collect();
+        all.dedup();
+        all
+    };
+    // a length that is given is one for all
+    let all = recorded(VARIED);
+    assert!(all.len() == 4 && all.iter().all(|(_, ns)| *ns == 20_000_000), "{all:?}");
+    let not_given = VARIED.replacen("interval = \"20 ms\"\n", "", 1);
+    assert_eq!(recorded(&not_given), [("buffer-1MB-100packets".to_string(), 10_000_000)]);
 }
 
 #[test]
