@@ -1,6 +1,8 @@
-//! `windlass bench groups`: what a member's report costs in a small group and in a large one, natively and in the kernel.
+//! `windlass bench groups`: what a member's report costs in a small group and in a large one, natively, in the transparent
+//! programs and in sockets.
 
 mod kernel;
+mod sockets;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -160,6 +162,51 @@ fn measure_in_kernel(rule: GroupRule, members: usize) -> Result<KernelCost> {
     })
 }
 
+/// What an acknowledgement costs a socket, of a thousand unless it says otherwise.
+#[derive(Debug, Serialize)]
+struct SocketCost {
+    rule: &'static str,
+    /// In one group, the median over all turns.
+    ns: f64,
+    /// In groups of ten, measured by turns with it.
+    in_tens_ns: f64,
+    /// Without a group, likewise.
+    alone_ns: f64,
+    /// Ten sockets in one group, with nobody else there, likewise.
+    ten_ns: f64,
+    /// The median of the turns' ratios to the last.
+    ratio: f64,
+}
+
+fn measure_sockets(rule: GroupRule) -> Result<SocketCost> {
+    let load = |sockets, grouping| sockets::Load::new(rule, sockets, grouping);
+    let mut loads = [
+        load(CLAIMED, kernel::Grouping::Of(CLAIMED))?,
+        load(CLAIMED, kernel::Grouping::Of(SMALL))?,
+        load(CLAIMED, kernel::Grouping::None)?,
+        load(SMALL, kernel::Grouping::Of(SMALL))?,
+    ];
+    let mut turns = Vec::new();
+    for _ in 0..KERNEL_TURNS {
+        let mut turn = [0.0; 4];
+        for (load, ns) in loads.iter_mut().zip(&mut turn) {
+            *ns = load.mean_ns(CLAIMED)?;
+        }
+        turns.push(turn);
+    }
+    let median = |of: fn(&[f64; 4]) -> f64| {
+        median(&turns.iter().map(of).collect::<Vec<_>>()).context("nothing was measured")
+    };
+    Ok(SocketCost {
+        rule: rule.name(),
+        ns: median(|t| t[0])?,
+        in_tens_ns: median(|t| t[1])?,
+        alone_ns: median(|t| t[2])?,
+        ten_ns: median(|t| t[3])?,
+        ratio: median(|t| t[0] / t[3])?,
+    })
+}
+
 /// Whether a thousand flows cost as ten.
 #[derive(Debug, Serialize)]
 struct Claim {
@@ -226,6 +273,27 @@ fn bench_in_kernel(rules: &[GroupRule], json: bool) -> Result<Vec<KernelCost>> {
     Ok(costs)
 }
 
+fn bench_sockets(rules: &[GroupRule], json: bool) -> Result<Vec<SocketCost>> {
+    if !json {
+        println!(
+            "in the kernel, an acknowledgement of one of {CLAIMED} sockets:\n{:<18} {:>12} {:>14} {:>14} {:>14} {:>6}",
+            "rule", "in one group", "in tens", "ungrouped", "ten in all", "ratio"
+        );
+    }
+    let mut costs = Vec::new();
+    for rule in rules {
+        let cost = measure_sockets(*rule)?;
+        if !json {
+            println!(
+                "{:<18} {:>9.0} ns {:>11.0} ns {:>11.0} ns {:>11.0} ns {:>6.2}",
+                cost.rule, cost.ns, cost.in_tens_ns, cost.alone_ns, cost.ten_ns, cost.ratio
+            );
+        }
+        costs.push(cost);
+    }
+    Ok(costs)
+}
+
 /// Measures the rules whose name begins with `only`, prints costs and claims. Fails if one does not hold. Without root the
 /// kernel's part is left out, and said to be.
 pub fn bench(only: &str, json: bool) -> Result<ExitCode> {
@@ -236,16 +304,22 @@ pub fn bench(only: &str, json: bool) -> Result<ExitCode> {
     let costs = bench_natively(&rules, json)?;
     let claimed = costs.iter().filter(|c| c.members == CLAIMED).map(|c| c.ratio);
     let mut claims = vec![Claim::new("a-thousand-flows-cost-as-ten", claimed, PAIRS)];
-    let mut kernel_costs = Vec::new();
+    let (mut kernel_costs, mut socket_costs) = (Vec::new(), Vec::new());
     if is_root() {
         kernel_costs = bench_in_kernel(&rules, json)?;
         let claimed = kernel_costs.iter().filter(|c| c.members == CLAIMED).map(|c| c.ratio);
         claims.push(Claim::new("a-thousand-flows-cost-as-ten-in-the-kernel", claimed, KERNEL_TURNS));
+        socket_costs = bench_sockets(&rules, json)?;
+        let ratios = socket_costs.iter().map(|c| c.ratio);
+        claims.push(Claim::new("a-thousand-sockets-cost-as-ten", ratios, KERNEL_TURNS));
     } else {
         eprintln!("what it costs in the kernel is left out: that needs root");
     }
     if json {
-        println!("{}", serde_json::json!({ "costs": costs, "kernel_costs": kernel_costs, "claims": claims }));
+        let costs = serde_json::json!({
+            "costs": costs, "kernel_costs": kernel_costs, "socket_costs": socket_costs, "claims": claims,
+        });
+        println!("{costs}");
     } else {
         claims.iter().for_each(Claim::print);
     }
@@ -265,6 +339,19 @@ mod tests {
         for grouping in [kernel::Grouping::None, kernel::Grouping::Of(10), kernel::Grouping::Of(30)] {
             let rule = GroupRule::by_name("ccc").unwrap();
             let mut load = kernel::Load::new(rule, 30, grouping).unwrap_or_else(|e| panic!("{e:#}"));
+            assert!(load.mean_ns(30).unwrap() > 0.0);
+        }
+    }
+
+    #[test]
+    fn sockets_are_members_of_their_groups() {
+        if !is_root() {
+            println!("skipped: sockets_are_members_of_their_groups: needs root");
+            return;
+        }
+        for grouping in [kernel::Grouping::None, kernel::Grouping::Of(10), kernel::Grouping::Of(30)] {
+            let rule = GroupRule::by_name("ccc").unwrap();
+            let mut load = sockets::Load::new(rule, 30, grouping).unwrap_or_else(|e| panic!("{e:#}"));
             assert!(load.mean_ns(30).unwrap() > 0.0);
         }
     }

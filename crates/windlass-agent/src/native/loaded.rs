@@ -6,7 +6,7 @@ use super::{
     pins::{self, COUPLING_MAPS, dir, is_loaded, record},
 };
 use crate::{
-    Error, Result, bpffs,
+    Error, Result, RunTime, bpffs, cost,
     error::{bpf, io_error},
     lock::Lock,
     object::raise_limits,
@@ -150,6 +150,13 @@ impl Native {
     /// What their names begin with.
     pub fn prefix(&self) -> &str {
         &self.prefix
+    }
+
+    /// How often its programs were called with an ACK, and how long they took in all, for whatever algorithm; see
+    /// [`RunTimeStats`](crate::RunTimeStats).
+    pub fn ack_run_time(&self) -> Result<RunTime> {
+        let name = "wl_native_cong_control";
+        cost::run_time(&self.object.progs().find(|p| p.name() == name).expect("a program of our own"))
     }
 
     /// One of its maps, to be kept.
