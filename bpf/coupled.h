@@ -166,7 +166,7 @@ static __noinline int wl_seat_follow(struct wl_seat *seat)
 }
 
 /* Talks to the group of the socket, if it has one; see wl_group_talk(). Returns enum wl_talk_result. */
-static __noinline int wl_coupled_talk(struct wl_socket *k, const struct wl_sample *s, __u32 what)
+static __noinline int wl_coupled_talk(struct wl_socket *k, struct wl_sample *s, __u32 what)
 {
 	struct wl_seat *seat = wl_seat_of(k);
 	int result;
@@ -202,27 +202,20 @@ static __always_inline void wl_coupled_start(struct wl_socket *k, struct tcp_soc
 /* The algorithm has decided on an ACK. After a timeout the group was told at once. */
 static __always_inline void wl_coupled_ack(struct wl_socket *k, struct wl_sample *s)
 {
-	int result;
-
 	if (!k->seat)
 		return;
-	/* said once, and not heard: the algorithm has heard it, and need not again. What begins with this ACK would be taken for it */
-	if (k->owes_undo)
-		s->events |= WL_EV_UNDO;
-	result = wl_coupled_talk(k, s, WL_TALK_REPORT);
-	k->owes_undo =
-		result == WL_TALK_CONTENDED && (s->events & WL_EV_UNDO) && !(s->events & WL_EV_RECOVERY_ENTER);
+	wl_coupled_talk(k, s, WL_TALK_REPORT);
 	for (int i = 0; i < WL_COUPLED_LOOKS; i++)
 		wl_seat_look(s->now_us);
 }
 
-static __always_inline void wl_coupled_timeout(struct wl_socket *k, const struct wl_sample *s)
+static __always_inline void wl_coupled_timeout(struct wl_socket *k, struct wl_sample *s)
 {
 	if (k->seat)
 		wl_coupled_talk(k, s, WL_TALK_REPORT);
 }
 
-static __always_inline void wl_coupled_resume(struct wl_socket *k, const struct wl_sample *s)
+static __always_inline void wl_coupled_resume(struct wl_socket *k, struct wl_sample *s)
 {
 	if (k->seat)
 		wl_coupled_talk(k, s, WL_TALK_RESUME);
@@ -250,11 +243,11 @@ static __always_inline void wl_coupled_ack(struct wl_socket *k, struct wl_sample
 {
 }
 
-static __always_inline void wl_coupled_timeout(struct wl_socket *k, const struct wl_sample *s)
+static __always_inline void wl_coupled_timeout(struct wl_socket *k, struct wl_sample *s)
 {
 }
 
-static __always_inline void wl_coupled_resume(struct wl_socket *k, const struct wl_sample *s)
+static __always_inline void wl_coupled_resume(struct wl_socket *k, struct wl_sample *s)
 {
 }
 

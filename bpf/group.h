@@ -3,7 +3,8 @@
  * Groups, as both homes of this kernel keep them: in maps, each group with a lock of its own.
  *
  * Order of locks: a flow's, then its group's; nobody who holds a group's asks for another. Who waits for it waits for
- * some microseconds at most and then goes on without: the flow keeps its own algorithm's window until its next report.
+ * some microseconds at most and then goes on without: the flow keeps its own algorithm's window until its next report,
+ * which says what the group must not miss.
  */
 #ifndef WL_BPF_GROUP_H
 #define WL_BPF_GROUP_H
@@ -53,6 +54,7 @@ struct wl_place {
 	__u32 was_refused; /* there was no room when it last tried */
 	__u32 is_left; /* whose it was is gone, but the group was locked: the member has to leave yet */
 	struct wl_tenant_key tenant; /* per WL_PER_FLOW: none */
+	__u32 owes; /* enum wl_event: what the group was too busy to hear of, to be told with what is new */
 };
 
 static __always_inline struct wl_group_home *wl_group_home_of(const struct wl_place *p)
@@ -109,12 +111,39 @@ enum wl_talk_result {
 	WL_TALK_OK = 0,
 	WL_TALK_JOINED = 1,
 	WL_TALK_REFUSED = 2, /* there is no room: on its own until the next try, a round later */
-	WL_TALK_CONTENDED = 3, /* the group was locked for too long; as if nothing had been said */
+	WL_TALK_CONTENDED = 3, /* the group was locked for too long; see wl_talk_later() */
 	WL_TALK_NONE = 4, /* no group, or not a member */
 };
 
+/*
+ * Adds to the sample what the group was too busy to hear of. A timeout is none any more if it was undone, or if another loss
+ * event has begun since: that one is to be answered.
+ */
+static __always_inline void wl_talk_settle(const struct wl_place *p, struct wl_sample *s)
+{
+	int has_passed = (s->events & WL_EV_UNDO) || ((s->events & WL_EV_RECOVERY_ENTER) && s->is_in_recovery);
+
+	s->events |= has_passed ? p->owes & ~WL_EV_TIMEOUT : p->owes;
+}
+
+/*
+ * The group is busy. What a flow says once, and its next report does not show, is kept for that; but not an undoing, which would
+ * be taken for one of the recovery that begins with this sample. After a pause it has its share all the same: who is at the
+ * group tells what the path bears, and what the flow cut by itself the group would take for a loss.
+ */
+static __always_inline int wl_talk_later(struct wl_place *p, const struct wl_sample *s, struct wl_decision *d,
+					 __u32 what)
+{
+	if (what == WL_TALK_REPORT)
+		p->owes =
+			s->events & (s->events & WL_EV_RECOVERY_ENTER ? WL_EV_TIMEOUT : WL_EV_TIMEOUT | WL_EV_UNDO);
+	else if (what == WL_TALK_RESUME && d->is_share && !p->owes)
+		d->cwnd_bytes = wl_max(d->cwnd_bytes, p->member.cwnd_bytes);
+	return WL_TALK_CONTENDED;
+}
+
 /* Talks to the group; what it says is in force in `d`. Returns enum wl_talk_result. */
-__noinline int wl_group_talk(struct wl_place *p, const struct wl_sample *s, struct wl_decision *d, __u32 what)
+__noinline int wl_group_talk(struct wl_place *p, struct wl_sample *s, struct wl_decision *d, __u32 what)
 {
 	struct wl_group_report report = {};
 	struct wl_group_reply reply = {};
@@ -130,8 +159,12 @@ __noinline int wl_group_talk(struct wl_place *p, const struct wl_sample *s, stru
 	if (!h ||
 	    (!p->member.id && (what != WL_TALK_REPORT || (p->was_refused && !(s->events & WL_EV_ROUND_START)))))
 		return WL_TALK_NONE;
+	if (what == WL_TALK_REPORT)
+		wl_talk_settle(p, s);
 	if (!wl_spin_lock(&h->lock, WL_GROUP_LOCK_TRIES))
-		return WL_TALK_CONTENDED;
+		return wl_talk_later(p, s, d, what);
+	if (what == WL_TALK_REPORT)
+		p->owes = 0;
 	t = wl_tenant_of(h, p);
 	if (!t && p->tenant.per != WL_PER_FLOW) {
 		d->is_share = 0;

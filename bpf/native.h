@@ -39,7 +39,7 @@ struct wl_socket {
 	__u8 ca_state; /* enum tcp_ca_state */
 	__u8 must_reduce; /* the kernel asked for ssthresh; set_state() will say why */
 	__u8 was_marked; /* the segment received last; see echo.h */
-	__u8 owes_undo; /* its group was busy when the last reduction turned out to be spurious; see coupled.h */
+	__u8 reserved;
 	__u32 prior_rcv_nxt; /* after it */
 	__u32 path_told_us; /* the round-trip time that others were told of; 0: none, and none need be. See paths.h */
 	__u32 path_told_at_s;

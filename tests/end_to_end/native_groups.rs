@@ -11,7 +11,9 @@ use serde_json::Value;
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read, Write},
+    mem::offset_of,
+    net::TcpStream,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Child, Stdio},
@@ -20,8 +22,8 @@ use std::{
     time::{Duration, Instant},
 };
 use windlass_agent::GroupHome;
-use windlass_core::abi;
-use windlass_lab::{Cgroup, netns};
+use windlass_core::abi::{self, wl_group};
+use windlass_lab::{Cgroup, files, netns};
 use windlass_scenario::Scenario;
 use windlass_tests::{is_root_or_skip, windlass};
 
@@ -178,15 +180,37 @@ impl Agent {
         self.groups()["groups"][0]["members"].as_u64()
     }
 
-    /// That of the first group.
-    fn window_bytes(&self) -> u64 {
+    /// The map that keeps them.
+    fn homes(&self) -> MapHandle {
         let path = format!("/sys/fs/bpf/windlass/native/{}/groups", self.prefix);
-        let groups = MapHandle::from_pinned_path(path).expect("the groups' map");
-        let bytes = groups.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).expect("readable").expect("there");
+        MapHandle::from_pinned_path(path).expect("the groups' map")
+    }
+
+    /// What the kernel keeps of the first group, as bytes that begin with a [`GroupHome`].
+    fn home_bytes(&self) -> Vec<u8> {
+        let bytes = self.homes().lookup(&0u32.to_ne_bytes(), MapFlags::ANY).expect("readable");
+        bytes.expect("there")
+    }
+
+    /// The first group's state.
+    fn group(&self) -> wl_group {
+        let bytes = self.home_bytes();
         assert!(bytes.len() >= size_of::<GroupHome>());
         // SAFETY: plain data of at most this length, valid for any bytes.
-        let home = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<GroupHome>()) };
-        home.group.sum_cwnd_q16 >> abi::WL_GROUP_Q
+        unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<GroupHome>()) }.group
+    }
+
+    /// Its window.
+    fn window_bytes(&self) -> u64 {
+        self.group().sum_cwnd_q16 >> abi::WL_GROUP_Q
+    }
+
+    /// Has it locked by nobody, or free again. No socket of it may hear an ACK meanwhile.
+    fn set_busy(&self, is_busy: bool) {
+        let mut bytes = self.home_bytes();
+        let lock = offset_of!(GroupHome, lock);
+        bytes[lock..lock + 4].copy_from_slice(&u32::from(is_busy).to_ne_bytes());
+        self.homes().update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY).expect("it can be written");
     }
 
     fn unload(&self) {
@@ -345,6 +369,107 @@ fn a_smaller_mtu_is_no_timeout() {
     }
     assert_eq!(timeouts(), timeouts_before, "the servers' kernel had a timeout");
     assert!(least > before / 2, "{before} bytes of window became {least}");
+}
+
+/// A connection over which a client fetches one file after the other.
+struct Client(TcpStream);
+
+impl Client {
+    fn connect(site: &Site) -> Client {
+        let address = site.address_of(0);
+        let stream =
+            site.client.enter(|| Ok(TcpStream::connect((address.as_str(), 80))?)).expect("a connection");
+        stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
+        Client(stream)
+    }
+
+    fn ask(&mut self, bytes: u64) {
+        let name = files::file_of(bytes).expect("a file to serve");
+        write!(self.0, "GET /{name} HTTP/1.1\r\nHost: w\r\n\r\n").expect("a request");
+    }
+
+    /// All of an answer, which is the file.
+    fn receive(&mut self, bytes: u64) {
+        let mut from = BufReader::new(&self.0);
+        // behind its head
+        let head = from.by_ref().lines().map(|line| line.expect("an answer"));
+        assert_ne!(head.take_while(|line| !line.is_empty()).count(), 0);
+        let sum = files::digest_of(&files::file_of(bytes).expect("a file")).expect("its checksum");
+        assert_eq!(files::digest(from.take(bytes)).expect("its end"), (sum, bytes));
+    }
+
+    fn fetch(&mut self, bytes: u64) {
+        self.ask(bytes);
+        self.receive(bytes);
+    }
+}
+
+/// Waits until the server has heard that all it has sent is there.
+fn settle(site: &Site) {
+    let end = Instant::now() + LIMIT;
+    let unheard = || {
+        let out = site.servers[0].run(&["ss", "-tnH", "state", "established"]).expect("iproute2").stdout;
+        let text = String::from_utf8_lossy(&out).into_owned();
+        // without the state: Recv-Q, Send-Q
+        text.lines().any(|l| l.split_whitespace().nth(1) != Some("0"))
+    };
+    while unheard() {
+        assert!(Instant::now() < end, "the client acknowledges what it has got");
+        thread::sleep(Duration::from_millis(1));
+    }
+    // and has made of it what it will
+    thread::sleep(Duration::from_millis(10));
+}
+
+/// One of two sockets times out while somebody holds its group's lock: the group hears of it later, and takes what comes then
+/// for no loss event. See the test of that name among those of the box, where it is the same.
+#[test]
+fn a_timeout_of_a_socket_that_finds_its_group_busy_is_heard_later() {
+    let test = "a_timeout_of_a_socket_that_finds_its_group_busy_is_heard_later";
+    // nothing is lost
+    let link = "rate = \"200 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"20 BDP\"";
+    let Some(site) = site_or_skip(test, Setup { link, has_cgroups: true, ..PLAIN }) else { return };
+    let server = &site.servers[0];
+    for rule in ["ccc", "etcp"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("policy.toml");
+        fs::write(&file, one_group(&site, rule)).expect("a writable folder");
+        let mut agent = Agent::start(file, &own_prefix());
+        agent.says(&["under control"]);
+        let [mut one, mut other] = [(); 2].map(|()| Client::connect(&site));
+        other.fetch(10_000);
+        one.fetch(4_000_000);
+        settle(&site);
+        assert_eq!(agent.members(), Some(2));
+        agent.set_busy(true);
+        let before = agent.group();
+        let window = before.sum_cwnd_q16 >> abi::WL_GROUP_Q;
+        assert!(window > 60 * 1448, "{rule}: {window} bytes");
+        let timeouts_before = site.counter_of(server, "TCPTimeouts");
+        let client = one.0.local_addr().expect("an address").ip().to_string();
+        site.gateway.run(&["ip", "route", "add", "blackhole", &client]).expect("iproute2");
+        one.ask(20_000);
+        let end = Instant::now() + LIMIT;
+        while site.counter_of(server, "TCPTimeouts") == timeouts_before {
+            assert!(Instant::now() < end, "{rule}: no timeout");
+            thread::sleep(Duration::from_millis(1));
+        }
+        // the kernel counts it before it is told; the next one is much later
+        thread::sleep(Duration::from_millis(20));
+        agent.set_busy(false);
+        site.gateway.run(&["ip", "route", "del", "blackhole", &client]).expect("iproute2");
+        one.receive(20_000);
+        settle(&site);
+        let after = agent.group();
+        let [cwnd, ssthresh] = [after.sum_cwnd_q16, after.sum_ssthresh_q16].map(|q16| q16 >> abi::WL_GROUP_Q);
+        if rule == "ccc" {
+            assert!(cwnd >= window && ssthresh == 0, "{window} bytes became {cwnd}, threshold {ssthresh}");
+        } else {
+            // from one segment on again, and fourteen are acknowledged
+            assert!(cwnd <= 20 * 1448, "{window} bytes became {cwnd}");
+            assert_eq!(ssthresh, window / 2);
+        }
+    }
 }
 
 /// What its route does not allow a socket never sends: its group does not grow beyond that as if it did.

@@ -112,13 +112,21 @@ static void wl_spin_unlock(__u32 *lock)
 
 /* A socket that has been silent, in a tenant of the first group. */
 static struct wl_place place;
+static wl_u32 window_bytes; /* when it last talked to its group */
+
+static int talk(__u32 now_us, __u32 cwnd_bytes, __u32 what)
+{
+	struct wl_sample s = { .now_us = now_us, .mss_bytes = 1000, .srtt_us = 10000, .is_cwnd_limited = 1 };
+	struct wl_decision d = { .cwnd_bytes = cwnd_bytes, .ssthresh_bytes = WL_CWND_MAX_BYTES, .is_share = 1 };
+	int result = wl_group_talk(&place, &s, &d, what);
+
+	window_bytes = d.cwnd_bytes;
+	return result;
+}
 
 static int report(__u32 now_us)
 {
-	struct wl_sample s = { .now_us = now_us, .mss_bytes = 1000, .srtt_us = 10000 };
-	struct wl_decision d = { .cwnd_bytes = 10000, .ssthresh_bytes = WL_CWND_MAX_BYTES };
-
-	return wl_group_talk(&place, &s, &d, WL_TALK_REPORT);
+	return talk(now_us, 10000, WL_TALK_REPORT);
 }
 
 static void sit(__u32 group)
@@ -200,6 +208,27 @@ void races_meet(void)
 {
 	sem_wait(&mover_stands);
 	sem_post(&collector_may_go);
+}
+
+/*
+ * The socket's algorithm has cut its window for a pause, and while it tells so another is at the group; then it reports. Returns
+ * what it heard first.
+ */
+int races_resume_while_busy(wl_u32 now_us, wl_u32 cut_bytes)
+{
+	int result;
+
+	homes[0].lock = 1;
+	result = talk(now_us, cut_bytes, WL_TALK_RESUME);
+	wl_spin_unlock(&homes[0].lock);
+	talk(now_us + 1, window_bytes, WL_TALK_REPORT);
+	return result;
+}
+
+/* The window that the socket has now. */
+wl_u32 races_window_bytes(void)
+{
+	return window_bytes;
 }
 
 /* Members of the group, by its own count, and of the tenant that the next of the rule's sockets would find. */

@@ -14,6 +14,8 @@ unsafe extern "C" {
     fn races_meet();
     fn races_collect_slowly(now_us: u32) -> i32;
     fn races_quit_meanwhile() -> i32;
+    fn races_resume_while_busy(now_us: u32, cut_bytes: u32) -> i32;
+    fn races_window_bytes() -> u32;
     fn races_members(group: u32) -> u32;
     fn races_weight(group: u32) -> u32;
     fn races_members_of_tenant() -> u32;
@@ -24,6 +26,7 @@ static ONE: Mutex<()> = Mutex::new(());
 
 /// enum wl_talk_result of bpf/group.h
 const JOINED: i32 = 1;
+const CONTENDED: i32 = 3;
 
 /// Another's ACK finds a socket silent for too long, at the moment at which it speaks again and its rule has another group:
 /// the tenant that it has just made there, still empty, is not the collector's to drop.
@@ -65,5 +68,20 @@ fn who_is_being_collected_keeps_its_place_until_that_is_done() {
         });
         assert_eq!((has_left, heard), (1, -1));
         assert_eq!(races_members(1), 0);
+    }
+}
+
+/// By some rules whatever a member's window shrinks by, but for pauses, is a loss of the whole group's.
+#[test]
+fn who_resumes_while_its_group_is_busy_tells_of_no_loss() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for rule in GroupRule::all() {
+        // SAFETY: as above; there is but this thread.
+        unsafe {
+            assert_eq!(races_begin(rule.id()), 0);
+            let before = races_window_bytes();
+            assert_eq!(races_resume_while_busy(1_000_000, before / 4), CONTENDED);
+            assert_eq!(races_window_bytes(), before, "{rule:?}");
+        }
     }
 }

@@ -34,7 +34,7 @@ pub struct GroupHome {
     pub group: wl_group,
 }
 
-/// As struct wl_place in bpf/group.h.
+/// As struct wl_place in bpf/group.h begins.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FlowPlace {
