@@ -92,6 +92,13 @@ int wl_parity_group_run(void *ctx)
 	case WL_PARITY_GROUP_TENANT:
 		wl_tenant_set_weight(&v->group, &v->tenant, v->argument);
 		return 0;
+	case WL_PARITY_GROUP_RESUME:
+		v->result = wl_group_resume(&v->group, t, &v->member, v->argument, &v->reply);
+		return 0;
+	case WL_PARITY_GROUP_REPORT_OF:
+		return wl_group_report_of(&v->member, &v->sample, &v->decision, v->argument, &v->report);
+	case WL_PARITY_GROUP_TAKE_REPLY:
+		return wl_group_take_reply(&v->member, &v->reply, &v->decision);
 	}
 	return 2;
 }

@@ -3,7 +3,7 @@
 #ifndef WL_BPF_PARITY_H
 #define WL_BPF_PARITY_H
 
-#include "../core/group/interface.h"
+#include "../core/group/report.h"
 
 enum wl_parity_call {
 	WL_PARITY_INIT = 0,
@@ -36,14 +36,19 @@ enum wl_parity_group_call {
 	WL_PARITY_GROUP_LEAVE = 4,
 	WL_PARITY_GROUP_COLLECT = 5,
 	WL_PARITY_GROUP_TENANT = 6,
+	WL_PARITY_GROUP_RESUME = 7,
+	WL_PARITY_GROUP_REPORT_OF = 8,
+	WL_PARITY_GROUP_TAKE_REPLY = 9,
 };
 
 struct wl_parity_group {
 	wl_u32 call; /* enum wl_parity_group_call */
-	wl_u32 argument; /* a tenant's weight, or the time */
+	wl_u32 argument; /* a weight, or the time */
 	wl_u32 has_tenant;
 	wl_u32 result;
 	struct wl_group group;
+	struct wl_decision decision;
+	struct wl_sample sample;
 	struct wl_tenant tenant;
 	struct wl_member member;
 	struct wl_group_config config;

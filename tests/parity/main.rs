@@ -47,6 +47,8 @@ struct GroupVector {
     has_tenant: u32,
     result: u32,
     group: wl_group,
+    decision: wl_decision,
+    sample: wl_sample,
     tenant: wl_tenant,
     member: wl_member,
     config: wl_group_config,
@@ -61,12 +63,16 @@ const GROUP_ASK: u32 = 3;
 const GROUP_LEAVE: u32 = 4;
 const GROUP_COLLECT: u32 = 5;
 const GROUP_TENANT: u32 = 6;
+const GROUP_RESUME: u32 = 7;
+const GROUP_REPORT_OF: u32 = 8;
+const GROUP_TAKE_REPLY: u32 = 9;
 
 impl GroupVector {
     /// The same call, natively.
     fn run_natively(&mut self) {
         let t = if self.has_tenant == 0 { std::ptr::null_mut() } else { &raw mut self.tenant };
-        let (g, m, e, r) = (&mut self.group, &mut self.member, &self.report, &mut self.reply);
+        let (g, m, e, r) = (&mut self.group, &mut self.member, &mut self.report, &mut self.reply);
+        let (s, d) = (&self.sample, &mut self.decision);
         // SAFETY: all pointers are to fields of self and distinct; a tenant may be NULL.
         unsafe {
             match self.call {
@@ -76,6 +82,9 @@ impl GroupVector {
                 GROUP_ASK => self.result = abi::wln_group_ask(g, t, m, r),
                 GROUP_LEAVE => self.result = abi::wln_group_leave(g, t, m),
                 GROUP_COLLECT => self.result = abi::wln_group_collect(g, t, m, self.argument),
+                GROUP_RESUME => self.result = abi::wln_group_resume(g, t, m, self.argument, r),
+                GROUP_REPORT_OF => abi::wln_group_report_of(m, s, d, self.argument, e),
+                GROUP_TAKE_REPLY => abi::wln_group_take_reply(m, r, d),
                 _ => abi::wln_tenant_set_weight(g, &mut self.tenant, self.argument),
             }
         }
@@ -428,11 +437,20 @@ fn group_rules_agree_to_the_bit() {
                 0..3 => GROUP_LEAVE,
                 3..6 => GROUP_COLLECT,
                 6..20 => GROUP_ASK,
+                21..27 => GROUP_RESUME,
+                27..33 => GROUP_REPORT_OF,
+                33..39 => GROUP_TAKE_REPLY,
                 20 if v.has_tenant != 0 => GROUP_TENANT,
                 _ if v.member.id == 0 => GROUP_REGISTER,
                 _ => GROUP_UPDATE,
             };
             v.report = group_report(&mut r, now_us, &v.member);
+            // of a pause: what the member's own algorithm has left of its window, or more
+            v.reply.cwnd_bytes = r.below(2) * r.below(v.member.cwnd_bytes.saturating_mul(2).max(1));
+            v.reply.is_change = r.below(2);
+            v.sample = sample(&mut r, now_us, 0, 1448);
+            v.decision.cwnd_bytes = v.report.cwnd_bytes;
+            v.decision.ssthresh_bytes = v.report.ssthresh_bytes;
         }
     }
 }
