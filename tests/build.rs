@@ -4,7 +4,7 @@
 mod bpf;
 
 fn main() {
-    bpf::compile("..", &["parity", "tagger"]);
+    bpf::compile("..", &["parity", "parity_flow", "tagger"]);
     // for the one test that is linked with it
     cc::Build::new()
         .file("races/group.c")

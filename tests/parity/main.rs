@@ -1,5 +1,6 @@
 //! The BPF and the native build of the core give the same answer to the bit.
 
+mod flow;
 mod recorded;
 
 use libbpf_rs::{MapCore, MapFlags, ObjectBuilder, ProgramInput};
@@ -97,12 +98,28 @@ struct Bpf {
 
 impl Bpf {
     fn load() -> Bpf {
+        Bpf::load_from(OBJECT)
+    }
+
+    fn load_from(object: &[u8]) -> Bpf {
         let object = ObjectBuilder::default()
-            .open_memory(OBJECT)
+            .open_memory(object)
             .unwrap()
             .load()
             .expect("the verifier takes the core");
         Bpf { object }
+    }
+
+    /// Sets the only entry of an array.
+    fn set(&self, map: &str, bytes: &[u8]) {
+        let map = self.object.maps().find(|m| m.name() == map).unwrap();
+        map.update(&0u32.to_ne_bytes(), bytes, MapFlags::ANY).unwrap();
+    }
+
+    /// The only entry of an array.
+    fn value(&self, map: &str) -> Vec<u8> {
+        let map = self.object.maps().find(|m| m.name() == map).unwrap();
+        map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap()
     }
 
     fn run(&mut self, v: &mut Vector) {
@@ -115,14 +132,13 @@ impl Bpf {
 
     /// V is plain data without padding, as the value of that map.
     fn run_on<V: Copy>(&mut self, map: &str, program: &str, v: &mut V) {
-        let map = self.object.maps().find(|m| m.name() == map).unwrap();
         // SAFETY: plain data without padding; the slice lives for the call.
         let bytes = unsafe { std::slice::from_raw_parts((&raw const *v).cast::<u8>(), size_of::<V>()) };
-        map.update(&0u32.to_ne_bytes(), bytes, MapFlags::ANY).unwrap();
+        self.set(map, bytes);
         let program = self.object.progs_mut().find(|p| p.name() == program).unwrap();
         let out = program.test_run(ProgramInput::default()).unwrap();
         assert_eq!(out.return_value, 0);
-        let back = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
+        let back = self.value(map);
         assert_eq!(back.len(), size_of::<V>());
         // SAFETY: of the right length, and any bytes are a valid V.
         *v = unsafe { std::ptr::read_unaligned(back.as_ptr().cast()) };
