@@ -336,10 +336,11 @@ mod tests {
             println!("skipped: flows_are_members_of_their_groups_in_the_kernel: needs root");
             return;
         }
-        for grouping in [kernel::Grouping::None, kernel::Grouping::Of(10), kernel::Grouping::Of(30)] {
+        use kernel::Grouping::{None, Of};
+        for (flows, grouping) in [(30, None), (30, Of(10)), (30, Of(30)), (CLAIMED, Of(CLAIMED))] {
             let rule = GroupRule::by_name("ccc").unwrap();
-            let mut load = kernel::Load::new(rule, 30, grouping).unwrap_or_else(|e| panic!("{e:#}"));
-            assert!(load.mean_ns(30).unwrap() > 0.0);
+            let mut load = kernel::Load::new(rule, flows, grouping).unwrap_or_else(|e| panic!("{e:#}"));
+            assert!(load.mean_ns(flows).unwrap() > 0.0);
         }
     }
 
