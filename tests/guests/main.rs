@@ -9,7 +9,7 @@ mod spendthrift;
 
 use liar::liar;
 use serde_json::Value;
-use site::Site;
+use site::{LIMIT, Site};
 use spendthrift::spendthrift;
 use std::time::{Duration, Instant};
 use windlass_tests::{
@@ -201,6 +201,46 @@ fn guests_go_on_by_themselves_whatever_becomes_of_their_host() {
     println!("agent: {last}");
     goes_on();
     arrive_whole(tenants.into_iter().flatten().chain(more));
+}
+
+/// The windows that the guest's kernel gives its connections, in segments.
+fn windows_segs(site: &Site) -> Vec<u32> {
+    let said = site.in_use(0);
+    let words = said.split_whitespace().filter_map(|word| word.strip_prefix("cwnd:"));
+    words.map(|segs| segs.parse().expect("a number")).collect()
+}
+
+/// What counts is when the last answer came, not whether there is anybody to take it back.
+#[test]
+fn flows_outgrow_their_last_grant_when_nobody_is_left_to_revoke_it() {
+    if !can_run("flows_outgrow_their_last_grant_when_nobody_is_left_to_revoke_it") {
+        return;
+    }
+    // thirteen segments for each, of which two flows do not fill the link: nothing is lost
+    let (grant_bytes, grant_segs) = (20_000, 13);
+    let site = Site::create('k', LINK, 1, "reno");
+    let host = spendthrift(site.guests[0].relay.host_path(), grant_bytes);
+    let agent = site.guests[0].agent("reno");
+    agent.event("coupled");
+    let tenants = vec![site.streams(0, 2)];
+    agent.find("sample", |v| v["flows"]["taken"].as_u64() > Some(20));
+    let have = |is_it: &dyn Fn(u32) -> bool| {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let windows = windows_segs(&site);
+            if windows.len() == 2 && windows.iter().all(|w| is_it(*w)) {
+                return;
+            }
+            assert!(Instant::now() < end, "windows of {windows:?} segments");
+        }
+    };
+    have(&|w| w == grant_segs);
+    // so that the host is not told, and cannot tell the agent
+    site.guests[0].relay.stall(true);
+    agent.kill();
+    have(&|w| w > grant_segs);
+    drop(host);
+    arrive_whole(tenants.into_iter().flatten());
 }
 
 /// A host is believed as far as one could go that couples flows: not with a gigabyte for ten segments, and not if losses

@@ -22,7 +22,7 @@ use windlass_tests::{
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCKS: usize = 64;
 /// Much longer than anything takes on a busy machine.
-const LIMIT: Duration = Duration::from_secs(30);
+pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// A cgroup of its own, below the root of version 2.
 struct Cgroup(PathBuf);
