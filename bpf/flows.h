@@ -376,6 +376,8 @@ static __always_inline void wl_forget_old(const struct wl_packet *p)
 		return;
 	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key)) {
 		wl_drop_name(&p->key, id);
+	} else if (wl_vlan_of_flow(f) != p->vlan) {
+		wl_count(WL_C_PASS_OTHER_VLAN);
 	} else if (f->base != p->seq + 1) {
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 		return;
@@ -495,6 +497,7 @@ __noinline __u32 wl_adopt(int from_sender)
 	f->owner = owner;
 	wl_track_own(f, id);
 	f->key = p->key;
+	wl_vlan_begin(f, p->vlan);
 	wl_track_reset(f, base);
 	if (wl_apply_policy(id)) {
 		wl_count(WL_C_PASS_NO_RULE);

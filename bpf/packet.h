@@ -25,6 +25,7 @@ struct wl_packet {
 	__u8 is_ipv6;
 	__u8 may_fragment; /* IPv4 without DF */
 	__u8 has_news; /* of a controlled sender: an acknowledgement or a window that no packet of it carried before */
+	__u16 vlan; /* vlan.h */
 	__u16 check; /* as on the wire */
 	struct wl_options options;
 	__u8 opt[WL_OPT_BUFFER_BYTES]; /* options as they came, padded with zeros */

@@ -7,6 +7,7 @@
 #define WL_BPF_PARSE_H
 
 #include "maps.h"
+#include "vlan.h"
 
 struct wl_ipv4 {
 	__u8 version_ihl;
@@ -141,6 +142,7 @@ __noinline int wl_parse(struct __sk_buff *skb)
 	if (!s || !skb)
 		return WL_C_PASS_INTERNAL;
 	p = &s->packet;
+	p->vlan = wl_vlan_of_packet(skb);
 	if (skb->protocol == bpf_htons(WL_ETH_P_IP)) {
 		struct wl_ipv4 *ip;
 

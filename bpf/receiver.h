@@ -346,6 +346,10 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 	}
 	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key))
 		goto out;
+	if (wl_vlan_of_flow(f) != p->vlan) {
+		wl_count(WL_C_PASS_OTHER_VLAN);
+		goto out;
+	}
 	if (f->mode == WL_MODE_ENFORCE && !wl_is_intact(skb)) {
 		wl_count(WL_C_PASS_BAD_CHECKSUM);
 		goto out;

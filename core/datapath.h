@@ -301,7 +301,8 @@ enum wl_pace_by {
 	X(GROUP_REFUSED, "tries to join a group that had no room") \
 	X(GROUP_CONTENDED, "reports not made: the group was locked for too long") \
 	X(GROUP_COLLECTED, "members of groups taken for gone after a silence") \
-	X(CLOCK_TICKS, "rounds of the clock")
+	X(CLOCK_TICKS, "rounds of the clock") \
+	X(PASS_OTHER_VLAN, "passed: addresses and ports are a flow's, but of another VLAN, which came first")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
 enum wl_counter {

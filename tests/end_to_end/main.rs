@@ -19,6 +19,7 @@ mod random;
 mod reloads;
 mod site;
 mod transfers;
+mod vlans;
 
 use windlass_lab::{RunOptions, RunReport};
 use windlass_scenario::Scenario;

@@ -112,7 +112,7 @@ pub const PLAIN: Setup = Setup {
 #[derive(Debug)]
 pub struct Missing(pub String);
 
-type Possibly<T> = Result<T, Missing>;
+pub type Possibly<T> = Result<T, Missing>;
 
 /// The site, or none after a word on why the test is skipped.
 pub fn site_or_skip(test: &str, setup: Setup) -> Option<Site> {
@@ -155,12 +155,12 @@ pub struct Outcome {
     pub server_retrans_segs: u64,
 }
 
-fn ok(ns: &Netns, words: &[&str]) {
+pub fn ok(ns: &Netns, words: &[&str]) {
     ns.run(words).unwrap_or_else(|e| panic!("{e:#}"));
 }
 
 /// Runs what needs a feature that not every kernel has.
-fn feature(ns: &Netns, what: &str, words: &[&str]) -> Possibly<()> {
+pub fn feature(ns: &Netns, what: &str, words: &[&str]) -> Possibly<()> {
     ns.run(words).map(drop).map_err(|e| {
         let said = e.to_string();
         // what the command said, without the command
@@ -168,13 +168,13 @@ fn feature(ns: &Netns, what: &str, words: &[&str]) -> Possibly<()> {
     })
 }
 
-fn cable(a: &Netns, a_dev: &str, b: &Netns, b_dev: &str) {
+pub fn cable(a: &Netns, a_dev: &str, b: &Netns, b_dev: &str) {
     ok(a, &["ip", "link", "add", a_dev, "type", "veth", "peer", "name", b_dev, "netns", b.name()]);
     ok(a, &["ip", "link", "set", a_dev, "up"]);
     ok(b, &["ip", "link", "set", b_dev, "up"]);
 }
 
-fn bridge(ns: &Netns, ports: &[String]) -> Possibly<()> {
+pub fn bridge(ns: &Netns, ports: &[String]) -> Possibly<()> {
     feature(ns, "no bridges", &["ip", "link", "add", "br0", "type", "bridge"])?;
     for port in ports {
         ok(ns, &["ip", "link", "set", port, "master", "br0"]);
@@ -196,9 +196,13 @@ fn vlan(ns: &Netns, on: &str, protocol: &str) -> Possibly<String> {
 
 /// Puts a tag on all that leaves by this device, and takes it off what comes in.
 fn tag_all(ns: &Netns, device: &str, protocol: &str) -> Possibly<()> {
-    let section = if protocol == "802.1ad" { "classifier" } else { "tc" };
+    run_at(ns, device, &["ingress", "egress"], if protocol == "802.1ad" { "classifier" } else { "tc" })
+}
+
+/// Runs a program of bpf/tagger.bpf.c, named by its section, on those sides of a device.
+pub fn run_at(ns: &Netns, device: &str, sides: &[&str], section: &str) -> Possibly<()> {
     ok(ns, &["tc", "qdisc", "add", "dev", device, "clsact"]);
-    for side in ["ingress", "egress"] {
+    for side in sides {
         let object = concat!(env!("OUT_DIR"), "/tagger.bpf.o");
         let program = ["bpf", "direct-action", "obj", object, "sec", section];
         let words = [&["tc", "filter", "add", "dev", device, side], &program[..]].concat();
@@ -208,7 +212,7 @@ fn tag_all(ns: &Netns, device: &str, protocol: &str) -> Possibly<()> {
 }
 
 /// Sets a sysctl of a namespace by its path below /proc/sys.
-fn sysctl(ns: &Netns, path: &str, value: &str) -> io::Result<()> {
+pub fn sysctl(ns: &Netns, path: &str, value: &str) -> io::Result<()> {
     ns.enter(|| Ok(fs::write(Path::new("/proc/sys").join(path), value))).expect("entering a namespace")
 }
 
