@@ -6,6 +6,7 @@
 #include "../core/window/rwnd.h"
 #include "flows.h"
 #include "intact.h"
+#include "outside.h"
 #include "rewrite.h"
 
 /* Takes the SACK blocks of the parsed packet over into the core's form. */
@@ -253,19 +254,11 @@ static __always_inline void wl_watch_receiver(struct wl_flow *f, const struct wl
 	wl_bypass_check(f);
 }
 
-/* The window that the sender announced last. */
-static __always_inline __u32 wl_snd_window_bytes(const struct wl_flow *f)
-{
-	return (__u32)f->snd_window_field << f->snd_wscale;
-}
-
 /* Would the sender take what ends at `end` of the receiver's stream? That lies within its window, holes before it or not. */
 static __always_inline int wl_sender_has_room(const struct wl_flow *f, __u32 end)
 {
 	return end - f->snd_ack <= wl_snd_window_bytes(f);
 }
-
-#define WL_SEQ_SLACK_BYTES 65536u
 
 /*
  * Would the sender look at a segment of this number at all (RFC 9293, section 3.10.7.4)? Else its ACK is not heard here

@@ -6,6 +6,7 @@
 #include "depart.h"
 #include "flows.h"
 #include "intact.h"
+#include "outside.h"
 #include "rewrite.h"
 
 #define WL_PACKET_PARTS 9u /* of WL_CHUNK_BYTES, that the longest packet has: Linux makes none of 512 KiB */
@@ -372,6 +373,10 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 			wl_hold(skb, f, 0, bpf_ktime_get_ns());
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 		return WL_TC_PASS;
+	}
+	if (f->mode == WL_MODE_ENFORCE && !wl_is_near(f, p)) {
+		wl_count(WL_C_PASS_DATA_OUTSIDE);
+		goto out;
 	}
 	if (f->mode != WL_MODE_ENFORCE) {
 		wl_watch_sender(skb, f, p);

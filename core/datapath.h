@@ -254,7 +254,7 @@ enum wl_pace_by {
 	X(PASS_ACK_OUTSIDE, "passed: ACK outside una..nxt") \
 	X(PASS_SEQ_OUTSIDE, \
 	  "passed: from the receiver, and far from what the sender expects, by its sequence number") \
-	X(PASS_DATA_OUTSIDE, "data packets of watched flows further ahead than any window") \
+	X(PASS_DATA_OUTSIDE, "passed: from the sender, and far from what is in flight, by its sequence number") \
 	X(PASS_RST_OUTSIDE, "passed: RST that its receiver would not take, by its sequence number") \
 	X(PASS_INTERNAL, "passed: internal error") \
 	X(SACK_OUTSIDE, "SACK blocks ignored: out of range") \

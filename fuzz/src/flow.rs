@@ -196,8 +196,12 @@ impl Machine {
     /// What bpf/sender.h does with a packet of the sender, the store apart.
     fn send(&mut self, seq: u32, len: u32) {
         let end = seq.wrapping_add(len);
-        let nxt = self.flow.state().nxt;
+        let (una, nxt) = (self.flow.state().una, self.flow.state().nxt);
         if is_after(end, nxt.wrapping_add(GAP_MAX_BYTES)) {
+            return;
+        }
+        // what is further ahead than any window passes, and is none of the flow's
+        if is_after(end, una) && end.wrapping_sub(una) > abi::WL_CWND_MAX_BYTES {
             return;
         }
         let max = if is_after(end, nxt) { end } else { nxt };
@@ -351,6 +355,7 @@ impl Machine {
         let out = s.nxt.wrapping_sub(s.una_seg);
         assert!(!is_after(s.una, s.nxt) && !is_after(s.una_seg, s.una), "una_seg <= una <= nxt");
         assert!(s.sacked_bytes.checked_add(s.lost_bytes).is_some_and(|gone| gone <= out), "pipe below zero");
+        assert!(s.nxt.wrapping_sub(s.una) <= abi::WL_CWND_MAX_BYTES, "more in flight than any window");
         assert!(!is_after(s.fack, s.nxt) && !is_after(s.judged, s.nxt), "fack, judged <= nxt");
         let (is_armed, is_proven) = (abi::WL_FLOW_UNDO, abi::WL_FLOW_UNDO | abi::WL_FLOW_ALL_TWICE);
         let undo = s.flags & (is_proven | abi::WL_FLOW_UNDO_BOTH);

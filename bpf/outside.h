@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Packets of the sender whose numbers are far from the flow's: a neighbour's forgeries, or its mistakes. */
+#ifndef WL_BPF_OUTSIDE_H
+#define WL_BPF_OUTSIDE_H
+
+#include "parse.h"
+
+#define WL_SEQ_SLACK_BYTES 65536u
+
+/* The window that the sender announced last. */
+static __always_inline __u32 wl_snd_window_bytes(const struct wl_flow *f)
+{
+	return (__u32)f->snd_window_field << f->snd_wscale;
+}
+
+/*
+ * May the packet be the flow's sender's, by its sequence number? What is not may neither move nxt nor tell how the sender's
+ * packets look. It begins little before what the sender was shown as acknowledged, and ends no further ahead of what was seen
+ * than a window that the store has room for. Whatever went past unseen, the sender is in a window of TCP: that far ahead it
+ * is believed if it knows what the receiver sends, of which it acknowledges no more than a window less or more.
+ */
+static __always_inline int wl_is_near(const struct wl_flow *f, const struct wl_packet *p)
+{
+	__u32 first = f->shown_una - WL_SEQ_SLACK_BYTES;
+	__u32 ahead_bytes = p->seq + p->payload_bytes - first;
+	__u32 room_bytes = wl_snd_window_bytes(f) + WL_SEQ_SLACK_BYTES;
+
+	if (ahead_bytes > WL_CWND_MAX_BYTES + WL_SEQ_SLACK_BYTES)
+		return 0;
+	if (ahead_bytes <= f->nxt - first + WL_FLOW_STORE_BYTES)
+		return 1;
+	return (p->flags & WL_TCP_ACK) && p->ack - (f->rcv_seq - room_bytes) <= 2 * room_bytes;
+}
+
+#endif
