@@ -32,4 +32,15 @@ static __always_inline int wl_is_near(const struct wl_flow *f, const struct wl_p
 	return (p->flags & WL_TCP_ACK) && p->ack - (f->rcv_seq - room_bytes) <= 2 * room_bytes;
 }
 
+/*
+ * Does data up to `end` go beyond all that the sender was shown, and its receiver has offered? Then it is not of this stream,
+ * or the sender has heard of more room where the box has not. A probe of a closed window is shorter than a segment.
+ */
+static __always_inline int wl_is_beyond_offer(const struct wl_flow *f, __u32 end)
+{
+	__u32 edge = wl_seq_max(wl_seq_max(f->edge, f->rcv_edge), f->near_shown_edge);
+
+	return wl_after(end, edge + f->mss_bytes);
+}
+
 #endif

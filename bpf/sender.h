@@ -177,6 +177,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	struct wl_scratch *s = wl_scratch_get();
 	__u32 seq = f->nxt;
 	__u32 idle_us, leaves_us, first;
+	enum wl_data_kind kind;
 
 	if (!s)
 		return WL_TC_PASS;
@@ -185,7 +186,8 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_pass_unstored(f, WL_C_BYPASS_URGENT, end, wl_hold(skb, f, p->payload_bytes, now_ns));
 		return WL_TC_PASS;
 	}
-	switch (wl_data_kind(f, p->seq, p->payload_bytes)) {
+	kind = wl_data_kind(f, p->seq, p->payload_bytes);
+	switch (kind) {
 	case WL_DATA_OLD:
 		/* but a byte of what it was shown as acknowledged is a keep-alive: the client answers that */
 		if (p->payload_bytes > 1 || wl_after(end, f->shown_una))
@@ -224,15 +226,23 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_arm_next(f, id, now_ns, 0);
 		return WL_TC_PASS;
 	case WL_DATA_TOO_MUCH:
-		wl_pass_unstored(f, WL_C_BYPASS_FLOW_FULL, end, wl_hold(skb, f, p->payload_bytes, now_ns));
-		return WL_TC_PASS;
 	case WL_DATA_GAP:
+	case WL_DATA_NEW:
+		break;
+	}
+	/*
+	 * What its receiver would not take is not kept: it would be sent again when the stream gets there, in place of what the
+	 * sender sends by then.
+	 */
+	if (kind == WL_DATA_TOO_MUCH || wl_is_beyond_offer(f, end)) {
+		wl_pass_unstored(f, kind == WL_DATA_TOO_MUCH ? WL_C_BYPASS_FLOW_FULL : WL_C_BYPASS_UNHEARD, end,
+				 wl_hold(skb, f, p->payload_bytes, now_ns));
+		return WL_TC_PASS;
+	}
+	if (kind == WL_DATA_GAP) {
 		wl_count(WL_C_DATA_GAPS);
 		wl_track_gap(f, p->seq, now_us);
 		seq = p->seq;
-		break;
-	case WL_DATA_NEW:
-		break;
 	}
 	if (wl_paced_on_data(f, end, now_us)) {
 		wl_count(WL_C_FLOWS_PACED_SENDER);
@@ -342,7 +352,7 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 	int verdict = WL_TC_PASS;
 	struct wl_packet *p;
 	__u32 tsval;
-	int is_first;
+	int is_first, ends;
 	__u64 now_ns;
 
 	if (!s || !f || !skb)
@@ -378,6 +388,9 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 		wl_count(WL_C_PASS_DATA_OUTSIDE);
 		goto out;
 	}
+	/* where its receiver would not take the end either, the stream goes on: what is sent again there must not end it */
+	ends = (p->flags & WL_TCP_FIN) &&
+	       (f->mode != WL_MODE_ENFORCE || !wl_is_beyond_offer(f, p->seq + p->payload_bytes));
 	if (f->mode != WL_MODE_ENFORCE) {
 		wl_watch_sender(skb, f, p);
 	} else {
@@ -393,7 +406,7 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 				wl_absorbed(f, id, is_first ? f->snd_tsval : tsval, now_ns);
 		} else {
 			wl_hold(skb, f, 0, now_ns);
-			if ((p->flags & WL_TCP_FIN) && wl_track_fin(f, p->seq, now_ns / 1000)) {
+			if (ends && wl_track_fin(f, p->seq, now_ns / 1000)) {
 				wl_count(WL_C_DATA_GAPS);
 				wl_bypass(f, WL_C_BYPASS_GAP);
 			}
@@ -401,7 +414,7 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 				wl_arm_next(f, id, now_ns, 0);
 		}
 	}
-	if (p->flags & WL_TCP_FIN) {
+	if (ends) {
 		f->flags |= WL_FLOW_FIN;
 		f->fin_seq = p->seq + p->payload_bytes;
 	}
