@@ -9,13 +9,16 @@
 #include "outside.h"
 #include "rewrite.h"
 
-/* Takes the SACK blocks of the parsed packet over into the core's form. */
-static __always_inline void wl_read_sack(struct wl_packet *p, struct wl_ack *a)
+/*
+ * Takes the SACK blocks of the parsed packet over into the core's form. Where SACK is not in force duplicates are counted, and
+ * blocks are nobody's word: one ACK would count twice.
+ */
+static __always_inline void wl_read_sack(const struct wl_flow *f, struct wl_packet *p, struct wl_ack *a)
 {
 	__u32 at = p->options.sack_off + 2;
 
 	a->sack_count = 0;
-	if (p->options.sack_len < 10)
+	if (!(f->flags & WL_FLOW_SACK) || p->options.sack_len < 10)
 		return;
 	for (int i = 0; i < WL_SACK_BLOCKS; i++) {
 		if (2 + 8 * (i + 1) > p->options.sack_len)
@@ -174,7 +177,7 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		return WL_TC_PASS;
 	}
 	a->ack = p->ack;
-	wl_read_sack(p, a);
+	wl_read_sack(f, p, a);
 	if (kind == WL_ACK_STALE) {
 		if (f->state != WL_FLOW_ACTIVE) {
 			/* the bypass may have begun before the sender was shown una: to it this may be news */
