@@ -46,10 +46,10 @@ static long wl_intact_step(__u32 i, void *ctx)
 }
 
 /*
- * Is the checksum of the packet that was parsed right? Where its hardware, or GRO, has looked, it is; so it is where it is
- * still to be completed, and holds the sum of the pseudo-header, as the packet was never on a wire.
+ * Is the checksum of the packet that was parsed right? Where its hardware has looked it is; so it is where it is still to be
+ * completed, and holds the sum of the pseudo-header, as the packet was never on a wire.
  */
-__noinline int wl_is_intact(struct __sk_buff *skb)
+__noinline int wl_has_right_sum(struct __sk_buff *skb)
 {
 	struct wl_scratch *s = wl_scratch_get();
 	struct wl_intact w = { .skb = skb };
@@ -58,7 +58,7 @@ __noinline int wl_is_intact(struct __sk_buff *skb)
 
 	if (!s || !skb)
 		return 0;
-	if (skb->gso_size || bpf_csum_level(skb, BPF_CSUM_LEVEL_QUERY) >= 0)
+	if (bpf_csum_level(skb, BPF_CSUM_LEVEL_QUERY) >= 0)
 		return 1;
 	p = &s->packet;
 	w.off = p->l4_off;
@@ -72,6 +72,12 @@ __noinline int wl_is_intact(struct __sk_buff *skb)
 		return 1;
 	bpf_loop(WL_CHUNK_BYTES / WL_CSUM_STEP, wl_intact_step, &w, 0);
 	return !w.left && wl_csum_fold(w.sum) == 0xffff;
+}
+
+/* The same of any packet. Of a super-packet its sender's stack, or GRO, has seen to it: most data costs no call. */
+static __always_inline int wl_is_intact(struct __sk_buff *skb)
+{
+	return skb->gso_size || wl_has_right_sum(skb);
 }
 
 #endif
