@@ -7,22 +7,22 @@
 #ifndef WL_BPF_ALONE_H
 #define WL_BPF_ALONE_H
 
-#include "parse.h"
+#include "store.h"
 
 /* Returns 1 if no other run was interrupted on this CPU: then wl_leave() must follow. */
 static __always_inline int wl_enter(void)
 {
-	struct wl_scratch *s = wl_scratch_get();
+	struct wl_spare *spare = wl_spare_get();
 
-	return s && !__sync_lock_test_and_set(&s->is_taken, 1);
+	return spare && !__sync_lock_test_and_set(&spare->is_taken, 1);
 }
 
 static __always_inline void wl_leave(void)
 {
-	struct wl_scratch *s = wl_scratch_get();
+	struct wl_spare *spare = wl_spare_get();
 
-	if (s)
-		*(volatile __u32 *)&s->is_taken = 0;
+	if (spare)
+		*(volatile __u32 *)&spare->is_taken = 0;
 }
 
 #endif

@@ -108,6 +108,7 @@ struct {
 struct wl_spare {
 	__u32 count;
 	__u32 chunk[WL_SPARE_CHUNKS];
+	__u32 is_taken; /* by a run that has them, and all else of this CPU, for itself (alone.h) */
 };
 
 /*

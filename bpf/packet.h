@@ -32,8 +32,8 @@ struct wl_packet {
 	__u8 opt_new[WL_OPT_BUFFER_BYTES];
 };
 
+/* Of one build: the next one's programs have their own. */
 struct wl_scratch {
-	__u32 is_taken; /* see alone.h */
 	struct wl_packet packet;
 	struct wl_ack ack;
 	struct wl_sample sample;
