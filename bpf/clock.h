@@ -234,7 +234,8 @@ static long wl_due_step(__u32 i, void *ctx)
 	struct wl_due due;
 
 	/* who was queued in this round had its turn */
-	if (bpf_map_peek_elem(&wl_due, &due) || due.round == wl_round || bpf_map_pop_elem(&wl_due, &due))
+	if (bpf_map_peek_elem(&wl_due, &due) || due.round == wl_clock_state.round ||
+	    bpf_map_pop_elem(&wl_due, &due))
 		return 1;
 	wl_serve(*skb, due.id);
 	return 0;

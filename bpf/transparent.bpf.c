@@ -16,8 +16,6 @@ const volatile struct wl_config wl_config SEC(".rodata.config") = {};
 #include "receiver.h"
 #include "sender.h"
 
-static __u32 wl_expire_next;
-
 /* The long way of a packet, after wl_enter(). `id`: of its flow, or WL_NO_FLOW when that is not known. */
 static __always_inline int wl_long_way(struct __sk_buff *skb, __u32 id, int from_sender)
 {
@@ -98,12 +96,12 @@ static __always_inline __u32 wl_clock_round(struct __sk_buff *skb, __u64 now_ns)
 	__u32 frame_bytes;
 
 	wl_wheel_turn(now_ns);
-	wl_round++;
+	wl_clock_state.round++;
 	bpf_loop(WL_FLOWS_PER_TICK, wl_due_step, &skb, 0);
 	frame_bytes = wl_clock_frame_bytes(now_ns);
 	/* one for each round until the next, so that all have their turn as soon as without rest */
 	for (__u32 bytes = 0; wl_config.flows_max && bytes < frame_bytes; bytes += WL_CLOCK_FRAME_BYTES)
-		wl_expire(wl_expire_next++ % wl_config.flows_max);
+		wl_expire(wl_clock_state.expire_next++ % wl_config.flows_max);
 	return frame_bytes;
 }
 
@@ -118,7 +116,7 @@ int wl_clock(struct __sk_buff *skb)
 	if (skb->protocol != bpf_htons(WL_ETH_P_CLOCK))
 		return WL_TC_PASS;
 	wl_count(WL_C_CLOCK_TICKS);
-	*(volatile __u64 *)&wl_clock_at_ns = now_ns;
+	*(volatile __u64 *)&wl_clock_state.at_ns = now_ns;
 	if (wl_enter()) {
 		frame_bytes = wl_clock_round(skb, now_ns);
 		wl_leave();

@@ -28,15 +28,21 @@
 #define WL_REST_AFTER_NEAR 64u /* slots, or 33 ms, since something was asked for within a short rest */
 #define WL_REST_AFTER_SOON 2048u /* slots, or 1 s, since something was asked for within a long rest */
 
-/* When the clock was last asked for something within a long rest, and within a short one, in slots. */
-static __u32 wl_soon_at;
-static __u32 wl_near_at;
-/* Raised by the clock; what is queued in a round is served in a later one. */
-static __u32 wl_round;
-/* The wheel was emptied up to this slot, that of this time included. */
-static __u32 wl_wheel_done;
-/* When the clock came by last. */
-static __u64 wl_clock_at_ns;
+/* How far the clock has come. The wheel's lists and the queue mean nothing without it. */
+struct wl_clock_state {
+	__u64 at_ns; /* when it came by last */
+	/* when it was last asked for something within a long rest, and within a short one, in slots */
+	__u32 soon_at;
+	__u32 near_at;
+	__u32 round; /* what is queued in a round is served in a later one */
+	__u32 wheel_done; /* the wheel was emptied up to this slot, that of this time included */
+	__u32 expire_next; /* the flow whose silence is looked at next */
+	__u32 reserved;
+};
+WL_ASSERT_SIZE(struct wl_clock_state, 32);
+
+/* In a section of its own, and so in a map that the agent can pin by its name: the programs of another build go on with it. */
+struct wl_clock_state wl_clock_state SEC(".bss.clock");
 
 #define WL_CLOCK_LOST_NS 500000000LL /* it rests for 64 ms at most; a busy host may add to that */
 
@@ -46,12 +52,13 @@ static __u64 wl_clock_at_ns;
  */
 static __always_inline int wl_clock_runs(__u64 now_ns)
 {
-	return !wl_config.clock_ifindex || (__s64)(now_ns - *(volatile __u64 *)&wl_clock_at_ns) < WL_CLOCK_LOST_NS;
+	return !wl_config.clock_ifindex ||
+	       (__s64)(now_ns - *(volatile __u64 *)&wl_clock_state.at_ns) < WL_CLOCK_LOST_NS;
 }
 
 static __always_inline void wl_due_push(__u32 id, struct wl_flow_wheel *w)
 {
-	struct wl_due due = { .id = id, .round = *(volatile __u32 *)&wl_round };
+	struct wl_due due = { .id = id, .round = *(volatile __u32 *)&wl_clock_state.round };
 
 	if (__sync_lock_test_and_set(&w->is_due, 1))
 		return;
@@ -88,7 +95,7 @@ static long wl_wheel_link_step(__u32 i, void *ctx)
  */
 static __always_inline int wl_wheel_is_armed(const struct wl_flow_wheel *w, __u32 at)
 {
-	__u32 done = *(volatile __u32 *)&wl_wheel_done;
+	__u32 done = *(volatile __u32 *)&wl_clock_state.wheel_done;
 
 	for (__u32 place = 0; place < WL_WHEEL_PLACES; place++)
 		if (w->at[place] && wl_after(w->at[place], done) && !wl_after(w->at[place], at))
@@ -133,9 +140,9 @@ __noinline int wl_arm(__u32 id, __u64 now_ns, __u64 deadline_ns)
 	if (!w->is_wanted)
 		__sync_lock_test_and_set(&w->is_wanted, 1);
 	if (wl_before(at, now + WL_REST_LONG))
-		wl_note_slot(&wl_soon_at, now);
+		wl_note_slot(&wl_clock_state.soon_at, now);
 	if (wl_before(at, now + WL_REST_SHORT))
-		wl_note_slot(&wl_near_at, now);
+		wl_note_slot(&wl_clock_state.near_at, now);
 	if (wl_before(at, now + 2)) {
 		wl_due_push(id, w);
 		return 0;
@@ -164,7 +171,7 @@ __noinline int wl_arm(__u32 id, __u64 now_ns, __u64 deadline_ns)
 	if (!link.done)
 		w->at[place] = 0;
 	/* too much contention, or the clock was faster: at its next round then */
-	if (!link.done || !wl_after(at, *(volatile __u32 *)&wl_wheel_done))
+	if (!link.done || !wl_after(at, *(volatile __u32 *)&wl_clock_state.wheel_done))
 		wl_due_push(id, w);
 	return 0;
 }
@@ -208,15 +215,15 @@ static long wl_wheel_slot_step(__u32 i, void *ctx)
 static __always_inline void wl_wheel_turn(__u64 now_ns)
 {
 	__u32 now = now_ns >> WL_WHEEL_SLOT_SHIFT;
-	__u32 from = wl_wheel_done + 1;
-	__u32 slots = now - wl_wheel_done;
+	__u32 from = wl_clock_state.wheel_done + 1;
+	__u32 slots = now - wl_clock_state.wheel_done;
 
 	if (slots > WL_WHEEL_SLOTS)
 		slots = WL_WHEEL_SLOTS;
 	if (!slots)
 		return;
 	/* for all to see before the slots are: who links a flow into one of them after that looks here (wl_arm()) */
-	__sync_lock_test_and_set(&wl_wheel_done, now);
+	__sync_lock_test_and_set(&wl_clock_state.wheel_done, now);
 	bpf_loop(slots, wl_wheel_slot_step, &from, 0);
 }
 
@@ -225,12 +232,12 @@ static __always_inline __u32 wl_wheel_rest(__u32 now)
 {
 	__u32 longest = WL_REST_LONG, slots = 1;
 
-	if (now - *(volatile __u32 *)&wl_near_at < WL_REST_AFTER_NEAR)
+	if (now - *(volatile __u32 *)&wl_clock_state.near_at < WL_REST_AFTER_NEAR)
 		return 1;
-	if (now - *(volatile __u32 *)&wl_soon_at < WL_REST_AFTER_SOON)
+	if (now - *(volatile __u32 *)&wl_clock_state.soon_at < WL_REST_AFTER_SOON)
 		longest = WL_REST_SHORT;
 	for (; slots < longest; slots++) {
-		__u32 slot = (wl_wheel_done + slots) & (WL_WHEEL_SLOTS - 1);
+		__u32 slot = (wl_clock_state.wheel_done + slots) & (WL_WHEEL_SLOTS - 1);
 		__u32 *head = bpf_map_lookup_elem(&wl_wheel, &slot);
 
 		if (!head || *head)
