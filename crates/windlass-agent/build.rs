@@ -1,8 +1,16 @@
-//! Compiles the transparent datapath and the native home, that in a guest too, and its selector to BPF.
+//! Compiles the transparent datapath and the native home, that in a guest too, and its selector to BPF; and writes down what the
+//! datapath's state looks like.
 
 #[path = "../../bpf/compile.rs"]
 mod bpf;
+#[path = "../../bpf/state.rs"]
+mod state;
+
+use std::{env, fs, path::PathBuf};
 
 fn main() {
-    bpf::compile("../..", &["transparent", "native", "guest", "select"]);
+    bpf::compile("../..", &["transparent", "native", "guest", "select", "state"]);
+    let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo"));
+    let text = state::describe(&out.join("state.bpf.o"));
+    fs::write(out.join("state.txt"), text).expect("a writable folder");
 }

@@ -1,8 +1,12 @@
 //! What this kernel can do for the datapath, and the cure for what it cannot.
 
 use crate::{
-    bpffs, clock, load, native, netdev,
+    bpffs, clock,
+    image::{state_id, state_name},
+    load, native, netdev,
+    pin_dir::PinDir,
     privilege::{is_root, missing_capabilities},
+    record::read_record,
     select,
     uplink::kernel_has_departure_times,
 };
@@ -43,6 +47,19 @@ fn kernel_release() -> String {
 fn version(release: &str) -> (u32, u32) {
     let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|p| p.parse().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
+
+/// What this build's state is, by which its agents know whose open connections they can take over; and of which interfaces not.
+fn state() -> Check {
+    let is_other =
+        |iface: &String| read_record(&PinDir::here(iface).record()).is_some_and(|id| id != state_id());
+    let others: Vec<_> = bpffs::pinned_here().into_iter().filter(is_other).collect();
+    let found = match others.is_empty() {
+        true => state_name(),
+        false => format!("{}; another version's on {}", state_name(), others.join(", ")),
+    };
+    // that is a choice, and no fault
+    check("state", true, found, "")
 }
 
 /// Looks at everything that the datapath needs. Changes nothing that lasts.
@@ -92,6 +109,7 @@ pub fn doctor() -> Vec<Check> {
         let answer = netdev::run(&command);
         checks.push(check(name, answer.is_ok(), if answer.is_ok() { "found" } else { "missing" }, cure));
     }
+    checks.push(state());
     if is_root {
         let pacing = if kernel_has_departure_times() {
             "by fq on the uplink where it is, else by the clock"

@@ -120,8 +120,11 @@ pub enum Error {
         "what is pinned for '{0}' is not whole, as whoever pinned it was killed; the next agent makes it anew"
     )]
     PinnedInPart(String),
-    /// Pinned state of another version of Windlass.
-    #[error("{0} holds the datapath of another version; `windlass detach --all` first, then start again")]
+    /// What is pinned was made by a version of Windlass whose state looks different.
+    #[error(
+        "{0} holds the datapath of another version, with whose state this one cannot go on; `windlass detach --all`, best of \
+         that version, then start again"
+    )]
     OtherVersion(PathBuf),
     /// The kernel cannot take congestion control from outside.
     #[error(

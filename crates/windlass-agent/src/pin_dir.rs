@@ -1,7 +1,7 @@
 //! Where the pinned datapath of one interface is kept.
 //!
-//! Layout: /sys/fs/bpf/windlass/<namespace inode>/<interface, : for .>/<map or link>. Beside it, under /run, the build that
-//! pinned it, the interface's index and the names of the rules in force.
+//! Layout: /sys/fs/bpf/windlass/<namespace inode>/<interface, : for .>/<map or link>. Beside it, under /run, what its state looks
+//! like, which build its programs are of, the interface's index and the names of the rules in force.
 
 use crate::{
     Policy, Result,
@@ -9,6 +9,7 @@ use crate::{
     bpffs::{iface_dir, namespace_dir, remove_dir},
     claim::Claim,
     clock::Clock,
+    image::CONFIG,
     netdev,
     record::write_text,
     run_dir::run_file,
@@ -17,8 +18,21 @@ use crate::{
 use libbpf_rs::{Link, Program, query::LinkTypeInfo};
 use std::{fs, os::fd::AsFd, path::PathBuf};
 
-/// What the map of constants ([`CONFIG`](crate::image::CONFIG)) is pinned as: bpffs takes no names with dots.
+/// What the map of constants is pinned as: bpffs takes no names with dots.
 pub(crate) const PINNED_CONFIG: &str = "wl_config";
+/// Likewise what the clock goes by, struct wl_clock_state.
+const PINNED_CLOCK_STATE: &str = "wl_clock_state";
+
+/// What the datapath's map of this name is pinned as; none: it is of one build, whose programs nothing of it outlives.
+pub(crate) fn pinned_as(map: &str) -> Option<&str> {
+    match map {
+        CONFIG => Some(PINNED_CONFIG),
+        ".bss.clock" => Some(PINNED_CLOCK_STATE),
+        "wl_scratch" => None,
+        _ => map.starts_with("wl_").then_some(map),
+    }
+}
+
 /// The clock's program on its device, and the two on the interface itself, where links keep them there.
 pub(crate) const CLOCK_LINK: &str = "link0";
 const LINKS_OF_IFACE: [&str; 2] = ["link1", "link2"];
@@ -41,9 +55,14 @@ impl PinDir {
         iface_dir(self.namespace, &self.iface)
     }
 
-    /// Which build pinned it.
+    /// What its state looks like; that it is whole.
     pub(crate) fn record(&self) -> PathBuf {
         run_file(&format!("{}-{}", self.namespace, self.iface))
+    }
+
+    /// Which build its programs are of, all of them.
+    pub(crate) fn build_file(&self) -> PathBuf {
+        run_file(&format!("{}-{}:build", self.namespace, self.iface))
     }
 
     /// The interface's index when it was attached. No interface has a colon in its name.
@@ -132,7 +151,8 @@ impl PinDir {
         }
         // fails while other interfaces have theirs
         let _ = fs::remove_dir(namespace_dir(self.namespace));
-        for file in [self.record(), self.index_file(), self.rule_names_file(), self.claim_file()] {
+        let notes = [self.record(), self.build_file(), self.index_file(), self.rule_names_file()];
+        for file in notes.into_iter().chain([self.claim_file()]) {
             let _ = fs::remove_file(file);
         }
         shared_groups::remove_unused(self.namespace);

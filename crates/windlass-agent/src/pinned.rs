@@ -10,7 +10,7 @@ use crate::{
     exceptions::{Exceptions, Flows},
     flows::{has_let_go, read_flows},
     group,
-    image::build_id,
+    image::state_id,
     in_force::{let_go, look_up_again, write_policy},
     lock::Lock,
     netdev,
@@ -76,10 +76,10 @@ impl Pinned {
         if !dir.is_dir() {
             return Err(Error::NotPinned(iface.to_string()));
         }
-        let Some(build) = read_record(&pins.record()) else {
+        let Some(state) = read_record(&pins.record()) else {
             return Err(Error::PinnedInPart(iface.to_string()));
         };
-        let Some(ifindex) = pins.index().filter(|_| build == build_id()) else {
+        let Some(ifindex) = pins.index().filter(|_| state == state_id()) else {
             return Err(Error::OtherVersion(dir));
         };
         let mut maps = BTreeMap::new();

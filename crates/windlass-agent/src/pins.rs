@@ -10,12 +10,12 @@ use crate::{
     claim::Claim,
     clock::{self, Clock},
     error::{bpf, io_error},
-    image::{CONFIG, build_id},
+    image::{build_id, state_id},
     in_force::read_rules,
     lock::Lock,
     netdev,
     object::pinned_map,
-    pin_dir::{PINNED_CONFIG, PinDir},
+    pin_dir::{PinDir, pinned_as},
     privilege::check_root,
     record::{read_record, remove_stale, write_record, write_text},
     shared_groups,
@@ -136,8 +136,8 @@ pub(crate) fn groups_named_here() -> Result<BTreeSet<u32>> {
     let mut all = BTreeSet::new();
     for iface in pinned_here() {
         let pins = PinDir::here(&iface);
-        // another build's groups are others
-        if read_record(&pins.record()) != Some(build_id()) {
+        // those of another state are others
+        if read_record(&pins.record()) != Some(state_id()) {
             continue;
         }
         let open = |name: &str| pinned_map(&pins.dir().join(name));
@@ -176,6 +176,7 @@ fn pin_all(
 ) -> Result<()> {
     let dir = pins.dir();
     remove_stale(&pins.record())?;
+    remove_stale(&pins.build_file())?;
     fs::create_dir_all(&dir).map_err(io_error(&dir))?;
     for name in [shared_groups::PART, clock::PROGRAM] {
         for mut program in object.progs_mut().filter(|p| p.name() == name) {
@@ -184,9 +185,8 @@ fn pin_all(
     }
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        let file = if name == CONFIG { PINNED_CONFIG } else { &name };
         // all of them, however internal: whoever takes over goes on with them
-        if file.starts_with("wl_") {
+        if let Some(file) = pinned_as(&name) {
             map.pin(dir.join(file)).map_err(bpf(format!("pinning {name}")))?;
         }
     }
@@ -195,7 +195,8 @@ fn pin_all(
     }
     pins.write_rule_names(policy);
     write_text(&pins.index_file(), &ifindex.to_string())?;
-    write_record(&pins.record(), build_id())
+    write_record(&pins.build_file(), build_id())?;
+    write_record(&pins.record(), state_id())
 }
 
 /// Removes whatever is pinned for `iface`, of any version, its interface there or not.

@@ -1,11 +1,12 @@
-//! Small files under /run that say of what is pinned what the kernel does not know: which build it is of, the names of groups.
+//! Small files under /run that say of what is pinned what the kernel does not know: which build it is of, or whose state, the names
+//! of groups.
 
 use crate::{Result, error::io_error};
 use std::{fs, io, path::Path};
 
-/// Notes which build pinned something.
-pub(crate) fn write_record(record: &Path, build: u64) -> Result<()> {
-    write_text(record, &build.to_string())
+/// Notes what identifies something that is pinned: a build, or what its state looks like.
+pub(crate) fn write_record(record: &Path, id: u64) -> Result<()> {
+    write_text(record, &id.to_string())
 }
 
 /// Writes a file and the folder it stands in, or, where the disk is full, leaves what was there.
@@ -31,7 +32,7 @@ pub(crate) fn remove_stale(record: &Path) -> Result<()> {
     }
 }
 
-/// Which build it was; none: nobody knows.
+/// What was noted; none: nobody knows.
 pub(crate) fn read_record(record: &Path) -> Option<u64> {
     fs::read_to_string(record).ok()?.trim().parse().ok()
 }

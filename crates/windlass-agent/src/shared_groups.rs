@@ -1,5 +1,5 @@
 //! All interfaces of a network namespace whose policies name groups share the maps of groups, pinned under
-//! /sys/fs/bpf/windlass/groups-<namespace>-<build>/, so that flows behind several interfaces can be in one group. Who uses
+//! /sys/fs/bpf/windlass/groups-<namespace>-<state>/, so that flows behind several interfaces can be in one group. Who uses
 //! them holds a lock; who goes has his flows leave, and so has, for one that was killed, the next one who comes.
 
 use crate::{
@@ -53,8 +53,7 @@ pub(crate) fn part(program: BorrowedFd<'_>) -> Result<()> {
 const SHARED: [&str; 2] = ["wl_groups", "wl_tenants"];
 
 fn shared_dir() -> PathBuf {
-    let build = image::build_id();
-    bpffs::root().join(format!("groups-{}-{build:016x}", netdev::namespace_inode()))
+    bpffs::root().join(format!("groups-{}-{}", netdev::namespace_inode(), image::state_name()))
 }
 
 /// Lets the object use the namespace's groups, if somebody has shared some.
