@@ -19,6 +19,7 @@ mod random;
 mod reloads;
 mod site;
 mod transfers;
+mod upgrade;
 mod vlans;
 
 use windlass_lab::{RunOptions, RunReport};

@@ -409,13 +409,13 @@ fn routed(ns: &Netns, is_ipv6: bool, lan: u32) {
 }
 
 /// Takes all there is in one of the box's free lists.
-fn free(net: &Net, list: &str) -> Vec<Vec<u8>> {
+pub fn free(net: &Net, list: &str) -> Vec<Vec<u8>> {
     let map = MapHandle::from_pinned_path(net.pins().join(list)).expect("a map");
     iter::from_fn(|| map.lookup_and_delete(&[]).expect("readable")).collect()
 }
 
 /// Chunks of the store that CPUs keep for themselves (`struct wl_spare`: how many, and which).
-fn spare_chunks(net: &Net) -> Vec<Vec<u8>> {
+pub fn spare_chunks(net: &Net) -> Vec<Vec<u8>> {
     let map = MapHandle::from_pinned_path(net.pins().join("wl_spare_chunks")).expect("a map");
     let of_cpus = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).expect("readable").expect("there");
     let of_cpu = |spare: &Vec<u8>| {

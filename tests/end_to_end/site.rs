@@ -594,7 +594,7 @@ fn translate(setup: &Setup, gateway: &Netns, server: &str) -> Possibly<()> {
 }
 
 /// How many programs hang on one side of an interface, by tcx. Kernels without it say so by an error.
-fn tcx_programs(ns: &Netns, iface: &str, side: sys::bpf_attach_type) -> u32 {
+pub fn tcx_programs(ns: &Netns, iface: &str, side: sys::bpf_attach_type) -> u32 {
     let count = ns.enter(|| {
         let name = std::ffi::CString::new(iface)?;
         // SAFETY: an all-zero bpf_prog_query_opts with its size set asks for the count only; pointers are to locals.

@@ -136,7 +136,7 @@ fn a_stock_kernel_controls_transfers_and_is_left_without_a_trace() {
     }
     attached_until_stopped(&mut guest);
     left_by_a_killed_attach(&mut guest);
-    left_by_a_killed_agent(&mut guest);
+    left_by_a_killed_agent(&mut guest, has_tcx);
     if !has_tcx {
         detached_by_somebody(&mut guest);
     }
@@ -189,13 +189,35 @@ fn left_by_a_killed_attach(guest: &mut Guest) {
     assert_no_trace(guest);
 }
 
-fn left_by_a_killed_agent(guest: &mut Guest) {
+/// Our filters on the interface and on its clock, of which there must be one at each place.
+fn filters(guest: &mut Guest) -> Vec<String> {
+    let places = ["v1 ingress", "v1 egress", "$(ip -br link | grep -o 'wlc[0-9]*b' | head -n 1) ingress"];
+    let of_place = |place: &&str| {
+        let all = guest.run(&format!("tc filter show dev {place}"));
+        let own: Vec<_> = all.lines().filter(|l| l.contains("handle 0x771d")).collect();
+        assert_eq!(own.len(), 1, "{place}: {all}");
+        own[0].to_string()
+    };
+    places.iter().map(of_place).collect()
+}
+
+fn left_by_a_killed_agent(guest: &mut Guest, has_tcx: bool) {
+    let mut before = Vec::new();
     guest.run(FOREIGN);
     guest.write("/etc/policy.toml", POLICY);
-    for expected in ["under control", "taken over"] {
+    for expected in ["under control", "taken over", "taken over, with this build's programs"] {
+        if expected.contains("build") {
+            // as another build would have left it
+            guest.run("for file in /run/windlass/*-v1:build; do echo 1 >$file; done");
+        }
         guest.run("windlass agent --policy /etc/policy.toml --store-mib 64 >/run/said & exec 3</run/said");
         let said = guest.run("read -r first <&3; echo $first");
         assert!(said.contains(expected), "{said}");
+        let now = if has_tcx { Vec::new() } else { filters(guest) };
+        let is_replaced = before.iter().zip(&now).all(|(was, is)| was != is);
+        assert_eq!(before == now, expected == "taken over" || has_tcx, "{before:?}, {now:?}");
+        assert!(!expected.contains("build") || is_replaced, "{before:?}, {now:?}");
+        before = now;
         guest.run("kill -KILL $!; wait $! || true");
         fetch(guest);
     }

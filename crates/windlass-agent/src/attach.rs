@@ -1,15 +1,16 @@
 //! Attaching a program to an interface: tcx where the kernel has it (6.6), clsact below.
 
 use crate::{Result, error::bpf, netdev::run};
-use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys, query::ProgInfoIter};
+use libbpf_rs::{Link, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys, query::ProgInfoIter};
 use std::{
     ffi::CString,
     io,
     os::{
-        fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
     path::Path,
+    ptr,
 };
 
 /// Priority and handle of our filters under clsact. First in line; the handle is one that nobody else picks, because
@@ -148,6 +149,16 @@ pub fn attach(program: BorrowedFd<'_>, name: &str, ifindex: u32, side: Side) -> 
     if why.raw_os_error() != Some(libc::EINVAL) {
         return Err(bpf(format!("attaching {name}"))(why.into()));
     }
+    attach_filter(program, name, ifindex, side)
+}
+
+/// The same by clsact, in the place of the filter that attached another one there, if there is one.
+pub(crate) fn attach_filter(
+    program: BorrowedFd<'_>,
+    name: &str,
+    ifindex: u32,
+    side: Side,
+) -> Result<Attached> {
     let point = if side == Side::Ingress { TC_INGRESS } else { TC_EGRESS };
     let mut builder = TcHookBuilder::new(program);
     let mut hook =
@@ -155,4 +166,23 @@ pub fn attach(program: BorrowedFd<'_>, name: &str, ifindex: u32, side: Side) -> 
     hook.create().map_err(bpf(format!("creating clsact for {name}")))?;
     hook.attach().map_err(bpf(format!("attaching {name} to clsact")))?;
     Ok(Attached::Clsact(hook))
+}
+
+/// Puts the program in the place of the one that the pinned link keeps attached. Where its device is gone, and so it keeps none,
+/// nothing is to be done.
+pub(crate) fn replace_linked(pin: &Path, program: BorrowedFd<'_>) -> Result<()> {
+    // libbpf would complain of one that is not there, as when a clock was about to be made anew
+    if !pin.exists() {
+        return Ok(());
+    }
+    let link = Link::open(pin).map_err(bpf(format!("opening {}", pin.display())))?;
+    // SAFETY: both descriptors are open during the call; no options are the usual ones.
+    if unsafe { sys::bpf_link_update(link.as_fd().as_raw_fd(), program.as_raw_fd(), ptr::null()) } == 0 {
+        return Ok(());
+    }
+    let why = io::Error::last_os_error();
+    match why.raw_os_error() {
+        Some(libc::ENOLINK) => Ok(()),
+        _ => Err(bpf(format!("replacing {}", pin.display()))(why.into())),
+    }
 }

@@ -116,10 +116,14 @@ impl Clock {
         netdev::index(&self.shaped).ok_or_else(|| Error::NoInterface(self.shaped.clone()))
     }
 
+    /// Index of the end where the program sees the frame; none: it is gone.
+    pub(crate) fn program_ifindex(&self) -> Option<u32> {
+        netdev::index(&self.program_end)
+    }
+
     /// Attaches the program at the end where it sees the frame, and sends the frame on its way.
     pub fn start(&self, program: BorrowedFd<'_>) -> Result<Attached> {
-        let end =
-            netdev::index(&self.program_end).ok_or_else(|| Error::NoInterface(self.program_end.clone()))?;
+        let end = self.program_ifindex().ok_or_else(|| Error::NoInterface(self.program_end.clone()))?;
         let attached = attach(program, PROGRAM, end, Side::Ingress)?;
         self.send()?;
         Ok(attached)

@@ -24,6 +24,34 @@ use crate::{
 use libbpf_rs::{Map, MapCore, Object, Program};
 use std::{collections::BTreeMap, mem, os::fd::AsFd};
 
+/// How an agent came by a datapath.
+#[derive(Debug)]
+pub enum Start {
+    /// There was none: it was loaded and attached.
+    Attached,
+    /// It was there, of the same build.
+    TakenOver,
+    /// It was there, of another build with the same state; the programs are those of this one now.
+    Upgraded,
+    /// It was there, of another build, whose programs stay: this one's could not take their place.
+    NotUpgraded(Error),
+}
+
+impl Start {
+    /// Takes over what is there.
+    fn with(pinned: &mut Pinned) -> Result<Start> {
+        if pinned.is_of_this_build() {
+            return Ok(Start::TakenOver);
+        }
+        match pinned.upgrade() {
+            Ok(()) => Ok(Start::Upgraded),
+            // control goes on as it was
+            Err(why @ (Error::Load(_) | Error::Bpf { .. } | Error::Io { .. })) => Ok(Start::NotUpgraded(why)),
+            Err(why) => Err(why),
+        }
+    }
+}
+
 /// A running datapath. Dropping it detaches it, unless it was pinned.
 #[derive(Debug)]
 pub struct Datapath {
@@ -50,19 +78,20 @@ impl Datapath {
     }
 
     /// Attaches to `iface` under `policy` and pins everything, so that it outlives this process; or, if that has been done,
-    /// puts the policy in force there. Returns whether it had been done. Of several agents one has it, as long as it runs.
-    pub fn attach_or_take_over(iface: &str, policy: &Policy, options: &Options) -> Result<(Pinned, bool)> {
+    /// puts the policy, and the programs of this build, in force there. Of several agents one has it, as long as it runs.
+    pub fn attach_or_take_over(iface: &str, policy: &Policy, options: &Options) -> Result<(Pinned, Start)> {
         let ifindex = Self::check(iface, options)?;
         let _lock = Lock::take("attach")?;
         if pins::is_controlled(iface) {
-            let pinned = Pinned::take_over(iface)?;
+            let mut pinned = Pinned::take_over(iface)?;
+            let start = Start::with(&mut pinned)?;
             pinned.set_policy(policy)?;
-            return Ok((pinned, true));
+            return Ok((pinned, start));
         }
         let mut datapath = Self::attach_alone(iface, ifindex, policy, options)?;
         datapath.pin()?;
         drop(datapath);
-        Ok((Pinned::take_over(iface)?, false))
+        Ok((Pinned::take_over(iface)?, Start::Attached))
     }
 
     /// Index of the interface.

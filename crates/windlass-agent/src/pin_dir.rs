@@ -35,7 +35,7 @@ pub(crate) fn pinned_as(map: &str) -> Option<&str> {
 
 /// The clock's program on its device, and the two on the interface itself, where links keep them there.
 pub(crate) const CLOCK_LINK: &str = "link0";
-const LINKS_OF_IFACE: [&str; 2] = ["link1", "link2"];
+pub(crate) const LINKS_OF_IFACE: [&str; 2] = ["link1", "link2"];
 
 /// Where everything of one interface's datapath is kept.
 #[derive(Clone, Debug)]

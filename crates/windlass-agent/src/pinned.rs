@@ -10,14 +10,15 @@ use crate::{
     exceptions::{Exceptions, Flows},
     flows::{has_let_go, read_flows},
     group,
-    image::state_id,
+    image::{OBJECT, build_id, state_id},
     in_force::{let_go, look_up_again, write_policy},
     lock::Lock,
     netdev,
-    object::pinned_map,
+    object::{fingerprint, pinned_map},
     pin_dir::{CLOCK_LINK, PINNED_CONFIG, PinDir},
     plain::from_bytes,
-    record::read_record,
+    record::{read_record, remove_stale, write_record},
+    replace::{load_onto, replace_programs},
     shared_groups,
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Program};
@@ -57,6 +58,11 @@ pub struct Pinned {
     _claim: Option<Claim>,
 }
 
+/// The program that a clock made anew needs.
+fn clock_program(pins: &PinDir) -> Result<OwnedFd> {
+    Program::fd_from_pinned_path(pins.dir().join(clock::PROGRAM)).map_err(bpf("opening the clock's program"))
+}
+
 impl Pinned {
     /// Opens the pinned datapath of `iface`, whichever agent looks after it.
     ///
@@ -86,8 +92,7 @@ impl Pinned {
         for name in MAPS {
             maps.insert(name, pinned_map(&dir.join(name))?);
         }
-        let clock_program = Program::fd_from_pinned_path(dir.join(clock::PROGRAM))
-            .map_err(bpf("opening the clock's program"))?;
+        let clock_program = clock_program(&pins)?;
         Ok(Pinned { pins, ifindex, maps, clock: Clock::existing(ifindex), clock_program, _claim: None })
     }
 
@@ -103,6 +108,37 @@ impl Pinned {
         }
         pinned._claim = Some(Claim::take(&pinned.pins.claim_file(), &format!("'{iface}'"))?);
         Ok(pinned)
+    }
+
+    /// Are its programs those of this build, all of them?
+    pub(crate) fn is_of_this_build(&self) -> bool {
+        read_record(&self.pins.build_file()) == Some(build_id())
+    }
+
+    /// Puts this build's programs in the place of those that another one, of the same state, left.
+    ///
+    /// # Errors
+    /// Those that are there stay, or some of them, and flows are as well off as before.
+    pub(crate) fn upgrade(&mut self) -> Result<()> {
+        self.replace_programs(OBJECT)
+    }
+
+    /// The same with the programs of an object that is at hand, as tests have one. Flows keep what they have: `object` must have
+    /// been built from sources of the same state.
+    pub fn replace_programs(&mut self, object: &[u8]) -> Result<()> {
+        // this takes a while, for which nobody else need wait
+        let mut loaded = load_onto(object, &self.pins.dir())?;
+        let _lock = Lock::take("pins")?;
+        if !self.is_still_pinned() {
+            return Err(self.released());
+        }
+        // until all are replaced they are of no one build
+        remove_stale(&self.pins.build_file())?;
+        replace_programs(&mut loaded, &self.pins, self.ifindex, self.clock.program_ifindex())?;
+        self.clock_program = clock_program(&self.pins)?;
+        // if it fails, the next agent replaces them once more
+        let _ = write_record(&self.pins.build_file(), fingerprint(object));
+        Ok(())
     }
 
     /// Name of the interface.

@@ -11,7 +11,7 @@ use std::{
     mem,
     time::{Duration, Instant},
 };
-use windlass_agent::{Datapath, Error, Options, Pinned, Policy, is_of_clock};
+use windlass_agent::{Datapath, Error, Options, Pinned, Policy, Start, is_of_clock};
 
 /// Every how many looks `tc` is asked for the programs of each interface, where it takes that.
 const LOOKS_FOR_FILTERS: u32 = 10;
@@ -105,23 +105,39 @@ impl Interfaces {
 
     /// Brings one interface under control, which from then on outlives the agent.
     fn control(&mut self, iface: &str, policy: &Policy) -> Result<(), Error> {
-        let (pinned, is_taken_over) = Datapath::attach_or_take_over(iface, policy, &self.options)?;
-        match is_taken_over {
-            true => {
-                self.voice.of_iface("taken_over", iface, "taken over");
-                let kept = pinned.other_options(&self.options).unwrap_or_default();
-                if !kept.is_empty() {
-                    let kept = kept.join(" ");
-                    self.voice.complain(format_args!(
-                        "{iface} keeps {kept}, with which an earlier agent loaded it; `windlass detach {iface}` first changes that"
-                    ));
-                }
+        let (pinned, start) = Datapath::attach_or_take_over(iface, policy, &self.options)?;
+        match &start {
+            Start::Attached => self.voice.of_iface("attached", iface, "under control"),
+            Start::TakenOver => self.voice.of_iface("taken_over", iface, "taken over"),
+            Start::Upgraded => {
+                self.voice.of_iface(
+                    "taken_over",
+                    iface,
+                    "taken over, with this build's programs instead of another's",
+                );
             }
-            false => self.voice.of_iface("attached", iface, "under control"),
+            Start::NotUpgraded(why) => {
+                self.voice.of_iface("taken_over", iface, "taken over, with another build's programs");
+                self.voice.complain(format_args!("{iface} keeps the programs of another build: {why}"));
+            }
+        }
+        if !matches!(start, Start::Attached) {
+            self.tell_of_options(&pinned);
         }
         self.controlled.push(pinned);
         self.refused.forget(iface);
         Ok(())
+    }
+
+    /// Complains of what stays as an earlier agent had it.
+    fn tell_of_options(&self, pinned: &Pinned) {
+        let (iface, kept) = (pinned.iface(), pinned.other_options(&self.options).unwrap_or_default());
+        if !kept.is_empty() {
+            let kept = kept.join(" ");
+            self.voice.complain(format_args!(
+                "{iface} keeps {kept}, with which an earlier agent loaded it; `windlass detach {iface}` first changes that"
+            ));
+        }
     }
 
     /// Forgets interfaces that are gone, and with them that they were released; and releases those that have another name now:

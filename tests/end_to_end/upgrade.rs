@@ -1,0 +1,213 @@
+//! An agent of another build takes over: its programs go on with the flows, or, where they cannot, those that are there.
+
+use crate::{
+    agent::{Talker, kill, put, release, with_agent},
+    net::{Net, with_transfer},
+    random::{free, spare_chunks},
+    site::tcx_programs,
+};
+use libbpf_rs::{Link, MapCore, MapHandle, Program, libbpf_sys as sys};
+use std::{
+    fs,
+    os::fd::AsRawFd,
+    thread,
+    time::{Duration, Instant},
+};
+use windlass_agent::Pinned;
+use windlass_tests::is_root_or_skip;
+
+/// Two builds of the same state whose code differs.
+const BUILDS: [&[u8]; 2] = [
+    include_bytes!(concat!(env!("OUT_DIR"), "/another.bpf.o")),
+    include_bytes!(concat!(env!("OUT_DIR"), "/transparent.bpf.o")),
+];
+const LINKS: [&str; 3] = ["link0", "link1", "link2"];
+
+/// Loses what comes too fast.
+fn bottleneck(net: &Net) {
+    let words = "tc qdisc add dev r2 root tbf rate 200mbit burst 20kb limit 60kb";
+    net.middle.run(&words.split(' ').collect::<Vec<_>>()).expect("tc");
+}
+
+/// The only flow, which must be controlled, and how many segments of it were repaired.
+fn repaired(net: &Net) -> u64 {
+    let flows = net.flows();
+    assert_eq!(flows.len(), 1, "still the same flow: {flows:?}");
+    assert_eq!(
+        (&flows[0]["mode"], &flows[0]["only_watched"]),
+        (&"transparent".into(), &serde_json::Value::Null)
+    );
+    flows[0]["repaired_segs"].as_u64().expect("a number")
+}
+
+/// Waits until some segment more was repaired.
+fn repairs_go_on(net: &Net, progress: &dyn Fn()) {
+    let before = repaired(net);
+    while repaired(net) == before {
+        progress();
+    }
+}
+
+/// Programs attached by links, by number; there must be one at each place, and that of the clock is the one that a clock made anew
+/// would have. None: this kernel has no such links.
+fn programs(net: &Net) -> Option<Vec<u32>> {
+    if !net.pins().join(LINKS[1]).exists() {
+        return None;
+    }
+    for side in [sys::BPF_TCX_INGRESS, sys::BPF_TCX_EGRESS] {
+        assert_eq!(tcx_programs(&net.middle, "r1", side), 1);
+    }
+    let of_link =
+        |link: &str| Link::open(net.pins().join(link)).expect("a link").info().expect("its program").prog_id;
+    let all = LINKS.map(of_link);
+    let clock = Program::fd_from_pinned_path(net.pins().join("wl_clock")).expect("a program");
+    let mut info = sys::bpf_prog_info::default();
+    let mut bytes = size_of_val(&info) as u32;
+    // SAFETY: the descriptor is open, and as many bytes are written at most.
+    assert_eq!(unsafe { sys::bpf_prog_get_info_by_fd(clock.as_raw_fd(), &mut info, &mut bytes) }, 0);
+    assert_eq!(info.id, all[0]);
+    Some(all.to_vec())
+}
+
+/// Numbers of maps that hold the flows' state.
+fn maps(net: &Net) -> Vec<u32> {
+    let id = |name: &str| {
+        MapHandle::from_pinned_path(net.pins().join(name)).expect("a map").info().expect("of it").info.id
+    };
+    ["wl_counters", "wl_flows", "wl_segs", "wl_clock_state", "wl_config"].map(id).to_vec()
+}
+
+fn counter(net: &Net, name: &str) -> u64 {
+    let document: serde_json::Value =
+        serde_json::from_str(&net.answer(&["counters", "--json"])).expect("JSON");
+    document["counters"]["r1"][name].as_u64().expect("a number")
+}
+
+#[test]
+fn another_build_of_the_same_state_takes_over() {
+    if !is_root_or_skip("another_build_of_the_same_state_takes_over") {
+        return;
+    }
+    let (net, _folder, file, mut agent) = with_agent("cubic");
+    bottleneck(&net);
+    with_transfer(&net, |progress| {
+        repairs_go_on(&net, progress);
+        let (programs_before, maps_before) = (programs(&net), maps(&net));
+        kill(&mut agent, libc::SIGKILL);
+        // as another build would have left it
+        fs::write(net.record(":build"), "1").expect("which build it was");
+        repaired(&net);
+        agent = net.agent(&file, "taken over, with this build's programs");
+        assert_eq!(maps(&net), maps_before);
+        if let (Some(before), Some(now)) = (programs_before, programs(&net)) {
+            assert!(now.iter().all(|id| !before.contains(id)), "{before:?}, {now:?}");
+        }
+        (0..3).for_each(|_| repairs_go_on(&net, progress));
+        assert_eq!(counter(&net, "bypass_repair"), 0);
+        assert_eq!(counter(&net, "flows_mid_stream"), 0);
+        // of its own build now
+        let programs_before = programs(&net);
+        kill(&mut agent, libc::SIGKILL);
+        agent = net.agent(&file, "taken over");
+        assert_eq!(programs(&net), programs_before);
+        repairs_go_on(&net, progress);
+    });
+    release(&net, agent);
+}
+
+/// A link that is gone with its device is none to hold an upgrade up; the clock made anew has the new program.
+#[test]
+fn an_upgrade_outlives_a_clock_that_was_deleted() {
+    if !is_root_or_skip("an_upgrade_outlives_a_clock_that_was_deleted") {
+        return;
+    }
+    let (net, _folder, file, mut agent) = with_agent("cubic");
+    bottleneck(&net);
+    with_transfer(&net, |progress| {
+        kill(&mut agent, libc::SIGKILL);
+        fs::write(net.record(":build"), "1").expect("which build it was");
+        let shaped = net.clocks().into_iter().find(|n| n.ends_with('a')).expect("a clock");
+        net.middle.run(&["ip", "link", "del", &shaped]).expect("iproute2");
+        agent = net.agent(&file, "taken over, with this build's programs");
+        while net.clock().is_none_or(|(_, frames)| frames < 10) {
+            progress();
+        }
+        programs(&net);
+        repairs_go_on(&net, progress);
+    });
+    release(&net, agent);
+}
+
+/// Programs are replaced again and again under load, of flows in a group. Nothing of the store is lost by that, or given to two.
+#[test]
+fn builds_that_differ_replace_each_other_under_load() {
+    if !is_root_or_skip("builds_that_differ_replace_each_other_under_load") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "[[rule]]\nname = \"all\"\nmatch = { iface = \"r1\" }\nalgorithm = \"cubic\"\npaced_servers = \"control\"\n\
+                group = { name = \"g\", rule = \"ccc\" }\n";
+    let file = put(folder.path(), text);
+    let mut agent = net.agent_with(&file, &["--store-mib", "16", "--flows", "64"], "under control");
+    bottleneck(&net);
+    with_transfer(&net, |progress| {
+        for at in 0..10 {
+            let replace = || Ok(Pinned::open("r1")?.replace_programs(BUILDS[at % 2])?);
+            net.middle.enter(replace).expect("the kernel takes the programs");
+            progress();
+            programs(&net);
+        }
+        repairs_go_on(&net, progress);
+        assert_eq!(net.group().members, 1);
+        assert_eq!(counter(&net, "bypass_repair"), 0);
+    });
+    let end = Instant::now() + Duration::from_secs(60);
+    while !net.flows().is_empty() {
+        assert!(Instant::now() < end, "{:?}", net.flows());
+        thread::sleep(Duration::from_millis(5));
+    }
+    for doubt in ["pass_internal", "bypass_store_error", "pass_contended"] {
+        assert_eq!(counter(&net, doubt), 0, "{doubt}");
+    }
+    assert_eq!(net.group().members, 0);
+    kill(&mut agent, libc::SIGKILL);
+    for (mut left, expected) in [
+        ([free(&net, "wl_free_chunks"), spare_chunks(&net)].concat(), 256),
+        (free(&net, "wl_free_flows"), 64),
+    ] {
+        left.sort();
+        left.dedup();
+        assert_eq!(left.len(), expected);
+    }
+    net.answer(&["detach", "--all"]);
+}
+
+#[test]
+fn programs_that_cannot_be_replaced_stay_with_a_word() {
+    if !is_root_or_skip("programs_that_cannot_be_replaced_stay_with_a_word") {
+        return;
+    }
+    let (net, _folder, file, mut agent) = with_agent("cubic");
+    bottleneck(&net);
+    with_transfer(&net, |progress| {
+        kill(&mut agent, libc::SIGKILL);
+        let before = programs(&net);
+        let cannot = || Ok(Pinned::open("r1")?.replace_programs(b"no object").is_err());
+        assert!(net.middle.enter(cannot).expect("entering a namespace"));
+        fs::write(net.record(":build"), "1").expect("which build it was");
+        fs::remove_file(net.pins().join("wl_due")).expect("a map that programs need");
+        let mut next = Talker::start(&net, &file);
+        assert!(next.says("taken over, with another build's programs"));
+        let complaint = next.complaint();
+        assert!(
+            complaint.contains("r1 keeps the programs of another build") && complaint.contains("wl_due"),
+            "{complaint}"
+        );
+        assert_eq!(programs(&net), before);
+        repairs_go_on(&net, progress);
+        kill(&mut next.child, libc::SIGTERM);
+        assert_eq!(next.errors.by_ref().map_while(Result::ok).count(), 0, "once is enough");
+    });
+    assert!(!net.pins().exists(), "released");
+}
