@@ -8,11 +8,13 @@ use crate::{
 };
 use std::{
     fs,
-    path::PathBuf,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::Stdio,
     thread,
     time::{Duration, Instant},
 };
-use windlass_tests::is_root_or_skip;
+use windlass_tests::{is_root_or_skip, windlass_path};
 
 const LINK: &str = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"";
 /// Of each server together.
@@ -175,6 +177,18 @@ fn members_leave_with_their_interface() {
     }
 }
 
+/// A policy of one interface, in that folder.
+fn policy_of(folder: &Path, iface: &str) -> PathBuf {
+    let file = folder.join(iface);
+    let text = format!(
+        "[[rule]]\nname = \"all\"\nmatch = {{ iface = \"{iface}\", server_port = [7000] }}\n\
+         algorithm = \"reno\"\npaced_servers = \"control\"\n\
+         group = {{ name = \"g\", rule = \"ccc\" }}\n"
+    );
+    fs::write(&file, text).expect("a writable folder");
+    file
+}
+
 /// Nobody can tell the flows of an `attach` that was killed to leave the group that an agent's interfaces share: their places
 /// went with it. The agent makes them leave.
 #[test]
@@ -183,16 +197,7 @@ fn members_leave_when_attach_is_killed() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let policy = |iface: &str| {
-        let file = folder.path().join(iface);
-        let text = format!(
-            "[[rule]]\nname = \"all\"\nmatch = {{ iface = \"{iface}\", server_port = [7000] }}\n\
-             algorithm = \"reno\"\npaced_servers = \"control\"\n\
-             group = {{ name = \"g\", rule = \"ccc\" }}\n"
-        );
-        fs::write(&file, text).expect("a writable folder");
-        file
-    };
+    let policy = |iface| policy_of(folder.path(), iface);
     let net = Net::create("cubic");
     let mut agent = net.agent(&policy("r2"), "r2: under control");
     let file = policy("r1");
@@ -212,6 +217,43 @@ fn members_leave_when_attach_is_killed() {
     agent.wait().expect("it ends");
     net.answer(&["detach", "--all"]);
     assert_eq!((after.members, after.sum_weight, after.in_slow_start), (0, 0, 0));
+}
+
+/// One that has another /run, as in a container, sees of an `attach` that lives what it left, and that it lives.
+#[test]
+fn members_stay_while_attach_lives_whatever_run_the_others_have() {
+    if !is_root_or_skip("members_stay_while_attach_lives_whatever_run_the_others_have") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = |iface| policy_of(folder.path(), iface);
+    let net = Net::create("cubic");
+    let file = policy("r1");
+    let (mut attach, _) = attached_with(&net, &["--policy", file.to_str().expect("UTF-8")]);
+    let connections = net.idle_connections(3);
+    assert_eq!(net.group().members, 3);
+    let (windlass, file) = (windlass_path(), policy("r2"));
+    let line = format!(
+        "mount -t tmpfs tmpfs /run && exec {} attach r2 --policy {}",
+        windlass.display(),
+        file.display()
+    );
+    let mut other = net
+        .middle
+        .command("unshare")
+        .args(["--mount", "sh", "-c", &line])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("unshare (Debian: util-linux)");
+    let mut said = String::new();
+    BufReader::new(other.stdout.as_mut().expect("piped")).read_line(&mut said).expect("a line");
+    let members = net.group().members;
+    kill(&mut other, libc::SIGINT);
+    kill(&mut attach, libc::SIGINT);
+    drop(connections);
+    assert!(said.starts_with("r2:"), "{said}");
+    assert_eq!(members, 3);
+    assert!(!net.has_groups(), "nothing is left");
 }
 
 /// Nor does anybody speak for its groups. Its namespace may go with them, and its number come again.

@@ -90,10 +90,11 @@ pub fn pinned_here() -> Vec<String> {
     pinned_in(netdev::namespace_inode())
 }
 
-/// Removes a folder of pins. Somebody else may be at it, too: what is gone is gone.
+/// Removes a folder of pins and of such folders. Somebody else may be at it, too: what is gone is gone.
 pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        remove_file(&entry.path())?;
+        let is_dir = entry.file_type().is_ok_and(|t| t.is_dir());
+        if is_dir { remove_dir(&entry.path()) } else { remove_file(&entry.path()) }?;
     }
     unless_gone(dir, fs::remove_dir(dir))
 }

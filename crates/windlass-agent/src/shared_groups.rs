@@ -1,6 +1,8 @@
 //! All interfaces of a network namespace whose policies name groups share the maps of groups, pinned under
 //! /sys/fs/bpf/windlass/groups-<namespace>-<state>/, so that flows behind several interfaces can be in one group. Who uses
 //! them holds a lock; who goes has his flows leave, and so has, for one that was killed, the next one who comes.
+//!
+//! The locks are on the folders themselves: whoever sees a folder sees whether it is locked, also who has another /run.
 
 use crate::{
     Result, bpffs,
@@ -16,7 +18,7 @@ use std::{
     fs::{self, File},
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd},
-    path::PathBuf,
+    path::{Path, PathBuf},
     thread,
     time::Duration,
 };
@@ -82,15 +84,15 @@ pub(crate) fn share(object: &Object) -> Result<()> {
     Ok(())
 }
 
-/// Begins the name under which a process that has pinned nothing else leaves [`PART`] beside the groups. After it comes its
-/// interface's index.
-const PARTING: &str = "part";
+/// Begins the name of the folder, beside the groups, in which a process that has pinned nothing else leaves [`PART`]. After it
+/// comes its interface's index.
+const LEAVING: &str = "leave";
 
 /// A process that uses shared groups. The last one of a namespace that goes, with nothing left under control there, takes
 /// them away.
 #[derive(Debug)]
 pub(crate) struct Share {
-    file: File,
+    folder: File,
     namespace: u64,
 }
 
@@ -98,35 +100,41 @@ pub(crate) struct Share {
 /// keep their shares for them.
 #[derive(Debug)]
 pub(crate) struct Parting {
-    program: PathBuf,
+    path: PathBuf,
     /// Locked as long as the process lives.
-    lock: PathBuf,
-    _file: File,
+    _folder: File,
 }
 
 impl Parting {
     /// Leaves the program of a datapath on interface `ifindex` that is not pinned.
     pub(crate) fn leave(program: &mut ProgramMut<'_>, ifindex: u32) -> Result<Parting> {
         let _lock = Lock::take("groups")?;
-        let pin = shared_dir().join(format!("{PARTING}{ifindex}"));
-        let path = parting_lock(netdev::namespace_inode(), &ifindex.to_string());
-        let file = File::create(&path).map_err(io_error(&path))?;
-        flock(&file, libc::LOCK_EX).map_err(io_error(&path))?;
+        let path = shared_dir().join(format!("{LEAVING}{ifindex}"));
+        let folder = locked(&path, libc::LOCK_EX)?;
+        let pin = path.join(PART);
         program.pin(&pin).map_err(bpf(format!("pinning {}", pin.display())))?;
-        Ok(Parting { program: pin, lock: path, _file: file })
+        Ok(Parting { path, _folder: folder })
     }
 }
 
 impl Drop for Parting {
     fn drop(&mut self) {
-        // with the groups they may be gone already
-        let _ = fs::remove_file(&self.program);
-        let _ = fs::remove_file(&self.lock);
+        // with the groups it may be gone already
+        let _ = bpffs::remove_dir(&self.path);
     }
 }
 
-fn parting_lock(namespace: u64, ifindex: &str) -> PathBuf {
-    run_file(&format!("groups-{namespace}:{ifindex}"))
+/// Makes the folder, if it is not there, and locks it.
+fn locked(path: &Path, how: i32) -> Result<File> {
+    fs::create_dir_all(path).map_err(io_error(path))?;
+    let folder = File::open(path).map_err(io_error(path))?;
+    flock(&folder, how).map_err(io_error(path))?;
+    Ok(folder)
+}
+
+/// Does some process have the folder locked?
+fn is_locked(path: &Path) -> bool {
+    File::open(path).is_ok_and(|folder| flock(&folder, libc::LOCK_EX | libc::LOCK_NB).is_err())
 }
 
 /// Has the flows of processes that were killed leave their groups, in all namespaces, and takes away groups that nobody
@@ -141,31 +149,22 @@ pub fn part_killed() -> Result<usize> {
         namespaces.insert(namespace);
         let _lock = Lock::take("groups")?;
         for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let Some(ifindex) = name.strip_prefix(PARTING) else { continue };
-            let lock = parting_lock(namespace, ifindex);
-            let is_held = |file: File| flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_err();
-            if File::open(&lock).is_ok_and(is_held) {
+            let is_leaving = entry.file_name().to_string_lossy().starts_with(LEAVING);
+            if !is_leaving || is_locked(&entry.path()) {
                 continue;
             }
-            let program = match Program::fd_from_pinned_path(entry.path()) {
+            let program = match Program::fd_from_pinned_path(entry.path().join(PART)) {
                 // its process has just ended by itself
                 Err(why) if why.kind() == ErrorKind::NotFound => continue,
                 program => program.map_err(bpf("opening what flows part with"))?,
             };
             part(program.as_fd())?;
-            bpffs::remove_file(&entry.path())?;
-            // it may never have been there
-            let _ = fs::remove_file(lock);
+            bpffs::remove_dir(&entry.path())?;
             parted += 1;
         }
     }
     namespaces.into_iter().for_each(remove_unused);
     Ok(parted)
-}
-
-fn users(namespace: u64) -> PathBuf {
-    run_file(&format!("groups-{namespace}"))
 }
 
 /// Where names of the groups of this namespace's interfaces are noted.
@@ -179,48 +178,40 @@ fn names(namespace: u64) -> PathBuf {
 
 impl Share {
     pub(crate) fn hold() -> Result<Share> {
+        bpffs::mount_bpffs()?;
         // or who removes them might not see it
         let _lock = Lock::take("groups")?;
-        let namespace = netdev::namespace_inode();
-        let path = users(namespace);
-        let file = File::create(&path).map_err(io_error(&path))?;
-        flock(&file, libc::LOCK_SH).map_err(io_error(&path))?;
-        Ok(Share { file, namespace })
+        Ok(Share { folder: locked(&shared_dir(), libc::LOCK_SH)?, namespace: netdev::namespace_inode() })
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
         // the kernel would do it a moment later
-        let _ = flock(&self.file, libc::LOCK_UN);
+        let _ = flock(&self.folder, libc::LOCK_UN);
         remove_unused(self.namespace);
     }
 }
 
 /// Does some process use the groups of this namespace?
 pub(crate) fn has_users_here() -> bool {
-    has_users(netdev::namespace_inode())
-}
-
-/// Does some process use the namespace's groups?
-fn has_users(namespace: u64) -> bool {
-    File::open(users(namespace)).is_ok_and(|f| flock(&f, libc::LOCK_EX | libc::LOCK_NB).is_err())
+    is_locked(&shared_dir())
 }
 
 /// Takes the namespace's groups away if nobody uses them.
 pub(crate) fn remove_unused(namespace: u64) {
     let Ok(_lock) = Lock::take("groups") else { return };
-    if has_users(namespace) || !bpffs::has_none(namespace) {
+    if !bpffs::has_none(namespace) {
         return;
     }
     let prefix = format!("groups-{namespace}-");
+    let mut are_left = false;
     for entry in fs::read_dir(bpffs::root()).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(&prefix) {
-            // what cannot be removed is in use by another version
-            let _ = bpffs::remove_dir(&entry.path());
+            are_left |= is_locked(&entry.path()) || bpffs::remove_dir(&entry.path()).is_err();
         }
     }
-    for file in [users(namespace), names(namespace)] {
-        let _ = fs::remove_file(file);
+    if !are_left {
+        let _ = fs::remove_file(names(namespace));
     }
 }
