@@ -211,3 +211,26 @@ fn programs_that_cannot_be_replaced_stay_with_a_word() {
     });
     assert!(!net.pins().exists(), "released");
 }
+
+/// Somebody cleans /run, and with it the notes on what is pinned.
+#[test]
+fn what_is_pinned_is_taken_over_without_its_notes() {
+    if !is_root_or_skip("what_is_pinned_is_taken_over_without_its_notes") {
+        return;
+    }
+    let (net, _folder, file, mut agent) = with_agent("cubic");
+    bottleneck(&net);
+    with_transfer(&net, |progress| {
+        let maps_before = maps(&net);
+        kill(&mut agent, libc::SIGKILL);
+        for what in ["", ":build", ":index", ":rules", ":agent"] {
+            fs::remove_file(net.record(what)).expect(what);
+        }
+        repaired(&net);
+        agent = net.agent(&file, "taken over");
+        assert_eq!(maps(&net), maps_before);
+        repairs_go_on(&net, progress);
+    });
+    release(&net, agent);
+    assert!(!net.pins().exists(), "released");
+}

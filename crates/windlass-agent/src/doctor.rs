@@ -6,7 +6,6 @@ use crate::{
     load, native, netdev,
     pin_dir::PinDir,
     privilege::{is_root, missing_capabilities},
-    record::read_record,
     select,
     uplink::kernel_has_departure_times,
 };
@@ -51,8 +50,7 @@ fn version(release: &str) -> (u32, u32) {
 
 /// What this build's state is, by which its agents know whose open connections they can take over; and of which interfaces not.
 fn state() -> Check {
-    let is_other =
-        |iface: &String| read_record(&PinDir::here(iface).record()).is_some_and(|id| id != state_id());
+    let is_other = |iface: &String| PinDir::here(iface).state().is_some_and(|id| id != state_id());
     let others: Vec<_> = bpffs::pinned_here().into_iter().filter(is_other).collect();
     let found = match others.is_empty() {
         true => state_name(),

@@ -1,7 +1,8 @@
 //! Where the pinned datapath of one interface is kept.
 //!
 //! Layout: /sys/fs/bpf/windlass/<namespace inode>/<interface, : for .>/<map or link>. Beside it, under /run, what its state looks
-//! like, which build its programs are of, the interface's index and the names of the rules in force.
+//! like, which build its programs are of, the interface's index and the names of the rules in force. Should somebody clean /run, an
+//! empty folder among the pins still tells the first of these; the rest can do without.
 
 use crate::{
     Policy, Result,
@@ -9,9 +10,10 @@ use crate::{
     bpffs::{iface_dir, namespace_dir, remove_dir},
     claim::Claim,
     clock::Clock,
+    error::io_error,
     image::CONFIG,
     netdev,
-    record::write_text,
+    record::{read_record, write_record, write_text},
     run_dir::run_file,
     shared_groups,
 };
@@ -22,6 +24,9 @@ use std::{fs, os::fd::AsFd, path::PathBuf};
 pub(crate) const PINNED_CONFIG: &str = "wl_config";
 /// Likewise what the clock goes by, struct wl_clock_state.
 const PINNED_CLOCK_STATE: &str = "wl_clock_state";
+
+/// Begins the name of a folder that is empty. After it comes what the state looks like.
+const STATE: &str = "state";
 
 /// What the datapath's map of this name is pinned as; none: it is of one build, whose programs nothing of it outlives.
 pub(crate) fn pinned_as(map: &str) -> Option<&str> {
@@ -55,7 +60,23 @@ impl PinDir {
         iface_dir(self.namespace, &self.iface)
     }
 
-    /// What its state looks like; that it is whole.
+    /// What its state looks like, as is noted last, when it is whole; none: it is not.
+    pub(crate) fn state(&self) -> Option<u64> {
+        let of_folder = || {
+            let entries = fs::read_dir(self.dir()).ok()?.flatten();
+            entries.filter_map(|e| e.file_name().to_str()?.strip_prefix(STATE)?.parse().ok()).next()
+        };
+        read_record(&self.record()).or_else(of_folder)
+    }
+
+    /// Notes what its state looks like: it is whole.
+    pub(crate) fn note_state(&self, id: u64) -> Result<()> {
+        let folder = self.dir().join(format!("{STATE}{id}"));
+        fs::create_dir(&folder).map_err(io_error(&folder))?;
+        write_record(&self.record(), id)
+    }
+
+    /// Where else than in the folder of pins that is noted.
     pub(crate) fn record(&self) -> PathBuf {
         run_file(&format!("{}-{}", self.namespace, self.iface))
     }

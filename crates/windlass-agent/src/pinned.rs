@@ -17,7 +17,7 @@ use crate::{
     object::{fingerprint, pinned_map},
     pin_dir::{CLOCK_LINK, PINNED_CONFIG, PinDir},
     plain::from_bytes,
-    record::{read_record, remove_stale, write_record},
+    record::{read_record, remove_stale, write_record, write_text},
     replace::{load_onto, replace_programs},
     shared_groups,
 };
@@ -82,11 +82,15 @@ impl Pinned {
         if !dir.is_dir() {
             return Err(Error::NotPinned(iface.to_string()));
         }
-        let Some(state) = read_record(&pins.record()) else {
+        let Some(state) = pins.state() else {
             return Err(Error::PinnedInPart(iface.to_string()));
         };
-        let Some(ifindex) = pins.index().filter(|_| state == state_id()) else {
+        if state != state_id() {
             return Err(Error::OtherVersion(dir));
+        }
+        let linked = || pins.linked_index().filter(|index| *index != 0);
+        let Some(ifindex) = pins.index().or_else(linked).or_else(|| netdev::index(iface)) else {
+            return Err(Error::NotPinned(iface.to_string()));
         };
         let mut maps = BTreeMap::new();
         for name in MAPS {
@@ -107,6 +111,10 @@ impl Pinned {
             return Err(pinned.released());
         }
         pinned._claim = Some(Claim::take(&pinned.pins.claim_file(), &format!("'{iface}'"))?);
+        if pinned.pins.index().is_none() {
+            // by clsact nothing else tells it from one that gets its name; if it cannot be noted, that is as it was
+            let _ = write_text(&pinned.pins.index_file(), &pinned.ifindex.to_string());
+        }
         Ok(pinned)
     }
 

@@ -17,7 +17,7 @@ use crate::{
     object::pinned_map,
     pin_dir::{PinDir, pinned_as},
     privilege::check_root,
-    record::{read_record, remove_stale, write_record, write_text},
+    record::{remove_stale, write_record, write_text},
     shared_groups,
 };
 use libbpf_rs::{MapCore, Object};
@@ -42,7 +42,7 @@ fn is_claimed(iface: &str) -> bool {
 pub(crate) fn is_controlled(iface: &str) -> bool {
     let pins = PinDir::here(iface);
     let index = netdev::index(iface);
-    if index.is_none() || !pins.dir().is_dir() || read_record(&pins.record()).is_none() {
+    if index.is_none() || !pins.dir().is_dir() || pins.state().is_none() {
         return false;
     }
     match pins.linked_index() {
@@ -137,7 +137,7 @@ pub(crate) fn groups_named_here() -> Result<BTreeSet<u32>> {
     for iface in pinned_here() {
         let pins = PinDir::here(&iface);
         // those of another state are others
-        if read_record(&pins.record()) != Some(state_id()) {
+        if pins.state() != Some(state_id()) {
             continue;
         }
         let open = |name: &str| pinned_map(&pins.dir().join(name));
@@ -196,7 +196,7 @@ fn pin_all(
     pins.write_rule_names(policy);
     write_text(&pins.index_file(), &ifindex.to_string())?;
     write_record(&pins.build_file(), build_id())?;
-    write_record(&pins.record(), state_id())
+    pins.note_state(state_id())
 }
 
 /// Removes whatever is pinned for `iface`, of any version, its interface there or not.
