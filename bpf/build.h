@@ -15,10 +15,16 @@ extern const volatile struct wl_config wl_config;
 #define WL_OPT_OURS_MAX 24 /* timestamps, and a report */
 #define WL_ECN_MASK 3u /* what is sent again is not ECN-capable (RFC 3168, section 6.1.5) */
 
+/* The edge that the sender is shown: what it is shown as acknowledged may be beyond, if it sent more than it was shown. */
+static __always_inline __u32 wl_shown_edge(const struct wl_flow *f)
+{
+	return wl_seq_max(f->edge, f->shown_una);
+}
+
 /* The window field that shows the sender its edge, as far as the receiver offers it. */
 static __always_inline __u16 wl_shown_field(const struct wl_flow *f)
 {
-	return (wl_seq_min(f->edge, f->rcv_edge) - f->shown_una) >> f->rcv_wscale;
+	return (wl_seq_min(wl_shown_edge(f), f->rcv_edge) - f->shown_una) >> f->rcv_wscale;
 }
 
 struct wl_payload {

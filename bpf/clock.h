@@ -161,7 +161,7 @@ __noinline int wl_clock_show(struct __sk_buff *skb, __u32 id, __u64 now_ns, __u3
 	if (!progress && f->edge == edge)
 		return 0;
 	granule = (1u << f->rcv_wscale) - 1;
-	window = (f->edge - f->shown_una + granule) & ~granule;
+	window = (wl_shown_edge(f) - f->shown_una + granule) & ~granule;
 	/* whole granules, but never beyond what the receiver offers */
 	if (wl_after(f->shown_una + window, f->rcv_edge))
 		window = (f->rcv_edge - f->shown_una) & ~granule;
