@@ -117,28 +117,37 @@ enum wl_talk_result {
 
 /*
  * Adds to the sample what the group was too busy to hear of. A timeout is none any more if it was undone, or if another loss
- * event has begun since: that one is to be answered.
+ * event has begun since: that one is to be answered. Nor is a reduction that was undone, or that a timeout has made one.
  */
 static __always_inline void wl_talk_settle(const struct wl_place *p, struct wl_sample *s)
 {
-	int has_passed = (s->events & WL_EV_UNDO) || ((s->events & WL_EV_RECOVERY_ENTER) && s->is_in_recovery);
+	__u32 owes = p->owes;
 
-	s->events |= has_passed ? p->owes & ~WL_EV_TIMEOUT : p->owes;
+	if ((s->events & WL_EV_UNDO) || ((s->events & WL_EV_RECOVERY_ENTER) && s->is_in_recovery))
+		owes &= ~WL_EV_TIMEOUT;
+	if (s->events & (WL_EV_UNDO | WL_EV_TIMEOUT))
+		owes &= ~WL_EV_RECOVERY_ENTER;
+	s->events |= owes;
 }
 
 /*
- * The group is busy. What a flow says once, and its next report does not show, is kept for that; but not an undoing, which would
- * be taken for one of the recovery that begins with this sample. After a pause it has its share all the same: who is at the
- * group tells what the path bears, and what the flow cut by itself the group would take for a loss.
+ * The group is busy. What a flow says once, and its next report may not show, is kept for that: a timeout, and a reduction that
+ * is over by then or an undoing. Of the latter two in one sample neither is: which of them was first is not known later. After a
+ * pause it has its share all the same: who is at the group tells what the path bears, and what the flow cut by itself the
+ * group would take for a loss.
  */
 static __always_inline int wl_talk_later(struct wl_place *p, const struct wl_sample *s, struct wl_decision *d,
 					 __u32 what)
 {
-	if (what == WL_TALK_REPORT)
-		p->owes =
-			s->events & (s->events & WL_EV_RECOVERY_ENTER ? WL_EV_TIMEOUT : WL_EV_TIMEOUT | WL_EV_UNDO);
-	else if (what == WL_TALK_RESUME && d->is_share && !p->owes)
+	__u32 once = s->events & (WL_EV_RECOVERY_ENTER | WL_EV_UNDO);
+
+	if (what == WL_TALK_REPORT) {
+		p->owes = s->events & WL_EV_TIMEOUT;
+		if (once != (WL_EV_RECOVERY_ENTER | WL_EV_UNDO))
+			p->owes |= once;
+	} else if (what == WL_TALK_RESUME && d->is_share && !p->owes) {
 		d->cwnd_bytes = wl_max(d->cwnd_bytes, p->member.cwnd_bytes);
+	}
 	return WL_TALK_CONTENDED;
 }
 
