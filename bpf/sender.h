@@ -234,7 +234,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	 * What its receiver would not take is not kept: it would be sent again when the stream gets there, in place of what the
 	 * sender sends by then.
 	 */
-	if (kind == WL_DATA_TOO_MUCH || wl_is_beyond_offer(f, end)) {
+	if (kind == WL_DATA_TOO_MUCH || wl_is_beyond_offer(f, p->seq, end)) {
 		wl_pass_unstored(f, kind == WL_DATA_TOO_MUCH ? WL_C_BYPASS_FLOW_FULL : WL_C_BYPASS_UNHEARD, end,
 				 wl_hold(skb, f, p->payload_bytes, now_ns));
 		return WL_TC_PASS;
@@ -390,7 +390,7 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 	}
 	/* where its receiver would not take the end either, the stream goes on: what is sent again there must not end it */
 	ends = (p->flags & WL_TCP_FIN) &&
-	       (f->mode != WL_MODE_ENFORCE || !wl_is_beyond_offer(f, p->seq + p->payload_bytes));
+	       (f->mode != WL_MODE_ENFORCE || !wl_is_beyond_offer(f, p->seq, p->seq + p->payload_bytes));
 	if (f->mode != WL_MODE_ENFORCE) {
 		wl_watch_sender(skb, f, p);
 	} else {

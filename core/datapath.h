@@ -273,7 +273,7 @@ enum wl_pace_by {
 	X(BYPASS_STAND_ASIDE, "bypasses: the sender paces itself") \
 	X(BYPASS_REPAIR, "bypasses: what was lost could not be sent again") \
 	X(BYPASS_UNHEARD, \
-	  "bypasses: the receiver's ACKs took another way, or data went beyond what it offered here") \
+	  "bypasses: the receiver's ACKs took another way, or data behind a gap went beyond what it offered here") \
 	X(BYPASS_POLICY, "bypasses: the policy changed the flow's mode") \
 	X(BYPASS_ENDED, "bypasses ended: all in flight is in the store again") \
 	X(DATA_GAPS, "data packets that came before earlier ones, or after some that were not seen") \
