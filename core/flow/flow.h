@@ -85,9 +85,7 @@ enum wl_flow_flag {
 	WL_FLOW_SERVICE_TAG = 1 << 26, /* vlan_tci is of a service tag (IEEE 802.1ad) */
 	WL_FLOW_RESTED = 1 << 27, /* the receiver's next timestamp may seem older than rcv_tsval, and is not */
 	WL_FLOW_SENDER_WAITS = 1 << 28, /* the sender itself sent una again, no progress since */
-	WL_FLOW_HEARS_MORE =
-		1
-		<< 29, /* acknowledged, or echoed by the sender, was what did not come by here, no progress since */
+	WL_FLOW_HEARS_MORE = 1 << 29, /* what went past unseen is acknowledged, or echoed; no progress since */
 	WL_FLOW_SENDER_PROBED = 1 << 30, /* the sender probed its tail, and heard nothing of it yet (probed.h) */
 	WL_FLOW_MARKED =
 		1u << 31, /* a mark has reduced the window; no other before recovery_seq is acknowledged does */
