@@ -4,6 +4,7 @@
 #define WL_BPF_POLICY_H
 
 #include "parse.h"
+#include "../core/alg/list.h"
 
 static const struct wl_place wl_new_place = {};
 
@@ -110,6 +111,32 @@ static __always_inline int wl_settles_first(const struct wl_flow *f, const struc
 }
 
 /*
+ * The flow's algorithm: its own, or its rule's, or, of those that only a later build's programs have, CUBIC: without any its
+ * window would stay where it is for ever.
+ */
+static __always_inline __u32 wl_choose_algorithm(const struct wl_flow *f, const struct wl_rule *rule)
+{
+	struct wl_exception *own = bpf_map_lookup_elem(&wl_exceptions, &f->key);
+	__u32 draw, algorithm;
+
+	if (own && own->base == f->base) {
+		algorithm = own->algorithm;
+		if (wl_alg_is_known(algorithm))
+			return algorithm;
+		wl_count(WL_C_ALGORITHM_UNKNOWN);
+	}
+	/* the draw belongs to the flow, so that a reload of the same split leaves the flow where it is */
+	draw = (f->base ^ (__u32)f->key.snd_port_be << 16 ^ f->key.rcv_port_be) * 2654435761u;
+	draw = (__u64)draw * 1000 >> 32;
+	algorithm = wl_draw_algorithm(rule, draw);
+	/* who only watches needs none */
+	if (rule->mode != WL_MODE_ENFORCE || wl_alg_is_known(algorithm))
+		return algorithm;
+	wl_count(WL_C_ALGORITHM_UNKNOWN);
+	return WL_ALG_cubic;
+}
+
+/*
  * Finds the rule of flow `id` and writes mode and algorithm into it. Returns 0, or -1: no rule matches. While losses are
  * to be mended first nothing changes.
  */
@@ -117,10 +144,8 @@ __noinline int wl_apply_policy(__u32 id)
 {
 	struct wl_flow *f = bpf_map_lookup_elem(&wl_flows, &id);
 	struct wl_policy_head *head = wl_policy_get();
-	struct wl_exception *own;
 	struct wl_rule *rule;
 	__u32 generation;
-	__u32 draw;
 
 	if (!f || !head)
 		return -1;
@@ -144,11 +169,7 @@ __noinline int wl_apply_policy(__u32 id)
 	/* looked up again at the next ACK */
 	if (wl_choose_group(f, id, rule))
 		f->policy_generation--;
-	/* the draw belongs to the flow, so that a reload of the same split leaves the flow where it is */
-	draw = (f->base ^ (__u32)f->key.snd_port_be << 16 ^ f->key.rcv_port_be) * 2654435761u;
-	draw = (__u64)draw * 1000 >> 32;
-	own = bpf_map_lookup_elem(&wl_exceptions, &f->key);
-	f->algorithm = own && own->base == f->base ? own->algorithm : wl_draw_algorithm(rule, draw);
+	f->algorithm = wl_choose_algorithm(f, rule);
 	f->params = rule->params;
 	f->params.flags |= WL_ALG_CANNOT_DELAY;
 	return 0;

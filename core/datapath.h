@@ -303,7 +303,8 @@ enum wl_pace_by {
 	X(GROUP_CONTENDED, "reports not made: the group was locked for too long") \
 	X(GROUP_COLLECTED, "members of groups taken for gone after a silence") \
 	X(CLOCK_TICKS, "rounds of the clock") \
-	X(PASS_OTHER_VLAN, "passed: addresses and ports are a flow's, but of another VLAN, which came first")
+	X(PASS_OTHER_VLAN, "passed: addresses and ports are a flow's, but of another VLAN, which came first") \
+	X(ALGORITHM_UNKNOWN, "looks at policies that found an algorithm which these programs do not have")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
 enum wl_counter {

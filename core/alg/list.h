@@ -45,6 +45,18 @@ enum wl_alg_id {
 	WL_ALG_LIST(WL_ALG_ENUM)
 };
 
+/* Is it the id of an algorithm? Maps can hold those of a later build. */
+WL_INLINE int wl_alg_is_known(wl_u32 id)
+{
+#define WL_ALG_CASE(symbol, number, name, needs, description) case number:
+	switch (id) {
+		WL_ALG_LIST(WL_ALG_CASE)
+		return 1;
+	}
+#undef WL_ALG_CASE
+	return 0;
+}
+
 /* Bits of enum wl_alg_need; none for an unknown id. */
 WL_INLINE wl_u32 wl_alg_needs(wl_u32 id)
 {
