@@ -691,7 +691,7 @@ fn what_was_pinned_in_part_is_made_anew() {
     kill(&mut agent, libc::SIGKILL);
     // as if killed just before it noted whose pins these are
     fs::remove_file(net.record("")).expect("the record of who pinned it");
-    fs::remove_dir(net.noted_state()).expect("which is among the pins, too");
+    fs::remove_file(net.noted_state()).expect("which is among the pins, too");
     agent = net.agent(&file, "under control");
     assert_eq!(net.clocks().len(), 2);
     is_controlled(&net);

@@ -82,11 +82,9 @@ impl Net {
         Path::new("/sys/fs/bpf/windlass").join(self.namespace().to_string()).join("r1")
     }
 
-    /// The folder among the pins by whose name it is known what their state is.
+    /// The symbolic link among the pins by which it is known what their state is.
     pub fn noted_state(&self) -> PathBuf {
-        let pins = fs::read_dir(self.pins()).expect("pins").flatten();
-        let mut folders = pins.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
-        folders.next().expect("it is noted").path()
+        self.pins().join("state")
     }
 
     /// What is known of it beside the pins themselves.

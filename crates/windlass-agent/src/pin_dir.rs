@@ -1,8 +1,8 @@
 //! Where the pinned datapath of one interface is kept.
 //!
 //! Layout: /sys/fs/bpf/windlass/<namespace inode>/<interface, : for .>/<map or link>. Beside it, under /run, what its state looks
-//! like, which build its programs are of, the interface's index and the names of the rules in force. Should somebody clean /run, an
-//! empty folder among the pins still tells the first of these; the rest can do without.
+//! like, which build its programs are of, the interface's index and the names of the rules in force. Should somebody clean /run, a
+//! symbolic link among the pins still tells the first of these; the rest can do without.
 
 use crate::{
     Policy, Result,
@@ -18,14 +18,18 @@ use crate::{
     shared_groups,
 };
 use libbpf_rs::{Link, Program, query::LinkTypeInfo};
-use std::{fs, os::fd::AsFd, path::PathBuf};
+use std::{
+    fs,
+    os::{fd::AsFd, unix::fs::symlink},
+    path::PathBuf,
+};
 
 /// What the map of constants is pinned as: bpffs takes no names with dots.
 pub(crate) const PINNED_CONFIG: &str = "wl_config";
 /// Likewise what the clock goes by, struct wl_clock_state.
 const PINNED_CLOCK_STATE: &str = "wl_clock_state";
 
-/// Begins the name of a folder that is empty. After it comes what the state looks like.
+/// A symbolic link among the pins. What it leads to is no path but what the state looks like. Whoever removes pins can unlink it.
 const STATE: &str = "state";
 
 /// What the datapath's map of this name is pinned as; none: it is of one build, whose programs nothing of it outlives.
@@ -62,17 +66,15 @@ impl PinDir {
 
     /// What its state looks like, as is noted last, when it is whole; none: it is not.
     pub(crate) fn state(&self) -> Option<u64> {
-        let of_folder = || {
-            let entries = fs::read_dir(self.dir()).ok()?.flatten();
-            entries.filter_map(|e| e.file_name().to_str()?.strip_prefix(STATE)?.parse().ok()).next()
-        };
-        read_record(&self.record()).or_else(of_folder)
+        let of_link = || fs::read_link(self.dir().join(STATE)).ok()?.to_str()?.parse().ok();
+        // builds that leave no link note it under /run alone
+        of_link().or_else(|| read_record(&self.record()))
     }
 
     /// Notes what its state looks like: it is whole.
     pub(crate) fn note_state(&self, id: u64) -> Result<()> {
-        let folder = self.dir().join(format!("{STATE}{id}"));
-        fs::create_dir(&folder).map_err(io_error(&folder))?;
+        let link = self.dir().join(STATE);
+        symlink(id.to_string(), &link).map_err(io_error(&link))?;
         write_record(&self.record(), id)
     }
 
