@@ -591,9 +591,10 @@ impl World {
         for (mut left, expected, what) in
             [(chunks, self.chunks.get(), "free chunks"), (flows, self.room.flows, "free flows")]
         {
+            assert_eq!(left.len(), expected, "{what}");
             left.sort();
             left.dedup();
-            assert_eq!(left.len(), expected, "{what}");
+            assert_eq!(left.len(), expected, "{what}, given twice");
         }
         self.net.answer(&["detach", "--all"]);
         nothing_is_left(&self.net.middle, "r1");
