@@ -1,7 +1,7 @@
 //! An agent of another build takes over: its programs go on with the flows, or, where they cannot, those that are there.
 
 use crate::{
-    agent::{Talker, kill, put, release, with_agent},
+    agent::{Talker, kill, policy, put, release, with_agent},
     net::{Net, with_transfer},
     random::{free, spare_chunks},
     site::tcx_programs,
@@ -237,6 +237,52 @@ fn clean(net: &Net) {
     for what in ["", ":build", ":index", ":rules", ":agent"] {
         fs::remove_file(net.record(what)).expect(what);
     }
+}
+
+/// Somebody cleans /run while an agent runs. A second one would put its own policy in force and look after the same clock.
+#[test]
+fn one_agent_has_what_is_pinned_whatever_becomes_of_its_notes() {
+    if !is_root_or_skip("one_agent_has_what_is_pinned_whatever_becomes_of_its_notes") {
+        return;
+    }
+    let (net, folder, file, mut agent) = with_agent("cubic");
+    let others = tempfile::tempdir().expect("a folder");
+    let other = policy(others.path(), "bbr");
+    bottleneck(&net);
+    with_transfer(&net, |progress| {
+        let is_of = |algorithm: &str| net.flows()[0]["algorithm"] == algorithm;
+        repairs_go_on(&net, progress);
+        clean(&net);
+        // the second time there are notes of who tried in vain
+        for _ in 0..2 {
+            let words = ["agent", "--policy", other.to_str().expect("UTF-8")];
+            let out = net.windlass(&words).output().expect("windlass runs");
+            let said = String::from_utf8_lossy(&out.stderr);
+            assert!(said.contains("already under control") && said.contains("end that first"), "{said}");
+            assert_eq!(out.status.code(), Some(2), "{said}");
+        }
+        repairs_go_on(&net, progress);
+        assert!(is_of("cubic"));
+        // the first goes on, and others may look and change
+        policy(folder.path(), "reno");
+        while !is_of("reno") {
+            progress();
+        }
+        let flow = net.flows().remove(0);
+        let [sender, receiver] =
+            ["sender", "receiver"].map(|end| flow[end].as_str().expect("an address").to_string());
+        net.answer(&["set", &sender, &receiver, "--alg", "bbr"]);
+        while !is_of("bbr") {
+            progress();
+        }
+        // nothing is left of the lock of one that is killed
+        kill(&mut agent, libc::SIGKILL);
+        agent = net.agent(&file, "taken over");
+        repairs_go_on(&net, progress);
+    });
+    net.answer(&["detach", "--all"]);
+    assert_eq!(agent.wait().expect("it ends").code(), Some(2), "released by somebody");
+    assert!(!net.pins().exists());
 }
 
 /// Somebody cleans /run, and with it the notes on what is pinned.

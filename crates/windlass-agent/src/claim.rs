@@ -1,5 +1,8 @@
 //! Who looks after what is pinned or attached: one process at a time, or each would put its own policy in force. The kernel drops
 //! the claim of one that is killed.
+//!
+//! A claim is a lock on a file under /run, which also says whose it is, and, of what is pinned, one on the folder of pins: that is
+//! the same for whoever sees the pins, also with another /run or one that was cleaned.
 
 use crate::{Error, Result, error::io_error, lock::flock};
 use std::{
@@ -12,6 +15,8 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Claim {
     _file: File,
+    /// None: nothing is pinned, or not for an interface.
+    _folder: Option<File>,
 }
 
 impl Claim {
@@ -23,24 +28,43 @@ impl Claim {
     pub(crate) fn take(path: &Path, what: &str) -> Result<Claim> {
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let mut file = options.map_err(io_error(path))?;
-        if let Err(why) = flock(&file, libc::LOCK_EX | libc::LOCK_NB) {
-            if why.raw_os_error() != Some(libc::EWOULDBLOCK) {
-                return Err(io_error(path)(why));
+        lock_alone(&file, path, what).map_err(|why| match why {
+            Error::Claimed { what, mut process } => {
+                // it may not have said yet who it is
+                let _ = file.read_to_string(&mut process);
+                Error::Claimed { what, process }
             }
-            let mut process = String::new();
-            // it may not have said yet who it is
-            let _ = file.read_to_string(&mut process);
-            return Err(Error::Claimed { what: what.into(), process });
-        }
+            why => why,
+        })?;
         // it is for whoever finds it taken: a full disk is no reason to leave
         let _ = file.set_len(0).and_then(|()| write!(file, " (process {})", std::process::id()));
-        Ok(Claim { _file: file })
+        Ok(Claim { _file: file, _folder: None })
     }
 
-    /// Does some process have what `path` stands for? With the same lock held.
+    /// Claims the folder of what is pinned, too.
+    ///
+    /// # Errors
+    /// A process has it that has another /run.
+    pub(crate) fn with_folder(self, pins: &Path, what: &str) -> Result<Claim> {
+        let folder = File::open(pins).map_err(io_error(pins))?;
+        lock_alone(&folder, pins, what)?;
+        Ok(Claim { _folder: Some(folder), ..self })
+    }
+
+    /// Does some process have what `path`, a file or a folder of pins, stands for? With the same lock held.
     pub(crate) fn is_taken(path: &Path) -> bool {
         let is_held = |file: File| flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_err();
         File::open(path).is_ok_and(is_held)
+    }
+}
+
+/// Locks a file or folder for as long as it is open; in errors it is called `what`.
+pub(crate) fn lock_alone(file: &File, path: &Path, what: &str) -> Result<()> {
+    match flock(file, libc::LOCK_EX | libc::LOCK_NB) {
+        Err(why) if why.raw_os_error() == Some(libc::EWOULDBLOCK) => {
+            Err(Error::Claimed { what: what.into(), process: String::new() })
+        }
+        locked => locked.map_err(io_error(path)),
     }
 }
 

@@ -99,8 +99,28 @@ impl PinDir {
     }
 
     /// Claimed by the agent that looks after it, or by an `attach`, whose datapath is not pinned.
-    pub(crate) fn claim_file(&self) -> PathBuf {
+    fn claim_file(&self) -> PathBuf {
         run_file(&format!("{}-{}:agent", self.namespace, self.iface))
+    }
+
+    /// Claims it for this process; in errors it is called `what`. With the lock of "pins" held.
+    ///
+    /// # Errors
+    /// Another process has it.
+    pub(crate) fn claim(&self, what: &str) -> Result<Claim> {
+        let claim = Claim::take(&self.claim_file(), what)?;
+        if self.dir().is_dir() { claim.with_folder(&self.dir(), what) } else { Ok(claim) }
+    }
+
+    /// Removes what tells whose it is, if it is there. With the lock of "pins" held, or who just opened it could claim what nobody
+    /// else sees.
+    pub(crate) fn remove_claim(&self) {
+        let _ = fs::remove_file(self.claim_file());
+    }
+
+    /// Does some process look after it? With the lock of "pins" held.
+    pub(crate) fn is_claimed(&self) -> bool {
+        Claim::is_taken(&self.claim_file()) || Claim::is_taken(&self.dir())
     }
 
     /// Notes the names of the rules in force. If that fails, people see numbers: no reason to put another policy in force.
@@ -141,7 +161,7 @@ impl PinDir {
     /// this one, and has been renamed, there is none under that name.
     fn is_of_another(&self, name: &str) -> bool {
         let other = PinDir::here(name);
-        name != self.iface && (other.dir().is_dir() || Claim::is_taken(&other.claim_file()))
+        name != self.iface && (other.dir().is_dir() || other.is_claimed())
     }
 
     /// Detaches it from the interface, whose index was `ifindex`, and removes all that is kept of it.
@@ -175,9 +195,10 @@ impl PinDir {
         // fails while other interfaces have theirs
         let _ = fs::remove_dir(namespace_dir(self.namespace));
         let notes = [self.record(), self.build_file(), self.index_file(), self.rule_names_file()];
-        for file in notes.into_iter().chain([self.claim_file()]) {
+        for file in notes {
             let _ = fs::remove_file(file);
         }
+        self.remove_claim();
         shared_groups::remove_unused(self.namespace);
         Ok(())
     }

@@ -110,7 +110,7 @@ impl Pinned {
         if !pinned.is_still_pinned() {
             return Err(pinned.released());
         }
-        pinned._claim = Some(Claim::take(&pinned.pins.claim_file(), &format!("'{iface}'"))?);
+        pinned._claim = Some(pinned.pins.claim(&format!("'{iface}'"))?);
         if pinned.pins.index().is_none() {
             // by clsact nothing else tells it from one that gets its name; if it cannot be noted, that is as it was
             let _ = write_text(&pinned.pins.index_file(), &pinned.ifindex.to_string());

@@ -21,7 +21,7 @@ use crate::{
     shared_groups,
 };
 use libbpf_rs::{MapCore, Object};
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, fs};
 
 /// Interfaces of this namespace with a datapath that is not pinned where it is seen from here. Of one whose claim is not seen
 /// either only tcx tells.
@@ -34,7 +34,7 @@ pub fn attached_elsewhere() -> Result<Vec<String>> {
 
 /// Does some process look after `iface` of this namespace? With the lock of "pins" held.
 fn is_claimed(iface: &str) -> bool {
-    Claim::is_taken(&PinDir::here(iface).claim_file())
+    PinDir::here(iface).is_claimed()
 }
 
 /// Has `iface` of this namespace, and not an earlier interface of that name, a pinned datapath? One that is not all there,
@@ -74,20 +74,20 @@ pub(crate) fn remove_earlier(iface: &str, ifindex: u32) -> Result<Claim> {
         // whoever had claimed that may not have noticed yet
         pins.release(pins.index())?;
     }
-    let take = |file: &Path| Claim::take(file, &format!("'{iface}'"));
+    let what = format!("'{iface}'");
     for renamed in pinned_here().iter().map(|name| PinDir::here(name)).filter(|p| p.is_of(ifindex)) {
         // unless an agent has it that has not noticed yet
-        take(&renamed.claim_file())?;
+        renamed.claim(&what)?;
         renamed.release(Some(ifindex))?;
     }
-    take(&pins.claim_file())
+    pins.claim(&what)
 }
 
 /// What is not pinned ends, and with it the claim.
 pub(crate) fn unclaim(iface: &str, claim: Claim) {
     // or who just opened the file could claim what nobody else sees
     if let Ok(_lock) = Lock::take("pins") {
-        let _ = fs::remove_file(PinDir::here(iface).claim_file());
+        PinDir::here(iface).remove_claim();
         drop(claim);
     }
 }
@@ -107,7 +107,7 @@ pub fn remove_gone() -> Result<usize> {
                 None => namespace == netdev::namespace_inode() && !pins.has_interface(),
             };
             // an agent that runs sees for itself what became of its own: a link that somebody detached looks as one that is gone
-            if is_gone && !Claim::is_taken(&pins.claim_file()) {
+            if is_gone && !pins.is_claimed() {
                 pins.release(pins.index())?;
                 gone += 1;
             }
