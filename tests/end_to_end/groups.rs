@@ -3,7 +3,7 @@
 use crate::{
     agent::{attached_with, kill},
     downloads::Downloads,
-    net::Net,
+    net::{Net, shared_groups},
     site::{Outcome, PLAIN, Place, Setup, nothing_is_left, site_or_skip},
 };
 use std::{
@@ -205,18 +205,22 @@ fn members_leave_when_attach_is_killed() {
     let connections = net.idle_connections(3);
     let before = net.group();
     assert_eq!((before.members, before.sum_weight), (3, 3));
+    // of one that was killed earlier, with nothing left in it yet
+    let empty = shared_groups(net.namespace()).expect("groups are shared").join("leave999");
+    fs::create_dir(&empty).expect("a folder");
     attach.kill().expect("our own child");
     attach.wait().expect("it ends");
     let end = Instant::now() + Duration::from_secs(10);
-    while net.group().members > 0 && Instant::now() < end {
+    while (net.group().members > 0 || empty.exists()) && Instant::now() < end {
         thread::sleep(Duration::from_millis(10));
     }
-    let after = net.group();
+    let (after, is_empty_left) = (net.group(), empty.exists());
     drop(connections);
     agent.kill().expect("our own child");
     agent.wait().expect("it ends");
     net.answer(&["detach", "--all"]);
     assert_eq!((after.members, after.sum_weight, after.in_slow_start), (0, 0, 0));
+    assert!(!is_empty_left);
 }
 
 /// One that has another /run, as in a container, sees of an `attach` that lives what it left, and that it lives.

@@ -6,6 +6,7 @@
 
 use crate::{
     Result, bpffs,
+    claim::{Claim, lock_alone},
     error::{bpf, io_error},
     image,
     lock::{Lock, flock},
@@ -110,7 +111,10 @@ impl Parting {
     pub(crate) fn leave(program: &mut ProgramMut<'_>, ifindex: u32) -> Result<Parting> {
         let _lock = Lock::take("groups")?;
         let path = shared_dir().join(format!("{LEAVING}{ifindex}"));
-        let folder = locked(&path, libc::LOCK_EX)?;
+        let folder = folder(&path)?;
+        let what = netdev::name_of(ifindex)
+            .map_or_else(|| format!("interface {ifindex}"), |name| format!("'{name}'"));
+        lock_alone(&folder, &path, &what)?;
         let pin = path.join(PART);
         program.pin(&pin).map_err(bpf(format!("pinning {}", pin.display())))?;
         Ok(Parting { path, _folder: folder })
@@ -124,17 +128,10 @@ impl Drop for Parting {
     }
 }
 
-/// Makes the folder, if it is not there, and locks it.
-fn locked(path: &Path, how: i32) -> Result<File> {
+/// Opens the folder, and makes it if it is not there.
+fn folder(path: &Path) -> Result<File> {
     fs::create_dir_all(path).map_err(io_error(path))?;
-    let folder = File::open(path).map_err(io_error(path))?;
-    flock(&folder, how).map_err(io_error(path))?;
-    Ok(folder)
-}
-
-/// Does some process have the folder locked?
-fn is_locked(path: &Path) -> bool {
-    File::open(path).is_ok_and(|folder| flock(&folder, libc::LOCK_EX | libc::LOCK_NB).is_err())
+    File::open(path).map_err(io_error(path))
 }
 
 /// Has the flows of processes that were killed leave their groups, in all namespaces, and takes away groups that nobody
@@ -150,12 +147,15 @@ pub fn part_killed() -> Result<usize> {
         let _lock = Lock::take("groups")?;
         for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
             let is_leaving = entry.file_name().to_string_lossy().starts_with(LEAVING);
-            if !is_leaving || is_locked(&entry.path()) {
+            if !is_leaving || Claim::is_taken(&entry.path()) {
                 continue;
             }
             let program = match Program::fd_from_pinned_path(entry.path().join(PART)) {
-                // its process has just ended by itself
-                Err(why) if why.kind() == ErrorKind::NotFound => continue,
+                // its process has just ended by itself, or was killed before it attached anything
+                Err(why) if why.kind() == ErrorKind::NotFound => {
+                    bpffs::remove_dir(&entry.path())?;
+                    continue;
+                }
                 program => program.map_err(bpf("opening what flows part with"))?,
             };
             part(program.as_fd())?;
@@ -181,7 +181,10 @@ impl Share {
         bpffs::mount_bpffs()?;
         // or who removes them might not see it
         let _lock = Lock::take("groups")?;
-        Ok(Share { folder: locked(&shared_dir(), libc::LOCK_SH)?, namespace: netdev::namespace_inode() })
+        let dir = shared_dir();
+        let folder = folder(&dir)?;
+        flock(&folder, libc::LOCK_SH).map_err(io_error(&dir))?;
+        Ok(Share { folder, namespace: netdev::namespace_inode() })
     }
 }
 
@@ -195,7 +198,7 @@ impl Drop for Share {
 
 /// Does some process use the groups of this namespace?
 pub(crate) fn has_users_here() -> bool {
-    is_locked(&shared_dir())
+    Claim::is_taken(&shared_dir())
 }
 
 /// Takes the namespace's groups away if nobody uses them.
@@ -208,7 +211,7 @@ pub(crate) fn remove_unused(namespace: u64) {
     let mut are_left = false;
     for entry in fs::read_dir(bpffs::root()).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(&prefix) {
-            are_left |= is_locked(&entry.path()) || bpffs::remove_dir(&entry.path()).is_err();
+            are_left |= Claim::is_taken(&entry.path()) || bpffs::remove_dir(&entry.path()).is_err();
         }
     }
     if !are_left {
