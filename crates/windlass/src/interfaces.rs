@@ -113,7 +113,7 @@ impl Interfaces {
                 self.voice.of_iface(
                     "taken_over",
                     iface,
-                    "taken over, with this build's programs instead of another's",
+                    "taken over, with this build's programs instead of those that were there",
                 );
             }
             Start::NotUpgraded(why) => {
