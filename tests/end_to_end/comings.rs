@@ -130,6 +130,7 @@ fn what_is_pinned_in_part_is_in_nobodys_way() {
     kill(&mut agent.child, libc::SIGKILL);
     // as if killed just before it noted whose pins these are
     fs::remove_file(net.record("").with_file_name(format!("{}-r2", net.namespace()))).expect("its record");
+    fs::remove_file(net.pins().with_file_name("r2").join("state")).expect("which is among the pins, too");
     for words in [&["flows", "--json"][..], &["counters", "--json"], &["top", "--json", "--count", "1"]] {
         net.answer(words);
     }
