@@ -26,7 +26,11 @@ pub use name::{DEFAULT_PREFIX, check_prefix};
 use pins::{dir, group_names, is_current, native_dir, record};
 pub use pins::{is_loaded, prefixes};
 use serde::Serialize;
-use std::{fs, mem::offset_of, path::Path};
+use std::{
+    fs,
+    mem::offset_of,
+    path::{Path, PathBuf},
+};
 use windlass_core::{Algorithm, abi::wl_native_stats};
 
 /// An algorithm that is registered, or was and is still in use.
@@ -98,6 +102,25 @@ pub fn unload_unused(prefix: &str) -> Result<()> {
     let _lock = Lock::take("native")?;
     let is_in_use = PinnedSelector::all().iter().any(|s| s.prefix() == prefix);
     if is_in_use || !is_loaded(prefix) { Ok(()) } else { unload(prefix).map(drop) }
+}
+
+/// Is it loaded, now that nobody is just about to load or unload it?
+pub fn is_still_loaded(prefix: &str) -> bool {
+    // a lock that cannot be had keeps nobody from looking
+    let _lock = Lock::take("native");
+    is_loaded(prefix)
+}
+
+/// Releases the cgroups for whose sockets something under `prefix` is chosen, and unregisters it: see [`unload`]. Agents see both
+/// or nothing ([`is_still_loaded`]). Returns the cgroups and what was unregistered.
+pub fn release_and_unload(prefix: &str) -> Result<(Vec<PathBuf>, Vec<NativeInfo>)> {
+    let _lock = Lock::take("native")?;
+    let mut released = Vec::new();
+    for selector in PinnedSelector::all().into_iter().filter(|s| s.prefix() == prefix) {
+        released.push(selector.cgroup().to_path_buf());
+        selector.remove()?;
+    }
+    Ok((released, unload(prefix)?))
 }
 
 /// Unregisters what is pinned under `prefix`. Sockets that use it go over to the kernel's own algorithm when they next

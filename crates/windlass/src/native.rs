@@ -22,7 +22,10 @@ use std::{
 };
 use windlass_agent::{
     CoupledStats, Coupling, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector, check_root,
-    native::{check_prefix, ensure_loaded, is_loaded, list, prefixes, unload, unload_unused},
+    native::{
+        check_prefix, ensure_loaded, is_loaded, is_still_loaded, list, prefixes, release_and_unload,
+        unload_unused,
+    },
     remove_gone_cgroups, root_cgroup,
 };
 use windlass_scenario::Parameters;
@@ -67,18 +70,11 @@ fn remove(prefix: &str, json: bool) -> Result<()> {
     // before anything is released
     check_prefix(prefix)?;
     check_root("unloading congestion control")?;
-    let mut released = Vec::new();
-    for selector in PinnedSelector::all().into_iter().filter(|s| s.prefix() == prefix) {
-        if !json {
-            println!("{}: released", selector.cgroup().display());
-        }
-        released.push(selector.cgroup().to_path_buf());
-        selector.remove()?;
-    }
-    let unloaded = unload(prefix)?;
+    let (released, unloaded) = release_and_unload(prefix)?;
     if json {
         println!("{}", json!({ "released": released, "unloaded": unloaded }));
     } else {
+        released.iter().for_each(|cgroup| println!("{}: released", cgroup.display()));
         unloaded.iter().for_each(|i| println!("{}: unloaded; {}", i.name, left(i.sockets, i.algorithm)));
     }
     let default = std::fs::read_to_string(DEFAULT).unwrap_or_default();
@@ -317,7 +313,7 @@ impl NativeHome {
         self.refused.names().any(|cgroup| Path::new(cgroup).is_dir())
     }
 
-    /// Has somebody else released one since this was last asked?
+    /// Has somebody else released one since this was last asked, other than by unloading the algorithms?
     pub fn are_newly_released(&mut self) -> bool {
         mem::take(&mut self.is_newly_released)
     }
@@ -384,7 +380,8 @@ impl NativeHome {
                 (true, true) => {
                     self.voice.complain(selector.released());
                     self.released.push(selector);
-                    self.is_newly_released = true;
+                    // unless what chose for it had nothing to choose any more: that may be loaded again
+                    self.is_newly_released |= is_still_loaded(&self.prefix);
                 }
                 (false, _) => {
                     self.voice.of_cgroup("gone", selector.cgroup(), GONE);
