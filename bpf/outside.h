@@ -34,13 +34,14 @@ static __always_inline int wl_is_near(const struct wl_flow *f, const struct wl_p
 
 /*
  * Does data that leaves a gap before it end beyond all that the sender was shown, and its receiver has offered? Then it is not of
- * this stream, or the sender has heard of more room where the box has not; in that case it goes on where it was.
+ * this stream, or the sender has heard of more room where the box has not; in that case it goes on where it was. What follows
+ * on such data, up to which nxt has gone, is no better.
  */
 static __always_inline int wl_is_beyond_offer(const struct wl_flow *f, __u32 seq, __u32 end)
 {
 	__u32 edge = wl_seq_max(wl_seq_max(f->edge, f->rcv_edge), f->near_shown_edge);
 
-	return wl_after(seq, f->nxt) && wl_after(end, edge);
+	return wl_after(end, edge) && (wl_after(seq, f->nxt) || wl_after(f->nxt, edge));
 }
 
 #endif
