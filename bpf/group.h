@@ -125,29 +125,34 @@ static __always_inline void wl_talk_settle(const struct wl_place *p, struct wl_s
 
 	if ((s->events & WL_EV_UNDO) || ((s->events & WL_EV_RECOVERY_ENTER) && s->is_in_recovery))
 		owes &= ~WL_EV_TIMEOUT;
-	if (s->events & (WL_EV_UNDO | WL_EV_TIMEOUT))
+	if ((s->events | owes) & (WL_EV_UNDO | WL_EV_TIMEOUT))
 		owes &= ~WL_EV_RECOVERY_ENTER;
 	s->events |= owes;
 }
 
 /*
- * The group is busy. What a flow says once, and its next report may not show, is kept for that: a timeout, and a reduction that
- * is over by then or an undoing. Of the latter two in one sample neither is: which of them was first is not known later. After a
- * pause it has its share all the same: who is at the group tells what the path bears, and what the flow cut by itself the
- * group would take for a loss.
+ * Is what is undone a reduction that the group has not heard of? It has nothing to give back then, or would undo one before.
+ * So it is, to be safe, where one sample has both: which of them was first is not known later.
+ */
+static __always_inline int wl_talk_is_unheard(const struct wl_place *p, const struct wl_sample *s)
+{
+	return (p->owes & WL_EV_RECOVERY_ENTER) && (s->events & WL_EV_UNDO);
+}
+
+/*
+ * The group is busy. What a flow says once, and its next report may not show, is kept for that: a timeout, a reduction that is
+ * over by then, an undoing. After a pause it has its share all the same: who is at the group tells what the path bears, and
+ * what the flow cut by itself the group would take for a loss.
  */
 static __always_inline int wl_talk_later(struct wl_place *p, const struct wl_sample *s, struct wl_decision *d,
 					 __u32 what)
 {
-	__u32 once = s->events & (WL_EV_RECOVERY_ENTER | WL_EV_UNDO);
+	__u32 unheard = wl_talk_is_unheard(p, s) ? WL_EV_RECOVERY_ENTER : 0;
 
-	if (what == WL_TALK_REPORT) {
-		p->owes = s->events & WL_EV_TIMEOUT;
-		if (once != (WL_EV_RECOVERY_ENTER | WL_EV_UNDO))
-			p->owes |= once;
-	} else if (what == WL_TALK_RESUME && d->is_share && !p->owes) {
+	if (what == WL_TALK_REPORT)
+		p->owes = (s->events & (WL_EV_TIMEOUT | WL_EV_RECOVERY_ENTER | WL_EV_UNDO)) | unheard;
+	else if (what == WL_TALK_RESUME && d->is_share && !p->owes)
 		d->cwnd_bytes = wl_max(d->cwnd_bytes, p->member.cwnd_bytes);
-	}
 	return WL_TALK_CONTENDED;
 }
 
@@ -159,6 +164,7 @@ __noinline int wl_group_talk(struct wl_place *p, struct wl_sample *s, struct wl_
 	struct wl_group_home *h;
 	struct wl_tenant *t;
 	int result = WL_TALK_OK;
+	int is_unheard = 0;
 	__u32 heard;
 
 	if (!p || !s || !d)
@@ -172,8 +178,10 @@ __noinline int wl_group_talk(struct wl_place *p, struct wl_sample *s, struct wl_
 		wl_talk_settle(p, s);
 	if (!wl_spin_lock(&h->lock, WL_GROUP_LOCK_TRIES))
 		return wl_talk_later(p, s, d, what);
-	if (what == WL_TALK_REPORT)
+	if (what == WL_TALK_REPORT) {
+		is_unheard = wl_talk_is_unheard(p, s);
 		p->owes = 0;
+	}
 	t = wl_tenant_of(h, p);
 	if (!t && p->tenant.per != WL_PER_FLOW) {
 		d->is_share = 0;
@@ -186,6 +194,8 @@ __noinline int wl_group_talk(struct wl_place *p, struct wl_sample *s, struct wl_
 		result = heard == WL_GROUP_OK ? WL_TALK_JOINED : WL_TALK_REFUSED;
 	} else if (what == WL_TALK_REPORT) {
 		wl_group_report_of(&p->member, s, d, t ? 1 : p->weight, &report);
+		if (is_unheard)
+			report.is_undo = 0;
 		wl_group_update(&h->group, t, &p->member, &report, &reply);
 	} else if (what == WL_TALK_RESUME) {
 		reply.cwnd_bytes = d->cwnd_bytes;
