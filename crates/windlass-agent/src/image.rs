@@ -72,6 +72,7 @@ mod tests {
         let [was, algorithms_were, _] = recorded();
         let was: Vec<_> = was.split(' ').collect();
         assert_eq!(counters()[..was.len()], was, "new ones come last: {RECORD}");
+        assert_eq!(counters().len(), was.len(), "from now on they are counted on, too: {RECORD}");
         let now = algorithms();
         assert!(
             algorithms_were.split(' ').all(|a| now.iter().any(|n| n == a)),
