@@ -6,6 +6,7 @@ use std::{
     cell::RefCell,
     fs,
     io::{BufRead, BufReader, Lines},
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Child, ChildStderr, ChildStdout, Stdio},
     sync::atomic::{AtomicU64, Ordering},
@@ -330,6 +331,8 @@ fn the_datapath_of_another_version_is_refused_with_the_cure() {
         kill(&mut agent, libc::SIGKILL);
         // as another build would have left it
         fs::write(net.record(""), "1").expect("the record of who pinned it");
+        fs::remove_file(net.noted_state()).expect("the note among the pins");
+        symlink("1", net.noted_state()).expect("bpffs has links");
         let policy = file.to_str().expect("UTF-8");
         for words in [&["agent", "--policy", policy][..], &["flows"], &["top", "--json"]] {
             let out = net.windlass(words).output().expect("windlass runs");
