@@ -73,6 +73,13 @@ impl Coupling {
         })
     }
 
+    /// The same, now that nobody is just about to load or unload some.
+    pub fn is_still_in_force(&self, prefix: &str) -> bool {
+        // a lock that cannot be had keeps nobody from looking
+        let _lock = Lock::take("native");
+        self.is_in_force(prefix)
+    }
+
     fn map(&self, name: &str) -> &MapHandle {
         let at = COUPLING_MAPS.iter().position(|(n, _)| *n == name).expect("one of ours");
         &self.maps[at]

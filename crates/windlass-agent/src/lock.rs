@@ -35,15 +35,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(5);
 
 impl Lock {
-    /// The lock of "groups", or of "pins", "native" or "select"; who needs that of groups besides takes it last. Whoever
-    /// attaches to interfaces has that of "attach", taken first.
+    /// The lock of "groups", or of "pins", "native" or "select"; who needs that of groups besides takes it last, and that of
+    /// "native" before that of "select". Whoever attaches to interfaces has that of "attach", taken first.
     ///
     /// # Errors
     /// Somebody has it and does not let go.
     pub(crate) fn take(of: &str) -> Result<Lock> {
         fs::create_dir_all(run_dir()).map_err(io_error(run_dir()))?;
-        // who has that of "attach" may be waiting for another
-        let turns = if of == "attach" { 3 } else { 1 };
+        // who has one of these may be waiting for another
+        let turns = if matches!(of, "attach" | "native") { 3 } else { 1 };
         Lock::take_within(&run_file(&format!("{of}.lock")), turns * PATIENCE)
     }
 

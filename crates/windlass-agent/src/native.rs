@@ -104,23 +104,21 @@ pub fn unload_unused(prefix: &str) -> Result<()> {
     if is_in_use || !is_loaded(prefix) { Ok(()) } else { unload(prefix).map(drop) }
 }
 
-/// Is it loaded, now that nobody is just about to load or unload it?
-pub fn is_still_loaded(prefix: &str) -> bool {
-    // a lock that cannot be had keeps nobody from looking
-    let _lock = Lock::take("native");
-    is_loaded(prefix)
-}
-
 /// Releases the cgroups for whose sockets something under `prefix` is chosen, and unregisters it: see [`unload`]. Agents see both
-/// or nothing ([`is_still_loaded`]). Returns the cgroups and what was unregistered.
-pub fn release_and_unload(prefix: &str) -> Result<(Vec<PathBuf>, Vec<NativeInfo>)> {
-    let _lock = Lock::take("native")?;
+/// or nothing ([`Coupling::is_still_in_force`]). Returns the cgroups that are released, whatever came after that.
+pub fn release_and_unload(prefix: &str) -> (Vec<PathBuf>, Result<Vec<NativeInfo>>) {
     let mut released = Vec::new();
-    for selector in PinnedSelector::all().into_iter().filter(|s| s.prefix() == prefix) {
-        released.push(selector.cgroup().to_path_buf());
-        selector.remove()?;
-    }
-    Ok((released, unload(prefix)?))
+    let mut unload = || {
+        let _lock = Lock::take("native")?;
+        for selector in PinnedSelector::all().into_iter().filter(|s| s.prefix() == prefix) {
+            let cgroup = selector.cgroup().to_path_buf();
+            selector.remove()?;
+            released.push(cgroup);
+        }
+        unload(prefix)
+    };
+    let unloaded = unload();
+    (released, unloaded)
 }
 
 /// Unregisters what is pinned under `prefix`. Sockets that use it go over to the kernel's own algorithm when they next

@@ -153,7 +153,8 @@ pub fn part_killed() -> Result<usize> {
             let program = match Program::fd_from_pinned_path(entry.path().join(PART)) {
                 // its process has just ended by itself, or was killed before it attached anything
                 Err(why) if why.kind() == ErrorKind::NotFound => {
-                    bpffs::remove_dir(&entry.path())?;
+                    // or it has another /run, and is about to pin something there
+                    let _ = fs::remove_dir(entry.path());
                     continue;
                 }
                 program => program.map_err(bpf("opening what flows part with"))?,

@@ -22,10 +22,7 @@ use std::{
 };
 use windlass_agent::{
     CoupledStats, Coupling, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector, check_root,
-    native::{
-        check_prefix, ensure_loaded, is_loaded, is_still_loaded, list, prefixes, release_and_unload,
-        unload_unused,
-    },
+    native::{check_prefix, ensure_loaded, is_loaded, list, prefixes, release_and_unload, unload_unused},
     remove_gone_cgroups, root_cgroup,
 };
 use windlass_scenario::Parameters;
@@ -70,11 +67,14 @@ fn remove(prefix: &str, json: bool) -> Result<()> {
     // before anything is released
     check_prefix(prefix)?;
     check_root("unloading congestion control")?;
-    let (released, unloaded) = release_and_unload(prefix)?;
+    let (released, unloaded) = release_and_unload(prefix);
+    if !json {
+        released.iter().for_each(|cgroup| println!("{}: released", cgroup.display()));
+    }
+    let unloaded = unloaded?;
     if json {
         println!("{}", json!({ "released": released, "unloaded": unloaded }));
     } else {
-        released.iter().for_each(|cgroup| println!("{}: released", cgroup.display()));
         unloaded.iter().for_each(|i| println!("{}: unloaded; {}", i.name, left(i.sockets, i.algorithm)));
     }
     let default = std::fs::read_to_string(DEFAULT).unwrap_or_default();
@@ -282,6 +282,8 @@ pub fn detach(cgroup: &Path, as_json: bool) -> Result<ExitCode> {
 pub struct NativeHome {
     prefix: String,
     has_loaded: bool,
+    /// What was loaded when a cgroup was last brought under control; none: none was.
+    loaded: Option<Coupling>,
     selectors: Vec<PinnedSelector>,
     /// Of cgroups that somebody else released: left alone until another policy names them, or another cgroup is there.
     released: Vec<PinnedSelector>,
@@ -296,6 +298,7 @@ impl NativeHome {
         NativeHome {
             prefix: prefix.to_string(),
             has_loaded: false,
+            loaded: None,
             selectors: Vec::new(),
             released: Vec::new(),
             is_newly_released: false,
@@ -359,6 +362,7 @@ impl NativeHome {
     /// Brings one cgroup under control, which from then on outlives the agent.
     fn control(&mut self, cgroup: &Path, policy: &Policy) -> Result<(), Error> {
         self.has_loaded |= ensure_loaded(&self.prefix)?;
+        self.loaded = Coupling::pinned(&self.prefix).ok();
         let (selector, is_taken_over) = PinnedSelector::attach_or_take_over(cgroup, policy, &self.prefix)?;
         match is_taken_over {
             true => self.voice.of_cgroup("taken_over", cgroup, "taken over"),
@@ -380,8 +384,10 @@ impl NativeHome {
                 (true, true) => {
                     self.voice.complain(selector.released());
                     self.released.push(selector);
-                    // unless what chose for it had nothing to choose any more: that may be loaded again
-                    self.is_newly_released |= is_still_loaded(&self.prefix);
+                    // unless what it had to choose is unloaded, and so released: other may be loaded, and be for it
+                    let has_choice =
+                        self.loaded.as_ref().is_some_and(|loaded| loaded.is_still_in_force(&self.prefix));
+                    self.is_newly_released |= has_choice;
                 }
                 (false, _) => {
                     self.voice.of_cgroup("gone", selector.cgroup(), GONE);
