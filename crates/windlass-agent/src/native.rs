@@ -54,9 +54,7 @@ pub fn ensure_loaded(prefix: &str) -> Result<bool> {
     let _lock = Lock::take("native")?;
     if is_loaded(prefix) && read_record(&record(prefix)).is_none() {
         // who pinned them was killed meanwhile; selectors leave their wishes with the algorithms that they were made for
-        for selector in PinnedSelector::all().into_iter().filter(|s| s.prefix() == prefix) {
-            selector.remove()?;
-        }
+        release_all(prefix, &mut Vec::new())?;
         unload(prefix)?;
     }
     if !is_loaded(prefix) {
@@ -104,26 +102,32 @@ pub fn unload_unused(prefix: &str) -> Result<()> {
     if is_in_use || !is_loaded(prefix) { Ok(()) } else { unload(prefix).map(drop) }
 }
 
-/// Releases the cgroups for whose sockets something under `prefix` is chosen, and unregisters it: see [`unload`]. Agents see both
-/// or nothing ([`Coupling::is_still_in_force`]). Returns the cgroups that are released, whatever came after that.
+/// Releases the cgroups for whose sockets something under `prefix` is chosen, and unregisters it. Sockets that use it go over to
+/// the kernel's own algorithm when they next send or are acknowledged. Agents see both or nothing
+/// ([`Coupling::is_still_in_force`]). Returns the cgroups that are released, whatever came after that, and what was unregistered.
 pub fn release_and_unload(prefix: &str) -> (Vec<PathBuf>, Result<Vec<NativeInfo>>) {
     let mut released = Vec::new();
     let mut unload = || {
         let _lock = Lock::take("native")?;
-        for selector in PinnedSelector::all().into_iter().filter(|s| s.prefix() == prefix) {
-            let cgroup = selector.cgroup().to_path_buf();
-            selector.remove()?;
-            released.push(cgroup);
-        }
+        release_all(prefix, &mut released)?;
         unload(prefix)
     };
     let unloaded = unload();
     (released, unloaded)
 }
 
-/// Unregisters what is pinned under `prefix`. Sockets that use it go over to the kernel's own algorithm when they next
-/// send or are acknowledged. Returns what was unregistered.
-pub fn unload(prefix: &str) -> Result<Vec<NativeInfo>> {
+/// Releases the cgroups for whose sockets something under `prefix` is chosen, and adds them to `released`.
+fn release_all(prefix: &str, released: &mut Vec<PathBuf>) -> Result<()> {
+    for selector in PinnedSelector::all().into_iter().filter(|s| s.prefix() == prefix) {
+        let cgroup = selector.cgroup().to_path_buf();
+        selector.remove()?;
+        released.push(cgroup);
+    }
+    Ok(())
+}
+
+/// Unregisters what is pinned under `prefix`, with the lock held. Returns what that was.
+fn unload(prefix: &str) -> Result<Vec<NativeInfo>> {
     check_prefix(prefix)?;
     if !is_loaded(prefix) {
         return Err(Error::NativeNotLoaded(prefix.to_string()));
