@@ -11,9 +11,11 @@
 //! them. A machine with ten times more to do than it has processors holds hosts up for seconds; so when real transfers are
 //! too slow, and only then, all is measured again, twice at most.
 
-use std::sync::atomic::AtomicBool;
+mod measured;
+
+use measured::{again_if_busy, settings};
 use toml::{Table, Value};
-use windlass_experiments::{Experiment, Outcome, Settings};
+use windlass_experiments::{Experiment, Outcome};
 
 const POINTS: &str = r#"
 [[point]]
@@ -63,9 +65,6 @@ quick_runs = 0
 /// The points that CUBIC is compared at.
 const OF_CUBIC: [&str; 3] = ["four", "two", "single"];
 
-/// How often what may have been held up is measured.
-const ATTEMPTS: usize = 3;
-
 fn short_form() -> Experiment {
     let mut file: Table = include_str!("../../../experiments/agreement.toml").parse().expect("TOML");
     let points: Table = POINTS.parse().expect("TOML");
@@ -87,27 +86,11 @@ fn simulated_transfers_take_as_long_as_real_ones() {
         println!("skipped: simulated_transfers_take_as_long_as_real_ones: needs root");
         return;
     }
-    static GOES_ON: AtomicBool = AtomicBool::new(false);
     let out = tempfile::tempdir().expect("a folder");
-    let settings = Settings {
-        windlass: "no host runs it here".into(),
-        quick: false,
-        resume: false,
-        out: out.path().into(),
-        quiet: true,
-        at_once: None,
-        cancel: &GOES_ON,
-    };
+    let settings = settings(out.path());
     let experiment = short_form();
     let measure = || experiment.run(&settings).unwrap_or_else(|e| panic!("{e:#}"));
-    let mut outcome = measure();
-    for _ in 1..ATTEMPTS {
-        if outcome.all_hold() || !may_be_held_up(&outcome) {
-            break;
-        }
-        println!("once more, for this machine may have been busy:\n{outcome}");
-        outcome = measure();
-    }
+    let outcome = again_if_busy(measure, may_be_held_up);
     assert_eq!(outcome.verdicts.len(), 6, "a claim for each side and algorithm");
     assert!(outcome.all_hold(), "{outcome}");
     assert!(outcome.runs.iter().all(|r| r.checksum_ok), "{outcome}");
