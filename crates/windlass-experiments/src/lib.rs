@@ -13,6 +13,7 @@ mod job;
 mod kept;
 mod metric;
 mod mistake;
+mod others;
 mod page;
 mod plot;
 mod progress;
