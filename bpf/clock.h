@@ -272,14 +272,15 @@ static __always_inline void wl_collect_member(__u32 id, __u32 now_us)
  */
 static __always_inline __u32 wl_clock_frame_bytes(__u64 now_ns)
 {
+	__u64 rest_ns;
 	__u32 rounds = 1;
 	struct wl_due due;
 
-	/* nobody waits for the next round? */
-	if (bpf_map_peek_elem(&wl_due, &due))
-		rounds = ((__u64)wl_wheel_rest(now_ns >> WL_WHEEL_SLOT_SHIFT) * wl_config.clock_hz
-			  << WL_WHEEL_SLOT_SHIFT) /
-			 WL_NS_PER_S;
+	/* nobody waits for the next round? It comes by again when its rest is over, not in the round before that */
+	if (bpf_map_peek_elem(&wl_due, &due)) {
+		rest_ns = wl_wheel_rest_ns(now_ns);
+		rounds = (rest_ns * wl_config.clock_hz + WL_NS_PER_S - 1) / WL_NS_PER_S;
+	}
 	if (rounds > WL_CLOCK_REST_ROUNDS)
 		rounds = WL_CLOCK_REST_ROUNDS;
 	return rounds > 1 ? rounds * WL_CLOCK_FRAME_BYTES : WL_CLOCK_FRAME_BYTES;

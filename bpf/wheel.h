@@ -20,24 +20,26 @@
 #define WL_WHEEL_REACH(place) (8u << 2 * (place)) /* distance in slots that a place is for, exclusive */
 
 /*
- * The clock rests while nothing is due: each of its rounds wakes a CPU. What is asked of it while it rests is late by the
- * rest of the rest. So it rests only as long as would have made nothing late a moment ago: there will be more of the kind.
+ * The clock rests while nothing is due: each of its rounds wakes a CPU. What is asked of it while it rests waits until the
+ * rest ends. So it rests only as long as would have made nothing late a moment ago: there will be more of the kind. Ends of
+ * silence are on a common grid (wl_silence_deadline_ns()): a rest that ends there makes none of them late.
  */
 #define WL_REST_SHORT 4u /* slots, or 2 ms */
 #define WL_REST_LONG WL_CLOCK_REST_ROUNDS
 #define WL_REST_AFTER_NEAR 64u /* slots, or 33 ms, since something was asked for within a short rest */
-#define WL_REST_AFTER_SOON 2048u /* slots, or 1 s, since something was asked for within a long rest */
+#define WL_REST_AFTER_SOON 2048u /* slots, or 1 s, since something was asked for within a longer rest */
+#define WL_GRID_SLOTS (1u << (WL_SILENCE_GRAIN_SHIFT - WL_WHEEL_SLOT_SHIFT))
 
 /* How far the clock has come. The wheel's lists and the queue mean nothing without it. */
 struct wl_clock_state {
 	__u64 at_ns; /* when it came by last */
-	/* when it was last asked for something within a long rest, and within a short one, in slots */
-	__u32 soon_at;
-	__u32 near_at;
+	/* when it was last asked, in slots, for something */
+	__u32 soon_at; /* within a long rest */
+	__u32 off_grid_at; /* before the grid's next point */
+	__u32 near_at; /* and within a short rest */
 	__u32 round; /* what is queued in a round is served in a later one */
 	__u32 wheel_done; /* the wheel was emptied up to this slot, that of this time included */
 	__u32 expire_next; /* the flow whose silence is looked at next */
-	__u32 reserved;
 };
 WL_ASSERT_SIZE(struct wl_clock_state, 32);
 
@@ -114,6 +116,12 @@ static __always_inline __u32 wl_wheel_place(const struct wl_flow_wheel *w, __u32
 	return found;
 }
 
+/* The first slot after this one in which what is due at the grid's next point is served. */
+static __always_inline __u32 wl_grid_after(__u32 now)
+{
+	return ((now + WL_GRID_SLOTS - 1) & ~(WL_GRID_SLOTS - 1)) + 1;
+}
+
 /* Written only when it changes, as all CPUs read it. */
 static __always_inline void wl_note_slot(__u32 *at, __u32 now)
 {
@@ -141,8 +149,11 @@ __noinline int wl_arm(__u32 id, __u64 now_ns, __u64 deadline_ns)
 		__sync_lock_test_and_set(&w->is_wanted, 1);
 	if (wl_before(at, now + WL_REST_LONG))
 		wl_note_slot(&wl_clock_state.soon_at, now);
-	if (wl_before(at, now + WL_REST_SHORT))
-		wl_note_slot(&wl_clock_state.near_at, now);
+	if (wl_before(at, wl_grid_after(now))) {
+		wl_note_slot(&wl_clock_state.off_grid_at, now);
+		if (wl_before(at, now + WL_REST_SHORT))
+			wl_note_slot(&wl_clock_state.near_at, now);
+	}
 	if (wl_before(at, now + 2)) {
 		wl_due_push(id, w);
 		return 0;
@@ -227,23 +238,32 @@ static __always_inline void wl_wheel_turn(__u64 now_ns)
 	bpf_loop(slots, wl_wheel_slot_step, &from, 0);
 }
 
-/* Slots after which the clock is needed next; 1: it does not rest. */
-static __always_inline __u32 wl_wheel_rest(__u32 now)
+/* Was something of the kind asked for not long before `now`? */
+static __always_inline int wl_was_asked(const __u32 *at, __u32 now, __u32 within)
 {
+	return now - *(const volatile __u32 *)at < within;
+}
+
+/* For how long the clock is not needed; 0: it does not rest. */
+static __always_inline __u64 wl_wheel_rest_ns(__u64 now_ns)
+{
+	__u32 now = now_ns >> WL_WHEEL_SLOT_SHIFT;
 	__u32 longest = WL_REST_LONG, slots = 1;
 
-	if (now - *(volatile __u32 *)&wl_clock_state.near_at < WL_REST_AFTER_NEAR)
-		return 1;
-	if (now - *(volatile __u32 *)&wl_clock_state.soon_at < WL_REST_AFTER_SOON)
+	if (wl_was_asked(&wl_clock_state.near_at, now, WL_REST_AFTER_NEAR))
+		return 0;
+	if (wl_was_asked(&wl_clock_state.off_grid_at, now, WL_REST_AFTER_SOON))
 		longest = WL_REST_SHORT;
-	for (; slots < longest; slots++) {
+	else if (wl_was_asked(&wl_clock_state.soon_at, now, WL_REST_AFTER_SOON))
+		longest = wl_grid_after(now) - now;
+	for (; slots < WL_REST_LONG && slots < longest; slots++) {
 		__u32 slot = (wl_clock_state.wheel_done + slots) & (WL_WHEEL_SLOTS - 1);
 		__u32 *head = bpf_map_lookup_elem(&wl_wheel, &slot);
 
 		if (!head || *head)
 			break;
 	}
-	return slots;
+	return ((__u64)slots << WL_WHEEL_SLOT_SHIFT) - (now_ns & ((1u << WL_WHEEL_SLOT_SHIFT) - 1));
 }
 
 #endif

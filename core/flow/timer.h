@@ -14,7 +14,8 @@
 #define WL_SILENCE_SPREAD \
 	8u /* what follows a silence is put off by up to this part of it: 25 ms of the shortest timeout */
 #define WL_BACKOFF_MAX 16u
-#define WL_SILENCE_GRAIN_NS (1ULL << 21) /* 2 ms */
+#define WL_SILENCE_GRAIN_SHIFT 22 /* 4 ms: a sender's own probe of a tail takes 8 ms at the least where HZ is 250 */
+#define WL_SILENCE_GRAIN_NS (1ULL << WL_SILENCE_GRAIN_SHIFT)
 #define WL_DELACK_US 50000u /* the receiver's delayed-ACK timer (Linux: 40 ms): a lone segment may wait for it */
 #define WL_DELACK_LATE_US 250000u /* ... of one that was found to be late (100 to 200 ms in other systems) */
 
