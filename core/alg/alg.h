@@ -7,10 +7,11 @@
  *                       (decision.cwnd_bytes and ssthresh_bytes are those in force), with the parameters that hold from
  *                       now on; the state is zeroed
  *   on_ack              at every ACK that delivered something, lost something or carries an event
- *   on_congestion       at the first loss or ECN mark of a window, before on_ack of the same ACK. With no lost_bytes it is a mark, or
- *                       a loss that a tail loss probe has repaired before it was found
+ *   on_congestion       at the first loss or ECN mark of a window, before on_ack of the same ACK. With no lost_bytes it is a
+ *                       mark, or a loss that a tail loss probe has repaired before it was found
  *   on_timeout          whenever the retransmission timer expired; what is in flight counts as lost, but for what was sent a
- *                       moment ago. In recovery, or once more in a row (WL_EV_TIMEOUT_AGAIN), the threshold stays as it is (RFC 5681, section 3.1)
+ *                       moment ago. In recovery, or once more in a row (WL_EV_TIMEOUT_AGAIN), the threshold stays as it is
+ *                       (RFC 5681, section 3.1)
  *   on_send_after_idle  when new data is about to be sent, the first for idle_us, and nothing is in flight; with
  *                       WL_NEEDS_PAUSES also otherwise after pauses longer than srtt, where the home can tell. That a
  *                       window begins anew after an idle time (RFC 5681, section 4.1) is for the sender's host to decide

@@ -132,7 +132,7 @@ WL_INLINE wl_u32 wl_bbr3_inflight_bytes(const struct wl_bbr3 *b, const struct wl
 	return wl_bbr3_quantized(b, s, d, wl_bbr_bdp_bytes(&b->base, s, wl_bbr3_max_bw(b), gain));
 }
 
-/* What stays below inflight_hi so that other flows find room, a seventh of it about. */
+/* inflight_hi less a headroom of 15 % (at least a segment), in which other flows find room; no bound without inflight_hi. */
 WL_INLINE wl_u32 wl_bbr3_headroom_target(const struct wl_bbr3 *b, const struct wl_sample *s)
 {
 	wl_u32 headroom = wl_max((wl_u32)((wl_u64)b->inflight_hi * 15 / 100), s->mss_bytes);

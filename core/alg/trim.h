@@ -418,8 +418,9 @@ static void wl_trim_on_ack(void *state, const struct wl_sample *s, struct wl_dec
 }
 
 /*
- * A lost probe is repaired like anything else, and counts as late. If nothing is lost now, another train is meant, whose end has been
- * mended by a tail loss probe, or a mark: that takes half of the window which is put by, and the probes say what is left of the rest.
+ * A lost probe is repaired like anything else, and counts as late. If nothing is lost now, another train is meant, whose end has
+ * been mended by a tail loss probe, or a mark: that takes half of the window which is put by, and the probes say what is left
+ * of the rest.
  */
 static void wl_trim_on_congestion(void *state, const struct wl_sample *s, struct wl_decision *d,
 				  enum wl_congestion why)

@@ -55,8 +55,8 @@ WL_INLINE wl_u32 wl_dupacks_left(const struct wl_flow *f, wl_u32 end)
 }
 
 /*
- * Is more missing than the one segment at `end`, up to which is acknowledged now? Copies of what had arrived draw duplicates, too:
- * when more than one is out these count for nothing.
+ * Without SACK: is more missing than the one segment that begins at `end`, up to which is acknowledged now? Spurious
+ * retransmissions draw duplicate ACKs, too: with several outstanding, duplicates prove nothing, and more counts as missing.
  */
 WL_INLINE int wl_misses_more(const struct wl_flow *f, wl_u32 end)
 {
@@ -69,8 +69,8 @@ WL_INLINE int wl_misses_more(const struct wl_flow *f, wl_u32 end)
 }
 
 /*
- * A probe may be out, and nothing beyond what it repeats have been reported to have arrived. Acknowledged together with more,
- * it was not what was missing: everything is late. To RACK the probe, sent after all else, would prove all else lost.
+ * A tail probe may be out while nothing is SACKed. Acknowledged together with later data, it repaired nothing: ACKs were late.
+ * RACK must not infer from it, the newest transmission, that all before it is lost.
  *
  * Without SACK a copy proves no more than that its hole is filled: what lies behind the next one may have arrived long ago. But
  * NewReno mends one hole a round trip. Where a recovery finds more, all is sent again, though part of it has arrived.
@@ -378,10 +378,12 @@ WL_INLINE int wl_track_mark(struct wl_flow *f, struct wl_sample *s)
 }
 
 /*
- * NewReno (RFC 6582): three duplicates, or a partial acknowledgement in recovery, show that the head is lost. What is sent
- * again in vain makes duplicates itself: while no more is acknowledged than the last recovery was for they prove nothing,
- * nor of a head that is on its way again. Short segments share a record, which is sent again as a whole: where a part of
- * it has arrived, the rest is on its way as well. What is lost once more a probe or a timeout finds.
+ * NewReno (RFC 6582): is the head lost?
+ *  - Outside of recovery three duplicates say so; but not while no more is acknowledged than the last recovery was for, as what
+ *    was sent again in vain draws duplicates itself.
+ *  - In recovery three duplicates or a partial acknowledgement say so, unless the head is on its way again already.
+ *  - Short segments share a record, which is sent again as a whole: where a part of it has arrived, the rest is on its way.
+ *  - A head that is lost once more is found by a probe or a timeout.
  */
 WL_INLINE int wl_newreno_loses_head(struct wl_flow *f, wl_u32 acked_bytes)
 {

@@ -47,7 +47,7 @@ WL_INLINE wl_u64 wl_pacing_bytes_ps(const struct wl_flow *f)
 	return rate ? rate : 1;
 }
 
-/* How much pacing catches up with of what the clock, or the sender, was late by: else each delay would cost rate. */
+/* Burst allowance: how much lateness of clock or sender pacing makes up for. Without it every delay would lower the rate. */
 WL_INLINE wl_u64 wl_burst_ns(const struct wl_flow *f)
 {
 	wl_u32 burst_us = f->min_rtt_us >> WL_BURST_RTT_SHIFT;
@@ -269,7 +269,7 @@ WL_INLINE int wl_pause_check(struct wl_flow *f, wl_u32 idle_us, int wants_all)
 
 /*
  * Was the window, not the sender's supply, what held the flow back? Asked whenever data was sent. Up to two segments of a
- * window in use are not in the network: what is granted may end within a segment, and so may what is too little to grant.
+ * fully used window are not in flight: the granted edge may end inside a segment, and less than one is never granted.
  */
 WL_INLINE void wl_cwnd_limited_check(struct wl_flow *f)
 {

@@ -134,7 +134,7 @@ struct wl_flow {
 	wl_u8 snd_wscale : 4;
 	wl_u8 backoff : 5; /* consecutive timeouts, at most WL_BACKOFF_MAX */
 	wl_u8 is_older : 1; /* it had begun before the box saw it */
-	wl_u8 untold : 2; /* times in a row that the clock could not show the sender how things stand; 0: it knows */
+	wl_u8 untold : 2; /* consecutive clock visits that failed to send the sender its window update; 0: up to date */
 	wl_u8 reo_wnd_mult; /* RFC 8985, section 6.2; quarter min_rtt each */
 	wl_u8 reo_wnd_persist : 6;
 	wl_u8 hole_is_mtu_probe : 1; /* ... and nothing else, in its first copy (track.h) */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The round trip between the box and the sender, which no ACK shows: from showing a sender that has used up its room more
- * of it, to the first data that had to wait for that. One that had nothing more to send answers later. So the least counts,
- * and only while something is in flight: what is measured wrongly is no longer than the round trip on the other side.
+ * The RTT between box and sender, which no ACK shows: from granting room to a window-limited sender to its first data that
+ * needed it. The minimum counts, as a sender without data answers later. It is taken only while something is in flight: what is
+ * measured wrongly is then no longer than the round trip on the other side.
  */
 #ifndef WL_FLOW_NEAR_H
 #define WL_FLOW_NEAR_H

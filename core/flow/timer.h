@@ -36,7 +36,10 @@ WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 	if (timeout_us < WL_PROBE_MIN_US)
 		timeout_us = WL_PROBE_MIN_US;
 	is_alone = f->nxt - f->una <= f->mss_bytes;
-	/* later than a timeout would be: a probe in vain forbids to learn from that ACK, and so each would be one */
+	/*
+	 * deliberately later than the RTO: after a spurious probe its ACK gives no RTT sample (Karn), so every later probe would
+	 * be spurious, too
+	 */
 	if (is_alone && (f->flags & WL_FLOW_ACKS_LATE))
 		return timeout_us + WL_DELACK_LATE_US;
 	if (is_alone || (f->flags & WL_FLOW_ACKS_LATE))

@@ -21,8 +21,8 @@ WL_INLINE void wl_track_own(struct wl_flow *f, wl_u32 id)
 }
 
 /*
- * What was recorded for the entry so far is nobody's from now on. A chunk would have to pass through 4096 generations of
- * one entry, with nothing written where a record stands, for that record to be mistaken; its bytes never are.
+ * Invalidates all records of this entry by a new generation tag. A stale record is mistaken for a live one only after 4096
+ * generations without its slot being rewritten; stored bytes never are.
  */
 WL_INLINE void wl_track_disown(struct wl_flow *f)
 {
