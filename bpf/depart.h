@@ -11,7 +11,10 @@
 
 extern const volatile struct wl_config wl_config;
 
-/* Has fq hold the packet until at_ns; 0: nothing to wait for. Before 5.18 the verifier must not see the helper: pace_by is constant to it. */
+/*
+ * Has fq hold the packet until at_ns; 0: nothing to wait for. Before 5.18 the verifier must not see the helper: pace_by is
+ * constant to it.
+ */
 static __always_inline int wl_depart_at(struct __sk_buff *skb, __u64 at_ns, __u64 now_ns)
 {
 	if (wl_config.pace_by != WL_PACE_BY_FQ || at_ns <= now_ns || at_ns - now_ns > 2000ULL * WL_DEPART_MAX_US)

@@ -39,9 +39,9 @@ static __always_inline __u8 wl_syn_flags(const struct wl_packet *p)
 }
 
 /*
- * What a SYN that is sent again stands for beyond its own `flags`. Some systems leave options out after a while. Which of the two was
- * answered nobody says, so with other options the flow is only watched, whatever further ones may say. Without ECN, which
- * is left out sooner (RFC 3168, section 6.1.1.1), the offer of before holds: whoever takes it up has seen it. `before` and
+ * Flags that a retransmitted SYN inherits, besides its own `flags`. If its options differ from the first one's (some systems
+ * leave options out after a while), nobody knows which was answered: the flow is only watched, whatever further SYNs say. An ECN
+ * offer stays valid, as fallback SYNs drop it (RFC 3168, section 6.1.1.1) and whoever takes it up has seen it. `before` and
  * `wscale_before`: 0 where none was seen.
  */
 static __always_inline __u8 wl_syn_again(__u8 before, __u8 wscale_before, __u8 flags, __u8 wscale, int is_answer)

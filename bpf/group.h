@@ -116,8 +116,9 @@ enum wl_talk_result {
 };
 
 /*
- * Adds to the sample what the group was too busy to hear of. A timeout is none any more if it was undone, or if another loss
- * event has begun since: that one is to be answered. Nor is a reduction that was undone, or that a timeout has made one.
+ * Adds to the sample the events that the group was too busy to hear of (`owes`), but for
+ *  - a timeout that was undone, or since which another recovery has begun: that one is to be answered;
+ *  - a reduction that was undone, or that is part of a timeout, which is told instead.
  */
 static __always_inline void wl_talk_settle(const struct wl_place *p, struct wl_sample *s)
 {

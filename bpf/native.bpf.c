@@ -95,9 +95,10 @@ static __always_inline int wl_should_hand_back(const struct wl_socket *k)
 }
 
 /*
- * The socket has no state of ours: it has not come to init() yet, as with the ACK of a SYN, or there was no memory. For that
- * init() has handed it back already, unless a program of BPF has chosen for it: the kernel lets no other choice be made
- * within that one.
+ * The socket has no state of ours, for one of two reasons:
+ *  - init() has not run yet, as at the ACK of a SYN: nothing to do;
+ *  - there was no memory for it. init() has tried to hand it back then, which the kernel refuses where a BPF program has just
+ *    chosen the algorithm, as it lets no other choice be made within that one. So it is made up for now.
  */
 static __always_inline void wl_hand_back_unkept(struct tcp_sock *tp)
 {
@@ -324,8 +325,8 @@ void wl_native_cwnd_event(__u64 *ctx)
 		return;
 	}
 	/*
-	 * acknowledged all at once, with more waiting for the window: no pause. Nor is it one if all in flight has been found lost, and
-	 * is sent again
+	 * acknowledged all at once, with more waiting for the window: no pause. Nor is it one if all in flight has been found
+	 * lost, and is sent again
 	 */
 	if (!tp->app_limited || tp->packets_out)
 		return;

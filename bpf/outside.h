@@ -15,9 +15,11 @@ static __always_inline __u32 wl_snd_window_bytes(const struct wl_flow *f)
 
 /*
  * May the packet be the flow's sender's, by its sequence number? What is not may neither move nxt nor tell how the sender's
- * packets look. It begins little before what the sender was shown as acknowledged, and ends no further ahead of what was seen
- * than a window that the store has room for. Whatever went past unseen, the sender is in a window of TCP: that far ahead it
- * is believed if it knows what the receiver sends, of which it acknowledges no more than a window less or more.
+ * packets look.
+ *  - Lower bound: it ends no more than WL_SEQ_SLACK_BYTES before what the sender was shown as acknowledged.
+ *  - Upper bound: it ends no further ahead of nxt than the store has room for one flow.
+ *  - Exception: whatever went past unseen, the sender stays within the largest window of TCP. That far ahead it is believed if it
+ *    knows what the receiver sends: what it acknowledges of that is at most a window and the slack away, either way.
  */
 static __always_inline int wl_is_near(const struct wl_flow *f, const struct wl_packet *p)
 {

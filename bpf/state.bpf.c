@@ -4,8 +4,8 @@
  * text (state.rs) that tells whether another build's programs can go on with the same maps. That has the maps, the clock's
  * state and the configuration, as the datapath itself declares them, and what is named here: what stands in maps as mere words.
  *
- * Not in it is what may grow at its end: counters and the numbers of algorithms; nor wl_scratch, which each build has to itself. What
- * a new algorithm keeps of a flow is in it, if that is a struct of its own.
+ * Not in it is what may grow at its end: counters and the numbers of algorithms; nor wl_scratch, which each build has to itself.
+ * What a new algorithm keeps of a flow is in it, if that is a struct of its own.
  */
 #include "transparent.bpf.c"
 
