@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * BBR version 3 (draft-ietf-ccwg-bbr). As version 1 it models the path by its bandwidth and propagation delay, and paces;
+ * BBR version 3 (draft-ietf-ccwg-bbr-06, July 2026). As version 1 it models the path by its bandwidth and propagation delay, and paces;
  * but loss is a signal: what the path holds without losing more than one segment in fifty bounds what is in flight, from
  * above for the long term (inflight_hi) and, where something is lost while it is not probing, for the short term (bw_lo,
  * inflight_lo). It probes for more every two to three seconds, or as often as Reno would.
@@ -14,6 +14,21 @@
  * the loss threshold is judged as soon as the losses of a round reach it, not at the packet. As in Linux' BBR a round trip
  * that may be a delayed ACK's does not replace an old minimum, and as in version 1 the ACK of a lone small segment does not
  * end the restart after a pause. ECN marks are no signal (the draft specifies none).
+ *
+ *     the draft's name                                  ours
+ *     LossThresh (2 %), Beta (0.7), Headroom (0.15)     1 / WL_BBR3_LOSS_DIVISOR, ..._BETA_PERCENT, ..._HEADROOM_PERCENT
+ *     inflight_longterm                                 inflight_hi, as in Google's code
+ *     inflight_shortterm, bw_shortterm                  inflight_lo, bw_lo, likewise
+ *     max_bw_filter                                     max_bw[]
+ *     RS.tx_in_flight                                   wl_bbr3_inflight_at_send()
+ *     ack_phase                                         acks; ACKS_INIT and ACKS_REFILLING are WL_BBR3_ACKS_PLAIN
+ *     is_bw_probe_sample                                WL_BBR3_PROBING
+ *     prev_probe_too_high, prev_probe_precautionary     WL_BBR3_TOO_HIGH, WL_BBR3_CAREFUL
+ *     cycle_stamp, bw_probe_wait                        phase_at_us, wait_us
+ *     rounds_since_probe_up                             rounds_since_probe
+ *     bw_probe_up_rounds, drain_start_round             phase_rounds
+ *     bw_probe_up_acked, probe_up_acked_per_inc         up_acked_bytes, up_bytes_per_seg
+ *     probe_rtt_done_stamp, probe_rtt_round_done        phase_at_us with WL_BBR3_RTT_TIMED, WL_BBR3_RTT_ROUND_DONE
  */
 #ifndef WL_ALG_BBR3_H
 #define WL_ALG_BBR3_H
@@ -35,7 +50,9 @@
 #define WL_BBR3_WAIT_RANDOM_US 1000000u
 #define WL_BBR3_WAIT_MOST_ROUNDS \
 	63u /* so that Reno's window of 25 Mbit/s at 30 ms has the time that it needs to recover */
-#define WL_BBR3_LOSS_SHARE 50u /* of what was in flight one part of this many may be lost */
+#define WL_BBR3_LOSS_DIVISOR 50u /* of what was in flight one part of this many may be lost */
+#define WL_BBR3_BETA_PERCENT 70u /* what is left of a bound that was too high */
+#define WL_BBR3_HEADROOM_PERCENT 15u /* of inflight_hi, which is left to other flows */
 #define WL_BBR3_UP_ROUNDS_MAX 30u
 
 enum wl_bbr3_state {
@@ -111,10 +128,10 @@ WL_INLINE wl_u32 wl_bbr3_bw(const struct wl_bbr3 *b)
 	return wl_min(wl_bbr3_max_bw(b), b->bw_lo);
 }
 
-/* A bound is multiplied by this when it was too high: 0.7. */
+/* What becomes of a bound that was too high. */
 WL_INLINE wl_u32 wl_bbr3_reduced(wl_u32 bound)
 {
-	return (wl_u32)((wl_u64)bound * 7 / 10);
+	return (wl_u32)((wl_u64)bound * WL_BBR3_BETA_PERCENT / 100);
 }
 
 /* A target in flight with room for the bursts of sender, receiver and path. */
@@ -132,10 +149,10 @@ WL_INLINE wl_u32 wl_bbr3_inflight_bytes(const struct wl_bbr3 *b, const struct wl
 	return wl_bbr3_quantized(b, s, d, wl_bbr_bdp_bytes(&b->base, s, wl_bbr3_max_bw(b), gain));
 }
 
-/* inflight_hi less a headroom of 15 % (at least a segment), in which other flows find room; no bound without inflight_hi. */
+/* inflight_hi less a headroom (at least a segment), in which other flows find room; no bound without inflight_hi. */
 WL_INLINE wl_u32 wl_bbr3_headroom_target(const struct wl_bbr3 *b, const struct wl_sample *s)
 {
-	wl_u32 headroom = wl_max((wl_u32)((wl_u64)b->inflight_hi * 15 / 100), s->mss_bytes);
+	wl_u32 headroom = wl_max((wl_u32)((wl_u64)b->inflight_hi * WL_BBR3_HEADROOM_PERCENT / 100), s->mss_bytes);
 
 	if (b->inflight_hi == WL_BBR3_NO_BOUND)
 		return WL_BBR3_NO_BOUND;
@@ -158,7 +175,7 @@ WL_INLINE wl_u32 wl_bbr3_inflight_at_send(const struct wl_bbr3 *b, const struct 
 /* Has the path lost more than it may of what was in flight? */
 WL_INLINE int wl_bbr3_is_too_high(const struct wl_bbr3 *b, const struct wl_sample *s)
 {
-	return (wl_u64)b->round_lost_bytes * WL_BBR3_LOSS_SHARE > wl_bbr3_inflight_at_send(b, s);
+	return (wl_u64)b->round_lost_bytes * WL_BBR3_LOSS_DIVISOR > wl_bbr3_inflight_at_send(b, s);
 }
 
 /* Rounds that begin now are of what is sent from now on. */
