@@ -21,6 +21,7 @@
 #define WL_ALG_ALG_H
 
 #include "../abi.h"
+#include "../flow/seq.h"
 #include "../math/sat.h"
 
 WL_INLINE int wl_alg_paces(const struct wl_decision *d)
@@ -74,7 +75,7 @@ WL_INLINE void wl_alg_undo(struct wl_decision *d, wl_u32 prior_cwnd_bytes, wl_u3
 /* Is the wake-up due that the decision asked for? */
 WL_INLINE int wl_alg_is_due(const struct wl_decision *d, wl_u32 now_us)
 {
-	return d->has_wake && (wl_s32)(now_us - d->wake_at_us) >= 0;
+	return d->has_wake && !wl_before(now_us, d->wake_at_us);
 }
 
 /* The on_timer() of an algorithm that never asks for a wake-up. */

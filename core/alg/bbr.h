@@ -243,7 +243,7 @@ WL_INLINE void wl_bbr_update_bw(struct wl_bbr *b, const struct wl_sample *s)
 	b->base.is_round_start = 0;
 	if (!s->rate_interval_us || !s->rate_delivered_bytes)
 		return;
-	if ((wl_s32)(s->prior_delivered_bytes - b->base.next_round_delivered) >= 0)
+	if (!wl_before(s->prior_delivered_bytes, b->base.next_round_delivered))
 		wl_bbr_start_round(b, s);
 	if ((wl_s32)(s->prior_delivered_bytes - b->probe_rtt_until) > 0)
 		b->is_probe_rtt_sampled = 0;

@@ -305,7 +305,7 @@ WL_INLINE void wl_bbr3_update_latest(struct wl_bbr3 *b, const struct wl_sample *
 		return;
 	b->bw_latest = wl_max(b->bw_latest, bw);
 	b->inflight_latest = wl_max(b->inflight_latest, s->rate_delivered_bytes);
-	if ((wl_s32)(s->prior_delivered_bytes - b->loss_round_delivered) >= 0) {
+	if (!wl_before(s->prior_delivered_bytes, b->loss_round_delivered)) {
 		b->loss_round_delivered = s->delivered_bytes;
 		b->marks |= WL_BBR3_LOSS_ROUND_START;
 	}
@@ -314,7 +314,7 @@ WL_INLINE void wl_bbr3_update_latest(struct wl_bbr3 *b, const struct wl_sample *
 WL_INLINE void wl_bbr3_update_round(struct wl_bbr3 *b, const struct wl_sample *s)
 {
 	b->base.is_round_start =
-		s->rate_interval_us && (wl_s32)(s->prior_delivered_bytes - b->base.next_round_delivered) >= 0;
+		s->rate_interval_us && !wl_before(s->prior_delivered_bytes, b->base.next_round_delivered);
 	if (!b->base.is_round_start)
 		return;
 	b->base.next_round_delivered = s->delivered_bytes;

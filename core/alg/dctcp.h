@@ -68,7 +68,7 @@ WL_INLINE void wl_dctcp_count(struct wl_dctcp *c, const struct wl_sample *s)
 
 	c->delivered_bytes = wl_sat_add(c->delivered_bytes, s->newly_delivered_bytes);
 	c->marked_bytes = wl_sat_add(c->marked_bytes, marked);
-	if ((wl_s32)(s->delivered_bytes - c->window_end) < 0 || !c->delivered_bytes)
+	if (wl_before(s->delivered_bytes, c->window_end) || !c->delivered_bytes)
 		return;
 	wl_dctcp_update_alpha(c);
 	wl_dctcp_begin_window(c, s);

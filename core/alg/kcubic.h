@@ -295,7 +295,7 @@ static void wl_kcubic_on_send_after_idle(void *state, const struct wl_sample *s,
 		return;
 	c->epoch_at_us += idle_us;
 	/* the pause may have begun before the epoch */
-	if ((wl_s32)(s->now_us - c->epoch_at_us) < 0)
+	if (wl_before(s->now_us, c->epoch_at_us))
 		c->epoch_at_us = s->now_us;
 }
 

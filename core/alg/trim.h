@@ -404,7 +404,7 @@ static void wl_trim_on_ack(void *state, const struct wl_sample *s, struct wl_dec
 		wl_trim_on_timer(t, s, d);
 	}
 	wl_trim_learn(t, s);
-	if ((wl_s32)(s->delivered_bytes - t->cut_end) >= 0)
+	if (!wl_before(s->delivered_bytes, t->cut_end))
 		t->cut_floor_bytes = 0;
 	if (s->newly_delivered_bytes)
 		t->goes_on = !!(s->events & WL_EV_MORE_WAITS);
