@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * BBR version 3 (draft-ietf-ccwg-bbr-06, July 2026). As version 1 it models the path by its bandwidth and propagation delay, and paces;
- * but loss is a signal: what the path holds without losing more than one segment in fifty bounds what is in flight, from
- * above for the long term (inflight_hi) and, where something is lost while it is not probing, for the short term (bw_lo,
- * inflight_lo). It probes for more every two to three seconds, or as often as Reno would.
+ * BBR version 3 (draft-ietf-ccwg-bbr-06, July 2026). As version 1 it models the path by its bandwidth and propagation
+ * delay, and paces; but loss is a signal: what the path holds without losing more than one segment in fifty bounds what is in
+ * flight, from above for the long term (inflight_hi) and, where something is lost while it is not probing, for the short
+ * term (bw_lo, inflight_lo). It probes for more every two to three seconds, or as often as Reno would.
  *
  *     STARTUP --full pipe--> DRAIN --> DOWN --> CRUISE --time to probe--> REFILL --> UP        any of them --> PROBE_RTT
  *                                       ^                                            |
@@ -33,333 +33,10 @@
 #ifndef WL_ALG_BBR3_H
 #define WL_ALG_BBR3_H
 
-#include "bbr_base.h"
+#include "bbr3_model.h"
+#include "bbr3_probe.h"
 
-#define WL_BBR3_NO_BOUND (~0u)
-#define WL_BBR3_STARTUP_GAIN (WL_BBR_UNIT * 277 / 100 + 1) /* 4 ln 2: doubles the rate every round */
-#define WL_BBR3_DRAIN_GAIN (WL_BBR_UNIT / 2)
-#define WL_BBR3_DOWN_GAIN (WL_BBR_UNIT * 90 / 100)
-#define WL_BBR3_UP_GAIN (WL_BBR_UNIT * 5 / 4)
-#define WL_BBR3_CWND_GAIN (WL_BBR_UNIT * 2) /* room for delayed and stretched ACKs */
-#define WL_BBR3_UP_CWND_GAIN (WL_BBR_UNIT * 9 / 4)
-#define WL_BBR3_PROBE_RTT_CWND_GAIN (WL_BBR_UNIT / 2)
-#define WL_BBR3_PROBE_RTT_EVERY_US 5000000u
-#define WL_BBR3_DRAIN_ROUNDS 3u
-#define WL_BBR3_STARTUP_LOSSES 6u /* ACKs of a round that tell of losses, before these may end STARTUP */
-#define WL_BBR3_WAIT_LEAST_US 2000000u
-#define WL_BBR3_WAIT_RANDOM_US 1000000u
-#define WL_BBR3_WAIT_MOST_ROUNDS \
-	63u /* so that Reno's window of 25 Mbit/s at 30 ms has the time that it needs to recover */
-#define WL_BBR3_LOSS_DIVISOR 50u /* of what was in flight one part of this many may be lost */
-#define WL_BBR3_BETA_PERCENT 70u /* what is left of a bound that was too high */
-#define WL_BBR3_HEADROOM_PERCENT 15u /* of inflight_hi, which is left to other flows */
-#define WL_BBR3_UP_ROUNDS_MAX 30u
-
-enum wl_bbr3_state {
-	WL_BBR3_STARTUP = 0,
-	WL_BBR3_DRAIN = 1,
-	WL_BBR3_DOWN = 2, /* the first of the four phases that probe for bandwidth */
-	WL_BBR3_CRUISE = 3,
-	WL_BBR3_REFILL = 4,
-	WL_BBR3_UP = 5,
-	WL_BBR3_PROBE_RTT = 6,
-};
-
-/* Whose ACKs arrive: probes are heard of a round trip later than they are sent. */
-enum wl_bbr3_acks {
-	WL_BBR3_ACKS_PLAIN = 0,
-	WL_BBR3_ACKS_PROBE_STARTING = 1, /* of what was sent before the probe */
-	WL_BBR3_ACKS_PROBE_FEEDBACK = 2,
-	WL_BBR3_ACKS_PROBE_STOPPING = 3, /* of the probe, which is over */
-};
-
-enum wl_bbr3_mark {
-	WL_BBR3_PROBING = 1 << 0, /* what was sent by this probe is judged, until it proves too much */
-	WL_BBR3_TOO_HIGH = 1 << 1, /* the last probe did; until the next one ends */
-	WL_BBR3_CAREFUL = 1 << 2, /* the last probe ended at the bound that the one before it had found */
-	WL_BBR3_RTT_TIMED = 1 << 3, /* PROBE_RTT has reached its window, at phase_at_us */
-	WL_BBR3_RTT_ROUND_DONE = 1 << 4,
-	WL_BBR3_LOSS_ROUND_START = 1 << 5, /* valid during an ACK */
-};
-
-/* Times are wl_sample.now_us, amounts of data as wl_sample has them, rates as wl_bbr_segs_per_us(). */
-struct wl_bbr3 {
-	struct wl_bbr_base base;
-	wl_u32 min_rtt_at_us;
-	wl_u32 probe_rtt_min_us; /* least round trip since the last PROBE_RTT; ~0: none yet */
-	wl_u32 probe_rtt_min_at_us;
-	wl_u32 phase_at_us; /* DOWN began */
-	wl_u32 wait_us; /* from there to the next probe, if there are not rounds enough before */
-	wl_u32 loss_round_delivered;
-	wl_u32 max_bw[2]; /* of the last cycle of probing and of this one */
-	wl_u32 bw_lo;
-	wl_u32 bw_latest; /* largest of this loss round, as is inflight_latest */
-	wl_u32 inflight_hi;
-	wl_u32 inflight_lo;
-	wl_u32 inflight_latest;
-	wl_u32 full_bw;
-	wl_u32 undo_bw_lo;
-	wl_u32 undo_inflight_lo;
-	wl_u32 undo_inflight_hi;
-	wl_u32 round_lost_bytes;
-	wl_u32 up_acked_bytes;
-	wl_u32 up_bytes_per_seg; /* to be ACKed until inflight_hi grows by a segment */
-	wl_u8 state; /* enum wl_bbr3_state */
-	wl_u8 undo_state; /* left because of a loss: STARTUP or UP; PROBE_RTT: none was */
-	wl_u8 acks; /* enum wl_bbr3_acks */
-	wl_u8 rounds_since_probe;
-	wl_u8 phase_rounds; /* of DRAIN or UP */
-	wl_u8 losses; /* ACKs of this loss round that told of some */
-	wl_u8 marks; /* bits of enum wl_bbr3_mark */
-};
-_Static_assert(sizeof(struct wl_bbr3) <= WL_ALG_STATE_BYTES, "BBRv3's state fits a flow");
-
-/* ------------------------------------------------------------ the model */
-
-/* What the path has delivered in the last two cycles of probing. */
-WL_INLINE wl_u32 wl_bbr3_max_bw(const struct wl_bbr3 *b)
-{
-	return wl_max(b->max_bw[0], b->max_bw[1]);
-}
-
-/* Bandwidth in use. */
-WL_INLINE wl_u32 wl_bbr3_bw(const struct wl_bbr3 *b)
-{
-	return wl_min(wl_bbr3_max_bw(b), b->bw_lo);
-}
-
-/* What becomes of a bound that was too high. */
-WL_INLINE wl_u32 wl_bbr3_reduced(wl_u32 bound)
-{
-	return (wl_u32)((wl_u64)bound * WL_BBR3_BETA_PERCENT / 100);
-}
-
-/* A target in flight with room for the bursts of sender, receiver and path. */
-WL_INLINE wl_u32 wl_bbr3_quantized(const struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d,
-				   wl_u32 bytes)
-{
-	bytes = wl_max(bytes, 3 * wl_bbr_burst_segs(&b->base, s, d) * s->mss_bytes);
-	bytes = wl_max(bytes, WL_BBR_MIN_CWND_SEGS * s->mss_bytes);
-	return b->state == WL_BBR3_UP ? wl_sat_add(bytes, 2 * s->mss_bytes) : bytes;
-}
-
-WL_INLINE wl_u32 wl_bbr3_inflight_bytes(const struct wl_bbr3 *b, const struct wl_sample *s,
-					const struct wl_decision *d, wl_u32 gain)
-{
-	return wl_bbr3_quantized(b, s, d, wl_bbr_bdp_bytes(&b->base, s, wl_bbr3_max_bw(b), gain));
-}
-
-/* inflight_hi less a headroom (at least a segment), in which other flows find room; no bound without inflight_hi. */
-WL_INLINE wl_u32 wl_bbr3_headroom_target(const struct wl_bbr3 *b, const struct wl_sample *s)
-{
-	wl_u32 headroom = wl_max((wl_u32)((wl_u64)b->inflight_hi * WL_BBR3_HEADROOM_PERCENT / 100), s->mss_bytes);
-
-	if (b->inflight_hi == WL_BBR3_NO_BOUND)
-		return WL_BBR3_NO_BOUND;
-	return wl_max(wl_sat_sub(b->inflight_hi, headroom), WL_BBR_MIN_CWND_SEGS * s->mss_bytes);
-}
-
-WL_INLINE int wl_bbr3_is_probing_bw(const struct wl_bbr3 *b)
-{
-	return b->state >= WL_BBR3_DOWN && b->state <= WL_BBR3_UP;
-}
-
-/* What was in flight when the segment was sent that this ACK samples; without a sample, what was before the ACK. */
-WL_INLINE wl_u32 wl_bbr3_inflight_at_send(const struct wl_bbr3 *b, const struct wl_sample *s)
-{
-	if (!s->rate_interval_us)
-		return s->inflight_before_bytes;
-	return wl_sat_add(s->rate_delivered_bytes, b->round_lost_bytes);
-}
-
-/* Has the path lost more than it may of what was in flight? */
-WL_INLINE int wl_bbr3_is_too_high(const struct wl_bbr3 *b, const struct wl_sample *s)
-{
-	return (wl_u64)b->round_lost_bytes * WL_BBR3_LOSS_DIVISOR > wl_bbr3_inflight_at_send(b, s);
-}
-
-/* Rounds that begin now are of what is sent from now on. */
-WL_INLINE void wl_bbr3_start_round(struct wl_bbr3 *b, const struct wl_sample *s)
-{
-	b->base.next_round_delivered = s->delivered_bytes;
-	b->round_lost_bytes = 0;
-}
-
-WL_INLINE void wl_bbr3_reset_full_bw(struct wl_bbr3 *b, wl_u32 bw)
-{
-	b->full_bw = bw;
-	b->base.full_bw_count = 0;
-}
-
-WL_INLINE int wl_bbr3_is_full_bw_now(const struct wl_bbr3 *b)
-{
-	return b->base.full_bw_count >= WL_BBR_FULL_BW_ROUNDS;
-}
-
-WL_INLINE void wl_bbr3_reset_lower_bounds(struct wl_bbr3 *b)
-{
-	b->bw_lo = WL_BBR3_NO_BOUND;
-	b->inflight_lo = WL_BBR3_NO_BOUND;
-}
-
-WL_INLINE void wl_bbr3_reset_congestion(struct wl_bbr3 *b)
-{
-	b->losses = 0;
-	b->bw_latest = 0;
-	b->inflight_latest = 0;
-}
-
-/* ------------------------------------------------------------ the states */
-
-WL_INLINE void wl_bbr3_enter(struct wl_bbr3 *b, enum wl_bbr3_state state)
-{
-	b->state = state;
-	b->phase_rounds = 0;
-}
-
-WL_INLINE void wl_bbr3_update_gains(struct wl_bbr3 *b)
-{
-	b->base.pacing_gain = WL_BBR_UNIT;
-	b->base.cwnd_gain = WL_BBR3_CWND_GAIN;
-	switch (b->state) {
-	case WL_BBR3_STARTUP:
-		b->base.pacing_gain = WL_BBR3_STARTUP_GAIN;
-		break;
-	case WL_BBR3_DRAIN:
-		b->base.pacing_gain = WL_BBR3_DRAIN_GAIN;
-		break;
-	case WL_BBR3_DOWN:
-		b->base.pacing_gain = WL_BBR3_DOWN_GAIN;
-		break;
-	case WL_BBR3_UP:
-		b->base.pacing_gain = WL_BBR3_UP_GAIN;
-		b->base.cwnd_gain = WL_BBR3_UP_CWND_GAIN;
-		break;
-	case WL_BBR3_PROBE_RTT:
-		b->base.cwnd_gain = WL_BBR3_PROBE_RTT_CWND_GAIN;
-		break;
-	default:
-		break;
-	}
-}
-
-/* Let the queue drain that the probe has made. */
-WL_INLINE void wl_bbr3_enter_down(struct wl_bbr3 *b, const struct wl_sample *s)
-{
-	wl_bbr3_reset_congestion(b);
-	b->rounds_since_probe = s->random & 1;
-	b->wait_us = WL_BBR3_WAIT_LEAST_US + (s->random >> 1) % WL_BBR3_WAIT_RANDOM_US;
-	b->phase_at_us = s->now_us;
-	b->acks = WL_BBR3_ACKS_PROBE_STOPPING;
-	wl_bbr3_start_round(b, s);
-	wl_bbr3_enter(b, WL_BBR3_DOWN);
-}
-
-/* One round at the bandwidth, bounded by nothing short-term: the pipe is full, without a queue, when the probe begins. */
-WL_INLINE void wl_bbr3_enter_refill(struct wl_bbr3 *b, const struct wl_sample *s)
-{
-	wl_bbr3_reset_lower_bounds(b);
-	b->marks &= ~WL_BBR3_CAREFUL;
-	b->acks = WL_BBR3_ACKS_PLAIN;
-	wl_bbr3_start_round(b, s);
-	wl_bbr3_enter(b, WL_BBR3_REFILL);
-}
-
-/* Each round inflight_hi grows by twice as many segments as in the round before, one at first. */
-WL_INLINE void wl_bbr3_raise_slope(struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d)
-{
-	b->up_bytes_per_seg = wl_max(d->cwnd_bytes >> b->phase_rounds, s->mss_bytes);
-	if (b->phase_rounds < WL_BBR3_UP_ROUNDS_MAX)
-		b->phase_rounds++;
-}
-
-WL_INLINE void wl_bbr3_enter_up(struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d,
-				wl_u32 bw)
-{
-	b->marks |= WL_BBR3_PROBING;
-	b->acks = WL_BBR3_ACKS_PROBE_STARTING;
-	b->up_acked_bytes = 0;
-	wl_bbr3_start_round(b, s);
-	wl_bbr3_reset_full_bw(b, bw);
-	wl_bbr3_enter(b, WL_BBR3_UP);
-	wl_bbr3_raise_slope(b, s, d);
-}
-
-/* --------------------------------------------------------- the steps of an ACK */
-
-WL_INLINE void wl_bbr3_note_loss(struct wl_bbr3 *b, const struct wl_sample *s, wl_u32 lost_bytes)
-{
-	if (!lost_bytes)
-		return;
-	if (!b->losses)
-		b->loss_round_delivered = s->delivered_bytes;
-	if (b->losses < 255)
-		b->losses++;
-	b->round_lost_bytes = wl_sat_add(b->round_lost_bytes, lost_bytes);
-}
-
-WL_INLINE void wl_bbr3_update_latest(struct wl_bbr3 *b, const struct wl_sample *s, wl_u32 bw)
-{
-	b->marks &= ~WL_BBR3_LOSS_ROUND_START;
-	if (!s->rate_interval_us)
-		return;
-	b->bw_latest = wl_max(b->bw_latest, bw);
-	b->inflight_latest = wl_max(b->inflight_latest, s->rate_delivered_bytes);
-	if (!wl_before(s->prior_delivered_bytes, b->loss_round_delivered)) {
-		b->loss_round_delivered = s->delivered_bytes;
-		b->marks |= WL_BBR3_LOSS_ROUND_START;
-	}
-}
-
-WL_INLINE void wl_bbr3_update_round(struct wl_bbr3 *b, const struct wl_sample *s)
-{
-	b->base.is_round_start =
-		s->rate_interval_us && !wl_before(s->prior_delivered_bytes, b->base.next_round_delivered);
-	if (!b->base.is_round_start)
-		return;
-	b->base.next_round_delivered = s->delivered_bytes;
-	if (b->rounds_since_probe < 255)
-		b->rounds_since_probe++;
-	if (b->state == WL_BBR3_DRAIN)
-		b->phase_rounds++;
-}
-
-WL_INLINE void wl_bbr3_update_max_bw(struct wl_bbr3 *b, const struct wl_sample *s, wl_u32 bw)
-{
-	/* too little in flight says nothing about the path, unless it was faster than all before */
-	if (!s->is_app_limited || bw >= wl_bbr3_max_bw(b))
-		b->max_bw[1] = wl_max(b->max_bw[1], bw);
-}
-
-/* What was lost while the path was not probed is answered once a round, by what it has delivered meanwhile. */
-WL_INLINE void wl_bbr3_adapt_lower_bounds(struct wl_bbr3 *b, const struct wl_decision *d)
-{
-	if (!b->losses || b->state == WL_BBR3_STARTUP || b->state == WL_BBR3_REFILL || b->state == WL_BBR3_UP)
-		return;
-	if (b->bw_lo == WL_BBR3_NO_BOUND)
-		b->bw_lo = wl_bbr3_max_bw(b);
-	if (b->inflight_lo == WL_BBR3_NO_BOUND)
-		b->inflight_lo = d->cwnd_bytes;
-	b->bw_lo = wl_max(b->bw_latest, wl_bbr3_reduced(b->bw_lo));
-	b->inflight_lo = wl_max(b->inflight_latest, wl_bbr3_reduced(b->inflight_lo));
-}
-
-/* Three rounds without a quarter more bandwidth: the pipe is full. */
-WL_INLINE void wl_bbr3_check_full_bw(struct wl_bbr3 *b, const struct wl_sample *s, wl_u32 bw)
-{
-	/* with the window of PROBE_RTT there is no growth to be seen */
-	if (wl_bbr3_is_full_bw_now(b) || s->is_app_limited || b->state == WL_BBR3_PROBE_RTT)
-		return;
-	if (bw >= (wl_u64)b->full_bw * WL_BBR_FULL_BW_GAIN / WL_BBR_UNIT) {
-		wl_bbr3_reset_full_bw(b, bw);
-		return;
-	}
-	if (!b->base.is_round_start)
-		return;
-	b->base.full_bw_count++;
-	if (wl_bbr3_is_full_bw_now(b))
-		b->base.is_full_bw_reached = 1;
-}
+/* ------------------------------------------------------------ STARTUP, DRAIN */
 
 /* STARTUP ends with the pipe full, or with a round in recovery in which too much was lost, and not all at once. */
 WL_INLINE void wl_bbr3_check_startup(struct wl_bbr3 *b, const struct wl_sample *s, struct wl_decision *d)
@@ -379,11 +56,6 @@ WL_INLINE void wl_bbr3_check_startup(struct wl_bbr3 *b, const struct wl_sample *
 	d->ssthresh_bytes = wl_bbr3_inflight_bytes(b, s, d, WL_BBR_UNIT);
 }
 
-WL_INLINE wl_u32 wl_bbr3_in_network(const struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d)
-{
-	return wl_bbr_inflight_at_departure(&b->base, s, d, wl_bbr3_bw(b), s->inflight_bytes);
-}
-
 WL_INLINE void wl_bbr3_check_drain(struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d)
 {
 	if (b->state == WL_BBR3_DRAIN &&
@@ -392,136 +64,7 @@ WL_INLINE void wl_bbr3_check_drain(struct wl_bbr3 *b, const struct wl_sample *s,
 		wl_bbr3_enter_down(b, s);
 }
 
-/* A probe has lost too much: what the path holds is what it held then, and not less than a cut would leave. */
-WL_INLINE void wl_bbr3_on_too_high(struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d)
-{
-	wl_u32 target = wl_bbr_bdp_bytes(&b->base, s, wl_bbr3_bw(b), WL_BBR_UNIT);
-
-	b->marks &= ~WL_BBR3_PROBING;
-	b->marks |= WL_BBR3_TOO_HIGH;
-	if (!s->is_app_limited)
-		b->inflight_hi =
-			wl_max(wl_bbr3_inflight_at_send(b, s), wl_bbr3_reduced(wl_min(target, d->cwnd_bytes)));
-	if (b->state != WL_BBR3_UP)
-		return;
-	b->undo_state = WL_BBR3_UP;
-	wl_bbr3_enter_down(b, s);
-}
-
-WL_INLINE void wl_bbr3_probe_upward(struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d)
-{
-	wl_u32 segs;
-
-	if (!s->is_cwnd_limited || d->cwnd_bytes < b->inflight_hi)
-		return;
-	b->up_acked_bytes = wl_sat_add(b->up_acked_bytes, s->newly_delivered_bytes);
-	segs = b->up_acked_bytes / wl_max(b->up_bytes_per_seg, 1);
-	b->up_acked_bytes -= segs * b->up_bytes_per_seg;
-	b->inflight_hi = wl_sat_add(b->inflight_hi, wl_sat_mul(segs, s->mss_bytes));
-	if (b->base.is_round_start)
-		wl_bbr3_raise_slope(b, s, d);
-}
-
-/*
- * The long-term bound follows what the path holds; the bandwidth of a probe is that of the cycle it ends. Returns 1 when the
- * next probe has begun.
- */
-WL_INLINE int wl_bbr3_adapt_upper_bound(struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d)
-{
-	wl_u32 inflight = wl_bbr3_inflight_at_send(b, s);
-
-	if (b->base.is_round_start && b->acks == WL_BBR3_ACKS_PROBE_STARTING) {
-		b->acks = WL_BBR3_ACKS_PROBE_FEEDBACK;
-	} else if (b->base.is_round_start && b->acks == WL_BBR3_ACKS_PROBE_STOPPING) {
-		b->acks = WL_BBR3_ACKS_PLAIN;
-		b->marks &= ~WL_BBR3_PROBING;
-		if (wl_bbr3_is_probing_bw(b) && !s->is_app_limited && b->max_bw[1]) {
-			b->max_bw[0] = b->max_bw[1];
-			b->max_bw[1] = 0;
-		}
-		/* the bound that the probe respected did no harm: there may be more */
-		if (b->state == WL_BBR3_DOWN && (b->marks & WL_BBR3_CAREFUL) && !(b->marks & WL_BBR3_TOO_HIGH)) {
-			wl_bbr3_enter_refill(b, s);
-			return 1;
-		}
-	}
-	if (wl_bbr3_is_too_high(b, s)) {
-		if (b->marks & WL_BBR3_PROBING)
-			wl_bbr3_on_too_high(b, s, d);
-		return 0;
-	}
-	if (b->inflight_hi == WL_BBR3_NO_BOUND)
-		return 0;
-	if (s->rate_interval_us)
-		b->inflight_hi = wl_max(b->inflight_hi, inflight);
-	if (b->state == WL_BBR3_UP)
-		wl_bbr3_probe_upward(b, s, d);
-	return 0;
-}
-
-/* Two to three seconds after the last probe, or after as many rounds as Reno needs to grow by what it lost. */
-WL_INLINE int wl_bbr3_is_time_to_probe(const struct wl_bbr3 *b, const struct wl_sample *s,
-				       const struct wl_decision *d)
-{
-	wl_u32 target = wl_bbr_bdp_bytes(&b->base, s, wl_bbr3_bw(b), WL_BBR_UNIT);
-	wl_u32 rounds = wl_min(target, d->cwnd_bytes) / s->mss_bytes;
-
-	return s->now_us - b->phase_at_us > b->wait_us ||
-	       b->rounds_since_probe >= wl_min(rounds, WL_BBR3_WAIT_MOST_ROUNDS);
-}
-
-WL_INLINE int wl_bbr3_is_time_to_cruise(const struct wl_bbr3 *b, const struct wl_sample *s,
-					const struct wl_decision *d)
-{
-	wl_u32 inflight = wl_bbr3_in_network(b, s, d);
-
-	return inflight <= wl_bbr3_headroom_target(b, s) &&
-	       inflight <= wl_bbr3_inflight_bytes(b, s, d, WL_BBR_UNIT);
-}
-
-/* After a probe that was too much the next one goes no further than the bound that it has left. */
-WL_INLINE int wl_bbr3_is_probe_over(struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d,
-				    wl_u32 bw)
-{
-	wl_u32 inflight = wl_bbr_inflight_at_departure(&b->base, s, d, wl_bbr3_bw(b), s->inflight_before_bytes);
-
-	if ((b->marks & WL_BBR3_TOO_HIGH) && inflight >= b->inflight_hi) {
-		b->marks |= WL_BBR3_CAREFUL;
-		return 1;
-	}
-	/* while the bound holds it back, that there is no more says nothing about the path */
-	if (s->is_cwnd_limited && d->cwnd_bytes >= b->inflight_hi) {
-		wl_bbr3_reset_full_bw(b, bw);
-		return 0;
-	}
-	return wl_bbr3_is_full_bw_now(b);
-}
-
-WL_INLINE void wl_bbr3_update_phase(struct wl_bbr3 *b, const struct wl_sample *s, const struct wl_decision *d,
-				    wl_u32 bw)
-{
-	switch (b->state) {
-	case WL_BBR3_DOWN:
-	case WL_BBR3_CRUISE:
-		if (wl_bbr3_is_time_to_probe(b, s, d))
-			wl_bbr3_enter_refill(b, s);
-		else if (b->state == WL_BBR3_DOWN && wl_bbr3_is_time_to_cruise(b, s, d))
-			wl_bbr3_enter(b, WL_BBR3_CRUISE);
-		break;
-	case WL_BBR3_REFILL:
-		if (b->base.is_round_start)
-			wl_bbr3_enter_up(b, s, d, bw);
-		break;
-	case WL_BBR3_UP:
-		if (wl_bbr3_is_probe_over(b, s, d, bw)) {
-			b->marks &= ~WL_BBR3_TOO_HIGH;
-			wl_bbr3_enter_down(b, s);
-		}
-		break;
-	default:
-		break;
-	}
-}
+/* ------------------------------------------------------------ PROBE_RTT */
 
 /* Not by the sign of the difference: a sender may rest for half an hour. */
 WL_INLINE int wl_bbr3_is_probe_rtt_over(const struct wl_bbr3 *b, const struct wl_sample *s)
@@ -595,17 +138,32 @@ WL_INLINE void wl_bbr3_update_min_rtt(struct wl_bbr3 *b, const struct wl_sample 
 		b->base.is_idle_restart = 0;
 }
 
-/* What this ACK says is of the round that it ends; the next one begins with it. */
-WL_INLINE void wl_bbr3_advance_latest(struct wl_bbr3 *b, const struct wl_sample *s, wl_u32 bw)
+/* ------------------------------------------------------------ rate and window */
+
+WL_INLINE void wl_bbr3_update_gains(struct wl_bbr3 *b)
 {
-	if (b->marks & WL_BBR3_LOSS_ROUND_START) {
-		b->losses = 0;
-		b->bw_latest = bw;
-		b->inflight_latest = s->rate_delivered_bytes;
+	b->base.pacing_gain = WL_BBR_UNIT;
+	b->base.cwnd_gain = WL_BBR3_CWND_GAIN;
+	switch (b->state) {
+	case WL_BBR3_STARTUP:
+		b->base.pacing_gain = WL_BBR3_STARTUP_GAIN;
+		break;
+	case WL_BBR3_DRAIN:
+		b->base.pacing_gain = WL_BBR3_DRAIN_GAIN;
+		break;
+	case WL_BBR3_DOWN:
+		b->base.pacing_gain = WL_BBR3_DOWN_GAIN;
+		break;
+	case WL_BBR3_UP:
+		b->base.pacing_gain = WL_BBR3_UP_GAIN;
+		b->base.cwnd_gain = WL_BBR3_UP_CWND_GAIN;
+		break;
+	case WL_BBR3_PROBE_RTT:
+		b->base.cwnd_gain = WL_BBR3_PROBE_RTT_CWND_GAIN;
+		break;
+	default:
+		break;
 	}
-	/* STARTUP is judged by the round that a loss begins, all else by rounds that go on */
-	if (b->state == WL_BBR3_STARTUP ? b->marks & WL_BBR3_LOSS_ROUND_START : b->base.is_round_start)
-		b->round_lost_bytes = 0;
 }
 
 /* What losses leave is a matter of the bounds: recovery has no window of its own, but ends with the one before it. */
