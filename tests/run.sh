@@ -3,7 +3,9 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 log=$(mktemp) || exit 1
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log" "$log.status"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 failed_steps=0
 
 # Shows and keeps what the step prints; counts it if it fails (the status of the command, not that of tee).
@@ -13,19 +15,16 @@ run() {
 	[ "$(cat "$log.status")" = 0 ] || failed_steps=$((failed_steps + 1))
 }
 
+# cargo test with a limit of time for each binary
+run_tests() {
+	run cargo --config "target.'cfg(unix)'.runner = 'tests/limit.sh'" test "$@"
+}
+
 run make --no-print-directory lint
 run cargo build -p windlass
-run cargo test --workspace --no-fail-fast -- --nocapture
+run_tests --workspace --no-fail-fast -- --nocapture
 # both builds must simulate the same, to the byte
-run cargo test --release -p windlass-sim --test determinism
+run_tests --release -p windlass-sim --test determinism
 run cmp target/tmp/determinism.debug.json target/tmp/determinism.release.json
-rm -f "$log.status"
 
-sum() {
-	sed -n "s/^test result: .* \([0-9]*\) $1.*/\1/p" "$log" | awk '{ n += $1 } END { print n + 0 }'
-}
-passed=$(sum passed)
-failed=$(($(sum failed) + failed_steps))
-skipped=$(($(grep -c '^skipped: ' "$log") + $(sum ignored)))
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
+awk -v failed="$failed_steps" -f tests/sum.awk "$log"
