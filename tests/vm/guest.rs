@@ -37,18 +37,17 @@ pub struct Image {
 }
 
 impl Image {
-    /// Makes the image. Where that cannot be done says why, once for all tests, and returns none.
-    pub fn get() -> Option<(&'static Image, MutexGuard<'static, ()>)> {
-        static IMAGE: OnceLock<Option<Image>> = OnceLock::new();
-        let image = IMAGE.get_or_init(|| {
-            let made = Image::make();
-            if let Err(why) = &made {
-                println!("skipped: vm-test: {why}");
+    /// Makes the image, once for all tests. Where that cannot be done says that `test` is skipped, and why, and returns
+    /// none.
+    pub fn get_or_skip(test: &str) -> Option<(&'static Image, MutexGuard<'static, ()>)> {
+        static IMAGE: OnceLock<Result<Image, String>> = OnceLock::new();
+        match IMAGE.get_or_init(Image::make) {
+            Ok(image) => Some((image, image.alone.lock().unwrap_or_else(|e| e.into_inner()))),
+            Err(why) => {
+                println!("skipped: {test}: {why}");
+                None
             }
-            made.ok()
-        });
-        let image = image.as_ref()?;
-        Some((image, image.alone.lock().unwrap_or_else(|e| e.into_inner())))
+        }
     }
 
     fn make() -> Result<Image, String> {
