@@ -3,7 +3,7 @@
 #ifndef WL_BPF_FLOWS_H
 #define WL_BPF_FLOWS_H
 
-#include "../core/alg/list.h"
+#include "../core/flow/hooks.h"
 #include "../core/flow/paced.h"
 #include "../core/flow/rtt.h"
 #include "../core/flow/timer.h"
@@ -124,16 +124,6 @@ __noinline int wl_on_syn(int from_sender)
 
 /* --------------------------------------------------------------- algorithms */
 
-enum wl_call {
-	WL_CALL_INIT = 1 << 0,
-	WL_CALL_LOSS = 1 << 1,
-	WL_CALL_ECN = 1 << 2,
-	WL_CALL_TIMEOUT = 1 << 3,
-	WL_CALL_ACK = 1 << 4,
-	WL_CALL_IDLE = 1 << 5,
-	WL_CALL_TIMER = 1 << 6,
-};
-
 /* Talks to the flow's group, if it has one: about the sample in the scratch, or to be told its share. */
 static __always_inline void wl_tell_group(struct wl_flow *f, __u32 id, __u32 what)
 {
@@ -182,42 +172,20 @@ static __always_inline void wl_arm_next(struct wl_flow *f, __u32 id, __u64 now_n
 }
 
 /*
- * Calls hooks of the flow's algorithm with the sample in the scratch; bits of enum wl_call, in their order. By itself, so
- * that its large frame and those of groups are not in use at once: all calls share 512 bytes of stack, and Linux 6.1 counts
- * each frame in whole 32 bytes.
+ * Calls hooks of the flow's algorithm, bits of enum wl_call, with the sample in the scratch. By itself, so that its large
+ * frame and those of groups are not in use at once: all calls share 512 bytes of stack, and Linux 6.1 counts each frame in
+ * whole 32 bytes.
  */
 __noinline int wl_run_hooks(__u32 id, __u32 calls, __u32 idle_us, __u64 now_ns)
 {
 	struct wl_flow *f = wl_flow_get(id);
 	struct wl_scratch *s = wl_scratch_get();
-	struct wl_sample *sample;
 
 	if (!f || !s)
 		return -1;
-	sample = &s->sample;
-	wl_track_fill(f, sample, now_ns);
-	sample->random = bpf_get_prandom_u32();
-	if (calls & WL_CALL_INIT) {
-		__builtin_memset(&f->alg, 0, sizeof(f->alg));
-		wl_alg_init(f->algorithm, &f->alg, &f->params, sample, &f->decision);
-	}
-	if (calls & WL_CALL_TIMER) {
-		f->decision.has_wake = 0;
-		wl_alg_on_timer(f->algorithm, &f->alg, sample, &f->decision);
-	}
-	if (calls & WL_CALL_IDLE)
-		wl_alg_on_send_after_idle(f->algorithm, &f->alg, sample, &f->decision, idle_us);
-	if (calls & WL_CALL_LOSS)
-		wl_alg_on_congestion(f->algorithm, &f->alg, sample, &f->decision, WL_CONGESTION_LOSS);
-	if (calls & WL_CALL_ECN)
-		wl_alg_on_congestion(f->algorithm, &f->alg, sample, &f->decision, WL_CONGESTION_ECN);
-	if (calls & WL_CALL_TIMEOUT)
-		wl_alg_on_timeout(f->algorithm, &f->alg, sample, &f->decision);
-	if (calls & WL_CALL_ACK) {
-		wl_alg_on_ack(f->algorithm, &f->alg, sample, &f->decision);
-		if (sample->events & WL_EV_ROUND_START)
-			f->flags &= ~WL_FLOW_CWND_LIMITED;
-	}
+	wl_track_fill(f, &s->sample, now_ns);
+	s->sample.random = bpf_get_prandom_u32();
+	wl_call_hooks(f, calls, &s->sample, idle_us);
 	return 0;
 }
 

@@ -285,16 +285,16 @@ impl Life<'_> {
         let mut calls = self.losses();
         if self.flags & abi::WL_FLOW_ECN != 0 && ack.has_ece != 0 {
             self.pair.call(MARK);
-            calls |= if self.pair.v.result != 0 { abi::WL_NATIVE_CALL_ECN } else { 0 };
+            calls |= if self.pair.v.result != 0 { abi::WL_CALL_ECN } else { 0 };
         }
-        self.pair.hooks(calls | abi::WL_NATIVE_CALL_ACK);
+        self.pair.hooks(calls | abi::WL_CALL_ACK);
         self.pair.v.end = self.pair.native.state().edge;
         self.pair.call(SHOWN);
     }
 
     /// What the algorithm is told of those in the sample.
     fn losses(&self) -> u32 {
-        if self.pair.v.sample.events & abi::WL_EV_RECOVERY_ENTER != 0 { abi::WL_NATIVE_CALL_LOSS } else { 0 }
+        if self.pair.v.sample.events & abi::WL_EV_RECOVERY_ENTER != 0 { abi::WL_CALL_LOSS } else { 0 }
     }
 
     /// As the clock does it.
@@ -304,7 +304,7 @@ impl Life<'_> {
         let mut calls = 0;
         if self.pair.v.result != 0 {
             self.pair.v.sample.lost_bytes = self.pair.v.result as u32;
-            calls |= abi::WL_NATIVE_CALL_ACK;
+            calls |= abi::WL_CALL_ACK;
             if self.pair.native.state().flags & abi::WL_FLOW_RECOVERY == 0 {
                 self.pair.call(RECOVERY);
                 calls |= self.losses();
@@ -314,7 +314,7 @@ impl Life<'_> {
         self.pair.call(SILENCE);
         if self.pair.v.result >= u64::from(abi::WL_SILENCE_TIMEOUT) {
             self.pair.v.sample.events |= abi::WL_EV_TIMEOUT;
-            calls |= abi::WL_NATIVE_CALL_TIMEOUT | abi::WL_NATIVE_CALL_ACK;
+            calls |= abi::WL_CALL_TIMEOUT | abi::WL_CALL_ACK;
         }
         if self.pair.v.result == u64::from(abi::WL_SILENCE_UNHEARD) {
             self.pair.call(FORGET);
@@ -411,7 +411,7 @@ fn flows_agree_to_the_byte() {
             reserved: [0; 3],
         });
         let mut pair = Pair { bpf: &mut bpf, native, v, place: String::new() };
-        pair.hooks(abi::WL_NATIVE_CALL_INIT);
+        pair.hooks(abi::WL_CALL_INIT);
         let (receiver, late, overtaken) = (Receiver::default(), Vec::new(), Vec::new());
         let mut life = Life { pair, r, base, receiver, late, overtaken, flags };
         let mut seen = [0; 3];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Everything that Rust sees of the core: its types, and the functions that native.c exports. */
 #include "alg/list.h"
+#include "flow/hooks.h"
 #include "flow/options.h"
 #include "flow/paced.h"
 #include "flow/timer.h"
@@ -112,16 +113,7 @@ void wln_flow_edge_advance(struct wln_flow *, wl_u64 now_ns);
 wl_u64 wln_flow_depart_ns(struct wln_flow *, wl_u64 now_ns, wl_u32 bytes);
 wl_u64 wln_flow_deadline_ns(struct wln_flow *, wl_u64 now_ns, wl_u32 wait_us);
 
-/* Hooks of the flow's own algorithm: bits of `calls`, called in this order (as wl_run_algorithm() in bpf/flows.h). */
-enum wl_native_call {
-	WL_NATIVE_CALL_INIT = 1 << 0,
-	WL_NATIVE_CALL_IDLE = 1 << 1,
-	WL_NATIVE_CALL_LOSS = 1 << 2,
-	WL_NATIVE_CALL_ECN = 1 << 3,
-	WL_NATIVE_CALL_TIMEOUT = 1 << 4,
-	WL_NATIVE_CALL_ACK = 1 << 5,
-	WL_NATIVE_CALL_TIMER = 1 << 6,
-};
+/* Calls hooks of the flow's own algorithm, bits of enum wl_call, with the sample, which it completes first. */
 void wln_flow_call(struct wln_flow *, wl_u32 calls, struct wl_sample *, wl_u32 idle_us, wl_u64 now_ns);
 
 /* What a box does with the flow beyond watching it; see the functions of the same names in core/flow. */

@@ -497,28 +497,8 @@ wl_u64 wln_flow_deadline_ns(struct wln_flow *n, wl_u64 now_ns, wl_u32 wait_us)
 
 void wln_flow_call(struct wln_flow *n, wl_u32 calls, struct wl_sample *s, wl_u32 idle_us, wl_u64 now_ns)
 {
-	struct wl_flow *f = &n->flow;
-
-	wl_track_fill(f, s, now_ns);
-	if (calls & WL_NATIVE_CALL_INIT)
-		wl_alg_init(f->algorithm, &f->alg, &f->params, s, &f->decision);
-	if (calls & WL_NATIVE_CALL_TIMER) {
-		f->decision.has_wake = 0;
-		wl_alg_on_timer(f->algorithm, &f->alg, s, &f->decision);
-	}
-	if (calls & WL_NATIVE_CALL_IDLE)
-		wl_alg_on_send_after_idle(f->algorithm, &f->alg, s, &f->decision, idle_us);
-	if (calls & WL_NATIVE_CALL_LOSS)
-		wl_alg_on_congestion(f->algorithm, &f->alg, s, &f->decision, WL_CONGESTION_LOSS);
-	if (calls & WL_NATIVE_CALL_ECN)
-		wl_alg_on_congestion(f->algorithm, &f->alg, s, &f->decision, WL_CONGESTION_ECN);
-	if (calls & WL_NATIVE_CALL_TIMEOUT)
-		wl_alg_on_timeout(f->algorithm, &f->alg, s, &f->decision);
-	if (calls & WL_NATIVE_CALL_ACK) {
-		wl_alg_on_ack(f->algorithm, &f->alg, s, &f->decision);
-		if (s->events & WL_EV_ROUND_START)
-			f->flags &= ~WL_FLOW_CWND_LIMITED;
-	}
+	wl_track_fill(&n->flow, s, now_ns);
+	wl_call_hooks(&n->flow, calls, s, idle_us);
 }
 
 wl_u32 wln_flow_pipe_bytes(const struct wln_flow *n)

@@ -204,8 +204,8 @@ impl Flow {
         unsafe { abi::wln_flow_edge_advance(self.inner.as_ptr(), now_ns) };
     }
 
-    /// Calls hooks of the flow's algorithm, bits of `abi::WL_NATIVE_CALL_*` in their order, with the sample, which is of
-    /// `now_ns`, completed.
+    /// Calls hooks of the flow's algorithm, bits of `abi::WL_CALL_*` in their order, with the sample, which is of `now_ns`,
+    /// completed.
     pub fn call(&mut self, calls: u32, sample: &mut wl_sample, idle_us: u32, now_ns: u64) {
         // SAFETY: exclusive access.
         unsafe { abi::wln_flow_call(self.inner.as_ptr(), calls, sample, idle_us, now_ns) };

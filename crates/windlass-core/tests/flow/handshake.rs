@@ -39,7 +39,7 @@ fn before_the_first_sample_timers_go_by_the_handshake() {
     assert_eq!(silence(&mut f, 100), (vec![40_000, 80_000, 160_000], 260_000));
     // nothing is known of data yet, and the first sample of it begins anew
     let mut sample = wl_sample::default();
-    f.call(abi::WL_NATIVE_CALL_INIT, &mut sample, 0, 0);
+    f.call(abi::WL_CALL_INIT, &mut sample, 0, 0);
     assert_eq!((sample.srtt_us, sample.min_rtt_us), (0, 0));
     f.ack(&ack(4 * MSS, 265_000, &[]));
     f.send(5 * MSS, 270_000);

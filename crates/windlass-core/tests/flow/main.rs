@@ -3,6 +3,7 @@
 mod deliveries;
 mod edge;
 mod handshake;
+mod hooks;
 mod marks;
 mod network;
 mod paced;

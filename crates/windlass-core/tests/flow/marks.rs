@@ -63,14 +63,14 @@ fn a_mark_holds_windows_and_not_rates() {
     for (name, is_in_recovery) in [("reno", 1), ("bbr", 0)] {
         let mut f = ten_in_flight(abi::WL_FLOW_SACK);
         f.state_mut().algorithm = Algorithm::by_name(name).unwrap().id() as u8;
-        f.call(abi::WL_NATIVE_CALL_INIT, &mut wl_sample::default(), 0, 0);
+        f.call(abi::WL_CALL_INIT, &mut wl_sample::default(), 0, 0);
         let (mut sample, is_told) = marked(&mut f, 2, 41_000);
-        f.call(abi::WL_NATIVE_CALL_ACK, &mut sample, 0, 41_000_000);
+        f.call(abi::WL_CALL_ACK, &mut sample, 0, 41_000_000);
         assert!(is_told && sample.is_in_recovery == is_in_recovery, "{name}");
         // its group is told of either
         assert_ne!(sample.events & abi::WL_EV_MARKED, 0, "{name}");
         let mut after = f.ack(&ack(10 * MSS, 82_000, &[]));
-        f.call(abi::WL_NATIVE_CALL_ACK, &mut after, 0, 82_000_000);
+        f.call(abi::WL_CALL_ACK, &mut after, 0, 82_000_000);
         assert_eq!(after.events & abi::WL_EV_MARKED, 0, "{name}");
     }
 }

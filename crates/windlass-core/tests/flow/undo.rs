@@ -21,7 +21,7 @@ impl Episode {
     fn new(base: u32) -> Episode {
         let mut f = flow(base);
         f.state_mut().algorithm = Algorithm::by_name("reno").unwrap().id() as u8;
-        f.call(abi::WL_NATIVE_CALL_INIT, &mut wl_sample::default(), 0, 0);
+        f.call(abi::WL_CALL_INIT, &mut wl_sample::default(), 0, 0);
         f.state_mut().decision.cwnd_bytes = WINDOW;
         let mut episode = Episode { f, base, now_us: 0 };
         episode.send(20);
@@ -52,8 +52,8 @@ impl Episode {
         let mut a = ack(self.at(una), self.now_us, &blocks);
         a.has_ece = has_ece.into();
         let mut sample = self.f.ack(&a);
-        let loss = if sample.events & abi::WL_EV_RECOVERY_ENTER != 0 { abi::WL_NATIVE_CALL_LOSS } else { 0 };
-        self.f.call(loss | abi::WL_NATIVE_CALL_ACK, &mut sample, 0, u64::from(self.now_us) * 1000);
+        let loss = if sample.events & abi::WL_EV_RECOVERY_ENTER != 0 { abi::WL_CALL_LOSS } else { 0 };
+        self.f.call(loss | abi::WL_CALL_ACK, &mut sample, 0, u64::from(self.now_us) * 1000);
         sample
     }
 
@@ -283,7 +283,7 @@ fn a_spurious_timeout_is_undone() {
         assert_eq!(said, wanted);
         if said == abi::WL_SILENCE_TIMEOUT {
             let mut s = wl_sample { now_us: e.now_us, events: abi::WL_EV_TIMEOUT, ..wl_sample::default() };
-            let calls = abi::WL_NATIVE_CALL_TIMEOUT | abi::WL_NATIVE_CALL_ACK;
+            let calls = abi::WL_CALL_TIMEOUT | abi::WL_CALL_ACK;
             e.f.call(calls, &mut s, 0, u64::from(e.now_us) * 1000);
         }
         assert_eq!(e.repair(), [4]);

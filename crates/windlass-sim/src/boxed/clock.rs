@@ -42,7 +42,7 @@ impl WindlassBox {
         let decision = &f.state().decision;
         if decision.has_wake != 0 && now_us.wrapping_sub(decision.wake_at_us) as i32 >= 0 {
             let mut sample = wl_sample { now_us, ..wl_sample::default() };
-            self.call(f, abi::WL_NATIVE_CALL_TIMER, &mut sample, 0, net.now_ns);
+            self.call(f, abi::WL_CALL_TIMER, &mut sample, 0, net.now_ns);
         }
         if f.state().lost_bytes > 0 && !f.is_bypassed() {
             self.repair(f, net);
@@ -69,11 +69,11 @@ impl WindlassBox {
         sample.lost_bytes = lost_bytes;
         let mut calls = 0;
         if lost_bytes > 0 {
-            calls |= abi::WL_NATIVE_CALL_ACK;
+            calls |= abi::WL_CALL_ACK;
             if !f.has(abi::WL_FLOW_RECOVERY) {
                 f.flow.recovery_enter(&mut sample);
                 if sample.events & abi::WL_EV_RECOVERY_ENTER != 0 {
-                    calls |= abi::WL_NATIVE_CALL_LOSS;
+                    calls |= abi::WL_CALL_LOSS;
                 }
             }
         }
@@ -90,7 +90,7 @@ impl WindlassBox {
             sample.lost_bytes += lost_bytes;
             let is_first = silence == abi::WL_SILENCE_TIMEOUT;
             sample.events |= abi::WL_EV_TIMEOUT | if is_first { 0 } else { abi::WL_EV_TIMEOUT_AGAIN };
-            calls |= abi::WL_NATIVE_CALL_TIMEOUT | abi::WL_NATIVE_CALL_ACK;
+            calls |= abi::WL_CALL_TIMEOUT | abi::WL_CALL_ACK;
         }
         self.counters.add(abi::WL_C_LOST_SEGS, f.state().lost_segs.wrapping_sub(lost_segs).into());
         if calls != 0 {

@@ -210,7 +210,7 @@ impl WindlassBox {
             group: self.members[connection as usize].take().filter(|_| self.mode == abi::WL_MODE_ENFORCE),
         };
         let mut sample = wl_sample { now_us, ..wl_sample::default() };
-        self.call(&mut made, abi::WL_NATIVE_CALL_INIT, &mut sample, 0, now_ns);
+        self.call(&mut made, abi::WL_CALL_INIT, &mut sample, 0, now_ns);
         made
     }
 
@@ -220,7 +220,7 @@ impl WindlassBox {
         f.flow.call(calls, sample, idle_us, now_ns);
         let Some(group) = &mut f.group else { return };
         let decision = &mut f.flow.state_mut().decision;
-        if calls == abi::WL_NATIVE_CALL_IDLE {
+        if calls == abi::WL_CALL_IDLE {
             group.resume(sample.now_us, decision);
         } else {
             group.report(sample, decision);

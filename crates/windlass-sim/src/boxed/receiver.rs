@@ -121,13 +121,13 @@ impl WindlassBox {
             self.counters.add(abi::WL_C_UNDOS, 1);
         }
         if sample.events & abi::WL_EV_RECOVERY_ENTER != 0 {
-            calls |= abi::WL_NATIVE_CALL_LOSS;
+            calls |= abi::WL_CALL_LOSS;
         }
         if f.has(abi::WL_FLOW_ECN) && ack.has_ece != 0 && f.flow.mark(&mut sample) {
-            calls |= abi::WL_NATIVE_CALL_ECN;
+            calls |= abi::WL_CALL_ECN;
         }
         if sample.newly_delivered_bytes > 0 || sample.lost_bytes > 0 || sample.events != 0 {
-            calls |= abi::WL_NATIVE_CALL_ACK;
+            calls |= abi::WL_CALL_ACK;
         }
         if calls != 0 {
             self.call(f, calls, &mut sample, 0, net.now_ns);

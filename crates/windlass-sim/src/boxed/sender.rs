@@ -161,7 +161,7 @@ impl WindlassBox {
         if f.flow.pause_check(idle_us, self.algorithm.needs_pauses()) {
             let is_app_limited = (f.state().app_limited_until != 0).into();
             let mut sample = wl_sample { now_us, is_app_limited, ..wl_sample::default() };
-            self.call(f, abi::WL_NATIVE_CALL_IDLE, &mut sample, idle_us, net.now_ns);
+            self.call(f, abi::WL_CALL_IDLE, &mut sample, idle_us, net.now_ns);
         }
         f.flow.state_mut().sent_at_us = now_us;
         self.take(f, seq, end, now_us);
