@@ -30,7 +30,6 @@
 #define WL_ETH_P_IPV6 0x86dd
 #define WL_ETH_P_8021Q 0x8100
 #define WL_ETH_P_8021AD 0x88a8
-#define WL_ETH_P_CLOCK 0x88b5 /* IEEE 802 local experimental: the clock's own frame */
 
 #define WL_ETH_LEN 14u
 #define WL_IPV4_LEN 20u

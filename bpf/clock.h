@@ -12,12 +12,10 @@
 #include "flows.h"
 
 #define WL_FLOWS_PER_TICK 256u
-#define WL_REPAIRS_PER_VISIT 64u
 #define WL_REPAIR_TRIES 8u /* visits: memory, or the queue of the CPU, may be short for a while */
 #define WL_TELL_TRIES 3u /* likewise, after the first: wl_flow.untold has two bits */
 /* Linux lets BPF make no packet longer than 16 KiB less some hundred bytes of its own (SKB_MAX_ALLOC) */
 #define WL_REPAIR_MAX_BYTES (15u << 10)
-#define WL_CLOCK_FRAME_BYTES 60u
 #define WL_COLLECT_MIN_US 1000000u /* the shortest silence that a policy can set */
 
 /* Sends one segment of flow `id`, or a window update. Global: verified once. Returns 0 when sent. */

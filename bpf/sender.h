@@ -10,8 +10,6 @@
 #include "rewrite.h"
 
 #define WL_PACKET_PARTS 9u /* of WL_CHUNK_BYTES, that the longest packet has: Linux makes none of 512 KiB */
-#define WL_SENDER_MAY_INSIST \
-	3u /* after so many copies of ours the sender's own passes: its segments may be smaller */
 
 /*
  * Does the packet carry what the receiver has not heard? A retransmission may be all that a delayed ACK leaves with. Asked

@@ -17,6 +17,12 @@
 #define WL_RATE_UNLIMITED (~0ULL) /* pacing_bytes_ps: the algorithm does not pace */
 #define WL_CWND_MAX_BYTES (1u << 30) /* largest window TCP can express (RFC 7323, section 2.3) */
 #define WL_INIT_CWND_SEGS 10u /* RFC 6928 */
+/*
+ * After so long a silence at most a flow, or a member of a group, is taken for gone. Half of the time after which clocks
+ * wrap is the longest that two times can be told apart by their signed difference; what is left of that is for whoever
+ * looks to come round to all of them.
+ */
+#define WL_IDLE_MAX_S 1800u
 
 /* What happened on this ACK beyond its numbers (wl_sample.events). */
 enum wl_event {

@@ -21,6 +21,14 @@
 
 /* ---- flows ---- */
 #define WL_NO_FLOW (~0u)
+#define WL_SENDER_MAY_INSIST 3u /* its own copy passes after so many of ours: its segments may be smaller */
+
+/* ---- the clock ---- */
+#define WL_CLOCK_HZ 2000u /* its rounds a second, unless the agent is told otherwise */
+#define WL_CLOCK_REST_ROUNDS 16u /* with nothing to do it comes by at every sixteenth round at least */
+#define WL_CLOCK_FRAME_BYTES 60u /* on the wire, as tbf counts it */
+#define WL_ETH_P_CLOCK 0x88b5 /* of its frame: IEEE 802 local experimental */
+#define WL_REPAIRS_PER_VISIT 64u /* segments of one flow */
 
 /*
  * Names a flow: always seen from the controlled sender, so that both directions give the same key.
@@ -221,7 +229,6 @@ struct wl_config {
 };
 
 #define WL_SPARE_CHUNKS 4u /* a power of two */
-#define WL_CLOCK_REST_ROUNDS 16u /* the clock, with nothing to do, comes by at every sixteenth round at least */
 
 /* Who spaces the packets of controlled flows (wl_config.pace_by). */
 enum wl_pace_by {

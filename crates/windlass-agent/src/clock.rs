@@ -11,13 +11,10 @@ use crate::{
 };
 use libbpf_rs::{MapCore, MapFlags};
 use std::{io, mem, os::fd::BorrowedFd, path::PathBuf};
-use windlass_core::abi::wl_config;
+use windlass_core::abi::{WL_CLOCK_FRAME_BYTES, WL_CLOCK_REST_ROUNDS, WL_ETH_P_CLOCK, wl_config};
 
-/// Length of the frame on the wire, as TBF counts it.
-const FRAME_BYTES: u64 = 60;
 /// The longest frame: with nothing to do soon, the program pads it, so that it takes several rounds' time.
-const LONGEST_FRAME_BYTES: u64 = windlass_core::abi::WL_CLOCK_REST_ROUNDS as u64 * FRAME_BYTES;
-const ETH_P_CLOCK: u16 = 0x88b5;
+const LONGEST_FRAME_BYTES: u32 = WL_CLOCK_REST_ROUNDS * WL_CLOCK_FRAME_BYTES;
 
 /// The program that sends the frame on.
 pub(crate) const PROGRAM: &str = "wl_clock";
@@ -82,7 +79,7 @@ impl Clock {
             // the pair is nobody's business: no addresses, no neighbour discovery
             run(&["ip", "link", "set", dev, "addrgenmode", "none", "arp", "off", "up"])?;
         }
-        let rate = format!("{}bit", u64::from(hz) * FRAME_BYTES * 8);
+        let rate = format!("{}bit", u64::from(hz) * u64::from(WL_CLOCK_FRAME_BYTES) * 8);
         // TBF passes nothing that is longer than its bucket
         let burst = (LONGEST_FRAME_BYTES + 20).to_string();
         run(&[
@@ -189,10 +186,10 @@ impl Clock {
     }
 }
 
-fn frame() -> [u8; FRAME_BYTES as usize] {
-    let mut frame = [0; FRAME_BYTES as usize];
+fn frame() -> [u8; WL_CLOCK_FRAME_BYTES as usize] {
+    let mut frame = [0; WL_CLOCK_FRAME_BYTES as usize];
     frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
-    frame[12..14].copy_from_slice(&ETH_P_CLOCK.to_be_bytes());
+    frame[12..14].copy_from_slice(&(WL_ETH_P_CLOCK as u16).to_be_bytes());
     frame
 }
 

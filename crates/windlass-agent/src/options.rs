@@ -3,10 +3,6 @@
 use crate::{Error, Policy, Result, error::bpf};
 use windlass_core::abi;
 
-/// The datapath's clocks wrap after 71 minutes, and half of that is the longest that two times can be told apart by their signed
-/// difference. What is left is for the clock to come round to every flow of the table.
-const IDLE_TIMEOUT_MAX_S: u32 = 1800;
-
 /// Sizes and rates, fixed when the datapath is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -31,7 +27,7 @@ impl Default for Options {
         Options {
             flows_max: 32768,
             store_bytes: 256 << 20,
-            clock_hz: 2000,
+            clock_hz: abi::WL_CLOCK_HZ,
             idle_timeout_s: 300,
             pace_by_fq: false,
             shares_groups: false,
@@ -51,8 +47,9 @@ impl Options {
         if !(250..=20000).contains(&self.clock_hz) {
             return say(format!("--clock-hz {}: 250 to 20000 rounds a second", self.clock_hz));
         }
-        if !(1..=IDLE_TIMEOUT_MAX_S).contains(&self.idle_timeout_s) {
-            return say(format!("--idle-timeout-s {}: 1 to {IDLE_TIMEOUT_MAX_S} s", self.idle_timeout_s));
+        let most_s = abi::WL_IDLE_MAX_S;
+        if !(1..=most_s).contains(&self.idle_timeout_s) {
+            return say(format!("--idle-timeout-s {}: 1 to {most_s} s", self.idle_timeout_s));
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ pub const VERSION: u8 = 1;
 /// Most entries of a frame; more go into the next one.
 pub const MOST_ENTRIES: usize = 512;
 /// Largest window TCP can express (RFC 7323, section 2.3), and "no threshold yet".
-pub const CWND_MAX_BYTES: u32 = 1 << 30;
+pub const CWND_MAX_BYTES: u32 = windlass_core::abi::WL_CWND_MAX_BYTES;
 
 const HEADER_BYTES: usize = 16;
 /// Length of a report on the wire.

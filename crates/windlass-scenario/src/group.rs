@@ -2,7 +2,10 @@
 
 use crate::{Span, plain};
 use serde::{Deserialize, Serialize};
-use windlass_core::{GroupAblation, GroupRule};
+use windlass_core::{
+    GroupAblation, GroupRule,
+    abi::{WL_GROUP_MEMBERS_MAX, WL_GROUP_WEIGHT_MAX, WL_IDLE_MAX_S},
+};
 
 /// Whose weight a flow's weight is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +30,7 @@ pub struct Group {
     #[serde(default, deserialize_with = "plain::word")]
     pub per: Per,
     /// Most members; none: as many as a group can have. Further flows go on by themselves.
-    #[serde(default, deserialize_with = "plain::whole_within::<1, MAX_MEMBERS, _>")]
+    #[serde(default, deserialize_with = "plain::whole_within::<1, WL_GROUP_MEMBERS_MAX, _>")]
     pub max_members: Option<u32>,
     /// A member that is silent for so long is taken for gone; none: the core's default.
     pub idle: Option<Span>,
@@ -52,11 +55,6 @@ fn yes() -> bool {
     true
 }
 
-/// Largest weight (`WL_GROUP_WEIGHT_MAX` of the core).
-pub(crate) const MAX_WEIGHT: i64 = 65_535;
-const MAX_MEMBERS: u32 = 65_535;
-const MAX_IDLE_S: f64 = 1800.0;
-
 pub(crate) fn check_group(group: &Group) -> Result<(), String> {
     let is_fine = |c: char| c.is_ascii_lowercase() || c == '-';
     if group.name.is_empty() {
@@ -69,8 +67,9 @@ pub(crate) fn check_group(group: &Group) -> Result<(), String> {
         let known = GroupRule::names();
         return Err(format!("rule: no rule \"{}\" in the core; there are {known}", group.rule));
     }
-    if group.idle.is_some_and(|s| s.0 < 0.001 || s.0 > MAX_IDLE_S) {
-        return Err(format!("idle: 1 ms to {}", Span(MAX_IDLE_S)));
+    let idle_max_s = f64::from(WL_IDLE_MAX_S);
+    if group.idle.is_some_and(|s| s.0 < 0.001 || s.0 > idle_max_s) {
+        return Err(format!("idle: 1 ms to {}", Span(idle_max_s)));
     }
     if group.aggressiveness.is_some_and(|n| !(0.01..=65_535.0).contains(&n)) {
         return Err("aggressiveness: 0.01 to 65535 flows".into());
@@ -90,8 +89,8 @@ pub(crate) fn check_group(group: &Group) -> Result<(), String> {
 
 /// A flow's or the box's group and weight.
 pub(crate) fn check_membership(group: Option<&str>, weight: i64, groups: &[Group]) -> Result<(), String> {
-    if !(1..=MAX_WEIGHT).contains(&weight) {
-        return Err(format!("weight = {weight}: 1 to {MAX_WEIGHT}"));
+    if !(1..=i64::from(WL_GROUP_WEIGHT_MAX)).contains(&weight) {
+        return Err(format!("weight = {weight}: 1 to {WL_GROUP_WEIGHT_MAX}"));
     }
     match group {
         Some(name) if !groups.iter().any(|g| g.name == name) => {

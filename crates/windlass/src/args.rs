@@ -165,7 +165,7 @@ pub struct Sizes {
     #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..4096))]
     pub store_mib: u64,
     /// Rounds of the in-kernel clock per second, 250 to 20000
-    #[arg(long, default_value_t = 2000)]
+    #[arg(long, default_value_t = windlass_core::abi::WL_CLOCK_HZ)]
     pub clock_hz: u32,
     /// Connections without packets for so long are forgotten, 1 to 1800; those that go on after all are only watched
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]

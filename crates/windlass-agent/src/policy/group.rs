@@ -75,9 +75,6 @@ pub struct Membership {
     pub per: Per,
 }
 
-/// Longest silence of a member: the core's clock wraps after 71 minutes.
-pub(super) const IDLE_MAX_S: u32 = 1800;
-
 fn in_range(
     place: &Place,
     key: &str,
@@ -114,7 +111,7 @@ pub(super) fn check(place: &Place, raw: RawGroup, is_of_sockets: bool) -> Result
                 members_max,
                 members_max,
             )?,
-            idle_s: in_range(place, "rule.group.idle_s", raw.idle_s, idle_default_s, IDLE_MAX_S)?,
+            idle_s: in_range(place, "rule.group.idle_s", raw.idle_s, idle_default_s, abi::WL_IDLE_MAX_S)?,
             aggressiveness: check_aggressiveness(place, raw.aggressiveness, &rule)?,
             rule,
             join_adds: raw.join_adds,

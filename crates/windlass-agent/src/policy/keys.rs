@@ -1,6 +1,6 @@
 //! The keys of a policy: what each may be. Keys are written with dots, from the root.
 
-use super::{group::IDLE_MAX_S, text::SHARE_MAX};
+use super::text::SHARE_MAX;
 use windlass_core::{Algorithm, GroupRule, abi};
 use windlass_scenario::IN_REPORTS;
 pub(super) use windlass_scenario::{find_key as find, joined};
@@ -27,7 +27,7 @@ pub(super) fn allowed(key: &str) -> Option<String> {
         "rule.group.rule" => format!("the name of a group rule in quotes: {}", GroupRule::names()),
         "rule.group.weight" => up_to(abi::WL_GROUP_WEIGHT_MAX),
         "rule.group.max_members" => up_to(abi::WL_GROUP_MEMBERS_MAX),
-        "rule.group.idle_s" => up_to(IDLE_MAX_S),
+        "rule.group.idle_s" => up_to(abi::WL_IDLE_MAX_S),
         _ => in_words(key)?.into(),
     })
 }

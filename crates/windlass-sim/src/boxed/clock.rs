@@ -12,9 +12,8 @@ use windlass_core::{
     is_after,
 };
 
-/// Rounds of the clock, 2000 a second.
-const TICK_NS: u64 = 500_000;
-const REPAIRS_PER_VISIT: u32 = 64;
+/// From one round of the clock to the next.
+const TICK_NS: u64 = 1_000_000_000 / abi::WL_CLOCK_HZ as u64;
 
 /// The first round of the clock after now that is not before `deadline_ns`.
 pub(super) fn next_tick_ns(now_ns: u64, deadline_ns: u64) -> u64 {
@@ -104,7 +103,7 @@ impl WindlassBox {
         let budget = f.flow.pacing_budget(net.now_ns);
         let (mut segs, mut bytes) = (0, 0);
         while bytes < budget
-            && segs < REPAIRS_PER_VISIT
+            && segs < abi::WL_REPAIRS_PER_VISIT
             && let Some((seq, len_bytes)) = f.flow.next_repair()
         {
             let piece_bytes = f.flow.piece_bytes(seq);

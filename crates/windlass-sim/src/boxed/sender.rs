@@ -11,9 +11,6 @@ use windlass_core::{
     is_after, later,
 };
 
-/// After so many copies of ours the sender's own passes.
-const SENDER_MAY_INSIST: u32 = 3;
-
 impl WindlassBox {
     pub(super) fn on_sender_packet(
         &mut self,
@@ -129,7 +126,7 @@ impl WindlassBox {
         f.flow.insists(seq);
         self.counters.add(abi::WL_C_SENDER_RETRANS, 1);
         let is_copy = f.is_controlled() && !packet.has(flag::FIN) && !has_news;
-        if is_copy && f.flow.is_taken_care_of(seq, SENDER_MAY_INSIST) {
+        if is_copy && f.flow.is_taken_care_of(seq, abi::WL_SENDER_MAY_INSIST) {
             self.counters.add(abi::WL_C_SENDER_RETRANS_ABSORBED, 1);
             return Verdict::Absorb;
         }
