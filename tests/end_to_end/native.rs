@@ -15,6 +15,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use windlass_core::Algorithm;
 use windlass_lab::{
     Cgroup, Client, Family, Server, Topology, files,
     netns::{self, Netns},
@@ -96,7 +97,7 @@ fn every_algorithm_carries_a_lossy_transfer_natively() {
     }
     let loaded = Loaded::new();
     let lossy = "rate = \"50 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"2 BDP\"\nloss = \"2 %\"";
-    for name in ["reno", "cubic", "bbr", "dctcp", "l2dct", "trim", "kcubic", "kreno", "bbr3"] {
+    for name in Algorithm::all().map(|a| a.name()) {
         let report = run_whole(&scenario(name, lossy, &flow("1 MB", &loaded.name(name))));
         assert!(report.links[0].stats.drops_random > 0, "{name}: {report}");
         assert!(loaded.number(name, "started") >= 1, "{name} was used");

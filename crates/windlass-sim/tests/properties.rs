@@ -2,11 +2,16 @@
 //! each sender after each of its steps besides (`Sender::assert_sound()`).
 
 use proptest::prelude::*;
+use windlass_core::Algorithm;
 use windlass_scenario::Scenario;
 use windlass_sim::{Config, Ecn, Outcome, RunOptions, run};
 
 const LIMIT_S: u64 = 30;
-const ALGORITHMS: [&str; 7] = ["reno", "cubic", "bbr", "bbr3", "trim", "dctcp", "l2dct"];
+
+/// Any algorithm of the core, by its name.
+fn algorithm() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(Algorithm::all().map(|a| a.name()).collect::<Vec<_>>())
+}
 
 /// A chain of hosts with links of any kind, and flows between any two of them.
 fn scenario() -> impl Strategy<Value = String> {
@@ -36,7 +41,7 @@ fn scenario() -> impl Strategy<Value = String> {
             };
             format!("{rate}delay = \"{delay_us} us\"\n{loss}{jitter}{buffer}")
         });
-    let flow = (0u32..4, 1u32..4, 1u32..400_000, 0u32..2000, 0..ALGORITHMS.len());
+    let flow = (0u32..4, 1u32..4, 1u32..400_000, 0u32..2000, algorithm());
     let flows = proptest::collection::vec(flow, 1..5);
     (any::<u32>(), proptest::collection::vec(link, 3), flows, any::<bool>()).prop_map(
         |(seed, links, flows, has_box)| {
@@ -52,7 +57,6 @@ fn scenario() -> impl Strategy<Value = String> {
                 // a box stands between hosts that have flows, not on one
                 let (from, to) =
                     if has_box { (from / 2 * 3, 3 - from / 2 * 3) } else { (from, (from + step) % 4) };
-                let algorithm = ALGORITHMS[algorithm];
                 text += &format!("[[flow]]\nfrom = \"h{from}\"\nto = \"h{to}\"\nsize = \"{size} B\"\n");
                 text += &format!("start = \"{start_ms} ms\"\nalgorithm = \"{algorithm}\"\n");
             }
@@ -122,8 +126,7 @@ fn topology() -> impl Strategy<Value = String> {
         true => format!("{port}ecn = \"{} packets\"", ecn.min(most)),
         false => port,
     });
-    let flow =
-        (any::<prop::sample::Index>(), any::<prop::sample::Index>(), load(), 0u32..200, 0..ALGORITHMS.len());
+    let flow = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), load(), 0u32..200, algorithm());
     let flows = proptest::collection::vec(flow, 1..12);
     let rates = (1u32..100, 1u32..100, 0u32..5_000, 0u32..3);
     (any::<u32>(), shape, (memory, port), rates, flows).prop_map(
@@ -147,7 +150,6 @@ fn topology() -> impl Strategy<Value = String> {
             for (from, to, load, start_ms, algorithm) in flows {
                 let (from, to) = (from.index(hosts.len()), to.index(hosts.len() - 1));
                 let to = if to == from { hosts.len() - 1 } else { to };
-                let algorithm = ALGORITHMS[algorithm];
                 text += &format!(
                     "[[flow]]\nfrom = \"{}\"\nto = \"{}\"\nstart = \"{start_ms} ms\"\n\
                      algorithm = \"{algorithm}\"\n{load}",
@@ -202,7 +204,7 @@ proptest! {
 /// A clean network: everything arrives, and nothing is ever sent twice.
 #[test]
 fn without_losses_nothing_is_sent_again() {
-    for algorithm in ALGORITHMS {
+    for algorithm in Algorithm::all().map(|a| a.name()) {
         let text = format!(
             "name = \"clean\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n\
              rate = \"50 Mbit/s\"\ndelay = \"10 ms\"\n\
