@@ -1,28 +1,8 @@
 //! Compiles the C core natively and generates Rust types from its headers.
 
-use std::{env, path::PathBuf};
+mod libclang;
 
-/// Debian's libclang has a versioned name and place; help bindgen to find it.
-fn find_libclang() {
-    if env::var_os("LIBCLANG_PATH").is_some() {
-        return;
-    }
-    let candidates = (15..=22).rev().flat_map(|v| {
-        [
-            (format!("/usr/lib/llvm-{v}/lib"), format!("libclang-{v}.so.1")),
-            ("/usr/lib/x86_64-linux-gnu".to_string(), format!("libclang-{v}.so.1")),
-            ("/usr/lib/aarch64-linux-gnu".to_string(), format!("libclang-{v}.so.1")),
-        ]
-    });
-    for (dir, file) in candidates {
-        let path = PathBuf::from(dir).join(file);
-        if path.exists() {
-            // SAFETY: a build script is single-threaded at this point.
-            unsafe { env::set_var("LIBCLANG_PATH", path) };
-            return;
-        }
-    }
-}
+use std::{env, path::PathBuf};
 
 /// Debug builds trap on undefined behaviour, where the kernel's build does something else. Under a fuzzer (fuzz/guided.toml)
 /// the C code guides the search as the Rust code does, and no access leaves its object.
@@ -55,7 +35,7 @@ fn main() {
         .flag_if_supported("-Wno-unused-function")
         .compile("windlass_core");
 
-    find_libclang();
+    libclang::find();
     let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo"));
     bindgen::Builder::default()
         .header("native/abi.h")

@@ -1,9 +1,19 @@
 //! The flow machine: data, acknowledgements, losses and silences do the same to a flow in both builds, to the byte.
 
-use crate::{Bpf, Random};
+use crate::{
+    Bpf, Random,
+    vectors::{
+        WL_PARITY_FLOW_ACK as ACK, WL_PARITY_FLOW_DEADLINE as DEADLINE, WL_PARITY_FLOW_DEPART as DEPART,
+        WL_PARITY_FLOW_DSACK as DSACK, WL_PARITY_FLOW_EDGE as EDGE, WL_PARITY_FLOW_FORGET as FORGET,
+        WL_PARITY_FLOW_JUDGE as JUDGE, WL_PARITY_FLOW_MARK as MARK, WL_PARITY_FLOW_OFFERED as OFFERED,
+        WL_PARITY_FLOW_RECOVERY as RECOVERY, WL_PARITY_FLOW_REPAIR as REPAIR,
+        WL_PARITY_FLOW_RETRANS as RETRANS, WL_PARITY_FLOW_SEND as SEND, WL_PARITY_FLOW_SHOWN as SHOWN,
+        WL_PARITY_FLOW_SILENCE as SILENCE, WL_PARITY_FLOW_SUPPLY as SUPPLY, wl_parity_flow as Vector,
+    },
+};
 use windlass_core::{
     Algorithm, Flow,
-    abi::{self, wl_ack, wl_flow, wl_sample, wl_seg},
+    abi::{self, wl_ack, wl_sample, wl_seg},
     is_after,
 };
 
@@ -14,40 +24,6 @@ const NOW_AND_THEN: u32 = 8;
 const MSS: u32 = 1448;
 /// In flight at most.
 const WINDOW: u32 = 150 * MSS;
-
-/// As struct wl_parity_flow in bpf/parity_flow.h.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Vector {
-    flow: wl_flow,
-    now_ns: u64,
-    result: u64,
-    ack: wl_ack,
-    sample: wl_sample,
-    call: u32,
-    seq: u32,
-    end: u32,
-    wait_us: u32,
-    bad_sacks: u32,
-    reserved: [u32; 3],
-}
-
-const SEND: u32 = 0;
-const RETRANS: u32 = 1;
-const ACK: u32 = 2;
-const DSACK: u32 = 3;
-const MARK: u32 = 4;
-const JUDGE: u32 = 5;
-const RECOVERY: u32 = 6;
-const SILENCE: u32 = 7;
-const REPAIR: u32 = 8;
-const FORGET: u32 = 9;
-const EDGE: u32 = 10;
-const SHOWN: u32 = 11;
-const OFFERED: u32 = 12;
-const SUPPLY: u32 = 13;
-const DEPART: u32 = 14;
-const DEADLINE: u32 = 15;
 
 fn bytes_of<T>(value: &T) -> &[u8] {
     // SAFETY: used for the core's plain structs, whose padding nobody writes; the slice lives no longer than the value.

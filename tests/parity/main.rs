@@ -2,71 +2,29 @@
 
 mod flow;
 mod recorded;
+mod vectors;
 
 use libbpf_rs::{MapCore, MapFlags, ObjectBuilder, ProgramInput};
+use vectors::{
+    WL_PARITY_ACK as ACK, WL_PARITY_CBRT as CBRT, WL_PARITY_ECN as ECN, WL_PARITY_GROUP_ASK as GROUP_ASK,
+    WL_PARITY_GROUP_COLLECT as GROUP_COLLECT, WL_PARITY_GROUP_INIT as GROUP_INIT,
+    WL_PARITY_GROUP_LEAVE as GROUP_LEAVE, WL_PARITY_GROUP_REGISTER as GROUP_REGISTER,
+    WL_PARITY_GROUP_REPORT_OF as GROUP_REPORT_OF, WL_PARITY_GROUP_RESUME as GROUP_RESUME,
+    WL_PARITY_GROUP_TAKE_REPLY as GROUP_TAKE_REPLY, WL_PARITY_GROUP_TENANT as GROUP_TENANT,
+    WL_PARITY_GROUP_UPDATE as GROUP_UPDATE, WL_PARITY_IDLE as IDLE, WL_PARITY_INIT as INIT,
+    WL_PARITY_LOSS as LOSS, WL_PARITY_RWND as RWND, WL_PARITY_TIMEOUT as TIMEOUT, WL_PARITY_TIMER as TIMER,
+    wl_parity as Vector, wl_parity_group as GroupVector,
+};
 use windlass_core::{
     Algorithm, AlgorithmState, GroupRule,
     abi::{
-        self, wl_alg_params, wl_alg_state, wl_decision, wl_group, wl_group_config, wl_group_reply,
-        wl_group_report, wl_member, wl_sample, wl_tenant,
+        self, wl_alg_params, wl_alg_state, wl_decision, wl_group_config, wl_group_report, wl_member,
+        wl_sample, wl_tenant,
     },
 };
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/parity.bpf.o"));
 const VECTORS: u32 = 20_000;
-
-/// As struct wl_parity in bpf/parity.h.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Vector {
-    call: u32,
-    algorithm: u32,
-    argument: u32,
-    result: u32,
-    state: wl_alg_state,
-    decision: wl_decision,
-    sample: wl_sample,
-    params: wl_alg_params,
-}
-
-const INIT: u32 = 0;
-const ACK: u32 = 1;
-const LOSS: u32 = 2;
-const TIMEOUT: u32 = 3;
-const IDLE: u32 = 4;
-const RWND: u32 = 5;
-const CBRT: u32 = 6;
-const ECN: u32 = 7;
-const TIMER: u32 = 8;
-
-/// As struct wl_parity_group in bpf/parity.h.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct GroupVector {
-    call: u32,
-    argument: u32,
-    has_tenant: u32,
-    result: u32,
-    group: wl_group,
-    decision: wl_decision,
-    sample: wl_sample,
-    tenant: wl_tenant,
-    member: wl_member,
-    config: wl_group_config,
-    report: wl_group_report,
-    reply: wl_group_reply,
-}
-
-const GROUP_INIT: u32 = 0;
-const GROUP_REGISTER: u32 = 1;
-const GROUP_UPDATE: u32 = 2;
-const GROUP_ASK: u32 = 3;
-const GROUP_LEAVE: u32 = 4;
-const GROUP_COLLECT: u32 = 5;
-const GROUP_TENANT: u32 = 6;
-const GROUP_RESUME: u32 = 7;
-const GROUP_REPORT_OF: u32 = 8;
-const GROUP_TAKE_REPLY: u32 = 9;
 
 impl GroupVector {
     /// The same call, natively.
