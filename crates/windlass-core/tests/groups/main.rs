@@ -87,5 +87,6 @@ fn in_avoidance(g: &mut Group, n: usize, each: f64) -> Vec<MemberId> {
     all
 }
 
+mod losses;
 mod members;
 mod rules;
