@@ -66,23 +66,24 @@ static void wl_efcm_update(struct wl_group *g, const struct wl_tenant *t, struct
 	(void)t;
 	if (e->state == WL_MEMBER_RECOVERY)
 		return; /* its reduction counts when it is over */
-	if (e->cwnd_bytes >= m->cwnd_bytes) {
-		if (!wl_group_may_grow(g, m, e))
-			return;
-		if (is_slow_start)
-			wl_group_grow_to_ssthresh(g, (wl_u64)wl_member_growth_bytes(m, e, 1) << WL_GROUP_Q);
-		else
-			wl_group_grow(g, (wl_u64)wl_member_growth_bytes(m, e, 0) << WL_GROUP_Q,
-				      wl_group_doubling_q16(g) / 2);
-	} else if (e->is_timeout) {
+	if (e->is_timeout) {
 		wl_u64 sum_q16 = g->sum_cwnd_q16;
 		wl_u64 half_q16 = (wl_u64)m->cwnd_bytes << (WL_GROUP_Q - 1);
 
 		wl_group_time_out(g, e, sum_q16 > half_q16 ? sum_q16 - half_q16 : half_q16,
-				  (wl_u64)(m->cwnd_bytes - e->cwnd_bytes) << WL_GROUP_Q);
-	} else if (wl_member_may_shrink(m, e)) {
+				  (wl_u64)wl_sat_sub(m->cwnd_bytes, e->cwnd_bytes) << WL_GROUP_Q);
+	} else if (e->cwnd_bytes < m->cwnd_bytes) {
+		if (!wl_member_may_shrink(m, e))
+			return;
 		wl_group_shrink(g, e, (wl_u64)wl_member_loss_bytes(m, e) << WL_GROUP_Q);
 		g->sum_ssthresh_q16 = g->sum_cwnd_q16;
+	} else if (!wl_group_may_grow(g, m, e)) {
+		return;
+	} else if (is_slow_start) {
+		wl_group_grow_to_ssthresh(g, (wl_u64)wl_member_growth_bytes(m, e, 1) << WL_GROUP_Q);
+	} else {
+		wl_group_grow(g, (wl_u64)wl_member_growth_bytes(m, e, 0) << WL_GROUP_Q,
+			      wl_group_doubling_q16(g) / 2);
 	}
 }
 

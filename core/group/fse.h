@@ -73,22 +73,21 @@ WL_INLINE int wl_fse_is_frozen(const struct wl_group *g, const struct wl_group_r
 WL_INLINE void wl_fse_report(struct wl_group *g, struct wl_member *m, const struct wl_group_report *e,
 			     int is_conservative)
 {
-	wl_u32 loss = wl_sat_sub(m->cwnd_bytes, e->cwnd_bytes);
+	wl_u32 loss = wl_member_loss_bytes(m, e);
 
 	if (e->state == WL_MEMBER_RECOVERY || (is_conservative && wl_fse_is_frozen(g, e)))
 		return;
-	if (!loss) {
+	if (e->is_timeout) {
+		loss = wl_sat_sub(m->cwnd_bytes, e->cwnd_bytes);
+	} else if (e->cwnd_bytes >= m->cwnd_bytes) {
 		if (wl_group_may_grow(g, m, e))
 			wl_group_grow(g,
 				      (wl_u64)wl_member_growth_bytes(m, e, e->state == WL_MEMBER_SLOW_START)
 					      << WL_GROUP_Q,
 				      wl_group_doubling_q16(g));
 		return;
-	}
-	if (!e->is_timeout) {
-		if (!wl_member_may_shrink(m, e))
-			return;
-		loss = wl_member_loss_bytes(m, e);
+	} else if (!wl_member_may_shrink(m, e)) {
+		return;
 	}
 	/* one that is of before, from when the group was founded or has paused, is none for what is left */
 	g->sum_ssthresh_q16 = 0;

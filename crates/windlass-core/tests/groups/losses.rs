@@ -247,3 +247,26 @@ fn a_mark_reduces_the_group_of_whoever_paces_too() {
         assert_segs!(sum_segs(&g), 50.0);
     }
 }
+
+/// A timeout for which a member's controller cuts nothing is one all the same, and what it grew by before counts for nothing.
+#[test]
+fn a_timeout_is_one_whatever_window_it_leaves() {
+    for (rule, grown) in
+        ["efcm", "fse", "fse-conservative"].into_iter().flat_map(|rule| [(rule, 1.0), (rule, 1.5)])
+    {
+        let mut g = group(rule);
+        let all = in_avoidance(&mut g, 2, 50.0);
+        // a pause has left a threshold
+        let mut decision = wl_decision { cwnd_bytes: 40 * MSS, ..wl_decision::default() };
+        g.resume(all[0], 5_000_000, &mut decision).unwrap();
+        assert_ne!(g.state().sum_ssthresh_q16, 0, "{rule}");
+        let (window, before, cuts) = (ask(&mut g, all[0]), sum_segs(&g), g.state().cuts);
+        let said = wl_group_report { is_timeout: 1, ..slow_start(9_000_000, grown * window) };
+        g.update(all[0], &said).unwrap();
+        assert_segs!(sum_segs(&g), before);
+        assert_eq!(g.state().cuts, cuts + 1, "{rule}, {grown}");
+        // these have none but their members' own
+        let threshold = if rule == "efcm" { before - window / 2.0 } else { 0.0 };
+        assert_segs!(g.state().sum_ssthresh_q16 as f64 / 65536.0 / f64::from(MSS), threshold);
+    }
+}
