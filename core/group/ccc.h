@@ -121,7 +121,7 @@ WL_INLINE void wl_ccc_avoidance(struct wl_group *g, const struct wl_tenant *t, s
 	wl_u64 growth_q8 = (wl_u64)wl_member_growth_bytes(m, e, 0) << (WL_GROUP_Q - 8);
 	wl_u64 loss_q16;
 
-	if (e->cwnd_bytes >= m->cwnd_bytes) {
+	if (!wl_member_reduces(m, e)) {
 		if (wl_group_may_grow(g, m, e))
 			wl_group_grow(g, growth_q8 * flows_q8, wl_ccc_budget_q16(g, t, m, flows_q8));
 	} else if (wl_member_may_shrink(m, e) && !wl_group_has_answered(g, m, e)) {
@@ -168,7 +168,7 @@ WL_INLINE void wl_ccc_timeout(struct wl_group *g, const struct wl_member *m, con
 WL_INLINE int wl_ccc_reacts_first(const struct wl_group *g, const struct wl_member *m,
 				  const struct wl_group_report *e)
 {
-	return m->state == WL_MEMBER_RECOVERY && e->state == WL_MEMBER_AVOIDANCE && e->cwnd_bytes < m->cwnd_bytes &&
+	return m->state == WL_MEMBER_RECOVERY && e->state == WL_MEMBER_AVOIDANCE && wl_member_reduces(m, e) &&
 	       !wl_group_has_answered(g, m, e);
 }
 

@@ -72,7 +72,7 @@ static void wl_efcm_update(struct wl_group *g, const struct wl_tenant *t, struct
 
 		wl_group_time_out(g, e, sum_q16 > half_q16 ? sum_q16 - half_q16 : half_q16,
 				  (wl_u64)wl_sat_sub(m->cwnd_bytes, e->cwnd_bytes) << WL_GROUP_Q);
-	} else if (e->cwnd_bytes < m->cwnd_bytes) {
+	} else if (wl_member_reduces(m, e)) {
 		if (!wl_member_may_shrink(m, e))
 			return;
 		wl_group_shrink(g, e, (wl_u64)wl_member_loss_bytes(m, e) << WL_GROUP_Q);

@@ -79,7 +79,7 @@ WL_INLINE void wl_fse_report(struct wl_group *g, struct wl_member *m, const stru
 		return;
 	if (e->is_timeout) {
 		loss = wl_sat_sub(m->cwnd_bytes, e->cwnd_bytes);
-	} else if (e->cwnd_bytes >= m->cwnd_bytes) {
+	} else if (!wl_member_reduces(m, e)) {
 		if (wl_group_may_grow(g, m, e))
 			wl_group_grow(g,
 				      (wl_u64)wl_member_growth_bytes(m, e, e->state == WL_MEMBER_SLOW_START)

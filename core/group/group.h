@@ -328,12 +328,29 @@ WL_INLINE wl_u32 wl_member_growth_bytes(const struct wl_member *m, const struct 
 	return growth < limit ? growth : limit;
 }
 
-/* How much it has shrunk, as far as it is believed: nobody does worse than halve. */
+/*
+ * Does the member leave recovery with the smallest window that a controller leaves (RFC 5681, equation 4)? What it lost cannot be seen
+ * in that. That there was no loss is known before: see wl_group_undo().
+ */
+WL_INLINE int wl_member_leaves_at_floor(const struct wl_member *m, const struct wl_group_report *e)
+{
+	return m->state == WL_MEMBER_RECOVERY && e->state != WL_MEMBER_RECOVERY && !e->is_timeout &&
+	       e->cwnd_bytes <= WL_GROUP_FLOOR_SEGS * e->mss_bytes;
+}
+
+/* Whether what the member reports is a reduction, and not growth. */
+WL_INLINE int wl_member_reduces(const struct wl_member *m, const struct wl_group_report *e)
+{
+	return e->cwnd_bytes < m->cwnd_bytes || wl_member_leaves_at_floor(m, e);
+}
+
+/* How much it has shrunk, as far as it is believed: nobody does worse than halve. So does who can go no lower, as far as is known. */
 WL_INLINE wl_u32 wl_member_loss_bytes(const struct wl_member *m, const struct wl_group_report *e)
 {
 	wl_u32 loss = wl_sat_sub(m->cwnd_bytes, e->cwnd_bytes);
+	wl_u32 half = m->cwnd_bytes / 2;
 
-	return loss < m->cwnd_bytes / 2 ? loss : m->cwnd_bytes / 2;
+	return loss < half && !wl_member_leaves_at_floor(m, e) ? loss : half;
 }
 
 /* Whether it shrank because of the network: after a recovery, or while it needed its window. */

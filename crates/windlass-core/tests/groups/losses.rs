@@ -270,3 +270,40 @@ fn a_timeout_is_one_whatever_window_it_leaves() {
         assert_segs!(g.state().sum_ssthresh_q16 as f64 / 65536.0 / f64::from(MSS), threshold);
     }
 }
+
+/// Two segments are the least to which a controller cuts its window. Who has no more than that cannot show what it lost: the group
+/// takes it for a halving, once for the event, and takes that back if there was none.
+#[test]
+fn the_loss_of_a_member_with_the_smallest_window_is_answered() {
+    for rule in ["ccc", "multcp", "fse-conservative", "efcm", "fse"] {
+        let mut g = Group::new(&wl_group_config { aggressiveness_q8: 256, ..config(rule) }).unwrap();
+        let [fat, thin] = [(100, 200.0), (1, 2.0)].map(|(weight, window)| {
+            g.register(None, &wl_group_report { weight, ..slow_start(0, window) }).unwrap().0
+        });
+        for m in [fat, thin] {
+            let share = ask(&mut g, m);
+            g.update(m, &avoidance(0, share)).unwrap();
+        }
+        let (before, window, of_fat) = (sum_segs(&g), ask(&mut g, thin), ask(&mut g, fat));
+        assert!((2.0..2.1).contains(&window), "{rule}: {window}");
+        g.update(thin, &recovery(10 * RTT_US, window)).unwrap();
+        g.update(fat, &recovery(10 * RTT_US + 1, of_fat)).unwrap();
+        assert_segs!(sum_segs(&g), before);
+        g.update(thin, &avoidance(11 * RTT_US, 2.0)).unwrap();
+        // of these each member's own loss counts
+        let sums_losses = ["efcm", "fse"].contains(&rule);
+        let after = if sums_losses { before - window / 2.0 } else { before / 2.0 };
+        assert_segs!(sum_segs(&g), after);
+        if sums_losses {
+            continue;
+        }
+        g.update(fat, &avoidance(11 * RTT_US + 1, of_fat / 2.0)).unwrap();
+        assert_segs!(sum_segs(&g), after);
+        g.update(thin, &wl_group_report { is_undo: 1, ..avoidance(12 * RTT_US, window) }).unwrap();
+        assert_segs!(sum_segs(&g), before);
+        // nor is a recovery one that is known to be none when it ends
+        g.update(thin, &recovery(20 * RTT_US, window)).unwrap();
+        g.update(thin, &wl_group_report { is_undo: 1, ..avoidance(21 * RTT_US, window) }).unwrap();
+        assert_segs!(sum_segs(&g), before);
+    }
+}
