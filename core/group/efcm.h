@@ -4,10 +4,10 @@
  * 2005): members share the average of their windows and thresholds. The ensemble is as aggressive as its members would
  * be without it, but they are fair to each other, and a joiner starts with the average at once.
  *
- * The aggregate is the sum of the members' windows: a joiner adds an average one and a leaver takes it away, each
- * member's growth and reduction count in full. Reconstructed: averages are by weight where weights differ; the pacing
- * of the paper is left to the ACK clock and to the home. A timeout halves the member's part of the threshold (RFC 5681),
- * and so lowers the average by its part of that.
+ * The aggregate is the sum of the members' windows: a joiner adds an average one, or its own if it was at work while the
+ * group began, and a leaver takes an average one away; each member's growth and reduction count in full. Reconstructed:
+ * averages are by weight where weights differ; the pacing of the paper is left to the ACK clock and to the home. A timeout
+ * halves the member's part of the threshold (RFC 5681), and so lowers the average by its part of that.
  */
 #ifndef WL_GROUP_EFCM_H
 #define WL_GROUP_EFCM_H
@@ -52,10 +52,14 @@ static void wl_efcm_register(struct wl_group *g, const struct wl_tenant *t, stru
 		g->sum_cwnd_q16 = (wl_u64)e->cwnd_bytes << WL_GROUP_Q;
 		return;
 	}
-	/* the average is what it brings, whatever it had */
-	g->has &= (wl_u8)~WL_GROUP_HAS_FOUNDING;
+	if (wl_group_brings_window(g, e)) {
+		wl_group_add(g, (wl_u64)e->cwnd_bytes << WL_GROUP_Q);
+		return;
+	}
 	g->sum_cwnd_q16 = wl_efcm_joined(g, t, m, g->sum_cwnd_q16);
-	g->sum_ssthresh_q16 = wl_efcm_joined(g, t, m, g->sum_ssthresh_q16);
+	/* while the group is being founded the threshold is what each says that it had: see wl_group_prove() */
+	if (!(g->has & WL_GROUP_HAS_FOUNDING))
+		g->sum_ssthresh_q16 = wl_efcm_joined(g, t, m, g->sum_ssthresh_q16);
 }
 
 static void wl_efcm_update(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,

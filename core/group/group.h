@@ -367,9 +367,16 @@ WL_INLINE void wl_group_add(struct wl_group *g, wl_u64 window_q16)
 		g->sum_cwnd_q16 = WL_GROUP_CWND_MAX_Q16;
 }
 
+/* Was the joiner at work before? A new flow is in slow start, with nothing in flight. */
+WL_INLINE int wl_group_is_at_work(const struct wl_group_report *e)
+{
+	return e->inflight_bytes || e->state != WL_MEMBER_SLOW_START;
+}
+
 /*
- * Was the joiner at work before, in a group that is being founded? So are all where the home, or what it was told, has changed
- * while flows ran. What they had was in use until now: the group is what they bring, or many would share the window of one.
+ * Was it, in a group that is being founded? So are all where the home, or what it was told, has changed while flows ran. What they
+ * had was in use until now: the group is what they bring, or many would share the window of one. Of a flow that has nothing in
+ * flight that is not known; what a guest says of its flows is a threshold at most (wl_group_prove()).
  */
 WL_INLINE int wl_group_brings_window(const struct wl_group *g, const struct wl_group_report *e)
 {

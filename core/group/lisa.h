@@ -8,7 +8,8 @@
  *      joiner gets       10, lent            half, lent       3, new     10, new
  *
  * What the lender has in flight beyond its smaller window comes back in ACKs that must not grow it: so many ACKs are
- * ignored. Afterwards everyone runs on its own; there is no aggregate, and weights mean nothing.
+ * ignored. Afterwards everyone runs on its own; there is no aggregate, and weights mean nothing. A joiner that is at work already
+ * keeps the window that it has, and borrows nothing.
  *
  * Reconstructed: the lender is not called. The group remembers the fastest member in slow start as members report, and
  * what it owes; the lender pays when it next reports or asks. The draft's "new -= old/2" is read as "old -= new".
@@ -27,24 +28,28 @@ WL_INLINE wl_u32 wl_lisa_lender_bytes(const struct wl_group *g)
 	return wl_sat_sub(g->lisa.lender_cwnd_bytes, g->lisa.debt_bytes);
 }
 
+/* What a joiner begins with; it is lent where there is somebody who can. */
+WL_INLINE wl_u32 wl_lisa_first_bytes(struct wl_group *g, const struct wl_group_report *e)
+{
+	wl_u32 old_segs = wl_lisa_lender_bytes(g) / e->mss_bytes;
+	wl_u32 bytes;
+
+	if (!g->lisa.lender_id || old_segs >= WL_LISA_RICH_SEGS)
+		bytes = wl_sat_mul(WL_INIT_CWND_SEGS, e->mss_bytes);
+	else if (old_segs >= WL_LISA_POOR_SEGS)
+		bytes = wl_sat_mul(old_segs / 2, e->mss_bytes);
+	else
+		return wl_sat_mul(WL_LISA_SMALL_SEGS, e->mss_bytes);
+	if (g->lisa.lender_id)
+		g->lisa.debt_bytes = wl_sat_add(g->lisa.debt_bytes, bytes);
+	return bytes;
+}
+
 static void wl_lisa_register(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,
 			     const struct wl_group_report *e)
 {
-	wl_u32 old_segs = wl_lisa_lender_bytes(g) / e->mss_bytes;
-	wl_u32 segs = WL_INIT_CWND_SEGS;
-
 	(void)t;
-	if (g->lisa.lender_id) {
-		if (old_segs >= WL_LISA_RICH_SEGS)
-			segs = WL_INIT_CWND_SEGS;
-		else if (old_segs >= WL_LISA_POOR_SEGS)
-			segs = old_segs / 2;
-		else
-			segs = WL_LISA_SMALL_SEGS;
-		if (old_segs >= WL_LISA_POOR_SEGS)
-			g->lisa.debt_bytes = wl_sat_add(g->lisa.debt_bytes, wl_sat_mul(segs, e->mss_bytes));
-	}
-	m->own_cwnd_bytes = wl_sat_mul(segs, e->mss_bytes);
+	m->own_cwnd_bytes = wl_group_is_at_work(e) ? e->cwnd_bytes : wl_lisa_first_bytes(g, e);
 }
 
 /* The lender pays. */

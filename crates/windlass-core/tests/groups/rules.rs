@@ -479,6 +479,52 @@ fn flows_at_work_bring_their_windows_to_a_group_that_begins() {
     }
 }
 
+/// Their average is of what they had, not of what the first that spoke had; who comes later has that average.
+#[test]
+fn efcm_averages_the_windows_of_flows_that_were_at_work() {
+    let mut g = group("efcm");
+    let mut sum = 0.0;
+    for (i, window) in [25.0, 15.0, 35.0, 45.0].into_iter().enumerate() {
+        let said = avoidance(i as u32 * RTT_US / 8, window);
+        sum += window;
+        let (_, reply) = g.register(None, &wl_group_report { inflight_bytes: MSS, ..said }).unwrap();
+        assert_segs!(segs(reply), sum / (i + 1) as f64);
+        assert_segs!(sum_segs(&g), sum);
+    }
+    let (_, late) =
+        g.register(None, &wl_group_report { inflight_bytes: MSS, ..avoidance(2 * RTT_US, 99.0) }).unwrap();
+    assert_segs!(segs(late), 30.0);
+
+    // of a guest's flow there is no more than its word for what it had: up to that the group begins slowly
+    let mut g = group("efcm");
+    for had_segs in [86, 20] {
+        g.register(None, &slow_start(0, 10.0)).unwrap();
+        g.prove(had_segs * MSS);
+    }
+    assert_segs!(sum_segs(&g), 20.0);
+    assert_segs!(g.state().sum_ssthresh_q16 as f64 / 65536.0 / f64::from(MSS), 106.0);
+}
+
+/// Nobody is to lend what the joiner has.
+#[test]
+fn lisa_leaves_flows_that_are_at_work_alone() {
+    let at_work = |now_us| {
+        [
+            avoidance(now_us, 50.0),
+            wl_group_report { inflight_bytes: 20 * MSS, ..slow_start(now_us, 50.0) },
+            recovery(now_us, 50.0),
+        ]
+    };
+    for said in at_work(RTT_US) {
+        let mut g = group("lisa");
+        let (lender, _) = g.register(None, &slow_start(0, 10.0)).unwrap();
+        g.update(lender, &slow_start(RTT_US, 40.0)).unwrap();
+        let (_, reply) = g.register(None, &said).unwrap();
+        assert_segs!(segs(reply), 50.0);
+        assert_segs!(segs(g.update(lender, &slow_start(RTT_US + 1, 40.0)).unwrap()), 40.0);
+    }
+}
+
 /// A threshold that is left of a pause is none for what a loss leaves: these rules know none but their members' own.
 #[test]
 fn fse_reduces_without_a_slow_start_after_a_pause() {
