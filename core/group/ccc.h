@@ -197,7 +197,7 @@ WL_INLINE void wl_ccc_report(struct wl_group *g, const struct wl_tenant *t, stru
 		 * member that says it twice at once would speak for all
 		 */
 		wl_ccc_timeout(g, m, e,
-			       had_timed_out && (wl_s32)(g->heard_at_us - m->at_us) < 0 &&
+			       had_timed_out && !wl_group_was_heard_since(g, m->at_us) &&
 				       wl_group_age_us(e->now_us, m->at_us) >= wl_group_round_us(g));
 		return;
 	}

@@ -96,7 +96,7 @@ struct wl_group {
 	wl_u32 acks_per_round;
 	wl_u32 clock_at_us; /* a joiner began to be clocked by the others' ACKs */
 	wl_u32 cut_at_us; /* last reduction */
-	wl_u32 heard_at_us; /* last report that was not a timeout */
+	wl_u32 heard_at_us; /* last report of a member that was not a timeout; that it joins is none */
 	wl_u32 undo_id; /* the member whose recovery the group answered last; 0: nobody's, or it is settled */
 	wl_u32 undo_cuts; /* `cuts` then */
 	wl_u8 coco_state;
@@ -201,6 +201,12 @@ WL_INLINE wl_u32 wl_group_age_us(wl_u32 now_us, wl_u32 at_us)
 WL_INLINE wl_u32 wl_group_round_us(const struct wl_group *g)
 {
 	return g->srtt_us ? g->srtt_us : WL_GROUP_ROUND_US;
+}
+
+/* Whether since then anything was heard of anyone but timeouts. */
+WL_INLINE int wl_group_was_heard_since(const struct wl_group *g, wl_u32 at_us)
+{
+	return (g->has & WL_GROUP_HAS_ACK) && (wl_s32)(g->heard_at_us - at_us) >= 0;
 }
 
 /*

@@ -120,15 +120,25 @@ WL_INLINE void wl_group_advance_round(struct wl_group *g, const struct wl_group_
 	g->has &= (wl_u8)~WL_GROUP_HAS_FOUNDING;
 }
 
+/* What any report tells, that of a joiner, too: of the path and of the member. */
+WL_INLINE void wl_group_learn(struct wl_group *g, struct wl_member *m, const struct wl_group_report *e)
+{
+	if (e->srtt_us)
+		g->srtt_us = g->srtt_us ? g->srtt_us - g->srtt_us / 8 + e->srtt_us / 8 : e->srtt_us;
+	wl_group_advance_round(g, e);
+	m->mss_bytes = e->mss_bytes;
+	m->ssthresh_bytes = e->ssthresh_bytes;
+	m->desired_bytes = e->desired_bytes;
+}
+
+/* And that ACKs arrive, which is known of members only: the window that these allowed is what the path bears. */
 WL_INLINE void wl_group_hear(struct wl_group *g, struct wl_member *m, const struct wl_group_report *e)
 {
 	/* one ACK for every segment of its window at most, however seldom it reports */
 	wl_u32 most_acks = m->cwnd_bytes / e->mss_bytes + 1;
 	wl_u32 acks = e->acks < most_acks ? e->acks : most_acks;
 
-	if (e->srtt_us)
-		g->srtt_us = g->srtt_us ? g->srtt_us - g->srtt_us / 8 + e->srtt_us / 8 : e->srtt_us;
-	wl_group_advance_round(g, e);
+	wl_group_learn(g, m, e);
 	g->acks += acks;
 	if (m->flags & WL_MEMBER_CLOCKED)
 		m->clock_own_acks += acks;
@@ -137,9 +147,6 @@ WL_INLINE void wl_group_hear(struct wl_group *g, struct wl_member *m, const stru
 		g->has &= (wl_u8)~WL_GROUP_HAS_COLLAPSED;
 		g->heard_at_us = e->now_us;
 	}
-	m->mss_bytes = e->mss_bytes;
-	m->ssthresh_bytes = e->ssthresh_bytes;
-	m->desired_bytes = e->desired_bytes;
 }
 
 /* ----------------------------------------------------------------- answers */
@@ -218,6 +225,7 @@ WL_GLOBAL wl_u32 wl_group_register(struct wl_group *g, struct wl_tenant *t, stru
 				   const struct wl_group_report *e, struct wl_group_reply *r)
 {
 	wl_u32 result;
+	int has_donors;
 
 	if (!g || !m || !e || !r)
 		return WL_GROUP_NONSENSE;
@@ -240,14 +248,16 @@ WL_GLOBAL wl_u32 wl_group_register(struct wl_group *g, struct wl_tenant *t, stru
 	m->state = e->state;
 	g->members++;
 	wl_group_add_weight(g, t, m->weight);
-	wl_group_hear(g, m, e);
+	/* before a round that is over by now ends with this report */
+	has_donors = wl_join_has_donors(g, e);
+	wl_group_learn(g, m, e);
 	if (g->members == 1)
 		g->has |= WL_GROUP_HAS_FOUNDING;
 	wl_member_note_loss(g, m, e);
 	wl_group_rule_register(g, t, m, e);
 	wl_group_count_state(g, m->state);
 	if (g->members > 1 && wl_group_has_aggregate(g))
-		wl_join_begin(g, m, e, wl_group_rule_window(g, t, m));
+		wl_join_begin(g, m, e, wl_group_rule_window(g, t, m), has_donors);
 	if (m->state != WL_MEMBER_RECOVERY)
 		wl_group_answer(g, t, m, r);
 	return WL_GROUP_OK;

@@ -17,6 +17,7 @@
 
 #include "group.h"
 
+/* Whether ACKs of others could clock a flow that joins now. */
 WL_INLINE int wl_join_has_donors(const struct wl_group *g, const struct wl_group_report *e)
 {
 	return (g->has & WL_GROUP_HAS_ACK) &&
@@ -26,7 +27,7 @@ WL_INLINE int wl_join_has_donors(const struct wl_group *g, const struct wl_group
 
 /* A member has joined others and is entitled to `share_bytes`. */
 WL_INLINE void wl_join_begin(struct wl_group *g, struct wl_member *m, const struct wl_group_report *e,
-			     wl_u32 share_bytes)
+			     wl_u32 share_bytes, int has_donors)
 {
 	wl_u32 share_segs = share_bytes / e->mss_bytes;
 	wl_u32 acks = g->acks - g->round_acks;
@@ -42,7 +43,7 @@ WL_INLINE void wl_join_begin(struct wl_group *g, struct wl_member *m, const stru
 	m->clock_own_acks = 0;
 	/* what it has in flight already is no burst */
 	m->clock_start_segs = wl_max(e->inflight_bytes / e->mss_bytes, WL_GROUP_FLOOR_SEGS);
-	if (!wl_join_has_donors(g, e)) {
+	if (!has_donors) {
 		own_segs = wl_min(e->cwnd_bytes / e->mss_bytes, WL_INIT_CWND_SEGS);
 		m->clock_start_segs = wl_max(m->clock_start_segs, own_segs);
 		return;

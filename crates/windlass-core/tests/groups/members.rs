@@ -222,6 +222,23 @@ fn a_joiner_whose_donors_are_silent_starts_like_any_flow() {
     assert_segs!(segs(reply), 13.0);
 }
 
+/// Nor does a newcomer count as heard, or as a donor of its own.
+#[test]
+fn a_joiner_is_clocked_only_by_members_that_are_heard() {
+    for (silent_rounds, first_segs) in [(0, 2.0), (10, 10.0)] {
+        let mut g = Group::new(&wl_group_config { flags: 0, ..config("ccc") }).unwrap();
+        let (a, _) = g.register(None, &slow_start(0, 66.0)).unwrap();
+        for i in 1..=66 {
+            g.update(a, &wl_group_report { acks: 1, ..avoidance(i * RTT_US / 67, 66.0) }).unwrap();
+        }
+        for _ in 0..3 {
+            let (b, joined) = g.register(None, &slow_start((1 + silent_rounds) * RTT_US, 10.0)).unwrap();
+            assert_segs!(segs(joined), first_segs);
+            g.leave(b).unwrap();
+        }
+    }
+}
+
 /// What a joiner grows by while its share is let out is no growth of the group: the share was granted before.
 #[test]
 fn a_joiner_grows_the_group_only_when_its_share_is_out() {
@@ -347,6 +364,22 @@ fn a_pause_by_itself_takes_nothing_from_a_group() {
     g.resume(all[0], 5_000_000, &mut decision).unwrap();
     assert_eq!(decision.cwnd_bytes, (sum_segs(&g) / 2.0 * f64::from(MSS)).round() as u32);
     assert!(sum_segs(&g) < 100.0);
+}
+
+/// A flow that joins tells nothing of what the path bears.
+#[test]
+fn a_group_that_paused_begins_with_less_after_a_flow_has_joined() {
+    for rule in ["ccc", "etcp", "multcp"] {
+        let mut g = group(rule);
+        let all = in_avoidance(&mut g, 2, 50.0);
+        let now_us = 5_000_000;
+        g.register(None, &slow_start(now_us, 10.0)).unwrap();
+        assert!(!g.is_live(now_us), "{rule}");
+        let mut decision = wl_decision { cwnd_bytes: 10 * MSS, ..wl_decision::default() };
+        g.resume(all[0], now_us, &mut decision).unwrap();
+        assert_segs!(f64::from(decision.cwnd_bytes) / f64::from(MSS), 10.0);
+        assert_segs!(sum_segs(&g), 30.0);
+    }
 }
 
 /// Both connections of a pair are used again at once: that is one pause, and the group is cut once.

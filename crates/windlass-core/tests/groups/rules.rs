@@ -152,6 +152,20 @@ fn ccc_collapses_when_one_flow_times_out_twice_and_nothing_else_is_heard() {
     assert!(sum_segs(&g) < 4.0, "{}", sum_segs(&g));
 }
 
+/// Nor does it matter that nothing was ever heard, whatever the clock says, or that somebody has joined in between.
+#[test]
+fn ccc_collapses_by_a_second_timeout_of_flows_that_have_only_joined() {
+    for start_us in [0, 1 << 31, 3_000_000_000, u32::MAX - 400_000] {
+        let mut g = group("ccc");
+        let all = [60.0, 10.0].map(|window| g.register(None, &slow_start(start_us, window)).unwrap().0);
+        g.update(all[1], &timeout(start_us.wrapping_add(300_000))).unwrap();
+        g.register(None, &slow_start(start_us.wrapping_add(500_000), 10.0)).unwrap();
+        assert_segs!(sum_segs(&g), 60.0);
+        g.update(all[1], &timeout(start_us.wrapping_add(900_000))).unwrap();
+        assert!(sum_segs(&g) < 4.0, "{}", sum_segs(&g));
+    }
+}
+
 #[test]
 fn ccc_passes_the_lead_to_a_member_that_needs_its_window() {
     let mut g = group("ccc");
@@ -384,6 +398,19 @@ fn a_further_timeout_leaves_the_threshold_of_the_group() {
         let before = sum_segs(&g);
         let reply = g.update(one, &timeout(3_000_000)).unwrap();
         assert_segs!(f64::from(reply.ssthresh_bytes) / f64::from(MSS), (before / 2.0).max(2.0));
+    }
+}
+
+/// That somebody joins is nothing heard of the path.
+#[test]
+fn a_joiner_between_two_timeouts_leaves_the_threshold_of_the_group() {
+    for rule in ["etcp", "cm"] {
+        let mut g = group(rule);
+        let one = in_avoidance(&mut g, 1, 10.0)[0];
+        g.update(one, &timeout(300_000)).unwrap();
+        g.register(None, &slow_start(600_000, 10.0)).unwrap();
+        g.update(one, &timeout(900_000)).unwrap();
+        assert_segs!(g.state().sum_ssthresh_q16 as f64 / 65536.0 / f64::from(MSS), 5.0);
     }
 }
 
