@@ -24,6 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
+use windlass_core::GroupRule;
 use windlass_lab::{
     Wan, Wire,
     netns::{self, Netns},
@@ -141,9 +142,9 @@ fn policy(dice: &mut Dice) -> String {
         0 => "mode = \"watch\"\n".to_string(),
         1 => "mode = \"off\"\n".to_string(),
         2..=4 if !algorithm.starts_with("bbr") => {
-            let (rule, weight) =
-                (dice.one_of(&["ccc", "lisa", "cm", "etcp", "efcm", "multcp", "fse"]), dice.between(1, 9));
-            let name = dice.one_of(&["g", "h"]);
+            let rule = dice.one_of(&GroupRule::all().collect::<Vec<_>>());
+            let weight = if rule.has_shares() { dice.between(1, 9) } else { 1 };
+            let (name, rule) = (dice.one_of(&["g", "h"]), rule.name());
             format!("group = {{ name = \"{name}\", rule = \"{rule}\", weight = {weight} }}\n")
         }
         _ => String::new(),

@@ -6,6 +6,23 @@ use crate::abi::{
 };
 use std::{ffi::CStr, fmt, ptr};
 
+/// What may be said of a group or of its members, and not every rule goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupKey {
+    /// A member's, or a tenant's.
+    Weight,
+    /// Whose weight it is.
+    Per,
+    /// How many flows the group is like.
+    Aggressiveness,
+    /// `WL_GROUP_JOIN_ADDS`
+    JoinAdds,
+    /// `WL_GROUP_NO_ACK_CLOCK`
+    AckClock,
+    /// `WL_GROUP_IDLE_GROWS`
+    IdleGrows,
+}
+
 /// One coupling rule of `core/group/list.h`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct GroupRule {
@@ -46,6 +63,33 @@ impl GroupRule {
     pub fn description(&self) -> &'static str {
         // SAFETY: as in name().
         unsafe { CStr::from_ptr(abi::wln_group_rule_description(self.index)) }.to_str().expect("ASCII")
+    }
+
+    /// Whether members have shares of one window, whatever windows they claim; else they are coupled only when one joins.
+    pub fn has_shares(&self) -> bool {
+        self.name() != "lisa"
+    }
+
+    /// Why what is said with the key has no effect, and what to do; none if the rule goes by it.
+    pub fn ignores(&self, key: GroupKey) -> Option<String> {
+        let name = self.name();
+        let why = match key {
+            GroupKey::Aggressiveness if name != "multcp" => {
+                format!("aggressiveness: only the rule \"multcp\" has one, not \"{name}\"")
+            }
+            GroupKey::JoinAdds if !["ccc", "etcp", "multcp"].contains(&name) => {
+                format!("join_adds: only the rules ccc, etcp and multcp leave that open, not \"{name}\"")
+            }
+            GroupKey::Aggressiveness | GroupKey::JoinAdds => return None,
+            _ if self.has_shares() => return None,
+            GroupKey::Weight => format!("weight: by the rule \"{name}\" nothing is divided"),
+            GroupKey::Per => {
+                format!("per: by the rule \"{name}\" nothing is divided, so that weights are nobody's")
+            }
+            GroupKey::AckClock => format!("ack_clock: by the rule \"{name}\" joiners have none"),
+            GroupKey::IdleGrows => format!("idle_grows: by the rule \"{name}\" everybody grows alone"),
+        };
+        Some(why + "; leave it out")
     }
 
     /// Stable number, as stored in compiled policies and groups.

@@ -15,7 +15,7 @@ mod window;
 pub use algorithm::{Algorithm, AlgorithmState};
 pub use counter::{Counter, counters};
 pub use flow::Flow;
-pub use group::{Group, GroupAblation, GroupError, GroupRule, MemberId, TenantId};
+pub use group::{Group, GroupAblation, GroupError, GroupKey, GroupRule, MemberId, TenantId};
 pub use handshake::Handshake;
 pub use options::tcp_options;
 pub use seq::{is_after, later};

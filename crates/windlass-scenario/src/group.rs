@@ -3,7 +3,7 @@
 use crate::{Span, plain};
 use serde::{Deserialize, Serialize};
 use windlass_core::{
-    GroupAblation, GroupRule,
+    GroupAblation, GroupKey, GroupRule,
     abi::{WL_GROUP_MEMBERS_MAX, WL_GROUP_WEIGHT_MAX, WL_IDLE_MAX_S},
 };
 
@@ -63,9 +63,20 @@ pub(crate) fn check_group(group: &Group) -> Result<(), String> {
     if group.rule.is_empty() || !group.rule.chars().all(is_fine) {
         return Err(format!("rule = {:?}: the name of a group rule, e.g. \"ccc\"", group.rule));
     }
-    if GroupRule::by_name(&group.rule).is_none() {
+    let Some(rule) = GroupRule::by_name(&group.rule) else {
         let known = GroupRule::names();
         return Err(format!("rule: no rule \"{}\" in the core; there are {known}", group.rule));
+    };
+    for (key, is_said) in [
+        (GroupKey::Per, group.per != Per::Flow),
+        (GroupKey::Aggressiveness, group.aggressiveness.is_some()),
+        (GroupKey::JoinAdds, group.join_adds),
+        (GroupKey::AckClock, !group.ack_clock),
+        (GroupKey::IdleGrows, group.idle_grows),
+    ] {
+        if let Some(what) = rule.ignores(key).filter(|_| is_said) {
+            return Err(what);
+        }
     }
     let idle_max_s = f64::from(WL_IDLE_MAX_S);
     if group.idle.is_some_and(|s| s.0 < 0.001 || s.0 > idle_max_s) {
@@ -73,9 +84,6 @@ pub(crate) fn check_group(group: &Group) -> Result<(), String> {
     }
     if group.aggressiveness.is_some_and(|n| !(0.01..=65_535.0).contains(&n)) {
         return Err("aggressiveness: 0.01 to 65535 flows".into());
-    }
-    if group.aggressiveness.is_some() && group.rule != "multcp" {
-        return Err(format!("aggressiveness: only the rule \"multcp\" has one, not \"{}\"", group.rule));
     }
     if !group.without.is_empty() && group.rule != "ccc" {
         return Err(format!("without: these are choices of the rule \"ccc\", not of \"{}\"", group.rule));
@@ -92,8 +100,9 @@ pub(crate) fn check_membership(group: Option<&str>, weight: i64, groups: &[Group
     if !(1..=i64::from(WL_GROUP_WEIGHT_MAX)).contains(&weight) {
         return Err(format!("weight = {weight}: 1 to {WL_GROUP_WEIGHT_MAX}"));
     }
-    match group {
-        Some(name) if !groups.iter().any(|g| g.name == name) => {
+    let Some(name) = group else { return Ok(()) };
+    match groups.iter().find(|g| g.name == name) {
+        None => {
             let names: Vec<_> = groups.iter().map(|g| g.name.as_str()).collect();
             let known = if names.is_empty() {
                 "there is no [[group]]".into()
@@ -102,6 +111,9 @@ pub(crate) fn check_membership(group: Option<&str>, weight: i64, groups: &[Group
             };
             Err(format!("group: unknown group \"{name}\"; {known}"))
         }
-        _ => Ok(()),
+        Some(group) => {
+            let ignored = GroupRule::by_name(&group.rule).and_then(|rule| rule.ignores(GroupKey::Weight));
+            ignored.filter(|_| weight != 1).map_or(Ok(()), Err)
+        }
     }
 }

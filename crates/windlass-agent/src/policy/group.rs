@@ -5,7 +5,7 @@ use crate::object::fingerprint;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use windlass_core::{
-    GroupRule,
+    GroupKey, GroupRule,
     abi::{self, wl_group_config, wl_rule},
 };
 use windlass_scenario::is_name;
@@ -21,11 +21,9 @@ pub(crate) struct RawGroup {
     max_members: Option<Spanned<i64>>,
     idle_s: Option<Spanned<i64>>,
     aggressiveness: Option<Spanned<f64>>,
-    #[serde(default)]
-    join_adds: bool,
+    join_adds: Option<Spanned<bool>>,
     ack_clock: Option<Spanned<bool>>,
-    #[serde(default)]
-    idle_grows: bool,
+    idle_grows: Option<Spanned<bool>>,
 }
 
 /// Whose weight a rule's weight is.
@@ -92,11 +90,12 @@ pub(super) fn check(place: &Place, raw: RawGroup, is_of_sockets: bool) -> Result
     if !is_name(raw.name.get_ref()) {
         return Err(place.refuse(raw.name.span(), "rule.group.name"));
     }
-    let rule = raw.rule.get_ref().clone();
-    if GroupRule::by_name(&rule).is_none() {
-        let what = format!("unknown group rule \"{rule}\"; known: {}", GroupRule::names());
+    let name = raw.rule.get_ref().clone();
+    let Some(rule) = GroupRule::by_name(&name) else {
+        let what = format!("unknown group rule \"{name}\"; known: {}", GroupRule::names());
         return Err(place.error(raw.rule.span(), what));
-    }
+    };
+    check_effects(place, &raw, rule)?;
     let members_max = abi::WL_GROUP_MEMBERS_MAX;
     let idle_default_s = abi::WL_GROUP_IDLE_US / 1_000_000;
     Ok(Membership {
@@ -112,11 +111,11 @@ pub(super) fn check(place: &Place, raw: RawGroup, is_of_sockets: bool) -> Result
                 members_max,
             )?,
             idle_s: in_range(place, "rule.group.idle_s", raw.idle_s, idle_default_s, abi::WL_IDLE_MAX_S)?,
-            aggressiveness: check_aggressiveness(place, raw.aggressiveness, &rule)?,
-            rule,
-            join_adds: raw.join_adds,
+            aggressiveness: check_aggressiveness(place, raw.aggressiveness)?,
+            rule: name,
+            join_adds: raw.join_adds.is_some_and(Spanned::into_inner),
             ack_clock: check_ack_clock(place, raw.ack_clock, is_of_sockets)?,
-            idle_grows: raw.idle_grows,
+            idle_grows: raw.idle_grows.is_some_and(Spanned::into_inner),
         },
     })
 }
@@ -137,16 +136,29 @@ fn check_per(place: &Place, raw: Option<Spanned<String>>, is_of_sockets: bool) -
     }
 }
 
-fn check_aggressiveness(
-    place: &Place,
-    raw: Option<Spanned<f64>>,
-    rule: &str,
-) -> Result<Option<f64>, PolicyError> {
-    let Some(raw) = raw else { return Ok(None) };
-    if rule != "multcp" {
-        let what = format!("aggressiveness: only the rule \"multcp\" has one, not \"{rule}\"; leave it out");
-        return Err(place.error(raw.span(), what));
+/// Refuses what has no effect with the group's rule, unless it is what holds anyway.
+fn check_effects(place: &Place, raw: &RawGroup, rule: GroupRule) -> Result<(), PolicyError> {
+    let is = |raw: &Option<Spanned<bool>>, value| {
+        raw.as_ref().filter(|is| *is.get_ref() == value).map(Spanned::span)
+    };
+    let said = [
+        (GroupKey::Weight, raw.weight.as_ref().filter(|n| *n.get_ref() != 1).map(Spanned::span)),
+        (GroupKey::Per, raw.per.as_ref().filter(|per| *per.get_ref() != "flow").map(Spanned::span)),
+        (GroupKey::Aggressiveness, raw.aggressiveness.as_ref().map(Spanned::span)),
+        (GroupKey::JoinAdds, is(&raw.join_adds, true)),
+        (GroupKey::AckClock, is(&raw.ack_clock, false)),
+        (GroupKey::IdleGrows, is(&raw.idle_grows, true)),
+    ];
+    for (key, span) in said {
+        if let (Some(span), Some(what)) = (span, rule.ignores(key)) {
+            return Err(place.error(span, what));
+        }
     }
+    Ok(())
+}
+
+fn check_aggressiveness(place: &Place, raw: Option<Spanned<f64>>) -> Result<Option<f64>, PolicyError> {
+    let Some(raw) = raw else { return Ok(None) };
     if !(0.01..=65_535.0).contains(raw.get_ref()) {
         return Err(place.refuse(raw.span(), "rule.group.aggressiveness"));
     }

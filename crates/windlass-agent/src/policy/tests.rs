@@ -306,12 +306,24 @@ fn groups_are_checked_and_numbered() {
         ("name = \"g\", rule = \"ccc\", max_members = 65536", "1 to 65535"),
         ("name = \"g\", rule = \"ccc\", idle_s = 0", "1 to 1800"),
         ("name = \"g\", rule = \"ccc\", aggressiveness = 2.0", "multcp"),
+        ("name = \"g\", rule = \"cm\", join_adds = true", "join_adds: only the rules ccc, etcp and multcp"),
+        (
+            "name = \"g\", rule = \"lisa\", weight = 2",
+            "weight: by the rule \"lisa\" nothing is divided; leave",
+        ),
+        ("name = \"g\", rule = \"lisa\", per = \"server\"", "per: by"),
+        ("name = \"g\", rule = \"lisa\", ack_clock = false", "ack_clock: by"),
+        ("name = \"g\", rule = \"lisa\", idle_grows = true", "idle_grows: by"),
         ("name = \"\", rule = \"ccc\"", "not empty"),
         ("name = \"g\"", "rule"),
     ] {
         let e = error(&rule("a", keys));
         assert!(e.line == 4 && e.what.contains(what), "{keys}: {e}");
     }
+    // what holds anyway may be said
+    let same = "weight = 1, per = \"flow\", join_adds = false, ack_clock = true, idle_grows = false";
+    Policy::parse("p.toml", &rule("a", &format!("name = \"g\", rule = \"lisa\", {same}")))
+        .expect("nothing new");
     let e = error(&(rule("a", uplink) + &rule("b", &format!("{uplink}, idle_s = 5"))));
     assert!(e.line == 8 && e.what.contains("otherwise in rule \"a\""), "{e}");
     // a tenant has one weight: where some of its flows fall under one rule and some under another, both give it

@@ -1,7 +1,7 @@
 //! Every rule: its worked numbers, and how aggressive it is.
 
 use crate::*;
-use windlass_core::abi::wl_decision;
+use windlass_core::{GroupKey, abi::wl_decision};
 
 // ------------------------------------------------------------------ rules by name
 
@@ -26,6 +26,43 @@ fn rules_have_names_and_stable_ids() {
         assert!(!rule.description().is_empty());
     }
     assert_eq!(GroupRule::by_name("none"), None);
+}
+
+/// What a group answers in a short life, of one that is bored and one that joins, and what becomes of its window.
+fn life(config: &wl_group_config, weight: u32) -> Vec<u64> {
+    let mut g = Group::new(config).unwrap();
+    let (a, _) = g.register(None, &slow_start(0, 40.0)).unwrap();
+    let say = |g: &mut Group, now_us, is_cwnd_limited| {
+        let held = f64::from(g.member(a).unwrap().cwnd_bytes) / f64::from(MSS);
+        let grown = avoidance(now_us, held + 1.0);
+        let said = wl_group_report { acks: 1, acked_bytes: MSS, is_cwnd_limited, ..grown };
+        let reply = g.update(a, &said).unwrap();
+        [u64::from(reply.cwnd_bytes), g.state().sum_cwnd_q16]
+    };
+    let mut answers: Vec<u64> = (1..=20).flat_map(|i| say(&mut g, i * RTT_US / 10, 0)).collect();
+    let joiner = wl_group_report { weight, ..slow_start(2 * RTT_US, 10.0) };
+    answers.push(g.register(None, &joiner).unwrap().1.cwnd_bytes.into());
+    answers.extend(say(&mut g, 5 * RTT_US, 1));
+    answers
+}
+
+/// What a rule goes by changes something in that life, and what it says that it ignores nothing.
+#[test]
+fn rules_ignore_what_they_say() {
+    for rule in GroupRule::all() {
+        let config = wl_group_config { rule: rule.id(), ..wl_group_config::default() };
+        let plain = life(&config, 1);
+        let with = |flags| life(&wl_group_config { flags, ..config }, 1);
+        for (key, other) in [
+            (GroupKey::Weight, life(&config, 3)),
+            (GroupKey::Aggressiveness, life(&wl_group_config { aggressiveness_q8: 1280, ..config }, 1)),
+            (GroupKey::JoinAdds, with(abi::WL_GROUP_JOIN_ADDS)),
+            (GroupKey::AckClock, with(abi::WL_GROUP_NO_ACK_CLOCK)),
+            (GroupKey::IdleGrows, with(abi::WL_GROUP_IDLE_GROWS)),
+        ] {
+            assert_eq!(rule.ignores(key).is_some(), other == plain, "{rule:?}, {key:?}");
+        }
+    }
 }
 
 // -------------------------------------------------------------------------- ccc

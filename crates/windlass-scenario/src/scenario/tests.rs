@@ -260,6 +260,7 @@ fn settings_without_effect_are_refused() {
 #[test]
 fn groups_are_named_once_and_weights_are_positive() {
     let group = "[[group]]\nname = \"uplink\"\nrule = \"ccc\"\n";
+    let of = |rule: &str| group.replace("ccc", rule);
     let parse = |text: &str| Scenario::parse("s", &format!("{GOOD}{text}"));
     let s = parse(&format!("group = \"uplink\"\nweight = 3\n{group}per = \"server\"\nidle = \"30 s\"\n"))
         .unwrap();
@@ -274,6 +275,11 @@ fn groups_are_named_once_and_weights_are_positive() {
         (format!("{group}max_members = 0\n"), 20, "1 to 65535"),
         (format!("{group}idle = \"0 s\"\n"), 20, "1 ms"),
         (format!("{group}aggressiveness = 2.0\n"), 20, "multcp"),
+        (format!("{}join_adds = true\n", of("cm")), 20, "ccc, etcp and multcp"),
+        (format!("{}per = \"server\"\n", of("lisa")), 20, "per: by the rule \"lisa\""),
+        (format!("{}ack_clock = false\n", of("lisa")), 20, "ack_clock"),
+        (format!("{}idle_grows = true\n", of("lisa")), 20, "idle_grows"),
+        (format!("group = \"uplink\"\nweight = 2\n{}", of("lisa")), 18, "weight: by"),
     ] {
         let e = parse(&text).unwrap_err();
         assert!(e.what.contains(what) && e.line == line, "{e}");
