@@ -14,7 +14,8 @@
  *            (inflight_bytes) and join in its first round.
  *   replies  is_change 0: the flow goes on with its own values. So it is during recovery, and on any doubt.
  *   lies     growth is believed as far as an honest controller could reach in a round, and counts once for the group;
- *            a reduction is believed down to a half. Whatever a member claims, it gets its share of the group.
+ *            a reduction is believed down to a half. Whatever a member claims, it gets its share of the group; where there
+ *            are none (lisa) it has what it claims.
  *   trust    times, round trips, segment sizes, weights and counts of ACKs are the home's own, never a guest's word.
  *   vanished members that report nothing for idle_us keep their share until collected: the home offers one or two others
  *            to wl_group_collect() with each report, or walks them all now and then.

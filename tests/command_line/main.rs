@@ -70,7 +70,9 @@ fn bad_input_gets_one_line_with_place_and_cure() {
         refused(&["bench", what, "--only", "zzz"], &["--only zzz: no ", "begins so", saying]);
     }
     refused(&["controller", "--port", "/etc/passwd"], &["/etc/passwd", "chardev"]);
-    refused(&["controller", "--port", "/run/a.sock", "--rule", "fair"], &["fair", "ccc, lisa"]);
+    refused(&["controller", "--port", "/run/a.sock", "--rule", "fair"], &["fair", "ccc, cm"]);
+    // a guest's lie is bounded by its share
+    refused(&["controller", "--port", "/run/a.sock", "--rule", "lisa"], &["lisa", "no shares", "ccc, cm"]);
     refused(&["controller", "--port", "/run/a.sock", "--port", "/run/b.sock,name=a"], &["'a'", "name="]);
     for rule in ["ccc", "etcp"] {
         let more = ["--rule", rule, "--aggressiveness", "5"];

@@ -427,7 +427,7 @@ pub struct ControllerArgs {
     /// A file of guests instead; read again on SIGHUP and when it changes, so that weights change while guests run
     #[arg(long, value_name = "FILE", conflicts_with = "port")]
     pub guests: Option<PathBuf>,
-    /// How flows are coupled; docs/groups.md describes the rules
+    /// How flows are coupled; docs/groups.md describes the rules. Not lisa, by which flows have no shares
     #[arg(long, default_value = "ccc")]
     pub rule: String,
     /// Of the rule multcp: as many flows as the group is like; as many as it has unless given

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 use windlass_agent::{GuestFlows, Mode, Policy, Selector, root_cgroup};
-use windlass_core::{Algorithm, GroupRule};
+use windlass_core::{Algorithm, GroupKey, GroupRule};
 use windlass_guest::{
     Config, Controller, GuestInfo, agent,
     controller::Event as HostEvent,
@@ -108,12 +108,23 @@ fn places(ports: &[PortArg]) -> Result<Vec<Place>> {
     Ok(places)
 }
 
+/// What a guest gains by a lie is bounded by its share, so that it needs one.
+fn rule_of_guests(name: &str) -> Result<GroupRule> {
+    let with_shares: Vec<_> = GroupRule::all().filter(GroupRule::has_shares).map(|r| r.name()).collect();
+    let known = with_shares.join(", ");
+    match GroupRule::by_name(name) {
+        Some(rule) if rule.has_shares() => Ok(rule),
+        Some(_) => bail!(
+            "--rule {name}: it has no shares, so that guests have whatever windows they claim; take one of {known}"
+        ),
+        None => bail!("--rule {name}: no such rule; there are {known}"),
+    }
+}
+
 pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
-    let Some(rule) = GroupRule::by_name(&args.rule) else {
-        bail!("--rule {}: no such rule; there are {}", args.rule, GroupRule::names());
-    };
-    if args.aggressiveness.is_some() && rule.name() != "multcp" {
-        bail!("--aggressiveness: only the rule multcp has one, not {}", rule.name());
+    let rule = rule_of_guests(&args.rule)?;
+    if let Some(what) = rule.ignores(GroupKey::Aggressiveness).filter(|_| args.aggressiveness.is_some()) {
+        bail!("--{what}");
     }
     let mut file = args.guests.as_deref().map(Watched::new);
     let places = match &file {
