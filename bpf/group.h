@@ -133,11 +133,19 @@ static __always_inline void wl_talk_settle(const struct wl_place *p, struct wl_s
 
 /*
  * Is what is undone a reduction that the group has not heard of? It has nothing to give back then, or would undo one before.
- * So it is, to be safe, where one sample has both: which of them was first is not known later.
+ * So it is, to be safe, where one sample has both, for which of them was first is not known later, and where two are undone
+ * together, of which it has heard of one.
  */
 static __always_inline int wl_talk_is_unheard(const struct wl_place *p, const struct wl_sample *s)
 {
 	return (p->owes & WL_EV_RECOVERY_ENTER) && (s->events & WL_EV_UNDO);
+}
+
+/* Such an undoing gives the group nothing back, and that the member's own window is back is no growth. */
+static __always_inline void wl_talk_undo_unheard(struct wl_place *p, struct wl_group_report *e)
+{
+	e->is_undo = 0;
+	p->member.cwnd_bytes = wl_max(p->member.cwnd_bytes, e->cwnd_bytes);
 }
 
 /*
@@ -196,7 +204,7 @@ __noinline int wl_group_talk(struct wl_place *p, struct wl_sample *s, struct wl_
 	} else if (what == WL_TALK_REPORT) {
 		wl_group_report_of(&p->member, s, d, t ? 1 : p->weight, &report);
 		if (is_unheard)
-			report.is_undo = 0;
+			wl_talk_undo_unheard(p, &report);
 		wl_group_update(&h->group, t, &p->member, &report, &reply);
 	} else if (what == WL_TALK_RESUME) {
 		reply.cwnd_bytes = d->cwnd_bytes;
