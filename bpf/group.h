@@ -150,17 +150,19 @@ static __always_inline void wl_talk_undo_unheard(struct wl_place *p, struct wl_g
 
 /*
  * The group is busy. What a flow says once, and its next report may not show, is kept for that: a timeout, a reduction that is
- * over by then, an undoing. After a pause it has its share all the same: who is at the group tells what the path bears, and
- * what the flow cut by itself the group would take for a loss.
+ * over by then, an undoing; and that it was new, if it wanted to join. After a pause it has its share all the same: who is at
+ * the group tells what the path bears, and what the flow cut by itself the group would take for a loss.
  */
 static __always_inline int wl_talk_later(struct wl_place *p, const struct wl_sample *s, struct wl_decision *d,
 					 __u32 what)
 {
 	__u32 unheard = wl_talk_is_unheard(p, s) ? WL_EV_RECOVERY_ENTER : 0;
 
-	if (what == WL_TALK_REPORT)
+	if (what == WL_TALK_REPORT) {
 		p->owes = (s->events & (WL_EV_TIMEOUT | WL_EV_RECOVERY_ENTER | WL_EV_UNDO)) | unheard;
-	else if (what == WL_TALK_RESUME && d->is_share && !p->owes)
+		if (!p->member.id && !s->inflight_bytes)
+			p->member.flags |= WL_MEMBER_NEW;
+	} else if (what == WL_TALK_RESUME && d->is_share && !p->owes)
 		d->cwnd_bytes = wl_max(d->cwnd_bytes, p->member.cwnd_bytes);
 	return WL_TALK_CONTENDED;
 }
@@ -217,6 +219,8 @@ out:
 	if (t && !t->members)
 		wl_tenant_drop(p);
 	p->was_refused = result == WL_TALK_REFUSED;
+	/* who was refused has been at work when it tries again */
+	p->member.flags &= ~WL_MEMBER_NEW;
 	wl_spin_unlock(&h->lock);
 	return result;
 }

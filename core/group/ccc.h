@@ -227,7 +227,7 @@ static void wl_ccc_register(struct wl_group *g, const struct wl_tenant *t, struc
 		g->coco_is_limited = e->is_cwnd_limited;
 		if (wl_group_is_ablated(g, FIRST_THRESHOLD) && e->ssthresh_bytes < WL_CWND_MAX_BYTES)
 			g->sum_ssthresh_q16 = (wl_u64)e->ssthresh_bytes << WL_GROUP_Q;
-	} else if ((g->config.flags & WL_GROUP_JOIN_ADDS) || wl_group_brings_window(g, e)) {
+	} else if ((g->config.flags & WL_GROUP_JOIN_ADDS) || wl_group_brings_window(g, m, e)) {
 		wl_group_add(g, (wl_u64)e->cwnd_bytes << WL_GROUP_Q);
 	}
 }

@@ -52,7 +52,7 @@ static void wl_efcm_register(struct wl_group *g, const struct wl_tenant *t, stru
 		g->sum_cwnd_q16 = (wl_u64)e->cwnd_bytes << WL_GROUP_Q;
 		return;
 	}
-	if (wl_group_brings_window(g, e)) {
+	if (wl_group_brings_window(g, m, e)) {
 		wl_group_add(g, (wl_u64)e->cwnd_bytes << WL_GROUP_Q);
 		return;
 	}

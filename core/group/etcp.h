@@ -20,8 +20,7 @@ static void wl_etcp_register(struct wl_group *g, const struct wl_tenant *t, stru
 			     const struct wl_group_report *e)
 {
 	(void)t;
-	(void)m;
-	if (g->members == 1 || (g->config.flags & WL_GROUP_JOIN_ADDS) || wl_group_brings_window(g, e))
+	if (g->members == 1 || (g->config.flags & WL_GROUP_JOIN_ADDS) || wl_group_brings_window(g, m, e))
 		wl_group_add(g, (wl_u64)e->cwnd_bytes << WL_GROUP_Q);
 }
 

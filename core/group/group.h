@@ -120,6 +120,7 @@ enum wl_member_flag {
 	WL_MEMBER_CLOCKED = 1 << 1, /* joining: the others' ACKs release its share */
 	WL_MEMBER_CAPPED = 1 << 2, /* fse: wants less than its share */
 	WL_MEMBER_REPAIRS = 1 << 3, /* its stack is in recovery, but after a timeout, or for what was only late */
+	WL_MEMBER_NEW = 1 << 4, /* of one that is still to join: had nothing in flight when it first wanted to */
 };
 
 struct wl_member {
@@ -373,10 +374,13 @@ WL_INLINE void wl_group_add(struct wl_group *g, wl_u64 window_q16)
 		g->sum_cwnd_q16 = WL_GROUP_CWND_MAX_Q16;
 }
 
-/* Was the joiner at work before? A new flow is in slow start, with nothing in flight. */
-WL_INLINE int wl_group_is_at_work(const struct wl_group_report *e)
+/*
+ * Was the joiner at work before? A new flow is in slow start, with nothing in flight; or it was when it found its home's group
+ * busy, whatever it has in flight by the time that it joins.
+ */
+WL_INLINE int wl_group_is_at_work(const struct wl_member *m, const struct wl_group_report *e)
 {
-	return e->inflight_bytes || e->state != WL_MEMBER_SLOW_START;
+	return !(m->flags & WL_MEMBER_NEW) && (e->inflight_bytes || e->state != WL_MEMBER_SLOW_START);
 }
 
 /*
@@ -384,9 +388,10 @@ WL_INLINE int wl_group_is_at_work(const struct wl_group_report *e)
  * had was in use until now: the group is what they bring, or many would share the window of one. Of a flow that has nothing in
  * flight that is not known; what a guest says of its flows is a threshold at most (wl_group_prove()).
  */
-WL_INLINE int wl_group_brings_window(const struct wl_group *g, const struct wl_group_report *e)
+WL_INLINE int wl_group_brings_window(const struct wl_group *g, const struct wl_member *m,
+				     const struct wl_group_report *e)
 {
-	return (g->has & WL_GROUP_HAS_FOUNDING) && e->inflight_bytes;
+	return (g->has & WL_GROUP_HAS_FOUNDING) && e->inflight_bytes && wl_group_is_at_work(m, e);
 }
 
 /*

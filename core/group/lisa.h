@@ -49,7 +49,7 @@ static void wl_lisa_register(struct wl_group *g, const struct wl_tenant *t, stru
 			     const struct wl_group_report *e)
 {
 	(void)t;
-	m->own_cwnd_bytes = wl_group_is_at_work(e) ? e->cwnd_bytes : wl_lisa_first_bytes(g, e);
+	m->own_cwnd_bytes = wl_group_is_at_work(m, e) ? e->cwnd_bytes : wl_lisa_first_bytes(g, e);
 }
 
 /* The lender pays. */

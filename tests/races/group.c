@@ -112,11 +112,16 @@ static void wl_spin_unlock(__u32 *lock)
 
 /* A socket that has been silent, in a tenant of the first group. */
 static struct wl_place place;
+static wl_u32 inflight_bytes;
 static wl_u32 window_bytes; /* when it last talked to its group */
 
 static int talk(__u32 now_us, __u32 cwnd_bytes, __u32 what)
 {
-	struct wl_sample s = { .now_us = now_us, .mss_bytes = 1000, .srtt_us = 10000, .is_cwnd_limited = 1 };
+	struct wl_sample s = { .now_us = now_us,
+			       .mss_bytes = 1000,
+			       .srtt_us = 10000,
+			       .inflight_bytes = inflight_bytes,
+			       .is_cwnd_limited = 1 };
 	struct wl_decision d = { .cwnd_bytes = cwnd_bytes, .ssthresh_bytes = WL_CWND_MAX_BYTES, .is_share = 1 };
 	int result = wl_group_talk(&place, &s, &d, what);
 
@@ -223,6 +228,30 @@ int races_resume_while_busy(wl_u32 now_us, wl_u32 cut_bytes)
 	wl_spin_unlock(&homes[0].lock);
 	talk(now_us + 1, window_bytes, WL_TALK_REPORT);
 	return result;
+}
+
+/*
+ * A second socket of the rule, with so much in flight, finds another at the group; it has ten segments in flight when it is heard.
+ * Returns what it heard last.
+ */
+int races_join_while_busy(wl_u32 now_us, wl_u32 first_inflight_bytes)
+{
+	int result;
+
+	sit(1);
+	homes[0].lock = 1;
+	inflight_bytes = first_inflight_bytes;
+	report(now_us);
+	wl_spin_unlock(&homes[0].lock);
+	inflight_bytes = 10000;
+	result = report(now_us + 1);
+	inflight_bytes = 0;
+	return result;
+}
+
+wl_u32 races_group_bytes(void)
+{
+	return homes[0].group.sum_cwnd_q16 >> WL_GROUP_Q;
 }
 
 /* The window that the socket has now. */

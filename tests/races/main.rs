@@ -15,6 +15,8 @@ unsafe extern "C" {
     fn races_collect_slowly(now_us: u32) -> i32;
     fn races_quit_meanwhile() -> i32;
     fn races_resume_while_busy(now_us: u32, cut_bytes: u32) -> i32;
+    fn races_join_while_busy(now_us: u32, first_inflight_bytes: u32) -> i32;
+    fn races_group_bytes() -> u32;
     fn races_window_bytes() -> u32;
     fn races_members(group: u32) -> u32;
     fn races_weight(group: u32) -> u32;
@@ -82,6 +84,26 @@ fn who_resumes_while_its_group_is_busy_tells_of_no_loss() {
             let before = races_window_bytes();
             assert_eq!(races_resume_while_busy(1_000_000, before / 4), CONTENDED);
             assert_eq!(races_window_bytes(), before, "{rule:?}");
+        }
+    }
+}
+
+/// New flows bring no window to a group that is being founded, also if what they have sent meanwhile is in flight when they
+/// are heard; those bring theirs that were at work before.
+#[test]
+fn who_is_new_when_its_group_is_busy_brings_no_window() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for rule in ["ccc", "multcp", "etcp"] {
+        let rule = GroupRule::by_name(rule).expect("it exists");
+        for (first_inflight_bytes, is_new) in [(0, true), (4000, false)] {
+            // SAFETY: as above; there is but this thread.
+            unsafe {
+                assert_eq!(races_begin(rule.id()), 0);
+                let before = races_group_bytes();
+                assert_eq!(races_join_while_busy(2, first_inflight_bytes), JOINED);
+                let brought = races_group_bytes() - before;
+                assert_eq!((brought, races_members(1)), (if is_new { 0 } else { 10_000 }, 2), "{rule:?}");
+            }
         }
     }
 }
