@@ -38,6 +38,9 @@
  * a connection for each response, says section IV-C, which would take that the handshake's round trip is one. Either can
  * be had (WL_ALG_PROBES_AT_ONCE); docs/algorithms/trim.md says what comes of it.
  *
+ * A reduction that turns out to have been for nothing is undone where the window is by then: while that is put by, what is
+ * put by grows, and not the two segments in its place.
+ *
  * A box measures round trips without the sender's part of them, which it tells besides (near_rtt_us). The equations are
  * about the whole: K is that of the whole round trip less that part, which allows for as long a queue. A connection that
  * begins is like one after a pause there: two segments go first.
@@ -75,6 +78,7 @@ struct wl_trim {
 	wl_u32 max_rtt_us;
 	wl_u32 k_us; /* valid with min_rtt_us */
 	wl_u32 saved_cwnd_bytes; /* s_cwnd: valid in all phases but OPEN */
+	wl_u32 prior_saved_bytes; /* before the last reduction, if that was of what is put by and is not made up for; 0: none */
 	wl_u32 probe_base; /* total delivered before the first probe is */
 	wl_u32 probe_rtt_sum_us;
 	wl_u32 probe_samples;
@@ -83,7 +87,7 @@ struct wl_trim {
 	wl_u8 phase; /* enum wl_trim_phase */
 	wl_u8 goes_on; /* when something was delivered last, more of the train waited for the window */
 	wl_u8 begins; /* the connection's first train is still to be sent, or its probes are not all back */
-	wl_u8 reserved[5];
+	wl_u8 reserved[1];
 };
 _Static_assert(sizeof(struct wl_trim) <= WL_ALG_STATE_BYTES, "TRIM's state fits a flow");
 
@@ -218,6 +222,7 @@ WL_INLINE void wl_trim_open(struct wl_trim *t, struct wl_decision *d)
 {
 	t->phase = WL_TRIM_OPEN;
 	t->begins = 0;
+	t->prior_saved_bytes = 0;
 	d->has_wake = 0;
 	d->is_held = 0;
 }
@@ -394,10 +399,29 @@ static void wl_trim_on_timer(void *state, const struct wl_sample *s, struct wl_d
 		wl_trim_open(t, d);
 }
 
+/*
+ * The last reduction has been undone by the home (wl_alg_undo()), which knows nothing of a window that is put by: what it has
+ * given back belongs there, and what was halved there is given back here.
+ */
+WL_INLINE void wl_trim_undo(struct wl_trim *t, const struct wl_sample *s, struct wl_decision *d)
+{
+	wl_u32 prior_bytes = wl_max(d->cwnd_bytes, t->prior_saved_bytes);
+
+	t->prior_saved_bytes = 0;
+	if (t->phase >= WL_TRIM_RESTING && t->phase <= WL_TRIM_LATE) {
+		t->saved_cwnd_bytes = wl_max(t->saved_cwnd_bytes, prior_bytes);
+		d->cwnd_bytes = wl_min(d->cwnd_bytes, WL_TRIM_PROBES * s->mss_bytes);
+	} else {
+		d->cwnd_bytes = prior_bytes;
+	}
+}
+
 static void wl_trim_on_ack(void *state, const struct wl_sample *s, struct wl_decision *d)
 {
 	struct wl_trim *t = state;
 
+	if (s->events & WL_EV_UNDO)
+		wl_trim_undo(t, s, d);
 	/* not every home has timers: what is due by now comes first */
 	if (wl_alg_is_due(d, s->now_us)) {
 		d->has_wake = 0;
@@ -428,6 +452,7 @@ static void wl_trim_on_congestion(void *state, const struct wl_sample *s, struct
 	struct wl_trim *t = state;
 
 	if (!s->lost_bytes && t->phase >= WL_TRIM_RESTING && t->phase <= WL_TRIM_PROBING) {
+		t->prior_saved_bytes = t->saved_cwnd_bytes;
 		t->saved_cwnd_bytes = wl_alg_clamp_cwnd(s, t->saved_cwnd_bytes / 2, WL_TRIM_MIN_SEGS);
 		d->ssthresh_bytes = wl_min(d->ssthresh_bytes, t->saved_cwnd_bytes);
 		return;
@@ -460,7 +485,8 @@ static void wl_trim_on_send_after_idle(void *state, const struct wl_sample *s, s
 	if (idle_us <= smooth_rtt_us && !t->begins) {
 		if (t->phase == WL_TRIM_RESTING)
 			d->cwnd_bytes = t->saved_cwnd_bytes;
-		wl_trim_open(t, d);
+		/* what was halved may still be given back */
+		t->phase = WL_TRIM_OPEN;
 		return;
 	}
 	/* of its first window a box has shown the sender only the probes */

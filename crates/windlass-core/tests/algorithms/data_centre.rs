@@ -4,7 +4,7 @@ use crate::{MSS, sample, start};
 use proptest::prelude::*;
 use windlass_core::{
     Algorithm, AlgorithmState,
-    abi::{self, wl_alg_params, wl_sample},
+    abi::{self, wl_alg_params, wl_decision, wl_sample},
 };
 
 /// An algorithm's private state, to be looked at or set up.
@@ -264,6 +264,23 @@ impl Trim {
         self.ack(1, 0, rtt_us);
     }
 
+    /// Half of the window is taken for a loss that has been repaired. Returns what held before.
+    fn reduce(&mut self) -> wl_decision {
+        let prior = self.flow.decision;
+        let s = wl_sample { inflight_before_bytes: prior.cwnd_bytes, ..self.s };
+        self.flow.on_congestion(&s, abi::WL_CONGESTION_LOSS);
+        prior
+    }
+
+    /// That was for nothing: a home has `prior` in force again, and says so with the next ACK, that leaves so much in flight.
+    fn undo(&mut self, prior: wl_decision, left: u32) {
+        let d = &mut self.flow.decision;
+        d.cwnd_bytes = d.cwnd_bytes.max(prior.cwnd_bytes);
+        d.ssthresh_bytes = d.ssthresh_bytes.max(prior.ssthresh_bytes);
+        let s = wl_sample { events: abi::WL_EV_UNDO, inflight_bytes: left * TRIM_MSS, ..self.s };
+        self.flow.on_ack(&s);
+    }
+
     /// What follows the train of probes at once.
     fn go_on(&mut self) {
         self.flow.on_send_after_idle(&self.s, 1);
@@ -360,6 +377,56 @@ fn trim_halves_what_is_put_by_for_a_loss_of_the_train_before() {
         trim.go_on();
         assert_eq!(trim.cwnd(), 20.0);
     }
+}
+
+/// Whether the window is put by when it is halved, or is put by since, and whether or not the probes are out by then: it is put
+/// by whole again, and two segments are in its place.
+#[test]
+fn trim_gives_back_what_was_put_by() {
+    let flags = abi::WL_ALG_CANNOT_WAKE | abi::WL_ALG_CANNOT_DELAY;
+    for (is_cut_open, is_probing) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut trim = Trim::new(200, 40, flags);
+        if !is_cut_open {
+            trim.ack(1, 0, 200);
+        }
+        let prior = trim.reduce();
+        if is_cut_open {
+            assert_eq!(trim.cwnd(), 20.0);
+            trim.ack(1, 0, 200);
+        }
+        assert_eq!(trim.cwnd(), 2.0);
+        if is_probing {
+            trim.send_after(5000);
+            trim.undo(prior, 2);
+        } else {
+            trim.undo(prior, 0);
+        }
+        assert_eq!(trim.cwnd(), 2.0, "cut open: {is_cut_open}, probing: {is_probing}");
+        if !is_probing {
+            trim.send_after(5000);
+        }
+        trim.after(200).ack(1, 1, 200);
+        trim.ack(1, 0, 200);
+        trim.go_on();
+        assert_eq!(trim.cwnd(), 40.0, "cut open: {is_cut_open}, probing: {is_probing}");
+        assert_eq!(trim.flow.decision.ssthresh_bytes, 40 * TRIM_MSS);
+    }
+}
+
+/// After a short pause no probe goes first: what is left of the window is in force before the proof comes.
+#[test]
+fn trim_gives_back_what_was_put_by_for_a_short_pause() {
+    let mut trim = Trim::new(200, 40, abi::WL_ALG_CANNOT_WAKE | abi::WL_ALG_CANNOT_DELAY);
+    trim.ack(1, 0, 200);
+    let prior = trim.reduce();
+    trim.send_after(100);
+    assert_eq!(trim.cwnd(), 20.0);
+    trim.undo(prior, 1);
+    assert_eq!(trim.cwnd(), 40.0);
+    // only of that reduction: another is undone by itself
+    let prior = trim.reduce();
+    trim.undo(prior, 1);
+    assert_eq!(trim.cwnd(), 40.0);
 }
 
 /// Five times as long as K for all that is in flight: 19 of 20 segments would be gone.
