@@ -198,3 +198,22 @@ fn key_of(cgroup: u64, rule_name: &str) -> u32 {
     bytes.extend(rule_name.as_bytes());
     fingerprint(&bytes) as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sockets carry it: what one build has called so the next one has to.
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn a_rule_keeps_the_key_of_its_sockets() {
+        assert_eq!(key_of(4242, "container-a"), 0x6cd9_0c24);
+    }
+
+    #[test]
+    fn cgroup_and_name_of_a_rule_change_the_key_of_its_sockets() {
+        let keys = [(4242, "container-a"), (4243, "container-a"), (4242, "container-b")];
+        let keys: BTreeSet<u32> = keys.map(|(cgroup, name)| key_of(cgroup, name)).into();
+        assert_eq!(keys.len(), 3);
+    }
+}

@@ -196,8 +196,9 @@ impl GroupSpec {
 
     /// What the group is known by in the kernel; never 0.
     pub(crate) fn key(&self) -> u64 {
-        let c = self.config();
-        let numbers = [c.rule, c.max_members, c.flags, c.aggressiveness_q8, c.idle_us];
+        // all that groups of one name may differ in
+        let wl_group_config { rule, max_members, flags, aggressiveness_q8, idle_us } = self.config();
+        let numbers = [rule, max_members, flags, aggressiveness_q8, idle_us];
         let mut bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_ne_bytes()).collect();
         bytes.extend(self.name.as_bytes());
         fingerprint(&bytes).max(1)
@@ -216,5 +217,64 @@ impl Membership {
             Per::Rule => abi::WL_PER_RULE,
         } as u8;
         rule.tenant = fingerprint(rule_name.as_bytes()) as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn spec() -> GroupSpec {
+        GroupSpec {
+            name: "uplink".into(),
+            rule: "ccc".into(),
+            max_members: 65_535,
+            idle_s: 60,
+            aggressiveness: None,
+            join_adds: false,
+            ack_clock: true,
+            idle_grows: false,
+        }
+    }
+
+    fn other() -> GroupSpec {
+        GroupSpec {
+            name: "backup".into(),
+            rule: "multcp".into(),
+            max_members: 100,
+            idle_s: 5,
+            aggressiveness: Some(2.5),
+            join_adds: true,
+            ack_clock: false,
+            idle_grows: true,
+        }
+    }
+
+    /// Groups are found again by it after an upgrade: what one build has called so the next one has to.
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn a_group_keeps_its_key() {
+        assert_eq!([spec(), other()].map(|s| s.key()), [0x1efc_9a30_3c7a_7314, 0xa3af_b639_3eb5_95e5]);
+    }
+
+    #[test]
+    fn each_field_of_a_group_changes_its_key() {
+        let GroupSpec { name, rule, max_members, idle_s, aggressiveness, join_adds, ack_clock, idle_grows } =
+            other();
+        // of one rule only
+        let multcp = GroupSpec { rule, ..spec() };
+        let keys = BTreeSet::from([
+            spec().key(),
+            GroupSpec { name, ..spec() }.key(),
+            multcp.key(),
+            GroupSpec { aggressiveness, ..multcp }.key(),
+            GroupSpec { max_members, ..spec() }.key(),
+            GroupSpec { idle_s, ..spec() }.key(),
+            GroupSpec { join_adds, ..spec() }.key(),
+            GroupSpec { ack_clock, ..spec() }.key(),
+            GroupSpec { idle_grows, ..spec() }.key(),
+        ]);
+        assert_eq!(keys.len(), 9);
     }
 }
