@@ -12,6 +12,8 @@ use windlass_lab::files;
 
 /// Only lest a failing test wait for ever.
 pub const LIMIT: Duration = Duration::from_secs(20);
+/// How often windows are looked at: many times between two losses.
+const LOOKS: usize = 50;
 
 /// Endless downloads from a site's servers.
 pub struct Downloads {
@@ -64,6 +66,17 @@ impl Downloads {
             shares[server] += count;
         }
         shares.map(|s| s as f64 / bytes as f64)
+    }
+
+    /// The second server's windows by the first one's, on average while the next so many bytes come: `look` tells of both.
+    /// Rates of so short a time depend on when something is lost, and on what else this machine does; windows do not.
+    pub fn window_ratio(&self, bytes: usize, look: impl Fn() -> [u64; 2]) -> f64 {
+        let mut sums = [0; 2];
+        for _ in 0..LOOKS {
+            self.shares(bytes / LOOKS);
+            sums.iter_mut().zip(look()).for_each(|(sum, window)| *sum += window);
+        }
+        sums[1] as f64 / sums[0] as f64
     }
 }
 
