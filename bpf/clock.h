@@ -255,7 +255,7 @@ static __always_inline void wl_collect_member(__u32 id, __u32 now_us)
 		return;
 	/* without the lock it may have become another flow's */
 	p = bpf_map_lookup_elem(&wl_places, &id);
-	if (p && wl_group_quit(p, p->is_left ? 0 : now_us + !now_us) > 0) {
+	if (p && wl_group_quit(p, p->is_left ? 0 : now_us + !now_us, WL_FLOW_GROUP_TRIES) > 0) {
 		if (!p->is_left)
 			wl_count(WL_C_GROUP_COLLECTED);
 		if (!(f->flags & WL_FLOW_GROUPED))

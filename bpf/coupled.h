@@ -22,10 +22,10 @@
 
 #ifndef WL_GUEST
 
-#define WL_GROUP_LOCK_TRIES 64u
 #include "group.h"
 #include "wish.h"
 
+#define WL_SOCKET_GROUP_TRIES 64u
 #define WL_COUPLED_LOOKS 2
 
 /* Key: wl_wish.rule. A rule that is not in it any more has no group: its sockets are on their own. */
@@ -101,9 +101,9 @@ static __noinline void wl_seat_look(__u32 now_us)
 		return;
 	h = wl_group_home_of(&seat->place);
 	if (seat->is_left)
-		wl_group_quit(&seat->place, 0);
+		wl_group_quit(&seat->place, 0, WL_SOCKET_GROUP_TRIES);
 	else if (h && wl_group_is_idle(&h->group, &seat->place.member, now_us) &&
-		 wl_group_quit(&seat->place, now_us | 1) > 0)
+		 wl_group_quit(&seat->place, now_us | 1, WL_SOCKET_GROUP_TRIES) > 0)
 		WL_COUPLED_COUNT(collected);
 	if (seat->is_left && !seat->place.member.id)
 		bpf_map_delete_elem(&wl_seats, &number);
@@ -149,7 +149,7 @@ static __noinline int wl_seat_follow(struct wl_seat *seat)
 	__u32 tenant = terms && terms->per == WL_PER_RULE ? terms->tenant : 0;
 
 	if (place->group != group || place->tenant.per != per || place->tenant.number != tenant) {
-		if (wl_group_quit(place, 0) < 0)
+		if (wl_group_quit(place, 0, WL_SOCKET_GROUP_TRIES) < 0)
 			return 0;
 		__builtin_memset(place, 0, sizeof(*place));
 		place->group = group;
@@ -177,7 +177,7 @@ static __noinline int wl_coupled_talk(struct wl_socket *k, struct wl_sample *s, 
 	}
 	if (seat->is_out)
 		wl_seat_return(seat, k->seat);
-	result = wl_group_talk(&seat->place, s, &k->decision, what);
+	result = wl_group_talk(&seat->place, s, &k->decision, what, WL_SOCKET_GROUP_TRIES);
 	if (result == WL_TALK_JOINED)
 		WL_COUPLED_COUNT(joined);
 	else if (result == WL_TALK_REFUSED)
@@ -227,7 +227,7 @@ static __always_inline void wl_coupled_end(struct wl_socket *k)
 
 	if (!seat)
 		return;
-	wl_group_quit(&seat->place, 0);
+	wl_group_quit(&seat->place, 0, WL_SOCKET_GROUP_TRIES);
 	seat->is_left = 1;
 	if (seat->is_out)
 		wl_seat_return(seat, k->seat);

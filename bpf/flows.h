@@ -136,7 +136,7 @@ static __always_inline void wl_tell_group(struct wl_flow *f, __u32 id, __u32 wha
 	p = bpf_map_lookup_elem(&wl_places, &id);
 	if (!p || !s)
 		return;
-	result = wl_group_talk(p, &s->sample, &f->decision, what);
+	result = wl_group_talk(p, &s->sample, &f->decision, what, WL_FLOW_GROUP_TRIES);
 	if (result == WL_TALK_JOINED)
 		wl_count(WL_C_GROUP_JOINED);
 	else if (result == WL_TALK_REFUSED)

@@ -13,10 +13,6 @@
 #include "../core/group/report.h"
 #include "spin.h"
 
-#ifndef WL_GROUP_LOCK_TRIES
-#define WL_GROUP_LOCK_TRIES 2048u /* some microseconds: holders contain no loop */
-#endif
-
 /* A group and who may touch it. */
 struct wl_group_home {
 	__u32 lock; /* 0: free */
@@ -167,8 +163,9 @@ static __always_inline int wl_talk_later(struct wl_place *p, const struct wl_sam
 	return WL_TALK_CONTENDED;
 }
 
-/* Talks to the group; what it says is in force in `d`. Returns enum wl_talk_result. */
-__noinline int wl_group_talk(struct wl_place *p, struct wl_sample *s, struct wl_decision *d, __u32 what)
+/* Talks to the group, whose lock is tried so often; what it says is in force in `d`. Returns enum wl_talk_result. */
+__noinline int wl_group_talk(struct wl_place *p, struct wl_sample *s, struct wl_decision *d, __u32 what,
+			     __u32 tries)
 {
 	struct wl_group_report report = {};
 	struct wl_group_reply reply = {};
@@ -187,7 +184,7 @@ __noinline int wl_group_talk(struct wl_place *p, struct wl_sample *s, struct wl_
 		return WL_TALK_NONE;
 	if (what == WL_TALK_REPORT)
 		wl_talk_settle(p, s);
-	if (!wl_spin_lock(&h->lock, WL_GROUP_LOCK_TRIES))
+	if (!wl_spin_lock(&h->lock, tries))
 		return wl_talk_later(p, s, d, what);
 	if (what == WL_TALK_REPORT) {
 		is_unheard = wl_talk_is_unheard(p, s);
@@ -230,7 +227,7 @@ out:
  * it is in none; -1: the group was locked, and it stays a member for a while, like one that vanished, until the home tries
  * again.
  */
-__noinline int wl_group_quit(struct wl_place *p, __u32 now_us)
+__noinline int wl_group_quit(struct wl_place *p, __u32 now_us, __u32 tries)
 {
 	struct wl_group_home *h;
 	struct wl_tenant *t;
@@ -242,7 +239,7 @@ __noinline int wl_group_quit(struct wl_place *p, __u32 now_us)
 	if (!h)
 		return 0;
 	/* no member, perhaps, because somebody collects it: whoever makes its place another's waits until that is done */
-	if (!wl_spin_lock(&h->lock, WL_GROUP_LOCK_TRIES))
+	if (!wl_spin_lock(&h->lock, tries))
 		return -1;
 	/* who collects another's seat may find that it has left meanwhile, and sits in another group: that is not locked */
 	if (!p->member.id || wl_group_home_of(p) != h) {

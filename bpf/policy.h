@@ -3,6 +3,7 @@
 #ifndef WL_BPF_POLICY_H
 #define WL_BPF_POLICY_H
 
+#include "lock.h"
 #include "parse.h"
 #include "../core/alg/list.h"
 
@@ -11,7 +12,7 @@ static const struct wl_place wl_new_place = {};
 /* Flow `id` leaves its group, and its place is given up; who could not leave yet keeps it, marked, until the clock tries. */
 static __always_inline void wl_give_up_place(struct wl_place *p, __u32 id)
 {
-	wl_group_quit(p, 0);
+	wl_group_quit(p, 0, WL_FLOW_GROUP_TRIES);
 	if (p->member.id)
 		p->is_left = 1;
 	else
@@ -67,7 +68,7 @@ static __always_inline int wl_choose_group(struct wl_flow *f, __u32 id, const st
 	else if (tenant.per == WL_PER_SERVER)
 		__builtin_memcpy(tenant.addr, f->key.snd_addr, sizeof(tenant.addr));
 	if (!wl_has_terms(p, group, &tenant)) {
-		if (wl_group_quit(p, 0) < 0) {
+		if (wl_group_quit(p, 0, WL_FLOW_GROUP_TRIES) < 0) {
 			p->is_left = 1;
 			return -1;
 		}

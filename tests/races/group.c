@@ -26,6 +26,7 @@ static void wl_spin_unlock(__u32 *lock);
 
 #define GROUPS 2
 #define TENANTS 4
+#define TRIES 1000
 
 static struct wl_group_home homes[GROUPS];
 
@@ -123,7 +124,7 @@ static int talk(__u32 now_us, __u32 cwnd_bytes, __u32 what)
 			       .inflight_bytes = inflight_bytes,
 			       .is_cwnd_limited = 1 };
 	struct wl_decision d = { .cwnd_bytes = cwnd_bytes, .ssthresh_bytes = WL_CWND_MAX_BYTES, .is_share = 1 };
-	int result = wl_group_talk(&place, &s, &d, what);
+	int result = wl_group_talk(&place, &s, &d, what, TRIES);
 
 	window_bytes = d.cwnd_bytes;
 	return result;
@@ -166,7 +167,7 @@ int races_collect(wl_u32 now_us)
 	int has_left;
 
 	is_collector = 1;
-	has_left = wl_group_quit(&place, now_us);
+	has_left = wl_group_quit(&place, now_us, TRIES);
 	is_collector = 0;
 	sem_post(&mover_may_go);
 	return has_left;
@@ -178,7 +179,7 @@ int races_move(wl_u32 now_us)
 	int result;
 
 	sem_wait(&collector_stands);
-	wl_group_quit(&place, 0);
+	wl_group_quit(&place, 0, TRIES);
 	sit(2);
 	is_mover = 1;
 	result = report(now_us);
@@ -192,7 +193,7 @@ int races_collect_slowly(wl_u32 now_us)
 	int has_left;
 
 	is_slow = 1;
-	has_left = wl_group_quit(&place, now_us);
+	has_left = wl_group_quit(&place, now_us, TRIES);
 	is_slow = 0;
 	return has_left;
 }
@@ -203,7 +204,7 @@ int races_quit_meanwhile(void)
 	int result;
 
 	sem_wait(&collector_stands);
-	result = wl_group_quit(&place, 0);
+	result = wl_group_quit(&place, 0, TRIES);
 	sem_post(&collector_may_go);
 	return result;
 }
