@@ -186,7 +186,7 @@ impl Datapath {
         let_go(&map(&self.object, "wl_rules"), &map(&self.object, "wl_policy"))
     }
 
-    /// Is control over for all flows that have data in flight?
+    /// Is control over for all flows that have unacknowledged data?
     pub fn has_let_go(&self) -> Result<bool> {
         Ok(has_let_go(&self.flows()?))
     }

@@ -180,9 +180,10 @@ pub(crate) fn read_flows(
     Ok(all)
 }
 
-/// Of these flows, is none with data in flight controlled any more?
+/// Of these flows, is none with unacknowledged data controlled any more? What was reported as received, or is lost and not sent
+/// again yet, is in flight no more; but its sender may not know of the losses before it.
 pub(crate) fn has_let_go(flows: &[FlowInfo]) -> bool {
-    flows.iter().all(|f| f.mode != "transparent" || f.inflight_bytes == 0)
+    flows.iter().all(|f| f.mode != "transparent" || f.unacked_bytes == 0)
 }
 
 #[cfg(test)]
@@ -205,6 +206,28 @@ mod tests {
         assert_eq!(told, keys(&[1, 2, 3]));
         // and again and again
         assert_eq!(each_once(keys(&[1, 2]).into_iter().cycle(), 3).count(), 2);
+    }
+
+    #[test]
+    fn a_flow_with_a_loss_is_let_go_when_all_is_acknowledged() {
+        let is_over = |mode, una, sacked_bytes, lost_bytes| {
+            let flow = abi::wl_flow {
+                mode: mode as u8,
+                una,
+                nxt: 4000,
+                sacked_bytes,
+                lost_bytes,
+                ..Default::default()
+            };
+            has_let_go(&[describe(&flow, false, None)])
+        };
+        assert!(
+            !is_over(abi::WL_MODE_ENFORCE, 1000, 2000, 1000),
+            "nothing is in flight, and a loss is hidden"
+        );
+        assert!(!is_over(abi::WL_MODE_ENFORCE, 1000, 0, 0));
+        assert!(is_over(abi::WL_MODE_ENFORCE, 4000, 0, 0));
+        assert!(is_over(abi::WL_MODE_WATCH, 1000, 2000, 0));
     }
 
     #[test]

@@ -243,7 +243,7 @@ impl Pinned {
         let_go(&self.maps["wl_rules"], &self.maps["wl_policy"])
     }
 
-    /// Is control over for all flows that have data in flight?
+    /// Is control over for all flows that have unacknowledged data?
     pub fn has_let_go(&self) -> Result<bool> {
         Ok(has_let_go(&self.flows()?))
     }
