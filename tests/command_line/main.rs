@@ -331,21 +331,24 @@ fn a_policy_is_shown_with_servers_and_groups() {
 }
 
 #[test]
-fn a_policy_shows_no_algorithm_for_what_is_off() {
+fn a_policy_shows_no_algorithm_for_what_is_not_controlled() {
     let folder = tempfile::tempdir().unwrap();
     let policy = folder.path().join("p.toml");
-    let rest = "match = { iface = \"tap1\" }\nmode = \"off\"\n";
-    let text = format!("[[rule]]\nname = \"a\"\n{rest}[[rule]]\nname = \"b\"\nalgorithm = \"bbr\"\n{rest}");
-    fs::write(&policy, text).unwrap();
     let words = ["policy", "show", policy.to_str().unwrap()];
-    let said = String::from_utf8_lossy(&run(&words).stdout).into_owned();
-    let rules: Vec<Vec<&str>> =
-        said.lines().filter(|l| l.contains("tap1")).map(|l| l.split_whitespace().collect()).collect();
-    assert!(rules.len() == 2 && rules.iter().all(|r| r[5..7] == ["-", "off"]), "{said}");
-    let value: serde_json::Value =
-        serde_json::from_slice(&run(&[&words[..], &["--json"]].concat()).stdout).unwrap();
-    for rule in value["rules"].as_array().unwrap() {
-        assert_eq!((&rule["mode"], &rule["algorithms"]), (&"off".into(), &serde_json::json!([])));
+    for mode in ["off", "watch"] {
+        let rest = format!("match = {{ iface = \"tap1\" }}\nmode = \"{mode}\"\n");
+        let text =
+            format!("[[rule]]\nname = \"a\"\n{rest}[[rule]]\nname = \"b\"\nalgorithm = \"bbr\"\n{rest}");
+        fs::write(&policy, text).unwrap();
+        let said = String::from_utf8_lossy(&run(&words).stdout).into_owned();
+        let rules: Vec<Vec<&str>> =
+            said.lines().filter(|l| l.contains("tap1")).map(|l| l.split_whitespace().collect()).collect();
+        assert!(rules.len() == 2 && rules.iter().all(|r| r[5..7] == ["-", mode]), "{said}");
+        let value: serde_json::Value =
+            serde_json::from_slice(&run(&[&words[..], &["--json"]].concat()).stdout).unwrap();
+        for rule in value["rules"].as_array().unwrap() {
+            assert_eq!((&rule["mode"], &rule["algorithms"]), (&mode.into(), &serde_json::json!([])));
+        }
     }
 }
 

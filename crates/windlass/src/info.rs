@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use clap::CommandFactory;
 use serde_json::{Value, json};
 use std::{path::Path, process::ExitCode};
-use windlass_agent::{Error, FlowInfo, Mode, Per, Pinned, Policy, check_root};
+use windlass_agent::{Error, FlowInfo, Mode, Per, Pinned, Policy, Rule, check_root};
 use windlass_core::Algorithm;
 
 /// Opens the datapath of an interface that nobody has named; none: it was released since, or only the next agent can make it whole.
@@ -162,76 +162,83 @@ fn mistake(file: &Path, why: Error) -> Value {
 
 pub fn policy(command: PolicyCommand) -> Result<ExitCode> {
     match command {
-        PolicyCommand::Check { file, json: true } => {
-            let (document, code) = match Policy::from_file(&file) {
-                Ok(policy) => {
-                    (json!({ "file": file, "ok": true, "rules": policy.rules.len() }), ExitCode::SUCCESS)
-                }
-                Err(why) => (mistake(&file, why), ExitCode::from(BAD_INPUT)),
-            };
-            println!("{document}");
-            return Ok(code);
-        }
+        PolicyCommand::Check { file, json: true } => return Ok(check_in_json(&file)),
         PolicyCommand::Check { file, json: false } => {
             let policy = Policy::from_file(&file)?;
             println!("{}: {} rule(s), all understood", file.display(), policy.rules.len());
         }
         PolicyCommand::Show { file, json } => {
             let mut policy = Policy::from_file(&file)?;
-            // what is off runs none, whatever the file says
-            policy.rules.iter_mut().filter(|r| r.mode == Mode::Off).for_each(|r| r.algorithms.clear());
+            // what is not controlled runs none, whatever the file says
+            let runs_none = |rule: &&mut Rule| matches!(rule.mode, Mode::Watch | Mode::Off);
+            policy.rules.iter_mut().filter(runs_none).for_each(|rule| rule.algorithms.clear());
             if json {
                 println!("{}", serde_json::to_string_pretty(&policy)?);
-                return Ok(ExitCode::SUCCESS);
+            } else {
+                print_rules(&policy.rules);
             }
-            let rows: Vec<Vec<String>> = policy
-                .rules
-                .iter()
-                .map(|r| {
-                    let total: u32 = r.algorithms.iter().map(|(_, s)| s).sum();
-                    let algorithms: Vec<String> = r
-                        .algorithms
-                        .iter()
-                        .map(|(name, share)| match total == *share {
-                            true => name.clone(),
-                            false => format!("{name} {:.1}%", f64::from(*share) * 100.0 / f64::from(total)),
-                        })
-                        .collect();
-                    let ports: Vec<String> = r.server_ports.iter().map(u16::to_string).collect();
-                    vec![
-                        r.name.clone(),
-                        match (&r.cgroup, r.mode) {
-                            (Some(folder), _) => folder.display().to_string(),
-                            (None, Mode::Native) => "all sockets".into(),
-                            (None, _) => r.iface.clone(),
-                        },
-                        r.client.to_string(),
-                        r.server.to_string(),
-                        if ports.is_empty() { "any".into() } else { ports.join(",") },
-                        if algorithms.is_empty() { "-".into() } else { algorithms.join(", ") },
-                        format!("{:?}", r.mode).to_lowercase(),
-                        r.group
-                            .as_ref()
-                            .map_or("-".into(), |m| format!("{} ({})", m.group.name, m.group.rule)),
-                        r.group.as_ref().map_or("-".into(), |m| weight(m.weight.into(), m.per)),
-                    ]
-                })
-                .collect();
-            let header = [
-                "rule",
-                "iface or cgroup",
-                "client",
-                "server",
-                "server port",
-                "algorithm",
-                "mode",
-                "group",
-                "weight",
-            ];
-            print::table(&header, &rows);
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn check_in_json(file: &Path) -> ExitCode {
+    let (document, code) = match Policy::from_file(file) {
+        Ok(policy) => (json!({ "file": file, "ok": true, "rules": policy.rules.len() }), ExitCode::SUCCESS),
+        Err(why) => (mistake(file, why), ExitCode::from(BAD_INPUT)),
+    };
+    println!("{document}");
+    code
+}
+
+/// Algorithms by name, each with its share if there are several.
+fn shares(algorithms: &[(String, u32)]) -> String {
+    let total: u32 = algorithms.iter().map(|(_, share)| share).sum();
+    let in_words = |(name, share): &(String, u32)| match total == *share {
+        true => name.clone(),
+        false => format!("{name} {:.1}%", f64::from(*share) * 100.0 / f64::from(total)),
+    };
+    algorithms.iter().map(in_words).collect::<Vec<_>>().join(", ")
+}
+
+/// A word for what is not said.
+fn or(text: String, word: &str) -> String {
+    if text.is_empty() { word.into() } else { text }
+}
+
+fn rule_row(rule: &Rule) -> Vec<String> {
+    let ports: Vec<String> = rule.server_ports.iter().map(u16::to_string).collect();
+    let group = rule.group.as_ref();
+    vec![
+        rule.name.clone(),
+        match (&rule.cgroup, rule.mode) {
+            (Some(folder), _) => folder.display().to_string(),
+            (None, Mode::Native) => "all sockets".into(),
+            (None, _) => rule.iface.clone(),
+        },
+        rule.client.to_string(),
+        rule.server.to_string(),
+        or(ports.join(","), "any"),
+        or(shares(&rule.algorithms), "-"),
+        format!("{:?}", rule.mode).to_lowercase(),
+        group.map_or("-".into(), |m| format!("{} ({})", m.group.name, m.group.rule)),
+        group.map_or("-".into(), |m| weight(m.weight.into(), m.per)),
+    ]
+}
+
+fn print_rules(rules: &[Rule]) {
+    let header = [
+        "rule",
+        "iface or cgroup",
+        "client",
+        "server",
+        "server port",
+        "algorithm",
+        "mode",
+        "group",
+        "weight",
+    ];
+    print::table(&header, &rules.iter().map(rule_row).collect::<Vec<_>>());
 }
 
 pub fn doctor(json: bool) -> Result<ExitCode> {
