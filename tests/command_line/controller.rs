@@ -3,7 +3,7 @@
 use std::{
     ffi::CString,
     fs,
-    io::{BufRead, BufReader, Read},
+    io::Read,
     os::fd::{AsRawFd, FromRawFd},
     path::Path,
     process::Stdio,
@@ -54,18 +54,14 @@ fn a_controller_goes_on_where_nobody_hears_its_complaints() {
     let mut command = windlass();
     let file = folder.path().join("guests.toml");
     command.args(["controller", "--guests"]).arg(&file);
-    let mut controller = command.stdout(Stdio::piped()).stderr(full).spawn().unwrap();
-    let mut lines = BufReader::new(controller.stdout.take().unwrap()).lines();
-    let mut says = |words: &str| lines.any(|l| l.is_ok_and(|l| l.contains(words)));
-    assert!(says("1 port(s)"));
+    let mut controller =
+        Process::start_as_is(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(full));
+    controller.says("1 port(s)");
     put(folder.path(), "guest = 7\n");
     let mut reads = reads_of(&file);
-    // SAFETY: our own child, not yet waited for.
-    let send = |signal| unsafe { libc::kill(controller.id() as i32, signal) };
-    send(libc::SIGHUP);
+    controller.signal(libc::SIGHUP);
     reads.read_exact(&mut [0; size_of::<libc::inotify_event>()]).unwrap();
     put(folder.path(), &(guest("a") + &guest("b")));
-    assert!(says("b: added"));
-    send(libc::SIGTERM);
-    assert!(controller.wait().unwrap().success());
+    controller.says("b: added");
+    assert!(controller.end(libc::SIGTERM).success());
 }

@@ -2,21 +2,18 @@
 
 use crate::{refused, run};
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
-    process::{Child, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
-use windlass_tests::windlass;
+use windlass_tests::{
+    process::{Process, until},
+    windlass,
+};
 
 /// 50 kB over 10 Mbit/s; some milliseconds of this machine's time.
 const SCENARIO: &str = "name = \"small\"\ntime_limit = \"20 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n\
     [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"20 packets\"\n\
     [[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"50 kB\"\nalgorithm = \"reno\"\n";
-
-/// Much longer than a few runs take on a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
 
 struct Site {
     folder: tempfile::TempDir,
@@ -109,50 +106,26 @@ fn a_sweep_refuses_what_cannot_be_before_it_runs_anything() {
     crate::refused(&words("seed=1,2"), &["--set seed", "--seeds"]);
 }
 
-/// Ends a process that a failed test leaves behind.
-struct Running(Child);
-
-impl Running {
-    fn start(words: &[&str]) -> Running {
-        let child = windlass().args(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-        Running(child.expect("windlass runs"))
-    }
-
-    /// Starts a sweep of more runs than anybody would wait for, one at a time.
-    fn sweep(site: &Site) -> Running {
-        let file = site.scenario();
-        let out = site.out();
-        let set = ["--set", "link.0.loss=1 %", "--seeds", "20000"];
-        Running::start(&[&["sweep", &file, "--out", &out, "--jobs", "1"], &set[..]].concat())
-    }
-
-    fn interrupt(mut self) -> (Option<i32>, String) {
-        // SAFETY: our own child, not yet waited for.
-        unsafe { libc::kill(self.0.id() as i32, libc::SIGINT) };
-        let mut said = String::new();
-        io::Read::read_to_string(&mut self.0.stderr.take().expect("piped"), &mut said).unwrap();
-        (self.0.wait().expect("it ends").code(), said)
-    }
+/// Starts a sweep of more runs than anybody would wait for, one at a time.
+fn long_sweep(site: &Site) -> Process {
+    let (file, out) = (site.scenario(), site.out());
+    let words =
+        ["sweep", &file, "--out", &out, "--jobs", "1", "--set", "link.0.loss=1 %", "--seeds", "20000"];
+    Process::start(windlass().args(words))
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        // it may have ended already
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Ends it as Ctrl-C does; its status, and what it complained of.
+fn interrupt(mut process: Process) -> (Option<i32>, String) {
+    let status = process.end(libc::SIGINT);
+    (status.code(), process.complaints().join("\n"))
 }
 
 #[test]
 fn a_sweep_that_was_stopped_goes_on_where_it_was() {
     let site = Site::new();
-    let running = Running::sweep(&site);
-    let begin = Instant::now();
-    while site.finished().len() < 3 {
-        assert!(begin.elapsed() < LIMIT, "no run has finished");
-        thread::yield_now();
-    }
-    let (code, said) = running.interrupt();
+    let running = long_sweep(&site);
+    until("some runs finish", || site.finished().len() >= 3);
+    let (code, said) = interrupt(running);
     let kept = site.finished();
     assert_eq!(code, Some(1), "{said}");
     assert!(kept.len() < 20_000);
@@ -175,13 +148,9 @@ fn a_sweep_that_was_stopped_goes_on_where_it_was() {
 fn a_reproduction_that_was_stopped_says_where_it_goes_on() {
     let site = Site::new();
     let out = site.out();
-    let running = Running::start(&["reproduce", "trim-fat-tree", "--out", &out]);
-    let begin = Instant::now();
-    while !site.path("out/trim-fat-tree/runs.jsonl").exists() {
-        assert!(begin.elapsed() < LIMIT, "it has not begun");
-        thread::yield_now();
-    }
-    let (code, said) = running.interrupt();
+    let running = Process::start(windlass().args(["reproduce", "trim-fat-tree", "--out", &out]));
+    until("it begins", || site.path("out/trim-fat-tree/runs.jsonl").exists());
+    let (code, said) = interrupt(running);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(&format!("kept in {out}")) && said.contains("--resume"), "{said}");
 }

@@ -1,23 +1,23 @@
 //! Interfaces that an agent lost, by whatever somebody did, and has again.
 
 use crate::{
-    agent::{Talker, is_controlled, kill, policy, put, send, stop},
+    control::{is_controlled, policy, put, stop, talker, talker_with},
     net::Net,
 };
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::fs;
 use tempfile::TempDir;
-use windlass_tests::is_root_or_skip;
+use windlass_tests::{
+    is_root_or_skip,
+    process::{Process, until},
+};
 
 /// An agent under whose policy both of the box's interfaces are, and are under control.
-fn of_both() -> (Net, TempDir, Talker) {
+fn of_both() -> (Net, TempDir, Process) {
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
     let text = "[[rule]]\nname = \"all\"\nmatch.iface = \"r[12]\"\nalgorithm = \"bbr\"\n";
-    let mut agent = Talker::start(&net, &put(folder.path(), text));
-    assert!(agent.says("r2: under control"));
+    let agent = talker(&net, &put(folder.path(), text));
+    agent.says("r2: under control");
     (net, folder, agent)
 }
 
@@ -32,17 +32,17 @@ fn an_agent_that_lost_its_last_interface_waits_though_another_was_released() {
     let complaint = agent.complaint();
     assert!(complaint.contains("'r1' was released by somebody else"), "{complaint}");
     net.middle.run(&["ip", "link", "del", "r2"]).expect("iproute2");
-    assert!(agent.says("r2: the interface is gone"));
+    agent.says("r2: the interface is gone");
     // some looks later
     put(folder.path(), "no policy");
     let complaint = agent.complaint();
     assert!(complaint.contains("stays"), "{complaint}");
     net.middle.run(&["ip", "link", "add", "r2", "type", "veth", "peer", "name", "x2"]).expect("iproute2");
-    assert!(agent.says("r2: under control"), "the agent goes on");
+    agent.says("r2: under control");
     // that one nobody has released
     net.replace_interface("cubic");
-    assert!(agent.says("r1: under control"));
-    kill(&mut agent.child, libc::SIGTERM);
+    agent.says("r1: under control");
+    agent.end(libc::SIGTERM);
 }
 
 /// Its tables are made when it is attached, and flows are in them.
@@ -55,12 +55,12 @@ fn an_agent_says_what_it_cannot_change_of_what_it_takes_over() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = policy(folder.path(), "bbr");
     let words = ["--flows", "1000", "--store-mib", "32", "--idle-timeout-s", "600"];
-    kill(&mut net.agent_with(&file, &words, "under control"), libc::SIGKILL);
-    let mut agent = Talker::start_with(&net, &file, &["--store-mib", "32", "--clock-hz", "1000"]);
+    net.agent_with(&file, &words, "under control").end(libc::SIGKILL);
+    let mut agent = talker_with(&net, &file, &["--store-mib", "32", "--clock-hz", "1000"]);
     let complaint = agent.complaint();
     let words = "r1 keeps --flows 1000 --clock-hz 2000 --idle-timeout-s 600, ";
     assert!(complaint.contains(words) && complaint.contains("`windlass detach r1`"), "{complaint}");
-    kill(&mut agent.child, libc::SIGTERM);
+    agent.end(libc::SIGTERM);
 }
 
 /// Before tcx no link says that the interface is gone; nor is there one here.
@@ -70,21 +70,19 @@ fn without_links_what_is_pinned_for_an_interface_that_is_gone_is_removed() {
         return;
     }
     let (net, folder, mut agent) = of_both();
-    kill(&mut agent.child, libc::SIGKILL);
+    agent.end(libc::SIGKILL);
     for link in ["link1", "link2"].map(|link| net.pins().join(link)).iter().filter(|link| link.exists()) {
         fs::remove_file(link).expect("a link");
     }
     net.middle.run(&["ip", "link", "del", "r1"]).expect("iproute2");
-    let mut agent = Talker::start(&net, &policy(folder.path(), "bbr"));
-    let end = Instant::now() + Duration::from_secs(10);
-    while net.pins().exists() {
-        assert!(Instant::now() < end, "it is still pinned");
-        assert!(agent.child.try_wait().expect("our child").is_none(), "the agent goes on");
-        std::thread::yield_now();
-    }
+    let mut agent = talker(&net, &policy(folder.path(), "bbr"));
+    until("nothing is pinned any more", || {
+        assert!(agent.is_running(), "the agent goes on");
+        !net.pins().exists()
+    });
     let is_pinned = |iface| net.pins().with_file_name(iface).exists();
     assert!(is_pinned("r2"), "which is another agent's");
-    kill(&mut agent.child, libc::SIGTERM);
+    agent.end(libc::SIGTERM);
     net.answer(&["detach", "--all"]);
 }
 
@@ -103,20 +101,21 @@ fn an_interface_with_another_name_is_controlled_under_that() {
         net.middle.run(&["ip", "link", "set", name, "name", other, "up"]).expect("iproute2");
     };
     let is_pinned = |name: &str| net.pins().with_file_name(name).exists();
-    let mut agent = Talker::start(&net, &file);
-    assert!(agent.says("r1: under control"));
+    let mut agent = talker(&net, &file);
+    agent.says("r1: under control");
     rename("r1", "r9");
-    assert!(agent.says("r1: the interface is called r9 now") && agent.says("r9: under control"));
+    agent.says("r1: the interface is called r9 now");
+    agent.says("r9: under control");
     assert!(!is_pinned("r1") && net.clocks().len() == 2, "nothing is left under its old name");
     is_controlled(&net);
     // and while no agent is there
-    kill(&mut agent.child, libc::SIGKILL);
+    agent.end(libc::SIGKILL);
     rename("r9", "r1");
-    let mut agent = Talker::start(&net, &file);
-    assert!(agent.says("r1: under control"));
+    let mut agent = talker(&net, &file);
+    agent.says("r1: under control");
     assert!(!is_pinned("r9") && net.clocks().len() == 2, "nothing is left under its old name");
     is_controlled(&net);
-    kill(&mut agent.child, libc::SIGTERM);
+    agent.end(libc::SIGTERM);
     assert!(net.clocks().is_empty() && !is_pinned("r1"), "released");
 }
 
@@ -127,7 +126,7 @@ fn what_is_pinned_in_part_is_in_nobodys_way() {
         return;
     }
     let (net, _folder, mut agent) = of_both();
-    kill(&mut agent.child, libc::SIGKILL);
+    agent.end(libc::SIGKILL);
     // as if killed just before it noted whose pins these are
     fs::remove_file(net.record("").with_file_name(format!("{}-r2", net.namespace()))).expect("its record");
     fs::remove_file(net.pins().with_file_name("r2").join("state")).expect("which is among the pins, too");
@@ -154,11 +153,11 @@ fn rules_are_in_force_though_their_names_cannot_be_noted() {
     let in_the_way = net.record(":rules");
     fs::create_dir_all(&in_the_way).expect("a folder where a file should be");
     let folder = tempfile::tempdir().expect("a folder");
-    let mut agent = Talker::start(&net, &policy(folder.path(), "bbr"));
-    assert!(agent.says("r1: under control"));
+    let mut agent = talker(&net, &policy(folder.path(), "bbr"));
+    agent.says("r1: under control");
     policy(folder.path(), "cubic");
-    assert!(agent.says("in force"));
-    kill(&mut agent.child, libc::SIGTERM);
+    agent.says("in force");
+    agent.end(libc::SIGTERM);
     fs::remove_dir(&in_the_way).expect("it is there");
 }
 
@@ -169,10 +168,11 @@ fn a_hangup_takes_back_what_was_released_just_before() {
         return;
     }
     let (net, _folder, mut agent) = of_both();
-    stop(&agent.child);
+    stop(&agent);
     net.answer(&["detach", "r1"]);
-    send(&agent.child, libc::SIGHUP);
-    send(&agent.child, libc::SIGCONT);
-    assert!(agent.says("in force") && agent.says("r1: under control"));
-    kill(&mut agent.child, libc::SIGTERM);
+    agent.signal(libc::SIGHUP);
+    agent.signal(libc::SIGCONT);
+    agent.says("in force");
+    agent.says("r1: under control");
+    agent.end(libc::SIGTERM);
 }

@@ -1,7 +1,7 @@
 //! What others do to the programs of an interface: put their own beside them, or detach them.
 
 use crate::{
-    agent::{Talker, is_controlled, kill, policy, release, send, stop},
+    control::{is_controlled, policy, release, stop, talker},
     net::Net,
 };
 use libbpf_rs::{Link, libbpf_sys as sys};
@@ -84,10 +84,10 @@ fn programs_that_somebody_detached_are_attached_anew() {
     }
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
-    let mut agent = Talker::start(&net, &policy(folder.path(), "bbr"));
-    assert!(agent.says("under control"));
+    let mut agent = talker(&net, &policy(folder.path(), "bbr"));
+    agent.says("under control");
     let link = net.pins().join("link2");
-    stop(&agent.child);
+    stop(&agent);
     if link.exists() {
         Link::open(&link).and_then(|link| link.detach()).expect("a link");
     } else {
@@ -95,11 +95,11 @@ fn programs_that_somebody_detached_are_attached_anew() {
     }
     let other = Net::create("cubic");
     release(&other, other.agent(&policy(folder.path(), "bbr"), "under control"));
-    send(&agent.child, libc::SIGCONT);
+    agent.signal(libc::SIGCONT);
     let complaint = agent.complaint();
     assert!(complaint.contains("r1: its programs were removed by somebody"), "{complaint}");
-    assert!(agent.says("r1: under control"));
+    agent.says("r1: under control");
     is_controlled(&net);
-    kill(&mut agent.child, libc::SIGTERM);
+    agent.end(libc::SIGTERM);
     assert!(net.clocks().is_empty() && !net.pins().exists(), "released");
 }

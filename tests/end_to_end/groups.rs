@@ -1,20 +1,20 @@
 //! Flows of unmodified servers in a group, behind two interfaces: one server has one flow, the other four.
 
 use crate::{
-    agent::{attached_with, kill},
+    control::attached_with,
     downloads::Downloads,
     net::{Net, shared_groups},
     site::{Outcome, PLAIN, Place, Setup, nothing_is_left, site_or_skip},
 };
 use std::{
     fs,
-    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::Stdio,
-    thread,
-    time::{Duration, Instant},
 };
-use windlass_tests::{is_root_or_skip, windlass_path};
+use windlass_tests::{
+    is_root_or_skip,
+    process::{Process, until},
+    windlass_path,
+};
 
 const LINK: &str = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"";
 /// Of each server together.
@@ -160,19 +160,14 @@ fn members_leave_with_their_interface() {
         assert_eq!((before.members, before.sum_weight, before.in_slow_start), (3, 1, 3), "{way}");
         if way == "detached" {
             // or it would take it under control again
-            agent.kill().expect("our own child");
-            agent.wait().expect("it ends");
+            agent.end(libc::SIGKILL);
         }
         take_away(&net);
-        let end = Instant::now() + Duration::from_secs(10);
-        while net.group().members > 0 && Instant::now() < end {
-            thread::sleep(Duration::from_millis(10));
-        }
+        until("the group's members leave", || net.group().members == 0);
         let after = net.group();
         assert_eq!((after.members, after.sum_weight, after.in_slow_start), (0, 0, 0), "{way}");
         drop(connections);
-        let _ = agent.kill();
-        agent.wait().expect("it ends");
+        drop(agent);
         net.answer(&["detach", "--all"]);
     }
 }
@@ -208,19 +203,13 @@ fn members_leave_when_attach_is_killed() {
     // of one that was killed earlier, with nothing left in it yet
     let empty = shared_groups(net.namespace()).expect("groups are shared").join("leave999");
     fs::create_dir(&empty).expect("a folder");
-    attach.kill().expect("our own child");
-    attach.wait().expect("it ends");
-    let end = Instant::now() + Duration::from_secs(10);
-    while (net.group().members > 0 || empty.exists()) && Instant::now() < end {
-        thread::sleep(Duration::from_millis(10));
-    }
-    let (after, is_empty_left) = (net.group(), empty.exists());
+    attach.end(libc::SIGKILL);
+    until("the group's members and an empty folder leave", || net.group().members == 0 && !empty.exists());
+    let after = net.group();
     drop(connections);
-    agent.kill().expect("our own child");
-    agent.wait().expect("it ends");
+    agent.end(libc::SIGKILL);
     net.answer(&["detach", "--all"]);
     assert_eq!((after.members, after.sum_weight, after.in_slow_start), (0, 0, 0));
-    assert!(!is_empty_left);
 }
 
 /// One that has another /run, as in a container, sees of an `attach` that lives what it left, and that it lives.
@@ -242,18 +231,11 @@ fn members_stay_while_attach_lives_whatever_run_the_others_have() {
         windlass.display(),
         file.display()
     );
-    let mut other = net
-        .middle
-        .command("unshare")
-        .args(["--mount", "sh", "-c", &line])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("unshare (Debian: util-linux)");
-    let mut said = String::new();
-    BufReader::new(other.stdout.as_mut().expect("piped")).read_line(&mut said).expect("a line");
+    let mut other = Process::start(net.middle.command("unshare").args(["--mount", "sh", "-c", &line]));
+    let said = other.line().expect("it says that it controls");
     let members = net.group().members;
-    kill(&mut other, libc::SIGINT);
-    kill(&mut attach, libc::SIGINT);
+    other.end(libc::SIGINT);
+    attach.end(libc::SIGINT);
     drop(connections);
     assert!(said.starts_with("r2:"), "{said}");
     assert_eq!(members, 3);
@@ -274,7 +256,7 @@ fn groups_of_a_killed_attach_go_with_the_next_one() {
     ] {
         let (mut attach, _) = attached_with(&net, words);
         assert_eq!(net.has_groups(), signal == libc::SIGKILL, "{words:?}");
-        kill(&mut attach, signal);
+        attach.end(signal);
     }
     nothing_is_left(&net.middle, "r1");
     fs::remove_file(file).expect("our own");

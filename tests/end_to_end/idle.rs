@@ -1,7 +1,7 @@
 //! Connections that say nothing for long.
 
 use crate::{
-    agent::{policy, release},
+    control::{policy, release},
     net::Net,
 };
 use serde_json::Value;

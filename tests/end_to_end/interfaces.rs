@@ -1,14 +1,13 @@
 //! Interfaces that come and go, and others of the same name; and several agents, or `windlass attach`, at one interface.
 
 use crate::{
-    agent::{Talker, attached, is_controlled, kill, policy, put, release, send, stop, with_agent},
+    control::{attached, is_controlled, policy, put, release, stop, talker, with_agent},
     net::{Net, with_transfer},
 };
-use std::{
-    io::{BufRead, BufReader, Read},
-    process::{Child, Stdio},
+use windlass_tests::{
+    is_root_or_skip,
+    process::{Process, until},
 };
-use windlass_tests::is_root_or_skip;
 
 #[test]
 fn a_deleted_interface_ends_control_with_a_word() {
@@ -16,14 +15,11 @@ fn a_deleted_interface_ends_control_with_a_word() {
         return;
     }
     let net = Net::create("cubic");
-    let mut attach = net.windlass(&["attach", "r1"]).stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut out = BufReader::new(attach.stdout.take().expect("piped"));
-    out.read_line(&mut String::new()).expect("a line");
+    let mut attach = Process::start(&mut net.windlass(&["attach", "r1"]));
+    attach.says("r1: ");
     net.middle.run(&["ip", "link", "del", "r1"]).expect("iproute2");
-    let mut said = String::new();
-    out.read_to_string(&mut said).expect("its last words");
-    assert!(said.contains("the interface is gone"), "{said}");
-    assert!(attach.wait().expect("it ends").success());
+    attach.says("the interface is gone");
+    assert!(attach.wait().success());
 }
 
 #[test]
@@ -50,12 +46,12 @@ fn what_is_attached_is_not_attached_twice() {
         assert!(said.contains(word) && said.lines().count() == 1, "{words:?}: {said}");
     }
     assert_eq!(net.clocks(), clock, "nobody touched the first one's clock");
-    kill(&mut first, libc::SIGKILL);
-    kill(&mut attached(&net).0, libc::SIGKILL);
+    first.end(libc::SIGKILL);
+    attached(&net).0.end(libc::SIGKILL);
     assert_eq!(net.clocks().len(), 2, "of one that was killed the clock is left");
     net.answer(&["detach", "r1"]);
     assert_eq!(net.clocks(), Vec::<String>::new());
-    kill(&mut attached(&net).0, libc::SIGINT);
+    attached(&net).0.end(libc::SIGINT);
     assert!(!net.record(":agent").exists(), "nor is its claim");
 }
 
@@ -69,21 +65,29 @@ fn interfaces_that_come_and_go_do_not_end_the_agent() {
     let text = "[[rule]]\nname = \"all\"\nmatch.iface = \"r[17]\"\nalgorithm = \"bbr\"\n";
     let file = put(folder.path(), text);
     let mut agent = net.agent(&file, "under control");
-    let stays =
-        |agent: &mut Child| assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
+    let mut clocks_become = |count: usize| {
+        until(&format!("{count} devices of clocks"), || {
+            assert!(agent.is_running(), "the agent goes on");
+            net.clocks().len() == count
+        });
+    };
     // deleted when the agent has begun to attach: its clock is there
     for _ in 0..5 {
         net.middle.run(&["ip", "link", "add", "r7", "type", "veth", "peer", "name", "x7"]).expect("iproute2");
-        while net.clocks().len() < 4 {
-            stays(&mut agent);
-        }
+        clocks_become(4);
         net.middle.run(&["ip", "link", "del", "r7"]).expect("iproute2");
-        while net.clocks().len() > 2 {
-            stays(&mut agent);
-        }
+        clocks_become(2);
     }
     is_controlled(&net);
     release(&net, agent);
+}
+
+/// Waits until the interface has another clock than these, and its datapath is pinned; the agent runs on.
+fn is_controlled_anew(net: &Net, agent: &mut Process, clocks: &[String]) {
+    until("control with another clock", || {
+        assert!(agent.is_running(), "the agent goes on");
+        net.is_controlled_anew(clocks)
+    });
 }
 
 #[test]
@@ -96,12 +100,10 @@ fn another_interface_of_the_same_name_is_controlled_anew() {
     // while the agent is there
     let clocks = net.clocks();
     net.replace_interface("cubic");
-    while !net.is_controlled_anew(&clocks) {
-        assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
-    }
+    is_controlled_anew(&net, &mut agent, &clocks);
     is_controlled(&net);
     // and while it is not
-    kill(&mut agent, libc::SIGKILL);
+    agent.end(libc::SIGKILL);
     net.replace_interface("cubic");
     agent = net.agent(&file, "under control");
     assert_eq!(net.clocks().len(), 2, "of the old interface none");
@@ -120,9 +122,7 @@ fn a_transfer_goes_on_over_the_interface_that_replaces_its_own() {
     with_transfer(&net, |progress| {
         let clocks = net.clocks();
         net.replace_interface("cubic");
-        while !net.is_controlled_anew(&clocks) {
-            assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
-        }
+        is_controlled_anew(&net, &mut agent, &clocks);
         progress();
         let flows = net.flows();
         assert!(flows.iter().all(|f| f["mode"] == "watch"), "{flows:?}");
@@ -143,16 +143,14 @@ fn the_clock_goes_though_another_namespace_removed_the_pins() {
     // while the agent looks elsewhere
     stop(&agent);
     net.replace_interface("cubic");
-    kill(&mut other.agent(&file, "under control"), libc::SIGKILL);
+    other.agent(&file, "under control").end(libc::SIGKILL);
     assert!(net.record("").exists(), "that is its own to look after");
-    send(&agent, libc::SIGCONT);
-    while !net.is_controlled_anew(&clocks) {
-        assert!(agent.try_wait().expect("our child").is_none(), "the agent goes on");
-    }
+    agent.signal(libc::SIGCONT);
+    is_controlled_anew(&net, &mut agent, &clocks);
     // and while there is none
-    kill(&mut agent, libc::SIGKILL);
+    agent.end(libc::SIGKILL);
     net.replace_interface("cubic");
-    kill(&mut other.agent(&file, "taken over"), libc::SIGKILL);
+    other.agent(&file, "taken over").end(libc::SIGKILL);
     assert!(!net.record("").exists(), "the other one removed it");
     agent = net.agent(&file, "under control");
     assert_eq!(net.clocks().len(), 2, "of the old interface none");
@@ -170,19 +168,19 @@ fn an_agent_leaves_alone_what_another_one_made_for_the_next_interface() {
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
     let file = policy(folder.path(), "bbr");
-    let mut late = Talker::start(&net, &file);
-    assert!(late.says("under control"));
-    stop(&late.child);
+    let mut late = talker(&net, &file);
+    late.says("under control");
+    stop(&late);
     net.replace_interface("cubic");
     let next = net.agent(&file, "under control");
     let clocks = net.clocks();
-    send(&late.child, libc::SIGCONT);
-    assert!(late.says("gone"));
+    late.signal(libc::SIGCONT);
+    late.says("gone");
     let complaint = late.complaint();
     assert!(complaint.contains("another agent (process "), "{complaint}");
     assert_eq!(net.clocks(), clocks, "nothing was made anew");
     is_controlled(&net);
-    kill(&mut late.child, libc::SIGKILL);
+    late.end(libc::SIGKILL);
     release(&net, next);
 }
 
@@ -196,21 +194,22 @@ fn of_two_agents_one_has_an_interface_until_it_ends() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = policy(folder.path(), "bbr");
     for _ in 0..3 {
-        let mut agents = [Talker::start(&net, &file), Talker::start(&net, &file)];
+        let mut agents = [talker(&net, &file), talker(&net, &file)];
         // they may have removed what is left of other namespaces before
-        let of_r1 = |agent: &mut Talker| agent.out.find_map(|l| l.ok().filter(|l| l.starts_with("r1: ")));
-        let said = agents.each_mut().map(of_r1);
+        let of_r1 =
+            |agent: &Process| std::iter::from_fn(|| agent.line()).find(|line| line.starts_with("r1: "));
+        let said = agents.each_ref().map(of_r1);
         let at = usize::from(said[0].is_none());
         assert_eq!((said[at].as_deref(), &said[1 - at]), (Some("r1: under control"), &None));
         let [first, second] = &mut agents;
         let (has_it, other) = if at == 0 { (first, second) } else { (second, first) };
-        assert_eq!(other.child.wait().expect("it ends").code(), Some(2));
+        assert_eq!(other.wait().code(), Some(2));
         let complaint = other.complaint();
-        let who = format!("another agent (process {})", has_it.child.id());
+        let who = format!("another agent (process {})", has_it.id());
         assert!(complaint.contains(&who), "{complaint}");
         is_controlled(&net);
-        kill(&mut has_it.child, libc::SIGKILL);
-        kill(&mut net.agent(&file, "taken over"), libc::SIGKILL);
+        has_it.end(libc::SIGKILL);
+        net.agent(&file, "taken over").end(libc::SIGKILL);
         net.answer(&["detach", "--all"]);
     }
 }
@@ -224,10 +223,10 @@ fn what_is_pinned_for_interfaces_that_are_gone_is_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = policy(folder.path(), "bbr");
     for left in [&gone, &alive] {
-        kill(&mut left.agent(&file, "under control"), libc::SIGKILL);
+        left.agent(&file, "under control").end(libc::SIGKILL);
     }
     gone.middle.run(&["ip", "link", "del", "r1"]).expect("iproute2");
-    kill(&mut net.agent(&file, "under control"), libc::SIGTERM);
+    net.agent(&file, "under control").end(libc::SIGTERM);
     assert!(!gone.pins().exists());
     assert!(alive.pins().exists());
     is_controlled(&alive);
@@ -254,22 +253,22 @@ fn an_interface_with_a_dot_in_its_name_is_controlled() {
     let mut agent = net.agent(&file, "rvs1.100: under control");
     with_transfer(&net, |progress| {
         progress();
-        kill(&mut agent, libc::SIGKILL);
+        agent.end(libc::SIGKILL);
         agent = net.agent(&file, "rvs1.100: taken over");
         let flows = net.flows();
         assert!(flows[0]["iface"] == IFACE && flows[0]["mode"] == "transparent", "{flows:?}");
         let look = net.answer(&["top", "--json", "--count", "1"]);
         assert!(look.contains(IFACE), "{look}");
     });
-    kill(&mut agent, libc::SIGKILL);
+    agent.end(libc::SIGKILL);
     assert_eq!(net.answer(&["detach", IFACE]), "rvs1.100: released\n");
     assert!(net.clocks().is_empty() && !net.pins().with_file_name("rvs1:100").exists(), "nothing is left");
     // and the next agent that starts, anywhere, removes what is left of one that is gone
-    kill(&mut net.agent(&file, "under control"), libc::SIGKILL);
+    net.agent(&file, "under control").end(libc::SIGKILL);
     assert!(net.pins().with_file_name("rvs1:100").exists());
     ip(&["ip", "link", "del", IFACE]);
     let other = Net::create("cubic");
-    kill(&mut other.agent(&policy(folder.path(), "bbr"), "under control"), libc::SIGTERM);
+    other.agent(&policy(folder.path(), "bbr"), "under control").end(libc::SIGTERM);
     assert!(!net.pins().with_file_name("rvs1:100").exists());
     other.answer(&["detach", "--all"]);
 }

@@ -1,7 +1,10 @@
 //! Real transfers through the real datapath, each in namespaces of its own, payloads checked by SHA-256.
 
 mod agent;
+mod attach;
+mod clocks;
 mod comings;
+mod control;
 mod deployments;
 mod downloads;
 mod faults;
@@ -11,6 +14,7 @@ mod hostile;
 mod idle;
 mod interfaces;
 mod native;
+mod native_attach;
 mod native_groups;
 mod native_sockets;
 mod net;

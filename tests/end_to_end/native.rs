@@ -8,12 +8,11 @@ use crate::{
 use serde_json::{Value, json};
 use std::{
     fs,
-    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 use windlass_core::Algorithm;
 use windlass_lab::{
@@ -22,11 +21,15 @@ use windlass_lab::{
     tcp_counters,
 };
 use windlass_scenario::{Dist, Rate, Span};
-use windlass_tests::{is_root_or_skip, windlass};
+use windlass_tests::{
+    is_root_or_skip,
+    process::{LIMIT, Process, until},
+    windlass,
+};
 
 /// Algorithms registered under names of a test's own; names are the same in all namespaces.
 pub struct Loaded {
-    prefix: String,
+    pub prefix: String,
     is_loaded: bool,
 }
 
@@ -45,7 +48,7 @@ impl Loaded {
         Self::under(own_prefix())
     }
 
-    fn under(prefix: String) -> Loaded {
+    pub fn under(prefix: String) -> Loaded {
         let out = windlass().args(["native", "load", "--prefix", &prefix]).output().expect("windlass runs");
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         Loaded { prefix, is_loaded: true }
@@ -64,7 +67,7 @@ impl Loaded {
         mine[key].as_u64().expect("a number")
     }
 
-    fn unload(&mut self) {
+    pub fn unload(&mut self) {
         self.is_loaded = false;
         let out =
             windlass().args(["native", "unload", "--prefix", &self.prefix]).output().expect("windlass runs");
@@ -86,7 +89,7 @@ pub fn in_use(server: &Netns) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
-fn registered() -> String {
+pub fn registered() -> String {
     fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("the kernel's list")
 }
 
@@ -135,9 +138,8 @@ fn packets_are_no_larger_than_the_pacing_rate_asks_for() {
     let device = topology.interface("server", "box").expect("a cable");
     let mut large = topology.host("server").command("tcpdump");
     large.args(["-i", &device, "-n", "-l", "--immediate-mode", "tcp and greater 8000"]);
-    let mut large = large.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("tcpdump");
-    let mut said = BufReader::new(large.stderr.take().expect("piped")).lines();
-    assert!(said.any(|line| line.is_ok_and(|line| line.contains("listening on"))), "tcpdump listens");
+    let mut large = Process::start(&mut large);
+    large.complains_of("listening on");
     let server = Server::start(topology.host("server"), 64).expect("nginx");
     let file = files::file_of(10_000_000).expect("a file");
     let address = topology.address_of("server");
@@ -145,9 +147,8 @@ fn packets_are_no_larger_than_the_pacing_rate_asks_for() {
         Client::start(topology.host("client"), &address, &file, Duration::from_secs(60)).expect("curl");
     client.finish(None).expect("a whole transfer");
     drop(server);
-    large.kill().expect("it runs");
-    let out = large.wait_with_output().expect("its output");
-    assert!(out.stdout.is_empty(), "more than five segments:\n{}", String::from_utf8_lossy(&out.stdout));
+    large.end(libc::SIGKILL);
+    assert_eq!(large.line(), None, "more than five segments");
     assert!(loaded.number("bbr", "started") >= 1, "BBR was used");
 }
 
@@ -283,9 +284,10 @@ fn a_lossy_transfer_outlives_unloading() {
         thread::scope(|scope| {
             // nginx, curl and SHA-256, as everywhere
             let transfer = scope.spawn(|| run_whole(&run));
-            while loaded.number(algorithm, "sockets") == 0 {
+            until(algorithm, || {
                 assert!(!transfer.is_finished(), "{algorithm} was never used");
-            }
+                loaded.number(algorithm, "sockets") > 0
+            });
             loaded.unload();
             assert!(!transfer.is_finished(), "{algorithm} was unloaded in mid-transfer");
             assert!(transfer.join().expect("it completes").is_complete());
@@ -321,19 +323,8 @@ pub fn cgroup_or_skip(test: &str) -> Option<Cgroup> {
     Some(Cgroup::create(netns::next_run(), "sockets").expect("a cgroup"))
 }
 
-/// A child that ends with the test.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // SAFETY: our own child, not yet waited for.
-        unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
-        let _ = self.0.wait();
-    }
-}
-
 /// An nginx on the server, in a cgroup if one is given.
-fn nginx(net: &Net, folder: &Path, cgroup: Option<&Cgroup>, ports: &[u16]) -> Process {
+pub fn nginx(net: &Net, folder: &Path, cgroup: Option<&Cgroup>, ports: &[u16]) -> Process {
     let folder = folder.join(ports[0].to_string());
     fs::create_dir(&folder).expect("a writable folder");
     let listen: String = ports.iter().map(|p| format!("listen {p};")).collect();
@@ -348,22 +339,20 @@ fn nginx(net: &Net, folder: &Path, cgroup: Option<&Cgroup>, ports: &[u16]) -> Pr
     let join = if cgroup.is_some() { "echo $$ > \"$2\"/cgroup.procs && " } else { "" };
     let mut command: Command = net.server.command("sh");
     command.arg("-c").arg(format!("{join}exec nginx -c \"$0\" -p \"$1\"")).arg(&file).arg(&folder);
-    command.arg(cgroup.map_or(Path::new(""), Cgroup::path)).stdin(Stdio::null()).stderr(Stdio::null());
-    Process(command.spawn().expect("nginx"))
+    Process::start(command.arg(cgroup.map_or(Path::new(""), Cgroup::path)))
 }
 
 /// Fetches from the server's port, once it listens.
-fn fetch(net: &Net, port: u16) {
-    let end = Instant::now() + Duration::from_secs(10);
+pub fn fetch(net: &Net, port: u16) {
     let url = format!("http://10.79.1.2:{port}/");
-    loop {
-        let out = net.client.command("curl").args(["-sS", &url]).output().expect("curl");
-        if out.status.success() {
-            assert_eq!(String::from_utf8_lossy(&out.stdout), "fetched");
-            return;
-        }
-        assert!(Instant::now() < end, "{url}: {}", String::from_utf8_lossy(&out.stderr));
-    }
+    until(&url, || {
+        let most = LIMIT.as_secs().to_string();
+        let curl = ["-sS", "--max-time", &most, &url];
+        let out = net.client.command("curl").args(curl).output().expect("curl");
+        let is_there = out.status.success();
+        assert!(!is_there || out.stdout == b"fetched", "{}", String::from_utf8_lossy(&out.stdout));
+        is_there
+    });
 }
 
 fn write_policy(folder: &Path, cgroup: &Cgroup, of_8001: &str) -> PathBuf {
@@ -383,6 +372,14 @@ fn write_policy(folder: &Path, cgroup: &Cgroup, of_8001: &str) -> PathBuf {
     file
 }
 
+/// An agent with these algorithms that has its cgroup under control.
+fn controlling(policy: &Path, loaded: &Loaded) -> Process {
+    let words = ["agent", "--policy", policy.to_str().expect("UTF-8"), "--prefix", &loaded.prefix];
+    let agent = Process::start(windlass().args(words));
+    agent.says("under control");
+    agent
+}
+
 #[test]
 fn a_policy_chooses_for_the_sockets_of_a_cgroup() {
     if !is_root_or_skip("a_policy_chooses_for_the_sockets_of_a_cgroup") {
@@ -399,24 +396,15 @@ fn a_policy_chooses_for_the_sockets_of_a_cgroup() {
     let file = write_policy(folder.path(), &cgroup, "bbr");
     let _inside = nginx(&net, folder.path(), Some(&cgroup), &[8001, 8002, 8003]);
     let _outside = nginx(&net, folder.path(), None, &[8004]);
-    let mut agent = windlass()
-        .args(["agent", "--policy", file.to_str().expect("UTF-8"), "--prefix", &loaded.prefix])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the agent starts");
-    let mut lines = BufReader::new(agent.stdout.take().expect("piped")).lines();
-    let mut agent = Process(agent);
-    let mut says = |word: &str| lines.any(|l| l.is_ok_and(|l| l.contains(word)));
-    assert!(says("under control"), "the agent attaches to the cgroup");
+    let mut agent = controlling(&file, &loaded);
 
     [8001, 8002, 8003, 8004].into_iter().for_each(|port| fetch(&net, port));
     assert_eq!(used(names), [1, 1, 0], "by port, by client, by neither, outside the cgroup");
     write_policy(folder.path(), &cgroup, "reno");
-    assert!(says("in force"), "the agent reads its policy again");
+    agent.says("in force");
     fetch(&net, 8001);
     assert_eq!(used(names), [1, 1, 1], "another algorithm for new sockets");
-    agent.0.kill().expect("our own child");
-    agent.0.wait().expect("it ends");
+    agent.end(libc::SIGKILL);
     fetch(&net, 8002);
     assert_eq!(used(names), [1, 2, 1], "what the agent set up outlives it");
     let out =
@@ -447,13 +435,12 @@ fn a_cgroup_has_one_who_chooses_for_it() {
     let agent = || {
         let mut command = windlass();
         command.args(["agent", "--policy", file.to_str().expect("UTF-8"), "--prefix", &loaded.prefix]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     };
     let attach = || {
         let mut command = windlass();
         command.args(["attach", "--native", "--alg", "bbr", "--prefix", &loaded.prefix, "--cgroup"]);
-        command.arg(cgroup.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.arg(cgroup.path());
         command
     };
     let is_refused = |command: &mut Command, why: &str| {
@@ -462,30 +449,27 @@ fn a_cgroup_has_one_who_chooses_for_it() {
         assert!(out.status.code() == Some(2) && said.contains(why), "{said}");
     };
     let has_begun = |command: &mut Command| {
-        let mut child = command.spawn().expect("windlass starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
-        assert!(line.contains(cgroup.path().to_str().expect("UTF-8")), "{line}");
-        Process(child)
+        let process = Process::start(command);
+        let first = process.line().expect("a line");
+        assert!(first.contains(cgroup.path().to_str().expect("UTF-8")), "{first}");
+        process
     };
     let mut first = has_begun(&mut agent());
-    let mut complaint = String::new();
-    let errors = first.0.stderr.as_mut().expect("piped");
-    BufReader::new(errors).read_line(&mut complaint).expect("a line");
+    let complaint = first.complaint();
     assert!(
         complaint.contains("/etc is not under control") && complaint.contains("cgroup v2"),
         "{complaint}"
     );
-    is_refused(&mut agent(), &format!("another agent (process {})", first.0.id()));
+    is_refused(&mut agent(), &format!("another agent (process {})", first.id()));
     is_refused(&mut attach(), "under an agent's control");
-    first.0.kill().and_then(|()| first.0.wait()).expect("our own child");
+    first.end(libc::SIGKILL);
     is_refused(&mut attach(), "under an agent's control");
     let out = windlass().args(["detach", "--cgroup"]).arg(cgroup.path()).output().expect("windlass runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let mut attached = has_begun(&mut attach());
     is_refused(&mut agent(), "by a `windlass attach --native`");
     is_refused(&mut attach(), "by a `windlass attach --native`");
-    attached.0.kill().and_then(|()| attached.0.wait()).expect("our own child");
+    attached.end(libc::SIGKILL);
     drop(has_begun(&mut agent()));
 }
 
@@ -507,14 +491,11 @@ fn an_agent_controls_interfaces_though_it_cannot_have_its_algorithms() {
     fs::write(&file, rules).expect("a writable folder");
     let path = file.to_str().expect("UTF-8");
     let words = ["agent", "--detach-on-exit", "--policy", path, "--prefix", &loaded.prefix];
-    let mut agent = net.windlass(&words).stderr(Stdio::piped()).spawn().expect("the agent starts");
-    let mut complaint = String::new();
-    BufReader::new(agent.stderr.as_mut().expect("piped")).read_line(&mut complaint).expect("a line");
+    let mut agent = Process::start(&mut net.windlass(&words));
+    let complaint = agent.complaint();
     assert!(complaint.contains("another version"), "{complaint}");
     assert_eq!(net.clocks().len(), 2, "under control");
-    // SAFETY: our own child, not yet waited for.
-    unsafe { libc::kill(agent.id() as i32, libc::SIGTERM) };
-    assert!(agent.wait().expect("it ends").success(), "it went on until told to end");
+    assert!(agent.end(libc::SIGTERM).success(), "it went on until told to end");
 }
 
 /// What all sockets of a namespace have by default, or by their route, is no choice that a policy leaves alone.
@@ -528,14 +509,7 @@ fn a_policy_chooses_where_the_default_is_ours() {
     let loaded = Loaded::new();
     let folder = tempfile::tempdir().expect("a folder");
     let file = write_policy(folder.path(), &cgroup, "bbr");
-    let mut agent = windlass()
-        .args(["agent", "--policy", file.to_str().expect("UTF-8"), "--prefix", &loaded.prefix])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the agent starts");
-    let mut lines = BufReader::new(agent.stdout.take().expect("piped")).lines();
-    let _agent = Process(agent);
-    assert!(lines.any(|l| l.is_ok_and(|l| l.contains("under control"))));
+    let _agent = controlling(&file, &loaded);
     let ours = loaded.name("reno");
     let (by_route, by_default) = (Net::create(&ours), Net::create("cubic"));
     let default = "default via 10.79.1.1".split(' ');
@@ -555,169 +529,22 @@ fn a_policy_chooses_where_the_default_is_ours() {
 }
 
 #[test]
-fn attach_native_lasts_as_long_as_it_runs() {
-    if !is_root_or_skip("attach_native_lasts_as_long_as_it_runs") {
-        return;
-    }
-    let Some(cgroup) = cgroup_or_skip("attach_native_lasts_as_long_as_it_runs") else {
-        return;
-    };
-    let prefix = own_prefix();
-    let net = Net::create("cubic");
-    let folder = tempfile::tempdir().expect("a folder");
-    let _inside = nginx(&net, folder.path(), Some(&cgroup), &[8001]);
-    let mut attach = windlass()
-        .args([
-            "attach",
-            "--native",
-            "--cgroup",
-            cgroup.path().to_str().expect("UTF-8"),
-            "--alg",
-            "bbr",
-            "--prefix",
-            &prefix,
-            "--json",
-        ])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut lines = BufReader::new(attach.stdout.take().expect("piped")).lines();
-    let attach = Process(attach);
-    let mut event = || {
-        let line = lines.next().expect("an event").expect("UTF-8");
-        serde_json::from_str::<Value>(&line).expect("JSON")
-    };
-    assert_eq!(event()["algorithm"], format!("{prefix}bbr"));
-    fetch(&net, 8001);
-    drop(attach);
-    let sockets = &event()["sockets"];
-    assert_eq!((&sockets["chosen"], &sockets["refused"]), (&1.into(), &0.into()), "{sockets}");
-    assert!(!registered().contains(&prefix), "{}", registered());
-    fetch(&net, 8001);
-}
-
-/// Its sockets' wishes would go nowhere, and nobody would say so.
-#[test]
-fn attach_native_ends_when_the_algorithms_that_it_shares_are_unloaded_or_others() {
-    let test = "attach_native_ends_when_the_algorithms_that_it_shares_are_unloaded_or_others";
-    if !is_root_or_skip(test) {
-        return;
-    }
-    let Some(cgroup) = cgroup_or_skip(test) else { return };
-    for is_loaded_anew in [false, true] {
-        let mut loaded = Loaded::new();
-        let mut command = windlass();
-        command.args(["attach", "--native", "--prefix", &loaded.prefix, "--cgroup"]).arg(cgroup.path());
-        let mut attach = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let mut line = String::new();
-        BufReader::new(attach.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
-        assert!(line.contains("for all sockets"), "{line}");
-        loaded.unload();
-        let _again = is_loaded_anew.then(|| Loaded::under(loaded.prefix.clone()));
-        let out = attach.wait_with_output().expect("it ends");
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.code() == Some(2) && said.contains("start again"), "{said}");
-    }
-}
-
-/// `windlass attach --native` under `prefix`, for a policy with a group; and where the name of that is noted.
-fn attach_with_group(folder: &Path, cgroup: &Cgroup, prefix: &str) -> (Process, PathBuf) {
-    let policy = folder.join("policy.toml");
-    let text = format!(
-        "[[rule]]\nname = \"all\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch = {{ cgroup = \"{}\" }}\n\
-         group = {{ name = \"g\", rule = \"ccc\" }}\n",
-        cgroup.path().display()
-    );
-    fs::write(&policy, text).expect("a writable folder");
-    let attach = windlass()
-        .args(["attach", "--native", "--policy", policy.to_str().expect("UTF-8"), "--prefix", prefix])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut attach = Process(attach);
-    let out = attach.0.stdout.as_mut().expect("piped");
-    BufReader::new(out).read_line(&mut String::new()).expect("a line");
-    let names = PathBuf::from(format!("/run/windlass/native-{prefix}:groups"));
-    assert!(names.exists(), "{}", names.display());
-    (attach, names)
-}
-
-#[test]
-fn attach_native_takes_the_names_of_its_groups_along() {
-    let test = "attach_native_takes_the_names_of_its_groups_along";
-    if !is_root_or_skip(test) {
-        return;
-    }
-    let Some(cgroup) = cgroup_or_skip(test) else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let (attach, names) = attach_with_group(folder.path(), &cgroup, &own_prefix());
-    drop(attach);
-    assert!(!names.exists(), "{}", names.display());
-}
-
-/// Whoever started it was killed.
-#[test]
-fn attach_native_ends_with_its_reader() {
-    let test = "attach_native_ends_with_its_reader";
-    if !is_root_or_skip(test) {
-        return;
-    }
-    let Some(cgroup) = cgroup_or_skip(test) else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let prefix = own_prefix();
-    let (mut attach, names) = attach_with_group(folder.path(), &cgroup, &prefix);
-    drop(attach.0.stdout.take());
-    assert_eq!(attach.0.wait().expect("it ends").code(), Some(1));
-    assert!(!names.exists(), "{}", names.display());
-    assert!(!registered().contains(&prefix), "{}", registered());
-}
-
-/// The next that loads algorithms, whatever their names, clears up; what others noted that still run stays.
-#[test]
-fn names_of_groups_of_a_killed_attach_do_not_stay() {
-    let test = "names_of_groups_of_a_killed_attach_do_not_stay";
-    if !is_root_or_skip(test) {
-        return;
-    }
-    let cgroups: Vec<Cgroup> = (0..2).map_while(|_| cgroup_or_skip(test)).collect();
-    let [killed, runs] = cgroups.as_slice() else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let [of_runs, of_killed] = [own_prefix(), own_prefix()];
-    let (_attach, kept) = attach_with_group(folder.path(), runs, &of_runs);
-    let (mut attach, names) = attach_with_group(folder.path(), killed, &of_killed);
-    attach.0.kill().expect("our own child");
-    attach.0.wait().expect("it ends");
-    let end = Instant::now() + Duration::from_secs(10);
-    while registered().contains(&of_killed) {
-        assert!(Instant::now() < end, "{}", registered());
-    }
-    assert!(names.exists(), "nobody could have removed it");
-    let _loaded = Loaded::new();
-    assert!(!names.exists(), "{}", names.display());
-    assert!(kept.exists(), "{}", kept.display());
-}
-
-#[test]
 fn what_is_held_ends_with_its_pipe() {
     if !is_root_or_skip("what_is_held_ends_with_its_pipe") {
         return;
     }
     let prefix = own_prefix();
-    let mut holder = windlass()
-        .args(["native", "load", "--hold", "--prefix", &prefix])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut line = String::new();
-    BufReader::new(holder.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    let mut command = windlass();
+    command.args(["native", "load", "--hold", "--prefix", &prefix]);
+    let mut holder = Process::start_as_is(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
     let name = format!("{prefix}bbr");
-    assert!(line.contains(&name), "{line}");
+    let first = holder.line().expect("a line");
+    assert!(first.contains(&name), "{first}");
     let net = Net::create(&name);
     with_transfer(&net, |progress| {
         assert!(in_use(&net.server).contains(&name), "{}", in_use(&net.server));
-        drop(holder.stdin.take());
-        assert!(holder.wait().expect("it ends").success());
+        holder.close_input();
+        assert!(holder.wait().success());
         progress();
         let now = in_use(&net.server);
         assert!(!now.contains(&name) && now.contains("bbr"), "{now}");
@@ -742,14 +569,7 @@ fn without_memory_for_its_state_a_socket_is_the_kernels() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let file = write_policy(folder.path(), &cgroup, "bbr");
-    let mut agent = windlass()
-        .args(["agent", "--policy", file.to_str().expect("UTF-8"), "--prefix", &loaded.prefix])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the agent starts");
-    let mut lines = BufReader::new(agent.stdout.take().expect("piped")).lines();
-    let _agent = Process(agent);
-    assert!(lines.any(|l| l.is_ok_and(|l| l.contains("under control"))));
+    let _agent = controlling(&file, &loaded);
     let _inside = nginx(&net, folder.path(), Some(&cgroup), &[8001]);
     fetch(&net, 8001);
     let of = |algorithm: &str| ["started", "handed_back"].map(|key| loaded.number(algorithm, key));

@@ -16,8 +16,6 @@ use std::{
     net::TcpStream,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    process::{Child, Stdio},
-    sync::mpsc::{Receiver, channel},
     thread,
     time::{Duration, Instant},
 };
@@ -25,7 +23,7 @@ use windlass_agent::GroupHome;
 use windlass_core::abi::{self, wl_group};
 use windlass_lab::{Cgroup, files, netns};
 use windlass_scenario::Scenario;
-use windlass_tests::{is_root_or_skip, windlass};
+use windlass_tests::{is_root_or_skip, process::Process, windlass};
 
 const LINK: &str = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"";
 
@@ -125,33 +123,20 @@ fn every_rule_couples_sockets() {
 
 /// `windlass agent` with the native home under a prefix of its own. Dropped, it is killed and the algorithms unloaded.
 struct Agent {
-    child: Child,
-    lines: Receiver<String>,
+    process: Process,
     prefix: String,
     policy: PathBuf,
 }
 
 impl Agent {
     fn start(policy: PathBuf, prefix: &str) -> Agent {
-        let mut child = windlass()
-            .args(["agent", "--policy", policy.to_str().expect("UTF-8"), "--prefix", prefix])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the agent starts");
-        let out = BufReader::new(child.stdout.take().expect("piped"));
-        let (sender, lines) = channel();
-        thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        Agent { child, lines, prefix: prefix.into(), policy }
+        let words = ["agent", "--policy", policy.to_str().expect("UTF-8"), "--prefix", prefix];
+        Agent { process: Process::start(windlass().args(words)), prefix: prefix.into(), policy }
     }
 
     /// Waits until it has said all these words, each in a line of its own.
-    fn says(&mut self, words: &[&str]) {
-        for word in words {
-            while !self.lines.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("it says {word}")).contains(word)
-            {
-            }
-        }
+    fn says(&self, words: &[&str]) {
+        words.iter().for_each(|word| drop(self.process.says(word)));
     }
 
     /// Puts another policy into its file, at once.
@@ -163,8 +148,7 @@ impl Agent {
 
     /// As kill -9 does.
     fn kill(&mut self) {
-        self.child.kill().expect("our own child");
-        self.child.wait().expect("it ends");
+        self.process.end(libc::SIGKILL);
     }
 
     /// What `windlass native list` says of this home's groups.
@@ -222,9 +206,8 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // both may have been done before
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.end(libc::SIGKILL);
+        // it may have been done before
         let _ = windlass().args(["native", "unload", "--prefix", &self.prefix]).output();
     }
 }
@@ -316,7 +299,7 @@ fn a_rule_is_one_tenant_whatever_the_cgroups_of_its_sockets() {
     let of_all = "[[rule]]\nname = \"all\"\nmode = \"native\"\nalgorithm = \"reno\"\nmatch = { client = \"192.0.2.1\" }\n\
                   group = { name = \"uplink\", rule = \"ccc\", per = \"rule\" }\n";
     fs::write(&file, rule(&site, 0, 2) + of_all).expect("a writable folder");
-    let mut agent = Agent::start(file, &own_prefix());
+    let agent = Agent::start(file, &own_prefix());
     agent.says(&["under control"; 2]);
     let terms = Path::new("/sys/fs/bpf/windlass/native").join(&agent.prefix).join("terms");
     let terms = MapHandle::from_pinned_path(terms).expect("the rules' groups");
@@ -350,7 +333,7 @@ fn an_agent_goes_on_when_its_algorithms_are_unloaded() {
     agent.unload();
     agent.rewrite(&policy(&site, [1, 2]));
     agent.says(&["in force", "under control", "under control"]);
-    assert!(agent.child.try_wait().expect("our child").is_none(), "the agent goes on");
+    assert!(agent.process.is_running(), "the agent goes on");
 }
 
 /// A way that takes smaller packets than before: what was in flight is sent again in pieces, and nobody's window is cut.
@@ -363,7 +346,7 @@ fn a_smaller_mtu_is_no_timeout() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("policy.toml");
     fs::write(&file, one_group(&site, "etcp")).expect("a writable folder");
-    let mut agent = Agent::start(file, &own_prefix());
+    let agent = Agent::start(file, &own_prefix());
     agent.says(&["under control"]);
     let downloads = Downloads::start(&site, &[0, 0]);
     downloads.shares(1_000_000);
@@ -444,7 +427,7 @@ fn a_timeout_of_a_socket_that_finds_its_group_busy_is_heard_later() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("policy.toml");
         fs::write(&file, one_group(&site, rule)).expect("a writable folder");
-        let mut agent = Agent::start(file, &own_prefix());
+        let agent = Agent::start(file, &own_prefix());
         agent.says(&["under control"]);
         let [mut one, mut other] = [(); 2].map(|()| Client::connect(&site));
         other.fetch(10_000);
@@ -509,7 +492,7 @@ fn a_group_stops_growing_where_a_members_route_bounds_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("policy.toml");
         fs::write(&file, one_group(&site, rule)).expect("a writable folder");
-        let mut agent = Agent::start(file, &own_prefix());
+        let agent = Agent::start(file, &own_prefix());
         agent.says(&["under control"]);
         let downloads = Downloads::start(&site, &[0]);
         downloads.shares(2_000_000);
@@ -569,7 +552,7 @@ fn algorithms_and_cgroups_pinned_in_part_are_pinned_anew() {
     }
     let mut second = Agent::start(file, &first.prefix);
     second.says(&["under control"; 2]);
-    assert!(second.child.try_wait().expect("our child").is_none(), "the agent goes on");
+    assert!(second.process.is_running(), "the agent goes on");
 }
 
 /// Nobody speaks for the sockets of an `attach` that was killed: they leave the group that others share.
@@ -584,20 +567,15 @@ fn sockets_of_a_killed_attach_leave_the_group_that_others_share() {
     let prefix = own_prefix();
     fs::write(&of_agent, rule(&site, 0, 1)).expect("a writable folder");
     fs::write(&of_attach, rule(&site, 1, 1)).expect("a writable folder");
-    let mut agent = Agent::start(of_agent, &prefix);
+    let agent = Agent::start(of_agent, &prefix);
     agent.says(&["under control"]);
-    let mut attach = windlass()
-        .args(["attach", "--native", "--policy", of_attach.to_str().expect("UTF-8"), "--prefix", &prefix])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut line = String::new();
-    BufReader::new(attach.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+    let words = ["attach", "--native", "--policy", of_attach.to_str().expect("UTF-8"), "--prefix", &prefix];
+    let mut attach = Process::start(windlass().args(words));
+    attach.line().expect("it says that it controls");
     let downloads = Downloads::start(&site, &[0, 1, 1]);
     downloads.shares(1_000_000);
     assert_eq!(agent.members(), Some(3));
-    attach.kill().expect("our own child");
-    attach.wait().expect("it ends");
+    attach.end(libc::SIGKILL);
     let end = Instant::now() + LIMIT;
     while agent.members() != Some(1) {
         assert!(Instant::now() < end, "{}", agent.groups());
@@ -628,7 +606,7 @@ fn what_is_pinned_for_a_cgroup_that_is_gone_is_removed() {
     let pins = Path::new("/sys/fs/bpf/windlass/select").join(id.to_string());
     assert!(pins.is_dir(), "it outlives the agent");
     fs::write(&file, rule(&site, 0, 1)).expect("a writable folder");
-    let mut second = Agent::start(file, &prefix);
+    let second = Agent::start(file, &prefix);
     second.says(&["under control"]);
     let terms = Path::new("/sys/fs/bpf/windlass/native").join(&prefix).join("terms");
     let terms = MapHandle::from_pinned_path(terms).expect("the rules' groups");

@@ -1,21 +1,25 @@
 //! A server, a box and a client over plain cables, and an endless transfer between them.
 
+use anyhow::Context;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use serde_json::Value;
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, Read, Write},
     net::{Shutdown, TcpListener, TcpStream},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::atomic::{AtomicU64, Ordering},
     thread,
 };
 use windlass_agent::GroupHome;
 use windlass_core::abi::wl_group;
 use windlass_lab::netns::{self, Netns};
-use windlass_tests::windlass_path;
+use windlass_tests::{
+    process::{LIMIT, Process, until},
+    windlass_path,
+};
 
 const PORT: u16 = 7000;
 const CHUNK: usize = 64 << 10;
@@ -117,8 +121,8 @@ impl Net {
     pub fn idle_connections(&self, count: usize) -> Vec<[TcpStream; 2]> {
         let listener = self.server.enter(|| Ok(TcpListener::bind(("0.0.0.0", PORT))?)).expect("a free port");
         let connect = |_| {
-            let client = self.client.enter(|| Ok(TcpStream::connect(("10.79.1.2", PORT))?));
-            let mut ends = [listener.accept().expect("a connection").0, client.expect("a connection")];
+            let client = self.client.enter(|| Ok(connect()?));
+            let mut ends = [accept(&listener), client.expect("a connection")];
             ends[0].write_all(&[7; CHUNK]).expect("sent");
             ends[1].read_exact(&mut [0; CHUNK]).expect("received");
             ends
@@ -158,28 +162,44 @@ impl Net {
     }
 
     /// Starts the agent and waits until it says `expected`.
-    pub fn agent(&self, policy: &Path, expected: &str) -> Child {
+    pub fn agent(&self, policy: &Path, expected: &str) -> Process {
         self.agent_with(policy, &[], expected)
     }
 
     /// The same with further words.
-    pub fn agent_with(&self, policy: &Path, words: &[&str], expected: &str) -> Child {
-        let mut child = self
-            .windlass(&[&["agent", "--policy", policy.to_str().expect("UTF-8")], words].concat())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the agent starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let said = lines.find(|l| l.as_ref().is_ok_and(|l| l.contains(expected)));
-        assert!(said.is_some(), "the agent never said '{expected}'");
-        // it may go on talking
-        thread::spawn(move || lines.for_each(drop));
-        child
+    pub fn agent_with(&self, policy: &Path, words: &[&str], expected: &str) -> Process {
+        let own = ["agent", "--policy", policy.to_str().expect("UTF-8")];
+        let agent = Process::start(&mut self.windlass(&[&own, words].concat()));
+        agent.says(expected);
+        agent
     }
 
     pub fn flows(&self) -> Vec<Value> {
         let value: Value = serde_json::from_str(&self.answer(&["flows", "--json"])).expect("JSON");
         value["flows"].as_array().expect("a list").clone()
+    }
+
+    /// Has the box lose what comes too fast for the client.
+    pub fn bottleneck(&self) {
+        let words = "tc qdisc add dev r2 root tbf rate 200mbit burst 20kb limit 60kb";
+        self.middle.run(&words.split(' ').collect::<Vec<_>>()).expect("tc");
+    }
+
+    /// How many segments were repaired of the only flow, which must be controlled.
+    pub fn repaired(&self) -> u64 {
+        let flows = self.flows();
+        assert_eq!(flows.len(), 1, "still the same flow: {flows:?}");
+        assert_eq!((&flows[0]["mode"], &flows[0]["only_watched"]), (&"transparent".into(), &Value::Null));
+        flows[0]["repaired_segs"].as_u64().expect("a number")
+    }
+
+    /// Waits until some segment more was repaired.
+    pub fn repairs_go_on(&self, progress: &dyn Fn()) {
+        let before = self.repaired();
+        until("a repair", || {
+            progress();
+            self.repaired() != before
+        });
     }
 }
 
@@ -188,41 +208,65 @@ fn pattern(offset: u64) -> u8 {
     (offset ^ offset >> 8 ^ offset >> 16) as u8
 }
 
+/// Has whoever waits for this connection fail where it stands still.
+fn limited(stream: TcpStream) -> io::Result<TcpStream> {
+    stream.set_read_timeout(Some(LIMIT))?;
+    stream.set_write_timeout(Some(LIMIT))?;
+    Ok(stream)
+}
+
+/// Connects to the server, from the client's namespace.
+fn connect() -> io::Result<TcpStream> {
+    limited(TcpStream::connect_timeout(&([10, 79, 1, 2], PORT).into(), LIMIT)?)
+}
+
+/// Waits for the client.
+fn accept(listener: &TcpListener) -> TcpStream {
+    listener.set_nonblocking(true).expect("a socket");
+    let mut taken = None;
+    until("the client connects", || {
+        taken = listener.accept().ok();
+        taken.is_some()
+    });
+    let (stream, _) = taken.expect("it has connected");
+    stream.set_nonblocking(false).and_then(|()| limited(stream)).expect("a socket")
+}
+
 /// Sends from the server's namespace until told to stop; returns how much.
 fn serve(net: &Net, stop_at: &AtomicU64) -> u64 {
     net.server
         .enter(|| {
-            let (mut stream, _) = TcpListener::bind(("0.0.0.0", PORT))?.accept()?;
+            let mut stream = accept(&TcpListener::bind(("0.0.0.0", PORT))?);
             let mut sent = 0;
             let mut block = vec![0; CHUNK];
             while sent < stop_at.load(Ordering::Relaxed) {
                 for (i, byte) in block.iter_mut().enumerate() {
                     *byte = pattern(sent + i as u64);
                 }
-                stream.write_all(&block)?;
+                stream.write_all(&block).context("sending")?;
                 sent += CHUNK as u64;
             }
             stream.shutdown(Shutdown::Write)?;
-            stream.read_to_end(&mut Vec::new())?;
+            stream.read_to_end(&mut Vec::new()).context("waiting for the client's end")?;
             Ok(sent)
         })
-        .expect("the server serves")
+        .unwrap_or_else(|e| panic!("the server: {e:#}"))
 }
 
 /// Receives and checks every byte; returns how many.
 fn fetch(net: &Net, received: &AtomicU64) -> u64 {
     net.client
         .enter(|| {
-            let mut stream = loop {
-                if let Ok(stream) = TcpStream::connect(("10.79.1.2", PORT)) {
-                    break stream;
-                }
-                thread::yield_now();
-            };
+            let mut connected = None;
+            until("the server listens", || {
+                connected = connect().ok();
+                connected.is_some()
+            });
+            let mut stream = connected.expect("it is connected");
             let mut block = vec![0; CHUNK];
             let mut total = 0;
             loop {
-                let n = stream.read(&mut block)?;
+                let n = stream.read(&mut block).with_context(|| format!("receiving after {total} bytes"))?;
                 if n == 0 {
                     return Ok(total);
                 }
@@ -233,10 +277,10 @@ fn fetch(net: &Net, received: &AtomicU64) -> u64 {
                 received.store(total, Ordering::Relaxed);
             }
         })
-        .expect("the client fetches")
+        .unwrap_or_else(|e| panic!("the client: {e:#}"))
 }
 
-/// Ends a transfer when it goes out of scope, so that a failed test does not wait for ever.
+/// Ends a transfer when it goes out of scope, so that a failed test does not wait for it.
 struct Stop<'a>(&'a AtomicU64);
 
 impl Drop for Stop<'_> {
@@ -254,10 +298,10 @@ pub fn with_transfer(net: &Net, during: impl FnOnce(&dyn Fn())) {
         let client = scope.spawn(|| fetch(net, &received));
         let progress = || {
             let goal = received.load(Ordering::Relaxed) + (1 << 20);
-            while received.load(Ordering::Relaxed) < goal {
+            until("the transfer goes on", || {
                 assert!(!client.is_finished(), "the transfer broke off");
-                thread::yield_now();
-            }
+                received.load(Ordering::Relaxed) >= goal
+            });
         };
         let stop = Stop(&stop_at);
         progress();

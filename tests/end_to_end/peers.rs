@@ -8,6 +8,7 @@ use std::{
     thread,
 };
 use windlass_lab::files;
+use windlass_tests::process::until;
 
 const BYTES: u64 = 1_000_000;
 /// Together they hold much less than BYTES.
@@ -222,12 +223,11 @@ fn a_client_that_stops_reading_for_a_while() {
             let sending = scope.spawn(|| send(&server, BYTES));
             let begun = receive_some(&client, 100_000);
             // until the client has said so and the server has come to ask
-            while site.counter_of(&site.client, "TCPToZeroWindowAdv") == 0
-                || site.counter_of(&site.servers[0], "TCPWinProbe") == 0
-            {
+            until("the server asks for a window", || {
                 assert!(!sending.is_finished(), "{name}: the client's kernel took it all");
-                thread::yield_now();
-            }
+                site.counter_of(&site.client, "TCPToZeroWindowAdv") > 0
+                    && site.counter_of(&site.servers[0], "TCPWinProbe") > 0
+            });
             receive(begun.chain(&client), BYTES);
             sending.join().expect("no panic").expect("sent");
         });

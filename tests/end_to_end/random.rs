@@ -19,7 +19,6 @@ use std::{
     net::{IpAddr, Shutdown, TcpListener, TcpStream},
     os::fd::AsRawFd,
     path::Path,
-    process::Child,
     thread,
     time::{Duration, Instant},
 };
@@ -30,7 +29,7 @@ use windlass_lab::{
     netns::{self, Netns},
 };
 use windlass_scenario::LinkModel;
-use windlass_tests::is_root_or_skip;
+use windlass_tests::{is_root_or_skip, process::Process};
 
 const SEED: u64 = 1;
 const COUNT: u64 = 24;
@@ -450,7 +449,7 @@ struct World {
     /// Of its store, all of which must come back.
     chunks: Cell<usize>,
     folder: TempDir,
-    agent: RefCell<Option<Child>>,
+    agent: RefCell<Option<Process>>,
     /// Device of the link in use: what is left of the one before may take a moment to go.
     wan: String,
 }
@@ -487,8 +486,7 @@ impl World {
         fs::write(&draft, policy).expect("a writable folder");
         fs::rename(&draft, &file).expect("the same folder");
         if let Some(agent) = &*self.agent.borrow() {
-            // SAFETY: our own child, not yet waited for.
-            unsafe { libc::kill(agent.id() as i32, libc::SIGHUP) };
+            agent.signal(libc::SIGHUP);
         }
     }
 
@@ -509,8 +507,7 @@ impl World {
     /// The agent, if one runs.
     fn kill(&self) {
         if let Some(mut agent) = self.agent.take() {
-            agent.kill().expect("our own child");
-            agent.wait().expect("it ends");
+            agent.end(libc::SIGKILL);
         }
     }
 
@@ -605,10 +602,9 @@ impl World {
 impl Drop for World {
     /// A failed test leaves no agent behind.
     fn drop(&mut self) {
-        if let Some(mut agent) = self.agent.take() {
-            // it may have ended already
-            let _ = agent.kill();
-            let _ = agent.wait();
+        if let Some(agent) = self.agent.take() {
+            drop(agent);
+            // it may have been released already
             let _ = self.net.windlass(&["detach", "--all"]).output();
         }
     }

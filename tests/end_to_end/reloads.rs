@@ -2,13 +2,17 @@
 //! releases them.
 
 use crate::{
-    agent::{OF_EARLIER, Talker, kill, put, too_many_rules_and},
+    control::{put, talker, talker_with, too_many_rules_and},
     native::{cgroup_or_skip, own_prefix},
     net::Net,
 };
 use std::fs;
 use windlass_agent::PinnedSelector;
-use windlass_tests::{is_root_or_skip, windlass};
+use windlass_tests::{
+    is_root_or_skip,
+    process::{OF_EARLIER, Process},
+    windlass,
+};
 
 fn of_iface(iface: &str) -> String {
     format!("[[rule]]\nname = \"{iface}\"\nmatch.iface = \"{iface}\"\nalgorithm = \"reno\"\n")
@@ -34,9 +38,9 @@ fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
     let of_cgroup = of_cgroup(name);
     let sound = put(folder.path(), &(of_iface("r1") + &of_cgroup));
     let prefix = own_prefix();
-    let mut agent = Talker::start_with(&net, &sound, &["--prefix", &prefix]);
+    let mut agent = talker_with(&net, &sound, &["--prefix", &prefix]);
     let under_control = format!("{name}: under control");
-    assert!(agent.says(&under_control));
+    agent.says(&under_control);
     let out = windlass().args(["detach", "--cgroup", name]).output().expect("windlass runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let complaint = agent.complaint();
@@ -47,10 +51,10 @@ fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
     // what is in force already changes nothing, another one does
     put(folder.path(), &(of_iface("r1").replace("reno", "cubic") + &of_cgroup));
     let so_far: Vec<String> =
-        agent.out.by_ref().map_while(Result::ok).take_while(|l| !l.contains("in force")).collect();
+        std::iter::from_fn(|| agent.line()).take_while(|line| !line.contains("in force")).collect();
     assert!(!so_far.contains(&under_control), "{so_far:?}");
-    assert!(agent.says(&under_control), "the policy, which is new, names it");
-    kill(&mut agent.child, libc::SIGTERM);
+    agent.says(&under_control);
+    agent.end(libc::SIGTERM);
     assert!(PinnedSelector::of(cgroup.path()).is_none(), "released");
 }
 
@@ -72,8 +76,8 @@ fn an_agent_ends_with_the_last_of_its_interfaces_and_cgroups() {
     for (policy, releases) in
         [(&sockets, &[cgroup][..]), (&both, &[iface, cgroup]), (&both, &[cgroup, iface])]
     {
-        let mut agent = Talker::start_with(&net, &put(folder.path(), policy), &["--prefix", &prefix]);
-        assert!(agent.says(&format!("{name}: under control")));
+        let mut agent = talker_with(&net, &put(folder.path(), policy), &["--prefix", &prefix]);
+        agent.says(&format!("{name}: under control"));
         for words in releases {
             net.answer(words);
             let complaint = agent.complaint();
@@ -81,7 +85,7 @@ fn an_agent_ends_with_the_last_of_its_interfaces_and_cgroups() {
         }
         let last = agent.complaint();
         assert!(last.contains("nothing is left under control"), "{releases:?}: {last}");
-        assert_eq!(agent.child.wait().expect("it ends").code(), Some(2), "{releases:?}");
+        assert_eq!(agent.wait().code(), Some(2), "{releases:?}");
     }
 }
 
@@ -97,24 +101,24 @@ fn an_agent_waits_for_a_cgroup_that_went() {
     let folder = tempfile::tempdir().expect("a folder");
     let name = cgroup.path().to_str().expect("UTF-8");
     let file = put(folder.path(), &(of_iface("r1") + &of_cgroup(name)));
-    let mut agent = Talker::start_with(&net, &file, &["--prefix", &own_prefix()]);
-    assert!(agent.says(&format!("{name}: under control")));
+    let mut agent = talker_with(&net, &file, &["--prefix", &own_prefix()]);
+    agent.says(&format!("{name}: under control"));
     // that one is the last that was released, and not the last that was there
     net.answer(&["detach", "r1"]);
     let complaint = agent.complaint();
     assert!(complaint.contains("'r1' was released by somebody else"), "{complaint}");
-    let some_looks_later = |agent: &mut Talker, text: &str| {
+    let some_looks_later = |agent: &Process, text: &str| {
         put(folder.path(), text);
         let complaint = agent.complaint();
         assert!(complaint.contains("stays"), "{complaint}");
     };
     some_looks_later(&mut agent, "no policy");
     fs::remove_dir(cgroup.path()).expect("an empty cgroup");
-    assert!(agent.says(&format!("{name}: the cgroup is gone")));
+    agent.says(&format!("{name}: the cgroup is gone"));
     some_looks_later(&mut agent, "none either");
     fs::create_dir(cgroup.path()).expect("a cgroup of the same name");
-    assert!(agent.says(&format!("{name}: under control")), "the agent goes on");
-    kill(&mut agent.child, libc::SIGTERM);
+    agent.says(&format!("{name}: under control"));
+    agent.end(libc::SIGTERM);
 }
 
 #[test]
@@ -134,16 +138,16 @@ fn an_interface_that_no_rule_names_any_more_is_released() {
     }
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
-    let mut agent = Talker::start(&net, &put(folder.path(), &of_iface("r[12]")));
-    assert!(agent.says("r2: under control"));
+    let mut agent = talker(&net, &put(folder.path(), &of_iface("r[12]")));
+    agent.says("r2: under control");
     put(folder.path(), &of_iface("r2"));
-    assert!(agent.says("r1: released"));
+    agent.says("r1: released");
     let is_pinned = |iface| net.pins().with_file_name(iface).exists();
     assert!(!is_pinned("r1") && is_pinned("r2"));
     assert_eq!(net.clocks().len(), 2, "of r2");
     put(folder.path(), &of_iface("r[12]"));
-    assert!(agent.says("r1: under control"));
-    kill(&mut agent.child, libc::SIGTERM);
+    agent.says("r1: under control");
+    agent.end(libc::SIGTERM);
 }
 
 #[test]
@@ -162,14 +166,12 @@ fn an_agent_names_what_an_earlier_one_left_and_its_policy_does_not_name() {
     let mut first = net.agent_with(&file, &["--prefix", &prefix], &format!("{name}: under control"));
     let smaller = folder.path().join("smaller");
     fs::create_dir(&smaller).expect("a writable folder");
-    kill(&mut first, libc::SIGTERM);
-    let mut agent = Talker::start(&net, &put(&smaller, &of_iface("r2")));
-    let mut earlier =
-        || agent.errors.find_map(|l| l.ok().filter(|l| l.contains(OF_EARLIER))).expect("it says so");
-    let of_r1 = earlier();
-    assert!(of_r1.contains("r1 is") && of_r1.contains("`windlass detach r1`"), "{of_r1}");
-    while !earlier().contains(&format!("`windlass detach --cgroup {name}`")) {}
-    kill(&mut agent.child, libc::SIGTERM);
+    first.end(libc::SIGTERM);
+    let mut agent = talker(&net, &put(&smaller, &of_iface("r2")));
+    let of_r1 = agent.complains_of(&format!("r1 {OF_EARLIER}"));
+    assert!(of_r1.contains("`windlass detach r1`"), "{of_r1}");
+    agent.complains_of(&format!("`windlass detach --cgroup {name}`"));
+    agent.end(libc::SIGTERM);
     net.answer(&["detach", "--all"]);
     net.answer(&["native", "unload", "--prefix", &prefix]);
 }

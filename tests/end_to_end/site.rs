@@ -12,7 +12,6 @@ use std::{
     os::fd::AsRawFd,
     path::Path,
     thread,
-    time::Duration,
 };
 use windlass_lab::{
     BoxProcess, Cgroup, Client, Family, LinkStats, Server, Wan, Wire, clean_leftovers, files,
@@ -20,13 +19,15 @@ use windlass_lab::{
     tcp_counters,
 };
 use windlass_scenario::LinkModel;
-use windlass_tests::windlass_path;
+use windlass_tests::{
+    process::{LIMIT, until},
+    windlass_path,
+};
 
 /// Retransmissions that a busy machine may wring from a server, by a timer that fired late.
 const HARDLY_ANY: u64 = 2;
 /// An emulator that is later than this does not get the CPU it needs.
 const BUSY_US: f64 = 10_000.0;
-const FETCH_LIMIT: Duration = Duration::from_secs(60);
 /// Of our own servers; nginx has 80.
 const PORT: u16 = 7000;
 const CONNECTIONS: usize = 64;
@@ -345,8 +346,8 @@ impl Site {
         let ends = (client.expect("a connection"), listener.accept().expect("a connection").0);
         for end in [&ends.0, &ends.1] {
             // only lest a failing test wait for ever
-            end.set_read_timeout(Some(FETCH_LIMIT)).expect("a timeout");
-            end.set_write_timeout(Some(FETCH_LIMIT)).expect("a timeout");
+            end.set_read_timeout(Some(LIMIT)).expect("a timeout");
+            end.set_write_timeout(Some(LIMIT)).expect("a timeout");
         }
         ends
     }
@@ -356,7 +357,7 @@ impl Site {
         let file = files::file_of(bytes).expect("a file to serve");
         let sum = files::digest_of(&file).expect("its checksum");
         let fetches: Vec<_> = (0..self.servers.len())
-            .map(|i| Client::start(&self.client, &self.address_of(i), &file, FETCH_LIMIT).expect("curl"))
+            .map(|i| Client::start(&self.client, &self.address_of(i), &file, LIMIT).expect("curl"))
             .collect();
         for fetch in fetches {
             let fetched = fetch.finish(None).unwrap_or_else(|e| panic!("{:?}: {e:#}", self.setup));
@@ -375,7 +376,7 @@ impl Site {
                     let file = files::file_of(*bytes).expect("a file to serve");
                     let sum = files::digest_of(&file).expect("its checksum");
                     let address = self.address_of(*server);
-                    let fetch = Client::start(&self.client, &address, &file, FETCH_LIMIT).expect("curl");
+                    let fetch = Client::start(&self.client, &address, &file, LIMIT).expect("curl");
                     // each reads what it gets at once
                     scope.spawn(move || {
                         let fetched = fetch.finish(None).unwrap_or_else(|e| panic!("{setup:?}: {e:#}"));
@@ -404,9 +405,7 @@ impl Site {
 
     /// Waits until the servers' connections have ended, ends control and makes sure that nothing of it is left.
     pub fn finish(mut self) -> Outcome {
-        while self.servers.iter().any(has_connections) {
-            thread::yield_now();
-        }
+        until("the servers' connections end", || !self.servers.iter().any(has_connections));
         let sum = |name| self.servers.iter().map(|s| self.counter_of(s, name)).sum::<u64>();
         let server_retrans_segs = sum("RetransSegs").saturating_sub(sum("TCPSynRetrans"));
         assert!(!self.processes.is_empty(), "the box was put to work");

@@ -1,7 +1,7 @@
 //! An agent of another build takes over: its programs go on with the flows, or, where they cannot, those that are there.
 
 use crate::{
-    agent::{Talker, kill, policy, put, release, with_agent},
+    control::{policy, put, release, talker, with_agent},
     net::{Net, with_transfer},
     random::{free, spare_chunks},
     site::tcx_programs,
@@ -10,15 +10,9 @@ use libbpf_rs::{
     Link, MapCore, MapHandle, Program, libbpf_sys as sys,
     query::{ProgInfoIter, ProgInfoQueryOptions},
 };
-use std::{
-    collections::BTreeMap,
-    fs,
-    os::fd::AsRawFd,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, fs, os::fd::AsRawFd};
 use windlass_agent::Pinned;
-use windlass_tests::is_root_or_skip;
+use windlass_tests::{is_root_or_skip, process::until};
 
 /// Two builds of the same state whose code differs.
 const BUILDS: [&[u8]; 2] = [
@@ -26,31 +20,6 @@ const BUILDS: [&[u8]; 2] = [
     include_bytes!(concat!(env!("OUT_DIR"), "/transparent.bpf.o")),
 ];
 const LINKS: [&str; 3] = ["link0", "link1", "link2"];
-
-/// Loses what comes too fast.
-fn bottleneck(net: &Net) {
-    let words = "tc qdisc add dev r2 root tbf rate 200mbit burst 20kb limit 60kb";
-    net.middle.run(&words.split(' ').collect::<Vec<_>>()).expect("tc");
-}
-
-/// The only flow, which must be controlled, and how many segments of it were repaired.
-fn repaired(net: &Net) -> u64 {
-    let flows = net.flows();
-    assert_eq!(flows.len(), 1, "still the same flow: {flows:?}");
-    assert_eq!(
-        (&flows[0]["mode"], &flows[0]["only_watched"]),
-        (&"transparent".into(), &serde_json::Value::Null)
-    );
-    flows[0]["repaired_segs"].as_u64().expect("a number")
-}
-
-/// Waits until some segment more was repaired.
-fn repairs_go_on(net: &Net, progress: &dyn Fn()) {
-    let before = repaired(net);
-    while repaired(net) == before {
-        progress();
-    }
-}
 
 /// Programs attached by links, by number; there must be one at each place, and that of the clock is the one that a clock made anew
 /// would have. None: this kernel has no such links.
@@ -104,28 +73,28 @@ fn another_build_of_the_same_state_takes_over() {
         return;
     }
     let (net, _folder, file, mut agent) = with_agent("cubic");
-    bottleneck(&net);
+    net.bottleneck();
     with_transfer(&net, |progress| {
-        repairs_go_on(&net, progress);
+        net.repairs_go_on(progress);
         let (programs_before, maps_before) = (programs(&net), maps(&net));
-        kill(&mut agent, libc::SIGKILL);
+        agent.end(libc::SIGKILL);
         // as another build would have left it
         fs::write(net.record(":build"), "1").expect("which build it was");
-        repaired(&net);
+        net.repaired();
         agent = net.agent(&file, "taken over, with this build's programs");
         assert_eq!(maps(&net), maps_before);
         if let (Some(before), Some(now)) = (programs_before, programs(&net)) {
             assert!(now.iter().all(|id| !before.contains(id)), "{before:?}, {now:?}");
         }
-        (0..3).for_each(|_| repairs_go_on(&net, progress));
+        (0..3).for_each(|_| net.repairs_go_on(progress));
         assert_eq!(counter(&net, "bypass_repair"), 0);
         assert_eq!(counter(&net, "flows_mid_stream"), 0);
         // of its own build now
         let programs_before = programs(&net);
-        kill(&mut agent, libc::SIGKILL);
+        agent.end(libc::SIGKILL);
         agent = net.agent(&file, "taken over");
         assert_eq!(programs(&net), programs_before);
-        repairs_go_on(&net, progress);
+        net.repairs_go_on(progress);
     });
     release(&net, agent);
 }
@@ -137,21 +106,22 @@ fn an_upgrade_outlives_a_clock_that_was_deleted() {
         return;
     }
     let (net, _folder, file, mut agent) = with_agent("cubic");
-    bottleneck(&net);
+    net.bottleneck();
     with_transfer(&net, |progress| {
-        kill(&mut agent, libc::SIGKILL);
+        agent.end(libc::SIGKILL);
         fs::write(net.record(":build"), "1").expect("which build it was");
         let shaped = net.clocks().into_iter().find(|n| n.ends_with('a')).expect("a clock");
         net.middle.run(&["ip", "link", "del", &shaped]).expect("iproute2");
         agent = net.agent(&file, "taken over, with this build's programs");
-        while net.clock().is_none_or(|(_, frames)| frames < 10) {
+        until("a clock that runs", || {
             progress();
-        }
+            net.clock().is_some_and(|(_, frames)| frames >= 10)
+        });
         // who makes a clock anew holds a lock until all of it is pinned
         let is_released = net.middle.enter(|| Ok(Pinned::open("r1")?.is_released()?));
         assert!(!is_released.expect("it can be told"));
         programs(&net);
-        repairs_go_on(&net, progress);
+        net.repairs_go_on(progress);
     });
     release(&net, agent);
 }
@@ -168,7 +138,7 @@ fn builds_that_differ_replace_each_other_under_load() {
                 group = { name = \"g\", rule = \"ccc\" }\n";
     let file = put(folder.path(), text);
     let mut agent = net.agent_with(&file, &["--store-mib", "16", "--flows", "64"], "under control");
-    bottleneck(&net);
+    net.bottleneck();
     with_transfer(&net, |progress| {
         let maps_before = maps(&net);
         for at in 0..10 {
@@ -177,20 +147,16 @@ fn builds_that_differ_replace_each_other_under_load() {
             progress();
         }
         assert_eq!(maps(&net), maps_before);
-        repairs_go_on(&net, progress);
+        net.repairs_go_on(progress);
         assert_eq!(net.group().members, 1);
         assert_eq!(counter(&net, "bypass_repair"), 0);
     });
-    let end = Instant::now() + Duration::from_secs(60);
-    while !net.flows().is_empty() {
-        assert!(Instant::now() < end, "{:?}", net.flows());
-        thread::sleep(Duration::from_millis(5));
-    }
+    until("all flows end", || net.flows().is_empty());
     for doubt in ["pass_internal", "bypass_store_error", "pass_contended"] {
         assert_eq!(counter(&net, doubt), 0, "{doubt}");
     }
     assert_eq!(net.group().members, 0);
-    kill(&mut agent, libc::SIGKILL);
+    agent.end(libc::SIGKILL);
     for (mut left, expected) in [
         ([free(&net, "wl_free_chunks"), spare_chunks(&net)].concat(), 256),
         (free(&net, "wl_free_flows"), 64),
@@ -209,25 +175,25 @@ fn programs_that_cannot_be_replaced_stay_with_a_word() {
         return;
     }
     let (net, _folder, file, mut agent) = with_agent("cubic");
-    bottleneck(&net);
+    net.bottleneck();
     with_transfer(&net, |progress| {
-        kill(&mut agent, libc::SIGKILL);
+        agent.end(libc::SIGKILL);
         let before = programs(&net);
         let cannot = || Ok(Pinned::open("r1")?.replace_programs(b"no object").is_err());
         assert!(net.middle.enter(cannot).expect("entering a namespace"));
         fs::write(net.record(":build"), "1").expect("which build it was");
         fs::remove_file(net.pins().join("wl_due")).expect("a map that programs need");
-        let mut next = Talker::start(&net, &file);
-        assert!(next.says("taken over, with another build's programs"));
+        let mut next = talker(&net, &file);
+        next.says("taken over, with another build's programs");
         let complaint = next.complaint();
         assert!(
             complaint.contains("r1 keeps the programs of another build") && complaint.contains("wl_due"),
             "{complaint}"
         );
         assert_eq!(programs(&net), before);
-        repairs_go_on(&net, progress);
-        kill(&mut next.child, libc::SIGTERM);
-        assert_eq!(next.errors.by_ref().map_while(Result::ok).count(), 0, "once is enough");
+        net.repairs_go_on(progress);
+        next.end(libc::SIGTERM);
+        assert_eq!(next.complaints(), Vec::<String>::new(), "once is enough");
     });
     assert!(!net.pins().exists(), "released");
 }
@@ -248,10 +214,16 @@ fn one_agent_has_what_is_pinned_whatever_becomes_of_its_notes() {
     let (net, folder, file, mut agent) = with_agent("cubic");
     let others = tempfile::tempdir().expect("a folder");
     let other = policy(others.path(), "bbr");
-    bottleneck(&net);
+    net.bottleneck();
     with_transfer(&net, |progress| {
         let is_of = |algorithm: &str| net.flows()[0]["algorithm"] == algorithm;
-        repairs_go_on(&net, progress);
+        let becomes = |algorithm: &str| {
+            until(algorithm, || {
+                progress();
+                is_of(algorithm)
+            });
+        };
+        net.repairs_go_on(progress);
         clean(&net);
         // the second time there are notes of who tried in vain
         for _ in 0..2 {
@@ -261,27 +233,23 @@ fn one_agent_has_what_is_pinned_whatever_becomes_of_its_notes() {
             assert!(said.contains("already under control") && said.contains("end that first"), "{said}");
             assert_eq!(out.status.code(), Some(2), "{said}");
         }
-        repairs_go_on(&net, progress);
+        net.repairs_go_on(progress);
         assert!(is_of("cubic"));
         // the first goes on, and others may look and change
         policy(folder.path(), "reno");
-        while !is_of("reno") {
-            progress();
-        }
+        becomes("reno");
         let flow = net.flows().remove(0);
         let [sender, receiver] =
             ["sender", "receiver"].map(|end| flow[end].as_str().expect("an address").to_string());
         net.answer(&["set", &sender, &receiver, "--alg", "bbr"]);
-        while !is_of("bbr") {
-            progress();
-        }
+        becomes("bbr");
         // nothing is left of the lock of one that is killed
-        kill(&mut agent, libc::SIGKILL);
+        agent.end(libc::SIGKILL);
         agent = net.agent(&file, "taken over");
-        repairs_go_on(&net, progress);
+        net.repairs_go_on(progress);
     });
     net.answer(&["detach", "--all"]);
-    assert_eq!(agent.wait().expect("it ends").code(), Some(2), "released by somebody");
+    assert_eq!(agent.wait().code(), Some(2), "released by somebody");
     assert!(!net.pins().exists());
 }
 
@@ -292,18 +260,18 @@ fn what_is_pinned_is_taken_over_without_its_notes() {
         return;
     }
     let (net, _folder, file, mut agent) = with_agent("cubic");
-    bottleneck(&net);
+    net.bottleneck();
     with_transfer(&net, |progress| {
         let maps_before = maps(&net);
-        kill(&mut agent, libc::SIGKILL);
+        agent.end(libc::SIGKILL);
         // builds that know of none remove whatever is there as files
         let pins = fs::read_dir(net.pins()).expect("pins").flatten();
         assert!(pins.into_iter().all(|pin| pin.file_type().is_ok_and(|t| !t.is_dir())));
         clean(&net);
-        repaired(&net);
+        net.repaired();
         agent = net.agent(&file, "taken over");
         assert_eq!(maps(&net), maps_before);
-        repairs_go_on(&net, progress);
+        net.repairs_go_on(progress);
     });
     release(&net, agent);
     assert!(!net.pins().exists(), "released");

@@ -1,16 +1,12 @@
 //! The guest as the server: a kernel that nobody touched, behind a tap that Windlass controls.
 
 use crate::{
-    PAYLOAD, counter,
+    PAYLOAD,
     guest::{Guest, Image},
-};
-use std::{
-    io::{BufRead, BufReader, Read},
-    process::Stdio,
 };
 use windlass_lab::{Family, Topology};
 use windlass_scenario::Scenario;
-use windlass_tests::windlass_path;
+use windlass_tests::{process::Process, windlass_path};
 
 const NETWORK: &str = r#"
 name = "guest"
@@ -66,33 +62,22 @@ fn losses_towards_the_client_of_a_guest_are_repaired_behind_its_back() {
         guest.run("cat /proc/sys/net/ipv4/tcp_congestion_control")
     );
 
-    let mut attach = middle
-        .command(windlass_path().to_str().expect("UTF-8"))
-        .args(["attach", "tap0", "--alg", "bbr", "--json"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("windlass starts");
-    let mut out = BufReader::new(attach.stdout.take().expect("piped"));
-    let mut said = String::new();
-    out.read_line(&mut said).expect("a line");
-    assert!(said.contains("\"attached\""), "{said}");
+    let mut attach = middle.command(windlass_path().to_str().expect("UTF-8"));
+    let attach = Process::start(attach.args(["attach", "tap0", "--alg", "bbr", "--json"]));
+    attach.event("attached");
 
     let sent = guest.run("sha256sum </srv/payload");
     let got =
         client.run(&["sh", "-c", "curl -sS --fail http://10.80.0.2/payload | sha256sum"]).expect("curl");
     assert_eq!(sent, String::from_utf8_lossy(&got.stdout).trim());
 
-    // SAFETY: our own child, not yet waited for.
-    unsafe { libc::kill(attach.id() as i32, libc::SIGTERM) };
-    out.read_to_string(&mut said).expect("its last words");
-    assert!(attach.wait().expect("it ends").success());
-    let repaired = counter(&said, "repaired_segs");
+    let last = attach.finish("detached");
+    let repaired = last["counters"]["repaired_segs"].as_u64().expect("a counter");
     let retransmitted = tcp_counter(&mut guest, "RetransSegs");
     println!("behind the tap: {repaired} repairs, RetransSegs of the guest {retransmitted}");
     drop(guest);
     let links = topology.finish().expect("statistics");
     let dropped = links[0].1[0].drops_random;
     assert!(dropped > 0 && repaired >= dropped, "{dropped} drops, {repaired} repairs");
-    assert!(retransmitted * 20 <= repaired, "the guest should not notice: {said}");
+    assert!(retransmitted * 20 <= repaired, "the guest should not notice: {last}");
 }

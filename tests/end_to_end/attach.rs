@@ -1,0 +1,94 @@
+//! `windlass attach`: an interface under control as long as it runs.
+
+use crate::{
+    control::{attached, attached_with, is_controlled, policy},
+    net::{Net, with_transfer},
+};
+use std::{fs, process::Stdio};
+use windlass_tests::{
+    is_root_or_skip,
+    process::{Process, until},
+};
+
+#[test]
+fn a_transfer_outlives_attach_killed_or_ended() {
+    if !is_root_or_skip("a_transfer_outlives_attach_killed_or_ended") {
+        return;
+    }
+    for signal in [libc::SIGKILL, libc::SIGINT] {
+        let net = Net::create("cubic");
+        let (mut attach, _) = attached(&net);
+        with_transfer(&net, |progress| {
+            attach.end(signal);
+            progress();
+        });
+    }
+}
+
+/// Nobody reads any more what it says: the reader was ended by the same Ctrl-C, or the disk is full.
+#[test]
+fn what_cannot_say_so_lets_go_all_the_same() {
+    if !is_root_or_skip("what_cannot_say_so_lets_go_all_the_same") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    let agent = ["agent", "--detach-on-exit", "--policy", file.to_str().expect("UTF-8")];
+    for words in [&["attach", "r1"][..], &agent] {
+        let mut command = net.windlass(words);
+        let (mut process, _) = Process::start_unheard(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        process.end(libc::SIGINT);
+        assert!(net.clocks().is_empty() && !net.pins().exists(), "{words:?}");
+    }
+    // whoever started it through a pipe may be killed while there is nothing to say
+    let (mut attach, _) = Process::start_unheard(net.windlass(&["attach", "r1"]).stdout(Stdio::piped()));
+    assert_eq!(attach.wait().code(), Some(1));
+    assert!(net.clocks().is_empty());
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("it is everywhere");
+    let mut attach = Process::start_as_is(net.windlass(&["attach", "r1"]).stdout(full()).stderr(full()));
+    assert_eq!(attach.wait().code(), Some(1));
+    assert!(net.clocks().is_empty());
+    // an agent goes on without a word
+    let mut agent = Process::start_as_is(net.windlass(&agent).stdout(full()).stderr(full()));
+    until("an interface under control", || {
+        assert!(agent.is_running(), "the agent goes on");
+        net.record("").exists()
+    });
+    is_controlled(&net);
+    assert!(agent.end(libc::SIGTERM).success());
+    assert!(net.clocks().is_empty() && !net.pins().exists());
+}
+
+/// It looks at its clock more often than that.
+#[test]
+fn attach_samples_as_often_as_it_is_told() {
+    if !is_root_or_skip("attach_samples_as_often_as_it_is_told") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let (mut attach, _) = attached_with(&net, &["--sample-ms", "700"]);
+    let times = [(); 2].map(|()| attach.event("sample")["t_ms"].as_u64().expect("a time"));
+    assert!(times[0] >= 700 && times[1] >= 1400, "{times:?}");
+    attach.end(libc::SIGINT);
+}
+
+/// Tables have places for flows that may never come: what each takes without stored data is bounded.
+#[test]
+fn a_flow_takes_a_kibibyte_at_most() {
+    if !is_root_or_skip("a_flow_takes_a_kibibyte_at_most") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let (mut attach, attached) = attached(&net);
+    attach.end(libc::SIGINT);
+    let of_store = ["wl_store", "wl_segs", "wl_free_chunks", "wl_spare_chunks"];
+    let maps = attached["memory_bytes"].as_object().expect("by map");
+    let bytes: u64 = maps
+        .iter()
+        .filter(|(name, _)| !of_store.contains(&name.as_str()))
+        .map(|(_, bytes)| bytes.as_u64().expect("bytes"))
+        .sum();
+    let flows_max = attached["flows_max"].as_u64().expect("a number");
+    assert!((500 * flows_max..=1024 * flows_max).contains(&bytes), "{} bytes a flow", bytes / flows_max);
+}
