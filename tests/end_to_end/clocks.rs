@@ -66,10 +66,18 @@ fn of_a_clock_that_cannot_be_made_nothing_is_left() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").expect("a path"));
     symlink("/bin/false", folder.path().join("tc")).expect("a writable folder");
-    for (words, status) in [(&["attach", "r1"][..], 2), (&["doctor"], 1)] {
+    for (words, status, cure) in [
+        (
+            &["attach", "r1"][..],
+            2,
+            "needs iproute2, veth and sch_tbf: `modprobe -a veth sch_tbf`, or see `windlass doctor`",
+        ),
+        (&["doctor"], 1, "a kernel with veth and sch_tbf, built in or as modules"),
+    ] {
         let out = net.windlass(words).env("PATH", &path).output().expect("windlass runs");
         let said = String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned();
-        assert!(out.status.code() == Some(status) && said.contains("`tc qdisc"), "{words:?}: {said}");
+        assert_eq!(out.status.code(), Some(status), "{words:?}: {said}");
+        assert!(said.contains("`tc qdisc") && said.contains(cure), "{words:?}: {said}");
         assert_eq!(net.clocks(), Vec::<String>::new(), "{words:?}");
     }
 }

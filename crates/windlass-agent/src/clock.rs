@@ -36,7 +36,10 @@ pub(crate) fn try_make() -> Result<()> {
     // or who attaches would take it for one that was left
     let _lock = Lock::take("attach")?;
     // no interface has this index
-    Clock::create(0, Options::default().clock_hz).map(|clock| clock.remove())
+    let clock = Clock::existing(0);
+    clock.make(&[], Options::default().clock_hz)?;
+    clock.remove();
+    Ok(())
 }
 
 /// The clock of one datapath.
@@ -54,7 +57,7 @@ impl Clock {
     /// Makes the veth pair of the datapath on interface `ifindex`; `hz` rounds a second.
     pub fn create(ifindex: u32, hz: u32) -> Result<Clock> {
         let clock = Clock::existing(ifindex);
-        clock.make(&[], hz)?;
+        clock.make(&[], hz).map_err(|why| Error::NoClock(Box::new(why)))?;
         Ok(clock)
     }
 

@@ -104,6 +104,11 @@ pub enum Error {
         /// What it printed.
         why: String,
     },
+    /// The in-kernel clock could not be made.
+    #[error(
+        "{0}; the clock needs iproute2, veth and sch_tbf: `modprobe -a veth sch_tbf`, or see `windlass doctor`"
+    )]
+    NoClock(Box<Error>),
     /// A file or device could not be used.
     #[error("{path}: {why}")]
     Io {
