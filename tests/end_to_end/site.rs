@@ -26,6 +26,9 @@ use windlass_tests::{
 
 /// Retransmissions that a busy machine may wring from a server, by a timer that fired late.
 const HARDLY_ANY: u64 = 2;
+/// Of so many windows at most a server may have to see to the losses, and so many may be lost of one.
+const MOST_GAPS: u64 = 3;
+const LOST_IN_A_WINDOW: u64 = 5;
 /// An emulator that is later than this does not get the CPU it needs.
 const BUSY_US: f64 = 10_000.0;
 /// Of our own servers; nginx has 80.
@@ -429,17 +432,24 @@ impl Outcome {
 
     /// The WAN lost packets, the box repaired them, the servers noticed next to nothing.
     pub fn assert_repaired(&self, what: &str) {
+        self.assert_repaired_despite(what, &[]);
+    }
+
+    /// The same where some packets were meant to be those that these counters are for.
+    pub fn assert_repaired_despite(&self, what: &str, meant: &[&str]) {
         let lost = self.wan[0].drops_random + self.wan[0].drops_tail;
         assert!(lost > 0, "{what}: nothing was lost: {self:#?}");
-        assert!(self.counter("repaired_segs") > 0, "{what}: {lost} lost, nothing repaired: {self:#?}");
-        // where a cable's two CPUs overtook each other, the box has had to let the server see to its losses; and a
-        // machine so busy that the WAN itself is late makes servers' timers run out
+        // where a cable's two CPUs overtook each other, the box has had to let the server see to the losses of a window
+        let left_to_it = self.counter("bypass_gap").min(MOST_GAPS) * LOST_IN_A_WINDOW;
+        // not all that was lost was data
+        let most_of_it = (lost / 2).saturating_sub(left_to_it).max(1);
+        assert!(self.counter("repaired_segs") >= most_of_it, "{what}: {lost} lost: {self:#?}");
+        // a machine so busy that the WAN itself is late makes servers' timers run out
         let is_busy = self.wan.iter().any(|w| w.late_p99_us > BUSY_US);
-        let is_excused = is_busy || self.counter("bypass_gap") > 0;
-        let hardly_any = HARDLY_ANY.max(lost / 5);
-        assert!(is_excused || self.server_retrans_segs <= hardly_any, "{what}: {self:#?}");
+        let hardly_any = HARDLY_ANY.max(lost / 5) + left_to_it;
+        assert!(is_busy || self.server_retrans_segs <= hardly_any, "{what}: {self:#?}");
         for doubt in ["repair_failed", "pass_internal", "pass_malformed", "bypass_store_error"] {
-            assert_eq!(self.counter(doubt), 0, "{what}: {doubt}: {self:#?}");
+            assert!(self.counter(doubt) == 0 || meant.contains(&doubt), "{what}: {doubt}: {self:#?}");
         }
     }
 }
