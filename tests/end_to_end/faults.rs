@@ -1,5 +1,5 @@
 //! What must not break traffic: tables that are full, a second run beside, and attacks. (A killed agent, a changed policy:
-//! agent.rs.)
+//! agent.rs; a clock that goes: clocks.rs.)
 
 use crate::{
     LOSSY_BOX, flow,
@@ -99,8 +99,16 @@ fn neither_a_flood_nor_forged_packets_take_a_transfer_out_of_control() {
     });
     drop((client, server));
     let outcome = site.finish();
-    outcome.assert_repaired(test);
-    for reason in ["pass_ack_outside", "pass_bad_options", "sack_outside"] {
+    outcome.assert_repaired_despite(test, &["pass_malformed"]);
+    for reason in [
+        "pass_malformed",
+        "pass_bad_options",
+        "pass_ack_outside",
+        "pass_seq_outside",
+        "pass_data_outside",
+        "pass_rst_outside",
+        "sack_outside",
+    ] {
         assert!(outcome.counter(reason) > 0, "{reason}: {outcome:#?}");
     }
     // all payload was of flows under control

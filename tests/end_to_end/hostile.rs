@@ -1,5 +1,5 @@
 //! Packets that nobody sends in good faith: a flood of SYNs from addresses that nobody has, and what somebody who knows all
-//! numbers of a connection says in its client's name.
+//! numbers of a connection says in the names of its two ends.
 
 use crate::site::Site;
 use etherparse::{Ipv4Slice, PacketBuilder, TcpHeader, TcpSlice};
@@ -21,6 +21,8 @@ const SYNS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(1);
 /// No stream here is as long, nor any window as large.
 const FAR: u32 = 3 << 28;
+/// Further than any window may be.
+const BEYOND_ALL_WINDOWS: u32 = 3 << 29;
 
 fn raw_socket(host: &Netns, protocol: libc::c_int) -> OwnedFd {
     let socket = host.enter(|| {
@@ -89,29 +91,63 @@ impl Victim {
         let mut tcp = TcpHeader::new(self.client.port(), self.server.port(), self.client_seq, 777);
         (tcp.ack, tcp.acknowledgment_number) = (true, ack);
         tcp.set_options_raw(options).expect("at most 40 bytes of options");
-        packet(*self.client.ip(), *self.server.ip(), tcp)
+        self.of_client(tcp, &[])
     }
 
-    /// ACKs outside una..nxt, options that lie about their lengths, and SACK blocks out of range, when the client has read so
-    /// much. What the last of them acknowledges has arrived, so that no harm comes of that.
-    fn lies(&self, read_bytes: u64) -> [Vec<u8>; 5] {
+    fn of_client(&self, tcp: TcpHeader, payload: &[u8]) -> Vec<u8> {
+        packet(*self.client.ip(), *self.server.ip(), tcp, payload)
+    }
+
+    /// Data, an ACK and a reset whose sequence number is far from the client's.
+    fn outside(&self, ack: u32) -> [Vec<u8>; 3] {
+        let mut tcp =
+            TcpHeader::new(self.client.port(), self.server.port(), self.client_seq.wrapping_add(FAR), 777);
+        (tcp.ack, tcp.acknowledgment_number) = (true, ack);
+        let reset = TcpHeader { rst: true, ..tcp.clone() };
+        [self.of_client(tcp.clone(), &[7; 100]), self.of_client(tcp, &[]), self.of_client(reset, &[])]
+    }
+
+    /// A header longer than its packet, and one that ends in its middle.
+    fn malformed(&self, ack: u32) -> [Vec<u8>; 2] {
+        let [mut longer, mut cut] = [(); 2].map(|()| self.ack(ack, &[]));
+        // the data's offset, in words, after the IP header
+        longer[20 + 12] |= 0xf0;
+        cut.truncate(20 + 8);
+        [longer, cut]
+    }
+
+    /// Data that the server could not have sent yet, whatever its window.
+    fn data(&self, read_bytes: u64) -> Vec<u8> {
+        let seq = self.first.wrapping_add(read_bytes as u32).wrapping_add(BEYOND_ALL_WINDOWS);
+        let mut tcp = TcpHeader::new(self.server.port(), self.client.port(), seq, 777);
+        (tcp.ack, tcp.acknowledgment_number) = (true, self.client_seq);
+        packet(*self.server.ip(), *self.client.ip(), tcp, &[7; 100])
+    }
+
+    /// What is said in the client's name when it has read so much: ACKs outside una..nxt, options that lie about their lengths,
+    /// SACK blocks out of range, sequence numbers of nobody, and headers that are none. What a sound one acknowledges has
+    /// arrived, so that no harm comes of that.
+    fn lies(&self, read_bytes: u64) -> Vec<Vec<u8>> {
         let read = self.first.wrapping_add(read_bytes as u32);
         let [ahead, behind] = [read.wrapping_add(FAR), read.wrapping_sub(FAR).wrapping_sub(FAR)];
         let blocks = [ahead, ahead.wrapping_add(1448)].map(u32::to_be_bytes).concat();
-        [
+        let mut all = vec![
             self.ack(ahead, &[]),
             self.ack(behind, &[]),
             self.ack(ahead, &[1, 1, 5, 34, 0, 0, 0, 0]),
             self.ack(ahead, &[8, 0, 0, 0]),
             self.ack(read, &[&[1, 1, 5, 10][..], &blocks].concat()),
-        ]
+        ];
+        all.extend(self.outside(read));
+        all.extend(self.malformed(read));
+        all
     }
 }
 
-fn packet(from: Ipv4Addr, to: Ipv4Addr, tcp: TcpHeader) -> Vec<u8> {
+fn packet(from: Ipv4Addr, to: Ipv4Addr, tcp: TcpHeader, payload: &[u8]) -> Vec<u8> {
     let mut packet = Vec::new();
     let builder = PacketBuilder::ipv4(from.octets(), to.octets(), 60).tcp_header(tcp);
-    builder.write(&mut packet, &[]).expect("a sound packet");
+    builder.write(&mut packet, payload).expect("a sound packet");
     packet
 }
 
@@ -123,20 +159,16 @@ fn syn(to: Ipv4Addr, number: u32) -> Vec<u8> {
     let mut tcp = TcpHeader::new(1024 + scattered as u16 % 60_000, HTTP_PORT, scattered, 64_240);
     tcp.syn = true;
     tcp.set_options_raw(&[2, 4, 5, 0xb4, 4, 2, 1, 3, 3, 7, 0, 0]).expect("at most 40 bytes of options");
-    packet(from, to, tcp)
+    packet(from, to, tcp, &[])
 }
 
-/// Sends to the site's servers whatever it is told to, from its gateway.
+/// Sends whatever it is told to, from a host of the site.
 struct Forger(OwnedFd);
 
 impl Forger {
-    fn new(site: &Site) -> Forger {
-        let [a, b, c, d] = NOBODY.0;
-        // nobody answers the servers' answers
-        let nobody = format!("{a}.{b}.{c}.{d}/{}", 32 - NOBODY.1);
-        site.gateway.run(&["ip", "route", "add", "blackhole", &nobody]).expect("iproute2");
+    fn on(host: &Netns) -> Forger {
         // whole packets, from whomever they say that they are
-        Forger(raw_socket(&site.gateway, libc::IPPROTO_RAW))
+        Forger(raw_socket(host, libc::IPPROTO_RAW))
     }
 
     fn send(&self, to: Ipv4Addr, packet: &[u8]) {
@@ -162,23 +194,28 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Runs `during` under a flood of SYNs to the site's first server, and lies about the connection. `read_bytes`: what its client
-/// has read.
+/// Runs `during` under a flood of SYNs to the site's first server, and lies about the connection, in the names of both its ends.
+/// `read_bytes`: what its client has read.
 pub fn under_attack<T>(site: &Site, victim: Victim, read_bytes: &AtomicU64, during: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
-    let forger = Forger::new(site);
-    let to = *victim.server.ip();
+    let [a, b, c, d] = NOBODY.0;
+    // nobody answers the servers' answers
+    let nobody = format!("{a}.{b}.{c}.{d}/{}", 32 - NOBODY.1);
+    site.gateway.run(&["ip", "route", "add", "blackhole", &nobody]).expect("iproute2");
+    let [of_client, of_server] = [&site.gateway, &site.servers[0]].map(Forger::on);
+    let [client, server] = [victim.client, victim.server].map(|end| *end.ip());
     thread::scope(|scope| {
         let _over = Over(&is_over);
         scope.spawn(|| {
             let mut number = 0;
             while !is_over.load(Ordering::Relaxed) {
                 for _ in 0..SYNS {
-                    forger.send(to, &syn(to, number));
+                    of_client.send(server, &syn(server, number));
                     number = number.wrapping_add(1);
                 }
-                let lies = victim.lies(read_bytes.load(Ordering::Relaxed));
-                lies.iter().for_each(|packet| forger.send(to, packet));
+                let read_bytes = read_bytes.load(Ordering::Relaxed);
+                victim.lies(read_bytes).iter().for_each(|packet| of_client.send(server, packet));
+                of_server.send(client, &victim.data(read_bytes));
                 thread::sleep(PAUSE);
             }
         });
