@@ -58,6 +58,11 @@ fn a_server_that_paces_itself_is_left_alone() {
     let link = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"\nloss = \"1 %\"";
     let report = run_whole(&scenario("paced", link, &(flow("2 MB", "bbr") + WINDLASS)));
     assert_eq!(report.counter("flows_paced_sender"), 1, "{report}");
+    assert_eq!(report.counter("bypass_stand_aside"), 1, "{report}");
+    // its losses are its own to mend again
+    assert!(report.links[0].stats.drops_random > 0, "{report}");
+    assert!(report.sender_retrans_segs > 0, "{report}");
+    assert!(report.counter("watched_bytes") > report.counter("stored_bytes"), "{report}");
 }
 
 #[test]
@@ -95,6 +100,9 @@ fn many_flows_share_one_box() {
     let flows: String = (0..8).map(|_| flow("500 kB", "cubic")).collect();
     let report = run_whole(&scenario("many", LOSSY, &(flows + WINDLASS)));
     assert_eq!(report.counter("flows_created"), 8, "{report}");
+    assert!(report.links[0].stats.drops_random > 10, "{report}");
+    assert!(report.counter("repaired_segs") >= report.links[0].stats.drops_random / 2, "{report}");
+    assert_eq!(report.sender_timeouts, 0, "{report}");
 }
 
 /// Above all an acknowledgement: what the box says in the client's name the client had said before, and the other way round.
