@@ -27,8 +27,53 @@ struct Seen {
     client_port: u16,
     to_server: bool,
     ack: Option<u32>,
-    /// TCP header and payload.
+    /// All of it that a box which only watches has to leave as it is, from the IP header on.
     bytes: Vec<u8>,
+    /// Length of the IP header.
+    ip_bytes: usize,
+}
+
+impl Seen {
+    /// TCP header and payload.
+    fn tcp(&self) -> &[u8] {
+        &self.bytes[self.ip_bytes..]
+    }
+}
+
+/// One's complement sum (RFC 1071) of all parts, each but the last of an even length.
+fn sum(parts: &[&[u8]]) -> u16 {
+    let words = parts.iter().flat_map(|part| part.chunks(2));
+    let mut sum: u64 = words.map(|w| u64::from(w[0]) << 8 | u64::from(*w.get(1).unwrap_or(&0))).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+/// Of an IP and a TCP packet all that has to leave as it came. Every router changes the time to live, and the header's checksum
+/// with it. The TCP checksum may be left to the device, and is the pseudo-header's sum until then: so both checksums are
+/// compared where they are wrong only.
+fn to_be_left(ip: &[u8], tcp: &[u8]) -> Vec<u8> {
+    let mut bytes = [ip, tcp].concat();
+    let length = (tcp.len() as u32).to_be_bytes();
+    let addresses = if ip[0] >> 4 == 4 {
+        // time to live
+        bytes[8] = 0;
+        if sum(&[ip]) == 0xffff {
+            bytes[10..12].fill(0);
+        }
+        &ip[12..20]
+    } else {
+        // hop limit
+        bytes[7] = 0;
+        &ip[8..40]
+    };
+    let pseudo_header: [&[u8]; 3] = [addresses, &[0, libc::IPPROTO_TCP as u8], &length];
+    let is_whole = sum(&[&pseudo_header[..], &[tcp]].concat()) == 0xffff;
+    if is_whole || tcp[16..18] == sum(&pseudo_header).to_be_bytes() {
+        bytes[ip.len() + 16..][..2].fill(0);
+    }
+    bytes
 }
 
 fn read(path: &Path) -> Result<Vec<Seen>> {
@@ -47,17 +92,19 @@ fn read(path: &Path) -> Result<Vec<Seen>> {
         else {
             continue;
         };
-        let (NetSlice::Ipv4(_) | NetSlice::Ipv6(_)) = net else { continue };
+        let ip = match &net {
+            NetSlice::Ipv4(ip) => ip.header().slice(),
+            NetSlice::Ipv6(ip) => ip.header().slice(),
+            _ => continue,
+        };
         let to_server = tcp.destination_port() == SERVER_PORT;
-        let mut bytes = tcp.slice().to_vec();
-        // a capture before the checksum is completed shows the pseudo-header's: no change of ours
-        bytes[16..18].fill(0);
         all.push(Seen {
             at: packet.timestamp,
             client_port: if to_server { tcp.source_port() } else { tcp.destination_port() },
             to_server,
             ack: tcp.ack().then(|| tcp.acknowledgment_number()),
-            bytes,
+            bytes: to_be_left(ip, tcp.slice()),
+            ip_bytes: ip.len(),
         });
     }
     // two CPUs write into one capture: not quite in the order of their clocks
@@ -100,7 +147,7 @@ fn raise(highest: &mut Option<u32>, to: Option<u32>) {
 /// Reads a packet whose sender scales its windows by `wscale`.
 fn parse(packet: &Seen, wscale: u8) -> Saying {
     let mut saying = Saying { wscale: None, ack: packet.ack, edge: None, timestamps: None };
-    let Ok(tcp) = TcpSlice::from_slice(&packet.bytes) else { return saying };
+    let Ok(tcp) = TcpSlice::from_slice(packet.tcp()) else { return saying };
     for option in tcp.options_iterator().flatten() {
         match option {
             TcpOptionElement::WindowScale(shift) => saying.wscale = Some(shift),
@@ -168,22 +215,22 @@ fn untold(came: &[Seen], left: &[Seen], to_server: bool) -> Untold {
     found
 }
 
-/// Packets of one direction that do not leave as they came, or do not leave at all, and how many came.
-fn changed(came: &[Seen], left: &[Seen], to_server: bool) -> (usize, usize) {
+/// Packets of one direction that are in one capture and not, as they are, in the other; and of how many.
+fn missing(from: &[Seen], of: &[Seen], to_server: bool) -> (usize, usize) {
     let mut waiting: HashMap<&[u8], usize> = HashMap::new();
-    for packet in left.iter().filter(|p| p.to_server == to_server) {
+    for packet in from.iter().filter(|p| p.to_server == to_server) {
         *waiting.entry(&packet.bytes).or_insert(0) += 1;
     }
-    let until = end_of(left, to_server);
-    let (mut changed, mut total) = (0, 0);
-    for packet in came.iter().filter(|p| p.to_server == to_server && p.at <= until) {
+    let until = end_of(from, to_server);
+    let (mut missing, mut total) = (0, 0);
+    for packet in of.iter().filter(|p| p.to_server == to_server && p.at <= until) {
         total += 1;
         match waiting.get_mut(packet.bytes.as_slice()) {
             Some(n) if *n > 0 => *n -= 1,
-            _ => changed += 1,
+            _ => missing += 1,
         }
     }
-    (changed, total)
+    (missing, total)
 }
 
 /// The captures of a run at both sides of its box: of the servers' side, and of the clients'.
@@ -201,16 +248,16 @@ pub fn untold_in(folder: &Path) -> Result<[Untold; 2]> {
     Ok([untold(&clients, &servers, true), untold(&servers, &clients, false)])
 }
 
-fn verdict(id: &str, bad: usize, of: usize, runs: usize) -> Verdict {
+fn verdict(id: &str, (bad, of): (usize, usize), unit: &str, runs: usize) -> Verdict {
     Verdict {
         id: id.into(),
         paper: None,
         ours: Some(bad as f64),
         bound: "<= 0".into(),
         holds: bad == 0 && of > 0,
-        unit: "packets".into(),
+        unit: unit.into(),
         runs,
-        note: format!("of {of} packets"),
+        note: format!("of {of} {unit}"),
     }
 }
 
@@ -233,8 +280,9 @@ fn point(loss: f64) -> Point {
 pub fn transparency(settings: &Settings) -> Result<Outcome> {
     let folder = settings.folder(NAME);
     let seeds = if settings.quick { 2 } else { 10 };
-    let (mut early, mut acks, mut altered, mut packets, mut wrong) = (0, 0, 0, 0, 0);
-    let (mut invented, mut sayings) = (0, 0);
+    let (mut early, mut invented, mut changed, mut added) = ((0, 0), (0, 0), (0, 0), (0, 0));
+    let (mut wrong, mut idle) = (0, 0);
+    let add = |to: &mut (usize, usize), (bad, of): (usize, usize)| *to = (to.0 + bad, to.1 + of);
     for seed in 1..=seeds {
         for (variant, loss) in [("windlass", 0.02), ("cubic-watched", 0.005)] {
             let scenario = point(loss).scenario(variant, seed, Bytes(2e6))?;
@@ -245,28 +293,31 @@ pub fn transparency(settings: &Settings) -> Result<Outcome> {
             settings.check_stopped()?;
             let report = windlass_lab::run(&scenario, &options)?;
             wrong += usize::from(!report.is_complete());
+            // a box that does nothing says nothing wrong either
+            let at_work = if variant == "windlass" { "repaired_segs" } else { "flows_created" };
+            idle += usize::from(report.counter(at_work) == 0);
             if variant == "windlass" {
                 let [to_server, to_client] = untold_in(&folder)?;
-                early += to_server.acks;
-                acks += to_server.packets;
-                invented += to_server.others + to_client.acks + to_client.others;
-                sayings += to_server.packets + to_client.packets;
+                add(&mut early, (to_server.acks, to_server.packets));
+                add(&mut invented, (to_server.others, to_server.packets));
+                add(&mut invented, (to_client.acks + to_client.others, to_client.packets));
             } else {
                 let [servers, clients] = captures(&folder)?;
                 for (came, left, to_server) in [(&servers, &clients, false), (&clients, &servers, true)] {
-                    let (bad, of) = changed(came, left, to_server);
-                    altered += bad;
-                    packets += of;
+                    add(&mut changed, missing(left, came, to_server));
+                    add(&mut added, missing(came, left, to_server));
                 }
             }
         }
     }
     let runs = seeds as usize;
     let verdicts = vec![
-        verdict("acks-before-the-client-sent-them", early, acks, runs),
-        verdict("windows-and-timestamps-nobody-sent", invented, sayings, runs),
-        verdict("packets-changed-while-watching", altered, packets, runs),
-        verdict("wrong-payloads", wrong, 2 * runs, 2 * runs),
+        verdict("acks-before-the-client-sent-them", early, "packets", runs),
+        verdict("windows-and-timestamps-nobody-sent", invented, "packets", runs),
+        verdict("packets-changed-while-watching", changed, "packets", runs),
+        verdict("packets-added-while-watching", added, "packets", runs),
+        verdict("runs-with-an-idle-box", (idle, 2 * runs), "runs", 2 * runs),
+        verdict("wrong-payloads", (wrong, 2 * runs), "runs", 2 * runs),
     ];
     let title = "No acknowledgement before its time; watched packets leave as they came".into();
     let outcome =
@@ -278,7 +329,7 @@ pub fn transparency(settings: &Settings) -> Result<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use etherparse::TcpHeader;
+    use etherparse::{IpHeaders, Ipv4Header, Ipv6Header, PacketBuilder, TcpHeader, ip_number};
 
     fn seen(ms: u64, to_server: bool, ack: u32, bytes: &[u8]) -> Seen {
         Seen {
@@ -287,6 +338,7 @@ mod tests {
             to_server,
             ack: Some(ack),
             bytes: bytes.to_vec(),
+            ip_bytes: 0,
         }
     }
 
@@ -323,9 +375,49 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_packet_is_found() {
+    fn changed_and_added_packets_are_found() {
         let came = [seen(1, true, 0, b"abc"), seen(2, true, 0, b"abd")];
-        let left = [seen(1, true, 0, b"abc"), seen(2, true, 0, b"abX")];
-        assert_eq!(changed(&came, &left, true), (1, 2));
+        let left = [seen(1, true, 0, b"abc"), seen(2, true, 0, b"abX"), seen(2, true, 0, b"abc")];
+        assert_eq!(missing(&left, &came, true), (1, 2));
+        assert_eq!(missing(&came, &left, true), (2, 3));
+        assert_eq!(missing(&came, &came, true), (0, 2));
+    }
+
+    #[test]
+    fn what_a_router_and_a_device_do_is_no_change_and_all_else_is() {
+        let packet = |ip: IpHeaders| {
+            let tcp = TcpHeader::new(1, SERVER_PORT, 5, 50);
+            let mut packet = Vec::new();
+            PacketBuilder::ip(ip).tcp_header(tcp).write(&mut packet, b"payload").expect("a sound packet");
+            packet
+        };
+        let v4 = |ttl| {
+            packet(IpHeaders::Ipv4(
+                Ipv4Header::new(0, ttl, ip_number::TCP, [10, 0, 0, 1], [10, 0, 0, 2]).expect("short"),
+                Default::default(),
+            ))
+        };
+        let v6 = |hop_limit| {
+            let header =
+                Ipv6Header { hop_limit, source: [1; 16], destination: [2; 16], ..Default::default() };
+            packet(IpHeaders::Ipv6(header, Default::default()))
+        };
+        for (before, after, ip_bytes) in [(v4(64), v4(63), 20), (v6(64), v6(63), 40)] {
+            let left = |packet: &[u8]| to_be_left(&packet[..ip_bytes], &packet[ip_bytes..]);
+            assert_ne!(before, after);
+            assert_eq!(left(&before), left(&after));
+            // until a device completes it, the TCP checksum is that of the pseudo-header
+            let addresses = if ip_bytes == 20 { &before[12..20] } else { &before[8..40] };
+            let length = (before.len() - ip_bytes) as u16;
+            let sum = sum(&[addresses, &[0, 6], &length.to_be_bytes()]);
+            let mut partial = before.clone();
+            partial[ip_bytes + 16..][..2].copy_from_slice(&sum.to_be_bytes());
+            assert_eq!(left(&partial), left(&after));
+            for at in (0..before.len()).filter(|at| *at != if ip_bytes == 20 { 8 } else { 7 }) {
+                let mut changed = before.clone();
+                changed[at] ^= 1;
+                assert_ne!(left(&changed), left(&before), "byte {at}");
+            }
+        }
     }
 }
