@@ -112,20 +112,28 @@ static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_s
 	return wait_us;
 }
 
-/* Writes the window that the sender shall see with acknowledgement `ack` into the packet. */
-static __always_inline void wl_show_window(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p, __u32 ack,
-					   __u64 now_ns)
+/* The window field that the sender shall see with acknowledgement `ack`. */
+static __always_inline __u16 wl_window_to_show(struct wl_flow *f, const struct wl_packet *p, __u32 ack,
+					       __u64 now_ns)
 {
 	__u32 room = wl_after(f->edge, ack) ? f->edge - ack : 0;
 	/* the receiver's own edge, counted from what is shown; with nothing held back, its own field again */
 	__u32 offered = (p->ack - ack + ((__u32)p->window_field << f->rcv_wscale)) >> f->rcv_wscale;
 	__u32 field = wl_rwnd_field(room, f->rcv_wscale, offered < 0xffff ? offered : 0xffff);
 
-	if (field != p->window_field) {
+	if (field != p->window_field)
 		wl_count(WL_C_WINDOW_REWRITTEN);
-		wl_rewrite16(skb, p->l4_off, WL_TCP_WINDOW_OFF, bpf_htons(p->window_field), bpf_htons(field));
-	}
 	wl_edge_shown(f, now_ns, ack + (field << f->rcv_wscale));
+	return field;
+}
+
+/* Writes that into the packet. */
+static __always_inline void wl_show_window(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p,
+					   __u32 ack, __u64 now_ns)
+{
+	__u16 field = wl_window_to_show(f, p, ack, now_ns);
+
+	wl_rewrite16(skb, p->l4_off, WL_TCP_WINDOW_OFF, bpf_htons(p->window_field), bpf_htons(field));
 }
 
 static __always_inline void wl_show_no_sack(struct __sk_buff *skb, const struct wl_packet *p)
@@ -136,28 +144,35 @@ static __always_inline void wl_show_no_sack(struct __sk_buff *skb, const struct 
 	wl_hide_sack(skb);
 }
 
+/* The word of the packet's flags without ECE, if that was negotiated. */
+static __always_inline __u16 wl_flags_to_show_be(const struct wl_flow *f, const struct wl_packet *p)
+{
+	if (!(f->flags & WL_FLOW_ECN) || !(p->flags & WL_TCP_ECE))
+		return p->flags_be;
+	wl_count(WL_C_ECE_HIDDEN);
+	return p->flags_be & ~bpf_htons(WL_TCP_ECE);
+}
+
 static __always_inline void wl_show_no_ece(struct __sk_buff *skb, const struct wl_flow *f,
 					   const struct wl_packet *p)
 {
-	if (!(f->flags & WL_FLOW_ECN) || !(p->flags & WL_TCP_ECE))
-		return;
-	wl_count(WL_C_ECE_HIDDEN);
-	wl_rewrite16(skb, p->l4_off, WL_TCP_FLAGS_OFF, p->flags_be, p->flags_be & ~bpf_htons(WL_TCP_ECE));
+	wl_rewrite16(skb, p->l4_off, WL_TCP_FLAGS_OFF, p->flags_be, wl_flags_to_show_be(f, p));
 }
 
 /* Writes what the sender shall see into the packet: acknowledgement `ack`, window, no SACK, no ECE. */
-static __always_inline void wl_show(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p, __u32 ack,
+static __always_inline void wl_show(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p, __u32 ack,
 				    __u64 now_ns)
 {
-	if (ack != p->ack) {
-		__u32 old_be = bpf_htonl(p->ack), new_be = bpf_htonl(ack);
+	__u16 field = wl_window_to_show(f, p, ack, now_ns);
+	union wl_tcp_ack_words from = { .ack_be = bpf_htonl(p->ack),
+					.flags_be = p->flags_be,
+					.window_be = bpf_htons(p->window_field) };
+	union wl_tcp_ack_words to = { .ack_be = bpf_htonl(ack),
+				      .flags_be = wl_flags_to_show_be(f, p),
+				      .window_be = bpf_htons(field) };
 
-		bpf_skb_store_bytes(skb, p->l4_off + WL_TCP_ACK_OFF, &new_be, 4, 0);
-		bpf_l4_csum_replace(skb, p->l4_off + WL_TCP_CHECK_OFF, old_be, new_be, 4);
-	}
-	wl_show_window(skb, f, p, ack, now_ns);
+	wl_rewrite_ack(skb, p->l4_off, &from, &to);
 	wl_show_no_sack(skb, p);
-	wl_show_no_ece(skb, f, p);
 }
 
 static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow *f, __u32 id, struct wl_scratch *s,

@@ -14,6 +14,30 @@ static __always_inline void wl_rewrite16(struct __sk_buff *skb, __u32 l4_off, __
 	bpf_l4_csum_replace(skb, l4_off + WL_TCP_CHECK_OFF, old_be, new_be, 2);
 }
 
+/* What lies from WL_TCP_ACK_OFF on in the TCP header: all of it that tells of the receiver. */
+union wl_tcp_ack_words {
+	struct {
+		__u32 ack_be;
+		__u16 flags_be;
+		__u16 window_be;
+	};
+	__u32 words[2];
+};
+_Static_assert(WL_TCP_ACK_OFF + 4 == WL_TCP_FLAGS_OFF && WL_TCP_FLAGS_OFF + 2 == WL_TCP_WINDOW_OFF,
+	       "union wl_tcp_ack_words is as on the wire");
+
+/* Replaces these, all at once: each change of a packet by itself costs two helpers. */
+static __always_inline void wl_rewrite_ack(struct __sk_buff *skb, __u32 l4_off, const union wl_tcp_ack_words *from,
+					   const union wl_tcp_ack_words *to)
+{
+	__u64 diff = (__u64)~from->words[0] + ~from->words[1] + to->words[0] + to->words[1];
+
+	if (from->words[0] == to->words[0] && from->words[1] == to->words[1])
+		return;
+	bpf_skb_store_bytes(skb, l4_off + WL_TCP_ACK_OFF, to, sizeof(*to), 0);
+	bpf_l4_csum_replace(skb, l4_off + WL_TCP_CHECK_OFF, 0, wl_csum_fold(diff), 0);
+}
+
 struct wl_nops {
 	struct wl_packet *p;
 	__u32 from;
