@@ -28,8 +28,11 @@ struct wl_packet {
 	__u16 vlan; /* vlan.h */
 	__u16 check; /* as on the wire */
 	struct wl_options options;
-	__u8 opt[WL_OPT_BUFFER_BYTES]; /* options as they came, padded with zeros */
-	__u8 opt_new[WL_OPT_BUFFER_BYTES];
+	union {
+		__u8 opt[WL_OPT_BUFFER_BYTES]; /* options as they came, padded with zeros */
+		__u64 opt_words[WL_OPT_BUFFER_BYTES / 8];
+	};
+	__u64 opt_new[WL_TCP_OPT_MAX / 8]; /* the same as the sender shall see them */
 };
 
 /* Of one build: the next one's programs have their own. */

@@ -38,33 +38,25 @@ static __always_inline void wl_rewrite_ack(struct __sk_buff *skb, __u32 l4_off, 
 	bpf_l4_csum_replace(skb, l4_off + WL_TCP_CHECK_OFF, 0, wl_csum_fold(diff), 0);
 }
 
-struct wl_nops {
-	struct wl_packet *p;
-	__u32 from;
-};
-
-static long wl_nop_step(__u32 i, void *ctx)
+/* Eight bytes of options: a NOP for each of the lowest eight bits that is set, in their order, and else zeros. */
+static __always_inline __u64 wl_nops(__u64 bits)
 {
-	struct wl_nops *nops = ctx;
-	__u32 at = nops->from + i;
+	/* each byte has all bits, and keeps its own: adding 127 sets the highest bit of those that have it */
+	__u64 own = ((bits & 0xff) * 0x0101010101010101) & 0x0102040810204080;
 
-	WL_MASK(at, 63);
-	if (at >= WL_TCP_OPT_MAX)
-		return 1;
-	nops->p->opt_new[at] = 1;
-	return 0;
+	return bpf_cpu_to_be64(((own + 0x7f7f7f7f7f7f7f7f) >> 7) & 0x0101010101010101);
 }
 
 /*
- * Turns the SACK option into NOPs. Global: verified once. Not a plain loop: the verifier of Linux 6.1 would walk it for
- * every place where the option may begin and end, and give up.
+ * Turns the SACK option into NOPs. Global: verified once. Bits and words instead of branches: the verifier of Linux 6.1 would
+ * walk a plain loop for every place where the option may begin and end, and give up.
  */
 __noinline int wl_hide_sack(struct __sk_buff *skb)
 {
 	struct wl_scratch *s = wl_scratch_get();
-	struct wl_nops nops = {};
 	struct wl_packet *p;
-	__u32 off, len, opt_bytes, diff;
+	__u32 off, len, opt_bytes;
+	__u64 hidden, diff = 0;
 
 	if (!s || !skb)
 		return -1;
@@ -74,17 +66,22 @@ __noinline int wl_hide_sack(struct __sk_buff *skb)
 	opt_bytes = p->opt_bytes;
 	if (!opt_bytes || opt_bytes > WL_TCP_OPT_MAX || off + len > opt_bytes)
 		return -1;
-	__builtin_memcpy(p->opt_new, p->opt, WL_TCP_OPT_MAX);
-	nops.p = p;
-	nops.from = off;
-	bpf_loop(len, wl_nop_step, &nops, 0);
-	diff = bpf_csum_diff((__be32 *)p->opt, WL_TCP_OPT_MAX, (__be32 *)p->opt_new, WL_TCP_OPT_MAX, 0);
+	/* a bit for each byte of the option */
+	hidden = ((1ULL << len) - 1) << off;
+	for (__u32 i = 0; i < WL_TCP_OPT_MAX / 8; i++) {
+		__u64 nops = wl_nops(hidden >> 8 * i);
+		__u64 from = p->opt_words[i];
+		__u64 to = (from & ~(nops * 0xff)) | nops;
+
+		p->opt_new[i] = to;
+		diff += (__u64)(__u32)~from + (__u32)(~from >> 32) + (__u32)to + (to >> 32);
+	}
 	opt_bytes -= 1;
 	WL_MASK(opt_bytes, 63);
 	opt_bytes += 1;
 	if (bpf_skb_store_bytes(skb, p->l4_off + WL_TCP_LEN, p->opt_new, opt_bytes, 0))
 		return -1;
-	return bpf_l4_csum_replace(skb, p->l4_off + WL_TCP_CHECK_OFF, 0, diff, 0);
+	return bpf_l4_csum_replace(skb, p->l4_off + WL_TCP_CHECK_OFF, 0, wl_csum_fold(diff), 0);
 }
 
 #endif

@@ -129,6 +129,21 @@ WL_INLINE int wl_options_ts_alone(const wl_u8 *opt, struct wl_options *o)
 	return 1;
 }
 
+#define WL_TS_SACK_OFF 14u /* of SACK behind NOP NOP timestamps NOP NOP */
+
+/* Are they NOP NOP timestamps NOP NOP SACK, as in nearly every packet that reports a loss? Then they are in *o, as above. */
+WL_INLINE int wl_options_ts_sack(const wl_u8 *opt, wl_u32 bytes, struct wl_options *o)
+{
+	wl_u8 len = opt[WL_TS_SACK_OFF + 1];
+
+	if (opt[12] != WL_OPT_NOP || opt[13] != WL_OPT_NOP || opt[WL_TS_SACK_OFF] != WL_OPT_SACK || len < 2 ||
+	    WL_TS_SACK_OFF + len != bytes || !wl_options_ts_alone(opt, o))
+		return 0;
+	o->sack_off = WL_TS_SACK_OFF;
+	o->sack_len = len;
+	return 1;
+}
+
 /* Reads `bytes` bytes of options at opt, which has WL_OPT_BUFFER_BYTES with zeros behind them, into *o. */
 WL_INLINE void wl_options_read(const wl_u8 *opt, wl_u32 bytes, struct wl_options *o)
 {
@@ -136,6 +151,8 @@ WL_INLINE void wl_options_read(const wl_u8 *opt, wl_u32 bytes, struct wl_options
 
 	__builtin_memset(o, 0, sizeof(*o));
 	if (bytes == WL_TS_ALONE_BYTES && wl_options_ts_alone(opt, o))
+		return;
+	if (wl_options_ts_sack(opt, bytes, o))
 		return;
 	wl_loop(WL_TCP_OPT_MAX, wl_option_step, &walk);
 }

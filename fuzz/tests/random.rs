@@ -24,11 +24,33 @@ fn option_byte() -> impl Strategy<Value = u8> {
     prop_oneof![4 => 0..=10u8, 1 => prop::sample::select(vec![12, 18, 19, 26, 29, 30, 34, 40]), 1 => any::<u8>()]
 }
 
+/// Timestamps and blocks, as nearly every report of a loss has them, with a wrong length, a byte or two changed, or more or
+/// less behind them.
+fn nearly_usual_options() -> impl Strategy<Value = Vec<u8>> {
+    let len = prop_oneof![4 => prop::sample::select(vec![2, 10, 18, 26]), 1 => any::<u8>()];
+    let bytes = prop_oneof![4 => Just(None), 1 => (0..=40usize).prop_map(Some)];
+    let changed = vec((0..40usize, option_byte()), 0..=2);
+    (vec(any::<u8>(), 40), len, bytes, changed).prop_map(|(mut input, len, bytes, changed)| {
+        input[..4].copy_from_slice(&[1, 1, 8, 10]);
+        input[12..16].copy_from_slice(&[1, 1, 5, len]);
+        for (at, byte) in changed {
+            input[at] = byte;
+        }
+        input.truncate(bytes.unwrap_or(14 + usize::from(len)));
+        input
+    })
+}
+
 proptest! {
     #![proptest_config(config(80_000))]
 
     #[test]
     fn any_options_are_read_as_they_should(input in vec(option_byte(), 0..=40)) {
+        windlass_fuzz::options(&input);
+    }
+
+    #[test]
+    fn options_that_nearly_are_the_usual_ones_are_read_as_they_should(input in nearly_usual_options()) {
         windlass_fuzz::options(&input);
     }
 }
