@@ -184,7 +184,7 @@ __noinline int wl_run_hooks(__u32 id, __u32 calls, __u32 idle_us, __u64 now_ns)
 	if (!f || !s)
 		return -1;
 	wl_track_fill(f, &s->sample, now_ns);
-	s->sample.random = bpf_get_prandom_u32();
+	s->sample.random = wl_alg_needs(f->algorithm) & WL_NEEDS_RANDOM ? bpf_get_prandom_u32() : 0;
 	wl_call_hooks(f, calls, &s->sample, idle_us);
 	return 0;
 }

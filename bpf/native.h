@@ -106,7 +106,7 @@ static __always_inline void wl_sample_socket(const struct wl_socket *k, const st
 	if (tp->tcp_wstamp_ns > tp->tcp_clock_cache)
 		s->departs_in_us = (tp->tcp_wstamp_ns - tp->tcp_clock_cache) / 1000;
 	s->round_count = k->round_count;
-	s->random = bpf_get_prandom_u32();
+	s->random = wl_alg_needs(k->algorithm) & WL_NEEDS_RANDOM ? bpf_get_prandom_u32() : 0;
 	s->is_app_limited = tp->app_limited != 0;
 	s->is_cwnd_limited = wl_is_cwnd_limited(tp);
 	s->is_in_recovery = k->ca_state >= WL_CA_RECOVERY || (k->ca_state == WL_CA_CWR && !wl_is_paced(k));

@@ -67,7 +67,7 @@ struct wl_sample {
 	wl_u32 departs_in_us; /* until pacing lets the next segment leave; 0: it may at once, or nothing is paced */
 	wl_u32 round_count; /* packet-timed rounds since the start, wraps */
 	wl_u32 events; /* bits of enum wl_event */
-	wl_u32 random; /* 32 fresh random bits */
+	wl_u32 random; /* 32 fresh random bits, with WL_NEEDS_RANDOM */
 	wl_u8 is_app_limited; /* the rate sample was taken while the sender had too little to send */
 	wl_u8 is_cwnd_limited; /* the window, not the application, limited sending during the last round */
 	wl_u8 is_in_recovery; /* between WL_EV_RECOVERY_ENTER and WL_EV_RECOVERY_EXIT; not of a mark where the algorithm paces */

@@ -23,21 +23,22 @@ enum wl_alg_need {
 	WL_NEEDS_PAUSES = 1 << 1, /* to be told of pauses between packets, however short */
 	WL_NEEDS_PATH =
 		1 << 2, /* min_rtt_us at init() is also that of the host's other connections to the same peer */
+	WL_NEEDS_RANDOM = 1 << 3, /* random bits in the sample: drawing them costs as much as a simple algorithm */
 };
 
 #define WL_ALG_LIST(X) \
 	X(reno, 1, "reno", WL_NEEDS_NOTHING, "NewReno (RFC 5681): additive increase, halving at a loss") \
 	X(cubic, 2, "cubic", WL_NEEDS_NOTHING, "CUBIC (RFC 9438) with HyStart++ (RFC 9406)") \
-	X(bbr, 3, "bbr", WL_NEEDS_NOTHING, "BBR v1: paces at the measured bandwidth, not moved by random loss") \
+	X(bbr, 3, "bbr", WL_NEEDS_RANDOM, "BBR v1: paces at the measured bandwidth, not moved by random loss") \
 	X(dctcp, 4, "dctcp", WL_NEEDS_ECN, \
 	  "DCTCP (RFC 8257): backs off by the share of marked bytes; data centres only") \
 	X(l2dct, 5, "l2dct", WL_NEEDS_ECN, \
 	  "L2DCT: DCTCP that favours flows which have sent little; data centres only") \
-	X(trim, 6, "trim", WL_NEEDS_PAUSES | WL_NEEDS_PATH, \
+	X(trim, 6, "trim", WL_NEEDS_PAUSES | WL_NEEDS_PATH | WL_NEEDS_RANDOM, \
 	  "TCP-TRIM: probes after a pause, queues short by delay; data centres only") \
 	X(kcubic, 7, "kcubic", WL_NEEDS_NOTHING, "CUBIC with HyStart as Linux has it, for comparison") \
 	X(kreno, 8, "kreno", WL_NEEDS_NOTHING, "Reno as Linux has it, for comparison") \
-	X(bbr3, 9, "bbr3", WL_NEEDS_NOTHING, "BBR v3: as bbr, but what is lost bounds what is in flight")
+	X(bbr3, 9, "bbr3", WL_NEEDS_RANDOM, "BBR v3: as bbr, but what is lost bounds what is in flight")
 
 #define WL_ALG_ENUM(symbol, number, name, needs, description) WL_ALG_##symbol = number,
 enum wl_alg_id {

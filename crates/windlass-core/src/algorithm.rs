@@ -65,6 +65,12 @@ impl Algorithm {
         unsafe { abi::wln_alg_needs(self.index) & abi::WL_NEEDS_PATH != 0 }
     }
 
+    /// Whether the random bits of its samples must be some; else it looks at none.
+    pub fn needs_random(&self) -> bool {
+        // SAFETY: plain call without pointers.
+        unsafe { abi::wln_alg_needs(self.index) & abi::WL_NEEDS_RANDOM != 0 }
+    }
+
     /// Stable number, as stored in compiled policies and flows.
     pub fn id(&self) -> u32 {
         self.id

@@ -344,11 +344,13 @@ fn hystart_slows_growth_to_a_quarter() {
 }
 
 proptest! {
-    /// Any order of events: a window between the floor and the largest TCP can express, a rate that is not zero.
+    /// Any order of events: a window between the floor and the largest TCP can express, a rate that is not zero; and whatever
+    /// the random bits of their samples are, the same to an algorithm that does not ask for any.
     #[test]
     fn decisions_stay_in_range(events in proptest::collection::vec((0u8..5, any::<[u32; 6]>(), 64u32..9000), 1..200)) {
         for algorithm in Algorithm::all() {
             let mut flow = AlgorithmState::new(algorithm, &sample(0));
+            let mut other_luck = AlgorithmState::new(algorithm, &wl_sample { random: !0, ..sample(0) });
             let (mut now_us, mut delivered) = (0u32, 0u32);
             for (kind, r, mss) in &events {
                 now_us = now_us.wrapping_add(r[0] % 1_000_000);
@@ -377,12 +379,17 @@ proptest! {
                     is_app_limited: (r[5] >> 2 & 1) as u8,
                     ..wl_sample::default()
                 };
-                match kind {
-                    0 | 1 => flow.on_ack(&s),
-                    2 => flow.on_congestion(&s, r[0] & 1),
-                    3 => flow.on_timeout(&s),
-                    4 if flow.wake_at_us().is_some() => flow.on_timer(&s),
-                    _ => flow.on_send_after_idle(&s, r[0]),
+                let step = |flow: &mut AlgorithmState, s: &wl_sample| match kind {
+                    0 | 1 => flow.on_ack(s),
+                    2 => flow.on_congestion(s, r[0] & 1),
+                    3 => flow.on_timeout(s),
+                    4 if flow.wake_at_us().is_some() => flow.on_timer(s),
+                    _ => flow.on_send_after_idle(s, r[0]),
+                };
+                step(&mut flow, &s);
+                if !algorithm.needs_random() {
+                    step(&mut other_luck, &wl_sample { random: !s.random, ..s });
+                    prop_assert_eq!(&flow, &other_luck);
                 }
                 prop_assert!(flow.decision.cwnd_bytes >= 64, "{:?}", algorithm);
                 prop_assert!(flow.decision.cwnd_bytes <= abi::WL_CWND_MAX_BYTES, "{:?} {}", algorithm, flow.decision.cwnd_bytes);
