@@ -45,8 +45,6 @@ static long wl_payload_step(__u32 i, void *ctx)
 	__u32 n = w->left, words, rest, sum, last = 0;
 	__u8 *from;
 
-	if (!n)
-		return 1;
 	if (n > WL_CSUM_STEP)
 		n = WL_CSUM_STEP;
 	if (n > to_chunk_end)
@@ -87,7 +85,7 @@ static long wl_payload_step(__u32 i, void *ctx)
 	w->seq += n;
 	w->off += n;
 	w->left -= n;
-	return 0;
+	return !w->left;
 }
 
 /* Writes Ethernet and IP headers for `l4_bytes` of TCP into h. Returns the sum of the pseudo-header. */

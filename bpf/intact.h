@@ -24,7 +24,7 @@ static long wl_intact_step(__u32 i, void *ctx)
 	struct wl_intact *w = ctx;
 	__u32 n = w->left, padded;
 
-	if (!n || !s)
+	if (!s)
 		return 1;
 	if (n > WL_CSUM_STEP)
 		n = WL_CSUM_STEP;
@@ -42,42 +42,51 @@ static long wl_intact_step(__u32 i, void *ctx)
 	if (padded > WL_CSUM_STEP)
 		return 1;
 	w->sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)s->piece, padded, 0);
-	return 0;
+	return !w->left;
 }
 
-/*
- * Is the checksum of the packet that was parsed right? Where its hardware has looked it is; so it is where it is still to be
- * completed, and holds the sum of the pseudo-header, as the packet was never on a wire.
- */
+/* Length of the TCP segment in the packet that was parsed. */
+static __always_inline __u32 wl_segment_bytes(const struct wl_packet *p)
+{
+	return WL_TCP_LEN + p->opt_bytes + p->payload_bytes;
+}
+
+/* The sum of its pseudo-header. */
+static __always_inline __u64 wl_pseudo_sum(const struct wl_packet *p)
+{
+	/* both addresses; what maps IPv4 ones counts nothing */
+	const __u32 *addrs = (const void *)p->key.snd_addr;
+	__u64 sum = bpf_htons(WL_IPPROTO_TCP) + bpf_htons(wl_segment_bytes(p));
+
+	for (int i = 0; i < 8; i++)
+		sum += addrs[i];
+	return sum;
+}
+
+/* Is its checksum right, by all that it is of? */
 __noinline int wl_has_right_sum(struct __sk_buff *skb)
 {
 	struct wl_scratch *s = wl_scratch_get();
 	struct wl_intact w = { .skb = skb };
-	const __u32 *addrs;
-	struct wl_packet *p;
 
 	if (!s || !skb)
 		return 0;
-	if (bpf_csum_level(skb, BPF_CSUM_LEVEL_QUERY) >= 0)
-		return 1;
-	p = &s->packet;
-	w.off = p->l4_off;
-	w.left = WL_TCP_LEN + p->opt_bytes + p->payload_bytes;
-	/* both addresses; what maps IPv4 ones counts nothing */
-	addrs = (const void *)p->key.snd_addr;
-	for (int i = 0; i < 8; i++)
-		w.sum += addrs[i];
-	w.sum += bpf_htons(WL_IPPROTO_TCP) + bpf_htons(w.left);
-	if (p->check == wl_csum_fold(w.sum))
-		return 1;
+	w.off = s->packet.l4_off;
+	w.left = wl_segment_bytes(&s->packet);
+	w.sum = wl_pseudo_sum(&s->packet);
 	bpf_loop(WL_CHUNK_BYTES / WL_CSUM_STEP, wl_intact_step, &w, 0);
 	return !w.left && wl_csum_fold(w.sum) == 0xffff;
 }
 
-/* The same of any packet. Of a super-packet its sender's stack, or GRO, has seen to it: most data costs no call. */
-static __always_inline int wl_is_intact(struct __sk_buff *skb)
+/*
+ * Is the packet that was parsed as it was sent? Of a super-packet its sender's stack, or GRO, has seen to that; else its
+ * hardware, or its checksum is still to be completed, and holds the sum of the pseudo-header, as the packet was never on a wire.
+ * So most packets cost no call.
+ */
+static __always_inline int wl_is_intact(struct __sk_buff *skb, const struct wl_packet *p)
 {
-	return skb->gso_size || wl_has_right_sum(skb);
+	return skb->gso_size || bpf_csum_level(skb, BPF_CSUM_LEVEL_QUERY) >= 0 ||
+	       p->check == wl_csum_fold(wl_pseudo_sum(p)) || wl_has_right_sum(skb);
 }
 
 #endif

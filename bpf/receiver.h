@@ -361,7 +361,7 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 		wl_count(WL_C_PASS_OTHER_VLAN);
 		goto out;
 	}
-	if (f->mode == WL_MODE_ENFORCE && !wl_is_intact(skb)) {
+	if (f->mode == WL_MODE_ENFORCE && !wl_is_intact(skb, p)) {
 		wl_count(WL_C_PASS_BAD_CHECKSUM);
 		goto out;
 	}

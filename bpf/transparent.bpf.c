@@ -33,7 +33,7 @@ static __always_inline int wl_long_way(struct __sk_buff *skb, __u32 id, int from
 		wl_key_turn(&s->packet.key);
 	if (s->packet.flags & WL_TCP_SYN) {
 		/* damaged, it would end the flow that it belongs to */
-		if (!wl_is_intact(skb)) {
+		if (!wl_is_intact(skb, &s->packet)) {
 			wl_count(WL_C_PASS_BAD_CHECKSUM);
 			return WL_TC_PASS;
 		}
