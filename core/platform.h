@@ -58,4 +58,14 @@ static inline void wl_loop(wl_u32 n, wl_loop_step step, void *ctx)
 }
 #endif
 
+/*
+ * The same for n > 0 where one step is mostly all, which is called directly. n, which must not change with it, is computed
+ * only if there is more.
+ */
+#define wl_loop_mostly_once(n, step, ctx) \
+	do { \
+		if (!(step)(0, (ctx))) \
+			wl_loop((n) - 1, step, ctx); \
+	} while (0)
+
 #endif

@@ -158,11 +158,13 @@ WL_GLOBAL wl_u32 wl_loss_detect(struct wl_flow *f, wl_u32 now_us, wl_u32 *wait_u
 	j.reo_wnd_us = wl_reo_wnd_us(f);
 	f->judged = wl_seq_max(f->judged, f->una_seg);
 	if (wl_before(f->judged, f->nxt)) {
+		wl_u32 slots = wl_slots_between(f, f->judged, f->nxt);
+
 		j.at = f->judged;
-		wl_loop(wl_slots_between(f, f->judged, f->nxt), wl_judge_first_copy, &j);
+		wl_loop_mostly_once(slots, wl_judge_first_copy, &j);
 	}
 	if (f->resent_head != WL_NO_SLOT)
-		wl_loop(WL_RESENT_JUDGED_AT_ONCE, wl_judge_resent, &j);
+		wl_loop_mostly_once(WL_RESENT_JUDGED_AT_ONCE, wl_judge_resent, &j);
 	*wait_us = j.wait_us;
 	return j.lost_bytes;
 }
