@@ -114,13 +114,24 @@ WL_INLINE wl_u64 wl_silence_deadline_ns(wl_u64 now_ns, wl_u32 left_us)
 	return (now_ns + left_us * 1000ULL + WL_SILENCE_GRAIN_NS - 1) & ~(WL_SILENCE_GRAIN_NS - 1);
 }
 
+/*
+ * Is there something to be let go at pace_ns, when pacing allows? Most of the time there is no room, whatever the rate, which
+ * costs divisions: a rate only moves to the left where the edge may stand, and what is enough to be granted there is enough
+ * further right.
+ */
+WL_INLINE int wl_pacing_has_work(struct wl_flow *f, wl_u64 pace_ns)
+{
+	if (wl_has_repairs(f))
+		return wl_next_repair(f) != 0;
+	return wl_edge_room(f, pace_ns, WL_RATE_UNLIMITED) && wl_edge_room(f, pace_ns, wl_pacing_bytes_ps(f));
+}
+
 /* Earliest time, from now on, at which the clock has work on this flow; 0: none. wait_us: of wl_loss_detect(). */
 WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wait_us)
 {
 	if (!f)
 		return 0;
 	wl_u32 now_us = now_ns / 1000;
-	wl_u64 rate = wl_pacing_bytes_ps(f);
 	wl_u32 silence_us = wl_silence_us(f);
 	wl_u64 deadline_ns = 0;
 	wl_u64 pace_ns = wl_pacing_next_ns(f, now_ns);
@@ -145,9 +156,8 @@ WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wa
 		if (!deadline_ns || wake_ns < deadline_ns)
 			deadline_ns = wake_ns;
 	}
-	if (wl_has_repairs(f) ? wl_next_repair(f) != 0 : wl_edge_room(f, pace_ns, rate) != 0)
-		if (!deadline_ns || pace_ns < deadline_ns)
-			deadline_ns = pace_ns;
+	if (wl_pacing_has_work(f, pace_ns) && (!deadline_ns || pace_ns < deadline_ns))
+		deadline_ns = pace_ns;
 	return deadline_ns;
 }
 

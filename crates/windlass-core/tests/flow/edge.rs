@@ -1,6 +1,7 @@
 //! The right edge: what the sender is granted and shown, pacing, departure times.
 
 use crate::{MSS, ack, flow};
+use proptest::prelude::*;
 use windlass_core::{Flow, abi};
 
 /// A flow whose window is let out as soon as it is granted.
@@ -326,4 +327,43 @@ fn room_that_the_receiver_takes_back_is_granted_no_more() {
     assert_eq!(offers(2 * MSS, 4 * MSS), (taken_back, edge));
     assert_eq!(offers(3 * MSS, 3 * MSS), (taken_back, edge));
     assert_eq!(offers(4 * MSS, 30 * MSS), (34 * MSS, 24 * MSS));
+}
+
+/// A rate, or none.
+fn any_rate() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(u64::MAX), 1..1u64 << 36]
+}
+
+proptest! {
+    /// Not more seldom, or the sender would wait for nothing; nor more often, as each time costs the CPU its sleep.
+    #[test]
+    fn the_clock_is_asked_for_room_whenever_there_is_some_to_grant(
+        (cwnd_bytes, sacked_bytes, srtt_us, mss_bytes) in (1..1u32 << 25, 0..1u32 << 20, 0..300_000u32, 64..9000u16),
+        (una, in_flight, room, offered) in (any::<u32>(), 0..1u32 << 25, 0..1u32 << 17, 0..1u32 << 25),
+        (rate, next_in_ns, departs, is_judged) in (any_rate(), -3_000_000..2_000_000i64, any::<bool>(), any::<bool>()),
+        (is_held, ends_alike) in (0..=1u8, 0..4u32),
+    ) {
+        let now_ns = 10 * SECOND_NS;
+        let mut f = flow(una);
+        let s = f.state_mut();
+        // what is in flight has no records here, so that no silence of it is listened to
+        s.state = abi::WL_FLOW_BYPASS as u8;
+        s.flags = if departs { abi::WL_FLOW_DEPARTS } else { 0 } | if is_judged { abi::WL_FLOW_PACED_JUDGED } else { 0 };
+        (s.mss_bytes, s.srtt_us, s.min_rtt_us) = (mss_bytes, srtt_us, srtt_us);
+        (s.nxt, s.edge) = (una.wrapping_add(in_flight), una.wrapping_add(in_flight).wrapping_add(room));
+        s.rcv_edge = match ends_alike {
+            0 => s.edge.wrapping_add(offered % u32::from(mss_bytes)),
+            _ => una.wrapping_add(offered),
+        };
+        s.sacked_bytes = sacked_bytes.min(in_flight);
+        (s.decision.cwnd_bytes, s.decision.pacing_bytes_ps, s.decision.is_held) = (cwnd_bytes, rate, is_held);
+        s.decision.ssthresh_bytes = cwnd_bytes;
+        s.pace_next_ns = now_ns.saturating_add_signed(next_in_ns);
+        let pace_ns = s.pace_next_ns.saturating_sub(if departs { 2_000_000 } else { 0 }).max(now_ns);
+        let edge = s.edge;
+        let deadline_ns = f.deadline_ns(now_ns, 0);
+        f.edge_advance(pace_ns);
+        let is_granted = f.state().edge != edge;
+        prop_assert_eq!(deadline_ns, if is_granted { pace_ns } else { 0 });
+    }
 }
