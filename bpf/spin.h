@@ -38,7 +38,13 @@ static __always_inline int wl_spin_lock(__u32 *lock, __u32 tries)
 
 static __always_inline void wl_spin_unlock(__u32 *lock)
 {
+#ifdef __TARGET_ARCH_x86
+	/* there no load and no store is seen after a later store: only the compiler must keep the order, and no bus is locked */
+	asm volatile("" ::: "memory");
+	*(volatile __u32 *)lock = 0;
+#else
 	__sync_lock_test_and_set(lock, 0);
+#endif
 }
 
 #endif
