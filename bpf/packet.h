@@ -7,6 +7,9 @@
 #include "../core/flow/options.h"
 #include "../core/flow/watch.h"
 
+#define WL_RECENT_SHIFT 8
+#define WL_RECENT_FLOWS (1u << WL_RECENT_SHIFT)
+
 struct wl_packet {
 	struct wl_flow_key key; /* seen from the packet's own sender until turned */
 	__u32 seq;
@@ -42,6 +45,7 @@ struct wl_scratch {
 	struct wl_sample sample;
 	__u8 header[160]; /* of a packet being built: Ethernet, IP, TCP, options */
 	__u8 piece[516]; /* of a packet whose checksum is looked at */
+	__u64 recent[WL_RECENT_FLOWS]; /* quick.h */
 };
 
 #endif

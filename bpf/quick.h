@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The short way of packets of flows that are only watched. It reads no options, uses no working memory and is little code:
+ * The short way of packets of flows that are only watched. It reads no options, and is little code:
  * at tens of Gbit/s the payload drives all else out of the caches, so that what a packet costs is mostly the cache lines
  * that it touches, those of instructions included. Whatever is not plain takes the long way (sender.h, receiver.h).
  */
@@ -74,15 +74,57 @@ static __always_inline int wl_quick_parse(struct __sk_buff *skb, int from_sender
 	return 1;
 }
 
+static __always_inline __u64 wl_recent_hash(const struct wl_flow_key *key)
+{
+	const __u64 *words = (const void *)key;
+	__u64 hash = 0;
+
+	/* 2^64 over the golden ratio: each of its upper bits depends on all of those below */
+	for (int i = 0; i < 5; i++)
+		hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15;
+	return hash;
+}
+
+/*
+ * The number of the flow of that name, or WL_NO_FLOW. Those whose packets came by on this CPU lately are found without the
+ * table, whose function and lines of cache are much of what a packet costs that is only watched. Of each the memory has the
+ * number, below, and a part of the hash. It is written in one piece, as another run may come in between (alone.h), and believed
+ * when the flow has that name, as the table is: whoever locks the flow looks again.
+ */
+static __always_inline __u32 wl_quick_find(const struct wl_flow_key *key)
+{
+	struct wl_scratch *s = wl_scratch_get();
+	__u64 hash = wl_recent_hash(key);
+	__u64 part = hash << WL_RECENT_SHIFT >> 32;
+	volatile __u64 *recent;
+	__u64 known;
+	__u32 *found;
+
+	if (!s)
+		return WL_NO_FLOW;
+	recent = &s->recent[hash >> (64 - WL_RECENT_SHIFT)];
+	known = *recent;
+	if (known >> 32 == part) {
+		struct wl_flow *f = wl_flow_get(known);
+
+		if (f && f->state != WL_FLOW_FREE && wl_same_key(&f->key, key))
+			return known;
+	}
+	found = bpf_map_lookup_elem(&wl_flow_ids, key);
+	if (!found)
+		return WL_NO_FLOW;
+	*recent = part << 32 | *found;
+	return *found;
+}
+
 /* The packet's flow, locked, if all that it needs is to be watched; else NULL. *id: of the flow, if there is one. */
 static __always_inline struct wl_flow *wl_quick_flow(const struct wl_flow_key *key, __u32 *id)
 {
-	__u32 *found = bpf_map_lookup_elem(&wl_flow_ids, key);
 	struct wl_flow *f;
 
-	if (!found)
+	*id = wl_quick_find(key);
+	if (*id == WL_NO_FLOW)
 		return 0;
-	*id = *found;
 	f = wl_flow_get(*id);
 	if (!f || f->mode != WL_MODE_WATCH || !wl_lock(f))
 		return 0;
