@@ -145,16 +145,15 @@ impl Process {
         next.unwrap_or_else(|_| self.fail(&format!("has not complained of anything within {LIMIT:?}")))
     }
 
+    /// The next line that it complains in, if not of other tests' cgroups; none: there are no more.
+    fn next_own_complaint(&self) -> Option<String> {
+        let is_of_others = |line: &String| line.contains("detach --cgroup") && line.contains(OF_EARLIER);
+        std::iter::from_fn(|| self.next_complaint()).find(|line| !is_of_others(line))
+    }
+
     /// The next line that it complains in, if not of other tests' cgroups.
     pub fn complaint(&self) -> String {
-        let is_of_others = |line: &str| line.contains("detach --cgroup") && line.contains(OF_EARLIER);
-        loop {
-            match self.next_complaint() {
-                Some(line) if is_of_others(&line) => {}
-                Some(line) => return line,
-                None => self.fail("ended without a complaint"),
-            }
-        }
+        self.next_own_complaint().unwrap_or_else(|| self.fail("ended without a complaint"))
     }
 
     /// Waits until it complains in these words, of whatever; returns the line.
@@ -168,9 +167,9 @@ impl Process {
         }
     }
 
-    /// All that it complains of until it ends, other tests' cgroups included.
+    /// All that it complains of until it ends, but for other tests' cgroups.
     pub fn complaints(&self) -> Vec<String> {
-        std::iter::from_fn(|| self.next_complaint()).collect()
+        std::iter::from_fn(|| self.next_own_complaint()).collect()
     }
 
     /// Says that it did not what it should have, and what it complained of.
