@@ -3,6 +3,7 @@
 #ifndef WL_BPF_RECEIVER_H
 #define WL_BPF_RECEIVER_H
 
+#include "../core/flow/leave.h"
 #include "../core/window/rwnd.h"
 #include "flows.h"
 #include "intact.h"
@@ -40,6 +41,7 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id, __u64 
 	struct wl_scratch *s = wl_scratch_get();
 	__u8 algorithm = f->algorithm;
 	__u8 mode = f->mode;
+	__u32 fack = f->fack;
 	struct wl_alg_params params = f->params;
 
 	wl_apply_policy(id);
@@ -60,6 +62,8 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id, __u64 
 				f->rcv_seq = s->packet.seq;
 				f->rcv_tsval = s->packet.options.tsval;
 			}
+		} else if (mode == WL_MODE_ENFORCE) {
+			wl_leave_begin(f, fack, now_us);
 		}
 	}
 	if ((f->algorithm != algorithm || f->mode != mode ||
@@ -257,8 +261,42 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	return WL_TC_PASS;
 }
 
-/* A packet to the sender of a flow that is not controlled: it passes as it is. */
-static __always_inline void wl_watch_receiver(struct wl_flow *f, const struct wl_packet *p)
+/*
+ * The sender of a flow that is not controlled any more is shown its receiver's window step by step (leave.h). By itself, so that
+ * its frame is not part of the caller's.
+ */
+__noinline int wl_show_leaving(struct __sk_buff *skb, __u32 id)
+{
+	struct wl_policy_head *head = wl_policy_get();
+	struct wl_scratch *s = wl_scratch_get();
+	struct wl_flow *f = wl_flow_get(id);
+	struct wl_packet *p;
+	__u32 shown, field;
+
+	if (!f || !s || !head || !skb)
+		return -1;
+	p = &s->packet;
+	s->ack.now_us = bpf_ktime_get_ns() / 1000;
+	wl_read_sack(f, p, &s->ack);
+	wl_leave_ack(f, &s->ack);
+	if (s->ack.now_us - head->changed_at_us >= WL_HAND_BACK_US)
+		f->is_leaving = 0;
+	if (!f->is_leaving)
+		return 0;
+	/* what scaling has rounded up is never taken back, nor is it added to at each ACK */
+	shown = wl_seq_max(f->edge, f->near_shown_edge);
+	field = wl_rwnd_field(shown - p->ack, f->rcv_wscale, p->window_field);
+	f->near_shown_edge = wl_seq_max(f->near_shown_edge, p->ack + (field << f->rcv_wscale));
+	if (field == p->window_field)
+		return 0;
+	wl_count(WL_C_WINDOW_REWRITTEN);
+	wl_rewrite16(skb, p->l4_off, WL_TCP_WINDOW_OFF, bpf_htons(p->window_field), bpf_htons(field));
+	return 0;
+}
+
+/* A packet to the sender of a flow that is not controlled: it passes as it is, but for the window of one that has just been. */
+static __always_inline void wl_watch_receiver(struct __sk_buff *skb, struct wl_flow *f, __u32 id,
+					      const struct wl_packet *p)
 {
 	enum wl_ack_kind kind = p->flags & WL_TCP_ACK ? wl_ack_kind(f, p->ack) : WL_ACK_STALE;
 	__u64 now_ns = wl_watch_ends_timing(f, p->ack) ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
@@ -269,7 +307,10 @@ static __always_inline void wl_watch_receiver(struct wl_flow *f, const struct wl
 	if (kind < WL_ACK_SAME)
 		return;
 	wl_watch_ack(f, p->ack, p->ack + ((__u32)p->window_field << f->rcv_wscale), now_ns / 1000);
-	wl_bypass_check(f);
+	if (f->is_leaving)
+		wl_show_leaving(skb, id);
+	if (!f->is_leaving)
+		wl_bypass_check(f);
 }
 
 /* Would the sender take what ends at `end` of the receiver's stream? That lies within its window, holes before it or not. */
@@ -385,7 +426,7 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 	if (p->flags & WL_TCP_FIN)
 		f->flags |= WL_FLOW_RCV_FIN;
 	if (f->mode != WL_MODE_ENFORCE) {
-		wl_watch_receiver(f, p);
+		wl_watch_receiver(skb, f, id, p);
 	} else {
 		now_ns = bpf_ktime_get_ns();
 		wl_seen(f, now_ns / 1000);

@@ -156,6 +156,7 @@ enum wl_paced_action {
  * that tell them the sender would see the last three, and send again what is between them. For as long as this, at most.
  */
 #define WL_SETTLE_US 1000000u
+#define WL_HAND_BACK_US 1500000u /* so long after control has ended all flows are their senders' */
 
 /* Head of the policy: one entry (wl_policy). The agent writes rules first, then the head with a higher `generation`. */
 struct wl_policy_head {

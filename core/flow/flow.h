@@ -108,7 +108,8 @@ struct wl_flow {
 	wl_u8 state; /* enum wl_flow_state */
 	wl_u8 mode; /* enum wl_mode */
 	wl_u8 algorithm; /* id from alg/list.h */
-	wl_u8 repairs_failed; /* visits of the clock in a row at which nothing could be sent again */
+	wl_u8 repairs_failed : 7; /* visits of the clock in a row at which nothing could be sent again */
+	wl_u8 is_leaving : 1; /* not controlled any more, and its receiver's window not shown in full yet (leave.h) */
 	struct wl_flow_key key;
 	wl_u32 flags; /* bits of enum wl_flow_flag */
 	wl_u32 una; /* oldest byte the receiver has not acknowledged */

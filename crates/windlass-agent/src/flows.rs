@@ -63,6 +63,9 @@ pub struct FlowInfo {
     pub has_own_algorithm: bool,
     /// Position of its rule in the policy.
     pub rule: u32,
+    /// It is not controlled any more, and its server not shown all of the client's window yet.
+    #[serde(skip)]
+    pub is_leaving: bool,
     /// Congestion window.
     pub cwnd_bytes: u32,
     /// Pacing rate; none when the algorithm does not pace.
@@ -120,6 +123,7 @@ fn describe(f: &abi::wl_flow, has_own_algorithm: bool, group: Option<FlowGroup>)
         algorithm: Algorithm::by_id(f.algorithm.into()).map_or("-", |a| a.name()),
         has_own_algorithm,
         rule: f.rule_id.into(),
+        is_leaving: f.is_leaving() != 0,
         cwnd_bytes: f.decision.cwnd_bytes,
         pacing_bps: (f.decision.pacing_bytes_ps != u64::MAX)
             .then(|| f.decision.pacing_bytes_ps.saturating_mul(8)),
@@ -180,10 +184,10 @@ pub(crate) fn read_flows(
     Ok(all)
 }
 
-/// Of these flows, is none with unacknowledged data controlled any more? What was reported as received, or is lost and not sent
-/// again yet, is in flight no more; but its sender may not know of the losses before it.
+/// Of these flows, has none with unacknowledged data a window of ours any more? What was reported as received, or is lost and not
+/// sent again yet, is in flight no more; but its sender may not know of the losses before it.
 pub(crate) fn has_let_go(flows: &[FlowInfo]) -> bool {
-    flows.iter().all(|f| f.mode != "transparent" || f.unacked_bytes == 0)
+    flows.iter().all(|f| (f.mode != "transparent" && !f.is_leaving) || f.unacked_bytes == 0)
 }
 
 #[cfg(test)]

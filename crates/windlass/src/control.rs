@@ -17,12 +17,12 @@ use std::{
     time::{Duration, Instant},
 };
 use windlass_agent::{Datapath, Error, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats, check_root};
-use windlass_core::Algorithm;
+use windlass_core::{Algorithm, abi};
 
 /// How often the clock is looked after and files are looked at.
 pub const WATCH: Duration = Duration::from_millis(500);
 /// After control ends, flows keep the programs for a moment, so that what was hidden from servers can be settled.
-const HAND_BACK: Duration = Duration::from_millis(1500);
+const HAND_BACK: Duration = Duration::from_micros(abi::WL_HAND_BACK_US as u64);
 
 /// What the command line says of datapaths.
 pub fn options(sizes: &Sizes) -> Result<Options> {

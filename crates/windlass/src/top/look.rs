@@ -164,6 +164,7 @@ mod tests {
             algorithm: "bbr",
             has_own_algorithm: false,
             rule: 0,
+            is_leaving: false,
             cwnd_bytes: 14480,
             pacing_bps: None,
             srtt_us: 20_000,
