@@ -114,7 +114,8 @@ fn a_full_group_refuses_and_the_flow_goes_on() {
 fn every_rule_couples_flows() {
     for rule in windlass_core::GroupRule::all() {
         let test = format!("every_rule_couples_flows-{}", rule.name());
-        let group = format!("group = {{ name = \"uplink\", rule = \"{}\", per = \"server\" }}", rule.name());
+        let per = if rule.has_shares() { ", per = \"server\"" } else { "" };
+        let group = format!("group = {{ name = \"uplink\", rule = \"{}\"{per} }}", rule.name());
         let flows = [(0, 2_000_000), (1, 1_000_000), (1, 1_000_000)];
         let Some((_, outcome)) = share(&test, &group, &flows) else { return };
         assert_eq!(outcome.counter("group_joined"), 3, "{}: {outcome:#?}", rule.name());

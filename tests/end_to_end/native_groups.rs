@@ -115,7 +115,8 @@ fn every_rule_couples_sockets() {
         return;
     }
     for rule in windlass_core::GroupRule::all() {
-        let group = format!("rule = \"{}\"\nper = \"server\"", rule.name());
+        let per = if rule.has_shares() { "\nper = \"server\"" } else { "" };
+        let group = format!("rule = \"{}\"{per}", rule.name());
         let (_, counters) = lab(&group, [1, 1], 2, "reno");
         assert!(counters["group_joined"] >= 3, "{}: {counters:?}", rule.name());
     }
