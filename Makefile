@@ -3,7 +3,7 @@
 CARGO ?= cargo
 PACKAGES := clang-19 clang-format-19 libclang1-19 libelf-dev zlib1g-dev pkg-config gcc make \
 	iproute2 util-linux nftables nginx-light curl iperf3 nghttp2-client tcpdump libclang-rt-19-dev
-# for the virtual machine; only `make test` and `make vm-test` install these
+# for the virtual machine; only `make vm-test` installs these
 VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils dash
 # for the comparison with ns-3; only `make bench-ns3` installs these
 NS3_PACKAGES := g++ libns3-dev
@@ -11,45 +11,35 @@ NS3_LIBS := applications internet point-to-point nix-vector-routing traffic-cont
 C_FILES := $(shell find core bpf crates -name '*.[ch]' -not -path '*/target/*')
 CLANG_FORMAT := clang-format-19
 
-.PHONY: demo test vm-test bench bench-ns3 fuzz fmt lint setup try-vm-packages help
+.PHONY: demo test vm-test bench bench-ns3 fuzz fmt lint setup help
 
 help:
 	@echo "make demo     build, then show the main job (about a minute)"
 	@echo "make test     everything CI runs"
-	@echo "make vm-test  the tests in a virtual machine with Debian 12's kernel alone"
+	@echo "make vm-test  tests in a virtual machine with Debian 12's kernel; part of test where qemu is installed"
 	@echo "make bench    cost of the datapath and of groups, speed of the simulator, how exact the testbed is"
 	@echo "make bench-ns3  speed of the simulator beside ns-3 (some ten minutes)"
 	@echo "make fuzz     search for input that breaks the core (FUZZ_SECONDS for each target)"
 	@echo "make fmt      format all sources"
 	@echo "make lint     formatting and lints, as CI checks them"
 
-# Installs what is missing of these packages. dpkg-query is asked first, so that a machine that has everything is not
-# touched and needs no network.
-define install
-missing=""; for p in $(1); do \
-	dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q "install ok installed" || missing="$$missing $$p"; \
-done; \
-if [ -n "$$missing" ]; then \
-	echo "installing:$$missing"; \
-	if [ "$$(id -u)" != 0 ]; then echo "run as root, or: sudo apt-get install$$missing"; exit 2; fi; \
-	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
-fi
-endef
-
+# dpkg-query is asked first, so that a machine that has everything is not touched and needs no network.
 setup:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust 1.88 or newer with rustup"; exit 2; }
-	@$(call install,$(PACKAGES))
-
-# Without a virtual machine all other tests still run, and those in it are skipped by name.
-try-vm-packages: setup
-	@($(call install,$(VM_PACKAGES))) || \
-		echo "no virtual machine: its packages could not be installed; the tests in it will be skipped"
+	@missing=""; for p in $(PACKAGES); do \
+		dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q "install ok installed" || missing="$$missing $$p"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+		echo "installing:$$missing"; \
+		if [ "$$(id -u)" != 0 ]; then echo "run as root, or: sudo apt-get install$$missing"; exit 2; fi; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	fi
 
 demo: setup
 	$(CARGO) build --release -p windlass
 	target/release/windlass demo
 
-test: try-vm-packages
+test: setup
 	tests/run.sh
 
 vm-test: PACKAGES += $(VM_PACKAGES)
