@@ -5,4 +5,13 @@
 # Then nobody may read on what is printed, and timeout must not end by its own message. Rust's programs ignore SIGPIPE anyway,
 # and those that they start have it as ever.
 trap '' PIPE
-exec setpriv --pdeathsig TERM timeout --verbose --kill-after=30 "${WINDLASS_TEST_LIMIT:-25m}" "$@" </dev/null
+# What the binary leaves in its group is ended, too: whoever reads on would wait for it.
+then_end_the_rest='trap : TERM
+"$@"
+status=$?
+for pid in $(sed -n "s/^\([0-9]*\) (.*) [A-Za-z] [0-9]* $PPID .*/\1/p" /proc/[0-9]*/stat 2>/dev/null); do
+	[ "$pid" = $$ ] || [ "$pid" = "$PPID" ] || kill -KILL "$pid" 2>/dev/null
+done
+exit $status'
+exec setpriv --pdeathsig TERM timeout --verbose --kill-after=30 "${WINDLASS_TEST_LIMIT:-25m}" \
+	sh -c "$then_end_the_rest" "$1" "$@" </dev/null

@@ -1,6 +1,9 @@
 #!/bin/sh
 # Runs lints and all tests; the last line sums up. Called by `make test`.
 set -u
+# tests/sum.awk reads what cargo and timeout say
+export CARGO_TERM_COLOR=never CARGO_TERM_QUIET=false LC_MESSAGES=C
+unset LC_ALL LANGUAGE
 cd "$(dirname "$0")/.." || exit 1
 log=$(mktemp) || exit 1
 trap 'rm -f "$log" "$log.status"' EXIT

@@ -9,7 +9,7 @@
 
 # "skipped: TEST: why", or "skipped: TEST: part: why", of a test that has passed besides; with one thread the test's own
 # line, not yet at its end, comes before
-match($0, /(^| \.\.\. )skipped: [^:]+/) {
+match($0, /(^| \.\.\. (ok|FAILED|ignored)?)skipped: [^:]+/) {
 	name = substr($0, RSTART, RLENGTH)
 	sub(/.*skipped: /, "", name)
 	if (!((binary, name) in seen)) {
@@ -28,16 +28,18 @@ match($0, /(^| \.\.\. )skipped: [^:]+/) {
 }
 
 /timeout: sending signal TERM to command/ {
-	sub(/.*timeout: sending signal TERM to command/, "")
-	killed = killed "killed, as it took too long:" $0 "\n"
+	where = binary
+	sub(/^ */, "", where)
+	killed = killed "killed, as it took too long: " where "\n"
 	for (name in slow)
 		killed = killed "  without a result: " name "\n"
 }
 
 /^test result: / {
-	passed += $4 - skipped_here
+	passed += $4 > skipped_here ? $4 - skipped_here : 0
 	failed += $6
 	ignored += $8
+	skipped_here = 0
 }
 
 END {

@@ -234,7 +234,10 @@ impl Process {
 
     /// Ends it by this signal.
     pub fn end(&mut self, signal: i32) -> ExitStatus {
-        self.signal(signal);
+        // whose number may be another's, once it has ended and somebody has looked
+        if self.is_running() {
+            self.signal(signal);
+        }
         self.wait()
     }
 
