@@ -134,7 +134,10 @@ static __always_inline void wl_talk_settle(const struct wl_place *p, struct wl_s
  */
 static __always_inline int wl_talk_is_unheard(const struct wl_place *p, const struct wl_sample *s)
 {
-	return (p->owes & WL_EV_RECOVERY_ENTER) && (s->events & WL_EV_UNDO);
+	/* a timeout in a recovery that the group knows of is undone with that; any other is a reduction of its own */
+	__u32 own = WL_EV_RECOVERY_ENTER | (p->member.state == WL_MEMBER_RECOVERY ? 0 : WL_EV_TIMEOUT);
+
+	return (p->owes & own) && (s->events & WL_EV_UNDO);
 }
 
 /* Such an undoing gives the group nothing back, and that the member's own window is back is no growth. */
@@ -156,7 +159,7 @@ static __always_inline int wl_talk_later(struct wl_place *p, const struct wl_sam
 
 	if (what == WL_TALK_REPORT) {
 		p->owes = (s->events & (WL_EV_TIMEOUT | WL_EV_RECOVERY_ENTER | WL_EV_UNDO)) | unheard;
-		if (!p->member.id && !s->inflight_bytes)
+		if (!p->member.id && !s->inflight_bytes && d->cwnd_bytes < d->ssthresh_bytes)
 			p->member.flags |= WL_MEMBER_NEW;
 	} else if (what == WL_TALK_RESUME && d->is_share && !p->owes)
 		d->cwnd_bytes = wl_max(d->cwnd_bytes, p->member.cwnd_bytes);

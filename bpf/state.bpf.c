@@ -75,6 +75,9 @@ WL_STATE(enum wl_flow_flag, flow_flag);
 WL_STATE(enum wl_syn_flag, syn_flag);
 WL_STATE(enum wl_alg_param_flag, alg_param_flag);
 
+/* of groups: what a place owes */
+WL_STATE(enum wl_event, event);
+
 /* of policies */
 WL_STATE(enum wl_mode, mode);
 WL_STATE(enum wl_per, per);

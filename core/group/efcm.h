@@ -94,7 +94,9 @@ static void wl_efcm_update(struct wl_group *g, const struct wl_tenant *t, struct
 static void wl_efcm_leave(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m)
 {
 	g->sum_cwnd_q16 = wl_efcm_left(g, t, m, g->sum_cwnd_q16);
-	g->sum_ssthresh_q16 = wl_efcm_left(g, t, m, g->sum_ssthresh_q16);
+	/* nor did it add to that then: see wl_efcm_register() */
+	if (!(g->has & WL_GROUP_HAS_FOUNDING))
+		g->sum_ssthresh_q16 = wl_efcm_left(g, t, m, g->sum_ssthresh_q16);
 }
 
 static wl_u32 wl_efcm_window(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m)

@@ -120,7 +120,7 @@ enum wl_member_flag {
 	WL_MEMBER_CLOCKED = 1 << 1, /* joining: the others' ACKs release its share */
 	WL_MEMBER_CAPPED = 1 << 2, /* fse: wants less than its share */
 	WL_MEMBER_REPAIRS = 1 << 3, /* its stack is in recovery, but after a timeout, or for what was only late */
-	WL_MEMBER_NEW = 1 << 4, /* of one that is still to join: had nothing in flight when it first wanted to */
+	WL_MEMBER_NEW = 1 << 4, /* of one that is still to join: it was new when it first wanted to */
 };
 
 struct wl_member {
@@ -336,8 +336,8 @@ WL_INLINE wl_u32 wl_member_growth_bytes(const struct wl_member *m, const struct 
 }
 
 /*
- * Does the member leave recovery with the smallest window that a controller leaves (RFC 5681, equation 4)? What it lost cannot be seen
- * in that. That there was no loss is known before: see wl_group_undo().
+ * Does the member leave recovery with the smallest window that a controller leaves (RFC 5681, equation 4)? What it lost cannot
+ * be seen in that. That there was no loss is known before: see wl_group_undo().
  */
 WL_INLINE int wl_member_leaves_at_floor(const struct wl_member *m, const struct wl_group_report *e)
 {
@@ -351,7 +351,10 @@ WL_INLINE int wl_member_reduces(const struct wl_member *m, const struct wl_group
 	return e->cwnd_bytes < m->cwnd_bytes || wl_member_leaves_at_floor(m, e);
 }
 
-/* How much it has shrunk, as far as it is believed: nobody does worse than halve. So does who can go no lower, as far as is known. */
+/*
+ * How much it has shrunk, as far as it is believed: nobody does worse than halve. So does who can go no lower, as far as is
+ * known.
+ */
 WL_INLINE wl_u32 wl_member_loss_bytes(const struct wl_member *m, const struct wl_group_report *e)
 {
 	wl_u32 loss = wl_sat_sub(m->cwnd_bytes, e->cwnd_bytes);

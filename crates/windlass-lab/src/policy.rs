@@ -3,6 +3,7 @@
 use anyhow::Result;
 use std::{collections::BTreeMap, fmt::Write as _, io::Write as _, path::Path};
 use tempfile::NamedTempFile;
+use windlass_core::GroupRule;
 use windlass_scenario::{Group, Per, Scenario, Windlass};
 
 /// Writes into `folder` the policy under which the box couples the scenario's flows in `group`; `address_of` tells a host's
@@ -60,6 +61,9 @@ pub(crate) fn file_in(folder: &Path, text: &str) -> Result<NamedTempFile> {
 /// What a policy says of the group, whoever keeps it.
 pub(crate) fn keys(group: &Group, weight: i64) -> String {
     let per = if group.per == Per::Server { "server" } else { "flow" };
+    // a flow's weight may be for another group
+    let weight =
+        if GroupRule::by_name(&group.rule).is_some_and(|rule| rule.has_shares()) { weight } else { 1 };
     let mut keys = format!(
         "name = {:?}, rule = {:?}, weight = {weight}, per = \"{per}\", join_adds = {}, idle_grows = {}",
         group.name, group.rule, group.join_adds, group.idle_grows

@@ -100,9 +100,8 @@ pub(crate) fn check_membership(group: Option<&str>, weight: i64, groups: &[Group
     if !(1..=i64::from(WL_GROUP_WEIGHT_MAX)).contains(&weight) {
         return Err(format!("weight = {weight}: 1 to {WL_GROUP_WEIGHT_MAX}"));
     }
-    let Some(name) = group else { return Ok(()) };
-    match groups.iter().find(|g| g.name == name) {
-        None => {
+    match group {
+        Some(name) if !groups.iter().any(|g| g.name == name) => {
             let names: Vec<_> = groups.iter().map(|g| g.name.as_str()).collect();
             let known = if names.is_empty() {
                 "there is no [[group]]".into()
@@ -111,9 +110,6 @@ pub(crate) fn check_membership(group: Option<&str>, weight: i64, groups: &[Group
             };
             Err(format!("group: unknown group \"{name}\"; {known}"))
         }
-        Some(group) => {
-            let ignored = GroupRule::by_name(&group.rule).and_then(|rule| rule.ignores(GroupKey::Weight));
-            ignored.filter(|_| weight != 1).map_or(Ok(()), Err)
-        }
+        _ => Ok(()),
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     workload::{RawFlow, Surroundings},
 };
 use serde::{Deserialize, Deserializer, de};
-use std::{collections::BTreeMap, iter, ops::Range, path::Path};
+use std::{collections::BTreeMap, ops::Range, path::Path};
 use toml::Spanned;
 
 #[derive(Deserialize)]
@@ -167,10 +167,7 @@ impl Scenario {
             places.windlass = w.span().start;
             check_windlass(w.get_ref(), &links, &known).map_err(|what| fail(w.span(), what))?;
             let group = w.get_ref().group.as_deref();
-            let mut weights = iter::once(1).chain(flows.iter().map(|f: &Flow| f.weight));
-            weights
-                .try_for_each(|weight| check_membership(group, weight, &groups))
-                .map_err(|what| fail(w.span(), what))?;
+            check_membership(group, 1, &groups).map_err(|what| fail(w.span(), what))?;
         }
         if let Some(p) = &raw.parameters {
             p.get_ref().check().map_err(|what| fail(p.span(), what))?;

@@ -279,7 +279,6 @@ fn groups_are_named_once_and_weights_are_positive() {
         (format!("{}per = \"server\"\n", of("lisa")), 20, "per: by the rule \"lisa\""),
         (format!("{}ack_clock = false\n", of("lisa")), 20, "ack_clock"),
         (format!("{}idle_grows = true\n", of("lisa")), 20, "idle_grows"),
-        (format!("group = \"uplink\"\nweight = 2\n{}", of("lisa")), 18, "weight: by"),
     ] {
         let e = parse(&text).unwrap_err();
         assert!(e.what.contains(what) && e.line == line, "{e}");
