@@ -64,6 +64,9 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id, __u64 
 			}
 		} else if (mode == WL_MODE_ENFORCE) {
 			wl_leave_begin(f, fack, now_us);
+		} else if (f->is_leaving) {
+			/* its mode has changed once more: what was delivered has been counted */
+			f->fack = fack;
 		}
 	}
 	if ((f->algorithm != algorithm || f->mode != mode ||

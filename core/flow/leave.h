@@ -33,9 +33,13 @@ WL_INLINE void wl_leave_begin(struct wl_flow *f, wl_u32 fack, wl_u32 now_us)
  */
 WL_INLINE int wl_leave_is_unused(struct wl_flow *f, wl_u32 now_us, int has_losses)
 {
+	/* its answer comes by after its own part of the round trip, which is not in srtt_us */
+	wl_u32 patience_us = wl_max(wl_sat_add(f->srtt_us, f->near_rtt_us), WL_SUPPLY_US);
+
 	if (!has_losses && !wl_after(f->nxt + f->mss_bytes, f->edge_used_until))
-		return now_us - f->edge_checked_at_us > f->srtt_us;
-	f->edge_used_until = f->edge;
+		return now_us - f->edge_checked_at_us > patience_us;
+	/* of what its receiver has no room for it cannot make use */
+	f->edge_used_until = wl_seq_min(f->edge, f->rcv_edge);
 	f->edge_checked_at_us = now_us;
 	return 0;
 }
@@ -59,8 +63,7 @@ WL_INLINE void wl_leave_ack(struct wl_flow *f, const struct wl_ack *a)
 	if (!has_losses)
 		f->edge += delivered_bytes >> WL_LEAVE_GROWTH_SHIFT;
 	f->edge = wl_seq_max(f->edge, f->una + WL_MIN_WINDOW_SEGS * f->mss_bytes);
-	if (wl_leave_is_unused(f, a->now_us, has_losses) || wl_after(f->nxt, f->near_shown_edge) ||
-	    !wl_before(f->edge, f->rcv_edge))
+	if (wl_leave_is_unused(f, a->now_us, has_losses) || wl_after(f->nxt, f->near_shown_edge))
 		f->is_leaving = 0;
 }
 
