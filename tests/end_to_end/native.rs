@@ -278,7 +278,8 @@ fn a_lossy_transfer_outlives_unloading() {
         return;
     }
     let lossy = "rate = \"20 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"1 BDP\"\nloss = \"2 %\"";
-    for (algorithm, size) in [("bbr", "3 MB"), ("cubic", "1 MB")] {
+    // some seconds: on a busy machine it takes one to see that the algorithm is in use and to unload it
+    for (algorithm, size) in [("bbr", "10 MB"), ("cubic", "3 MB")] {
         let mut loaded = Loaded::new();
         let run = scenario(algorithm, lossy, &flow(size, &loaded.name(algorithm)));
         thread::scope(|scope| {

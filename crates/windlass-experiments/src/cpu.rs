@@ -6,7 +6,8 @@
 //! without it, and after that the time spent in Windlass' programs by the kernel's own clock, which is not free itself.
 //! The former also counts what the box has others do (its clock's frames, more and smaller bursts); single differences
 //! scatter as neighbours on the same machine do, so there are many pairs, in turn begun with and without, of which the
-//! median counts. A pair of which other processes took a tenth of a core, or from one load more than from the other, is measured again.
+//! median counts. A pair of which other processes took a tenth of a core, or from one load more than from the other, is
+//! measured again.
 //!
 //! Where it goes, of 20,000 connections on two cores of a shared machine (EPYC, Linux 6.18), in per cent of a core:
 //!
