@@ -1,7 +1,7 @@
 //! The agent's life: killed, restarted, its policy changed, all in the middle of a transfer.
 
 use crate::{
-    control::{is_controlled, policy, put, release, talker, too_many_rules_and, with_agent},
+    control::{is_controlled, policy, put, release, talker, too_many_rules_and, with_agent, with_talker},
     net::{Net, with_transfer},
 };
 use serde_json::{Value, json};
@@ -111,10 +111,7 @@ fn a_hangup_has_the_policy_read_at_once() {
     if !is_root_or_skip("a_hangup_has_the_policy_read_at_once") {
         return;
     }
-    let net = Net::create("cubic");
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut agent = talker(&net, &policy(folder.path(), "bbr"));
-    agent.says("under control");
+    let (net, _folder, _file, mut agent) = with_talker("bbr");
     with_transfer(&net, |progress| {
         agent.signal(libc::SIGHUP);
         agent.says("in force");
@@ -129,11 +126,7 @@ fn a_policy_that_cannot_be_put_in_force_leaves_the_old_one() {
     if !is_root_or_skip("a_policy_that_cannot_be_put_in_force_leaves_the_old_one") {
         return;
     }
-    let net = Net::create("cubic");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = policy(folder.path(), "bbr");
-    let mut agent = talker(&net, &file);
-    agent.says("under control");
+    let (net, folder, _file, mut agent) = with_talker("bbr");
     with_transfer(&net, |progress| {
         too_many_rules_and(folder.path(), "");
         let complaint = agent.complaint();

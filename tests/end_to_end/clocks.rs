@@ -92,8 +92,7 @@ fn without_agent_and_clock_a_transfer_goes_on() {
     net.bottleneck();
     with_transfer(&net, |progress| {
         agent.end(libc::SIGKILL);
-        let shaped = net.clocks().into_iter().find(|n| n.ends_with('a')).expect("a clock");
-        net.middle.run(&["ip", "link", "del", &shaped]).expect("iproute2");
+        net.delete_clock();
         (0..32).for_each(|_| progress());
     });
     net.answer(&["detach", "--all"]);

@@ -69,12 +69,24 @@ pub fn talker_with(net: &Net, policy: &Path, words: &[&str]) -> Process {
     Process::start(&mut net.windlass(&[&own, words].concat()))
 }
 
-/// A network on whose box an agent runs, the folder of its policy, and the policy.
-pub fn with_agent(algorithm: &str) -> (Net, TempDir, PathBuf, Process) {
-    let net = Net::create("cubic");
+fn with_policy(algorithm: &str) -> (Net, TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = policy(folder.path(), algorithm);
+    (Net::create("cubic"), folder, file)
+}
+
+/// A network on whose box an agent runs, the folder of its policy, and the policy.
+pub fn with_agent(algorithm: &str) -> (Net, TempDir, PathBuf, Process) {
+    let (net, folder, file) = with_policy(algorithm);
     let agent = net.agent(&file, "under control");
+    (net, folder, file, agent)
+}
+
+/// The same with an agent that releases at its end what it controls.
+pub fn with_talker(algorithm: &str) -> (Net, TempDir, PathBuf, Process) {
+    let (net, folder, file) = with_policy(algorithm);
+    let agent = talker(&net, &file);
+    agent.says("under control");
     (net, folder, file, agent)
 }
 

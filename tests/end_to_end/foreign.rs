@@ -1,7 +1,7 @@
 //! What others do to the programs of an interface: put their own beside them, or detach them.
 
 use crate::{
-    control::{is_controlled, policy, release, stop, talker},
+    control::{is_controlled, policy, release, stop, with_talker},
     net::Net,
 };
 use libbpf_rs::{Link, libbpf_sys as sys};
@@ -82,10 +82,7 @@ fn programs_that_somebody_detached_are_attached_anew() {
     if !is_root_or_skip(test) {
         return;
     }
-    let net = Net::create("cubic");
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut agent = talker(&net, &policy(folder.path(), "bbr"));
-    agent.says("under control");
+    let (net, folder, _file, mut agent) = with_talker("bbr");
     let link = net.pins().join("link2");
     stop(&agent);
     if link.exists() {

@@ -1,7 +1,7 @@
 //! Interfaces that come and go, and others of the same name; and several agents, or `windlass attach`, at one interface.
 
 use crate::{
-    control::{attached, is_controlled, policy, put, release, stop, talker, with_agent},
+    control::{attached, is_controlled, policy, put, release, stop, talker, with_agent, with_talker},
     net::{Net, with_transfer},
 };
 use windlass_tests::{
@@ -165,11 +165,7 @@ fn an_agent_leaves_alone_what_another_one_made_for_the_next_interface() {
     if !is_root_or_skip("an_agent_leaves_alone_what_another_one_made_for_the_next_interface") {
         return;
     }
-    let net = Net::create("cubic");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = policy(folder.path(), "bbr");
-    let mut late = talker(&net, &file);
-    late.says("under control");
+    let (net, _folder, file, mut late) = with_talker("bbr");
     stop(&late);
     net.replace_interface("cubic");
     let next = net.agent(&file, "under control");

@@ -4,7 +4,6 @@ use crate::{
     native::{Loaded, cgroup_or_skip, fetch, nginx, own_prefix, registered},
     net::Net,
 };
-use serde_json::Value;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -32,12 +31,10 @@ fn attach_native_lasts_as_long_as_it_runs() {
     let at = cgroup.path().to_str().expect("UTF-8");
     let words = ["attach", "--native", "--cgroup", at, "--alg", "bbr", "--prefix", &prefix, "--json"];
     let mut attach = Process::start(windlass().args(words));
-    let event =
-        |attach: &Process| serde_json::from_str::<Value>(&attach.line().expect("an event")).expect("JSON");
-    assert_eq!(event(&attach)["algorithm"], format!("{prefix}bbr"));
+    assert_eq!(attach.event("attached")["algorithm"], format!("{prefix}bbr"));
     fetch(&net, 8001);
     attach.end(libc::SIGTERM);
-    let sockets = &event(&attach)["sockets"];
+    let sockets = &attach.event("detached")["sockets"];
     assert_eq!((&sockets["chosen"], &sockets["refused"]), (&1.into(), &0.into()), "{sockets}");
     assert!(!registered().contains(&prefix), "{}", registered());
     fetch(&net, 8001);

@@ -139,6 +139,12 @@ impl Net {
         names.filter(|n| n.starts_with("wlc")).map(String::from).collect()
     }
 
+    /// Deletes the clock, of which there is one.
+    pub fn delete_clock(&self) {
+        let shaped = self.clocks().into_iter().find(|n| n.ends_with('a')).expect("a clock");
+        self.middle.run(&["ip", "link", "del", &shaped]).expect("iproute2");
+    }
+
     /// Index of the clock's far end, and how many frames came to its program; None: the clock is away.
     pub fn clock(&self) -> Option<(u64, u64)> {
         let far = self.clocks().into_iter().find(|n| n.ends_with('b'))?;

@@ -110,8 +110,7 @@ fn an_upgrade_outlives_a_clock_that_was_deleted() {
     with_transfer(&net, |progress| {
         agent.end(libc::SIGKILL);
         fs::write(net.record(":build"), "1").expect("which build it was");
-        let shaped = net.clocks().into_iter().find(|n| n.ends_with('a')).expect("a clock");
-        net.middle.run(&["ip", "link", "del", &shaped]).expect("iproute2");
+        net.delete_clock();
         agent = net.agent(&file, "taken over, with this build's programs");
         until("a clock that runs", || {
             progress();
