@@ -16,7 +16,7 @@ fn start(guest: &mut Guest) {
 
 #[test]
 fn names_of_ended_and_of_killed_agents_are_free() {
-    let Some((image, _alone)) = Image::get_or_skip("names_of_ended_and_of_killed_agents_are_free") else {
+    let Some((image, _turn)) = Image::get_or_skip("names_of_ended_and_of_killed_agents_are_free") else {
         return;
     };
     let host = Netns::create(netns::next_run(), "agent").expect("a namespace");

@@ -118,7 +118,7 @@ algorithm = "cubic"
 #[test]
 fn a_stock_kernel_controls_transfers_and_is_left_without_a_trace() {
     let test = "a_stock_kernel_controls_transfers_and_is_left_without_a_trace";
-    let Some((image, _alone)) = Image::get_or_skip(test) else { return };
+    let Some((image, _turn)) = Image::get_or_skip(test) else { return };
     let host = Netns::create(netns::next_run(), "guest").expect("a namespace");
     let mut guest = Guest::boot(image, &host, None);
     println!("guest: {}", guest.run("uname -sr"));

@@ -126,7 +126,7 @@ fn transfer(guest: &mut Guest, options: &str, expected: &str) -> Seen {
 #[test]
 fn packets_leave_spaced_by_fq_with_few_window_updates() {
     let test = "packets_leave_spaced_by_fq_with_few_window_updates";
-    let Some((image, _alone)) = Image::get_or_skip(test) else { return };
+    let Some((image, _turn)) = Image::get_or_skip(test) else { return };
     let host = Netns::create(netns::next_run(), "departs").expect("a namespace");
     let mut guest = Guest::boot_in_own_time(image, &host);
     guest.run(PAYLOAD);

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
-        Mutex, MutexGuard, OnceLock,
+        OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU32, Ordering},
         mpsc::{self, Receiver},
     },
@@ -32,17 +32,30 @@ pub fn has_other_kernel() -> bool {
 #[derive(Debug)]
 pub struct Image {
     folder: PathBuf,
-    /// An emulated processor takes a real one; guests of several tests at once would only wait for each other.
-    alone: Mutex<()>,
+    /// An emulated processor takes a real one. Tests of one guest take turns by as many as cargo runs at once; who compares two
+    /// guests has the machine alone.
+    machine: RwLock<()>,
 }
 
 impl Image {
+    /// For a test of one guest.
+    pub fn get_or_skip(test: &str) -> Option<(&'static Image, RwLockReadGuard<'static, ()>)> {
+        let image = Image::made_or_skip(test)?;
+        Some((image, image.machine.read().unwrap_or_else(|e| e.into_inner())))
+    }
+
+    /// For a test that compares guests.
+    pub fn get_alone_or_skip(test: &str) -> Option<(&'static Image, RwLockWriteGuard<'static, ()>)> {
+        let image = Image::made_or_skip(test)?;
+        Some((image, image.machine.write().unwrap_or_else(|e| e.into_inner())))
+    }
+
     /// Makes the image, once for all tests. Where that cannot be done says that `test` is skipped, and why, and returns
     /// none.
-    pub fn get_or_skip(test: &str) -> Option<(&'static Image, MutexGuard<'static, ()>)> {
+    fn made_or_skip(test: &str) -> Option<&'static Image> {
         static IMAGE: OnceLock<Result<Image, String>> = OnceLock::new();
         match IMAGE.get_or_init(Image::make) {
-            Ok(image) => Some((image, image.alone.lock().unwrap_or_else(|e| e.into_inner()))),
+            Ok(image) => Some(image),
             Err(why) => {
                 println!("skipped: {test}: {why}");
                 None
@@ -59,7 +72,7 @@ impl Image {
         let out = Command::new(&script).arg(&folder).arg(windlass_path()).output().expect("image.sh runs");
         let said = String::from_utf8_lossy(&out.stdout);
         match out.status.code() {
-            Some(0) => Ok(Image { folder, alone: Mutex::new(()) }),
+            Some(0) => Ok(Image { folder, machine: RwLock::new(()) }),
             Some(CANNOT) => Err(said.lines().last().unwrap_or_default().into()),
             _ => panic!("{}: {said}{}", script.display(), String::from_utf8_lossy(&out.stderr)),
         }

@@ -34,7 +34,7 @@ fn tcp_counter(guest: &mut Guest, name: &str) -> u64 {
 #[test]
 fn losses_towards_the_client_of_a_guest_are_repaired_behind_its_back() {
     let test = "losses_towards_the_client_of_a_guest_are_repaired_behind_its_back";
-    let Some((image, _alone)) = Image::get_or_skip(test) else { return };
+    let Some((image, _turn)) = Image::get_or_skip(test) else { return };
     let scenario = Scenario::parse("guest", NETWORK).expect("a sound scenario");
     let topology = Topology::create(&scenario, 0, Family::V4).expect("a network");
     let (middle, client) = (topology.host("box"), topology.host("client"));
