@@ -24,7 +24,8 @@ run_tests() {
 }
 
 run make --no-print-directory lint
-run cargo build -p windlass
+# with all that is tested: alone, the program's libraries would be built with fewer features, and then again
+run cargo build --workspace --all-targets
 run_tests --workspace --no-fail-fast -- --nocapture
 # both builds must simulate the same, to the byte
 run_tests --release -p windlass-sim --test determinism
