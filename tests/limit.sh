@@ -5,6 +5,10 @@
 # Then nobody may read on what is printed, and timeout must not end by its own message. Rust's programs ignore SIGPIPE anyway,
 # and those that they start have it as ever.
 trap '' PIPE
+# What these do is mostly to wait, for packets and for others: cargo runs as many at once as there are processors.
+case ${1##*/} in
+end_to_end-* | guests-*) export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 2))}" ;;
+esac
 # What the binary leaves in its group is ended, too: whoever reads on would wait for it.
 then_end_the_rest='trap : TERM
 "$@"

@@ -17,8 +17,10 @@ use windlass_tests::{
 };
 
 const LINK: &str = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"";
-/// Of each server together.
+/// Of each server together, where it matters who gets how much: many times what is lost at once.
 const BYTES: u64 = 12_000_000;
+/// Where it does not.
+const SHORT_BYTES: u64 = 1_500_000;
 /// After so many of all, everybody is long under way.
 const SETTLE_BYTES: usize = 5_000_000;
 
@@ -53,16 +55,16 @@ fn share(test: &str, group: &str, flows: &[(usize, u64)]) -> Option<(f64, Outcom
     Some((index, outcome))
 }
 
-fn one_and_four() -> Vec<(usize, u64)> {
-    [(0, BYTES)].into_iter().chain([(1, BYTES / 4); 4]).collect()
+fn one_and_four(bytes: u64) -> Vec<(usize, u64)> {
+    [(0, bytes)].into_iter().chain([(1, bytes / 4); 4]).collect()
 }
 
 #[test]
 fn servers_behind_two_interfaces_share_a_group() {
     let test = "servers_behind_two_interfaces_share_a_group";
-    let Some((alone, _)) = share(test, "", &one_and_four()) else { return };
+    let Some((alone, _)) = share(test, "", &one_and_four(BYTES)) else { return };
     let group = "group = { name = \"uplink\", rule = \"ccc\", per = \"interface\" }";
-    let (coupled, outcome) = share(test, group, &one_and_four()).expect("root as before");
+    let (coupled, outcome) = share(test, group, &one_and_four(BYTES)).expect("root as before");
     assert!(coupled > alone && coupled >= 0.99, "{alone} alone, {coupled} coupled");
     assert_eq!(outcome.counter("group_joined"), 5, "{outcome:#?}");
     assert_eq!(outcome.counter("group_refused"), 0);
@@ -104,7 +106,7 @@ fn servers_behind_one_interface_have_weights_of_their_own() {
 fn a_full_group_refuses_and_the_flow_goes_on() {
     let test = "a_full_group_refuses_and_the_flow_goes_on";
     let group = "group = { name = \"uplink\", rule = \"ccc\", max_members = 2 }";
-    let Some((_, outcome)) = share(test, group, &one_and_four()) else { return };
+    let Some((_, outcome)) = share(test, group, &one_and_four(SHORT_BYTES)) else { return };
     assert!(outcome.counter("group_refused") >= 3, "{outcome:#?}");
     assert!(outcome.counter("group_joined") >= 2, "{outcome:#?}");
 }
@@ -116,7 +118,7 @@ fn every_rule_couples_flows() {
         let test = format!("every_rule_couples_flows-{}", rule.name());
         let per = if rule.has_shares() { ", per = \"server\"" } else { "" };
         let group = format!("group = {{ name = \"uplink\", rule = \"{}\"{per} }}", rule.name());
-        let flows = [(0, 2_000_000), (1, 1_000_000), (1, 1_000_000)];
+        let flows = [(0, SHORT_BYTES), (1, SHORT_BYTES / 2), (1, SHORT_BYTES / 2)];
         let Some((_, outcome)) = share(&test, &group, &flows) else { return };
         assert_eq!(outcome.counter("group_joined"), 3, "{}: {outcome:#?}", rule.name());
     }

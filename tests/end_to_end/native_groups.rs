@@ -32,11 +32,22 @@ fn jain([a, b]: [f64; 2]) -> f64 {
     (a + b) * (a + b) / (2.0 * (a * a + b * b))
 }
 
-/// Two hosts are fetched from, the second over several connections; all that arrives is checked. Rates of the two, and
-/// what was counted.
-fn lab(group: &str, weights: [u64; 2], flows: usize, algorithm: &str) -> ([f64; 2], BTreeMap<String, u64>) {
+/// Of both hosts, where it matters who gets how much: many times what is lost at once.
+const LONG_BYTES: u64 = 12_000_000;
+/// Where it does not.
+const SHORT_BYTES: u64 = 3_000_000;
+
+/// Two hosts are fetched from, `bytes` of both, the second over several connections; all that arrives is checked. Rates of the
+/// two, and what was counted.
+fn lab(
+    group: &str,
+    bytes: u64,
+    weights: [u64; 2],
+    flows: usize,
+    algorithm: &str,
+) -> ([f64; 2], BTreeMap<String, u64>) {
     // who gets more has more to send, so that both are busy to the end
-    let bytes = weights.map(|w| w * 12_000_000 / (weights[0] + weights[1]));
+    let bytes = weights.map(|w| w * bytes / (weights[0] + weights[1]));
     let flow = |host: &str, weight: u64, bytes: u64| {
         format!(
             "[[flow]]\nfrom = \"{host}\"\nto = \"client\"\nsize = \"{bytes} B\"\nalgorithm = \"{algorithm}\"\n\
@@ -69,11 +80,11 @@ fn containers_share_by_weight_whatever_the_number_of_their_sockets() {
     }
     let group = "rule = \"ccc\"\nper = \"server\"";
     for algorithm in ["reno", "cubic"] {
-        let (rates, counters) = lab(group, [1, 1], 4, algorithm);
+        let (rates, counters) = lab(group, LONG_BYTES, [1, 1], 4, algorithm);
         assert!(jain(rates) >= 0.99, "{algorithm}: {rates:?}");
         assert!(counters["group_joined"] >= 5, "{counters:?}");
         assert_eq!(counters["group_refused"], 0, "{counters:?}");
-        let (rates, _) = lab(group, [1, 2], 2, algorithm);
+        let (rates, _) = lab(group, LONG_BYTES, [1, 2], 2, algorithm);
         let ratio = rates[1] / rates[0];
         assert!((1.8..2.2).contains(&ratio), "{algorithm}: 1:2 became 1:{ratio:.2}");
     }
@@ -85,7 +96,7 @@ fn a_full_group_refuses_sockets_and_they_go_on() {
     if !is_root_or_skip("a_full_group_refuses_sockets_and_they_go_on") {
         return;
     }
-    let (_, counters) = lab("rule = \"ccc\"\nmax_members = 2", [1, 1], 4, "reno");
+    let (_, counters) = lab("rule = \"ccc\"\nmax_members = 2", SHORT_BYTES, [1, 1], 4, "reno");
     assert!(counters["group_refused"] >= 3, "{counters:?}");
     assert!(counters["group_joined"] >= 2, "{counters:?}");
 }
@@ -117,7 +128,7 @@ fn every_rule_couples_sockets() {
     for rule in windlass_core::GroupRule::all() {
         let per = if rule.has_shares() { "\nper = \"server\"" } else { "" };
         let group = format!("rule = \"{}\"{per}", rule.name());
-        let (_, counters) = lab(&group, [1, 1], 2, "reno");
+        let (_, counters) = lab(&group, SHORT_BYTES, [1, 1], 2, "reno");
         assert!(counters["group_joined"] >= 3, "{}: {counters:?}", rule.name());
     }
 }
