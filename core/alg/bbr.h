@@ -484,6 +484,19 @@ WL_INLINE void wl_bbr_undo(struct wl_bbr *b, const struct wl_sample *s)
 	wl_bbr_lt_reset(b, s);
 }
 
+/* The state that the ACK puts the flow into. By itself: verified once, not behind each path of what comes before it. */
+WL_GLOBAL int wl_bbr_advance(struct wl_bbr *b, const struct wl_sample *s, struct wl_decision *d)
+{
+	if (!b || !s || !d)
+		return -1;
+	wl_bbr_update_cycle(b, s, d);
+	wl_bbr_check_full_bw(b, s);
+	wl_bbr_check_drain(b, s, d);
+	wl_bbr_update_min_rtt(b, s, d);
+	wl_bbr_update_gains(b);
+	return 0;
+}
+
 static void wl_bbr_on_ack(void *state, const struct wl_sample *s, struct wl_decision *d)
 {
 	struct wl_bbr *b = state;
@@ -494,11 +507,7 @@ static void wl_bbr_on_ack(void *state, const struct wl_sample *s, struct wl_deci
 	b->lost_bytes += s->lost_bytes;
 	wl_bbr_update_bw(b, s);
 	wl_bbr_update_aggregation(&b->base, s, d, wl_bbr_bw(b), WL_BBR_EXTRA_ACKED_ROUNDS);
-	wl_bbr_update_cycle(b, s, d);
-	wl_bbr_check_full_bw(b, s);
-	wl_bbr_check_drain(b, s, d);
-	wl_bbr_update_min_rtt(b, s, d);
-	wl_bbr_update_gains(b);
+	wl_bbr_advance(b, s, d);
 	bw = wl_bbr_bw(b);
 	wl_bbr_set_pacing(&b->base, s, d, bw, b->base.pacing_gain, WL_BBR_HIGH_GAIN);
 	wl_bbr_set_cwnd(b, s, d, bw);
