@@ -55,9 +55,12 @@ WL_INLINE void wl_group_rule_register(struct wl_group *g, const struct wl_tenant
 #undef WL_GROUP_CASE
 }
 
-WL_INLINE void wl_group_rule_update(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,
-				    const struct wl_group_report *e)
+/* By itself: the rules are verified once, not behind each path of what comes before and ahead of each of what comes after. */
+WL_GLOBAL int wl_group_rule_update(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,
+				   const struct wl_group_report *e)
 {
+	if (!g || !m || !e)
+		return -1;
 #define WL_GROUP_CASE(symbol, number, name, description) \
 	case number: \
 		wl_##symbol##_update(g, t, m, e); \
@@ -66,6 +69,7 @@ WL_INLINE void wl_group_rule_update(struct wl_group *g, const struct wl_tenant *
 		WL_GROUP_LIST(WL_GROUP_CASE)
 	}
 #undef WL_GROUP_CASE
+	return 0;
 }
 
 WL_INLINE void wl_group_rule_leave(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m)
