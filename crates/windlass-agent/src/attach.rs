@@ -1,7 +1,13 @@
 //! Attaching a program to an interface: tcx where the kernel has it (6.6), clsact below.
 
-use crate::{Result, error::bpf, netdev::run};
-use libbpf_rs::{Link, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys, query::ProgInfoIter};
+use crate::{
+    Error, Result,
+    error::bpf,
+    netdev::{self, run},
+};
+use libbpf_rs::{
+    ErrorKind, Link, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys, query::ProgInfoIter,
+};
 use std::{
     ffi::CString,
     io,
@@ -164,8 +170,15 @@ pub(crate) fn attach_filter(
     let mut hook =
         builder.ifindex(ifindex as i32).replace(true).handle(HANDLE).priority(PRIORITY).hook(point);
     hook.create().map_err(bpf(format!("creating clsact for {name}")))?;
-    hook.attach().map_err(bpf(format!("attaching {name} to clsact")))?;
-    Ok(Attached::Clsact(hook))
+    match hook.attach() {
+        Ok(hook) => Ok(Attached::Clsact(hook)),
+        // one priority has filters of one kind for one protocol, and ours are for all
+        Err(why) if why.kind() == ErrorKind::InvalidInput => Err(Error::FirstTaken {
+            iface: netdev::name_of(ifindex).unwrap_or_else(|| ifindex.to_string()),
+            side: if side == Side::Ingress { "ingress" } else { "egress" },
+        }),
+        Err(why) => Err(bpf(format!("attaching {name} to clsact"))(why)),
+    }
 }
 
 /// Puts the program in the place of the one that the pinned link keeps attached. Where its device is gone, and so it keeps none,

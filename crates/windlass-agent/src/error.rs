@@ -96,6 +96,17 @@ pub enum Error {
         /// The kernel's answer.
         why: libbpf_rs::Error,
     },
+    /// Filters of another kind, or for another protocol, have the priority of ours under clsact.
+    #[error(
+        "priority 1 of '{iface}' is a filter's that no program can share it with; `tc filter show dev {iface} {side}` shows it \
+         (pref 1): give it another priority"
+    )]
+    FirstTaken {
+        /// The interface.
+        iface: String,
+        /// `ingress` or `egress`.
+        side: &'static str,
+    },
     /// A command of iproute2 failed.
     #[error("`{command}` failed: {why}")]
     Command {
