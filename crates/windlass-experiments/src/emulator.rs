@@ -19,6 +19,8 @@ const RATES_MBPS: [f64; 4] = [1.0, 20.0, 100.0, 1000.0];
 const RTTS_MS: [f64; 3] = [1.0, 40.0, 300.0];
 /// The links of TCP: rate in Mbit/s and RTT in ms.
 const TCP_LINKS: [(f64, f64); 4] = [(20.0, 40.0), (100.0, 20.0), (1000.0, 1.0), (1000.0, 20.0)];
+/// A packet that took so much longer than the way of an idle link was behind another.
+const WAITED_NS: i64 = 1_000_000;
 /// How far the rate may be from what it should be.
 const RATE_BOUND_PERCENT: f64 = 1.0;
 /// ... and the one-way delay, at the median.
@@ -153,7 +155,8 @@ fn verdict(id: String, ours: Option<f64>, bound: Option<f64>, unit: &str, note: 
     }
 }
 
-/// How far the rate of a link is off on which packets always wait.
+/// How far the rate of a link is off, by the packets that waited for others: where a busy machine keeps the sender from sending
+/// more than the link takes, there are gaps which are not the link's.
 fn rate(id: String, rate_mbps: f64, rtt_ms: f64) -> Result<Verdict> {
     let wire_bits = ((FULL_PAYLOAD_BYTES + HEADER_BYTES) * 8) as f64;
     let packets_ps = rate_mbps * 1e6 / wire_bits * 1.2;
@@ -162,11 +165,16 @@ fn rate(id: String, rate_mbps: f64, rtt_ms: f64) -> Result<Verdict> {
         format!("rate = \"{rate_mbps} Mbit/s\"\ndelay = \"{} ms\"\nbuffer = \"20000 packets\"", rtt_ms / 2.0);
     let count = (packets_ps * RATE_SECONDS) as u64;
     let (arrivals, stats) = udp(&link, FULL_PAYLOAD_BYTES, packets_ps, count)?;
-    let (first, last) = (arrivals.first().context("nothing arrived")?, arrivals.last().context("nothing")?);
-    let rate_bps = (arrivals.len() - 1) as f64 * wire_bits * 1e9 / (last.at_ns - first.at_ns) as f64;
+    let way_ns = (rtt_ms / 2.0 * 1e6 + wire_bits * 1e3 / rate_mbps) as i64;
+    let gaps_ns =
+        arrivals.windows(2).filter(|w| w[1].took_ns > way_ns + WAITED_NS).map(|w| w[1].at_ns - w[0].at_ns);
+    let (waited, busy_ns) = gaps_ns.fold((0u64, 0i64), |(n, sum), gap_ns| (n + 1, sum + gap_ns));
+    ensure!(waited > 0, "{id}: no packet waited for another: the sender is too slow on this machine");
+    let rate_bps = waited as f64 * wire_bits * 1e9 / busy_ns as f64;
     let share = rate_bps / (rate_mbps * 1e6);
     let note = format!(
-        "{share:.4} of the rate; late by {:.0} us at the median, own drops {}",
+        "{share:.4} of the rate, by {waited} of {} packets that waited; late by {:.0} us at the median, own drops {}",
+        arrivals.len(),
         stats.late_p50_us,
         own_drops(&stats)
     );
