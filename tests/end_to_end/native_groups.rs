@@ -2,7 +2,7 @@
 
 use crate::{
     downloads::{Downloads, LIMIT},
-    native::{in_use, own_prefix},
+    native::{gone_over, in_use, own_prefix},
     run_whole,
     site::{PLAIN, Setup, Site, site_or_skip},
 };
@@ -292,10 +292,7 @@ fn weights_change_while_sockets_run_and_the_group_outlives_its_agent() {
 
     agent.unload();
     downloads.shares(look);
-    for server in 0..2 {
-        let now = in_use(&site.servers[server]);
-        assert!(!now.contains(&agent.prefix) && now.contains("reno"), "{now}");
-    }
+    site.servers.iter().for_each(|server| gone_over(server, &agent.prefix, "reno"));
     assert!(agent.groups().is_null(), "{}", agent.groups());
     println!("{test}: {equal:.3?} at 1:1");
 }
