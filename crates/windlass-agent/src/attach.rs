@@ -165,7 +165,7 @@ pub(crate) fn attach_filter(
     ifindex: u32,
     side: Side,
 ) -> Result<Attached> {
-    let point = if side == Side::Ingress { TC_INGRESS } else { TC_EGRESS };
+    let (point, side) = if side == Side::Ingress { (TC_INGRESS, "ingress") } else { (TC_EGRESS, "egress") };
     let mut builder = TcHookBuilder::new(program);
     let mut hook =
         builder.ifindex(ifindex as i32).replace(true).handle(HANDLE).priority(PRIORITY).hook(point);
@@ -175,7 +175,7 @@ pub(crate) fn attach_filter(
         // one priority has filters of one kind for one protocol, and ours are for all
         Err(why) if why.kind() == ErrorKind::InvalidInput => Err(Error::FirstTaken {
             iface: netdev::name_of(ifindex).unwrap_or_else(|| ifindex.to_string()),
-            side: if side == Side::Ingress { "ingress" } else { "egress" },
+            side,
         }),
         Err(why) => Err(bpf(format!("attaching {name} to clsact"))(why)),
     }
