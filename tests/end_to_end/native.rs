@@ -58,10 +58,9 @@ impl Loaded {
         format!("{}{algorithm}", self.prefix)
     }
 
-    /// What `windlass native list` says of one algorithm.
+    /// What [`native_list`] says of one algorithm.
     fn number(&self, algorithm: &str, key: &str) -> u64 {
-        let out = windlass().args(["native", "list", "--json"]).output().expect("windlass runs");
-        let value: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        let value = native_list();
         let all = value["native"].as_array().expect("a list");
         let mine = all.iter().find(|i| i["name"] == self.name(algorithm).as_str()).expect("it is registered");
         mine[key].as_u64().expect("a number")
@@ -81,6 +80,13 @@ impl Drop for Loaded {
             let _ = windlass().args(["native", "unload", "--prefix", &self.prefix]).output();
         }
     }
+}
+
+/// What `windlass native list` says, whatever other tests are just loading and unloading.
+pub fn native_list() -> Value {
+    let out = windlass().args(["native", "list", "--json"]).output().expect("windlass runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).expect("JSON")
 }
 
 /// Congestion control of the sockets that the server has to its clients.

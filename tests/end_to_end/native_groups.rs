@@ -2,7 +2,7 @@
 
 use crate::{
     downloads::{Downloads, LIMIT},
-    native::{gone_over, in_use, own_prefix},
+    native::{gone_over, in_use, native_list, own_prefix},
     run_whole,
     site::{PLAIN, Setup, Site, site_or_skip},
 };
@@ -165,8 +165,7 @@ impl Agent {
 
     /// What `windlass native list` says of this home's groups.
     fn groups(&self) -> Value {
-        let out = windlass().args(["native", "list", "--json"]).output().expect("windlass runs");
-        let value: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        let value = native_list();
         let all = value["groups"].as_array().expect("a list");
         all.iter().find(|g| g["prefix"] == self.prefix.as_str()).cloned().unwrap_or_default()
     }
@@ -556,8 +555,18 @@ fn algorithms_and_cgroups_pinned_in_part_are_pinned_anew() {
     first.says(&["under control"; 2]);
     first.kill();
     let cgroup = fs::metadata(site.cgroups[0].path()).expect("a cgroup").ino();
-    for record in [format!("native-{}", first.prefix), format!("select-{cgroup}")] {
+    let (native, select) = (format!("native-{}", first.prefix), format!("select-{cgroup}"));
+    for record in [&native, &select] {
         fs::remove_file(Path::new("/run/windlass").join(record)).expect("a record");
+    }
+    let pins = Path::new("/sys/fs/bpf/windlass");
+    let is_listed = |cgroup: usize| {
+        let path = site.cgroups[cgroup].path().to_str().expect("UTF-8");
+        native_list()["cgroups"].as_array().expect("a list").iter().any(|c| c["cgroup"] == path)
+    };
+    for pin in [format!("native/{}/stats", first.prefix), format!("select/{cgroup}/wl_select_stats")] {
+        fs::remove_file(pins.join(pin)).expect("a pin");
+        assert!(!is_listed(0) && is_listed(1), "what is whole is listed");
     }
     let mut second = Agent::start(file, &first.prefix);
     second.says(&["under control"; 2]);

@@ -13,7 +13,7 @@ use crate::{
     Error, PinnedSelector, Result, bpffs,
     error::{bpf, io_error},
     lock::Lock,
-    object::pinned_map,
+    object::{pinned_map, pinned_map_if_any},
     plain::u64_at,
     record::read_record,
 };
@@ -64,7 +64,7 @@ pub fn ensure_loaded(prefix: &str) -> Result<bool> {
     if is_current(prefix) { Ok(false) } else { Err(Error::OtherNative(prefix.to_string())) }
 }
 
-/// All pinned algorithms, by prefix.
+/// All pinned algorithms, by prefix. Not those that somebody is just pinning or removing, or was killed at: they are not whole.
 pub fn list() -> Result<Vec<NativeInfo>> {
     let mut all = Vec::new();
     for prefix in prefixes() {
@@ -76,7 +76,7 @@ pub fn list() -> Result<Vec<NativeInfo>> {
 
 fn list_prefix(prefix: &str) -> Result<Vec<NativeInfo>> {
     let dir = dir(prefix);
-    let stats = pinned_map(&dir.join("stats"))?;
+    let Some(stats) = pinned_map_if_any(&dir.join("stats"))? else { return Ok(Vec::new()) };
     Algorithm::all()
         .filter(|a| dir.join(a.name()).exists())
         .map(|algorithm| {

@@ -1,7 +1,7 @@
 //! What every BPF object of this build needs.
 
 use crate::{Result, error::bpf};
-use libbpf_rs::{Map, MapCore, MapHandle, Object, Program};
+use libbpf_rs::{ErrorKind, Map, MapCore, MapHandle, Object, Program};
 use std::path::Path;
 
 /// Tells builds of an object apart.
@@ -25,6 +25,14 @@ pub(crate) fn program<'a>(object: &'a Object, name: &str) -> Program<'a> {
 /// The map that is pinned there.
 pub(crate) fn pinned_map(path: &Path) -> Result<MapHandle> {
     MapHandle::from_pinned_path(path).map_err(bpf(format!("opening {}", path.display())))
+}
+
+/// The same; none: nothing is pinned there. Of what somebody looks at without a lock others may have pinned, or removed, a part.
+pub(crate) fn pinned_map_if_any(path: &Path) -> Result<Option<MapHandle>> {
+    match MapHandle::from_pinned_path(path) {
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some).map_err(bpf(format!("opening {}", path.display()))),
+    }
 }
 
 /// Kernels before 5.11 charge maps to RLIMIT_MEMLOCK; and each interface under control holds ten descriptors, of which a

@@ -13,15 +13,14 @@ use crate::{
     in_force::write_policy,
     lock::Lock,
     native::{self, NAME_MOST},
-    object::{fingerprint, map, pinned_map, raise_limits},
+    object::{fingerprint, map, pinned_map, pinned_map_if_any, raise_limits},
     plain::u64_at,
     privilege::check_root,
     record,
     run_dir::run_file,
 };
 use libbpf_rs::{
-    Link, Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, libbpf_sys as sys,
-    query::LinkTypeInfo,
+    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, libbpf_sys as sys, query::LinkTypeInfo,
 };
 use serde::Serialize;
 use std::{
@@ -383,13 +382,13 @@ impl PinnedSelector {
         Error::Released(self.cgroup.display().to_string())
     }
 
-    fn map(&self, name: &str) -> Result<MapHandle> {
-        pinned_map(&select_dir().join(&self.id).join(name))
+    fn pin(&self, name: &str) -> PathBuf {
+        select_dir().join(&self.id).join(name)
     }
 
     /// The numbers of its link and of the cgroup that it is still attached to, 0 when that is gone; none: there is no link.
     fn link(&self) -> Option<(u32, u64)> {
-        let pin = select_dir().join(&self.id).join("link");
+        let pin = self.pin("link");
         // libbpf would complain of one that is not there
         let info = pin.exists().then(|| Link::open(&pin).ok()?.info().ok()).flatten()?;
         if let LinkTypeInfo::Cgroup(cgroup) = info.info { Some((info.id, cgroup.cgroup_id)) } else { None }
@@ -405,14 +404,17 @@ impl PinnedSelector {
         let (Some((link, _)), Ok(id), true) = (self.link(), self.id.parse(), is_ours) else {
             return Err(Error::OtherSelector(self.cgroup.clone()));
         };
-        let (rules, head) = (self.map("wl_rules")?, self.map("wl_policy")?);
+        let (rules, head) = (pinned_map(&self.pin("wl_rules"))?, pinned_map(&self.pin("wl_policy"))?);
         let coupling = Coupling::pinned(&self.prefix)?;
         set_rules(&rules, &head, Some((&coupling, link)), id, &self.cgroup, policy)
     }
 
-    /// What it did so far.
-    pub fn info(&self) -> Result<SelectorInfo> {
-        read_info(&self.cgroup, &self.map("wl_select_stats")?)
+    /// What it did so far; none: it is not whole, as somebody is just pinning or removing it, or was killed at that.
+    pub fn info(&self) -> Result<Option<SelectorInfo>> {
+        match pinned_map_if_any(&self.pin("wl_select_stats"))? {
+            Some(stats) if !self.build.is_empty() => read_info(&self.cgroup, &stats).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Ends it, if nobody else has done so; sockets keep what they have, but for their groups, which they leave.

@@ -98,7 +98,8 @@ fn left(sockets: u64, algorithm: &str) -> String {
 fn show(json: bool) -> Result<()> {
     check_root("looking at what is loaded")?;
     let all = list()?;
-    let cgroups: Vec<_> = PinnedSelector::all().iter().map(|s| s.info()).collect::<Result<_, _>>()?;
+    let selectors = PinnedSelector::all();
+    let cgroups: Vec<_> = selectors.iter().filter_map(|s| s.info().transpose()).collect::<Result<_, _>>()?;
     let groups = Groups::of_all()?;
     if json {
         println!("{}", json!({ "native": all, "cgroups": cgroups, "groups": groups }));
