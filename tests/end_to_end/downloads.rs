@@ -6,12 +6,10 @@ use std::{
     net::{Shutdown, TcpStream},
     sync::mpsc::{Receiver, channel},
     thread,
-    time::Duration,
 };
 use windlass_lab::files;
+use windlass_tests::process::LIMIT;
 
-/// Only lest a failing test wait for ever.
-pub const LIMIT: Duration = Duration::from_secs(20);
 /// How often windows are looked at: many times between two losses.
 const LOOKS: usize = 50;
 

@@ -129,7 +129,7 @@ fn names_of_groups_of_a_killed_attach_do_not_stay() {
     let (mut attach, names) = attached_with_group(folder.path(), killed, &of_killed);
     attach.end(libc::SIGKILL);
     until("its algorithms are gone", || !registered().contains(&of_killed));
-    assert!(names.exists(), "nobody could have removed it");
+    // other tests load some, too
     let _loaded = Loaded::new();
     assert!(!names.exists(), "{}", names.display());
     assert!(kept.exists(), "{}", kept.display());

@@ -1,7 +1,7 @@
 //! Sockets of two containers in a group, by policy: one has one connection, the other several.
 
 use crate::{
-    downloads::{Downloads, LIMIT},
+    downloads::Downloads,
     native::{gone_over, in_use, native_list, own_prefix},
     run_whole,
     site::{PLAIN, Setup, Site, site_or_skip},
@@ -17,13 +17,17 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 use windlass_agent::GroupHome;
 use windlass_core::abi::{self, wl_group};
 use windlass_lab::{Cgroup, files, netns};
 use windlass_scenario::Scenario;
-use windlass_tests::{is_root_or_skip, process::Process, windlass};
+use windlass_tests::{
+    is_root_or_skip,
+    process::{LIMIT, Process, until},
+    windlass,
+};
 
 const LINK: &str = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"";
 
@@ -407,17 +411,12 @@ impl Client {
 
 /// Waits until the server has heard that all it has sent is there.
 fn settle(site: &Site) {
-    let end = Instant::now() + LIMIT;
-    let unheard = || {
+    until("the client acknowledges what it has got", || {
         let out = site.servers[0].run(&["ss", "-tnH", "state", "established"]).expect("iproute2").stdout;
         let text = String::from_utf8_lossy(&out).into_owned();
         // without the state: Recv-Q, Send-Q
-        text.lines().any(|l| l.split_whitespace().nth(1) != Some("0"))
-    };
-    while unheard() {
-        assert!(Instant::now() < end, "the client acknowledges what it has got");
-        thread::sleep(Duration::from_millis(1));
-    }
+        text.lines().all(|l| l.split_whitespace().nth(1) == Some("0"))
+    });
     // and has made of it what it will
     thread::sleep(Duration::from_millis(10));
 }
@@ -450,11 +449,7 @@ fn a_timeout_of_a_socket_that_finds_its_group_busy_is_heard_later() {
         let client = one.0.local_addr().expect("an address").ip().to_string();
         site.gateway.run(&["ip", "route", "add", "blackhole", &client]).expect("iproute2");
         one.ask(20_000);
-        let end = Instant::now() + LIMIT;
-        while site.counter_of(server, "TCPTimeouts") == timeouts_before {
-            assert!(Instant::now() < end, "{rule}: no timeout");
-            thread::sleep(Duration::from_millis(1));
-        }
+        until("a timeout", || site.counter_of(server, "TCPTimeouts") > timeouts_before);
         // the kernel counts it before it is told; the next one is much later
         thread::sleep(Duration::from_millis(20));
         agent.set_busy(false);
@@ -487,15 +482,11 @@ fn a_group_stops_growing_where_a_members_route_bounds_it() {
     server.run(&words.chain(["cwnd", "lock", "20"]).collect::<Vec<_>>()).expect("iproute2");
     // connections go by it once one to the same peer has ended, and none that began before
     server.run(&["ip", "tcp_metrics", "flush", "all"]).expect("iproute2");
-    let end = Instant::now() + LIMIT;
-    loop {
+    until("a connection's end lets others know of the bound", || {
         site.fetch(10_000);
         let known = server.run(&["ip", "tcp_metrics", "show"]).expect("iproute2").stdout;
-        if String::from_utf8_lossy(&known).contains("cwnd 20") {
-            break;
-        }
-        assert!(Instant::now() < end, "{}", String::from_utf8_lossy(&known));
-    }
+        String::from_utf8_lossy(&known).contains("cwnd 20")
+    });
     for rule in ["ccc", "etcp"] {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("policy.toml");
@@ -536,11 +527,10 @@ fn sockets_leave_when_they_close_and_when_they_are_released() {
     assert_eq!(agent.members(), Some(1), "released");
     assert!(in_use(&site.servers[1]).contains(&agent.prefix), "it keeps its algorithm");
     drop(stays);
-    let end = Instant::now() + Duration::from_secs(10);
-    while agent.members() != Some(0) {
-        assert!(Instant::now() < end, "closed: {}", agent.groups());
+    until("who has closed leaves", || {
         goes.shares(100_000);
-    }
+        agent.members() == Some(0)
+    });
 }
 
 /// As if an agent was killed just before it noted whose pins these are.
@@ -594,11 +584,10 @@ fn sockets_of_a_killed_attach_leave_the_group_that_others_share() {
     downloads.shares(1_000_000);
     assert_eq!(agent.members(), Some(3));
     attach.end(libc::SIGKILL);
-    let end = Instant::now() + LIMIT;
-    while agent.members() != Some(1) {
-        assert!(Instant::now() < end, "{}", agent.groups());
+    until("those of the killed one leave", || {
         downloads.shares(100_000);
-    }
+        agent.members() == Some(1)
+    });
     assert!(in_use(&site.servers[1]).contains(&prefix), "they keep their algorithm");
 }
 
@@ -629,10 +618,6 @@ fn what_is_pinned_for_a_cgroup_that_is_gone_is_removed() {
     let terms = Path::new("/sys/fs/bpf/windlass/native").join(&prefix).join("terms");
     let terms = MapHandle::from_pinned_path(terms).expect("the rules' groups");
     let record = Path::new("/run/windlass").join(format!("select-{id}"));
-    let end = Instant::now() + LIMIT;
     // the kernel takes a moment to let go of a cgroup, and another agent may be faster
-    while pins.exists() || record.exists() || terms.keys().count() > 1 {
-        assert!(Instant::now() < end, "{} rules with groups", terms.keys().count());
-        thread::sleep(Duration::from_millis(10));
-    }
+    until("nothing is left of it", || !pins.exists() && !record.exists() && terms.keys().count() == 1);
 }

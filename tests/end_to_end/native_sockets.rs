@@ -9,14 +9,15 @@ use std::{
     net::{TcpListener, TcpStream},
     os::fd::AsRawFd,
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 use windlass_core::abi::{wl_bbr, wl_kcubic};
 use windlass_lab::{Family, Topology, tcp_counters};
-use windlass_tests::is_root_or_skip;
+use windlass_tests::{
+    is_root_or_skip,
+    process::{LIMIT, until},
+};
 
-/// Only lest a failing test wait for ever.
-const LIMIT: Duration = Duration::from_secs(30);
 /// Where no route says otherwise there is no threshold (TCP_INFINITE_SSTHRESH).
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 const PORT: u16 = 7000;
@@ -50,12 +51,8 @@ impl Way {
         self.set(metric, &["lock", value]);
         // connections go by it once one to the same peer has ended
         self.sender("reno").send(10_000);
-        let end = Instant::now() + LIMIT;
-        let known = || self.ip(&["tcp_metrics", "show"]);
-        while !known().contains(&format!("{metric} {value}")) {
-            assert!(Instant::now() < end, "{}", known());
-            thread::sleep(Duration::from_millis(1));
-        }
+        let bound = format!("{metric} {value}");
+        until(&bound, || self.ip(&["tcp_metrics", "show"]).contains(&bound));
     }
 
     fn sysctl(&self, setting: &str) {
@@ -142,18 +139,15 @@ impl Sender {
     /// Sends so many bytes and waits until all has been acknowledged. Returns what the kernel says then.
     fn send(&mut self, bytes: usize) -> libc::tcp_info {
         self.0.write_all(&vec![7; bytes]).expect("sent");
-        let end = Instant::now() + LIMIT;
-        loop {
-            let info = self.info();
+        let mut info = self.info();
+        until("all is acknowledged", || {
+            info = self.info();
             let mut unsent: libc::c_int = 0;
             // SAFETY: the kernel writes one number.
             unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TIOCOUTQ, &mut unsent) };
-            if unsent == 0 {
-                return info;
-            }
-            assert!(Instant::now() < end, "{unsent} bytes are not acknowledged");
-            thread::sleep(Duration::from_millis(1));
-        }
+            unsent == 0
+        });
+        info
     }
 }
 
@@ -213,12 +207,8 @@ fn a_window_begins_after_a_pause_with_what_its_route_says() {
         sender.choose(&loaded.name(algorithm));
         let before = sender.send(1_000_000).tcpi_snd_cwnd;
         assert!(before > 80, "{algorithm}: {before} segments");
-        let end = Instant::now() + LIMIT;
         // halved for each of these seconds at least
-        while sender.info().tcpi_last_data_sent < 3000 {
-            assert!(Instant::now() < end, "time goes on");
-            thread::sleep(Duration::from_millis(10));
-        }
+        until("three seconds go by", || sender.info().tcpi_last_data_sent >= 3000);
         let after = sender.send(1000).tcpi_snd_cwnd;
         assert!((40..=42).contains(&after), "{algorithm}: {before} segments became {after}");
     }

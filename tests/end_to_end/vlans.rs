@@ -9,22 +9,19 @@ use std::{
     net::{TcpListener, TcpStream},
     path::Path,
     thread,
-    time::Duration,
 };
 use windlass_lab::{
     BoxProcess,
     netns::{self, Netns},
     tcp_counters,
 };
-use windlass_tests::{is_root_or_skip, windlass_path};
+use windlass_tests::{is_root_or_skip, process::LIMIT, windlass_path};
 
 const SERVER: &str = "10.82.0.1";
 const CLIENT: &str = "10.82.0.2";
 const PORT: u16 = 7000;
 const CLIENT_PORT: u16 = 40_000;
 const BYTES: usize = 4_000_000;
-/// Only lest a failing test wait for ever.
-const LIMIT: Duration = Duration::from_secs(60);
 /// Sections of bpf/tagger.bpf.c, one for each VLAN.
 const TAGGERS: [&str; 2] = ["tc", "other"];
 

@@ -9,11 +9,12 @@ mod spendthrift;
 
 use liar::liar;
 use serde_json::Value;
-use site::{LIMIT, Site};
+use site::Site;
 use spendthrift::spendthrift;
 use std::time::{Duration, Instant};
 use windlass_tests::{
     is_root_or_skip,
+    process::until,
     streams::{Stream, arrive_whole, go_on, jain, rates_bps},
 };
 
@@ -225,14 +226,10 @@ fn flows_outgrow_their_last_grant_when_nobody_is_left_to_revoke_it() {
     let tenants = vec![site.streams(0, 2)];
     agent.find("sample", |v| v["flows"]["taken"].as_u64() > Some(20));
     let have = |is_it: &dyn Fn(u32) -> bool| {
-        let end = Instant::now() + LIMIT;
-        loop {
+        until("both windows are so large", || {
             let windows = windows_segs(&site);
-            if windows.len() == 2 && windows.iter().all(|w| is_it(*w)) {
-                return;
-            }
-            assert!(Instant::now() < end, "windows of {windows:?} segments");
-        }
+            windows.len() == 2 && windows.iter().all(|w| is_it(*w))
+        });
     };
     have(&|w| w == grant_segs);
     // so that the host is not told, and cannot tell the agent

@@ -14,15 +14,13 @@ use tempfile::TempDir;
 use windlass_lab::{Family, Topology, netns::Netns};
 use windlass_scenario::Scenario;
 use windlass_tests::{
-    process::Process,
+    process::{Process, until},
     streams::{Stream, fetch},
     windlass,
 };
 
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCKS: usize = 64;
-/// Much longer than anything takes on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// A cgroup of its own, below the root of version 2.
 struct Cgroup(PathBuf);
@@ -142,10 +140,7 @@ impl Site {
         let cgroup = Cgroup::create(&format!("{letter}{n}"));
         let nginx = nginx(host, self.folder.path(), &name, &cgroup.0);
         let guest = Guest { nginx, relay: Relay::start(self.folder.path(), &name), cgroup, letter };
-        let end = Instant::now() + LIMIT;
-        while let Err(e) = fetch(self.client(), &self.address(n), "/block") {
-            assert!(Instant::now() < end, "{name}: {e:#}");
-        }
+        until(&format!("{name} serves"), || fetch(self.client(), &self.address(n), "/block").is_ok());
         guest
     }
 
