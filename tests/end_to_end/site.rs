@@ -432,12 +432,14 @@ impl Outcome {
 
     /// The WAN lost packets, the box repaired them, the servers noticed next to nothing.
     pub fn assert_repaired(&self, what: &str) {
-        self.assert_repaired_despite(what, &[]);
+        self.assert_repaired_among(what, self.wan[0].packets, &[]);
     }
 
-    /// The same where some packets were meant to be those that these counters are for.
-    pub fn assert_repaired_despite(&self, what: &str, meant: &[&str]) {
-        let lost = self.wan[0].drops_random + self.wan[0].drops_tail;
+    /// The same where only so many of the WAN's packets were the flows' own, and some were meant to be those that these counters
+    /// are for.
+    pub fn assert_repaired_among(&self, what: &str, own_packets: u64, meant: &[&str]) {
+        let lost_of_all = self.wan[0].drops_random + self.wan[0].drops_tail;
+        let lost = (lost_of_all * own_packets).div_ceil(self.wan[0].packets.max(1));
         assert!(lost > 0, "{what}: nothing was lost: {self:#?}");
         // where a cable's two CPUs overtook each other, the box has had to let the server see to the losses of a window
         let left_to_it = self.counter("bypass_gap").min(MOST_GAPS) * LOST_IN_A_WINDOW;

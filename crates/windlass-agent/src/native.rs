@@ -17,7 +17,7 @@ use crate::{
     plain::u64_at,
     record::read_record,
 };
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::{Link, MapCore, MapFlags};
 pub use loaded::Native;
 pub(crate) use loaded::try_load;
 use loaded::{check_may_load, features, retire};
@@ -151,7 +151,10 @@ fn unload(prefix: &str) -> Result<Vec<NativeInfo>> {
 }
 
 fn unregister(pin: &Path, has_links: bool) -> Result<()> {
-    if !has_links {
+    if has_links {
+        // at once; without its pin, or where links cannot be detached (before Linux 6.9), it ends when the kernel comes to it
+        let _ = Link::open(pin).and_then(|link| link.detach());
+    } else {
         // the pin is of the map; deleting its value unregisters
         let map = pinned_map(pin)?;
         map.delete(&0u32.to_ne_bytes()).map_err(bpf(format!("unregistering {}", pin.display())))?;
