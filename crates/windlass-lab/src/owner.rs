@@ -4,6 +4,7 @@
 use anyhow::{Context, Result};
 use std::{
     fs,
+    io::{self, ErrorKind},
     path::Path,
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -20,7 +21,7 @@ pub fn next_run() -> u32 {
 /// What the host `host` of run `run` is called.
 pub(crate) fn name_of(run: u32, host: &str) -> Result<String> {
     let pid = std::process::id();
-    let started = started_at(pid).context("/proc/self/stat: is /proc mounted?")?;
+    let started = started_at(pid)?.context("/proc/self/stat: is /proc mounted?")?;
     Ok(format!("{PREFIX}{pid}.{started}-{run}-{host}"))
 }
 
@@ -40,14 +41,24 @@ impl Owner {
         Some(Owner { pid: pid.parse().ok()?, started: started.parse().ok()? })
     }
 
+    /// Has it ended? Where that cannot be told, as without a descriptor to spare, it has not.
     fn is_gone(self) -> bool {
-        started_at(self.pid) != Some(self.started)
+        started_at(self.pid).is_ok_and(|started| started != Some(self.started))
     }
 }
 
 /// When a process started, in clock ticks after boot; none if there is no such process.
-fn started_at(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+fn started_at(pid: u32) -> io::Result<Option<u64>> {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => Ok(start_in(&stat)),
+        // the latter if it ends meanwhile
+        Err(why) if why.kind() == ErrorKind::NotFound || why.raw_os_error() == Some(libc::ESRCH) => Ok(None),
+        Err(why) => Err(why),
+    }
+}
+
+/// The same by its line in /proc.
+fn start_in(stat: &str) -> Option<u64> {
     // the name, second of all fields, may contain spaces and brackets; the start is field 22 (proc_pid_stat(5))
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
@@ -80,7 +91,7 @@ mod tests {
     #[test]
     fn a_number_that_went_to_another_process_is_told_apart() {
         let pid = std::process::id();
-        let started = started_at(pid).unwrap();
+        let started = started_at(pid).unwrap().unwrap();
         assert!(!Owner { pid, started }.is_gone());
         assert!(Owner { pid, started: started - 1 }.is_gone());
     }
