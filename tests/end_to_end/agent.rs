@@ -350,7 +350,8 @@ fn an_agent_tells_programs_what_happens() {
         let line = agent.line().expect("it goes on");
         let event: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line}: {e}"));
         // of other namespaces, whose interfaces have gone, and of other tests' cgroups
-        let is_of_others = event["event"] == "removed" || line.contains(OF_EARLIER);
+        let is_gone = event["event"] == "gone" && event["cgroup"].is_string();
+        let is_of_others = is_gone || event["event"] == "removed" || line.contains(OF_EARLIER);
         if !is_of_others {
             break event;
         }

@@ -60,6 +60,38 @@ fn what_cannot_say_so_lets_go_all_the_same() {
     assert!(net.clocks().is_empty() && !net.pins().exists());
 }
 
+/// A `windlass detach` looks first, and removes once flows are handed back: another may have attached meanwhile.
+#[test]
+fn what_is_left_of_a_killed_attach_is_removed_and_not_what_runs() {
+    if !is_root_or_skip("what_is_left_of_a_killed_attach_is_removed_and_not_what_runs") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let (mut attach, _) = attached(&net);
+    let (clocks, claim) = (net.clocks(), net.record(":agent"));
+    let remove = || net.middle.enter(|| Ok(windlass_agent::force_remove("r1")?)).expect("nobody has a lock");
+    remove();
+    assert!(net.clocks() == clocks && claim.exists());
+    attach.end(libc::SIGKILL);
+    remove();
+    assert!(net.clocks().is_empty() && !claim.exists());
+}
+
+/// Whoever attached has another /run, say: only the kernel tells.
+#[test]
+fn an_attach_that_is_refused_leaves_no_claim() {
+    if !is_root_or_skip("an_attach_that_is_refused_leaves_no_claim") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let _attach = attached(&net);
+    fs::remove_file(net.record(":agent")).expect("its claim");
+    let out = net.windlass(&["attach", "r1"]).output().expect("windlass runs");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(2) && said.contains("'r1'"), "{said}");
+    assert!(!net.record(":agent").exists(), "nor is anything claimed");
+}
+
 /// It looks at its clock more often than that.
 #[test]
 fn attach_samples_as_often_as_it_is_told() {

@@ -222,9 +222,15 @@ fn what_is_pinned_for_interfaces_that_are_gone_is_removed() {
         left.agent(&file, "under control").end(libc::SIGKILL);
     }
     gone.middle.run(&["ip", "link", "del", "r1"]).expect("iproute2");
+    // of one that is not pinned there is a claim
+    let mut attach = Process::start(&mut gone.windlass(&["attach", "r2", "--json"]));
+    attach.event("attached");
+    let claim = gone.record("").with_file_name(format!("{}-r2:agent", gone.namespace()));
+    assert!(claim.exists(), "{}", claim.display());
+    attach.end(libc::SIGKILL);
     net.agent(&file, "under control").end(libc::SIGTERM);
-    assert!(!gone.pins().exists());
-    assert!(alive.pins().exists());
+    assert!(!gone.pins().exists() && !claim.exists());
+    assert!(alive.pins().exists() && alive.record("").exists());
     is_controlled(&alive);
     for net in [&alive, &net] {
         net.answer(&["detach", "--all"]);

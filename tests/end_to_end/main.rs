@@ -23,6 +23,7 @@ mod random;
 mod reloads;
 mod site;
 mod transfers;
+mod unremovable;
 mod upgrade;
 mod vlans;
 

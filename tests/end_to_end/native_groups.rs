@@ -2,9 +2,10 @@
 
 use crate::{
     downloads::Downloads,
-    native::{gone_over, in_use, native_list, own_prefix},
+    native::{gone_over, in_use, native_list, own_prefix, registered},
     run_whole,
     site::{PLAIN, Setup, Site, site_or_skip},
+    unremovable::Unremovable,
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use serde_json::Value;
@@ -563,6 +564,34 @@ fn algorithms_and_cgroups_pinned_in_part_are_pinned_anew() {
     assert!(second.process.is_running(), "the agent goes on");
 }
 
+/// As if whoever removed them had been killed in the middle of that.
+#[test]
+fn algorithms_and_cgroups_removed_in_part_are_pinned_anew() {
+    let test = "algorithms_and_cgroups_removed_in_part_are_pinned_anew";
+    let Some(site) = site_or_skip(test, Setup { servers: 2, has_cgroups: true, ..PLAIN }) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.toml");
+    fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
+    let mut first = Agent::start(file.clone(), &own_prefix());
+    first.says(&["under control"; 2]);
+    first.kill();
+    let cgroup = site.cgroups[0].path();
+    let inode = fs::metadata(cgroup).expect("a cgroup").ino();
+    let refused = |words: &[&str], stays: Unremovable| {
+        let out = windlass().args(words).output().expect("windlass runs");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.code() == Some(2) && said.contains(stays.path()), "{said}");
+    };
+    let pins = Path::new("/sys/fs/bpf/windlass");
+    let of_cgroup = Unremovable::in_folder(&pins.join(format!("select/{inode}")));
+    refused(&["detach", "--cgroup", cgroup.to_str().expect("UTF-8")], of_cgroup);
+    let of_algorithms = Unremovable::in_folder(&pins.join("native").join(&first.prefix));
+    refused(&["native", "unload", "--prefix", &first.prefix], of_algorithms);
+    let second = Agent::start(file, &first.prefix);
+    second.says(&["under control"; 2]);
+    assert!(registered().contains(&first.prefix), "{}", registered());
+}
+
 /// Nobody speaks for the sockets of an `attach` that was killed: they leave the group that others share.
 #[test]
 fn sockets_of_a_killed_attach_leave_the_group_that_others_share() {
@@ -609,9 +638,9 @@ fn what_is_pinned_for_a_cgroup_that_is_gone_is_removed() {
     first.says(&["under control"]);
     first.kill();
     let id = fs::metadata(short.path()).expect("a cgroup").ino();
-    drop(short);
     let pins = Path::new("/sys/fs/bpf/windlass/select").join(id.to_string());
     assert!(pins.is_dir(), "it outlives the agent");
+    drop(short);
     fs::write(&file, rule(&site, 0, 1)).expect("a writable folder");
     let second = Agent::start(file, &prefix);
     second.says(&["under control"]);

@@ -7,7 +7,7 @@
 use crate::{Error, Result, error::io_error, lock::flock};
 use std::{
     fs::{File, OpenOptions},
-    io::{Read, Write},
+    io::{self, Read, Write},
     path::Path,
 };
 
@@ -51,10 +51,13 @@ impl Claim {
         Ok(Claim { _folder: Some(folder), ..self })
     }
 
-    /// Does some process have what `path`, a file or a folder of pins, stands for? With the same lock held.
+    /// Does some process have what `path`, a file or a folder of pins, stands for? Where that cannot be told, as without a
+    /// descriptor to spare, one does. With the same lock held.
     pub(crate) fn is_taken(path: &Path) -> bool {
-        let is_held = |file: File| flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_err();
-        File::open(path).is_ok_and(is_held)
+        match File::open(path) {
+            Ok(file) => flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_err(),
+            Err(why) => why.kind() != io::ErrorKind::NotFound,
+        }
     }
 }
 

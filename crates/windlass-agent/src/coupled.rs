@@ -138,11 +138,14 @@ impl Coupling {
 
     /// The sockets that were chosen through the link leave their groups.
     pub(crate) fn remove(&self, link: u32) -> Result<()> {
+        // or the next selector of that cgroup might have its own there meanwhile
+        let _lock = Lock::take("groups")?;
         self.remove_where(|_, of| of == link)
     }
 
     /// The same for all links that are gone, as that of an `attach` that was killed.
     pub(crate) fn remove_orphans(&self) -> Result<()> {
+        let _lock = Lock::take("groups")?;
         let links: BTreeSet<u32> = self.terms()?.iter().map(|(_, terms)| terms.link).collect();
         let gone: BTreeSet<u32> = links.into_iter().filter(|link| is_gone(*link)).collect();
         self.remove_where(|_, of| gone.contains(&of))

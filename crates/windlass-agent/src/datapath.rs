@@ -82,7 +82,7 @@ impl Datapath {
     pub fn attach_or_take_over(iface: &str, policy: &Policy, options: &Options) -> Result<(Pinned, Start)> {
         let ifindex = Self::check(iface, options)?;
         let _lock = Lock::take("attach")?;
-        if pins::is_controlled(iface) {
+        if pins::is_controlled(iface)? {
             let mut pinned = Pinned::take_over(iface)?;
             let start = Start::with(&mut pinned)?;
             pinned.set_policy(policy)?;
@@ -104,10 +104,24 @@ impl Datapath {
 
     /// With the lock held: two would make the same clock.
     fn attach_alone(iface: &str, ifindex: u32, policy: &Policy, options: &Options) -> Result<Datapath> {
-        if pins::is_controlled(iface) {
+        if pins::is_controlled(iface)? {
             return Err(Error::Busy(iface.to_string()));
         }
         let claim = pins::remove_earlier(iface, ifindex)?;
+        match Self::attach_claimed(iface, ifindex, policy, options) {
+            Ok(mut datapath) => {
+                datapath.claim = Some(claim);
+                Ok(datapath)
+            }
+            Err(why) => {
+                pins::unclaim(iface, claim);
+                Err(why)
+            }
+        }
+    }
+
+    /// What comes after the claim, which is the caller's to keep.
+    fn attach_claimed(iface: &str, ifindex: u32, policy: &Policy, options: &Options) -> Result<Datapath> {
         if has_datapath(ifindex) {
             return Err(Error::AttachedElsewhere(iface.to_string()));
         }
@@ -132,7 +146,7 @@ impl Datapath {
             ifindex,
             policy: policy.clone(),
             is_pinned: false,
-            claim: Some(claim),
+            claim: None,
             parting,
             _share: share,
         })

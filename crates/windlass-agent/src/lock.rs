@@ -36,7 +36,8 @@ const POLL: Duration = Duration::from_millis(5);
 
 impl Lock {
     /// The lock of "groups", or of "pins", "native" or "select"; who needs that of groups besides takes it last, and that of
-    /// "native" before that of "select". Whoever attaches to interfaces has that of "attach", taken first.
+    /// "native" before that of "select". Whoever attaches to interfaces has that of "attach", taken first; whoever has a cgroup's
+    /// sockets choose algorithms has that of "native", lest those be unloaded meanwhile.
     ///
     /// # Errors
     /// Somebody has it and does not let go.

@@ -15,7 +15,7 @@ use crate::{
     lock::Lock,
     object::{pinned_map, pinned_map_if_any},
     plain::u64_at,
-    record::read_record,
+    record::{read_record, remove_first},
 };
 use libbpf_rs::{Link, MapCore, MapFlags};
 pub use loaded::Native;
@@ -62,6 +62,13 @@ pub fn ensure_loaded(prefix: &str) -> Result<bool> {
         return Ok(true);
     }
     if is_current(prefix) { Ok(false) } else { Err(Error::OtherNative(prefix.to_string())) }
+}
+
+/// Are algorithms pinned under `prefix`, now that nobody is just loading or unloading some?
+pub fn is_still_loaded(prefix: &str) -> bool {
+    // a lock that cannot be had keeps nobody from looking
+    let _lock = Lock::take("native");
+    is_loaded(prefix)
 }
 
 /// All pinned algorithms, by prefix. Not those that somebody is just pinning or removing, or was killed at: they are not whole.
@@ -134,6 +141,7 @@ fn unload(prefix: &str) -> Result<Vec<NativeInfo>> {
     }
     let dir = dir(prefix);
     let had = list_prefix(prefix).unwrap_or_default();
+    remove_first(&record(prefix));
     let has_links = features().is_none_or(|f| f.has_links);
     for algorithm in Algorithm::all().map(|a| dir.join(a.name())).filter(|p| p.exists()) {
         unregister(&algorithm, has_links)?;
@@ -145,7 +153,6 @@ fn unload(prefix: &str) -> Result<Vec<NativeInfo>> {
     bpffs::remove_dir(&dir)?;
     // unless another prefix is loaded
     let _ = fs::remove_dir(native_dir());
-    let _ = fs::remove_file(record(prefix));
     let _ = fs::remove_file(group_names(prefix));
     Ok(had)
 }

@@ -13,8 +13,8 @@ use crate::{
     error::io_error,
     image::CONFIG,
     netdev,
-    record::{read_record, write_record, write_text},
-    run_dir::run_file,
+    record::{read_record, remove_first, write_record, write_text},
+    run_dir::{run_dir, run_file},
     shared_groups,
 };
 use libbpf_rs::{Link, Program, query::LinkTypeInfo};
@@ -123,6 +123,25 @@ impl PinDir {
         Claim::is_taken(&self.claim_file()) || Claim::is_taken(&self.dir())
     }
 
+    /// Removes what is noted of interfaces, of whatever namespace, for which nothing is pinned and that nobody has. With the lock of
+    /// "pins" held.
+    pub(crate) fn forget_unpinned() {
+        for entry in fs::read_dir(run_dir()).into_iter().flatten().flatten() {
+            let Some(of) = entry.file_name().to_str().and_then(Self::noted_in) else { continue };
+            if !of.dir().is_dir() && !of.is_claimed() {
+                // what is left is in nobody's way
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// Of which interface a file under /run is; none: it is of something else.
+    fn noted_in(file: &str) -> Option<PinDir> {
+        let (namespace, rest) = file.split_once('-')?;
+        let iface = rest.split(':').next()?.to_string();
+        Some(PinDir { namespace: namespace.parse().ok()?, iface })
+    }
+
     /// Notes the names of the rules in force. If that fails, people see numbers: no reason to put another policy in force.
     pub(crate) fn write_rule_names(&self, policy: &Policy) {
         let names: String = policy.rules.iter().map(|r| r.name.replace('\n', " ") + "\n").collect();
@@ -164,8 +183,11 @@ impl PinDir {
         name != self.iface && (other.dir().is_dir() || other.is_claimed())
     }
 
-    /// Detaches it from the interface, whose index was `ifindex`, and removes all that is kept of it.
+    /// Detaches it from the interface, whose index was `ifindex`, and removes all that is kept of it; first what says that it is
+    /// whole. With the lock of "pins" held.
     pub(crate) fn release(&self, ifindex: Option<u32>) -> Result<()> {
+        remove_first(&self.record());
+        remove_first(&self.dir().join(STATE));
         // filters and clock go by the interface's index, whatever it is called now and whatever has its name
         if self.namespace == netdev::namespace_inode()
             && let Some(ifindex) = ifindex.or_else(|| netdev::index(&self.iface))
@@ -194,12 +216,30 @@ impl PinDir {
         }
         // fails while other interfaces have theirs
         let _ = fs::remove_dir(namespace_dir(self.namespace));
-        let notes = [self.record(), self.build_file(), self.index_file(), self.rule_names_file()];
-        for file in notes {
+        for file in [self.build_file(), self.index_file(), self.rule_names_file()] {
             let _ = fs::remove_file(file);
         }
         self.remove_claim();
         shared_groups::remove_unused(self.namespace);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_noted_names_its_interface() {
+        let of = |file: &str| PinDir::noted_in(file).map(|pins| (pins.namespace, pins.iface));
+        let pins = PinDir { namespace: 7, iface: "eth-0.100".into() };
+        for file in [pins.record(), pins.build_file(), pins.index_file(), pins.claim_file()] {
+            let name = file.file_name().unwrap().to_str().unwrap().to_string();
+            assert_eq!(of(&name), Some((7, "eth-0.100".into())), "{name}");
+            assert_eq!(of(&format!("{name}:new")), of(&name));
+        }
+        for other in ["pins.lock", "native-wl_", "native-7", "select-7:agent", "groups-7:names"] {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 }

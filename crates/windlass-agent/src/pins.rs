@@ -16,7 +16,6 @@ use crate::{
     netdev,
     object::pinned_map,
     pin_dir::{PinDir, pinned_as},
-    privilege::check_root,
     record::{remove_stale, write_record, write_text},
     shared_groups,
 };
@@ -39,15 +38,18 @@ fn is_claimed(iface: &str) -> bool {
 
 /// Has `iface` of this namespace, and not an earlier interface of that name, a pinned datapath? One that is not all there,
 /// since who pinned it was killed meanwhile, is none.
-pub(crate) fn is_controlled(iface: &str) -> bool {
+///
+/// # Errors
+/// That cannot be told.
+pub(crate) fn is_controlled(iface: &str) -> Result<bool> {
     let pins = PinDir::here(iface);
     let index = netdev::index(iface);
     if index.is_none() || !pins.dir().is_dir() || pins.state().is_none() {
-        return false;
+        return Ok(false);
     }
     match pins.linked_index() {
-        Some(linked) => index == Some(linked),
-        None => has_filters(iface).unwrap_or(false),
+        Some(linked) => Ok(index == Some(linked)),
+        None => has_filters(iface),
     }
 }
 
@@ -56,7 +58,7 @@ pub fn unattended_here() -> Result<Vec<String>> {
     // or one that is just being attached would have no claim yet
     let _attach = Lock::take("attach")?;
     let _lock = Lock::take("pins")?;
-    let is_unattended = |name: &String| is_controlled(name) && !is_claimed(name);
+    let is_unattended = |name: &String| is_controlled(name).unwrap_or(false) && !is_claimed(name);
     Ok(pinned_here().into_iter().filter(is_unattended).collect())
 }
 
@@ -66,7 +68,7 @@ pub(crate) fn remove_earlier(iface: &str, ifindex: u32) -> Result<Claim> {
     let pins = PinDir::here(iface);
     let _lock = Lock::take("pins")?;
     Clock::remove_gone();
-    if is_controlled(iface) {
+    if is_controlled(iface)? {
         // another agent was faster
         return Err(Error::Busy(iface.to_string()));
     }
@@ -93,11 +95,12 @@ pub(crate) fn unclaim(iface: &str, claim: Claim) {
 }
 
 /// Removes what is left of interfaces that went, with their namespaces or alone, while no agent watched; it would keep its
-/// memory for ever. Before tcx that is seen of this namespace's only. Returns how many there were.
+/// memory for ever. Before tcx that is seen of this namespace's only. And what is noted of others of which nothing is pinned, as
+/// of an `attach` that was killed. Returns how many of the former there were. What cannot be removed keeps the rest from nothing; the
+/// first error is returned.
 pub fn remove_gone() -> Result<usize> {
-    check_root("attaching a datapath")?;
     let _lock = Lock::take("pins")?;
-    let mut gone = 0;
+    let mut gone = Vec::new();
     for entry in fs::read_dir(root()).into_iter().flatten().flatten() {
         let Ok(namespace) = entry.file_name().to_string_lossy().parse() else { continue };
         for iface in pinned_in(namespace) {
@@ -108,12 +111,13 @@ pub fn remove_gone() -> Result<usize> {
             };
             // an agent that runs sees for itself what became of its own: a link that somebody detached looks as one that is gone
             if is_gone && !pins.is_claimed() {
-                pins.release(pins.index())?;
-                gone += 1;
+                gone.push(pins.release(pins.index()));
             }
         }
     }
-    Ok(gone)
+    PinDir::forget_unpinned();
+    let number = gone.len();
+    gone.into_iter().collect::<Result<()>>().map(|()| number)
 }
 
 /// Interfaces of this namespace on which an `attach` that was killed left something, though nothing is pinned: clsact
@@ -199,9 +203,12 @@ fn pin_all(
     pins.note_state(state_id())
 }
 
-/// Removes whatever is pinned for `iface`, of any version, its interface there or not.
+/// Removes whatever is pinned for `iface`, of any version, its interface there or not, or what an `attach` that was killed left of
+/// its own; not that of one that runs.
 pub fn force_remove(iface: &str) -> Result<()> {
     let pins = PinDir::here(iface);
+    // one that is beginning has a clock before it has a claim
+    let _attach = Lock::take("attach")?;
     let _lock = Lock::take("pins")?;
-    pins.release(pins.index())
+    if !pins.dir().is_dir() && pins.is_claimed() { Ok(()) } else { pins.release(pins.index()) }
 }

@@ -32,6 +32,12 @@ pub(crate) fn remove_stale(record: &Path) -> Result<()> {
     }
 }
 
+/// The same before pins are removed, and for the same reason; but where it cannot be, as under a /run that is read-only, that is no
+/// reason for them to stay.
+pub(crate) fn remove_first(record: &Path) {
+    let _ = fs::remove_file(record);
+}
+
 /// What was noted; none: nobody knows.
 pub(crate) fn read_record(record: &Path) -> Option<u64> {
     fs::read_to_string(record).ok()?.trim().parse().ok()

@@ -20,7 +20,8 @@ use crate::{
     run_dir::run_file,
 };
 use libbpf_rs::{
-    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, libbpf_sys as sys, query::LinkTypeInfo,
+    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, libbpf_sys as sys,
+    query::{LinkInfo, LinkTypeInfo},
 };
 use serde::Serialize;
 use std::{
@@ -117,7 +118,7 @@ impl Selector {
     ) -> Result<Selector> {
         let id = inode(cgroup)?;
         check_root("choosing congestion control for a cgroup")?;
-        let _lock = Lock::take("attach")?;
+        let _lock = Lock::take("native")?;
         Self::attach_alone(cgroup, id, policy, prefix, coupling)
     }
 
@@ -132,7 +133,8 @@ impl Selector {
         if select_dir().join(id.to_string()).is_dir() {
             return Err(Error::CgroupBusy(cgroup.to_path_buf()));
         }
-        remove_gone_cgroups()?;
+        // what cannot be removed of others is in nobody's way
+        let _ = remove_gone_cgroups();
         let folder = fs::File::open(cgroup).map_err(io_error(cgroup))?;
         if has_program(folder.as_raw_fd(), sys::BPF_CGROUP_SOCK_OPS, PROGRAM) {
             return Err(Error::CgroupAttachedElsewhere(cgroup.to_path_buf()));
@@ -303,7 +305,7 @@ impl PinnedSelector {
     /// Those of cgroups that are there, which an agent pinned that has ended.
     pub fn unattended() -> Result<Vec<PinnedSelector>> {
         // or one that is just being attached would have no claim yet
-        let _attach = Lock::take("attach")?;
+        let _native = Lock::take("native")?;
         let _lock = Lock::take("select")?;
         let is_unattended =
             |s: &PinnedSelector| s.is_alive() && !s.build.is_empty() && !Claim::is_taken(&claim_file(&s.id));
@@ -326,7 +328,7 @@ impl PinnedSelector {
     ) -> Result<(PinnedSelector, bool)> {
         let id = inode(cgroup)?;
         check_root("choosing congestion control for a cgroup")?;
-        let _lock = Lock::take("attach")?;
+        let _lock = Lock::take("native")?;
         if let Some(selector) = Self::take_over(cgroup)? {
             selector.set_policy(policy)?;
             return Ok((selector, true));
@@ -346,7 +348,7 @@ impl PinnedSelector {
             Some(mut whole) => {
                 let name = cgroup.display().to_string();
                 let claim = Claim::take(&claim_file(&whole.id), &name)?;
-                let link = whole.link().map_or(0, |(link, _)| link);
+                let link = whole.link()?.map_or(0, |(link, _)| link);
                 whole.held = Some(Held { _claim: claim, link });
                 Ok(Some(whole))
             }
@@ -372,7 +374,8 @@ impl PinnedSelector {
     /// Has somebody else ended it, maybe to begin with another one?
     pub fn is_released(&self) -> bool {
         match &self.held {
-            Some(held) => self.link().is_none_or(|(link, _)| link != held.link),
+            // where that cannot be told it is as it was
+            Some(held) => self.link().is_ok_and(|now| now.is_none_or(|(link, _)| link != held.link)),
             None => !select_dir().join(&self.id).is_dir(),
         }
     }
@@ -387,11 +390,17 @@ impl PinnedSelector {
     }
 
     /// The numbers of its link and of the cgroup that it is still attached to, 0 when that is gone; none: there is no link.
-    fn link(&self) -> Option<(u32, u64)> {
+    fn link(&self) -> Result<Option<(u32, u64)>> {
         let pin = self.pin("link");
         // libbpf would complain of one that is not there
-        let info = pin.exists().then(|| Link::open(&pin).ok()?.info().ok()).flatten()?;
-        if let LinkTypeInfo::Cgroup(cgroup) = info.info { Some((info.id, cgroup.cgroup_id)) } else { None }
+        if !pin.exists() {
+            return Ok(None);
+        }
+        let info = Link::open(&pin).and_then(|link| link.info());
+        match info.map_err(bpf(format!("opening {}", pin.display())))? {
+            LinkInfo { id, info: LinkTypeInfo::Cgroup(cgroup), .. } => Ok(Some((id, cgroup.cgroup_id))),
+            _ => Ok(None),
+        }
     }
 
     /// Puts another policy in force; sockets that are connected keep what they have.
@@ -401,7 +410,7 @@ impl PinnedSelector {
             return Err(self.released());
         }
         let is_ours = self.build == fingerprint(OBJECT).to_string();
-        let (Some((link, _)), Ok(id), true) = (self.link(), self.id.parse(), is_ours) else {
+        let (Some((link, _)), Ok(id), true) = (self.link()?, self.id.parse(), is_ours) else {
             return Err(Error::OtherSelector(self.cgroup.clone()));
         };
         let (rules, head) = (pinned_map(&self.pin("wl_rules"))?, pinned_map(&self.pin("wl_policy"))?);
@@ -425,36 +434,42 @@ impl PinnedSelector {
 
     /// With the lock held, under which it is pinned.
     fn remove_locked(self) -> Result<()> {
-        if let (Some((link, _)), Ok(coupling)) = (self.link(), Coupling::pinned(&self.prefix)) {
+        if let (Ok(Some((link, _))), Ok(coupling)) = (self.link(), Coupling::pinned(&self.prefix)) {
             coupling.remove(link)?;
         }
+        record::remove_first(&record(&self.id));
         bpffs::remove_dir(&select_dir().join(&self.id))?;
-        for file in [record(&self.id), claim_file(&self.id)] {
-            let _ = fs::remove_file(file);
-        }
+        let _ = fs::remove_file(claim_file(&self.id));
         Ok(())
     }
 }
 
 /// Removes what is pinned for cgroups that are gone, whoever pinned it, and has sockets leave their groups that an `attach`
-/// had chosen which was killed: nobody speaks for them any more. Returns the cgroups.
+/// had chosen which was killed: nobody speaks for them any more. Returns the cgroups. What cannot be removed keeps the rest from
+/// nothing; the first error is returned.
 pub fn remove_gone_cgroups() -> Result<Vec<PathBuf>> {
     let mut gone = Vec::new();
+    let mut removed = Ok(());
     // or what somebody is just pinning would look as if it was left in part
     let lock = Lock::take("select")?;
     for selector in PinnedSelector::all() {
-        if selector.link().is_none_or(|(_, cgroup)| cgroup == 0) {
-            gone.push(selector.cgroup.clone());
-            selector.remove_locked()?;
+        // of whose link that cannot be told it stays
+        if selector.link().is_ok_and(|link| link.is_none_or(|(_, cgroup)| cgroup == 0)) {
+            let cgroup = selector.cgroup.clone();
+            match selector.remove_locked() {
+                Ok(()) => gone.push(cgroup),
+                Err(why) => removed = removed.and(Err(why)),
+            }
         }
     }
     drop(lock);
     for prefix in native::prefixes() {
         // another build's are not ours to read
         if let Ok(coupling) = Coupling::pinned(&prefix) {
-            coupling.remove_orphans()?;
+            removed = removed.and(coupling.remove_orphans());
         }
     }
+    removed?;
     // who was killed while pinning has not noted whose it was
     gone.retain(|cgroup| !cgroup.as_os_str().is_empty());
     Ok(gone)

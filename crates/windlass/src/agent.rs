@@ -14,7 +14,7 @@ use std::{
     process::ExitCode,
     sync::mpsc::{Receiver, RecvTimeoutError},
 };
-use windlass_agent::{Options, Policy};
+use windlass_agent::{Options, Policy, check_root};
 
 pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let voice = Voice { as_json: args.json };
@@ -34,11 +34,16 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
              `ip netns exec`; use `nsenter --net=/run/netns/NAME` instead",
         );
     }
-    let gone = windlass_agent::remove_gone()?;
-    if gone > 0 {
-        voice.of_leftovers(gone);
+    check_root("attaching a datapath")?;
+    // what is left of others that cannot be removed keeps nobody from control
+    match windlass_agent::remove_gone() {
+        Ok(0) => {}
+        Ok(gone) => voice.of_leftovers(gone),
+        Err(why) => voice.complain(why),
     }
-    windlass_agent::part_killed()?;
+    if let Err(why) = windlass_agent::part_killed() {
+        voice.complain(why);
+    }
     let complaints = home.cover(&policy);
     if home.is_empty()
         && let Some((last, others)) = complaints.split_last()

@@ -22,7 +22,9 @@ use std::{
 };
 use windlass_agent::{
     CoupledStats, Coupling, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector, check_root,
-    native::{check_prefix, ensure_loaded, is_loaded, list, prefixes, release_and_unload, unload_unused},
+    native::{
+        check_prefix, ensure_loaded, is_still_loaded, list, prefixes, release_and_unload, unload_unused,
+    },
     remove_gone_cgroups, root_cgroup,
 };
 use windlass_scenario::Parameters;
@@ -210,7 +212,7 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
     signals::stop_when_closed(&io::stdout(), stop);
     let parameters = args.path.parameters();
-    let may_share = parameters == Parameters::default() && is_loaded(&args.prefix);
+    let may_share = parameters == Parameters::default() && is_still_loaded(&args.prefix);
     let native = if may_share { None } else { Some(Native::load_with(&args.prefix, parameters)?) };
     let coupling = || match &native {
         Some(native) => Coupling::of(native),
@@ -379,9 +381,10 @@ impl NativeHome {
         let mut looked = Ok(());
         self.released.retain(PinnedSelector::is_alive);
         for selector in mem::take(&mut self.selectors) {
-            // what chose for one that is gone any agent may have removed
-            match (selector.is_alive(), selector.is_released()) {
-                (true, false) => self.selectors.push(selector),
+            // in this order: what chose for one that is gone any agent may have removed
+            let is_released = selector.is_released();
+            match (is_released, selector.is_alive()) {
+                (false, true) => self.selectors.push(selector),
                 (true, true) => {
                     self.voice.complain(selector.released());
                     self.released.push(selector);
@@ -390,7 +393,7 @@ impl NativeHome {
                         self.loaded.as_ref().is_some_and(|loaded| loaded.is_still_in_force(&self.prefix));
                     self.is_newly_released |= has_choice;
                 }
-                (false, _) => {
+                (_, false) => {
                     self.voice.of_cgroup("gone", selector.cgroup(), GONE);
                     looked = looked.and(selector.remove());
                 }

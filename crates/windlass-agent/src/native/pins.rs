@@ -34,12 +34,16 @@ pub(crate) fn group_names(prefix: &str) -> PathBuf {
     run_file(&format!("native-{prefix}:groups"))
 }
 
+/// The kernel lists no more than fits into its buffer (TCP_CA_BUF_MAX), of which a name takes this and a space at most.
+const LISTED_BYTES: usize = 2048 - 16;
+
 /// Removes what processes that were killed have noted: no algorithm begins with their prefix any more.
 pub(crate) fn forget_names_of_killed() {
-    let Ok(registered) = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control") else {
-        return;
-    };
-    for entry in fs::read_dir(run_dir()).into_iter().flatten().flatten() {
+    // before the kernel is asked: what is noted already is of algorithms that were registered before
+    let noted: Vec<_> = fs::read_dir(run_dir()).into_iter().flatten().flatten().collect();
+    let list = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let Some(registered) = list.ok().filter(|list| list.len() < LISTED_BYTES) else { return };
+    for entry in noted {
         let name = entry.file_name();
         let prefix =
             name.to_str().and_then(|n| n.strip_prefix("native-")).and_then(|n| n.strip_suffix(":groups"));
