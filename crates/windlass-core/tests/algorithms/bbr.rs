@@ -339,3 +339,140 @@ fn bbrs_startup_does_not_count_rounds_in_which_packets_were_conserved() {
     assert_eq!(rounds_of_startup(true, 50_000, 0), free, "a quarter more than the path's own");
     assert_eq!(rounds_of_startup(true, 40_000, abi::WL_ALG_AS_LINUX), free);
 }
+
+/// A flow that has filled its path of 33 segments, and its window.
+fn at_work() -> (AlgorithmState, u32) {
+    let mut flow = start("bbr");
+    for round in 1..20u32 {
+        flow.on_ack(&round_of_33(round));
+    }
+    let cwnd_bytes = flow.decision.cwnd_bytes;
+    assert!(cwnd_bytes > 60 * MSS);
+    (flow, cwnd_bytes)
+}
+
+/// A recovery ends with the window before it, or with the largest that it had if more than one loss was told of.
+#[test]
+fn bbr_goes_back_to_its_window_after_a_recovery() {
+    for is_told_twice in [false, true] {
+        let (mut flow, before) = at_work();
+        let few = wl_sample { newly_delivered_bytes: MSS, inflight_bytes: 10 * MSS, ..round_of_33(20) };
+        let in_recovery = wl_sample { is_in_recovery: 1, prior_delivered_bytes: 0, ..few };
+        if is_told_twice {
+            flow.decision.cwnd_bytes = before / 2;
+            flow.on_congestion(&in_recovery, abi::WL_CONGESTION_LOSS);
+            flow.on_ack(&in_recovery);
+            flow.decision.cwnd_bytes = before;
+        }
+        flow.on_congestion(&in_recovery, abi::WL_CONGESTION_LOSS);
+        flow.decision.cwnd_bytes = 11 * MSS;
+        flow.on_ack(&in_recovery);
+        assert_eq!(flow.decision.cwnd_bytes, 11 * MSS, "one in, one out");
+        flow.on_ack(&few);
+        assert!(flow.decision.cwnd_bytes.abs_diff(before) <= 8 * MSS, "{}", flow.decision.cwnd_bytes / MSS);
+    }
+}
+
+/// Nor is it forgotten in a timeout, which begins a recovery.
+#[test]
+fn bbr_goes_back_to_its_window_after_a_timeout() {
+    let (mut flow, before) = at_work();
+    flow.on_timeout(&wl_sample { inflight_bytes: 0, inflight_before_bytes: 33 * MSS, ..sample(1_000_000) });
+    assert_eq!(flow.decision.cwnd_bytes, MSS);
+    flow.on_ack(&wl_sample { newly_delivered_bytes: MSS, is_app_limited: 1, ..round_of_33(26) });
+    assert!(flow.decision.cwnd_bytes.abs_diff(before) <= 8 * MSS, "{}", flow.decision.cwnd_bytes / MSS);
+}
+
+/// What was in flight before the window became smaller may be lost, and is more than the window then.
+#[test]
+fn bbr_loses_more_than_its_window() {
+    let (mut flow, _) = at_work();
+    let in_recovery = wl_sample {
+        newly_delivered_bytes: MSS,
+        inflight_bytes: 2 * MSS,
+        is_in_recovery: 1,
+        prior_delivered_bytes: 0,
+        ..round_of_33(20)
+    };
+    flow.on_congestion(&in_recovery, abi::WL_CONGESTION_LOSS);
+    for lost_segs in [0, 30] {
+        flow.on_ack(&wl_sample { lost_bytes: lost_segs * MSS, ..in_recovery });
+        assert_eq!(flow.decision.cwnd_bytes, 3 * MSS, "{lost_segs}");
+    }
+}
+
+/// Until the pipe is full samples only lag behind: the rate never falls, and does when it is.
+#[test]
+fn bbrs_rate_does_not_fall_in_startup() {
+    let mut flow = start("bbr");
+    let slow = wl_sample { newly_delivered_bytes: MSS, rate_delivered_bytes: MSS, ..round_of_33(1) };
+    flow.on_ack(&slow);
+    // 2.885 times ten segments in 40 ms
+    assert_eq!(flow.decision.pacing_bytes_ps / 1000, 1034);
+}
+
+/// PROBE_RTT lasts for a round trip, too, where that is longer than its 200 ms.
+#[test]
+fn bbr_stays_in_probe_rtt_for_a_round_trip() {
+    for (is_round_over, leaves) in [(false, false), (true, true)] {
+        let (mut flow, before) = at_work();
+        let low = wl_sample {
+            newly_delivered_bytes: MSS,
+            inflight_bytes: 3 * MSS,
+            rtt_us: 41_000,
+            ..round_of_33(20)
+        };
+        flow.on_ack(&wl_sample { now_us: 12_000_000, ..low });
+        assert_eq!(flow.decision.cwnd_bytes, 4 * MSS, "PROBE_RTT");
+        let prior_delivered_bytes = if is_round_over { low.delivered_bytes } else { 0 };
+        let late = wl_sample { now_us: 12_201_000, prior_delivered_bytes, ..low };
+        for _ in 0..2 {
+            flow.on_ack(&late);
+        }
+        assert_eq!(flow.decision.cwnd_bytes >= before / 2, leaves);
+    }
+}
+
+/// Packets are conserved for the first round of a recovery only, and losses that a timer has found, of which the algorithm was told
+/// before, shrink no window (`rate_sample.losses` in Linux).
+#[test]
+fn bbr_conserves_packets_for_one_round() {
+    let (mut flow, _) = at_work();
+    let in_recovery = |round| wl_sample { inflight_bytes: 10 * MSS, is_in_recovery: 1, ..round_of_33(round) };
+    let of_before = wl_sample { prior_delivered_bytes: 0, ..in_recovery(20) };
+    flow.on_congestion(&of_before, abi::WL_CONGESTION_LOSS);
+    flow.on_ack(&of_before);
+    assert_eq!(flow.decision.cwnd_bytes, 43 * MSS);
+    let lost = |lost_before_segs| wl_sample {
+        newly_delivered_bytes: MSS,
+        lost_bytes: 5 * MSS,
+        lost_before_bytes: lost_before_segs * MSS,
+        ..of_before
+    };
+    flow.on_ack(&lost(5));
+    assert_eq!(flow.decision.cwnd_bytes, 43 * MSS);
+    flow.on_ack(&lost(0));
+    assert_eq!(flow.decision.cwnd_bytes, 38 * MSS);
+    flow.on_ack(&in_recovery(21));
+    assert!(flow.decision.cwnd_bytes >= 60 * MSS, "{}", flow.decision.cwnd_bytes / MSS);
+}
+
+/// Each PROBE_RTT lasts for its 200 ms, not the first alone.
+#[test]
+fn bbr_probes_the_round_trip_anew_each_time() {
+    let (mut flow, _) = at_work();
+    let mut round = 20;
+    let mut low = |flow: &mut AlgorithmState, now_us| {
+        round += 1;
+        let low = wl_sample { inflight_bytes: 3 * MSS, rtt_us: 41_000, ..round_of_33(round) };
+        flow.on_ack(&wl_sample { now_us, ..low });
+        flow.decision.cwnd_bytes == 4 * MSS
+    };
+    for begins_us in [12_000_000, 24_000_000] {
+        assert!(!low(&mut flow, begins_us - 2_000_000));
+        for after_us in [0, 50_000, 100_000, 190_000] {
+            assert!(low(&mut flow, begins_us + after_us), "{begins_us} {after_us}");
+        }
+        assert!(!low(&mut flow, begins_us + 240_000));
+    }
+}

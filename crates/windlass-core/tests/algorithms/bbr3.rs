@@ -411,3 +411,29 @@ fn comes_back_from_a_timeout(is_told: bool) {
     }
     assert!(path.cwnd_segs() > BDP_SEGS * 8 / 10, "{}", path.cwnd_segs());
 }
+
+/// However much is lost, and for however long, four segments may be in flight: with less a delayed ACK would stall the flow.
+#[test]
+fn bbr3_keeps_four_segments_whatever_is_lost() {
+    let mut path = Path::new(200);
+    path.settle();
+    for _ in 0..60 {
+        let most_segs = path.cwnd_segs().min(BDP_SEGS);
+        path.round(most_segs.saturating_sub(1), |_| ());
+        assert!(path.cwnd_segs() >= 4, "{} in round {}", path.cwnd_segs(), path.round);
+    }
+}
+
+/// A timeout leaves a segment or two of the window; where the recovery ends with the next ACK, the window is what it was.
+#[test]
+fn bbr3_goes_back_to_its_window_after_a_recovery() {
+    let mut path = Path::new(200);
+    path.settle();
+    let before = path.cwnd_segs();
+    let now = wl_sample { inflight_before_bytes: BDP_SEGS * MSS, ..sample(path.round * RTT_US) };
+    path.flow.on_timeout(&now);
+    assert_eq!(path.cwnd_segs(), 1);
+    let delivered_bytes = path.delivered_bytes + MSS;
+    path.flow.on_ack(&wl_sample { newly_delivered_bytes: MSS, delivered_bytes, srtt_us: RTT_US, ..now });
+    assert!(path.cwnd_segs() >= before * 9 / 10, "{} of {before}", path.cwnd_segs());
+}

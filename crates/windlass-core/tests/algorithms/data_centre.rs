@@ -287,6 +287,41 @@ impl Trim {
     }
 }
 
+/// Whatever a train waits for, a timeout ends it: what is lost is to be sent again at once.
+#[test]
+fn trim_holds_nothing_back_after_a_timeout() {
+    let mut trim = Trim::new(200, 20, 0);
+    trim.after(200).ack(1, 0, 200);
+    trim.s.random = u32::MAX;
+    trim.send_after(5000);
+    assert!(trim.flow.is_held(), "a random wait before the probes");
+    trim.flow.on_timeout(&trim.s);
+    assert_eq!((trim.flow.is_held(), trim.flow.wake_at_us()), (false, None));
+}
+
+/// A train of one segment has one probe, which is all that can come back.
+#[test]
+fn trim_does_not_wait_for_a_probe_that_was_not_sent() {
+    let mut trim = Trim::new(200, 20, abi::WL_ALG_SYNCHRONOUS);
+    trim.send_after(5000);
+    assert_eq!(trim.cwnd(), 2.0);
+    trim.after(200).ack(1, 0, 200);
+    assert!(!trim.flow.is_held());
+    trim.go_on();
+    assert!(trim.cwnd() > 15.0, "{}", trim.cwnd());
+}
+
+/// Round trips while losses are repaired tell of these, not of a queue: the cut that they have brought is enough.
+#[test]
+fn trim_takes_no_repair_for_a_queue() {
+    for (is_in_recovery, is_cut) in [(0, true), (1, false)] {
+        let mut trim = Trim::new(200, 20, abi::WL_ALG_SYNCHRONOUS);
+        trim.s.is_in_recovery = is_in_recovery;
+        trim.after(2000).ack(1, 19, 2000);
+        assert_eq!(trim.cwnd() < 20.0, is_cut);
+    }
+}
+
 /// A real receiver may acknowledge a whole window at once: that is a pause only if nothing waits behind it.
 #[test]
 fn trim_probes_no_train_that_goes_on() {

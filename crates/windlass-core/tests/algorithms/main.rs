@@ -316,6 +316,80 @@ fn the_kernels_cubic_ends_slow_start_by_train_or_by_delay() {
     assert_eq!(delay.decision.ssthresh_bytes, delay.decision.cwnd_bytes);
 }
 
+/// RFC 5681, section 3.1, and RFC 9438, section 4.2: slow start ends exactly at the threshold, and a window that was not in use does
+/// not grow.
+#[test]
+fn slow_start_ends_at_the_threshold_and_grows_no_window_that_is_not_in_use() {
+    for name in ["reno", "kreno", "cubic", "kcubic"] {
+        let ack = |is_cwnd_limited| wl_sample {
+            newly_delivered_bytes: 10 * MSS,
+            acked_bytes: 10 * MSS,
+            is_cwnd_limited,
+            ..sample(1000)
+        };
+        let mut flow = start(name);
+        (flow.decision.cwnd_bytes, flow.decision.ssthresh_bytes) = (10 * MSS, 15 * MSS);
+        flow.on_ack(&ack(0));
+        assert_eq!(flow.decision.cwnd_bytes, 10 * MSS, "{name}");
+        flow.on_ack(&ack(1));
+        let after = flow.decision.cwnd_bytes / MSS;
+        assert!((15..=16).contains(&after), "{name}: {after}");
+        let before = flow.decision.cwnd_bytes;
+        (0..100).for_each(|_| flow.on_ack(&ack(0)));
+        assert_eq!(flow.decision.cwnd_bytes, before, "{name}");
+    }
+}
+
+/// Appropriate byte counting, or a home, may tell of more in flight than the window allows: half of the window is left at most. And
+/// what was earned before the cut is not worth a segment after it.
+#[test]
+fn reno_halves_its_window_whatever_is_in_flight_and_earns_anew() {
+    let mut flow = start("reno");
+    (flow.decision.cwnd_bytes, flow.decision.ssthresh_bytes) = (20 * MSS, 20 * MSS);
+    flow.on_ack(&wl_sample { newly_delivered_bytes: 19 * MSS, ..sample(0) });
+    assert_eq!(flow.decision.cwnd_bytes, 20 * MSS);
+    flow.on_congestion(&wl_sample { inflight_before_bytes: 40 * MSS, ..sample(0) }, abi::WL_CONGESTION_LOSS);
+    assert_eq!(flow.decision.cwnd_bytes, 10 * MSS);
+    flow.on_ack(&wl_sample { newly_delivered_bytes: 9 * MSS, ..sample(0) });
+    assert_eq!(flow.decision.cwnd_bytes, 10 * MSS);
+    flow.on_ack(&wl_sample { newly_delivered_bytes: MSS, ..sample(0) });
+    assert_eq!(flow.decision.cwnd_bytes, 11 * MSS);
+}
+
+/// RFC 9438, section 4.2: far behind its curve, as after a long recovery, the window grows by a half in a round trip at most.
+#[test]
+fn cubic_grows_by_half_in_a_round_trip_at_most() {
+    let mut flow = start("cubic");
+    flow.decision.cwnd_bytes = 100 * MSS;
+    flow.on_congestion(&sample(0), abi::WL_CONGESTION_LOSS);
+    let at =
+        |now_us, bytes| wl_sample { newly_delivered_bytes: bytes, min_rtt_us: 100_000, ..sample(now_us) };
+    flow.on_ack(&at(1000, MSS));
+    let before = flow.decision.cwnd_bytes;
+    flow.on_ack(&at(60_000_000, before));
+    let grown = flow.decision.cwnd_bytes - before;
+    assert!(grown <= before / 2 && grown > before * 4 / 10, "{grown} of {before}");
+}
+
+/// RFC 9438, section 4.8: after a timeout there is no window to go back to: the curve begins where slow start ends.
+#[test]
+fn cubic_forgets_its_window_in_a_timeout() {
+    let mut flow = start("cubic");
+    flow.decision.cwnd_bytes = 100 * MSS;
+    flow.on_timeout(&sample(0));
+    assert_eq!((flow.decision.cwnd_bytes, flow.decision.ssthresh_bytes / MSS), (MSS, 70));
+    flow.decision.cwnd_bytes = flow.decision.ssthresh_bytes;
+    let mut at_us = 100_000;
+    for _ in 0..10 {
+        at_us += 100_000;
+        let newly_delivered_bytes = flow.decision.cwnd_bytes;
+        flow.on_ack(&wl_sample { newly_delivered_bytes, min_rtt_us: 100_000, ..sample(at_us) });
+    }
+    // 0.53 segments a round trip as Reno, where the way back to 100 would bring some 17
+    let segs = flow.decision.cwnd_bytes / MSS;
+    assert!((74..=77).contains(&segs), "{segs}");
+}
+
 /// RFC 9438, section 4.7: a second loss below W_max remembers less than the window it had.
 #[test]
 fn cubic_converges_fast() {

@@ -329,6 +329,161 @@ fn room_that_the_receiver_takes_back_is_granted_no_more() {
     assert_eq!(offers(4 * MSS, 30 * MSS), (34 * MSS, 24 * MSS));
 }
 
+/// What one flow may have in flight is bounded by its store, whatever its window and whatever was delivered out of order.
+#[test]
+fn no_more_room_is_granted_than_the_store_holds() {
+    const MOST: u32 = abi::WL_FLOW_STORE_BYTES - 2 * abi::WL_CHUNK_BYTES;
+    let mut f = unpaced(1 << 28);
+    f.edge_advance(0);
+    assert_eq!(f.state().edge, MOST);
+    (1..=10).for_each(|i| f.send(i * MSS, i));
+    f.ack(&ack(0, 40_000, &[(MSS, 10 * MSS)]));
+    f.repaired(0, 40_000);
+    f.edge_advance(40_000_000);
+    assert_eq!(f.state().edge, MOST);
+}
+
+/// With less than two segments of room a delayed ACK would stall the flow: after a timeout, say.
+#[test]
+fn the_window_shown_is_two_segments_at_least() {
+    let mut f = unpaced(MSS);
+    f.edge_advance(0);
+    assert_eq!(f.state().edge, 2 * MSS);
+}
+
+/// Nothing new is granted while the algorithm holds the flow, nor before what was lost is on its way again, unless that is the
+/// sender's business.
+#[test]
+fn room_waits_for_repairs_and_for_the_algorithm() {
+    let lossy = || {
+        let mut f = unpaced(20 * MSS);
+        f.state_mut().edge = 10 * MSS;
+        (1..=10).for_each(|i| f.send(i * MSS, i));
+        f.ack(&ack(MSS, 40_000, &[(2 * MSS, 10 * MSS)]));
+        assert_eq!(f.state().lost_bytes, MSS);
+        f
+    };
+    let granted = |f: &mut Flow| {
+        f.edge_advance(40_000_000);
+        f.state().edge != 10 * MSS
+    };
+    let mut f = lossy();
+    assert!(!granted(&mut f));
+    f.repaired(MSS, 40_000);
+    f.state_mut().decision.is_held = 1;
+    assert!(!granted(&mut f));
+    f.state_mut().decision.is_held = 0;
+    assert!(granted(&mut f));
+    let mut f = lossy();
+    f.state_mut().state = abi::WL_FLOW_BYPASS as u8;
+    assert!(granted(&mut f));
+}
+
+/// Less than a segment of room is worth no packet, unless it is the last that the receiver has.
+#[test]
+fn the_last_bytes_of_a_receivers_window_are_granted() {
+    for (window_bytes, edge) in [(10 * MSS + 500, 10 * MSS + 500), (40 * MSS, 10 * MSS)] {
+        let mut f = unpaced(10 * MSS + 500);
+        f.state_mut().rcv_edge = window_bytes;
+        f.state_mut().edge = 10 * MSS;
+        f.edge_advance(0);
+        assert_eq!(f.state().edge, edge, "{window_bytes}");
+    }
+}
+
+/// What is shown may be less than was granted once: of a window that has shrunk. The sender still has that room.
+#[test]
+fn an_edge_shown_further_left_takes_nothing_back() {
+    let mut f = unpaced(20 * MSS);
+    f.edge_advance(0);
+    f.edge_shown(0, 5 * MSS);
+    assert_eq!(f.state().edge, 20 * MSS);
+    f.edge_shown(0, 20 * MSS + 100);
+    assert_eq!(f.state().edge, 20 * MSS + 100);
+}
+
+/// Of what pacing lets go only whole segments are granted: a sender would send the rest by itself.
+#[test]
+fn pacing_grants_whole_segments() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 1 << 20;
+    f.state_mut().decision.pacing_bytes_ps = 1_234_567;
+    f.state_mut().min_rtt_us = 40_000;
+    for ms in 0..50u64 {
+        f.edge_advance(10 * SECOND_NS + ms * 1_700_000);
+        assert_eq!(f.state().edge % MSS, 0);
+        let edge = f.state().edge;
+        f.send(edge, 0);
+    }
+    assert!(f.state().edge > 50 * MSS);
+}
+
+/// A sender that uses none of its room is shown ten segments of it, or what it may send in 4 ms: as much as it could burst.
+#[test]
+fn a_sender_that_rests_is_shown_a_lead_only() {
+    for (pacing_bytes_ps, lead) in [(1_000_000, 10 * MSS), (100_000_000, 400_000)] {
+        let mut f = flow(0);
+        f.state_mut().decision.cwnd_bytes = 1 << 22;
+        f.state_mut().decision.pacing_bytes_ps = pacing_bytes_ps;
+        f.state_mut().min_rtt_us = 40_000;
+        for ms in 0..1000u64 {
+            f.edge_advance(10 * SECOND_NS + ms * 1_000_000);
+        }
+        let edge = f.state().edge;
+        assert!(edge <= lead && lead - edge < MSS, "{edge}");
+    }
+}
+
+/// Small windows, of which HyStart makes nothing, hide no progress; nor do those whose room would not fit the field of the header
+/// if they did.
+#[test]
+fn progress_is_shown_at_once_where_it_must_be() {
+    let is_shown = |segs: u32, room: u32, wscale: u8| {
+        let mut f = flow(0);
+        f.state_mut().set_rcv_wscale(wscale);
+        (1..=segs).for_each(|i| f.send(i * MSS, 0));
+        f.ack(&ack(MSS, 60_000, &[]));
+        let state = f.state_mut();
+        (state.srtt_us, state.min_rtt_us) = (60_000, 60_000);
+        (state.sent_at_us, state.shown_at_us, state.edge) = (60_000, 60_000, room);
+        f.shown_step(60_000, room)
+    };
+    assert!(!is_shown(40, 41 * MSS, 7));
+    assert!(is_shown(15, 16 * MSS, 7));
+    assert!(!is_shown(17, 18 * MSS, 7));
+    assert!(!is_shown(40, 0x7fff << 2, 2));
+    assert!(is_shown(40, (0x7fff << 2) + 1, 2));
+}
+
+/// The clock comes for what is due first: what pacing lets go, the algorithm's own time, even if that is past, or a silence.
+#[test]
+fn the_clock_is_asked_for_what_is_due_first() {
+    let now_ns = 10 * SECOND_NS;
+    let now_us = (now_ns / 1000) as u32;
+    let deadline = |room_segs: u32, next_in_us: u64, wake_in_us: Option<i32>| {
+        let mut f = flow(0);
+        f.send(10 * MSS, now_us - 40_000);
+        f.ack(&ack(2 * MSS, now_us, &[]));
+        f.state_mut().decision.cwnd_bytes = (8 + room_segs) * MSS;
+        f.state_mut().decision.pacing_bytes_ps = 1_000_000;
+        let state = f.state_mut();
+        (state.edge, state.shown_una) = (10 * MSS, 2 * MSS);
+        state.pace_next_ns = now_ns + 1000 * next_in_us;
+        if let Some(wake_in_us) = wake_in_us {
+            state.decision.has_wake = 1;
+            state.decision.wake_at_us = now_us.wrapping_add_signed(wake_in_us);
+        }
+        (f.deadline_ns(now_ns, 0) - now_ns) / 1000
+    };
+    let silence_us = deadline(0, 500, None);
+    assert!((80_000..100_000).contains(&silence_us), "{silence_us}");
+    assert_eq!(deadline(4, 500, None), 500);
+    assert_eq!(deadline(4, 500_000, None), silence_us);
+    assert_eq!(deadline(0, 500, Some(300)), 300);
+    assert_eq!(deadline(0, 500, Some(-300)), 0);
+    assert_eq!(deadline(4, 500, Some(300_000)), 500);
+}
+
 /// A rate, or none.
 fn any_rate() -> impl Strategy<Value = u64> {
     prop_oneof![Just(u64::MAX), 1..1u64 << 36]

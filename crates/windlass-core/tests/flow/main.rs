@@ -2,12 +2,15 @@
 
 mod deliveries;
 mod edge;
+mod forgotten;
 mod handshake;
 mod hooks;
 mod marks;
 mod network;
 mod paced;
 mod probes;
+mod sent;
+mod silence;
 mod undo;
 mod watched;
 mod wraps;

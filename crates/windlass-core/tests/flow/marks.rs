@@ -113,3 +113,33 @@ fn what_is_beyond_the_store_is_not_late() {
     assert_eq!(f.data_kind(most - MSS, MSS), abi::WL_DATA_LATE);
     assert_eq!(f.data_kind(far, MSS), abi::WL_DATA_RETRANS);
 }
+
+/// Answers to probes of a window without room repeat the acknowledgement, too.
+#[test]
+fn answers_to_probes_of_a_closed_window_are_no_duplicates() {
+    let mut f = Flow::new(0, MSS, abi::WL_FLOW_PACED_JUDGED);
+    (1..=10).for_each(|i| f.send(i * MSS, 1000));
+    f.ack(&ack(MSS, 41_000, &[]));
+    f.offered(MSS, MSS, 41_000);
+    assert_eq!((1..=5).map(|i| f.ack(&ack(MSS, 41_000 + i, &[])).lost_bytes).sum::<u32>(), 0);
+    assert_eq!(f.state().dupacks, 0);
+}
+
+/// What is lost in a window that a mark has reduced is repaired as ever: in a recovery, which lasts until all of it has arrived.
+#[test]
+fn a_loss_after_a_mark_is_recovered_from() {
+    let mut f = ten_in_flight(abi::WL_FLOW_SACK);
+    f.state_mut().decision.cwnd_bytes = 20 * MSS;
+    assert!(marked(&mut f, 1, 41_000).1);
+    f.send(12 * MSS, 41_500);
+    let s = f.ack(&ack(MSS, 42_000, &[(2 * MSS, 10 * MSS)]));
+    assert_eq!((s.lost_bytes, s.events & abi::WL_EV_RECOVERY_ENTER), (MSS, 0), "reduced already");
+    f.repaired(MSS, 42_000);
+    f.ack(&ack(10 * MSS, 82_000, &[]));
+    assert_ne!(
+        f.state().flags & abi::WL_FLOW_RECOVERY,
+        0,
+        "what was in flight as it was found is not all there"
+    );
+    assert_ne!(f.ack(&ack(12 * MSS, 83_000, &[])).events & abi::WL_EV_RECOVERY_EXIT, 0);
+}

@@ -328,3 +328,31 @@ fn in_a_bypass_nothing_is_undone() {
     assert_eq!(s.events & abi::WL_EV_UNDO, 0);
     e.is_reduced();
 }
+
+/// More may be reported twice than was sent again: the network has made copies. That proves nothing, until what was sent again is
+/// reported by itself.
+#[test]
+fn a_report_of_more_than_was_sent_again_undoes_nothing() {
+    let mut e = Episode::new(1000);
+    e.one_repair(0, 20);
+    e.now_us += RTT_US;
+    let s = e.ack(20, &[(0, 3)]);
+    assert_eq!(s.events & abi::WL_EV_UNDO, 0);
+    e.is_reduced();
+    assert_ne!(e.ack(20, &[(0, 1)]).events & abi::WL_EV_UNDO, 0);
+    e.is_restored();
+}
+
+/// While something that was lost still waits to be sent again, that nothing was lost is not proven.
+#[test]
+fn while_a_repair_waits_nothing_is_undone() {
+    let mut e = Episode::new(1000);
+    e.ack(0, &[(1, 5), (6, 20)]);
+    let seq = e.at(0);
+    e.f.repaired(seq, e.now_us);
+    assert_eq!(e.f.state().lost_bytes, MSS, "segment 5 waits");
+    e.now_us += 1000;
+    let s = e.ack(5, &[(0, 1), (6, 20)]);
+    assert_eq!(s.events & abi::WL_EV_UNDO, 0);
+    e.is_reduced();
+}

@@ -111,3 +111,31 @@ fn nothing_waits_for_its_departure_after_a_rest_of_any_length() {
         assert_eq!(sample.departs_in_us, departs_in_us);
     }
 }
+
+/// Where each ACK is of all in flight nothing is ever judged, and the mark up to which it was stays behind.
+#[test]
+fn a_loss_is_found_in_the_third_gibibyte() {
+    let mut f = flow(0);
+    pass(&mut f, 2560, 1000);
+    let base = f.state().una;
+    let at = |seg: u32| base.wrapping_add(seg * MSS);
+    (1..=5).for_each(|i| f.send(at(i), 100_000));
+    let s = f.ack(&ack(base, 140_000, &[(at(1), at(5))]));
+    assert_eq!(s.lost_bytes, MSS);
+}
+
+/// Nobody reports a copy of so long ago: what arrives twice a gibibyte later was sent twice by somebody else.
+#[test]
+fn a_reduction_is_not_undone_a_gibibyte_later() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 20 * MSS;
+    (1..=10).for_each(|i| f.send(i * MSS, 0));
+    f.ack(&ack(0, 40_000, &[(MSS, 10 * MSS)]));
+    f.repaired(0, 40_000);
+    f.ack(&ack(10 * MSS, 80_000, &[]));
+    pass(&mut f, 1025, 90_000);
+    let una = f.state().una;
+    f.send(una + 2 * MSS, 200_000);
+    let s = f.ack(&ack(una + MSS, 240_000, &[(una, una + MSS)]));
+    assert_eq!(s.events & abi::WL_EV_UNDO, 0);
+}

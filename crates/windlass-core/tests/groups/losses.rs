@@ -307,3 +307,38 @@ fn the_loss_of_a_member_with_the_smallest_window_is_answered() {
         assert_segs!(sum_segs(&g), before);
     }
 }
+
+/// What others have told since is no mistake of the member that finds its own loss to have been none.
+#[test]
+fn a_collapse_since_then_is_not_undone_with_a_loss_that_was_none() {
+    let mut g = group("cm");
+    let all = in_avoidance(&mut g, 2, 50.0);
+    let window = ask(&mut g, all[0]);
+    g.update(all[0], &recovery(1_000_000, window)).unwrap();
+    g.update(all[0], &avoidance(1_040_000, window / 2.0)).unwrap();
+    g.update(all[1], &timeout(9_000_000)).unwrap();
+    let now = *g.state();
+    g.update(all[0], &wl_group_report { is_undo: 1, ..avoidance(9_010_000, window / 2.0) }).unwrap();
+    assert_eq!(
+        (g.state().sum_cwnd_q16, g.state().sum_ssthresh_q16),
+        (now.sum_cwnd_q16, now.sum_ssthresh_q16)
+    );
+}
+
+/// A member is in its second recovery of one event, for which the group did nothing: that this one was for nothing says nothing of
+/// what the first has lost.
+#[test]
+fn a_recovery_that_the_group_took_no_notice_of_undoes_none_before_it() {
+    for rule in ["cm", "etcp"] {
+        let mut g = Group::new(&wl_group_config { aggressiveness_q8: 256, ..config(rule) }).unwrap();
+        let all = in_avoidance(&mut g, 2, 50.0);
+        let window = ask(&mut g, all[0]);
+        g.update(all[0], &recovery(1_000_000, window)).unwrap();
+        g.update(all[0], &avoidance(1_040_000, window / 2.0)).unwrap();
+        let cut = sum_segs(&g);
+        g.update(all[0], &recovery(1_050_000, window / 2.0)).unwrap();
+        assert_segs!(sum_segs(&g), cut);
+        g.update(all[0], &wl_group_report { is_undo: 1, ..avoidance(1_060_000, window / 2.0) }).unwrap();
+        assert_segs!(sum_segs(&g), cut);
+    }
+}

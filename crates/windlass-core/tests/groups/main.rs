@@ -87,6 +87,7 @@ fn in_avoidance(g: &mut Group, n: usize, each: f64) -> Vec<MemberId> {
     all
 }
 
+mod ccc;
 mod losses;
 mod members;
 mod rules;

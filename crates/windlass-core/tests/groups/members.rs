@@ -402,3 +402,87 @@ fn all_that_resume_together_are_one_pause() {
     g.resume(all[0], 5_000_000, &mut wl_decision { cwnd_bytes: 1, ..wl_decision::default() }).unwrap();
     assert_segs!(sum_segs(&g), 1.0);
 }
+
+/// Who leaves is not counted among those in slow start any more: who stays goes on with it.
+#[test]
+fn the_group_stays_in_slow_start_when_a_member_leaves() {
+    let mut g = group("ccc");
+    let [a, b] = [40.0, 10.0].map(|window| g.register(None, &slow_start(0, window)).unwrap().0);
+    assert_eq!(g.state().in_slow_start, 2);
+    g.leave(b).unwrap();
+    assert_eq!(g.state().in_slow_start, 1);
+    let reply = g.update(a, &slow_start(RTT_US, 80.0)).unwrap();
+    assert_eq!(reply.state, abi::WL_MEMBER_SLOW_START);
+    assert_segs!(segs(reply), 80.0);
+}
+
+/// There is an ACK for each segment of a window at most: more let no joiner's share out any sooner.
+#[test]
+fn acks_are_believed_as_far_as_the_window_goes() {
+    let mut g = Group::new(&wl_group_config { flags: 0, ..config("ccc") }).unwrap();
+    let (a, _) = g.register(None, &slow_start(0, 40.0)).unwrap();
+    g.update(a, &wl_group_report { acks: u32::MAX, ..avoidance(1, 40.0) }).unwrap();
+    assert_eq!(g.state().acks, 41);
+}
+
+/// A tenant without flows has no weight in the group, whatever it is to have.
+#[test]
+fn the_weight_of_a_tenant_without_flows_takes_nothing() {
+    let mut g = group("ccc");
+    let (one, other) = (g.add_tenant(1), g.add_tenant(1));
+    let (a, _) = g.register(Some(one), &slow_start(0, 40.0)).unwrap();
+    g.set_tenant_weight(other, 7).unwrap();
+    assert_segs!(ask(&mut g, a), 40.0);
+    let (b, _) = g.register(Some(other), &slow_start(0, 10.0)).unwrap();
+    assert_segs!(ask(&mut g, b), 35.0);
+    g.leave(b).unwrap();
+    assert_segs!(ask(&mut g, a), 40.0);
+}
+
+/// The window of a member in recovery is its own, whatever the others do meanwhile, and whoever asks.
+#[test]
+fn a_member_in_recovery_is_answered_nothing() {
+    for rule in GroupRule::all() {
+        let mut g = group(rule.name());
+        let all = in_avoidance(&mut g, 2, 20.0);
+        let window = ask(&mut g, all[0]);
+        assert_eq!(g.update(all[0], &recovery(RTT_US, window)).unwrap().is_change, 0, "{rule:?}");
+        g.leave(all[1]).unwrap();
+        let reply = g.ask(all[0]).unwrap();
+        assert_eq!(reply.is_change, 0, "{rule:?}");
+        assert_segs!(segs(reply), window);
+    }
+}
+
+/// Nothing is known of the path when the last member has left: the next one is as the first of all, not of the last loss event.
+#[test]
+fn a_group_that_was_empty_begins_anew() {
+    for rule in GroupRule::all() {
+        let mut g = group(rule.name());
+        let all = in_avoidance(&mut g, 2, 20.0);
+        for m in &all {
+            let window = ask(&mut g, *m);
+            g.update(*m, &recovery(RTT_US, window)).unwrap();
+            g.update(*m, &avoidance(RTT_US + 1, window / 2.0)).unwrap();
+        }
+        all.into_iter().for_each(|m| g.leave(m).unwrap());
+        let mut fresh = group(rule.name());
+        let answers = [&mut g, &mut fresh].map(|g| {
+            let (m, reply) = g.register(None, &slow_start(RTT_US + 2, 30.0)).unwrap();
+            g.update(m, &recovery(RTT_US + 3, 30.0)).unwrap();
+            let left = g.update(m, &avoidance(RTT_US + 4, 15.0)).unwrap();
+            (reply, left, g.state().sum_cwnd_q16, g.state().sum_ssthresh_q16, g.state().has)
+        });
+        assert_eq!(answers[0], answers[1], "{rule:?}");
+    }
+}
+
+/// What guests say that their flows had is no more in all than a group may have.
+#[test]
+fn what_many_claim_to_have_had_is_bounded() {
+    let mut g = group("ccc");
+    let (m, _) = g.register(None, &slow_start(0, 10.0)).unwrap();
+    (0..5000).for_each(|_| g.prove(abi::WL_CWND_MAX_BYTES));
+    assert_eq!(g.state().sum_ssthresh_q16, 1 << 56, "proportions of more are not exact");
+    assert_eq!(g.ask(m).unwrap().state, abi::WL_MEMBER_SLOW_START);
+}

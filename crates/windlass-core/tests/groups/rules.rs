@@ -604,3 +604,44 @@ fn fse_reduces_without_a_slow_start_after_a_pause() {
         assert_eq!(reply.state, abi::WL_MEMBER_AVOIDANCE, "{rule}");
     }
 }
+
+/// A flow that wants more again has its part back, and no more: asked as often as one likes, the others' are as before.
+#[test]
+fn fse_gives_back_what_a_flow_did_not_want_once() {
+    let mut g = group("fse");
+    let all = [30.0; 3].map(|window| g.register(None, &slow_start(0, window)).unwrap().0);
+    let say = |g: &mut Group, m: MemberId, desired_segs: u32| {
+        let held = f64::from(g.member(m).unwrap().cwnd_bytes) / f64::from(MSS);
+        g.update(
+            m,
+            &wl_group_report {
+                desired_bytes: desired_segs * MSS,
+                is_cwnd_limited: 0,
+                ..avoidance(RTT_US, held)
+            },
+        )
+        .unwrap();
+    };
+    for (desired, windows) in [([10, 10, 0], [10.0, 10.0, 70.0]), ([10, 0, 0], [10.0, 40.0, 40.0])] {
+        for _ in 0..5 {
+            all.iter().zip(desired).for_each(|(m, desired)| say(&mut g, *m, desired));
+        }
+        for (m, window) in all.iter().zip(windows) {
+            assert_segs!(ask(&mut g, *m), window);
+        }
+    }
+}
+
+/// A member that claims to have received more than it was let send grows the group by what it was let send.
+#[test]
+fn cm_believes_no_more_received_than_was_sent() {
+    let mut g = group("cm");
+    let all = in_avoidance(&mut g, 2, 20.0);
+    let window = ask(&mut g, all[0]);
+    g.update(all[0], &recovery(1_000_000, window)).unwrap();
+    let before = sum_segs(&g);
+    let window = before / 2.0;
+    g.update(all[0], &wl_group_report { acked_bytes: u32::MAX, ..avoidance(2_000_000, window) }).unwrap();
+    let grown = sum_segs(&g) - before;
+    assert!(grown > 0.4 && grown <= 1.0, "{grown}");
+}
