@@ -468,8 +468,7 @@ fn a_cgroup_has_one_who_chooses_for_it() {
     };
     let has_begun = |command: &mut Command| {
         let process = Process::start(command);
-        let first = process.line().expect("a line");
-        assert!(first.contains(cgroup.path().to_str().expect("UTF-8")), "{first}");
+        process.says(cgroup.path().to_str().expect("UTF-8"));
         process
     };
     let mut first = has_begun(&mut agent());
