@@ -8,7 +8,7 @@ VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils dash
 # for the comparison with ns-3; only `make bench-ns3` installs these
 NS3_PACKAGES := g++ libns3-dev
 NS3_LIBS := applications internet point-to-point nix-vector-routing traffic-control network core
-C_FILES := $(shell find core bpf crates -name '*.[ch]' -not -path '*/target/*')
+C_FILES := $(shell find core bpf crates tests -name '*.[ch]' -not -path '*/target/*')
 CLANG_FORMAT := clang-format-19
 
 .PHONY: demo test vm-test bench bench-ns3 fuzz fmt lint setup help

@@ -14,7 +14,12 @@
 #define SEC(name)
 #define __uint(name, value) int(*name)[value]
 #define __type(name, of) typeof(of) *name
-enum { BPF_MAP_TYPE_HASH, BPF_MAP_TYPE_ARRAY, BPF_F_NO_PREALLOC, BPF_NOEXIST };
+enum {
+	BPF_MAP_TYPE_HASH,
+	BPF_MAP_TYPE_ARRAY,
+	BPF_F_NO_PREALLOC,
+	BPF_NOEXIST
+};
 
 static void *bpf_map_lookup_elem(void *map, const void *key);
 static long bpf_map_update_elem(void *map, const void *key, const void *value, __u64 flags);
@@ -114,6 +119,7 @@ static void wl_spin_unlock(__u32 *lock)
 /* A socket that has been silent, in a tenant of the first group. */
 static struct wl_place place;
 static wl_u32 inflight_bytes;
+static wl_u32 events; /* of its next report */
 static wl_u32 window_bytes; /* when it last talked to its group */
 
 static int talk(__u32 now_us, __u32 cwnd_bytes, __u32 what)
@@ -122,6 +128,8 @@ static int talk(__u32 now_us, __u32 cwnd_bytes, __u32 what)
 			       .mss_bytes = 1000,
 			       .srtt_us = 10000,
 			       .inflight_bytes = inflight_bytes,
+			       .events = events,
+			       .is_in_recovery = !!(events & WL_EV_RECOVERY_ENTER),
 			       .is_cwnd_limited = 1 };
 	struct wl_decision d = { .cwnd_bytes = cwnd_bytes, .ssthresh_bytes = WL_CWND_MAX_BYTES, .is_share = 1 };
 	int result = wl_group_talk(&place, &s, &d, what, TRIES);
@@ -248,6 +256,31 @@ int races_join_while_busy(wl_u32 now_us, wl_u32 first_inflight_bytes)
 	result = report(now_us + 1);
 	inflight_bytes = 0;
 	return result;
+}
+
+/*
+ * The socket has its window cut to a half, which its group hears, and to a quarter, while another is at the group; then it finds
+ * both to have been for nothing, and has the whole again. Returns by how much the group grew with that; -1: it was not busy.
+ */
+int races_undo_unheard(wl_u32 now_us)
+{
+	wl_u32 whole_bytes = window_bytes;
+	wl_u32 before;
+	int result;
+
+	events = WL_EV_RECOVERY_ENTER;
+	talk(now_us, whole_bytes / 2, WL_TALK_REPORT);
+	events = 0;
+	talk(now_us + 20000, whole_bytes / 2, WL_TALK_REPORT);
+	events = WL_EV_RECOVERY_ENTER;
+	homes[0].lock = 1;
+	result = talk(now_us + 40000, whole_bytes / 4, WL_TALK_REPORT);
+	wl_spin_unlock(&homes[0].lock);
+	before = homes[0].group.sum_cwnd_q16 >> WL_GROUP_Q;
+	events = WL_EV_UNDO;
+	talk(now_us + 60000, whole_bytes, WL_TALK_REPORT);
+	events = 0;
+	return result == WL_TALK_CONTENDED ? (int)((homes[0].group.sum_cwnd_q16 >> WL_GROUP_Q) - before) : -1;
 }
 
 wl_u32 races_group_bytes(void)

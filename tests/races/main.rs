@@ -16,6 +16,7 @@ unsafe extern "C" {
     fn races_quit_meanwhile() -> i32;
     fn races_resume_while_busy(now_us: u32, cut_bytes: u32) -> i32;
     fn races_join_while_busy(now_us: u32, first_inflight_bytes: u32) -> i32;
+    fn races_undo_unheard(now_us: u32) -> i32;
     fn races_group_bytes() -> u32;
     fn races_window_bytes() -> u32;
     fn races_members(group: u32) -> u32;
@@ -104,6 +105,20 @@ fn who_is_new_when_its_group_is_busy_brings_no_window() {
                 let brought = races_group_bytes() - before;
                 assert_eq!((brought, races_members(1)), (if is_new { 0 } else { 10_000 }, 2), "{rule:?}");
             }
+        }
+    }
+}
+
+/// Of two reductions that are undone together the group has heard of one. It has nothing to give back for certain, and that the
+/// socket's own window is back is no growth.
+#[test]
+fn who_undoes_what_its_group_was_too_busy_to_hear_of_grows_nothing() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for rule in GroupRule::all() {
+        // SAFETY: as above; there is but this thread.
+        unsafe {
+            assert_eq!(races_begin(rule.id()), 0);
+            assert_eq!(races_undo_unheard(1_000_000), 0, "{rule:?}");
         }
     }
 }
