@@ -2,6 +2,7 @@
 /* Everything that Rust sees of the core: its types, and the functions that native.c exports. */
 #include "alg/list.h"
 #include "flow/hooks.h"
+#include "flow/leave.h"
 #include "flow/options.h"
 #include "flow/paced.h"
 #include "flow/timer.h"
@@ -130,5 +131,7 @@ void wln_flow_cwnd_limited_check(struct wln_flow *);
 int wln_flow_shown_step(struct wln_flow *, wl_u32 now_us, wl_u32 known_edge);
 void wln_flow_offered(struct wln_flow *, wl_u32 ack, wl_u32 edge, wl_u32 now_us);
 void wln_flow_edge_shown(struct wln_flow *, wl_u64 now_ns, wl_u32 edge);
+void wln_flow_leave_begin(struct wln_flow *, wl_u32 fack, wl_u32 now_us);
+void wln_flow_leave_ack(struct wln_flow *, const struct wl_ack *);
 wl_u32 wln_flow_pacing_budget(const struct wln_flow *, wl_u64 now_ns);
 void wln_flow_pacing_charge(struct wln_flow *, wl_u64 now_ns, wl_u32 bytes);

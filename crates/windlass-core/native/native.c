@@ -569,6 +569,16 @@ void wln_flow_edge_shown(struct wln_flow *n, wl_u64 now_ns, wl_u32 edge)
 	wl_edge_shown(&n->flow, now_ns, edge);
 }
 
+void wln_flow_leave_begin(struct wln_flow *n, wl_u32 fack, wl_u32 now_us)
+{
+	wl_leave_begin(&n->flow, fack, now_us);
+}
+
+void wln_flow_leave_ack(struct wln_flow *n, const struct wl_ack *a)
+{
+	wl_leave_ack(&n->flow, a);
+}
+
 wl_u32 wln_flow_pacing_budget(const struct wln_flow *n, wl_u64 now_ns)
 {
 	return wl_pacing_budget(&n->flow, now_ns, wl_pacing_bytes_ps(&n->flow));

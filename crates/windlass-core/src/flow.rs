@@ -298,6 +298,19 @@ impl Flow {
         unsafe { abi::wln_flow_edge_shown(self.inner.as_ptr(), now_ns, edge) };
     }
 
+    /// The flow is controlled no more, and all in flight forgotten; up to `fack` it was delivered.
+    pub fn leave_begin(&mut self, fack: u32, now_us: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_leave_begin(self.inner.as_ptr(), fack, now_us) };
+    }
+
+    /// An ACK of a flow that was controlled, and is only watched now, which has taken its number over: moves the edge that the
+    /// sender is shown.
+    pub fn leave_ack(&mut self, ack: &wl_ack) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_leave_ack(self.inner.as_ptr(), ack) };
+    }
+
     /// Bytes that pacing lets go now.
     pub fn pacing_budget(&self, now_ns: u64) -> u32 {
         // SAFETY: reads only.

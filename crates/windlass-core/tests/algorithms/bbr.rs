@@ -476,3 +476,22 @@ fn bbr_probes_the_round_trip_anew_each_time() {
         assert!(!low(&mut flow, begins_us + 240_000));
     }
 }
+
+/// The ACK of a lone short segment may have waited: its round trip, however old the least is, is none of the path's.
+#[test]
+fn bbr_takes_no_delayed_ack_for_the_round_trip() {
+    let (mut flow, before) = at_work();
+    let delayed = |round, now_us| wl_sample {
+        now_us,
+        inflight_bytes: 3 * MSS,
+        rtt_us: 240_000,
+        is_ack_delayed: 1,
+        ..round_of_33(round)
+    };
+    flow.on_ack(&delayed(20, 12_000_000));
+    assert_eq!(flow.decision.cwnd_bytes, 4 * MSS, "PROBE_RTT");
+    for round in 21..40 {
+        flow.on_ack(&delayed(round, 12_000_000 + (round - 20) * 250_000));
+    }
+    assert!(flow.decision.cwnd_bytes.abs_diff(before) <= 8 * MSS, "{}", flow.decision.cwnd_bytes / MSS);
+}

@@ -209,12 +209,13 @@ fn bbr3_probes_every_two_to_three_seconds() {
     }
 }
 
-/// Goes on until a probe, and lets each of its rounds lose ten segments until that was too much.
-fn lose_in_a_probe(path: &mut Path) {
+/// Goes on until a probe, and lets each of its rounds lose ten segments until that was too much; `change` may say otherwise what its
+/// ACKs tell.
+fn lose_in_a_probe(path: &mut Path, change: impl Fn(&mut wl_sample)) {
     path.stay_within(0..1150, 300);
     let lost_segs = path.lost_segs;
     while path.pacing_permille() > 1150 {
-        path.round(10, |_| ());
+        path.round(10, &change);
     }
     assert!(path.lost_segs > lost_segs, "it never probed");
 }
@@ -226,7 +227,7 @@ fn lose_in_a_probe(path: &mut Path) {
 fn bbr3_probes_with_care_and_then_twice_as_boldly_each_round() {
     let mut path = Path::new(800);
     path.settle();
-    lose_in_a_probe(&mut path);
+    lose_in_a_probe(&mut path, |_| ());
     let bound = path.cwnd_segs();
     path.stay_within(0..1150, 300);
     let began = path.round;
@@ -345,7 +346,7 @@ fn bbr3_takes_up_what_a_spurious_loss_has_ended() {
     };
     let mut probing = Path::new(800);
     probing.settle();
-    lose_in_a_probe(&mut probing);
+    lose_in_a_probe(&mut probing, |_| ());
     assert!((980..1000).contains(&undone(&mut probing)), "the path is filled again");
     probing.stay_within(0..1150, 5);
     assert!(probing.pacing_permille() > 1150, "the probe is made again");
@@ -436,4 +437,112 @@ fn bbr3_goes_back_to_its_window_after_a_recovery() {
     let delivered_bytes = path.delivered_bytes + MSS;
     path.flow.on_ack(&wl_sample { newly_delivered_bytes: MSS, delivered_bytes, srtt_us: RTT_US, ..now });
     assert!(path.cwnd_segs() >= before * 9 / 10, "{} of {before}", path.cwnd_segs());
+}
+
+/// What a probe has lost while the sender was short of data says how much was lost, and not how much the path holds.
+#[test]
+fn bbr3_is_bounded_by_no_probe_of_a_sender_short_of_data() {
+    for is_app_limited in [0, 1] {
+        let mut path = Path::new(800);
+        path.settle();
+        lose_in_a_probe(&mut path, |ack| ack.is_app_limited = is_app_limited);
+        let is_bounded = path.cwnd_segs() <= BDP_SEGS * 13 / 10;
+        assert_eq!(is_bounded, is_app_limited == 0, "{}", path.cwnd_segs());
+    }
+}
+
+/// However little was in flight when what was lost was sent: the bound is what a cut would leave at least.
+#[test]
+fn bbr3_is_bounded_to_seven_tenths_by_a_probe_at_the_most() {
+    let mut path = Path::new(800);
+    path.settle();
+    lose_in_a_probe(&mut path, |ack| ack.rate_delivered_bytes = 20 * MSS);
+    let segs = path.cwnd_segs();
+    assert!((BDP_SEGS * 69 / 100..=BDP_SEGS * 75 / 100).contains(&segs), "{segs}");
+}
+
+/// What else is lost of the flight that was too much is heard of when the probe is over, and lowers its bound no further.
+#[test]
+fn bbr3_is_bounded_by_a_probe_once() {
+    let mut path = Path::new(800);
+    path.settle();
+    lose_in_a_probe(&mut path, |ack| {
+        if ack.lost_bytes == 0 {
+            (ack.lost_bytes, ack.rate_delivered_bytes) = (5 * MSS, 20 * MSS);
+        }
+    });
+    assert!(path.cwnd_segs() >= BDP_SEGS, "{}", path.cwnd_segs());
+}
+
+/// A probe may lose a little without being less of a probe: one segment in fifty is what the path may lose.
+#[test]
+fn bbr3_probes_on_where_little_is_lost() {
+    let mut path = Path::new(800);
+    path.settle();
+    lose_in_a_probe(&mut path, |_| ());
+    // a careful one, and one that goes on for as long as there is more
+    path.stay_within(0..1150, 300);
+    path.stay_within(1150..2000, 30);
+    path.stay_within(0..1150, 300);
+    for _ in 0..4 {
+        // no faster than before, so that a cut would show
+        path.round(1, |ack| ack.rate_delivered_bytes = ack.rate_delivered_bytes * 6 / 10);
+    }
+    assert!(path.pacing_permille() > 1150, "{}", path.pacing_permille());
+}
+
+/// A flow of a path of 33 segments that has drained it, and the ACK of a round or of less, with three segments left in flight.
+fn drained() -> (AlgorithmState, impl Fn(u32, bool) -> wl_sample) {
+    let mut flow = start("bbr3");
+    for round in 1..20u32 {
+        flow.on_ack(&round_of_33(round));
+    }
+    let low = |now_us, is_round_over| {
+        let of = round_of_33(20);
+        wl_sample {
+            now_us,
+            newly_delivered_bytes: MSS,
+            inflight_bytes: 3 * MSS,
+            rtt_us: 41_000,
+            prior_delivered_bytes: if is_round_over { of.delivered_bytes } else { 0 },
+            ..of
+        }
+    };
+    (flow, low)
+}
+
+/// Where a round trip is longer than 200 ms PROBE_RTT lasts for one, each time.
+#[test]
+fn bbr3_stays_in_probe_rtt_for_a_round_trip_each_time() {
+    let (mut flow, low) = drained();
+    for begins_us in [12_000_000, 24_000_000u32] {
+        let mut is_low_at = |after_us: u32, is_round_over| {
+            flow.on_ack(&low(begins_us + after_us, is_round_over));
+            flow.decision.cwnd_bytes < 20 * MSS
+        };
+        assert!(is_low_at(0, false));
+        assert!(is_low_at(201_000, false), "{begins_us}");
+        assert!(is_low_at(290_000, false), "{begins_us}");
+        assert!(!is_low_at(300_000, true), "{begins_us}");
+    }
+}
+
+/// What is lost in PROBE_RTT is forgotten with it: so little was delivered there that the bounds say nothing.
+#[test]
+fn bbr3_forgets_what_it_has_lost_in_probe_rtt() {
+    let (mut flow, low) = drained();
+    let lossy = |now_us, is_round_over| wl_sample {
+        lost_bytes: MSS,
+        rate_delivered_bytes: 4 * MSS,
+        ..low(now_us, is_round_over)
+    };
+    flow.on_ack(&low(12_000_000, false));
+    let before = flow.decision.pacing_bytes_ps;
+    flow.on_ack(&lossy(12_050_000, true));
+    flow.on_ack(&lossy(12_100_000, true));
+    assert!(flow.decision.pacing_bytes_ps < before * 8 / 10, "{} of {before}", flow.decision.pacing_bytes_ps);
+    flow.on_ack(&low(12_300_000, true));
+    flow.on_ack(&low(12_310_000, true));
+    assert!(flow.decision.cwnd_bytes > 20 * MSS, "PROBE_RTT is over");
+    assert!(flow.decision.pacing_bytes_ps >= before, "{} of {before}", flow.decision.pacing_bytes_ps);
 }

@@ -1,5 +1,7 @@
 //! DCTCP, L2DCT and TRIM.
 
+mod losses;
+
 use crate::{MSS, sample, start};
 use proptest::prelude::*;
 use windlass_core::{

@@ -371,23 +371,29 @@ fn cubic_grows_by_half_in_a_round_trip_at_most() {
     assert!(grown <= before / 2 && grown > before * 4 / 10, "{grown} of {before}");
 }
 
-/// RFC 9438, section 4.8: after a timeout there is no window to go back to: the curve begins where slow start ends.
+/// RFC 9438, section 4.8: after a timeout there is no window to go back to: the curve begins where slow start ends. Of a further one
+/// no more is left of the first: as long as the window is less than it was before, it grows slower than Reno's.
 #[test]
 fn cubic_forgets_its_window_in_a_timeout() {
-    let mut flow = start("cubic");
-    flow.decision.cwnd_bytes = 100 * MSS;
-    flow.on_timeout(&sample(0));
-    assert_eq!((flow.decision.cwnd_bytes, flow.decision.ssthresh_bytes / MSS), (MSS, 70));
-    flow.decision.cwnd_bytes = flow.decision.ssthresh_bytes;
-    let mut at_us = 100_000;
-    for _ in 0..10 {
-        at_us += 100_000;
-        let newly_delivered_bytes = flow.decision.cwnd_bytes;
-        flow.on_ack(&wl_sample { newly_delivered_bytes, min_rtt_us: 100_000, ..sample(at_us) });
+    for events in [0, abi::WL_EV_TIMEOUT | abi::WL_EV_TIMEOUT_AGAIN] {
+        let mut flow = start("cubic");
+        flow.decision.cwnd_bytes = 100 * MSS;
+        flow.on_timeout(&sample(0));
+        if events != 0 {
+            flow.on_timeout(&wl_sample { events, ..sample(1000) });
+        }
+        assert_eq!((flow.decision.cwnd_bytes, flow.decision.ssthresh_bytes / MSS), (MSS, 70));
+        flow.decision.cwnd_bytes = flow.decision.ssthresh_bytes;
+        let mut at_us = 100_000;
+        for _ in 0..10 {
+            at_us += 100_000;
+            let newly_delivered_bytes = flow.decision.cwnd_bytes;
+            flow.on_ack(&wl_sample { newly_delivered_bytes, min_rtt_us: 100_000, ..sample(at_us) });
+        }
+        // 0.53 segments a round trip as Reno, where the way back to 100 would bring some 17
+        let segs = flow.decision.cwnd_bytes / MSS;
+        assert!((74..=77).contains(&segs), "{segs}");
     }
-    // 0.53 segments a round trip as Reno, where the way back to 100 would bring some 17
-    let segs = flow.decision.cwnd_bytes / MSS;
-    assert!((74..=77).contains(&segs), "{segs}");
 }
 
 /// RFC 9438, section 4.7: a second loss below W_max remembers less than the window it had.
@@ -415,6 +421,68 @@ fn hystart_slows_growth_to_a_quarter() {
     let before = flow.decision.cwnd_bytes;
     flow.on_ack(&ack(45_000, 2));
     assert_eq!(flow.decision.cwnd_bytes - before, MSS / 4);
+}
+
+/// Slow start that goes on, as its end had been for nothing, must still find the true one.
+#[test]
+fn hystart_watches_on_after_a_spurious_loss() {
+    let mut flow = start("cubic");
+    let ack =
+        |rtt_us, round_count| wl_sample { newly_delivered_bytes: MSS, rtt_us, round_count, ..sample(0) };
+    let prior = flow.decision;
+    flow.on_congestion(&sample(0), abi::WL_CONGESTION_LOSS);
+    flow.decision = prior;
+    flow.on_ack(&wl_sample { events: abi::WL_EV_UNDO, ..ack(40_000, 1) });
+    (0..10).for_each(|_| flow.on_ack(&ack(40_000, 1)));
+    (0..8).for_each(|_| flow.on_ack(&ack(45_000, 2)));
+    let before = flow.decision.cwnd_bytes;
+    flow.on_ack(&ack(45_000, 2));
+    assert_eq!(flow.decision.cwnd_bytes - before, MSS / 4);
+}
+
+/// bictcp_reset() of Linux: after a timeout a train ends slow start again, before the threshold does.
+#[test]
+fn the_kernels_hystart_watches_on_after_a_timeout() {
+    let mut flow = start("kcubic");
+    let mut train = |from_us: u32, round_count| {
+        flow.decision.cwnd_bytes = 20 * MSS;
+        let before = flow.decision.ssthresh_bytes;
+        let acks = (1..100).find(|i| {
+            flow.on_ack(&wl_sample {
+                newly_delivered_bytes: MSS,
+                rtt_us: 40_000,
+                round_count,
+                ..sample(from_us + i * 1000)
+            });
+            flow.decision.ssthresh_bytes < before
+        });
+        assert!(acks.is_some_and(|n| n < 30), "{round_count}: {acks:?}");
+        flow.decision.cwnd_bytes = 200 * MSS;
+        flow.on_timeout(&sample(from_us + 500_000));
+        assert_eq!(flow.decision.ssthresh_bytes / MSS, 140);
+    };
+    train(0, 1);
+    train(1_000_000, 2);
+}
+
+/// A pause that began before the curve did puts its beginning no later than now: there is no time before it.
+#[test]
+fn a_pause_that_began_before_the_kernels_curve_moves_it_to_now_at_most() {
+    let mut flow = start("kcubic");
+    flow.decision.cwnd_bytes = 100 * MSS;
+    flow.on_congestion(&sample(0), abi::WL_CONGESTION_LOSS);
+    let ack = |now_us, bytes| wl_sample {
+        newly_delivered_bytes: bytes,
+        acked_bytes: bytes,
+        rtt_us: 100_000,
+        ..sample(now_us)
+    };
+    flow.on_ack(&ack(100_000, MSS));
+    flow.on_send_after_idle(&sample(1_000_000), 1_000_000);
+    let before = flow.decision.cwnd_bytes;
+    flow.on_ack(&ack(1_050_000, before));
+    let grown = flow.decision.cwnd_bytes - before;
+    assert!(grown <= 5 * MSS, "{}", grown / MSS);
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 //! What ACKs of one or several segments say beside what has arrived.
 
 use super::{MSS, ack, flow};
-use windlass_core::abi;
+use windlass_core::{Flow, abi};
 
 /// The newest stretch comes first among SACK blocks (RFC 2018, section 4). An ACK that was not lost tells of two stretches: whatever its
 /// order, neither has overtaken the other.
@@ -269,4 +269,104 @@ fn what_joins_a_lost_record_is_lost_with_it() {
         f.repaired(seq, now_us);
     }
     assert_eq!((f.state().lost_bytes, f.pipe_bytes()), (0, 1224));
+}
+
+/// After a receiver has taken back what it had reported, its reports begin alike, and shorter than before.
+#[test]
+fn what_is_reported_anew_after_it_was_taken_back_is_news() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 20 * MSS;
+    (1..=10).for_each(|i| f.send(i * MSS, i * 1000));
+    f.ack(&ack(0, 41_000, &[(MSS, 5 * MSS), (6 * MSS, 10 * MSS)]));
+    f.repaired(0, 41_000);
+    f.ack(&ack(MSS, 81_000, &[]));
+    let mut now_us = 81_000;
+    while f.on_silence(now_us) != abi::WL_SILENCE_PROBE {
+        now_us += 1000;
+    }
+    assert_eq!(f.state().sacked_bytes, 0);
+    for end in [7, 8, 9] {
+        now_us += 1000;
+        let s = f.ack(&ack(MSS, now_us, &[(6 * MSS, end * MSS)]));
+        assert_eq!(s.newly_delivered_bytes, MSS, "{end}");
+    }
+}
+
+/// Two things are waited for where segments overtake each other: what was sent once, and what was sent again later. The clock comes
+/// for the first of them.
+#[test]
+fn the_earlier_of_two_waits_counts() {
+    for (sent_at_us, resent_at_us, wait_us) in [(48_000, 50_000, 7_000), (49_500, 44_000, 3_000)] {
+        let mut f = flow(0);
+        f.state_mut().decision.cwnd_bytes = 40 * MSS;
+        (1..=10).for_each(|i| f.send(i * MSS, 0));
+        f.ack(&ack(0, 40_000, &[(MSS, 10 * MSS)]));
+        f.state_mut().flags |= abi::WL_FLOW_REORDERING;
+        if resent_at_us < sent_at_us {
+            f.repaired(0, resent_at_us);
+        }
+        f.send(11 * MSS, sent_at_us);
+        if resent_at_us > sent_at_us {
+            f.repaired(0, resent_at_us);
+        }
+        f.send(12 * MSS, 51_000);
+        let (s, until_us) = f.ack_and_wait(&ack(0, 91_000, &[(11 * MSS, 12 * MSS), (MSS, 10 * MSS)]));
+        assert_eq!((s.lost_bytes, until_us), (0, wait_us));
+    }
+}
+
+/// The last record is delivered, and has been judged, when a short segment joins it: if that is lost it is found so by what is
+/// delivered behind it.
+#[test]
+fn what_joins_a_judged_record_is_found_lost_without_a_silence() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 40 * MSS;
+    for (i, end) in [1024, 2048, 2348].into_iter().enumerate() {
+        f.send(end, i as u32 * 1000);
+    }
+    f.ack(&ack(0, 43_000, &[(1024, 2348)]));
+    assert_eq!(f.detect(80_000), 1024);
+    f.send(3072, 81_000);
+    (1..=5).for_each(|i| f.send(3072 + i * MSS, 81_000 + i));
+    f.ack(&ack(0, 122_000, &[(3072, 3072 + 5 * MSS), (1024, 2348)]));
+    f.detect(150_000);
+    assert_eq!(f.state().lost_bytes, 1024 + 1024);
+}
+
+/// Which of the segments that share a record has arrived is not known until its end is, so it is sent again as a whole.
+#[test]
+fn a_record_that_segments_share_is_not_cut_to_be_sent_again() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 40 * MSS;
+    f.send(100, 0);
+    f.send(100 + MSS, 10);
+    let mut now_us = 0;
+    while f.on_silence(now_us) != abi::WL_SILENCE_PROBE {
+        now_us += 1000;
+    }
+    assert_eq!(f.next_repair(), Some((0, 100 + MSS)));
+    assert_eq!(f.piece_bytes(0), (100 + MSS) / 2);
+}
+
+/// A short segment and a long one that begin in one slot share a record, if that can hold both: what cannot be recorded is told.
+#[test]
+fn a_record_holds_no_more_than_it_can_count() {
+    for (first, is_recorded) in [(535, true), (536, false)] {
+        let mut f = Flow::new(0, 65_000, abi::WL_FLOW_SACK);
+        assert!(f.send_at(0, first, 0));
+        assert_eq!(f.send_at(first, first + 65_000, 1), is_recorded);
+    }
+}
+
+/// A record that the acknowledgement has entered is cut behind that only: as long as it stands it counts whole.
+#[test]
+fn a_record_is_not_cut_where_it_is_acknowledged() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 40 * MSS;
+    f.send(5000, 0);
+    f.send(5000 + 10 * MSS, 10);
+    f.ack(&ack(4400, 40_000, &[]));
+    // what begins at 5000 stands where the second part would, so that the cut would be earlier
+    f.ack(&ack(4400, 41_000, &[(4990, 5000 + 10 * MSS)]));
+    assert_eq!((f.state().sacked_bytes, f.pipe_bytes()), (10 * MSS, 0));
 }

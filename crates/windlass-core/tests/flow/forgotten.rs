@@ -30,3 +30,19 @@ fn a_round_does_not_outlast_what_is_forgotten() {
     f.ack(&ack(10 * MSS, 80_000, &[]));
     assert_ne!(f.ack(&ack(20 * MSS, 90_100, &[])).events & abi::WL_EV_ROUND_START, 0);
 }
+
+/// Nor does what was reported before say anything of what fills the hole: a shorter report that begins alike is news.
+#[test]
+fn what_was_reported_before_all_is_forgotten_hides_no_news() {
+    let mut f = flow(0);
+    (1..=10).for_each(|i| f.send(i * MSS, i));
+    f.ack(&ack(0, 40_000, &[(6 * MSS, 10 * MSS)]));
+    f.state_mut().state = abi::WL_FLOW_BYPASS as u8;
+    f.forget(10 * MSS);
+    assert_eq!(f.data_kind(6 * MSS, 2 * MSS), abi::WL_DATA_LATE);
+    assert!(f.send_at(6 * MSS, 8 * MSS, 50_000));
+    f.send(11 * MSS, 50_001);
+    f.ack(&ack(0, 90_000, &[(10 * MSS, 11 * MSS)]));
+    let s = f.ack(&ack(0, 90_001, &[(6 * MSS, 8 * MSS), (10 * MSS, 11 * MSS)]));
+    assert_eq!((s.newly_delivered_bytes, f.state().sacked_bytes), (2 * MSS, 3 * MSS));
+}

@@ -5,6 +5,7 @@ mod edge;
 mod forgotten;
 mod handshake;
 mod hooks;
+mod leaving;
 mod marks;
 mod network;
 mod paced;

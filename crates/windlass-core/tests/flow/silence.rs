@@ -1,7 +1,7 @@
 //! When nothing is heard: how long that may be, and what is done.
 
 use super::{MSS, ack, flow, silence};
-use windlass_core::abi;
+use windlass_core::{Flow, abi};
 
 /// Back-off ends with the first delivery (RFC 6298, section 5): the next silence is probed as the first was, and as soon.
 #[test]
@@ -45,5 +45,44 @@ fn backing_off_has_an_end() {
         }
         f.repaired(0, now_us);
         assert_eq!(u32::from(f.state().backoff()), timeouts.min(16));
+    }
+}
+
+/// With SACK a timeout leaves to RACK what was sent so lately that nothing could be heard of it yet (RFC 8985, section 6.3): within
+/// a round trip, and for as long as segments may overtake each other. Without SACK it takes all for lost.
+#[test]
+fn a_timeout_spares_what_nothing_could_be_heard_of() {
+    for (flags, sent_before_us, lost_segs) in [
+        (abi::WL_FLOW_SACK, 45_000, 8),
+        (abi::WL_FLOW_SACK, 49_000, 8),
+        (abi::WL_FLOW_SACK, 51_000, 9),
+        (0, 45_000, 9),
+        (0, 1000, 9),
+    ] {
+        let begin = || {
+            let mut f = Flow::new(0, MSS, flags | abi::WL_FLOW_PACED_JUDGED);
+            (1..=10).for_each(|i| f.send(i * MSS, 0));
+            f.ack(&ack(2 * MSS, 40_000, &[]));
+            f.state_mut().decision.cwnd_bytes = 20 * MSS;
+            f
+        };
+        let timeout_us = silence(&mut begin(), 40_000).1;
+        let mut f = begin();
+        let is_due = |f: &mut Flow, now_us| match f.silence(now_us) {
+            (abi::WL_SILENCE_PROBE, _) => {
+                f.repaired(2 * MSS, now_us);
+                None
+            }
+            (abi::WL_SILENCE_TIMEOUT, lost_bytes) => Some(lost_bytes),
+            _ => None,
+        };
+        let mut lost_bytes = None;
+        for now_us in (40_000..=timeout_us).step_by(100) {
+            if now_us == timeout_us - sent_before_us {
+                f.send(11 * MSS, now_us);
+            }
+            lost_bytes = lost_bytes.or(is_due(&mut f, now_us));
+        }
+        assert_eq!(lost_bytes, Some(lost_segs * MSS), "{flags:x} {sent_before_us}");
     }
 }

@@ -76,3 +76,16 @@ fn ccc_does_not_collapse_for_a_loss_that_it_has_answered() {
         assert_segs!(sum_segs(&g), sum);
     }
 }
+
+/// A recovery that ends below the threshold, as one that was for nothing may, tells of no reduction: the leader, in recovery too, keeps
+/// the lead, and nothing grows meanwhile.
+#[test]
+fn ccc_keeps_its_leader_when_another_leaves_recovery_in_slow_start() {
+    let mut g = group("ccc");
+    let all = in_avoidance(&mut g, 3, 20.0);
+    g.update(all[0], &recovery(1000, 20.0)).unwrap();
+    g.update(all[1], &recovery(1001, 20.0)).unwrap();
+    g.update(all[1], &slow_start(2000, 10.0)).unwrap();
+    g.update(all[2], &avoidance(3000, 21.0)).unwrap();
+    assert_segs!(sum_segs(&g), 60.0);
+}

@@ -88,6 +88,8 @@ fn in_avoidance(g: &mut Group, n: usize, each: f64) -> Vec<MemberId> {
 }
 
 mod ccc;
+mod ensembles;
+mod lenders;
 mod losses;
 mod members;
 mod rules;
