@@ -1,6 +1,6 @@
 //! What ACKs of one or several segments say beside what has arrived.
 
-use super::{MSS, ack, flow};
+use super::{MSS, ack, flow, probe_after, ten_sent};
 use windlass_core::{Flow, abi};
 
 /// The newest stretch comes first among SACK blocks (RFC 2018, section 4). An ACK that was not lost tells of two stretches: whatever its
@@ -163,10 +163,7 @@ fn what_a_receiver_takes_back_has_overtaken_nothing() {
     f.ack(&ack(0, 41_000, &[(MSS, 9 * MSS)]));
     f.repaired(0, 41_000);
     f.ack(&ack(MSS, 81_000, &[]));
-    let mut now_us = 81_000;
-    while f.on_silence(now_us) != abi::WL_SILENCE_PROBE {
-        now_us += 1000;
-    }
+    let now_us = probe_after(&mut f, 81_000);
     f.ack(&ack(5 * MSS, now_us + 1000, &[]));
     assert_eq!(f.state().flags & abi::WL_FLOW_REORDERING, 0);
 }
@@ -175,9 +172,7 @@ fn what_a_receiver_takes_back_has_overtaken_nothing() {
 /// to be sent again does not any more.
 #[test]
 fn what_the_sender_sends_again_is_counted_once() {
-    let mut f = flow(0);
-    f.state_mut().decision.cwnd_bytes = 40 * MSS;
-    (1..=10).for_each(|i| f.send(i * MSS, i));
+    let mut f = ten_sent();
     f.ack(&ack(0, 40_000, &[(MSS, 3 * MSS), (4 * MSS, 10 * MSS)]));
     assert_eq!(f.state().lost_bytes, 2 * MSS);
     f.sender_retrans(0, 10 * MSS, 50_000);
@@ -189,15 +184,35 @@ fn what_the_sender_sends_again_is_counted_once() {
     assert_eq!((f.state().lost_bytes, f.state().sacked_bytes), (2 * MSS, 9 * MSS));
 }
 
-/// What grows after it was delivered is delivered again as a whole, of which the first part is no news.
-#[test]
-fn a_delivered_record_that_grows_is_counted_once() {
+/// Of three records, of which the last two are delivered when another short segment joins the last.
+fn grown_after_its_delivery() -> Flow {
     let mut f = flow(0);
     for (i, end) in [1024, 2048, 2348].into_iter().enumerate() {
         f.send(end, i as u32 * 1000);
     }
     f.ack(&ack(0, 43_000, &[(1024, 2348)]));
     f.send(2648, 44_000);
+    f
+}
+
+/// The second of two short segments that share a record comes when the first is reported already: the next report is of
+/// both, and neither is sent again.
+#[test]
+fn a_delivered_record_that_grows_is_reported_again() {
+    let mut f = grown_after_its_delivery();
+    assert_eq!(f.state().sacked_bytes, 1024, "as if nothing of it had been delivered yet");
+    f.ack(&ack(0, 85_000, &[(1024, 2648)]));
+    assert_eq!(f.state().sacked_bytes, 1624);
+    f.send(2648 + MSS, 86_000);
+    f.ack(&ack(0, 127_000, &[(1024, 2648 + MSS)]));
+    f.detect(200_000);
+    assert_eq!(f.state().lost_bytes, 1024, "the first alone");
+}
+
+/// What grows after it was delivered is delivered again as a whole, of which the first part is no news.
+#[test]
+fn a_delivered_record_that_grows_is_counted_once() {
+    let mut f = grown_after_its_delivery();
     f.ack(&ack(2648, 85_000, &[]));
     assert_eq!(f.state().delivered_bytes, 2648);
 }
@@ -240,9 +255,7 @@ fn a_sender_is_short_of_data_until_its_flight_is_delivered() {
 /// A copy that is lost again holds up everything behind it: it goes before what has waited for longer.
 #[test]
 fn a_copy_that_is_lost_again_goes_first() {
-    let mut f = flow(0);
-    f.state_mut().decision.cwnd_bytes = 40 * MSS;
-    (1..=10).for_each(|i| f.send(i * MSS, i));
+    let mut f = ten_sent();
     f.ack(&ack(0, 40_000, &[(MSS, 5 * MSS), (6 * MSS, 10 * MSS)]));
     f.repaired(0, 40_000);
     assert_eq!(f.next_repair(), Some((5 * MSS, MSS)));
@@ -280,10 +293,7 @@ fn what_is_reported_anew_after_it_was_taken_back_is_news() {
     f.ack(&ack(0, 41_000, &[(MSS, 5 * MSS), (6 * MSS, 10 * MSS)]));
     f.repaired(0, 41_000);
     f.ack(&ack(MSS, 81_000, &[]));
-    let mut now_us = 81_000;
-    while f.on_silence(now_us) != abi::WL_SILENCE_PROBE {
-        now_us += 1000;
-    }
+    let mut now_us = probe_after(&mut f, 81_000);
     assert_eq!(f.state().sacked_bytes, 0);
     for end in [7, 8, 9] {
         now_us += 1000;
@@ -340,10 +350,7 @@ fn a_record_that_segments_share_is_not_cut_to_be_sent_again() {
     f.state_mut().decision.cwnd_bytes = 40 * MSS;
     f.send(100, 0);
     f.send(100 + MSS, 10);
-    let mut now_us = 0;
-    while f.on_silence(now_us) != abi::WL_SILENCE_PROBE {
-        now_us += 1000;
-    }
+    probe_after(&mut f, 0);
     assert_eq!(f.next_repair(), Some((0, 100 + MSS)));
     assert_eq!(f.piece_bytes(0), (100 + MSS) / 2);
 }

@@ -1,14 +1,12 @@
 //! What is left of a flow's records when all in flight is forgotten.
 
-use super::{MSS, ack, flow};
+use super::{MSS, ack, flow, ten_sent};
 use windlass_core::abi;
 
 /// A copy that was under way when all was forgotten is of no record any more, and is not found lost.
 #[test]
 fn what_was_sent_again_before_all_is_forgotten_is_not_lost_later() {
-    let mut f = flow(0);
-    f.state_mut().decision.cwnd_bytes = 40 * MSS;
-    (1..=10).for_each(|i| f.send(i * MSS, i));
+    let mut f = ten_sent();
     f.ack(&ack(0, 40_000, &[(MSS, 10 * MSS)]));
     f.repaired(0, 40_000);
     f.forget(10 * MSS);

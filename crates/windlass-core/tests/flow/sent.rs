@@ -1,6 +1,6 @@
 //! What is known of what the sender sends, in whatever order it is seen.
 
-use super::{MSS, ack, flow};
+use super::{MSS, ack, flow, ten_sent};
 use windlass_core::abi;
 
 /// What acknowledges more than was seen may be of what took another way, if no more than one flow may have in flight; or forged.
@@ -31,9 +31,7 @@ fn what_is_in_flight_leaves_a_chunk_of_the_store_free() {
 /// So many copies may be in vain before the sender's own passes.
 #[test]
 fn what_was_sent_as_often_as_allowed_is_taken_care_of() {
-    let mut f = flow(0);
-    f.state_mut().decision.cwnd_bytes = 40 * MSS;
-    (1..=10).for_each(|i| f.send(i * MSS, i));
+    let mut f = ten_sent();
     assert!(!f.is_taken_care_of(0, 3), "nothing is known of it");
     f.ack(&ack(0, 40_000, &[(MSS, 10 * MSS)]));
     assert!(f.is_taken_care_of(0, 1));
