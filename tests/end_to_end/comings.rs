@@ -80,7 +80,7 @@ fn without_links_what_is_pinned_for_an_interface_that_is_gone_is_removed() {
         assert!(agent.is_running(), "the agent goes on");
         !net.pins().exists()
     });
-    let is_pinned = |iface| net.pins().with_file_name(iface).exists();
+    let is_pinned = |iface| net.pins_of(iface).exists();
     assert!(is_pinned("r2"), "which is another agent's");
     agent.end(libc::SIGTERM);
     net.answer(&["detach", "--all"]);
@@ -100,7 +100,7 @@ fn an_interface_with_another_name_is_controlled_under_that() {
         net.middle.run(&["ip", "link", "set", name, "down"]).expect("iproute2");
         net.middle.run(&["ip", "link", "set", name, "name", other, "up"]).expect("iproute2");
     };
-    let is_pinned = |name: &str| net.pins().with_file_name(name).exists();
+    let is_pinned = |name: &str| net.pins_of(name).exists();
     let mut agent = talker(&net, &file);
     agent.says("r1: under control");
     rename("r1", "r9");
@@ -128,8 +128,8 @@ fn what_is_pinned_in_part_is_in_nobodys_way() {
     let (net, _folder, mut agent) = of_both();
     agent.end(libc::SIGKILL);
     // as if killed just before it noted whose pins these are
-    fs::remove_file(net.record("").with_file_name(format!("{}-r2", net.namespace()))).expect("its record");
-    fs::remove_file(net.pins().with_file_name("r2").join("state")).expect("which is among the pins, too");
+    fs::remove_file(net.record_of("r2", "")).expect("its record");
+    fs::remove_file(net.pins_of("r2").join("state")).expect("which is among the pins, too");
     for words in [&["flows", "--json"][..], &["counters", "--json"], &["top", "--json", "--count", "1"]] {
         net.answer(words);
     }

@@ -225,7 +225,7 @@ fn what_is_pinned_for_interfaces_that_are_gone_is_removed() {
     // of one that is not pinned there is a claim
     let mut attach = Process::start(&mut gone.windlass(&["attach", "r2", "--json"]));
     attach.event("attached");
-    let claim = gone.record("").with_file_name(format!("{}-r2:agent", gone.namespace()));
+    let claim = gone.record_of("r2", ":agent");
     assert!(claim.exists(), "{}", claim.display());
     attach.end(libc::SIGKILL);
     net.agent(&file, "under control").end(libc::SIGTERM);
@@ -264,13 +264,13 @@ fn an_interface_with_a_dot_in_its_name_is_controlled() {
     });
     agent.end(libc::SIGKILL);
     assert_eq!(net.answer(&["detach", IFACE]), "rvs1.100: released\n");
-    assert!(net.clocks().is_empty() && !net.pins().with_file_name("rvs1:100").exists(), "nothing is left");
+    assert!(net.clocks().is_empty() && !net.pins_of("rvs1:100").exists(), "nothing is left");
     // and the next agent that starts, anywhere, removes what is left of one that is gone
     net.agent(&file, "under control").end(libc::SIGKILL);
-    assert!(net.pins().with_file_name("rvs1:100").exists());
+    assert!(net.pins_of("rvs1:100").exists());
     ip(&["ip", "link", "del", IFACE]);
     let other = Net::create("cubic");
     other.agent(&policy(folder.path(), "bbr"), "under control").end(libc::SIGTERM);
-    assert!(!net.pins().with_file_name("rvs1:100").exists());
+    assert!(!net.pins_of("rvs1:100").exists());
     other.answer(&["detach", "--all"]);
 }

@@ -20,6 +20,7 @@ use std::{
     thread,
     time::Duration,
 };
+use tempfile::TempDir;
 use windlass_agent::GroupHome;
 use windlass_core::abi::{self, wl_group};
 use windlass_lab::{Cgroup, files, netns};
@@ -252,6 +253,17 @@ fn policy(site: &Site, weights: [u32; 2]) -> String {
     rule(site, 0, weights[0]) + &rule(site, 1, weights[1])
 }
 
+/// Two containers behind this link, both under an agent's control, with equal weights.
+fn controlled_or_skip(test: &str, link: &'static str) -> Option<(Site, TempDir, Agent)> {
+    let site = site_or_skip(test, Setup { servers: 2, link, has_cgroups: true, ..PLAIN })?;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.toml");
+    fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
+    let agent = Agent::start(file, &own_prefix());
+    agent.says(&["under control"; 2]);
+    Some((site, folder, agent))
+}
+
 /// Windows of a server's sockets together, as its kernel tells them.
 fn windows_segs(site: &Site, server: usize) -> u64 {
     let out = site.servers[server].run(&["ss", "-tinH", "state", "established"]).expect("iproute2").stdout;
@@ -262,14 +274,7 @@ fn windows_segs(site: &Site, server: usize) -> u64 {
 #[test]
 fn weights_change_while_sockets_run_and_the_group_outlives_its_agent() {
     let test = "weights_change_while_sockets_run_and_the_group_outlives_its_agent";
-    let Some(site) = site_or_skip(test, Setup { servers: 2, link: LINK, has_cgroups: true, ..PLAIN }) else {
-        return;
-    };
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("policy.toml");
-    fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
-    let mut agent = Agent::start(file, &own_prefix());
-    agent.says(&["under control"; 2]);
+    let Some((site, _folder, mut agent)) = controlled_or_skip(test, LINK) else { return };
     // bytes of about two seconds each
     let (settle, look) = (5_000_000, 5_000_000);
 
@@ -337,12 +342,7 @@ fn a_rule_is_one_tenant_whatever_the_cgroups_of_its_sockets() {
 #[test]
 fn an_agent_goes_on_when_its_algorithms_are_unloaded() {
     let test = "an_agent_goes_on_when_its_algorithms_are_unloaded";
-    let Some(site) = site_or_skip(test, Setup { servers: 2, has_cgroups: true, ..PLAIN }) else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("policy.toml");
-    fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
-    let mut agent = Agent::start(file, &own_prefix());
-    agent.says(&["under control"; 2]);
+    let Some((site, _folder, mut agent)) = controlled_or_skip(test, PLAIN.link) else { return };
     agent.unload();
     agent.rewrite(&policy(&site, [1, 2]));
     agent.says(&["in force", "under control", "under control"]);
@@ -505,14 +505,7 @@ fn a_group_stops_growing_where_a_members_route_bounds_it() {
 #[test]
 fn sockets_leave_when_they_close_and_when_they_are_released() {
     let test = "sockets_leave_when_they_close_and_when_they_are_released";
-    let Some(site) = site_or_skip(test, Setup { servers: 2, link: LINK, has_cgroups: true, ..PLAIN }) else {
-        return;
-    };
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("policy.toml");
-    fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
-    let mut agent = Agent::start(file, &own_prefix());
-    agent.says(&["under control"; 2]);
+    let Some((site, _folder, mut agent)) = controlled_or_skip(test, LINK) else { return };
     let stays = Downloads::start(&site, &[0]);
     let goes = Downloads::start(&site, &[1, 1]);
     stays.shares(1_000_000);
@@ -538,12 +531,7 @@ fn sockets_leave_when_they_close_and_when_they_are_released() {
 #[test]
 fn algorithms_and_cgroups_pinned_in_part_are_pinned_anew() {
     let test = "algorithms_and_cgroups_pinned_in_part_are_pinned_anew";
-    let Some(site) = site_or_skip(test, Setup { servers: 2, has_cgroups: true, ..PLAIN }) else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("policy.toml");
-    fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
-    let mut first = Agent::start(file.clone(), &own_prefix());
-    first.says(&["under control"; 2]);
+    let Some((site, _folder, mut first)) = controlled_or_skip(test, PLAIN.link) else { return };
     first.kill();
     let cgroup = fs::metadata(site.cgroups[0].path()).expect("a cgroup").ino();
     let (native, select) = (format!("native-{}", first.prefix), format!("select-{cgroup}"));
@@ -559,7 +547,7 @@ fn algorithms_and_cgroups_pinned_in_part_are_pinned_anew() {
         fs::remove_file(pins.join(pin)).expect("a pin");
         assert!(!is_listed(0) && is_listed(1), "what is whole is listed");
     }
-    let mut second = Agent::start(file, &first.prefix);
+    let mut second = Agent::start(first.policy.clone(), &first.prefix);
     second.says(&["under control"; 2]);
     assert!(second.process.is_running(), "the agent goes on");
 }
@@ -568,12 +556,7 @@ fn algorithms_and_cgroups_pinned_in_part_are_pinned_anew() {
 #[test]
 fn algorithms_and_cgroups_removed_in_part_are_pinned_anew() {
     let test = "algorithms_and_cgroups_removed_in_part_are_pinned_anew";
-    let Some(site) = site_or_skip(test, Setup { servers: 2, has_cgroups: true, ..PLAIN }) else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("policy.toml");
-    fs::write(&file, policy(&site, [1, 1])).expect("a writable folder");
-    let mut first = Agent::start(file.clone(), &own_prefix());
-    first.says(&["under control"; 2]);
+    let Some((site, _folder, mut first)) = controlled_or_skip(test, PLAIN.link) else { return };
     first.kill();
     let cgroup = site.cgroups[0].path();
     let inode = fs::metadata(cgroup).expect("a cgroup").ino();
@@ -587,7 +570,7 @@ fn algorithms_and_cgroups_removed_in_part_are_pinned_anew() {
     refused(&["detach", "--cgroup", cgroup.to_str().expect("UTF-8")], of_cgroup);
     let of_algorithms = Unremovable::in_folder(&pins.join("native").join(&first.prefix));
     refused(&["native", "unload", "--prefix", &first.prefix], of_algorithms);
-    let second = Agent::start(file, &first.prefix);
+    let second = Agent::start(first.policy.clone(), &first.prefix);
     second.says(&["under control"; 2]);
     assert!(registered().contains(&first.prefix), "{}", registered());
 }

@@ -83,7 +83,12 @@ impl Net {
 
     /// Where the datapath of the interface that faces the server is pinned.
     pub fn pins(&self) -> PathBuf {
-        Path::new("/sys/fs/bpf/windlass").join(self.namespace().to_string()).join("r1")
+        self.pins_of("r1")
+    }
+
+    /// The same of any of the box's interfaces.
+    pub fn pins_of(&self, iface: &str) -> PathBuf {
+        Path::new("/sys/fs/bpf/windlass").join(self.namespace().to_string()).join(iface)
     }
 
     /// The symbolic link among the pins by which it is known what their state is.
@@ -93,7 +98,12 @@ impl Net {
 
     /// What is known of it beside the pins themselves.
     pub fn record(&self, what: &str) -> PathBuf {
-        PathBuf::from(format!("/run/windlass/{}-r1{what}", self.namespace()))
+        self.record_of("r1", what)
+    }
+
+    /// The same of any of the box's interfaces.
+    pub fn record_of(&self, iface: &str, what: &str) -> PathBuf {
+        PathBuf::from(format!("/run/windlass/{}-{iface}{what}", self.namespace()))
     }
 
     /// Has the interface another clock than these, and is its datapath pinned? The record of who pinned it comes last.

@@ -142,7 +142,7 @@ fn an_interface_that_no_rule_names_any_more_is_released() {
     agent.says("r2: under control");
     put(folder.path(), &of_iface("r2"));
     agent.says("r1: released");
-    let is_pinned = |iface| net.pins().with_file_name(iface).exists();
+    let is_pinned = |iface| net.pins_of(iface).exists();
     assert!(!is_pinned("r1") && is_pinned("r2"));
     assert_eq!(net.clocks().len(), 2, "of r2");
     put(folder.path(), &of_iface("r[12]"));
