@@ -77,7 +77,22 @@ static __always_inline int wl_chunk_push(__u32 chunk)
 	return 0;
 }
 
-/* Takes chunk `index` of the flow from those that are free. */
+/*
+ * No record stands in the chunk any more. Whatever flow had it before: a record says which of its bytes may be sent, and those of
+ * another flow must never be. A tag alone could come round. Global: verified once.
+ */
+__noinline int wl_chunk_empty(__u32 chunk)
+{
+	struct wl_chunk_segs *segs = bpf_map_lookup_elem(&wl_segs, &chunk);
+
+	if (!segs)
+		return -1;
+	for (__u32 i = 0; i < WL_CHUNK_SLOTS; i++)
+		segs->seg[i].len_bytes = 0;
+	return 0;
+}
+
+/* Takes chunk `index` of the flow from those that are free, without records. */
 static __always_inline int wl_chunk_take(struct wl_flow *f, __u32 index)
 {
 	__u32 chunk;
@@ -87,6 +102,7 @@ static __always_inline int wl_chunk_take(struct wl_flow *f, __u32 index)
 		return 0;
 	if (wl_chunk_pop(&chunk))
 		return -1;
+	wl_chunk_empty(chunk);
 	f->chunks[index] = chunk + 1;
 	f->stored_chunks++;
 	return 0;
@@ -121,9 +137,11 @@ static long wl_release_step(__u32 i, void *ctx)
 	if (!chunk)
 		return 0;
 	chunk--;
-	/* the list's lock may not be had (Linux 6.16 and later): the flow keeps the chunk until it is asked again */
-	if (wl_chunk_push(chunk))
+	/* the list's lock may not be had (Linux 6.16 and later): the flow keeps the chunk until it is asked again, but no record */
+	if (wl_chunk_push(chunk)) {
+		wl_chunk_empty(chunk);
 		return 0;
+	}
 	r->f->chunks[index] = 0;
 	r->f->stored_chunks--;
 	return 0;
