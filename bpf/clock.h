@@ -8,10 +8,11 @@
 #define WL_BPF_CLOCK_H
 
 #include "build.h"
+#include "control.h"
 #include "depart.h"
-#include "flows.h"
 
 #define WL_FLOWS_PER_TICK 256u
+#define WL_REPAIRS_PER_TICK 256u /* of all flows; one flow's visit adds at most WL_REPAIRS_PER_VISIT */
 #define WL_REPAIR_TRIES 8u /* visits: memory, or the queue of the CPU, may be short for a while */
 #define WL_TELL_TRIES 3u /* likewise, after the first: wl_flow.untold has two bits */
 /* Linux lets BPF make no packet longer than 16 KiB less some hundred bytes of its own (SKB_MAX_ALLOC) */
@@ -75,14 +76,15 @@ static long wl_repair_step(__u32 i, void *ctx)
 	return 0;
 }
 
-static __always_inline void wl_repair(struct __sk_buff *skb, struct wl_flow *f, __u32 id, __u64 now_ns)
+/* Returns how many segments were retransmitted. */
+static __always_inline __u32 wl_repair(struct __sk_buff *skb, struct wl_flow *f, __u32 id, __u64 now_ns)
 {
 	__u64 rate = wl_pacing_bytes_ps(f);
 	struct wl_repair r = { .skb = skb, .f = f, .id = id, .now_ns = now_ns };
 
 	r.budget = wl_pacing_budget(f, now_ns, rate);
 	if (!r.budget)
-		return;
+		return 0;
 	bpf_loop(WL_REPAIRS_PER_VISIT, wl_repair_step, &r, 0);
 	if (r.failed)
 		wl_count(WL_C_REPAIR_FAILED);
@@ -91,10 +93,11 @@ static __always_inline void wl_repair(struct __sk_buff *skb, struct wl_flow *f, 
 	else if (r.failed && ++f->repairs_failed == WL_REPAIR_TRIES)
 		wl_give_repairs_up(id);
 	if (!r.segs)
-		return;
+		return 0;
 	wl_pacing_charge(f, now_ns, rate, r.bytes);
 	wl_count_n(WL_C_REPAIRED_SEGS, r.segs);
 	wl_count_n(WL_C_REPAIRED_BYTES, r.bytes);
+	return r.segs;
 }
 
 /* Losses that time alone has shown, and silence. */
@@ -183,15 +186,17 @@ __noinline int wl_clock_show(struct __sk_buff *skb, __u32 id, __u64 now_ns, __u3
 	return 0;
 }
 
-static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flow *f, __u32 id)
+/* Returns how many segments were retransmitted. */
+static __always_inline __u32 wl_serve_locked(struct __sk_buff *skb, struct wl_flow *f, __u32 id)
 {
 	struct wl_scratch *s = wl_scratch_get();
 	__u64 now_ns = bpf_ktime_get_ns();
 	__u32 edge = f->edge;
 	__u32 wait_us = 0;
+	__u32 segs = 0;
 
 	if (!s || f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
-		return;
+		return 0;
 	if (f->state == WL_FLOW_ACTIVE)
 		wait_us = wl_judge_by_time(f, id, &s->sample, now_ns);
 	if (wl_alg_is_due(&f->decision, now_ns / 1000)) {
@@ -200,19 +205,23 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 		wl_run_algorithm(f, id, WL_CALL_TIMER, 0, now_ns);
 	}
 	if (wl_has_repairs(f))
-		wl_repair(skb, f, id, now_ns);
+		segs = wl_repair(skb, f, id, now_ns);
 	if (wl_is_joining(f, id))
 		wl_tell_group(f, id, WL_TALK_ASK);
 	wl_clock_show(skb, id, now_ns, edge);
 	wl_arm_next(f, id, now_ns, wait_us);
+	return segs;
 }
 
-/* Serves flow `id`. Global: verified once, not inside the loop that calls it. */
+/*
+ * Serves flow `id`. Returns how many segments were retransmitted, or -1. Global: verified once, not inside the loop that calls it.
+ */
 __noinline int wl_serve(struct __sk_buff *skb, __u32 id)
 {
 	struct wl_flow *f = wl_flow_get(id);
 
 	struct wl_flow_wheel *w = bpf_map_lookup_elem(&wl_flow_wheels, &id);
+	int segs;
 
 	if (!f || !w || !skb)
 		return -1;
@@ -221,21 +230,30 @@ __noinline int wl_serve(struct __sk_buff *skb, __u32 id)
 		wl_due_push(id, w);
 		return -1;
 	}
-	wl_serve_locked(skb, f, id);
+	segs = wl_serve_locked(skb, f, id);
 	wl_unlock(f);
-	return 0;
+	return segs;
 }
+
+struct wl_due_round {
+	struct __sk_buff *skb;
+	__u32 segs; /* retransmitted so far */
+};
 
 static long wl_due_step(__u32 i, void *ctx)
 {
-	struct __sk_buff **skb = ctx;
+	struct wl_due_round *r = ctx;
 	struct wl_due due;
+	int segs;
 
-	/* who was queued in this round had its turn */
-	if (bpf_map_peek_elem(&wl_due, &due) || due.round == wl_clock_state.round ||
-	    bpf_map_pop_elem(&wl_due, &due))
+	/* what was queued in this round was served; and what a round leaves in the queue is first in the next one */
+	if (r->segs >= WL_REPAIRS_PER_TICK || bpf_map_peek_elem(&wl_due, &due) ||
+	    due.round == wl_clock_state.round || bpf_map_pop_elem(&wl_due, &due))
 		return 1;
-	wl_serve(*skb, due.id);
+	wl_control_go_on(due.id);
+	segs = wl_serve(r->skb, due.id);
+	if (segs > 0)
+		r->segs += segs;
 	return 0;
 }
 

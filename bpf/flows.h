@@ -244,7 +244,7 @@ __noinline int wl_give_repairs_up(__u32 id)
 /* Ends the bypass if all in flight is in the store again. */
 static __always_inline void wl_bypass_check(struct wl_flow *f)
 {
-	if (f->state != WL_FLOW_BYPASS || !wl_track_is_whole(f))
+	if (f->state != WL_FLOW_BYPASS || !wl_track_is_whole(f) || wl_track_is_behind(f))
 		return;
 	wl_count(WL_C_BYPASS_ENDED);
 	f->state = WL_FLOW_ACTIVE;

@@ -5,7 +5,7 @@
 
 #include "../core/flow/leave.h"
 #include "../core/window/rwnd.h"
-#include "flows.h"
+#include "control.h"
 #include "intact.h"
 #include "outside.h"
 #include "rewrite.h"
@@ -76,47 +76,6 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id, __u64 
 		s->sample.now_us = now_us;
 		wl_run_algorithm(f, id, WL_CALL_INIT, 0, now_ns);
 	}
-}
-
-/* An ACK of a controlled flow: scoreboard, algorithm, edge. Returns wait_us of wl_loss_detect(). */
-static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_scratch *s, __u64 now_ns)
-{
-	struct wl_sample *sample = &s->sample;
-	__u32 una_seg = f->una_seg;
-	__u32 lost_segs = f->lost_segs;
-	__u32 calls = 0, bad_sacks = 0, wait_us;
-	/*
-	 * nothing of it found room in the store: nothing can be measured, and no algorithm could do better than blindly. A
-	 * probe of the path's MTU wants no room
-	 */
-	int is_alone = f->state == WL_FLOW_BYPASS && !f->stored_chunks && !f->hole_is_mtu_probe;
-
-	wl_supply_check(f, now_ns / 1000);
-	__builtin_memset(sample, 0, sizeof(*sample));
-	wait_us = wl_track_ack(f, &s->ack, sample, &bad_sacks);
-	wl_store_release(f, una_seg);
-	if (bad_sacks)
-		wl_count_n(WL_C_SACK_OUTSIDE, bad_sacks);
-	if (f->lost_segs != lost_segs)
-		wl_count_n(WL_C_LOST_SEGS, f->lost_segs - lost_segs);
-	if (sample->events & WL_EV_UNDO)
-		wl_count(WL_C_UNDOS);
-	if (is_alone) {
-		f->edge = wl_seq_max(f->edge, f->rcv_edge);
-		return wait_us;
-	}
-	if (sample->events & WL_EV_RECOVERY_ENTER)
-		calls |= WL_CALL_LOSS;
-	if ((f->flags & WL_FLOW_ECN) && s->ack.has_ece && wl_track_mark(f, sample))
-		calls |= WL_CALL_ECN;
-	if (sample->newly_delivered_bytes || sample->lost_bytes || sample->events)
-		calls |= WL_CALL_ACK;
-	if (wl_alg_is_due(&f->decision, now_ns / 1000) && !wl_clock_runs(now_ns))
-		calls |= WL_CALL_TIMER;
-	if (calls)
-		wl_run_algorithm(f, id, calls, 0, now_ns);
-	wl_edge_advance(f, now_ns, wl_clock_runs(now_ns));
-	return wait_us;
 }
 
 /* The window field that the sender shall see with acknowledgement `ack`. */

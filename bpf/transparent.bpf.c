@@ -93,11 +93,12 @@ int wl_to_sender(struct __sk_buff *skb)
 /* Serves what is due, in packets made of skb. Returns how long the clock's frame is to be. */
 static __always_inline __u32 wl_clock_round(struct __sk_buff *skb, __u64 now_ns)
 {
+	struct wl_due_round round = { .skb = skb };
 	__u32 frame_bytes;
 
 	wl_wheel_turn(now_ns);
 	wl_clock_state.round++;
-	bpf_loop(WL_FLOWS_PER_TICK, wl_due_step, &skb, 0);
+	bpf_loop(WL_FLOWS_PER_TICK, wl_due_step, &round, 0);
 	frame_bytes = wl_clock_frame_bytes(now_ns);
 	/* one for each round until the next, so that all have their turn as soon as without rest */
 	for (__u32 bytes = 0; wl_config.flows_max && bytes < frame_bytes; bytes += WL_CLOCK_FRAME_BYTES)

@@ -28,7 +28,7 @@
 #define WL_CLOCK_REST_ROUNDS 16u /* with nothing to do it comes by at every sixteenth round at least */
 #define WL_CLOCK_FRAME_BYTES 60u /* on the wire, as tbf counts it */
 #define WL_ETH_P_CLOCK 0x88b5 /* of its frame: IEEE 802 local experimental */
-#define WL_REPAIRS_PER_VISIT 64u /* segments of one flow */
+#define WL_REPAIRS_PER_VISIT 32u /* segments of one flow */
 
 /*
  * Names a flow: always seen from the controlled sender, so that both directions give the same key.

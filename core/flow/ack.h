@@ -125,13 +125,23 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	return !wl_before(c->at, c->ack);
 }
 
+/* A block the sender's scoreboard can use: in order, above una, within what was sent. One may span half the sequence space. */
+WL_INLINE int wl_sack_is_valid(const struct wl_flow *f, wl_u32 start, wl_u32 end)
+{
+	wl_u32 from = start - f->una;
+	wl_u32 to = end - f->una;
+
+	return from && from < to && to <= f->nxt - f->una;
+}
+
 struct wl_sack {
 	struct wl_flow *f;
 	struct wl_delivery *d;
 	wl_u32 at;
 	wl_u32 start;
 	wl_u32 end;
-	wl_u32 done_until;
+	wl_u32 done_until; /* valid with is_done */
+	wl_u32 is_done; /* else the rest of the block waits (work.h) */
 };
 
 static long wl_sack_step(wl_u32 i, void *ctx)
@@ -142,14 +152,18 @@ static long wl_sack_step(wl_u32 i, void *ctx)
 	wl_u32 slot;
 
 	(void)i;
-	if (!wl_before(c->at, c->end))
+	if (!wl_before(c->at, c->end)) {
+		c->is_done = 1;
 		return 1;
+	}
+	c->d->sack_steps_left--;
 	seg = wl_walk(f, &c->at, &slot);
 	if (!seg || wl_before(seg->seq, c->start) || (seg->flags & WL_SEG_SACKED))
 		return 0;
 	if (wl_after(seg->seq + seg->len_bytes, c->end)) {
 		if (wl_seg_cut(f, slot, c->end)) {
 			c->done_until = seg->seq;
+			c->is_done = 1;
 			return 1;
 		}
 		c->done_until = seg->seq + seg->len_bytes;
@@ -164,34 +178,87 @@ static long wl_sack_step(wl_u32 i, void *ctx)
 	return 0;
 }
 
-/* Marks what [start, end) says is delivered; a block that only grew since the last ACK costs only its growth. */
-WL_GLOBAL int wl_sack_block(struct wl_flow *f, struct wl_delivery *d, wl_u32 start, wl_u32 end)
+/*
+ * Marks records of [from, end) delivered, as far as the ACK's work allows. Block `i` of the cache begins at or before `from` and is
+ * done up to there; it is unfinished when that is not far enough.
+ */
+WL_GLOBAL int wl_sack_mark(struct wl_flow *f, struct wl_delivery *d, wl_u32 i, wl_u32 from, wl_u32 end)
 {
-	if (!f || !d)
+	if (!f || !d || i >= WL_SACK_CACHE)
 		return -1;
-	struct wl_sack c = { .f = f, .d = d, .start = start, .end = end, .done_until = end };
-	struct wl_sack_cache *hit = 0;
+	struct wl_sack c = { .f = f, .d = d, .at = from, .start = from, .end = end, .done_until = end };
+	wl_u32 steps = wl_slots_between(f, from, end);
+	wl_u32 least = d->sack_steps_left == WL_SACK_STEPS ? WL_SACK_LEAST_STEPS : 0;
 
-	/* while nothing is reported the cache holds nothing that lies ahead */
-	for (int i = 0; f->sacked_bytes && i < WL_SACK_CACHE; i++)
-		if (f->sack_cache[i].start == start)
-			hit = &f->sack_cache[i];
-	if (hit && wl_after(hit->end, start)) {
-		if (!wl_after(end, hit->end))
-			return 0;
-		c.start = hit->end;
+	d->sack_steps_left = wl_max(wl_sat_sub(d->sack_steps_left, wl_seg_begin(f, from)), least);
+	c.is_done = steps <= d->sack_steps_left;
+	wl_loop(c.is_done ? steps : d->sack_steps_left, wl_sack_step, &c);
+	if (c.is_done || !wl_before(c.at, end)) {
+		f->sack_cache[i].end = f->sack_want[i] = c.done_until;
+		return 0;
 	}
-	if (!hit) {
-		f->sack_cache[2] = f->sack_cache[1];
-		f->sack_cache[1] = f->sack_cache[0];
-		hit = &f->sack_cache[0];
-	}
-	c.at = c.start;
-	wl_seg_begin(f, c.start);
-	wl_loop(wl_slots_between(f, c.start, end), wl_sack_step, &c);
-	hit->start = start;
-	hit->end = c.done_until;
+	f->sack_cache[i].end = c.at;
+	f->sack_want[i] = end;
+	f->todo |= WL_TODO_SACK;
 	return 0;
+}
+
+/* Where a block that begins at `start` stands in the cache; WL_SACK_CACHE: nowhere. */
+WL_INLINE wl_u32 wl_sack_cached(const struct wl_flow *f, wl_u32 start)
+{
+	/* while nothing is reported the cache holds nothing that lies ahead */
+	for (wl_u32 i = 0; (f->sacked_bytes || (f->todo & WL_TODO_SACK)) && i < WL_SACK_CACHE; i++)
+		if (f->sack_cache[i].start == start)
+			return i;
+	return WL_SACK_CACHE;
+}
+
+/*
+ * Marks what [start, end) reports as delivered: a block that only grew since the last ACK costs only its growth, and no ACK more
+ * than its share of work (work.h).
+ */
+WL_INLINE void wl_sack_block(struct wl_flow *f, struct wl_delivery *d, wl_u32 start, wl_u32 end)
+{
+	wl_u32 i = wl_sack_cached(f, start);
+	wl_u32 from = start;
+
+	if (i < WL_SACK_CACHE && wl_after(f->sack_cache[i].end, start)) {
+		from = f->sack_cache[i].end;
+		if (!wl_after(end, from))
+			return;
+	}
+	if (!d->sack_steps_left)
+		return;
+	if (i >= WL_SACK_CACHE) {
+		f->sack_cache[2] = f->sack_cache[1];
+		f->sack_want[2] = f->sack_want[1];
+		f->sack_cache[1] = f->sack_cache[0];
+		f->sack_want[1] = f->sack_want[0];
+		i = 0;
+		f->sack_cache[0].start = start;
+	}
+	wl_sack_mark(f, d, i, from, end);
+}
+
+/* Goes on with blocks of earlier ACKs that are unfinished. */
+WL_INLINE void wl_sack_go_on(struct wl_flow *f, struct wl_delivery *d)
+{
+	f->todo &= ~WL_TODO_SACK;
+	for (wl_u32 i = 0; i < WL_SACK_CACHE; i++) {
+		wl_u32 end = f->sack_cache[i].end;
+		wl_u32 want = f->sack_want[i];
+
+		/* una may have passed it meanwhile */
+		if (end == want || !wl_sack_is_valid(f, end, want)) {
+			f->sack_want[i] = end;
+			continue;
+		}
+		if (!d->sack_steps_left) {
+			f->todo |= WL_TODO_SACK;
+			break;
+		}
+		wl_sack_mark(f, d, i, end, want);
+	}
 }
 
 enum wl_ack_kind {
@@ -254,12 +321,6 @@ WL_INLINE void wl_offered(struct wl_flow *f, wl_u32 ack, wl_u32 edge, wl_u32 now
 	f->rcv_edge = edge;
 }
 
-/* A block the sender's scoreboard can use: in order, above una, within what was sent. */
-WL_INLINE int wl_sack_is_valid(const struct wl_flow *f, wl_u32 start, wl_u32 end)
-{
-	return wl_before(start, end) && wl_after(start, f->una) && !wl_after(end, f->nxt);
-}
-
 /* Where a block ends in the stream: a FIN that has arrived is reported too, and is no byte of it. */
 WL_INLINE wl_u32 wl_sack_data_end(const struct wl_flow *f, wl_u32 end)
 {
@@ -270,8 +331,10 @@ WL_INLINE wl_u32 wl_sack_data_end(const struct wl_flow *f, wl_u32 end)
 WL_INLINE void wl_track_passed(struct wl_flow *f)
 {
 	/* nothing is in flight */
-	if (f->una == f->nxt)
+	if (f->una == f->nxt) {
 		f->hole_bytes = 0;
+		f->todo = 0;
+	}
 	if (!wl_before(f->una, f->dsack_round))
 		f->flags &= ~WL_FLOW_DSACK_SEEN;
 	/* nothing sent so long ago is still reported to have arrived twice */
@@ -289,31 +352,64 @@ WL_INLINE void wl_track_hole_acked(struct wl_flow *f, wl_u32 bytes)
 		f->hole_is_mtu_probe = 0;
 }
 
-/* Takes a cumulative acknowledgement of una < ack <= snd_max. */
-WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d, wl_u32 ack)
+/*
+ * Takes the cumulative acknowledgement wl_flow.acked, una < acked <= nxt, as far as the event's work allows: una moves up to
+ * where records are taken off, at least one slot further.
+ */
+WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 {
 	if (!f || !d)
 		return -1;
-	wl_u32 end = wl_seq_min(ack, f->nxt);
-	struct wl_cum c = { .f = f, .d = d, .at = f->una_seg, .ack = end, .una_seg = end };
+	wl_u32 end = f->acked;
+	wl_u32 hole_end = wl_track_hole_at_una(f);
+	struct wl_cum c = { .f = f,
+			    .d = d,
+			    .at = hole_end == f->una ? f->una_seg : wl_seq_min(hole_end, end),
+			    .ack = end,
+			    .una_seg = end,
+			    .hole_bytes = end - f->una,
+			    .proof = wl_proof_of_copies(f, end) };
+	wl_u32 steps = wl_slots_between(f, c.at, end);
+	int is_part;
 
-	c.proof = wl_proof_of_copies(f, end);
-	f->dupacks = f->flags & WL_FLOW_RECOVERY ? wl_dupacks_left(f, end) : 0;
-	if (wl_after(end, f->una)) {
-		c.hole_bytes = end - f->una;
-		wl_loop(wl_slots_between(f, f->una_seg, end), wl_cum_step, &c);
-		/* what was sent once may have waited for the rest, and times nothing (Karn) */
-		if (c.has_resent)
-			d->rtt_us = 0;
-		wl_track_hole_acked(f, c.hole_bytes);
-		d->newly_bytes += end - f->una - c.again_bytes;
-		f->una = end;
-		f->una_seg = c.una_seg;
-		f->fack = wl_seq_max(f->fack, end);
-		f->judged = wl_seq_max(f->judged, c.una_seg);
-		wl_track_passed(f);
+	wl_loop(steps < WL_CUMULATIVE_STEPS ? steps : WL_CUMULATIVE_STEPS, wl_cum_step, &c);
+	is_part = steps > WL_CUMULATIVE_STEPS && wl_before(c.at, end);
+	if (is_part) {
+		/* the newest record is still to come: what this part would time is longer ago */
+		c.has_resent = 1;
+		c.hole_bytes -= end - c.at;
+		end = c.at;
+		c.una_seg = end;
 	}
+	/* all parts of an ACK are one duplicate less than they have segments */
+	f->dupacks = f->flags & WL_FLOW_RECOVERY ? wl_sat_sub(wl_dupacks_left(f, end), is_part) : 0;
+	/* what was sent once may have waited for the rest, and times nothing (Karn) */
+	if (c.has_resent)
+		d->rtt_us = 0;
+	wl_track_hole_acked(f, c.hole_bytes);
+	d->newly_bytes += end - f->una - c.again_bytes;
+	f->una = end;
+	f->una_seg = c.una_seg;
+	f->fack = wl_seq_max(f->fack, end);
+	f->judged = wl_seq_max(f->judged, c.una_seg);
+	wl_track_passed(f);
 	return 0;
+}
+
+/* Has an ACK left work on the scoreboard? */
+WL_INLINE int wl_track_is_behind(const struct wl_flow *f)
+{
+	return wl_is_acked_in_part(f) || (f->todo & WL_TODO_SACK);
+}
+
+/* What wl_track_ack() goes on with when no ACK comes: one that acknowledges and reports nothing new, nor counts as a duplicate. */
+WL_INLINE void wl_ack_repeat(const struct wl_flow *f, struct wl_ack *a, wl_u32 now_us)
+{
+	a->ack = f->una;
+	a->now_us = now_us;
+	a->sack_count = 0;
+	a->says_more = 1;
+	a->has_ece = 0;
 }
 
 /*
@@ -408,19 +504,26 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 {
 	if (!f || !a || !s || !bad_sacks)
 		return 0;
-	struct wl_delivery d = { .now_us = a->now_us, .prior_fack = f->fack };
+	struct wl_delivery d = { .now_us = a->now_us, .prior_fack = f->fack, .sack_steps_left = WL_SACK_STEPS };
 	wl_u32 una = f->una;
 	wl_u32 wait_us = 0;
 	wl_u32 sacks = 0;
+	int was_part = wl_is_acked_in_part(f);
 	/* a mark is no mistake; and what a sender mends itself in a bypass need not come by */
 	int reduction_stands = (a->has_ece && (f->flags & WL_FLOW_ECN)) || f->state != WL_FLOW_ACTIVE;
 	int has_dsack;
 
 	s->now_us = a->now_us;
 	s->inflight_before_bytes = wl_pipe_bytes(f);
-	if (wl_after(a->ack, una))
-		wl_track_cumulative(f, &d, a->ack);
+	if (wl_after(a->ack, f->acked))
+		f->acked = wl_seq_min(a->ack, f->nxt);
+	if (wl_is_acked_in_part(f))
+		wl_track_cumulative(f, &d);
+	if (was_part)
+		d.rtt_us = 0;
 	s->acked_bytes = f->una - una;
+	if (f->todo & WL_TODO_SACK)
+		wl_sack_go_on(f, &d);
 	has_dsack = a->sack_count && wl_track_dsack(f, a);
 	if (has_dsack && (f->flags & WL_FLOW_PROBED))
 		f->flags |= WL_FLOW_ACKS_LATE;
@@ -460,11 +563,11 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 	}
 	s->lost_bytes = wl_loss_detect(f, a->now_us, &wait_us);
 	/* answers to probes of a closed window repeat it, too */
-	if (!(f->flags & WL_FLOW_SACK) && f->una != f->nxt && !wl_is_closed(f)) {
+	if (!(f->flags & WL_FLOW_SACK) && f->una != f->nxt && !wl_is_closed(f) && !wl_is_acked_in_part(f)) {
 		if (a->ack == una && !a->says_more && !s->acked_bytes)
 			f->dupacks += f->dupacks < 255;
 		if (wl_newreno_loses_head(f, s->acked_bytes))
-			s->lost_bytes += wl_lose_first(f, 1, a->now_us);
+			s->lost_bytes += wl_lose_first(f);
 	}
 	if (s->lost_bytes && !(f->flags & WL_FLOW_RECOVERY))
 		wl_recovery_enter(f, s);

@@ -8,6 +8,7 @@
 
 #include "../datapath.h"
 #include "seq.h"
+#include "work.h"
 
 #define WL_NO_SLOT 0xffffu
 #define WL_MSS_MIN_BYTES \
@@ -224,14 +225,23 @@ struct wl_flow {
 	struct wl_decision decision;
 	struct wl_alg_state alg;
 	wl_u16 chunks[WL_FLOW_CHUNKS]; /* chunk number + 1; 0: none. Indexed by stream offset / chunk size */
+
+	/* work that is left for the next event (work.h) */
+	wl_u32 acked; /* newest cumulative acknowledgement; what lies between una and it is still to be taken off */
+	wl_u32 sack_want
+		[WL_SACK_CACHE]; /* where a block of sack_cache ends that is done up to its end there only */
+	wl_u32 lose_at; /* with WL_TODO_LOSE or WL_TODO_UNSACK, as the next two */
+	wl_u32 lose_end;
+	wl_u32 lose_before_us;
+	wl_u32 resent_bytes; /* in the resent list */
+	wl_u8 todo; /* bits of enum wl_todo */
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&
 		       __builtin_offsetof(struct wl_flow, hole_at_us) < 128,
 	       "cache lines of a watched flow");
 _Static_assert(WL_FLOW_CHUNKS <= 255, "wl_flow.stored_chunks");
-_Static_assert(sizeof(struct wl_flow) == 12 * 64,
-	       "memory of a flow, which with the other maps is to stay below 1 KiB");
+_Static_assert(sizeof(struct wl_flow) == 13 * 64, "memory of a flow, which with the other maps is about 1 KiB");
 
 /* The slot of a byte of the stream. */
 WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)
@@ -244,6 +254,20 @@ WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)
  * wl_seg_is_live() says so; a slot may hold a record of an earlier lap, or of another flow.
  */
 static struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot);
+
+/* Is some of what the receiver has acknowledged still to be taken off (work.h)? */
+WL_INLINE int wl_is_acked_in_part(const struct wl_flow *f)
+{
+	return wl_after(f->acked, f->una);
+}
+
+/* Blocks that were reported before are looked at again from their begin when they are reported once more. */
+WL_INLINE void wl_sack_cache_forget(struct wl_flow *f)
+{
+	for (int i = 0; i < WL_SACK_CACHE; i++)
+		f->sack_cache[i].start = f->sack_cache[i].end = f->sack_want[i] = f->una;
+	f->todo &= ~WL_TODO_SACK;
+}
 
 /*
  * Bytes in the network: sent, not delivered and not known to be lost. A record that una has entered counts whole, as

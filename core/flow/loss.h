@@ -12,7 +12,6 @@
 #define WL_REO_WND_MULT_MAX 16 /* the window is capped at srtt anyway; this only keeps the multiplier small */
 #define WL_REO_WND_PERSIST 16 /* RFC 8985: recoveries for which a raised multiplier is kept */
 #define WL_DUPACK_THRESHOLD 3
-#define WL_RESENT_JUDGED_AT_ONCE 128u
 
 /* The most recently sent record that was delivered moves RACK's clock (RFC 8985, section 6.2, steps 2 and 3). */
 WL_INLINE void wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg, const struct wl_delivery *d)
@@ -72,6 +71,7 @@ struct wl_judge {
 	wl_u32 reo_wnd_us;
 	wl_u32 lost_bytes;
 	wl_u32 wait_us; /* until the next record can be judged; 0: no such record */
+	wl_u32 is_done; /* else more can be judged at once (work.h) */
 };
 
 /* Time until RACK gives the record up; 0: it is lost; ~0: nothing sent after it was delivered. */
@@ -99,15 +99,20 @@ static long wl_judge_first_copy(wl_u32 i, void *ctx)
 	wl_u32 slot, wait_us;
 
 	(void)i;
-	if (!wl_before(j->at, f->nxt))
+	if (!wl_before(j->at, f->nxt)) {
+		j->is_done = 1;
 		return 1;
+	}
 	seg = wl_walk(f, &j->at, &slot);
-	if (!seg || wl_before(seg->seq, f->judged))
+	if (!seg || wl_before(seg->seq, f->judged)) {
+		f->judged = wl_seq_min(j->at, f->nxt);
 		return 0;
+	}
 	if (!(seg->flags & (WL_SEG_SACKED | WL_SEG_LOST | WL_SEG_RESENT))) {
 		wait_us = wl_rack_wait_us(j, seg);
 		if (wait_us) {
 			wl_judge_wait(j, wait_us);
+			j->is_done = 1;
 			return 1;
 		}
 		wl_seg_mark_lost(f, seg, slot);
@@ -126,6 +131,7 @@ static long wl_judge_resent(wl_u32 i, void *ctx)
 	wl_u32 wait_us;
 
 	(void)i;
+	j->is_done = 1;
 	if (slot == WL_NO_SLOT)
 		return 1;
 	slot &= WL_FLOW_SLOTS - 1;
@@ -137,9 +143,64 @@ static long wl_judge_resent(wl_u32 i, void *ctx)
 		wl_judge_wait(j, wait_us);
 		return 1;
 	}
+	j->is_done = 0;
 	wl_seg_mark_lost(f, seg, slot);
 	j->lost_bytes += seg->len_bytes;
 	return 0;
+}
+
+struct wl_lose {
+	struct wl_flow *f;
+	wl_u32 lost_bytes;
+};
+
+/* Takes back that the record was reported to have arrived. */
+WL_INLINE void wl_unsack(struct wl_flow *f, struct wl_seg *seg)
+{
+	seg->flags &= ~WL_SEG_SACKED;
+	f->sacked_bytes -= seg->len_bytes;
+	f->delivered_bytes -= seg->len_bytes;
+}
+
+/* Was it sent so lately that nothing could be known of it at the timeout (RFC 8985, section 6.3)? The head was not spared. */
+WL_INLINE int wl_is_spared(const struct wl_flow *f, const struct wl_seg *seg)
+{
+	return seg->seq != f->una_seg && !(seg->flags & WL_SEG_LOST) &&
+	       wl_after(seg->sent_at_us, f->lose_before_us);
+}
+
+static long wl_lose_step(wl_u32 i, void *ctx)
+{
+	struct wl_lose *c = ctx;
+	struct wl_flow *f = c->f;
+	struct wl_seg *seg;
+	wl_u32 slot;
+
+	(void)i;
+	if (!wl_before(f->lose_at, f->lose_end))
+		return 1;
+	seg = wl_walk(f, &f->lose_at, &slot);
+	if (!seg)
+		return 0;
+	if ((seg->flags & WL_SEG_SACKED) && (f->todo & WL_TODO_UNSACK))
+		wl_unsack(f, seg);
+	if (!(f->todo & WL_TODO_LOSE) || (seg->flags & WL_SEG_SACKED) || wl_is_spared(f, seg))
+		return 0;
+	c->lost_bytes += wl_seg_lose(f, seg, slot, 0);
+	return 0;
+}
+
+/* Goes on with what a timeout, or reneging, has begun. Returns bytes newly lost. */
+WL_INLINE wl_u32 wl_lose_go_on(struct wl_flow *f)
+{
+	struct wl_lose c = { .f = f };
+
+	f->lose_at = wl_seq_max(f->lose_at, f->una_seg);
+	if (wl_before(f->lose_at, f->lose_end))
+		wl_loop(WL_LOSE_STEPS, wl_lose_step, &c);
+	if (!wl_before(f->lose_at, f->lose_end))
+		f->todo &= ~(WL_TODO_LOSE | WL_TODO_UNSACK);
+	return c.lost_bytes;
 }
 
 /*
@@ -153,51 +214,41 @@ WL_GLOBAL wl_u32 wl_loss_detect(struct wl_flow *f, wl_u32 now_us, wl_u32 *wait_u
 	struct wl_judge j = { .f = f, .now_us = now_us };
 
 	*wait_us = 0;
-	if (!f->rack_rtt_us || f->una == f->nxt)
+	if (f->una == f->nxt)
 		return 0;
+	if (f->todo & (WL_TODO_LOSE | WL_TODO_UNSACK))
+		j.lost_bytes = wl_lose_go_on(f);
+	/* what is acknowledged, or unfinished blocks report, is not lost; and what a timeout loses is not judged besides */
+	if (f->todo || wl_is_acked_in_part(f)) {
+		*wait_us = 1;
+		return j.lost_bytes;
+	}
+	if (!f->rack_rtt_us)
+		return j.lost_bytes;
 	j.reo_wnd_us = wl_reo_wnd_us(f);
 	f->judged = wl_seq_max(f->judged, f->una_seg);
 	if (wl_before(f->judged, f->nxt)) {
 		wl_u32 slots = wl_slots_between(f, f->judged, f->nxt);
 
 		j.at = f->judged;
-		wl_loop_mostly_once(slots, wl_judge_first_copy, &j);
+		j.is_done = slots <= WL_JUDGE_STEPS;
+		wl_loop_mostly_once(j.is_done ? slots : WL_JUDGE_STEPS, wl_judge_first_copy, &j);
+		if (!j.is_done)
+			wl_judge_wait(&j, 1);
 	}
-	if (f->resent_head != WL_NO_SLOT)
-		wl_loop_mostly_once(WL_RESENT_JUDGED_AT_ONCE, wl_judge_resent, &j);
+	if (f->resent_head != WL_NO_SLOT) {
+		wl_loop_mostly_once(WL_JUDGE_RESENT_STEPS, wl_judge_resent, &j);
+		if (!j.is_done)
+			wl_judge_wait(&j, 1);
+	}
 	*wait_us = j.wait_us;
 	return j.lost_bytes;
-}
-
-struct wl_take_back {
-	struct wl_flow *f;
-	wl_u32 at;
-	wl_u32 delivered_bytes; /* as it will be */
-};
-
-static long wl_take_back_step(wl_u32 i, void *ctx)
-{
-	struct wl_take_back *c = ctx;
-	struct wl_seg *seg;
-	wl_u32 slot;
-
-	(void)i;
-	if (!wl_before(c->at, c->f->nxt))
-		return 1;
-	seg = wl_walk(c->f, &c->at, &slot);
-	if (!seg)
-		return 0;
-	seg->flags &= ~WL_SEG_SACKED;
-	/* no rate is measured from a state of delivery that is still to come */
-	if (wl_after(seg->delivered_bytes, c->delivered_bytes))
-		seg->delivered_bytes = c->delivered_bytes;
-	return 0;
 }
 
 /*
  * A receiver short of memory may throw away what it has reported to have arrived beyond a hole, as Linux does: its
  * acknowledgement then stops in front of such a stretch. Nothing of what it has reported holds then (RFC 2018, section 8).
- * Judged after a silence, as Linux does: reports may have overtaken each other.
+ * Judged after a silence, as Linux does: reports may have been reordered. Marks are taken back by and by (work.h).
  */
 WL_GLOBAL int wl_reneged_check(struct wl_flow *f)
 {
@@ -205,75 +256,76 @@ WL_GLOBAL int wl_reneged_check(struct wl_flow *f)
 		return -1;
 	wl_u32 slot = f->sacked_bytes ? wl_seg_find(f, f->una) : WL_NO_SLOT;
 	struct wl_seg *seg = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
-	struct wl_take_back c = { .f = f, .at = f->una_seg };
 
 	if (!seg || !(seg->flags & WL_SEG_SACKED))
 		return 0;
-	f->delivered_bytes -= f->sacked_bytes;
-	c.delivered_bytes = f->delivered_bytes;
-	wl_loop(wl_slots_between(f, f->una_seg, f->nxt), wl_take_back_step, &c);
-	f->sacked_bytes = 0;
 	f->fack = f->una;
 	f->judged = f->una_seg;
-	for (int i = 0; i < WL_SACK_CACHE; i++)
-		f->sack_cache[i].start = f->sack_cache[i].end = f->una;
+	wl_sack_cache_forget(f);
+	f->todo |= WL_TODO_UNSACK;
+	f->lose_at = f->una_seg;
+	f->lose_end = f->nxt;
+	wl_lose_go_on(f);
 	return 1;
 }
 
-struct wl_lose_all {
+struct wl_lose_first {
 	struct wl_flow *f;
 	wl_u32 at;
 	wl_u32 lost_bytes;
-	wl_u32 left; /* records to mark */
-	wl_u32 is_urgent; /* before all that wait already */
-	wl_u32 spares; /* what was sent after spared_after_us, the head apart */
-	wl_u32 spared_after_us;
 };
 
-/* Behind the head: was it sent so lately that nothing could be heard of it yet (RFC 8985, section 6.3)? */
-WL_INLINE int wl_is_spared(const struct wl_lose_all *all, const struct wl_seg *seg)
+static long wl_lose_first_step(wl_u32 i, void *ctx)
 {
-	return all->spares && seg->seq != all->f->una_seg && !(seg->flags & WL_SEG_LOST) &&
-	       wl_after(seg->sent_at_us, all->spared_after_us);
-}
-
-static long wl_lose_step(wl_u32 i, void *ctx)
-{
-	struct wl_lose_all *all = ctx;
+	struct wl_lose_first *c = ctx;
 	struct wl_seg *seg;
 	wl_u32 slot;
 
 	(void)i;
-	if (!all->left || !wl_before(all->at, all->f->nxt))
+	if (!wl_before(c->at, c->f->nxt))
 		return 1;
-	seg = wl_walk(all->f, &all->at, &slot);
-	if (!seg || (seg->flags & WL_SEG_SACKED) || wl_is_spared(all, seg))
+	seg = wl_walk(c->f, &c->at, &slot);
+	if (!seg || (seg->flags & WL_SEG_SACKED))
 		return 0;
-	if (all->is_urgent)
-		wl_seg_clip(all->f, seg, slot);
-	all->lost_bytes += wl_seg_lose(all->f, seg, slot, all->is_urgent);
-	all->left--;
-	return 0;
+	wl_seg_clip(c->f, seg, slot);
+	c->lost_bytes = wl_seg_lose(c->f, seg, slot, 1);
+	return 1;
 }
 
 /*
- * Marks the first `limit` undelivered records lost (a timeout, or three duplicate ACKs without SACK) and has them wait in
- * stream order, whatever was sent again before or waits already: the head is what everyone waits for. Behind others it
- * might never leave, for without SACK nothing of what is sent before it counts. With SACK a timeout leaves to RACK what may
- * still be heard of. Returns the bytes newly lost.
+ * Marks the first undelivered record lost (a tail probe, or three duplicate ACKs without SACK), before all that waits already: the
+ * head is what the stream waits for. Behind others it might never leave, for without SACK nothing of what is sent before it
+ * counts. Returns the bytes newly lost.
  */
-WL_GLOBAL wl_u32 wl_lose_first(struct wl_flow *f, wl_u32 limit, wl_u32 now_us)
+WL_GLOBAL wl_u32 wl_lose_first(struct wl_flow *f)
 {
 	if (!f)
 		return 0;
-	struct wl_lose_all all = { .f = f, .at = f->una_seg, .left = limit, .is_urgent = limit == 1 };
+	wl_u32 hole_end = wl_track_hole_at_una(f);
+	struct wl_lose_first c = { .f = f, .at = hole_end == f->una ? f->una_seg : hole_end };
 
-	all.spares = limit != 1 && (f->flags & WL_FLOW_SACK);
-	all.spared_after_us = now_us - (f->rack_rtt_us ? f->rack_rtt_us : f->srtt_us) - wl_reo_wnd_us(f);
+	if (f->una != f->nxt)
+		wl_loop(WL_LOSE_STEPS, wl_lose_first_step, &c);
+	return c.lost_bytes;
+}
+
+/*
+ * A timeout: undelivered records are lost and wait in stream order, whatever was retransmitted before or waits already; with SACK
+ * those are spared of which RACK may still learn. Some at once, the others by and by (work.h). Returns the bytes newly lost now.
+ */
+WL_GLOBAL wl_u32 wl_lose_all(struct wl_flow *f, wl_u32 now_us)
+{
+	if (!f)
+		return 0;
 	if (f->una == f->nxt)
 		return 0;
-	wl_loop(wl_slots_between(f, f->una_seg, f->nxt), wl_lose_step, &all);
-	return all.lost_bytes;
+	f->lose_before_us = now_us;
+	if (f->flags & WL_FLOW_SACK)
+		f->lose_before_us -= (f->rack_rtt_us ? f->rack_rtt_us : f->srtt_us) + wl_reo_wnd_us(f);
+	f->todo |= WL_TODO_LOSE;
+	f->lose_at = f->una_seg;
+	f->lose_end = f->nxt;
+	return wl_lose_go_on(f);
 }
 
 #endif

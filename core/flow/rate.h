@@ -14,6 +14,7 @@ struct wl_delivery {
 	wl_u32 now_us;
 	wl_u32 prior_fack; /* the flow's fack before this ACK */
 	wl_u32 newly_bytes; /* newly delivered, cumulatively or selectively */
+	wl_u32 sack_steps_left; /* work.h */
 	wl_u32 rtt_us; /* of the newest record sent once; 0: none */
 	wl_u32 rtt_sent_at_us;
 	/* the record sent last among those delivered; valid with has_rate */
@@ -87,6 +88,9 @@ WL_INLINE void wl_rate_finish(struct wl_flow *f, const struct wl_delivery *d, st
 	if (!d->has_rate)
 		return;
 	f->first_sent_at_us = d->sent_at_us;
+	/* sent before SACK marks were taken back (wl_unsack()): what had been delivered then is not known */
+	if (wl_before(f->delivered_bytes, d->prior_delivered_bytes))
+		return;
 	ack_elapsed_us = wl_since_us(d->now_us, d->prior_delivered_at_us);
 	s->prior_delivered_bytes = d->prior_delivered_bytes;
 	s->is_app_limited = d->is_app_limited;

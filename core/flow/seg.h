@@ -52,6 +52,15 @@ WL_INLINE struct wl_seg *wl_walk(struct wl_flow *f, wl_u32 *at, wl_u32 *slot)
 	return seg;
 }
 
+/* Does una lie in a hole without any record? Where it ends; una itself: it does not. */
+WL_INLINE wl_u32 wl_track_hole_at_una(const struct wl_flow *f)
+{
+	if (!f->hole_bytes || f->una_seg != f->una || wl_before(f->una, f->hole_start) ||
+	    wl_after(f->una, f->hole_end) || f->hole_end - f->una != f->hole_bytes)
+		return f->una;
+	return f->hole_end;
+}
+
 struct wl_find {
 	struct wl_flow *f;
 	wl_u32 seq;
@@ -187,17 +196,22 @@ WL_GLOBAL int wl_seg_cut(struct wl_flow *f, wl_u32 slot, wl_u32 at)
 	return wl_seg_cut_at(f, seg, slot, at - (WL_SLOT_BYTES + mss - 1) / mss * mss);
 }
 
-/* Has a record begin at `at`, una_seg <= at < nxt, if that is recorded, not delivered, and one can stand there. */
-WL_GLOBAL int wl_seg_begin(struct wl_flow *f, wl_u32 at)
+/*
+ * Has a record begin at `at`, una_seg <= at < nxt, if that is recorded, not delivered, and one can stand there. Returns how many
+ * slots were looked at, at most (work.h).
+ */
+WL_GLOBAL wl_u32 wl_seg_begin(struct wl_flow *f, wl_u32 at)
 {
 	if (!f)
-		return -1;
+		return WL_RECORD_MAX_SLOTS;
 	wl_u32 slot = wl_seg_find(f, at);
 	struct wl_seg *seg = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
 
-	if (!seg || seg->seq == at || (seg->flags & WL_SEG_SACKED))
-		return 0;
-	return wl_seg_cut(f, slot, at);
+	if (!seg)
+		return WL_RECORD_MAX_SLOTS;
+	if (seg->seq != at && !(seg->flags & WL_SEG_SACKED))
+		wl_seg_cut(f, slot, at);
+	return ((wl_slot_of(f, at) - slot) & (WL_FLOW_SLOTS - 1)) + 1;
 }
 
 /* Cuts the live record in `slot` down to one segment of the sender, or to as few as slots allow; not one that packets share. */
@@ -236,6 +250,7 @@ WL_GLOBAL int wl_seg_unlist(struct wl_flow *f, struct wl_seg *seg)
 		f->lost_bytes -= seg->len_bytes;
 	} else if (seg->flags & WL_SEG_RESENT) {
 		wl_list_remove(f, &f->resent_head, &f->resent_tail, seg);
+		f->resent_bytes -= seg->len_bytes;
 	}
 	seg->flags &= ~(WL_SEG_LOST | WL_SEG_RESENT);
 	return 0;

@@ -126,6 +126,12 @@ WL_INLINE int wl_pacing_has_work(struct wl_flow *f, wl_u64 pace_ns)
 	return wl_edge_room(f, pace_ns, WL_RATE_UNLIMITED) && wl_edge_room(f, pace_ns, wl_pacing_bytes_ps(f));
 }
 
+/* Is work left for the next round of the clock (work.h)? In a bypass what a timeout began is not gone on with. */
+WL_INLINE int wl_has_work_left(const struct wl_flow *f)
+{
+	return wl_track_is_behind(f) || (f->todo && f->state == WL_FLOW_ACTIVE);
+}
+
 /* Earliest time, from now on, at which the clock has work on this flow; 0: none. wait_us: of wl_loss_detect(). */
 WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wait_us)
 {
@@ -136,6 +142,8 @@ WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wa
 	wl_u64 deadline_ns = 0;
 	wl_u64 pace_ns = wl_pacing_next_ns(f, now_ns);
 
+	if (wl_has_work_left(f))
+		return now_ns;
 	if (silence_us) {
 		wl_u32 quiet_us = wl_since_us(now_us, f->progress_at_us);
 
@@ -212,7 +220,7 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 	wl_reneged_check(f);
 	if (probes) {
 		f->flags |= WL_FLOW_PROBED;
-		wl_lose_first(f, 1, now_us);
+		wl_lose_first(f);
 		return WL_SILENCE_PROBE;
 	}
 	said = f->flags & WL_FLOW_RECOVERY ? WL_SILENCE_TIMEOUT_AGAIN : WL_SILENCE_TIMEOUT;
@@ -221,7 +229,10 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 	/* in recovery the reduction to be undone is the first; and what is on its way again is counted while that is known */
 	if (!(f->flags & WL_FLOW_RECOVERY))
 		wl_undo_begin(f);
-	*lost_bytes = wl_lose_first(f, WL_FLOW_SLOTS, now_us);
+	*lost_bytes = wl_lose_all(f, now_us);
+	/* what waited before is still in front of what was marked now */
+	if (f->todo & WL_TODO_LOSE)
+		*lost_bytes += wl_lose_first(f);
 	f->flags &= ~WL_FLOW_MARKED;
 	f->flags |= WL_FLOW_RECOVERY;
 	wl_reduced(f);

@@ -21,8 +21,8 @@ WL_INLINE void wl_track_own(struct wl_flow *f, wl_u32 id)
 }
 
 /*
- * Invalidates all records of this entry by a new generation tag. A stale record is mistaken for a live one only after 4096
- * generations without its slot being rewritten; stored bytes never are.
+ * Invalidates all records of this entry by a new generation tag. It comes round after 4096 of them, so tags only tell apart what a
+ * flow has recorded in the chunks that it holds: a chunk that it takes has no records (wl_chunk_empty()).
  */
 WL_INLINE void wl_track_disown(struct wl_flow *f)
 {
@@ -37,6 +37,7 @@ WL_INLINE void wl_track_reset(struct wl_flow *f, wl_u32 base)
 	f->base = base;
 	f->una = base;
 	f->una_seg = base;
+	f->acked = base;
 	f->shown_una = base;
 	f->near_shown_edge = base + WL_SYN_WINDOW_BYTES;
 	f->nxt = base;
@@ -75,14 +76,15 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->lost_tail = WL_NO_SLOT;
 	f->resent_head = WL_NO_SLOT;
 	f->resent_tail = WL_NO_SLOT;
+	f->resent_bytes = 0;
+	f->todo = 0;
 	f->dupacks = 0;
 	f->backoff = 0;
 	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED | WL_FLOW_SILENCE | WL_FLOW_SENDER_PROBED);
 	wl_undo_forget(f);
 	f->hole_is_mtu_probe = 0;
 	f->hole_has_mtu_probe = 0;
-	for (int i = 0; i < WL_SACK_CACHE; i++)
-		f->sack_cache[i].start = f->sack_cache[i].end = f->una;
+	wl_sack_cache_forget(f);
 }
 
 /* ------------------------------------------------------- data of the sender */
@@ -99,7 +101,6 @@ enum wl_data_kind {
 struct wl_recorded {
 	struct wl_flow *f;
 	wl_u32 at;
-	wl_u32 start;
 	wl_u32 end;
 	wl_u32 is_any;
 };
@@ -114,24 +115,25 @@ static long wl_recorded_step(wl_u32 i, void *ctx)
 	if (!wl_before(r->at, r->end))
 		return 1;
 	seg = wl_walk(r->f, &r->at, &slot);
-	if (!seg || !wl_after(seg->seq + seg->len_bytes, r->start))
+	if (!seg)
 		return 0;
 	r->is_any = wl_before(seg->seq, r->end);
 	return 1;
 }
 
-/* Does all of [seq, end), una <= seq < end <= nxt, lie in holes? */
+/* Does all of [seq, end), una <= seq < end <= nxt, lie in holes? Looks at no more slots than a packet touches, and one record's. */
 WL_GLOBAL int wl_track_is_hole(struct wl_flow *f, wl_u32 seq, wl_u32 end)
 {
 	if (!f)
 		return 0;
-	struct wl_recorded r = { .f = f, .start = seq, .end = end };
+	struct wl_recorded r = { .f = f, .at = seq, .end = end };
 
 	if (!f->hole_bytes || wl_before(seq, f->hole_start) || wl_after(end, f->hole_end))
 		return 0;
-	/* a record may begin long before what it holds: walk from where one is known to end */
-	r.at = wl_seq_max(f->hole_start, f->una_seg);
-	wl_loop(wl_slots_between(f, r.at, end), wl_recorded_step, &r);
+	/* a record may begin long before what it holds */
+	if (wl_seg_find(f, seq) != WL_NO_SLOT)
+		return 0;
+	wl_loop(wl_slots_between(f, seq, end), wl_recorded_step, &r);
 	return !r.is_any;
 }
 
@@ -203,8 +205,10 @@ WL_GLOBAL wl_u32 wl_track_record(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u
 		f->sacked_bytes -= seg->len_bytes;
 		f->delivered_bytes -= seg->len_bytes;
 		/* the block that reported it will be looked at from there on again */
-		for (int i = 0; i < WL_SACK_CACHE; i++)
+		for (int i = 0; i < WL_SACK_CACHE; i++) {
 			f->sack_cache[i].end = wl_seq_min(f->sack_cache[i].end, seg->seq);
+			f->sack_want[i] = f->sack_cache[i].end;
+		}
 	}
 	seg->len_bytes += len;
 	if (seg->flags / WL_SEG_SHARER < WL_SEG_SHARERS_MAX)
@@ -213,6 +217,8 @@ WL_GLOBAL wl_u32 wl_track_record(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u
 		f->lost_bytes += len;
 	else if (wl_before(seg->seq, f->judged))
 		f->judged = seg->seq;
+	if (seg->flags & WL_SEG_RESENT)
+		f->resent_bytes += len;
 	wl_rate_on_send(f, seg, now_us);
 	return len;
 }
@@ -349,6 +355,7 @@ WL_INLINE void wl_track_insists(struct wl_flow *f, wl_u32 seq)
 WL_INLINE void wl_track_resent(struct wl_flow *f, struct wl_seg *seg, wl_u32 slot)
 {
 	seg->flags |= WL_SEG_RESENT;
+	f->resent_bytes += seg->len_bytes;
 	seg->sent_count += seg->sent_count < 255;
 	wl_list_append(f, &f->resent_head, &f->resent_tail, seg, slot);
 }

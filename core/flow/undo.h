@@ -31,28 +31,6 @@ WL_INLINE void wl_undo_forget(struct wl_flow *f)
 	f->flags &= ~(WL_FLOW_UNDO | WL_FLOW_UNDO_BOTH | WL_FLOW_ALL_TWICE);
 }
 
-struct wl_undo_sum {
-	struct wl_flow *f;
-	wl_u32 slot;
-	wl_u32 bytes;
-};
-
-static long wl_undo_sum_step(wl_u32 i, void *ctx)
-{
-	struct wl_undo_sum *c = ctx;
-	struct wl_seg *seg;
-
-	(void)i;
-	if (c->slot == WL_NO_SLOT)
-		return 1;
-	seg = wl_seg_at(c->f, c->slot & (WL_FLOW_SLOTS - 1));
-	if (!seg)
-		return 1;
-	c->bytes += seg->len_bytes;
-	c->slot = seg->next;
-	return 0;
-}
-
 /*
  * Did the recovery before end within a round trip? Then what it sent again may still prove to have been superfluous, and
  * so that both reductions were not needed. Only two are taken together: a true loss is to hold up no more than the next.
@@ -67,26 +45,20 @@ WL_INLINE int wl_undo_goes_on(const struct wl_flow *f)
  * The window is about to be reduced for losses; recovery_seq is still that of the recovery before. What is on its way
  * again already may be reported twice as well.
  */
-WL_GLOBAL int wl_undo_begin(struct wl_flow *f)
+WL_INLINE void wl_undo_begin(struct wl_flow *f)
 {
-	if (!f)
-		return -1;
-	struct wl_undo_sum sum = { .f = f, .slot = f->resent_head };
-
 	if (wl_undo_goes_on(f)) {
 		f->flags |= WL_FLOW_UNDO_BOTH;
-		return 0;
+		return;
 	}
-	wl_loop(WL_FLOW_SLOTS, wl_undo_sum_step, &sum);
 	f->undo_marker = f->una;
-	f->undo_bytes = sum.bytes;
+	f->undo_bytes = f->resent_bytes;
 	f->prior_cwnd_grains = wl_undo_grains(f->decision.cwnd_bytes);
 	f->prior_ssthresh_grains = wl_undo_grains(f->decision.ssthresh_bytes);
 	wl_undo_forget(f);
 	f->flags |= WL_FLOW_UNDO;
-	if (!sum.bytes)
+	if (!f->resent_bytes)
 		f->flags |= WL_FLOW_ALL_TWICE;
-	return 0;
 }
 
 /* `bytes` are sent again, by whomever. */

@@ -113,6 +113,7 @@ WL_INLINE void wl_watch_end(struct wl_flow *f, wl_u32 now_us)
 	f->flags &= ~(WL_FLOW_TIMED | WL_FLOW_DSACK_SEEN | WL_FLOW_CWND_LIMITED | WL_FLOW_ACKS_LATE |
 		      WL_FLOW_NEAR_TIMED);
 	f->is_leaving = 0;
+	f->acked = f->una;
 	f->rack_rtt_us = 0;
 	wl_rate_on_first_send(f, now_us);
 	f->app_limited_until = 0;

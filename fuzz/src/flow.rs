@@ -17,6 +17,8 @@ const WINDOW_MAX_BYTES: u32 = 1 << 28;
 const STEP_MAX_US: u32 = 1 << 20;
 /// Longer than any timeout without a round-trip time; those are 60 s at most.
 const LONG_SILENCE_US: u32 = 61_000_000;
+/// Records that an ACK, a packet of the sender or a visit of the clock may look at, retransmissions apart (core/flow/work.h).
+const TOUCHED_MAX: u32 = 400;
 const SACK_BLOCKS: usize = abi::WL_SACK_BLOCKS as usize;
 
 /// The bytes, read as numbers; zeros behind their end.
@@ -135,7 +137,15 @@ impl Machine {
 
     fn event(&mut self, input: &mut Input) {
         self.events += 1;
-        match input.u8() & 15 {
+        let what = input.u8() & 15;
+        self.flow.take_touched();
+        self.happens(what, input);
+        let touched = self.flow.take_touched();
+        assert!(matches!(what, 8 | 9) || touched <= TOUCHED_MAX, "one event looks at {touched} records");
+    }
+
+    fn happens(&mut self, what: u8, input: &mut Input) {
+        match what {
             0..=3 => {
                 let len = match input.u8() {
                     n @ 0..128 => self.mss_bytes * (1 + u32::from(n & 15)),
@@ -156,7 +166,9 @@ impl Machine {
             8 | 9 => self.repair(1 + u32::from(input.u8() & 15)),
             10..=12 => {
                 self.wait(input.number().min(STEP_MAX_US));
-                if self.is_active {
+                if self.flow.is_behind() {
+                    self.go_on();
+                } else if self.is_active {
                     self.flow.detect(self.now_us);
                 }
             }
@@ -250,7 +262,7 @@ impl Machine {
     }
 
     fn end_bypass(&mut self) {
-        if !self.is_active && self.flow.is_whole() {
+        if !self.is_active && self.flow.is_whole() && !self.flow.is_behind() {
             trace!("whole");
             self.set_active(true);
             let state = self.flow.state_mut();
@@ -300,6 +312,13 @@ impl Machine {
             trace!("a hole stays");
             self.set_active(false);
         }
+        self.end_bypass();
+    }
+
+    /// A round of the clock: what ACKs have left to do goes on.
+    fn go_on(&mut self) {
+        let (sample, _) = self.flow.go_on(self.now_us);
+        trace!("goes on: delivered {}, lost {}", sample.newly_delivered_bytes, sample.lost_bytes);
         self.end_bypass();
     }
 
@@ -378,7 +397,7 @@ impl Machine {
     /// Records cover what is in flight without gap or overlap, and lists and sums are theirs.
     fn check_records(&self) {
         let s = self.flow.state();
-        let (mut sacked, mut lost, mut lost_bytes, mut resent) = (0, 0, 0, 0);
+        let (mut sacked, mut lost, mut lost_bytes, mut resent, mut resent_bytes) = (0, 0, 0, 0, 0);
         let mut recorded_bytes = 0;
         let mut at = s.una_seg;
         while at != s.nxt {
@@ -408,7 +427,7 @@ impl Machine {
             if has(seg, abi::WL_SEG_LOST) {
                 (lost, lost_bytes) = (lost + 1, lost_bytes + len);
             } else if has(seg, abi::WL_SEG_RESENT) {
-                resent += 1;
+                (resent, resent_bytes) = (resent + 1, resent_bytes + len);
             }
             recorded_bytes += len - s.una.wrapping_sub(at).min(if at == s.una_seg { len } else { 0 });
             at = at.wrapping_add(len);
@@ -417,12 +436,28 @@ impl Machine {
         assert_eq!(s.sacked_bytes, sacked, "sacked_bytes");
         assert_eq!(s.lost_bytes, lost_bytes, "lost_bytes");
         assert_eq!(self.walk(s.lost_head, s.lost_tail, abi::WL_SEG_LOST), (lost, lost_bytes));
-        assert_eq!(self.walk(s.resent_head, s.resent_tail, abi::WL_SEG_RESENT).0, resent);
+        assert_eq!(self.walk(s.resent_head, s.resent_tail, abi::WL_SEG_RESENT), (resent, resent_bytes));
+        assert_eq!(s.resent_bytes, resent_bytes, "resent_bytes");
+    }
+
+    /// All that events have left to do is done.
+    fn finish_work(&mut self) {
+        let mut rounds = 0;
+        while self.flow.is_behind() || (self.flow.state().todo != 0 && self.is_active) {
+            if self.flow.is_behind() {
+                self.go_on();
+            } else {
+                self.flow.detect(self.now_us);
+            }
+            rounds += 1;
+            assert!(rounds <= abi::WL_FLOW_SLOTS, "work that does not end");
+        }
     }
 
     /// Silence makes everything be sent again, and one acknowledgement of it all leaves nothing behind.
     fn bring_to_an_end(&mut self) {
         trace!("end");
+        self.finish_work();
         let una = self.flow.state().una;
         let state = self.flow.state_mut();
         state.decision.cwnd_bytes = abi::WL_CWND_MAX_BYTES;
@@ -431,6 +466,7 @@ impl Machine {
             let s = self.flow.state();
             self.wait(LONG_SILENCE_US + 2 * s.srtt_us + 4 * s.rttvar_us);
             let said = self.flow.on_silence(self.now_us);
+            self.finish_work();
             let s = self.flow.state();
             assert_eq!(said == abi::WL_SILENCE_NONE, s.una == s.nxt, "silence is noticed");
             let undelivered = s.nxt.wrapping_sub(s.una_seg) - s.sacked_bytes - s.hole_bytes;
@@ -444,6 +480,7 @@ impl Machine {
         }
         let ack = wl_ack { ack: self.flow.state().nxt, now_us: self.now_us, ..wl_ack::default() };
         self.flow.ack(&ack);
+        self.finish_work();
         self.end_bypass();
         self.check();
         assert!(self.is_active, "a bypass ends with the last acknowledgement");

@@ -300,6 +300,7 @@ wl_u32 wln_handshake_rtt_us(const struct wl_handshake *h, wl_u32 ack, wl_u32 now
 
 struct wln_flow {
 	struct wl_flow flow; /* first: wl_seg_at() finds the scoreboard from it */
+	wl_u32 touched; /* records looked at since this was last read */
 	void *block; /* what was allocated: calloc() costs nothing for records never touched, but does not align */
 	struct wl_seg segs[WL_FLOW_SLOTS];
 };
@@ -307,6 +308,7 @@ struct wln_flow {
 /* Not inlined: the compiler would think that a scoreboard found from its flow lies inside it. */
 static __attribute__((noinline)) struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot)
 {
+	((struct wln_flow *)f)->touched++;
 	return &((struct wln_flow *)f)->segs[slot & (WL_FLOW_SLOTS - 1)];
 }
 
@@ -404,6 +406,27 @@ wl_u32 wln_flow_ack(struct wln_flow *n, const struct wl_ack *a, struct wl_sample
 
 	wl_track_fill(&n->flow, s, a->now_us * 1000ULL);
 	return wait_us;
+}
+
+int wln_flow_is_behind(const struct wln_flow *n)
+{
+	return wl_track_is_behind(&n->flow);
+}
+
+wl_u32 wln_flow_go_on(struct wln_flow *n, struct wl_sample *s, wl_u32 now_us)
+{
+	struct wl_ack a = { 0 };
+
+	wl_ack_repeat(&n->flow, &a, now_us);
+	return wln_flow_ack(n, &a, s);
+}
+
+wl_u32 wln_flow_take_touched(struct wln_flow *n)
+{
+	wl_u32 touched = n->touched;
+
+	n->touched = 0;
+	return touched;
 }
 
 void wln_flow_dsack(struct wln_flow *n, const struct wl_ack *a)

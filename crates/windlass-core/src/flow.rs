@@ -108,6 +108,26 @@ impl Flow {
         (sample, wait_us)
     }
 
+    /// Whether ACKs have left work on the scoreboard (`core/flow/work.h`), which [`Flow::go_on`] goes on with.
+    pub fn is_behind(&self) -> bool {
+        // SAFETY: reads only.
+        unsafe { abi::wln_flow_is_behind(self.inner.as_ptr()) != 0 }
+    }
+
+    /// Goes on with what ACKs have left to do, as the clock does; returns what `ack_and_wait` returns.
+    pub fn go_on(&mut self, now_us: u32) -> (wl_sample, u32) {
+        let mut sample = wl_sample::default();
+        // SAFETY: exclusive access; `sample` outlives the call.
+        let wait_us = unsafe { abi::wln_flow_go_on(self.inner.as_ptr(), &mut sample, now_us) };
+        (sample, wait_us)
+    }
+
+    /// How many records were looked at since this was last asked.
+    pub fn take_touched(&mut self) -> u32 {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_take_touched(self.inner.as_ptr()) }
+    }
+
     /// Takes of a stale ACK what it reports to have arrived twice, if anything.
     pub fn dsack(&mut self, ack: &wl_ack) {
         // SAFETY: exclusive access.

@@ -14,6 +14,7 @@ mod sent;
 mod silence;
 mod undo;
 mod watched;
+mod work;
 mod wraps;
 
 use std::collections::BTreeMap;

@@ -24,7 +24,12 @@ fn lost_behind_the_first(is_lost: impl Fn(u32) -> bool) -> (Flow, u32) {
     }
     assert_eq!(f.state().lost_segs, 1);
     let next = (11..100).find(|i| is_lost(*i)).unwrap();
-    let lost_bytes = f.ack(&ack(next * MSS, 30_200, &[])).lost_bytes;
+    let mut lost_bytes = f.ack(&ack(next * MSS, 30_200, &[])).lost_bytes;
+    // more than one event may judge
+    while f.is_behind() {
+        lost_bytes += f.go_on(30_200).0.lost_bytes;
+    }
+    lost_bytes += f.detect(30_200);
     (f, lost_bytes)
 }
 
@@ -37,6 +42,9 @@ fn without_sack_a_repair_tells_of_the_next_hole_only() {
     f.repaired(50 * MSS, 30_200);
     assert_eq!(f.detect(40_000), 0);
     f.ack(&ack(100 * MSS, 40_200, &[]));
+    while f.is_behind() {
+        f.go_on(40_200);
+    }
     assert_eq!((f.state().lost_segs, f.state().flags & abi::WL_FLOW_RECOVERY), (2, 0));
 }
 

@@ -36,6 +36,9 @@ impl WindlassBox {
             return;
         }
         let edge = f.state().edge;
+        if f.flow.is_behind() {
+            self.go_on(f, net);
+        }
         let wait_us = if f.is_bypassed() { 0 } else { self.judge_by_time(f, net.now_ns) };
         let now_us = core_us(net.now_ns);
         let decision = &f.state().decision;

@@ -244,7 +244,7 @@ impl WindlassBox {
 
     /// Ends the bypass if all in flight is in the store again.
     fn bypass_check(&mut self, f: &mut BoxFlow) {
-        if !f.is_bypassed() || !f.flow.is_whole() {
+        if !f.is_bypassed() || !f.flow.is_whole() || f.flow.is_behind() {
             return;
         }
         self.counters.add(abi::WL_C_BYPASS_ENDED, 1);

@@ -61,6 +61,7 @@ impl WindlassBox {
             f.group = None;
         }
         let edge = f.state().edge;
+        f.flow.offered(ack.ack, ack.ack.wrapping_add(ack.window_bytes), ack.now_us);
         let wait_us = self.control(f, &ack, net);
         if f.flow.hole_stays(core_us(net.now_ns)) {
             self.bypass(f, abi::WL_C_BYPASS_GAP);
@@ -109,9 +110,20 @@ impl WindlassBox {
         }
     }
 
+    /// The clock goes on with what ACKs have left to do on the scoreboard.
+    pub(super) fn go_on(&mut self, f: &mut BoxFlow, net: &Network) {
+        let now_us = core_us(net.now_ns);
+        let ack = wl_ack { ack: f.state().una, now_us, says_more: 1, ..wl_ack::default() };
+        self.control(f, &ack, net);
+        if f.is_bypassed() {
+            let state = f.flow.state_mut();
+            state.shown_una = state.una;
+            self.bypass_check(f);
+        }
+    }
+
     /// Scoreboard, algorithm, edge. Returns the time until the next loss can be judged, as `ack_and_wait` does.
     fn control(&mut self, f: &mut BoxFlow, ack: &wl_ack, net: &Network) -> u32 {
-        f.flow.offered(ack.ack, ack.ack.wrapping_add(ack.window_bytes), ack.now_us);
         let lost_segs = f.state().lost_segs;
         f.flow.supply_check(ack.now_us);
         let (mut sample, wait_us) = f.flow.ack_and_wait(ack);
