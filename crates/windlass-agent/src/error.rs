@@ -52,6 +52,16 @@ pub enum Error {
         /// Which process, in brackets; empty: it has not said.
         process: String,
     },
+    /// A folder or file that must be root's alone is another user's, or could be replaced by one.
+    #[error("{} {what}, and what Windlass keeps there must be root's alone; {cure}", .path.display())]
+    NotOurs {
+        /// Which one.
+        path: PathBuf,
+        /// What is wrong with it: its owner and mode.
+        what: String,
+        /// What makes it right.
+        cure: String,
+    },
     /// Somebody has a lock that nobody needs for long.
     #[error(
         "{}: process {process} has had this lock for very long; if it is stopped, `kill -CONT {process}` lets it go on, or end \
