@@ -27,7 +27,7 @@ pub(crate) fn has_bpffs() -> bool {
 }
 
 /// Mounts bpffs, for root alone, if it is not mounted.
-pub(crate) fn mount_bpffs() -> Result<()> {
+pub fn mount_bpffs() -> Result<()> {
     if has_bpffs() {
         return Ok(());
     }

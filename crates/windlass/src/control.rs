@@ -16,7 +16,10 @@ use std::{
     sync::mpsc::{Receiver, RecvTimeoutError},
     time::{Duration, Instant},
 };
-use windlass_agent::{Datapath, Error, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats, check_root};
+use windlass_agent::{
+    Datapath, Duty, Error, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats, check_root, confine,
+    is_root,
+};
 use windlass_core::{Algorithm, abi};
 
 /// How often the clock is looked after and files are looked at.
@@ -88,10 +91,15 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
         Some(file) => format!("{} in force", file.display()),
         None => simple_policy_in_words(algorithm, mode, &args.port),
     };
-    let (stop, wishes) = signals::wishes(Wish::Stop)?;
-    signals::stop_when_closed(&io::stdout(), stop);
     let stats = args.stats.then(RunTimeStats::enable).transpose()?;
     let options = options(&args.sizes)?;
+    if !policy.groups().is_empty() && is_root() {
+        windlass_agent::mount_bpffs()?;
+    }
+    let voice = Voice { as_json: args.json };
+    confine(Duty::Interfaces).iter().for_each(|why| voice.complain(why));
+    let (stop, wishes) = signals::wishes(Wish::Stop)?;
+    signals::stop_when_closed(&io::stdout(), stop);
     let pace_by = if options.pace_by_fq { "fq" } else { "clock" };
     let mut datapath = Datapath::attach(iface, &policy, &options)?;
     if args.json {
@@ -106,7 +114,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     } else {
         println!("{iface}: {what}, paced by {pace_by}; Ctrl-C releases it");
     }
-    follow(&mut datapath, &wishes, Sampler::new(args.sample_ms), Voice { as_json: args.json })?;
+    follow(&mut datapath, &wishes, Sampler::new(args.sample_ms), voice)?;
     if datapath.name_now().is_some() {
         datapath.let_go()?;
         wait_for(|| datapath.has_let_go())?;

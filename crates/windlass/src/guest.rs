@@ -2,6 +2,7 @@
 
 use crate::{
     args::{ControllerArgs, GuestArgs, PortArg},
+    native::give_up_privileges,
     print,
     sampler::Sampler,
     signals::{self, Wish},
@@ -15,7 +16,7 @@ use std::{
     sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError},
     time::Duration,
 };
-use windlass_agent::{GuestFlows, Mode, Policy, Selector, root_cgroup};
+use windlass_agent::{Duty, GuestFlows, Mode, Policy, Selector, confine, root_cgroup};
 use windlass_core::{Algorithm, GroupKey, GroupRule};
 use windlass_guest::{
     Config, Controller, GuestInfo, agent,
@@ -44,6 +45,7 @@ pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
         Some(folder) => folder.clone(),
         None => root_cgroup()?,
     };
+    give_up_privileges(&args.names.prefix, Voice { as_json: args.json });
     let (_, stopped) = signals::wishes(Wish::Stop)?;
     let mut flows = GuestFlows::load(&args.names.prefix)?;
     let selector = Selector::attach(&cgroup, &policy, &args.names.prefix, None)?;
@@ -138,6 +140,8 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
         flows_most: args.flows_most as usize,
         ..Config::new(rule)
     };
+    let voice = Voice { as_json: args.json };
+    confine(Duty::Ports).iter().for_each(|why| voice.complain(why));
     let (_, wishes) = signals::wishes(if file.is_some() { Wish::Reload } else { Wish::Stop })?;
     let (tell, happenings) = happenings();
     let mut service = Service::start(Controller::new(config)?, &places, &tell)?;
@@ -162,7 +166,7 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
                 .map_err(anyhow::Error::from)
                 .and_then(|p| Ok(service.set_places(&p)?));
             if let Err(e) = result {
-                Voice { as_json: args.json }.complain(format!("{e:#}; the guests in force stay"));
+                voice.complain(format!("{e:#}; the guests in force stay"));
             }
         }
         match happenings.recv_timeout(sampler.left().min(LOOK)) {

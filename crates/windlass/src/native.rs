@@ -21,9 +21,11 @@ use std::{
     sync::mpsc::RecvTimeoutError,
 };
 use windlass_agent::{
-    CoupledStats, Coupling, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector, check_root,
+    CoupledStats, Coupling, Duty, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector,
+    check_root, confine,
     native::{
-        check_prefix, ensure_loaded, is_still_loaded, list, prefixes, release_and_unload, unload_unused,
+        check_prefix, ensure_loaded, is_still_loaded, list, prefixes, release_and_unload, release_orphans,
+        unload_unused,
     },
     remove_gone_cgroups, root_cgroup,
 };
@@ -176,8 +178,15 @@ impl Groups {
     }
 }
 
+/// Does what takes more than a command needs that looks after algorithms and cgroups, and gives up the rest.
+pub fn give_up_privileges(prefix: &str, voice: Voice) {
+    release_orphans(prefix);
+    confine(Duty::Sockets).iter().for_each(|why| voice.complain(why));
+}
+
 /// Keeps the algorithms registered until told to stop.
 fn hold(prefix: &str, parameters: Parameters, json: bool) -> Result<()> {
+    give_up_privileges(prefix, Voice { as_json: json });
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
     let native = Native::load_with(prefix, parameters)?;
     say_loaded(true, &native.names(), json);
@@ -209,6 +218,7 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     if cgroups.is_empty() {
         bail!("no rule of the policy has mode \"native\"; without --native it is for interfaces");
     }
+    give_up_privileges(&args.prefix, Voice { as_json: args.json });
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
     signals::stop_when_closed(&io::stdout(), stop);
     let parameters = args.path.parameters();
