@@ -16,6 +16,7 @@ use std::{
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
+use windlass_scenario::printable_path;
 
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -81,7 +82,7 @@ fn check_parent(parent: &Path) -> Result<()> {
     check_owner(&found, parent)?;
     let mode = found.mode();
     if mode & WRITABLE_BY_OTHERS != 0 && mode & STICKY == 0 {
-        let cure = format!("`chmod go-w {}`", parent.display());
+        let cure = format!("`chmod go-w {}`", printable_path(parent));
         let what = format!("can be changed by other users (mode {:04o})", mode & 0o7777);
         return Err(Error::NotOurs { path: parent.into(), what, cure });
     }
@@ -96,7 +97,7 @@ fn check_owner(found: &Metadata, path: &Path) -> Result<()> {
 }
 
 fn not_ours(path: &Path, what: String) -> Error {
-    let cure = format!("see what it is, then `rm -r {}`", path.display());
+    let cure = format!("see what it is, then `rm -r {}`", printable_path(path));
     Error::NotOurs { path: path.into(), what, cure }
 }
 

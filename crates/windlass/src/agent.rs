@@ -15,6 +15,7 @@ use std::{
     sync::mpsc::{Receiver, RecvTimeoutError},
 };
 use windlass_agent::{Duty, Error, Options, Policy, check_root, confine, native::release_orphans};
+use windlass_scenario::printable_path;
 
 pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let voice = Voice { as_json: args.json };
@@ -82,7 +83,7 @@ fn give_up_privileges(args: &AgentArgs, policy: &Policy, voice: Voice) {
         voice.complain(format_args!(
             "{}: {why}; changes of it will not be seen: the agent reads what root may read without CAP_DAC_OVERRIDE, so keep it, \
              and the folders above it, root's, as in /etc/windlass",
-            path.display()
+            printable_path(&path)
         ));
     }
 }
