@@ -5,7 +5,7 @@
 //! (whose `ip` and `tc` an agent runs, and which inherit the filter); one that a list of allowed calls lacked would take traffic out
 //! of control on some distribution. For the same reason a refused call fails with EPERM, and does not end the process.
 
-use crate::privilege::missing_capabilities;
+use crate::{object::raise_limits, privilege::missing_capabilities};
 use caps::{CapSet, Capability, CapsHashSet};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 use std::{collections::BTreeMap, env, fs};
@@ -146,6 +146,8 @@ fn filter(refused: &[i64]) -> Option<BpfProgram> {
 /// Gives up, for this process and its children, what the duty does not need. To be called before there are other threads: each has
 /// capabilities of its own. What this kernel or container does not let it give up it keeps: the returned lines name that.
 pub fn confine(duty: Duty) -> Vec<String> {
+    // which takes a capability that is given up
+    raise_limits();
     let mut kept = Vec::new();
     let mut note = |what: &str, why: String| kept.push(format!("{what}: {why}; the command goes on with it"));
     // SAFETY: changes one attribute of this thread, and takes no memory.
