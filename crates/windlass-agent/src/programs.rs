@@ -1,11 +1,11 @@
-//! Names of programs that other processes have loaded.
+//! Programs and links of other processes.
 
 use crate::{
     Result,
     error::{bpf, io_error},
 };
-use libbpf_rs::{Iter, ObjectBuilder, PrintLevel, query::ProgInfoIter};
-use std::{io::Read, path::Path};
+use libbpf_rs::{Iter, Link, ObjectBuilder, PrintLevel, query::ProgInfoIter};
+use std::{cell::OnceCell, collections::BTreeSet, io::Read, path::Path};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/names.bpf.o"));
 
@@ -19,7 +19,7 @@ pub(crate) fn is_any_called(ids: &[u32], name: &str) -> bool {
     if programs.peek().is_some() {
         return programs.any(|p| ids.contains(&p.id) && p.name.to_string_lossy() == name);
     }
-    list().is_ok_and(|list| is_listed(&list, ids, name))
+    listing("wl_names").and_then(|all| read(&all)).is_ok_and(|list| is_listed(&list, ids, name))
 }
 
 /// Is one of these ids in the list, with that name?
@@ -29,19 +29,40 @@ fn is_listed(list: &str, ids: &[u32], name: &str) -> bool {
         .any(|(id, of)| of == name && id.parse().is_ok_and(|id| ids.contains(&id)))
 }
 
-/// Ids and names of all programs, as `bpf/names.bpf.c` lists them.
-fn list() -> Result<String> {
+thread_local! {
+    /// Lists links. An agent looks twice a second: loading the program each time would take a processor's time.
+    static LINKS: OnceCell<Link> = const { OnceCell::new() };
+}
+
+/// Ids of all links.
+pub(crate) fn links() -> Result<BTreeSet<u32>> {
+    LINKS.with(|kept| {
+        if kept.get().is_none() {
+            let _ = kept.set(listing("wl_links")?);
+        }
+        let list = read(kept.get().expect("it was just set"))?;
+        Ok(list.lines().filter_map(|line| line.parse().ok()).collect())
+    })
+}
+
+/// Loads the program of that name in `bpf/names.bpf.c`, ready to list.
+fn listing(name: &str) -> Result<Link> {
     libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
-    let what = "listing programs";
     let object =
-        ObjectBuilder::default().open_memory(OBJECT).and_then(|open| open.load()).map_err(bpf(what))?;
-    let program = object.progs_mut().next().expect("a program of our own");
-    let link = program.attach().map_err(bpf(what))?;
+        ObjectBuilder::default().open_memory(OBJECT).and_then(|open| open.load()).map_err(bpf(WHAT))?;
+    let program = object.progs_mut().find(|p| p.name() == name).expect("a program of our own");
+    program.attach().map_err(bpf(WHAT))
+}
+
+/// What it lists now.
+fn read(listing: &Link) -> Result<String> {
     let mut list = String::new();
-    let read = Iter::new(&link).map_err(bpf(what))?.read_to_string(&mut list);
-    read.map_err(io_error(Path::new("list of programs")))?;
+    let read = Iter::new(listing).map_err(bpf(WHAT))?.read_to_string(&mut list);
+    read.map_err(io_error(Path::new(WHAT)))?;
     Ok(list)
 }
+
+const WHAT: &str = "listing programs and links";
 
 #[cfg(test)]
 mod tests {
@@ -69,7 +90,12 @@ mod tests {
             .map(|p| p.id)
             .max()
             .expect("it is loaded");
-        assert!(is_listed(&list().unwrap(), &[id], "wl_names"));
-        drop(object);
+        assert!(is_listed(&read(&listing("wl_names").unwrap()).unwrap(), &[id], "wl_names"));
+        let program = object.progs_mut().find(|p| p.name() == "wl_names").unwrap();
+        let link = program.attach().unwrap();
+        let id = link.info().unwrap().id;
+        assert!(links().unwrap().contains(&id));
+        drop(link);
+        assert!(!links().unwrap().contains(&id));
     }
 }
