@@ -1,4 +1,4 @@
-//! Compiles the transparent datapath and the native home, that in a guest too, and its selector to BPF; and writes down what the
+//! Compiles the transparent datapath and the native home, that in a guest too, its selector and a list of programs to BPF; and writes down what the
 //! datapath's state looks like.
 
 #[path = "../../bpf/compile.rs"]
@@ -9,7 +9,7 @@ mod state;
 use std::{env, fs, path::PathBuf};
 
 fn main() {
-    bpf::compile("../..", &["transparent", "native", "guest", "select", "state"]);
+    bpf::compile("../..", &["transparent", "native", "guest", "select", "names", "state"]);
     let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo"));
     let text = state::describe(&out.join("state.bpf.o"));
     fs::write(out.join("state.txt"), text).expect("a writable folder");

@@ -13,6 +13,7 @@ mod groups;
 mod hostile;
 mod idle;
 mod interfaces;
+mod local_users;
 mod native;
 mod native_attach;
 mod native_groups;

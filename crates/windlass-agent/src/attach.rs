@@ -4,10 +4,9 @@ use crate::{
     Error, Result,
     error::bpf,
     netdev::{self, run},
+    programs::is_any_called,
 };
-use libbpf_rs::{
-    ErrorKind, Link, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys, query::ProgInfoIter,
-};
+use libbpf_rs::{ErrorKind, Link, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys};
 use std::{
     ffi::CString,
     io,
@@ -83,8 +82,7 @@ pub(crate) fn has_program(target: i32, point: sys::bpf_attach_type, name: &str) 
     }
     // SAFETY: both members of the union are the same number.
     let count = unsafe { opts.__bindgen_anon_1.count };
-    let ids = &ids[..count as usize];
-    ProgInfoIter::default().any(|p| ids.contains(&p.id) && p.name.to_string_lossy() == name)
+    is_any_called(&ids[..count as usize], name)
 }
 
 /// Are there clsact filters that attach() made, on both sides?

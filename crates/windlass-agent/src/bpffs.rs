@@ -1,6 +1,6 @@
 //! Where the kernel keeps what is pinned: under bpffs, a folder for each network namespace and in it one for each interface.
 
-use crate::{Result, error::io_error, netdev};
+use crate::{Result, error::io_error, netdev, private};
 use std::{
     ffi::CString,
     fs, io,
@@ -26,11 +26,31 @@ pub(crate) fn has_bpffs() -> bool {
     }
 }
 
-pub(crate) fn mount_bpffs() -> Result<()> {
+/// Mounts bpffs, for root alone, if it is not mounted.
+pub fn mount_bpffs() -> Result<()> {
     if has_bpffs() {
         return Ok(());
     }
-    netdev::run(&["mount", "-t", "bpf", "bpf", BPFFS]).map(drop)
+    let path = CString::new(BPFFS).expect("no NUL");
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    // SAFETY: all strings end with NUL and live for the call.
+    let done = unsafe {
+        libc::mount(c"bpf".as_ptr(), path.as_ptr(), c"bpf".as_ptr(), flags, c"mode=0700".as_ptr().cast())
+    };
+    if done == 0 { Ok(()) } else { Err(io_error(Path::new(BPFFS))(io::Error::last_os_error())) }
+}
+
+/// Makes a folder of pins and those above it, root's alone, or checks and tightens those that are there. bpffs may be another
+/// mount's, in which any user can make folders.
+pub(crate) fn make_dir(dir: &Path) -> Result<()> {
+    let root = root();
+    let below = dir.strip_prefix(&root).expect("a folder of pins");
+    let mut at = root.clone();
+    private::make_folder(&at)?;
+    below.iter().try_for_each(|part| {
+        at.push(part);
+        private::make_folder(&at)
+    })
 }
 
 /// Is what is pinned here gone with this process, or with the shell that started it? So it is under `ip netns exec`,

@@ -4,10 +4,17 @@
 //! A claim is a lock on a file under /run, which also says whose it is, and, of what is pinned, one on the folder of pins: that is
 //! the same for whoever sees the pins, also with another /run or one that was cleaned.
 
-use crate::{Error, Result, error::io_error, lock::flock};
+use crate::{
+    Error, Result,
+    error::io_error,
+    holder,
+    lock::flock,
+    private::{self, CAREFULLY},
+};
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
@@ -26,19 +33,26 @@ impl Claim {
     /// # Errors
     /// Another process has it.
     pub(crate) fn take(path: &Path, what: &str) -> Result<Claim> {
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let mut file = options.map_err(io_error(path))?;
-        lock_alone(&file, path, what).map_err(|why| match why {
-            Error::Claimed { what, mut process } => {
-                // it may not have said yet who it is
-                let _ = file.read_to_string(&mut process);
-                Error::Claimed { what, process }
+        loop {
+            let (mut file, is_older) = private::open(path)?;
+            match lock_alone(&file, path, what) {
+                Ok(()) if !is_older => return Ok(Claim::held(file)),
+                Err(Error::Claimed { what, mut process }) if !holder::is_stranger(&file) => {
+                    // it may not have said yet who it is
+                    let _ = file.read_to_string(&mut process);
+                    return Err(Error::Claimed { what, process });
+                }
+                // other users may have it open, or even locked
+                Ok(()) | Err(Error::Claimed { .. }) => private::renew(path, &file)?,
+                Err(why) => return Err(why),
             }
-            why => why,
-        })?;
+        }
+    }
+
+    fn held(mut file: File) -> Claim {
         // it is for whoever finds it taken: a full disk is no reason to leave
         let _ = file.set_len(0).and_then(|()| write!(file, " (process {})", std::process::id()));
-        Ok(Claim { _file: file, _folder: None })
+        Claim { _file: file, _folder: None }
     }
 
     /// Claims the folder of what is pinned, too.
@@ -46,23 +60,32 @@ impl Claim {
     /// # Errors
     /// A process has it that has another /run.
     pub(crate) fn with_folder(self, pins: &Path, what: &str) -> Result<Claim> {
-        let folder = File::open(pins).map_err(io_error(pins))?;
-        lock_alone(&folder, pins, what)?;
+        let folder = private::open_folder(pins)?;
+        lock_folder_alone(&folder, pins, what)?;
         Ok(Claim { _folder: Some(folder), ..self })
     }
 
     /// Does some process have what `path`, a file or a folder of pins, stands for? Where that cannot be told, as without a
     /// descriptor to spare, one does. With the same lock held.
     pub(crate) fn is_taken(path: &Path) -> bool {
-        match File::open(path) {
-            Ok(file) => flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_err(),
+        match OpenOptions::new().read(true).custom_flags(CAREFULLY).open(path) {
+            Ok(file) => flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_err() && !holder::is_stranger(&file),
             Err(why) => why.kind() != io::ErrorKind::NotFound,
         }
     }
 }
 
+/// Locks a folder of pins for as long as it is open; in errors it is called `what`. A lock of another user, who opened the folder
+/// while an older version let it, counts for nothing.
+pub(crate) fn lock_folder_alone(folder: &File, path: &Path, what: &str) -> Result<()> {
+    match lock_alone(folder, path, what) {
+        Err(Error::Claimed { .. }) if holder::is_stranger(folder) => Ok(()),
+        locked => locked,
+    }
+}
+
 /// Locks a file or folder for as long as it is open; in errors it is called `what`.
-pub(crate) fn lock_alone(file: &File, path: &Path, what: &str) -> Result<()> {
+fn lock_alone(file: &File, path: &Path, what: &str) -> Result<()> {
     match flock(file, libc::LOCK_EX | libc::LOCK_NB) {
         Err(why) if why.raw_os_error() == Some(libc::EWOULDBLOCK) => {
             Err(Error::Claimed { what: what.into(), process: String::new() })
@@ -90,7 +113,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_noted_can_be_had() {
-        Claim::take(Path::new("/dev/full"), "'eth0'").unwrap();
+    fn a_claim_is_held_whether_or_not_there_is_room_to_note_its_process() {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        Claim::held(full);
     }
 }

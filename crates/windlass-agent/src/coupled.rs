@@ -11,6 +11,7 @@ use crate::{
     },
     object::{fingerprint, pinned_map},
     plain::{bytes_of, from_bytes, u32_at, u64_at},
+    programs::links,
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject, libbpf_sys as sys};
 use serde::Serialize;
@@ -191,7 +192,12 @@ fn is_gone(link: u32) -> bool {
             return false;
         }
     }
-    io::Error::last_os_error().kind() == io::ErrorKind::NotFound
+    match io::Error::last_os_error().kind() {
+        io::ErrorKind::NotFound => true,
+        // it takes CAP_SYS_ADMIN, which an agent has given up
+        io::ErrorKind::PermissionDenied => links().is_ok_and(|links| !links.contains(&link)),
+        _ => false,
+    }
 }
 
 /// What a rule's sockets are known by: the same when a policy is read again with other rules around it. The rule's name is no

@@ -1,7 +1,7 @@
 //! What this kernel can do for the datapath, and the cure for what it cannot.
 
 use crate::{
-    bpffs, clock,
+    bpffs, clock, confine,
     image::{state_id, state_name},
     load, native, netdev,
     pin_dir::PinDir,
@@ -100,6 +100,10 @@ pub fn doctor() -> Vec<Check> {
             "mount -t bpf bpf /sys/fs/bpf",
         ),
     ];
+    checks.push(match confine::in_words() {
+        Some(words) => check("least privilege", true, words, ""),
+        None => Check::not_needed("least privilege", "no seccomp: agents may make all system calls".into()),
+    });
     for (name, command, cure) in [
         ("iproute2", ["ip", "-V"], "apt-get install iproute2"),
         ("tc", ["tc", "-V"], "apt-get install iproute2"),

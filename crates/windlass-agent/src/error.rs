@@ -5,6 +5,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
 };
+use windlass_scenario::printable_path;
 
 /// What can go wrong between user space and the datapath.
 #[derive(Debug, thiserror::Error)]
@@ -52,11 +53,21 @@ pub enum Error {
         /// Which process, in brackets; empty: it has not said.
         process: String,
     },
+    /// A folder or file that must be root's alone is another user's, or could be replaced by one.
+    #[error("{} {what}, and what Windlass keeps there must be root's alone; {cure}", printable_path(.path))]
+    NotOurs {
+        /// Which one.
+        path: PathBuf,
+        /// What is wrong with it: its owner and mode.
+        what: String,
+        /// What makes it right.
+        cure: String,
+    },
     /// Somebody has a lock that nobody needs for long.
     #[error(
         "{}: process {process} has had this lock for very long; if it is stopped, `kill -CONT {process}` lets it go on, or end \
          it",
-        .path.display()
+        printable_path(.path)
     )]
     Locked {
         /// The lock's file.
@@ -121,7 +132,7 @@ pub enum Error {
     )]
     NoClock(Box<Error>),
     /// A file or device could not be used.
-    #[error("{path}: {why}")]
+    #[error("{}: {why}", printable_path(.path))]
     Io {
         /// Which one.
         path: PathBuf,
@@ -138,8 +149,9 @@ pub enum Error {
     PinnedInPart(String),
     /// What is pinned was made by a version of Windlass whose state looks different.
     #[error(
-        "{0} holds the datapath of another version, with whose state this one cannot go on; `windlass detach --all`, best of \
-         that version, then start again"
+        "{path} holds the datapath of another version, with whose state this one cannot go on; `windlass detach --all`, best of \
+         that version, then start again",
+        path = printable_path(.0)
     )]
     OtherVersion(PathBuf),
     /// The kernel cannot take congestion control from outside.
@@ -163,20 +175,22 @@ pub enum Error {
     #[error("nothing is loaded under '{0}*'; `windlass native list` shows what is")]
     NativeNotLoaded(String),
     /// Not a cgroup.
-    #[error("{0} is no folder of cgroup v2; `mount -t cgroup2` shows where they are")]
+    #[error("{path} is no folder of cgroup v2; `mount -t cgroup2` shows where they are", path = printable_path(.0))]
     NoCgroup(PathBuf),
     /// The cgroup's sockets are taken care of.
-    #[error("{0} is already under an agent's control; `windlass detach --cgroup {0}` releases it")]
+    #[error("{path} is already under an agent's control; `windlass detach --cgroup {path}` releases it", path = printable_path(.0))]
     CgroupBusy(PathBuf),
     /// Somebody else chooses for the cgroup's sockets.
     #[error(
-        "{0} is already under control, by a `windlass attach --native` or by an agent whose pins are not seen from \
-         here; end that first"
+        "{path} is already under control, by a `windlass attach --native` or by an agent whose pins are not seen from \
+         here; end that first",
+        path = printable_path(.0)
     )]
     CgroupAttachedElsewhere(PathBuf),
     /// The cgroup's sockets are chosen for by another version.
     #[error(
-        "{0} is under the control of another version; `windlass detach --cgroup {0}` first, then start again"
+        "{path} is under the control of another version; `windlass detach --cgroup {path}` first, then start again",
+        path = printable_path(.0)
     )]
     OtherSelector(PathBuf),
     /// A value out of range.

@@ -6,13 +6,12 @@ use crate::{
     lock::Lock,
     pins,
     plain::{bytes_of, from_bytes},
-    record, shared_groups,
+    private, record, shared_groups,
 };
 use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::Path,
 };
 use windlass_core::{
@@ -177,7 +176,7 @@ pub(crate) fn resolve_here(groups: &impl MapCore, policy: &Policy, rules: &mut [
 /// Notes names for [`read`]; those that are in the file already stay. If that fails, people see numbers: no reason to do without
 /// the groups. With the lock of "groups" held: others note names, too.
 pub(crate) fn note_names(_lock: &Lock, file: &Path, specs: &[GroupSpec]) {
-    let mut text = fs::read_to_string(file).unwrap_or_default();
+    let mut text = private::read(file).unwrap_or_default();
     for spec in specs {
         let line = format!("{:016x} {}\n", spec.key(), spec.name);
         if !text.contains(&line) {
@@ -189,7 +188,7 @@ pub(crate) fn note_names(_lock: &Lock, file: &Path, specs: &[GroupSpec]) {
 
 /// All groups of the map, in the order in which they were made; names are those noted in `file`.
 pub(crate) fn read(groups: &impl MapCore, file: &Path) -> Result<Vec<GroupInfo>> {
-    let names = fs::read_to_string(file).unwrap_or_default();
+    let names = private::read(file).unwrap_or_default();
     let mut all = Vec::new();
     for home in homes(groups)? {
         let key = format!("{:016x}", home.key);

@@ -3,10 +3,12 @@
 use crate::{
     Error, Result,
     error::io_error,
+    holder,
+    private::{self, is_at},
     run_dir::{run_dir, run_file},
 };
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::File,
     io,
     os::{fd::AsRawFd, unix::fs::FileExt},
     path::Path,
@@ -29,10 +31,11 @@ pub(crate) struct Lock {
     _file: File,
 }
 
-/// Nobody holds a lock longer than it takes to load the programs, but for a process that is stopped, as by SIGSTOP or a
-/// frozen cgroup.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// No process holds a lock longer than it takes to load the programs, but for one that is stopped, as by SIGSTOP or a frozen cgroup.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(5);
+/// How often a lock's holder is looked up while others wait for it.
+const LOOK: Duration = Duration::from_millis(250);
 
 impl Lock {
     /// The lock of "groups", or of "pins", "native" or "select"; who needs that of groups besides takes it last, and that of
@@ -42,36 +45,80 @@ impl Lock {
     /// # Errors
     /// Somebody has it and does not let go.
     pub(crate) fn take(of: &str) -> Result<Lock> {
-        fs::create_dir_all(run_dir()).map_err(io_error(run_dir()))?;
+        private::make_folder(run_dir())?;
         // who has one of these may be waiting for another
         let turns = if matches!(of, "attach" | "native") { 3 } else { 1 };
         Lock::take_within(&run_file(&format!("{of}.lock")), turns * PATIENCE)
     }
 
-    /// Waits for as long as others take turns, and for `patience` while it is one and the same turn.
-    fn take_within(path: &Path, patience: Duration) -> Result<Lock> {
+    /// Waits for as long as others take turns, and for `patience` while it is one and the same turn. Another user's process, which
+    /// has opened the file of an older version, is not waited for: a new file takes the place of that one.
+    pub(crate) fn take_within(path: &Path, patience: Duration) -> Result<Lock> {
         let io_error = |why| io_error(path)(why);
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let file = options.map_err(io_error)?;
-        let mut holder = Turn::default();
+        let (mut file, mut is_older) = private::open(path)?;
+        let mut turn = Turn::default();
         let mut since = Instant::now();
-        while let Err(why) = flock(&file, libc::LOCK_EX | libc::LOCK_NB) {
-            if why.raw_os_error() != Some(libc::EWOULDBLOCK) {
-                return Err(io_error(why));
+        let mut looked: Option<Instant> = None;
+        loop {
+            match flock(&file, libc::LOCK_EX | libc::LOCK_NB) {
+                Ok(()) if is_at(&file, path) && !is_older => break,
+                Ok(()) if is_at(&file, path) => private::renew(path, &file)?,
+                Err(why) if why.raw_os_error() != Some(libc::EWOULDBLOCK) => return Err(io_error(why)),
+                Err(_) if is_at(&file, path) => {
+                    let now = Turn::read(&file);
+                    if now != turn {
+                        (turn, since) = (now, Instant::now());
+                    }
+                    let is_stranger = looked.is_none_or(|at| at.elapsed() >= LOOK) && {
+                        looked = Some(Instant::now());
+                        holder::is_stranger(&file)
+                    };
+                    if !is_stranger {
+                        if since.elapsed() < patience {
+                            thread::sleep(POLL);
+                            continue;
+                        }
+                        let process = holder::of(&file);
+                        // one that is not shown here, as from another PID namespace, may be another user's
+                        if process.is_some() || !is_older {
+                            let process = process.unwrap_or(turn.process);
+                            return Err(Error::Locked { path: path.into(), process });
+                        }
+                    }
+                    private::renew(path, &file)?;
+                }
+                // another file has taken its place
+                _ => {}
             }
-            let now = Turn::read(&file);
-            if now != holder {
-                (holder, since) = (now, Instant::now());
-            } else if since.elapsed() >= patience {
-                return Err(Error::Locked { path: path.into(), process: holder.process });
-            }
-            thread::sleep(POLL);
+            (file, is_older) = private::open(path)?;
         }
         let number = Turn::read(&file).number.wrapping_add(1);
         // it is for those who wait: a full disk is no reason to leave
         let _ = Turn { process: std::process::id(), number }.write(&file);
         Ok(Lock { _file: file })
     }
+}
+
+/// Locks a folder of pins, which processes with another /run see as well, in this way (LOCK_EX or LOCK_SH), within this time. A lock
+/// that another user holds, who opened the folder while an older version let it, counts for nothing: it is not waited for.
+///
+/// # Errors
+/// [`Error::Locked`]: a process of ours has it.
+pub(crate) fn lock_folder(folder: &File, path: &Path, how: i32, patience: Duration) -> Result<()> {
+    let since = Instant::now();
+    while let Err(why) = flock(folder, how | libc::LOCK_NB) {
+        if why.raw_os_error() != Some(libc::EWOULDBLOCK) {
+            return Err(io_error(path)(why));
+        }
+        if holder::is_stranger(folder) {
+            return Ok(());
+        }
+        if since.elapsed() >= patience {
+            return Err(Error::Locked { path: path.into(), process: holder::of(folder).unwrap_or(0) });
+        }
+        thread::sleep(POLL);
+    }
+    Ok(())
 }
 
 /// Who has a lock, or had it last; noted in its file.
@@ -104,6 +151,110 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{
+        fs::{self, Permissions},
+        io::{BufRead, BufReader},
+        os::unix::fs::{MetadataExt, PermissionsExt},
+        process::{Child, Command, Stdio},
+    };
+
+    /// A process of another user that has the file's lock until it is dropped.
+    struct Stranger(Child);
+
+    impl Stranger {
+        fn locks(path: &Path) -> Stranger {
+            let ids = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+            let mut command = Command::new("setpriv");
+            command.args(ids).arg("flock").arg(path).args(["sh", "-c", "echo locked; read line"]);
+            let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+            let mut child = child.expect("setpriv and flock (Debian: util-linux)");
+            let mut line = String::new();
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            assert_eq!(line, "locked\n");
+            Stranger(child)
+        }
+    }
+
+    impl Drop for Stranger {
+        fn drop(&mut self) {
+            drop(self.0.stdin.take());
+            let _ = self.0.wait();
+        }
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    /// A lock file as older versions made it, in a folder that others may enter.
+    fn older(folder: &Path) -> std::path::PathBuf {
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+        let path = folder.join("pins.lock");
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_lock_file_of_an_older_version_that_a_stranger_holds_is_replaced() {
+        if private::own_uid() != 0 {
+            println!(
+                "skipped: a_lock_file_of_an_older_version_that_a_stranger_holds_is_replaced: needs root"
+            );
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = older(folder.path());
+        let before = fs::metadata(&path).unwrap().ino();
+        let _stranger = Stranger::locks(&path);
+        let lock = Lock::take_within(&path, PATIENCE).unwrap();
+        assert!(fs::metadata(&path).unwrap().ino() != before && mode(&path) == 0o600);
+        // it is the one that others wait for
+        assert!(matches!(Lock::take_within(&path, Duration::ZERO), Err(Error::Locked { .. })));
+        drop(lock);
+        Lock::take_within(&path, Duration::ZERO).unwrap();
+    }
+
+    #[test]
+    fn a_lock_file_of_an_older_version_is_waited_for_while_a_process_of_ours_holds_it_and_then_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = older(folder.path());
+        let of_older_version = File::open(&path).unwrap();
+        flock(&of_older_version, libc::LOCK_EX).unwrap();
+        assert!(matches!(Lock::take_within(&path, Duration::ZERO), Err(Error::Locked { .. })));
+        assert!(is_at(&of_older_version, &path));
+        drop(of_older_version);
+        thread::scope(|scope| {
+            let all: Vec<_> =
+                (0..3).map(|_| scope.spawn(|| Lock::take_within(&path, PATIENCE).map(drop))).collect();
+            all.into_iter().for_each(|one| one.join().unwrap().unwrap());
+        });
+        assert_eq!(mode(&path), 0o600);
+    }
+
+    #[test]
+    fn a_strangers_lock_on_a_folder_counts_for_nothing() {
+        if private::own_uid() != 0 {
+            println!("skipped: a_strangers_lock_on_a_folder_counts_for_nothing: needs root");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        let _stranger = Stranger::locks(folder.path());
+        let open = private::open_folder(folder.path()).unwrap();
+        lock_folder(&open, folder.path(), libc::LOCK_SH, PATIENCE).unwrap();
+        assert_eq!(mode(folder.path()), 0o700);
+    }
+
+    #[test]
+    fn a_lock_whose_file_is_replaced_meanwhile_is_taken_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pins.lock");
+        let first = Lock::take_within(&path, PATIENCE).unwrap();
+        private::renew(&path, &first._file).unwrap();
+        let _second = Lock::take_within(&path, Duration::ZERO).unwrap();
+        assert!(matches!(Lock::take_within(&path, Duration::ZERO), Err(Error::Locked { .. })));
+    }
 
     #[test]
     fn who_does_not_let_go_is_named_and_turns_are_waited_for() {

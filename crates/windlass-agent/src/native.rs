@@ -14,6 +14,7 @@ use crate::{
     error::{bpf, io_error},
     lock::Lock,
     object::{pinned_map, pinned_map_if_any},
+    orphans,
     plain::u64_at,
     record::{read_record, remove_first},
 };
@@ -62,6 +63,17 @@ pub fn ensure_loaded(prefix: &str) -> Result<bool> {
         return Ok(true);
     }
     if is_current(prefix) { Ok(false) } else { Err(Error::OtherNative(prefix.to_string())) }
+}
+
+/// Before Linux 6.4: unregisters what processes that were killed have left registered under `prefix`. For commands that then give
+/// up the capability which this takes ([`confine`](crate::confine())); what cannot be unregistered keeps its name.
+pub fn release_orphans(prefix: &str) {
+    if features().is_none_or(|f| f.has_links) || is_loaded(prefix) {
+        return;
+    }
+    for algorithm in Algorithm::all() {
+        let _ = orphans::unregister(&format!("{prefix}{}", algorithm.name()));
+    }
 }
 
 /// Are algorithms pinned under `prefix`, now that nobody is just loading or unloading some?

@@ -7,12 +7,12 @@
 use crate::{
     Policy, Result,
     attach::remove_filters,
-    bpffs::{iface_dir, namespace_dir, remove_dir},
+    bpffs::{iface_dir, make_dir, namespace_dir, remove_dir},
     claim::Claim,
     clock::Clock,
     error::io_error,
     image::CONFIG,
-    netdev,
+    netdev, private,
     record::{read_record, remove_first, write_record, write_text},
     run_dir::{run_dir, run_file},
     shared_groups,
@@ -109,7 +109,12 @@ impl PinDir {
     /// Another process has it.
     pub(crate) fn claim(&self, what: &str) -> Result<Claim> {
         let claim = Claim::take(&self.claim_file(), what)?;
-        if self.dir().is_dir() { claim.with_folder(&self.dir(), what) } else { Ok(claim) }
+        if !self.dir().is_dir() {
+            return Ok(claim);
+        }
+        // an older version let others look into it
+        make_dir(&self.dir())?;
+        claim.with_folder(&self.dir(), what)
     }
 
     /// Removes what tells whose it is, if it is there. With the lock of "pins" held, or who just opened it could claim what nobody
@@ -153,7 +158,7 @@ impl PinDir {
 
     /// Index of the interface that it was attached to; None: nobody noted it.
     pub(crate) fn index(&self) -> Option<u32> {
-        fs::read_to_string(self.index_file()).ok()?.trim().parse().ok()
+        private::read(&self.index_file()).ok()?.trim().parse().ok()
     }
 
     /// By tcx: index of the interface that both programs are still attached to, 0 when that is gone. None: not by tcx.

@@ -17,6 +17,7 @@ use crate::{
     object::{fingerprint, pinned_map},
     pin_dir::{CLOCK_LINK, PINNED_CONFIG, PinDir},
     plain::from_bytes,
+    private,
     record::{read_record, remove_stale, write_record, write_text},
     replace::{load_onto, replace_programs},
     shared_groups,
@@ -220,7 +221,7 @@ impl Pinned {
 
     /// Names of the rules of the policy in force, by their numbers.
     pub fn rule_names(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.pins.rule_names_file()).unwrap_or_default();
+        let text = private::read(&self.pins.rule_names_file()).unwrap_or_default();
         text.lines().map(String::from).collect()
     }
 

@@ -6,10 +6,10 @@
 use crate::{
     Error, Policy, Result,
     attach::{Attached, has_datapath, has_filters},
-    bpffs::{mount_bpffs, pinned_here, pinned_in, root},
+    bpffs::{make_dir, mount_bpffs, pinned_here, pinned_in, root},
     claim::Claim,
     clock::{self, Clock},
-    error::{bpf, io_error},
+    error::bpf,
     image::{build_id, state_id},
     in_force::read_rules,
     lock::Lock,
@@ -181,7 +181,7 @@ fn pin_all(
     let dir = pins.dir();
     remove_stale(&pins.record())?;
     remove_stale(&pins.build_file())?;
-    fs::create_dir_all(&dir).map_err(io_error(&dir))?;
+    make_dir(&dir)?;
     for name in [shared_groups::PART, clock::PROGRAM] {
         for mut program in object.progs_mut().filter(|p| p.name() == name) {
             program.pin(dir.join(name)).map_err(bpf(format!("pinning {name}")))?;

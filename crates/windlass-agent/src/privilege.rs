@@ -1,6 +1,6 @@
 //! What a process must be allowed to do to load and attach programs.
 
-use crate::{Error, Result};
+use crate::{Error, Result, bpffs, private::check_folder, run_dir::run_dir};
 use std::fs;
 
 /// For programs, for their kernel pointers, for attaching them, for the clock's frame. Each with its number in
@@ -14,9 +14,14 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Refuses `what` to everybody else: the kernel would, with fewer words, and what is pinned is not seen.
+/// Refuses `what` to everybody else: the kernel would, with fewer words, and what is pinned is not seen. And to root where what is
+/// noted or pinned may be another user's doing.
 pub fn check_root(what: &'static str) -> Result<()> {
-    if is_root() { Ok(()) } else { Err(Error::Privilege { what }) }
+    if !is_root() {
+        return Err(Error::Privilege { what });
+    }
+    check_folder(run_dir())?;
+    check_folder(&bpffs::root())
 }
 
 /// The same where programs are loaded and attached, for which root may lack capabilities.

@@ -1,22 +1,30 @@
 //! Small files under /run that say of what is pinned what the kernel does not know: which build it is of, or whose state, the names
 //! of groups.
 
-use crate::{Result, error::io_error};
-use std::{fs, io, path::Path};
+use crate::{
+    Result,
+    error::io_error,
+    private::{self, draft_of},
+};
+use std::{
+    fs,
+    io::{self, Write},
+    path::Path,
+};
 
 /// Notes what identifies something that is pinned: a build, or what its state looks like.
 pub(crate) fn write_record(record: &Path, id: u64) -> Result<()> {
     write_text(record, &id.to_string())
 }
 
-/// Writes a file and the folder it stands in, or, where the disk is full, leaves what was there.
+/// Writes a file and the folder it stands in, both root's alone, or, where the disk is full, leaves what was there.
 pub(crate) fn write_text(file: &Path, text: &str) -> Result<()> {
     if let Some(parent) = file.parent() {
-        fs::create_dir_all(parent).map_err(io_error(parent))?;
+        private::make_folder(parent)?;
     }
-    let mut draft = file.as_os_str().to_os_string();
-    draft.push(":new");
-    fs::write(&draft, text).and_then(|()| fs::rename(&draft, file)).map_err(|why| {
+    let draft = draft_of(file);
+    let written = private::create(&draft).and_then(|mut new| new.write_all(text.as_bytes()));
+    written.and_then(|()| fs::rename(&draft, file)).map_err(|why| {
         // if it is there at all
         let _ = fs::remove_file(&draft);
         io_error(file)(why)
@@ -40,7 +48,7 @@ pub(crate) fn remove_first(record: &Path) {
 
 /// What was noted; none: nobody knows.
 pub(crate) fn read_record(record: &Path) -> Option<u64> {
-    fs::read_to_string(record).ok()?.trim().parse().ok()
+    private::read(record).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]

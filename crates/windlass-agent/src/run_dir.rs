@@ -1,5 +1,5 @@
 //! The folder of what a BPF file system can't keep: locks, and beside each thing pinned its build and names. Like the pins,
-//! it is gone after a reboot.
+//! it is gone after a reboot. It is root's alone, as all that is in it ([`crate::private`]).
 
 use std::path::{Path, PathBuf};
 

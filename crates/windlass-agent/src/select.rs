@@ -15,6 +15,7 @@ use crate::{
     native::{self, NAME_MOST},
     object::{fingerprint, map, pinned_map, pinned_map_if_any, raise_limits},
     plain::u64_at,
+    private,
     privilege::check_root,
     record,
     run_dir::run_file,
@@ -177,7 +178,7 @@ impl Selector {
         let id = inode(&self.cgroup)?.to_string();
         let dir = select_dir().join(&id);
         record::remove_stale(&record(&id))?;
-        fs::create_dir_all(&dir).map_err(io_error(&dir))?;
+        bpffs::make_dir(&dir)?;
         for mut map in self.object.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if MAPS.contains(&name.as_str()) {
@@ -286,7 +287,7 @@ struct Held {
 
 impl PinnedSelector {
     fn from_id(id: &str) -> PinnedSelector {
-        let text = fs::read_to_string(record(id)).unwrap_or_default();
+        let text = private::read(&record(id)).unwrap_or_default();
         let mut lines = text.lines().map(str::to_string);
         let mut next = || lines.next().unwrap_or_default();
         let (build, prefix, cgroup) = (next(), next(), PathBuf::from(next()));

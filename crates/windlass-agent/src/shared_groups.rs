@@ -6,11 +6,11 @@
 
 use crate::{
     Result, bpffs,
-    claim::{Claim, lock_alone},
-    error::{bpf, io_error},
+    claim::{Claim, lock_folder_alone},
+    error::bpf,
     image,
-    lock::{Lock, flock},
-    netdev,
+    lock::{Lock, PATIENCE, flock, lock_folder},
+    netdev, private,
     run_dir::run_file,
 };
 use libbpf_rs::{ErrorKind, MapCore, MapHandle, Object, OpenObject, Program, ProgramMut, libbpf_sys as sys};
@@ -74,7 +74,7 @@ pub(crate) fn reuse(object: &mut OpenObject) -> Result<()> {
 /// Shares the object's groups with whoever is attached later, unless they are shared already.
 pub(crate) fn share(object: &Object) -> Result<()> {
     let dir = shared_dir();
-    fs::create_dir_all(&dir).map_err(io_error(&dir))?;
+    bpffs::make_dir(&dir)?;
     for map in object.maps().filter(|m| SHARED.iter().any(|name| m.name() == *name)) {
         let path = dir.join(map.name());
         if !path.exists() {
@@ -114,7 +114,7 @@ impl Parting {
         let folder = folder(&path)?;
         let what = netdev::name_of(ifindex)
             .map_or_else(|| format!("interface {ifindex}"), |name| format!("'{name}'"));
-        lock_alone(&folder, &path, &what)?;
+        lock_folder_alone(&folder, &path, &what)?;
         let pin = path.join(PART);
         program.pin(&pin).map_err(bpf(format!("pinning {}", pin.display())))?;
         Ok(Parting { path, _folder: folder })
@@ -130,8 +130,8 @@ impl Drop for Parting {
 
 /// Opens the folder, and makes it if it is not there.
 fn folder(path: &Path) -> Result<File> {
-    fs::create_dir_all(path).map_err(io_error(path))?;
-    File::open(path).map_err(io_error(path))
+    bpffs::make_dir(path)?;
+    private::open_folder(path)
 }
 
 /// Has the flows of processes that were killed leave their groups, in all namespaces, and takes away groups that nobody
@@ -184,7 +184,7 @@ impl Share {
         let _lock = Lock::take("groups")?;
         let dir = shared_dir();
         let folder = folder(&dir)?;
-        flock(&folder, libc::LOCK_SH).map_err(io_error(&dir))?;
+        lock_folder(&folder, &dir, libc::LOCK_SH, PATIENCE)?;
         Ok(Share { folder, namespace: netdev::namespace_inode() })
     }
 }

@@ -4,6 +4,7 @@
 //! clocks and files; [`agent`] and [`serve`] put them at their ports. `docs/guests.md` has the user's side.
 
 pub mod agent;
+mod connect;
 pub mod controller;
 mod error;
 pub mod guests;

@@ -1,15 +1,12 @@
 //! The guest's end of the port: a virtio-serial device, or a socket in its place.
 
-use crate::{Error, error::Result};
+use crate::{Error, connect::connect, error::Result};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Read, Write},
     os::{
         fd::{AsRawFd, OwnedFd, RawFd},
-        unix::{
-            fs::{FileTypeExt, OpenOptionsExt},
-            net::UnixStream,
-        },
+        unix::fs::{FileTypeExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
 };
@@ -84,7 +81,12 @@ impl Port {
         match port.open() {
             Ok(()) => Ok(port),
             // whoever listened may be back later
-            Err(e) if port.is_socket && e.kind() == ErrorKind::ConnectionRefused => Ok(port),
+            Err(e)
+                if port.is_socket
+                    && matches!(e.kind(), ErrorKind::ConnectionRefused | ErrorKind::WouldBlock) =>
+            {
+                Ok(port)
+            }
             Err(e) if e.raw_os_error() == Some(libc::EBUSY) => Err(Error::Busy(path.into())),
             Err(e) => Err(io(e)),
         }
@@ -97,7 +99,7 @@ impl Port {
 
     fn open(&mut self) -> io::Result<()> {
         self.file = Some(if self.is_socket {
-            let stream = UnixStream::connect(&self.path)?;
+            let stream = connect(&self.path)?;
             stream.set_nonblocking(true)?;
             File::from(OwnedFd::from(stream))
         } else {

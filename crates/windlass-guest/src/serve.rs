@@ -2,6 +2,7 @@
 
 use crate::{
     Controller, Error, GuestId, GuestInfo,
+    connect::connect,
     controller::{Event, goodbye},
     error::Result,
 };
@@ -220,7 +221,7 @@ impl Server {
         // of one that went away it is told that it is gone, and no more
         let mut was_told = false;
         while !self.is_over() {
-            match UnixStream::connect(&self.path) {
+            match connect(&self.path) {
                 Ok(mut stream) => {
                     was_told = true;
                     // the guest, or the VM, may go at any time: that is no error

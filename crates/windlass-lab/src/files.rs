@@ -11,10 +11,13 @@ use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
     ffi::CString,
-    fs::{self, Metadata, Permissions},
+    fs::{self, DirBuilder, Metadata, Permissions},
     io::{self, BufWriter, ErrorKind, Read, Write},
     mem,
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{DirBuilderExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
     sync::{Mutex, atomic::AtomicBool},
 };
@@ -31,7 +34,9 @@ const FILE_MODE: u32 = 0o644;
 /// The folder, which exists when this returns.
 pub(crate) fn made_folder() -> Result<PathBuf> {
     let folder = folder();
-    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    // whatever the umask: there is no moment at which others may write to it
+    let made = DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(&folder);
+    made.with_context(|| folder.display().to_string())?;
     allow(&folder, FOLDER_MODE)?;
     Ok(folder)
 }

@@ -3,8 +3,9 @@
 use crate::netns::FOLDERS;
 use anyhow::{Context, Result};
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io,
+    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 use windlass_agent::flock;
@@ -25,7 +26,10 @@ impl Spin {
         let path = folder.join("spin.lock");
         let place = || path.display().to_string();
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        let file = File::create(&path).with_context(place)?;
+        // or other users could hold its lock
+        let mut options = OpenOptions::new();
+        let file =
+            options.write(true).create(true).truncate(false).mode(0o600).open(&path).with_context(place)?;
         match flock(&file, libc::LOCK_EX | libc::LOCK_NB) {
             Ok(()) => Ok(Some(Spin { _file: file })),
             Err(why) if why.kind() == io::ErrorKind::WouldBlock => Ok(None),

@@ -14,13 +14,13 @@ use std::{
     process::ExitCode,
     sync::mpsc::{Receiver, RecvTimeoutError},
 };
-use windlass_agent::{Options, Policy, check_root};
+use windlass_agent::{Duty, Error, Options, Policy, check_root, confine, native::release_orphans};
+use windlass_scenario::printable_path;
 
 pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let voice = Voice { as_json: args.json };
     let mut file = Watched::new(&args.policy);
     let policy = Policy::from_file(&args.policy)?;
-    let (_, wishes) = signals::wishes(Wish::Reload)?;
     let options = Options { shares_groups: true, ..options(&args.sizes)? };
     let mut home = Homes {
         interfaces: Interfaces::new(options, voice),
@@ -35,6 +35,8 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         );
     }
     check_root("attaching a datapath")?;
+    give_up_privileges(&args, &policy, voice);
+    let (_, wishes) = signals::wishes(Wish::Reload)?;
     // what is left of others that cannot be removed keeps nobody from control
     match windlass_agent::remove_gone() {
         Ok(0) => {}
@@ -65,6 +67,25 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let ended = look_after(&mut home, &mut file, policy, &wishes, voice);
     home.finish(detaches)?;
     ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// Does what takes more than the agent needs from then on, and gives up the rest.
+fn give_up_privileges(args: &AgentArgs, policy: &Policy, voice: Voice) {
+    if let Err(why) = windlass_agent::mount_bpffs() {
+        voice.complain(why);
+    }
+    if !policy.cgroups().is_empty() {
+        release_orphans(&args.names.prefix);
+    }
+    confine(Duty::Interfaces).iter().for_each(|why| voice.complain(why));
+    // root reads other users' files only by a capability that is given up
+    if let Err(Error::Io { path, why }) = Policy::from_file(&args.policy) {
+        voice.complain(format_args!(
+            "{}: {why}; changes of it will not be seen: the agent reads what root may read without CAP_DAC_OVERRIDE, so keep it, \
+             and the folders above it, root's, as in /etc/windlass",
+            printable_path(&path)
+        ));
+    }
 }
 
 /// All that the agent looks after.

@@ -3,7 +3,7 @@
 use crate::{
     algorithm,
     args::{AttachArgs, ModeArg, PaceByArg, PacedArg, SetArgs, Sizes},
-    info,
+    info, print,
     sampler::Sampler,
     signals::{self, Wish},
     voice::Voice,
@@ -16,8 +16,12 @@ use std::{
     sync::mpsc::{Receiver, RecvTimeoutError},
     time::{Duration, Instant},
 };
-use windlass_agent::{Datapath, Error, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats, check_root};
+use windlass_agent::{
+    Datapath, Duty, Error, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats, check_root, confine,
+    is_root,
+};
 use windlass_core::{Algorithm, abi};
+use windlass_scenario::Printable;
 
 /// How often the clock is looked after and files are looked at.
 pub const WATCH: Duration = Duration::from_millis(500);
@@ -45,7 +49,7 @@ fn is_paced_by_fq(sizes: &Sizes) -> Result<bool> {
     };
     let pacing = Pacing::choose(wanted, sizes.uplink.as_deref())?;
     if let Some(why) = pacing.complaint {
-        eprintln!("windlass: pacing by the clock: {why}");
+        eprintln!("windlass: pacing by the clock: {}", Printable(why));
     }
     Ok(pacing.by_fq)
 }
@@ -88,10 +92,15 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
         Some(file) => format!("{} in force", file.display()),
         None => simple_policy_in_words(algorithm, mode, &args.port),
     };
-    let (stop, wishes) = signals::wishes(Wish::Stop)?;
-    signals::stop_when_closed(&io::stdout(), stop);
     let stats = args.stats.then(RunTimeStats::enable).transpose()?;
     let options = options(&args.sizes)?;
+    if !policy.groups().is_empty() && is_root() {
+        windlass_agent::mount_bpffs()?;
+    }
+    let voice = Voice { as_json: args.json };
+    confine(Duty::Interfaces).iter().for_each(|why| voice.complain(why));
+    let (stop, wishes) = signals::wishes(Wish::Stop)?;
+    signals::stop_when_closed(&io::stdout(), stop);
     let pace_by = if options.pace_by_fq { "fq" } else { "clock" };
     let mut datapath = Datapath::attach(iface, &policy, &options)?;
     if args.json {
@@ -104,16 +113,16 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
             })
         );
     } else {
-        println!("{iface}: {what}, paced by {pace_by}; Ctrl-C releases it");
+        print::line(format_args!("{iface}: {what}, paced by {pace_by}; Ctrl-C releases it"));
     }
-    follow(&mut datapath, &wishes, Sampler::new(args.sample_ms), Voice { as_json: args.json })?;
+    follow(&mut datapath, &wishes, Sampler::new(args.sample_ms), voice)?;
     if datapath.name_now().is_some() {
         datapath.let_go()?;
         wait_for(|| datapath.has_let_go())?;
     } else if args.json {
         println!("{}", json!({ "event": "gone", "iface": iface }));
     } else {
-        println!("{iface}: the interface is gone");
+        print::line(format_args!("{iface}: the interface is gone"));
     }
     report_end(&datapath, args.json, stats.is_some())?;
     Ok(ExitCode::SUCCESS)
@@ -205,16 +214,20 @@ fn report_end(datapath: &Datapath, as_json: bool, has_stats: bool) -> Result<()>
     }
     for (name, time) in run_times.iter().flatten() {
         let mean_ns = time.run_ns.checked_div(time.runs).unwrap_or(0);
-        println!("{name}: {} runs of {mean_ns} ns, {:.3} s in all", time.runs, time.run_ns as f64 / 1e9);
+        print::line(format_args!(
+            "{name}: {} runs of {mean_ns} ns, {:.3} s in all",
+            time.runs,
+            time.run_ns as f64 / 1e9
+        ));
     }
     let get = |name: &str| counters.get(name).copied().unwrap_or(0);
-    println!(
+    print::line(format_args!(
         "released: {} flows, {} segments lost and {} repaired, {} retransmissions by the servers",
         get("flows_created"),
         get("lost_segs"),
         get("repaired_segs"),
         get("sender_retrans")
-    );
+    ));
     Ok(())
 }
 
@@ -234,7 +247,11 @@ pub fn set(args: &SetArgs) -> Result<ExitCode> {
     if args.json {
         println!("{}", json!({ "interfaces": behind, "algorithm": name }));
     } else {
-        println!("{}: {}, from its next ACK on", behind.join(", "), name.unwrap_or("its rule's algorithm"));
+        print::line(format_args!(
+            "{}: {}, from its next ACK on",
+            behind.join(", "),
+            name.unwrap_or("its rule's algorithm")
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -255,13 +272,13 @@ pub fn detach(iface: Option<String>, all: bool, as_json: bool) -> Result<ExitCod
     for name in &targets {
         windlass_agent::force_remove(name)?;
         if !as_json {
-            println!("{name}: released");
+            print::line(format_args!("{name}: released"));
         }
     }
     if as_json {
         println!("{}", json!({ "released": targets }));
     } else if targets.is_empty() {
-        println!("no interface of this network namespace is under control");
+        print::line(format_args!("no interface of this network namespace is under control"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,10 +2,11 @@
 
 use crate::{
     args::{ControllerArgs, GuestArgs, PortArg},
+    native::give_up_privileges,
     print,
     sampler::Sampler,
     signals::{self, Wish},
-    voice::{Voice, say},
+    voice::{Voice, say, say_document},
     watched::Watched,
 };
 use anyhow::{Result, bail};
@@ -15,7 +16,7 @@ use std::{
     sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError},
     time::Duration,
 };
-use windlass_agent::{GuestFlows, Mode, Policy, Selector, root_cgroup};
+use windlass_agent::{Duty, GuestFlows, Mode, Policy, Selector, confine, root_cgroup};
 use windlass_core::{Algorithm, GroupKey, GroupRule};
 use windlass_guest::{
     Config, Controller, GuestInfo, agent,
@@ -25,6 +26,7 @@ use windlass_guest::{
     serve::{Happening, Place, Service, happenings},
     session::Event,
 };
+use windlass_scenario::printable_path;
 
 /// How often the controller looks whether to stop when nothing happens.
 const LOOK: Duration = Duration::from_millis(100);
@@ -44,18 +46,19 @@ pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
         Some(folder) => folder.clone(),
         None => root_cgroup()?,
     };
+    give_up_privileges(&args.names.prefix, Voice { as_json: args.json });
     let (_, stopped) = signals::wishes(Wish::Stop)?;
     let mut flows = GuestFlows::load(&args.names.prefix)?;
     let selector = Selector::attach(&cgroup, &policy, &args.names.prefix, None)?;
     let name = format!("{}{}", args.names.prefix, algorithm.name());
     if args.json {
         let (cgroup, port) = (&cgroup, port.path());
-        say(json!({ "event": "attached", "cgroup": cgroup, "algorithm": name, "port": port }));
+        say_document(&json!({ "event": "attached", "cgroup": cgroup, "algorithm": name, "port": port }));
     } else {
         say(format_args!(
             "{}: {name} for all sockets that connect, coupled through {}; Ctrl-C ends it",
-            cgroup.display(),
-            port.path().display()
+            printable_path(&cgroup),
+            printable_path(port.path())
         ));
     }
     let watch = flows.watch()?;
@@ -64,14 +67,14 @@ pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
         if let Some(t_ms) = sampler.due()
             && let Ok(stats) = watch.stats()
         {
-            say(json!({ "event": "sample", "t_ms": t_ms, "flows": stats }));
+            say_document(&json!({ "event": "sample", "t_ms": t_ms, "flows": stats }));
         }
         is_told(&stopped)
     };
     let mut tell = |event: &Event| match (event, args.json) {
-        (Event::Coupled, true) => say(json!({ "event": "coupled" })),
+        (Event::Coupled, true) => say_document(&json!({ "event": "coupled" })),
         (Event::Coupled, false) => say(format_args!("coupled: the host answers")),
-        (Event::Alone(why), true) => say(json!({ "event": "alone", "why": why.to_string() })),
+        (Event::Alone(why), true) => say_document(&json!({ "event": "alone", "why": why.to_string() })),
         (Event::Alone(why), false) => say(format_args!("alone: {why}; flows go on by themselves")),
         _ => {}
     };
@@ -80,7 +83,7 @@ pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
     drop(selector);
     drop(flows);
     if args.json {
-        say(json!({ "event": "detached", "sockets": sockets, "agent": counts, "flows": stats }));
+        say_document(&json!({ "event": "detached", "sockets": sockets, "agent": counts, "flows": stats }));
     } else {
         say(format_args!(
             "released: {} socket(s) had {name}; {} reports, {} answers taken, {} fallbacks, {} reports lost",
@@ -100,7 +103,7 @@ fn places(ports: &[PortArg]) -> Result<Vec<Place>> {
                 "--port {}: '{}' is there already, at {}; each guest has a port and a name of its own (name=...)",
                 port.path,
                 place.name,
-                other.path.display()
+                printable_path(&other.path)
             );
         }
         places.push(place);
@@ -138,12 +141,14 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
         flows_most: args.flows_most as usize,
         ..Config::new(rule)
     };
+    let voice = Voice { as_json: args.json };
+    confine(Duty::Ports).iter().for_each(|why| voice.complain(why));
     let (_, wishes) = signals::wishes(if file.is_some() { Wish::Reload } else { Wish::Stop })?;
     let (tell, happenings) = happenings();
     let mut service = Service::start(Controller::new(config)?, &places, &tell)?;
     if args.json {
         let names: Vec<&str> = places.iter().map(|p| p.name.as_str()).collect();
-        say(json!({ "event": "started", "rule": rule.name(), "guests": names }));
+        say_document(&json!({ "event": "started", "rule": rule.name(), "guests": names }));
     } else {
         say(format_args!("{}: {} port(s); Ctrl-C ends it", rule.name(), places.len()));
     }
@@ -162,7 +167,7 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
                 .map_err(anyhow::Error::from)
                 .and_then(|p| Ok(service.set_places(&p)?));
             if let Err(e) = result {
-                Voice { as_json: args.json }.complain(format!("{e:#}; the guests in force stay"));
+                voice.complain(format!("{e:#}; the guests in force stay"));
             }
         }
         match happenings.recv_timeout(sampler.left().min(LOOK)) {
@@ -172,13 +177,13 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
         }
         if let Some(t_ms) = sampler.due() {
             let (guests, sum) = service.look();
-            say(json!({ "event": "sample", "t_ms": t_ms, "cwnd_bytes": sum, "guests": guests }));
+            say_document(&json!({ "event": "sample", "t_ms": t_ms, "cwnd_bytes": sum, "guests": guests }));
         }
     }
     let (guests, _) = service.look();
     drop(service);
     if args.json {
-        say(json!({ "event": "stopped", "guests": guests }));
+        say_document(&json!({ "event": "stopped", "guests": guests }));
     } else {
         summary(&guests);
     }
@@ -198,9 +203,9 @@ fn report(name: &str, what: &Happening, json: bool) {
     };
     match (what, why) {
         (Happening::Weight(n), _) if json => {
-            say(json!({ "event": event, "guest": name, "weight": n }));
+            say_document(&json!({ "event": event, "guest": name, "weight": n }));
         }
-        (_, why) if json => say(json!({ "event": event, "guest": name, "why": why })),
+        (_, why) if json => say_document(&json!({ "event": event, "guest": name, "why": why })),
         (Happening::Weight(n), _) => say(format_args!("{name}: weight {n} from now on")),
         (Happening::Awaited(why), _) => say(format_args!("{name}: {event}: {why}")),
         (_, Some(why)) => say(format_args!("{name}: {event}: {why}; its flows left the group")),

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use std::{path::Path, process::ExitCode};
 use windlass_agent::{Error, FlowInfo, Mode, Per, Pinned, Policy, Rule, check_root};
 use windlass_core::Algorithm;
+use windlass_scenario::printable_path;
 
 /// Opens the datapath of an interface that nobody has named; none: it was released since, or only the next agent can make it whole.
 pub fn open_whole(iface: &str) -> Result<Option<Pinned>, Error> {
@@ -132,7 +133,7 @@ pub fn flows(json: bool) -> Result<ExitCode> {
     ];
     print::table(&header, &rows);
     for group in groups {
-        println!("{}", print::group(&group, ""));
+        print::line(print::group(&group, ""));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -165,7 +166,11 @@ pub fn policy(command: PolicyCommand) -> Result<ExitCode> {
         PolicyCommand::Check { file, json: true } => return Ok(check_in_json(&file)),
         PolicyCommand::Check { file, json: false } => {
             let policy = Policy::from_file(&file)?;
-            println!("{}: {} rule(s), all understood", file.display(), policy.rules.len());
+            print::line(format_args!(
+                "{}: {} rule(s), all understood",
+                printable_path(&file),
+                policy.rules.len()
+            ));
         }
         PolicyCommand::Show { file, json } => {
             let mut policy = Policy::from_file(&file)?;
@@ -212,7 +217,7 @@ fn rule_row(rule: &Rule) -> Vec<String> {
     vec![
         rule.name.clone(),
         match (&rule.cgroup, rule.mode) {
-            (Some(folder), _) => folder.display().to_string(),
+            (Some(folder), _) => printable_path(folder).to_string(),
             (None, Mode::Native) => "all sockets".into(),
             (None, _) => rule.iface.clone(),
         },

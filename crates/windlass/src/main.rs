@@ -29,6 +29,7 @@ use std::{
     process::ExitCode,
 };
 use tikv_jemallocator::Jemalloc;
+use windlass_scenario::printable_message;
 
 /// Simulations of thousands of connections go through a hundred megabytes all the time. In pages of 2 MiB, the processor
 /// knows where they are.
@@ -90,7 +91,7 @@ fn main() -> ExitCode {
         Ok(Ok(code)) => code,
         Ok(Err(error)) => {
             // the status says it, too
-            let _ = writeln!(io::stderr(), "windlass: {error:#}");
+            let _ = writeln!(io::stderr(), "windlass: {}", printable_message(&format!("{error:#}")));
             ExitCode::from(BAD_INPUT)
         }
         Err(cause) if lost_output(cause.as_ref()).is_some() => ExitCode::FAILURE,

@@ -21,13 +21,15 @@ use std::{
     sync::mpsc::RecvTimeoutError,
 };
 use windlass_agent::{
-    CoupledStats, Coupling, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector, check_root,
+    CoupledStats, Coupling, Duty, Error, GroupInfo, Mode, Native, PinnedSelector, Policy, Selector,
+    check_root, confine,
     native::{
-        check_prefix, ensure_loaded, is_still_loaded, list, prefixes, release_and_unload, unload_unused,
+        check_prefix, ensure_loaded, is_still_loaded, list, prefixes, release_and_unload, release_orphans,
+        unload_unused,
     },
     remove_gone_cgroups, root_cgroup,
 };
-use windlass_scenario::Parameters;
+use windlass_scenario::{Parameters, printable_path};
 
 /// The default congestion control of the namespace.
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
@@ -61,7 +63,11 @@ fn say_loaded(is_new: bool, names: &[String], json: bool) {
     if json {
         println!("{}", json!({ "is_new": is_new, "loaded": names }));
     } else {
-        println!("{}: {}", if is_new { "loaded" } else { "loaded already" }, names.join(", "));
+        print::line(format_args!(
+            "{}: {}",
+            if is_new { "loaded" } else { "loaded already" },
+            names.join(", ")
+        ));
     }
 }
 
@@ -71,13 +77,15 @@ fn remove(prefix: &str, json: bool) -> Result<()> {
     check_root("unloading congestion control")?;
     let (released, unloaded) = release_and_unload(prefix);
     if !json {
-        released.iter().for_each(|cgroup| println!("{}: released", cgroup.display()));
+        released.iter().for_each(|cgroup| print::line(format_args!("{}: released", printable_path(cgroup))));
     }
     let unloaded = unloaded?;
     if json {
         println!("{}", json!({ "released": released, "unloaded": unloaded }));
     } else {
-        unloaded.iter().for_each(|i| println!("{}: unloaded; {}", i.name, left(i.sockets, i.algorithm)));
+        unloaded.iter().for_each(|i| {
+            print::line(format_args!("{}: unloaded; {}", i.name, left(i.sockets, i.algorithm)))
+        });
     }
     let default = std::fs::read_to_string(DEFAULT).unwrap_or_default();
     if default.starts_with(prefix) {
@@ -121,13 +129,13 @@ fn show(json: bool) -> Result<()> {
         .collect();
     print::table(&["name", "algorithm", "sockets", "so far", "handed back"], &rows);
     for c in cgroups {
-        println!(
+        print::line(format_args!(
             "{}: {} socket(s) got the algorithm of their rule, {} could not, {} were left alone",
-            c.cgroup.display(),
+            printable_path(&c.cgroup),
             c.chosen,
             c.refused,
             c.unmatched
-        );
+        ));
     }
     groups.iter().for_each(Groups::print);
     Ok(())
@@ -164,20 +172,27 @@ impl Groups {
 
     fn print(&self) {
         for group in &self.groups {
-            println!("{}", print::group(group, &format!(" of {}*", self.prefix)));
+            print::line(print::group(group, &format!(" of {}*", self.prefix)));
         }
         if !self.groups.is_empty() {
             let stats = &self.stats;
-            println!(
+            print::line(format_args!(
                 "groups of {}*: {} joined, {} refused, {} reports not made for contention, {} members collected",
                 self.prefix, stats.joined, stats.refused, stats.contended, stats.collected
-            );
+            ));
         }
     }
 }
 
+/// Does what takes more than a command needs that looks after algorithms and cgroups, and gives up the rest.
+pub fn give_up_privileges(prefix: &str, voice: Voice) {
+    release_orphans(prefix);
+    confine(Duty::Sockets).iter().for_each(|why| voice.complain(why));
+}
+
 /// Keeps the algorithms registered until told to stop.
 fn hold(prefix: &str, parameters: Parameters, json: bool) -> Result<()> {
+    give_up_privileges(prefix, Voice { as_json: json });
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
     let native = Native::load_with(prefix, parameters)?;
     say_loaded(true, &native.names(), json);
@@ -209,6 +224,7 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     if cgroups.is_empty() {
         bail!("no rule of the policy has mode \"native\"; without --native it is for interfaces");
     }
+    give_up_privileges(&args.prefix, Voice { as_json: args.json });
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
     signals::stop_when_closed(&io::stdout(), stop);
     let parameters = args.path.parameters();
@@ -229,7 +245,10 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
         if args.json {
             println!("{}", json!({ "event": "attached", "cgroup": cgroup, "algorithm": name }));
         } else {
-            println!("{}: {name} for all sockets that connect; Ctrl-C ends it", cgroup.display());
+            print::line(format_args!(
+                "{}: {name} for all sockets that connect; Ctrl-C ends it",
+                printable_path(cgroup)
+            ));
         }
     }
     while stopped.recv_timeout(WATCH) == Err(RecvTimeoutError::Timeout) {
@@ -253,7 +272,10 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
                 json!({ "event": "detached", "sockets": info, "counters": counters, "groups": groups })
             );
         } else {
-            println!("released: {} socket(s) had {name}, {} could not get it", info.chosen, info.refused);
+            print::line(format_args!(
+                "released: {} socket(s) had {name}, {} could not get it",
+                info.chosen, info.refused
+            ));
         }
     }
     if !args.json {
@@ -270,13 +292,13 @@ pub fn detach(cgroup: &Path, as_json: bool) -> Result<ExitCode> {
         let known: Vec<String> =
             PinnedSelector::all().iter().map(|s| s.cgroup().display().to_string()).collect();
         let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-        bail!("{} is under no agent's control; under control: {known}", cgroup.display());
+        bail!("{} is under no agent's control; under control: {known}", printable_path(cgroup));
     };
     selector.remove()?;
     if as_json {
         println!("{}", json!({ "released": [cgroup] }));
     } else {
-        println!("{}: released", cgroup.display());
+        print::line(format_args!("{}: released", printable_path(cgroup)));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,24 +1,33 @@
 //! Tables for people.
 
+use std::fmt::Display;
 use windlass_agent::GroupInfo;
+use windlass_scenario::Printable;
+
+/// Prints a line; others may have chosen some of its words.
+pub fn line(words: impl Display) {
+    println!("{}", Printable(words));
+}
 
 /// Prints rows under a header, columns as wide as their widest cell.
 pub fn table(header: &[&str], rows: &[Vec<String>]) {
-    let mut widths: Vec<usize> = header.iter().map(|h| h.len()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.len());
-        }
-    }
-    let line = |cells: Vec<&str>| {
-        let padded: Vec<String> =
-            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        println!("{}", padded.join("  ").trim_end());
-    };
-    line(header.to_vec());
-    for row in rows {
-        line(row.iter().map(String::as_str).collect());
-    }
+    lines_of(header, rows).iter().for_each(|line| println!("{line}"));
+}
+
+fn lines_of(header: &[&str], rows: &[Vec<String>]) -> Vec<String> {
+    let header = header.iter().map(|title| title.to_string()).collect();
+    let printable = |row: &Vec<String>| row.iter().map(|cell| Printable(cell).to_string()).collect();
+    let all: Vec<Vec<String>> = [header].into_iter().chain(rows.iter().map(printable)).collect();
+    // as format! counts them
+    let width =
+        |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..all[0].len()).filter_map(width).collect();
+    all.iter()
+        .map(|row| {
+            let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+            padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
+        })
+        .collect()
 }
 
 /// A group, in a line; `of` is whose it is.
@@ -48,5 +57,16 @@ pub fn bps(value: u64) -> String {
         v if v >= 1_000_000_000 => format!("{:.2}G", v as f64 / 1e9),
         v if v >= 1_000_000 => format!("{:.1}M", v as f64 / 1e6),
         v => format!("{:.0}k", v as f64 / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_bytes_in_a_cell_are_shown_and_columns_stay_in_line() {
+        let rows = [["a\x1b[2Jb", "1"], ["\u{fc}", "2"]].map(|row| row.map(String::from).to_vec());
+        assert_eq!(lines_of(&["iface", "n"], &rows), ["iface      n", "a\\x1b[2Jb  1", "\u{fc}          2"]);
     }
 }

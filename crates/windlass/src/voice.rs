@@ -8,6 +8,7 @@ use std::{
     io::{self, Write},
     path::Path,
 };
+use windlass_scenario::{Printable, printable_message, printable_path};
 
 /// Who is spoken to.
 #[derive(Clone, Copy, Debug)]
@@ -16,9 +17,14 @@ pub struct Voice {
     pub as_json: bool,
 }
 
-/// A line, to whoever listens.
+/// A line for people; others may have chosen some of its words.
 pub fn say(words: impl Display) {
-    let _ = writeln!(io::stdout(), "{words}");
+    let _ = writeln!(io::stdout(), "{}", Printable(words));
+}
+
+/// A line for programs.
+pub fn say_document(document: &Value) {
+    let _ = writeln!(io::stdout(), "{document}");
 }
 
 impl Voice {
@@ -27,7 +33,7 @@ impl Voice {
         if self.as_json {
             let mut document = json!({ "event": event });
             document[whose] = Value::String(name.to_string());
-            say(document);
+            say_document(&document);
         } else {
             say(format_args!("{name}: {words}"));
         }
@@ -40,18 +46,18 @@ impl Voice {
 
     /// Something happened to a cgroup.
     pub fn of_cgroup(self, event: &str, cgroup: &Path, words: &str) {
-        self.tell(event, "cgroup", cgroup.display(), words);
+        self.tell(event, "cgroup", printable_path(cgroup), words);
     }
 
     /// Something happened to the policy.
     pub fn of_policy(self, event: &str, policy: &Path, words: &str) {
-        self.tell(event, "policy", policy.display(), words);
+        self.tell(event, "policy", printable_path(policy), words);
     }
 
     /// What earlier agents left for interfaces that are gone was removed.
     pub fn of_leftovers(self, interfaces: usize) {
         if self.as_json {
-            say(json!({ "event": "removed", "interfaces": interfaces }));
+            say_document(&json!({ "event": "removed", "interfaces": interfaces }));
         } else {
             say(format_args!(
                 "removed what an earlier agent had pinned for {interfaces} interfaces that are gone"
@@ -62,9 +68,9 @@ impl Voice {
     /// Something is not as it should be, and the command goes on.
     pub fn complain(self, why: impl Display) {
         if self.as_json {
-            say(json!({ "event": "complaint", "why": why.to_string() }));
+            say_document(&json!({ "event": "complaint", "why": why.to_string() }));
         } else {
-            let _ = writeln!(io::stderr(), "windlass: {why}");
+            let _ = writeln!(io::stderr(), "windlass: {}", printable_message(&why.to_string()));
         }
     }
 }

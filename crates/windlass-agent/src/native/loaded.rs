@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Error, Result, RunTime, bpffs, cost,
-    error::{bpf, io_error},
+    error::bpf,
     lock::Lock,
     object::raise_limits,
     orphans,
@@ -176,7 +176,7 @@ impl Native {
         bpffs::mount_bpffs()?;
         let dir = dir(&self.prefix);
         remove_stale(&record(&self.prefix))?;
-        fs::create_dir_all(&dir).map_err(io_error(&dir))?;
+        bpffs::make_dir(&dir)?;
         for mut map in self.object.maps_mut() {
             let pin = match map.name().to_str() {
                 Some("wl_native_stats") => "stats",

@@ -10,6 +10,7 @@ use ratatui::{
     widgets::{self, Cell, Table, TableState},
 };
 use windlass_agent::OnlyWatched;
+use windlass_scenario::Printable;
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const MARKED: Style = Style::new().add_modifier(Modifier::REVERSED);
@@ -98,7 +99,7 @@ fn kib(bytes: u64) -> String {
 
 fn total_cells(t: &Total) -> [String; TOTAL_COLUMNS.len()] {
     [
-        t.rule_name.clone(),
+        Printable(&t.rule_name).to_string(),
         t.flows.to_string(),
         t.controlled.to_string(),
         print::bps(t.rate_bps),
@@ -122,8 +123,8 @@ fn state(row: &Row) -> &'static str {
 fn flow_cells(row: &Row) -> [String; FLOW_COLUMNS.len()] {
     let f = &row.flow;
     [
-        row.rule_name.clone(),
-        row.iface.clone(),
+        Printable(&row.rule_name).to_string(),
+        Printable(&row.iface).to_string(),
         f.sender.to_string(),
         f.receiver.to_string(),
         state(row).into(),
