@@ -25,7 +25,8 @@ help:
 
 # dpkg-query is asked first, so that a machine that has everything is not touched and needs no network.
 setup:
-	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust 1.88 or newer with rustup"; exit 2; }
+	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust with rustup"; exit 2; }
+	@$(CARGO) --version >/dev/null || { echo "rust-toolchain.toml pins the version: rustup toolchain install"; exit 2; }
 	@missing=""; for p in $(PACKAGES); do \
 		dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q "install ok installed" || missing="$$missing $$p"; \
 	done; \
