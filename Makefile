@@ -11,12 +11,13 @@ NS3_LIBS := applications internet point-to-point nix-vector-routing traffic-cont
 C_FILES := $(shell find core bpf crates tests -name '*.[ch]' -not -path '*/target/*')
 CLANG_FORMAT := clang-format-19
 
-.PHONY: demo test vm-test bench bench-ns3 fuzz fmt lint setup help
+.PHONY: demo test vm-test deny bench bench-ns3 fuzz fmt lint setup help
 
 help:
 	@echo "make demo     build, then show the main job (about a minute)"
 	@echo "make test     everything CI runs"
 	@echo "make vm-test  tests in a virtual machine with Debian 12's kernel; part of test where qemu is installed"
+	@echo "make deny     licences, sources and known faults of the packages of the build (deny.toml)"
 	@echo "make bench    cost of the datapath and of groups, speed of the simulator, how exact the testbed is"
 	@echo "make bench-ns3  speed of the simulator beside ns-3 (some ten minutes)"
 	@echo "make fuzz     search for input that breaks the core (FUZZ_SECONDS for each target)"
@@ -47,6 +48,9 @@ vm-test: PACKAGES += $(VM_PACKAGES)
 vm-test: setup
 	$(CARGO) build -p windlass
 	$(CARGO) test -p windlass-tests --test vm -- --nocapture
+
+deny: setup
+	tests/deny.sh all
 
 bench: setup
 	$(CARGO) build --release -p windlass

@@ -24,6 +24,7 @@ run_tests() {
 }
 
 run make --no-print-directory lint
+run tests/deny.sh
 # with all that is tested: alone, the program's libraries would be built with fewer features, and then again
 run cargo build --workspace --all-targets
 run_tests --workspace --no-fail-fast -- --nocapture
