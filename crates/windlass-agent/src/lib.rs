@@ -39,7 +39,7 @@ mod uplink;
 
 pub use bpffs::{pinned_here, pins_are_private};
 pub use clock::is_of_clock;
-pub use cost::{RunTime, RunTimeStats};
+pub use cost::{RunTime, RunTimeStats, Verified};
 pub use counters::read_counters;
 pub use coupled::{CoupledStats, Coupling};
 pub use datapath::{Datapath, Start};
