@@ -16,7 +16,7 @@ if [ "$(cargo-deny --version 2>/dev/null)" != "cargo-deny $version" ]; then
 		echo "skipped: cargo-deny: $version is not installed; \`make deny\` installs it"
 		exit
 	fi
-	$cargo install cargo-deny --version "$version" --locked --root target/tools
+	CARGO_PROFILE_DEV_DEBUG=0 $cargo install cargo-deny --version "$version" --locked --debug --root target/tools
 fi
 $cargo deny --locked check bans licenses sources
 [ "${1-}" = all ] || exit 0
