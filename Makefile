@@ -11,12 +11,15 @@ NS3_LIBS := applications internet point-to-point nix-vector-routing traffic-cont
 C_FILES := $(shell find core bpf crates tests -name '*.[ch]' -not -path '*/target/*')
 CLANG_FORMAT := clang-format-19
 
-.PHONY: demo test vm-test bench bench-ns3 fuzz fmt lint setup help
+.PHONY: demo test test-long vm-test deny miri bench bench-ns3 fuzz fmt lint setup help
 
 help:
 	@echo "make demo     build, then show the main job (about a minute)"
 	@echo "make test     everything CI runs"
-	@echo "make vm-test  tests in a virtual machine with Debian 12's kernel; part of test where qemu is installed"
+	@echo "make test-long  that, and what is slow and rarely fails: all kernels, longer walks, links as emulated, known faults"
+	@echo "make vm-test  tests in virtual machines with other kernels (KERNELS); Linux 6.1 is part of test where qemu is installed"
+	@echo "make miri     unsafe Rust that calls no C, interpreted"
+	@echo "make deny     licences, sources and known faults of the packages of the build (deny.toml)"
 	@echo "make bench    cost of the datapath and of groups, speed of the simulator, how exact the testbed is"
 	@echo "make bench-ns3  speed of the simulator beside ns-3 (some ten minutes)"
 	@echo "make fuzz     search for input that breaks the core (FUZZ_SECONDS for each target)"
@@ -25,7 +28,8 @@ help:
 
 # dpkg-query is asked first, so that a machine that has everything is not touched and needs no network.
 setup:
-	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust 1.88 or newer with rustup"; exit 2; }
+	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust with rustup"; exit 2; }
+	@$(CARGO) --version >/dev/null || { echo "rust-toolchain.toml pins the version: rustup toolchain install"; exit 2; }
 	@missing=""; for p in $(PACKAGES); do \
 		dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q "install ok installed" || missing="$$missing $$p"; \
 	done; \
@@ -42,10 +46,30 @@ demo: setup
 test: setup
 	tests/run.sh
 
+test-long: setup
+	tests/run.sh long
+
+# releases of Debian's kernels, or absolute paths (tests/vm/image.sh)
+KERNELS ?= 6.1 6.12 6.18
+
 vm-test: PACKAGES += $(VM_PACKAGES)
 vm-test: setup
 	$(CARGO) build -p windlass
-	$(CARGO) test -p windlass-tests --test vm -- --nocapture
+	failed=""; for kernel in $(KERNELS); do \
+		echo "== Linux $$kernel"; \
+		WINDLASS_VM_KERNEL=$$kernel $(CARGO) test -p windlass-tests --test vm -- --nocapture \
+			|| failed="$$failed $$kernel"; \
+	done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
+# the crate whose own unsafe Rust is not all calls of C, which Miri cannot run
+miri: setup
+	@$(CARGO) +nightly miri --version >/dev/null 2>&1 || rustup component add --toolchain nightly miri rust-src || { \
+		echo "skipped: miri: rustup could not add it to the nightly toolchain"; exit 0; }; \
+	$(CARGO) +nightly miri test -p windlass-agent --lib -- plain::
+
+deny: setup
+	tests/deny.sh all
 
 bench: setup
 	$(CARGO) build --release -p windlass

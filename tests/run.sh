@@ -1,6 +1,10 @@
 #!/bin/sh
-# Runs lints and all tests; the last line sums up. Called by `make test`.
+# Runs lints and tests; the last line sums up.
+#   run.sh         what CI runs: `make test`
+#   run.sh long    as well what is slow and rarely fails: `make test-long`. Those tests are ignored otherwise, by name, or are
+#                  shorter without WINDLASS_TEST_LONG.
 set -u
+[ "${1-}" = long ] && export WINDLASS_TEST_LONG=1
 # tests/sum.awk reads what cargo and timeout say
 export CARGO_TERM_COLOR=never CARGO_TERM_QUIET=false LC_MESSAGES=C
 unset LC_ALL LANGUAGE
@@ -24,11 +28,15 @@ run_tests() {
 }
 
 run make --no-print-directory lint
+run tests/deny.sh ${WINDLASS_TEST_LONG:+all}
 # with all that is tested: alone, the program's libraries would be built with fewer features, and then again
 run cargo build --workspace --all-targets
-run_tests --workspace --no-fail-fast -- --nocapture
-# both builds must simulate the same, to the byte
-run_tests --release -p windlass-sim --test determinism
-run cmp target/tmp/determinism.debug.json target/tmp/determinism.release.json
+run_tests --workspace --no-fail-fast -- --nocapture ${WINDLASS_TEST_LONG:+--include-ignored}
+if [ -n "${WINDLASS_TEST_LONG-}" ]; then
+	# both builds must simulate the same, to the byte
+	run_tests --release -p windlass-sim --test determinism
+	run cmp target/tmp/determinism.debug.json target/tmp/determinism.release.json
+	run make --no-print-directory vm-test miri
+fi
 
 awk -v failed="$failed_steps" -f tests/sum.awk "$log"

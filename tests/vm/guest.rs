@@ -23,9 +23,17 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(180);
 /// image.sh: this machine cannot make the image.
 const CANNOT: i32 = 77;
 
-/// Whether image.sh was told to take another kernel than Debian 12's.
+/// The kernel that guests have if none is named: the oldest that is supported.
+const OLDEST: &str = "6.1";
+
+/// The kernel that guests have: a release, or a folder with another.
+fn kernel() -> String {
+    env::var("WINDLASS_VM_KERNEL").unwrap_or_else(|_| OLDEST.into())
+}
+
+/// Whether that is a newer one than Debian 12's.
 pub fn has_other_kernel() -> bool {
-    env::var_os("WINDLASS_VM_KERNEL").is_some()
+    kernel() != OLDEST
 }
 
 /// Kernel and root of the guest.
@@ -67,9 +75,12 @@ impl Image {
         if !is_root() {
             return Err("needs root".into());
         }
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("vm");
+        let kernel = kernel();
+        let name = if Path::new(&kernel).is_absolute() { "other" } else { &kernel };
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("vm").join(name);
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("vm/image.sh");
-        let out = Command::new(&script).arg(&folder).arg(windlass_path()).output().expect("image.sh runs");
+        let mut make = Command::new(&script);
+        let out = make.arg(&folder).arg(windlass_path()).arg(&kernel).output().expect("image.sh runs");
         let said = String::from_utf8_lossy(&out.stdout);
         match out.status.code() {
             Some(0) => Ok(Image { folder, machine: RwLock::new(()) }),

@@ -1,14 +1,15 @@
 #!/bin/sh
-# Makes what the virtual machine of the vm tests boots: the stock kernel of Debian 12, and a root of Debian programs,
-# windlass among them. Leaves vmlinuz and initramfs in FOLDER; the kernel's package is downloaded there once, by apt.
-#   image.sh FOLDER WINDLASS
-# Another kernel: WINDLASS_VM_KERNEL names a folder into which `dpkg-deb -x` unpacked its image and its modules.
+# Makes what the virtual machine of the vm tests boots: a stock kernel of Debian, and a root of Debian programs, windlass
+# among them. Leaves vmlinuz and initramfs in FOLDER; the kernel's package is downloaded there once, by apt.
+#   image.sh FOLDER WINDLASS KERNEL
+# KERNEL: 6.1, 6.12 or 6.18, or a folder into which `dpkg-deb -x` unpacked the image and the modules of another.
 # Exit status 77: it cannot be made on this machine; the last line of the output says why.
 set -eu
 folder=$1
 windlass=$(realpath "$2")
+kernel=$3
 here=$(cd "$(dirname "$0")" && pwd)
-packages='^linux-image-6\.1\.0-[0-9]+-amd64$'
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 # loaded by the guest's init in this order
 modules='virtio_pci virtio_net virtio_console veth tun sch_ingress cls_bpf sch_tbf sch_netem sch_fq'
 programs='dash nsenter ip tc curl nginx tcpdump'
@@ -25,9 +26,9 @@ done
 command -v apt-get >/dev/null || cannot "the kernel comes from Debian, and apt is missing"
 
 # Downloads and unpacks the kernel, unless that is done already.
-kernel() {
-	if [ -n "${WINDLASS_VM_KERNEL-}" ]; then
-		unpacked=$(realpath "$WINDLASS_VM_KERNEL")
+unpack_kernel() {
+	if [ -d "$kernel" ]; then
+		unpacked=$(realpath "$kernel")
 		return
 	fi
 	unpacked=$(ls -d "$folder"/linux-image-*/complete 2>/dev/null | head -n 1)
@@ -35,18 +36,52 @@ kernel() {
 		unpacked=$(dirname "$unpacked")
 		return
 	fi
-	download || { apt-get update -qq && download; } || cannot "apt could not download a package $packages"
+	case $kernel in
+	6.1) suite=bookworm ;;
+	6.12) suite=trixie ;;
+	6.18) suite=trixie-backports ;;
+	*) cannot "no Debian suite is known to have Linux $kernel, and there is no such folder" ;;
+	esac
+	download
 	unpacked=$folder/$package
 	dpkg-deb -x "$unpacked"_*.deb "$unpacked"
 	rm "$unpacked"_*.deb
 	touch "$unpacked/complete"
 }
 
-# Downloads the newest such kernel that apt knows.
+# Where this machine's apt has Debian from. It knows what is Debian's once it has been updated.
+mirror() {
+	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | head -n 1
+}
+
+# Downloads the newest such kernel of the suite, with lists of its own: those of the machine stay as they are.
 download() {
+	[ -e "$keyring" ] || cannot "$keyring is missing, by which Debian's kernels are verified"
+	[ -n "$(mirror)" ] || apt-get update -qq || true
+	[ -n "$(mirror)" ] || cannot "apt of this machine has no mirror of Debian, which Linux $kernel comes from"
 	rm -rf "$folder"/linux-image-*
-	package=$(apt-cache pkgnames linux-image-6.1 | grep -E "$packages" | sort -V | tail -n 1)
-	[ -n "$package" ] && (cd "$folder" && apt-get download -qq -o APT::Sandbox::User=root "$package")
+	apt=$folder/apt
+	mkdir -p "$apt/lists/partial" "$apt/archives/partial"
+	echo "deb [signed-by=$keyring] $(mirror) $suite main" >"$apt/sources.list"
+	cat >"$apt/apt.conf" <<-END
+		Dir::Etc::sourcelist "$apt/sources.list";
+		Dir::Etc::sourceparts "-";
+		Dir::State::lists "$apt/lists";
+		Dir::State::status "/dev/null";
+		Dir::Cache "$apt";
+		APT::Sandbox::User "root";
+		Acquire::Languages "none";
+		Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
+	END
+	export APT_CONFIG="$apt/apt.conf"
+	apt-get update -qq || cannot "apt could not list the packages of Debian's $suite"
+	# without those of other flavours, as cloud and rt, and those without a signature
+	names="^linux-image-$(echo "$kernel" | sed 's/\./\\./')\.[0-9]+[-+][0-9a-z.]+-amd64\$"
+	package=$(apt-cache pkgnames "linux-image-$kernel." | grep -E "$names" | sort -V | tail -n 1)
+	[ -n "$package" ] || cannot "Debian's $suite has no Linux $kernel any more"
+	(cd "$folder" && apt-get download -qq "$package") || cannot "apt could not download $package"
+	unset APT_CONFIG
+	rm -r "$apt"
 }
 
 # Puts a program, under the path it shall have there, and the libraries it is linked with into the root.
@@ -89,7 +124,7 @@ expand() {
 
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
-kernel
+unpack_kernel
 # since Debian 13 the packages themselves have them in /usr
 modules_of=$(ls -d "$unpacked"/lib/modules/* "$unpacked"/usr/lib/modules/* 2>/dev/null | head -n 1)
 version=$(basename "$modules_of")

@@ -1,6 +1,6 @@
-//! Windlass and the stock kernel of Debian 12 (Linux 6.1, without tcx) in an emulated machine: the kernel first as the
-//! box, with and without `fq` on its uplink, then as that of a server behind a tap, then as those of two guests whose flows
-//! are coupled by their host.
+//! Windlass and a stock kernel of Debian in an emulated machine: Debian 12's Linux 6.1, without tcx, or the one that
+//! WINDLASS_VM_KERNEL names. First its verifier must take every program; then it is the box, with and without `fq` on its uplink,
+//! then the kernel of a server behind a tap, then those of two guests whose flows are coupled by their host.
 
 mod agent_in_guest;
 mod box_in_guest;
@@ -8,6 +8,7 @@ mod departures;
 mod guest;
 mod guest_as_server;
 mod guests;
+mod verifier;
 
 /// What the guest serves, made by itself.
 const PAYLOAD: &str = "dd if=/dev/urandom of=/srv/payload bs=1M count=4 2>/dev/null";

@@ -1,7 +1,8 @@
-//! What the datapath costs: the kernel's run-time statistics of its programs, and the memory of its maps.
+//! What the datapath costs: the kernel's run-time statistics of its programs, the verifier's work on them, and the memory of
+//! its maps.
 
 use crate::{Error, Result, error::bpf};
-use libbpf_rs::{Map, Program, libbpf_sys};
+use libbpf_rs::{Map, Object, Program, libbpf_sys};
 use serde::Serialize;
 use std::{
     fs,
@@ -39,7 +40,33 @@ pub struct RunTime {
     pub run_ns: u64,
 }
 
+/// A program that the kernel has taken.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verified {
+    /// The program.
+    pub name: String,
+    /// Instructions it has.
+    pub insns: u32,
+    /// Instructions that the verifier went through, on all paths. It gives up at a million.
+    pub verified_insns: u32,
+}
+
+/// The programs of an object, which is loaded.
+pub(crate) fn verified(object: &Object) -> Result<Vec<Verified>> {
+    let of_program = |p: Program| {
+        let (name, insns) = (p.name().to_string_lossy().into_owned(), p.insn_cnt() as u32);
+        Ok(Verified { name, insns, verified_insns: info(&p)?.verified_insns })
+    };
+    object.progs().map(of_program).collect()
+}
+
 pub(crate) fn run_time(program: &Program) -> Result<RunTime> {
+    let info = info(program)?;
+    Ok(RunTime { runs: info.run_cnt, run_ns: info.run_time_ns })
+}
+
+/// What the kernel knows of a program.
+fn info(program: &Program) -> Result<libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;
     let fd = program.as_fd().as_raw_fd();
@@ -48,7 +75,7 @@ pub(crate) fn run_time(program: &Program) -> Result<RunTime> {
     if err != 0 {
         return Err(bpf("reading a program's statistics")(libbpf_rs::Error::from_raw_os_error(-err)));
     }
-    Ok(RunTime { runs: info.run_cnt, run_ns: info.run_time_ns })
+    Ok(info)
 }
 
 /// Bytes of kernel memory that a map takes, as its descriptor's fdinfo says (exact since Linux 6.4).

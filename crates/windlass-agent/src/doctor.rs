@@ -2,6 +2,7 @@
 
 use crate::{
     bpffs, clock, confine,
+    cost::Verified,
     image::{state_id, state_name},
     load, native, netdev,
     pin_dir::PinDir,
@@ -25,16 +26,25 @@ pub struct Check {
     pub found: String,
     /// What to do if it is not ok; empty otherwise.
     pub cure: &'static str,
+    /// The programs that were loaded for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Verified>,
 }
 
 fn check(name: &'static str, ok: bool, found: impl Into<String>, cure: &'static str) -> Check {
-    Check { name, ok, is_there: ok, found: found.into(), cure: if ok { "" } else { cure } }
+    let cure = if ok { "" } else { cure };
+    Check { name, ok, is_there: ok, found: found.into(), cure, programs: Vec::new() }
 }
 
 impl Check {
+    /// What is there; `found` says what it is.
+    pub fn is_there(name: &'static str, found: String) -> Check {
+        check(name, true, found, "")
+    }
+
     /// What is not there, which is no fault; `found` says what does not go without it.
     pub fn not_needed(name: &'static str, found: String) -> Check {
-        Check { name, ok: true, is_there: false, found, cure: "" }
+        Check { name, ok: true, is_there: false, found, cure: "", programs: Vec::new() }
     }
 }
 
@@ -127,14 +137,18 @@ pub fn doctor() -> Vec<Check> {
         });
         checks.push(match load::try_load() {
             Ok(programs) => {
-                let list: Vec<String> = programs.iter().map(|(n, i)| format!("{n} {i} insns")).collect();
-                check("programs", true, list.join(", "), "")
+                let list: Vec<String> =
+                    programs.iter().map(|p| format!("{} {} insns", p.name, p.insns)).collect();
+                Check { programs, ..check("programs", true, list.join(", "), "") }
             }
             Err(e) => check("programs", false, e.to_string(), "report this with the kernel's version"),
         });
         let cure = "a kernel with BPF struct_ops; the transparent home does without";
-        checks.push(match native::try_load().and_then(|n| select::try_load().map(|()| n)) {
-            Ok(programs) => check("native", true, format!("struct_ops, {programs} programs; sockops"), ""),
+        checks.push(match native::try_load().and_then(|n| select::try_load().map(|s| (n, s))) {
+            Ok((native, select)) => {
+                let found = format!("struct_ops, {} programs; sockops", native.len());
+                Check { programs: [native, select].concat(), ..check("native", true, found, "") }
+            }
             Err(e) => check("native", false, e.to_string(), cure),
         });
         checks.push(match select::root_cgroup() {

@@ -44,7 +44,7 @@ mod uplink;
 pub use bpffs::{mount_bpffs, pinned_here, pins_are_private};
 pub use clock::is_of_clock;
 pub use confine::{Duty, confine};
-pub use cost::{RunTime, RunTimeStats};
+pub use cost::{RunTime, RunTimeStats, Verified};
 pub use counters::read_counters;
 pub use coupled::{CoupledStats, Coupling};
 pub use datapath::{Datapath, Start};

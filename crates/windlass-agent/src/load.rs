@@ -3,6 +3,7 @@
 use crate::{
     Error, Options, Policy, Result,
     bpffs::mount_bpffs,
+    cost::{self, Verified},
     error::bpf,
     group,
     image::{CONFIG, OBJECT},
@@ -93,8 +94,8 @@ pub fn load(
     Ok(object)
 }
 
-/// Loads the programs and throws them away: does this kernel take them? Returns verified instructions per program.
-pub(crate) fn try_load() -> Result<Vec<(String, u32)>> {
+/// Loads the programs and throws them away: does this kernel take them?
+pub(crate) fn try_load() -> Result<Vec<Verified>> {
     let options = Options { flows_max: 16, store_bytes: 1, ..Options::default() };
     let config = wl_config {
         flows_max: 16,
@@ -104,6 +105,5 @@ pub(crate) fn try_load() -> Result<Vec<(String, u32)>> {
         ..Default::default()
     };
     raise_limits();
-    let object = open(&options, &config)?.load().map_err(Error::Load)?;
-    Ok(object.progs().map(|p| (p.name().to_string_lossy().into_owned(), p.insn_cnt() as u32)).collect())
+    cost::verified(&open(&options, &config)?.load().map_err(Error::Load)?)
 }

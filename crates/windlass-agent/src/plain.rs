@@ -21,3 +21,27 @@ pub(crate) fn from_bytes<T: Copy>(bytes: &[u8]) -> Option<T> {
     // SAFETY: there are enough bytes, and they need not be aligned.
     (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_core::abi::wl_native_config;
+
+    #[test]
+    fn plain_data_is_read_back_from_any_alignment() {
+        let config = wl_native_config { cong_control_args: 4, ..Default::default() };
+        for offset in 0..8 {
+            let mut bytes = vec![0xff; offset];
+            bytes.extend_from_slice(bytes_of(&config));
+            let back: wl_native_config = from_bytes(&bytes[offset..]).expect("enough bytes");
+            assert_eq!(bytes_of(&back), bytes_of(&config));
+        }
+    }
+
+    #[test]
+    fn plain_data_is_not_read_from_too_few_bytes() {
+        assert_eq!(from_bytes::<u64>(&[0; 7]), None);
+        assert_eq!((u32_at(&[1; 4], 1), u64_at(&[1; 8], 1)), (0, 0));
+        assert_eq!((u32_at(&[], 0), u64_at(&[], 0)), (0, 0));
+    }
+}

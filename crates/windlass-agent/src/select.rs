@@ -9,6 +9,7 @@ use crate::{
     attach::has_program,
     bpffs,
     claim::Claim,
+    cost::{self, Verified},
     error::{bpf, io_error},
     in_force::write_policy,
     lock::Lock,
@@ -233,8 +234,8 @@ fn load(coupling: Option<&Coupling>) -> Result<Object> {
 }
 
 /// Loads the program and throws it away: does this kernel take it?
-pub(crate) fn try_load() -> Result<()> {
-    load(None).map(drop)
+pub(crate) fn try_load() -> Result<Vec<Verified>> {
+    cost::verified(&load(None)?)
 }
 
 fn write_names(names: &Map, prefix: &str) -> Result<()> {

@@ -81,6 +81,7 @@ fn short_form() -> Experiment {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn simulated_transfers_take_as_long_as_real_ones() {
     if !windlass_lab::netns::is_root() {
         println!("skipped: simulated_transfers_take_as_long_as_real_ones: needs root");

@@ -7,6 +7,7 @@ use measured::{again_if_busy, settings};
 use windlass_experiments::bench_emulator;
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn emulated_links_have_their_rate_and_their_delay() {
     if !windlass_lab::netns::is_root() {
         println!("skipped: emulated_links_have_their_rate_and_their_delay: needs root");

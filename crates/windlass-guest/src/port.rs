@@ -45,7 +45,7 @@ pub fn doctor() -> Check {
     let found = match find(DEFAULT_NAME) {
         Ok(path) => {
             let found = format!("port {DEFAULT_NAME} is {}", path.display());
-            return Check { name: "guest", ok: true, is_there: true, found, cure: "" };
+            return Check::is_there("guest", found);
         }
         Err(_) if !has_virtio => {
             "no virtio-serial ports here (module virtio_console): no `windlass guest`".into()

@@ -6,7 +6,8 @@ use super::{
     pins::{self, COUPLING_MAPS, dir, is_loaded, record},
 };
 use crate::{
-    Error, Result, RunTime, bpffs, cost,
+    Error, Result, RunTime, bpffs,
+    cost::{self, Verified},
     error::bpf,
     lock::Lock,
     object::raise_limits,
@@ -225,11 +226,11 @@ pub(super) fn retire(map: &impl MapCore) -> Result<()> {
         .map_err(bpf("retiring the algorithms"))
 }
 
-/// Loads the programs and throws them away: does this kernel take them? Returns their number.
-pub(crate) fn try_load() -> Result<usize> {
+/// Loads the programs and throws them away: does this kernel take them?
+pub(crate) fn try_load() -> Result<Vec<Verified>> {
     let features = features().ok_or(Error::NoStructOps)?;
     raise_limits();
     let object =
         open(OBJECT, DEFAULT_PREFIX, features, Parameters::default())?.load().map_err(Error::Load)?;
-    Ok(object.progs().count())
+    cost::verified(&object)
 }
