@@ -17,7 +17,7 @@ help:
 	@echo "make demo     build, then show the main job (about a minute)"
 	@echo "make test     everything CI runs"
 	@echo "make vm-test  tests in a virtual machine with Debian 12's kernel; part of test where qemu is installed"
-	@echo "make bench    cost of the datapath and of groups, speed of the simulator, how exact the testbed is"
+	@echo "make bench    cost of the datapath and of groups, isolation, speed of the simulator, how exact the testbed is"
 	@echo "make bench-ns3  speed of the simulator beside ns-3 (some ten minutes)"
 	@echo "make fuzz     search for input that breaks the core (FUZZ_SECONDS for each target)"
 	@echo "make fmt      format all sources"
@@ -50,6 +50,7 @@ vm-test: setup
 bench: setup
 	$(CARGO) build --release -p windlass
 	target/release/windlass bench datapath
+	target/release/windlass bench isolation
 	target/release/windlass bench groups
 	target/release/windlass bench sim
 	target/release/windlass bench emulator

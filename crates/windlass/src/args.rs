@@ -103,7 +103,7 @@ pub enum Command {
         /// Only loads of the datapath or the simulator, rules of groups, attacks, or measurements of links, whose name begins so
         #[arg(long, value_name = "NAME", default_value = "")]
         only: String,
-        /// Of `isolation`: fewer and shorter runs, same bounds; about four minutes
+        /// Of `isolation`: one run of each instead of three, same bounds; about three minutes
         #[arg(long)]
         quick: bool,
         /// One JSON document

@@ -107,7 +107,10 @@ impl Download<'_> {
 
 fn is_no_answer(kind: ErrorKind) -> bool {
     use ErrorKind::*;
-    matches!(kind, TimedOut | ConnectionReset | ConnectionRefused | HostUnreachable | NetworkUnreachable | BrokenPipe)
+    matches!(
+        kind,
+        TimedOut | ConnectionReset | ConnectionRefused | HostUnreachable | NetworkUnreachable | BrokenPipe
+    )
 }
 
 /// The part of a block that belongs to the body; none: the head is not complete. `head`: what came of it; none: it is complete.

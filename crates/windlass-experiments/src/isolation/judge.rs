@@ -53,11 +53,12 @@ fn target_name(target: Target) -> &'static str {
     if target == Target::Own { "-own" } else { "" }
 }
 
-/// What the attack leaves without a box, 0 to 1, for whom the machine or the server is the limit: on the clean path, where only
-/// they make rates differ.
+/// What the attack leaves without a box where the machine or the server is the limit, by the clean path, where only they make
+/// rates differ; 1: they are not.
 fn left_by_machine(victims: &[Victim], target: Target) -> f64 {
     let clean = victims.iter().find(|v| v.target == target && v.path.name == "clean");
-    clean.map_or(1.0, |v| v.median(|r| r.attacked / r.alone)).min(1.0)
+    let left = clean.map_or(1.0, |v| v.median(|r| r.attacked / r.alone));
+    if left < BOUND { left } else { 1.0 }
 }
 
 /// The claims about an attack: of the victims of each server, at the worse path.
@@ -79,8 +80,10 @@ pub fn judge(attack: &str, victims: &[Victim], tally: &str) -> Vec<Verdict> {
                 Kind::NoSlower => ("no-slower", worst.median(|r| r.attacked)),
             };
             let mut note = format!("{}: {:.1} of {of:.1} Mbit/s", worst.path.name, worst.median(|r| r.both));
-            if kind == Kind::Kept && left < BOUND {
-                note += &format!("; judged by the {left:.2} that are left without a box, where the machine is the limit");
+            if kind == Kind::Kept && left < 1.0 {
+                note += &format!(
+                    "; judged by the {left:.2} that the attack leaves without a box: the machine is the limit"
+                );
             }
             if wrong > 0 {
                 note += &format!("; {wrong} downloads had wrong bytes");
@@ -101,8 +104,7 @@ pub fn judge(attack: &str, victims: &[Victim], tally: &str) -> Vec<Verdict> {
 }
 
 /// Heads of the table's columns.
-const COLUMNS: [&str; 8] =
-    ["alone", "attacked", "box", "box+att.", "lowest", "highest", "kept", "no slower"];
+const COLUMNS: [&str; 8] = ["alone", "attacked", "box", "box+att.", "lowest", "highest", "kept", "no slower"];
 
 /// A row for each victim: medians, the spread of the rate with both, ratios.
 pub fn rows(attack: &str, victims: &[Victim]) -> Vec<Row> {
@@ -129,7 +131,8 @@ pub fn rows(attack: &str, victims: &[Victim]) -> Vec<Row> {
 
 /// The table of these rows.
 pub fn table(rows: Vec<Row>) -> Filled {
-    let title = "Rates of a victim without and with attack and box (Mbit/s, medians; lowest and highest with both)";
+    let title =
+        "Rates of a victim without and with attack and box (Mbit/s, medians; lowest and highest with both)";
     Filled { title: title.into(), columns: COLUMNS.map(String::from).into(), rows }
 }
 
@@ -174,7 +177,11 @@ mod tests {
     fn where_the_machine_is_the_limit_the_attack_alone_is_the_measure() {
         let victims = all(Rates { attacked: 5.0, both: 9.5, ..FAIR });
         let verdicts = judge("a", &victims, "");
-        assert!(verdicts[0].holds && verdicts[0].note.contains("0.50 that are left"), "{:?}", verdicts[0]);
+        assert!(
+            verdicts[0].holds && verdicts[0].note.contains("0.50 that the attack leaves"),
+            "{:?}",
+            verdicts[0]
+        );
         assert!(!held(&all(Rates { attacked: 5.0, both: 4.0, ..FAIR })).iter().any(|(_, holds)| *holds));
     }
 
@@ -182,7 +189,10 @@ mod tests {
     fn wrong_bytes_fail_whatever_the_rate() {
         let mut victims = all(FAIR);
         victims[3].wrong = 1;
-        assert_eq!(held(&victims).iter().map(|(_, holds)| *holds).collect::<Vec<_>>(), [true, true, false, false]);
+        assert_eq!(
+            held(&victims).iter().map(|(_, holds)| *holds).collect::<Vec<_>>(),
+            [true, true, false, false]
+        );
     }
 
     #[test]

@@ -18,8 +18,7 @@ use network::{Client, Network};
 use std::{fs::File, net::SocketAddrV4, thread, time::Duration};
 use windlass_lab::{
     attacks::{Attack, Running, Stage, Tally},
-    files,
-    netns,
+    files, netns,
 };
 
 /// More than the fastest path carries in the longest turn.
@@ -29,9 +28,12 @@ const PORT_FIRST: u16 = 30_000;
 /// Turns of a round: (a) to (d).
 const TURNS: usize = 4;
 
-/// How often, and for how long each time.
-fn extent(is_quick: bool) -> (usize, Duration) {
-    if is_quick { (1, Duration::from_millis(2000)) } else { (2, Duration::from_millis(3000)) }
+/// Of each download.
+const TIME: Duration = Duration::from_secs(2);
+
+/// Rounds of each attack.
+fn rounds(is_quick: bool) -> usize {
+    if is_quick { 1 } else { 3 }
 }
 
 /// One attack, and the network that it is made in.
@@ -42,7 +44,6 @@ struct Bench<'a> {
     network: Network,
     name: String,
     file: File,
-    time: Duration,
     /// Turns so far.
     turns: u16,
 }
@@ -57,10 +58,10 @@ impl Bench<'_> {
         if let Some(attack) = &mut attack {
             attack.wait_until_ready(Some(self.settings.cancel))?;
         }
-        let (name, file, time, cancel) = (self.name.as_str(), &self.file, self.time, self.settings.cancel);
+        let (name, file, cancel) = (self.name.as_str(), &self.file, self.settings.cancel);
         let downloads = self.network.clients.iter().map(|client| {
             let from = SocketAddrV4::new(client.address, port);
-            Download { client: &client.host, from, server: client.server(), name, file, time, cancel }
+            Download { client: &client.host, from, server: client.server(), name, file, time: TIME, cancel }
         });
         let downloaded = thread::scope(|scope| {
             let running: Vec<_> = downloads.map(|download| scope.spawn(move || download.run())).collect();
@@ -68,7 +69,11 @@ impl Bench<'_> {
         })?;
         self.settings.check_stopped()?;
         let tally = attack.map(Running::finish).transpose()?;
-        self.progress.add(format!("{} {}", self.attack.name(), if with_attack { "attacked" } else { "alone" }));
+        self.progress.add(format!(
+            "{} {}",
+            self.attack.name(),
+            if with_attack { "attacked" } else { "alone" }
+        ));
         Ok((downloaded, tally))
     }
 
@@ -89,13 +94,13 @@ impl Bench<'_> {
         Running::start(self.attack, &stage, &at)
     }
 
-    /// (a) to (d), of each victim.
-    fn round(&mut self, victims: &mut [Victim]) -> Result<Option<Tally>> {
+    /// (a) to (d), of each victim; returns how the attack went in (b) and in (d).
+    fn round(&mut self, victims: &mut [Victim]) -> Result<[Option<Tally>; 2]> {
         let (alone, _) = self.turn(false)?;
-        let (attacked, _) = self.turn(true)?;
+        let (attacked, unboxed_tally) = self.turn(true)?;
         let windlass = self.network.attach(self.settings)?;
         let (boxed, _) = self.turn(false)?;
-        let (both, tally) = self.turn(true)?;
+        let (both, boxed_tally) = self.turn(true)?;
         windlass.release()?;
         for (index, victim) in victims.iter_mut().enumerate() {
             let turns = [&alone, &attacked, &boxed, &both].map(|turn| turn[index]);
@@ -103,32 +108,32 @@ impl Bench<'_> {
             victim.runs.push(Rates { alone, attacked, boxed, both });
             victim.wrong += turns.iter().filter(|d| !d.is_intact).count();
         }
-        Ok(tally)
+        Ok([unboxed_tally, boxed_tally])
     }
 }
 
-/// What the attack sent, in a few words.
-fn said_of(tally: Option<Tally>) -> String {
-    let Some(tally) = tally else { return String::new() };
-    let rate = tally.sent as f64 / tally.seconds.max(1e-9);
-    match tally.established {
-        0 => format!("{rate:.0} packets/s"),
-        connections => format!("{connections} connections, {rate:.0} packets/s"),
+/// What the attack sent without and with the box, in a few words.
+fn summary(tallies: [Option<Tally>; 2]) -> String {
+    let [Some(unboxed), Some(boxed)] = tallies else { return String::new() };
+    let [unboxed_ps, boxed_ps] = [unboxed, boxed].map(|tally| tally.sent as f64 / tally.seconds.max(1e-9));
+    let packets = format!("{unboxed_ps:.0} packets/s without the box, {boxed_ps:.0} behind it");
+    match boxed.established {
+        0 => packets,
+        connections => format!("{connections} connections, {packets}"),
     }
 }
 
 fn measure(attack: Attack, settings: &Settings, progress: &Progress) -> Result<(Vec<Victim>, String)> {
-    let (rounds, time) = extent(settings.quick);
     let name = files::file_of(FILE_BYTES)?;
     let path = files::folder().join(&name);
     let file = File::open(&path).with_context(|| path.display().to_string())?;
     let network = Network::create(attack.connections())?;
-    let mut bench = Bench { settings, progress, attack, network, name, file, time, turns: 0 };
-    let (mut victims, mut tally) = (victims(), None);
-    for _ in 0..rounds {
-        tally = bench.round(&mut victims)?;
+    let mut bench = Bench { settings, progress, attack, network, name, file, turns: 0 };
+    let (mut victims, mut tallies) = (victims(), [None; 2]);
+    for _ in 0..rounds(settings.quick) {
+        tallies = bench.round(&mut victims)?;
     }
-    Ok((victims, said_of(tally)))
+    Ok((victims, summary(tallies)))
 }
 
 /// Makes the attacks whose name begins with `only` beside victims, and judges what these keep. Stopped by Ctrl-C, it returns what
@@ -141,8 +146,8 @@ pub fn bench_isolation(only: &str, settings: &Settings) -> Result<Outcome> {
     let names = || Attack::ALL.map(Attack::name).join(", ");
     ensure!(!attacks.is_empty(), "--only {only}: no attack begins so; there are {}", names());
     netns::check_root()?;
-    let (rounds, _) = extent(settings.quick);
-    let progress = Progress::new("isolation", attacks.len() * rounds * TURNS, 0, settings.quiet);
+    let progress =
+        Progress::new("isolation", attacks.len() * rounds(settings.quick) * TURNS, 0, settings.quiet);
     let (mut verdicts, mut filled) = (Vec::new(), Vec::new());
     for attack in attacks {
         let measured = measure(attack, settings, &progress);
@@ -169,18 +174,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_attack_sent_is_said_with_its_connections() {
-        let tally = Tally { sent: 1000, seconds: 2.0, ..Tally::default() };
-        assert_eq!(said_of(Some(tally)), "500 packets/s");
-        assert_eq!(said_of(Some(Tally { established: 7, ..tally })), "7 connections, 500 packets/s");
-        assert_eq!(said_of(None), "");
+    fn a_summary_of_an_attack_has_its_connections_and_rates() {
+        let tally = |sent, established| Some(Tally { sent, seconds: 2.0, established, ..Tally::default() });
+        let packets = "500 packets/s without the box, 250 behind it";
+        assert_eq!(summary([tally(1000, 0), tally(500, 0)]), packets);
+        assert_eq!(summary([tally(1000, 9), tally(500, 7)]), format!("7 connections, {packets}"));
+        assert_eq!(summary([None; 2]), "");
     }
 
     #[test]
     fn the_fastest_path_does_not_come_to_the_end_of_the_file() {
-        for is_quick in [false, true] {
-            let (_, time) = extent(is_quick);
-            assert!(100e6 / 8.0 * time.as_secs_f64() < FILE_BYTES as f64);
-        }
+        assert!(100e6 / 8.0 * TIME.as_secs_f64() < FILE_BYTES as f64);
     }
 }

@@ -71,7 +71,6 @@ impl Target {
 /// A client, and from where to where it downloads.
 pub struct Client {
     pub host: Netns,
-    pub path: Path,
     pub target: Target,
     pub address: Ipv4Addr,
 }
@@ -105,8 +104,21 @@ fn mac_text(cable: u8, number: u8) -> String {
 /// A cable between two hosts, both ends up.
 fn cable(a: &Netns, a_device: &str, a_mac: &str, b: &Netns, b_device: &str, b_mac: &str) -> Result<()> {
     a.run(&[
-        "ip", "link", "add", a_device, "address", a_mac, "type", "veth", "peer", "name", b_device, "address",
-        b_mac, "netns", b.name(),
+        "ip",
+        "link",
+        "add",
+        a_device,
+        "address",
+        a_mac,
+        "type",
+        "veth",
+        "peer",
+        "name",
+        b_device,
+        "address",
+        b_mac,
+        "netns",
+        b.name(),
     ])?;
     a.run(&["ip", "link", "set", a_device, "up"])?;
     b.run(&["ip", "link", "set", b_device, "up"])?;
@@ -136,7 +148,10 @@ impl Network {
         let host = |name: &str| Netns::create(run, name);
         let (router, switch) = (host("router")?, host("switch")?);
         router.run(&[
-            "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0",
+            "sysctl",
+            "-qw",
+            "net.ipv4.ip_forward=1",
+            "net.ipv4.conf.all.rp_filter=0",
             "net.ipv4.conf.default.rp_filter=0",
         ])?;
         switch.run(&["ip", "link", "add", "bridge", "type", "bridge"]).context("a bridge of this kernel")?;
@@ -153,12 +168,19 @@ impl Network {
             host.run(&["ip", "addr", "add", &format!("10.78.1.{number}/24"), "dev", "eth0"])?;
             host.run(&["ip", "route", "add", "default", "via", "10.78.1.1", "congctl", "cubic"])?;
             // as servers for long paths are set up
-            host.run(&["sysctl", "-qw", "net.ipv4.tcp_wmem=4096 16384 16777216", "net.core.somaxconn=65535"])?;
+            host.run(&[
+                "sysctl",
+                "-qw",
+                "net.ipv4.tcp_wmem=4096 16384 16777216",
+                "net.core.somaxconn=65535",
+            ])?;
         }
         let attacker = Self::connect_attacker(&router, host("attacker")?)?;
         let (wan, clients) = Self::connect_clients(&router, run)?;
-        let servers =
-            vec![Server::start(&server, OWN_CONNECTIONS)?, Server::start(&attacked, OWN_CONNECTIONS + connections)?];
+        let servers = vec![
+            Server::start(&server, OWN_CONNECTIONS)?,
+            Server::start(&attacked, OWN_CONNECTIONS + connections)?,
+        ];
         Ok(Network {
             _wan: wan,
             _servers: servers,
@@ -179,7 +201,19 @@ impl Network {
             router.run(&["ip", "route", "add", &network, "via", "10.78.3.2"])?;
         }
         router.run(&[
-            "tc", "qdisc", "add", "dev", "r3", "root", "tbf", "rate", ATTACKER_RATE, "burst", "256k", "limit", "4m",
+            "tc",
+            "qdisc",
+            "add",
+            "dev",
+            "r3",
+            "root",
+            "tbf",
+            "rate",
+            ATTACKER_RATE,
+            "burst",
+            "256k",
+            "limit",
+            "4m",
         ])?;
         Ok(attacker)
     }
@@ -187,7 +221,7 @@ impl Network {
     fn connect_clients(router: &Netns, run: u32) -> Result<(Wan, Vec<Client>)> {
         let scenario = scenario()?;
         let (mut wires, mut all) = (Vec::new(), Vec::new());
-        for (index, (path, target)) in clients().enumerate() {
+        for (index, (_, target)) in clients().enumerate() {
             let host = Netns::create(run, &format!("client{index}"))?;
             let device = format!("w{index}");
             let models = [false, true].map(|backward| scenario.link_model(index, backward));
@@ -200,7 +234,7 @@ impl Network {
                 end.run(&["ip", "addr", "add", &own, "peer", &other, "dev", device])?;
             }
             host.run(&["ip", "route", "add", "default", "via", &peer.to_string()])?;
-            all.push(Client { host, path, target, address });
+            all.push(Client { host, target, address });
         }
         // spinning would take a processor from the hosts
         Ok((Wan::start(wires, 0)?, all))
@@ -238,6 +272,10 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use windlass_lab::{
+        attacks::{Attack, Running, Stage, Victim},
+        files, tcp_counters,
+    };
 
     #[test]
     fn each_path_leads_to_a_client_of_each_server() {
@@ -246,6 +284,35 @@ mod tests {
         for (link, (path, _)) in scenario.links.iter().zip(clients()) {
             assert_eq!(link.loss.0 > 0.0, path.name == "lossy");
         }
+    }
+
+    /// Every attack but those of thousands of connections, against a server of this kernel.
+    #[test]
+    fn attacks_reach_their_server_and_leave_no_connection_behind() {
+        if !netns::is_root() {
+            println!("skipped: attacks_reach_their_server_and_leave_no_connection_behind: needs root");
+            return;
+        }
+        let network = Network::create(200).unwrap();
+        let client = &network.clients[0];
+        let stage = Stage {
+            target: network.attacked(),
+            file: files::endless().unwrap(),
+            first_address: network.first_address(),
+            victims: vec![Victim { server: client.server(), client: SocketAddrV4::new(client.address, 9) }],
+            seed: 1,
+        };
+        for attack in Attack::ALL.into_iter().filter(|attack| attack.connections() <= 200) {
+            let at = if attack.is_neighbour() { network.neighbour() } else { network.attacker() };
+            let mut running = Running::start(attack, &stage, &at).unwrap();
+            running.wait_until_ready(None).unwrap();
+            let tally = running.finish().unwrap();
+            assert_eq!(tally.established, attack.connections() as u64, "{}", attack.name());
+            assert!(tally.sent > 0, "{}", attack.name());
+        }
+        let attacked = &network._hosts[1];
+        // a server that still had one would send for minutes
+        while tcp_counters(attacked).unwrap()["CurrEstab"] > 0 {}
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Many clients of one server with a small TCP of their own: they complete handshakes and ask for a file, and what they do with
-//! what they receive is their [`Behaviour`].
+//! Many clients of one server with a small TCP of their own: they complete handshakes and request a file; how they
+//! acknowledge what arrives is their [`Behaviour`].
 
 use super::{
     Control, Stage, Tally,
@@ -43,14 +43,14 @@ pub struct Plan {
     pub window: u16,
     /// Window scale.
     pub wscale: u8,
-    /// Whether they ask for the file.
+    /// Whether they request the file.
     pub asks: bool,
     /// How long they prepare, from the first SYN on, before the attack has its full effect.
     pub ramp_up_ns: u64,
 }
 
 impl Plan {
-    /// So many clients of as many addresses, each of which asks for the file and announces a window of 1 GB.
+    /// So many clients of as many addresses, each of which requests the file and announces a window of 1 GB.
     pub fn of(connections: usize, addresses: usize, opens_ps: u64) -> Plan {
         let (mss_bytes, window, wscale) = (1460, u16::MAX, 14);
         Plan { connections, addresses, opens_ps, mss_bytes, window, wscale, asks: true, ramp_up_ns: 0 }
@@ -187,7 +187,7 @@ impl Pace {
     }
 }
 
-/// A field at a time, so that behaviour and connections can be borrowed beside it.
+/// What clients send by, of single fields, so that their behaviour and connections can be borrowed beside it.
 macro_rules! out {
     ($clients:expr) => {
         Out { socket: &mut $clients.socket, target: $clients.stage.target, window: $clients.plan.window }
@@ -202,7 +202,7 @@ struct Clients<'a> {
     behaviour: Box<dyn Behaviour>,
     connections: Vec<Connection>,
     request: String,
-    luck: Xoshiro256PlusPlus,
+    random: Xoshiro256PlusPlus,
     began: Instant,
     tally: Tally,
 }
@@ -222,13 +222,13 @@ pub fn play(
         behaviour,
         connections: Vec::with_capacity(plan.connections),
         request: format!("GET /{} HTTP/1.1\r\nHost: attacked\r\n\r\n", stage.file),
-        luck: Xoshiro256PlusPlus::seed_from_u64(stage.seed),
+        random: Xoshiro256PlusPlus::seed_from_u64(stage.seed),
         began: Instant::now(),
         tally: Tally::default(),
     };
     let played = clients.run(control);
     let seconds = clients.began.elapsed().as_secs_f64();
-    // whatever happened: the server should not keep them
+    // also after an error: the server should not keep them
     clients.reset_all()?;
     played?;
     Ok(Tally { sent: clients.socket.sent(), seconds, ..clients.tally })
@@ -263,9 +263,8 @@ impl Clients<'_> {
                 }
             }
             let answered = self.tally.established + self.tally.resets;
-            let is_settled = opened_all_ns.is_some_and(|ns| {
-                answered as usize >= self.plan.connections || now_ns > ns + SETTLE_NS
-            });
+            let is_settled = opened_all_ns
+                .is_some_and(|ns| answered as usize >= self.plan.connections || now_ns > ns + SETTLE_NS);
             if is_settled {
                 control.is_ready.fetch_or(now_ns >= self.plan.ramp_up_ns, Ordering::Relaxed);
                 let (mut out, connections) = (out!(self), &mut self.connections);
@@ -303,10 +302,9 @@ impl Clients<'_> {
         if number == self.plan.connections {
             return Ok(());
         }
-        let (own, seq) = (self.own_address(number), self.luck.next_u32());
+        let (own, seq) = (self.own_address(number), self.random.next_u32());
         let state = State::SynSent;
-        let connection =
-            Connection { own, state, seq, acked: 0, top: 0, acted_ns: now_ns, has_data: false };
+        let connection = Connection { own, state, seq, acked: 0, top: 0, acted_ns: now_ns, has_data: false };
         self.connections.push(connection);
         self.send_syn(number)
     }
@@ -317,7 +315,8 @@ impl Clients<'_> {
         out!(self).send(&connection, SYN, connection.seq, 0, &options, &[])
     }
 
-    /// Asks for the file. The request is not counted as sent: until there is an answer it is retransmitted.
+    /// Requests the file. The connection's next sequence number is that behind the request, which is retransmitted until there is an
+    /// answer.
     fn ask(&mut self, number: usize) -> Result<()> {
         let connection = self.connections[number];
         let seq = connection.seq.wrapping_sub(self.request.len() as u32);
@@ -378,11 +377,7 @@ impl Clients<'_> {
             self.tally.established += 1;
         }
         let connection = self.connections[number];
-        if self.plan.asks {
-            self.ask(number)
-        } else {
-            out!(self).ack(&connection, connection.acked, &[])
-        }
+        if self.plan.asks { self.ask(number) } else { out!(self).ack(&connection, connection.acked, &[]) }
     }
 
     /// SYNs and requests without an answer.

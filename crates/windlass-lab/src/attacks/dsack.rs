@@ -1,5 +1,5 @@
 //! Clients that pretend a loss, and report the retransmission as a duplicate (DSACK, RFC 2883) although it was none: a sender that
-//! undoes its reductions for that never slows down.
+//! undoes its reduction at each DSACK never slows down.
 
 use super::{
     clients::{Behaviour, Connection, Data, Out, Pace, Plan},

@@ -41,15 +41,15 @@ const KINDS: [Kind; 6] = [Kind::Ack, Kind::Data, Kind::Reset, Kind::Sack, Kind::
 
 /// The segment of that number; what is not swept is chosen at random.
 struct Forger {
-    luck: Xoshiro256PlusPlus,
+    random: Xoshiro256PlusPlus,
     options: Vec<u8>,
 }
 
 impl Forger {
     fn segment(&mut self, number: u64, from: SocketAddrV4, to: SocketAddrV4) -> Segment<'_> {
         let kind = KINDS[(number / STEPS) as usize % KINDS.len()];
-        let swept = ((number % STEPS) as u32).wrapping_mul(STEP).wrapping_add(self.luck.next_u32() % STEP);
-        let other = self.luck.next_u32();
+        let swept = ((number % STEPS) as u32).wrapping_mul(STEP).wrapping_add(self.random.next_u32() % STEP);
+        let other = self.random.next_u32();
         let (flags, seq, ack, ttl) = match kind {
             Kind::Ack => (ACK, other, swept, 1),
             Kind::Data => (ACK | PSH, swept, other, TTL),
@@ -58,16 +58,25 @@ impl Forger {
             Kind::Syn => (SYN, swept, 0, 1),
             Kind::SynAck => (SYN | ACK, swept, other, TTL),
         };
-        self.options =
-            if kind == Kind::Sack { sack(&[[swept.wrapping_add(1448), swept.wrapping_add(STEP)]]) } else { vec![] };
+        self.options = if kind == Kind::Sack {
+            sack(&[[swept.wrapping_add(1448), swept.wrapping_add(STEP)]])
+        } else {
+            vec![]
+        };
         let payload = if kind == Kind::Data { &PAYLOAD[..] } else { &[] };
-        Segment { ttl, window: 1, payload, options: &self.options, ..Segment::bare(from, to, flags, seq, ack) }
+        Segment {
+            ttl,
+            window: 1,
+            payload,
+            options: &self.options,
+            ..Segment::bare(from, to, flags, seq, ack)
+        }
     }
 }
 
 /// Forges them until it is stopped: in the servers' name if `as_servers`, else in the clients'.
 pub fn play(stage: &Stage, mut socket: PacketSocket, as_servers: bool, control: &Control) -> Result<Tally> {
-    let mut forger = Forger { luck: Xoshiro256PlusPlus::seed_from_u64(stage.seed), options: Vec::new() };
+    let mut forger = Forger { random: Xoshiro256PlusPlus::seed_from_u64(stage.seed), options: Vec::new() };
     let mut segments = Pace::new(SEGMENTS_PS);
     let began = Instant::now();
     let mut number = 0;
@@ -96,7 +105,7 @@ mod tests {
     #[test]
     fn a_sweep_of_forged_acks_leaves_no_window_out() {
         let (from, to) = ("10.0.0.1:80".parse().unwrap(), "10.0.0.2:9".parse().unwrap());
-        let mut forger = Forger { luck: Xoshiro256PlusPlus::seed_from_u64(1), options: Vec::new() };
+        let mut forger = Forger { random: Xoshiro256PlusPlus::seed_from_u64(1), options: Vec::new() };
         let mut acks: Vec<u32> = (0..STEPS).map(|n| forger.segment(n, from, to).ack).collect();
         acks.sort_unstable();
         assert!(acks.windows(2).all(|pair| pair[1] - pair[0] < 2 * STEP));
@@ -106,7 +115,7 @@ mod tests {
     #[test]
     fn every_kind_is_forged_in_turn() {
         let (from, to) = ("10.0.0.1:80".parse().unwrap(), "10.0.0.2:9".parse().unwrap());
-        let mut forger = Forger { luck: Xoshiro256PlusPlus::seed_from_u64(1), options: Vec::new() };
+        let mut forger = Forger { random: Xoshiro256PlusPlus::seed_from_u64(1), options: Vec::new() };
         let flags: Vec<u8> = (0..6).map(|kind| forger.segment(kind * STEPS, from, to).flags).collect();
         assert_eq!(flags, [ACK, ACK | PSH, RST, ACK, SYN, SYN | ACK]);
         assert!(forger.segment(3 * STEPS, from, to).options.len() == 12);

@@ -150,9 +150,15 @@ mod tests {
         let header = ip.header().to_header();
         assert_eq!((header.time_to_live, header.calc_header_checksum()), (1, header.header_checksum));
         let Some(TransportSlice::Tcp(tcp)) = packet.transport else { panic!("no TCP") };
-        assert_eq!(tcp.calc_checksum_ipv4(ip.header().source(), ip.header().destination()), Ok(tcp.checksum()));
+        assert_eq!(
+            tcp.calc_checksum_ipv4(ip.header().source(), ip.header().destination()),
+            Ok(tcp.checksum())
+        );
         assert_eq!((tcp.options(), tcp.payload()), (&options[..], &b"data"[..]));
-        assert_eq!((tcp.ack(), tcp.psh(), tcp.syn(), tcp.rst(), tcp.fin()), (true, true, false, false, false));
+        assert_eq!(
+            (tcp.ack(), tcp.psh(), tcp.syn(), tcp.rst(), tcp.fin()),
+            (true, true, false, false, false)
+        );
     }
 
     #[test]
@@ -160,8 +166,14 @@ mod tests {
         let mut frame = Vec::new();
         let segment = Segment { payload: &[0; 1000], ..segment() };
         segment.write(MACS, &mut frame).unwrap();
-        let expected =
-            Received { from: segment.from, to: segment.to, seq: 7, ack: 9, flags: ACK | PSH, payload_bytes: 1000 };
+        let expected = Received {
+            from: segment.from,
+            to: segment.to,
+            seq: 7,
+            ack: 9,
+            flags: ACK | PSH,
+            payload_bytes: 1000,
+        };
         assert_eq!(Received::parse(&frame[..HEADERS_MOST_BYTES]), Some(expected));
         assert_eq!(Received::parse(&frame[..40]), None);
         frame[ETHERNET_BYTES + 9] = 17;

@@ -1,8 +1,8 @@
-//! Clients that complete the handshake and say nothing more: each takes an entry wherever connections are listed.
+//! Clients that complete the handshake and send nothing more: each takes an entry in every flow table on the path.
 
 use super::clients::{Behaviour, Plan};
 
-/// More than the flow table of a box has entries by default.
+/// More than a flow table of the default size has entries (32,768), from many addresses.
 pub struct HandshakeOnly;
 
 impl Behaviour for HandshakeOnly {

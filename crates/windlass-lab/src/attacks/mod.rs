@@ -1,5 +1,5 @@
-//! Hosts that do not play by the rules, for measuring what becomes of others beside them: each attack is a file here, made of raw
-//! frames, and ends by itself.
+//! Hosts that break the rules of TCP, to measure what other connections lose beside them. Each attack is a file here; it is made
+//! of raw frames and bounded in connections, rate and time.
 
 mod clients;
 mod dsack;
@@ -37,6 +37,8 @@ use std::{
 const LONGEST: Duration = Duration::from_secs(60);
 /// Connections of an attack that get no answer do not keep it from being judged.
 const READY_LIMIT: Duration = Duration::from_secs(12);
+/// As that of the emulated links, which are not of the hosts' processors either.
+const NICE: libc::c_int = -10;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// What is done to a server, or in its name.
@@ -54,7 +56,7 @@ pub enum Attack {
     SackEverything,
     /// Four SACK blocks at random with each ACK, at a high rate.
     SackRandom,
-    /// What was reported by SACK is taken back.
+    /// SACK blocks that are taken back.
     Reneging,
     /// Pretended losses, and DSACKs of their retransmissions.
     DsackForgery,
@@ -188,6 +190,12 @@ pub struct Running {
     thread: Option<JoinHandle<Result<Tally>>>,
 }
 
+/// An attacker has a machine of its own: its rate does not depend on what else this one does.
+fn take_precedence() {
+    // SAFETY: of the calling thread only; no pointers. Where it is not allowed the rate is lower, which is reported.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as _, NICE) };
+}
+
 impl Running {
     /// Begins an attack at that port.
     pub fn start(attack: Attack, stage: &Stage, port: &Port) -> Result<Running> {
@@ -195,10 +203,13 @@ impl Running {
         let socket = PacketSocket::open(port)?;
         let (control, stage) = (Arc::<Control>::default(), stage.clone());
         let shared = control.clone();
-        let play = move || match attack.behaviour() {
-            Some(behaviour) => clients::play(behaviour, &stage, socket, &shared),
-            None if attack == Attack::SynFlood => syn_flood::play(&stage, socket, &shared),
-            None => forged::play(&stage, socket, attack.is_neighbour(), &shared),
+        let play = move || {
+            take_precedence();
+            match attack.behaviour() {
+                Some(behaviour) => clients::play(behaviour, &stage, socket, &shared),
+                None if attack == Attack::SynFlood => syn_flood::play(&stage, socket, &shared),
+                None => forged::play(&stage, socket, attack.is_neighbour(), &shared),
+            }
         };
         let thread = thread::Builder::new().name("attack".into()).spawn(play).context("starting a thread")?;
         Ok(Running { control, thread: Some(thread) })

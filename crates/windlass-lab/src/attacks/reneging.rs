@@ -1,5 +1,5 @@
-//! Clients that report data by SACK and take it back (RFC 2018, section 8), over and over: what is taken back has to be sent again
-//! although it had been counted as delivered.
+//! Clients that report data by SACK and take it back (RFC 2018, section 8), over and over: what was counted as delivered
+//! has to be retransmitted.
 
 use super::{
     clients::{Behaviour, Connection, Data, Out, Pace, Plan},

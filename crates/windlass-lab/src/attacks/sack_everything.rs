@@ -1,5 +1,5 @@
-//! Clients that report all but the first segment by SACK and never move the cumulative acknowledgement: nothing can be forgotten
-//! by a sender (RFC 2018, section 8), nor by a box between.
+//! Clients that report all but the first segment by SACK and never move the cumulative acknowledgement: neither a
+//! sender (RFC 2018, section 8) nor a box may release anything.
 
 use super::{
     clients::{Behaviour, Connection, Data, Out, Plan},

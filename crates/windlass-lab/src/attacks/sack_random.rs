@@ -1,5 +1,5 @@
-//! Clients of a long path, with much in flight, whose ACKs carry four SACK blocks at random: each has a sender, and a box, look
-//! through all that is in flight.
+//! Clients of a long path, with much in flight, whose ACKs carry four random SACK blocks: a scoreboard without an index
+//! is walked from end to end for each.
 
 use super::{
     clients::{Behaviour, Connection, Out, Pace, Plan},
@@ -24,7 +24,7 @@ pub struct SackRandom {
     delayed: Pace,
     /// Ends of what had arrived of each connection, and when.
     arrived: Vec<VecDeque<(u64, u32)>>,
-    luck: Xoshiro256PlusPlus,
+    random: Xoshiro256PlusPlus,
 }
 
 impl SackRandom {
@@ -33,7 +33,7 @@ impl SackRandom {
             acks: Pace::new(ACKS_PS),
             delayed: Pace::new(DELAYED_ACKS_PS),
             arrived: vec![VecDeque::new(); CONNECTIONS],
-            luck: Xoshiro256PlusPlus::seed_from_u64(1),
+            random: Xoshiro256PlusPlus::seed_from_u64(1),
         }
     }
 
@@ -57,11 +57,11 @@ impl SackRandom {
 }
 
 /// Four blocks within what is open.
-fn blocks(connection: &Connection, luck: &mut impl Rng) -> [[u32; 2]; 4] {
+fn blocks(connection: &Connection, random: &mut impl Rng) -> [[u32; 2]; 4] {
     let open = connection.open_bytes().max(2);
     [(); 4].map(|()| {
-        let from = luck.random_range(1..open);
-        let length = luck.random_range(1..=open - from);
+        let from = random.random_range(1..open);
+        let length = random.random_range(1..=open - from);
         [from, from + length].map(|offset| connection.acked.wrapping_add(offset))
     })
 }
@@ -81,7 +81,7 @@ impl Behaviour for SackRandom {
         for number in 0..self.acks.due(now_ns) {
             let connection = &connections[number as usize % connections.len()];
             if connection.is_fed() {
-                out.ack(connection, connection.acked, &sack(&blocks(connection, &mut self.luck)))?;
+                out.ack(connection, connection.acked, &sack(&blocks(connection, &mut self.random)))?;
             }
         }
         Ok(())
@@ -95,9 +95,9 @@ mod tests {
     #[test]
     fn random_blocks_are_of_data_that_arrived() {
         let connection = Connection::example(u32::MAX - 5000, 20_000);
-        let mut luck = Xoshiro256PlusPlus::seed_from_u64(7);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
         for _ in 0..1000 {
-            for [from, to] in blocks(&connection, &mut luck) {
+            for [from, to] in blocks(&connection, &mut random) {
                 let [from, to] = [from, to].map(|edge| edge.wrapping_sub(connection.acked));
                 assert!(0 < from && from < to && to <= connection.open_bytes(), "{from} {to}");
             }

@@ -1,4 +1,4 @@
-//! Clients that read a byte every two seconds and announce a window of hardly more: each keeps its server's data for hours.
+//! Clients that read a byte every two seconds and announce a window of hardly more: the data of each stay unacknowledged for hours.
 
 use super::clients::{Behaviour, Connection, Out, Pace, Plan};
 use anyhow::Result;

@@ -47,8 +47,7 @@ fn checked(result: libc::c_int, what: &str) -> Result<libc::c_int> {
 fn set_option(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> Result<()> {
     let length = size_of_val(&value) as libc::socklen_t;
     // SAFETY: the value is a live int of the length given.
-    let done =
-        unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), length) };
+    let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), length) };
     checked(done, "setsockopt of a packet socket").map(|_| ())
 }
 
@@ -111,7 +110,7 @@ impl PacketSocket {
     pub fn flush(&mut self) -> Result<()> {
         let filled = mem::take(&mut self.filled);
         let mut parts = self.frames[..filled].iter_mut().map(|frame| iovec(frame)).collect::<Vec<_>>();
-        let mut messages: Vec<libc::mmsghdr> = parts.iter_mut().map(|part| message(part)).collect();
+        let mut messages: Vec<libc::mmsghdr> = parts.iter_mut().map(message).collect();
         let mut left = &mut messages[..];
         while !left.is_empty() {
             // SAFETY: as many live messages, each with one live part.
@@ -125,7 +124,8 @@ impl PacketSocket {
                 }
                 _ => {
                     let why = io::Error::last_os_error();
-                    let is_full = matches!(why.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR));
+                    let is_full =
+                        matches!(why.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN | libc::EINTR));
                     ensure!(is_full, "sending a frame: {why}");
                     left = &mut left[1..];
                 }
@@ -138,7 +138,7 @@ impl PacketSocket {
     pub fn receive(&mut self, segments: &mut Vec<Received>) -> Result<()> {
         segments.clear();
         let mut parts = self.received.iter_mut().map(|frame| iovec(frame)).collect::<Vec<_>>();
-        let mut messages: Vec<libc::mmsghdr> = parts.iter_mut().map(|part| message(part)).collect();
+        let mut messages: Vec<libc::mmsghdr> = parts.iter_mut().map(message).collect();
         // SAFETY: as many live messages, each with one live part; no time limit.
         let count = unsafe {
             libc::recvmmsg(

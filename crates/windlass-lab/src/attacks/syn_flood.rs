@@ -24,22 +24,22 @@ pub const NETWORK: (Ipv4Addr, u32) = (Ipv4Addr::new(198, 18, 0, 0), 15);
 const RAMP_UP: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_micros(100);
 
-fn random_source(luck: &mut impl RngCore) -> SocketAddrV4 {
+fn random_source(random: &mut impl RngCore) -> SocketAddrV4 {
     let (network, prefix_bits) = NETWORK;
-    let host = luck.next_u32() >> prefix_bits;
-    let port = 1024 + (luck.next_u32() % (65_536 - 1024)) as u16;
+    let host = random.next_u32() >> prefix_bits;
+    let port = 1024 + (random.next_u32() % (65_536 - 1024)) as u16;
     SocketAddrV4::new(Ipv4Addr::from(u32::from(network) | host), port)
 }
 
 /// Sends them until it is stopped.
 pub fn play(stage: &Stage, mut socket: PacketSocket, control: &Control) -> Result<Tally> {
-    let mut luck = Xoshiro256PlusPlus::seed_from_u64(stage.seed);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(stage.seed);
     let mut syns = Pace::new(SYNS_PS);
     let options = syn_options(1460, 7);
     let began = Instant::now();
     while !control.is_over(began) {
         for _ in 0..syns.due(began.elapsed().as_nanos() as u64) {
-            let bare = Segment::bare(random_source(&mut luck), stage.target, SYN, luck.next_u32(), 0);
+            let bare = Segment::bare(random_source(&mut random), stage.target, SYN, random.next_u32(), 0);
             socket.push(&Segment { options: &options, ..bare })?;
         }
         socket.flush()?;
@@ -55,10 +55,13 @@ mod tests {
 
     #[test]
     fn sources_of_a_flood_are_of_its_network_and_differ() {
-        let mut luck = Xoshiro256PlusPlus::seed_from_u64(1);
-        let mut sources: Vec<SocketAddrV4> = (0..1000).map(|_| random_source(&mut luck)).collect();
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut sources: Vec<SocketAddrV4> = (0..1000).map(|_| random_source(&mut random)).collect();
         for source in &sources {
-            assert!(matches!(source.ip().octets(), [198, 18 | 19, _, _]) && source.port() >= 1024, "{source}");
+            assert!(
+                matches!(source.ip().octets(), [198, 18 | 19, _, _]) && source.port() >= 1024,
+                "{source}"
+            );
         }
         sources.sort();
         sources.dedup();
