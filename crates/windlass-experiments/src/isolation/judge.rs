@@ -61,6 +61,11 @@ fn left_by_machine(victims: &[Victim], target: Target) -> f64 {
     if left < BOUND { left } else { 1.0 }
 }
 
+/// What is had of what there is; where the attack alone leaves nothing, there is nothing to lose.
+fn ratio(had: f64, there: f64) -> f64 {
+    if there == 0.0 && !had.is_nan() { 1.0 } else { had / there }
+}
+
 /// The claims about an attack: of the victims of each server, at the worse path.
 pub fn judge(attack: &str, victims: &[Victim], tally: &str) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
@@ -68,8 +73,8 @@ pub fn judge(attack: &str, victims: &[Victim], tally: &str) -> Vec<Verdict> {
         let left = left_by_machine(victims, target);
         for kind in [Kind::Kept, Kind::NoSlower] {
             let value = |v: &Victim| match kind {
-                Kind::Kept => v.median(|r| r.both / r.boxed) / left,
-                Kind::NoSlower => v.median(|r| r.both / r.attacked),
+                Kind::Kept => ratio(v.median(|r| r.both / r.boxed), left),
+                Kind::NoSlower => v.median(|r| ratio(r.both, r.attacked)),
             };
             let own = victims.iter().filter(|v| v.target == target);
             let Some(worst) = own.clone().min_by(|a, b| value(a).total_cmp(&value(b))) else { continue };
@@ -118,7 +123,7 @@ pub fn rows(attack: &str, victims: &[Victim]) -> Vec<Row> {
             stats::quantile(&both, 0.0).unwrap_or(f64::NAN),
             stats::quantile(&both, 1.0).unwrap_or(f64::NAN),
             victim.median(|r| r.both / r.boxed),
-            victim.median(|r| r.both / r.attacked),
+            victim.median(|r| ratio(r.both, r.attacked)),
         ];
         Row {
             point: attack.into(),
@@ -183,6 +188,14 @@ mod tests {
             verdicts[0]
         );
         assert!(!held(&all(Rates { attacked: 5.0, both: 4.0, ..FAIR })).iter().any(|(_, holds)| *holds));
+    }
+
+    #[test]
+    fn a_server_that_the_attack_alone_silences_is_not_held_against_the_box() {
+        let victims = all(Rates { attacked: 0.0, both: 0.0, ..FAIR });
+        let verdicts = judge("a", &victims, "");
+        assert!(verdicts.iter().all(|v| v.holds), "{verdicts:?}");
+        assert!(verdicts[0].note.contains("0.00 that the attack leaves"), "{}", verdicts[0].note);
     }
 
     #[test]
