@@ -8,6 +8,6 @@ pub struct Silent;
 
 impl Behaviour for Silent {
     fn plan(&self) -> Plan {
-        Plan::of(8000, 250, 4000)
+        Plan::of(5000, 250, 2500)
     }
 }
