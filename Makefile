@@ -20,7 +20,7 @@ help:
 	@echo "make vm-test  tests in virtual machines with other kernels (KERNELS); Linux 6.1 is part of test where qemu is installed"
 	@echo "make miri     unsafe Rust that calls no C, interpreted"
 	@echo "make deny     licences, sources and known faults of the packages of the build (deny.toml)"
-	@echo "make bench    cost of the datapath and of groups, speed of the simulator, how exact the testbed is"
+	@echo "make bench    cost of the datapath and of groups, isolation, speed of the simulator, how exact the testbed is"
 	@echo "make bench-ns3  speed of the simulator beside ns-3 (some ten minutes)"
 	@echo "make fuzz     search for input that breaks the core (FUZZ_SECONDS for each target)"
 	@echo "make fmt      format all sources"
@@ -74,6 +74,7 @@ deny: setup
 bench: setup
 	$(CARGO) build --release -p windlass
 	target/release/windlass bench datapath
+	target/release/windlass bench isolation
 	target/release/windlass bench groups
 	target/release/windlass bench sim
 	target/release/windlass bench emulator

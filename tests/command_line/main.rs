@@ -66,9 +66,15 @@ fn bad_input_gets_one_line_with_place_and_cure() {
         let words = ["attach", "lo", "--pace-by", "clock", option, value];
         refused(&words, &[&format!("{option} {value}: "), " to "]);
     }
-    for (what, saying) in [("sim", "fat-tree"), ("groups", "ccc, lisa"), ("datapath", "watch-")] {
+    for (what, saying) in [
+        ("sim", "fat-tree"),
+        ("groups", "ccc, lisa"),
+        ("datapath", "watch-"),
+        ("isolation", "silent, handshake-only"),
+    ] {
         refused(&["bench", what, "--only", "zzz"], &["--only zzz: no ", "begins so", saying]);
     }
+    refused(&["bench", "sim", "--quick"], &["--quick", "isolation", "--only"]);
     refused(&["controller", "--port", "/etc/passwd"], &["/etc/passwd", "chardev"]);
     refused(&["controller", "--port", "/run/a.sock", "--rule", "fair"], &["fair", "ccc, cm"]);
     // a guest's lie is bounded by its share
@@ -153,6 +159,7 @@ fn without_root_one_line_says_so() {
         &["demo"],
         &["bench", "datapath"],
         &["bench", "emulator"],
+        &["bench", "isolation"],
         &["attach", "--native"],
         &["agent", "--policy", "v0.toml"],
         &["set", "192.0.2.1:80", "192.0.2.2:40000", "--alg", "cubic"],

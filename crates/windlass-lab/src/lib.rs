@@ -1,6 +1,7 @@
 //! The testbed: hosts in network namespaces with their real Linux stacks, real servers and clients, and a link emulator
 //! between them. Runs the same scenario files as the simulator.
 
+pub mod attacks;
 mod boxed;
 mod bursts;
 mod cgroup;

@@ -95,13 +95,17 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Measure the cost of the datapath or of groups, the speed of the simulator, or how exact emulated links are
+    /// Measure the cost of the datapath or of groups, what attacks take from others, the speed of the simulator, or how exact
+    /// emulated links are
     Bench {
         /// What to measure
         what: BenchWhat,
-        /// Only loads of the datapath or the simulator, rules of groups, or measurements of links, whose name begins so
+        /// Only loads of the datapath or the simulator, rules of groups, attacks, or measurements of links, whose name begins so
         #[arg(long, value_name = "NAME", default_value = "")]
         only: String,
+        /// Of `isolation`: one run of each instead of three, same bounds; about three minutes
+        #[arg(long)]
+        quick: bool,
         /// One JSON document
         #[arg(long)]
         json: bool,
@@ -128,6 +132,8 @@ pub enum BenchWhat {
     Emulator,
     /// A member's report to a group of a thousand flows, paired with one of ten
     Groups,
+    /// Rates of victims beside each of a dozen attacks, paired with no box and no attack
+    Isolation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

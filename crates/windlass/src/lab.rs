@@ -215,11 +215,24 @@ pub fn demo(out: PathBuf, json: bool) -> Result<ExitCode> {
     Ok(if demo.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-pub fn bench(what: BenchWhat, only: &str, json: bool) -> Result<ExitCode> {
+fn bench_isolation(only: &str, quick: bool, json: bool) -> Result<ExitCode> {
+    let settings = settings(quick, false, "report".into(), json)?;
+    let shown = show(&windlass_experiments::bench_isolation(only, &settings)?, json);
+    say_if_stopped("; what is above are the attacks that were made");
+    // claims of a part of the attacks are none
+    let is_whole = !CANCELLED.load(Ordering::Relaxed);
+    Ok(if is_whole { shown } else { ExitCode::FAILURE })
+}
+
+pub fn bench(what: BenchWhat, only: &str, quick: bool, json: bool) -> Result<ExitCode> {
+    if quick && what != BenchWhat::Isolation {
+        bail!("--quick goes with `bench isolation`; others are made smaller with --only");
+    }
     let settings = || settings(true, false, "report".into(), json);
     match what {
         BenchWhat::Sim => speed::bench(only, json, cancel_on_signal()?),
         BenchWhat::Groups => group_cost::bench(only, json),
+        BenchWhat::Isolation => bench_isolation(only, quick, json),
         BenchWhat::Emulator => Ok(show(&windlass_experiments::bench_emulator(only, &settings()?)?, json)),
         BenchWhat::Datapath => Ok(show(&windlass_experiments::bench_datapath(only, &settings()?)?, json)),
     }

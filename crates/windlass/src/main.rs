@@ -64,7 +64,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Sweep(s) => lab::sweep(s),
         Command::Reproduce(r) => lab::reproduce(r),
         Command::Demo { out, json } => lab::demo(out, json),
-        Command::Bench { what, only, json } => lab::bench(what, &only, json),
+        Command::Bench { what, only, quick, json } => lab::bench(what, &only, quick, json),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "windlass", &mut text);
