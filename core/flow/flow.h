@@ -94,6 +94,14 @@ enum wl_flow_flag {
 	WL_FLOW_SILENCE = WL_FLOW_PROBED | WL_FLOW_SENDER_WAITS | WL_FLOW_HEARS_MORE,
 };
 
+/* Further flags (wl_flow.flags2). */
+enum wl_flow_flag2 {
+	WL_FLOW2_GIVEN_UP =
+		1 << 0, /* bypassed, and not stored again before una has moved far enough (share/stall.h) */
+	WL_FLOW2_STALL_NOTED = 1 << 1, /* stall_* are valid */
+	WL_FLOW2_UNRULED = 1 << 2, /* no rule names the flow */
+};
+
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
 struct wl_sack_cache {
 	wl_u32 start;
@@ -224,13 +232,22 @@ struct wl_flow {
 	struct wl_decision decision;
 	struct wl_alg_state alg;
 	wl_u16 chunks[WL_FLOW_CHUNKS]; /* chunk number + 1; 0: none. Indexed by stream offset / chunk size */
+
+	/* shares (share/threshold.h, share/stall.h) */
+	wl_u16 server_share; /* accounts in wl_shares to which the flow's entry and its chunks are charged */
+	wl_u16 client_share;
+	wl_u8 flags2; /* bits of enum wl_flow_flag2 */
+	wl_u8 reserved[3];
+	wl_u32 stall_at_us; /* when una had moved far enough for the last time; valid with WL_FLOW2_STALL_NOTED, like the next two */
+	wl_u32 stall_una; /* una at that time */
+	wl_u32 stall_nxt; /* nxt at that time */
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&
 		       __builtin_offsetof(struct wl_flow, hole_at_us) < 128,
 	       "cache lines of a watched flow");
 _Static_assert(WL_FLOW_CHUNKS <= 255, "wl_flow.stored_chunks");
-_Static_assert(sizeof(struct wl_flow) == 12 * 64,
+_Static_assert(sizeof(struct wl_flow) == 13 * 64,
 	       "memory of a flow, which with the other maps is to stay below 1 KiB");
 
 /* The slot of a byte of the stream. */
