@@ -101,7 +101,7 @@ static __always_inline __u32 wl_share_refuses_chunk(const struct wl_flow *f)
 	use.of_client = client->chunks;
 	if (wl_share_admits(&use))
 		return 0;
-	return wl_share_is_alone(&use) ? WL_C_BYPASS_STORE_FULL : WL_C_BYPASS_STORE_SHARE;
+	return wl_share_lacks_room(&use) ? WL_C_BYPASS_STORE_FULL : WL_C_BYPASS_STORE_SHARE;
 }
 
 static __always_inline int wl_share_is_store_scarce(void)
@@ -138,7 +138,7 @@ static __always_inline __u32 wl_share_refuses_flow(__u32 accounts)
 		return WL_C_PASS_INTERNAL;
 	if (wl_share_admits(&use))
 		return 0;
-	return wl_share_is_alone(&use) ? WL_C_PASS_TABLE_FULL : WL_C_PASS_TABLE_SHARE;
+	return wl_share_lacks_room(&use) ? WL_C_PASS_TABLE_FULL : WL_C_PASS_TABLE_SHARE;
 }
 
 /* Has one of the flow's accounts as many flows as it may? */
@@ -146,7 +146,11 @@ static __always_inline int wl_share_is_used_up(const struct wl_flow *f)
 {
 	struct wl_share_use use;
 
-	return !wl_share_use_of_table(f->server_share, f->client_share, &use) && !wl_share_admits(&use);
+	if (wl_share_use_of_table(f->server_share, f->client_share, &use))
+		return 0;
+	/* with nothing free every account would be over its limit, even one of a single flow */
+	use.in_use = wl_min(use.in_use, use.total - 1);
+	return !wl_share_admits(&use);
 }
 
 static __always_inline void wl_share_charge_flow(const struct wl_flow *f, __s32 n)

@@ -12,8 +12,10 @@
  *    at 64/73.
  *  - n accounts that want more than they get stop at the same u = ALPHA * T / (1 + n * ALPHA): max-min fair, while those that want
  *    less have what they want.
- *  - A part of 1 / (1 + n * ALPHA) stays free, so that an account that uses nothing yet gets something at once. Its use lowers the
+ *  - A part of 1 / (1 + n * ALPHA) stays free, so that a server that uses nothing yet gets something at once. Its use lowers the
  *    limit of all others, which get nothing until they are below it again.
+ *  - A client that uses nothing yet gets one also while its server is over its limit, up to twice that: other clients of that
+ *    server are no reason to leave it without. Many clients of one server leave 1 / (1 + 2 * ALPHA) free.
  */
 #ifndef WL_SHARE_THRESHOLD_H
 #define WL_SHARE_THRESHOLD_H
@@ -21,6 +23,7 @@
 #include "../math/sat.h"
 
 #define WL_SHARE_ALPHA 8u
+#define WL_SHARE_FIRST 2u /* limits of its server that a client's first one may use */
 #define WL_SHARE_UNRULED_PART 8u /* flows without a rule use at most this part of what is free in the flow table */
 #define WL_SHARE_SCARCE_PART 4u /* a pool is scarce when less than this part of it is free */
 
@@ -49,16 +52,20 @@ WL_INLINE wl_u32 wl_share_client_limit(wl_u32 free, wl_u32 of_server)
 	return wl_sat_mul(wl_sat_sub(wl_share_server_limit(free), of_server), WL_SHARE_ALPHA);
 }
 
-/* May the client have one more? Then its server may, too. */
+/* May the client have one more? */
 WL_INLINE int wl_share_admits(const struct wl_share_use *u)
 {
-	return u->of_client < wl_share_client_limit(wl_share_free(u->total, u->in_use), u->of_server);
+	wl_u32 free = wl_share_free(u->total, u->in_use);
+
+	if (!u->of_client)
+		return u->of_server < wl_sat_mul(wl_share_server_limit(free), WL_SHARE_FIRST);
+	return u->of_client < wl_share_client_limit(free, u->of_server);
 }
 
-/* Does the client use all that is in use? Then what it lacks is room, not a larger share. */
-WL_INLINE int wl_share_is_alone(const struct wl_share_use *u)
+/* Where one more is refused: is it for want of room, not of a larger share? Nothing is free, or the client uses all that is in use. */
+WL_INLINE int wl_share_lacks_room(const struct wl_share_use *u)
 {
-	return u->of_client >= u->in_use;
+	return u->in_use >= u->total || u->of_client >= u->in_use;
 }
 
 /* May one more flow without a rule have an entry while `unruled` such flows have one? */

@@ -21,6 +21,7 @@ mod net;
 mod peers;
 mod random;
 mod reloads;
+mod shares;
 mod site;
 mod transfers;
 mod unremovable;

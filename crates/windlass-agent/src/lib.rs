@@ -36,6 +36,7 @@ mod run_dir;
 mod select;
 mod shared_groups;
 mod uplink;
+mod usage;
 
 pub use bpffs::{pinned_here, pins_are_private};
 pub use clock::is_of_clock;
@@ -62,3 +63,4 @@ pub use privilege::{check_root, is_root};
 pub use select::{PinnedSelector, Selector, SelectorInfo, remove_gone_cgroups, root_cgroup};
 pub use shared_groups::part_killed;
 pub use uplink::{PaceBy, Pacing};
+pub use usage::{Account, By, Usage, by_account};
