@@ -18,6 +18,10 @@
 /* Linux lets BPF make no packet longer than 16 KiB less some hundred bytes of its own (SKB_MAX_ALLOC) */
 #define WL_REPAIR_MAX_BYTES (15u << 10)
 #define WL_COLLECT_MIN_US 1000000u /* the shortest silence that a policy can set */
+/* entries that the clock sweeps in a round while store or flow table is scarce; it rests meanwhile if nothing else is due */
+#define WL_SWEEP_SCARCE 32u
+#define WL_SWEEP_SCARCE_MOST 64u /* ... in a round after a rest */
+#define WL_RECLAIM_IDLE_MIN_US 1000000u /* a flow that had a packet within so long keeps its entry */
 
 /* Sends one segment of flow `id`, or a window update. Global: verified once. Returns 0 when sent. */
 __noinline int wl_send_one(struct __sk_buff *skb, __u32 id, __u32 to_sender, __u32 seq, __u32 len)
@@ -130,6 +134,9 @@ static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struc
 		sample->events |=
 			silence == WL_SILENCE_TIMEOUT ? WL_EV_TIMEOUT : WL_EV_TIMEOUT | WL_EV_TIMEOUT_AGAIN;
 		calls |= WL_CALL_TIMEOUT | WL_CALL_ACK;
+		/* the sweep takes long to come by where the flow table is large */
+		if (wl_stall_check(f, now_us, 0))
+			wl_reclaim_store(id);
 	}
 	if (f->lost_segs != lost_segs)
 		wl_count_n(WL_C_LOST_SEGS, f->lost_segs - lost_segs);
@@ -302,25 +309,106 @@ static __always_inline __u32 wl_clock_frame_bytes(__u64 now_ns)
 	return rounds > 1 ? rounds * WL_CLOCK_FRAME_BYTES : WL_CLOCK_FRAME_BYTES;
 }
 
-/* Forgets flow `id` when it has been idle for too long. */
-__noinline int wl_expire(__u32 id)
+/*
+ * For how long a flow must have been silent to lose its entry to others: a quarter of it for each second that the table has
+ * been scarce, so that those that have been silent for longest go first.
+ */
+static __always_inline __u32 wl_reclaim_idle_us(__u32 now_us)
+{
+	struct wl_share_total *total = wl_share_total_get();
+	__u32 steps = total && total->scarce_since_us ? (now_us - total->scarce_since_us) / 1000000 : 0;
+
+	return wl_max(wl_config.idle_timeout_s * 1000000u >> 2 * wl_min(steps, 15), WL_RECLAIM_IDLE_MIN_US);
+}
+
+/*
+ * Does the flow keep an entry from others that it hardly needs? It has been silent, nothing of it is stored, and no rule names
+ * it, or its server or client has as many entries as it may have.
+ */
+static __always_inline int wl_is_entry_reclaimable(const struct wl_flow *f, __u32 now_us)
+{
+	__u32 silent_us = now_us - f->seen_at_us;
+
+	if (f->stored_chunks || silent_us < WL_RECLAIM_IDLE_MIN_US)
+		return 0;
+	if (f->flags2 & WL_FLOW2_UNRULED)
+		return 1;
+	return silent_us >= wl_reclaim_idle_us(now_us) && wl_share_is_used_up(f);
+}
+
+enum wl_sweep_verdict {
+	WL_SWEEP_KEEP = 0,
+	WL_SWEEP_EXPIRED = 1, /* it has been silent for too long */
+	WL_SWEEP_RECLAIM = 2, /* others need its entry */
+	WL_SWEEP_STALLED = 3, /* it may hold chunks that it makes no use of */
+};
+
+static __always_inline enum wl_sweep_verdict wl_sweep_judge(const struct wl_flow *f, __u32 now_us, __u32 scarce)
+{
+	if (f->state == WL_FLOW_FREE)
+		return WL_SWEEP_KEEP;
+	if (now_us - f->seen_at_us >= wl_idle_timeout_us(f))
+		return WL_SWEEP_EXPIRED;
+	if ((scarce & WL_SHARE_SCARCE_TABLE) && wl_is_entry_reclaimable(f, now_us))
+		return WL_SWEEP_RECLAIM;
+	return wl_stall_is_due(f, now_us) ? WL_SWEEP_STALLED : WL_SWEEP_KEEP;
+}
+
+/* Looks after flow `id`: forgets it when it has been idle for too long, takes back what it holds and others need. */
+__noinline int wl_sweep(__u32 id, __u32 scarce)
 {
 	struct wl_flow *f = wl_flow_get(id);
 	__u32 now_us = bpf_ktime_get_ns() / 1000;
+	enum wl_sweep_verdict verdict;
 
 	wl_collect_member(id, now_us);
-	if (!f || f->state == WL_FLOW_FREE || now_us - f->seen_at_us < wl_idle_timeout_us(f))
-		return 0;
-	if (!wl_lock(f))
+	if (!f || wl_sweep_judge(f, now_us, scarce) == WL_SWEEP_KEEP || !wl_lock(f))
 		return 0;
 	/* a packet on another CPU may have come by since */
 	now_us = bpf_ktime_get_ns() / 1000;
-	if (f->state != WL_FLOW_FREE && now_us - f->seen_at_us >= wl_idle_timeout_us(f)) {
-		wl_close(f, id, WL_C_FLOWS_EXPIRED);
+	verdict = wl_sweep_judge(f, now_us, scarce);
+	if (verdict == WL_SWEEP_EXPIRED || verdict == WL_SWEEP_RECLAIM) {
+		wl_close(f, id, verdict == WL_SWEEP_EXPIRED ? WL_C_FLOWS_EXPIRED : WL_C_FLOWS_RECLAIMED);
 		return 1;
 	}
+	if (verdict == WL_SWEEP_STALLED && wl_stall_check(f, now_us, !!(scarce & WL_SHARE_SCARCE_STORE)))
+		wl_reclaim_store(id);
 	wl_unlock(f);
 	return 0;
+}
+
+static long wl_sweep_step(__u32 i, void *ctx)
+{
+	__u32 *scarce = ctx;
+	__u32 at = wl_clock_state.expire_next++ % wl_config.flows_max;
+
+	wl_sweep(at, *scarce);
+	return 0;
+}
+
+static __always_inline void wl_note_scarcity(__u32 scarce, __u32 now_us)
+{
+	struct wl_share_total *total = wl_share_total_get();
+
+	if (!total)
+		return;
+	if (!(scarce & WL_SHARE_SCARCE_TABLE))
+		total->scarce_since_us = 0;
+	else if (!total->scarce_since_us)
+		total->scarce_since_us = now_us + !now_us;
+}
+
+/* Sweeps the next entries of the flow table: `entries`, or more while store or table is scarce. */
+static __always_inline void wl_sweep_some(__u32 entries, __u64 now_ns)
+{
+	__u32 scarce = wl_share_scarcity();
+
+	if (!wl_config.flows_max)
+		return;
+	wl_note_scarcity(scarce, now_ns / 1000);
+	if (scarce)
+		entries = entries > 1 ? WL_SWEEP_SCARCE_MOST : WL_SWEEP_SCARCE;
+	bpf_loop(entries, wl_sweep_step, &scarce, 0);
 }
 
 #endif

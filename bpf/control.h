@@ -22,6 +22,8 @@ static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_s
 	__builtin_memset(sample, 0, sizeof(*sample));
 	wait_us = wl_track_ack(f, &s->ack, sample, &bad_sacks);
 	wl_store_release(f, una_seg);
+	if (f->state == WL_FLOW_BYPASS)
+		wl_stall_on_ack(f);
 	if (bad_sacks)
 		wl_count_n(WL_C_SACK_OUTSIDE, bad_sacks);
 	if (f->lost_segs != lost_segs)

@@ -7,6 +7,7 @@
 #include "../core/flow/paced.h"
 #include "../core/flow/rtt.h"
 #include "../core/flow/timer.h"
+#include "../core/share/stall.h"
 #include "lock.h"
 #include "policy.h"
 #include "store.h"
@@ -241,6 +242,18 @@ __noinline int wl_give_repairs_up(__u32 id)
 	return 0;
 }
 
+/* The flow holds chunks and makes no use of them. By itself, so that its frame is not part of the caller's. */
+__noinline int wl_reclaim_store(__u32 id)
+{
+	struct wl_flow *f = wl_flow_get(id);
+
+	if (!f)
+		return -1;
+	wl_bypass_all(f, WL_C_BYPASS_RECLAIMED, f->nxt);
+	wl_stall_give_up(f, bpf_ktime_get_ns() / 1000);
+	return 0;
+}
+
 /* Ends the bypass if all in flight is in the store again. */
 static __always_inline void wl_bypass_check(struct wl_flow *f)
 {
@@ -269,7 +282,7 @@ static __always_inline void wl_seen(struct wl_flow *f, __u32 now_us)
 
 /*
  * A connection that is older than the box may have ended before its entry was made, and no packet will tell. If it goes on
- * after all, it is taken up again just as it was.
+ * after all, it is taken up again just as it was. So is one that no rule names, which loses nothing meanwhile.
  */
 #define WL_OLDER_IDLE_US 10000000u
 
@@ -278,7 +291,7 @@ static __always_inline __u32 wl_idle_timeout_us(const struct wl_flow *f)
 {
 	__u32 timeout_us = wl_config.idle_timeout_s * 1000000u;
 
-	return f->is_older ? wl_min(timeout_us, WL_OLDER_IDLE_US) : timeout_us;
+	return f->is_older || (f->flags2 & WL_FLOW2_UNRULED) ? wl_min(timeout_us, WL_OLDER_IDLE_US) : timeout_us;
 }
 
 static __always_inline int wl_same_key(const struct wl_flow_key *a, const struct wl_flow_key *b)
@@ -301,6 +314,7 @@ static __always_inline int wl_give_back(struct wl_flow *f, __u32 id)
 	if (bpf_map_push_elem(&wl_free_flows, &id, 0))
 		return -1;
 	wl_leave_group(f, id);
+	wl_share_leave(f);
 	f->state = WL_FLOW_FREE;
 	wl_track_disown(f);
 	return 0;
@@ -423,6 +437,37 @@ static __always_inline void wl_only_watch(struct wl_flow *f, __u32 id, __u32 cou
 	f->flags |= WL_FLOW_FOREIGN;
 }
 
+/* The flow passes for as long as its handshake is known, as it has no entry for this reason, a counter. */
+static __always_inline void wl_note_missed(const struct wl_packet *p, struct wl_handshake *h, __u32 why)
+{
+	h->is_missed = 1;
+	h->is_over_share = why == WL_C_PASS_TABLE_SHARE;
+	bpf_map_update_elem(&wl_handshakes, &p->key, h, BPF_EXIST);
+	wl_count(why);
+}
+
+/* Takes an entry for a flow of these accounts. Returns 0, or the counter that says why there is none. */
+static __always_inline __u32 wl_entry_take(__u32 accounts, __u32 *id)
+{
+	__u32 why = wl_share_refuses_flow(accounts);
+
+	if (why)
+		return why;
+	return bpf_map_pop_elem(&wl_free_flows, id) ? WL_C_PASS_TABLE_FULL : 0;
+}
+
+/* The entry is not needed after all; called with its lock held, which it gives back. It has no name yet. */
+static __always_inline void wl_entry_drop(struct wl_flow *f, __u32 id)
+{
+	/* must not be taken for the flow that has this name when it is idle */
+	__builtin_memset(&f->key, 0, sizeof(f->key));
+	wl_leave_group(f, id);
+	/* if the list does not take it, it goes like one that has been idle for long */
+	f->state = WL_FLOW_ACTIVE;
+	wl_give_back(f, id);
+	wl_unlock(f);
+}
+
 /*
  * A complete handshake and the first packet after it, or an older connection that goes on: make a flow. Returns its id or
  * WL_NO_FLOW.
@@ -433,7 +478,7 @@ __noinline __u32 wl_adopt(int from_sender)
 	struct wl_handshake copy, *h = &copy;
 	struct wl_packet *p;
 	struct wl_flow *f;
-	__u32 id, base, owner;
+	__u32 id, base, owner, accounts, why;
 	__u64 now_ns;
 
 	if (!s)
@@ -445,12 +490,14 @@ __noinline __u32 wl_adopt(int from_sender)
 		return WL_NO_FLOW;
 	}
 	base = h->is_mid_stream ? p->ack : h->snd_isn + 1;
-	if (h->is_missed || bpf_map_pop_elem(&wl_free_flows, &id)) {
-		if (!h->is_missed) {
-			h->is_missed = 1;
-			bpf_map_update_elem(&wl_handshakes, &p->key, h, BPF_EXIST);
-		}
-		wl_count(WL_C_PASS_TABLE_FULL);
+	if (h->is_missed) {
+		wl_count(h->is_over_share ? WL_C_PASS_TABLE_SHARE : WL_C_PASS_TABLE_FULL);
+		return WL_NO_FLOW;
+	}
+	accounts = wl_share_accounts();
+	why = wl_entry_take(accounts, &id);
+	if (why) {
+		wl_note_missed(p, h, why);
 		return WL_NO_FLOW;
 	}
 	f = wl_flow_get(id);
@@ -464,12 +511,18 @@ __noinline __u32 wl_adopt(int from_sender)
 	__builtin_memset((char *)f + sizeof(f->lock), 0, sizeof(*f) - sizeof(f->lock));
 	f->owner = owner;
 	wl_track_own(f, id);
+	wl_share_enter(f, accounts);
 	f->key = p->key;
 	wl_vlan_begin(f, p->vlan);
 	wl_track_reset(f, base);
 	if (wl_apply_policy(id)) {
 		wl_count(WL_C_PASS_NO_RULE);
 		f->mode = WL_MODE_OFF;
+		if (wl_share_refuses_unruled()) {
+			wl_note_missed(p, h, WL_C_PASS_TABLE_SHARE);
+			wl_entry_drop(f, id);
+			return WL_NO_FLOW;
+		}
 	}
 	/* accurate ECN counts marks in flags of each packet: in ours they would count wrongly */
 	if (((h->snd_flags | h->rcv_flags) & WL_SYN_FOREIGN) || (h->snd_flags & h->rcv_flags & WL_SYN_ACCECN))
@@ -499,11 +552,8 @@ __noinline __u32 wl_adopt(int from_sender)
 	s->sample.now_us = f->sent_at_us;
 	wl_run_algorithm(f, id, WL_CALL_INIT, 0, now_ns);
 	if (bpf_map_update_elem(&wl_flow_ids, &p->key, &id, BPF_NOEXIST)) {
-		/* another CPU was faster: this entry is nobody's, and must not be taken for the other one when it is idle */
-		__builtin_memset(&f->key, 0, sizeof(f->key));
-		wl_leave_group(f, id);
-		wl_give_back(f, id);
-		wl_unlock(f);
+		/* another CPU was faster */
+		wl_entry_drop(f, id);
 		return WL_NO_FLOW;
 	}
 	wl_unlock(f);

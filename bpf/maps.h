@@ -80,10 +80,13 @@ struct {
 	__type(value, struct wl_exception);
 } wl_exceptions SEC(".maps");
 
-/* Half-open connections: what the two SYNs announced. LRU, so a SYN flood evicts only its own kind. */
+/*
+ * Half-open connections: what the two SYNs announced. LRU, so a SYN flood evicts only its own kind; the kernel evicts entries
+ * first that were written once, by a SYN that was never answered.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 16384); /* set at load: more with a large flow table */
 	__type(key, struct wl_flow_key);
 	__type(value, struct wl_handshake);
 } wl_handshakes SEC(".maps");
@@ -104,6 +107,22 @@ struct {
 	__uint(max_entries, 1024); /* set at load: number of chunks */
 	__type(value, __u32);
 } wl_free_chunks SEC(".maps");
+
+/* What each account holds of store and flow table (share.h). Written with atomic additions, without a lock. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WL_SHARE_SERVERS + WL_SHARE_CLIENTS);
+	__type(key, __u32);
+	__type(value, struct wl_share);
+} wl_shares SEC(".maps");
+
+/* The same of all accounts together. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wl_share_total);
+} wl_share_total SEC(".maps");
 
 struct wl_spare {
 	__u32 count;

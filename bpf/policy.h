@@ -4,7 +4,7 @@
 #define WL_BPF_POLICY_H
 
 #include "lock.h"
-#include "parse.h"
+#include "share.h"
 #include "../core/alg/list.h"
 
 static const struct wl_place wl_new_place = {};
@@ -156,6 +156,7 @@ __noinline int wl_apply_policy(__u32 id)
 	if ((!rule || rule->mode != WL_MODE_ENFORCE) && wl_settles_first(f, head))
 		return 0;
 	f->policy_generation = generation;
+	wl_share_set_ruled(f, !!rule);
 	if (!rule) {
 		f->mode = WL_MODE_OFF;
 		wl_leave_group(f, id);

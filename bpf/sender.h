@@ -97,9 +97,10 @@ __noinline __u32 wl_store_data(struct __sk_buff *skb, __u32 id, __u32 seq, __u32
 		return WL_C_PASS_INTERNAL;
 	for (__u32 i = 0; i < WL_PACKET_PARTS && len; i++) {
 		__u32 n = len < WL_CHUNK_BYTES ? len : WL_CHUNK_BYTES;
+		__u32 why = wl_store_reserve(f, seq, seq + n);
 
-		if (wl_store_reserve(f, seq, seq + n))
-			return WL_C_BYPASS_STORE_FULL;
+		if (why)
+			return why;
 		if (wl_store_write(skb, f, seq, off, n))
 			return WL_C_BYPASS_STORE_ERROR;
 		seq += n;
@@ -149,6 +150,10 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 	__u32 len = end - seq;
 	__u32 repeated, mss, why;
 
+	if (wl_stall_is_given_up(f)) {
+		wl_pass_unstored(f, WL_C_BYPASS_RECLAIMED, end, leaves_us);
+		return;
+	}
 	why = wl_store_data(skb, id, seq, p->payload_off + seen, len);
 	if (why) {
 		wl_pass_unstored(f, why, end, leaves_us);

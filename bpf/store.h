@@ -7,9 +7,7 @@
 #ifndef WL_BPF_STORE_H
 #define WL_BPF_STORE_H
 
-#include "parse.h"
-
-extern const volatile struct wl_config wl_config;
+#include "share.h"
 
 static __always_inline struct wl_flow *wl_flow_get(__u32 id)
 {
@@ -62,13 +60,13 @@ static __always_inline int wl_chunk_pop(__u32 *chunk)
 	return 0;
 }
 
-/* Gives a chunk back. Returns 0, or not: the list does not take it. */
-static __always_inline int wl_chunk_push(__u32 chunk)
+/* Gives a chunk back, where it is scarce to all CPUs. Returns 0, or not: the list does not take it. */
+static __always_inline int wl_chunk_push(__u32 chunk, int is_scarce)
 {
 	struct wl_spare *spare = wl_spare_get();
 	__u32 at;
 
-	if (!spare || spare->count >= wl_config.spare_chunks)
+	if (!spare || is_scarce || spare->count >= wl_config.spare_chunks)
 		return bpf_map_push_elem(&wl_free_chunks, &chunk, 0);
 	at = spare->count;
 	WL_MASK(at, WL_SPARE_CHUNKS - 1);
@@ -92,38 +90,43 @@ __noinline int wl_chunk_empty(__u32 chunk)
 	return 0;
 }
 
-/* Takes chunk `index` of the flow from those that are free, without records. */
-static __always_inline int wl_chunk_take(struct wl_flow *f, __u32 index)
+/* Takes chunk `index` of the flow from those that are free, without records. Returns 0, or the counter that says why it could not. */
+static __always_inline __u32 wl_chunk_take(struct wl_flow *f, __u32 index)
 {
-	__u32 chunk;
+	__u32 chunk, why;
 
 	WL_MASK(index, WL_FLOW_CHUNKS - 1);
 	if (f->chunks[index])
 		return 0;
+	why = wl_share_refuses_chunk(f);
+	if (why)
+		return why;
 	if (wl_chunk_pop(&chunk))
-		return -1;
+		return WL_C_BYPASS_STORE_FULL;
 	wl_chunk_empty(chunk);
 	f->chunks[index] = chunk + 1;
 	f->stored_chunks++;
+	wl_share_charge_chunks(f, 1);
 	return 0;
 }
 
-/* Makes room for [seq, end), at most WL_CHUNK_BYTES long: at most two chunks. Returns 0, or -1: the store is full. */
-static __always_inline int wl_store_reserve(struct wl_flow *f, __u32 seq, __u32 end)
+/*
+ * Makes room for [seq, end), at most WL_CHUNK_BYTES long: at most two chunks. Returns 0, or the counter that says why it could
+ * not.
+ */
+static __always_inline __u32 wl_store_reserve(struct wl_flow *f, __u32 seq, __u32 end)
 {
 	__u32 first = (seq - f->base) >> WL_CHUNK_SHIFT;
 	__u32 last = (end - 1 - f->base) >> WL_CHUNK_SHIFT;
+	__u32 why = wl_chunk_take(f, first);
 
-	if (wl_chunk_take(f, first))
-		return -1;
-	if (last != first && wl_chunk_take(f, last))
-		return -1;
-	return 0;
+	return why || last == first ? why : wl_chunk_take(f, last);
 }
 
 struct wl_release {
 	struct wl_flow *f;
 	__u32 index;
+	__u32 is_scarce;
 };
 
 static long wl_release_step(__u32 i, void *ctx)
@@ -138,7 +141,7 @@ static long wl_release_step(__u32 i, void *ctx)
 		return 0;
 	chunk--;
 	/* the list's lock may not be had (Linux 6.16 and later): the flow keeps the chunk until it is asked again, but no record */
-	if (wl_chunk_push(chunk)) {
+	if (wl_chunk_push(chunk, r->is_scarce)) {
 		wl_chunk_empty(chunk);
 		return 0;
 	}
@@ -147,26 +150,34 @@ static long wl_release_step(__u32 i, void *ctx)
 	return 0;
 }
 
+/* Gives back `n` chunks from `index` on, as far as there are any. */
+static __always_inline void wl_release(struct wl_flow *f, __u32 index, __u32 n)
+{
+	struct wl_release r = { .f = f, .index = index, .is_scarce = wl_share_is_store_scarce() };
+	__u32 before = f->stored_chunks;
+
+	bpf_loop(n, wl_release_step, &r, 0);
+	if (before != f->stored_chunks)
+		wl_share_charge_chunks(f, f->stored_chunks - before);
+}
+
 /* Gives back the chunks that lie wholly before the oldest record in flight; all of them when nothing is. */
 static __always_inline void wl_store_release(struct wl_flow *f, __u32 una_seg_before)
 {
 	__u32 from = una_seg_before - f->base;
-	struct wl_release r = { .f = f, .index = from >> WL_CHUNK_SHIFT };
 	/* not as a difference of indices, which begin again after 4 GiB */
 	__u32 n = ((from & (WL_CHUNK_BYTES - 1)) + (f->una_seg - una_seg_before)) >> WL_CHUNK_SHIFT;
 
 	if (f->una == f->nxt)
 		n++;
 	if (n && f->stored_chunks)
-		bpf_loop(n < WL_FLOW_CHUNKS ? n : WL_FLOW_CHUNKS, wl_release_step, &r, 0);
+		wl_release(f, from >> WL_CHUNK_SHIFT, n < WL_FLOW_CHUNKS ? n : WL_FLOW_CHUNKS);
 }
 
 static __always_inline void wl_store_release_all(struct wl_flow *f)
 {
-	struct wl_release r = { .f = f };
-
 	if (f->stored_chunks)
-		bpf_loop(WL_FLOW_CHUNKS, wl_release_step, &r, 0);
+		wl_release(f, 0, WL_FLOW_CHUNKS);
 }
 
 /* Pointer to the stored byte at `seq`; the caller copies at most up to the end of its chunk. */

@@ -101,8 +101,7 @@ static __always_inline __u32 wl_clock_round(struct __sk_buff *skb, __u64 now_ns)
 	bpf_loop(WL_FLOWS_PER_TICK, wl_due_step, &round, 0);
 	frame_bytes = wl_clock_frame_bytes(now_ns);
 	/* one for each round until the next, so that all have their turn as soon as without rest */
-	for (__u32 bytes = 0; wl_config.flows_max && bytes < frame_bytes; bytes += WL_CLOCK_FRAME_BYTES)
-		wl_expire(wl_clock_state.expire_next++ % wl_config.flows_max);
+	wl_sweep_some(frame_bytes / WL_CLOCK_FRAME_BYTES, now_ns);
 	return frame_bytes;
 }
 

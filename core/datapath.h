@@ -55,6 +55,7 @@ struct wl_handshake {
 	wl_u8 rcv_wscale : 4; /* the same in rcv_flags */
 	wl_u8 is_missed : 1; /* the table was full when the flow began: it passes, and is not taken up in mid-stream */
 	wl_u8 is_mid_stream : 1; /* no SYN was seen: snd_isn is where data of the sender ended; all else means nothing */
+	wl_u8 is_over_share : 1; /* with is_missed: there was room, but not for this account */
 	wl_u32 snd_at_us; /* when the sender's SYN or SYN-ACK came by */
 	wl_u32 rtt_us; /* from then to the receiver's SYN-ACK (core/flow/rtt.h); 0: not known, or the receiver's was first */
 };
@@ -227,7 +228,31 @@ struct wl_config {
 	wl_u32 pace_by; /* enum wl_pace_by */
 	wl_u32 clock_hz; /* rounds of the clock a second, at most; 0: it never rests */
 	wl_u32 spare_chunks; /* free chunks of the store that each CPU may keep for itself, at most WL_SPARE_CHUNKS */
+	wl_u32 chunks_max; /* chunks of the store */
+	wl_u64 share_key[2]; /* random: which accounts share a place in wl_shares is not predictable */
 };
+
+/*
+ * What an account, or all of them, use. Accounts stand in wl_shares by a keyed hash: WL_SHARE_SERVERS places for servers, then
+ * WL_SHARE_CLIENTS for their clients. Accounts of one place have one share together.
+ */
+struct wl_share {
+	wl_u32 chunks;
+	wl_u32 flows;
+};
+WL_ASSERT_SIZE(struct wl_share, 8);
+
+#define WL_SHARE_SERVERS 4096u /* a power of two */
+#define WL_SHARE_CLIENTS 16384u /* likewise */
+
+/* All accounts together (wl_share_total). */
+struct wl_share_total {
+	wl_u32 chunks; /* held by flows; those that a CPU keeps for itself are free */
+	wl_u32 flows;
+	wl_u32 unruled_flows; /* of these, those that no rule names */
+	wl_u32 scarce_since_us; /* when the clock found the flow table scarce; 0: it is not */
+};
+WL_ASSERT_SIZE(struct wl_share_total, 16);
 
 #define WL_SPARE_CHUNKS 4u /* a power of two */
 
@@ -312,7 +337,12 @@ enum wl_pace_by {
 	X(GROUP_COLLECTED, "members of groups taken for gone after a silence") \
 	X(CLOCK_TICKS, "rounds of the clock") \
 	X(PASS_OTHER_VLAN, "passed: addresses and ports are a flow's, but of another VLAN, which came first") \
-	X(ALGORITHM_UNKNOWN, "looks at policies that found an algorithm which these programs do not have")
+	X(ALGORITHM_UNKNOWN, "looks at policies that found an algorithm which these programs do not have") \
+	X(BYPASS_STORE_SHARE, "bypasses: the server, or its client, holds its share of the store") \
+	X(BYPASS_RECLAIMED, "bypasses: nothing of what was stored got acknowledged for too long") \
+	X(PASS_TABLE_SHARE, \
+	  "passed: the server, its client, or flows without a rule have their share of the flow table") \
+	X(FLOWS_RECLAIMED, "idle flows forgotten to make room in the flow table")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
 enum wl_counter {

@@ -95,6 +95,14 @@ enum wl_flow_flag {
 	WL_FLOW_SILENCE = WL_FLOW_PROBED | WL_FLOW_SENDER_WAITS | WL_FLOW_HEARS_MORE,
 };
 
+/* Further flags (wl_flow.flags2). */
+enum wl_flow_flag2 {
+	WL_FLOW2_GIVEN_UP =
+		1 << 0, /* bypassed, and not stored again before una has moved far enough (share/stall.h) */
+	WL_FLOW2_STALL_NOTED = 1 << 1, /* stall_* are valid */
+	WL_FLOW2_UNRULED = 1 << 2, /* no rule names the flow */
+};
+
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
 struct wl_sack_cache {
 	wl_u32 start;
@@ -235,6 +243,14 @@ struct wl_flow {
 	wl_u32 lose_before_us;
 	wl_u32 resent_bytes; /* in the resent list */
 	wl_u8 todo; /* bits of enum wl_todo */
+
+	/* shares (share/threshold.h, share/stall.h) */
+	wl_u16 server_share; /* accounts in wl_shares to which the flow's entry and its chunks are charged */
+	wl_u16 client_share;
+	wl_u8 flags2; /* bits of enum wl_flow_flag2 */
+	wl_u32 stall_at_us; /* when una had moved far enough for the last time; valid with WL_FLOW2_STALL_NOTED, like the next two */
+	wl_u32 stall_una; /* una at that time */
+	wl_u32 stall_nxt; /* nxt at that time */
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&

@@ -22,6 +22,7 @@ mod net;
 mod peers;
 mod random;
 mod reloads;
+mod shares;
 mod site;
 mod transfers;
 mod unremovable;

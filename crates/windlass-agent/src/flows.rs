@@ -80,6 +80,8 @@ pub struct FlowInfo {
     pub unacked_bytes: u32,
     /// Of these, held for repair: all, or none of a flow that is only watched.
     pub stored_bytes: u32,
+    /// Memory of the store that it holds, in whole chunks.
+    pub held_bytes: u64,
     /// The sender's full segment.
     pub mss_bytes: u16,
     /// Room granted to the sender and not used yet; 0: none, or the flow is only watched.
@@ -102,7 +104,7 @@ fn address(mapped: &[u8; 16], port_be: u16) -> SocketAddr {
     SocketAddr::new(ip, u16::from_be(port_be))
 }
 
-fn describe(f: &abi::wl_flow, has_own_algorithm: bool, group: Option<FlowGroup>) -> FlowInfo {
+pub(crate) fn describe(f: &abi::wl_flow, has_own_algorithm: bool, group: Option<FlowGroup>) -> FlowInfo {
     let sent = f.nxt.wrapping_sub(f.una);
     let is_controlled = u32::from(f.mode) == abi::WL_MODE_ENFORCE;
     FlowInfo {
@@ -132,6 +134,7 @@ fn describe(f: &abi::wl_flow, has_own_algorithm: bool, group: Option<FlowGroup>)
         inflight_bytes: sent.saturating_sub(f.sacked_bytes).saturating_sub(f.lost_bytes),
         unacked_bytes: sent,
         stored_bytes: if is_controlled && u32::from(f.state) == abi::WL_FLOW_ACTIVE { sent } else { 0 },
+        held_bytes: u64::from(f.stored_chunks) * u64::from(abi::WL_CHUNK_BYTES),
         mss_bytes: f.mss_bytes,
         // a flow that is only watched has no edge; and a bypass lets the sender pass it
         room_bytes: if is_controlled { (f.edge.wrapping_sub(f.nxt) as i32).max(0) as u32 } else { 0 },

@@ -40,6 +40,7 @@ mod run_dir;
 mod select;
 mod shared_groups;
 mod uplink;
+mod usage;
 
 pub use bpffs::{mount_bpffs, pinned_here, pins_are_private};
 pub use clock::is_of_clock;
@@ -67,3 +68,4 @@ pub use privilege::{check_root, is_root};
 pub use select::{PinnedSelector, Selector, SelectorInfo, remove_gone_cgroups, root_cgroup};
 pub use shared_groups::part_killed;
 pub use uplink::{PaceBy, Pacing};
+pub use usage::{Account, By, Usage, by_account};

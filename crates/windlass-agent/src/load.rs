@@ -4,7 +4,7 @@ use crate::{
     Error, Options, Policy, Result,
     bpffs::mount_bpffs,
     cost::{self, Verified},
-    error::bpf,
+    error::{bpf, io_error},
     group,
     image::{CONFIG, OBJECT},
     in_force::write_policy,
@@ -15,6 +15,7 @@ use crate::{
     uplink::kernel_has_departure_times,
 };
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
+use std::{fs::File, io::Read, path::Path};
 use windlass_core::abi::{self, wl_config};
 
 fn fill(queue: &Map, n: u32) -> Result<()> {
@@ -32,6 +33,9 @@ fn open(options: &Options, config: &wl_config) -> Result<OpenObject> {
         match name.as_str() {
             "wl_flows" | "wl_flow_wheels" | "wl_places" | "wl_free_flows" | "wl_due" => {
                 map.set_max_entries(options.flows_max).map_err(bpf(format!("sizing {name}")))?;
+            }
+            "wl_handshakes" => {
+                map.set_max_entries(options.handshakes()).map_err(bpf("sizing wl_handshakes"))?;
             }
             "wl_flow_ids" => map.set_max_entries(options.flows_max).map_err(bpf("sizing wl_flow_ids"))?,
             "wl_store" => map.set_max_entries(options.banks()).map_err(bpf("sizing wl_store"))?,
@@ -55,6 +59,14 @@ fn own_mark(ifindex: u32) -> u32 {
     0x771d_0000 | (ifindex & 0xffff)
 }
 
+/// A key that nobody can guess.
+fn random_key() -> Result<[u64; 2]> {
+    let source = Path::new("/dev/urandom");
+    let mut bytes = [0; 16];
+    File::open(source).and_then(|mut file| file.read_exact(&mut bytes)).map_err(io_error(source))?;
+    Ok([&bytes[..8], &bytes[8..]].map(|half| u64::from_ne_bytes(half.try_into().expect("eight bytes"))))
+}
+
 /// Loads programs and maps for interface `ifindex` under `policy`, free lists filled, and attaches nothing: for tests
 /// that hand packets to the programs themselves. The clock, if it is to run, is sent round through `clock_ifindex`.
 pub fn load(
@@ -74,6 +86,8 @@ pub fn load(
         pace_by: if options.pace_by_fq { abi::WL_PACE_BY_FQ } else { abi::WL_PACE_BY_CLOCK },
         clock_hz: options.clock_hz,
         spare_chunks: options.spare_chunks()?,
+        chunks_max: options.chunks(),
+        share_key: random_key()?,
     };
     let object = if options.shares(policy) {
         mount_bpffs()?;

@@ -67,6 +67,11 @@ impl Options {
         self.store_bytes.div_ceil(u64::from(abi::WL_CHUNK_BYTES)).min(u16::MAX.into()) as u32
     }
 
+    /// Half-open connections that are remembered: twice as many as flows, within bounds. A flood of SYNs fills the map.
+    pub(crate) fn handshakes(&self) -> u32 {
+        (2 * self.flows_max).clamp(1 << 14, 1 << 17)
+    }
+
     /// What one CPU keeps others cannot have: a sixteenth of the store at most, all CPUs together.
     pub(crate) fn spare_chunks(&self) -> Result<u32> {
         let cpus = libbpf_rs::num_possible_cpus().map_err(bpf("counting CPUs"))? as u32;

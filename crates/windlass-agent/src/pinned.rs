@@ -21,6 +21,7 @@ use crate::{
     record::{read_record, remove_stale, write_record, write_text},
     replace::{load_onto, replace_programs},
     shared_groups,
+    usage::Usage,
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Program};
 use std::{
@@ -34,7 +35,7 @@ use windlass_core::{
     abi::{self, wl_config},
 };
 
-const MAPS: [&str; 9] = [
+const MAPS: [&str; 10] = [
     "wl_flows",
     "wl_flow_ids",
     "wl_places",
@@ -43,6 +44,7 @@ const MAPS: [&str; 9] = [
     "wl_rules",
     "wl_policy",
     "wl_groups",
+    "wl_share_total",
     PINNED_CONFIG,
 ];
 
@@ -162,10 +164,7 @@ impl Pinned {
 
     /// With what else than these options it was loaded, in words of the command line: that stays as long as it is there.
     pub fn other_options(&self, options: &Options) -> Result<Vec<String>> {
-        let config = self.maps[PINNED_CONFIG]
-            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(bpf("reading the options"))?;
-        let Some(config) = config.and_then(|bytes| from_bytes::<wl_config>(&bytes)) else {
+        let Some(config) = self.only_entry::<wl_config>(PINNED_CONFIG)? else {
             return Ok(Vec::new());
         };
         let chunks = pinned_map(&self.pins.dir().join("wl_segs"))?.max_entries();
@@ -182,6 +181,18 @@ impl Pinned {
             (by_fq != options.pace_by_fq, format!("--pace-by {}", if by_fq { "fq" } else { "clock" })),
         ];
         Ok(all.into_iter().filter(|(is_other, _)| *is_other).map(|(_, words)| words).collect())
+    }
+
+    /// What the only entry of one of the maps holds.
+    fn only_entry<T: Copy>(&self, map: &str) -> Result<Option<T>> {
+        let value = self.maps[map].lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        Ok(value.map_err(bpf(format!("reading {map}")))?.and_then(|bytes| from_bytes(&bytes)))
+    }
+
+    /// What is used of store and flow table.
+    pub fn usage(&self) -> Result<Usage> {
+        let config = self.only_entry::<wl_config>(PINNED_CONFIG)?.unwrap_or_default();
+        Ok(Usage::of(&config, &self.only_entry("wl_share_total")?.unwrap_or_default()))
     }
 
     /// All counters by name.

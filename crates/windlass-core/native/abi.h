@@ -9,6 +9,9 @@
 #include "flow/watch.h"
 #include "group/report.h"
 #include "guest.h"
+#include "math/siphash.h"
+#include "share/stall.h"
+#include "share/threshold.h"
 #include "window/rwnd.h"
 
 /* Names generated from the core's lists; NULL past the end. */
@@ -78,6 +81,18 @@ void wln_options_read(const wl_u8 *opt, wl_u32 bytes, struct wl_options *);
 
 void wln_handshake_sent(struct wl_handshake *, wl_u32 isn, wl_u32 now_us);
 wl_u32 wln_handshake_rtt_us(const struct wl_handshake *, wl_u32 ack, wl_u32 now_us);
+
+/* Shares of store and flow table; see core/share. */
+wl_u32 wln_share_server_limit(wl_u32 free);
+wl_u32 wln_share_client_limit(wl_u32 free, wl_u32 of_server);
+int wln_share_admits(const struct wl_share_use *);
+int wln_share_admits_unruled(wl_u32 free, wl_u32 unruled);
+int wln_share_is_scarce(wl_u32 total, wl_u32 in_use);
+int wln_stall_check(struct wl_flow *, wl_u32 now_us, int is_scarce);
+void wln_stall_give_up(struct wl_flow *, wl_u32 now_us);
+void wln_stall_on_ack(struct wl_flow *);
+int wln_stall_is_given_up(const struct wl_flow *);
+wl_u64 wln_siphash(const wl_u64 key[2], const wl_u64 *words, wl_u32 count);
 
 /*
  * The flow machine with a scoreboard of its own (wln_flow): what the BPF home does with maps, natively.

@@ -10,6 +10,7 @@ mod group;
 mod handshake;
 mod options;
 mod seq;
+pub mod share;
 mod window;
 
 pub use algorithm::{Algorithm, AlgorithmState};

@@ -35,6 +35,9 @@ pub enum Command {
     },
     /// List the flows under an agent's control, like `ss`
     Flows {
+        /// Sum up what flows hold of store and flow table, and what they may
+        #[arg(long, value_enum)]
+        by: Option<FlowsBy>,
         /// One JSON document instead of a table
         #[arg(long)]
         json: bool,
@@ -120,6 +123,15 @@ pub enum Command {
         /// The command's words
         command: Vec<String>,
     },
+}
+
+/// What `flows` sums up by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FlowsBy {
+    /// Each server
+    Server,
+    /// Each server and client
+    Client,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -7,7 +7,7 @@ use crate::{
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::{collections::BTreeMap, process::ExitCode};
-use windlass_agent::Pinned;
+use windlass_agent::{Pinned, Usage};
 
 /// Counters by name.
 type Counts = BTreeMap<String, u64>;
@@ -17,8 +17,10 @@ type Counts = BTreeMap<String, u64>;
 pub fn counters(wanted: &[String], all: bool, json: bool) -> Result<ExitCode> {
     const WHAT: &str = "looking at counters";
     let mut by_iface: BTreeMap<String, Counts> = BTreeMap::new();
+    let mut usage: BTreeMap<String, Usage> = BTreeMap::new();
     let mut read = |pinned: &Pinned| {
         by_iface.insert(pinned.iface().to_string(), pinned.counters()?);
+        usage.insert(pinned.iface().to_string(), pinned.usage()?);
         Ok(())
     };
     if wanted.is_empty() {
@@ -31,7 +33,7 @@ pub fn counters(wanted: &[String], all: bool, json: bool) -> Result<ExitCode> {
         wanted.iter().try_for_each(|name| read(&Pinned::open(name)?))?;
     }
     if json {
-        println!("{}", json!({ "counters": by_iface }));
+        println!("{}", json!({ "counters": by_iface, "use": usage }));
         return Ok(ExitCode::SUCCESS);
     }
     let rows: Vec<_> = by_iface.iter().flat_map(|(iface, counts)| rows(iface, counts, all)).collect();

@@ -14,6 +14,7 @@ mod native;
 mod print;
 mod refused;
 mod sampler;
+mod shares;
 mod signals;
 mod speed;
 mod top;
@@ -50,7 +51,8 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Agent(a) => agent::agent(a),
         Command::Detach { cgroup: Some(folder), json, .. } => native::detach(&folder, json),
         Command::Detach { iface, all, json, .. } => control::detach(iface, all, json),
-        Command::Flows { json } => info::flows(json),
+        Command::Flows { by: Some(by), json } => shares::shares(by, json),
+        Command::Flows { by: None, json } => info::flows(json),
         Command::Counters { ifaces, all, json } => counters::counters(&ifaces, all, json),
         Command::Set(s) => control::set(&s),
         Command::Top(t) => top::top(t),

@@ -171,6 +171,7 @@ mod tests {
             min_rtt_us: 20_000,
             inflight_bytes: 1000,
             stored_bytes: 2000,
+            held_bytes: 65536,
             unacked_bytes: 2000,
             mss_bytes: 1448,
             room_bytes: 0,
