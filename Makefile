@@ -19,7 +19,7 @@ help:
 	@echo "make vm-test  tests in a virtual machine with Debian 12's kernel; part of test where qemu is installed"
 	@echo "make bench    cost of the datapath and of groups, speed of the simulator, how exact the testbed is"
 	@echo "make bench-ns3  speed of the simulator beside ns-3 (some ten minutes)"
-	@echo "make fuzz     search for input that breaks the core (FUZZ_SECONDS for each target)"
+	@echo "make fuzz     search for input that breaks the core, or the programs (FUZZ_SECONDS for each target)"
 	@echo "make fmt      format all sources"
 	@echo "make lint     formatting and lints, as CI checks them"
 
@@ -67,6 +67,7 @@ fuzz: setup
 		mkdir -p fuzz/corpus/$$target; \
 		fuzz/run.sh $$target -max_total_time=$(FUZZ_SECONDS) -max_len=4096 fuzz/corpus/$$target || exit 1; \
 	done
+	WINDLASS_ORACLE_SECONDS=$(FUZZ_SECONDS) $(CARGO) test -p windlass-oracle -- --nocapture
 
 fmt: setup
 	$(CARGO) fmt --all
