@@ -22,7 +22,7 @@ help:
 	@echo "make deny     licences, sources and known faults of the packages of the build (deny.toml)"
 	@echo "make bench    cost of the datapath and of groups, isolation, speed of the simulator, how exact the testbed is"
 	@echo "make bench-ns3  speed of the simulator beside ns-3 (some ten minutes)"
-	@echo "make fuzz     search for input that breaks the core (FUZZ_SECONDS for each target)"
+	@echo "make fuzz     search for input that breaks the core, or the programs (FUZZ_SECONDS for each target)"
 	@echo "make fmt      format all sources"
 	@echo "make lint     formatting and lints, as CI checks them"
 
@@ -92,6 +92,7 @@ fuzz: setup
 		mkdir -p fuzz/corpus/$$target; \
 		fuzz/run.sh $$target -max_total_time=$(FUZZ_SECONDS) -max_len=4096 fuzz/corpus/$$target || exit 1; \
 	done
+	WINDLASS_ORACLE_SECONDS=$(FUZZ_SECONDS) $(CARGO) test -p windlass-oracle -- --nocapture
 
 fmt: setup
 	$(CARGO) fmt --all

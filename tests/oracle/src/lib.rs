@@ -1,0 +1,24 @@
+//! A payload oracle for the attached programs: random servers, clients and forgers, and a check of every packet that leaves.
+
+mod capture;
+mod client;
+mod deep;
+mod dice;
+mod forger;
+mod gate;
+mod ledger;
+mod peer;
+mod programs;
+mod report;
+mod script;
+mod server;
+mod stream;
+mod terms;
+mod wire;
+mod world;
+
+pub use deep::times_in_deep_flows;
+pub use gate::Findings;
+pub use report::{Report, Run};
+pub use script::run_script;
+pub use world::{planned_packets, run};
