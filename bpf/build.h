@@ -13,7 +13,6 @@ extern const volatile struct wl_config wl_config;
 
 #define WL_TTL_OURS 64
 #define WL_OPT_OURS_MAX 24 /* timestamps, and a report */
-#define WL_ECN_MASK 3u /* what is sent again is not ECN-capable (RFC 3168, section 6.1.5) */
 
 /* The edge that the sender is shown: what it is shown as acknowledged may be beyond, if it sent more than it was shown. */
 static __always_inline __u32 wl_shown_edge(const struct wl_flow *f)
@@ -88,39 +87,42 @@ static long wl_payload_step(__u32 i, void *ctx)
 	return !w->left;
 }
 
-/* Writes Ethernet and IP headers for `l4_bytes` of TCP into h. Returns the sum of the pseudo-header. */
+/*
+ * Writes Ethernet and IP headers for `l4_bytes` of TCP into h; what is retransmitted is not ECN-capable (RFC 3168, section 6.1.5).
+ * Returns the sum of the pseudo-header.
+ */
 static __always_inline __u64 wl_build_l3(struct wl_flow *f, __u8 *h, int to_sender, __u32 l4_bytes)
 {
 	const __u8 *src = to_sender ? f->key.rcv_addr : f->key.snd_addr;
 	const __u8 *dst = to_sender ? f->key.snd_addr : f->key.rcv_addr;
 	__u64 sum = bpf_htons(WL_IPPROTO_TCP) + bpf_htons(l4_bytes);
 
-	__builtin_memcpy(h, to_sender ? f->snd_mac : f->rcv_mac, 6);
-	__builtin_memcpy(h + 6, to_sender ? f->rcv_mac : f->snd_mac, 6);
+	__builtin_memcpy(h, to_sender ? f->header.snd_mac : f->header.rcv_mac, 6);
+	__builtin_memcpy(h + 6, to_sender ? f->header.rcv_mac : f->header.snd_mac, 6);
 	if (f->flags & WL_FLOW_IPV6) {
 		struct wl_ipv6 *ip = (void *)(h + WL_ETH_LEN);
 
 		*(__u16 *)(h + 12) = bpf_htons(WL_ETH_P_IPV6);
-		ip->version_class_flow_be = bpf_htonl(
-			6u << 28 | (to_sender ? 0 : (__u32)(f->tos & ~WL_ECN_MASK) << 20 | f->flow_label));
+		ip->version_class_flow_be =
+			bpf_htonl(6u << 28 | (to_sender ? 0 : (__u32)f->header.tos << 20 | f->header.flow_label));
 		ip->payload_len_be = bpf_htons(l4_bytes);
 		ip->next_header = WL_IPPROTO_TCP;
-		ip->hop_limit = to_sender ? WL_TTL_OURS : f->ttl;
+		ip->hop_limit = to_sender ? WL_TTL_OURS : f->header.ttl;
 		__builtin_memcpy(ip->saddr, src, 16);
 		__builtin_memcpy(ip->daddr, dst, 16);
 		sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)ip->saddr, 32, 0);
 	} else {
 		struct wl_ipv4 *ip = (void *)(h + WL_ETH_LEN);
-		int may_fragment = !to_sender && (f->flags & WL_FLOW_FRAGMENTS);
+		int may_fragment = !to_sender && f->header.may_fragment;
 
 		*(__u16 *)(h + 12) = bpf_htons(WL_ETH_P_IP);
 		ip->version_ihl = 0x45;
-		ip->tos = to_sender ? 0 : f->tos & ~WL_ECN_MASK;
+		ip->tos = to_sender ? 0 : f->header.tos;
 		ip->total_len_be = bpf_htons(WL_IPV4_LEN + l4_bytes);
 		/* fragments of the sender's own packets are on their way, too */
 		ip->id_be = may_fragment ? bpf_get_prandom_u32() : bpf_htons(f->repaired_segs);
 		ip->frag_off_be = may_fragment ? 0 : bpf_htons(WL_IP_DF);
-		ip->ttl = to_sender ? WL_TTL_OURS : f->ttl;
+		ip->ttl = to_sender ? WL_TTL_OURS : f->header.ttl;
 		ip->protocol = WL_IPPROTO_TCP;
 		ip->check = 0;
 		__builtin_memcpy(&ip->saddr_be, src + 12, 4);
@@ -190,11 +192,11 @@ static __always_inline int wl_send(struct __sk_buff *skb, struct wl_flow *f, int
 	if (bpf_skb_store_bytes(skb, 0, s->header, header_bytes, 0))
 		return -1;
 	skb->mark = wl_config.mark;
-	if (f->vlan_tci)
-		bpf_skb_vlan_push(skb, bpf_htons(f->flags & WL_FLOW_SERVICE_TAG ? WL_ETH_P_8021AD : WL_ETH_P_8021Q),
-				  f->vlan_tci);
+	if (f->header.vlan_tci)
+		bpf_skb_vlan_push(skb, bpf_htons(f->header.has_service_tag ? WL_ETH_P_8021AD : WL_ETH_P_8021Q),
+				  f->header.vlan_tci);
 	err = bpf_clone_redirect(skb, f->key.ifindex, to_sender ? 0 : BPF_F_INGRESS);
-	if (f->vlan_tci)
+	if (f->header.vlan_tci)
 		bpf_skb_vlan_pop(skb);
 	return err ? -1 : 0;
 }

@@ -95,7 +95,7 @@ static __always_inline __u32 wl_repair(struct __sk_buff *skb, struct wl_flow *f,
 	if (r.segs)
 		f->repairs_failed = 0;
 	else if (r.failed && ++f->repairs_failed == WL_REPAIR_TRIES)
-		wl_give_repairs_up(id);
+		wl_hand_back(id, WL_C_BYPASS_REPAIR);
 	if (!r.segs)
 		return 0;
 	wl_pacing_charge(f, now_ns, rate, r.bytes);
@@ -204,6 +204,8 @@ static __always_inline __u32 wl_serve_locked(struct __sk_buff *skb, struct wl_fl
 
 	if (!s || f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
 		return 0;
+	if (wl_absorb_is_overdue(f, now_ns / 1000))
+		wl_hand_back(id, WL_C_BYPASS_NO_PROGRESS);
 	if (f->state == WL_FLOW_ACTIVE)
 		wait_us = wl_judge_by_time(f, id, &s->sample, now_ns);
 	if (wl_alg_is_due(&f->decision, now_ns / 1000)) {

@@ -4,6 +4,7 @@
 #define WL_BPF_CONTROL_H
 
 #include "flows.h"
+#include "learn.h"
 
 /* An ACK of a controlled flow: scoreboard, algorithm, edge. Returns wait_us of wl_loss_detect(). */
 static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_scratch *s, __u64 now_ns)
@@ -21,6 +22,7 @@ static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_s
 	wl_supply_check(f, now_ns / 1000);
 	__builtin_memset(sample, 0, sizeof(*sample));
 	wait_us = wl_track_ack(f, &s->ack, sample, &bad_sacks);
+	wl_prove_header(f);
 	wl_store_release(f, una_seg);
 	if (f->state == WL_FLOW_BYPASS)
 		wl_stall_on_ack(f);

@@ -77,17 +77,24 @@ static __always_inline int wl_handshake_get(const struct wl_flow_key *key, struc
 	return 0;
 }
 
+/* Does a SYN-ACK acknowledge exactly the SYN of the other side, `isn`? With `flags` 0 that is not known: it passed unobserved. */
+static __always_inline int wl_syn_answers(const struct wl_packet *p, __u8 flags, __u32 isn)
+{
+	return (p->flags & WL_TCP_ACK) && (flags & WL_SYN_SEEN) && p->ack == isn + 1;
+}
+
 /*
- * Notes what the SYN or SYN-ACK in the scratch announces, and when. Its key is the flow's already. By itself, so that its frame is
- * not part of the caller's.
+ * Notes what the SYN or SYN-ACK in the scratch announces, and when. Its key is the flow's already. Each side's half is its own: a
+ * SYN with another number replaces what was noted of that side alone, and a SYN-ACK which does not answer the SYN that is noted
+ * replaces nothing. Returns 1 if it completes a new pair. By itself, so that its frame is not part of the caller's.
  */
 __noinline int wl_on_syn(int from_sender)
 {
 	struct wl_scratch *s = wl_scratch_get();
 	__u32 now_us = bpf_ktime_get_ns() / 1000;
 	struct wl_handshake fresh;
+	int is_answer, answers, is_same;
 	struct wl_packet *p;
-	int is_answer;
 	__u8 flags;
 
 	if (!s)
@@ -96,20 +103,34 @@ __noinline int wl_on_syn(int from_sender)
 	is_answer = !!(p->flags & WL_TCP_ACK);
 	flags = wl_syn_flags(p);
 	wl_handshake_get(&p->key, &fresh);
-	/* a first SYN opens a new connection: nothing of an older attempt holds, unless it is a retransmission */
-	if (!is_answer && p->seq != (from_sender ? fresh.snd_isn : fresh.rcv_isn))
-		__builtin_memset(&fresh, 0, sizeof(fresh));
+	answers = from_sender ? wl_syn_answers(p, fresh.rcv_flags, fresh.rcv_isn)
+			      : wl_syn_answers(p, fresh.snd_flags, fresh.snd_isn);
+	if (is_answer && !answers && ((from_sender ? fresh.rcv_flags : fresh.snd_flags) & WL_SYN_SEEN)) {
+		wl_count(WL_C_PASS_SYN_OUTSIDE);
+		return 0;
+	}
+	is_same = from_sender ? (fresh.snd_flags & WL_SYN_SEEN) && p->seq == fresh.snd_isn
+			      : (fresh.rcv_flags & WL_SYN_SEEN) && p->seq == fresh.rcv_isn;
+	/* a first SYN opens a new connection, unless it is a retransmission */
+	if (!is_answer && !is_same)
+		fresh.is_missed = 0;
+	if (!is_same)
+		fresh.is_answered = 0;
+	if (answers)
+		fresh.is_answered = 1;
 	fresh.is_mid_stream = 0;
 	if (from_sender) {
-		if (p->seq == fresh.snd_isn)
+		if (is_same)
 			flags |= wl_syn_again(fresh.snd_flags, fresh.snd_wscale, flags, p->options.wscale,
 					      is_answer);
+		else
+			fresh.header = p->header;
 		wl_handshake_sent(&fresh, p->seq, now_us);
 		fresh.snd_mss_bytes = p->options.mss_bytes;
 		fresh.snd_flags |= flags;
 		fresh.snd_wscale = p->options.wscale;
 	} else {
-		if (p->seq == fresh.rcv_isn)
+		if (is_same)
 			flags |= wl_syn_again(fresh.rcv_flags, fresh.rcv_wscale, flags, p->options.wscale,
 					      is_answer);
 		fresh.rcv_isn = p->seq;
@@ -120,7 +141,7 @@ __noinline int wl_on_syn(int from_sender)
 			fresh.rtt_us = wl_handshake_rtt_us(&fresh, p->ack, now_us);
 	}
 	bpf_map_update_elem(&wl_handshakes, &p->key, &fresh, BPF_ANY);
-	return 0;
+	return answers;
 }
 
 /* --------------------------------------------------------------- algorithms */
@@ -230,15 +251,20 @@ static __always_inline void wl_bypass_all(struct wl_flow *f, __u32 counter, __u3
 	wl_bypass(f, counter);
 }
 
-/* What the box cannot send again is the sender's business. By itself, so that its frame is not part of the caller's. */
-__noinline int wl_give_repairs_up(__u32 id)
+/*
+ * Hands all in flight back to the sender: the box cannot repair it. Without progress, or in doubt what it is, nothing is
+ * stored again until una moves. By itself, so that its frame is not part of the caller's.
+ */
+__noinline int wl_hand_back(__u32 id, __u32 counter)
 {
 	struct wl_flow *f = wl_flow_get(id);
 
 	if (!f)
 		return -1;
 	f->repairs_failed = 0;
-	wl_bypass_all(f, WL_C_BYPASS_REPAIR, f->nxt);
+	if (counter != WL_C_BYPASS_REPAIR)
+		f->flags |= WL_FLOW_NOT_STORED;
+	wl_bypass_all(f, counter, f->nxt);
 	return 0;
 }
 
@@ -343,8 +369,11 @@ static __always_inline void wl_drop_name(const struct wl_flow_key *key, __u32 id
 		bpf_map_delete_elem(&wl_flow_ids, key);
 }
 
-/* The sender itself opens or accepts a new connection: an older flow of that name is over. */
-static __always_inline void wl_forget_old(const struct wl_packet *p)
+/*
+ * One side has answered the other's SYN: a connection whose sender's first byte is `base` begins, and an older flow of that name is
+ * over. A single SYN, which anyone can forge, ends nothing.
+ */
+static __always_inline void wl_forget_old(const struct wl_packet *p, __u32 base)
 {
 	__u32 *found = bpf_map_lookup_elem(&wl_flow_ids, &p->key);
 	struct wl_flow *f;
@@ -354,13 +383,13 @@ static __always_inline void wl_forget_old(const struct wl_packet *p)
 		return;
 	id = *found;
 	f = wl_flow_get(id);
-	if (!f || f->base == p->seq + 1 || !wl_lock(f))
+	if (!f || f->base == base || !wl_lock(f))
 		return;
 	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key)) {
 		wl_drop_name(&p->key, id);
 	} else if (wl_vlan_of_flow(f) != p->vlan) {
 		wl_count(WL_C_PASS_OTHER_VLAN);
-	} else if (f->base != p->seq + 1) {
+	} else if (f->base != base) {
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 		return;
 	}
@@ -378,8 +407,8 @@ static __always_inline int wl_has_begun(const struct wl_packet *p, const struct 
 	__u32 first = from_sender ? p->seq : p->ack;
 	__u32 other = from_sender ? p->ack : p->seq;
 
-	return (h->snd_flags & WL_SYN_SEEN) && (h->rcv_flags & WL_SYN_SEEN) && (p->flags & WL_TCP_ACK) &&
-	       !(p->flags & WL_TCP_RST) && first - (h->snd_isn + 1) <= WL_ADOPT_WINDOW_BYTES &&
+	return h->is_answered && (p->flags & WL_TCP_ACK) && !(p->flags & WL_TCP_RST) &&
+	       first - (h->snd_isn + 1) <= WL_ADOPT_WINDOW_BYTES &&
 	       other - (h->rcv_isn + 1) <= WL_ADOPT_WINDOW_BYTES;
 }
 
@@ -513,7 +542,11 @@ __noinline __u32 wl_adopt(int from_sender)
 	wl_track_own(f, id);
 	wl_share_enter(f, accounts);
 	f->key = p->key;
-	wl_vlan_begin(f, p->vlan);
+	/* the other side has acknowledged the SYN that came with this header */
+	if (h->is_mid_stream)
+		wl_vlan_begin(f, p->vlan);
+	else
+		f->header = h->header;
 	wl_track_reset(f, base);
 	if (wl_apply_policy(id)) {
 		wl_count(WL_C_PASS_NO_RULE);

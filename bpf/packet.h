@@ -18,18 +18,15 @@ struct wl_packet {
 	__u32 payload_off;
 	__u32 payload_bytes;
 	__u32 opt_bytes;
-	__u32 flow_label; /* IPv6 */
 	__u16 window_field;
 	__u16 flags_be; /* data offset and flags as on the wire: the 16-bit word at offset 12 */
 	__u8 flags;
 	__u8 ns; /* the AE bit */
-	__u8 ttl;
-	__u8 tos;
 	__u8 is_ipv6;
-	__u8 may_fragment; /* IPv4 without DF */
 	__u8 has_news; /* of a controlled sender: an acknowledgement or a window that no packet of it carried before */
 	__u16 vlan; /* vlan.h */
 	__u16 check; /* as on the wire */
+	struct wl_header header; /* seen from the packet's own sender */
 	struct wl_options options;
 	union {
 		__u8 opt[WL_OPT_BUFFER_BYTES]; /* options as they came, padded with zeros */
@@ -38,13 +35,15 @@ struct wl_packet {
 	__u64 opt_new[WL_TCP_OPT_MAX / 8]; /* the same as the sender shall see them */
 };
 
+#define WL_PIECE_BYTES 1024u /* a power of two above all that is looked at at once, and what surrounds it */
+
 /* Of one build: the next one's programs have their own. */
 struct wl_scratch {
 	struct wl_packet packet;
 	struct wl_ack ack;
 	struct wl_sample sample;
 	__u8 header[160]; /* of a packet being built: Ethernet, IP, TCP, options */
-	__u8 piece[516]; /* of a packet whose checksum is looked at */
+	__u8 piece[WL_PIECE_BYTES] __attribute__((aligned(8))); /* of a packet whose bytes are looked at */
 	__u64 recent[WL_RECENT_FLOWS]; /* quick.h */
 };
 

@@ -116,6 +116,20 @@ static __always_inline int wl_parse_options(struct __sk_buff *skb, struct wl_pac
 	return 0;
 }
 
+#define WL_ECN_MASK 3u
+
+/* Takes over what stands before and beside the IP header; `eth`: the Ethernet header. */
+static __always_inline void wl_parse_link(struct __sk_buff *skb, struct wl_packet *p, const __u8 *eth)
+{
+	__builtin_memset(&p->header, 0, sizeof(p->header));
+	__builtin_memcpy(p->header.rcv_mac, eth, 6);
+	__builtin_memcpy(p->header.snd_mac, eth + 6, 6);
+	if (!skb->vlan_present)
+		return;
+	p->header.vlan_tci = skb->vlan_tci;
+	p->header.has_service_tag = skb->vlan_proto == bpf_htons(WL_ETH_P_8021AD);
+}
+
 #define WL_IPV6_JUMBO_BYTES 8u /* the hop-by-hop header of a super-packet whose length does not fit (RFC 2675) */
 
 /* Does such a header stand at `off`, with nothing else in it, and TCP behind it? */
@@ -149,6 +163,7 @@ __noinline int wl_parse(struct __sk_buff *skb)
 		head = wl_pull(skb, WL_ETH_LEN + WL_IPV4_LEN);
 		if (!head)
 			return WL_C_PASS_MALFORMED;
+		wl_parse_link(skb, p, head);
 		ip = (void *)(head + WL_ETH_LEN);
 		if (ip->protocol != WL_IPPROTO_TCP)
 			return WL_C_PASS_NOT_TCP;
@@ -161,10 +176,9 @@ __noinline int wl_parse(struct __sk_buff *skb)
 		if (!l3_bytes && skb->gso_size)
 			l3_bytes = skb->len - WL_ETH_LEN;
 		l4_off = WL_ETH_LEN + WL_IPV4_LEN;
-		p->ttl = ip->ttl;
-		p->tos = ip->tos;
-		p->may_fragment = !(ip->frag_off_be & bpf_htons(WL_IP_DF));
-		p->flow_label = 0;
+		p->header.ttl = ip->ttl;
+		p->header.tos = ip->tos & ~WL_ECN_MASK;
+		p->header.may_fragment = !(ip->frag_off_be & bpf_htons(WL_IP_DF));
 		p->is_ipv6 = 0;
 		wl_mapped(p->key.snd_addr, ip->saddr_be);
 		wl_mapped(p->key.rcv_addr, ip->daddr_be);
@@ -175,6 +189,7 @@ __noinline int wl_parse(struct __sk_buff *skb)
 		head = wl_pull(skb, WL_ETH_LEN + WL_IPV6_LEN);
 		if (!head)
 			return WL_C_PASS_MALFORMED;
+		wl_parse_link(skb, p, head);
 		ip = (void *)(head + WL_ETH_LEN);
 		l3_bytes = bpf_ntohs(ip->payload_len_be) + WL_IPV6_LEN;
 		l4_off = WL_ETH_LEN + WL_IPV6_LEN;
@@ -194,10 +209,9 @@ __noinline int wl_parse(struct __sk_buff *skb)
 			return WL_C_PASS_NOT_TCP;
 		if (head[WL_ETH_LEN] >> 4 != 6)
 			return WL_C_PASS_MALFORMED;
-		p->ttl = ip->hop_limit;
-		p->tos = bpf_ntohl(ip->version_class_flow_be) >> 20;
-		p->flow_label = bpf_ntohl(ip->version_class_flow_be) & WL_IPV6_LABEL_MASK;
-		p->may_fragment = 0;
+		p->header.ttl = ip->hop_limit;
+		p->header.tos = bpf_ntohl(ip->version_class_flow_be) >> 20 & ~WL_ECN_MASK;
+		p->header.flow_label = bpf_ntohl(ip->version_class_flow_be) & WL_IPV6_LABEL_MASK;
 		p->is_ipv6 = 1;
 		__builtin_memcpy(p->key.snd_addr, ip->saddr, 16);
 		__builtin_memcpy(p->key.rcv_addr, ip->daddr, 16);

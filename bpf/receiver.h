@@ -7,7 +7,7 @@
 #include "../core/window/rwnd.h"
 #include "control.h"
 #include "intact.h"
-#include "outside.h"
+#include "learn.h"
 #include "rewrite.h"
 
 /*
@@ -34,7 +34,10 @@ static __always_inline void wl_read_sack(const struct wl_flow *f, struct wl_pack
 	}
 }
 
-/* A reload changed the rules: look the flow's rule up again and hand it to its new algorithm or mode. */
+/*
+ * A reload changed the rules: look the flow's rule up again and hand it to its new algorithm or mode. The packet in the scratch, if the
+ * flow was only watched, acknowledges una or more: its numbers are the receiver's.
+ */
 static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id, __u64 now_ns)
 {
 	__u32 now_us = now_ns / 1000;
@@ -58,8 +61,12 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id, __u64 
 			wl_watch_end(f, now_us);
 			/* what follows was not learnt while it was watched, and maybe half the sequence space ago */
 			f->flags &= ~WL_FLOW_LEARNT;
-			if (s && wl_ack_kind(f, s->packet.ack) >= WL_ACK_SAME) {
+			f->has_next_header = 0;
+			f->snd_window_field = 0;
+			f->snd_window_max_field = 0;
+			if (s) {
 				f->rcv_seq = s->packet.seq;
+				f->snd_ack = f->rcv_seq;
 				f->rcv_tsval = s->packet.options.tsval;
 			}
 		} else if (mode == WL_MODE_ENFORCE) {
@@ -157,6 +164,8 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		wl_track_beyond(f, p->ack);
 		return WL_TC_PASS;
 	}
+	if (kind != WL_ACK_ADVANCE && wl_absorb_is_overdue(f, now_ns / 1000))
+		wl_hand_back(id, WL_C_BYPASS_NO_PROGRESS);
 	a->ack = p->ack;
 	wl_read_sack(f, p, a);
 	if (kind == WL_ACK_STALE) {
@@ -189,7 +198,7 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	if (wl_track_hole_stays(f, a->now_us))
 		wl_bypass(f, WL_C_BYPASS_GAP);
 	if (wl_has_repairs(f) && !wl_clock_runs(now_ns))
-		wl_give_repairs_up(id);
+		wl_hand_back(id, WL_C_BYPASS_REPAIR);
 	if (f->state == WL_FLOW_BYPASS) {
 		f->shown_una = f->una;
 		f->shown_at_us = now_ns / 1000;
@@ -275,70 +284,18 @@ static __always_inline void wl_watch_receiver(struct __sk_buff *skb, struct wl_f
 		wl_bypass_check(f);
 }
 
-/* Would the sender take what ends at `end` of the receiver's stream? That lies within its window, holes before it or not. */
-static __always_inline int wl_sender_has_room(const struct wl_flow *f, __u32 end)
-{
-	return end - f->snd_ack <= wl_snd_window_bytes(f);
-}
-
-/*
- * Would the sender look at a segment of this number at all (RFC 9293, section 3.10.7.4)? Else its ACK is not heard here
- * either, or who guesses an ACK number could have data forgotten that its receiver never got. What was overtaken lies a
- * little before its window, and what it has opened unseen a little behind.
- */
-static __always_inline int wl_sender_would_look(const struct wl_flow *f, const struct wl_packet *p)
-{
-	__u32 room_bytes = wl_snd_window_bytes(f) + p->payload_bytes + 2 * WL_SEQ_SLACK_BYTES;
-	__u32 first = f->snd_ack - WL_SEQ_SLACK_BYTES - p->payload_bytes;
-
-	return !(f->flags & WL_FLOW_LEARNT) || p->seq - first <= room_bytes;
-}
-
-/*
- * Window updates of the box repeat the receiver's newest numbers. They are learnt from packets that the sender would
- * take: from a forged one it would take over a timestamp that makes it refuse the true receiver's.
- */
-static __always_inline void wl_learn_receiver(struct wl_flow *f, const struct wl_packet *p)
-{
-	__u32 end = p->seq + p->payload_bytes + !!(p->flags & WL_TCP_FIN);
-
-	if (!(p->flags & WL_TCP_ACK) || wl_ack_kind(f, p->ack) < WL_ACK_SAME)
-		return;
-	/*
-	 * With a number older than one that the sender has taken a window is refused (RFC 9293, SND.WL1): what comes from
-	 * behind a hole counts too. But what it has no room for, a probe of its closed window or a forged number from far
-	 * ahead, would have it refuse all window updates.
-	 */
-	if ((f->flags & WL_FLOW_LEARNT) && !wl_sender_has_room(f, end))
-		return;
-	f->rcv_seq = wl_seq_max(f->rcv_seq, end);
-	/* 0: none is known yet */
-	if (p->options.has_ts &&
-	    (!f->rcv_tsval || (f->flags & WL_FLOW_RESTED) || !wl_before(p->options.tsval, f->rcv_tsval))) {
-		f->flags &= ~WL_FLOW_RESTED;
-		f->rcv_tsval = p->options.tsval;
-		f->rcv_tsecr = p->options.tsecr;
-	}
-}
-
-/*
- * Would the sender take this reset (RFC 5961, section 3.2)? It must be for the byte that it expects: the one behind what it
- * has acknowledged, or behind all that came by, if that is still on its way. Of flows that are only watched that is not
- * known: who knows what is in flight is believed.
- */
-static __always_inline int wl_is_reset_of_receiver(const struct wl_flow *f, const struct wl_packet *p)
-{
-	if (f->mode != WL_MODE_ENFORCE)
-		return (p->flags & WL_TCP_ACK) && wl_ack_kind(f, p->ack) >= WL_ACK_SAME;
-	return p->seq == f->snd_ack || p->seq == f->rcv_seq;
-}
-
 #define WL_RESET_DOUBT_US 1000000u /* as the shortest silence after which a flow is forgotten */
 
 /* Nobody can tell whether the flow has ended: it has if nothing more comes by. */
 static __always_inline void wl_doubt(struct wl_flow *f)
 {
 	f->seen_at_us = bpf_ktime_get_ns() / 1000 - wl_idle_timeout_us(f) + WL_RESET_DOUBT_US;
+}
+
+/* Does the packet acknowledge what is in flight, or all before it? */
+static __always_inline int wl_acknowledges(const struct wl_flow *f, const struct wl_packet *p)
+{
+	return (p->flags & WL_TCP_ACK) && wl_ack_kind(f, p->ack) >= WL_ACK_SAME;
 }
 
 /* One packet of the receiver of flow `id`, parsed in the scratch, its key turned. */
@@ -379,9 +336,9 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 		return WL_TC_PASS;
 	}
-	if (head && !wl_is_up_to_date(f, head))
+	if (head && !wl_is_up_to_date(f, head) && (f->mode == WL_MODE_ENFORCE || wl_acknowledges(f, p)))
 		wl_follow_policy(f, id, bpf_ktime_get_ns());
-	if (f->mode == WL_MODE_ENFORCE && !wl_sender_would_look(f, p)) {
+	if (f->mode == WL_MODE_ENFORCE && !wl_is_rcv_seq_acceptable(f, p)) {
 		wl_count(WL_C_PASS_SEQ_OUTSIDE);
 		goto out;
 	}

@@ -1,74 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the controlled sender sends: remember what its packets look like, store the data, absorb superfluous copies. */
+/* What the controlled sender sends: learn from it, store the data, absorb superfluous retransmissions. */
 #ifndef WL_BPF_SENDER_H
 #define WL_BPF_SENDER_H
 
+#include "conflict.h"
 #include "depart.h"
 #include "flows.h"
 #include "intact.h"
-#include "outside.h"
+#include "learn.h"
 #include "rewrite.h"
 
 #define WL_PACKET_PARTS 9u /* of WL_CHUNK_BYTES, that the longest packet has: Linux makes none of 512 KiB */
-
-/*
- * Does the packet carry what the receiver has not heard? A retransmission may be all that a delayed ACK leaves with. Asked
- * before it is learnt.
- */
-static __always_inline int wl_has_news(const struct wl_flow *f, const struct wl_packet *p)
-{
-	return (f->flags & WL_FLOW_LEARNT) && (p->flags & WL_TCP_ACK) &&
-	       (wl_after(p->ack, f->snd_ack) || (p->ack == f->snd_ack && p->window_field != f->snd_window_field));
-}
-
-/* Was the packet sent before what is known of the sender? Two processors may hand over a burst in the wrong order. */
-static __always_inline int wl_is_older_word(const struct wl_flow *f, const struct wl_packet *p)
-{
-	if (!(f->flags & WL_FLOW_LEARNT))
-		return 0;
-	return (p->options.has_ts && wl_before(p->options.tsval, f->snd_tsval)) ||
-	       ((p->flags & WL_TCP_ACK) && wl_before(p->ack, f->snd_ack));
-}
-
-/*
- * Remembers everything needed to send this flow's segments again as the sender would. Of what was overtaken nothing: the
- * receiver refuses a timestamp that is older than it has seen (RFC 7323, section 5).
- */
-static __always_inline void wl_learn_sender(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p)
-{
-	__u8 *head;
-
-	if (wl_is_older_word(f, p))
-		return;
-	head = wl_pull(skb, WL_ETH_LEN);
-	if (head) {
-		__builtin_memcpy(f->rcv_mac, head, 6);
-		__builtin_memcpy(f->snd_mac, head + 6, 6);
-	}
-	f->flags &= ~(WL_FLOW_FRAGMENTS | WL_FLOW_SERVICE_TAG);
-	f->flags |= WL_FLOW_LEARNT;
-	if (p->may_fragment)
-		f->flags |= WL_FLOW_FRAGMENTS;
-	f->vlan_tci = skb->vlan_present ? skb->vlan_tci : 0;
-	if (skb->vlan_present && skb->vlan_proto == bpf_htons(WL_ETH_P_8021AD))
-		f->flags |= WL_FLOW_SERVICE_TAG;
-	f->ttl = p->ttl;
-	f->tos = p->tos;
-	f->flow_label = p->flow_label;
-	f->snd_window_field = p->window_field;
-	if (p->flags & WL_TCP_ACK) {
-		f->snd_ack = p->ack;
-		/* what it has acknowledged went past unseen, or while the flow was only watched */
-		if (f->rcv_seq - p->ack > WL_CWND_MAX_BYTES)
-			f->rcv_seq = p->ack;
-	}
-	if (p->options.has_ts) {
-		f->snd_tsval = p->options.tsval;
-		f->snd_tsecr = p->options.tsecr;
-		if (f->rcv_tsval && !(f->flags & WL_FLOW_RESTED) && wl_after(p->options.tsecr, f->rcv_tsval))
-			f->flags |= WL_FLOW_HEARS_MORE;
-	}
-}
 
 /*
  * The packet passes; paced by departure times, it is given its own. Returns when it leaves, in us. What carries no data
@@ -171,6 +113,25 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 		wl_bypass_all(f, WL_C_BYPASS_GAP, wl_seq_max(f->nxt, end));
 }
 
+/* Does the part of the packet that was seen before, from una on, differ from what is stored? */
+static __always_inline int wl_sender_conflicts(struct __sk_buff *skb, struct wl_flow *f, __u32 id,
+					       const struct wl_packet *p)
+{
+	__u32 from = wl_seq_max(p->seq, f->una);
+	__u32 to = wl_seq_min(p->seq + p->payload_bytes, f->nxt);
+
+	return f->stored_chunks && wl_before(from, to) &&
+	       wl_conflicts(skb, id, from, p->payload_off + (from - p->seq), to - from);
+}
+
+/* The sender retransmits what begins at `seq`: from now on the clock may have to hand the flow back. */
+static __always_inline void wl_sender_insists(struct wl_flow *f, __u32 id, __u32 seq, __u64 now_ns)
+{
+	wl_absorb_on_retrans(f, seq, now_ns / 1000);
+	if (wl_absorb_is_waiting(f))
+		wl_arm_next(f, id, now_ns, 0);
+}
+
 static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow *f, __u32 id, struct wl_packet *p,
 					  __u64 now_ns)
 {
@@ -189,9 +150,22 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_pass_unstored(f, WL_C_BYPASS_URGENT, end, wl_hold(skb, f, p->payload_bytes, now_ns));
 		return WL_TC_PASS;
 	}
+	if (wl_absorb_is_overdue(f, now_us))
+		wl_hand_back(id, WL_C_BYPASS_NO_PROGRESS);
 	kind = wl_data_kind(f, p->seq, p->payload_bytes);
+	if (kind != WL_DATA_OLD && (f->flags & WL_FLOW_NOT_STORED)) {
+		wl_count(WL_C_PASS_NOT_STORED);
+		wl_pass_unstored(f, WL_C_PASS_NOT_STORED, end, wl_hold(skb, f, p->payload_bytes, now_ns));
+		return WL_TC_PASS;
+	}
+	if (kind != WL_DATA_OLD && wl_sender_conflicts(skb, f, id, p)) {
+		wl_hand_back(id, WL_C_BYPASS_CONFLICT);
+		wl_pass_unstored(f, WL_C_BYPASS_CONFLICT, end, wl_hold(skb, f, p->payload_bytes, now_ns));
+		return WL_TC_PASS;
+	}
 	switch (kind) {
 	case WL_DATA_OLD:
+		wl_sender_insists(f, id, p->seq, now_ns);
 		/* but a byte of what it was shown as acknowledged is a keep-alive: the client answers that */
 		if (p->payload_bytes > 1 || wl_after(end, f->shown_una))
 			wl_probed_by_sender(f, end);
@@ -204,6 +178,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		return WL_TC_PASS;
 	case WL_DATA_RETRANS:
 		wl_track_insists(f, p->seq);
+		wl_sender_insists(f, id, p->seq, now_ns);
 		wl_probed_by_sender(f, end);
 		wl_count(WL_C_SENDER_RETRANS);
 		/* where there is room for more: what ends with the receiver's window says nothing of the path */
@@ -218,7 +193,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 				wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 				return WL_TC_DROP;
 			}
-			wl_give_repairs_up(id);
+			wl_hand_back(id, WL_C_BYPASS_REPAIR);
 		}
 		wl_track_sender_retrans(f, p->seq, end, wl_hold(skb, f, p->payload_bytes, now_ns));
 		return WL_TC_PASS;
@@ -311,14 +286,11 @@ static __always_inline void wl_count_watched(enum wl_data_kind kind, __u32 paylo
  * A packet of a flow that is not controlled: it passes as it is. Where the flow is in its stream is followed even when
  * it is switched off, as its rule may change.
  */
-static __always_inline void wl_watch_sender(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p)
+static __always_inline void wl_watch_sender(struct wl_flow *f, const struct wl_packet *p)
 {
 	enum wl_data_kind kind;
 	__u64 now_ns;
 
-	/* the newest will be learnt when the flow is controlled; until the first one comes by, nothing could be sent */
-	if (!(f->flags & WL_FLOW_LEARNT))
-		wl_learn_sender(skb, f, p);
 	now_ns = p->payload_bytes && wl_watch_begins_timing(f) ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
 	f->seen_at_us = now_ns / 1000;
 	if (!p->payload_bytes)
@@ -326,14 +298,6 @@ static __always_inline void wl_watch_sender(struct __sk_buff *skb, struct wl_flo
 	kind = wl_watch_data(f, p->seq, p->payload_bytes, now_ns / 1000);
 	if (f->mode == WL_MODE_WATCH)
 		wl_count_watched(kind, p->payload_bytes);
-}
-
-/* May the receiver take this reset? What it expects is what the sender was shown of its ACKs, or something behind it. */
-static __always_inline int wl_is_reset_of_sender(const struct wl_flow *f, const struct wl_packet *p)
-{
-	__u32 first = f->mode == WL_MODE_ENFORCE ? f->shown_una : f->una;
-
-	return !wl_before(p->seq, first) && !wl_after(p->seq, wl_snd_max(f));
 }
 
 /*
@@ -353,6 +317,7 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 	struct wl_scratch *s = wl_scratch_get();
 	struct wl_flow *f = wl_flow_get(id);
 	int verdict = WL_TC_PASS;
+	enum wl_accept accept = WL_ACCEPT_NONE;
 	struct wl_packet *p;
 	__u32 tsval;
 	int is_first, ends;
@@ -387,22 +352,27 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 		return WL_TC_PASS;
 	}
-	if (f->mode == WL_MODE_ENFORCE && !wl_is_near(f, p)) {
-		wl_count(WL_C_PASS_DATA_OUTSIDE);
-		goto out;
+	if (f->mode == WL_MODE_ENFORCE) {
+		accept = wl_accept(f, p);
+		if (accept == WL_ACCEPT_NONE) {
+			wl_count(WL_C_PASS_DATA_OUTSIDE);
+			goto out;
+		}
 	}
-	/* where its receiver would not take the end either, the stream goes on: what is sent again there must not end it */
+	/* where its receiver would not take the end either, the stream goes on: what is retransmitted there must not end it */
 	ends = (p->flags & WL_TCP_FIN) &&
-	       (f->mode != WL_MODE_ENFORCE || !wl_is_beyond_offer(f, p->seq, p->seq + p->payload_bytes));
+	       (f->mode != WL_MODE_ENFORCE ||
+		(accept != WL_ACCEPT_OLD && !wl_is_beyond_offer(f, p->seq, p->seq + p->payload_bytes)));
 	if (f->mode != WL_MODE_ENFORCE) {
-		wl_watch_sender(skb, f, p);
+		wl_watch_sender(f, p);
 	} else {
 		now_ns = bpf_ktime_get_ns();
 		wl_seen(f, now_ns / 1000);
-		p->has_news = wl_has_news(f, p);
+		p->has_news = accept == WL_ACCEPT_ALL && wl_has_news(f, p);
 		is_first = !(f->flags & WL_FLOW_LEARNT);
 		tsval = f->snd_tsval;
-		wl_learn_sender(skb, f, p);
+		if (accept == WL_ACCEPT_ALL)
+			wl_learn_sender(f, p);
 		if (p->payload_bytes) {
 			verdict = wl_sender_data(skb, f, id, p, now_ns);
 			if (verdict == WL_TC_DROP)
@@ -417,7 +387,8 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 				wl_arm_next(f, id, now_ns, 0);
 		}
 	}
-	if (ends) {
+	/* a FIN before the end of what was sent is none of this stream */
+	if (ends && (f->mode != WL_MODE_ENFORCE || p->seq + p->payload_bytes == f->nxt)) {
 		f->flags |= WL_FLOW_FIN;
 		f->fin_seq = p->seq + p->payload_bytes;
 	}

@@ -71,6 +71,7 @@ WL_STATE(enum wl_bbr3_mark, bbr3_mark);
 /* of flows and their segments */
 WL_STATE(enum wl_seg_flag, seg_flag);
 WL_STATE(enum wl_flow_state, flow_state);
+WL_STATE(enum wl_flow_flag2, flow_flag2);
 WL_STATE(enum wl_flow_flag, flow_flag);
 WL_STATE(enum wl_syn_flag, syn_flag);
 WL_STATE(enum wl_alg_param_flag, alg_param_flag);

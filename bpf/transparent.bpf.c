@@ -37,9 +37,8 @@ static __always_inline int wl_long_way(struct __sk_buff *skb, __u32 id, int from
 			wl_count(WL_C_PASS_BAD_CHECKSUM);
 			return WL_TC_PASS;
 		}
-		wl_on_syn(from_sender);
-		if (from_sender)
-			wl_forget_old(&s->packet);
+		if (wl_on_syn(from_sender) > 0)
+			wl_forget_old(&s->packet, from_sender ? s->packet.seq + 1 : s->packet.ack);
 		return WL_TC_PASS;
 	}
 	if (id == WL_NO_FLOW)

@@ -29,15 +29,14 @@ static __always_inline __u16 wl_vlan_of_packet(const struct __sk_buff *skb)
 
 static __always_inline __u16 wl_vlan_of_flow(const struct wl_flow *f)
 {
-	return wl_vlan(f->vlan_tci, !!(f->flags & WL_FLOW_SERVICE_TAG));
+	return wl_vlan(f->header.vlan_tci, f->header.has_service_tag);
 }
 
-/* A new flow is of that VLAN; the priority of its sender's packets is learnt from them. */
+/* A new flow whose sender's packets are not known is of that VLAN. */
 static __always_inline void wl_vlan_begin(struct wl_flow *f, __u16 vlan)
 {
-	f->vlan_tci = vlan & WL_VLAN_ID_MASK;
-	if (vlan & WL_VLAN_SERVICE)
-		f->flags |= WL_FLOW_SERVICE_TAG;
+	f->header.vlan_tci = vlan & WL_VLAN_ID_MASK;
+	f->header.has_service_tag = !!(vlan & WL_VLAN_SERVICE);
 }
 
 #endif

@@ -43,6 +43,23 @@ struct wl_flow_key {
 };
 WL_ASSERT_SIZE(struct wl_flow_key, 40);
 
+/*
+ * What stands below TCP in the packets of a controlled sender, but for what differs from one to the next (bpf/learn.h). Two are
+ * compared word by word.
+ */
+struct wl_header {
+	wl_u8 snd_mac[6]; /* source and destination as in the sender's packets */
+	wl_u8 rcv_mac[6];
+	wl_u16 vlan_tci; /* 0: untagged */
+	wl_u8 ttl;
+	wl_u8 tos; /* without the ECN field */
+	wl_u32 flow_label : 20; /* of IPv6: what routers choose among equal paths by */
+	wl_u32 may_fragment : 1; /* IPv4 without DF */
+	wl_u32 has_service_tag : 1; /* vlan_tci is of a service tag (IEEE 802.1ad) */
+	wl_u32 reserved : 10; /* 0 */
+};
+WL_ASSERT_SIZE(struct wl_header, 20);
+
 /* What the two SYNs of a half-open connection announced (wl_handshakes). */
 struct wl_handshake {
 	wl_u32 snd_isn;
@@ -56,10 +73,12 @@ struct wl_handshake {
 	wl_u8 is_missed : 1; /* the table was full when the flow began: it passes, and is not taken up in mid-stream */
 	wl_u8 is_mid_stream : 1; /* no SYN was seen: snd_isn is where data of the sender ended; all else means nothing */
 	wl_u8 is_over_share : 1; /* with is_missed: there was room, but not for this account */
+	wl_u8 is_answered : 1; /* the second SYN acknowledges exactly the first */
 	wl_u32 snd_at_us; /* when the sender's SYN or SYN-ACK came by */
 	wl_u32 rtt_us; /* from then to the receiver's SYN-ACK (core/flow/rtt.h); 0: not known, or the receiver's was first */
+	struct wl_header header; /* of the sender's SYN or SYN-ACK with that snd_isn */
 };
-WL_ASSERT_SIZE(struct wl_handshake, 24);
+WL_ASSERT_SIZE(struct wl_handshake, 44);
 
 /* What one SYN said. */
 enum wl_syn_flag {
@@ -285,9 +304,9 @@ enum wl_pace_by {
 	X(PASS_CONTENDED, "passed: flow locked by another CPU for too long") \
 	X(PASS_NESTED, "passed: came while its CPU had another packet half done (PREEMPT_RT)") \
 	X(PASS_ACK_OUTSIDE, "passed: ACK outside una..nxt") \
-	X(PASS_SEQ_OUTSIDE, \
-	  "passed: from the receiver, and far from what the sender expects, by its sequence number") \
-	X(PASS_DATA_OUTSIDE, "passed: from the sender, and far from what is in flight, by its sequence number") \
+	X(PASS_SEQ_OUTSIDE, "passed: from the receiver, and refused by its sender for its sequence number") \
+	X(PASS_DATA_OUTSIDE, \
+	  "passed: from the sender, and refused by its receiver for its sequence or acknowledgement number") \
 	X(PASS_RST_OUTSIDE, "passed: RST that its receiver would not take, by its sequence number") \
 	X(PASS_INTERNAL, "passed: internal error") \
 	X(SACK_OUTSIDE, "SACK blocks ignored: out of range") \
@@ -342,7 +361,11 @@ enum wl_pace_by {
 	X(BYPASS_RECLAIMED, "bypasses: nothing of what was stored got acknowledged for too long") \
 	X(PASS_TABLE_SHARE, \
 	  "passed: the server, its client, or flows without a rule have their share of the flow table") \
-	X(FLOWS_RECLAIMED, "idle flows forgotten to make room in the flow table")
+	X(FLOWS_RECLAIMED, "idle flows forgotten to make room in the flow table") \
+	X(PASS_SYN_OUTSIDE, "passed: SYN-ACK that acknowledges another number than that of the SYN seen") \
+	X(PASS_NOT_STORED, "passed: data of a flow that was handed back, until something is acknowledged") \
+	X(BYPASS_NO_PROGRESS, "bypasses: nothing was acknowledged after the sender's second retransmission") \
+	X(BYPASS_CONFLICT, "bypasses: the sender's retransmission differs from what is stored")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
 enum wl_counter {

@@ -330,6 +330,7 @@ WL_INLINE wl_u32 wl_sack_data_end(const struct wl_flow *f, wl_u32 end)
 /* una has moved. Marks that it leaves behind would seem to lie ahead again half the sequence space later. */
 WL_INLINE void wl_track_passed(struct wl_flow *f)
 {
+	f->flags &= ~(WL_FLOW_UNA_RETRANS | WL_FLOW_NOT_STORED);
 	/* nothing is in flight */
 	if (f->una == f->nxt) {
 		f->hole_bytes = 0;

@@ -75,15 +75,17 @@ enum wl_flow_flag {
 	WL_FLOW_STOOD_ASIDE = 1 << 15, /* the sender paces itself: only watched */
 	WL_FLOW_DEPARTS = 1 << 16, /* paced by departure times, which the uplink's fq keeps, not by the clock */
 	WL_FLOW_GROUPED = 1 << 17, /* its policy wants it in a group */
-	WL_FLOW_LEARNT = 1 << 18, /* what the sender's packets look like is known, and older ones tell no more */
+	WL_FLOW_LEARNT =
+		1
+		<< 18, /* acknowledgement, window and timestamp of the sender are known; older ones teach nothing */
 	WL_FLOW_TIMED = 1 << 19, /* watched: the round trip of a stretch is being measured */
 	WL_FLOW_NEAR_TIMED = 1 << 20, /* near_edge and near_at_us are valid (near.h) */
 	WL_FLOW_UNDO = 1 << 21, /* the last reduction was for losses: undo_* and prior_* are valid (undo.h) */
 	WL_FLOW_UNDO_BOTH = 1 << 22, /* ... of the last two reductions */
 	WL_FLOW_ALL_TWICE = 1 << 23, /* ... and all that was sent again since, if anything, has arrived twice */
 	WL_FLOW_PACED_CONTROL = 1 << 24, /* its policy wants it controlled though its sender paces itself */
-	WL_FLOW_FRAGMENTS = 1 << 25, /* the sender allows IPv4 fragments of its packets */
-	WL_FLOW_SERVICE_TAG = 1 << 26, /* vlan_tci is of a service tag (IEEE 802.1ad) */
+	WL_FLOW_UNA_RETRANS = 1 << 25, /* the sender retransmitted una, which has not moved since (absorb.h) */
+	WL_FLOW_NOT_STORED = 1 << 26, /* handed back for lack of progress or in doubt: not stored until una moves */
 	WL_FLOW_RESTED = 1 << 27, /* the receiver's next timestamp may seem older than rcv_tsval, and is not */
 	WL_FLOW_SENDER_WAITS = 1 << 28, /* the sender itself sent una again, no progress since */
 	WL_FLOW_HEARS_MORE = 1 << 29, /* what went past unseen is acknowledged, or echoed; no progress since */
@@ -117,7 +119,8 @@ struct wl_flow {
 	wl_u8 state; /* enum wl_flow_state */
 	wl_u8 mode; /* enum wl_mode */
 	wl_u8 algorithm; /* id from alg/list.h */
-	wl_u8 repairs_failed : 7; /* visits of the clock in a row at which nothing could be sent again */
+	wl_u8 repairs_failed : 6; /* visits of the clock in a row at which nothing could be sent again */
+	wl_u8 has_next_header : 1; /* next_header and next_header_end are valid */
 	wl_u8 is_leaving : 1; /* not controlled any more, and its receiver's window not shown in full yet (leave.h) */
 	struct wl_flow_key key;
 	wl_u32 flags; /* bits of enum wl_flow_flag */
@@ -158,13 +161,8 @@ struct wl_flow {
 	wl_u32 owner; /* tag of this flow's records: differs between flows, and from that of records forgotten */
 
 	/* what a packet of this flow looks like */
-	wl_u8 snd_mac[6]; /* source and destination as in the sender's packets */
-	wl_u8 rcv_mac[6];
-	wl_u16 vlan_tci; /* 0: untagged */
-	wl_u8 ttl;
-	wl_u8 tos;
-	wl_u32 flow_label; /* of IPv6: what routers choose among equal paths by */
-	wl_u32 snd_ack; /* newest acknowledgement of the sender */
+	struct wl_header header; /* of the sender's packets, as acknowledged by its receiver */
+	wl_u32 snd_ack; /* newest acknowledgement of the sender; never after rcv_seq */
 	wl_u32 rcv_seq; /* the receiver's own next sequence number, holes or not */
 	wl_u16 snd_window_field; /* newest, as on the wire */
 	wl_u16 mss_bytes; /* payload of the sender's full segments; probes of the path's MTU count when they have arrived */
@@ -251,13 +249,20 @@ struct wl_flow {
 	wl_u32 stall_at_us; /* when una had moved far enough for the last time; valid with WL_FLOW2_STALL_NOTED, like the next two */
 	wl_u32 stall_una; /* una at that time */
 	wl_u32 stall_nxt; /* nxt at that time */
+
+	/* a newer header of the sender's packets, in force once una passes next_header_end (bpf/learn.h) */
+	struct wl_header next_header;
+	wl_u32 next_header_end;
+	wl_u32 una_deadline_us; /* when una must have moved, once the sender has retransmitted it too often (absorb.h) */
+	wl_u16 snd_window_max_field; /* largest window field of the sender */
+	wl_u8 una_retrans; /* the sender's retransmissions of una; valid with WL_FLOW_UNA_RETRANS */
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&
 		       __builtin_offsetof(struct wl_flow, hole_at_us) < 128,
 	       "cache lines of a watched flow");
 _Static_assert(WL_FLOW_CHUNKS <= 255, "wl_flow.stored_chunks");
-_Static_assert(sizeof(struct wl_flow) == 13 * 64, "memory of a flow, which with the other maps is about 1 KiB");
+_Static_assert(sizeof(struct wl_flow) == 14 * 64, "memory of a flow, which with the other maps is about 1 KiB");
 
 /* The slot of a byte of the stream. */
 WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)

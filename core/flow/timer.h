@@ -7,6 +7,7 @@
 #define WL_FLOW_TIMER_H
 
 #include "../math/hash.h"
+#include "absorb.h"
 #include "edge.h"
 #include "shown.h"
 
@@ -166,6 +167,12 @@ WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wa
 	}
 	if (wl_pacing_has_work(f, pace_ns) && (!deadline_ns || pace_ns < deadline_ns))
 		deadline_ns = pace_ns;
+	if (wl_absorb_is_waiting(f)) {
+		wl_u64 left_ns = wl_absorb_left_us(f, now_us) * 1000ULL;
+
+		if (!deadline_ns || now_ns + left_ns < deadline_ns)
+			deadline_ns = now_ns + left_ns;
+	}
 	return deadline_ns;
 }
 

@@ -80,7 +80,8 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->todo = 0;
 	f->dupacks = 0;
 	f->backoff = 0;
-	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED | WL_FLOW_SILENCE | WL_FLOW_SENDER_PROBED);
+	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED | WL_FLOW_SILENCE | WL_FLOW_SENDER_PROBED |
+		      WL_FLOW_UNA_RETRANS);
 	wl_undo_forget(f);
 	f->hole_is_mtu_probe = 0;
 	f->hole_has_mtu_probe = 0;

@@ -111,7 +111,7 @@ WL_INLINE void wl_watch_ack(struct wl_flow *f, wl_u32 ack, wl_u32 rcv_edge, wl_u
 WL_INLINE void wl_watch_end(struct wl_flow *f, wl_u32 now_us)
 {
 	f->flags &= ~(WL_FLOW_TIMED | WL_FLOW_DSACK_SEEN | WL_FLOW_CWND_LIMITED | WL_FLOW_ACKS_LATE |
-		      WL_FLOW_NEAR_TIMED);
+		      WL_FLOW_NEAR_TIMED | WL_FLOW_UNA_RETRANS | WL_FLOW_NOT_STORED);
 	f->is_leaving = 0;
 	f->acked = f->una;
 	f->rack_rtt_us = 0;

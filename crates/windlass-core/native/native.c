@@ -545,6 +545,21 @@ void wln_flow_insists(struct wln_flow *n, wl_u32 seq)
 	wl_track_insists(&n->flow, seq);
 }
 
+void wln_flow_absorb_on_retrans(struct wln_flow *n, wl_u32 seq, wl_u32 now_us)
+{
+	wl_absorb_on_retrans(&n->flow, seq, now_us);
+}
+
+int wln_flow_absorb_is_waiting(const struct wln_flow *n)
+{
+	return wl_absorb_is_waiting(&n->flow);
+}
+
+int wln_flow_absorb_is_overdue(const struct wln_flow *n, wl_u32 now_us)
+{
+	return wl_absorb_is_overdue(&n->flow, now_us);
+}
+
 void wln_flow_beyond(struct wln_flow *n, wl_u32 ack)
 {
 	wl_track_beyond(&n->flow, ack);

@@ -201,6 +201,24 @@ impl Flow {
         unsafe { abi::wln_flow_insists(self.inner.as_ptr(), seq) };
     }
 
+    /// The sender retransmits what begins at `seq`, whether that passes or not: the box must make progress.
+    pub fn absorb_on_retrans(&mut self, seq: u32, now_us: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_absorb_on_retrans(self.inner.as_ptr(), seq, now_us) };
+    }
+
+    /// Has the sender retransmitted the head so often that the flow is handed back unless una moves within a timeout?
+    pub fn absorb_is_waiting(&self) -> bool {
+        // SAFETY: reads only.
+        unsafe { abi::wln_flow_absorb_is_waiting(self.inner.as_ptr()) != 0 }
+    }
+
+    /// Is that timeout over?
+    pub fn absorb_is_overdue(&self, now_us: u32) -> bool {
+        // SAFETY: reads only.
+        unsafe { abi::wln_flow_absorb_is_overdue(self.inner.as_ptr(), now_us) != 0 }
+    }
+
     /// An acknowledgement is outside what was sent; maybe it is for what went past unseen.
     pub fn beyond(&mut self, ack: u32) {
         // SAFETY: exclusive access.

@@ -1,5 +1,6 @@
 //! The flow machine against the worked examples of the drafts and RFCs, and against random networks.
 
+mod absorb;
 mod deliveries;
 mod edge;
 mod forgotten;

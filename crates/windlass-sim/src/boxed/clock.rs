@@ -39,6 +39,7 @@ impl WindlassBox {
         if f.flow.is_behind() {
             self.go_on(f, net);
         }
+        self.hand_back_without_progress(f, core_us(net.now_ns));
         let wait_us = if f.is_bypassed() { 0 } else { self.judge_by_time(f, net.now_ns) };
         let now_us = core_us(net.now_ns);
         let decision = &f.state().decision;

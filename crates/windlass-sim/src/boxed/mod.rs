@@ -242,6 +242,16 @@ impl WindlassBox {
         self.bypass(f, why);
     }
 
+    /// The sender's second retransmission brought no progress: it is left to itself, and nothing is stored until una moves.
+    fn hand_back_without_progress(&mut self, f: &mut BoxFlow, now_us: u32) {
+        if !f.flow.absorb_is_overdue(now_us) {
+            return;
+        }
+        let nxt = f.state().nxt;
+        f.flow.state_mut().flags |= abi::WL_FLOW_NOT_STORED;
+        self.bypass_all(f, abi::WL_C_BYPASS_NO_PROGRESS, nxt);
+    }
+
     /// Ends the bypass if all in flight is in the store again.
     fn bypass_check(&mut self, f: &mut BoxFlow) {
         if !f.is_bypassed() || !f.flow.is_whole() || f.flow.is_behind() {

@@ -33,6 +33,9 @@ impl WindlassBox {
             f.flow.beyond(packet.ack as u32);
             return Verdict::Pass;
         }
+        if kind != abi::WL_ACK_ADVANCE {
+            self.hand_back_without_progress(f, core_us(net.now_ns));
+        }
         let opens_window =
             is_after((packet.ack as u32).wrapping_add(packet.window_bytes), f.state().rcv_edge);
         let ack = ack_of(packet, !is_pure || opens_window, net.now_ns);

@@ -72,9 +72,20 @@ impl WindlassBox {
         let now_us = core_us(net.now_ns);
         let (seq, len_bytes) = (packet.seq as u32, u32::from(packet.len_bytes));
         let end = seq.wrapping_add(len_bytes);
+        self.hand_back_without_progress(f, now_us);
         let kind = f.flow.data_kind(seq, len_bytes);
+        if kind != abi::WL_DATA_OLD && f.has(abi::WL_FLOW_NOT_STORED) {
+            self.counters.add(abi::WL_C_PASS_NOT_STORED, 1);
+            let nxt = later(f.state().nxt, end);
+            self.bypass_all(f, abi::WL_C_PASS_NOT_STORED, nxt);
+            return Verdict::Pass;
+        }
         if matches!(kind, abi::WL_DATA_OLD | abi::WL_DATA_RETRANS) {
             f.flow.probed_by_sender(end);
+            f.flow.absorb_on_retrans(seq, now_us);
+            if f.flow.absorb_is_waiting() {
+                self.arm(f, 0, net);
+            }
         }
         match kind {
             // acknowledged already, only the sender was not shown it yet

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Does what the sender retransmits differ from what is stored? One of the two is forged, or was damaged unnoticed, and the box cannot
+ * know which. Bytes are compared, not checksums, for which a forger finds others with the same sum.
+ */
+#ifndef WL_BPF_CONFLICT_H
+#define WL_BPF_CONFLICT_H
+
+#include "store.h"
+
+#define WL_COMPARE_BYTES 512u /* at a time, up to a multiple of it in the stream */
+
+struct wl_compare {
+	struct __sk_buff *skb;
+	struct wl_flow *f;
+	__u32 seq;
+	__u32 off; /* in the packet */
+	__u32 left;
+	__u32 record_end; /* of the record in hand, if that is after seq */
+	__u32 differs;
+};
+
+/* How many bytes from seq on have no record: up to the next one in the slot, or to the slot's end. 0: a record begins here. */
+static __always_inline __u32 wl_compare_unrecorded(struct wl_compare *c)
+{
+	struct wl_flow *f = c->f;
+	__u32 slot = wl_slot_of(f, c->seq);
+	struct wl_seg *seg = wl_seg_at(f, slot);
+
+	if (seg && wl_seg_is_live(f, seg, slot) && !wl_before(seg->seq, c->seq)) {
+		c->record_end = seg->seq + seg->len_bytes;
+		return seg->seq - c->seq;
+	}
+	return WL_SLOT_BYTES - ((c->seq - f->base) & (WL_SLOT_BYTES - 1));
+}
+
+/* Do `n` bytes at `off` in the packet differ from those stored at `seq`? They do not cross a multiple of WL_COMPARE_BYTES. */
+static __always_inline int wl_piece_differs(struct wl_compare *c, __u32 n)
+{
+	struct wl_scratch *s = wl_scratch_get();
+	__u32 lead = (c->seq - c->f->base) & 7;
+	__u8 *stored = wl_store_at(c->f, c->seq - lead);
+	const __u64 *x, *y;
+	__u64 diff = 0;
+	__u32 words;
+
+	if (!s || !stored)
+		return 0;
+	WL_MASK(lead, 7);
+	n--;
+	WL_MASK(n, WL_COMPARE_BYTES - 1);
+	n++;
+	if (bpf_skb_load_bytes(c->skb, c->off, s->piece + lead, n))
+		return 0;
+	words = (lead + n + 7) / 8;
+	/* whole words: around the packet's bytes stand the stored ones */
+	for (__u32 i = 0; i < 7; i++) {
+		__u32 behind = lead + n + i;
+
+		if (i < lead)
+			s->piece[i] = stored[i];
+		WL_MASK(behind, WL_PIECE_BYTES - 1);
+		if (behind < 8 * words)
+			s->piece[behind] = stored[behind];
+	}
+	x = (const void *)s->piece;
+	y = (const void *)stored;
+	for (__u32 i = 0; i < WL_COMPARE_BYTES / 8 + 1; i++) {
+		if (i >= words)
+			break;
+		diff |= x[i] ^ y[i];
+	}
+	return diff != 0;
+}
+
+static long wl_compare_step(__u32 i, void *ctx)
+{
+	struct wl_compare *c = ctx;
+	__u32 n = WL_COMPARE_BYTES - ((c->seq - c->f->base) & (WL_COMPARE_BYTES - 1));
+	__u32 unrecorded = wl_after(c->record_end, c->seq) ? 0 : wl_compare_unrecorded(c);
+
+	if (unrecorded)
+		n = unrecorded;
+	else
+		n = wl_min(n, c->record_end - c->seq);
+	n = wl_min(n, c->left);
+	if (!unrecorded && wl_piece_differs(c, n)) {
+		c->differs = 1;
+		return 1;
+	}
+	c->seq += n;
+	c->off += n;
+	c->left -= n;
+	return !c->left;
+}
+
+/*
+ * Do the `len` bytes at `off` in the packet differ from what is stored of the stream from `seq` on, una <= seq? What has no record is
+ * not compared.
+ */
+__noinline __u32 wl_conflicts(struct __sk_buff *skb, __u32 id, __u32 seq, __u32 off, __u32 len)
+{
+	struct wl_flow *f = wl_flow_get(id);
+	struct wl_compare c = { .skb = skb, .seq = seq, .off = off, .left = len, .record_end = seq };
+	struct wl_seg *seg;
+	__u32 slot;
+
+	if (!f || !skb || !len)
+		return 0;
+	c.f = f;
+	slot = wl_seg_find(f, seq);
+	seg = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
+	if (seg)
+		c.record_end = seg->seq + seg->len_bytes;
+	/* each step takes a piece, a record or a gap to its end */
+	bpf_loop(len / (WL_COMPARE_BYTES / 2) + 8, wl_compare_step, &c, 0);
+	return c.differs;
+}
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What is learnt of a controlled flow's two ends from packets that their addressees accept (accept.h): acknowledgement, window and
+ * timestamp of the newest, which repairs and window updates carry, and the lower headers of the sender's packets.
+ *
+ * Those headers are taken only from segments that the receiver has acknowledged: first from the sender's SYN or SYN-ACK
+ * (wl_on_syn()). Later ones that differ are candidates until all of their data is acknowledged, and no accepted packet between
+ * looked otherwise:
+ *
+ *     header --- new data with another header ---> next_header --- una passes its end ---> header
+ *                                                  `--- a packet with another one ---> dropped
+ */
+#ifndef WL_BPF_LEARN_H
+#define WL_BPF_LEARN_H
+
+#include "accept.h"
+
+static __always_inline int wl_same_header(const struct wl_header *a, const struct wl_header *b)
+{
+	const __u32 *x = (const void *)a, *y = (const void *)b;
+	__u32 diff = 0;
+
+	for (int i = 0; i < (int)(sizeof(*a) / sizeof(*x)); i++)
+		diff |= x[i] ^ y[i];
+	return !diff;
+}
+
+/* An accepted packet has this header; what is new data of it begins at nxt. Asked before nxt moves. */
+static __always_inline void wl_learn_header(struct wl_flow *f, const struct wl_packet *p)
+{
+	int differs = !wl_same_header(&p->header, &f->header);
+
+	if (f->has_next_header) {
+		if (!differs || !wl_same_header(&p->header, &f->next_header))
+			f->has_next_header = 0;
+		return;
+	}
+	if (!differs || !p->payload_bytes || p->seq != f->nxt)
+		return;
+	f->has_next_header = 1;
+	f->next_header = p->header;
+	f->next_header_end = p->seq + p->payload_bytes;
+}
+
+/* una has moved, or not: is the candidate proven? */
+static __always_inline void wl_prove_header(struct wl_flow *f)
+{
+	if (!f->has_next_header || wl_before(f->una, f->next_header_end))
+		return;
+	f->header = f->next_header;
+	f->has_next_header = 0;
+}
+
+/* Does the packet carry a new acknowledgement or window? A retransmission may be all that a delayed ACK leaves with. Asked before it is learnt. */
+static __always_inline int wl_has_news(const struct wl_flow *f, const struct wl_packet *p)
+{
+	return (f->flags & WL_FLOW_LEARNT) &&
+	       (wl_after(p->ack, f->snd_ack) || (p->ack == f->snd_ack && p->window_field != f->snd_window_field));
+}
+
+/* Was the packet sent before what is known of the sender? Two processors may hand over a burst in the wrong order. */
+static __always_inline int wl_is_reordered(const struct wl_flow *f, const struct wl_packet *p)
+{
+	if (!(f->flags & WL_FLOW_LEARNT))
+		return 0;
+	return (p->options.has_ts && wl_before(p->options.tsval, f->snd_tsval)) || wl_before(p->ack, f->snd_ack);
+}
+
+/*
+ * Learns what is needed to retransmit the flow's segments as the sender would. Of what was reordered nothing: the receiver
+ * refuses a timestamp that is older than it has seen (RFC 7323, section 5). What is acknowledged of the receiver's data is never
+ * beyond what was observed of them.
+ */
+static __always_inline void wl_learn_sender(struct wl_flow *f, const struct wl_packet *p)
+{
+	wl_learn_header(f, p);
+	if (wl_is_reordered(f, p))
+		return;
+	f->flags |= WL_FLOW_LEARNT;
+	/* the largest one is compared only when it may have grown: it stands on a cache line of its own */
+	if (p->window_field > f->snd_window_field && p->window_field > f->snd_window_max_field)
+		f->snd_window_max_field = p->window_field;
+	f->snd_window_field = p->window_field;
+	f->snd_ack = wl_seq_min(p->ack, f->rcv_seq);
+	if (p->options.has_ts) {
+		f->snd_tsval = p->options.tsval;
+		f->snd_tsecr = p->options.tsecr;
+		if (f->rcv_tsval && !(f->flags & WL_FLOW_RESTED) && wl_after(p->options.tsecr, f->rcv_tsval))
+			f->flags |= WL_FLOW_HEARS_MORE;
+	}
+}
+
+/*
+ * Window updates of the box repeat the receiver's newest numbers. They are learnt from packets that the sender would
+ * take: from a forged one it would take over a timestamp that makes it refuse the true receiver's.
+ */
+static __always_inline void wl_learn_receiver(struct wl_flow *f, const struct wl_packet *p)
+{
+	__u32 end = p->seq + p->payload_bytes + !!(p->flags & WL_TCP_FIN);
+
+	if (!(p->flags & WL_TCP_ACK) || wl_ack_kind(f, p->ack) < WL_ACK_SAME)
+		return;
+	/*
+	 * With a number older than one that the sender has taken a window is refused (RFC 9293, SND.WL1): what comes from
+	 * behind a hole counts too. But what it has no room for, a probe of its closed window or a forged number from far
+	 * ahead, would have it refuse all window updates.
+	 */
+	if (!wl_sender_has_room(f, end))
+		return;
+	f->rcv_seq = wl_seq_max(f->rcv_seq, end);
+	/* 0: none is known yet */
+	if (p->options.has_ts &&
+	    (!f->rcv_tsval || (f->flags & WL_FLOW_RESTED) || !wl_before(p->options.tsval, f->rcv_tsval))) {
+		f->flags &= ~WL_FLOW_RESTED;
+		f->rcv_tsval = p->options.tsval;
+		f->rcv_tsecr = p->options.tsecr;
+	}
+}
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The sender's retransmissions are absorbed only while the box's own repairs make progress. Whether a repair arrives is not for
+ * the box to assume: its headers may be wrong, its path closed, its copy refused. Proof is that una moves; SACK blocks are none,
+ * as what they report may have arrived without any repair.
+ *
+ *     una moves <--- una is retransmitted <--- una is retransmitted again --- one RTO ---> handed back
+ *         ^                  |                           |                                     |
+ *         `------------------'---------------------------'-------------------------------------'
+ *
+ * After that nothing is stored until una moves, or the next retransmission would be taken for data that is late, and hidden from
+ * the receiver's signals once more. What passes meanwhile counts as well as what is absorbed: a flow that makes no progress gains
+ * nothing by the box.
+ */
+#ifndef WL_FLOW_ABSORB_H
+#define WL_FLOW_ABSORB_H
+
+#include "ack.h"
+
+#define WL_ABSORB_RETRANS 2u /* retransmissions of una that are waited for */
+
+/* The sender retransmits what begins at `seq`, before nxt, whether that passes or not. */
+WL_INLINE void wl_absorb_on_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
+{
+	/* into a closed window it sends probes, which are not absorbed and of which no progress is expected */
+	if (f->state != WL_FLOW_ACTIVE || wl_after(seq, f->una) || f->una == f->nxt || wl_is_closed(f))
+		return;
+	if (!(f->flags & WL_FLOW_UNA_RETRANS)) {
+		f->flags |= WL_FLOW_UNA_RETRANS;
+		f->una_retrans = 1;
+	} else if (f->una_retrans < WL_ABSORB_RETRANS) {
+		f->una_retrans++;
+		/* what is measured meanwhile must not put it off */
+		f->una_deadline_us = now_us + wl_rto_us(f);
+	}
+}
+
+/* Does the box wait for its last chance to make progress? */
+WL_INLINE int wl_absorb_is_waiting(const struct wl_flow *f)
+{
+	return (f->flags & WL_FLOW_UNA_RETRANS) && f->una_retrans == WL_ABSORB_RETRANS &&
+	       f->state == WL_FLOW_ACTIVE;
+}
+
+/* Time until the flow must be handed back if una does not move; valid while the box waits. */
+WL_INLINE wl_u32 wl_absorb_left_us(const struct wl_flow *f, wl_u32 now_us)
+{
+	return wl_since_us(f->una_deadline_us, now_us);
+}
+
+/* Must the flow be handed back now? */
+WL_INLINE int wl_absorb_is_overdue(const struct wl_flow *f, wl_u32 now_us)
+{
+	return wl_absorb_is_waiting(f) && !wl_absorb_left_us(f, now_us);
+}
+
+#endif

@@ -1,0 +1,80 @@
+//! The sender's retransmissions are absorbed only while una moves (`core/flow/absorb.h`).
+
+use super::{MSS, ack, flow};
+use windlass_core::{Flow, abi};
+
+/// Four segments, of which the second round trip took 40 ms: a timeout of 240 ms.
+fn in_flight() -> Flow {
+    let mut f = flow(0);
+    f.send(4 * MSS, 0);
+    f.ack(&ack(MSS, 40_000, &[]));
+    f.offered(MSS, 100 * MSS, 40_000);
+    f
+}
+
+const RTO_US: u32 = 240_000;
+
+#[test]
+fn absorb_ends_one_timeout_after_the_second_retransmission_of_una() {
+    let mut f = in_flight();
+    f.absorb_on_retrans(MSS, 400_000);
+    assert!(!f.absorb_is_waiting());
+    assert!(!f.absorb_is_overdue(4_000_000), "one may be repaired at any time");
+    f.absorb_on_retrans(MSS, 900_000);
+    assert!(f.absorb_is_waiting());
+    assert!(!f.absorb_is_overdue(900_000 + RTO_US - 1));
+    assert!(f.absorb_is_overdue(900_000 + RTO_US));
+    // further ones put it off no more
+    f.absorb_on_retrans(MSS, 1_000_000);
+    assert!(f.absorb_is_overdue(900_000 + RTO_US));
+    let deadline_ns = f.deadline_ns(900_000_000, 0);
+    assert!(
+        (1..=u64::from(900_000 + RTO_US) * 1000).contains(&deadline_ns),
+        "the clock comes by: {deadline_ns}"
+    );
+}
+
+#[test]
+fn absorb_takes_only_an_acknowledgement_for_progress() {
+    let mut f = in_flight();
+    for now_us in [400_000, 900_000] {
+        f.absorb_on_retrans(MSS, now_us);
+    }
+    f.ack(&ack(MSS, 950_000, &[(2 * MSS, 4 * MSS)]));
+    assert!(f.absorb_is_overdue(900_000 + RTO_US), "what SACK reports may have arrived without any repair");
+    f.ack(&ack(MSS + 1, 960_000, &[]));
+    assert!(!f.absorb_is_waiting() && !f.absorb_is_overdue(4_000_000));
+    f.absorb_on_retrans(MSS + 1, 4_000_000);
+    assert!(!f.absorb_is_waiting(), "counting begins anew");
+}
+
+#[test]
+fn absorb_is_not_judged_by_probes_of_the_tail_nor_of_a_closed_window() {
+    let mut f = in_flight();
+    for now_us in [400_000, 900_000] {
+        f.absorb_on_retrans(3 * MSS, now_us);
+    }
+    assert!(!f.absorb_is_waiting());
+    let mut f = in_flight();
+    f.offered(MSS, MSS, 50_000);
+    for now_us in [400_000, 900_000] {
+        f.absorb_on_retrans(MSS, now_us);
+    }
+    assert!(!f.absorb_is_waiting());
+}
+
+#[test]
+fn absorb_forgets_with_the_records_and_nothing_is_stored_until_una_moves() {
+    let mut f = in_flight();
+    for now_us in [400_000, 900_000] {
+        f.absorb_on_retrans(MSS, now_us);
+    }
+    f.state_mut().flags |= abi::WL_FLOW_NOT_STORED;
+    f.forget(4 * MSS);
+    assert!(!f.absorb_is_waiting());
+    assert_ne!(f.state().flags & abi::WL_FLOW_NOT_STORED, 0);
+    f.ack(&ack(MSS, 1_000_000, &[(2 * MSS, 3 * MSS)]));
+    assert_ne!(f.state().flags & abi::WL_FLOW_NOT_STORED, 0);
+    f.ack(&ack(2 * MSS, 1_010_000, &[]));
+    assert_eq!(f.state().flags & abi::WL_FLOW_NOT_STORED, 0);
+}
