@@ -80,15 +80,15 @@ static long wl_repair_step(__u32 i, void *ctx)
 	return 0;
 }
 
-/* Returns how many segments were retransmitted. */
-static __always_inline __u32 wl_repair(struct __sk_buff *skb, struct wl_flow *f, __u32 id, __u64 now_ns)
+static __always_inline void wl_repair(struct __sk_buff *skb, struct wl_flow *f, __u32 id, __u64 now_ns)
 {
 	__u64 rate = wl_pacing_bytes_ps(f);
 	struct wl_repair r = { .skb = skb, .f = f, .id = id, .now_ns = now_ns };
+	struct wl_scratch *s;
 
 	r.budget = wl_pacing_budget(f, now_ns, rate);
 	if (!r.budget)
-		return 0;
+		return;
 	bpf_loop(WL_REPAIRS_PER_VISIT, wl_repair_step, &r, 0);
 	if (r.failed)
 		wl_count(WL_C_REPAIR_FAILED);
@@ -97,11 +97,13 @@ static __always_inline __u32 wl_repair(struct __sk_buff *skb, struct wl_flow *f,
 	else if (r.failed && ++f->repairs_failed == WL_REPAIR_TRIES)
 		wl_hand_back(id, WL_C_BYPASS_REPAIR);
 	if (!r.segs)
-		return 0;
+		return;
 	wl_pacing_charge(f, now_ns, rate, r.bytes);
 	wl_count_n(WL_C_REPAIRED_SEGS, r.segs);
 	wl_count_n(WL_C_REPAIRED_BYTES, r.bytes);
-	return r.segs;
+	s = wl_scratch_get();
+	if (s)
+		s->round_segs += r.segs;
 }
 
 /* Losses that time alone has shown, and silence. */
@@ -193,19 +195,21 @@ __noinline int wl_clock_show(struct __sk_buff *skb, __u32 id, __u64 now_ns, __u3
 	return 0;
 }
 
-/* Returns how many segments were retransmitted. */
-static __always_inline __u32 wl_serve_locked(struct __sk_buff *skb, struct wl_flow *f, __u32 id)
+/*
+ * Losses, silence and the timer of the algorithm of flow `id`. Returns wait_us of wl_loss_detect(). Called by itself before the flow is
+ * served, as wl_control_by_time().
+ */
+__noinline __u32 wl_judge(__u32 id)
 {
 	struct wl_scratch *s = wl_scratch_get();
+	struct wl_flow *f = wl_flow_get(id);
 	__u64 now_ns = bpf_ktime_get_ns();
-	__u32 edge = f->edge;
 	__u32 wait_us = 0;
-	__u32 segs = 0;
 
-	if (!s || f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
+	if (!s || !f || !wl_lock(f))
 		return 0;
-	if (wl_absorb_is_overdue(f, now_ns / 1000))
-		wl_hand_back(id, WL_C_BYPASS_NO_PROGRESS);
+	if (f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
+		goto out;
 	if (f->state == WL_FLOW_ACTIVE)
 		wait_us = wl_judge_by_time(f, id, &s->sample, now_ns);
 	if (wl_alg_is_due(&f->decision, now_ns / 1000)) {
@@ -213,24 +217,32 @@ static __always_inline __u32 wl_serve_locked(struct __sk_buff *skb, struct wl_fl
 		s->sample.now_us = now_ns / 1000;
 		wl_run_algorithm(f, id, WL_CALL_TIMER, 0, now_ns);
 	}
+out:
+	wl_unlock(f);
+	return wait_us;
+}
+
+static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flow *f, __u32 id, __u32 wait_us)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	__u32 edge = f->edge;
+
+	if (f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
+		return;
 	if (wl_has_repairs(f))
-		segs = wl_repair(skb, f, id, now_ns);
+		wl_repair(skb, f, id, now_ns);
 	if (wl_is_joining(f, id))
 		wl_tell_group(f, id, WL_TALK_ASK);
 	wl_clock_show(skb, id, now_ns, edge);
 	wl_arm_next(f, id, now_ns, wait_us);
-	return segs;
 }
 
-/*
- * Serves flow `id`. Returns how many segments were retransmitted, or -1. Global: verified once, not inside the loop that calls it.
- */
-__noinline int wl_serve(struct __sk_buff *skb, __u32 id)
+/* Serves flow `id`; `wait_us`: of wl_judge(). Global: verified once, not inside the loop that calls it. */
+__noinline int wl_serve(struct __sk_buff *skb, __u32 id, __u32 wait_us)
 {
 	struct wl_flow *f = wl_flow_get(id);
 
 	struct wl_flow_wheel *w = bpf_map_lookup_elem(&wl_flow_wheels, &id);
-	int segs;
 
 	if (!f || !w || !skb)
 		return -1;
@@ -239,30 +251,23 @@ __noinline int wl_serve(struct __sk_buff *skb, __u32 id)
 		wl_due_push(id, w);
 		return -1;
 	}
-	segs = wl_serve_locked(skb, f, id);
+	wl_serve_locked(skb, f, id, wait_us);
 	wl_unlock(f);
-	return segs;
+	return 0;
 }
-
-struct wl_due_round {
-	struct __sk_buff *skb;
-	__u32 segs; /* retransmitted so far */
-};
 
 static long wl_due_step(__u32 i, void *ctx)
 {
-	struct wl_due_round *r = ctx;
+	struct wl_scratch *s = wl_scratch_get();
+	struct __sk_buff **skb = ctx;
 	struct wl_due due;
-	int segs;
 
 	/* what was queued in this round was served; and what a round leaves in the queue is first in the next one */
-	if (r->segs >= WL_REPAIRS_PER_TICK || bpf_map_peek_elem(&wl_due, &due) ||
+	if (!s || s->round_segs >= WL_REPAIRS_PER_TICK || bpf_map_peek_elem(&wl_due, &due) ||
 	    due.round == wl_clock_state.round || bpf_map_pop_elem(&wl_due, &due))
 		return 1;
-	wl_control_go_on(due.id);
-	segs = wl_serve(r->skb, due.id);
-	if (segs > 0)
-		r->segs += segs;
+	wl_control_by_time(due.id);
+	wl_serve(*skb, due.id, wl_judge(due.id));
 	return 0;
 }
 

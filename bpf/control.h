@@ -50,26 +50,42 @@ static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_s
 	return wait_us;
 }
 
+/* Has the clock to look at the flow before it is served? */
+static __always_inline int wl_control_is_due(const struct wl_flow *f, __u32 now_us)
+{
+	return wl_track_is_behind(f) || wl_absorb_is_overdue(f, now_us);
+}
+
 /*
- * The clock goes on with what ACKs of flow `id` have left to do (core/flow/work.h). Called by itself before the flow is served, as a
- * chain of calls has eight frames at most.
+ * The clock goes on with what ACKs of flow `id` have left to do (core/flow/work.h), and hands the flow back if its repairs make no
+ * progress. Called by itself before the flow is served: a chain of calls has eight frames and 512 bytes of stack at most.
  */
-__noinline int wl_control_go_on(__u32 id)
+__noinline int wl_control_by_time(__u32 id)
 {
 	struct wl_scratch *s = wl_scratch_get();
 	struct wl_flow *f = wl_flow_get(id);
 	__u64 now_ns = bpf_ktime_get_ns();
+	__u32 edge;
 
-	if (!f || !s || !wl_track_is_behind(f) || !wl_lock(f))
+	if (!f || !s || !wl_control_is_due(f, now_ns / 1000) || !wl_lock(f))
 		return -1;
-	if (f->state != WL_FLOW_FREE && f->mode == WL_MODE_ENFORCE && wl_track_is_behind(f)) {
+	if (f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
+		goto out;
+	if (wl_track_is_behind(f)) {
+		edge = f->edge;
 		wl_ack_repeat(f, &s->ack, now_ns / 1000);
 		wl_arm_next(f, id, now_ns, wl_control(f, id, s, now_ns));
+		/* the sender is shown the room when the flow is served */
+		if (f->edge != edge && !f->untold)
+			f->untold = 1;
 		if (f->state == WL_FLOW_BYPASS) {
 			f->shown_una = f->una;
 			wl_bypass_check(f);
 		}
 	}
+	if (wl_absorb_is_overdue(f, now_ns / 1000))
+		wl_hand_back(id, WL_C_BYPASS_NO_PROGRESS);
+out:
 	wl_unlock(f);
 	return 0;
 }

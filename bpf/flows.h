@@ -371,29 +371,37 @@ static __always_inline void wl_drop_name(const struct wl_flow_key *key, __u32 id
 
 /*
  * One side has answered the other's SYN: a connection whose sender's first byte is `base` begins, and an older flow of that name is
- * over. A single SYN, which anyone can forge, ends nothing.
+ * over. A single SYN, which anyone can forge, ends nothing. The SYN is in the scratch. By itself, so that its frame is not part
+ * of the caller's.
  */
-static __always_inline void wl_forget_old(const struct wl_packet *p, __u32 base)
+__noinline int wl_forget_old(__u32 base)
 {
-	__u32 *found = bpf_map_lookup_elem(&wl_flow_ids, &p->key);
+	struct wl_scratch *s = wl_scratch_get();
+	const struct wl_packet *p;
 	struct wl_flow *f;
+	__u32 *found;
 	__u32 id;
 
+	if (!s)
+		return -1;
+	p = &s->packet;
+	found = bpf_map_lookup_elem(&wl_flow_ids, &p->key);
 	if (!found)
-		return;
+		return 0;
 	id = *found;
 	f = wl_flow_get(id);
 	if (!f || f->base == base || !wl_lock(f))
-		return;
+		return 0;
 	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key)) {
 		wl_drop_name(&p->key, id);
 	} else if (wl_vlan_of_flow(f) != p->vlan) {
 		wl_count(WL_C_PASS_OTHER_VLAN);
 	} else if (f->base != base) {
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
-		return;
+		return 0;
 	}
 	wl_unlock(f);
+	return 0;
 }
 
 /* ----------------------------------------------------------------- adoption */

@@ -45,6 +45,7 @@ struct wl_scratch {
 	__u8 header[160]; /* of a packet being built: Ethernet, IP, TCP, options */
 	__u8 piece[WL_PIECE_BYTES] __attribute__((aligned(8))); /* of a packet whose bytes are looked at */
 	__u64 recent[WL_RECENT_FLOWS]; /* quick.h */
+	__u32 round_segs; /* segments retransmitted in this round of the clock */
 };
 
 #endif

@@ -38,7 +38,7 @@ static __always_inline int wl_long_way(struct __sk_buff *skb, __u32 id, int from
 			return WL_TC_PASS;
 		}
 		if (wl_on_syn(from_sender) > 0)
-			wl_forget_old(&s->packet, from_sender ? s->packet.seq + 1 : s->packet.ack);
+			wl_forget_old(from_sender ? s->packet.seq + 1 : s->packet.ack);
 		return WL_TC_PASS;
 	}
 	if (id == WL_NO_FLOW)
@@ -92,12 +92,14 @@ int wl_to_sender(struct __sk_buff *skb)
 /* Serves what is due, in packets made of skb. Returns how long the clock's frame is to be. */
 static __always_inline __u32 wl_clock_round(struct __sk_buff *skb, __u64 now_ns)
 {
-	struct wl_due_round round = { .skb = skb };
+	struct wl_scratch *s = wl_scratch_get();
 	__u32 frame_bytes;
 
+	if (s)
+		s->round_segs = 0;
 	wl_wheel_turn(now_ns);
 	wl_clock_state.round++;
-	bpf_loop(WL_FLOWS_PER_TICK, wl_due_step, &round, 0);
+	bpf_loop(WL_FLOWS_PER_TICK, wl_due_step, &skb, 0);
 	frame_bytes = wl_clock_frame_bytes(now_ns);
 	/* one for each round until the next, so that all have their turn as soon as without rest */
 	wl_sweep_some(frame_bytes / WL_CLOCK_FRAME_BYTES, now_ns);
