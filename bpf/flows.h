@@ -31,6 +31,9 @@ static __always_inline __u8 wl_syn_flags(const struct wl_packet *p)
 	/* a client may offer MPTCP to anyone; whose answer does not take it up has made it plain TCP (RFC 8684, section 3.1) */
 	if (p->options.is_foreign || (p->options.is_mptcp && (p->flags & WL_TCP_ACK)))
 		flags |= WL_SYN_FOREIGN;
+	/* packets of the box would have no metadata, and two tenants of the tunnel may have one name */
+	if (p->is_tunnelled)
+		flags |= WL_SYN_FOREIGN;
 	if (p->ns || ((p->flags & WL_TCP_ACK) && (p->flags & WL_TCP_CWR)))
 		flags |= WL_SYN_ACCECN;
 	if (p->flags & WL_TCP_ACK ? (p->flags & (WL_TCP_ECE | WL_TCP_CWR)) == WL_TCP_ECE

@@ -23,6 +23,7 @@ struct wl_packet {
 	__u8 flags;
 	__u8 ns; /* the AE bit */
 	__u8 is_ipv6;
+	__u8 is_tunnelled; /* of a SYN: its device takes the tunnel's key from metadata beside the packet */
 	__u8 has_news; /* of a controlled sender: an acknowledgement or a window that no packet of it carried before */
 	__u16 vlan; /* vlan.h */
 	__u16 check; /* as on the wire */

@@ -141,6 +141,16 @@ static __always_inline int wl_is_jumbo(struct __sk_buff *skb, __u32 off)
 	       head[2] == 0xc2 && head[3] == 4;
 }
 
+#define WL_EINVAL 22
+
+/* Is the tunnel's key beside the packet (VXLAN or GENEVE in collect-metadata mode), of IPv4 or, refused here, of IPv6? */
+static __always_inline int wl_is_tunnelled(struct __sk_buff *skb)
+{
+	struct bpf_tunnel_key key;
+
+	return bpf_skb_get_tunnel_key(skb, &key, sizeof(key), 0) != -WL_EINVAL;
+}
+
 /*
  * Parses the packet into the scratch. Returns 0, or the counter that names why the packet is none of ours. A global
  * function: verified once, not once for each of its callers.
@@ -242,6 +252,7 @@ __noinline int wl_parse(struct __sk_buff *skb)
 	p->flags_be = tcp->flags_be;
 	p->flags = bpf_ntohs(tcp->flags_be) & 0xff;
 	p->ns = (bpf_ntohs(tcp->flags_be) >> 8) & 1;
+	p->is_tunnelled = (p->flags & WL_TCP_SYN) && wl_is_tunnelled(skb);
 	__builtin_memset(&p->options, 0, sizeof(p->options));
 	if (opt_bytes && wl_parse_options(skb, p, l4_off + WL_TCP_LEN))
 		return WL_C_PASS_MALFORMED;

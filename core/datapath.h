@@ -313,7 +313,8 @@ enum wl_pace_by {
 	X(FLOWS_CREATED, "flows created") \
 	X(FLOWS_CLOSED, "flows closed by FIN or RST, or by a new connection in their place") \
 	X(FLOWS_EXPIRED, "flows forgotten after idling") \
-	X(FLOWS_WATCH_ONLY, "flows only watched: options, or counts of marks, that we cannot reproduce") \
+	X(FLOWS_WATCH_ONLY, \
+	  "flows only watched: options, counts of marks, or a tunnel's metadata that the box cannot reproduce") \
 	X(FLOWS_MID_STREAM, "flows only watched: they had begun before, so that their window scale is not known") \
 	X(FLOWS_PACED_SENDER, "flows only watched: the sender paces itself") \
 	X(BYPASS_STORE_FULL, "bypasses: store full") \
