@@ -25,6 +25,7 @@ mod reloads;
 mod shares;
 mod site;
 mod transfers;
+mod tunnels;
 mod unremovable;
 mod upgrade;
 mod vlans;
