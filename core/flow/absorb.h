@@ -17,13 +17,20 @@
 
 #include "ack.h"
 
+#define WL_ABSORB_MAX_US 1000000u /* no longer is waited than this, or two round trips */
 #define WL_ABSORB_RETRANS 2u /* retransmissions of una that are waited for */
+
+/* Is there anything that the sender still waits for? With nothing in flight, an acknowledgement that was not forwarded to it yet. */
+WL_INLINE int wl_absorb_has_unshown(const struct wl_flow *f)
+{
+	return f->una != f->nxt || f->shown_una != f->una;
+}
 
 /* The sender retransmits what begins at `seq`, before nxt, whether that passes or not. */
 WL_INLINE void wl_absorb_on_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 {
 	/* into a closed window it sends probes, which are not absorbed and of which no progress is expected */
-	if (f->state != WL_FLOW_ACTIVE || wl_after(seq, f->una) || f->una == f->nxt || wl_is_closed(f))
+	if (f->state != WL_FLOW_ACTIVE || wl_after(seq, f->una) || !wl_absorb_has_unshown(f) || wl_is_closed(f))
 		return;
 	if (!(f->flags & WL_FLOW_UNA_RETRANS)) {
 		f->flags |= WL_FLOW_UNA_RETRANS;
@@ -31,7 +38,7 @@ WL_INLINE void wl_absorb_on_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 now_us
 	} else if (f->una_retrans < WL_ABSORB_RETRANS) {
 		f->una_retrans++;
 		/* what is measured meanwhile must not put it off */
-		f->una_deadline_us = now_us + wl_rto_us(f);
+		f->una_deadline_us = now_us + wl_min(wl_rto_us(f), wl_max(WL_ABSORB_MAX_US, 2 * f->min_rtt_us));
 	}
 }
 
@@ -39,7 +46,7 @@ WL_INLINE void wl_absorb_on_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 now_us
 WL_INLINE int wl_absorb_is_waiting(const struct wl_flow *f)
 {
 	return (f->flags & WL_FLOW_UNA_RETRANS) && f->una_retrans == WL_ABSORB_RETRANS &&
-	       f->state == WL_FLOW_ACTIVE;
+	       f->state == WL_FLOW_ACTIVE && wl_absorb_has_unshown(f);
 }
 
 /* Time until the flow must be handed back if una does not move; valid while the box waits. */

@@ -276,13 +276,15 @@ WL_INLINE wl_u32 wl_snd_max(const struct wl_flow *f)
 
 WL_INLINE enum wl_ack_kind wl_ack_kind(const struct wl_flow *f, wl_u32 ack)
 {
+	wl_u32 newest = wl_newest_ack(f);
+
 	if (wl_after(ack, wl_snd_max(f)))
 		return WL_ACK_OUTSIDE;
-	if (wl_after(ack, f->una))
+	if (wl_after(ack, newest))
 		return WL_ACK_ADVANCE;
-	if (ack == f->una)
+	if (ack == newest)
 		return WL_ACK_SAME;
-	return f->una - ack <= WL_CWND_MAX_BYTES ? WL_ACK_STALE : WL_ACK_OUTSIDE;
+	return newest - ack <= WL_CWND_MAX_BYTES ? WL_ACK_STALE : WL_ACK_OUTSIDE;
 }
 
 /*
@@ -311,7 +313,7 @@ WL_INLINE int wl_is_closed(const struct wl_flow *f)
  */
 WL_INLINE void wl_offered(struct wl_flow *f, wl_u32 ack, wl_u32 edge, wl_u32 now_us)
 {
-	int is_newest = wl_after(ack, f->una) || edge == ack;
+	int is_newest = wl_after(ack, wl_newest_ack(f)) || edge == ack;
 
 	if (!is_newest || !wl_before(edge + (1u << f->rcv_wscale), f->rcv_edge))
 		edge = wl_seq_max(f->rcv_edge, edge);

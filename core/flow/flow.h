@@ -282,6 +282,12 @@ WL_INLINE int wl_is_acked_in_part(const struct wl_flow *f)
 	return wl_after(f->acked, f->una);
 }
 
+/* The receiver's newest acknowledgement. Of a flow that is only watched una is. */
+WL_INLINE wl_u32 wl_newest_ack(const struct wl_flow *f)
+{
+	return f->mode == WL_MODE_ENFORCE && wl_is_acked_in_part(f) ? f->acked : f->una;
+}
+
 /* Blocks that were reported before are looked at again from their begin when they are reported once more. */
 WL_INLINE void wl_sack_cache_forget(struct wl_flow *f)
 {

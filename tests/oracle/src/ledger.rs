@@ -311,7 +311,9 @@ impl Ledger {
     fn show(&mut self, out: &Parsed<'_>, window: i64) -> bool {
         let acked = self.offset_of_server(out.ack);
         let seq = self.client_offset(out.seq);
-        if acked < self.shown_una || acked > self.server_max() {
+        // what ends before what the server has acknowledged it refuses (RFC 9293, section 3.10.7.4)
+        let is_refused = seq + (out.payload.len() as i64) < self.server_acks.high;
+        if is_refused || acked < self.shown_una || acked > self.server_max() {
             return false;
         }
         self.shown_una = acked;

@@ -214,13 +214,13 @@ proptest! {
         base in prop_oneof![any::<u32>(), Just(u32::MAX - 20_000)],
         seed in any::<u64>(),
         loss in 0u64..20,
-        packet_segs in 2u32..40,
+        packet_segs in 2u32..20,
     ) {
         let mut rng = seed | 1;
         let mut random = move || { rng ^= rng << 13; rng ^= rng >> 7; rng ^= rng << 17; rng };
         let (mut by_packet, mut by_segment) = (flow(base), flow(base));
         for f in [&mut by_packet, &mut by_segment] {
-            f.state_mut().decision.cwnd_bytes = 40 * MSS;
+            f.state_mut().decision.cwnd_bytes = 20 * MSS;
         }
         let total = 400;
         let mut receiver = Receiver::default();
@@ -236,8 +236,8 @@ proptest! {
                     wire.insert((now + 40_000 + (r >> 32) as u32 % 3000, order), seg);
                 }
             };
-            if sent < total && by_packet.state().nxt.wrapping_sub(by_packet.state().una) < 40 * MSS {
-                let room = 40 - by_packet.state().nxt.wrapping_sub(by_packet.state().una) / MSS;
+            if sent < total && by_packet.state().nxt.wrapping_sub(by_packet.state().una) < 20 * MSS {
+                let room = 20 - by_packet.state().nxt.wrapping_sub(by_packet.state().una) / MSS;
                 let segs = (1 + random() as u32 % packet_segs).min(total - sent).min(room);
                 by_packet.send(seq(sent + segs), now);
                 for seg in sent..sent + segs {
