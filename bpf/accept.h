@@ -150,7 +150,7 @@ static __always_inline int wl_sender_has_room(const struct wl_flow *f, __u32 end
 /*
  * Would the sender take this reset (RFC 5961, section 3.2)? It must be for the byte that it expects: the one behind what it
  * has acknowledged, or behind all that was observed, if that is still on its way. Of flows that are only watched that is not
- * known: whoever knows what is in flight is believed.
+ * known: a reset with a number of what is in flight is believed.
  */
 static __always_inline int wl_is_reset_of_receiver(const struct wl_flow *f, const struct wl_packet *p)
 {

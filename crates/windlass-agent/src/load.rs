@@ -59,7 +59,7 @@ fn own_mark(ifindex: u32) -> u32 {
     0x771d_0000 | (ifindex & 0xffff)
 }
 
-/// A key that nobody can guess.
+/// A random key.
 fn random_key() -> Result<[u64; 2]> {
     let source = Path::new("/dev/urandom");
     let mut bytes = [0; 16];

@@ -100,7 +100,7 @@ impl Lock {
 }
 
 /// Locks a folder of pins, which processes with another /run see as well, in this way (LOCK_EX or LOCK_SH), within this time. A lock
-/// that another user holds, who opened the folder while an older version let it, counts for nothing: it is not waited for.
+/// that another user holds, who opened the folder while an older version let it, is ignored: it is not waited for.
 ///
 /// # Errors
 /// [`Error::Locked`]: a process of ours has it.
