@@ -39,13 +39,4 @@
 #define WL_IP_DF 0x4000
 #define WL_IPV6_LABEL_MASK 0xfffffu
 
-#define WL_TCP_FIN 0x01
-#define WL_TCP_SYN 0x02
-#define WL_TCP_RST 0x04
-#define WL_TCP_PSH 0x08
-#define WL_TCP_ACK 0x10
-#define WL_TCP_URG 0x20
-#define WL_TCP_ECE 0x40
-#define WL_TCP_CWR 0x80
-
 #endif

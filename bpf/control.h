@@ -4,7 +4,7 @@
 #define WL_BPF_CONTROL_H
 
 #include "flows.h"
-#include "learn.h"
+#include "../core/box/learn.h"
 
 /* An ACK of a controlled flow: scoreboard, algorithm, edge. Returns wait_us of wl_loss_detect(). */
 static __always_inline __u32 wl_control(struct wl_flow *f, __u32 id, struct wl_scratch *s, __u64 now_ns)

@@ -22,22 +22,22 @@ static __always_inline __u8 wl_syn_flags(const struct wl_packet *p)
 {
 	__u8 flags = WL_SYN_SEEN;
 
-	if (p->options.has_wscale)
+	if (p->tcp.options.has_wscale)
 		flags |= WL_SYN_WSCALE;
-	if (p->options.has_sack_permitted)
+	if (p->tcp.options.has_sack_permitted)
 		flags |= WL_SYN_SACK;
-	if (p->options.has_ts)
+	if (p->tcp.options.has_ts)
 		flags |= WL_SYN_TIMESTAMPS;
 	/* a client may offer MPTCP to anyone; whose answer does not take it up has made it plain TCP (RFC 8684, section 3.1) */
-	if (p->options.is_foreign || (p->options.is_mptcp && (p->flags & WL_TCP_ACK)))
+	if (p->tcp.options.is_foreign || (p->tcp.options.is_mptcp && (p->tcp.flags & WL_TCP_ACK)))
 		flags |= WL_SYN_FOREIGN;
 	/* packets of the box would have no metadata, and two tenants of the tunnel may have one name */
-	if (p->is_tunnelled)
+	if (p->tcp.is_tunnelled)
 		flags |= WL_SYN_FOREIGN;
-	if (p->ns || ((p->flags & WL_TCP_ACK) && (p->flags & WL_TCP_CWR)))
+	if (p->tcp.ns || ((p->tcp.flags & WL_TCP_ACK) && (p->tcp.flags & WL_TCP_CWR)))
 		flags |= WL_SYN_ACCECN;
-	if (p->flags & WL_TCP_ACK ? (p->flags & (WL_TCP_ECE | WL_TCP_CWR)) == WL_TCP_ECE
-				  : (p->flags & (WL_TCP_ECE | WL_TCP_CWR)) == (WL_TCP_ECE | WL_TCP_CWR))
+	if (p->tcp.flags & WL_TCP_ACK ? (p->tcp.flags & (WL_TCP_ECE | WL_TCP_CWR)) == WL_TCP_ECE
+				      : (p->tcp.flags & (WL_TCP_ECE | WL_TCP_CWR)) == (WL_TCP_ECE | WL_TCP_CWR))
 		flags |= WL_SYN_ECN;
 	return flags;
 }
@@ -83,7 +83,7 @@ static __always_inline int wl_handshake_get(const struct wl_flow_key *key, struc
 /* Does a SYN-ACK acknowledge exactly the SYN of the other side, `isn`? With `flags` 0 that is not known: it passed unobserved. */
 static __always_inline int wl_syn_answers(const struct wl_packet *p, __u8 flags, __u32 isn)
 {
-	return (p->flags & WL_TCP_ACK) && (flags & WL_SYN_SEEN) && p->ack == isn + 1;
+	return (p->tcp.flags & WL_TCP_ACK) && (flags & WL_SYN_SEEN) && p->tcp.ack == isn + 1;
 }
 
 /*
@@ -103,7 +103,7 @@ __noinline int wl_on_syn(int from_sender)
 	if (!s)
 		return -1;
 	p = &s->packet;
-	is_answer = !!(p->flags & WL_TCP_ACK);
+	is_answer = !!(p->tcp.flags & WL_TCP_ACK);
 	flags = wl_syn_flags(p);
 	wl_handshake_get(&p->key, &fresh);
 	answers = from_sender ? wl_syn_answers(p, fresh.rcv_flags, fresh.rcv_isn)
@@ -112,8 +112,8 @@ __noinline int wl_on_syn(int from_sender)
 		wl_count(WL_C_PASS_SYN_OUTSIDE);
 		return 0;
 	}
-	is_same = from_sender ? (fresh.snd_flags & WL_SYN_SEEN) && p->seq == fresh.snd_isn
-			      : (fresh.rcv_flags & WL_SYN_SEEN) && p->seq == fresh.rcv_isn;
+	is_same = from_sender ? (fresh.snd_flags & WL_SYN_SEEN) && p->tcp.seq == fresh.snd_isn
+			      : (fresh.rcv_flags & WL_SYN_SEEN) && p->tcp.seq == fresh.rcv_isn;
 	/* a first SYN opens a new connection, unless it is a retransmission */
 	if (!is_answer && !is_same)
 		fresh.is_missed = 0;
@@ -124,24 +124,24 @@ __noinline int wl_on_syn(int from_sender)
 	fresh.is_mid_stream = 0;
 	if (from_sender) {
 		if (is_same)
-			flags |= wl_syn_again(fresh.snd_flags, fresh.snd_wscale, flags, p->options.wscale,
+			flags |= wl_syn_again(fresh.snd_flags, fresh.snd_wscale, flags, p->tcp.options.wscale,
 					      is_answer);
 		else
-			fresh.header = p->header;
-		wl_handshake_sent(&fresh, p->seq, now_us);
-		fresh.snd_mss_bytes = p->options.mss_bytes;
+			fresh.header = p->tcp.header;
+		wl_handshake_sent(&fresh, p->tcp.seq, now_us);
+		fresh.snd_mss_bytes = p->tcp.options.mss_bytes;
 		fresh.snd_flags |= flags;
-		fresh.snd_wscale = p->options.wscale;
+		fresh.snd_wscale = p->tcp.options.wscale;
 	} else {
 		if (is_same)
-			flags |= wl_syn_again(fresh.rcv_flags, fresh.rcv_wscale, flags, p->options.wscale,
+			flags |= wl_syn_again(fresh.rcv_flags, fresh.rcv_wscale, flags, p->tcp.options.wscale,
 					      is_answer);
-		fresh.rcv_isn = p->seq;
-		fresh.rcv_mss_bytes = p->options.mss_bytes;
+		fresh.rcv_isn = p->tcp.seq;
+		fresh.rcv_mss_bytes = p->tcp.options.mss_bytes;
 		fresh.rcv_flags = flags;
-		fresh.rcv_wscale = p->options.wscale;
+		fresh.rcv_wscale = p->tcp.options.wscale;
 		if (is_answer)
-			fresh.rtt_us = wl_handshake_rtt_us(&fresh, p->ack, now_us);
+			fresh.rtt_us = wl_handshake_rtt_us(&fresh, p->tcp.ack, now_us);
 	}
 	bpf_map_update_elem(&wl_handshakes, &p->key, &fresh, BPF_ANY);
 	return answers;
@@ -415,10 +415,10 @@ __noinline int wl_forget_old(__u32 base)
  */
 static __always_inline int wl_has_begun(const struct wl_packet *p, const struct wl_handshake *h, int from_sender)
 {
-	__u32 first = from_sender ? p->seq : p->ack;
-	__u32 other = from_sender ? p->ack : p->seq;
+	__u32 first = from_sender ? p->tcp.seq : p->tcp.ack;
+	__u32 other = from_sender ? p->tcp.ack : p->tcp.seq;
 
-	return h->is_answered && (p->flags & WL_TCP_ACK) && !(p->flags & WL_TCP_RST) &&
+	return h->is_answered && (p->tcp.flags & WL_TCP_ACK) && !(p->tcp.flags & WL_TCP_RST) &&
 	       first - (h->snd_isn + 1) <= WL_ADOPT_WINDOW_BYTES &&
 	       other - (h->rcv_isn + 1) <= WL_ADOPT_WINDOW_BYTES;
 }
@@ -429,15 +429,15 @@ static __always_inline int wl_has_begun(const struct wl_packet *p, const struct 
  */
 static __always_inline int wl_goes_on(const struct wl_packet *p, struct wl_handshake *h, int from_sender)
 {
-	if ((p->flags & (WL_TCP_FIN | WL_TCP_RST | WL_TCP_ACK)) != WL_TCP_ACK)
+	if ((p->tcp.flags & (WL_TCP_FIN | WL_TCP_RST | WL_TCP_ACK)) != WL_TCP_ACK)
 		return 0;
 	if (!from_sender)
 		return h->is_mid_stream &&
-		       p->ack - h->snd_isn + WL_MID_STREAM_WINDOW_BYTES <= 2 * WL_MID_STREAM_WINDOW_BYTES;
-	if (!p->payload_bytes || h->is_mid_stream || h->is_missed || h->snd_flags || h->rcv_flags)
+		       p->tcp.ack - h->snd_isn + WL_MID_STREAM_WINDOW_BYTES <= 2 * WL_MID_STREAM_WINDOW_BYTES;
+	if (!p->tcp.payload_bytes || h->is_mid_stream || h->is_missed || h->snd_flags || h->rcv_flags)
 		return 0;
 	h->is_mid_stream = 1;
-	h->snd_isn = p->seq + p->payload_bytes;
+	h->snd_isn = p->tcp.seq + p->tcp.payload_bytes;
 	bpf_map_update_elem(&wl_handshakes, &p->key, h, BPF_NOEXIST);
 	return 0;
 }
@@ -529,7 +529,7 @@ __noinline __u32 wl_adopt(int from_sender)
 		wl_count(WL_C_PASS_UNKNOWN_FLOW);
 		return WL_NO_FLOW;
 	}
-	base = h->is_mid_stream ? p->ack : h->snd_isn + 1;
+	base = h->is_mid_stream ? p->tcp.ack : h->snd_isn + 1;
 	if (h->is_missed) {
 		wl_count(h->is_over_share ? WL_C_PASS_TABLE_SHARE : WL_C_PASS_TABLE_FULL);
 		return WL_NO_FLOW;
@@ -578,12 +578,12 @@ __noinline __u32 wl_adopt(int from_sender)
 	if (h->is_mid_stream) {
 		wl_only_watch(f, id, WL_C_FLOWS_MID_STREAM);
 		f->is_older = 1;
-		f->rcv_seq = p->seq;
+		f->rcv_seq = p->tcp.seq;
 	}
 	f->snd_ack = f->rcv_seq;
 	now_ns = bpf_ktime_get_ns();
 	f->sent_at_us = now_ns / 1000;
-	wl_rtt_begin(f, from_sender ? h->rtt_us : wl_handshake_rtt_us(h, p->ack, f->sent_at_us));
+	wl_rtt_begin(f, from_sender ? h->rtt_us : wl_handshake_rtt_us(h, p->tcp.ack, f->sent_at_us));
 	f->edge = base;
 	f->rcv_edge = base;
 	f->edge_used_until = base;

@@ -48,7 +48,7 @@ static long wl_intact_step(__u32 i, void *ctx)
 /* Length of the TCP segment in the packet that was parsed. */
 static __always_inline __u32 wl_segment_bytes(const struct wl_packet *p)
 {
-	return WL_TCP_LEN + p->opt_bytes + p->payload_bytes;
+	return WL_TCP_LEN + p->opt_bytes + p->tcp.payload_bytes;
 }
 
 /* The sum of its pseudo-header. */

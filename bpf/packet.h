@@ -4,7 +4,7 @@
 #define WL_BPF_PACKET_H
 
 #include "bpf.h"
-#include "../core/flow/options.h"
+#include "../core/box/segment.h"
 #include "../core/flow/watch.h"
 
 #define WL_RECENT_SHIFT 8
@@ -12,23 +12,14 @@
 
 struct wl_packet {
 	struct wl_flow_key key; /* seen from the packet's own sender until turned */
-	__u32 seq;
-	__u32 ack;
+	struct wl_segment tcp;
 	__u32 l4_off;
 	__u32 payload_off;
-	__u32 payload_bytes;
 	__u32 opt_bytes;
-	__u16 window_field;
 	__u16 flags_be; /* data offset and flags as on the wire: the 16-bit word at offset 12 */
-	__u8 flags;
-	__u8 ns; /* the AE bit */
-	__u8 is_ipv6;
-	__u8 is_tunnelled; /* of a SYN: its device takes the tunnel's key from metadata beside the packet */
-	__u8 has_news; /* of a controlled sender: an acknowledgement or a window that no packet of it carried before */
 	__u16 vlan; /* vlan.h */
 	__u16 check; /* as on the wire */
-	struct wl_header header; /* seen from the packet's own sender */
-	struct wl_options options;
+	__u8 is_ipv6;
 	union {
 		__u8 opt[WL_OPT_BUFFER_BYTES]; /* options as they came, padded with zeros */
 		__u64 opt_words[WL_OPT_BUFFER_BYTES / 8];

@@ -104,7 +104,7 @@ static __always_inline int wl_parse_options(struct __sk_buff *skb, struct wl_pac
 	__u32 bytes = p->opt_bytes;
 	__u8 *head = bytes == WL_TS_ALONE_BYTES ? wl_pull(skb, off + WL_TS_ALONE_BYTES) : 0;
 
-	if (head && wl_options_ts_alone(head + off, &p->options))
+	if (head && wl_options_ts_alone(head + off, &p->tcp.options))
 		return 0;
 	__builtin_memset(p->opt, 0, sizeof(p->opt));
 	bytes -= 1;
@@ -112,7 +112,7 @@ static __always_inline int wl_parse_options(struct __sk_buff *skb, struct wl_pac
 	bytes += 1;
 	if (bytes > WL_TCP_OPT_MAX || bpf_skb_load_bytes(skb, off, p->opt, bytes))
 		return -1;
-	wl_options_read(p->opt, p->opt_bytes, &p->options);
+	wl_options_read(p->opt, p->opt_bytes, &p->tcp.options);
 	return 0;
 }
 
@@ -121,13 +121,13 @@ static __always_inline int wl_parse_options(struct __sk_buff *skb, struct wl_pac
 /* Takes over what stands before and beside the IP header; `eth`: the Ethernet header. */
 static __always_inline void wl_parse_link(struct __sk_buff *skb, struct wl_packet *p, const __u8 *eth)
 {
-	__builtin_memset(&p->header, 0, sizeof(p->header));
-	__builtin_memcpy(p->header.rcv_mac, eth, 6);
-	__builtin_memcpy(p->header.snd_mac, eth + 6, 6);
+	__builtin_memset(&p->tcp.header, 0, sizeof(p->tcp.header));
+	__builtin_memcpy(p->tcp.header.rcv_mac, eth, 6);
+	__builtin_memcpy(p->tcp.header.snd_mac, eth + 6, 6);
 	if (!skb->vlan_present)
 		return;
-	p->header.vlan_tci = skb->vlan_tci;
-	p->header.has_service_tag = skb->vlan_proto == bpf_htons(WL_ETH_P_8021AD);
+	p->tcp.header.vlan_tci = skb->vlan_tci;
+	p->tcp.header.has_service_tag = skb->vlan_proto == bpf_htons(WL_ETH_P_8021AD);
 }
 
 #define WL_IPV6_JUMBO_BYTES 8u /* the hop-by-hop header of a super-packet whose length does not fit (RFC 2675) */
@@ -186,9 +186,9 @@ __noinline int wl_parse(struct __sk_buff *skb)
 		if (!l3_bytes && skb->gso_size)
 			l3_bytes = skb->len - WL_ETH_LEN;
 		l4_off = WL_ETH_LEN + WL_IPV4_LEN;
-		p->header.ttl = ip->ttl;
-		p->header.tos = ip->tos & ~WL_ECN_MASK;
-		p->header.may_fragment = !(ip->frag_off_be & bpf_htons(WL_IP_DF));
+		p->tcp.header.ttl = ip->ttl;
+		p->tcp.header.tos = ip->tos & ~WL_ECN_MASK;
+		p->tcp.header.may_fragment = !(ip->frag_off_be & bpf_htons(WL_IP_DF));
 		p->is_ipv6 = 0;
 		wl_mapped(p->key.snd_addr, ip->saddr_be);
 		wl_mapped(p->key.rcv_addr, ip->daddr_be);
@@ -219,9 +219,9 @@ __noinline int wl_parse(struct __sk_buff *skb)
 			return WL_C_PASS_NOT_TCP;
 		if (head[WL_ETH_LEN] >> 4 != 6)
 			return WL_C_PASS_MALFORMED;
-		p->header.ttl = ip->hop_limit;
-		p->header.tos = bpf_ntohl(ip->version_class_flow_be) >> 20 & ~WL_ECN_MASK;
-		p->header.flow_label = bpf_ntohl(ip->version_class_flow_be) & WL_IPV6_LABEL_MASK;
+		p->tcp.header.ttl = ip->hop_limit;
+		p->tcp.header.tos = bpf_ntohl(ip->version_class_flow_be) >> 20 & ~WL_ECN_MASK;
+		p->tcp.header.flow_label = bpf_ntohl(ip->version_class_flow_be) & WL_IPV6_LABEL_MASK;
 		p->is_ipv6 = 1;
 		__builtin_memcpy(p->key.snd_addr, ip->saddr, 16);
 		__builtin_memcpy(p->key.rcv_addr, ip->daddr, 16);
@@ -239,24 +239,24 @@ __noinline int wl_parse(struct __sk_buff *skb)
 		return WL_C_PASS_MALFORMED;
 	p->l4_off = l4_off;
 	p->payload_off = l4_off + opt_bytes;
-	p->payload_bytes = l3_bytes + WL_ETH_LEN - p->payload_off;
+	p->tcp.payload_bytes = l3_bytes + WL_ETH_LEN - p->payload_off;
 	opt_bytes -= WL_TCP_LEN;
 	p->opt_bytes = opt_bytes;
 	p->key.snd_port_be = tcp->source_be;
 	p->key.rcv_port_be = tcp->dest_be;
 	p->key.ifindex = skb->ifindex;
-	p->seq = bpf_ntohl(tcp->seq_be);
-	p->ack = bpf_ntohl(tcp->ack_be);
-	p->window_field = bpf_ntohs(tcp->window_be);
+	p->tcp.seq = bpf_ntohl(tcp->seq_be);
+	p->tcp.ack = bpf_ntohl(tcp->ack_be);
+	p->tcp.window_field = bpf_ntohs(tcp->window_be);
 	p->check = tcp->check;
 	p->flags_be = tcp->flags_be;
-	p->flags = bpf_ntohs(tcp->flags_be) & 0xff;
-	p->ns = (bpf_ntohs(tcp->flags_be) >> 8) & 1;
-	p->is_tunnelled = (p->flags & WL_TCP_SYN) && wl_is_tunnelled(skb);
-	__builtin_memset(&p->options, 0, sizeof(p->options));
+	p->tcp.flags = bpf_ntohs(tcp->flags_be) & 0xff;
+	p->tcp.ns = (bpf_ntohs(tcp->flags_be) >> 8) & 1;
+	p->tcp.is_tunnelled = (p->tcp.flags & WL_TCP_SYN) && wl_is_tunnelled(skb);
+	__builtin_memset(&p->tcp.options, 0, sizeof(p->tcp.options));
 	if (opt_bytes && wl_parse_options(skb, p, l4_off + WL_TCP_LEN))
 		return WL_C_PASS_MALFORMED;
-	return p->options.is_bad ? WL_C_PASS_BAD_OPTIONS : 0;
+	return p->tcp.options.is_bad ? WL_C_PASS_BAD_OPTIONS : 0;
 }
 
 /* Turns the key of a packet of the receiver round, so that it names the flow of the sender. */

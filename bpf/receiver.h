@@ -7,7 +7,7 @@
 #include "../core/window/rwnd.h"
 #include "control.h"
 #include "intact.h"
-#include "learn.h"
+#include "../core/box/learn.h"
 #include "rewrite.h"
 
 /*
@@ -16,13 +16,13 @@
  */
 static __always_inline void wl_read_sack(const struct wl_flow *f, struct wl_packet *p, struct wl_ack *a)
 {
-	__u32 at = p->options.sack_off + 2;
+	__u32 at = p->tcp.options.sack_off + 2;
 
 	a->sack_count = 0;
-	if (!(f->flags & WL_FLOW_SACK) || p->options.sack_len < 10)
+	if (!(f->flags & WL_FLOW_SACK) || p->tcp.options.sack_len < 10)
 		return;
 	for (int i = 0; i < WL_SACK_BLOCKS; i++) {
-		if (2 + 8 * (i + 1) > p->options.sack_len)
+		if (2 + 8 * (i + 1) > p->tcp.options.sack_len)
 			break;
 		WL_MASK(at, 63);
 		if (at > 40)
@@ -65,9 +65,9 @@ static __always_inline void wl_follow_policy(struct wl_flow *f, __u32 id, __u64 
 			f->snd_window_field = 0;
 			f->snd_window_max_field = 0;
 			if (s) {
-				f->rcv_seq = s->packet.seq;
+				f->rcv_seq = s->packet.tcp.seq;
 				f->snd_ack = f->rcv_seq;
-				f->rcv_tsval = s->packet.options.tsval;
+				f->rcv_tsval = s->packet.tcp.options.tsval;
 			}
 		} else if (mode == WL_MODE_ENFORCE) {
 			wl_leave_begin(f, fack, now_us);
@@ -91,10 +91,10 @@ static __always_inline __u16 wl_window_to_show(struct wl_flow *f, const struct w
 {
 	__u32 room = wl_after(f->edge, ack) ? f->edge - ack : 0;
 	/* the receiver's own edge, counted from what is shown; with nothing held back, its own field again */
-	__u32 offered = (p->ack - ack + ((__u32)p->window_field << f->rcv_wscale)) >> f->rcv_wscale;
+	__u32 offered = (p->tcp.ack - ack + ((__u32)p->tcp.window_field << f->rcv_wscale)) >> f->rcv_wscale;
 	__u32 field = wl_rwnd_field(room, f->rcv_wscale, offered < 0xffff ? offered : 0xffff);
 
-	if (field != p->window_field)
+	if (field != p->tcp.window_field)
 		wl_count(WL_C_WINDOW_REWRITTEN);
 	wl_edge_shown(f, now_ns, ack + (field << f->rcv_wscale));
 	return field;
@@ -106,12 +106,12 @@ static __always_inline void wl_show_window(struct __sk_buff *skb, struct wl_flow
 {
 	__u16 field = wl_window_to_show(f, p, ack, now_ns);
 
-	wl_rewrite16(skb, p->l4_off, WL_TCP_WINDOW_OFF, bpf_htons(p->window_field), bpf_htons(field));
+	wl_rewrite16(skb, p->l4_off, WL_TCP_WINDOW_OFF, bpf_htons(p->tcp.window_field), bpf_htons(field));
 }
 
 static __always_inline void wl_show_no_sack(struct __sk_buff *skb, const struct wl_packet *p)
 {
-	if (!p->options.sack_len)
+	if (!p->tcp.options.sack_len)
 		return;
 	wl_count(WL_C_SACK_HIDDEN);
 	wl_hide_sack(skb);
@@ -120,7 +120,7 @@ static __always_inline void wl_show_no_sack(struct __sk_buff *skb, const struct 
 /* The word of the packet's flags without ECE, if that was negotiated. */
 static __always_inline __u16 wl_flags_to_show_be(const struct wl_flow *f, const struct wl_packet *p)
 {
-	if (!(f->flags & WL_FLOW_ECN) || !(p->flags & WL_TCP_ECE))
+	if (!(f->flags & WL_FLOW_ECN) || !(p->tcp.flags & WL_TCP_ECE))
 		return p->flags_be;
 	wl_count(WL_C_ECE_HIDDEN);
 	return p->flags_be & ~bpf_htons(WL_TCP_ECE);
@@ -137,9 +137,9 @@ static __always_inline void wl_show(struct __sk_buff *skb, struct wl_flow *f, co
 				    __u64 now_ns)
 {
 	__u16 field = wl_window_to_show(f, p, ack, now_ns);
-	union wl_tcp_ack_words from = { .ack_be = bpf_htonl(p->ack),
+	union wl_tcp_ack_words from = { .ack_be = bpf_htonl(p->tcp.ack),
 					.flags_be = p->flags_be,
-					.window_be = bpf_htons(p->window_field) };
+					.window_be = bpf_htons(p->tcp.window_field) };
 	union wl_tcp_ack_words to = { .ack_be = bpf_htonl(ack),
 				      .flags_be = wl_flags_to_show_be(f, p),
 				      .window_be = bpf_htons(field) };
@@ -153,32 +153,32 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 {
 	struct wl_packet *p = &s->packet;
 	struct wl_ack *a = &s->ack;
-	enum wl_ack_kind kind = wl_ack_kind(f, p->ack);
-	int is_pure = !p->payload_bytes && !(p->flags & (WL_TCP_FIN | WL_TCP_URG));
+	enum wl_ack_kind kind = wl_ack_kind(f, p->tcp.ack);
+	int is_pure = !p->tcp.payload_bytes && !(p->tcp.flags & (WL_TCP_FIN | WL_TCP_URG));
 	__u32 edge = f->edge;
 	__u32 wait_us;
 	int progress, reports;
 
 	if (kind == WL_ACK_OUTSIDE) {
 		wl_count(WL_C_PASS_ACK_OUTSIDE);
-		wl_track_beyond(f, p->ack);
+		wl_track_beyond(f, p->tcp.ack);
 		return WL_TC_PASS;
 	}
 	if (kind != WL_ACK_ADVANCE && wl_absorb_is_overdue(f, now_ns / 1000))
 		wl_hand_back(id, WL_C_BYPASS_NO_PROGRESS);
-	a->ack = p->ack;
+	a->ack = p->tcp.ack;
 	wl_read_sack(f, p, a);
 	if (kind == WL_ACK_STALE) {
 		if (f->state != WL_FLOW_ACTIVE) {
 			/* the bypass may have begun before the sender was shown una: to it this may be news */
-			wl_show_window(skb, f, p, p->ack, now_ns);
+			wl_show_window(skb, f, p, p->tcp.ack, now_ns);
 			return WL_TC_PASS;
 		}
 		/* what it reports to have arrived twice no other ACK repeats */
 		wl_track_dsack(f, a);
 		if (!is_pure) {
 			/* overtaken, yet no older than what the sender was shown: its window is not the one in force */
-			if (!wl_before(p->ack, f->shown_una)) {
+			if (!wl_before(p->tcp.ack, f->shown_una)) {
 				wl_show(skb, f, p, f->shown_una, now_ns);
 			} else {
 				wl_show_no_sack(skb, p);
@@ -190,10 +190,10 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		return WL_TC_DROP;
 	}
 	a->now_us = now_ns / 1000;
-	a->window_bytes = (__u32)p->window_field << f->rcv_wscale;
-	a->says_more = !is_pure || wl_after(p->ack + a->window_bytes, f->rcv_edge);
-	a->has_ece = !!(p->flags & WL_TCP_ECE);
-	wl_offered(f, p->ack, p->ack + a->window_bytes, a->now_us);
+	a->window_bytes = (__u32)p->tcp.window_field << f->rcv_wscale;
+	a->says_more = !is_pure || wl_after(p->tcp.ack + a->window_bytes, f->rcv_edge);
+	a->has_ece = !!(p->tcp.flags & WL_TCP_ECE);
+	wl_offered(f, p->tcp.ack, p->tcp.ack + a->window_bytes, a->now_us);
 	wait_us = wl_control(f, id, s, now_ns);
 	if (wl_track_hole_stays(f, a->now_us))
 		wl_bypass(f, WL_C_BYPASS_GAP);
@@ -203,14 +203,14 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		f->shown_una = f->una;
 		f->shown_at_us = now_ns / 1000;
 		f->untold = 0;
-		wl_show_window(skb, f, p, p->ack, now_ns);
+		wl_show_window(skb, f, p, p->tcp.ack, now_ns);
 		/* what the sender had to repair may be the clock's from here on */
 		wl_bypass_check(f);
 		wl_arm_next(f, id, now_ns, wait_us);
 		return WL_TC_PASS;
 	}
 	/* a report is left to the clock; not with a FIN, whose acknowledgement is the receiver's alone */
-	reports = is_pure && p->window_field && !(f->flags & WL_FLOW_FIN) && wl_probed_owes(f) &&
+	reports = is_pure && p->tcp.window_field && !(f->flags & WL_FLOW_FIN) && wl_probed_owes(f) &&
 		  wl_clock_runs(now_ns);
 	/* what is held back only the clock would show */
 	progress = !reports &&
@@ -222,13 +222,13 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 	 * Everything else that repeats an ACK passes: an answer to a keep-alive or a zero-window probe, a window
 	 * update, a challenge ACK.
 	 */
-	if (reports || (is_pure && !progress && f->una != f->nxt && p->window_field && f->edge == edge &&
-			(kind == WL_ACK_ADVANCE || p->options.sack_len || !(f->flags & WL_FLOW_SACK)))) {
+	if (reports || (is_pure && !progress && f->una != f->nxt && p->tcp.window_field && f->edge == edge &&
+			(kind == WL_ACK_ADVANCE || p->tcp.options.sack_len || !(f->flags & WL_FLOW_SACK)))) {
 		wl_count(kind == WL_ACK_ADVANCE ? WL_C_ACKS_HELD : WL_C_ACKS_ABSORBED);
 		return WL_TC_DROP;
 	}
 	f->untold = 0;
-	wl_show(skb, f, p, f->una == f->nxt ? p->ack : f->shown_una, now_ns);
+	wl_show(skb, f, p, f->una == f->nxt ? p->tcp.ack : f->shown_una, now_ns);
 	return WL_TC_PASS;
 }
 
@@ -256,12 +256,12 @@ __noinline int wl_show_leaving(struct __sk_buff *skb, __u32 id)
 		return 0;
 	/* what scaling has rounded up is never taken back, nor is it added to at each ACK */
 	shown = wl_seq_max(f->edge, f->near_shown_edge);
-	field = wl_rwnd_field(shown - p->ack, f->rcv_wscale, p->window_field);
-	f->near_shown_edge = wl_seq_max(f->near_shown_edge, p->ack + (field << f->rcv_wscale));
-	if (field == p->window_field)
+	field = wl_rwnd_field(shown - p->tcp.ack, f->rcv_wscale, p->tcp.window_field);
+	f->near_shown_edge = wl_seq_max(f->near_shown_edge, p->tcp.ack + (field << f->rcv_wscale));
+	if (field == p->tcp.window_field)
 		return 0;
 	wl_count(WL_C_WINDOW_REWRITTEN);
-	wl_rewrite16(skb, p->l4_off, WL_TCP_WINDOW_OFF, bpf_htons(p->window_field), bpf_htons(field));
+	wl_rewrite16(skb, p->l4_off, WL_TCP_WINDOW_OFF, bpf_htons(p->tcp.window_field), bpf_htons(field));
 	return 0;
 }
 
@@ -269,15 +269,15 @@ __noinline int wl_show_leaving(struct __sk_buff *skb, __u32 id)
 static __always_inline void wl_watch_receiver(struct __sk_buff *skb, struct wl_flow *f, __u32 id,
 					      const struct wl_packet *p)
 {
-	enum wl_ack_kind kind = p->flags & WL_TCP_ACK ? wl_ack_kind(f, p->ack) : WL_ACK_STALE;
-	__u64 now_ns = wl_watch_ends_timing(f, p->ack) ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
+	enum wl_ack_kind kind = p->tcp.flags & WL_TCP_ACK ? wl_ack_kind(f, p->tcp.ack) : WL_ACK_STALE;
+	__u64 now_ns = wl_watch_ends_timing(f, p->tcp.ack) ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
 
 	f->seen_at_us = now_ns / 1000;
 	if (kind == WL_ACK_OUTSIDE && f->mode == WL_MODE_WATCH)
 		wl_count(WL_C_PASS_ACK_OUTSIDE);
 	if (kind < WL_ACK_SAME)
 		return;
-	wl_watch_ack(f, p->ack, p->ack + ((__u32)p->window_field << f->rcv_wscale), now_ns / 1000);
+	wl_watch_ack(f, p->tcp.ack, p->tcp.ack + ((__u32)p->tcp.window_field << f->rcv_wscale), now_ns / 1000);
 	if (f->is_leaving)
 		wl_show_leaving(skb, id);
 	if (!f->is_leaving)
@@ -295,7 +295,7 @@ static __always_inline void wl_doubt(struct wl_flow *f)
 /* Does the packet acknowledge what is in flight, or all before it? */
 static __always_inline int wl_acknowledges(const struct wl_flow *f, const struct wl_packet *p)
 {
-	return (p->flags & WL_TCP_ACK) && wl_ack_kind(f, p->ack) >= WL_ACK_SAME;
+	return (p->tcp.flags & WL_TCP_ACK) && wl_ack_kind(f, p->tcp.ack) >= WL_ACK_SAME;
 }
 
 /* One packet of the receiver of flow `id`, parsed in the scratch, its key turned. */
@@ -325,8 +325,8 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 		wl_count(WL_C_PASS_BAD_CHECKSUM);
 		goto out;
 	}
-	if (p->flags & WL_TCP_RST) {
-		if (!wl_is_reset_of_receiver(f, p)) {
+	if (p->tcp.flags & WL_TCP_RST) {
+		if (!wl_is_reset_of_receiver(f, &p->tcp)) {
 			if (f->mode == WL_MODE_ENFORCE)
 				wl_count(WL_C_PASS_RST_OUTSIDE);
 			else
@@ -338,22 +338,22 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 	}
 	if (head && !wl_is_up_to_date(f, head) && (f->mode == WL_MODE_ENFORCE || wl_acknowledges(f, p)))
 		wl_follow_policy(f, id, bpf_ktime_get_ns());
-	if (f->mode == WL_MODE_ENFORCE && !wl_is_rcv_seq_acceptable(f, p)) {
+	if (f->mode == WL_MODE_ENFORCE && !wl_is_rcv_seq_acceptable(f, &p->tcp)) {
 		wl_count(WL_C_PASS_SEQ_OUTSIDE);
 		goto out;
 	}
-	if (p->flags & WL_TCP_FIN)
+	if (p->tcp.flags & WL_TCP_FIN)
 		f->flags |= WL_FLOW_RCV_FIN;
 	if (f->mode != WL_MODE_ENFORCE) {
 		wl_watch_receiver(skb, f, id, p);
 	} else {
 		now_ns = bpf_ktime_get_ns();
 		wl_seen(f, now_ns / 1000);
-		wl_learn_receiver(f, p);
-		if (p->flags & WL_TCP_ACK)
+		wl_learn_receiver(f, &p->tcp);
+		if (p->tcp.flags & WL_TCP_ACK)
 			verdict = wl_receiver_ack(skb, f, id, s, now_ns);
 	}
-	if ((f->flags & WL_FLOW_FIN) && (f->flags & WL_FLOW_RCV_FIN) && p->ack == f->fin_seq + 1) {
+	if ((f->flags & WL_FLOW_FIN) && (f->flags & WL_FLOW_RCV_FIN) && p->tcp.ack == f->fin_seq + 1) {
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 		return verdict;
 	}

@@ -61,8 +61,8 @@ __noinline int wl_hide_sack(struct __sk_buff *skb)
 	if (!s || !skb)
 		return -1;
 	p = &s->packet;
-	off = p->options.sack_off;
-	len = p->options.sack_len;
+	off = p->tcp.options.sack_off;
+	len = p->tcp.options.sack_len;
 	opt_bytes = p->opt_bytes;
 	if (!opt_bytes || opt_bytes > WL_TCP_OPT_MAX || off + len > opt_bytes)
 		return -1;

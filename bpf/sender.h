@@ -7,7 +7,7 @@
 #include "depart.h"
 #include "flows.h"
 #include "intact.h"
-#include "learn.h"
+#include "../core/box/learn.h"
 #include "rewrite.h"
 
 #define WL_PACKET_PARTS 9u /* of WL_CHUNK_BYTES, that the longest packet has: Linux makes none of 512 KiB */
@@ -63,13 +63,13 @@ static __always_inline void wl_pass_unstored(struct wl_flow *f, __u32 counter, _
 /* The sender's MSS, by segments of `bytes` of payload: SACK blocks take their place in it. At least what the core counts with. */
 static __always_inline __u32 wl_mss_of(const struct wl_packet *p, __u32 bytes)
 {
-	return wl_max(bytes + (p->options.sack_len ? p->options.sack_len + 2 : 0), WL_MSS_MIN_BYTES);
+	return wl_max(bytes + (p->tcp.options.sack_len ? p->tcp.options.sack_len + 2 : 0), WL_MSS_MIN_BYTES);
 }
 
 /* How long the segments are of which the packet has several; 0: it has one, which a shorter one may have joined (GRO). */
 static __always_inline __u32 wl_repeated_segment(struct __sk_buff *skb, const struct wl_packet *p)
 {
-	return p->payload_bytes >= 2 * skb->gso_size ? skb->gso_size : 0;
+	return p->tcp.payload_bytes >= 2 * skb->gso_size ? skb->gso_size : 0;
 }
 
 /*
@@ -78,17 +78,17 @@ static __always_inline __u32 wl_repeated_segment(struct __sk_buff *skb, const st
  */
 static __always_inline __u32 wl_lone_segment(struct __sk_buff *skb, const struct wl_packet *p)
 {
-	if (p->options.sack_len || wl_repeated_segment(skb, p))
+	if (p->tcp.options.sack_len || wl_repeated_segment(skb, p))
 		return 0;
-	return skb->gso_size ? wl_min(skb->gso_size, p->payload_bytes) : p->payload_bytes;
+	return skb->gso_size ? wl_min(skb->gso_size, p->tcp.payload_bytes) : p->tcp.payload_bytes;
 }
 
 /* Stores and records the data from `seq` on; what is before, we have. When that fails the flow is bypassed. */
 static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *f, __u32 id, struct wl_packet *p,
 					 __u32 seq, __u32 leaves_us)
 {
-	__u32 end = p->seq + p->payload_bytes;
-	__u32 seen = seq - p->seq;
+	__u32 end = p->tcp.seq + p->tcp.payload_bytes;
+	__u32 seen = seq - p->tcp.seq;
 	__u32 len = end - seq;
 	__u32 repeated, mss, why;
 
@@ -106,7 +106,7 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 	repeated = wl_repeated_segment(skb, p);
 	if (repeated) {
 		mss = wl_mss_of(p, repeated);
-		if (mss > f->mss_bytes || p->payload_bytes > 2 * repeated)
+		if (mss > f->mss_bytes || p->tcp.payload_bytes > 2 * repeated)
 			f->mss_bytes = mss;
 	}
 	if (wl_track_send(f, seq, end, leaves_us))
@@ -117,11 +117,11 @@ static __always_inline void wl_take_data(struct __sk_buff *skb, struct wl_flow *
 static __always_inline int wl_sender_conflicts(struct __sk_buff *skb, struct wl_flow *f, __u32 id,
 					       const struct wl_packet *p)
 {
-	__u32 from = wl_seq_max(p->seq, f->una);
-	__u32 to = wl_seq_min(p->seq + p->payload_bytes, f->nxt);
+	__u32 from = wl_seq_max(p->tcp.seq, f->una);
+	__u32 to = wl_seq_min(p->tcp.seq + p->tcp.payload_bytes, f->nxt);
 
 	return f->stored_chunks && wl_before(from, to) &&
-	       wl_conflicts(skb, id, from, p->payload_off + (from - p->seq), to - from);
+	       wl_conflicts(skb, id, from, p->payload_off + (from - p->tcp.seq), to - from);
 }
 
 /* The sender retransmits what begins at `seq`: from now on the clock may have to hand the flow back. */
@@ -136,8 +136,8 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 					  __u64 now_ns)
 {
 	__u32 now_us = now_ns / 1000;
-	__u32 end = p->seq + p->payload_bytes;
-	__u32 fin = !!(p->flags & WL_TCP_FIN);
+	__u32 end = p->tcp.seq + p->tcp.payload_bytes;
+	__u32 fin = !!(p->tcp.flags & WL_TCP_FIN);
 	struct wl_scratch *s = wl_scratch_get();
 	__u32 seq = f->nxt;
 	__u32 idle_us, leaves_us, first;
@@ -146,60 +146,60 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	if (!s)
 		return WL_TC_PASS;
 	/* sent again without its pointer, urgent data would be read as plain: its losses are the sender's business */
-	if ((p->flags & WL_TCP_URG) && wl_after(end, f->una)) {
-		wl_pass_unstored(f, WL_C_BYPASS_URGENT, end, wl_hold(skb, f, p->payload_bytes, now_ns));
+	if ((p->tcp.flags & WL_TCP_URG) && wl_after(end, f->una)) {
+		wl_pass_unstored(f, WL_C_BYPASS_URGENT, end, wl_hold(skb, f, p->tcp.payload_bytes, now_ns));
 		return WL_TC_PASS;
 	}
 	if (wl_absorb_is_overdue(f, now_us))
 		wl_hand_back(id, WL_C_BYPASS_NO_PROGRESS);
-	kind = wl_data_kind(f, p->seq, p->payload_bytes);
+	kind = wl_data_kind(f, p->tcp.seq, p->tcp.payload_bytes);
 	if (kind != WL_DATA_OLD && (f->flags & WL_FLOW_NOT_STORED)) {
 		wl_count(WL_C_PASS_NOT_STORED);
-		wl_pass_unstored(f, WL_C_PASS_NOT_STORED, end, wl_hold(skb, f, p->payload_bytes, now_ns));
+		wl_pass_unstored(f, WL_C_PASS_NOT_STORED, end, wl_hold(skb, f, p->tcp.payload_bytes, now_ns));
 		return WL_TC_PASS;
 	}
 	if (kind != WL_DATA_OLD && wl_sender_conflicts(skb, f, id, p)) {
 		wl_hand_back(id, WL_C_BYPASS_CONFLICT);
-		wl_pass_unstored(f, WL_C_BYPASS_CONFLICT, end, wl_hold(skb, f, p->payload_bytes, now_ns));
+		wl_pass_unstored(f, WL_C_BYPASS_CONFLICT, end, wl_hold(skb, f, p->tcp.payload_bytes, now_ns));
 		return WL_TC_PASS;
 	}
 	switch (kind) {
 	case WL_DATA_OLD:
-		wl_sender_insists(f, id, p->seq, now_ns);
+		wl_sender_insists(f, id, p->tcp.seq, now_ns);
 		/* but a byte of what it was shown as acknowledged is a keep-alive: the client answers that */
-		if (p->payload_bytes > 1 || wl_after(end, f->shown_una))
+		if (p->tcp.payload_bytes > 1 || wl_after(end, f->shown_una))
 			wl_probed_by_sender(f, end);
 		/* acknowledged already, only the sender was not shown it yet; if the clock is gone, the answer to this will */
-		if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una) && !fin && !p->has_news &&
+		if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una) && !fin && !p->tcp.has_news &&
 		    wl_clock_runs(now_ns)) {
 			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 			return WL_TC_DROP;
 		}
 		return WL_TC_PASS;
 	case WL_DATA_RETRANS:
-		wl_track_insists(f, p->seq);
-		wl_sender_insists(f, id, p->seq, now_ns);
+		wl_track_insists(f, p->tcp.seq);
+		wl_sender_insists(f, id, p->tcp.seq, now_ns);
 		wl_probed_by_sender(f, end);
 		wl_count(WL_C_SENDER_RETRANS);
 		/* where there is room for more: what ends with the receiver's window says nothing of the path */
-		if (f->state == WL_FLOW_ACTIVE && !wl_before(f->rcv_edge, p->seq + f->mss_bytes) &&
-		    p->payload_bytes >= WL_MSS_MIN_BYTES &&
-		    wl_is_cut_shorter(f, p->seq, wl_mss_of(p, p->payload_bytes)))
-			f->mss_bytes = wl_mss_of(p, p->payload_bytes);
-		else if (f->state == WL_FLOW_ACTIVE && !fin && !p->has_news && !f->repairs_failed &&
-			 !wl_is_closed(f) && p->payload_bytes <= f->mss_bytes &&
-			 wl_is_taken_care_of(f, p->seq, WL_SENDER_MAY_INSIST)) {
+		if (f->state == WL_FLOW_ACTIVE && !wl_before(f->rcv_edge, p->tcp.seq + f->mss_bytes) &&
+		    p->tcp.payload_bytes >= WL_MSS_MIN_BYTES &&
+		    wl_is_cut_shorter(f, p->tcp.seq, wl_mss_of(p, p->tcp.payload_bytes)))
+			f->mss_bytes = wl_mss_of(p, p->tcp.payload_bytes);
+		else if (f->state == WL_FLOW_ACTIVE && !fin && !p->tcp.has_news && !f->repairs_failed &&
+			 !wl_is_closed(f) && p->tcp.payload_bytes <= f->mss_bytes &&
+			 wl_is_taken_care_of(f, p->tcp.seq, WL_SENDER_MAY_INSIST)) {
 			if (wl_clock_runs(now_ns)) {
 				wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 				return WL_TC_DROP;
 			}
 			wl_hand_back(id, WL_C_BYPASS_REPAIR);
 		}
-		wl_track_sender_retrans(f, p->seq, end, wl_hold(skb, f, p->payload_bytes, now_ns));
+		wl_track_sender_retrans(f, p->tcp.seq, end, wl_hold(skb, f, p->tcp.payload_bytes, now_ns));
 		return WL_TC_PASS;
 	case WL_DATA_LATE:
 		wl_count(WL_C_DATA_LATE);
-		wl_take_data(skb, f, id, p, p->seq, wl_hold(skb, f, p->payload_bytes, now_ns));
+		wl_take_data(skb, f, id, p, p->tcp.seq, wl_hold(skb, f, p->tcp.payload_bytes, now_ns));
 		wl_bypass_check(f);
 		wl_arm_next(f, id, now_ns, 0);
 		return WL_TC_PASS;
@@ -212,15 +212,15 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	 * What its receiver would not take is not kept: it would be sent again when the stream gets there, in place of what the
 	 * sender sends by then.
 	 */
-	if (kind == WL_DATA_TOO_MUCH || wl_is_beyond_offer(f, p->seq, end)) {
+	if (kind == WL_DATA_TOO_MUCH || wl_is_beyond_offer(f, p->tcp.seq, end)) {
 		wl_pass_unstored(f, kind == WL_DATA_TOO_MUCH ? WL_C_BYPASS_FLOW_FULL : WL_C_BYPASS_UNHEARD, end,
-				 wl_hold(skb, f, p->payload_bytes, now_ns));
+				 wl_hold(skb, f, p->tcp.payload_bytes, now_ns));
 		return WL_TC_PASS;
 	}
 	if (kind == WL_DATA_GAP) {
 		wl_count(WL_C_DATA_GAPS);
-		wl_track_gap(f, p->seq, now_us);
-		seq = p->seq;
+		wl_track_gap(f, p->tcp.seq, now_us);
+		seq = p->tcp.seq;
 	}
 	if (wl_paced_on_data(f, end, now_us)) {
 		wl_count(WL_C_FLOWS_PACED_SENDER);
@@ -239,10 +239,10 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 		wl_run_algorithm(f, id, WL_CALL_IDLE, idle_us, now_ns);
 	}
 	f->sent_at_us = now_us;
-	leaves_us = wl_hold(skb, f, p->payload_bytes, now_ns);
+	leaves_us = wl_hold(skb, f, p->tcp.payload_bytes, now_ns);
 	first = wl_lone_segment(skb, p);
 	/* where nothing of it was seen before */
-	if (first && p->seq == seq && wl_is_mtu_probe(f, first)) {
+	if (first && p->tcp.seq == seq && wl_is_mtu_probe(f, first)) {
 		wl_track_mtu_probe(f, seq, seq + first, leaves_us);
 		seq += first;
 		wl_bypass(f, WL_C_BYPASS_MTU_PROBE);
@@ -291,13 +291,13 @@ static __always_inline void wl_watch_sender(struct wl_flow *f, const struct wl_p
 	enum wl_data_kind kind;
 	__u64 now_ns;
 
-	now_ns = p->payload_bytes && wl_watch_begins_timing(f) ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
+	now_ns = p->tcp.payload_bytes && wl_watch_begins_timing(f) ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
 	f->seen_at_us = now_ns / 1000;
-	if (!p->payload_bytes)
+	if (!p->tcp.payload_bytes)
 		return;
-	kind = wl_watch_data(f, p->seq, p->payload_bytes, now_ns / 1000);
+	kind = wl_watch_data(f, p->tcp.seq, p->tcp.payload_bytes, now_ns / 1000);
 	if (f->mode == WL_MODE_WATCH)
-		wl_count_watched(kind, p->payload_bytes);
+		wl_count_watched(kind, p->tcp.payload_bytes);
 }
 
 /*
@@ -341,8 +341,8 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 		wl_count(WL_C_PASS_BAD_CHECKSUM);
 		goto out;
 	}
-	if (p->flags & WL_TCP_RST) {
-		if (!wl_is_reset_of_sender(f, p)) {
+	if (p->tcp.flags & WL_TCP_RST) {
+		if (!wl_is_reset_of_sender(f, &p->tcp)) {
 			wl_count(WL_C_PASS_RST_OUTSIDE);
 			goto out;
 		}
@@ -353,33 +353,33 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 		return WL_TC_PASS;
 	}
 	if (f->mode == WL_MODE_ENFORCE) {
-		accept = wl_accept(f, p);
+		accept = wl_accept(f, &p->tcp);
 		if (accept == WL_ACCEPT_NONE) {
 			wl_count(WL_C_PASS_DATA_OUTSIDE);
 			goto out;
 		}
 	}
 	/* where its receiver would not take the end either, the stream goes on: what is retransmitted there must not end it */
-	ends = (p->flags & WL_TCP_FIN) &&
+	ends = (p->tcp.flags & WL_TCP_FIN) &&
 	       (f->mode != WL_MODE_ENFORCE ||
-		(accept != WL_ACCEPT_OLD && !wl_is_beyond_offer(f, p->seq, p->seq + p->payload_bytes)));
+		(accept != WL_ACCEPT_OLD && !wl_is_beyond_offer(f, p->tcp.seq, p->tcp.seq + p->tcp.payload_bytes)));
 	if (f->mode != WL_MODE_ENFORCE) {
 		wl_watch_sender(f, p);
 	} else {
 		now_ns = bpf_ktime_get_ns();
 		wl_seen(f, now_ns / 1000);
-		p->has_news = accept == WL_ACCEPT_ALL && wl_has_news(f, p);
+		p->tcp.has_news = accept == WL_ACCEPT_ALL && wl_has_news(f, &p->tcp);
 		is_first = !(f->flags & WL_FLOW_LEARNT);
 		tsval = f->snd_tsval;
 		if (accept == WL_ACCEPT_ALL)
-			wl_learn_sender(f, p);
-		if (p->payload_bytes) {
+			wl_learn_sender(f, &p->tcp);
+		if (p->tcp.payload_bytes) {
 			verdict = wl_sender_data(skb, f, id, p, now_ns);
 			if (verdict == WL_TC_DROP)
 				wl_absorbed(f, id, is_first ? f->snd_tsval : tsval, now_ns);
 		} else {
 			wl_hold(skb, f, 0, now_ns);
-			if (ends && wl_track_fin(f, p->seq, now_ns / 1000)) {
+			if (ends && wl_track_fin(f, p->tcp.seq, now_ns / 1000)) {
 				wl_count(WL_C_DATA_GAPS);
 				wl_bypass(f, WL_C_BYPASS_GAP);
 			}
@@ -388,9 +388,9 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 		}
 	}
 	/* a FIN before the end of what was sent is none of this stream */
-	if (ends && (f->mode != WL_MODE_ENFORCE || p->seq + p->payload_bytes == f->nxt)) {
+	if (ends && (f->mode != WL_MODE_ENFORCE || p->tcp.seq + p->tcp.payload_bytes == f->nxt)) {
 		f->flags |= WL_FLOW_FIN;
-		f->fin_seq = p->seq + p->payload_bytes;
+		f->fin_seq = p->tcp.seq + p->tcp.payload_bytes;
 	}
 out:
 	wl_unlock(f);

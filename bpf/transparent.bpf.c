@@ -31,14 +31,14 @@ static __always_inline int wl_long_way(struct __sk_buff *skb, __u32 id, int from
 		return WL_TC_PASS;
 	if (!from_sender)
 		wl_key_turn(&s->packet.key);
-	if (s->packet.flags & WL_TCP_SYN) {
+	if (s->packet.tcp.flags & WL_TCP_SYN) {
 		/* damaged, it would end the flow that it belongs to */
 		if (!wl_is_intact(skb, &s->packet)) {
 			wl_count(WL_C_PASS_BAD_CHECKSUM);
 			return WL_TC_PASS;
 		}
 		if (wl_on_syn(from_sender) > 0)
-			wl_forget_old(from_sender ? s->packet.seq + 1 : s->packet.ack);
+			wl_forget_old(from_sender ? s->packet.tcp.seq + 1 : s->packet.tcp.ack);
 		return WL_TC_PASS;
 	}
 	if (id == WL_NO_FLOW)

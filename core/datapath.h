@@ -44,7 +44,7 @@ struct wl_flow_key {
 WL_ASSERT_SIZE(struct wl_flow_key, 40);
 
 /*
- * What stands below TCP in the packets of a controlled sender, but for what differs from one to the next (bpf/learn.h). Two are
+ * What stands below TCP in the packets of a controlled sender, but for what differs from one to the next (core/box/learn.h). Two are
  * compared word by word.
  */
 struct wl_header {

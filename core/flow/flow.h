@@ -250,7 +250,7 @@ struct wl_flow {
 	wl_u32 stall_una; /* una at that time */
 	wl_u32 stall_nxt; /* nxt at that time */
 
-	/* a newer header of the sender's packets, in force once una passes next_header_end (bpf/learn.h) */
+	/* a newer header of the sender's packets, in force once una passes next_header_end (core/box/learn.h) */
 	struct wl_header next_header;
 	wl_u32 next_header_end;
 	wl_u32 una_deadline_us; /* when una must have moved, once the sender has retransmitted it too often (absorb.h) */

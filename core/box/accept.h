@@ -11,36 +11,37 @@
  * The box does not observe every packet. Where one of the two numbers is exactly the expected one, the other may be further off;
  * such a segment is followed, but teaches nothing.
  */
-#ifndef WL_BPF_ACCEPT_H
-#define WL_BPF_ACCEPT_H
+#ifndef WL_BOX_ACCEPT_H
+#define WL_BOX_ACCEPT_H
 
-#include "parse.h"
+#include "../flow/ack.h"
+#include "segment.h"
 
 #define WL_SEQ_SLACK_BYTES 65536u
 #define WL_WINDOW_FIELD_MAX 65535u
 
 /* The window that the sender announced last. */
-static __always_inline __u32 wl_snd_window_bytes(const struct wl_flow *f)
+WL_INLINE wl_u32 wl_snd_window_bytes(const struct wl_flow *f)
 {
-	return (__u32)f->snd_window_field << f->snd_wscale;
+	return (wl_u32)f->snd_window_field << f->snd_wscale;
 }
 
 /* The largest window that the sender has announced; of windows before the box observed any, an unscaled field. */
-static __always_inline __u32 wl_snd_window_max_bytes(const struct wl_flow *f)
+WL_INLINE wl_u32 wl_snd_window_max_bytes(const struct wl_flow *f)
 {
-	return wl_max((__u32)f->snd_window_max_field << f->snd_wscale, WL_WINDOW_FIELD_MAX);
+	return wl_max((wl_u32)f->snd_window_max_field << f->snd_wscale, WL_WINDOW_FIELD_MAX);
 }
 
 /* How much the receiver may send beyond snd_ack. */
-static __always_inline __u32 wl_snd_room_bytes(const struct wl_flow *f)
+WL_INLINE wl_u32 wl_snd_room_bytes(const struct wl_flow *f)
 {
-	__u32 window_bytes = wl_snd_window_bytes(f);
+	wl_u32 window_bytes = wl_snd_window_bytes(f);
 
 	return f->flags & WL_FLOW_LEARNT ? window_bytes : wl_max(window_bytes, WL_WINDOW_FIELD_MAX);
 }
 
 /* Would the receiver process this acknowledgement of the sender's (RFC 5961, section 5.2)? */
-static __always_inline int wl_is_snd_ack_acceptable(const struct wl_flow *f, __u32 ack)
+WL_INLINE int wl_is_snd_ack_acceptable(const struct wl_flow *f, wl_u32 ack)
 {
 	/* snd_ack is never after rcv_seq; the first test is enough for most packets */
 	return ack - f->snd_ack <= f->rcv_seq - f->snd_ack || f->snd_ack - ack <= wl_snd_window_max_bytes(f);
@@ -51,9 +52,9 @@ static __always_inline int wl_is_snd_ack_acceptable(const struct wl_flow *f, __u
  * may have sent as much as the sender has offered. While nothing is learnt the largest window that scaling allows counts, on
  * either side.
  */
-static __always_inline int wl_is_snd_ack_near(const struct wl_flow *f, __u32 ack)
+WL_INLINE int wl_is_snd_ack_near(const struct wl_flow *f, wl_u32 ack)
 {
-	__u32 most_bytes = WL_WINDOW_FIELD_MAX << f->snd_wscale;
+	wl_u32 most_bytes = WL_WINDOW_FIELD_MAX << f->snd_wscale;
 
 	if (f->flags & WL_FLOW_LEARNT)
 		return ack - f->snd_ack <= wl_snd_window_max_bytes(f);
@@ -61,7 +62,7 @@ static __always_inline int wl_is_snd_ack_near(const struct wl_flow *f, __u32 ack
 }
 
 /* The right edge of what the sender may have been offered. */
-static __always_inline __u32 wl_offered_edge(const struct wl_flow *f)
+WL_INLINE wl_u32 wl_offered_edge(const struct wl_flow *f)
 {
 	return wl_seq_max(wl_seq_max(f->edge, f->rcv_edge), f->near_shown_edge);
 }
@@ -71,9 +72,9 @@ static __always_inline __u32 wl_offered_edge(const struct wl_flow *f)
  * ACK that opened the window was not observed; in that case the sender goes on where it was. What follows on such data, up to
  * which nxt has gone, is no better.
  */
-static __always_inline int wl_is_beyond_offer(const struct wl_flow *f, __u32 seq, __u32 end)
+WL_INLINE int wl_is_beyond_offer(const struct wl_flow *f, wl_u32 seq, wl_u32 end)
 {
-	__u32 edge = wl_offered_edge(f);
+	wl_u32 edge = wl_offered_edge(f);
 
 	return wl_after(end, edge) && (wl_after(seq, f->nxt) || wl_after(f->nxt, edge));
 }
@@ -87,34 +88,34 @@ enum wl_accept {
 };
 
 /* Data ahead of all that was offered: the sender may have been offered more where the box did not observe it. */
-static __always_inline enum wl_accept wl_accept_ahead(const struct wl_flow *f, const struct wl_packet *p, __u32 end)
+WL_INLINE enum wl_accept wl_accept_ahead(const struct wl_flow *f, const struct wl_segment *in, wl_u32 end)
 {
 	if (end - f->nxt <= WL_FLOW_STORE_BYTES)
-		return wl_is_snd_ack_acceptable(f, p->ack) ? WL_ACCEPT_DATA : WL_ACCEPT_NONE;
+		return wl_is_snd_ack_acceptable(f, in->ack) ? WL_ACCEPT_DATA : WL_ACCEPT_NONE;
 	/* the blind chance is 2 in 2^32 */
-	if (end - f->una <= WL_CWND_MAX_BYTES && (p->ack == f->snd_ack || p->ack == f->rcv_seq))
+	if (end - f->una <= WL_CWND_MAX_BYTES && (in->ack == f->snd_ack || in->ack == f->rcv_seq))
 		return WL_ACCEPT_DATA;
 	return WL_ACCEPT_NONE;
 }
 
 /* Of a packet without RST, to a flow that is controlled. */
-static __always_inline enum wl_accept wl_accept(const struct wl_flow *f, const struct wl_packet *p)
+WL_INLINE enum wl_accept wl_accept(const struct wl_flow *f, const struct wl_segment *in)
 {
-	__u32 len = p->payload_bytes + !!(p->flags & WL_TCP_FIN);
-	__u32 end = p->seq + len;
+	wl_u32 len = in->payload_bytes + !!(in->flags & WL_TCP_FIN);
+	wl_u32 end = in->seq + len;
 
-	if (!(p->flags & WL_TCP_ACK))
+	if (!(in->flags & WL_TCP_ACK))
 		return WL_ACCEPT_NONE;
-	if (wl_before(p->seq, f->una) && !wl_after(end, f->una))
+	if (wl_before(in->seq, f->una) && !wl_after(end, f->una))
 		return f->una - end <= f->una - f->shown_una + WL_SEQ_SLACK_BYTES &&
-				       wl_is_snd_ack_acceptable(f, p->ack)
+				       wl_is_snd_ack_acceptable(f, in->ack)
 			       ? WL_ACCEPT_OLD
 			       : WL_ACCEPT_NONE;
-	if (wl_after(p->seq, wl_offered_edge(f)))
-		return wl_accept_ahead(f, p, end);
-	if (wl_is_snd_ack_acceptable(f, p->ack))
+	if (wl_after(in->seq, wl_offered_edge(f)))
+		return wl_accept_ahead(f, in, end);
+	if (wl_is_snd_ack_acceptable(f, in->ack))
 		return WL_ACCEPT_ALL;
-	if (p->seq != f->nxt || !wl_is_snd_ack_near(f, p->ack))
+	if (in->seq != f->nxt || !wl_is_snd_ack_near(f, in->ack))
 		return WL_ACCEPT_NONE;
 	return f->flags & WL_FLOW_LEARNT ? WL_ACCEPT_DATA : WL_ACCEPT_ALL;
 }
@@ -123,26 +124,26 @@ static __always_inline enum wl_accept wl_accept(const struct wl_flow *f, const s
  * May the receiver take this reset of the sender (RFC 5961, section 3.2)? If the flow is controlled, only with the exact number
  * that it may expect next: what was forwarded of its acknowledgements, una, or the end of all that was sent.
  */
-static __always_inline int wl_is_reset_of_sender(const struct wl_flow *f, const struct wl_packet *p)
+WL_INLINE int wl_is_reset_of_sender(const struct wl_flow *f, const struct wl_segment *in)
 {
 	if (f->mode != WL_MODE_ENFORCE)
-		return !wl_before(p->seq, f->una) && !wl_after(p->seq, wl_snd_max(f));
-	return p->seq == f->shown_una || p->seq == f->una || p->seq == f->nxt || p->seq == wl_snd_max(f);
+		return !wl_before(in->seq, f->una) && !wl_after(in->seq, wl_snd_max(f));
+	return in->seq == f->shown_una || in->seq == f->una || in->seq == f->nxt || in->seq == wl_snd_max(f);
 }
 
 /*
  * Would the sender process a segment of this number at all (RFC 9293, section 3.10.7.4; tcp_sequence() in Linux)? Else its ACK is
  * ignored here, too, or the box would repeat it to the sender in a window update with a number that the sender accepts.
  */
-static __always_inline int wl_is_rcv_seq_acceptable(const struct wl_flow *f, const struct wl_packet *p)
+WL_INLINE int wl_is_rcv_seq_acceptable(const struct wl_flow *f, const struct wl_segment *in)
 {
-	__u32 len = p->payload_bytes + !!(p->flags & WL_TCP_FIN);
+	wl_u32 len = in->payload_bytes + !!(in->flags & WL_TCP_FIN);
 
-	return p->seq - (f->snd_ack - len) <= wl_snd_room_bytes(f) + len;
+	return in->seq - (f->snd_ack - len) <= wl_snd_room_bytes(f) + len;
 }
 
 /* Would the sender keep what ends at `end` of the receiver's stream? That lies within its window, holes before it or not. */
-static __always_inline int wl_sender_has_room(const struct wl_flow *f, __u32 end)
+WL_INLINE int wl_sender_has_room(const struct wl_flow *f, wl_u32 end)
 {
 	return end - f->snd_ack <= wl_snd_room_bytes(f);
 }
@@ -152,11 +153,11 @@ static __always_inline int wl_sender_has_room(const struct wl_flow *f, __u32 end
  * has acknowledged, or behind all that was observed, if that is still on its way. Of flows that are only watched that is not
  * known: a reset with a number of what is in flight is believed.
  */
-static __always_inline int wl_is_reset_of_receiver(const struct wl_flow *f, const struct wl_packet *p)
+WL_INLINE int wl_is_reset_of_receiver(const struct wl_flow *f, const struct wl_segment *in)
 {
 	if (f->mode != WL_MODE_ENFORCE)
-		return (p->flags & WL_TCP_ACK) && wl_ack_kind(f, p->ack) >= WL_ACK_SAME;
-	return p->seq == f->snd_ack || p->seq == f->rcv_seq;
+		return (in->flags & WL_TCP_ACK) && wl_ack_kind(f, in->ack) >= WL_ACK_SAME;
+	return in->seq == f->snd_ack || in->seq == f->rcv_seq;
 }
 
 #endif

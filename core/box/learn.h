@@ -4,21 +4,21 @@
  * timestamp of the newest, which repairs and window updates carry, and the lower headers of the sender's packets.
  *
  * Those headers are taken only from segments that the receiver has acknowledged: first from the sender's SYN or SYN-ACK
- * (wl_on_syn()). Later ones that differ are candidates until all of their data is acknowledged, and no accepted packet between
+ * (handshake.h). Later ones that differ are candidates until all of their data is acknowledged, and no accepted packet between
  * looked otherwise:
  *
  *     header --- new data with another header ---> next_header --- una passes its end ---> header
  *                                                  `--- a packet with another one ---> dropped
  */
-#ifndef WL_BPF_LEARN_H
-#define WL_BPF_LEARN_H
+#ifndef WL_BOX_LEARN_H
+#define WL_BOX_LEARN_H
 
 #include "accept.h"
 
-static __always_inline int wl_same_header(const struct wl_header *a, const struct wl_header *b)
+WL_INLINE int wl_same_header(const struct wl_header *a, const struct wl_header *b)
 {
-	const __u32 *x = (const void *)a, *y = (const void *)b;
-	__u32 diff = 0;
+	const wl_u32 *x = (const void *)a, *y = (const void *)b;
+	wl_u32 diff = 0;
 
 	for (int i = 0; i < (int)(sizeof(*a) / sizeof(*x)); i++)
 		diff |= x[i] ^ y[i];
@@ -26,24 +26,24 @@ static __always_inline int wl_same_header(const struct wl_header *a, const struc
 }
 
 /* An accepted packet has this header; what is new data of it begins at nxt. Asked before nxt moves. */
-static __always_inline void wl_learn_header(struct wl_flow *f, const struct wl_packet *p)
+WL_INLINE void wl_learn_header(struct wl_flow *f, const struct wl_segment *in)
 {
-	int differs = !wl_same_header(&p->header, &f->header);
+	int differs = !wl_same_header(&in->header, &f->header);
 
 	if (f->has_next_header) {
-		if (!differs || !wl_same_header(&p->header, &f->next_header))
+		if (!differs || !wl_same_header(&in->header, &f->next_header))
 			f->has_next_header = 0;
 		return;
 	}
-	if (!differs || !p->payload_bytes || p->seq != f->nxt)
+	if (!differs || !in->payload_bytes || in->seq != f->nxt)
 		return;
 	f->has_next_header = 1;
-	f->next_header = p->header;
-	f->next_header_end = p->seq + p->payload_bytes;
+	f->next_header = in->header;
+	f->next_header_end = in->seq + in->payload_bytes;
 }
 
 /* una has moved, or not: is the candidate proven? */
-static __always_inline void wl_prove_header(struct wl_flow *f)
+WL_INLINE void wl_prove_header(struct wl_flow *f)
 {
 	if (!f->has_next_header || wl_before(f->una, f->next_header_end))
 		return;
@@ -52,18 +52,18 @@ static __always_inline void wl_prove_header(struct wl_flow *f)
 }
 
 /* Does the packet carry a new acknowledgement or window? A retransmission may be all that a delayed ACK leaves with. Asked before it is learnt. */
-static __always_inline int wl_has_news(const struct wl_flow *f, const struct wl_packet *p)
+WL_INLINE int wl_has_news(const struct wl_flow *f, const struct wl_segment *in)
 {
-	return (f->flags & WL_FLOW_LEARNT) &&
-	       (wl_after(p->ack, f->snd_ack) || (p->ack == f->snd_ack && p->window_field != f->snd_window_field));
+	return (f->flags & WL_FLOW_LEARNT) && (wl_after(in->ack, f->snd_ack) ||
+					       (in->ack == f->snd_ack && in->window_field != f->snd_window_field));
 }
 
 /* Was the packet sent before what is known of the sender? Two processors may hand over a burst in the wrong order. */
-static __always_inline int wl_is_reordered(const struct wl_flow *f, const struct wl_packet *p)
+WL_INLINE int wl_is_reordered(const struct wl_flow *f, const struct wl_segment *in)
 {
 	if (!(f->flags & WL_FLOW_LEARNT))
 		return 0;
-	return (p->options.has_ts && wl_before(p->options.tsval, f->snd_tsval)) || wl_before(p->ack, f->snd_ack);
+	return (in->options.has_ts && wl_before(in->options.tsval, f->snd_tsval)) || wl_before(in->ack, f->snd_ack);
 }
 
 /*
@@ -71,21 +71,21 @@ static __always_inline int wl_is_reordered(const struct wl_flow *f, const struct
  * refuses a timestamp that is older than it has seen (RFC 7323, section 5). What is acknowledged of the receiver's data is never
  * beyond what was observed of them.
  */
-static __always_inline void wl_learn_sender(struct wl_flow *f, const struct wl_packet *p)
+WL_INLINE void wl_learn_sender(struct wl_flow *f, const struct wl_segment *in)
 {
-	wl_learn_header(f, p);
-	if (wl_is_reordered(f, p))
+	wl_learn_header(f, in);
+	if (wl_is_reordered(f, in))
 		return;
 	f->flags |= WL_FLOW_LEARNT;
 	/* the largest one is compared only when it may have grown: it stands on a cache line of its own */
-	if (p->window_field > f->snd_window_field && p->window_field > f->snd_window_max_field)
-		f->snd_window_max_field = p->window_field;
-	f->snd_window_field = p->window_field;
-	f->snd_ack = wl_seq_min(p->ack, f->rcv_seq);
-	if (p->options.has_ts) {
-		f->snd_tsval = p->options.tsval;
-		f->snd_tsecr = p->options.tsecr;
-		if (f->rcv_tsval && !(f->flags & WL_FLOW_RESTED) && wl_after(p->options.tsecr, f->rcv_tsval))
+	if (in->window_field > f->snd_window_field && in->window_field > f->snd_window_max_field)
+		f->snd_window_max_field = in->window_field;
+	f->snd_window_field = in->window_field;
+	f->snd_ack = wl_seq_min(in->ack, f->rcv_seq);
+	if (in->options.has_ts) {
+		f->snd_tsval = in->options.tsval;
+		f->snd_tsecr = in->options.tsecr;
+		if (f->rcv_tsval && !(f->flags & WL_FLOW_RESTED) && wl_after(in->options.tsecr, f->rcv_tsval))
 			f->flags |= WL_FLOW_HEARS_MORE;
 	}
 }
@@ -94,11 +94,11 @@ static __always_inline void wl_learn_sender(struct wl_flow *f, const struct wl_p
  * Window updates of the box repeat the receiver's newest numbers. They are learnt from packets that the sender would
  * take: from a forged one it would take over a timestamp that makes it refuse the true receiver's.
  */
-static __always_inline void wl_learn_receiver(struct wl_flow *f, const struct wl_packet *p)
+WL_INLINE void wl_learn_receiver(struct wl_flow *f, const struct wl_segment *in)
 {
-	__u32 end = p->seq + p->payload_bytes + !!(p->flags & WL_TCP_FIN);
+	wl_u32 end = in->seq + in->payload_bytes + !!(in->flags & WL_TCP_FIN);
 
-	if (!(p->flags & WL_TCP_ACK) || wl_ack_kind(f, p->ack) < WL_ACK_SAME)
+	if (!(in->flags & WL_TCP_ACK) || wl_ack_kind(f, in->ack) < WL_ACK_SAME)
 		return;
 	/*
 	 * With a number older than one that the sender has taken a window is refused (RFC 9293, SND.WL1): what comes from
@@ -109,11 +109,11 @@ static __always_inline void wl_learn_receiver(struct wl_flow *f, const struct wl
 		return;
 	f->rcv_seq = wl_seq_max(f->rcv_seq, end);
 	/* 0: none is known yet */
-	if (p->options.has_ts &&
-	    (!f->rcv_tsval || (f->flags & WL_FLOW_RESTED) || !wl_before(p->options.tsval, f->rcv_tsval))) {
+	if (in->options.has_ts &&
+	    (!f->rcv_tsval || (f->flags & WL_FLOW_RESTED) || !wl_before(in->options.tsval, f->rcv_tsval))) {
 		f->flags &= ~WL_FLOW_RESTED;
-		f->rcv_tsval = p->options.tsval;
-		f->rcv_tsecr = p->options.tsecr;
+		f->rcv_tsval = in->options.tsval;
+		f->rcv_tsecr = in->options.tsecr;
 	}
 }
 
