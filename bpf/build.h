@@ -6,25 +6,13 @@
 #ifndef WL_BPF_BUILD_H
 #define WL_BPF_BUILD_H
 
-#include "../core/flow/probed.h"
+#include "../core/box/send.h"
 #include "store.h"
 
 extern const volatile struct wl_config wl_config;
 
 #define WL_TTL_OURS 64
 #define WL_OPT_OURS_MAX 24 /* timestamps, and a report */
-
-/* The edge that the sender is shown: what it is shown as acknowledged may be beyond, if it sent more than it was shown. */
-static __always_inline __u32 wl_shown_edge(const struct wl_flow *f)
-{
-	return wl_seq_max(f->edge, f->shown_una);
-}
-
-/* The window field that shows the sender its edge, as far as the receiver offers it. */
-static __always_inline __u16 wl_shown_field(const struct wl_flow *f)
-{
-	return (wl_seq_min(wl_shown_edge(f), f->rcv_edge) - f->shown_una) >> f->rcv_wscale;
-}
 
 struct wl_payload {
 	struct wl_flow *f;
@@ -143,48 +131,49 @@ static __always_inline int wl_send(struct __sk_buff *skb, struct wl_flow *f, int
 	struct wl_payload payload = { .f = f, .skb = skb, .seq = seq, .left = len };
 	__u32 l4_off = f->flags & WL_FLOW_IPV6 ? WL_ETH_LEN + WL_IPV6_LEN : WL_ETH_LEN + WL_IPV4_LEN;
 	__u32 ts_bytes = f->flags & WL_FLOW_TIMESTAMPS ? 12 : 0;
-	__u32 opt_bytes = ts_bytes + (to_sender && wl_probed_owes(f) ? 12 : 0);
-	__u32 header_bytes = l4_off + WL_TCP_LEN + opt_bytes;
-	__u16 tcp_flags = WL_TCP_ACK;
+	__u32 opt_bytes, header_bytes;
+	struct wl_sent *sent;
 	struct wl_tcp *tcp;
 	__u32 *opt;
 	__u64 sum;
 	long err;
 
-	if (!s || bpf_skb_change_tail(skb, header_bytes + len, 0))
+	if (!s)
+		return -1;
+	sent = &s->sent;
+	wl_describe(f, to_sender, seq, len, sent);
+	opt_bytes = ts_bytes + (sent->has_report ? 12 : 0);
+	header_bytes = l4_off + WL_TCP_LEN + opt_bytes;
+	if (bpf_skb_change_tail(skb, header_bytes + len, 0))
 		return -1;
 	if (len) {
 		payload.off = header_bytes;
 		bpf_loop(WL_CHUNK_BYTES / WL_CSUM_STEP + 2, wl_payload_step, &payload, 0);
 		if (payload.failed || payload.left)
 			return -1;
-		if (seq + len == f->nxt)
-			tcp_flags |= WL_TCP_PSH;
-		if ((f->flags & WL_FLOW_FIN) && seq + len == f->fin_seq)
-			tcp_flags |= WL_TCP_FIN;
 	}
 	sum = wl_build_l3(f, s->header, to_sender, WL_TCP_LEN + opt_bytes + len) + payload.sum;
 	tcp = (void *)(s->header + (f->flags & WL_FLOW_IPV6 ? WL_ETH_LEN + WL_IPV6_LEN : WL_ETH_LEN + WL_IPV4_LEN));
 	opt = (void *)(tcp + 1);
 	tcp->source_be = to_sender ? f->key.rcv_port_be : f->key.snd_port_be;
 	tcp->dest_be = to_sender ? f->key.snd_port_be : f->key.rcv_port_be;
-	tcp->seq_be = bpf_htonl(seq);
-	tcp->ack_be = bpf_htonl(to_sender ? f->shown_una : f->snd_ack);
-	tcp->flags_be = bpf_htons((__u16)((WL_TCP_LEN + opt_bytes) / 4) << 12 | tcp_flags);
-	tcp->window_be = to_sender ? bpf_htons(wl_shown_field(f)) : bpf_htons(f->snd_window_field);
+	tcp->seq_be = bpf_htonl(sent->seq);
+	tcp->ack_be = bpf_htonl(sent->ack);
+	tcp->flags_be = bpf_htons((__u16)((WL_TCP_LEN + opt_bytes) / 4) << 12 | sent->flags);
+	tcp->window_be = bpf_htons(sent->window_field);
 	tcp->check = 0;
 	tcp->urgent_be = 0;
 	__builtin_memset(opt, 0, WL_OPT_OURS_MAX);
 	if (ts_bytes) {
 		opt[0] = bpf_htonl(0x0101080a);
-		opt[1] = bpf_htonl(to_sender ? f->rcv_tsval : f->snd_tsval);
-		opt[2] = bpf_htonl(to_sender ? f->rcv_tsecr : f->snd_tsecr);
+		opt[1] = bpf_htonl(sent->tsval);
+		opt[2] = bpf_htonl(sent->tsecr);
 		opt += 3;
 	}
-	if (opt_bytes != ts_bytes) {
+	if (sent->has_report) {
 		opt[0] = bpf_htonl(0x0101050a);
-		opt[1] = bpf_htonl(wl_probed_start(f));
-		opt[2] = bpf_htonl(wl_probed_end(f));
+		opt[1] = bpf_htonl(sent->report_start);
+		opt[2] = bpf_htonl(sent->report_end);
 	}
 	/* zeros behind the options change no sum */
 	sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)tcp, WL_TCP_LEN + WL_OPT_OURS_MAX, 0);

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The clock's work. A small frame circles through a shaped veth; each time it comes by, the flows that asked for it
- * are served: losses judged by time, lost segments sent again, room granted at the pacing rate. The frame itself is
- * the vehicle of everything that is sent.
+ * have their turn (core/box/tick.h). The frame itself is the vehicle of everything that is sent.
  */
 #ifndef WL_BPF_CLOCK_H
 #define WL_BPF_CLOCK_H
 
+#include "../core/box/tick.h"
 #include "build.h"
-#include "control.h"
 #include "depart.h"
+#include "flows.h"
 
 #define WL_FLOWS_PER_TICK 256u
 #define WL_REPAIRS_PER_TICK 256u /* of all flows; one flow's visit adds at most WL_REPAIRS_PER_VISIT */
-#define WL_REPAIR_TRIES 8u /* visits: memory, or the queue of the CPU, may be short for a while */
-#define WL_TELL_TRIES 3u /* likewise, after the first: wl_flow.untold has two bits */
-/* Linux lets BPF make no packet longer than 16 KiB less some hundred bytes of its own (SKB_MAX_ALLOC) */
-#define WL_REPAIR_MAX_BYTES (15u << 10)
 #define WL_COLLECT_MIN_US 1000000u /* the shortest silence that a policy can set */
 /* entries that the clock sweeps in a round while store or flow table is scarce; it rests meanwhile if nothing else is due */
 #define WL_SWEEP_SCARCE 32u
@@ -33,225 +29,50 @@ __noinline int wl_send_one(struct __sk_buff *skb, __u32 id, __u32 to_sender, __u
 	return wl_send(skb, f, to_sender, seq, len);
 }
 
-struct wl_repair {
-	struct __sk_buff *skb;
-	struct wl_flow *f;
-	__u32 id;
-	__u32 sent_of_record; /* bytes of the record in hand that are out: it may go in several segments */
-	__u32 budget;
-	__u32 segs;
-	__u32 bytes;
-	__u32 failed;
-	__u64 now_ns;
-};
-
-static long wl_repair_step(__u32 i, void *ctx)
+/* wl_tick_control() of flow `id`. */
+__noinline int wl_control_by_time(__u32 id)
 {
-	struct wl_repair *r = ctx;
-	struct wl_flow *f = r->f;
-	struct wl_seg *seg = wl_next_repair(f);
-	__u64 at_ns = r->now_ns;
-	__u32 n, piece, slot;
-
-	if (!seg || (!r->sent_of_record && r->bytes >= r->budget))
-		return 1;
-	slot = wl_slot_of(f, seg->seq);
-	n = seg->len_bytes - r->sent_of_record;
-	piece = wl_seg_piece_bytes(f, seg);
-	if (n > piece)
-		n = piece;
-	if (n > WL_REPAIR_MAX_BYTES)
-		n = WL_REPAIR_MAX_BYTES;
-	if (f->flags & WL_FLOW_DEPARTS) {
-		at_ns = wl_depart(f, r->now_ns, n);
-		wl_carry_departure(r->skb, at_ns);
-	}
-	if (wl_send_one(r->skb, r->id, 0, seg->seq + r->sent_of_record, n)) {
-		r->failed = 1;
-		return 1;
-	}
-	r->segs++;
-	r->bytes += n;
-	r->sent_of_record += n;
-	if (r->sent_of_record < seg->len_bytes)
-		return 0;
-	r->sent_of_record = 0;
-	wl_track_repaired(f, seg, slot, at_ns / 1000);
-	return 0;
-}
-
-static __always_inline void wl_repair(struct __sk_buff *skb, struct wl_flow *f, __u32 id, __u64 now_ns)
-{
-	__u64 rate = wl_pacing_bytes_ps(f);
-	struct wl_repair r = { .skb = skb, .f = f, .id = id, .now_ns = now_ns };
-	struct wl_scratch *s;
-
-	r.budget = wl_pacing_budget(f, now_ns, rate);
-	if (!r.budget)
-		return;
-	bpf_loop(WL_REPAIRS_PER_VISIT, wl_repair_step, &r, 0);
-	if (r.failed)
-		wl_count(WL_C_REPAIR_FAILED);
-	if (r.segs)
-		f->repairs_failed = 0;
-	else if (r.failed && ++f->repairs_failed == WL_REPAIR_TRIES)
-		wl_hand_back(id, WL_C_BYPASS_REPAIR);
-	if (!r.segs)
-		return;
-	wl_pacing_charge(f, now_ns, rate, r.bytes);
-	wl_count_n(WL_C_REPAIRED_SEGS, r.segs);
-	wl_count_n(WL_C_REPAIRED_BYTES, r.bytes);
-	s = wl_scratch_get();
-	if (s)
-		s->round_segs += r.segs;
-}
-
-/* Losses that time alone has shown, and silence. */
-static __always_inline __u32 wl_judge_by_time(struct wl_flow *f, __u32 id, struct wl_sample *sample, __u64 now_ns)
-{
-	__u32 now_us = now_ns / 1000;
-	__u32 wait_us, lost_bytes, calls = 0, lost_segs = f->lost_segs;
-	enum wl_silence silence;
-
-	__builtin_memset(sample, 0, sizeof(*sample));
-	sample->now_us = now_us;
-	sample->inflight_before_bytes = wl_pipe_bytes(f);
-	sample->lost_bytes = wl_loss_detect(f, now_us, &wait_us);
-	if (sample->lost_bytes) {
-		calls |= WL_CALL_ACK;
-		if (!(f->flags & WL_FLOW_RECOVERY)) {
-			wl_recovery_enter(f, sample);
-			if (sample->events & WL_EV_RECOVERY_ENTER)
-				calls |= WL_CALL_LOSS;
-		}
-	}
-	silence = wl_on_silence(f, now_us, &lost_bytes);
-	if (silence == WL_SILENCE_UNHEARD)
-		wl_bypass_all(f, WL_C_BYPASS_UNHEARD, f->nxt);
-	if (silence == WL_SILENCE_PROBE)
-		wl_count(WL_C_TAIL_PROBES);
-	if (silence >= WL_SILENCE_TIMEOUT) {
-		wl_count(WL_C_TIMEOUTS);
-		sample->lost_bytes += lost_bytes;
-		sample->events |=
-			silence == WL_SILENCE_TIMEOUT ? WL_EV_TIMEOUT : WL_EV_TIMEOUT | WL_EV_TIMEOUT_AGAIN;
-		calls |= WL_CALL_TIMEOUT | WL_CALL_ACK;
-		/* the sweep takes long to come by where the flow table is large */
-		if (wl_stall_check(f, now_us, 0))
-			wl_reclaim_store(id);
-	}
-	if (f->lost_segs != lost_segs)
-		wl_count_n(WL_C_LOST_SEGS, f->lost_segs - lost_segs);
-	if (calls)
-		wl_run_algorithm(f, id, calls, 0, now_ns);
-	return wait_us;
-}
-
-/*
- * Moves the edge and shows the sender what it is time to show: room, progress, its own probe. `edge`: as it was shown. Global,
- * as its frame must not be in use while repairs are made: all calls share 512 bytes of stack.
- */
-__noinline int wl_clock_show(struct __sk_buff *skb, __u32 id, __u64 now_ns, __u32 edge)
-{
+	struct wl_scratch *s = wl_scratch_get();
 	struct wl_flow *f = wl_flow_get(id);
-	__u32 granule, window;
-	int reports, progress;
+	__u64 now_ns = bpf_ktime_get_ns();
 
-	if (!f || !skb)
+	if (!f || !s || !wl_control_is_due(f, now_ns / 1000) || !wl_lock(f))
 		return -1;
-	if (!(f->flags & WL_FLOW_LEARNT)) {
-		f->untold = 0;
-		return 0;
-	}
-	/* with departure times the edge is left to ACKs as long as enough waits */
-	if (!(f->flags & WL_FLOW_DEPARTS) || wl_pacing_next_ns(f, now_ns) == now_ns)
-		wl_edge_advance(f, now_ns, 1);
-	reports = wl_probed_owes(f);
-	progress = wl_shown_step(f, now_ns / 1000, edge) || reports || f->untold;
-	if (!progress && f->edge == edge)
-		return 0;
-	granule = (1u << f->rcv_wscale) - 1;
-	window = (wl_shown_edge(f) - f->shown_una + granule) & ~granule;
-	/* whole granules, but never beyond what the receiver offers */
-	if (wl_after(f->shown_una + window, f->rcv_edge))
-		window = (f->rcv_edge - f->shown_una) & ~granule;
-	if (window > 0xffffu << f->rcv_wscale)
-		window = 0xffffu << f->rcv_wscale;
-	wl_edge_shown(f, now_ns, f->shown_una + window);
-	if (!wl_send_one(skb, id, 1, f->rcv_seq, 0)) {
-		f->untold = 0;
-		wl_count(WL_C_WINDOW_UPDATES);
-		if (reports)
-			wl_count(WL_C_SENDER_PROBES_REPORTED);
-	} else if (f->untold < WL_TELL_TRIES) {
-		/* it says how things stand, whenever it is sent */
-		f->untold++;
-		return 0;
-	} else {
-		f->untold = 0;
-	}
-	if (reports)
-		f->flags &= ~WL_FLOW_SENDER_PROBED;
+	wl_tick_control(f, id, &s->turn, now_ns);
+	wl_unlock(f);
 	return 0;
 }
 
-/*
- * Losses, silence and the timer of the algorithm of flow `id`. Returns wait_us of wl_loss_detect(). Called by itself before the flow is
- * served, as wl_control_by_time().
- */
+/* wl_tick_judge() of flow `id`. */
 __noinline __u32 wl_judge(__u32 id)
 {
 	struct wl_scratch *s = wl_scratch_get();
 	struct wl_flow *f = wl_flow_get(id);
 	__u64 now_ns = bpf_ktime_get_ns();
-	__u32 wait_us = 0;
+	__u32 wait_us;
 
 	if (!s || !f || !wl_lock(f))
 		return 0;
-	if (f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
-		goto out;
-	if (f->state == WL_FLOW_ACTIVE)
-		wait_us = wl_judge_by_time(f, id, &s->sample, now_ns);
-	if (wl_alg_is_due(&f->decision, now_ns / 1000)) {
-		__builtin_memset(&s->sample, 0, sizeof(s->sample));
-		s->sample.now_us = now_ns / 1000;
-		wl_run_algorithm(f, id, WL_CALL_TIMER, 0, now_ns);
-	}
-out:
+	wait_us = wl_tick_judge(f, id, &s->turn, now_ns);
 	wl_unlock(f);
 	return wait_us;
-}
-
-static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flow *f, __u32 id, __u32 wait_us)
-{
-	__u64 now_ns = bpf_ktime_get_ns();
-	__u32 edge = f->edge;
-
-	if (f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
-		return;
-	if (wl_has_repairs(f))
-		wl_repair(skb, f, id, now_ns);
-	if (wl_is_joining(f, id))
-		wl_tell_group(f, id, WL_TALK_ASK);
-	wl_clock_show(skb, id, now_ns, edge);
-	wl_arm_next(f, id, now_ns, wait_us);
 }
 
 /* Serves flow `id`; `wait_us`: of wl_judge(). Global: verified once, not inside the loop that calls it. */
 __noinline int wl_serve(struct __sk_buff *skb, __u32 id, __u32 wait_us)
 {
+	struct wl_scratch *s = wl_scratch_get();
 	struct wl_flow *f = wl_flow_get(id);
-
 	struct wl_flow_wheel *w = bpf_map_lookup_elem(&wl_flow_wheels, &id);
 
-	if (!f || !w || !skb)
+	if (!s || !f || !w || !skb)
 		return -1;
 	__sync_lock_test_and_set(&w->is_due, 0);
 	if (!wl_lock(f)) {
 		wl_due_push(id, w);
 		return -1;
 	}
-	wl_serve_locked(skb, f, id, wait_us);
+	wl_tick_serve(skb, f, id, &s->turn, wait_us, bpf_ktime_get_ns());
 	wl_unlock(f);
 	return 0;
 }
@@ -263,7 +84,7 @@ static long wl_due_step(__u32 i, void *ctx)
 	struct wl_due due;
 
 	/* what was queued in this round was served; and what a round leaves in the queue is first in the next one */
-	if (!s || s->round_segs >= WL_REPAIRS_PER_TICK || bpf_map_peek_elem(&wl_due, &due) ||
+	if (!s || s->turn.repaired_segs >= WL_REPAIRS_PER_TICK || bpf_map_peek_elem(&wl_due, &due) ||
 	    due.round == wl_clock_state.round || bpf_map_pop_elem(&wl_due, &due))
 		return 1;
 	wl_control_by_time(due.id);
@@ -379,7 +200,7 @@ __noinline int wl_sweep(__u32 id, __u32 scarce)
 		return 1;
 	}
 	if (verdict == WL_SWEEP_STALLED && wl_stall_check(f, now_us, !!(scarce & WL_SHARE_SCARCE_STORE)))
-		wl_reclaim_store(id);
+		wl_reclaim_store(f, now_us);
 	wl_unlock(f);
 	return 0;
 }

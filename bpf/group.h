@@ -96,12 +96,6 @@ static __always_inline struct wl_tenant *wl_tenant_of(struct wl_group_home *h, c
 	return t;
 }
 
-enum wl_talk {
-	WL_TALK_REPORT = 0, /* the algorithm has decided on the sample; joins if it is no member yet */
-	WL_TALK_RESUME = 1, /* the flow sends again after a pause */
-	WL_TALK_ASK = 2, /* its share may have grown by the others' ACKs */
-};
-
 /* What became of it. */
 enum wl_talk_result {
 	WL_TALK_OK = 0,

@@ -7,7 +7,7 @@
 #ifndef WL_BPF_INTACT_H
 #define WL_BPF_INTACT_H
 
-#include "parse.h"
+#include "flows.h"
 
 _Static_assert(WL_CSUM_STEP + 4 <= sizeof(((struct wl_scratch *)0)->piece), "a piece and its padding");
 
@@ -87,6 +87,29 @@ static __always_inline int wl_is_intact(struct __sk_buff *skb, const struct wl_p
 {
 	return skb->gso_size || bpf_csum_level(skb, BPF_CSUM_LEVEL_QUERY) >= 0 ||
 	       p->check == wl_csum_fold(wl_pseudo_sum(p)) || wl_has_right_sum(skb);
+}
+
+/* Locks the flow for the packet that was parsed. Returns 0, without the lock, when it passes without a look at it. */
+static __always_inline int wl_lock_for(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p)
+{
+	if (!wl_lock(f)) {
+		wl_count(WL_C_PASS_CONTENDED);
+		return 0;
+	}
+	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key))
+		goto refused;
+	if (wl_vlan_of_flow(f) != p->vlan) {
+		wl_count(WL_C_PASS_OTHER_VLAN);
+		goto refused;
+	}
+	if (f->mode == WL_MODE_ENFORCE && !wl_is_intact(skb, p)) {
+		wl_count(WL_C_PASS_BAD_CHECKSUM);
+		goto refused;
+	}
+	return 1;
+refused:
+	wl_unlock(f);
+	return 0;
 }
 
 #endif

@@ -4,8 +4,9 @@
 #define WL_BPF_PACKET_H
 
 #include "bpf.h"
-#include "../core/box/segment.h"
-#include "../core/flow/watch.h"
+
+#define wl_home __sk_buff /* what the box works on here: a packet, or the clock's frame */
+#include "../core/box/send.h"
 
 #define WL_RECENT_SHIFT 8
 #define WL_RECENT_FLOWS (1u << WL_RECENT_SHIFT)
@@ -27,17 +28,22 @@ struct wl_packet {
 	__u64 opt_new[WL_TCP_OPT_MAX / 8]; /* the same as the sender shall see them */
 };
 
+/* The packet that a segment is part of. */
+static __always_inline const struct wl_packet *wl_packet_of(const struct wl_segment *in)
+{
+	return (const void *)((const char *)in - offsetof(struct wl_packet, tcp));
+}
+
 #define WL_PIECE_BYTES 1024u /* a power of two above all that is looked at at once, and what surrounds it */
 
 /* Of one build: the next one's programs have their own. */
 struct wl_scratch {
 	struct wl_packet packet;
-	struct wl_ack ack;
-	struct wl_sample sample;
+	struct wl_turn turn;
+	struct wl_sent sent;
 	__u8 header[160]; /* of a packet being built: Ethernet, IP, TCP, options */
 	__u8 piece[WL_PIECE_BYTES] __attribute__((aligned(8))); /* of a packet whose bytes are looked at */
 	__u64 recent[WL_RECENT_FLOWS]; /* quick.h */
-	__u32 round_segs; /* segments retransmitted in this round of the clock */
 };
 
 #endif

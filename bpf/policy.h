@@ -6,6 +6,7 @@
 #include "lock.h"
 #include "share.h"
 #include "../core/alg/list.h"
+#include "../core/box/mode.h"
 
 static const struct wl_place wl_new_place = {};
 
@@ -101,16 +102,6 @@ static __always_inline int wl_is_up_to_date(const struct wl_flow *f, const struc
 	return f->policy_generation == (__u16)head->generation;
 }
 
-/* Control of the flow ends: are there losses to mend first, which its sender was not told of (WL_SETTLE_US)? */
-static __always_inline int wl_settles_first(const struct wl_flow *f, const struct wl_policy_head *head)
-{
-	__u32 now_us = bpf_ktime_get_ns() / 1000;
-
-	return f->mode == WL_MODE_ENFORCE && f->state == WL_FLOW_ACTIVE &&
-	       (f->sacked_bytes || f->lost_bytes || f->dupacks || f->resent_head != WL_NO_SLOT) &&
-	       now_us - head->changed_at_us < WL_SETTLE_US;
-}
-
 /*
  * The flow's algorithm: its own, or its rule's, or, of those that only a later build's programs have, CUBIC: without any its
  * window would stay where it is for ever.
@@ -153,7 +144,8 @@ __noinline int wl_apply_policy(__u32 id)
 	/* read before the rules: of others that come meanwhile the flow is to hear at its next ACK */
 	generation = *(const volatile __u32 *)&head->generation;
 	rule = wl_find_rule(&f->key);
-	if ((!rule || rule->mode != WL_MODE_ENFORCE) && wl_settles_first(f, head))
+	if ((!rule || rule->mode != WL_MODE_ENFORCE) &&
+	    wl_settles_first(f, head->changed_at_us, bpf_ktime_get_ns() / 1000))
 		return 0;
 	f->policy_generation = generation;
 	wl_share_set_ruled(f, !!rule);

@@ -8,6 +8,7 @@
 #define WL_BPF_STORE_H
 
 #include "share.h"
+#include "../core/box/store.h"
 
 static __always_inline struct wl_flow *wl_flow_get(__u32 id)
 {
@@ -110,19 +111,6 @@ static __always_inline __u32 wl_chunk_take(struct wl_flow *f, __u32 index)
 	return 0;
 }
 
-/*
- * Makes room for [seq, end), at most WL_CHUNK_BYTES long: at most two chunks. Returns 0, or the counter that says why it could
- * not.
- */
-static __always_inline __u32 wl_store_reserve(struct wl_flow *f, __u32 seq, __u32 end)
-{
-	__u32 first = (seq - f->base) >> WL_CHUNK_SHIFT;
-	__u32 last = (end - 1 - f->base) >> WL_CHUNK_SHIFT;
-	__u32 why = wl_chunk_take(f, first);
-
-	return why || last == first ? why : wl_chunk_take(f, last);
-}
-
 struct wl_release {
 	struct wl_flow *f;
 	__u32 index;
@@ -159,25 +147,6 @@ static __always_inline void wl_release(struct wl_flow *f, __u32 index, __u32 n)
 	bpf_loop(n, wl_release_step, &r, 0);
 	if (before != f->stored_chunks)
 		wl_share_charge_chunks(f, f->stored_chunks - before);
-}
-
-/* Gives back the chunks that lie wholly before the oldest record in flight; all of them when nothing is. */
-static __always_inline void wl_store_release(struct wl_flow *f, __u32 una_seg_before)
-{
-	__u32 from = una_seg_before - f->base;
-	/* not as a difference of indices, which begin again after 4 GiB */
-	__u32 n = ((from & (WL_CHUNK_BYTES - 1)) + (f->una_seg - una_seg_before)) >> WL_CHUNK_SHIFT;
-
-	if (f->una == f->nxt)
-		n++;
-	if (n && f->stored_chunks)
-		wl_release(f, from >> WL_CHUNK_SHIFT, n < WL_FLOW_CHUNKS ? n : WL_FLOW_CHUNKS);
-}
-
-static __always_inline void wl_store_release_all(struct wl_flow *f)
-{
-	if (f->stored_chunks)
-		wl_release(f, 0, WL_FLOW_CHUNKS);
 }
 
 /* Pointer to the stored byte at `seq`; the caller copies at most up to the end of its chunk. */

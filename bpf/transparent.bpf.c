@@ -12,6 +12,7 @@ const volatile struct wl_config wl_config SEC(".rodata.config") = {};
 
 #include "alone.h"
 #include "clock.h"
+#include "home.h"
 #include "quick.h"
 #include "receiver.h"
 #include "sender.h"
@@ -96,7 +97,7 @@ static __always_inline __u32 wl_clock_round(struct __sk_buff *skb, __u64 now_ns)
 	__u32 frame_bytes;
 
 	if (s)
-		s->round_segs = 0;
+		s->turn.repaired_segs = 0;
 	wl_wheel_turn(now_ns);
 	wl_clock_state.round++;
 	bpf_loop(WL_FLOWS_PER_TICK, wl_due_step, &skb, 0);

@@ -13,6 +13,13 @@
 #include "../alg/alg.h"
 #include "interface.h"
 
+/* Why a flow talks to its group. */
+enum wl_talk {
+	WL_TALK_REPORT = 0, /* the algorithm has decided on the sample; joins if it is no member yet */
+	WL_TALK_RESUME = 1, /* the flow sends again after a pause */
+	WL_TALK_ASK = 2, /* its share may have grown by ACKs of other members */
+};
+
 /* The flow's state as the group wants it; notes in the member whether the recovery under way is none for the group. */
 WL_INLINE wl_u32 wl_group_state_of(struct wl_member *m, const struct wl_sample *s, const struct wl_decision *d)
 {

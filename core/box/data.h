@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A segment of the controlled sender, in the order of RFC 9293, section 3.10.7.4: RST, sequence and acknowledgement number
+ * (accept.h), then by where its data lie:
+ *
+ *                 una             nxt
+ *     ... OLD      |   RETRANS     |   NEW
+ *                  |   LATE: in a  |   GAP: behind a hole
+ *                  |   hole        |   TOO_MUCH: beyond what a flow may have in flight
+ *
+ *     OLD       acknowledged, which may not have been forwarded yet: absorbed then
+ *     RETRANS   absorbed while the box repairs it, or while it may still arrive
+ *     LATE      stored: a hole closes
+ *     GAP, NEW  stored, and forwarded; in a bypass if it cannot be stored
+ *     TOO_MUCH  a bypass
+ */
+#ifndef WL_BOX_DATA_H
+#define WL_BOX_DATA_H
+
+#include "../flow/paced.h"
+#include "accept.h"
+#include "learn.h"
+#include "mode.h"
+#include "show.h"
+
+/*
+ * The segment passes; paced by departure times, it is given its own. Returns when it leaves, in us. What carries no data
+ * costs nothing, but must not overtake data that waits.
+ */
+WL_INLINE wl_u32 wl_hold(struct wl_flow *f, struct wl_verdict *out, wl_u32 bytes, wl_u64 now_ns)
+{
+	wl_u64 at_ns = now_ns;
+
+	if (f->flags & WL_FLOW_DEPARTS) {
+		at_ns = wl_depart(f, now_ns, bytes);
+		out->departs_at_ns = at_ns;
+	}
+	return at_ns / 1000;
+}
+
+/* Data up to `end` passes and is not stored, nor is what is in flight any longer. Into an empty pipe it was sent all the same. */
+WL_INLINE void wl_pass_unstored(struct wl_flow *f, wl_u32 counter, wl_u32 end, wl_u32 now_us)
+{
+	if (f->una == f->nxt)
+		wl_track_first_send(f, now_us);
+	wl_bypass_all(f, counter, wl_seq_max(f->nxt, end));
+}
+
+/* The sender's MSS, by segments of `bytes` of payload: SACK blocks take their place in it. At least what the core counts with. */
+WL_INLINE wl_u32 wl_mss_of(const struct wl_segment *in, wl_u32 bytes)
+{
+	return wl_max(bytes + (in->options.sack_len ? in->options.sack_len + 2 : 0), WL_MSS_MIN_BYTES);
+}
+
+/* How long the segments are of which the packet has several; 0: it has one, which a shorter one may have joined (GRO). */
+WL_INLINE wl_u32 wl_repeated_segment(struct wl_home *home, const struct wl_segment *in)
+{
+	return in->payload_bytes >= 2 * wl_gso_bytes(home) ? wl_gso_bytes(home) : 0;
+}
+
+/*
+ * How long the packet's first segment is if there is no other of its length in it; 0: there is, or it cannot be a probe of the
+ * path's MTU, as Linux makes none while it reports SACK blocks.
+ */
+WL_INLINE wl_u32 wl_lone_segment(struct wl_home *home, const struct wl_segment *in)
+{
+	wl_u32 gso_bytes = wl_gso_bytes(home);
+
+	if (in->options.sack_len || wl_repeated_segment(home, in))
+		return 0;
+	return gso_bytes ? wl_min(gso_bytes, in->payload_bytes) : in->payload_bytes;
+}
+
+/* Stores and records the data from `seq` on; what is before is stored already. When that fails the flow is bypassed. */
+WL_INLINE void wl_take_data(struct wl_home *home, struct wl_flow *f, wl_u32 id, const struct wl_segment *in,
+			    wl_u32 seq, wl_u32 leaves_us)
+{
+	wl_u32 end = in->seq + in->payload_bytes;
+	wl_u32 len = end - seq;
+	wl_u32 repeated, mss, why;
+
+	if (wl_stall_is_given_up(f)) {
+		wl_pass_unstored(f, WL_C_BYPASS_RECLAIMED, end, leaves_us);
+		return;
+	}
+	why = wl_store_segment(home, id, in, seq, len);
+	if (why) {
+		wl_pass_unstored(f, why, end, leaves_us);
+		return;
+	}
+	wl_count_n(WL_C_STORED_BYTES, len);
+	/* several segments of one length are of the sender's MSS; two small ones may be writes that have met on the way */
+	repeated = wl_repeated_segment(home, in);
+	if (repeated) {
+		mss = wl_mss_of(in, repeated);
+		if (mss > f->mss_bytes || in->payload_bytes > 2 * repeated)
+			f->mss_bytes = mss;
+	}
+	if (wl_track_send(f, seq, end, leaves_us))
+		wl_bypass_all(f, WL_C_BYPASS_GAP, wl_seq_max(f->nxt, end));
+}
+
+/* Does the part of the segment that was sent before, from una on, differ from what is stored? */
+WL_INLINE int wl_sender_conflicts(struct wl_home *home, struct wl_flow *f, wl_u32 id, const struct wl_segment *in)
+{
+	wl_u32 from = wl_seq_max(in->seq, f->una);
+	wl_u32 to = wl_seq_min(in->seq + in->payload_bytes, f->nxt);
+
+	return f->stored_chunks && wl_before(from, to) && wl_segment_differs(home, id, in, from, to - from);
+}
+
+/* The sender retransmits what begins at `seq`: from now on the clock may have to hand the flow back. */
+WL_INLINE void wl_sender_insists(struct wl_flow *f, wl_u32 id, wl_u32 seq, wl_u64 now_ns)
+{
+	wl_absorb_on_retrans(f, seq, now_ns / 1000);
+	if (wl_absorb_is_waiting(f))
+		wl_arm_next(f, id, now_ns, 0);
+}
+
+WL_INLINE void wl_absorb(struct wl_turn *t)
+{
+	wl_count(WL_C_SENDER_RETRANS_ABSORBED);
+	t->out.is_absorbed = 1;
+}
+
+/* All of it is acknowledged. */
+WL_INLINE void wl_sender_repeats(struct wl_flow *f, wl_u32 id, const struct wl_segment *in, struct wl_turn *t,
+				 wl_u64 now_ns)
+{
+	wl_u32 end = in->seq + in->payload_bytes;
+
+	wl_sender_insists(f, id, in->seq, now_ns);
+	/* but a byte of what is acknowledged to its knowledge is a keep-alive: the receiver answers that */
+	if (in->payload_bytes > 1 || wl_after(end, f->shown_una))
+		wl_probed_by_sender(f, end);
+	/* the acknowledgement was only not forwarded yet; without the clock, the answer to this is what forwards it */
+	if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una) && !(in->flags & WL_TCP_FIN) &&
+	    !in->has_news && wl_clock_runs(now_ns))
+		wl_absorb(t);
+}
+
+/* All of it was sent before, and some of it is in flight. */
+WL_INLINE void wl_sender_retransmits(struct wl_flow *f, wl_u32 id, const struct wl_segment *in, struct wl_turn *t,
+				     wl_u64 now_ns)
+{
+	wl_u32 end = in->seq + in->payload_bytes;
+
+	wl_track_insists(f, in->seq);
+	wl_sender_insists(f, id, in->seq, now_ns);
+	wl_probed_by_sender(f, end);
+	wl_count(WL_C_SENDER_RETRANS);
+	/* where there is room for more: what ends with the receiver's window gives no information about the path */
+	if (f->state == WL_FLOW_ACTIVE && !wl_before(f->rcv_edge, in->seq + f->mss_bytes) &&
+	    in->payload_bytes >= WL_MSS_MIN_BYTES &&
+	    wl_is_cut_shorter(f, in->seq, wl_mss_of(in, in->payload_bytes))) {
+		f->mss_bytes = wl_mss_of(in, in->payload_bytes);
+	} else if (f->state == WL_FLOW_ACTIVE && !(in->flags & WL_TCP_FIN) && !in->has_news && !f->repairs_failed &&
+		   !wl_is_closed(f) && in->payload_bytes <= f->mss_bytes &&
+		   wl_is_taken_care_of(f, in->seq, WL_SENDER_MAY_INSIST)) {
+		if (wl_clock_runs(now_ns)) {
+			wl_absorb(t);
+			return;
+		}
+		wl_hand_back(f, WL_C_BYPASS_REPAIR);
+	}
+	wl_track_sender_retrans(f, in->seq, end, wl_hold(f, &t->out, in->payload_bytes, now_ns));
+}
+
+/* Data beyond nxt, from `seq` on. */
+WL_INLINE void wl_sender_goes_on(struct wl_home *home, struct wl_flow *f, wl_u32 id, const struct wl_segment *in,
+				 struct wl_turn *t, wl_u32 seq, wl_u64 now_ns)
+{
+	wl_u32 now_us = now_ns / 1000;
+	wl_u32 end = in->seq + in->payload_bytes;
+	wl_u32 idle_us, leaves_us, first;
+
+	if (wl_paced_on_data(f, end, now_us)) {
+		wl_count(WL_C_FLOWS_PACED_SENDER);
+		f->flags |= WL_FLOW_STOOD_ASIDE;
+		f->mode = WL_MODE_WATCH;
+		wl_leave_group(f, id);
+		wl_bypass_all(f, WL_C_BYPASS_STAND_ASIDE, end);
+		return;
+	}
+	/* what the last ACK let out has come by within the sender's own round trip, which is not part of ours */
+	idle_us = now_us - wl_seq_max(f->sent_at_us, f->delivered_at_us);
+	if (wl_pause_check(f, idle_us, !!(wl_alg_needs(f->algorithm) & WL_NEEDS_PAUSES))) {
+		__builtin_memset(&t->sample, 0, sizeof(t->sample));
+		t->sample.now_us = now_us;
+		t->sample.is_app_limited = !!f->app_limited_until;
+		wl_run_algorithm(f, id, t, WL_CALL_IDLE, idle_us, now_ns);
+	}
+	f->sent_at_us = now_us;
+	leaves_us = wl_hold(f, &t->out, in->payload_bytes, now_ns);
+	first = wl_lone_segment(home, in);
+	/* where nothing of it was sent before */
+	if (first && in->seq == seq && wl_is_mtu_probe(f, first)) {
+		wl_track_mtu_probe(f, seq, seq + first, leaves_us);
+		seq += first;
+		wl_bypass(f, WL_C_BYPASS_MTU_PROBE);
+	}
+	if (seq != end)
+		wl_take_data(home, f, id, in, seq, leaves_us);
+	f->edge = wl_seq_max(f->edge, f->nxt);
+	wl_cwnd_limited_check(f);
+	if (f->flags & WL_FLOW_CWR) {
+		f->flags &= ~WL_FLOW_CWR;
+		wl_count(WL_C_CWR_SET);
+		t->out.flags |= WL_TCP_CWR;
+	}
+	wl_arm_next(f, id, now_ns, 0);
+}
+
+/* Data of a controlled flow. */
+WL_INLINE void wl_sender_data(struct wl_home *home, struct wl_flow *f, wl_u32 id, const struct wl_segment *in,
+			      struct wl_turn *t, wl_u64 now_ns)
+{
+	wl_u32 end = in->seq + in->payload_bytes;
+	wl_u32 seq = f->nxt;
+	enum wl_data_kind kind;
+	wl_u32 why = 0;
+
+	/* retransmitted without its pointer, urgent data would be read as plain: its losses are the sender's business */
+	if ((in->flags & WL_TCP_URG) && wl_after(end, f->una)) {
+		wl_pass_unstored(f, WL_C_BYPASS_URGENT, end, wl_hold(f, &t->out, in->payload_bytes, now_ns));
+		return;
+	}
+	if (wl_absorb_is_overdue(f, now_ns / 1000))
+		wl_hand_back(f, WL_C_BYPASS_NO_PROGRESS);
+	kind = wl_data_kind(f, in->seq, in->payload_bytes);
+	if (kind == WL_DATA_OLD) {
+		wl_sender_repeats(f, id, in, t, now_ns);
+		return;
+	}
+	if (f->flags & WL_FLOW_NOT_STORED) {
+		wl_count(WL_C_PASS_NOT_STORED);
+		why = WL_C_PASS_NOT_STORED;
+	} else if (wl_sender_conflicts(home, f, id, in)) {
+		wl_hand_back(f, WL_C_BYPASS_CONFLICT);
+		why = WL_C_BYPASS_CONFLICT;
+	} else if (kind == WL_DATA_RETRANS) {
+		wl_sender_retransmits(f, id, in, t, now_ns);
+		return;
+	} else if (kind == WL_DATA_LATE) {
+		wl_count(WL_C_DATA_LATE);
+		wl_take_data(home, f, id, in, in->seq, wl_hold(f, &t->out, in->payload_bytes, now_ns));
+		wl_bypass_check(f);
+		wl_arm_next(f, id, now_ns, 0);
+		return;
+	} else if (kind == WL_DATA_TOO_MUCH) {
+		why = WL_C_BYPASS_FLOW_FULL;
+	} else if (wl_is_beyond_offer(f, in->seq, end)) {
+		/* what its receiver would not take is not stored: it would replace what the sender sends when the stream gets there */
+		why = WL_C_BYPASS_UNHEARD;
+	}
+	if (why) {
+		wl_pass_unstored(f, why, end, wl_hold(f, &t->out, in->payload_bytes, now_ns));
+		return;
+	}
+	if (kind == WL_DATA_GAP) {
+		wl_count(WL_C_DATA_GAPS);
+		wl_track_gap(f, in->seq, now_ns / 1000);
+		seq = in->seq;
+	}
+	wl_sender_goes_on(home, f, id, in, t, seq, now_ns);
+}
+
+WL_INLINE void wl_count_watched(enum wl_data_kind kind, wl_u32 payload_bytes)
+{
+	wl_count_n(WL_C_WATCHED_BYTES, payload_bytes);
+	switch (kind) {
+	case WL_DATA_RETRANS:
+		wl_count(WL_C_SENDER_RETRANS);
+		break;
+	case WL_DATA_LATE:
+		wl_count(WL_C_DATA_LATE);
+		break;
+	case WL_DATA_GAP:
+		wl_count(WL_C_DATA_GAPS);
+		break;
+	case WL_DATA_TOO_MUCH:
+		wl_count(WL_C_PASS_DATA_OUTSIDE);
+		break;
+	case WL_DATA_OLD:
+	case WL_DATA_NEW:
+		break;
+	}
+}
+
+/*
+ * A segment of a flow that is not controlled: it passes as it is. Where the flow is in its stream is followed even when
+ * it is switched off, as its rule may change.
+ */
+WL_INLINE void wl_watch_sender(struct wl_flow *f, const struct wl_segment *in)
+{
+	enum wl_data_kind kind;
+	wl_u64 now_ns;
+
+	now_ns = in->payload_bytes && wl_watch_begins_timing(f) ? wl_now_ns() : wl_now_coarse_ns();
+	f->seen_at_us = now_ns / 1000;
+	if (!in->payload_bytes)
+		return;
+	kind = wl_watch_data(f, in->seq, in->payload_bytes, now_ns / 1000);
+	if (f->mode == WL_MODE_WATCH)
+		wl_count_watched(kind, in->payload_bytes);
+}
+
+/* An accepted segment of a controlled flow. */
+WL_INLINE void wl_control_sender(struct wl_home *home, struct wl_flow *f, wl_u32 id, struct wl_segment *in,
+				 struct wl_turn *t, enum wl_accept accept, int ends, wl_u64 now_ns)
+{
+	wl_u32 tsval = f->snd_tsval;
+	int is_first;
+
+	wl_seen(f, now_ns / 1000);
+	in->has_news = accept == WL_ACCEPT_ALL && wl_has_news(f, in);
+	is_first = !(f->flags & WL_FLOW_LEARNT);
+	if (accept == WL_ACCEPT_ALL)
+		wl_learn_sender(f, in);
+	if (in->payload_bytes) {
+		wl_sender_data(home, f, id, in, t, now_ns);
+		if (!t->out.is_absorbed)
+			return;
+		/*
+		 * What the box sends in place of the sender's own retransmission does not carry its timestamp but that of before: by the
+		 * echo the sender sees that what is acknowledged was sent before its retransmission, which was spurious (RFC 3522).
+		 */
+		if (!is_first)
+			f->snd_tsval = tsval;
+		/* there may be something to send in its place */
+		wl_arm_next(f, id, now_ns, 0);
+		return;
+	}
+	wl_hold(f, &t->out, 0, now_ns);
+	if (ends && wl_track_fin(f, in->seq, now_ns / 1000)) {
+		wl_count(WL_C_DATA_GAPS);
+		wl_bypass(f, WL_C_BYPASS_GAP);
+	}
+	if (is_first)
+		wl_arm_next(f, id, now_ns, 0);
+}
+
+/* A reset of the sender: the flow is over, if the receiver takes it. */
+WL_INLINE void wl_sender_reset(struct wl_flow *f, const struct wl_segment *in, struct wl_turn *t)
+{
+	if (!wl_is_reset_of_sender(f, in)) {
+		wl_count(WL_C_PASS_RST_OUTSIDE);
+		return;
+	}
+	/* or it would overtake data that wait for their departure, and the receiver lose them */
+	if (f->mode == WL_MODE_ENFORCE)
+		wl_hold(f, &t->out, 0, wl_now_ns());
+	t->out.is_over = 1;
+}
+
+/* A segment of the sender of flow `id`, without SYN and undamaged. The verdict is in t->out. */
+WL_INLINE void wl_box_sender(struct wl_home *home, struct wl_flow *f, wl_u32 id, struct wl_segment *in,
+			     struct wl_turn *t)
+{
+	wl_u32 end = in->seq + in->payload_bytes;
+	enum wl_accept accept = WL_ACCEPT_NONE;
+	int ends;
+
+	wl_show_unchanged(&t->out, in);
+	if (in->flags & WL_TCP_RST) {
+		wl_sender_reset(f, in, t);
+		return;
+	}
+	if (f->mode == WL_MODE_ENFORCE) {
+		accept = wl_accept(f, in);
+		if (accept == WL_ACCEPT_NONE) {
+			wl_count(WL_C_PASS_DATA_OUTSIDE);
+			return;
+		}
+	}
+	/* where its receiver would not take the end either, the stream goes on: what is retransmitted there must not end it */
+	ends = (in->flags & WL_TCP_FIN) &&
+	       (f->mode != WL_MODE_ENFORCE || (accept != WL_ACCEPT_OLD && !wl_is_beyond_offer(f, in->seq, end)));
+	if (f->mode != WL_MODE_ENFORCE)
+		wl_watch_sender(f, in);
+	else
+		wl_control_sender(home, f, id, in, t, accept, ends, wl_now_ns());
+	/* a FIN before the end of what was sent is none of this stream */
+	if (ends && (f->mode != WL_MODE_ENFORCE || end == f->nxt)) {
+		f->flags |= WL_FLOW_FIN;
+		f->fin_seq = end;
+	}
+}
+
+#endif

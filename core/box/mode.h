@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Control, bypass, watch, and back: how a flow changes its state and its mode. */
+#ifndef WL_BOX_MODE_H
+#define WL_BOX_MODE_H
+
+#include "../flow/leave.h"
+#include "../flow/watch.h"
+#include "run.h"
+#include "store.h"
+
+/* ----------------------------------------------------------------- bypass */
+
+/*
+ * The receiver's signals pass as they are from here on, as something in flight is not in the store: losses are the sender's
+ * business until it is acknowledged.
+ */
+WL_INLINE void wl_bypass(struct wl_flow *f, wl_u32 counter)
+{
+	if (f->state != WL_FLOW_ACTIVE)
+		return;
+	wl_count(counter);
+	f->state = WL_FLOW_BYPASS;
+}
+
+/* The same, and nothing that is in flight, up to `nxt`, is in the store any more. */
+WL_INLINE void wl_bypass_all(struct wl_flow *f, wl_u32 counter, wl_u32 nxt)
+{
+	wl_store_release_all(f);
+	wl_track_forget(f, nxt);
+	wl_bypass(f, counter);
+}
+
+/*
+ * Hands all in flight back to the sender: the box cannot repair it. Without progress, or in doubt what it is, nothing is
+ * stored again until una moves. By itself, so that its frame is not part of the caller's.
+ */
+WL_GLOBAL int wl_hand_back(struct wl_flow *f, wl_u32 counter)
+{
+	if (!f)
+		return -1;
+	f->repairs_failed = 0;
+	if (counter != WL_C_BYPASS_REPAIR)
+		f->flags |= WL_FLOW_NOT_STORED;
+	wl_bypass_all(f, counter, f->nxt);
+	return 0;
+}
+
+/* The flow holds chunks and makes no use of them. By itself, so that its frame is not part of the caller's. */
+WL_GLOBAL int wl_reclaim_store(struct wl_flow *f, wl_u32 now_us)
+{
+	if (!f)
+		return -1;
+	wl_bypass_all(f, WL_C_BYPASS_RECLAIMED, f->nxt);
+	wl_stall_give_up(f, now_us);
+	return 0;
+}
+
+/* Ends the bypass if all in flight is in the store again. */
+WL_INLINE void wl_bypass_check(struct wl_flow *f)
+{
+	if (f->state != WL_FLOW_BYPASS || !wl_track_is_whole(f) || wl_track_is_behind(f))
+		return;
+	wl_count(WL_C_BYPASS_ENDED);
+	f->state = WL_FLOW_ACTIVE;
+	f->shown_una = f->una;
+}
+
+/* --------------------------------------------------------------- silence */
+
+/*
+ * Timestamps that count microseconds (tcp_usec_ts in Linux 6.7 and later) seem to run backwards after a rest of 36 minutes.
+ * No packet is on its way for half as long.
+ */
+#define WL_TIMESTAMPS_HOLD_US (1u << 30)
+
+/* A packet of a controlled flow passes. */
+WL_INLINE void wl_seen(struct wl_flow *f, wl_u32 now_us)
+{
+	if (now_us - f->seen_at_us > WL_TIMESTAMPS_HOLD_US) {
+		f->flags |= WL_FLOW_RESTED;
+		f->flags &= ~WL_FLOW_LEARNT;
+	}
+	f->seen_at_us = now_us;
+}
+
+/*
+ * A connection that is older than the box may have ended before its entry was made, and no packet reports that. If it goes on
+ * after all, it is taken up again just as it was. So is one that no rule names, which loses nothing meanwhile.
+ */
+#define WL_OLDER_IDLE_US 10000000u
+
+/* For how long a flow may be silent before it is forgotten. */
+WL_INLINE wl_u32 wl_idle_timeout_us(const struct wl_flow *f)
+{
+	wl_u32 timeout_us = wl_idle_timeout_s() * 1000000u;
+
+	return f->is_older || (f->flags2 & WL_FLOW2_UNRULED) ? wl_min(timeout_us, WL_OLDER_IDLE_US) : timeout_us;
+}
+
+#define WL_RESET_DOUBT_US 1000000u /* as the shortest silence after which a flow is forgotten */
+
+/* Whether the flow has ended is not known: it has if no further packet comes. */
+WL_INLINE void wl_doubt(struct wl_flow *f)
+{
+	f->seen_at_us = wl_now_ns() / 1000 - wl_idle_timeout_us(f) + WL_RESET_DOUBT_US;
+}
+
+/* ---------------------------------------------------------------- policy */
+
+/* The flow is never more than watched. */
+WL_INLINE void wl_only_watch(struct wl_flow *f, wl_u32 id, wl_u32 counter)
+{
+	wl_count(counter);
+	if (f->mode == WL_MODE_ENFORCE)
+		f->mode = WL_MODE_WATCH;
+	wl_leave_group(f, id);
+	f->flags |= WL_FLOW_FOREIGN;
+}
+
+/* Control of the flow ends: are there losses to mend first, which its sender has no report of (WL_SETTLE_US)? */
+WL_INLINE int wl_settles_first(const struct wl_flow *f, wl_u32 changed_at_us, wl_u32 now_us)
+{
+	return f->mode == WL_MODE_ENFORCE && f->state == WL_FLOW_ACTIVE &&
+	       (f->sacked_bytes || f->lost_bytes || f->dupacks || f->resent_head != WL_NO_SLOT) &&
+	       now_us - changed_at_us < WL_SETTLE_US;
+}
+
+/*
+ * A reload changed the rules: look the flow's rule up again and hand it to its new algorithm or mode. The segment, if the flow was
+ * only watched, acknowledges una or more: its numbers are the receiver's.
+ */
+WL_INLINE void wl_follow_policy(struct wl_flow *f, wl_u32 id, const struct wl_segment *in, struct wl_turn *t,
+				wl_u64 now_ns)
+{
+	wl_u32 now_us = now_ns / 1000;
+	wl_u8 algorithm = f->algorithm;
+	wl_u8 mode = f->mode;
+	wl_u32 fack = f->fack;
+	struct wl_alg_params params = f->params;
+
+	wl_apply_policy(id);
+	if ((f->flags & WL_FLOW_STOOD_ASIDE) && (f->flags & WL_FLOW_PACED_CONTROL))
+		f->flags &= ~WL_FLOW_STOOD_ASIDE;
+	if ((f->flags & (WL_FLOW_FOREIGN | WL_FLOW_STOOD_ASIDE)) && f->mode == WL_MODE_ENFORCE)
+		f->mode = WL_MODE_WATCH;
+	if (f->mode != WL_MODE_ENFORCE)
+		wl_leave_group(f, id);
+	/* what was sent in another mode is in the store only partly, or its losses are hidden: settle that first */
+	if (f->mode != mode) {
+		wl_bypass_all(f, WL_C_BYPASS_POLICY, f->nxt);
+		if (f->mode == WL_MODE_ENFORCE) {
+			wl_watch_end(f, now_us);
+			/* what follows was not learnt while it was watched, and maybe half the sequence space ago */
+			f->flags &= ~WL_FLOW_LEARNT;
+			f->has_next_header = 0;
+			f->snd_window_field = 0;
+			f->snd_window_max_field = 0;
+			f->rcv_seq = in->seq;
+			f->snd_ack = f->rcv_seq;
+			f->rcv_tsval = in->options.tsval;
+		} else if (mode == WL_MODE_ENFORCE) {
+			wl_leave_begin(f, fack, now_us);
+		} else if (f->is_leaving) {
+			/* its mode has changed once more: what was delivered has been counted */
+			f->fack = fack;
+		}
+	}
+	if (f->algorithm != algorithm || f->mode != mode || __builtin_memcmp(&f->params, &params, sizeof(params)))
+		wl_run_without_ack(f, id, t, WL_CALL_INIT, now_ns);
+}
+
+#endif
