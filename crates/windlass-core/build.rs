@@ -44,6 +44,7 @@ fn main() {
         .allowlist_type("wl_.*")
         .allowlist_var("WL_.*")
         .allowlist_function("wln_.*")
+        .no_partialeq("wl_home")
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
         .derive_default(true)

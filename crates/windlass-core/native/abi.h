@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Everything that Rust sees of the core: its types, and the functions that native.c exports. */
 #include "alg/list.h"
+#include "box/data.h"
+#include "box/handshake.h"
+#include "box/send.h"
+#include "box/tick.h"
 #include "flow/hooks.h"
 #include "flow/leave.h"
 #include "flow/options.h"
@@ -147,12 +151,46 @@ int wln_flow_mark(struct wln_flow *, struct wl_sample *);
 void wln_flow_supply_check(struct wln_flow *, wl_u32 now_us);
 void wln_flow_probed_by_sender(struct wln_flow *, wl_u32 end);
 int wln_flow_probe_report(const struct wln_flow *, wl_u32 *start, wl_u32 *end);
-int wln_flow_pause_check(struct wln_flow *, wl_u32 idle_us, int wants_all);
 void wln_flow_cwnd_limited_check(struct wln_flow *);
 int wln_flow_shown_step(struct wln_flow *, wl_u32 now_us, wl_u32 known_edge);
 void wln_flow_offered(struct wln_flow *, wl_u32 ack, wl_u32 edge, wl_u32 now_us);
 void wln_flow_edge_shown(struct wln_flow *, wl_u64 now_ns, wl_u32 edge);
 void wln_flow_leave_begin(struct wln_flow *, wl_u32 fack, wl_u32 now_us);
 void wln_flow_leave_ack(struct wln_flow *, const struct wl_ack *);
-wl_u32 wln_flow_pacing_budget(const struct wln_flow *, wl_u64 now_ns);
-void wln_flow_pacing_charge(struct wln_flow *, wl_u64 now_ns, wl_u32 bytes);
+
+/* A box at home with a caller: what it works on in one turn, and functions of the caller, which get `owner`. See core/box/box.h. */
+struct wl_home {
+	void *owner;
+	void (*count)(void *owner, wl_u32 counter, wl_u64 n);
+	wl_u32 (*random)(void *owner);
+	int (*clock_runs)(void *owner);
+	void (*arm)(void *owner, wl_u64 deadline_ns);
+	wl_u32 (*store)(void *owner, wl_u32 seq, wl_u32 len);
+	int (*differs)(void *owner, wl_u32 seq, wl_u32 len);
+	int (*send)(void *owner, const struct wl_sent *, wl_u64 departs_at_ns);
+	void (*talk)(void *owner, wl_u32 talk, const struct wl_sample *, struct wl_decision *);
+	int (*is_joining)(void *owner);
+	void (*leave_group)(void *owner);
+	int (*is_policy_current)(void *owner, const struct wl_flow *);
+	int (*apply_policy)(void *owner, struct wl_flow *);
+	wl_u32 policy_changed_at_us;
+	wl_u32 idle_timeout_s;
+	wl_u64 now_ns;
+	wl_u32 gso_bytes; /* of the segment in hand */
+	struct wl_ack sack; /* its blocks, and nothing else of it */
+	/* set by the functions below */
+	struct wln_flow *flow;
+	struct wl_turn *turn;
+	wl_u64 departs_at_ns;
+};
+
+/* Turns of the box: a segment that is no SYN, or a visit of the clock. */
+void wln_box_sender(struct wl_home *, struct wln_flow *, struct wl_segment *, struct wl_verdict *);
+void wln_box_receiver(struct wl_home *, struct wln_flow *, const struct wl_segment *, struct wl_verdict *);
+void wln_box_tick(struct wl_home *, struct wln_flow *);
+
+/* A SYN; a segment of no flow; and the flow that begins with it, as number `id` with these flags (enum wl_flow_flag), or NULL. */
+int wln_box_syn(struct wl_home *, struct wl_handshake *, const struct wl_segment *, int from_sender);
+wl_u32 wln_box_begins(struct wl_handshake *, const struct wl_segment *, int from_sender);
+struct wln_flow *wln_box_begin(struct wl_home *, wl_u32 id, wl_u32 flags, const struct wl_handshake *,
+			       const struct wl_segment *, int from_sender);

@@ -364,7 +364,10 @@ static __attribute__((noinline)) struct wl_seg *wl_seg_at(struct wl_flow *f, wl_
 	return &((struct wln_flow *)f)->segs[slot & (WL_FLOW_SLOTS - 1)];
 }
 
-struct wln_flow *wln_flow_new(wl_u32 base, wl_u32 mss_bytes, wl_u32 flags)
+#include "home.h"
+
+/* A scoreboard for a flow that is zero; NULL: no memory. */
+static struct wln_flow *allocate(void)
 {
 	const uintptr_t align = _Alignof(struct wln_flow);
 	void *block = calloc(1, sizeof(struct wln_flow) + align - 1);
@@ -373,6 +376,15 @@ struct wln_flow *wln_flow_new(wl_u32 base, wl_u32 mss_bytes, wl_u32 flags)
 	if (!block)
 		return NULL;
 	n->block = block;
+	return n;
+}
+
+struct wln_flow *wln_flow_new(wl_u32 base, wl_u32 mss_bytes, wl_u32 flags)
+{
+	struct wln_flow *n = allocate();
+
+	if (!n)
+		return NULL;
 	wl_track_reset(&n->flow, base);
 	n->flow.mss_bytes = mss_bytes;
 	n->flow.flags = flags;
@@ -634,11 +646,6 @@ void wln_flow_supply_check(struct wln_flow *n, wl_u32 now_us)
 	wl_supply_check(&n->flow, now_us);
 }
 
-int wln_flow_pause_check(struct wln_flow *n, wl_u32 idle_us, int wants_all)
-{
-	return wl_pause_check(&n->flow, idle_us, wants_all);
-}
-
 void wln_flow_cwnd_limited_check(struct wln_flow *n)
 {
 	wl_cwnd_limited_check(&n->flow);
@@ -669,12 +676,75 @@ void wln_flow_leave_ack(struct wln_flow *n, const struct wl_ack *a)
 	wl_leave_ack(&n->flow, a);
 }
 
-wl_u32 wln_flow_pacing_budget(const struct wln_flow *n, wl_u64 now_ns)
+/* The number of a flow is its owner's business: none of the functions that home.h supplies looks at it. */
+#define NUMBER 0
+
+void wln_box_sender(struct wl_home *home, struct wln_flow *n, struct wl_segment *in, struct wl_verdict *out)
 {
-	return wl_pacing_budget(&n->flow, now_ns, wl_pacing_bytes_ps(&n->flow));
+	struct wl_turn turn;
+
+	at_work = home;
+	home->flow = n;
+	home->turn = &turn;
+	wl_box_sender(home, &n->flow, NUMBER, in, &turn);
+	*out = turn.out;
 }
 
-void wln_flow_pacing_charge(struct wln_flow *n, wl_u64 now_ns, wl_u32 bytes)
+void wln_box_receiver(struct wl_home *home, struct wln_flow *n, const struct wl_segment *in, struct wl_verdict *out)
 {
-	wl_pacing_charge(&n->flow, now_ns, wl_pacing_bytes_ps(&n->flow), bytes);
+	struct wl_turn turn;
+
+	at_work = home;
+	home->flow = n;
+	home->turn = &turn;
+	wl_box_receiver(&n->flow, NUMBER, in, &turn);
+	*out = turn.out;
+}
+
+void wln_box_tick(struct wl_home *home, struct wln_flow *n)
+{
+	struct wl_turn turn;
+	wl_u32 wait_us;
+
+	at_work = home;
+	home->flow = n;
+	home->turn = &turn;
+	turn.repaired_segs = 0;
+	if (wl_control_is_due(&n->flow, home->now_ns / 1000))
+		wl_tick_control(&n->flow, NUMBER, &turn, home->now_ns);
+	wait_us = wl_tick_judge(&n->flow, NUMBER, &turn, home->now_ns);
+	wl_tick_serve(home, &n->flow, NUMBER, &turn, wait_us, home->now_ns);
+}
+
+int wln_box_syn(struct wl_home *home, struct wl_handshake *h, const struct wl_segment *in, int from_sender)
+{
+	at_work = home;
+	return wl_box_syn(h, in, from_sender, home->now_ns / 1000);
+}
+
+wl_u32 wln_box_begins(struct wl_handshake *h, const struct wl_segment *in, int from_sender)
+{
+	return wl_box_begins(in, h, from_sender);
+}
+
+struct wln_flow *wln_box_begin(struct wl_home *home, wl_u32 id, wl_u32 flags, const struct wl_handshake *h,
+			       const struct wl_segment *in, int from_sender)
+{
+	struct wln_flow *n = allocate();
+	struct wl_turn turn;
+
+	if (!n)
+		return NULL;
+	at_work = home;
+	home->flow = n;
+	home->turn = &turn;
+	n->flow.flags = flags;
+	n->flow.header = h->header;
+	wl_track_own(&n->flow, id);
+	wl_track_reset(&n->flow, wl_begin_base(in, h));
+	if (wl_apply_policy(NUMBER))
+		n->flow.mode = WL_MODE_OFF;
+	wl_box_begin(&n->flow, NUMBER, in, h, from_sender, &turn, home->now_ns);
+	wl_count(WL_C_FLOWS_CREATED);
+	return n;
 }

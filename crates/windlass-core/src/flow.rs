@@ -13,8 +13,16 @@ impl Flow {
     /// A flow whose stream begins at `base`, sent in segments of `mss_bytes` (not 0); flags are `abi::WL_FLOW_*`.
     pub fn new(base: u32, mss_bytes: u32, flags: u32) -> Flow {
         // SAFETY: the function allocates; it takes any arguments.
-        let raw = unsafe { abi::wln_flow_new(base, mss_bytes, flags) };
+        Flow::from_raw(unsafe { abi::wln_flow_new(base, mss_bytes, flags) })
+    }
+
+    /// Takes over what C has allocated.
+    pub(crate) fn from_raw(raw: *mut wln_flow) -> Flow {
         Flow { inner: NonNull::new(raw).expect("memory for one flow") }
+    }
+
+    pub(crate) fn raw(&mut self) -> *mut wln_flow {
+        self.inner.as_ptr()
     }
 
     /// The flow's variables.
@@ -304,13 +312,6 @@ impl Flow {
         unsafe { abi::wln_flow_supply_check(self.inner.as_ptr(), now_us) };
     }
 
-    /// New data comes, the first for `idle_us`: whether its algorithm is told of a pause, of the shortest only if it
-    /// `wants_all`. Notes whether it was the sender who paused.
-    pub fn pause_check(&mut self, idle_us: u32, wants_all: bool) -> bool {
-        // SAFETY: exclusive access.
-        unsafe { abi::wln_flow_pause_check(self.inner.as_ptr(), idle_us, wants_all.into()) != 0 }
-    }
-
     /// Notes whether the window holds the flow back.
     pub fn cwnd_limited_check(&mut self) {
         // SAFETY: exclusive access.
@@ -347,18 +348,6 @@ impl Flow {
     pub fn leave_ack(&mut self, ack: &wl_ack) {
         // SAFETY: exclusive access.
         unsafe { abi::wln_flow_leave_ack(self.inner.as_ptr(), ack) };
-    }
-
-    /// Bytes that pacing lets go now.
-    pub fn pacing_budget(&self, now_ns: u64) -> u32 {
-        // SAFETY: reads only.
-        unsafe { abi::wln_flow_pacing_budget(self.inner.as_ptr(), now_ns) }
-    }
-
-    /// Bytes leave and have their time on the paced schedule.
-    pub fn pacing_charge(&mut self, now_ns: u64, bytes: u32) {
-        // SAFETY: exclusive access.
-        unsafe { abi::wln_flow_pacing_charge(self.inner.as_ptr(), now_ns, bytes) };
     }
 
     /// `bytes` are held until they may depart: returns when.

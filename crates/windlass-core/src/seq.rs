@@ -4,8 +4,3 @@
 pub fn is_after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
-
-/// The later of the two.
-pub fn later(a: u32, b: u32) -> u32 {
-    if is_after(b, a) { b } else { a }
-}

@@ -17,24 +17,26 @@ pub const SACK_BLOCKS: usize = 3;
 /// No packet: the end of a list.
 pub const NONE: u32 = u32::MAX;
 
-/// Flags of a packet.
+/// Flags of a packet: those of TCP are the bits of its header, those of IP take the place of RST and URG, which no packet has.
 pub mod flag {
-    /// Opens a connection.
-    pub const SYN: u8 = 1 << 0;
     /// Nothing follows; takes the sequence number after the payload.
-    pub const FIN: u8 = 1 << 1;
-    /// The acknowledgement number is valid.
-    pub const ACK: u8 = 1 << 2;
-    /// Congestion was experienced (RFC 3168).
-    pub const ECE: u8 = 1 << 3;
-    /// The window has been reduced (RFC 3168).
-    pub const CWR: u8 = 1 << 4;
-    /// IP: the sender understands ECN.
-    pub const ECT: u8 = 1 << 5;
-    /// IP: a queue on the way was long.
-    pub const CE: u8 = 1 << 6;
+    pub const FIN: u8 = 0x01;
+    /// Opens a connection.
+    pub const SYN: u8 = 0x02;
     /// What was sent together ends here: nothing follows for the moment (RFC 9293, section 3.9.1.2).
-    pub const PSH: u8 = 1 << 7;
+    pub const PSH: u8 = 0x08;
+    /// The acknowledgement number is valid.
+    pub const ACK: u8 = 0x10;
+    /// Congestion was experienced (RFC 3168).
+    pub const ECE: u8 = 0x40;
+    /// The window has been reduced (RFC 3168).
+    pub const CWR: u8 = 0x80;
+    /// IP: the sender understands ECN.
+    pub const ECT: u8 = 0x04;
+    /// IP: a queue on the way was long.
+    pub const CE: u8 = 0x20;
+    /// Those of TCP.
+    pub const OF_TCP: u8 = !(ECT | CE);
 }
 
 /// A stretch of the stream, `start..end`.

@@ -1,6 +1,6 @@
 use super::*;
 use std::mem::size_of;
-use windlass_scenario::Windlass;
+use windlass_scenario::{Span, Windlass};
 
 /// Two hosts beside each other, and two with a router between them.
 fn with_links(first: &str, second: &str, flow: &str) -> Scenario {
@@ -65,6 +65,8 @@ fn the_box_learns_the_units_of_each_window() {
         mode: windlass_scenario::Mode::Transparent,
         group: None,
     });
+    // the box forgets flows that are over
+    scenario.time_limit = Span(0.01);
     let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
     sim.run(None);
     let boxed = sim.boxed.unwrap();
