@@ -88,7 +88,7 @@ bench-ns3: setup
 FUZZ_SECONDS ?= 60
 
 fuzz: setup
-	for target in options flow wire; do \
+	for target in options flow boxed wire; do \
 		mkdir -p fuzz/corpus/$$target; \
 		fuzz/run.sh $$target -max_total_time=$(FUZZ_SECONDS) -max_len=4096 fuzz/corpus/$$target || exit 1; \
 	done

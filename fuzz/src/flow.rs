@@ -1,6 +1,7 @@
 //! Any order of events on the flow machine: data, in order or not, acknowledgements, SACK blocks, repairs,
 //! retransmissions by the sender, time. After each the scoreboard must be sound.
 
+use crate::input::Input;
 use windlass_core::{
     Flow,
     abi::{self, wl_ack, wl_seg},
@@ -20,35 +21,6 @@ const LONG_SILENCE_US: u32 = 61_000_000;
 /// Records that an ACK, a packet of the sender or a visit of the clock may look at, retransmissions apart (core/flow/work.h).
 const TOUCHED_MAX: u32 = 400;
 const SACK_BLOCKS: usize = abi::WL_SACK_BLOCKS as usize;
-
-/// The bytes, read as numbers; zeros behind their end.
-struct Input<'a>(&'a [u8]);
-
-impl Input<'_> {
-    fn u8(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else { return 0 };
-        self.0 = rest;
-        *first
-    }
-
-    fn u16(&mut self) -> u16 {
-        u16::from_be_bytes([self.u8(), self.u8()])
-    }
-
-    fn u32(&mut self) -> u32 {
-        u32::from(self.u16()) << 16 | u32::from(self.u16())
-    }
-
-    /// Small numbers mostly.
-    fn number(&mut self) -> u32 {
-        match self.u8() {
-            n @ 0..160 => n.into(),
-            n @ 160..230 => u32::from(n - 160) << 8 | u32::from(self.u8()),
-            n @ 230..250 => u32::from(n - 230) << 16 | u32::from(self.u16()),
-            _ => self.u32(),
-        }
-    }
-}
 
 /// A flow, its time, and what it promised before.
 struct Machine {

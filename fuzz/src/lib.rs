@@ -1,11 +1,14 @@
 //! What the fuzzers run, and how a find is run again. Each target takes any bytes and panics when a promise of the core
 //! or of the protocol of guests is broken.
 
+mod boxed;
 mod flow;
+mod input;
 mod options;
 #[cfg(feature = "guests")]
 mod wire;
 
+pub use boxed::boxed;
 pub use flow::flow;
 pub use options::options;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -45,6 +45,11 @@ fn a_search_among_events_finds_nothing() {
     search("flow", 50_000, 500);
 }
 
+#[test]
+fn a_search_among_segments_at_the_box_finds_nothing() {
+    search("boxed", 50_000, 500);
+}
+
 /// A search that finds nothing and fails, as its corpus is not there, names no input that an earlier one found.
 #[test]
 fn a_search_names_only_what_it_found() {

@@ -66,6 +66,11 @@ proptest! {
     fn any_order_of_events_leaves_the_flow_sound(input in vec(any::<u8>(), 0..2000)) {
         windlass_fuzz::flow(&input);
     }
+
+    #[test]
+    fn any_order_of_segments_and_ticks_leaves_the_box_sound(input in vec(any::<u8>(), 0..2000)) {
+        windlass_fuzz::boxed(&input);
+    }
 }
 
 /// Bytes among which there are frames: their beginnings, and what may follow.
