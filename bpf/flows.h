@@ -56,7 +56,7 @@ __noinline int wl_on_syn(int from_sender)
 /* -------------------------------------------------------------------- groups */
 
 /* Talks to the flow's group, if it has one: about the sample in the scratch, or to be told its share. */
-static __always_inline void wl_tell_group(struct wl_flow *f, __u32 id, __u32 what)
+static __always_inline void wl_group_exchange(struct wl_flow *f, __u32 id, __u32 what)
 {
 	struct wl_scratch *s = wl_scratch_get();
 	struct wl_place *p;
@@ -88,13 +88,13 @@ static __always_inline int wl_is_joining(const struct wl_flow *f, __u32 id)
 }
 
 /* Talks to the group that flow `id` has. Global: verified once. */
-__noinline int wl_tell_its_group(__u32 id, __u32 what)
+__noinline int wl_group_exchange_of(__u32 id, __u32 what)
 {
 	struct wl_flow *f = wl_flow_get(id);
 
 	if (!f)
 		return -1;
-	wl_tell_group(f, id, what);
+	wl_group_exchange(f, id, what);
 	return 0;
 }
 

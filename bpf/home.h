@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the box asks of its home (core/box/box.h) and is a line or two here. */
+/* What the box needs of its home (core/box/box.h) and is a line or two here. */
 #ifndef WL_BPF_HOME_H
 #define WL_BPF_HOME_H
 

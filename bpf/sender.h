@@ -14,7 +14,7 @@
 
 /*
  * Stores `len` bytes, [seq, seq + len) of the stream and at `off` in the packet; a super-packet longer than 64 KiB (BIG TCP)
- * in parts. Returns 0, or the counter that says why it could not. Global: its frame and the caller's deeper calls do not add up.
+ * in parts. Returns 0, or the counter that gives the reason why it could not. Global: its frame and the caller's deeper calls do not add up.
  */
 __noinline __u32 wl_store_data(struct __sk_buff *skb, __u32 id, __u32 seq, __u32 off, __u32 len)
 {

@@ -129,7 +129,7 @@ WL_INLINE void wl_receiver_ack(struct wl_flow *f, wl_u32 id, const struct wl_seg
 		wl_arm_next(f, id, now_ns, wait_us);
 		return;
 	}
-	/* a report is left to the clock; not with a FIN, whose acknowledgement is the receiver's alone */
+	/* a report is left to the clock; not with a FIN, which the receiver alone acknowledges */
 	reports = is_pure && in->window_field && !(f->flags & WL_FLOW_FIN) && wl_probed_owes(f) &&
 		  wl_clock_runs(now_ns);
 	/* what is held back only the clock would show */

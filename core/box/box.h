@@ -105,8 +105,8 @@ WL_GLOBAL int wl_send_one(struct wl_home *home, wl_u32 id, wl_u32 to_sender, wl_
 static void wl_carry_departure(struct wl_home *home, wl_u64 at_ns);
 
 /* Exchanges reports with the group of a flow that has one: about the sample of this turn, or to ask for its share. */
-WL_GLOBAL int wl_tell_its_group(wl_u32 id, wl_u32 talk);
-static void wl_tell_group(struct wl_flow *f, wl_u32 id, wl_u32 talk);
+WL_GLOBAL int wl_group_exchange_of(wl_u32 id, wl_u32 talk);
+static void wl_group_exchange(struct wl_flow *f, wl_u32 id, wl_u32 talk);
 
 /* Do the ACKs of the group's other members let the flow send? */
 static int wl_is_joining(const struct wl_flow *f, wl_u32 id);

@@ -25,7 +25,7 @@ WL_INLINE int wl_same_header(const struct wl_header *a, const struct wl_header *
 	return !diff;
 }
 
-/* An accepted packet has this header; what is new data of it begins at nxt. Asked before nxt moves. */
+/* An accepted packet has this header; what is new data of it begins at nxt. Called before nxt moves. */
 WL_INLINE void wl_learn_header(struct wl_flow *f, const struct wl_segment *in)
 {
 	int differs = !wl_same_header(&in->header, &f->header);
@@ -51,7 +51,7 @@ WL_INLINE void wl_prove_header(struct wl_flow *f)
 	f->has_next_header = 0;
 }
 
-/* Does the packet carry a new acknowledgement or window? A retransmission may be all that a delayed ACK leaves with. Asked before it is learnt. */
+/* Does the packet carry a new acknowledgement or window? A retransmission may be all that a delayed ACK leaves with. Called before it is learnt. */
 WL_INLINE int wl_has_news(const struct wl_flow *f, const struct wl_segment *in)
 {
 	return (f->flags & WL_FLOW_LEARNT) && (wl_after(in->ack, f->snd_ack) ||

@@ -39,7 +39,7 @@ WL_INLINE void wl_run_algorithm(struct wl_flow *f, wl_u32 id, struct wl_turn *t,
 				wl_u64 now_ns)
 {
 	if (!wl_run_hooks(f, &t->sample, calls, idle_us, now_ns) && (f->flags & WL_FLOW_GROUPED))
-		wl_tell_its_group(id, calls == WL_CALL_IDLE ? WL_TALK_RESUME : WL_TALK_REPORT);
+		wl_group_exchange_of(id, calls == WL_CALL_IDLE ? WL_TALK_RESUME : WL_TALK_REPORT);
 }
 
 /* The same with an empty sample: nothing but time has passed. */

@@ -239,7 +239,7 @@ WL_INLINE void wl_tick_serve(struct wl_home *home, struct wl_flow *f, wl_u32 id,
 	if (wl_has_repairs(f))
 		wl_repair(home, f, id, t, now_ns);
 	if (wl_is_joining(f, id))
-		wl_tell_group(f, id, WL_TALK_ASK);
+		wl_group_exchange(f, id, WL_TALK_ASK);
 	wl_clock_show(home, f, id, now_ns, edge);
 	wl_arm_next(f, id, now_ns, wait_us);
 }

@@ -16,7 +16,7 @@ const LONG_NS: u64 = 130_000_000_000;
 /// A sender's retransmissions without any progress, of which one at least must pass.
 const INSISTS: u32 = 6;
 
-/// What the home was asked for, and what it answers.
+/// What the home was called for, and what it returns.
 #[derive(Default)]
 struct Around {
     algorithm: u32,

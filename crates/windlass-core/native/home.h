@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the box asks of its home (core/box/box.h), for a caller that supplies functions. The caller decides when a turn is. */
+/* What the box needs of its home (core/box/box.h), for a caller that supplies functions. The caller decides when a turn is. */
 #ifndef WLN_HOME_H
 #define WLN_HOME_H
 
@@ -117,16 +117,16 @@ static void wl_carry_departure(struct wl_home *home, wl_u64 at_ns)
 	home->departs_at_ns = at_ns;
 }
 
-static void wl_tell_group(struct wl_flow *f, wl_u32 id, wl_u32 talk)
+static void wl_group_exchange(struct wl_flow *f, wl_u32 id, wl_u32 talk)
 {
 	(void)id;
 	if (f->flags & WL_FLOW_GROUPED)
 		at_work->talk(at_work->owner, talk, &at_work->turn->sample, &f->decision);
 }
 
-static int wl_tell_its_group(wl_u32 id, wl_u32 talk)
+static int wl_group_exchange_of(wl_u32 id, wl_u32 talk)
 {
-	wl_tell_group(&at_work->flow->flow, id, talk);
+	wl_group_exchange(&at_work->flow->flow, id, talk);
 	return 0;
 }
 

@@ -16,7 +16,7 @@ const BASE: u32 = 1000;
 const PEER: u32 = 5000;
 const MS: u64 = 1_000_000;
 
-/// A home that notes what it is asked.
+/// A home that notes its calls.
 #[derive(Default)]
 struct Notes {
     counts: BTreeMap<u32, u64>,
@@ -85,7 +85,7 @@ fn syn(seq: u32, ack: u32, flags: u32) -> Segment {
 }
 
 impl Bench {
-    /// A client connects and asks for something, of which the server's first segments are about to come: the flow has a window of
+    /// A client connects and requests something, of which the server's first segments are about to come: the flow has a window of
     /// ten segments.
     fn new() -> Bench {
         let mut notes = Notes::default();
