@@ -229,6 +229,9 @@ static __always_inline void wl_serve_locked(struct __sk_buff *skb, struct wl_flo
 
 	if (f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
 		return;
+	/* the packet that shows that it goes on has the clock come again */
+	if (f->flags2 & WL_FLOW2_CONTESTED)
+		return;
 	if (wl_has_repairs(f))
 		wl_repair(skb, f, id, now_ns);
 	if (wl_is_joining(f, id))

@@ -86,17 +86,40 @@ static __always_inline int wl_syn_answers(const struct wl_packet *p, __u8 flags,
 	return (p->flags & WL_TCP_ACK) && (flags & WL_SYN_SEEN) && p->ack == isn + 1;
 }
 
+/* The receiver's SYN that was noted, and its other one, change places. */
+static __always_inline void wl_syn_swap(struct wl_handshake *h)
+{
+	__u32 isn = h->rcv_isn;
+	__u16 mss_bytes = h->rcv_mss_bytes;
+	__u8 flags = h->rcv_flags, wscale = h->rcv_wscale;
+
+	h->rcv_isn = h->other_isn;
+	h->rcv_mss_bytes = h->other_mss_bytes;
+	h->rcv_flags = h->other_flags;
+	h->rcv_wscale = h->other_wscale;
+	h->other_isn = isn;
+	h->other_mss_bytes = mss_bytes;
+	h->other_flags = flags;
+	h->other_wscale = wscale;
+}
+
+static __always_inline int wl_is_other_syn(const struct wl_handshake *h, __u32 isn)
+{
+	return (h->other_flags & WL_SYN_SEEN) && h->other_isn == isn;
+}
+
 /*
  * Notes what the SYN or SYN-ACK in the scratch announces, and when. Its key is the flow's already. Each side's half is its own: a
  * SYN with another number replaces what was noted of that side alone, and a SYN-ACK which does not answer the SYN that is noted
- * replaces nothing. Returns 1 if it completes a new pair. By itself, so that its frame is not part of the caller's.
+ * replaces nothing. Of the receiver two SYNs are noted, as one of them may be forged: the sender's SYN-ACK shows which one counts.
+ * Returns 1 if it completes a new pair. By itself, so that its frame is not part of the caller's.
  */
 __noinline int wl_on_syn(int from_sender)
 {
 	struct wl_scratch *s = wl_scratch_get();
 	__u32 now_us = bpf_ktime_get_ns() / 1000;
 	struct wl_handshake fresh;
-	int is_answer, answers, is_same;
+	int is_answer, answers, is_same, is_second, stands;
 	struct wl_packet *p;
 	__u8 flags;
 
@@ -106,6 +129,14 @@ __noinline int wl_on_syn(int from_sender)
 	is_answer = !!(p->flags & WL_TCP_ACK);
 	flags = wl_syn_flags(p);
 	wl_handshake_get(&p->key, &fresh);
+	/* a retransmission of the other SYN; or its answer, after which that one alone counts */
+	if (from_sender ? is_answer && !wl_syn_answers(p, fresh.rcv_flags, fresh.rcv_isn) &&
+				  wl_is_other_syn(&fresh, p->ack - 1)
+			: !fresh.is_answered && p->seq != fresh.rcv_isn && wl_is_other_syn(&fresh, p->seq)) {
+		wl_syn_swap(&fresh);
+		if (from_sender)
+			fresh.is_missed = 0;
+	}
 	answers = from_sender ? wl_syn_answers(p, fresh.rcv_flags, fresh.rcv_isn)
 			      : wl_syn_answers(p, fresh.snd_flags, fresh.snd_isn);
 	if (is_answer && !answers && ((from_sender ? fresh.rcv_flags : fresh.snd_flags) & WL_SYN_SEEN)) {
@@ -114,10 +145,15 @@ __noinline int wl_on_syn(int from_sender)
 	}
 	is_same = from_sender ? (fresh.snd_flags & WL_SYN_SEEN) && p->seq == fresh.snd_isn
 			      : (fresh.rcv_flags & WL_SYN_SEEN) && p->seq == fresh.rcv_isn;
+	is_second = !from_sender && !is_answer && !is_same && (fresh.rcv_flags & WL_SYN_SEEN);
+	/* a pair stands until this SYN is answered, too */
+	stands = is_second && fresh.is_answered;
+	if (is_second)
+		wl_syn_swap(&fresh);
 	/* a first SYN opens a new connection, unless it is a retransmission */
-	if (!is_answer && !is_same)
+	if (!is_answer && !is_same && !stands)
 		fresh.is_missed = 0;
-	if (!is_same)
+	if (!is_same && !stands)
 		fresh.is_answered = 0;
 	if (answers)
 		fresh.is_answered = 1;
@@ -143,6 +179,8 @@ __noinline int wl_on_syn(int from_sender)
 		if (is_answer)
 			fresh.rtt_us = wl_handshake_rtt_us(&fresh, p->ack, now_us);
 	}
+	if (stands)
+		wl_syn_swap(&fresh);
 	bpf_map_update_elem(&wl_handshakes, &p->key, &fresh, BPF_ANY);
 	return answers;
 }
@@ -370,6 +408,47 @@ static __always_inline void wl_drop_name(const struct wl_flow_key *key, __u32 id
 
 	if (named && *named == id)
 		bpf_map_delete_elem(&wl_flow_ids, key);
+}
+
+/*
+ * A SYN that is none of flow `id`: its connection may be over. Until one of the two ends shows that it goes on, by a packet that
+ * the other one accepts, nothing is sent in its name: a connection that has taken its place would get that. In the other case
+ * nothing is lost but time.
+ */
+__noinline int wl_contest(int from_sender)
+{
+	struct wl_scratch *s = wl_scratch_get();
+	const struct wl_packet *p;
+	struct wl_flow *f;
+	__u32 *found;
+	int is_own;
+
+	if (!s)
+		return -1;
+	p = &s->packet;
+	found = bpf_map_lookup_elem(&wl_flow_ids, &p->key);
+	if (!found)
+		return 0;
+	f = wl_flow_get(*found);
+	is_own = f && (from_sender ? p->seq + 1 == f->base : (p->flags & WL_TCP_ACK) && p->ack == f->base);
+	if (!f || is_own || !wl_lock(f))
+		return 0;
+	if (f->state != WL_FLOW_FREE && wl_same_key(&f->key, &p->key) && wl_vlan_of_flow(f) == p->vlan)
+		f->flags2 |= WL_FLOW2_CONTESTED;
+	wl_unlock(f);
+	return 0;
+}
+
+/* A packet of flow `id` was accepted: it goes on, and so does the clock. */
+__noinline int wl_uncontest(__u32 id)
+{
+	struct wl_flow *f = wl_flow_get(id);
+
+	if (!f)
+		return -1;
+	f->flags2 &= ~WL_FLOW2_CONTESTED;
+	wl_arm_next(f, id, bpf_ktime_get_ns(), 0);
+	return 0;
 }
 
 /*

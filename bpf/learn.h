@@ -98,7 +98,7 @@ static __always_inline void wl_learn_receiver(struct wl_flow *f, const struct wl
 {
 	__u32 end = p->seq + p->payload_bytes + !!(p->flags & WL_TCP_FIN);
 
-	if (!(p->flags & WL_TCP_ACK) || wl_ack_kind(f, p->ack) < WL_ACK_SAME)
+	if (!(p->flags & WL_TCP_ACK) || !wl_is_rcv_ack_acceptable(f, p->ack))
 		return;
 	/*
 	 * With a number older than one that the sender has taken a window is refused (RFC 9293, SND.WL1): what comes from

@@ -164,6 +164,8 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 		wl_track_beyond(f, p->ack);
 		return WL_TC_PASS;
 	}
+	if (kind != WL_ACK_STALE && (f->flags2 & WL_FLOW2_CONTESTED))
+		wl_uncontest(id);
 	if (kind != WL_ACK_ADVANCE && wl_absorb_is_overdue(f, now_ns / 1000))
 		wl_hand_back(id, WL_C_BYPASS_NO_PROGRESS);
 	a->ack = p->ack;
@@ -174,6 +176,9 @@ static __always_inline int wl_receiver_ack(struct __sk_buff *skb, struct wl_flow
 			wl_show_window(skb, f, p, p->ack, now_ns);
 			return WL_TC_PASS;
 		}
+		/* it may be another connection's, and news there */
+		if (f->flags2 & WL_FLOW2_CONTESTED)
+			return WL_TC_PASS;
 		/* what it reports to have arrived twice no other ACK repeats */
 		wl_track_dsack(f, a);
 		if (!is_pure) {

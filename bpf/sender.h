@@ -133,7 +133,7 @@ static __always_inline void wl_sender_insists(struct wl_flow *f, __u32 id, __u32
 }
 
 static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow *f, __u32 id, struct wl_packet *p,
-					  __u64 now_ns)
+					  int is_unproven, __u64 now_ns)
 {
 	__u32 now_us = now_ns / 1000;
 	__u32 end = p->seq + p->payload_bytes;
@@ -153,9 +153,9 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 	if (wl_absorb_is_overdue(f, now_us))
 		wl_hand_back(id, WL_C_BYPASS_NO_PROGRESS);
 	kind = wl_data_kind(f, p->seq, p->payload_bytes);
-	if (kind != WL_DATA_OLD && (f->flags & WL_FLOW_NOT_STORED)) {
+	if (kind != WL_DATA_OLD && (is_unproven || (f->flags & WL_FLOW_NOT_STORED))) {
 		wl_count(WL_C_PASS_NOT_STORED);
-		wl_pass_unstored(f, WL_C_PASS_NOT_STORED, end, wl_hold(skb, f, p->payload_bytes, now_ns));
+		wl_pass_unstored(f, WL_C_BYPASS_UNHEARD, end, wl_hold(skb, f, p->payload_bytes, now_ns));
 		return WL_TC_PASS;
 	}
 	if (kind != WL_DATA_OLD && wl_sender_conflicts(skb, f, id, p)) {
@@ -171,7 +171,7 @@ static __always_inline int wl_sender_data(struct __sk_buff *skb, struct wl_flow 
 			wl_probed_by_sender(f, end);
 		/* acknowledged already, only the sender was not shown it yet; if the clock is gone, the answer to this will */
 		if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una) && !fin && !p->has_news &&
-		    wl_clock_runs(now_ns)) {
+		    !(f->flags2 & WL_FLOW2_CONTESTED) && wl_clock_runs(now_ns)) {
 			wl_count(WL_C_SENDER_RETRANS_ABSORBED);
 			return WL_TC_DROP;
 		}
@@ -362,7 +362,7 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 	/* where its receiver would not take the end either, the stream goes on: what is retransmitted there must not end it */
 	ends = (p->flags & WL_TCP_FIN) &&
 	       (f->mode != WL_MODE_ENFORCE ||
-		(accept != WL_ACCEPT_OLD && !wl_is_beyond_offer(f, p->seq, p->seq + p->payload_bytes)));
+		(accept > WL_ACCEPT_UNPROVEN && !wl_is_beyond_offer(f, p->seq, p->seq + p->payload_bytes)));
 	if (f->mode != WL_MODE_ENFORCE) {
 		wl_watch_sender(f, p);
 	} else {
@@ -371,10 +371,13 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 		p->has_news = accept == WL_ACCEPT_ALL && wl_has_news(f, p);
 		is_first = !(f->flags & WL_FLOW_LEARNT);
 		tsval = f->snd_tsval;
-		if (accept == WL_ACCEPT_ALL)
+		if (accept == WL_ACCEPT_ALL) {
+			if (f->flags2 & WL_FLOW2_CONTESTED)
+				wl_uncontest(id);
 			wl_learn_sender(f, p);
+		}
 		if (p->payload_bytes) {
-			verdict = wl_sender_data(skb, f, id, p, now_ns);
+			verdict = wl_sender_data(skb, f, id, p, accept == WL_ACCEPT_UNPROVEN, now_ns);
 			if (verdict == WL_TC_DROP)
 				wl_absorbed(f, id, is_first ? f->snd_tsval : tsval, now_ns);
 		} else {
