@@ -149,6 +149,29 @@ static __always_inline void wl_drop_name(const struct wl_flow_key *key, __u32 id
 		bpf_map_delete_elem(&wl_flow_ids, key);
 }
 
+/* A SYN, in the scratch, of the name of a flow: is that one's connection over? By itself, so that its frame is not part of the caller's. */
+__noinline int wl_contest_flow(int from_sender)
+{
+	struct wl_scratch *s = wl_scratch_get();
+	const struct wl_packet *p;
+	struct wl_flow *f;
+	__u32 *found;
+
+	if (!s)
+		return -1;
+	p = &s->packet;
+	found = bpf_map_lookup_elem(&wl_flow_ids, &p->key);
+	if (!found)
+		return 0;
+	f = wl_flow_get(*found);
+	if (!f || wl_is_own_syn(f, &p->tcp, from_sender) || !wl_lock(f))
+		return 0;
+	if (f->state != WL_FLOW_FREE && wl_same_key(&f->key, &p->key) && wl_vlan_of_flow(f) == p->vlan)
+		wl_contest(f);
+	wl_unlock(f);
+	return 0;
+}
+
 /*
  * One side has answered the other's SYN: a connection whose sender's first byte is `base` begins, and an older flow of that name is
  * over. A single SYN, which anyone can forge, ends nothing. The SYN is in the scratch. By itself, so that its frame is not part

@@ -77,8 +77,16 @@ struct wl_handshake {
 	wl_u32 snd_at_us; /* when the sender's SYN or SYN-ACK came by */
 	wl_u32 rtt_us; /* from then to the receiver's SYN-ACK (core/flow/rtt.h); 0: not known, or the receiver's was first */
 	struct wl_header header; /* of the sender's SYN or SYN-ACK with that snd_isn */
+	/*
+	 * another SYN of the receiver, which the next SYN-ACK may answer just as well: the one before, or while is_answered the one
+	 * after. One of the two may be forged
+	 */
+	wl_u32 other_isn;
+	wl_u16 other_mss_bytes;
+	wl_u8 other_flags; /* as rcv_flags; 0: there is none */
+	wl_u8 other_wscale;
 };
-WL_ASSERT_SIZE(struct wl_handshake, 44);
+WL_ASSERT_SIZE(struct wl_handshake, 52);
 
 /* What one SYN said. */
 enum wl_syn_flag {

@@ -8,8 +8,8 @@
  *   from the receiver   SEQ   up to snd_ack + window, its last byte not before snd_ack
  *                       ACK   wl_ack_kind() (core/flow/ack.h)
  *
- * The box does not observe every packet. Where one of the two numbers is exactly the expected one, the other may be further off;
- * such a segment is followed, but teaches nothing.
+ * The box does not observe every packet: an ACK by which the receiver opened its window may be missing. Where one of the two
+ * numbers is exactly the expected one, data may be further ahead; such a segment is followed, but teaches nothing.
  */
 #ifndef WL_BOX_ACCEPT_H
 #define WL_BOX_ACCEPT_H
@@ -49,16 +49,14 @@ WL_INLINE int wl_is_snd_ack_acceptable(const struct wl_flow *f, wl_u32 ack)
 
 /*
  * The same of a segment that begins exactly where the sender's stream is. Segments of the receiver may have passed unobserved: it
- * may have sent as much as the sender has offered. While nothing is learnt the largest window that scaling allows counts, on
- * either side.
+ * may have sent as much as the sender has offered; while nothing is learnt, as much as scaling allows.
  */
 WL_INLINE int wl_is_snd_ack_near(const struct wl_flow *f, wl_u32 ack)
 {
-	wl_u32 most_bytes = WL_WINDOW_FIELD_MAX << f->snd_wscale;
+	wl_u32 most_bytes =
+		f->flags & WL_FLOW_LEARNT ? wl_snd_window_max_bytes(f) : WL_WINDOW_FIELD_MAX << f->snd_wscale;
 
-	if (f->flags & WL_FLOW_LEARNT)
-		return ack - f->snd_ack <= wl_snd_window_max_bytes(f);
-	return ack - (f->rcv_seq - most_bytes) <= 2 * most_bytes;
+	return ack - f->snd_ack <= most_bytes;
 }
 
 /* The right edge of what the sender may have been offered. */
@@ -83,16 +81,20 @@ WL_INLINE int wl_is_beyond_offer(const struct wl_flow *f, wl_u32 seq, wl_u32 end
 enum wl_accept {
 	WL_ACCEPT_NONE = 0, /* nothing: its addressee refuses it */
 	WL_ACCEPT_OLD = 1, /* it repeats what is acknowledged: may be absorbed, teaches nothing */
-	WL_ACCEPT_DATA = 2, /* where the stream is, nothing else */
-	WL_ACCEPT_ALL = 3, /* its addressee accepts it */
+	WL_ACCEPT_UNPROVEN =
+		2, /* where the stream is, as far as is known: it is followed, and nothing of it stored */
+	WL_ACCEPT_DATA = 3, /* where the stream is, nothing else */
+	WL_ACCEPT_ALL = 4, /* its addressee accepts it */
 };
 
-/* Data ahead of all that was offered: the sender may have been offered more where the box did not observe it. */
+/*
+ * Data ahead of all that was offered, which the receiver refuses: unless the sender was offered more where the box did not observe
+ * it. So one of its two numbers must be exact, which is guessed with a chance of 2 in 2^32.
+ */
 WL_INLINE enum wl_accept wl_accept_ahead(const struct wl_flow *f, const struct wl_segment *in, wl_u32 end)
 {
-	if (end - f->nxt <= WL_FLOW_STORE_BYTES)
+	if (in->seq == f->nxt)
 		return wl_is_snd_ack_acceptable(f, in->ack) ? WL_ACCEPT_DATA : WL_ACCEPT_NONE;
-	/* the blind chance is 2 in 2^32 */
 	if (end - f->una <= WL_CWND_MAX_BYTES && (in->ack == f->snd_ack || in->ack == f->rcv_seq))
 		return WL_ACCEPT_DATA;
 	return WL_ACCEPT_NONE;
@@ -115,9 +117,7 @@ WL_INLINE enum wl_accept wl_accept(const struct wl_flow *f, const struct wl_segm
 		return wl_accept_ahead(f, in, end);
 	if (wl_is_snd_ack_acceptable(f, in->ack))
 		return WL_ACCEPT_ALL;
-	if (in->seq != f->nxt || !wl_is_snd_ack_near(f, in->ack))
-		return WL_ACCEPT_NONE;
-	return f->flags & WL_FLOW_LEARNT ? WL_ACCEPT_DATA : WL_ACCEPT_ALL;
+	return in->seq == f->nxt && wl_is_snd_ack_near(f, in->ack) ? WL_ACCEPT_UNPROVEN : WL_ACCEPT_NONE;
 }
 
 /*
@@ -140,6 +140,16 @@ WL_INLINE int wl_is_rcv_seq_acceptable(const struct wl_flow *f, const struct wl_
 	wl_u32 len = in->payload_bytes + !!(in->flags & WL_TCP_FIN);
 
 	return in->seq - (f->snd_ack - len) <= wl_snd_room_bytes(f) + len;
+}
+
+/* Would the sender process this acknowledgement of the receiver's, however stale (RFC 5961, section 5.2)? */
+WL_INLINE int wl_is_rcv_ack_acceptable(const struct wl_flow *f, wl_u32 ack)
+{
+	enum wl_ack_kind kind = wl_ack_kind(f, ack);
+	wl_u32 window_bytes = wl_max(wl_is_closed(f) ? 0 : f->rcv_edge - f->una, WL_WINDOW_FIELD_MAX);
+
+	return kind >= WL_ACK_SAME ||
+	       (kind == WL_ACK_STALE && f->una - ack <= f->una - f->shown_una + window_bytes);
 }
 
 /* Would the sender keep what ends at `end` of the receiver's stream? That lies within its window, holes before it or not. */

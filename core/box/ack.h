@@ -71,6 +71,9 @@ WL_INLINE void wl_stale_ack(struct wl_flow *f, const struct wl_segment *in, stru
 		wl_show_window(f, in, &t->out, in->ack, now_ns);
 		return;
 	}
+	/* it may be another connection's, and new there */
+	if (f->flags2 & WL_FLOW2_CONTESTED)
+		return;
 	/* what it reports to have arrived twice no other ACK repeats */
 	wl_track_dsack(f, &t->ack);
 	if (is_pure) {
@@ -100,6 +103,8 @@ WL_INLINE void wl_receiver_ack(struct wl_flow *f, wl_u32 id, const struct wl_seg
 		wl_track_beyond(f, in->ack);
 		return;
 	}
+	if (kind != WL_ACK_STALE && (f->flags2 & WL_FLOW2_CONTESTED))
+		wl_uncontest(f, id);
 	if (kind != WL_ACK_ADVANCE && wl_absorb_is_overdue(f, now_ns / 1000))
 		wl_hand_back(f, WL_C_BYPASS_NO_PROGRESS);
 	t->edge = f->edge;

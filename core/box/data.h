@@ -135,7 +135,7 @@ WL_INLINE void wl_sender_repeats(struct wl_flow *f, wl_u32 id, const struct wl_s
 		wl_probed_by_sender(f, end);
 	/* the acknowledgement was only not forwarded yet; without the clock, the answer to this is what forwards it */
 	if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una) && !(in->flags & WL_TCP_FIN) &&
-	    !in->has_news && wl_clock_runs(now_ns))
+	    !in->has_news && !(f->flags2 & WL_FLOW2_CONTESTED) && wl_clock_runs(now_ns))
 		wl_absorb(t);
 }
 
@@ -213,7 +213,7 @@ WL_INLINE void wl_sender_goes_on(struct wl_home *home, struct wl_flow *f, wl_u32
 
 /* Data of a controlled flow. */
 WL_INLINE void wl_sender_data(struct wl_home *home, struct wl_flow *f, wl_u32 id, const struct wl_segment *in,
-			      struct wl_turn *t, wl_u64 now_ns)
+			      struct wl_turn *t, int is_unproven, wl_u64 now_ns)
 {
 	wl_u32 end = in->seq + in->payload_bytes;
 	wl_u32 seq = f->nxt;
@@ -232,9 +232,9 @@ WL_INLINE void wl_sender_data(struct wl_home *home, struct wl_flow *f, wl_u32 id
 		wl_sender_repeats(f, id, in, t, now_ns);
 		return;
 	}
-	if (f->flags & WL_FLOW_NOT_STORED) {
+	if (is_unproven || (f->flags & WL_FLOW_NOT_STORED)) {
 		wl_count(WL_C_PASS_NOT_STORED);
-		why = WL_C_PASS_NOT_STORED;
+		why = WL_C_BYPASS_UNHEARD;
 	} else if (wl_sender_conflicts(home, f, id, in)) {
 		wl_hand_back(f, WL_C_BYPASS_CONFLICT);
 		why = WL_C_BYPASS_CONFLICT;
@@ -315,10 +315,13 @@ WL_INLINE void wl_control_sender(struct wl_home *home, struct wl_flow *f, wl_u32
 	wl_seen(f, now_ns / 1000);
 	in->has_news = accept == WL_ACCEPT_ALL && wl_has_news(f, in);
 	is_first = !(f->flags & WL_FLOW_LEARNT);
-	if (accept == WL_ACCEPT_ALL)
+	if (accept == WL_ACCEPT_ALL) {
+		if (f->flags2 & WL_FLOW2_CONTESTED)
+			wl_uncontest(f, id);
 		wl_learn_sender(f, in);
+	}
 	if (in->payload_bytes) {
-		wl_sender_data(home, f, id, in, t, now_ns);
+		wl_sender_data(home, f, id, in, t, accept == WL_ACCEPT_UNPROVEN, now_ns);
 		if (!t->out.is_absorbed)
 			return;
 		/*
@@ -374,8 +377,8 @@ WL_INLINE void wl_box_sender(struct wl_home *home, struct wl_flow *f, wl_u32 id,
 		}
 	}
 	/* where its receiver would not take the end either, the stream goes on: what is retransmitted there must not end it */
-	ends = (in->flags & WL_TCP_FIN) &&
-	       (f->mode != WL_MODE_ENFORCE || (accept != WL_ACCEPT_OLD && !wl_is_beyond_offer(f, in->seq, end)));
+	ends = (in->flags & WL_TCP_FIN) && (f->mode != WL_MODE_ENFORCE ||
+					    (accept > WL_ACCEPT_UNPROVEN && !wl_is_beyond_offer(f, in->seq, end)));
 	if (f->mode != WL_MODE_ENFORCE)
 		wl_watch_sender(f, in);
 	else

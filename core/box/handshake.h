@@ -62,17 +62,48 @@ WL_INLINE int wl_syn_answers(const struct wl_segment *in, wl_u8 flags, wl_u32 is
 	return (in->flags & WL_TCP_ACK) && (flags & WL_SYN_SEEN) && in->ack == isn + 1;
 }
 
+/* The receiver's SYN that was noted, and its other one, change places. */
+WL_INLINE void wl_syn_swap(struct wl_handshake *h)
+{
+	wl_u32 isn = h->rcv_isn;
+	wl_u16 mss_bytes = h->rcv_mss_bytes;
+	wl_u8 flags = h->rcv_flags, wscale = h->rcv_wscale;
+
+	h->rcv_isn = h->other_isn;
+	h->rcv_mss_bytes = h->other_mss_bytes;
+	h->rcv_flags = h->other_flags;
+	h->rcv_wscale = h->other_wscale;
+	h->other_isn = isn;
+	h->other_mss_bytes = mss_bytes;
+	h->other_flags = flags;
+	h->other_wscale = wscale;
+}
+
+WL_INLINE int wl_is_other_syn(const struct wl_handshake *h, wl_u32 isn)
+{
+	return (h->other_flags & WL_SYN_SEEN) && h->other_isn == isn;
+}
+
 /*
  * Notes what a SYN or SYN-ACK announces, and when. Each side's half is its own: a SYN with another number replaces what was noted
- * of that side alone, and a SYN-ACK which does not answer the SYN that is noted replaces nothing. Returns 1 if it completes a new
- * pair, -1 if it is to be ignored, or 0.
+ * of that side alone, and a SYN-ACK which does not answer the SYN that is noted replaces nothing. Of the receiver two SYNs are
+ * noted, as one of them may be forged: the sender's SYN-ACK shows which one counts. Returns 1 if it completes a new pair, -1 if it
+ * is to be ignored, or 0.
  */
 WL_INLINE int wl_box_syn(struct wl_handshake *h, const struct wl_segment *in, int from_sender, wl_u32 now_us)
 {
 	int is_answer = !!(in->flags & WL_TCP_ACK);
 	wl_u8 flags = wl_syn_flags(in);
-	int answers, is_same;
+	int answers, is_same, is_second, stands;
 
+	/* a retransmission of the other SYN; or its answer, after which that one alone counts */
+	if (from_sender
+		    ? is_answer && !wl_syn_answers(in, h->rcv_flags, h->rcv_isn) && wl_is_other_syn(h, in->ack - 1)
+		    : !h->is_answered && in->seq != h->rcv_isn && wl_is_other_syn(h, in->seq)) {
+		wl_syn_swap(h);
+		if (from_sender)
+			h->is_missed = 0;
+	}
 	answers = from_sender ? wl_syn_answers(in, h->rcv_flags, h->rcv_isn)
 			      : wl_syn_answers(in, h->snd_flags, h->snd_isn);
 	if (is_answer && !answers && ((from_sender ? h->rcv_flags : h->snd_flags) & WL_SYN_SEEN)) {
@@ -81,10 +112,15 @@ WL_INLINE int wl_box_syn(struct wl_handshake *h, const struct wl_segment *in, in
 	}
 	is_same = from_sender ? (h->snd_flags & WL_SYN_SEEN) && in->seq == h->snd_isn
 			      : (h->rcv_flags & WL_SYN_SEEN) && in->seq == h->rcv_isn;
+	is_second = !from_sender && !is_answer && !is_same && (h->rcv_flags & WL_SYN_SEEN);
+	/* a pair stands until this SYN is answered, too */
+	stands = is_second && h->is_answered;
+	if (is_second)
+		wl_syn_swap(h);
 	/* a first SYN opens a new connection, unless it is a retransmission */
-	if (!is_answer && !is_same)
+	if (!is_answer && !is_same && !stands)
 		h->is_missed = 0;
-	if (!is_same)
+	if (!is_same && !stands)
 		h->is_answered = 0;
 	if (answers)
 		h->is_answered = 1;
@@ -108,6 +144,8 @@ WL_INLINE int wl_box_syn(struct wl_handshake *h, const struct wl_segment *in, in
 		if (is_answer)
 			h->rtt_us = wl_handshake_rtt_us(h, in->ack, now_us);
 	}
+	if (stands)
+		wl_syn_swap(h);
 	return answers;
 }
 

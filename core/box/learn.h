@@ -98,7 +98,7 @@ WL_INLINE void wl_learn_receiver(struct wl_flow *f, const struct wl_segment *in)
 {
 	wl_u32 end = in->seq + in->payload_bytes + !!(in->flags & WL_TCP_FIN);
 
-	if (!(in->flags & WL_TCP_ACK) || wl_ack_kind(f, in->ack) < WL_ACK_SAME)
+	if (!(in->flags & WL_TCP_ACK) || !wl_is_rcv_ack_acceptable(f, in->ack))
 		return;
 	/*
 	 * With a number older than one that the sender has taken a window is refused (RFC 9293, SND.WL1): what comes from

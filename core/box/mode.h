@@ -105,6 +105,34 @@ WL_INLINE void wl_doubt(struct wl_flow *f)
 	f->seen_at_us = wl_now_ns() / 1000 - wl_idle_timeout_us(f) + WL_RESET_DOUBT_US;
 }
 
+/* --------------------------------------------------------------- contest */
+
+/* Is this SYN of the flow's own connection? */
+WL_INLINE int wl_is_own_syn(const struct wl_flow *f, const struct wl_segment *in, int from_sender)
+{
+	return from_sender ? in->seq + 1 == f->base : (in->flags & WL_TCP_ACK) && in->ack == f->base;
+}
+
+/*
+ * A SYN that is none of the flow's came: its connection may be over. Until one of the two ends shows that it goes on, by a segment
+ * that the other one accepts, nothing is sent in its name: a connection that has taken its place would get that. In the other case
+ * nothing is lost but time.
+ */
+WL_INLINE void wl_contest(struct wl_flow *f)
+{
+	f->flags2 |= WL_FLOW2_CONTESTED;
+}
+
+/* A segment of the flow was accepted: it goes on, and so does the clock. */
+WL_GLOBAL int wl_uncontest(struct wl_flow *f, wl_u32 id)
+{
+	if (!f)
+		return -1;
+	f->flags2 &= ~WL_FLOW2_CONTESTED;
+	wl_arm_next(f, id, wl_now_ns(), 0);
+	return 0;
+}
+
 /* ---------------------------------------------------------------- policy */
 
 /* The flow is never more than watched. */

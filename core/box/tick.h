@@ -236,6 +236,9 @@ WL_INLINE void wl_tick_serve(struct wl_home *home, struct wl_flow *f, wl_u32 id,
 
 	if (f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
 		return;
+	/* the segment that shows that it goes on has the clock come again */
+	if (f->flags2 & WL_FLOW2_CONTESTED)
+		return;
 	if (wl_has_repairs(f))
 		wl_repair(home, f, id, t, now_ns);
 	if (wl_is_joining(f, id))

@@ -4,9 +4,11 @@
  * the box to assume: its headers may be wrong, its path closed, its copy refused. Proof is that una moves; SACK blocks are none,
  * as what they report may have arrived without any repair.
  *
- *     una moves <--- una is retransmitted <--- una is retransmitted again --- one RTO ---> handed back
- *         ^                  |                           |                                     |
- *         `------------------'---------------------------'-------------------------------------'
+ *                            .------------- two seconds ------------.
+ *                            |                                      v
+ *     una moves <--- una is retransmitted <--- again --- one RTO ---> handed back
+ *         ^                  |                   |                       |
+ *         `------------------'-------------------'-----------------------'
  *
  * After that nothing is stored until una moves, or the next retransmission would be taken for data that is late, and hidden from
  * the receiver's signals once more. What passes meanwhile counts as well as what is absorbed: a flow that makes no progress gains
@@ -17,7 +19,9 @@
 
 #include "ack.h"
 
-#define WL_ABSORB_MAX_US 1000000u /* no longer is waited than this, or two round trips */
+#define WL_ABSORB_FIRST_US \
+	2000000u /* from the first retransmission no longer is waited than this, or four round trips */
+#define WL_ABSORB_MAX_US 1000000u /* from the second one no longer than this, or two round trips */
 #define WL_ABSORB_RETRANS 2u /* retransmissions of una that are waited for */
 
 /* Is there anything that the sender still waits for? With nothing in flight, an acknowledgement that was not forwarded to it yet. */
@@ -29,24 +33,28 @@ WL_INLINE int wl_absorb_has_unshown(const struct wl_flow *f)
 /* The sender retransmits what begins at `seq`, before nxt, whether that passes or not. */
 WL_INLINE void wl_absorb_on_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 {
+	wl_u32 wait_us;
+
 	/* into a closed window it sends probes, which are not absorbed and of which no progress is expected */
 	if (f->state != WL_FLOW_ACTIVE || wl_after(seq, f->una) || !wl_absorb_has_unshown(f) || wl_is_closed(f))
 		return;
+	/* what is measured meanwhile must not put the deadline off */
 	if (!(f->flags & WL_FLOW_UNA_RETRANS)) {
 		f->flags |= WL_FLOW_UNA_RETRANS;
 		f->una_retrans = 1;
+		f->una_deadline_us = now_us + wl_max(WL_ABSORB_FIRST_US, 4 * f->min_rtt_us);
 	} else if (f->una_retrans < WL_ABSORB_RETRANS) {
 		f->una_retrans++;
-		/* what is measured meanwhile must not put it off */
-		f->una_deadline_us = now_us + wl_min(wl_rto_us(f), wl_max(WL_ABSORB_MAX_US, 2 * f->min_rtt_us));
+		wait_us = wl_min(wl_rto_us(f), wl_max(WL_ABSORB_MAX_US, 2 * f->min_rtt_us));
+		if (wait_us < wl_since_us(f->una_deadline_us, now_us))
+			f->una_deadline_us = now_us + wait_us;
 	}
 }
 
 /* Does the box wait for its last chance to make progress? */
 WL_INLINE int wl_absorb_is_waiting(const struct wl_flow *f)
 {
-	return (f->flags & WL_FLOW_UNA_RETRANS) && f->una_retrans == WL_ABSORB_RETRANS &&
-	       f->state == WL_FLOW_ACTIVE && wl_absorb_has_unshown(f);
+	return (f->flags & WL_FLOW_UNA_RETRANS) && f->state == WL_FLOW_ACTIVE && wl_absorb_has_unshown(f);
 }
 
 /* Time until the flow must be handed back if una does not move; valid while the box waits. */

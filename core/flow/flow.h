@@ -103,6 +103,7 @@ enum wl_flow_flag2 {
 		1 << 0, /* bypassed, and not stored again before una has moved far enough (share/stall.h) */
 	WL_FLOW2_STALL_NOTED = 1 << 1, /* stall_* are valid */
 	WL_FLOW2_UNRULED = 1 << 2, /* no rule names the flow */
+	WL_FLOW2_CONTESTED = 1 << 3, /* a SYN that is not its own came since the last packet that was accepted */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */

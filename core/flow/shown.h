@@ -67,12 +67,32 @@ WL_INLINE wl_u32 wl_shown_wait_us(const struct wl_flow *f, wl_u32 now_us, wl_u32
 	return age_us < rest_us ? rest_us - age_us : 0;
 }
 
-/* Shows all that is acknowledged. Returns 1 when there was something new to show. */
+/*
+ * The acknowledgement up to which progress can be forwarded. A window counts granules of 1 << rcv_wscale bytes from it, so where the
+ * receiver's own right edge is the limit, only an acknowledgement at a whole number of granules before that edge can express it.
+ * Any other one would cut off less than a granule: the right edge would move left (RFC 9293, section 3.8.6).
+ *
+ *     rcv_edge - 3 granules     una   rcv_edge - 2 granules            rcv_edge
+ *     | forwarded                |     |                                |
+ */
+WL_INLINE wl_u32 wl_shown_next(const struct wl_flow *f)
+{
+	wl_u32 granule = 1u << f->rcv_wscale;
+	wl_u32 fits = f->una - ((f->una - f->rcv_edge) & (granule - 1));
+
+	if (f->una == f->nxt || wl_before(f->edge + granule, f->rcv_edge))
+		return f->una;
+	return wl_seq_max(fits, f->shown_una);
+}
+
+/* Shows all that is acknowledged and can be expressed. Returns 1 when there was something new to show. */
 WL_INLINE int wl_shown_all(struct wl_flow *f, wl_u32 now_us)
 {
-	if (f->shown_una == f->una)
+	wl_u32 next = wl_shown_next(f);
+
+	if (f->shown_una == next)
 		return 0;
-	f->shown_una = f->una;
+	f->shown_una = next;
 	f->shown_at_us = now_us;
 	return 1;
 }

@@ -150,7 +150,7 @@ WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wa
 
 		deadline_ns = wl_silence_deadline_ns(now_ns, silence_us > quiet_us ? silence_us - quiet_us : 0);
 	}
-	if (f->untold || f->shown_una != f->una || wl_probed_owes(f)) {
+	if (f->untold || f->shown_una != wl_shown_next(f) || wl_probed_owes(f)) {
 		wl_u64 show_ns = now_ns + (f->untold ? 0 : wl_shown_wait_us(f, now_us, f->edge) * 1000ULL);
 
 		if (!deadline_ns || show_ns < deadline_ns)

@@ -716,6 +716,12 @@ void wln_box_tick(struct wl_home *home, struct wln_flow *n)
 	wl_tick_serve(home, &n->flow, NUMBER, &turn, wait_us, home->now_ns);
 }
 
+void wln_box_contest(struct wln_flow *n, const struct wl_segment *in, int from_sender)
+{
+	if (!wl_is_own_syn(&n->flow, in, from_sender))
+		wl_contest(&n->flow);
+}
+
 int wln_box_syn(struct wl_home *home, struct wl_handshake *h, const struct wl_segment *in, int from_sender)
 {
 	at_work = home;

@@ -214,6 +214,13 @@ impl Flow {
         Flow::from_raw(raw)
     }
 
+    /// A SYN or SYN-ACK of the flow's addresses and ports: until an accepted segment shows that the flow goes on, nothing is sent in
+    /// its name, unless the SYN is its own.
+    pub fn contest(&mut self, segment: &Segment, from_sender: bool) {
+        // SAFETY: exclusive access to the flow; the segment outlives the call.
+        unsafe { abi::wln_box_contest(self.raw(), &segment.tcp, from_sender.into()) };
+    }
+
     /// A segment of the controlled sender, no SYN: what becomes of it.
     pub fn from_sender(&mut self, home: &mut impl Home, segment: &mut Segment, now_ns: u64) -> wl_verdict {
         let mut bound = bind(home, now_ns, Some(segment));

@@ -22,7 +22,7 @@ const FIRST_BYTES: usize = 32;
 const FULL_OF_KIND: usize = 2;
 
 /// One packet, for reports. Numbers are offsets in the two streams.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Event {
     number: u64,
     at_us: u64,
@@ -35,6 +35,8 @@ struct Event {
     verdict: Option<Verdict>,
     /// Acknowledgement and window that a server was shown.
     shown: Option<(u32, u16)>,
+    /// Counters that it raised, where that is asked for.
+    counted: String,
 }
 
 /// The last packets of one connection.
@@ -58,7 +60,7 @@ impl History {
                 (ledger.terms.client_seq(0), ledger.terms.server_seq(0))
             };
             format!(
-                "    {:>9} {:>11} us {:<22} seq {:>8} len {:>5} ack {:>8} win {:>5} flags {:#04x} {}\n",
+                "    {:>9} {:>11} us {:<22} seq {:>8} len {:>5} ack {:>8} win {:>5} flags {:#04x} {}{}\n",
                 e.number,
                 e.at_us,
                 e.what,
@@ -74,6 +76,7 @@ impl History {
                     (Some(verdict), _) => format!("{verdict:?}"),
                     (None, _) => String::new(),
                 },
+                e.counted,
             )
         };
         self.0.iter().map(line).collect()
@@ -171,6 +174,8 @@ pub struct Gate {
     packets_from_server: u64,
     sent_by_box: u64,
     pub durations: Option<Durations>,
+    /// All counters after the last packet, if reports are to name those that each packet has raised.
+    pub counters: Option<BTreeMap<String, u64>>,
     /// Kind under which these are kept, in place of what the packet is.
     pub kind: Option<&'static str>,
     /// What names the run in reports.
@@ -190,6 +195,7 @@ impl Gate {
             packets_from_server: 0,
             sent_by_box: 0,
             durations: None,
+            counters: None,
             kind: None,
             label: label.to_string(),
             names: HashMap::new(),
@@ -254,8 +260,22 @@ impl Gate {
             flags: segment.flags,
             window: segment.window,
             verdict: Some(verdict),
+            counted: self.counted()?,
         });
         Ok(verdict)
+    }
+
+    /// What the last packet raised; empty unless it is asked for, as reading all counters takes longer than the packet.
+    fn counted(&mut self) -> Result<String> {
+        let Some(before) = &mut self.counters else { return Ok(String::new()) };
+        let now = self.programs.counters()?;
+        let raised = |(name, count): (&String, &u64)| {
+            let is_more = *count > before.get(name).copied().unwrap_or(0);
+            is_more.then(|| format!(" {name}"))
+        };
+        let text = now.iter().filter_map(raised).collect();
+        *before = now;
+        Ok(text)
     }
 
     /// A packet of the server itself. `tsval`: of its timestamp, or its clock's first.
@@ -329,6 +349,7 @@ impl Gate {
                 window: parsed.window,
                 verdict: None,
                 shown: None,
+                counted: String::new(),
             });
             sent.push(Sent {
                 account: index,

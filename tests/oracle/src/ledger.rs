@@ -53,6 +53,15 @@ impl Range {
     }
 }
 
+/// The packet by which a server was shown its right edge.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shown {
+    pub acked: i64,
+    pub window: u16,
+    pub flags: u8,
+    pub len: usize,
+}
+
 /// One connection's record.
 #[derive(Clone, Debug)]
 pub struct Ledger {
@@ -71,6 +80,7 @@ pub struct Ledger {
     /// What the server has been shown, by the rules of RFC 9293: SND.UNA, right edge, SND.WL1 and SND.WL2.
     pub shown_una: i64,
     pub shown_edge: i64,
+    shown_by: Shown,
     shown_wl1: i64,
     shown_wl2: i64,
     /// A forger knew the numbers, or guessed them.
@@ -91,6 +101,7 @@ impl Ledger {
             client_ts: Range { low: 0, high: 0 },
             shown_una: 0,
             shown_edge: 0,
+            shown_by: Shown::default(),
             shown_wl1: -1,
             shown_wl2: 0,
             is_insiders: false,
@@ -165,7 +176,7 @@ impl Ledger {
             return is_in_window;
         }
         let acked = self.client_offset(s.ack);
-        let window = i64::from(self.terms.server_window) << self.terms.server_shift.unwrap_or(0);
+        let window = self.terms.server_window_bytes();
         is_in_window
             && s.flags & ACK != 0
             && acked <= self.client_sent_end
@@ -178,7 +189,7 @@ impl Ledger {
         if s.flags & SYN != 0 {
             return false;
         }
-        let window = i64::from(self.terms.server_window) << self.terms.server_shift.unwrap_or(0);
+        let window = self.terms.server_window_bytes();
         let is_in_window = end >= self.server_acks.high && start <= self.server_acks.high + window;
         if s.flags & RST != 0 {
             return is_in_window;
@@ -299,11 +310,15 @@ impl Ledger {
         ensure(edge <= self.client_edge, "a window beyond the client's", || {
             format!("right edge {edge} (ACK {acked}); the client has offered {}", self.client_edge)
         })?;
-        let was = self.shown_edge;
+        let (was, was_by) = (self.shown_edge, self.shown_by);
         let is_in_force = self.show(out, i64::from(out.window) << self.terms.shift());
         let may_shrink = is_as_sent || self.terms.client_shrinks;
         ensure(!is_in_force || edge >= was || may_shrink, "the right edge moved left", || {
-            format!("from {was} to {edge} (ACK {acked}, window {} << {})", out.window, self.terms.shift())
+            let shift = self.terms.shift();
+            format!(
+                "from {was} ({was_by:?} << {shift}) to {edge} (ACK {acked}, window {} << {shift})",
+                out.window
+            )
         })
     }
 
@@ -311,8 +326,9 @@ impl Ledger {
     fn show(&mut self, out: &Parsed<'_>, window: i64) -> bool {
         let acked = self.offset_of_server(out.ack);
         let seq = self.client_offset(out.seq);
-        // what ends before what the server has acknowledged it refuses (RFC 9293, section 3.10.7.4)
-        let is_refused = seq + (out.payload.len() as i64) < self.server_acks.high;
+        // what lies outside its window the server refuses (RFC 9293, section 3.10.7.4)
+        let is_refused = seq + (out.payload.len() as i64) < self.server_acks.high
+            || seq > self.server_acks.high + self.terms.server_window_bytes();
         if is_refused || acked < self.shown_una || acked > self.server_max() {
             return false;
         }
@@ -321,6 +337,7 @@ impl Ledger {
             return false;
         }
         (self.shown_wl1, self.shown_wl2, self.shown_edge) = (seq, acked, acked + window);
+        self.shown_by = Shown { acked, window: out.window, flags: out.flags, len: out.payload.len() };
         true
     }
 

@@ -93,6 +93,8 @@ pub struct Peer {
     tsval_from_server: u32,
     /// Absorbed since, while nothing was acknowledged: when the server first gave up waiting.
     absorbed_since_us: Option<u64>,
+    /// From then to its last retransmission by timeout that was absorbed.
+    absorbed_for_us: u64,
     progress_at_us: u64,
     specs: Vec<Spec>,
     uploads_permille: u32,
@@ -139,6 +141,7 @@ impl Peer {
             tsval_from_client: terms.client_ts,
             tsval_from_server: terms.server_ts,
             absorbed_since_us: None,
+            absorbed_for_us: 0,
             progress_at_us: now_us,
             specs: Vec::new(),
             uploads_permille: if dice.permille(300) { 20 } else { 0 },
@@ -175,8 +178,12 @@ impl Peer {
             tsecr: self.tsval_from_server,
         };
         let is_closing = self.client.has_all() && !self.client.is_fin_sent;
-        if !self.client.is_fin_sent && !is_closing && (is_first || dice.permille(self.uploads_permille)) {
-            up.len = dice.between(1, 300);
+        let len = dice.between(1, 300);
+        let has_room =
+            self.client.snd_nxt + len + 1 - self.client.snd_una <= self.terms.server_window_bytes();
+        let sends = is_first || dice.permille(self.uploads_permille);
+        if !self.client.is_fin_sent && !is_closing && has_room && sends {
+            up.len = len;
             up.flags |= PSH;
             self.client.snd_nxt += up.len;
         }
@@ -419,7 +426,8 @@ impl Peer {
         match verdict {
             Verdict::Drop => {
                 if spec.is_timeout {
-                    self.absorbed_since_us.get_or_insert(now_us);
+                    let since_us = *self.absorbed_since_us.get_or_insert(now_us);
+                    self.absorbed_for_us = now_us - since_us;
                 }
                 return Ok(());
             }
@@ -497,11 +505,11 @@ impl Peer {
         if !self.server.is_honest() || !self.client.kind.makes_progress() {
             return;
         }
-        if let Some(since_us) = self.absorbed_since_us.filter(|since| now_us - since > HAND_BACK_US) {
+        if self.absorbed_since_us.is_some() && self.absorbed_for_us > HAND_BACK_US {
             let detail = format!(
-                "byte {} is acknowledged no further, and its retransmissions by timeout are absorbed since {} ms; the client has got {}",
+                "byte {} is acknowledged no further, and its retransmissions by timeout were absorbed for {} ms; the client has got {}",
                 self.server.una,
-                (now_us - since_us) / 1000,
+                self.absorbed_for_us / 1000,
                 self.client.rcv_nxt
             );
             gate.condemn(account, Fault { kind: NOT_HANDED_BACK, detail });

@@ -68,6 +68,12 @@ impl Terms {
         self.client_shift.filter(|_| self.server_shift.is_some()).unwrap_or(0).min(14)
     }
 
+    /// The window that the server announces with every packet after its SYN-ACK.
+    pub fn server_window_bytes(&self) -> i64 {
+        let shift = self.server_shift.filter(|_| self.client_shift.is_some()).unwrap_or(0).min(14);
+        i64::from(self.server_window) << shift
+    }
+
     pub fn server_seq(&self, offset: i64) -> u32 {
         self.server_isn.wrapping_add(1).wrapping_add(offset as u32)
     }

@@ -261,7 +261,7 @@ impl World {
 }
 
 /// Runs one world to its end.
-pub fn run(run: &Run, has_times: bool) -> Result<Report> {
+pub fn run(run: &Run, has_times: bool, has_counted: bool) -> Result<Report> {
     let mut dice = Dice::new(run.seed, run.number);
     let setup = setup_of(&mut dice, run.number);
     let slots = slots_of(&setup, &mut dice);
@@ -269,6 +269,7 @@ pub fn run(run: &Run, has_times: bool) -> Result<Report> {
     let label = format!("seed {} run {} ({setup:?})", run.seed, run.number);
     let mut gate = Gate::new(Programs::attach(&setup)?, &label);
     gate.durations = has_times.then(Durations::new);
+    gate.counters = has_counted.then(Default::default);
     let mut world = World {
         gate,
         accounts: Vec::new(),

@@ -1,6 +1,6 @@
 //! The oracle at work: kept packet scripts first, then random runs. WINDLASS_ORACLE_SEED selects other runs,
 //! WINDLASS_ORACLE_RUN for one alone, WINDLASS_ORACLE_PACKETS or WINDLASS_ORACLE_SECONDS for more, WINDLASS_ORACLE_TIMES for what
-//! single packets take.
+//! single packets take, WINDLASS_ORACLE_COUNTED for the counters that each packet of a report has raised.
 
 use std::{
     env, fs,
@@ -72,6 +72,7 @@ fn random_flows_get_their_servers_bytes() {
     }
     let seed = number("WINDLASS_ORACLE_SEED").unwrap_or(1);
     let has_times = number("WINDLASS_ORACLE_TIMES").is_some_and(|times| times != 0);
+    let has_counted = number("WINDLASS_ORACLE_COUNTED").is_some_and(|counted| counted != 0);
     if has_times {
         for flows in [1, 8] {
             let table = apart(|| times_in_deep_flows(flows)).expect("it can be measured");
@@ -100,7 +101,7 @@ fn random_flows_get_their_servers_bytes() {
         for _ in 0..RUNS_OF_CPU * thread::available_parallelism().map_or(1, Into::into) {
             scope.spawn(|| {
                 while let Some(one) = take() {
-                    let report = apart(|| run(&one, has_times)).expect("the run can be made");
+                    let report = apart(|| run(&one, has_times, has_counted)).expect("the run can be made");
                     println!("seed {seed} run {}: {}", one.number, report.summary());
                     all.lock().expect("no run panics").merge(report);
                 }

@@ -3,6 +3,9 @@
 use super::{MSS, ack, flow};
 use windlass_core::{Flow, abi};
 
+/// As in absorb.h.
+const FIRST_US: u32 = 2_000_000;
+
 /// Four segments, of which the second round trip took 40 ms: a timeout of 240 ms.
 fn in_flight() -> Flow {
     let mut f = flow(0);
@@ -17,16 +20,25 @@ const RTO_US: u32 = 240_000;
 #[test]
 fn absorb_ends_one_timeout_after_the_second_retransmission_of_una() {
     let mut f = in_flight();
-    f.absorb_on_retrans(MSS, 400_000);
     assert!(!f.absorb_is_waiting());
-    assert!(!f.absorb_is_overdue(4_000_000), "one may be repaired at any time");
-    f.absorb_on_retrans(MSS, 900_000);
+    f.absorb_on_retrans(MSS, 400_000);
     assert!(f.absorb_is_waiting());
+    assert!(!f.absorb_is_overdue(400_000 + FIRST_US - 1));
+    assert!(
+        f.absorb_is_overdue(400_000 + FIRST_US),
+        "the sender may wait for longer before it retransmits again"
+    );
+    f.absorb_on_retrans(MSS, 900_000);
     assert!(!f.absorb_is_overdue(900_000 + RTO_US - 1));
     assert!(f.absorb_is_overdue(900_000 + RTO_US));
     // further ones put it off no more
     f.absorb_on_retrans(MSS, 1_000_000);
     assert!(f.absorb_is_overdue(900_000 + RTO_US));
+    // nor is a second one that comes late
+    let mut late = in_flight();
+    late.absorb_on_retrans(MSS, 400_000);
+    late.absorb_on_retrans(MSS, 300_000 + FIRST_US);
+    assert!(late.absorb_is_overdue(400_000 + FIRST_US));
     let deadline_ns = f.deadline_ns(900_000_000, 0);
     assert!(
         (1..=u64::from(900_000 + RTO_US) * 1000).contains(&deadline_ns),
@@ -45,7 +57,7 @@ fn absorb_takes_only_an_acknowledgement_for_progress() {
     f.ack(&ack(MSS + 1, 960_000, &[]));
     assert!(!f.absorb_is_waiting() && !f.absorb_is_overdue(4_000_000));
     f.absorb_on_retrans(MSS + 1, 4_000_000);
-    assert!(!f.absorb_is_waiting(), "counting begins anew");
+    assert!(!f.absorb_is_overdue(4_000_000 + FIRST_US - 1), "counting begins anew");
 }
 
 #[test]

@@ -522,3 +522,35 @@ proptest! {
         prop_assert_eq!(deadline_ns, if is_granted { pace_ns } else { 0 });
     }
 }
+
+/// Where the receiver's own right edge is the limit, an acknowledgement between two granules could only be shown with an edge that moves
+/// left (RFC 9293, section 3.8.6).
+#[test]
+fn progress_is_shown_as_far_as_the_window_scale_can_express_the_right_edge() {
+    const GRANULE: u32 = 1 << 10;
+    let shown_of = |edge: u32, acked: u32| {
+        let mut f = flow(0);
+        for i in 1..=40 {
+            f.send(i * MSS, 0);
+        }
+        let state = f.state_mut();
+        state.set_rcv_wscale(10);
+        (state.edge, state.rcv_edge) = (edge, 100 * MSS);
+        f.ack(&ack(acked, 400_000, &[]));
+        let state = f.state_mut();
+        (state.rcv_edge, state.decision.cwnd_bytes) = (100 * MSS, MSS);
+        let is_new = f.shown_step(400_000, edge);
+        assert_eq!(is_new, f.state().shown_una != 0);
+        assert_ne!(f.deadline_ns(400_000_000, 0), 400_000_000, "nothing is left to show");
+        f.state().shown_una
+    };
+    for acked in [7 * MSS, 30 * MSS, 39 * MSS] {
+        let shown = shown_of(100 * MSS, acked);
+        assert_eq!((100 * MSS - shown) % GRANULE, 0);
+        assert!((acked - GRANULE + 1..=acked).contains(&shown));
+        assert_eq!(shown_of(98 * MSS, acked), acked, "the receiver offers more than is shown");
+    }
+    // less than a granule, of which nothing can be expressed; and all there is
+    assert_eq!(shown_of(100 * MSS, 100), 0);
+    assert_eq!(shown_of(100 * MSS, 40 * MSS), 40 * MSS);
+}
