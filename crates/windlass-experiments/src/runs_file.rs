@@ -27,16 +27,16 @@ pub fn line(run: &RunRecord) -> String {
 }
 
 /// Lines that are added as runs finish.
-pub struct Kept<W> {
+pub struct RunsFile<W> {
     file: W,
     /// Whether the last line may have been cut short.
     is_cut: bool,
 }
 
-impl<W: Write> Kept<W> {
+impl<W: Write> RunsFile<W> {
     /// To go on with this file, whose last line is whole.
-    pub fn new(file: W) -> Kept<W> {
-        Kept { file, is_cut: false }
+    pub fn new(file: W) -> RunsFile<W> {
+        RunsFile { file, is_cut: false }
     }
 
     /// Adds a line. Where that fails, the next one begins a line of its own nevertheless.
@@ -123,14 +123,14 @@ mod tests {
         let lines = ["a", "\u{e4}", "c"].map(|point| line(&run(point)));
         // up to within the letter
         let room_bytes = lines[0].len() + 1 + lines[1].find('\u{e4}').unwrap() + 1;
-        let mut kept = Kept::new(Disk { holds: Vec::new(), room_bytes });
-        kept.add(&lines[0]).unwrap();
-        assert_eq!(kept.add(&lines[1]).unwrap_err().kind(), io::ErrorKind::StorageFull);
-        kept.file.room_bytes = 10_000;
-        kept.add(&lines[2]).unwrap();
+        let mut runs = RunsFile::new(Disk { holds: Vec::new(), room_bytes });
+        runs.add(&lines[0]).unwrap();
+        assert_eq!(runs.add(&lines[1]).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        runs.file.room_bytes = 10_000;
+        runs.add(&lines[2]).unwrap();
         let out = tempfile::tempdir().unwrap();
         let path = out.path().join("runs.jsonl");
-        fs::write(&path, &kept.file.holds).unwrap();
+        fs::write(&path, &runs.file.holds).unwrap();
         let points: Vec<String> = finished_runs(&path).map(|(_, run)| run.point).collect();
         assert_eq!(points, ["a", "c"]);
     }

@@ -1,4 +1,4 @@
-//! Where a scenario's file says what: mistakes are told with their line, those too that only the home finds in which the
+//! Where in a scenario's file something stands: mistakes are told with their line, those too that only the home finds in which the
 //! scenario is to run.
 
 use crate::{Scenario, ScenarioError, line_at, read_file};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// What a scenario has a table for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// The network as a whole: `[topology]`, or the first `[[host]]`.
     Network,
     /// The flow of this number; its `[[flow]]` may stand for others as well.
@@ -28,7 +28,7 @@ pub enum Place {
 #[error("{what}")]
 pub struct Refusal {
     /// Whose key is in the way.
-    pub place: Place,
+    pub location: Location,
     /// The key.
     pub key: String,
     /// Of what, the key, what is wrong and the cure.
@@ -37,14 +37,14 @@ pub struct Refusal {
 
 impl Refusal {
     /// For the sake of this key; `what` says of what, key and cure.
-    pub fn new(place: Place, key: &str, what: String) -> Refusal {
-        Refusal { place, key: key.into(), what }
+    pub fn new(location: Location, key: &str, what: String) -> Refusal {
+        Refusal { location, key: key.into(), what }
     }
 }
 
 /// Bytes of a file at which the tables begin that things stand in.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct Starts {
     pub network: usize,
     pub flows: Vec<usize>,
     pub links: Vec<usize>,
@@ -54,17 +54,17 @@ pub(crate) struct Places {
     pub windlass: usize,
 }
 
-impl Places {
-    fn begin(&self, place: Place) -> usize {
+impl Starts {
+    fn begin(&self, location: Location) -> usize {
         let of = |list: &[usize], index: usize| list.get(index).copied().unwrap_or(0);
-        match place {
-            Place::Network => self.network,
-            Place::Flow(index) => of(&self.flows, index),
-            Place::Link(index) => of(&self.links, index),
-            Place::Switch(index) => of(&self.switches, index),
-            Place::Group(index) => of(&self.groups, index),
-            Place::Tcp => self.tcp,
-            Place::Windlass => self.windlass,
+        match location {
+            Location::Network => self.network,
+            Location::Flow(index) => of(&self.flows, index),
+            Location::Link(index) => of(&self.links, index),
+            Location::Switch(index) => of(&self.switches, index),
+            Location::Group(index) => of(&self.groups, index),
+            Location::Tcp => self.tcp,
+            Location::Windlass => self.windlass,
         }
     }
 }
@@ -76,7 +76,7 @@ pub struct ScenarioFile {
     pub scenario: Scenario,
     name: String,
     text: String,
-    places: Places,
+    starts: Starts,
 }
 
 impl ScenarioFile {
@@ -92,13 +92,13 @@ impl ScenarioFile {
 
     /// Checks the text of a scenario; `name` is only for messages.
     pub fn parse(name: &str, text: &str) -> Result<ScenarioFile, ScenarioError> {
-        let (scenario, places) = Scenario::parse_with_places(name, text)?;
-        Ok(ScenarioFile { scenario, name: name.into(), text: text.into(), places })
+        let (scenario, starts) = Scenario::parse_with_starts(name, text)?;
+        Ok(ScenarioFile { scenario, name: name.into(), text: text.into(), starts })
     }
 
     /// What a home refuses of its scenario, with file and line.
     pub fn refused(&self, refusal: &Refusal) -> ScenarioError {
-        let line = line_of_key(&self.text, self.places.begin(refusal.place), &refusal.key);
+        let line = line_of_key(&self.text, self.starts.begin(refusal.location), &refusal.key);
         ScenarioError::new(&self.name, line, &refusal.what)
     }
 }
@@ -171,23 +171,23 @@ facing = "a"
     #[test]
     fn what_a_home_refuses_has_the_line_of_its_key() {
         let file = ScenarioFile::parse("s.toml", TEXT).unwrap_or_else(|e| panic!("{e}"));
-        let line = |place, key: &str| {
-            let error = file.refused(&Refusal::new(place, key, "what".into()));
+        let line = |location, key: &str| {
+            let error = file.refused(&Refusal::new(location, key, "what".into()));
             assert_eq!(error.to_string(), format!("s.toml:{}: what", error.line));
             TEXT.lines().nth(error.line - 1).unwrap()
         };
         // two flows of the first entry, and one of the second
-        assert_eq!(line(Place::Flow(1), "to"), "to = \"a\"");
-        assert_eq!(line(Place::Flow(1), "interval"), "interval = \"1 ms\"");
-        assert_eq!(line(Place::Flow(2), "to"), "to = \"left-1\"");
+        assert_eq!(line(Location::Flow(1), "to"), "to = \"a\"");
+        assert_eq!(line(Location::Flow(1), "interval"), "interval = \"1 ms\"");
+        assert_eq!(line(Location::Flow(2), "to"), "to = \"left-1\"");
         // what is not written has the line of its table
-        assert_eq!(file.refused(&Refusal::new(Place::Flow(2), "algorithm", String::new())).line, 21);
-        assert_eq!(line(Place::Link(0), "shape"), "shape = \"dumbbell\"");
-        assert_eq!(line(Place::Link(5), "between"), "between = [\"a\", \"switch-left\"]");
-        assert_eq!(line(Place::Switch(1), "edge"), "edge = {}");
-        assert_eq!(line(Place::Group(0), "rule"), "rule = \"ccc\"");
-        assert_eq!(line(Place::Tcp, "sack"), "sack = true");
-        assert_eq!(line(Place::Windlass, "at"), "at = \"switch-left\"");
-        assert_eq!(line(Place::Network, "hosts"), "[topology]");
+        assert_eq!(file.refused(&Refusal::new(Location::Flow(2), "algorithm", String::new())).line, 21);
+        assert_eq!(line(Location::Link(0), "shape"), "shape = \"dumbbell\"");
+        assert_eq!(line(Location::Link(5), "between"), "between = [\"a\", \"switch-left\"]");
+        assert_eq!(line(Location::Switch(1), "edge"), "edge = {}");
+        assert_eq!(line(Location::Group(0), "rule"), "rule = \"ccc\"");
+        assert_eq!(line(Location::Tcp, "sack"), "sack = true");
+        assert_eq!(line(Location::Windlass, "at"), "at = \"switch-left\"");
+        assert_eq!(line(Location::Network, "hosts"), "[topology]");
     }
 }

@@ -1,4 +1,4 @@
-//! What an agent could not take under control: tried again and again, and said once.
+//! What an agent could not take under control: tried every ten seconds, and reported once.
 
 use std::{
     collections::BTreeMap,
@@ -11,9 +11,9 @@ const RETRY: Duration = Duration::from_secs(10);
 
 /// Interfaces or cgroups that could not be controlled, when that was tried, and why.
 #[derive(Default)]
-pub struct Refused(BTreeMap<String, (Instant, String)>);
+pub struct Retries(BTreeMap<String, (Instant, String)>);
 
-impl Refused {
+impl Retries {
     /// Was it tried a moment ago?
     pub fn is_recent(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|(tried, _)| tried.elapsed() < RETRY)
@@ -42,14 +42,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_new_is_said_once() {
-        let mut refused = Refused::default();
-        assert!(!refused.is_recent("eth0"));
-        assert_eq!(refused.note("eth0", "so"), Some("eth0 is not under control: so".into()));
-        assert!(refused.is_recent("eth0") && !refused.is_recent("eth1"));
-        assert_eq!(refused.note("eth0", "so"), None);
-        refused.forget("eth0");
-        assert!(refused.note("eth0", "so").is_some());
-        assert!(refused.note("eth0", "otherwise").is_some());
+    fn retries_report_what_is_new_once() {
+        let mut retries = Retries::default();
+        assert!(!retries.is_recent("eth0"));
+        assert_eq!(retries.note("eth0", "so"), Some("eth0 is not under control: so".into()));
+        assert!(retries.is_recent("eth0") && !retries.is_recent("eth1"));
+        assert_eq!(retries.note("eth0", "so"), None);
+        retries.forget("eth0");
+        assert!(retries.note("eth0", "so").is_some());
+        assert!(retries.note("eth0", "otherwise").is_some());
     }
 }

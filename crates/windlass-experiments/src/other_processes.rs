@@ -1,4 +1,4 @@
-//! What else runs on this machine: a difference in busy time is not Windlass' where somebody compiled meanwhile.
+//! Busy time of other processes of this machine: a difference in busy time is not Windlass' where somebody compiled meanwhile.
 
 use anyhow::{Context, Result};
 use std::{collections::BTreeMap, fs, process};

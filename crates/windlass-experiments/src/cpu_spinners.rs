@@ -1,4 +1,4 @@
-//! CPUs that do not go to sleep. On a virtual machine waking a halted CPU takes the host, and for longer than a packet
+//! Threads that keep CPUs from idling. On a virtual machine waking a halted CPU takes the host, and for longer than a packet
 //! takes: what a benchmark sees then is mostly how often its CPUs happened to halt.
 
 use anyhow::{Context, Result};
@@ -12,7 +12,7 @@ use std::{
 };
 
 /// CPUs that this process may run on, in order.
-pub fn cpus() -> Result<Vec<usize>> {
+pub fn allowed_cpus() -> Result<Vec<usize>> {
     // SAFETY: an all-zero set is the empty one.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
     // SAFETY: the set is a live local of the length given.
@@ -27,19 +27,19 @@ pub fn cpus() -> Result<Vec<usize>> {
 /// While it lives, each of its CPUs has something to do, of the lowest class there is (SCHED_IDLE): whoever else has
 /// work takes the CPU at once.
 #[derive(Debug)]
-pub struct Awake {
+pub struct CpuSpinners {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Awake {
-    /// Keeps these CPUs awake.
-    pub fn keep(cpus: &[usize]) -> Result<Awake> {
+impl CpuSpinners {
+    /// Starts one on each of these CPUs.
+    pub fn start(cpus: &[usize]) -> Result<CpuSpinners> {
         let stop = Arc::new(AtomicBool::new(false));
-        let mut awake = Awake { stop: stop.clone(), threads: Vec::new() };
+        let mut spinners = CpuSpinners { stop: stop.clone(), threads: Vec::new() };
         for &cpu in cpus {
             let stop = stop.clone();
-            let name = format!("awake/{cpu}");
+            let name = format!("spin/{cpu}");
             let thread = thread::Builder::new().name(name).spawn(move || {
                 // a thread that may not idle here must not compete with what is measured
                 if stay_idle_on(cpu).is_ok() {
@@ -48,13 +48,13 @@ impl Awake {
                     }
                 }
             });
-            awake.threads.push(thread.context("starting a thread")?);
+            spinners.threads.push(thread.context("starting a thread")?);
         }
-        Ok(awake)
+        Ok(spinners)
     }
 }
 
-impl Drop for Awake {
+impl Drop for CpuSpinners {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -66,7 +66,7 @@ impl Drop for Awake {
 
 /// Has the calling thread run on that CPU only, and only when nobody else wants to.
 fn stay_idle_on(cpu: usize) -> io::Result<()> {
-    // SAFETY: an all-zero set is the empty one; `cpu` is below CPU_SETSIZE, as cpus() has it.
+    // SAFETY: an all-zero set is the empty one; `cpu` is below CPU_SETSIZE, as allowed_cpus() has it.
     let set = unsafe {
         let mut set: libc::cpu_set_t = mem::zeroed();
         libc::CPU_SET(cpu, &mut set);
@@ -87,18 +87,18 @@ mod tests {
 
     #[test]
     fn cpus_are_kept_awake_and_let_go() {
-        let cpus = cpus().unwrap();
+        let cpus = allowed_cpus().unwrap();
         assert!(!cpus.is_empty());
-        drop(Awake::keep(&cpus).unwrap());
+        drop(CpuSpinners::start(&cpus).unwrap());
     }
 
     #[test]
     fn an_idle_thread_is_of_the_lowest_class() {
-        let cpu = cpus().unwrap()[0];
+        let cpu = allowed_cpus().unwrap()[0];
         let class = thread::spawn(move || {
             stay_idle_on(cpu).unwrap();
             // SAFETY: plain calls about the calling thread.
-            (cpus().unwrap(), unsafe { libc::sched_getscheduler(0) })
+            (allowed_cpus().unwrap(), unsafe { libc::sched_getscheduler(0) })
         });
         assert_eq!(class.join().unwrap(), (vec![cpu], libc::SCHED_IDLE));
     }
