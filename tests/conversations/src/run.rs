@@ -9,6 +9,9 @@ use std::{
     thread,
 };
 
+/// Packets that a report of a failure ends with.
+const TRACE_LINES: usize = 24;
+
 /// A script and where it stands.
 pub struct Named {
     /// Its path below the folder of all scripts.
@@ -26,6 +29,8 @@ pub struct Outcome {
     pub expected_failure: Option<String>,
     /// What was not as expected.
     pub failure: Option<String>,
+    /// The last packets before that.
+    pub trace: Vec<String>,
 }
 
 impl Outcome {
@@ -33,7 +38,10 @@ impl Outcome {
     pub fn report(&self) -> (String, bool) {
         match (&self.failure, &self.expected_failure) {
             (None, None) => (format!("ok: {}", self.name), true),
-            (Some(failure), None) => (format!("FAILED: {failure}"), false),
+            (Some(failure), None) => {
+                let trace: String = self.trace.iter().map(|line| format!("\n    {line}")).collect();
+                (format!("FAILED: {failure}\n  the last packets:{trace}"), false)
+            }
             (Some(failure), Some(fault)) => (format!("expected failure ({fault}): {failure}"), true),
             (None, Some(fault)) => {
                 let text = format!(
@@ -89,7 +97,13 @@ fn play_all(scripts: &[&Named]) -> Result<Vec<Outcome>> {
     let mut stage = Stage::new(Loaded::attach(&scripts[0].script.setup.of_programs())?);
     let play = |named: &&Named| {
         let failure = stage.play(&named.script).err().map(|e| failure_of(&named.name, &e));
-        Outcome { name: named.name.clone(), expected_failure: named.script.expected_failure.clone(), failure }
+        let trace = stage.trace();
+        Outcome {
+            name: named.name.clone(),
+            expected_failure: named.script.expected_failure.clone(),
+            failure,
+            trace: trace[trace.len().saturating_sub(TRACE_LINES)..].to_vec(),
+        }
     };
     Ok(scripts.iter().map(play).collect())
 }
@@ -125,6 +139,7 @@ mod tests {
             name: "repair/a.txt".to_string(),
             expected_failure: expected.map(String::from),
             failure: failure.map(String::from),
+            trace: Vec::new(),
         }
     }
 
