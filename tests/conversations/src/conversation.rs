@@ -141,6 +141,20 @@ impl Conversation {
         if is_server { &self.server } else { &self.client }
     }
 
+    /// The packet with numbers where a line counts from what the end has sent and acknowledged.
+    pub fn in_numbers(&self, is_from_server: bool, packet: &Packet) -> Packet {
+        let end = self.end(is_from_server);
+        let next = packet.next_bytes.map(|bytes| (end.nxt, end.nxt.wrapping_add(bytes)));
+        let ack = packet.ack_more_bytes.map(|bytes| end.ack.wrapping_add(bytes));
+        Packet {
+            range: packet.range.or(next),
+            ack: packet.ack.or(ack),
+            next_bytes: None,
+            ack_more_bytes: None,
+            ..packet.clone()
+        }
+    }
+
     fn timestamps_of(&self, is_from_server: bool, packet: &Packet, now_ms: u32) -> Option<(u32, u32)> {
         match packet.timestamps {
             Timestamps::Absent => None,

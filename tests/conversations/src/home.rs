@@ -33,8 +33,9 @@ pub trait Home {
     /// One round of the box's clock. Returns what it has sent in it.
     fn tick(&mut self) -> Result<Vec<Sent>>;
 
-    /// Changes how all flows are treated; those that are open follow at their next ACK.
-    fn set_mode(&mut self, mode: Mode) -> Result<()>;
+    /// Changes how all flows are treated, and whether those of senders that pace themselves are controlled like others; those that are open
+    /// follow at their next ACK.
+    fn set_policy(&mut self, mode: Mode, controls_paced: bool) -> Result<()>;
 
     /// Number of flows that the box knows.
     fn flows(&mut self) -> Result<usize>;

@@ -89,14 +89,17 @@ impl Home for Loaded {
         Ok(sent)
     }
 
-    fn set_mode(&mut self, mode: Mode) -> Result<()> {
+    fn set_policy(&mut self, mode: Mode, controls_paced: bool) -> Result<()> {
         let mode = match mode {
             Mode::Control => abi::WL_MODE_ENFORCE,
             Mode::Watch => abi::WL_MODE_WATCH,
             Mode::Off => abi::WL_MODE_OFF,
         };
+        let on_paced = if controls_paced { abi::WL_PACED_CONTROL } else { abi::WL_PACED_STAND_ASIDE };
         let now_us = self.now_us as u32;
-        self.change("wl_rules", |rule: &mut wl_rule| rule.mode = mode as u8)?;
+        self.change("wl_rules", |rule: &mut wl_rule| {
+            (rule.mode, rule.on_paced_sender) = (mode as u8, on_paced as u8);
+        })?;
         self.change("wl_policy", |head: &mut wl_policy_head| {
             head.generation += 1;
             head.changed_at_us = now_us;

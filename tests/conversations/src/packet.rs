@@ -14,6 +14,8 @@ const NO_FLAGS: &str = "-";
 /// SACK blocks that fit into a header.
 const BLOCKS_MAX: usize = 4;
 const OPTION_BYTES_MAX: usize = 40;
+/// Of payload in one line.
+const LENGTH_MAX: u32 = 1 << 20;
 
 /// The timestamps of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,8 +38,12 @@ pub struct Packet {
     pub has_ae: bool,
     /// First byte, and the one behind the last.
     pub range: Option<(u32, u32)>,
+    /// In place of a range: so many bytes from the next one on that the end has not sent.
+    pub next_bytes: Option<u32>,
     /// Acknowledgement.
     pub ack: Option<u32>,
+    /// In place of that: so much more than the end has acknowledged so far.
+    pub ack_more_bytes: Option<u32>,
     /// Window.
     pub window_bytes: Option<u32>,
     /// Urgent pointer.
@@ -83,6 +89,12 @@ fn number<T: std::str::FromStr>(word: &str, what: &str) -> Result<T> {
     word.parse().ok().with_context(|| format!("{word}: no {what}"))
 }
 
+fn length(word: &str) -> Result<u32> {
+    let bytes = number(word, "number of bytes")?;
+    ensure!((1..=LENGTH_MAX).contains(&bytes), "{word}: from 1 to {LENGTH_MAX} bytes");
+    Ok(bytes)
+}
+
 fn hex(word: &str) -> Result<Vec<u8>> {
     let is_hex = word.len().is_multiple_of(2) && word.bytes().all(|b| b.is_ascii_hexdigit());
     ensure!(is_hex && !word.is_empty(), "{word}: an option is written in hexadecimal, two digits a byte");
@@ -123,10 +135,15 @@ impl Packet {
         let (flags, mut rest) = words.split_first().context("flags are missing")?;
         packet.take_flags(flags)?;
         if let [word, others @ ..] = rest
+            && let Some(bytes) = word.strip_prefix('+')
+        {
+            packet.next_bytes = Some(length(bytes)?);
+            rest = others;
+        } else if let [word, others @ ..] = rest
             && word.contains(':')
         {
             packet.range = Some(range(word)?);
-            ensure!(packet.len() < 1 << 20, "{word}: the end is before the start, or too far behind it");
+            ensure!(packet.len() <= LENGTH_MAX, "{word}: the end is before the start, or too far behind it");
             rest = others;
         }
         while let [word, others @ ..] = rest {
@@ -145,7 +162,10 @@ impl Packet {
                     0
                 }
                 "ack" => {
-                    packet.ack = Some(sequence(next()?)?);
+                    match next()?.strip_prefix('+') {
+                        Some(bytes) => packet.ack_more_bytes = Some(length(bytes)?),
+                        None => packet.ack = Some(sequence(next()?)?),
+                    }
                     1
                 }
                 "win" => {
@@ -208,6 +228,12 @@ impl fmt::Display for Packet {
         let range = |(start, end)| format!("{}:{}", signed(start), signed(end));
         if let Some(bytes) = self.range {
             write!(f, " {}", range(bytes))?;
+        }
+        if let Some(bytes) = self.next_bytes {
+            write!(f, " +{bytes}")?;
+        }
+        if let Some(bytes) = self.ack_more_bytes {
+            write!(f, " ack +{bytes}")?;
         }
         if let Some(ack) = self.ack {
             write!(f, " ack {}", signed(ack))?;

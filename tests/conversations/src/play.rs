@@ -2,7 +2,7 @@
 
 use crate::{
     conversation::Conversation,
-    home::Home,
+    home::{Home, Mode},
     packet::{Packet, Timestamps},
     script::{Action, Place, Script, Seen, Step},
 };
@@ -52,6 +52,8 @@ impl<H: Home> Stage<H> {
         let mut play = Play {
             began_us: self.now_us,
             is_clock_running: true,
+            mode: Mode::Control,
+            controls_paced: true,
             to_client: VecDeque::new(),
             to_server: VecDeque::new(),
             conversations,
@@ -59,7 +61,7 @@ impl<H: Home> Stage<H> {
         };
         let result = play.all(&script.steps);
         // whatever the script has left behind, the next one finds nothing of it
-        self.home.set_mode(crate::home::Mode::Control)?;
+        self.home.set_policy(Mode::Control, true)?;
         self.forget()?;
         result
     }
@@ -87,6 +89,8 @@ struct Play<'a, H> {
     stage: &'a mut Stage<H>,
     began_us: u64,
     is_clock_running: bool,
+    mode: Mode,
+    controls_paced: bool,
     conversations: BTreeMap<&'a str, Conversation>,
     /// What the box has sent and no line has named yet.
     to_client: VecDeque<OfBox>,
@@ -130,12 +134,10 @@ impl<H: Home> Play<'_, H> {
                 }
                 _ => None,
             };
-            for _ in 0..step.times {
-                self.step(step, fate).map_err(|e| match fate {
-                    Some(_) => e.context(format!("line {} or {}", step.line, step.line + 1)),
-                    None => e.context(format!("line {}", step.line)),
-                })?;
-            }
+            self.step(step, fate).map_err(|e| match fate {
+                Some(_) => e.context(format!("line {} or {}", step.line, step.line + 1)),
+                None => e.context(format!("line {}", step.line)),
+            })?;
             rest = if fate.is_some() { &others[1..] } else { others };
         }
         self.nothing_unexpected().context("at the end")
@@ -151,6 +153,9 @@ impl<H: Home> Play<'_, H> {
             };
         }
         self.pass_time(step.after_us)?;
+        if step.action == Action::BoxSendsAnything {
+            self.to_client.clear();
+        }
         self.nothing_unexpected()?;
         self.to_server.clear();
         match &step.action {
@@ -170,14 +175,23 @@ impl<H: Home> Play<'_, H> {
                 self.stage.next_round_us = self.stage.now_us;
                 Ok(())
             }
-            Action::Mode(mode) => self.stage.home.set_mode(*mode),
-            Action::Wait => Ok(()),
+            Action::Mode(mode) => {
+                self.mode = *mode;
+                self.stage.home.set_policy(self.mode, self.controls_paced)
+            }
+            Action::PacedServers(controls) => {
+                self.controls_paced = *controls;
+                self.stage.home.set_policy(self.mode, self.controls_paced)
+            }
+            Action::BoxSendsAnything | Action::Wait => Ok(()),
         }
     }
 
     /// Long data of a server leave as full segments.
     fn pieces(&self, seen: &Seen, packet: &Packet) -> Vec<Packet> {
-        let segment = self.conversations[seen.connection.as_str()].segment_bytes();
+        let conversation = &self.conversations[seen.connection.as_str()];
+        let segment = conversation.segment_bytes();
+        let packet = &conversation.in_numbers(seen.is_to_client, packet);
         let Some((start, end)) = packet.range else { return vec![packet.clone()] };
         if packet.gso_bytes.is_some() || packet.len() <= segment {
             return vec![packet.clone()];

@@ -6,6 +6,8 @@ use std::{collections::BTreeMap, fmt};
 use windlass_oracle::programs::Setup;
 
 const EXPECT_FAILURE: &str = "expect failure:";
+/// Steps of a script, repetitions counted.
+const STEPS_MAX: usize = 50_000;
 /// Lines that a script's first comment may have.
 const PURPOSE_LINES: usize = 3;
 
@@ -50,6 +52,8 @@ impl Seen {
 pub enum Action {
     /// A packet is seen, or must not be.
     Packet(Seen),
+    /// Whatever the box sends to the client meanwhile, no line is about it.
+    BoxSendsAnything,
     /// A whole handshake with this round trip.
     Open {
         /// Name of the connection.
@@ -61,6 +65,8 @@ pub enum Action {
     Clock(bool),
     /// How flows are treated from now on.
     Mode(Mode),
+    /// Are servers that pace themselves controlled from now on?
+    PacedServers(bool),
     /// Only time passes.
     Wait,
 }
@@ -72,8 +78,6 @@ pub struct Step {
     pub line: usize,
     /// So long after the line before. Of what the box sends, and of what must not be seen: within so long.
     pub after_us: u64,
-    /// It happens so many times.
-    pub times: u32,
     /// What happens.
     pub action: Action,
 }
@@ -114,7 +118,7 @@ impl Default for Ends {
     }
 }
 
-/// How the box is set up.
+/// How the box is set up: with what is fixed while it runs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BoxSetup {
     /// Congestion control, by name.
@@ -123,13 +127,11 @@ pub struct BoxSetup {
     pub flows_max: u32,
     /// Room for bytes in flight.
     pub store_kib: u32,
-    /// Servers that pace themselves are controlled like others.
-    pub controls_paced: bool,
 }
 
 impl Default for BoxSetup {
     fn default() -> Self {
-        BoxSetup { algorithm: "reno".to_string(), flows_max: 64, store_kib: 1024, controls_paced: true }
+        BoxSetup { algorithm: "reno".to_string(), flows_max: 64, store_kib: 1024 }
     }
 }
 
@@ -142,7 +144,7 @@ impl BoxSetup {
             store_bytes: u64::from(self.store_kib) << 10,
             idle_timeout_s: 300,
             pace_by_fq: false,
-            controls_paced: self.controls_paced,
+            controls_paced: true,
         }
     }
 }
@@ -158,9 +160,12 @@ pub struct Script {
     pub setup: BoxSetup,
     /// Connections by name; the first has an empty one.
     pub connections: BTreeMap<String, Ends>,
-    /// What happens, in this order.
+    /// What happens, in this order, repetitions written out.
     pub steps: Vec<Step>,
 }
+
+/// Steps that are repeated: where they begin, and how often.
+type Repetition = Option<(usize, usize)>;
 
 fn duration_us(word: &str) -> Result<u64> {
     let digits = word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len());
@@ -191,13 +196,6 @@ fn setup(words: &[&str]) -> Result<BoxSetup> {
             }
             "flows" => setup.flows_max = number(words, at + 1)?,
             "store-kib" => setup.store_kib = number(words, at + 1)?,
-            "paced-servers" => {
-                setup.controls_paced = match words.get(at + 1) {
-                    Some(&"control") => true,
-                    Some(&"watch") => false,
-                    _ => bail!("paced-servers: control or watch"),
-                }
-            }
             other => bail!("{other}: nothing that the box is set up with"),
         }
         at += 2;
@@ -291,22 +289,20 @@ fn action(words: &[&str]) -> Result<Action> {
         ("open", ["rtt", rtt]) => Ok(Action::Open { connection, rtt_us: duration_us(rtt)? }),
         ("clock", ["stops"]) => Ok(Action::Clock(false)),
         ("clock", ["goes-on"]) => Ok(Action::Clock(true)),
+        ("paced-servers", ["control"]) => Ok(Action::PacedServers(true)),
+        ("paced-servers", ["watch"]) => Ok(Action::PacedServers(false)),
         ("mode", ["control"]) => Ok(Action::Mode(Mode::Control)),
         ("mode", ["watch"]) => Ok(Action::Mode(Mode::Watch)),
         ("mode", ["off"]) => Ok(Action::Mode(Mode::Off)),
+        ("box", [">", "anything"]) => Ok(Action::BoxSendsAnything),
         _ => Ok(Action::Packet(seen(words)?)),
     }
 }
 
 fn step(line: usize, mut words: &[&str]) -> Result<Step> {
-    let mut step = Step { line, after_us: 0, times: 1, action: Action::Wait };
+    let mut step = Step { line, after_us: 0, action: Action::Wait };
     if let Some(after) = words[0].strip_prefix('+') {
         step.after_us = duration_us(after)?;
-        words = &words[1..];
-    }
-    let times = words.first().and_then(|w| w.strip_suffix('x')).filter(|w| w.starts_with(char::is_numeric));
-    if let Some(times) = times {
-        step.times = times.parse().ok().filter(|n| (1..=10_000).contains(n)).context("from 1x to 10000x")?;
         words = &words[1..];
     }
     step.action = action(words)?;
@@ -324,6 +320,7 @@ impl Script {
             steps: Vec::new(),
         };
         let mut is_head = true;
+        let mut repetition = None;
         for (at, line) in text.lines().enumerate() {
             let (code, comment) = line.split_once('#').unwrap_or((line, ""));
             let words: Vec<&str> = code.split_whitespace().collect();
@@ -335,8 +332,11 @@ impl Script {
                 continue;
             }
             is_head = false;
-            script.take(at + 1, code.trim(), &words).with_context(|| format!("line {}", at + 1))?;
+            script
+                .take(at + 1, code.trim(), &words, &mut repetition)
+                .with_context(|| format!("line {}", at + 1))?;
         }
+        ensure!(repetition.is_none(), "`repeat` without `end`");
         let lines = script.purpose.len();
         ensure!(
             (1..=PURPOSE_LINES).contains(&lines),
@@ -358,7 +358,7 @@ impl Script {
         Ok(script)
     }
 
-    fn take(&mut self, line: usize, code: &str, words: &[&str]) -> Result<()> {
+    fn take(&mut self, line: usize, code: &str, words: &[&str], repetition: &mut Repetition) -> Result<()> {
         if let Some(name) = code.strip_prefix(EXPECT_FAILURE) {
             ensure!(!name.trim().is_empty(), "{EXPECT_FAILURE} what fails?");
             self.expected_failure = Some(name.trim().to_string());
@@ -373,6 +373,17 @@ impl Script {
             "connection" => {
                 let is_new = self.connections.insert(name, ends(&words[1..])?).is_none();
                 ensure!(is_new, "{}: there is one of that name", words[0]);
+            }
+            "repeat" => {
+                ensure!(repetition.is_none(), "a `repeat` within another");
+                *repetition = Some((self.steps.len(), number(words, 1)?));
+            }
+            "end" => {
+                let (from, times) = repetition.take().context("`end` without `repeat`")?;
+                let steps = self.steps.split_off(from);
+                let count = steps.len().saturating_mul(times).saturating_add(from);
+                ensure!(count <= STEPS_MAX, "a script of {count} steps; at most {STEPS_MAX}");
+                self.steps.extend(std::iter::repeat_n(steps, times).flatten());
             }
             _ => self.steps.push(step(line, words)?),
         }
