@@ -123,21 +123,9 @@ impl<H: Home> Play<'_, H> {
         let mut rest = steps;
         while let Some((step, others)) = rest.split_first() {
             // what becomes of a packet stands in the line behind it
-            let fate = match (&step.action, others.first().map(|next| &next.action)) {
-                (Action::Packet(sent), Some(Action::Packet(fate)))
-                    if sent.is_sent()
-                        && fate.is_received()
-                        && sent.is_to_client == fate.is_to_client
-                        && sent.connection == fate.connection =>
-                {
-                    Some(fate)
-                }
-                _ => None,
-            };
-            self.step(step, fate).map_err(|e| match fate {
-                Some(_) => e.context(format!("line {} or {}", step.line, step.line + 1)),
-                None => e.context(format!("line {}", step.line)),
-            })?;
+            let fate = others.first().and_then(|next| fate_in(step, next));
+            let line = if fate.is_some() { others[0].line } else { step.line };
+            self.step(step, fate).with_context(|| format!("line {line}"))?;
             rest = if fate.is_some() { &others[1..] } else { others };
         }
         self.nothing_unexpected().context("at the end")
@@ -272,7 +260,7 @@ impl<H: Home> Play<'_, H> {
 
     fn nothing_unexpected(&self) -> Result<()> {
         let Some(first) = self.to_client.front() else { return Ok(()) };
-        bail!("expected nothing of the box until here\n  actual   {}", self.line_of(first)?)
+        bail!("of the box\n  expected box > nothing until this line\n  actual   {}", self.line_of(first)?)
     }
 
     fn send(&mut self, seen: &Seen, packet: &Packet, fate: Option<&Seen>) -> Result<()> {
@@ -333,7 +321,7 @@ impl<H: Home> Play<'_, H> {
         let mut actual_text = format!("nothing until {} us", until_us - self.began_us);
         loop {
             let Some(of_box) = self.next_of_box(seen, until_us)? else {
-                bail!("\n  expected {seen}\n  actual   {actual_text}")
+                bail!("of the box\n  expected {seen}\n  actual   {actual_text}")
             };
             actual_text = self.line_of(&of_box)?;
             let actual = self.read(&of_box)?;
@@ -350,7 +338,7 @@ impl<H: Home> Play<'_, H> {
                 // room may be granted in steps, of which a script has the one that it is about
                 continue;
             }
-            ensure!(is_within && is_of_it, "\n  expected {seen}\n  actual   {actual_text}");
+            ensure!(is_within && is_of_it, "of the box\n  expected {seen}\n  actual   {actual_text}");
             if end == wanted_end {
                 return Ok(());
             }
@@ -376,9 +364,16 @@ impl<H: Home> Play<'_, H> {
     fn box_is_silent(&mut self, seen: &Seen, during_us: u64) -> Result<()> {
         match self.next_of_box(seen, self.stage.now_us + during_us)? {
             None => Ok(()),
-            Some(of_box) => bail!("\n  expected {seen}\n  actual   {}", self.line_of(&of_box)?),
+            Some(of_box) => bail!("of the box\n  expected {seen}\n  actual   {}", self.line_of(&of_box)?),
         }
     }
+}
+
+/// What becomes of the packet of a line, if the next one has that.
+fn fate_in<'a>(step: &Step, next: &'a Step) -> Option<&'a Seen> {
+    let (Action::Packet(sent), Action::Packet(fate)) = (&step.action, &next.action) else { return None };
+    let is_of_it = sent.is_to_client == fate.is_to_client && sent.connection == fate.connection;
+    (sent.is_sent() && fate.is_received() && is_of_it).then_some(fate)
 }
 
 /// Is `actual` what a line expects? What the line leaves open is as in `sent`, but for the window, which may be any.
