@@ -216,7 +216,7 @@ impl Conversation {
             len: packet.len() as usize,
             ttl: if packet.is_forged { 1 } else { own.ttl },
             source_mac: if packet.is_forged { FORGER_MAC } else { own.source_mac },
-            checksum: Checksum::Full,
+            checksum: if packet.is_damaged { Checksum::Damaged } else { Checksum::Full },
             gso_bytes: packet.gso_bytes.unwrap_or(0),
             ..own
         };
@@ -227,7 +227,7 @@ impl Conversation {
 
     /// An end has sent this: what it knows from now on.
     pub fn note_sent(&mut self, is_from_server: bool, packet: &Packet, frame: &[u8]) -> Result<()> {
-        if packet.is_forged {
+        if packet.is_discarded() {
             return Ok(());
         }
         let sent = self.read(is_from_server, frame)?;

@@ -2,7 +2,7 @@
 
 use crate::home::{Home, Mode, Sent};
 use anyhow::{Context, Result, ensure};
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::{
     thread,
     time::{Duration, Instant},
@@ -20,6 +20,8 @@ const CAPTURE_LIMIT: Duration = Duration::from_secs(10);
 /// Programs that are loaded and attached in a network namespace of this thread's.
 pub struct Loaded {
     programs: Programs,
+    clock: MapHandle,
+    counters: MapHandle,
     now_us: u64,
     /// Frames of the box that were captured so far.
     captured: u64,
@@ -28,12 +30,15 @@ pub struct Loaded {
 impl Loaded {
     /// Attaches them; the calling thread stays in their namespace.
     pub fn attach(setup: &Setup) -> Result<Loaded> {
-        Ok(Loaded { programs: Programs::attach_object(setup, OBJECT)?, now_us: 0, captured: 0 })
+        let programs = Programs::attach_object(setup, OBJECT)?;
+        let clock = MapHandle::try_from(&programs.map(".data.set_clock")?)?;
+        let counters = MapHandle::try_from(&programs.map("wl_counters")?)?;
+        Ok(Loaded { programs, clock, counters, now_us: 0, captured: 0 })
     }
 
     /// Frames that the programs count as sent.
     fn counted(&self) -> Result<u64> {
-        let of_cpus = self.programs.map("wl_counters")?.lookup_percpu(&FIRST, MapFlags::ANY)?;
+        let of_cpus = self.counters.lookup_percpu(&FIRST, MapFlags::ANY)?;
         let of_cpu = |counts: &Vec<u8>, counter: u32| {
             let at = 8 * counter as usize;
             u64::from_ne_bytes(counts[at..at + 8].try_into().expect("eight bytes"))
@@ -62,7 +67,7 @@ impl Home for Loaded {
     fn set_now(&mut self, now_us: u64) -> Result<()> {
         self.now_us = now_us;
         let now_ns = (now_us * 1000).to_ne_bytes();
-        Ok(self.programs.map(".data.set_clock")?.update(&FIRST, &now_ns, MapFlags::ANY)?)
+        Ok(self.clock.update(&FIRST, &now_ns, MapFlags::ANY)?)
     }
 
     fn pass(&mut self, is_from_server: bool, frame: &[u8], gso_bytes: u32) -> Result<Option<Vec<u8>>> {

@@ -66,6 +66,8 @@ pub struct Packet {
     pub has_other_bytes: bool,
     /// It comes from neither end: other Ethernet addresses, a TTL of 1, other payload.
     pub is_forged: bool,
+    /// A bit of it was damaged on the way: its checksum is wrong.
+    pub is_damaged: bool,
 }
 
 fn signed(number: u32) -> i64 {
@@ -114,6 +116,11 @@ impl Packet {
         self.len() == 0
     }
 
+    /// Does it come from neither end, or would the other end discard it unread?
+    pub fn is_discarded(&self) -> bool {
+        self.is_forged || self.is_damaged
+    }
+
     fn take_flags(&mut self, word: &str) -> Result<()> {
         if word == NO_FLAGS {
             return Ok(());
@@ -159,6 +166,10 @@ impl Packet {
                 }
                 "forged" => {
                     packet.is_forged = true;
+                    0
+                }
+                "damaged" => {
+                    packet.is_damaged = true;
                     0
                 }
                 "ack" => {
@@ -274,6 +285,9 @@ impl fmt::Display for Packet {
         }
         if self.is_forged {
             f.write_str(" forged")?;
+        }
+        if self.is_damaged {
+            f.write_str(" damaged")?;
         }
         Ok(())
     }

@@ -38,11 +38,12 @@ fn numbers() -> impl Strategy<Value = Packet> {
 }
 
 fn packet() -> impl Strategy<Value = Packet> {
-    let marks = (any::<u8>(), any::<[bool; 4]>(), option::of(any::<u16>()), timestamps());
+    let marks = (any::<u8>(), any::<[bool; 5]>(), option::of(any::<u16>()), timestamps());
     let options =
         (option::of(any::<u16>()), option::of(any::<u8>()), vec(any::<u8>(), 0..40), option::of(1..9000u32));
     (numbers(), marks, options).prop_map(|(numbers, marks, options)| {
-        let (flags, [has_ae, permits_sack, has_other_bytes, is_forged], urgent, timestamps) = marks;
+        let (flags, [has_ae, permits_sack, has_other_bytes, is_forged, is_damaged], urgent, timestamps) =
+            marks;
         let (mss_bytes, wscale, options, gso_bytes) = options;
         Packet {
             flags: if urgent.is_some() { flags | URG } else { flags },
@@ -56,6 +57,7 @@ fn packet() -> impl Strategy<Value = Packet> {
             gso_bytes,
             has_other_bytes,
             is_forged,
+            is_damaged,
             ..numbers
         }
     })
