@@ -41,7 +41,7 @@ pub struct Conversation {
     server: End,
     client: End,
     /// The last acknowledgement that the server has received, and the right edge of the window.
-    shown: Option<(u32, u32)>,
+    forwarded: Option<(u32, u32)>,
     /// The same as the client has sent it.
     offered: (u32, u32),
 }
@@ -82,7 +82,7 @@ impl Conversation {
         };
         let end = End { window_bytes: 65_535, ..End::default() };
         let (server, client) = (end.clone(), end);
-        Conversation { terms, ends: ends.clone(), server, client, shown: None, offered: (0, 0) }
+        Conversation { terms, ends: ends.clone(), server, client, forwarded: None, offered: (0, 0) }
     }
 
     /// Is the frame of this connection?
@@ -325,7 +325,7 @@ impl Conversation {
             self.offered.0
         );
         let edge = ack.wrapping_add(bytes);
-        if let Some((last_ack, last_edge)) = self.shown {
+        if let Some((last_ack, last_edge)) = self.forwarded {
             if is_after(last_ack, ack) {
                 return Ok(());
             }
@@ -336,7 +336,7 @@ impl Conversation {
                 "the right edge of the window moves left, from {least} to {edge}"
             );
         }
-        self.shown = Some((ack, edge));
+        self.forwarded = Some((ack, edge));
         Ok(())
     }
 

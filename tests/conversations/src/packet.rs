@@ -29,7 +29,7 @@ pub enum Timestamps {
     Given(u32, u32),
 }
 
-/// What a line says of a packet.
+/// A packet as a line has it. What is left open is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
     /// As in byte 13 of the header.
