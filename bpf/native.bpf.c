@@ -34,10 +34,6 @@ struct {
 	__type(value, struct wl_native_stats);
 } wl_native_stats SEC(".maps");
 
-#define WL_NATIVE_FITS(symbol, number, name, needs, description) \
-	_Static_assert(number < WL_ALG_IDS, "wl_native_stats has an entry for " #symbol);
-WL_ALG_LIST(WL_NATIVE_FITS)
-
 static __always_inline struct wl_native_stats *wl_stats_of(__u32 algorithm)
 {
 	return bpf_map_lookup_elem(&wl_native_stats, &algorithm);

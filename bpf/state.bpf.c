@@ -5,8 +5,13 @@
  * state and the configuration, as the datapath itself declares them, and what is named here: what stands in maps as mere words.
  *
  * Not in it is what may grow at its end: counters and the numbers of algorithms; nor wl_scratch, which each build has to itself.
- * What a new algorithm keeps of a flow is in it, if that is a struct of its own.
+ * What a new algorithm keeps of a flow is in it.
  */
+
+/* Has the compiler tell of a type. */
+#define WL_STATE(type, name) type wl_state_##name __attribute__((section(".state")))
+#define WL_ALG_KEEPS(type, name) WL_STATE(type, name)
+
 #include "transparent.bpf.c"
 
 /*
@@ -47,26 +52,11 @@ enum wl_state_number {
 	WL_STATE_WHEEL_REACH = WL_WHEEL_REACH(WL_WHEEL_PLACES - 2),
 };
 
-/* Has the compiler tell of a type. */
-#define WL_STATE(type, name) type wl_state_##name SEC(".state")
-
 WL_STATE(enum wl_state_number, number);
 
-/* of wl_flow.alg */
-WL_STATE(struct wl_reno, reno);
-WL_STATE(struct wl_cubic, cubic);
-WL_STATE(struct wl_bbr, bbr);
-WL_STATE(struct wl_dctcp, dctcp);
-WL_STATE(struct wl_l2dct, l2dct);
-WL_STATE(struct wl_trim, trim);
-WL_STATE(struct wl_kcubic, kcubic);
-WL_STATE(struct wl_bbr3, bbr3);
-WL_STATE(enum wl_cubic_phase, cubic_phase);
-WL_STATE(enum wl_bbr_mode, bbr_mode);
-WL_STATE(enum wl_trim_phase, trim_phase);
-WL_STATE(enum wl_bbr3_state, bbr3_state);
-WL_STATE(enum wl_bbr3_acks, bbr3_acks);
-WL_STATE(enum wl_bbr3_mark, bbr3_mark);
+/* of wl_flow.alg, beside the enums that algorithms mark with WL_ALG_KEEPS */
+#define WL_STATE_OF_ALG(symbol, number, name, needs, description) WL_STATE(struct wl_##symbol, symbol);
+WL_ALG_LIST(WL_STATE_OF_ALG)
 
 /* of flows and their segments */
 WL_STATE(enum wl_seg_flag, seg_flag);

@@ -109,6 +109,7 @@ struct wl_alg_params {
 WL_ASSERT_SIZE(struct wl_alg_params, 16);
 
 #define WL_ALG_STATE_BYTES 128
+#define WL_ALG_IDS 64u /* ids of algorithms are below */
 
 /* Private state of the flow's algorithm, zeroed before init(). */
 struct wl_alg_state {

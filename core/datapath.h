@@ -194,7 +194,6 @@ struct wl_policy_head {
 };
 
 /* ---- the native home ---- */
-#define WL_ALG_IDS 64u /* ids of algorithms are below */
 #define WL_CA_NAME_BYTES 16u /* of a congestion control in the kernel, with its NUL */
 
 /* Constant globals of the native home, set before loading. */

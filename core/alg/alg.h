@@ -24,6 +24,14 @@
 #include "../flow/seq.h"
 #include "../math/sat.h"
 
+/*
+ * Stands behind an enum whose values an algorithm's state keeps in plain integers. The state then depends on the values, too:
+ * a build whose values differ does not take over flows of this one (bpf/state.bpf.c).
+ */
+#ifndef WL_ALG_KEEPS
+#define WL_ALG_KEEPS(type, name) _Static_assert(sizeof(type), "complete")
+#endif
+
 WL_INLINE int wl_alg_paces(const struct wl_decision *d)
 {
 	return d->pacing_bytes_ps != WL_RATE_UNLIMITED;

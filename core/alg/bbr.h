@@ -40,6 +40,7 @@ enum wl_bbr_mode {
 	WL_BBR_PROBE_BW = 2,
 	WL_BBR_PROBE_RTT = 3,
 };
+WL_ALG_KEEPS(enum wl_bbr_mode, bbr_mode);
 
 /* Times are wl_sample.now_us, amounts of data as wl_sample has them. */
 struct wl_bbr {
@@ -70,7 +71,6 @@ struct wl_bbr {
 	wl_u8 lt_rounds;
 	wl_u8 held_rounds; /* bit n: n rounds before the last one, no more was sent than what came out */
 };
-_Static_assert(sizeof(struct wl_bbr) <= WL_ALG_STATE_BYTES, "BBR's state fits a flow");
 
 /* ------------------------------------------------------------ the model */
 

@@ -36,6 +36,7 @@ enum wl_bbr3_state {
 	WL_BBR3_UP = 5,
 	WL_BBR3_PROBE_RTT = 6,
 };
+WL_ALG_KEEPS(enum wl_bbr3_state, bbr3_state);
 
 /* Whose ACKs arrive: probes are heard of a round trip later than they are sent. */
 enum wl_bbr3_acks {
@@ -44,6 +45,7 @@ enum wl_bbr3_acks {
 	WL_BBR3_ACKS_PROBE_FEEDBACK = 2,
 	WL_BBR3_ACKS_PROBE_STOPPING = 3, /* of the probe, which is over */
 };
+WL_ALG_KEEPS(enum wl_bbr3_acks, bbr3_acks);
 
 enum wl_bbr3_mark {
 	WL_BBR3_PROBING = 1 << 0, /* what was sent by this probe is judged, until it proves too much */
@@ -53,6 +55,7 @@ enum wl_bbr3_mark {
 	WL_BBR3_RTT_ROUND_DONE = 1 << 4,
 	WL_BBR3_LOSS_ROUND_START = 1 << 5, /* valid during an ACK */
 };
+WL_ALG_KEEPS(enum wl_bbr3_mark, bbr3_mark);
 
 /* Times are wl_sample.now_us, amounts of data as wl_sample has them, rates as wl_bbr_segs_per_us(). */
 struct wl_bbr3 {
@@ -84,7 +87,6 @@ struct wl_bbr3 {
 	wl_u8 losses; /* ACKs of this loss round that told of some */
 	wl_u8 marks; /* bits of enum wl_bbr3_mark */
 };
-_Static_assert(sizeof(struct wl_bbr3) <= WL_ALG_STATE_BYTES, "BBRv3's state fits a flow");
 
 /* What the path has delivered in the last two cycles of probing. */
 WL_INLINE wl_u32 wl_bbr3_max_bw(const struct wl_bbr3 *b)

@@ -36,6 +36,7 @@ enum wl_cubic_phase {
 	WL_CUBIC_CSS = 1, /* conservative slow start */
 	WL_CUBIC_AVOIDANCE = 2, /* HyStart++ is over for good */
 };
+WL_ALG_KEEPS(enum wl_cubic_phase, cubic_phase);
 
 /* The curve that the window follows, and Reno's beside it. */
 struct wl_cubic_curve {
@@ -64,7 +65,6 @@ struct wl_cubic {
 	wl_u8 phase; /* enum wl_cubic_phase */
 	wl_u8 reserved;
 };
-_Static_assert(sizeof(struct wl_cubic) <= WL_ALG_STATE_BYTES, "CUBIC's state fits a flow");
 
 /* ------------------------------------------------------------- HyStart++ */
 

@@ -28,7 +28,6 @@ struct wl_dctcp {
 	wl_u32 window_end; /* total delivered at which this window of data is over */
 	wl_u32 gain_shift; /* g = 2^-gain_shift */
 };
-_Static_assert(sizeof(struct wl_dctcp) <= WL_ALG_STATE_BYTES, "DCTCP's state fits a flow");
 
 WL_INLINE void wl_dctcp_begin_window(struct wl_dctcp *c, const struct wl_sample *s)
 {

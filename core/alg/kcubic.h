@@ -49,7 +49,6 @@ struct wl_kcubic {
 	wl_u8 has_epoch;
 	wl_u8 has_ended_start; /* HyStart is over until the next timeout */
 };
-_Static_assert(sizeof(struct wl_kcubic) <= WL_ALG_STATE_BYTES, "its state fits a flow");
 
 /* --------------------------------------------------------------- HyStart */
 

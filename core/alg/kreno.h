@@ -9,6 +9,10 @@
 
 #include "reno.h"
 
+struct wl_kreno {
+	struct wl_reno reno;
+};
+
 static void wl_kreno_init(void *state, const struct wl_alg_params *p, const struct wl_sample *s,
 			  struct wl_decision *d)
 {

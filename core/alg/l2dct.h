@@ -25,7 +25,6 @@ struct wl_l2dct {
 	struct wl_dctcp dctcp;
 	wl_u32 delivered_bytes; /* since this algorithm has been the connection's; saturates */
 };
-_Static_assert(sizeof(struct wl_l2dct) <= WL_ALG_STATE_BYTES, "L2DCT's state fits a flow");
 
 /* The weight of a flow that has sent so much; never rises with it. */
 WL_INLINE wl_u32 wl_l2dct_weight_q16(wl_u32 sent_bytes)

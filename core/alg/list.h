@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Every algorithm, once: X(symbol, id, name, needs, description). The id is stored in policies and flows and never
- * changes; `needs` are bits of enum wl_alg_need. Everything that must know all algorithms is generated from this list.
+ * Every algorithm, once: X(symbol, id, name, needs, description). Its hooks are wl_<symbol>_init() and so on (alg.h), its private
+ * state is struct wl_<symbol>. The id is stored in policies and flows and never changes; `needs` are bits of enum wl_alg_need.
+ * Everything that must know all algorithms is generated from this list.
  */
 #ifndef WL_ALG_LIST_H
 #define WL_ALG_LIST_H
@@ -45,6 +46,15 @@ enum wl_alg_id {
 	WL_ALG_NONE = 0,
 	WL_ALG_LIST(WL_ALG_ENUM)
 };
+
+/* A congestion control's name in the kernel has 15 letters; prefixes, such as each run of the testbed has, take up to seven. */
+#define WL_ALG_NAME_LETTERS 8u
+
+#define WL_ALG_FITS(symbol, number, name, needs, description) \
+	_Static_assert(sizeof(struct wl_##symbol) <= WL_ALG_STATE_BYTES, "struct wl_" #symbol " fits a flow"); \
+	_Static_assert(sizeof(name) - 1 <= WL_ALG_NAME_LETTERS, name " has at most WL_ALG_NAME_LETTERS letters"); \
+	_Static_assert((number) > WL_ALG_NONE && (number) < WL_ALG_IDS, name "'s id is below WL_ALG_IDS");
+WL_ALG_LIST(WL_ALG_FITS)
 
 /* Is it the id of an algorithm? Maps can hold those of a later build. */
 WL_INLINE int wl_alg_is_known(wl_u32 id)

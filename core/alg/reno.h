@@ -18,7 +18,6 @@
 struct wl_reno {
 	wl_u32 credit_bytes; /* acknowledged towards the next segment of growth */
 };
-_Static_assert(sizeof(struct wl_reno) <= WL_ALG_STATE_BYTES, "Reno's state fits a flow");
 
 static void wl_reno_init(void *state, const struct wl_alg_params *p, const struct wl_sample *s,
 			 struct wl_decision *d)

@@ -67,6 +67,7 @@ enum wl_trim_phase {
 	WL_TRIM_LATE = 4, /* the probes were not all back in time: the window is two segments */
 	WL_TRIM_HOLDING = 5, /* the probes are back, what follows is held back at random */
 };
+WL_ALG_KEEPS(enum wl_trim_phase, trim_phase);
 
 struct wl_trim {
 	struct wl_alg_params params;
@@ -89,7 +90,6 @@ struct wl_trim {
 	wl_u8 begins; /* the connection's first train is still to be sent, or its probes are not all back */
 	wl_u8 reserved[1];
 };
-_Static_assert(sizeof(struct wl_trim) <= WL_ALG_STATE_BYTES, "TRIM's state fits a flow");
 
 /* ------------------------------------------------------------- threshold */
 

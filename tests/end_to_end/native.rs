@@ -37,10 +37,8 @@ pub struct Loaded {
 pub fn own_prefix() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    // a name is short: two characters for the test, up to six for the process
-    let letter = char::from_digit(10 + number / 36, 36).expect("fewer tests than that");
-    let second = char::from_digit(number % 36, 36).expect("a digit");
-    format!("{letter}{second}{:x}_", std::process::id())
+    let kind = char::from_digit(10 + number / 36, 16).expect("'a' to 'f': the testbed has others");
+    windlass_lab::own_prefix(kind, number)
 }
 
 impl Loaded {
@@ -132,13 +130,13 @@ fn scenarios_name_the_algorithms_of_the_native_home() {
     }
     let link = "rate = \"50 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"2 BDP\"";
     run_whole(&scenario("named", link, &flow("500 kB", "wl_bbr")));
-    let own = format!("w{:x}a_bbr", std::process::id());
+    let own = format!("{}bbr", windlass_lab::own_prefix('w', 0));
     assert!(registered().contains(&own), "{}", registered());
     // those that are told something else of the path are others
     let mut told = scenario("told", link, &flow("500 kB", "wl_trim"));
     told.parameters.bottleneck = Some(Rate(50e6));
     run_whole(&told);
-    let own = format!("w{:x}b_trim", std::process::id());
+    let own = format!("{}trim", windlass_lab::own_prefix('w', 1));
     assert!(registered().contains(&own), "{}", registered());
 }
 

@@ -125,7 +125,7 @@ fn whatever_the_core_declares_is_kept_or_is_known_not_to_be() {
             let is_known = NOT_KEPT.contains(&name);
             assert!(
                 is_kept != is_known,
-                "{}: {name}: to be named in bpf/state.bpf.c, or in this file",
+                "{}: {name}: to be named in bpf/state.bpf.c, by WL_ALG_KEEPS behind an algorithm's enum, or in this file",
                 header.display()
             );
         }

@@ -15,6 +15,7 @@ fn start(guest: &mut Guest) {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn names_of_ended_and_of_killed_agents_are_free() {
     let Some((image, _turn)) = Image::get_or_skip("names_of_ended_and_of_killed_agents_are_free") else {
         return;

@@ -116,6 +116,7 @@ algorithm = "cubic"
 "#;
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn a_stock_kernel_controls_transfers_and_is_left_without_a_trace() {
     let test = "a_stock_kernel_controls_transfers_and_is_left_without_a_trace";
     let Some((image, _turn)) = Image::get_or_skip(test) else { return };

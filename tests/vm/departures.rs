@@ -124,6 +124,7 @@ fn transfer(guest: &mut Guest, options: &str, expected: &str) -> Seen {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn packets_leave_spaced_by_fq_with_few_window_updates() {
     let test = "packets_leave_spaced_by_fq_with_few_window_updates";
     let Some((image, _turn)) = Image::get_or_skip(test) else { return };

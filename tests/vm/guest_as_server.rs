@@ -32,6 +32,7 @@ fn tcp_counter(guest: &mut Guest, name: &str) -> u64 {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn losses_towards_the_client_of_a_guest_are_repaired_behind_its_back() {
     let test = "losses_towards_the_client_of_a_guest_are_repaired_behind_its_back";
     let Some((image, _turn)) = Image::get_or_skip(test) else { return };

@@ -244,6 +244,7 @@ fn stages(
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn two_guests_are_coupled_by_their_host() {
     let Some((image, _alone)) = Image::get_alone_or_skip("two_guests_are_coupled_by_their_host") else {
         return;

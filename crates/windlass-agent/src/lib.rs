@@ -54,7 +54,7 @@ pub use error::{Error, Result};
 pub use flows::{FlowInfo, OnlyWatched};
 pub use group::{FlowGroup, GroupHome, GroupInfo};
 pub use guest::{GuestFlows, GuestStats, GuestWatch};
-pub use load::load;
+pub use load::{load, load_object};
 pub use lock::flock;
 pub use monotonic::monotonic_us;
 pub use native::{Native, NativeInfo};

@@ -25,9 +25,9 @@ fn fill(queue: &Map, n: u32) -> Result<()> {
     Ok(())
 }
 
-fn open(options: &Options, config: &wl_config) -> Result<OpenObject> {
+fn open(object: &[u8], options: &Options, config: &wl_config) -> Result<OpenObject> {
     libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
-    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::Load)?;
+    let mut open = ObjectBuilder::default().open_memory(object).map_err(Error::Load)?;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         match name.as_str() {
@@ -76,6 +76,18 @@ pub fn load(
     options: &Options,
     clock_ifindex: u32,
 ) -> Result<Object> {
+    load_object(OBJECT, iface, ifindex, policy, options, clock_ifindex)
+}
+
+/// The same of another build of the datapath, as a test has it whose time is not the kernel's.
+pub fn load_object(
+    object: &[u8],
+    iface: &str,
+    ifindex: u32,
+    policy: &Policy,
+    options: &Options,
+    clock_ifindex: u32,
+) -> Result<Object> {
     options.check()?;
     raise_limits();
     let config = wl_config {
@@ -92,13 +104,13 @@ pub fn load(
     let object = if options.shares(policy) {
         mount_bpffs()?;
         let _lock = Lock::take("groups")?;
-        let mut open = open(options, &config)?;
+        let mut open = open(object, options, &config)?;
         shared_groups::reuse(&mut open)?;
         let object = open.load().map_err(Error::Load)?;
         shared_groups::share(&object)?;
         object
     } else {
-        open(options, &config)?.load().map_err(Error::Load)?
+        open(object, options, &config)?.load().map_err(Error::Load)?
     };
     fill(&map(&object, "wl_free_flows"), options.flows_max)?;
     fill(&map(&object, "wl_free_chunks"), options.chunks())?;
@@ -119,5 +131,5 @@ pub(crate) fn try_load() -> Result<Vec<Verified>> {
         ..Default::default()
     };
     raise_limits();
-    cost::verified(&open(&options, &config)?.load().map_err(Error::Load)?)
+    cost::verified(&open(OBJECT, &options, &config)?.load().map_err(Error::Load)?)
 }

@@ -8,9 +8,9 @@
 //! besides (26 of 60 Gbit/s; 96 % of it busy, and half of the sender's).
 
 use crate::{
-    awake::{self, Awake},
     cable::{CLIENT, Cable},
     claim::Verdict,
+    cpu_spinners::{CpuSpinners, allowed_cpus},
     report::Outcome,
     settings::Settings,
     stats,
@@ -68,7 +68,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn new<'a>(settings: &'a Settings, limit: Option<&str>) -> Result<Bench<'a>> {
         tools::check("iperf3", "iperf3")?;
-        let cpus = awake::cpus()?;
+        let cpus = allowed_cpus()?;
         let (first, last) = (cpus.first().context("no CPU")?, cpus.last().context("no CPU")?);
         Ok(Bench { settings, cable: Cable::create(limit)?, cpus: format!("{first},{last}") })
     }
@@ -237,7 +237,7 @@ pub fn bench_datapath(only: &str, settings: &Settings) -> Result<Outcome> {
         "--only {only}: no load begins so; names begin with \"none-\", \"empty-\", \"watch-\" or \"enforce-\", as \
          watch-unlimited-8-flows and watch-2gbit-8-flows"
     );
-    let _awake = Awake::keep(&awake::cpus()?)?;
+    let _spinners = CpuSpinners::start(&allowed_cpus()?)?;
     let (mut verdicts, mut rows) = (Vec::new(), Vec::new());
     for load @ (limit, flows) in LOADS {
         let ways: Vec<_> = WAYS.into_iter().filter(|(way, _)| is_wanted(way, load)).collect();

@@ -26,7 +26,7 @@
 use crate::{
     cable::{Cable, SERVER},
     claim::Verdict,
-    others,
+    other_processes,
     record::RunRecord,
     report::Outcome,
     settings::Settings,
@@ -138,7 +138,7 @@ struct Meter {
 
 impl Meter {
     fn read(cable: &Cable) -> Result<Meter> {
-        let (received_bytes, others_s) = (received_bytes(cable)?, others::busy_s()?);
+        let (received_bytes, others_s) = (received_bytes(cable)?, other_processes::busy_s()?);
         Ok(Meter { at: Instant::now(), busy_s: busy_s()?, others_s, received_bytes })
     }
 }

@@ -4,10 +4,10 @@ pub(crate) mod check;
 
 use crate::{
     claim::Claim,
+    field_error::FieldError,
     figure::Plot,
     job::{Condition, Home, Job, Key},
     metric::{Metric, is_about},
-    mistake::Mistake,
     report::Outcome,
     runner,
     settings::Settings,
@@ -117,7 +117,7 @@ fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, ScenarioError>
     toml::from_str(text).map_err(|e| {
         let at = e.span().map_or(0, |s| s.start);
         let what = with_key(text, at, &e.message().replace('\n', " "));
-        Mistake { at, what }.in_file(file, text)
+        FieldError { at, what }.in_file(file, text)
     })
 }
 
@@ -169,7 +169,7 @@ impl Experiment {
 
     fn wan(file: &str, text: &str) -> Result<Experiment> {
         let parsed: WanFile = read(file, text)?;
-        let place = |m: Mistake| m.in_file(file, text);
+        let place = |m: FieldError| m.in_file(file, text);
         parsed.variants.iter().try_for_each(|v| check::variant_name(v, v.get_ref())).map_err(place)?;
         check::once("variant", parsed.variants.iter().map(|v| (v, v.get_ref().as_str()))).map_err(place)?;
         for point in &parsed.point {
@@ -205,7 +205,7 @@ impl Experiment {
         let parsed: VariedFile = read(file, text)?;
         let base = match parsed.scenario.get_ref() {
             toml::Value::String(name) => named_scenario(name, file)
-                .map_err(|e| Mistake::at(&parsed.scenario, format!("{e:#}")).in_file(file, text))?,
+                .map_err(|e| FieldError::at(&parsed.scenario, format!("{e:#}")).in_file(file, text))?,
             _ => Draft::parse_part(file, text)?,
         };
         let claims: Vec<Claim> = parsed.claim.iter().map(|c| c.get_ref().clone()).collect();
@@ -219,7 +219,7 @@ impl Experiment {
             interval: parsed.interval,
             needs_samples: needs_samples(&claims),
         };
-        let place = |m: Mistake| m.in_file(file, text);
+        let place = |m: FieldError| m.in_file(file, text);
         varied.check_names().map_err(place)?;
         check::claims(&parsed.claim, &varied.names()).map_err(place)?;
         let mut full = varied.conditions(false).map_err(place)?;
@@ -236,10 +236,10 @@ impl Experiment {
             }
         }
         for plot in &parsed.plot {
-            plot.get_ref().check().map_err(|what| place(Mistake::at(plot, format!("plot: {what}"))))?;
+            plot.get_ref().check().map_err(|what| place(FieldError::at(plot, format!("plot: {what}"))))?;
         }
         for table in &parsed.table {
-            table.get_ref().check().map_err(|what| place(Mistake::at(table, format!("table: {what}"))))?;
+            table.get_ref().check().map_err(|what| place(FieldError::at(table, format!("table: {what}"))))?;
         }
         let asked: Vec<Asked> = (parsed.claim.iter().map(Asked::by_claim))
             .chain(parsed.plot.iter().map(Asked::by_plot))

@@ -1,26 +1,26 @@
 //! Published figures and tables, reproduced: experiments as data, their runs, and the claims they must show.
 
-mod awake;
 mod bench;
 mod cable;
 mod claim;
 mod cpu;
+mod cpu_spinners;
 mod demo;
 mod emulator;
 mod experiment;
+mod field_error;
 mod figure;
 mod isolation;
 mod job;
-mod kept;
 mod metric;
-mod mistake;
-mod others;
+mod other_processes;
 mod page;
 mod plot;
 mod progress;
 mod record;
 mod report;
 mod runner;
+mod runs_file;
 mod settings;
 mod stats;
 mod summary;

@@ -3,9 +3,9 @@
 
 use crate::{
     job::{Home, Job, Key},
-    kept::{Kept, claim, finished_runs, line, put_aside, replace},
     progress::Progress,
     record::RunRecord,
+    runs_file::{RunsFile, claim, finished_runs, line, put_aside, replace},
     settings::Settings,
 };
 use anyhow::{Context, Result};
@@ -40,7 +40,7 @@ struct Pool<'a> {
     queue: Mutex<VecDeque<Job>>,
     load: Mutex<Load>,
     freed: Condvar,
-    done: Mutex<(Vec<RunRecord>, Kept<File>)>,
+    done: Mutex<(Vec<RunRecord>, RunsFile<File>)>,
     /// Of the file, for messages.
     path: &'a Path,
     progress: Progress,
@@ -239,7 +239,7 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
         queue: Mutex::new(todo),
         load: Mutex::default(),
         freed: Condvar::new(),
-        done: Mutex::new((finished, Kept::new(file))),
+        done: Mutex::new((finished, RunsFile::new(file))),
         path: &path,
         progress,
         settings,
@@ -296,7 +296,7 @@ mod tests {
             queue: Mutex::default(),
             load: Mutex::default(),
             freed: Condvar::new(),
-            done: Mutex::new((Vec::new(), Kept::new(full))),
+            done: Mutex::new((Vec::new(), RunsFile::new(full))),
             path: Path::new("/dev/full"),
             progress: Progress::new("t", 1, 0, true),
             settings: &settings,

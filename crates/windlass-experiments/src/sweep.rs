@@ -15,7 +15,7 @@ use anyhow::{Context, Error, Result, anyhow, bail};
 use serde_json::{Value as Json, json};
 use std::{fmt, path::Path, str::FromStr};
 use toml::Value;
-use windlass_scenario::{Draft, Place, Refusal, Scenario, ScenarioFile, read_file};
+use windlass_scenario::{Draft, Location, Refusal, Scenario, ScenarioFile, read_file};
 use windlass_sim::SimError;
 
 /// A key path and its values, as in "link.0.buffer=64 packets,1 BDP".
@@ -93,19 +93,19 @@ impl Home {
 
 /// The simulator's error with the place of what is wrong.
 fn refusal(error: &SimError, scenario: &Scenario) -> Refusal {
-    let (place, key) = match error {
+    let (location, key) = match error {
         SimError::UnknownAlgorithm { from, to, name, .. } => {
             let has_it = |f: &windlass_scenario::Flow| f.from == *from && f.to == *to && f.algorithm == *name;
             let index = scenario.flows.iter().position(has_it);
-            (index.map_or(Place::Network, Place::Flow), "algorithm")
+            (index.map_or(Location::Network, Location::Flow), "algorithm")
         }
-        SimError::UnknownBoxAlgorithm { .. } => (Place::Windlass, "algorithm"),
-        SimError::BoxAtEnd { .. } => (Place::Windlass, "at"),
-        SimError::Timeless { flow, .. } => (Place::Flow(*flow), "size"),
+        SimError::UnknownBoxAlgorithm { .. } => (Location::Windlass, "algorithm"),
+        SimError::BoxAtEnd { .. } => (Location::Windlass, "at"),
+        SimError::Timeless { flow, .. } => (Location::Flow(*flow), "size"),
         // nothing of the file: these are about this machine
-        SimError::TooLarge { .. } | SimError::Trace { .. } => (Place::Network, ""),
+        SimError::TooLarge { .. } | SimError::Trace { .. } => (Location::Network, ""),
     };
-    Refusal::new(place, key, error.to_string())
+    Refusal::new(location, key, error.to_string())
 }
 
 /// A sweep to run.

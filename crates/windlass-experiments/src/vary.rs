@@ -2,8 +2,8 @@
 
 use crate::{
     experiment::check,
+    field_error::FieldError,
     job::{self, Condition, Home, Job},
-    mistake::Mistake,
 };
 use serde::Deserialize;
 use std::{
@@ -192,7 +192,7 @@ impl Varied {
     }
 
     /// All conditions of one mode, with their runs: the variants of one seed next to each other.
-    pub fn conditions(&self, quick: bool) -> Result<Vec<Condition>, Mistake> {
+    pub fn conditions(&self, quick: bool) -> Result<Vec<Condition>, FieldError> {
         let (mut conditions, mut names) = (Vec::new(), BTreeSet::new());
         for point in &self.points {
             self.check_variants(point)?;
@@ -205,7 +205,7 @@ impl Varied {
                         "point \"{}\" is there twice{mode}; rename one, or take away a value that is there twice",
                         condition.name
                     );
-                    return Err(Mistake::at(&point.name, what));
+                    return Err(FieldError::at(&point.name, what));
                 }
                 conditions.push(condition);
             }
@@ -214,7 +214,7 @@ impl Varied {
     }
 
     /// Runs are told apart by the name of their variant: those of two with one name would be taken for runs of one.
-    pub fn check_names(&self) -> Result<(), Mistake> {
+    pub fn check_names(&self) -> Result<(), FieldError> {
         let ways = self.ways();
         for (index, way) in ways.iter().enumerate() {
             check::variant_name(&way.variant.name, &way.name)?;
@@ -226,12 +226,12 @@ impl Varied {
                 of(other),
                 of(way)
             );
-            return Err(Mistake::at(&way.variant.name, what));
+            return Err(FieldError::at(&way.variant.name, what));
         }
         Ok(())
     }
 
-    fn check_variants(&self, point: &Point) -> Result<(), Mistake> {
+    fn check_variants(&self, point: &Point) -> Result<(), FieldError> {
         let known = self.names();
         match point.variants.iter().find(|v| !known.contains(v)) {
             Some(name) => {
@@ -240,7 +240,7 @@ impl Varied {
                     point.name.get_ref(),
                     known.join(", ")
                 );
-                Err(Mistake::at(&point.name, what))
+                Err(FieldError::at(&point.name, what))
             }
             None => Ok(()),
         }
@@ -252,7 +252,7 @@ impl Varied {
         point: &Point,
         choice: &[(&Vary, &Value)],
         quick: bool,
-    ) -> Result<Condition, Mistake> {
+    ) -> Result<Condition, FieldError> {
         let line = choice.iter().map(|(_, v)| label(v)).rev().skip(1).collect::<Vec<_>>();
         let line: Vec<String> = line.into_iter().rev().collect();
         let mut name = point.name.get_ref().clone();
@@ -317,18 +317,18 @@ fn apply<'a>(
     unset: impl Iterator<Item = &'a Spanned<String>>,
     settings: &[Setting],
     whole: &Spanned<String>,
-) -> Result<Scenario, Mistake> {
+) -> Result<Scenario, FieldError> {
     let mut draft = base.clone();
     for path in unset {
-        draft.unset(path.get_ref()).map_err(|what| Mistake::at(path, format!("unset {what}")))?;
+        draft.unset(path.get_ref()).map_err(|what| FieldError::at(path, format!("unset {what}")))?;
     }
     let unchanged = draft.clone();
     for Setting { path, value, at } in settings {
-        draft.set(path, value).map_err(|what| Mistake { at: *at, what: format!("set {what}") })?;
+        draft.set(path, value).map_err(|what| FieldError { at: *at, what: format!("set {what}") })?;
     }
     draft.scenario().map_err(|what| match culprit(&unchanged, settings, &what) {
-        Some(s) => Mistake { at: s.at, what: format!("set \"{}\": {what}", s.path) },
-        None => Mistake::at(whole, format!("\"{}\": {what}", whole.get_ref())),
+        Some(s) => FieldError { at: s.at, what: format!("set \"{}\": {what}", s.path) },
+        None => FieldError::at(whole, format!("\"{}\": {what}", whole.get_ref())),
     })
 }
 

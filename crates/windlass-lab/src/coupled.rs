@@ -1,6 +1,6 @@
 //! Flows that their senders' own kernels couple: `windlass attach --native` with a policy, for the servers' cgroups.
 
-use crate::{boxed::BoxProcess, cgroup::Cgroup, netns, policy, topology::Topology};
+use crate::{boxed::BoxProcess, cgroup::Cgroup, netns, own_prefix::own_prefix, policy, topology::Topology};
 use anyhow::{Context, Result};
 use std::{
     collections::BTreeMap,
@@ -12,16 +12,8 @@ use windlass_scenario::{Flow, Scenario};
 
 /// How names of scenarios' flows call algorithms of the native home.
 pub const NATIVE: &str = "wl_";
-/// Runs of one process at a time that can have names of their own.
-const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
-
-/// Names of congestion controls are the same in all namespaces, so each run has its own.
-fn prefix() -> String {
-    let digit = NEXT.fetch_add(1, Ordering::Relaxed) as usize % DIGITS.len();
-    format!("g{:x}{}", std::process::id(), DIGITS[digit] as char)
-}
 
 /// Whether the flow's sender couples it.
 pub fn is_coupled(flow: &Flow) -> bool {
@@ -61,7 +53,8 @@ pub fn start(
         text(scenario, |host| cgroups[host].path().display().to_string(), |host| topology.address_of(host))?;
     let file = policy::file_in(&topology.host(host).folder()?, &text)?;
     let policy = file.path().to_str().context("the policy's path is no UTF-8")?;
-    BoxProcess::start_native(windlass, &["--policy", policy, "--prefix", &prefix()]).map(Some)
+    let prefix = own_prefix('g', NEXT.fetch_add(1, Ordering::Relaxed));
+    BoxProcess::start_native(windlass, &["--policy", policy, "--prefix", &prefix]).map(Some)
 }
 
 /// A rule for each pair of hosts.

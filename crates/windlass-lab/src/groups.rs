@@ -3,7 +3,7 @@
 use crate::coupled::{NATIVE, is_coupled};
 use std::collections::BTreeMap;
 use windlass_core::Algorithm;
-use windlass_scenario::{Flow, Place, Refusal, Scenario};
+use windlass_scenario::{Flow, Location, Refusal, Scenario};
 
 /// Whether the testbed can couple the scenario's flows; else what stands in the way, and the cure.
 pub fn check(scenario: &Scenario) -> Result<(), Refusal> {
@@ -16,7 +16,7 @@ fn check_configurations(scenario: &Scenario) -> Result<(), Refusal> {
     for (index, group) in scenario.groups.iter().enumerate() {
         let refuse = |key: &str, what: &str| {
             let what = format!("group \"{}\": {key}: {what}, or run it with --on sim", group.name);
-            Err(Refusal::new(Place::Group(index), key, what))
+            Err(Refusal::new(Location::Group(index), key, what))
         };
         if !group.without.is_empty() {
             return refuse("without", "kernels' groups have all their choices: leave it out");
@@ -32,7 +32,7 @@ fn check_configurations(scenario: &Scenario) -> Result<(), Refusal> {
 fn check_box(scenario: &Scenario) -> Result<(), Refusal> {
     let Some(w) = scenario.windlass.as_ref().filter(|w| w.group.is_some()) else { return Ok(()) };
     check_algorithm("[windlass]", &w.algorithm)
-        .map_err(|what| Refusal::new(Place::Windlass, "algorithm", what))?;
+        .map_err(|what| Refusal::new(Location::Windlass, "algorithm", what))?;
     let mut weights = BTreeMap::new();
     for (index, flow) in scenario.flows.iter().enumerate() {
         let first = *weights.entry((&flow.from, &flow.to)).or_insert(flow.weight);
@@ -43,7 +43,7 @@ fn check_box(scenario: &Scenario) -> Result<(), Refusal> {
                 flow.name(),
                 flow.weight
             );
-            return Err(Refusal::new(Place::Flow(index), "weight", what));
+            return Err(Refusal::new(Location::Flow(index), "weight", what));
         }
     }
     Ok(())
@@ -66,12 +66,12 @@ fn check_senders(scenario: &Scenario) -> Result<(), Refusal> {
                  their flows apart by receivers, so give one of them another, or run it with --on sim",
                 flow.name()
             );
-            return Err(Refusal::new(Place::Flow(index), "group", what));
+            return Err(Refusal::new(Location::Flow(index), "group", what));
         }
         if is_coupled(flow) {
             let (whose, name) = (format!("flow {}", flow.name()), flow.algorithm.trim_start_matches(NATIVE));
             check_algorithm(&whose, name)
-                .map_err(|what| Refusal::new(Place::Flow(index), "algorithm", what))?;
+                .map_err(|what| Refusal::new(Location::Flow(index), "algorithm", what))?;
         }
     }
     Ok(())

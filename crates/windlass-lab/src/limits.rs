@@ -4,7 +4,7 @@ use crate::{Emulator, groups, netem, netns, tcp};
 use socket2::{Domain, Socket, Type};
 use std::{collections::BTreeMap, ffi::c_void, fs, io, os::fd::AsRawFd};
 use windlass_core::Algorithm;
-use windlass_scenario::{Application, Connections, Flow, Graph, Place, Refusal, Scenario};
+use windlass_scenario::{Application, Connections, Flow, Graph, Location, Refusal, Scenario};
 
 /// How many links the addresses are enough for.
 const LINKS_MOST: usize = 250;
@@ -27,10 +27,10 @@ fn check_testbed(scenario: &Scenario) -> Result<(), Refusal> {
     check_network(scenario)?;
     check_count(&scenario.flows)?;
     groups::check(scenario)?;
-    tcp::check(scenario).map_err(|e| refusal(Place::Tcp, &e))?;
+    tcp::check(scenario).map_err(|e| refusal(Location::Tcp, &e))?;
     let graph = Graph::new(scenario);
     for (index, flow) in scenario.flows.iter().enumerate() {
-        let refuse = |(key, what): (&str, String)| Refusal::new(Place::Flow(index), key, what);
+        let refuse = |(key, what): (&str, String)| Refusal::new(Location::Flow(index), key, what);
         check_workload(flow).map_err(refuse)?;
         check_way(flow, &graph, scenario).map_err(refuse)?;
     }
@@ -38,25 +38,25 @@ fn check_testbed(scenario: &Scenario) -> Result<(), Refusal> {
 }
 
 /// A mistake that begins with whose it is and the key, as in "[tcp]: validate_window: ...".
-fn refusal(place: Place, error: &anyhow::Error) -> Refusal {
+fn refusal(location: Location, error: &anyhow::Error) -> Refusal {
     let what = error.to_string();
     let key = what.split_once(": ").map_or("", |(_, rest)| rest);
     let key = key.split(|c: char| !(c.is_ascii_lowercase() || c == '_')).next().unwrap_or("");
-    Refusal::new(place, key, what.clone())
+    Refusal::new(location, key, what.clone())
 }
 
 fn check_netem(scenario: &Scenario) -> Result<(), Refusal> {
     netem::check(scenario).map_err(|e| {
         let what = e.to_string();
         let names = scenario.links.iter().map(|l| format!("link {} - {}: ", l.between[0], l.between[1]));
-        let place = names.into_iter().position(|name| what.starts_with(&name)).map(Place::Link);
-        refusal(place.unwrap_or(Place::Network), &e)
+        let location = names.into_iter().position(|name| what.starts_with(&name)).map(Location::Link);
+        refusal(location.unwrap_or(Location::Network), &e)
     })
 }
 
 fn check_network(scenario: &Scenario) -> Result<(), Refusal> {
     let (hosts, links) = (scenario.hosts.len(), scenario.links.len());
-    let refuse = |what: String| Err(Refusal::new(Place::Network, "", what));
+    let refuse = |what: String| Err(Refusal::new(Location::Network, "", what));
     if hosts > HOSTS_MOST {
         return refuse(format!(
             "{hosts} hosts; the testbed has {HOSTS_MOST} at most: take fewer, or run it with --on sim"
@@ -74,7 +74,7 @@ fn check_network(scenario: &Scenario) -> Result<(), Refusal> {
                  port_buffer, or run it with --on sim",
                 scenario.switches[index].name
             );
-            Err(Refusal::new(Place::Switch(index), "shared_buffer", what))
+            Err(Refusal::new(Location::Switch(index), "shared_buffer", what))
         }
         None => Ok(()),
     }
@@ -87,7 +87,7 @@ fn check_count(flows: &[Flow]) -> Result<(), Refusal> {
         flow.name(),
         flows.len()
     );
-    Err(Refusal::new(Place::Flow(FLOWS_MOST), "count", what))
+    Err(Refusal::new(Location::Flow(FLOWS_MOST), "count", what))
 }
 
 /// Real servers answer over HTTP, one connection of a flow at a time. A mistake has its key.
@@ -139,7 +139,7 @@ fn check_routes(scenario: &Scenario) -> Result<(), Refusal> {
                     flow.name(),
                     flow.algorithm
                 );
-                return Err(Refusal::new(Place::Flow(index), "algorithm", what));
+                return Err(Refusal::new(Location::Flow(index), "algorithm", what));
             }
         }
     }
@@ -190,7 +190,7 @@ fn check_algorithms(scenario: &Scenario, kernel: &Kernel) -> Result<(), Refusal>
     for (index, flow) in scenario.flows.iter().enumerate() {
         check_algorithm(flow, kernel).map_err(|what| {
             let what = format!("flow {}: algorithm: {what}", flow.name());
-            Refusal::new(Place::Flow(index), "algorithm", what)
+            Refusal::new(Location::Flow(index), "algorithm", what)
         })?;
     }
     match scenario.windlass.as_ref().filter(|w| Algorithm::by_name(&w.algorithm).is_none()) {
@@ -198,7 +198,7 @@ fn check_algorithms(scenario: &Scenario, kernel: &Kernel) -> Result<(), Refusal>
             let known = Algorithm::names();
             let what =
                 format!("[windlass]: algorithm: no \"{}\" in the core; there are {known}", w.algorithm);
-            Err(Refusal::new(Place::Windlass, "algorithm", what))
+            Err(Refusal::new(Location::Windlass, "algorithm", what))
         }
         None => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! Windlass' own congestion control for the kernels of senders: a flow whose algorithm is "wl_bbr" gets it. Names of
 //! congestion controls are the same in all namespaces, so each process registers its own, from its first need to its end.
 
-use crate::parameters;
+use crate::{own_prefix::own_prefix, parameters};
 use anyhow::{Context, Result, bail};
 use std::{
     io::{BufRead, BufReader, Read},
@@ -18,11 +18,11 @@ const PREFIX: &str = "wl_";
 /// ends.
 static HELD: Mutex<Vec<(Parameters, Child)>> = Mutex::new(Vec::new());
 
-/// What names that are really registered begin with: of this process, for its `index`-th set of parameters.
-fn own_prefix(index: usize) -> Result<String> {
-    let letter = u8::try_from(index).ok().filter(|i| *i < 26).map(|i| char::from(b'a' + i));
-    let letter = letter.context("more than 26 different [parameters] in one experiment: make it several")?;
-    Ok(format!("w{:x}{letter}_", std::process::id()))
+/// What names that are really registered begin with, for this process's `index`-th set of parameters.
+fn prefix(index: usize) -> Result<String> {
+    let number = u32::try_from(index).ok().filter(|i| *i < 36);
+    let number = number.context("more than 36 different [parameters] in one experiment: make it several")?;
+    Ok(own_prefix('w', number))
 }
 
 /// The scenario with the names that are really registered, which they are from now on.
@@ -35,7 +35,7 @@ pub fn with_own_names(scenario: &Scenario, windlass: &Path) -> Result<Scenario> 
         let mut held = HELD.lock().expect("no panics while held");
         let index = held.iter().position(|(parameters, _)| *parameters == scenario.parameters);
         let index = index.unwrap_or(held.len());
-        let prefix = own_prefix(index)?;
+        let prefix = prefix(index)?;
         if index == held.len() {
             held.push((scenario.parameters, hold(windlass, &prefix, &scenario.parameters)?));
         }

@@ -1,6 +1,6 @@
 //! Random quantities: a value, or a distribution of values.
 
-use crate::{Bytes, Fraction, Span, two::Two};
+use crate::{Bytes, Fraction, Span, pair::Pair};
 use rand::RngCore;
 use rand_xoshiro::SplitMix64;
 use serde::{
@@ -167,13 +167,13 @@ impl<'de, T: Quantity + Deserialize<'de>> Deserialize<'de> for Dist<T> {
                 let kind: Option<String> = map.next_key()?;
                 let dist = match kind.as_deref() {
                     Some("uniform") => {
-                        let Two(low, high) = map.next_value()?;
+                        let Pair(low, high) = map.next_value()?;
                         Dist::Uniform(low, high)
                     }
                     Some("exponential") => Dist::Exponential(map.next_value()?),
                     Some("cdf") => {
-                        let points: Vec<Two<T, Fraction>> = map.next_value()?;
-                        Dist::Cdf(points.into_iter().map(|Two(value, share)| (value, share)).collect())
+                        let points: Vec<Pair<T, Fraction>> = map.next_value()?;
+                        Dist::Cdf(points.into_iter().map(|Pair(value, share)| (value, share)).collect())
                     }
                     _ => return Err(de::Error::custom("write uniform, exponential or cdf")),
                 };

@@ -1,7 +1,7 @@
 //! Flows: who sends what to whom, and when. A flow is a connection on which responses follow each other, or a connection
 //! for each response. What is random about it is drawn here, so that all homes send the same.
 
-use crate::{Bytes, Dist, Span, plain, scenario::MAX_TIME};
+use crate::{Bytes, Dist, Span, scenario::MAX_TIME, unitless};
 use rand::SeedableRng;
 use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -72,7 +72,7 @@ pub struct Train {
     /// When the first one may be asked for, from the beginning of the run; none: when the one before it is complete.
     pub start: Option<Span>,
     /// How many; none: until `until`.
-    #[serde(default, deserialize_with = "plain::whole_within::<1, { u32::MAX }, _>")]
+    #[serde(default, deserialize_with = "unitless::whole_within::<1, { u32::MAX }, _>")]
     pub count: Option<u32>,
     /// How long each is.
     pub size: Size,

@@ -1,6 +1,6 @@
 //! Groups: flows that share one window.
 
-use crate::{Span, plain};
+use crate::{Span, unitless};
 use serde::{Deserialize, Serialize};
 use windlass_core::{
     GroupAblation, GroupKey, GroupRule,
@@ -27,15 +27,15 @@ pub struct Group {
     /// Name of the rule.
     pub rule: String,
     /// Whose weights there are.
-    #[serde(default, deserialize_with = "plain::word")]
+    #[serde(default, deserialize_with = "unitless::word")]
     pub per: Per,
     /// Most members; none: as many as a group can have. Further flows go on by themselves.
-    #[serde(default, deserialize_with = "plain::whole_within::<1, WL_GROUP_MEMBERS_MAX, _>")]
+    #[serde(default, deserialize_with = "unitless::whole_within::<1, WL_GROUP_MEMBERS_MAX, _>")]
     pub max_members: Option<u32>,
     /// A member that is silent for so long is taken for gone; none: the core's default.
     pub idle: Option<Span>,
     /// Of the rule "multcp", in flows; none: as many as there are members.
-    #[serde(default, deserialize_with = "plain::some_number")]
+    #[serde(default, deserialize_with = "unitless::some_number")]
     pub aggressiveness: Option<f64>,
     /// For comparison: a joiner's window is added to the group's (off in the core).
     #[serde(default)]

@@ -1,9 +1,9 @@
 //! Hosts, links and queues, and the network that they make while a file is read.
 
 use crate::{
-    Bytes, Fraction, Rate, Span, Switch,
+    Bytes, Fraction, Rate, Span, Switch, pair,
     topology::{self, RawSwitch, RawTopology},
-    two, units,
+    units,
 };
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -24,7 +24,7 @@ pub struct Host {
 #[serde(deny_unknown_fields, expecting = "a link: a table with between, and rate, delay and so on")]
 pub struct Link {
     /// The two hosts; "forward" is from the first to the second.
-    #[serde(deserialize_with = "two::array")]
+    #[serde(deserialize_with = "pair::array")]
     pub between: [String; 2],
     /// Rate in each direction.
     pub rate: Option<Rate>,

@@ -2,7 +2,7 @@
 
 mod read;
 
-use crate::{Flow, Group, Host, Link, LinkModel, Parameters, Span, Switch, Tcp, plain};
+use crate::{Flow, Group, Host, Link, LinkModel, Parameters, Span, Switch, Tcp, unitless};
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ pub struct Windlass {
     #[serde(default = "bbr")]
     pub algorithm: String,
     /// What it does.
-    #[serde(default, deserialize_with = "plain::word")]
+    #[serde(default, deserialize_with = "unitless::word")]
     pub mode: Mode,
     /// Group in which it couples all flows; none: each is on its own.
     pub group: Option<String>,

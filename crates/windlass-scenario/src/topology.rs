@@ -8,7 +8,7 @@
 //! | `leaf-spine` | `host-1-1`..: leaf and number, `hosts_per_leaf` | `leaf-1`.., `spine-1`.. |
 //! | `fat-tree` | `host-1-1-1`..: pod, edge switch, number | `edge-1-1`.., `aggr-1-1`.. in each pod, `core-1`.. |
 
-use crate::{Buffer, Fraction, Link, Rate, Span, net::check_length, plain};
+use crate::{Buffer, Fraction, Link, Rate, Span, net::check_length, unitless};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl Ports {
 pub(crate) struct RawHost {
     pub name: String,
     /// So many, `name-1` and on.
-    #[serde(default, deserialize_with = "plain::some_whole")]
+    #[serde(default, deserialize_with = "unitless::some_whole")]
     count: Option<i64>,
 }
 
@@ -175,26 +175,26 @@ struct Wire {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table with the shape of a network")]
 pub(crate) struct RawTopology {
-    #[serde(deserialize_with = "plain::word")]
+    #[serde(deserialize_with = "unitless::word")]
     shape: Shape,
     /// Dumbbell: hosts on each side.
-    #[serde(default, deserialize_with = "plain::some_whole")]
+    #[serde(default, deserialize_with = "unitless::some_whole")]
     pairs: Option<i64>,
     /// Many-to-one: hosts that send.
-    #[serde(default, deserialize_with = "plain::some_whole")]
+    #[serde(default, deserialize_with = "unitless::some_whole")]
     senders: Option<i64>,
     /// Parking lot: bottlenecks in a row.
-    #[serde(default, deserialize_with = "plain::some_whole")]
+    #[serde(default, deserialize_with = "unitless::some_whole")]
     hops: Option<i64>,
     /// Leaf-spine.
-    #[serde(default, deserialize_with = "plain::some_whole")]
+    #[serde(default, deserialize_with = "unitless::some_whole")]
     leaves: Option<i64>,
-    #[serde(default, deserialize_with = "plain::some_whole")]
+    #[serde(default, deserialize_with = "unitless::some_whole")]
     spines: Option<i64>,
-    #[serde(default, deserialize_with = "plain::some_whole")]
+    #[serde(default, deserialize_with = "unitless::some_whole")]
     hosts_per_leaf: Option<i64>,
     /// Fat-tree: ports of each switch; there are k^3/4 hosts.
-    #[serde(default, deserialize_with = "plain::some_whole")]
+    #[serde(default, deserialize_with = "unitless::some_whole")]
     k: Option<i64>,
     /// Between host and switch; where one side sends, forward is the way of the data.
     edge: Option<Wire>,

@@ -4,7 +4,7 @@ use crate::{
     Bytes, Dist, Flow, Group, Host, Span, Switch,
     flow::{Application, Connections, Size, Train},
     group::check_membership,
-    plain,
+    unitless,
 };
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::SplitMix64;
@@ -18,7 +18,7 @@ use toml::Spanned;
 pub(crate) struct RawFlow {
     from: String,
     to: String,
-    #[serde(default = "one", deserialize_with = "plain::whole")]
+    #[serde(default = "one", deserialize_with = "unitless::whole")]
     count: i64,
     size: Option<Size>,
     #[serde(default)]
@@ -33,12 +33,12 @@ pub(crate) struct RawFlow {
     #[serde(default)]
     tenant: String,
     group: Option<String>,
-    #[serde(default = "one", deserialize_with = "plain::whole")]
+    #[serde(default = "one", deserialize_with = "unitless::whole")]
     weight: i64,
     receive_window_max: Option<Bytes>,
-    #[serde(default, deserialize_with = "plain::word")]
+    #[serde(default, deserialize_with = "unitless::word")]
     connections: Connections,
-    #[serde(default, deserialize_with = "plain::word")]
+    #[serde(default, deserialize_with = "unitless::word")]
     application: Application,
 }
 
@@ -250,12 +250,12 @@ pub struct Tcp {
     /// Smallest retransmission timeout.
     pub rto_min: Option<Span>,
     /// Initial congestion window in segments.
-    #[serde(default, deserialize_with = "plain::whole_within::<1, 1000, _>")]
+    #[serde(default, deserialize_with = "unitless::whole_within::<1, 1000, _>")]
     pub initial_window: Option<u32>,
     /// How long an acknowledgement may be delayed; "0 s": each segment is acknowledged at once.
     pub delayed_ack: Option<Span>,
     /// Explicit congestion notification.
-    #[serde(default, deserialize_with = "plain::some_word")]
+    #[serde(default, deserialize_with = "unitless::some_word")]
     pub ecn: Option<Ecn>,
     /// Whether segments leave several at a time, which a network card cuts (segmentation offload).
     pub offload: Option<bool>,

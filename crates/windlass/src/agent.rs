@@ -3,10 +3,10 @@
 use crate::{
     args::AgentArgs,
     control::{WATCH, options},
+    event_log::EventLog,
     interfaces::Interfaces,
     native::NativeHome,
     signals::{self, Wish},
-    voice::Voice,
     watched::Watched,
 };
 use anyhow::{Result, bail};
@@ -18,69 +18,69 @@ use windlass_agent::{Duty, Error, Options, Policy, check_root, confine, native::
 use windlass_scenario::printable_path;
 
 pub fn agent(args: AgentArgs) -> Result<ExitCode> {
-    let voice = Voice { as_json: args.json };
+    let log = EventLog { as_json: args.json };
     let mut file = Watched::new(&args.policy);
     let policy = Policy::from_file(&args.policy)?;
     let options = Options { shares_groups: true, ..options(&args.sizes)? };
     let mut home = Homes {
-        interfaces: Interfaces::new(options, voice),
-        native: NativeHome::new(&args.names.prefix, voice),
+        interfaces: Interfaces::new(options, log),
+        native: NativeHome::new(&args.names.prefix, log),
         must_put_back: false,
     };
     let detaches = args.detach_on_exit || windlass_agent::pins_are_private();
     if detaches && !args.detach_on_exit {
-        voice.complain(
+        log.warn(
             "control ends with this agent: what it pins is seen from this shell only, whose mounts are its own, as under \
              `ip netns exec`; use `nsenter --net=/run/netns/NAME` instead",
         );
     }
     check_root("attaching a datapath")?;
-    give_up_privileges(&args, &policy, voice);
+    give_up_privileges(&args, &policy, log);
     let (_, wishes) = signals::wishes(Wish::Reload)?;
     // what is left of others that cannot be removed keeps nobody from control
     match windlass_agent::remove_gone() {
         Ok(0) => {}
-        Ok(gone) => voice.of_leftovers(gone),
-        Err(why) => voice.complain(why),
+        Ok(gone) => log.of_leftovers(gone),
+        Err(why) => log.warn(why),
     }
     if let Err(why) = windlass_agent::part_killed() {
-        voice.complain(why);
+        log.warn(why);
     }
     let complaints = home.cover(&policy);
     if home.is_empty()
         && let Some((last, others)) = complaints.split_last()
     {
-        others.iter().for_each(|why| voice.complain(why));
+        others.iter().for_each(|why| log.warn(why));
         // of what it loaded nothing is of use to anybody
         home.finish(true)?;
         bail!("{last}");
     }
-    complaints.iter().for_each(|why| voice.complain(why));
+    complaints.iter().for_each(|why| log.warn(why));
     if home.is_empty() {
-        voice.complain("no interface or cgroup matches the policy yet; waiting for one");
+        log.warn("no interface or cgroup matches the policy yet; waiting for one");
     }
     match home.others(&policy) {
-        Ok(all) => all.iter().for_each(|why| voice.complain(why)),
+        Ok(all) => all.iter().for_each(|why| log.warn(why)),
         // nothing that the agent looks after hangs on it
-        Err(why) => voice.complain(why),
+        Err(why) => log.warn(why),
     }
-    let ended = look_after(&mut home, &mut file, policy, &wishes, voice);
+    let ended = look_after(&mut home, &mut file, policy, &wishes, log);
     home.finish(detaches)?;
     ended.map(|()| ExitCode::SUCCESS)
 }
 
 /// Does what takes more than the agent needs from then on, and gives up the rest.
-fn give_up_privileges(args: &AgentArgs, policy: &Policy, voice: Voice) {
+fn give_up_privileges(args: &AgentArgs, policy: &Policy, log: EventLog) {
     if let Err(why) = windlass_agent::mount_bpffs() {
-        voice.complain(why);
+        log.warn(why);
     }
     if !policy.cgroups().is_empty() {
         release_orphans(&args.names.prefix);
     }
-    confine(Duty::Interfaces).iter().for_each(|why| voice.complain(why));
+    confine(Duty::Interfaces).iter().for_each(|why| log.warn(why));
     // root reads other users' files only by a capability that is given up
     if let Err(Error::Io { path, why }) = Policy::from_file(&args.policy) {
-        voice.complain(format_args!(
+        log.warn(format_args!(
             "{}: {why}; changes of it will not be seen: the agent reads what root may read without CAP_DAC_OVERRIDE, so keep it, \
              and the folders above it, root's, as in /etc/windlass",
             printable_path(&path)
@@ -175,7 +175,7 @@ fn look_after(
     file: &mut Watched<'_>,
     mut policy: Policy,
     wishes: &Receiver<Wish>,
-    voice: Voice,
+    log: EventLog,
 ) -> Result<()> {
     loop {
         let is_asked = match wishes.recv_timeout(WATCH) {
@@ -190,7 +190,7 @@ fn look_after(
             home.put_back(&policy);
         }
         // a mistake must not take traffic out of control
-        let stays = |e: anyhow::Error| voice.complain(format!("{e:#}; the policy in force stays"));
+        let stays = |e: anyhow::Error| log.warn(format!("{e:#}; the policy in force stays"));
         if file.is_due(is_asked) {
             match Policy::from_file(file.path).map_err(anyhow::Error::from) {
                 // written again, or its permissions changed: what was released stays released
@@ -198,7 +198,7 @@ fn look_after(
                 Ok(new) => match home.replace(&policy, &new) {
                     Ok(()) => {
                         policy = new;
-                        voice.of_policy("in_force", file.path, "in force");
+                        log.of_policy("in_force", file.path, "in force");
                     }
                     Err(e) => stays(e),
                 },
@@ -211,7 +211,7 @@ fn look_after(
         }
         // the next look comes soon
         let _ = windlass_agent::part_killed();
-        home.cover(&policy).iter().for_each(|why| voice.complain(why));
+        home.cover(&policy).iter().for_each(|why| log.warn(why));
         if home.is_all_released() {
             bail!(
                 "nothing is left under control, and what was released is left alone; start the agent again to take it back"

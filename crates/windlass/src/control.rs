@@ -3,10 +3,10 @@
 use crate::{
     algorithm,
     args::{AttachArgs, ModeArg, PaceByArg, PacedArg, SetArgs, Sizes},
+    event_log::EventLog,
     info, print,
     sampler::Sampler,
     signals::{self, Wish},
-    voice::Voice,
 };
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -97,8 +97,8 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     if !policy.groups().is_empty() && is_root() {
         windlass_agent::mount_bpffs()?;
     }
-    let voice = Voice { as_json: args.json };
-    confine(Duty::Interfaces).iter().for_each(|why| voice.complain(why));
+    let log = EventLog { as_json: args.json };
+    confine(Duty::Interfaces).iter().for_each(|why| log.warn(why));
     let (stop, wishes) = signals::wishes(Wish::Stop)?;
     signals::stop_when_closed(&io::stdout(), stop);
     let pace_by = if options.pace_by_fq { "fq" } else { "clock" };
@@ -115,7 +115,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     } else {
         print::line(format_args!("{iface}: {what}, paced by {pace_by}; Ctrl-C releases it"));
     }
-    follow(&mut datapath, &wishes, Sampler::new(args.sample_ms), voice)?;
+    follow(&mut datapath, &wishes, Sampler::new(args.sample_ms), log)?;
     if datapath.name_now().is_some() {
         datapath.let_go()?;
         wait_for(|| datapath.has_let_go())?;
@@ -133,7 +133,7 @@ fn follow(
     datapath: &mut Datapath,
     wishes: &Receiver<Wish>,
     mut sampler: Sampler,
-    voice: Voice,
+    log: EventLog,
 ) -> Result<()> {
     let mut next_watch = Instant::now() + WATCH;
     loop {
@@ -150,13 +150,13 @@ fn follow(
             match datapath.name_now() {
                 Some(name) if name == datapath.iface() => {}
                 Some(name) => {
-                    voice.complain(format_args!("{} is called {name} now, and released", datapath.iface()));
+                    log.warn(format_args!("{} is called {name} now, and released", datapath.iface()));
                     return Ok(());
                 }
                 None => return Ok(()),
             }
             if datapath.watch_clock()? {
-                voice.complain(clock_is_new(datapath.iface()));
+                log.warn(clock_is_new(datapath.iface()));
             }
         }
     }

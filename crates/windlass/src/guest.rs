@@ -2,11 +2,11 @@
 
 use crate::{
     args::{ControllerArgs, GuestArgs, PortArg},
+    event_log::{EventLog, print_json, print_line},
     native::give_up_privileges,
     print,
     sampler::Sampler,
     signals::{self, Wish},
-    voice::{Voice, say, say_document},
     watched::Watched,
 };
 use anyhow::{Result, bail};
@@ -46,16 +46,16 @@ pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
         Some(folder) => folder.clone(),
         None => root_cgroup()?,
     };
-    give_up_privileges(&args.names.prefix, Voice { as_json: args.json });
+    give_up_privileges(&args.names.prefix, EventLog { as_json: args.json });
     let (_, stopped) = signals::wishes(Wish::Stop)?;
     let mut flows = GuestFlows::load(&args.names.prefix)?;
     let selector = Selector::attach(&cgroup, &policy, &args.names.prefix, None)?;
     let name = format!("{}{}", args.names.prefix, algorithm.name());
     if args.json {
         let (cgroup, port) = (&cgroup, port.path());
-        say_document(&json!({ "event": "attached", "cgroup": cgroup, "algorithm": name, "port": port }));
+        print_json(&json!({ "event": "attached", "cgroup": cgroup, "algorithm": name, "port": port }));
     } else {
-        say(format_args!(
+        print_line(format_args!(
             "{}: {name} for all sockets that connect, coupled through {}; Ctrl-C ends it",
             printable_path(&cgroup),
             printable_path(port.path())
@@ -67,15 +67,15 @@ pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
         if let Some(t_ms) = sampler.due()
             && let Ok(stats) = watch.stats()
         {
-            say_document(&json!({ "event": "sample", "t_ms": t_ms, "flows": stats }));
+            print_json(&json!({ "event": "sample", "t_ms": t_ms, "flows": stats }));
         }
         is_told(&stopped)
     };
     let mut tell = |event: &Event| match (event, args.json) {
-        (Event::Coupled, true) => say_document(&json!({ "event": "coupled" })),
-        (Event::Coupled, false) => say(format_args!("coupled: the host answers")),
-        (Event::Alone(why), true) => say_document(&json!({ "event": "alone", "why": why.to_string() })),
-        (Event::Alone(why), false) => say(format_args!("alone: {why}; flows go on by themselves")),
+        (Event::Coupled, true) => print_json(&json!({ "event": "coupled" })),
+        (Event::Coupled, false) => print_line(format_args!("coupled: the host answers")),
+        (Event::Alone(why), true) => print_json(&json!({ "event": "alone", "why": why.to_string() })),
+        (Event::Alone(why), false) => print_line(format_args!("alone: {why}; flows go on by themselves")),
         _ => {}
     };
     let counts = agent::run(&mut flows, &mut port, &mut is_over, &mut tell)?;
@@ -83,9 +83,9 @@ pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
     drop(selector);
     drop(flows);
     if args.json {
-        say_document(&json!({ "event": "detached", "sockets": sockets, "agent": counts, "flows": stats }));
+        print_json(&json!({ "event": "detached", "sockets": sockets, "agent": counts, "flows": stats }));
     } else {
-        say(format_args!(
+        print_line(format_args!(
             "released: {} socket(s) had {name}; {} reports, {} answers taken, {} fallbacks, {} reports lost",
             sockets.chosen, stats.reports, stats.taken, stats.fallbacks, stats.lost
         ));
@@ -141,16 +141,16 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
         flows_most: args.flows_most as usize,
         ..Config::new(rule)
     };
-    let voice = Voice { as_json: args.json };
-    confine(Duty::Ports).iter().for_each(|why| voice.complain(why));
+    let log = EventLog { as_json: args.json };
+    confine(Duty::Ports).iter().for_each(|why| log.warn(why));
     let (_, wishes) = signals::wishes(if file.is_some() { Wish::Reload } else { Wish::Stop })?;
     let (tell, happenings) = happenings();
     let mut service = Service::start(Controller::new(config)?, &places, &tell)?;
     if args.json {
         let names: Vec<&str> = places.iter().map(|p| p.name.as_str()).collect();
-        say_document(&json!({ "event": "started", "rule": rule.name(), "guests": names }));
+        print_json(&json!({ "event": "started", "rule": rule.name(), "guests": names }));
     } else {
-        say(format_args!("{}: {} port(s); Ctrl-C ends it", rule.name(), places.len()));
+        print_line(format_args!("{}: {} port(s); Ctrl-C ends it", rule.name(), places.len()));
     }
     let mut sampler = Sampler::new(args.sample_ms);
     loop {
@@ -167,7 +167,7 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
                 .map_err(anyhow::Error::from)
                 .and_then(|p| Ok(service.set_places(&p)?));
             if let Err(e) = result {
-                voice.complain(format!("{e:#}; the guests in force stay"));
+                log.warn(format!("{e:#}; the guests in force stay"));
             }
         }
         match happenings.recv_timeout(sampler.left().min(LOOK)) {
@@ -177,13 +177,13 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
         }
         if let Some(t_ms) = sampler.due() {
             let (guests, sum) = service.look();
-            say_document(&json!({ "event": "sample", "t_ms": t_ms, "cwnd_bytes": sum, "guests": guests }));
+            print_json(&json!({ "event": "sample", "t_ms": t_ms, "cwnd_bytes": sum, "guests": guests }));
         }
     }
     let (guests, _) = service.look();
     drop(service);
     if args.json {
-        say_document(&json!({ "event": "stopped", "guests": guests }));
+        print_json(&json!({ "event": "stopped", "guests": guests }));
     } else {
         summary(&guests);
     }
@@ -203,13 +203,13 @@ fn report(name: &str, what: &Happening, json: bool) {
     };
     match (what, why) {
         (Happening::Weight(n), _) if json => {
-            say_document(&json!({ "event": event, "guest": name, "weight": n }));
+            print_json(&json!({ "event": event, "guest": name, "weight": n }));
         }
-        (_, why) if json => say_document(&json!({ "event": event, "guest": name, "why": why })),
-        (Happening::Weight(n), _) => say(format_args!("{name}: weight {n} from now on")),
-        (Happening::Awaited(why), _) => say(format_args!("{name}: {event}: {why}")),
-        (_, Some(why)) => say(format_args!("{name}: {event}: {why}; its flows left the group")),
-        (_, None) => say(format_args!("{name}: {event}")),
+        (_, why) if json => print_json(&json!({ "event": event, "guest": name, "why": why })),
+        (Happening::Weight(n), _) => print_line(format_args!("{name}: weight {n} from now on")),
+        (Happening::Awaited(why), _) => print_line(format_args!("{name}: {event}: {why}")),
+        (_, Some(why)) => print_line(format_args!("{name}: {event}: {why}; its flows left the group")),
+        (_, None) => print_line(format_args!("{name}: {event}")),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::{
     control::{clock_is_new, first_error, hand_back},
-    refused::Refused,
-    voice::Voice,
+    event_log::EventLog,
+    retries::Retries,
 };
 use anyhow::Result;
 use std::{
@@ -24,7 +24,7 @@ pub struct Interfaces {
     controlled: Vec<Pinned>,
     /// To be released, as soon as nobody has the lock any more that was in the way; still claimed until then.
     leaving: Vec<Pinned>,
-    refused: Refused,
+    retries: Retries,
     /// Interfaces that somebody else released, by name and index: left alone until another policy is in force, or another
     /// interface has the name.
     released: Vec<(String, u32)>,
@@ -34,21 +34,21 @@ pub struct Interfaces {
     detached: BTreeMap<String, Instant>,
     /// Looks since `tc` was asked.
     looks: u32,
-    voice: Voice,
+    log: EventLog,
 }
 
 impl Interfaces {
-    pub fn new(options: Options, voice: Voice) -> Interfaces {
+    pub fn new(options: Options, log: EventLog) -> Interfaces {
         Interfaces {
             options,
             controlled: Vec::new(),
             leaving: Vec::new(),
-            refused: Refused::default(),
+            retries: Retries::default(),
             released: Vec::new(),
             is_newly_released: false,
             detached: BTreeMap::new(),
             looks: 0,
-            voice,
+            log,
         }
     }
 
@@ -58,7 +58,7 @@ impl Interfaces {
 
     /// Is one there that could not be controlled, and is tried again?
     pub fn are_refused(&self) -> bool {
-        self.refused.names().any(|iface| windlass_agent::interface_index(iface).is_some())
+        self.retries.names().any(|iface| windlass_agent::interface_index(iface).is_some())
     }
 
     /// Has somebody else released one since this was last asked?
@@ -72,7 +72,7 @@ impl Interfaces {
         let mut complaints = Vec::new();
         for iface in policy.interfaces() {
             let is_known =
-                self.controlled.iter().any(|p| p.iface() == iface) || self.refused.is_recent(&iface);
+                self.controlled.iter().any(|p| p.iface() == iface) || self.retries.is_recent(&iface);
             let is_released = self.released.iter().any(|(name, _)| *name == iface);
             if is_known || is_released || is_of_clock(&iface) {
                 continue;
@@ -83,7 +83,7 @@ impl Interfaces {
                 Ok(()) | Err(Error::NotEthernet(_)) => {}
                 // it went meanwhile; another one of its name is for the next look
                 Err(_) if windlass_agent::interface_index(&iface) != index => {}
-                Err(why) => complaints.extend(self.refused.note(&iface, why)),
+                Err(why) => complaints.extend(self.retries.note(&iface, why)),
             }
         }
         complaints
@@ -107,25 +107,25 @@ impl Interfaces {
     fn control(&mut self, iface: &str, policy: &Policy) -> Result<(), Error> {
         let (pinned, start) = Datapath::attach_or_take_over(iface, policy, &self.options)?;
         match &start {
-            Start::Attached => self.voice.of_iface("attached", iface, "under control"),
-            Start::TakenOver => self.voice.of_iface("taken_over", iface, "taken over"),
+            Start::Attached => self.log.of_iface("attached", iface, "under control"),
+            Start::TakenOver => self.log.of_iface("taken_over", iface, "taken over"),
             Start::Upgraded => {
-                self.voice.of_iface(
+                self.log.of_iface(
                     "taken_over",
                     iface,
                     "taken over, with this build's programs instead of those that were there",
                 );
             }
             Start::NotUpgraded(why) => {
-                self.voice.of_iface("taken_over", iface, "taken over, with another build's programs");
-                self.voice.complain(format_args!("{iface} keeps the programs of another build: {why}"));
+                self.log.of_iface("taken_over", iface, "taken over, with another build's programs");
+                self.log.warn(format_args!("{iface} keeps the programs of another build: {why}"));
             }
         }
         if !matches!(start, Start::Attached) {
             self.tell_of_options(&pinned);
         }
         self.controlled.push(pinned);
-        self.refused.forget(iface);
+        self.retries.forget(iface);
         Ok(())
     }
 
@@ -134,7 +134,7 @@ impl Interfaces {
         let (iface, kept) = (pinned.iface(), pinned.other_options(&self.options).unwrap_or_default());
         if !kept.is_empty() {
             let kept = kept.join(" ");
-            self.voice.complain(format_args!(
+            self.log.warn(format_args!(
                 "{iface} keeps {kept}, with which an earlier agent loaded it; `windlass detach {iface}` first changes that"
             ));
         }
@@ -149,15 +149,15 @@ impl Interfaces {
         let mut renamed = Vec::new();
         for pinned in gone {
             if let Some(name) = pinned.name_now() {
-                self.voice.of_iface("gone", pinned.iface(), &format!("the interface is called {name} now"));
+                self.log.of_iface("gone", pinned.iface(), &format!("the interface is called {name} now"));
                 renamed.push(pinned);
             } else {
-                self.voice.of_iface("gone", pinned.iface(), "the interface is gone");
+                self.log.of_iface("gone", pinned.iface(), "the interface is gone");
                 self.end(pinned);
             }
         }
         if let Err(why) = self.release(renamed) {
-            self.voice.complain(why);
+            self.log.warn(why);
         }
     }
 
@@ -172,11 +172,11 @@ impl Interfaces {
             self.end(pinned);
             self.detached.retain(|_, at| at.elapsed() < SOON);
             if self.detached.insert(iface.clone(), Instant::now()).is_some() {
-                let news = self.refused.note(&iface, "somebody removes its programs again and again");
-                news.iter().for_each(|why| self.voice.complain(why));
+                let news = self.retries.note(&iface, "somebody removes its programs again and again");
+                news.iter().for_each(|why| self.log.warn(why));
             } else {
                 let what = "its programs were removed by somebody; attached anew";
-                self.voice.complain(format_args!("{iface}: {what}"));
+                self.log.warn(format_args!("{iface}: {what}"));
             }
         }
     }
@@ -187,7 +187,7 @@ impl Interfaces {
             Ok(()) => {}
             Err(Error::Locked { .. }) => self.leaving.push(pinned),
             // the next agent that starts removes what stays
-            Err(why) => self.voice.complain(why),
+            Err(why) => self.log.warn(why),
         }
     }
 
@@ -195,18 +195,18 @@ impl Interfaces {
     pub fn watch_clocks(&mut self) {
         for at in (0..self.controlled.len()).rev() {
             match self.controlled[at].watch_clock() {
-                Ok(true) => self.voice.complain(clock_is_new(self.controlled[at].iface())),
+                Ok(true) => self.log.warn(clock_is_new(self.controlled[at].iface())),
                 Ok(false) => {}
                 // it is under control as before
-                Err(why @ Error::Locked { .. }) => self.voice.complain(why),
+                Err(why @ Error::Locked { .. }) => self.log.warn(why),
                 Err(why) => {
                     // what is there under its name, if anything, is not ours
                     let pinned = self.controlled.remove(at);
                     if let Error::Released(_) = why {
                         self.note_released(&pinned);
                     } else {
-                        let news = self.refused.note(pinned.iface(), why);
-                        news.iter().for_each(|why| self.voice.complain(why));
+                        let news = self.retries.note(pinned.iface(), why);
+                        news.iter().for_each(|why| self.log.warn(why));
                     }
                 }
             }
@@ -225,7 +225,7 @@ impl Interfaces {
     }
 
     fn note_released(&mut self, pinned: &Pinned) {
-        self.voice.complain(pinned.released());
+        self.log.warn(pinned.released());
         self.released.push((pinned.iface().to_string(), pinned.ifindex()));
         self.is_newly_released = true;
     }
@@ -243,7 +243,7 @@ impl Interfaces {
 
     /// Another policy is in force everywhere: what it names is tried again, whatever became of that before.
     pub fn begin_again(&mut self) {
-        self.refused = Refused::default();
+        self.retries = Retries::default();
         self.released.clear();
         self.is_newly_released = false;
     }
@@ -253,7 +253,7 @@ impl Interfaces {
         let (kept, dropped) = self.controlled.drain(..).partition(|p| policy.is_of_iface(p.iface()));
         self.controlled = kept;
         if let Err(why) = self.release(dropped) {
-            self.voice.complain(why);
+            self.log.warn(why);
         }
     }
 
@@ -263,7 +263,7 @@ impl Interfaces {
         match self.release(all) {
             // that was said
             Ok(()) | Err(Error::Locked { .. }) => {}
-            Err(why) => self.voice.complain(why),
+            Err(why) => self.log.warn(why),
         }
     }
 
@@ -278,7 +278,7 @@ impl Interfaces {
                 let removed = pinned.remove();
                 is_locked = matches!(removed, Err(Error::Locked { .. }));
                 if removed.is_ok() {
-                    self.voice.of_iface("detached", pinned.iface(), "released");
+                    self.log.of_iface("detached", pinned.iface(), "released");
                 }
                 ended = ended.and(removed);
             }
@@ -297,7 +297,7 @@ impl Interfaces {
         }
         for iface in self.controlled.iter().map(Pinned::iface) {
             let words = format!("stays under control; `windlass detach {iface}` releases it");
-            self.voice.of_iface("stays", iface, &words);
+            self.log.of_iface("stays", iface, &words);
         }
         Ok(self.release(all)?)
     }

@@ -4,10 +4,10 @@ use crate::{
     algorithm,
     args::{AttachArgs, NativeCommand},
     control::{WATCH, first_error},
+    event_log::EventLog,
     print,
-    refused::Refused,
+    retries::Retries,
     signals::{self, Wish},
-    voice::Voice,
 };
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -185,14 +185,14 @@ impl Groups {
 }
 
 /// Does what takes more than a command needs that looks after algorithms and cgroups, and gives up the rest.
-pub fn give_up_privileges(prefix: &str, voice: Voice) {
+pub fn give_up_privileges(prefix: &str, log: EventLog) {
     release_orphans(prefix);
-    confine(Duty::Sockets).iter().for_each(|why| voice.complain(why));
+    confine(Duty::Sockets).iter().for_each(|why| log.warn(why));
 }
 
 /// Keeps the algorithms registered until told to stop.
 fn hold(prefix: &str, parameters: Parameters, json: bool) -> Result<()> {
-    give_up_privileges(prefix, Voice { as_json: json });
+    give_up_privileges(prefix, EventLog { as_json: json });
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
     let native = Native::load_with(prefix, parameters)?;
     say_loaded(true, &native.names(), json);
@@ -224,7 +224,7 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     if cgroups.is_empty() {
         bail!("no rule of the policy has mode \"native\"; without --native it is for interfaces");
     }
-    give_up_privileges(&args.prefix, Voice { as_json: args.json });
+    give_up_privileges(&args.prefix, EventLog { as_json: args.json });
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
     signals::stop_when_closed(&io::stdout(), stop);
     let parameters = args.path.parameters();
@@ -314,12 +314,12 @@ pub struct NativeHome {
     released: Vec<PinnedSelector>,
     /// One was, since that was last asked.
     is_newly_released: bool,
-    refused: Refused,
-    voice: Voice,
+    retries: Retries,
+    log: EventLog,
 }
 
 impl NativeHome {
-    pub fn new(prefix: &str, voice: Voice) -> NativeHome {
+    pub fn new(prefix: &str, log: EventLog) -> NativeHome {
         NativeHome {
             prefix: prefix.to_string(),
             has_loaded: false,
@@ -327,8 +327,8 @@ impl NativeHome {
             selectors: Vec::new(),
             released: Vec::new(),
             is_newly_released: false,
-            refused: Refused::default(),
-            voice,
+            retries: Retries::default(),
+            log,
         }
     }
 
@@ -338,7 +338,7 @@ impl NativeHome {
 
     /// Is one there that could not be controlled, and is tried again?
     pub fn are_refused(&self) -> bool {
-        self.refused.names().any(|cgroup| Path::new(cgroup).is_dir())
+        self.retries.names().any(|cgroup| Path::new(cgroup).is_dir())
     }
 
     /// Has somebody else released one since this was last asked, other than by unloading the algorithms?
@@ -357,19 +357,19 @@ impl NativeHome {
     pub fn cover(&mut self, policy: &Policy) -> Vec<String> {
         let mut complaints = Vec::new();
         if let Err(why) = self.notice_gone() {
-            complaints.extend(self.refused.note("a cgroup that is gone", why));
+            complaints.extend(self.retries.note("a cgroup that is gone", why));
         }
         let wanted = match Self::wanted(policy) {
             Ok(wanted) => wanted,
             Err(why) => {
-                complaints.extend(self.refused.note("the root cgroup", why));
+                complaints.extend(self.retries.note("the root cgroup", why));
                 return complaints;
             }
         };
         for cgroup in wanted {
             let name = cgroup.display().to_string();
             let is_known =
-                self.selectors.iter().any(|s| s.cgroup() == cgroup) || self.refused.is_recent(&name);
+                self.selectors.iter().any(|s| s.cgroup() == cgroup) || self.retries.is_recent(&name);
             let is_released = self.released.iter().any(|s| s.cgroup() == cgroup);
             if is_known || is_released || !cgroup.is_dir() {
                 continue;
@@ -378,7 +378,7 @@ impl NativeHome {
                 Ok(()) => {}
                 // it went meanwhile
                 Err(_) if !cgroup.is_dir() => {}
-                Err(why) => complaints.extend(self.refused.note(&name, why)),
+                Err(why) => complaints.extend(self.retries.note(&name, why)),
             }
         }
         complaints
@@ -390,11 +390,11 @@ impl NativeHome {
         self.loaded = Coupling::pinned(&self.prefix).ok();
         let (selector, is_taken_over) = PinnedSelector::attach_or_take_over(cgroup, policy, &self.prefix)?;
         match is_taken_over {
-            true => self.voice.of_cgroup("taken_over", cgroup, "taken over"),
-            false => self.voice.of_cgroup("attached", cgroup, "under control"),
+            true => self.log.of_cgroup("taken_over", cgroup, "taken over"),
+            false => self.log.of_cgroup("attached", cgroup, "under control"),
         }
         self.selectors.push(selector);
-        self.refused.forget(&cgroup.display().to_string());
+        self.retries.forget(&cgroup.display().to_string());
         Ok(())
     }
 
@@ -408,7 +408,7 @@ impl NativeHome {
             match (is_released, selector.is_alive()) {
                 (false, true) => self.selectors.push(selector),
                 (true, true) => {
-                    self.voice.complain(selector.released());
+                    self.log.warn(selector.released());
                     self.released.push(selector);
                     // unless what it had to choose is unloaded, and so released: other may be loaded, and be for it
                     let has_choice =
@@ -416,12 +416,12 @@ impl NativeHome {
                     self.is_newly_released |= has_choice;
                 }
                 (_, false) => {
-                    self.voice.of_cgroup("gone", selector.cgroup(), GONE);
+                    self.log.of_cgroup("gone", selector.cgroup(), GONE);
                     looked = looked.and(selector.remove());
                 }
             }
         }
-        remove_gone_cgroups()?.iter().for_each(|cgroup| self.voice.of_cgroup("gone", cgroup, GONE));
+        remove_gone_cgroups()?.iter().for_each(|cgroup| self.log.of_cgroup("gone", cgroup, GONE));
         looked
     }
 
@@ -441,7 +441,7 @@ impl NativeHome {
 
     /// Another policy is in force everywhere: what it names is tried again, whatever became of that before.
     pub fn begin_again(&mut self) {
-        self.refused = Refused::default();
+        self.retries = Retries::default();
         self.released.clear();
         self.is_newly_released = false;
     }
@@ -465,8 +465,8 @@ impl NativeHome {
         for selector in dropped {
             let cgroup = selector.cgroup().to_path_buf();
             match selector.remove() {
-                Ok(()) => self.voice.of_cgroup("detached", &cgroup, "released"),
-                Err(why) => self.voice.complain(why),
+                Ok(()) => self.log.of_cgroup("detached", &cgroup, "released"),
+                Err(why) => self.log.warn(why),
             }
         }
     }
@@ -478,13 +478,13 @@ impl NativeHome {
             let cgroup = selector.cgroup().to_path_buf();
             if is_detaching {
                 match selector.remove() {
-                    Ok(()) => self.voice.of_cgroup("detached", &cgroup, "released"),
+                    Ok(()) => self.log.of_cgroup("detached", &cgroup, "released"),
                     Err(why) => ended = ended.and(Err(why)),
                 }
             } else {
                 let name = cgroup.display();
                 let words = format!("stays under control; `windlass detach --cgroup {name}` releases it");
-                self.voice.of_cgroup("stays", &cgroup, &words);
+                self.log.of_cgroup("stays", &cgroup, &words);
             }
         }
         if is_detaching && self.has_loaded {

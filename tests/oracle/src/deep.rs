@@ -105,6 +105,7 @@ pub fn times_in_deep_flows(flows: usize) -> Result<String> {
         store_bytes: 128 << 20,
         idle_timeout_s: 300,
         pace_by_fq: false,
+        controls_paced: true,
     };
     let gate = Gate::new(Programs::attach(&setup)?, "deep flows");
     let mut deep = Deep { gate, accounts: Vec::new(), dice: Dice::new(1, 1) };

@@ -94,6 +94,7 @@ pub fn forge(ledger: &Ledger, knowledge: Knowledge, dice: &mut Dice) -> Segment 
         ack,
         flags,
         window: if dice.permille(300) { t.server_window } else { dice.bits() as u16 },
+        has_ae: false,
         urgent: (flags & URG != 0).into(),
         options,
         key: t.forger_key(),

@@ -8,13 +8,13 @@ mod forger;
 mod gate;
 mod ledger;
 mod peer;
-mod programs;
+pub mod programs;
 mod report;
 mod script;
 mod server;
-mod stream;
-mod terms;
-mod wire;
+pub mod stream;
+pub mod terms;
+pub mod wire;
 mod world;
 
 pub use deep::times_in_deep_flows;

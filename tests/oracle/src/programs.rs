@@ -33,17 +33,26 @@ const CONTEXT_GSO_SIZE: usize = 176;
 /// How the datapath is loaded.
 #[derive(Clone, Debug)]
 pub struct Setup {
+    /// Congestion control of all flows, by name.
     pub algorithm: String,
+    /// Entries of the flow table.
     pub flows_max: u32,
+    /// Room for the bytes in flight of all flows.
     pub store_bytes: u64,
+    /// After so long without a packet a flow loses its entry.
     pub idle_timeout_s: u32,
+    /// The uplink keeps departure times.
     pub pace_by_fq: bool,
+    /// Senders that pace themselves are controlled, too.
+    pub controls_paced: bool,
 }
 
 /// What became of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// It goes on, maybe rewritten.
     Pass,
+    /// It goes no further.
     Drop,
 }
 
@@ -76,6 +85,20 @@ fn enter(host: &Netns) -> Result<()> {
 impl Programs {
     /// Attached in a new namespace, which the calling thread stays in.
     pub fn attach(setup: &Setup) -> Result<Programs> {
+        Self::attach_by(setup, windlass_agent::load)
+    }
+
+    /// The same of another build of the datapath, a BPF object file.
+    pub fn attach_object(setup: &Setup, object: &[u8]) -> Result<Programs> {
+        Self::attach_by(setup, |iface, ifindex, policy, options, clock_ifindex| {
+            windlass_agent::load_object(object, iface, ifindex, policy, options, clock_ifindex)
+        })
+    }
+
+    fn attach_by(
+        setup: &Setup,
+        load: impl FnOnce(&str, u32, &Policy, &Options, u32) -> windlass_agent::Result<Object>,
+    ) -> Result<Programs> {
         let host = Netns::create(next_run(), "oracle")?;
         enter(&host)?;
         checked(Command::new("ip").args(["link", "add", UPLINK, "type", "veth", "peer", "name", "servers"]))?;
@@ -94,7 +117,7 @@ impl Programs {
         let ifindex = windlass_agent::interface_index(UPLINK).context("an interface just made")?;
         let algorithm = Algorithm::by_name(&setup.algorithm)
             .with_context(|| format!("{}: no such algorithm", setup.algorithm))?;
-        let policy = Policy::simple(algorithm, Mode::Transparent, vec![], true)?;
+        let policy = Policy::simple(algorithm, Mode::Transparent, vec![], setup.controls_paced)?;
         let options = Options {
             flows_max: setup.flows_max,
             store_bytes: setup.store_bytes,
@@ -103,7 +126,7 @@ impl Programs {
             ..Options::default()
         };
         // the clock's frame goes nowhere: each round is a test run
-        let object = windlass_agent::load(UPLINK, ifindex, &policy, &options, ifindex)?;
+        let object = load(UPLINK, ifindex, &policy, &options, ifindex)?;
         let mut programs = Programs {
             from_sender: program(&object, "wl_from_sender")?,
             to_sender: program(&object, "wl_to_sender")?,
@@ -195,7 +218,8 @@ impl Programs {
         Ok(windlass_agent::read_counters(&self.map("wl_counters")?)?)
     }
 
-    fn map(&self, name: &str) -> Result<Map<'_>> {
+    /// One of the datapath's maps.
+    pub fn map(&self, name: &str) -> Result<Map<'_>> {
         self.object.maps().find(|m| m.name() == name).with_context(|| format!("bpf/maps.h has {name}"))
     }
 

@@ -57,6 +57,7 @@ fn setup(words: &[&str]) -> Result<Setup> {
         store_bytes: (number(words, 5)? as u64) << 10,
         idle_timeout_s: 300,
         pace_by_fq: false,
+        controls_paced: true,
     })
 }
 

@@ -14,24 +14,37 @@ const SYN_WINDOW: u16 = 65535;
 /// What both ends are, and have agreed upon.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
+    /// Addresses and ports.
     pub tuple: Tuple,
+    /// What the server's stream consists of.
     pub key: Key,
+    /// Initial sequence number of the server.
     pub server_isn: u32,
+    /// Initial sequence number of the client.
     pub client_isn: u32,
+    /// Ethernet address of the server.
     pub server_mac: [u8; 6],
+    /// Ethernet address on the client's side.
     pub client_mac: [u8; 6],
+    /// TTL, or hop limit, of the server's packets.
     pub ttl: u8,
+    /// MSS that both announce.
     pub mss_bytes: u32,
-    /// Shifts in force; none: no window scaling.
+    /// Shift that the client announces; none: no window scaling.
     pub client_shift: Option<u8>,
+    /// Shift that the server announces.
     pub server_shift: Option<u8>,
+    /// Timestamps are agreed on.
     pub has_timestamps: bool,
+    /// SACK is agreed on.
     pub has_sack: bool,
+    /// Classic ECN is agreed on.
     pub has_ecn: bool,
     /// Window field of all that the server sends after its SYN-ACK.
     pub server_window: u16,
-    /// First values of both clocks of timestamps.
+    /// First value of the server's clock of timestamps.
     pub server_ts: u32,
+    /// First value of the client's clock of timestamps.
     pub client_ts: u32,
     /// The server may send other bytes at an offset than before.
     pub server_changes: bool,
@@ -64,6 +77,7 @@ impl Terms {
         }
     }
 
+    /// Shift of the client's windows in force.
     pub fn shift(&self) -> u8 {
         self.client_shift.filter(|_| self.server_shift.is_some()).unwrap_or(0).min(14)
     }
@@ -74,10 +88,12 @@ impl Terms {
         i64::from(self.server_window) << shift
     }
 
+    /// Sequence number of that byte of the server's stream.
     pub fn server_seq(&self, offset: i64) -> u32 {
         self.server_isn.wrapping_add(1).wrapping_add(offset as u32)
     }
 
+    /// Sequence number of that byte of the client's stream.
     pub fn client_seq(&self, offset: i64) -> u32 {
         self.client_isn.wrapping_add(1).wrapping_add(offset as u32)
     }
@@ -97,6 +113,7 @@ impl Terms {
             ack: 0,
             flags: ACK,
             window: self.server_window,
+            has_ae: false,
             urgent: 0,
             options,
             key: if is_from_server { self.key } else { self.key.variant(CLIENT) },

@@ -2,13 +2,21 @@
 
 use crate::stream::Key;
 
+/// The flags of RFC 9293, section 3.1, as in byte 13 of the header.
 pub const FIN: u8 = 1;
+/// See [`FIN`].
 pub const SYN: u8 = 2;
+/// See [`FIN`].
 pub const RST: u8 = 4;
+/// See [`FIN`].
 pub const PSH: u8 = 8;
+/// See [`FIN`].
 pub const ACK: u8 = 16;
+/// See [`FIN`].
 pub const URG: u8 = 32;
+/// Of explicit congestion notification (RFC 3168).
 pub const ECE: u8 = 64;
+/// See [`ECE`].
 pub const CWR: u8 = 128;
 
 const ETH_BYTES: usize = 14;
@@ -21,9 +29,13 @@ const DONT_FRAGMENT: [u8; 2] = [0x40, 0];
 /// Names a connection, seen from its server. IPv4 addresses are written as IPv4-mapped ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tuple {
+    /// Address of the server.
     pub server: [u8; 16],
+    /// Address of the client.
     pub client: [u8; 16],
+    /// Port of the server.
     pub server_port: u16,
+    /// Port of the client.
     pub client_port: u16,
 }
 
@@ -110,20 +122,35 @@ pub enum Checksum {
 /// One TCP segment, or a super-packet of several.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
+    /// Which side sends it.
     pub is_from_server: bool,
+    /// Sequence number.
     pub seq: u32,
+    /// Acknowledgement number.
     pub ack: u32,
+    /// As in byte 13 of the header.
     pub flags: u8,
+    /// The AE flag of accurate ECN (RFC 9768), the lowest bit of byte 12.
+    pub has_ae: bool,
+    /// Window field, as it is on the wire.
     pub window: u16,
+    /// Urgent pointer.
     pub urgent: u16,
+    /// Options of the header.
     pub options: TcpOptions,
-    /// Stream that its payload is of, and where in it.
+    /// Stream that its payload is of.
     pub key: Key,
+    /// Where in that stream its payload begins.
     pub offset: i64,
+    /// Bytes of payload.
     pub len: usize,
+    /// TTL, or hop limit.
     pub ttl: u8,
+    /// Ethernet address of the sender of the frame.
     pub source_mac: [u8; 6],
+    /// Ethernet address of its receiver.
     pub destination_mac: [u8; 6],
+    /// How its checksum is.
     pub checksum: Checksum,
     /// Payload of each of its segments; 0: it is one.
     pub gso_bytes: u32,
@@ -192,7 +219,8 @@ impl Segment {
         frame.extend_from_slice(&to_port.to_be_bytes());
         frame.extend_from_slice(&self.seq.to_be_bytes());
         frame.extend_from_slice(&self.ack.to_be_bytes());
-        frame.extend_from_slice(&[((TCP_BYTES + option_bytes) << 2) as u8, self.flags]);
+        let offset_and_ae = ((TCP_BYTES + option_bytes) << 2) as u8 | u8::from(self.has_ae);
+        frame.extend_from_slice(&[offset_and_ae, self.flags]);
         frame.extend_from_slice(&self.window.to_be_bytes());
         frame.extend_from_slice(&[0, 0]);
         frame.extend_from_slice(&self.urgent.to_be_bytes());
@@ -214,19 +242,35 @@ impl Segment {
 /// A frame's fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Parsed<'a> {
+    /// Ethernet address of the sender of the frame.
     pub source_mac: [u8; 6],
+    /// Ethernet address of its receiver.
     pub destination_mac: [u8; 6],
+    /// Type of service, or traffic class.
     pub tos: u8,
+    /// TTL, or hop limit.
     pub ttl: u8,
     /// Both addresses and ports, as if its source were the server.
     pub tuple: Tuple,
+    /// Sequence number.
     pub seq: u32,
+    /// Acknowledgement number.
     pub ack: u32,
+    /// As in byte 13 of the header.
     pub flags: u8,
+    /// The AE flag of accurate ECN (RFC 9768).
+    pub has_ae: bool,
+    /// Window field, as it is on the wire.
     pub window: u16,
+    /// Urgent pointer.
+    pub urgent: u16,
+    /// Options of the header, with their padding.
     pub options: &'a [u8],
+    /// Payload.
     pub payload: &'a [u8],
+    /// The checksum of the IPv4 header is right, or it is IPv6.
     pub is_ip_sum_right: bool,
+    /// The TCP checksum is right.
     pub is_tcp_sum_right: bool,
 }
 
@@ -282,6 +326,8 @@ impl<'a> Parsed<'a> {
             seq: be32(tcp, 4),
             ack: be32(tcp, 8),
             flags: tcp[13],
+            has_ae: tcp[12] & 1 != 0,
+            urgent: be16(tcp, 18),
             window: be16(tcp, 14),
             options: tcp.get(TCP_BYTES..payload_at)?,
             payload: tcp.get(payload_at..)?,

@@ -62,6 +62,7 @@ fn setup_of(dice: &mut Dice, number: u64) -> Setup {
         store_bytes,
         idle_timeout_s: 2,
         pace_by_fq: dice.permille(150),
+        controls_paced: true,
     }
 }
 

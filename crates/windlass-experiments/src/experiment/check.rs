@@ -2,10 +2,10 @@
 
 use crate::{
     claim::Claim,
+    field_error::FieldError,
     figure::{Kind, Plot},
     job::{Condition, Home, Job},
     metric::{Selection, Window, is_about},
-    mistake::Mistake,
     summary::{Column, Summary},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,18 +83,18 @@ impl<'a> Asked<'a> {
 const NAME_MOST_BYTES: usize = 200;
 
 /// Names stand in tables of comma-separated values, in a line each.
-fn name<T>(place: &Spanned<T>, kind: &str, name: &str) -> Result<(), Mistake> {
+fn name<T>(place: &Spanned<T>, kind: &str, name: &str) -> Result<(), FieldError> {
     if is_name(name) && !name.contains([',', '"']) {
         return Ok(());
     }
     let what = format!(
         "{kind} {name:?}: tables have it on one line, between commas; write it without commas, quotes and control characters"
     );
-    Err(Mistake::at(place, what))
+    Err(FieldError::at(place, what))
 }
 
 /// Plots are kept in files named by their points.
-pub fn point_name<T>(place: &Spanned<T>, point: &str) -> Result<(), Mistake> {
+pub fn point_name<T>(place: &Spanned<T>, point: &str) -> Result<(), FieldError> {
     name(place, "point", point)?;
     if !point.contains('/') && point.len() <= NAME_MOST_BYTES {
         return Ok(());
@@ -102,23 +102,26 @@ pub fn point_name<T>(place: &Spanned<T>, point: &str) -> Result<(), Mistake> {
     let what = format!(
         "point \"{point}\": files are named so; write it without /, in {NAME_MOST_BYTES} bytes at most"
     );
-    Err(Mistake::at(place, what))
+    Err(FieldError::at(place, what))
 }
 
 /// That of a variant.
-pub fn variant_name<T>(place: &Spanned<T>, variant: &str) -> Result<(), Mistake> {
+pub fn variant_name<T>(place: &Spanned<T>, variant: &str) -> Result<(), FieldError> {
     name(place, "variant", variant)
 }
 
 /// Each name is there once: runs are told apart by it.
-pub fn once<'a, T>(kind: &str, names: impl Iterator<Item = (&'a Spanned<T>, &'a str)>) -> Result<(), Mistake>
+pub fn once<'a, T>(
+    kind: &str,
+    names: impl Iterator<Item = (&'a Spanned<T>, &'a str)>,
+) -> Result<(), FieldError>
 where
     T: 'a,
 {
     let mut known = BTreeSet::new();
     for (place, name) in names {
         if !known.insert(name) {
-            return Err(Mistake::at(
+            return Err(FieldError::at(
                 place,
                 format!("{kind} \"{name}\" is there twice; rename one, or take one away"),
             ));
@@ -129,7 +132,7 @@ where
 
 /// Each beginning of points' names is that of a point which full mode runs: what is asked of none would be left out
 /// without a word, and a claim that is left out fails nothing. Quick mode may leave points out.
-pub fn points(asked: &[Asked], full: &[Condition]) -> Result<(), Mistake> {
+pub fn points(asked: &[Asked], full: &[Condition]) -> Result<(), FieldError> {
     let names: Vec<&str> = full.iter().filter(|c| !c.jobs.is_empty()).map(|c| c.name.as_str()).collect();
     for Asked { at, what, points, .. } in asked {
         let is_of_none = |p: &&String| !names.iter().any(|name| is_about(std::slice::from_ref(p), name));
@@ -138,14 +141,14 @@ pub fn points(asked: &[Asked], full: &[Condition]) -> Result<(), Mistake> {
                 "{what}: points: no point of full mode begins with \"{prefix}\"; there are {}",
                 list(&names)
             );
-            return Err(Mistake { at: *at, what });
+            return Err(FieldError { at: *at, what });
         }
     }
     Ok(())
 }
 
 /// Windows end before the runs do: of what is beyond `time_limit` nothing is there, which would count as nothing sent.
-pub fn windows(asked: &[Asked], conditions: &[Condition], quick: bool) -> Result<(), Mistake> {
+pub fn windows(asked: &[Asked], conditions: &[Condition], quick: bool) -> Result<(), FieldError> {
     for asked in asked.iter().filter(|a| !a.windows.is_empty()) {
         let jobs = conditions.iter().filter(|c| is_about(asked.points, &c.name)).flat_map(|c| &c.jobs);
         for job in jobs.filter(|j| asked.variants.is_empty() || asked.variants.contains(&j.variant.as_str()))
@@ -155,7 +158,7 @@ pub fn windows(asked: &[Asked], conditions: &[Condition], quick: bool) -> Result
                     "{}: windows of queues are of simulated runs, and variant \"{}\" of point \"{}\" runs in the lab",
                     asked.what, job.variant, job.point
                 );
-                return Err(Mistake { at: asked.at, what });
+                return Err(FieldError { at: asked.at, what });
             }
             let limit = job.scenario.time_limit;
             if let Some(w) = asked.windows.iter().find(|w| w.to.ns() > limit.ns()) {
@@ -169,7 +172,7 @@ pub fn windows(asked: &[Asked], conditions: &[Condition], quick: bool) -> Result
                     job.variant,
                     if quick { ", in quick mode" } else { "" }
                 );
-                return Err(Mistake { at: asked.at, what });
+                return Err(FieldError { at: asked.at, what });
             }
         }
     }
@@ -177,7 +180,7 @@ pub fn windows(asked: &[Asked], conditions: &[Condition], quick: bool) -> Result
 }
 
 /// Claims speak of variants that are run, and say all that their metric needs.
-pub fn claims(claims: &[Spanned<Claim>], variants: &[String]) -> Result<(), Mistake> {
+pub fn claims(claims: &[Spanned<Claim>], variants: &[String]) -> Result<(), FieldError> {
     for place in claims {
         let claim = place.get_ref();
         if let Some(name) = claim.variants().find(|v| !variants.contains(v)) {
@@ -186,9 +189,9 @@ pub fn claims(claims: &[Spanned<Claim>], variants: &[String]) -> Result<(), Mist
                 claim.id,
                 variants.join(", ")
             );
-            return Err(Mistake::at(place, what));
+            return Err(FieldError::at(place, what));
         }
-        claim.check().map_err(|what| Mistake::at(place, format!("claim \"{}\": {what}", claim.id)))?;
+        claim.check().map_err(|what| FieldError::at(place, format!("claim \"{}\": {what}", claim.id)))?;
     }
     Ok(())
 }
@@ -204,7 +207,7 @@ fn list<T: AsRef<str>>(names: &[T]) -> String {
 }
 
 /// Links, classes and tenants that are asked for exist: those of claims in all runs that they rest on, others in some.
-pub fn selections(asked: &[Asked], conditions: &[Condition], quick: bool) -> Result<(), Mistake> {
+pub fn selections(asked: &[Asked], conditions: &[Condition], quick: bool) -> Result<(), FieldError> {
     for Asked { at, points, parts, is_judged, .. } in asked {
         // seeds make no difference to it
         let jobs = conditions.iter().filter(|c| is_about(points, &c.name)).flat_map(|c| &c.jobs);
@@ -224,7 +227,7 @@ pub fn selections(asked: &[Asked], conditions: &[Condition], quick: bool) -> Res
                 "{what}: {key} is not in point \"{}\", variant \"{}\"{mode}; there are {known}",
                 job.point, job.variant
             );
-            return Err(Mistake { at: *at, what });
+            return Err(FieldError { at: *at, what });
         }
     }
     Ok(())
@@ -257,7 +260,7 @@ fn lacks(of: &Selection, scenario: &Scenario) -> Option<Lack> {
 }
 
 /// Plots of what varies have at least two points on a line: others are not drawn.
-pub fn plots(plots: &[Spanned<Plot>], full: &[Condition]) -> Result<(), Mistake> {
+pub fn plots(plots: &[Spanned<Plot>], full: &[Condition]) -> Result<(), FieldError> {
     for place in plots.iter().filter(|p| p.get_ref().kind == Kind::Vary) {
         let mine = full.iter().filter(|c| !c.jobs.is_empty() && is_about(&place.get_ref().points, &c.name));
         let mut lines: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -267,7 +270,7 @@ pub fn plots(plots: &[Spanned<Plot>], full: &[Condition]) -> Result<(), Mistake>
         if lines.values().all(|points| *points < 2) {
             let what = "plot: nothing varies by numbers at its points, so that there is no x axis; \
                         vary something, or draw a cdf or over time";
-            return Err(Mistake::at(place, what.into()));
+            return Err(FieldError::at(place, what.into()));
         }
     }
     Ok(())

@@ -6,8 +6,8 @@ use crate::{
     group::{check_group, check_membership},
     keys::with_key,
     line_at,
+    location::{ScenarioFile, Starts, line_of},
     net::{Known, Net, known},
-    place::{Places, ScenarioFile, line_of},
     topology::{RawHost, RawSwitch, RawTopology},
     workload::{RawFlow, Surroundings},
 };
@@ -83,11 +83,11 @@ impl Scenario {
 
     /// Checks the text of a scenario; `file` is only for messages.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
-        Self::parse_with_places(file, text).map(|(scenario, _)| scenario)
+        Self::parse_with_starts(file, text).map(|(scenario, _)| scenario)
     }
 
     /// The same, and where it says what.
-    pub(crate) fn parse_with_places(file: &str, text: &str) -> Result<(Scenario, Places), ScenarioError> {
+    pub(crate) fn parse_with_starts(file: &str, text: &str) -> Result<(Scenario, Starts), ScenarioError> {
         Self::check(Self::read(file, text)?, file, text)
     }
 
@@ -114,12 +114,12 @@ impl Scenario {
         })
     }
 
-    fn check(raw: Raw, file: &str, text: &str) -> Result<(Scenario, Places), ScenarioError> {
+    fn check(raw: Raw, file: &str, text: &str) -> Result<(Scenario, Starts), ScenarioError> {
         let fail = |span: Range<usize>, what: String| {
             ScenarioError::new(file, line_of(text, span.start, &what), &what)
         };
-        let mut places = Places::default();
-        let net = lay_out(&raw.topology, &raw.host, raw.switch, raw.link, &mut places);
+        let mut starts = Starts::default();
+        let net = lay_out(&raw.topology, &raw.host, raw.switch, raw.link, &mut starts);
         let Net { names, hosts, switches, links } = net.map_err(|(span, what)| fail(span, what))?;
         let graph = Graph::of_links(names.iter().map(|(name, i)| (name.as_str(), *i)).collect(), &links);
         let known = |key: &str, name: &str| known(&names, key, name);
@@ -134,7 +134,7 @@ impl Scenario {
                 return Err(fail(group.span(), format!("name: group \"{name}\" is there twice; rename one")));
             }
         }
-        places.groups = raw.group.iter().map(|group| group.span().start).collect();
+        starts.groups = raw.group.iter().map(|group| group.span().start).collect();
         let groups: Vec<Group> = raw.group.into_iter().map(Spanned::into_inner).collect();
         let parts = graph.parts();
         let around = Surroundings {
@@ -155,16 +155,16 @@ impl Scenario {
             let begin = flows.len();
             let spread = flow.into_inner().spread(&around, &mut flows);
             spread.map_err(|(at, what)| fail(place(at), what))?;
-            places.flows.resize(flows.len(), span.start);
+            starts.flows.resize(flows.len(), span.start);
             check_servers_weights(&flows[begin..], &box_group, &groups, &mut weights)
                 .map_err(|what| fail(place(None), what))?;
         }
         if let Some(tcp) = &raw.tcp {
-            places.tcp = tcp.span().start;
+            starts.tcp = tcp.span().start;
             tcp.get_ref().check().map_err(|what| fail(tcp.span(), what))?;
         }
         if let Some(w) = &raw.windlass {
-            places.windlass = w.span().start;
+            starts.windlass = w.span().start;
             check_windlass(w.get_ref(), &links, &known).map_err(|what| fail(w.span(), what))?;
             let group = w.get_ref().group.as_deref();
             check_membership(group, 1, &groups).map_err(|what| fail(w.span(), what))?;
@@ -185,7 +185,7 @@ impl Scenario {
             windlass: raw.windlass.map(Spanned::into_inner),
             parameters: raw.parameters.map(Spanned::into_inner).unwrap_or_default(),
         };
-        Ok((scenario, places))
+        Ok((scenario, starts))
     }
 }
 
@@ -197,23 +197,23 @@ fn lay_out(
     hosts: &[Spanned<RawHost>],
     switches: Vec<Spanned<RawSwitch>>,
     links: Vec<Spanned<Link>>,
-    places: &mut Places,
+    starts: &mut Starts,
 ) -> Result<Net, (Range<usize>, String)> {
     let mut net = Net::default();
     if let Some(topology) = topology {
         net.lay_out(topology.get_ref()).map_err(|what| (topology.span(), what))?;
-        places.switches.resize(net.switches.len(), topology.span().start);
-        places.links.resize(net.links.len(), topology.span().start);
+        starts.switches.resize(net.switches.len(), topology.span().start);
+        starts.links.resize(net.links.len(), topology.span().start);
     }
     let first = topology.iter().map(Spanned::span).chain(hosts.iter().map(Spanned::span)).next();
-    places.network = first.map_or(0, |span| span.start);
+    starts.network = first.map_or(0, |span| span.start);
     for host in hosts {
         let names = host.get_ref().names().map_err(|what| (host.span(), what))?;
         names.into_iter().try_for_each(|n| net.add_host(n)).map_err(|what| (host.span(), what))?;
     }
     for switch in switches {
         let span = switch.span();
-        places.switches.push(span.start);
+        starts.switches.push(span.start);
         net.add_switch(switch.into_inner()).map_err(|what| (span, what))?;
     }
     if net.hosts.is_empty() {
@@ -222,7 +222,7 @@ fn lay_out(
     for link in links {
         let span = link.span();
         net.add_links(link.into_inner()).map_err(|what| (span.clone(), what))?;
-        places.links.resize(net.links.len(), span.start);
+        starts.links.resize(net.links.len(), span.start);
     }
     Ok(net)
 }

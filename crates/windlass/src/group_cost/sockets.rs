@@ -18,6 +18,7 @@ use windlass_core::GroupRule;
 use windlass_lab::{
     Cgroup,
     netns::{Netns, next_run},
+    own_prefix,
 };
 
 const SERVER: Ipv4Addr = Ipv4Addr::LOCALHOST;
@@ -36,11 +37,6 @@ pub struct Load {
     _cgroup: Cgroup,
     _netns: Netns,
     _statistics: RunTimeStats,
-}
-
-/// Names of congestion controls are the same in all namespaces.
-fn prefix(run: u32) -> String {
-    format!("b{:x}{:x}", std::process::id(), run % 16)
 }
 
 /// The client of connection `n`, which tells the policy whose group it is in.
@@ -83,7 +79,7 @@ impl Load {
         let run = next_run();
         let netns = Netns::create(run, "bench")?;
         let cgroup = Cgroup::create(run, "bench")?;
-        let native = Native::load(&prefix(run))?;
+        let native = Native::load(&own_prefix('b', run))?;
         let text: String = (0..sockets.div_ceil(GROUP_SOCKETS))
             .map(|i| {
                 let group = match grouping {
