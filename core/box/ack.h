@@ -73,8 +73,8 @@ WL_GLOBAL int wl_stale_ack(struct wl_flow *f, const struct wl_segment *in, struc
 		wl_show_window(f, in, &t->out, in->ack, now_ns);
 		return 0;
 	}
-	/* it may be another connection's, and new there */
-	if (f->flags2 & WL_FLOW2_CONTESTED)
+	/* it may be another connection's, and new there; this one's sender ignores it */
+	if ((f->flags2 & WL_FLOW2_CONTESTED) && wl_before(in->ack, f->shown_una))
 		return 0;
 	/* what it reports to have arrived twice no other ACK repeats */
 	wl_track_dsack(f, &t->ack);
