@@ -4,7 +4,7 @@ use crate::{
     Error, Result,
     error::bpf,
     flows::OnlyWatched,
-    plain::{bytes_of, from_bytes},
+    map_value::{bytes_of, from_bytes},
 };
 use libbpf_rs::{MapCore, MapFlags};
 use std::{

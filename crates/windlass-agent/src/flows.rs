@@ -5,7 +5,7 @@ use crate::{
     error::bpf,
     exceptions::Exceptions,
     group::FlowPlace,
-    plain::{bytes_of, from_bytes},
+    map_value::{bytes_of, from_bytes},
 };
 use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;

@@ -2,15 +2,15 @@
 
 mod group;
 mod keys;
-mod mistake;
 mod one_or;
+mod policy_error;
 pub(crate) mod room;
 mod text;
 
 use crate::netdev;
 pub use group::{GroupSpec, Membership, Per};
 use ipnet::{IpNet, Ipv6Net};
-pub use mistake::PolicyError;
+pub use policy_error::PolicyError;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use windlass_core::{
