@@ -3,7 +3,7 @@
 use super::{
     Membership, Mode, Per, Policy, PolicyError, Rule, SPLIT_PARTS, anyone,
     group::{self, RawGroup},
-    keys::IFACE_CHARS,
+    keys::{IFACE_CHARS, SHARE_MAX},
     one_or::OneOr,
     policy_error::Source,
     room::check_room,
@@ -51,9 +51,6 @@ struct RawSplit {
     algorithm: Spanned<String>,
     share: Spanned<i64>,
 }
-
-/// Largest share: four of them add up in 32 bits.
-pub(super) const SHARE_MAX: u32 = 1_000_000;
 
 impl Policy {
     /// Checks the text of a policy; `file` is only for messages.
