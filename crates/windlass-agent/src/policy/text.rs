@@ -1,12 +1,12 @@
 //! The text of a policy: TOML, checked before anything is touched.
 
 use super::{
-    Membership, Mode, Per, Policy, PolicyError, Rule, SPLIT_PARTS, anyone,
-    group::{self, RawGroup},
+    group::{self, Membership, Per, RawGroup},
     keys::{IFACE_CHARS, SHARE_MAX},
     one_or::OneOr,
-    policy_error::Source,
+    policy_error::{PolicyError, Source},
     room::check_room,
+    rule::{Mode, Rule, SPLIT_PARTS, anyone},
 };
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -52,26 +52,24 @@ struct RawSplit {
     share: Spanned<i64>,
 }
 
-impl Policy {
-    /// Checks the text of a policy; `file` is only for messages.
-    pub fn parse(file: &str, text: &str) -> Result<Policy, PolicyError> {
-        let source = Source { file, text };
-        let raw: RawPolicy = toml::from_str(text).map_err(|e| source.explain(&e))?;
-        if raw.rule.is_empty() {
-            return Err(source.error(0..0, "no [[rule]]: a policy needs at least one"));
-        }
-        check_names(&source, &raw.rule)?;
-        let mut rules: Vec<Rule> = Vec::new();
-        let spans: Vec<_> = raw.rule.iter().map(Spanned::span).collect();
-        for raw in raw.rule {
-            let span = raw.get_ref().group.as_ref().map_or(0..0, Spanned::span);
-            let rule = check(&source, raw)?;
-            check_group_agrees(&rules, &rule).map_err(|what| source.error(span, what))?;
-            rules.push(rule);
-        }
-        check_room(&rules).map_err(|(at, what)| source.error(spans[at].clone(), what))?;
-        Ok(Policy { rules })
+/// The rules of a policy, checked; `file` is only for messages.
+pub(super) fn rules(file: &str, text: &str) -> Result<Vec<Rule>, PolicyError> {
+    let source = Source { file, text };
+    let raw: RawPolicy = toml::from_str(text).map_err(|e| source.explain(&e))?;
+    if raw.rule.is_empty() {
+        return Err(source.error(0..0, "no [[rule]]: a policy needs at least one"));
     }
+    check_names(&source, &raw.rule)?;
+    let mut rules: Vec<Rule> = Vec::new();
+    let spans: Vec<_> = raw.rule.iter().map(Spanned::span).collect();
+    for raw in raw.rule {
+        let span = raw.get_ref().group.as_ref().map_or(0..0, Spanned::span);
+        let rule = check(&source, raw)?;
+        check_group_agrees(&rules, &rule).map_err(|what| source.error(span, what))?;
+        rules.push(rule);
+    }
+    check_room(&rules).map_err(|(at, what)| source.error(spans[at].clone(), what))?;
+    Ok(rules)
 }
 
 /// A name stands for its rule in reports, and for the tenant whom a weight per rule is given.
