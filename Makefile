@@ -66,7 +66,7 @@ vm-test: setup
 miri: setup
 	@$(CARGO) +nightly miri --version >/dev/null 2>&1 || rustup component add --toolchain nightly miri rust-src || { \
 		echo "skipped: miri: rustup could not add it to the nightly toolchain"; exit 0; }; \
-	$(CARGO) +nightly miri test -p windlass-agent --lib -- plain::
+	$(CARGO) +nightly miri test -p windlass-agent --lib -- map_value::
 
 deny: setup
 	tests/deny.sh all
