@@ -100,25 +100,26 @@ static __always_inline int wl_is_intact(struct __sk_buff *skb, const struct wl_p
 
 /*
  * The same of a packet of a controlled flow. Of the complete checksums one in 65536 looks as if it were still to be completed: after
- * a packet that has one the sum counts. `summed`: the bit of flags2 for this direction.
+ * an accepted packet that has one the sum counts (learn.h). `summed`: the bit of flags2 for this direction.
  */
-static __always_inline int wl_is_intact_in(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p,
+static __always_inline int wl_is_intact_in(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p,
 					   __u8 summed)
 {
-	int is_partial;
-
+	p->tcp.is_summed = 0;
 	if (wl_is_offloaded(skb))
 		return 1;
-	is_partial = wl_looks_partial(p);
-	if (is_partial != !(f->flags2 & summed))
-		f->flags2 ^= summed;
-	else if (is_partial)
-		return 1;
-	return wl_has_right_sum(skb);
+	if (wl_looks_partial(p)) {
+		if (!(f->flags2 & summed))
+			return 1;
+		f->flags2 &= ~summed;
+		return wl_has_right_sum(skb);
+	}
+	p->tcp.is_summed = wl_has_right_sum(skb);
+	return p->tcp.is_summed;
 }
 
 /* Locks the flow for the packet that was parsed. Returns 0, without the lock, when it passes without a look at it. */
-static __always_inline int wl_lock_for(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p,
+static __always_inline int wl_lock_for(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p,
 				       int from_sender)
 {
 	if (!wl_lock(f)) {

@@ -73,6 +73,8 @@ WL_INLINE int wl_is_reordered(const struct wl_flow *f, const struct wl_segment *
  */
 WL_INLINE void wl_learn_sender(struct wl_flow *f, const struct wl_segment *in)
 {
+	if (in->is_summed)
+		f->flags2 |= WL_FLOW2_SND_SUMMED;
 	wl_learn_header(f, in);
 	if (wl_is_reordered(f, in))
 		return;
@@ -100,6 +102,8 @@ WL_INLINE void wl_learn_receiver(struct wl_flow *f, const struct wl_segment *in)
 
 	if (!(in->flags & WL_TCP_ACK) || !wl_is_rcv_ack_acceptable(f, in->ack))
 		return;
+	if (in->is_summed)
+		f->flags2 |= WL_FLOW2_RCV_SUMMED;
 	/*
 	 * With a number older than one that the sender has taken a window is refused (RFC 9293, SND.WL1): what comes from
 	 * behind a hole counts too. But what it has no room for, a probe of its closed window or a forged number from far

@@ -25,7 +25,8 @@ struct wl_segment {
 	wl_u8 ns; /* the AE bit */
 	wl_u8 is_tunnelled; /* of a SYN: its device takes the tunnel's key from metadata beside the packet */
 	wl_u8 has_news; /* of a controlled sender: an acknowledgement or a window that no packet of it carried before */
-	wl_u16 reserved;
+	wl_u8 is_summed; /* its checksum was complete, and is right; 0 where hardware or its sender's stack has seen to it */
+	wl_u8 reserved;
 	struct wl_options options;
 	struct wl_header header; /* of the layers below, as the segment's own sender has written it */
 };
