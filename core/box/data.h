@@ -134,7 +134,7 @@ WL_INLINE void wl_sender_repeats(struct wl_flow *f, wl_u32 id, const struct wl_s
 	if (in->payload_bytes > 1 || wl_after(end, f->shown_una))
 		wl_probed_by_sender(f, end);
 	/* the acknowledgement was only not forwarded yet; without the clock, the answer to this is what forwards it */
-	if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una) && !(in->flags & WL_TCP_FIN) &&
+	if (f->state == WL_FLOW_ACTIVE && wl_after(end, f->shown_una) && !(in->flags & (WL_TCP_FIN | WL_TCP_URG)) &&
 	    !in->has_news && !(f->flags2 & WL_FLOW2_CONTESTED) && wl_clock_runs(now_ns))
 		wl_absorb(t);
 }
@@ -154,8 +154,8 @@ WL_INLINE void wl_sender_retransmits(struct wl_flow *f, wl_u32 id, const struct 
 	    in->payload_bytes >= WL_MSS_MIN_BYTES &&
 	    wl_is_cut_shorter(f, in->seq, wl_mss_of(in, in->payload_bytes))) {
 		f->mss_bytes = wl_mss_of(in, in->payload_bytes);
-	} else if (f->state == WL_FLOW_ACTIVE && !(in->flags & WL_TCP_FIN) && !in->has_news && !f->repairs_failed &&
-		   !wl_is_closed(f) && in->payload_bytes <= f->mss_bytes &&
+	} else if (f->state == WL_FLOW_ACTIVE && !(in->flags & (WL_TCP_FIN | WL_TCP_URG)) && !in->has_news &&
+		   !f->repairs_failed && !wl_is_closed(f) && in->payload_bytes <= f->mss_bytes &&
 		   wl_is_taken_care_of(f, in->seq, WL_SENDER_MAY_INSIST)) {
 		if (wl_clock_runs(now_ns)) {
 			wl_absorb(t);
