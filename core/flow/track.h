@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Watching a flow: what the sender's data does to the scoreboard, and what is sent again (ack.h has the ACKs).
+ * Watching a flow: what the sender's data does to the scoreboard, and what is retransmitted (ack.h has the ACKs).
  */
 #ifndef WL_FLOW_TRACK_H
 #define WL_FLOW_TRACK_H
@@ -21,8 +21,9 @@ WL_INLINE void wl_track_own(struct wl_flow *f, wl_u32 id)
 }
 
 /*
- * Invalidates all records of this entry by a new generation tag. It comes round after 4096 of them, so tags only tell apart what a
- * flow has recorded in the chunks that it holds: a chunk that it takes has no records (wl_chunk_empty()).
+ * Invalidates all records of this entry by a new generation tag. It comes round after 4096 of them, so tags only
+ * distinguish what a flow has recorded in the chunks that it holds: a chunk that it takes has no records
+ * (wl_chunk_empty()).
  */
 WL_INLINE void wl_track_disown(struct wl_flow *f)
 {
@@ -284,8 +285,8 @@ WL_INLINE int wl_track_is_whole(const struct wl_flow *f)
 }
 
 /*
- * Is a hole there to stay? Two processors may hand over a burst in the wrong order: then it is filled at once. Nothing
- * that the receiver says of it can arrive before a round trip has passed.
+ * Is a hole there to stay? Two processors may hand over a burst in the wrong order: then it is filled at once. No
+ * acknowledgement of it can arrive before a round trip has passed.
  */
 WL_INLINE int wl_track_hole_stays(const struct wl_flow *f, wl_u32 now_us)
 {
@@ -317,8 +318,8 @@ WL_INLINE int wl_is_mtu_probe(const struct wl_flow *f, wl_u32 len)
 }
 
 /*
- * The sender's probe [start, end) passes, and is the sender's to send again. It begins at nxt, or behind a gap that is
- * accounted for already (wl_track_gap()).
+ * The sender's probe [start, end) passes, and is the sender's to retransmit. It begins at nxt, or behind a gap that
+ * is accounted for already (wl_track_gap()).
  */
 WL_INLINE void wl_track_mtu_probe(struct wl_flow *f, wl_u32 start, wl_u32 end, wl_u32 now_us)
 {
@@ -344,7 +345,7 @@ WL_GLOBAL int wl_track_fin(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 	return 1;
 }
 
-/* The sender itself sends again what begins at `seq`, whether that passes or not. */
+/* The sender itself retransmits what begins at `seq`, whether that passes or not. */
 WL_INLINE void wl_track_insists(struct wl_flow *f, wl_u32 seq)
 {
 	f->sender_retrans_segs++;
