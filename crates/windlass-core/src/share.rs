@@ -59,7 +59,7 @@ pub fn is_given_up(flow: &wl_flow) -> bool {
 /// SipHash-2-4 of at most 31 words.
 pub fn siphash(key: [u64; 2], words: &[u64]) -> u64 {
     assert!(words.len() <= 31);
-    // SAFETY: both slices live for the call, which reads as many words as it is told.
+    // SAFETY: both slices live for the call, which reads as many words as the argument gives.
     unsafe { abi::wln_siphash(key.as_ptr(), words.as_ptr(), words.len() as u32) }
 }
 
@@ -237,7 +237,7 @@ mod tests {
         assert!(is_stalled(&mut flow.clone(), TWO_RTOS_US, true));
         assert!(!is_stalled(&mut flow, LONG_US - 1, false));
         assert!(is_stalled(&mut flow, LONG_US, false));
-        // who holds nothing is not
+        // an account that holds nothing is not
         let mut flow = wl_flow { stored_chunks: 0, ..noted(14_480) };
         assert!(!is_stalled(&mut flow, LONG_US, true));
     }

@@ -95,7 +95,7 @@ impl Router {
     }
 
     /// Steps from one host to another: fewest links; of ways that are equally short, a host takes the one that it found
-    /// first, and a switch the one that the hash of the flow says.
+    /// first, and a switch the one that the hash of the flow selects.
     fn hops(&mut self, from: usize, to: usize, endpoint: u32) -> Option<Vec<u32>> {
         let Router { graph, seed, boxed, ways, .. } = self;
         let mut hops = Vec::new();

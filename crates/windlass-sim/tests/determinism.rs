@@ -1,4 +1,4 @@
-//! A run is a pure function of scenario and seed: to the byte, whoever else runs beside it, and however it was compiled.
+//! A run is a pure function of scenario and seed: to the byte, whatever else runs beside it, and however it was compiled.
 
 use std::{fs, path::Path, thread};
 use windlass_scenario::Scenario;

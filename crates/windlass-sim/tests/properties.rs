@@ -69,7 +69,7 @@ fn scenario() -> impl Strategy<Value = String> {
 }
 
 /// What a flow sends, after which nothing but its trains may stand: one response, trains of them on one connection or
-/// each on its own, asked for or pushed, or without end until it is stopped.
+/// each on its own, requested or pushed, or without end until it is stopped.
 fn load() -> impl Strategy<Value = String> {
     let train = (
         1u32..20,

@@ -12,8 +12,8 @@ fn unpaced(cwnd_bytes: u32) -> Flow {
     f
 }
 
-/// What waited for room comes 110 us after that was shown; what is shown to a sender that has room left, or of whom
-/// nothing is in flight, tells nothing.
+/// What waited for room comes 110 us after that was shown; what is shown to a sender that has room left, or has
+/// nothing in flight, is no measure.
 #[test]
 fn the_senders_own_round_trip_is_from_room_to_what_waited_for_it() {
     const FIRST: u32 = 46 * MSS;
@@ -35,7 +35,7 @@ fn the_senders_own_round_trip_is_from_room_to_what_waited_for_it() {
         send(&mut f, 9, sent_us);
         assert_eq!(f.state().near_rtt_us, near_rtt_us, "{granted} {acked} {sent_us}");
     }
-    // what a SYN may have granted tells nothing either, and the least counts
+    // what a SYN may have granted is no measure either, and the least counts
     let mut f = flow(0);
     for (at_us, near_us) in [(0, 20), (1000, 20), (2000, 200), (3000, 250)] {
         let nxt = f.state().nxt;
@@ -184,7 +184,7 @@ fn departures_are_spaced_at_the_rate_and_the_sender_runs_ahead_by_milliseconds_o
     let mut grants = 0;
     for tick in 0..2000u64 {
         let now_ns = 10 * SECOND_NS + tick * 500_000;
-        // nothing but the edge asks for the clock
+        // nothing but the edge needs the clock
         f.state_mut().shown_una = f.state().una;
         let deadline_ns = f.deadline_ns(now_ns, 0);
         if deadline_ns != 0 && deadline_ns <= now_ns {
@@ -254,8 +254,8 @@ fn room_that_the_last_acks_of_a_clump_brought_is_seen_to_be_left_unused() {
     }
 }
 
-/// What the sender repeats is a probe if it is its last segment; whether that was needed is told once it is acknowledged, at once,
-/// and by the clock.
+/// What the sender repeats is a probe if it is its last segment; whether that was needed is reported once it is
+/// acknowledged, at once, and by the clock.
 #[test]
 fn a_probe_of_the_sender_is_reported_when_its_segment_is_acknowledged() {
     let mut f = flow(0);
@@ -343,7 +343,7 @@ fn no_more_room_is_granted_than_the_store_holds() {
     assert_eq!(f.state().edge, MOST);
 }
 
-/// With less than two segments of room a delayed ACK would stall the flow: after a timeout, say.
+/// With less than two segments of room a delayed ACK would stall the flow, for example after a timeout.
 #[test]
 fn the_window_shown_is_two_segments_at_least() {
     let mut f = unpaced(MSS);

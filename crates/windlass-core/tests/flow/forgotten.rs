@@ -29,7 +29,7 @@ fn a_round_does_not_outlast_what_is_forgotten() {
     assert_ne!(f.ack(&ack(20 * MSS, 90_100, &[])).events & abi::WL_EV_ROUND_START, 0);
 }
 
-/// Nor does what was reported before say anything of what fills the hole: a shorter report that begins alike is news.
+/// Nor does an earlier report cover what fills the hole: a shorter report that begins alike is new.
 #[test]
 fn what_was_reported_before_all_is_forgotten_hides_no_news() {
     let mut f = flow(0);

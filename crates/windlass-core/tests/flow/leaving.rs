@@ -119,8 +119,9 @@ fn room_for_two_segments_is_left_at_least() {
     assert_eq!(l.edge(), 22);
 }
 
-/// Who leaves room unused for as long as an answer takes is held back by something else: that includes the sender's part of the
-/// round trip, and is two milliseconds at least. Where something is lost the sender may have to mend that first.
+/// A sender that leaves room unused for as long as an answer takes is held back by something else: that includes the
+/// sender's part of the round trip, and is two milliseconds at least. Where something is lost the sender may have to
+/// mend that first.
 #[test]
 fn it_ends_when_the_sender_leaves_room_unused_for_a_round_trip() {
     for (srtt_us, near_rtt_us, patience_us) in [(RTT_US, 0, RTT_US), (RTT_US, 7000, 47_000), (500, 500, 2000)]
@@ -195,8 +196,8 @@ fn it_ends_when_the_sender_knows_of_more_room_than_it_is_shown() {
     }
 }
 
-/// Without SACK nobody knows what is delivered; with nothing in flight there is nothing to lose; and one that knows of more room, or
-/// is shown all that there is, has nothing to be shown step by step.
+/// Without SACK it is not known what is delivered; with nothing in flight there is nothing to lose; and one that
+/// knows of more room, or is shown all that there is, has nothing to be shown step by step.
 #[test]
 fn only_who_has_more_room_than_it_was_shown_leaves_step_by_step() {
     let begins = |una, nxt, edge, room, flags| {

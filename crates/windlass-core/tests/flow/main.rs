@@ -26,8 +26,8 @@ use windlass_core::{
 
 const MSS: u32 = 1448;
 
-/// What the clock, asked every 0.1 ms, finds when nothing is heard until the next timeout: times of the tail's
-/// probes, each of which is sent, and of the timeout.
+/// What the clock, run every 0.1 ms, finds when nothing arrives until the next timeout: times of the tail's probes,
+/// each of which is sent, and of the timeout.
 fn silence(f: &mut Flow, from_us: u32) -> (Vec<u32>, u32) {
     let mut probes_us = Vec::new();
     for now_us in (from_us..from_us + 10_000_000).step_by(100) {
@@ -45,7 +45,7 @@ fn silence(f: &mut Flow, from_us: u32) -> (Vec<u32>, u32) {
     panic!("the flow stands still");
 }
 
-/// When the clock, asked every millisecond, finds that the tail is to be probed.
+/// When the clock, run every millisecond, finds that the tail is to be probed.
 fn probe_after(f: &mut Flow, from_us: u32) -> u32 {
     let mut now_us = from_us;
     while f.on_silence(now_us) != abi::WL_SILENCE_PROBE {
@@ -289,8 +289,8 @@ fn what_a_receiver_takes_back_is_sent_again() {
     }
 }
 
-/// A client that keeps the ACK of a lone segment for 200 ms: a probe is sent in vain once. That it was tells how late it is, and
-/// the ACK of the next one, which is sent once, what to expect.
+/// A client that keeps the ACK of a lone segment for 200 ms: a probe is sent in vain once. That it was shows how late
+/// it is, and the ACK of the next one, which is sent once, what to expect.
 #[test]
 fn a_client_that_delays_its_acks_for_long_is_probed_in_vain_once() {
     let mut f = flow(0);
@@ -320,7 +320,7 @@ fn a_client_that_delays_its_acks_for_long_is_probed_in_vain_once() {
     assert_eq!(probes, 1);
 }
 
-/// A sender whose data is not acknowledged sends it again, sooner or later: one that does not has got ACKs by another way.
+/// A sender whose data is not acknowledged retransmits it, sooner or later: one that does not has got ACKs by another way.
 #[test]
 fn a_sender_that_does_not_wait_is_left_alone() {
     for waits in [false, true] {
@@ -557,8 +557,8 @@ fn several_holes_are_filled_in_any_order() {
     assert!(f.is_whole());
 }
 
-/// A longer segment than the path is known to take may be the sender's probe of the path (RFC 4821). It is not repaired, and what
-/// becomes of it tells how long segments may be.
+/// A longer segment than the path is known to take may be the sender's probe of the path (RFC 4821). It is not
+/// repaired, and what becomes of it shows how long segments may be.
 #[test]
 fn the_path_takes_longer_segments_when_a_probe_has_arrived() {
     const LONG: u32 = MSS + 1200;
@@ -580,7 +580,7 @@ fn the_path_takes_longer_segments_when_a_probe_has_arrived() {
     assert_eq!(u32::from(f.state().mss_bytes), LONG);
     assert!(!f.mtu_probe(LONG, 41_000));
 
-    // lost, and sent again in shorter ones by the sender
+    // lost, and retransmitted in shorter ones by the sender
     let mut f = begin();
     f.ack(&ack(MSS, 40_000, &[(MSS + LONG, end)]));
     assert_eq!(f.state().lost_bytes, 0, "the hole is none of the box's");
@@ -600,7 +600,7 @@ fn the_path_takes_longer_segments_when_a_probe_has_arrived() {
     f.ack(&ack(2 * MSS + LONG, 40_000, &[]));
     assert_eq!(u32::from(f.state().mss_bytes), MSS);
 
-    // a hole that is more than the probe, or forgotten with the rest, tells nothing
+    // a hole that is more than the probe, or forgotten with the rest, is no evidence
     let mut f = begin();
     f.send_at(end + MSS, end + 2 * MSS, 3000);
     f.ack(&ack(end + 2 * MSS, 40_000, &[]));
@@ -620,7 +620,7 @@ fn flow_with_hole() -> Flow {
     f
 }
 
-/// What the receiver says of a hole comes after a round trip; by then it is not merely late.
+/// The receiver's report of a hole comes after a round trip; by then it is not merely late.
 #[test]
 fn a_hole_stays_after_half_a_round_trip() {
     let f = flow_with_hole();

@@ -1,4 +1,4 @@
-//! What the box's own probes, and the first silences, tell of losses.
+//! What the box's own probes, and the first silences, show of losses.
 
 use super::{MSS, ack, flow, silence};
 use windlass_core::{Flow, abi};
@@ -7,8 +7,9 @@ fn flow_without_sack() -> Flow {
     Flow::new(0, MSS, abi::WL_FLOW_PACED_JUDGED)
 }
 
-/// Of a hundred segments some are lost, the eleventh first, which three duplicates tell. What do they tell, and the others that each
-/// segment behind it draws, when its copy has arrived? Returns the flow, and the bytes found lost then.
+/// Of a hundred segments some are lost, the eleventh first, which three duplicates show. What do they show, and the
+/// others that each segment behind it draws, when its copy has arrived? Returns the flow, and the bytes found lost
+/// then.
 fn lost_behind_the_first(is_lost: impl Fn(u32) -> bool) -> (Flow, u32) {
     let mut f = flow_without_sack();
     f.state_mut().decision.cwnd_bytes = 100 * MSS;
@@ -33,7 +34,7 @@ fn lost_behind_the_first(is_lost: impl Fn(u32) -> bool) -> (Flow, u32) {
     (f, lost_bytes)
 }
 
-/// One more: nobody has said a word of those behind that, which had arrived.
+/// One more: nothing was reported of those behind that, which had arrived.
 #[test]
 fn without_sack_a_repair_tells_of_the_next_hole_only() {
     let (mut f, lost_bytes) = lost_behind_the_first(|i| i == 50);

@@ -65,7 +65,7 @@ fn a_sender_waits_if_it_sends_the_head_again() {
     }
 }
 
-/// Data went past unseen, and the FIN behind it shows that: the sender has used room up to there.
+/// Data was not observed, and the FIN behind it shows that: the sender has used room up to there.
 #[test]
 fn the_edge_is_not_behind_a_fin() {
     let mut f = flow(0);

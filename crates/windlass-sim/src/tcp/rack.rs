@@ -32,8 +32,8 @@ pub struct Rack {
     dsack_round: u32,
     /// First copies below this id have arrived, or something has overtaken them.
     passed: u64,
-    /// Retransmissions that nothing has overtaken as (id, order), oldest first; one that has since arrived or been sent again
-    /// is out of date.
+    /// Retransmissions behind which nothing newer has arrived, as (id, order), oldest first; one that has since
+    /// arrived or been retransmitted is out of date.
     resent: VecDeque<(u64, u32)>,
     /// Copies that something has overtaken, until they are judged.
     overtaken: Overtaken,
@@ -72,7 +72,7 @@ impl Rack {
         }
     }
 
-    /// A segment was sent again.
+    /// A segment was retransmitted.
     pub fn on_resend(&mut self, id: u64, order: u32) {
         self.resent.push_back((id, order));
     }
@@ -266,9 +266,9 @@ mod tests {
         assert_eq!((board.next_waiting(), board.pipe_segs()), (Some(0), 0));
     }
 
-    /// A timeout at 300 ms marks all four, the first of which is sent again. The fourth one's SACK of 310 ms finds all before it lost
-    /// already; that of the second, of 312, shows that the timeout was not needed: the third has until 323 ms, its time, the RTT of
-    /// 311 ms and a quarter of the smallest one. The copy was sent later than what has arrived.
+    /// A timeout at 300 ms marks all four, the first of which is retransmitted. The fourth one's SACK of 310 ms finds all before it
+    /// lost already; that of the second, of 312, shows that the timeout was not needed: the third has until 323 ms, its time, the
+    /// RTT of 311 ms and a quarter of the smallest one. The copy was sent later than what has arrived.
     #[test]
     fn what_a_timeout_lost_is_judged_again_when_it_was_not_needed() {
         let (mut board, mut rack, rtt) = flight();
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!((board.lost_segs(), board.next_waiting()), (1, Some(2)));
     }
 
-    /// ... but not what was found lost here: its verdict stands until it is sent again.
+    /// ... but not what was found lost here: its verdict stands until it is retransmitted.
     #[test]
     fn what_was_found_lost_in_time_is_not_judged_twice() {
         let (mut board, mut rack, rtt) = flight();
