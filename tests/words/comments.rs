@@ -111,7 +111,10 @@ mod tests {
     #[test]
     fn words_of_c_comments_have_their_lines() {
         let source = "/* One\n * two-way */\nint a = '\"'; // the peer's\nchar *s = \"/* no */ \\\" // no\"; /* end */\n";
-        assert_eq!(texts(source, false), expected(&[("one", 1), ("two-way", 2), ("the", 3), ("peer's", 3), ("end", 4)]));
+        assert_eq!(
+            texts(source, false),
+            expected(&[("one", 1), ("two-way", 2), ("the", 3), ("peer's", 3), ("end", 4)])
+        );
     }
 
     #[test]

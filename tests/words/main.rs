@@ -18,15 +18,25 @@ const FAMILIES: [Family; 3] = [
     Family {
         name: "say, tell, hear, ask",
         phrases: &[
-            "say", "says", "said", "saying", "tell", "tells", "told", "telling", "hear", "hears", "heard", "hearing", "ask", "asks",
-            "asked", "asking",
+            "say", "says", "said", "saying", "tell", "tells", "told", "telling", "hear", "hears", "heard",
+            "hearing", "ask", "asks", "asked", "asking",
         ],
         bound_per_1000: 1.0,
     },
     Family {
         name: "who, nobody",
         phrases: &[
-            "who", "whom", "whoever", "nobody", "somebody", "anybody", "everybody", "someone", "anyone", "everyone", "no one",
+            "who",
+            "whom",
+            "whoever",
+            "nobody",
+            "somebody",
+            "anybody",
+            "everybody",
+            "someone",
+            "anyone",
+            "everyone",
+            "no one",
         ],
         bound_per_1000: 1.0,
     },
@@ -100,7 +110,8 @@ fn words_of_comments_are_the_fields() {
             let rate = f64::from(count) * 1000.0 / word_count as f64;
             write!(table, "{:>24}", format!("{rate:.2} ({count})")).unwrap();
             if rate > family.bound_per_1000 {
-                too_many.push(format!("{tree}: {}: {rate:.2}, at most {}", family.name, family.bound_per_1000));
+                too_many
+                    .push(format!("{tree}: {}: {rate:.2}, at most {}", family.name, family.bound_per_1000));
             }
         }
         table.push('\n');

@@ -36,7 +36,7 @@ impl Exceptions {
     }
 }
 
-/// The maps that tell flows and their exceptions.
+/// The maps of flows and of their exceptions.
 pub(crate) struct Flows<'a, M> {
     /// wl_flow_ids
     pub ids: &'a M,

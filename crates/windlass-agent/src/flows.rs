@@ -15,7 +15,7 @@ use std::{
 };
 use windlass_core::{Algorithm, abi};
 
-/// Why a flow is never more than watched, whatever its rule says.
+/// Why a flow is never more than watched, whatever its rule is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnlyWatched {
@@ -49,13 +49,13 @@ pub struct FlowInfo {
     pub sender: SocketAddr,
     /// Its receiver.
     pub receiver: SocketAddr,
-    /// First sequence number of the sender's data: tells connections with the same addresses apart.
+    /// First sequence number of the sender's data: distinguishes connections with the same addresses.
     pub first_seq: u32,
     /// `active` or `bypass`.
     pub state: &'static str,
     /// `watch`, `transparent` or `off`.
     pub mode: &'static str,
-    /// Why that is never more than watched; none: it is as its rule says.
+    /// Why that is never more than watched; none: it is as its rule requires.
     pub only_watched: Option<OnlyWatched>,
     /// Algorithm in force.
     pub algorithm: &'static str,
@@ -91,7 +91,7 @@ pub struct FlowInfo {
     pub delivered_bytes: u32,
     /// Segments found lost; those of a flow that is only watched are not looked for.
     pub lost_segs: u32,
-    /// Segments sent again by the box.
+    /// Segments retransmitted by the box.
     pub repaired_segs: u32,
     /// Retransmissions by the sender itself.
     pub sender_retrans_segs: u32,
@@ -146,7 +146,7 @@ pub(crate) fn describe(f: &abi::wl_flow, has_own_algorithm: bool, group: Option<
     }
 }
 
-/// The kernel begins again with the first key when the last one that it told is gone; so often at most that the end comes.
+/// The kernel begins again with the first key when the last one that it returned is gone; so often at most that the end comes.
 const BEGINNINGS: usize = 4;
 
 /// Each of these keys of a map of so many entries once.
@@ -187,8 +187,8 @@ pub(crate) fn read_flows(
     Ok(all)
 }
 
-/// Of these flows, has none with unacknowledged data a window of ours any more? What was reported as received, or is lost and not
-/// sent again yet, is in flight no more; but its sender may not know of the losses before it.
+/// Of these flows, has none with unacknowledged data a window of ours any more? What was reported as received, or is
+/// lost and not retransmitted yet, is in flight no more; but its sender may not know of the losses before it.
 pub(crate) fn has_let_go(flows: &[FlowInfo]) -> bool {
     flows.iter().all(|f| (f.mode != "transparent" && !f.is_leaving) || f.unacked_bytes == 0)
 }

@@ -407,7 +407,7 @@ pub struct GuestArgs {
     pub sample_ms: Option<u64>,
 }
 
-/// What `--port` of the controller says: PATH[,weight=N][,name=NAME].
+/// The value of `--port` of the controller: PATH[,weight=N][,name=NAME].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortArg {
     pub path: String,

@@ -320,7 +320,7 @@ fn groups_are_checked_and_numbered() {
         let e = error(&rule("a", keys));
         assert!(e.line == 4 && e.what.contains(what), "{keys}: {e}");
     }
-    // what holds anyway may be said
+    // what holds anyway may be written
     let same = "weight = 1, per = \"flow\", join_adds = false, ack_clock = true, idle_grows = false";
     Policy::parse("p.toml", &rule("a", &format!("name = \"g\", rule = \"lisa\", {same}")))
         .expect("nothing new");

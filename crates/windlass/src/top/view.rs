@@ -189,7 +189,7 @@ mod tests {
         fitting(columns, width).into_iter().map(|(i, cells)| (columns[i].title, cells)).collect()
     }
 
-    /// What tells flows apart, and their rate, are to be read whatever the terminal.
+    /// What identifies flows, and their rate, are to be read whatever the terminal.
     #[test]
     fn flows_can_be_told_apart_on_a_small_terminal() {
         let named =
