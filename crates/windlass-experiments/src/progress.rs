@@ -30,7 +30,7 @@ impl Progress {
         Self { bar, name: name.to_string(), last_line: writes_lines.then(|| Mutex::new(Instant::now())) }
     }
 
-    /// One more run has finished, as `what` says.
+    /// One more run has finished, as `what` reports.
     pub fn add(&self, what: String) {
         self.bar.inc(1);
         if let Some(last_line) = &self.last_line {

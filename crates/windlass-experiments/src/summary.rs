@@ -1,4 +1,4 @@
-//! Tables that an experiment asks for: several numbers of each variant beside each other.
+//! Tables that an experiment requests: several numbers of each variant beside each other.
 
 use crate::{
     claim::of_point,
@@ -120,7 +120,7 @@ impl Summary {
         self.column.iter().any(Column::needs_intervals)
     }
 
-    /// Whether it says all that it needs; an error begins with the column.
+    /// Whether it has all that it needs; an error begins with the column.
     pub fn check(&self) -> Result<(), String> {
         self.column.iter().try_for_each(Column::check)
     }

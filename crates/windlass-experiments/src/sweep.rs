@@ -163,7 +163,7 @@ impl Sweep {
                 let with = |what: &dyn fmt::Display| anyhow!("{name}: with {point}: {what}");
                 let scenario = draft.scenario().map_err(|what| with(&what))?;
                 on.check(&scenario).map_err(|refusal| match Some(&refusal) == base_refusal.as_ref() {
-                    // what the file itself says has a line
+                    // what is in the file itself has a line
                     true => as_it_is.refused(&refusal).into(),
                     false => with(&refusal),
                 })?;
@@ -251,7 +251,7 @@ fn combinations(varied: &[Varied]) -> Vec<Vec<Value>> {
     })
 }
 
-/// What is told of each combination: name, metric, how runs become one number, and by what it is divided.
+/// What is reported of each combination: name, metric, how runs become one number, and by what it is divided.
 const COLUMNS: [(&str, Metric, Statistic, f64); 8] = [
     ("completion_median_s", Metric::Completion, Statistic::Median, 1.0),
     ("completion_p99_s", Metric::Completion, Statistic::P99, 1.0),

@@ -1,6 +1,6 @@
 //! Links by the kernel's own emulators: netem loses and delays, tbf below it has the rate and the buffer. What our emulator
-//! does and they do not: packets are lost and delayed before the bottleneck rather than behind it, luck has no seed, and
-//! nobody measures the queue.
+//! does and they do not: packets are lost and delayed before the bottleneck rather than behind it, random losses have
+//! no seed, and the queue is not measured.
 
 use crate::netns::Netns;
 use anyhow::{Context, Result, anyhow, bail};
@@ -62,7 +62,7 @@ pub(crate) fn shape(host: &Netns, device: &str, port: &Link, backward: bool) -> 
     Ok(())
 }
 
-/// The queueing disciplines of a direction, outermost first: kind, and what `tc` is told.
+/// The queueing disciplines of a direction, outermost first: kind, and the arguments for `tc`.
 fn qdiscs(port: &Link, backward: bool) -> Vec<(&'static str, String)> {
     let mut netem = format!("root handle 1: netem limit {UNDER_WAY_PACKETS}");
     let (delay_us, jitter_us) = (port.delay.0 * 1e6, port.jitter.0 * 1e6);

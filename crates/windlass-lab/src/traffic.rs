@@ -20,10 +20,10 @@ const PORT: u16 = 80;
 const LOOK_MS: libc::c_int = 100;
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// What nginx, or the shell that starts it, says before it serves.
+/// What nginx, or the shell that starts it, prints before it serves.
 const SAID: &str = "said.log";
 
-/// Longer than any run: nobody hangs up on a flow that waits for its next train, or whose path has lost all for minutes.
+/// Longer than any run: no side hangs up on a flow that waits for its next train, or whose path has lost all for minutes.
 const PATIENCE: &str = "2d";
 
 /// An nginx of its own on one host.
@@ -111,7 +111,7 @@ impl Drop for Server {
     }
 }
 
-/// What curl says of one fetch.
+/// What curl reports of one fetch.
 #[derive(Clone, Debug, Default)]
 pub struct Fetch {
     /// From connect() to the last byte.
@@ -124,7 +124,7 @@ pub struct Fetch {
     pub sha256: String,
 }
 
-/// What a crowd of clients asks for: each keeps one connection and fetches a file again and again.
+/// What a crowd of clients requests: each keeps one connection and fetches a file again and again.
 #[derive(Clone, Copy, Debug)]
 pub struct CrowdLoad {
     /// Connections; more than 0.
@@ -168,7 +168,7 @@ const CLIENTS_OF_PROCESS: usize = 10_000;
 const STEP_MS: usize = 10;
 
 impl Crowd {
-    /// Starts a crowd that asks `server` for `file`.
+    /// Starts a crowd that requests `file` from `server`.
     pub fn start(host: &Netns, server: &str, file: &str, load: &CrowdLoad) -> Result<Crowd> {
         tools::check("h2load", "nghttp2-client")?;
         // which it inherits
@@ -195,7 +195,7 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Waits for all and adds up what they say.
+    /// Waits for all and adds up what they report.
     pub fn finish(mut self) -> Result<CrowdResult> {
         let mut sum = CrowdResult::default();
         for child in &mut self.children {
@@ -362,7 +362,7 @@ impl Capture {
             .stderr(Stdio::piped())
             .spawn()
             .context("tcpdump")?;
-        // it says so when it listens
+        // it reports so when it listens
         let mut said = Vec::new();
         let mut byte = [0];
         if let Some(stderr) = child.stderr.as_mut() {

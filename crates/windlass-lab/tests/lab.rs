@@ -116,7 +116,7 @@ fn ipv6_transfers_arrive_whole() {
     check(&run(&scenario("cubic", "1 MB"), &RunOptions { family: Family::V6, ..options() }));
 }
 
-/// Where the kernel has no netem, it says so; the tests in a virtual machine run it where there is one.
+/// Where the kernel has no netem, it reports so; the tests in a virtual machine run it where there is one.
 #[test]
 fn netem_carries_a_transfer_or_is_said_to_be_missing() {
     let Some(_alone) = is_root_or_skip("netem_carries_a_transfer_or_is_said_to_be_missing") else { return };

@@ -32,7 +32,7 @@ impl Draft {
         }
     }
 
-    /// Sets the value at `path`, or all that the path chooses. Errors say what the path could have been.
+    /// Sets the value at `path`, or all that the path chooses. Errors list what the path could have been.
     pub fn set(&mut self, path: &str, value: &Value) -> Result<(), String> {
         self.change(path, Some(value))
     }

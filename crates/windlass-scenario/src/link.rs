@@ -238,7 +238,7 @@ impl LinkModel {
         sent
     }
 
-    /// The same where others use the memory, too: `has_room` says whether they have left enough.
+    /// The same where others use the memory, too: `has_room`: whether they have left enough.
     pub fn offer_if(&mut self, has_room: bool, now_ns: u64, bytes: u64, is_ect: bool) -> Verdict {
         self.stats.packets += 1;
         self.stats.bytes += bytes;

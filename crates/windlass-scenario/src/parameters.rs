@@ -1,4 +1,4 @@
-//! What algorithms are told of the path, in scenarios and in policies.
+//! What algorithms are given of the path, in scenarios and in policies.
 
 use crate::{Buffer, Fraction, Rate};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use windlass_core::abi::{self, wl_alg_params};
 const PACKET_BYTES: u64 = 1514;
 const RATE_MAX_BPS: f64 = 1e12;
 
-/// Table `parameters`: what algorithms are told. Those that do not need it ignore it.
+/// Table `parameters`: what algorithms are given. Those that do not need it ignore it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table with bottleneck, buffer and so on")]
 pub struct Parameters {

@@ -1,4 +1,4 @@
-//! Whatever either side says, and in whatever order flows report.
+//! Whatever either side sends, and in whatever order flows report.
 
 use crate::{common::report, site::Site};
 use proptest::prelude::*;
