@@ -1,4 +1,4 @@
-//! A controller whose file of guests goes wrong, and whom nobody hears.
+//! A controller whose file of guests goes wrong, and whose output is not read.
 
 use std::{
     ffi::CString,

@@ -128,12 +128,12 @@ fn an_address_without_its_port_is_refused_with_an_example() {
 
 const NOBODY: u32 = 65534;
 
-/// A folder with a binary where everybody reaches them.
+/// A folder with a binary where every user reaches them.
 fn for_everybody() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let binary = folder.path().join("windlass");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    // not by this process: a child of another test would hold the file open for writing for a moment, and nobody could run it
+    // not by this process: a child of another test would hold the file open for writing for a moment, and it could not be run
     assert!(Command::new("cp").arg(windlass_path()).arg(&binary).status().unwrap().success());
     (folder, binary)
 }
@@ -183,7 +183,7 @@ fn without_root_one_line_says_so() {
     assert!(!folder.path().join("report").exists(), "nothing was begun");
 }
 
-/// Where v0 is an interface that could be controlled: as nobody, and as a root who lacks what loading programs takes.
+/// Where v0 is an interface that could be controlled: as the user nobody, and as a root that lacks what loading programs takes.
 #[test]
 fn without_privilege_no_interface_is_controlled_and_one_line_says_why() {
     if !windlass_tests::is_root_or_skip("without_privilege_no_interface_is_controlled_and_one_line_says_why")
@@ -241,7 +241,7 @@ fn a_wrong_policy_and_a_wrong_scenario_name_the_line() {
     }
 }
 
-/// What is wrong, too, is one document for programs, and the status tells.
+/// What is wrong, too, is one document for programs, and the status shows it.
 #[test]
 fn a_check_answers_in_json_whatever_it_finds() {
     let folder = tempfile::tempdir().unwrap();
@@ -416,7 +416,7 @@ fn a_kernel_without_struct_ops_gets_one_line() {
     assert!(said.contains("struct_ops") && said.trim().lines().count() == 1, "{said}");
 }
 
-/// Where nothing can be written, one line says so, and the status tells.
+/// Where nothing can be written, one line reports so, and the status shows it.
 #[test]
 fn output_that_is_lost_is_told() {
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/wan.toml");

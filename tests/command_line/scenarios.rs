@@ -74,7 +74,7 @@ fn an_algorithm_that_nobody_has_is_refused_with_those_there_are() {
     site.refuses(&with("wl_vegas"), "lab", &["s.toml:14: ", own]);
     let boxed = format!("{PAIR}{FLOW}[windlass]\nat = \"a\"\nfacing = \"b\"\nalgorithm = \"vegas\"\n");
     site.refuses(&boxed, "lab", &["s.toml:17: [windlass]: algorithm: no \"vegas\"", "reno, cubic"]);
-    // which modules there are, the kernel tells root only
+    // which modules there are, the kernel shows root only
     if !is_root_or_skip("an_algorithm_that_nobody_has_is_refused_with_those_there_are") {
         return;
     }

@@ -12,7 +12,7 @@ use windlass_tests::{
     windlass_path,
 };
 
-/// Whether `windlass counters` tells what was counted behind r1, the only interface under control.
+/// Whether `windlass counters` shows what was counted behind r1, the only interface under control.
 fn counters_are_told(net: &Net) {
     let document: Value = serde_json::from_str(&net.answer(&["counters", "--json"])).expect("JSON");
     let of_r1 = document["counters"]["r1"].as_object().expect("by name");
@@ -298,7 +298,7 @@ fn an_agent_whose_interface_is_released_ends_and_says_so() {
     assert!(net.clocks().is_empty() && !net.pins().exists(), "nothing is made anew");
 }
 
-/// A disk that is full, say: programs that stayed attached without a clock would hide losses and mend none.
+/// For example a full disk: programs that stayed attached without a clock would hide losses and mend none.
 #[test]
 fn what_cannot_be_pinned_does_not_stay_attached() {
     if !is_root_or_skip("what_cannot_be_pinned_does_not_stay_attached") {

@@ -18,18 +18,18 @@ fn owned(fd: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just made, and nobody else owns it.
+    // SAFETY: just made, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A program that accepts every packet, whatever others would say of it.
+/// A program that accepts every packet, whatever others would do with it.
 fn accepting() -> OwnedFd {
     let instruction = |code: u32| sys::bpf_insn { code: code as u8, ..Default::default() };
     // r0 = 0, which is TC_ACT_OK, and return
     let code =
         [instruction(sys::BPF_ALU64 | sys::BPF_MOV | sys::BPF_K), instruction(sys::BPF_JMP | sys::BPF_EXIT)];
     let (name, license) = (c"foreign".as_ptr(), c"GPL".as_ptr());
-    // SAFETY: strings and instructions live during the call, and there are as many as it is told.
+    // SAFETY: strings and instructions live during the call, and there are as many as it is given.
     let program = unsafe {
         sys::bpf_prog_load(
             sys::BPF_PROG_TYPE_SCHED_CLS,

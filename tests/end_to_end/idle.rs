@@ -1,4 +1,4 @@
-//! Connections that say nothing for long.
+//! Connections that send nothing for long.
 
 use crate::{
     control::{policy, release},
@@ -11,7 +11,7 @@ use std::{
 };
 use windlass_tests::is_root_or_skip;
 
-/// Much longer than anything takes on a busy machine, and shorter than what is forgotten unless said otherwise.
+/// Much longer than anything takes on a busy machine, and shorter than what is forgotten unless configured otherwise.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]

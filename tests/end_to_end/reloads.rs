@@ -1,5 +1,5 @@
-//! What becomes of interfaces and cgroups that an agent controls or has controlled: under another policy, or when somebody
-//! releases them.
+//! What becomes of interfaces and cgroups that an agent controls or has controlled: under another policy, or when the
+//! user releases them.
 
 use crate::{
     control::{put, talker, talker_with, too_many_rules_and},
@@ -24,7 +24,7 @@ fn of_cgroup(name: &str) -> String {
     )
 }
 
-/// A policy that fails changes nothing, for what somebody had released either.
+/// A policy that fails changes nothing, for what the user had released either.
 #[test]
 fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
     let test = "a_released_cgroup_is_left_alone_until_another_policy_is_in_force";
@@ -58,7 +58,7 @@ fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
     assert!(PinnedSelector::of(cgroup.path()).is_none(), "released");
 }
 
-/// Whichever goes last: the agent ends, with the status that says so, when nothing is left to it.
+/// Whichever goes last: the agent ends, with the status that reports so, when nothing is left to it.
 #[test]
 fn an_agent_ends_with_the_last_of_its_interfaces_and_cgroups() {
     let test = "an_agent_ends_with_the_last_of_its_interfaces_and_cgroups";
@@ -89,7 +89,7 @@ fn an_agent_ends_with_the_last_of_its_interfaces_and_cgroups() {
     }
 }
 
-/// Nobody has released it: the agent waits for one of its name.
+/// It was not released: the agent waits for one of its name.
 #[test]
 fn an_agent_waits_for_a_cgroup_that_went() {
     let test = "an_agent_waits_for_a_cgroup_that_went";

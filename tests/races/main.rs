@@ -89,8 +89,8 @@ fn who_resumes_while_its_group_is_busy_tells_of_no_loss() {
     }
 }
 
-/// New flows bring no window to a group that is being founded, also if what they have sent meanwhile is in flight when they
-/// are heard; those bring theirs that were at work before.
+/// New flows bring no window to a group that is being founded, also if what they have sent meanwhile is in flight
+/// when they report; those bring theirs that were at work before.
 #[test]
 fn who_is_new_when_its_group_is_busy_brings_no_window() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,8 +109,8 @@ fn who_is_new_when_its_group_is_busy_brings_no_window() {
     }
 }
 
-/// Of two reductions that are undone together the group has heard of one. It has nothing to give back for certain, and that the
-/// socket's own window is back is no growth.
+/// Of two reductions that are undone together one was reported to the group. It has nothing to give back for certain,
+/// and that the socket's own window is back is no growth.
 #[test]
 fn who_undoes_what_its_group_was_too_busy_to_hear_of_grows_nothing() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
