@@ -79,18 +79,47 @@ __noinline int wl_has_right_sum(struct __sk_buff *skb)
 }
 
 /*
- * Is the packet that was parsed as it was sent? Of a super-packet its sender's stack, or GRO, has seen to that; else its
- * hardware, or its checksum is still to be completed, and holds the sum of the pseudo-header, as the packet was never on a wire.
- * So most packets cost no call.
+ * Was the packet seen to by its sender's stack, by GRO or by hardware, or does its checksum look as if it were still to be
+ * completed? Then it holds the sum of the pseudo-header, and the packet was never on a wire. So most packets cost no call.
  */
+static __always_inline int wl_is_offloaded(struct __sk_buff *skb)
+{
+	return skb->gso_size || bpf_csum_level(skb, BPF_CSUM_LEVEL_QUERY) >= 0;
+}
+
+static __always_inline int wl_looks_partial(const struct wl_packet *p)
+{
+	return p->check == wl_csum_fold(wl_pseudo_sum(p));
+}
+
+/* Is the packet that was parsed as it was sent? */
 static __always_inline int wl_is_intact(struct __sk_buff *skb, const struct wl_packet *p)
 {
-	return skb->gso_size || bpf_csum_level(skb, BPF_CSUM_LEVEL_QUERY) >= 0 ||
-	       p->check == wl_csum_fold(wl_pseudo_sum(p)) || wl_has_right_sum(skb);
+	return wl_is_offloaded(skb) || wl_looks_partial(p) || wl_has_right_sum(skb);
+}
+
+/*
+ * The same of a packet of a controlled flow. Of the complete checksums one in 65536 looks as if it were still to be completed: after
+ * a packet that has one the sum counts. `summed`: the bit of flags2 for this direction.
+ */
+static __always_inline int wl_is_intact_in(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p,
+					   __u8 summed)
+{
+	int is_partial;
+
+	if (wl_is_offloaded(skb))
+		return 1;
+	is_partial = wl_looks_partial(p);
+	if (is_partial != !(f->flags2 & summed))
+		f->flags2 ^= summed;
+	else if (is_partial)
+		return 1;
+	return wl_has_right_sum(skb);
 }
 
 /* Locks the flow for the packet that was parsed. Returns 0, without the lock, when it passes without a look at it. */
-static __always_inline int wl_lock_for(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p)
+static __always_inline int wl_lock_for(struct __sk_buff *skb, struct wl_flow *f, const struct wl_packet *p,
+				       int from_sender)
 {
 	if (!wl_lock(f)) {
 		wl_count(WL_C_PASS_CONTENDED);
@@ -102,7 +131,8 @@ static __always_inline int wl_lock_for(struct __sk_buff *skb, struct wl_flow *f,
 		wl_count(WL_C_PASS_OTHER_VLAN);
 		goto refused;
 	}
-	if (f->mode == WL_MODE_ENFORCE && !wl_is_intact(skb, p)) {
+	if (f->mode == WL_MODE_ENFORCE &&
+	    !wl_is_intact_in(skb, f, p, from_sender ? WL_FLOW2_SND_SUMMED : WL_FLOW2_RCV_SUMMED)) {
 		wl_count(WL_C_PASS_BAD_CHECKSUM);
 		goto refused;
 	}

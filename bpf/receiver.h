@@ -44,7 +44,7 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 	if (!s || !f || !skb)
 		return WL_TC_PASS;
 	p = &s->packet;
-	if (!wl_lock_for(skb, f, p))
+	if (!wl_lock_for(skb, f, p, 0))
 		return WL_TC_PASS;
 	wl_box_receiver(f, id, &p->tcp, &s->turn);
 	if (s->turn.out.is_over)

@@ -66,7 +66,7 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 		return WL_TC_PASS;
 	p = &s->packet;
 	/* where the lock is not to be had, data that the box has not observed may be in flight now: the next packet shows the gap */
-	if (!wl_lock_for(skb, f, p))
+	if (!wl_lock_for(skb, f, p, 1))
 		return WL_TC_PASS;
 	wl_box_sender(skb, f, id, &p->tcp, &s->turn);
 	if (s->turn.out.is_over)

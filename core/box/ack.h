@@ -62,18 +62,20 @@ WL_INLINE wl_u32 wl_control(struct wl_flow *f, wl_u32 id, struct wl_turn *t, wl_
 	return wait_us;
 }
 
-/* An ACK from before una. */
-WL_INLINE void wl_stale_ack(struct wl_flow *f, const struct wl_segment *in, struct wl_turn *t, int is_pure,
-			    wl_u64 now_ns)
+/* An ACK from before una. By itself, so that its frame is not part of the caller's. */
+WL_GLOBAL int wl_stale_ack(struct wl_flow *f, const struct wl_segment *in, struct wl_turn *t, wl_u32 is_pure,
+			   wl_u64 now_ns)
 {
+	if (!f || !in || !t)
+		return -1;
 	if (f->state != WL_FLOW_ACTIVE) {
 		/* the bypass may have begun before una was forwarded to the sender: to it this may be new */
 		wl_show_window(f, in, &t->out, in->ack, now_ns);
-		return;
+		return 0;
 	}
-	/* it may be another connection's, and new there */
-	if (f->flags2 & WL_FLOW2_CONTESTED)
-		return;
+	/* it may be another connection's, and new there; this one's sender ignores it */
+	if ((f->flags2 & WL_FLOW2_CONTESTED) && wl_before(in->ack, f->shown_una))
+		return 0;
 	/* what it reports to have arrived twice no other ACK repeats */
 	wl_track_dsack(f, &t->ack);
 	if (is_pure) {
@@ -86,6 +88,7 @@ WL_INLINE void wl_stale_ack(struct wl_flow *f, const struct wl_segment *in, stru
 		wl_show_no_sack(in, &t->out);
 		wl_show_no_ece(f, in, &t->out);
 	}
+	return 0;
 }
 
 /* The ACK of a controlled flow. */
@@ -103,8 +106,6 @@ WL_INLINE void wl_receiver_ack(struct wl_flow *f, wl_u32 id, const struct wl_seg
 		wl_track_beyond(f, in->ack);
 		return;
 	}
-	if (kind != WL_ACK_STALE && (f->flags2 & WL_FLOW2_CONTESTED))
-		wl_uncontest(f, id);
 	if (kind != WL_ACK_ADVANCE && wl_absorb_is_overdue(f, now_ns / 1000))
 		wl_hand_back(f, WL_C_BYPASS_NO_PROGRESS);
 	t->edge = f->edge;
@@ -114,6 +115,8 @@ WL_INLINE void wl_receiver_ack(struct wl_flow *f, wl_u32 id, const struct wl_seg
 		wl_stale_ack(f, in, t, is_pure, now_ns);
 		return;
 	}
+	if (f->flags2 & WL_FLOW2_CONTESTED)
+		wl_uncontest(f, id);
 	a->now_us = now_ns / 1000;
 	a->window_bytes = (wl_u32)in->window_field << f->rcv_wscale;
 	a->says_more = !is_pure || wl_after(in->ack + a->window_bytes, f->rcv_edge);

@@ -109,10 +109,10 @@ WL_INLINE int wl_sender_conflicts(struct wl_home *home, struct wl_flow *f, wl_u3
 	return f->stored_chunks && wl_before(from, to) && wl_segment_differs(home, id, in, from, to - from);
 }
 
-/* The sender retransmits what begins at `seq`: from now on the clock may have to hand the flow back. */
-WL_INLINE void wl_await_progress(struct wl_flow *f, wl_u32 id, wl_u32 seq, wl_u64 now_ns)
+/* The sender retransmits [seq, end): from now on the clock may have to hand the flow back. */
+WL_INLINE void wl_await_progress(struct wl_flow *f, wl_u32 id, wl_u32 seq, wl_u32 end, wl_u64 now_ns)
 {
-	wl_absorb_on_retrans(f, seq, now_ns / 1000);
+	wl_absorb_on_retrans(f, seq, end, now_ns / 1000);
 	if (wl_absorb_is_waiting(f))
 		wl_arm_next(f, id, now_ns, 0);
 }
@@ -129,7 +129,7 @@ WL_INLINE void wl_sender_repeats(struct wl_flow *f, wl_u32 id, const struct wl_s
 {
 	wl_u32 end = in->seq + in->payload_bytes;
 
-	wl_await_progress(f, id, in->seq, now_ns);
+	wl_await_progress(f, id, in->seq, end, now_ns);
 	/* but a byte of what is acknowledged to its knowledge is a keep-alive: the receiver answers that */
 	if (in->payload_bytes > 1 || wl_after(end, f->shown_una))
 		wl_probed_by_sender(f, end);
@@ -146,7 +146,7 @@ WL_INLINE void wl_sender_retransmits(struct wl_flow *f, wl_u32 id, const struct 
 	wl_u32 end = in->seq + in->payload_bytes;
 
 	wl_track_insists(f, in->seq);
-	wl_await_progress(f, id, in->seq, now_ns);
+	wl_await_progress(f, id, in->seq, end, now_ns);
 	wl_probed_by_sender(f, end);
 	wl_count(WL_C_SENDER_RETRANS);
 	/* where there is room for more: what ends with the receiver's window gives no information about the path */

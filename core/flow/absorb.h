@@ -30,13 +30,19 @@ WL_INLINE int wl_absorb_has_unshown(const struct wl_flow *f)
 	return f->una != f->nxt || f->shown_una != f->una;
 }
 
-/* The sender retransmits what begins at `seq`, before nxt, whether that passes or not. */
-WL_INLINE void wl_absorb_on_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
+/*
+ * The sender retransmits [seq, end), which begins before nxt, whether that passes or not. What is behind una begins the wait, too, as
+ * it may be where the sender is: then acknowledgements reach it that do not count here. But a probe of the tail does not.
+ */
+WL_INLINE void wl_absorb_on_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32 now_us)
 {
+	int is_behind = wl_after(seq, f->una);
 	wl_u32 wait_us;
 
 	/* into a closed window it sends probes, which are not absorbed and of which no progress is expected */
-	if (f->state != WL_FLOW_ACTIVE || wl_after(seq, f->una) || !wl_absorb_has_unshown(f) || wl_is_closed(f))
+	if (f->state != WL_FLOW_ACTIVE || !wl_absorb_has_unshown(f) || wl_is_closed(f))
+		return;
+	if (is_behind && (end == f->nxt || (f->flags & WL_FLOW_UNA_RETRANS)))
 		return;
 	/* what is measured meanwhile must not put the deadline off */
 	if (!(f->flags & WL_FLOW_UNA_RETRANS)) {

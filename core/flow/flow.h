@@ -104,6 +104,8 @@ enum wl_flow_flag2 {
 	WL_FLOW2_STALL_NOTED = 1 << 1, /* stall_* are valid */
 	WL_FLOW2_UNRULED = 1 << 2, /* no rule names the flow */
 	WL_FLOW2_CONTESTED = 1 << 3, /* a SYN that is not its own came since the last packet that was accepted */
+	WL_FLOW2_SND_SUMMED = 1 << 4, /* the sender's last packet had a complete checksum (bpf/intact.h) */
+	WL_FLOW2_RCV_SUMMED = 1 << 5, /* the same of the receiver */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */

@@ -177,7 +177,7 @@ impl Machine {
         (self.flow.depart_ns(self.now_ns, bytes) / 1000) as u32
     }
 
-    /// What bpf/sender.h does with a packet of the sender, the store apart.
+    /// Data of the sender, as much of it as the scoreboard needs: core/box/data.h itself is the target `boxed`.
     fn send(&mut self, seq: u32, len: u32) {
         let end = seq.wrapping_add(len);
         let (una, nxt) = (self.flow.state().una, self.flow.state().nxt);

@@ -557,9 +557,9 @@ void wln_flow_insists(struct wln_flow *n, wl_u32 seq)
 	wl_track_insists(&n->flow, seq);
 }
 
-void wln_flow_absorb_on_retrans(struct wln_flow *n, wl_u32 seq, wl_u32 now_us)
+void wln_flow_absorb_on_retrans(struct wln_flow *n, wl_u32 seq, wl_u32 end, wl_u32 now_us)
 {
-	wl_absorb_on_retrans(&n->flow, seq, now_us);
+	wl_absorb_on_retrans(&n->flow, seq, end, now_us);
 }
 
 int wln_flow_absorb_is_waiting(const struct wln_flow *n)

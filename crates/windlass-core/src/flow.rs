@@ -209,10 +209,10 @@ impl Flow {
         unsafe { abi::wln_flow_insists(self.inner.as_ptr(), seq) };
     }
 
-    /// The sender retransmits what begins at `seq`, whether that passes or not: the box must make progress.
-    pub fn absorb_on_retrans(&mut self, seq: u32, now_us: u32) {
+    /// The sender retransmits [seq, end), whether that passes or not: the box must make progress.
+    pub fn absorb_on_retrans(&mut self, seq: u32, end: u32, now_us: u32) {
         // SAFETY: exclusive access.
-        unsafe { abi::wln_flow_absorb_on_retrans(self.inner.as_ptr(), seq, now_us) };
+        unsafe { abi::wln_flow_absorb_on_retrans(self.inner.as_ptr(), seq, end, now_us) };
     }
 
     /// Has the sender retransmitted the head so often that the flow is handed back unless una moves within a timeout?

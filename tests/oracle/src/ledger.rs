@@ -165,6 +165,11 @@ impl Ledger {
         };
     }
 
+    /// The right edge of what the server has offered to the client. Its SYN-ACK's window is not scaled, and stays offered.
+    fn server_edge(&self) -> i64 {
+        SYN_WINDOW_BYTES.max(self.server_acks.high + self.terms.server_window_bytes())
+    }
+
     fn could_client_accept(&self, s: &Segment) -> bool {
         let start = self.offset_of_server(s.seq);
         let end = start + s.len as i64;
@@ -189,8 +194,7 @@ impl Ledger {
         if s.flags & SYN != 0 {
             return false;
         }
-        let window = self.terms.server_window_bytes();
-        let is_in_window = end >= self.server_acks.high && start <= self.server_acks.high + window;
+        let is_in_window = end >= self.server_acks.high && start <= self.server_edge();
         if s.flags & RST != 0 {
             return is_in_window;
         }
@@ -327,8 +331,7 @@ impl Ledger {
         let acked = self.offset_of_server(out.ack);
         let seq = self.client_offset(out.seq);
         // what lies outside its window the server refuses (RFC 9293, section 3.10.7.4)
-        let is_refused = seq + (out.payload.len() as i64) < self.server_acks.high
-            || seq > self.server_acks.high + self.terms.server_window_bytes();
+        let is_refused = seq + (out.payload.len() as i64) < self.server_acks.high || seq > self.server_edge();
         if is_refused || acked < self.shown_una || acked > self.server_max() {
             return false;
         }

@@ -415,7 +415,7 @@ impl Peer {
         if spec.is_super {
             segment.gso_bytes = (t.mss_bytes - if t.has_timestamps { 12 } else { 0 }).min(spec.len as u32);
         }
-        if !t.has_ecn && dice.permille(800) {
+        if !t.has_sums {
             segment.checksum = Checksum::Partial;
         } else if !spec.is_super && dice.permille(self.path.damage_permille) {
             segment.checksum = Checksum::Damaged;

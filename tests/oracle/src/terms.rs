@@ -70,6 +70,7 @@ impl Terms {
             has_sack: true,
             has_ecn: false,
             server_window: 65535,
+            has_sums: true,
             server_ts: 1,
             client_ts: 1,
             server_changes: false,

@@ -122,6 +122,7 @@ impl World {
             has_sack: dice.permille(800),
             has_ecn: dice.permille(150),
             server_window: dice.magnitude(500, 65535) as u16,
+            has_sums: dice.permille(400),
             server_ts: dice.bits() | 1,
             client_ts: dice.bits() | 1,
             server_changes: false,

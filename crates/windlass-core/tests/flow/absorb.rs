@@ -21,23 +21,23 @@ const RTO_US: u32 = 240_000;
 fn absorb_ends_one_timeout_after_the_second_retransmission_of_una() {
     let mut f = in_flight();
     assert!(!f.absorb_is_waiting());
-    f.absorb_on_retrans(MSS, 400_000);
+    f.absorb_on_retrans(MSS, 2 * MSS, 400_000);
     assert!(f.absorb_is_waiting());
     assert!(!f.absorb_is_overdue(400_000 + FIRST_US - 1));
     assert!(
         f.absorb_is_overdue(400_000 + FIRST_US),
         "the sender may wait for longer before it retransmits again"
     );
-    f.absorb_on_retrans(MSS, 900_000);
+    f.absorb_on_retrans(MSS, 2 * MSS, 900_000);
     assert!(!f.absorb_is_overdue(900_000 + RTO_US - 1));
     assert!(f.absorb_is_overdue(900_000 + RTO_US));
     // further ones put it off no more
-    f.absorb_on_retrans(MSS, 1_000_000);
+    f.absorb_on_retrans(MSS, 2 * MSS, 1_000_000);
     assert!(f.absorb_is_overdue(900_000 + RTO_US));
     // nor is a second one that comes late
     let mut late = in_flight();
-    late.absorb_on_retrans(MSS, 400_000);
-    late.absorb_on_retrans(MSS, 300_000 + FIRST_US);
+    late.absorb_on_retrans(MSS, 2 * MSS, 400_000);
+    late.absorb_on_retrans(MSS, 2 * MSS, 300_000 + FIRST_US);
     assert!(late.absorb_is_overdue(400_000 + FIRST_US));
     let deadline_ns = f.deadline_ns(900_000_000, 0);
     assert!(
@@ -50,13 +50,13 @@ fn absorb_ends_one_timeout_after_the_second_retransmission_of_una() {
 fn absorb_takes_only_an_acknowledgement_for_progress() {
     let mut f = in_flight();
     for now_us in [400_000, 900_000] {
-        f.absorb_on_retrans(MSS, now_us);
+        f.absorb_on_retrans(MSS, 2 * MSS, now_us);
     }
     f.ack(&ack(MSS, 950_000, &[(2 * MSS, 4 * MSS)]));
     assert!(f.absorb_is_overdue(900_000 + RTO_US), "what SACK reports may have arrived without any repair");
     f.ack(&ack(MSS + 1, 960_000, &[]));
     assert!(!f.absorb_is_waiting() && !f.absorb_is_overdue(4_000_000));
-    f.absorb_on_retrans(MSS + 1, 4_000_000);
+    f.absorb_on_retrans(MSS + 1, 2 * MSS, 4_000_000);
     assert!(!f.absorb_is_overdue(4_000_000 + FIRST_US - 1), "counting begins anew");
 }
 
@@ -64,13 +64,13 @@ fn absorb_takes_only_an_acknowledgement_for_progress() {
 fn absorb_is_not_judged_by_probes_of_the_tail_nor_of_a_closed_window() {
     let mut f = in_flight();
     for now_us in [400_000, 900_000] {
-        f.absorb_on_retrans(3 * MSS, now_us);
+        f.absorb_on_retrans(3 * MSS, 4 * MSS, now_us);
     }
     assert!(!f.absorb_is_waiting());
     let mut f = in_flight();
     f.offered(MSS, MSS, 50_000);
     for now_us in [400_000, 900_000] {
-        f.absorb_on_retrans(MSS, now_us);
+        f.absorb_on_retrans(MSS, 2 * MSS, now_us);
     }
     assert!(!f.absorb_is_waiting());
 }
@@ -79,7 +79,7 @@ fn absorb_is_not_judged_by_probes_of_the_tail_nor_of_a_closed_window() {
 fn absorb_forgets_with_the_records_and_nothing_is_stored_until_una_moves() {
     let mut f = in_flight();
     for now_us in [400_000, 900_000] {
-        f.absorb_on_retrans(MSS, now_us);
+        f.absorb_on_retrans(MSS, 2 * MSS, now_us);
     }
     f.state_mut().flags |= abi::WL_FLOW_NOT_STORED;
     f.forget(4 * MSS);
@@ -89,4 +89,17 @@ fn absorb_forgets_with_the_records_and_nothing_is_stored_until_una_moves() {
     assert_ne!(f.state().flags & abi::WL_FLOW_NOT_STORED, 0);
     f.ack(&ack(2 * MSS, 1_010_000, &[]));
     assert_eq!(f.state().flags & abi::WL_FLOW_NOT_STORED, 0);
+}
+
+/// Acknowledgements reach the sender that do not count here, as forged numbers have been learnt: it retransmits from where it is.
+#[test]
+fn absorb_ends_for_a_sender_that_is_ahead_of_una() {
+    let mut f = in_flight();
+    f.absorb_on_retrans(2 * MSS, 3 * MSS, 400_000);
+    f.absorb_on_retrans(2 * MSS, 3 * MSS, 900_000);
+    assert!(
+        !f.absorb_is_overdue(400_000 + FIRST_US - 1),
+        "after a timeout several segments follow each other"
+    );
+    assert!(f.absorb_is_overdue(400_000 + FIRST_US));
 }
