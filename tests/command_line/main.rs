@@ -284,7 +284,7 @@ fn what_is_no_file_of_text_is_refused_at_once() {
     let zero = at("zero.toml");
     std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
     for (file, saying) in [
-        (&pipe, "is a pipe that nobody writes to; name a file of TOML"),
+        (&pipe, "is a pipe without a writer; name a file of TOML"),
         (&zero, "is a device"),
         (&at("."), "is a folder"),
         (&bytes, "line 2 is no UTF-8 text; save the file as UTF-8"),

@@ -188,7 +188,7 @@ fn an_interface_that_somebody_released_is_left_alone_and_the_others_are_not() {
     agent.says("r2: under control");
     net.answer(&["detach", "r1"]);
     let complaint = agent.complaint();
-    assert!(complaint.contains("'r1' was released by somebody else"), "{complaint}");
+    assert!(complaint.contains("'r1' was released by another process"), "{complaint}");
     let is_pinned = |iface| net.pins_of(iface).exists();
     assert!(!is_pinned("r1") && is_pinned("r2"));
     put(folder.path(), &rule("bbr"));

@@ -30,7 +30,7 @@ fn an_agent_that_lost_its_last_interface_waits_though_another_was_released() {
     let (net, folder, mut agent) = of_both();
     net.answer(&["detach", "r1"]);
     let complaint = agent.complaint();
-    assert!(complaint.contains("'r1' was released by somebody else"), "{complaint}");
+    assert!(complaint.contains("'r1' was released by another process"), "{complaint}");
     net.middle.run(&["ip", "link", "del", "r2"]).expect("iproute2");
     agent.says("r2: the interface is gone");
     // some looks later

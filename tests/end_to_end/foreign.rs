@@ -94,7 +94,7 @@ fn programs_that_somebody_detached_are_attached_anew() {
     release(&other, other.agent(&policy(folder.path(), "bbr"), "under control"));
     agent.signal(libc::SIGCONT);
     let complaint = agent.complaint();
-    assert!(complaint.contains("r1: its programs were removed by somebody"), "{complaint}");
+    assert!(complaint.contains("r1: its programs were removed by another program"), "{complaint}");
     agent.says("r1: under control");
     is_controlled(&net);
     agent.end(libc::SIGTERM);

@@ -44,7 +44,7 @@ fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
     let out = windlass().args(["detach", "--cgroup", name]).output().expect("windlass runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let complaint = agent.complaint();
-    assert!(complaint.contains("was released by somebody else"), "{complaint}");
+    assert!(complaint.contains("was released by another process"), "{complaint}");
     too_many_rules_and(folder.path(), &of_cgroup);
     let complaint = agent.complaint();
     assert!(complaint.contains("289 rules") && complaint.contains("stays"), "{complaint}");
@@ -81,7 +81,7 @@ fn an_agent_ends_with_the_last_of_its_interfaces_and_cgroups() {
         for words in releases {
             net.answer(words);
             let complaint = agent.complaint();
-            assert!(complaint.contains("was released by somebody else"), "{words:?}: {complaint}");
+            assert!(complaint.contains("was released by another process"), "{words:?}: {complaint}");
         }
         let last = agent.complaint();
         assert!(last.contains("nothing is left under control"), "{releases:?}: {last}");
@@ -106,7 +106,7 @@ fn an_agent_waits_for_a_cgroup_that_went() {
     // that one is the last that was released, and not the last that was there
     net.answer(&["detach", "r1"]);
     let complaint = agent.complaint();
-    assert!(complaint.contains("'r1' was released by somebody else"), "{complaint}");
+    assert!(complaint.contains("'r1' was released by another process"), "{complaint}");
     let some_looks_later = |agent: &Process, text: &str| {
         put(folder.path(), text);
         let complaint = agent.complaint();

@@ -248,7 +248,7 @@ fn one_agent_has_what_is_pinned_whatever_becomes_of_its_notes() {
         net.repairs_go_on(progress);
     });
     net.answer(&["detach", "--all"]);
-    assert_eq!(agent.wait().code(), Some(2), "released by somebody");
+    assert_eq!(agent.wait().code(), Some(2), "released by another process");
     assert!(!net.pins().exists());
 }
 

@@ -77,7 +77,7 @@ pub enum Error {
     },
     /// What is there for an interface or a cgroup, if anything, is no longer what was pinned or taken over.
     #[error(
-        "{0} was released by somebody else, as `windlass detach` does; `kill -HUP` has the agent take it back"
+        "{0} was released by another process, as `windlass detach` does; `kill -HUP` has the agent take it back"
     )]
     Released(String),
     /// There is no room for one more.
@@ -144,7 +144,7 @@ pub enum Error {
     NotPinned(String),
     /// What is pinned for the interface is not all there.
     #[error(
-        "what is pinned for '{0}' is not whole, as whoever pinned it was killed; the next agent makes it anew"
+        "what is pinned for '{0}' is not whole, as the process that pinned it was killed; the next agent makes it anew"
     )]
     PinnedInPart(String),
     /// What is pinned was made by a version of Windlass whose state looks different.
@@ -210,7 +210,7 @@ fn not_loaded(why: &libbpf_rs::Error) -> String {
     if why.ends_with(&format!("(os error {})", libc::EMFILE)) {
         format!("{why}; `ulimit -n` raises how many may be, for a service LimitNOFILE=")
     } else {
-        format!("{why}; `windlass doctor` tells what this kernel lacks")
+        format!("{why}; `windlass doctor` shows what this kernel lacks")
     }
 }
 

@@ -84,7 +84,7 @@ impl GroupRule {
             _ if self.has_shares() => return None,
             GroupKey::Weight => format!("weight: by the rule \"{name}\" nothing is divided"),
             GroupKey::Per => {
-                format!("per: by the rule \"{name}\" nothing is divided, so that weights are nobody's")
+                format!("per: by the rule \"{name}\" nothing is divided, so that no weight applies")
             }
             GroupKey::AckClock => format!("ack_clock: by the rule \"{name}\" joiners have none"),
             GroupKey::IdleGrows => format!("idle_grows: by the rule \"{name}\" everybody grows alone"),

@@ -45,7 +45,7 @@ impl Varied {
     /// Whether each value makes runs of its own.
     fn check(&self) -> Result<()> {
         if self.path == "seed" {
-            bail!("--set seed: each combination is run with seeds from 1 on; say how many with --seeds");
+            bail!("--set seed: each combination is run with seeds from 1 on; give their number with --seeds");
         }
         let labels: Vec<String> = self.values.iter().map(vary::label).collect();
         if let Some(twice) = (1..labels.len()).find(|i| labels[..*i].contains(&labels[*i])) {

@@ -50,13 +50,13 @@ pub enum Why {
 impl std::fmt::Display for Why {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Why::Closed => f.write_str("nobody is at the other end of the port"),
+            Why::Closed => f.write_str("no program is at the other end of the port"),
             Why::Ended => f.write_str("the host ended the session"),
             Why::Nonsense(what) => write!(f, "the host talks nonsense: {what}"),
-            Why::NotAsked => f.write_str("the host talks nonsense: an answer to what nobody asked"),
+            Why::NotAsked => f.write_str("the host talks nonsense: an answer without a report"),
             Why::TooMuch => f.write_str("the host talks nonsense: a window out of all proportion"),
             Why::Deaf => f.write_str("the host talks nonsense: losses change nothing for it"),
-            Why::Forgetful => f.write_str("the host talks nonsense: it knows no flow that it is told of"),
+            Why::Forgetful => f.write_str("the host talks nonsense: it knows no flow that is reported to it"),
             Why::Silent => f.write_str("the host does not answer"),
         }
     }

@@ -29,7 +29,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<()> {
                 return cannot("ecn", "netem does not mark by the length of a queue");
             }
             if port.jitter.0 > 0.0 && !port.reorder {
-                return cannot("jitter", "netem's reorders packets; say `reorder = true` if it may");
+                return cannot("jitter", "netem's reorders packets; set `reorder = true` if it may");
             }
         }
     }

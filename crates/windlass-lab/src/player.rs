@@ -247,10 +247,10 @@ impl<'a> Player<'a> {
         let mut rest = &block[..count];
         while !rest.is_empty() {
             let Some(connection) = &mut self.connection else {
-                bail!("the server sent more than was asked for")
+                bail!("the server sent more than was requested")
             };
             let Some(asked) = connection.asked.front().copied() else {
-                bail!("the server sent what was not asked for")
+                bail!("the server sent what was not requested")
             };
             let Some(arrived) = connection.arrived else {
                 rest = connection.take_head(rest)?;

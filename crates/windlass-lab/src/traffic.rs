@@ -204,7 +204,7 @@ impl Crowd {
                 out.read_to_string(&mut said)?;
             }
             child.wait()?;
-            let one = crowd_result(&said).with_context(|| format!("h2load said: {}", said.trim()))?;
+            let one = crowd_result(&said).with_context(|| format!("h2load printed: {}", said.trim()))?;
             sum.succeeded += one.succeeded;
             sum.failed += one.failed;
         }
@@ -297,8 +297,8 @@ impl Client {
             .lines()
             .last()
             .and_then(|l| l.split_once(' '))
-            .context("curl did not say how long it took")?;
-        let seconds = |text: &str| text.trim().parse().with_context(|| format!("curl said '{text}'"));
+            .context("curl did not report how long it took")?;
+        let seconds = |text: &str| text.trim().parse().with_context(|| format!("curl printed '{text}'"));
         Ok(Fetch { completion_s: seconds(total)?, first_byte_s: seconds(first)?, bytes, sha256 })
     }
 }
@@ -373,7 +373,7 @@ impl Capture {
         let said = String::from_utf8_lossy(&said);
         if !said.contains("listening on") {
             child.wait()?;
-            bail!("{}: tcpdump said: {}", file.display(), said.trim());
+            bail!("{}: tcpdump printed: {}", file.display(), said.trim());
         }
         Ok(Capture { child, file: file.into() })
     }
@@ -389,7 +389,7 @@ impl Capture {
             stderr.read_to_string(&mut said)?;
         }
         let place = self.file.display();
-        let drops = kernel_drops(&said).with_context(|| format!("{place}: tcpdump said: {}", said.trim()))?;
+        let drops = kernel_drops(&said).with_context(|| format!("{place}: tcpdump printed: {}", said.trim()))?;
         ensure!(
             drops == 0,
             "{place}: {drops} packets are missing, which the kernel dropped before tcpdump wrote them: run it again with less \

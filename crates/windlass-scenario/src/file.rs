@@ -45,7 +45,7 @@ pub fn read_file(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(LONGEST_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.is_empty() && kind.is_fifo() {
-        return Err(refuse("is a pipe that nobody writes to; name a file of TOML".into()));
+        return Err(refuse("is a pipe without a writer; name a file of TOML".into()));
     }
     if bytes.len() as u64 > LONGEST_BYTES {
         return Err(refuse(format!("is longer than {} MiB; name a file of TOML", LONGEST_BYTES >> 20)));

@@ -199,7 +199,7 @@ impl Train {
             (None, None) => return Err("count: how many responses? Give a count, or until".into()),
             // nothing would ever end it
             (None, _) if !self.has_pauses() => {
-                return Err("until: without a gap or interval there is no telling how many; give one".into());
+                return Err("until: without a gap or interval their number is not known; give one".into());
             }
             _ => {}
         }

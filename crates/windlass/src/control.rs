@@ -86,7 +86,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     };
     let what = match &args.policy {
         Some(file) if !policy.is_of_iface(iface) => bail!(
-            "no rule of {} applies to '{iface}'; `windlass policy show` tells of what each speaks",
+            "no rule of {} applies to '{iface}'; `windlass policy show` lists what each applies to",
             file.display()
         ),
         Some(file) => format!("{} in force", file.display()),
@@ -164,7 +164,7 @@ fn follow(
 
 /// Reported of an interface's clock.
 pub fn clock_is_new(iface: &str) -> String {
-    format!("{iface}: its clock was deleted or changed by somebody; made anew")
+    format!("{iface}: its clock was deleted or changed by another program; made anew")
 }
 
 /// Ends control of these interfaces gently, all at a time, of those that are there. What fails does not keep the rest from it;

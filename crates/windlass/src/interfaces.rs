@@ -172,10 +172,10 @@ impl Interfaces {
             self.end(pinned);
             self.detached.retain(|_, at| at.elapsed() < SOON);
             if self.detached.insert(iface.clone(), Instant::now()).is_some() {
-                let news = self.retries.note(&iface, "somebody removes its programs again and again");
+                let news = self.retries.note(&iface, "another program removes its programs again and again");
                 news.iter().for_each(|why| self.log.warn(why));
             } else {
-                let what = "its programs were removed by somebody; attached anew";
+                let what = "its programs were removed by another program; attached anew";
                 self.log.warn(format_args!("{iface}: {what}"));
             }
         }
