@@ -389,7 +389,8 @@ impl Capture {
             stderr.read_to_string(&mut said)?;
         }
         let place = self.file.display();
-        let drops = kernel_drops(&said).with_context(|| format!("{place}: tcpdump printed: {}", said.trim()))?;
+        let drops =
+            kernel_drops(&said).with_context(|| format!("{place}: tcpdump printed: {}", said.trim()))?;
         ensure!(
             drops == 0,
             "{place}: {drops} packets are missing, which the kernel dropped before tcpdump wrote them: run it again with less \
