@@ -123,3 +123,35 @@ fn words_of_comments_are_the_fields() {
         too_many.join("\n")
     );
 }
+
+/// What stands between backticks in the text.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn words_of_the_pages_about_the_code_name_what_exists() {
+    let mut files = Vec::new();
+    for tree in ["core", "bpf"] {
+        sources(&root().join(tree), &mut files);
+    }
+    let code: String =
+        files.iter().map(|file| std::fs::read_to_string(file).expect("sources are UTF-8")).collect();
+    let mut missing = Vec::new();
+    for page in ["docs/reading-the-code.md", "docs/glossary.md"] {
+        let text = std::fs::read_to_string(root().join(page)).expect("the page can be read");
+        for name in quoted(&text) {
+            let is_there = match name.strip_suffix("()") {
+                Some(function) => {
+                    code.contains(&format!(" {function}(")) || code.contains(&format!("*{function}("))
+                }
+                None if name.contains('/') => root().join(name).exists(),
+                None => true,
+            };
+            if !is_there {
+                missing.push(format!("{page}: `{name}`"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "pages name what is not in the code:\n{}", missing.join("\n"));
+}
