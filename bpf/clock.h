@@ -103,7 +103,7 @@ static __always_inline void wl_collect_member(__u32 id, __u32 now_us)
 
 	if (!p || !f || !p->member.id)
 		return;
-	/* it cannot be too long yet, so that the lock is not taken for nothing */
+	/* it cannot be too long yet, so that the lock is not taken needlessly */
 	if ((!p->is_left && now_us - p->member.at_us < WL_COLLECT_MIN_US) || !wl_lock(f))
 		return;
 	/* without the lock it may have become another flow's */

@@ -14,8 +14,8 @@
 
 /*
  * A flow cannot be taken out of a list, and its deadlines get shorter as its round-trip time becomes known. So it has a
- * place for each distance: one taken by a far time leaves those for nearer ones free. Where it stands for nothing any more,
- * as all was acknowledged long before its deadline, it is let go when its time comes.
+ * place for each distance: one taken by a far time leaves those for nearer ones free. Where the entry is stale, as
+ * all was acknowledged long before its deadline, it is let go when its time comes.
  */
 #define WL_WHEEL_REACH(place) (8u << 2 * (place)) /* distance in slots that a place is for, exclusive */
 

@@ -155,7 +155,7 @@ struct wl_group_report {
 	wl_u8 state; /* enum wl_member_state */
 	wl_u8 is_timeout; /* this report is of a retransmission timeout; state is WL_MEMBER_SLOW_START */
 	wl_u8 is_cwnd_limited; /* the window, not the application, limited sending during the last round */
-	wl_u8 is_undo; /* the recovery reported last was for nothing, all had only been late; one in `state` is another */
+	wl_u8 is_undo; /* the recovery reported last was spurious; one in `state` is another */
 };
 WL_ASSERT_SIZE(struct wl_group_report, 44);
 

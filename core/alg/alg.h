@@ -66,7 +66,7 @@ WL_INLINE int wl_alg_is_held(const struct wl_sample *s, const struct wl_decision
 	return s->is_in_recovery && d->cwnd_bytes >= d->ssthresh_bytes;
 }
 
-/* Has a reduction begun with this sample, whether or not it is over by now, and was not for nothing? */
+/* Has a reduction begun with this sample, whether or not it is over by now, and was not spurious? */
 WL_INLINE int wl_alg_has_reduced(const struct wl_sample *s)
 {
 	return (s->events & (WL_EV_RECOVERY_ENTER | WL_EV_UNDO)) == WL_EV_RECOVERY_ENTER;

@@ -263,7 +263,7 @@ WL_INLINE void wl_sack_go_on(struct wl_flow *f, struct wl_delivery *d)
 
 enum wl_ack_kind {
 	WL_ACK_OUTSIDE = 0, /* beyond what was sent, or absurdly old: not ours to judge */
-	WL_ACK_STALE = 1, /* older than una: overtaken by a later one */
+	WL_ACK_STALE = 1, /* older than una: reordered */
 	WL_ACK_SAME = 2,
 	WL_ACK_ADVANCE = 3,
 };
@@ -288,8 +288,9 @@ WL_INLINE enum wl_ack_kind wl_ack_kind(const struct wl_flow *f, wl_u32 ack)
 }
 
 /*
- * An acknowledgement is outside what was sent. Is it for what went past unseen behind all that is known? Then all that is in flight
- * here has arrived, whatever the box would retransmit because no report of it has arrived.
+ * An acknowledgement is outside what was sent. Is it for data behind all that is known, which the box has not
+ * observed? Then all that is in flight here has arrived, whatever the box would retransmit because no report of it
+ * has arrived.
  */
 WL_INLINE void wl_track_beyond(struct wl_flow *f, wl_u32 ack)
 {
@@ -309,7 +310,7 @@ WL_INLINE int wl_is_closed(const struct wl_flow *f)
 /*
  * The receiver offers room up to `edge` with an acknowledgement of una or more. What acknowledges more is its newest word, and
  * so is that it has no room, which senders believe, too (their probes draw the truth): if it takes back more than scaling cuts
- * off, that is not offered any longer. All else may have been overtaken.
+ * off, that is not offered any longer. All else may have been reordered.
  */
 WL_INLINE void wl_offered(struct wl_flow *f, wl_u32 ack, wl_u32 edge, wl_u32 now_us)
 {
@@ -417,7 +418,7 @@ WL_INLINE void wl_ack_repeat(const struct wl_flow *f, struct wl_ack *a, wl_u32 n
 
 /*
  * Does the first SACK block of an ACK, of whatever age, report something that arrived twice (RFC 2883)? Then that is noted,
- * and the block is no news else.
+ * and the block is not new else.
  */
 WL_GLOBAL int wl_track_dsack(struct wl_flow *f, const struct wl_ack *a)
 {

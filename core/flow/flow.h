@@ -62,7 +62,7 @@ enum wl_flow_flag {
 	WL_FLOW_FIN = 1 << 3, /* the sender's FIN was seen; it occupies fin_seq */
 	WL_FLOW_RECOVERY = 1 << 4, /* losses before recovery_seq are being repaired */
 	WL_FLOW_REORDERING = 1 << 5, /* the path was seen to reorder (RFC 8985, section 6.2) */
-	WL_FLOW_ACKS_LATE = 1 << 6, /* a tail loss probe was in vain: the receiver keeps its ACKs for long */
+	WL_FLOW_ACKS_LATE = 1 << 6, /* a tail loss probe was spurious: the receiver keeps its ACKs for long */
 	WL_FLOW_CWR = 1 << 7, /* the next new data packet carries CWR for the box's own reduction */
 	WL_FLOW_PROBED = 1 << 8, /* a tail loss probe is out, no ACK since */
 	WL_FLOW_RCV_FIN = 1 << 9,

@@ -33,7 +33,7 @@ WL_INLINE void wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg,
 	f->rack_rtt_us = rtt_us + !rtt_us;
 }
 
-/* How long a segment may be overtaken before it counts as lost (RFC 8985, section 6.2, step 4). */
+/* How long a segment may be reordered before it counts as lost (RFC 8985, section 6.2, step 4). */
 WL_INLINE wl_u32 wl_reo_wnd_us(const struct wl_flow *f)
 {
 	wl_u32 wnd_us;

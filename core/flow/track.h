@@ -95,9 +95,9 @@ enum wl_data_kind {
 	WL_DATA_OLD = 0, /* all acknowledged already (a keep-alive probe, a late retransmission) */
 	WL_DATA_NEW = 1, /* continues the stream; may begin with bytes seen before */
 	WL_DATA_RETRANS = 2, /* all of it was seen before */
-	WL_DATA_GAP = 3, /* begins after nxt: something went past unseen, or was overtaken */
+	WL_DATA_GAP = 3, /* begins after nxt: something was not observed, or was reordered */
 	WL_DATA_TOO_MUCH = 4, /* una..end does not fit what one flow may have in flight */
-	WL_DATA_LATE = 5, /* none of it has a record: it was overtaken by what came before, or went past unseen */
+	WL_DATA_LATE = 5, /* none of it has a record: it was reordered, or the box had not observed it */
 };
 
 struct wl_recorded {
@@ -334,7 +334,7 @@ WL_INLINE void wl_track_mtu_probe(struct wl_flow *f, wl_u32 start, wl_u32 end, w
 	f->nxt = end;
 }
 
-/* The sender's FIN comes without data, at `seq`. Returns 1 when data before it went past unseen. */
+/* The sender's FIN comes without data, at `seq`. Returns 1 when the box has not observed data before it. */
 WL_GLOBAL int wl_track_fin(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 {
 	if (!f || wl_data_kind(f, seq, 0) != WL_DATA_GAP)
@@ -419,8 +419,9 @@ WL_INLINE int wl_is_taken_care_of(struct wl_flow *f, wl_u32 seq, wl_u32 copies)
 }
 
 /*
- * Does the sender send the head of what is in flight again, in `len` bytes, less than a copy of it that was sent in vain? The
- * path may take no longer ones, and the box's own cannot get through. A record that packets share is longer than each.
+ * Does the sender send the head of what is in flight again, in `len` bytes, less than a retransmission of it that did
+ * not help? The path may take no longer ones, and the box's own cannot get through. A record that packets share is
+ * longer than each.
  */
 WL_INLINE int wl_is_cut_shorter(struct wl_flow *f, wl_u32 seq, wl_u32 len)
 {

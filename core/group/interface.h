@@ -323,7 +323,7 @@ WL_GLOBAL wl_u32 wl_group_update(struct wl_group *g, struct wl_tenant *t, struct
 	return WL_GROUP_OK;
 }
 
-/* The member's share now, with no news of its own. Returns enum wl_group_result. */
+/* The member's share now, without a report of its own. Returns enum wl_group_result. */
 WL_GLOBAL wl_u32 wl_group_ask(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,
 			      struct wl_group_reply *r)
 {

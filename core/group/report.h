@@ -5,7 +5,7 @@
  *
  * A flow reports after the hooks of its algorithm have run, when there is something new: an ACK that delivered or lost
  * something, a timeout. After a timeout it counts as in slow start, not in recovery, until the losses are repaired. So it
- * does not in a recovery that was for nothing and yet goes on: Linux stays there without SACK until more is acknowledged.
+ * does not in a spurious recovery that goes on all the same: Linux stays there without SACK until more is acknowledged.
  */
 #ifndef WL_GROUP_REPORT_H
 #define WL_GROUP_REPORT_H

@@ -170,7 +170,7 @@ struct Life<'a> {
     receiver: Receiver,
     /// What has left and not arrived: it may come late.
     late: Vec<(u32, u32)>,
-    /// What the sender's host has overtaken by what it sent after it.
+    /// What the sender's host has reordered: it passes after data that was sent later.
     overtaken: Vec<(u32, u32)>,
     flags: u32,
 }

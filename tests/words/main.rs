@@ -41,8 +41,8 @@ const FAMILIES: [Family; 3] = [
         bound_per_1000: 1.0,
     },
     Family {
-        name: "sent again",
-        phrases: &["sent again", "send again", "sends again", "sending again"],
+        name: "sent again, in vain",
+        phrases: &["sent again", "send again", "sends again", "sending again", "in vain", "past unseen"],
         bound_per_1000: 0.0,
     },
 ];

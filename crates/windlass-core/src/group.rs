@@ -294,7 +294,7 @@ impl Group {
         Ok(reply)
     }
 
-    /// The member's share now, with no news of its own.
+    /// The member's share now, without a report of its own.
     pub fn ask(&mut self, member: MemberId) -> Result<wl_group_reply, GroupError> {
         let slot = self.slot_of(member)?;
         // SAFETY: as in register().
@@ -330,7 +330,7 @@ impl Group {
         Ok(())
     }
 
-    /// The member's decision becomes what the group grants now, with no news of its own.
+    /// The member's decision becomes what the group grants now, without a report of its own.
     pub fn refresh(&mut self, member: MemberId, decision: &mut wl_decision) -> Result<(), GroupError> {
         let reply = self.ask(member)?;
         self.take(self.slot_of(member)?, &reply, decision);

@@ -148,7 +148,7 @@ pub struct LinkModel {
     ecn: Option<Buffer>,
     loss: Chance,
     bursts: Option<Bursts>,
-    /// Whether any fate depends on luck.
+    /// Whether any fate is random.
     is_random: bool,
     is_bad: bool,
     rng: Xoshiro256PlusPlus,
@@ -243,7 +243,8 @@ impl LinkModel {
         self.stats.packets += 1;
         self.stats.bytes += bytes;
         self.settle(now_ns);
-        // always three draws and a turn of the state, so that one packet's fate does not shift the luck of those behind it
+        // always three draws and a turn of the state, so that one packet's fate does not change the random numbers of
+        // those behind it
         let [loss_draw, state_draw, jitter_draw] = if self.is_random { self.draws() } else { [0; 3] };
         self.turn(state_draw);
         if !has_room || self.is_over(self.buffer, bytes, 1) {

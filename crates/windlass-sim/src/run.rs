@@ -263,7 +263,7 @@ impl<'a> Sim<'a> {
             }
             None => self.fetches.len() as u32,
         };
-        // another connection, other luck
+        // another connection, other random numbers
         let random = [0, 1].map(|end| rng::of_connection(self.scenario.seed, 2 * place + end, now_ns));
         let mut fetch = self.new_fetch(place, index, random, false);
         fetch.connect(Some(due), &mut self.net, &self.config);

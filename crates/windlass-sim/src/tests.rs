@@ -253,9 +253,9 @@ fn delay_spike(late_ms: u64, loses: &[u64]) -> (Outcome, u64, u64) {
     (outcome, stats.reductions, stats.undos)
 }
 
-/// The probe at 452 ms overtakes the flight, and its SACK makes all of it seem lost at 552 ms. The flight arrives at
-/// 700 ms, and the timestamps in its ACKs are older than the retransmissions: the reduction is taken back (RFC 3522). One left at
-/// 552 and two at 652 ms; that the latter are still out when the flight is acknowledged is no reason for more of them.
+/// The probe at 452 ms arrives before the flight, and its SACK makes all of it seem lost at 552 ms. The flight arrives at 700 ms,
+/// and the timestamps in its ACKs are older than the retransmissions: the reduction is taken back (RFC 3522). One left at 552 and
+/// two at 652 ms; that the latter are still out when the flight is acknowledged is no reason for more of them.
 #[test]
 fn a_flight_that_was_only_late_is_no_loss() {
     let (outcome, reductions, undos) = delay_spike(400, &[]);

@@ -110,7 +110,7 @@ impl Homes {
         is_news && !is_left
     }
 
-    /// Brings everything that the policy names under control. Returns why some could not be, where that is news.
+    /// Brings everything that the policy names under control. Returns why some could not be, where that is new.
     fn cover(&mut self, policy: &Policy) -> Vec<String> {
         let mut complaints = self.interfaces.cover(policy);
         complaints.extend(self.native.cover(policy));

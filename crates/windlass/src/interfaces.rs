@@ -67,7 +67,7 @@ impl Interfaces {
     }
 
     /// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest. Returns why
-    /// some could not be, where that is news.
+    /// some could not be, where that is new.
     pub fn cover(&mut self, policy: &Policy) -> Vec<String> {
         let mut complaints = Vec::new();
         for iface in policy.interfaces() {

@@ -353,7 +353,7 @@ impl NativeHome {
     }
 
     /// Brings every cgroup that the policy names under control, as soon as it is there. Returns why some could not be, where
-    /// that is news.
+    /// that is new.
     pub fn cover(&mut self, policy: &Policy) -> Vec<String> {
         let mut complaints = Vec::new();
         if let Err(why) = self.notice_gone() {

@@ -31,7 +31,7 @@ impl Retries {
         self.0.keys().map(String::as_str)
     }
 
-    /// It is under control now: what keeps it from that another time is news.
+    /// It is under control now: what keeps it from that another time is reported again.
     pub fn forget(&mut self, name: &str) {
         self.0.remove(name);
     }

@@ -423,7 +423,7 @@ fn hystart_slows_growth_to_a_quarter() {
     assert_eq!(flow.decision.cwnd_bytes - before, MSS / 4);
 }
 
-/// Slow start that goes on, as its end had been for nothing, must still find the true one.
+/// Slow start that goes on, as its end had been spurious, must still find the true one.
 #[test]
 fn hystart_watches_on_after_a_spurious_loss() {
     let mut flow = start("cubic");

@@ -42,7 +42,7 @@ fn only_the_ack_of_a_lone_short_segment_may_have_waited() {
     assert_eq!(f.ack(&ack(end, 240_000, &[(end + MSS, end + MSS + 244)])).is_ack_delayed, 0);
 }
 
-/// A receiver cannot have what was not sent. Were it believed, a block that begins alike would be no news up to there.
+/// A receiver cannot have what was not sent. Were it believed, a block that begins alike would not be new up to there.
 #[test]
 fn a_block_beyond_what_was_sent_hides_none_that_follows() {
     let mut f = flow(0);
@@ -110,8 +110,8 @@ fn what_arrives_twice_without_a_probe_makes_no_ack_late() {
     }
 }
 
-/// Where segments overtake each other three behind a hole prove nothing (RFC 8985, section 6.2): it is waited for, as long as copies
-/// in vain have taught, and no longer than a round trip.
+/// Where segments are reordered three behind a hole prove nothing (RFC 8985, section 6.2): it is waited for, as long
+/// as spurious retransmissions have taught, and no longer than a round trip.
 #[test]
 fn where_segments_overtake_each_other_a_hole_is_waited_for() {
     for (reo_wnd_mult, wait_us) in [(1, 10_000), (2, 20_000), (16, 40_000)] {
@@ -128,7 +128,8 @@ fn where_segments_overtake_each_other_a_hole_is_waited_for() {
     }
 }
 
-/// Copies in vain, however many in one round trip, teach one step of patience, which fades in sixteen recoveries (RFC 8985, 6.2).
+/// Spurious retransmissions, however many in one round trip, teach one step of patience, which fades in sixteen
+/// recoveries (RFC 8985, 6.2).
 #[test]
 fn patience_is_learned_once_a_round_trip_and_fades() {
     let mut f = flow(0);
@@ -154,7 +155,7 @@ fn patience_is_learned_once_a_round_trip_and_fades() {
     assert_eq!(f.state().reo_wnd_mult, 1);
 }
 
-/// What is in flight after a receiver has taken back what it had reported has not been overtaken by that.
+/// What is in flight after a receiver has taken back what it had reported has not been reordered by that.
 #[test]
 fn what_a_receiver_takes_back_has_overtaken_nothing() {
     let mut f = flow(0);
@@ -209,7 +210,7 @@ fn a_delivered_record_that_grows_is_reported_again() {
     assert_eq!(f.state().lost_bytes, 1024, "the first alone");
 }
 
-/// What grows after it was delivered is delivered again as a whole, of which the first part is no news.
+/// What grows after it was delivered is delivered again as a whole, of which the first part is not new.
 #[test]
 fn a_delivered_record_that_grows_is_counted_once() {
     let mut f = grown_after_its_delivery();
@@ -302,8 +303,8 @@ fn what_is_reported_anew_after_it_was_taken_back_is_news() {
     }
 }
 
-/// Two things are waited for where segments overtake each other: what was sent once, and what was retransmitted
-/// later. The clock comes for the first of them.
+/// Two things are waited for where segments are reordered: what was sent once, and what was retransmitted later. The
+/// clock comes for the first of them.
 #[test]
 fn the_earlier_of_two_waits_counts() {
     for (sent_at_us, resent_at_us, wait_us) in [(48_000, 50_000, 7_000), (49_500, 44_000, 3_000)] {

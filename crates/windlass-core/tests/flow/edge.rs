@@ -306,8 +306,8 @@ fn progress_is_not_held_back_from_a_sender_for_want_of_which_the_path_runs_empty
     );
 }
 
-/// A receiver that takes room back is granted nothing beyond what it offers now; what was only overtaken, or cut off by
-/// scaling, takes nothing back.
+/// A receiver that takes room back is granted nothing beyond what it offers now; what was only reordered, or cut off
+/// by scaling, takes nothing back.
 #[test]
 fn room_that_the_receiver_takes_back_is_granted_no_more() {
     let mut f = unpaced(20 * MSS);

@@ -99,7 +99,7 @@ fn with_losses_the_edge_moves_by_what_is_delivered_and_no_further() {
     assert_eq!(l.f.state().edge, 28 * MSS);
     l.ack(1000, 18, &[]);
     assert_eq!(l.f.state().edge, 28 * MSS);
-    // an older report is no news, nor are blocks that the ACK does not have
+    // an older report is not new, nor are blocks that the ACK does not have
     let mut left_over = ack(18 * MSS, l.now_us, &[(18 * MSS, 19 * MSS), (19 * MSS, 20 * MSS)]);
     left_over.sack_count = 0;
     l.f.leave_ack(&left_over);

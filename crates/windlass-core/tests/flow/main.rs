@@ -271,7 +271,7 @@ fn what_a_receiver_takes_back_is_sent_again() {
         let s = f.ack(&ack(at(1), 81_000, &[]));
         assert_eq!((s.newly_delivered_bytes, f.state().delivered_bytes), (MSS, 10 * MSS));
         assert_eq!(f.next_repair(), None);
-        // reports may have been overtaken: not before a silence
+        // reports may have been reordered: not before a silence
         let now_us = probe_after(&mut f, 81_000);
         assert!(now_us < 400_000, "the flow stands still");
         assert_eq!((f.state().sacked_bytes, f.state().delivered_bytes), (0, MSS));
@@ -289,7 +289,7 @@ fn what_a_receiver_takes_back_is_sent_again() {
     }
 }
 
-/// A client that keeps the ACK of a lone segment for 200 ms: a probe is sent in vain once. That it was shows how late
+/// A client that keeps the ACK of a lone segment for 200 ms: one spurious probe is sent. That it was shows how late
 /// it is, and the ACK of the next one, which is sent once, what to expect.
 #[test]
 fn a_client_that_delays_its_acks_for_long_is_probed_in_vain_once() {

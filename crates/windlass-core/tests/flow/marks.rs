@@ -83,7 +83,7 @@ fn a_mark_is_no_loss() {
     for segs in 2..10 {
         assert_eq!(marked(&mut f, segs, 41_000 + segs).0.lost_bytes, 0, "{segs}");
     }
-    // nor is what is overtaken lost at once: it has a quarter of the round trip
+    // nor is what is reordered lost at once: it has a quarter of the round trip
     let mut f = ten_in_flight(abi::WL_FLOW_SACK);
     assert!(marked(&mut f, 1, 41_000).1);
     assert_eq!(f.ack(&ack(MSS, 41_100, &[(2 * MSS, 3 * MSS)])).lost_bytes, 0);

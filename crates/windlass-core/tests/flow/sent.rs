@@ -28,7 +28,7 @@ fn what_is_in_flight_leaves_a_chunk_of_the_store_free() {
     assert_eq!(f.data_kind(5000 + MSS, MOST - MSS + 1), abi::WL_DATA_TOO_MUCH);
 }
 
-/// So many copies may be in vain before the sender's own passes.
+/// So many retransmissions may fail before the sender's own passes.
 #[test]
 fn what_was_sent_as_often_as_allowed_is_taken_care_of() {
     let mut f = ten_sent();
@@ -39,7 +39,7 @@ fn what_was_sent_as_often_as_allowed_is_taken_care_of() {
     assert!(f.is_taken_care_of(0, 2) && !f.is_taken_care_of(0, 1));
 }
 
-/// What was overtaken is recorded when all around it is judged already: it may be lost like anything else.
+/// What was reordered is recorded when all around it is judged already: it may be lost like anything else.
 #[test]
 fn what_fills_a_hole_late_is_found_lost_without_a_silence() {
     let mut f = flow(0);

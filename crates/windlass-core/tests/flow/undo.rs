@@ -130,7 +130,7 @@ fn a_spurious_episode_is_undone() {
     }
 }
 
-/// A report ends recovery on the spot, as it was for nothing.
+/// A report ends recovery on the spot, as it was spurious.
 #[test]
 fn recovery_ends_with_the_proof() {
     let mut e = Episode::new(1000);

@@ -183,7 +183,7 @@ fn told(now_us: u32, is_in_recovery: u8, events: u32) -> wl_sample {
     wl_sample { now_us, mss_bytes: MSS, srtt_us: RTT_US, is_in_recovery, events, ..wl_sample::default() }
 }
 
-/// Without SACK Linux stays in a recovery that was for nothing until something beyond it is acknowledged: that is no other one.
+/// Without SACK Linux stays in a spurious recovery until something beyond it is acknowledged: that is no other one.
 #[test]
 fn a_recovery_that_goes_on_after_it_was_for_nothing_is_none() {
     for rule in ["ccc", "multcp", "etcp", "cm"] {
@@ -209,7 +209,7 @@ fn a_recovery_that_goes_on_after_it_was_for_nothing_is_none() {
 }
 
 /// A timer finds the only loss, or a tail loss probe repairs it before it is found: the ACK that reports the
-/// reduction ends it. The group answers it once, unless it was for nothing.
+/// reduction ends it. The group answers it once, unless it was spurious.
 #[test]
 fn a_recovery_that_is_over_within_one_ack_is_one() {
     for (rule, is_undo) in ["ccc", "etcp", "cm"].into_iter().flat_map(|rule| [(rule, false), (rule, true)]) {

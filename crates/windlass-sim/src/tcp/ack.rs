@@ -60,7 +60,7 @@ impl Sender {
         if packet.ack < self.una {
             return self.on_old_ack(packet, wire, receiver);
         }
-        // with nothing in flight, too, a report of a duplicate is news, and so is what becomes of a probe
+        // with nothing in flight, too, a report of a duplicate is new, and so is what becomes of a probe
         if self.is_idle() && packet.sack_count == 0 && self.probe.is_none() {
             return self.on_window_only(packet, wire, receiver);
         }
@@ -107,7 +107,7 @@ impl Sender {
         self.send(send, wire, receiver);
     }
 
-    /// Nothing is in flight, and only the window can be news.
+    /// Nothing is in flight, and only the window can be new.
     fn on_window_only(&mut self, packet: &Packet, wire: &mut Wire, receiver: &mut Receiver) {
         if !self.takes_window(packet) {
             return;
@@ -204,7 +204,7 @@ impl Sender {
         if let Some(block) = ack.duplicate {
             let segs = ((block.end - block.start) as u32).div_ceil(MSS_BYTES).max(1);
             self.undo.on_dsack(segs, block.end);
-            // a probe's copy left by the clock, not because something had been overtaken
+            // a probe's copy left by the clock, not because of reordering
             if self.probe.is_none_or(|p| !p.is_retrans || block.end != p.end_seq) {
                 let delivered = self.rate.delivered_bytes;
                 self.rack.on_dsack(&self.board, delivered.wrapping_sub(self.pipe_bytes()), delivered);

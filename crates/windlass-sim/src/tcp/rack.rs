@@ -1,9 +1,10 @@
 //! Which segments are lost, judged by time (RFC 8985, section 6): one is lost when another that was sent later has
 //! arrived, and enough time has passed for it to have arrived as well.
 //!
-//! First copies leave in order, so a cursor over them finds those that something has overtaken; retransmissions stand in a
-//! queue in order of sending. Both then wait in one list until time has judged them, so that an ACK need not look at all
-//! that is in flight. Each copy is judged once, unless it was a timeout that had found it lost and was not needed.
+//! First copies leave in order, so a cursor over them finds those behind which a later one has arrived; retransmissions
+//! stand in a queue in order of sending. Both then wait in one list until time has judged them, so that an ACK need not
+//! look at all that is in flight. Each copy is judged once, unless it was a timeout that had found it lost and was not
+//! needed.
 
 mod overtaken;
 #[cfg(test)]
@@ -30,12 +31,12 @@ pub struct Rack {
     reo_wnd_persist: u8,
     /// Delivered bytes at which another duplicate report counts.
     dsack_round: u32,
-    /// First copies below this id have arrived, or something has overtaken them.
+    /// First copies below this id have arrived, or a later one has.
     passed: u64,
     /// Retransmissions behind which nothing newer has arrived, as (id, order), oldest first; one that has since
     /// arrived or been retransmitted is out of date.
     resent: VecDeque<(u64, u32)>,
-    /// Copies that something has overtaken, until they are judged.
+    /// Copies behind which a later one has arrived, until they are judged.
     overtaken: Overtaken,
 }
 
@@ -77,7 +78,7 @@ impl Rack {
         self.resent.push_back((id, order));
     }
 
-    /// A report of a duplicate: tolerate more, once a round trip (step 4), if packets do overtake each other
+    /// A report of a duplicate: tolerate more, once a round trip (step 4), if packets are reordered
     /// (tcp_dsack_seen()).
     pub fn on_dsack(&mut self, board: &Scoreboard, prior_delivered: u32, delivered: u32) {
         if !board.has_seen_reordering || (prior_delivered.wrapping_sub(self.dsack_round) as i32) < 0 {
@@ -107,7 +108,7 @@ impl Rack {
         self.resent.make_contiguous().sort_unstable_by_key(|(_, order)| *order);
     }
 
-    /// How long a segment may be overtaken before it counts as lost (step 4).
+    /// How long a segment may be reordered before it counts as lost (step 4).
     fn reo_wnd_ns(&self, board: &Scoreboard, rtt: &Rtt, is_recovering: bool) -> u64 {
         if !board.has_seen_reordering && (is_recovering || board.sacked_segs() >= DUPACK_THRESHOLD) {
             return 0;
@@ -138,8 +139,8 @@ impl Rack {
         last_sent_at_ns.map_or(0, |sent_at_ns| sent_at_ns + patience_ns - now_ns)
     }
 
-    /// Looks for what has been overtaken since the last time. What has arrived was sent ever later, so nothing is looked at
-    /// twice.
+    /// Looks for copies behind which a later one has arrived since the last time. What has arrived was sent ever
+    /// later, so nothing is looked at twice.
     fn find_overtaken(&mut self, board: &Scoreboard) {
         loop {
             let first_copy = self.next_first_copy(board);
@@ -155,7 +156,7 @@ impl Rack {
         }
     }
 
-    /// The first copy that is out and was sent before all others that may not have been overtaken, as (id, order).
+    /// The first copy that is out and was sent before all others behind which no later one has arrived, as (id, order).
     fn next_first_copy(&mut self, board: &Scoreboard) -> Option<(u64, u32)> {
         self.passed = self.passed.max(board.first_id());
         loop {
@@ -299,7 +300,7 @@ mod tests {
         assert_eq!(board.lost_segs(), 0);
     }
 
-    /// Sent at 60 ms, 45 ms ago, over a path of 40 ms: lost, even where packets are known to overtake each other.
+    /// Sent at 60 ms, 45 ms ago, over a path of 40 ms: lost, even where packets are known to be reordered.
     #[test]
     fn a_timeout_allows_nothing_for_reordering() {
         let (mut board, mut rack, rtt) = flight();
@@ -311,7 +312,7 @@ mod tests {
         assert_eq!(board.lost_segs(), 3);
     }
 
-    /// Only where packets overtake each other may RACK have been the reason for a duplicate.
+    /// Only where packets are reordered may RACK have been the reason for a duplicate.
     #[test]
     fn reports_of_duplicates_widen_the_window_where_there_is_reordering() {
         let (mut board, mut rack, rtt) = flight();

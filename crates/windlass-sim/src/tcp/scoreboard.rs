@@ -215,7 +215,7 @@ impl Scoreboard {
         }
     }
 
-    /// The segment was lost. `true` if that is news.
+    /// The segment was lost. `true` if that is new.
     pub fn mark_lost(&mut self, id: u64) -> bool {
         let Some(seg) = self.get_mut(id).filter(|s| !s.is_sacked() && !s.is_waiting()) else { return false };
         let before = *seg;

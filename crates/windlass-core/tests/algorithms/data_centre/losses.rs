@@ -18,8 +18,8 @@ fn trim_does_not_rest_while_losses_are_repaired() {
     }
 }
 
-/// What was halved while it was put by is made up for when it is in force again: a later reduction that was for nothing gives back
-/// what that one has taken.
+/// What was halved while it was put by is made up for when it is in force again: a later spurious reduction gives
+/// back what that one has taken.
 #[test]
 fn trim_gives_back_what_the_last_reduction_has_taken() {
     let mut trim = Trim::new(200, 40, abi::WL_ALG_SYNCHRONOUS);

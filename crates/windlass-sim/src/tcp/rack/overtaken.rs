@@ -1,4 +1,4 @@
-//! Copies of segments that something sent later has overtaken: lost, once time enough has passed.
+//! Copies of segments behind which something sent later has arrived: lost, once time enough has passed.
 
 use crate::tcp::{scoreboard::Scoreboard, seg::Seg};
 use std::collections::VecDeque;
