@@ -146,7 +146,7 @@ fn of_v0(folder: &Path) -> String {
 }
 
 #[test]
-fn without_root_one_line_says_so() {
+fn without_root_one_line_reports_it() {
     let (folder, binary) = for_everybody();
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/lan.toml");
     fs::copy(scenario, folder.path().join("lan.toml")).unwrap();
@@ -185,9 +185,10 @@ fn without_root_one_line_says_so() {
 
 /// Where v0 is an interface that could be controlled: as the user nobody, and as a root that lacks what loading programs takes.
 #[test]
-fn without_privilege_no_interface_is_controlled_and_one_line_says_why() {
-    if !windlass_tests::is_root_or_skip("without_privilege_no_interface_is_controlled_and_one_line_says_why")
-    {
+fn without_privilege_no_interface_is_controlled_and_one_line_has_the_reason() {
+    if !windlass_tests::is_root_or_skip(
+        "without_privilege_no_interface_is_controlled_and_one_line_has_the_reason",
+    ) {
         return;
     }
     let (folder, binary) = for_everybody();
@@ -418,7 +419,7 @@ fn a_kernel_without_struct_ops_gets_one_line() {
 
 /// Where nothing can be written, one line reports so, and the status shows it.
 #[test]
-fn output_that_is_lost_is_told() {
+fn output_that_is_lost_is_reported() {
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/wan.toml");
     for words in [&["algs"][..], &["run", scenario, "--on", "sim"], &["completions", "bash"]] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();

@@ -145,7 +145,7 @@ fn a_sweep_that_was_stopped_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_reproduction_that_was_stopped_says_where_it_goes_on() {
+fn a_reproduction_that_was_stopped_reports_where_it_goes_on() {
     let site = Site::new();
     let out = site.out();
     let running = Process::start(windlass().args(["reproduce", "trim-fat-tree", "--out", &out]));

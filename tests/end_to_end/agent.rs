@@ -175,8 +175,8 @@ fn groups_that_no_rule_names_make_room() {
 /// `detach` is about one interface: the agent goes on with the others, leaves that one alone until another policy is in force,
 /// and ends when nothing is left.
 #[test]
-fn an_interface_that_somebody_released_is_left_alone_and_the_others_are_not() {
-    if !is_root_or_skip("an_interface_that_somebody_released_is_left_alone_and_the_others_are_not") {
+fn an_interface_that_was_released_is_left_alone_and_the_others_are_not() {
+    if !is_root_or_skip("an_interface_that_was_released_is_left_alone_and_the_others_are_not") {
         return;
     }
     let net = Net::create("cubic");
@@ -288,8 +288,8 @@ fn top_shows_rates_and_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
-fn an_agent_whose_interface_is_released_ends_and_says_so() {
-    if !is_root_or_skip("an_agent_whose_interface_is_released_ends_and_says_so") {
+fn an_agent_whose_interface_is_released_ends_and_reports_it() {
+    if !is_root_or_skip("an_agent_whose_interface_is_released_ends_and_reports_it") {
         return;
     }
     let (net, _folder, _file, mut agent) = with_agent("bbr");
@@ -336,8 +336,8 @@ fn what_was_pinned_in_part_is_made_anew() {
 }
 
 #[test]
-fn an_agent_tells_programs_what_happens() {
-    if !is_root_or_skip("an_agent_tells_programs_what_happens") {
+fn an_agent_reports_events_as_json() {
+    if !is_root_or_skip("an_agent_reports_events_as_json") {
         return;
     }
     let net = Net::create("cubic");

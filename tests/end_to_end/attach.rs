@@ -27,8 +27,8 @@ fn a_transfer_outlives_attach_killed_or_ended() {
 
 /// Its output is not read any more: the reader was ended by the same Ctrl-C, or the disk is full.
 #[test]
-fn what_cannot_say_so_lets_go_all_the_same() {
-    if !is_root_or_skip("what_cannot_say_so_lets_go_all_the_same") {
+fn a_command_that_cannot_write_releases_all_the_same() {
+    if !is_root_or_skip("a_command_that_cannot_write_releases_all_the_same") {
         return;
     }
     let net = Net::create("cubic");
@@ -94,8 +94,8 @@ fn an_attach_that_is_refused_leaves_no_claim() {
 
 /// It looks at its clock more often than that.
 #[test]
-fn attach_samples_as_often_as_it_is_told() {
-    if !is_root_or_skip("attach_samples_as_often_as_it_is_told") {
+fn attach_samples_at_the_given_interval() {
+    if !is_root_or_skip("attach_samples_at_the_given_interval") {
         return;
     }
     let net = Net::create("cubic");

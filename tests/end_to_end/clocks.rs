@@ -99,8 +99,8 @@ fn without_agent_and_clock_a_transfer_goes_on() {
 }
 
 #[test]
-fn attach_makes_a_deleted_clock_anew_and_says_so() {
-    if !is_root_or_skip("attach_makes_a_deleted_clock_anew_and_says_so") {
+fn attach_makes_a_deleted_clock_anew_and_reports_it() {
+    if !is_root_or_skip("attach_makes_a_deleted_clock_anew_and_reports_it") {
         return;
     }
     let net = Net::create("cubic");

@@ -47,8 +47,8 @@ fn an_agent_that_lost_its_last_interface_waits_though_another_was_released() {
 
 /// Its tables are made when it is attached, and flows are in them.
 #[test]
-fn an_agent_says_what_it_cannot_change_of_what_it_takes_over() {
-    if !is_root_or_skip("an_agent_says_what_it_cannot_change_of_what_it_takes_over") {
+fn an_agent_reports_what_it_cannot_change_of_what_it_takes_over() {
+    if !is_root_or_skip("an_agent_reports_what_it_cannot_change_of_what_it_takes_over") {
         return;
     }
     let net = Net::create("cubic");

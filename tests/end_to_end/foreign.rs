@@ -77,8 +77,8 @@ fn what_accepts_every_packet_does_not_hide_them() {
 /// As `bpftool link detach` does, or whatever makes an interface anew in the place of another. An agent that starts meanwhile, in
 /// whatever namespace, takes nothing for gone that is another's.
 #[test]
-fn programs_that_somebody_detached_are_attached_anew() {
-    let test = "programs_that_somebody_detached_are_attached_anew";
+fn detached_programs_are_attached_anew() {
+    let test = "detached_programs_are_attached_anew";
     if !is_root_or_skip(test) {
         return;
     }

@@ -15,8 +15,8 @@ use windlass_tests::is_root_or_skip;
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
-fn what_is_silent_for_as_long_as_was_said_is_forgotten_and_then_only_watched() {
-    if !is_root_or_skip("what_is_silent_for_as_long_as_was_said_is_forgotten_and_then_only_watched") {
+fn a_flow_idle_for_longer_than_configured_is_forgotten_and_then_only_watched() {
+    if !is_root_or_skip("a_flow_idle_for_longer_than_configured_is_forgotten_and_then_only_watched") {
         return;
     }
     let net = Net::create("cubic");

@@ -142,8 +142,8 @@ fn scenarios_name_the_algorithms_of_the_native_home() {
 
 /// At 10 Mbit/s a millisecond of data is a segment, so that packets have two.
 #[test]
-fn packets_are_no_larger_than_the_pacing_rate_asks_for() {
-    if !is_root_or_skip("packets_are_no_larger_than_the_pacing_rate_asks_for") {
+fn packets_are_no_larger_than_the_pacing_rate_allows() {
+    if !is_root_or_skip("packets_are_no_larger_than_the_pacing_rate_allows") {
         return;
     }
     let loaded = Loaded::new();
@@ -434,8 +434,8 @@ fn a_policy_chooses_for_the_sockets_of_a_cgroup() {
 /// Two that choose for the same sockets would take turns, and one cgroup that cannot be controlled is no reason not
 /// to control another.
 #[test]
-fn a_cgroup_has_one_who_chooses_for_it() {
-    let test = "a_cgroup_has_one_who_chooses_for_it";
+fn a_cgroup_has_one_process_that_chooses_for_it() {
+    let test = "a_cgroup_has_one_process_that_chooses_for_it";
     if !is_root_or_skip(test) {
         return;
     }

@@ -425,8 +425,8 @@ fn settle(site: &Site) {
 /// One of two sockets times out while its group's lock is held: the group learns of it later, and takes what comes
 /// then for no loss event. See the test of that name among those of the box, where it is the same.
 #[test]
-fn a_timeout_of_a_socket_that_finds_its_group_busy_is_heard_later() {
-    let test = "a_timeout_of_a_socket_that_finds_its_group_busy_is_heard_later";
+fn a_timeout_of_a_socket_that_finds_its_group_busy_is_reported_later() {
+    let test = "a_timeout_of_a_socket_that_finds_its_group_busy_is_reported_later";
     // nothing is lost
     let link = "rate = \"200 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"20 BDP\"";
     let Some(site) = site_or_skip(test, Setup { link, has_cgroups: true, ..PLAIN }) else { return };

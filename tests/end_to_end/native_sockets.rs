@@ -195,8 +195,8 @@ fn a_socket_that_changes_its_algorithm_keeps_its_threshold() {
 
 /// As tcp_cwnd_restart() in Linux.
 #[test]
-fn a_window_begins_after_a_pause_with_what_its_route_says() {
-    if !is_root_or_skip("a_window_begins_after_a_pause_with_what_its_route_says") {
+fn a_window_begins_after_a_pause_with_its_routes_initial_window() {
+    if !is_root_or_skip("a_window_begins_after_a_pause_with_its_routes_initial_window") {
         return;
     }
     let loaded = Loaded::new();
@@ -286,8 +286,8 @@ fn stop_in_recovery(way: &Way, sender: &mut Sender) -> libc::tcp_info {
 
 /// A segment that is lost once more ends a recovery with a timeout, for which the kernel requests no new threshold.
 #[test]
-fn a_timeout_in_recovery_is_told_with_what_it_found_lost() {
-    if !is_root_or_skip("a_timeout_in_recovery_is_told_with_what_it_found_lost") {
+fn a_timeout_in_recovery_is_reported_with_what_it_found_lost() {
+    if !is_root_or_skip("a_timeout_in_recovery_is_reported_with_what_it_found_lost") {
         return;
     }
     let loaded = Loaded::new();

@@ -122,8 +122,8 @@ fn an_agent_waits_for_a_cgroup_that_went() {
 }
 
 #[test]
-fn to_release_nothing_is_said_to_be_that() {
-    if !is_root_or_skip("to_release_nothing_is_said_to_be_that") {
+fn to_release_nothing_is_reported_as_such() {
+    if !is_root_or_skip("to_release_nothing_is_reported_as_such") {
         return;
     }
     let net = Net::create("cubic");

@@ -110,8 +110,8 @@ fn many_flows_share_one_box() {
 /// Above all an acknowledgement: what the box sends in the client's name the client had sent before, and the other
 /// way round. `windlass reproduce transparency` has more runs of it.
 #[test]
-fn the_box_says_nothing_that_was_not_said_before() {
-    if !is_root_or_skip("the_box_says_nothing_that_was_not_said_before") {
+fn the_box_sends_nothing_that_neither_side_has_sent() {
+    if !is_root_or_skip("the_box_sends_nothing_that_neither_side_has_sent") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

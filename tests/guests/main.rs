@@ -213,8 +213,8 @@ fn windows_segs(site: &Site) -> Vec<u32> {
 
 /// What counts is when the last answer came, not whether there is a program to take it back.
 #[test]
-fn flows_outgrow_their_last_grant_when_nobody_is_left_to_revoke_it() {
-    if !can_run("flows_outgrow_their_last_grant_when_nobody_is_left_to_revoke_it") {
+fn flows_outgrow_their_last_grant_when_no_agent_is_left_to_revoke_it() {
+    if !can_run("flows_outgrow_their_last_grant_when_no_agent_is_left_to_revoke_it") {
         return;
     }
     // thirteen segments for each, of which two flows do not fill the link: nothing is lost

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_has_it_until_it_ends_and_others_are_told_who() {
+    fn one_process_has_a_claim_until_it_ends_and_others_learn_which() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("claim");
         let first = Claim::take(&path, "'eth0'").unwrap();

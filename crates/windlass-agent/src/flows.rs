@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_only_watched_is_told_why() {
+    fn flows_that_are_only_watched_show_the_reason() {
         let why = |flags| OnlyWatched::of(&abi::wl_flow { flags, ..abi::wl_flow::default() });
         assert_eq!(why(abi::WL_FLOW_SACK), None);
         assert_eq!(why(abi::WL_FLOW_STOOD_ASIDE), Some(OnlyWatched::Paces));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_told_once_though_the_kernel_begins_again() {
+    fn keys_are_listed_once_though_the_kernel_begins_again() {
         let keys = |numbers: &[u8]| numbers.iter().map(|n| vec![*n]).collect::<Vec<_>>();
         let told: Vec<_> = each_once(keys(&[1, 2, 1, 2, 3, 1]).into_iter(), 3).collect();
         assert_eq!(told, keys(&[1, 2, 3]));

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_let_go_is_named_and_turns_are_waited_for() {
+    fn a_holder_that_does_not_let_go_of_a_lock_is_named_and_turns_are_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pins.lock");
         let first = Lock::take_within(&path, Duration::ZERO).unwrap();

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_that_cannot_be_removed_is_told_and_one_that_is_not_there_is_not() {
+    fn a_record_that_cannot_be_removed_is_reported_and_one_that_is_not_there_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let record = folder.path().join("record");
         write_record(&record, 7).unwrap();

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_insists_on_fq_is_told_why_not() {
+    fn only_a_demand_for_fq_gets_the_reason_why_not() {
         let choose = |wanted| Pacing::choose(wanted, Some("lo")).expect("lo is everywhere");
         let clock = Pacing { by_fq: false, complaint: None };
         assert_eq!(choose(PaceBy::Clock), clock);

@@ -155,7 +155,7 @@ mod tests {
         }
 
         #[test]
-        fn who_wants_less_than_its_share_has_all_of_it(total in 200..2000u32, modest in 1..4u32) {
+        fn a_demand_below_the_share_has_all_of_it(total in 200..2000u32, modest in 1..4u32) {
             let mut pool = Pool::new(total);
             pool.fill(&[(0, 0), (1, 0)]);
             // the hogs were there first, and give nothing back

@@ -130,7 +130,7 @@ fn report(
 
 /// Or the window from before the timeout would be in force again, and the group would never learn of it.
 #[test]
-fn a_timeout_that_there_was_no_room_to_tell_is_told_with_the_next_report() {
+fn a_timeout_that_there_was_no_room_to_report_goes_with_the_next_report() {
     let mut d = Dialogue::begin();
     assert_eq!(d.tell(abi::WL_MEMBER_AVOIDANCE, 100, 2_000_000, false, true), Some(100));
     let before = d.flow.seq;
@@ -150,7 +150,7 @@ fn a_timeout_that_there_was_no_room_to_tell_is_told_with_the_next_report() {
 
 /// In a recovery that is over before there is room again nothing was reported, and old answers are to windows of before.
 #[test]
-fn no_answer_from_before_a_recovery_counts_though_it_could_not_be_told() {
+fn no_answer_from_before_a_recovery_counts_though_it_could_not_be_reported() {
     let mut d = Dialogue::begin();
     let before = d.flow.seq;
     assert_eq!(d.tell(abi::WL_MEMBER_RECOVERY, 50, 3_000_000, false, false), None);
@@ -162,7 +162,7 @@ fn no_answer_from_before_a_recovery_counts_though_it_could_not_be_told() {
 
 /// A flow on its own makes no stale reports when it can report again.
 #[test]
-fn a_timeout_is_not_told_by_who_has_fallen_back() {
+fn a_timeout_is_not_reported_by_a_flow_that_has_fallen_back() {
     for is_before in [false, true] {
         let mut d = Dialogue::begin();
         if is_before {

@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_say_what_their_metric_needs() {
+    fn claims_have_what_their_metric_needs() {
         let wrong = |claim: Claim| claim.check().unwrap_err();
         assert!(wrong(Claim { metric: Metric::MaxQueue, ..claim() }).starts_with("link"));
         let window = Window { from: Span(1.0), to: Span(2.0) };

@@ -641,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn fairness_is_among_those_who_were_there_all_the_time() {
+    fn fairness_is_among_those_that_were_there_all_the_time() {
         let run = run();
         let fair = |of: &Selection| values(Metric::Jain, &run, of).unwrap()[0];
         // the second and the third in the third second: 1000 bytes each

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_says_how_far_it_is() {
+    fn a_log_reports_how_far_it_is() {
         let progress = Progress::new("tcon-loss", 8, 2, true);
         progress.add("40ms-1 windlass 4.41 s".to_string());
         let line = progress.line("40ms-1 windlass 4.41 s");

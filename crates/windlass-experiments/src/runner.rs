@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_the_disk_has_no_room_for_are_told_from_those_that_are_kept() {
+    fn runs_that_the_disk_has_no_room_for_are_distinguished_from_those_that_are_kept() {
         static CANCEL: AtomicBool = AtomicBool::new(false);
         let settings = Settings {
             windlass: "windlass".into(),

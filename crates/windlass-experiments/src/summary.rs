@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_say_what_their_metric_needs() {
+    fn columns_have_what_their_metric_needs() {
         let wrong = |keys: &str| {
             summary(&format!("[[column]]\nname = \"c\"\nstatistic = \"mean\"\n{keys}")).check().unwrap_err()
         };

@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn every_combination_is_run_and_told() {
+    fn every_combination_is_run_and_reported() {
         let folder = tempfile::tempdir().unwrap();
         let sweep =
             sweep(folder.path(), &["flow.*.algorithm=reno,cubic", "link.0.buffer=5 packets,50 packets"]);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_failed_says_why() {
+    fn a_point_that_failed_reports_why() {
         let folder = tempfile::tempdir().unwrap();
         let sweep = sweep(folder.path(), &["flow.0.size=100 kB,1 GB", "time_limit=1 s"]).unwrap();
         let swept = sweep.run(&settings(folder.path(), &GO_ON)).unwrap();

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_and_timestamps_that_nobody_sent_are_found() {
+    fn windows_and_timestamps_that_no_host_sent_are_found() {
         let clients = [said(1, 100, 50, (7, 3)), said(5, 200, 50, (9, 4)), said(9, 200, 50, (9, 4))];
         for (packet, others) in [
             (said(6, 100, 150, (9, 4)), 0),

@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_says_what_it_is() {
+    fn nonsense_is_named() {
         let hello = encoded(1, &[Message::Hello]);
         let changed = |at: usize, with: u8| {
             let mut reader = Reader { is_synced: true, ..Reader::default() };

@@ -228,7 +228,7 @@ fn an_agent_goes_on_beside_a_host_that_writes_without_end() {
 }
 
 #[test]
-fn a_port_that_is_not_there_yet_is_told_of_once() {
+fn a_port_that_is_not_there_yet_is_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let places = [place(folder.path(), "vm", 1)];
     let (_service, happenings) = start(&places);

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_that_cannot_be_told_apart_are_refused() {
+    fn flows_that_cannot_be_distinguished_are_refused() {
         let coupled = format!("{FLOW}group = \"g\"\n");
         assert_eq!(told(&coupled.repeat(2)), "");
         let e = told(&format!("{FLOW}{coupled}"));

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_asked_for_what_it_has_not_loaded() {
+    fn an_algorithm_that_is_not_loaded_is_requested_from_the_kernel() {
         // every kernel has Reno, loaded or not
         assert!(can_be_chosen("reno") && !can_be_chosen("nosuch"));
         assert!(!can_be_chosen("renorenorenoreno") && !can_be_chosen(&"r".repeat(64)));

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_are_told_apart() {
+    fn drops_are_distinguished() {
         let shown = json!([
             { "kind": "netem", "handle": "1:", "bytes": 1_000, "packets": 10, "drops": 5, "qlen": 1 },
             { "kind": "tbf", "handle": "2:", "bytes": 1_000, "packets": 10, "drops": 3, "qlen": 1 },

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_went_to_another_process_is_told_apart() {
+    fn a_number_that_went_to_another_process_is_distinguished() {
         let pid = std::process::id();
         let started = started_at(pid).unwrap().unwrap();
         assert!(!Owner { pid, started }.is_gone());

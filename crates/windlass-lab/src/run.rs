@@ -364,7 +364,7 @@ mod tests {
     use std::panic::{self, panic_any};
 
     #[test]
-    fn a_panic_is_told_in_its_words() {
+    fn a_panic_is_reported_in_its_words() {
         let words = |f: fn()| panic_message(&*panic::catch_unwind(f).expect_err("a panic")).to_string();
         assert_eq!(words(|| panic_any("a literal")), "a literal");
         assert_eq!(words(|| panic_any(String::from("a text"))), "a text");

@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_complete_for_as_long_as_was_asked_for() {
+    fn a_crowd_is_complete_for_as_long_as_was_requested() {
         let load = CrowdLoad { clients: 5000, requests_ps: 1000, seconds: 12.0 };
         assert_eq!(load.period_s(), 5.0);
         // complete from 5 s on, when the first client has sent two requests, until it sends its fifth at 20 s

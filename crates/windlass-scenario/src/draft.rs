@@ -218,7 +218,7 @@ class = "short"
     }
 
     #[test]
-    fn mistakes_say_what_there_is() {
+    fn mistakes_list_what_there_is() {
         assert!(set("flow.2.size", "1 MB").unwrap_err().contains("flow.0 (long), flow.1 (short)"));
         assert!(set("link.client>server.loss", "1 %").unwrap_err().contains("link.0 (server>client)"));
         assert!(set("flows.0.size", "1 MB").unwrap_err().contains("flows"));

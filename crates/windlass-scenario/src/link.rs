@@ -470,7 +470,7 @@ mod tests {
 
     /// 20 Mbit/s and 2 ms are 10,000 bytes, of which the share is three packets.
     #[test]
-    fn a_share_of_a_bdp_marks_as_soon_as_it_says() {
+    fn a_share_of_a_bdp_marks_at_its_threshold() {
         let link = Link { rate: Some(Rate(20e6)), delay: Span(0.002), ecn: Some(Buffer::Bdp(0.5)), ..link() };
         let mut model = LinkModel::new(&link, false, 1);
         for _ in 0..10 {

@@ -87,12 +87,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_not_known() {
+    fn parameters_that_are_not_set_are_not_known() {
         assert_eq!(wl_alg_params::from(parse("")), wl_alg_params::default());
     }
 
     #[test]
-    fn all_that_is_said_reaches_the_core() {
+    fn all_parameters_that_are_set_reach_the_core() {
         let all = parse(
             "bottleneck = \"1 Gbit/s\"\nbuffer = \"100 packets\"\nthreshold = \"25 %\"\ngain = \"25 %\"\n\
              random_waits = false\nfirst_train_probes = true\n",

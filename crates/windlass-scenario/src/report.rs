@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn jains_index_is_told_of_several_flows() {
+    fn jains_index_is_reported_of_several_flows() {
         assert_eq!(jain([3.0, 3.0]), Some(1.0));
         assert_eq!(jain([1.0, 0.0]), Some(0.5));
         assert_eq!((jain([]), jain([0.0, 0.0])), (None, None));
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn an_emulator_that_is_late_is_told_of() {
+    fn an_emulator_that_is_late_is_reported() {
         let link = |late_p50_us| LinkReport {
             name: "a > b".into(),
             stats: LinkStats { late_p50_us, ..LinkStats::default() },

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_says_when_what_and_to_whom() {
+    fn an_event_has_its_time_kind_and_target() {
         let mut queue = EventQueue::default();
         for kind in KINDS {
             let event = queue.make(LAST_NS, kind, (1 << 28) - 1);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_later_than_a_key_can_say_stays_last() {
+    fn what_is_due_later_than_a_key_can_hold_stays_last() {
         let mut queue = EventQueue::default();
         for at_ns in [LAST_NS + 2, 1, u64::MAX] {
             queue.schedule(at_ns, Kind::Xmit, 0);

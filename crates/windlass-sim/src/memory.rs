@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_says_what_it_has() {
+    fn the_machine_reports_its_memory() {
         assert!(available_bytes().is_none_or(|bytes| bytes > 1 << 20));
     }
 }

@@ -194,7 +194,7 @@ fn the_probe_of_a_lone_segment_waits_for_the_smallest_timeout() {
 /// The last two of ten are lost: the probe is due 2 srtt + 2 ms after the last ACK, at 452 ms, and carries the tenth.
 /// Its SACK comes back at 552 ms. The ninth is then older than a round trip and a quarter: lost, sent, there at 602 ms.
 #[test]
-fn a_probe_tells_of_the_loss_before_it() {
+fn a_probe_reports_the_loss_before_it() {
     let outcome = transfer(10, &[9, 10]);
     assert_eq!(completion_ms(&outcome), 602.0);
     let report = &outcome.report;
@@ -333,7 +333,7 @@ fn a_window_of_which_little_is_used_stays_while_acknowledgements_come() {
 /// A new connection's window of ten goes at once, or if its first train is to probe: two segments, and the rest when they are
 /// acknowledged, as the path is empty.
 #[test]
-fn first_trains_of_trim_probe_if_asked() {
+fn first_trains_of_trim_probe_if_configured() {
     for (first_train_probes, expected_ms) in [(None, 200.0), (Some(false), 200.0), (Some(true), 300.0)] {
         let mut scenario = scenario(10, "");
         scenario.flows[0].algorithm = "trim".into();
@@ -437,7 +437,7 @@ fn new_data_after_the_timeout_of_the_oldest_does_not_bring_it_about() {
 /// There is no answer: SYNs at 0, 1, 2, 3, 4, 5, 7, 11 and 19 s, for four timeouts come before the first that doubles
 /// (tcp_syn_linear_timeouts).
 #[test]
-fn a_lost_syn_is_sent_again_every_second_then_less_often() {
+fn a_lost_syn_is_retransmitted_every_second_then_less_often() {
     let scenario = scenario(2, "loss = \"100 %\"");
     let outcome = crate::run(&scenario, &RunOptions::default()).unwrap();
     assert_eq!(outcome.report.links[1].stats.packets, 9);
@@ -507,7 +507,7 @@ fn without_ecn_nothing_is_marked() {
 /// The windows of 32 flows, two segments each, are a queue that never drains: a flow that comes later learns from
 /// others how long the way is without it.
 #[test]
-fn connections_tell_each_other_of_the_path() {
+fn connections_share_the_round_trip_time_of_the_path() {
     let text = "name = \"t\"\ntime_limit = \"2 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n\
         [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"100 Mbit/s\"\ndelay = \"100 us\"\nbuffer = \"256 packets\"\n\
         [parameters]\nbottleneck = \"100 Mbit/s\"\nbuffer = \"256 packets\"\n\

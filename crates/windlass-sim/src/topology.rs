@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_path_is_taken_and_directions_are_told_apart() {
+    fn the_shortest_path_is_taken_and_directions_are_distinguished() {
         assert_eq!(steps("", "a", "b"), [Hop::Link(0)]);
         assert_eq!(steps("", "b", "a"), [Hop::Link(1)]);
         assert_eq!(steps("", "a", "c").len(), 2);

@@ -150,7 +150,7 @@ fn trim_in_a_box_probes_before_each_train() {
 /// The first train of a connection, of twenty segments: a box lets it begin with two. What they find is slow start's business, or if
 /// first trains are to probe, lets the rest of an initial window go.
 #[test]
-fn trim_in_a_box_probes_with_first_trains_if_asked() {
+fn trim_in_a_box_probes_with_first_trains_if_configured() {
     let second_round = |probes: bool| {
         let text = format!(
             "name = \"train\"\n[[host]]\nname = \"server\"\n[[host]]\nname = \"box\"\n[[host]]\nname = \"client\"\n\

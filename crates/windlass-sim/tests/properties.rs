@@ -203,7 +203,7 @@ proptest! {
 
 /// A clean network: everything arrives, and nothing is ever sent twice.
 #[test]
-fn without_losses_nothing_is_sent_again() {
+fn without_losses_nothing_is_retransmitted() {
     for algorithm in Algorithm::all().map(|a| a.name()) {
         let text = format!(
             "name = \"clean\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n\

@@ -203,7 +203,7 @@ fn a_handshake_agrees_on_ecn() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_told() {
+fn a_trace_folder_that_cannot_be_written_is_reported() {
     let scenario = Scenario::parse("t", SCENARIO).unwrap();
     let folder = Path::new("/proc/nowhere");
     let trace = TraceOptions { folder, interval_ns: NonZeroU64::MIN };

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_zero_is_shown_only_when_asked_for() {
+    fn zero_counters_are_shown_only_on_request() {
         let counts =
             Counts::from([("clock_ticks".into(), 7), ("pass_table_full".into(), 2), ("undos".into(), 0)]);
         let shown = rows("tap0", &counts, false);

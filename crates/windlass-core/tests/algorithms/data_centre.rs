@@ -636,7 +636,7 @@ proptest! {
 
     /// Within (22) and (25) wherever they leave room, in real numbers.
     #[test]
-    fn trim_k_is_what_the_equations_say(
+    fn trim_k_is_as_in_the_equations(
         mbit in 10u64..100_000, packets in 1u32..20_000, permille in 0i32..=1000, d_us in 1u32..100_000
     ) {
         let (c, d, b) = (mbit as f64 * 1e6 / 8.0 / 1500.0, f64::from(d_us) / 1e6, f64::from(packets));

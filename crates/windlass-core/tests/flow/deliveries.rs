@@ -6,7 +6,7 @@ use windlass_core::{Flow, abi};
 /// The newest stretch comes first among SACK blocks (RFC 2018, section 4). An ACK that was not lost reports two
 /// stretches: whatever its order, they were not reordered.
 #[test]
-fn news_in_two_blocks_is_no_reordering() {
+fn new_data_in_two_blocks_is_no_reordering() {
     let has_reordered = |acks: &[&[(u32, u32)]]| {
         let mut f = flow(0);
         (1..=20).for_each(|i| f.send(i * MSS, 1000));
@@ -113,7 +113,7 @@ fn what_arrives_twice_without_a_probe_makes_no_ack_late() {
 /// Where segments are reordered three behind a hole prove nothing (RFC 8985, section 6.2): it is waited for, as long
 /// as spurious retransmissions have taught, and no longer than a round trip.
 #[test]
-fn where_segments_overtake_each_other_a_hole_is_waited_for() {
+fn where_segments_are_reordered_a_hole_is_waited_for() {
     for (reo_wnd_mult, wait_us) in [(1, 10_000), (2, 20_000), (16, 40_000)] {
         let mut f = flow(0);
         f.send(MSS, 0);
@@ -157,7 +157,7 @@ fn patience_is_learned_once_a_round_trip_and_fades() {
 
 /// What is in flight after a receiver has taken back what it had reported has not been reordered by that.
 #[test]
-fn what_a_receiver_takes_back_has_overtaken_nothing() {
+fn what_a_receiver_takes_back_shows_no_reordering() {
     let mut f = flow(0);
     f.state_mut().decision.cwnd_bytes = 20 * MSS;
     (1..=10).for_each(|i| f.send(i * MSS, i * 1000));
@@ -172,7 +172,7 @@ fn what_a_receiver_takes_back_has_overtaken_nothing() {
 /// The sender retransmits all that it thinks missing, after a timeout of its own: what has arrived stays delivered,
 /// and what waited to be retransmitted does not any more.
 #[test]
-fn what_the_sender_sends_again_is_counted_once() {
+fn what_the_sender_retransmits_is_counted_once() {
     let mut f = ten_sent();
     f.ack(&ack(0, 40_000, &[(MSS, 3 * MSS), (4 * MSS, 10 * MSS)]));
     assert_eq!(f.state().lost_bytes, 2 * MSS);
@@ -287,7 +287,7 @@ fn what_joins_a_lost_record_is_lost_with_it() {
 
 /// After a receiver has taken back what it had reported, its reports begin alike, and shorter than before.
 #[test]
-fn what_is_reported_anew_after_it_was_taken_back_is_news() {
+fn what_is_reported_anew_after_it_was_taken_back_is_newly_delivered() {
     let mut f = flow(0);
     f.state_mut().decision.cwnd_bytes = 20 * MSS;
     (1..=10).for_each(|i| f.send(i * MSS, i * 1000));
@@ -346,7 +346,7 @@ fn what_joins_a_judged_record_is_found_lost_without_a_silence() {
 
 /// Which of the segments that share a record has arrived is not known until its end is, so it is retransmitted as a whole.
 #[test]
-fn a_record_that_segments_share_is_not_cut_to_be_sent_again() {
+fn a_record_that_segments_share_is_not_cut_for_its_retransmission() {
     let mut f = flow(0);
     f.state_mut().decision.cwnd_bytes = 40 * MSS;
     f.send(100, 0);

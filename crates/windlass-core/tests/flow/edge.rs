@@ -457,7 +457,7 @@ fn progress_is_shown_at_once_where_it_must_be() {
 
 /// The clock comes for what is due first: what pacing lets go, the algorithm's own time, even if that is past, or a silence.
 #[test]
-fn the_clock_is_asked_for_what_is_due_first() {
+fn the_clock_is_armed_for_what_is_due_first() {
     let now_ns = 10 * SECOND_NS;
     let now_us = (now_ns / 1000) as u32;
     let deadline = |room_segs: u32, next_in_us: u64, wake_in_us: Option<i32>| {
@@ -492,7 +492,7 @@ fn any_rate() -> impl Strategy<Value = u64> {
 proptest! {
     /// Not more seldom, or the sender would wait for nothing; nor more often, as each time costs the CPU its sleep.
     #[test]
-    fn the_clock_is_asked_for_room_whenever_there_is_some_to_grant(
+    fn the_clock_is_armed_whenever_there_is_room_to_grant(
         (cwnd_bytes, sacked_bytes, srtt_us, mss_bytes) in (1..1u32 << 25, 0..1u32 << 20, 0..300_000u32, 64..9000u16),
         (una, in_flight, room, offered) in (any::<u32>(), 0..1u32 << 25, 0..1u32 << 17, 0..1u32 << 25),
         (rate, next_in_ns, departs, is_judged) in (any_rate(), -3_000_000..2_000_000i64, any::<bool>(), any::<bool>()),

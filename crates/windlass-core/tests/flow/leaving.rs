@@ -199,7 +199,7 @@ fn it_ends_when_the_sender_knows_of_more_room_than_it_is_shown() {
 /// Without SACK it is not known what is delivered; with nothing in flight there is nothing to lose; and one that
 /// knows of more room, or is shown all that there is, has nothing to be shown step by step.
 #[test]
-fn only_who_has_more_room_than_it_was_shown_leaves_step_by_step() {
+fn only_a_sender_with_more_room_than_it_was_shown_leaves_step_by_step() {
     let begins = |una, nxt, edge, room, flags| {
         let mut f = in_flight(una, nxt, edge, room);
         f.state_mut().flags = flags;

@@ -124,7 +124,7 @@ fn three_sacked_segments_show_a_loss() {
 }
 
 #[test]
-fn a_segment_overtaken_within_the_reordering_window_is_not_lost() {
+fn a_segment_reordered_within_the_reordering_window_is_not_lost() {
     let mut f = flow(0);
     for i in 1..=3u32 {
         f.send(i * MSS, i * 1000);
@@ -241,7 +241,7 @@ fn a_probe_that_arrives_alone_shows_that_the_flight_was_lost() {
 
 /// The receiver's application does not get to read, so its ACK of the flight waits for the delayed-ACK timer.
 #[test]
-fn after_a_probe_in_vain_a_delayed_ack_is_waited_for() {
+fn after_a_spurious_probe_a_delayed_ack_is_waited_for() {
     let mut f = flow(0);
     f.send(2 * MSS, 0);
     f.ack(&ack(2 * MSS, 1_000, &[]));
@@ -257,7 +257,7 @@ fn after_a_probe_in_vain_a_delayed_ack_is_waited_for() {
 
 /// RFC 2018, section 8: what a receiver has reported it may throw away, and then acknowledges up to there only.
 #[test]
-fn what_a_receiver_takes_back_is_sent_again() {
+fn what_a_receiver_takes_back_is_retransmitted() {
     for base in [0, u32::MAX - 5 * MSS] {
         let mut f = flow(base);
         let at = |seg: u32| base.wrapping_add(seg * MSS);
@@ -292,7 +292,7 @@ fn what_a_receiver_takes_back_is_sent_again() {
 /// A client that keeps the ACK of a lone segment for 200 ms: one spurious probe is sent. That it was shows how late
 /// it is, and the ACK of the next one, which is sent once, what to expect.
 #[test]
-fn a_client_that_delays_its_acks_for_long_is_probed_in_vain_once() {
+fn a_client_that_delays_its_acks_for_long_gets_one_spurious_probe() {
     let mut f = flow(0);
     f.send(2 * MSS, 0);
     f.ack(&ack(2 * MSS, 30_000, &[]));
@@ -391,7 +391,7 @@ fn what_is_outside_is_recognised() {
 
 /// Two CPUs of the sender's host may hand over a burst in the wrong order.
 #[test]
-fn data_that_was_overtaken_closes_the_hole() {
+fn reordered_data_closes_the_hole() {
     let mut f = flow(0);
     f.send(2 * MSS, 0);
     assert_eq!(f.data_kind(3 * MSS, MSS), abi::WL_DATA_GAP);
@@ -425,7 +425,7 @@ fn holes_end_when_they_are_acknowledged() {
 
 /// What the NIC will cut into segments has one record, until something is known of some of them only.
 #[test]
-fn the_record_of_a_packet_is_cut_where_the_receiver_tells_its_segments_apart() {
+fn the_record_of_a_packet_is_cut_where_the_receiver_distinguishes_its_segments() {
     let mut f = flow(0);
     f.state_mut().decision.cwnd_bytes = 40 * MSS;
     f.send(30 * MSS, 1000);
@@ -451,7 +451,7 @@ fn the_record_of_a_packet_is_cut_where_the_receiver_tells_its_segments_apart() {
 }
 
 #[test]
-fn a_packet_lost_as_a_whole_is_sent_again_segment_by_segment() {
+fn a_packet_lost_as_a_whole_is_retransmitted_segment_by_segment() {
     let mut f = flow(0);
     f.send(10 * MSS, 0);
     f.send(20 * MSS, 10);
@@ -484,7 +484,7 @@ fn what_no_slot_is_left_for_stays_with_the_segment_before() {
 
 /// The path's MTU may be less than its receiver announced: nothing longer than what the sender sends gets through.
 #[test]
-fn what_shares_a_record_is_sent_again_in_pieces_no_longer_than_the_longest() {
+fn what_shares_a_record_is_retransmitted_in_pieces_no_longer_than_the_longest() {
     let pieces = |segments: &[u32]| {
         let mut f = flow(0);
         f.state_mut().decision.cwnd_bytes = 40 * MSS;

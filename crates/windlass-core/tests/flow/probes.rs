@@ -36,7 +36,7 @@ fn lost_behind_the_first(is_lost: impl Fn(u32) -> bool) -> (Flow, u32) {
 
 /// One more: nothing was reported of those behind that, which had arrived.
 #[test]
-fn without_sack_a_repair_tells_of_the_next_hole_only() {
+fn without_sack_a_repair_reveals_the_next_hole_only() {
     let (mut f, lost_bytes) = lost_behind_the_first(|i| i == 50);
     assert_eq!(lost_bytes, MSS);
     assert_eq!(f.next_repair(), Some((50 * MSS, MSS)));
@@ -51,7 +51,7 @@ fn without_sack_a_repair_tells_of_the_next_hole_only() {
 
 /// Twenty more: each by itself would take a round trip.
 #[test]
-fn without_sack_a_repair_that_finds_many_holes_has_all_sent_again() {
+fn without_sack_a_repair_that_finds_many_holes_has_all_retransmitted() {
     let (_, lost_bytes) = lost_behind_the_first(|i| (50..70).contains(&i));
     assert_eq!(lost_bytes, 50 * MSS);
 }

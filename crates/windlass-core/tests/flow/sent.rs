@@ -5,7 +5,7 @@ use windlass_core::abi;
 
 /// What acknowledges more than was seen may be of what took another way, if no more than one flow may have in flight; or forged.
 #[test]
-fn what_is_far_beyond_tells_of_no_other_way() {
+fn an_ack_far_beyond_is_no_evidence_of_another_path() {
     let hears_more = |sent: u32, ack: u32| {
         let mut f = flow(0);
         f.send(sent, 0);

@@ -53,7 +53,7 @@ fn backing_off_has_an_end() {
 /// section 6.3): within a round trip, and for as long as segments may be reordered. Without SACK it takes all for
 /// lost.
 #[test]
-fn a_timeout_spares_what_nothing_could_be_heard_of() {
+fn a_timeout_spares_what_no_ack_could_have_arrived_of() {
     for (flags, sent_before_us, lost_segs) in [
         (abi::WL_FLOW_SACK, 45_000, 8),
         (abi::WL_FLOW_SACK, 49_000, 8),

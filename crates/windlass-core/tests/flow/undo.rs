@@ -173,7 +173,7 @@ fn a_partial_set_of_reports_undoes_nothing() {
 
 /// The network, or the sender, can send things twice as well: more than was retransmitted explains nothing.
 #[test]
-fn reports_of_what_was_not_sent_again_undo_nothing() {
+fn reports_of_what_was_not_retransmitted_undo_nothing() {
     let mut e = Episode::new(1000);
     e.ack(4, &[]);
     e.one_repair(4, 20);
@@ -189,7 +189,7 @@ fn reports_of_what_was_not_sent_again_undo_nothing() {
 }
 
 #[test]
-fn a_report_that_an_overtaken_ack_brings_counts() {
+fn a_dsack_in_a_stale_ack_counts() {
     for base in bases() {
         let mut e = Episode::new(base);
         e.one_repair(0, 20);
@@ -212,7 +212,7 @@ fn a_report_that_an_overtaken_ack_brings_counts() {
 
 /// The original may come between the finding and the repair: then nothing was retransmitted that could be reported.
 #[test]
-fn what_nobody_had_to_repair_was_not_lost() {
+fn what_needed_no_repair_was_not_lost() {
     let mut e = Episode::new(1000);
     let s = e.ack(0, &[(1, 20)]);
     assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
@@ -332,7 +332,7 @@ fn in_a_bypass_nothing_is_undone() {
 /// More may be reported twice than was retransmitted: the network has made copies. That proves nothing, until what
 /// was retransmitted is reported by itself.
 #[test]
-fn a_report_of_more_than_was_sent_again_undoes_nothing() {
+fn a_report_of_more_than_was_retransmitted_undoes_nothing() {
     let mut e = Episode::new(1000);
     e.one_repair(0, 20);
     e.now_us += RTT_US;

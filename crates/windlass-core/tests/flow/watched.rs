@@ -46,7 +46,7 @@ fn watched_a_round_trip_with_a_retransmission_is_not_timed() {
 }
 
 #[test]
-fn watched_data_that_was_overtaken_was_not_sent_again() {
+fn watched_data_that_was_reordered_was_not_retransmitted() {
     let mut f = watched(0);
     assert_eq!(f.watch_data(2 * MSS, MSS, 0), abi::WL_DATA_GAP);
     assert_eq!(f.watch_data(0, MSS, 0), abi::WL_DATA_LATE);

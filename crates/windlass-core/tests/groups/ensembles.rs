@@ -32,7 +32,7 @@ fn efcms_aggregate_has_a_bound() {
 /// A guest's flow that leaves while the group is being founded takes nothing of the threshold, of which it has brought its part by
 /// itself.
 #[test]
-fn who_leaves_an_ensemble_that_is_being_founded_leaves_the_threshold() {
+fn a_member_that_leaves_an_ensemble_that_is_being_founded_leaves_the_threshold() {
     let mut g = group("efcm");
     g.register(None, &slow_start(0, 10.0)).unwrap();
     g.prove(86 * MSS);

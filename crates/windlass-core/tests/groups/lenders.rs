@@ -31,7 +31,7 @@ fn a_lender_lends_what_it_has_once() {
 
 /// Only a member that has lent pays.
 #[test]
-fn nobody_pays_for_another() {
+fn no_lender_pays_for_another() {
     let (mut g, old) = lender(40.0);
     let (other, _) = join(&mut g, 1);
     says(&mut g, old, &slow_start(2, 40.0));

@@ -165,7 +165,7 @@ fn a_timeout_for_nothing_undoes_no_loss_before_it() {
 
 /// An ACK proves a recovery false and shows a loss: that is another recovery, and is answered.
 #[test]
-fn a_loss_told_with_the_proof_that_the_last_was_none_is_answered() {
+fn a_loss_reported_with_the_proof_that_the_last_was_spurious_is_answered() {
     for rule in ["ccc", "multcp", "etcp", "cm"] {
         let mut g = Group::new(&wl_group_config { aggressiveness_q8: 256, ..config(rule) }).unwrap();
         let all = in_avoidance(&mut g, 2, 50.0);
@@ -234,7 +234,7 @@ fn a_recovery_that_is_over_within_one_ack_is_one() {
 
 /// A mark is as a recovery to the group, whether or not the member's own algorithm goes by it.
 #[test]
-fn a_mark_reduces_the_group_of_whoever_paces_too() {
+fn a_mark_reduces_the_group_of_a_pacing_member_too() {
     for is_in_recovery in [0, 1] {
         let mut g = group("etcp");
         let all = in_avoidance(&mut g, 2, 50.0);

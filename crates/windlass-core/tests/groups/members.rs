@@ -135,7 +135,7 @@ fn vanished_members_are_collected() {
 
 /// A reporter whose processor's clock is a little behind does not make others look ancient.
 #[test]
-fn clocks_that_differ_a_little_collect_nobody() {
+fn clocks_that_differ_a_little_collect_no_member() {
     let mut g = group("ccc");
     let (a, _) = g.register(None, &slow_start(1_000_000, 40.0)).unwrap();
     let (b, _) = g.register(None, &slow_start(1_000_000, 10.0)).unwrap();
@@ -224,7 +224,7 @@ fn a_joiner_whose_donors_are_silent_starts_like_any_flow() {
 
 /// Nor does a newcomer count as a report, or as a donor of its own.
 #[test]
-fn a_joiner_is_clocked_only_by_members_that_are_heard() {
+fn a_joiner_is_clocked_only_by_members_that_report() {
     for (silent_rounds, first_segs) in [(0, 2.0), (10, 10.0)] {
         let mut g = Group::new(&wl_group_config { flags: 0, ..config("ccc") }).unwrap();
         let (a, _) = g.register(None, &slow_start(0, 66.0)).unwrap();

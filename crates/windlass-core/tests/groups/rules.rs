@@ -48,7 +48,7 @@ fn life(config: &wl_group_config, weight: u32) -> Vec<u64> {
 
 /// What a rule goes by changes something in that life, and what it declares as ignored changes nothing.
 #[test]
-fn rules_ignore_what_they_say() {
+fn rules_ignore_what_they_declare() {
     for rule in GroupRule::all() {
         let config = wl_group_config { rule: rule.id(), ..wl_group_config::default() };
         let plain = life(&config, 1);
@@ -178,7 +178,7 @@ fn ccc_collapses_only_when_no_flow_gets_acks() {
 
 /// Idle members have no timers: they must not keep a group alive whose only active flow gets no ACKs.
 #[test]
-fn ccc_collapses_when_one_flow_times_out_twice_and_nothing_else_is_heard() {
+fn ccc_collapses_when_one_flow_times_out_twice_without_another_report() {
     let mut g = group("ccc");
     let all = in_avoidance(&mut g, 3, 20.0);
     g.update(all[1], &timeout(300_000)).unwrap();
@@ -226,7 +226,7 @@ fn ccc_replaces_a_leader_that_fell_silent() {
 
 /// With A1 on, every joiner adds its window, as the draft's pseudo-code does.
 #[test]
-fn ccc_adds_joiners_only_if_told_to() {
+fn ccc_adds_joiners_only_if_configured_to() {
     let mut g = Group::new(&wl_group_config {
         flags: abi::WL_GROUP_JOIN_ADDS | abi::WL_GROUP_NO_ACK_CLOCK,
         ..config("ccc")
@@ -343,7 +343,7 @@ fn aggressiveness(config: &wl_group_config) -> (f64, f64, f64) {
 }
 
 #[test]
-fn rules_are_as_aggressive_as_they_say() {
+fn rules_are_as_aggressive_as_they_declare() {
     let near = |(a, b, c): (f64, f64, f64), (x, y, z): (f64, f64, f64)| {
         (a - x).abs() < 0.02 && (b - y).abs() < 0.002 && (c - z).abs() < 0.002
     };

@@ -275,7 +275,7 @@ fn a_plot_with_no_x_is_refused() {
 }
 
 #[test]
-fn what_is_asked_of_no_point_is_refused() {
+fn what_is_requested_of_no_point_is_refused() {
     let points = "points = [\"buffer-1MB-100packets\"]\n";
     let table = "\n[[table]]\ntitle = \"t\"\npoints = [\"buffer\", \"bufer\"]\n\
                  [[table.column]]\nname = \"d\"\nmetric = \"drops\"\nstatistic = \"mean\"\n";

@@ -41,7 +41,7 @@ fn a_port_that_takes_nothing_fills_no_memory() {
 }
 
 #[test]
-fn an_answer_to_what_nobody_asked_is_nonsense() {
+fn an_answer_without_a_report_is_nonsense() {
     let mut site = Site::new(&[1]);
     site.share_segs(0, report(1, 7, Op::Register, 40));
     site.share_segs(0, report(2, 7, Op::Register, 40));
@@ -153,7 +153,7 @@ fn a_host_that_grants_what_it_likes_is_given_up() {
 
 /// One flow of many may be too thin for its loss to be seen in what all have. A host that reacts to no flow's loss is deaf.
 #[test]
-fn a_host_is_deaf_that_hears_none_of_several_flows() {
+fn a_host_is_deaf_that_reacts_to_none_of_several_flows() {
     let mut host = Host::new();
     let lose = |host: &mut Host, flow, times: u32| {
         (0..times).find_map(|_| host.hears_no_loss(flow, 1400, 3, 1400 * MSS))

@@ -190,7 +190,7 @@ fn guests_that_come_and_go_leave_nothing() {
 
 /// Whatever a guest floods its port with costs it at least what reports of that length would have, and is reported in brief.
 #[test]
-fn anything_that_a_guest_says_counts() {
+fn anything_that_a_guest_sends_counts() {
     const READ_BYTES: usize = 64 << 10;
     let hello = |bytes: &mut Vec<u8>| encode(1, &Message::Hello, bytes);
     let bye = |bytes: &mut Vec<u8>| encode(1, &Message::Bye, bytes);
@@ -224,7 +224,7 @@ fn anything_that_a_guest_says_counts() {
 }
 
 #[test]
-fn more_flows_than_a_guest_may_have_are_refused_and_told() {
+fn more_flows_than_a_guest_may_have_are_refused_and_reported() {
     let config = Config { flows_most: 2, ..Config::new(GroupRule::by_name("ccc").unwrap()) };
     let mut site = Site::with(config, &[1]);
     site.share_segs(0, report(1, 1, Op::Register, 10));
@@ -341,7 +341,7 @@ fn flows_that_were_at_work_start_slowly_up_to_what_they_had() {
 
 /// A flow that has never lost anything has no threshold that it could bring.
 #[test]
-fn a_flow_in_its_slow_start_ends_nobody_elses() {
+fn a_flow_in_its_slow_start_ends_no_others() {
     let mut site = Site::new(&[1, 1]);
     let grown =
         Report { state: State::SlowStart, ssthresh_bytes: CWND_MAX_BYTES, ..report(1, 1, Op::Register, 11) };

@@ -281,7 +281,7 @@ fn a_box_passes_packets_of_the_past() {
 }
 
 #[test]
-fn hosts_are_as_the_scenario_says() {
+fn hosts_are_as_the_scenario_configures_them() {
     let text = |tcp: &str| {
         format!(
             "name = \"t\"\n[tcp]\n{tcp}\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\

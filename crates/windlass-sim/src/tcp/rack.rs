@@ -233,7 +233,7 @@ mod tests {
 
     /// The first has until 51 ms and the third until 53: the timer waits for both. The fifth was sent after what has arrived.
     #[test]
-    fn the_timer_waits_for_the_last_that_was_overtaken() {
+    fn the_timer_waits_for_the_last_that_was_reordered() {
         let (mut board, mut rack, rtt) = flight();
         board.push(Seg::new(4 * u64::from(MSS_BYTES), 100, false, 4 * MS));
         sack(&mut board, &mut rack, &rtt, 1..2, 42 * MS);

@@ -339,7 +339,7 @@ mod tests {
     /// The report names a segment beyond the hole: the stretch around it comes next, for so the sender knows it (RFC 2883), and
     /// the ACK counts as one of the duplicates, of which the fourth waits.
     #[test]
-    fn a_duplicate_beyond_a_hole_is_told_by_the_stretch_around_it() {
+    fn a_duplicate_beyond_a_hole_is_reported_with_the_stretch_around_it() {
         let config = steady();
         let mut receiver = receiver_of(&config, Ecn::Off);
         (0..40).for_each(|i| {

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_overtaken_by_a_later_one_shows_reordering() {
+    fn a_segment_that_arrives_after_a_later_one_shows_reordering() {
         let mut board = board(10);
         sack(&mut board, &[block(4, 5)]);
         assert!(!board.has_seen_reordering);
@@ -367,7 +367,7 @@ mod tests {
 
     /// A delayed ACK was still to come for the first two when the fourth arrived without the third.
     #[test]
-    fn what_an_ack_tells_of_beyond_a_hole_has_overtaken_nothing_that_it_acknowledges() {
+    fn what_an_ack_reports_beyond_a_hole_shows_no_reordering_of_what_it_acknowledges() {
         let mut board = board(10);
         let prior_fack = board.fack;
         sack(&mut board, &[block(3, 4)]);

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_an_ack_that_is_far() {
+    fn a_super_packet_does_not_wait_for_an_ack_that_is_far() {
         assert_eq!(Moment { idle_ns: 2 * MS, ..moment() }.waits_for(), None);
         assert_eq!(Moment { head_age_ns: Some(38 * MS), ..moment() }.waits_for(), None);
         assert_eq!(Moment { head_age_ns: None, ..moment() }.waits_for(), None);

@@ -85,7 +85,7 @@ mod tests {
 
     /// Retransmitted at 10.9 ms, of which the timestamp keeps 10: so does that of an original of 10.1.
     #[test]
-    fn within_a_millisecond_a_timestamp_tells_nothing() {
+    fn within_a_millisecond_a_timestamp_proves_nothing() {
         let mut undo = Undo::default();
         undo.begin(None, 0, 0, false);
         undo.on_resend(10_900 * US);

@@ -68,7 +68,7 @@ fn dctcp_believes_in_no_more_marks_than_bytes() {
 
 /// Of a policy that wants the share of marks to be followed faster.
 #[test]
-fn dctcp_follows_marks_as_fast_as_it_is_told() {
+fn dctcp_follows_marks_as_fast_as_configured() {
     for (gain_shift, alpha) in [(0, 960), (4, 960), (2, 768)] {
         let params = wl_alg_params { gain_shift, ..wl_alg_params::default() };
         let algorithm = Algorithm::by_name("dctcp").unwrap();

@@ -93,7 +93,7 @@ fn a_loss_behind_a_delayed_ack_is_no_reordering() {
 
 /// The first ACK for the segments beyond the first hole is lost, and the next one reports the newest first.
 #[test]
-fn blocks_of_one_ack_have_not_overtaken_each_other() {
+fn blocks_of_one_ack_show_no_reordering() {
     let mut host = Host::new(60, Config::default());
     host.write(0, 60);
     host.ack(100, 5, &[]);
@@ -195,7 +195,7 @@ fn super_packets_of_a_slow_sender_are_of_two_segments() {
 
 /// Two ACKs change places: the older one names a block that the newer one had no room for.
 #[test]
-fn an_old_ack_tells_what_has_arrived() {
+fn a_stale_ack_reports_what_has_arrived() {
     let mut host = Host::new(20, Config::default());
     host.write(0, 30);
     host.ack(100, 2, &[(9, 10), (7, 8), (5, 6)]);
