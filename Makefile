@@ -26,7 +26,7 @@ help:
 	@echo "make fmt      format all sources"
 	@echo "make lint     formatting and lints, as CI checks them"
 
-# dpkg-query is asked first, so that a machine that has everything is not touched and needs no network.
+# dpkg-query comes first, so that a machine that has everything is not touched and needs no network.
 setup:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust with rustup"; exit 2; }
 	@$(CARGO) --version >/dev/null || { echo "rust-toolchain.toml pins the version: rustup toolchain install"; exit 2; }
@@ -66,7 +66,7 @@ vm-test: setup
 miri: setup
 	@$(CARGO) +nightly miri --version >/dev/null 2>&1 || rustup component add --toolchain nightly miri rust-src || { \
 		echo "skipped: miri: rustup could not add it to the nightly toolchain"; exit 0; }; \
-	$(CARGO) +nightly miri test -p windlass-agent --lib -- plain::
+	$(CARGO) +nightly miri test -p windlass-agent --lib -- map_value::
 
 deny: setup
 	tests/deny.sh all

@@ -5,9 +5,9 @@ use crate::{
     Error, Options, Result,
     attach::{Attached, Side, attach},
     error::bpf,
-    lock::Lock,
+    map_value::u32_at,
     netdev::{self, run},
-    plain::u32_at,
+    persist::lock::Lock,
 };
 use libbpf_rs::{MapCore, MapFlags};
 use std::{io, mem, os::fd::BorrowedFd, path::PathBuf};

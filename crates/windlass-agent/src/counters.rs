@@ -1,6 +1,6 @@
 //! The datapath's counters.
 
-use crate::{Result, error::bpf, plain::u64_at};
+use crate::{Result, error::bpf, map_value::u64_at};
 use libbpf_rs::{MapCore, MapFlags};
 use std::collections::BTreeMap;
 

@@ -4,13 +4,13 @@ use crate::{
     Error, GroupInfo, Native, Policy, Result,
     error::bpf,
     group,
-    lock::Lock,
+    map_value::{bytes_of, from_bytes, u32_at, u64_at},
     native::{
         check_prefix,
-        pins::{COUPLING_MAPS, dir, group_names, is_current, is_loaded},
+        pin_paths::{COUPLING_MAPS, dir, group_names, is_current, is_loaded},
     },
     object::{fingerprint, pinned_map},
-    plain::{bytes_of, from_bytes, u32_at, u64_at},
+    persist::lock::Lock,
     programs::links,
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject, libbpf_sys as sys};

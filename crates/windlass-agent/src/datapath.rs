@@ -3,7 +3,6 @@
 use crate::{
     Error, FlowInfo, Options, Policy, Result,
     attach::{Attached, FROM_SENDER, Side, TO_SENDER, attach, has_datapath, remove_unused_clsact},
-    claim::Claim,
     clock::{self, Clock},
     cost::{self, RunTime},
     counters::{clock_ticks, read_counters},
@@ -13,11 +12,9 @@ use crate::{
     image::CONFIG,
     in_force::{let_go, write_policy},
     load::load,
-    lock::Lock,
     netdev,
     object::{map, program},
-    pinned::Pinned,
-    pins,
+    persist::{lock::Lock, pin_claim::Claim, pinned::Pinned, pins},
     privilege::check_capable,
     shared_groups,
 };

@@ -1,11 +1,11 @@
 //! What this kernel can do for the datapath, and the cure for what it cannot.
 
 use crate::{
-    bpffs, clock, confine,
+    clock, confine,
     cost::Verified,
     image::{state_id, state_name},
     load, native, netdev,
-    pin_dir::PinDir,
+    persist::{bpffs, pin_dir::PinDir},
     privilege::{is_root, missing_capabilities},
     select,
     uplink::kernel_has_departure_times,

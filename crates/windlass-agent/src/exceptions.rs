@@ -3,8 +3,8 @@
 use crate::{
     Error, Result,
     error::bpf,
-    flows::OnlyWatched,
-    plain::{bytes_of, from_bytes},
+    map_value::{bytes_of, from_bytes},
+    only_watched::OnlyWatched,
 };
 use libbpf_rs::{MapCore, MapFlags};
 use std::{

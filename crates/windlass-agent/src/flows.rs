@@ -5,7 +5,8 @@ use crate::{
     error::bpf,
     exceptions::Exceptions,
     group::FlowPlace,
-    plain::{bytes_of, from_bytes},
+    map_value::{bytes_of, from_bytes},
+    only_watched::OnlyWatched,
 };
 use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
@@ -14,33 +15,6 @@ use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
 };
 use windlass_core::{Algorithm, abi};
-
-/// Why a flow is never more than watched, whatever its rule is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnlyWatched {
-    /// Its sender paces itself; with `paced_servers = "control"` its rule has it controlled all the same.
-    Paces,
-    /// It is older than the box, or its packets carry options that the box could not write.
-    Foreign,
-}
-
-impl OnlyWatched {
-    pub(crate) fn of(flow: &abi::wl_flow) -> Option<OnlyWatched> {
-        if flow.flags & abi::WL_FLOW_FOREIGN != 0 {
-            return Some(OnlyWatched::Foreign);
-        }
-        (flow.flags & abi::WL_FLOW_STOOD_ASIDE != 0).then_some(OnlyWatched::Paces)
-    }
-
-    /// In a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            OnlyWatched::Paces => "paces",
-            OnlyWatched::Foreign => "foreign",
-        }
-    }
-}
 
 /// One flow as the datapath sees it.
 #[derive(Clone, Debug, Serialize)]

@@ -3,10 +3,9 @@
 use crate::{
     Error, GroupSpec, Per, Policy, Result,
     error::bpf,
-    lock::Lock,
-    pins,
-    plain::{bytes_of, from_bytes},
-    private, record, shared_groups,
+    map_value::{bytes_of, from_bytes},
+    persist::{lock::Lock, pins, private, run_file},
+    shared_groups,
 };
 use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
@@ -184,7 +183,7 @@ pub(crate) fn note_names(_lock: &Lock, file: &Path, specs: &[GroupSpec]) {
             text += &line;
         }
     }
-    let _ = record::write_text(file, &text);
+    let _ = run_file::write_text(file, &text);
 }
 
 /// All groups of the map, in the order in which they were made; names are those noted in `file`.

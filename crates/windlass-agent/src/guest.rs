@@ -3,8 +3,8 @@
 use crate::{
     Native, Result,
     error::bpf,
+    map_value::{bytes_of, from_bytes},
     monotonic_us,
-    plain::{bytes_of, from_bytes},
 };
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use serde::Serialize;

@@ -3,8 +3,8 @@
 use crate::{
     Error, Result,
     error::bpf,
+    map_value::{bytes_of, from_bytes},
     monotonic_us,
-    plain::{bytes_of, from_bytes},
     policy::room::check_count,
 };
 use libbpf_rs::{MapCore, MapFlags};

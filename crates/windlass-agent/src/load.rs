@@ -2,15 +2,14 @@
 
 use crate::{
     Error, Options, Policy, Result,
-    bpffs::mount_bpffs,
     cost::{self, Verified},
     error::{bpf, io_error},
     group,
     image::{CONFIG, OBJECT},
     in_force::write_policy,
-    lock::Lock,
+    map_value::bytes_of,
     object::{map, raise_limits},
-    plain::bytes_of,
+    persist::{bpffs::mount_bpffs, lock::Lock},
     shared_groups,
     uplink::kernel_has_departure_times,
 };

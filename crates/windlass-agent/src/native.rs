@@ -7,16 +7,19 @@
 mod image;
 mod loaded;
 mod name;
-pub(crate) mod pins;
+mod orphans;
+pub(crate) mod pin_paths;
 
 use crate::{
-    Error, PinnedSelector, Result, bpffs,
+    Error, PinnedSelector, Result,
     error::{bpf, io_error},
-    lock::Lock,
+    map_value::u64_at,
     object::{pinned_map, pinned_map_if_any},
-    orphans,
-    plain::u64_at,
-    record::{read_record, remove_first},
+    persist::{
+        bpffs,
+        lock::Lock,
+        run_file::{read_record, remove_first},
+    },
 };
 use libbpf_rs::{Link, MapCore, MapFlags};
 pub use loaded::Native;
@@ -24,8 +27,8 @@ pub(crate) use loaded::try_load;
 use loaded::{check_may_load, features, retire};
 pub(crate) use name::NAME_MOST;
 pub use name::{DEFAULT_PREFIX, check_prefix};
-use pins::{dir, group_names, is_current, native_dir, record};
-pub use pins::{is_loaded, prefixes};
+use pin_paths::{dir, group_names, is_current, native_dir, record};
+pub use pin_paths::{is_loaded, prefixes};
 use serde::Serialize;
 use std::{
     fs,

@@ -1,6 +1,9 @@
 //! What a process must be allowed to do to load and attach programs.
 
-use crate::{Error, Result, bpffs, private::check_folder, run_dir::run_dir};
+use crate::{
+    Error, Result,
+    persist::{bpffs, private::check_folder, run_dir::run_dir},
+};
 use std::fs;
 
 /// For programs, for their kernel pointers, for attaching them, for the clock's frame. Each with its number in

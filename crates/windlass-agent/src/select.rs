@@ -7,19 +7,14 @@
 use crate::{
     Coupling, Error, Policy, Result,
     attach::has_program,
-    bpffs,
-    claim::Claim,
     cost::{self, Verified},
     error::{bpf, io_error},
     in_force::write_policy,
-    lock::Lock,
+    map_value::u64_at,
     native::{self, NAME_MOST},
     object::{fingerprint, map, pinned_map, pinned_map_if_any, raise_limits},
-    plain::u64_at,
-    private,
+    persist::{bpffs, lock::Lock, pin_claim::Claim, private, run_dir::run_file, run_file},
     privilege::check_root,
-    record,
-    run_dir::run_file,
 };
 use libbpf_rs::{
     Link, Map, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, libbpf_sys as sys,
@@ -178,7 +173,7 @@ impl Selector {
         bpffs::mount_bpffs()?;
         let id = inode(&self.cgroup)?.to_string();
         let dir = select_dir().join(&id);
-        record::remove_stale(&record(&id))?;
+        run_file::remove_stale(&record(&id))?;
         bpffs::make_dir(&dir)?;
         for mut map in self.object.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
@@ -189,7 +184,7 @@ impl Selector {
         self.link.pin(dir.join("link")).map_err(bpf("pinning a link"))?;
         self.coupling = None;
         let text = format!("{}\n{}\n{}\n", fingerprint(OBJECT), self.prefix, self.cgroup.display());
-        record::write_text(&record(&id), &text)
+        run_file::write_text(&record(&id), &text)
     }
 }
 
@@ -439,7 +434,7 @@ impl PinnedSelector {
         if let (Ok(Some((link, _))), Ok(coupling)) = (self.link(), Coupling::pinned(&self.prefix)) {
             coupling.remove(link)?;
         }
-        record::remove_first(&record(&self.id));
+        run_file::remove_first(&record(&self.id));
         bpffs::remove_dir(&select_dir().join(&self.id))?;
         let _ = fs::remove_file(claim_file(&self.id));
         Ok(())

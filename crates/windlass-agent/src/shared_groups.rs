@@ -6,13 +6,16 @@
 //! The locks are on the folders themselves: a process that sees a folder sees whether it is locked, also with another /run.
 
 use crate::{
-    Result, bpffs,
-    claim::{Claim, lock_folder_alone},
+    Result,
     error::bpf,
-    image,
-    lock::{Lock, PATIENCE, flock, lock_folder},
-    netdev, private,
-    run_dir::run_file,
+    image, netdev,
+    persist::{
+        bpffs,
+        lock::{Lock, PATIENCE, flock, lock_folder},
+        pin_claim::{Claim, lock_folder_alone},
+        private,
+        run_dir::run_file,
+    },
 };
 use libbpf_rs::{ErrorKind, MapCore, MapHandle, Object, OpenObject, Program, ProgramMut, libbpf_sys as sys};
 use std::{

@@ -2,7 +2,7 @@
 
 use crate::{
     owner::{name_of, next_run},
-    run::check_stopped,
+    stop::check_stopped,
 };
 use anyhow::{Context, Result, ensure};
 use rand::{RngCore, SeedableRng};
@@ -191,7 +191,7 @@ impl Read for Unless<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::STOPPED;
+    use crate::stop::STOPPED;
     use std::sync::atomic::Ordering;
 
     #[test]

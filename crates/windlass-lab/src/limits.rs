@@ -1,10 +1,17 @@
 //! What the testbed cannot do and the simulator can, and what this kernel does not have.
 
-use crate::{Emulator, groups, netem, netns, tcp};
+use crate::{groups, link_emulator::Emulator, netem, netns, tcp};
 use socket2::{Domain, Socket, Type};
 use std::{collections::BTreeMap, ffi::c_void, fs, io, os::fd::AsRawFd};
 use windlass_core::Algorithm;
 use windlass_scenario::{Application, Connections, Flow, Graph, Location, Refusal, Scenario};
+
+impl Emulator {
+    /// Whether the testbed can run the scenario with links by this; else what stands in the way, and the cure.
+    pub fn check(self, scenario: &Scenario) -> Result<(), Refusal> {
+        check(scenario, self)
+    }
+}
 
 /// How many links the addresses are enough for.
 const LINKS_MOST: usize = 250;

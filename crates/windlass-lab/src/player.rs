@@ -1,10 +1,6 @@
 //! Plays a flow of several responses against a real server: one connection on which they are requested, or one for each.
 
-use crate::{
-    files,
-    netns::Netns,
-    run::{check_stopped, unplayed},
-};
+use crate::{files, netns::Netns, stop::check_stopped};
 use anyhow::{Context, Result, bail};
 use socket2::{Domain, Socket, Type};
 use std::{
@@ -80,6 +76,18 @@ struct Connection {
     head: Vec<u8>,
     /// Payload of the response in hand that has arrived; none: its head is not whole yet.
     arrived: Option<u64>,
+}
+
+/// What is known of a flow before it begins.
+pub(crate) fn unplayed(flow: &Flow) -> FlowReport {
+    FlowReport {
+        name: flow.name(),
+        class: flow.class.clone(),
+        tenant: flow.tenant.clone(),
+        started_s: flow.start.0,
+        stopped_s: flow.stop.map(|stop| stop.0),
+        ..FlowReport::default()
+    }
 }
 
 /// Plays the flow; errors are in the report. Beside it the payload that arrived in each interval up to the last in which

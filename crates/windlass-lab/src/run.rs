@@ -2,21 +2,24 @@
 
 use crate::{
     boxed::BoxProcess,
-    coupled, files, native,
+    coupled, files,
+    link_emulator::Emulator,
+    native,
     netns::{self, Netns},
+    panic_message::panic_message,
     parameters,
-    player::{self, Stage},
+    player::{self, Stage, unplayed},
     policy,
-    topology::{Emulator, Family, Topology},
+    stop::{check_stopped, is_stopped},
+    topology::{Family, Topology},
     traffic::{Capture, Client, Server, tcp_counters},
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use std::{
-    any::Any,
     collections::BTreeMap,
     num::NonZeroU64,
     path::PathBuf,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::AtomicBool,
     thread,
     time::{Duration, Instant},
 };
@@ -68,19 +71,6 @@ impl RunOptions<'_> {
             attach_args: Vec::new(),
         }
     }
-}
-
-/// Why a run that was stopped has no report, and a flow of it no time.
-pub(crate) const STOPPED: &str = "stopped";
-
-fn is_stopped(cancel: Option<&AtomicBool>) -> bool {
-    cancel.is_some_and(|c| c.load(Ordering::Relaxed))
-}
-
-/// Ends what is not worth going on with once `cancel` is set.
-pub(crate) fn check_stopped(cancel: Option<&AtomicBool>) -> Result<()> {
-    ensure!(!is_stopped(cancel), STOPPED);
-    Ok(())
 }
 
 /// Runs the scenario with real kernels. Needs root. Leaves nothing behind.
@@ -303,24 +293,6 @@ fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> R
     })
 }
 
-/// What is known of a flow before it begins.
-pub(crate) fn unplayed(flow: &Flow) -> FlowReport {
-    FlowReport {
-        name: flow.name(),
-        class: flow.class.clone(),
-        tenant: flow.tenant.clone(),
-        started_s: flow.start.0,
-        stopped_s: flow.stop.map(|stop| stop.0),
-        ..FlowReport::default()
-    }
-}
-
-/// A thread's message as it panicked.
-pub(crate) fn panic_message(why: &(dyn Any + Send)) -> &str {
-    let literal = || why.downcast_ref::<&str>().copied();
-    why.downcast_ref::<String>().map(String::as_str).or_else(literal).unwrap_or("without a word")
-}
-
 /// Waits for a flow's start, or until the run is stopped.
 fn wait_until(due: Instant, cancel: Option<&AtomicBool>) {
     let mut left = due.saturating_duration_since(Instant::now());
@@ -356,18 +328,4 @@ fn fetch(
         Err(error) => report.error = Some(format!("{error:#}")),
     }
     report
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::panic::{self, panic_any};
-
-    #[test]
-    fn a_panic_is_reported_in_its_words() {
-        let words = |f: fn()| panic_message(&*panic::catch_unwind(f).expect_err("a panic")).to_string();
-        assert_eq!(words(|| panic_any("a literal")), "a literal");
-        assert_eq!(words(|| panic_any(String::from("a text"))), "a text");
-        assert_eq!(words(|| panic_any(7)), "without a word");
-    }
 }

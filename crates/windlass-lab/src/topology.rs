@@ -2,9 +2,10 @@
 
 use crate::{
     leftovers::clean_leftovers,
-    limits, netem,
+    link_emulator::Emulator,
+    netem,
     netns::{self, Netns},
-    run::check_stopped,
+    stop::check_stopped,
     tcp,
     wan::{Wan, Wire},
 };
@@ -15,7 +16,7 @@ use std::{
     net::IpAddr,
     sync::atomic::AtomicBool,
 };
-use windlass_scenario::{Link, LinkModel, LinkStats, Refusal, Scenario};
+use windlass_scenario::{Link, LinkModel, LinkStats, Scenario};
 
 /// A network that is up.
 #[derive(Debug)]
@@ -27,23 +28,6 @@ pub struct Topology {
     wan: Option<Wan>,
     family: Family,
     emulator: Emulator,
-}
-
-/// What plays the links of a network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Emulator {
-    /// A thread of this process, [`Wan`].
-    #[default]
-    Own,
-    /// The kernel's netem and tbf, where it has them.
-    Netem,
-}
-
-impl Emulator {
-    /// Whether the testbed can run the scenario with links by this; else what stands in the way, and the cure.
-    pub fn check(self, scenario: &Scenario) -> Result<(), Refusal> {
-        limits::check(scenario, self)
-    }
 }
 
 /// Which Internet Protocol the hosts have addresses of.

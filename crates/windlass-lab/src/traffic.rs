@@ -1,6 +1,6 @@
 //! Real servers and clients: nginx serves, curl fetches, and what arrives is hashed.
 
-use crate::{cgroup::Cgroup, files, netns::Netns, run::STOPPED, tools};
+use crate::{cgroup::Cgroup, files, netns::Netns, stop::STOPPED, tools};
 use anyhow::{Context, Result, bail, ensure};
 use std::{
     collections::BTreeMap,

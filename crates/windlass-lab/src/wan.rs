@@ -4,7 +4,7 @@ use crate::{
     bursts::{Bursts, Longest},
     netns::Netns,
     packet::Packet,
-    run::panic_message,
+    panic_message::panic_message,
     spin::Spin,
 };
 use anyhow::{Context, Result, anyhow, bail};

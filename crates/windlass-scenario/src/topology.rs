@@ -8,49 +8,9 @@
 //! | `leaf-spine` | `host-1-1`..: leaf and number, `hosts_per_leaf` | `leaf-1`.., `spine-1`.. |
 //! | `fat-tree` | `host-1-1-1`..: pod, edge switch, number | `edge-1-1`.., `aggr-1-1`.. in each pod, `core-1`.. |
 
-use crate::{Buffer, Fraction, Link, Rate, Span, net::check_length, unitless};
-use serde::{Deserialize, Serialize};
+use crate::{Buffer, Fraction, Link, Ports, Rate, Span, Switch, unitless};
+use serde::Deserialize;
 use std::collections::BTreeMap;
-
-/// A switch forwards between its links, and spreads flows over ways that are equally short (equal-cost multipath, by a
-/// hash of flow and seed). No flow begins or ends here.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Switch {
-    /// Its name, among those of the hosts.
-    pub name: String,
-    /// How its ports queue.
-    #[serde(flatten)]
-    pub ports: Ports,
-}
-
-/// How the ports of a switch queue: what leaves by a link that has a rate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    expecting = "queues in braces, e.g. { port_buffer = \"512 KiB\", ecn = \"20 packets\" }"
-)]
-pub struct Ports {
-    /// Memory that all ports share, in packets or bytes, each port's own limit apart; none: they share nothing.
-    pub shared_buffer: Option<Buffer>,
-    /// Drop-tail buffer of each port whose link names none; none: unlimited.
-    pub port_buffer: Option<Buffer>,
-    /// Marking threshold of each port whose link names none; none: no marks.
-    pub ecn: Option<Buffer>,
-}
-
-impl Ports {
-    /// Limits that a switch can have by itself; whether there is a BDP is checked with each link.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        if matches!(self.shared_buffer, Some(Buffer::Bdp(_))) {
-            return Err(
-                "shared_buffer: a switch has no bandwidth-delay product; give bytes or packets".into()
-            );
-        }
-        let Ports { shared_buffer, port_buffer, ecn } = *self;
-        let all = [("shared_buffer", shared_buffer), ("port_buffer", port_buffer), ("ecn", ecn)];
-        all.into_iter().try_for_each(|(key, buffer)| check_length(key, buffer))
-    }
-}
 
 /// `[[host]]`: one machine, or a row of them.
 #[derive(Debug, Deserialize)]

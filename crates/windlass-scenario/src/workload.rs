@@ -81,7 +81,7 @@ impl Surroundings<'_> {
     fn hosts(&self, key: &str, name: &str) -> Result<Vec<&str>, String> {
         let is_switch = |name: &str| self.switches.iter().any(|s| s.name == name);
         let Some(begin) = name.strip_suffix('*') else {
-            crate::net::known(self.names, key, name)?;
+            crate::net_builder::known(self.names, key, name)?;
             if is_switch(name) {
                 return Err(format!("{key}: \"{name}\" is a switch, which only forwards; name a host"));
             }

@@ -23,23 +23,19 @@ mod watched;
 
 use args::{Args, Command};
 use clap::{CommandFactory, Parser};
+use mimalloc::MiMalloc;
 use std::{
     any::Any,
     io::{self, Write},
     panic,
     process::ExitCode,
 };
-use tikv_jemallocator::Jemalloc;
 use windlass_scenario::printable_message;
 
-/// Simulations of thousands of connections go through a hundred megabytes all the time. In pages of 2 MiB, the processor
-/// knows where they are.
+/// Simulations of thousands of connections go through a hundred megabytes all the time. This one asks for pages of 2 MiB where
+/// the kernel leaves them to programs (`madvise`), so that the processor knows where they are.
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
-
-/// Read by jemalloc before anything else happens: huge pages where the kernel leaves them to programs (`madvise`).
-#[unsafe(export_name = "_rjem_malloc_conf")]
-static ALLOCATOR_OPTIONS: &[u8; 11] = b"thp:always\0";
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Exit status of bad input: a wrong policy, scenario, interface, algorithm, or a missing privilege or kernel feature.
 const BAD_INPUT: u8 = 2;

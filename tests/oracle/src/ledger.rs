@@ -53,15 +53,6 @@ impl Range {
     }
 }
 
-/// The packet by which a server was shown its right edge.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Shown {
-    pub acked: i64,
-    pub window: u16,
-    pub flags: u8,
-    pub len: usize,
-}
-
 /// One connection's record.
 #[derive(Clone, Debug)]
 pub struct Ledger {
@@ -80,7 +71,8 @@ pub struct Ledger {
     /// What the server has been shown, by the rules of RFC 9293: SND.UNA, right edge, SND.WL1 and SND.WL2.
     pub shown_una: i64,
     pub shown_edge: i64,
-    shown_by: Shown,
+    /// Acknowledgement and window of the packet that it came with.
+    shown_by: (i64, u16),
     shown_wl1: i64,
     shown_wl2: i64,
     /// A forger knew the numbers, or guessed them.
@@ -101,7 +93,7 @@ impl Ledger {
             client_ts: Range { low: 0, high: 0 },
             shown_una: 0,
             shown_edge: 0,
-            shown_by: Shown::default(),
+            shown_by: (0, 0),
             shown_wl1: -1,
             shown_wl2: 0,
             is_insiders: false,
@@ -314,13 +306,13 @@ impl Ledger {
         ensure(edge <= self.client_edge, "a window beyond the client's", || {
             format!("right edge {edge} (ACK {acked}); the client has offered {}", self.client_edge)
         })?;
-        let (was, was_by) = (self.shown_edge, self.shown_by);
+        let (was, (was_acked, was_window)) = (self.shown_edge, self.shown_by);
         let is_in_force = self.show(out, i64::from(out.window) << self.terms.shift());
         let may_shrink = is_as_sent || self.terms.client_shrinks;
         ensure(!is_in_force || edge >= was || may_shrink, "the right edge moved left", || {
             let shift = self.terms.shift();
             format!(
-                "from {was} ({was_by:?} << {shift}) to {edge} (ACK {acked}, window {} << {shift})",
+                "from {was} (ACK {was_acked}, window {was_window} << {shift}) to {edge} (ACK {acked}, window {} << {shift})",
                 out.window
             )
         })
@@ -340,7 +332,7 @@ impl Ledger {
             return false;
         }
         (self.shown_wl1, self.shown_wl2, self.shown_edge) = (seq, acked, acked + window);
-        self.shown_by = Shown { acked, window: out.window, flags: out.flags, len: out.payload.len() };
+        self.shown_by = (acked, out.window);
         true
     }
 

@@ -42,6 +42,8 @@ pub struct Terms {
     pub has_ecn: bool,
     /// Window field of all that the server sends after its SYN-ACK.
     pub server_window: u16,
+    /// The server's packets have complete checksums, as from a wire, on which they may be damaged; else they are still to be completed.
+    pub has_sums: bool,
     /// First value of the server's clock of timestamps.
     pub server_ts: u32,
     /// First value of the client's clock of timestamps.

@@ -106,6 +106,7 @@ impl World {
             server_isn = before.server_isn.wrapping_add(dice.magnitude(1, 1 << 22) as u32);
             client_isn = before.client_isn.wrapping_add(dice.magnitude(1, 1 << 16) as u32);
         }
+        let has_ecn = dice.permille(150);
         let shift = |dice: &mut Dice| dice.permille(850).then(|| dice.between(0, 14) as u8);
         Terms {
             tuple: Self::tuple(index, index % 4 == 3),
@@ -120,9 +121,10 @@ impl World {
             server_shift: shift(dice),
             has_timestamps: dice.permille(600),
             has_sack: dice.permille(800),
-            has_ecn: dice.permille(150),
+            has_ecn,
             server_window: dice.magnitude(500, 65535) as u16,
-            has_sums: dice.permille(400),
+            // whether a changed flag is in a sum that is not complete cannot be checked
+            has_sums: has_ecn || dice.permille(400),
             server_ts: dice.bits() | 1,
             client_ts: dice.bits() | 1,
             server_changes: false,

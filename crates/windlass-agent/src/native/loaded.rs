@@ -3,17 +3,20 @@
 use super::{
     image::{GUEST_OBJECT, OBJECT, build_id},
     name::{DEFAULT_PREFIX, NAME_MOST, check_prefix},
-    pins::{self, COUPLING_MAPS, dir, is_loaded, record},
+    pin_paths::{self, COUPLING_MAPS, dir, is_loaded, record},
 };
 use crate::{
-    Error, Result, RunTime, bpffs,
+    Error, Result, RunTime,
     cost::{self, Verified},
     error::bpf,
-    lock::Lock,
+    native::orphans,
     object::raise_limits,
-    orphans,
+    persist::{
+        bpffs,
+        lock::Lock,
+        run_file::{remove_stale, write_record},
+    },
     privilege::check_root,
-    record::{remove_stale, write_record},
 };
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
@@ -121,7 +124,7 @@ impl Native {
         if is_loaded(prefix) {
             return Err(Error::NativeLoaded(prefix.to_string()));
         }
-        pins::forget_names_of_killed();
+        pin_paths::forget_names_of_killed();
         raise_limits();
         let mut object = open(object, prefix, features, parameters)?.load().map_err(Error::Load)?;
         let mut links = Vec::new();
@@ -216,7 +219,7 @@ impl Drop for Native {
             let _ = retire(&map);
         }
         // there if some of their sockets were to have groups
-        let _ = fs::remove_file(pins::group_names(&self.prefix));
+        let _ = fs::remove_file(pin_paths::group_names(&self.prefix));
     }
 }
 

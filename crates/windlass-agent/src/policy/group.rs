@@ -1,6 +1,6 @@
 //! What policies configure of groups. A group is known by its name and configuration.
 
-use super::mistake::{Place, PolicyError};
+use super::policy_error::{PolicyError, Source};
 use crate::object::fingerprint;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -74,7 +74,7 @@ pub struct Membership {
 }
 
 fn in_range(
-    place: &Place,
+    source: &Source,
     key: &str,
     value: Option<Spanned<i64>>,
     default: u32,
@@ -82,45 +82,45 @@ fn in_range(
 ) -> Result<u32, PolicyError> {
     let Some(value) = value else { return Ok(default) };
     let n = u32::try_from(*value.get_ref()).ok().filter(|n| (1..=most).contains(n));
-    n.ok_or_else(|| place.refuse(value.span(), key))
+    n.ok_or_else(|| source.refuse(value.span(), key))
 }
 
 /// Checks a rule's group. That of sockets has no ACK clock, and sockets stand behind no interface.
-pub(super) fn check(place: &Place, raw: RawGroup, is_of_sockets: bool) -> Result<Membership, PolicyError> {
+pub(super) fn check(source: &Source, raw: RawGroup, is_of_sockets: bool) -> Result<Membership, PolicyError> {
     if !is_name(raw.name.get_ref()) {
-        return Err(place.refuse(raw.name.span(), "rule.group.name"));
+        return Err(source.refuse(raw.name.span(), "rule.group.name"));
     }
     let name = raw.rule.get_ref().clone();
     let Some(rule) = GroupRule::by_name(&name) else {
         let what = format!("unknown group rule \"{name}\"; known: {}", GroupRule::names());
-        return Err(place.error(raw.rule.span(), what));
+        return Err(source.error(raw.rule.span(), what));
     };
-    check_effects(place, &raw, rule)?;
+    check_effects(source, &raw, rule)?;
     let members_max = abi::WL_GROUP_MEMBERS_MAX;
     let idle_default_s = abi::WL_GROUP_IDLE_US / 1_000_000;
     Ok(Membership {
-        weight: in_range(place, "rule.group.weight", raw.weight, 1, abi::WL_GROUP_WEIGHT_MAX)? as u16,
-        per: check_per(place, raw.per, is_of_sockets)?,
+        weight: in_range(source, "rule.group.weight", raw.weight, 1, abi::WL_GROUP_WEIGHT_MAX)? as u16,
+        per: check_per(source, raw.per, is_of_sockets)?,
         group: GroupSpec {
             name: raw.name.into_inner(),
             max_members: in_range(
-                place,
+                source,
                 "rule.group.max_members",
                 raw.max_members,
                 members_max,
                 members_max,
             )?,
-            idle_s: in_range(place, "rule.group.idle_s", raw.idle_s, idle_default_s, abi::WL_IDLE_MAX_S)?,
-            aggressiveness: check_aggressiveness(place, raw.aggressiveness)?,
+            idle_s: in_range(source, "rule.group.idle_s", raw.idle_s, idle_default_s, abi::WL_IDLE_MAX_S)?,
+            aggressiveness: check_aggressiveness(source, raw.aggressiveness)?,
             rule: name,
             join_adds: raw.join_adds.is_some_and(Spanned::into_inner),
-            ack_clock: check_ack_clock(place, raw.ack_clock, is_of_sockets)?,
+            ack_clock: check_ack_clock(source, raw.ack_clock, is_of_sockets)?,
             idle_grows: raw.idle_grows.is_some_and(Spanned::into_inner),
         },
     })
 }
 
-fn check_per(place: &Place, raw: Option<Spanned<String>>, is_of_sockets: bool) -> Result<Per, PolicyError> {
+fn check_per(source: &Source, raw: Option<Spanned<String>>, is_of_sockets: bool) -> Result<Per, PolicyError> {
     let Some(raw) = raw else { return Ok(Per::Flow) };
     match raw.get_ref().as_str() {
         "flow" => Ok(Per::Flow),
@@ -128,16 +128,16 @@ fn check_per(place: &Place, raw: Option<Spanned<String>>, is_of_sockets: bool) -
         "interface" if is_of_sockets => {
             let what =
                 "per = \"interface\": sockets in mode \"native\" have none; allowed: flow, server, rule";
-            Err(place.error(raw.span(), what))
+            Err(source.error(raw.span(), what))
         }
         "interface" => Ok(Per::Interface),
         "rule" => Ok(Per::Rule),
-        _ => Err(place.refuse(raw.span(), "rule.group.per")),
+        _ => Err(source.refuse(raw.span(), "rule.group.per")),
     }
 }
 
 /// Refuses what has no effect with the group's rule, unless it is what holds anyway.
-fn check_effects(place: &Place, raw: &RawGroup, rule: GroupRule) -> Result<(), PolicyError> {
+fn check_effects(source: &Source, raw: &RawGroup, rule: GroupRule) -> Result<(), PolicyError> {
     let is = |raw: &Option<Spanned<bool>>, value| {
         raw.as_ref().filter(|is| *is.get_ref() == value).map(Spanned::span)
     };
@@ -151,22 +151,22 @@ fn check_effects(place: &Place, raw: &RawGroup, rule: GroupRule) -> Result<(), P
     ];
     for (key, span) in said {
         if let (Some(span), Some(what)) = (span, rule.ignores(key)) {
-            return Err(place.error(span, what));
+            return Err(source.error(span, what));
         }
     }
     Ok(())
 }
 
-fn check_aggressiveness(place: &Place, raw: Option<Spanned<f64>>) -> Result<Option<f64>, PolicyError> {
+fn check_aggressiveness(source: &Source, raw: Option<Spanned<f64>>) -> Result<Option<f64>, PolicyError> {
     let Some(raw) = raw else { return Ok(None) };
     if !(0.01..=65_535.0).contains(raw.get_ref()) {
-        return Err(place.refuse(raw.span(), "rule.group.aggressiveness"));
+        return Err(source.refuse(raw.span(), "rule.group.aggressiveness"));
     }
     Ok(Some(raw.into_inner()))
 }
 
 fn check_ack_clock(
-    place: &Place,
+    source: &Source,
     raw: Option<Spanned<bool>>,
     is_of_sockets: bool,
 ) -> Result<bool, PolicyError> {
@@ -174,7 +174,7 @@ fn check_ack_clock(
     if is_of_sockets {
         let what =
             "ack_clock: sockets in mode \"native\" have none, they pace what they are given; leave it out";
-        return Err(place.error(raw.span(), what));
+        return Err(source.error(raw.span(), what));
     }
     Ok(raw.into_inner())
 }

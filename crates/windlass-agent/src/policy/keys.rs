@@ -1,9 +1,11 @@
 //! The keys of a policy: what each may be. Keys are written with dots, from the root.
 
-use super::text::SHARE_MAX;
 use windlass_core::{Algorithm, GroupRule, abi};
 use windlass_scenario::IN_REPORTS;
 pub(super) use windlass_scenario::{find_key as find, joined};
+
+/// Largest share: four of them add up in 32 bits.
+pub(super) const SHARE_MAX: u32 = 1_000_000;
 
 /// What a key may be, as it goes on after "allowed: "; none: it is a quantity, which names its units itself, or no key
 /// of a policy.

@@ -1,6 +1,6 @@
 //! How many rules and groups there is room for.
 
-use super::Rule;
+use super::rule::Rule;
 use std::collections::BTreeSet;
 use windlass_core::abi;
 

@@ -1,12 +1,12 @@
 //! The text of a policy: TOML, checked before anything is touched.
 
 use super::{
-    Membership, Mode, Per, Policy, PolicyError, Rule, SPLIT_PARTS, anyone,
-    group::{self, RawGroup},
-    keys::IFACE_CHARS,
-    mistake::Place,
+    group::{self, Membership, Per, RawGroup},
+    keys::{IFACE_CHARS, SHARE_MAX},
     one_or::OneOr,
+    policy_error::{PolicyError, Source},
     room::check_room,
+    rule::{Mode, Rule, SPLIT_PARTS, anyone},
 };
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -52,43 +52,38 @@ struct RawSplit {
     share: Spanned<i64>,
 }
 
-/// Largest share: four of them add up in 32 bits.
-pub(super) const SHARE_MAX: u32 = 1_000_000;
-
-impl Policy {
-    /// Checks the text of a policy; `file` is only for messages.
-    pub fn parse(file: &str, text: &str) -> Result<Policy, PolicyError> {
-        let place = Place { file, text };
-        let raw: RawPolicy = toml::from_str(text).map_err(|e| place.explain(&e))?;
-        if raw.rule.is_empty() {
-            return Err(place.error(0..0, "no [[rule]]: a policy needs at least one"));
-        }
-        check_names(&place, &raw.rule)?;
-        let mut rules: Vec<Rule> = Vec::new();
-        let spans: Vec<_> = raw.rule.iter().map(Spanned::span).collect();
-        for raw in raw.rule {
-            let span = raw.get_ref().group.as_ref().map_or(0..0, Spanned::span);
-            let rule = check(&place, raw)?;
-            check_group_agrees(&rules, &rule).map_err(|what| place.error(span, what))?;
-            rules.push(rule);
-        }
-        check_room(&rules).map_err(|(at, what)| place.error(spans[at].clone(), what))?;
-        Ok(Policy { rules })
+/// The rules of a policy, checked; `file` is only for messages.
+pub(super) fn rules(file: &str, text: &str) -> Result<Vec<Rule>, PolicyError> {
+    let source = Source { file, text };
+    let raw: RawPolicy = toml::from_str(text).map_err(|e| source.explain(&e))?;
+    if raw.rule.is_empty() {
+        return Err(source.error(0..0, "no [[rule]]: a policy needs at least one"));
     }
+    check_names(&source, &raw.rule)?;
+    let mut rules: Vec<Rule> = Vec::new();
+    let spans: Vec<_> = raw.rule.iter().map(Spanned::span).collect();
+    for raw in raw.rule {
+        let span = raw.get_ref().group.as_ref().map_or(0..0, Spanned::span);
+        let rule = check(&source, raw)?;
+        check_group_agrees(&rules, &rule).map_err(|what| source.error(span, what))?;
+        rules.push(rule);
+    }
+    check_room(&rules).map_err(|(at, what)| source.error(spans[at].clone(), what))?;
+    Ok(rules)
 }
 
 /// A name stands for its rule in reports, and for the tenant that a weight per rule is given.
-fn check_names(place: &Place, rules: &[Spanned<RawRule>]) -> Result<(), PolicyError> {
+fn check_names(source: &Source, rules: &[Spanned<RawRule>]) -> Result<(), PolicyError> {
     let mut known = BTreeMap::new();
     for name in rules.iter().map(|r| &r.get_ref().name) {
         if !is_name(name.get_ref()) {
-            return Err(place.refuse(name.span(), "rule.name"));
+            return Err(source.refuse(name.span(), "rule.name"));
         }
         if let Some(first) = known.insert(name.get_ref(), name.span()) {
-            let (text, line) = (name.get_ref(), place.line(&first));
+            let (text, line) = (name.get_ref(), source.line(&first));
             let what =
                 format!("name = \"{text}\": that on line {line} is the same; give each rule its own name");
-            return Err(place.error(name.span(), what));
+            return Err(source.error(name.span(), what));
         }
     }
     Ok(())
@@ -121,60 +116,64 @@ fn check_group_agrees(rules: &[Rule], rule: &Rule) -> Result<(), String> {
     Ok(())
 }
 
-fn check(place: &Place, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
+fn check(source: &Source, raw: Spanned<RawRule>) -> Result<Rule, PolicyError> {
     let rule_span = raw.span();
     let raw = raw.into_inner();
     let name = raw.name.into_inner();
-    let mode = check_mode(place, raw.mode)?;
+    let mode = check_mode(source, raw.mode)?;
     let algorithms = match raw.algorithm {
-        Some(a) => check_algorithms(place, a)?,
+        Some(a) => check_algorithms(source, a)?,
         None if matches!(mode, Mode::Transparent | Mode::Native) => {
             let what = format!("rule \"{name}\" has no `algorithm`; known: {}", Algorithm::names());
-            return Err(place.error(rule_span, what));
+            return Err(source.error(rule_span, what));
         }
         None => vec![("reno".to_string(), 1)],
     };
     Ok(Rule {
         name,
-        control_paced: check_paced_servers(place, mode, raw.paced_servers)?,
-        group: check_group(place, mode, &algorithms, raw.group)?,
-        parameters: check_parameters(place, mode, raw.parameters)?,
-        cgroup: check_cgroup(place, mode, &raw.matches)?,
-        iface: check_iface(place, raw.matches.iface)?,
-        client: check_prefix(place, "client", raw.matches.client)?,
-        server: check_prefix(place, "server", raw.matches.server)?,
-        server_ports: check_ports(place, raw.matches.server_port)?,
+        control_paced: check_paced_servers(source, mode, raw.paced_servers)?,
+        group: check_group(source, mode, &algorithms, raw.group)?,
+        parameters: check_parameters(source, mode, raw.parameters)?,
+        cgroup: check_cgroup(source, mode, &raw.matches)?,
+        iface: check_iface(source, raw.matches.iface)?,
+        client: check_prefix(source, "client", raw.matches.client)?,
+        server: check_prefix(source, "server", raw.matches.server)?,
+        server_ports: check_ports(source, raw.matches.server_port)?,
         algorithms,
         mode,
     })
 }
 
-fn check_mode(place: &Place, raw: Option<Spanned<String>>) -> Result<Mode, PolicyError> {
+fn check_mode(source: &Source, raw: Option<Spanned<String>>) -> Result<Mode, PolicyError> {
     let Some(raw) = raw else { return Ok(Mode::Transparent) };
     match raw.get_ref().as_str() {
         "transparent" => Ok(Mode::Transparent),
         "watch" => Ok(Mode::Watch),
         "off" => Ok(Mode::Off),
         "native" => Ok(Mode::Native),
-        _ => Err(place.refuse(raw.span(), "rule.mode")),
+        _ => Err(source.refuse(raw.span(), "rule.mode")),
     }
 }
 
-fn check_paced_servers(place: &Place, mode: Mode, raw: Option<Spanned<String>>) -> Result<bool, PolicyError> {
+fn check_paced_servers(
+    source: &Source,
+    mode: Mode,
+    raw: Option<Spanned<String>>,
+) -> Result<bool, PolicyError> {
     let Some(raw) = raw else { return Ok(false) };
     if mode == Mode::Native {
         let what = "paced_servers: sockets of mode \"native\" run the algorithm themselves; leave it out";
-        return Err(place.error(raw.span(), what));
+        return Err(source.error(raw.span(), what));
     }
     match raw.get_ref().as_str() {
         "stand-aside" => Ok(false),
         "control" => Ok(true),
-        _ => Err(place.refuse(raw.span(), "rule.paced_servers")),
+        _ => Err(source.refuse(raw.span(), "rule.paced_servers")),
     }
 }
 
 fn check_group(
-    place: &Place,
+    source: &Source,
     mode: Mode,
     algorithms: &[(String, u32)],
     raw: Option<Spanned<RawGroup>>,
@@ -182,7 +181,7 @@ fn check_group(
     let Some(raw) = raw else { return Ok(None) };
     if matches!(mode, Mode::Watch | Mode::Off) {
         let what = "group: flows that are not controlled cannot be coupled; remove it, or the mode";
-        return Err(place.error(raw.span(), what));
+        return Err(source.error(raw.span(), what));
     }
     let needs_pauses = |name: &str| Algorithm::by_name(name).is_some_and(|a| a.needs_pauses());
     if let Some((name, _)) = algorithms.iter().find(|(name, _)| needs_pauses(name)) {
@@ -190,35 +189,35 @@ fn check_group(
             "group: \"{name}\" puts its window by at each pause, which a group takes for a loss; leave the group out, or \
              take an algorithm that keeps its window"
         );
-        return Err(place.error(raw.span(), what));
+        return Err(source.error(raw.span(), what));
     }
-    group::check(place, raw.into_inner(), mode == Mode::Native).map(Some)
+    group::check(source, raw.into_inner(), mode == Mode::Native).map(Some)
 }
 
 fn check_parameters(
-    place: &Place,
+    source: &Source,
     mode: Mode,
     raw: Option<Spanned<Parameters>>,
 ) -> Result<Parameters, PolicyError> {
     let Some(raw) = raw else { return Ok(Parameters::default()) };
     if mode == Mode::Native {
         let what = "parameters: sockets of mode \"native\" cannot be given any; leave them out";
-        return Err(place.error(raw.span(), what));
+        return Err(source.error(raw.span(), what));
     }
-    raw.get_ref().check().map_err(|what| place.error(raw.span(), format!("parameters: {what}")))?;
+    raw.get_ref().check().map_err(|what| source.error(raw.span(), format!("parameters: {what}")))?;
     Ok(raw.into_inner())
 }
 
 /// What no interface can be named like would never apply.
-fn check_iface(place: &Place, raw: Option<Spanned<String>>) -> Result<String, PolicyError> {
+fn check_iface(source: &Source, raw: Option<Spanned<String>>) -> Result<String, PolicyError> {
     let Some(raw) = raw else { return Ok("*".into()) };
     let pattern = raw.get_ref();
     if let Err(e) = glob::Pattern::new(pattern) {
         let what = format!("match.iface = {pattern:?} is no pattern: {}; write e.g. \"tap*\"", e.msg);
-        return Err(place.error(raw.span(), what));
+        return Err(source.error(raw.span(), what));
     }
     if pattern.is_empty() || shortest_match(pattern) > IFACE_CHARS {
-        return Err(place.refuse(raw.span(), "rule.match.iface"));
+        return Err(source.refuse(raw.span(), "rule.match.iface"));
     }
     Ok(raw.into_inner())
 }
@@ -242,7 +241,7 @@ fn shortest_match(pattern: &str) -> usize {
     length
 }
 
-fn check_ports(place: &Place, raw: Option<Spanned<OneOr<i64, i64>>>) -> Result<Vec<u16>, PolicyError> {
+fn check_ports(source: &Source, raw: Option<Spanned<OneOr<i64, i64>>>) -> Result<Vec<u16>, PolicyError> {
     let Some(raw) = raw else { return Ok(Vec::new()) };
     let list = match raw.get_ref() {
         OneOr::One(port) => std::slice::from_ref(port),
@@ -251,13 +250,13 @@ fn check_ports(place: &Place, raw: Option<Spanned<OneOr<i64, i64>>>) -> Result<V
     let ports: Vec<u16> =
         list.iter().filter_map(|p| u16::try_from(*p).ok()).filter(|port| *port > 0).collect();
     if ports.len() != list.len() || !(1..=abi::WL_RULE_PORTS as usize).contains(&ports.len()) {
-        return Err(place.refuse(raw.span(), "rule.match.server_port"));
+        return Err(source.refuse(raw.span(), "rule.match.server_port"));
     }
     Ok(ports)
 }
 
 /// A rule speaks either of an interface's flows or of a cgroup's sockets.
-fn check_cgroup(place: &Place, mode: Mode, matches: &RawMatch) -> Result<Option<PathBuf>, PolicyError> {
+fn check_cgroup(source: &Source, mode: Mode, matches: &RawMatch) -> Result<Option<PathBuf>, PolicyError> {
     let against_iface = match mode {
         Mode::Native => {
             Some("mode \"native\": its flows are chosen by cgroup, client, server and server_port")
@@ -268,25 +267,25 @@ fn check_cgroup(place: &Place, mode: Mode, matches: &RawMatch) -> Result<Option<
         _ => None,
     };
     if let (Some(i), Some(why)) = (&matches.iface, against_iface) {
-        return Err(place.error(i.span(), format!("iface does not go with {why}")));
+        return Err(source.error(i.span(), format!("iface does not go with {why}")));
     }
     let Some(c) = &matches.cgroup else { return Ok(None) };
     if matches!(mode, Mode::Transparent | Mode::Watch) {
         let what = "cgroup goes with mode = \"native\" (or \"off\"); other modes have `iface`";
-        return Err(place.error(c.span(), what));
+        return Err(source.error(c.span(), what));
     }
     if !c.get_ref().is_absolute() {
         let what = format!("cgroup = \"{}\": write its folder, from / on", c.get_ref().display());
-        return Err(place.error(c.span(), what));
+        return Err(source.error(c.span(), what));
     }
     Ok(Some(c.get_ref().clone()))
 }
 
-fn check_prefix(place: &Place, key: &str, raw: Option<Spanned<String>>) -> Result<IpNet, PolicyError> {
+fn check_prefix(source: &Source, key: &str, raw: Option<Spanned<String>>) -> Result<IpNet, PolicyError> {
     let Some(raw) = raw else { return Ok(anyone()) };
     parse_prefix(raw.get_ref()).ok_or_else(|| {
         let what = format!("{key} = \"{}\" is no prefix; write 192.0.2.0/24 or 2001:db8::/32", raw.get_ref());
-        place.error(raw.span(), what)
+        source.error(raw.span(), what)
     })
 }
 
@@ -297,36 +296,36 @@ fn parse_prefix(text: &str) -> Option<IpNet> {
 }
 
 fn check_algorithms(
-    place: &Place,
+    source: &Source,
     raw: Spanned<OneOr<String, RawSplit>>,
 ) -> Result<Vec<(String, u32)>, PolicyError> {
     let span = raw.span();
     let parts = match raw.into_inner() {
         OneOr::One(name) => {
-            check_algorithm(place, span, &name)?;
+            check_algorithm(source, span, &name)?;
             return Ok(vec![(name, 1)]);
         }
         OneOr::Several(parts) => parts,
     };
     if parts.is_empty() || parts.len() > abi::WL_RULE_SPLITS as usize {
         let what = format!("algorithm: a split has 1 to {} algorithms", abi::WL_RULE_SPLITS);
-        return Err(place.error(span, what));
+        return Err(source.error(span, what));
     }
     let mut split = Vec::new();
     for RawSplit { algorithm, share } in &parts {
-        check_algorithm(place, algorithm.span(), algorithm.get_ref())?;
+        check_algorithm(source, algorithm.span(), algorithm.get_ref())?;
         let number = u32::try_from(*share.get_ref()).ok().filter(|n| (1..=SHARE_MAX).contains(n));
-        let number = number.ok_or_else(|| place.refuse(share.span(), "rule.algorithm.share"))?;
+        let number = number.ok_or_else(|| source.refuse(share.span(), "rule.algorithm.share"))?;
         split.push((algorithm.get_ref().clone(), number));
     }
-    check_shares(&split).map_err(|(at, what)| place.error(parts[at].share.span(), what))?;
+    check_shares(&split).map_err(|(at, what)| source.error(parts[at].share.span(), what))?;
     Ok(split)
 }
 
-fn check_algorithm(place: &Place, span: Range<usize>, name: &str) -> Result<(), PolicyError> {
+fn check_algorithm(source: &Source, span: Range<usize>, name: &str) -> Result<(), PolicyError> {
     if Algorithm::by_name(name).is_none() {
         let what = format!("unknown algorithm \"{name}\"; known: {}", Algorithm::names());
-        return Err(place.error(span, what));
+        return Err(source.error(span, what));
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ mod syn_flood;
 pub use socket::Port;
 pub use syn_flood::{NETWORK as FLOOD_NETWORK, SYNS_PS};
 
-use crate::run::{check_stopped, panic_message};
+use crate::{panic_message::panic_message, stop::check_stopped};
 use anyhow::{Context, Result, anyhow, ensure};
 use clients::Behaviour;
 use socket::PacketSocket;

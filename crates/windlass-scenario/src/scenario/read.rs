@@ -7,7 +7,7 @@ use crate::{
     keys::with_key,
     line_at,
     location::{ScenarioFile, Starts, line_of},
-    net::{Known, Net, known},
+    net_builder::{Known, NetBuilder, known},
     topology::{RawHost, RawSwitch, RawTopology},
     workload::{RawFlow, Surroundings},
 };
@@ -120,7 +120,7 @@ impl Scenario {
         };
         let mut starts = Starts::default();
         let net = lay_out(&raw.topology, &raw.host, raw.switch, raw.link, &mut starts);
-        let Net { names, hosts, switches, links } = net.map_err(|(span, what)| fail(span, what))?;
+        let NetBuilder { names, hosts, switches, links } = net.map_err(|(span, what)| fail(span, what))?;
         let graph = Graph::of_links(names.iter().map(|(name, i)| (name.as_str(), *i)).collect(), &links);
         let known = |key: &str, name: &str| known(&names, key, name);
         let time_limit = raw.time_limit.unwrap_or(Span(300.0));
@@ -198,8 +198,8 @@ fn lay_out(
     switches: Vec<Spanned<RawSwitch>>,
     links: Vec<Spanned<Link>>,
     starts: &mut Starts,
-) -> Result<Net, (Range<usize>, String)> {
-    let mut net = Net::default();
+) -> Result<NetBuilder, (Range<usize>, String)> {
+    let mut net = NetBuilder::default();
     if let Some(topology) = topology {
         net.lay_out(topology.get_ref()).map_err(|what| (topology.span(), what))?;
         starts.switches.resize(net.switches.len(), topology.span().start);

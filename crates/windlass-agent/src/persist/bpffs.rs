@@ -1,6 +1,6 @@
 //! Where the kernel keeps what is pinned: under bpffs, a folder for each network namespace and in it one for each interface.
 
-use crate::{Result, error::io_error, netdev, private};
+use crate::{Result, error::io_error, netdev, persist::private};
 use std::{
     ffi::CString,
     fs, io,

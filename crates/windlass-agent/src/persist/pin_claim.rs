@@ -7,9 +7,11 @@
 use crate::{
     Error, Result,
     error::io_error,
-    holder,
-    lock::flock,
-    private::{self, CAREFULLY},
+    persist::{
+        holder,
+        lock::flock,
+        private::{self, CAREFULLY},
+    },
 };
 use std::{
     fs::{File, OpenOptions},

@@ -1,10 +1,10 @@
 //! Where the native home's algorithms are pinned, a folder for each prefix, and what is noted beside under /run.
 
 use super::image::build_id;
-use crate::{
+use crate::persist::{
     bpffs,
-    record::read_record,
     run_dir::{run_dir, run_file},
+    run_file::read_record,
 };
 use std::{fs, path::PathBuf};
 

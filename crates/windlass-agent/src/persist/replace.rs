@@ -9,7 +9,7 @@ use crate::{
     clock,
     error::{bpf, io_error},
     object::{pinned_map, program, raise_limits},
-    pin_dir::{CLOCK_LINK, LINKS_OF_IFACE, PinDir, pinned_as},
+    persist::pin_dir::{CLOCK_LINK, LINKS_OF_IFACE, PinDir, pinned_as},
     shared_groups,
 };
 use libbpf_rs::{MapCore, Object, ObjectBuilder, PrintLevel};

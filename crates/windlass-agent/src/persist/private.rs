@@ -8,7 +8,7 @@
 use crate::{
     Error, Result,
     error::io_error,
-    lock::{Lock, PATIENCE},
+    persist::lock::{Lock, PATIENCE},
 };
 use std::{
     fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions},

@@ -7,14 +7,17 @@
 use crate::{
     Policy, Result,
     attach::remove_filters,
-    bpffs::{iface_dir, make_dir, namespace_dir, remove_dir},
-    claim::Claim,
     clock::Clock,
     error::io_error,
     image::CONFIG,
-    netdev, private,
-    record::{read_record, remove_first, write_record, write_text},
-    run_dir::{run_dir, run_file},
+    netdev,
+    persist::{
+        bpffs::{iface_dir, make_dir, namespace_dir, remove_dir},
+        pin_claim::Claim,
+        private,
+        run_dir::{run_dir, run_file},
+        run_file::{read_record, remove_first, write_record, write_text},
+    },
     shared_groups,
 };
 use libbpf_rs::{Link, Program, query::LinkTypeInfo};

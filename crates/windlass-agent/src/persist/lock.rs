@@ -3,9 +3,11 @@
 use crate::{
     Error, Result,
     error::io_error,
-    holder,
-    private::{self, is_at},
-    run_dir::{run_dir, run_file},
+    persist::{
+        holder,
+        private::{self, is_at},
+        run_dir::{run_dir, run_file},
+    },
 };
 use std::{
     fs::File,

@@ -4,7 +4,7 @@
 use crate::{
     Result,
     error::io_error,
-    private::{self, draft_of},
+    persist::private::{self, draft_of},
 };
 use std::{
     fs,

@@ -1,6 +1,6 @@
 //! Processes that hold a file's lock, as the kernel lists them.
 
-use crate::private::is_ours;
+use crate::persist::private::is_ours;
 use std::{
     fs::{self, File},
     os::unix::fs::MetadataExt,
@@ -43,7 +43,7 @@ fn has_our_uids(status: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock::flock;
+    use crate::persist::lock::flock;
 
     #[test]
     fn the_holder_of_a_lock_is_found_and_those_that_wait_are_not() {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_setuid_program_that_another_user_started_is_a_stranger() {
-        let own = crate::private::own_uid();
+        let own = crate::persist::private::own_uid();
         assert!(has_our_uids(&format!("Name:\tx\nUid:\t{own}\t{own}\t{own}\t{own}\n")));
         assert!(!has_our_uids(&format!("Uid:\t65534\t{own}\t{own}\t{own}\n")));
         assert!(!has_our_uids("Name:\tx\n"));

@@ -6,17 +6,19 @@
 use crate::{
     Error, Policy, Result,
     attach::{Attached, has_datapath, has_filters},
-    bpffs::{make_dir, mount_bpffs, pinned_here, pinned_in, root},
-    claim::Claim,
     clock::{self, Clock},
     error::bpf,
     image::{build_id, state_id},
     in_force::read_rules,
-    lock::Lock,
     netdev,
     object::pinned_map,
-    pin_dir::{PinDir, pinned_as},
-    record::{remove_stale, write_record, write_text},
+    persist::{
+        bpffs::{make_dir, mount_bpffs, pinned_here, pinned_in, root},
+        lock::Lock,
+        pin_claim::Claim,
+        pin_dir::{PinDir, pinned_as},
+        run_file::{remove_stale, write_record, write_text},
+    },
     shared_groups,
 };
 use libbpf_rs::{MapCore, Object};

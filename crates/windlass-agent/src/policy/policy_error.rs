@@ -21,12 +21,12 @@ pub struct PolicyError {
 }
 
 /// The text of a policy, in which spans are places.
-pub(crate) struct Place<'a> {
+pub(crate) struct Source<'a> {
     pub(super) file: &'a str,
     pub(super) text: &'a str,
 }
 
-impl Place<'_> {
+impl Source<'_> {
     pub(crate) fn error(&self, span: Range<usize>, what: impl Into<String>) -> PolicyError {
         PolicyError { file: self.file.to_string(), line: self.line(&span), what: what.into() }
     }

@@ -1,0 +1,31 @@
+//! Flows that are never controlled.
+
+use serde::Serialize;
+use windlass_core::abi;
+
+/// Why a flow is never more than watched, whatever its rule is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnlyWatched {
+    /// Its sender paces itself; with `paced_servers = "control"` its rule has it controlled all the same.
+    Paces,
+    /// It is older than the box, or its packets carry options that the box could not write.
+    Foreign,
+}
+
+impl OnlyWatched {
+    pub(crate) fn of(flow: &abi::wl_flow) -> Option<OnlyWatched> {
+        if flow.flags & abi::WL_FLOW_FOREIGN != 0 {
+            return Some(OnlyWatched::Foreign);
+        }
+        (flow.flags & abi::WL_FLOW_STOOD_ASIDE != 0).then_some(OnlyWatched::Paces)
+    }
+
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            OnlyWatched::Paces => "paces",
+            OnlyWatched::Foreign => "foreign",
+        }
+    }
+}
