@@ -26,7 +26,7 @@ help:
 	@echo "make fmt      format all sources"
 	@echo "make lint     formatting and lints, as CI checks them"
 
-# dpkg-query is asked first, so that a machine that has everything is not touched and needs no network.
+# dpkg-query comes first, so that a machine that has everything is not touched and needs no network.
 setup:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust with rustup"; exit 2; }
 	@$(CARGO) --version >/dev/null || { echo "rust-toolchain.toml pins the version: rustup toolchain install"; exit 2; }

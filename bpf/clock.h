@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The clock's work. A small frame circles through a shaped veth; each time it comes by, the flows that asked for it
- * have their turn (core/box/tick.h). The frame itself is the vehicle of everything that is sent.
+ * The clock's work. A small frame circles through a shaped veth; each time it comes by, the flows that are due have
+ * their turn (core/box/tick.h). The frame itself is the vehicle of everything that is sent.
  */
 #ifndef WL_BPF_CLOCK_H
 #define WL_BPF_CLOCK_H
@@ -93,8 +93,8 @@ static long wl_due_step(__u32 i, void *ctx)
 }
 
 /*
- * A member that says nothing for too long is taken for gone; it joins again if it has something to say. One whose flow left
- * while the group was locked goes at once.
+ * A member that reports nothing for too long is taken for gone; it joins again with its next report. One whose flow
+ * left while the group was locked goes at once.
  */
 static __always_inline void wl_collect_member(__u32 id, __u32 now_us)
 {
@@ -103,7 +103,7 @@ static __always_inline void wl_collect_member(__u32 id, __u32 now_us)
 
 	if (!p || !f || !p->member.id)
 		return;
-	/* it cannot be too long yet, so that the lock is not taken for nothing */
+	/* it cannot be too long yet, so that the lock is not taken needlessly */
 	if ((!p->is_left && now_us - p->member.at_us < WL_COLLECT_MIN_US) || !wl_lock(f))
 		return;
 	/* without the lock it may have become another flow's */
@@ -118,8 +118,8 @@ static __always_inline void wl_collect_member(__u32 id, __u32 now_us)
 }
 
 /*
- * Length of the clock's frame. It says after how many rounds' time the frame comes by again: each time costs the CPU its
- * sleep, whether there is something to do or not.
+ * Length of the clock's frame. It sets after how many rounds' time the frame comes by again: each time costs the CPU
+ * its sleep, whether there is something to do or not.
  */
 static __always_inline __u32 wl_clock_frame_bytes(__u64 now_ns)
 {
@@ -127,7 +127,7 @@ static __always_inline __u32 wl_clock_frame_bytes(__u64 now_ns)
 	__u32 rounds = 1;
 	struct wl_due due;
 
-	/* nobody waits for the next round? It comes by again when its rest is over, not in the round before that */
+	/* does no flow wait for the next round? It comes by again when its rest is over, not in the round before that */
 	if (bpf_map_peek_elem(&wl_due, &due)) {
 		rest_ns = wl_wheel_rest_ns(now_ns);
 		rounds = (rest_ns * wl_config.clock_hz + WL_NS_PER_S - 1) / WL_NS_PER_S;

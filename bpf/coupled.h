@@ -2,13 +2,14 @@
 /*
  * Sockets in groups of this kernel. The selector leaves a wish with a socket whose rule has a group; the algorithm takes it
  * up: the socket gets a seat, joins at its start, reports with each ACK and each timeout, and leaves when it closes or
- * changes its algorithm. What the rule says (group, weight) is looked up with each report, so that it may change.
+ * changes its algorithm. The rule's group and weight are looked up with each report, so that it may change.
  *
- * Who holds a group's lock here may be interrupted, by one that wants it on the same processor. So tries are few, and
- * whoever fails goes on by its own algorithm until the next ACK. One that cannot even leave keeps its seat, marked.
+ * A holder of a group's lock may be interrupted here by a program that wants it on the same processor. So tries are
+ * few, and a flow that fails goes on by its own algorithm until the next ACK. One that cannot even leave keeps its
+ * seat, marked.
  *
- * Seats go round in a queue: each report looks at two others, and takes away those that are left or silent. Only who has
- * taken a seat out of the queue may free it.
+ * Seats go round in a queue: each report looks at two others, and takes away those that are left or silent. Only the
+ * program that has taken a seat out of the queue may free it.
  *
  * There is no clock that could let a joiner out by the others' ACKs: these sockets are paced, which spreads a share over a
  * round trip likewise.
@@ -41,7 +42,7 @@ struct wl_seat {
 	struct wl_place place;
 	struct wl_wish wish;
 	__u32 is_left; /* its socket will not come back to it */
-	__u32 is_out; /* whoever looked at it could not put it back into the round: its socket does */
+	__u32 is_out; /* the program that looked at it could not put it back into the queue: its socket does */
 };
 
 /* Key: wl_socket.seat. */
@@ -53,7 +54,7 @@ struct {
 	__type(value, struct wl_seat);
 } wl_seats SEC(".maps");
 
-/* Each seat once, but for the moment in which somebody looks at it. */
+/* Each seat once, but for the moment in which a program looks at it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, WL_COUPLED_MAX);
@@ -81,13 +82,13 @@ static __always_inline struct wl_seat *wl_seat_of(const struct wl_socket *k)
 /* Has others look at the seat. There is room for each, but from Linux 6.16 on it may be too busy there. */
 static __always_inline void wl_seat_return(struct wl_seat *seat, __u64 number)
 {
-	/* before somebody takes it out again */
+	/* before another program takes it out again */
 	seat->is_out = 0;
 	if (bpf_map_push_elem(&wl_seat_round, &number, 0))
 		seat->is_out = 1;
 }
 
-/* Looks at the seat that nobody has looked at for longest. */
+/* Looks at the seat that was not looked at for longest. */
 static __noinline void wl_seat_look(__u32 now_us)
 {
 	struct wl_group_home *h;
@@ -138,7 +139,7 @@ static __noinline void wl_seat_take(struct wl_socket *k, void *sk, __u32 now_us)
 	k->seat = number;
 }
 
-/* Brings the place up to what the socket's rule says now. Returns 0 if there is nobody to talk to. */
+/* Brings the place up to the socket's rule as it is now. Returns 0 if there is no group to report to. */
 static __noinline int wl_seat_follow(struct wl_seat *seat)
 {
 	struct wl_place *place = &seat->place;
@@ -199,7 +200,7 @@ static __always_inline void wl_coupled_start(struct wl_socket *k, struct tcp_soc
 	wl_coupled_talk(k, s, WL_TALK_REPORT);
 }
 
-/* The algorithm has decided on an ACK. After a timeout the group was told at once. */
+/* The algorithm has decided on an ACK. After a timeout the group received a report at once. */
 static __always_inline void wl_coupled_ack(struct wl_socket *k, struct wl_sample *s)
 {
 	if (!k->seat)

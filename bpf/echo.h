@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The receiver's part of DCTCP (RFC 8257, section 3.2): ECE says of each acknowledged segment whether it was marked.
- * Whenever marks begin or end, what has arrived so far is acknowledged with the old word, so that none covers both. The
- * kernel calls for each segment of a socket whose algorithm needs ECN.
+ * The receiver's part of DCTCP (RFC 8257, section 3.2): ECE reports for each acknowledged segment whether it was
+ * marked. Whenever marks begin or end, what has arrived so far is acknowledged with the old state, so that no ACK
+ * covers both. The kernel calls for each segment of a socket whose algorithm needs ECN.
  */
 #ifndef WL_BPF_ECHO_H
 #define WL_BPF_ECHO_H

@@ -55,7 +55,7 @@ __noinline int wl_on_syn(int from_sender)
 
 /* -------------------------------------------------------------------- groups */
 
-/* Talks to the flow's group, if it has one: about the sample in the scratch, or to be told its share. */
+/* Exchanges reports with the flow's group, if it has one: about the sample in the scratch, or to learn its share. */
 static __always_inline void wl_group_exchange(struct wl_flow *f, __u32 id, __u32 what)
 {
 	struct wl_scratch *s = wl_scratch_get();
@@ -116,7 +116,7 @@ static __always_inline int wl_same_key(const struct wl_flow_key *a, const struct
  */
 static __always_inline int wl_give_back(struct wl_flow *f, __u32 id)
 {
-	/* whoever takes the entry from the list waits for its lock */
+	/* a program that takes the entry from the list waits for its lock */
 	if (bpf_map_push_elem(&wl_free_flows, &id, 0))
 		return -1;
 	wl_leave_group(f, id);
@@ -174,8 +174,8 @@ __noinline int wl_contest_flow(int from_sender)
 
 /*
  * One side has answered the other's SYN: a connection whose sender's first byte is `base` begins, and an older flow of that name is
- * over. A single SYN, which anyone can forge, ends nothing. The SYN is in the scratch. By itself, so that its frame is not part
- * of the caller's.
+ * over. A single SYN, which any host can forge, ends nothing. The SYN is in the scratch. By itself, so that its frame
+ * is not part of the caller's.
  */
 __noinline int wl_forget_old(__u32 base)
 {
@@ -218,7 +218,7 @@ static __always_inline void wl_note_missed(const struct wl_packet *p, struct wl_
 	wl_count(why);
 }
 
-/* Takes an entry for a flow of these accounts. Returns 0, or the counter that says why there is none. */
+/* Takes an entry for a flow of these accounts. Returns 0, or the counter of the reason why there is none. */
 static __always_inline __u32 wl_entry_take(__u32 accounts, __u32 *id)
 {
 	__u32 why = wl_share_refuses_flow(accounts);

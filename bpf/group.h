@@ -2,9 +2,9 @@
 /*
  * Groups, as both homes of this kernel keep them: in maps, each group with a lock of its own.
  *
- * Order of locks: a flow's, then its group's; nobody who holds a group's asks for another. Who waits for it waits for
- * some microseconds at most and then goes on without: the flow keeps its own algorithm's window until its next report,
- * which says what the group must not miss.
+ * Order of locks: a flow's, then its group's; no holder of a group's lock takes another. A flow waits for it for some
+ * microseconds at most and then goes on without: it keeps its own algorithm's window until its next report, which
+ * carries what the group must not miss.
  */
 #ifndef WL_BPF_GROUP_H
 #define WL_BPF_GROUP_H
@@ -13,7 +13,7 @@
 #include "../core/group/report.h"
 #include "spin.h"
 
-/* A group and who may touch it. */
+/* A group and its lock. */
 struct wl_group_home {
 	__u32 lock; /* 0: free */
 	__u32 reserved;
@@ -50,7 +50,7 @@ struct wl_place {
 	__u32 was_refused; /* there was no room when it last tried */
 	__u32 is_left; /* whose it was is gone, but the group was locked: the member has to leave yet */
 	struct wl_tenant_key tenant; /* per WL_PER_FLOW: none */
-	__u32 owes; /* enum wl_event: what the group was too busy to hear of, to be told with what is new */
+	__u32 owes; /* enum wl_event: what was not reported while the group was locked; goes with the next report */
 };
 
 static __always_inline struct wl_group_home *wl_group_home_of(const struct wl_place *p)
@@ -106,9 +106,9 @@ enum wl_talk_result {
 };
 
 /*
- * Adds to the sample the events that the group was too busy to hear of (`owes`), but for
+ * Adds to the sample the events that were not reported while the group was locked (`owes`), but for
  *  - a timeout that was undone, or since which another recovery has begun: that one is to be answered;
- *  - a reduction that was undone, or that is part of a timeout, which is told instead.
+ *  - a reduction that was undone, or that is part of a timeout, which is reported instead.
  */
 static __always_inline void wl_talk_settle(const struct wl_place *p, struct wl_sample *s)
 {
@@ -122,9 +122,9 @@ static __always_inline void wl_talk_settle(const struct wl_place *p, struct wl_s
 }
 
 /*
- * Is what is undone a reduction that the group has not heard of? It has nothing to give back then, or would undo one before.
- * So it is, to be safe, where one sample has both, for which of them was first is not known later, and where two are undone
- * together, of which it has heard of one.
+ * Is what is undone a reduction that was not reported to the group? It has nothing to give back then, or would undo one
+ * before. So it is, to be safe, where one sample has both, for which of them was first is not known later, and where two
+ * are undone together, one of which was reported.
  */
 static __always_inline int wl_talk_is_unheard(const struct wl_place *p, const struct wl_sample *s)
 {
@@ -142,9 +142,9 @@ static __always_inline void wl_talk_undo_unheard(struct wl_place *p, struct wl_g
 }
 
 /*
- * The group is busy. What a flow says once, and its next report may not show, is kept for that: a timeout, a reduction that is
- * over by then, an undoing; and that it was new, if it wanted to join. After a pause it has its share all the same: who is at
- * the group tells what the path bears, and what the flow cut by itself the group would take for a loss.
+ * The group is busy. What a flow reports once, and its next report may not show, is kept for that report: a timeout, a
+ * reduction that is over by then, an undoing; and that it was new, if it wanted to join. After a pause it has its share all
+ * the same: the other members report what the path bears, and the group would take the flow's own cut for a loss.
  */
 static __always_inline int wl_talk_later(struct wl_place *p, const struct wl_sample *s, struct wl_decision *d,
 					 __u32 what)
@@ -160,7 +160,7 @@ static __always_inline int wl_talk_later(struct wl_place *p, const struct wl_sam
 	return WL_TALK_CONTENDED;
 }
 
-/* Talks to the group, whose lock is tried so often; what it says is in force in `d`. Returns enum wl_talk_result. */
+/* Exchanges reports with the group, whose lock is tried so often; its reply is in force in `d`. Returns enum wl_talk_result. */
 __noinline int wl_group_talk(struct wl_place *p, struct wl_sample *s, struct wl_decision *d, __u32 what,
 			     __u32 tries)
 {
@@ -175,7 +175,7 @@ __noinline int wl_group_talk(struct wl_place *p, struct wl_sample *s, struct wl_
 	if (!p || !s || !d)
 		return WL_TALK_NONE;
 	h = wl_group_home_of(p);
-	/* tries of who was refused are a round apart */
+	/* tries of a flow that was refused are a round apart */
 	if (!h ||
 	    (!p->member.id && (what != WL_TALK_REPORT || (p->was_refused && !(s->events & WL_EV_ROUND_START)))))
 		return WL_TALK_NONE;
@@ -213,7 +213,7 @@ out:
 	if (t && !t->members)
 		wl_tenant_drop(p);
 	p->was_refused = result == WL_TALK_REFUSED;
-	/* who was refused has been at work when it tries again */
+	/* a flow that was refused has been at work when it tries again */
 	p->member.flags &= ~WL_MEMBER_NEW;
 	wl_spin_unlock(&h->lock);
 	return result;
@@ -235,10 +235,13 @@ __noinline int wl_group_quit(struct wl_place *p, __u32 now_us, __u32 tries)
 	h = wl_group_home_of(p);
 	if (!h)
 		return 0;
-	/* no member, perhaps, because somebody collects it: whoever makes its place another's waits until that is done */
+	/*
+	 * no member, perhaps, because it is being collected: the program that gives its place to another flow waits until
+	 * that is done
+	 */
 	if (!wl_spin_lock(&h->lock, tries))
 		return -1;
-	/* who collects another's seat may find that it has left meanwhile, and sits in another group: that is not locked */
+	/* the seat to collect may have left meanwhile, and be a member of another group: that is not locked */
 	if (!p->member.id || wl_group_home_of(p) != h) {
 		wl_spin_unlock(&h->lock);
 		return 0;

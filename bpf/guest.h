@@ -4,9 +4,9 @@
  * what the agent answers is taken when it is there. Nothing here waits: a flow whose last answer is older than its
  * retransmission timeout goes on by itself, whatever became of the agent.
  *
- * Between two answers the flow's own controller goes on from the last one. In congestion avoidance what it grows is only
- * told, not used: the group grows by what one of its flows tells, and the next answer says so. What it shrinks is used at
- * once. An answer may be a large step up, so these sockets are paced.
+ * Between two answers the flow's own controller goes on from the last one. In congestion avoidance what it grows is
+ * only reported, not used: the group grows by what one of its flows reports, and the next answer contains it. What it
+ * shrinks is used at once. An answer may be a large step up, so these sockets are paced.
  *
  * Without WL_GUEST there is nothing of this.
  */
@@ -121,7 +121,7 @@ static __noinline void wl_guest_take(struct wl_socket *k, const struct tcp_sock 
 		g->taken_seq = grant.seq;
 		g->taken_at_us = grant.at_us;
 		g->is_coupled = 1;
-		/* one that came before a pause says nothing of the path after it */
+		/* one that came before a pause carries no information about the path after it */
 		if (grant.is_change && wl_guest_counts(s->now_us, grant.at_us, rto_us) &&
 		    wl_guest_is_answered(g, grant.seq) && !wl_guest_is_reducing(k, s)) {
 			k->decision.cwnd_bytes = wl_min(wl_max(grant.cwnd_bytes, 1), WL_CWND_MAX_BYTES);
@@ -136,7 +136,7 @@ static __noinline void wl_guest_take(struct wl_socket *k, const struct tcp_sock 
 		wl_guest_fall_back(g);
 		k->most_bytes = 0;
 		k->decision.is_share = 0;
-		/* else it had nothing to say for so long: nobody failed to answer */
+		/* else it had nothing to report for so long: no answer is missing */
 		if (g->seq != g->taken_seq)
 			WL_GUEST_COUNT(fallbacks);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Is a packet as it was sent? What is stored goes out again with a checksum of its own, and what an ACK says is repeated in
- * window updates. An error that happened on the way to the box, and that the other end would notice, must not be taken for
- * what was sent: it would be certified.
+ * Is a packet as it was sent? What is stored goes out again with a checksum of its own, and an ACK's contents are
+ * repeated in window updates. An error that happened on the way to the box, and that the other end would notice, must
+ * not be taken for what was sent: it would be certified.
  */
 #ifndef WL_BPF_INTACT_H
 #define WL_BPF_INTACT_H

@@ -42,7 +42,7 @@ struct sock {
 
 struct inet_connection_sock {
 	__u8 icsk_ca_state : 5;
-	__u8 icsk_ca_setsockopt : 1; /* somebody chose its algorithm: it is no default */
+	__u8 icsk_ca_setsockopt : 1; /* its algorithm was chosen for it: it is no default */
 	__u8 icsk_retransmits; /* timeouts since the last progress */
 	struct {
 		__u8 pending; /* WL_ICSK_ACK_* */
@@ -134,7 +134,7 @@ struct tcp_congestion_ops {
 #define WL_ICSK_ACK_NOW 16 /* and must not be any longer */
 #define WL_SK_PACING_NEEDED 1 /* enum sk_pacing: TCP paces by itself unless the device's queue does */
 #define WL_CONG_NON_RESTRICTED 1 /* tcp_congestion_ops.flags: any process, any namespace may choose it */
-/* ECN is negotiated for its sockets; what reacts to marks as DCTCP does is for those who may, as the kernel's own is */
+/* ECN is negotiated for its sockets; what reacts to marks as DCTCP does is for privileged processes, as the kernel's own is */
 #define WL_CONG_NEEDS_ECN 2
 #define WL_INFINITE_SSTHRESH 0x7fffffffu
 #define WL_SOL_TCP 6

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The flow's lock. Holders run with bottom halves disabled, so waiting is short, but on PREEMPT_RT (see alone.h); whoever
- * waits for too long lets the packet pass.
+ * The flow's lock. Holders run with bottom halves disabled, so waiting is short, but on PREEMPT_RT (see alone.h); a
+ * program that waits for too long lets the packet pass.
  */
 #ifndef WL_BPF_LOCK_H
 #define WL_BPF_LOCK_H

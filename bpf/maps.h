@@ -69,8 +69,8 @@ struct {
 } wl_places SEC(".maps");
 
 /*
- * Flows with an algorithm of their own, by name. Written by whoever gives it; looked at when the flow's rule is. Entries of
- * flows that ended are removed by who writes the next one.
+ * Flows with an algorithm of their own, by name. Written by the program that gives it; looked at when the flow's rule
+ * is. Entries of flows that ended are removed by the program that writes the next one.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -113,7 +113,7 @@ static __always_inline void wl_start(struct tcp_sock *tp, __u32 algorithm)
 	struct wl_alg_params params;
 	struct wl_sample s;
 
-	/* the default of a namespace stays what it is even when nobody else can choose it any more */
+	/* the default of a namespace stays what it is even when no other socket can choose it any more */
 	if (!k) {
 		((struct inet_connection_sock *)tp)->icsk_ca_priv[0] = algorithm;
 		wl_hand_back(tp, algorithm);
@@ -215,7 +215,7 @@ void wl_native_cong_control(__u64 *ctx)
 		wl_ack((struct tcp_sock *)ctx[0], (const struct rate_sample *)ctx[1]);
 }
 
-/* A reduction is about to begin; what kind is said by set_state(), and there the new value is set. */
+/* A reduction is about to begin; set_state() receives its kind, and sets the new value. */
 SEC("struct_ops")
 __u32 wl_native_ssthresh(__u64 *ctx)
 {
@@ -245,9 +245,9 @@ static __always_inline int wl_is_timeout(const struct wl_socket *k, const struct
 }
 
 /*
- * The timer has expired. The kernel asks for ssthresh() only if there has been no reduction yet for what is in flight; but
- * every timeout is told. As in a box, what it has found lost is told twice, on_timeout() looks ahead to it and on_ack() counts
- * it. The window is the kernel's: one segment leaves beside what is still in flight.
+ * The timer has expired. The kernel calls ssthresh() only if there has been no reduction yet for what is in flight;
+ * but every timeout is reported. As in a box, what it has found lost is reported twice, on_timeout() looks ahead to
+ * it and on_ack() counts it. The window is the kernel's: one segment leaves beside what is still in flight.
  */
 static __always_inline void wl_timeout(struct wl_socket *k, const struct tcp_sock *tp, struct wl_sample *s)
 {
@@ -275,11 +275,11 @@ void wl_native_set_state(__u64 *ctx)
 	if (!k)
 		return;
 	if (state == WL_CA_LOSS && !wl_is_timeout(k, tp)) {
-		/* marked, but only to be sent again in pieces */
+		/* marked, but only to be retransmitted in pieces */
 		k->lost_segs = tp->lost;
 		return;
 	}
-	/* a timeout is told at once, and is not to be taken for a reduction before it that has not been told yet */
+	/* a timeout is reported at once, and must not be taken for an earlier reduction that was not reported yet */
 	if (state == WL_CA_LOSS)
 		k->events &= ~WL_EV_RECOVERY_ENTER;
 	else if (state >= WL_CA_CWR && k->must_reduce)
@@ -321,8 +321,8 @@ void wl_native_cwnd_event(__u64 *ctx)
 		return;
 	}
 	/*
-	 * acknowledged all at once, with more waiting for the window: no pause. Nor is it one if all in flight has been found
-	 * lost, and is sent again
+	 * acknowledged all at once, with more waiting for the window: no pause. Nor is it one if all in flight has
+	 * been found lost, and is retransmitted
 	 */
 	if (!tp->app_limited || tp->packets_out)
 		return;
@@ -355,7 +355,7 @@ __u32 wl_native_undo_cwnd(__u64 *ctx)
 	return k->cwnd_segs;
 }
 
-/* Buffer in windows: who paces may grow its window in recovery too. */
+/* Buffer in windows: an algorithm that paces may grow its window in recovery too. */
 SEC("struct_ops")
 __u32 wl_native_sndbuf_expand(__u64 *ctx)
 {

@@ -24,12 +24,12 @@ struct wl_socket {
 	__u32 snd_una;
 	__u32 delivered_segs; /* tcp_sock.delivered at the last ACK */
 	__u32 delivered_ce_segs;
-	__u32 lost_segs; /* tcp_sock.lost when the algorithm was last told */
+	__u32 lost_segs; /* tcp_sock.lost at the algorithm's last event */
 	__u32 delivered_bytes; /* total, wraps; in bytes, since the size of a segment may change */
 	__u32 next_round_delivered_segs;
 	__u32 round_count;
 	__u32 last_sent_at_us; /* of what was delivered last: with nothing in flight, of all */
-	__u32 events; /* enum wl_event, to be told with the next ACK */
+	__u32 events; /* enum wl_event, reported with the next ACK */
 	/* before the last reduction, for when it turns out to be spurious */
 	__u32 prior_cwnd_bytes;
 	__u32 prior_ssthresh_bytes;
@@ -37,11 +37,11 @@ struct wl_socket {
 	__u32 prr_prior_segs;
 	__u32 prr_delivered_segs;
 	__u8 ca_state; /* enum tcp_ca_state */
-	__u8 must_reduce; /* the kernel asked for ssthresh; set_state() will say why */
+	__u8 must_reduce; /* the kernel called ssthresh(); set_state() will receive the reason */
 	__u8 was_marked; /* the segment received last; see echo.h */
 	__u8 reserved;
 	__u32 prior_rcv_nxt; /* after it */
-	__u32 path_told_us; /* the round-trip time that others were told of; 0: none, and none need be. See paths.h */
+	__u32 path_told_us; /* the round-trip time that was reported to others; 0: none, and none need be. See paths.h */
 	__u32 path_told_at_s;
 #ifdef WL_GUEST
 	struct wl_guest_flow guest; /* its group is outside this kernel; see guest.h */
@@ -86,7 +86,7 @@ static __always_inline int wl_is_cwnd_limited(const struct tcp_sock *tp)
 	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
-/* What can be said of a connection at any time; the fields of an ACK stay 0. */
+/* What is known of a connection at any time; the fields of an ACK stay 0. */
 static __always_inline void wl_sample_socket(const struct wl_socket *k, const struct tcp_sock *tp,
 					     struct wl_sample *s)
 {
@@ -100,7 +100,7 @@ static __always_inline void wl_sample_socket(const struct wl_socket *k, const st
 	s->delivered_bytes = k->delivered_bytes;
 	s->prior_delivered_bytes = k->delivered_bytes;
 	s->since_delivery_us = tp->tcp_mstamp - tp->delivered_mstamp;
-	/* flight size in the sense of RFC 5681, for a reduction: before anything was found lost, and what SACK tells is in it */
+	/* flight size in the sense of RFC 5681, for a reduction: before anything was found lost, and with what SACK has reported */
 	s->inflight_before_bytes = wl_sat_mul(tp->packets_out, s->mss_bytes);
 	s->inflight_bytes = wl_sat_mul(wl_pipe_segs(tp), s->mss_bytes);
 	if (tp->tcp_wstamp_ns > tp->tcp_clock_cache)
@@ -114,13 +114,13 @@ static __always_inline void wl_sample_socket(const struct wl_socket *k, const st
 		s->events = WL_EV_MARKED;
 }
 
-/* What was found lost since the algorithm was last told: by ACKs, by RACK's timer, by a timeout. */
+/* What was found lost since the algorithm's last event: by ACKs, by RACK's timer, by a timeout. */
 static __always_inline __u32 wl_lost_bytes(const struct wl_socket *k, const struct tcp_sock *tp)
 {
 	return wl_sat_mul(tp->lost - k->lost_segs, wl_mss(tp));
 }
 
-/* The same, and it is told with that. */
+/* The same, as it is reported to the algorithm. */
 static __always_inline __u32 wl_take_lost_bytes(struct wl_socket *k, const struct tcp_sock *tp)
 {
 	__u32 lost_bytes = wl_lost_bytes(k, tp);
@@ -129,7 +129,7 @@ static __always_inline __u32 wl_take_lost_bytes(struct wl_socket *k, const struc
 	return lost_bytes;
 }
 
-/* What one ACK tells. Returns 0 if it tells nothing. */
+/* What one ACK reports. Returns 0 if it reports nothing. */
 static __always_inline int wl_sample_ack(struct wl_socket *k, const struct tcp_sock *tp,
 					 const struct rate_sample *rs, struct wl_sample *s)
 {
@@ -199,8 +199,8 @@ static __always_inline void wl_adopt_cwnd(struct wl_socket *k, const struct tcp_
 }
 
 /*
- * The window that the socket's route lets connections begin with: this one, if nothing but the handshake has been delivered. After
- * a SYN that was sent again that is one segment (RFC 5681, section 3.1), but not for ever.
+ * The window that the socket's route lets connections begin with: this one, if nothing but the handshake has been
+ * delivered. After a retransmitted SYN that is one segment (RFC 5681, section 3.1), but not for ever.
  */
 static __always_inline __u32 wl_first_segs(const struct tcp_sock *tp)
 {
@@ -208,9 +208,9 @@ static __always_inline __u32 wl_first_segs(const struct tcp_sock *tp)
 }
 
 /*
- * A window that was not used for a timeout says little about the path any more: it halves for each timeout of that, and may
- * grow back to three quarters fast. The kernel's tcp_cwnd_restart() passes over algorithms that have cong_control(). Who
- * paces knows the path by its rate, and who asks for pauses knows what they mean.
+ * A window that was not used for a timeout carries little information about the path any more: it halves for each
+ * timeout of that, and may grow back to three quarters fast. The kernel's tcp_cwnd_restart() passes over algorithms that
+ * have cong_control(). An algorithm that paces knows the path by its rate, and one that receives pauses knows what they mean.
  */
 static __always_inline void wl_restart(struct wl_socket *k, const struct tcp_sock *tp, const struct wl_sample *s)
 {
@@ -260,7 +260,7 @@ static __always_inline __u32 wl_prr_segs(struct wl_socket *k, const struct tcp_s
 	return pipe_segs + send;
 }
 
-/* As the kernel does for algorithms that do not pace: it shapes bursts, and paces only where asked to. */
+/* As the kernel does for algorithms that do not pace: it shapes bursts, and paces only where the algorithm wants it. */
 static __always_inline __u64 wl_unpaced_bytes_ps(const struct tcp_sock *tp, const struct wl_sample *s)
 {
 	__u64 rate = (__u64)s->mss_bytes * wl_max(tp->snd_cwnd, tp->packets_out) * 1000000;
@@ -290,7 +290,7 @@ static __always_inline void wl_apply(struct wl_socket *k, struct tcp_sock *tp, c
 {
 	__u32 segs = wl_max(wl_window_bytes(k) / s->mss_bytes, 1);
 
-	/* who paces has a way of its own through recovery */
+	/* an algorithm that paces has its own way through recovery */
 	if (!wl_is_paced(k) && (k->ca_state == WL_CA_CWR || k->ca_state == WL_CA_RECOVERY))
 		segs = wl_prr_segs(k, tp, s, segs);
 	/* there is no other way to keep the kernel from sending */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Ethernet, IPv4 or IPv6, TCP and its options. The kernel has moved the VLAN tag out of the packet by the time we see
- * it. Lengths on the wire may lie, and a packet may be in pieces: headers are asked for before they are read.
+ * it. Lengths on the wire may lie, and a packet may be in pieces: headers are pulled before they are read.
  */
 #ifndef WL_BPF_PARSE_H
 #define WL_BPF_PARSE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What sockets tell each other of the way to a peer: its least round-trip time. A connection that is made behind a queue
- * which never drains would take that for a part of the way. Only for algorithms that ask for it (WL_NEEDS_PATH).
+ * What sockets share about the path to a peer: its least round-trip time. A connection that is made behind a queue
+ * which never drains would take that for a part of the way. Only for algorithms with WL_NEEDS_PATH.
  */
 #ifndef WL_BPF_PATHS_H
 #define WL_BPF_PATHS_H
@@ -11,7 +11,7 @@
 #define WL_PATHS 16384
 /* Ways change: what is older than two such stretches is forgotten, as in the kernel's own tcp_min_rtt_wlen, 300 s. */
 #define WL_PATH_STRETCH_S 150u
-/* A connection tells anew after so long, be it no news. */
+/* A connection reports again after so long, even an unchanged value. */
 #define WL_PATH_TELL_S 60u
 #define WL_AF_INET6 10
 
@@ -53,8 +53,8 @@ static __always_inline void wl_path_key(const struct tcp_sock *tp, struct wl_pat
 }
 
 /*
- * Socket `k` tells of its least round-trip time; returns the least that is known. Two that tell at once may lose the one or
- * the other.
+ * Socket `k` reports its least round-trip time; returns the least that is known. Two that report at once may lose the
+ * one or the other.
  */
 static __always_inline __u32 wl_path_tell(struct wl_socket *k, const struct tcp_sock *tp, __u32 rtt_us, __u32 now_s)
 {

@@ -10,7 +10,10 @@
 
 static const struct wl_place wl_new_place = {};
 
-/* Flow `id` leaves its group, and its place is given up; who could not leave yet keeps it, marked, until the clock tries. */
+/*
+ * Flow `id` leaves its group, and its place is given up; a flow that could not leave yet keeps it, marked, until the clock
+ * tries.
+ */
 static __always_inline void wl_give_up_place(struct wl_place *p, __u32 id)
 {
 	wl_group_quit(p, 0, WL_FLOW_GROUP_TRIES);
@@ -121,7 +124,7 @@ static __always_inline __u32 wl_choose_algorithm(const struct wl_flow *f, const 
 	draw = (f->base ^ (__u32)f->key.snd_port_be << 16 ^ f->key.rcv_port_be) * 2654435761u;
 	draw = (__u64)draw * 1000 >> 32;
 	algorithm = wl_draw_algorithm(rule, draw);
-	/* who only watches needs none */
+	/* a watched flow needs none */
 	if (rule->mode != WL_MODE_ENFORCE || wl_alg_is_known(algorithm))
 		return algorithm;
 	wl_count(WL_C_ALGORITHM_UNKNOWN);
@@ -141,7 +144,7 @@ __noinline int wl_apply_policy(__u32 id)
 
 	if (!f || !head)
 		return -1;
-	/* read before the rules: of others that come meanwhile the flow is to hear at its next ACK */
+	/* read before the rules: of others that come meanwhile the flow must learn at its next ACK */
 	generation = *(const volatile __u32 *)&head->generation;
 	rule = wl_find_rule(&f->key);
 	if ((!rule || rule->mode != WL_MODE_ENFORCE) &&

@@ -14,7 +14,7 @@ static __always_inline void wl_rewrite16(struct __sk_buff *skb, __u32 l4_off, __
 	bpf_l4_csum_replace(skb, l4_off + WL_TCP_CHECK_OFF, old_be, new_be, 2);
 }
 
-/* What lies from WL_TCP_ACK_OFF on in the TCP header: all of it that tells of the receiver. */
+/* What lies from WL_TCP_ACK_OFF on in the TCP header: all of it that describes the receiver. */
 union wl_tcp_ack_words {
 	struct {
 		__u32 ack_be;

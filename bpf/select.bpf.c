@@ -66,8 +66,8 @@ static __always_inline void wl_key_of(const struct bpf_sock_ops *ops, struct wl_
 }
 
 /*
- * Has a cgroup further in, or the process itself, chosen one of ours? That holds. What the socket has by default, of its
- * namespace or its route, nobody chose for it.
+ * Has a cgroup further in, or the process itself, chosen one of ours? That holds. What the socket has by default, of
+ * its namespace or its route, was not chosen for it.
  */
 static __always_inline int wl_is_chosen(struct bpf_sock_ops *ops)
 {

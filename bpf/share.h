@@ -86,7 +86,7 @@ static __always_inline void wl_share_charge_chunks(const struct wl_flow *f, __s3
 	wl_share_add(&client->chunks, n);
 }
 
-/* May the flow take one more chunk? Returns 0, or the counter that says why not. */
+/* May the flow take one more chunk? Returns 0, or the counter of the reason why not. */
 static __always_inline __u32 wl_share_refuses_chunk(const struct wl_flow *f)
 {
 	struct wl_share_total *total = wl_share_total_get();
@@ -129,7 +129,7 @@ static __always_inline int wl_share_use_of_table(__u32 server_share, __u32 clien
 	return 0;
 }
 
-/* May these accounts (wl_share_accounts()) have one more flow? Returns 0, or the counter that says why not. */
+/* May these accounts (wl_share_accounts()) have one more flow? Returns 0, or the counter of the reason why not. */
 static __always_inline __u32 wl_share_refuses_flow(__u32 accounts)
 {
 	struct wl_share_use use;

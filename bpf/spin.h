@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A word as a lock. Not bpf_spin_lock, under which no helper may be called. Holders run to completion, so waiting is
- * bounded; how long to try is said by who waits.
+ * bounded; the caller sets how long to try.
  */
 #ifndef WL_BPF_SPIN_H
 #define WL_BPF_SPIN_H

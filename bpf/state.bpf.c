@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What the datapath keeps from packet to packet, compiled for its types alone and never loaded: the build makes of them the
- * text (state.rs) that tells whether another build's programs can go on with the same maps. That has the maps, the clock's
- * state and the configuration, as the datapath itself declares them, and what is named here: what stands in maps as mere words.
+ * text (state.rs) by which another build's programs can go on with the same maps. That has the maps, the clock's state and the
+ * configuration, as the datapath itself declares them, and what is named here: what stands in maps as mere words.
  *
  * Not in it is what may grow at its end: counters and the numbers of algorithms; nor wl_scratch, which each build has to itself.
  * What a new algorithm keeps of a flow is in it.
  */
 
-/* Has the compiler tell of a type. */
+/* Has the compiler describe a type. */
 #define WL_STATE(type, name) type wl_state_##name __attribute__((section(".state")))
 #define WL_ALG_KEEPS(type, name) WL_STATE(type, name)
 
 #include "transparent.bpf.c"
 
 /*
- * To be raised when the meaning of anything above changes and its layout does not: a unit, what zero means, who may write it under
- * which lock. Nothing else tells.
+ * To be raised when the meaning of anything above changes and its layout does not: a unit, what zero means, which
+ * program may write it under which lock. Nothing else records that.
  */
 #define WL_STATE_VERSION 1
 

@@ -1,5 +1,5 @@
-//! What a datapath's state looks like, as text: of what BTF tells of `state.bpf.c`, that which a program must know to go on
-//! with maps that another one wrote. Build scripts include it with `#[path]`.
+//! What a datapath's state looks like, as text: of what BTF records of `state.bpf.c`, that which a program must know
+//! to go on with maps that another one wrote. Build scripts include it with `#[path]`.
 //!
 //! Neither code nor the names of files are in it, nor the order in which a compiler meets types.
 

@@ -77,8 +77,8 @@ static __always_inline int wl_chunk_push(__u32 chunk, int is_scarce)
 }
 
 /*
- * No record stands in the chunk any more. Whatever flow had it before: a record says which of its bytes may be sent, and those of
- * another flow must never be. A tag alone could come round. Global: verified once.
+ * No record stands in the chunk any more. Whatever flow had it before: a record holds which of its bytes may be sent,
+ * and those of another flow must never be. A tag alone could come round. Global: verified once.
  */
 __noinline int wl_chunk_empty(__u32 chunk)
 {
@@ -91,7 +91,10 @@ __noinline int wl_chunk_empty(__u32 chunk)
 	return 0;
 }
 
-/* Takes chunk `index` of the flow from those that are free, without records. Returns 0, or the counter that says why it could not. */
+/*
+ * Takes chunk `index` of the flow from those that are free, without records. Returns 0, or the counter of the reason why it
+ * could not.
+ */
 static __always_inline __u32 wl_chunk_take(struct wl_flow *f, __u32 index)
 {
 	__u32 chunk, why;
@@ -128,7 +131,7 @@ static long wl_release_step(__u32 i, void *ctx)
 	if (!chunk)
 		return 0;
 	chunk--;
-	/* the list's lock may not be had (Linux 6.16 and later): the flow keeps the chunk until it is asked again, but no record */
+	/* the list's lock may not be had (Linux 6.16 and later): the flow keeps the chunk until the next call, but no record */
 	if (wl_chunk_push(chunk, r->is_scarce)) {
 		wl_chunk_empty(chunk);
 		return 0;

@@ -131,7 +131,7 @@ int wl_clock(struct __sk_buff *skb)
 	return bpf_redirect(wl_config.clock_ifindex, 0);
 }
 
-/* Flow `id` is not coupled any more, whatever its policy says: its place goes with the interface. Returns 1 if it is. */
+/* Flow `id` is not coupled any more, whatever its policy is: its place goes with the interface. Returns 1 if it is. */
 __noinline int wl_part(__u32 id)
 {
 	struct wl_place *p = bpf_map_lookup_elem(&wl_places, &id);

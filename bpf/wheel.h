@@ -14,26 +14,27 @@
 
 /*
  * A flow cannot be taken out of a list, and its deadlines get shorter as its round-trip time becomes known. So it has a
- * place for each distance: one taken by a far time leaves those for nearer ones free. Where it stands for nothing any more,
- * as all was acknowledged long before its deadline, it is let go when its time comes.
+ * place for each distance: one taken by a far time leaves those for nearer ones free. Where the entry is stale, as
+ * all was acknowledged long before its deadline, it is let go when its time comes.
  */
 #define WL_WHEEL_REACH(place) (8u << 2 * (place)) /* distance in slots that a place is for, exclusive */
 
 /*
- * The clock rests while nothing is due: each of its rounds wakes a CPU. What is asked of it while it rests waits until the
- * rest ends. So it rests only as long as would have made nothing late a moment ago: there will be more of the kind. Ends of
- * silence are on a common grid (wl_silence_deadline_ns()): a rest that ends there makes none of them late.
+ * The clock rests while nothing is due: each of its rounds wakes a CPU. A flow that is armed while it rests waits
+ * until the rest ends. So it rests only as long as would have made nothing late a moment ago: there will be more of
+ * the kind. Ends of silence are on a common grid (wl_silence_deadline_ns()): a rest that ends there makes none of
+ * them late.
  */
 #define WL_REST_SHORT 4u /* slots, or 2 ms */
 #define WL_REST_LONG WL_CLOCK_REST_ROUNDS
-#define WL_REST_AFTER_NEAR 64u /* slots, or 33 ms, since something was asked for within a short rest */
-#define WL_REST_AFTER_SOON 2048u /* slots, or 1 s, since something was asked for within a longer rest */
+#define WL_REST_AFTER_NEAR 64u /* slots, or 33 ms, since a flow was armed within a short rest */
+#define WL_REST_AFTER_SOON 2048u /* slots, or 1 s, since a flow was armed within a longer rest */
 #define WL_GRID_SLOTS (1u << (WL_SILENCE_GRAIN_SHIFT - WL_WHEEL_SLOT_SHIFT))
 
 /* How far the clock has come. The wheel's lists and the queue mean nothing without it. */
 struct wl_clock_state {
 	__u64 at_ns; /* when it came by last */
-	/* when it was last asked, in slots, for something */
+	/* when a flow was last armed, in slots, */
 	__u32 soon_at; /* within a long rest */
 	__u32 off_grid_at; /* before the grid's next point */
 	__u32 near_at; /* and within a short rest */
@@ -49,8 +50,8 @@ struct wl_clock_state wl_clock_state SEC(".bss.clock");
 #define WL_CLOCK_LOST_NS 500000000LL /* it rests for 64 ms at most; a busy host may add to that */
 
 /*
- * Does the clock come by? Its frame may get lost where a CPU has too much to do, and while no agent is there to send another
- * nothing is sent again by the box.
+ * Does the clock come by? Its frame may get lost where a CPU has too much to do, and while no agent runs to send
+ * another, the box retransmits nothing.
  */
 static __always_inline int wl_clock_runs(__u64 now_ns)
 {
@@ -64,7 +65,7 @@ static __always_inline void wl_due_push(__u32 id, struct wl_flow_wheel *w)
 
 	if (__sync_lock_test_and_set(&w->is_due, 1))
 		return;
-	/* its lock may not be had (Linux 6.16 and later): who asks next tries again */
+	/* its lock may not be had (Linux 6.16 and later): the next caller tries again */
 	if (bpf_map_push_elem(&wl_due, &due, 0))
 		__sync_lock_test_and_set(&w->is_due, 0);
 }
@@ -92,8 +93,8 @@ static long wl_wheel_link_step(__u32 i, void *ctx)
 }
 
 /*
- * Will the flow be looked at by then anyway? Not at a time that is past: who was held up while arming may have found its slot
- * emptied already, and the wheel comes there again only when it has gone round.
+ * Will the flow be looked at by then anyway? Not at a time that is past: a program that was held up while arming may
+ * have found its slot emptied already, and the wheel comes there again only when it has gone round.
  */
 static __always_inline int wl_wheel_is_armed(const struct wl_flow_wheel *w, __u32 at)
 {
@@ -233,12 +234,12 @@ static __always_inline void wl_wheel_turn(__u64 now_ns)
 		slots = WL_WHEEL_SLOTS;
 	if (!slots)
 		return;
-	/* for all to see before the slots are: who links a flow into one of them after that looks here (wl_arm()) */
+	/* visible before the slots are read: a program that links a flow into one of them after that looks here (wl_arm()) */
 	__sync_lock_test_and_set(&wl_clock_state.wheel_done, now);
 	bpf_loop(slots, wl_wheel_slot_step, &from, 0);
 }
 
-/* Was something of the kind asked for not long before `now`? */
+/* Was a flow of the kind armed not long before `now`? */
 static __always_inline int wl_was_asked(const __u32 *at, __u32 now, __u32 within)
 {
 	return now - *(const volatile __u32 *)at < within;

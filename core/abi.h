@@ -19,8 +19,8 @@
 #define WL_INIT_CWND_SEGS 10u /* RFC 6928 */
 /*
  * After so long a silence at most a flow, or a member of a group, is taken for gone. Half of the time after which clocks
- * wrap is the longest that two times can be told apart by their signed difference; what is left of that is for whoever
- * looks to come round to all of them.
+ * wrap is the longest that two times can be distinguished by their signed difference; what is left of that is for the
+ * clock to come round to all of them.
  */
 #define WL_IDLE_MAX_S 1800u
 
@@ -32,9 +32,8 @@ enum wl_event {
 	WL_EV_UNDO = 1 << 3, /* the last reduction turned out to be spurious */
 	WL_EV_ROUND_START = 1 << 4, /* first ACK of a new packet-timed round */
 	WL_EV_MORE_WAITS = 1 << 5, /* with data delivered: more waits for the window; a box cannot see it */
-	WL_EV_TIMEOUT_AGAIN =
-		1 << 6, /* with a timeout: what it is about has been answered with a reduction already */
-	WL_EV_MARKED = 1 << 7, /* stands while a reduction for a mark is under way, also at who paces: to groups */
+	WL_EV_TIMEOUT_AGAIN = 1 << 6, /* with a timeout: the same data has been answered with a reduction already */
+	WL_EV_MARKED = 1 << 7, /* during a reduction for a mark, also of an algorithm that paces: for groups */
 };
 
 /* Why on_congestion() is called. */
@@ -43,14 +42,14 @@ enum wl_congestion {
 	WL_CONGESTION_ECN = 1,
 };
 
-/* All that one ACK (or timer) tells an algorithm. Filled by the home, read-only for the algorithm. */
+/* All that one ACK (or timer) reports to an algorithm. Filled by the home, read-only for the algorithm. */
 struct wl_sample {
 	wl_u32 now_us;
 	wl_u32 mss_bytes; /* payload of a full segment; never 0 */
 	wl_u32 acked_bytes; /* cumulative progress of snd_una; 0: none */
 	wl_u32 newly_delivered_bytes; /* newly acknowledged, cumulatively or selectively; 0: none */
-	wl_u32 lost_bytes; /* newly marked lost; 0: none. After a hook for a reduction on_ack() is told the same, and counts it */
-	wl_u32 lost_before_bytes; /* of lost_bytes: found by a timer since the ACK before; 0: none, or told by itself */
+	wl_u32 lost_bytes; /* newly marked lost; 0: none. After a hook for a reduction on_ack() receives the same, and counts it */
+	wl_u32 lost_before_bytes; /* of lost_bytes: found by a timer since the ACK before; 0: none, or reported by itself */
 	wl_u32 ce_bytes; /* newly delivered and reported CE-marked; 0: none */
 	wl_u32 rtt_us; /* of the newest segment delivered that was sent once; 0: no sample */
 	wl_u32 srtt_us; /* smoothed (RFC 6298); 0: no sample yet */
@@ -61,7 +60,7 @@ struct wl_sample {
 	wl_u32 rate_interval_us; /* time over which rate_delivered_bytes arrived; 0: no sample */
 	wl_u32 delivered_bytes; /* total delivered on the flow, wraps */
 	wl_u32 prior_delivered_bytes; /* delivered_bytes when the sampled segment was sent */
-	wl_u32 inflight_before_bytes; /* pipe before this ACK; at a reduction what SACK has told of may count (FlightSize) */
+	wl_u32 inflight_before_bytes; /* pipe before this ACK; at a reduction, data that SACK has reported may count (FlightSize) */
 	wl_u32 inflight_bytes; /* pipe after this ACK: sent, not delivered and not lost */
 	wl_u32 since_delivery_us; /* since anything was delivered last, or since data was sent into an empty network */
 	wl_u32 departs_in_us; /* until pacing lets the next segment leave; 0: it may at once, or nothing is paced */
@@ -98,7 +97,7 @@ enum wl_alg_param_flag {
 	WL_ALG_AS_LINUX = 1 << 5, /* without what is added to Linux' BBR: for what stands for a host with that */
 };
 
-/* What an algorithm is told of the path and of its home. Those that need none of it ignore it; all zero: nothing. */
+/* What an algorithm knows of the path and of its home. Those that need none of it ignore it; all zero: nothing. */
 struct wl_alg_params {
 	wl_u64 bottleneck_bytes_ps; /* rate of the slowest link; 0: not known */
 	wl_u32 buffer_bytes; /* of the queue in front of it; 0: not known */
@@ -137,11 +136,11 @@ struct wl_group_config {
 	wl_u32 max_members; /* 0: WL_GROUP_MEMBERS_MAX */
 	wl_u32 flags; /* bits of enum wl_group_flag */
 	wl_u32 aggressiveness_q8; /* of multcp, in flows; 0: as many as there are members */
-	wl_u32 idle_us; /* a member not heard of for this long may be collected; 0: WL_GROUP_IDLE_US */
+	wl_u32 idle_us; /* a member without a report for this long may be collected; 0: WL_GROUP_IDLE_US */
 };
 WL_ASSERT_SIZE(struct wl_group_config, 20);
 
-/* All that a member tells its group when it joins, and whenever its own controller has computed a window. */
+/* All that a member reports to its group when it joins, and whenever its own controller has computed a window. */
 struct wl_group_report {
 	wl_u32 now_us;
 	wl_u32 mss_bytes; /* payload of a full segment: 1..65535 */
@@ -156,7 +155,7 @@ struct wl_group_report {
 	wl_u8 state; /* enum wl_member_state */
 	wl_u8 is_timeout; /* this report is of a retransmission timeout; state is WL_MEMBER_SLOW_START */
 	wl_u8 is_cwnd_limited; /* the window, not the application, limited sending during the last round */
-	wl_u8 is_undo; /* the recovery reported last was for nothing, all had only been late; one in `state` is another */
+	wl_u8 is_undo; /* the recovery reported last was spurious; one in `state` is another */
 };
 WL_ASSERT_SIZE(struct wl_group_report, 44);
 

@@ -24,7 +24,7 @@
 #define WL_SENDER_MAY_INSIST 3u /* its own copy passes after so many of ours: its segments may be smaller */
 
 /* ---- the clock ---- */
-#define WL_CLOCK_HZ 2000u /* its rounds a second, unless the agent is told otherwise */
+#define WL_CLOCK_HZ 2000u /* its rounds a second, unless the agent is configured otherwise */
 #define WL_CLOCK_REST_ROUNDS 16u /* with nothing to do it comes by at every sixteenth round at least */
 #define WL_CLOCK_FRAME_BYTES 60u /* on the wire, as tbf counts it */
 #define WL_ETH_P_CLOCK 0x88b5 /* of its frame: IEEE 802 local experimental */
@@ -65,7 +65,7 @@ struct wl_handshake {
 	wl_u32 snd_isn;
 	wl_u32 rcv_isn;
 	wl_u16 rcv_mss_bytes; /* announced by its receiver: bounds the sender's segments; 0: no option, 536 */
-	wl_u16 snd_mss_bytes; /* announced by the sender, whose own segments are seldom longer; 0: no option, which says nothing */
+	wl_u16 snd_mss_bytes; /* announced by the sender, whose own segments are seldom longer; 0: no option, so not known */
 	wl_u8 snd_flags; /* bits of enum wl_syn_flag */
 	wl_u8 rcv_flags;
 	wl_u8 snd_wscale : 4; /* 0..14, valid with WL_SYN_WSCALE in snd_flags */
@@ -88,7 +88,7 @@ struct wl_handshake {
 };
 WL_ASSERT_SIZE(struct wl_handshake, 52);
 
-/* What one SYN said. */
+/* What one SYN announced. */
 enum wl_syn_flag {
 	WL_SYN_SEEN = 1 << 0,
 	WL_SYN_WSCALE = 1 << 1,
@@ -98,7 +98,7 @@ enum wl_syn_flag {
 	WL_SYN_ACCECN =
 		1 << 5, /* SYN: AE is set; SYN-ACK: AE or CWR, its answer. One is enough to leave ECN alone */
 	WL_SYN_FOREIGN =
-		1 << 6, /* watch only: MPTCP (if the SYN-ACK has it), MD5, AO, or sent again with other options */
+		1 << 6, /* watch only: MPTCP (if the SYN-ACK has it), MD5, AO, or repeated with other options */
 	WL_SYN_AGAIN = 1 << 7, /* it was sent more than once */
 };
 
@@ -139,7 +139,7 @@ struct wl_rule {
 	struct wl_split splits[WL_RULE_SPLITS];
 	struct wl_alg_params params; /* of all algorithms of the rule */
 	wl_u32 group; /* number in wl_groups + 1; 0: none */
-	wl_u32 tenant; /* tells the rule from others of its group; in mode native from all others */
+	wl_u32 tenant; /* distinguishes the rule from others of its group; in mode native from all others */
 	wl_u8 snd_prefix_bits; /* as rcv_prefix_bits */
 	wl_u8 reserved[7];
 };
@@ -180,8 +180,9 @@ enum wl_paced_action {
 };
 
 /*
- * A flow that shall not be controlled any more first mends the losses that its sender was not told of: of the SACK blocks
- * that tell them the sender would see the last three, and send again what is between them. For as long as this, at most.
+ * A flow that shall not be controlled any more first mends the losses that its sender has no report of: of the SACK
+ * blocks that report them the sender would see the last three, and retransmit what is between them. For as long as
+ * this, at most.
  */
 #define WL_SETTLE_US 1000000u
 #define WL_HAND_BACK_US 1500000u /* so long after control has ended all flows are their senders' */
@@ -220,9 +221,9 @@ struct wl_select_stats {
 /* ---- groups of sockets ---- */
 #define WL_COUPLED_MAX 16384u /* sockets in groups at a time; further ones are on their own */
 
-/* What a rule says of the group of the sockets it chose (wl_terms). Written by the agent, at any time. */
+/* A rule's terms for the group of the sockets it chose (wl_terms). Written by the agent, at any time. */
 struct wl_terms {
-	wl_u32 link; /* number of the selector's link to its cgroup; when that link is gone nobody speaks for the rule */
+	wl_u32 link; /* number of the selector's link to its cgroup; when that link is gone the rule has no selector */
 	wl_u32 group; /* number in wl_groups + 1 */
 	wl_u32 per; /* enum wl_per */
 	wl_u32 weight;
@@ -282,7 +283,7 @@ WL_ASSERT_SIZE(struct wl_share_total, 16);
 
 #define WL_SPARE_CHUNKS 4u /* a power of two */
 
-/* Who spaces the packets of controlled flows (wl_config.pace_by). */
+/* What spaces the packets of controlled flows (wl_config.pace_by). */
 enum wl_pace_by {
 	WL_PACE_BY_CLOCK = 0, /* the clock, by what it grants the senders */
 	WL_PACE_BY_FQ = 1, /* fq on the uplink, by departure times that packets are given on their way there */
@@ -327,11 +328,11 @@ enum wl_pace_by {
 	X(BYPASS_STORE_FULL, "bypasses: store full") \
 	X(BYPASS_FLOW_FULL, "bypasses: flow outgrew its part of the store") \
 	X(BYPASS_URGENT, "bypasses: urgent data, whose pointer the box cannot repeat") \
-	X(BYPASS_GAP, "bypasses: data went past unseen") \
+	X(BYPASS_GAP, "bypasses: data was not observed by the box") \
 	X(BYPASS_MTU_PROBE, "bypasses: the sender tries whether the path takes longer segments") \
 	X(BYPASS_STORE_ERROR, "bypasses: data could not be copied") \
 	X(BYPASS_STAND_ASIDE, "bypasses: the sender paces itself") \
-	X(BYPASS_REPAIR, "bypasses: what was lost could not be sent again") \
+	X(BYPASS_REPAIR, "bypasses: what was lost could not be retransmitted") \
 	X(BYPASS_UNHEARD, \
 	  "bypasses: the receiver's ACKs took another way, or data behind a gap went beyond what it offered here") \
 	X(BYPASS_POLICY, "bypasses: the policy changed the flow's mode") \
@@ -340,7 +341,7 @@ enum wl_pace_by {
 	X(DATA_LATE, "data packets that came after later ones") \
 	X(WINDOW_REWRITTEN, "ACKs whose window field was changed") \
 	X(WINDOW_UPDATES, "window updates sent by the clock") \
-	X(SENDER_PROBES_REPORTED, "among these, reports to the sender that its tail loss probe was not needed") \
+	X(SENDER_PROBES_REPORTED, "among these, reports to the sender that its tail loss probe was spurious") \
 	X(ACKS_ABSORBED, "duplicate ACKs absorbed") \
 	X(ACKS_HELD, "ACKs whose progress was shown to the sender a little later") \
 	X(ACKS_STALE, "stale ACKs absorbed") \
@@ -348,15 +349,15 @@ enum wl_pace_by {
 	X(ECE_HIDDEN, "ACKs whose ECE flag was hidden") \
 	X(CWR_SET, "data packets on which CWR was set") \
 	X(LOST_SEGS, "segments found lost") \
-	X(REPAIRED_SEGS, "segments sent again from the store") \
-	X(REPAIRED_BYTES, "payload bytes sent again from the store") \
-	X(REPAIR_FAILED, "tries to send a segment again that failed") \
+	X(REPAIRED_SEGS, "segments retransmitted from the store") \
+	X(REPAIRED_BYTES, "payload bytes retransmitted from the store") \
+	X(REPAIR_FAILED, "failed tries to retransmit a segment") \
 	X(TAIL_PROBES, "tail loss probes sent") \
 	X(TIMEOUTS, "retransmission timeouts of the box") \
-	X(UNDOS, "reductions undone: what seemed lost had only been late") \
+	X(UNDOS, "spurious reductions undone") \
 	X(SENDER_RETRANS, "retransmissions by the sender itself") \
 	X(SENDER_RETRANS_ABSORBED, "retransmissions by the sender absorbed: already on their way, or arrived") \
-	X(DEPARTURES_SET, "packets that the uplink's fq was told to hold until their departure time") \
+	X(DEPARTURES_SET, "packets with a departure time set for the uplink's fq") \
 	X(REPAIR_DEPARTURES_SET, "repairs among these") \
 	X(GROUP_JOINED, "flows that joined their group") \
 	X(GROUP_REFUSED, "tries to join a group that had no room") \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The contract between the native home in a guest and the guest's agent: what flows say to their group, which is
- * outside this kernel, and what they are answered.
+ * The contract between the native home in a guest and the guest's agent: what flows report to their group, which is
+ * outside this kernel, and the answers that they get.
  */
 #ifndef WL_GUEST_H
 #define WL_GUEST_H
@@ -53,14 +53,14 @@ struct wl_guest_flow {
 	wl_u32 acks;
 	wl_u8 state; /* enum wl_member_state, as last agreed with the group */
 	wl_u8 is_coupled;
-	wl_u8 is_timeout_due; /* it has timed out, and there was no room to say so */
+	wl_u8 is_timeout_due; /* it has timed out, and there was no room to report it */
 	wl_u8 reserved;
 };
 WL_ASSERT_SIZE(struct wl_guest_flow, 40);
 
 /*
  * The flow, which is in `state`, is about to make its next report. Whether or not there is room for that: if its state has
- * changed, answers to what it said before are for it no longer. Returns the state to report.
+ * changed, answers to its earlier reports are not for it any more. Returns the state to report.
  */
 WL_INLINE wl_u32 wl_guest_begin_report(struct wl_guest_flow *g, wl_u32 state, int is_timeout)
 {
@@ -90,7 +90,7 @@ WL_INLINE void wl_guest_make_report(struct wl_guest_flow *g, wl_u32 state, wl_u3
 	g->is_timeout_due = 0;
 }
 
-/* There is none. A timeout is told with the next report, unless there is nobody who would answer. */
+/* There is none. A timeout goes with the next report, unless no agent would answer. */
 WL_INLINE void wl_guest_drop_report(struct wl_guest_flow *g)
 {
 	g->is_timeout_due &= g->is_coupled;
@@ -111,7 +111,7 @@ WL_INLINE int wl_guest_is_due(const struct wl_guest_flow *g, wl_u32 state, wl_u3
 	return now_us - g->reported_at_us >= pause_us || state != g->state || g->is_timeout_due;
 }
 
-/* Nobody has answered for too long: the flow is on its own. */
+/* No answer has come for too long: the flow is on its own. */
 WL_INLINE void wl_guest_fall_back(struct wl_guest_flow *g)
 {
 	g->is_coupled = 0;
@@ -128,7 +128,7 @@ WL_INLINE wl_u32 wl_guest_rto_us(wl_u32 srtt_us, wl_u32 rttvar_us)
 
 #define WL_GUEST_CLOCK_SKEW_US 1000000u /* another processor's clock, or a segment's, may be a little behind */
 
-/* Whether an answer that came at `at_us` still counts, whatever has become of who gave it. Clocks wrap. */
+/* Whether an answer that came at `at_us` still counts, whatever has become of the agent that gave it. Clocks wrap. */
 WL_INLINE int wl_guest_counts(wl_u32 now_us, wl_u32 at_us, wl_u32 rto_us)
 {
 	wl_u32 age_us = now_us - at_us;

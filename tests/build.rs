@@ -47,7 +47,7 @@ fn main() {
     bpf::compile("..", &["parity", "parity_flow", "tagger", "transparent"]);
     let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo"));
     generate_vectors(&out);
-    // as a build would be that somebody has worked on: other code, and the same state
+    // as a changed build would be: other code, and the same state
     let words = ["-DWL_FLOW_GROUP_TRIES=1024u"];
     bpf::compile_to(&out.join("another.bpf.o"), Path::new(".."), "transparent", &words);
     // for the one test that is linked with it

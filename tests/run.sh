@@ -5,7 +5,7 @@
 #                  shorter without WINDLASS_TEST_LONG.
 set -u
 [ "${1-}" = long ] && export WINDLASS_TEST_LONG=1
-# tests/sum.awk reads what cargo and timeout say
+# tests/sum.awk reads the output of cargo and timeout
 export CARGO_TERM_COLOR=never CARGO_TERM_QUIET=false LC_MESSAGES=C
 unset LC_ALL LANGUAGE
 cd "$(dirname "$0")/.." || exit 1

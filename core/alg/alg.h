@@ -13,9 +13,10 @@
  *                       moment ago. In recovery, or once more in a row (WL_EV_TIMEOUT_AGAIN), the threshold stays as it is
  *                       (RFC 5681, section 3.1)
  *   on_send_after_idle  when new data is about to be sent, the first for idle_us, and nothing is in flight; with
- *                       WL_NEEDS_PAUSES also otherwise after pauses longer than srtt, where the home can tell. That a
- *                       window begins anew after an idle time (RFC 5681, section 4.1) is for the sender's host to decide
- *   on_timer            at the time that the decision asked for, or a little later; see wl_decision.has_wake
+ *                       WL_NEEDS_PAUSES also otherwise after pauses longer than srtt, where the home can measure them.
+ *                       That a window begins anew after an idle time (RFC 5681, section 4.1) is for the sender's host to
+ *                       decide
+ *   on_timer            at the time set in the decision, or a little later; see wl_decision.has_wake
  */
 #ifndef WL_ALG_ALG_H
 #define WL_ALG_ALG_H
@@ -25,8 +26,8 @@
 #include "../math/sat.h"
 
 /*
- * Stands behind an enum whose values an algorithm's state keeps in plain integers. The state then depends on the values, too:
- * a build whose values differ does not take over flows of this one (bpf/state.bpf.c).
+ * Follows an enum whose values an algorithm's state keeps in plain integers. The state then depends on the values,
+ * too: a build whose values differ does not take over flows of this one (bpf/state.bpf.c).
  */
 #ifndef WL_ALG_KEEPS
 #define WL_ALG_KEEPS(type, name) _Static_assert(sizeof(type), "complete")
@@ -65,7 +66,7 @@ WL_INLINE int wl_alg_is_held(const struct wl_sample *s, const struct wl_decision
 	return s->is_in_recovery && d->cwnd_bytes >= d->ssthresh_bytes;
 }
 
-/* Has a reduction begun with this sample, whether or not it is over by now, and was not for nothing? */
+/* Has a reduction begun with this sample, whether or not it is over by now, and was not spurious? */
 WL_INLINE int wl_alg_has_reduced(const struct wl_sample *s)
 {
 	return (s->events & (WL_EV_RECOVERY_ENTER | WL_EV_UNDO)) == WL_EV_RECOVERY_ENTER;
@@ -80,13 +81,13 @@ WL_INLINE void wl_alg_undo(struct wl_decision *d, wl_u32 prior_cwnd_bytes, wl_u3
 		d->ssthresh_bytes = prior_ssthresh_bytes;
 }
 
-/* Is the wake-up due that the decision asked for? */
+/* Is the wake-up due that the decision set? */
 WL_INLINE int wl_alg_is_due(const struct wl_decision *d, wl_u32 now_us)
 {
 	return d->has_wake && !wl_before(now_us, d->wake_at_us);
 }
 
-/* The on_timer() of an algorithm that never asks for a wake-up. */
+/* The on_timer() of an algorithm that never sets a wake-up. */
 #define WL_ALG_NO_TIMER(symbol) \
 	static void wl_##symbol##_on_timer(void *state, const struct wl_sample *s, struct wl_decision *d) \
 	{ \

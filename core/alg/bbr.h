@@ -30,7 +30,7 @@
 #define WL_BBR_LT_MAX_ROUNDS 16u
 #define WL_BBR_LT_USE_ROUNDS 48u
 #define WL_BBR_LT_LOSS_Q8 50u /* a fifth of the data lost: a policer may be at work */
-#define WL_BBR_OVERRUN_SEGS 8u /* lost of a small window they may be chance (BBRv2 asks for as many in STARTUP) */
+#define WL_BBR_OVERRUN_SEGS 8u /* lost of a small window they may be chance (BBRv2 requires as many in STARTUP) */
 #define WL_BBR_LT_RATIO_Q8 (WL_BBR_UNIT / 8)
 #define WL_BBR_LT_DIFF_BYTES_PS 500u
 
@@ -249,7 +249,7 @@ WL_INLINE void wl_bbr_update_bw(struct wl_bbr *b, const struct wl_sample *s)
 		b->is_probe_rtt_sampled = 0;
 	wl_bbr_lt_sample(b, s, s->lost_bytes != 0, wl_bbr_is_limited(b, s));
 	bw = wl_bbr_segs_per_us(s->rate_delivered_bytes, s->mss_bytes, s->rate_interval_us);
-	/* too little in flight says nothing about the path, unless it was faster than all before */
+	/* too little in flight to measure the path, unless it was faster than all before */
 	if (!wl_bbr_is_limited(b, s) || bw >= wl_minmax_get(&b->bw))
 		wl_minmax_running_max(&b->bw, WL_BBR_BW_ROUNDS, b->round_count, bw);
 }
@@ -476,7 +476,7 @@ static void wl_bbr_init(void *state, const struct wl_alg_params *p, const struct
 	wl_bbr_init_pacing(&b->base, s, d, WL_BBR_HIGH_GAIN);
 }
 
-/* Nothing was lost: what went slower for it says nothing of the path (bbr_undo_cwnd() in Linux). */
+/* Nothing was lost: what went slower for it is no measure of the path (bbr_undo_cwnd() in Linux). */
 WL_INLINE void wl_bbr_undo(struct wl_bbr *b, const struct wl_sample *s)
 {
 	b->full_bw = 0;

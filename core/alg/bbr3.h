@@ -79,7 +79,7 @@ WL_INLINE void wl_bbr3_leave_probe_rtt(struct wl_bbr3 *b, const struct wl_sample
 	wl_bbr3_reset_lower_bounds(b);
 	if (b->base.is_full_bw_reached) {
 		wl_bbr3_enter_down(b, s);
-		/* what was delivered at half the window says nothing: the bandwidth of this cycle is not complete */
+		/* what was delivered at half the window is no measure: the bandwidth of this cycle is not complete */
 		b->acks = WL_BBR3_ACKS_PLAIN;
 		wl_bbr3_enter(b, WL_BBR3_CRUISE);
 	} else {
@@ -233,8 +233,8 @@ WL_INLINE void wl_bbr3_undo(struct wl_bbr3 *b, const struct wl_sample *s)
 }
 
 /*
- * An ACK in five steps, each of which the BPF verifier proves on its own; `bw` is the rate that it samples, 0 if none. First,
- * what it tells of the path.
+ * An ACK in five steps, each of which the BPF verifier proves on its own; `bw` is the rate that it samples, 0 if
+ * none. First, what it reports about the path.
  */
 WL_GLOBAL int wl_bbr3_observe(struct wl_bbr3 *b, const struct wl_sample *s, struct wl_decision *d, wl_u32 bw)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * BBRv3's model of the path (bbr3.h): bandwidth, what may be in flight, and what the rounds of an ACK say of both.
+ * BBRv3's model of the path (bbr3.h): bandwidth, what may be in flight, and what the rounds of an ACK contribute to both.
  */
 #ifndef WL_ALG_BBR3_MODEL_H
 #define WL_ALG_BBR3_MODEL_H
@@ -17,7 +17,7 @@
 #define WL_BBR3_PROBE_RTT_CWND_GAIN (WL_BBR_UNIT / 2)
 #define WL_BBR3_PROBE_RTT_EVERY_US 5000000u
 #define WL_BBR3_DRAIN_ROUNDS 3u
-#define WL_BBR3_STARTUP_LOSSES 6u /* ACKs of a round that tell of losses, before these may end STARTUP */
+#define WL_BBR3_STARTUP_LOSSES 6u /* ACKs of a round that report losses, before these may end STARTUP */
 #define WL_BBR3_WAIT_LEAST_US 2000000u
 #define WL_BBR3_WAIT_RANDOM_US 1000000u
 #define WL_BBR3_WAIT_MOST_ROUNDS \
@@ -38,7 +38,7 @@ enum wl_bbr3_state {
 };
 WL_ALG_KEEPS(enum wl_bbr3_state, bbr3_state);
 
-/* Whose ACKs arrive: probes are heard of a round trip later than they are sent. */
+/* The probe that ACKs belong to: they arrive a round trip after it is sent. */
 enum wl_bbr3_acks {
 	WL_BBR3_ACKS_PLAIN = 0,
 	WL_BBR3_ACKS_PROBE_STARTING = 1, /* of what was sent before the probe */
@@ -84,7 +84,7 @@ struct wl_bbr3 {
 	wl_u8 acks; /* enum wl_bbr3_acks */
 	wl_u8 rounds_since_probe;
 	wl_u8 phase_rounds; /* of DRAIN or UP */
-	wl_u8 losses; /* ACKs of this loss round that told of some */
+	wl_u8 losses; /* ACKs of this loss round that reported some */
 	wl_u8 marks; /* bits of enum wl_bbr3_mark */
 };
 
@@ -186,7 +186,7 @@ WL_INLINE wl_u32 wl_bbr3_in_network(const struct wl_bbr3 *b, const struct wl_sam
 	return wl_bbr_inflight_at_departure(&b->base, s, d, wl_bbr3_bw(b), s->inflight_bytes);
 }
 
-/* ------------------------------------------------------------ what an ACK says */
+/* ---------------------------------------------------------- what an ACK reports */
 
 WL_INLINE void wl_bbr3_note_loss(struct wl_bbr3 *b, const struct wl_sample *s, wl_u32 lost_bytes)
 {
@@ -227,7 +227,7 @@ WL_INLINE void wl_bbr3_update_round(struct wl_bbr3 *b, const struct wl_sample *s
 
 WL_INLINE void wl_bbr3_update_max_bw(struct wl_bbr3 *b, const struct wl_sample *s, wl_u32 bw)
 {
-	/* too little in flight says nothing about the path, unless it was faster than all before */
+	/* too little in flight to measure the path, unless it was faster than all before */
 	if (!s->is_app_limited || bw >= wl_bbr3_max_bw(b))
 		b->max_bw[1] = wl_max(b->max_bw[1], bw);
 }
@@ -262,7 +262,7 @@ WL_INLINE void wl_bbr3_check_full_bw(struct wl_bbr3 *b, const struct wl_sample *
 		b->base.is_full_bw_reached = 1;
 }
 
-/* What this ACK says is of the round that it ends; the next one begins with it. */
+/* What this ACK reports is of the round that it ends; the next one begins with it. */
 WL_INLINE void wl_bbr3_advance_latest(struct wl_bbr3 *b, const struct wl_sample *s, wl_u32 bw)
 {
 	if (b->marks & WL_BBR3_LOSS_ROUND_START) {

@@ -154,7 +154,7 @@ WL_INLINE int wl_bbr3_is_probe_over(struct wl_bbr3 *b, const struct wl_sample *s
 		b->marks |= WL_BBR3_CAREFUL;
 		return 1;
 	}
-	/* while the bound holds it back, that there is no more says nothing about the path */
+	/* while the bound holds it back, that there is no more is no measure of the path */
 	if (s->is_cwnd_limited && d->cwnd_bytes >= b->inflight_hi) {
 		wl_bbr3_reset_full_bw(b, bw);
 		return 0;

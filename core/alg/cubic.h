@@ -170,7 +170,7 @@ WL_INLINE wl_u32 wl_cubic_curve_bytes(const struct wl_cubic_curve *c, wl_u64 ela
 /*
  * How much the window should grow in a round trip: to W(t + RTT), by a half at most (RFC 9438, section 4.2). A share of a
  * group's window does not follow the curve by its own growth alone. It grows as the curve does in that time, wherever it is
- * itself, so that nobody takes back as growth what others were given.
+ * itself, so that no flow takes back as growth what others were given.
  */
 WL_INLINE wl_u32 wl_cubic_growth_bytes(const struct wl_cubic_curve *c, const struct wl_sample *s,
 				       const struct wl_decision *d)

@@ -60,7 +60,7 @@ WL_INLINE void wl_dctcp_update_alpha(struct wl_dctcp *c)
 		c->alpha = WL_DCTCP_ALPHA_MAX;
 }
 
-/* Counts what this ACK says of marks. */
+/* Counts the marks that this ACK reports. */
 WL_INLINE void wl_dctcp_count(struct wl_dctcp *c, const struct wl_sample *s)
 {
 	wl_u32 marked = s->ce_bytes < s->newly_delivered_bytes ? s->ce_bytes : s->newly_delivered_bytes;

@@ -234,7 +234,7 @@ static void wl_kcubic_on_ack(void *state, const struct wl_sample *s, struct wl_d
 
 	c->acked_rest_bytes = bytes % s->mss_bytes;
 	wl_hystart1(c, s, d);
-	/* what only SACK tells of raises nothing, then or later */
+	/* what only SACK reports raises nothing, then or later */
 	if (!acked || !cwnd || !s->acked_bytes || wl_alg_is_held(s, d) || !s->is_cwnd_limited)
 		return;
 	if (d->cwnd_bytes < d->ssthresh_bytes) {

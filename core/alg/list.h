@@ -21,7 +21,7 @@
 enum wl_alg_need {
 	WL_NEEDS_NOTHING = 0,
 	WL_NEEDS_ECN = 1 << 0, /* ECN on both sides, and exact feedback of each mark (RFC 8257, section 3.2) */
-	WL_NEEDS_PAUSES = 1 << 1, /* to be told of pauses between packets, however short */
+	WL_NEEDS_PAUSES = 1 << 1, /* reports of pauses between packets, however short */
 	WL_NEEDS_PATH =
 		1 << 2, /* min_rtt_us at init() is also that of the host's other connections to the same peer */
 	WL_NEEDS_RANDOM = 1 << 3, /* random bits in the sample: drawing them costs as much as a simple algorithm */

@@ -3,7 +3,7 @@
  * TCP-TRIM (Zhang et al., "Tuning the Aggressive TCP Behavior for Highly Concurrent HTTP Connections in
  * Intra-datacenter"): NewReno for persistent connections with ON/OFF traffic in a data centre. The window that a train of
  * packets inherits from the one before may be far too large by now; so two packets probe the path first, and their
- * round-trip times say how much of the window is left. Later, round-trip times above a threshold K shrink it.
+ * round-trip times determine how much of the window is left. Later, round-trip times above a threshold K shrink it.
  *
  *      open --pause > smooth_rtt--> waiting (AD) --> probing --all back in time--> holding (AS) --> open
  *                                                       '----smooth_rtt over--> late --all back--^
@@ -11,15 +11,16 @@
  * Equations are the paper's: (1) tunes the window to the probes, (2) and (3) shrink it, (22), (25) and (26) bound K. AD and
  * AS are random waits that keep the trains of many connections apart (section III-B).
  *
- * The bottleneck's rate C and its buffer B are configured. K is the lowest that (26) allows unless told otherwise: the
- * paper does not say which it took, and docs/algorithms/trim.md why this one. Without C it is 2D: what (22) comes to as C
- * grows, and within (25) for a buffer of three bandwidth-delay products; without B, that buffer is assumed.
+ * The bottleneck's rate C and its buffer B are configured. K is the lowest that (26) allows unless configured
+ * otherwise: the paper does not give the value it took, and docs/algorithms/trim.md why this one. Without C it is 2D:
+ * what (22) comes to as C grows, and within (25) for a buffer of three bandwidth-delay products; without B, that
+ * buffer is assumed.
  *
  * Where the paper is silent: the handshake is the first to show D, for data of later connections may find a queue that
- * never drains, and who takes that for a part of D pushes the others aside; homes that know tell what the host's other
- * connections to the same peer have seen (WL_NEEDS_PATH). Its packets are small, though: full ones take
- * up to three packet times more without any queue at a switch: on the sender's own link, where the second of the pair that
- * an ACK lets out waits for the first besides, and at the bottleneck. So much is added to D in (1) and where K is to be at
+ * never drains, and a flow that takes that for a part of D pushes the others aside; homes that know report what the host's
+ * other connections to the same peer have measured (WL_NEEDS_PATH). Its packets are small, though: full ones take up to
+ * three packet times more without any queue at a switch: on the sender's own link, where the second of the pair that an
+ * ACK lets out waits for the first besides, and at the bottleneck. So much is added to D in (1) and where K is to be at
  * least D; without it, the windows of slow links would never leave two segments, and every probe would find a queue. Not
  * so in the other term of (22), which as it is shares sooner.
  *
@@ -34,16 +35,16 @@
  * segments, every send comes a round trip after the last, and half of these are longer than their mean: a gap of up to
  * twice that is none if more of the train was waiting for the window.
  *
- * Before the first train of a connection there is no smooth_rtt, and so no pause. "The asynchronous component still helps" with
- * a connection for each response, says section IV-C, which would take that the handshake's round trip is one. Either can
- * be had (WL_ALG_PROBES_AT_ONCE); docs/algorithms/trim.md says what comes of it.
+ * Before the first train of a connection there is no smooth_rtt, and so no pause. "The asynchronous component still
+ * helps" with a connection for each response, according to section IV-C, which would take that the handshake's round
+ * trip is one. Either can be had (WL_ALG_PROBES_AT_ONCE); docs/algorithms/trim.md has the consequences.
  *
- * A reduction that turns out to have been for nothing is undone where the window is by then: while that is put by, what is
- * put by grows, and not the two segments in its place.
+ * A spurious reduction is undone where the window is by then: while that is put by, what is put by grows, and not the
+ * two segments in its place.
  *
- * A box measures round trips without the sender's part of them, which it tells besides (near_rtt_us). The equations are
- * about the whole: K is that of the whole round trip less that part, which allows for as long a queue. A connection that
- * begins is like one after a pause there: two segments go first.
+ * A box measures round trips without the sender's part of them, which it reports besides (near_rtt_us). The equations
+ * are about the whole: K is that of the whole round trip less that part, which allows for as long a queue. A connection
+ * that begins is like one after a pause there: two segments go first.
  */
 #ifndef WL_ALG_TRIM_H
 #define WL_ALG_TRIM_H
@@ -443,8 +444,8 @@ static void wl_trim_on_ack(void *state, const struct wl_sample *s, struct wl_dec
 
 /*
  * A lost probe is repaired like anything else, and counts as late. If nothing is lost now, another train is meant, whose end has
- * been mended by a tail loss probe, or a mark: that takes half of the window which is put by, and the probes say what is left
- * of the rest.
+ * been mended by a tail loss probe, or a mark: that takes half of the window which is put by, and the probes
+ * determine what is left of the rest.
  */
 static void wl_trim_on_congestion(void *state, const struct wl_sample *s, struct wl_decision *d,
 				  enum wl_congestion why)

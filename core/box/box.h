@@ -104,7 +104,7 @@ WL_GLOBAL int wl_send_one(struct wl_home *home, wl_u32 id, wl_u32 to_sender, wl_
 /* What is sent next may leave at at_ns. */
 static void wl_carry_departure(struct wl_home *home, wl_u64 at_ns);
 
-/* Exchanges reports with the group of a flow that has one: about the sample of this turn, or to ask for its share. */
+/* Exchanges reports with the group of a flow that has one: about the sample of this turn, or to get its share. */
 WL_GLOBAL int wl_group_exchange_of(wl_u32 id, wl_u32 talk);
 static void wl_group_exchange(struct wl_flow *f, wl_u32 id, wl_u32 talk);
 

@@ -13,7 +13,7 @@
 
 #define WL_SACK_BLOCKS 4
 
-/* What an ACK says, as parsed from the packet; sequence numbers in host order. */
+/* An ACK's contents, as parsed from the packet; sequence numbers in host order. */
 struct wl_ack {
 	wl_u32 ack;
 	wl_u32 now_us;
@@ -35,10 +35,10 @@ struct wl_cum {
 	wl_u32 again_bytes; /* of what is acknowledged now: delivered before, by SACK */
 	wl_u32 hole_bytes; /* ... has no record */
 	wl_u32 proof; /* enum wl_proof */
-	wl_u32 has_resent; /* of what is acknowledged now: something was sent again */
+	wl_u32 has_resent; /* of what is acknowledged now: something was retransmitted */
 };
 
-/* Does a copy sent again that is acknowledged tell RACK of what was sent before it? */
+/* Does the acknowledgement of a retransmission inform RACK about what was sent before it? */
 enum wl_proof {
 	WL_PROOF_NEVER = 0,
 	WL_PROOF_ALONE = 1, /* if nothing behind it is acknowledged with it */
@@ -73,7 +73,7 @@ WL_INLINE int wl_misses_more(const struct wl_flow *f, wl_u32 end)
  * RACK must not infer from it, the newest transmission, that all before it is lost.
  *
  * Without SACK a copy proves no more than that its hole is filled: what lies behind the next one may have arrived long ago. But
- * NewReno mends one hole a round trip. Where a recovery finds more, all is sent again, though part of it has arrived.
+ * NewReno mends one hole a round trip. Where a recovery finds more, all is retransmitted, though part of it has arrived.
  */
 WL_INLINE enum wl_proof wl_proof_of_copies(const struct wl_flow *f, wl_u32 end)
 {
@@ -263,7 +263,7 @@ WL_INLINE void wl_sack_go_on(struct wl_flow *f, struct wl_delivery *d)
 
 enum wl_ack_kind {
 	WL_ACK_OUTSIDE = 0, /* beyond what was sent, or absurdly old: not ours to judge */
-	WL_ACK_STALE = 1, /* older than una: overtaken by a later one */
+	WL_ACK_STALE = 1, /* older than una: reordered */
 	WL_ACK_SAME = 2,
 	WL_ACK_ADVANCE = 3,
 };
@@ -288,8 +288,9 @@ WL_INLINE enum wl_ack_kind wl_ack_kind(const struct wl_flow *f, wl_u32 ack)
 }
 
 /*
- * An acknowledgement is outside what was sent. Is it for what went past unseen behind all that is known? Then all that is in flight
- * here has arrived, whatever the box would send again for lack of a word of it.
+ * An acknowledgement is outside what was sent. Is it for data behind all that is known, which the box has not
+ * observed? Then all that is in flight here has arrived, whatever the box would retransmit because no report of it
+ * has arrived.
  */
 WL_INLINE void wl_track_beyond(struct wl_flow *f, wl_u32 ack)
 {
@@ -309,7 +310,7 @@ WL_INLINE int wl_is_closed(const struct wl_flow *f)
 /*
  * The receiver offers room up to `edge` with an acknowledgement of una or more. What acknowledges more is its newest word, and
  * so is that it has no room, which senders believe, too (their probes draw the truth): if it takes back more than scaling cuts
- * off, that is not offered any longer. All else may have been overtaken.
+ * off, that is not offered any longer. All else may have been reordered.
  */
 WL_INLINE void wl_offered(struct wl_flow *f, wl_u32 ack, wl_u32 edge, wl_u32 now_us)
 {
@@ -417,7 +418,7 @@ WL_INLINE void wl_ack_repeat(const struct wl_flow *f, struct wl_ack *a, wl_u32 n
 
 /*
  * Does the first SACK block of an ACK, of whatever age, report something that arrived twice (RFC 2883)? Then that is noted,
- * and the block is no news else.
+ * and the block is not new else.
  */
 WL_GLOBAL int wl_track_dsack(struct wl_flow *f, const struct wl_ack *a)
 {
@@ -436,8 +437,8 @@ WL_GLOBAL int wl_track_dsack(struct wl_flow *f, const struct wl_ack *a)
 }
 
 /*
- * The window is reduced, or has been since the data behind recovery_seq began: the receiver is told with the next new data, and
- * reports no older mark any more (RFC 3168, section 6.1.2).
+ * The window is reduced, or has been since the data behind recovery_seq began: CWR informs the receiver with the next
+ * new data, and reports no older mark any more (RFC 3168, section 6.1.2).
  */
 WL_INLINE void wl_reduced(struct wl_flow *f)
 {
@@ -447,8 +448,8 @@ WL_INLINE void wl_reduced(struct wl_flow *f)
 }
 
 /*
- * The first loss of a window was found: what is in flight is being repaired, and its algorithm is to be told by the event,
- * unless a mark has reduced this window already.
+ * The first loss of a window was found: what is in flight is being repaired, and its algorithm must learn of it by
+ * the event, unless a mark has reduced this window already.
  */
 WL_INLINE void wl_recovery_enter(struct wl_flow *f, struct wl_sample *s)
 {
@@ -462,8 +463,9 @@ WL_INLINE void wl_recovery_enter(struct wl_flow *f, struct wl_sample *s)
 }
 
 /*
- * An ACK of a flow with ECN reports a mark. Returns 1 if the algorithm is to be told: once for all that was in flight at the
- * time. The ACK of exactly that, and what the receiver sends before it gets new data, report the same mark again.
+ * An ACK of a flow with ECN reports a mark. Returns 1 if the algorithm must be notified: once for all that was in
+ * flight at the time. The ACK of exactly that, and what the receiver sends before it gets new data, report the same
+ * mark again.
  */
 WL_INLINE int wl_track_mark(struct wl_flow *f, struct wl_sample *s)
 {
@@ -478,10 +480,10 @@ WL_INLINE int wl_track_mark(struct wl_flow *f, struct wl_sample *s)
 
 /*
  * NewReno (RFC 6582): is the head lost?
- *  - Outside of recovery three duplicates say so; but not while no more is acknowledged than the last recovery was for, as what
- *    was sent again in vain draws duplicates itself.
- *  - In recovery three duplicates or a partial acknowledgement say so, unless the head is on its way again already.
- *  - Short segments share a record, which is sent again as a whole: where a part of it has arrived, the rest is on its way.
+ *  - Outside of recovery it is after three duplicates; but not while no more is acknowledged than the last recovery
+ *    was for, as spurious retransmissions draw duplicates themselves.
+ *  - In recovery it is after three duplicates or a partial acknowledgement, unless the head is on its way again already.
+ *  - Short segments share a record, which is retransmitted as a whole: where a part of it has arrived, the rest is on its way.
  *  - A head that is lost once more is found by a probe or a timeout.
  */
 WL_INLINE int wl_newreno_loses_head(struct wl_flow *f, wl_u32 acked_bytes)

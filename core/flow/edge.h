@@ -194,8 +194,8 @@ WL_INLINE int wl_has_repairs(const struct wl_flow *f)
 
 /*
  * Moves the edge as far as window and pacing allow, in whole segments. Lost segments have the right of way: while
- * some wait to be sent again by the box, nothing new is granted. is_paced: zero where no clock comes by, which would grant
- * later what pacing holds back now. Then ACKs do the pacing.
+ * some wait to be retransmitted by the box, nothing new is granted. is_paced: zero where no clock comes by, which
+ * would grant later what pacing holds back now. Then ACKs do the pacing.
  */
 WL_GLOBAL int wl_edge_advance(struct wl_flow *f, wl_u64 now_ns, wl_u32 is_paced)
 {
@@ -234,8 +234,9 @@ WL_INLINE void wl_edge_shown(struct wl_flow *f, wl_u64 now_ns, wl_u32 edge)
 }
 
 /*
- * Is the sender short of data? Asked at each ACK; judged from room that it has left unused for a while. Room that it has
- * used says no more: where all ACKs of a round come at once, what they granted is what the next round is judged by.
+ * Is the sender short of data? Checked at each ACK; judged from room that it has left unused for a while. Room that
+ * it has used is no evidence: where all ACKs of a round come at once, what they granted is what the next round is
+ * judged by.
  */
 WL_INLINE void wl_supply_check(struct wl_flow *f, wl_u32 now_us)
 {
@@ -251,8 +252,8 @@ WL_INLINE void wl_supply_check(struct wl_flow *f, wl_u32 now_us)
 }
 
 /*
- * New data comes. Was there a pause before it, with nothing in flight, of which the algorithm is told? Room that is left
- * then says that the sender had nothing to send, as Linux notes when the application writes again
+ * New data comes. Was there a pause before it, with nothing in flight, that the algorithm must learn of? Room that is left
+ * then means that the sender had nothing to send, as Linux notes when the application writes again
  * (tcp_rate_check_app_limited). wants_all: the algorithm wants to know of the shortest, too, and if it is so configured of
  * the time before all data.
  */
@@ -268,8 +269,9 @@ WL_INLINE int wl_pause_check(struct wl_flow *f, wl_u32 idle_us, int wants_all)
 }
 
 /*
- * Was the window, not the sender's supply, what held the flow back? Asked whenever data was sent. Up to two segments of a
- * fully used window are not in flight: the granted edge may end inside a segment, and less than one is never granted.
+ * Was the window, not the sender's supply, what held the flow back? Checked whenever data was sent. Up to two
+ * segments of a fully used window are not in flight: the granted edge may end inside a segment, and less than one is
+ * never granted.
  */
 WL_INLINE void wl_cwnd_limited_check(struct wl_flow *f)
 {
@@ -281,7 +283,7 @@ WL_INLINE void wl_cwnd_limited_check(struct wl_flow *f)
 		f->flags |= WL_FLOW_CWND_LIMITED;
 }
 
-/* The record to be sent again next, pacing apart; NULL: none, or the window is full. */
+/* The record to retransmit next, pacing apart; NULL: none, or the window is full. */
 WL_INLINE struct wl_seg *wl_next_repair(struct wl_flow *f)
 {
 	struct wl_seg *seg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What is known of one flow, and of each of its segments in flight. snd_* are the controlled sender's variables,
- * rcv_* its receiver's. "The box" is whoever runs this code between the two.
+ * rcv_* its receiver's. "The box" is the program that runs this code between the two.
  */
 #ifndef WL_FLOW_FLOW_H
 #define WL_FLOW_FLOW_H
@@ -12,13 +12,13 @@
 
 #define WL_NO_SLOT 0xffffu
 #define WL_MSS_MIN_BYTES \
-	64u /* of wl_flow.mss_bytes: what is shorter is no full segment, but a probe of a closed window, say */
+	64u /* of wl_flow.mss_bytes: what is shorter is no full segment, but for example a probe of a closed window */
 
 /* Where a segment stands (wl_seg.flags). Zero flags and zero length: the slot is empty. */
 enum wl_seg_flag {
 	WL_SEG_SACKED = 1 << 0, /* delivered, not yet cumulatively acknowledged */
-	WL_SEG_LOST = 1 << 1, /* found lost and not sent again yet: member of the lost list */
-	WL_SEG_RESENT = 1 << 2, /* sent again, on its way: member of the resent list */
+	WL_SEG_LOST = 1 << 1, /* found lost and not retransmitted yet: member of the lost list */
+	WL_SEG_RESENT = 1 << 2, /* retransmitted, on its way: member of the resent list */
 	WL_SEG_APP_LIMITED = 1 << 3, /* sent while the sender had too little to send */
 	WL_SEG_SHARER = 1 << 4, /* unit of the bits above: packets in the record beside the first; saturates */
 };
@@ -50,7 +50,7 @@ WL_ASSERT_SIZE(struct wl_seg, 32);
 /* What the box does with the flow at present (wl_flow.state). */
 enum wl_flow_state {
 	WL_FLOW_FREE = 0,
-	WL_FLOW_ACTIVE = 1, /* as its mode says */
+	WL_FLOW_ACTIVE = 1, /* as its mode requires */
 	WL_FLOW_BYPASS =
 		2, /* something in flight is not in the store, for good: signals pass until it is acknowledged */
 };
@@ -62,7 +62,7 @@ enum wl_flow_flag {
 	WL_FLOW_FIN = 1 << 3, /* the sender's FIN was seen; it occupies fin_seq */
 	WL_FLOW_RECOVERY = 1 << 4, /* losses before recovery_seq are being repaired */
 	WL_FLOW_REORDERING = 1 << 5, /* the path was seen to reorder (RFC 8985, section 6.2) */
-	WL_FLOW_ACKS_LATE = 1 << 6, /* a tail loss probe was in vain: the receiver keeps its ACKs for long */
+	WL_FLOW_ACKS_LATE = 1 << 6, /* a tail loss probe was spurious: the receiver keeps its ACKs for long */
 	WL_FLOW_CWR = 1 << 7, /* the next new data packet carries CWR for the box's own reduction */
 	WL_FLOW_PROBED = 1 << 8, /* a tail loss probe is out, no ACK since */
 	WL_FLOW_RCV_FIN = 1 << 9,
@@ -82,14 +82,14 @@ enum wl_flow_flag {
 	WL_FLOW_NEAR_TIMED = 1 << 20, /* near_edge and near_at_us are valid (near.h) */
 	WL_FLOW_UNDO = 1 << 21, /* the last reduction was for losses: undo_* and prior_* are valid (undo.h) */
 	WL_FLOW_UNDO_BOTH = 1 << 22, /* ... of the last two reductions */
-	WL_FLOW_ALL_TWICE = 1 << 23, /* ... and all that was sent again since, if anything, has arrived twice */
+	WL_FLOW_ALL_TWICE = 1 << 23, /* ... and all that was retransmitted since, if anything, has arrived twice */
 	WL_FLOW_PACED_CONTROL = 1 << 24, /* its policy wants it controlled though its sender paces itself */
 	WL_FLOW_UNA_RETRANS = 1 << 25, /* the sender retransmitted una, which has not moved since (absorb.h) */
 	WL_FLOW_NOT_STORED = 1 << 26, /* handed back for lack of progress or in doubt: not stored until una moves */
 	WL_FLOW_RESTED = 1 << 27, /* the receiver's next timestamp may seem older than rcv_tsval, and is not */
 	WL_FLOW_SENDER_WAITS = 1 << 28, /* the sender itself sent una again, no progress since */
-	WL_FLOW_HEARS_MORE = 1 << 29, /* what went past unseen is acknowledged, or echoed; no progress since */
-	WL_FLOW_SENDER_PROBED = 1 << 30, /* the sender probed its tail, and heard nothing of it yet (probed.h) */
+	WL_FLOW_HEARS_MORE = 1 << 29, /* data not observed here is acknowledged, or echoed; no progress since */
+	WL_FLOW_SENDER_PROBED = 1 << 30, /* the sender probed its tail, no report of it yet (probed.h) */
 	WL_FLOW_MARKED =
 		1u << 31, /* a mark has reduced the window; no other before recovery_seq is acknowledged does */
 
@@ -122,7 +122,7 @@ struct wl_flow {
 	wl_u8 state; /* enum wl_flow_state */
 	wl_u8 mode; /* enum wl_mode */
 	wl_u8 algorithm; /* id from alg/list.h */
-	wl_u8 repairs_failed : 6; /* visits of the clock in a row at which nothing could be sent again */
+	wl_u8 repairs_failed : 6; /* visits of the clock in a row at which nothing could be retransmitted */
 	wl_u8 has_next_header : 1; /* next_header and next_header_end are valid */
 	wl_u8 is_leaving : 1; /* not controlled any more, and its receiver's window not shown in full yet (leave.h) */
 	struct wl_flow_key key;
@@ -154,7 +154,7 @@ struct wl_flow {
 	wl_u8 reo_wnd_mult; /* RFC 8985, section 6.2; quarter min_rtt each */
 	wl_u8 reo_wnd_persist : 6;
 	wl_u8 hole_is_mtu_probe : 1; /* ... and nothing else, in its first copy (track.h) */
-	wl_u8 hole_has_mtu_probe : 1; /* ... maybe beside others, or sent again since; without a hole it means nothing */
+	wl_u8 hole_has_mtu_probe : 1; /* ... maybe beside others, or retransmitted since; without a hole it means nothing */
 	/* what in flight has no record, and so is not in the store: bytes between hole_start and hole_end */
 	wl_u32 hole_bytes; /* 0: there is none, and the next three mean nothing */
 	wl_u32 hole_start; /* all before has a record; where a record ends, or una was */
@@ -194,7 +194,7 @@ struct wl_flow {
 	wl_u32 sacked_bytes;
 	wl_u32 lost_bytes; /* in the lost list */
 	wl_u32 fack; /* highest byte delivered */
-	wl_u32 judged; /* first sent copies below are delivered, lost or sent again */
+	wl_u32 judged; /* first sent copies below are delivered, lost or retransmitted */
 	wl_u32 recovery_seq; /* nxt when the window was last reduced: recovery began, or a mark was reported */
 	struct wl_sack_cache sack_cache[WL_SACK_CACHE];
 	wl_u16 lost_head;
@@ -203,9 +203,9 @@ struct wl_flow {
 	wl_u16 resent_tail;
 	wl_u32 dsack_round;
 
-	/* the last reduction, for when it turns out not to have been needed (undo.h) */
+	/* the last reduction, for when it turns out to be spurious (undo.h) */
 	wl_u32 undo_marker; /* una when it was made */
-	wl_u32 undo_bytes; /* sent again since, and not reported to have arrived twice */
+	wl_u32 undo_bytes; /* retransmitted since, and not reported to have arrived twice */
 	wl_u16 prior_cwnd_grains; /* windows before it, in WL_UNDO_GRAIN_BYTES */
 	wl_u16 prior_ssthresh_grains;
 
@@ -218,7 +218,7 @@ struct wl_flow {
 	wl_u32 sent_at_us; /* last data of the sender */
 	wl_u64 pace_next_ns; /* when the next byte may go; with WL_FLOW_DEPARTS, when all that came by has left */
 
-	/* how the sender uses its first room: tells one that paces itself (paced.h) */
+	/* how the sender uses its first room: detects one that paces itself (paced.h) */
 	wl_u32 burst_from; /* where the burst in hand began; once that is known, where the sender's probe ended (probed.h) */
 	wl_u8 bursts;
 	wl_u8 pauses; /* saturates */

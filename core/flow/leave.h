@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Control of a flow ends in mid-transfer. Behind the window that its sender was shown the sender's own has grown to several
- * times what the path holds, for it has heard of no loss: let out at once, most of it would be lost. So the window shown goes
- * on from where it is, with what is delivered, and grows a little in each round trip, until the sender leaves room unused: what
- * it is told of losses meanwhile has its own window in force again.
+ * times what the path holds, for no loss was reported to it: let out at once, most of it would be lost. So the window shown
+ * goes on from where it is, with what is delivered, and grows a little in each round trip, until the sender leaves room unused:
+ * its own window, which the losses reported meanwhile reduce, is in force again then.
  */
 #ifndef WL_FLOW_LEAVE_H
 #define WL_FLOW_LEAVE_H
@@ -14,8 +14,8 @@
 	3 /* the window grows by an eighth in a round trip, which shallow buffers have room for */
 
 /*
- * The flow is controlled no more; what was in flight is forgotten, and up to `fack` it was delivered. Without SACK nobody knows
- * what else is. One that has sent more than it was shown knows of more room.
+ * The flow is controlled no more; what was in flight is forgotten, and up to `fack` it was delivered. Without SACK it
+ * is not known what else is. One that has sent more than it was shown knows of more room.
  */
 WL_INLINE void wl_leave_begin(struct wl_flow *f, wl_u32 fack, wl_u32 now_us)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Which segments are lost: RACK (RFC 8985) over the scoreboard. First copies leave in sequence order, so a cursor
- * (`judged`) that only moves forward finds their losses; copies sent again stand in a list in their own order of
+ * (`judged`) that only moves forward finds their losses; retransmissions stand in a list in their own order of
  * sending, so looking at its head is enough. Every record is judged a constant number of times.
  */
 #ifndef WL_FLOW_LOSS_H
@@ -19,7 +19,7 @@ WL_INLINE void wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg,
 	wl_u32 end = seg->seq + seg->len_bytes;
 	wl_u32 rtt_us = wl_since_us(d->now_us, seg->sent_at_us);
 
-	/* one ACK tells of several stretches, the newest first */
+	/* one ACK reports several stretches, the newest first */
 	if (wl_before(end, d->prior_fack) && seg->sent_count == 1)
 		f->flags |= WL_FLOW_REORDERING;
 	f->fack = wl_seq_max(f->fack, end);
@@ -33,7 +33,7 @@ WL_INLINE void wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg,
 	f->rack_rtt_us = rtt_us + !rtt_us;
 }
 
-/* How long a segment may be overtaken before it counts as lost (RFC 8985, section 6.2, step 4). */
+/* How long a segment may be reordered before it counts as lost (RFC 8985, section 6.2, step 4). */
 WL_INLINE wl_u32 wl_reo_wnd_us(const struct wl_flow *f)
 {
 	wl_u32 wnd_us;
@@ -45,7 +45,7 @@ WL_INLINE wl_u32 wl_reo_wnd_us(const struct wl_flow *f)
 	return wnd_us < f->srtt_us ? wnd_us : f->srtt_us;
 }
 
-/* A DSACK says that something was sent again in vain: wait longer, once per round. */
+/* A DSACK reports a spurious retransmission: wait longer, once per round. */
 WL_INLINE void wl_rack_on_dsack(struct wl_flow *f)
 {
 	if ((f->flags & WL_FLOW_DSACK_SEEN) && wl_before(f->una, f->dsack_round))

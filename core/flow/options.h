@@ -22,7 +22,7 @@ enum wl_opt_kind {
 	WL_OPT_MPTCP = 30,
 };
 
-/* Options of interest; sack_off counts from the first option, 0 where absent is told by the has_ flags. */
+/* Options of interest; sack_off counts from the first option, the has_ flags mark what is present. */
 struct wl_options {
 	wl_u32 tsval;
 	wl_u32 tsecr;

@@ -13,7 +13,7 @@
 #include "edge.h"
 
 #define WL_PACED_JUDGE_SEGS 80u /* judged by then; three to four rounds of slow start */
-#define WL_PACED_HIDING_SEGS 1000u /* who is still losing after so many is not left alone any more */
+#define WL_PACED_HIDING_SEGS 1000u /* a flow that is still losing after so many is not left alone any more */
 #define WL_PACED_MIN_RTT_US 10000u /* below it the pauses of a pacing sender are as short as a burst */
 #define WL_PACED_PAUSES 20u /* pairs of segments would make 35 */
 #define WL_PACED_SAME_BURST_US 300u
@@ -34,8 +34,8 @@ WL_INLINE void wl_paced_weigh_burst(struct wl_flow *f, wl_u32 end)
 }
 
 /*
- * Is a loss being repaired that the sender was not shown? To be left alone with it, it would have to find it by a timeout: the
- * reports that it was not shown nobody repeats.
+ * Is a loss being repaired that the sender was not shown? If it were left alone, it would have to find the loss by a
+ * timeout: the reports that it was not shown are not repeated.
  */
 WL_INLINE int wl_paced_is_hiding(const struct wl_flow *f)
 {

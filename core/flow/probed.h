@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The sender's own tail loss probes (RFC 8985, section 7). While a hole is repaired the sender hears of no progress, on long
- * paths for longer than it waits before it probes. If nobody reports that the copy was not needed, Linux takes it for what
+ * The sender's own tail loss probes (RFC 8985, section 7). While a hole is repaired the sender receives no progress, on long
+ * paths for longer than it waits before it probes. If no report shows that the copy was spurious, Linux takes it for what
  * has repaired a loss, and reduces its window (section 7.4.2), which may be all that lets the flow grow. The receiver would
  * report it, with the ACK of the copy (DSACK, RFC 2883), but here the copy is absorbed, or the report hidden with the losses
  * that the box repairs. So the box reports it, with the first acknowledgement of all that was probed for. That one is the
@@ -12,7 +12,7 @@
 
 #include "flow.h"
 
-/* The sender sends again what ends at `end`: a probe repeats the last segment that it has sent. */
+/* The sender retransmits what ends at `end`: a probe repeats the last segment that it has sent. */
 WL_INLINE void wl_probed_by_sender(struct wl_flow *f, wl_u32 end)
 {
 	/* before the sender is judged the field is paced.h's; what ends where the stream begins repeats nothing of it */
@@ -29,7 +29,7 @@ WL_INLINE int wl_probed_owes(const struct wl_flow *f)
 	return (f->flags & WL_FLOW_SENDER_PROBED) && !wl_before(f->una, f->burst_from);
 }
 
-/* The report's block: a segment of that end. Senders tell their probe by the end (tcp_process_tlp_ack() in Linux). */
+/* The report's block: a segment of that end. Senders recognize their probe by the end (tcp_process_tlp_ack() in Linux). */
 WL_INLINE wl_u32 wl_probed_start(const struct wl_flow *f)
 {
 	return wl_seq_max(f->base, f->burst_from - f->mss_bytes);

@@ -113,7 +113,7 @@ WL_INLINE int wl_is_lone_runt(const struct wl_flow *f, const struct wl_delivery 
 	       f->delivered_bytes - d->prior_delivered_bytes == d->newly_bytes;
 }
 
-/* The sender has less to send than it may: samples of what is sent from here on say little about the path. */
+/* The sender has less to send than it may: samples of what is sent from here on are a poor measure of the path. */
 WL_INLINE void wl_rate_mark_app_limited(struct wl_flow *f)
 {
 	wl_u32 until = f->delivered_bytes + wl_pipe_bytes(f);

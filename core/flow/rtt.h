@@ -11,11 +11,11 @@
 
 /*
  * The handshake is a flow's first round trip (RFC 6298, section 2.2). Timers go by it until there is one of data, and BBR,
- * whose model has it in Linux; what others take for the path's own delay is not that of packets so small. Not of a SYN sent
- * again, whose answer may be to either (Karn).
+ * whose model has it in Linux; what others take for the path's own delay is not that of packets so small. Not of a
+ * retransmitted SYN, whose answer may be to either (Karn).
  */
 
-/* The sender's SYN or SYN-ACK comes by; snd_isn and snd_flags are still what the one before said. */
+/* The sender's SYN or SYN-ACK comes by; snd_isn and snd_flags are still those of the one before. */
 WL_INLINE void wl_handshake_sent(struct wl_handshake *h, wl_u32 isn, wl_u32 now_us)
 {
 	wl_u8 again = (h->snd_flags & WL_SYN_SEEN) && h->snd_isn == isn ? WL_SYN_AGAIN : 0;

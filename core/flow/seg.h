@@ -2,8 +2,8 @@
 /*
  * The scoreboard's primitives: which records are live, and the two lists they can be in.
  *
- * Lost list: found lost, waiting to be sent again, the most urgent first.
- * Resent list: sent again by the box, in the order of sending, so that RACK need look at its head only.
+ * Lost list: found lost, waiting to be retransmitted, the most urgent first.
+ * Resent list: retransmitted by the box, in the order of sending, so that RACK need look at its head only.
  */
 #ifndef WL_FLOW_SEG_H
 #define WL_FLOW_SEG_H
@@ -279,7 +279,7 @@ WL_GLOBAL int wl_seg_lose(struct wl_flow *f, struct wl_seg *seg, wl_u32 slot, wl
 	return seg->len_bytes;
 }
 
-/* Marks a record in flight lost. One that was sent again before goes first: it holds up everything behind it. */
+/* Marks a record in flight lost. One that was retransmitted before goes first: it holds up everything behind it. */
 WL_INLINE void wl_seg_mark_lost(struct wl_flow *f, struct wl_seg *seg, wl_u32 slot)
 {
 	wl_seg_lose(f, seg, slot, seg->flags & WL_SEG_RESENT);

@@ -25,7 +25,7 @@ WL_INLINE wl_u32 wl_seq_min(wl_u32 a, wl_u32 b)
 	return wl_before(a, b) ? a : b;
 }
 
-/* Time since then_us; 0 when that has not come yet, as with a departure that nobody kept. */
+/* Time since then_us; 0 when that has not come yet, as with a departure that was not kept. */
 WL_INLINE wl_u32 wl_since_us(wl_u32 now_us, wl_u32 then_us)
 {
 	return wl_before(now_us, then_us) ? 0 : now_us - then_us;

@@ -22,8 +22,8 @@
 
 /*
  * Silence after which the tail is probed: earlier than a sender's own probe at 2 srtt, which it would notice, but
- * later than any ACK that is merely slow. How slow that is a probe in vain tells: a receiver whose application does not
- * get to read keeps ACKs of whole flights until its timer ends.
+ * later than any ACK that is merely slow. How slow that is, a spurious probe shows: a receiver whose application does
+ * not get to read keeps ACKs of whole flights until its timer ends.
  */
 WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 {
@@ -51,7 +51,7 @@ WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 
 /*
  * By how much what this flow does after so long a silence is put off: a share that differs between flows and from one timeout
- * to the next. Flows that lose together would else all send again at one time, and together find no room again.
+ * to the next. Flows that lose together would else all retransmit at one time, and together find no room again.
  */
 WL_INLINE wl_u64 wl_silence_spread_us(const struct wl_flow *f, wl_u64 silence_us)
 {
@@ -107,7 +107,7 @@ WL_INLINE wl_u32 wl_silence_us(const struct wl_flow *f)
 }
 
 /*
- * Nobody notices when a silence is answered a little later. On a common grid the deadlines of many flows fall together,
+ * A silence may be answered a little later without harm. On a common grid the deadlines of many flows fall together,
  * and the clock can rest in between.
  */
 WL_INLINE wl_u64 wl_silence_deadline_ns(wl_u64 now_ns, wl_u32 left_us)
@@ -178,13 +178,13 @@ WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wa
 
 /*
  * Timeouts in a row after which the sender would have had one, too, if it waited: with the probe it had more than thirty
- * times the box's own to send again what is not acknowledged.
+ * times the box's own to retransmit what is not acknowledged.
  */
 #define WL_LONE_TIMEOUTS 5u
 
 /*
- * Is it only here that the receiver is silent? Its ACKs have taken another way then, or are for what has, and what the box sends
- * again for lack of them is for nothing.
+ * Is it only here that the receiver is silent? Its ACKs have taken another way then, or are for what has, and what
+ * the box retransmits for lack of them is spurious.
  */
 WL_INLINE int wl_is_unheard(const struct wl_flow *f)
 {
@@ -195,20 +195,19 @@ WL_INLINE int wl_is_unheard(const struct wl_flow *f)
 enum wl_silence {
 	WL_SILENCE_NONE = 0, /* not silent for long enough */
 	/*
-	 * The first undelivered record was marked lost, to be sent again as a probe. It is newer then than all
-	 * others in flight, so its acknowledgement tells RACK about them as a probe with the last one would, and it
+	 * The first undelivered record was marked lost, to be retransmitted as a probe. It is newer then than all
+	 * others in flight, so its acknowledgement informs RACK about them as a probe with the last one would, and it
 	 * moves una, for which the sender waits.
 	 */
 	WL_SILENCE_PROBE = 1,
-	WL_SILENCE_UNHEARD = 2, /* nothing was marked: the receiver is heard by the sender, not here */
-	WL_SILENCE_TIMEOUT =
-		3, /* all undelivered records of which something could have been heard were marked lost */
+	WL_SILENCE_UNHEARD = 2, /* nothing was marked: the receiver's ACKs reach the sender, but not the box */
+	WL_SILENCE_TIMEOUT = 3, /* all undelivered records of which an ACK could have arrived were marked lost */
 	WL_SILENCE_TIMEOUT_AGAIN = 4, /* likewise, of what a reduction has answered already */
 };
 
 /*
- * Called by the clock. Marks what must be sent again after a silence; the caller tells the algorithm of a timeout, and
- * lets a flow go whose receiver is not heard.
+ * Called by the clock. Marks what must be retransmitted after a silence; the caller reports a timeout to the
+ * algorithm, and hands back a flow whose receiver's ACKs do not arrive here.
  */
 WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32 *lost_bytes)
 {

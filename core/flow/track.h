@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Watching a flow: what the sender's data does to the scoreboard, and what is sent again (ack.h has the ACKs).
+ * Watching a flow: what the sender's data does to the scoreboard, and what is retransmitted (ack.h has the ACKs).
  */
 #ifndef WL_FLOW_TRACK_H
 #define WL_FLOW_TRACK_H
@@ -21,8 +21,9 @@ WL_INLINE void wl_track_own(struct wl_flow *f, wl_u32 id)
 }
 
 /*
- * Invalidates all records of this entry by a new generation tag. It comes round after 4096 of them, so tags only tell apart what a
- * flow has recorded in the chunks that it holds: a chunk that it takes has no records (wl_chunk_empty()).
+ * Invalidates all records of this entry by a new generation tag. It comes round after 4096 of them, so tags only
+ * distinguish what a flow has recorded in the chunks that it holds: a chunk that it takes has no records
+ * (wl_chunk_empty()).
  */
 WL_INLINE void wl_track_disown(struct wl_flow *f)
 {
@@ -94,9 +95,9 @@ enum wl_data_kind {
 	WL_DATA_OLD = 0, /* all acknowledged already (a keep-alive probe, a late retransmission) */
 	WL_DATA_NEW = 1, /* continues the stream; may begin with bytes seen before */
 	WL_DATA_RETRANS = 2, /* all of it was seen before */
-	WL_DATA_GAP = 3, /* begins after nxt: something went past unseen, or was overtaken */
+	WL_DATA_GAP = 3, /* begins after nxt: something was not observed, or was reordered */
 	WL_DATA_TOO_MUCH = 4, /* una..end does not fit what one flow may have in flight */
-	WL_DATA_LATE = 5, /* none of it has a record: it was overtaken by what came before, or went past unseen */
+	WL_DATA_LATE = 5, /* none of it has a record: it was reordered, or the box had not observed it */
 };
 
 struct wl_recorded {
@@ -284,8 +285,8 @@ WL_INLINE int wl_track_is_whole(const struct wl_flow *f)
 }
 
 /*
- * Is a hole there to stay? Two processors may hand over a burst in the wrong order: then it is filled at once. Nothing
- * that the receiver says of it can arrive before a round trip has passed.
+ * Is a hole there to stay? Two processors may hand over a burst in the wrong order: then it is filled at once. No
+ * acknowledgement of it can arrive before a round trip has passed.
  */
 WL_INLINE int wl_track_hole_stays(const struct wl_flow *f, wl_u32 now_us)
 {
@@ -317,8 +318,8 @@ WL_INLINE int wl_is_mtu_probe(const struct wl_flow *f, wl_u32 len)
 }
 
 /*
- * The sender's probe [start, end) passes, and is the sender's to send again. It begins at nxt, or behind a gap that is
- * accounted for already (wl_track_gap()).
+ * The sender's probe [start, end) passes, and is the sender's to retransmit. It begins at nxt, or behind a gap that
+ * is accounted for already (wl_track_gap()).
  */
 WL_INLINE void wl_track_mtu_probe(struct wl_flow *f, wl_u32 start, wl_u32 end, wl_u32 now_us)
 {
@@ -333,7 +334,7 @@ WL_INLINE void wl_track_mtu_probe(struct wl_flow *f, wl_u32 start, wl_u32 end, w
 	f->nxt = end;
 }
 
-/* The sender's FIN comes without data, at `seq`. Returns 1 when data before it went past unseen. */
+/* The sender's FIN comes without data, at `seq`. Returns 1 when the box has not observed data before it. */
 WL_GLOBAL int wl_track_fin(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 {
 	if (!f || wl_data_kind(f, seq, 0) != WL_DATA_GAP)
@@ -344,7 +345,7 @@ WL_GLOBAL int wl_track_fin(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 	return 1;
 }
 
-/* The sender itself sends again what begins at `seq`, whether that passes or not. */
+/* The sender itself retransmits what begins at `seq`, whether that passes or not. */
 WL_INLINE void wl_track_insists(struct wl_flow *f, wl_u32 seq)
 {
 	f->sender_retrans_segs++;
@@ -418,8 +419,9 @@ WL_INLINE int wl_is_taken_care_of(struct wl_flow *f, wl_u32 seq, wl_u32 copies)
 }
 
 /*
- * Does the sender send the head of what is in flight again, in `len` bytes, less than a copy of it that was sent in vain? The
- * path may take no longer ones, and the box's own cannot get through. A record that packets share is longer than each.
+ * Does the sender send the head of what is in flight again, in `len` bytes, less than a retransmission of it that did
+ * not help? The path may take no longer ones, and the box's own cannot get through. A record that packets share is
+ * longer than each.
  */
 WL_INLINE int wl_is_cut_shorter(struct wl_flow *f, wl_u32 seq, wl_u32 len)
 {

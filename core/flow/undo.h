@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Reductions that were not needed: what seemed lost had only been late. It is proven when all that was sent again since is
- * reported to have arrived twice (RFC 2883, RFC 3708); then the window is what it was before. As in Linux
- * (tcp_init_undo(), tcp_try_undo_dsack()), but counted in bytes, as the NIC and the receiver may cut and join segments, and
- * not while something waits to be sent again. What Linux has besides, the timestamp that an ACK of the original echoes
- * (RFC 3522), is not used.
+ * Spurious reductions: what seemed lost had only been late. It is proven when all that was retransmitted since is reported
+ * to have arrived twice (RFC 2883, RFC 3708); then the window is what it was before. As in Linux (tcp_init_undo(),
+ * tcp_try_undo_dsack()), but counted in bytes, as the NIC and the receiver may cut and join segments, and not while
+ * something waits to be retransmitted. What Linux has besides, the timestamp that an ACK of the original echoes (RFC
+ * 3522), is not used.
  */
 #ifndef WL_FLOW_UNDO_H
 #define WL_FLOW_UNDO_H
@@ -25,15 +25,16 @@ WL_INLINE wl_u16 wl_undo_grains(wl_u32 window_bytes)
 	return grains < WL_UNDO_GRAINS_MAX ? grains : WL_UNDO_GRAINS_MAX;
 }
 
-/* The reduction stands: it was for a mark as well, or nobody can tell any more. */
+/* The reduction stands: it was for a mark as well, or it cannot be known any more. */
 WL_INLINE void wl_undo_forget(struct wl_flow *f)
 {
 	f->flags &= ~(WL_FLOW_UNDO | WL_FLOW_UNDO_BOTH | WL_FLOW_ALL_TWICE);
 }
 
 /*
- * Did the recovery before end within a round trip? Then what it sent again may still prove to have been superfluous, and
- * so that both reductions were not needed. Only two are taken together: a true loss is to hold up no more than the next.
+ * Did the recovery before end within a round trip? Then what it retransmitted may still prove to have been superfluous,
+ * and so that both reductions were not needed. Only two are taken together: a true loss is to hold up no more than the
+ * next.
  */
 WL_INLINE int wl_undo_goes_on(const struct wl_flow *f)
 {
@@ -61,7 +62,7 @@ WL_INLINE void wl_undo_begin(struct wl_flow *f)
 		f->flags |= WL_FLOW_ALL_TWICE;
 }
 
-/* `bytes` are sent again, by whomever. */
+/* `bytes` are retransmitted, by the box or the sender. */
 WL_INLINE void wl_undo_on_resent(struct wl_flow *f, wl_u32 bytes)
 {
 	if (!(f->flags & WL_FLOW_UNDO))
@@ -70,7 +71,7 @@ WL_INLINE void wl_undo_on_resent(struct wl_flow *f, wl_u32 bytes)
 	f->flags &= ~WL_FLOW_ALL_TWICE;
 }
 
-/* [start, end) is reported to have arrived twice. What was not sent again since was sent twice by somebody else. */
+/* [start, end) is reported to have arrived twice. What was not retransmitted since was duplicated elsewhere. */
 WL_INLINE void wl_undo_on_dsack(struct wl_flow *f, wl_u32 start, wl_u32 end)
 {
 	if (!(f->flags & WL_FLOW_UNDO) || !f->undo_bytes || !wl_after(end, f->undo_marker) ||
@@ -81,7 +82,7 @@ WL_INLINE void wl_undo_on_dsack(struct wl_flow *f, wl_u32 start, wl_u32 end)
 		f->flags |= WL_FLOW_ALL_TWICE;
 }
 
-/* Undoes the last reduction if it was not needed and nothing waits to be sent again; its recovery is over. */
+/* Undoes the last reduction if it was spurious and nothing waits to be retransmitted; its recovery is over. */
 WL_INLINE void wl_undo_check(struct wl_flow *f, struct wl_sample *s)
 {
 	wl_u32 ssthresh = WL_CWND_MAX_BYTES;

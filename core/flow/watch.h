@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A flow that is only measured needs no scoreboard: what is acknowledged is delivered, and one stretch of data per round
- * trip is timed, as senders without timestamps do it (RFC 6298, section 3; Karn: not when something was sent again). This
- * is all that happens at each packet, so it stays within two cache lines of the flow; the data path mostly within one,
- * as the two directions are often on different CPUs.
+ * trip is timed, as senders without timestamps do it (RFC 6298, section 3; Karn: not when something was
+ * retransmitted). This is all that happens at each packet, so it stays within two cache lines of the flow; the data
+ * path mostly within one, as the two directions are often on different CPUs.
  */
 #ifndef WL_FLOW_WATCH_H
 #define WL_FLOW_WATCH_H
@@ -22,7 +22,7 @@ WL_INLINE int wl_watch_ends_timing(const struct wl_flow *f, wl_u32 ack)
 	return (f->flags & WL_FLOW_TIMED) && !wl_before(ack, f->rack_end_seq);
 }
 
-/* The sender passed over something, or it was overtaken: then it comes at once, and was not sent again. */
+/* The sender passed over something, or it was reordered: then it comes at once, and was not retransmitted. */
 WL_INLINE void wl_watch_gap(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 {
 	if (f->state == WL_FLOW_BYPASS)

@@ -14,13 +14,13 @@
  * Choices where the draft is silent or contradicts itself (A1 to A8 are its ambiguities; docs/groups.md has them all,
  * ablation.h their opposites):
  *   A1 joining adds nothing, unless WL_GROUP_JOIN_ADDS, or unless the joiner was at work while the group began. A2 each
- *   member gets its share whenever it reports or asks. A3 the role leaves a member in slow start only if another one is
- *   not. A4 at the start, and after a collapse, the aggregate grows in proportion with the CoCo. A8 growth counts from
+ *   member gets its share whenever it reports or queries. A3 the role leaves a member in slow start only if another one
+ *   is not. A4 at the start, and after a collapse, the aggregate grows in proportion with the CoCo. A8 growth counts from
  *   members that need their window, and the role leaves those that do not, or that are silent. The next CoCo is not
  *   searched for: the next fit member that reports takes the role. A member takes it on entering recovery if the CoCo is
- *   not in recovery, even if some are in slow start. A bit is set while the last that was heard of a member is a timeout,
- *   whoever is CoCo; a member that times out twice while nothing at all is heard counts as all. The threshold after a
- *   collapse is half of the window before it.
+ *   not in recovery, even if some are in slow start. A bit is set while a member's last report is a timeout,
+ *   whichever is CoCo; a member that times out twice without any other report in between counts as all. The threshold
+ *   after a collapse is half of the window before it.
  */
 #ifndef WL_GROUP_CCC_H
 #define WL_GROUP_CCC_H
@@ -58,7 +58,7 @@ WL_INLINE int wl_ccc_coco_is_silent(const struct wl_group *g, const struct wl_gr
 {
 	wl_u64 patience_us = WL_CCC_SILENT_ROUNDS * (wl_u64)wl_group_round_us(g);
 
-	/* in recovery it has a reaction to make, and may have to wait for a timer; but it has only said so once */
+	/* in recovery it has a reaction to make, and may have to wait for a timer; but it has only reported it once */
 	if (g->coco_state == WL_MEMBER_RECOVERY)
 		patience_us += WL_GROUP_MIN_RTO_US;
 	return wl_group_age_us(e->now_us, g->coco_at_us) > patience_us;
@@ -193,8 +193,8 @@ WL_INLINE void wl_ccc_report(struct wl_group *g, const struct wl_tenant *t, stru
 	}
 	if (e->is_timeout) {
 		/*
-		 * the second in a row, and nothing was heard of anyone since the first; a round trip later at the earliest, or one
-		 * member that says it twice at once would speak for all
+		 * the second in a row, without any other report since the first; a round trip later at the earliest,
+		 * or one member that reports it twice at once would stand for all
 		 */
 		wl_ccc_timeout(g, m, e,
 			       had_timed_out && !wl_group_was_heard_since(g, m->at_us) &&
@@ -238,7 +238,7 @@ static void wl_ccc_update(struct wl_group *g, const struct wl_tenant *t, struct 
 	wl_ccc_report(g, t, m, e, WL_CCC_ONE_FLOW_Q8);
 }
 
-/* The aggregate stays: who remains gets the window of who goes. */
+/* The aggregate stays: the members that remain get the window of the one that leaves. */
 static void wl_ccc_leave(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m)
 {
 	(void)t;

@@ -7,9 +7,9 @@
  *      slow start --ssthresh--> avoidance --congestion--> half          slow start <--persistent congestion (timeout)
  *
  * A report carries the arguments of cm_update(): acked_bytes is nrecd; entering recovery is LOSS_FEEDBACK or
- * EXPLICIT_CONGESTION, a timeout is NO_FEEDBACK. cm_request() and its grants become windows: asking for permission to
- * send is being given a window one may send in (ctrlTCP, section III). The controller is RFC 5681's with byte counting
- * (RFC 3465), as RFC 3124 wants one that is fair to TCP; its initial window is that of RFC 6928.
+ * EXPLICIT_CONGESTION, a timeout is NO_FEEDBACK. cm_request() and its grants become windows: a request for permission
+ * to send is answered with a window one may send in (ctrlTCP, section III). The controller is RFC 5681's with byte
+ * counting (RFC 3465), as RFC 3124 wants one that is fair to TCP; its initial window is that of RFC 6928.
  */
 #ifndef WL_GROUP_CM_H
 #define WL_GROUP_CM_H

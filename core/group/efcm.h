@@ -20,7 +20,7 @@ WL_INLINE int wl_efcm_is_alone(const struct wl_tenant *t)
 	return !t || t->members == 1;
 }
 
-/* x with an average part more for a joiner, so that nobody else's changes; of several of a tenant all are alike. */
+/* x with an average part more for a joiner, so that no other share changes; of several of a tenant all are alike. */
 WL_INLINE wl_u64 wl_efcm_joined(const struct wl_group *g, const struct wl_tenant *t, const struct wl_member *m,
 				wl_u64 x_q16)
 {
@@ -38,7 +38,7 @@ WL_INLINE wl_u64 wl_efcm_joined(const struct wl_group *g, const struct wl_tenant
 	return x_q16 < WL_GROUP_CWND_MAX_Q16 ? x_q16 : WL_GROUP_CWND_MAX_Q16;
 }
 
-/* x without the part of who leaves. */
+/* x without the part of the member that leaves. */
 WL_INLINE wl_u64 wl_efcm_left(const struct wl_group *g, const struct wl_tenant *t, const struct wl_member *m,
 			      wl_u64 x_q16)
 {
@@ -57,7 +57,7 @@ static void wl_efcm_register(struct wl_group *g, const struct wl_tenant *t, stru
 		return;
 	}
 	g->sum_cwnd_q16 = wl_efcm_joined(g, t, m, g->sum_cwnd_q16);
-	/* while the group is being founded the threshold is what each says that it had: see wl_group_prove() */
+	/* while the group is being founded the threshold is what each reports that it had: see wl_group_prove() */
 	if (!(g->has & WL_GROUP_HAS_FOUNDING))
 		g->sum_ssthresh_q16 = wl_efcm_joined(g, t, m, g->sum_ssthresh_q16);
 }

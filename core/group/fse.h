@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The Flow State Exchange of RFC 8699, section 5.3, with windows in the place of rates (the same for equal round trips).
- * Every member moves the aggregate S_CR, a joiner adds its own; S_CR is shared by priority, but nobody gets more than it
- * desires (DR), and what it leaves goes to the others.
+ * Every member moves the aggregate S_CR, a joiner adds its own; S_CR is shared by priority, but no member gets more
+ * than it desires (DR), and what it leaves goes to the others.
  *
  *   fse               active (5.3.1): S_CR += CC_R(f) - FSE_R(f)
  *   fse-conservative  (5.3.2): increases likewise; a decrease is in proportion, S_CR *= CC_R(f) / FSE_R(f), and freezes

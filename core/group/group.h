@@ -3,10 +3,10 @@
  * Flow groups: several flows share one congestion controller's window. This file has the state and what every rule is
  * made of; interface.h has what homes call; list.h names the rules.
  *
- * A group keeps aggregates only. A member's share is computed when that member next reports or asks, so a report costs
- * the same in a group of two and in one of ten thousand, and nothing here contains a loop. The home keeps groups,
- * tenants and members wherever it likes, hands in the one member that speaks, and makes sure that only one of a group
- * speaks at a time.
+ * A group keeps aggregates only. A member's share is computed when that member next reports or queries, so a report
+ * costs the same in a group of two and in one of ten thousand, and nothing here contains a loop. The home keeps
+ * groups, tenants and members wherever it likes, hands in the one member that speaks, and makes sure that only one of
+ * a group speaks at a time.
  *
  * A rule is four hooks; interface.h calls them, with the group's counts brought up to date:
  *
@@ -31,7 +31,7 @@
 #define WL_GROUP_WEIGHT_MAX 65535u /* times the most members: still 32 bits */
 #define WL_GROUP_MEMBERS_MAX 65535u
 #define WL_GROUP_FLOOR_SEGS 2u /* smallest share (RFC 5681); the sum of shares may then exceed the aggregate */
-#define WL_GROUP_ROUND_US 100000u /* a round trip, while nobody has measured one */
+#define WL_GROUP_ROUND_US 100000u /* a round trip, while none was measured */
 #define WL_GROUP_IDLE_US 60000000u /* longer than any retransmission timer waits on a path that works */
 #define WL_GROUP_MIN_RTO_US 1000000u /* RFC 6298, section 2.4 */
 #define WL_GROUP_Q31_ONE (1u << 31) /* fractions of a group */
@@ -43,14 +43,14 @@ enum wl_group_has {
 	WL_GROUP_HAS_CUT = 1 << 2, /* cut_at_us is valid */
 	WL_GROUP_HAS_ACK = 1 << 3, /* heard_at_us is valid */
 	WL_GROUP_HAS_FREEZE = 1 << 4, /* frozen_at_us is valid (fse) */
-	WL_GROUP_HAS_COLLAPSED = 1 << 5, /* after a timeout, and of nobody was anything heard since */
+	WL_GROUP_HAS_COLLAPSED = 1 << 5, /* after a timeout, no other report since */
 	WL_GROUP_HAS_FOUNDING = 1 << 6, /* its first round: see wl_group_brings_window() */
 };
 
 /* What only lisa keeps of a group: the member that would lend to the next joiner. */
 struct wl_lisa_group {
 	wl_u64 rate; /* of the lender, bytes per second */
-	wl_u32 lender_id; /* 0: nobody is in slow start */
+	wl_u32 lender_id; /* 0: no member is in slow start */
 	wl_u32 lender_cwnd_bytes; /* at its last report, without what it owes */
 	wl_u32 lender_at_us;
 	wl_u32 debt_bytes; /* lent, and not yet taken from the lender's window */
@@ -97,7 +97,7 @@ struct wl_group {
 	wl_u32 clock_at_us; /* a joiner began to be clocked by the others' ACKs */
 	wl_u32 cut_at_us; /* last reduction */
 	wl_u32 heard_at_us; /* last report of a member that was not a timeout; that it joins is none */
-	wl_u32 undo_id; /* the member whose recovery the group answered last; 0: nobody's, or it is settled */
+	wl_u32 undo_id; /* the member whose recovery the group answered last; 0: none, or it is settled */
 	wl_u32 undo_cuts; /* `cuts` then */
 	wl_u8 coco_state;
 	wl_u8 coco_is_limited;
@@ -157,7 +157,7 @@ WL_INLINE wl_u64 wl_group_part(const struct wl_group *g, const struct wl_tenant 
 	return wl_mul_div(x, m->weight, g->sum_weight);
 }
 
-/* A rule that couples windows has one; without it every member keeps the window that the rule's hook says. */
+/* A rule that couples windows has one; without it every member keeps the window that the rule's hook returns. */
 WL_INLINE int wl_group_has_aggregate(const struct wl_group *g)
 {
 	return g->sum_cwnd_q16 != 0;
@@ -204,7 +204,7 @@ WL_INLINE wl_u32 wl_group_round_us(const struct wl_group *g)
 	return g->srtt_us ? g->srtt_us : WL_GROUP_ROUND_US;
 }
 
-/* Whether since then anything was heard of anyone but timeouts. */
+/* Whether since then any report arrived other than of timeouts. */
 WL_INLINE int wl_group_was_heard_since(const struct wl_group *g, wl_u32 at_us)
 {
 	return (g->has & WL_GROUP_HAS_ACK) && (wl_s32)(g->heard_at_us - at_us) >= 0;
@@ -212,8 +212,8 @@ WL_INLINE int wl_group_was_heard_since(const struct wl_group *g, wl_u32 at_us)
 
 /*
  * Does the member at hand speak of a loss event that was answered already? What it finds lost was sent a round trip of
- * its own ago; if that was before the last reduction, it is the same event. Who else is in recovery tells nothing:
- * members may stay there as long as they like, or vanish.
+ * its own ago; if that was before the last reduction, it is the same event. That another member is in recovery is no
+ * evidence: members may stay there as long as they like, or vanish.
  */
 WL_INLINE int wl_group_is_same_event(const struct wl_group *g, const struct wl_group_report *e)
 {
@@ -255,7 +255,7 @@ WL_INLINE void wl_group_note_undo(struct wl_group *g, const struct wl_member *m)
 		return;
 	}
 	g->undo = g->before;
-	/* by then members may have been told that slow start is over: it takes a threshold to call them back */
+	/* by then members may have been notified that slow start is over: it takes a threshold to call them back */
 	if (!g->undo.ssthresh_q16 && m->state == WL_MEMBER_SLOW_START && g->in_slow_start + 1 == g->members)
 		g->undo.ssthresh_q16 = WL_GROUP_CWND_MAX_Q16;
 	g->undo_id = m->id;
@@ -352,8 +352,8 @@ WL_INLINE int wl_member_reduces(const struct wl_member *m, const struct wl_group
 }
 
 /*
- * How much it has shrunk, as far as it is believed: nobody does worse than halve. So does who can go no lower, as far as is
- * known.
+ * How much it has shrunk, as far as it is believed: no member does worse than halve. So does one that can go no
+ * lower, as far as is known.
  */
 WL_INLINE wl_u32 wl_member_loss_bytes(const struct wl_member *m, const struct wl_group_report *e)
 {
@@ -387,9 +387,9 @@ WL_INLINE int wl_group_is_at_work(const struct wl_member *m, const struct wl_gro
 }
 
 /*
- * Was it, in a group that is being founded? So are all where the home, or what it was told, has changed while flows ran. What they
- * had was in use until now: the group is what they bring, or many would share the window of one. Of a flow that has nothing in
- * flight that is not known; what a guest says of its flows is a threshold at most (wl_group_prove()).
+ * Was it, in a group that is being founded? So are all where the home, or its configuration, has changed while flows ran. What
+ * they had was in use until now: the group is what they bring, or many would share the window of one. Of a flow that has
+ * nothing in flight that is not known; what a guest reports of its flows is a threshold at most (wl_group_prove()).
  */
 WL_INLINE int wl_group_brings_window(const struct wl_group *g, const struct wl_member *m,
 				     const struct wl_group_report *e)
@@ -436,8 +436,8 @@ WL_INLINE void wl_group_shrink(struct wl_group *g, const struct wl_group_report 
 }
 
 /*
- * As TCP after a timeout (RFC 5681, section 3.1): with this threshold, and a window less by loss_q16. While nothing is heard
- * of anyone, further timeouts are about the same data, and leave the threshold as it is.
+ * As TCP after a timeout (RFC 5681, section 3.1): with this threshold, and a window less by loss_q16. Until another
+ * report arrives, further timeouts are about the same data, and leave the threshold as it is.
  */
 WL_INLINE void wl_group_time_out(struct wl_group *g, const struct wl_group_report *e, wl_u64 ssthresh_q16,
 				 wl_u64 loss_q16)

@@ -10,16 +10,16 @@
  *   weights  bounded to 1..WL_GROUP_WEIGHT_MAX; a member's may change with any report, a tenant's at any time.
  *   windows  in bytes. The member continues from what it was answered: a stack that counts in segments must report the
  *            bytes it cut off along with its own window, or cutting would look like a loss.
- *   founding a group's first member brings its window, and by most rules nobody else does, but for those that were at work
- *            (inflight_bytes) and join in its first round.
+ *   founding a group's first member brings its window, and by most rules no other member does, but for those that
+ *            were at work (inflight_bytes) and join in its first round.
  *   replies  is_change 0: the flow goes on with its own values. So it is during recovery, and on any doubt.
  *   lies     growth is believed as far as an honest controller could reach in a round, and counts once for the group;
  *            a reduction is believed down to a half. Whatever a member claims, it gets its share of the group; where there
  *            are none (lisa) it has what it claims.
- *   trust    times, round trips, segment sizes, weights and counts of ACKs are the home's own, never a guest's word.
+ *   trust    times, round trips, segment sizes, weights and counts of ACKs are the home's own, never a guest's.
  *   vanished members that report nothing for idle_us keep their share until collected: the home offers one or two others
  *            to wl_group_collect() with each report, or walks them all now and then.
- *   asking   wl_group_ask() is the member's share now, without news of its own: while its ACK clock runs, or when
+ *   queries  wl_group_ask() is the member's share now, without a report of its own: while its ACK clock runs, or when
  *            others have changed the group.
  */
 #ifndef WL_GROUP_INTERFACE_H
@@ -121,7 +121,7 @@ WL_INLINE void wl_group_advance_round(struct wl_group *g, const struct wl_group_
 	g->has &= (wl_u8)~WL_GROUP_HAS_FOUNDING;
 }
 
-/* What any report tells, that of a joiner, too: of the path and of the member. */
+/* What any report carries, that of a joiner, too: of the path and of the member. */
 WL_INLINE void wl_group_learn(struct wl_group *g, struct wl_member *m, const struct wl_group_report *e)
 {
 	if (e->srtt_us)
@@ -323,7 +323,7 @@ WL_GLOBAL wl_u32 wl_group_update(struct wl_group *g, struct wl_tenant *t, struct
 	return WL_GROUP_OK;
 }
 
-/* The member's share now, with no news of its own. Returns enum wl_group_result. */
+/* The member's share now, without a report of its own. Returns enum wl_group_result. */
 WL_GLOBAL wl_u32 wl_group_ask(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m,
 			      struct wl_group_reply *r)
 {

@@ -2,13 +2,13 @@
 /*
  * ACK-clocked joining (draft-welzl-tcp-ccc-00, end of section 2): a joiner is entitled to its share at once, but sending
  * it at once would be a burst. Every N-th ACK that arrives at the others releases one segment of it, so that the share
- * is out after about a round trip; meanwhile those ACKs grow nobody's window.
+ * is out after about a round trip; meanwhile those ACKs grow no window.
  *
  * N is the number of ACKs in a round by the segments of the share, at least 1. The others' ACKs are not handed to the
- * joiner one by one: the group counts ACKs, and the joiner takes the difference when it asks.
+ * joiner one by one: the group counts ACKs, and the joiner takes the difference when it queries.
  *
  * Reconstructed: the joiner's own ACKs release a segment each, so it is never slower than slow start even if the others
- * fall silent; it begins with two segments where others clock it and with its own initial window where nobody does, or with
+ * fall silent; it begins with two segments where others clock it and with its own initial window where none does, or with
  * what it has in flight if that is more; and growth is withheld for at most one round in two, or a group with a joiner every
  * round would never grow.
  */

@@ -4,15 +4,15 @@
  * when one joins. Instead of an initial window of its own, the joiner takes segments from the member in slow start that
  * is fastest, so that subflows that start one after the other do not overshoot together.
  *
- *      lender's window   20 or more          6 to 19          less       nobody in slow start
+ *      lender's window   20 or more          6 to 19          less       none in slow start
  *      joiner gets       10, lent            half, lent       3, new     10, new
  *
  * What the lender has in flight beyond its smaller window comes back in ACKs that must not grow it: so many ACKs are
- * ignored. Afterwards everyone runs on its own; there is no aggregate, and weights mean nothing. A joiner that is at work already
- * keeps the window that it has, and borrows nothing.
+ * ignored. Afterwards each member runs on its own; there is no aggregate, and weights mean nothing. A joiner that is
+ * at work already keeps the window that it has, and borrows nothing.
  *
  * Reconstructed: the lender is not called. The group remembers the fastest member in slow start as members report, and
- * what it owes; the lender pays when it next reports or asks. The draft's "new -= old/2" is read as "old -= new".
+ * what it owes; the lender pays when it next reports or queries. The draft's "new -= old/2" is read as "old -= new".
  */
 #ifndef WL_GROUP_LISA_H
 #define WL_GROUP_LISA_H
@@ -28,7 +28,7 @@ WL_INLINE wl_u32 wl_lisa_lender_bytes(const struct wl_group *g)
 	return wl_sat_sub(g->lisa.lender_cwnd_bytes, g->lisa.debt_bytes);
 }
 
-/* What a joiner begins with; it is lent where there is somebody who can. */
+/* What a joiner begins with; it is lent where there is a member that can. */
 WL_INLINE wl_u32 wl_lisa_first_bytes(struct wl_group *g, const struct wl_group_report *e)
 {
 	wl_u32 old_segs = wl_lisa_lender_bytes(g) / e->mss_bytes;
@@ -67,7 +67,7 @@ WL_INLINE void wl_lisa_settle(struct wl_group *g, struct wl_member *m, const str
 	g->lisa.debt_bytes = 0;
 }
 
-/* Who would lend to the next joiner: the fastest, unless it has been silent for two rounds. */
+/* The member that would lend to the next joiner: the fastest, unless it has been silent for two rounds. */
 WL_INLINE void wl_lisa_note(struct wl_group *g, const struct wl_member *m, const struct wl_group_report *e)
 {
 	wl_u64 rate = wl_div_or((wl_u64)m->own_cwnd_bytes * 1000000, e->srtt_us, m->own_cwnd_bytes);

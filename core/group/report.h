@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Between a home and its groups: what a flow's sample and decision say to its group, and what the group's reply makes
- * of the decision. All homes do it alike.
+ * Between a home and its groups: what a flow's sample and decision report to its group, and what the group's reply
+ * makes of the decision. All homes do it alike.
  *
  * A flow reports after the hooks of its algorithm have run, when there is something new: an ACK that delivered or lost
  * something, a timeout. After a timeout it counts as in slow start, not in recovery, until the losses are repaired. So it
- * does not in a recovery that was for nothing and yet goes on: Linux stays there without SACK until more is acknowledged.
+ * does not in a spurious recovery that goes on all the same: Linux stays there without SACK until more is acknowledged.
  */
 #ifndef WL_GROUP_REPORT_H
 #define WL_GROUP_REPORT_H
@@ -16,7 +16,7 @@
 /* Why a flow talks to its group. */
 enum wl_talk {
 	WL_TALK_REPORT = 0, /* the algorithm has decided on the sample; joins if it is no member yet */
-	WL_TALK_RESUME = 1, /* the flow sends again after a pause */
+	WL_TALK_RESUME = 1, /* the flow resumes after a pause */
 	WL_TALK_ASK = 2, /* its share may have grown by ACKs of other members */
 };
 
@@ -24,8 +24,8 @@ enum wl_talk {
 WL_INLINE wl_u32 wl_group_state_of(struct wl_member *m, const struct wl_sample *s, const struct wl_decision *d)
 {
 	/*
-	 * a mark is as a recovery, also at who paces and goes by no marks itself: the group answers what its members were told. And
-	 * so is a recovery that is over with the ACK that tells of it
+	 * a mark is as a recovery, also of a flow that paces and goes by no marks itself: the group answers what its
+	 * members received. And so is a recovery that is over with the ACK that reports it
 	 */
 	int is_reducing = s->is_in_recovery || (s->events & WL_EV_MARKED) || wl_alg_has_reduced(s);
 
@@ -40,7 +40,7 @@ WL_INLINE wl_u32 wl_group_state_of(struct wl_member *m, const struct wl_sample *
 	return d->cwnd_bytes < d->ssthresh_bytes ? WL_MEMBER_SLOW_START : WL_MEMBER_AVOIDANCE;
 }
 
-/* What the flow has to say. `weight` as in the report: 0 leaves it as it is. */
+/* What the flow has to report. `weight` as in the report: 0 leaves it as it is. */
 WL_GLOBAL int wl_group_report_of(struct wl_member *m, const struct wl_sample *s, const struct wl_decision *d,
 				 wl_u32 weight, struct wl_group_report *e)
 {
@@ -87,7 +87,7 @@ WL_GLOBAL int wl_group_take_reply(struct wl_member *m, const struct wl_group_rep
 	return 0;
 }
 
-/* Whether of anyone something was heard lately, so that it is known what the path bears. */
+/* Whether any member has reported lately, so that it is known what the path bears. */
 WL_INLINE int wl_group_is_live(const struct wl_group *g, wl_u32 now_us)
 {
 	return (g->has & WL_GROUP_HAS_ACK) &&
@@ -109,9 +109,9 @@ WL_INLINE void wl_group_restart(struct wl_group *g, const struct wl_member *m, w
 }
 
 /*
- * The flow sends again after a pause, for which its own algorithm may have cut its window, to r->cwnd_bytes, from what it was
- * last answered. While others tell what the path bears that cut is not needed: the share holds. If nobody does, the group's
- * window is cut as the flow's, unless another has had it cut already. Returns enum wl_group_result.
+ * The flow resumes after a pause, for which its own algorithm may have cut its window, to r->cwnd_bytes, from what it was
+ * last answered. While others report what the path bears that cut is not needed: the share holds. If none does, the
+ * group's window is cut as the flow's, unless another has had it cut already. Returns enum wl_group_result.
  */
 WL_GLOBAL wl_u32 wl_group_resume(struct wl_group *g, const struct wl_tenant *t, struct wl_member *m, wl_u32 now_us,
 				 struct wl_group_reply *r)
@@ -138,7 +138,7 @@ WL_GLOBAL wl_u32 wl_group_resume(struct wl_group *g, const struct wl_tenant *t, 
 	return result;
 }
 
-/* Whether the ACKs of others release its share: it should ask whenever some may have come. */
+/* Whether the ACKs of others release its share: it should query whenever some may have come. */
 WL_INLINE int wl_group_is_joining(const struct wl_member *m)
 {
 	return m->id && (m->flags & WL_MEMBER_CLOCKED);

@@ -10,7 +10,7 @@
 /*
  * The smallest field that shows at least window_bytes, so that a last whole segment is not cut off by the granule of
  * the scale; at most what the receiver itself offers (client_field). Not zero unless window_bytes or client_field is:
- * a zero window would have to be opened again by someone.
+ * a zero window would have to be opened again.
  */
 WL_INLINE wl_u32 wl_rwnd_field(wl_u32 window_bytes, wl_u8 rcv_wscale, wl_u32 client_field)
 {

@@ -2,7 +2,7 @@
 
 use std::{env, path::PathBuf};
 
-/// Tells bindgen where it is.
+/// Sets its path for bindgen.
 pub fn find() {
     if env::var_os("LIBCLANG_PATH").is_some() {
         return;

@@ -34,7 +34,7 @@ struct Machine {
     is_active: bool,
 }
 
-/// Tells what happens, when a find is run again.
+/// Prints what happens, when a find is run again.
 macro_rules! trace {
     ($($what:tt)*) => {
         if crate::is_replay() {
@@ -426,7 +426,7 @@ impl Machine {
         }
     }
 
-    /// Silence makes everything be sent again, and one acknowledgement of it all leaves nothing behind.
+    /// Silence makes everything be retransmitted, and one acknowledgement of it all leaves nothing behind.
     fn bring_to_an_end(&mut self) {
         trace!("end");
         self.finish_work();

@@ -17,7 +17,7 @@ pub use wire::wire;
 
 static IS_REPLAY: AtomicBool = AtomicBool::new(false);
 
-/// Is a find run again, so that someone wants to know what happens?
+/// Is a find run again, so that what happens must be printed?
 fn is_replay() -> bool {
     IS_REPLAY.load(Ordering::Relaxed)
 }

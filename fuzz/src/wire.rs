@@ -6,7 +6,7 @@ use windlass_guest::{
     wire::{Message, Reader, encode},
 };
 
-/// Reads the bytes as frames, says them to a guest and to a controller, and makes sure that both still work.
+/// Reads the bytes as frames, passes them to a guest and to a controller, and makes sure that both still work.
 pub fn wire(data: &[u8]) {
     again(data);
     let mut greeting = Vec::new();

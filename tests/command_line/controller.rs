@@ -1,4 +1,4 @@
-//! A controller whose file of guests goes wrong, and whom nobody hears.
+//! A controller whose file of guests goes wrong, and whose output is not read.
 
 use std::{
     ffi::CString,
@@ -47,7 +47,7 @@ fn a_file_of_guests_that_went_wrong_is_a_complaint() {
 }
 
 #[test]
-fn a_controller_goes_on_where_nobody_hears_its_complaints() {
+fn a_controller_goes_on_where_its_complaints_are_not_read() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), &guest("a"));
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();

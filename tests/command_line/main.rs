@@ -128,12 +128,12 @@ fn an_address_without_its_port_is_refused_with_an_example() {
 
 const NOBODY: u32 = 65534;
 
-/// A folder with a binary where everybody reaches them.
+/// A folder with a binary where every user reaches them.
 fn for_everybody() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let binary = folder.path().join("windlass");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    // not by this process: a child of another test would hold the file open for writing for a moment, and nobody could run it
+    // not by this process: a child of another test would hold the file open for writing for a moment, and it could not be run
     assert!(Command::new("cp").arg(windlass_path()).arg(&binary).status().unwrap().success());
     (folder, binary)
 }
@@ -146,7 +146,7 @@ fn of_v0(folder: &Path) -> String {
 }
 
 #[test]
-fn without_root_one_line_says_so() {
+fn without_root_one_line_reports_it() {
     let (folder, binary) = for_everybody();
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/lan.toml");
     fs::copy(scenario, folder.path().join("lan.toml")).unwrap();
@@ -183,11 +183,12 @@ fn without_root_one_line_says_so() {
     assert!(!folder.path().join("report").exists(), "nothing was begun");
 }
 
-/// Where v0 is an interface that could be controlled: as nobody, and as a root who lacks what loading programs takes.
+/// Where v0 is an interface that could be controlled: as the user nobody, and as a root that lacks what loading programs takes.
 #[test]
-fn without_privilege_no_interface_is_controlled_and_one_line_says_why() {
-    if !windlass_tests::is_root_or_skip("without_privilege_no_interface_is_controlled_and_one_line_says_why")
-    {
+fn without_privilege_no_interface_is_controlled_and_one_line_has_the_reason() {
+    if !windlass_tests::is_root_or_skip(
+        "without_privilege_no_interface_is_controlled_and_one_line_has_the_reason",
+    ) {
         return;
     }
     let (folder, binary) = for_everybody();
@@ -241,7 +242,7 @@ fn a_wrong_policy_and_a_wrong_scenario_name_the_line() {
     }
 }
 
-/// What is wrong, too, is one document for programs, and the status tells.
+/// What is wrong, too, is one document for programs, and the status shows it.
 #[test]
 fn a_check_answers_in_json_whatever_it_finds() {
     let folder = tempfile::tempdir().unwrap();
@@ -284,7 +285,7 @@ fn what_is_no_file_of_text_is_refused_at_once() {
     let zero = at("zero.toml");
     std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
     for (file, saying) in [
-        (&pipe, "is a pipe that nobody writes to; name a file of TOML"),
+        (&pipe, "is a pipe without a writer; name a file of TOML"),
         (&zero, "is a device"),
         (&at("."), "is a folder"),
         (&bytes, "line 2 is no UTF-8 text; save the file as UTF-8"),
@@ -416,9 +417,9 @@ fn a_kernel_without_struct_ops_gets_one_line() {
     assert!(said.contains("struct_ops") && said.trim().lines().count() == 1, "{said}");
 }
 
-/// Where nothing can be written, one line says so, and the status tells.
+/// Where nothing can be written, one line reports so, and the status shows it.
 #[test]
-fn output_that_is_lost_is_told() {
+fn output_that_is_lost_is_reported() {
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/wan.toml");
     for words in [&["algs"][..], &["run", scenario, "--on", "sim"], &["completions", "bash"]] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();

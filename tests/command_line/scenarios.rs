@@ -67,15 +67,15 @@ fn an_experiment_that_a_home_cannot_run_is_refused_before_it_begins() {
 }
 
 #[test]
-fn an_algorithm_that_nobody_has_is_refused_with_those_there_are() {
+fn an_unknown_algorithm_is_refused_with_those_there_are() {
     let site = Site::new();
     let with = |name: &str| format!("{PAIR}{FLOW}algorithm = \"{name}\"\n");
     let own = "flow a > b: algorithm: no \"wl_vegas\"; Windlass has wl_reno, wl_cubic, ";
     site.refuses(&with("wl_vegas"), "lab", &["s.toml:14: ", own]);
     let boxed = format!("{PAIR}{FLOW}[windlass]\nat = \"a\"\nfacing = \"b\"\nalgorithm = \"vegas\"\n");
     site.refuses(&boxed, "lab", &["s.toml:17: [windlass]: algorithm: no \"vegas\"", "reno, cubic"]);
-    // which modules there are, the kernel tells root only
-    if !is_root_or_skip("an_algorithm_that_nobody_has_is_refused_with_those_there_are") {
+    // which modules there are, the kernel shows root only
+    if !is_root_or_skip("an_unknown_algorithm_is_refused_with_those_there_are") {
         return;
     }
     let none = "flow a > b: algorithm: this kernel has no \"nosuch\"; it has ";
@@ -86,7 +86,7 @@ fn an_algorithm_that_nobody_has_is_refused_with_those_there_are() {
 }
 
 #[test]
-fn values_of_a_wrong_kind_are_told_what_is_allowed() {
+fn values_of_a_wrong_kind_are_refused_with_what_is_allowed() {
     let site = Site::new();
     let dumbbell = "name = \"small\"\n[topology]\nshape = \"dumbbell\"\npairs = 2\nbottleneck = {}\n";
     for (text, saying) in [
@@ -130,7 +130,7 @@ fn values_of_a_wrong_kind_are_told_what_is_allowed() {
 }
 
 #[test]
-fn a_run_of_several_flows_tells_how_fair_it_was() {
+fn a_run_of_several_flows_reports_how_fair_it_was() {
     let site = Site::new();
     let file = site.write(&format!("{PAIR}buffer = \"20 packets\"\n{FLOW}{FLOW}start = \"10 ms\"\n"));
     let words = ["run", &file, "--on", "sim"];
@@ -160,7 +160,7 @@ fn a_run_of_several_flows_tells_how_fair_it_was() {
 
 /// Standard output is for the document, which there is none of where nothing could begin.
 #[test]
-fn a_demonstration_as_json_says_nothing_else() {
+fn a_demonstration_as_json_prints_nothing_else() {
     const NOBODY: u32 = 65534;
     let folder =
         tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777)).tempdir();

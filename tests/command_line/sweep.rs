@@ -106,7 +106,7 @@ fn a_sweep_refuses_what_cannot_be_before_it_runs_anything() {
     crate::refused(&words("seed=1,2"), &["--set seed", "--seeds"]);
 }
 
-/// Starts a sweep of more runs than anybody would wait for, one at a time.
+/// Starts a sweep of more runs than a user would wait for, one at a time.
 fn long_sweep(site: &Site) -> Process {
     let (file, out) = (site.scenario(), site.out());
     let words =
@@ -139,13 +139,13 @@ fn a_sweep_that_was_stopped_goes_on_where_it_was() {
     let now = site.finished();
     assert_eq!(now.len(), kept.len() + 4);
     assert!(now[..kept.len()] == kept, "finished runs are not taken as they are");
-    // as if nobody had ever stopped it
+    // as if it had never been stopped
     let whole = run(&words);
     assert_eq!(resumed.stdout, whole.stdout);
 }
 
 #[test]
-fn a_reproduction_that_was_stopped_says_where_it_goes_on() {
+fn a_reproduction_that_was_stopped_reports_where_it_goes_on() {
     let site = Site::new();
     let out = site.out();
     let running = Process::start(windlass().args(["reproduce", "trim-fat-tree", "--out", &out]));

@@ -12,7 +12,7 @@ use windlass_tests::{
     windlass_path,
 };
 
-/// Whether `windlass counters` tells what was counted behind r1, the only interface under control.
+/// Whether `windlass counters` shows what was counted behind r1, the only interface under control.
 fn counters_are_told(net: &Net) {
     let document: Value = serde_json::from_str(&net.answer(&["counters", "--json"])).expect("JSON");
     let of_r1 = document["counters"]["r1"].as_object().expect("by name");
@@ -175,8 +175,8 @@ fn groups_that_no_rule_names_make_room() {
 /// `detach` is about one interface: the agent goes on with the others, leaves that one alone until another policy is in force,
 /// and ends when nothing is left.
 #[test]
-fn an_interface_that_somebody_released_is_left_alone_and_the_others_are_not() {
-    if !is_root_or_skip("an_interface_that_somebody_released_is_left_alone_and_the_others_are_not") {
+fn an_interface_that_was_released_is_left_alone_and_the_others_are_not() {
+    if !is_root_or_skip("an_interface_that_was_released_is_left_alone_and_the_others_are_not") {
         return;
     }
     let net = Net::create("cubic");
@@ -188,7 +188,7 @@ fn an_interface_that_somebody_released_is_left_alone_and_the_others_are_not() {
     agent.says("r2: under control");
     net.answer(&["detach", "r1"]);
     let complaint = agent.complaint();
-    assert!(complaint.contains("'r1' was released by somebody else"), "{complaint}");
+    assert!(complaint.contains("'r1' was released by another process"), "{complaint}");
     let is_pinned = |iface| net.pins_of(iface).exists();
     assert!(!is_pinned("r1") && is_pinned("r2"));
     put(folder.path(), &rule("bbr"));
@@ -288,8 +288,8 @@ fn top_shows_rates_and_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
-fn an_agent_whose_interface_is_released_ends_and_says_so() {
-    if !is_root_or_skip("an_agent_whose_interface_is_released_ends_and_says_so") {
+fn an_agent_whose_interface_is_released_ends_and_reports_it() {
+    if !is_root_or_skip("an_agent_whose_interface_is_released_ends_and_reports_it") {
         return;
     }
     let (net, _folder, _file, mut agent) = with_agent("bbr");
@@ -298,7 +298,7 @@ fn an_agent_whose_interface_is_released_ends_and_says_so() {
     assert!(net.clocks().is_empty() && !net.pins().exists(), "nothing is made anew");
 }
 
-/// A disk that is full, say: programs that stayed attached without a clock would hide losses and mend none.
+/// For example a full disk: programs that stayed attached without a clock would hide losses and mend none.
 #[test]
 fn what_cannot_be_pinned_does_not_stay_attached() {
     if !is_root_or_skip("what_cannot_be_pinned_does_not_stay_attached") {
@@ -336,8 +336,8 @@ fn what_was_pinned_in_part_is_made_anew() {
 }
 
 #[test]
-fn an_agent_tells_programs_what_happens() {
-    if !is_root_or_skip("an_agent_tells_programs_what_happens") {
+fn an_agent_reports_events_as_json() {
+    if !is_root_or_skip("an_agent_reports_events_as_json") {
         return;
     }
     let net = Net::create("cubic");

@@ -25,10 +25,10 @@ fn a_transfer_outlives_attach_killed_or_ended() {
     }
 }
 
-/// Nobody reads any more what it says: the reader was ended by the same Ctrl-C, or the disk is full.
+/// Its output is not read any more: the reader was ended by the same Ctrl-C, or the disk is full.
 #[test]
-fn what_cannot_say_so_lets_go_all_the_same() {
-    if !is_root_or_skip("what_cannot_say_so_lets_go_all_the_same") {
+fn a_command_that_cannot_write_releases_all_the_same() {
+    if !is_root_or_skip("a_command_that_cannot_write_releases_all_the_same") {
         return;
     }
     let net = Net::create("cubic");
@@ -41,7 +41,7 @@ fn what_cannot_say_so_lets_go_all_the_same() {
         process.end(libc::SIGINT);
         assert!(net.clocks().is_empty() && !net.pins().exists(), "{words:?}");
     }
-    // whoever started it through a pipe may be killed while there is nothing to say
+    // the process that started it through a pipe may be killed while there is nothing to write
     let (mut attach, _) = Process::start_unheard(net.windlass(&["attach", "r1"]).stdout(Stdio::piped()));
     assert_eq!(attach.wait().code(), Some(1));
     assert!(net.clocks().is_empty());
@@ -77,7 +77,7 @@ fn what_is_left_of_a_killed_attach_is_removed_and_not_what_runs() {
     assert!(net.clocks().is_empty() && !claim.exists());
 }
 
-/// Whoever attached has another /run, say: only the kernel tells.
+/// The process that attached has another /run, for example: only the kernel shows it.
 #[test]
 fn an_attach_that_is_refused_leaves_no_claim() {
     if !is_root_or_skip("an_attach_that_is_refused_leaves_no_claim") {
@@ -94,8 +94,8 @@ fn an_attach_that_is_refused_leaves_no_claim() {
 
 /// It looks at its clock more often than that.
 #[test]
-fn attach_samples_as_often_as_it_is_told() {
-    if !is_root_or_skip("attach_samples_as_often_as_it_is_told") {
+fn attach_samples_at_the_given_interval() {
+    if !is_root_or_skip("attach_samples_at_the_given_interval") {
         return;
     }
     let net = Net::create("cubic");

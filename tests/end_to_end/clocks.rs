@@ -1,4 +1,4 @@
-//! Clocks that somebody deletes or changes, or that cannot be made.
+//! Clocks that are deleted or changed from outside, or that cannot be made.
 
 use crate::{
     control::{attached_with, release, with_agent},
@@ -10,7 +10,7 @@ use std::{
 };
 use windlass_tests::{is_root_or_skip, process::until};
 
-/// What somebody does to the two ends of a clock, which are named.
+/// What is done to the two ends of a clock, which are named.
 type Spoil<'a> = &'a dyn Fn(&str, &str);
 
 /// Spoils the clock by hand in the middle of a transfer over a path that loses packets; control must go on with another.
@@ -82,7 +82,7 @@ fn of_a_clock_that_cannot_be_made_nothing_is_left() {
     }
 }
 
-/// Nobody is there to send the clock's frame again: what is lost the server sends again, as it would without a box.
+/// No agent is there to send another frame for the clock: what is lost the server retransmits, as it would without a box.
 #[test]
 fn without_agent_and_clock_a_transfer_goes_on() {
     if !is_root_or_skip("without_agent_and_clock_a_transfer_goes_on") {
@@ -99,8 +99,8 @@ fn without_agent_and_clock_a_transfer_goes_on() {
 }
 
 #[test]
-fn attach_makes_a_deleted_clock_anew_and_says_so() {
-    if !is_root_or_skip("attach_makes_a_deleted_clock_anew_and_says_so") {
+fn attach_makes_a_deleted_clock_anew_and_reports_it() {
+    if !is_root_or_skip("attach_makes_a_deleted_clock_anew_and_reports_it") {
         return;
     }
     let net = Net::create("cubic");

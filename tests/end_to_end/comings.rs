@@ -1,4 +1,4 @@
-//! Interfaces that an agent lost, by whatever somebody did, and has again.
+//! Interfaces that an agent lost, in any way, and has again.
 
 use crate::{
     control::{is_controlled, policy, put, stop, talker, talker_with},
@@ -21,7 +21,7 @@ fn of_both() -> (Net, TempDir, Process) {
     (net, folder, agent)
 }
 
-/// What somebody released is left alone; whatever else the policy names the agent waits for, also if nothing is left.
+/// What the user released is left alone; whatever else the policy names the agent waits for, also if nothing is left.
 #[test]
 fn an_agent_that_lost_its_last_interface_waits_though_another_was_released() {
     if !is_root_or_skip("an_agent_that_lost_its_last_interface_waits_though_another_was_released") {
@@ -30,7 +30,7 @@ fn an_agent_that_lost_its_last_interface_waits_though_another_was_released() {
     let (net, folder, mut agent) = of_both();
     net.answer(&["detach", "r1"]);
     let complaint = agent.complaint();
-    assert!(complaint.contains("'r1' was released by somebody else"), "{complaint}");
+    assert!(complaint.contains("'r1' was released by another process"), "{complaint}");
     net.middle.run(&["ip", "link", "del", "r2"]).expect("iproute2");
     agent.says("r2: the interface is gone");
     // some looks later
@@ -39,7 +39,7 @@ fn an_agent_that_lost_its_last_interface_waits_though_another_was_released() {
     assert!(complaint.contains("stays"), "{complaint}");
     net.middle.run(&["ip", "link", "add", "r2", "type", "veth", "peer", "name", "x2"]).expect("iproute2");
     agent.says("r2: under control");
-    // that one nobody has released
+    // that one was not released
     net.replace_interface("cubic");
     agent.says("r1: under control");
     agent.end(libc::SIGTERM);
@@ -47,8 +47,8 @@ fn an_agent_that_lost_its_last_interface_waits_though_another_was_released() {
 
 /// Its tables are made when it is attached, and flows are in them.
 #[test]
-fn an_agent_says_what_it_cannot_change_of_what_it_takes_over() {
-    if !is_root_or_skip("an_agent_says_what_it_cannot_change_of_what_it_takes_over") {
+fn an_agent_reports_what_it_cannot_change_of_what_it_takes_over() {
+    if !is_root_or_skip("an_agent_reports_what_it_cannot_change_of_what_it_takes_over") {
         return;
     }
     let net = Net::create("cubic");
@@ -63,7 +63,7 @@ fn an_agent_says_what_it_cannot_change_of_what_it_takes_over() {
     agent.end(libc::SIGTERM);
 }
 
-/// Before tcx no link says that the interface is gone; nor is there one here.
+/// Before tcx no link shows that the interface is gone; nor is there one here.
 #[test]
 fn without_links_what_is_pinned_for_an_interface_that_is_gone_is_removed() {
     if !is_root_or_skip("without_links_what_is_pinned_for_an_interface_that_is_gone_is_removed") {
@@ -161,7 +161,7 @@ fn rules_are_in_force_though_their_names_cannot_be_noted() {
     fs::remove_dir(&in_the_way).expect("it is there");
 }
 
-/// The agent may be told to take it back before it has noticed.
+/// The agent may get the order to take it back before it has noticed.
 #[test]
 fn a_hangup_takes_back_what_was_released_just_before() {
     if !is_root_or_skip("a_hangup_takes_back_what_was_released_just_before") {

@@ -96,7 +96,7 @@ pub fn release(net: &Net, mut agent: Process) {
     net.answer(&["detach", "--all"]);
 }
 
-/// `windlass attach` of the interface that faces the server, once control is there, and what it said then.
+/// `windlass attach` of the interface that faces the server, once control is there, and what it reported then.
 pub fn attached(net: &Net) -> (Process, Value) {
     attached_with(net, &[])
 }

@@ -108,8 +108,9 @@ fn frames_of_other_sizes() {
     repairs_in("frames_of_other_sizes", &setups);
 }
 
-/// Several segments begin in one KiB of the stream and share a record. The path may take none longer than these, which the server
-/// has found out and nobody has announced: what is sent again must fit it, or it waits for the server each time.
+/// Several segments begin in one KiB of the stream and share a record. The path may take none longer than these,
+/// which the server has found out and was not announced: what is retransmitted must fit it, or it waits for the
+/// server each time.
 #[test]
 fn segments_of_half_a_kib_one_by_one() {
     let small = Setup { is_without_gso: true, ..PLAIN };
@@ -132,7 +133,7 @@ fn segments_of_half_a_kib_one_by_one() {
     }
 }
 
-/// What the box sends again it sends in pieces of less than 16 KiB.
+/// What the box retransmits it sends in pieces of less than 16 KiB.
 #[test]
 fn frames_longer_than_the_box_can_make() {
     let test = "frames_longer_than_the_box_can_make";

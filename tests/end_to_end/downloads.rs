@@ -1,4 +1,4 @@
-//! Downloads that do not end, so that shares are of the same stretch of time, whoever began late on a busy machine.
+//! Downloads that do not end, so that shares are of the same stretch of time, whichever began late on a busy machine.
 
 use crate::site::Site;
 use std::{
@@ -41,7 +41,7 @@ impl Downloads {
                         payload = &payload[1..];
                     }
                     let is_whole = payload.iter().all(|b| *b == 0);
-                    // usize::MAX tells of bytes that are not the file's
+                    // usize::MAX stands for bytes that are not the file's
                     if sender.send((server, if is_whole { payload.len() } else { usize::MAX })).is_err() {
                         break;
                     }
@@ -53,7 +53,7 @@ impl Downloads {
         Downloads { streams, arrived }
     }
 
-    /// What the two servers get of the next so many bytes: of those that are still to come, whatever came while nobody looked.
+    /// What the two servers get of the next so many bytes: of those that are still to come, whatever came between two looks.
     pub fn shares(&self, bytes: usize) -> [f64; 2] {
         let check = |count| assert_ne!(count, usize::MAX, "the payload is what was served");
         self.arrived.try_iter().for_each(|(_, count)| check(count));
@@ -66,8 +66,9 @@ impl Downloads {
         shares.map(|s| s as f64 / bytes as f64)
     }
 
-    /// The second server's windows by the first one's, on average while the next so many bytes come: `look` tells of both.
-    /// Rates of so short a time depend on when something is lost, and on what else this machine does; windows do not.
+    /// The second server's windows by the first one's, on average while the next so many bytes come: `look` reports
+    /// both. Rates of so short a time depend on when something is lost, and on what else this machine does; windows
+    /// do not.
     pub fn window_ratio(&self, bytes: usize, look: impl Fn() -> [u64; 2]) -> f64 {
         let mut sums = [0; 2];
         for _ in 0..LOOKS {

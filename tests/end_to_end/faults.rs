@@ -81,7 +81,7 @@ fn neither_a_flood_nor_forged_packets_take_a_transfer_out_of_control() {
     /// With timestamps, of 1500 bytes.
     const MSS_BYTES: u64 = 1448;
     let test = "neither_a_flood_nor_forged_packets_take_a_transfer_out_of_control";
-    // no SYN is kept, as Linux does in a flood anyway: of those that nobody sent nothing is left at the end
+    // no SYN is kept, as Linux does in a flood anyway: of those with forged addresses nothing is left at the end
     let server_sysctls: &[_] = &[("net/ipv4/tcp_syncookies", "2")];
     let Some(mut site) = site_or_skip(test, Setup { server_sysctls, ..PLAIN }) else { return };
     site.control("cubic");

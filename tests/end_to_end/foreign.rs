@@ -18,18 +18,18 @@ fn owned(fd: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just made, and nobody else owns it.
+    // SAFETY: just made, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A program that accepts every packet, whatever others would say of it.
+/// A program that accepts every packet, whatever others would do with it.
 fn accepting() -> OwnedFd {
     let instruction = |code: u32| sys::bpf_insn { code: code as u8, ..Default::default() };
     // r0 = 0, which is TC_ACT_OK, and return
     let code =
         [instruction(sys::BPF_ALU64 | sys::BPF_MOV | sys::BPF_K), instruction(sys::BPF_JMP | sys::BPF_EXIT)];
     let (name, license) = (c"foreign".as_ptr(), c"GPL".as_ptr());
-    // SAFETY: strings and instructions live during the call, and there are as many as it is told.
+    // SAFETY: strings and instructions live during the call, and there are as many as it is given.
     let program = unsafe {
         sys::bpf_prog_load(
             sys::BPF_PROG_TYPE_SCHED_CLS,
@@ -77,8 +77,8 @@ fn what_accepts_every_packet_does_not_hide_them() {
 /// As `bpftool link detach` does, or whatever makes an interface anew in the place of another. An agent that starts meanwhile, in
 /// whatever namespace, takes nothing for gone that is another's.
 #[test]
-fn programs_that_somebody_detached_are_attached_anew() {
-    let test = "programs_that_somebody_detached_are_attached_anew";
+fn detached_programs_are_attached_anew() {
+    let test = "detached_programs_are_attached_anew";
     if !is_root_or_skip(test) {
         return;
     }
@@ -94,7 +94,7 @@ fn programs_that_somebody_detached_are_attached_anew() {
     release(&other, other.agent(&policy(folder.path(), "bbr"), "under control"));
     agent.signal(libc::SIGCONT);
     let complaint = agent.complaint();
-    assert!(complaint.contains("r1: its programs were removed by somebody"), "{complaint}");
+    assert!(complaint.contains("r1: its programs were removed by another program"), "{complaint}");
     agent.says("r1: under control");
     is_controlled(&net);
     agent.end(libc::SIGTERM);

@@ -17,11 +17,11 @@ use windlass_tests::{
 };
 
 const LINK: &str = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"";
-/// Of each server together, where it matters who gets how much: many times what is lost at once.
+/// Of each server together, where it matters how much each gets: many times what is lost at once.
 const BYTES: u64 = 12_000_000;
 /// Where it does not.
 const SHORT_BYTES: u64 = 1_500_000;
-/// After so many of all, everybody is long under way.
+/// After so many of all, every transfer is long under way.
 const SETTLE_BYTES: usize = 5_000_000;
 
 fn policy(name: &str, group: &str) -> PathBuf {
@@ -71,7 +71,7 @@ fn servers_behind_two_interfaces_share_a_group() {
     assert_eq!(outcome.counter("pass_internal"), 0);
 }
 
-/// Behind one interface servers are told apart by their addresses, and each has its own weight.
+/// Behind one interface servers are distinguished by their addresses, and each has its own weight.
 #[test]
 fn servers_behind_one_interface_have_weights_of_their_own() {
     let test = "servers_behind_one_interface_have_weights_of_their_own";
@@ -89,7 +89,7 @@ fn servers_behind_one_interface_have_weights_of_their_own() {
     let file = folder.path().join("policy.toml");
     fs::write(&file, rule(0, 1) + &rule(1, 2)).expect("a writable folder");
     site.control_all(&file);
-    // who gets more has fewer flows
+    // the one that gets more has fewer flows
     let downloads = Downloads::start(&site, &[0, 0, 1]);
     downloads.shares(SETTLE_BYTES);
     let [one, two] = downloads.shares(BYTES as usize);
@@ -187,8 +187,8 @@ fn policy_of(folder: &Path, iface: &str) -> PathBuf {
     file
 }
 
-/// Nobody can tell the flows of an `attach` that was killed to leave the group that an agent's interfaces share: their places
-/// went with it. The agent makes them leave.
+/// No process can have the flows of an `attach` that was killed leave the group that an agent's interfaces share:
+/// their places went with it. The agent makes them leave.
 #[test]
 fn members_leave_when_attach_is_killed() {
     if !is_root_or_skip("members_leave_when_attach_is_killed") {
@@ -245,7 +245,7 @@ fn members_stay_while_attach_lives_whatever_run_the_others_have() {
     assert!(!net.has_groups(), "nothing is left");
 }
 
-/// Nor does anybody speak for its groups. Its namespace may go with them, and its number come again.
+/// Nor does any process couple its groups. Its namespace may go with them, and its number come again.
 #[test]
 fn groups_of_a_killed_attach_go_with_the_next_one() {
     if !is_root_or_skip("groups_of_a_killed_attach_go_with_the_next_one") {

@@ -1,5 +1,5 @@
-//! Packets that nobody sends in good faith: a flood of SYNs from addresses that nobody has, and what somebody who knows all
-//! numbers of a connection says in the names of its two ends.
+//! Packets that no host sends in good faith: a flood of SYNs from addresses that no host has, and what a host that
+//! knows all numbers of a connection sends in the names of its two ends.
 
 use crate::site::Site;
 use etherparse::{Ipv4Slice, PacketBuilder, TcpHeader, TcpSlice};
@@ -26,7 +26,7 @@ const BEYOND_ALL_WINDOWS: u32 = 3 << 29;
 
 fn raw_socket(host: &Netns, protocol: libc::c_int) -> OwnedFd {
     let socket = host.enter(|| {
-        // SAFETY: plain call; the descriptor, if it is one, is new, and nobody else owns it.
+        // SAFETY: plain call; the descriptor, if it is one, is new, and nothing else owns it.
         unsafe {
             let fd = libc::socket(libc::AF_INET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol);
             Ok((fd >= 0).then(|| OwnedFd::from_raw_fd(fd)).ok_or_else(io::Error::last_os_error)?)
@@ -42,7 +42,7 @@ fn v4(address: SocketAddr) -> SocketAddrV4 {
     }
 }
 
-/// Hears what comes to a host, from before its connections begin.
+/// Receives what comes to a host, from before its connections begin.
 pub struct Listener(OwnedFd);
 
 impl Listener {
@@ -86,7 +86,7 @@ pub struct Victim {
 }
 
 impl Victim {
-    /// What the client could say, but for the options. A window that is not the client's.
+    /// What the client could send, but for the options. A window that is not the client's.
     fn ack(&self, ack: u32, options: &[u8]) -> Vec<u8> {
         let mut tcp = TcpHeader::new(self.client.port(), self.server.port(), self.client_seq, 777);
         (tcp.ack, tcp.acknowledgment_number) = (true, ack);
@@ -124,9 +124,9 @@ impl Victim {
         packet(*self.server.ip(), *self.client.ip(), tcp, &[7; 100])
     }
 
-    /// What is said in the client's name when it has read so much: ACKs outside una..nxt, options that lie about their lengths,
-    /// SACK blocks out of range, sequence numbers of nobody, and headers that are none. What a sound one acknowledges has
-    /// arrived, so that no harm comes of that.
+    /// What is sent in the client's name when it has read so much: ACKs outside una..nxt, options that lie about their
+    /// lengths, SACK blocks out of range, sequence numbers of no side, and headers that are none. What a sound one
+    /// acknowledges has arrived, so that no harm comes of that.
     fn lies(&self, read_bytes: u64) -> Vec<Vec<u8>> {
         let read = self.first.wrapping_add(read_bytes as u32);
         let [ahead, behind] = [read.wrapping_add(FAR), read.wrapping_sub(FAR).wrapping_sub(FAR)];
@@ -162,12 +162,12 @@ fn syn(to: Ipv4Addr, number: u32) -> Vec<u8> {
     packet(from, to, tcp, &[])
 }
 
-/// Sends whatever it is told to, from a host of the site.
+/// Sends whatever it is given, from a host of the site.
 struct Forger(OwnedFd);
 
 impl Forger {
     fn on(host: &Netns) -> Forger {
-        // whole packets, from whomever they say that they are
+        // whole packets, whatever their source address
         Forger(raw_socket(host, libc::IPPROTO_RAW))
     }
 
@@ -199,7 +199,7 @@ impl Drop for Over<'_> {
 pub fn under_attack<T>(site: &Site, victim: Victim, read_bytes: &AtomicU64, during: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     let [a, b, c, d] = NOBODY.0;
-    // nobody answers the servers' answers
+    // no host answers the servers' answers
     let nobody = format!("{a}.{b}.{c}.{d}/{}", 32 - NOBODY.1);
     site.gateway.run(&["ip", "route", "add", "blackhole", &nobody]).expect("iproute2");
     let [of_client, of_server] = [&site.gateway, &site.servers[0]].map(Forger::on);

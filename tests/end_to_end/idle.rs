@@ -1,4 +1,4 @@
-//! Connections that say nothing for long.
+//! Connections that send nothing for long.
 
 use crate::{
     control::{policy, release},
@@ -11,12 +11,12 @@ use std::{
 };
 use windlass_tests::is_root_or_skip;
 
-/// Much longer than anything takes on a busy machine, and shorter than what is forgotten unless said otherwise.
+/// Much longer than anything takes on a busy machine, and shorter than what is forgotten unless configured otherwise.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
-fn what_is_silent_for_as_long_as_was_said_is_forgotten_and_then_only_watched() {
-    if !is_root_or_skip("what_is_silent_for_as_long_as_was_said_is_forgotten_and_then_only_watched") {
+fn a_flow_idle_for_longer_than_configured_is_forgotten_and_then_only_watched() {
+    if !is_root_or_skip("a_flow_idle_for_longer_than_configured_is_forgotten_and_then_only_watched") {
         return;
     }
     let net = Net::create("cubic");

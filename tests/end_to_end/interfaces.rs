@@ -180,7 +180,7 @@ fn an_agent_leaves_alone_what_another_one_made_for_the_next_interface() {
     release(&net, next);
 }
 
-/// Each would put its own policy in force, and nobody would know which it is.
+/// Each would put its own policy in force, and it would not be known which it is.
 #[test]
 fn of_two_agents_one_has_an_interface_until_it_ends() {
     if !is_root_or_skip("of_two_agents_one_has_an_interface_until_it_ends") {

@@ -262,7 +262,7 @@ fn an_agent_keeps_the_capabilities_that_it_needs_and_a_seccomp_filter() {
     agent.says("r2: under control");
     assert_confined(&agent, BPF | NET_ADMIN | NET_RAW);
     net.middle.run(&["ip", "link", "del", &net.clocks()[0]]).expect("iproute2");
-    agent.complains_of("its clock was deleted or changed by somebody; made anew");
+    agent.complains_of("its clock was deleted or changed by another program; made anew");
     net.replace_interface("cubic");
     agent.says("r1: under control");
     agent.signal(libc::SIGHUP);

@@ -56,7 +56,7 @@ impl Loaded {
         format!("{}{algorithm}", self.prefix)
     }
 
-    /// What [`native_list`] says of one algorithm.
+    /// What [`native_list`] reports of one algorithm.
     fn number(&self, algorithm: &str, key: &str) -> u64 {
         let value = native_list();
         let all = value["native"].as_array().expect("a list");
@@ -80,7 +80,7 @@ impl Drop for Loaded {
     }
 }
 
-/// What `windlass native list` says, whatever other tests are just loading and unloading.
+/// What `windlass native list` prints, whatever other tests are just loading and unloading.
 pub fn native_list() -> Value {
     let out = windlass().args(["native", "list", "--json"]).output().expect("windlass runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -93,8 +93,8 @@ pub fn in_use(server: &Netns) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
-/// Waits until nobody uses what is `ours`, which is unloaded: sockets go over to the kernel's own when they next send or hear of
-/// something. What a busy machine still has on its way does not tell when that is.
+/// Waits until no socket uses what is `ours`, which is unloaded: sockets go over to the kernel's own when they next
+/// send or receive something. What a busy machine still has on its way does not show when that is.
 pub fn gone_over(server: &Netns, ours: &str, own: &str) {
     let mut now = String::new();
     until("sockets go over to the kernel's algorithm", || {
@@ -132,7 +132,7 @@ fn scenarios_name_the_algorithms_of_the_native_home() {
     run_whole(&scenario("named", link, &flow("500 kB", "wl_bbr")));
     let own = format!("{}bbr", windlass_lab::own_prefix('w', 0));
     assert!(registered().contains(&own), "{}", registered());
-    // those that are told something else of the path are others
+    // those with other parameters of the path are others
     let mut told = scenario("told", link, &flow("500 kB", "wl_trim"));
     told.parameters.bottleneck = Some(Rate(50e6));
     run_whole(&told);
@@ -142,8 +142,8 @@ fn scenarios_name_the_algorithms_of_the_native_home() {
 
 /// At 10 Mbit/s a millisecond of data is a segment, so that packets have two.
 #[test]
-fn packets_are_no_larger_than_the_pacing_rate_asks_for() {
-    if !is_root_or_skip("packets_are_no_larger_than_the_pacing_rate_asks_for") {
+fn packets_are_no_larger_than_the_pacing_rate_allows() {
+    if !is_root_or_skip("packets_are_no_larger_than_the_pacing_rate_allows") {
         return;
     }
     let loaded = Loaded::new();
@@ -220,7 +220,7 @@ fn dctcp_keeps_the_queue_at_the_threshold() {
     }
 }
 
-/// The kernel leaves it to algorithms like ours whether a window outlasts a pause, but it is the host that is asked.
+/// The kernel leaves it to algorithms like ours whether a window outlasts a pause, but it is the host's setting that counts.
 #[test]
 fn the_host_decides_whether_windows_outlast_a_pause() {
     if !is_root_or_skip("the_host_decides_whether_windows_outlast_a_pause") {
@@ -329,7 +329,7 @@ fn a_default_that_is_unloaded_means_the_kernels_own() {
     });
 }
 
-/// A cgroup of its own; none, and said so, if the machine has none of version 2.
+/// A cgroup of its own; none, and reported so, if the machine has none of version 2.
 pub fn cgroup_or_skip(test: &str) -> Option<Cgroup> {
     if windlass_agent::root_cgroup().is_err() {
         println!("skipped: {test}: no cgroup v2");
@@ -431,11 +431,11 @@ fn a_policy_chooses_for_the_sockets_of_a_cgroup() {
     assert_eq!(used(names), [1, 2, 1], "released");
 }
 
-/// Two who choose for the same sockets would take turns, and one cgroup that cannot be controlled is no reason not to control
-/// another.
+/// Two that choose for the same sockets would take turns, and one cgroup that cannot be controlled is no reason not
+/// to control another.
 #[test]
-fn a_cgroup_has_one_who_chooses_for_it() {
-    let test = "a_cgroup_has_one_who_chooses_for_it";
+fn a_cgroup_has_one_process_that_chooses_for_it() {
+    let test = "a_cgroup_has_one_process_that_chooses_for_it";
     if !is_root_or_skip(test) {
         return;
     }

@@ -40,7 +40,7 @@ fn attach_native_lasts_as_long_as_it_runs() {
     fetch(&net, 8001);
 }
 
-/// Its sockets' wishes would go nowhere, and nobody would say so.
+/// Its sockets' wishes would go nowhere, and it would not be reported.
 #[test]
 fn attach_native_ends_when_the_algorithms_that_it_shares_are_unloaded_or_others() {
     let test = "attach_native_ends_when_the_algorithms_that_it_shares_are_unloaded_or_others";
@@ -97,7 +97,7 @@ fn attach_native_takes_the_names_of_its_groups_along() {
     assert!(!names.exists(), "{}", names.display());
 }
 
-/// Whoever started it was killed.
+/// The process that started it was killed.
 #[test]
 fn attach_native_ends_with_its_reader() {
     let test = "attach_native_ends_with_its_reader";

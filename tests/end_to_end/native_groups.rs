@@ -38,7 +38,7 @@ fn jain([a, b]: [f64; 2]) -> f64 {
     (a + b) * (a + b) / (2.0 * (a * a + b * b))
 }
 
-/// Of both hosts, where it matters who gets how much: many times what is lost at once.
+/// Of both hosts, where it matters how much each gets: many times what is lost at once.
 const LONG_BYTES: u64 = 12_000_000;
 /// Where it does not.
 const SHORT_BYTES: u64 = 3_000_000;
@@ -52,7 +52,7 @@ fn lab(
     flows: usize,
     algorithm: &str,
 ) -> ([f64; 2], BTreeMap<String, u64>) {
-    // who gets more has more to send, so that both are busy to the end
+    // the one that gets more has more to send, so that both are busy to the end
     let bytes = weights.map(|w| w * bytes / (weights[0] + weights[1]));
     let flow = |host: &str, weight: u64, bytes: u64| {
         format!(
@@ -107,7 +107,7 @@ fn a_full_group_refuses_sockets_and_they_go_on() {
     assert!(counters["group_joined"] >= 2, "{counters:?}");
 }
 
-/// A member that says nothing for longer than the group allows is taken out, and joins again when it speaks.
+/// A member that reports nothing for longer than the group allows is taken out, and joins again when it speaks.
 #[test]
 fn a_silent_socket_is_collected_and_joins_again() {
     if !is_root_or_skip("a_silent_socket_is_collected_and_joins_again") {
@@ -152,7 +152,7 @@ impl Agent {
         Agent { process: Process::start(windlass().args(words)), prefix: prefix.into(), policy }
     }
 
-    /// Waits until it has said all these words, each in a line of its own.
+    /// Waits until it has written all these words, each in a line of its own.
     fn says(&self, words: &[&str]) {
         words.iter().for_each(|word| drop(self.process.says(word)));
     }
@@ -169,7 +169,7 @@ impl Agent {
         self.process.end(libc::SIGKILL);
     }
 
-    /// What `windlass native list` says of this home's groups.
+    /// What `windlass native list` reports of this home's groups.
     fn groups(&self) -> Value {
         let value = native_list();
         let all = value["groups"].as_array().expect("a list");
@@ -206,7 +206,7 @@ impl Agent {
         self.group().sum_cwnd_q16 >> abi::WL_GROUP_Q
     }
 
-    /// Has it locked by nobody, or free again. No socket of it may hear an ACK meanwhile.
+    /// Has it locked without a holder, or free again. No socket of it may receive an ACK meanwhile.
     fn set_busy(&self, is_busy: bool) {
         let mut bytes = self.home_bytes();
         let lock = offset_of!(GroupHome, lock);
@@ -264,7 +264,7 @@ fn controlled_or_skip(test: &str, link: &'static str) -> Option<(Site, TempDir, 
     Some((site, folder, agent))
 }
 
-/// Windows of a server's sockets together, as its kernel tells them.
+/// Windows of a server's sockets together, as its kernel reports them.
 fn windows_segs(site: &Site, server: usize) -> u64 {
     let out = site.servers[server].run(&["ss", "-tinH", "state", "established"]).expect("iproute2").stdout;
     let text = String::from_utf8_lossy(&out);
@@ -338,7 +338,7 @@ fn a_rule_is_one_tenant_whatever_the_cgroups_of_its_sockets() {
     );
 }
 
-/// Algorithms that somebody unloads end what the agent did with them, and nothing else; another policy brings them back.
+/// Algorithms that are unloaded from outside end what the agent did with them, and nothing else; another policy brings them back.
 #[test]
 fn an_agent_goes_on_when_its_algorithms_are_unloaded() {
     let test = "an_agent_goes_on_when_its_algorithms_are_unloaded";
@@ -349,7 +349,7 @@ fn an_agent_goes_on_when_its_algorithms_are_unloaded() {
     assert!(agent.process.is_running(), "the agent goes on");
 }
 
-/// A way that takes smaller packets than before: what was in flight is sent again in pieces, and nobody's window is cut.
+/// A way that takes smaller packets than before: what was in flight is retransmitted in pieces, and no window is cut.
 #[test]
 fn a_smaller_mtu_is_no_timeout() {
     let test = "a_smaller_mtu_is_no_timeout";
@@ -410,7 +410,7 @@ impl Client {
     }
 }
 
-/// Waits until the server has heard that all it has sent is there.
+/// Waits until all that the server has sent is acknowledged.
 fn settle(site: &Site) {
     until("the client acknowledges what it has got", || {
         let out = site.servers[0].run(&["ss", "-tnH", "state", "established"]).expect("iproute2").stdout;
@@ -422,11 +422,11 @@ fn settle(site: &Site) {
     thread::sleep(Duration::from_millis(10));
 }
 
-/// One of two sockets times out while somebody holds its group's lock: the group hears of it later, and takes what comes then
-/// for no loss event. See the test of that name among those of the box, where it is the same.
+/// One of two sockets times out while its group's lock is held: the group learns of it later, and takes what comes
+/// then for no loss event. See the test of that name among those of the box, where it is the same.
 #[test]
-fn a_timeout_of_a_socket_that_finds_its_group_busy_is_heard_later() {
-    let test = "a_timeout_of_a_socket_that_finds_its_group_busy_is_heard_later";
+fn a_timeout_of_a_socket_that_finds_its_group_busy_is_reported_later() {
+    let test = "a_timeout_of_a_socket_that_finds_its_group_busy_is_reported_later";
     // nothing is lost
     let link = "rate = \"200 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"20 BDP\"";
     let Some(site) = site_or_skip(test, Setup { link, has_cgroups: true, ..PLAIN }) else { return };
@@ -451,7 +451,7 @@ fn a_timeout_of_a_socket_that_finds_its_group_busy_is_heard_later() {
         site.gateway.run(&["ip", "route", "add", "blackhole", &client]).expect("iproute2");
         one.ask(20_000);
         until("a timeout", || site.counter_of(server, "TCPTimeouts") > timeouts_before);
-        // the kernel counts it before it is told; the next one is much later
+        // the kernel counts it before it is reported; the next one is much later
         thread::sleep(Duration::from_millis(20));
         agent.set_busy(false);
         site.gateway.run(&["ip", "route", "del", "blackhole", &client]).expect("iproute2");
@@ -501,7 +501,7 @@ fn a_group_stops_growing_where_a_members_route_bounds_it() {
     }
 }
 
-/// Whose sockets are released leaves the group, and so does who closes; the others have what they had.
+/// Whose sockets are released leaves the group, and so does one that closes; the others have what they had.
 #[test]
 fn sockets_leave_when_they_close_and_when_they_are_released() {
     let test = "sockets_leave_when_they_close_and_when_they_are_released";
@@ -515,7 +515,7 @@ fn sockets_leave_when_they_close_and_when_they_are_released() {
     let cgroup = site.cgroups[1].path().to_str().expect("UTF-8");
     let out = windlass().args(["detach", "--cgroup", cgroup]).output().expect("windlass runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    // each leaves when it next hears an ACK
+    // each leaves when it next receives an ACK
     goes.shares(1_000_000);
     stays.shares(1_000_000);
     assert_eq!(agent.members(), Some(1), "released");
@@ -552,7 +552,7 @@ fn algorithms_and_cgroups_pinned_in_part_are_pinned_anew() {
     assert!(second.process.is_running(), "the agent goes on");
 }
 
-/// As if whoever removed them had been killed in the middle of that.
+/// As if the process that removed them had been killed in the middle of that.
 #[test]
 fn algorithms_and_cgroups_removed_in_part_are_pinned_anew() {
     let test = "algorithms_and_cgroups_removed_in_part_are_pinned_anew";
@@ -575,7 +575,7 @@ fn algorithms_and_cgroups_removed_in_part_are_pinned_anew() {
     assert!(registered().contains(&first.prefix), "{}", registered());
 }
 
-/// Nobody speaks for the sockets of an `attach` that was killed: they leave the group that others share.
+/// No process couples the sockets of an `attach` that was killed: they leave the group that others share.
 #[test]
 fn sockets_of_a_killed_attach_leave_the_group_that_others_share() {
     let test = "sockets_of_a_killed_attach_leave_the_group_that_others_share";
@@ -603,7 +603,7 @@ fn sockets_of_a_killed_attach_leave_the_group_that_others_share() {
     assert!(in_use(&site.servers[1]).contains(&prefix), "they keep their algorithm");
 }
 
-/// Whoever pinned it is gone, too; any agent takes it away, whatever its own policy is about.
+/// The process that pinned it is gone, too; any agent takes it away, whatever its own policy is about.
 #[test]
 fn what_is_pinned_for_a_cgroup_that_is_gone_is_removed() {
     let test = "what_is_pinned_for_a_cgroup_that_is_gone_is_removed";

@@ -1,4 +1,4 @@
-//! Connections of our own with the native home's algorithms: what they go on from, as their kernel tells it.
+//! Connections of our own with the native home's algorithms: what they go on from, as their kernel reports it.
 
 use crate::{native::Loaded, scenario};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, query::MapInfoIter};
@@ -18,7 +18,7 @@ use windlass_tests::{
     process::{LIMIT, until},
 };
 
-/// Where no route says otherwise there is no threshold (TCP_INFINITE_SSTHRESH).
+/// Where no route sets it there is no threshold (TCP_INFINITE_SSTHRESH).
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 const PORT: u16 = 7000;
 
@@ -136,7 +136,7 @@ impl Sender {
         unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<T>()) }
     }
 
-    /// Sends so many bytes and waits until all has been acknowledged. Returns what the kernel says then.
+    /// Sends so many bytes and waits until all has been acknowledged. Returns what the kernel reports then.
     fn send(&mut self, bytes: usize) -> libc::tcp_info {
         self.0.write_all(&vec![7; bytes]).expect("sent");
         let mut info = self.info();
@@ -195,8 +195,8 @@ fn a_socket_that_changes_its_algorithm_keeps_its_threshold() {
 
 /// As tcp_cwnd_restart() in Linux.
 #[test]
-fn a_window_begins_after_a_pause_with_what_its_route_says() {
-    if !is_root_or_skip("a_window_begins_after_a_pause_with_what_its_route_says") {
+fn a_window_begins_after_a_pause_with_its_routes_initial_window() {
+    if !is_root_or_skip("a_window_begins_after_a_pause_with_its_routes_initial_window") {
         return;
     }
     let loaded = Loaded::new();
@@ -254,7 +254,7 @@ fn a_window_that_its_route_bounds_shrinks_with_a_loss() {
 }
 
 /// Sends over a lossy path until everything stops in the middle of a recovery, and then waits for the timeout in which that
-/// ends. What the kernel says of the connection then, which is still cut off.
+/// ends. What the kernel reports of the connection then, which is still cut off.
 fn stop_in_recovery(way: &Way, sender: &mut Sender) -> libc::tcp_info {
     const RECOVERY: u8 = 3;
     const LOSS: u8 = 4;
@@ -284,10 +284,10 @@ fn stop_in_recovery(way: &Way, sender: &mut Sender) -> libc::tcp_info {
     }
 }
 
-/// A segment that is lost once more ends a recovery with a timeout, for which the kernel asks for no new threshold.
+/// A segment that is lost once more ends a recovery with a timeout, for which the kernel requests no new threshold.
 #[test]
-fn a_timeout_in_recovery_is_told_with_what_it_found_lost() {
-    if !is_root_or_skip("a_timeout_in_recovery_is_told_with_what_it_found_lost") {
+fn a_timeout_in_recovery_is_reported_with_what_it_found_lost() {
+    if !is_root_or_skip("a_timeout_in_recovery_is_reported_with_what_it_found_lost") {
         return;
     }
     let loaded = Loaded::new();
@@ -304,7 +304,7 @@ fn a_timeout_in_recovery_is_told_with_what_it_found_lost() {
     let state: wl_bbr = sender.state();
     assert_eq!(state.full_bw, 0, "the pipe is judged anew");
     let told = state.lost_bytes / info.tcpi_snd_mss;
-    // whatever is sent again was lost, but for probes, and what is lost has not all been sent again
+    // whatever is retransmitted was lost, but for probes, and what is lost has not all been retransmitted
     let probes = (way.counter("TCPLossProbes") - probes_before) as u32;
     let lost = (info.tcpi_total_retrans + info.tcpi_lost).saturating_sub(probes + info.tcpi_retrans);
     println!("{told} of {lost} losses told, {} by the timeout, {probes} probes", info.tcpi_lost);

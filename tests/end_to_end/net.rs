@@ -106,7 +106,7 @@ impl Net {
         PathBuf::from(format!("/run/windlass/{}-{iface}{what}", self.namespace()))
     }
 
-    /// Has the interface another clock than these, and is its datapath pinned? The record of who pinned it comes last.
+    /// Has the interface another clock than these, and is its datapath pinned? The record of the process that pinned it comes last.
     pub fn is_controlled_anew(&self, clocks: &[String]) -> bool {
         let now = self.clocks();
         now.len() == 2 && now != clocks && self.record("").exists()
@@ -127,7 +127,7 @@ impl Net {
         unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<GroupHome>()) }.group
     }
 
-    /// Connections between the client and a program on the server that has sent some bytes over each and says no more.
+    /// Connections between the client and a program on the server that has sent some bytes over each and sends no more.
     pub fn idle_connections(&self, count: usize) -> Vec<[TcpStream; 2]> {
         let listener = self.server.enter(|| Ok(TcpListener::bind(("0.0.0.0", PORT))?)).expect("a free port");
         let connect = |_| {
@@ -170,14 +170,14 @@ impl Net {
         command
     }
 
-    /// What it says; it must succeed.
+    /// Its output; it must succeed.
     pub fn answer(&self, words: &[&str]) -> String {
         let out = self.windlass(words).output().expect("windlass runs");
         assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
-    /// Starts the agent and waits until it says `expected`.
+    /// Starts the agent and waits until it reports `expected`.
     pub fn agent(&self, policy: &Path, expected: &str) -> Process {
         self.agent_with(policy, &[], expected)
     }
@@ -224,7 +224,7 @@ fn pattern(offset: u64) -> u8 {
     (offset ^ offset >> 8 ^ offset >> 16) as u8
 }
 
-/// Has whoever waits for this connection fail where it stands still.
+/// Has a program that waits for this connection fail where it stands still.
 fn limited(stream: TcpStream) -> io::Result<TcpStream> {
     stream.set_read_timeout(Some(LIMIT))?;
     stream.set_write_timeout(Some(LIMIT))?;
@@ -248,7 +248,7 @@ fn accept(listener: &TcpListener) -> TcpStream {
     stream.set_nonblocking(false).and_then(|()| limited(stream)).expect("a socket")
 }
 
-/// Sends from the server's namespace until told to stop; returns how much.
+/// Sends from the server's namespace until stopped; returns how much.
 fn serve(net: &Net, stop_at: &AtomicU64) -> u64 {
     net.server
         .enter(|| {

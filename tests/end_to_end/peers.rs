@@ -114,7 +114,7 @@ fn ecn_negotiated_end_to_end() {
     outcome.assert_repaired(test);
     assert!(outcome.wan[0].marks > 0, "{outcome:#?}");
     assert!(outcome.counter("ece_hidden") > 0, "{outcome:#?}");
-    // the client says ECE until it sees CWR: one that never came would have it say so to the end
+    // the client sends ECE until it sees CWR: one that never came would have it do so to the end
     assert!(outcome.counter("cwr_set") > 0, "{outcome:#?}");
 }
 
@@ -167,7 +167,7 @@ fn a_client_that_closes_its_half_early() {
     assert_eq!(outcome.counter("flows_closed"), 2, "{outcome:#?}");
 }
 
-/// A socket that is closed while it holds data nobody has read resets its connection.
+/// A socket that is closed while it holds unread data resets its connection.
 fn reset(end: TcpStream) {
     end.peek(&mut [0]).expect("data to leave unread");
     drop(end);
@@ -222,7 +222,7 @@ fn a_client_that_stops_reading_for_a_while() {
         thread::scope(|scope| {
             let sending = scope.spawn(|| send(&server, BYTES));
             let begun = receive_some(&client, 100_000);
-            // until the client has said so and the server has come to ask
+            // until the client has reported so and the server has come to probe
             until("the server asks for a window", || {
                 assert!(!sending.is_finished(), "{name}: the client's kernel took it all");
                 site.counter_of(&site.client, "TCPToZeroWindowAdv") > 0

@@ -1,6 +1,6 @@
-//! Random stacks, links, traffic and upsets, for what nobody has thought of: all that is sent arrives, and the box has
-//! everything back when nobody talks any more. WINDLASS_RANDOM_SEED and WINDLASS_RANDOM_COUNT ask for other situations and
-//! for more; one that failed says what it is, and how to have it alone (WINDLASS_RANDOM_ONLY).
+//! Random stacks, links, traffic and upsets, for what is in no other test: all that is sent arrives, and the box has
+//! everything back when no host sends any more. WINDLASS_RANDOM_SEED and WINDLASS_RANDOM_COUNT give other situations
+//! and more; one that failed prints what it is, and how to have it alone (WINDLASS_RANDOM_ONLY).
 
 use crate::{
     flow,
@@ -112,7 +112,7 @@ enum Upset {
     Policy,
     /// Killed, and another one takes over.
     Agent,
-    /// Killed, and the clock goes with it: nothing is made anew while anybody talks.
+    /// Killed, and the clock goes with it: nothing is made anew while any host sends.
     AgentAndClock,
     /// The interface is given back and taken again.
     Detached,
@@ -177,7 +177,7 @@ fn link(dice: &mut Dice) -> (String, u64) {
     (text, rate * 1_000_000 / 8)
 }
 
-/// What either side may have been told.
+/// What either side may have received.
 fn sysctls(
     dice: &mut Dice,
     path: &'static [(&'static str, &'static [&'static str])],
@@ -527,7 +527,7 @@ impl World {
             Upset::Detached => {
                 self.kill();
                 self.net.answer(&["detach", "r1"]);
-                // from somebody who talks already nothing is taken away
+                // from a connection that is at work nothing is taken away
                 self.start("under control");
                 self.chunks.set(STORE_CHUNKS);
             }
@@ -610,7 +610,7 @@ impl Drop for World {
     }
 }
 
-/// Says what failed, if it does.
+/// Reports what failed, if it does.
 struct Told<'a>(&'a Situation, u64, u64);
 
 impl Drop for Told<'_> {

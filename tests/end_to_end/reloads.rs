@@ -1,5 +1,5 @@
-//! What becomes of interfaces and cgroups that an agent controls or has controlled: under another policy, or when somebody
-//! releases them.
+//! What becomes of interfaces and cgroups that an agent controls or has controlled: under another policy, or when the
+//! user releases them.
 
 use crate::{
     control::{put, talker, talker_with, too_many_rules_and},
@@ -24,7 +24,7 @@ fn of_cgroup(name: &str) -> String {
     )
 }
 
-/// A policy that fails changes nothing, for what somebody had released either.
+/// A policy that fails changes nothing, for what the user had released either.
 #[test]
 fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
     let test = "a_released_cgroup_is_left_alone_until_another_policy_is_in_force";
@@ -44,7 +44,7 @@ fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
     let out = windlass().args(["detach", "--cgroup", name]).output().expect("windlass runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let complaint = agent.complaint();
-    assert!(complaint.contains("was released by somebody else"), "{complaint}");
+    assert!(complaint.contains("was released by another process"), "{complaint}");
     too_many_rules_and(folder.path(), &of_cgroup);
     let complaint = agent.complaint();
     assert!(complaint.contains("289 rules") && complaint.contains("stays"), "{complaint}");
@@ -58,7 +58,7 @@ fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
     assert!(PinnedSelector::of(cgroup.path()).is_none(), "released");
 }
 
-/// Whichever goes last: the agent ends, with the status that says so, when nothing is left to it.
+/// Whichever goes last: the agent ends, with the status that reports so, when nothing is left to it.
 #[test]
 fn an_agent_ends_with_the_last_of_its_interfaces_and_cgroups() {
     let test = "an_agent_ends_with_the_last_of_its_interfaces_and_cgroups";
@@ -81,7 +81,7 @@ fn an_agent_ends_with_the_last_of_its_interfaces_and_cgroups() {
         for words in releases {
             net.answer(words);
             let complaint = agent.complaint();
-            assert!(complaint.contains("was released by somebody else"), "{words:?}: {complaint}");
+            assert!(complaint.contains("was released by another process"), "{words:?}: {complaint}");
         }
         let last = agent.complaint();
         assert!(last.contains("nothing is left under control"), "{releases:?}: {last}");
@@ -89,7 +89,7 @@ fn an_agent_ends_with_the_last_of_its_interfaces_and_cgroups() {
     }
 }
 
-/// Nobody has released it: the agent waits for one of its name.
+/// It was not released: the agent waits for one of its name.
 #[test]
 fn an_agent_waits_for_a_cgroup_that_went() {
     let test = "an_agent_waits_for_a_cgroup_that_went";
@@ -106,7 +106,7 @@ fn an_agent_waits_for_a_cgroup_that_went() {
     // that one is the last that was released, and not the last that was there
     net.answer(&["detach", "r1"]);
     let complaint = agent.complaint();
-    assert!(complaint.contains("'r1' was released by somebody else"), "{complaint}");
+    assert!(complaint.contains("'r1' was released by another process"), "{complaint}");
     let some_looks_later = |agent: &Process, text: &str| {
         put(folder.path(), text);
         let complaint = agent.complaint();
@@ -122,8 +122,8 @@ fn an_agent_waits_for_a_cgroup_that_went() {
 }
 
 #[test]
-fn to_release_nothing_is_said_to_be_that() {
-    if !is_root_or_skip("to_release_nothing_is_said_to_be_that") {
+fn to_release_nothing_is_reported_as_such() {
+    if !is_root_or_skip("to_release_nothing_is_reported_as_such") {
         return;
     }
     let net = Net::create("cubic");

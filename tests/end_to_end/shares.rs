@@ -22,7 +22,7 @@ fn number(net: &Net, table: &str, name: &str) -> u64 {
     document[table]["r1"][name].as_u64().unwrap_or_else(|| panic!("{name} in {document}"))
 }
 
-/// Connections to another server, whose client says nothing from the server's first byte on.
+/// Connections to another server, whose client sends nothing from the server's first byte on.
 fn silent_connections(net: &Net) -> Vec<[TcpStream; 2]> {
     let address = format!("{OTHER_SERVER}/24");
     net.server.run(&["ip", "addr", "add", &address, "dev", "eth0"]).expect("iproute2");
@@ -85,7 +85,7 @@ fn a_flow_keeps_its_share_of_the_store_beside_silent_connections_of_another_serv
     });
     // whose clients are silent give back what they hold
     until("chunks are reclaimed", || number(&net, "counters", "bypass_reclaimed") > 0);
-    // whoever is the agent
+    // whichever is the agent
     agent.end(libc::SIGKILL);
     let agent = net.agent(&policy, "taken over");
     until("shares are what flows hold", || {

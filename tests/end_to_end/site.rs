@@ -36,7 +36,7 @@ const PORT: u16 = 7000;
 const CONNECTIONS: usize = 64;
 const VLAN: &str = "42";
 
-/// Between the servers and the gateway. The box is on the gateway unless said otherwise.
+/// Between the servers and the gateway. The box is on the gateway unless set otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A cable for each server, routed: a container's veth, or a machine on a router's port.
@@ -155,7 +155,7 @@ pub struct Outcome {
     pub counters: BTreeMap<String, u64>,
     /// The WAN towards the client, and back.
     pub wan: [LinkStats; 2],
-    /// Data that the servers' own kernels sent again.
+    /// Data that the servers' own kernels retransmitted.
     pub server_retrans_segs: u64,
 }
 
@@ -167,7 +167,7 @@ pub fn ok(ns: &Netns, words: &[&str]) {
 pub fn feature(ns: &Netns, what: &str, words: &[&str]) -> Possibly<()> {
     ns.run(words).map(drop).map_err(|e| {
         let said = e.to_string();
-        // what the command said, without the command
+        // the command's output, without the command
         Missing(format!("{what}: {}", said.rsplit("failed: ").next().unwrap_or(&said).replace('\n', " ")))
     })
 }
@@ -232,7 +232,7 @@ fn add_address(ns: &Netns, family: Family, lan: usize, host: usize, device: &str
     let own = address(family, lan, host);
     match family {
         Family::V4 => ok(ns, &["ip", "addr", "add", &format!("{own}/24"), "dev", device]),
-        // unique by construction: nobody need wait until that is detected
+        // unique by construction: there is no need to wait until that is detected
         Family::V6 => ok(ns, &["ip", "addr", "add", &format!("{own}/64"), "dev", device, "nodad"]),
     }
 }
@@ -553,7 +553,7 @@ fn filter_on_bridges(ns: &Netns, is_on: bool) -> Possibly<()> {
             set.map_err(|e| Missing(format!("br_netfilter: {e}")))?;
         }
     }
-    // conntrack, and with it reassembly and checks of what the bridge carries, needs a rule that asks for it
+    // conntrack, and with it reassembly and checks of what the bridge carries, needs a rule for it
     if is_on { watch_invalid(ns) } else { Ok(()) }
 }
 
@@ -604,11 +604,11 @@ fn translate(setup: &Setup, gateway: &Netns, server: &str) -> Possibly<()> {
     feature(gateway, "no address translation", &["nft", &rules])
 }
 
-/// How many programs hang on one side of an interface, by tcx. Kernels without it say so by an error.
+/// How many programs hang on one side of an interface, by tcx. Kernels without it return an error.
 pub fn tcx_programs(ns: &Netns, iface: &str, side: sys::bpf_attach_type) -> u32 {
     let count = ns.enter(|| {
         let name = std::ffi::CString::new(iface)?;
-        // SAFETY: an all-zero bpf_prog_query_opts with its size set asks for the count only; pointers are to locals.
+        // SAFETY: an all-zero bpf_prog_query_opts with its size set requests the count only; pointers are to locals.
         unsafe {
             let index = libc::if_nametoindex(name.as_ptr());
             let mut opts: sys::bpf_prog_query_opts = mem::zeroed();

@@ -70,7 +70,7 @@ fn reordering_is_not_taken_for_loss() {
     if !is_root_or_skip("reordering_is_not_taken_for_loss") {
         return;
     }
-    // without loss and with a deep buffer, all that is sent again is sent in vain
+    // without loss and with a deep buffer, all retransmissions are spurious
     let link =
         "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"8 BDP\"\njitter = \"4 ms\"\nreorder = true";
     let windlass = format!("{WINDLASS}algorithm = \"cubic\"\n");
@@ -107,11 +107,11 @@ fn many_flows_share_one_box() {
     assert!(is_busy || report.sender_timeouts == 0, "{report}");
 }
 
-/// Above all an acknowledgement: what the box says in the client's name the client had said before, and the other way round.
-/// `windlass reproduce transparency` has more runs of it.
+/// Above all an acknowledgement: what the box sends in the client's name the client had sent before, and the other
+/// way round. `windlass reproduce transparency` has more runs of it.
 #[test]
-fn the_box_says_nothing_that_was_not_said_before() {
-    if !is_root_or_skip("the_box_says_nothing_that_was_not_said_before") {
+fn the_box_sends_nothing_that_neither_side_has_sent() {
+    if !is_root_or_skip("the_box_sends_nothing_that_neither_side_has_sent") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! What cannot be removed, as if whoever removes what is around it had been killed there.
+//! What cannot be removed, as if the process that removes what is around it had been killed there.
 
 use std::{
     fs,

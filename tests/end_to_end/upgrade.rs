@@ -116,7 +116,7 @@ fn an_upgrade_outlives_a_clock_that_was_deleted() {
             progress();
             net.clock().is_some_and(|(_, frames)| frames >= 10)
         });
-        // who makes a clock anew holds a lock until all of it is pinned
+        // a process that makes a clock anew holds a lock until all of it is pinned
         let is_released = net.middle.enter(|| Ok(Pinned::open("r1")?.is_released()?));
         assert!(!is_released.expect("it can be told"));
         programs(&net);
@@ -197,14 +197,14 @@ fn programs_that_cannot_be_replaced_stay_with_a_word() {
     assert!(!net.pins().exists(), "released");
 }
 
-/// Removes the notes that are not among the pins, as if somebody cleaned /run.
+/// Removes the notes that are not among the pins, as if /run was cleaned.
 fn clean(net: &Net) {
     for what in ["", ":build", ":index", ":rules", ":agent"] {
         fs::remove_file(net.record(what)).expect(what);
     }
 }
 
-/// Somebody cleans /run while an agent runs. A second one would put its own policy in force and look after the same clock.
+/// /run is cleaned while an agent runs. A second one would put its own policy in force and look after the same clock.
 #[test]
 fn one_agent_has_what_is_pinned_whatever_becomes_of_its_notes() {
     if !is_root_or_skip("one_agent_has_what_is_pinned_whatever_becomes_of_its_notes") {
@@ -224,7 +224,7 @@ fn one_agent_has_what_is_pinned_whatever_becomes_of_its_notes() {
         };
         net.repairs_go_on(progress);
         clean(&net);
-        // the second time there are notes of who tried in vain
+        // the second time there are notes of the process that failed
         for _ in 0..2 {
             let words = ["agent", "--policy", other.to_str().expect("UTF-8")];
             let out = net.windlass(&words).output().expect("windlass runs");
@@ -248,11 +248,11 @@ fn one_agent_has_what_is_pinned_whatever_becomes_of_its_notes() {
         net.repairs_go_on(progress);
     });
     net.answer(&["detach", "--all"]);
-    assert_eq!(agent.wait().code(), Some(2), "released by somebody");
+    assert_eq!(agent.wait().code(), Some(2), "released by another process");
     assert!(!net.pins().exists());
 }
 
-/// Somebody cleans /run, and with it the notes on what is pinned.
+/// /run is cleaned, and with it the notes on what is pinned.
 #[test]
 fn what_is_pinned_is_taken_over_without_its_notes() {
     if !is_root_or_skip("what_is_pinned_is_taken_over_without_its_notes") {

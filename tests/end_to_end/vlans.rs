@@ -50,7 +50,7 @@ impl Tenant {
         (0..BYTES).map(|i| (i ^ i >> 8 ^ i >> 16) as u8 ^ self.seed).collect()
     }
 
-    /// Data that the server's kernel sent again.
+    /// Data that the server's kernel retransmitted.
     fn retrans_segs(&self) -> u64 {
         tcp_counters(&self.server).expect("counters")["RetransSegs"]
     }

@@ -211,10 +211,10 @@ fn windows_segs(site: &Site) -> Vec<u32> {
     words.map(|segs| segs.parse().expect("a number")).collect()
 }
 
-/// What counts is when the last answer came, not whether there is anybody to take it back.
+/// What counts is when the last answer came, not whether there is a program to take it back.
 #[test]
-fn flows_outgrow_their_last_grant_when_nobody_is_left_to_revoke_it() {
-    if !can_run("flows_outgrow_their_last_grant_when_nobody_is_left_to_revoke_it") {
+fn flows_outgrow_their_last_grant_when_no_agent_is_left_to_revoke_it() {
+    if !can_run("flows_outgrow_their_last_grant_when_no_agent_is_left_to_revoke_it") {
         return;
     }
     // thirteen segments for each, of which two flows do not fill the link: nothing is lost
@@ -232,7 +232,7 @@ fn flows_outgrow_their_last_grant_when_nobody_is_left_to_revoke_it() {
         });
     };
     have(&|w| w == grant_segs);
-    // so that the host is not told, and cannot tell the agent
+    // so that the host is not notified, and cannot notify the agent
     site.guests[0].relay.stall(true);
     agent.kill();
     have(&|w| w > grant_segs);
@@ -378,7 +378,7 @@ fn a_guest_that_lies_gets_its_share_and_no_more() {
         shares[shares.len() / 2],
         shares[shares.len() - 1]
     );
-    // shares are told when flows report, and between two reports the group may have moved by a half
+    // shares are sent when flows report, and between two reports the group may have moved by a half
     assert!(shares[shares.len() / 2] < 0.6, "{shares:?}");
     arrive_whole(tenants.into_iter().flatten());
     agent.finish("detached");

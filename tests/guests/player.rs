@@ -1,4 +1,4 @@
-//! Somebody at a port who says what the test wants.
+//! A program at a port that sends what the test wants.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -18,7 +18,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// Gives `talk` what has come, as soon as something has or every `pause`, and says what it answers; at first nothing has.
+    /// Gives `talk` what has come, as soon as something has or every `pause`, and writes what it answers; at first nothing has.
     pub fn start(
         port: &str,
         pause: Duration,

@@ -54,12 +54,12 @@ impl Relay {
         self.host.to_str().expect("UTF-8")
     }
 
-    /// Nothing gets through any more, or does again; what was said meanwhile comes late.
+    /// Nothing gets through any more, or does again; what was sent meanwhile comes late.
     pub fn stall(&self, is_stalled: bool) {
         self.state.is_stalled.store(is_stalled, Ordering::Relaxed);
     }
 
-    /// Says something to the guest that the host did not.
+    /// Sends something to the guest that the host did not.
     pub fn say_to_guest(&self, bytes: &[u8]) {
         let mut guest = self.state.guest.lock().expect("no panics while held");
         guest.as_mut().expect("the agent is there").write_all(bytes).expect("it reads");
@@ -74,7 +74,7 @@ impl Drop for Relay {
     }
 }
 
-/// Somebody has come to one side; carries what it says to the other for as long as it is there.
+/// A program has come to one side; carries what it sends to the other for as long as it is there.
 fn accept(state: &Arc<State>, is_guest: bool, stream: UnixStream) -> Option<()> {
     if state.is_over.load(Ordering::Relaxed) {
         return None;
@@ -104,7 +104,7 @@ fn accept(state: &Arc<State>, is_guest: bool, stream: UnixStream) -> Option<()> 
         }
     }
     *own.lock().expect("no panics while held") = None;
-    // the other side is told, as a virtual machine tells its guest
+    // the other side is notified, as a virtual machine notifies its guest
     if let Some(gone) = other.lock().expect("no panics while held").take() {
         let _ = gone.shutdown(std::net::Shutdown::Both);
     }

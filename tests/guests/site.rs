@@ -53,7 +53,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Starts the agent; returns when it has said so.
+    /// Starts the agent; returns when it has reported so.
     pub fn agent(&self, algorithm: &str) -> Process {
         let prefix = self.prefix();
         let cgroup = self.cgroup.0.to_str().expect("UTF-8");

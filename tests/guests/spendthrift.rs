@@ -1,4 +1,4 @@
-//! A host that grants every flow the same window, whatever it says.
+//! A host that grants every flow the same window, whatever it reports.
 
 use crate::player::Player;
 use std::{mem, time::Duration};

@@ -52,7 +52,7 @@ fn sources() -> TempDir {
 
 /// For this machine and for BPF, without a warning.
 #[test]
-fn the_pages_own_algorithm_computes_what_it_says() {
+fn the_pages_own_algorithm_computes_as_the_page_promises() {
     let folder = sources();
     let own = Path::new(ROOT).join("tests/own_algorithm/own.c");
     let program = folder.path().join("own");

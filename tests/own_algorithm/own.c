@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What docs/own-algorithm.md says of its algorithm; the status is the line of what does not hold. */
+/* What docs/own-algorithm.md claims of its algorithm; the status is the line of what does not hold. */
 #include "core/alg/list.h"
 
 #define MSS 1000u

@@ -26,7 +26,7 @@ const MSS: u32 = 1448;
 const WINDOW: u32 = 150 * MSS;
 
 fn bytes_of<T>(value: &T) -> &[u8] {
-    // SAFETY: used for the core's plain structs, whose padding nobody writes; the slice lives no longer than the value.
+    // SAFETY: used for the core's plain structs, whose padding is not written; the slice lives no longer than the value.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
@@ -170,7 +170,7 @@ struct Life<'a> {
     receiver: Receiver,
     /// What has left and not arrived: it may come late.
     late: Vec<(u32, u32)>,
-    /// What the sender's host has overtaken by what it sent after it.
+    /// What the sender's host has reordered: it passes after data that was sent later.
     overtaken: Vec<(u32, u32)>,
     flags: u32,
 }
@@ -231,7 +231,7 @@ impl Life<'_> {
         let mut ack = self.receiver.ack(self.base, now_us, has_sack);
         ack.has_ece = (self.r.below(20) == 0).into();
         if self.r.below(50) == 0 {
-            // whatever it says; what may be true is, from then on
+            // whatever it carries; what may be true is, from then on
             let (una, nxt) = (self.pair.native.state().una, self.pair.native.state().nxt);
             ack.ack = una.wrapping_add(self.r.below(2) * self.r.below(4 * MSS));
             if !is_after(ack.ack, nxt) && ack.ack != una {
@@ -268,7 +268,7 @@ impl Life<'_> {
         self.pair.call(SHOWN);
     }
 
-    /// What the algorithm is told of those in the sample.
+    /// What the algorithm receives of those in the sample.
     fn losses(&self) -> u32 {
         if self.pair.v.sample.events & abi::WL_EV_RECOVERY_ENTER != 0 { abi::WL_CALL_LOSS } else { 0 }
     }
@@ -313,7 +313,7 @@ impl Life<'_> {
     fn happens(&mut self) {
         self.pair.v.now_ns += u64::from(self.r.below(2000)) * 1000;
         if self.r.below(100) == 0 {
-            // nobody says anything for a while
+            // no side sends anything for a while
             for _ in 0..self.r.below(6) {
                 self.pair.v.now_ns += u64::from(self.r.below(800_000)) * 1000;
                 self.time_passes();

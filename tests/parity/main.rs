@@ -183,7 +183,7 @@ fn sample_of_path(r: &mut Random, before: &wl_sample, cwnd_bytes: u32) -> wl_sam
     }
 }
 
-/// What homes and policies tell algorithms, in turn.
+/// What homes and policies give algorithms, in turn.
 fn params(turn: u32) -> wl_alg_params {
     let flags = [
         0,
@@ -338,7 +338,7 @@ fn window_fields_and_roots_agree_to_the_bit() {
     }
 }
 
-/// What a group hears, of every kind: growth, loss, recovery, timeouts, lies.
+/// What a group receives, of every kind: growth, loss, recovery, timeouts, lies.
 fn group_report(r: &mut Random, now_us: u32, member: &wl_member) -> wl_group_report {
     let cwnd = match r.below(10) {
         0 => r.below(u32::MAX),

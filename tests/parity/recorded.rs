@@ -8,7 +8,7 @@ use windlass_core::{
 
 const MSS: u32 = 1448;
 
-/// What the box's algorithm would be told, in order; a loss that begins a recovery is told of before the ACK that shows it.
+/// What the box's algorithm would receive, in order; a loss that begins a recovery is reported before the ACK that shows it.
 pub fn samples() -> Vec<wl_sample> {
     // the first byte behind the SYN has number 1, as tcpdump counts
     let mut f = Flow::new(1, MSS, abi::WL_FLOW_SACK | abi::WL_FLOW_PACED_JUDGED);
@@ -28,7 +28,7 @@ pub fn samples() -> Vec<wl_sample> {
     samples
 }
 
-/// Data passes the box, or is sent again by it.
+/// Data passes the box, or is retransmitted by it.
 fn carry(f: &mut Flow, seq: u32, end: u32, now_us: u32) {
     if seq == f.state().nxt {
         f.send(end, now_us);

@@ -43,8 +43,8 @@ static struct entry {
 } tenants[TENANTS];
 
 /*
- * Who collects stops before it takes a lock; who moves stops when it has found its new tenant; who is slow stops before it
- * drops a tenant.
+ * A collecting thread stops before it takes a lock; a moving one stops when it has found its new tenant; a slow one
+ * stops before it drops a tenant.
  */
 static __thread int is_collector, is_mover, is_slow;
 static sem_t collector_stands, collector_may_go, mover_stands, mover_may_go;
@@ -206,7 +206,7 @@ int races_collect_slowly(wl_u32 now_us)
 	return has_left;
 }
 
-/* Meanwhile the socket is to make its place another's. Returns what it hears. */
+/* Meanwhile the socket is to make its place another's. Returns what it receives. */
 int races_quit_meanwhile(void)
 {
 	int result;
@@ -225,8 +225,8 @@ void races_meet(void)
 }
 
 /*
- * The socket's algorithm has cut its window for a pause, and while it tells so another is at the group; then it reports. Returns
- * what it heard first.
+ * The socket's algorithm has cut its window for a pause, and while it reports so another is at the group; then it
+ * reports. Returns what it received first.
  */
 int races_resume_while_busy(wl_u32 now_us, wl_u32 cut_bytes)
 {
@@ -240,8 +240,8 @@ int races_resume_while_busy(wl_u32 now_us, wl_u32 cut_bytes)
 }
 
 /*
- * A second socket of the rule, with so much in flight, finds another at the group; it has ten segments in flight when it is heard.
- * Returns what it heard last.
+ * A second socket of the rule, with so much in flight, finds another at the group; it has ten segments in flight when
+ * it reports. Returns what it received last.
  */
 int races_join_while_busy(wl_u32 now_us, wl_u32 first_inflight_bytes)
 {
@@ -259,8 +259,9 @@ int races_join_while_busy(wl_u32 now_us, wl_u32 first_inflight_bytes)
 }
 
 /*
- * The socket has its window cut to a half, which its group hears, and to a quarter, while another is at the group; then it finds
- * both to have been for nothing, and has the whole again. Returns by how much the group grew with that; -1: it was not busy.
+ * The socket has its window cut to a half, which its group receives, and to a quarter, while another is at the group;
+ * then it finds both to have been spurious, and has the whole again. Returns by how much the group grew with that;
+ * -1: it was not busy.
  */
 int races_undo_unheard(wl_u32 now_us)
 {

@@ -34,7 +34,7 @@ const CONTENDED: i32 = 3;
 /// Another's ACK finds a socket silent for too long, at the moment at which it speaks again and its rule has another group:
 /// the tenant that it has just made there, still empty, is not the collector's to drop.
 #[test]
-fn who_collects_a_silent_member_does_not_touch_the_group_that_it_has_moved_to() {
+fn collecting_a_silent_member_does_not_touch_the_group_that_it_has_moved_to() {
     let rule = GroupRule::by_name("ccc").expect("it exists").id();
     let now_us = 2 * abi::WL_GROUP_IDLE_US;
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,7 +58,7 @@ fn who_collects_a_silent_member_does_not_touch_the_group_that_it_has_moved_to() 
 /// While it is collected a socket is no member any more; its place, by which the collector finds the tenant to drop, is not
 /// its own again before that is done.
 #[test]
-fn who_is_being_collected_keeps_its_place_until_that_is_done() {
+fn a_member_that_is_being_collected_keeps_its_place_until_that_is_done() {
     let rule = GroupRule::by_name("ccc").expect("it exists").id();
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: as above.
@@ -76,7 +76,7 @@ fn who_is_being_collected_keeps_its_place_until_that_is_done() {
 
 /// By some rules whatever a member's window shrinks by, but for pauses, is a loss of the whole group's.
 #[test]
-fn who_resumes_while_its_group_is_busy_tells_of_no_loss() {
+fn a_flow_that_resumes_while_its_group_is_busy_reports_no_loss() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     for rule in GroupRule::all() {
         // SAFETY: as above; there is but this thread.
@@ -89,10 +89,10 @@ fn who_resumes_while_its_group_is_busy_tells_of_no_loss() {
     }
 }
 
-/// New flows bring no window to a group that is being founded, also if what they have sent meanwhile is in flight when they
-/// are heard; those bring theirs that were at work before.
+/// New flows bring no window to a group that is being founded, also if what they have sent meanwhile is in flight
+/// when they report; those bring theirs that were at work before.
 #[test]
-fn who_is_new_when_its_group_is_busy_brings_no_window() {
+fn a_flow_that_is_new_when_its_group_is_busy_brings_no_window() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     for rule in ["ccc", "multcp", "etcp"] {
         let rule = GroupRule::by_name(rule).expect("it exists");
@@ -109,10 +109,10 @@ fn who_is_new_when_its_group_is_busy_brings_no_window() {
     }
 }
 
-/// Of two reductions that are undone together the group has heard of one. It has nothing to give back for certain, and that the
-/// socket's own window is back is no growth.
+/// Of two reductions that are undone together one was reported to the group. It has nothing to give back for certain,
+/// and that the socket's own window is back is no growth.
 #[test]
-fn who_undoes_what_its_group_was_too_busy_to_hear_of_grows_nothing() {
+fn undoing_what_was_not_reported_to_a_busy_group_grows_nothing() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     for rule in GroupRule::all() {
         // SAFETY: as above; there is but this thread.

@@ -6,7 +6,7 @@ pub mod streams;
 use std::{path::PathBuf, process::Command};
 pub use windlass_lab::netns::is_root;
 
-/// Whether tests that need root can run; says which test is skipped if not.
+/// Whether tests that need root can run; prints which test is skipped if not.
 pub fn is_root_or_skip(test: &str) -> bool {
     if !is_root() {
         println!("skipped: {test}: needs root");

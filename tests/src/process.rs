@@ -1,5 +1,5 @@
-//! Processes that run beside a test, above all a `windlass` that says what happens. Whatever is waited for has a limit, so
-//! that a test fails, and says of what, where it would wait for ever.
+//! Processes that run beside a test, above all a `windlass` that reports what happens. Whatever is waited for has a
+//! limit, so that a test fails, and reports of what, where it would wait for ever.
 
 use serde_json::Value;
 use std::{
@@ -12,10 +12,10 @@ use std::{
 
 /// Much longer than anything takes on a busy machine, where one agent after the other loads its programs.
 pub const LIMIT: Duration = Duration::from_secs(180);
-/// For what is asked as often as the answer may change.
+/// For what is queried as often as the answer may change.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Said of what another agent has left under control.
+/// Reported of what another agent has left under control.
 pub const OF_EARLIER: &str = "is still under the rules of an earlier agent";
 
 /// Waits until that is so; `what` is what did not happen if it never is.
@@ -37,7 +37,7 @@ pub fn wait(child: &mut Child, name: &str) -> ExitStatus {
     status.expect("it has ended")
 }
 
-/// The lines that come through a pipe, read by a thread of their own: whoever writes them need not wait until somebody asks.
+/// The lines that come through a pipe, read by a thread of their own: a writer need not wait until a test reads.
 #[derive(Debug)]
 struct Lines(mpsc::Receiver<String>);
 
@@ -77,7 +77,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it, with nothing to read, and somebody who reads all that it says.
+    /// Starts it, with nothing to read, and a thread that reads all that it writes.
     pub fn start(command: &mut Command) -> Process {
         Self::start_as_is(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()))
     }
@@ -90,7 +90,7 @@ impl Process {
         process
     }
 
-    /// The same; but from its first line on, which is returned, nobody hears it any more.
+    /// The same; but from its first line on, which is returned, its output is not read any more.
     pub fn start_unheard(command: &mut Command) -> (Process, String) {
         let mut process = Self::spawn(command);
         let (out, errors) = (process.child.stdout.take(), process.child.stderr.take());
@@ -118,7 +118,7 @@ impl Process {
         self.child.try_wait().expect("our own child").is_none()
     }
 
-    /// The next line that it says; none: it says no more.
+    /// The next line that it writes; none: it writes no more.
     pub fn line(&self) -> Option<String> {
         self.line_before(Instant::now() + LIMIT, "anything")
     }
@@ -127,7 +127,7 @@ impl Process {
         self.out.next(end).unwrap_or_else(|_| self.fail(&format!("has not said {what} within {LIMIT:?}")))
     }
 
-    /// Waits until it says these words; returns the line.
+    /// Waits until it writes these words; returns the line.
     pub fn says(&self, words: &str) -> String {
         let end = Instant::now() + LIMIT;
         loop {
@@ -172,7 +172,7 @@ impl Process {
         std::iter::from_fn(|| self.next_own_complaint()).collect()
     }
 
-    /// Says that it did not what it should have, and what it complained of.
+    /// Reports that it did not what it should have, and what it complained of.
     fn fail(&self, what: &str) -> ! {
         let complaints: Vec<String> = self.errors.0.try_iter().collect();
         panic!("{} {what}; complaints: {complaints:?}", self.name)
@@ -182,7 +182,7 @@ impl Process {
         serde_json::from_str(line).unwrap_or_else(|e| self.fail(&format!("said '{line}', no JSON: {e}")))
     }
 
-    /// The next thing of that kind that happens, of a process that says so in a JSON document a line.
+    /// The next thing of that kind that happens, of a process that reports so in a JSON document a line.
     pub fn event(&self, kind: &str) -> Value {
         self.find(kind, |_| true)
     }
@@ -206,7 +206,7 @@ impl Process {
         }
     }
 
-    /// What has happened since somebody last looked.
+    /// What has happened since the last look.
     pub fn news(&self) -> Vec<Value> {
         self.out.0.try_iter().map(|line| self.json(&line)).collect()
     }
@@ -234,7 +234,7 @@ impl Process {
 
     /// Ends it by this signal.
     pub fn end(&mut self, signal: i32) -> ExitStatus {
-        // whose number may be another's, once it has ended and somebody has looked
+        // whose number may be another's, once it has ended and was waited for
         if self.is_running() {
             self.signal(signal);
         }
@@ -264,7 +264,7 @@ impl Drop for Process {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }
-        // asked first, for the sake of what it would leave behind; it may be stopped
+        // ended by a signal first, for the sake of what it would leave behind; it may be stopped
         self.signal(libc::SIGTERM);
         self.signal(libc::SIGCONT);
         let end = Instant::now() + Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! Downloads that go on until told to stop, every byte checked: how tenants that send share a bottleneck.
+//! Downloads that go on until stopped, every byte checked: how tenants that send share a bottleneck.
 
 use anyhow::{Context, Result, bail};
 use std::{
@@ -16,7 +16,7 @@ use windlass_lab::netns::Netns;
 const READ_LIMIT: Duration = Duration::from_secs(60);
 const CHUNK: usize = 16 << 10;
 
-/// A file that the client asks for, and the block of which it is repetitions.
+/// A file that the client requests, and the block of which it is repetitions.
 fn get(stream: &mut TcpStream, path: &str) -> Result<BufReader<TcpStream>> {
     stream.set_read_timeout(Some(READ_LIMIT))?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: tenant\r\n\r\n")?;
@@ -70,7 +70,7 @@ impl Stream {
                     Err(e) => return Err(e.into()),
                 };
                 if n == 0 {
-                    // told to stop; or the file has ended, and what came of it is right
+                    // stopped; or the file has ended, and what came of it is right
                     return Ok(());
                 }
                 for (i, byte) in chunk[..n].iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What tells one state of the datapath from another (bpf/state.bpf.c): all that is kept, and nothing that only computes.
+//! What distinguishes one state of the datapath from another (bpf/state.bpf.c): all that is kept, and nothing that only computes.
 
 #[path = "../../bpf/compile.rs"]
 #[expect(dead_code, reason = "build scripts compile more than one")]
@@ -107,7 +107,7 @@ const NOT_KEPT: [&str; 16] = [
     "struct wl_wish",
 ];
 
-/// What nobody names in bpf/state.bpf.c the compiler does not tell of.
+/// What is not named in bpf/state.bpf.c the compiler does not describe.
 #[test]
 fn whatever_the_core_declares_is_kept_or_is_known_not_to_be() {
     let recorded =

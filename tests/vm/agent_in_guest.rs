@@ -6,7 +6,7 @@ use windlass_lab::netns::{self, Netns};
 
 const REGISTERED: &str = "cat /proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// Starts the agent; nobody is at its port.
+/// Starts the agent; no program is at its port.
 fn start(guest: &mut Guest) {
     guest.run("windlass guest --port /dev/null --json >/run/said 2>&1 & agent=$!; exec 3</run/said");
     let said = guest.run("read -r first <&3; echo $first");

@@ -26,7 +26,7 @@ const NETWORK: [&str; 15] = [
     "tc qdisc add dev v2 root netem delay 20ms rate 50mbit",
 ];
 
-/// Somebody else's filters, where many attach theirs first.
+/// Another program's filters, where many attach theirs first.
 const FOREIGN: &str = "tc qdisc add dev v1 clsact && \
     tc filter add dev v1 ingress prio 1 handle 1 bpf bytecode '1,6 0 0 0,'";
 

@@ -40,8 +40,8 @@ pub fn has_other_kernel() -> bool {
 #[derive(Debug)]
 pub struct Image {
     folder: PathBuf,
-    /// An emulated processor takes a real one. Tests of one guest take turns by as many as cargo runs at once; who compares two
-    /// guests has the machine alone.
+    /// An emulated processor takes a real one. Tests of one guest take turns by as many as cargo runs at once; a test
+    /// that compares two guests has the machine alone.
     machine: RwLock<()>,
 }
 
@@ -58,8 +58,8 @@ impl Image {
         Some((image, image.machine.write().unwrap_or_else(|e| e.into_inner())))
     }
 
-    /// Makes the image, once for all tests. Where that cannot be done says that `test` is skipped, and why, and returns
-    /// none.
+    /// Makes the image, once for all tests. Where that cannot be done prints that `test` is skipped, and why, and
+    /// returns none.
     fn made_or_skip(test: &str) -> Option<&'static Image> {
         static IMAGE: OnceLock<Result<Image, String>> = OnceLock::new();
         match IMAGE.get_or_init(Image::make) {
@@ -149,7 +149,7 @@ impl Guest {
         let (sender, answers) = mpsc::channel();
         thread::spawn(move || lines.map_while(|l| l.ok()).try_for_each(|line| sender.send(line)));
         let mut guest = Guest { qemu, commands, answers, kernel_log };
-        // it says so when it is ready for commands
+        // it reports so when it is ready for commands
         assert_eq!(guest.answer().1, 0);
         guest
     }

@@ -1,4 +1,4 @@
-//! The guest as the server: a kernel that nobody touched, behind a tap that Windlass controls.
+//! The guest as the server: an unchanged kernel, behind a tap that Windlass controls.
 
 use crate::{
     PAYLOAD,

@@ -88,7 +88,7 @@ impl Vm {
         Stream::start(client, &self.server, "/payload", self.block.clone()).expect("the guest serves")
     }
 
-    /// What its kernel has sent again so far: segments, and how often because a timer had run out.
+    /// What its kernel has retransmitted so far: segments, and how often because a timer had run out.
     fn sent_again(&mut self) -> [u64; 2] {
         let printed = self.guest.run("cat /proc/net/snmp /proc/net/netstat");
         let lines: Vec<Vec<&str>> = printed.lines().map(|l| l.split_whitespace().collect()).collect();
@@ -99,7 +99,7 @@ impl Vm {
         })
     }
 
-    /// What the agent says next.
+    /// What the agent reports next.
     fn said(&mut self) -> Value {
         let line = self.guest.run("read -r said <&3 && echo $said || cat /run/complaint");
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("the agent ended: {line}"))
@@ -155,7 +155,7 @@ struct Stage {
     ratio: f64,
     /// Fairness by weight.
     jain: f64,
-    /// None: nobody couples.
+    /// None: no coupling.
     granted: Option<Granted>,
 }
 
@@ -163,8 +163,8 @@ struct Stage {
 struct Granted {
     /// The second guest's windows by the first one's.
     ratio: f64,
-    /// Round trips that the guests told. An emulated guest that waits for its turn has a longer one, so the same window
-    /// carries less.
+    /// Round trips that the guests reported. An emulated guest that waits for its turn has a longer one, so the same
+    /// window carries less.
     srtt_ms: [f64; 2],
 }
 
@@ -212,8 +212,8 @@ fn stage(
     Stage { ratio, jain, granted }
 }
 
-/// Says whether a claim about rates holds. How much an emulated guest sends depends on how busy this machine is, so that
-/// nothing fails here; what it may send does not.
+/// Reports whether a claim about rates holds. How much an emulated guest sends depends on how busy this machine is,
+/// so that nothing fails here; what it may send does not.
 fn claim(what: &str, holds: bool) {
     println!("{}: {what}", if holds { "holds" } else { "FAILS" });
 }
@@ -301,7 +301,7 @@ fn two_guests_are_coupled_by_their_host() {
     a_guest_vanishes(client, &mut vms, &ports);
 }
 
-/// Stalls, dies and comes back, and is somebody who talks nonsense; transfers go on throughout.
+/// Stalls, dies and comes back, and is a program that sends nonsense; transfers go on throughout.
 fn the_host_fails(client: &Netns, vms: &mut [Vm; 2], ports: &[String]) {
     let tenants: Vec<Vec<Stream>> = vms.iter().map(|vm| vec![vm.stream(client)]).collect();
     let goes_on = || go_on(&tenants, MORE_BYTES);
@@ -340,8 +340,8 @@ fn the_host_fails(client: &Netns, vms: &mut [Vm; 2], ports: &[String]) {
     vms.iter_mut().for_each(|vm| vm.hears("alone"));
 }
 
-/// First the agent of the second guest is killed, then the whole guest. Its share is the other one's both times: after
-/// killed agents nothing tells the host, so their flows are collected.
+/// First the agent of the second guest is killed, then the whole guest. Its share is the other one's both times:
+/// after killed agents nothing notifies the host, so their flows are collected.
 fn a_guest_vanishes(client: &Netns, vms: &mut [Vm; 2], ports: &[String]) {
     let at_host = controller(ports, [1, 1]);
     vms.iter_mut().for_each(Vm::start_agent);

@@ -3,7 +3,7 @@
 # among them. Leaves vmlinuz and initramfs in FOLDER; the kernel's package is downloaded there once, by apt.
 #   image.sh FOLDER WINDLASS KERNEL
 # KERNEL: 6.1, 6.12 or 6.18, or a folder into which `dpkg-deb -x` unpacked the image and the modules of another.
-# Exit status 77: it cannot be made on this machine; the last line of the output says why.
+# Exit status 77: it cannot be made on this machine; the last line of the output has the reason.
 set -eu
 folder=$1
 windlass=$(realpath "$2")

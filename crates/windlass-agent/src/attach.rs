@@ -18,8 +18,8 @@ use std::{
     ptr,
 };
 
-/// Priority and handle of our filters under clsact. First in line; the handle is one that nobody else picks, because
-/// whoever attaches with the handle of another's filter takes its place.
+/// Priority and handle of our filters under clsact. First in line; the handle is one that no other program picks,
+/// because a program that attaches with the handle of another's filter takes its place.
 const PRIORITY: u32 = 1;
 const HANDLE: u32 = 0x771d;
 
@@ -60,7 +60,7 @@ impl Attached {
     }
 }
 
-/// Is the datapath attached by tcx, whoever holds it: another process, or pins that cannot be seen from here?
+/// Is the datapath attached by tcx, whatever holds it: another process, or pins that cannot be seen from here?
 pub(crate) fn has_datapath(ifindex: u32) -> bool {
     has_program(ifindex as i32, sys::BPF_TCX_INGRESS, FROM_SENDER)
 }
@@ -75,7 +75,7 @@ pub(crate) fn has_program(target: i32, point: sys::bpf_attach_type, name: &str) 
         ..Default::default()
     };
     opts.__bindgen_anon_1.count = ids.len() as u32;
-    // SAFETY: `opts` and the array it points to live during the call, and the array is as long as it says.
+    // SAFETY: `opts` and the array it points to live during the call, and the array is as long as given there.
     let answer = unsafe { sys::bpf_prog_query_opts(target, point, &mut opts) };
     if answer != 0 {
         return false;
@@ -88,11 +88,11 @@ pub(crate) fn has_program(target: i32, point: sys::bpf_attach_type, name: &str) 
 /// Are there clsact filters that attach() made, on both sides?
 ///
 /// # Errors
-/// `tc` cannot be asked, which tells nothing of them.
+/// `tc` cannot be run, so that nothing is known of them.
 pub(crate) fn has_filters(iface: &str) -> Result<bool> {
     for (side, program) in [("ingress", FROM_SENDER), ("egress", TO_SENDER)] {
         let Ok(list) = run(&["tc", "filter", "show", "dev", iface, side]) else {
-            // as where there is no clsact; but then it can be asked for that
+            // as where there is no clsact; but then that can be queried
             return run(&["tc", "qdisc", "show", "dev", iface]).map(|_| false);
         };
         if !list.contains(&format!("handle {HANDLE:#x} {program}")) {
@@ -114,7 +114,7 @@ pub(crate) fn remove_filters(iface: &str) {
     remove_unused_clsact(iface);
 }
 
-/// Removes clsact from the interface, unless somebody's filter is still attached to it.
+/// Removes clsact from the interface, unless a filter is still attached to it.
 pub(crate) fn remove_unused_clsact(iface: &str) {
     let is_unused =
         |side| run(&["tc", "filter", "show", "dev", iface, side]).is_ok_and(|list| list.is_empty());
@@ -133,7 +133,7 @@ pub enum Side {
     Egress,
 }
 
-/// Attaches a loaded program, whose name is `name`, before all others: another that has its say first may keep packets from
+/// Attaches a loaded program, whose name is `name`, before all others: another that runs first may keep packets from
 /// it, or mark those that the box injects.
 pub fn attach(program: BorrowedFd<'_>, name: &str, ifindex: u32, side: Side) -> Result<Attached> {
     let point = if side == Side::Ingress { sys::BPF_TCX_INGRESS } else { sys::BPF_TCX_EGRESS };
@@ -146,7 +146,7 @@ pub fn attach(program: BorrowedFd<'_>, name: &str, ifindex: u32, side: Side) -> 
     // SAFETY: the program is open during the call, and the options live as long.
     let link = unsafe { sys::bpf_link_create(program.as_raw_fd(), ifindex as i32, point, &opts) };
     if link >= 0 {
-        // SAFETY: a descriptor that libbpf just made and nobody else owns.
+        // SAFETY: a descriptor that libbpf just made and nothing else owns.
         return Ok(Attached::Tcx(unsafe { OwnedFd::from_raw_fd(link) }));
     }
     let why = io::Error::last_os_error();

@@ -33,7 +33,7 @@ pub fn is_of_clock(iface: &str) -> bool {
 
 /// Makes a clock and throws it away: does this kernel have what it needs?
 pub(crate) fn try_make() -> Result<()> {
-    // or who attaches would take it for one that was left
+    // or an attaching process would take it for one that was left
     let _lock = Lock::take("attach")?;
     // no interface has this index
     let clock = Clock::existing(0);
@@ -49,7 +49,7 @@ pub struct Clock {
     program_end: String,
     /// Rounds at the last look.
     ticks: u64,
-    /// It stood still then, and the frame was sent again.
+    /// It stood still then, and a new frame was sent.
     is_restarted: bool,
 }
 
@@ -79,7 +79,7 @@ impl Clock {
     fn set_up(&self, hz: u32) -> Result<()> {
         let (a, b) = (self.shaped.as_str(), self.program_end.as_str());
         for dev in [a, b] {
-            // the pair is nobody's business: no addresses, no neighbour discovery
+            // the pair is for no other program: no addresses, no neighbour discovery
             run(&["ip", "link", "set", dev, "addrgenmode", "none", "arp", "off", "up"])?;
         }
         let rate = format!("{}bit", u64::from(hz) * u64::from(WL_CLOCK_FRAME_BYTES) * 8);
@@ -136,7 +136,7 @@ impl Clock {
         stands
     }
 
-    /// Sets a clock going that stands still. Where the frame sent again does not, its devices were deleted or changed:
+    /// Sets a clock going that stands still. Where a new frame does not help, its devices were deleted or changed:
     /// they are made anew, as the datapath of this `config` knows them, and the program's new attachment is returned.
     pub fn revive(&mut self, config: &impl MapCore, program: BorrowedFd<'_>) -> Result<Option<Attached>> {
         if !self.is_restarted && self.send().is_ok() {

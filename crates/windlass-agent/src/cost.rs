@@ -78,7 +78,7 @@ fn info(program: &Program) -> Result<libbpf_sys::bpf_prog_info> {
     Ok(info)
 }
 
-/// Bytes of kernel memory that a map takes, as its descriptor's fdinfo says (exact since Linux 6.4).
+/// Bytes of kernel memory that a map takes, by its descriptor's fdinfo (exact since Linux 6.4).
 pub(crate) fn memory_bytes(map: &Map) -> Result<u64> {
     of_fd(map.as_fd())
 }

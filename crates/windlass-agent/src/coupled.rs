@@ -74,9 +74,9 @@ impl Coupling {
         })
     }
 
-    /// The same, now that nobody is just about to load or unload some.
+    /// The same, now that no process is just about to load or unload some.
     pub fn is_still_in_force(&self, prefix: &str) -> bool {
-        // a lock that cannot be had keeps nobody from looking
+        // a lock that cannot be had does not prevent looking
         let _lock = Lock::take("native");
         self.is_in_force(prefix)
     }
@@ -126,7 +126,7 @@ impl Coupling {
         let mut all = Vec::new();
         for key in terms.keys() {
             let value = terms.lookup(&key, MapFlags::ANY).map_err(bpf("reading rules' groups"))?;
-            // none: somebody else has just removed it
+            // none: another process has just removed it
             all.extend(value.and_then(|v| from_bytes(&v)).map(|value| (u32_at(&key, 0), value)));
         }
         Ok(all)
@@ -154,7 +154,7 @@ impl Coupling {
 
     fn remove_where(&self, is_over: impl Fn(u32, u32) -> bool) -> Result<()> {
         for (key, _) in self.terms()?.iter().filter(|(key, terms)| is_over(*key, terms.link)) {
-            // whoever else removed it did the same
+            // the process that removed it did the same
             let _ = self.map("wl_terms").delete(&key.to_ne_bytes());
         }
         Ok(())

@@ -59,7 +59,7 @@ pub struct Datapath {
     ifindex: u32,
     policy: Policy,
     is_pinned: bool,
-    /// Nobody else attaches there, also where the kernel does not tell that somebody has (before tcx).
+    /// No other process attaches there, also where the kernel does not report that one has (before tcx).
     claim: Option<Claim>,
     /// Its groups are those of the namespace; for as long as it is not pinned, this is what to do if it is killed.
     parting: Option<shared_groups::Parting>,
@@ -122,7 +122,7 @@ impl Datapath {
         if has_datapath(ifindex) {
             return Err(Error::AttachedElsewhere(iface.to_string()));
         }
-        // here or in an earlier namespace of this number; in the way it is only of who shares groups, too
+        // here or in an earlier namespace of this number; in the way it is only of a process that shares groups, too
         let parted = shared_groups::part_killed();
         let shares = options.shares(policy);
         if shares {

@@ -37,12 +37,12 @@ fn check(name: &'static str, ok: bool, found: impl Into<String>, cure: &'static 
 }
 
 impl Check {
-    /// What is there; `found` says what it is.
+    /// What is there; `found` describes it.
     pub fn is_there(name: &'static str, found: String) -> Check {
         check(name, true, found, "")
     }
 
-    /// What is not there, which is no fault; `found` says what does not go without it.
+    /// What is not there, which is no fault; `found` describes what does not work without it.
     pub fn not_needed(name: &'static str, found: String) -> Check {
         Check { name, ok: true, is_there: false, found, cure: "", programs: Vec::new() }
     }

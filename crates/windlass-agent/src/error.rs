@@ -37,20 +37,20 @@ pub enum Error {
     /// The interface has a datapath already.
     #[error("interface '{0}' is already under control; `windlass detach {0}` releases it")]
     Busy(String),
-    /// Somebody else's datapath is attached to the interface.
+    /// Another program's datapath is attached to the interface.
     #[error(
         "interface '{0}' is already under control, by a `windlass attach` or by an agent whose pins are not seen from \
          here; end that first"
     )]
     AttachedElsewhere(String),
-    /// Somebody looks after it.
+    /// Another process looks after it.
     #[error(
         "{what} is already under control, by a `windlass attach` or another agent{process}; end that first"
     )]
     Claimed {
         /// An interface or cgroup.
         what: String,
-        /// Which process, in brackets; empty: it has not said.
+        /// Which process, in brackets; empty: it is not noted.
         process: String,
     },
     /// A folder or file that must be root's alone is another user's, or could be replaced by one.
@@ -63,7 +63,7 @@ pub enum Error {
         /// What makes it right.
         cure: String,
     },
-    /// Somebody has a lock that nobody needs for long.
+    /// Another process has a lock that is never needed for long.
     #[error(
         "{}: process {process} has had this lock for very long; if it is stopped, `kill -CONT {process}` lets it go on, or end \
          it",
@@ -72,12 +72,12 @@ pub enum Error {
     Locked {
         /// The lock's file.
         path: PathBuf,
-        /// Who has it.
+        /// The process that has it.
         process: u32,
     },
     /// What is there for an interface or a cgroup, if anything, is no longer what was pinned or taken over.
     #[error(
-        "{0} was released by somebody else, as `windlass detach` does; `kill -HUP` has the agent take it back"
+        "{0} was released by another process, as `windlass detach` does; `kill -HUP` has the agent take it back"
     )]
     Released(String),
     /// There is no room for one more.
@@ -144,7 +144,7 @@ pub enum Error {
     NotPinned(String),
     /// What is pinned for the interface is not all there.
     #[error(
-        "what is pinned for '{0}' is not whole, as whoever pinned it was killed; the next agent makes it anew"
+        "what is pinned for '{0}' is not whole, as the process that pinned it was killed; the next agent makes it anew"
     )]
     PinnedInPart(String),
     /// What is pinned was made by a version of Windlass whose state looks different.
@@ -168,7 +168,7 @@ pub enum Error {
         "'{0}*' is loaded from another version; `windlass native unload --prefix {0}` first, then load again"
     )]
     OtherNative(String),
-    /// Somebody else registered a congestion control of that name.
+    /// Another program registered a congestion control of that name.
     #[error("a congestion control '{0}' exists already; choose another name with --prefix")]
     NativeTaken(String),
     /// Nothing to unload.
@@ -180,7 +180,7 @@ pub enum Error {
     /// The cgroup's sockets are taken care of.
     #[error("{path} is already under an agent's control; `windlass detach --cgroup {path}` releases it", path = printable_path(.0))]
     CgroupBusy(PathBuf),
-    /// Somebody else chooses for the cgroup's sockets.
+    /// Another process chooses for the cgroup's sockets.
     #[error(
         "{path} is already under control, by a `windlass attach --native` or by an agent whose pins are not seen from \
          here; end that first",
@@ -210,7 +210,7 @@ fn not_loaded(why: &libbpf_rs::Error) -> String {
     if why.ends_with(&format!("(os error {})", libc::EMFILE)) {
         format!("{why}; `ulimit -n` raises how many may be, for a service LimitNOFILE=")
     } else {
-        format!("{why}; `windlass doctor` tells what this kernel lacks")
+        format!("{why}; `windlass doctor` shows what this kernel lacks")
     }
 }
 

@@ -36,7 +36,7 @@ impl Exceptions {
     }
 }
 
-/// The maps that tell flows and their exceptions.
+/// The maps of flows and of their exceptions.
 pub(crate) struct Flows<'a, M> {
     /// wl_flow_ids
     pub ids: &'a M,
@@ -107,7 +107,7 @@ fn why_not(flow: &wl_flow) -> &'static str {
         Some(OnlyWatched::Foreign) => {
             "it is older than the box, or its packets carry options that the box could not write; a new connection may do"
         }
-        None => "its rule says so; only that can change it",
+        None => "its rule requires it; only that can change it",
     }
 }
 

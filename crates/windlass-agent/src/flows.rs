@@ -23,13 +23,13 @@ pub struct FlowInfo {
     pub sender: SocketAddr,
     /// Its receiver.
     pub receiver: SocketAddr,
-    /// First sequence number of the sender's data: tells connections with the same addresses apart.
+    /// First sequence number of the sender's data: distinguishes connections with the same addresses.
     pub first_seq: u32,
     /// `active` or `bypass`.
     pub state: &'static str,
     /// `watch`, `transparent` or `off`.
     pub mode: &'static str,
-    /// Why that is never more than watched; none: it is as its rule says.
+    /// Why that is never more than watched; none: it is as its rule requires.
     pub only_watched: Option<OnlyWatched>,
     /// Algorithm in force.
     pub algorithm: &'static str,
@@ -65,7 +65,7 @@ pub struct FlowInfo {
     pub delivered_bytes: u32,
     /// Segments found lost; those of a flow that is only watched are not looked for.
     pub lost_segs: u32,
-    /// Segments sent again by the box.
+    /// Segments retransmitted by the box.
     pub repaired_segs: u32,
     /// Retransmissions by the sender itself.
     pub sender_retrans_segs: u32,
@@ -120,7 +120,7 @@ pub(crate) fn describe(f: &abi::wl_flow, has_own_algorithm: bool, group: Option<
     }
 }
 
-/// The kernel begins again with the first key when the last one that it told is gone; so often at most that the end comes.
+/// The kernel begins again with the first key when the last one that it returned is gone; so often at most that the end comes.
 const BEGINNINGS: usize = 4;
 
 /// Each of these keys of a map of so many entries once.
@@ -161,8 +161,8 @@ pub(crate) fn read_flows(
     Ok(all)
 }
 
-/// Of these flows, has none with unacknowledged data a window of ours any more? What was reported as received, or is lost and not
-/// sent again yet, is in flight no more; but its sender may not know of the losses before it.
+/// Of these flows, has none with unacknowledged data a window of ours any more? What was reported as received, or is
+/// lost and not retransmitted yet, is in flight no more; but its sender may not know of the losses before it.
 pub(crate) fn has_let_go(flows: &[FlowInfo]) -> bool {
     flows.iter().all(|f| (f.mode != "transparent" && !f.is_leaving) || f.unacked_bytes == 0)
 }
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_only_watched_is_told_why() {
+    fn flows_that_are_only_watched_show_the_reason() {
         let why = |flags| OnlyWatched::of(&abi::wl_flow { flags, ..abi::wl_flow::default() });
         assert_eq!(why(abi::WL_FLOW_SACK), None);
         assert_eq!(why(abi::WL_FLOW_STOOD_ASIDE), Some(OnlyWatched::Paces));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_told_once_though_the_kernel_begins_again() {
+    fn keys_are_listed_once_though_the_kernel_begins_again() {
         let keys = |numbers: &[u8]| numbers.iter().map(|n| vec![*n]).collect::<Vec<_>>();
         let told: Vec<_> = each_once(keys(&[1, 2, 1, 2, 3, 1]).into_iter(), 3).collect();
         assert_eq!(told, keys(&[1, 2, 3]));

@@ -58,7 +58,7 @@ pub struct FlowGroup {
 }
 
 impl FlowPlace {
-    /// What it says of its flow; `groups` are in the order of their numbers.
+    /// What it reports of its flow; `groups` are in the order of their numbers.
     pub(crate) fn describe(&self, groups: &[GroupInfo]) -> Option<FlowGroup> {
         let group = groups.get(self.group.checked_sub(1)? as usize)?;
         Some(FlowGroup {
@@ -77,7 +77,8 @@ impl FlowPlace {
 
 /// Replaces the groups' positions in the policy by their numbers in the kernel; makes those that are not there yet, all or
 /// none. When places run out, those are used again that have no members and are not among the `named`, which rules in force
-/// name. With the lock of "groups" held, until who looks for those sees these rules: another might give their places away.
+/// name. With the lock of "groups" held, until a process that looks for those sees these rules: another might give
+/// their places away.
 pub(crate) fn resolve(
     _lock: &Lock,
     groups: &impl MapCore,
@@ -137,8 +138,8 @@ fn homes(groups: &impl MapCore) -> Result<Vec<GroupHome>> {
     Ok(all)
 }
 
-/// Numbers of the groups that the rules of this namespace's interfaces name. Those of an `attach` that runs nobody can read:
-/// then all are.
+/// Numbers of the groups that the rules of this namespace's interfaces name. Those of an `attach` that runs cannot be
+/// read: then all are.
 fn named_here() -> Result<BTreeSet<u32>> {
     if shared_groups::has_users_here() {
         return Ok((0..abi::WL_MAX_GROUPS).collect());
@@ -149,7 +150,7 @@ fn named_here() -> Result<BTreeSet<u32>> {
 /// What a group of this kernel is doing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GroupInfo {
-    /// Its name; if nobody has noted it, the number it is known by.
+    /// Its name; if it is not noted, the number it is known by.
     pub name: String,
     /// Name of its coupling rule.
     pub rule: &'static str,

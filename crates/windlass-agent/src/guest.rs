@@ -1,5 +1,4 @@
-//! The native home in a guest: its flows say what they want, and are told what they may have, by a group outside this
-//! kernel.
+//! The native home in a guest: its flows report what they want, and a group outside this kernel answers what they may have.
 
 use crate::{
     Native, Result,
@@ -75,7 +74,7 @@ impl GuestFlows {
         self.ring.epoll_fd()
     }
 
-    /// What the flows have said since, in order.
+    /// What the flows have reported since, in order.
     pub fn reports(&mut self) -> Result<Vec<wl_guest_report>> {
         self.ring.consume().map_err(bpf("reading the flows' reports"))?;
         Ok(self.queue.take())
@@ -113,7 +112,7 @@ impl GuestFlows {
             .map_err(bpf("revoking answers"))
     }
 
-    /// Tells what the flows did, also while somebody else works with them.
+    /// Reports what the flows did, also while another thread works with them.
     pub fn watch(&self) -> Result<GuestWatch> {
         Ok(GuestWatch { stats: self.native.map("wl_guest_stats")? })
     }

@@ -52,8 +52,8 @@ fn open(object: &[u8], options: &Options, config: &wl_config) -> Result<OpenObje
     Ok(open)
 }
 
-/// Mark of packets that the datapath on interface `ifindex` injects: any value that nobody else marks packets with; it
-/// never leaves this host.
+/// Mark of packets that the datapath on interface `ifindex` injects: any value that no other program marks packets
+/// with; it never leaves this host.
 fn own_mark(ifindex: u32) -> u32 {
     0x771d_0000 | (ifindex & 0xffff)
 }

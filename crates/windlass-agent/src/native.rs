@@ -1,8 +1,8 @@
 //! The native home: every algorithm as a congestion control of this kernel, `<prefix><name>`, by default `wl_bbr` and so
 //! on, for any socket to choose.
 //!
-//! Pinned under /sys/fs/bpf/windlass/native/<prefix>/, one link per algorithm, they outlive whoever loaded them. A socket
-//! keeps its algorithm's programs alive; so that unloading ends, sockets are told to go over to the kernel's own.
+//! Pinned under /sys/fs/bpf/windlass/native/<prefix>/, one link per algorithm, they outlive the process that loaded
+//! them. A socket keeps its algorithm's programs alive; so that unloading ends, sockets are switched to the kernel's own.
 
 mod image;
 mod loaded;
@@ -57,7 +57,8 @@ pub fn ensure_loaded(prefix: &str) -> Result<bool> {
     check_may_load(prefix)?;
     let _lock = Lock::take("native")?;
     if is_loaded(prefix) && read_record(&record(prefix)).is_none() {
-        // who pinned them was killed meanwhile; selectors leave their wishes with the algorithms that they were made for
+        // the process that pinned them was killed meanwhile; selectors leave their wishes with the algorithms that
+        // they were made for
         release_all(prefix, &mut Vec::new())?;
         unload(prefix)?;
     }
@@ -79,14 +80,14 @@ pub fn release_orphans(prefix: &str) {
     }
 }
 
-/// Are algorithms pinned under `prefix`, now that nobody is just loading or unloading some?
+/// Are algorithms pinned under `prefix`, now that no process is just loading or unloading some?
 pub fn is_still_loaded(prefix: &str) -> bool {
-    // a lock that cannot be had keeps nobody from looking
+    // a lock that cannot be had does not prevent looking
     let _lock = Lock::take("native");
     is_loaded(prefix)
 }
 
-/// All pinned algorithms, by prefix. Not those that somebody is just pinning or removing, or was killed at: they are not whole.
+/// All pinned algorithms, by prefix. Not those that a process is just pinning or removing, or was killed at: they are not whole.
 pub fn list() -> Result<Vec<NativeInfo>> {
     let mut all = Vec::new();
     for prefix in prefixes() {
@@ -117,7 +118,7 @@ fn list_prefix(prefix: &str) -> Result<Vec<NativeInfo>> {
         .collect()
 }
 
-/// Unregisters what is pinned under `prefix`, unless somebody chooses it for the sockets of a cgroup.
+/// Unregisters what is pinned under `prefix`, unless a selector chooses it for the sockets of a cgroup.
 pub fn unload_unused(prefix: &str) -> Result<()> {
     let _lock = Lock::take("native")?;
     let is_in_use = PinnedSelector::all().iter().any(|s| s.prefix() == prefix);

@@ -12,7 +12,7 @@ const ARPHRD_ETHER: u32 = 1;
 /// Index of the interface, which must exist and carry Ethernet frames.
 pub fn ethernet_index(name: &str) -> Result<u32> {
     let index = index(name).ok_or_else(|| Error::NoInterface(name.to_string()))?;
-    // /sys shows the namespace it was mounted in, which need not be ours: an absent file says nothing
+    // /sys shows the namespace it was mounted in, which need not be ours: an absent file is no evidence
     if let Ok(kind) = fs::read_to_string(format!("/sys/class/net/{name}/type")) {
         let same = fs::read_to_string(format!("/sys/class/net/{name}/ifindex"))
             .is_ok_and(|i| i.trim() == index.to_string());

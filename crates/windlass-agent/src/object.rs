@@ -4,9 +4,9 @@ use crate::{Result, error::bpf};
 use libbpf_rs::{ErrorKind, Map, MapCore, MapHandle, Object, Program};
 use std::path::Path;
 
-/// Tells builds of an object apart.
+/// Identifies builds of an object.
 pub(crate) fn fingerprint(object: &[u8]) -> u64 {
-    // FNV-1a; nobody attacks it
+    // FNV-1a; it is not attacked
     object
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
@@ -27,7 +27,7 @@ pub(crate) fn pinned_map(path: &Path) -> Result<MapHandle> {
     MapHandle::from_pinned_path(path).map_err(bpf(format!("opening {}", path.display())))
 }
 
-/// The same; none: nothing is pinned there. Of what somebody looks at without a lock others may have pinned, or removed, a part.
+/// The same; none: nothing is pinned there. Of what is looked at without a lock others may have pinned, or removed, a part.
 pub(crate) fn pinned_map_if_any(path: &Path) -> Result<Option<MapHandle>> {
     match MapHandle::from_pinned_path(path) {
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
@@ -36,7 +36,7 @@ pub(crate) fn pinned_map_if_any(path: &Path) -> Result<Option<MapHandle>> {
 }
 
 /// Kernels before 5.11 charge maps to RLIMIT_MEMLOCK; and each interface under control holds ten descriptors, of which a
-/// process may have 1024 unless it asks for more.
+/// process may have 1024 unless it raises the limit.
 pub fn raise_limits() {
     let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     let mut files = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use windlass_core::abi;
 
-/// Why a flow is never more than watched, whatever its rule says.
+/// Why a flow is never more than watched, whatever its rule is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnlyWatched {

@@ -74,7 +74,7 @@ impl Policy {
         Ok(Policy { rules: vec![rule] })
     }
 
-    /// The same with all algorithms told this of their paths.
+    /// The same with these parameters of their paths for all algorithms.
     pub fn with_parameters(mut self, parameters: Parameters) -> Policy {
         self.rules.iter_mut().for_each(|rule| rule.parameters = parameters);
         self

@@ -11,14 +11,14 @@ use std::fs;
 const NEEDED: [(&str, &[u32]); 4] =
     [("CAP_BPF", &[39, 21]), ("CAP_PERFMON", &[38, 21]), ("CAP_NET_ADMIN", &[12]), ("CAP_NET_RAW", &[13])];
 
-/// Whether this process runs as root, as whoever loads programs must.
+/// Whether this process runs as root, as a process that loads programs must.
 pub fn is_root() -> bool {
     // SAFETY: plain call without arguments.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Refuses `what` to everybody else: the kernel would, with fewer words, and what is pinned is not seen. And to root where what is
-/// noted or pinned may be another user's doing.
+/// Refuses `what` to all others: the kernel would, with fewer words, and what is pinned is not seen. And to root
+/// where what is noted or pinned may be another user's doing.
 pub fn check_root(what: &'static str) -> Result<()> {
     if !is_root() {
         return Err(Error::Privilege { what });
@@ -37,7 +37,7 @@ pub(crate) fn check_capable(what: &'static str) -> Result<()> {
 pub(crate) fn missing_capabilities() -> Option<String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    // where nothing tells, the kernel will
+    // where nothing shows that, the kernel will
     missing(effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(u64::MAX))
 }
 

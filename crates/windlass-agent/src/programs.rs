@@ -9,7 +9,7 @@ use std::{cell::OnceCell, collections::BTreeSet, io::Read, path::Path};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/names.bpf.o"));
 
-/// Has one of the programs with these ids that name? Where the kernel does not tell, none has.
+/// Has one of the programs with these ids that name? Where the kernel does not report it, none has.
 pub(crate) fn is_any_called(ids: &[u32], name: &str) -> bool {
     if ids.is_empty() {
         return false;

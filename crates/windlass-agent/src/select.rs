@@ -130,7 +130,7 @@ impl Selector {
         if select_dir().join(id.to_string()).is_dir() {
             return Err(Error::CgroupBusy(cgroup.to_path_buf()));
         }
-        // what cannot be removed of others is in nobody's way
+        // what cannot be removed of others does no harm
         let _ = remove_gone_cgroups();
         let folder = fs::File::open(cgroup).map_err(io_error(cgroup))?;
         if has_program(folder.as_raw_fd(), sys::BPF_CGROUP_SOCK_OPS, PROGRAM) {
@@ -150,7 +150,7 @@ impl Selector {
             number,
             coupling,
         };
-        // until then it chooses for nobody
+        // until then it chooses for no socket
         set_rules(
             &map(&selector.object, "wl_rules"),
             &map(&selector.object, "wl_policy"),
@@ -167,7 +167,7 @@ impl Selector {
         read_info(&self.cgroup, &map(&self.object, "wl_select_stats"))
     }
 
-    /// Pins it, so that it outlives this process. The record comes last: without it, nobody takes over what is pinned.
+    /// Pins it, so that it outlives this process. The record comes last: without it, no process takes over what is pinned.
     fn into_pinned(mut self) -> Result<()> {
         let _lock = Lock::take("select")?;
         bpffs::mount_bpffs()?;
@@ -212,7 +212,7 @@ fn set_rules(
 impl Drop for Selector {
     fn drop(&mut self) {
         if let Some(coupling) = &self.coupling {
-            // if it fails, the next one who looks does it
+            // if it fails, the next one that looks does it
             let _ = coupling.remove(self.number);
         }
     }
@@ -262,7 +262,7 @@ fn read_info(cgroup: &Path, stats: &impl MapCore) -> Result<SelectorInfo> {
     })
 }
 
-/// A pinned selector, whoever pinned it.
+/// A pinned selector, whichever process pinned it.
 #[derive(Debug)]
 pub struct PinnedSelector {
     id: String,
@@ -273,7 +273,7 @@ pub struct PinnedSelector {
     held: Option<Held>,
 }
 
-/// What tells who looks after a selector that it is still that one which is pinned.
+/// By which the process that looks after a selector knows that it is still that one which is pinned.
 #[derive(Debug)]
 struct Held {
     _claim: Claim,
@@ -315,9 +315,9 @@ impl PinnedSelector {
         select_dir().join(&id).is_dir().then(|| Self::from_id(&id))
     }
 
-    /// Starts choosing for the sockets of `cgroup`, as [`Selector::attach`], so that it outlives this process; or, if somebody
-    /// chooses who has ended, puts the policy in force there. Returns whether that is so. Of several agents one has it, as long
-    /// as it runs.
+    /// Starts choosing for the sockets of `cgroup`, as [`Selector::attach`], so that it outlives this process; or, if
+    /// the selector of a process that has ended is there, puts the policy in force there. Returns whether that is so.
+    /// Of several agents one has it, as long as it runs.
     pub fn attach_or_take_over(
         cgroup: &Path,
         policy: &Policy,
@@ -336,8 +336,8 @@ impl PinnedSelector {
         Ok((selector.ok_or_else(|| Error::NoCgroup(cgroup.to_path_buf()))?, false))
     }
 
-    /// The one of that cgroup, if there is one, to look after it. What is not all there, since who pinned it was killed
-    /// meanwhile, is removed.
+    /// The one of that cgroup, if there is one, to look after it. What is not all there, since the process that
+    /// pinned it was killed meanwhile, is removed.
     fn take_over(cgroup: &Path) -> Result<Option<PinnedSelector>> {
         let _lock = Lock::take("select")?;
         match Self::of(cgroup) {
@@ -368,16 +368,16 @@ impl PinnedSelector {
         inode(&self.cgroup).is_ok_and(|id| id.to_string() == self.id)
     }
 
-    /// Has somebody else ended it, maybe to begin with another one?
+    /// Has another process ended it, maybe to begin with another one?
     pub fn is_released(&self) -> bool {
         match &self.held {
-            // where that cannot be told it is as it was
+            // where that cannot be determined it is as it was
             Some(held) => self.link().is_ok_and(|now| now.is_none_or(|(link, _)| link != held.link)),
             None => !select_dir().join(&self.id).is_dir(),
         }
     }
 
-    /// What is to be said of it then.
+    /// What to report of it then.
     pub fn released(&self) -> Error {
         Error::Released(self.cgroup.display().to_string())
     }
@@ -415,7 +415,7 @@ impl PinnedSelector {
         set_rules(&rules, &head, Some((&coupling, link)), id, &self.cgroup, policy)
     }
 
-    /// What it did so far; none: it is not whole, as somebody is just pinning or removing it, or was killed at that.
+    /// What it did so far; none: it is not whole, as a process is just pinning or removing it, or was killed at that.
     pub fn info(&self) -> Result<Option<SelectorInfo>> {
         match pinned_map_if_any(&self.pin("wl_select_stats"))? {
             Some(stats) if !self.build.is_empty() => read_info(&self.cgroup, &stats).map(Some),
@@ -423,7 +423,7 @@ impl PinnedSelector {
         }
     }
 
-    /// Ends it, if nobody else has done so; sockets keep what they have, but for their groups, which they leave.
+    /// Ends it, if no other process has done so; sockets keep what they have, but for their groups, which they leave.
     pub fn remove(self) -> Result<()> {
         let _lock = Lock::take("select")?;
         if self.is_released() { Ok(()) } else { self.remove_locked() }
@@ -441,16 +441,16 @@ impl PinnedSelector {
     }
 }
 
-/// Removes what is pinned for cgroups that are gone, whoever pinned it, and has sockets leave their groups that an `attach`
-/// had chosen which was killed: nobody speaks for them any more. Returns the cgroups. What cannot be removed keeps the rest from
-/// nothing; the first error is returned.
+/// Removes what is pinned for cgroups that are gone, whichever process pinned it, and has sockets leave their groups that an
+/// `attach` had chosen which was killed: nothing couples them any more. Returns the cgroups. What cannot be removed
+/// keeps the rest from nothing; the first error is returned.
 pub fn remove_gone_cgroups() -> Result<Vec<PathBuf>> {
     let mut gone = Vec::new();
     let mut removed = Ok(());
-    // or what somebody is just pinning would look as if it was left in part
+    // or what a process is just pinning would look as if it was left in part
     let lock = Lock::take("select")?;
     for selector in PinnedSelector::all() {
-        // of whose link that cannot be told it stays
+        // of whose link that is not known it stays
         if selector.link().is_ok_and(|link| link.is_none_or(|(_, cgroup)| cgroup == 0)) {
             let cgroup = selector.cgroup.clone();
             match selector.remove_locked() {
@@ -467,7 +467,7 @@ pub fn remove_gone_cgroups() -> Result<Vec<PathBuf>> {
         }
     }
     removed?;
-    // who was killed while pinning has not noted whose it was
+    // a process that was killed while pinning has not noted whose it was
     gone.retain(|cgroup| !cgroup.as_os_str().is_empty());
     Ok(gone)
 }

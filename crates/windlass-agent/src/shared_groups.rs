@@ -1,8 +1,9 @@
 //! All interfaces of a network namespace whose policies name groups share the maps of groups, pinned under
-//! /sys/fs/bpf/windlass/groups-<namespace>-<state>/, so that flows behind several interfaces can be in one group. Who uses
-//! them holds a lock; who goes has his flows leave, and so has, for one that was killed, the next one who comes.
+//! /sys/fs/bpf/windlass/groups-<namespace>-<state>/, so that flows behind several interfaces can be in one group. A
+//! process that uses them holds a lock; one that ends has its flows leave, and so has, for one that was killed, the
+//! next one that starts.
 //!
-//! The locks are on the folders themselves: whoever sees a folder sees whether it is locked, also who has another /run.
+//! The locks are on the folders themselves: a process that sees a folder sees whether it is locked, also with another /run.
 
 use crate::{
     Result,
@@ -32,8 +33,8 @@ pub(crate) const PART: &str = "wl_part_all";
 /// A group that is locked is tried again, so many times.
 const PART_TRIES: u32 = 100;
 
-/// Has the flows of a datapath that is detached leave their groups: their places go with it, and nobody else could tell that
-/// they are gone. Groups that stay locked keep them.
+/// Has the flows of a datapath that is detached leave their groups: their places go with it, and no other process
+/// could know that they are gone. Groups that stay locked keep them.
 pub(crate) fn part(program: BorrowedFd<'_>) -> Result<()> {
     // any packet: the program does not look at it
     let frame = [0u8; 60];
@@ -62,7 +63,7 @@ fn shared_dir() -> PathBuf {
     bpffs::root().join(format!("groups-{}-{}", netdev::namespace_inode(), image::state_name()))
 }
 
-/// Lets the object use the namespace's groups, if somebody has shared some.
+/// Lets the object use the namespace's groups, if some are shared.
 pub(crate) fn reuse(object: &mut OpenObject) -> Result<()> {
     let dir = shared_dir();
     for mut map in object.maps_mut() {
@@ -74,7 +75,7 @@ pub(crate) fn reuse(object: &mut OpenObject) -> Result<()> {
     Ok(())
 }
 
-/// Shares the object's groups with whoever is attached later, unless they are shared already.
+/// Shares the object's groups with datapaths that are attached later, unless they are shared already.
 pub(crate) fn share(object: &Object) -> Result<()> {
     let dir = shared_dir();
     bpffs::make_dir(&dir)?;
@@ -137,8 +138,8 @@ fn folder(path: &Path) -> Result<File> {
     private::open_folder(path)
 }
 
-/// Has the flows of processes that were killed leave their groups, in all namespaces, and takes away groups that nobody
-/// uses. Returns how many processes those were.
+/// Has the flows of processes that were killed leave their groups, in all namespaces, and takes away groups that no
+/// process uses. Returns how many processes those were.
 pub fn part_killed() -> Result<usize> {
     let mut parted = 0;
     let mut namespaces = BTreeSet::new();
@@ -183,7 +184,7 @@ fn names(namespace: u64) -> PathBuf {
 impl Share {
     pub(crate) fn hold() -> Result<Share> {
         bpffs::mount_bpffs()?;
-        // or who removes them might not see it
+        // or a process that removes them might not see it
         let _lock = Lock::take("groups")?;
         let dir = shared_dir();
         let folder = folder(&dir)?;
@@ -205,7 +206,7 @@ pub(crate) fn has_users_here() -> bool {
     Claim::is_taken(&shared_dir())
 }
 
-/// Takes the namespace's groups away if nobody uses them.
+/// Takes the namespace's groups away if no process uses them.
 pub(crate) fn remove_unused(namespace: u64) {
     let Ok(_lock) = Lock::take("groups") else { return };
     if !bpffs::has_none(namespace) {

@@ -1,9 +1,9 @@
-//! Who spaces the packets: the uplink's `fq`, by departure times, or the clock.
+//! What spaces the packets: the uplink's `fq`, by departure times, or the clock.
 
 use crate::{Error, Result, netdev};
 use libbpf_rs::libbpf_sys as sys;
 
-/// What was asked for.
+/// What was configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PaceBy {
     /// The clock, by what it grants to senders.
@@ -19,7 +19,7 @@ pub enum PaceBy {
 pub struct Pacing {
     /// `fq` does it; otherwise the clock.
     pub by_fq: bool,
-    /// Why the clock does it though `fq` was asked for, or is there and cannot be used.
+    /// Why the clock does it though `fq` was configured, or is there and cannot be used.
     pub complaint: Option<String>,
 }
 
@@ -53,14 +53,14 @@ fn lacking(uplinks: &[String]) -> Option<String> {
     if uplinks.is_empty() {
         return Some("there is no default route; name the uplink with --uplink".to_string());
     }
-    // what cannot be asked has no fq
+    // what cannot be queried has no fq
     let has_fq =
         |name: &str| netdev::run(&["tc", "qdisc", "show", "dev", name]).is_ok_and(|list| is_fq(&list));
     let without = uplinks.iter().find(|name| !has_fq(name))?;
     Some(format!("{without} has no fq (tc qdisc replace dev {without} root fq)"))
 }
 
-/// Can the programs tell an `fq` when a packet may leave?
+/// Can the programs set for an `fq` when a packet may leave?
 pub(crate) fn kernel_has_departure_times() -> bool {
     // SAFETY: plain call; the last argument is documented to be NULL.
     let answer = unsafe {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_insists_on_fq_is_told_why_not() {
+    fn only_a_demand_for_fq_gets_the_reason_why_not() {
         let choose = |wanted| Pacing::choose(wanted, Some("lo")).expect("lo is everywhere");
         let clock = Pacing { by_fq: false, complaint: None };
         assert_eq!(choose(PaceBy::Clock), clock);

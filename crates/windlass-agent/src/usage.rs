@@ -1,4 +1,4 @@
-//! Who uses how much of store and flow table: servers and their clients, as the datapath's shares count them.
+//! How much of store and flow table each uses: servers and their clients, as the datapath's shares count them.
 
 use crate::FlowInfo;
 use serde::Serialize;
@@ -81,7 +81,7 @@ fn network(client: IpAddr) -> IpAddr {
     }
 }
 
-/// The flows of one interface, summed up; who holds most comes first.
+/// The flows of one interface, summed up; the one that holds most comes first.
 pub fn by_account(flows: &[FlowInfo], usage: &Usage, by: By) -> Vec<Account> {
     let mut sums: BTreeMap<(IpAddr, Option<IpAddr>), (u32, u64)> = BTreeMap::new();
     for flow in flows {

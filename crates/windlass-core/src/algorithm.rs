@@ -53,7 +53,7 @@ impl Algorithm {
         unsafe { abi::wln_alg_needs(self.index) & abi::WL_NEEDS_ECN != 0 }
     }
 
-    /// Whether it must be told of every pause of its sender.
+    /// Whether it must receive every pause of its sender.
     pub fn needs_pauses(&self) -> bool {
         // SAFETY: plain call without pointers.
         unsafe { abi::wln_alg_needs(self.index) & abi::WL_NEEDS_PAUSES != 0 }
@@ -148,12 +148,12 @@ impl AlgorithmState {
         }
     }
 
-    /// When the algorithm asked to be woken, in the core's microseconds; none: it did not.
+    /// When the algorithm wants to be woken, in the core's microseconds; none: it does not.
     pub fn wake_at_us(&self) -> Option<u32> {
         (self.decision.has_wake != 0).then_some(self.decision.wake_at_us)
     }
 
-    /// Whether the time has come for which it asked.
+    /// Whether the time of its wake-up has come.
     pub fn is_due(&self, now_us: u32) -> bool {
         self.wake_at_us().is_some_and(|at_us| now_us.wrapping_sub(at_us) as i32 >= 0)
     }
@@ -163,7 +163,7 @@ impl AlgorithmState {
         self.decision.is_held != 0
     }
 
-    /// The time has come for which the algorithm asked.
+    /// The time of the algorithm's wake-up has come.
     pub fn on_timer(&mut self, sample: &wl_sample) {
         self.decision.has_wake = 0;
         // SAFETY: as in new().

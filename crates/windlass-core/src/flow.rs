@@ -27,7 +27,7 @@ impl Flow {
 
     /// The flow's variables.
     pub fn state(&self) -> &wl_flow {
-        // SAFETY: `inner` is valid while self lives, and nobody writes during this borrow.
+        // SAFETY: `inner` is valid while self lives, and nothing writes during this borrow.
         unsafe { &*abi::wln_flow_state(self.inner.as_ptr()) }
     }
 
@@ -43,7 +43,7 @@ impl Flow {
         unsafe { abi::wln_flow_seg(self.inner.as_ptr(), seq).as_ref() }
     }
 
-    /// The flow is number `id` of its home, which tells it from others. To be called before it has sent anything.
+    /// The flow is number `id` of its home, which identifies it. To be called before it has sent anything.
     pub fn own(&mut self, id: u32) {
         // SAFETY: exclusive access.
         unsafe { abi::wln_flow_own(self.inner.as_ptr(), id) };
@@ -79,7 +79,7 @@ impl Flow {
         unsafe { abi::wln_flow_mtu_probe(self.inner.as_ptr(), len, now_us) != 0 }
     }
 
-    /// The sender's FIN comes without data, at `seq`. Returns whether data before it went past unseen.
+    /// The sender's FIN comes without data, at `seq`. Returns whether data before it was not observed.
     pub fn fin(&mut self, seq: u32, now_us: u32) -> bool {
         // SAFETY: exclusive access.
         unsafe { abi::wln_flow_fin(self.inner.as_ptr(), seq, now_us) != 0 }
@@ -130,7 +130,7 @@ impl Flow {
         (sample, wait_us)
     }
 
-    /// How many records were looked at since this was last asked.
+    /// How many records were looked at since the last call.
     pub fn take_touched(&mut self) -> u32 {
         // SAFETY: exclusive access.
         unsafe { abi::wln_flow_take_touched(self.inner.as_ptr()) }
@@ -142,7 +142,7 @@ impl Flow {
         unsafe { abi::wln_flow_dsack(self.inner.as_ptr(), ack) };
     }
 
-    /// Recovery begins with a loss that time alone has shown, of which the algorithm is about to be told.
+    /// Recovery begins with a loss that time alone has shown, which is about to be reported to the algorithm.
     pub fn recovery_enter(&mut self, sample: &mut wl_sample) {
         // SAFETY: exclusive access.
         unsafe { abi::wln_flow_recovery_enter(self.inner.as_ptr(), sample) };
@@ -153,7 +153,7 @@ impl Flow {
         self.judge(now_us).0
     }
 
-    /// The record to be sent again next, as (seq, len).
+    /// The record to retransmit next, as (seq, len).
     pub fn next_repair(&mut self) -> Option<(u32, u32)> {
         let (mut seq, mut len) = (0, 0);
         // SAFETY: exclusive access; both locals outlive the call.
@@ -167,7 +167,7 @@ impl Flow {
         unsafe { abi::wln_flow_piece_bytes(self.inner.as_ptr(), seq) }
     }
 
-    /// The record at `seq`, from next_repair(), was sent again.
+    /// The record at `seq`, from next_repair(), was retransmitted.
     pub fn repaired(&mut self, seq: u32, now_us: u32) {
         // SAFETY: exclusive access.
         unsafe { abi::wln_flow_repaired(self.inner.as_ptr(), seq, now_us) };
@@ -203,7 +203,7 @@ impl Flow {
         unsafe { abi::wln_flow_is_taken_care_of(self.inner.as_ptr(), seq, copies) != 0 }
     }
 
-    /// The sender itself sends again what begins at `seq`, whether that passes or not.
+    /// The sender itself retransmits what begins at `seq`, whether that passes or not.
     pub fn insists(&mut self, seq: u32) {
         // SAFETY: exclusive access.
         unsafe { abi::wln_flow_insists(self.inner.as_ptr(), seq) };
@@ -227,7 +227,7 @@ impl Flow {
         unsafe { abi::wln_flow_absorb_is_overdue(self.inner.as_ptr(), now_us) != 0 }
     }
 
-    /// An acknowledgement is outside what was sent; maybe it is for what went past unseen.
+    /// An acknowledgement is outside what was sent; maybe it is for data that was not observed.
     pub fn beyond(&mut self, ack: u32) {
         // SAFETY: exclusive access.
         unsafe { abi::wln_flow_beyond(self.inner.as_ptr(), ack) };
@@ -239,7 +239,7 @@ impl Flow {
         unsafe { abi::wln_flow_sender_retrans(self.inner.as_ptr(), seq, end, now_us) };
     }
 
-    /// Asks whether a silence means something (`abi::WL_SILENCE_*`).
+    /// Checks whether a silence means something (`abi::WL_SILENCE_*`).
     pub fn on_silence(&mut self, now_us: u32) -> u32 {
         self.silence(now_us).0
     }
@@ -263,7 +263,7 @@ impl Flow {
         unsafe { abi::wln_flow_pipe_bytes(self.inner.as_ptr()) }
     }
 
-    /// The sender sent again what ends at `end`: was that a tail loss probe?
+    /// The sender retransmitted what ends at `end`: was that a tail loss probe?
     pub fn probed_by_sender(&mut self, end: u32) {
         // SAFETY: exclusive access.
         unsafe { abi::wln_flow_probed_by_sender(self.inner.as_ptr(), end) };
@@ -286,7 +286,7 @@ impl Flow {
         (lost_bytes, wait_us)
     }
 
-    /// Asks whether a silence means something (`abi::WL_SILENCE_*`); returns also the bytes lost by a timeout.
+    /// Checks whether a silence means something (`abi::WL_SILENCE_*`); returns also the bytes lost by a timeout.
     pub fn silence(&mut self, now_us: u32) -> (u32, u32) {
         let mut lost_bytes = 0;
         // SAFETY: as in judge().
@@ -300,7 +300,7 @@ impl Flow {
         unsafe { abi::wln_flow_paced_on_data(self.inner.as_ptr(), end, now_us) != 0 }
     }
 
-    /// The ACK of which `sample` is reports a mark: whether the algorithm is to be told of it.
+    /// The ACK of which `sample` is reports a mark: whether the algorithm must be notified of it.
     pub fn mark(&mut self, sample: &mut wl_sample) -> bool {
         // SAFETY: exclusive access to both.
         unsafe { abi::wln_flow_mark(self.inner.as_ptr(), sample) != 0 }
@@ -318,8 +318,8 @@ impl Flow {
         unsafe { abi::wln_flow_cwnd_limited_check(self.inner.as_ptr()) };
     }
 
-    /// Shows the sender, who knows of `known_edge`, what is acknowledged if it is time; returns whether there was
-    /// something new to show.
+    /// Shows the sender, whose known edge is `known_edge`, what is acknowledged if it is time; returns whether there
+    /// was something new to show.
     pub fn shown_step(&mut self, now_us: u32, known_edge: u32) -> bool {
         // SAFETY: exclusive access.
         unsafe { abi::wln_flow_shown_step(self.inner.as_ptr(), now_us, known_edge) != 0 }

@@ -6,7 +6,7 @@ use crate::abi::{
 };
 use std::{ffi::CStr, fmt, ptr};
 
-/// What may be said of a group or of its members, and not every rule goes by.
+/// What may be configured of a group or of its members, and not every rule goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupKey {
     /// A member's, or a tenant's.
@@ -70,7 +70,7 @@ impl GroupRule {
         self.name() != "lisa"
     }
 
-    /// Why what is said with the key has no effect, and what to do; none if the rule goes by it.
+    /// Why the key has no effect, and what to do; none if the rule goes by it.
     pub fn ignores(&self, key: GroupKey) -> Option<String> {
         let name = self.name();
         let why = match key {
@@ -84,7 +84,7 @@ impl GroupRule {
             _ if self.has_shares() => return None,
             GroupKey::Weight => format!("weight: by the rule \"{name}\" nothing is divided"),
             GroupKey::Per => {
-                format!("per: by the rule \"{name}\" nothing is divided, so that weights are nobody's")
+                format!("per: by the rule \"{name}\" nothing is divided, so that no weight applies")
             }
             GroupKey::AckClock => format!("ack_clock: by the rule \"{name}\" joiners have none"),
             GroupKey::IdleGrows => format!("idle_grows: by the rule \"{name}\" everybody grows alone"),
@@ -243,7 +243,7 @@ impl Group {
         id
     }
 
-    /// Changes a tenant's weight; its flows follow as they report or ask.
+    /// Changes a tenant's weight; its flows follow as they report or query.
     pub fn set_tenant_weight(&mut self, tenant: TenantId, weight: u32) -> Result<(), GroupError> {
         let tenant = self.tenants.get_mut(tenant.0).ok_or(GroupError::NoTenant)?;
         // SAFETY: both references are valid for the call.
@@ -294,7 +294,7 @@ impl Group {
         Ok(reply)
     }
 
-    /// The member's share now, with no news of its own.
+    /// The member's share now, without a report of its own.
     pub fn ask(&mut self, member: MemberId) -> Result<wl_group_reply, GroupError> {
         let slot = self.slot_of(member)?;
         // SAFETY: as in register().
@@ -330,15 +330,15 @@ impl Group {
         Ok(())
     }
 
-    /// The member's decision becomes what the group grants now, with no news of its own.
+    /// The member's decision becomes what the group grants now, without a report of its own.
     pub fn refresh(&mut self, member: MemberId, decision: &mut wl_decision) -> Result<(), GroupError> {
         let reply = self.ask(member)?;
         self.take(self.slot_of(member)?, &reply, decision);
         Ok(())
     }
 
-    /// The member sends again after a pause: its decision becomes the share if others tell what the path bears. If nobody does,
-    /// what its own algorithm has cut its window by is cut of the group's.
+    /// The member resumes after a pause: its decision becomes the share if others report what the path bears. If none
+    /// does, what its own algorithm has cut its window by is cut of the group's.
     pub fn resume(
         &mut self,
         member: MemberId,
@@ -355,7 +355,7 @@ impl Group {
         Ok(())
     }
 
-    /// Whether of any member something was heard within two round trips, so that it is known what the path bears.
+    /// Whether any member has reported within two round trips, so that it is known what the path bears.
     pub fn is_live(&self, now_us: u32) -> bool {
         // SAFETY: the state is initialized.
         unsafe { abi::wln_group_is_live(self.state(), now_us) != 0 }
@@ -382,7 +382,7 @@ impl Group {
         Ok(())
     }
 
-    /// Whether the ACKs of others release the member's share, so that it should ask whenever some have come.
+    /// Whether the ACKs of others release the member's share, so that it should query whenever some have come.
     pub fn is_joining(&self, member: MemberId) -> bool {
         self.member(member).is_ok_and(|m| u32::from(m.flags) & abi::WL_MEMBER_CLOCKED != 0)
     }
@@ -418,7 +418,7 @@ impl Group {
         self.state.members as usize
     }
 
-    /// Whether nobody is in the group.
+    /// Whether the group has no members.
     pub fn is_empty(&self) -> bool {
         self.state.members == 0
     }

@@ -7,7 +7,7 @@ pub fn tcp_options(bytes: &[u8]) -> Option<wl_options> {
     let mut padded = [0; abi::WL_OPT_BUFFER_BYTES as usize];
     padded[..abi::WL_TCP_OPT_MAX as usize].get_mut(..bytes.len())?.copy_from_slice(bytes);
     let mut options = wl_options::default();
-    // SAFETY: the buffer has the length that the function asks for, with zeros behind the options.
+    // SAFETY: the buffer has the length that the function requires, with zeros behind the options.
     unsafe { abi::wln_options_read(padded.as_ptr(), bytes.len() as u32, &mut options) };
     Some(options)
 }

@@ -59,7 +59,7 @@ pub fn is_given_up(flow: &wl_flow) -> bool {
 /// SipHash-2-4 of at most 31 words.
 pub fn siphash(key: [u64; 2], words: &[u64]) -> u64 {
     assert!(words.len() <= 31);
-    // SAFETY: both slices live for the call, which reads as many words as it is told.
+    // SAFETY: both slices live for the call, which reads as many words as the argument gives.
     unsafe { abi::wln_siphash(key.as_ptr(), words.as_ptr(), words.len() as u32) }
 }
 
@@ -155,7 +155,7 @@ mod tests {
         }
 
         #[test]
-        fn who_wants_less_than_its_share_has_all_of_it(total in 200..2000u32, modest in 1..4u32) {
+        fn a_demand_below_the_share_has_all_of_it(total in 200..2000u32, modest in 1..4u32) {
             let mut pool = Pool::new(total);
             pool.fill(&[(0, 0), (1, 0)]);
             // the hogs were there first, and give nothing back
@@ -237,7 +237,7 @@ mod tests {
         assert!(is_stalled(&mut flow.clone(), TWO_RTOS_US, true));
         assert!(!is_stalled(&mut flow, LONG_US - 1, false));
         assert!(is_stalled(&mut flow, LONG_US, false));
-        // who holds nothing is not
+        // an account that holds nothing is not
         let mut flow = wl_flow { stored_chunks: 0, ..noted(14_480) };
         assert!(!is_stalled(&mut flow, LONG_US, true));
     }

@@ -70,7 +70,7 @@ impl Dialogue {
         Dialogue { flow, group, member }
     }
 
-    /// Says something if there is room for it; the answer's window, in segments.
+    /// Reports something if there is room for it; the answer's window, in segments.
     fn tell(
         &mut self,
         state: u32,
@@ -128,9 +128,9 @@ fn report(
     }
 }
 
-/// Or the window from before the timeout would be in force again, and the group would never hear of it.
+/// Or the window from before the timeout would be in force again, and the group would never learn of it.
 #[test]
-fn a_timeout_that_there_was_no_room_to_tell_is_told_with_the_next_report() {
+fn a_timeout_that_there_was_no_room_to_report_goes_with_the_next_report() {
     let mut d = Dialogue::begin();
     assert_eq!(d.tell(abi::WL_MEMBER_AVOIDANCE, 100, 2_000_000, false, true), Some(100));
     let before = d.flow.seq;
@@ -148,9 +148,9 @@ fn a_timeout_that_there_was_no_room_to_tell_is_told_with_the_next_report() {
     assert_eq!((more, d.group.state().timed_out), (Some(3), 0));
 }
 
-/// In a recovery that is over before there is room again nothing was told, and old answers are to windows of before.
+/// In a recovery that is over before there is room again nothing was reported, and old answers are to windows of before.
 #[test]
-fn no_answer_from_before_a_recovery_counts_though_it_could_not_be_told() {
+fn no_answer_from_before_a_recovery_counts_though_it_could_not_be_reported() {
     let mut d = Dialogue::begin();
     let before = d.flow.seq;
     assert_eq!(d.tell(abi::WL_MEMBER_RECOVERY, 50, 3_000_000, false, false), None);
@@ -160,9 +160,9 @@ fn no_answer_from_before_a_recovery_counts_though_it_could_not_be_told() {
     assert!(d.is_answered(d.flow.seq));
 }
 
-/// Who is on its own tells no old stories when it is heard again.
+/// A flow on its own makes no stale reports when it can report again.
 #[test]
-fn a_timeout_is_not_told_by_who_has_fallen_back() {
+fn a_timeout_is_not_reported_by_a_flow_that_has_fallen_back() {
     for is_before in [false, true] {
         let mut d = Dialogue::begin();
         if is_before {

@@ -2,8 +2,8 @@
 //!
 //! Where only two processors limit it, goodput has two states: either the receiver always finds more to read, or it is just
 //! fast enough to fall asleep between packets, and the sender's processor, the busier one then, must wake it for each. Some
-//! turns with nothing on the interface are in the slow state as well, and whatever makes the sender's side a little slower
-//! puts more of them there, so that a ratio says more than the programs' own time. Eight flows also have a state in which the
+//! turns with nothing on the interface are in the slow state as well, and what makes the sender's side a little slower puts
+//! more of them there, so that a ratio covers more than the programs' own time. Eight flows also have a state in which the
 //! receivers' buffers are full: each read then lets data out on the reader's processor, which sends, stores and delivers them
 //! besides (26 of 60 Gbit/s; 96 % of it busy, and half of the sender's).
 
@@ -40,7 +40,7 @@ enum Way {
 }
 
 const WAYS: [(&str, Way); 4] = [
-    // the control: nothing beside nothing must come out as 1, and how far around it says what a ratio is worth
+    // the control: nothing beside nothing must come out as 1, and how far around it shows what a ratio is worth
     ("none", Way::Nothing),
     ("empty", Way::Empty),
     ("watch", Way::Windlass(["--alg", "bbr", "--mode", "watch"])),

@@ -49,7 +49,7 @@ pub struct Claim {
     pub windows: Vec<Window>,
     /// How runs become one number; none: the metric is one of all runs.
     pub statistic: Option<Statistic>,
-    /// Points it speaks of: those whose name begins so; empty: all.
+    /// Points it covers: those whose name begins so; empty: all.
     #[serde(default)]
     pub points: Vec<String>,
     /// The paper's value; none: the paper has none.
@@ -85,7 +85,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// What it is if it should have rested on so many runs: where some are missing, as somebody stopped, it does not hold.
+    /// What it is if it should have rested on so many runs: where some are missing, as it was stopped, it does not hold.
     pub fn of_planned(mut self, planned: usize) -> Verdict {
         if self.runs < planned {
             self.holds = false;
@@ -151,7 +151,7 @@ impl Claim {
         !self.windows.is_empty()
     }
 
-    /// Whether it says all that its metric needs, and no more; an error begins with the key.
+    /// Whether it has all that its metric needs, and no more; an error begins with the key.
     pub fn check(&self) -> Result<(), String> {
         let of = Selection { per_class: self.per_class.as_deref(), ..self.selection(None) };
         self.metric.check_selection(&of, self.statistic)?;
@@ -375,7 +375,7 @@ mod tests {
         }
     }
 
-    /// Whatever else they say: that was not the transfer that was asked for.
+    /// Whatever else they report: that was not the transfer that was requested.
     #[test]
     fn runs_with_wrong_payloads_are_not_measured() {
         let mut runs = vec![run("a", "windlass", Some(1.0)), run("a", "bbr", Some(1.0))];
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_say_what_their_metric_needs() {
+    fn claims_have_what_their_metric_needs() {
         let wrong = |claim: Claim| claim.check().unwrap_err();
         assert!(wrong(Claim { metric: Metric::MaxQueue, ..claim() }).starts_with("link"));
         let window = Window { from: Span(1.0), to: Span(2.0) };

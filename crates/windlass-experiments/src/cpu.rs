@@ -1,7 +1,7 @@
 //! Figure 7b of TCon: the CPU that a box takes for many concurrent connections, and the memory of a flow.
 //!
 //! The paper puts 1,000 to 20,000 connections on a link of 1 Gbit/s. Here the load is the same for every number of
-//! connections: pages, asked for at an even rate by all connections in turn, a little more than 1 Gbit/s in all. It is
+//! connections: pages, requested at an even rate by all connections in turn, a little more than 1 Gbit/s in all. It is
 //! measured while all connections are open, in two ways: the busy time of the whole machine with the box less that
 //! without it, and after that the time spent in Windlass' programs by the kernel's own clock, which is not free itself.
 //! The former also counts what the box has others do (its clock's frames, more and smaller bursts); single differences
@@ -44,11 +44,11 @@ use windlass_lab::{BoxProcess, Crowd, CrowdLoad, Server, files};
 /// Its name among the experiments.
 pub const NAME: &str = "tcon-cpu";
 
-/// Every connection asks for this again and again: a page of the web.
+/// Every connection requests this again and again: a page of the web.
 const OBJECT_BYTES: u64 = 125_000;
 /// 1.1 Gbit/s of payload, however many connections share it.
 const REQUESTS_PS: usize = 1100;
-/// Measured for so long: each of 20,000 connections asks once.
+/// Measured for so long: each of 20,000 connections makes one request.
 const WINDOW_S: f64 = 18.0;
 /// ... of which at the end not the machine is, but the programs.
 const PROGRAMS_S: f64 = 4.0;

@@ -24,8 +24,8 @@ pub fn allowed_cpus() -> Result<Vec<usize>> {
     Ok((0..libc::CPU_SETSIZE as usize).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect())
 }
 
-/// While it lives, each of its CPUs has something to do, of the lowest class there is (SCHED_IDLE): whoever else has
-/// work takes the CPU at once.
+/// While it lives, each of its CPUs has something to do, of the lowest class there is (SCHED_IDLE): any other process
+/// with work takes the CPU at once.
 #[derive(Debug)]
 pub struct CpuSpinners {
     stop: Arc<AtomicBool>,
@@ -64,7 +64,7 @@ impl Drop for CpuSpinners {
     }
 }
 
-/// Has the calling thread run on that CPU only, and only when nobody else wants to.
+/// Has the calling thread run on that CPU only, and only when no other process wants to.
 fn stay_idle_on(cpu: usize) -> io::Result<()> {
     // SAFETY: an all-zero set is the empty one; `cpu` is below CPU_SETSIZE, as allowed_cpus() has it.
     let set = unsafe {

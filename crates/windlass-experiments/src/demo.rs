@@ -80,7 +80,7 @@ impl Demo {
 
 const TITLE: &str = "10 MB over a lossy WAN";
 
-/// Runs the demonstration and writes its report; says first what it is about, unless it is to be quiet.
+/// Runs the demonstration and writes its report; prints first what it is about, unless it is to be quiet.
 pub fn demo(settings: &Settings) -> Result<Demo> {
     let base = Scenario::parse("scenarios/wan.toml", include_str!("../../../scenarios/wan.toml"))?;
     if !settings.quiet {

@@ -87,7 +87,7 @@ fn receive(socket: &UdpSocket) -> Option<Arrival> {
     let mut control = [0u64; 16];
     let mut part = libc::iovec { iov_base: payload.as_mut_ptr().cast(), iov_len: payload.len() };
     // SAFETY: an all-zero msghdr is valid; all it is then made to point to lives until the end of the function, and
-    // the kernel writes a timespec behind the header of the only control message that was asked for.
+    // the kernel writes a timespec behind the header of the only control message that was requested.
     let (bytes, at) = unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         message.msg_iov = &mut part;
@@ -106,7 +106,7 @@ fn receive(socket: &UdpSocket) -> Option<Arrival> {
     Some(Arrival { number: word(0)? as u64, took_ns: at_ns - word(8)?, at_ns })
 }
 
-/// Sends `count` packets at a constant rate from a to b; returns what arrived and what the emulator says.
+/// Sends `count` packets at a constant rate from a to b; returns what arrived and what the emulator reports.
 fn udp(link: &str, payload: usize, packets_ps: f64, count: u64) -> Result<(Vec<Arrival>, LinkStats)> {
     let topology = Topology::create(&scenario(link)?, SPIN_US, Family::V4)?;
     let to = (topology.address_of("b"), PORT);
@@ -346,7 +346,7 @@ pub fn bench_emulator(only: &str, settings: &Settings) -> Result<Outcome> {
 mod tests {
     use super::*;
 
-    /// Which packets are lost is a matter of their numbers: no clock has a say.
+    /// Which packets are lost is a matter of their numbers: no clock has an effect.
     #[test]
     fn as_many_packets_are_lost_as_should_be() {
         if !netns::is_root() {

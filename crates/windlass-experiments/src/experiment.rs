@@ -290,7 +290,7 @@ impl Experiment {
             .claims
             .iter()
             .filter(|c| {
-                // a claim about points that quick mode leaves out says nothing there
+                // a claim about points that quick mode leaves out has no meaning there
                 c.points.is_empty() || points.iter().any(|p| c.is_about(p))
             })
             .map(|c| {

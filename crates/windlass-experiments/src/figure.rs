@@ -1,4 +1,4 @@
-//! The plots that an experiment asks for.
+//! The plots that an experiment requests.
 
 use crate::{
     job::Condition,
@@ -74,7 +74,7 @@ impl Plot {
         self.kind == Kind::Time
     }
 
-    /// Whether it says all that it needs, and nothing that makes no difference; an error begins with the key.
+    /// Whether it has all that it needs, and nothing that makes no difference; an error begins with the key.
     pub fn check(&self) -> Result<(), String> {
         if self.metric == Metric::SenderRetransShare {
             return Err(
@@ -253,7 +253,7 @@ mod tests {
         let drawn = lines(&plot("metric = \"drops\""), &conditions);
         let each = ["reno, 10g, 5", "reno, 1g, 5"].map(|name| (name.to_string(), vec![1.0, 2.0]));
         assert_eq!(drawn, each);
-        // of one there is nothing to tell apart
+        // of one there is nothing to distinguish
         let drawn = lines(&plot("metric = \"drops\"\npoints = [\"1g\"]"), &conditions);
         assert_eq!(drawn, [("reno, 5".to_string(), vec![1.0, 2.0])]);
     }

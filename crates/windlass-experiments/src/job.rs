@@ -60,7 +60,7 @@ pub struct Condition {
 pub type Key = (String, String, u64);
 
 impl Job {
-    /// What tells it from the other jobs of an experiment.
+    /// What distinguishes it from the other jobs of an experiment.
     pub fn key(&self) -> Key {
         (self.point.clone(), self.variant.clone(), self.scenario.seed)
     }
@@ -78,11 +78,11 @@ impl Job {
     }
 }
 
-/// Tells builds apart: a hash of the sources that what runs give hangs on (build.rs). The agent tells objects apart that
-/// are loaded in the kernel, which is less: they do not change with the simulator.
+/// Identifies builds: a hash of the sources that what runs give hangs on (build.rs). The agent identifies objects
+/// that are loaded in the kernel, which is less: they do not change with the simulator.
 const SOURCES: &str = env!("WINDLASS_SOURCES");
 
-/// Enough to tell scenarios apart.
+/// Enough to distinguish scenarios.
 const HASH_BYTES: usize = 8;
 
 /// The largest bandwidth-delay product of the scenario's links.

@@ -29,7 +29,7 @@ pub enum Metric {
     TimeoutFlows,
     /// Share of the runs with at least one timeout, in per cent; the statistic to take is the mean.
     TimeoutRuns,
-    /// Segments that senders sent again.
+    /// Segments that senders retransmitted.
     SenderRetrans,
     /// Most new segments that a flow's sender sent at one instant; in the lab, any connection between its hosts.
     LongestBurst,
@@ -280,8 +280,8 @@ fn looks(run: &RunRecord, link: usize, window: Window) -> Option<Vec<f64>> {
     Some(looks.filter(|(index, _)| is_in(*index)).map(|(_, packets)| f64::from(*packets)).collect())
 }
 
-/// Whether numbers of a run's chosen flows mean anything: it began, was what was asked for, and none of them failed. One
-/// that was cut short has too little of all that is counted, and others had its share.
+/// Whether numbers of a run's chosen flows mean anything: it began, was what was requested, and none of them failed.
+/// One that was cut short has too little of all that is counted, and others had its share.
 pub fn is_measured(run: &RunRecord, of: &Selection) -> bool {
     run.has_begun() && !run.is_worthless() && of.flows(run).iter().all(|(_, f)| f.error.is_none())
 }
@@ -369,7 +369,7 @@ fn of_link(metric: Metric, run: &RunRecord, of: &Selection) -> Option<f64> {
     }
 }
 
-/// A sum over flows; where they do not know, over all of the run, if all is what is asked for.
+/// A sum over flows; where they do not know, over all of the run, if all is what is requested.
 fn sum(
     of_all: u64,
     of: &Selection,
@@ -641,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn fairness_is_among_those_who_were_there_all_the_time() {
+    fn fairness_is_among_those_that_were_there_all_the_time() {
         let run = run();
         let fair = |of: &Selection| values(Metric::Jain, &run, of).unwrap()[0];
         // the second and the third in the third second: 1000 bytes each

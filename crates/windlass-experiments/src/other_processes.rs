@@ -1,4 +1,4 @@
-//! Busy time of other processes of this machine: a difference in busy time is not Windlass' where somebody compiled meanwhile.
+//! Busy time of other processes of this machine: a difference in busy time is not Windlass' where a compiler ran meanwhile.
 
 use anyhow::{Context, Result};
 use std::{collections::BTreeMap, fs, process};
@@ -47,7 +47,7 @@ fn ticks_of_others(processes: &BTreeMap<u32, Stat>, own: u32) -> u64 {
 }
 
 /// Seconds of CPU time that processes neither of this program nor of the kernel have taken since some time in the past. To
-/// about a hundredth of a second; what nobody waited for when it ended is left out.
+/// about a hundredth of a second; processes that were not waited for when they ended are left out.
 pub fn busy_s() -> Result<f64> {
     // SAFETY: a plain call.
     let per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };

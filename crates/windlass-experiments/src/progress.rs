@@ -30,7 +30,7 @@ impl Progress {
         Self { bar, name: name.to_string(), last_line: writes_lines.then(|| Mutex::new(Instant::now())) }
     }
 
-    /// One more run has finished, as `what` says.
+    /// One more run has finished, as `what` reports.
     pub fn add(&self, what: String) {
         self.bar.inc(1);
         if let Some(last_line) = &self.last_line {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_says_how_far_it_is() {
+    fn a_log_reports_how_far_it_is() {
         let progress = Progress::new("tcon-loss", 8, 2, true);
         progress.add("40ms-1 windlass 4.41 s".to_string());
         let line = progress.line("40ms-1 windlass 4.41 s");

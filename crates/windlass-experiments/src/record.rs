@@ -42,7 +42,7 @@ pub struct RunRecord {
     /// Its emulated links.
     #[serde(default)]
     pub links: Vec<LinkReport>,
-    /// What happened when, if a claim or plot asks for it.
+    /// What happened when, if a claim or plot needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervals: Option<Intervals>,
     /// Propagation plus mean queue; none: not measured.
@@ -138,7 +138,7 @@ fn responses(flows: &[FlowReport]) -> Vec<ResponseSample> {
     all.into_iter().map(sample).collect()
 }
 
-/// Says so if all of a flow arrived, and is not what was served.
+/// Reports it if all of a flow arrived, and is not what was served.
 fn wrong_payload(flow: &FlowReport) -> Option<String> {
     is_wrong(flow).then(|| format!("{}: what arrived is not what was served", flow.name))
 }
@@ -147,7 +147,7 @@ fn is_wrong(flow: &FlowReport) -> bool {
     flow.completion_s.is_some() && !flow.checksum_ok
 }
 
-/// Says so if the emulator lost packets of its own.
+/// Reports it if the emulator lost packets of its own.
 fn own_drops(report: &RunReport) -> Option<String> {
     let drops = report.emulator_drops();
     (drops > 0).then(|| {

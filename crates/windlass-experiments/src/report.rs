@@ -31,7 +31,7 @@ pub struct Outcome {
     pub title: String,
     /// Its claims, judged.
     pub verdicts: Vec<Verdict>,
-    /// The tables that it asks for.
+    /// The tables that it requests.
     pub tables: Vec<Filled>,
     /// Its runs.
     pub runs: Vec<RunRecord>,
@@ -196,7 +196,7 @@ impl Outcome {
         html + "</table>"
     }
 
-    /// The plots that the experiment asks for: plot-1.svg and so on.
+    /// The plots that the experiment requests: plot-1.svg and so on.
     fn own_plots(
         &self,
         folder: &Path,

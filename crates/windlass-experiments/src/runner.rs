@@ -1,5 +1,5 @@
 //! Runs jobs side by side as far as the machine allows, keeps what has finished, and shows progress. Jobs of the lab
-//! come first and share the machine by their rates; simulated ones take all cores afterwards, when nobody measures time.
+//! come first and share the machine by their rates; simulated ones take all cores afterwards, when no run measures time.
 
 use crate::{
     job::{Home, Job, Key},
@@ -118,7 +118,7 @@ impl Pool<'_> {
                 Home::Lab => self.run_in_lab(&job),
                 Home::Sim => self.simulate(&job),
             };
-            // a run that was cut short tells nothing
+            // a run that was cut short is no measurement
             if self.settings.cancel.load(Ordering::Relaxed) {
                 return;
             }
@@ -254,7 +254,7 @@ pub fn run_all(name: &str, jobs: Vec<Job>, settings: &Settings, folder: &Path) -
     match replace(&path, others.chain(runs.iter().map(line))) {
         // those that there was no room for are there now, too
         Ok(_) => runs.iter_mut().for_each(|r| r.is_unkept = false),
-        // that there is no room has been said
+        // that there is no room has been reported
         Err(_) if runs.iter().any(|r| r.is_unkept) => {}
         Err(why) => eprintln!("{}: {why}: runs are in the order in which they have finished", place()),
     }
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_the_disk_has_no_room_for_are_told_from_those_that_are_kept() {
+    fn runs_that_the_disk_has_no_room_for_are_distinguished_from_those_that_are_kept() {
         static CANCEL: AtomicBool = AtomicBool::new(false);
         let settings = Settings {
             windlass: "windlass".into(),

@@ -1,4 +1,4 @@
-//! Tables that an experiment asks for: several numbers of each variant beside each other.
+//! Tables that an experiment requests: several numbers of each variant beside each other.
 
 use crate::{
     claim::of_point,
@@ -120,7 +120,7 @@ impl Summary {
         self.column.iter().any(Column::needs_intervals)
     }
 
-    /// Whether it says all that it needs; an error begins with the column.
+    /// Whether it has all that it needs; an error begins with the column.
     pub fn check(&self) -> Result<(), String> {
         self.column.iter().try_for_each(Column::check)
     }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_say_what_their_metric_needs() {
+    fn columns_have_what_their_metric_needs() {
         let wrong = |keys: &str| {
             summary(&format!("[[column]]\nname = \"c\"\nstatistic = \"mean\"\n{keys}")).check().unwrap_err()
         };

@@ -45,7 +45,7 @@ impl Varied {
     /// Whether each value makes runs of its own.
     fn check(&self) -> Result<()> {
         if self.path == "seed" {
-            bail!("--set seed: each combination is run with seeds from 1 on; say how many with --seeds");
+            bail!("--set seed: each combination is run with seeds from 1 on; give their number with --seeds");
         }
         let labels: Vec<String> = self.values.iter().map(vary::label).collect();
         if let Some(twice) = (1..labels.len()).find(|i| labels[..*i].contains(&labels[*i])) {
@@ -163,7 +163,7 @@ impl Sweep {
                 let with = |what: &dyn fmt::Display| anyhow!("{name}: with {point}: {what}");
                 let scenario = draft.scenario().map_err(|what| with(&what))?;
                 on.check(&scenario).map_err(|refusal| match Some(&refusal) == base_refusal.as_ref() {
-                    // what the file itself says has a line
+                    // what is in the file itself has a line
                     true => as_it_is.refused(&refusal).into(),
                     false => with(&refusal),
                 })?;
@@ -251,7 +251,7 @@ fn combinations(varied: &[Varied]) -> Vec<Vec<Value>> {
     })
 }
 
-/// What is told of each combination: name, metric, how runs become one number, and by what it is divided.
+/// What is reported of each combination: name, metric, how runs become one number, and by what it is divided.
 const COLUMNS: [(&str, Metric, Statistic, f64); 8] = [
     ("completion_median_s", Metric::Completion, Statistic::Median, 1.0),
     ("completion_p99_s", Metric::Completion, Statistic::P99, 1.0),
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn every_combination_is_run_and_told() {
+    fn every_combination_is_run_and_reported() {
         let folder = tempfile::tempdir().unwrap();
         let sweep =
             sweep(folder.path(), &["flow.*.algorithm=reno,cubic", "link.0.buffer=5 packets,50 packets"]);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_failed_says_why() {
+    fn a_point_that_failed_reports_why() {
         let folder = tempfile::tempdir().unwrap();
         let sweep = sweep(folder.path(), &["flow.0.size=100 kB,1 GB", "time_limit=1 s"]).unwrap();
         let swept = sweep.run(&settings(folder.path(), &GO_ON)).unwrap();

@@ -1,4 +1,4 @@
-//! What a box must never do, checked on captures at both of its sides: tell one side what the other has not said, an
+//! What a box must never do, checked on captures at both of its sides: send one side what the other has not sent, an
 //! acknowledgement above all, or, when it only watches, change a packet.
 
 use crate::{claim::Verdict, record::RunRecord, report::Outcome, settings::Settings, wan::Point};
@@ -117,7 +117,7 @@ fn end_of(capture: &[Seen], to_server: bool) -> Duration {
     capture.iter().filter(|p| p.to_server == to_server).map(|p| p.at).max().unwrap_or_default()
 }
 
-/// What one side of a connection has said so far.
+/// What one side of a connection has sent so far.
 #[derive(Default)]
 struct Said {
     wscale: u8,
@@ -128,7 +128,7 @@ struct Said {
     tsecrs: HashSet<u32>,
 }
 
-/// What a packet says: how windows are scaled from now on, acknowledgement, right edge of the window, timestamps.
+/// What a packet carries: how windows are scaled from now on, acknowledgement, right edge of the window, timestamps.
 struct Saying {
     wscale: Option<u8>,
     ack: Option<u32>,
@@ -177,7 +177,7 @@ impl Said {
         self.ack.is_some_and(|highest| !is_after(ack, highest))
     }
 
-    /// Were the packet's other numbers said: its window no further to the right, its timestamps as they are?
+    /// Were the packet's other numbers sent before: its window no further to the right, its timestamps as they are?
     fn covers_rest(&self, packet: &Seen) -> bool {
         let saying = parse(packet, self.wscale);
         saying.edge.is_none_or(|edge| self.edge.is_some_and(|highest| !is_after(edge, highest)))
@@ -187,7 +187,7 @@ impl Said {
     }
 }
 
-/// Packets of one direction that leave the box with what their side had not said by then.
+/// Packets of one direction that leave the box with what their side had not sent by then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Untold {
     /// Of how many.
@@ -238,8 +238,8 @@ fn captures(folder: &Path) -> Result<[Vec<Seen>; 2]> {
     Ok([read(&folder.join("servers.pcap"))?, read(&folder.join("clients.pcap"))?])
 }
 
-/// What a box said that nobody had told it, by the captures of whole packets that its run has left in the folder: to the
-/// servers, and to the clients.
+/// What a box sent without having received it, by the captures of whole packets that its run has left in the folder:
+/// to the servers, and to the clients.
 ///
 /// # Errors
 /// There are no such captures.
@@ -293,7 +293,7 @@ pub fn transparency(settings: &Settings) -> Result<Outcome> {
             settings.check_stopped()?;
             let report = windlass_lab::run(&scenario, &options)?;
             wrong += usize::from(!report.is_complete());
-            // a box that does nothing says nothing wrong either
+            // a box that does nothing sends nothing wrong either
             let at_work = if variant == "windlass" { "repaired_segs" } else { "flows_created" };
             idle += usize::from(report.counter(at_work) == 0);
             if variant == "windlass" {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_and_timestamps_that_nobody_sent_are_found() {
+    fn windows_and_timestamps_that_no_host_sent_are_found() {
         let clients = [said(1, 100, 50, (7, 3)), said(5, 200, 50, (9, 4)), said(9, 200, 50, (9, 4))];
         for (packet, others) in [
             (said(6, 100, 150, (9, 4)), 0),

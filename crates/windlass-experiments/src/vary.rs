@@ -147,13 +147,13 @@ struct Way<'a> {
 pub struct Varied {
     /// What is varied.
     pub base: Draft,
-    /// Where variants run that do not say.
+    /// Where variants run that do not set it.
     pub on: Home,
     /// What is compared.
     pub variants: Vec<Variant>,
     /// Conditions.
     pub points: Vec<Point>,
-    /// Length of the intervals in which runs are recorded, whether that is asked for or not.
+    /// Length of the intervals in which runs are recorded, whether that is requested or not.
     pub interval: Option<Span>,
     /// Whether to sample the flow tables of boxes in the lab.
     pub needs_samples: bool,
@@ -213,7 +213,7 @@ impl Varied {
         Ok(conditions)
     }
 
-    /// Runs are told apart by the name of their variant: those of two with one name would be taken for runs of one.
+    /// Runs are identified by the name of their variant: those of two with one name would be taken for runs of one.
     pub fn check_names(&self) -> Result<(), FieldError> {
         let ways = self.ways();
         for (index, way) in ways.iter().enumerate() {
@@ -332,8 +332,8 @@ fn apply<'a>(
     })
 }
 
-/// The setting that is to blame for a mistake. The key with which the message begins tells it; of several that set such a
-/// key, it is one without which the message would be another.
+/// The setting that is to blame for a mistake. The key with which the message begins identifies it; of several that
+/// set such a key, it is one without which the message would be another.
 fn culprit<'s>(base: &Draft, settings: &'s [Setting<'s>], what: &str) -> Option<&'s Setting<'s>> {
     let is_its_key = |s: &Setting| {
         let key = s.path.rsplit('.').next().unwrap_or("");

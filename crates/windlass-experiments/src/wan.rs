@@ -36,7 +36,7 @@ pub struct Point {
     pub quick_size: Option<Bytes>,
 }
 
-/// Who sends, and what is in between.
+/// The sender, and what is in between.
 fn variant(name: &str) -> Result<(&'static str, Option<Windlass>)> {
     let windlass = |mode| Windlass {
         at: "box".into(),
@@ -81,7 +81,7 @@ impl Point {
             ..cable.clone()
         };
         let flow = Flow { algorithm: algorithm.into(), ..Flow::transfer("server", "client", size) };
-        // a lossy CUBIC transfer takes long; nobody waits for ever
+        // a lossy CUBIC transfer takes long; the wait is bounded
         let expected_s = size.0 * 8.0 / self.rate.0 + 10.0 * self.rtt.0;
         Ok(Scenario {
             name: format!("{}/{variant_name}", self.name),

@@ -9,16 +9,16 @@ use crate::{
 };
 use std::{io, os::fd::RawFd, time::Instant};
 
-/// How often a port is looked at that has nobody at its other end, and whether to stop.
+/// How often a port is looked at that has no program at its other end, and whether to stop.
 const LOOK_MS: u64 = 50;
-/// Reads of the port at once: whoever writes without end does not keep the agent from everything else.
+/// Reads of the port at once: a program that writes without end does not keep the agent from everything else.
 const READS_MOST: usize = 16;
 
 /// Where reports come from and answers go: the kernel of the guest.
 pub trait Kernel {
     /// For poll(): readable when there are reports.
     fn fd(&self) -> RawFd;
-    /// What the flows have said since.
+    /// What the flows have reported since.
     fn reports(&mut self) -> Result<Vec<Report>>;
     /// A flow's share. Whether the kernel took it: for want of memory it need not, and the flow goes on by itself.
     fn grant(&mut self, reply: &Reply) -> Result<bool>;
@@ -43,8 +43,8 @@ pub struct Counts {
     pub alone: u64,
 }
 
-/// Couples the kernel's flows through the port until `is_over` says so. `tell` hears when the host begins to answer and
-/// when it ceases to.
+/// Couples the kernel's flows through the port until `is_over` returns true. `tell` is called when the host begins to
+/// answer and when it ceases to.
 pub fn run(
     kernel: &mut dyn Kernel,
     port: &mut Port,
@@ -78,12 +78,12 @@ struct Agent<'a> {
     tell: &'a mut dyn FnMut(&Event),
     session: Session,
     counts: Counts,
-    /// When a port that nobody is at is looked at again.
+    /// When a port without a program at its other end is looked at again.
     look_at_us: u64,
 }
 
 impl Agent<'_> {
-    /// Notices that somebody has come to the other end of the port.
+    /// Notices that a program has come to the other end of the port.
     fn follow_port(&mut self, now_us: u64) -> Result<()> {
         if self.session.is_connected() || now_us < self.look_at_us {
             return Ok(());
@@ -101,7 +101,7 @@ impl Agent<'_> {
         let ms = self.session.next_at_us().map_or(LOOK_MS, |at| at.saturating_sub(now_us).div_ceil(1000));
         let mut polls = [libc::pollfd { fd: self.kernel.fd(), events: libc::POLLIN, revents: 0 }; 2];
         let mut count = 1;
-        // a port that nobody is at is always ready, and has nothing
+        // a port without a program at its other end is always ready, and has nothing
         if let Some(fd) = self.port.fd().filter(|_| self.session.is_connected()) {
             let out = if self.session.outgoing().is_empty() { 0 } else { libc::POLLOUT };
             polls[1] = libc::pollfd { fd, events: libc::POLLIN | out, revents: 0 };

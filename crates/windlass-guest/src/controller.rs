@@ -1,6 +1,6 @@
 //! The host's side: one group for all guests. No clock, no file descriptors: time comes in, bytes come and go.
 //!
-//! A guest is believed nothing that could give it more than its share: the port says who it is, its weight is
+//! A guest is believed nothing that could give it more than its share: the port identifies it, its weight is
 //! configured, segment sizes and round trips are bounded, and the group bounds what windows it may claim.
 
 use crate::wire::{
@@ -13,8 +13,8 @@ use windlass_core::{
     abi::{self, wl_decision, wl_group_config, wl_group_reply, wl_group_report},
 };
 
-/// A flow that says nothing for so long leaves the group; if it wakes up, it registers again. One that sends reports
-/// every round trip.
+/// A flow that reports nothing for so long leaves the group; if it wakes up, it registers again. One that sends
+/// reports every round trip.
 pub const IDLE_US: u32 = 3_000_000;
 /// Largest segment of a guest that counts: Ethernet's.
 pub const MSS_MOST_BYTES: u32 = 1460;
@@ -25,7 +25,7 @@ pub const FLOWS_MOST: u32 = 4096;
 /// What a message that begins or ends a session costs its guest, or one that makes no sense, in reports: such messages
 /// make all of its flows leave, and an honest guest has one a second at most.
 const SESSION_COST: usize = 1000;
-/// Events told of one call; those before the last ones are not.
+/// Events reported of one call; those before the last ones are not.
 const EVENTS_MOST: usize = 4;
 /// How often a guest that is full is looked through for flows that were collected.
 const SIFT_US: u32 = 100_000;
@@ -75,7 +75,7 @@ pub struct GuestInfo {
     pub flows: usize,
     /// What the windows granted to them last add up to.
     pub cwnd_bytes: u64,
-    /// Round trip that its flows tell, smoothed over their reports; 0: none yet. What it sends is its windows by this.
+    /// Round trip that its flows report, smoothed over their reports; 0: none yet. What it sends is its windows by this.
     pub srtt_us: u32,
     /// Reports so far.
     pub reports: u64,
@@ -83,18 +83,18 @@ pub struct GuestInfo {
     pub batches: u64,
     /// Reports of flows for which there was no room.
     pub refused: u64,
-    /// Times that it said something that makes no sense.
+    /// Times that it sent something that makes no sense.
     pub nonsense: u64,
 }
 
-/// What the caller may want to tell.
+/// What the caller may want to report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The guest said hello.
+    /// The guest sent its greeting.
     Coupled,
     /// The guest ended the session.
     Ended,
-    /// The guest said something that makes no sense; its flows left the group.
+    /// The guest sent something that makes no sense; its flows left the group.
     Nonsense(Nonsense),
 }
 
@@ -138,7 +138,7 @@ pub struct Controller {
     guests: Vec<Guest>,
     /// Places in `guests` whose guest was removed.
     free: Vec<usize>,
-    /// Round trips of those that have told one, and whose they are: the last is the longest.
+    /// Round trips of those that have reported one, and whose they are: the last is the longest.
     srtts_us: BTreeSet<(u32, usize)>,
 }
 
@@ -184,21 +184,21 @@ impl Controller {
         self.free.push(guest.0);
     }
 
-    /// Somebody is at the other end of the port. Returns what to write: an end to whatever was agreed before, upon which
-    /// the guest says hello.
+    /// A program is at the other end of the port. Returns what to write: an end to whatever was agreed before, upon
+    /// which the guest sends its greeting.
     pub fn connected(&mut self, guest: GuestId) -> Vec<u8> {
         self.disconnected(guest);
         goodbye()
     }
 
-    /// Nobody is any more: the guest's flows leave the group.
+    /// None is any more: the guest's flows leave the group.
     pub fn disconnected(&mut self, guest: GuestId) {
         self.end_session(guest);
         self.guests[guest.0].reader = Reader::default();
     }
 
-    /// Bytes that came from the guest; appends what to answer. Returns what they cost, in reports: what a guest may say
-    /// in a second is bounded, whatever it is.
+    /// Bytes that came from the guest; appends what to answer. Returns what they cost, in reports: what a guest may
+    /// send in a second is bounded, whatever it is.
     pub fn receive(
         &mut self,
         guest: GuestId,
@@ -285,7 +285,7 @@ impl Controller {
                 ssthresh_bytes: report.ssthresh_bytes,
                 ..wl_decision::default()
             };
-            // if it was collected, the update below says so
+            // if it was collected, the update below reports so
             let _ = self.group.resume(member, now_us, &mut decision);
             (claim.cwnd_bytes, claim.ssthresh_bytes) = (decision.cwnd_bytes, decision.ssthresh_bytes);
         }
@@ -330,9 +330,9 @@ impl Controller {
         })
     }
 
-    /// A flow joins, with an initial window at most; what it says that it had beyond is a threshold, if the group begins with it: a
-    /// liar reaches what any slow start reaches. What flows brought that have left is the others' (`fse`), so that one in the place
-    /// of such a flow brings nothing.
+    /// A flow joins, with an initial window at most; what it reports that it had beyond is a threshold, if the group begins with
+    /// it: a liar reaches what any slow start reaches. What flows brought that have left is the others' (`fse`), so that one in the
+    /// place of such a flow brings nothing.
     fn join(
         &mut self,
         guest: GuestId,
@@ -358,8 +358,8 @@ impl Controller {
         Ok((member, self.group.ask(member)?))
     }
 
-    /// The member, if it is the first to be heard after a pause of all, for which its kernel has cut its window; and what an
-    /// honest kernel leaves of that at least.
+    /// The member, if it is the first to report after a pause of all, for which its kernel has cut its window; and
+    /// what an honest kernel leaves of that at least.
     fn paused(&self, member: MemberId, report: &Report, now_us: u32) -> Option<(MemberId, u32)> {
         let m = self.group.member(member).ok()?;
         let has_lost = report.is_timeout
@@ -404,7 +404,7 @@ impl Controller {
             weight: 1,
             cwnd_bytes: report.cwnd_bytes,
             ssthresh_bytes: report.ssthresh_bytes,
-            // the slowest guest's: nobody can make the group's rounds shorter than an honest one finds them
+            // the slowest guest's: no guest can make the group's rounds shorter than an honest one finds them
             srtt_us: self.slowest_srtt_us(),
             acked_bytes: report.acked_bytes,
             acks: report.acks,
@@ -413,7 +413,7 @@ impl Controller {
             state: report.state as u8,
             is_timeout: report.is_timeout.into(),
             is_cwnd_limited: report.is_cwnd_limited.into(),
-            // a guest's word for it is not asked
+            // a guest's own value is not used
             is_undo: 0,
         }
     }
@@ -428,7 +428,7 @@ impl Controller {
         self.set_srtt(id, 0);
     }
 
-    /// Round trip of the guest that has the longest; 0: nobody has told one.
+    /// Round trip of the guest that has the longest; 0: none was reported.
     pub fn slowest_srtt_us(&self) -> u32 {
         self.srtts_us.last().map_or(0, |(srtt_us, _)| *srtt_us)
     }

@@ -22,7 +22,7 @@ pub enum Error {
         "{0} is no socket; give the path of the VM's chardev (`-chardev socket,path=...,server=on,wait=off`)"
     )]
     NotASocket(PathBuf),
-    /// Somebody else has it open.
+    /// Another process has it open.
     #[error("{0} is in use; does another `windlass guest` run here?")]
     Busy(PathBuf),
     /// The system refused.

@@ -40,7 +40,7 @@ struct Raw {
     guest: Vec<Spanned<RawGuest>>,
 }
 
-/// Values of any type: what serde says of a wrong one names types of Rust, and not the key.
+/// Values of any type: serde's message for a wrong one names types of Rust, and not the key.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawGuest {

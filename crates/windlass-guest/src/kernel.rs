@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 use windlass_agent::GuestFlows;
 use windlass_core::abi::{self, wl_guest_report};
 
-/// None: not something that a flow can say.
+/// None: not something that a flow can report.
 fn report(raw: &wl_guest_report) -> Option<Report> {
     let op = match raw.op {
         abi::WL_GUEST_REGISTER => Op::Register,
@@ -33,7 +33,7 @@ fn report(raw: &wl_guest_report) -> Option<Report> {
         cwnd_bytes: raw.said.cwnd_bytes.clamp(1, CWND_MAX_BYTES),
         ssthresh_bytes: raw.said.ssthresh_bytes.clamp(1, CWND_MAX_BYTES),
         srtt_us: raw.said.srtt_us,
-        // one that leaves says nothing of it
+        // one that leaves reports nothing of it
         mss_bytes: raw.said.mss_bytes.clamp(1, 0xffff),
         acked_bytes: raw.said.acked_bytes,
         acks: raw.said.acks,

@@ -16,7 +16,7 @@ use windlass_agent::Check;
 pub const DEFAULT_NAME: &str = "org.windlass.0";
 /// Where udev puts ports by name.
 const BY_NAME: &str = "/dev/virtio-ports";
-/// Where the kernel tells their names.
+/// Where the kernel lists their names.
 const SYSFS: &str = "/sys/class/virtio-ports";
 
 /// The path of a port that was given by name, or by path.
@@ -39,7 +39,7 @@ fn ports() -> impl Iterator<Item = (String, PathBuf)> {
     })
 }
 
-/// What `windlass doctor` says of this machine as a guest. A machine without a port is none, which is no fault.
+/// What `windlass doctor` reports of this machine as a guest. A machine without a port is none, which is no fault.
 pub fn doctor() -> Check {
     let has_virtio = Path::new(SYSFS).exists();
     let found = match find(DEFAULT_NAME) {
@@ -80,7 +80,7 @@ impl Port {
         let mut port = Port { path: path.into(), is_socket: kind.is_socket(), file: None };
         match port.open() {
             Ok(()) => Ok(port),
-            // whoever listened may be back later
+            // the listener may be back later
             Err(e)
                 if port.is_socket
                     && matches!(e.kind(), ErrorKind::ConnectionRefused | ErrorKind::WouldBlock) =>
@@ -113,7 +113,7 @@ impl Port {
         self.file.as_ref().map(|f| f.as_raw_fd())
     }
 
-    /// Whether somebody is at the other end; opens the port again if it can.
+    /// Whether a program is at the other end; opens the port again if it can.
     pub fn is_connected(&mut self) -> bool {
         if self.file.is_none() && self.open().is_err() {
             return false;

@@ -1,4 +1,4 @@
-//! The controller at its ports: a thread for each, so that a guest can hold up nobody but itself.
+//! The controller at its ports: a thread for each, so that a guest can hold up only itself.
 
 use crate::{
     Controller, Error, GuestId, GuestInfo,
@@ -26,10 +26,10 @@ const LOOK: Duration = Duration::from_millis(100);
 const WRITE_LIMIT: Duration = Duration::from_secs(1);
 /// More reports per second than a guest with ten thousand busy flows has; the port takes no more than this.
 const REPORTS_PS_MOST: u32 = 100_000;
-/// What has happened and was not heard yet; more is not told.
+/// What has happened and was not received yet; more is not reported.
 const TOLD_MOST: usize = 1024;
 
-/// A port and who is behind it.
+/// A port and the guest behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Socket of the VM's chardev.
@@ -61,7 +61,7 @@ pub enum Happening {
     Guest(Event),
     /// The port could not be opened, for this reason: its VM may not run yet. It is tried until it can.
     Awaited(String),
-    /// The VM, or whoever holds the port, is gone; its flows left the group.
+    /// The VM, or the process that holds the port, is gone; its flows left the group.
     Gone,
     /// Its port is served from now on.
     Added,
@@ -74,12 +74,12 @@ pub enum Happening {
 /// A guest's name, and what happened to it.
 pub type Told = (String, Happening);
 
-/// For [`Service::start`]. Guests may do more than anybody wants to hear: what is told beyond some is lost.
+/// For [`Service::start`]. Guests may do more than is worth reporting: what is reported beyond some is lost.
 pub fn happenings() -> (SyncSender<Told>, Receiver<Told>) {
     sync_channel(TOLD_MOST)
 }
 
-/// A controller at work. Dropped, it says goodbye to all guests.
+/// A controller at work. Dropped, it ends the sessions of all guests.
 #[derive(Debug)]
 pub struct Service {
     controller: Arc<Mutex<Controller>>,
@@ -107,7 +107,7 @@ fn check(path: &Path) -> Result<()> {
 }
 
 impl Service {
-    /// Serves all places; `tell` hears what happens to whom.
+    /// Serves all places; `tell` is called with what happens, and to which guest.
     pub fn start(controller: Controller, places: &[Place], tell: &SyncSender<Told>) -> Result<Service> {
         for place in places {
             check(&place.path)?;
@@ -190,7 +190,7 @@ fn stop(all: Vec<Served>) {
 }
 
 fn say(tell: &SyncSender<Told>, name: &str, what: Happening) {
-    // nobody listens any more: we are stopping anyway; or not fast enough: the counts tell
+    // nobody listens any more: we are stopping anyway; or not fast enough: the counts show it
     let _ = tell.try_send((name.into(), what));
 }
 
@@ -218,7 +218,7 @@ impl Server {
     }
 
     fn run(&self) {
-        // of one that went away it is told that it is gone, and no more
+        // of one that went away it is reported that it is gone, and no more
         let mut was_told = false;
         while !self.is_over() {
             match connect(&self.path) {
@@ -229,7 +229,7 @@ impl Server {
                     lock(&self.controller).disconnected(self.guest);
                     if !self.is_over() {
                         self.say(Happening::Gone);
-                        // or whoever takes and drops connections would have a processor for himself
+                        // or a program that takes and drops connections would have a processor for itself
                         self.rest(LOOK);
                     }
                 }

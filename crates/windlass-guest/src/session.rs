@@ -1,5 +1,5 @@
-//! The guest's side of the port: greets the host, says what the flows say, and hands the answers on. No clock, no file
-//! descriptors: time comes in, bytes come and go.
+//! The guest's side of the port: greets the host, sends what the flows report, and hands the answers on. No clock, no
+//! file descriptors: time comes in, bytes come and go.
 
 use crate::wire::{Frame, Message, Nonsense, Op, Outcome, Reader, Reply, Report, State, encode};
 use std::collections::HashMap;
@@ -11,17 +11,17 @@ pub const PATIENCE_US: u64 = 1_000_000;
 const ANSWER_ANY_BYTES: u32 = 1 << 29;
 /// How many times a flow's own window an answer may be that is larger.
 const ANSWER_MOST_TIMES: u32 = 1024;
-/// Losses of a flow, of which the host may answer each with no less than before, as long as it hears no flow's.
+/// Losses of a flow, of which the host may answer each with no less than before, as long as it reacts to no flow's.
 const UNHEARD_MOST: u8 = 3;
 /// Flows of which that takes, unless there is only one: of many with small cuts (`efcm`, `multcp`) others grow by more than a
 /// thin one's loss takes from all.
 const UNHEARD_FLOWS: usize = 2;
-/// Times that the host may not know a flow of which it was just told.
+/// Times that the host may not know a flow that was just reported to it.
 const UNKNOWN_MOST: u8 = 3;
 /// Reports that are in no hurry wait for others for a quarter of a round trip, at most this long.
 const BATCH_MOST_US: u64 = 25_000;
-/// A flow that says nothing for so long is forgotten: the kernel's word of its end may be lost. If it speaks again, it
-/// registers again; the host lets go of silent flows much sooner.
+/// A flow that reports nothing for so long is forgotten: the kernel's report of its end may be lost. If it speaks
+/// again, it registers again; the host lets go of silent flows much sooner.
 pub const FORGET_US: u64 = 60_000_000;
 /// More than this waiting to be written: the port is stuck.
 const BACKLOG_MOST_BYTES: usize = 256 << 10;
@@ -29,19 +29,19 @@ const BACKLOG_MOST_BYTES: usize = 256 << 10;
 /// Why flows are on their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Nobody is at the other end of the port.
+    /// No program is at the other end of the port.
     Closed,
-    /// The host said that the session is over.
+    /// The host reported that the session is over.
     Ended,
-    /// The host said something that makes no sense.
+    /// The host sent something that makes no sense.
     Nonsense(Nonsense),
-    /// The host answered what nobody asked.
+    /// The host answered without a report.
     NotAsked,
     /// The host grants a window out of all proportion to the flow's own.
     TooMuch,
     /// Whatever flows lose, the host grants them as much as before, and more than they can use.
     Deaf,
-    /// The host does not know flows of which it is told again and again.
+    /// The host does not know flows that are reported to it again and again.
     Forgetful,
     /// The host does not answer.
     Silent,
@@ -50,13 +50,13 @@ pub enum Why {
 impl std::fmt::Display for Why {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Why::Closed => f.write_str("nobody is at the other end of the port"),
+            Why::Closed => f.write_str("no program is at the other end of the port"),
             Why::Ended => f.write_str("the host ended the session"),
             Why::Nonsense(what) => write!(f, "the host talks nonsense: {what}"),
-            Why::NotAsked => f.write_str("the host talks nonsense: an answer to what nobody asked"),
+            Why::NotAsked => f.write_str("the host talks nonsense: an answer without a report"),
             Why::TooMuch => f.write_str("the host talks nonsense: a window out of all proportion"),
             Why::Deaf => f.write_str("the host talks nonsense: losses change nothing for it"),
-            Why::Forgetful => f.write_str("the host talks nonsense: it knows no flow that it is told of"),
+            Why::Forgetful => f.write_str("the host talks nonsense: it knows no flow that is reported to it"),
             Why::Silent => f.write_str("the host does not answer"),
         }
     }
@@ -73,7 +73,7 @@ pub enum Event {
     Answer(Reply),
     /// The host has no room for the flow.
     Refused(u64),
-    /// The flow has ended, as far as anybody knows.
+    /// The flow has ended, as far as is known.
     Forgotten(u64),
 }
 
@@ -81,7 +81,7 @@ pub enum Event {
 enum Phase {
     /// The port is closed.
     Away,
-    /// Until the welcome; the greeting is said, or repeated, at that time.
+    /// Until the welcome; the greeting is sent, or repeated, at that time.
     Greeting {
         again_at_us: u64,
         is_said: bool,
@@ -94,7 +94,7 @@ enum Phase {
 struct Flow {
     last: Report,
     heard_at_us: u64,
-    /// Largest window of its own that it has told.
+    /// Largest window of its own that it has reported.
     most_bytes: u32,
     /// Last answer.
     granted_bytes: u32,
@@ -130,10 +130,10 @@ impl Flow {
     }
 
     /// The flow's share is this from now on. Whether it is less than before the flow's last loss, or as good as used up; none:
-    /// nothing was lost since the last answer, or it cannot be told.
+    /// nothing was lost since the last answer, or it is not known.
     fn grant(&mut self, reply: &Reply) -> Option<bool> {
         let mut is_heard = None;
-        // what was said before it left recovery was answered without knowing of the loss
+        // what was reported before it left recovery was answered without knowing of the loss
         if self.last.state != State::Recovery
             && reply.seq == self.last.seq
             && let Some((inflight_bytes, before_bytes)) = self.loss.take()
@@ -192,7 +192,7 @@ impl Session {
         self.phase == Phase::Coupled
     }
 
-    /// Whether somebody is at the other end of the port, as far as it was told.
+    /// Whether a program is at the other end of the port, as far as is known.
     pub fn is_connected(&self) -> bool {
         self.phase != Phase::Away
     }
@@ -202,7 +202,7 @@ impl Session {
         self.flows.len()
     }
 
-    /// Somebody is at the other end of the port.
+    /// A program is at the other end of the port.
     pub fn connected(&mut self, now_us: u64) {
         if self.phase == Phase::Away {
             self.out.clear();
@@ -211,7 +211,7 @@ impl Session {
         }
     }
 
-    /// Nobody is any more.
+    /// None is any more.
     pub fn disconnected(&mut self) -> Option<Event> {
         let was_coupled = self.is_coupled();
         self.out.clear();
@@ -220,7 +220,7 @@ impl Session {
         was_coupled.then_some(Event::Alone(Why::Closed))
     }
 
-    /// A flow says something.
+    /// A flow reports something.
     pub fn report(&mut self, report: Report, now_us: u64) {
         if report.op == Op::Leave {
             self.unheard.remove(&report.flow);
@@ -329,7 +329,7 @@ impl Session {
                 let again = Report { op: Op::Register, ..flow.last };
                 self.ask(again, now_us);
             }
-            // nor will it know of what was said since: the answer to that counts
+            // nor will it know of what was reported since: the answer to that counts
             Outcome::Unknown => {}
         }
     }
@@ -375,7 +375,7 @@ impl Session {
         events
     }
 
-    /// Forgets who has been silent for so long; looks through all flows a few times in that time.
+    /// Forgets flows that have been silent for so long; looks through all flows a few times in that time.
     fn sift(&mut self, now_us: u64) -> Vec<Event> {
         if now_us < self.sifted_at_us + FORGET_US / 4 {
             return Vec::new();
@@ -415,7 +415,7 @@ impl Session {
         }
     }
 
-    /// Says that this is the end, if there was a beginning.
+    /// Sends that this is the end, if there was a beginning.
     pub fn finish(&mut self) {
         if self.is_connected() {
             self.forget_pending();
@@ -459,7 +459,7 @@ impl Session {
             events.push(Event::Alone(why));
         }
         self.forget_pending();
-        // so that a late welcome to this session is nobody's
+        // so that a late welcome to this session counts for none
         self.id = rand::random();
         self.phase = Phase::Greeting { again_at_us, is_said: false };
     }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The length follows from kind and number of entries, so that nothing on the wire can contradict itself about it.
-//! Whoever reads something else than a frame has to say so: see [`Reader`].
+//! A reader of something else than a frame must report it: see [`Reader`].
 
 /// First bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"WLGC";
@@ -50,7 +50,7 @@ pub enum State {
     Avoidance = 2,
 }
 
-/// What one flow says.
+/// What one flow reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The guest's own number of the flow.
@@ -118,20 +118,20 @@ pub enum Message {
     Hello,
     /// Host: the session stands.
     Welcome,
-    /// Guest: what its flows say, in the order in which it happened.
+    /// Guest: what its flows report, in the order in which it happened.
     Reports(Vec<Report>),
     /// Host: answers.
     Replies(Vec<Reply>),
-    /// Either: the session is over. A guest that is told says hello again.
+    /// Either: the session is over. A guest that receives this sends its greeting again.
     Bye,
 }
 
 /// A message and the session it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Chosen by the guest at random, so that what is left of another session is told apart.
+    /// Chosen by the guest at random, so that what is left of another session is recognized.
     pub session: u64,
-    /// What is said.
+    /// What is reported.
     pub message: Message,
 }
 
@@ -141,7 +141,7 @@ pub enum Nonsense {
     /// Not where a frame should begin.
     #[error("bytes that begin no frame")]
     Magic,
-    /// Somebody else's protocol.
+    /// Another protocol.
     #[error("protocol version {0}; this is version {VERSION}")]
     Version(u8),
     /// A kind that version 1 does not have.
@@ -316,7 +316,7 @@ fn get_reply(f: &mut Fields) -> Result<Reply, Nonsense> {
     Ok(Reply { flow, seq, outcome, state, is_change, cwnd_bytes, ssthresh_bytes })
 }
 
-/// Kind, number of entries and length of the frame that `bytes` begins with; none: more bytes are needed to tell.
+/// Kind, number of entries and length of the frame that `bytes` begins with; none: more bytes are needed.
 fn head(bytes: &[u8]) -> Result<Option<(u8, usize, usize)>, Nonsense> {
     let begun = bytes.len().min(MAGIC.len());
     if bytes[..begun] != MAGIC[..begun] {
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_says_what_it_is() {
+    fn nonsense_is_named() {
         let hello = encoded(1, &[Message::Hello]);
         let changed = |at: usize, with: u8| {
             let mut reader = Reader { is_synced: true, ..Reader::default() };

@@ -40,7 +40,7 @@ enum Act {
     Revoke,
 }
 
-/// Flows that say what the test has them say.
+/// Flows that report what the test has them report.
 struct Script {
     reports: Receiver<Report>,
     readable: PipeReader,
@@ -87,7 +87,7 @@ struct Guest {
     agent: Option<thread::JoinHandle<Counts>>,
 }
 
-/// Carries bytes from one end to the other until one goes, and tells the other.
+/// Carries bytes from one end to the other until one goes, and closes the other.
 fn carry(from: &UnixStream, to: &UnixStream) {
     // however it ends, it has ended
     let _ = io::copy(&mut &*from, &mut &*to);
@@ -186,7 +186,7 @@ fn shares_come_through_the_ports_and_end_with_the_controller() {
     assert_eq!(guest.act(), Act::Revoke);
     let (service, happenings) = start(&places);
     assert_eq!(happenings.recv_timeout(LIMIT), Ok(coupled));
-    // both register again by themselves, with what they said last
+    // both register again by themselves, with what they reported last
     let shares = [guest.share_segs(), guest.share_segs()];
     assert_eq!(service.look().0[0].flows, 2, "{shares:?}");
 
@@ -195,7 +195,7 @@ fn shares_come_through_the_ports_and_end_with_the_controller() {
     assert_eq!(happenings.recv_timeout(LIMIT), Ok(("vm".into(), Happening::Guest(controller::Event::Ended))));
 }
 
-/// Whoever writes without end does not keep the agent from its flows; nor does a share that the kernel does not take end it.
+/// A program that writes without end does not keep the agent from its flows; nor does a share that the kernel does not take end it.
 #[test]
 fn an_agent_goes_on_beside_a_host_that_writes_without_end() {
     let folder = tempfile::tempdir().unwrap();
@@ -228,7 +228,7 @@ fn an_agent_goes_on_beside_a_host_that_writes_without_end() {
 }
 
 #[test]
-fn a_port_that_is_not_there_yet_is_told_of_once() {
+fn a_port_that_is_not_there_yet_is_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let places = [place(folder.path(), "vm", 1)];
     let (_service, happenings) = start(&places);
@@ -261,13 +261,13 @@ fn a_guest_that_floods_its_port_waits() {
     }
     guest.say(report(1, 1, Op::Register, 10));
     assert_eq!(guest.share_segs(), 10);
-    // which waits for nobody
+    // which waits for no host
     drop(service);
     let told = happenings.try_iter().filter(|(name, _)| name == "flood").count();
     assert!(told < 100, "{told} times");
 }
 
-/// What a guest's only flow is granted when it says that nothing is new.
+/// What a guest's only flow is granted when it reports that nothing is new.
 fn share(guest: &mut Guest, seq: &mut u32, segs: u32) -> u32 {
     *seq += 1;
     guest.say(report(1, *seq, Op::Update, segs));
@@ -309,7 +309,7 @@ fn weights_and_guests_change_while_flows_run() {
     assert!(e.to_string().contains("no socket"), "{e}");
     assert_eq!(service.look().0[0].weight, 1);
 
-    // a guest that is let go leaves its window to the others, and hears of it
+    // a guest that is let go leaves its window to the others, and receives the end
     service.set_places(&places(&[("a", 1)])).unwrap();
     assert_eq!(b.act(), Act::Revoke);
     assert_eq!(share(a, &mut a_seq, 10), 40);

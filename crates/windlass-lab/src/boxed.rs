@@ -14,15 +14,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// `windlass attach` on one host. Dropped, it ends; it also does if this process is killed, as nobody reads then what it says.
+/// `windlass attach` on one host. Dropped, it ends; it also does if this process is killed, as its output is not read then.
 #[derive(Debug)]
 pub struct BoxProcess {
     child: Child,
     /// Lines that it prints, collected lest a full pipe stop it.
     lines: mpsc::Receiver<String>,
-    /// What it says on standard error, once it has ended.
+    /// Its standard error, once it has ended.
     said: Option<thread::JoinHandle<String>>,
-    /// What it said when it began to control.
+    /// What it reported when it began to control.
     attached: Value,
 }
 
@@ -83,7 +83,7 @@ impl BoxProcess {
         }
     }
 
-    /// What it said when it began to control: event, flows_max, memory_bytes, ...
+    /// What it reported when it began to control: event, flows_max, memory_bytes, ...
     pub fn attached(&self) -> &Value {
         &self.attached
     }
@@ -104,7 +104,7 @@ impl BoxProcess {
         Ok(programs.values().sum())
     }
 
-    /// Waits for its end; returns what it said on standard error.
+    /// Waits for its end; returns its standard error.
     fn last_words(&mut self) -> String {
         self.end();
         self.said.take().and_then(|s| s.join().ok()).unwrap_or_default()
@@ -116,7 +116,7 @@ impl BoxProcess {
         Ok((serde_json::from_value(detached["counters"].take())?, samples))
     }
 
-    /// Stops it; returns what it says at its end (event, counters, flows, run_times with --stats), and its samples.
+    /// Stops it; returns what it reports at its end (event, counters, flows, run_times with --stats), and its samples.
     pub fn release(mut self) -> Result<(Value, Vec<Value>)> {
         self.interrupt();
         let mut samples = Vec::new();

@@ -11,7 +11,7 @@ use std::{
 /// some Mbit/s those that are let out one by one come a millisecond apart.
 const GAP_NS: u64 = 200_000;
 
-/// From whom and to whom.
+/// The sender and the receiver.
 pub type Pair = [IpAddr; 2];
 
 /// The longest burst of any connection of each pair of addresses, in segments.
@@ -40,7 +40,7 @@ impl Bursts {
         Bursts { runs: HashMap::new(), longest }
     }
 
-    /// Segments have arrived. Those sent again belong to no burst.
+    /// Segments have arrived. Those retransmitted belong to no burst.
     pub fn on_segments(&mut self, segments: &Segments, now_ns: u64) {
         let end_seq = segments.seq.wrapping_add(segments.payload_bytes);
         let start = Run { end_seq: segments.seq, at_ns: now_ns, segs: 0, longest_segs: 0 };
@@ -91,7 +91,7 @@ mod tests {
         bursts.on_segments(&data(1, wrapping, 2), 1_000_000);
         bursts.on_segments(&data(1, wrapping.wrapping_add(2000), 1), 1_100_000);
         assert_eq!(longest(), 3);
-        // another connection, one sent again, and one that comes later
+        // another connection, one retransmitted, and one that comes later
         bursts.on_segments(&data(2, 0, 1), 1_150_000);
         bursts.on_segments(&data(1, wrapping, 1), 1_160_000);
         bursts.on_segments(&data(1, wrapping.wrapping_add(3000), 2), 1_400_000);

@@ -1,5 +1,5 @@
-//! Cgroups (v2) for servers whose sockets a policy is to tell from all others. Named as the hosts are, so that what a killed
-//! run left behind goes with the next one's cleaning.
+//! Cgroups (v2) for servers whose sockets a policy must distinguish from all others. Named as the hosts are, so that
+//! what a killed run left behind goes with the next one's cleaning.
 
 use crate::owner::name_of;
 use anyhow::{Context, Result};

@@ -122,7 +122,7 @@ fn fill(path: &Path, bytes: u64, cancel: Option<&AtomicBool>) -> Result<()> {
     out.flush().with_context(place)
 }
 
-/// Longer than anybody can fetch.
+/// Longer than any client can fetch.
 const ENDLESS_BYTES: u64 = 1 << 42;
 
 /// Name of a file of zeros without end, which takes no room on the disk.
@@ -144,7 +144,7 @@ pub fn digest(mut input: impl Read) -> Result<(String, u64)> {
         let n = match input.read(&mut block) {
             Ok(0) => break,
             Ok(n) => n,
-            // by a signal that someone else is for
+            // by a signal that is for another process
             Err(e) if e.kind() == ErrorKind::Interrupted => continue,
             Err(e) => return Err(e.into()),
         };

@@ -1,4 +1,4 @@
-//! What kernels' groups can couple: they are written as a policy, which tells flows apart by their hosts.
+//! What kernels' groups can couple: they are written as a policy, which distinguishes flows by their hosts.
 
 use crate::coupled::{NATIVE, is_coupled};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ fn check_configurations(scenario: &Scenario) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A box tells flows apart by both hosts.
+/// A box distinguishes flows by both hosts.
 fn check_box(scenario: &Scenario) -> Result<(), Refusal> {
     let Some(w) = scenario.windlass.as_ref().filter(|w| w.group.is_some()) else { return Ok(()) };
     check_algorithm("[windlass]", &w.algorithm)
@@ -49,7 +49,7 @@ fn check_box(scenario: &Scenario) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A sender tells its flows apart by their receivers.
+/// A sender distinguishes its flows by their receivers.
 fn check_senders(scenario: &Scenario) -> Result<(), Refusal> {
     let senders: Vec<&str> =
         scenario.flows.iter().filter(|f| is_coupled(f)).map(|f| f.from.as_str()).collect();
@@ -95,14 +95,14 @@ mod tests {
         between = [\"a\", \"b\"]\n[[group]]\nname = \"g\"\nrule = \"ccc\"\n";
     const FLOW: &str = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"1 kB\"\nalgorithm = \"reno\"\n";
 
-    /// What is said of the rest of a scenario; nothing: it can be coupled.
+    /// What to report of the rest of a scenario; nothing: it can be coupled.
     fn told(rest: &str) -> String {
         let scenario = Scenario::parse("t", &format!("{NETWORK}{rest}")).unwrap_or_else(|e| panic!("{e}"));
         check(&scenario).err().map_or_else(String::new, |refusal| refusal.what)
     }
 
     #[test]
-    fn flows_that_cannot_be_told_apart_are_refused() {
+    fn flows_that_cannot_be_distinguished_are_refused() {
         let coupled = format!("{FLOW}group = \"g\"\n");
         assert_eq!(told(&coupled.repeat(2)), "");
         let e = told(&format!("{FLOW}{coupled}"));

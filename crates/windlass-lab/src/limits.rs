@@ -179,8 +179,8 @@ impl Kernel {
 /// Longest name of a congestion control (`TCP_CA_NAME_MAX`, with its end).
 const NAME_MOST_BYTES: usize = 15;
 
-/// Whether a socket of this process could have it: asked for, the kernel loads the module that it is in, as it does for a
-/// route.
+/// Whether a socket of this process could have it: when it is requested, the kernel loads the module that it is in,
+/// as it does for a route.
 fn can_be_chosen(name: &str) -> bool {
     let Ok(socket) = Socket::new(Domain::IPV4, Type::STREAM, None) else { return false };
     let (value, length) = (name.as_ptr().cast::<c_void>(), name.len() as libc::socklen_t);
@@ -253,7 +253,7 @@ mod tests {
         told(&text, check_testbed)
     }
 
-    /// What is said of a scenario, with its line; nothing: it can run.
+    /// What to report of a scenario, with its line; nothing: it can run.
     fn told(text: &str, check: impl Fn(&Scenario) -> Result<(), Refusal>) -> String {
         let file = ScenarioFile::parse("t", text).unwrap_or_else(|e| panic!("{e}"));
         check(&file.scenario).err().map_or_else(String::new, |refusal| file.refused(&refusal).to_string())
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_asked_for_what_it_has_not_loaded() {
+    fn an_algorithm_that_is_not_loaded_is_requested_from_the_kernel() {
         // every kernel has Reno, loaded or not
         assert!(can_be_chosen("reno") && !can_be_chosen("nosuch"));
         assert!(!can_be_chosen("renorenorenoreno") && !can_be_chosen(&"r".repeat(64)));

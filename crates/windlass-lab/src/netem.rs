@@ -1,6 +1,6 @@
 //! Links by the kernel's own emulators: netem loses and delays, tbf below it has the rate and the buffer. What our emulator
-//! does and they do not: packets are lost and delayed before the bottleneck rather than behind it, luck has no seed, and
-//! nobody measures the queue.
+//! does and they do not: packets are lost and delayed before the bottleneck rather than behind it, random losses have
+//! no seed, and the queue is not measured.
 
 use crate::netns::Netns;
 use anyhow::{Context, Result, anyhow, bail};
@@ -29,7 +29,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<()> {
                 return cannot("ecn", "netem does not mark by the length of a queue");
             }
             if port.jitter.0 > 0.0 && !port.reorder {
-                return cannot("jitter", "netem's reorders packets; say `reorder = true` if it may");
+                return cannot("jitter", "netem's reorders packets; set `reorder = true` if it may");
             }
         }
     }
@@ -62,7 +62,7 @@ pub(crate) fn shape(host: &Netns, device: &str, port: &Link, backward: bool) -> 
     Ok(())
 }
 
-/// The queueing disciplines of a direction, outermost first: kind, and what `tc` is told.
+/// The queueing disciplines of a direction, outermost first: kind, and the arguments for `tc`.
 fn qdiscs(port: &Link, backward: bool) -> Vec<(&'static str, String)> {
     let mut netem = format!("root handle 1: netem limit {UNDER_WAY_PACKETS}");
     let (delay_us, jitter_us) = (port.delay.0 * 1e6, port.jitter.0 * 1e6);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_are_told_apart() {
+    fn drops_are_distinguished() {
         let shown = json!([
             { "kind": "netem", "handle": "1:", "bytes": 1_000, "packets": 10, "drops": 5, "qlen": 1 },
             { "kind": "tbf", "handle": "2:", "bytes": 1_000, "packets": 10, "drops": 3, "qlen": 1 },

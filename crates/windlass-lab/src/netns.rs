@@ -20,7 +20,7 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Refuses whoever may not make hosts.
+/// Refuses a process that may not make hosts.
 pub fn check_root() -> Result<()> {
     if !is_root() {
         bail!("the testbed makes network namespaces and needs root; run it with sudo");

@@ -1,5 +1,5 @@
-//! Names carry the process that made what they name and when it started, so that what a killed run left behind can be told
-//! from what is in use, even after its number went to another process; nothing else is touched.
+//! Names carry the process that made what they name and when it started, so that what a killed run left behind can be
+//! distinguished from what is in use, even after its number went to another process; nothing else is touched.
 
 use anyhow::{Context, Result};
 use std::{
@@ -33,7 +33,7 @@ struct Owner {
 }
 
 impl Owner {
-    /// Who made the namespace of that name, if it is one of ours.
+    /// The process that made the namespace of that name, if it is one of ours.
     fn of(name: &str) -> Option<Owner> {
         let (owner, rest) = name.strip_prefix(PREFIX)?.split_once('-')?;
         rest.split_once('-')?.0.parse::<u32>().ok()?;
@@ -41,7 +41,7 @@ impl Owner {
         Some(Owner { pid: pid.parse().ok()?, started: started.parse().ok()? })
     }
 
-    /// Has it ended? Where that cannot be told, as without a descriptor to spare, it has not.
+    /// Has it ended? Where that is not known, as without a descriptor to spare, it has not.
     fn is_gone(self) -> bool {
         started_at(self.pid).is_ok_and(|started| started != Some(self.started))
     }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_went_to_another_process_is_told_apart() {
+    fn a_number_that_went_to_another_process_is_distinguished() {
         let pid = std::process::id();
         let started = started_at(pid).unwrap().unwrap();
         assert!(!Owner { pid, started }.is_gone());

@@ -1,4 +1,4 @@
-//! What algorithms are told of the path, as arguments of `windlass attach` and `windlass native load`.
+//! What algorithms are given of the path, as arguments of `windlass attach` and `windlass native load`.
 
 use windlass_scenario::Parameters;
 

@@ -1,4 +1,4 @@
-//! Plays a flow of several responses against a real server: one connection on which they are asked for, or one for each.
+//! Plays a flow of several responses against a real server: one connection on which they are requested, or one for each.
 
 use crate::{files, netns::Netns, stop::check_stopped};
 use anyhow::{Context, Result, bail};
@@ -61,7 +61,7 @@ pub fn file_for(flow: &Flow, cancel: Option<&AtomicBool>) -> Result<String> {
     files::file_unless((most.fold(1.0, f64::max) as u64).next_power_of_two(), cancel)
 }
 
-/// A response that was asked for.
+/// A response that was requested.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     at_ns: u64,
@@ -255,10 +255,10 @@ impl<'a> Player<'a> {
         let mut rest = &block[..count];
         while !rest.is_empty() {
             let Some(connection) = &mut self.connection else {
-                bail!("the server sent more than was asked for")
+                bail!("the server sent more than was requested")
             };
             let Some(asked) = connection.asked.front().copied() else {
-                bail!("the server sent what was not asked for")
+                bail!("the server sent what was not requested")
             };
             let Some(arrived) = connection.arrived else {
                 rest = connection.take_head(rest)?;
@@ -306,7 +306,7 @@ fn poll(fd: RawFd, events: libc::c_short, ns: u64) -> bool {
 
 /// Has the socket, which is not connected yet, never offer more than that.
 fn bound_window(socket: &Socket, max_bytes: u64) -> Result<()> {
-    // The kernel doubles what it is told, and once it has seen full segments, offers some five eighths of that.
+    // The kernel doubles what it is given, and once it has seen full segments, offers some five eighths of that.
     let bytes = (max_bytes * 4 / 5) as libc::c_int;
     // SAFETY: a live socket, and an option that is a live int.
     let result = unsafe {

@@ -6,8 +6,8 @@ use tempfile::NamedTempFile;
 use windlass_core::GroupRule;
 use windlass_scenario::{Group, Per, Scenario, Windlass};
 
-/// Writes into `folder` the policy under which the box couples the scenario's flows in `group`; `address_of` tells a host's
-/// address.
+/// Writes into `folder` the policy under which the box couples the scenario's flows in `group`; `address_of` returns
+/// a host's address.
 pub fn write(
     scenario: &Scenario,
     w: &Windlass,
@@ -58,7 +58,7 @@ pub(crate) fn file_in(folder: &Path, text: &str) -> Result<NamedTempFile> {
     Ok(file)
 }
 
-/// What a policy says of the group, whoever keeps it.
+/// What a policy configures of the group, whatever keeps it.
 pub(crate) fn keys(group: &Group, weight: i64) -> String {
     let per = if group.per == Per::Server { "server" } else { "flow" };
     // a flow's weight may be for another group

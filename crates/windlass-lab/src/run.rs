@@ -36,7 +36,7 @@ pub struct RunOptions<'a> {
     /// Set to stop early; flows that have not finished are reported as failed.
     pub cancel: Option<&'a AtomicBool>,
     /// Record in intervals of that length what arrived of each flow; queues are not looked at. All flows are then played
-    /// as those of several responses are, for curl does not tell when what arrived.
+    /// as those of several responses are, for curl does not report when what arrived.
     pub interval_ns: Option<NonZeroU64>,
     /// Have Windlass report its flows so often.
     pub sample_ms: Option<u64>,
@@ -49,7 +49,7 @@ pub struct RunOptions<'a> {
     pub spin_us: u64,
     /// IPv4 or IPv6.
     pub family: Family,
-    /// Who plays the links; the kernel does not measure their queues.
+    /// What plays the links; the kernel does not measure their queues.
     pub emulator: Emulator,
     /// More arguments for `windlass attach`.
     pub attach_args: Vec<String>,
@@ -247,7 +247,7 @@ type Played = (FlowReport, Vec<u64>);
 fn transfer(topology: &Topology, scenario: &Scenario, options: &RunOptions) -> Result<Vec<Played>> {
     let mut files = Vec::new();
     for flow in &scenario.flows {
-        // curl cannot be told how large its window may be, nor does it tell when what arrived
+        // curl cannot be given a limit of its window, nor does it report when what arrived
         let is_for_curl = flow.receive_window_max.is_none() && options.interval_ns.is_none();
         let fetched = flow.single_size().filter(|_| is_for_curl);
         files.push(match fetched {

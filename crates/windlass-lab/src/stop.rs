@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Why a run that somebody stopped has no report, and a flow of it no time.
+/// Why a run that was stopped has no report, and a flow of it no time.
 pub(crate) const STOPPED: &str = "stopped";
 
 pub(crate) fn is_stopped(cancel: Option<&AtomicBool>) -> bool {

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use windlass_core::Algorithm;
 use windlass_scenario::{Ecn, Scenario, Tcp};
 
-/// Refuses what no kernel can be told.
+/// Refuses what no kernel can be set to.
 pub fn check(scenario: &Scenario) -> Result<()> {
     let tcp = &scenario.tcp;
     if tcp.validate_window == Some(false) {
@@ -83,7 +83,7 @@ pub fn route_words(tcp: &Tcp) -> Vec<String> {
     words
 }
 
-/// What to say of each device; none: nothing.
+/// What to report of each device; none: nothing.
 pub fn device_words(tcp: &Tcp) -> Option<[&'static str; 2]> {
     (tcp.offload == Some(false)).then_some(["gso_max_segs", "1"])
 }

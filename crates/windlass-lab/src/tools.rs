@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use std::{env, ffi::OsString};
 
-/// Where Debian keeps servers and network tools. Whoever became root by a plain `su` does not look there.
+/// Where Debian keeps servers and network tools. A shell of root by a plain `su` does not look there.
 const SBIN: &str = "/usr/local/sbin:/usr/sbin:/sbin";
 
 /// The folders in which a host's programs are looked for, as in PATH.

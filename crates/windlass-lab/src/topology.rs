@@ -82,7 +82,7 @@ fn algorithms<'a>(scenario: &'a Scenario, host: &str) -> BTreeMap<&'a str, &'a s
     algorithms
 }
 
-/// Whether nobody measures round trips there: neither a sender nor Windlass.
+/// Whether no program measures round trips there: neither a sender nor Windlass.
 fn is_timeless(scenario: &Scenario, host: &str) -> bool {
     let is_box = scenario.windlass.as_ref().is_some_and(|w| w.at == host);
     !is_box && scenario.flows.iter().all(|flow| flow.from != host)
@@ -238,7 +238,7 @@ impl Topology {
                 Family::V4 => {
                     host.run(&["ip", "addr", "add", &own, "peer", &format!("{peer}/32"), "dev", name])?;
                 }
-                // the address is unique by construction: nobody need wait until that is detected
+                // the address is unique by construction: there is no need to wait until that is detected
                 Family::V6 => {
                     host.run(&["ip", "addr", "add", &format!("{own}/64"), "dev", name, "nodad"])?;
                 }

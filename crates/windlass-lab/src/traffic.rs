@@ -20,10 +20,10 @@ const PORT: u16 = 80;
 const LOOK_MS: libc::c_int = 100;
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// What nginx, or the shell that starts it, says before it serves.
+/// What nginx, or the shell that starts it, prints before it serves.
 const SAID: &str = "said.log";
 
-/// Longer than any run: nobody hangs up on a flow that waits for its next train, or whose path has lost all for minutes.
+/// Longer than any run: no side hangs up on a flow that waits for its next train, or whose path has lost all for minutes.
 const PATIENCE: &str = "2d";
 
 /// An nginx of its own on one host.
@@ -111,7 +111,7 @@ impl Drop for Server {
     }
 }
 
-/// What curl says of one fetch.
+/// What curl reports of one fetch.
 #[derive(Clone, Debug, Default)]
 pub struct Fetch {
     /// From connect() to the last byte.
@@ -124,7 +124,7 @@ pub struct Fetch {
     pub sha256: String,
 }
 
-/// What a crowd of clients asks for: each keeps one connection and fetches a file again and again.
+/// What a crowd of clients requests: each keeps one connection and fetches a file again and again.
 #[derive(Clone, Copy, Debug)]
 pub struct CrowdLoad {
     /// Connections; more than 0.
@@ -168,7 +168,7 @@ const CLIENTS_OF_PROCESS: usize = 10_000;
 const STEP_MS: usize = 10;
 
 impl Crowd {
-    /// Starts a crowd that asks `server` for `file`.
+    /// Starts a crowd that requests `file` from `server`.
     pub fn start(host: &Netns, server: &str, file: &str, load: &CrowdLoad) -> Result<Crowd> {
         tools::check("h2load", "nghttp2-client")?;
         // which it inherits
@@ -195,7 +195,7 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Waits for all and adds up what they say.
+    /// Waits for all and adds up what they report.
     pub fn finish(mut self) -> Result<CrowdResult> {
         let mut sum = CrowdResult::default();
         for child in &mut self.children {
@@ -204,7 +204,7 @@ impl Crowd {
                 out.read_to_string(&mut said)?;
             }
             child.wait()?;
-            let one = crowd_result(&said).with_context(|| format!("h2load said: {}", said.trim()))?;
+            let one = crowd_result(&said).with_context(|| format!("h2load printed: {}", said.trim()))?;
             sum.succeeded += one.succeeded;
             sum.failed += one.failed;
         }
@@ -297,8 +297,8 @@ impl Client {
             .lines()
             .last()
             .and_then(|l| l.split_once(' '))
-            .context("curl did not say how long it took")?;
-        let seconds = |text: &str| text.trim().parse().with_context(|| format!("curl said '{text}'"));
+            .context("curl did not report how long it took")?;
+        let seconds = |text: &str| text.trim().parse().with_context(|| format!("curl printed '{text}'"));
         Ok(Fetch { completion_s: seconds(total)?, first_byte_s: seconds(first)?, bytes, sha256 })
     }
 }
@@ -362,7 +362,7 @@ impl Capture {
             .stderr(Stdio::piped())
             .spawn()
             .context("tcpdump")?;
-        // it says so when it listens
+        // it reports so when it listens
         let mut said = Vec::new();
         let mut byte = [0];
         if let Some(stderr) = child.stderr.as_mut() {
@@ -373,7 +373,7 @@ impl Capture {
         let said = String::from_utf8_lossy(&said);
         if !said.contains("listening on") {
             child.wait()?;
-            bail!("{}: tcpdump said: {}", file.display(), said.trim());
+            bail!("{}: tcpdump printed: {}", file.display(), said.trim());
         }
         Ok(Capture { child, file: file.into() })
     }
@@ -389,7 +389,8 @@ impl Capture {
             stderr.read_to_string(&mut said)?;
         }
         let place = self.file.display();
-        let drops = kernel_drops(&said).with_context(|| format!("{place}: tcpdump said: {}", said.trim()))?;
+        let drops =
+            kernel_drops(&said).with_context(|| format!("{place}: tcpdump printed: {}", said.trim()))?;
         ensure!(
             drops == 0,
             "{place}: {drops} packets are missing, which the kernel dropped before tcpdump wrote them: run it again with less \
@@ -439,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_complete_for_as_long_as_was_asked_for() {
+    fn a_crowd_is_complete_for_as_long_as_was_requested() {
         let load = CrowdLoad { clients: 5000, requests_ps: 1000, seconds: 12.0 };
         assert_eq!(load.period_s(), 5.0);
         // complete from 5 s on, when the first client has sent two requests, until it sends its fifth at 20 s

@@ -30,7 +30,7 @@ const READS_AT_ONCE: usize = 8;
 const REPLIES_AT_ONCE: usize = 1;
 /// More of what is due wait until what hosts send of themselves has been read.
 const WRITES_AT_ONCE: usize = 32;
-/// Whoever is later than that has more to do than there is time for: reading one reply after the other takes longest.
+/// A thread that is later than that has more to do than there is time for: reading one reply after the other takes longest.
 const BEHIND_NS: u64 = 200_000;
 const LARGEST_READ: usize = 70_000;
 /// Of a network that is alone and spins: above all that is not of real time; a tick of the scheduler spent waiting would be
@@ -38,8 +38,8 @@ const LARGEST_READ: usize = 70_000;
 const PRIORITY: libc::c_int = 1;
 /// ... of others, or where that is not allowed: above what is not as nice.
 const NICE: libc::c_int = -10;
-/// Whoever never rests at such a priority is stopped for 50 ms in each second (sched_rt_runtime_us): of each turn it has it
-/// for so long, and is like others for the rest.
+/// A thread that never rests at such a priority is stopped for 50 ms in each second (sched_rt_runtime_us): of each
+/// turn it has it for so long, and is like others for the rest.
 const TURN_NS: u64 = 20_000_000;
 const PRIOR_MOST_NS: u64 = 18_000_000;
 const IDLE_NS: u64 = 50_000_000;
@@ -60,7 +60,7 @@ struct End {
 }
 
 /// A running emulator. One thread has all of a network's links, so that what one link hands to a host that forwards is at
-/// the next one without anybody having to wake up, and the hosts have the other processors for themselves.
+/// the next one without a wake-up, and the hosts have the other processors for themselves.
 #[derive(Debug)]
 pub struct Wan {
     stop: Arc<AtomicBool>,
@@ -117,9 +117,9 @@ impl Wire {
         Ok(Wire { ends: [end(0)?, end(1)?], models })
     }
 
-    /// Says which of its hosts measure no times: what such a host sends because of a packet that the emulator handed on late
-    /// counts as sent as much earlier, so that lateness does not add up from link to link. The round trips of a host that
-    /// measures them would be too short by that.
+    /// Lists which of its hosts measure no times: what such a host sends because of a packet that the emulator handed on
+    /// late counts as sent as much earlier, so that lateness does not add up from link to link. The round trips of a host
+    /// that measures them would be too short by that.
     pub fn with_timeless(mut self, timeless: [bool; 2]) -> Wire {
         for (end, is_timeless) in self.ends.iter_mut().zip(timeless) {
             end.is_timeless = is_timeless;

@@ -116,10 +116,10 @@ fn ipv6_transfers_arrive_whole() {
     check(&run(&scenario("cubic", "1 MB"), &RunOptions { family: Family::V6, ..options() }));
 }
 
-/// Where the kernel has no netem, it says so; the tests in a virtual machine run it where there is one.
+/// Where the kernel has no netem, it reports so; the tests in a virtual machine run it where there is one.
 #[test]
-fn netem_carries_a_transfer_or_is_said_to_be_missing() {
-    let Some(_alone) = is_root_or_skip("netem_carries_a_transfer_or_is_said_to_be_missing") else { return };
+fn netem_carries_a_transfer_or_is_reported_missing() {
+    let Some(_alone) = is_root_or_skip("netem_carries_a_transfer_or_is_reported_missing") else { return };
     let options = RunOptions { emulator: Emulator::Netem, ..options() };
     match windlass_lab::run(&scenario("cubic", "1 MB"), &options) {
         Ok(report) => assert!(report.is_complete() && report.mean_rtt_ms.is_none(), "{report}"),
@@ -133,8 +133,8 @@ fn netem_carries_a_transfer_or_is_said_to_be_missing() {
 
 /// A transfer of a size, which curl would fetch, and an open-ended one that begins later.
 #[test]
-fn intervals_tell_when_what_arrived() {
-    let Some(_alone) = is_root_or_skip("intervals_tell_when_what_arrived") else { return };
+fn intervals_show_when_what_arrived() {
+    let Some(_alone) = is_root_or_skip("intervals_show_when_what_arrived") else { return };
     let mut two = scenario("cubic", "1 MB");
     let late = scenario("cubic", "unlimited").flows.remove(0);
     two.flows.push(Flow { start: Span(0.5), stop: Some(Span(1.5)), ..late });
@@ -215,8 +215,8 @@ stop = "2500 ms"
 }
 
 #[test]
-fn a_stopped_run_ends_early_and_says_so() {
-    let Some(_alone) = is_root_or_skip("a_stopped_run_ends_early_and_says_so") else { return };
+fn a_stopped_run_ends_early_and_reports_it() {
+    let Some(_alone) = is_root_or_skip("a_stopped_run_ends_early_and_reports_it") else { return };
     let cancel = AtomicBool::new(false);
     let report = thread::scope(|scope| {
         // 100 MB would take 40 s
@@ -233,8 +233,8 @@ fn a_stopped_run_ends_early_and_says_so() {
 }
 
 #[test]
-fn a_run_that_is_stopped_while_its_network_is_made_says_so() {
-    let test = "a_run_that_is_stopped_while_its_network_is_made_says_so";
+fn a_run_that_is_stopped_while_its_network_is_made_reports_it() {
+    let test = "a_run_that_is_stopped_while_its_network_is_made_reports_it";
     let Some(_alone) = is_root_or_skip(test) else { return };
     let cancel = AtomicBool::new(true);
     let error =

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_is_right() {
+    fn mistakes_show_what_is_right() {
         let error = |text| dist(text).unwrap_err();
         assert!(error("\"4\"").contains("kB"));
         assert!(error("4").contains("with its unit"));

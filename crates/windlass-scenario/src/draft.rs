@@ -32,7 +32,7 @@ impl Draft {
         }
     }
 
-    /// Sets the value at `path`, or all that the path chooses. Errors say what the path could have been.
+    /// Sets the value at `path`, or all that the path chooses. Errors list what the path could have been.
     pub fn set(&mut self, path: &str, value: &Value) -> Result<(), String> {
         self.change(path, Some(value))
     }
@@ -218,7 +218,7 @@ class = "short"
     }
 
     #[test]
-    fn mistakes_say_what_there_is() {
+    fn mistakes_list_what_there_is() {
         assert!(set("flow.2.size", "1 MB").unwrap_err().contains("flow.0 (long), flow.1 (short)"));
         assert!(set("link.client>server.loss", "1 %").unwrap_err().contains("link.0 (server>client)"));
         assert!(set("flows.0.size", "1 MB").unwrap_err().contains("flows"));

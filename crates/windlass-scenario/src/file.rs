@@ -1,5 +1,5 @@
 //! Files that people write: policies, scenarios, experiments. What is none is refused at once, where reading it would wait
-//! for a writer or fill the memory. A pipe that somebody writes to, such as a shell's `<(...)`, is as good as a file.
+//! for a writer or fill the memory. A pipe with a writer, such as a shell's `<(...)`, is as good as a file.
 
 use std::{
     fs::OpenOptions,
@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-/// Far more than anybody writes: 256 rules take some 100 kB.
+/// Far more than is ever written: 256 rules take some 100 kB.
 const LONGEST_BYTES: u64 = 16 << 20;
 
 /// The line, from 1, of a byte of a file's text; of what lies behind its end, the last one.
@@ -22,12 +22,12 @@ pub fn line_at(text: &str, at: usize) -> usize {
 /// What a name is that [`is_name`] takes, as a message goes on after "allowed: ".
 pub const IN_REPORTS: &str = "a name in quotes, not empty or blank, and without control characters";
 
-/// Can reports tell it from others and show it on one line?
+/// Can reports distinguish it from others and show it on one line?
 pub fn is_name(text: &str) -> bool {
     !text.trim().is_empty() && !text.chars().any(char::is_control)
 }
 
-/// The text of a file; an error says what is wrong with it, but not its name.
+/// The text of a file; an error explains what is wrong with it, but not its name.
 pub fn read_file(path: &Path) -> io::Result<String> {
     let refuse = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
     // a pipe is opened without waiting for its other end
@@ -37,7 +37,7 @@ pub fn read_file(path: &Path) -> io::Result<String> {
         let what = if kind.is_dir() { "a folder" } else { "a device" };
         return Err(refuse(format!("is {what}; name a file of TOML")));
     }
-    // from now on, who writes to it is waited for
+    // from now on, a writer is waited for
     // SAFETY: the descriptor is open, and the call takes no memory.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) } < 0 {
         return Err(io::Error::last_os_error());
@@ -45,7 +45,7 @@ pub fn read_file(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(LONGEST_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.is_empty() && kind.is_fifo() {
-        return Err(refuse("is a pipe that nobody writes to; name a file of TOML".into()));
+        return Err(refuse("is a pipe without a writer; name a file of TOML".into()));
     }
     if bytes.len() as u64 > LONGEST_BYTES {
         return Err(refuse(format!("is longer than {} MiB; name a file of TOML", LONGEST_BYTES >> 20)));

@@ -1,5 +1,5 @@
-//! Flows: who sends what to whom, and when. A flow is a connection on which responses follow each other, or a connection
-//! for each response. What is random about it is drawn here, so that all homes send the same.
+//! Flows: which host sends what to which, and when. A flow is a connection on which responses follow each other, or a
+//! connection for each response. What is random about it is drawn here, so that all homes send the same.
 
 use crate::{Bytes, Dist, Span, scenario::MAX_TIME, unitless};
 use rand::SeedableRng;
@@ -17,11 +17,11 @@ pub enum Connections {
     PerResponse,
 }
 
-/// Who connects, and who decides when a response begins.
+/// Which side connects, and which decides when a response begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Application {
-    /// The receiver asks for each response over HTTP; responses have heads.
+    /// The receiver requests each response over HTTP; responses have heads.
     #[default]
     Http,
     /// The sender writes by its own clock, with neither requests nor heads. Only simulated.
@@ -69,7 +69,7 @@ const OWN: &str = "wl_";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a train: a table with count, size and so on")]
 pub struct Train {
-    /// When the first one may be asked for, from the beginning of the run; none: when the one before it is complete.
+    /// When the first one may be requested, from the beginning of the run; none: when the one before it is complete.
     pub start: Option<Span>,
     /// How many; none: until `until`.
     #[serde(default, deserialize_with = "unitless::whole_within::<1, { u32::MAX }, _>")]
@@ -80,7 +80,7 @@ pub struct Train {
     pub gap: Option<Dist<Span>>,
     /// From one request to the next, whether or not it was answered.
     pub interval: Option<Dist<Span>>,
-    /// Nothing is asked for from then on.
+    /// Nothing is requested from then on.
     pub until: Option<Span>,
 }
 
@@ -110,7 +110,7 @@ pub struct Flow {
     pub receive_window_max: Option<Bytes>,
     /// How many connections it makes.
     pub connections: Connections,
-    /// Who decides when a response begins.
+    /// Which side decides when a response begins.
     pub application: Application,
     /// What is sent, one train after the other.
     pub trains: Vec<Train>,
@@ -151,7 +151,7 @@ impl Flow {
         self.trains.iter().any(|t| t.size == Size::Unlimited)
     }
 
-    /// What is fetched, if the flow is one response of a fixed size, asked for at once.
+    /// What is fetched, if the flow is one response of a fixed size, requested at once.
     pub fn single_size(&self) -> Option<u64> {
         match self.trains.as_slice() {
             [
@@ -169,7 +169,7 @@ impl Flow {
 }
 
 impl Train {
-    /// One response, asked for as soon as possible.
+    /// One response, requested as soon as possible.
     pub fn once(size: Size) -> Train {
         Train { start: None, count: Some(1), size, gap: None, interval: None, until: None }
     }
@@ -180,7 +180,7 @@ impl Train {
         pause.is_some_and(|p| p.most().is_none_or(|most| most.ns() > 0))
     }
 
-    /// Whether what it says can be done; an error begins with the key. `is_last`: no other follows.
+    /// Whether its content can be done; an error begins with the key. `is_last`: no other follows.
     pub fn check(&self, is_last: bool) -> Result<(), String> {
         if self.gap.is_some() && self.interval.is_some() {
             return Err(
@@ -199,7 +199,7 @@ impl Train {
             (None, None) => return Err("count: how many responses? Give a count, or until".into()),
             // nothing would ever end it
             (None, _) if !self.has_pauses() => {
-                return Err("until: without a gap or interval there is no telling how many; give one".into());
+                return Err("until: without a gap or interval their number is not known; give one".into());
             }
             _ => {}
         }
@@ -234,7 +234,7 @@ impl Train {
 
 const MAX_SIZE_BYTES: f64 = 1e11;
 
-/// When a response is asked for, besides the train's own times.
+/// When a response is requested, besides the train's own times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     /// So many ns after the response before it is complete.
@@ -243,7 +243,7 @@ pub enum After {
     Request(u64),
 }
 
-/// A response to be asked for.
+/// A response to be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
     /// Its length; none: unlimited.
@@ -303,7 +303,7 @@ impl Plan {
         Some(Planned { size_bytes, after, not_before_ns, until_ns: train.until.map(Span::ns) })
     }
 
-    /// Leaves the rest of the train out, `next` first, which was drawn but will not be asked for.
+    /// Leaves the rest of the train out, `next` first, which was drawn but will not be requested.
     pub fn skip_train(&mut self, next: &Planned) {
         self.total_bytes -= next.size_bytes.unwrap_or(0);
         self.begin_next_train();

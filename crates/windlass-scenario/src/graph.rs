@@ -75,7 +75,7 @@ impl Graph {
         self.hosts[name]
     }
 
-    /// How far everyone is from `to`, by links.
+    /// How far each host is from `to`, by links.
     pub fn distances(&self, to: usize) -> Distances {
         let mut links = vec![None; self.ends.len()];
         let mut leave_by = vec![None; self.ends.len()];

@@ -39,13 +39,13 @@ pub fn joined(path: &str, key: &str) -> String {
     if path.is_empty() { key.into() } else { format!("{path}.{key}") }
 }
 
-/// What is wrong at byte `at` of the text of a file, with the key in front whose value it is, if that is not said: serde
-/// does not know it.
+/// What is wrong at byte `at` of the text of a file, with the key in front whose value it is, if that is missing:
+/// serde does not know it.
 pub fn with_key(text: &str, at: usize, what: &str) -> String {
     let whole = DeTable::parse(text).ok();
     let found = match &whole {
         Some(whole) => find_key(whole.get_ref(), at, "").map(|(key, _)| key),
-        // it is not even TOML, of which the line tells most
+        // it is not even TOML, of which the line explains most
         None => key_of_line(text, at).map(String::from),
     };
     let Some(key) = found.as_deref().and_then(|key| key.rsplit('.').next()) else { return what.into() };

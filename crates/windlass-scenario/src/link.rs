@@ -148,7 +148,7 @@ pub struct LinkModel {
     ecn: Option<Buffer>,
     loss: Chance,
     bursts: Option<Bursts>,
-    /// Whether any fate depends on luck.
+    /// Whether any fate is random.
     is_random: bool,
     is_bad: bool,
     rng: Xoshiro256PlusPlus,
@@ -238,12 +238,13 @@ impl LinkModel {
         sent
     }
 
-    /// The same where others use the memory, too: `has_room` says whether they have left enough.
+    /// The same where others use the memory, too: `has_room`: whether they have left enough.
     pub fn offer_if(&mut self, has_room: bool, now_ns: u64, bytes: u64, is_ect: bool) -> Verdict {
         self.stats.packets += 1;
         self.stats.bytes += bytes;
         self.settle(now_ns);
-        // always three draws and a turn of the state, so that one packet's fate does not shift the luck of those behind it
+        // always three draws and a turn of the state, so that one packet's fate does not change the random numbers of
+        // those behind it
         let [loss_draw, state_draw, jitter_draw] = if self.is_random { self.draws() } else { [0; 3] };
         self.turn(state_draw);
         if !has_room || self.is_over(self.buffer, bytes, 1) {
@@ -469,7 +470,7 @@ mod tests {
 
     /// 20 Mbit/s and 2 ms are 10,000 bytes, of which the share is three packets.
     #[test]
-    fn a_share_of_a_bdp_marks_as_soon_as_it_says() {
+    fn a_share_of_a_bdp_marks_at_its_threshold() {
         let link = Link { rate: Some(Rate(20e6)), delay: Span(0.002), ecn: Some(Buffer::Bdp(0.5)), ..link() };
         let mut model = LinkModel::new(&link, false, 1);
         for _ in 0..10 {

@@ -1,5 +1,5 @@
-//! Where in a scenario's file something stands: mistakes are told with their line, those too that only the home finds in which the
-//! scenario is to run.
+//! Where in a scenario's file something stands: mistakes are reported with their line, those too that only the home
+//! finds in which the scenario is to run.
 
 use crate::{Scenario, ScenarioError, line_at, read_file};
 use std::path::Path;
@@ -36,7 +36,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// For the sake of this key; `what` says of what, key and cure.
+    /// For the sake of this key; `what`: of what, key and cure.
     pub fn new(location: Location, key: &str, what: String) -> Refusal {
         Refusal { location, key: key.into(), what }
     }
@@ -72,7 +72,7 @@ impl Starts {
 /// A scenario with the text that it was read from.
 #[derive(Clone, Debug)]
 pub struct ScenarioFile {
-    /// What it says.
+    /// Its message.
     pub scenario: Scenario,
     name: String,
     text: String,

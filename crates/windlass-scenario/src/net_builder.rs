@@ -89,7 +89,7 @@ impl NetBuilder {
             }
         }
         check_marks(&link).map_err(|what| format!("ecn: {what}"))?;
-        // what says anything of its queue may be a port that only drops
+        // what has a key about its queue may be a port that only drops
         if link.rate.is_some() && link.buffer.is_none() && link.ecn.is_none() {
             for (backward, from) in [false, true].into_iter().zip(&link.between) {
                 check_marks(&link.port(backward, &self.switches))

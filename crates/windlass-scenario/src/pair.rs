@@ -1,4 +1,4 @@
-//! Lists of two. Arrays and tuples as serde reads them take the first two of many, and nobody misses the rest.
+//! Lists of two. Arrays and tuples as serde reads them take the first two of many, and the rest is not missed.
 
 use serde::{
     Deserialize, Deserializer,

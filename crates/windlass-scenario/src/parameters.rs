@@ -1,4 +1,4 @@
-//! What algorithms are told of the path, in scenarios and in policies.
+//! What algorithms are given of the path, in scenarios and in policies.
 
 use crate::{Buffer, Fraction, Rate};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use windlass_core::abi::{self, wl_alg_params};
 const PACKET_BYTES: u64 = 1514;
 const RATE_MAX_BPS: f64 = 1e12;
 
-/// Table `parameters`: what algorithms are told. Those that do not need it ignore it.
+/// Table `parameters`: what algorithms are given. Those that do not need it ignore it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table with bottleneck, buffer and so on")]
 pub struct Parameters {
@@ -87,12 +87,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_not_known() {
+    fn parameters_that_are_not_set_are_not_known() {
         assert_eq!(wl_alg_params::from(parse("")), wl_alg_params::default());
     }
 
     #[test]
-    fn all_that_is_said_reaches_the_core() {
+    fn all_parameters_that_are_set_reach_the_core() {
         let all = parse(
             "bottleneck = \"1 Gbit/s\"\nbuffer = \"100 packets\"\nthreshold = \"25 %\"\ngain = \"25 %\"\n\
              random_waits = false\nfirst_train_probes = true\n",

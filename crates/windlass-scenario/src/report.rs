@@ -34,7 +34,7 @@ pub struct FlowReport {
     pub checksum_ok: bool,
     /// Retransmission timeouts of this flow's sender; none: unknown, a kernel counts them for a whole host.
     pub timeouts: Option<u64>,
-    /// Segments that this flow's sender sent again; none: unknown.
+    /// Segments that this flow's sender retransmitted; none: unknown.
     pub retrans_segs: Option<u64>,
     /// Most new segments that this flow's sender sent at one instant; with real kernels, that a connection between its hosts did,
     /// as an emulated link saw them come; none: unknown.
@@ -72,7 +72,7 @@ fn is_false(flag: &bool) -> bool {
 /// One response.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Response {
-    /// When it was asked for, from the beginning of the run; with a connection for each, when that was begun.
+    /// When it was requested, from the beginning of the run; with a connection for each, when that was begun.
     pub asked_s: f64,
     /// From then to its last byte.
     pub took_s: f64,
@@ -147,23 +147,23 @@ pub struct RunReport {
     pub links: Vec<LinkReport>,
     /// How long the run took, from its beginning.
     pub ended_s: f64,
-    /// What happened when, if asked for.
+    /// What happened when, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intervals: Option<Intervals>,
     /// Propagation there and back plus the mean queues on the way, mean of all flows; of equally short ways, their mean.
     /// None: a queue was not measured.
     pub mean_rtt_ms: Option<f64>,
-    /// Segments of data that the senders' own kernels sent again.
+    /// Segments of data that the senders' own kernels retransmitted.
     pub sender_retrans_segs: u64,
     /// Retransmission timeouts of the senders' kernels, those of SYN-ACKs apart.
     pub sender_timeouts: u64,
-    /// SYN-ACKs that the senders' kernels sent again: handshakes are left to them.
+    /// SYN-ACKs that the senders' kernels retransmitted: handshakes are left to them.
     pub handshake_retrans_segs: u64,
     /// Tail loss probes of the senders' kernels.
     pub sender_probes: u64,
     /// Windlass' counters; empty without it.
     pub windlass: BTreeMap<String, u64>,
-    /// Samples of Windlass' flow table, if asked for.
+    /// Samples of Windlass' flow table, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Value>,
 }
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn jains_index_is_told_of_several_flows() {
+    fn jains_index_is_reported_of_several_flows() {
         assert_eq!(jain([3.0, 3.0]), Some(1.0));
         assert_eq!(jain([1.0, 0.0]), Some(0.5));
         assert_eq!((jain([]), jain([0.0, 0.0])), (None, None));
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn an_emulator_that_is_late_is_told_of() {
+    fn an_emulator_that_is_late_is_reported() {
         let link = |late_p50_us| LinkReport {
             name: "a > b".into(),
             stats: LinkStats { late_p50_us, ..LinkStats::default() },

@@ -28,7 +28,7 @@ struct Took<'a> {
     /// Of each link, forward and backward.
     costs_ms: &'a [[f64; 2]],
     ways: Ways,
-    /// From a host to another, of those that were asked for and what lies between them.
+    /// From a host to another, of those that were requested and what lies between them.
     ms: BTreeMap<(usize, usize), f64>,
 }
 
@@ -135,7 +135,7 @@ mod tests {
         took_ms
     }
 
-    /// To the last bit, from everywhere to everywhere, whichever is asked for first.
+    /// To the last bit, from everywhere to everywhere, whichever is requested first.
     #[test]
     fn what_lies_between_two_hosts_is_enough_to_know() {
         for shape in ["fat-tree\"\nk = 4\nfabric = {}", "dumbbell\"\npairs = 3\nbottleneck = {}"] {

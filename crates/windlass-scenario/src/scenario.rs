@@ -51,7 +51,7 @@ pub struct Scenario {
     pub tcp: Tcp,
     /// Where Windlass sits; none: nowhere.
     pub windlass: Option<Windlass>,
-    /// What algorithms are told of the path.
+    /// What algorithms are given of the path.
     pub parameters: Parameters,
 }
 

@@ -1,4 +1,4 @@
-//! When a flow asks for its responses, as it goes: what the plan says, and what has happened so far.
+//! When a flow requests its responses, as it goes: what the plan contains, and what has happened so far.
 
 use crate::{After, Flow, Plan, Planned};
 
@@ -6,7 +6,7 @@ use crate::{After, Flow, Plan, Planned};
 #[derive(Clone, Debug)]
 pub struct Schedule {
     plan: Plan,
-    /// What is asked for next; none: that was all.
+    /// What is requested next; none: that was all.
     next: Option<Planned>,
     /// When it is due; none: when what is on its way has arrived, or never.
     due_ns: Option<u64>,

@@ -1,5 +1,5 @@
-//! Values without a unit: numbers, and words of a few. What serde and toml say by themselves of one that is neither names
-//! Rust's types or those of TOML, and not what is allowed.
+//! Values without a unit: numbers, and words of a few. What serde and toml report by themselves of one that is
+//! neither names Rust's types or those of TOML, and not what is allowed.
 
 use serde::{
     Deserialize, Deserializer,

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_to_write() {
+    fn mistakes_show_what_to_write() {
         let wrong = |text: &str, saying: &str| {
             let error = text.parse::<Rate>().unwrap_err();
             assert!(error.contains(text) && error.contains(saying) && error.contains("Mbit/s"), "{error}");

@@ -265,7 +265,7 @@ pub struct Tcp {
     pub validate_window: Option<bool>,
     /// Whether a probe finds out about losses at the tail before a timeout does (RFC 8985, section 7).
     pub tail_probes: Option<bool>,
-    /// Whether receivers say what has arrived beyond a hole (RFC 2018).
+    /// Whether receivers report what has arrived beyond a hole (RFC 2018).
     pub sack: Option<bool>,
     /// Without SACK: whether a partial acknowledgement goes on with the repair (RFC 6582). As in ns-2's Reno, false ends the
     /// recovery there, and duplicates count again beyond what was sent before it; what else was lost waits for its timeout.

@@ -21,7 +21,7 @@ const ORDER_SHIFT: u32 = 32;
 const KIND_SHIFT: u32 = 28;
 const CHILDREN: usize = 4;
 
-/// What kind of thing happens; the index says to whom.
+/// What kind of thing happens; the index names its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The first packet on a link direction arrives.
@@ -60,7 +60,7 @@ impl Event {
         KINDS[(self.0 as u32 >> KIND_SHIFT) as usize]
     }
 
-    /// To whom.
+    /// The target.
     pub fn index(self) -> u32 {
         self.0 as u32 & ((1 << KIND_SHIFT) - 1)
     }
@@ -174,7 +174,7 @@ impl Heap {
             let first = hole * CHILDREN + 1;
             let (child, least) = match heap.get(first..) {
                 Some(&[a, b, c, d, ..]) => {
-                    // which of them it is nobody can predict
+                    // which of them it is cannot be predicted
                     let (ab, least_ab) = select_unpredictable(b < a, (1, b), (0, a));
                     let (cd, least_cd) = select_unpredictable(d < c, (3, d), (2, c));
                     select_unpredictable(least_cd < least_ab, (cd, least_cd), (ab, least_ab))
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_says_when_what_and_to_whom() {
+    fn an_event_has_its_time_kind_and_target() {
         let mut queue = EventQueue::default();
         for kind in KINDS {
             let event = queue.make(LAST_NS, kind, (1 << 28) - 1);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_later_than_a_key_can_say_stays_last() {
+    fn what_is_due_later_than_a_key_can_hold_stays_last() {
         let mut queue = EventQueue::default();
         for at_ns in [LAST_NS + 2, 1, u64::MAX] {
             queue.schedule(at_ns, Kind::Xmit, 0);

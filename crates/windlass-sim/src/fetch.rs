@@ -1,4 +1,4 @@
-//! One connection and the application on it. Over HTTP the client asks for responses, as curl and nginx do in the
+//! One connection and the application on it. Over HTTP the client requests responses, as curl and nginx do in the
 //! testbed; or the server pushes them, having connected itself where it uploads. When and how much is the business of the
 //! session (`session.rs`).
 
@@ -33,7 +33,7 @@ pub mod notice {
     pub const FIRST_BYTE: u8 = 1 << 3;
 }
 
-/// A response that was asked for and has not arrived yet.
+/// A response that was requested and has not arrived yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// When it was due.
@@ -60,12 +60,12 @@ pub struct Fetch {
     arrived: u32,
     /// Responses that the server has written.
     written: u32,
-    /// What is asked for as soon as there is a connection.
+    /// What is requested as soon as there is a connection.
     first: Option<(u64, Option<u64>)>,
     asked: VecDeque<Asked>,
-    /// Where the first of those ends in the client's stream; none is asked for: never.
+    /// Where the first of those ends in the client's stream; none is requested: never.
     next_end: u64,
-    /// Where the last one that was ever asked for ends.
+    /// Where the last one that was ever requested ends.
     asked_end: u64,
 }
 
@@ -94,8 +94,8 @@ impl Fetch {
     }
 
     /// Whether a packet was sent before the connection took its place: it belongs to the one that had it before. Its
-    /// timestamp tells, as in RFC 7323, section 5 (PAWS). That wraps, so it is the packet's age that is compared, which is
-    /// less than the 71 minutes of the clock, with that of the connection, which may be more.
+    /// timestamp shows that, as in RFC 7323, section 5 (PAWS). That wraps, so it is the packet's age that is
+    /// compared, which is less than the 71 minutes of the clock, with that of the connection, which may be more.
     pub fn is_past(&self, packet: &Packet, now_ns: u64) -> bool {
         let age_us = core_us(now_ns).wrapping_sub(packet.tsval_us);
         u64::from(age_us) > now_ns / US - self.placed_at_us
@@ -120,7 +120,7 @@ impl Fetch {
         usize::from(self.application == Application::Upload)
     }
 
-    /// One end connects. `first`: what is asked for as soon as it is connected; when that was due, and its payload.
+    /// One end connects. `first`: what is requested as soon as it is connected; when that was due, and its payload.
     pub fn connect(&mut self, first: Option<(u64, Option<u64>)>, net: &mut Network, config: &Config) {
         self.first = first;
         self.ends[self.opener()].connect(net, config);
@@ -136,7 +136,7 @@ impl Fetch {
         self.ends[self.opener()].phase() == Phase::Established
     }
 
-    /// A response that was due at `at_ns` is asked for, or the server begins to push it.
+    /// A response that was due at `at_ns` is requested, or the server begins to push it.
     pub fn ask(&mut self, at_ns: u64, size_bytes: Option<u64>, net: &mut Network, config: &Config) {
         // behind one without end nothing follows, so its place is its beginning
         let end = size_bytes.map_or(u64::MAX, |bytes| self.asked_end + self.head_bytes() + bytes);
@@ -217,7 +217,7 @@ impl Fetch {
         notices
     }
 
-    /// The server writes what it was asked for.
+    /// The server writes what was requested.
     fn serve(&mut self, net: &mut Network, config: &Config) {
         let server = &mut self.ends[1];
         let until = match self.application {

@@ -1,4 +1,4 @@
-//! Groups of a scenario, and what a host or the box does with its flow's membership: what it says and hears is the
+//! Groups of a scenario, and what a host or the box does with its flow's membership: its reports and replies are the
 //! core's (`core/group/report.h`).
 
 use crate::time::duration_us;
@@ -13,7 +13,7 @@ use windlass_core::{
 };
 use windlass_scenario::{Group as GroupSpec, Per};
 
-/// A group with those who belong to it.
+/// A group with its members.
 #[derive(Debug)]
 struct Members {
     group: Group,
@@ -106,7 +106,7 @@ impl Membership {
         }
     }
 
-    /// The flow sends again after a pause, for which its own algorithm may have cut its window.
+    /// The flow resumes after a pause, for which its own algorithm may have cut its window.
     pub fn resume(&self, now_us: u32, decision: &mut wl_decision) {
         if let Some(member) = self.member {
             // as in refresh()

@@ -3,7 +3,7 @@
 //! kernel runs.
 //!
 //! A run is a pure function of scenario and seed: time is integer, events of equal times happen in the order in which
-//! they were scheduled, and every source of luck has a generator of its own.
+//! they were scheduled, and every source of random numbers has a generator of its own.
 
 pub mod bench;
 mod boxed;

@@ -62,13 +62,13 @@ impl Flight {
 pub struct Link {
     /// Decides on each packet.
     pub model: LinkModel,
-    /// Packets may overtake each other: each has an event of its own.
+    /// Packets may be reordered: each has an event of its own.
     pub reorders: bool,
     /// The buffer that it shares with other ports of its switch; [`NONE`]: none.
     pub pool: u32,
     /// It is among those of which its pool knows that they may hold packets.
     pub is_held: bool,
-    /// Packets on their way in order of arrival, unless they may overtake each other.
+    /// Packets on their way in order of arrival, unless they may be reordered.
     pub flights: VecDeque<Flight>,
     /// Packets that get lost, counted from 1 in the order in which they come.
     #[cfg(test)]

@@ -20,12 +20,12 @@ const LINK_TABLES_BYTES: u64 = 32 << 10;
 /// Places for segments that an idle connection keeps, a report of it, and its timers.
 const IDLE_BYTES: u64 = 1024;
 
-/// Standard deviations of a Poisson process above its mean where nobody has been.
+/// Standard deviations of a Poisson process above its mean where nothing was written.
 const RARELY: f64 = 8.0;
 
 /// The most that a run of the scenario may need, in bytes: all its connections open at once, as much in flight as
-/// their windows and the links' buffers allow. `config`: of hosts of which the scenario says nothing; `interval_ns`: length of
-/// the intervals in which it is recorded, none: only sums are.
+/// their windows and the links' buffers allow. `config`: of hosts that the scenario does not configure;
+/// `interval_ns`: length of the intervals in which it is recorded, none: only sums are.
 pub fn needed_bytes(scenario: &Scenario, config: &Config, interval_ns: Option<NonZeroU64>) -> u64 {
     let config = &config.with(&scenario.tcp, &scenario.parameters);
     let connections = scenario.flows.iter().map(|f| connections(f, scenario)).fold(0, u64::saturating_add);
@@ -65,8 +65,8 @@ fn connections(flow: &Flow, scenario: &Scenario) -> u64 {
     if flow.connections == Connections::Persistent {
         return 1;
     }
-    // asked for by the clock, all may wait; one after the other, only those last over have a place, each of which took two
-    // round trips at least, with its connection's
+    // requested by the clock, all may wait; one after the other, only those last over have a place, each of which
+    // took two round trips at least, with its connection's
     let at_once = |train: &Train| match train.interval {
         Some(_) => responses(train, duration_s(train, flow, scenario), 0.0),
         None => responses(train, LINGER_NS as f64 * 1e-9, 4.0 * least_delay_s(scenario)),
@@ -154,7 +154,7 @@ fn packets_on_links(scenario: &Scenario) -> u64 {
     packets
 }
 
-/// What the machine has to give, in bytes; none: it does not say.
+/// What the machine has to give, in bytes; none: it does not report it.
 pub fn available_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
@@ -262,7 +262,7 @@ mod tests {
         // in ten seconds, a thousand and hardly more than two hundred besides
         let timed = per_response("interval = { exponential = \"10 ms\" }\nuntil = \"9999 ms\"") - few;
         assert!((1000 * 2048..=1300 * 4096).contains(&timed), "{timed}");
-        // one after the other, those of one second have a place, at 4 ms each at least, and those of ten are told of
+        // one after the other, those of one second have a place, at 4 ms each at least, and those of ten are reported
         let queued = per_response("count = 100010") - few;
         assert!(queued <= 400 * 4096 + 6000 * 48, "{queued}");
     }
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_says_what_it_has() {
+    fn the_machine_reports_its_memory() {
         assert!(available_bytes().is_none_or(|bytes| bytes > 1 << 20));
     }
 }

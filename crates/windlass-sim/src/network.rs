@@ -1,5 +1,5 @@
-//! Packets from hop to hop. A hop costs one event: when a packet comes to a link, the link's model says at once when
-//! it will come out at the far end.
+//! Packets from hop to hop. A hop costs one event: when a packet comes to a link, the link's model computes at once
+//! when it will come out at the far end.
 //!
 //! The packets of a link stand in a list in order of arrival, and only the first one's arrival is in the event queue.
 
@@ -28,7 +28,7 @@ pub struct Count {
     pub hops: u64,
 }
 
-/// Something that someone must deal with.
+/// Something that an endpoint or the run must deal with.
 #[derive(Clone, Copy, Debug)]
 pub enum Happening {
     /// The packet is at the end of its path.
@@ -54,10 +54,10 @@ pub struct Network {
     pub paths: Paths,
     /// What became of the packets.
     pub count: Count,
-    /// Captures of what hosts send and get, if asked for.
+    /// Captures of what hosts send and get, if configured.
     pub tap: Option<Box<Tap>>,
     packets: Slab,
-    /// By the hop at which a path begins: its least round-trip time that a sender has told of.
+    /// By the hop at which a path begins: its least round-trip time that a sender has reported.
     least_rtts_ns: BTreeMap<u32, u64>,
 }
 
@@ -93,8 +93,9 @@ impl Network {
         self.packets.live()
     }
 
-    /// Goes on to the next event that concerns someone, until the queue is empty or `until_ns` has come. If it is about
-    /// a packet, that is in `packet` then. `soon` is told of endpoints to which a packet will come before long.
+    /// Goes on to the next event that concerns an endpoint or the run, until the queue is empty or `until_ns` has
+    /// come. If it is about a packet, that is in `packet` then. `soon` is called with endpoints to which a packet
+    /// will come before long.
     pub fn next(&mut self, until_ns: u64, packet: &mut Packet, soon: impl Fn(u32)) -> Option<Happening> {
         loop {
             let event = self.events.peek().filter(|e| e.at_ns() <= until_ns)?;
@@ -113,7 +114,7 @@ impl Network {
             flight.hop += 1;
             match self.paths.at(flight.hop) {
                 Hop::Link(link) => {
-                    // nobody comes before it whose arrival would tell of it
+                    // no packet comes before it whose arrival would bring it in
                     if self.links[link as usize].flights.is_empty() && !self.paths.leads_on(flight.hop + 1) {
                         soon(flight.to);
                     }

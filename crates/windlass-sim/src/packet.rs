@@ -88,7 +88,7 @@ impl Packet {
         self.flags & flag != 0
     }
 
-    /// Whether what was sent together ends here: the sender says so, or there was no more.
+    /// Whether what was sent together ends here: the sender marks it, or there was no more.
     pub fn is_pushed(&self) -> bool {
         self.len_bytes > 0 && (self.has(flag::PSH) || u32::from(self.len_bytes) < MSS_BYTES)
     }

@@ -1,4 +1,4 @@
-//! Memory that the ports of a switch share: a packet is dropped when there is no room for it, whoever fills it.
+//! Memory that the ports of a switch share: a packet is dropped when there is no room for it, whichever port fills it.
 
 use crate::link::Link;
 use windlass_scenario::{Buffer, Queued};

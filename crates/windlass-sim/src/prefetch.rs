@@ -3,7 +3,7 @@
 /// What a processor fetches at once.
 const LINE_BYTES: usize = 64;
 
-/// Asks for the beginning of `what`, without waiting for it.
+/// Requests the beginning of `what`, without waiting for it.
 #[inline(always)]
 pub fn prefetch<T>(what: &T) {
     #[cfg(target_arch = "x86_64")]
@@ -16,7 +16,7 @@ pub fn prefetch<T>(what: &T) {
     let _ = what;
 }
 
-/// Asks for all of it.
+/// Requests all of it.
 #[inline(always)]
 pub fn prefetch_all<T>(what: &T) {
     let begin = std::ptr::from_ref(what).cast::<[u8; LINE_BYTES]>();

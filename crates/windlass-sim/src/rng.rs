@@ -1,5 +1,5 @@
-//! Random numbers. Whoever draws has a generator of its own, seeded by what it is and not by when it draws, so that a
-//! change in one place leaves the luck of all others as it was.
+//! Random numbers. Each user has a generator of its own, seeded by what it is and not by when it draws, so that a
+//! change in one place leaves the random numbers of all others as they were.
 
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::SplitMix64;

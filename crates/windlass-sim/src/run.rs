@@ -62,7 +62,7 @@ pub fn check(scenario: &Scenario) -> Result<(), SimError> {
     check_time(scenario)
 }
 
-/// Runs the scenario in virtual time. Says before it begins if it might not fit into the machine's memory.
+/// Runs the scenario in virtual time. Warns before it begins if it might not fit into the machine's memory.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<Outcome, SimError> {
     memory::check(memory::needed_bytes(scenario, &options.config, options.interval_ns))?;
     let mut sim = Sim::new(scenario, options)?;
@@ -160,7 +160,7 @@ impl<'a> Sim<'a> {
         sampler.into_iter().chain(trace).min().filter(|due_ns| *due_ns < self.until_ns)
     }
 
-    /// Returns whether the run is over, for all flows are or somebody wants so.
+    /// Returns whether the run is over, for all flows are or the caller ends it.
     fn run_until(&mut self, until_ns: u64, cancel: Option<&AtomicBool>) -> bool {
         let mut happenings = 0u32;
         let mut packet = Packet::default();
@@ -208,7 +208,7 @@ impl<'a> Sim<'a> {
         self.open == 0
     }
 
-    /// A flow begins, ends, or has something to ask for.
+    /// A flow begins, ends, or has something to request.
     fn wake(&mut self, index: u32) {
         let flow = &self.scenario.flows[index as usize];
         let now_ns = self.net.now_ns;
@@ -229,7 +229,7 @@ impl<'a> Sim<'a> {
         self.ask(index);
     }
 
-    /// Asks for what is due, and has the flow woken for what will be.
+    /// Requests what is due, and has the flow woken for what will be.
     fn ask(&mut self, index: u32) {
         let flow = &self.scenario.flows[index as usize];
         let now_ns = self.net.now_ns;
@@ -263,7 +263,7 @@ impl<'a> Sim<'a> {
             }
             None => self.fetches.len() as u32,
         };
-        // another connection, other luck
+        // another connection, other random numbers
         let random = [0, 1].map(|end| rng::of_connection(self.scenario.seed, 2 * place + end, now_ns));
         let mut fetch = self.new_fetch(place, index, random, false);
         fetch.connect(Some(due), &mut self.net, &self.config);
@@ -370,7 +370,7 @@ impl<'a> Sim<'a> {
         bytes
     }
 
-    /// Looks at flows and links, for whoever is due or at the end of the run.
+    /// Looks at flows and links, for each observer that is due or at the end of the run.
     pub(crate) fn look(&mut self, now_ns: u64) {
         let arrived_bytes = self.arrived_bytes();
         let is_end = self.next_look_ns() != Some(now_ns);

@@ -1,4 +1,4 @@
-//! A flow of the scenario as it goes: which responses it asks for when, on which connection, and how long they took.
+//! A flow of the scenario as it goes: which responses it requests when, on which connection, and how long they took.
 
 use crate::{tcp::SenderStats, time::NEVER};
 use windlass_core::Algorithm;
@@ -7,7 +7,7 @@ use windlass_scenario::{Flow, Response, Schedule};
 /// A flow in the course of a run.
 #[derive(Debug)]
 pub struct Session {
-    /// What it asks for when.
+    /// What it requests when.
     pub schedule: Schedule,
     /// When the event is due that looks after it; NEVER: there was none.
     wakes_at_ns: u64,
@@ -30,7 +30,7 @@ pub struct Session {
     pub responses: Vec<Response>,
     /// Payload of those.
     pub arrived_bytes: u64,
-    /// Payload that was asked for.
+    /// Payload that was requested.
     pub asked_bytes: u64,
     /// What its senders did whose connections are gone.
     pub past: SenderStats,
@@ -62,7 +62,7 @@ impl Session {
         self.schedule.start(flow, now_ns);
     }
 
-    /// When somebody must look after it again; none: not before what is on its way has arrived, or somebody will.
+    /// When the run must look after it again; none: not before what is on its way has arrived, or another event does.
     pub fn wake_at_ns(&mut self, now_ns: u64) -> Option<u64> {
         let due_ns =
             self.schedule.due_ns().filter(|due_ns| *due_ns > now_ns && *due_ns != self.wakes_at_ns)?;

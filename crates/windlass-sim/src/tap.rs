@@ -109,7 +109,7 @@ impl Tap {
         Ok(())
     }
 
-    /// `side`: 0 at the hosts that ask, 1 at those that send.
+    /// `side`: 0 at the hosts that request, 1 at those that send.
     fn record(&mut self, side: u32, now_ns: u64, packet: &Packet) {
         if self.error.is_some() {
             return;

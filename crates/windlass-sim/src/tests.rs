@@ -140,7 +140,7 @@ fn partial_acknowledgements_lose_one_segment_each() {
 
 /// Before NewReno one loss of a window does as well, and of three the first is repaired at once. Its partial ACK comes at 350 ms
 /// and ends that; the timeout that it set, of srtt + 200 ms, finds the second, whose ACK lets out the third at 750 ms, and the
-/// sixth, of which nobody knows that it is there. With NewReno it takes 500 ms.
+/// sixth, which is not known to be there. With NewReno it takes 500 ms.
 #[test]
 fn before_new_reno_a_second_loss_waits_for_the_timeout() {
     assert_eq!(completion_ms(&by_duplicates(17, &[5], false)), 300.0);
@@ -157,9 +157,9 @@ fn a_loss_near_the_tail_waits_for_the_timeout() {
     assert_eq!((outcome.report.sender_timeouts, outcome.report.sender_probes), (1, 0));
 }
 
-/// Seventh and ninth of ten are lost: two duplicates, so the timeout comes at 550 ms. The ACK of 650 ms is for the seventh, sent
-/// again, and for the eighth, which had arrived before. Without SACK that is no sign that the timeout was not needed: the ninth
-/// leaves then, and the tenth, for nobody knows that it is there.
+/// Seventh and ninth of ten are lost: two duplicates, so the timeout comes at 550 ms. The ACK of 650 ms is for the
+/// seventh, retransmitted, and for the eighth, which had arrived before. Without SACK that is no sign that the
+/// timeout was not needed: the ninth leaves then, and the tenth, for it is not known to be there.
 #[test]
 fn after_a_timeout_one_hole_after_another_is_filled() {
     let outcome = without_sack(10, &[7, 9]);
@@ -194,7 +194,7 @@ fn the_probe_of_a_lone_segment_waits_for_the_smallest_timeout() {
 /// The last two of ten are lost: the probe is due 2 srtt + 2 ms after the last ACK, at 452 ms, and carries the tenth.
 /// Its SACK comes back at 552 ms. The ninth is then older than a round trip and a quarter: lost, sent, there at 602 ms.
 #[test]
-fn a_probe_tells_of_the_loss_before_it() {
+fn a_probe_reports_the_loss_before_it() {
     let outcome = transfer(10, &[9, 10]);
     assert_eq!(completion_ms(&outcome), 602.0);
     let report = &outcome.report;
@@ -218,7 +218,7 @@ fn timeouts_back_off() {
     assert_eq!(outcome.report.sender_timeouts, 3);
 }
 
-/// A retransmission that is lost is found by RACK, without a timeout: the fifth is sent again at 250 ms, then at
+/// A retransmission that is lost is found by RACK, without a timeout: the fifth is retransmitted at 250 ms, then at
 /// 350 ms, when segments sent after it have been SACKed.
 #[test]
 fn a_lost_retransmission_is_found() {
@@ -230,7 +230,7 @@ fn a_lost_retransmission_is_found() {
 }
 
 /// A second flight, 11 to 29, that comes `late_ms` late, and of which a probe may be lost and some segments marked. Returns the
-/// outcome, what the sender did, and whether its next segment would say that the window was reduced.
+/// outcome, what the sender did, and whether its next segment would report that the window was reduced.
 fn marked_delay_spike(late_ms: u64, loses: &[u64], marks: &[u64]) -> (Outcome, SenderStats, bool) {
     let tcp = Tcp { ecn: Some(windlass_scenario::Ecn::Classic), ..Tcp::default() };
     let scenario = Scenario { tcp, ..scenario(29, "") };
@@ -246,16 +246,16 @@ fn marked_delay_spike(late_ms: u64, loses: &[u64], marks: &[u64]) -> (Outcome, S
     (sim.finish(), stats, owes_cwr)
 }
 
-/// Returns the outcome, the reductions and how many of them were taken back; then the receiver need not hear of any.
+/// Returns the outcome, the reductions and how many of them were taken back; then the receiver need not learn of any.
 fn delay_spike(late_ms: u64, loses: &[u64]) -> (Outcome, u64, u64) {
     let (outcome, stats, owes_cwr) = marked_delay_spike(late_ms, loses, &[]);
     assert!(!owes_cwr);
     (outcome, stats.reductions, stats.undos)
 }
 
-/// The probe at 452 ms overtakes the flight, and its SACK makes all of it seem lost at 552 ms. The flight arrives at
-/// 700 ms, and the timestamps in its ACKs are older than the retransmissions: the reduction is taken back (RFC 3522). One left at
-/// 552 and two at 652 ms; that the latter are still out when the flight is acknowledged is no reason for more of them.
+/// The probe at 452 ms arrives before the flight, and its SACK makes all of it seem lost at 552 ms. The flight arrives at 700 ms,
+/// and the timestamps in its ACKs are older than the retransmissions: the reduction is taken back (RFC 3522). One left at 552 and
+/// two at 652 ms; that the latter are still out when the flight is acknowledged is no reason for more of them.
 #[test]
 fn a_flight_that_was_only_late_is_no_loss() {
     let (outcome, reductions, undos) = delay_spike(400, &[]);
@@ -277,7 +277,7 @@ fn a_timeout_that_was_not_needed_is_taken_back() {
 }
 
 /// The same two flights, of which the first segment is marked as well: nothing was lost, but the window stays as small as it has
-/// become. As there is nothing new that could say so, the echo goes on until all is closed, and reduces it further.
+/// become. As there is nothing new that could carry CWR, the echo goes on until all is closed, and reduces it further.
 #[test]
 fn what_a_mark_confirms_is_not_taken_back() {
     for (late_ms, loses, timeouts) in [(400, &[][..], 0), (480, &[30], 1)] {
@@ -286,7 +286,7 @@ fn what_a_mark_confirms_is_not_taken_back() {
     }
 }
 
-/// How long the second of two responses takes, 70 segments and a head each, asked for 2 s after the first.
+/// How long the second of two responses takes, 70 segments and a head each, requested 2 s after the first.
 fn second_response_ms(algorithm: &str, tcp: Tcp) -> f64 {
     let mut scenario = scenario(71, "");
     let flow = &mut scenario.flows[0];
@@ -333,7 +333,7 @@ fn a_window_of_which_little_is_used_stays_while_acknowledgements_come() {
 /// A new connection's window of ten goes at once, or if its first train is to probe: two segments, and the rest when they are
 /// acknowledged, as the path is empty.
 #[test]
-fn first_trains_of_trim_probe_if_asked() {
+fn first_trains_of_trim_probe_if_configured() {
     for (first_train_probes, expected_ms) in [(None, 200.0), (Some(false), 200.0), (Some(true), 300.0)] {
         let mut scenario = scenario(10, "");
         scenario.flows[0].algorithm = "trim".into();
@@ -363,7 +363,7 @@ fn a_lost_tail_leaves_trim_half_of_its_window() {
     }
 }
 
-/// Ten segments, and ten more that are asked for 150 ms after them.
+/// Ten segments, and ten more that are requested 150 ms after them.
 fn two_responses_of_ten() -> Scenario {
     let mut scenario = scenario(10, "");
     scenario.flows[0].trains[0].count = Some(2);
@@ -387,7 +387,7 @@ fn a_probe_that_was_not_needed_costs_nothing() {
 }
 
 /// The last of ten is lost, which its probe repairs: that takes half of the window, and stays so. The last of the next response is
-/// only late, and the report that its probe was not needed says nothing of the first.
+/// only late, and the report that its probe was spurious is no report of the first.
 #[test]
 fn what_a_probe_repaired_is_not_taken_back() {
     let scenario = two_responses_of_ten();
@@ -434,10 +434,10 @@ fn new_data_after_the_timeout_of_the_oldest_does_not_bring_it_about() {
     assert_eq!((outcome.report.sender_probes, outcome.report.sender_timeouts), (1, 0));
 }
 
-/// Nobody answers: SYNs at 0, 1, 2, 3, 4, 5, 7, 11 and 19 s, for four timeouts come before the first that doubles
+/// There is no answer: SYNs at 0, 1, 2, 3, 4, 5, 7, 11 and 19 s, for four timeouts come before the first that doubles
 /// (tcp_syn_linear_timeouts).
 #[test]
-fn a_lost_syn_is_sent_again_every_second_then_less_often() {
+fn a_lost_syn_is_retransmitted_every_second_then_less_often() {
     let scenario = scenario(2, "loss = \"100 %\"");
     let outcome = crate::run(&scenario, &RunOptions::default()).unwrap();
     assert_eq!(outcome.report.links[1].stats.packets, 9);
@@ -460,8 +460,9 @@ fn a_handshake_of_which_a_packet_was_lost_shows_the_round_trip() {
 }
 
 /// The SYN-ACK of 50 ms is lost; at 1050 ms the server's timer and the client's second SYN each bring one. The request is there at
-/// 1150 ms, and as two had to be sent again the server begins with a window of one: 1, 2, 4 and the last of eight segments, which
-/// leaves at 1450 ms. With ten all leave at once, as they do if the first SYN-ACK was only late: then its timestamp comes back.
+/// 1150 ms, and as two had to be retransmitted the server begins with a window of one: 1, 2, 4 and the last of eight segments,
+/// which leaves at 1450 ms. With ten all leave at once, as they do if the first SYN-ACK was only late: then its timestamp comes
+/// back.
 #[test]
 fn after_a_hard_handshake_the_window_begins_with_one_segment() {
     for (late_ms, expected_ms) in [(0, 1500.0), (960, 1160.0)] {
@@ -477,7 +478,7 @@ fn after_a_hard_handshake_the_window_begins_with_one_segment() {
     }
 }
 
-/// Marks instead of losses: the window is halved and nothing is sent again. 12112 kbit/s are a segment a ms.
+/// Marks instead of losses: the window is halved and nothing is retransmitted. 12112 kbit/s are a segment a ms.
 #[test]
 fn a_marked_queue_halves_the_window_without_a_loss() {
     let link = "rate = \"12.112 Mbit/s\"\nbuffer = \"500 packets\"\necn = \"20 packets\"";
@@ -495,7 +496,7 @@ fn a_marked_queue_halves_the_window_without_a_loss() {
     }
 }
 
-/// Packets that are not capable of ECN go unmarked: nobody asked for it.
+/// Packets that are not capable of ECN go unmarked: it was not configured.
 #[test]
 fn without_ecn_nothing_is_marked() {
     let scenario = scenario(100, "rate = \"12.112 Mbit/s\"\necn = \"2 packets\"");
@@ -503,10 +504,10 @@ fn without_ecn_nothing_is_marked() {
     assert_eq!(outcome.report.links[0].stats.marks, 0);
 }
 
-/// The windows of 32 flows, two segments each, are a queue that never drains: who comes later learns from others how long the
-/// way is without it.
+/// The windows of 32 flows, two segments each, are a queue that never drains: a flow that comes later learns from
+/// others how long the way is without it.
 #[test]
-fn connections_tell_each_other_of_the_path() {
+fn connections_share_the_round_trip_time_of_the_path() {
     let text = "name = \"t\"\ntime_limit = \"2 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n\
         [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"100 Mbit/s\"\ndelay = \"100 us\"\nbuffer = \"256 packets\"\n\
         [parameters]\nbottleneck = \"100 Mbit/s\"\nbuffer = \"256 packets\"\n\
@@ -520,8 +521,9 @@ fn connections_tell_each_other_of_the_path() {
     assert!(stats.utilisation > 0.98, "{stats:?}");
 }
 
-/// Behind the box a whole window of sixty is lost, the probe and what the first timeout sends again: two timeouts for one window of
-/// data. Slow start leads back to half of it, in 3.4 s; with half of the one segment left as threshold it took 8.1 s.
+/// Behind the box a whole window of sixty is lost, the probe and what the first timeout retransmits: two timeouts for
+/// one window of data. Slow start leads back to half of it, in 3.4 s; with half of the one segment left as threshold
+/// it took 8.1 s.
 #[test]
 fn a_further_timeout_of_the_box_leaves_the_threshold() {
     let text = "name = \"t\"\ntime_limit = \"60 s\"\n\

@@ -95,7 +95,7 @@ impl Router {
     }
 
     /// Steps from one host to another: fewest links; of ways that are equally short, a host takes the one that it found
-    /// first, and a switch the one that the hash of the flow says.
+    /// first, and a switch the one that the hash of the flow selects.
     fn hops(&mut self, from: usize, to: usize, endpoint: u32) -> Option<Vec<u32>> {
         let Router { graph, seed, boxed, ways, .. } = self;
         let mut hops = Vec::new();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_path_is_taken_and_directions_are_told_apart() {
+    fn the_shortest_path_is_taken_and_directions_are_distinguished() {
         assert_eq!(steps("", "a", "b"), [Hop::Link(0)]);
         assert_eq!(steps("", "b", "a"), [Hop::Link(1)]);
         assert_eq!(steps("", "a", "c").len(), 2);

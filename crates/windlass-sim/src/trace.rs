@@ -107,7 +107,7 @@ impl Trace {
         Ok((trace, Tap::new(folder, scenario, config)?))
     }
 
-    /// Looks at all flows and links; what goes wrong is told at the end.
+    /// Looks at all flows and links; what goes wrong is reported at the end.
     pub fn look(&mut self, scene: &Scene) {
         if self.error.is_none() {
             self.error = self.write_look(scene).err();
@@ -131,7 +131,7 @@ impl Trace {
             let row = format!("{time_s:.9},{index},{},", flow.name());
             write!(self.flows, "{row}")?;
             match flow.connections {
-                // before the handshake nobody has asked the algorithm for a window
+                // before the handshake the algorithm has not computed a window
                 Connections::Persistent if fetches[index].ends[1].phase() == Phase::Established => {
                     let sender = &fetches[index].ends[1].sender;
                     let ssthresh = sender.ssthresh_segs().map_or(String::new(), |s| s.to_string());

@@ -58,7 +58,7 @@ fn the_server_sees_no_loss() {
     assert_eq!(report.counter("flows_created"), 1);
 }
 
-/// A client without SACK: each loss is told by duplicates only, which the server must not see, and what waits behind a hole
+/// A client without SACK: each loss is reported by duplicates only, which the server must not see, and what waits behind a hole
 /// is acknowledged with its repair, which times nothing. Some of these flows stood still, or had their servers time out. How long
 /// native BBR takes depends on when its timeouts come; in all it takes longer.
 #[test]
@@ -69,7 +69,7 @@ fn nor_does_it_where_the_client_has_no_sack() {
         let tcp = "[tcp]\nsack = false\n";
         let native = wan_of(seed, "20 ms", "loss = \"2 %\"\n", "bbr", tcp);
         let boxed = wan_of(seed, "20 ms", "loss = \"2 %\"\n", "cubic", &format!("{WINDLASS}{tcp}"));
-        // its FIN is for the server to send again, and without SACK it does that after a timeout
+        // its FIN is for the server to retransmit, and without SACK it does that after a timeout
         assert!(boxed.sender_retrans_segs <= 1 && boxed.sender_timeouts <= 1, "{seed}: {boxed:?}");
         // 1.41 with seed 37 since an ACK takes off a bounded number of records (docs/limits.md); 1.3 before
         assert!(seconds(&boxed) < 1.5 * seconds(&native), "{seed}: {} {}", seconds(&boxed), seconds(&native));
@@ -118,8 +118,8 @@ fn departures(folder: &Path, from_s: f64, n: usize) -> Vec<f64> {
     times.iter().take(n).map(|at_s| at_s - times[0]).collect()
 }
 
-/// Trains of four segments, 1 s apart and 20 ms long: two probe, and what becomes of them says how much more. Only the second
-/// train has leave to go on at once: what the first was granted and did not need stays granted.
+/// Trains of four segments, 1 s apart and 20 ms long: two probe, and what becomes of them determines how much more.
+/// Only the second train has leave to go on at once: what the first was granted and did not need stays granted.
 #[test]
 fn trim_in_a_box_probes_before_each_train() {
     let run = |windlass: &str| {
@@ -150,7 +150,7 @@ fn trim_in_a_box_probes_before_each_train() {
 /// The first train of a connection, of twenty segments: a box lets it begin with two. What they find is slow start's business, or if
 /// first trains are to probe, lets the rest of an initial window go.
 #[test]
-fn trim_in_a_box_probes_with_first_trains_if_asked() {
+fn trim_in_a_box_probes_with_first_trains_if_configured() {
     let second_round = |probes: bool| {
         let text = format!(
             "name = \"train\"\n[[host]]\nname = \"server\"\n[[host]]\nname = \"box\"\n[[host]]\nname = \"client\"\n\

@@ -1,11 +1,12 @@
-//! A run is a pure function of scenario and seed: to the byte, whoever else runs beside it, and however it was compiled.
+//! A run is a pure function of scenario and seed: to the byte, whatever else runs beside it, and however it was compiled.
 
 use std::{fs, path::Path, thread};
 use windlass_scenario::Scenario;
 use windlass_sim::{RunOptions, run};
 
-/// Everything that could depend on luck or order: switches with shared memory and several ways, loss, jitter that reorders,
-/// marks, all kinds of congestion control, trains of random sizes, a group, and a box behind which TRIM waits at random.
+/// Everything that could depend on random numbers or order: switches with shared memory and several ways, loss, jitter
+/// that reorders, marks, all kinds of congestion control, trains of random sizes, a group, and a box behind which TRIM
+/// waits at random.
 fn scenario(seed: u64) -> Scenario {
     let mut text = format!(
         "name = \"any\"\nseed = {seed}\ntime_limit = \"20 s\"\n[tcp]\necn = \"classic\"\n\

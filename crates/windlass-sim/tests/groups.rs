@@ -157,7 +157,7 @@ fn every_rule_runs_in_both_homes() {
     }
 }
 
-/// Who finds no room is on its own, and loses nothing by it.
+/// A flow that finds no room is on its own, and loses nothing by it.
 #[test]
 fn flows_beyond_the_configured_number_go_on_by_themselves() {
     let group = "rule = \"ccc\"\nmax_members = 2";

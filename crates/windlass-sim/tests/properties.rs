@@ -69,7 +69,7 @@ fn scenario() -> impl Strategy<Value = String> {
 }
 
 /// What a flow sends, after which nothing but its trains may stand: one response, trains of them on one connection or
-/// each on its own, asked for or pushed, or without end until it is stopped.
+/// each on its own, requested or pushed, or without end until it is stopped.
 fn load() -> impl Strategy<Value = String> {
     let train = (
         1u32..20,
@@ -203,7 +203,7 @@ proptest! {
 
 /// A clean network: everything arrives, and nothing is ever sent twice.
 #[test]
-fn without_losses_nothing_is_sent_again() {
+fn without_losses_nothing_is_retransmitted() {
     for algorithm in Algorithm::all().map(|a| a.name()) {
         let text = format!(
             "name = \"clean\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n\

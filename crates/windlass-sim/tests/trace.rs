@@ -1,4 +1,4 @@
-//! What a trace writes can be read, and says what the run's report says.
+//! What a trace writes can be read, and agrees with the run's report.
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use pcap_file::pcap::PcapReader;
@@ -53,7 +53,7 @@ fn tables_agree_with_the_report() {
     let lengths = times.iter().zip([0.0].iter().chain(&times)).map(|(end, begin)| end - begin);
     let bytes: f64 = of_first("throughput_bps").iter().zip(lengths).map(|(bps, s)| bps * s / 8.0).sum();
     assert!((bytes - report.flows[0].bytes as f64).abs() < 100.0, "{bytes}");
-    // in the first interval there is only a handshake; then the window is what the scenario says
+    // in the first interval there is only a handshake; then the window is the scenario's
     let cwnd = of_first("cwnd_segs");
     assert_eq!((cwnd.len(), cwnd[0]), (times.len() - 1, 3.0));
     assert!(cwnd.iter().all(|cwnd| *cwnd >= 1.0));
@@ -128,7 +128,7 @@ fn captures_are_sound() {
     assert!(payload >= 515_000, "{payload}");
 }
 
-/// What tcpdump says of the packets that the servers sent and got.
+/// What tcpdump reports of the packets that the servers sent and got.
 fn dump(folder: &Path) -> String {
     let dump = Command::new("tcpdump")
         .args(["-nn", "-v", "-r"])
@@ -169,7 +169,7 @@ fn each_connection_announces_the_units_of_its_own_window() {
     );
 }
 
-/// RFC 3168 spares SYNs, pure ACKs and what is sent again; Linux does not where the algorithm lives on marks.
+/// RFC 3168 spares SYNs, pure ACKs and retransmissions; Linux does not where the algorithm lives on marks.
 #[test]
 fn dctcp_calls_all_of_its_packets_capable_of_ecn() {
     let text = SCENARIO.replace("algorithm = \"reno\"\n", "");
@@ -203,7 +203,7 @@ fn a_handshake_agrees_on_ecn() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_told() {
+fn a_trace_folder_that_cannot_be_written_is_reported() {
     let scenario = Scenario::parse("t", SCENARIO).unwrap();
     let folder = Path::new("/proc/nowhere");
     let trace = TraceOptions { folder, interval_ns: NonZeroU64::MIN };

@@ -37,7 +37,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     check_root("attaching a datapath")?;
     give_up_privileges(&args, &policy, log);
     let (_, wishes) = signals::wishes(Wish::Reload)?;
-    // what is left of others that cannot be removed keeps nobody from control
+    // what is left of others that cannot be removed prevents no control
     match windlass_agent::remove_gone() {
         Ok(0) => {}
         Ok(gone) => log.of_leftovers(gone),
@@ -51,7 +51,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         && let Some((last, others)) = complaints.split_last()
     {
         others.iter().for_each(|why| log.warn(why));
-        // of what it loaded nothing is of use to anybody
+        // of what it loaded nothing is of use any more
         home.finish(true)?;
         bail!("{last}");
     }
@@ -101,16 +101,16 @@ impl Homes {
         self.interfaces.is_empty() && self.native.is_empty()
     }
 
-    /// Has somebody just released the last interface or cgroup, and nothing else is left or tried again? Without that the agent
-    /// waits for what its policy names to come.
+    /// Was the last interface or cgroup just released, and nothing else is left or tried again? Without that the
+    /// agent waits for what its policy names to come.
     fn is_all_released(&mut self) -> bool {
-        // both are asked: what is no news to this look is none to a later one
+        // both are queried: what is not new to this look is not new to a later one
         let is_news = self.interfaces.are_newly_released() | self.native.are_newly_released();
         let is_left = !self.is_empty() || self.interfaces.are_refused() || self.native.are_refused();
         is_news && !is_left
     }
 
-    /// Brings everything that the policy names under control. Returns why some could not be, where that is news.
+    /// Brings everything that the policy names under control. Returns why some could not be, where that is new.
     fn cover(&mut self, policy: &Policy) -> Vec<String> {
         let mut complaints = self.interfaces.cover(policy);
         complaints.extend(self.native.cover(policy));
@@ -133,7 +133,7 @@ impl Homes {
         Ok(())
     }
 
-    /// What is to be said of interfaces and cgroups that nobody looks after, as the policy no longer names them.
+    /// What to report of interfaces and cgroups that are not looked after, as the policy no longer names them.
     fn others(&self, policy: &Policy) -> Result<Vec<String>> {
         let is_still = |what: &str, words: &str| {
             format!(
@@ -169,7 +169,7 @@ impl Homes {
     }
 }
 
-/// Looks after everything until told to stop, and follows the policy's file.
+/// Looks after everything until stopped, and follows the policy's file.
 fn look_after(
     home: &mut Homes,
     file: &mut Watched<'_>,

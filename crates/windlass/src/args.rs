@@ -77,7 +77,7 @@ pub enum Command {
     Guest(GuestArgs),
     /// On the host: divide one window among virtual machines by weight, whatever the number of their flows, until Ctrl-C
     Controller(ControllerArgs),
-    /// Say what this kernel can do, and the cure for what it cannot
+    /// Show what this kernel can do, and the cure for what it cannot
     Doctor {
         /// One JSON document instead of a table
         #[arg(long)]
@@ -188,7 +188,7 @@ pub struct Sizes {
     /// Connections without packets for so long are forgotten, 1 to 1800; those that go on after all are only watched
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     pub idle_timeout_s: u32,
-    /// Who spaces the packets
+    /// What spaces the packets
     #[arg(long, value_enum, default_value = "auto", value_name = "WHO")]
     pub pace_by: PaceByArg,
     /// Interface that leads to the clients (default: that of the default route)
@@ -352,9 +352,9 @@ pub struct Names {
     pub prefix: String,
 }
 
-/// What algorithms are told of the path; those that do not need it ignore it.
+/// What algorithms know of the path; those that do not need it ignore it.
 #[derive(Debug, ClapArgs)]
-#[command(next_help_heading = "What algorithms are told of the path")]
+#[command(next_help_heading = "What algorithms know of the path")]
 pub struct PathArgs {
     /// Rate of its slowest link, e.g. "1 Gbit/s"
     #[arg(long, value_name = "RATE")]
@@ -407,7 +407,7 @@ pub struct GuestArgs {
     pub sample_ms: Option<u64>,
 }
 
-/// What `--port` of the controller says: PATH[,weight=N][,name=NAME].
+/// The value of `--port` of the controller: PATH[,weight=N][,name=NAME].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortArg {
     pub path: String,
@@ -488,7 +488,7 @@ pub enum Home {
 pub enum Emulator {
     /// Windlass' own: exact, seeded, measures its queues, runs everywhere
     Own,
-    /// The kernel's netem and tbf, where it has them: queues are not measured, luck has no seed
+    /// The kernel's netem and tbf, where it has them: queues are not measured, random loss has no seed
     Netem,
 }
 
@@ -499,7 +499,7 @@ pub struct RunArgs {
     /// Where to run it
     #[arg(long, value_enum, default_value = "lab")]
     pub on: Home,
-    /// With --on lab: who plays the links
+    /// With --on lab: what plays the links
     #[arg(long, value_enum, default_value = "own")]
     pub emulator: Emulator,
     /// One JSON document instead of a table

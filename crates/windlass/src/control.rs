@@ -28,7 +28,7 @@ pub const WATCH: Duration = Duration::from_millis(500);
 /// After control ends, flows keep the programs for a moment, so that what was hidden from servers can be settled.
 const HAND_BACK: Duration = Duration::from_micros(abi::WL_HAND_BACK_US as u64);
 
-/// What the command line says of datapaths.
+/// What the command line sets of datapaths.
 pub fn options(sizes: &Sizes) -> Result<Options> {
     Ok(Options {
         flows_max: sizes.flows,
@@ -40,7 +40,7 @@ pub fn options(sizes: &Sizes) -> Result<Options> {
     })
 }
 
-/// Who paces, and a line if it is not who was asked for.
+/// What paces, and a line if it is not what was configured.
 fn is_paced_by_fq(sizes: &Sizes) -> Result<bool> {
     let wanted = match sizes.pace_by {
         PaceByArg::Clock => PaceBy::Clock,
@@ -86,7 +86,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     };
     let what = match &args.policy {
         Some(file) if !policy.is_of_iface(iface) => bail!(
-            "no rule of {} applies to '{iface}'; `windlass policy show` tells of what each speaks",
+            "no rule of {} applies to '{iface}'; `windlass policy show` lists what each applies to",
             file.display()
         ),
         Some(file) => format!("{} in force", file.display()),
@@ -128,7 +128,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Looks after the datapath until told to stop or its interface is gone, or has another name: it is claimed by the one it had.
+/// Looks after the datapath until stopped or its interface is gone, or has another name: it is claimed by the one it had.
 fn follow(
     datapath: &mut Datapath,
     wishes: &Receiver<Wish>,
@@ -162,9 +162,9 @@ fn follow(
     }
 }
 
-/// Said of an interface's clock.
+/// Reported of an interface's clock.
 pub fn clock_is_new(iface: &str) -> String {
-    format!("{iface}: its clock was deleted or changed by somebody; made anew")
+    format!("{iface}: its clock was deleted or changed by another program; made anew")
 }
 
 /// Ends control of these interfaces gently, all at a time, of those that are there. What fails does not keep the rest from it;
@@ -173,13 +173,13 @@ pub fn hand_back(all: &[Pinned]) -> Result<(), Error> {
     let all: Vec<&Pinned> = all.iter().filter(|p| p.name_now().is_some()).collect();
     let ended = first_error(all.iter().map(|p| p.let_go()));
     if matches!(ended, Err(Error::Locked { .. })) {
-        // who has not been told to let go does not
+        // what was not stopped does not let go
         return ended;
     }
     ended.and(wait_for(|| all.iter().try_fold(true, |so_far, pinned| Ok(so_far && pinned.has_let_go()?))))
 }
 
-/// Does all of this, whatever fails; the first error is returned. But who has a lock for so long has it for all.
+/// Does all of this, whatever fails; the first error is returned. But a process that has a lock for so long has it for all.
 pub fn first_error(all: impl Iterator<Item = Result<(), Error>>) -> Result<(), Error> {
     let mut so_far = Ok(());
     for one in all {

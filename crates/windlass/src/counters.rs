@@ -13,7 +13,7 @@ use windlass_agent::{Pinned, Usage};
 type Counts = BTreeMap<String, u64>;
 
 /// Prints the counters of `wanted`, of all interfaces under an agent's control if it names none: in a table those that are
-/// not zero, unless `all` are asked for.
+/// not zero, unless `all` are requested.
 pub fn counters(wanted: &[String], all: bool, json: bool) -> Result<ExitCode> {
     const WHAT: &str = "looking at counters";
     let mut by_iface: BTreeMap<String, Counts> = BTreeMap::new();
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_zero_is_shown_only_when_asked_for() {
+    fn zero_counters_are_shown_only_on_request() {
         let counts =
             Counts::from([("clock_ticks".into(), 7), ("pass_table_full".into(), 2), ("undos".into(), 0)]);
         let shown = rows("tap0", &counts, false);

@@ -27,7 +27,7 @@ pub fn print_json(document: &Value) {
 }
 
 impl EventLog {
-    /// Something happened to `whose`, an interface, say, whose name is `name`; `words` is what became of it.
+    /// Something happened to `whose`, for example an interface, whose name is `name`; `words` is what became of it.
     fn print_event(self, event: &str, whose: &str, name: impl Display, words: &str) {
         if self.as_json {
             let mut document = json!({ "event": event });

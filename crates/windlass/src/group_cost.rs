@@ -91,7 +91,7 @@ impl Load {
             if self.next % 1000 == 7 {
                 report.state = abi::WL_MEMBER_RECOVERY as u8;
             }
-            // nobody leaves, so nobody is unknown
+            // no member leaves, so none is unknown
             if let Ok(reply) = self.group.update(member, &report) {
                 self.members[self.next].1 = black_box(reply).cwnd_bytes;
             }
@@ -162,7 +162,7 @@ fn measure_in_kernel(rule: GroupRule, members: usize) -> Result<KernelCost> {
     })
 }
 
-/// What an acknowledgement costs a socket, of a thousand unless it says otherwise.
+/// What an acknowledgement costs a socket, of a thousand unless given otherwise.
 #[derive(Debug, Serialize)]
 struct SocketCost {
     rule: &'static str,
@@ -172,7 +172,7 @@ struct SocketCost {
     in_tens_ns: f64,
     /// Without a group, likewise.
     alone_ns: f64,
-    /// Ten sockets in one group, with nobody else there, likewise.
+    /// Ten sockets in one group, with no others there, likewise.
     ten_ns: f64,
     /// The median of the turns' ratios to the last.
     ratio: f64,
@@ -294,8 +294,8 @@ fn bench_sockets(rules: &[GroupRule], json: bool) -> Result<Vec<SocketCost>> {
     Ok(costs)
 }
 
-/// Measures the rules whose name begins with `only`, prints costs and claims. Fails if one does not hold. Without root the
-/// kernel's part is left out, and said to be.
+/// Measures the rules whose name begins with `only`, prints costs and claims. Fails if one does not hold. Without
+/// root the kernel's part is left out, and reported as such.
 pub fn bench(only: &str, json: bool) -> Result<ExitCode> {
     let rules: Vec<GroupRule> = GroupRule::all().filter(|r| r.name().starts_with(only)).collect();
     if rules.is_empty() {

@@ -31,7 +31,7 @@ use windlass_scenario::printable_path;
 /// How often the controller looks whether to stop when nothing happens.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Whether somebody wants an end.
+/// Whether an end is wanted.
 fn is_told(stopped: &Receiver<Wish>) -> bool {
     !matches!(stopped.try_recv(), Err(TryRecvError::Empty))
 }

@@ -13,7 +13,7 @@ use windlass_agent::{Error, FlowInfo, Mode, Per, Pinned, Policy, Rule, check_roo
 use windlass_core::Algorithm;
 use windlass_scenario::printable_path;
 
-/// Opens the datapath of an interface that nobody has named; none: it was released since, or only the next agent can make it whole.
+/// Opens the datapath of an interface that was not named; none: it was released since, or only the next agent can make it whole.
 pub fn open_whole(iface: &str) -> Result<Option<Pinned>, Error> {
     match Pinned::open(iface) {
         Ok(pinned) => Ok(Some(pinned)),
@@ -33,7 +33,7 @@ pub fn with_controlled(what: &'static str, mut f: impl FnMut(&Pinned) -> Result<
         }
     }
     if is_none {
-        // one of them says why
+        // one of them explains why
         Pinned::open(&interfaces[0])?;
     }
     Ok(())
@@ -174,7 +174,7 @@ pub fn policy(command: PolicyCommand) -> Result<ExitCode> {
         }
         PolicyCommand::Show { file, json } => {
             let mut policy = Policy::from_file(&file)?;
-            // what is not controlled runs none, whatever the file says
+            // what is not controlled runs none, whatever is in the file
             let runs_none = |rule: &&mut Rule| matches!(rule.mode, Mode::Watch | Mode::Off);
             policy.rules.iter_mut().filter(runs_none).for_each(|rule| rule.algorithms.clear());
             if json {
@@ -206,7 +206,7 @@ fn shares(algorithms: &[(String, u32)]) -> String {
     algorithms.iter().map(in_words).collect::<Vec<_>>().join(", ")
 }
 
-/// A word for what is not said.
+/// A word for what is not known.
 fn or(text: String, word: &str) -> String {
     if text.is_empty() { word.into() } else { text }
 }

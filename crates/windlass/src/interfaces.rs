@@ -13,7 +13,7 @@ use std::{
 };
 use windlass_agent::{Datapath, Error, Options, Pinned, Policy, Start, is_of_clock};
 
-/// Every how many looks `tc` is asked for the programs of each interface, where it takes that.
+/// Every how many looks `tc` lists the programs of each interface, where it takes that.
 const LOOKS_FOR_FILTERS: u32 = 10;
 /// Programs that are removed again so soon are attached no sooner than what could not be controlled.
 const SOON: Duration = Duration::from_secs(60);
@@ -22,17 +22,17 @@ const SOON: Duration = Duration::from_secs(60);
 pub struct Interfaces {
     options: Options,
     controlled: Vec<Pinned>,
-    /// To be released, as soon as nobody has the lock any more that was in the way; still claimed until then.
+    /// To be released, as soon as the lock that was in the way is free; still claimed until then.
     leaving: Vec<Pinned>,
     retries: Retries,
-    /// Interfaces that somebody else released, by name and index: left alone until another policy is in force, or another
-    /// interface has the name.
+    /// Interfaces that another process released, by name and index: left alone until another policy is in force, or
+    /// another interface has the name.
     released: Vec<(String, u32)>,
-    /// One was, since that was last asked.
+    /// One was, since the last call.
     is_newly_released: bool,
     /// When programs were found removed, by interface, not long ago.
     detached: BTreeMap<String, Instant>,
-    /// Looks since `tc` was asked.
+    /// Looks since `tc` was run.
     looks: u32,
     log: EventLog,
 }
@@ -61,13 +61,13 @@ impl Interfaces {
         self.retries.names().any(|iface| windlass_agent::interface_index(iface).is_some())
     }
 
-    /// Has somebody else released one since this was last asked?
+    /// Has another process released one since the last call?
     pub fn are_newly_released(&mut self) -> bool {
         mem::take(&mut self.is_newly_released)
     }
 
     /// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest. Returns why
-    /// some could not be, where that is news.
+    /// some could not be, where that is new.
     pub fn cover(&mut self, policy: &Policy) -> Vec<String> {
         let mut complaints = Vec::new();
         for iface in policy.interfaces() {
@@ -93,7 +93,7 @@ impl Interfaces {
     fn keep(&mut self, iface: &str, policy: &Policy) -> Option<Result<(), Error>> {
         let at = self.leaving.iter().position(|p| p.iface() == iface)?;
         let pinned = self.leaving.remove(at);
-        // what is left of one that is gone is in nobody's way
+        // what is left of one that is gone does no harm
         if !pinned.is_alive() {
             return None;
         }
@@ -161,7 +161,7 @@ impl Interfaces {
         }
     }
 
-    /// Makes room for what somebody detached from its interface: a clock that goes on, say, tells nothing of that.
+    /// Makes room for what was detached from its interface: a clock that goes on, for example, does not show that.
     pub fn watch_programs(&mut self) {
         self.looks = (self.looks + 1) % LOOKS_FOR_FILTERS;
         let asks_tc = self.looks == 0;
@@ -172,10 +172,10 @@ impl Interfaces {
             self.end(pinned);
             self.detached.retain(|_, at| at.elapsed() < SOON);
             if self.detached.insert(iface.clone(), Instant::now()).is_some() {
-                let news = self.retries.note(&iface, "somebody removes its programs again and again");
+                let news = self.retries.note(&iface, "another program removes its programs again and again");
                 news.iter().for_each(|why| self.log.warn(why));
             } else {
-                let what = "its programs were removed by somebody; attached anew";
+                let what = "its programs were removed by another program; attached anew";
                 self.log.warn(format_args!("{iface}: {what}"));
             }
         }
@@ -191,7 +191,7 @@ impl Interfaces {
         }
     }
 
-    /// Sets clocks going again that stand still, and notices what somebody else released.
+    /// Sets clocks going again that stand still, and notices what another process released.
     pub fn watch_clocks(&mut self) {
         for at in (0..self.controlled.len()).rev() {
             match self.controlled[at].watch_clock() {
@@ -213,9 +213,9 @@ impl Interfaces {
         }
     }
 
-    /// Notices what somebody else released, whatever its clock does.
+    /// Notices what another process released, whatever its clock does.
     pub fn notice_released(&mut self) {
-        // whoever has the lock for long has it for all of them, and later looks notice, too
+        // a process that has the lock for long has it for all of them, and later looks notice, too
         let are_released: Vec<bool> = self.controlled.iter().map_while(|p| p.is_released().ok()).collect();
         let mut are_released = are_released.into_iter();
         let is_released = |_: &mut Pinned| are_released.next().unwrap_or(false);
@@ -257,17 +257,17 @@ impl Interfaces {
         }
     }
 
-    /// Tries again to release what somebody's lock was in the way of.
+    /// Tries again to release what a lock was in the way of.
     pub fn release_leaving(&mut self) {
         let all = mem::take(&mut self.leaving);
         match self.release(all) {
-            // that was said
+            // that was reported
             Ok(()) | Err(Error::Locked { .. }) => {}
             Err(why) => self.log.warn(why),
         }
     }
 
-    /// Ends control of these, or, where somebody's lock is in the way, has that done later. What fails does not keep the rest
+    /// Ends control of these, or, where a lock is in the way, has that done later. What fails does not keep the rest
     /// from it; the first error is returned.
     fn release(&mut self, all: Vec<Pinned>) -> Result<(), Error> {
         let mut ended = hand_back(&all);

@@ -29,7 +29,7 @@ fn cancel_on_signal() -> Result<&'static AtomicBool> {
     Ok(&CANCELLED)
 }
 
-/// What whoever stopped it should know; `rest`: what becomes of what has finished.
+/// What the user that stopped it should know; `rest`: what becomes of what has finished.
 fn say_if_stopped(rest: &str) {
     if CANCELLED.load(Ordering::Relaxed) {
         eprintln!("windlass: stopped{rest}");
@@ -191,7 +191,7 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
         }
     }
     if args.json {
-        // however many were done before somebody stopped it
+        // however many were done before it was stopped
         let document = if args.all { json!(documents) } else { json!(documents.first()) };
         println!("{document}");
     }

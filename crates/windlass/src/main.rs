@@ -74,12 +74,12 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn main() -> ExitCode {
-    // a reader that goes away (`windlass flows | head`) ends those who have nothing to let go of: signals::wishes()
-    // SAFETY: restores the default action of one signal before any thread exists.
+    // a reader that goes away (`windlass flows | head`) ends commands that have nothing to let go of:
+    // signals::wishes() SAFETY: restores the default action of one signal before any thread exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let default = panic::take_hook();
     panic::set_hook(Box::new(move |info| match lost_output(info.payload()) {
-        // nobody misses what nobody reads; and a panic in here would end it all before anything is let go of
+        // what is not read is not missed; and a panic in here would end it all before anything is let go of
         Some(why) if !why.contains("Broken pipe") => drop(writeln!(io::stderr(), "windlass: {why}")),
         Some(_) => {}
         None => default(info),
@@ -88,7 +88,7 @@ fn main() -> ExitCode {
     match panic::catch_unwind(|| run(Args::parse())) {
         Ok(Ok(code)) => code,
         Ok(Err(error)) => {
-            // the status says it, too
+            // the status reports it, too
             let _ = writeln!(io::stderr(), "windlass: {}", printable_message(&format!("{error:#}")));
             ExitCode::from(BAD_INPUT)
         }
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What std's print macros say when they panic, because a disk is full, say; none: another panic.
+/// The message of std's print macros when they panic, for example because a disk is full; none: another panic.
 fn lost_output(cause: &(dyn Any + Send)) -> Option<&str> {
     cause.downcast_ref::<String>().filter(|what| what.starts_with("failed printing to ")).map(String::as_str)
 }

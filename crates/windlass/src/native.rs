@@ -33,7 +33,7 @@ use windlass_scenario::{Parameters, printable_path};
 
 /// The default congestion control of the namespace.
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-/// Said of a cgroup that had been under control.
+/// Reported of a cgroup that had been under control.
 const GONE: &str = "the cgroup is gone";
 
 pub fn native(command: NativeCommand) -> Result<ExitCode> {
@@ -46,7 +46,7 @@ pub fn native(command: NativeCommand) -> Result<ExitCode> {
             let is_new = if parameters == Parameters::default() {
                 ensure_loaded(&names.prefix)?
             } else {
-                // what is there may have been told something else
+                // what is there may have other parameters
                 Native::load_with(&names.prefix, parameters)?.into_pinned()?;
                 true
             };
@@ -190,7 +190,7 @@ pub fn give_up_privileges(prefix: &str, log: EventLog) {
     confine(Duty::Sockets).iter().for_each(|why| log.warn(why));
 }
 
-/// Keeps the algorithms registered until told to stop.
+/// Keeps the algorithms registered until stopped.
 fn hold(prefix: &str, parameters: Parameters, json: bool) -> Result<()> {
     give_up_privileges(prefix, EventLog { as_json: json });
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
@@ -310,9 +310,9 @@ pub struct NativeHome {
     /// What was loaded when a cgroup was last brought under control; none: none was.
     loaded: Option<Coupling>,
     selectors: Vec<PinnedSelector>,
-    /// Of cgroups that somebody else released: left alone until another policy names them, or another cgroup is there.
+    /// Of cgroups that another process released: left alone until another policy names them, or another cgroup is there.
     released: Vec<PinnedSelector>,
-    /// One was, since that was last asked.
+    /// One was, since the last call.
     is_newly_released: bool,
     retries: Retries,
     log: EventLog,
@@ -341,7 +341,7 @@ impl NativeHome {
         self.retries.names().any(|cgroup| Path::new(cgroup).is_dir())
     }
 
-    /// Has somebody else released one since this was last asked, other than by unloading the algorithms?
+    /// Has another process released one since the last call, other than by unloading the algorithms?
     pub fn are_newly_released(&mut self) -> bool {
         mem::take(&mut self.is_newly_released)
     }
@@ -353,7 +353,7 @@ impl NativeHome {
     }
 
     /// Brings every cgroup that the policy names under control, as soon as it is there. Returns why some could not be, where
-    /// that is news.
+    /// that is new.
     pub fn cover(&mut self, policy: &Policy) -> Vec<String> {
         let mut complaints = Vec::new();
         if let Err(why) = self.notice_gone() {
@@ -398,7 +398,7 @@ impl NativeHome {
         Ok(())
     }
 
-    /// Forgets cgroups that are gone, also those that an earlier agent controlled, and those that somebody else released.
+    /// Forgets cgroups that are gone, also those that an earlier agent controlled, and those that another process released.
     fn notice_gone(&mut self) -> Result<(), Error> {
         let mut looked = Ok(());
         self.released.retain(PinnedSelector::is_alive);
@@ -457,7 +457,7 @@ impl NativeHome {
 
     /// Releases the cgroups that the policy in force does not name.
     pub fn release_others(&mut self, policy: &Policy) {
-        // without a root cgroup nothing says which those are
+        // without a root cgroup it is not known which those are
         let Ok(wanted) = Self::wanted(policy) else { return };
         let (kept, dropped): (Vec<_>, Vec<_>) =
             self.selectors.drain(..).partition(|s| wanted.iter().any(|w| w == s.cgroup()));

@@ -19,7 +19,7 @@ impl Retries {
         self.0.get(name).is_some_and(|(tried, _)| tried.elapsed() < RETRY)
     }
 
-    /// Returns what is to be said of it, if that was not said before.
+    /// Returns what to report of it, if that was not reported before.
     pub fn note(&mut self, name: &str, why: impl Display) -> Option<String> {
         let why = format!("{name} is not under control: {why}");
         let earlier = self.0.insert(name.into(), (Instant::now(), why.clone()));
@@ -31,7 +31,7 @@ impl Retries {
         self.0.keys().map(String::as_str)
     }
 
-    /// It is under control now: what keeps it from that another time is news.
+    /// It is under control now: what keeps it from that another time is reported again.
     pub fn forget(&mut self, name: &str) {
         self.0.remove(name);
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Tells when the next sample is due.
+/// Knows when the next sample is due.
 pub struct Sampler {
     started: Instant,
     pause: Option<Duration>,

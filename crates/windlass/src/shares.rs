@@ -1,4 +1,4 @@
-//! `windlass flows --by`: who uses how much of store and flow table, and how much it may.
+//! `windlass flows --by`: how much of store and flow table each uses, and how much it may.
 
 use crate::{args::FlowsBy, info::with_controlled, print};
 use anyhow::Result;

@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-/// What someone wants of a command that goes on until told.
+/// What the user wants of a command that goes on until stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Ctrl-C or SIGTERM; SIGHUP too, unless it means Reload.
@@ -21,8 +21,9 @@ pub enum Wish {
     Reload,
 }
 
-/// Signals from now on, as wishes; the sender is for whoever else has some. `on_hangup`: what SIGHUP means. Whoever waits
-/// for wishes has something to let go of, and does so when its reader goes away, too: the same Ctrl-C ends that.
+/// Signals from now on, as wishes; the sender is for other sources of wishes. `on_hangup`: what SIGHUP means. A
+/// command that waits for wishes has something to let go of, and does so when its reader goes away, too: the same
+/// Ctrl-C ends that.
 pub fn wishes(on_hangup: Wish) -> Result<(Sender<Wish>, Receiver<Wish>)> {
     // SAFETY: ignores one signal; printing then fails, and children begin with its default action.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
@@ -41,10 +42,10 @@ pub fn wishes(on_hangup: Wish) -> Result<(Sender<Wish>, Receiver<Wish>)> {
     Ok((others, receiver))
 }
 
-/// Wishes for the end once the other end of `stream`, standard input or output, is closed: whoever started this command
-/// through a pipe and was killed would otherwise leave it behind. Files and terminals have no other end.
+/// Wishes for the end once the other end of `stream`, standard input or output, is closed: a process that started
+/// this command through a pipe and was killed would otherwise leave it behind. Files and terminals have no other end.
 pub fn stop_when_closed(stream: &impl AsRawFd, stop: Sender<Wish>) {
-    // no event is asked for: an error or the other end's closing is reported all the same
+    // no event is requested: an error or the other end's closing is reported all the same
     let mut end = libc::pollfd { fd: stream.as_raw_fd(), events: 0, revents: 0 };
     thread::spawn(move || {
         // SAFETY: one entry, which lives as long as the call.

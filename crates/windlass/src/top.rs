@@ -22,7 +22,7 @@ use std::{
 };
 use view::Choice;
 
-/// How soon a signal is noticed while nobody types.
+/// How soon a signal is noticed while no key is pressed.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 pub fn top(args: TopArgs) -> Result<ExitCode> {
@@ -66,7 +66,7 @@ impl Eyes {
             let names = pinned.rule_names();
             for flow in pinned.flows()? {
                 let name = match flow.mode {
-                    // no rule matches it, or one says so
+                    // no rule matches it, or one requires that
                     "off" => "(off)".into(),
                     _ => names
                         .get(flow.rule as usize)
@@ -123,7 +123,7 @@ fn show_looks(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does what a key says; true when it says to end.
+/// Does what a key means; true when it means the end.
 fn is_end(event: &Event, choice: &mut Choice) -> bool {
     let Event::Key(key) = event else { return false };
     if key.kind == KeyEventKind::Release {

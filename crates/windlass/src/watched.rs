@@ -12,8 +12,8 @@ pub struct Watched<'a> {
     pending: Option<Option<State>>,
 }
 
-/// What tells that a file is another one or was written. Its time alone does not: copies may keep that, and all files of an
-/// image have one.
+/// What shows that a file is another one or was written. Its time alone does not: copies may keep that, and all files
+/// of an image have one.
 #[derive(Clone, PartialEq, Eq)]
 struct State {
     device: u64,
@@ -29,8 +29,8 @@ impl Watched<'_> {
         Watched { path, seen: State::of(path), pending: None }
     }
 
-    /// Whether it must be read again: it was written, and not since the last look, when it may have been half written; or
-    /// somebody asks.
+    /// Whether it must be read again: it was written, and not since the last look, when it may have been half
+    /// written; or a reload was requested.
     pub fn is_due(&mut self, is_asked: bool) -> bool {
         let now = State::of(self.path);
         let is_due = is_asked || (now != self.seen && self.pending.as_ref() == Some(&now));

@@ -35,7 +35,7 @@ struct Event {
     verdict: Option<Verdict>,
     /// Acknowledgement and window that a server was shown.
     shown: Option<(u32, u16)>,
-    /// Counters that it raised, where that is asked for.
+    /// Counters that it raised, where that is requested.
     counted: String,
 }
 
@@ -265,7 +265,7 @@ impl Gate {
         Ok(verdict)
     }
 
-    /// What the last packet raised; empty unless it is asked for, as reading all counters takes longer than the packet.
+    /// What the last packet raised; empty unless it is requested, as reading all counters takes longer than the packet.
     fn counted(&mut self) -> Result<String> {
         let Some(before) = &mut self.counters else { return Ok(String::new()) };
         let now = self.programs.counters()?;

@@ -62,7 +62,7 @@ impl Report {
         )
     }
 
-    /// How long the programs took for packets of each kind; empty if that was not asked for.
+    /// How long the programs took for packets of each kind; empty if that was not requested.
     pub fn times(&self) -> String {
         table(&self.durations)
     }

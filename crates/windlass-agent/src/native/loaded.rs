@@ -37,9 +37,9 @@ pub(super) struct Features {
     pub(super) has_links: bool,
 }
 
-/// Asks the kernel's own description of itself.
+/// Reads the kernel's own description of itself.
 pub(super) fn features() -> Option<Features> {
-    // what libbpf says of a kernel without BTF is said better by our own error
+    // our own error explains a kernel without BTF better than libbpf's
     libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
     let btf = Btf::from_vmlinux().ok()?;
     btf.type_by_name::<types::Struct>("bpf_struct_ops_tcp_congestion_ops")?;
@@ -107,7 +107,7 @@ impl Native {
         Self::load_with(prefix, Parameters::default())
     }
 
-    /// As [`Native::load`]; all algorithms are told this of their paths.
+    /// As [`Native::load`]; all algorithms get these parameters of their paths.
     pub fn load_with(prefix: &str, parameters: Parameters) -> Result<Native> {
         parameters.check().map_err(Error::Invalid)?;
         Self::load_object(OBJECT, prefix, parameters)
@@ -175,7 +175,7 @@ impl Native {
         self.pin()
     }
 
-    /// The record comes last: without it, nobody takes them for loaded.
+    /// The record comes last: without it, no process takes them for loaded.
     pub(super) fn pin(mut self) -> Result<()> {
         bpffs::mount_bpffs()?;
         let dir = dir(&self.prefix);

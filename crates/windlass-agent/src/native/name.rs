@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 use windlass_core::{Algorithm, abi};
 
-/// What names begin with unless another prefix is asked for.
+/// What names begin with unless another prefix is given.
 pub const DEFAULT_PREFIX: &str = "wl_";
 /// Length of a congestion control's name in the kernel, without the NUL.
 pub(crate) const NAME_MOST: usize = abi::WL_CA_NAME_BYTES as usize - 1;

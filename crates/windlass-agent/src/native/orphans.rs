@@ -1,5 +1,5 @@
 //! Congestion controls whose loader is gone. Before Linux 6.4 there are no links for them: what a killed process had
-//! registered stays registered, under a name that nobody else can have.
+//! registered stays registered, under a name that no other can have.
 
 use crate::{Result, error::bpf};
 use libbpf_rs::{
@@ -36,8 +36,8 @@ fn is_open(map_id: u32) -> bool {
         .any(|info| info.lines().any(|l| l == line))
 }
 
-/// Unregisters the congestion control of that name if nobody has it open any more; returns whether there was one. One
-/// that is pinned is open to whoever pinned it: that is for the caller to know. Sockets that use it keep it.
+/// Unregisters the congestion control of that name if no process has it open any more; returns whether there was one.
+/// One that is pinned is open to the process that pinned it: that is for the caller to know. Sockets that use it keep it.
 pub(crate) fn unregister(name: &str) -> Result<bool> {
     let Some(at) = name_offset() else { return Ok(false) };
     let wanted = format!("{name}\0");

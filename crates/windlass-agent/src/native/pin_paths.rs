@@ -39,7 +39,7 @@ const LISTED_BYTES: usize = 2048 - 16;
 
 /// Removes what processes that were killed have noted: no algorithm begins with their prefix any more.
 pub(crate) fn forget_names_of_killed() {
-    // before the kernel is asked: what is noted already is of algorithms that were registered before
+    // before the kernel is queried: what is noted already is of algorithms that were registered before
     let noted: Vec<_> = fs::read_dir(run_dir()).into_iter().flatten().flatten().collect();
     let list = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let Some(registered) = list.ok().filter(|list| list.len() < LISTED_BYTES) else { return };
@@ -48,7 +48,7 @@ pub(crate) fn forget_names_of_killed() {
         let prefix =
             name.to_str().and_then(|n| n.strip_prefix("native-")).and_then(|n| n.strip_suffix(":groups"));
         if prefix.is_some_and(|p| !registered.split_whitespace().any(|r| r.starts_with(p))) {
-            // what is left is in nobody's way
+            // what is left does no harm
             let _ = fs::remove_file(entry.path());
         }
     }

@@ -58,7 +58,7 @@ pub(crate) fn make_dir(dir: &Path) -> Result<()> {
 pub fn pins_are_private() -> bool {
     let device = |root: &str| fs::metadata(format!("{root}{BPFFS}")).map(|m| m.dev()).ok();
     let here = device("");
-    // whose mounts may not be looked at says nothing
+    // whose mounts may not be looked at is no evidence
     ancestors()
         .into_iter()
         .filter_map(|pid| device(&format!("/proc/{pid}/root")))
@@ -110,7 +110,7 @@ pub fn pinned_here() -> Vec<String> {
     pinned_in(netdev::namespace_inode())
 }
 
-/// Removes a folder of pins and of such folders. Somebody else may be at it, too: what is gone is gone.
+/// Removes a folder of pins and of such folders. Another process may be at it, too: what is gone is gone.
 pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let is_dir = entry.file_type().is_ok_and(|t| t.is_dir());
@@ -119,7 +119,7 @@ pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
     unless_gone(dir, fs::remove_dir(dir))
 }
 
-/// Removes a pin, unless somebody else has.
+/// Removes a pin, unless another process has.
 pub(crate) fn remove_file(pin: &Path) -> Result<()> {
     unless_gone(pin, fs::remove_file(pin))
 }

@@ -40,15 +40,16 @@ const POLL: Duration = Duration::from_millis(5);
 const LOOK: Duration = Duration::from_millis(250);
 
 impl Lock {
-    /// The lock of "groups", or of "pins", "native" or "select"; who needs that of groups besides takes it last, and that of
-    /// "native" before that of "select". Whoever attaches to interfaces has that of "attach", taken first; whoever has a cgroup's
-    /// sockets choose algorithms has that of "native", lest those be unloaded meanwhile.
+    /// The lock of "groups", or of "pins", "native" or "select"; a process that needs that of groups besides takes it last, and
+    /// that of "native" before that of "select". A process that attaches to interfaces has that of "attach", taken
+    /// first; one that has a cgroup's sockets choose algorithms has that of "native", lest those be unloaded
+    /// meanwhile.
     ///
     /// # Errors
-    /// Somebody has it and does not let go.
+    /// Another process has it and does not let go.
     pub(crate) fn take(of: &str) -> Result<Lock> {
         private::make_folder(run_dir())?;
-        // who has one of these may be waiting for another
+        // a process that has one of these may be waiting for another
         let turns = if matches!(of, "attach" | "native") { 3 } else { 1 };
         Lock::take_within(&run_file(&format!("{of}.lock")), turns * PATIENCE)
     }
@@ -101,8 +102,9 @@ impl Lock {
     }
 }
 
-/// Locks a folder of pins, which processes with another /run see as well, in this way (LOCK_EX or LOCK_SH), within this time. A lock
-/// that another user holds, who opened the folder while an older version let it, is ignored: it is not waited for.
+/// Locks a folder of pins, which processes with another /run see as well, in this way (LOCK_EX or LOCK_SH), within
+/// this time. A lock that another user holds, which opened the folder while an older version let it, is ignored: it
+/// is not waited for.
 ///
 /// # Errors
 /// [`Error::Locked`]: a process of ours has it.
@@ -123,10 +125,10 @@ pub(crate) fn lock_folder(folder: &File, path: &Path, how: i32, patience: Durati
     Ok(())
 }
 
-/// Who has a lock, or had it last; noted in its file.
+/// The process that has a lock, or had it last; noted in its file.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Turn {
-    /// Zero: nobody had it yet.
+    /// Zero: no process had it yet.
     process: u32,
     /// How often it was taken.
     number: u64,
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_let_go_is_named_and_turns_are_waited_for() {
+    fn a_holder_that_does_not_let_go_of_a_lock_is_named_and_turns_are_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pins.lock");
         let first = Lock::take_within(&path, Duration::ZERO).unwrap();

@@ -1,8 +1,8 @@
-//! Who looks after what is pinned or attached: one process at a time, or each would put its own policy in force. The kernel drops
-//! the claim of one that is killed.
+//! Which process looks after what is pinned or attached: one process at a time, or each would put its own policy in
+//! force. The kernel drops the claim of one that is killed.
 //!
-//! A claim is a lock on a file under /run, which also says whose it is, and, of what is pinned, one on the folder of pins: that is
-//! the same for whoever sees the pins, also with another /run or one that was cleaned.
+//! A claim is a lock on a file under /run, which also holds its owner, and, of what is pinned, one on the folder of
+//! pins: that is the same for each process that sees the pins, also with another /run or one that was cleaned.
 
 use crate::{
     Error, Result,
@@ -30,7 +30,7 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// Claims what `path`, a file under /run, stands for; in errors it is called `what`. With the lock held under which that is
-    /// pinned and released, for whoever releases it removes the file.
+    /// pinned and released, for the process that releases it removes the file.
     ///
     /// # Errors
     /// Another process has it.
@@ -40,7 +40,7 @@ impl Claim {
             match lock_alone(&file, path, what) {
                 Ok(()) if !is_older => return Ok(Claim::held(file)),
                 Err(Error::Claimed { what, mut process }) if !holder::is_stranger(&file) => {
-                    // it may not have said yet who it is
+                    // it may not have noted its name yet
                     let _ = file.read_to_string(&mut process);
                     return Err(Error::Claimed { what, process });
                 }
@@ -52,7 +52,7 @@ impl Claim {
     }
 
     fn held(mut file: File) -> Claim {
-        // it is for whoever finds it taken: a full disk is no reason to leave
+        // it is for the process that finds it taken: a full disk is no reason to leave
         let _ = file.set_len(0).and_then(|()| write!(file, " (process {})", std::process::id()));
         Claim { _file: file, _folder: None }
     }
@@ -67,8 +67,8 @@ impl Claim {
         Ok(Claim { _folder: Some(folder), ..self })
     }
 
-    /// Does some process have what `path`, a file or a folder of pins, stands for? Where that cannot be told, as without a
-    /// descriptor to spare, one does. With the same lock held.
+    /// Does some process have what `path`, a file or a folder of pins, stands for? Where that cannot be determined,
+    /// as without a descriptor to spare, one does. With the same lock held.
     pub(crate) fn is_taken(path: &Path) -> bool {
         match OpenOptions::new().read(true).custom_flags(CAREFULLY).open(path) {
             Ok(file) => flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_err() && !holder::is_stranger(&file),
@@ -77,8 +77,8 @@ impl Claim {
     }
 }
 
-/// Locks a folder of pins for as long as it is open; in errors it is called `what`. A lock of another user, who opened the folder
-/// while an older version let it, counts for nothing.
+/// Locks a folder of pins for as long as it is open; in errors it is called `what`. A lock of another user, which
+/// opened the folder while an older version let it, counts for nothing.
 pub(crate) fn lock_folder_alone(folder: &File, path: &Path, what: &str) -> Result<()> {
     match lock_alone(folder, path, what) {
         Err(Error::Claimed { .. }) if holder::is_stranger(folder) => Ok(()),
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_has_it_until_it_ends_and_others_are_told_who() {
+    fn one_process_has_a_claim_until_it_ends_and_others_learn_which() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("claim");
         let first = Claim::take(&path, "'eth0'").unwrap();

@@ -1,8 +1,8 @@
 //! Where the pinned datapath of one interface is kept.
 //!
 //! Layout: /sys/fs/bpf/windlass/<namespace inode>/<interface, : for .>/<map or link>. Beside it, under /run, what its state looks
-//! like, which build its programs are of, the interface's index and the names of the rules in force. Should somebody clean /run, a
-//! symbolic link among the pins still tells the first of these; the rest can do without.
+//! like, which build its programs are of, the interface's index and the names of the rules in force. Should /run be
+//! cleaned, a symbolic link among the pins still holds the first of these; the rest can do without.
 
 use crate::{
     Policy, Result,
@@ -32,7 +32,8 @@ pub(crate) const PINNED_CONFIG: &str = "wl_config";
 /// Likewise what the clock goes by, struct wl_clock_state.
 const PINNED_CLOCK_STATE: &str = "wl_clock_state";
 
-/// A symbolic link among the pins. What it leads to is no path but what the state looks like. Whoever removes pins can unlink it.
+/// A symbolic link among the pins. What it leads to is no path but what the state looks like. A process that removes
+/// pins can unlink it.
 const STATE: &str = "state";
 
 /// What the datapath's map of this name is pinned as; none: it is of one build, whose programs nothing of it outlives.
@@ -120,8 +121,8 @@ impl PinDir {
         claim.with_folder(&self.dir(), what)
     }
 
-    /// Removes what tells whose it is, if it is there. With the lock of "pins" held, or who just opened it could claim what nobody
-    /// else sees.
+    /// Removes the file that names its owner, if it is there. With the lock of "pins" held, or a process that just
+    /// opened it could claim what no other sees.
     pub(crate) fn remove_claim(&self) {
         let _ = fs::remove_file(self.claim_file());
     }
@@ -131,13 +132,13 @@ impl PinDir {
         Claim::is_taken(&self.claim_file()) || Claim::is_taken(&self.dir())
     }
 
-    /// Removes what is noted of interfaces, of whatever namespace, for which nothing is pinned and that nobody has. With the lock of
-    /// "pins" held.
+    /// Removes what is noted of interfaces, of whatever namespace, for which nothing is pinned and that no process
+    /// has. With the lock of "pins" held.
     pub(crate) fn forget_unpinned() {
         for entry in fs::read_dir(run_dir()).into_iter().flatten().flatten() {
             let Some(of) = entry.file_name().to_str().and_then(Self::noted_in) else { continue };
             if !of.dir().is_dir() && !of.is_claimed() {
-                // what is left is in nobody's way
+                // what is left does no harm
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -159,7 +160,7 @@ impl PinDir {
         }
     }
 
-    /// Index of the interface that it was attached to; None: nobody noted it.
+    /// Index of the interface that it was attached to; None: it is not noted.
     pub(crate) fn index(&self) -> Option<u32> {
         private::read(&self.index_file()).ok()?.trim().parse().ok()
     }
@@ -174,7 +175,7 @@ impl PinDir {
         Some(if one? == other? { one? } else { 0 })
     }
 
-    /// Is there an interface, in this namespace, of the index that it was attached to, or, if nobody noted that, of its name?
+    /// Is there an interface, in this namespace, of the index that it was attached to, or, if that is not noted, of its name?
     pub(crate) fn has_interface(&self) -> bool {
         self.index().or_else(|| netdev::index(&self.iface)).is_some_and(netdev::has_index)
     }
@@ -191,8 +192,8 @@ impl PinDir {
         name != self.iface && (other.dir().is_dir() || other.is_claimed())
     }
 
-    /// Detaches it from the interface, whose index was `ifindex`, and removes all that is kept of it; first what says that it is
-    /// whole. With the lock of "pins" held.
+    /// Detaches it from the interface, whose index was `ifindex`, and removes all that is kept of it; first the
+    /// record that it is whole. With the lock of "pins" held.
     pub(crate) fn release(&self, ifindex: Option<u32>) -> Result<()> {
         remove_first(&self.record());
         remove_first(&self.dir().join(STATE));
@@ -208,7 +209,7 @@ impl PinDir {
                 Clock::existing(ifindex).remove();
             }
         }
-        // nobody speaks for its flows any more, so that those who leave do not join again
+        // nothing couples its flows any more, so that those that leave do not join again
         for link in [CLOCK_LINK, LINKS_OF_IFACE[0], LINKS_OF_IFACE[1]].map(|link| self.dir().join(link)) {
             // libbpf would complain of one that is not there, as with clsact
             let Some(Ok(link)) = link.exists().then(|| Link::open(&link)) else { continue };

@@ -1,4 +1,4 @@
-//! A pinned datapath in use: whoever loaded it, flows, groups and policy are read and changed through its pins.
+//! A pinned datapath in use: whichever process loaded it, flows, groups and policy are read and changed through its pins.
 
 use crate::{
     Error, FlowInfo, GroupInfo, Options, Policy, Result,
@@ -50,7 +50,7 @@ const MAPS: [&str; 10] = [
     PINNED_CONFIG,
 ];
 
-/// A pinned datapath, whoever loaded it.
+/// A pinned datapath, whichever process loaded it.
 #[derive(Debug)]
 pub struct Pinned {
     pins: PinDir,
@@ -75,7 +75,7 @@ impl Pinned {
     /// [`Error::NotPinned`], [`Error::PinnedInPart`] and [`Error::OtherVersion`], if that is so.
     pub fn open(iface: &str) -> Result<Pinned> {
         Self::open_at_once(iface).or_else(|_| {
-            // somebody may have been just pinning or releasing it
+            // another process may have been just pinning or releasing it
             let _lock = Lock::take("pins")?;
             Self::open_at_once(iface)
         })
@@ -117,7 +117,7 @@ impl Pinned {
         }
         pinned._claim = Some(pinned.pins.claim(&format!("'{iface}'"))?);
         if pinned.pins.index().is_none() {
-            // by clsact nothing else tells it from one that gets its name; if it cannot be noted, that is as it was
+            // by clsact nothing else distinguishes it from one that gets its name; if it cannot be noted, that is as it was
             let _ = write_text(&pinned.pins.index_file(), &pinned.ifindex.to_string());
         }
         Ok(pinned)
@@ -139,7 +139,7 @@ impl Pinned {
     /// The same with the programs of an object that is at hand, as tests have one. Flows keep what they have: `object` must have
     /// been built from sources of the same state.
     pub fn replace_programs(&mut self, object: &[u8]) -> Result<()> {
-        // this takes a while, for which nobody else need wait
+        // this takes a while, for which no other process need wait
         let mut loaded = load_onto(object, &self.pins.dir())?;
         let _lock = Lock::take("pins")?;
         if !self.is_still_pinned() {
@@ -282,13 +282,13 @@ impl Pinned {
         Ok(true)
     }
 
-    /// Has somebody else released it, maybe to pin another one?
+    /// Has another process released it, maybe to pin another one?
     pub fn is_released(&self) -> Result<bool> {
         let _lock = Lock::take("pins")?;
         Ok(!self.is_still_pinned())
     }
 
-    /// What is to be said of it then.
+    /// What to report of it then.
     pub fn released(&self) -> Error {
         Error::Released(format!("'{}'", self.iface()))
     }
@@ -305,7 +305,7 @@ impl Pinned {
     /// for granted.
     ///
     /// # Errors
-    /// They are not since it was released; or that cannot be told.
+    /// They are not since it was released; or that cannot be determined.
     pub fn is_attached(&self, asks_tc: bool) -> Result<bool> {
         let has_programs = || match self.pins.linked_index() {
             Some(linked) => Ok(linked == self.ifindex),
@@ -315,7 +315,7 @@ impl Pinned {
         if has_programs()? {
             return Ok(true);
         }
-        // once more when nobody is at it
+        // once more when no process is at it
         let _lock = Lock::take("pins")?;
         if self.is_still_pinned() { has_programs() } else { Err(self.released()) }
     }
@@ -330,7 +330,7 @@ impl Pinned {
         netdev::name_of(self.ifindex)
     }
 
-    /// Detaches: removes links, filters, maps and the clock, if nobody else has done so.
+    /// Detaches: removes links, filters, maps and the clock, if no other process has done so.
     ///
     /// # Errors
     /// [`Error::Locked`]: nothing was removed.
@@ -339,7 +339,7 @@ impl Pinned {
         if self.is_still_pinned() {
             return self.pins.release(Some(self.ifindex));
         }
-        // who removed it, from another namespace because the interface was gone, could not reach the clock
+        // the process that removed it, from another namespace because the interface was gone, could not reach the clock
         if !netdev::has_index(self.ifindex) {
             self.clock.remove();
         }

@@ -1,7 +1,7 @@
 //! Pinned datapaths: programs and maps kept by the kernel under bpffs, so that control outlives the agent.
 //!
 //! What is pinned outlives its interface, too: a virtual machine that starts anew has another tap of the same name, and
-//! numbers of namespaces come again. So names say nothing; where the programs are attached does.
+//! numbers of namespaces come again. So names are no evidence; where the programs are attached is.
 
 use crate::{
     Error, Policy, Result,
@@ -24,8 +24,8 @@ use crate::{
 use libbpf_rs::{MapCore, Object};
 use std::{collections::BTreeSet, fs};
 
-/// Interfaces of this namespace with a datapath that is not pinned where it is seen from here. Of one whose claim is not seen
-/// either only tcx tells.
+/// Interfaces of this namespace with a datapath that is not pinned where it is seen from here. One whose claim is not
+/// seen either shows only by tcx.
 pub fn attached_elsewhere() -> Result<Vec<String>> {
     let _lock = Lock::take("pins")?;
     let pinned = pinned_here();
@@ -39,10 +39,10 @@ fn is_claimed(iface: &str) -> bool {
 }
 
 /// Has `iface` of this namespace, and not an earlier interface of that name, a pinned datapath? One that is not all there,
-/// since who pinned it was killed meanwhile, is none.
+/// since the process that pinned it was killed meanwhile, is none.
 ///
 /// # Errors
-/// That cannot be told.
+/// That cannot be determined.
 pub(crate) fn is_controlled(iface: &str) -> Result<bool> {
     let pins = PinDir::here(iface);
     let index = netdev::index(iface);
@@ -64,8 +64,9 @@ pub fn unattended_here() -> Result<Vec<String>> {
     Ok(pinned_here().into_iter().filter(is_unattended).collect())
 }
 
-/// Removes what an earlier interface of the name left, or this one under another name, or who was killed while pinning, and clocks
-/// that nobody knows any more; then claims the interface. With the lock of "attach" held.
+/// Removes what an earlier interface of the name left, or this one under another name, or a process that was killed
+/// while pinning, and clocks that no datapath uses any more; then claims the interface. With the lock of "attach"
+/// held.
 pub(crate) fn remove_earlier(iface: &str, ifindex: u32) -> Result<Claim> {
     let pins = PinDir::here(iface);
     let _lock = Lock::take("pins")?;
@@ -75,7 +76,7 @@ pub(crate) fn remove_earlier(iface: &str, ifindex: u32) -> Result<Claim> {
         return Err(Error::Busy(iface.to_string()));
     }
     if pins.dir().is_dir() {
-        // whoever had claimed that may not have noticed yet
+        // the process that had claimed that may not have noticed yet
         pins.release(pins.index())?;
     }
     let what = format!("'{iface}'");
@@ -89,7 +90,7 @@ pub(crate) fn remove_earlier(iface: &str, ifindex: u32) -> Result<Claim> {
 
 /// What is not pinned ends, and with it the claim.
 pub(crate) fn unclaim(iface: &str, claim: Claim) {
-    // or who just opened the file could claim what nobody else sees
+    // or a process that just opened the file could claim what no other sees
     if let Ok(_lock) = Lock::take("pins") {
         PinDir::here(iface).remove_claim();
         drop(claim);
@@ -111,7 +112,7 @@ pub fn remove_gone() -> Result<usize> {
                 Some(linked) => linked == 0,
                 None => namespace == netdev::namespace_inode() && !pins.has_interface(),
             };
-            // an agent that runs sees for itself what became of its own: a link that somebody detached looks as one that is gone
+            // an agent that runs sees for itself what became of its own: a link that was detached looks as one that is gone
             if is_gone && !pins.is_claimed() {
                 gone.push(pins.release(pins.index()));
             }
@@ -166,13 +167,13 @@ pub(crate) fn pin(
     let pins = PinDir::here(iface);
     let pinned = pin_all(&pins, ifindex, object, attached, policy);
     if pinned.is_err() {
-        // pinned links would keep the programs on the interface without a clock; why it failed says more than this
+        // pinned links would keep the programs on the interface without a clock; the reason of the failure is more useful than this
         let _ = pins.release(Some(ifindex));
     }
     pinned
 }
 
-/// The record comes last: without it, nobody takes what is pinned for a datapath.
+/// The record comes last: without it, no process takes what is pinned for a datapath.
 fn pin_all(
     pins: &PinDir,
     ifindex: u32,
@@ -191,7 +192,7 @@ fn pin_all(
     }
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        // all of them, however internal: whoever takes over goes on with them
+        // all of them, however internal: a process that takes over goes on with them
         if let Some(file) = pinned_as(&name) {
             map.pin(dir.join(file)).map_err(bpf(format!("pinning {name}")))?;
         }

@@ -153,7 +153,7 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
         return Err(ErrorKind::PermissionDenied.into());
     }
     if found.mode() & OF_OTHERS != 0 {
-        // /run may be read-only: what it says is root's word all the same
+        // /run may be read-only: what it holds is root's all the same
         let _ = file.set_permissions(Permissions::from_mode(FILE_MODE));
     }
     let mut text = String::new();

@@ -64,7 +64,7 @@ pub(crate) fn replace_programs(
     // what is attached anew later, and what flows leave their groups with, is of the same build
     for name in [clock::PROGRAM, shared_groups::PART] {
         let (pin, draft) = (dir.join(name), dir.join(format!("{name}:new")));
-        // of who was killed here
+        // of a process that was killed here
         let _ = fs::remove_file(&draft);
         for mut program in object.progs_mut().filter(|p| p.name() == name) {
             program.pin(&draft).map_err(bpf(format!("pinning {name}")))?;

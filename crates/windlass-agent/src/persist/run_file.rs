@@ -1,5 +1,5 @@
-//! Small files under /run that say of what is pinned what the kernel does not know: which build it is of, or whose state, the names
-//! of groups.
+//! Small files under /run that hold of what is pinned what the kernel does not know: which build it is of, or whose
+//! state, the names of groups.
 
 use crate::{
     Result,
@@ -31,8 +31,8 @@ pub(crate) fn write_text(file: &Path, text: &str) -> Result<()> {
     })
 }
 
-/// Removes what there may be of pins that went without it. Before anything is pinned anew: who is killed meanwhile would
-/// leave a part, and a record that says it is whole.
+/// Removes what there may be of pins that went without it. Before anything is pinned anew: a process that is killed
+/// meanwhile would leave a part, and a record that it is whole.
 pub(crate) fn remove_stale(record: &Path) -> Result<()> {
     match fs::remove_file(record) {
         Err(why) if why.kind() != io::ErrorKind::NotFound => Err(io_error(record)(why)),
@@ -46,7 +46,7 @@ pub(crate) fn remove_first(record: &Path) {
     let _ = fs::remove_file(record);
 }
 
-/// What was noted; none: nobody knows.
+/// What was noted; none: it is not known.
 pub(crate) fn read_record(record: &Path) -> Option<u64> {
     private::read(record).ok()?.trim().parse().ok()
 }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_that_cannot_be_removed_is_told_and_one_that_is_not_there_is_not() {
+    fn a_record_that_cannot_be_removed_is_reported_and_one_that_is_not_there_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let record = folder.path().join("record");
         write_record(&record, 7).unwrap();

@@ -1,4 +1,4 @@
-//! What policies say of groups. A group is known by its name and configuration.
+//! What policies configure of groups. A group is known by its name and configuration.
 
 use super::policy_error::{PolicyError, Source};
 use crate::object::fingerprint;
@@ -10,7 +10,7 @@ use windlass_core::{
 };
 use windlass_scenario::is_name;
 
-/// What a rule says of its flows' group.
+/// What a rule configures of its flows' group.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawGroup {

@@ -80,7 +80,7 @@ impl Source<'_> {
         if is_named { said.into() } else { format!("{}: {said}", of_rule(key)) }
     }
 
-    /// What the text says of a key. The span of a table that stands below its header is the header.
+    /// What the text has about a key. The span of a table that stands below its header is the header.
     fn said(&self, key: &str, value: &Spanned<DeValue>) -> String {
         let source = self.source(&value.span());
         if value.get_ref().is_table() && !source.starts_with('{') {
@@ -90,7 +90,7 @@ impl Source<'_> {
     }
 }
 
-/// How serde and toml begin when a value is not of the type that is asked for.
+/// How serde and toml begin when a value is not of the type that is required.
 const TYPES: [&str; 5] =
     ["invalid type", "invalid value", "invalid length", "integer number", "floating-point number"];
 

@@ -12,7 +12,7 @@ pub(crate) fn check_count(rules: usize, of: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The first rule that finds no room in a datapath, as far as that can be told without knowing the interfaces, and why.
+/// The first rule that finds no room in a datapath, as far as that is known without the interfaces, and why.
 pub(super) fn check_room(rules: &[Rule]) -> Result<(), (usize, String)> {
     let most = abi::WL_POLICY_RULES as usize;
     if rules.len() > most {

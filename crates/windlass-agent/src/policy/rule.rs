@@ -48,7 +48,7 @@ pub struct Rule {
     pub mode: Mode,
     /// Control servers that pace themselves, too.
     pub control_paced: bool,
-    /// What its algorithms are told of the path.
+    /// What its algorithms are given of the path.
     pub parameters: Parameters,
     /// Its flows' group; none: each is on its own.
     pub group: Option<Membership>,
@@ -85,7 +85,7 @@ impl Rule {
         if a.group != b.group || a.per != b.per || a.weight == b.weight {
             return false;
         }
-        // as written, and where the patterns say it for all interfaces
+        // as written, and where the patterns give it for all interfaces
         let meets =
             self.iface == later.iface || self.applies_to(&later.iface) || later.applies_to(&self.iface);
         let is_partial = self.client != anyone() || !self.server_ports.is_empty();

@@ -261,7 +261,7 @@ fn native_rules_speak_of_cgroups_and_no_interface() {
 }
 
 #[test]
-fn algorithms_are_told_of_the_path() {
+fn algorithms_get_the_parameters_of_the_path() {
     let rule = "[[rule]]\nname = \"a\"\nalgorithm = \"trim\"\n";
     let text = format!("{rule}parameters = {{ bottleneck = \"1 Gbit/s\", buffer = \"100 packets\" }}\n");
     let params = Policy::parse("p", &text).expect("valid").compile("eth0", 1)[0].params;
@@ -320,7 +320,7 @@ fn groups_are_checked_and_numbered() {
         let e = error(&rule("a", keys));
         assert!(e.line == 4 && e.what.contains(what), "{keys}: {e}");
     }
-    // what holds anyway may be said
+    // what holds anyway may be written
     let same = "weight = 1, per = \"flow\", join_adds = false, ack_clock = true, idle_grows = false";
     Policy::parse("p.toml", &rule("a", &format!("name = \"g\", rule = \"lisa\", {same}")))
         .expect("nothing new");

@@ -72,7 +72,7 @@ pub(super) fn rules(file: &str, text: &str) -> Result<Vec<Rule>, PolicyError> {
     Ok(rules)
 }
 
-/// A name stands for its rule in reports, and for the tenant whom a weight per rule is given.
+/// A name stands for its rule in reports, and for the tenant that a weight per rule is given.
 fn check_names(source: &Source, rules: &[Spanned<RawRule>]) -> Result<(), PolicyError> {
     let mut known = BTreeMap::new();
     for name in rules.iter().map(|r| &r.get_ref().name) {
@@ -89,7 +89,7 @@ fn check_names(source: &Source, rules: &[Spanned<RawRule>]) -> Result<(), Policy
     Ok(())
 }
 
-/// Whether a rule says of its group and its tenants what the rules before it say.
+/// Whether a rule configures its group and its tenants as the rules before it do.
 fn check_group_agrees(rules: &[Rule], rule: &Rule) -> Result<(), String> {
     let Some(Membership { group, per, .. }) = &rule.group else { return Ok(()) };
     if let Some(other) = rules.iter().find(|r| r.has_other(group)) {
@@ -289,7 +289,7 @@ fn check_prefix(source: &Source, key: &str, raw: Option<Spanned<String>>) -> Res
     })
 }
 
-/// "0.0.0.0/0" means everyone, of IPv6 too: who writes it means "anyone".
+/// "0.0.0.0/0" means all hosts, of IPv6 too: that is what is meant by it.
 fn parse_prefix(text: &str) -> Option<IpNet> {
     let net: IpNet = text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))?;
     Some(if net.prefix_len() == 0 { anyone() } else { net })

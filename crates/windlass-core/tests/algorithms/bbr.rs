@@ -320,7 +320,7 @@ fn bbr_does_not_pace_at_no_bandwidth() {
 }
 
 /// Every other round there is a loss, and the round after it no more is sent than what comes out, so it could not have been faster.
-/// A queue says that the pipe is full all the same. Linux' BBR counts all rounds.
+/// A queue shows that the pipe is full all the same. Linux' BBR counts all rounds.
 #[test]
 fn bbrs_startup_does_not_count_rounds_in_which_packets_were_conserved() {
     let rounds_of_startup = |is_held: bool, srtt_us: u32, flags: u32| {
@@ -351,7 +351,7 @@ fn at_work() -> (AlgorithmState, u32) {
     (flow, cwnd_bytes)
 }
 
-/// A recovery ends with the window before it, or with the largest that it had if more than one loss was told of.
+/// A recovery ends with the window before it, or with the largest that it had if more than one loss was reported.
 #[test]
 fn bbr_goes_back_to_its_window_after_a_recovery() {
     for is_told_twice in [false, true] {
@@ -433,8 +433,8 @@ fn bbr_stays_in_probe_rtt_for_a_round_trip() {
     }
 }
 
-/// Packets are conserved for the first round of a recovery only, and losses that a timer has found, of which the algorithm was told
-/// before, shrink no window (`rate_sample.losses` in Linux).
+/// Packets are conserved for the first round of a recovery only, and losses that a timer has found, which were
+/// reported to the algorithm before, shrink no window (`rate_sample.losses` in Linux).
 #[test]
 fn bbr_conserves_packets_for_one_round() {
     let (mut flow, _) = at_work();

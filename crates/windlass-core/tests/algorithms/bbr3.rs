@@ -132,8 +132,8 @@ fn bbr3s_startup_ends_after_three_rounds_without_growth() {
     }
 }
 
-/// Draft, section 5.3.1.3: six ACKs of a round in recovery that tell of more than a fiftieth lost, in all, end STARTUP. Fewer
-/// ACKs, or less lost, do not.
+/// Draft, section 5.3.1.3: six ACKs of a round in recovery that report more than a fiftieth lost, in all, end
+/// STARTUP. Fewer ACKs, or less lost, do not.
 #[test]
 fn bbr3s_startup_ends_where_too_much_is_lost() {
     for (acks_with_loss, lost_bytes, ends) in [(8, 2 * MSS, true), (5, 4 * MSS, false), (8, MSS / 4, false)] {
@@ -385,8 +385,8 @@ fn bbr3_resumes_at_the_measured_bandwidth() {
     assert!(path.cwnd_segs() * 10 > window * 8, "{} of {window}", path.cwnd_segs());
 }
 
-/// RFC 5681: one segment leaves after a timeout, and what the path is known to carry is not forgotten. A box tells with the next
-/// ACK what is lost, the kernel does not.
+/// RFC 5681: one segment leaves after a timeout, and what the path is known to carry is not forgotten. A box reports
+/// losses with the next ACK, the kernel does not.
 #[test]
 fn bbr3_comes_back_from_a_timeout() {
     for is_told in [false, true] {
@@ -439,7 +439,7 @@ fn bbr3_goes_back_to_its_window_after_a_recovery() {
     assert!(path.cwnd_segs() >= before * 9 / 10, "{} of {before}", path.cwnd_segs());
 }
 
-/// What a probe has lost while the sender was short of data says how much was lost, and not how much the path holds.
+/// What a probe has lost while the sender was short of data shows how much was lost, and not how much the path holds.
 #[test]
 fn bbr3_is_bounded_by_no_probe_of_a_sender_short_of_data() {
     for is_app_limited in [0, 1] {
@@ -461,7 +461,7 @@ fn bbr3_is_bounded_to_seven_tenths_by_a_probe_at_the_most() {
     assert!((BDP_SEGS * 69 / 100..=BDP_SEGS * 75 / 100).contains(&segs), "{segs}");
 }
 
-/// What else is lost of the flight that was too much is heard of when the probe is over, and lowers its bound no further.
+/// What else is lost of the flight that was too much is reported when the probe is over, and lowers its bound no further.
 #[test]
 fn bbr3_is_bounded_by_a_probe_once() {
     let mut path = Path::new(800);
@@ -527,7 +527,7 @@ fn bbr3_stays_in_probe_rtt_for_a_round_trip_each_time() {
     }
 }
 
-/// What is lost in PROBE_RTT is forgotten with it: so little was delivered there that the bounds say nothing.
+/// What is lost in PROBE_RTT is forgotten with it: so little was delivered there that the bounds mean nothing.
 #[test]
 fn bbr3_forgets_what_it_has_lost_in_probe_rtt() {
     let (mut flow, low) = drained();

@@ -274,7 +274,7 @@ impl Trim {
         prior
     }
 
-    /// That was for nothing: a home has `prior` in force again, and says so with the next ACK, that leaves so much in flight.
+    /// That was spurious: a home has `prior` in force again, and reports so with the next ACK, that leaves so much in flight.
     fn undo(&mut self, prior: wl_decision, left: u32) {
         let d = &mut self.flow.decision;
         d.cwnd_bytes = d.cwnd_bytes.max(prior.cwnd_bytes);
@@ -289,7 +289,7 @@ impl Trim {
     }
 }
 
-/// Whatever a train waits for, a timeout ends it: what is lost is to be sent again at once.
+/// Whatever a train waits for, a timeout ends it: what is lost must be retransmitted at once.
 #[test]
 fn trim_holds_nothing_back_after_a_timeout() {
     let mut trim = Trim::new(200, 20, 0);
@@ -313,7 +313,7 @@ fn trim_does_not_wait_for_a_probe_that_was_not_sent() {
     assert!(trim.cwnd() > 15.0, "{}", trim.cwnd());
 }
 
-/// Round trips while losses are repaired tell of these, not of a queue: the cut that they have brought is enough.
+/// Round trips while losses are repaired measure these, not a queue: the cut that they have brought is enough.
 #[test]
 fn trim_takes_no_repair_for_a_queue() {
     for (is_in_recovery, is_cut) in [(0, true), (1, false)] {
@@ -528,9 +528,10 @@ fn trim_in_a_box_begins_with_two_segments() {
     }
 }
 
-/// If so asked, the first train of a connection waits and probes, too, whether the home has measured the handshake as a round trip or beside
-/// them: for up to 200 us, and 36 more for full packets. A queue that the probes find takes of its window, but says nothing of where
-/// slow start should end. The kernel's own sockets have no timers, and keep their window.
+/// If so configured, the first train of a connection waits and probes, too, whether the home has measured the handshake as a round
+/// trip or beside them: for up to 200 us, and 36 more for full packets. A queue that the probes find takes of its
+/// window, but gives no evidence of where slow start should end. The kernel's own sockets have no timers, and keep
+/// their window.
 #[test]
 fn trim_probes_with_the_first_train() {
     let begin = |handshake: wl_sample, flags: u32| {
@@ -572,7 +573,7 @@ fn trim_probes_with_the_first_train() {
     assert_eq!((trim.cwnd(), trim.flow.is_held()), (10.0, false));
 }
 
-/// A pause no longer than smooth_rtt, and the first train of a connection unless asked, need no probes.
+/// A pause no longer than smooth_rtt, and the first train of a connection unless configured, need no probes.
 #[test]
 fn trim_probes_only_after_pauses() {
     let mut trim = Trim::new(200, 40, 0);
@@ -635,13 +636,13 @@ proptest! {
 
     /// Within (22) and (25) wherever they leave room, in real numbers.
     #[test]
-    fn trim_k_is_what_the_equations_say(
+    fn trim_k_is_as_in_the_equations(
         mbit in 10u64..100_000, packets in 1u32..20_000, permille in 0i32..=1000, d_us in 1u32..100_000
     ) {
         let (c, d, b) = (mbit as f64 * 1e6 / 8.0 / 1500.0, f64::from(d_us) / 1e6, f64::from(packets));
         let root = (2.0 * c * d).sqrt() - 1.0;
         let lower = if root > 0.0 { (root * root / c).max(d) } else { d };
-        // nobody waits longer than that for a packet in a data centre: 2^21 us
+        // no packet takes longer than that in a data centre: 2^21 us
         let upper = ((b + c * d) / (2.0 * c)).min(2.097152);
         let place = f64::from(permille) / 1000.0;
         let k = if upper < lower { upper.max(d) } else { lower + (upper - lower) * place };

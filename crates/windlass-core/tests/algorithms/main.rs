@@ -166,8 +166,8 @@ fn cubic_goes_on_with_its_curve_after_a_spurious_cut() {
     }
 }
 
-/// As the RFC says, who has grown beyond the window of before goes by what is now: by W(6.334 s) = 110 + 0.4 * 6.334^3 of a
-/// curve that begins there. The old one is at 110 only at 7.1 s.
+/// By the RFC, a flow that has grown beyond the window of before goes by what is now: by W(6.334 s) = 110 + 0.4 *
+/// 6.334^3 of a curve that begins there. The old one is at 110 only at 7.1 s.
 #[test]
 fn cubic_begins_a_new_curve_where_the_old_one_does_not_lead() {
     let got = after_a_spurious_cut(1, |_| 110 * MSS);
@@ -198,9 +198,9 @@ fn a_flow_that_comes_from_another_algorithm_does_not_begin_again() {
     }
 }
 
-/// RFC 9438, section 4.2: time in which the application, not the window, limited the flow is not on the curve. A persistent
-/// connection asks for a little every 200 ms, a hundred times, and then for much: its window goes on from where it was,
-/// and its epoch does not begin in the future.
+/// RFC 9438, section 4.2: time in which the application, not the window, limited the flow is not on the curve. A
+/// persistent connection requests a little every 200 ms, a hundred times, and then much: its window goes on from
+/// where it was, and its epoch does not begin in the future.
 #[test]
 fn short_answers_do_not_move_the_curve() {
     for name in ["cubic", "kcubic"] {
@@ -261,7 +261,7 @@ fn the_kernels_cubic_is_not_slower_than_reno_would_be() {
     assert!((20..=23).contains(&segs), "14 + 15 x 8/15 = 22 segments, got {segs}");
 }
 
-/// tcp_may_raise_cwnd() and tcp_init_cwnd_reduction(): what only SACK tells of does not count towards growth, and what
+/// tcp_may_raise_cwnd() and tcp_init_cwnd_reduction(): what only SACK reports does not count towards growth, and what
 /// counted before a reduction is forgotten with it.
 #[test]
 fn the_kernels_cubic_counts_in_order_and_anew_after_a_cut() {
@@ -340,8 +340,8 @@ fn slow_start_ends_at_the_threshold_and_grows_no_window_that_is_not_in_use() {
     }
 }
 
-/// Appropriate byte counting, or a home, may tell of more in flight than the window allows: half of the window is left at most. And
-/// what was earned before the cut is not worth a segment after it.
+/// Appropriate byte counting, or a home, may report more in flight than the window allows: half of the window is left
+/// at most. And what was earned before the cut is not worth a segment after it.
 #[test]
 fn reno_halves_its_window_whatever_is_in_flight_and_earns_anew() {
     let mut flow = start("reno");
@@ -423,7 +423,7 @@ fn hystart_slows_growth_to_a_quarter() {
     assert_eq!(flow.decision.cwnd_bytes - before, MSS / 4);
 }
 
-/// Slow start that goes on, as its end had been for nothing, must still find the true one.
+/// Slow start that goes on, as its end had been spurious, must still find the true one.
 #[test]
 fn hystart_watches_on_after_a_spurious_loss() {
     let mut flow = start("cubic");
@@ -487,7 +487,7 @@ fn a_pause_that_began_before_the_kernels_curve_moves_it_to_now_at_most() {
 
 proptest! {
     /// Any order of events: a window between the floor and the largest TCP can express, a rate that is not zero; and whatever
-    /// the random bits of their samples are, the same to an algorithm that does not ask for any.
+    /// the random bits of their samples are, the same to an algorithm that does not use any.
     #[test]
     fn decisions_stay_in_range(events in proptest::collection::vec((0u8..5, any::<[u32; 6]>(), 64u32..9000), 1..200)) {
         for algorithm in Algorithm::all() {
@@ -573,7 +573,7 @@ proptest! {
         prop_assert_eq!(unsafe { abi::wln_mul_div(a, b, 0) }, 0);
     }
 
-    /// The windowed maximum is never below what a full memory would say of the last quarter of the window.
+    /// The windowed maximum is never below what a full memory would yield of the last quarter of the window.
     #[test]
     fn the_windowed_maximum_forgets_in_time(values in proptest::collection::vec(1u32..1000, 1..100)) {
         let mut m = abi::wl_minmax::default();
@@ -599,7 +599,7 @@ fn window_fields_round_up_and_stay_within_the_offer() {
     assert_eq!(field(u32::MAX, 0, 1 << 20), 65535);
 }
 
-/// RFC 5681, section 3.1: when the same segment times out again, the threshold stays. Of whoever paces it means nothing.
+/// RFC 5681, section 3.1: when the same segment times out again, the threshold stays. Of a flow that paces it means nothing.
 #[test]
 fn a_further_timeout_leaves_the_threshold() {
     for algorithm in Algorithm::all() {

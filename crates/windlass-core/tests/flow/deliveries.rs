@@ -1,12 +1,12 @@
-//! What ACKs of one or several segments say beside what has arrived.
+//! What ACKs of one or several segments report beside what has arrived.
 
 use super::{MSS, ack, flow, probe_after, ten_sent};
 use windlass_core::{Flow, abi};
 
-/// The newest stretch comes first among SACK blocks (RFC 2018, section 4). An ACK that was not lost tells of two stretches: whatever its
-/// order, neither has overtaken the other.
+/// The newest stretch comes first among SACK blocks (RFC 2018, section 4). An ACK that was not lost reports two
+/// stretches: whatever its order, they were not reordered.
 #[test]
-fn news_in_two_blocks_is_no_reordering() {
+fn new_data_in_two_blocks_is_no_reordering() {
     let has_reordered = |acks: &[&[(u32, u32)]]| {
         let mut f = flow(0);
         (1..=20).for_each(|i| f.send(i * MSS, 1000));
@@ -35,14 +35,14 @@ fn only_the_ack_of_a_lone_short_segment_may_have_waited() {
     f.send(end + MSS + 244, 140_000);
     assert_eq!(f.ack(&ack(end + MSS, 180_000, &[])).is_ack_delayed, 0);
     assert_eq!(f.ack(&ack(end + MSS + 244, 181_000, &[])).is_ack_delayed, 0);
-    // nor does one that tells of a hole
+    // nor does one that reports a hole
     let end = end + MSS + 244;
     f.send(end + MSS, 200_000);
     f.send(end + MSS + 244, 200_000);
     assert_eq!(f.ack(&ack(end, 240_000, &[(end + MSS, end + MSS + 244)])).is_ack_delayed, 0);
 }
 
-/// A receiver cannot have what was not sent. Were it believed, a block that begins alike would be no news up to there.
+/// A receiver cannot have what was not sent. Were it believed, a block that begins alike would not be new up to there.
 #[test]
 fn a_block_beyond_what_was_sent_hides_none_that_follows() {
     let mut f = flow(0);
@@ -92,7 +92,7 @@ fn a_round_ends_with_the_first_segment_that_it_has_let_out() {
     assert_eq!(f.state().round_count, 4);
 }
 
-/// The network makes copies, too: only one that the box has sent by mistake tells how late ACKs are.
+/// The network makes copies, too: only one that the box has sent by mistake shows how late ACKs are.
 #[test]
 fn what_arrives_twice_without_a_probe_makes_no_ack_late() {
     for is_probed in [false, true] {
@@ -110,10 +110,10 @@ fn what_arrives_twice_without_a_probe_makes_no_ack_late() {
     }
 }
 
-/// Where segments overtake each other three behind a hole prove nothing (RFC 8985, section 6.2): it is waited for, as long as copies
-/// in vain have taught, and no longer than a round trip.
+/// Where segments are reordered three behind a hole prove nothing (RFC 8985, section 6.2): it is waited for, as long
+/// as spurious retransmissions have taught, and no longer than a round trip.
 #[test]
-fn where_segments_overtake_each_other_a_hole_is_waited_for() {
+fn where_segments_are_reordered_a_hole_is_waited_for() {
     for (reo_wnd_mult, wait_us) in [(1, 10_000), (2, 20_000), (16, 40_000)] {
         let mut f = flow(0);
         f.send(MSS, 0);
@@ -128,7 +128,8 @@ fn where_segments_overtake_each_other_a_hole_is_waited_for() {
     }
 }
 
-/// Copies in vain, however many in one round trip, teach one step of patience, which fades in sixteen recoveries (RFC 8985, 6.2).
+/// Spurious retransmissions, however many in one round trip, teach one step of patience, which fades in sixteen
+/// recoveries (RFC 8985, 6.2).
 #[test]
 fn patience_is_learned_once_a_round_trip_and_fades() {
     let mut f = flow(0);
@@ -154,9 +155,9 @@ fn patience_is_learned_once_a_round_trip_and_fades() {
     assert_eq!(f.state().reo_wnd_mult, 1);
 }
 
-/// What is in flight after a receiver has taken back what it had reported has not been overtaken by that.
+/// What is in flight after a receiver has taken back what it had reported has not been reordered by that.
 #[test]
-fn what_a_receiver_takes_back_has_overtaken_nothing() {
+fn what_a_receiver_takes_back_shows_no_reordering() {
     let mut f = flow(0);
     f.state_mut().decision.cwnd_bytes = 20 * MSS;
     (1..=10).for_each(|i| f.send(i * MSS, i * 1000));
@@ -168,10 +169,10 @@ fn what_a_receiver_takes_back_has_overtaken_nothing() {
     assert_eq!(f.state().flags & abi::WL_FLOW_REORDERING, 0);
 }
 
-/// The sender sends again all that it thinks missing, after a timeout of its own: what has arrived stays delivered, and what waited
-/// to be sent again does not any more.
+/// The sender retransmits all that it thinks missing, after a timeout of its own: what has arrived stays delivered,
+/// and what waited to be retransmitted does not any more.
 #[test]
-fn what_the_sender_sends_again_is_counted_once() {
+fn what_the_sender_retransmits_is_counted_once() {
     let mut f = ten_sent();
     f.ack(&ack(0, 40_000, &[(MSS, 3 * MSS), (4 * MSS, 10 * MSS)]));
     assert_eq!(f.state().lost_bytes, 2 * MSS);
@@ -196,7 +197,7 @@ fn grown_after_its_delivery() -> Flow {
 }
 
 /// The second of two short segments that share a record comes when the first is reported already: the next report is of
-/// both, and neither is sent again.
+/// both, and neither is retransmitted.
 #[test]
 fn a_delivered_record_that_grows_is_reported_again() {
     let mut f = grown_after_its_delivery();
@@ -209,7 +210,7 @@ fn a_delivered_record_that_grows_is_reported_again() {
     assert_eq!(f.state().lost_bytes, 1024, "the first alone");
 }
 
-/// What grows after it was delivered is delivered again as a whole, of which the first part is no news.
+/// What grows after it was delivered is delivered again as a whole, of which the first part is not new.
 #[test]
 fn a_delivered_record_that_grows_is_counted_once() {
     let mut f = grown_after_its_delivery();
@@ -264,7 +265,7 @@ fn a_copy_that_is_lost_again_goes_first() {
     assert_eq!(f.next_repair(), Some((0, MSS)));
 }
 
-/// The last record waits to be sent again when a short segment joins it: so much more is lost, and sent again with it.
+/// The last record waits to be retransmitted when a short segment joins it: so much more is lost, and retransmitted with it.
 #[test]
 fn what_joins_a_lost_record_is_lost_with_it() {
     let mut f = flow(0);
@@ -286,7 +287,7 @@ fn what_joins_a_lost_record_is_lost_with_it() {
 
 /// After a receiver has taken back what it had reported, its reports begin alike, and shorter than before.
 #[test]
-fn what_is_reported_anew_after_it_was_taken_back_is_news() {
+fn what_is_reported_anew_after_it_was_taken_back_is_newly_delivered() {
     let mut f = flow(0);
     f.state_mut().decision.cwnd_bytes = 20 * MSS;
     (1..=10).for_each(|i| f.send(i * MSS, i * 1000));
@@ -302,8 +303,8 @@ fn what_is_reported_anew_after_it_was_taken_back_is_news() {
     }
 }
 
-/// Two things are waited for where segments overtake each other: what was sent once, and what was sent again later. The clock comes
-/// for the first of them.
+/// Two things are waited for where segments are reordered: what was sent once, and what was retransmitted later. The
+/// clock comes for the first of them.
 #[test]
 fn the_earlier_of_two_waits_counts() {
     for (sent_at_us, resent_at_us, wait_us) in [(48_000, 50_000, 7_000), (49_500, 44_000, 3_000)] {
@@ -343,9 +344,9 @@ fn what_joins_a_judged_record_is_found_lost_without_a_silence() {
     assert_eq!(f.state().lost_bytes, 1024 + 1024);
 }
 
-/// Which of the segments that share a record has arrived is not known until its end is, so it is sent again as a whole.
+/// Which of the segments that share a record has arrived is not known until its end is, so it is retransmitted as a whole.
 #[test]
-fn a_record_that_segments_share_is_not_cut_to_be_sent_again() {
+fn a_record_that_segments_share_is_not_cut_for_its_retransmission() {
     let mut f = flow(0);
     f.state_mut().decision.cwnd_bytes = 40 * MSS;
     f.send(100, 0);
@@ -355,7 +356,8 @@ fn a_record_that_segments_share_is_not_cut_to_be_sent_again() {
     assert_eq!(f.piece_bytes(0), (100 + MSS) / 2);
 }
 
-/// A short segment and a long one that begin in one slot share a record, if that can hold both: what cannot be recorded is told.
+/// A short segment and a long one that begin in one slot share a record, if that can hold both: what cannot be
+/// recorded is reported.
 #[test]
 fn a_record_holds_no_more_than_it_can_count() {
     for (first, is_recorded) in [(535, true), (536, false)] {

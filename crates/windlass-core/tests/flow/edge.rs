@@ -12,8 +12,8 @@ fn unpaced(cwnd_bytes: u32) -> Flow {
     f
 }
 
-/// What waited for room comes 110 us after that was shown; what is shown to a sender that has room left, or of whom
-/// nothing is in flight, tells nothing.
+/// What waited for room comes 110 us after that was shown; what is shown to a sender that has room left, or has
+/// nothing in flight, is no measure.
 #[test]
 fn the_senders_own_round_trip_is_from_room_to_what_waited_for_it() {
     const FIRST: u32 = 46 * MSS;
@@ -35,7 +35,7 @@ fn the_senders_own_round_trip_is_from_room_to_what_waited_for_it() {
         send(&mut f, 9, sent_us);
         assert_eq!(f.state().near_rtt_us, near_rtt_us, "{granted} {acked} {sent_us}");
     }
-    // what a SYN may have granted tells nothing either, and the least counts
+    // what a SYN may have granted is no measure either, and the least counts
     let mut f = flow(0);
     for (at_us, near_us) in [(0, 20), (1000, 20), (2000, 200), (3000, 250)] {
         let nxt = f.state().nxt;
@@ -184,7 +184,7 @@ fn departures_are_spaced_at_the_rate_and_the_sender_runs_ahead_by_milliseconds_o
     let mut grants = 0;
     for tick in 0..2000u64 {
         let now_ns = 10 * SECOND_NS + tick * 500_000;
-        // nothing but the edge asks for the clock
+        // nothing but the edge needs the clock
         f.state_mut().shown_una = f.state().una;
         let deadline_ns = f.deadline_ns(now_ns, 0);
         if deadline_ns != 0 && deadline_ns <= now_ns {
@@ -254,8 +254,8 @@ fn room_that_the_last_acks_of_a_clump_brought_is_seen_to_be_left_unused() {
     }
 }
 
-/// What the sender repeats is a probe if it is its last segment; whether that was needed is told once it is acknowledged, at once,
-/// and by the clock.
+/// What the sender repeats is a probe if it is its last segment; whether that was needed is reported once it is
+/// acknowledged, at once, and by the clock.
 #[test]
 fn a_probe_of_the_sender_is_reported_when_its_segment_is_acknowledged() {
     let mut f = flow(0);
@@ -306,8 +306,8 @@ fn progress_is_not_held_back_from_a_sender_for_want_of_which_the_path_runs_empty
     );
 }
 
-/// A receiver that takes room back is granted nothing beyond what it offers now; what was only overtaken, or cut off by
-/// scaling, takes nothing back.
+/// A receiver that takes room back is granted nothing beyond what it offers now; what was only reordered, or cut off
+/// by scaling, takes nothing back.
 #[test]
 fn room_that_the_receiver_takes_back_is_granted_no_more() {
     let mut f = unpaced(20 * MSS);
@@ -343,7 +343,7 @@ fn no_more_room_is_granted_than_the_store_holds() {
     assert_eq!(f.state().edge, MOST);
 }
 
-/// With less than two segments of room a delayed ACK would stall the flow: after a timeout, say.
+/// With less than two segments of room a delayed ACK would stall the flow, for example after a timeout.
 #[test]
 fn the_window_shown_is_two_segments_at_least() {
     let mut f = unpaced(MSS);
@@ -457,7 +457,7 @@ fn progress_is_shown_at_once_where_it_must_be() {
 
 /// The clock comes for what is due first: what pacing lets go, the algorithm's own time, even if that is past, or a silence.
 #[test]
-fn the_clock_is_asked_for_what_is_due_first() {
+fn the_clock_is_armed_for_what_is_due_first() {
     let now_ns = 10 * SECOND_NS;
     let now_us = (now_ns / 1000) as u32;
     let deadline = |room_segs: u32, next_in_us: u64, wake_in_us: Option<i32>| {
@@ -492,7 +492,7 @@ fn any_rate() -> impl Strategy<Value = u64> {
 proptest! {
     /// Not more seldom, or the sender would wait for nothing; nor more often, as each time costs the CPU its sleep.
     #[test]
-    fn the_clock_is_asked_for_room_whenever_there_is_some_to_grant(
+    fn the_clock_is_armed_whenever_there_is_room_to_grant(
         (cwnd_bytes, sacked_bytes, srtt_us, mss_bytes) in (1..1u32 << 25, 0..1u32 << 20, 0..300_000u32, 64..9000u16),
         (una, in_flight, room, offered) in (any::<u32>(), 0..1u32 << 25, 0..1u32 << 17, 0..1u32 << 25),
         (rate, next_in_ns, departs, is_judged) in (any_rate(), -3_000_000..2_000_000i64, any::<bool>(), any::<bool>()),

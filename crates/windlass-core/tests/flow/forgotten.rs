@@ -5,7 +5,7 @@ use windlass_core::abi;
 
 /// A copy that was under way when all was forgotten is of no record any more, and is not found lost.
 #[test]
-fn what_was_sent_again_before_all_is_forgotten_is_not_lost_later() {
+fn what_was_retransmitted_before_all_is_forgotten_is_not_lost_later() {
     let mut f = ten_sent();
     f.ack(&ack(0, 40_000, &[(MSS, 10 * MSS)]));
     f.repaired(0, 40_000);
@@ -29,9 +29,9 @@ fn a_round_does_not_outlast_what_is_forgotten() {
     assert_ne!(f.ack(&ack(20 * MSS, 90_100, &[])).events & abi::WL_EV_ROUND_START, 0);
 }
 
-/// Nor does what was reported before say anything of what fills the hole: a shorter report that begins alike is news.
+/// Nor does an earlier report cover what fills the hole: a shorter report that begins alike is new.
 #[test]
-fn what_was_reported_before_all_is_forgotten_hides_no_news() {
+fn what_was_reported_before_all_is_forgotten_hides_no_new_report() {
     let mut f = flow(0);
     (1..=10).for_each(|i| f.send(i * MSS, i));
     f.ack(&ack(0, 40_000, &[(6 * MSS, 10 * MSS)]));

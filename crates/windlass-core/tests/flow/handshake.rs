@@ -23,7 +23,7 @@ fn a_handshake_is_timed_unless_its_syn_was_sent_twice() {
     assert_eq!(h.rtt_us(0, after(1_020_000)), 0, "to which of them?");
     h.sent(7, after(2_000_000));
     assert_eq!(h.rtt_us(8, after(2_010_000)), 10_000, "another connection");
-    // the sender opens: the SYN-ACK answers, and what comes later says nothing more
+    // the sender opens: the SYN-ACK answers, and what comes later adds nothing
     h.answered(8, after(2_010_000));
     h.answered(8, after(3_010_000));
     assert_eq!((h.known_rtt_us(), h.rtt_us(8, after(4_000_000))), (10_000, 10_000));
@@ -58,7 +58,7 @@ fn a_lone_first_segment_has_the_time_of_any_delayed_ack() {
     assert_eq!(f.on_silence(220_000), abi::WL_SILENCE_PROBE);
 }
 
-/// A crowd whose first windows and probes were lost together does not send again together, nor a second time.
+/// A crowd whose first windows and probes were lost together does not retransmit together, nor a second time.
 #[test]
 fn probes_and_timeouts_of_many_flows_are_spread() {
     const RTO_US: u32 = 220_000;

@@ -99,7 +99,7 @@ fn with_losses_the_edge_moves_by_what_is_delivered_and_no_further() {
     assert_eq!(l.f.state().edge, 28 * MSS);
     l.ack(1000, 18, &[]);
     assert_eq!(l.f.state().edge, 28 * MSS);
-    // an older report is no news, nor are blocks that the ACK does not have
+    // an older report is not new, nor are blocks that the ACK does not have
     let mut left_over = ack(18 * MSS, l.now_us, &[(18 * MSS, 19 * MSS), (19 * MSS, 20 * MSS)]);
     left_over.sack_count = 0;
     l.f.leave_ack(&left_over);
@@ -119,8 +119,9 @@ fn room_for_two_segments_is_left_at_least() {
     assert_eq!(l.edge(), 22);
 }
 
-/// Who leaves room unused for as long as an answer takes is held back by something else: that includes the sender's part of the
-/// round trip, and is two milliseconds at least. Where something is lost the sender may have to mend that first.
+/// A sender that leaves room unused for as long as an answer takes is held back by something else: that includes the
+/// sender's part of the round trip, and is two milliseconds at least. Where something is lost the sender may have to
+/// mend that first.
 #[test]
 fn it_ends_when_the_sender_leaves_room_unused_for_a_round_trip() {
     for (srtt_us, near_rtt_us, patience_us) in [(RTT_US, 0, RTT_US), (RTT_US, 7000, 47_000), (500, 500, 2000)]
@@ -195,10 +196,10 @@ fn it_ends_when_the_sender_knows_of_more_room_than_it_is_shown() {
     }
 }
 
-/// Without SACK nobody knows what is delivered; with nothing in flight there is nothing to lose; and one that knows of more room, or
-/// is shown all that there is, has nothing to be shown step by step.
+/// Without SACK it is not known what is delivered; with nothing in flight there is nothing to lose; and one that
+/// knows of more room, or is shown all that there is, has nothing to be shown step by step.
 #[test]
-fn only_who_has_more_room_than_it_was_shown_leaves_step_by_step() {
+fn only_a_sender_with_more_room_than_it_was_shown_leaves_step_by_step() {
     let begins = |una, nxt, edge, room, flags| {
         let mut f = in_flight(una, nxt, edge, room);
         f.state_mut().flags = flags;

@@ -26,8 +26,8 @@ use windlass_core::{
 
 const MSS: u32 = 1448;
 
-/// What the clock, asked every 0.1 ms, finds when nothing is heard until the next timeout: times of the tail's
-/// probes, each of which is sent, and of the timeout.
+/// What the clock, run every 0.1 ms, finds when nothing arrives until the next timeout: times of the tail's probes,
+/// each of which is sent, and of the timeout.
 fn silence(f: &mut Flow, from_us: u32) -> (Vec<u32>, u32) {
     let mut probes_us = Vec::new();
     for now_us in (from_us..from_us + 10_000_000).step_by(100) {
@@ -45,7 +45,7 @@ fn silence(f: &mut Flow, from_us: u32) -> (Vec<u32>, u32) {
     panic!("the flow stands still");
 }
 
-/// When the clock, asked every millisecond, finds that the tail is to be probed.
+/// When the clock, run every millisecond, finds that the tail is to be probed.
 fn probe_after(f: &mut Flow, from_us: u32) -> u32 {
     let mut now_us = from_us;
     while f.on_silence(now_us) != abi::WL_SILENCE_PROBE {
@@ -124,7 +124,7 @@ fn three_sacked_segments_show_a_loss() {
 }
 
 #[test]
-fn a_segment_overtaken_within_the_reordering_window_is_not_lost() {
+fn a_segment_reordered_within_the_reordering_window_is_not_lost() {
     let mut f = flow(0);
     for i in 1..=3u32 {
         f.send(i * MSS, i * 1000);
@@ -241,7 +241,7 @@ fn a_probe_that_arrives_alone_shows_that_the_flight_was_lost() {
 
 /// The receiver's application does not get to read, so its ACK of the flight waits for the delayed-ACK timer.
 #[test]
-fn after_a_probe_in_vain_a_delayed_ack_is_waited_for() {
+fn after_a_spurious_probe_a_delayed_ack_is_waited_for() {
     let mut f = flow(0);
     f.send(2 * MSS, 0);
     f.ack(&ack(2 * MSS, 1_000, &[]));
@@ -257,7 +257,7 @@ fn after_a_probe_in_vain_a_delayed_ack_is_waited_for() {
 
 /// RFC 2018, section 8: what a receiver has reported it may throw away, and then acknowledges up to there only.
 #[test]
-fn what_a_receiver_takes_back_is_sent_again() {
+fn what_a_receiver_takes_back_is_retransmitted() {
     for base in [0, u32::MAX - 5 * MSS] {
         let mut f = flow(base);
         let at = |seg: u32| base.wrapping_add(seg * MSS);
@@ -271,7 +271,7 @@ fn what_a_receiver_takes_back_is_sent_again() {
         let s = f.ack(&ack(at(1), 81_000, &[]));
         assert_eq!((s.newly_delivered_bytes, f.state().delivered_bytes), (MSS, 10 * MSS));
         assert_eq!(f.next_repair(), None);
-        // reports may have been overtaken: not before a silence
+        // reports may have been reordered: not before a silence
         let now_us = probe_after(&mut f, 81_000);
         assert!(now_us < 400_000, "the flow stands still");
         assert_eq!((f.state().sacked_bytes, f.state().delivered_bytes), (0, MSS));
@@ -289,10 +289,10 @@ fn what_a_receiver_takes_back_is_sent_again() {
     }
 }
 
-/// A client that keeps the ACK of a lone segment for 200 ms: a probe is sent in vain once. That it was tells how late it is, and
-/// the ACK of the next one, which is sent once, what to expect.
+/// A client that keeps the ACK of a lone segment for 200 ms: one spurious probe is sent. That it was shows how late
+/// it is, and the ACK of the next one, which is sent once, what to expect.
 #[test]
-fn a_client_that_delays_its_acks_for_long_is_probed_in_vain_once() {
+fn a_client_that_delays_its_acks_for_long_gets_one_spurious_probe() {
     let mut f = flow(0);
     f.send(2 * MSS, 0);
     f.ack(&ack(2 * MSS, 30_000, &[]));
@@ -320,7 +320,7 @@ fn a_client_that_delays_its_acks_for_long_is_probed_in_vain_once() {
     assert_eq!(probes, 1);
 }
 
-/// A sender whose data is not acknowledged sends it again, sooner or later: one that does not has got ACKs by another way.
+/// A sender whose data is not acknowledged retransmits it, sooner or later: one that does not has got ACKs by another way.
 #[test]
 fn a_sender_that_does_not_wait_is_left_alone() {
     for waits in [false, true] {
@@ -391,7 +391,7 @@ fn what_is_outside_is_recognised() {
 
 /// Two CPUs of the sender's host may hand over a burst in the wrong order.
 #[test]
-fn data_that_was_overtaken_closes_the_hole() {
+fn reordered_data_closes_the_hole() {
     let mut f = flow(0);
     f.send(2 * MSS, 0);
     assert_eq!(f.data_kind(3 * MSS, MSS), abi::WL_DATA_GAP);
@@ -425,7 +425,7 @@ fn holes_end_when_they_are_acknowledged() {
 
 /// What the NIC will cut into segments has one record, until something is known of some of them only.
 #[test]
-fn the_record_of_a_packet_is_cut_where_the_receiver_tells_its_segments_apart() {
+fn the_record_of_a_packet_is_cut_where_the_receiver_distinguishes_its_segments() {
     let mut f = flow(0);
     f.state_mut().decision.cwnd_bytes = 40 * MSS;
     f.send(30 * MSS, 1000);
@@ -451,7 +451,7 @@ fn the_record_of_a_packet_is_cut_where_the_receiver_tells_its_segments_apart() {
 }
 
 #[test]
-fn a_packet_lost_as_a_whole_is_sent_again_segment_by_segment() {
+fn a_packet_lost_as_a_whole_is_retransmitted_segment_by_segment() {
     let mut f = flow(0);
     f.send(10 * MSS, 0);
     f.send(20 * MSS, 10);
@@ -484,7 +484,7 @@ fn what_no_slot_is_left_for_stays_with_the_segment_before() {
 
 /// The path's MTU may be less than its receiver announced: nothing longer than what the sender sends gets through.
 #[test]
-fn what_shares_a_record_is_sent_again_in_pieces_no_longer_than_the_longest() {
+fn what_shares_a_record_is_retransmitted_in_pieces_no_longer_than_the_longest() {
     let pieces = |segments: &[u32]| {
         let mut f = flow(0);
         f.state_mut().decision.cwnd_bytes = 40 * MSS;
@@ -557,8 +557,8 @@ fn several_holes_are_filled_in_any_order() {
     assert!(f.is_whole());
 }
 
-/// A longer segment than the path is known to take may be the sender's probe of the path (RFC 4821). It is not repaired, and what
-/// becomes of it tells how long segments may be.
+/// A longer segment than the path is known to take may be the sender's probe of the path (RFC 4821). It is not
+/// repaired, and what becomes of it shows how long segments may be.
 #[test]
 fn the_path_takes_longer_segments_when_a_probe_has_arrived() {
     const LONG: u32 = MSS + 1200;
@@ -580,7 +580,7 @@ fn the_path_takes_longer_segments_when_a_probe_has_arrived() {
     assert_eq!(u32::from(f.state().mss_bytes), LONG);
     assert!(!f.mtu_probe(LONG, 41_000));
 
-    // lost, and sent again in shorter ones by the sender
+    // lost, and retransmitted in shorter ones by the sender
     let mut f = begin();
     f.ack(&ack(MSS, 40_000, &[(MSS + LONG, end)]));
     assert_eq!(f.state().lost_bytes, 0, "the hole is none of the box's");
@@ -600,7 +600,7 @@ fn the_path_takes_longer_segments_when_a_probe_has_arrived() {
     f.ack(&ack(2 * MSS + LONG, 40_000, &[]));
     assert_eq!(u32::from(f.state().mss_bytes), MSS);
 
-    // a hole that is more than the probe, or forgotten with the rest, tells nothing
+    // a hole that is more than the probe, or forgotten with the rest, is no evidence
     let mut f = begin();
     f.send_at(end + MSS, end + 2 * MSS, 3000);
     f.ack(&ack(end + 2 * MSS, 40_000, &[]));
@@ -620,7 +620,7 @@ fn flow_with_hole() -> Flow {
     f
 }
 
-/// What the receiver says of a hole comes after a round trip; by then it is not merely late.
+/// The receiver's report of a hole comes after a round trip; by then it is not merely late.
 #[test]
 fn a_hole_stays_after_half_a_round_trip() {
     let f = flow_with_hole();

@@ -13,7 +13,7 @@ fn ten_in_flight(flags: u32) -> Flow {
     f
 }
 
-/// An ACK up to `segs` segments that reports a mark: its sample, and whether the algorithm is told.
+/// An ACK up to `segs` segments that reports a mark: its sample, and whether the algorithm is notified.
 fn marked(f: &mut Flow, segs: u32, now_us: u32) -> (wl_sample, bool) {
     let mut sample = f.ack(&wl_ack { has_ece: 1, ..ack(segs * MSS, now_us, &[]) });
     let is_told = f.mark(&mut sample);
@@ -57,7 +57,7 @@ fn a_loss_and_a_mark_of_one_window_reduce_it_once() {
     assert!(!marked(&mut f, 10, 84_000).1);
 }
 
-/// Windows stand while a mark is answered; whoever paces goes by no marks (`tcp_bbr.c` in Linux knows no CWR).
+/// Windows stand while a mark is answered; an algorithm that paces goes by no marks (`tcp_bbr.c` in Linux knows no CWR).
 #[test]
 fn a_mark_holds_windows_and_not_rates() {
     for (name, is_in_recovery) in [("reno", 1), ("bbr", 0)] {
@@ -67,7 +67,7 @@ fn a_mark_holds_windows_and_not_rates() {
         let (mut sample, is_told) = marked(&mut f, 2, 41_000);
         f.call(abi::WL_CALL_ACK, &mut sample, 0, 41_000_000);
         assert!(is_told && sample.is_in_recovery == is_in_recovery, "{name}");
-        // its group is told of either
+        // either is reported to its group
         assert_ne!(sample.events & abi::WL_EV_MARKED, 0, "{name}");
         let mut after = f.ack(&ack(10 * MSS, 82_000, &[]));
         f.call(abi::WL_CALL_ACK, &mut after, 0, 82_000_000);
@@ -75,7 +75,7 @@ fn a_mark_holds_windows_and_not_rates() {
     }
 }
 
-/// Without SACK a partial ACK tells of the next loss, but not while only a mark has been reported.
+/// Without SACK a partial ACK reports the next loss, but not while only a mark has been reported.
 #[test]
 fn a_mark_is_no_loss() {
     let mut f = ten_in_flight(0);
@@ -83,13 +83,14 @@ fn a_mark_is_no_loss() {
     for segs in 2..10 {
         assert_eq!(marked(&mut f, segs, 41_000 + segs).0.lost_bytes, 0, "{segs}");
     }
-    // nor is what is overtaken lost at once: it has a quarter of the round trip
+    // nor is what is reordered lost at once: it has a quarter of the round trip
     let mut f = ten_in_flight(abi::WL_FLOW_SACK);
     assert!(marked(&mut f, 1, 41_000).1);
     assert_eq!(f.ack(&ack(MSS, 41_100, &[(2 * MSS, 3 * MSS)])).lost_bytes, 0);
 }
 
-/// RFC 5681, section 2: an ACK is a duplicate only with the same window. A receiver whose application reads says so three times.
+/// RFC 5681, section 2: an ACK is a duplicate only with the same window. A receiver whose application reads reports
+/// that three times.
 #[test]
 fn window_updates_are_no_duplicates() {
     for (says_more, lost_bytes) in [(1, 0), (0, MSS)] {
@@ -101,8 +102,8 @@ fn window_updates_are_no_duplicates() {
     }
 }
 
-/// A flow that was only watched may have more in flight than slots can tell apart: what of that is sent again is not taken for
-/// what has no record, or the records and chunks of what lies before it would be given up for it.
+/// A flow that was only watched may have more in flight than slots can distinguish: what of that is retransmitted is
+/// not taken for what has no record, or the records and chunks of what lies before it would be given up for it.
 #[test]
 fn what_is_beyond_the_store_is_not_late() {
     let mut f = flow(0);

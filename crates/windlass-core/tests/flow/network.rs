@@ -10,7 +10,7 @@ use windlass_core::{
 
 type Blocks = Vec<(u32, u32)>;
 
-/// A receiver that has every byte range it was given, and says so.
+/// A receiver that has every byte range it was given, and reports it.
 #[derive(Default)]
 struct Receiver {
     next: u32,
@@ -42,8 +42,8 @@ impl Receiver {
     }
 }
 
-/// A transfer of 1000 segments, 30 of them in flight, to a receiver without SACK; `is_dropped` of each segment sent. Returns
-/// the bytes sent again and the bytes dropped.
+/// A transfer of 1000 segments, 30 of them in flight, to a receiver without SACK; `is_dropped` of each segment sent.
+/// Returns the bytes retransmitted and the bytes dropped.
 fn without_sack(mss: u32, mut is_dropped: impl FnMut() -> bool) -> (u32, u32) {
     let (base, total, window) = (7000, 1000 * mss, 30 * mss);
     let mut f = Flow::new(base, mss, abi::WL_FLOW_PACED_JUDGED);
@@ -89,7 +89,7 @@ fn without_sack(mss: u32, mut is_dropped: impl FnMut() -> bool) -> (u32, u32) {
 
 const SEGMENTS: [u32; 3] = [88, 536, MSS];
 
-/// What short segments share is sent again with the one that was lost. The duplicates that it makes are no new losses.
+/// What short segments share is retransmitted with the one that was lost. The duplicates that it makes are no new losses.
 #[test]
 fn without_sack_one_loss_is_one_loss() {
     for mss in SEGMENTS {
@@ -106,7 +106,7 @@ fn without_sack_one_loss_is_one_loss() {
     }
 }
 
-/// A loss tells of no more than what was in flight with it.
+/// A loss is evidence of no more than what was in flight with it.
 #[test]
 fn without_sack_repairs_cause_no_repairs() {
     for mss in SEGMENTS {

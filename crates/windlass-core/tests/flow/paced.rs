@@ -31,7 +31,7 @@ fn paced_for_eighty_segments() -> (Flow, u32) {
 
 /// The reports that it was not shown come no more: it would have to wait for a timeout.
 #[test]
-fn who_paces_itself_is_left_alone_when_what_was_hidden_is_repaired() {
+fn a_sender_that_paces_itself_is_left_alone_when_what_was_hidden_is_repaired() {
     let (mut f, now_us) = paced_for_eighty_segments();
     assert!(f.paced_on_data(81 * MSS, now_us));
 
@@ -50,7 +50,7 @@ fn who_paces_itself_is_left_alone_when_what_was_hidden_is_repaired() {
 
 /// Losses without end must not keep it from being judged: it stays controlled then.
 #[test]
-fn who_paces_itself_and_loses_all_the_time_is_not_left_alone() {
+fn a_sender_that_paces_itself_and_loses_all_the_time_is_not_left_alone() {
     let (mut f, now_us) = paced_for_eighty_segments();
     f.ack(&ack(5 * MSS, now_us, &[(6 * MSS, 10 * MSS)]));
     // its stream is as much longer as it takes

@@ -1,4 +1,4 @@
-//! What the box's own probes, and the first silences, tell of losses.
+//! What the box's own probes, and the first silences, show of losses.
 
 use super::{MSS, ack, flow, silence};
 use windlass_core::{Flow, abi};
@@ -7,8 +7,9 @@ fn flow_without_sack() -> Flow {
     Flow::new(0, MSS, abi::WL_FLOW_PACED_JUDGED)
 }
 
-/// Of a hundred segments some are lost, the eleventh first, which three duplicates tell. What do they tell, and the others that each
-/// segment behind it draws, when its copy has arrived? Returns the flow, and the bytes found lost then.
+/// Of a hundred segments some are lost, the eleventh first, which three duplicates show. What do they show, and the
+/// others that each segment behind it draws, when its copy has arrived? Returns the flow, and the bytes found lost
+/// then.
 fn lost_behind_the_first(is_lost: impl Fn(u32) -> bool) -> (Flow, u32) {
     let mut f = flow_without_sack();
     f.state_mut().decision.cwnd_bytes = 100 * MSS;
@@ -33,9 +34,9 @@ fn lost_behind_the_first(is_lost: impl Fn(u32) -> bool) -> (Flow, u32) {
     (f, lost_bytes)
 }
 
-/// One more: nobody has said a word of those behind that, which had arrived.
+/// One more: nothing was reported of those behind that, which had arrived.
 #[test]
-fn without_sack_a_repair_tells_of_the_next_hole_only() {
+fn without_sack_a_repair_reveals_the_next_hole_only() {
     let (mut f, lost_bytes) = lost_behind_the_first(|i| i == 50);
     assert_eq!(lost_bytes, MSS);
     assert_eq!(f.next_repair(), Some((50 * MSS, MSS)));
@@ -50,7 +51,7 @@ fn without_sack_a_repair_tells_of_the_next_hole_only() {
 
 /// Twenty more: each by itself would take a round trip.
 #[test]
-fn without_sack_a_repair_that_finds_many_holes_has_all_sent_again() {
+fn without_sack_a_repair_that_finds_many_holes_has_all_retransmitted() {
     let (_, lost_bytes) = lost_behind_the_first(|i| (50..70).contains(&i));
     assert_eq!(lost_bytes, 50 * MSS);
 }

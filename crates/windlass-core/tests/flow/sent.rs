@@ -5,7 +5,7 @@ use windlass_core::abi;
 
 /// What acknowledges more than was seen may be of what took another way, if no more than one flow may have in flight; or forged.
 #[test]
-fn what_is_far_beyond_tells_of_no_other_way() {
+fn an_ack_far_beyond_is_no_evidence_of_another_path() {
     let hears_more = |sent: u32, ack: u32| {
         let mut f = flow(0);
         f.send(sent, 0);
@@ -28,7 +28,7 @@ fn what_is_in_flight_leaves_a_chunk_of_the_store_free() {
     assert_eq!(f.data_kind(5000 + MSS, MOST - MSS + 1), abi::WL_DATA_TOO_MUCH);
 }
 
-/// So many copies may be in vain before the sender's own passes.
+/// So many retransmissions may fail before the sender's own passes.
 #[test]
 fn what_was_sent_as_often_as_allowed_is_taken_care_of() {
     let mut f = ten_sent();
@@ -39,7 +39,7 @@ fn what_was_sent_as_often_as_allowed_is_taken_care_of() {
     assert!(f.is_taken_care_of(0, 2) && !f.is_taken_care_of(0, 1));
 }
 
-/// What was overtaken is recorded when all around it is judged already: it may be lost like anything else.
+/// What was reordered is recorded when all around it is judged already: it may be lost like anything else.
 #[test]
 fn what_fills_a_hole_late_is_found_lost_without_a_silence() {
     let mut f = flow(0);
@@ -65,7 +65,7 @@ fn a_sender_waits_if_it_sends_the_head_again() {
     }
 }
 
-/// Data went past unseen, and the FIN behind it shows that: the sender has used room up to there.
+/// Data was not observed, and the FIN behind it shows that: the sender has used room up to there.
 #[test]
 fn the_edge_is_not_behind_a_fin() {
     let mut f = flow(0);

@@ -1,4 +1,4 @@
-//! When nothing is heard: how long that may be, and what is done.
+//! When nothing arrives: how long that may be, and what is done.
 
 use super::{MSS, ack, flow, silence};
 use windlass_core::{Flow, abi};
@@ -18,7 +18,8 @@ fn after_a_delivery_a_silence_is_no_longer_than_the_first() {
     assert_eq!(silence(&mut f, at_us + 50_000).0.len(), probes_us.len());
 }
 
-/// A receiver without room says nothing of what is in flight, and is believed at once: silence counts from when there is room again.
+/// A receiver without room acknowledges nothing of what is in flight, and is believed at once: silence counts from
+/// when there is room again.
 #[test]
 fn silence_in_front_of_a_closed_window_means_nothing() {
     let mut f = flow(0);
@@ -31,7 +32,7 @@ fn silence_in_front_of_a_closed_window_means_nothing() {
     assert_eq!(f.on_silence(10_500_000), abi::WL_SILENCE_PROBE);
 }
 
-/// However long nothing is heard, the timeout is doubled no more often than is counted.
+/// However long nothing arrives, the timeout is doubled no more often than is counted.
 #[test]
 fn backing_off_has_an_end() {
     let mut f = flow(0);
@@ -48,10 +49,11 @@ fn backing_off_has_an_end() {
     }
 }
 
-/// With SACK a timeout leaves to RACK what was sent so lately that nothing could be heard of it yet (RFC 8985, section 6.3): within
-/// a round trip, and for as long as segments may overtake each other. Without SACK it takes all for lost.
+/// With SACK a timeout leaves to RACK what was sent so lately that no ACK of it could have arrived yet (RFC 8985,
+/// section 6.3): within a round trip, and for as long as segments may be reordered. Without SACK it takes all for
+/// lost.
 #[test]
-fn a_timeout_spares_what_nothing_could_be_heard_of() {
+fn a_timeout_spares_what_no_ack_could_have_arrived_of() {
     for (flags, sent_before_us, lost_segs) in [
         (abi::WL_FLOW_SACK, 45_000, 8),
         (abi::WL_FLOW_SACK, 49_000, 8),

@@ -42,7 +42,7 @@ impl Episode {
         }
     }
 
-    /// An ACK, blocks in segments; the algorithm is told as homes do it.
+    /// An ACK, blocks in segments; the algorithm is notified as homes do it.
     fn ack(&mut self, una: u32, blocks: &[(u32, u32)]) -> wl_sample {
         self.ack_with(una, blocks, false)
     }
@@ -57,7 +57,7 @@ impl Episode {
         sample
     }
 
-    /// Sends again what is lost; returns the segments.
+    /// Retransmits what is lost; returns the segments.
     fn repair(&mut self) -> Vec<u32> {
         let mut segs = Vec::new();
         while let Some((seq, _)) = self.f.next_repair() {
@@ -90,14 +90,14 @@ impl Episode {
         assert!(!self.is_recovering());
     }
 
-    /// Of what is in flight up to segment `end` the first is found lost, as all others have come, and sent again.
+    /// Of what is in flight up to segment `end` the first is found lost, as all others have come, and retransmitted.
     fn one_repair(&mut self, una: u32, end: u32) {
         let s = self.ack(una, &[(una + 1, end)]);
         assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
         assert_eq!(self.repair(), [una]);
     }
 
-    /// Segments 0 and 5 are found lost and sent again, a round trip after the first were sent.
+    /// Segments 0 and 5 are found lost and retransmitted, a round trip after the first were sent.
     fn two_repairs(&mut self) {
         let s = self.ack(0, &[(1, 5), (6, 20)]);
         assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
@@ -117,7 +117,7 @@ fn a_spurious_episode_is_undone() {
     for base in bases() {
         let mut e = Episode::new(base);
         e.two_repairs();
-        // both originals were late; then come the reports of what was sent again, the first still above una
+        // both originals were late; then come the reports of what was retransmitted, the first still above una
         e.ack(0, &[(1, 20)]);
         e.now_us += RTT_US / 2;
         let s = e.ack(0, &[(5, 6), (1, 20)]);
@@ -130,7 +130,7 @@ fn a_spurious_episode_is_undone() {
     }
 }
 
-/// A report ends recovery on the spot, as it was for nothing.
+/// A report ends recovery on the spot, as it was spurious.
 #[test]
 fn recovery_ends_with_the_proof() {
     let mut e = Episode::new(1000);
@@ -171,25 +171,25 @@ fn a_partial_set_of_reports_undoes_nothing() {
     }
 }
 
-/// The network, or the sender, can send things twice as well: more than was sent again explains nothing.
+/// The network, or the sender, can send things twice as well: more than was retransmitted explains nothing.
 #[test]
-fn reports_of_what_was_not_sent_again_undo_nothing() {
+fn reports_of_what_was_not_retransmitted_undo_nothing() {
     let mut e = Episode::new(1000);
     e.ack(4, &[]);
     e.one_repair(4, 20);
-    // from before the episode; longer than all that was sent again
+    // from before the episode; longer than all that was retransmitted
     e.ack(4, &[(2, 3), (5, 20)]);
     e.ack(4, &[(7, 12), (5, 20)]);
     e.now_us += RTT_US;
     e.ack(20, &[]);
     e.is_reduced();
-    // a report nobody can have sent is not taken for one
+    // a report that no receiver can have sent is not taken for one
     e.ack(20, &[(3, 3)]);
     e.is_reduced();
 }
 
 #[test]
-fn a_report_that_an_overtaken_ack_brings_counts() {
+fn a_dsack_in_a_stale_ack_counts() {
     for base in bases() {
         let mut e = Episode::new(base);
         e.one_repair(0, 20);
@@ -210,9 +210,9 @@ fn a_report_that_an_overtaken_ack_brings_counts() {
     }
 }
 
-/// The original may come between the finding and the repair: then nothing was sent again that could be reported.
+/// The original may come between the finding and the repair: then nothing was retransmitted that could be reported.
 #[test]
-fn what_nobody_had_to_repair_was_not_lost() {
+fn what_needed_no_repair_was_not_lost() {
     let mut e = Episode::new(1000);
     let s = e.ack(0, &[(1, 20)]);
     assert_ne!(s.events & abi::WL_EV_RECOVERY_ENTER, 0);
@@ -300,7 +300,7 @@ fn a_spurious_timeout_is_undone() {
     assert_eq!(e.windows().1, UNKNOWN);
 }
 
-/// What the sender itself sends again is sent again, too, whatever of it has a record of its own.
+/// What the sender itself retransmits is a retransmission, too, whatever of it has a record of its own.
 #[test]
 fn a_loss_that_the_sender_repairs_is_not_undone() {
     for whole in [true, false] {
@@ -316,7 +316,7 @@ fn a_loss_that_the_sender_repairs_is_not_undone() {
     }
 }
 
-/// In a bypass not all that the sender sends again is seen.
+/// In a bypass not all that the sender retransmits is seen.
 #[test]
 fn in_a_bypass_nothing_is_undone() {
     let mut e = Episode::new(1000);
@@ -329,10 +329,10 @@ fn in_a_bypass_nothing_is_undone() {
     e.is_reduced();
 }
 
-/// More may be reported twice than was sent again: the network has made copies. That proves nothing, until what was sent again is
-/// reported by itself.
+/// More may be reported twice than was retransmitted: the network has made copies. That proves nothing, until what
+/// was retransmitted is reported by itself.
 #[test]
-fn a_report_of_more_than_was_sent_again_undoes_nothing() {
+fn a_report_of_more_than_was_retransmitted_undoes_nothing() {
     let mut e = Episode::new(1000);
     e.one_repair(0, 20);
     e.now_us += RTT_US;
@@ -343,7 +343,7 @@ fn a_report_of_more_than_was_sent_again_undoes_nothing() {
     e.is_restored();
 }
 
-/// While something that was lost still waits to be sent again, that nothing was lost is not proven.
+/// While something that was lost still waits to be retransmitted, that nothing was lost is not proven.
 #[test]
 fn while_a_repair_waits_nothing_is_undone() {
     let mut e = Episode::new(1000);

@@ -46,13 +46,13 @@ fn watched_a_round_trip_with_a_retransmission_is_not_timed() {
 }
 
 #[test]
-fn watched_data_that_was_overtaken_was_not_sent_again() {
+fn watched_data_that_was_reordered_was_not_retransmitted() {
     let mut f = watched(0);
     assert_eq!(f.watch_data(2 * MSS, MSS, 0), abi::WL_DATA_GAP);
     assert_eq!(f.watch_data(0, MSS, 0), abi::WL_DATA_LATE);
     assert_eq!(f.watch_data(MSS, MSS, 0), abi::WL_DATA_LATE);
     assert_eq!(f.watch_data(MSS, MSS, 0), abi::WL_DATA_RETRANS);
-    // a hole of an earlier window says nothing of this one
+    // a hole of an earlier window is no evidence about this one
     f.watch_ack(3 * MSS, 65535, 10);
     assert_eq!(f.watch_data(4 * MSS, MSS, 20), abi::WL_DATA_GAP);
     f.watch_ack(5 * MSS, 65535, 30);

@@ -40,7 +40,7 @@ fn what_arrives_twice_counts_as_much_gibibytes_later() {
     assert_eq!(f.state().reo_wnd_mult, 3);
 }
 
-/// The block begins where one began 4 GiB before, of which the cache says that it was longer.
+/// The block begins where one began 4 GiB before, which was longer by the cache.
 #[test]
 fn a_block_is_not_taken_for_one_of_4_gib_before() {
     let mut f = flow(0);
@@ -91,7 +91,7 @@ fn the_near_side_is_timed_in_the_third_gibibyte() {
     assert_eq!(f.state().near_rtt_us, 300);
 }
 
-/// What was paced before a rest has left long ago, though the clock of 32 bits says the same time as then.
+/// What was paced before a rest has left long ago, though the clock of 32 bits shows the same time as then.
 #[test]
 fn nothing_waits_for_its_departure_after_a_rest_of_any_length() {
     const LEFT_NS: u64 = 7_000_000_000;
@@ -124,7 +124,7 @@ fn a_loss_is_found_in_the_third_gibibyte() {
     assert_eq!(s.lost_bytes, MSS);
 }
 
-/// Nobody reports a copy of so long ago: what arrives twice a gibibyte later was sent twice by somebody else.
+/// No receiver reports a copy of so long ago: what arrives twice a gibibyte later was duplicated elsewhere.
 #[test]
 fn a_reduction_is_not_undone_a_gibibyte_later() {
     let mut f = flow(0);

@@ -45,8 +45,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     /// I2, in any order of reports, departures and losses: in congestion avoidance the aggregate grows by no more than a segment
-    /// in a round trip, whatever the number of flows. Where the lead changes hands one report may count of each. And it grows
-    /// whoever has vanished, in whichever state, as long as one flow goes on.
+    /// in a round trip, whatever the number of flows. Where the lead changes hands one report may count of each. And
+    /// it grows whichever member has vanished, in whichever state, as long as one flow goes on.
     #[test]
     fn the_aggregate_grows_by_a_segment_a_round_in_any_order(flows in proptest::collection::vec(pace(), 1..25)) {
         const ROUNDS: u32 = 90;

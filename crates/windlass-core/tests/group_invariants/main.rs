@@ -55,7 +55,7 @@ fn happens(w: &mut World, event: &Event, cut_at_us: &mut u32, seen: &mut Seen) -
     let now = *w.group.state();
     let (before, after) = (earlier.sum_cwnd_q16, now.sum_cwnd_q16);
     if now.cuts != earlier.cuts {
-        // below that nobody goes
+        // below that no member goes
         prop_assert!(after < before || before <= u64::from(MSS) << 16, "a reduction that reduces nothing");
         *cut_at_us = w.now_us;
     }
@@ -137,7 +137,7 @@ fn ends(w: &mut World, seen: &mut Seen) -> TestCaseResult {
 
 /// I1 shares add up to the aggregate; I4 joining and leaving do not change it; I5 shares are as weights; I6 recovery is not
 /// answered; I7 one flow's timeout among others does not change the aggregate. Every loss is answered by the time that
-/// recovery from it is over, if not by it: whoever else is in recovery, in slow start or gone, and however small its share.
+/// recovery from it is over, if not by it: whichever others are in recovery, in slow start or gone, and however small its share.
 #[test]
 fn coupled_flows_keep_their_invariants() {
     let seen = RefCell::new(Seen::default());

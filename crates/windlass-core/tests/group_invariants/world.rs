@@ -14,7 +14,7 @@ pub struct Flow {
     pub state: u32,
     /// When it last entered recovery.
     pub lost_at_us: u32,
-    /// It says nothing any more, not even that it leaves.
+    /// It reports nothing any more, not even that it leaves.
     pub is_vanished: bool,
 }
 

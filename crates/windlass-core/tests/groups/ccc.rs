@@ -1,8 +1,8 @@
-//! TCP-CCC where members leave, join, pause and time out: what is a loss of the group's, and who leads it.
+//! TCP-CCC where members leave, join, pause and time out: what is a loss of the group's, and which member leads it.
 
 use crate::*;
 
-/// What was last heard of a member that has left is not heard of those who stay.
+/// The last report of a member that has left is no report of those that stay.
 #[test]
 fn ccc_does_not_collapse_for_a_timeout_of_one_that_has_left() {
     let mut g = group("ccc");
@@ -77,8 +77,8 @@ fn ccc_does_not_collapse_for_a_loss_that_it_has_answered() {
     }
 }
 
-/// A recovery that ends below the threshold, as one that was for nothing may, tells of no reduction: the leader, in recovery too, keeps
-/// the lead, and nothing grows meanwhile.
+/// A recovery that ends below the threshold, as a spurious one may, reports no reduction: the leader, in recovery
+/// too, keeps the lead, and nothing grows meanwhile.
 #[test]
 fn ccc_keeps_its_leader_when_another_leaves_recovery_in_slow_start() {
     let mut g = group("ccc");

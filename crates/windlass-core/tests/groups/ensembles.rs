@@ -32,7 +32,7 @@ fn efcms_aggregate_has_a_bound() {
 /// A guest's flow that leaves while the group is being founded takes nothing of the threshold, of which it has brought its part by
 /// itself.
 #[test]
-fn who_leaves_an_ensemble_that_is_being_founded_leaves_the_threshold() {
+fn a_member_that_leaves_an_ensemble_that_is_being_founded_leaves_the_threshold() {
     let mut g = group("efcm");
     g.register(None, &slow_start(0, 10.0)).unwrap();
     g.prove(86 * MSS);
@@ -91,7 +91,7 @@ fn an_ensemble_grows_no_faster_than_a_flow_may() {
     assert_segs!(sum_segs(&g), 30.0);
 }
 
-/// A second timeout of one event, of which something was heard meanwhile, is answered.
+/// A second timeout of one event, with another report in between, is answered.
 #[test]
 fn etcp_answers_timeouts_of_one_event_once() {
     let mut g = group("etcp");
@@ -132,7 +132,8 @@ fn fse_conservative_freezes_for_two_round_trips_of_the_flow_that_lost() {
     }
 }
 
-/// Flows that want little were given their parts when they were the only ones: who comes with much weight gets what they leave.
+/// Flows that want little were given their parts when they were the only ones: a flow that comes with much weight
+/// gets what they leave.
 #[test]
 fn fse_gives_a_heavy_joiner_what_is_left() {
     let mut g = group("fse");

@@ -1,4 +1,4 @@
-//! LISA: who lends to a joiner, how much, and who pays.
+//! LISA: which member lends to a joiner, how much, and which pays.
 
 use crate::*;
 
@@ -19,7 +19,7 @@ fn says(g: &mut Group, member: MemberId, report: &wl_group_report) -> f64 {
     segs(g.update(member, report).unwrap())
 }
 
-/// What is lent already is nobody else's, and is paid together.
+/// What is lent already is of no other joiner, and is paid together.
 #[test]
 fn a_lender_lends_what_it_has_once() {
     let (mut g, old) = lender(40.0);
@@ -29,9 +29,9 @@ fn a_lender_lends_what_it_has_once() {
     assert_segs!(says(&mut g, old, &slow_start(2, 40.0)), 5.0);
 }
 
-/// Only who has lent pays.
+/// Only a member that has lent pays.
 #[test]
-fn nobody_pays_for_another() {
+fn no_lender_pays_for_another() {
     let (mut g, old) = lender(40.0);
     let (other, _) = join(&mut g, 1);
     says(&mut g, old, &slow_start(2, 40.0));
@@ -52,8 +52,8 @@ fn a_loss_settles_what_was_lent() {
     }
 }
 
-/// While something is owed the lender stays who it is, however fast another becomes, unless it has been silent for two rounds. Who
-/// lends then owes nothing yet.
+/// While something is owed the lender stays the same, however fast another becomes, unless it has been silent for two
+/// rounds. The one that lends then owes nothing yet.
 #[test]
 fn a_silent_lender_is_replaced_and_a_slower_one_is_not_while_it_owes() {
     let (mut g, old) = lender(40.0);
@@ -70,7 +70,7 @@ fn a_silent_lender_is_replaced_and_a_slower_one_is_not_while_it_owes() {
     assert_segs!(says(&mut g, old, &slow_start(3 * RTT_US + 4, 40.0)), 40.0);
 }
 
-/// The fastest lends: who has the most for each round trip, and not in all.
+/// The fastest lends: the member that has the most for each round trip, and not in all.
 #[test]
 fn the_fastest_lends_and_not_the_largest() {
     let mut g = group("lisa");
@@ -103,7 +103,7 @@ fn ignored_acks_hold_back_growth_alone_and_end_with_a_loss() {
     assert_segs!(says(&mut g, old, &ack(avoidance(5, 31.0))), 31.0);
 }
 
-/// Who has left lends nothing; when another leaves the lender is as before.
+/// A member that has left lends nothing; when another leaves the lender is as before.
 #[test]
 fn a_lender_that_has_left_lends_nothing() {
     let (mut g, old) = lender(8.0);

@@ -6,9 +6,9 @@ use windlass_core::abi::{wl_decision, wl_sample};
 /// How a member behaves that stays in recovery.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stays {
-    /// It says so in each round.
+    /// It reports it in each round.
     Repeats,
-    /// It said so once, and is not heard of again.
+    /// It reported it once, and reports nothing more.
     Vanishes,
     /// It leaves without a reduction and loses again, in each round.
     Returns,
@@ -22,7 +22,7 @@ fn losses_beside(rule: &str, stays: Stays) -> Vec<f64> {
     let held = |g: &Group, i: usize| f64::from(g.member(all[i]).unwrap().cwnd_bytes) / f64::from(MSS);
     let mut left = Vec::new();
     for round in 1..10 {
-        // cm begins with ten segments, whatever its members say
+        // cm begins with ten segments, whatever its members report
         g.update(
             all[1],
             &wl_group_report { acked_bytes: u32::MAX, ..avoidance(round * RTT_US, held(&g, 1)) },
@@ -53,7 +53,7 @@ fn losses_beside(rule: &str, stays: Stays) -> Vec<f64> {
     left
 }
 
-/// Whether a loss is answered does not depend on who else is in recovery, or says so, or is not heard of any more.
+/// Whether a loss is answered does not depend on which others are in recovery, or report it, or report nothing any more.
 #[test]
 fn a_member_that_stays_in_recovery_takes_away_nobodys_reaction() {
     for rule in ["ccc", "multcp", "etcp", "cm"] {
@@ -100,7 +100,7 @@ fn a_recovery_for_nothing_ends_no_slow_start_and_halves_nothing() {
             let share = ask(&mut g, a);
             g.update(a, &recovery(1_000_000, share)).unwrap();
             g.update(a, &recovery(1_010_000, share)).unwrap();
-            // meanwhile others hear that slow start is over
+            // meanwhile others learn that slow start is over
             assert_eq!(g.ask(b).unwrap().state, abi::WL_MEMBER_AVOIDANCE, "{rule}");
             let undone = wl_group_report { is_undo: is_undo.into(), ..slow_start(1_050_000, share) };
             let state = if is_undo { abi::WL_MEMBER_SLOW_START } else { abi::WL_MEMBER_AVOIDANCE };
@@ -144,7 +144,8 @@ fn a_recovery_for_nothing_is_undone_after_it_is_over() {
     }
 }
 
-/// What a member's timeout, which the group took no notice of, turns out not to have been: that says nothing of the loss before.
+/// What a member's timeout, which the group took no notice of, turns out not to have been: that proves nothing about
+/// the loss before.
 #[test]
 fn a_timeout_for_nothing_undoes_no_loss_before_it() {
     for rule in ["ccc", "multcp", "etcp"] {
@@ -164,7 +165,7 @@ fn a_timeout_for_nothing_undoes_no_loss_before_it() {
 
 /// An ACK proves a recovery false and shows a loss: that is another recovery, and is answered.
 #[test]
-fn a_loss_told_with_the_proof_that_the_last_was_none_is_answered() {
+fn a_loss_reported_with_the_proof_that_the_last_was_spurious_is_answered() {
     for rule in ["ccc", "multcp", "etcp", "cm"] {
         let mut g = Group::new(&wl_group_config { aggressiveness_q8: 256, ..config(rule) }).unwrap();
         let all = in_avoidance(&mut g, 2, 50.0);
@@ -177,12 +178,12 @@ fn a_loss_told_with_the_proof_that_the_last_was_none_is_answered() {
     }
 }
 
-/// What a home tells of an ACK.
+/// What a home reports of an ACK.
 fn told(now_us: u32, is_in_recovery: u8, events: u32) -> wl_sample {
     wl_sample { now_us, mss_bytes: MSS, srtt_us: RTT_US, is_in_recovery, events, ..wl_sample::default() }
 }
 
-/// Without SACK Linux stays in a recovery that was for nothing until something beyond it is acknowledged: that is no other one.
+/// Without SACK Linux stays in a spurious recovery until something beyond it is acknowledged: that is no other one.
 #[test]
 fn a_recovery_that_goes_on_after_it_was_for_nothing_is_none() {
     for rule in ["ccc", "multcp", "etcp", "cm"] {
@@ -207,8 +208,8 @@ fn a_recovery_that_goes_on_after_it_was_for_nothing_is_none() {
     }
 }
 
-/// A timer finds the only loss, or a tail loss probe repairs it before it is found: the ACK that tells of the reduction ends it. The
-/// group answers it once, unless it was for nothing.
+/// A timer finds the only loss, or a tail loss probe repairs it before it is found: the ACK that reports the
+/// reduction ends it. The group answers it once, unless it was spurious.
 #[test]
 fn a_recovery_that_is_over_within_one_ack_is_one() {
     for (rule, is_undo) in ["ccc", "etcp", "cm"].into_iter().flat_map(|rule| [(rule, false), (rule, true)]) {
@@ -233,7 +234,7 @@ fn a_recovery_that_is_over_within_one_ack_is_one() {
 
 /// A mark is as a recovery to the group, whether or not the member's own algorithm goes by it.
 #[test]
-fn a_mark_reduces_the_group_of_whoever_paces_too() {
+fn a_mark_reduces_the_group_of_a_pacing_member_too() {
     for is_in_recovery in [0, 1] {
         let mut g = group("etcp");
         let all = in_avoidance(&mut g, 2, 50.0);
@@ -271,8 +272,8 @@ fn a_timeout_is_one_whatever_window_it_leaves() {
     }
 }
 
-/// Two segments are the least to which a controller cuts its window. Who has no more than that cannot show what it lost: the group
-/// takes it for a halving, once for the event, and takes that back if there was none.
+/// Two segments are the least to which a controller cuts its window. A member that has no more than that cannot show
+/// what it lost: the group takes it for a halving, once for the event, and takes that back if there was none.
 #[test]
 fn the_loss_of_a_member_with_the_smallest_window_is_answered() {
     for rule in ["ccc", "multcp", "fse-conservative", "efcm", "fse"] {
@@ -308,7 +309,7 @@ fn the_loss_of_a_member_with_the_smallest_window_is_answered() {
     }
 }
 
-/// What others have told since is no mistake of the member that finds its own loss to have been none.
+/// What others have reported since is no mistake of the member that finds its own loss to have been none.
 #[test]
 fn a_collapse_since_then_is_not_undone_with_a_loss_that_was_none() {
     let mut g = group("cm");
@@ -325,8 +326,8 @@ fn a_collapse_since_then_is_not_undone_with_a_loss_that_was_none() {
     );
 }
 
-/// A member is in its second recovery of one event, for which the group did nothing: that this one was for nothing says nothing of
-/// what the first has lost.
+/// A member is in its second recovery of one event, for which the group did nothing: that this one was spurious
+/// proves nothing about what the first has lost.
 #[test]
 fn a_recovery_that_the_group_took_no_notice_of_undoes_none_before_it() {
     for rule in ["cm", "etcp"] {

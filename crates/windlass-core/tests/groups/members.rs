@@ -135,7 +135,7 @@ fn vanished_members_are_collected() {
 
 /// A reporter whose processor's clock is a little behind does not make others look ancient.
 #[test]
-fn clocks_that_differ_a_little_collect_nobody() {
+fn clocks_that_differ_a_little_collect_no_member() {
     let mut g = group("ccc");
     let (a, _) = g.register(None, &slow_start(1_000_000, 40.0)).unwrap();
     let (b, _) = g.register(None, &slow_start(1_000_000, 10.0)).unwrap();
@@ -222,9 +222,9 @@ fn a_joiner_whose_donors_are_silent_starts_like_any_flow() {
     assert_segs!(segs(reply), 13.0);
 }
 
-/// Nor does a newcomer count as heard, or as a donor of its own.
+/// Nor does a newcomer count as a report, or as a donor of its own.
 #[test]
-fn a_joiner_is_clocked_only_by_members_that_are_heard() {
+fn a_joiner_is_clocked_only_by_members_that_report() {
     for (silent_rounds, first_segs) in [(0, 2.0), (10, 10.0)] {
         let mut g = Group::new(&wl_group_config { flags: 0, ..config("ccc") }).unwrap();
         let (a, _) = g.register(None, &slow_start(0, 66.0)).unwrap();
@@ -259,7 +259,7 @@ fn a_joiner_grows_the_group_only_when_its_share_is_out() {
     assert_segs!(sum_segs(&g), 320.0);
 }
 
-/// A group that somebody joins in every round still grows.
+/// A group with a joiner in every round still grows.
 #[test]
 fn constant_joining_does_not_stop_growth() {
     let mut g = Group::new(&wl_group_config { flags: 0, ..config("ccc") }).unwrap();
@@ -319,8 +319,8 @@ fn the_group_rules_contain_no_loops() {
     assert!(files >= 9, "{files}");
 }
 
-/// After a pause of all the window of the group is cut as that of who sends first: 50 segments to 10, so 100 to 20, and up to three
-/// quarters it comes back fast. While others are heard the share holds.
+/// After a pause of all the window of the group is cut as that of the first to send: 50 segments to 10, so 100 to 20,
+/// and up to three quarters it comes back fast. While others report the share holds.
 #[test]
 fn a_group_that_paused_begins_with_less() {
     for rule in ["ccc", "etcp", "multcp"] {
@@ -343,7 +343,7 @@ fn a_group_that_paused_begins_with_less() {
     }
 }
 
-/// Nobody has cut anything: what rounding leaves of a share is not taken for it, and a share that has become less is in force.
+/// No member has cut anything: what rounding leaves of a share is not taken for it, and a share that has become less is in force.
 #[test]
 fn a_pause_by_itself_takes_nothing_from_a_group() {
     let mut g = group("ccc");
@@ -366,7 +366,7 @@ fn a_pause_by_itself_takes_nothing_from_a_group() {
     assert!(sum_segs(&g) < 100.0);
 }
 
-/// A flow that joins tells nothing of what the path bears.
+/// A flow that joins does not show what the path bears.
 #[test]
 fn a_group_that_paused_begins_with_less_after_a_flow_has_joined() {
     for rule in ["ccc", "etcp", "multcp"] {
@@ -396,14 +396,14 @@ fn all_that_resume_together_are_one_pause() {
         }
         assert_segs!(sum_segs(&g), 10.0 * n as f64);
     }
-    // whatever a member says is left, there is a window
+    // whatever a member reports as left, there is a window
     let mut g = group("ccc");
     let all = in_avoidance(&mut g, 2, 50.0);
     g.resume(all[0], 5_000_000, &mut wl_decision { cwnd_bytes: 1, ..wl_decision::default() }).unwrap();
     assert_segs!(sum_segs(&g), 1.0);
 }
 
-/// Who leaves is not counted among those in slow start any more: who stays goes on with it.
+/// A member that leaves is not counted among those in slow start any more: one that stays goes on with it.
 #[test]
 fn the_group_stays_in_slow_start_when_a_member_leaves() {
     let mut g = group("ccc");
@@ -439,7 +439,7 @@ fn the_weight_of_a_tenant_without_flows_takes_nothing() {
     assert_segs!(ask(&mut g, a), 40.0);
 }
 
-/// The window of a member in recovery is its own, whatever the others do meanwhile, and whoever asks.
+/// The window of a member in recovery is its own, whatever the others do meanwhile, and whichever queries.
 #[test]
 fn a_member_in_recovery_is_answered_nothing() {
     for rule in GroupRule::all() {
@@ -477,7 +477,7 @@ fn a_group_that_was_empty_begins_anew() {
     }
 }
 
-/// What guests say that their flows had is no more in all than a group may have.
+/// What guests report as their flows' windows is no more in all than a group may have.
 #[test]
 fn what_many_claim_to_have_had_is_bounded() {
     let mut g = group("ccc");

@@ -46,9 +46,9 @@ fn life(config: &wl_group_config, weight: u32) -> Vec<u64> {
     answers
 }
 
-/// What a rule goes by changes something in that life, and what it says that it ignores nothing.
+/// What a rule goes by changes something in that life, and what it declares as ignored changes nothing.
 #[test]
-fn rules_ignore_what_they_say() {
+fn rules_ignore_what_they_declare() {
     for rule in GroupRule::all() {
         let config = wl_group_config { rule: rule.id(), ..wl_group_config::default() };
         let plain = life(&config, 1);
@@ -178,7 +178,7 @@ fn ccc_collapses_only_when_no_flow_gets_acks() {
 
 /// Idle members have no timers: they must not keep a group alive whose only active flow gets no ACKs.
 #[test]
-fn ccc_collapses_when_one_flow_times_out_twice_and_nothing_else_is_heard() {
+fn ccc_collapses_when_one_flow_times_out_twice_without_another_report() {
     let mut g = group("ccc");
     let all = in_avoidance(&mut g, 3, 20.0);
     g.update(all[1], &timeout(300_000)).unwrap();
@@ -189,7 +189,7 @@ fn ccc_collapses_when_one_flow_times_out_twice_and_nothing_else_is_heard() {
     assert!(sum_segs(&g) < 4.0, "{}", sum_segs(&g));
 }
 
-/// Nor does it matter that nothing was ever heard, whatever the clock says, or that somebody has joined in between.
+/// Nor does it matter that nothing was ever reported, whatever the clock shows, or that a member has joined in between.
 #[test]
 fn ccc_collapses_by_a_second_timeout_of_flows_that_have_only_joined() {
     for start_us in [0, 1 << 31, 3_000_000_000, u32::MAX - 400_000] {
@@ -226,7 +226,7 @@ fn ccc_replaces_a_leader_that_fell_silent() {
 
 /// With A1 on, every joiner adds its window, as the draft's pseudo-code does.
 #[test]
-fn ccc_adds_joiners_only_if_told_to() {
+fn ccc_adds_joiners_only_if_configured_to() {
     let mut g = Group::new(&wl_group_config {
         flags: abi::WL_GROUP_JOIN_ADDS | abi::WL_GROUP_NO_ACK_CLOCK,
         ..config("ccc")
@@ -343,7 +343,7 @@ fn aggressiveness(config: &wl_group_config) -> (f64, f64, f64) {
 }
 
 #[test]
-fn rules_are_as_aggressive_as_they_say() {
+fn rules_are_as_aggressive_as_they_declare() {
     let near = |(a, b, c): (f64, f64, f64), (x, y, z): (f64, f64, f64)| {
         (a - x).abs() < 0.02 && (b - y).abs() < 0.002 && (c - z).abs() < 0.002
     };
@@ -375,7 +375,7 @@ fn efcm_gives_a_joiner_the_average() {
     assert_segs!(ask(&mut g, all[0]), 30.0);
 }
 
-/// Averages are by weight: who stays has what it had, whoever comes and goes.
+/// Averages are by weight: a member that stays has what it had, whichever others come and go.
 #[test]
 fn efcms_members_keep_their_windows_when_others_of_other_weights_come_and_go() {
     let joiner = wl_group_report { weight: 4, ..slow_start(0, 10.0) };
@@ -393,7 +393,7 @@ fn efcms_members_keep_their_windows_when_others_of_other_weights_come_and_go() {
     }
 }
 
-/// A timeout halves the threshold of who has it (RFC 5681, section 3.1); of several the average falls by its part.
+/// A timeout halves the threshold of the member that has it (RFC 5681, section 3.1); of several the average falls by its part.
 #[test]
 fn efcm_averages_the_threshold_after_a_timeout() {
     for (members, threshold) in [(1, 22.0), (4, 44.0 - 22.0 / 4.0)] {
@@ -419,8 +419,8 @@ fn etcp_shares_a_timeout() {
     assert_eq!(g.ask(all[0]).unwrap().state, abi::WL_MEMBER_SLOW_START);
 }
 
-/// A window that times out again and again is one reduction: where it was half of is where slow start ends. What is heard of
-/// anyone begins anew.
+/// A window that times out again and again is one reduction: where it was half of is where slow start ends. The
+/// record of reports begins anew.
 #[test]
 fn a_further_timeout_leaves_the_threshold_of_the_group() {
     for rule in ["ccc", "etcp", "efcm", "multcp"] {
@@ -438,7 +438,7 @@ fn a_further_timeout_leaves_the_threshold_of_the_group() {
     }
 }
 
-/// That somebody joins is nothing heard of the path.
+/// That a member joins is no report of the path.
 #[test]
 fn a_joiner_between_two_timeouts_leaves_the_threshold_of_the_group() {
     for rule in ["etcp", "cm"] {
@@ -520,12 +520,13 @@ fn fse_conservative_thaws_when_the_loss_was_none() {
     assert_segs!(sum_segs(&g), before + 1.0);
 }
 
-/// Where a home begins anew, flows that were at work bring what they had. New ones bring nothing (A1), nor does who comes later.
+/// Where a home begins anew, flows that were at work bring what they had. New ones bring nothing (A1), nor does one
+/// that comes later.
 #[test]
 fn flows_at_work_bring_their_windows_to_a_group_that_begins() {
     for rule in ["ccc", "multcp", "etcp"] {
         for (inflight_segs, sum) in [(25, 100.0), (0, 25.0)] {
-            // with the ACK clock: nobody is silenced whose share is in flight
+            // with the ACK clock: no member is silenced whose share is in flight
             let mut g = Group::new(&wl_group_config { flags: 0, ..config(rule) }).unwrap();
             let at_work = |now_us| wl_group_report {
                 inflight_bytes: inflight_segs * MSS,
@@ -543,7 +544,7 @@ fn flows_at_work_bring_their_windows_to_a_group_that_begins() {
     }
 }
 
-/// Their average is of what they had, not of what the first that spoke had; who comes later has that average.
+/// Their average is of what they had, not of what the first that reported had; one that comes later has that average.
 #[test]
 fn efcm_averages_the_windows_of_flows_that_were_at_work() {
     let mut g = group("efcm");
@@ -569,7 +570,7 @@ fn efcm_averages_the_windows_of_flows_that_were_at_work() {
     assert_segs!(g.state().sum_ssthresh_q16 as f64 / 65536.0 / f64::from(MSS), 106.0);
 }
 
-/// Nobody is to lend what the joiner has.
+/// No member must lend what the joiner has.
 #[test]
 fn lisa_leaves_flows_that_are_at_work_alone() {
     let at_work = |now_us| {
@@ -605,7 +606,7 @@ fn fse_reduces_without_a_slow_start_after_a_pause() {
     }
 }
 
-/// A flow that wants more again has its part back, and no more: asked as often as one likes, the others' are as before.
+/// A flow that wants more again has its part back, and no more: however often it queries, the others' are as before.
 #[test]
 fn fse_gives_back_what_a_flow_did_not_want_once() {
     let mut g = group("fse");

@@ -1,4 +1,4 @@
-//! What is looked at before anything runs: whether what is asked for can be answered.
+//! What is looked at before anything runs: whether what is requested can be answered.
 
 use crate::{
     claim::Claim,
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 use windlass_scenario::{Flow, Scenario, is_name};
 
-/// What a file asks of points.
+/// What a file requests of points.
 pub struct Asked<'a> {
     /// Where that stands.
     at: usize,
@@ -110,7 +110,7 @@ pub fn variant_name<T>(place: &Spanned<T>, variant: &str) -> Result<(), FieldErr
     name(place, "variant", variant)
 }
 
-/// Each name is there once: runs are told apart by it.
+/// Each name is there once: it identifies runs.
 pub fn once<'a, T>(
     kind: &str,
     names: impl Iterator<Item = (&'a Spanned<T>, &'a str)>,
@@ -130,8 +130,8 @@ where
     Ok(())
 }
 
-/// Each beginning of points' names is that of a point which full mode runs: what is asked of none would be left out
-/// without a word, and a claim that is left out fails nothing. Quick mode may leave points out.
+/// Each beginning of points' names is that of a point which full mode runs: what is requested of none would be left
+/// out silently, and a claim that is left out fails nothing. Quick mode may leave points out.
 pub fn points(asked: &[Asked], full: &[Condition]) -> Result<(), FieldError> {
     let names: Vec<&str> = full.iter().filter(|c| !c.jobs.is_empty()).map(|c| c.name.as_str()).collect();
     for Asked { at, what, points, .. } in asked {
@@ -179,7 +179,7 @@ pub fn windows(asked: &[Asked], conditions: &[Condition], quick: bool) -> Result
     Ok(())
 }
 
-/// Claims speak of variants that are run, and say all that their metric needs.
+/// Claims are about variants that are run, and have all that their metric needs.
 pub fn claims(claims: &[Spanned<Claim>], variants: &[String]) -> Result<(), FieldError> {
     for place in claims {
         let claim = place.get_ref();
@@ -206,7 +206,7 @@ fn list<T: AsRef<str>>(names: &[T]) -> String {
     some.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 
-/// Links, classes and tenants that are asked for exist: those of claims in all runs that they rest on, others in some.
+/// Links, classes and tenants that are requested exist: those of claims in all runs that they rest on, others in some.
 pub fn selections(asked: &[Asked], conditions: &[Condition], quick: bool) -> Result<(), FieldError> {
     for Asked { at, points, parts, is_judged, .. } in asked {
         // seeds make no difference to it
@@ -217,7 +217,7 @@ pub fn selections(asked: &[Asked], conditions: &[Condition], quick: bool) -> Res
             let mut lacks = mine.map(|job| lacks(selection, &job.scenario).map(|lack| (job, lack)));
             let first = if *is_judged { lacks.find(Option::is_some) } else { lacks.next() };
             let Some(Some((job, Lack { what: key, known }))) = first else { continue };
-            // the others are looked at only if the first has not what is asked for
+            // the others are looked at only if the first has not what is requested
             if !is_judged && lacks.any(|lack| lack.is_none()) {
                 continue;
             }
@@ -233,7 +233,7 @@ pub fn selections(asked: &[Asked], conditions: &[Condition], quick: bool) -> Res
     Ok(())
 }
 
-/// Something that is asked for and not there.
+/// Something that is requested and not there.
 struct Lack {
     /// Key and name: `link = "a > b"`.
     what: String,

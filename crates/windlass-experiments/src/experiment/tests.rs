@@ -108,7 +108,7 @@ fn all_experiments_are_sound() {
     }
 }
 
-/// What the files ask for, without the scenarios of their runs, which take long to make.
+/// What the files request, without the scenarios of their runs, which take long to make.
 #[derive(Deserialize)]
 struct Asked {
     claim: Vec<Claim>,
@@ -138,7 +138,7 @@ fn a_claim_of_less_fails_where_nothing_has_changed() {
     }
 }
 
-/// What stands in words is claimed of everybody it speaks of.
+/// What stands in words is claimed of all that it covers.
 #[test]
 fn claims_are_there_of_everybody_that_they_speak_of() {
     let has = |name: &str, ids: &[&str]| {
@@ -275,7 +275,7 @@ fn a_plot_with_no_x_is_refused() {
 }
 
 #[test]
-fn what_is_asked_of_no_point_is_refused() {
+fn what_is_requested_of_no_point_is_refused() {
     let points = "points = [\"buffer-1MB-100packets\"]\n";
     let table = "\n[[table]]\ntitle = \"t\"\npoints = [\"buffer\", \"bufer\"]\n\
                  [[table.column]]\nname = \"d\"\nmetric = \"drops\"\nstatistic = \"mean\"\n";
@@ -290,7 +290,7 @@ fn what_is_asked_of_no_point_is_refused() {
         assert!(error.contains("\"bufer\"; there are buffer-1MB-10packets, "), "{error}");
         assert!(head != "[[claim]]" || error.contains("claim \"short-flows\""), "{error}");
     }
-    // what only full mode runs may be spoken of, and says nothing in quick mode
+    // what only full mode runs may be named, and has no meaning in quick mode
     let quick = "quick_runs = 1\n";
     let more = "[[point]]\nname = \"full\"\nruns = 1\nquick_runs = 0\n";
     let text =
@@ -299,7 +299,7 @@ fn what_is_asked_of_no_point_is_refused() {
     let out = tempfile::tempdir().unwrap();
     let verdicts = experiment.run(&settings(out.path())).unwrap().verdicts;
     assert!(!verdicts.is_empty() && verdicts.iter().all(|v| v.id != "short-flows"));
-    // nobody would ever judge it
+    // it would never be judged
     let never = text.replacen("runs = 1\nquick_runs = 0", "runs = 0\nquick_runs = 0", 1);
     assert!(
         Experiment::parse("e.toml", &never).unwrap_err().to_string().contains("\"full\"; there are buffer-")

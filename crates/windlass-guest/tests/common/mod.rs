@@ -5,7 +5,7 @@ use windlass_guest::wire::{Op, Report, State};
 pub const MSS: u32 = 1448;
 pub const RTT_US: u32 = 100_000;
 
-/// What an honest flow in congestion avoidance says, all of whose window is used.
+/// What an honest flow in congestion avoidance reports, all of whose window is used.
 pub fn report(flow: u64, seq: u32, op: Op, cwnd_segs: u32) -> Report {
     Report {
         flow,

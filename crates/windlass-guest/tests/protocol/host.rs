@@ -1,4 +1,4 @@
-//! Hosts that fall silent, are deaf or forgetful, or grant what nobody could: what their guests believe.
+//! Hosts that fall silent, are deaf or forgetful, or grant what no host could: what their guests believe.
 
 use crate::{
     common::{MSS, report},
@@ -41,7 +41,7 @@ fn a_port_that_takes_nothing_fills_no_memory() {
 }
 
 #[test]
-fn an_answer_to_what_nobody_asked_is_nonsense() {
+fn an_answer_without_a_report_is_nonsense() {
     let mut site = Site::new(&[1]);
     site.share_segs(0, report(1, 7, Op::Register, 40));
     site.share_segs(0, report(2, 7, Op::Register, 40));
@@ -122,8 +122,8 @@ impl Host {
     }
 }
 
-/// A host that answers each report with the same window, whatever it says; what the flow does with it until it is on its
-/// own, or has lost something ten times.
+/// A host that answers each report with the same window, whatever it reports; what the flow does with it until it is
+/// on its own, or has lost something ten times.
 fn believed_of(window_bytes: u32, usable_segs: u32) -> (u32, Option<Why>) {
     let mut host = Host::new();
     let mut cwnd_segs = 10;
@@ -151,9 +151,9 @@ fn a_host_that_grants_what_it_likes_is_given_up() {
     assert_eq!(believed_of(450_000_000, 310_000), (10, None));
 }
 
-/// One flow of many may be too thin for its loss to be seen in what all have. A host that hears no flow's loss is deaf.
+/// One flow of many may be too thin for its loss to be seen in what all have. A host that reacts to no flow's loss is deaf.
 #[test]
-fn a_host_is_deaf_that_hears_none_of_several_flows() {
+fn a_host_is_deaf_that_reacts_to_none_of_several_flows() {
     let mut host = Host::new();
     let lose = |host: &mut Host, flow, times: u32| {
         (0..times).find_map(|_| host.hears_no_loss(flow, 1400, 3, 1400 * MSS))
@@ -162,7 +162,7 @@ fn a_host_is_deaf_that_hears_none_of_several_flows() {
     assert_eq!((settle(&mut host, 1, 1400), settle(&mut host, 2, 1400)), (None, None));
     assert_eq!(lose(&mut host, 1, 9), None);
     assert_eq!(lose(&mut host, 2, 2), None);
-    // it hears a loss after all
+    // it reacts to a loss after all
     assert_eq!(host.grant(2, State::Recovery, 1400, 3, 1400 * MSS), None);
     assert_eq!(settle(&mut host, 2, 1399), None);
     settle(&mut host, 2, 1400);
@@ -210,7 +210,7 @@ fn an_honest_host_that_takes_little_for_a_loss_is_believed() {
     assert_eq!(unchanged, 5, "each would count against the host");
 }
 
-/// It says of each flow that it does not know it: it is asked three times, and no more.
+/// It answers for each flow that it does not know it: it gets three reports, and no more.
 #[test]
 fn a_host_that_knows_no_flow_is_given_up() {
     let mut host = Host::new();

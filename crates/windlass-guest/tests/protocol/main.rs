@@ -82,13 +82,13 @@ fn whatever_a_guest_claims_it_gets_its_share() {
         // half of its own share is what a flow may claim in a round, which is the honest guest's
         assert!(after <= before + before / 4 + u64::from(MSS), "{before} to {after}");
     }
-    // two reports were said in each of these rounds of half a round trip
+    // two reports were sent in each of these rounds of half a round trip
     let rounds = 38 / 2 + 1;
     let most = 40.0 * f64::from(MSS) * 1.25f64.powi(rounds);
     assert!((site.controller.sum_cwnd_bytes() as f64) < most, "{} bytes", site.controller.sum_cwnd_bytes());
 }
 
-/// A guest that says nothing but that it is in recovery does not keep the others' losses from being answered.
+/// A guest that reports nothing but that it is in recovery does not keep the others' losses from being answered.
 #[test]
 fn a_guest_that_stays_in_recovery_takes_away_nobodys_reaction() {
     for rule in ["ccc", "etcp"] {
@@ -123,7 +123,7 @@ fn a_guest_that_stays_in_recovery_takes_away_nobodys_reaction() {
     }
 }
 
-/// Claimed losses are believed, once in a round trip, and leave two segments; with who claimed them their effect ends.
+/// Claimed losses are believed, once in a round trip, and leave two segments; with the guest that claimed them their effect ends.
 #[test]
 fn a_guest_that_claims_losses_halves_the_group_once_a_round_trip_while_it_is_there() {
     let mut site = Site::new(&[1, 1]);
@@ -188,9 +188,9 @@ fn guests_that_come_and_go_leave_nothing() {
     assert_eq!(site.controller.places(), 2);
 }
 
-/// Whatever a guest floods its port with costs it at least what reports of that length would have, and is told in brief.
+/// Whatever a guest floods its port with costs it at least what reports of that length would have, and is reported in brief.
 #[test]
-fn anything_that_a_guest_says_counts() {
+fn anything_that_a_guest_sends_counts() {
     const READ_BYTES: usize = 64 << 10;
     let hello = |bytes: &mut Vec<u8>| encode(1, &Message::Hello, bytes);
     let bye = |bytes: &mut Vec<u8>| encode(1, &Message::Bye, bytes);
@@ -224,7 +224,7 @@ fn anything_that_a_guest_says_counts() {
 }
 
 #[test]
-fn more_flows_than_a_guest_may_have_are_refused_and_told() {
+fn more_flows_than_a_guest_may_have_are_refused_and_reported() {
     let config = Config { flows_most: 2, ..Config::new(GroupRule::by_name("ccc").unwrap()) };
     let mut site = Site::with(config, &[1]);
     site.share_segs(0, report(1, 1, Op::Register, 10));
@@ -249,7 +249,7 @@ fn a_flow_that_was_collected_registers_again_by_itself() {
     assert_eq!(site.controller.guests()[0].flows, 1);
 }
 
-/// The word of a flow's end may be lost: it is forgotten after a while, and nobody is told of it as if it were there.
+/// The report of a flow's end may be lost: it is forgotten after a while, and no longer reported as if it were there.
 #[test]
 fn a_flow_that_ended_without_a_word_is_forgotten() {
     let mut site = Site::new(&[1]);
@@ -293,7 +293,7 @@ fn a_new_controller_learns_of_all_flows() {
     assert_eq!(site.controller.guests()[0].flows, 2);
 }
 
-/// What a guest says that it had is where it may grow to, and nothing that anybody gets.
+/// What a guest reports that it had is where it may grow to, and nothing that any guest gets.
 #[test]
 fn a_guest_that_claims_a_window_when_it_comes_has_a_first_one() {
     for rule in GroupRule::all() {
@@ -341,7 +341,7 @@ fn flows_that_were_at_work_start_slowly_up_to_what_they_had() {
 
 /// A flow that has never lost anything has no threshold that it could bring.
 #[test]
-fn a_flow_in_its_slow_start_ends_nobody_elses() {
+fn a_flow_in_its_slow_start_ends_no_others() {
     let mut site = Site::new(&[1, 1]);
     let grown =
         Report { state: State::SlowStart, ssthresh_bytes: CWND_MAX_BYTES, ..report(1, 1, Op::Register, 11) };
@@ -367,7 +367,7 @@ fn a_group_of_guests_that_all_paused_begins_with_less() {
         assert_eq!(site.share_segs(0, paused), share);
         assert_eq!(site.controller.sum_cwnd_bytes(), sum_bytes);
     }
-    // who claims that less is left than any kernel leaves
+    // a guest that claims that less is left than any kernel leaves
     let mut site = Site::new(&[1, 1]);
     site.found(100);
     site.share_segs(1, report(1, 1, Op::Register, 10));

@@ -1,4 +1,4 @@
-//! Whatever either side says, and in whatever order flows report.
+//! Whatever either side sends, and in whatever order flows report.
 
 use crate::{common::report, site::Site};
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use windlass_guest::{
 
 proptest! {
     #[test]
-    fn a_host_that_says_anything_leaves_flows_alone_and_is_believed_when_it_is_back(
+    fn a_host_that_sends_anything_leaves_flows_alone_and_is_believed_when_it_is_back(
         noise in prop::collection::vec(any::<u8>(), 1..200),
     ) {
         let mut site = Site::new(&[1]);
@@ -26,7 +26,7 @@ proptest! {
     }
 
     #[test]
-    fn a_guest_that_says_anything_harms_nobody_else(
+    fn a_guest_that_sends_anything_harms_no_other(
         noise in prop::collection::vec(any::<u8>(), 1..400),
     ) {
         let mut site = Site::new(&[1, 1]);

@@ -36,7 +36,7 @@ impl Site {
         site
     }
 
-    /// Lets a quarter of a round trip pass, and carries bytes until nobody has anything to say.
+    /// Lets a quarter of a round trip pass, and carries bytes until no side has anything to send.
     pub fn exchange(&mut self, at: usize) -> Vec<Event> {
         self.now_us += u64::from(RTT_US) / 4;
         let (id, session) = &mut self.guests[at];
@@ -71,8 +71,8 @@ impl Site {
         self.share_segs(at, Report { cwnd_bytes: last.cwnd_bytes, ..own })
     }
 
-    /// The first guest's flow 1 begins the group, which has so many segments then. At first it has no more than ten, whatever
-    /// the flow says that it had.
+    /// The first guest's flow 1 begins the group, which has so many segments then. At first it has no more than ten,
+    /// whatever the flow reports that it had.
     pub fn found(&mut self, segs: u32) {
         let mut share = self.share_segs(0, report(1, 1, Op::Register, segs));
         assert_eq!(share, segs.min(abi::WL_INIT_CWND_SEGS));

@@ -64,9 +64,9 @@ pub enum Attack {
     SmallPackets,
     /// SYNs from addresses that do not exist.
     SynFlood,
-    /// A neighbour of the servers who forges segments in their name.
+    /// A neighbour of the servers that forges segments in their name.
     ForgedNeighbours,
-    /// A host somewhere in the network who forges segments in the clients' name.
+    /// A host somewhere in the network that forges segments in the clients' name.
     ForgedClients,
 }
 
@@ -145,7 +145,7 @@ pub struct Victim {
 pub struct Stage {
     /// The server that is attacked.
     pub target: SocketAddrV4,
-    /// The file of it that clients ask for.
+    /// The file of it that clients request.
     pub file: String,
     /// The first address that clients of the attacker may have; its host has none of them.
     pub first_address: Ipv4Addr,

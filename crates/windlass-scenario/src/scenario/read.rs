@@ -1,4 +1,4 @@
-//! Reads a scenario's text and checks what it says.
+//! Reads a scenario's text and checks it.
 
 use super::{MAX_TIME, Mode, Scenario, ScenarioError, Windlass};
 use crate::{
@@ -86,7 +86,7 @@ impl Scenario {
         Self::parse_with_starts(file, text).map(|(scenario, _)| scenario)
     }
 
-    /// The same, and where it says what.
+    /// The same, and where in it what stands.
     pub(crate) fn parse_with_starts(file: &str, text: &str) -> Result<(Scenario, Starts), ScenarioError> {
         Self::check(Self::read(file, text)?, file, text)
     }

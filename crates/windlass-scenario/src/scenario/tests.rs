@@ -63,8 +63,8 @@ fn marks_that_could_never_be_set_are_refused() {
     Scenario::parse("s", &text).unwrap_or_else(|e| panic!("{e}"));
 }
 
-/// Where a link says nothing of its queue, the switch's is judged, on either side; a port with a buffer of its own uses none
-/// of it.
+/// Where a link has no key about its queue, the switch's is judged, on either side; a port with a buffer of its own
+/// uses none of it.
 #[test]
 fn nor_may_a_switch_have_such_marks() {
     let parse = |ecn: &str, between: &str, link: &str| {

@@ -21,7 +21,7 @@ pub struct Outcome {
     pub in_flight: u64,
     /// Virtual time at the end.
     pub ended_at_ns: u64,
-    /// For each flow, the server's rounds; empty unless asked for.
+    /// For each flow, the server's rounds; empty unless requested.
     pub rounds: Vec<Vec<Round>>,
 }
 

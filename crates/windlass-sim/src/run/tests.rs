@@ -32,7 +32,7 @@ fn an_unlimited_flow_over_links_without_time_is_refused() {
 /// The window field in units of 2^10 ends at 67 MB, and without the scenario's word windows at 20 MiB. What one flow needs
 /// makes no other's window coarser.
 #[test]
-fn windows_are_as_large_as_the_scenario_says() {
+fn windows_are_as_large_as_the_scenario_configures() {
     for (tcp_bytes, flow_bytes, wscales, most_bytes) in [
         (None, None, [10, 10], 20 << 20),
         (Some(30_000_000), None, [10, 10], 30_000_000),

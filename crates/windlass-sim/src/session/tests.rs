@@ -15,7 +15,7 @@ fn outcome(flow: &str) -> Outcome {
     run(&scenario, &RunOptions::default()).unwrap()
 }
 
-/// When responses were asked for and how long they took, in ms.
+/// When responses were requested and how long they took, in ms.
 fn times(outcome: &Outcome) -> Vec<(f64, f64)> {
     let ms = |s: f64| (s * 1e6).round() / 1e3;
     outcome.report.flows[0].responses.iter().map(|r| (ms(r.asked_s), ms(r.took_s))).collect()
@@ -50,7 +50,7 @@ fn an_interval_does_not_wait() {
     assert_eq!(times(&outcome(&format!("connections = \"per-response\"\n{train}"))), apart);
 }
 
-/// What is due before the handshake is over is asked for then.
+/// What is due before the handshake is over is requested then.
 #[test]
 fn a_request_waits_for_the_connection() {
     let outcome = outcome(&format!("{TRAIN}interval = \"60 ms\"\n"));
@@ -110,7 +110,7 @@ fn an_unlimited_flow_ends_when_it_is_stopped() {
     assert_eq!(outcome.in_flight, 0);
 }
 
-/// Responses arrive at 1100, 1110 and 1120 ms. One by one, each is asked for 30 ms after the one before, and takes 100.
+/// Responses arrive at 1100, 1110 and 1120 ms. One by one, each is requested 30 ms after the one before, and takes 100.
 #[test]
 fn a_flow_knows_what_its_stop_cut_off() {
     let by_the_clock = format!("{TRAIN}start = \"1 s\"\ninterval = \"10 ms\"\n");
@@ -160,8 +160,8 @@ fn a_flow_that_would_begin_after_its_stop_sends_nothing() {
     assert!(report.is_complete());
 }
 
-/// At 80 ms the SYN-ACK is on its way. What was to come then is not asked for any more: ends that have no connection yet close it
-/// as soon as they have one, and say nothing else.
+/// At 80 ms the SYN-ACK is on its way. What was to come then is not requested any more: ends that have no connection
+/// yet close it as soon as they have one, and send nothing else.
 #[test]
 fn a_flow_that_is_stopped_in_its_handshake_sends_nothing_after_it() {
     for application in ["http", "push", "upload"] {
@@ -248,8 +248,8 @@ fn places_of_connections_are_used_again() {
 }
 
 /// Responses of eleven segments, each on its own connection in the same place: at once ten, and the last a round trip later. That
-/// of the first comes so late that it is sent again, and arrives itself while the second is on its way, as whose last it would
-/// pass. A router between the hosts may have a box.
+/// of the first comes so late that it is retransmitted, and arrives itself while the second is on its way, as whose
+/// last it would pass. A router between the hosts may have a box.
 fn with_a_segment_of_the_past(windlass: &str) -> Vec<(f64, f64)> {
     let text = format!(
         "name = \"t\"\ntime_limit = \"20 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"r\"\n[[host]]\nname = \"b\"\n\
@@ -281,7 +281,7 @@ fn a_box_passes_packets_of_the_past() {
 }
 
 #[test]
-fn hosts_are_as_the_scenario_says() {
+fn hosts_are_as_the_scenario_configures_them() {
     let text = |tcp: &str| {
         format!(
             "name = \"t\"\n[tcp]\n{tcp}\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\

@@ -60,7 +60,7 @@ impl Sender {
         if packet.ack < self.una {
             return self.on_old_ack(packet, wire, receiver);
         }
-        // with nothing in flight, too, a report of a duplicate is news, and so is what becomes of a probe
+        // with nothing in flight, too, a report of a duplicate is new, and so is what becomes of a probe
         if self.is_idle() && packet.sack_count == 0 && self.probe.is_none() {
             return self.on_window_only(packet, wire, receiver);
         }
@@ -93,8 +93,7 @@ impl Sender {
         }
     }
 
-    /// An ACK that a later one has overtaken: only what it says of SACK can be news. Windows neither grow by it nor come down
-    /// (tcp_ack(), old_ack).
+    /// A stale ACK: only its SACK blocks can be new. Windows neither grow by it nor come down (tcp_ack(), old_ack).
     fn on_old_ack(&mut self, packet: &Packet, wire: &mut Wire, receiver: &mut Receiver) {
         if packet.sack_count == 0 {
             return;
@@ -108,7 +107,7 @@ impl Sender {
         self.send(send, wire, receiver);
     }
 
-    /// Nothing is in flight, and only the window can be news.
+    /// Nothing is in flight, and only the window can be new.
     fn on_window_only(&mut self, packet: &Packet, wire: &mut Wire, receiver: &mut Receiver) {
         if !self.takes_window(packet) {
             return;
@@ -121,7 +120,7 @@ impl Sender {
         self.push(wire, receiver);
     }
 
-    /// RFC 9293, section 3.10.7.4: not from a segment older than the one that told last.
+    /// RFC 9293, section 3.10.7.4: not from a segment older than the one that updated it last.
     fn takes_window(&self, packet: &Packet) -> bool {
         packet.ack > self.una
             || packet.seq > self.wnd_seq
@@ -183,7 +182,7 @@ impl Sender {
         }
         let mut copy = packet.sack;
         let blocks = &mut copy[usize::from(ack.duplicate.is_some())..packet.sack_count.into()];
-        // they come newest first, but what one ACK tells of has not overtaken each other (tcp_sacktag_write_queue())
+        // they come newest first, but what one ACK reports was not reordered (tcp_sacktag_write_queue())
         blocks.sort_unstable_by_key(|b| b.start);
         for block in blocks.iter().filter(|b| b.start > packet.ack) {
             board.sack(*block, self.high_seq, &mut ack.delivery, |seg| rack.on_arrival(seg, now_ns, rtt));
@@ -205,7 +204,7 @@ impl Sender {
         if let Some(block) = ack.duplicate {
             let segs = ((block.end - block.start) as u32).div_ceil(MSS_BYTES).max(1);
             self.undo.on_dsack(segs, block.end);
-            // a probe's copy left by the clock, not because something had been overtaken
+            // a probe's copy left by the clock, not because of reordering
             if self.probe.is_none_or(|p| !p.is_retrans || block.end != p.end_seq) {
                 let delivered = self.rate.delivered_bytes;
                 self.rack.on_dsack(&self.board, delivered.wrapping_sub(self.pipe_bytes()), delivered);
@@ -275,8 +274,8 @@ impl Sender {
         match self.state {
             CaState::Recovery => {
                 if ack.is_advance && self.undo.is_original(ack.tsecr_us) {
-                    // what filled the hole had been overtaken, and so may what seems lost besides: with copies out that cannot
-                    // be told yet, and nothing more is judged or sent again (tcp_try_undo_partial())
+                    // what filled the hole had been reordered, and so may what seems lost besides: with copies out
+                    // that is not known yet, and nothing more is judged or retransmitted (tcp_try_undo_partial())
                     self.board.has_seen_reordering = true;
                     if self.board.resent_segs() > 0 && !self.is_given_up(ack.is_advance, wire) {
                         return Send::NewOnly;
@@ -327,7 +326,7 @@ impl Sender {
         self.rack.detect_after_ack(&mut self.board, &self.rtt, ack.now_ns, is_recovering)
     }
 
-    /// Without SACK, duplicates of what was sent again in vain must not begin another recovery: this one lasts until
+    /// Without SACK, duplicates of spurious retransmissions must not begin another recovery: this one lasts until
     /// something beyond it is acknowledged (RFC 6582, section 4).
     fn holds_state(&self, wire: &Wire) -> bool {
         !wire.config.has_sack && self.una == self.high_seq
@@ -347,7 +346,7 @@ impl Sender {
         }
         if self.has_frto {
             if self.nxt > self.high_seq {
-                // new data was sent to see: duplicates say that the loss was real
+                // new data was sent to see: duplicates show that the loss was real
                 self.has_frto &= ack.delivery.sacked_sent_at_ns.is_none() && !ack.is_pure_duplicate;
             } else if ack.is_advance && !is_repaired {
                 self.high_seq = self.nxt;
@@ -363,8 +362,8 @@ impl Sender {
 
     fn enter_recovery(&mut self, ack: &mut Ack, wire: &Wire) {
         // a reduction in hand, for a mark, is enough, and stands: one for one window of data (RFC 3168, section 6.1.2). DCTCP's may be
-        // a small one, for which Linux reduces its window to half after all (dctcp_react_to_loss()); RFC 8257, section 3.5, does not
-        // ask for that
+        // a small one, for which Linux reduces its window to half after all (dctcp_react_to_loss()); RFC 8257,
+        // section 3.5, does not require that
         if self.state == CaState::Cwr {
             self.begin_undo(None);
         } else {
@@ -395,7 +394,7 @@ impl Sender {
 
     /// A reduction begins that may turn out not to have been needed: then what was in force `before` is so again.
     pub(super) fn begin_undo(&mut self, before: Option<wl_decision>) {
-        // of segments sent again that are still out, a tail loss probe among them, there may be reports (tcp_init_undo())
+        // of retransmitted segments that are still out, a tail loss probe among them, there may be reports (tcp_init_undo())
         let resent_segs = self.board.resent_segs();
         let copies_out = resent_segs + u32::from(self.probe.is_some_and(|p| p.is_retrans));
         let has_copies = resent_segs > 0 || self.board.first().is_some_and(Seg::was_retransmitted);
@@ -419,8 +418,8 @@ impl Sender {
         }
     }
 
-    /// The reduction was not needed: what was in force before is so again, unless the algorithm models the path by itself or a
-    /// mark says that it was needed all the same (tcp_undo_cwnd_reduction()).
+    /// The reduction was spurious: what was in force before is so again, unless the algorithm models the path by
+    /// itself or a mark shows that it was needed all the same (tcp_undo_cwnd_reduction()).
     fn take_back(&mut self, unmarks: bool, ack: &mut Ack) {
         if unmarks {
             self.board.clear_losses();
@@ -437,20 +436,20 @@ impl Sender {
             decision.cwnd_bytes = decision.cwnd_bytes.max(saved.cwnd_bytes);
             if saved.ssthresh_bytes > decision.ssthresh_bytes {
                 decision.ssthresh_bytes = saved.ssthresh_bytes;
-                // nor need the receiver hear of it any more (tcp_ecn_withdraw_cwr())
+                // nor need the receiver learn of it any more (tcp_ecn_withdraw_cwr())
                 self.owes_cwr = false;
             }
         }
     }
 
-    /// Completes the sample and asks the algorithm.
+    /// Completes the sample and runs the algorithm.
     fn decide(&mut self, ack: Ack, wire: &mut Wire) {
         let lost_segs = self.lost_since_segs(&ack);
         let Ack { now_ns, delivery, mut sample, .. } = ack;
         let min_rtt_us = duration_us(self.rtt.min_ns());
         self.tell_path(wire);
         self.rate.finish(&delivery, now_ns, min_rtt_us, &mut sample);
-        // of what an ACK tells that was overtaken algorithms hear only what was lost (tcp_ack(), old_ack)
+        // of a stale ACK algorithms receive only what was lost (tcp_ack(), old_ack)
         let delivered_segs = if ack.is_old { 0 } else { delivery.segs };
         if ack.is_old {
             (sample.rate_interval_us, sample.rate_delivered_bytes) = (0, 0);

@@ -1,4 +1,4 @@
-//! For tests of one host: a network that takes what it sends, with nobody at the other end.
+//! For tests of one host: a network that takes what it sends, with no host at the other end.
 
 use crate::{link::Link, network::Network, topology::Router};
 use windlass_scenario::Scenario;

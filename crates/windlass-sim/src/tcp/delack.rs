@@ -137,7 +137,7 @@ impl AckPolicy {
         self.bundled = 0;
     }
 
-    /// Whether ACKs with news of what is beyond a hole wait.
+    /// Whether ACKs that report new data beyond a hole wait.
     pub fn has_bundled(&self) -> bool {
         self.bundled > 0
     }

@@ -16,7 +16,7 @@ use crate::{
 use rand_xoshiro::SplitMix64;
 use windlass_core::Algorithm;
 
-/// SYNs sent again before the time between them doubles (tcp_syn_linear_timeouts).
+/// SYNs retransmitted before the time between them doubles (tcp_syn_linear_timeouts).
 const SYN_LINEAR_TIMEOUTS: u64 = 4;
 
 /// How far the connection has come.
@@ -46,7 +46,7 @@ pub struct Endpoint {
     hop: u32,
     /// When the SYN or SYN-ACK was first sent.
     syn_at_ns: u64,
-    /// How often it was sent again: when it timed out, or when the peer's SYN came again.
+    /// How often it was retransmitted: when it timed out, or when the peer's SYN came again.
     syn_resends: u32,
 }
 
@@ -199,7 +199,7 @@ impl Endpoint {
         }
     }
 
-    /// The handshake is complete. How long a round trip takes the timestamp tells, too, where a SYN was sent twice
+    /// The handshake is complete. How long a round trip takes the timestamp shows, too, where a SYN was sent twice
     /// (tcp_ack_update_rtt()), and whether that was needed: more than one resent, of which one had timed out, is a reason to begin
     /// with a window of one (tcp_init_transfer(), tcp_try_undo_spurious_syn()).
     fn establish(&mut self, packet: &Packet, net: &mut Network, config: &Config) {

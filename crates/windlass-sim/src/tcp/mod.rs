@@ -100,19 +100,19 @@ pub struct Config {
     pub is_new_reno: bool,
     /// What is done with congestion marks, where the algorithm has no needs of its own.
     pub ecn: Ecn,
-    /// What algorithms are told of their paths.
+    /// What algorithms know of their paths.
     pub params: wl_alg_params,
 }
 
 /// Explicit congestion notification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
-    /// Packets say that their sender does not understand it.
+    /// Packets show that their sender does not understand it.
     #[default]
     Off,
-    /// As in RFC 3168: a mark is echoed until the sender says that it has reduced its window.
+    /// As in RFC 3168: a mark is echoed until the sender reports that it has reduced its window.
     Classic,
-    /// As in RFC 8257 (DCTCP): each acknowledgement says whether its segments were marked.
+    /// As in RFC 8257 (DCTCP): each acknowledgement reports whether its segments were marked.
     Exact,
 }
 
@@ -129,7 +129,7 @@ impl Config {
         (self.rcv_wscale..WSCALE_MAX).find(fits).unwrap_or(WSCALE_MAX)
     }
 
-    /// The same hosts with what a scenario says of them.
+    /// The same hosts as a scenario configures them.
     pub fn with(self, tcp: &Tcp, parameters: &Parameters) -> Config {
         let ecn = |ecn| match ecn {
             windlass_scenario::Ecn::Off => Ecn::Off,

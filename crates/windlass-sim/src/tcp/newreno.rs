@@ -1,5 +1,6 @@
-//! Loss recovery without SACK (NewReno, RFC 6582, as in Linux where the peer permits no SACK): a duplicate ACK says that
-//! something has arrived, not what. Three of them lose the oldest segment; each partial acknowledgement loses the next.
+//! Loss recovery without SACK (NewReno, RFC 6582, as in Linux where the peer permits no SACK): a duplicate ACK
+//! reports that something has arrived, not what. Three of them lose the oldest segment; each partial acknowledgement
+//! loses the next.
 
 use super::{
     Config,
@@ -12,10 +13,11 @@ const DUPACK_THRESHOLD: u32 = 3;
 
 impl Sender {
     /// Takes an ACK that moved una over `delivery`, or that is a duplicate (tcp_remove_reno_sacks(),
-    /// tcp_add_reno_sack()). What duplicates have told of was counted as delivered then.
+    /// tcp_add_reno_sack()). What duplicates have reported was counted as delivered then.
     pub(super) fn count_duplicates(&mut self, is_advance: bool, is_duplicate: bool, delivery: &mut Delivery) {
         let before = self.board.dup_segs();
-        // what was never sent again had arrived before the timeout, behind a hole that a copy has filled now (tcp_clean_rtx_queue())
+        // what was never retransmitted had arrived before the timeout, behind a hole that a copy has filled now
+        // (tcp_clean_rtx_queue())
         delivery.has_original &= !delivery.has_acked_retrans;
         if is_advance {
             // one of them filled the hole
@@ -29,7 +31,7 @@ impl Sender {
         }
     }
 
-    /// With all of before acknowledged but nothing beyond, duplicates may be of what was sent again in vain
+    /// With all of before acknowledged but nothing beyond, duplicates may be of spurious retransmissions
     /// (tcp_is_non_sack_preventing_reopen()); after a timeout those of new data count (tcp_process_loss()).
     fn takes_duplicates(&self) -> bool {
         match self.state {

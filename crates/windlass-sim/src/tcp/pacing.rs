@@ -1,4 +1,4 @@
-//! Pacing, for algorithms that ask for it: segments leave in small bursts on a schedule, as Linux' internal pacing has
+//! Pacing, for algorithms that need it: segments leave in small bursts on a schedule, as Linux' internal pacing has
 //! it (tcp_update_skb_after_send(), tcp_tso_autosize(), bbr_min_tso_segs()).
 
 use crate::{
@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 65_536;
 /// They are larger the shorter the round trip is: half for each 2^9 us (tcp_tso_rtt_log).
 const RTT_SHIFT_US: u32 = 9;
 
-/// Segments of a super-packet at the rate that the algorithm has asked for.
+/// Segments of a super-packet at the rate that the algorithm has set.
 pub(super) fn paced_segs(rate_bytes_ps: u64, min_rtt_ns: u64) -> u32 {
     let least_segs = if rate_bytes_ps < SLOW_BYTES_PS { 1 } else { LEAST_SEGS };
     autosize_segs(rate_bytes_ps, min_rtt_ns, least_segs)

@@ -22,7 +22,7 @@ impl Prr {
         self.cwnd
     }
 
-    /// The window is this instead, until an ACK says what it should be.
+    /// The window is this instead, until an ACK determines what it should be.
     pub fn set_cwnd(&mut self, cwnd: u32) {
         self.cwnd = cwnd;
     }

@@ -1,9 +1,10 @@
 //! Which segments are lost, judged by time (RFC 8985, section 6): one is lost when another that was sent later has
 //! arrived, and enough time has passed for it to have arrived as well.
 //!
-//! First copies leave in order, so a cursor over them finds those that something has overtaken; retransmissions stand in a
-//! queue in order of sending. Both then wait in one list until time has judged them, so that an ACK need not look at all
-//! that is in flight. Each copy is judged once, unless it was a timeout that had found it lost and was not needed.
+//! First copies leave in order, so a cursor over them finds those behind which a later one has arrived; retransmissions
+//! stand in a queue in order of sending. Both then wait in one list until time has judged them, so that an ACK need not
+//! look at all that is in flight. Each copy is judged once, unless it was a timeout that had found it lost and was not
+//! needed.
 
 mod overtaken;
 #[cfg(test)]
@@ -30,12 +31,12 @@ pub struct Rack {
     reo_wnd_persist: u8,
     /// Delivered bytes at which another duplicate report counts.
     dsack_round: u32,
-    /// First copies below this id have arrived, or something has overtaken them.
+    /// First copies below this id have arrived, or a later one has.
     passed: u64,
-    /// Retransmissions that nothing has overtaken as (id, order), oldest first; one that has since arrived or been sent again
-    /// is out of date.
+    /// Retransmissions behind which nothing newer has arrived, as (id, order), oldest first; one that has since
+    /// arrived or been retransmitted is out of date.
     resent: VecDeque<(u64, u32)>,
-    /// Copies that something has overtaken, until they are judged.
+    /// Copies behind which a later one has arrived, until they are judged.
     overtaken: Overtaken,
 }
 
@@ -72,12 +73,12 @@ impl Rack {
         }
     }
 
-    /// A segment was sent again.
+    /// A segment was retransmitted.
     pub fn on_resend(&mut self, id: u64, order: u32) {
         self.resent.push_back((id, order));
     }
 
-    /// A report of a duplicate: tolerate more, once a round trip (step 4), if packets do overtake each other
+    /// A report of a duplicate: tolerate more, once a round trip (step 4), if packets are reordered
     /// (tcp_dsack_seen()).
     pub fn on_dsack(&mut self, board: &Scoreboard, prior_delivered: u32, delivered: u32) {
         if !board.has_seen_reordering || (prior_delivered.wrapping_sub(self.dsack_round) as i32) < 0 {
@@ -107,7 +108,7 @@ impl Rack {
         self.resent.make_contiguous().sort_unstable_by_key(|(_, order)| *order);
     }
 
-    /// How long a segment may be overtaken before it counts as lost (step 4).
+    /// How long a segment may be reordered before it counts as lost (step 4).
     fn reo_wnd_ns(&self, board: &Scoreboard, rtt: &Rtt, is_recovering: bool) -> u64 {
         if !board.has_seen_reordering && (is_recovering || board.sacked_segs() >= DUPACK_THRESHOLD) {
             return 0;
@@ -138,8 +139,8 @@ impl Rack {
         last_sent_at_ns.map_or(0, |sent_at_ns| sent_at_ns + patience_ns - now_ns)
     }
 
-    /// Looks for what has been overtaken since the last time. What has arrived was sent ever later, so nothing is looked at
-    /// twice.
+    /// Looks for copies behind which a later one has arrived since the last time. What has arrived was sent ever
+    /// later, so nothing is looked at twice.
     fn find_overtaken(&mut self, board: &Scoreboard) {
         loop {
             let first_copy = self.next_first_copy(board);
@@ -155,7 +156,7 @@ impl Rack {
         }
     }
 
-    /// The first copy that is out and was sent before all others that may not have been overtaken, as (id, order).
+    /// The first copy that is out and was sent before all others behind which no later one has arrived, as (id, order).
     fn next_first_copy(&mut self, board: &Scoreboard) -> Option<(u64, u32)> {
         self.passed = self.passed.max(board.first_id());
         loop {
@@ -232,7 +233,7 @@ mod tests {
 
     /// The first has until 51 ms and the third until 53: the timer waits for both. The fifth was sent after what has arrived.
     #[test]
-    fn the_timer_waits_for_the_last_that_was_overtaken() {
+    fn the_timer_waits_for_the_last_that_was_reordered() {
         let (mut board, mut rack, rtt) = flight();
         board.push(Seg::new(4 * u64::from(MSS_BYTES), 100, false, 4 * MS));
         sack(&mut board, &mut rack, &rtt, 1..2, 42 * MS);
@@ -266,9 +267,9 @@ mod tests {
         assert_eq!((board.next_waiting(), board.pipe_segs()), (Some(0), 0));
     }
 
-    /// A timeout at 300 ms marks all four, the first of which is sent again. The fourth one's SACK of 310 ms finds all before it lost
-    /// already; that of the second, of 312, shows that the timeout was not needed: the third has until 323 ms, its time, the RTT of
-    /// 311 ms and a quarter of the smallest one. The copy was sent later than what has arrived.
+    /// A timeout at 300 ms marks all four, the first of which is retransmitted. The fourth one's SACK of 310 ms finds all before it
+    /// lost already; that of the second, of 312, shows that the timeout was not needed: the third has until 323 ms, its time, the
+    /// RTT of 311 ms and a quarter of the smallest one. The copy was sent later than what has arrived.
     #[test]
     fn what_a_timeout_lost_is_judged_again_when_it_was_not_needed() {
         let (mut board, mut rack, rtt) = flight();
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!((board.lost_segs(), board.next_waiting()), (1, Some(2)));
     }
 
-    /// ... but not what was found lost here: its verdict stands until it is sent again.
+    /// ... but not what was found lost here: its verdict stands until it is retransmitted.
     #[test]
     fn what_was_found_lost_in_time_is_not_judged_twice() {
         let (mut board, mut rack, rtt) = flight();
@@ -299,7 +300,7 @@ mod tests {
         assert_eq!(board.lost_segs(), 0);
     }
 
-    /// Sent at 60 ms, 45 ms ago, over a path of 40 ms: lost, even where packets are known to overtake each other.
+    /// Sent at 60 ms, 45 ms ago, over a path of 40 ms: lost, even where packets are known to be reordered.
     #[test]
     fn a_timeout_allows_nothing_for_reordering() {
         let (mut board, mut rack, rtt) = flight();
@@ -311,7 +312,7 @@ mod tests {
         assert_eq!(board.lost_segs(), 3);
     }
 
-    /// Only where packets overtake each other may RACK have been the reason for a duplicate.
+    /// Only where packets are reordered may RACK have been the reason for a duplicate.
     #[test]
     fn reports_of_duplicates_widen_the_window_where_there_is_reordering() {
         let (mut board, mut rack, rtt) = flight();

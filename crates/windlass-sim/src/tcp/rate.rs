@@ -28,7 +28,7 @@ pub struct Delivery {
     pub acked_sent_at_ns: Option<(u64, u64)>,
     /// The same of selective acknowledgements.
     pub sacked_sent_at_ns: Option<(u64, u64)>,
-    /// A segment acknowledged cumulatively was sent more than once, SACKed before or not: times say nothing (Karn).
+    /// A segment acknowledged cumulatively was sent more than once, SACKed before or not: times are ambiguous (Karn).
     pub has_acked_retrans: bool,
     /// Something sent once, before the recovery in hand began, has arrived (RFC 5682).
     pub has_original: bool,

@@ -1,4 +1,4 @@
-//! The receiving half of an endpoint: puts the stream together, says what is missing (RFC 2018, 2883), echoes
+//! The receiving half of an endpoint: puts the stream together, reports what is missing (RFC 2018, 2883), echoes
 //! congestion marks (RFC 3168, 8257).
 
 use super::{
@@ -97,7 +97,7 @@ impl Receiver {
         self.policy.is_owed()
     }
 
-    /// Whether what has arrived is to be acknowledged before the packet is taken, as a later ACK would not tell of it.
+    /// Whether what has arrived is to be acknowledged before the packet is taken, as a later ACK would not report it.
     pub fn needs_ack_before(&self, packet: &Packet) -> bool {
         self.hides_a_mark(packet) || self.hides_a_block(packet)
     }
@@ -129,7 +129,7 @@ impl Receiver {
         }
     }
 
-    /// Takes a packet with data or FIN; says when to acknowledge it. `rtt` is the round trip of the endpoint's own segments.
+    /// Takes a packet with data or FIN; returns when to acknowledge it. `rtt` is the round trip of the endpoint's own segments.
     pub fn on_data(&mut self, packet: &Packet, rtt: &Rtt, now_ns: u64, config: &Config) -> AckWhen {
         if packet.has(flag::FIN) {
             self.fin_seq = Some(packet.end() - 1);
@@ -212,8 +212,8 @@ impl Receiver {
         debug_assert!(usize::from(packet.sack_count) <= SACK_BLOCKS);
     }
 
-    /// Returns whether the sender must hear of it at once: an exact echo has changed, or the window was reduced to what may
-    /// be very little.
+    /// Returns whether it must be reported to the sender at once: an exact echo has changed, or the window was
+    /// reduced to what may be very little.
     fn note_mark(&mut self, packet: &Packet) -> bool {
         if !packet.has(flag::ECT) {
             return false;
@@ -339,7 +339,7 @@ mod tests {
     /// The report names a segment beyond the hole: the stretch around it comes next, for so the sender knows it (RFC 2883), and
     /// the ACK counts as one of the duplicates, of which the fourth waits.
     #[test]
-    fn a_duplicate_beyond_a_hole_is_told_by_the_stretch_around_it() {
+    fn a_duplicate_beyond_a_hole_is_reported_with_the_stretch_around_it() {
         let config = steady();
         let mut receiver = receiver_of(&config, Ecn::Off);
         (0..40).for_each(|i| {
@@ -430,7 +430,7 @@ mod tests {
         assert!(!ack(&mut receiver).has(flag::ECE));
     }
 
-    /// A mark and the next segment, and the one that says that the window was reduced.
+    /// A mark and the next segment, and the one that reports that the window was reduced.
     #[test]
     fn marks_and_their_answers_are_acknowledged_at_once() {
         let config = steady();
@@ -459,7 +459,7 @@ mod tests {
     }
 
     proptest! {
-        /// Segments in any order, with copies: the stream is put together, and SACK tells the truth.
+        /// Segments in any order, with copies: the stream is put together, and SACK is right.
         #[test]
         fn any_order_gives_the_stream(order in proptest::collection::vec(0u64..30, 0..200)) {
             let (mut receiver, config) = (receiver(), Config::default());

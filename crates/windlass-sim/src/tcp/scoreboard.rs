@@ -21,13 +21,13 @@ pub struct Scoreboard {
     dup_segs: u32,
     lost_segs: u32,
     resent_segs: u32,
-    /// Segments that wait to be sent again.
+    /// Segments that wait to be retransmitted.
     waiting_segs: u32,
     /// Super-packets whose first segment is in flight.
     super_packets: u32,
     /// Copies ever sent.
     sent: u32,
-    /// No segment below this id waits to be sent again.
+    /// No segment below this id waits to be retransmitted.
     waiting_from: u64,
     /// SACK blocks of the last ACK: what they cover need not be looked at again.
     known: [Block; 4],
@@ -45,7 +45,7 @@ impl Scoreboard {
         (self.out_segs() + self.resent_segs).saturating_sub(self.sacked_segs + self.dup_segs + self.lost_segs)
     }
 
-    /// Segments that duplicate ACKs say have arrived out of order, on connections without SACK.
+    /// Segments that have arrived out of order by duplicate ACKs, on connections without SACK.
     pub fn dup_segs(&self) -> u32 {
         self.dup_segs
     }
@@ -70,7 +70,7 @@ impl Scoreboard {
         self.sacked_segs
     }
 
-    /// Segments found lost, sent again or not.
+    /// Segments found lost, retransmitted or not.
     pub fn lost_segs(&self) -> u32 {
         self.lost_segs
     }
@@ -132,8 +132,8 @@ impl Scoreboard {
         self.get_mut(id)
     }
 
-    /// Acknowledges everything below `ack`. `prior_fack`: what had arrived before this ACK; its own blocks, which came behind what
-    /// they tell of, show no reordering (prior_fack in tcp_clean_rtx_queue()).
+    /// Acknowledges everything below `ack`. `prior_fack`: what had arrived before this ACK; its own blocks, which
+    /// came behind what they report, show no reordering (prior_fack in tcp_clean_rtx_queue()).
     pub fn acknowledge(
         &mut self,
         ack: u64,
@@ -164,7 +164,7 @@ impl Scoreboard {
         self.waiting_from = self.waiting_from.max(self.first_id);
     }
 
-    /// Marks what a SACK block says has arrived. `arrived` is told of each segment.
+    /// Marks what has arrived by a SACK block. `arrived` is called with each segment.
     pub fn sack(
         &mut self,
         block: Block,
@@ -173,7 +173,7 @@ impl Scoreboard {
         mut arrived: impl FnMut(&Seg),
     ) {
         let mut start = block.start;
-        // what the last ACK said is known already: look at the gaps between only
+        // what the last ACK reported is known already: look at the gaps between only
         for known in self.known {
             if known.start > start && known.start < block.end {
                 self.sack_gap(Block { start, end: known.start }, high_seq, delivery, &mut arrived);
@@ -215,7 +215,7 @@ impl Scoreboard {
         }
     }
 
-    /// The segment was lost. `true` if that is news.
+    /// The segment was lost. `true` if that is new.
     pub fn mark_lost(&mut self, id: u64) -> bool {
         let Some(seg) = self.get_mut(id).filter(|s| !s.is_sacked() && !s.is_waiting()) else { return false };
         let before = *seg;
@@ -252,7 +252,7 @@ impl Scoreboard {
         self.waiting_segs = 0;
     }
 
-    /// The first segment that waits to be sent again.
+    /// The first segment that waits to be retransmitted.
     pub fn next_waiting(&mut self) -> Option<u64> {
         if self.waiting_segs == 0 {
             return None;
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!((board.pipe_segs(), board.next_waiting(), board.first_id()), (2, None, 8));
     }
 
-    /// As in tcp_send_loss_probe(): the copy does not count as sent again.
+    /// As in tcp_send_loss_probe(): the copy does not count as a retransmission.
     #[test]
     fn a_probe_takes_no_room() {
         let mut board = board(10);
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_overtaken_by_a_later_one_shows_reordering() {
+    fn a_segment_that_arrives_after_a_later_one_shows_reordering() {
         let mut board = board(10);
         sack(&mut board, &[block(4, 5)]);
         assert!(!board.has_seen_reordering);
@@ -367,7 +367,7 @@ mod tests {
 
     /// A delayed ACK was still to come for the first two when the fourth arrived without the third.
     #[test]
-    fn what_an_ack_tells_of_beyond_a_hole_has_overtaken_nothing_that_it_acknowledges() {
+    fn what_an_ack_reports_beyond_a_hole_shows_no_reordering_of_what_it_acknowledges() {
         let mut board = board(10);
         let prior_fack = board.fack;
         sack(&mut board, &[block(3, 4)]);
@@ -379,7 +379,8 @@ mod tests {
         assert!(board.has_seen_reordering);
     }
 
-    /// A tail loss probe is SACKed, and what is before it arrives late: how long that took the ACK of both does not say (FLAG_RETRANS_DATA_ACKED).
+    /// A tail loss probe is SACKed, and what is before it arrives late: how long that took the ACK of both does not
+    /// show (FLAG_RETRANS_DATA_ACKED).
     #[test]
     fn an_ack_over_a_copy_that_was_sacked_is_no_time_either() {
         let mut board = board(2);

@@ -6,9 +6,9 @@ pub(super) mod seg_flag {
     pub const SACKED: u8 = 1 << 0;
     /// Found lost.
     pub const LOST: u8 = 1 << 1;
-    /// Sent again, and that copy is not known to be lost.
+    /// Retransmitted, and that copy is not known to be lost.
     pub const RESENT: u8 = 1 << 2;
-    /// Sent again at some time.
+    /// Retransmitted at some time.
     pub const EVER_RESENT: u8 = 1 << 3;
     pub const APP_LIMITED: u8 = 1 << 4;
     /// Takes one more sequence number than its payload.
@@ -27,7 +27,7 @@ pub struct Seg {
     pub seq: u64,
     /// When its newest copy was sent.
     pub sent_at_ns: u64,
-    /// Place of that copy among all that the sender ever sent: tells what was sent first even at equal times.
+    /// Place of that copy among all that the sender ever sent: orders what was sent even at equal times.
     pub order: u32,
     /// See `rate.rs`.
     pub delivered_bytes: u32,
@@ -56,7 +56,7 @@ impl Seg {
         self.flags & FIN != 0
     }
 
-    /// Whether it was found lost, sent again since or not.
+    /// Whether it was found lost, retransmitted since or not.
     pub fn is_lost(&self) -> bool {
         self.flags & LOST != 0
     }
@@ -66,7 +66,7 @@ impl Seg {
         self.flags & SACKED != 0
     }
 
-    /// Whether it waits to be sent again.
+    /// Whether it waits to be retransmitted.
     pub fn is_waiting(&self) -> bool {
         self.flags & (SACKED | LOST | RESENT) == LOST
     }

@@ -1,4 +1,4 @@
-//! The send buffer: how much of what the application has to say lies ready to be sent. It grows with the window
+//! The send buffer: how much of what the application has to send lies ready to be sent. It grows with the window
 //! (tcp_sndbuf_expand(), tcp_sendmsg_locked() in Linux).
 
 use super::{Config, sender::Sender};
@@ -48,7 +48,7 @@ impl Sender {
     /// Up to where the application writes into a send buffer that holds `memory_bytes`, with room for `room_segs` in the window,
     /// before something leaves.
     ///
-    /// Linux asks for room for a new sk_buff only (tcp_sendmsg_locked()), and fills it and the one before it. While what is
+    /// Linux requires room for a new sk_buff only (tcp_sendmsg_locked()), and fills it and the one before it. While what is
     /// written leaves, the last one is never full, so as much goes in as leaves, whatever the size of the buffer, and one more.
     fn writes_until(&self, memory_bytes: u64, room_segs: u32) -> u64 {
         let skb_bytes = self.skb_bytes();

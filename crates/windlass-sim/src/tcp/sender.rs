@@ -63,11 +63,11 @@ pub struct TailProbe {
 /// What a sender did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderStats {
-    /// Segments of data sent again.
+    /// Segments of data retransmitted.
     pub retrans_segs: u64,
     /// Retransmission timeouts, those of the handshake apart.
     pub timeouts: u64,
-    /// SYNs and SYN-ACKs sent again.
+    /// SYNs and SYN-ACKs retransmitted.
     pub handshake_retrans_segs: u64,
     /// Tail loss probes.
     pub probes: u64,
@@ -176,7 +176,7 @@ pub struct Sender {
     pub(super) buffer_bytes: u32,
     /// The application has closed the stream: a FIN follows the last byte.
     pub(super) is_closing: bool,
-    /// Right edge of the peer's window, and the segment that told (RFC 9293, section 3.10.7.4).
+    /// Right edge of the peer's window, and the segment that carried it (RFC 9293, section 3.10.7.4).
     pub(super) wnd_edge: u64,
     pub(super) wnd_bytes: u32,
     pub(super) wnd_seq: u64,
@@ -194,7 +194,7 @@ pub struct Sender {
     pub(super) probe: Option<TailProbe>,
     /// A timeout may turn out to have been spurious (RFC 5682).
     pub(super) has_frto: bool,
-    /// The next new segment says that the window was reduced (RFC 3168).
+    /// The next new segment reports that the window was reduced (RFC 3168).
     pub(crate) owes_cwr: bool,
 
     /// Timeouts since una last advanced.
@@ -213,13 +213,13 @@ pub struct Sender {
     pub(super) sent_at_ns: u64,
     /// New segments sent at that instant.
     pub(super) burst_segs: u32,
-    /// The algorithm must be told of pauses while something is in flight, too.
+    /// The algorithm must receive pauses while something is in flight, too.
     pub(super) needs_pauses: bool,
     /// ... and of the time before the first data.
     pub(super) wants_first: bool,
     /// The algorithm wants to know of the path what others know.
     needs_path: bool,
-    /// The round-trip time that others on this path were told of; 0: none yet.
+    /// The round-trip time that was reported to others on this path; 0: none yet.
     told_rtt_ns: u64,
     /// Only a window in use may grow.
     pub(super) is_validating: bool,
@@ -314,7 +314,7 @@ impl Sender {
         }
     }
 
-    /// Tells others on this path of a shorter round trip.
+    /// Reports a shorter round trip to others on this path.
     pub(super) fn tell_path(&mut self, wire: &mut Wire) {
         if self.needs_path && self.rtt.min_ns() < self.told_rtt_ns {
             self.told_rtt_ns = self.rtt.min_ns();
@@ -322,7 +322,7 @@ impl Sender {
         }
     }
 
-    /// Tells the group of a decision; what it makes of it is in force. A member that joins may be let out by this ACK.
+    /// Reports a decision to the group; what it makes of it is in force. A member that joins may be let out by this ACK.
     pub(super) fn tell_group(&mut self, sample: &wl_sample, wire: &mut Wire) {
         let Some(group) = &mut self.group else { return };
         if let Some(joiner) = group.report(sample, &mut self.algorithm.decision) {

@@ -177,7 +177,7 @@ impl Sender {
         self.arm_timeout_of_head(wire);
     }
 
-    /// What fits into the peer's window, or an old byte, so that the peer says how large its window is.
+    /// What fits into the peer's window, or an old byte, so that the peer reports how large its window is.
     fn probe_window(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
         if self.board.out_segs() > 0 {
             return self.arm_timeout_of_head(wire);

@@ -110,7 +110,7 @@ impl Sender {
         false
     }
 
-    /// Sends one new segment whatever the window of congestion says. Returns whether there was one.
+    /// Sends one new segment whatever the congestion window is. Returns whether there was one.
     pub(super) fn send_one_new(&mut self, wire: &mut Wire, receiver: &mut Receiver) -> bool {
         match self.next_new() {
             Some((len_bytes, is_fin)) if self.fits_window(len_bytes, is_fin) => {

@@ -13,7 +13,7 @@ use windlass_core::abi::wl_decision;
 
 /// Room for this part of the window is used at once (tcp_tso_win_divisor).
 const WINDOW_PART: u64 = 3;
-/// Who has not sent for so long sends what there is, and so does who will hear nothing for so long.
+/// A sender that has not sent for so long sends what there is, and so does one that will receive nothing for so long.
 const SHORT_NS: u64 = MS;
 
 /// Where a segment stands in its super-packet.
@@ -39,7 +39,7 @@ struct Moment {
     cwnd_segs: u32,
     /// In the network.
     pipe_segs: u32,
-    /// The peer's window as it told of it.
+    /// The peer's window as it announced it.
     wnd_bytes: u64,
     /// What is left of that.
     wnd_left_bytes: u64,
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_an_ack_that_is_far() {
+    fn a_super_packet_does_not_wait_for_an_ack_that_is_far() {
         assert_eq!(Moment { idle_ns: 2 * MS, ..moment() }.waits_for(), None);
         assert_eq!(Moment { head_age_ns: Some(38 * MS), ..moment() }.waits_for(), None);
         assert_eq!(Moment { head_age_ns: None, ..moment() }.waits_for(), None);

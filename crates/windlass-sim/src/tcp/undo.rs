@@ -22,8 +22,9 @@ pub struct Undo {
 }
 
 impl Undo {
-    /// A reduction begins; `before` was in force, none if it is not to be so again. Of `copies_out` segments sent again nothing
-    /// is known yet. `has_copies`: ACKs to come may be for copies of the episode before (tcp_retrans_stamp_cleanup()).
+    /// A reduction begins; `before` was in force, none if it is not to be so again. Of `copies_out` retransmitted
+    /// segments nothing is known yet. `has_copies`: ACKs to come may be for copies of the episode before
+    /// (tcp_retrans_stamp_cleanup()).
     pub fn begin(&mut self, before: Option<wl_decision>, una: u64, copies_out: u32, has_copies: bool) {
         *self = Undo {
             is_armed: true,
@@ -39,7 +40,7 @@ impl Undo {
         self.saved = None;
     }
 
-    /// A segment is sent again.
+    /// A segment is retransmitted.
     pub fn on_resend(&mut self, now_ns: u64) {
         self.unexplained = self.unexplained.max(0) + 1;
         if self.resent_at_us == 0 {
@@ -82,17 +83,17 @@ mod tests {
     use super::*;
     use crate::time::US;
 
-    /// Sent again at 10.9 ms, of which the timestamp says 10: so does that of an original of 10.1.
+    /// Retransmitted at 10.9 ms, of which the timestamp keeps 10: so does that of an original of 10.1.
     #[test]
-    fn within_a_millisecond_a_timestamp_tells_nothing() {
+    fn within_a_millisecond_a_timestamp_proves_nothing() {
         let mut undo = Undo::default();
         undo.begin(None, 0, 0, false);
         undo.on_resend(10_900 * US);
         assert_eq!([9_999, 10_100].map(|tsecr_us| undo.is_original(tsecr_us)), [true, false]);
     }
 
-    /// What was sent again at 10 ms is still out when the next recovery begins, and what its ACK echoes of 15 ms is of a copy
-    /// as well. Once no copy is out, what was sent before 30 ms is an original.
+    /// What was retransmitted at 10 ms is still out when the next recovery begins, and what its ACK echoes of 15 ms
+    /// is of a copy as well. Once no copy is out, what was sent before 30 ms is an original.
     #[test]
     fn copies_of_the_recovery_before_are_no_originals() {
         let mut undo = Undo::default();

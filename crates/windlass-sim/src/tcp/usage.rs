@@ -1,4 +1,4 @@
-//! Was the window in use? Only then may it grow; and one that is not used for long says nothing about the path any more
+//! Was the window in use? Only then may it grow; and one that is not used for long is no measure of the path any more
 //! (RFC 7661; tcp_cwnd_validate(), tcp_cwnd_application_limited() and tcp_cwnd_restart() in Linux).
 
 use crate::packet::MSS_BYTES;
@@ -26,7 +26,7 @@ impl Usage {
         self.is_limited || (is_slow_start && cwnd_segs < 2 * self.max_out_segs)
     }
 
-    /// The algorithm has been asked for the window, or it was set.
+    /// The algorithm has computed the window, or it was set.
     pub fn on_change(&mut self, now_ns: u64) {
         self.used_at_ns = now_ns;
     }
@@ -160,7 +160,7 @@ mod tests {
         usage.validate(false, 20, 0, 100);
         usage.decay(&mut d, 20, 10, 200 * MS, Some(200 * MS), true);
         assert_eq!(d.cwnd_bytes, 40 * MSS);
-        // 30 ms after the algorithm was last asked
+        // 30 ms after the algorithm last ran
         usage.on_change(370 * MS);
         usage.decay(&mut d, 20, 10, 400 * MS, Some(200 * MS), true);
         assert_eq!(d.cwnd_bytes, 40 * MSS);

@@ -82,7 +82,7 @@ impl RcvWindow {
         }
     }
 
-    /// News arrived; `held_bytes` now lie in the buffer. Returns whether the window has grown.
+    /// New data arrived; `held_bytes` now lie in the buffer. Returns whether the window has grown.
     pub fn grow(&mut self, held_bytes: u32) -> bool {
         let room = self.clamp_bytes.saturating_sub(held_bytes).saturating_sub(self.offered_bytes);
         self.offered_bytes += room.min(2 * MSS_BYTES);

@@ -1,5 +1,5 @@
 //! What an acknowledgement costs in the kernel: the transparent programs, attached to nothing, are handed packets of flows
-//! that are in groups (BPF_PROG_TEST_RUN), and the kernel says how long each run took.
+//! that are in groups (BPF_PROG_TEST_RUN), and the kernel reports how long each run took.
 //!
 //! All loads have as many flows, so that what the flows themselves take from the caches is the same: once in one group, once
 //! in groups of ten, once in none.
@@ -98,8 +98,8 @@ impl Load {
         self.object.maps().find(|m| m.name() == name).with_context(|| format!("bpf/ has no map {name}"))
     }
 
-    /// Writes the groups into the maps, as an agent does with those that all interfaces of a namespace share: these here are
-    /// nobody else's.
+    /// Writes the groups into the maps, as an agent does with those that all interfaces of a namespace share: these
+    /// here are not shared.
     fn make_groups(&mut self, rule: GroupRule, rules: usize, rules_of_group: usize) -> Result<()> {
         let config = wl_group_config { rule: rule.id(), ..Default::default() };
         let group = Group::new(&config).map_err(|e| anyhow::anyhow!("{}: {e}", rule.name()))?;

@@ -2,7 +2,7 @@
 //! of a network namespace of their own: a server, which has our algorithm, sends a segment, its client answers with a byte,
 //! which acknowledges it, and the kernel counts what the algorithm took (run-time statistics).
 //!
-//! One thread does all of it, so that nobody waits for a group's lock or for the queue in which all seats go round.
+//! One thread does all of it, so that no socket waits for a group's lock or for the queue in which all seats go round.
 
 use super::kernel::Grouping;
 use anyhow::{Context, Result, ensure};
@@ -39,7 +39,7 @@ pub struct Load {
     _statistics: RunTimeStats,
 }
 
-/// The client of connection `n`, which tells the policy whose group it is in.
+/// The client of connection `n`, by which the policy chooses its group.
 fn client_of(n: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 66, (n / GROUP_SOCKETS) as u8, (n % GROUP_SOCKETS + 1) as u8)
 }

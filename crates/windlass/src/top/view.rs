@@ -189,9 +189,9 @@ mod tests {
         fitting(columns, width).into_iter().map(|(i, cells)| (columns[i].title, cells)).collect()
     }
 
-    /// What tells flows apart, and their rate, are to be read whatever the terminal.
+    /// What identifies flows, and their rate, are to be read whatever the terminal.
     #[test]
-    fn flows_can_be_told_apart_on_a_small_terminal() {
+    fn flows_can_be_distinguished_on_a_small_terminal() {
         let named =
             |width| titles(&FLOW_COLUMNS, width).into_iter().map(|(title, _)| title).collect::<Vec<_>>();
         assert_eq!(named(80), ["rule", "sender", "receiver", "state", "alg", "rate"]);

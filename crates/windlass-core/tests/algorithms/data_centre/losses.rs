@@ -18,8 +18,8 @@ fn trim_does_not_rest_while_losses_are_repaired() {
     }
 }
 
-/// What was halved while it was put by is made up for when it is in force again: a later reduction that was for nothing gives back
-/// what that one has taken.
+/// What was halved while it was put by is made up for when it is in force again: a later spurious reduction gives
+/// back what that one has taken.
 #[test]
 fn trim_gives_back_what_the_last_reduction_has_taken() {
     let mut trim = Trim::new(200, 40, abi::WL_ALG_SYNCHRONOUS);
@@ -68,7 +68,7 @@ fn dctcp_believes_in_no_more_marks_than_bytes() {
 
 /// Of a policy that wants the share of marks to be followed faster.
 #[test]
-fn dctcp_follows_marks_as_fast_as_it_is_told() {
+fn dctcp_follows_marks_as_fast_as_configured() {
     for (gain_shift, alpha) in [(0, 960), (4, 960), (2, 768)] {
         let params = wl_alg_params { gain_shift, ..wl_alg_params::default() };
         let algorithm = Algorithm::by_name("dctcp").unwrap();

@@ -14,7 +14,7 @@ use crate::{
 };
 use windlass_core::Algorithm;
 
-/// The network takes what is sent, and nobody looks after it any more.
+/// The network takes what is sent, and nothing looks after it any more.
 struct Host {
     net: Network,
     config: Config,
@@ -81,8 +81,7 @@ impl Host {
     }
 }
 
-/// Forty arrive in order, but the ACK of the last is delayed when one behind it is lost and the next arrives: one ACK tells of
-/// both.
+/// Forty arrive in order, but the ACK of the last is delayed when one behind it is lost and the next arrives: one ACK reports both.
 #[test]
 fn a_loss_behind_a_delayed_ack_is_no_reordering() {
     let mut host = Host::new(60, Config::default());
@@ -92,9 +91,9 @@ fn a_loss_behind_a_delayed_ack_is_no_reordering() {
     assert!(!host.sender.board.has_seen_reordering);
 }
 
-/// The first ACK for the segments beyond the first hole is lost, and the next one tells of the newest first.
+/// The first ACK for the segments beyond the first hole is lost, and the next one reports the newest first.
 #[test]
-fn blocks_of_one_ack_have_not_overtaken_each_other() {
+fn blocks_of_one_ack_show_no_reordering() {
     let mut host = Host::new(60, Config::default());
     host.write(0, 60);
     host.ack(100, 5, &[]);
@@ -123,8 +122,9 @@ fn the_reordering_timer_reduces_the_window_only_when_it_begins_a_recovery() {
     assert_eq!((host.sender.stats.retrans_segs, host.sender.cwnd_segs()), (10, 18));
 }
 
-/// A mark halves a window of forty while its last segments are out, so that nothing tells the receiver of it until 2 s later. The
-/// pause takes that flight down to ten; the first ACK ends the reduction, and leads to the twenty that it was about.
+/// A mark halves a window of forty while its last segments are out, so that the receiver learns of it only 2 s later.
+/// The pause takes that flight down to ten; the first ACK ends the reduction, and leads to the twenty that it was
+/// about.
 #[test]
 fn a_window_that_is_being_reduced_restarts_for_one_flight() {
     let mut host = Host::new(40, Config { ecn: Ecn::Classic, ..Config::default() });
@@ -184,7 +184,7 @@ fn a_timeout_that_was_not_needed_is_over_though_it_reduced_nothing() {
     assert_eq!((host.sender.stats.reductions, host.sender.stats.undos), (1, 0));
 }
 
-/// Five segments in 100 ms are less than 150 kB/s, at which only who paces itself sends them one by one.
+/// Five segments in 100 ms are less than 150 kB/s, at which only a sender that paces itself sends them one by one.
 #[test]
 fn super_packets_of_a_slow_sender_are_of_two_segments() {
     let mut host = Host::new(5, Config::default());
@@ -195,7 +195,7 @@ fn super_packets_of_a_slow_sender_are_of_two_segments() {
 
 /// Two ACKs change places: the older one names a block that the newer one had no room for.
 #[test]
-fn an_old_ack_tells_what_has_arrived() {
+fn a_stale_ack_reports_what_has_arrived() {
     let mut host = Host::new(20, Config::default());
     host.write(0, 30);
     host.ack(100, 2, &[(9, 10), (7, 8), (5, 6)]);

@@ -1,10 +1,10 @@
-//! Copies of segments that something sent later has overtaken: lost, once time enough has passed.
+//! Copies of segments behind which something sent later has arrived: lost, once time enough has passed.
 
 use crate::tcp::{scoreboard::Scoreboard, seg::Seg};
 use std::collections::VecDeque;
 
-/// Whether nothing is known of a segment's newest copy: it has not arrived, nor was it found lost. What a timeout says of one
-/// that was sent once does not count.
+/// Whether nothing is known of a segment's newest copy: it has not arrived, nor was it found lost. A timeout's
+/// verdict on one that was sent once does not count.
 pub fn is_out(seg: &Seg) -> bool {
     !seg.is_sacked() && if seg.was_retransmitted() { !seg.is_waiting() } else { !seg.is_judged() }
 }
