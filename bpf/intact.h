@@ -78,15 +78,16 @@ __noinline int wl_has_right_sum(struct __sk_buff *skb)
 	return !w.left && wl_csum_fold(w.sum) == 0xffff;
 }
 
-/*
- * Was the packet seen to by its sender's stack, by GRO or by hardware, or does its checksum look as if it were still to be
- * completed? Then it holds the sum of the pseudo-header, and the packet was never on a wire. So most packets cost no call.
- */
+/* Has the sender's stack, GRO or hardware verified the packet? So most packets cost no call. */
 static __always_inline int wl_is_offloaded(struct __sk_buff *skb)
 {
 	return skb->gso_size || bpf_csum_level(skb, BPF_CSUM_LEVEL_QUERY) >= 0;
 }
 
+/*
+ * Does the checksum look as if it were still to be completed? Then it holds the sum of the pseudo-header, and the packet was never on
+ * a wire.
+ */
 static __always_inline int wl_looks_partial(const struct wl_packet *p)
 {
 	return p->check == wl_csum_fold(wl_pseudo_sum(p));

@@ -190,7 +190,7 @@ fn stop(all: Vec<Served>) {
 }
 
 fn say(tell: &SyncSender<Told>, name: &str, what: Happening) {
-    // nobody listens any more: we are stopping anyway; or not fast enough: the counts show it
+    // no thread receives any more, as the program stops; or not fast enough: the counts show it
     let _ = tell.try_send((name.into(), what));
 }
 
