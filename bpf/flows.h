@@ -164,7 +164,7 @@ __noinline int wl_contest_flow(int from_sender)
 	if (!found)
 		return 0;
 	f = wl_flow_get(*found);
-	if (!f || wl_is_own_syn(f, &p->tcp, from_sender) || !wl_lock(f))
+	if (!f || !wl_contests(f, &p->tcp, from_sender) || !wl_lock(f))
 		return 0;
 	if (f->state != WL_FLOW_FREE && wl_same_key(&f->key, &p->key) && wl_vlan_of_flow(f) == p->vlan)
 		wl_contest(f);

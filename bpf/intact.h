@@ -100,20 +100,19 @@ static __always_inline int wl_is_intact(struct __sk_buff *skb, const struct wl_p
 }
 
 /*
- * The same of a packet of a controlled flow. Of the complete checksums one in 65536 looks as if it were still to be completed: after
- * an accepted packet that has one the sum counts (learn.h). `summed`: the bit of flags2 for this direction.
+ * The same of a packet of a controlled flow. Of the complete checksums one in 65536 looks as if it were still to be completed: where
+ * none of the last ones came incomplete, the sum counts. `partial`: of this direction.
  */
-static __always_inline int wl_is_intact_in(struct __sk_buff *skb, struct wl_flow *f, struct wl_packet *p,
-					   __u8 summed)
+static __always_inline int wl_is_intact_in(struct __sk_buff *skb, struct wl_packet *p, wl_s8 *partial)
 {
+	int are_complete = *partial <= -WL_SUMS_MAX;
+
 	p->tcp.is_summed = 0;
 	if (wl_is_offloaded(skb))
 		return 1;
 	if (wl_looks_partial(p)) {
-		if (!(f->flags2 & summed))
-			return 1;
-		f->flags2 &= ~summed;
-		return wl_has_right_sum(skb);
+		*partial = *partial < WL_PARTIAL_MAX - WL_SUMS_MAX ? *partial + WL_SUMS_MAX : WL_PARTIAL_MAX;
+		return !are_complete || wl_has_right_sum(skb);
 	}
 	p->tcp.is_summed = wl_has_right_sum(skb);
 	return p->tcp.is_summed;
@@ -134,7 +133,7 @@ static __always_inline int wl_lock_for(struct __sk_buff *skb, struct wl_flow *f,
 		goto refused;
 	}
 	if (f->mode == WL_MODE_ENFORCE &&
-	    !wl_is_intact_in(skb, f, p, from_sender ? WL_FLOW2_SND_SUMMED : WL_FLOW2_RCV_SUMMED)) {
+	    !wl_is_intact_in(skb, p, from_sender ? &f->snd_partial : &f->rcv_partial)) {
 		wl_count(WL_C_PASS_BAD_CHECKSUM);
 		goto refused;
 	}

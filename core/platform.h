@@ -13,6 +13,7 @@ typedef __u16 wl_u16;
 typedef __u32 wl_u32;
 typedef __u64 wl_u64;
 typedef __s16 wl_s16;
+typedef __s8 wl_s8;
 typedef __s32 wl_s32;
 typedef __s64 wl_s64;
 #define WL_INLINE static inline __attribute__((always_inline))
@@ -33,6 +34,7 @@ typedef uint16_t wl_u16;
 typedef uint32_t wl_u32;
 typedef uint64_t wl_u64;
 typedef int16_t wl_s16;
+typedef int8_t wl_s8;
 typedef int32_t wl_s32;
 typedef int64_t wl_s64;
 #define WL_INLINE static inline

@@ -8,8 +8,8 @@
  *   from the receiver   SEQ   up to snd_ack + window, its last byte not before snd_ack
  *                       ACK   wl_ack_kind() (core/flow/ack.h)
  *
- * The box does not observe every packet: an ACK by which the receiver opened its window may be missing. Data that begin exactly
- * where the stream is may be further ahead; such a segment is followed, but nothing is learnt from it.
+ * The box does not observe every packet: an ACK by which the receiver opened its window may be missing. Where one of the two
+ * numbers is exactly the expected one, data may be further ahead; such a segment is followed, but nothing is learnt from it.
  */
 #ifndef WL_BOX_ACCEPT_H
 #define WL_BOX_ACCEPT_H
@@ -89,11 +89,15 @@ enum wl_accept {
 
 /*
  * Data ahead of all that was offered, which the receiver refuses: unless the sender was offered more where the box did not observe
- * it. Then they go on exactly where the stream is, which is guessed with a chance of 1 in 2^32.
+ * it. So one of its two numbers must be exact, which is guessed with a chance of 2 in 2^32.
  */
-WL_INLINE enum wl_accept wl_accept_ahead(const struct wl_flow *f, const struct wl_segment *in)
+WL_INLINE enum wl_accept wl_accept_ahead(const struct wl_flow *f, const struct wl_segment *in, wl_u32 end)
 {
-	return in->seq == f->nxt && wl_is_snd_ack_acceptable(f, in->ack) ? WL_ACCEPT_DATA : WL_ACCEPT_NONE;
+	if (in->seq == f->nxt)
+		return wl_is_snd_ack_acceptable(f, in->ack) ? WL_ACCEPT_DATA : WL_ACCEPT_NONE;
+	if (end - f->una <= WL_CWND_MAX_BYTES && (in->ack == f->snd_ack || in->ack == f->rcv_seq))
+		return WL_ACCEPT_DATA;
+	return WL_ACCEPT_NONE;
 }
 
 /* Of a packet without RST, to a flow that is controlled. */
@@ -110,7 +114,7 @@ WL_INLINE enum wl_accept wl_accept(const struct wl_flow *f, const struct wl_segm
 			       ? WL_ACCEPT_OLD
 			       : WL_ACCEPT_NONE;
 	if (wl_after(in->seq, wl_offered_edge(f)))
-		return wl_accept_ahead(f, in);
+		return wl_accept_ahead(f, in, end);
 	if (wl_is_snd_ack_acceptable(f, in->ack))
 		return WL_ACCEPT_ALL;
 	return in->seq == f->nxt && wl_is_snd_ack_near(f, in->ack) ? WL_ACCEPT_UNPROVEN : WL_ACCEPT_NONE;

@@ -15,6 +15,13 @@
 
 #include "accept.h"
 
+/*
+ * Each accepted packet with a complete checksum counts one, down to -WL_SUMS_MAX, from where one that looks incomplete is checked, too
+ * (bpf/intact.h). Each of those counts WL_SUMS_MAX up: a forger that knows the numbers cannot outweigh them.
+ */
+#define WL_SUMS_MAX 8
+#define WL_PARTIAL_MAX 127
+
 WL_INLINE int wl_same_header(const struct wl_header *a, const struct wl_header *b)
 {
 	const wl_u32 *x = (const void *)a, *y = (const void *)b;
@@ -73,8 +80,7 @@ WL_INLINE int wl_is_reordered(const struct wl_flow *f, const struct wl_segment *
  */
 WL_INLINE void wl_learn_sender(struct wl_flow *f, const struct wl_segment *in)
 {
-	if (in->is_summed)
-		f->flags2 |= WL_FLOW2_SND_SUMMED;
+	f->snd_partial -= in->is_summed && f->snd_partial > -WL_SUMS_MAX;
 	wl_learn_header(f, in);
 	if (wl_is_reordered(f, in))
 		return;
@@ -102,8 +108,7 @@ WL_INLINE void wl_learn_receiver(struct wl_flow *f, const struct wl_segment *in)
 
 	if (!(in->flags & WL_TCP_ACK) || !wl_is_rcv_ack_acceptable(f, in->ack))
 		return;
-	if (in->is_summed)
-		f->flags2 |= WL_FLOW2_RCV_SUMMED;
+	f->rcv_partial -= in->is_summed && f->rcv_partial > -WL_SUMS_MAX;
 	/*
 	 * With a number older than one that the sender has taken a window is refused (RFC 9293, SND.WL1): what comes from
 	 * behind a hole counts too. But what it has no room for, a probe of its closed window or a forged number from far

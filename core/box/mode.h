@@ -107,14 +107,17 @@ WL_INLINE void wl_doubt(struct wl_flow *f)
 
 /* --------------------------------------------------------------- contest */
 
-/* Is this SYN of the flow's own connection? */
-WL_INLINE int wl_is_own_syn(const struct wl_flow *f, const struct wl_segment *in, int from_sender)
+/*
+ * Is this a SYN of the sender, and not of the flow's own connection? Those of the receiver do not count: its sender answers none of
+ * them while the connection goes on, and a flood of forged ones must not hold repairs up.
+ */
+WL_INLINE int wl_contests(const struct wl_flow *f, const struct wl_segment *in, int from_sender)
 {
-	return from_sender ? in->seq + 1 == f->base : (in->flags & WL_TCP_ACK) && in->ack == f->base;
+	return from_sender && in->seq + 1 != f->base;
 }
 
 /*
- * A SYN that is none of the flow's came: its connection may be over. Until one of the two ends shows that it goes on, by a segment
+ * A SYN of the sender that is none of the flow's came: its connection may be over. Until one of the two ends shows that it goes on, by a segment
  * that the other one accepts, nothing is sent in its name: a connection that has taken its place would get that. In the other case
  * nothing is lost but time.
  */

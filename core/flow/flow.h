@@ -104,8 +104,6 @@ enum wl_flow_flag2 {
 	WL_FLOW2_STALL_NOTED = 1 << 1, /* stall_* are valid */
 	WL_FLOW2_UNRULED = 1 << 2, /* no rule names the flow */
 	WL_FLOW2_CONTESTED = 1 << 3, /* a SYN that is not its own came since the last packet that was accepted */
-	WL_FLOW2_SND_SUMMED = 1 << 4, /* the sender's last packet had a complete checksum (bpf/intact.h) */
-	WL_FLOW2_RCV_SUMMED = 1 << 5, /* the same of the receiver */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
@@ -259,6 +257,9 @@ struct wl_flow {
 	wl_u32 una_deadline_us; /* when una must have moved, once the sender has retransmitted it too often (absorb.h) */
 	wl_u16 snd_window_max_field; /* largest window field of the sender */
 	wl_u8 una_retrans; /* the sender's retransmissions of una; valid with WL_FLOW_UNA_RETRANS */
+	/* do the sender's checksums come incomplete? -WL_SUMS_MAX: none of the last ones did (core/box/learn.h) */
+	wl_s8 snd_partial;
+	wl_s8 rcv_partial; /* the same of the receiver's */
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&

@@ -125,5 +125,6 @@ fn a_flow_takes_eleven_hundred_bytes_at_most() {
     let flows_max = attached["flows_max"].as_u64().expect("a number");
     assert!((500 * flows_max..=1100 * flows_max).contains(&bytes), "{} bytes a flow", bytes / flows_max);
     let of_handshakes = maps["wl_handshakes"].as_u64().expect("bytes");
-    assert!(of_handshakes <= 320 * flows_max, "{of_handshakes} bytes");
+    // with what the map itself takes
+    assert!(of_handshakes <= 320 * flows_max + 1024, "{of_handshakes} bytes");
 }

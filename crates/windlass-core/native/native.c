@@ -718,7 +718,7 @@ void wln_box_tick(struct wl_home *home, struct wln_flow *n)
 
 void wln_box_contest(struct wln_flow *n, const struct wl_segment *in, int from_sender)
 {
-	if (!wl_is_own_syn(&n->flow, in, from_sender))
+	if (wl_contests(&n->flow, in, from_sender))
 		wl_contest(&n->flow);
 }
 

@@ -3,6 +3,8 @@
 const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 /// Five digits to the base 36 are enough for every process id of Linux (2^22).
 const PROCESS_DIGITS: u32 = 5;
+/// Of the whole prefix.
+pub const OWN_PREFIX_LETTERS: usize = PROCESS_DIGITS as usize + 2;
 
 /// What the names begin with that this process registers for its `number`-th run of a `kind`, modulo 36. Seven letters, which leave
 /// eight of a congestion control's name for the algorithm's (`WL_ALG_NAME_LETTERS` in `core/alg/list.h`).
@@ -19,7 +21,7 @@ mod tests {
 
     #[test]
     fn prefixes_of_congestion_controls_leave_room_for_a_name_and_differ() {
-        assert_eq!(own_prefix('w', 0).len(), 7);
+        assert_eq!(own_prefix('w', 0).len(), OWN_PREFIX_LETTERS);
         assert!(own_prefix('w', 35).ends_with('z'));
         assert_ne!(own_prefix('w', 0), own_prefix('w', 1));
         assert_ne!(own_prefix('w', 0), own_prefix('g', 0));

@@ -1,5 +1,6 @@
 //! Table `tcp` of a scenario for real kernels: settings of a namespace, and words for its routes and devices.
 
+use crate::own_prefix::OWN_PREFIX_LETTERS;
 use anyhow::{Result, bail};
 use windlass_core::Algorithm;
 use windlass_scenario::{Ecn, Scenario, Tcp};
@@ -35,8 +36,10 @@ pub fn check(scenario: &Scenario) -> Result<()> {
 
 /// Whether both ends must run this algorithm: "dctcp", the kernel's, or ours, whatever its name begins with.
 pub fn needs_ecn(algorithm: &str) -> bool {
-    let name = algorithm.rsplit('_').next().unwrap_or(algorithm);
-    Algorithm::by_name(name).is_some_and(|a| a.needs_ecn())
+    let after_underscore = algorithm.rsplit('_').next();
+    let after_own_prefix = algorithm.get(OWN_PREFIX_LETTERS..);
+    let names = after_underscore.into_iter().chain(after_own_prefix);
+    names.filter_map(|name| Algorithm::by_name(name)).any(|a| a.needs_ecn())
 }
 
 /// What to write where below /proc/sys/net/ipv4/ of each end system.
@@ -92,6 +95,18 @@ pub fn device_words(tcp: &Tcp) -> Option<[&'static str; 2]> {
 mod tests {
     use super::*;
     use windlass_scenario::{Bytes, Span};
+
+    #[test]
+    fn ecn_is_needed_by_dctcp_whatever_its_name_begins_with() {
+        let own = crate::own_prefix('w', 3) + "dctcp";
+        for name in ["dctcp", "l2dct", "windlass_dctcp", &own] {
+            assert!(needs_ecn(name), "{name}");
+        }
+        let own = crate::own_prefix('w', 3) + "reno";
+        for name in ["reno", "windlass_bbr", &own, "éééé"] {
+            assert!(!needs_ecn(name), "{name}");
+        }
+    }
 
     #[test]
     fn hosts_that_are_not_described_stay_as_they_are() {
