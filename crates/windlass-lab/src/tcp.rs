@@ -39,7 +39,7 @@ pub fn needs_ecn(algorithm: &str) -> bool {
     let after_underscore = algorithm.rsplit('_').next();
     let after_own_prefix = algorithm.get(OWN_PREFIX_LETTERS..);
     let names = after_underscore.into_iter().chain(after_own_prefix);
-    names.filter_map(|name| Algorithm::by_name(name)).any(|a| a.needs_ecn())
+    names.filter_map(Algorithm::by_name).any(|a| a.needs_ecn())
 }
 
 /// What to write where below /proc/sys/net/ipv4/ of each end system.
