@@ -2,7 +2,7 @@
 /*
  * A segment of the receiver, in the order of RFC 9293, section 3.10.7.4: sequence number, RST, ACK, window, FIN.
  *
- *     ACK outside una..nxt    passes, counted
+ *     ACK outside una..nxt    passes, counted; unless for data that were sent ahead (accept.h), up to which nxt goes then
  *     older than una          absorbed; forwarded with what it carries besides
  *     una, or newer           scoreboard, algorithm, edge (wl_control()); then
  *       in a bypass             forwarded with the window that is granted
@@ -91,12 +91,24 @@ WL_GLOBAL int wl_stale_ack(struct wl_flow *f, const struct wl_segment *in, struc
 	return 0;
 }
 
+/* What kind of ACK of a controlled flow it is. One for data that the sender sent ahead proves them: the stream has gone on there. */
+WL_INLINE enum wl_ack_kind wl_kind_of_ack(struct wl_flow *f, wl_u32 ack)
+{
+	enum wl_ack_kind kind = wl_ack_kind(f, ack);
+
+	if (kind != WL_ACK_OUTSIDE || !wl_proves_ahead(f, ack))
+		return kind;
+	wl_bypass_all(f, WL_C_BYPASS_UNHEARD, f->ahead_end);
+	wl_drop_ahead(f);
+	return wl_ack_kind(f, ack);
+}
+
 /* The ACK of a controlled flow. */
 WL_INLINE void wl_receiver_ack(struct wl_flow *f, wl_u32 id, const struct wl_segment *in, struct wl_turn *t,
 			       wl_u64 now_ns)
 {
 	struct wl_ack *a = &t->ack;
-	enum wl_ack_kind kind = wl_ack_kind(f, in->ack);
+	enum wl_ack_kind kind = wl_kind_of_ack(f, in->ack);
 	int is_pure = !in->payload_bytes && !(in->flags & (WL_TCP_FIN | WL_TCP_URG));
 	wl_u32 wait_us;
 	int progress, reports;

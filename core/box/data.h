@@ -318,6 +318,7 @@ WL_INLINE void wl_control_sender(struct wl_home *home, struct wl_flow *f, wl_u32
 	if (accept == WL_ACCEPT_ALL) {
 		if (f->flags2 & WL_FLOW2_CONTESTED)
 			wl_uncontest(f, id);
+		wl_drop_ahead(f);
 		wl_learn_sender(f, in);
 	}
 	if (in->payload_bytes) {
@@ -371,7 +372,9 @@ WL_INLINE void wl_box_sender(struct wl_home *home, struct wl_flow *f, wl_u32 id,
 	}
 	if (f->mode == WL_MODE_ENFORCE) {
 		accept = wl_accept(f, in);
-		if (accept == WL_ACCEPT_NONE) {
+		if (accept == WL_ACCEPT_AHEAD)
+			wl_note_ahead(f, in->seq, in->seq + in->payload_bytes);
+		if (accept <= WL_ACCEPT_AHEAD) {
 			wl_count(WL_C_PASS_DATA_OUTSIDE);
 			return;
 		}

@@ -96,6 +96,10 @@ WL_INLINE int wl_box_syn(struct wl_handshake *h, const struct wl_segment *in, in
 	wl_u8 flags = wl_syn_flags(in);
 	int answers, is_same, is_second, stands;
 
+	if (!wl_is_syn(in)) {
+		wl_count(WL_C_PASS_SYN_OUTSIDE);
+		return -1;
+	}
 	/* a retransmission of the other SYN; or its answer, after which that one alone counts */
 	if (from_sender
 		    ? is_answer && !wl_syn_answers(in, h->rcv_flags, h->rcv_isn) && wl_is_other_syn(h, in->ack - 1)
@@ -112,6 +116,11 @@ WL_INLINE int wl_box_syn(struct wl_handshake *h, const struct wl_segment *in, in
 	}
 	is_same = from_sender ? (h->snd_flags & WL_SYN_SEEN) && in->seq == h->snd_isn
 			      : (h->rcv_flags & WL_SYN_SEEN) && in->seq == h->rcv_isn;
+	/* the sender has answered another SYN of the receiver: where both open, each has one number (RFC 9293, figure 7) */
+	if (!from_sender && is_answer && h->is_answered && !is_same) {
+		wl_count(WL_C_PASS_SYN_OUTSIDE);
+		return -1;
+	}
 	is_second = !from_sender && !is_answer && !is_same && (h->rcv_flags & WL_SYN_SEEN);
 	/* a pair stands until this SYN is answered, too */
 	stands = is_second && h->is_answered;

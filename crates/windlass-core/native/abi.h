@@ -190,7 +190,7 @@ void wln_box_receiver(struct wl_home *, struct wln_flow *, const struct wl_segme
 void wln_box_tick(struct wl_home *, struct wln_flow *);
 
 /* A SYN of the name of the flow: it may be another connection's. */
-void wln_box_contest(struct wln_flow *, const struct wl_segment *, int from_sender);
+void wln_box_contest(struct wl_home *, struct wln_flow *, const struct wl_segment *, int from_sender);
 
 /* A SYN; a segment of no flow; and the flow that begins with it, as number `id` with these flags (enum wl_flow_flag), or NULL. */
 int wln_box_syn(struct wl_home *, struct wl_handshake *, const struct wl_segment *, int from_sender);

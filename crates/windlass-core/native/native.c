@@ -716,8 +716,9 @@ void wln_box_tick(struct wl_home *home, struct wln_flow *n)
 	wl_tick_serve(home, &n->flow, NUMBER, &turn, wait_us, home->now_ns);
 }
 
-void wln_box_contest(struct wln_flow *n, const struct wl_segment *in, int from_sender)
+void wln_box_contest(struct wl_home *home, struct wln_flow *n, const struct wl_segment *in, int from_sender)
 {
+	at_work = home;
 	if (wl_contests(&n->flow, in, from_sender))
 		wl_contest(&n->flow);
 }

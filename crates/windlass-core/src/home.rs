@@ -216,9 +216,10 @@ impl Flow {
 
     /// A SYN or SYN-ACK of the flow's addresses and ports: until an accepted segment shows that the flow goes on, nothing is sent in
     /// its name, unless the SYN is its own.
-    pub fn contest(&mut self, segment: &Segment, from_sender: bool) {
-        // SAFETY: exclusive access to the flow; the segment outlives the call.
-        unsafe { abi::wln_box_contest(self.raw(), &segment.tcp, from_sender.into()) };
+    pub fn contest(&mut self, home: &mut impl Home, segment: &Segment, from_sender: bool, now_ns: u64) {
+        let mut bound = bind(home, now_ns, Some(segment));
+        // SAFETY: exclusive access to the flow; all borrows outlive the call.
+        unsafe { abi::wln_box_contest(&mut bound, self.raw(), &segment.tcp, from_sender.into()) };
     }
 
     /// A segment of the controlled sender, no SYN: what becomes of it.
