@@ -5,6 +5,7 @@
  */
 #include "../bpf.h"
 #include "../../core/flow/edge.h"
+#include "../../core/flow/sample.h"
 #include "../../core/flow/shown.h"
 #include "../../core/flow/timer.h"
 #include "parity_flow.h"

@@ -6,7 +6,7 @@
  *   from the sender     ACK   snd_ack - largest window announced .. rcv_seq
  *                       SEQ   una .. right edge of what was offered to the sender
  *   from the receiver   SEQ   up to snd_ack + window, its last byte not before snd_ack
- *                       ACK   wl_ack_kind() (core/flow/ack.h)
+ *                       ACK   wl_ack_kind() (core/flow/ack_kind.h)
  *
  * The box does not observe every packet: an ACK by which the receiver opened its window may be missing. Data that begin exactly
  * where the sender's stream is are followed then, but nothing is learnt from them. Where only the acknowledgement is exactly the
@@ -19,7 +19,8 @@
 #ifndef WL_BOX_ACCEPT_H
 #define WL_BOX_ACCEPT_H
 
-#include "../flow/ack.h"
+#include "../flow/ack_kind.h"
+#include "../flow/rcv_window.h"
 #include "segment.h"
 
 #define WL_SEQ_SLACK_BYTES 65536u
