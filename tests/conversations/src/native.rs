@@ -33,6 +33,9 @@ const SWEEP_SCARCE_MOST: u32 = 64;
 /// Segments of all flows that one round retransmits, about.
 const REPAIRS_PER_ROUND: u64 = 256;
 
+/// The part of a tag that distinguishes what one entry has recorded.
+const OWNER_MASK: u32 = (1 << abi::WL_OWNER_BITS) - 1;
+
 /// A flow at the box.
 struct Entry {
     tuple: Tuple,
@@ -89,6 +92,8 @@ pub struct Native {
     ids: HashMap<Tuple, u32>,
     /// By number; of a flow whose turn it is: none.
     flows: Vec<Option<Entry>>,
+    /// Tag of the records of each entry's flows (`wl_flow.owner`), which outlives them: their timeouts are spread by it.
+    owners: Vec<u32>,
     /// The last one is taken first.
     free: Vec<u32>,
     /// The entry that the clock looks after next.
@@ -109,6 +114,7 @@ impl Native {
             handshakes: HashMap::new(),
             ids: HashMap::new(),
             flows: (0..setup.flows_max).map(|_| None).collect(),
+            owners: (0..setup.flows_max).map(|id| id << abi::WL_OWNER_BITS).collect(),
             free: (0..setup.flows_max).collect(),
             sweep_next: 0,
         })
@@ -159,6 +165,8 @@ impl Native {
 
     fn forget(&mut self, id: u32) {
         if let Some(entry) = self.flows[id as usize].take() {
+            let owner = entry.flow.state().owner;
+            self.owners[id as usize] = owner & !OWNER_MASK | (owner + 1) & OWNER_MASK;
             self.ids.remove(&entry.tuple);
             self.free.push(id);
         }
@@ -211,7 +219,8 @@ impl Native {
         let mut bytes = Bytes::new(0);
         let mut turn =
             self.around.turn(id, frame.tuple, &mut bytes, wl_share_use::default(), (0, frame.payload));
-        let flow = Flow::begin(&mut turn, (id, flags), &handshake, &frame.segment, is_from_server, now_ns);
+        let mut flow = Flow::begin(&mut turn, (id, flags), &handshake, &frame.segment, is_from_server, now_ns);
+        flow.state_mut().owner = self.owners[id as usize];
         let bytes = Bytes::new(flow.state().base);
         self.flows[id as usize] = Some(Entry { tuple: frame.tuple, flow, bytes });
         self.ids.insert(frame.tuple, id);

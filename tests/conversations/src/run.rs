@@ -84,7 +84,7 @@ pub fn read_scripts(folder: &Path, filter: &str) -> Result<Vec<Named>> {
     let mut scripts = Vec::new();
     for path in files {
         let name = path.strip_prefix(folder)?.display().to_string();
-        if !name.contains(filter) {
+        if !filter.split(",").any(|part| name.contains(part)) {
             continue;
         }
         let text = fs::read_to_string(&path).with_context(|| name.clone())?;
