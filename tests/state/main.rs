@@ -52,7 +52,11 @@ fn what_is_kept_is_the_state_and_what_computes_is_not() {
         &[
             (BBR, "#define WL_BBR_DRAIN_RTTS 2u", "#define WL_BBR_DRAIN_RTTS 3u"),
             ("core/box/tick.h", "if (r.failed)\n", "if (r.failed && r.segs)\n"),
-            ("bpf/packet/packet.h", "struct wl_packet {\n", "struct wl_packet {\n\t__u32 of_the_next_build;\n"),
+            (
+                "bpf/packet/packet.h",
+                "struct wl_packet {\n",
+                "struct wl_packet {\n\t__u32 of_the_next_build;\n",
+            ),
             (
                 "core/datapath.h",
                 "\tX(CLOCK_TICKS, ",

@@ -716,6 +716,29 @@ void wln_box_tick(struct wl_home *home, struct wln_flow *n)
 	wl_tick_serve(home, &n->flow, NUMBER, &turn, wait_us, home->now_ns);
 }
 
+int wln_box_is_expired(struct wl_home *home, const struct wln_flow *n)
+{
+	at_work = home;
+	return (wl_u32)(home->now_ns / 1000) - n->flow.seen_at_us >= wl_idle_timeout_us(&n->flow);
+}
+
+int wln_box_reclaim(struct wl_home *home, struct wln_flow *n, int is_scarce)
+{
+	wl_u32 now_us = home->now_ns / 1000;
+
+	at_work = home;
+	home->flow = n;
+	if (!wl_stall_is_due(&n->flow, now_us) || !wl_stall_check(&n->flow, now_us, is_scarce))
+		return 0;
+	wl_reclaim_store(&n->flow, now_us);
+	return 1;
+}
+
+int wln_box_settles_first(const struct wl_flow *f, wl_u32 changed_at_us, wl_u32 now_us)
+{
+	return wl_settles_first(f, changed_at_us, now_us);
+}
+
 void wln_box_contest(struct wl_home *home, struct wln_flow *n, const struct wl_segment *in, int from_sender)
 {
 	at_work = home;
