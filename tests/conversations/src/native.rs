@@ -219,7 +219,8 @@ impl Native {
         let mut bytes = Bytes::new(0);
         let mut turn =
             self.around.turn(id, frame.tuple, &mut bytes, wl_share_use::default(), (0, frame.payload));
-        let mut flow = Flow::begin(&mut turn, (id, flags), &handshake, &frame.segment, is_from_server, now_ns);
+        let mut flow =
+            Flow::begin(&mut turn, (id, flags), &handshake, &frame.segment, is_from_server, now_ns);
         flow.state_mut().owner = self.owners[id as usize];
         let bytes = Bytes::new(flow.state().base);
         self.flows[id as usize] = Some(Entry { tuple: frame.tuple, flow, bytes });
