@@ -44,10 +44,11 @@ static int wl_arm(wl_u32 id, wl_u64 now_ns, wl_u64 deadline_ns)
 	return 0;
 }
 
-/* Which chunk it is does not matter: the caller has the bytes, if there are any. */
+/* Which chunk it is does not matter: the caller has the bytes, if there are any. No record stands in it. */
 static wl_u32 wl_chunk_take(struct wl_flow *f, wl_u32 index)
 {
-	wl_u16 *chunk = &f->chunks[index & (WL_FLOW_CHUNKS - 1)];
+	wl_u32 at = index & (WL_FLOW_CHUNKS - 1);
+	wl_u16 *chunk = &f->chunks[at];
 	wl_u32 why;
 
 	if (*chunk)
@@ -57,6 +58,7 @@ static wl_u32 wl_chunk_take(struct wl_flow *f, wl_u32 index)
 		return why;
 	f->stored_chunks++;
 	*chunk = 1;
+	chunk_empty(f, at);
 	return 0;
 }
 

@@ -353,6 +353,7 @@ wl_u64 wln_siphash(const wl_u64 key[2], const wl_u64 *words, wl_u32 count)
 struct wln_flow {
 	struct wl_flow flow; /* first: wl_seg_at() finds the scoreboard from it */
 	wl_u32 touched; /* records looked at since this was last read */
+	wl_u32 has_store; /* of a box: records stand in the chunks that the flow holds, and nowhere else */
 	void *block; /* what was allocated: calloc() costs nothing for records never touched, but does not align */
 	struct wl_seg segs[WL_FLOW_SLOTS];
 };
@@ -360,8 +361,20 @@ struct wln_flow {
 /* Not inlined: the compiler would think that a scoreboard found from its flow lies inside it. */
 static __attribute__((noinline)) struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot)
 {
-	((struct wln_flow *)f)->touched++;
-	return &((struct wln_flow *)f)->segs[slot & (WL_FLOW_SLOTS - 1)];
+	struct wln_flow *n = (struct wln_flow *)f;
+
+	n->touched++;
+	slot &= WL_FLOW_SLOTS - 1;
+	if (n->has_store && !f->chunks[slot / WL_CHUNK_SLOTS])
+		return NULL;
+	return &n->segs[slot];
+}
+
+/* Likewise. */
+static __attribute__((noinline)) void chunk_empty(struct wl_flow *f, wl_u32 index)
+{
+	for (wl_u32 i = 0; i < WL_CHUNK_SLOTS; i++)
+		((struct wln_flow *)f)->segs[index * WL_CHUNK_SLOTS + i].len_bytes = 0;
 }
 
 #include "home.h"
@@ -410,7 +423,7 @@ const struct wl_seg *wln_flow_seg(struct wln_flow *n, wl_u32 seq)
 	wl_u32 slot = wl_slot_of(&n->flow, seq);
 	struct wl_seg *seg = wl_seg_at(&n->flow, slot);
 
-	return wl_seg_is_live(&n->flow, seg, slot) ? seg : NULL;
+	return seg && wl_seg_is_live(&n->flow, seg, slot) ? seg : NULL;
 }
 
 void wln_flow_own(struct wln_flow *n, wl_u32 id)
@@ -768,6 +781,7 @@ struct wln_flow *wln_box_begin(struct wl_home *home, wl_u32 id, wl_u32 flags, co
 	at_work = home;
 	home->flow = n;
 	home->turn = &turn;
+	n->has_store = 1;
 	n->flow.flags = flags;
 	n->flow.header = h->header;
 	wl_track_own(&n->flow, id);

@@ -115,9 +115,16 @@ impl Home for Pair {
     fn tick(&mut self) -> Result<Vec<Sent>> {
         let programs = self.programs.tick()?;
         let native = self.native.tick()?;
-        for i in 0..programs.len().max(native.len()) {
-            let [a, b] = [&programs, &native].map(|sent| sent.get(i).map(|s| &s.frame[..]));
-            same_bytes(&format!("packet {i} of a round of the clock"), a, b)?;
+        // what the kernel takes in and what it sends out are captured in any order
+        for is_to_server in [false, true] {
+            let way = |sent: &[Sent]| -> Vec<Vec<u8>> {
+                sent.iter().filter(|s| s.is_to_server == is_to_server).map(|s| s.frame.clone()).collect()
+            };
+            let (programs, native) = (way(&programs), way(&native));
+            for i in 0..programs.len().max(native.len()) {
+                let [a, b] = [&programs, &native].map(|sent| sent.get(i).map(Vec::as_slice));
+                same_bytes(&format!("packet {i} of a round of the clock"), a, b)?;
+            }
         }
         self.rounds += 1;
         if !programs.is_empty() || self.rounds.is_multiple_of(ROUNDS_PER_LOOK) {

@@ -60,7 +60,7 @@ fn random_conversations_are_the_same_to_the_byte_in_both_homes() {
     if !is_root_or_skip("random_conversations_are_the_same_to_the_byte_in_both_homes") {
         return;
     }
-    let (seed, steps) = (number(SEED, 1), number(STEPS, 2000) as u32);
+    let (seed, steps) = (number(SEED, 1), number(STEPS, 4000) as u32);
     let setups = [("reno", 64, 4096), ("cubic", 8, 512), ("bbr", 64, 4096)];
     for (algorithm, flows_max, store_kib) in setups {
         let setup = BoxSetup { algorithm: algorithm.to_string(), flows_max, store_kib };
