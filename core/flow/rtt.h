@@ -41,13 +41,14 @@ WL_INLINE wl_u32 wl_handshake_rtt_us(const struct wl_handshake *h, wl_u32 ack, w
 /* The flow's timers begin with the round trip of its handshake; 0: not known. */
 WL_INLINE void wl_rtt_begin(struct wl_flow *f, wl_u32 handshake_rtt_us)
 {
+	f->handshake_rtt_us = handshake_rtt_us;
 	f->rttvar_us = handshake_rtt_us / 2 + (handshake_rtt_us & 1);
 }
 
 /* Round trip of the handshake, as long as there is none of data; 0: there is, or it is not known. */
 WL_INLINE wl_u32 wl_handshake_known_us(const struct wl_flow *f)
 {
-	return f->srtt_us ? 0 : 2 * f->rttvar_us;
+	return f->srtt_us ? 0 : f->handshake_rtt_us;
 }
 
 /* Round-trip time that timers go by; 0: none is known. */

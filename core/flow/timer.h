@@ -153,7 +153,7 @@ WL_INLINE wl_u64 wl_silence_at_ns(const struct wl_flow *f, wl_u64 now_ns)
 /* When the sender must be shown an acknowledgement or a window; 0: it is up to date. */
 WL_INLINE wl_u64 wl_show_at_ns(const struct wl_flow *f, wl_u64 now_ns)
 {
-	if (f->untold)
+	if (f->flags2 & WL_FLOW2_UPDATE_DUE)
 		return now_ns;
 	if (f->shown_una == wl_shown_next(f) && !wl_probed_owes(f))
 		return 0;

@@ -34,6 +34,7 @@ struct Around {
 impl Home for Around {
     fn count(&mut self, counter: u32, _n: u64) {
         assert!(counter < abi::WL_COUNTERS, "counter {counter}");
+        assert_ne!(counter, abi::WL_C_STATE_ILLEGAL, "the transition is not in core/box/state.h");
     }
 
     fn random(&mut self) -> u32 {
@@ -284,7 +285,7 @@ impl Machine {
         for _ in 0..INSISTS {
             let s = self.flow.state();
             let (seq, ack, len) = (s.una, s.rcv_seq, s.nxt.wrapping_sub(s.una).min(u32::from(s.mss_bytes)));
-            let is_controlled = u32::from(s.mode) == abi::WL_MODE_ENFORCE;
+            let is_controlled = s.is_controlled();
             if len == 0 || !is_controlled {
                 return;
             }
