@@ -4,6 +4,11 @@
  * times what the path holds, for no loss was reported to it: let out at once, most of it would be lost. So the window shown
  * goes on from where it is, with what is delivered, and grows a little in each round trip, until the sender leaves room unused:
  * its own window, which the losses reported meanwhile reduce, is in force again then.
+ *
+ *     edge += delivered, + delivered / 8 while no loss is reported; at least una + 2 segments
+ *     ends:   room is left unused for a round trip, or the sender has sent beyond what it was shown
+ *
+ * No RFC has it; the growth is slower than that of congestion avoidance over a window of less than 8 segments, and faster above.
  */
 #ifndef WL_FLOW_LEAVE_H
 #define WL_FLOW_LEAVE_H

@@ -6,6 +6,11 @@
  * report it, with the ACK of the copy (DSACK, RFC 2883), but here the copy is absorbed, or the report hidden with the losses
  * that the box repairs. So the box reports it, with the first acknowledgement of all that was probed for. That one is the
  * clock's, whose packets are made here: one that passes has no place for the report.
+ *
+ *     sender ---- probe [tail_probe_end - MSS, tail_probe_end) ---> box, absorbed or not
+ *     sender <--- ACK, una >= tail_probe_end, SACK (that block) --- box
+ *
+ * Deviation: the report is made by the box, of a segment that the receiver has acknowledged, whether it got that twice or not.
  */
 #ifndef WL_FLOW_PROBED_H
 #define WL_FLOW_PROBED_H

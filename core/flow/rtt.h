@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Smoothed round-trip time (RFC 6298, section 2) between the box and the receiver. */
+/*
+ * Smoothed round-trip time between the box and the receiver, and the retransmission timeout (RFC 6298, section 2):
+ *
+ *     first sample R    SRTT = R, RTTVAR = R / 2
+ *     later ones        RTTVAR = 3/4 RTTVAR + 1/4 |SRTT - R|, SRTT = 7/8 SRTT + 1/8 R
+ *     RTO               SRTT + max(4 RTTVAR, 200 ms); without any sample 1 s
+ *
+ * Deviations, as in Linux: the minimum is one of the variance, and 200 ms instead of 1 s (section 2.4), as a sender behind the box has
+ * the same and would else retransmit first; the largest timeout is 60 s. Back-off is in timer.h (section 5.5).
+ */
 #ifndef WL_FLOW_RTT_H
 #define WL_FLOW_RTT_H
 

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Watching a flow: what the sender's data does to the scoreboard, and what is retransmitted (ack.h has the ACKs).
+ * What the sender's data does to the scoreboard, and what is retransmitted (ack.h has the ACKs). RFC 9293's variables of the sender,
+ * as the box observes them: SND.UNA is una, SND.NXT is nxt.
+ *
+ *     una_seg  una        hole_start       hole_end           nxt
+ *        |======|==============|................|==============|
+ *         records of packets     not observed     records         (the hole may hold records, and more than one gap:
+ *                                or not stored                     hole_bytes counts what has none)
+ *
+ * Data is classified by where it lies (enum wl_data_kind). In a bypass all in flight may be one hole (wl_track_forget()): its loss is
+ * not for the box to judge.
  */
 #ifndef WL_FLOW_TRACK_H
 #define WL_FLOW_TRACK_H

@@ -4,6 +4,9 @@
  * trip is timed, as senders without timestamps do it (RFC 6298, section 3; Karn: not when something was
  * retransmitted). This is all that happens at each packet, so it stays within two cache lines of the flow; the data
  * path mostly within one, as the two directions are often on different CPUs.
+ *
+ *     delivered   += ACK - una
+ *     R            = time of the first ACK of timed_end_seq or more - timed_at; the next data begins the next stretch
  */
 #ifndef WL_FLOW_WATCH_H
 #define WL_FLOW_WATCH_H
