@@ -328,19 +328,9 @@ int wln_stall_check(struct wl_flow *f, wl_u32 now_us, int is_scarce)
 	return wl_stall_check(f, now_us, is_scarce);
 }
 
-void wln_stall_give_up(struct wl_flow *f, wl_u32 now_us)
+int wln_stall_has_progress(const struct wl_flow *f)
 {
-	wl_stall_give_up(f, now_us);
-}
-
-void wln_stall_on_ack(struct wl_flow *f)
-{
-	wl_stall_on_ack(f);
-}
-
-int wln_stall_is_given_up(const struct wl_flow *f)
-{
-	return wl_stall_is_given_up(f);
+	return wl_stall_has_progress(f);
 }
 
 wl_u64 wln_siphash(const wl_u64 key[2], const wl_u64 *words, wl_u32 count)
@@ -401,7 +391,7 @@ struct wln_flow *wln_flow_new(wl_u32 base, wl_u32 mss_bytes, wl_u32 flags)
 	wl_track_reset(&n->flow, base);
 	n->flow.mss_bytes = mss_bytes;
 	n->flow.flags = flags;
-	n->flow.state = WL_FLOW_ACTIVE;
+	wl_flow_enter(&n->flow, WL_FLOW_ACTIVE);
 	n->flow.mode = WL_MODE_ENFORCE;
 	n->flow.edge = base;
 	n->flow.rcv_edge = base + WL_CWND_MAX_BYTES;
@@ -681,12 +671,16 @@ void wln_flow_edge_shown(struct wln_flow *n, wl_u64 now_ns, wl_u32 edge)
 
 void wln_flow_leave_begin(struct wln_flow *n, wl_u32 fack, wl_u32 now_us)
 {
-	wl_leave_begin(&n->flow, fack, now_us);
+	if (wl_leave_begin(&n->flow, fack, now_us))
+		wl_flow_enter(&n->flow, WL_FLOW_HANDING_BACK);
+	else
+		wl_flow_enter(&n->flow, WL_FLOW_SETTLING);
 }
 
 void wln_flow_leave_ack(struct wln_flow *n, const struct wl_ack *a)
 {
-	wl_leave_ack(&n->flow, a);
+	if (wl_leave_ack(&n->flow, a))
+		wl_flow_enter(&n->flow, WL_FLOW_SETTLING);
 }
 
 /* The number of a flow is its owner's business: none of the functions that home.h supplies looks at it. */
