@@ -1,4 +1,5 @@
-//! How build scripts, and tests that want other builds, compile a file of this folder; they include it with `#[path]`.
+//! How build scripts, and tests that want other builds, compile a file of this folder and those in it; they include this one with
+//! `#[path]`.
 
 use std::{
     env, fs,
@@ -9,19 +10,21 @@ use std::{
 /// Newest first, as Debian names them.
 const CLANGS: [&str; 6] = ["clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang"];
 
-/// Compiles `NAME.bpf.c` for each name to `OUT_DIR/NAME.bpf.o`. `root`: the workspace's, from the package.
+/// Compiles `bpf/NAME.bpf.c` for each name, which may begin with a folder, to a file of its last part in `OUT_DIR`. `root`: the
+/// workspace's, from the package.
 pub fn compile(root: &str, names: &[&str]) {
     let root = fs::canonicalize(root).expect("the workspace's root");
     let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo"));
     for name in names {
-        compile_to(&out.join(format!("{name}.bpf.o")), &root, name, &[]);
+        let file = name.rsplit('/').next().expect("at least one part");
+        compile_to(&out.join(format!("{file}.bpf.o")), &root, name, &[]);
     }
     for dir in ["bpf", "core"] {
         println!("cargo:rerun-if-changed={}", root.join(dir).display());
     }
 }
 
-/// Compiles `NAME.bpf.c` of the workspace at `root` to the file `object`, with further words for the compiler.
+/// Compiles `bpf/NAME.bpf.c` of the workspace at `root` to the file `object`, with further words for the compiler.
 pub fn compile_to(object: &Path, root: &Path, name: &str, words: &[&str]) {
     let clang = CLANGS
         .into_iter()

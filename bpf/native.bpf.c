@@ -7,11 +7,11 @@
  * Order of calls when the kernel finds a loss, all within one ACK: ssthresh(), set_state(), cong_control().
  */
 #include "bpf.h"
-#include "coupled.h"
-#include "echo.h"
-#include "guest.h"
-#include "native.h"
-#include "paths.h"
+#include "group/coupled.h"
+#include "native/echo.h"
+#include "native/guest.h"
+#include "native/native.h"
+#include "native/paths.h"
 
 /* In sections of their own, so that the agent can find them. */
 const volatile struct wl_native_config wl_native_config SEC(".rodata.native") = { .cong_control_args = 4 };

@@ -3,10 +3,10 @@
  * Chooses the congestion control of the sockets of a cgroup when they connect, by the policy's rules for that cgroup:
  * the processes in it need know nothing of it. The socket is the sender of its rule, so `server_port` is its own port.
  */
-#include "kernel.h"
+#include "native/kernel.h"
 #include <bpf/bpf_core_read.h>
-#include "rules.h"
-#include "wish.h"
+#include "flow/rules.h"
+#include "group/wish.h"
 
 #define WL_AF_INET 2
 

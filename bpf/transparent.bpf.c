@@ -4,20 +4,20 @@
  * interface that faces the senders, and the clock. Whatever is not understood passes unchanged and is counted.
  */
 #include "bpf.h"
-#include "packet.h"
-#include "maps.h"
+#include "packet/packet.h"
+#include "flow/maps.h"
 
 /* In a section of its own, so that the agent can fill it without knowing what else is constant. */
 const volatile struct wl_config wl_config SEC(".rodata.config") = {};
 
-#include "alone.h"
-#include "clock.h"
-#include "home.h"
-#include "quick.h"
-#include "receiver.h"
-#include "sender.h"
+#include "lock/cpu_section.h"
+#include "clock/clock.h"
+#include "box/home.h"
+#include "box/quick.h"
+#include "box/receiver.h"
+#include "box/sender.h"
 
-/* The long way of a packet, after wl_enter(). `id`: of its flow, or WL_NO_FLOW when that is not known. */
+/* The long way of a packet, after wl_cpu_enter(). `id`: of its flow, or WL_NO_FLOW when that is not known. */
 static __always_inline int wl_long_way(struct __sk_buff *skb, __u32 id, int from_sender)
 {
 	struct wl_scratch *s;
@@ -57,12 +57,12 @@ static __always_inline int wl_verdict(struct __sk_buff *skb, __u32 id, int from_
 
 	if (id == WL_QUICK_DONE)
 		return WL_TC_PASS;
-	if (!wl_enter()) {
+	if (!wl_cpu_enter()) {
 		wl_count(WL_C_PASS_NESTED);
 		return WL_TC_PASS;
 	}
 	verdict = wl_long_way(skb, id, from_sender);
-	wl_leave();
+	wl_cpu_exit();
 	return verdict;
 }
 
@@ -120,9 +120,9 @@ int wl_clock(struct __sk_buff *skb)
 		return WL_TC_PASS;
 	wl_count(WL_C_CLOCK_TICKS);
 	*(volatile __u64 *)&wl_clock_state.at_ns = now_ns;
-	if (wl_enter()) {
+	if (wl_cpu_enter()) {
 		frame_bytes = wl_clock_round(skb, now_ns);
-		wl_leave();
+		wl_cpu_exit();
 	}
 	if (skb->len != frame_bytes)
 		bpf_skb_change_tail(skb, frame_bytes, 0);

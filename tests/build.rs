@@ -25,8 +25,8 @@ impl ParseCallbacks for TypesOfCore {
 fn generate_vectors(out: &Path) {
     libclang::find();
     bindgen::Builder::default()
-        .header("../bpf/parity.h")
-        .header("../bpf/parity_flow.h")
+        .header("../bpf/tests/parity.h")
+        .header("../bpf/tests/parity_flow.h")
         .clang_arg("-Wno-undefined-internal")
         .allowlist_type("wl_parity.*")
         .allowlist_recursively(false)
@@ -38,13 +38,13 @@ fn generate_vectors(out: &Path) {
         .generate_comments(false)
         .layout_tests(false)
         .generate()
-        .expect("types from bpf/parity*.h (Debian: apt-get install libclang1-19)")
+        .expect("types from bpf/tests/parity*.h (Debian: apt-get install libclang1-19)")
         .write_to_file(out.join("parity.rs"))
         .expect("OUT_DIR is writable");
 }
 
 fn main() {
-    bpf::compile("..", &["parity", "parity_flow", "tagger", "transparent"]);
+    bpf::compile("..", &["tests/parity", "tests/parity_flow", "tests/tagger", "transparent"]);
     let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo"));
     generate_vectors(&out);
     // as a changed build would be: other code, and the same state

@@ -27,7 +27,7 @@
 
 /*
  * Follows an enum whose values an algorithm's state keeps in plain integers. The state then depends on the values,
- * too: a build whose values differ does not take over flows of this one (bpf/state.bpf.c).
+ * too: a build whose values differ does not take over flows of this one (bpf/state/state.bpf.c).
  */
 #ifndef WL_ALG_KEEPS
 #define WL_ALG_KEEPS(type, name) _Static_assert(sizeof(type), "complete")

@@ -17,7 +17,7 @@
 
 /*
  * Each accepted packet with a complete checksum counts one, down to -WL_SUMS_MAX, from where one that looks incomplete is checked, too
- * (bpf/intact.h). Each of those counts WL_SUMS_MAX up: a forger that knows the numbers cannot outweigh them.
+ * (bpf/packet/intact.h). Each of those counts WL_SUMS_MAX up: a forger that knows the numbers cannot outweigh them.
  */
 #define WL_SUMS_MAX 8
 #define WL_PARTIAL_MAX 127

@@ -203,7 +203,7 @@ fn tag_all(ns: &Netns, device: &str, protocol: &str) -> Possibly<()> {
     run_at(ns, device, &["ingress", "egress"], if protocol == "802.1ad" { "classifier" } else { "tc" })
 }
 
-/// Runs a program of bpf/tagger.bpf.c, named by its section, on those sides of a device.
+/// Runs a program of bpf/tests/tagger.bpf.c, named by its section, on those sides of a device.
 pub fn run_at(ns: &Netns, device: &str, sides: &[&str], section: &str) -> Possibly<()> {
     ok(ns, &["tc", "qdisc", "add", "dev", device, "clsact"]);
     for side in sides {

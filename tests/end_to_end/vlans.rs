@@ -22,7 +22,7 @@ const CLIENT: &str = "10.82.0.2";
 const PORT: u16 = 7000;
 const CLIENT_PORT: u16 = 40_000;
 const BYTES: usize = 4_000_000;
-/// Sections of bpf/tagger.bpf.c, one for each VLAN.
+/// Sections of bpf/tests/tagger.bpf.c, one for each VLAN.
 const TAGGERS: [&str; 2] = ["tc", "other"];
 
 struct Tenant {

@@ -5,7 +5,7 @@
 #[expect(dead_code, reason = "build scripts compile more than one")]
 mod bpf;
 mod page;
-#[path = "../../bpf/state.rs"]
+#[path = "../../bpf/state/state.rs"]
 mod state;
 
 use page::Page;
@@ -72,8 +72,8 @@ fn the_pages_own_algorithm_computes_as_the_page_promises() {
 fn the_pages_own_algorithm_is_in_the_datapaths_state_and_in_the_native_home() {
     let folder = sources();
     let object = |name: &str| folder.path().join(format!("{name}.bpf.o"));
-    for name in ["state", "native"] {
-        bpf::compile_to(&object(name), folder.path(), name, &[]);
+    for (name, source) in [("state", "state/state"), ("native", "native")] {
+        bpf::compile_to(&object(name), folder.path(), source, &[]);
     }
     let state = state::describe(&object("state"));
     assert!(state.contains("\nstruct wl_scalable 4 bytes\n\t0 rest_bytes: u32\n"), "{state}");

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * bpf/group.h compiled natively, with maps of a few entries in place of the kernel's, and places where a thread stops until
+ * bpf/group/group.h compiled natively, with maps of a few entries in place of the kernel's, and places where a thread stops until
  * another has gone on.
  */
 #include <linux/types.h>
 #include <semaphore.h>
 #include <string.h>
 
-/* in place of bpf/bpf.h and bpf/spin.h */
+/* in place of bpf/bpf.h and bpf/lock/spin_lock.h */
 #define WL_BPF_BPF_H
-#define WL_BPF_SPIN_H
+#define WL_BPF_SPIN_LOCK_H
 #define __noinline __attribute__((noinline))
 #define SEC(name)
 #define __uint(name, value) int(*name)[value]
@@ -27,7 +27,7 @@ static long bpf_map_delete_elem(void *map, const void *key);
 static int wl_spin_lock(__u32 *lock, __u32 tries);
 static void wl_spin_unlock(__u32 *lock);
 
-#include "../../bpf/group.h"
+#include "../../bpf/group/group.h"
 
 #define GROUPS 2
 #define TENANTS 4

@@ -1,4 +1,4 @@
-//! What two processors do at once to one socket's place in a group (bpf/group.h), in an order that the test chooses.
+//! What two processors do at once to one socket's place in a group (bpf/group/group.h), in an order that the test chooses.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -27,7 +27,7 @@ unsafe extern "C" {
 /// The maps and the one place that the C side has are one test's at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// enum wl_talk_result of bpf/group.h
+/// enum wl_talk_result of bpf/group/group.h
 const JOINED: i32 = 1;
 const CONTENDED: i32 = 3;
 

@@ -1,9 +1,9 @@
-//! What distinguishes one state of the datapath from another (bpf/state.bpf.c): all that is kept, and nothing that only computes.
+//! What distinguishes one state of the datapath from another (bpf/state/state.bpf.c): all that is kept, and nothing that only computes.
 
 #[path = "../../bpf/compile.rs"]
 #[expect(dead_code, reason = "build scripts compile more than one")]
 mod bpf;
-#[path = "../../bpf/state.rs"]
+#[path = "../../bpf/state/state.rs"]
 mod state;
 
 use std::{fs, path::Path, thread};
@@ -27,7 +27,7 @@ fn state_with(edits: &[Edit]) -> String {
         fs::write(path, text.replacen(old, new, 1)).expect("a writable folder");
     }
     let object = folder.path().join("state.bpf.o");
-    bpf::compile_to(&object, folder.path(), "state", &[]);
+    bpf::compile_to(&object, folder.path(), "state/state", &[]);
     state::describe(&object)
 }
 
@@ -52,7 +52,11 @@ fn what_is_kept_is_the_state_and_what_computes_is_not() {
         &[
             (BBR, "#define WL_BBR_DRAIN_RTTS 2u", "#define WL_BBR_DRAIN_RTTS 3u"),
             ("core/box/tick.h", "if (r.failed)\n", "if (r.failed && r.segs)\n"),
-            ("bpf/packet.h", "struct wl_packet {\n", "struct wl_packet {\n\t__u32 of_the_next_build;\n"),
+            (
+                "bpf/packet/packet.h",
+                "struct wl_packet {\n",
+                "struct wl_packet {\n\t__u32 of_the_next_build;\n",
+            ),
             (
                 "core/datapath.h",
                 "\tX(CLOCK_TICKS, ",
@@ -71,7 +75,7 @@ fn what_is_kept_is_the_state_and_what_computes_is_not() {
         &[("core/alg/dctcp.h", "struct wl_dctcp {\n", "struct wl_dctcp {\n\twl_u32 of_the_next_build;\n")],
         &[("core/flow/flow.h", "WL_SEG_RESENT = 1 << 2", "WL_SEG_RESENT = 1 << 5")],
         &[("core/flow/undo.h", "#define WL_UNDO_GRAIN_BYTES 256u", "#define WL_UNDO_GRAIN_BYTES 512u")],
-        &[("bpf/state.bpf.c", "#define WL_STATE_VERSION ", "#define WL_STATE_VERSION 1")],
+        &[("bpf/state/state.bpf.c", "#define WL_STATE_VERSION ", "#define WL_STATE_VERSION 1")],
     ];
     thread::scope(|scope| {
         let is = scope.spawn(|| state_with(&[]));
@@ -107,7 +111,7 @@ const NOT_KEPT: [&str; 16] = [
     "struct wl_wish",
 ];
 
-/// What is not named in bpf/state.bpf.c the compiler does not describe.
+/// What is not named in bpf/state/state.bpf.c the compiler does not describe.
 #[test]
 fn whatever_the_core_declares_is_kept_or_is_known_not_to_be() {
     let recorded =
@@ -125,7 +129,7 @@ fn whatever_the_core_declares_is_kept_or_is_known_not_to_be() {
             let is_known = NOT_KEPT.contains(&name);
             assert!(
                 is_kept != is_known,
-                "{}: {name}: to be named in bpf/state.bpf.c, by WL_ALG_KEEPS behind an algorithm's enum, or in this file",
+                "{}: {name}: to be named in bpf/state/state.bpf.c, by WL_ALG_KEEPS behind an algorithm's enum, or in this file",
                 header.display()
             );
         }

@@ -1,4 +1,4 @@
-//! Sockets in groups: what the native home's programs and the selectors share of them (bpf/coupled.h).
+//! Sockets in groups: what the native home's programs and the selectors share of them (bpf/group/coupled.h).
 
 use crate::{
     Error, GroupInfo, Native, Policy, Result,

@@ -18,7 +18,7 @@ use windlass_core::{
     abi::{self, wl_group, wl_member, wl_rule, wl_tenant_key},
 };
 
-/// As struct wl_group_home in bpf/group.h.
+/// As struct wl_group_home in bpf/group/group.h.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct GroupHome {
@@ -32,7 +32,7 @@ pub struct GroupHome {
     pub group: wl_group,
 }
 
-/// As struct wl_place in bpf/group.h begins.
+/// As struct wl_place in bpf/group/group.h begins.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FlowPlace {

@@ -4,7 +4,7 @@ use crate::object::fingerprint;
 
 pub(crate) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/transparent.bpf.o"));
 
-/// Layout of all that the datapath keeps (`bpf/state.rs`).
+/// Layout of all that the datapath keeps (`bpf/state/state.rs`).
 static STATE: &str = include_str!(concat!(env!("OUT_DIR"), "/state.txt"));
 
 /// Map of the constants that the programs are loaded with, struct wl_config.
@@ -92,7 +92,7 @@ mod tests {
             was == is,
             "the datapath's state is another one, first in {change:?}: agents that are upgraded to this build leave open \
              connections alone. If that must be: {RECORD}. If something means another thing now and looks the same, raise \
-             WL_STATE_VERSION in bpf/state.bpf.c"
+             WL_STATE_VERSION in bpf/state/state.bpf.c"
         );
     }
 

@@ -96,7 +96,7 @@ impl Dialogue {
     }
 }
 
-/// As wl_guest_report() in bpf/guest.h.
+/// As wl_guest_report() in bpf/native/guest.h.
 fn report(
     flow: &mut wl_guest_flow,
     state: u32,

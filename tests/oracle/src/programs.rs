@@ -220,7 +220,7 @@ impl Programs {
 
     /// One of the datapath's maps.
     pub fn map(&self, name: &str) -> Result<Map<'_>> {
-        self.object.maps().find(|m| m.name() == name).with_context(|| format!("bpf/maps.h has {name}"))
+        self.object.maps().find(|m| m.name() == name).with_context(|| format!("bpf/flow/maps.h has {name}"))
     }
 
     /// Entries of the flow table that have a name.
