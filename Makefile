@@ -5,13 +5,15 @@ PACKAGES := clang-19 clang-format-19 libclang1-19 libelf-dev zlib1g-dev pkg-conf
 	iproute2 util-linux nftables nginx-light curl iperf3 nghttp2-client tcpdump libclang-rt-19-dev
 # for the virtual machine; only `make vm-test` installs these
 VM_PACKAGES := qemu-system-x86 busybox-static cpio binutils dash
+# for the lines of core/box that tests reach; only `make coverage` installs these
+COVERAGE_PACKAGES := llvm-19
 # for the comparison with ns-3; only `make bench-ns3` installs these
 NS3_PACKAGES := g++ libns3-dev
 NS3_LIBS := applications internet point-to-point nix-vector-routing traffic-control network core
 C_FILES := $(shell find core bpf crates tests -name '*.[ch]' -not -path '*/target/*')
 CLANG_FORMAT := clang-format-19
 
-.PHONY: demo test test-long vm-test deny miri bench bench-ns3 fuzz fmt lint setup help
+.PHONY: demo test test-long vm-test deny miri bench bench-ns3 fuzz coverage fmt lint setup help
 
 help:
 	@echo "make demo     build, then show the main job (about a minute)"
@@ -23,6 +25,7 @@ help:
 	@echo "make bench    cost of the datapath and of groups, isolation, speed of the simulator, how exact the testbed is"
 	@echo "make bench-ns3  speed of the simulator beside ns-3 (some ten minutes)"
 	@echo "make fuzz     search for input that breaks the core, or the programs (FUZZ_SECONDS for each target)"
+	@echo "make coverage   lines of core/box that tests and the inputs of fuzz/corpus/boxed reach, and those that they do not"
 	@echo "make fmt      format all sources"
 	@echo "make lint     formatting and lints, as CI checks them"
 
@@ -93,6 +96,10 @@ fuzz: setup
 		fuzz/run.sh $$target -max_total_time=$(FUZZ_SECONDS) -max_len=4096 fuzz/corpus/$$target || exit 1; \
 	done
 	WINDLASS_ORACLE_SECONDS=$(FUZZ_SECONDS) $(CARGO) test -p windlass-oracle -- --nocapture
+
+coverage: PACKAGES += $(COVERAGE_PACKAGES)
+coverage: setup
+	tests/coverage.sh
 
 fmt: setup
 	$(CARGO) fmt --all

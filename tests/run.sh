@@ -10,7 +10,9 @@ export CARGO_TERM_COLOR=never CARGO_TERM_QUIET=false LC_MESSAGES=C
 unset LC_ALL LANGUAGE
 cd "$(dirname "$0")/.." || exit 1
 log=$(mktemp) || exit 1
-trap 'rm -f "$log" "$log.status"' EXIT
+search_log=$(mktemp) || exit 1
+search=
+trap 'rm -f "$log" "$log.status" "$search_log"; [ -z "$search" ] || kill "$search" 2>/dev/null' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 failed_steps=0
@@ -31,7 +33,19 @@ run make --no-print-directory lint
 run tests/deny.sh ${WINDLASS_TEST_LONG:+all}
 # with all that is tested: alone, the program's libraries would be built with fewer features, and then again
 run cargo build --workspace --all-targets
+# Most tests need one processor, or wait: the other one searches for segments and ticks that break the box, from nothing and in the same
+# order at every run.
+nice fuzz/run.sh boxed -max_total_time="${WINDLASS_FUZZ_SECONDS:-60}" -max_len=500 -len_control=0 -seed=1 >"$search_log" 2>&1 &
+search=$!
 run_tests --workspace --no-fail-fast -- --nocapture ${WINDLASS_TEST_LONG:+--include-ignored}
+wait "$search"
+searched=$?
+search=
+show_search() {
+	tail -n 40 "$search_log"
+	return "$searched"
+}
+run show_search
 if [ -n "${WINDLASS_TEST_LONG-}" ]; then
 	# both builds must simulate the same, to the byte
 	run_tests --release -p windlass-sim --test determinism

@@ -6,15 +6,21 @@
  *   from the sender     ACK   snd_ack - largest window announced .. rcv_seq
  *                       SEQ   una .. right edge of what was offered to the sender
  *   from the receiver   SEQ   up to snd_ack + window, its last byte not before snd_ack
- *                       ACK   wl_ack_kind() (core/flow/ack.h)
+ *                       ACK   wl_ack_kind() (core/flow/ack_kind.h)
  *
- * The box does not observe every packet: an ACK by which the receiver opened its window may be missing. Where one of the two
- * numbers is exactly the expected one, data may be further ahead; such a segment is followed, but nothing is learnt from it.
+ * The box does not observe every packet: an ACK by which the receiver opened its window may be missing. Data that begin exactly
+ * where the sender's stream is are followed then, but nothing is learnt from them. Where only the acknowledgement is exactly the
+ * expected one, data may be further ahead: they are a candidate, which an ACK of the receiver for them proves.
+ *
+ *     una    nxt   right edge           ahead_seq     ahead_end
+ *      |------|........|  . . . . . . . . . |=============|     --- receiver acknowledges some of it ---> nxt = ahead_end
+ *                                                 `--- the sender sends something that its addressee accepts ---> dropped
  */
 #ifndef WL_BOX_ACCEPT_H
 #define WL_BOX_ACCEPT_H
 
-#include "../flow/ack.h"
+#include "../flow/ack_kind.h"
+#include "../flow/rcv_window.h"
 #include "segment.h"
 
 #define WL_SEQ_SLACK_BYTES 65536u
@@ -80,11 +86,12 @@ WL_INLINE int wl_is_beyond_offer(const struct wl_flow *f, wl_u32 seq, wl_u32 end
 /* What a packet of the controlled sender may change. */
 enum wl_accept {
 	WL_ACCEPT_NONE = 0, /* nothing: its addressee refuses it */
-	WL_ACCEPT_OLD = 1, /* it repeats what is acknowledged: may be absorbed, teaches nothing */
+	WL_ACCEPT_AHEAD = 1, /* nothing until the receiver acknowledges it: where the stream may be */
+	WL_ACCEPT_OLD = 2, /* it repeats what is acknowledged: may be absorbed, teaches nothing */
 	WL_ACCEPT_UNPROVEN =
-		2, /* where the stream is, as far as is known: it is followed, and nothing of it stored */
-	WL_ACCEPT_DATA = 3, /* where the stream is, nothing else */
-	WL_ACCEPT_ALL = 4, /* its addressee accepts it */
+		3, /* where the stream is, as far as is known: it is followed, and nothing of it stored */
+	WL_ACCEPT_DATA = 4, /* where the stream is, nothing else */
+	WL_ACCEPT_ALL = 5, /* its addressee accepts it */
 };
 
 /*
@@ -95,9 +102,38 @@ WL_INLINE enum wl_accept wl_accept_ahead(const struct wl_flow *f, const struct w
 {
 	if (in->seq == f->nxt)
 		return wl_is_snd_ack_acceptable(f, in->ack) ? WL_ACCEPT_DATA : WL_ACCEPT_NONE;
-	if (end - f->una <= WL_CWND_MAX_BYTES && (in->ack == f->snd_ack || in->ack == f->rcv_seq))
-		return WL_ACCEPT_DATA;
+	if (in->payload_bytes && end - f->una <= WL_CWND_MAX_BYTES &&
+	    (in->ack == f->snd_ack || in->ack == f->rcv_seq))
+		return WL_ACCEPT_AHEAD;
 	return WL_ACCEPT_NONE;
+}
+
+/* Is [seq, end) near enough to the candidate to be of one stretch with it? */
+WL_INLINE int wl_is_of_ahead(const struct wl_flow *f, wl_u32 seq, wl_u32 end)
+{
+	return f->ahead_seq != f->ahead_end &&
+	       wl_seq_max(f->ahead_end, end) - wl_seq_min(f->ahead_seq, seq) <= WL_FLOW_STORE_BYTES;
+}
+
+/* Data of the sender are WL_ACCEPT_AHEAD. */
+WL_INLINE void wl_note_ahead(struct wl_flow *f, wl_u32 seq, wl_u32 end)
+{
+	int joins = wl_is_of_ahead(f, seq, end);
+
+	f->ahead_seq = joins ? wl_seq_min(f->ahead_seq, seq) : seq;
+	f->ahead_end = joins ? wl_seq_max(f->ahead_end, end) : end;
+}
+
+/* The sender is where it was known to be. */
+WL_INLINE void wl_drop_ahead(struct wl_flow *f)
+{
+	f->ahead_end = f->ahead_seq;
+}
+
+/* Does the receiver acknowledge data of the candidate? */
+WL_INLINE int wl_proves_ahead(const struct wl_flow *f, wl_u32 ack)
+{
+	return ack - f->ahead_seq - 1 < f->ahead_end - f->ahead_seq;
 }
 
 /* Of a packet without RST, to a flow that is controlled. */

@@ -4,7 +4,7 @@
  * as its number must be exact (RFC 5961, section 3.2). A FIN is only noted: the flow is over when both are, and the sender's is
  * acknowledged.
  *
- *     ACK outside una..nxt    passes, counted
+ *     ACK outside una..nxt    passes, counted; unless for data that were sent ahead (accept.h), up to which nxt goes then
  *     older than una          absorbed; forwarded with what it carries besides
  *     una, or newer           scoreboard, algorithm, edge (wl_control()); then
  *       in a bypass             forwarded with the window that is granted
@@ -19,11 +19,39 @@
 #include "mode.h"
 #include "show.h"
 
+/* Counts what the ACK has done to the scoreboard. */
+WL_INLINE void wl_control_count(const struct wl_flow *f, const struct wl_turn *t)
+{
+	if (t->bad_sacks)
+		wl_count_n(WL_C_SACK_OUTSIDE, t->bad_sacks);
+	if (f->lost_segs != t->lost_segs)
+		wl_count_n(WL_C_LOST_SEGS, f->lost_segs - t->lost_segs);
+	if (t->sample.events & WL_EV_UNDO)
+		wl_count(WL_C_UNDOS);
+}
+
+/* The hooks of the algorithm that the sample of an ACK is for, bits of enum wl_call. */
+WL_INLINE wl_u32 wl_control_calls(struct wl_flow *f, struct wl_turn *t, wl_u64 now_ns)
+{
+	struct wl_sample *sample = &t->sample;
+	wl_u32 calls = 0;
+
+	if (sample->events & WL_EV_RECOVERY_ENTER)
+		calls |= WL_CALL_LOSS;
+	if ((f->flags & WL_FLOW_ECN) && t->ack.has_ece && wl_track_mark(f, sample))
+		calls |= WL_CALL_ECN;
+	if (sample->newly_delivered_bytes || sample->lost_bytes || sample->events)
+		calls |= WL_CALL_ACK;
+	if (wl_alg_is_due(&f->decision, now_ns / 1000) && !wl_clock_runs(now_ns))
+		calls |= WL_CALL_TIMER;
+	return calls;
+}
+
 /* An ACK of a controlled flow: scoreboard, algorithm, edge. Returns wait_us of wl_loss_detect(). */
 WL_INLINE wl_u32 wl_control(struct wl_flow *f, wl_u32 id, struct wl_turn *t, wl_u64 now_ns)
 {
 	struct wl_sample *sample = &t->sample;
-	wl_u32 calls = 0, wait_us;
+	wl_u32 calls, wait_us;
 	/*
 	 * nothing of it found room in the store: nothing can be measured, and no algorithm could do better than blindly. A
 	 * probe of the path's MTU wants no room
@@ -40,24 +68,12 @@ WL_INLINE wl_u32 wl_control(struct wl_flow *f, wl_u32 id, struct wl_turn *t, wl_
 	wl_store_release(f, t->una_seg);
 	if (f->state == WL_FLOW_BYPASS)
 		wl_stall_on_ack(f);
-	if (t->bad_sacks)
-		wl_count_n(WL_C_SACK_OUTSIDE, t->bad_sacks);
-	if (f->lost_segs != t->lost_segs)
-		wl_count_n(WL_C_LOST_SEGS, f->lost_segs - t->lost_segs);
-	if (sample->events & WL_EV_UNDO)
-		wl_count(WL_C_UNDOS);
+	wl_control_count(f, t);
 	if (is_alone) {
 		f->edge = wl_seq_max(f->edge, f->rcv_edge);
 		return wait_us;
 	}
-	if (sample->events & WL_EV_RECOVERY_ENTER)
-		calls |= WL_CALL_LOSS;
-	if ((f->flags & WL_FLOW_ECN) && t->ack.has_ece && wl_track_mark(f, sample))
-		calls |= WL_CALL_ECN;
-	if (sample->newly_delivered_bytes || sample->lost_bytes || sample->events)
-		calls |= WL_CALL_ACK;
-	if (wl_alg_is_due(&f->decision, now_ns / 1000) && !wl_clock_runs(now_ns))
-		calls |= WL_CALL_TIMER;
+	calls = wl_control_calls(f, t, now_ns);
 	if (calls)
 		wl_run_algorithm(f, id, t, calls, 0, now_ns);
 	wl_edge_advance(f, now_ns, wl_clock_runs(now_ns));
@@ -93,32 +109,28 @@ WL_GLOBAL int wl_stale_ack(struct wl_flow *f, const struct wl_segment *in, struc
 	return 0;
 }
 
-/* The ACK of a controlled flow. */
-WL_INLINE void wl_receiver_ack(struct wl_flow *f, wl_u32 id, const struct wl_segment *in, struct wl_turn *t,
-			       wl_u64 now_ns)
+/* What kind of ACK of a controlled flow it is. One for data that the sender sent ahead proves them: the stream has gone on there. */
+WL_INLINE enum wl_ack_kind wl_kind_of_ack(struct wl_flow *f, wl_u32 ack)
+{
+	enum wl_ack_kind kind = wl_ack_kind(f, ack);
+
+	if (kind != WL_ACK_OUTSIDE || !wl_proves_ahead(f, ack))
+		return kind;
+	wl_bypass_all(f, WL_C_BYPASS_UNHEARD, f->ahead_end);
+	wl_drop_ahead(f);
+	return wl_ack_kind(f, ack);
+}
+
+/*
+ * Takes the ACK: what the receiver offers, scoreboard, algorithm, edge; and hands back what the box cannot repair. Returns wait_us of
+ * wl_loss_detect().
+ */
+WL_INLINE wl_u32 wl_take_ack(struct wl_flow *f, wl_u32 id, const struct wl_segment *in, struct wl_turn *t,
+			     int is_pure, wl_u64 now_ns)
 {
 	struct wl_ack *a = &t->ack;
-	enum wl_ack_kind kind = wl_ack_kind(f, in->ack);
-	int is_pure = !in->payload_bytes && !(in->flags & (WL_TCP_FIN | WL_TCP_URG));
 	wl_u32 wait_us;
-	int progress, reports;
 
-	if (kind == WL_ACK_OUTSIDE) {
-		wl_count(WL_C_PASS_ACK_OUTSIDE);
-		wl_track_beyond(f, in->ack);
-		return;
-	}
-	if (kind != WL_ACK_ADVANCE && wl_absorb_is_overdue(f, now_ns / 1000))
-		wl_hand_back(f, WL_C_BYPASS_NO_PROGRESS);
-	t->edge = f->edge;
-	a->ack = in->ack;
-	wl_read_sack(f, in, a);
-	if (kind == WL_ACK_STALE) {
-		wl_stale_ack(f, in, t, is_pure, now_ns);
-		return;
-	}
-	if (f->flags2 & WL_FLOW2_CONTESTED)
-		wl_uncontest(f, id);
 	a->now_us = now_ns / 1000;
 	a->window_bytes = (wl_u32)in->window_field << f->rcv_wscale;
 	a->says_more = !is_pure || wl_after(in->ack + a->window_bytes, f->rcv_edge);
@@ -129,37 +141,85 @@ WL_INLINE void wl_receiver_ack(struct wl_flow *f, wl_u32 id, const struct wl_seg
 		wl_bypass(f, WL_C_BYPASS_GAP);
 	if (wl_has_repairs(f) && !wl_clock_runs(now_ns))
 		wl_hand_back(f, WL_C_BYPASS_REPAIR);
-	if (f->state == WL_FLOW_BYPASS) {
-		f->shown_una = f->una;
-		f->shown_at_us = now_ns / 1000;
-		f->untold = 0;
-		wl_show_window(f, in, &t->out, in->ack, now_ns);
-		/* what the sender had to repair may be the clock's from here on */
-		wl_bypass_check(f);
-		wl_arm_next(f, id, now_ns, wait_us);
-		return;
-	}
+	return wait_us;
+}
+
+/* In a bypass the ACK is forwarded with the window that is granted. */
+WL_INLINE void wl_forward_bypassed(struct wl_flow *f, const struct wl_segment *in, struct wl_turn *t, wl_u64 now_ns)
+{
+	f->shown_una = f->una;
+	f->shown_at_us = now_ns / 1000;
+	f->untold = 0;
+	wl_show_window(f, in, &t->out, in->ack, now_ns);
+	/* what the sender had to repair may be the clock's from here on */
+	wl_bypass_check(f);
+}
+
+/*
+ * Is the ACK absorbed? A duplicate ACK reports to the sender a loss that the box repairs; progress that is held back is shown later.
+ * Everything else that repeats an ACK passes: an answer to a keep-alive or a zero-window probe, a window update, a challenge ACK.
+ */
+WL_INLINE int wl_is_ack_absorbed(const struct wl_flow *f, const struct wl_segment *in, const struct wl_turn *t,
+				 enum wl_ack_kind kind, int is_pure, int progress)
+{
+	return is_pure && !progress && f->una != f->nxt && in->window_field && f->edge == t->edge &&
+	       (kind == WL_ACK_ADVANCE || in->options.sack_len || !(f->flags & WL_FLOW_SACK));
+}
+
+/* The ACK of an active flow is forwarded as the sender should see it, or absorbed. */
+WL_INLINE void wl_forward_active(struct wl_flow *f, wl_u32 id, const struct wl_segment *in, struct wl_turn *t,
+				 enum wl_ack_kind kind, int is_pure, wl_u32 wait_us, wl_u64 now_ns)
+{
+	wl_u32 now_us = now_ns / 1000;
 	/* a report is left to the clock; not with a FIN, which the receiver alone acknowledges */
-	reports = is_pure && in->window_field && !(f->flags & WL_FLOW_FIN) && wl_probed_owes(f) &&
-		  wl_clock_runs(now_ns);
+	int reports = is_pure && in->window_field && !(f->flags & WL_FLOW_FIN) && wl_probed_owes(f) &&
+		      wl_clock_runs(now_ns);
 	/* what is held back only the clock would show */
-	progress = !reports &&
-		   (wl_shown_step(f, a->now_us, t->edge) || (!wl_clock_runs(now_ns) && wl_shown_all(f, a->now_us)));
+	int progress = !reports &&
+		       (wl_shown_step(f, now_us, t->edge) || (!wl_clock_runs(now_ns) && wl_shown_all(f, now_us)));
+
 	/* not before: what this ACK shows is no work of the clock */
 	wl_arm_next(f, id, now_ns, wait_us);
-	/*
-	 * A duplicate ACK reports to the sender a loss that the box repairs; progress that is held back is shown later.
-	 * Everything else that repeats an ACK passes: an answer to a keep-alive or a zero-window probe, a window
-	 * update, a challenge ACK.
-	 */
-	if (reports || (is_pure && !progress && f->una != f->nxt && in->window_field && f->edge == t->edge &&
-			(kind == WL_ACK_ADVANCE || in->options.sack_len || !(f->flags & WL_FLOW_SACK)))) {
+	if (reports || wl_is_ack_absorbed(f, in, t, kind, is_pure, progress)) {
 		wl_count(kind == WL_ACK_ADVANCE ? WL_C_ACKS_HELD : WL_C_ACKS_ABSORBED);
 		t->out.is_absorbed = 1;
 		return;
 	}
 	f->untold = 0;
 	wl_show(f, in, &t->out, f->una == f->nxt ? in->ack : f->shown_una, now_ns);
+}
+
+/* The ACK of a controlled flow: RFC 9293, section 3.10.7.4, "fifth, check the ACK field". */
+WL_INLINE void wl_receiver_ack(struct wl_flow *f, wl_u32 id, const struct wl_segment *in, struct wl_turn *t,
+			       wl_u64 now_ns)
+{
+	enum wl_ack_kind kind = wl_kind_of_ack(f, in->ack);
+	int is_pure = !in->payload_bytes && !(in->flags & (WL_TCP_FIN | WL_TCP_URG));
+	wl_u32 wait_us;
+
+	if (kind == WL_ACK_OUTSIDE) {
+		wl_count(WL_C_PASS_ACK_OUTSIDE);
+		wl_track_beyond(f, in->ack);
+		return;
+	}
+	if (kind != WL_ACK_ADVANCE && wl_absorb_is_overdue(f, now_ns / 1000))
+		wl_hand_back(f, WL_C_BYPASS_NO_PROGRESS);
+	t->edge = f->edge;
+	t->ack.ack = in->ack;
+	wl_read_sack(f, in, &t->ack);
+	if (kind == WL_ACK_STALE) {
+		wl_stale_ack(f, in, t, is_pure, now_ns);
+		return;
+	}
+	if (f->flags2 & WL_FLOW2_CONTESTED)
+		wl_uncontest(f, id);
+	wait_us = wl_take_ack(f, id, in, t, is_pure, now_ns);
+	if (f->state == WL_FLOW_BYPASS) {
+		wl_forward_bypassed(f, in, t, now_ns);
+		wl_arm_next(f, id, now_ns, wait_us);
+	} else {
+		wl_forward_active(f, id, in, t, kind, is_pure, wait_us, now_ns);
+	}
 }
 
 /* A segment to the sender of a flow that is not controlled: it passes as it is, but for the window of one that was a moment ago. */

@@ -139,6 +139,25 @@ WL_INLINE void wl_sender_repeats(struct wl_flow *f, wl_u32 id, const struct wl_s
 		wl_absorb(t);
 }
 
+/*
+ * Does the sender retransmit the head in segments shorter than its MSS was? Where there is room for more: what ends with the
+ * receiver's window gives no information about the path.
+ */
+WL_INLINE int wl_shows_shorter_mss(struct wl_flow *f, const struct wl_segment *in)
+{
+	return f->state == WL_FLOW_ACTIVE && !wl_before(f->rcv_edge, in->seq + f->mss_bytes) &&
+	       in->payload_bytes >= WL_MSS_MIN_BYTES &&
+	       wl_is_cut_shorter(f, in->seq, wl_mss_of(in, in->payload_bytes));
+}
+
+/* Does the box repair what the sender retransmits, so that the sender's own copy is superfluous? */
+WL_INLINE int wl_is_retrans_superfluous(struct wl_flow *f, const struct wl_segment *in)
+{
+	return f->state == WL_FLOW_ACTIVE && !(in->flags & (WL_TCP_FIN | WL_TCP_URG)) && !in->has_news &&
+	       !f->repairs_failed && !wl_is_closed(f) && in->payload_bytes <= f->mss_bytes &&
+	       wl_is_taken_care_of(f, in->seq, WL_SENDER_MAY_INSIST);
+}
+
 /* All of it was sent before, and some of it is in flight. */
 WL_INLINE void wl_sender_retransmits(struct wl_flow *f, wl_u32 id, const struct wl_segment *in, struct wl_turn *t,
 				     wl_u64 now_ns)
@@ -149,14 +168,9 @@ WL_INLINE void wl_sender_retransmits(struct wl_flow *f, wl_u32 id, const struct 
 	wl_await_progress(f, id, in->seq, end, now_ns);
 	wl_probed_by_sender(f, end);
 	wl_count(WL_C_SENDER_RETRANS);
-	/* where there is room for more: what ends with the receiver's window gives no information about the path */
-	if (f->state == WL_FLOW_ACTIVE && !wl_before(f->rcv_edge, in->seq + f->mss_bytes) &&
-	    in->payload_bytes >= WL_MSS_MIN_BYTES &&
-	    wl_is_cut_shorter(f, in->seq, wl_mss_of(in, in->payload_bytes))) {
+	if (wl_shows_shorter_mss(f, in)) {
 		f->mss_bytes = wl_mss_of(in, in->payload_bytes);
-	} else if (f->state == WL_FLOW_ACTIVE && !(in->flags & (WL_TCP_FIN | WL_TCP_URG)) && !in->has_news &&
-		   !f->repairs_failed && !wl_is_closed(f) && in->payload_bytes <= f->mss_bytes &&
-		   wl_is_taken_care_of(f, in->seq, WL_SENDER_MAY_INSIST)) {
+	} else if (wl_is_retrans_superfluous(f, in)) {
 		if (wl_clock_runs(now_ns)) {
 			wl_absorb(t);
 			return;
@@ -211,6 +225,40 @@ WL_INLINE void wl_sender_goes_on(struct wl_home *home, struct wl_flow *f, wl_u32
 	wl_arm_next(f, id, now_ns, 0);
 }
 
+/*
+ * Data that is not all acknowledged: the reason why it must not be stored, a counter of bypasses; 0: there is none. What differs from
+ * the store hands the flow back.
+ */
+WL_INLINE wl_u32 wl_sender_refusal(struct wl_home *home, struct wl_flow *f, wl_u32 id, const struct wl_segment *in,
+				   enum wl_data_kind kind, int is_unproven)
+{
+	if (is_unproven || (f->flags & WL_FLOW_NOT_STORED)) {
+		wl_count(WL_C_PASS_NOT_STORED);
+		return WL_C_BYPASS_UNHEARD;
+	}
+	if (wl_sender_conflicts(home, f, id, in)) {
+		wl_hand_back(f, WL_C_BYPASS_CONFLICT);
+		return WL_C_BYPASS_CONFLICT;
+	}
+	if (kind == WL_DATA_TOO_MUCH)
+		return WL_C_BYPASS_FLOW_FULL;
+	/* what its receiver would not take is not stored: it would replace what the sender sends when the stream gets there */
+	if (kind != WL_DATA_RETRANS && kind != WL_DATA_LATE &&
+	    wl_is_beyond_offer(f, in->seq, in->seq + in->payload_bytes))
+		return WL_C_BYPASS_UNHEARD;
+	return 0;
+}
+
+/* Data that lies in a hole, which closes. */
+WL_INLINE void wl_sender_fills_hole(struct wl_home *home, struct wl_flow *f, wl_u32 id, const struct wl_segment *in,
+				    struct wl_turn *t, wl_u64 now_ns)
+{
+	wl_count(WL_C_DATA_LATE);
+	wl_take_data(home, f, id, in, in->seq, wl_hold(f, &t->out, in->payload_bytes, now_ns));
+	wl_bypass_check(f);
+	wl_arm_next(f, id, now_ns, 0);
+}
+
 /* Data of a controlled flow. */
 WL_INLINE void wl_sender_data(struct wl_home *home, struct wl_flow *f, wl_u32 id, const struct wl_segment *in,
 			      struct wl_turn *t, int is_unproven, wl_u64 now_ns)
@@ -218,7 +266,7 @@ WL_INLINE void wl_sender_data(struct wl_home *home, struct wl_flow *f, wl_u32 id
 	wl_u32 end = in->seq + in->payload_bytes;
 	wl_u32 seq = f->nxt;
 	enum wl_data_kind kind;
-	wl_u32 why = 0;
+	wl_u32 why;
 
 	/* retransmitted without its pointer, urgent data would be read as plain: its losses are the sender's business */
 	if ((in->flags & WL_TCP_URG) && wl_after(end, f->una)) {
@@ -232,29 +280,17 @@ WL_INLINE void wl_sender_data(struct wl_home *home, struct wl_flow *f, wl_u32 id
 		wl_sender_repeats(f, id, in, t, now_ns);
 		return;
 	}
-	if (is_unproven || (f->flags & WL_FLOW_NOT_STORED)) {
-		wl_count(WL_C_PASS_NOT_STORED);
-		why = WL_C_BYPASS_UNHEARD;
-	} else if (wl_sender_conflicts(home, f, id, in)) {
-		wl_hand_back(f, WL_C_BYPASS_CONFLICT);
-		why = WL_C_BYPASS_CONFLICT;
-	} else if (kind == WL_DATA_RETRANS) {
-		wl_sender_retransmits(f, id, in, t, now_ns);
-		return;
-	} else if (kind == WL_DATA_LATE) {
-		wl_count(WL_C_DATA_LATE);
-		wl_take_data(home, f, id, in, in->seq, wl_hold(f, &t->out, in->payload_bytes, now_ns));
-		wl_bypass_check(f);
-		wl_arm_next(f, id, now_ns, 0);
-		return;
-	} else if (kind == WL_DATA_TOO_MUCH) {
-		why = WL_C_BYPASS_FLOW_FULL;
-	} else if (wl_is_beyond_offer(f, in->seq, end)) {
-		/* what its receiver would not take is not stored: it would stand where the sender's own data are due later */
-		why = WL_C_BYPASS_UNHEARD;
-	}
+	why = wl_sender_refusal(home, f, id, in, kind, is_unproven);
 	if (why) {
 		wl_pass_unstored(f, why, end, wl_hold(f, &t->out, in->payload_bytes, now_ns));
+		return;
+	}
+	if (kind == WL_DATA_RETRANS) {
+		wl_sender_retransmits(f, id, in, t, now_ns);
+		return;
+	}
+	if (kind == WL_DATA_LATE) {
+		wl_sender_fills_hole(home, f, id, in, t, now_ns);
 		return;
 	}
 	if (kind == WL_DATA_GAP) {
@@ -318,6 +354,7 @@ WL_INLINE void wl_control_sender(struct wl_home *home, struct wl_flow *f, wl_u32
 	if (accept == WL_ACCEPT_ALL) {
 		if (f->flags2 & WL_FLOW2_CONTESTED)
 			wl_uncontest(f, id);
+		wl_drop_ahead(f);
 		wl_learn_sender(f, in);
 	}
 	if (in->payload_bytes) {
@@ -372,7 +409,9 @@ WL_INLINE void wl_box_sender(struct wl_home *home, struct wl_flow *f, wl_u32 id,
 	}
 	if (f->mode == WL_MODE_ENFORCE) {
 		accept = wl_accept(f, in);
-		if (accept == WL_ACCEPT_NONE) {
+		if (accept == WL_ACCEPT_AHEAD)
+			wl_note_ahead(f, in->seq, in->seq + in->payload_bytes);
+		if (accept <= WL_ACCEPT_AHEAD) {
 			wl_count(WL_C_PASS_DATA_OUTSIDE);
 			return;
 		}

@@ -89,6 +89,73 @@ WL_INLINE int wl_is_other_syn(const struct wl_handshake *h, wl_u32 isn)
 }
 
 /*
+ * Which of the receiver's two SYNs is it about? If it is a retransmission of the other SYN, or its answer, after which that one alone
+ * counts, they change places.
+ */
+WL_INLINE void wl_syn_choose(struct wl_handshake *h, const struct wl_segment *in, int from_sender, int is_answer)
+{
+	int is_other = from_sender ? is_answer && !wl_syn_answers(in, h->rcv_flags, h->rcv_isn) &&
+					     wl_is_other_syn(h, in->ack - 1)
+				   : !h->is_answered && in->seq != h->rcv_isn && wl_is_other_syn(h, in->seq);
+
+	if (!is_other)
+		return;
+	wl_syn_swap(h);
+	if (from_sender)
+		h->is_missed = 0;
+}
+
+/* Is it the SYN of its side that is noted? */
+WL_INLINE int wl_is_same_syn(const struct wl_handshake *h, const struct wl_segment *in, int from_sender)
+{
+	return from_sender ? (h->snd_flags & WL_SYN_SEEN) && in->seq == h->snd_isn
+			   : (h->rcv_flags & WL_SYN_SEEN) && in->seq == h->rcv_isn;
+}
+
+/*
+ * Does a SYN-ACK acknowledge another number than that of the SYN that is noted? Or does the receiver's have another one than the SYN
+ * which the sender has answered? Where both open, each has one number (RFC 9293, figure 7).
+ */
+WL_INLINE int wl_is_syn_outside(const struct wl_handshake *h, int from_sender, int is_same, int answers)
+{
+	if (!answers)
+		return !!((from_sender ? h->rcv_flags : h->snd_flags) & WL_SYN_SEEN);
+	return !from_sender && h->is_answered && !is_same;
+}
+
+/* The half of the sender. `is_same`: it is retransmitted. */
+WL_INLINE void wl_syn_note_sender(struct wl_handshake *h, const struct wl_segment *in, int is_same, int is_answer,
+				  wl_u32 now_us)
+{
+	wl_u8 flags = wl_syn_flags(in);
+
+	if (is_same)
+		flags |= wl_syn_again(h->snd_flags, h->snd_wscale, flags, in->options.wscale, is_answer);
+	else
+		h->header = in->header;
+	wl_handshake_sent(h, in->seq, now_us);
+	h->snd_mss_bytes = in->options.mss_bytes;
+	h->snd_flags |= flags;
+	h->snd_wscale = in->options.wscale;
+}
+
+/* The same of the receiver. */
+WL_INLINE void wl_syn_note_receiver(struct wl_handshake *h, const struct wl_segment *in, int is_same, int is_answer,
+				    wl_u32 now_us)
+{
+	wl_u8 flags = wl_syn_flags(in);
+
+	if (is_same)
+		flags |= wl_syn_again(h->rcv_flags, h->rcv_wscale, flags, in->options.wscale, is_answer);
+	h->rcv_isn = in->seq;
+	h->rcv_mss_bytes = in->options.mss_bytes;
+	h->rcv_flags = flags;
+	h->rcv_wscale = in->options.wscale;
+	if (is_answer)
+		h->rtt_us = wl_handshake_rtt_us(h, in->ack, now_us);
+}
+
+/*
  * Notes what a SYN or SYN-ACK announces, and when. Each side's half is its own: a SYN with another number replaces what was noted
  * of that side alone, and a SYN-ACK which does not answer the SYN that is noted replaces nothing. Of the receiver two SYNs are
  * noted, as one of them may be forged: the sender's SYN-ACK shows which one counts. Returns 1 if it completes a new pair, -1 if it
@@ -97,25 +164,20 @@ WL_INLINE int wl_is_other_syn(const struct wl_handshake *h, wl_u32 isn)
 WL_INLINE int wl_box_syn(struct wl_handshake *h, const struct wl_segment *in, int from_sender, wl_u32 now_us)
 {
 	int is_answer = !!(in->flags & WL_TCP_ACK);
-	wl_u8 flags = wl_syn_flags(in);
 	int answers, is_same, is_second, stands;
 
-	/* a retransmission of the other SYN; or its answer, after which that one alone counts */
-	if (from_sender
-		    ? is_answer && !wl_syn_answers(in, h->rcv_flags, h->rcv_isn) && wl_is_other_syn(h, in->ack - 1)
-		    : !h->is_answered && in->seq != h->rcv_isn && wl_is_other_syn(h, in->seq)) {
-		wl_syn_swap(h);
-		if (from_sender)
-			h->is_missed = 0;
-	}
-	answers = from_sender ? wl_syn_answers(in, h->rcv_flags, h->rcv_isn)
-			      : wl_syn_answers(in, h->snd_flags, h->snd_isn);
-	if (is_answer && !answers && ((from_sender ? h->rcv_flags : h->snd_flags) & WL_SYN_SEEN)) {
+	if (!wl_is_syn(in)) {
 		wl_count(WL_C_PASS_SYN_OUTSIDE);
 		return -1;
 	}
-	is_same = from_sender ? (h->snd_flags & WL_SYN_SEEN) && in->seq == h->snd_isn
-			      : (h->rcv_flags & WL_SYN_SEEN) && in->seq == h->rcv_isn;
+	wl_syn_choose(h, in, from_sender, is_answer);
+	answers = from_sender ? wl_syn_answers(in, h->rcv_flags, h->rcv_isn)
+			      : wl_syn_answers(in, h->snd_flags, h->snd_isn);
+	is_same = wl_is_same_syn(h, in, from_sender);
+	if (is_answer && wl_is_syn_outside(h, from_sender, is_same, answers)) {
+		wl_count(WL_C_PASS_SYN_OUTSIDE);
+		return -1;
+	}
 	is_second = !from_sender && !is_answer && !is_same && (h->rcv_flags & WL_SYN_SEEN);
 	/* a pair stands until this SYN is answered, too */
 	stands = is_second && h->is_answered;
@@ -129,25 +191,10 @@ WL_INLINE int wl_box_syn(struct wl_handshake *h, const struct wl_segment *in, in
 	if (answers)
 		h->is_answered = 1;
 	h->is_mid_stream = 0;
-	if (from_sender) {
-		if (is_same)
-			flags |= wl_syn_again(h->snd_flags, h->snd_wscale, flags, in->options.wscale, is_answer);
-		else
-			h->header = in->header;
-		wl_handshake_sent(h, in->seq, now_us);
-		h->snd_mss_bytes = in->options.mss_bytes;
-		h->snd_flags |= flags;
-		h->snd_wscale = in->options.wscale;
-	} else {
-		if (is_same)
-			flags |= wl_syn_again(h->rcv_flags, h->rcv_wscale, flags, in->options.wscale, is_answer);
-		h->rcv_isn = in->seq;
-		h->rcv_mss_bytes = in->options.mss_bytes;
-		h->rcv_flags = flags;
-		h->rcv_wscale = in->options.wscale;
-		if (is_answer)
-			h->rtt_us = wl_handshake_rtt_us(h, in->ack, now_us);
-	}
+	if (from_sender)
+		wl_syn_note_sender(h, in, is_same, is_answer, now_us);
+	else
+		wl_syn_note_receiver(h, in, is_same, is_answer, now_us);
 	if (stands)
 		wl_syn_swap(h);
 	return answers;

@@ -119,13 +119,20 @@ WL_INLINE void wl_doubt(struct wl_flow *f)
 
 /* --------------------------------------------------------------- contest */
 
+#define WL_CONTESTS_MAX 8
+#define WL_CONTEST_QUIET_US 1000000u
+
 /*
  * Is this a SYN of the sender, and not of the flow's own connection? Those of the receiver do not count: its sender answers none of
- * them while the connection goes on, and a flood of forged ones must not hold repairs up.
+ * them while the connection goes on. Nor may a flood of forged ones hold repairs up: of a flow that went on after WL_CONTESTS_MAX of
+ * them, only one behind WL_CONTEST_QUIET_US without a packet counts.
  */
 WL_INLINE int wl_contests(const struct wl_flow *f, const struct wl_segment *in, int from_sender)
 {
-	return from_sender && in->seq + 1 != f->base;
+	if (!from_sender || !wl_is_syn(in) || in->seq + 1 == f->base)
+		return 0;
+	return f->contests_refuted < WL_CONTESTS_MAX ||
+	       (wl_u32)(wl_now_ns() / 1000) - f->seen_at_us > WL_CONTEST_QUIET_US;
 }
 
 /*
@@ -144,6 +151,7 @@ WL_GLOBAL int wl_uncontest(struct wl_flow *f, wl_u32 id)
 	if (!f)
 		return -1;
 	f->flags2 &= ~WL_FLOW2_CONTESTED;
+	f->contests_refuted += f->contests_refuted < WL_CONTESTS_MAX;
 	wl_arm_next(f, id, wl_now_ns(), 0);
 	return 0;
 }

@@ -7,6 +7,7 @@
 #ifndef WL_BOX_RUN_H
 #define WL_BOX_RUN_H
 
+#include "../flow/sample.h"
 #include "box.h"
 
 /* Has the clock visit the flow when it next has work; `wait_us`: of wl_loss_detect(). */

@@ -34,4 +34,10 @@ struct wl_segment {
 	struct wl_header header; /* of the layers below, as the segment's own sender has written it */
 };
 
+/* Does it open a connection, or answer one that does? With RST or FIN beside it SYN means neither. */
+WL_INLINE int wl_is_syn(const struct wl_segment *in)
+{
+	return (in->flags & (WL_TCP_SYN | WL_TCP_RST | WL_TCP_FIN)) == WL_TCP_SYN;
+}
+
 #endif

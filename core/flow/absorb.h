@@ -17,7 +17,8 @@
 #ifndef WL_FLOW_ABSORB_H
 #define WL_FLOW_ABSORB_H
 
-#include "ack.h"
+#include "rcv_window.h"
+#include "rtt.h"
 
 #define WL_ABSORB_FIRST_US \
 	2000000u /* from the first retransmission no longer is waited than this, or four round trips */

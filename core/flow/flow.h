@@ -260,6 +260,10 @@ struct wl_flow {
 	/* do the sender's checksums come incomplete? -WL_SUMS_MAX: none of the last ones did (core/box/learn.h) */
 	wl_s8 snd_partial;
 	wl_s8 rcv_partial; /* the same of the receiver's */
+	wl_u8 contests_refuted; /* times that WL_FLOW2_CONTESTED was ended by a packet of the flow; saturates */
+	/* data ahead of all that the sender was offered, of which no acknowledgement was observed yet (box/accept.h); equal: none */
+	wl_u32 ahead_seq;
+	wl_u32 ahead_end;
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&

@@ -9,6 +9,7 @@
 #define WL_FLOW_LEAVE_H
 
 #include "edge.h"
+#include "sack.h"
 
 #define WL_LEAVE_GROWTH_SHIFT \
 	3 /* the window grows by an eighth in a round trip, which shallow buffers have room for */

@@ -52,33 +52,9 @@ WL_INLINE wl_u32 wl_be32(const wl_u8 *p)
 	return (wl_u32)p[0] << 24 | (wl_u32)p[1] << 16 | (wl_u32)p[2] << 8 | p[3];
 }
 
-static long wl_option_step(wl_u32 i, void *ctx)
+/* Reads the option at opt[at], of that kind and length, which ends within the options. Others are passed over. */
+WL_INLINE void wl_option_take(struct wl_options *o, const wl_u8 *opt, wl_u32 at, wl_u8 kind, wl_u8 len)
 {
-	struct wl_option_walk *w = ctx;
-	struct wl_options *o = w->options;
-	const wl_u8 *opt = w->opt;
-	wl_u32 at = w->at;
-	wl_u32 end = w->end;
-	wl_u8 kind, len;
-
-	(void)i;
-	if (at >= end || at >= WL_TCP_OPT_MAX)
-		return 1;
-	WL_MASK(at, WL_OPT_BUFFER_BYTES - 1);
-	if (at >= WL_TCP_OPT_MAX)
-		return 1;
-	kind = opt[at];
-	if (kind == WL_OPT_END)
-		return 1;
-	if (kind == WL_OPT_NOP) {
-		w->at = at + 1;
-		return 0;
-	}
-	len = opt[at + 1];
-	if (len < 2 || at + len > end) {
-		o->is_bad = 1;
-		return 1;
-	}
 	switch (kind) {
 	case WL_OPT_MSS:
 		if (len == 4)
@@ -112,6 +88,36 @@ static long wl_option_step(wl_u32 i, void *ctx)
 		o->is_mptcp = 1;
 		break;
 	}
+}
+
+static long wl_option_step(wl_u32 i, void *ctx)
+{
+	struct wl_option_walk *w = ctx;
+	struct wl_options *o = w->options;
+	const wl_u8 *opt = w->opt;
+	wl_u32 at = w->at;
+	wl_u32 end = w->end;
+	wl_u8 kind, len;
+
+	(void)i;
+	if (at >= end || at >= WL_TCP_OPT_MAX)
+		return 1;
+	WL_MASK(at, WL_OPT_BUFFER_BYTES - 1);
+	if (at >= WL_TCP_OPT_MAX)
+		return 1;
+	kind = opt[at];
+	if (kind == WL_OPT_END)
+		return 1;
+	if (kind == WL_OPT_NOP) {
+		w->at = at + 1;
+		return 0;
+	}
+	len = opt[at + 1];
+	if (len < 2 || at + len > end) {
+		o->is_bad = 1;
+		return 1;
+	}
+	wl_option_take(o, opt, at, kind, len);
 	w->at = at + len;
 	return 0;
 }

@@ -133,46 +133,60 @@ WL_INLINE int wl_has_work_left(const struct wl_flow *f)
 	return wl_track_is_behind(f) || (f->todo && f->state == WL_FLOW_ACTIVE);
 }
 
+/* The earlier of two times. 0: there is none, which is later than any. */
+WL_INLINE wl_u64 wl_earlier_ns(wl_u64 a_ns, wl_u64 b_ns)
+{
+	return a_ns - 1 < b_ns - 1 ? a_ns : b_ns;
+}
+
+/* When a silence must be answered; 0: nothing is waited for. */
+WL_INLINE wl_u64 wl_silence_at_ns(const struct wl_flow *f, wl_u64 now_ns)
+{
+	wl_u32 silence_us = wl_silence_us(f);
+	wl_u32 quiet_us = wl_since_us(now_ns / 1000, f->progress_at_us);
+
+	if (!silence_us)
+		return 0;
+	return wl_silence_deadline_ns(now_ns, silence_us > quiet_us ? silence_us - quiet_us : 0);
+}
+
+/* When the sender must be shown an acknowledgement or a window; 0: it is up to date. */
+WL_INLINE wl_u64 wl_show_at_ns(const struct wl_flow *f, wl_u64 now_ns)
+{
+	if (f->untold)
+		return now_ns;
+	if (f->shown_una == wl_shown_next(f) && !wl_probed_owes(f))
+		return 0;
+	return now_ns + wl_shown_wait_us(f, now_ns / 1000, f->edge) * 1000ULL;
+}
+
+/* When the algorithm wants to be called; 0: it does not. */
+WL_INLINE wl_u64 wl_wake_at_ns(const struct wl_flow *f, wl_u64 now_ns)
+{
+	wl_s32 left_us = (wl_s32)(f->decision.wake_at_us - (wl_u32)(now_ns / 1000));
+
+	if (!f->decision.has_wake)
+		return 0;
+	return now_ns + (left_us > 0 ? left_us : 0) * 1000ULL;
+}
+
 /* Earliest time, from now on, at which the clock has work on this flow; 0: none. wait_us: of wl_loss_detect(). */
 WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wait_us)
 {
 	if (!f)
 		return 0;
-	wl_u32 now_us = now_ns / 1000;
-	wl_u32 silence_us = wl_silence_us(f);
-	wl_u64 deadline_ns = 0;
 	wl_u64 pace_ns = wl_pacing_next_ns(f, now_ns);
+	wl_u64 deadline_ns;
 
 	if (wl_has_work_left(f))
 		return now_ns;
-	if (silence_us) {
-		wl_u32 quiet_us = wl_since_us(now_us, f->progress_at_us);
-
-		deadline_ns = wl_silence_deadline_ns(now_ns, silence_us > quiet_us ? silence_us - quiet_us : 0);
-	}
-	if (f->untold || f->shown_una != wl_shown_next(f) || wl_probed_owes(f)) {
-		wl_u64 show_ns = now_ns + (f->untold ? 0 : wl_shown_wait_us(f, now_us, f->edge) * 1000ULL);
-
-		if (!deadline_ns || show_ns < deadline_ns)
-			deadline_ns = show_ns;
-	}
-	if (wait_us && (!deadline_ns || now_ns + wait_us * 1000ULL < deadline_ns))
-		deadline_ns = now_ns + wait_us * 1000ULL;
-	if (f->decision.has_wake) {
-		wl_s32 left_us = (wl_s32)(f->decision.wake_at_us - now_us);
-		wl_u64 wake_ns = now_ns + (left_us > 0 ? left_us : 0) * 1000ULL;
-
-		if (!deadline_ns || wake_ns < deadline_ns)
-			deadline_ns = wake_ns;
-	}
-	if (wl_pacing_has_work(f, pace_ns) && (!deadline_ns || pace_ns < deadline_ns))
-		deadline_ns = pace_ns;
-	if (wl_absorb_is_waiting(f)) {
-		wl_u64 left_ns = wl_absorb_left_us(f, now_us) * 1000ULL;
-
-		if (!deadline_ns || now_ns + left_ns < deadline_ns)
-			deadline_ns = now_ns + left_ns;
-	}
+	deadline_ns = wl_earlier_ns(wl_silence_at_ns(f, now_ns), wl_show_at_ns(f, now_ns));
+	deadline_ns = wl_earlier_ns(deadline_ns, wait_us ? now_ns + wait_us * 1000ULL : 0);
+	deadline_ns = wl_earlier_ns(deadline_ns, wl_wake_at_ns(f, now_ns));
+	if (wl_pacing_has_work(f, pace_ns))
+		deadline_ns = wl_earlier_ns(deadline_ns, pace_ns);
+	if (wl_absorb_is_waiting(f))
+		deadline_ns = wl_earlier_ns(deadline_ns, now_ns + wl_absorb_left_us(f, now_ns / 1000) * 1000ULL);
 	return deadline_ns;
 }
 

@@ -9,6 +9,7 @@
 #define WL_FLOW_WATCH_H
 
 #include "ack.h"
+#include "rcv_window.h"
 
 /* Does wl_watch_data() want to know the time exactly? Otherwise some milliseconds do not matter. */
 WL_INLINE int wl_watch_begins_timing(const struct wl_flow *f)

@@ -8,11 +8,15 @@ use std::{env, path::PathBuf};
 const NATIVE: [&str; 7] = ["algorithm", "arithmetic", "box", "counter", "flow", "group", "share"];
 
 /// Debug builds trap on undefined behaviour, where the kernel's build does something else. Under a fuzzer (fuzz/guided.toml)
-/// the C code guides the search as the Rust code does, and no access leaves its object.
+/// the C code guides the search as the Rust code does, and no access leaves its object. For tests/coverage.sh it counts which of its
+/// lines run.
 fn add_sanitizers(build: &mut cc::Build) {
     let is_fuzzing = env::var_os("CARGO_CFG_FUZZING").is_some();
     if is_fuzzing {
         build.compiler("clang-19").flag("-fsanitize=fuzzer-no-link,address");
+    }
+    if env::var_os("CARGO_CFG_COVERAGE").is_some() {
+        build.compiler("clang-19").flag("-fprofile-instr-generate").flag("-fcoverage-mapping");
     }
     if is_fuzzing || env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
         build.flag("-fsanitize=undefined").flag("-fsanitize-undefined-trap-on-error");

@@ -2,7 +2,7 @@
 //! must never do is asserted at each: acknowledge more than the receiver has, move the edge left, retransmit what it has not
 //! stored, keep memory of what is acknowledged, absorb a sender's retransmissions without end.
 
-use crate::input::Input;
+use crate::{input::Input, turns};
 use windlass_core::{
     Algorithm, Flow, Home, Segment,
     abi::{self, wl_flow, wl_handshake, wl_segment, wl_sent, wl_verdict},
@@ -45,7 +45,7 @@ impl Home for Around {
         self.deadline_ns = deadline_ns;
     }
 
-    fn send(&mut self, segment: &wl_sent, _departs_at_ns: u64) -> bool {
+    fn send(&mut self, _flow: &wl_flow, segment: &wl_sent, _departs_at_ns: u64) -> bool {
         if !self.cannot_send {
             self.sent.push(*segment);
         }
@@ -177,6 +177,7 @@ impl Machine {
         }
         if !self.around.is_clock_lost && self.around.deadline_ns.wrapping_sub(1) < self.now_ns {
             self.around.deadline_ns = 0;
+            turns::note();
             self.flow.tick(&mut self.around, self.now_ns);
         }
     }
@@ -213,6 +214,7 @@ impl Machine {
         let mut segment = Segment::new(tcp);
         segment.add_timestamps(input.u32() >> 8, 1);
         segment.gso_bytes = if payload_bytes > mss { mss } else { 0 };
+        turns::note();
         let verdict = self.flow.from_sender(&mut self.around, &mut segment, self.now_ns);
         let is_bypassed = u32::from(self.flow.state().state) != abi::WL_FLOW_ACTIVE;
         assert!(verdict.is_absorbed == 0 || !is_bypassed, "absorbed in a bypass");
@@ -251,6 +253,7 @@ impl Machine {
         if self.flow.ack_kind(ack) != abi::WL_ACK_OUTSIDE && is_after(ack, self.acked) {
             self.acked = ack;
         }
+        turns::note();
         let verdict = self.flow.from_receiver(&mut self.around, segment, self.now_ns);
         if verdict.is_absorbed == 0 && verdict.ack != ack {
             assert!(!is_after(verdict.ack, self.acked), "forwarded more than the receiver acknowledges");
@@ -289,6 +292,7 @@ impl Machine {
                 return;
             }
             self.now_ns += LONG_NS;
+            turns::note();
             self.flow.tick(&mut self.around, self.now_ns);
             let tcp = wl_segment {
                 seq,
@@ -298,6 +302,7 @@ impl Machine {
                 ..wl_segment::default()
             };
             let mut segment = Segment::new(tcp);
+            turns::note();
             absorbed +=
                 u32::from(self.flow.from_sender(&mut self.around, &mut segment, self.now_ns).is_absorbed);
             self.check();
@@ -322,6 +327,7 @@ impl Machine {
                 break;
             }
             self.now_ns += 500_000;
+            turns::note();
             self.flow.tick(&mut self.around, self.now_ns);
         }
         let s = self.flow.state();

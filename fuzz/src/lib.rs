@@ -5,6 +5,7 @@ mod boxed;
 mod flow;
 mod input;
 mod options;
+mod turns;
 #[cfg(feature = "guests")]
 mod wire;
 

@@ -2,6 +2,14 @@
 /* The box: what becomes of segments, decided for a caller that supplies the functions of its home. */
 #include "box.h"
 #include "scoreboard.h"
+
+/* Not inlined: the compiler would think that records found from a flow lie inside it. */
+static __attribute__((noinline)) void chunk_empty(struct wl_flow *f, wl_u32 index)
+{
+	for (wl_u32 i = 0; i < WL_CHUNK_SLOTS; i++)
+		((struct wln_flow *)f)->segs[index * WL_CHUNK_SLOTS + i].len_bytes = 0;
+}
+
 #include "home.h"
 
 void wln_options_read(const wl_u8 *opt, wl_u32 bytes, struct wl_options *o)
@@ -59,8 +67,32 @@ void wln_box_tick(struct wl_home *home, struct wln_flow *n)
 	wl_tick_serve(home, &n->flow, NUMBER, &turn, wait_us, home->now_ns);
 }
 
-void wln_box_contest(struct wln_flow *n, const struct wl_segment *in, int from_sender)
+int wln_box_is_expired(struct wl_home *home, const struct wln_flow *n)
 {
+	at_work = home;
+	return (wl_u32)(home->now_ns / 1000) - n->flow.seen_at_us >= wl_idle_timeout_us(&n->flow);
+}
+
+int wln_box_reclaim(struct wl_home *home, struct wln_flow *n, int is_scarce)
+{
+	wl_u32 now_us = home->now_ns / 1000;
+
+	at_work = home;
+	home->flow = n;
+	if (!wl_stall_is_due(&n->flow, now_us) || !wl_stall_check(&n->flow, now_us, is_scarce))
+		return 0;
+	wl_reclaim_store(&n->flow, now_us);
+	return 1;
+}
+
+int wln_box_settles_first(const struct wl_flow *f, wl_u32 changed_at_us, wl_u32 now_us)
+{
+	return wl_settles_first(f, changed_at_us, now_us);
+}
+
+void wln_box_contest(struct wl_home *home, struct wln_flow *n, const struct wl_segment *in, int from_sender)
+{
+	at_work = home;
 	if (wl_contests(&n->flow, in, from_sender))
 		wl_contest(&n->flow);
 }
@@ -87,6 +119,7 @@ struct wln_flow *wln_box_begin(struct wl_home *home, wl_u32 id, wl_u32 flags, co
 	at_work = home;
 	home->flow = n;
 	home->turn = &turn;
+	n->has_store = 1;
 	n->flow.flags = flags;
 	n->flow.header = h->header;
 	wl_track_own(&n->flow, id);

@@ -22,9 +22,10 @@ struct wl_home {
 	wl_u32 (*random)(void *owner);
 	int (*clock_runs)(void *owner);
 	void (*arm)(void *owner, wl_u64 deadline_ns);
+	wl_u32 (*take_chunk)(void *owner);
 	wl_u32 (*store)(void *owner, wl_u32 seq, wl_u32 len);
 	int (*differs)(void *owner, wl_u32 seq, wl_u32 len);
-	int (*send)(void *owner, const struct wl_sent *, wl_u64 departs_at_ns);
+	int (*send)(void *owner, const struct wl_flow *, const struct wl_sent *, wl_u64 departs_at_ns);
 	void (*talk)(void *owner, wl_u32 talk, const struct wl_sample *, struct wl_decision *);
 	int (*is_joining)(void *owner);
 	void (*leave_group)(void *owner);
@@ -46,8 +47,13 @@ void wln_box_sender(struct wl_home *, struct wln_flow *, struct wl_segment *, st
 void wln_box_receiver(struct wl_home *, struct wln_flow *, const struct wl_segment *, struct wl_verdict *);
 void wln_box_tick(struct wl_home *, struct wln_flow *);
 
+/* How a home looks after a flow beside its turns: whether it has been silent for too long, and whether it must give its chunks back. */
+int wln_box_is_expired(struct wl_home *, const struct wln_flow *);
+int wln_box_reclaim(struct wl_home *, struct wln_flow *, int is_scarce);
+int wln_box_settles_first(const struct wl_flow *, wl_u32 changed_at_us, wl_u32 now_us);
+
 /* A SYN of the name of the flow: it may be another connection's. */
-void wln_box_contest(struct wln_flow *, const struct wl_segment *, int from_sender);
+void wln_box_contest(struct wl_home *, struct wln_flow *, const struct wl_segment *, int from_sender);
 
 /* A SYN; a segment of no flow; and the flow that begins with it, as number `id` with these flags (enum wl_flow_flag), or NULL. */
 int wln_box_syn(struct wl_home *, struct wl_handshake *, const struct wl_segment *, int from_sender);

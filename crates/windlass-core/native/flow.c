@@ -34,7 +34,7 @@ const struct wl_seg *wln_flow_seg(struct wln_flow *n, wl_u32 seq)
 	wl_u32 slot = wl_slot_of(&n->flow, seq);
 	struct wl_seg *seg = wl_seg_at(&n->flow, slot);
 
-	return wl_seg_is_live(&n->flow, seg, slot) ? seg : NULL;
+	return seg && wl_seg_is_live(&n->flow, seg, slot) ? seg : NULL;
 }
 
 void wln_flow_own(struct wln_flow *n, wl_u32 id)

@@ -5,6 +5,7 @@
 #include "flow/hooks.h"
 #include "flow/leave.h"
 #include "flow/paced.h"
+#include "flow/sample.h"
 #include "flow/timer.h"
 #include "flow/watch.h"
 

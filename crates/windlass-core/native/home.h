@@ -44,13 +44,21 @@ static int wl_arm(wl_u32 id, wl_u64 now_ns, wl_u64 deadline_ns)
 	return 0;
 }
 
-/* Which chunk it is does not matter: the caller has the bytes, if there are any. */
+/* Which chunk it is does not matter: the caller has the bytes, if there are any. No record stands in it. */
 static wl_u32 wl_chunk_take(struct wl_flow *f, wl_u32 index)
 {
-	wl_u16 *chunk = &f->chunks[index & (WL_FLOW_CHUNKS - 1)];
+	wl_u32 at = index & (WL_FLOW_CHUNKS - 1);
+	wl_u16 *chunk = &f->chunks[at];
+	wl_u32 why;
 
-	f->stored_chunks += !*chunk;
+	if (*chunk)
+		return 0;
+	why = at_work->take_chunk(at_work->owner);
+	if (why)
+		return why;
+	f->stored_chunks++;
 	*chunk = 1;
+	chunk_empty(f, at);
 	return 0;
 }
 
@@ -109,7 +117,7 @@ static int wl_send_one(struct wl_home *home, wl_u32 id, wl_u32 to_sender, wl_u32
 
 	(void)id;
 	wl_describe(&home->flow->flow, to_sender, seq, len, &sent);
-	return home->send(home->owner, &sent, to_sender ? 0 : home->departs_at_ns);
+	return home->send(home->owner, &home->flow->flow, &sent, to_sender ? 0 : home->departs_at_ns);
 }
 
 static void wl_carry_departure(struct wl_home *home, wl_u64 at_ns)

@@ -10,6 +10,7 @@
 struct wln_flow {
 	struct wl_flow flow; /* first: wl_seg_at() finds the scoreboard from it */
 	wl_u32 touched; /* records looked at since this was last read */
+	wl_u32 has_store; /* of a box: records stand in the chunks that the flow holds, and nowhere else */
 	void *block; /* what was allocated: calloc() costs nothing for records never touched, but does not align */
 	struct wl_seg segs[WL_FLOW_SLOTS];
 };
@@ -17,8 +18,13 @@ struct wln_flow {
 /* Not inlined: the compiler would think that a scoreboard found from its flow lies inside it. */
 static __attribute__((noinline)) struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot)
 {
-	((struct wln_flow *)f)->touched++;
-	return &((struct wln_flow *)f)->segs[slot & (WL_FLOW_SLOTS - 1)];
+	struct wln_flow *n = (struct wln_flow *)f;
+
+	n->touched++;
+	slot &= WL_FLOW_SLOTS - 1;
+	if (n->has_store && !f->chunks[slot / WL_CHUNK_SLOTS])
+		return NULL;
+	return &n->segs[slot];
 }
 
 /* A flow that is zero, with its scoreboard; NULL: no memory. */

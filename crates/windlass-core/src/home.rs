@@ -19,8 +19,8 @@ pub trait Home {
     fn random(&mut self) -> u32;
     /// Has the clock visit the flow at `deadline_ns`; 0: not needed.
     fn arm(&mut self, deadline_ns: u64);
-    /// Sends a segment of the box, which may leave at `departs_at_ns` (0: at once). Returns whether it was sent.
-    fn send(&mut self, segment: &wl_sent, departs_at_ns: u64) -> bool;
+    /// Sends a segment of the box in that flow, which may leave at `departs_at_ns` (0: at once). Returns whether it was sent.
+    fn send(&mut self, flow: &wl_flow, segment: &wl_sent, departs_at_ns: u64) -> bool;
     /// Looks the flow's rule up, and writes mode, algorithm, parameters and `abi::WL_FLOW_GROUPED` into it. Returns whether a rule
     /// matches.
     fn apply_policy(&mut self, flow: &mut wl_flow) -> bool;
@@ -28,6 +28,10 @@ pub trait Home {
     /// Whether the clock visits flows at present.
     fn clock_runs(&mut self) -> bool {
         true
+    }
+    /// Takes one more chunk of the store for the flow. Returns 0, or the counter that gives the reason why there is none.
+    fn take_chunk(&mut self) -> u32 {
+        0
     }
     /// Keeps `[seq, seq + len)` of the segment in hand. Returns 0, or the counter that gives the reason why it does not.
     fn store(&mut self, _seq: u32, _len: u32) -> u32 {
@@ -124,11 +128,13 @@ shims! {
     fn random(home) -> u32 { home.random() }
     fn clock_runs(home) -> c_int { home.clock_runs().into() }
     fn arm(home, deadline_ns: u64) { home.arm(deadline_ns) }
+    fn take_chunk(home) -> u32 { home.take_chunk() }
     fn store(home, seq: u32, len: u32) -> u32 { home.store(seq, len) }
     fn differs(home, seq: u32, len: u32) -> c_int { home.differs(seq, len).into() }
-    fn send(home, sent: *const wl_sent, departs_at_ns: u64) -> c_int {
-        // SAFETY: a local of C's caller.
-        c_int::from(!home.send(unsafe { &*sent }, departs_at_ns))
+    fn send(home, flow: *const wl_flow, sent: *const wl_sent, departs_at_ns: u64) -> c_int {
+        // SAFETY: the flow of the turn and a local of C's caller, which C does not touch meanwhile.
+        let (flow, sent) = unsafe { (&*flow, &*sent) };
+        c_int::from(!home.send(flow, sent, departs_at_ns))
     }
     fn talk(home, talk: u32, sample: *const wl_sample, decision: *mut wl_decision) {
         // SAFETY: the turn's sample and the flow's decision, two objects, which C does not touch meanwhile.
@@ -155,6 +161,7 @@ fn bind<H: Home>(home: &mut H, now_ns: u64, segment: Option<&Segment>) -> wl_hom
         random: Some(Shims::<H>::random),
         clock_runs: Some(Shims::<H>::clock_runs),
         arm: Some(Shims::<H>::arm),
+        take_chunk: Some(Shims::<H>::take_chunk),
         store: Some(Shims::<H>::store),
         differs: Some(Shims::<H>::differs),
         send: Some(Shims::<H>::send),
@@ -196,6 +203,12 @@ pub fn begins(handshake: &mut wl_handshake, segment: &Segment, from_sender: bool
     unsafe { abi::wln_box_begins(handshake, &segment.tcp, from_sender.into()) == abi::WL_BEGIN_FLOW }
 }
 
+/// Must the flow, whose control ends by a change of the policy at `changed_at_us`, mend losses first?
+pub fn settles_first(flow: &wl_flow, changed_at_us: u32, now_us: u32) -> bool {
+    // SAFETY: reads a sound struct.
+    unsafe { abi::wln_box_settles_first(flow, changed_at_us, now_us) != 0 }
+}
+
 impl Flow {
     /// The flow that begins with this segment, as [`begins`] has found, as number `id` of its home; `flags`: `abi::WL_FLOW_*` of the
     /// layers below, and `abi::WL_FLOW_DEPARTS`.
@@ -216,9 +229,10 @@ impl Flow {
 
     /// A SYN or SYN-ACK of the flow's addresses and ports: until an accepted segment shows that the flow goes on, nothing is sent in
     /// its name, unless the SYN is its own.
-    pub fn contest(&mut self, segment: &Segment, from_sender: bool) {
-        // SAFETY: exclusive access to the flow; the segment outlives the call.
-        unsafe { abi::wln_box_contest(self.raw(), &segment.tcp, from_sender.into()) };
+    pub fn contest(&mut self, home: &mut impl Home, segment: &Segment, from_sender: bool, now_ns: u64) {
+        let mut bound = bind(home, now_ns, Some(segment));
+        // SAFETY: exclusive access to the flow; all borrows outlive the call.
+        unsafe { abi::wln_box_contest(&mut bound, self.raw(), &segment.tcp, from_sender.into()) };
     }
 
     /// A segment of the controlled sender, no SYN: what becomes of it.
@@ -244,5 +258,19 @@ impl Flow {
         let mut bound = bind(home, now_ns, None);
         // SAFETY: as in from_sender().
         unsafe { abi::wln_box_tick(&mut bound, self.raw()) };
+    }
+
+    /// Has it been silent for so long that it must be forgotten?
+    pub fn is_expired(&mut self, home: &mut impl Home, now_ns: u64) -> bool {
+        let mut bound = bind(home, now_ns, None);
+        // SAFETY: as in from_sender().
+        unsafe { abi::wln_box_is_expired(&mut bound, self.raw()) != 0 }
+    }
+
+    /// Takes back the chunks of a flow that makes no use of them; sooner where they are scarce. Returns whether it did.
+    pub fn reclaim(&mut self, home: &mut impl Home, is_scarce: bool, now_ns: u64) -> bool {
+        let mut bound = bind(home, now_ns, None);
+        // SAFETY: as in from_sender().
+        unsafe { abi::wln_box_reclaim(&mut bound, self.raw(), is_scarce.into()) != 0 }
     }
 }

@@ -18,6 +18,6 @@ pub use counter::{Counter, counters};
 pub use flow::Flow;
 pub use group::{Group, GroupAblation, GroupError, GroupKey, GroupRule, MemberId, TenantId};
 pub use handshake::Handshake;
-pub use home::{Home, Segment, begins, on_syn};
+pub use home::{Home, Segment, begins, on_syn, settles_first};
 pub use options::tcp_options;
 pub use seq::is_after;

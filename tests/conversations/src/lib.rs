@@ -3,7 +3,10 @@
 mod conversation;
 pub mod home;
 pub mod loaded;
+pub mod native;
 pub mod packet;
+pub mod pair;
 pub mod play;
+mod random;
 pub mod run;
 pub mod script;

@@ -7,8 +7,11 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use windlass_core::abi::{self, wl_policy_head, wl_rule};
-use windlass_oracle::programs::{Programs, Setup, Verdict};
+use windlass_core::abi::{self, wl_flow, wl_flow_key, wl_policy_head, wl_rule};
+use windlass_oracle::{
+    programs::{Programs, Setup, Verdict},
+    wire::Tuple,
+};
 
 /// The same sources as of the datapath in use, and another clock (`set_clock.h`).
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/set_clock.bpf.o"));
@@ -47,6 +50,25 @@ impl Loaded {
             of_cpu(counts, abi::WL_C_REPAIRED_SEGS) + of_cpu(counts, abi::WL_C_WINDOW_UPDATES)
         };
         Ok(of_cpus.unwrap_or_default().iter().map(all).sum())
+    }
+
+    /// The flow of that connection; none: the box knows none.
+    pub fn flow(&self, tuple: &Tuple) -> Result<Option<wl_flow>> {
+        let key = wl_flow_key {
+            snd_addr: tuple.server,
+            rcv_addr: tuple.client,
+            snd_port_be: tuple.server_port.to_be(),
+            rcv_port_be: tuple.client_port.to_be(),
+            ifindex: self.programs.ifindex(),
+        };
+        // SAFETY: a key is plain data without padding; the slice lives no longer than the key.
+        let key = unsafe { std::slice::from_raw_parts((&raw const key).cast(), size_of::<wl_flow_key>()) };
+        let Some(id) = self.programs.map("wl_flow_ids")?.lookup(key, MapFlags::ANY)? else { return Ok(None) };
+        let flow = self.programs.map("wl_flows")?.lookup(&id, MapFlags::ANY)?;
+        let flow = flow.context("the number of a flow is that of an entry")?;
+        ensure!(flow.len() == size_of::<wl_flow>(), "an entry of {} bytes", flow.len());
+        // SAFETY: the entry is a flow, plain data that is valid for any bytes, and as long as one.
+        Ok(Some(unsafe { std::ptr::read_unaligned(flow.as_ptr().cast()) }))
     }
 
     /// Changes the only entry of an array.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use windlass_oracle::wire::{PSH, Parsed};
 
 /// From one round of the box's clock to the next.
-const ROUND_US: u64 = 500;
+pub(crate) const ROUND_US: u64 = 500;
 /// Longer than the box remembers a silent flow. Scripts begin at multiples of it: as these are powers of two in nanoseconds, too (times
 /// 125), each finds the box's timers in the same phase.
 const FORGET_US: u64 = 1 << 29;
@@ -20,11 +20,11 @@ const SWEEPS_MAX: u32 = 100_000;
 
 /// A home, and how late it is there.
 pub struct Stage<H> {
-    home: H,
-    now_us: u64,
-    next_round_us: u64,
+    pub(crate) home: H,
+    pub(crate) now_us: u64,
+    pub(crate) next_round_us: u64,
     /// Connections of earlier scripts.
-    connections: u32,
+    pub(crate) connections: u32,
     /// What was seen in the script that was played last, in the words of scripts.
     trace: Vec<String>,
 }
@@ -61,12 +61,11 @@ impl<H: Home> Stage<H> {
         };
         let result = play.all(&script.steps);
         // whatever the script has left behind, the next one finds nothing of it
-        self.home.set_policy(Mode::Control, true)?;
-        self.forget()?;
-        result
+        result.and(self.home.set_policy(Mode::Control, true)).and(self.forget())
     }
 
-    fn forget(&mut self) -> Result<()> {
+    /// The box forgets all connections, as they are silent for long.
+    pub(crate) fn forget(&mut self) -> Result<()> {
         self.now_us = (self.now_us / FORGET_US + 1) * FORGET_US;
         self.next_round_us = self.now_us;
         for _ in 0..SWEEPS_MAX {

@@ -237,11 +237,12 @@ impl Ledger {
             (0..before.len().min(after.len())).filter(|i| before[*i] != after[*i]).collect();
         let right = Parsed::of(before).zip(Parsed::of(after)).is_some_and(|(b, a)| {
             before.len() == after.len()
-                && self.terms.has_ecn
+                && (self.terms.has_ecn || self.is_insiders)
                 && a.flags == b.flags | CWR
                 && a.payload == b.payload
                 && (a.seq, a.ack, a.window) == (b.seq, b.ack, b.window)
-                && a.is_tcp_sum_right
+                // an insider may have agreed on ECN with sums that a network card would have completed: these packets have none
+                && (a.is_tcp_sum_right || self.is_insiders)
                 && changed.len() <= 3
         });
         ensure(right, "a server's packet changed", || format!("bytes {changed:?} of the frame"))

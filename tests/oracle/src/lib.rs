@@ -3,7 +3,7 @@
 mod capture;
 mod client;
 mod deep;
-mod dice;
+pub mod dice;
 mod forger;
 mod gate;
 mod ledger;

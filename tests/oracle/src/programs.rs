@@ -218,6 +218,11 @@ impl Programs {
         Ok(windlass_agent::read_counters(&self.map("wl_counters")?)?)
     }
 
+    /// The interface that faces the servers.
+    pub fn ifindex(&self) -> u32 {
+        self.ifindex
+    }
+
     /// One of the datapath's maps.
     pub fn map(&self, name: &str) -> Result<Map<'_>> {
         self.object.maps().find(|m| m.name() == name).with_context(|| format!("bpf/flow/maps.h has {name}"))

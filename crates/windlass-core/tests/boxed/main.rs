@@ -41,7 +41,7 @@ impl Home for Notes {
         self.deadline_ns = deadline_ns;
     }
 
-    fn send(&mut self, segment: &wl_sent, _departs_at_ns: u64) -> bool {
+    fn send(&mut self, _flow: &wl_flow, segment: &wl_sent, _departs_at_ns: u64) -> bool {
         self.sent.push(*segment);
         true
     }

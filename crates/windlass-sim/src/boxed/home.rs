@@ -94,7 +94,7 @@ impl Home for Turn<'_> {
         timer.arm(&mut self.net.events, tick_ns, Kind::Box, *index);
     }
 
-    fn send(&mut self, sent: &wl_sent, _departs_at_ns: u64) -> bool {
+    fn send(&mut self, _flow: &wl_flow, sent: &wl_sent, _departs_at_ns: u64) -> bool {
         let Surroundings { to_receiver, to_sender, wscale, .. } = &*self.around;
         let is_update = sent.to_sender != 0;
         let (way, back) = if is_update { (to_sender, to_receiver) } else { (to_receiver, to_sender) };

@@ -73,7 +73,7 @@ impl WindlassBox {
         let turn = &mut Turn { common: &mut self.common, around, net };
         turn.count(if to_sender { abi::WL_C_PACKETS_TO_SENDER } else { abi::WL_C_PACKETS_FROM_SENDER }, 1);
         if packet.has(flag::SYN) {
-            flow.iter_mut().for_each(|f| f.contest(&segment, !to_sender));
+            flow.iter_mut().for_each(|f| f.contest(turn, &segment, !to_sender, now_ns));
             on_syn(turn, handshake, &segment, !to_sender, now_ns);
             return turn.net.send(packet.hop, &packet);
         }

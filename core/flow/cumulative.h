@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The cumulative acknowledgement: SND.UNA = SEG.ACK (RFC 9293, section 3.10.7.4), and all records before it come off the scoreboard.
+ *
+ *     una_seg  una                    acked          nxt
+ *        |======|======|======|==-----|======|========|
+ *         taken off by this ACK   `cut here, if a record spans it
+ *
+ * What a record yields when it comes off: a delivery-rate and RTT sample (rate.h; Karn's rule: only what was sent once is timed)
+ * and RACK's newest delivery (loss.h). An event takes off a bounded number of records; acked is where it must come to (work.h).
+ */
+#ifndef WL_FLOW_CUMULATIVE_H
+#define WL_FLOW_CUMULATIVE_H
+
+#include "newreno.h"
+#include "undo.h"
+
+struct wl_cum {
+	struct wl_flow *f;
+	struct wl_delivery *d;
+	wl_u32 at;
+	wl_u32 ack;
+	wl_u32 una_seg;
+	wl_u32 again_bytes; /* of what is acknowledged now: delivered before, by SACK */
+	wl_u32 hole_bytes; /* ... has no record */
+	wl_u32 proof; /* enum wl_proof */
+	wl_u32 has_resent; /* of what is acknowledged now: something was retransmitted */
+};
+
+/* Does the acknowledgement of a retransmission inform RACK about what was sent before it? */
+enum wl_proof {
+	WL_PROOF_NEVER = 0,
+	WL_PROOF_ALONE = 1, /* if nothing behind it is acknowledged with it */
+	WL_PROOF_ALWAYS = 2,
+};
+
+/*
+ * A tail probe may be out while nothing is SACKed. Acknowledged together with later data, it repaired nothing: ACKs were late.
+ * RACK must not infer from it, the newest transmission, that all before it is lost.
+ *
+ * Without SACK a copy proves no more than that its hole is filled: what lies behind the next one may have arrived long ago. But
+ * NewReno mends one hole a round trip. Where a recovery finds more, all is retransmitted, though part of it has arrived.
+ */
+WL_INLINE enum wl_proof wl_proof_of_copies(const struct wl_flow *f, wl_u32 end)
+{
+	int doubts_probe = (f->flags & WL_FLOW_PROBED) && !f->sacked_bytes;
+
+	if (f->flags & WL_FLOW_SACK)
+		return doubts_probe ? WL_PROOF_ALONE : WL_PROOF_ALWAYS;
+	if (f->flags & WL_FLOW_RECOVERY)
+		return wl_misses_more(f, end) ? WL_PROOF_ALWAYS : WL_PROOF_NEVER;
+	return doubts_probe ? WL_PROOF_ALONE : WL_PROOF_NEVER;
+}
+
+static long wl_cum_step(wl_u32 i, void *ctx)
+{
+	struct wl_cum *c = ctx;
+	struct wl_flow *f = c->f;
+	struct wl_seg *seg;
+	wl_u32 slot, bytes, end;
+
+	(void)i;
+	seg = wl_walk(f, &c->at, &slot);
+	if (!seg || !wl_before(seg->seq, c->ack))
+		return !wl_before(c->at, c->ack);
+	end = seg->seq + seg->len_bytes;
+	bytes = wl_seq_min(end, c->ack) - wl_seq_max(seg->seq, f->una);
+	c->hole_bytes -= bytes;
+	if (seg->flags & WL_SEG_SACKED)
+		c->again_bytes += bytes;
+	if (wl_after(end, c->ack)) {
+		if (wl_seg_cut(f, slot, c->ack)) {
+			c->una_seg = seg->seq;
+			return 1;
+		}
+		c->una_seg = seg->seq + seg->len_bytes;
+	}
+	if (seg->flags & WL_SEG_SACKED) {
+		f->sacked_bytes -= seg->len_bytes;
+	} else {
+		c->has_resent |= seg->sent_count > 1;
+		wl_rate_on_delivered(seg, c->d);
+		if (seg->sent_count == 1 || c->proof == WL_PROOF_ALWAYS ||
+		    (c->proof == WL_PROOF_ALONE && end == c->ack))
+			wl_rack_on_delivered(f, seg, c->d);
+		if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT))
+			wl_seg_unlist(f, seg);
+	}
+	seg->len_bytes = 0;
+	/* here, not before the next step: each call has its price */
+	return !wl_before(c->at, c->ack);
+}
+
+/* una has moved. Marks that it leaves behind would seem to lie ahead again half the sequence space later. */
+WL_INLINE void wl_track_passed(struct wl_flow *f)
+{
+	f->flags &= ~(WL_FLOW_UNA_RETRANS | WL_FLOW_NOT_STORED);
+	/* nothing is in flight */
+	if (f->una == f->nxt) {
+		f->hole_bytes = 0;
+		f->todo = 0;
+	}
+	if (!wl_before(f->una, f->dsack_round))
+		f->flags &= ~WL_FLOW_DSACK_SEEN;
+	/* nothing sent so long ago is still reported to have arrived twice */
+	if (f->una - f->undo_marker > WL_CWND_MAX_BYTES)
+		wl_undo_forget(f);
+}
+
+/* `bytes` of the hole are acknowledged. If that is a probe of the path's MTU in its first copy, the path takes such segments. */
+WL_INLINE void wl_track_hole_acked(struct wl_flow *f, wl_u32 bytes)
+{
+	if (f->hole_is_mtu_probe && bytes == f->hole_bytes)
+		f->mss_bytes = wl_max(f->mss_bytes, bytes);
+	f->hole_bytes -= bytes;
+	if (bytes)
+		f->hole_is_mtu_probe = 0;
+}
+
+/*
+ * Takes the cumulative acknowledgement wl_flow.acked, una < acked <= nxt, as far as the event's work allows: una moves up to
+ * where records are taken off, at least one slot further.
+ */
+WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
+{
+	if (!f || !d)
+		return -1;
+	wl_u32 end = f->acked;
+	wl_u32 hole_end = wl_track_hole_at_una(f);
+	struct wl_cum c = { .f = f,
+			    .d = d,
+			    .at = hole_end == f->una ? f->una_seg : wl_seq_min(hole_end, end),
+			    .ack = end,
+			    .una_seg = end,
+			    .hole_bytes = end - f->una,
+			    .proof = wl_proof_of_copies(f, end) };
+	wl_u32 steps = wl_slots_between(f, c.at, end);
+	int is_part;
+
+	wl_loop(steps < WL_CUMULATIVE_STEPS ? steps : WL_CUMULATIVE_STEPS, wl_cum_step, &c);
+	is_part = steps > WL_CUMULATIVE_STEPS && wl_before(c.at, end);
+	if (is_part) {
+		/* the newest record is still to come: what this part would time is longer ago */
+		c.has_resent = 1;
+		c.hole_bytes -= end - c.at;
+		end = c.at;
+		c.una_seg = end;
+	}
+	/* all parts of an ACK are one duplicate less than they have segments */
+	f->dupacks = f->flags & WL_FLOW_RECOVERY ? wl_sat_sub(wl_dupacks_left(f, end), is_part) : 0;
+	/* what was sent once may have waited for the rest, and times nothing (Karn) */
+	if (c.has_resent)
+		d->rtt_us = 0;
+	wl_track_hole_acked(f, c.hole_bytes);
+	d->newly_bytes += end - f->una - c.again_bytes;
+	f->una = end;
+	f->una_seg = c.una_seg;
+	f->fack = wl_seq_max(f->fack, end);
+	f->judged = wl_seq_max(f->judged, c.una_seg);
+	wl_track_passed(f);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Losses of flows without SACK: duplicate ACKs (RFC 5681, section 3.2) and NewReno (RFC 6582, section 3.2).
+ *
+ *     open       third duplicate ---> the head is lost; recovery begins, recovery_seq = nxt
+ *     recovery   partial ACK -------> the next head is lost
+ *                full ACK ----------> open (recovery.h)
+ *
+ * Deviations: the window is not inflated by duplicates: what the algorithm sees is delivered bytes. The duplicates that segments
+ * behind a hole have drawn are taken off when they are acknowledged with it, as tcp_remove_reno_sacks() in Linux does.
+ */
+#ifndef WL_FLOW_NEWRENO_H
+#define WL_FLOW_NEWRENO_H
+
+#include "../math/sat.h"
+#include "ack_kind.h"
+#include "loss.h"
+#include "rcv_window.h"
+
+/*
+ * Without SACK each segment that arrives behind a hole draws a duplicate, which it has drawn when it is acknowledged with the
+ * hole. How many are of what is behind `end`, up to which is acknowledged now (tcp_remove_reno_sacks() in Linux).
+ */
+WL_INLINE wl_u32 wl_dupacks_left(const struct wl_flow *f, wl_u32 end)
+{
+	return wl_sat_sub(f->dupacks + 1, (end - f->una + f->mss_bytes - 1) / f->mss_bytes);
+}
+
+/*
+ * Without SACK: is more missing than the one segment that begins at `end`, up to which is acknowledged now? Spurious
+ * retransmissions draw duplicate ACKs, too: with several outstanding, duplicates prove nothing, and more counts as missing.
+ */
+WL_INLINE int wl_misses_more(const struct wl_flow *f, wl_u32 end)
+{
+	/* what was sent since recovery began arrives behind the copy that is acknowledged; after a silence nothing is under way */
+	wl_u32 sent_end = f->flags & WL_FLOW_PROBED ? f->nxt : f->recovery_seq;
+
+	if (f->lost_bytes || f->resent_head != f->resent_tail)
+		return 1;
+	return wl_after(sent_end, end) && (sent_end - end) / f->mss_bytes > wl_dupacks_left(f, end) + 1;
+}
+
+/*
+ * NewReno (RFC 6582): is the head lost?
+ *  - Outside of recovery it is after three duplicates; but not while no more is acknowledged than the last recovery
+ *    was for, as spurious retransmissions draw duplicates themselves.
+ *  - In recovery it is after three duplicates or a partial acknowledgement, unless the head is on its way again already.
+ *  - Short segments share a record, which is retransmitted as a whole: where a part of it has arrived, the rest is on its way.
+ *  - A head that is lost once more is found by a probe or a timeout.
+ */
+WL_INLINE int wl_newreno_loses_head(struct wl_flow *f, wl_u32 acked_bytes)
+{
+	int has_duplicates = f->dupacks == WL_DUPACK_THRESHOLD;
+	struct wl_seg *head;
+	wl_u32 slot;
+
+	if (!(f->flags & WL_FLOW_RECOVERY))
+		return has_duplicates && f->una != f->recovery_seq;
+	if (!acked_bytes && !has_duplicates)
+		return 0;
+	slot = wl_seg_find(f, f->una);
+	head = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
+	return head && !(head->flags & WL_SEG_RESENT);
+}
+
+/*
+ * An ACK of a flow without SACK is on the scoreboard: counts duplicates, and marks the head lost when it is. Answers to probes of a
+ * closed window repeat the acknowledgement, too. Returns the bytes newly lost.
+ */
+WL_INLINE wl_u32 wl_newreno_ack(struct wl_flow *f, const struct wl_ack *a, wl_u32 acked_bytes)
+{
+	if ((f->flags & WL_FLOW_SACK) || f->una == f->nxt || wl_is_closed(f) || wl_is_acked_in_part(f))
+		return 0;
+	if (a->ack == f->una && !a->says_more && !acked_bytes)
+		f->dupacks += f->dupacks < 255;
+	return wl_newreno_loses_head(f, acked_bytes) ? wl_lose_first(f) : 0;
+}
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * When the flow's bytes may leave. Each byte is charged 1 / rate to a budget of time; pace_next_ns is when the budget for the next
+ * byte begins.
+ *
+ *     rate = the algorithm's, or cwnd / srtt * 2 in slow start, * 1.2 later (as Linux does: tcp_update_pacing_rate())
+ *     pace_next_ns = max(pace_next_ns, now - burst) + bytes / rate
+ *
+ * What is charged: room when the edge moves (edge.h), and retransmissions. Where fq on the uplink keeps departure times
+ * (WL_FLOW_DEPARTS), each packet is charged as it passes and stamped with the time at which it may leave: Linux's earliest departure
+ * time.
+ */
+#ifndef WL_FLOW_PACING_H
+#define WL_FLOW_PACING_H
+
+#include "../alg/alg.h"
+#include "rtt.h"
+
+#define WL_NS_PER_S 1000000000ULL
+#define WL_QUANTUM_SEGS 2u
+#define WL_DEPART_LEAD_US 4000u /* how far the sender may run ahead of departures: how long fq holds a packet */
+#define WL_DEPART_REFILL_US 2000u /* no ACK has moved the edge by when so little waits: the clock does */
+#define WL_DEPART_MAX_US 100000u /* of a sender that overruns its window; fq drops what is to wait for 10 s */
+#define WL_PACE_MAX_US 1000000u /* no longer is waited for what is let go next: the rate may have been a mistake */
+#define WL_SPREAD_MIN_RTT_US 10000u
+#define WL_BURST_RTT_SHIFT 3 /* this part of a round trip may come at once: shallow queues have no room for more */
+#define WL_BURST_MIN_US 125u
+#define WL_BURST_MAX_US 1000u
+
+/* Time until all that came by has departed; 0: nothing waits. */
+WL_INLINE wl_u64 wl_backlog_ns(const struct wl_flow *f, wl_u64 now_ns)
+{
+	return f->pace_next_ns > now_ns ? f->pace_next_ns - now_ns : 0;
+}
+
+/* Time until pacing lets the next byte leave, as far as a timeout would wait; 0: it may at once. */
+WL_INLINE wl_u32 wl_departs_in_us(const struct wl_flow *f, wl_u64 now_ns)
+{
+	wl_u64 left_us = wl_backlog_ns(f, now_ns) / 1000;
+
+	return left_us < WL_RTO_MAX_US ? left_us : WL_RTO_MAX_US;
+}
+
+/*
+ * Rate at which the flow's bytes leave the box; WL_RATE_UNLIMITED: unknown yet. Algorithms that do not pace are
+ * spread as Linux does it: twice the window per round trip in slow start, 1.2 times later; except where a round trip
+ * is only a few rounds of the clock.
+ */
+WL_INLINE wl_u64 wl_pacing_bytes_ps(const struct wl_flow *f)
+{
+	wl_u64 rate;
+
+	if (!(f->flags & WL_FLOW_PACED_JUDGED))
+		return WL_RATE_UNLIMITED; /* paced.h wants to see the sender's own rhythm first */
+	if (wl_alg_paces(&f->decision))
+		return f->decision.pacing_bytes_ps ? f->decision.pacing_bytes_ps : 1;
+	if (f->srtt_us < WL_SPREAD_MIN_RTT_US)
+		return WL_RATE_UNLIMITED;
+	rate = (wl_u64)f->decision.cwnd_bytes * 1000000 / f->srtt_us;
+	rate = f->decision.cwnd_bytes < f->decision.ssthresh_bytes / 2 ? rate * 2 : rate + rate / 5;
+	return rate ? rate : 1;
+}
+
+/* Burst allowance: how much lateness of clock or sender pacing makes up for. Without it every delay would lower the rate. */
+WL_INLINE wl_u64 wl_burst_ns(const struct wl_flow *f)
+{
+	wl_u32 burst_us = f->min_rtt_us >> WL_BURST_RTT_SHIFT;
+
+	return 1000ULL * wl_max(wl_min(burst_us, WL_BURST_MAX_US), WL_BURST_MIN_US);
+}
+
+/* Bytes by which the sender may run further ahead of departures, at least one quantum; 0: it is far enough ahead. */
+WL_INLINE wl_u32 wl_depart_room(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps)
+{
+	wl_u32 quantum = WL_QUANTUM_SEGS * f->mss_bytes;
+	wl_u64 backlog_us = wl_backlog_ns(f, now_ns) / 1000;
+	wl_u64 room;
+
+	if (backlog_us >= WL_DEPART_LEAD_US)
+		return 0;
+	if (rate_bytes_ps > 100 * WL_NS_PER_S)
+		rate_bytes_ps = 100 * WL_NS_PER_S;
+	room = rate_bytes_ps * (WL_DEPART_LEAD_US - backlog_us) / 1000000;
+	return room > quantum ? room : quantum;
+}
+
+/*
+ * `bytes` come by to be held until they may depart: returns that time; the next ones wait until these have had theirs.
+ * Repairs and new data stand in one line, so that copies leave in the order in which they are recorded, as RACK wants.
+ */
+WL_GLOBAL wl_u64 wl_depart(struct wl_flow *f, wl_u64 now_ns, wl_u32 bytes)
+{
+	if (!f)
+		return now_ns;
+	wl_u64 rate = wl_pacing_bytes_ps(f);
+	wl_u64 earliest_ns = now_ns - wl_burst_ns(f);
+	wl_u64 latest_ns = now_ns + WL_DEPART_MAX_US * 1000ULL;
+	wl_u64 at_ns = f->pace_next_ns;
+
+	if (at_ns < earliest_ns)
+		at_ns = earliest_ns;
+	if (at_ns > latest_ns)
+		at_ns = latest_ns;
+	f->pace_next_ns = at_ns;
+	if (rate != WL_RATE_UNLIMITED)
+		f->pace_next_ns += bytes * WL_NS_PER_S / rate;
+	/* the rate may have been a mistake, and until then nothing is let go, repairs included */
+	if (f->pace_next_ns > now_ns + WL_PACE_MAX_US * 1000ULL)
+		f->pace_next_ns = now_ns + WL_PACE_MAX_US * 1000ULL;
+	return at_ns > now_ns ? at_ns : now_ns;
+}
+
+/* When the clock has next something to let go, if there is anything. */
+WL_INLINE wl_u64 wl_pacing_next_ns(const struct wl_flow *f, wl_u64 now_ns)
+{
+	wl_u64 next_ns = f->pace_next_ns;
+
+	if (f->flags & WL_FLOW_DEPARTS)
+		next_ns = next_ns > WL_DEPART_REFILL_US * 1000ULL ? next_ns - WL_DEPART_REFILL_US * 1000ULL : 0;
+	return next_ns > now_ns ? next_ns : now_ns;
+}
+
+/* Bytes that pacing lets go now, at least one quantum once its time has come; 0: not yet. */
+WL_INLINE wl_u32 wl_pacing_budget(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps)
+{
+	wl_u32 quantum = WL_QUANTUM_SEGS * f->mss_bytes;
+	wl_u64 late_ns;
+
+	if (rate_bytes_ps == WL_RATE_UNLIMITED)
+		return WL_CWND_MAX_BYTES;
+	if (f->flags & WL_FLOW_DEPARTS)
+		return wl_depart_room(f, now_ns, rate_bytes_ps);
+	if (now_ns < f->pace_next_ns)
+		return 0;
+	late_ns = now_ns - f->pace_next_ns;
+	if (late_ns > wl_burst_ns(f))
+		late_ns = wl_burst_ns(f);
+	if (rate_bytes_ps > 100 * WL_NS_PER_S)
+		rate_bytes_ps = 100 * WL_NS_PER_S;
+	return quantum + rate_bytes_ps * late_ns / WL_NS_PER_S;
+}
+
+/* `bytes` leave: the next ones wait until these have had their time. With departure times they pay when they come. */
+WL_INLINE void wl_pacing_charge(struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps, wl_u32 bytes)
+{
+	wl_u64 earliest_ns = now_ns - wl_burst_ns(f);
+
+	if (rate_bytes_ps == WL_RATE_UNLIMITED || (f->flags & WL_FLOW_DEPARTS))
+		return;
+	if (f->pace_next_ns < earliest_ns)
+		f->pace_next_ns = earliest_ns;
+	f->pace_next_ns += bytes * WL_NS_PER_S / rate_bytes_ps;
+	if (f->pace_next_ns > now_ns + WL_PACE_MAX_US * 1000ULL)
+		f->pace_next_ns = now_ns + WL_PACE_MAX_US * 1000ULL;
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Recovery: the window is reduced once for all that was in flight when the first loss of it was found (RFC 6582, section 3.2;
+ * RFC 6675, section 5: RecoveryPoint is recovery_seq).
+ *
+ *     first loss, or timeout ---> RECOVERY --- una reaches recovery_seq ---> open
+ *     first mark (ecn.h) -------> MARKED ----- una reaches recovery_seq ---> open
+ *                                   `--------- a loss ---> RECOVERY, without another reduction
+ *
+ * The window itself is the algorithm's: it is notified by WL_EV_RECOVERY_ENTER and WL_EV_RECOVERY_EXIT.
+ */
+#ifndef WL_FLOW_RECOVERY_H
+#define WL_FLOW_RECOVERY_H
+
+#include "loss.h"
+#include "undo.h"
+
+/*
+ * The window is reduced, or has been since the data behind recovery_seq began: CWR informs the receiver with the next
+ * new data, and reports no older mark any more (RFC 3168, section 6.1.2).
+ */
+WL_INLINE void wl_reduced(struct wl_flow *f)
+{
+	f->recovery_seq = f->nxt;
+	if (f->flags & WL_FLOW_ECN)
+		f->flags |= WL_FLOW_CWR;
+}
+
+/*
+ * The first loss of a window was found: what is in flight is being repaired, and its algorithm must learn of it by
+ * the event, unless a mark has reduced this window already.
+ */
+WL_INLINE void wl_recovery_enter(struct wl_flow *f, struct wl_sample *s)
+{
+	if (!(f->flags & WL_FLOW_MARKED)) {
+		wl_undo_begin(f);
+		s->events |= WL_EV_RECOVERY_ENTER;
+	}
+	f->flags &= ~WL_FLOW_MARKED;
+	f->flags |= WL_FLOW_RECOVERY;
+	wl_reduced(f);
+}
+
+/* All that was in flight at the last reduction is acknowledged: recovery, or the window that was marked, is over. */
+WL_INLINE void wl_recovery_exit_check(struct wl_flow *f, struct wl_sample *s)
+{
+	if (!(f->flags & (WL_FLOW_RECOVERY | WL_FLOW_MARKED)) || wl_before(f->una, f->recovery_seq))
+		return;
+	if (f->flags & WL_FLOW_RECOVERY)
+		wl_rack_on_recovery_exit(f);
+	f->dupacks = 0;
+	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED);
+	s->events |= WL_EV_RECOVERY_EXIT;
+}
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The sample that an algorithm is called with (struct wl_sample, abi.h): what an ACK or the clock has found (ack.h, core/box/tick.h)
+ * and, from here, the flow's standing figures.
+ */
+#ifndef WL_FLOW_SAMPLE_H
+#define WL_FLOW_SAMPLE_H
+
+#include "pacing.h"
+
+/* Completes a sample of now_ns with the flow's standing figures. */
+WL_INLINE void wl_track_fill(const struct wl_flow *f, struct wl_sample *s, wl_u64 now_ns)
+{
+	s->mss_bytes = f->mss_bytes;
+	s->srtt_us = f->srtt_us;
+	s->min_rtt_us = f->min_rtt_us;
+	s->handshake_rtt_us = wl_handshake_known_us(f);
+	s->near_rtt_us = f->near_rtt_us;
+	s->delivered_bytes = f->delivered_bytes;
+	s->inflight_bytes = wl_pipe_bytes(f);
+	s->since_delivery_us = wl_since_us(s->now_us, f->delivered_at_us);
+	s->departs_in_us = wl_departs_in_us(f, now_ns);
+	s->round_count = f->round_count;
+	s->is_in_recovery =
+		(f->flags & WL_FLOW_RECOVERY) || ((f->flags & WL_FLOW_MARKED) && !wl_alg_paces(&f->decision));
+	s->is_cwnd_limited = !!(f->flags & WL_FLOW_CWND_LIMITED);
+	if (f->flags & WL_FLOW_MARKED)
+		s->events |= WL_EV_MARKED;
+}
+
+#endif
