@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Lists the programs of this kernel, id and name, and its links, id alone, a line each, to a process without CAP_SYS_ADMIN:
- * BPF_PROG_GET_FD_BY_ID and BPF_LINK_GET_FD_BY_ID take that capability, which an agent has given up; loading these takes CAP_BPF and
- * CAP_PERFMON.
+ * BPF_PROG_GET_FD_BY_ID and BPF_LINK_GET_FD_BY_ID take that capability, which an agent has given up; loading these takes CAP_BPF
+ * and CAP_PERFMON.
  */
 #include "bpf.h"
 #include <bpf/bpf_tracing.h>

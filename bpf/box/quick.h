@@ -88,8 +88,8 @@ static __always_inline __u64 wl_recent_hash(const struct wl_flow_key *key)
 /*
  * The number of the flow of that name, or WL_NO_FLOW. Those whose packets came by on this CPU lately are found without the
  * table, whose function and lines of cache are much of what a packet costs that is only watched. Of each the memory has the
- * number, below, and a part of the hash. It is written in one piece, as another run may come in between (cpu_section.h), and believed
- * when the flow has that name, as the table is: the program that locks the flow looks again.
+ * number, below, and a part of the hash. It is written in one piece, as another run may come in between (lock/cpu_section.h), and
+ * believed when the flow has that name, as the table is: the program that locks the flow looks again.
  */
 static __always_inline __u32 wl_quick_find(const struct wl_flow_key *key)
 {
@@ -107,7 +107,7 @@ static __always_inline __u32 wl_quick_find(const struct wl_flow_key *key)
 	if (known >> 32 == part) {
 		struct wl_flow *f = wl_flow_get(known);
 
-		if (f && f->state != WL_FLOW_FREE && wl_same_key(&f->key, key))
+		if (f && wl_is_named(f, key))
 			return known;
 	}
 	found = bpf_map_lookup_elem(&wl_flow_ids, key);

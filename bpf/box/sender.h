@@ -14,7 +14,8 @@
 
 /*
  * Stores `len` bytes, [seq, seq + len) of the stream and at `off` in the packet; a super-packet longer than 64 KiB (BIG TCP)
- * in parts. Returns 0, or the counter that gives the reason why it could not. Global: its frame and the caller's deeper calls do not add up.
+ * in parts. Returns 0, or the counter that gives the reason why it could not. Global: its frame and the caller's deeper calls do
+ * not add up.
  */
 __noinline __u32 wl_store_data(struct __sk_buff *skb, __u32 id, __u32 seq, __u32 off, __u32 len)
 {
@@ -65,7 +66,7 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 	if (!s || !f || !skb)
 		return WL_TC_PASS;
 	p = &s->packet;
-	/* where the lock is not to be had, data that the box has not observed may be in flight now: the next packet shows the gap */
+	/* where the lock is not to be had, data that the box has not observed may be in flight: the next packet shows the gap */
 	if (!wl_lock_for(skb, f, p, 1))
 		return WL_TC_PASS;
 	wl_box_sender(skb, f, id, &p->tcp, &s->turn);

@@ -110,6 +110,12 @@ static __always_inline int wl_same_key(const struct wl_flow_key *a, const struct
 	return !diff;
 }
 
+/* Is the entry that flow's? */
+static __always_inline int wl_is_named(const struct wl_flow *f, const struct wl_flow_key *key)
+{
+	return f->state != WL_FLOW_FREE && wl_same_key(&f->key, key);
+}
+
 /*
  * The entry is no flow's any more; called with the lock held. Returns 0, or not: the list does not take it back, and it stays
  * until it has been idle for long.
@@ -149,24 +155,38 @@ static __always_inline void wl_drop_name(const struct wl_flow_key *key, __u32 id
 		bpf_map_delete_elem(&wl_flow_ids, key);
 }
 
-/* A SYN, in the scratch, of the name of a flow: is that one's connection over? By itself, so that its frame is not part of the caller's. */
+/*
+ * The entry that the table names for `key`, and its number; NULL: none. It may be another flow's: only with its lock held is that
+ * certain.
+ */
+static __always_inline struct wl_flow *wl_flow_named(const struct wl_flow_key *key, __u32 *id)
+{
+	__u32 *named = bpf_map_lookup_elem(&wl_flow_ids, key);
+
+	if (!named)
+		return 0;
+	*id = *named;
+	return wl_flow_get(*id);
+}
+
+/*
+ * A SYN, in the scratch, of the name of a flow: is that one's connection over? By itself, so that its frame is not part of the
+ * caller's.
+ */
 __noinline int wl_contest_flow(int from_sender)
 {
 	struct wl_scratch *s = wl_scratch_get();
 	const struct wl_packet *p;
 	struct wl_flow *f;
-	__u32 *found;
+	__u32 id;
 
 	if (!s)
 		return -1;
 	p = &s->packet;
-	found = bpf_map_lookup_elem(&wl_flow_ids, &p->key);
-	if (!found)
-		return 0;
-	f = wl_flow_get(*found);
+	f = wl_flow_named(&p->key, &id);
 	if (!f || !wl_contests(f, &p->tcp, from_sender) || !wl_lock(f))
 		return 0;
-	if (f->state != WL_FLOW_FREE && wl_same_key(&f->key, &p->key) && wl_vlan_of_flow(f) == p->vlan)
+	if (wl_is_named(f, &p->key) && wl_vlan_of_flow(f) == p->vlan)
 		wl_contest(f);
 	wl_unlock(f);
 	return 0;
@@ -182,20 +202,15 @@ __noinline int wl_forget_old(__u32 base)
 	struct wl_scratch *s = wl_scratch_get();
 	const struct wl_packet *p;
 	struct wl_flow *f;
-	__u32 *found;
 	__u32 id;
 
 	if (!s)
 		return -1;
 	p = &s->packet;
-	found = bpf_map_lookup_elem(&wl_flow_ids, &p->key);
-	if (!found)
-		return 0;
-	id = *found;
-	f = wl_flow_get(id);
+	f = wl_flow_named(&p->key, &id);
 	if (!f || f->base == base || !wl_lock(f))
 		return 0;
-	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key)) {
+	if (!wl_is_named(f, &p->key)) {
 		wl_drop_name(&p->key, id);
 	} else if (wl_vlan_of_flow(f) != p->vlan) {
 		wl_count(WL_C_PASS_OTHER_VLAN);

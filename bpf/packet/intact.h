@@ -85,8 +85,8 @@ static __always_inline int wl_is_offloaded(struct __sk_buff *skb)
 }
 
 /*
- * Does the checksum look as if it were still to be completed? Then it holds the sum of the pseudo-header, and the packet was never on
- * a wire.
+ * Does the checksum look as if it were still to be completed? Then it holds the sum of the pseudo-header, and the packet was never
+ * on a wire.
  */
 static __always_inline int wl_looks_partial(const struct wl_packet *p)
 {
@@ -100,8 +100,8 @@ static __always_inline int wl_is_intact(struct __sk_buff *skb, const struct wl_p
 }
 
 /*
- * The same of a packet of a controlled flow. Of the complete checksums one in 65536 looks as if it were still to be completed: where
- * none of the last ones came incomplete, the sum counts. `partial`: of this direction.
+ * The same of a packet of a controlled flow. Of the complete checksums one in 65536 looks as if it were still to be completed:
+ * where none of the last ones came incomplete, the sum counts. `partial`: of this direction.
  */
 static __always_inline int wl_is_intact_in(struct __sk_buff *skb, struct wl_packet *p, wl_s8 *partial)
 {
@@ -126,7 +126,7 @@ static __always_inline int wl_lock_for(struct __sk_buff *skb, struct wl_flow *f,
 		wl_count(WL_C_PASS_CONTENDED);
 		return 0;
 	}
-	if (f->state == WL_FLOW_FREE || !wl_same_key(&f->key, &p->key))
+	if (!wl_is_named(f, &p->key))
 		goto refused;
 	if (wl_vlan_of_flow(f) != p->vlan) {
 		wl_count(WL_C_PASS_OTHER_VLAN);

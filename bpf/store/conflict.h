@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Does what the sender retransmits differ from what is stored? One of the two is forged, or was damaged unnoticed, and the box cannot
- * know which. Bytes are compared, not checksums, for which a forger finds others with the same sum.
+ * Does what the sender retransmits differ from what is stored? One of the two is forged, or was damaged unnoticed, and the box
+ * cannot know which. Bytes are compared, not checksums, for which a forger finds others with the same sum.
  */
 #ifndef WL_BPF_CONFLICT_H
 #define WL_BPF_CONFLICT_H
@@ -95,8 +95,8 @@ static long wl_compare_step(__u32 i, void *ctx)
 }
 
 /*
- * Do the `len` bytes at `off` in the packet differ from what is stored of the stream from `seq` on, una <= seq? What has no record is
- * not compared.
+ * Do the `len` bytes at `off` in the packet differ from what is stored of the stream from `seq` on, una <= seq? What has no record
+ * is not compared.
  */
 __noinline __u32 wl_conflicts(struct __sk_buff *skb, __u32 id, __u32 seq, __u32 off, __u32 len)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The core's flow machine on one flow, to be called from a test: the same events go through this build and the native one.
- * Its records stand in one piece, not in chunks that are given out as in the store (store.h).
+ * Its records stand in one piece, not in chunks that are given out as in the store (store/store.h).
  */
 #include "../bpf.h"
 #include "../../core/flow/edge.h"

@@ -1,11 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * BBR version 1 (Cardwell, Cheng, Gunn, Yeganeh, Jacobson: "BBR: Congestion-Based Congestion Control", 2016), with the
- * integer arithmetic of Linux. It models the path by its bottleneck bandwidth (the largest delivery rate of ten rounds)
- * and its propagation delay (the smallest RTT of ten seconds), paces at the bandwidth and keeps about one
- * bandwidth-delay product in flight. Loss is not a signal.
+ * integer arithmetic of Linux. It models the path by its bottleneck bandwidth and its propagation delay, paces at the bandwidth
+ * and keeps about one bandwidth-delay product in flight. Loss is not a signal.
  *
- *      STARTUP --full pipe--> DRAIN --queue gone--> PROBE_BW <--> PROBE_RTT
+ *      bw      = largest delivery rate of ten round trips (flow/rate.h), but for those in which the sender was short of data
+ *      min_rtt = smallest round-trip time of ten seconds
+ *      pacing  = pacing_gain * bw, less one per cent
+ *      cwnd    = cwnd_gain * bw * min_rtt + extra_acked (bbr_base.h) + three bursts, an even number of segments; two more while
+ *                probing
+ *
+ *      STARTUP --full pipe--> DRAIN --queue gone--> PROBE_BW
+ *         |                     |                      |
+ *         '---------------------+----------------------'
+ *                               '-- min_rtt is ten seconds old --> PROBE_RTT --> PROBE_BW, or STARTUP if the pipe was not full yet
+ *
+ *                  pacing_gain        cwnd_gain  lasts
+ *      STARTUP     2.89               2.89       until three rounds have brought less than a quarter more bandwidth
+ *      DRAIN       0.35               2.89       until the path holds what is in flight
+ *      PROBE_BW    1.25, 0.75, 6 x 1  2          min_rtt for a phase: the first longer, until 1.25 BDP are in flight or something
+ *                                                is lost, the second no longer than until 1 BDP is. Begins with any but the second
+ *      PROBE_RTT   1                  1          200 ms and a round, with four segments in flight
+ *
+ *      In the first round of recovery no more is sent than is delivered; after recovery cwnd is what it was before.
+ *      Two intervals of 4 to 16 rounds with a fifth lost and like rates mean a policer: its rate is bw for 48 rounds.
  *
  * Where we deviate: bandwidth samples come in bytes and are turned into segments per microsecond << 24 without
  * rounding to whole segments first; homes that send no bursts drain the queue further; STARTUP also ends where a fifth of

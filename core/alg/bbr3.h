@@ -9,6 +9,19 @@
  *                                       ^                                            |
  *                                       +------------ full pipe, or too much lost ---+
  *
+ *                  pacing_gain  cwnd_gain   bound of cwnd               lasts
+ *     STARTUP      2.77         2                                       until the pipe is full, or a round loses too much
+ *     DRAIN        0.5          2                                       until the path holds what is in flight, or three rounds
+ *     DOWN         0.9          2           inflight_hi                 until the path, and 0.85 inflight_hi, hold what is in
+ *                                                                       flight
+ *     CRUISE       1            2           0.85 inflight_hi            until 2 to 3 s after DOWN began, or as many rounds as the
+ *                                                                       BDP has segments, 63 at most
+ *     REFILL       1            2           inflight_hi                 a round
+ *     UP           1.25         2.25        inflight_hi, which grows    until too much is lost or the pipe is full
+ *     PROBE_RTT    1            0.5         0.85 inflight_hi            200 ms and a round, every 5 s
+ *
+ *     In all of them inflight_lo is a bound, too. What is the path's: bbr3_model.h; how it is probed: bbr3_probe.h.
+ *
  * Where we deviate: losses are counted per round trip and not per packet, as none of the homes notes for each segment what
  * was lost before it, and what was in flight when a segment was sent is what was delivered and lost since; so a crossing of
  * the loss threshold is judged as soon as the losses of a round reach it, not at the packet. As in Linux' BBR a round trip

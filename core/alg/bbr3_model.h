@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * BBRv3's model of the path (bbr3.h): bandwidth, what may be in flight, and what the rounds of an ACK contribute to both.
+ *
+ *     bw          = min(max_bw, bw_lo)
+ *     max_bw      = largest delivery rate of this cycle of probing and of the one before
+ *     too much is lost    when 50 * lost in this round > in flight as the sampled segment was sent
+ *     at the end of a round with losses, outside of STARTUP, REFILL and UP, whose losses are a probe's:
+ *     bw_lo       = max(largest rate of the round, 0.7 bw_lo), from max_bw on
+ *     inflight_lo = max(largest amount delivered in the round, 0.7 inflight_lo), from cwnd on
+ *     full pipe   = three rounds without a quarter more bandwidth
  */
 #ifndef WL_ALG_BBR3_MODEL_H
 #define WL_ALG_BBR3_MODEL_H

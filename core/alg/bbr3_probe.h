@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * BBRv3's probes for bandwidth (bbr3.h): DOWN, CRUISE, REFILL and UP, and the bound that they find.
+ *
+ *     too much lost of a probe    inflight_hi = max(in flight as it was sent, 0.7 min(BDP, cwnd)), and UP ends
+ *     not too much                inflight_hi = max(inflight_hi, in flight as it was sent)
+ *     UP, cwnd at the bound       inflight_hi += 1, 2, 4, ... segments in a round
+ *
+ * The probe after one that was too much goes no further than the bound. If that proves to be right, the next one follows at once.
  */
 #ifndef WL_ALG_BBR3_PROBE_H
 #define WL_ALG_BBR3_PROBE_H

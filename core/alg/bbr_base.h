@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the versions of BBR share: bandwidth in Linux' integers, the bandwidth-delay product, how ACKs clump, pacing, and
- * how the window moves.
+ * What the versions of BBR share, in the integers of Linux' tcp_bbr.c:
+ *
+ *     bw             segments per microsecond << 24
+ *     BDP            = bw * min_rtt * gain, in whole segments, rounded up
+ *     pacing         = bw * gain, less one per cent, so that queues drain; before the pipe is full it only rises
+ *     extra_acked    = what was delivered since an epoch began - bw * its length, cwnd at most; the largest of two slots of some
+ *                      rounds each, bw * 100 ms at most. An epoch begins anew when ACKs are no longer ahead of bw
+ *     cwnd           += what the ACK delivers, up to the target once the pipe is full; four segments at least
+ *     timeout        cwnd = in flight + one segment
+ *
+ * cwnd of before is noted when recovery or PROBE_RTT begins, and is in force again behind it.
  */
 #ifndef WL_ALG_BBR_BASE_H
 #define WL_ALG_BBR_BASE_H

@@ -1,15 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * CUBIC (RFC 9438) with HyStart++ (RFC 9406). After a loss the window is cut to 0.7 of what it was and then follows
- * W(t) = 0.4 (t - K)^3 + W_max: quickly back towards the window of the loss, slowly around it, quickly beyond; never
- * slower than Reno would be. Slow start ends at the first rise of the round-trip time, softly.
+ * CUBIC (RFC 9438) with HyStart++ (RFC 9406). After a loss the window is cut to 0.7 of what it was and then follows a cubic
+ * curve: quickly back towards the window of the loss, slowly around it, quickly beyond; never slower than Reno would be.
+ * Slow start ends at the first rise of the round-trip time, softly.
  *
  *      slow start --RTT rises--> conservative slow start --5 rounds--> congestion avoidance --loss--> 0.7 cwnd
  *           ^--------RTT falls again-------'
  *
+ *      t: time since the epoch began; N: bytes that the ACK newly delivers; sections are RFC 9438's
+ *
+ *      W(t)   = 0.4 (t - K)^3 + W_max,   K = cbrt((W_max - cwnd) / 0.4) as the epoch begins         4.2
+ *      cwnd  += (W(t + RTT) - cwnd) N / cwnd, half of cwnd at most in a round trip                  4.2, 4.4, 4.5
+ *      W_est += alpha MSS N / cwnd, alpha = 9/17, from the window before the cut on 1               4.3
+ *      cwnd   = W_est if that is larger                                                             4.3
+ *      loss, ECN mark: W_max = cwnd, or 0.85 cwnd if it is less than W_max; cwnd = ssthresh = 0.7 cwnd      4.6, 4.7
+ *      timeout: cwnd = MSS, and the next epoch begins with K = 0, W_max = cwnd                      4.8
+ *      a cut that was spurious: window and curve of before                                          4.9
+ *
+ *      HyStart++ (RFC 9406, section 4.2): a round whose least RTT is larger than the last one's by an eighth of that, 4 to
+ *      16 ms, begins conservative slow start, with a quarter of the growth; a smaller RTT ends it again
+ *
  * Units inside: windows in bytes, time in 1/1024 s, so that C = 0.4 segments/s^3 is 410/2^40 segments per tick^3 as in
  * Linux. Where we deviate: growth is spread over the bytes acknowledged instead of counted in ACKs; the round trip of
- * W(t + RTT) is the smallest, as in Linux; HyStart++ does not limit how much one ACK grows the window (RFC 9406's L), as homes do.
+ * W(t + RTT) is the smallest, as in Linux; the window is cut and not what is in flight, which section 4.6 allows where a window
+ * that is not in use does not grow; after a mark, too, it is two segments at least; HyStart++ does not limit how much one ACK grows
+ * the window (RFC 9406's L), as homes do. Windows of groups: wl_cubic_growth_bytes().
  */
 #ifndef WL_ALG_CUBIC_H
 #define WL_ALG_CUBIC_H

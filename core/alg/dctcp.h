@@ -2,9 +2,13 @@
 /*
  * DCTCP (RFC 8257): the network marks what arrives at a queue longer than a small threshold, the receiver reports each
  * mark, and the sender backs off in proportion to the share of its bytes that were marked. Queues stay at the threshold,
- * and windows barely move. Growth, and what is done about losses, is NewReno's.
+ * and windows barely move.
  *
  *      each window of data: alpha = (1 - g) alpha + g * marked share          first mark of a window: cwnd *= 1 - alpha/2
+ *      g = 1/16, alpha = 1 at first; cwnd is two segments at least
+ *
+ * Sections of RFC 8257: 3.1 is the network's part, 3.2 the receiver's (bpf/native/echo.h), 3.3 the sender's, here; growth (3.4) and
+ * losses (3.5) are reno.h.
  *
  * alpha counts in 1/1024 and decays as in Linux, where it reaches 0. A reduction uses the alpha of the window before (RFC
  * 8257, section 3.3, leaves that open), which is known when the first mark arrives; there is none without marks.

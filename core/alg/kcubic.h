@@ -3,6 +3,10 @@
  * CUBIC as Linux has it, for comparison and for simulated hosts: the curve of Ha, Rhee and Xu (2008), which RFC 8312
  * wrote down, with the first HyStart (Ha and Rhee, 2008). What differs from cubic.h (RFC 9438, RFC 9406):
  *
+ *   W(t)        = 0.4 (t - K)^3 + W_max in whole segments, K = cbrt((W_max - cwnd) / 0.4)
+ *   cnt         = cwnd / (W(t + min RTT) - cwnd), or cwnd / (Reno's window - cwnd) if that is less, 2 at least
+ *   loss        cwnd = ssthresh = max(717/1024 cwnd, 2), rounded down; W_max as in cubic.h
+ *
  *   growth      counted in segments: one for every `cnt` acknowledged, which is worked out anew when the window has
  *               changed or 31 ms have passed; the count begins anew with each reduction, and what is only SACKed does not
  *               count

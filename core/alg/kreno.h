@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Reno as Linux has it (tcp_reno_ssthresh()), for comparison and for simulated hosts: reno.h, but what is halved at a loss is
- * the window, though less may be in flight. Linux lets only windows grow that are in use, so the two are near each other, except
- * where the application or the send buffer holds a flow back while it is in slow start.
+ * Reno as Linux has it (tcp_reno_ssthresh()), for comparison and for simulated hosts: reno.h, but for
+ *
+ *      loss, ECN mark, timeout   ssthresh = max(cwnd / 2, 2 MSS)
+ *
+ * What is halved is the window, though less may be in flight. Linux lets only windows grow that are in use, so the two are near
+ * each other, except where the application or the send buffer holds a flow back while it is in slow start.
  */
 #ifndef WL_ALG_KRENO_H
 #define WL_ALG_KRENO_H

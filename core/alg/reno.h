@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * NewReno congestion control (RFC 5681 with appropriate byte counting, RFC 3465): the window doubles each round trip
- * up to ssthresh, then grows by one segment a round trip, and is halved at a loss. Which segments are lost, and
- * sending them again, is not an algorithm's business here.
+ * NewReno congestion control (RFC 5681, with appropriate byte counting, RFC 3465). Which segments are lost, and their
+ * retransmission, is the home's part.
  *
  *      slow start --cwnd >= ssthresh--> congestion avoidance --loss--> cwnd/2
  *
- * Where we deviate: the halving is of the pipe before the loss, as RFC 5681 wants, not of cwnd, which may exceed it.
+ *      N: bytes that the ACK newly delivers; flight: what was in flight before the loss, at most cwnd
+ *
+ *      slow start             cwnd += N, up to ssthresh                            RFC 5681, section 3.1; RFC 3465, section 2.2
+ *      congestion avoidance   cwnd += MSS for each cwnd of N                       RFC 5681, section 3.1; RFC 3465, section 2.1
+ *      loss                   cwnd = ssthresh = max(flight / 2, 2 MSS)             RFC 5681, equation 4
+ *      ECN mark               the same                                             RFC 3168, section 6.1.2
+ *      timeout                the same ssthresh, cwnd = MSS                        RFC 5681, section 3.1
+ *
+ * Where we deviate: N counts what SACK blocks report, too. An ACK may grow the window by more than two segments (the limit L of RFC
+ * 3465): homes limit bursts. During recovery the window stays at ssthresh and is not inflated by duplicate ACKs (RFC 5681, section
+ * 3.2), as homes count what is in flight (RFC 6675). Only a window that is in use grows, as in Linux.
  */
 #ifndef WL_ALG_RENO_H
 #define WL_ALG_RENO_H

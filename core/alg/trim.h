@@ -8,8 +8,15 @@
  *      open --pause > smooth_rtt--> waiting (AD) --> probing --all back in time--> holding (AS) --> open
  *                                                       '----smooth_rtt over--> late --all back--^
  *
- * Equations are the paper's: (1) tunes the window to the probes, (2) and (3) shrink it, (22), (25) and (26) bound K. AD and
- * AS are random waits that keep the trains of many connections apart (section III-B).
+ * Equations are the paper's. D: the least round-trip time; all windows are two packets at least.
+ *
+ *      (1)        cwnd = s_cwnd * (1 - (mean RTT of the probes - D) / D)      the window before the pause, tuned to the probes
+ *      (2), (3)   cwnd = cwnd * (1 - (RTT - K) / RTT / 2)                     at each ACK with an RTT above K
+ *      (22)       K >= max((sqrt(2 C D) - 1)^2 / C, D)                        no number of flows leaves the link idle
+ *      (25)       K <= (B + C D) / (2 C)                                      slow start loses nothing; (26) is both
+ *
+ * AD and AS are random waits that keep the trains of many connections apart (section III-B): up to the largest RTT before the
+ * probes, and up to (N - 1) cwnd / C behind them, for N = RTT C / 2 connections. Growth and losses are reno.h.
  *
  * The bottleneck's rate C and its buffer B are configured. K is the lowest that (26) allows unless configured
  * otherwise: the paper does not give the value it took, and docs/algorithms/trim.md why this one. Without C it is 2D:

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A segment of the receiver, in the order of RFC 9293, section 3.10.7.4: sequence number, RST, ACK, window, FIN.
+ * A segment of the receiver, by the steps of RFC 9293, section 3.10.7.4: RST, sequence number, ACK and window. A reset comes first,
+ * as its number must be exact (RFC 5961, section 3.2). A FIN is only noted: the flow is over when both are, and the sender's is
+ * acknowledged.
  *
  *     ACK outside una..nxt    passes, counted; unless for data that were sent ahead (accept.h), up to which nxt goes then
  *     older than una          absorbed; forwarded with what it carries besides

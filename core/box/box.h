@@ -91,7 +91,7 @@ static int wl_clock_runs(wl_u64 now_ns);
 /* Has the clock visit the flow at deadline_ns; 0: not needed. */
 WL_GLOBAL int wl_arm(wl_u32 id, wl_u64 now_ns, wl_u64 deadline_ns);
 
-/* Gives the flow chunk `index` of the store if it has none there. Returns 0, or the counter that gives the reason why it has none. */
+/* Gives the flow chunk `index` of the store if it has none there. Returns 0, or the counter that gives the reason why not. */
 static wl_u32 wl_chunk_take(struct wl_flow *f, wl_u32 index);
 
 /* Gives back `n` chunks of the flow from `index` on, modulo WL_FLOW_CHUNKS, as far as it has them. */

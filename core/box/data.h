@@ -8,11 +8,11 @@
  *                  |   LATE: in a  |   GAP: behind a hole
  *                  |   hole        |   TOO_MUCH: beyond what a flow may have in flight
  *
- *     OLD       acknowledged, which may not have been forwarded yet: absorbed then
+ *     OLD       acknowledged, which may not have been forwarded yet: absorbed then. A keep-alive (RFC 9293, section 3.8.4) passes
  *     RETRANS   absorbed while the box repairs it, or while it may still arrive
  *     LATE      stored: a hole closes
  *     GAP, NEW  stored, and forwarded; in a bypass if it cannot be stored
- *     TOO_MUCH  a bypass
+ *     TOO_MUCH  a bypass, as with urgent data (section 3.8.5), and with data whose numbers do not prove that they are the sender's
  */
 #ifndef WL_BOX_DATA_H
 #define WL_BOX_DATA_H
@@ -362,8 +362,9 @@ WL_INLINE void wl_control_sender(struct wl_home *home, struct wl_flow *f, wl_u32
 		if (!t->out.is_absorbed)
 			return;
 		/*
-		 * What the box sends in place of the sender's own retransmission does not carry its timestamp but that of before: by the
-		 * echo the sender sees that what is acknowledged was sent before its retransmission, which was spurious (RFC 3522).
+		 * What the box sends in place of the sender's own retransmission does not carry its timestamp but that of before:
+		 * by the echo the sender sees that what is acknowledged was sent before its retransmission, which was spurious
+		 * (RFC 3522).
 		 */
 		if (!is_first)
 			f->snd_tsval = tsval;

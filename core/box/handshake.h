@@ -5,6 +5,10 @@
  *
  *     SYN noted --- SYN-ACK that acknowledges it ---> answered --- first segment behind it ---> flow
  *     data of the sender, and no SYN was noted ---> in mid-stream --- an ACK near its end ---> flow, only watched
+ *
+ *     in force         what both SYNs offer: SACK, timestamps, window scale, ECN unless it is the accurate one
+ *     segment size     the smaller one of the two MSS options, 536 for the receiver if it has none, less 12 bytes with timestamps
+ *     only watched     MPTCP, MD5, AO, accurate ECN, tunnels with metadata; a retransmitted SYN with other options than the first one's
  */
 #ifndef WL_BOX_HANDSHAKE_H
 #define WL_BOX_HANDSHAKE_H

@@ -16,8 +16,8 @@
 #include "accept.h"
 
 /*
- * Each accepted packet with a complete checksum counts one, down to -WL_SUMS_MAX, from where one that looks incomplete is checked, too
- * (bpf/packet/intact.h). Each of those counts WL_SUMS_MAX up: a forger that knows the numbers cannot outweigh them.
+ * Each accepted packet with a complete checksum counts one, down to -WL_SUMS_MAX, from where one that looks incomplete is checked,
+ * too (bpf/packet/intact.h). Each of those counts WL_SUMS_MAX up: a forger that knows the numbers cannot outweigh them.
  */
 #define WL_SUMS_MAX 8
 #define WL_PARTIAL_MAX 127
@@ -58,7 +58,10 @@ WL_INLINE void wl_prove_header(struct wl_flow *f)
 	f->flags2 &= ~WL_FLOW2_NEXT_HEADER;
 }
 
-/* Does the packet carry a new acknowledgement or window? A retransmission may be all that a delayed ACK leaves with. Called before it is learnt. */
+/*
+ * Does the packet carry a new acknowledgement or window? A retransmission may be all that a delayed ACK leaves with. Called before
+ * it is learnt.
+ */
 WL_INLINE int wl_has_news(const struct wl_flow *f, const struct wl_segment *in)
 {
 	return (f->flags & WL_FLOW_LEARNT) && (wl_after(in->ack, f->snd_ack) ||

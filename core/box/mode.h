@@ -1,5 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Control, bypass, watch, and back: when a flow changes its state (state.h). */
+/*
+ * How a flow changes its state (state.h) and its mode.
+ *
+ *     wl_bypass()         ACTIVE to BYPASS: from here on something in flight is not in the store
+ *     wl_bypass_all()     the same, and nothing in flight is any more
+ *     wl_hand_back()      the same, as the box cannot repair it; but for that reason alone to UNSTORED: nothing is stored until una moves
+ *     wl_reclaim_store()  to RECLAIMED, as others need the store
+ *     wl_bypass_check()   BYPASS to ACTIVE: all in flight is in the store again
+ *     wl_contest()        the sender's SYN claims the flow's name: nothing is sent until wl_uncontest(), at an accepted segment
+ *     wl_follow_policy()  the rules have changed: another algorithm, or another mode
+ *
+ *     mode, by policy     WL_MODE_ENFORCE <--> WL_MODE_WATCH <--> WL_MODE_OFF, with a bypass in between; wl_only_watch() for good
+ */
 #ifndef WL_BOX_MODE_H
 #define WL_BOX_MODE_H
 
@@ -141,9 +153,9 @@ WL_INLINE int wl_contests(const struct wl_flow *f, const struct wl_segment *in, 
 }
 
 /*
- * A SYN of the sender that is none of the flow's came: its connection may be over. Until one of the two ends shows that it goes on, by a segment
- * that the other one accepts, nothing is sent in its name: a connection that has taken its place would get that. In the other case
- * nothing is lost but time.
+ * A SYN of the sender that is none of the flow's came: its connection may be over. Until one of the two ends shows that it goes on,
+ * by a segment that the other one accepts, nothing is sent in its name: a connection that has taken its place would get that. In
+ * the other case nothing is lost but time.
  */
 WL_INLINE void wl_contest(struct wl_flow *f)
 {

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Calls the flow's algorithm and its group, and has the clock visit the flow when it next has work. */
+/*
+ * Calls the flow's algorithm and its group, and has the clock visit the flow when it next has work.
+ *
+ *     what has happened --- wl_track_fill() ---> sample --- hooks (flow/hooks.h) ---> decision --- group ---> the flow's share
+ */
 #ifndef WL_BOX_RUN_H
 #define WL_BOX_RUN_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A TCP segment as a home hands it to the box: what its headers carry, in host order. */
+/*
+ * A TCP segment as a home hands it to the box: what its headers carry (RFC 9293, section 3.1; options: flow/options.h), in host
+ * order. Its payload stays with the home.
+ */
 #ifndef WL_BOX_SEGMENT_H
 #define WL_BOX_SEGMENT_H
 

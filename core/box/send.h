@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a segment of the box carries: stored data as the sender would retransmit it, or the receiver's window update. */
+/*
+ * What a segment of the box carries: stored data as the sender would retransmit it, or the receiver's window update.
+ *
+ *                   to the receiver                          to the sender
+ *     SEQ           of the stored data                       the receiver's newest (rcv_seq)
+ *     ACK, window   the sender's newest                      the acknowledgement as forwarded, the window up to the edge
+ *     timestamps    the sender's newest (RFC 7323)           the receiver's newest
+ *     flags         ACK; PSH at the end of the data sent,    ACK
+ *                   FIN where the sender's data end
+ *     options                                                D-SACK of a spurious probe (RFC 2883; flow/probed.h)
+ */
 #ifndef WL_BOX_SEND_H
 #define WL_BOX_SEND_H
 

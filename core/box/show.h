@@ -4,6 +4,10 @@
  * is granted (flow/edge.h), no SACK blocks and no ECE, as the box answers losses and marks in its place.
  *
  *     window = min(edge, ack + window of the receiver) - acknowledgement as forwarded
+ *
+ * The field has that in units of the receiver's scale (RFC 7323, section 2.3). An edge that a sender was shown never moves
+ * left (RFC 9293, section 3.8.6). Receivers repeat ECE until a CWR comes (RFC 3168, section 6.1.3): the box sets it in new data
+ * (data.h).
  */
 #ifndef WL_BOX_SHOW_H
 #define WL_BOX_SHOW_H
@@ -30,8 +34,8 @@ WL_INLINE void wl_show_window(struct wl_flow *f, const struct wl_segment *in, st
 {
 	wl_u32 room = wl_after(f->edge, ack) ? f->edge - ack : 0;
 	/*
-	 * The receiver's edge, counted from what is shown; with nothing held back, its own field. Its newest packet may show an edge
-	 * that is further left by less than a granule: what was offered stands.
+	 * The receiver's edge, counted from what is shown; with nothing held back, its own field. Its newest packet may show an
+	 * edge that is further left by less than a granule: what was offered stands.
 	 */
 	wl_u32 offered = ack == in->ack		      ? in->window_field
 			 : wl_after(f->rcv_edge, ack) ? (f->rcv_edge - ack) >> f->rcv_wscale

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which chunks of the store a flow holds: those that una_seg..nxt touches. Where they come from is the home's business. */
+/*
+ * Which chunks of the store a flow holds: those that una_seg..nxt touches. Where they come from is the home's part.
+ *
+ *     chunk       0         1         2         3          of WL_CHUNK_BYTES each, from the flow's first byte (base) on
+ *             |---------|---------|---------|---------|
+ *                 given back  una_seg ... nxt              una_seg: the oldest record in flight, which una may stand in
+ */
 #ifndef WL_BOX_STORE_H
 #define WL_BOX_STORE_H
 

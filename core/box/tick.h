@@ -4,7 +4,8 @@
  * before the next: a chain of calls in BPF has eight frames and 512 bytes of stack.
  *
  *     wl_tick_control()   goes on with what ACKs have left to do (flow/work.h)
- *     wl_tick_judge()     losses that time has shown, silence, the algorithm's timer
+ *     wl_tick_judge()     losses that time has shown (RFC 8985, section 6.2), tail loss probe (section 7.3) and retransmission
+ *                         timeout (RFC 6298, section 5), the algorithm's timer
  *     wl_tick_serve()     retransmissions, then what the sender is shown; the next deadline
  */
 #ifndef WL_BOX_TICK_H

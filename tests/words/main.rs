@@ -3,6 +3,7 @@
 //! dialect's families of words per 1000 words of comments, prints the table and every place, and fails above the bounds.
 
 mod comments;
+mod links;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -189,7 +189,7 @@ pub struct Sizes {
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     pub idle_timeout_s: u32,
     /// What spaces the packets
-    #[arg(long, value_enum, default_value = "auto", value_name = "WHO")]
+    #[arg(long, value_enum, default_value = "auto", value_name = "HOW")]
     pub pace_by: PaceByArg,
     /// Interface that leads to the clients (default: that of the default route)
     #[arg(long, value_name = "IFACE")]

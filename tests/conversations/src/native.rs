@@ -25,9 +25,9 @@ use windlass_core::{
 };
 use windlass_oracle::wire::{SYN, Tuple};
 
-/// The clock is lost when it has not come by for so long (`bpf/wheel.h`).
+/// The clock is lost when it has not come by for so long (`bpf/clock/wheel.h`).
 const CLOCK_LOST_US: u64 = 500_000;
-/// Entries of the flow table that one round of the clock looks after while store or table is scarce, and after a rest (`bpf/clock.h`).
+/// Entries of the flow table that one round of the clock looks after while store or table is scarce, and after a rest (`bpf/clock/clock.h`).
 const SWEEP_SCARCE: u32 = 32;
 const SWEEP_SCARCE_MOST: u32 = 64;
 /// Segments of all flows that one round retransmits, about.

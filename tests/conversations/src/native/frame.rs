@@ -1,4 +1,4 @@
-//! Between frames and the segments of the core: what `bpf/parse.h`, `bpf/rewrite.h` and `bpf/build.h` do in the kernel.
+//! Between frames and the segments of the core: what `bpf/packet/parse.h`, `bpf/packet/rewrite.h` and `bpf/packet/build.h` do in the kernel.
 
 use anyhow::{Result, ensure};
 use etherparse::{

@@ -1,4 +1,4 @@
-//! When the box's clock visits which flow. As in the kernel (`bpf/wheel.h`), a visit may come before it is due, where the flow stands in
+//! When the box's clock visits which flow. As in the kernel (`bpf/clock/wheel.h`), a visit may come before it is due, where the flow stands in
 //! a list of the timing wheel from before; what the box does at a visit depends on its time, so the visits are the same here.
 //!
 //! ```text
