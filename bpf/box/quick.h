@@ -126,9 +126,9 @@ static __always_inline struct wl_flow *wl_quick_flow(const struct wl_flow_key *k
 	if (*id == WL_NO_FLOW)
 		return 0;
 	f = wl_flow_get(*id);
-	if (!f || f->mode != WL_MODE_WATCH || !wl_lock(f))
+	if (!f || f->state != WL_FLOW_WATCHED || !wl_lock(f))
 		return 0;
-	if (f->state == WL_FLOW_ACTIVE && f->mode == WL_MODE_WATCH && wl_same_key(&f->key, key))
+	if (f->state == WL_FLOW_WATCHED && wl_same_key(&f->key, key))
 		return f;
 	wl_unlock(f);
 	return 0;

@@ -127,7 +127,7 @@ static __always_inline int wl_give_back(struct wl_flow *f, __u32 id)
 		return -1;
 	wl_leave_group(f, id);
 	wl_share_leave(f);
-	f->state = WL_FLOW_FREE;
+	wl_flow_enter(f, WL_FLOW_FREE);
 	wl_track_disown(f);
 	return 0;
 }
@@ -250,7 +250,8 @@ static __always_inline void wl_entry_drop(struct wl_flow *f, __u32 id)
 	__builtin_memset(&f->key, 0, sizeof(f->key));
 	wl_leave_group(f, id);
 	/* if the list does not take it, it goes like one that has been idle for long */
-	f->state = WL_FLOW_ACTIVE;
+	if (f->state == WL_FLOW_FREE)
+		wl_flow_enter(f, WL_FLOW_OFF);
 	wl_give_back(f, id);
 	wl_unlock(f);
 }

@@ -132,8 +132,7 @@ static __always_inline int wl_lock_for(struct __sk_buff *skb, struct wl_flow *f,
 		wl_count(WL_C_PASS_OTHER_VLAN);
 		goto refused;
 	}
-	if (f->mode == WL_MODE_ENFORCE &&
-	    !wl_is_intact_in(skb, p, from_sender ? &f->snd_partial : &f->rcv_partial)) {
+	if (wl_is_controlled(f) && !wl_is_intact_in(skb, p, from_sender ? &f->snd_partial : &f->rcv_partial)) {
 		wl_count(WL_C_PASS_BAD_CHECKSUM);
 		goto refused;
 	}

@@ -162,7 +162,7 @@ WL_INLINE enum wl_accept wl_accept(const struct wl_flow *f, const struct wl_segm
  */
 WL_INLINE int wl_is_reset_of_sender(const struct wl_flow *f, const struct wl_segment *in)
 {
-	if (f->mode != WL_MODE_ENFORCE)
+	if (!wl_is_controlled(f))
 		return !wl_before(in->seq, f->una) && !wl_after(in->seq, wl_snd_max(f));
 	return in->seq == f->shown_una || in->seq == f->una || in->seq == f->nxt || in->seq == wl_snd_max(f);
 }
@@ -201,7 +201,7 @@ WL_INLINE int wl_sender_has_room(const struct wl_flow *f, wl_u32 end)
  */
 WL_INLINE int wl_is_reset_of_receiver(const struct wl_flow *f, const struct wl_segment *in)
 {
-	if (f->mode != WL_MODE_ENFORCE)
+	if (!wl_is_controlled(f))
 		return (in->flags & WL_TCP_ACK) && wl_ack_kind(f, in->ack) >= WL_ACK_SAME;
 	return in->seq == f->snd_ack || in->seq == f->rcv_seq;
 }

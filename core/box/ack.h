@@ -56,7 +56,7 @@ WL_INLINE wl_u32 wl_control(struct wl_flow *f, wl_u32 id, struct wl_turn *t, wl_
 	 * nothing of it found room in the store: nothing can be measured, and no algorithm could do better than blindly. A
 	 * probe of the path's MTU wants no room
 	 */
-	int is_alone = f->state == WL_FLOW_BYPASS && !f->stored_chunks && !f->hole_is_mtu_probe;
+	int is_alone = wl_is_bypassed(f) && !f->stored_chunks && !(f->flags2 & WL_FLOW2_HOLE_IS_MTU_PROBE);
 
 	t->una_seg = f->una_seg;
 	t->lost_segs = f->lost_segs;
@@ -66,8 +66,8 @@ WL_INLINE wl_u32 wl_control(struct wl_flow *f, wl_u32 id, struct wl_turn *t, wl_
 	wait_us = wl_track_ack(f, &t->ack, sample, &t->bad_sacks);
 	wl_prove_header(f);
 	wl_store_release(f, t->una_seg);
-	if (f->state == WL_FLOW_BYPASS)
-		wl_stall_on_ack(f);
+	if (wl_is_bypassed(f))
+		wl_bypass_progress(f, sample->acked_bytes);
 	wl_control_count(f, t);
 	if (is_alone) {
 		f->edge = wl_seq_max(f->edge, f->rcv_edge);
@@ -149,7 +149,7 @@ WL_INLINE void wl_forward_bypassed(struct wl_flow *f, const struct wl_segment *i
 {
 	f->shown_una = f->una;
 	f->shown_at_us = now_ns / 1000;
-	f->untold = 0;
+	wl_update_is_sent(f);
 	wl_show_window(f, in, &t->out, in->ack, now_ns);
 	/* what the sender had to repair may be the clock's from here on */
 	wl_bypass_check(f);
@@ -185,7 +185,7 @@ WL_INLINE void wl_forward_active(struct wl_flow *f, wl_u32 id, const struct wl_s
 		t->out.is_absorbed = 1;
 		return;
 	}
-	f->untold = 0;
+	wl_update_is_sent(f);
 	wl_show(f, in, &t->out, f->una == f->nxt ? in->ack : f->shown_una, now_ns);
 }
 
@@ -214,7 +214,7 @@ WL_INLINE void wl_receiver_ack(struct wl_flow *f, wl_u32 id, const struct wl_seg
 	if (f->flags2 & WL_FLOW2_CONTESTED)
 		wl_uncontest(f, id);
 	wait_us = wl_take_ack(f, id, in, t, is_pure, now_ns);
-	if (f->state == WL_FLOW_BYPASS) {
+	if (wl_is_bypassed(f)) {
 		wl_forward_bypassed(f, in, t, now_ns);
 		wl_arm_next(f, id, now_ns, wait_us);
 	} else {
@@ -229,15 +229,14 @@ WL_INLINE void wl_watch_receiver(struct wl_flow *f, const struct wl_segment *in,
 	wl_u64 now_ns = wl_watch_ends_timing(f, in->ack) ? wl_now_ns() : wl_now_coarse_ns();
 
 	f->seen_at_us = now_ns / 1000;
-	if (kind == WL_ACK_OUTSIDE && f->mode == WL_MODE_WATCH)
+	if (kind == WL_ACK_OUTSIDE && f->state != WL_FLOW_OFF)
 		wl_count(WL_C_PASS_ACK_OUTSIDE);
 	if (kind < WL_ACK_SAME)
 		return;
 	wl_watch_ack(f, in->ack, in->ack + ((wl_u32)in->window_field << f->rcv_wscale), now_ns / 1000);
-	if (f->is_leaving)
+	if (f->state == WL_FLOW_HANDING_BACK)
 		wl_show_leaving(f, in, t, wl_now_ns() / 1000);
-	if (!f->is_leaving)
-		wl_bypass_check(f);
+	wl_settled_check(f);
 }
 
 /* Does the segment acknowledge what is in flight, or all before it? */
@@ -251,7 +250,7 @@ WL_INLINE void wl_receiver_reset(struct wl_flow *f, const struct wl_segment *in,
 {
 	if (wl_is_reset_of_receiver(f, in))
 		t->out.is_over = 1;
-	else if (f->mode == WL_MODE_ENFORCE)
+	else if (wl_is_controlled(f))
 		wl_count(WL_C_PASS_RST_OUTSIDE);
 	else
 		wl_doubt(f);
@@ -265,15 +264,15 @@ WL_INLINE void wl_box_receiver(struct wl_flow *f, wl_u32 id, const struct wl_seg
 		wl_receiver_reset(f, in, t);
 		return;
 	}
-	if (!wl_is_policy_current(f) && (f->mode == WL_MODE_ENFORCE || wl_acknowledges(f, in)))
+	if (!wl_is_policy_current(f) && (wl_is_controlled(f) || wl_acknowledges(f, in)))
 		wl_follow_policy(f, id, in, t, wl_now_ns());
-	if (f->mode == WL_MODE_ENFORCE && !wl_is_rcv_seq_acceptable(f, in)) {
+	if (wl_is_controlled(f) && !wl_is_rcv_seq_acceptable(f, in)) {
 		wl_count(WL_C_PASS_SEQ_OUTSIDE);
 		return;
 	}
 	if (in->flags & WL_TCP_FIN)
 		f->flags |= WL_FLOW_RCV_FIN;
-	if (f->mode != WL_MODE_ENFORCE) {
+	if (!wl_is_controlled(f)) {
 		wl_watch_receiver(f, in, t);
 	} else {
 		wl_u64 now_ns = wl_now_ns();

@@ -7,14 +7,32 @@
  *     segment of the receiver  --- ack.h  ---+--> verdict: forward, forward changed, absorb
  *     visit of the clock       --- tick.h --'     and retransmissions, window updates, the next deadline
  *
- * The states of a flow (wl_flow.state, within wl_flow.mode WL_MODE_ENFORCE):
+ * The states of a flow (wl_flow.state), by what the box does with it; state.h has the table of transitions. A flow begins ACTIVE,
+ * WATCHED or OFF, as its rule wants, and becomes FREE from any.
  *
- *     FREE --- handshake ---> ACTIVE --- something in flight is not in the store ---> BYPASS
- *                               ^                                                       |
- *                               `------- all in flight is in the store again -----------'
+ *   controlled:
+ *     ACTIVE ---- something in flight is not stored ----> BYPASS ---- no progress, conflicting data ----> UNSTORED
+ *        ^                                                 | | ^                                              |
+ *        `------- all in flight is stored again -----------' | +--------------- una has moved ----------------'
+ *                                                            | |
+ *                                                            | `--------- una has moved far enough -----------.
+ *                                                            `--- its chunks are needed elsewhere ---> RECLAIMED
+ *   control ends, by the rule or as the sender paces itself:
+ *     any of these ---> HANDING_BACK ---> SETTLING --- all that was in flight then is acknowledged ---> WATCHED, OFF
+ *            `--- nothing to show step by step --^
+ *   not controlled:
+ *     WATCHED <--- the rule ---> OFF
+ *   control begins, by the rule:
+ *     HANDING_BACK, SETTLING, WATCHED, OFF ---> BYPASS
  *
- *     ACTIVE   losses are repaired from the store and hidden from the sender (mode.h)
- *     BYPASS   the receiver's signals pass, the sender repairs its own losses
+ *     ACTIVE         losses are repaired from the store and hidden from the sender (mode.h)
+ *     BYPASS         the receiver's signals pass, the sender repairs its own losses; what it sends is stored
+ *     UNSTORED       a bypass in which nothing is stored before una moves (flow/absorb.h)
+ *     RECLAIMED      a bypass in which nothing is stored before una has moved far enough (share/stall.h)
+ *     HANDING_BACK   packets pass, and the window that the sender is shown grows step by step (flow/leave.h)
+ *     SETTLING       packets pass; what was in flight when control ended is not told apart
+ *     WATCHED        packets pass, and are measured (flow/watch.h)
+ *     OFF            packets pass
  */
 #ifndef WL_BOX_BOX_H
 #define WL_BOX_BOX_H

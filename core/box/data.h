@@ -79,7 +79,7 @@ WL_INLINE void wl_take_data(struct wl_home *home, struct wl_flow *f, wl_u32 id, 
 	wl_u32 len = end - seq;
 	wl_u32 repeated, mss, why;
 
-	if (wl_stall_is_given_up(f)) {
+	if (f->state == WL_FLOW_RECLAIMED) {
 		wl_pass_unstored(f, WL_C_BYPASS_RECLAIMED, end, leaves_us);
 		return;
 	}
@@ -191,9 +191,9 @@ WL_INLINE void wl_sender_goes_on(struct wl_home *home, struct wl_flow *f, wl_u32
 	if (wl_paced_on_data(f, end, now_us)) {
 		wl_count(WL_C_FLOWS_PACED_SENDER);
 		f->flags |= WL_FLOW_STOOD_ASIDE;
-		f->mode = WL_MODE_WATCH;
 		wl_leave_group(f, id);
-		wl_bypass_all(f, WL_C_BYPASS_STAND_ASIDE, end);
+		wl_control_ends(f, WL_C_BYPASS_STAND_ASIDE, end);
+		wl_flow_enter(f, WL_FLOW_SETTLING);
 		return;
 	}
 	/* what the last ACK let out has come by within the sender's own round trip, which is not part of ours */
@@ -232,7 +232,7 @@ WL_INLINE void wl_sender_goes_on(struct wl_home *home, struct wl_flow *f, wl_u32
 WL_INLINE wl_u32 wl_sender_refusal(struct wl_home *home, struct wl_flow *f, wl_u32 id, const struct wl_segment *in,
 				   enum wl_data_kind kind, int is_unproven)
 {
-	if (is_unproven || (f->flags & WL_FLOW_NOT_STORED)) {
+	if (is_unproven || f->state == WL_FLOW_UNSTORED) {
 		wl_count(WL_C_PASS_NOT_STORED);
 		return WL_C_BYPASS_UNHEARD;
 	}
@@ -337,7 +337,7 @@ WL_INLINE void wl_watch_sender(struct wl_flow *f, const struct wl_segment *in)
 	if (!in->payload_bytes)
 		return;
 	kind = wl_watch_data(f, in->seq, in->payload_bytes, now_ns / 1000);
-	if (f->mode == WL_MODE_WATCH)
+	if (f->state != WL_FLOW_OFF)
 		wl_count_watched(kind, in->payload_bytes);
 }
 
@@ -389,7 +389,7 @@ WL_INLINE void wl_sender_reset(struct wl_flow *f, const struct wl_segment *in, s
 		return;
 	}
 	/* or it would overtake data that wait for their departure, and the receiver lose them */
-	if (f->mode == WL_MODE_ENFORCE)
+	if (wl_is_controlled(f))
 		wl_hold(f, &t->out, 0, wl_now_ns());
 	t->out.is_over = 1;
 }
@@ -400,14 +400,14 @@ WL_INLINE void wl_box_sender(struct wl_home *home, struct wl_flow *f, wl_u32 id,
 {
 	wl_u32 end = in->seq + in->payload_bytes;
 	enum wl_accept accept = WL_ACCEPT_NONE;
-	int ends;
+	int ends, is_controlled = wl_is_controlled(f);
 
 	wl_show_unchanged(&t->out, in);
 	if (in->flags & WL_TCP_RST) {
 		wl_sender_reset(f, in, t);
 		return;
 	}
-	if (f->mode == WL_MODE_ENFORCE) {
+	if (wl_is_controlled(f)) {
 		accept = wl_accept(f, in);
 		if (accept == WL_ACCEPT_AHEAD)
 			wl_note_ahead(f, in->seq, in->seq + in->payload_bytes);
@@ -417,14 +417,14 @@ WL_INLINE void wl_box_sender(struct wl_home *home, struct wl_flow *f, wl_u32 id,
 		}
 	}
 	/* where its receiver would not take the end either, the stream goes on: what is retransmitted there must not end it */
-	ends = (in->flags & WL_TCP_FIN) && (f->mode != WL_MODE_ENFORCE ||
-					    (accept > WL_ACCEPT_UNPROVEN && !wl_is_beyond_offer(f, in->seq, end)));
-	if (f->mode != WL_MODE_ENFORCE)
+	ends = (in->flags & WL_TCP_FIN) &&
+	       (!is_controlled || (accept > WL_ACCEPT_UNPROVEN && !wl_is_beyond_offer(f, in->seq, end)));
+	if (!is_controlled)
 		wl_watch_sender(f, in);
 	else
 		wl_control_sender(home, f, id, in, t, accept, ends, wl_now_ns());
 	/* a FIN before the end of what was sent is none of this stream */
-	if (ends && (f->mode != WL_MODE_ENFORCE || end == f->nxt)) {
+	if (ends && (!wl_is_controlled(f) || end == f->nxt)) {
 		f->flags |= WL_FLOW_FIN;
 		f->fin_seq = end;
 	}

@@ -286,13 +286,13 @@ WL_INLINE void wl_box_begin(struct wl_flow *f, wl_u32 id, const struct wl_segmen
 	/* accurate ECN counts marks in flags of each packet: in ours they would count wrongly */
 	if (((h->snd_flags | h->rcv_flags) & WL_SYN_FOREIGN) || (h->snd_flags & h->rcv_flags & WL_SYN_ACCECN))
 		wl_only_watch(f, id, WL_C_FLOWS_WATCH_ONLY);
-	f->state = WL_FLOW_ACTIVE;
 	wl_take_handshake(f, h);
 	if (h->is_mid_stream) {
 		wl_only_watch(f, id, WL_C_FLOWS_MID_STREAM);
-		f->is_older = 1;
+		f->flags2 |= WL_FLOW2_MID_STREAM;
 		f->rcv_seq = in->seq;
 	}
+	wl_state_begin(f);
 	f->snd_ack = f->rcv_seq;
 	f->sent_at_us = now_ns / 1000;
 	wl_rtt_begin(f, from_sender ? h->rtt_us : wl_handshake_rtt_us(h, in->ack, f->sent_at_us));

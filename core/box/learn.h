@@ -37,14 +37,14 @@ WL_INLINE void wl_learn_header(struct wl_flow *f, const struct wl_segment *in)
 {
 	int differs = !wl_same_header(&in->header, &f->header);
 
-	if (f->has_next_header) {
+	if (f->flags2 & WL_FLOW2_NEXT_HEADER) {
 		if (!differs || !wl_same_header(&in->header, &f->next_header))
-			f->has_next_header = 0;
+			f->flags2 &= ~WL_FLOW2_NEXT_HEADER;
 		return;
 	}
 	if (!differs || !in->payload_bytes || in->seq != f->nxt)
 		return;
-	f->has_next_header = 1;
+	f->flags2 |= WL_FLOW2_NEXT_HEADER;
 	f->next_header = in->header;
 	f->next_header_end = in->seq + in->payload_bytes;
 }
@@ -52,10 +52,10 @@ WL_INLINE void wl_learn_header(struct wl_flow *f, const struct wl_segment *in)
 /* una has moved, or not: is the candidate proven? */
 WL_INLINE void wl_prove_header(struct wl_flow *f)
 {
-	if (!f->has_next_header || wl_before(f->una, f->next_header_end))
+	if (!(f->flags2 & WL_FLOW2_NEXT_HEADER) || wl_before(f->una, f->next_header_end))
 		return;
 	f->header = f->next_header;
-	f->has_next_header = 0;
+	f->flags2 &= ~WL_FLOW2_NEXT_HEADER;
 }
 
 /*

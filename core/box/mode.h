@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How a flow changes its state and its mode.
+ * When a flow changes its state; state.h has the states and the table of legal changes.
  *
- *     wl_bypass()         ACTIVE to BYPASS: from here on something in flight is not in the store
+ *     wl_bypass()         from here on something in flight is not in the store
  *     wl_bypass_all()     the same, and nothing in flight is any more
- *     wl_hand_back()      the same, as the box cannot repair it; but for that reason alone nothing is stored until una moves
+ *     wl_hand_back()      the same, as the box cannot repair it
  *     wl_reclaim_store()  the same, as others need the store
- *     wl_bypass_check()   BYPASS to ACTIVE: all in flight is in the store again
- *     wl_contest()        the sender's SYN claims the flow's name: nothing is sent until wl_uncontest(), at an accepted segment
+ *     wl_bypass_check()   back: all in flight is in the store again
+ *     wl_contest()        the sender's SYN claims the flow's name, until wl_uncontest(), at an accepted segment
  *     wl_follow_policy()  the rules have changed: another algorithm, or another mode
- *
- *     mode, by policy     WL_MODE_ENFORCE <--> WL_MODE_WATCH <--> WL_MODE_OFF, with a bypass in between; wl_only_watch() for good
  */
 #ifndef WL_BOX_MODE_H
 #define WL_BOX_MODE_H
@@ -18,6 +16,7 @@
 #include "../flow/leave.h"
 #include "../flow/watch.h"
 #include "run.h"
+#include "state.h"
 #include "store.h"
 
 /* ----------------------------------------------------------------- bypass */
@@ -31,7 +30,7 @@ WL_INLINE void wl_bypass(struct wl_flow *f, wl_u32 counter)
 	if (f->state != WL_FLOW_ACTIVE)
 		return;
 	wl_count(counter);
-	f->state = WL_FLOW_BYPASS;
+	wl_flow_enter(f, WL_FLOW_BYPASS);
 }
 
 /* The same, and nothing that is in flight, up to `nxt`, is in the store any more. */
@@ -51,9 +50,9 @@ WL_GLOBAL int wl_hand_back(struct wl_flow *f, wl_u32 counter)
 	if (!f)
 		return -1;
 	f->repairs_failed = 0;
-	if (counter != WL_C_BYPASS_REPAIR)
-		f->flags |= WL_FLOW_NOT_STORED;
 	wl_bypass_all(f, counter, f->nxt);
+	if (counter != WL_C_BYPASS_REPAIR)
+		wl_flow_enter(f, WL_FLOW_UNSTORED);
 	return 0;
 }
 
@@ -62,9 +61,24 @@ WL_GLOBAL int wl_reclaim_store(struct wl_flow *f, wl_u32 now_us)
 {
 	if (!f)
 		return -1;
+	if (f->state != WL_FLOW_ACTIVE && f->state != WL_FLOW_BYPASS) {
+		/* chunks that the home could not take back */
+		wl_store_release_all(f);
+		return 0;
+	}
 	wl_bypass_all(f, WL_C_BYPASS_RECLAIMED, f->nxt);
-	wl_stall_give_up(f, now_us);
+	wl_stall_note(f, now_us);
+	wl_flow_enter(f, WL_FLOW_RECLAIMED);
 	return 0;
+}
+
+/* An ACK of a bypassed flow: is what follows stored again? */
+WL_INLINE void wl_bypass_progress(struct wl_flow *f, wl_u32 acked_bytes)
+{
+	if (f->state == WL_FLOW_UNSTORED && acked_bytes)
+		wl_flow_enter(f, WL_FLOW_BYPASS);
+	else if (f->state == WL_FLOW_RECLAIMED && wl_stall_has_progress(f))
+		wl_flow_enter(f, WL_FLOW_BYPASS);
 }
 
 /* Ends the bypass if all in flight is in the store again. */
@@ -73,7 +87,7 @@ WL_INLINE void wl_bypass_check(struct wl_flow *f)
 	if (f->state != WL_FLOW_BYPASS || !wl_track_is_whole(f) || wl_track_is_behind(f))
 		return;
 	wl_count(WL_C_BYPASS_ENDED);
-	f->state = WL_FLOW_ACTIVE;
+	wl_flow_enter(f, WL_FLOW_ACTIVE);
 	f->shown_una = f->una;
 }
 
@@ -106,7 +120,8 @@ WL_INLINE wl_u32 wl_idle_timeout_us(const struct wl_flow *f)
 {
 	wl_u32 timeout_us = wl_idle_timeout_s() * 1000000u;
 
-	return f->is_older || (f->flags2 & WL_FLOW2_UNRULED) ? wl_min(timeout_us, WL_OLDER_IDLE_US) : timeout_us;
+	return f->flags2 & (WL_FLOW2_MID_STREAM | WL_FLOW2_UNRULED) ? wl_min(timeout_us, WL_OLDER_IDLE_US)
+								    : timeout_us;
 }
 
 #define WL_RESET_DOUBT_US 1000000u /* as the shortest silence after which a flow is forgotten */
@@ -158,65 +173,134 @@ WL_GLOBAL int wl_uncontest(struct wl_flow *f, wl_u32 id)
 
 /* ---------------------------------------------------------------- policy */
 
+/* Does its rule want the flow controlled, and can it be? */
+WL_INLINE int wl_may_control(const struct wl_flow *f)
+{
+	return f->mode == WL_MODE_ENFORCE && !(f->flags & (WL_FLOW_FOREIGN | WL_FLOW_STOOD_ASIDE));
+}
+
 /* The flow is never more than watched. */
 WL_INLINE void wl_only_watch(struct wl_flow *f, wl_u32 id, wl_u32 counter)
 {
 	wl_count(counter);
-	if (f->mode == WL_MODE_ENFORCE)
-		f->mode = WL_MODE_WATCH;
 	wl_leave_group(f, id);
 	f->flags |= WL_FLOW_FOREIGN;
+}
+
+/* A flow that is not controlled is watched, or is not, as its rule wants. */
+WL_INLINE void wl_watch_by_rule(struct wl_flow *f)
+{
+	if (f->mode == WL_MODE_OFF)
+		wl_flow_enter(f, WL_FLOW_OFF);
+	else
+		wl_flow_enter(f, WL_FLOW_WATCHED);
+}
+
+/* The flow begins, in the state that its rule wants. */
+WL_INLINE void wl_state_begin(struct wl_flow *f)
+{
+	if (wl_may_control(f))
+		wl_flow_enter(f, WL_FLOW_ACTIVE);
+	else
+		wl_watch_by_rule(f);
 }
 
 /* Control of the flow ends: are there losses to mend first, which its sender has no report of (WL_SETTLE_US)? */
 WL_INLINE int wl_settles_first(const struct wl_flow *f, wl_u32 changed_at_us, wl_u32 now_us)
 {
-	return f->mode == WL_MODE_ENFORCE && f->state == WL_FLOW_ACTIVE &&
+	return f->state == WL_FLOW_ACTIVE &&
 	       (f->sacked_bytes || f->lost_bytes || f->dupacks || f->resent_head != WL_NO_SLOT) &&
 	       now_us - changed_at_us < WL_SETTLE_US;
 }
 
 /*
- * A reload changed the rules: look the flow's rule up again and hand it to its new algorithm or mode. The segment, if the flow was
- * only watched, acknowledges una or more: its numbers are the receiver's.
+ * Control of the flow begins: what is in flight is not in the store. The segment acknowledges una or more: its numbers are the
+ * receiver's.
+ */
+WL_INLINE void wl_control_begins(struct wl_flow *f, const struct wl_segment *in, wl_u32 now_us)
+{
+	/* while it settles it was counted when control ended */
+	if (!wl_is_settling(f))
+		wl_count(WL_C_BYPASS_POLICY);
+	wl_store_release_all(f);
+	wl_track_forget(f, f->nxt);
+	wl_watch_end(f, now_us);
+	/* what follows was not learnt while it was watched, and maybe half the sequence space ago */
+	f->flags &= ~WL_FLOW_LEARNT;
+	f->flags2 &= ~WL_FLOW2_NEXT_HEADER;
+	f->snd_window_field = 0;
+	f->snd_window_max_field = 0;
+	f->rcv_seq = in->seq;
+	f->snd_ack = f->rcv_seq;
+	f->rcv_tsval = in->options.tsval;
+	wl_flow_enter(f, WL_FLOW_BYPASS);
+}
+
+/* Control of the flow ends: nothing that is in flight, up to `nxt`, is in the store any more. The caller chooses the state. */
+WL_INLINE void wl_control_ends(struct wl_flow *f, wl_u32 counter, wl_u32 nxt)
+{
+	if (f->state == WL_FLOW_ACTIVE)
+		wl_count(counter);
+	wl_store_release_all(f);
+	wl_track_forget(f, nxt);
+}
+
+/* All that was in flight when control ended is acknowledged: the flow is watched like any other. */
+WL_INLINE void wl_settled_check(struct wl_flow *f)
+{
+	if (f->state != WL_FLOW_SETTLING || !wl_track_is_whole(f))
+		return;
+	wl_count(WL_C_BYPASS_ENDED);
+	f->shown_una = f->una;
+	wl_watch_by_rule(f);
+}
+
+/* The flow's rule has changed: enters the state that the rule in force wants. Returns 1 if control begins or ends. */
+WL_INLINE int wl_follow_mode(struct wl_flow *f, const struct wl_segment *in, wl_u32 now_us)
+{
+	wl_u32 fack = f->fack;
+
+	if (wl_may_control(f)) {
+		if (wl_is_controlled(f))
+			return 0;
+		wl_control_begins(f, in, now_us);
+		return 1;
+	}
+	if (wl_is_controlled(f)) {
+		wl_control_ends(f, WL_C_BYPASS_POLICY, f->nxt);
+		if (wl_leave_begin(f, fack, now_us))
+			wl_flow_enter(f, WL_FLOW_HANDING_BACK);
+		else
+			wl_flow_enter(f, WL_FLOW_SETTLING);
+		return 1;
+	}
+	/* the others will when they have settled */
+	if (f->state == WL_FLOW_WATCHED && f->mode == WL_MODE_OFF)
+		wl_flow_enter(f, WL_FLOW_OFF);
+	else if (f->state == WL_FLOW_OFF && f->mode != WL_MODE_OFF)
+		wl_flow_enter(f, WL_FLOW_WATCHED);
+	return 0;
+}
+
+/*
+ * A reload changed the rules: look the flow's rule up again and hand it to its new algorithm or state. The segment, if the flow was
+ * not controlled, acknowledges una or more.
  */
 WL_INLINE void wl_follow_policy(struct wl_flow *f, wl_u32 id, const struct wl_segment *in, struct wl_turn *t,
 				wl_u64 now_ns)
 {
-	wl_u32 now_us = now_ns / 1000;
 	wl_u8 algorithm = f->algorithm;
-	wl_u8 mode = f->mode;
-	wl_u32 fack = f->fack;
 	struct wl_alg_params params = f->params;
+	int is_other;
 
 	wl_apply_policy(id);
-	if ((f->flags & WL_FLOW_STOOD_ASIDE) && (f->flags & WL_FLOW_PACED_CONTROL))
+	if (f->flags & WL_FLOW_PACED_CONTROL)
 		f->flags &= ~WL_FLOW_STOOD_ASIDE;
-	if ((f->flags & (WL_FLOW_FOREIGN | WL_FLOW_STOOD_ASIDE)) && f->mode == WL_MODE_ENFORCE)
-		f->mode = WL_MODE_WATCH;
-	if (f->mode != WL_MODE_ENFORCE)
+	if (!wl_may_control(f))
 		wl_leave_group(f, id);
-	/* what was sent in another mode is in the store only partly, or its losses are hidden: settle that first */
-	if (f->mode != mode) {
-		wl_bypass_all(f, WL_C_BYPASS_POLICY, f->nxt);
-		if (f->mode == WL_MODE_ENFORCE) {
-			wl_watch_end(f, now_us);
-			/* what follows was not learnt while it was watched, and maybe half the sequence space ago */
-			f->flags &= ~WL_FLOW_LEARNT;
-			f->has_next_header = 0;
-			f->snd_window_field = 0;
-			f->snd_window_max_field = 0;
-			f->rcv_seq = in->seq;
-			f->snd_ack = f->rcv_seq;
-			f->rcv_tsval = in->options.tsval;
-		} else if (mode == WL_MODE_ENFORCE) {
-			wl_leave_begin(f, fack, now_us);
-		} else if (f->is_leaving) {
-			/* its mode has changed once more: what was delivered has been counted */
-			f->fack = fack;
-		}
-	}
-	if (f->algorithm != algorithm || f->mode != mode || __builtin_memcmp(&f->params, &params, sizeof(params)))
+	/* what was sent in another state is in the store only partly, or its losses are hidden: settle that first */
+	is_other = wl_follow_mode(f, in, now_ns / 1000);
+	if (is_other || f->algorithm != algorithm || __builtin_memcmp(&f->params, &params, sizeof(params)))
 		wl_run_without_ack(f, id, t, WL_CALL_INIT, now_ns);
 }
 

@@ -14,7 +14,7 @@
 
 #include "../flow/leave.h"
 #include "../window/rwnd.h"
-#include "box.h"
+#include "state.h"
 
 /* The segment passes as it is, unless the verdict is changed. */
 WL_INLINE void wl_show_unchanged(struct wl_verdict *out, const struct wl_segment *in)
@@ -86,6 +86,13 @@ WL_INLINE wl_u16 wl_shown_field(const struct wl_flow *f)
 	return (wl_seq_min(wl_shown_edge(f), f->rcv_edge) - f->shown_una) >> f->rcv_wscale;
 }
 
+/* The sender is shown all that it is time to show: no window update is due. */
+WL_INLINE void wl_update_is_sent(struct wl_flow *f)
+{
+	f->flags2 &= ~WL_FLOW2_UPDATE_DUE;
+	f->updates_failed = 0;
+}
+
 /*
  * The blocks in the core's form. Where SACK is not in force duplicates are counted, and blocks do not count: one ACK would count
  * twice.
@@ -104,16 +111,17 @@ WL_INLINE void wl_read_sack(const struct wl_flow *f, const struct wl_segment *in
 WL_GLOBAL int wl_show_leaving(struct wl_flow *f, const struct wl_segment *in, struct wl_turn *t, wl_u32 now_us)
 {
 	wl_u32 shown, field;
+	int ends;
 
 	if (!f || !in || !t)
 		return -1;
 	t->ack.now_us = now_us;
 	wl_read_sack(f, in, &t->ack);
-	wl_leave_ack(f, &t->ack);
-	if (now_us - wl_policy_changed_at_us() >= WL_HAND_BACK_US)
-		f->is_leaving = 0;
-	if (!f->is_leaving)
+	ends = wl_leave_ack(f, &t->ack);
+	if (ends || now_us - wl_policy_changed_at_us() >= WL_HAND_BACK_US) {
+		wl_flow_enter(f, WL_FLOW_SETTLING);
 		return 0;
+	}
 	/* what scaling has rounded up is never taken back, nor is it added to at each ACK */
 	shown = wl_seq_max(f->edge, f->near_shown_edge);
 	field = wl_rwnd_field(shown - in->ack, f->rcv_wscale, in->window_field);

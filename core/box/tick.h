@@ -14,7 +14,7 @@
 #include "ack.h"
 
 #define WL_REPAIR_TRIES 8u /* visits: memory, or the queue of the CPU, may be short for a while */
-#define WL_UPDATE_TRIES 3u /* likewise, after the first: wl_flow.untold has two bits */
+#define WL_UPDATE_TRIES 3u /* likewise, after the first */
 /* Linux lets BPF make no packet longer than 16 KiB less some hundred bytes of its own (SKB_MAX_ALLOC) */
 #define WL_REPAIR_MAX_BYTES (15u << 10)
 
@@ -29,16 +29,16 @@ WL_INLINE int wl_control_is_due(const struct wl_flow *f, wl_u32 now_us)
 /* Goes on with what ACKs have left to do, and hands the flow back if its repairs make no progress. */
 WL_INLINE void wl_tick_control(struct wl_flow *f, wl_u32 id, struct wl_turn *t, wl_u64 now_ns)
 {
-	if (f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
+	if (!wl_is_controlled(f))
 		return;
 	if (wl_track_is_behind(f)) {
 		t->edge = f->edge;
 		wl_ack_repeat(f, &t->ack, now_ns / 1000);
 		wl_arm_next(f, id, now_ns, wl_control(f, id, t, now_ns));
 		/* the sender is shown the room when the flow is served */
-		if (f->edge != t->edge && !f->untold)
-			f->untold = 1;
-		if (f->state == WL_FLOW_BYPASS) {
+		if (f->edge != t->edge)
+			f->flags2 |= WL_FLOW2_UPDATE_DUE;
+		if (wl_is_bypassed(f)) {
 			f->shown_una = f->una;
 			wl_bypass_check(f);
 		}
@@ -96,7 +96,7 @@ WL_INLINE wl_u32 wl_tick_judge(struct wl_flow *f, wl_u32 id, struct wl_turn *t, 
 {
 	wl_u32 wait_us = 0;
 
-	if (f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
+	if (!wl_is_controlled(f))
 		return 0;
 	if (f->state == WL_FLOW_ACTIVE)
 		wait_us = wl_judge_by_time(f, id, t, now_ns);
@@ -201,28 +201,29 @@ WL_GLOBAL int wl_clock_show(struct wl_home *home, struct wl_flow *f, wl_u32 id, 
 	if (!f || !home)
 		return -1;
 	if (!(f->flags & WL_FLOW_LEARNT)) {
-		f->untold = 0;
+		wl_update_is_sent(f);
 		return 0;
 	}
 	/* with departure times the edge is left to ACKs as long as enough waits */
 	if (!(f->flags & WL_FLOW_DEPARTS) || wl_pacing_next_ns(f, now_ns) == now_ns)
 		wl_edge_advance(f, now_ns, 1);
 	reports = wl_probed_owes(f);
-	progress = wl_shown_step(f, now_ns / 1000, edge) || reports || f->untold;
+	progress = wl_shown_step(f, now_ns / 1000, edge) || reports || (f->flags2 & WL_FLOW2_UPDATE_DUE);
 	if (!progress && f->edge == edge)
 		return 0;
 	wl_edge_shown(f, now_ns, f->shown_una + wl_update_bytes(f));
 	if (!wl_send_one(home, id, 1, f->rcv_seq, 0)) {
-		f->untold = 0;
+		wl_update_is_sent(f);
 		wl_count(WL_C_WINDOW_UPDATES);
 		if (reports)
 			wl_count(WL_C_SENDER_PROBES_REPORTED);
-	} else if (f->untold < WL_UPDATE_TRIES) {
+	} else if (f->updates_failed < WL_UPDATE_TRIES) {
 		/* it carries the present state whenever it is sent */
-		f->untold++;
+		f->flags2 |= WL_FLOW2_UPDATE_DUE;
+		f->updates_failed++;
 		return 0;
 	} else {
-		f->untold = 0;
+		wl_update_is_sent(f);
 	}
 	if (reports)
 		f->flags &= ~WL_FLOW_SENDER_PROBED;
@@ -235,7 +236,7 @@ WL_INLINE void wl_tick_serve(struct wl_home *home, struct wl_flow *f, wl_u32 id,
 {
 	wl_u32 edge = f->edge;
 
-	if (f->state == WL_FLOW_FREE || f->mode != WL_MODE_ENFORCE)
+	if (!wl_is_controlled(f))
 		return;
 	/* the segment that shows that it goes on has the clock come again */
 	if (f->flags2 & WL_FLOW2_CONTESTED)

@@ -94,7 +94,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 /* una has moved. Marks that it leaves behind would seem to lie ahead again half the sequence space later. */
 WL_INLINE void wl_track_passed(struct wl_flow *f)
 {
-	f->flags &= ~(WL_FLOW_UNA_RETRANS | WL_FLOW_NOT_STORED);
+	f->flags &= ~WL_FLOW_UNA_RETRANS;
 	/* nothing is in flight */
 	if (f->una == f->nxt) {
 		f->hole_bytes = 0;
@@ -110,11 +110,11 @@ WL_INLINE void wl_track_passed(struct wl_flow *f)
 /* `bytes` of the hole are acknowledged. If that is a probe of the path's MTU in its first copy, the path takes such segments. */
 WL_INLINE void wl_track_hole_acked(struct wl_flow *f, wl_u32 bytes)
 {
-	if (f->hole_is_mtu_probe && bytes == f->hole_bytes)
+	if ((f->flags2 & WL_FLOW2_HOLE_IS_MTU_PROBE) && bytes == f->hole_bytes)
 		f->mss_bytes = wl_max(f->mss_bytes, bytes);
 	f->hole_bytes -= bytes;
 	if (bytes)
-		f->hole_is_mtu_probe = 0;
+		f->flags2 &= ~WL_FLOW2_HOLE_IS_MTU_PROBE;
 }
 
 /*

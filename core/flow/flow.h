@@ -47,13 +47,27 @@ struct wl_seg {
 };
 WL_ASSERT_SIZE(struct wl_seg, 32);
 
-/* What the box does with the flow at present (wl_flow.state). */
+/*
+ * What the box does with the flow (wl_flow.state): core/box/box.h draws the transitions, core/box/state.h has the table of those that
+ * are legal. Not states are what was observed of the flow, which may hold in several of them (the flags below), and what its rule
+ * wants (wl_flow.mode).
+ */
 enum wl_flow_state {
-	WL_FLOW_FREE = 0,
-	WL_FLOW_ACTIVE = 1, /* as its mode requires */
-	WL_FLOW_BYPASS =
-		2, /* something in flight is not in the store, for good: signals pass until it is acknowledged */
+	WL_FLOW_FREE = 0, /* the entry is no flow's */
+	/* controlled: the window is the algorithm's */
+	WL_FLOW_ACTIVE = 1, /* losses are repaired from the store and hidden from the sender */
+	WL_FLOW_BYPASS = 2, /* something in flight is not stored: signals pass until it is acknowledged */
+	WL_FLOW_UNSTORED =
+		3, /* a bypass, and nothing is stored until una moves: no progress, or conflicting data */
+	WL_FLOW_RECLAIMED = 4, /* a bypass, and nothing is stored until una has moved far enough (share/stall.h) */
+	/* not controlled any more */
+	WL_FLOW_HANDING_BACK = 5, /* its sender is shown the receiver's window step by step (leave.h) */
+	WL_FLOW_SETTLING = 6, /* packets pass; what was in flight when control ended is not acknowledged yet */
+	/* not controlled */
+	WL_FLOW_WATCHED = 7, /* packets pass, and are measured */
+	WL_FLOW_OFF = 8, /* packets pass; its place in the stream is followed, as its rule may change */
 };
+#define WL_FLOW_STATES (WL_FLOW_OFF + 1)
 
 enum wl_flow_flag {
 	WL_FLOW_SACK = 1 << 0, /* both sides permitted SACK */
@@ -71,7 +85,7 @@ enum wl_flow_flag {
 	WL_FLOW_CWND_LIMITED = 1 << 12, /* the window was full at some time in this round */
 	WL_FLOW_DSACK_SEEN = 1 << 13, /* dsack_round is valid */
 	WL_FLOW_FOREIGN =
-		1 << 14, /* carries options we cannot reproduce, or had begun before: never more than watched */
+		1 << 14, /* carries options the box cannot reproduce, or had begun before: never controlled */
 	WL_FLOW_STOOD_ASIDE = 1 << 15, /* the sender paces itself: only watched */
 	WL_FLOW_DEPARTS = 1 << 16, /* paced by departure times, which the uplink's fq keeps, not by the clock */
 	WL_FLOW_GROUPED = 1 << 17, /* its policy wants it in a group */
@@ -85,7 +99,6 @@ enum wl_flow_flag {
 	WL_FLOW_ALL_TWICE = 1 << 23, /* ... and all that was retransmitted since, if anything, has arrived twice */
 	WL_FLOW_PACED_CONTROL = 1 << 24, /* its policy wants it controlled though its sender paces itself */
 	WL_FLOW_UNA_RETRANS = 1 << 25, /* the sender retransmitted una, which has not moved since (absorb.h) */
-	WL_FLOW_NOT_STORED = 1 << 26, /* handed back for lack of progress or in doubt: not stored until una moves */
 	WL_FLOW_RESTED = 1 << 27, /* the receiver's next timestamp may seem older than rcv_tsval, and is not */
 	WL_FLOW_SENDER_WAITS = 1 << 28, /* the sender itself sent una again, no progress since */
 	WL_FLOW_HEARS_MORE = 1 << 29, /* data not observed here is acknowledged, or echoed; no progress since */
@@ -99,11 +112,19 @@ enum wl_flow_flag {
 
 /* Further flags (wl_flow.flags2). */
 enum wl_flow_flag2 {
-	WL_FLOW2_GIVEN_UP =
-		1 << 0, /* bypassed, and not stored again before una has moved far enough (share/stall.h) */
 	WL_FLOW2_STALL_NOTED = 1 << 1, /* stall_* are valid */
 	WL_FLOW2_UNRULED = 1 << 2, /* no rule names the flow */
-	WL_FLOW2_CONTESTED = 1 << 3, /* a SYN that is not its own came since the last packet that was accepted */
+	/*
+	 * A SYN that is not its own came since the last packet that was accepted. No state: in whichever the flow is, nothing is sent in
+	 * its name meanwhile, and it goes on in the same.
+	 */
+	WL_FLOW2_CONTESTED = 1 << 3,
+	WL_FLOW2_MID_STREAM = 1 << 4, /* it had begun before the box observed it */
+	WL_FLOW2_NEXT_HEADER = 1 << 5, /* next_header and next_header_end are valid */
+	WL_FLOW2_HOLE_IS_MTU_PROBE = 1 << 6, /* the hole is one, and nothing else, in its first copy (track.h) */
+	WL_FLOW2_HOLE_HAS_MTU_PROBE =
+		1 << 7, /* ... maybe beside others, or retransmitted since; without a hole it means nothing */
+	WL_FLOW2_UPDATE_DUE = 1 << 8, /* the clock must send a window update */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
@@ -118,11 +139,9 @@ struct wl_sack_cache {
 struct wl_flow {
 	wl_u32 lock; /* 0: free */
 	wl_u8 state; /* enum wl_flow_state */
-	wl_u8 mode; /* enum wl_mode */
+	wl_u8 mode; /* enum wl_mode: what its rule wants */
 	wl_u8 algorithm; /* id from alg/list.h */
-	wl_u8 repairs_failed : 6; /* visits of the clock in a row at which nothing could be retransmitted */
-	wl_u8 has_next_header : 1; /* next_header and next_header_end are valid */
-	wl_u8 is_leaving : 1; /* not controlled any more, and its receiver's window not shown in full yet (leave.h) */
+	wl_u8 repairs_failed; /* visits of the clock in a row at which nothing could be retransmitted */
 	struct wl_flow_key key;
 	wl_u32 flags; /* bits of enum wl_flow_flag */
 	wl_u32 una; /* oldest byte the receiver has not acknowledged */
@@ -135,24 +154,20 @@ struct wl_flow {
 	wl_u32 rcv_edge; /* right edge that the receiver offers */
 	wl_u32 delivered_bytes;
 	wl_u32 srtt_us; /* of data; 0: none was acknowledged yet */
-	wl_u32 rttvar_us; /* while srtt_us is 0: half the handshake's round trip; 0: not known */
+	wl_u32 rttvar_us; /* of the handshake while srtt_us is 0 */
 	wl_u32 min_rtt_us;
 	wl_u32 round_count;
-	wl_u32 sender_retrans_segs;
-	/* RACK (RFC 8985): the most recently sent segment that was delivered; watched, the stretch that is timed */
-	wl_u32 rack_sent_at_us;
-	wl_u32 rack_end_seq;
-	wl_u32 rack_rtt_us; /* 0: nothing was delivered since the pipe was empty, and the other two mean nothing */
+	wl_u32 timed_end_seq; /* of the stretch that is timed in a watched flow, with WL_FLOW_TIMED; timed_at_us, too */
+	wl_u32 rack_sent_at_us; /* with rack_end_seq */
+	wl_u32 timed_at_us; /* when that stretch passed */
+	/* RACK (RFC 8985): RTT of the segment sent last among those delivered; 0: none since the pipe was empty */
+	wl_u32 rack_rtt_us;
 	/* shifts in force, 0..14; of windows that the receiver announces, and the sender */
 	wl_u8 rcv_wscale : 4;
 	wl_u8 snd_wscale : 4;
-	wl_u8 backoff : 5; /* consecutive timeouts, at most WL_BACKOFF_MAX */
-	wl_u8 is_older : 1; /* it had begun before the box saw it */
-	wl_u8 untold : 2; /* consecutive clock visits that failed to send the sender its window update; 0: up to date */
+	wl_u8 backoff; /* consecutive timeouts, at most WL_BACKOFF_MAX */
 	wl_u8 reo_wnd_mult; /* RFC 8985, section 6.2; quarter min_rtt each */
-	wl_u8 reo_wnd_persist : 6;
-	wl_u8 hole_is_mtu_probe : 1; /* ... and nothing else, in its first copy (track.h) */
-	wl_u8 hole_has_mtu_probe : 1; /* ... maybe beside others, or retransmitted since; without a hole it means nothing */
+	wl_u8 reo_wnd_persist; /* ... and for how many recoveries more it is kept */
 	/* what in flight has no record, and so is not in the store: bytes between hole_start and hole_end */
 	wl_u32 hole_bytes; /* 0: there is none, and the next three mean nothing */
 	wl_u32 hole_start; /* all before has a record; where a record ends, or una was */
@@ -217,7 +232,7 @@ struct wl_flow {
 	wl_u64 pace_next_ns; /* when the next byte may go; with WL_FLOW_DEPARTS, when all that came by has left */
 
 	/* how the sender uses its first room: detects one that paces itself (paced.h) */
-	wl_u32 burst_from; /* where the burst in hand began; once that is known, where the sender's probe ended (probed.h) */
+	wl_u32 burst_from; /* where the burst in hand began */
 	wl_u8 bursts;
 	wl_u8 pauses; /* saturates */
 
@@ -246,7 +261,7 @@ struct wl_flow {
 	/* shares (share/threshold.h, share/stall.h) */
 	wl_u16 server_share; /* accounts in wl_shares to which the flow's entry and its chunks are charged */
 	wl_u16 client_share;
-	wl_u8 flags2; /* bits of enum wl_flow_flag2 */
+	wl_u16 flags2; /* bits of enum wl_flow_flag2 */
 	wl_u32 stall_at_us; /* when una had moved far enough for the last time; valid with WL_FLOW2_STALL_NOTED, like the next two */
 	wl_u32 stall_una; /* una at that time */
 	wl_u32 stall_nxt; /* nxt at that time */
@@ -261,9 +276,15 @@ struct wl_flow {
 	wl_s8 snd_partial;
 	wl_s8 rcv_partial; /* the same of the receiver's */
 	wl_u8 contests_refuted; /* times that WL_FLOW2_CONTESTED was ended by a packet of the flow; saturates */
+	wl_u8 updates_failed; /* visits of the clock in a row at which the window update that is due could not be sent */
 	/* data ahead of all that the sender was offered, of which no acknowledgement was observed yet (box/accept.h); equal: none */
 	wl_u32 ahead_seq;
 	wl_u32 ahead_end;
+	/* with rack_rtt_us: the segment sent last among those delivered was sent at rack_sent_at_us and ends here */
+	wl_u32 rack_end_seq;
+	wl_u32 sender_retrans_segs; /* total for reports */
+	wl_u32 handshake_rtt_us; /* 0: not known */
+	wl_u32 tail_probe_end; /* with WL_FLOW_SENDER_PROBED: where the sender's probe ended (probed.h) */
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&
@@ -290,10 +311,28 @@ WL_INLINE int wl_is_acked_in_part(const struct wl_flow *f)
 	return wl_after(f->acked, f->una);
 }
 
-/* The receiver's newest acknowledgement. Of a flow that is only watched una is. */
+/* Does the box control the flow's window, in a bypass or not? */
+WL_INLINE int wl_is_controlled(const struct wl_flow *f)
+{
+	return f->state >= WL_FLOW_ACTIVE && f->state <= WL_FLOW_RECLAIMED;
+}
+
+/* Is it controlled, and its sender repairs its own losses? */
+WL_INLINE int wl_is_bypassed(const struct wl_flow *f)
+{
+	return f->state >= WL_FLOW_BYPASS && f->state <= WL_FLOW_RECLAIMED;
+}
+
+/* Has control of it ended, and what was in flight then is one hole? */
+WL_INLINE int wl_is_settling(const struct wl_flow *f)
+{
+	return f->state == WL_FLOW_HANDING_BACK || f->state == WL_FLOW_SETTLING;
+}
+
+/* The receiver's newest acknowledgement. Of a flow that is not controlled una is. */
 WL_INLINE wl_u32 wl_newest_ack(const struct wl_flow *f)
 {
-	return f->mode == WL_MODE_ENFORCE && wl_is_acked_in_part(f) ? f->acked : f->una;
+	return wl_is_controlled(f) && wl_is_acked_in_part(f) ? f->acked : f->una;
 }
 
 /* Blocks that were reported before are looked at again from their begin when they are reported once more. */

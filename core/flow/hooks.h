@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The hooks of a flow's algorithm (alg/alg.h), called on the flow's own state: whatever home it is in, in one order. */
+/*
+ * The hooks of a flow's algorithm (alg/alg.h), called on the flow's own state: whatever home it is in, in one order.
+ *
+ *     init, timer, idle, loss, mark, timeout, ack
+ *
+ * So an algorithm has reduced its window for a loss before it sees the ACK that has shown the loss.
+ */
 #ifndef WL_FLOW_HOOKS_H
 #define WL_FLOW_HOOKS_H
 

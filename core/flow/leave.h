@@ -4,6 +4,11 @@
  * times what the path holds, for no loss was reported to it: let out at once, most of it would be lost. So the window shown
  * goes on from where it is, with what is delivered, and grows a little in each round trip, until the sender leaves room unused:
  * its own window, which the losses reported meanwhile reduce, is in force again then.
+ *
+ *     edge += delivered, + delivered / 8 while no loss is reported; at least una + 2 segments
+ *     ends:   room is left unused for a round trip, or the sender has sent beyond what it was shown
+ *
+ * No RFC has it; the growth is slower than that of congestion avoidance over a window of less than 8 segments, and faster above.
  */
 #ifndef WL_FLOW_LEAVE_H
 #define WL_FLOW_LEAVE_H
@@ -15,17 +20,18 @@
 	3 /* the window grows by an eighth in a round trip, which shallow buffers have room for */
 
 /*
- * The flow is controlled no more; what was in flight is forgotten, and up to `fack` it was delivered. Without SACK it
- * is not known what else is. One that has sent more than it was shown knows of more room.
+ * The flow is controlled no more; what was in flight is forgotten, and up to `fack` it was delivered. Returns 1 if the window must be
+ * shown step by step. Without SACK it is not known what else is delivered. A sender that has sent more than it was shown has learnt of
+ * more room elsewhere.
  */
-WL_INLINE void wl_leave_begin(struct wl_flow *f, wl_u32 fack, wl_u32 now_us)
+WL_INLINE int wl_leave_begin(struct wl_flow *f, wl_u32 fack, wl_u32 now_us)
 {
-	f->is_leaving = (f->flags & WL_FLOW_SACK) && f->una != f->nxt && !wl_after(f->nxt, f->edge) &&
-			wl_before(f->edge, f->rcv_edge);
 	f->fack = fack;
 	f->near_shown_edge = f->edge;
 	f->edge_used_until = f->edge;
 	f->edge_checked_at_us = now_us;
+	return (f->flags & WL_FLOW_SACK) && f->una != f->nxt && !wl_after(f->nxt, f->edge) &&
+	       wl_before(f->edge, f->rcv_edge);
 }
 
 /*
@@ -45,8 +51,11 @@ WL_INLINE int wl_leave_is_unused(struct wl_flow *f, wl_u32 now_us, int has_losse
 	return 0;
 }
 
-/* An ACK has come, and the flow has taken its number over: the edge moves by what is delivered, in order or not. */
-WL_INLINE void wl_leave_ack(struct wl_flow *f, const struct wl_ack *a)
+/*
+ * An ACK has come, and the flow has taken its number over: the edge moves by what is delivered, in order or not. Returns 1 when the
+ * receiver's window can be shown in full.
+ */
+WL_INLINE int wl_leave_ack(struct wl_flow *f, const struct wl_ack *a)
 {
 	wl_u32 fack = wl_seq_max(f->fack, f->una);
 	wl_u32 delivered_bytes;
@@ -64,8 +73,7 @@ WL_INLINE void wl_leave_ack(struct wl_flow *f, const struct wl_ack *a)
 	if (!has_losses)
 		f->edge += delivered_bytes >> WL_LEAVE_GROWTH_SHIFT;
 	f->edge = wl_seq_max(f->edge, f->una + WL_MIN_WINDOW_SEGS * f->mss_bytes);
-	if (wl_leave_is_unused(f, a->now_us, has_losses) || wl_after(f->nxt, f->near_shown_edge))
-		f->is_leaving = 0;
+	return wl_leave_is_unused(f, a->now_us, has_losses) || wl_after(f->nxt, f->near_shown_edge);
 }
 
 #endif

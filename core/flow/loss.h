@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which segments are lost: RACK (RFC 8985) over the scoreboard. First copies leave in sequence order, so a cursor
+ * Which segments are lost: RACK (RFC 8985, section 6.2) over the scoreboard.
+ *
+ *     RACK.segment    sent last among those delivered: rack_sent_at_us, rack_end_seq, rack_rtt_us (steps 1 and 2)
+ *     reo_wnd         min(SRTT, reo_wnd_mult * min_RTT / 4); 0 while no reordering was observed, in recovery or with three segments
+ *                     SACKed (step 4)
+ *     lost            sent before RACK.segment, and now >= sent + RACK.rtt + reo_wnd (step 5)
+ *
+ * First copies leave in sequence order, so a cursor
  * (`judged`) that only moves forward finds their losses; retransmissions stand in a list in their own order of
  * sending, so looking at its head is enough. Every record is judged a constant number of times.
  */

@@ -3,6 +3,10 @@
  * The RTT between box and sender, which no ACK shows: from granting room to a window-limited sender to its first data that
  * needed it. The minimum counts, as a sender without data answers later. It is taken only while something is in flight: what is
  * measured wrongly is then no longer than the round trip on the other side.
+ *
+ *     near_rtt = min(time of the first data beyond near_edge - time at which more than near_edge was shown)
+ *
+ * No RFC has it: a host knows no part of its own path.
  */
 #ifndef WL_FLOW_NEAR_H
 #define WL_FLOW_NEAR_H

@@ -6,6 +6,10 @@
  * The test: while its first segments go out unpaced by the box, every step of acknowledgement lets the sender send
  * several segments. A window-driven sender sends them in one burst; one that paces itself sends them two by two,
  * with pauses, though it has room for more. The initial window proves nothing: Linux never paces it.
+ *
+ *     evidence against   bursts of 4 segments (three of them), or one of 6: within 300 us of each other
+ *     evidence for       20 pauses with room for 4 segments, and no such evidence, after 80 segments; RTT of 10 ms at least
+ *     judged once        WL_FLOW_PACED_JUDGED; a flow without either is window-driven
  */
 #ifndef WL_FLOW_PACED_H
 #define WL_FLOW_PACED_H

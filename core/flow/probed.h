@@ -6,6 +6,11 @@
  * report it, with the ACK of the copy (DSACK, RFC 2883), but here the copy is absorbed, or the report hidden with the losses
  * that the box repairs. So the box reports it, with the first acknowledgement of all that was probed for. That one is the
  * clock's, whose packets are made here: one that passes has no place for the report.
+ *
+ *     sender ---- probe [tail_probe_end - MSS, tail_probe_end) ---> box, absorbed or not
+ *     sender <--- ACK, una >= tail_probe_end, SACK (that block) --- box
+ *
+ * Deviation: the report is made by the box, of a segment that the receiver has acknowledged, whether it got that twice or not.
  */
 #ifndef WL_FLOW_PROBED_H
 #define WL_FLOW_PROBED_H
@@ -15,29 +20,32 @@
 /* The sender retransmits what ends at `end`: a probe repeats the last segment that it has sent. */
 WL_INLINE void wl_probed_by_sender(struct wl_flow *f, wl_u32 end)
 {
-	/* before the sender is judged the field is paced.h's; what ends where the stream begins repeats nothing of it */
+	/*
+	 * What ends where the stream begins repeats nothing of it. While the sender's rhythm is judged (paced.h) no ACK is held back for a
+	 * report: what the sender answers would be a burst of the box's making.
+	 */
 	if (end != f->nxt || end == f->base || f->state != WL_FLOW_ACTIVE || !(f->flags & WL_FLOW_SACK) ||
 	    !(f->flags & WL_FLOW_PACED_JUDGED))
 		return;
 	f->flags |= WL_FLOW_SENDER_PROBED;
-	f->burst_from = end;
+	f->tail_probe_end = end;
 }
 
 /* Must what the sender is shown next report that its probe was not needed? */
 WL_INLINE int wl_probed_owes(const struct wl_flow *f)
 {
-	return (f->flags & WL_FLOW_SENDER_PROBED) && !wl_before(f->una, f->burst_from);
+	return (f->flags & WL_FLOW_SENDER_PROBED) && !wl_before(f->una, f->tail_probe_end);
 }
 
 /* The report's block: a segment of that end. Senders recognize their probe by the end (tcp_process_tlp_ack() in Linux). */
 WL_INLINE wl_u32 wl_probed_start(const struct wl_flow *f)
 {
-	return wl_seq_max(f->base, f->burst_from - f->mss_bytes);
+	return wl_seq_max(f->base, f->tail_probe_end - f->mss_bytes);
 }
 
 WL_INLINE wl_u32 wl_probed_end(const struct wl_flow *f)
 {
-	return f->burst_from;
+	return f->tail_probe_end;
 }
 
 #endif

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Smoothed round-trip time (RFC 6298, section 2) between the box and the receiver. */
+/*
+ * Smoothed round-trip time between the box and the receiver, and the retransmission timeout (RFC 6298, section 2):
+ *
+ *     first sample R    SRTT = R, RTTVAR = R / 2
+ *     later ones        RTTVAR = 3/4 RTTVAR + 1/4 |SRTT - R|, SRTT = 7/8 SRTT + 1/8 R
+ *     RTO               SRTT + max(4 RTTVAR, 200 ms); without any sample 1 s
+ *
+ * Deviations, as in Linux: the minimum is one of the variance, and 200 ms instead of 1 s (section 2.4), as a sender behind the box has
+ * the same and would else retransmit first; the largest timeout is 60 s. Back-off is in timer.h (section 5.5).
+ */
 #ifndef WL_FLOW_RTT_H
 #define WL_FLOW_RTT_H
 
@@ -41,13 +50,14 @@ WL_INLINE wl_u32 wl_handshake_rtt_us(const struct wl_handshake *h, wl_u32 ack, w
 /* The flow's timers begin with the round trip of its handshake; 0: not known. */
 WL_INLINE void wl_rtt_begin(struct wl_flow *f, wl_u32 handshake_rtt_us)
 {
+	f->handshake_rtt_us = handshake_rtt_us;
 	f->rttvar_us = handshake_rtt_us / 2 + (handshake_rtt_us & 1);
 }
 
 /* Round trip of the handshake, as long as there is none of data; 0: there is, or it is not known. */
 WL_INLINE wl_u32 wl_handshake_known_us(const struct wl_flow *f)
 {
-	return f->srtt_us ? 0 : 2 * f->rttvar_us;
+	return f->srtt_us ? 0 : f->handshake_rtt_us;
 }
 
 /* Round-trip time that timers go by; 0: none is known. */

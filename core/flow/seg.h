@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The scoreboard's primitives: which records are live, and the two lists they can be in.
+ * The scoreboard's primitives: which records are live, and the two lists they can be in. What RFC 6675 keeps per sequence number
+ * (IsSACKed, IsLost) and RFC 8985 per segment (xmit_ts, retransmitted) is kept per packet:
+ *
+ *     stream     |  slot 0  |  slot 1  |  slot 2  |  slot 3  |      1 KiB each
+ *     packets    |===== A =======|== B ==|=C=|
+ *     records    A in slot 0; B in slot 1; C in slot 2: each where its first byte lies
  *
  * Lost list: found lost, waiting to be retransmitted, the most urgent first.
  * Resent list: retransmitted by the box, in the order of sending, so that RACK need look at its head only.

@@ -5,6 +5,12 @@
  * sender, which then ends its slow start far below the window it needs: while a hole is being repaired, two round
  * trips of data are unacknowledged in its eyes. HyStart judges eight samples a round, or trains of ACKs less than
  * 2 ms apart; a sender that sees a few larger steps a round keeps its slow start. Room is granted in between.
+ *
+ *     una is shown when it is a sixth of the window ahead of shown_una, or after a quarter of a round trip; at once below 16 segments,
+ *     with nothing in flight, or where the RTT is below 10 ms
+ *
+ * Deviation from RFC 5681, section 4.2 (an ACK for every second full segment): the receiver's own ACKs follow it, the box forwards
+ * fewer, as RFC 3449 describes for ACK filtering.
  */
 #ifndef WL_FLOW_SHOWN_H
 #define WL_FLOW_SHOWN_H

@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * When the flow next needs the clock, and what a silence means: RACK's reordering timer, a tail loss probe, the
- * retransmission timeout (RFC 8985, sections 6 and 7; RFC 6298, section 5).
+ * retransmission timeout (RFC 8985, sections 6.2 and 7; RFC 6298, section 5).
+ *
+ *     last progress ---- PTO ----> probe ---- 2 * silence, while that is below RTO ----> probe ...
+ *                                    `------- RTO ----> timeout ---- RTO << backoff ----> timeout ...
+ *
+ *     PTO = 3/2 SRTT + RTTVAR, from 2 ms to RTO; later where one segment is in flight, or ACKs were found to be late (delayed ACKs)
+ *
+ * Deviations: RFC 8985, section 7.2 has PTO = 2 SRTT; a box that waited as long would probe after the sender. The probe is the first
+ * undelivered segment, where section 7.3 has the last: the sender waits for una. More than one probe may be sent before the timeout.
+ * What follows a silence is put off by a random part of it, so that flows that lose together do not retransmit together.
  */
 #ifndef WL_FLOW_TIMER_H
 #define WL_FLOW_TIMER_H
@@ -153,7 +162,7 @@ WL_INLINE wl_u64 wl_silence_at_ns(const struct wl_flow *f, wl_u64 now_ns)
 /* When the sender must be shown an acknowledgement or a window; 0: it is up to date. */
 WL_INLINE wl_u64 wl_show_at_ns(const struct wl_flow *f, wl_u64 now_ns)
 {
-	if (f->untold)
+	if (f->flags2 & WL_FLOW2_UPDATE_DUE)
 		return now_ns;
 	if (f->shown_una == wl_shown_next(f) && !wl_probed_owes(f))
 		return 0;

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Watching a flow: what the sender's data does to the scoreboard, and what is retransmitted (ack.h has the ACKs).
+ * What the sender's data does to the scoreboard, and what is retransmitted (ack.h has the ACKs). RFC 9293's variables of the sender,
+ * as the box observes them: SND.UNA is una, SND.NXT is nxt.
+ *
+ *     una_seg  una        hole_start       hole_end           nxt
+ *        |======|==============|................|==============|
+ *         records of packets     not observed     records         (the hole may hold records, and more than one gap:
+ *                                or not stored                     hole_bytes counts what has none)
+ *
+ * Data is classified by where it lies (enum wl_data_kind). In a bypass all in flight may be one hole (wl_track_forget()): its loss is
+ * not for the box to judge.
  */
 #ifndef WL_FLOW_TRACK_H
 #define WL_FLOW_TRACK_H
@@ -84,8 +93,7 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED | WL_FLOW_SILENCE | WL_FLOW_SENDER_PROBED |
 		      WL_FLOW_UNA_RETRANS);
 	wl_undo_forget(f);
-	f->hole_is_mtu_probe = 0;
-	f->hole_has_mtu_probe = 0;
+	f->flags2 &= ~(WL_FLOW2_HOLE_IS_MTU_PROBE | WL_FLOW2_HOLE_HAS_MTU_PROBE);
 	wl_sack_cache_forget(f);
 }
 
@@ -190,7 +198,7 @@ WL_GLOBAL wl_u32 wl_track_record(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u
 		seg->len_bytes = len;
 		seg->flags = 0;
 		/* in a bypass the sender mends holes itself: whether an earlier copy arrived is not known (Karn) */
-		seg->sent_count = 1 + (f->state == WL_FLOW_BYPASS && wl_before(seq, f->hole_end));
+		seg->sent_count = 1 + (wl_is_bypassed(f) && wl_before(seq, f->hole_end));
 		seg->owner = f->owner;
 		wl_rate_on_send(f, seg, now_us);
 		return len;
@@ -269,7 +277,7 @@ WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32
 	if (c.missed)
 		return 1;
 	if (is_late) {
-		f->hole_is_mtu_probe = 0;
+		f->flags2 &= ~WL_FLOW2_HOLE_IS_MTU_PROBE;
 		f->hole_bytes -= end - seq;
 		if (seq == f->hole_start)
 			f->hole_start = end;
@@ -299,9 +307,9 @@ WL_INLINE void wl_track_gap(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 	if (!f->hole_bytes) {
 		f->hole_start = f->nxt;
 		f->hole_at_us = now_us;
-		f->hole_has_mtu_probe = 0;
+		f->flags2 &= ~WL_FLOW2_HOLE_HAS_MTU_PROBE;
 	}
-	f->hole_is_mtu_probe = 0;
+	f->flags2 &= ~WL_FLOW2_HOLE_IS_MTU_PROBE;
 	f->hole_bytes += seq - f->nxt;
 	f->hole_end = seq;
 }
@@ -314,7 +322,7 @@ WL_INLINE void wl_track_gap(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
  */
 WL_INLINE int wl_is_mtu_probe(const struct wl_flow *f, wl_u32 len)
 {
-	return len > f->mss_bytes && (!f->hole_bytes || !f->hole_has_mtu_probe);
+	return len > f->mss_bytes && (!f->hole_bytes || !(f->flags2 & WL_FLOW2_HOLE_HAS_MTU_PROBE));
 }
 
 /*
@@ -329,8 +337,7 @@ WL_INLINE void wl_track_mtu_probe(struct wl_flow *f, wl_u32 start, wl_u32 end, w
 		wl_track_first_send(f, now_us);
 	f->nxt = start;
 	wl_track_gap(f, end, now_us);
-	f->hole_is_mtu_probe = is_alone;
-	f->hole_has_mtu_probe = 1;
+	f->flags2 |= WL_FLOW2_HOLE_HAS_MTU_PROBE | (is_alone ? WL_FLOW2_HOLE_IS_MTU_PROBE : 0);
 	f->nxt = end;
 }
 

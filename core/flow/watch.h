@@ -4,6 +4,9 @@
  * trip is timed, as senders without timestamps do it (RFC 6298, section 3; Karn: not when something was
  * retransmitted). This is all that happens at each packet, so it stays within two cache lines of the flow; the data
  * path mostly within one, as the two directions are often on different CPUs.
+ *
+ *     delivered   += ACK - una
+ *     R            = time of the first ACK of timed_end_seq or more - timed_at; the next data begins the next stretch
  */
 #ifndef WL_FLOW_WATCH_H
 #define WL_FLOW_WATCH_H
@@ -20,13 +23,13 @@ WL_INLINE int wl_watch_begins_timing(const struct wl_flow *f)
 /* The same of wl_watch_ack(). */
 WL_INLINE int wl_watch_ends_timing(const struct wl_flow *f, wl_u32 ack)
 {
-	return (f->flags & WL_FLOW_TIMED) && !wl_before(ack, f->rack_end_seq);
+	return (f->flags & WL_FLOW_TIMED) && !wl_before(ack, f->timed_end_seq);
 }
 
 /* The sender passed over something, or it was reordered: then it comes at once, and was not retransmitted. */
 WL_INLINE void wl_watch_gap(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 {
-	if (f->state == WL_FLOW_BYPASS)
+	if (wl_is_settling(f))
 		return;
 	if (f->hole_bytes && !wl_before(f->una, f->hole_end))
 		f->hole_bytes = 0;
@@ -36,7 +39,7 @@ WL_INLINE void wl_watch_gap(struct wl_flow *f, wl_u32 seq, wl_u32 now_us)
 /* Does [seq, seq + len), seen for the first or the second time, lie where something was missed? Each byte does so once. */
 WL_INLINE int wl_watch_is_late(struct wl_flow *f, wl_u32 seq, wl_u32 len)
 {
-	if (f->state == WL_FLOW_BYPASS || len > f->hole_bytes || wl_before(seq, f->hole_start) ||
+	if (wl_is_settling(f) || len > f->hole_bytes || wl_before(seq, f->hole_start) ||
 	    wl_after(seq + len, f->hole_end))
 		return 0;
 	f->hole_bytes -= len;
@@ -56,8 +59,8 @@ WL_INLINE void wl_watch_next(struct wl_flow *f, wl_u32 len, wl_u32 now_us)
 	if (f->flags & WL_FLOW_TIMED)
 		return;
 	f->flags |= WL_FLOW_TIMED;
-	f->rack_sent_at_us = now_us;
-	f->rack_end_seq = f->nxt;
+	f->timed_at_us = now_us;
+	f->timed_end_seq = f->nxt;
 }
 
 /* The sender's [seq, seq + len) passes, len > 0. Returns what it is. */
@@ -94,14 +97,14 @@ WL_INLINE void wl_watch_ack(struct wl_flow *f, wl_u32 ack, wl_u32 rcv_edge, wl_u
 	f->delivered_bytes += una - f->una;
 	f->una = una;
 	if (wl_watch_ends_timing(f, ack)) {
-		wl_u32 rtt_us = wl_since_us(now_us, f->rack_sent_at_us);
+		wl_u32 rtt_us = wl_since_us(now_us, f->timed_at_us);
 
 		f->flags &= ~WL_FLOW_TIMED;
 		f->round_count++;
 		wl_rtt_sample(f, rtt_us + !rtt_us);
 	}
-	/* since it is watched, nothing in flight has a record: it is one hole */
-	if (f->state == WL_FLOW_BYPASS && !wl_before(una, f->hole_end))
+	/* since control ended, nothing that was in flight has a record: it is one hole */
+	if (wl_is_settling(f) && !wl_before(una, f->hole_end))
 		f->hole_bytes = 0;
 }
 
@@ -112,8 +115,7 @@ WL_INLINE void wl_watch_ack(struct wl_flow *f, wl_u32 ack, wl_u32 rcv_edge, wl_u
 WL_INLINE void wl_watch_end(struct wl_flow *f, wl_u32 now_us)
 {
 	f->flags &= ~(WL_FLOW_TIMED | WL_FLOW_DSACK_SEEN | WL_FLOW_CWND_LIMITED | WL_FLOW_ACKS_LATE |
-		      WL_FLOW_NEAR_TIMED | WL_FLOW_UNA_RETRANS | WL_FLOW_NOT_STORED);
-	f->is_leaving = 0;
+		      WL_FLOW_NEAR_TIMED | WL_FLOW_UNA_RETRANS);
 	f->acked = f->una;
 	f->rack_rtt_us = 0;
 	wl_rate_on_first_send(f, now_us);

@@ -72,24 +72,4 @@ WL_INLINE int wl_stall_check(struct wl_flow *f, wl_u32 now_us, int is_scarce)
 	return quiet_us >= wl_max(WL_STALL_MAX_US, rtos_us);
 }
 
-/* The flow is given up: what its sender retransmits is not stored until una has moved far enough. */
-WL_INLINE void wl_stall_give_up(struct wl_flow *f, wl_u32 now_us)
-{
-	wl_stall_note(f, now_us);
-	f->flags2 |= WL_FLOW2_GIVEN_UP;
-}
-
-/* Called with each ACK of a bypassed flow. */
-WL_INLINE void wl_stall_on_ack(struct wl_flow *f)
-{
-	if ((f->flags2 & WL_FLOW2_GIVEN_UP) && wl_stall_has_progress(f))
-		f->flags2 &= ~WL_FLOW2_GIVEN_UP;
-}
-
-/* Is what its sender sends not to be stored? Only in a bypass: the flag of other flows means nothing. */
-WL_INLINE int wl_stall_is_given_up(const struct wl_flow *f)
-{
-	return f->state == WL_FLOW_BYPASS && (f->flags2 & WL_FLOW2_GIVEN_UP);
-}
-
 #endif

@@ -399,7 +399,7 @@ fn flows_agree_to_the_byte() {
             }
             let s = life.pair.native.state();
             seen[0] += u32::from(s.lost_bytes > 0);
-            seen[1] += u32::from(s.backoff() > 0);
+            seen[1] += u32::from(s.backoff > 0);
             seen[2] += u32::from(s.sacked_bytes > 0);
         }
         let s = life.pair.native.state();

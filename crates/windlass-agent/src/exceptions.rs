@@ -72,7 +72,7 @@ impl<M: MapCore> Flows<'_, M> {
         };
         let key = bytes_of(&key);
         let Some(flow) = self.flow(key)? else { return Ok(false) };
-        if u32::from(flow.mode) != abi::WL_MODE_ENFORCE {
+        if !flow.is_controlled() {
             return Err(Error::NotControlled { sender, receiver, why: why_not(&flow) });
         }
         let mut others = 0;

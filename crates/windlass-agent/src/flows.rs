@@ -80,26 +80,25 @@ fn address(mapped: &[u8; 16], port_be: u16) -> SocketAddr {
 
 pub(crate) fn describe(f: &abi::wl_flow, has_own_algorithm: bool, group: Option<FlowGroup>) -> FlowInfo {
     let sent = f.nxt.wrapping_sub(f.una);
-    let is_controlled = u32::from(f.mode) == abi::WL_MODE_ENFORCE;
     FlowInfo {
         sender: address(&f.key.snd_addr, f.key.snd_port_be),
         receiver: address(&f.key.rcv_addr, f.key.rcv_port_be),
         first_seq: f.base,
         state: match f.state.into() {
-            abi::WL_FLOW_ACTIVE => "active",
+            abi::WL_FLOW_ACTIVE | abi::WL_FLOW_WATCHED | abi::WL_FLOW_OFF => "active",
             // free entries are not described
             _ => "bypass",
         },
         mode: match f.mode.into() {
-            abi::WL_MODE_ENFORCE => "transparent",
-            abi::WL_MODE_WATCH => "watch",
-            _ => "off",
+            _ if f.is_controlled() => "transparent",
+            abi::WL_MODE_OFF => "off",
+            _ => "watch",
         },
         only_watched: OnlyWatched::of(f),
         algorithm: Algorithm::by_id(f.algorithm.into()).map_or("-", |a| a.name()),
         has_own_algorithm,
         rule: f.rule_id.into(),
-        is_leaving: f.is_leaving() != 0,
+        is_leaving: u32::from(f.state) == abi::WL_FLOW_HANDING_BACK,
         cwnd_bytes: f.decision.cwnd_bytes,
         pacing_bps: (f.decision.pacing_bytes_ps != u64::MAX)
             .then(|| f.decision.pacing_bytes_ps.saturating_mul(8)),
@@ -107,11 +106,11 @@ pub(crate) fn describe(f: &abi::wl_flow, has_own_algorithm: bool, group: Option<
         min_rtt_us: f.min_rtt_us,
         inflight_bytes: sent.saturating_sub(f.sacked_bytes).saturating_sub(f.lost_bytes),
         unacked_bytes: sent,
-        stored_bytes: if is_controlled && u32::from(f.state) == abi::WL_FLOW_ACTIVE { sent } else { 0 },
+        stored_bytes: if u32::from(f.state) == abi::WL_FLOW_ACTIVE { sent } else { 0 },
         held_bytes: u64::from(f.stored_chunks) * u64::from(abi::WL_CHUNK_BYTES),
         mss_bytes: f.mss_bytes,
         // a flow that is only watched has no edge; and a bypass lets the sender pass it
-        room_bytes: if is_controlled { (f.edge.wrapping_sub(f.nxt) as i32).max(0) as u32 } else { 0 },
+        room_bytes: if f.is_controlled() { (f.edge.wrapping_sub(f.nxt) as i32).max(0) as u32 } else { 0 },
         delivered_bytes: f.delivered_bytes,
         lost_segs: f.lost_segs,
         repaired_segs: f.repaired_segs,
@@ -191,9 +190,9 @@ mod tests {
 
     #[test]
     fn a_flow_with_a_loss_is_let_go_when_all_is_acknowledged() {
-        let is_over = |mode, una, sacked_bytes, lost_bytes| {
+        let is_over = |state, una, sacked_bytes, lost_bytes| {
             let flow = abi::wl_flow {
-                mode: mode as u8,
+                state: state as u8,
                 una,
                 nxt: 4000,
                 sacked_bytes,
@@ -203,23 +202,23 @@ mod tests {
             has_let_go(&[describe(&flow, false, None)])
         };
         assert!(
-            !is_over(abi::WL_MODE_ENFORCE, 1000, 2000, 1000),
+            !is_over(abi::WL_FLOW_ACTIVE, 1000, 2000, 1000),
             "nothing is in flight, and a loss is hidden"
         );
-        assert!(!is_over(abi::WL_MODE_ENFORCE, 1000, 0, 0));
-        assert!(is_over(abi::WL_MODE_ENFORCE, 4000, 0, 0));
-        assert!(is_over(abi::WL_MODE_WATCH, 1000, 2000, 0));
+        assert!(!is_over(abi::WL_FLOW_ACTIVE, 1000, 0, 0));
+        assert!(is_over(abi::WL_FLOW_ACTIVE, 4000, 0, 0));
+        assert!(is_over(abi::WL_FLOW_WATCHED, 1000, 2000, 0));
     }
 
     #[test]
     fn room_is_what_a_controlled_sender_has_left() {
-        let room_bytes = |mode, edge, nxt| {
-            let flow = abi::wl_flow { mode: mode as u8, edge, nxt, ..abi::wl_flow::default() };
+        let room_bytes = |state, edge, nxt| {
+            let flow = abi::wl_flow { state: state as u8, edge, nxt, ..abi::wl_flow::default() };
             describe(&flow, false, None).room_bytes
         };
-        assert_eq!(room_bytes(abi::WL_MODE_ENFORCE, 3000, 1000), 2000);
-        assert_eq!(room_bytes(abi::WL_MODE_ENFORCE, 1000, u32::MAX - 999), 2000);
-        assert_eq!(room_bytes(abi::WL_MODE_ENFORCE, 1000, 3000), 0, "a bypass let the sender pass its edge");
-        assert_eq!(room_bytes(abi::WL_MODE_WATCH, 0, 3000), 0, "it has none");
+        assert_eq!(room_bytes(abi::WL_FLOW_BYPASS, 3000, 1000), 2000);
+        assert_eq!(room_bytes(abi::WL_FLOW_BYPASS, 1000, u32::MAX - 999), 2000);
+        assert_eq!(room_bytes(abi::WL_FLOW_BYPASS, 1000, 3000), 0, "a bypass let the sender pass its edge");
+        assert_eq!(room_bytes(abi::WL_FLOW_WATCHED, 0, 3000), 0, "it has none");
     }
 }

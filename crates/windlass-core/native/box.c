@@ -130,3 +130,35 @@ struct wln_flow *wln_box_begin(struct wl_home *home, wl_u32 id, wl_u32 flags, co
 	wl_count(WL_C_FLOWS_CREATED);
 	return n;
 }
+
+/* ---- what of a flow on its own (flow.h) changes the state that the box keeps of it ---- */
+
+struct wln_flow *wln_flow_new(wl_u32 base, wl_u32 mss_bytes, wl_u32 flags)
+{
+	struct wln_flow *n = wln_scoreboard_new();
+
+	if (!n)
+		return NULL;
+	wl_track_reset(&n->flow, base);
+	n->flow.mss_bytes = mss_bytes;
+	n->flow.flags = flags;
+	wl_flow_enter(&n->flow, WL_FLOW_ACTIVE);
+	n->flow.mode = WL_MODE_ENFORCE;
+	n->flow.edge = base;
+	n->flow.rcv_edge = base + WL_CWND_MAX_BYTES;
+	return n;
+}
+
+void wln_flow_leave_begin(struct wln_flow *n, wl_u32 fack, wl_u32 now_us)
+{
+	if (wl_leave_begin(&n->flow, fack, now_us))
+		wl_flow_enter(&n->flow, WL_FLOW_HANDING_BACK);
+	else
+		wl_flow_enter(&n->flow, WL_FLOW_SETTLING);
+}
+
+void wln_flow_leave_ack(struct wln_flow *n, const struct wl_ack *a)
+{
+	if (wl_leave_ack(&n->flow, a))
+		wl_flow_enter(&n->flow, WL_FLOW_SETTLING);
+}

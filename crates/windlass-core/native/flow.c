@@ -3,22 +3,6 @@
 #include "flow.h"
 #include "scoreboard.h"
 
-struct wln_flow *wln_flow_new(wl_u32 base, wl_u32 mss_bytes, wl_u32 flags)
-{
-	struct wln_flow *n = wln_scoreboard_new();
-
-	if (!n)
-		return NULL;
-	wl_track_reset(&n->flow, base);
-	n->flow.mss_bytes = mss_bytes;
-	n->flow.flags = flags;
-	n->flow.state = WL_FLOW_ACTIVE;
-	n->flow.mode = WL_MODE_ENFORCE;
-	n->flow.edge = base;
-	n->flow.rcv_edge = base + WL_CWND_MAX_BYTES;
-	return n;
-}
-
 void wln_flow_free(struct wln_flow *n)
 {
 	free(n->block);
@@ -288,14 +272,4 @@ void wln_flow_offered(struct wln_flow *n, wl_u32 ack, wl_u32 edge, wl_u32 now_us
 void wln_flow_edge_shown(struct wln_flow *n, wl_u64 now_ns, wl_u32 edge)
 {
 	wl_edge_shown(&n->flow, now_ns, edge);
-}
-
-void wln_flow_leave_begin(struct wln_flow *n, wl_u32 fack, wl_u32 now_us)
-{
-	wl_leave_begin(&n->flow, fack, now_us);
-}
-
-void wln_flow_leave_ack(struct wln_flow *n, const struct wl_ack *a)
-{
-	wl_leave_ack(&n->flow, a);
 }

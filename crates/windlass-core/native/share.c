@@ -32,17 +32,7 @@ int wln_stall_check(struct wl_flow *f, wl_u32 now_us, int is_scarce)
 	return wl_stall_check(f, now_us, is_scarce);
 }
 
-void wln_stall_give_up(struct wl_flow *f, wl_u32 now_us)
+int wln_stall_has_progress(const struct wl_flow *f)
 {
-	wl_stall_give_up(f, now_us);
-}
-
-void wln_stall_on_ack(struct wl_flow *f)
-{
-	wl_stall_on_ack(f);
-}
-
-int wln_stall_is_given_up(const struct wl_flow *f)
-{
-	return wl_stall_is_given_up(f);
+	return wl_stall_has_progress(f);
 }

@@ -12,8 +12,6 @@ int wln_share_admits(const struct wl_share_use *);
 int wln_share_admits_unruled(wl_u32 free, wl_u32 unruled);
 int wln_share_is_scarce(wl_u32 total, wl_u32 in_use);
 int wln_stall_check(struct wl_flow *, wl_u32 now_us, int is_scarce);
-void wln_stall_give_up(struct wl_flow *, wl_u32 now_us);
-void wln_stall_on_ack(struct wl_flow *);
-int wln_stall_is_given_up(const struct wl_flow *);
+int wln_stall_has_progress(const struct wl_flow *);
 
 #endif

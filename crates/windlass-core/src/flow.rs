@@ -363,6 +363,18 @@ impl Flow {
     }
 }
 
+impl wl_flow {
+    /// Whether the box controls the flow's window at present, in a bypass or not.
+    pub fn is_controlled(&self) -> bool {
+        (abi::WL_FLOW_ACTIVE..=abi::WL_FLOW_RECLAIMED).contains(&self.state.into())
+    }
+
+    /// Whether the flow is controlled and its sender repairs its own losses.
+    pub fn is_bypassed(&self) -> bool {
+        self.is_controlled() && u32::from(self.state) != abi::WL_FLOW_ACTIVE
+    }
+}
+
 impl Drop for Flow {
     fn drop(&mut self) {
         // SAFETY: allocated in new(), freed once.

@@ -38,22 +38,10 @@ pub fn is_stalled(flow: &mut wl_flow, now_us: u32, is_scarce: bool) -> bool {
     unsafe { abi::wln_stall_check(flow, now_us, is_scarce.into()) != 0 }
 }
 
-/// The flow gives its chunks back, and takes none before it makes progress.
-pub fn give_up(flow: &mut wl_flow, now_us: u32) {
-    // SAFETY: exclusive access to a sound struct.
-    unsafe { abi::wln_stall_give_up(flow, now_us) }
-}
-
-/// An ACK of a bypassed flow has been taken.
-pub fn on_ack(flow: &mut wl_flow) {
-    // SAFETY: exclusive access to a sound struct.
-    unsafe { abi::wln_stall_on_ack(flow) }
-}
-
-/// Whether nothing of the flow is to be stored.
-pub fn is_given_up(flow: &wl_flow) -> bool {
+/// Whether una has moved far enough since [`is_stalled`] noted where it was.
+pub fn has_progress(flow: &wl_flow) -> bool {
     // SAFETY: reads a sound struct.
-    unsafe { abi::wln_stall_is_given_up(flow) != 0 }
+    unsafe { abi::wln_stall_has_progress(flow) != 0 }
 }
 
 /// SipHash-2-4 of at most 31 words.
@@ -267,17 +255,12 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_was_given_up_is_stored_again_after_progress() {
+    fn a_flow_whose_chunks_were_reclaimed_makes_progress_by_a_segment() {
         let mut flow = noted(14_480);
-        give_up(&mut flow, TWO_RTOS_US);
-        assert!(!is_given_up(&flow), "it is no bypass yet");
-        flow.state = abi::WL_FLOW_BYPASS as u8;
-        assert!(is_given_up(&flow));
+        assert!(!has_progress(&flow));
         flow.una = flow.una.wrapping_add(1);
-        on_ack(&mut flow);
-        assert!(is_given_up(&flow));
+        assert!(!has_progress(&flow));
         flow.una = flow.una.wrapping_add(MSS_BYTES);
-        on_ack(&mut flow);
-        assert!(!is_given_up(&flow));
+        assert!(has_progress(&flow));
     }
 }

@@ -413,7 +413,7 @@ impl Gate {
             let text = format!("{}: {} given, {given} counted", self.label, self.packets_from_server);
             self.findings.add("packets of servers counted wrongly", text);
         }
-        if counters["pass_internal"] > 0 {
+        if counters["pass_internal"] + counters["state_illegal"] > 0 {
             let text = format!("{}: {counters:?}", self.label);
             self.findings.add("internal errors", text);
         }

@@ -1,5 +1,6 @@
 //! The box on one flow (`core/box/`): segments of both ends and visits of the clock go in, verdicts come out.
 
+mod states;
 mod verdicts;
 
 use std::collections::BTreeMap;
@@ -26,10 +27,17 @@ struct Notes {
     refusal: u32,
     differs: bool,
     is_clock_lost: bool,
+    /// What the rule wants, if that is not control; `is_rule_new`: the flow has not looked it up yet.
+    mode: Option<u32>,
+    is_rule_new: bool,
+    /// A test of what is not allowed.
+    expects_illegal: bool,
 }
 
 impl Home for Notes {
     fn count(&mut self, counter: u32, n: u64) {
+        let is_fault = counter == abi::WL_C_STATE_ILLEGAL && !self.expects_illegal;
+        assert!(!is_fault, "the transition is not in core/box/state.h");
         *self.counts.entry(counter).or_default() += n;
     }
 
@@ -47,9 +55,14 @@ impl Home for Notes {
     }
 
     fn apply_policy(&mut self, flow: &mut wl_flow) -> bool {
-        flow.mode = abi::WL_MODE_ENFORCE as u8;
+        flow.mode = self.mode.unwrap_or(abi::WL_MODE_ENFORCE) as u8;
+        self.is_rule_new = false;
         flow.algorithm = Algorithm::by_name("reno").expect("it is in the list").id() as u8;
         true
+    }
+
+    fn is_policy_current(&mut self, _flow: &wl_flow) -> bool {
+        !self.is_rule_new
     }
 
     fn clock_runs(&mut self) -> bool {
@@ -124,6 +137,6 @@ impl Bench {
     }
 
     fn is_bypassed(&self) -> bool {
-        u32::from(self.flow.state().state) == abi::WL_FLOW_BYPASS
+        self.flow.state().is_bypassed()
     }
 }

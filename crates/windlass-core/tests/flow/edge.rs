@@ -273,7 +273,7 @@ fn a_probe_of_the_sender_is_reported_when_its_segment_is_acknowledged() {
     assert_eq!(f.deadline_ns(400_000_000, 0), 400_000_000);
     // nothing but progress is held back for long, however little there is
     assert!(f.shown_step(400_000, 100 * MSS));
-    // while it is judged whether the sender paces itself, the field has another meaning
+    // while it is judged whether the sender paces itself no ACK is held back for a report
     let mut f = Flow::new(0, MSS, abi::WL_FLOW_SACK);
     f.send(MSS, 0);
     f.probed_by_sender(MSS);

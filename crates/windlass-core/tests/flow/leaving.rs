@@ -19,12 +19,12 @@ impl Leaving {
         let mut f = in_flight(10, 20, 20, room);
         f.forget(20 * MSS);
         f.leave_begin(fack * MSS, RTT_US);
-        assert!(f.state().is_leaving() != 0);
+        assert_eq!(u32::from(f.state().state), abi::WL_FLOW_HANDING_BACK);
         Leaving { f, now_us: RTT_US, room }
     }
 
     fn is_over(&self) -> bool {
-        self.f.state().is_leaving() == 0
+        u32::from(self.f.state().state) != abi::WL_FLOW_HANDING_BACK
     }
 
     /// The edge, as far as it is whole segments.
@@ -205,7 +205,7 @@ fn only_a_sender_with_more_room_than_it_was_shown_leaves_step_by_step() {
         f.state_mut().flags = flags;
         f.forget(nxt * MSS);
         f.leave_begin(una * MSS, RTT_US);
-        f.state().is_leaving() != 0
+        u32::from(f.state().state) == abi::WL_FLOW_HANDING_BACK
     };
     assert!(begins(10, 20, 20, 21, abi::WL_FLOW_SACK));
     assert!(!begins(10, 20, 20, 21, 0));

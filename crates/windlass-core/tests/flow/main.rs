@@ -341,7 +341,7 @@ fn a_sender_that_does_not_wait_is_left_alone() {
             if answer != abi::WL_SILENCE_UNHEARD {
                 f.repaired(MSS, now_us);
             }
-            if waits && f.state().backoff() == 3 {
+            if waits && f.state().backoff == 3 {
                 f.insists(MSS);
             }
         }

@@ -13,7 +13,7 @@ fn after_a_delivery_a_silence_is_no_longer_than_the_first() {
     let (probes_us, at_us) = silence(&mut f, 40_000);
     f.repaired(2 * MSS, at_us);
     f.ack(&ack(4 * MSS, at_us + 40_000, &[]));
-    assert_eq!(f.state().backoff(), 0);
+    assert_eq!(f.state().backoff, 0);
     f.send(6 * MSS, at_us + 50_000);
     assert_eq!(silence(&mut f, at_us + 50_000).0.len(), probes_us.len());
 }
@@ -45,7 +45,7 @@ fn backing_off_has_an_end() {
             now_us += 500_000;
         }
         f.repaired(0, now_us);
-        assert_eq!(u32::from(f.state().backoff()), timeouts.min(16));
+        assert_eq!(u32::from(f.state().backoff), timeouts.min(16));
     }
 }
 

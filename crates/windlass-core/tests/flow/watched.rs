@@ -7,7 +7,7 @@ use windlass_core::{Flow, abi};
 /// A flow that is only watched: what round trips it has, and what it delivers.
 fn watched(base: u32) -> Flow {
     let mut f = flow(base);
-    f.state_mut().mode = abi::WL_MODE_WATCH as u8;
+    f.state_mut().state = abi::WL_FLOW_WATCHED as u8;
     f.state_mut().rcv_edge = base;
     f
 }
@@ -71,7 +71,7 @@ fn a_watched_flow_that_is_controlled_takes_up_a_clean_scoreboard() {
         f.watch_ack(at.wrapping_sub(10 * MSS), at.wrapping_add(100_000), i * 1000 + 500);
     }
     let now_us = 3_000_000;
-    f.state_mut().mode = abi::WL_MODE_ENFORCE as u8;
+    f.state_mut().state = abi::WL_FLOW_ACTIVE as u8;
     f.watch_end(now_us);
     let s = *f.state();
     assert_eq!((s.edge, s.hole_bytes, f.pipe_bytes()), (at.wrapping_add(100_000), 10 * MSS, 10 * MSS));
@@ -109,7 +109,7 @@ proptest! {
             prop_assert!(in_flight <= abi::WL_CWND_MAX_BYTES);
             prop_assert_eq!(s.delivered_bytes, s.una.wrapping_sub(base));
             if s.flags & abi::WL_FLOW_TIMED != 0 {
-                let timed = s.rack_end_seq.wrapping_sub(s.una);
+                let timed = s.timed_end_seq.wrapping_sub(s.una);
                 prop_assert!(timed > 0 && timed <= in_flight, "{} of {}", timed, in_flight);
             }
         }

@@ -78,6 +78,7 @@ pub(super) struct Turn<'a> {
 
 impl Home for Turn<'_> {
     fn count(&mut self, counter: u32, n: u64) {
+        debug_assert_ne!(counter, abi::WL_C_STATE_ILLEGAL, "the transition is not in core/box/state.h");
         self.common.counts[counter as usize] += n;
     }
 
