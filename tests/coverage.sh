@@ -25,7 +25,8 @@ counted() {
 
 # programs that such a command builds
 programs_of() {
-	counted "$@" --message-format=json-render-diagnostics | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
+	counted "$@" --message-format=json-render-diagnostics >"$counts/built"
+	sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' "$counts/built"
 }
 
 # shellcheck disable=SC2086 # words
