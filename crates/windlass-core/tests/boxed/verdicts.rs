@@ -155,3 +155,15 @@ fn header_of_new_data_is_forgotten_when_other_data_differ_from_it() {
     b.receiver(BASE + 3 * MSS, 500, &[]);
     assert_eq!(b.flow.state().header.ttl, 0);
 }
+
+/// Timestamps that count microseconds have run half round their 32 bits meanwhile (RFC 7323, section 5.5).
+#[test]
+fn timestamps_after_a_rest_of_eighteen_minutes_are_not_taken_for_old_ones() {
+    let mut b = Bench::new();
+    b.sender(0, MSS);
+    b.receiver(BASE + MSS, 500, &[]);
+    assert_eq!(b.flow.state().flags & abi::WL_FLOW_RESTED, 0);
+    b.now_ns += 18 * 60 * 1000 * MS;
+    b.sender(MSS, MSS);
+    assert_ne!(b.flow.state().flags & abi::WL_FLOW_RESTED, 0);
+}
