@@ -14,7 +14,7 @@ export CARGO_TARGET_DIR="$PWD/target/coverage"
 counts=$CARGO_TARGET_DIR/counts
 rm -rf "$counts"
 mkdir -p "$counts"
-tests="-p windlass-core -p windlass-sim -p windlass-conversations -p windlass-fuzz --test boxed --test conversations --test random"
+tests="-p windlass-core -p windlass-sim -p windlass-conversations -p windlass-fuzz --test boxed --test groups --test conversations --test random"
 
 # cargo's COMMAND, with counters in the C core
 counted() {
@@ -25,7 +25,8 @@ counted() {
 
 # programs that such a command builds
 programs_of() {
-	counted "$@" --message-format=json-render-diagnostics | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p'
+	counted "$@" --message-format=json-render-diagnostics >"$counts/built"
+	sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' "$counts/built"
 }
 
 # shellcheck disable=SC2086 # words

@@ -41,11 +41,11 @@ run_tests --workspace --no-fail-fast -- --nocapture ${WINDLASS_TEST_LONG:+--incl
 wait "$search"
 searched=$?
 search=
-show_search() {
-	tail -n 40 "$search_log"
+searched_at_the_box() {
+	tail -n 20 "$search_log"
 	return "$searched"
 }
-run show_search
+run searched_at_the_box
 if [ -n "${WINDLASS_TEST_LONG-}" ]; then
 	# both builds must simulate the same, to the byte
 	run_tests --release -p windlass-sim --test determinism

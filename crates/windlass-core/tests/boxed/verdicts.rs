@@ -126,3 +126,44 @@ fn close_is_the_acknowledgement_of_both_fins() {
         "not the number that is expected"
     );
 }
+
+/// What a repair looks like below TCP: as the sender's packets that the receiver has acknowledged, not as one that a forger has sent.
+#[test]
+fn header_of_new_data_is_in_force_once_they_are_acknowledged() {
+    let mut b = Bench::new();
+    let mut with_ttl = |seq: u32, ttl: u8| {
+        let mut s = segment(BASE + seq, PEER, MSS, 500, 0);
+        s.tcp.header.ttl = ttl;
+        b.sender_with(s);
+        b.flow.state().header.ttl
+    };
+    assert_eq!([with_ttl(0, 60), with_ttl(MSS, 60)], [0, 0], "it is that of the SYN-ACK until then");
+    b.now_ns += 20 * MS;
+    b.receiver(BASE + MSS, 500, &[]);
+    assert_eq!(b.flow.state().header.ttl, 60);
+}
+
+#[test]
+fn header_of_new_data_is_forgotten_when_other_data_differ_from_it() {
+    let mut b = Bench::new();
+    for (i, ttl) in [60, 61, 0].into_iter().enumerate() {
+        let mut s = segment(BASE + i as u32 * MSS, PEER, MSS, 500, 0);
+        s.tcp.header.ttl = ttl;
+        b.sender_with(s);
+    }
+    b.now_ns += 20 * MS;
+    b.receiver(BASE + 3 * MSS, 500, &[]);
+    assert_eq!(b.flow.state().header.ttl, 0);
+}
+
+/// Timestamps that count microseconds have run half round their 32 bits meanwhile (RFC 7323, section 5.5).
+#[test]
+fn timestamps_after_a_rest_of_eighteen_minutes_are_not_taken_for_old_ones() {
+    let mut b = Bench::new();
+    b.sender(0, MSS);
+    b.receiver(BASE + MSS, 500, &[]);
+    assert_eq!(b.flow.state().flags & abi::WL_FLOW_RESTED, 0);
+    b.now_ns += 18 * 60 * 1000 * MS;
+    b.sender(MSS, MSS);
+    assert_ne!(b.flow.state().flags & abi::WL_FLOW_RESTED, 0);
+}

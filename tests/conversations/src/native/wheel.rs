@@ -185,7 +185,7 @@ impl Wheel {
         };
         let is_empty =
             |slots: &u32| self.lists[(self.done.wrapping_add(*slots) & (SLOTS - 1)) as usize].is_empty();
-        let most = longest.min(REST_LONG).max(1);
+        let most = longest.clamp(1, REST_LONG);
         let slots = (1..most).find(|slots| !is_empty(slots)).unwrap_or(most);
         (u64::from(slots) << SLOT_SHIFT) - (now_ns & ((1 << SLOT_SHIFT) - 1))
     }
