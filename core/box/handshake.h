@@ -264,7 +264,7 @@ WL_INLINE void wl_take_handshake(struct wl_flow *f, const struct wl_handshake *h
 }
 
 /*
- * The flow begins with this segment. Before, the home has zeroed it but for `owner`, has set its key and its flags of the layers
+ * The flow begins with this segment, in the state that its rule wants. Before, the home has zeroed it but for `owner`, has set its key and its flags of the layers
  * below, and has called wl_track_own(), wl_track_reset() and wl_apply_policy().
  */
 WL_INLINE void wl_box_begin(struct wl_flow *f, wl_u32 id, const struct wl_segment *in, const struct wl_handshake *h,
