@@ -170,11 +170,12 @@ WL_INLINE int wl_box_syn(struct wl_handshake *h, const struct wl_segment *in, in
 	stands = is_second && h->is_answered;
 	if (is_second)
 		wl_syn_swap(h);
-	/* a first SYN opens a new connection, unless it is a retransmission */
-	if (!is_answer && !is_same && !stands)
-		h->is_missed = 0;
-	if (!is_same && !stands)
+	if (!is_same && !stands) {
 		h->is_answered = 0;
+		/* a first SYN opens a new connection */
+		if (!is_answer)
+			h->is_missed = 0;
+	}
 	if (answers)
 		h->is_answered = 1;
 	h->is_mid_stream = 0;
