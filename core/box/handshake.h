@@ -183,11 +183,12 @@ WL_INLINE int wl_box_syn(struct wl_handshake *h, const struct wl_segment *in, in
 	stands = is_second && h->is_answered;
 	if (is_second)
 		wl_syn_swap(h);
-	/* a first SYN opens a new connection, unless it is a retransmission */
-	if (!is_answer && !is_same && !stands)
-		h->is_missed = 0;
-	if (!is_same && !stands)
+	if (!is_same && !stands) {
 		h->is_answered = 0;
+		/* a first SYN opens a new connection */
+		if (!is_answer)
+			h->is_missed = 0;
+	}
 	if (answers)
 		h->is_answered = 1;
 	h->is_mid_stream = 0;
@@ -277,7 +278,7 @@ WL_INLINE void wl_take_handshake(struct wl_flow *f, const struct wl_handshake *h
 }
 
 /*
- * The flow begins with this segment. Before, the home has zeroed it but for `owner`, has set its key and its flags of the layers
+ * The flow begins with this segment, in the state that its rule wants. Before, the home has zeroed it but for `owner`, has set its key and its flags of the layers
  * below, and has called wl_track_own(), wl_track_reset() and wl_apply_policy().
  */
 WL_INLINE void wl_box_begin(struct wl_flow *f, wl_u32 id, const struct wl_segment *in, const struct wl_handshake *h,

@@ -14,7 +14,7 @@ impl Bench {
     }
 }
 
-/// Three segments in flight, of which the first was retransmitted twice by its sender, in vain.
+/// Three segments in flight, of which the sender has retransmitted the first three times, and no ACK has come.
 fn without_progress() -> Bench {
     let mut b = Bench::new();
     for i in 0..3 {
