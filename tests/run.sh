@@ -9,10 +9,10 @@ set -u
 export CARGO_TERM_COLOR=never CARGO_TERM_QUIET=false LC_MESSAGES=C
 unset LC_ALL LANGUAGE
 cd "$(dirname "$0")/.." || exit 1
-log=$(mktemp) || exit 1
-search_log=$(mktemp) || exit 1
-search=
-trap 'rm -f "$log" "$log.status" "$search_log"; [ -z "$search" ] || kill "$search" 2>/dev/null' EXIT
+logs=$(mktemp -d) || exit 1
+log=$logs/all
+besides=
+trap 'kill $besides 2>/dev/null; rm -rf "$logs"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 failed_steps=0
@@ -24,28 +24,39 @@ run() {
 	[ "$(cat "$log.status")" = 0 ] || failed_steps=$((failed_steps + 1))
 }
 
+# Begins a step that goes on beside the next ones, where these leave a processor idle.
+begin() {
+	name=$1
+	shift
+	nice "$@" >"$logs/$name" 2>&1 &
+	besides="$besides $!"
+	eval "pid_of_$name=$!"
+}
+
+# Waits for such a step; shows the end of what it prints.
+finish() {
+	echo "== $1"
+	eval "wait \"\$pid_of_$1\""
+	finished=$?
+	tail -n 40 "$logs/$1" | tee -a "$log"
+	[ "$finished" = 0 ] || failed_steps=$((failed_steps + 1))
+}
+
 # cargo test with a limit of time for each binary
 run_tests() {
 	run cargo --config "target.'cfg(unix)'.runner = 'tests/limit.sh'" test "$@"
 }
 
-run make --no-print-directory lint
 run tests/deny.sh ${WINDLASS_TEST_LONG:+all}
 # with all that is tested: alone, the program's libraries would be built with fewer features, and then again
 run cargo build --workspace --all-targets
-# Most tests need one processor, or wait: the other one searches for segments and ticks that break the box, from nothing and in the same
-# order at every run.
-nice fuzz/run.sh boxed -max_total_time="${WINDLASS_FUZZ_SECONDS:-60}" -max_len=500 -len_control=0 -seed=1 >"$search_log" 2>&1 &
-search=$!
+# Most tests need one processor, or wait.
+begin lint make --no-print-directory lint
+# for segments and ticks that break the box, from nothing and in the same order at every run
+begin search fuzz/run.sh boxed -max_total_time="${WINDLASS_FUZZ_SECONDS:-60}" -max_len=500 -len_control=0 -seed=1
 run_tests --workspace --no-fail-fast -- --nocapture ${WINDLASS_TEST_LONG:+--include-ignored}
-wait "$search"
-searched=$?
-search=
-searched_at_the_box() {
-	tail -n 20 "$search_log"
-	return "$searched"
-}
-run searched_at_the_box
+finish lint
+finish search
 if [ -n "${WINDLASS_TEST_LONG-}" ]; then
 	# both builds must simulate the same, to the byte
 	run_tests --release -p windlass-sim --test determinism
