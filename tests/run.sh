@@ -33,33 +33,35 @@ begin() {
 	eval "pid_of_$name=$!"
 }
 
-# Waits for such a step; shows the end of what it prints.
+# Waits for such a step; shows what it has printed.
 finish() {
 	echo "== $1"
 	eval "wait \"\$pid_of_$1\""
 	finished=$?
-	tail -n 40 "$logs/$1" | tee -a "$log"
+	tee -a "$log" <"$logs/$1"
 	[ "$finished" = 0 ] || failed_steps=$((failed_steps + 1))
 }
 
-# cargo test with a limit of time for each binary
-run_tests() {
-	run cargo --config "target.'cfg(unix)'.runner = 'tests/limit.sh'" test "$@"
-}
+# Two tests that take a minute of one processor each go on beside the others, which leave one idle for as long.
+ORACLE=random_flows_get_their_servers_bytes
+VERIFIER=the_verifier_takes_every_program
 
 run tests/deny.sh ${WINDLASS_TEST_LONG:+all}
 # with all that is tested: alone, the program's libraries would be built with fewer features, and then again
 run cargo build --workspace --all-targets
-# Most tests need one processor, or wait.
-begin lint make --no-print-directory lint
+begin oracle tests/cargo_test.sh --workspace --test oracle -- --nocapture "$ORACLE"
+begin verifier tests/cargo_test.sh --workspace --test vm -- --nocapture "$VERIFIER"
 # for segments and ticks that break the box, from nothing and in the same order at every run
-begin search fuzz/run.sh boxed -max_total_time="${WINDLASS_FUZZ_SECONDS:-60}" -max_len=500 -len_control=0 -seed=1
-run_tests --workspace --no-fail-fast -- --nocapture ${WINDLASS_TEST_LONG:+--include-ignored}
+begin search fuzz/run.sh boxed -max_total_time="${WINDLASS_FUZZ_SECONDS:-60}" -max_len=500 -len_control=0 -seed=1 -verbosity=0
+begin lint make --no-print-directory lint
+run tests/cargo_test.sh --workspace --no-fail-fast -- --nocapture --skip "$ORACLE" --skip "$VERIFIER" ${WINDLASS_TEST_LONG:+--include-ignored}
+finish oracle
+finish verifier
 finish lint
 finish search
 if [ -n "${WINDLASS_TEST_LONG-}" ]; then
 	# both builds must simulate the same, to the byte
-	run_tests --release -p windlass-sim --test determinism
+	run tests/cargo_test.sh --release -p windlass-sim --test determinism
 	run cmp target/tmp/determinism.debug.json target/tmp/determinism.release.json
 	run make --no-print-directory vm-test miri
 fi
