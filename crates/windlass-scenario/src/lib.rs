@@ -1,6 +1,7 @@
 //! Scenarios: networks and workloads as data. The testbed runs them with real kernels, the simulator with its own hosts.
 //! What both must agree on is here too: how a link treats a packet, and how a run is reported.
 
+mod box_error;
 mod dist;
 mod draft;
 mod file;
@@ -24,6 +25,7 @@ mod unitless;
 mod units;
 mod workload;
 
+pub use box_error::box_error;
 pub use dist::{Dist, Quantity};
 pub use draft::Draft;
 pub use file::{IN_REPORTS, is_name, line_at, read_file};

@@ -65,7 +65,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         false => print!("{report}"),
     }
     say_if_stopped("");
-    Ok(if report.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if report.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn run_in_lab(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
