@@ -46,7 +46,7 @@ const GROUPS: [Group; 16] = [
     ("messages", |p| p.workload.kind == Kind::Messages),
 ];
 
-/// The ratios' quantiles of each group of paths and algorithm.
+/// The ratios' quantiles of each group of paths, if it has any, and algorithm.
 pub fn quantiles(compared: &[Compared]) -> Filled {
     let columns = ["paths", "p10", "median", "p90", "p99", "worst", "> 1.15 (%)"];
     let row = |(name, is_chosen): Group, algorithm: usize| {
@@ -61,7 +61,7 @@ pub fn quantiles(compared: &[Compared]) -> Filled {
     Filled {
         title: "Time behind the box / of the slower of CUBIC alone and native BBR alone".into(),
         columns: columns.map(String::from).into(),
-        rows: rows.collect(),
+        rows: rows.filter(|row| row.values[0] != Some(0.0)).collect(),
     }
 }
 
