@@ -139,7 +139,8 @@ impl Outcome {
         save(&folder.join("report.html"), &page(&self.name, &body))
     }
 
-    fn claims_table(&self) -> String {
+    /// The claims as HTML.
+    pub fn claims_table(&self) -> String {
         let mut html = "<table><tr><th>claim<th>paper<th>ours<th>bound<th>unit<th>runs<th><th>".to_string();
         let number = |v: Option<f64>| v.map_or("-".to_string(), |v| format!("{v:.3}"));
         for v in &self.verdicts {
