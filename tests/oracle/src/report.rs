@@ -17,6 +17,7 @@ pub struct Run {
 pub struct Report {
     /// What must not have happened.
     pub findings: Findings,
+    /// Packets that were given to the datapath.
     pub packets: u64,
     pub(crate) connections: u64,
     pub(crate) repairs: u64,
