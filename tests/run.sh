@@ -42,21 +42,19 @@ finish() {
 	[ "$finished" = 0 ] || failed_steps=$((failed_steps + 1))
 }
 
-# Two tests that take a minute of one processor each go on beside the others, which leave one idle for as long.
+# A test that takes a minute of one processor goes on beside the others, which leave one idle for as long. Not the virtual machine's: a
+# kernel that is starved while it boots panics over its timers.
 ORACLE=random_flows_get_their_servers_bytes
-VERIFIER=the_verifier_takes_every_program
 
 run tests/deny.sh ${WINDLASS_TEST_LONG:+all}
 # with all that is tested: alone, the program's libraries would be built with fewer features, and then again
 run cargo build --workspace --all-targets
 begin oracle tests/cargo_test.sh --workspace --test oracle -- --nocapture "$ORACLE"
-begin verifier tests/cargo_test.sh --workspace --test vm -- --nocapture "$VERIFIER"
 # for segments and ticks that break the box, from nothing and in the same order at every run
 begin search fuzz/run.sh boxed -max_total_time="${WINDLASS_FUZZ_SECONDS:-60}" -max_len=500 -len_control=0 -seed=1 -verbosity=0
 begin lint make --no-print-directory lint
-run tests/cargo_test.sh --workspace --no-fail-fast -- --nocapture --skip "$ORACLE" --skip "$VERIFIER" ${WINDLASS_TEST_LONG:+--include-ignored}
+run tests/cargo_test.sh --workspace --no-fail-fast -- --nocapture --skip "$ORACLE" ${WINDLASS_TEST_LONG:+--include-ignored}
 finish oracle
-finish verifier
 finish lint
 finish search
 if [ -n "${WINDLASS_TEST_LONG-}" ]; then
