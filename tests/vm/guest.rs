@@ -19,7 +19,7 @@ use windlass_tests::{is_root, windlass_path};
 const QEMU: &str = "qemu-system-x86_64";
 const MEMORY_MIB: &str = "1024";
 /// Much longer than any command takes on a busy machine; only so that a guest that hangs does not hang the tests.
-const ANSWER_LIMIT: Duration = Duration::from_secs(600);
+const ANSWER_LIMIT: Duration = Duration::from_secs(180);
 /// image.sh: this machine cannot make the image.
 const CANNOT: i32 = 77;
 
