@@ -27,6 +27,7 @@ fn a_transfer_outlives_attach_killed_or_ended() {
 
 /// Its output is not read any more: the reader was ended by the same Ctrl-C, or the disk is full.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn a_command_that_cannot_write_releases_all_the_same() {
     if !is_root_or_skip("a_command_that_cannot_write_releases_all_the_same") {
         return;

@@ -36,6 +36,7 @@ fn with_spoilt_clocks(net: &Net, ways: &[Spoil<'_>], repaired: &dyn Fn() -> u64)
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn a_clock_that_is_deleted_or_changed_is_made_anew() {
     if !is_root_or_skip("a_clock_that_is_deleted_or_changed_is_made_anew") {
         return;

@@ -57,6 +57,7 @@ fn attach(net: &Net, program: &OwnedFd) -> Option<[OwnedFd; 2]> {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn what_accepts_every_packet_does_not_hide_them() {
     let test = "what_accepts_every_packet_does_not_hide_them";
     if !is_root_or_skip(test) {

@@ -133,6 +133,7 @@ fn a_transfer_goes_on_over_the_interface_that_replaces_its_own() {
 /// Any agent removes what is pinned for interfaces that are gone, also those of other namespaces, whose clocks it cannot reach; but
 /// not what another one has that runs.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn the_clock_goes_though_another_namespace_removed_the_pins() {
     if !is_root_or_skip("the_clock_goes_though_another_namespace_removed_the_pins") {
         return;
@@ -161,6 +162,7 @@ fn the_clock_goes_though_another_namespace_removed_the_pins() {
 
 /// Of two agents that are there, one is late to see that another interface has the name now.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn an_agent_leaves_alone_what_another_one_made_for_the_next_interface() {
     if !is_root_or_skip("an_agent_leaves_alone_what_another_one_made_for_the_next_interface") {
         return;
@@ -239,6 +241,7 @@ fn what_is_pinned_for_interfaces_that_are_gone_is_removed() {
 
 /// As VLANs' interfaces have them; a file system for BPF takes no names with dots.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn an_interface_with_a_dot_in_its_name_is_controlled() {
     if !is_root_or_skip("an_interface_with_a_dot_in_its_name_is_controlled") {
         return;

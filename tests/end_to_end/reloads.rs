@@ -60,6 +60,7 @@ fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
 
 /// Whichever goes last: the agent ends, with the status that reports so, when nothing is left to it.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn an_agent_ends_with_the_last_of_its_interfaces_and_cgroups() {
     let test = "an_agent_ends_with_the_last_of_its_interfaces_and_cgroups";
     if !is_root_or_skip(test) {
