@@ -113,7 +113,8 @@ fn a_flow_takes_eleven_hundred_bytes_at_most() {
         return;
     }
     let net = Net::create("cubic");
-    let (mut attach, attached) = attached(&net);
+    // as many as an operator has
+    let (mut attach, attached) = attached_with(&net, &["--flows", "32768"]);
     attach.end(libc::SIGINT);
     // nor are half-open connections flows
     let of_store = ["wl_store", "wl_segs", "wl_free_chunks", "wl_spare_chunks", "wl_handshakes"];
