@@ -27,6 +27,7 @@ mod shares;
 mod site;
 mod transfers;
 mod tunnels;
+mod terminals;
 mod unremovable;
 mod upgrade;
 mod vlans;
