@@ -99,6 +99,19 @@ pub enum Error {
     /// The kernel refused the programs.
     #[error("{}", not_loaded(.0))]
     Load(libbpf_rs::Error),
+    /// There is no memory for maps of these sizes.
+    #[error(
+        "no memory for {needed_mib} MiB, which an interface takes with --store-mib {store_mib} --flows {flows}; smaller numbers take \
+         less, or raise the limit of this process, for a service MemoryMax="
+    )]
+    NoMemory {
+        /// What its maps take.
+        needed_mib: u64,
+        /// Of this for stored data.
+        store_mib: u64,
+        /// Entries of the flow table.
+        flows: u32,
+    },
     /// A BPF call failed.
     #[error("{what}: {why:#}")]
     Bpf {

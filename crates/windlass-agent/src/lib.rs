@@ -58,5 +58,5 @@ pub use policy::{GroupSpec, Membership, Mode, Per, Policy, PolicyError, Rule};
 pub use privilege::{check_root, is_root};
 pub use select::{PinnedSelector, Selector, SelectorInfo, remove_gone_cgroups, root_cgroup};
 pub use shared_groups::part_killed;
-pub use uplink::{PaceBy, Pacing};
+pub use uplink::{PaceBy, Pacing, default_uplinks};
 pub use usage::{Account, By, Usage, by_account};

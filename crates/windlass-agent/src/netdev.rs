@@ -2,6 +2,7 @@
 
 use crate::{Error, Result};
 use std::{
+    env,
     ffi::{CStr, CString},
     fs, io, mem,
     net::{Ipv4Addr, UdpSocket},
@@ -84,10 +85,18 @@ pub fn namespace_inode() -> u64 {
     fs::metadata("/proc/thread-self/ns/net").map(|m| m.ino()).unwrap_or(0)
 }
 
+/// Where iproute2 is: cron and Debian's `su` give a PATH without these folders.
+const FOLDERS_OF_IPROUTE2: &str = "/usr/local/sbin:/usr/sbin:/sbin";
+
 /// Runs a command of iproute2, e.g. `["ip", "link", "show"]`; returns what it printed.
 pub fn run(command: &[&str]) -> Result<String> {
     let fail = |why: String| Error::Command { command: command.join(" "), why };
-    let out = Command::new(command[0]).args(&command[1..]).output().map_err(|e| match e.kind() {
+    // an empty one would stand for the folder of this process
+    let path =
+        env::var("PATH").ok().filter(|path| !path.is_empty()).unwrap_or_else(|| "/usr/bin:/bin".into());
+    let path = format!("{path}:{FOLDERS_OF_IPROUTE2}");
+    let out = Command::new(command[0]).args(&command[1..]).env("PATH", path).output();
+    let out = out.map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => fail(format!("{e} (Debian: apt-get install iproute2)")),
         _ => fail(e.to_string()),
     })?;

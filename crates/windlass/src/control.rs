@@ -115,6 +115,9 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     } else {
         print::line(format_args!("{iface}: {what}, paced by {pace_by}; Ctrl-C releases it"));
     }
+    if windlass_agent::default_uplinks().iter().any(|uplink| uplink == iface) {
+        log.warn(is_uplink(iface));
+    }
     follow(&mut datapath, &wishes, Sampler::new(args.sample_ms), log)?;
     if datapath.name_now().is_some() {
         datapath.let_go()?;
@@ -160,6 +163,14 @@ fn follow(
             }
         }
     }
+}
+
+/// Reported of an interface that the default route leaves by.
+pub fn is_uplink(iface: &str) -> String {
+    format!(
+        "{iface}: the default route leaves by this interface, so it faces the clients; unless servers are behind it, control the \
+         interface that faces them, as a tap, a container's veth, or a router's port on their side"
+    )
 }
 
 /// Reported of an interface's clock.

@@ -1,7 +1,7 @@
 //! The agent's interfaces: those that its policy names, and that are there.
 
 use crate::{
-    control::{clock_is_new, first_error, hand_back},
+    control::{clock_is_new, first_error, hand_back, is_uplink},
     event_log::EventLog,
     retries::Retries,
 };
@@ -24,6 +24,8 @@ pub struct Interfaces {
     controlled: Vec<Pinned>,
     /// To be released, as soon as the lock that was in the way is free; still claimed until then.
     leaving: Vec<Pinned>,
+    /// Under control since the last call of `cover`.
+    new: Vec<String>,
     retries: Retries,
     /// Interfaces that another process released, by name and index: left alone until another policy is in force, or
     /// another interface has the name.
@@ -43,6 +45,7 @@ impl Interfaces {
             options,
             controlled: Vec::new(),
             leaving: Vec::new(),
+            new: Vec::new(),
             retries: Retries::default(),
             released: Vec::new(),
             is_newly_released: false,
@@ -86,6 +89,7 @@ impl Interfaces {
                 Err(why) => complaints.extend(self.retries.note(&iface, why)),
             }
         }
+        complaints.extend(uplinks_among(&mem::take(&mut self.new)));
         complaints
     }
 
@@ -125,6 +129,7 @@ impl Interfaces {
             self.tell_of_options(&pinned);
         }
         self.controlled.push(pinned);
+        self.new.push(iface.to_string());
         self.retries.forget(iface);
         Ok(())
     }
@@ -301,4 +306,11 @@ impl Interfaces {
         }
         Ok(self.release(all)?)
     }
+}
+
+/// What to report of interfaces that may be the wrong ones.
+fn uplinks_among(new: &[String]) -> Vec<String> {
+    // the routes are listed by other processes
+    let uplinks = if new.is_empty() { Vec::new() } else { windlass_agent::default_uplinks() };
+    new.iter().filter(|iface| uplinks.contains(iface)).map(|iface| is_uplink(iface)).collect()
 }
