@@ -16,6 +16,7 @@ mod idle;
 mod interfaces;
 mod local_users;
 mod native;
+mod names;
 mod native_attach;
 mod native_groups;
 mod native_sockets;

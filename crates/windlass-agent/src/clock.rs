@@ -5,6 +5,7 @@ use crate::{
     Error, Options, Result,
     attach::{Attached, Side, attach},
     error::bpf,
+    link::{self, Link},
     map_value::u32_at,
     netdev::{self, run},
     persist::lock::Lock,
@@ -19,6 +20,9 @@ const LONGEST_FRAME_BYTES: u32 = WL_CLOCK_REST_ROUNDS * WL_CLOCK_FRAME_BYTES;
 /// The program that sends the frame on.
 pub(crate) const PROGRAM: &str = "wl_clock";
 
+/// Written down of both devices, where `ip link` shows it: a name alone may be another program's choice.
+const ALIAS: &str = "windlass clock";
+
 /// Index of the interface whose clock has this device at its end `end`, `a` or `b`; none: it is no clock's.
 fn ifindex_of(device: &str, end: char) -> Option<u32> {
     let digits = device.strip_prefix("wlc")?.strip_suffix(end)?;
@@ -27,8 +31,19 @@ fn ifindex_of(device: &str, end: char) -> Option<u32> {
 }
 
 /// Is this interface a device of some datapath's clock?
-pub fn is_of_clock(iface: &str) -> bool {
-    ['a', 'b'].iter().any(|end| ifindex_of(iface, *end).is_some())
+pub(crate) fn is_of_clock(link: &Link) -> bool {
+    link.alias == ALIAS || other_end(&link.name).is_some_and(|other| is_paired_with(link, &other))
+}
+
+/// What the other end of a clock is called, one end of which has this name; none: it is no clock's name.
+fn other_end(device: &str) -> Option<String> {
+    let of = |end| ifindex_of(device, end).map(Clock::existing);
+    of('a').map(|clock| clock.program_end).or_else(|| of('b').map(|clock| clock.shaped))
+}
+
+/// Builds that wrote nothing down of their devices made such pairs.
+fn is_paired_with(link: &Link, other: &str) -> bool {
+    link.kind == "veth" && link.peer.and_then(netdev::name_of).as_deref() == Some(other)
 }
 
 /// Makes a clock and throws it away: does this kernel have what it needs?
@@ -57,15 +72,22 @@ impl Clock {
     /// Makes the veth pair of the datapath on interface `ifindex`; `hz` rounds a second.
     pub fn create(ifindex: u32, hz: u32) -> Result<Clock> {
         let clock = Clock::existing(ifindex);
-        clock.make(&[], hz).map_err(|why| Error::NoClock(Box::new(why)))?;
+        clock.make(&[], hz).map_err(|why| match why {
+            Error::ClockNameTaken(_) => why,
+            _ => Error::NoClock(Box::new(why)),
+        })?;
         Ok(clock)
     }
 
     /// Makes the veth pair in place of one that there may be; `index`: words that choose the shaped end's.
     fn make(&self, index: &[&str], hz: u32) -> Result<()> {
         let (a, b) = (self.shaped.as_str(), self.program_end.as_str());
-        if netdev::index(a).is_some() {
-            run(&["ip", "link", "del", a])?;
+        for device in [a, b] {
+            match link::named(device) {
+                Some(there) if !is_of_clock(&there) => return Err(Error::ClockNameTaken(device.into())),
+                Some(_) => drop(run(&["ip", "link", "del", device])?),
+                None => {}
+            }
         }
         run(&[&["ip", "link", "add", a], index, &["type", "veth", "peer", "name", b]].concat())?;
         let is_ready = self.set_up(hz);
@@ -80,7 +102,7 @@ impl Clock {
         let (a, b) = (self.shaped.as_str(), self.program_end.as_str());
         for dev in [a, b] {
             // the pair is for no other program: no addresses, no neighbour discovery
-            run(&["ip", "link", "set", dev, "addrgenmode", "none", "arp", "off", "up"])?;
+            run(&["ip", "link", "set", dev, "alias", ALIAS, "addrgenmode", "none", "arp", "off", "up"])?;
         }
         let rate = format!("{}bit", u64::from(hz) * u64::from(WL_CLOCK_FRAME_BYTES) * 8);
         // TBF passes nothing that is longer than its bucket
@@ -104,11 +126,18 @@ impl Clock {
 
     /// Removes the clocks of interfaces that are gone from this namespace.
     pub fn remove_gone() {
-        for ifindex in netdev::names().iter().filter_map(|name| ifindex_of(name, 'a')) {
-            if !netdev::has_index(ifindex) {
+        for link in link::all().iter().filter(|link| link.alias == ALIAS) {
+            if let Some(ifindex) = ifindex_of(&link.name, 'a')
+                && !netdev::has_index(ifindex)
+            {
                 Clock::existing(ifindex).remove();
             }
         }
+    }
+
+    /// Are its devices there? One of another program may have a clock's name.
+    pub(crate) fn is_there(&self) -> bool {
+        link::named(&self.shaped).is_some_and(|link| link.alias == ALIAS)
     }
 
     /// Index of the end that the frame is sent into.
@@ -182,7 +211,7 @@ impl Clock {
 
     /// Removes the veth pair; the frame goes with it.
     pub fn remove(&self) {
-        if netdev::index(&self.shaped).is_some() {
+        if link::named(&self.shaped).is_some_and(|there| is_of_clock(&there)) {
             // nothing to be done about a failure: the device is private and harmless
             let _ = run(&["ip", "link", "del", &self.shaped]);
         }
@@ -200,12 +229,19 @@ fn frame() -> [u8; WL_CLOCK_FRAME_BYTES as usize] {
 mod tests {
     use super::*;
 
+    fn link(name: &str) -> Link {
+        Link { name: name.into(), kind: "veth".into(), ..Link::default() }
+    }
+
     #[test]
-    fn clocks_are_known_by_their_whole_name() {
-        assert!(is_of_clock("wlc12a") && is_of_clock("wlc0b"));
+    fn clocks_are_known_by_more_than_their_name() {
+        assert_eq!((ifindex_of("wlc12a", 'a'), ifindex_of("wlc12a", 'b')), (Some(12), None));
         for other in ["wlc", "wlca", "wlc12", "wlc12c", "wlc+1a", "wlc-lan", "wlcroom1a", "xwlc1a"] {
-            assert!(!is_of_clock(other), "{other}");
+            assert_eq!(other_end(other), None, "{other}");
         }
-        assert_eq!(ifindex_of("wlc12a", 'a'), Some(12));
+        assert_eq!(other_end("wlc12a").as_deref(), Some("wlc12b"));
+        assert_eq!(other_end("wlc0b").as_deref(), Some("wlc0a"));
+        assert!(!is_of_clock(&link("wlc12a")), "another program's");
+        assert!(is_of_clock(&Link { alias: ALIAS.into(), ..link("wlc12a") }));
     }
 }

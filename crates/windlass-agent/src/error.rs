@@ -144,6 +144,11 @@ pub enum Error {
         "{0}; the clock needs iproute2, veth and sch_tbf: `modprobe -a veth sch_tbf`, or see `windlass doctor`"
     )]
     NoClock(Box<Error>),
+    /// Another program's device has the name that a clock's must have.
+    #[error(
+        "'{0}' is not Windlass', but has the name of a clock's device; `ip link set {0} name OTHER` gives it another"
+    )]
+    ClockNameTaken(String),
     /// A file or device could not be used.
     #[error("{}: {why}", printable_path(.path))]
     Io {

@@ -11,7 +11,7 @@ use std::{
     mem,
     time::{Duration, Instant},
 };
-use windlass_agent::{Datapath, Error, Options, Pinned, Policy, Start, is_of_clock};
+use windlass_agent::{Datapath, Error, Options, Pinned, Policy, Start};
 
 /// Every how many looks `tc` lists the programs of each interface, where it takes that.
 const LOOKS_FOR_FILTERS: u32 = 10;
@@ -77,13 +77,14 @@ impl Interfaces {
             let is_known =
                 self.controlled.iter().any(|p| p.iface() == iface) || self.retries.is_recent(&iface);
             let is_released = self.released.iter().any(|(name, _)| *name == iface);
-            if is_known || is_released || is_of_clock(&iface) {
+            if is_known || is_released {
                 continue;
             }
             let index = windlass_agent::interface_index(&iface);
             match self.keep(&iface, policy).unwrap_or_else(|| self.control(&iface, policy)) {
-                // it carries nothing that could be controlled
-                Ok(()) | Err(Error::NotEthernet(_)) => {}
+                Ok(()) => {}
+                // a policy of all interfaces is of those that carry what could be controlled
+                Err(Error::NotEthernet(_)) if !policy.names_iface(&iface) => {}
                 // it went meanwhile; another one of its name is for the next look
                 Err(_) if windlass_agent::interface_index(&iface) != index => {}
                 Err(why) => complaints.extend(self.retries.note(&iface, why)),
