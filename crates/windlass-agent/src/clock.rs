@@ -11,7 +11,7 @@ use crate::{
     persist::lock::Lock,
 };
 use libbpf_rs::{MapCore, MapFlags};
-use std::{io, mem, os::fd::BorrowedFd, path::PathBuf};
+use std::{collections::BTreeMap, io, mem, os::fd::BorrowedFd, path::PathBuf};
 use windlass_core::abi::{WL_CLOCK_FRAME_BYTES, WL_CLOCK_REST_ROUNDS, WL_ETH_P_CLOCK, wl_config};
 
 /// The longest frame: with nothing to do soon, the program pads it, so that it takes several rounds' time.
@@ -64,6 +64,8 @@ pub struct Clock {
     program_end: String,
     /// Rounds at the last look.
     ticks: u64,
+    /// How often the program had stopped the frame then, as its shaper was gone; none: there was no look yet.
+    stops: Option<u64>,
     /// It stood still then, and a new frame was sent.
     is_restarted: bool,
 }
@@ -120,6 +122,7 @@ impl Clock {
             shaped: format!("wlc{ifindex}a"),
             program_end: format!("wlc{ifindex}b"),
             ticks: 0,
+            stops: None,
             is_restarted: false,
         }
     }
@@ -158,11 +161,15 @@ impl Clock {
         Ok(attached)
     }
 
-    /// Has it stood still since the last look? It has made `ticks` rounds so far.
-    pub fn stands(&mut self, ticks: u64) -> bool {
+    /// Has it stood still since the last look, or was its frame stopped? The counters are those of its datapath.
+    pub fn stands(&mut self, counters: &BTreeMap<String, u64>) -> bool {
+        let count = |name: &str| counters.get(name).copied().unwrap_or(0);
+        let (ticks, stops) = (count("clock_ticks"), count("clock_unshaped"));
         let stands = mem::replace(&mut self.ticks, ticks) == ticks;
-        self.is_restarted &= stands;
-        stands
+        let is_stopped = self.stops.replace(stops).is_some_and(|before| before != stops);
+        // a new frame would be stopped as well: new devices are needed
+        self.is_restarted = is_stopped || (self.is_restarted && stands);
+        stands || is_stopped
     }
 
     /// Sets a clock going that stands still. Where a new frame does not help, its devices were deleted or changed:
@@ -243,5 +250,18 @@ mod tests {
         assert_eq!(other_end("wlc0b").as_deref(), Some("wlc0a"));
         assert!(!is_of_clock(&link("wlc12a")), "another program's");
         assert!(is_of_clock(&Link { alias: ALIAS.into(), ..link("wlc12a") }));
+    }
+
+    #[test]
+    fn a_clock_whose_frame_was_stopped_needs_new_devices() {
+        let counters = |ticks, stops| {
+            BTreeMap::from([("clock_ticks".to_string(), ticks), ("clock_unshaped".to_string(), stops)])
+        };
+        let mut clock = Clock::existing(7);
+        // what was counted before the first look is of an earlier clock
+        assert!(!clock.stands(&counters(5, 1)) && !clock.stands(&counters(6, 1)));
+        assert!(clock.stands(&counters(6, 1)) && !clock.is_restarted, "a new frame may do");
+        assert!(clock.stands(&counters(300, 2)) && clock.is_restarted);
+        assert!(!clock.stands(&counters(310, 2)) && !clock.is_restarted);
     }
 }

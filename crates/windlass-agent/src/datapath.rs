@@ -5,7 +5,7 @@ use crate::{
     attach::{Attached, FROM_SENDER, Side, TO_SENDER, attach, has_datapath, remove_unused_clsact},
     clock::{self, Clock},
     cost::{self, RunTime},
-    counters::{clock_ticks, read_counters},
+    counters::read_counters,
     exceptions::Exceptions,
     flows::{has_let_go, read_flows},
     group,
@@ -230,7 +230,8 @@ impl Datapath {
 
     /// Sets the clock going again if it stood still since the last look. Returns whether it had to be made anew.
     pub fn watch_clock(&mut self) -> Result<bool> {
-        if !self.clock.stands(clock_ticks(&map(&self.object, "wl_counters"))?) {
+        let counters = self.counters()?;
+        if !self.clock.stands(&counters) {
             return Ok(false);
         }
         let program = program(&self.object, clock::PROGRAM);
