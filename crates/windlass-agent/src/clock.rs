@@ -3,14 +3,14 @@
 
 use crate::{
     Error, Options, Result,
-    attach::{Attached, Side, attach},
+    attach::{Attached, Side, attach, has_program},
     error::bpf,
     link::{self, Link},
     map_value::u32_at,
     netdev::{self, run},
     persist::lock::Lock,
 };
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::{MapCore, MapFlags, libbpf_sys as sys};
 use std::{collections::BTreeMap, io, mem, os::fd::BorrowedFd, path::PathBuf};
 use windlass_core::abi::{WL_CLOCK_FRAME_BYTES, WL_CLOCK_REST_ROUNDS, WL_ETH_P_CLOCK, wl_config};
 
@@ -74,6 +74,10 @@ impl Clock {
     /// Makes the veth pair of the datapath on interface `ifindex`; `hz` rounds a second.
     pub fn create(ifindex: u32, hz: u32) -> Result<Clock> {
         let clock = Clock::existing(ifindex);
+        if clock.is_used()? {
+            let iface = netdev::name_of(ifindex).unwrap_or_else(|| ifindex.to_string());
+            return Err(Error::AttachedElsewhere(iface));
+        }
         clock.make(&[], hz).map_err(|why| match why {
             Error::ClockNameTaken(_) => why,
             _ => Error::NoClock(Box::new(why)),
@@ -136,6 +140,12 @@ impl Clock {
                 Clock::existing(ifindex).remove();
             }
         }
+    }
+
+    /// Is a datapath's program attached to it? By tcx that goes with the datapath.
+    fn is_used(&self) -> Result<bool> {
+        let of = |end| has_program(end as i32, sys::BPF_TCX_INGRESS, PROGRAM);
+        self.program_ifindex().map_or(Ok(false), of)
     }
 
     /// Are its devices there? One of another program may have a clock's name.

@@ -119,7 +119,7 @@ impl Datapath {
 
     /// What comes after the claim, which is the caller's to keep.
     fn attach_claimed(iface: &str, ifindex: u32, policy: &Policy, options: &Options) -> Result<Datapath> {
-        if has_datapath(ifindex) {
+        if has_datapath(ifindex)? {
             return Err(Error::AttachedElsewhere(iface.to_string()));
         }
         // here or in an earlier namespace of this number; in the way it is only of a process that shares groups, too
