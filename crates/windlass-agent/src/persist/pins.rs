@@ -204,6 +204,7 @@ fn pin_all(
         program.pin(&dir.join(format!("link{index}")))?;
     }
     pins.write_rule_names(policy);
+    pins.note_pinned()?;
     write_text(&pins.index_file(), &ifindex.to_string())?;
     write_record(&pins.build_file(), build_id())?;
     pins.note_state(state_id())
