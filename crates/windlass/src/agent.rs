@@ -34,8 +34,9 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let detaches = args.detach_on_exit || windlass_agent::pins_are_private();
     if detaches && !args.detach_on_exit {
         log.warn(
-            "control ends with this agent: what it pins is seen from this shell only, whose mounts are its own, as under \
-             `ip netns exec`; use `nsenter --net=/run/netns/NAME` instead",
+            "control ends with this agent: what it pins goes with the mounts of this shell or container, as under \
+             `ip netns exec`; use `nsenter --net=/run/netns/NAME` instead, or give a container the host's bpffs \
+             (`-v /sys/fs/bpf:/sys/fs/bpf`)",
         );
     }
     give_up_privileges(&args, &policy, log);
