@@ -188,6 +188,7 @@ fn look_after(
         };
         home.interfaces.notice_gone();
         home.interfaces.watch_programs();
+        home.interfaces.watch_directions();
         home.interfaces.release_leaving();
         if home.must_put_back {
             home.put_back(&policy);

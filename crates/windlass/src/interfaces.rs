@@ -11,10 +11,12 @@ use std::{
     mem,
     time::{Duration, Instant},
 };
-use windlass_agent::{Datapath, Error, Options, Pinned, Policy, Start};
+use windlass_agent::{Datapath, Error, OneWay, Options, Packets, Pinned, Policy, Start};
 
 /// Every how many looks `tc` lists the programs of each interface, where it takes that.
 const LOOKS_FOR_FILTERS: u32 = 10;
+/// Every how many looks packets are counted in both directions.
+const LOOKS_FOR_DIRECTIONS: u32 = 5;
 /// Programs that are removed again so soon are attached no sooner than what could not be controlled.
 const SOON: Duration = Duration::from_secs(60);
 
@@ -36,6 +38,8 @@ pub struct Interfaces {
     detached: BTreeMap<String, Instant>,
     /// Looks since `tc` was run.
     looks: u32,
+    /// Packets at the last count, by interface; and which of these were reported to lack a direction.
+    packets: BTreeMap<String, (Packets, Option<OneWay>)>,
     log: EventLog,
 }
 
@@ -51,6 +55,7 @@ impl Interfaces {
             is_newly_released: false,
             detached: BTreeMap::new(),
             looks: 0,
+            packets: BTreeMap::new(),
             log,
         }
     }
@@ -184,6 +189,28 @@ impl Interfaces {
                 let what = "its programs were removed by another program; attached anew";
                 self.log.warn(format_args!("{iface}: {what}"));
             }
+        }
+    }
+
+    /// Reports interfaces that only one direction of traffic passes, once until both do.
+    pub fn watch_directions(&mut self) {
+        if !self.looks.is_multiple_of(LOOKS_FOR_DIRECTIONS) {
+            return;
+        }
+        let mut before = mem::take(&mut self.packets);
+        for pinned in &self.controlled {
+            // what cannot be read is looked after elsewhere
+            let Ok(counters) = pinned.counters() else { continue };
+            let now = Packets::of(&counters);
+            let (packets, reported) = before.remove(pinned.iface()).unwrap_or((now, None));
+            let since = now.since(packets);
+            let one_way = since.one_way();
+            if let Some(what) = one_way.filter(|_| one_way != reported) {
+                self.log.warn(format_args!("{}: {what}", pinned.iface()));
+            }
+            // without packets it is as it was
+            let reported = if since.is_enough() { one_way } else { reported };
+            self.packets.insert(pinned.iface().to_string(), (now, reported));
         }
     }
 
