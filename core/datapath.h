@@ -375,7 +375,8 @@ enum wl_pace_by {
 	X(PASS_NOT_STORED, "passed: data of a flow that was handed back, until something is acknowledged") \
 	X(BYPASS_NO_PROGRESS, "bypasses: nothing was acknowledged after the sender's second retransmission") \
 	X(BYPASS_CONFLICT, "bypasses: the sender's retransmission differs from what is stored") \
-	X(STATE_ILLEGAL, "internal errors: a flow entered a state from one that does not lead there")
+	X(STATE_ILLEGAL, "internal errors: a flow entered a state from one that does not lead there") \
+	X(CLOCK_UNSHAPED, "times that the clock was stopped, as its shaper was gone")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
 enum wl_counter {

@@ -130,3 +130,35 @@ fn a_flow_takes_eleven_hundred_bytes_at_most() {
     // with what the map itself takes
     assert!(of_handshakes <= 320 * flows_max + 1024, "{of_handshakes} bytes");
 }
+
+/// cron and Debian's `su` give such a PATH.
+#[test]
+fn attach_finds_iproute2_where_the_path_lacks_its_folder() {
+    if !is_root_or_skip("attach_finds_iproute2_where_the_path_lacks_its_folder") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let mut command = net.windlass(&["attach", "r1", "--json"]);
+    let mut attach = Process::start(command.env_clear().env("PATH", "/usr/bin:/bin"));
+    attach.event("attached");
+    assert!(attach.end(libc::SIGINT).success());
+}
+
+/// The commonest mistake: the interface on the clients' side.
+#[test]
+fn an_interface_that_the_default_route_leaves_by_is_reported() {
+    if !is_root_or_skip("an_interface_that_the_default_route_leaves_by_is_reported") {
+        return;
+    }
+    let net = Net::create("cubic");
+    net.middle.run(&["ip", "route", "add", "default", "via", "10.79.2.2"]).expect("iproute2");
+    let mut attach = Process::start(&mut net.windlass(&["attach", "r2", "--json"]));
+    let why = attach.event("complaint")["why"].to_string();
+    assert!(why.contains("r2: the default route leaves by this interface"), "{why}");
+    attach.end(libc::SIGINT);
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut agent = net.agent(&policy(folder.path(), "bbr"), "r1: under control");
+    agent.end(libc::SIGTERM);
+    assert_eq!(agent.complaints(), Vec::<String>::new(), "of the servers' side");
+    net.answer(&["detach", "--all"]);
+}

@@ -7,6 +7,7 @@ use crate::{
 use windlass_tests::{
     is_root_or_skip,
     process::{Process, until},
+    windlass_path,
 };
 
 #[test]
@@ -236,6 +237,34 @@ fn what_is_pinned_for_interfaces_that_are_gone_is_removed() {
     is_controlled(&alive);
     for net in [&alive, &net] {
         net.answer(&["detach", "--all"]);
+    }
+}
+
+/// As a container with /run of the host, or `ip netns exec`, has it: what is pinned for others is not seen there.
+#[test]
+fn notes_of_interfaces_whose_pins_are_in_another_bpffs_are_kept() {
+    if !is_root_or_skip("notes_of_interfaces_whose_pins_are_in_another_bpffs_are_kept") {
+        return;
+    }
+    let (net, folder, file, mut agent) = with_agent("bbr");
+    agent.end(libc::SIGKILL);
+    let notes = ["", ":build", ":index", ":rules", ":pinned"].map(|what| net.record(what));
+    let other = Net::create("cubic");
+    let other_file = folder.path().join("other.toml");
+    let rule = "[[rule]]\nname = \"other\"\nmatch = { iface = \"nothing0\" }\nalgorithm = \"bbr\"\n";
+    std::fs::write(&other_file, rule).expect("a policy");
+    let mut command = std::process::Command::new("ip");
+    command.args(["netns", "exec", other.middle.name()]).arg(windlass_path());
+    let mut blind = Process::start(command.args(["agent", "--policy"]).arg(&other_file));
+    blind.complains_of("no interface");
+    blind.end(libc::SIGTERM);
+    for note in &notes {
+        assert!(note.exists(), "{}", note.display());
+    }
+    agent = net.agent(&file, "taken over");
+    release(&net, agent);
+    for note in &notes {
+        assert!(!note.exists(), "{}", note.display());
     }
 }
 

@@ -132,6 +132,23 @@ fn to_release_nothing_is_reported_as_such() {
     assert_eq!(net.answer(&["detach", "--all", "--json"]).trim(), "{\"released\":[]}");
 }
 
+/// The last line of the log must not be a complaint of what is no longer so.
+#[test]
+fn a_policy_that_is_put_back_as_it_was_is_reported_as_in_force() {
+    if !is_root_or_skip("a_policy_that_is_put_back_as_it_was_is_reported_as_in_force") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut agent = talker(&net, &put(folder.path(), &of_iface("r1")));
+    agent.says("under control");
+    put(folder.path(), "x");
+    assert!(agent.complaint().contains("the policy in force stays"));
+    put(folder.path(), &of_iface("r1"));
+    agent.says("in force as before");
+    agent.end(libc::SIGTERM);
+}
+
 #[test]
 fn an_interface_that_no_rule_names_any_more_is_released() {
     if !is_root_or_skip("an_interface_that_no_rule_names_any_more_is_released") {

@@ -3,14 +3,15 @@
 
 use crate::{
     Error, Options, Result,
-    attach::{Attached, Side, attach},
+    attach::{Attached, Side, attach, has_program},
     error::bpf,
+    link::{self, Link},
     map_value::u32_at,
     netdev::{self, run},
     persist::lock::Lock,
 };
-use libbpf_rs::{MapCore, MapFlags};
-use std::{io, mem, os::fd::BorrowedFd, path::PathBuf};
+use libbpf_rs::{MapCore, MapFlags, libbpf_sys as sys};
+use std::{collections::BTreeMap, io, mem, os::fd::BorrowedFd, path::PathBuf};
 use windlass_core::abi::{WL_CLOCK_FRAME_BYTES, WL_CLOCK_REST_ROUNDS, WL_ETH_P_CLOCK, wl_config};
 
 /// The longest frame: with nothing to do soon, the program pads it, so that it takes several rounds' time.
@@ -18,6 +19,9 @@ const LONGEST_FRAME_BYTES: u32 = WL_CLOCK_REST_ROUNDS * WL_CLOCK_FRAME_BYTES;
 
 /// The program that sends the frame on.
 pub(crate) const PROGRAM: &str = "wl_clock";
+
+/// Written down of both devices, where `ip link` shows it: a name alone may be another program's choice.
+const ALIAS: &str = "windlass clock";
 
 /// Index of the interface whose clock has this device at its end `end`, `a` or `b`; none: it is no clock's.
 fn ifindex_of(device: &str, end: char) -> Option<u32> {
@@ -27,8 +31,19 @@ fn ifindex_of(device: &str, end: char) -> Option<u32> {
 }
 
 /// Is this interface a device of some datapath's clock?
-pub fn is_of_clock(iface: &str) -> bool {
-    ['a', 'b'].iter().any(|end| ifindex_of(iface, *end).is_some())
+pub(crate) fn is_of_clock(link: &Link) -> bool {
+    link.alias == ALIAS || other_end(&link.name).is_some_and(|other| is_paired_with(link, &other))
+}
+
+/// What the other end of a clock is called, one end of which has this name; none: it is no clock's name.
+fn other_end(device: &str) -> Option<String> {
+    let of = |end| ifindex_of(device, end).map(Clock::existing);
+    of('a').map(|clock| clock.program_end).or_else(|| of('b').map(|clock| clock.shaped))
+}
+
+/// Builds that wrote nothing down of their devices made such pairs.
+fn is_paired_with(link: &Link, other: &str) -> bool {
+    link.kind == "veth" && link.peer.and_then(netdev::name_of).as_deref() == Some(other)
 }
 
 /// Makes a clock and throws it away: does this kernel have what it needs?
@@ -49,6 +64,8 @@ pub struct Clock {
     program_end: String,
     /// Rounds at the last look.
     ticks: u64,
+    /// How often the program had stopped the frame then, as its shaper was gone; none: there was no look yet.
+    stops: Option<u64>,
     /// It stood still then, and a new frame was sent.
     is_restarted: bool,
 }
@@ -57,15 +74,26 @@ impl Clock {
     /// Makes the veth pair of the datapath on interface `ifindex`; `hz` rounds a second.
     pub fn create(ifindex: u32, hz: u32) -> Result<Clock> {
         let clock = Clock::existing(ifindex);
-        clock.make(&[], hz).map_err(|why| Error::NoClock(Box::new(why)))?;
+        if clock.is_used()? {
+            let iface = netdev::name_of(ifindex).unwrap_or_else(|| ifindex.to_string());
+            return Err(Error::AttachedElsewhere(iface));
+        }
+        clock.make(&[], hz).map_err(|why| match why {
+            Error::ClockNameTaken(_) => why,
+            _ => Error::NoClock(Box::new(why)),
+        })?;
         Ok(clock)
     }
 
     /// Makes the veth pair in place of one that there may be; `index`: words that choose the shaped end's.
     fn make(&self, index: &[&str], hz: u32) -> Result<()> {
         let (a, b) = (self.shaped.as_str(), self.program_end.as_str());
-        if netdev::index(a).is_some() {
-            run(&["ip", "link", "del", a])?;
+        for device in [a, b] {
+            match link::named(device) {
+                Some(there) if !is_of_clock(&there) => return Err(Error::ClockNameTaken(device.into())),
+                Some(_) => drop(run(&["ip", "link", "del", device])?),
+                None => {}
+            }
         }
         run(&[&["ip", "link", "add", a], index, &["type", "veth", "peer", "name", b]].concat())?;
         let is_ready = self.set_up(hz);
@@ -80,7 +108,7 @@ impl Clock {
         let (a, b) = (self.shaped.as_str(), self.program_end.as_str());
         for dev in [a, b] {
             // the pair is for no other program: no addresses, no neighbour discovery
-            run(&["ip", "link", "set", dev, "addrgenmode", "none", "arp", "off", "up"])?;
+            run(&["ip", "link", "set", dev, "alias", ALIAS, "addrgenmode", "none", "arp", "off", "up"])?;
         }
         let rate = format!("{}bit", u64::from(hz) * u64::from(WL_CLOCK_FRAME_BYTES) * 8);
         // TBF passes nothing that is longer than its bucket
@@ -98,17 +126,31 @@ impl Clock {
             shaped: format!("wlc{ifindex}a"),
             program_end: format!("wlc{ifindex}b"),
             ticks: 0,
+            stops: None,
             is_restarted: false,
         }
     }
 
     /// Removes the clocks of interfaces that are gone from this namespace.
     pub fn remove_gone() {
-        for ifindex in netdev::names().iter().filter_map(|name| ifindex_of(name, 'a')) {
-            if !netdev::has_index(ifindex) {
+        for link in link::all().iter().filter(|link| link.alias == ALIAS) {
+            if let Some(ifindex) = ifindex_of(&link.name, 'a')
+                && !netdev::has_index(ifindex)
+            {
                 Clock::existing(ifindex).remove();
             }
         }
+    }
+
+    /// Is a datapath's program attached to it? By tcx that goes with the datapath.
+    fn is_used(&self) -> Result<bool> {
+        let of = |end| has_program(end as i32, sys::BPF_TCX_INGRESS, PROGRAM);
+        self.program_ifindex().map_or(Ok(false), of)
+    }
+
+    /// Are its devices there? One of another program may have a clock's name.
+    pub(crate) fn is_there(&self) -> bool {
+        link::named(&self.shaped).is_some_and(|link| link.alias == ALIAS)
     }
 
     /// Index of the end that the frame is sent into.
@@ -129,11 +171,15 @@ impl Clock {
         Ok(attached)
     }
 
-    /// Has it stood still since the last look? It has made `ticks` rounds so far.
-    pub fn stands(&mut self, ticks: u64) -> bool {
+    /// Has it stood still since the last look, or was its frame stopped? The counters are those of its datapath.
+    pub fn stands(&mut self, counters: &BTreeMap<String, u64>) -> bool {
+        let count = |name: &str| counters.get(name).copied().unwrap_or(0);
+        let (ticks, stops) = (count("clock_ticks"), count("clock_unshaped"));
         let stands = mem::replace(&mut self.ticks, ticks) == ticks;
-        self.is_restarted &= stands;
-        stands
+        let is_stopped = self.stops.replace(stops).is_some_and(|before| before != stops);
+        // a new frame would be stopped as well: new devices are needed
+        self.is_restarted = is_stopped || (self.is_restarted && stands);
+        stands || is_stopped
     }
 
     /// Sets a clock going that stands still. Where a new frame does not help, its devices were deleted or changed:
@@ -182,7 +228,7 @@ impl Clock {
 
     /// Removes the veth pair; the frame goes with it.
     pub fn remove(&self) {
-        if netdev::index(&self.shaped).is_some() {
+        if link::named(&self.shaped).is_some_and(|there| is_of_clock(&there)) {
             // nothing to be done about a failure: the device is private and harmless
             let _ = run(&["ip", "link", "del", &self.shaped]);
         }
@@ -200,12 +246,32 @@ fn frame() -> [u8; WL_CLOCK_FRAME_BYTES as usize] {
 mod tests {
     use super::*;
 
+    fn link(name: &str) -> Link {
+        Link { name: name.into(), kind: "veth".into(), ..Link::default() }
+    }
+
     #[test]
-    fn clocks_are_known_by_their_whole_name() {
-        assert!(is_of_clock("wlc12a") && is_of_clock("wlc0b"));
+    fn clocks_are_known_by_more_than_their_name() {
+        assert_eq!((ifindex_of("wlc12a", 'a'), ifindex_of("wlc12a", 'b')), (Some(12), None));
         for other in ["wlc", "wlca", "wlc12", "wlc12c", "wlc+1a", "wlc-lan", "wlcroom1a", "xwlc1a"] {
-            assert!(!is_of_clock(other), "{other}");
+            assert_eq!(other_end(other), None, "{other}");
         }
-        assert_eq!(ifindex_of("wlc12a", 'a'), Some(12));
+        assert_eq!(other_end("wlc12a").as_deref(), Some("wlc12b"));
+        assert_eq!(other_end("wlc0b").as_deref(), Some("wlc0a"));
+        assert!(!is_of_clock(&link("wlc12a")), "another program's");
+        assert!(is_of_clock(&Link { alias: ALIAS.into(), ..link("wlc12a") }));
+    }
+
+    #[test]
+    fn a_clock_whose_frame_was_stopped_needs_new_devices() {
+        let counters = |ticks, stops| {
+            BTreeMap::from([("clock_ticks".to_string(), ticks), ("clock_unshaped".to_string(), stops)])
+        };
+        let mut clock = Clock::existing(7);
+        // what was counted before the first look is of an earlier clock
+        assert!(!clock.stands(&counters(5, 1)) && !clock.stands(&counters(6, 1)));
+        assert!(clock.stands(&counters(6, 1)) && !clock.is_restarted, "a new frame may do");
+        assert!(clock.stands(&counters(300, 2)) && clock.is_restarted);
+        assert!(!clock.stands(&counters(310, 2)) && !clock.is_restarted);
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     attach::{Attached, FROM_SENDER, Side, TO_SENDER, attach, has_datapath, remove_unused_clsact},
     clock::{self, Clock},
     cost::{self, RunTime},
-    counters::{clock_ticks, read_counters},
+    counters::read_counters,
     exceptions::Exceptions,
     flows::{has_let_go, read_flows},
     group,
@@ -119,7 +119,7 @@ impl Datapath {
 
     /// What comes after the claim, which is the caller's to keep.
     fn attach_claimed(iface: &str, ifindex: u32, policy: &Policy, options: &Options) -> Result<Datapath> {
-        if has_datapath(ifindex) {
+        if has_datapath(ifindex)? {
             return Err(Error::AttachedElsewhere(iface.to_string()));
         }
         // here or in an earlier namespace of this number; in the way it is only of a process that shares groups, too
@@ -230,7 +230,8 @@ impl Datapath {
 
     /// Sets the clock going again if it stood still since the last look. Returns whether it had to be made anew.
     pub fn watch_clock(&mut self) -> Result<bool> {
-        if !self.clock.stands(clock_ticks(&map(&self.object, "wl_counters"))?) {
+        let counters = self.counters()?;
+        if !self.clock.stands(&counters) {
             return Ok(false);
         }
         let program = program(&self.object, clock::PROGRAM);

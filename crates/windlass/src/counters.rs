@@ -27,6 +27,7 @@ pub fn counters(wanted: &[String], all: bool, json: bool) -> Result<ExitCode> {
         with_controlled(WHAT, read)?;
     } else {
         let here = controlled(WHAT)?;
+        let wanted: Vec<String> = wanted.iter().map(|name| windlass_agent::listed_name(name)).collect();
         if let Some(unknown) = wanted.iter().find(|name| !here.contains(name)) {
             bail!("'{unknown}' is under no agent's control here; under control: {}", here.join(", "));
         }

@@ -8,8 +8,8 @@ use crate::{
 use anyhow::{Result, bail};
 use clap::CommandFactory;
 use serde_json::{Value, json};
-use std::{path::Path, process::ExitCode};
-use windlass_agent::{Error, FlowInfo, Mode, Per, Pinned, Policy, Rule, check_root};
+use std::{collections::BTreeMap, path::Path, process::ExitCode};
+use windlass_agent::{Error, FlowInfo, Mode, Packets, Per, Pinned, Policy, Rule, check_root};
 use windlass_core::Algorithm;
 use windlass_scenario::printable_path;
 
@@ -71,7 +71,11 @@ fn weight(weight: u32, per: Per) -> String {
 pub fn flows(json: bool) -> Result<ExitCode> {
     let mut all: Vec<(String, FlowInfo)> = Vec::new();
     let mut groups = Vec::new();
+    let mut one_way = BTreeMap::new();
     with_controlled("looking at flows", |pinned| {
+        if let Some(what) = Packets::of(&pinned.counters()?).one_way() {
+            one_way.insert(pinned.iface().to_string(), what.to_string());
+        }
         all.extend(pinned.flows()?.into_iter().map(|f| (pinned.iface().to_string(), f)));
         groups = pinned.groups()?;
         Ok(())
@@ -85,7 +89,7 @@ pub fn flows(json: bool) -> Result<ExitCode> {
                 value
             })
             .collect();
-        println!("{}", json!({ "flows": list, "groups": groups }));
+        println!("{}", json!({ "flows": list, "groups": groups, "one_way": one_way }));
         return Ok(ExitCode::SUCCESS);
     }
     let rows: Vec<Vec<String>> = all
@@ -134,6 +138,9 @@ pub fn flows(json: bool) -> Result<ExitCode> {
     print::table(&header, &rows);
     for group in groups {
         print::line(print::group(&group, ""));
+    }
+    for (iface, what) in one_way {
+        print::line(format_args!("{iface}: {what}"));
     }
     Ok(ExitCode::SUCCESS)
 }

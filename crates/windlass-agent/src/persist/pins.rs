@@ -29,6 +29,7 @@ use std::{collections::BTreeSet, fs};
 pub fn attached_elsewhere() -> Result<Vec<String>> {
     let _lock = Lock::take("pins")?;
     let pinned = pinned_here();
+    let has_datapath = |ifindex| has_datapath(ifindex).unwrap_or(false);
     let is_attached = |name: &String| is_claimed(name) || netdev::index(name).is_some_and(has_datapath);
     Ok(netdev::names().into_iter().filter(|n| !pinned.contains(n) && is_attached(n)).collect())
 }
@@ -132,7 +133,9 @@ pub fn left_here() -> Result<Vec<String>> {
     let pinned = pinned_here();
     let is_left = |name: &String| {
         netdev::index(name).is_some_and(|ifindex| {
-            Clock::existing(ifindex).shaped_ifindex().is_ok() && !is_claimed(name) && !has_datapath(ifindex)
+            Clock::existing(ifindex).is_there()
+                && !is_claimed(name)
+                && has_datapath(ifindex).is_ok_and(|is_running| !is_running)
         })
     };
     Ok(netdev::names().into_iter().filter(|n| !pinned.contains(n) && is_left(n)).collect())
@@ -201,6 +204,7 @@ fn pin_all(
         program.pin(&dir.join(format!("link{index}")))?;
     }
     pins.write_rule_names(policy);
+    pins.note_pinned()?;
     write_text(&pins.index_file(), &ifindex.to_string())?;
     write_record(&pins.build_file(), build_id())?;
     pins.note_state(state_id())
