@@ -67,14 +67,20 @@ WL_INLINE wl_u32 wl_ack_blocks(struct wl_flow *f, const struct wl_ack *a, struct
 	return sacks;
 }
 
-/* The third: something was delivered, which ends a silence (RFC 6298, section 5.3), and is timed. */
+/*
+ * The third: something was delivered, which ends a silence (RFC 6298, section 5.3), and is timed. The timeout stays backed off until
+ * there is a sample, which no retransmission gives (section 5.7; Karn): where the path has become slower than the timeout, it would
+ * else be spurious for ever.
+ */
 WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_delivery *d, struct wl_sample *s)
 {
 	if (d->newly_bytes) {
 		f->progress_at_us = d->now_us;
 		f->flags &= ~WL_FLOW_SILENCE;
-		f->backoff = 0;
+		f->timeouts = 0;
 	}
+	if (d->rtt_us)
+		f->backoff = 0;
 	wl_rtt_sample(f, d->rtt_us);
 	s->rtt_us = d->rtt_us;
 	wl_rate_finish(f, d, s);

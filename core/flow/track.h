@@ -90,6 +90,7 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->todo = 0;
 	f->dupacks = 0;
 	f->backoff = 0;
+	f->timeouts = 0;
 	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED | WL_FLOW_SILENCE | WL_FLOW_SENDER_PROBED |
 		      WL_FLOW_UNA_RETRANS);
 	wl_undo_forget(f);
