@@ -4,13 +4,13 @@
  *
  *     wl_bypass()         ACTIVE to BYPASS: from here on something in flight is not in the store
  *     wl_bypass_all()     the same, and nothing in flight is any more
- *     wl_hand_back()      the same, as the box cannot repair it; but for that reason alone to UNSTORED: nothing is stored until una moves
+ *     wl_hand_back()      the same, as repairs fail; without progress or in doubt to UNSTORED: nothing is stored until una moves
  *     wl_reclaim_store()  to RECLAIMED, as others need the store
  *     wl_bypass_check()   BYPASS to ACTIVE: all in flight is in the store again
  *     wl_contest()        the sender's SYN claims the flow's name: nothing is sent until wl_uncontest(), at an accepted segment
  *     wl_follow_policy()  the rules have changed: another algorithm, or another mode
  *
- *     mode, by policy     WL_MODE_ENFORCE <--> WL_MODE_WATCH <--> WL_MODE_OFF, with a bypass in between; wl_only_watch() for good
+ *     The mode is what the rule wants. Control begins with a bypass and ends in SETTLING; wl_only_watch() keeps a flow from it for good.
  */
 #ifndef WL_BOX_MODE_H
 #define WL_BOX_MODE_H

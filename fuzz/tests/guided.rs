@@ -45,9 +45,10 @@ fn a_search_among_events_finds_nothing() {
     search("flow", 50_000, 500);
 }
 
+/// A minute of the same goes on beside the tests (`tests/run.sh`).
 #[test]
 fn a_search_among_segments_at_the_box_finds_nothing() {
-    search("boxed", 50_000, 500);
+    search("boxed", 5000, 500);
 }
 
 /// A search that finds nothing and fails, as its corpus is not there, names no input that an earlier one found.

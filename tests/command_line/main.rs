@@ -43,6 +43,8 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["run", wan, "--on", "sim", "--emulator", "netem"], &["--emulator", "--on lab"]);
     refused(&["reproduce", "nosuch"], &["nosuch", "tcon-loss"]);
     refused(&["reproduce"], &["--all"]);
+    refused(&["reproduce", "harm-survey", "--only", "601"], &["--only 601", "1 to 600"]);
+    refused(&["reproduce", "tcon-loss", "--only", "1"], &["--only", "harm-survey"]);
     for prefix in ["Far-Too-Long-", "", "../select/1", "."] {
         for words in [&["native", "load"][..], &["native", "unload"], &["attach", "--native"]] {
             refused(&[words, &["--prefix", prefix]].concat(), &["prefix", "lower-case"]);

@@ -52,6 +52,29 @@ fn what_a_home_cannot_do_is_refused_with_file_and_line() {
 }
 
 #[test]
+fn a_run_whose_box_controlled_nothing_reports_it_and_exits_with_1() {
+    let site = Site::new();
+    // beside the way from a to b
+    let aside = "[[host]]\nname = \"box\"\n[[link]]\nbetween = [\"a\", \"box\"]\n\
+        [windlass]\nat = \"box\"\nfacing = \"a\"\n";
+    let file = site.write(&format!("{PAIR}{FLOW}{aside}"));
+    let error = "the box controlled no flow: no packet passed between a and box";
+    let out = run(&["run", &file, "--on", "sim"]);
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(out.status.code() == Some(1) && text.contains(&format!("error: {error}")), "{text}");
+    let out = run(&["run", &file, "--on", "sim", "--json"]);
+    assert_eq!(out.status.code(), Some(1));
+    let document: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert!(document["box_error"].as_str().is_some_and(|e| e.starts_with(error)), "{document}");
+    let folder = site.path("out");
+    let out = run(&["sweep", &file, "--on", "sim", "--json", "--out", folder.to_str().unwrap()]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&out.stdout).contains(error), "{out:?}");
+    let file = site.write(&format!("{PAIR}{FLOW}{aside}mode = \"watch\"\n"));
+    assert_eq!(run(&["run", &file, "--on", "sim"]).status.code(), Some(0), "it controls nothing anyway");
+}
+
+#[test]
 fn an_experiment_that_a_home_cannot_run_is_refused_before_it_begins() {
     let site = Site::new();
     let base = PAIR.replace("[[", "[[scenario.").replacen("name", "[scenario]\nname", 1);

@@ -7,6 +7,7 @@ mod comings;
 mod control;
 mod deployments;
 mod downloads;
+mod emulated_links;
 mod faults;
 mod foreign;
 mod groups;

@@ -3,24 +3,38 @@
 use crate::{Error, Result};
 use std::{
     ffi::{CStr, CString},
-    fs, io,
+    fs, io, mem,
+    net::{Ipv4Addr, UdpSocket},
+    os::fd::AsRawFd,
     process::Command,
 };
-
-const ARPHRD_ETHER: u32 = 1;
 
 /// Index of the interface, which must exist and carry Ethernet frames.
 pub fn ethernet_index(name: &str) -> Result<u32> {
     let index = index(name).ok_or_else(|| Error::NoInterface(name.to_string()))?;
-    // /sys shows the namespace it was mounted in, which need not be ours: an absent file is no evidence
-    if let Ok(kind) = fs::read_to_string(format!("/sys/class/net/{name}/type")) {
-        let same = fs::read_to_string(format!("/sys/class/net/{name}/ifindex"))
-            .is_ok_and(|i| i.trim() == index.to_string());
-        if same && kind.trim().parse() != Ok(ARPHRD_ETHER) {
-            return Err(Error::NotEthernet(name.to_string()));
-        }
+    // one that goes meanwhile is missed when it is attached to
+    match hardware_type(name) {
+        Ok(kind) if kind != libc::ARPHRD_ETHER => Err(Error::NotEthernet(name.to_string())),
+        _ => Ok(index),
     }
-    Ok(index)
+}
+
+/// What kind of link layer the interface has (ARPHRD_*). A socket finds it in this namespace; /sys shows that in which it was
+/// mounted.
+fn hardware_type(name: &str) -> io::Result<u16> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    // SAFETY: an all-zero ifreq is valid.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    // the last byte ends the name
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IF_NAMESIZE - 1)) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: the kernel reads the name and writes the address of a live request.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR as _, &mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it has just been written.
+    Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
 }
 
 /// Index of the interface in the current namespace.

@@ -387,6 +387,14 @@ mod tests {
     }
 
     #[test]
+    fn runs_whose_box_controlled_nothing_are_not_measured() {
+        let mut runs = vec![run("a", "windlass", Some(1.0)), run("a", "bbr", Some(1.0))];
+        runs[0].box_error = Some("the box controlled no flow".into());
+        let verdict = claim().judge(&["a".to_string()], &runs);
+        assert_eq!((verdict.holds, verdict.ours), (false, None));
+    }
+
+    #[test]
     fn retransmissions_of_runs_that_are_not_measured_have_no_share() {
         let share = Metric::SenderRetransShare;
         let claim = Claim { metric: share, per: None, statistic: None, ..claim() };

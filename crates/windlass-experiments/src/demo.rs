@@ -61,10 +61,11 @@ impl Demo {
         Demo(Outcome { name, title, verdicts: Vec::new(), tables, runs })
     }
 
-    /// Whether all runs are there, and every payload arrived whole.
+    /// Whether all runs are there, every payload arrived whole, and the box controlled flows.
     pub fn is_complete(&self) -> bool {
         let Demo(outcome) = self;
-        outcome.runs.len() == WAYS.len() * SEEDS as usize && outcome.runs.iter().all(|r| r.checksum_ok)
+        let is_sound = |run: &RunRecord| run.checksum_ok && run.box_error.is_none();
+        outcome.runs.len() == WAYS.len() * SEEDS as usize && outcome.runs.iter().all(is_sound)
     }
 
     /// One document, as of an experiment.
@@ -163,6 +164,9 @@ impl fmt::Display for Demo {
                 "{way:<32} {time:>10}  {goodput:>12}  {rtt:>7}  {retrans:>22}  {repairs:>13}  {payload}"
             )?;
         }
+        if let Some(error) = self.0.runs.iter().find_map(|run| run.box_error.as_ref()) {
+            writeln!(f, "error: {error}")?;
+        }
         if let Some(late) = said_of_late_runs(&self.0.runs) {
             writeln!(f, "warning: {late}")?;
         }
@@ -245,6 +249,19 @@ mod tests {
         let flow = FlowReport { completion_s: Some(4.0), ..FlowReport::default() };
         let wrong = RunRecord { checksum_ok: false, flows: vec![flow], ..run("CUBIC", 1, 4.0) };
         assert!(Demo::of(vec![wrong]).to_string().contains("WRONG"));
+    }
+
+    #[test]
+    fn a_box_that_controlled_nothing_is_reported() {
+        let run_of = |seed: u64| {
+            WAYS.map(|(way, _, is_boxed)| {
+                let box_error = is_boxed.then(|| "the box controlled no flow".to_string());
+                RunRecord { box_error, ..run(way, seed, 4.0) }
+            })
+        };
+        let demo = Demo::of((1..=SEEDS).flat_map(run_of).collect());
+        assert!(!demo.is_complete());
+        assert!(demo.to_string().ends_with("error: the box controlled no flow\n"), "{demo}");
     }
 
     #[test]

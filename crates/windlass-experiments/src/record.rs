@@ -68,6 +68,9 @@ pub struct RunRecord {
     /// Windlass' counters that are not zero.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub windlass: BTreeMap<String, u64>,
+    /// Why the box controlled no flow though it had to; none: it did, or there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub box_error: Option<String>,
     /// Why it failed.
     pub error: Option<String>,
     /// Whether the disk had no room for it: `--resume` will not find it.
@@ -161,10 +164,12 @@ impl RunRecord {
         self.flows.iter().any(is_wrong)
     }
 
-    /// Whether anything arrived that is not what was served, or the emulator lost packets that it should not have: no number of
-    /// such a run means anything.
+    /// Whether anything arrived that is not what was served, the emulator lost packets that it should not have, or the box
+    /// controlled nothing: no number of such a run means anything.
     pub fn is_worthless(&self) -> bool {
-        self.has_wrong_payload() || self.links.iter().any(|l| l.stats.own_drops() > 0)
+        self.has_wrong_payload()
+            || self.links.iter().any(|l| l.stats.own_drops() > 0)
+            || self.box_error.is_some()
     }
 
     /// What a job came to.
@@ -204,7 +209,9 @@ impl RunRecord {
                         .flows
                         .iter()
                         .find_map(|f| f.error.clone().or_else(|| wrong_payload(f)))
-                        .or_else(|| own_drops(&report)),
+                        .or_else(|| own_drops(&report))
+                        .or_else(|| report.box_error.clone()),
+                    box_error: report.box_error,
                     ended_s: report.ended_s,
                     responses: responses(&report.flows),
                     flows: report.flows,

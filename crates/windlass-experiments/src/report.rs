@@ -43,6 +43,9 @@ impl fmt::Display for Outcome {
         for verdict in &self.verdicts {
             writeln!(f, "  {verdict}")?;
         }
+        if let Some(error) = self.box_error() {
+            writeln!(f, "  error: {error}")?;
+        }
         if let Some(late) = said_of_late_runs(&self.runs) {
             writeln!(f, "  warning: {late}")?;
         }
@@ -67,16 +70,21 @@ fn in_order<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
 }
 
 impl Outcome {
-    /// Whether every claim holds; an experiment without claims shows nothing.
+    /// Whether every claim holds, and each box controlled flows that had to; an experiment without claims shows nothing.
     pub fn all_hold(&self) -> bool {
-        !self.verdicts.is_empty() && self.verdicts.iter().all(|v| v.holds)
+        !self.verdicts.is_empty() && self.verdicts.iter().all(|v| v.holds) && self.box_error().is_none()
+    }
+
+    /// Why the box of a run controlled nothing; none: all did, or had to watch.
+    fn box_error(&self) -> Option<&String> {
+        self.runs.iter().find_map(|run| run.box_error.as_ref())
     }
 
     /// One document.
     pub fn to_json(&self) -> Value {
         json!({
             "experiment": self.name, "title": self.title, "claims": self.verdicts, "tables": self.tables,
-            "runs": self.runs.len(), "late_runs": late_runs(&self.runs),
+            "runs": self.runs.len(), "late_runs": late_runs(&self.runs), "box_error": self.box_error(),
         })
     }
 
@@ -131,7 +139,8 @@ impl Outcome {
         save(&folder.join("report.html"), &page(&self.name, &body))
     }
 
-    fn claims_table(&self) -> String {
+    /// The claims as HTML.
+    pub fn claims_table(&self) -> String {
         let mut html = "<table><tr><th>claim<th>paper<th>ours<th>bound<th>unit<th>runs<th><th>".to_string();
         let number = |v: Option<f64>| v.map_or("-".to_string(), |v| format!("{v:.3}"));
         for v in &self.verdicts {

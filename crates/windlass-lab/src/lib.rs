@@ -28,6 +28,7 @@ mod tcp;
 pub mod tools;
 mod topology;
 mod traffic;
+mod tun;
 mod wan;
 
 pub use boxed::BoxProcess;

@@ -28,6 +28,14 @@ pub(crate) fn check(scenario: &Scenario) -> Result<()> {
             if port.ecn.is_some() {
                 return cannot("ecn", "netem does not mark by the length of a queue");
             }
+            let impairments = [
+                ("policer", port.policer.is_some()),
+                ("outages", !port.outages.is_empty()),
+                ("rate_steps", !port.rate_steps.is_empty()),
+            ];
+            if let Some((key, _)) = impairments.iter().find(|(_, is_given)| *is_given) {
+                return cannot(key, "netem's links are the same all the time");
+            }
             if port.jitter.0 > 0.0 && !port.reorder {
                 return cannot("jitter", "netem's reorders packets; set `reorder = true` if it may");
             }

@@ -1,5 +1,6 @@
-//! Packets as a TUN device with IFF_VNET_HDR gives and takes them: possibly super-packets of many TCP segments, with
-//! checksums still to be completed. The emulator judges each segment on its own and sends the survivors on.
+//! Packets as a TUN device with IFF_VNET_HDR gives and takes them (tun.rs makes a TAP device's alike): possibly
+//! super-packets of many TCP segments, with checksums still to be completed. The emulator judges each segment on its own and
+//! sends the survivors on.
 
 use std::net::IpAddr;
 
@@ -61,7 +62,7 @@ fn fold(mut sum: u32) -> u16 {
 }
 
 impl Packet {
-    /// Takes what one read() returned; none if it is no IP packet.
+    /// Takes what one read returned; none if it is no IP packet.
     pub fn parse(read: &[u8]) -> Option<Packet> {
         let vnet: [u8; VNET_HDR_BYTES] = read.get(..VNET_HDR_BYTES)?.try_into().ok()?;
         let data = read[VNET_HDR_BYTES..].to_vec();

@@ -25,7 +25,7 @@ use std::{
 };
 use windlass_agent::raise_limits;
 use windlass_scenario::{
-    Flow, FlowReport, Intervals, LinkReport, Mode, RunReport, Scenario, Windlass, mean_rtt_ms,
+    Flow, FlowReport, Intervals, LinkReport, Mode, RunReport, Scenario, Windlass, box_error, mean_rtt_ms,
 };
 
 /// How to run.
@@ -122,6 +122,9 @@ fn run_once(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
         Some(b) => b.finish()?,
         None => Default::default(),
     };
+    let box_error = scenario.windlass.as_ref().and_then(|w| box_error(w, &windlass));
+    // one that was stopped may have had no flow yet
+    let box_error = box_error.filter(|_| !is_stopped(cancel));
     if let Some(coupling) = coupling {
         windlass.extend(coupling.finish()?.0);
     }
@@ -147,6 +150,7 @@ fn run_once(scenario: &Scenario, options: &RunOptions) -> Result<RunReport> {
         sender_probes: sent("TCPLossProbes"),
         handshake_retrans_segs,
         windlass,
+        box_error,
         samples,
     })
 }

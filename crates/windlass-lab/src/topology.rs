@@ -7,6 +7,7 @@ use crate::{
     netns::{self, Netns},
     stop::check_stopped,
     tcp,
+    tun::Framing,
     wan::{Wan, Wire},
 };
 use anyhow::{Context, Result};
@@ -88,6 +89,13 @@ fn is_timeless(scenario: &Scenario, host: &str) -> bool {
     !is_box && scenario.flows.iter().all(|flow| flow.from != host)
 }
 
+/// What end `side` of an emulated link needs: Windlass' programs read Ethernet headers on the box's interface.
+fn framing(scenario: &Scenario, link: &Link, side: usize) -> Framing {
+    let [at, facing] = [&link.between[side], &link.between[1 - side]];
+    let is_boxed = scenario.windlass.as_ref().is_some_and(|w| w.at == *at && w.facing == *facing);
+    if is_boxed { Framing::Ethernet } else { Framing::Ip }
+}
+
 impl Topology {
     /// Builds the network. `spin_us`: how long emulators may spin for exactness.
     pub fn create(scenario: &Scenario, spin_us: u64, family: Family) -> Result<Topology> {
@@ -116,7 +124,8 @@ impl Topology {
         for index in 0..topology.links.len() {
             check_stopped(cancel)?;
             let models = [false, true].map(|backward| scenario.link_model(index, backward));
-            if let Some(wire) = topology.connect(index, models)? {
+            let framings = [0, 1].map(|side| framing(scenario, &scenario.links[index], side));
+            if let Some(wire) = topology.connect(index, models, framings)? {
                 topology.emulated.push(index);
                 let ends = &scenario.links[index].between;
                 wires.push(wire.with_timeless([0, 1].map(|side: usize| is_timeless(scenario, &ends[side]))));
@@ -208,13 +217,13 @@ impl Topology {
     }
 
     /// Makes the ends of a link; the emulator is yet to connect those of an emulated one.
-    fn connect(&self, index: usize, models: [LinkModel; 2]) -> Result<Option<Wire>> {
+    fn connect(&self, index: usize, models: [LinkModel; 2], framings: [Framing; 2]) -> Result<Option<Wire>> {
         let link = &self.links[index];
         let ends = [&self.hosts[&link.between[0]], &self.hosts[&link.between[1]]];
         let names = [device(index, 0), device(index, 1)];
         let mut wire = None;
         if link.is_emulated() && self.emulator == Emulator::Own {
-            wire = Some(Wire::open(models, ends, [&names[0], &names[1]])?);
+            wire = Some(Wire::open_framed(models, ends, [&names[0], &names[1]], framings)?);
         } else {
             ends[0].run(&[
                 "ip",
@@ -322,5 +331,27 @@ impl Topology {
             }
         }
         hops
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_box_has_a_tap_device_where_it_faces_the_servers() {
+        let text = "name = \"t\"\n[[host]]\nname = \"server\"\n[[host]]\nname = \"box\"\n[[host]]\nname = \"client\"\n\
+            [[link]]\nbetween = [\"server\", \"box\"]\ndelay = \"1 ms\"\n\
+            [[link]]\nbetween = [\"box\", \"client\"]\ndelay = \"1 ms\"\n\
+            [[flow]]\nfrom = \"server\"\nto = \"client\"\nsize = \"1 kB\"\n";
+        let framings = |rest: &str| {
+            let scenario = Scenario::parse("t", &format!("{text}{rest}")).unwrap_or_else(|e| panic!("{e}"));
+            let of_link = |link: &Link| [0, 1].map(|side| framing(&scenario, link, side));
+            scenario.links.iter().map(of_link).collect::<Vec<_>>()
+        };
+        let tun = [Framing::Ip; 2];
+        assert_eq!(framings(""), [tun, tun]);
+        let boxed = framings("[windlass]\nat = \"box\"\nfacing = \"server\"\n");
+        assert_eq!(boxed, [[Framing::Ip, Framing::Ethernet], tun]);
     }
 }

@@ -1,4 +1,4 @@
-//! The link emulator: one thread between pairs of TUN devices.
+//! The link emulator: one thread between pairs of TUN or TAP devices.
 
 use crate::{
     bursts::{Bursts, Longest},
@@ -6,15 +6,13 @@ use crate::{
     packet::Packet,
     panic_message::panic_message,
     spin::Spin,
+    tun::{Framing, Port, Tun},
 };
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use hdrhistogram::Histogram;
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
-    fs::File,
-    io,
-    os::fd::{AsRawFd, RawFd},
     rc::Rc,
     sync::{
         Arc, Mutex, PoisonError,
@@ -43,7 +41,6 @@ const NICE: libc::c_int = -10;
 const TURN_NS: u64 = 20_000_000;
 const PRIOR_MOST_NS: u64 = 18_000_000;
 const IDLE_NS: u64 = 50_000_000;
-const TUN_QUEUE_PACKETS: &str = "20000";
 
 /// The devices of an emulated link; nothing carries their packets yet.
 #[derive(Debug)]
@@ -54,7 +51,7 @@ pub struct Wire {
 
 #[derive(Debug)]
 struct End {
-    file: File,
+    device: Tun,
     host: String,
     is_timeless: bool,
 }
@@ -69,36 +66,6 @@ pub struct Wan {
     _spin: Option<Spin>,
 }
 
-fn open_tun(ns: &Netns, name: &str) -> Result<File> {
-    let file = ns.enter(|| {
-        let file = File::options().read(true).write(true).open("/dev/net/tun").context("/dev/net/tun")?;
-        // SAFETY: an all-zero ifreq is valid; the name is shorter than its field and stays NUL-terminated.
-        unsafe {
-            let mut request: libc::ifreq = std::mem::zeroed();
-            for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(15)) {
-                *to = from as libc::c_char;
-            }
-            request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16;
-            if libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &request) != 0 {
-                bail!("making TUN device {name}: {}", io::Error::last_os_error());
-            }
-            let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-            if libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::c_ulong::from(offloads)) != 0 {
-                bail!("offloads of {name}: {}", io::Error::last_os_error());
-            }
-            let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
-            libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK);
-        }
-        Ok(file)
-    })?;
-    // without a link-local address the kernel sends nothing of its own (router solicitations, multicast reports),
-    // which would take draws of the random loss at unpredictable times
-    ns.run(&["ip", "link", "set", name, "addrgenmode", "none"])?;
-    // the device's own queue must never drop what the model has not seen
-    ns.run(&["ip", "link", "set", name, "txqueuelen", TUN_QUEUE_PACKETS, "up"])?;
-    Ok(file)
-}
-
 fn now_ns() -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live local.
@@ -110,9 +77,19 @@ impl Wire {
     /// Makes device `names[0]` on `hosts[0]` and `names[1]` on `hosts[1]`, the ends of a link with these models, forward
     /// and backward.
     pub fn open(models: [LinkModel; 2], hosts: [&Netns; 2], names: [&str; 2]) -> Result<Wire> {
+        Self::open_framed(models, hosts, names, [Framing::Ip; 2])
+    }
+
+    /// The same with devices whose packets have these headers.
+    pub(crate) fn open_framed(
+        models: [LinkModel; 2],
+        hosts: [&Netns; 2],
+        names: [&str; 2],
+        framings: [Framing; 2],
+    ) -> Result<Wire> {
         let end = |side: usize| -> Result<End> {
             let host = hosts[side].name().to_string();
-            Ok(End { file: open_tun(hosts[side], names[side])?, host, is_timeless: false })
+            Ok(End { device: Tun::open(hosts[side], names[side], framings[side])?, host, is_timeless: false })
         };
         Ok(Wire { ends: [end(0)?, end(1)?], models })
     }
@@ -216,8 +193,8 @@ fn replies(ends: &[[End; 2]], index: usize) -> Vec<usize> {
 
 /// One direction of a link.
 struct Way {
-    from: RawFd,
-    to: RawFd,
+    from: Port,
+    to: Port,
     model: LinkModel,
     bursts: Bursts,
     due: BinaryHeap<Reverse<Due>>,
@@ -257,8 +234,8 @@ impl Loop {
             for (side, model) in wire.models.into_iter().enumerate() {
                 let [from, to] = [&wire.ends[side], &wire.ends[1 - side]];
                 ways.push(Way {
-                    from: from.file.as_raw_fd(),
-                    to: to.file.as_raw_fd(),
+                    from: from.device.port(),
+                    to: to.device.port(),
                     model,
                     bursts: Bursts::new(longest.clone()),
                     due: BinaryHeap::new(),
@@ -273,7 +250,7 @@ impl Loop {
             ends.push(wire.ends);
         }
         let polled: Vec<_> =
-            ways.iter().map(|w| libc::pollfd { fd: w.from, events: libc::POLLIN, revents: 0 }).collect();
+            ways.iter().map(|w| libc::pollfd { fd: w.from.fd, events: libc::POLLIN, revents: 0 }).collect();
         for (index, way) in ways.iter_mut().enumerate() {
             way.replies = replies(&ends, index);
             way.polled = way.replies.iter().map(|&r| polled[r]).collect();
@@ -424,7 +401,7 @@ impl Way {
             self.due.pop();
         }
         first.packet.emit(first.segment, last, first.mark, out);
-        if !write(self.to, out) {
+        if !self.to.write(out) {
             self.model.stats.drops_refused += (last - first.segment + 1) as u64;
         }
         Some(late_ns)
@@ -434,12 +411,9 @@ impl Way {
     /// many as there are in `late_ns` each by that, all others by the last.
     fn accept(&mut self, reads: usize, late_ns: &[u64], buffer: &mut [u8], order: &mut u64) {
         for _ in 0..reads {
-            let n = read(self.from, buffer);
-            if n == 0 {
-                return;
-            }
+            let Some(read) = self.from.read(buffer) else { return };
             let now = now_ns();
-            let Some(packet) = Packet::parse(&buffer[..n]) else {
+            let Some(packet) = Packet::parse(read) else {
                 self.model.stats.drops_foreign += 1;
                 continue;
             };
@@ -469,23 +443,11 @@ impl Way {
     }
 }
 
-fn read(fd: RawFd, buffer: &mut [u8]) -> usize {
-    // SAFETY: the buffer is live and of the length given.
-    let n = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };
-    usize::try_from(n).unwrap_or(0)
-}
-
-/// Whether the device took the packet.
-fn write(fd: RawFd, packet: &[u8]) -> bool {
-    // SAFETY: the buffer is live and of the length given.
-    unsafe { libc::write(fd, packet.as_ptr().cast(), packet.len()) == packet.len() as isize }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::packet::VNET_HDR_BYTES;
-    use std::os::unix::net::UnixDatagram;
+    use std::os::{fd::AsRawFd, unix::net::UnixDatagram};
     use windlass_scenario::Link;
 
     const MSS_BYTES: usize = 1448;
@@ -503,9 +465,10 @@ mod tests {
 
     /// From and to what is at the other ends of these, without rate or delay.
     fn way(from: &UnixDatagram, to: &UnixDatagram) -> Way {
+        let port = |end: &UnixDatagram| Port { fd: end.as_raw_fd(), framing: Framing::Ip };
         Way {
-            from: from.as_raw_fd(),
-            to: to.as_raw_fd(),
+            from: port(from),
+            to: port(to),
             model: LinkModel::new(&Link::cable(["a".into(), "b".into()]), false, 1),
             bursts: Bursts::new(Arc::default()),
             due: BinaryHeap::new(),

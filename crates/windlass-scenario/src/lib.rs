@@ -1,12 +1,14 @@
 //! Scenarios: networks and workloads as data. The testbed runs them with real kernels, the simulator with its own hosts.
 //! What both must agree on is here too: how a link treats a packet, and how a run is reported.
 
+mod box_error;
 mod dist;
 mod draft;
 mod file;
 mod flow;
 mod graph;
 mod group;
+mod impairments;
 mod keys;
 mod link;
 mod location;
@@ -24,12 +26,14 @@ mod unitless;
 mod units;
 mod workload;
 
+pub use box_error::box_error;
 pub use dist::{Dist, Quantity};
 pub use draft::Draft;
 pub use file::{IN_REPORTS, is_name, line_at, read_file};
 pub use flow::{After, Application, Connections, Flow, Plan, Planned, Size, Train};
 pub use graph::{Distances, Graph, Ways};
 pub use group::{Group, Per};
+pub use impairments::{Outage, Policer, RateStep};
 pub use keys::{FoundKey, find_key, joined, with_key};
 pub use link::{LATE_US, LinkModel, LinkStats, Queued, Verdict, times};
 pub use location::{Location, Refusal, ScenarioFile};

@@ -2,7 +2,10 @@
 //! comes out, or that it is dropped. Time is integer: rates are exact by arithmetic, whatever the host's timers do, and
 //! a seed gives the same fates on every machine.
 
-use crate::{Buffer, Fraction, GilbertElliott, Link};
+use crate::{
+    Buffer, Fraction, GilbertElliott, Link,
+    impairments::{Entry, Impairments},
+};
 use hdrhistogram::Histogram;
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -19,7 +22,7 @@ pub enum Verdict {
         /// Set CE.
         mark: bool,
     },
-    /// The buffer is full.
+    /// It does not queue: the buffer is full, the policer has no tokens for it, or the link is down.
     DropTail,
     /// Lost at random.
     DropRandom,
@@ -42,9 +45,9 @@ pub struct LinkStats {
     pub packets: u64,
     /// Bytes offered, link-layer header included.
     pub bytes: u64,
-    /// Packets dropped because the buffer was full.
+    /// Packets dropped because the buffer was full, or the policer had no tokens.
     pub drops_tail: u64,
-    /// Packets lost at random.
+    /// Packets lost at random, or in an outage.
     pub drops_random: u64,
     /// Packets marked CE.
     pub marks: u64,
@@ -148,6 +151,7 @@ pub struct LinkModel {
     ecn: Option<Buffer>,
     loss: Chance,
     bursts: Option<Bursts>,
+    impairments: Option<Box<Impairments>>,
     /// Whether any fate is random.
     is_random: bool,
     is_bad: bool,
@@ -182,6 +186,7 @@ impl LinkModel {
             ecn: link.ecn.map(|b| link.resolve_ecn(b)),
             loss,
             bursts,
+            impairments: Impairments::of(link, backward),
             is_random: loss != Chance(0) || bursts.is_some() || jitter_ns > 0,
             is_bad: false,
             rng: Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_mul(2).wrapping_add(backward.into())),
@@ -247,6 +252,19 @@ impl LinkModel {
         // those behind it
         let [loss_draw, state_draw, jitter_draw] = if self.is_random { self.draws() } else { [0; 3] };
         self.turn(state_draw);
+        if let Some(impairments) = &mut self.impairments {
+            match impairments.admit(now_ns, bytes) {
+                Entry::Admitted => {}
+                Entry::Policed => {
+                    self.stats.drops_tail += 1;
+                    return Verdict::DropTail;
+                }
+                Entry::Down => {
+                    self.stats.drops_random += 1;
+                    return Verdict::DropTail;
+                }
+            }
+        }
         if !has_room || self.is_over(self.buffer, bytes, 1) {
             self.stats.drops_tail += 1;
             return Verdict::DropTail;
@@ -281,8 +299,14 @@ impl LinkModel {
         self.stats.queued_ns += queued_ns;
         self.stats.queued_packets += 1;
         let bit_ns = bytes * 8_000_000_000 + self.free_rest;
-        self.free_at_ns += bit_ns / self.rate_bps;
-        self.free_rest = bit_ns % self.rate_bps;
+        let mut rate_bps = self.rate_bps;
+        if let Some(impairments) = &mut self.impairments {
+            // at a step, the rest of the rate before it is taken for one of the new rate: some ns
+            rate_bps = impairments.rate_bps(self.free_at_ns, rate_bps);
+            impairments.busy_ns += bit_ns / rate_bps;
+        }
+        self.free_at_ns += bit_ns / rate_bps;
+        self.free_rest = bit_ns % rate_bps;
         self.sent_bytes += bytes;
         self.first_in_ns.get_or_insert(now_ns);
         self.queue.push_back((self.free_at_ns, bytes));
@@ -299,7 +323,10 @@ impl LinkModel {
     /// What happened, with percentiles and rates.
     pub fn finish(mut self) -> LinkStats {
         if let Some(first_in_ns) = self.first_in_ns {
-            let busy_ns = self.sent_bytes as f64 * 8e9 / self.rate_bps as f64;
+            let busy_ns = match &self.impairments {
+                Some(impairments) if impairments.has_steps() => impairments.busy_ns as f64,
+                _ => self.sent_bytes as f64 * 8e9 / self.rate_bps as f64,
+            };
             // departures are in whole ns, rounded down: a link that was never idle was in use as long as it was busy
             let in_use_ns = ((self.free_at_ns - first_in_ns) as f64).max(busy_ns);
             self.stats.mean_rate_bps = self.sent_bytes as f64 * 8e9 / in_use_ns;

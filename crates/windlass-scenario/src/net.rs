@@ -1,6 +1,6 @@
 //! Hosts, switches, links and queues.
 
-use crate::{Bytes, Fraction, Rate, Span, pair, units};
+use crate::{Bytes, Fraction, Outage, Policer, Rate, RateStep, Span, pair, units};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, Visitor},
@@ -45,6 +45,14 @@ pub struct Link {
     pub reorder: bool,
     /// ECN-capable packets are marked when the queue is longer than this.
     pub ecn: Option<Buffer>,
+    /// Token bucket in front of the forward direction, without a queue.
+    pub policer: Option<Policer>,
+    /// When nothing gets through, in either direction.
+    #[serde(default)]
+    pub outages: Vec<Outage>,
+    /// When the rate changes, in both directions.
+    #[serde(default)]
+    pub rate_steps: Vec<RateStep>,
 }
 
 /// A switch forwards between its links, and spreads flows over ways that are equally short (equal-cost multipath, by a
@@ -207,6 +215,9 @@ impl Link {
             jitter: Span(0.0),
             reorder: false,
             ecn: None,
+            policer: None,
+            outages: Vec::new(),
+            rate_steps: Vec::new(),
         }
     }
 
@@ -243,9 +254,11 @@ impl Link {
 
     /// Does the link need the emulator?
     pub fn is_emulated(&self) -> bool {
-        let Link { rate, delay, loss, loss_back, bursts, jitter, .. } = self;
+        let Link { rate, delay, loss, loss_back, bursts, jitter, policer, outages, .. } = self;
         rate.is_some()
             || bursts.is_some()
+            || policer.is_some()
+            || !outages.is_empty()
             || [delay.0, jitter.0, loss.0, loss_back.0].iter().any(|value| *value > 0.0)
     }
 }

@@ -1,7 +1,7 @@
 //! The network that hosts, switches and links make while a file is read.
 
 use crate::{
-    Buffer, Host, Link, Span, Switch,
+    Buffer, Host, Link, Span, Switch, impairments,
     net::check_length,
     topology::{self, RawSwitch, RawTopology},
 };
@@ -173,6 +173,7 @@ fn check_link(link: &Link, known: Known) -> Result<(), String> {
             return Err("loss and bursts exclude each other".into());
         }
     }
+    impairments::check(link)?;
     for (key, buffer) in [("buffer", link.buffer), ("ecn", link.ecn)] {
         check_buffer(key, buffer, link)?;
         if buffer.is_some() && link.rate.is_none() {

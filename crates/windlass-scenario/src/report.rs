@@ -163,12 +163,20 @@ pub struct RunReport {
     pub sender_probes: u64,
     /// Windlass' counters; empty without it.
     pub windlass: BTreeMap<String, u64>,
+    /// Why the box controlled no flow though the scenario has it control them; none: it did, or there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub box_error: Option<String>,
     /// Samples of Windlass' flow table, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Value>,
 }
 
 impl RunReport {
+    /// Whether every transfer arrived whole, and the box controlled flows if it had to: else the run has failed.
+    pub fn is_success(&self) -> bool {
+        self.is_complete() && self.box_error.is_none()
+    }
+
     /// Whether every transfer arrived whole.
     pub fn is_complete(&self) -> bool {
         !self.flows.is_empty() && self.flows.iter().all(|f| f.checksum_ok)
@@ -348,6 +356,9 @@ impl fmt::Display for RunReport {
         if let Some(index) = self.jain() {
             writeln!(f, "Jain index of the flows' goodputs: {index:.4}")?;
         }
+        if let Some(error) = &self.box_error {
+            writeln!(f, "error: {error}")?;
+        }
         if self.emulator_drops() > 0 {
             writeln!(
                 f,
@@ -400,8 +411,21 @@ mod tests {
             sender_probes: 0,
             handshake_retrans_segs: 0,
             windlass: BTreeMap::new(),
+            box_error: None,
             samples: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_run_whose_box_controlled_nothing_has_failed_and_reports_it() {
+        let whole = report(vec![FlowReport { checksum_ok: true, ..flow("", Some(1.0), &[]) }]);
+        assert!(whole.is_success() && !whole.to_string().contains("error: "), "{whole}");
+        assert!(!whole.to_json().contains("box_error"));
+        let idle = RunReport { box_error: Some("the box controlled no flow".into()), ..whole };
+        assert!(idle.is_complete() && !idle.is_success());
+        assert!(idle.to_string().ends_with("error: the box controlled no flow\n"), "{idle}");
+        let document: Value = serde_json::from_str(&idle.to_json()).unwrap();
+        assert_eq!(document["box_error"], "the box controlled no flow");
     }
 
     #[test]

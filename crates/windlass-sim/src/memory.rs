@@ -140,7 +140,8 @@ fn packets_on_links(scenario: &Scenario) -> u64 {
                 }
                 continue;
             };
-            let on_its_way = rate.0 / 8.0 * way_s / PACKET_BYTES as f64;
+            let fastest_bps = port.rate_steps.iter().map(|step| step.rate.0).fold(rate.0, f64::max);
+            let on_its_way = fastest_bps / 8.0 * way_s / PACKET_BYTES as f64;
             packets += on_its_way as u64 + 1;
             packets += match port.buffer.map(|b| port.resolve(b)) {
                 None => return u64::MAX,

@@ -561,6 +561,9 @@ pub struct ReproduceArgs {
     /// Fewer runs and smaller files, same bounds; about five minutes
     #[arg(long)]
     pub quick: bool,
+    /// Of harm-survey: only the path of this number
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["all", "list"])]
+    pub only: Option<u32>,
     /// One JSON document instead of text; with --all a list of them
     #[arg(long)]
     pub json: bool,

@@ -65,7 +65,7 @@ pub fn run(args: RunArgs) -> Result<ExitCode> {
         false => print!("{report}"),
     }
     say_if_stopped("");
-    Ok(if report.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if report.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn run_in_lab(args: &RunArgs, file: &ScenarioFile) -> Result<RunReport> {
@@ -134,8 +134,12 @@ pub fn sweep(args: SweepArgs) -> Result<ExitCode> {
     Ok(if swept.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn reproduce_one(name: &str, settings: &Settings) -> Result<Outcome> {
+fn reproduce_one(name: &str, only: Option<u32>, settings: &Settings) -> Result<Outcome> {
     match name {
+        windlass_experiments::HARM_SURVEY => windlass_experiments::harm_survey(only, settings),
+        _ if only.is_some() => {
+            bail!("--only goes with {}, whose paths have numbers", windlass_experiments::HARM_SURVEY)
+        }
         windlass_experiments::CPU => windlass_experiments::cpu(settings),
         windlass_experiments::TRANSPARENCY => windlass_experiments::transparency(settings),
         file if file.ends_with(".toml") => {
@@ -148,8 +152,9 @@ fn reproduce_one(name: &str, settings: &Settings) -> Result<Outcome> {
 }
 
 pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
-    let known: Vec<&str> =
-        Experiment::names().chain([windlass_experiments::CPU, windlass_experiments::TRANSPARENCY]).collect();
+    let built_in =
+        [windlass_experiments::CPU, windlass_experiments::TRANSPARENCY, windlass_experiments::HARM_SURVEY];
+    let known: Vec<&str> = Experiment::names().chain(built_in).collect();
     if args.list {
         match args.json {
             true => println!("{}", json!({ "experiments": known })),
@@ -171,7 +176,7 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
         if CANCELLED.load(Ordering::Relaxed) {
             break;
         }
-        let result = match (reproduce_one(name, &settings), args.all) {
+        let result = match (reproduce_one(name, args.only, &settings), args.all) {
             (Ok(result), _) => result,
             // hours of others do not hang on it
             (Err(why), true) => {

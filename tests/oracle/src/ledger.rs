@@ -12,7 +12,7 @@
 use crate::{
     programs::Verdict,
     terms::Terms,
-    wire::{ACK, CWR, ECE, FIN, Parsed, RST, SYN, Segment, URG},
+    wire::{ACK, CWR, Checksum, ECE, FIN, Parsed, RST, SYN, Segment, URG},
 };
 
 /// Contents that a server which changes its mind has for one offset.
@@ -60,6 +60,8 @@ pub struct Ledger {
     /// One past the server's last byte that was given to the box, and that passed it.
     pub sent_end: i64,
     pub passed_end: i64,
+    /// The same without what had been damaged before it came by, which no end takes.
+    intact_end: i64,
     pub fin_at: Option<i64>,
     server_acks: Range,
     server_ts: Range,
@@ -84,6 +86,7 @@ impl Ledger {
         Ledger {
             sent_end: 0,
             passed_end: 0,
+            intact_end: 0,
             fin_at: None,
             server_acks: Range { low: 0, high: 0 },
             server_ts: Range { low: 0, high: 0 },
@@ -222,6 +225,9 @@ impl Ledger {
             Verdict::Pass => {
                 if !is_forged && segment.flags & SYN == 0 {
                     self.passed_end = self.passed_end.max(end);
+                    if segment.checksum != Checksum::Damaged {
+                        self.intact_end = self.intact_end.max(end);
+                    }
                 }
                 if before == after {
                     return Ok(());
@@ -310,6 +316,10 @@ impl Ledger {
         let (was, (was_acked, was_window)) = (self.shown_edge, self.shown_by);
         let is_in_force = self.show(out, i64::from(out.window) << self.terms.shift());
         let may_shrink = is_as_sent || self.terms.client_shrinks;
+        // the client acknowledges what cannot have reached it: that passes as it is, and its own window with it
+        if is_as_sent && acked > self.intact_end {
+            self.shown_edge = was;
+        }
         ensure(!is_in_force || edge >= was || may_shrink, "the right edge moved left", || {
             let shift = self.terms.shift();
             format!(

@@ -17,7 +17,8 @@ pub struct Run {
 pub struct Report {
     /// What must not have happened.
     pub findings: Findings,
-    pub(crate) packets: u64,
+    /// Packets that were given to the datapath.
+    pub packets: u64,
     pub(crate) connections: u64,
     pub(crate) repairs: u64,
     pub(crate) updates: u64,

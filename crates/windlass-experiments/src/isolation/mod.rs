@@ -3,7 +3,8 @@
 //! A victim downloads for a few seconds, by a connection that begins beside the attack: (a) without box and attack, (b) without the
 //! box beside the attack, (c) behind the box, (d) behind the box beside the attack, one after the other, several times. There are
 //! four victims at a time: over a lossy and a clean path, of another server than the attacked one and of that one itself. What (d)
-//! keeps of (c), and of (b), is judged at the worse path. Where the attack takes its part without a box, as generator, router and
+//! keeps of (c), and of (b), is judged at the worse path. Forged segments take their part of the victim's link whatever they carry: of
+//! attacks that forge, (c) has as many segments beside it, of connections that do not exist. Where the attack takes its part without a box, as generator, router and
 //! servers are on the same processors, (b) beside (a) shows it on the clean path, and (d) is judged by what is left.
 
 mod download;
@@ -28,6 +29,18 @@ const PORT_FIRST: u16 = 30_000;
 /// Turns of a round: (a) to (d).
 const TURNS: usize = 4;
 
+/// From a victim's own port to that of a connection that does not exist.
+const DECOY: u16 = 10_000;
+
+/// What is beside downloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    /// As many segments as the attack forges, of connections that do not exist.
+    Decoys,
+    Attack,
+}
+
 /// Of each download.
 const TIME: Duration = Duration::from_secs(2);
 
@@ -50,11 +63,15 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// Downloads of all clients at once, with how the attack went that was made beside them.
-    fn turn(&mut self, with_attack: bool) -> Result<(Vec<Downloaded>, Option<Tally>)> {
+    fn turn(&mut self, beside: Beside) -> Result<(Vec<Downloaded>, Option<Tally>)> {
         self.settings.check_stopped()?;
         self.turns += 1;
         let port = PORT_FIRST + self.turns;
-        let mut attack = if with_attack { Some(self.start_attack(port)?) } else { None };
+        let mut attack = match beside {
+            Beside::Nothing => None,
+            Beside::Decoys => Some(self.start_attack(port + DECOY)?),
+            Beside::Attack => Some(self.start_attack(port)?),
+        };
         if let Some(attack) = &mut attack {
             attack.wait_until_ready(Some(self.settings.cancel))?;
         }
@@ -72,7 +89,7 @@ impl Bench<'_> {
         self.progress.add(format!(
             "{} {}",
             self.attack.name(),
-            if with_attack { "attacked" } else { "alone" }
+            if beside == Beside::Attack { "attacked" } else { "alone" }
         ));
         Ok((downloaded, tally))
     }
@@ -96,11 +113,11 @@ impl Bench<'_> {
 
     /// (a) to (d), of each victim; returns how the attack went in (b) and in (d).
     fn round(&mut self, victims: &mut [Victim]) -> Result<[Option<Tally>; 2]> {
-        let (alone, _) = self.turn(false)?;
-        let (attacked, unboxed_tally) = self.turn(true)?;
+        let (alone, _) = self.turn(Beside::Nothing)?;
+        let (attacked, unboxed_tally) = self.turn(Beside::Attack)?;
         let windlass = self.network.attach(self.settings)?;
-        let (boxed, _) = self.turn(false)?;
-        let (both, boxed_tally) = self.turn(true)?;
+        let (boxed, _) = self.turn(if self.attack.forges() { Beside::Decoys } else { Beside::Nothing })?;
+        let (both, boxed_tally) = self.turn(Beside::Attack)?;
         windlass.release()?;
         for (index, victim) in victims.iter_mut().enumerate() {
             let turns = [&alone, &attacked, &boxed, &both].map(|turn| turn[index]);

@@ -110,6 +110,11 @@ impl Attack {
         self == Attack::ForgedNeighbours
     }
 
+    /// Whether it forges segments of the victims' own connections.
+    pub fn forges(self) -> bool {
+        matches!(self, Attack::ForgedNeighbours | Attack::ForgedClients)
+    }
+
     fn behaviour(self) -> Option<Box<dyn Behaviour>> {
         Some(match self {
             Attack::Silent => Box::new(silent::Silent),

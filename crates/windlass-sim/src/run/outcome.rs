@@ -8,7 +8,9 @@ use crate::{
     tcp::{Round, SenderStats},
     time::seconds,
 };
-use windlass_scenario::{Flow, FlowReport, LinkReport, ResponseTimes, RunReport, Scenario, mean_rtt_ms};
+use windlass_scenario::{
+    Flow, FlowReport, LinkReport, ResponseTimes, RunReport, Scenario, box_error, mean_rtt_ms,
+};
 
 /// What a run gave.
 #[derive(Clone, Debug)]
@@ -52,6 +54,7 @@ impl Sim<'_> {
             .collect();
         let links = link_reports(scenario, self.net.links);
         let mean_rtt_ms = mean_rtt_ms(scenario, &links);
+        let windlass = self.boxed.map(|b| b.counters()).unwrap_or_default();
         let report = RunReport {
             scenario: scenario.name.clone(),
             seed: scenario.seed,
@@ -64,7 +67,8 @@ impl Sim<'_> {
             sender_timeouts,
             sender_probes,
             handshake_retrans_segs,
-            windlass: self.boxed.map(|b| b.counters()).unwrap_or_default(),
+            box_error: scenario.windlass.as_ref().and_then(|w| box_error(w, &windlass)),
+            windlass,
             samples: Vec::new(),
         };
         Outcome { report, count, in_flight, ended_at_ns, rounds }
