@@ -173,7 +173,7 @@ WL_INLINE struct wl_seg *wl_next_repair(struct wl_flow *f)
 {
 	struct wl_seg *seg;
 
-	if (f->lost_head == WL_NO_SLOT)
+	if (f->lost_head == WL_NO_SLOT || (f->todo & WL_TODO_UNLOSE))
 		return 0;
 	seg = wl_seg_at(f, f->lost_head & (WL_FLOW_SLOTS - 1));
 	if (!seg)

@@ -129,6 +129,9 @@ enum wl_flow_flag2 {
 	/* timestamps were agreed on, and the sender's newest segment has none; and the receiver's */
 	WL_FLOW2_SND_NO_TS = 1 << 10,
 	WL_FLOW2_RCV_NO_TS = 1 << 11,
+	WL_FLOW2_ECHO_TIMED = 1 << 12, /* echo_tsval and echo_at_us are valid (echo.h) */
+	WL_FLOW2_RESENT_TS = 1 << 13, /* resent_tsval is valid */
+	WL_FLOW2_REDUCTION_PROVEN = 1 << 14, /* the first retransmission since the last reduction was needed */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
@@ -294,13 +297,17 @@ struct wl_flow {
 	wl_u32 near_tsval; /* newest of the receiver that the sender was shown */
 	wl_u32 near_echo; /* with WL_FLOW2_NEAR_ECHO: whose echo is waited for, and since when */
 	wl_u32 near_echo_at_us;
+	/* timestamps of the sender's data (echo.h) */
+	wl_u32 echo_tsval; /* with WL_FLOW2_ECHO_TIMED: whose echo by the receiver is waited for, and since when */
+	wl_u32 echo_at_us;
+	wl_u32 resent_tsval; /* with WL_FLOW2_RESENT_TS: of the first retransmission of una */
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&
 		       __builtin_offsetof(struct wl_flow, hole_at_us) < 128,
 	       "cache lines of a watched flow");
 _Static_assert(WL_FLOW_CHUNKS <= 255, "wl_flow.stored_chunks");
-_Static_assert(sizeof(struct wl_flow) == 14 * 64, "memory of a flow, which with the other maps is about 1 KiB");
+_Static_assert(sizeof(struct wl_flow) == 15 * 64, "memory of a flow, which with the other maps is about 1 KiB");
 
 /* The slot of a byte of the stream. */
 WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)

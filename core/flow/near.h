@@ -27,13 +27,19 @@ WL_INLINE void wl_near_sample(struct wl_flow *f, wl_u32 rtt_us)
 		f->near_rtt_us = rtt_us;
 }
 
-/* The sender is shown the receiver's newest timestamp. What it has been shown before it may have echoed already. */
-WL_INLINE void wl_near_shown_tsval(struct wl_flow *f, wl_u32 now_us)
+/*
+ * The sender is shown the receiver's newest timestamp. What it has been shown before, be it while nothing was in flight, it may have
+ * echoed already.
+ */
+WL_INLINE void wl_near_shown_tsval(struct wl_flow *f, wl_u32 now_us, int is_timed)
 {
-	if (!f->rcv_tsval || (f->near_tsval && !wl_after(f->rcv_tsval, f->near_tsval)))
-		return;
-	f->near_tsval = f->rcv_tsval;
-	if (f->flags2 & WL_FLOW2_NEAR_ECHO)
+	int is_new = f->rcv_tsval && (!f->near_tsval || wl_after(f->rcv_tsval, f->near_tsval));
+
+	if (is_new)
+		f->near_tsval = f->rcv_tsval;
+	if (!is_timed)
+		f->flags2 &= ~WL_FLOW2_NEAR_ECHO;
+	if (!is_timed || !is_new || (f->flags2 & WL_FLOW2_NEAR_ECHO))
 		return;
 	f->flags2 |= WL_FLOW2_NEAR_ECHO;
 	f->near_echo = f->rcv_tsval;
@@ -43,11 +49,10 @@ WL_INLINE void wl_near_shown_tsval(struct wl_flow *f, wl_u32 now_us)
 /* The sender is shown the right edge `edge`. */
 WL_INLINE void wl_near_shown(struct wl_flow *f, wl_u32 now_us, wl_u32 edge)
 {
-	if (f->una == f->nxt || f->state != WL_FLOW_ACTIVE)
-		f->flags2 &= ~WL_FLOW2_NEAR_ECHO;
-	else
-		wl_near_shown_tsval(f, now_us);
-	if (f->una == f->nxt || f->state != WL_FLOW_ACTIVE) {
+	int is_timed = f->una != f->nxt && f->state == WL_FLOW_ACTIVE;
+
+	wl_near_shown_tsval(f, now_us, is_timed);
+	if (!is_timed) {
 		f->flags &= ~WL_FLOW_NEAR_TIMED;
 	} else if (wl_near_begins(f, edge)) {
 		f->flags |= WL_FLOW_NEAR_TIMED;
