@@ -22,7 +22,7 @@ WL_INLINE void wl_echo_sent(struct wl_flow *f, wl_u32 tsval, wl_u32 now_us)
 		return;
 	f->flags2 |= WL_FLOW2_ECHO_TIMED;
 	f->echo_tsval = tsval;
-	f->echo_at_us = now_us;
+	f->timed_at_us = now_us;
 }
 
 /* The box has retransmitted a record with the sender's newest timestamp; it begins at una, or does not. */
@@ -44,7 +44,7 @@ WL_INLINE wl_u32 wl_echo_rtt_us(struct wl_flow *f, const struct wl_ack *a)
 	if (!(f->flags2 & WL_FLOW2_ECHO_TIMED) || wl_before(a->tsecr, f->echo_tsval))
 		return 0;
 	f->flags2 &= ~WL_FLOW2_ECHO_TIMED;
-	rtt_us = wl_since_us(a->now_us, f->echo_at_us);
+	rtt_us = wl_since_us(a->now_us, f->timed_at_us);
 	return a->tsecr == f->echo_tsval ? rtt_us + !rtt_us : 0;
 }
 

@@ -125,11 +125,11 @@ enum wl_flow_flag2 {
 	WL_FLOW2_HOLE_HAS_MTU_PROBE =
 		1 << 7, /* ... maybe beside others, or retransmitted since; without a hole it means nothing */
 	WL_FLOW2_UPDATE_DUE = 1 << 8, /* the clock must send a window update */
-	WL_FLOW2_NEAR_ECHO = 1 << 9, /* near_echo and near_echo_at_us are valid (near.h) */
+	WL_FLOW2_NEAR_ECHO = 1 << 9, /* near_echo_at_us is valid (near.h) */
 	/* timestamps were agreed on, and the sender's newest segment has none; and the receiver's */
 	WL_FLOW2_SND_NO_TS = 1 << 10,
 	WL_FLOW2_RCV_NO_TS = 1 << 11,
-	WL_FLOW2_ECHO_TIMED = 1 << 12, /* echo_tsval and echo_at_us are valid (echo.h) */
+	WL_FLOW2_ECHO_TIMED = 1 << 12, /* echo_tsval and timed_at_us are valid (echo.h) */
 	WL_FLOW2_RESENT_TS = 1 << 13, /* resent_tsval is valid */
 	WL_FLOW2_REDUCTION_PROVEN = 1 << 14, /* the first retransmission since the last reduction was needed */
 };
@@ -166,7 +166,7 @@ struct wl_flow {
 	wl_u32 round_count;
 	wl_u32 timed_end_seq; /* of the stretch that is timed in a watched flow, with WL_FLOW_TIMED; timed_at_us, too */
 	wl_u32 rack_sent_at_us; /* with rack_end_seq */
-	wl_u32 timed_at_us; /* when that stretch passed */
+	wl_u32 timed_at_us; /* when what is timed passed: that stretch, or data with echo_tsval */
 	/* RACK (RFC 8985): RTT of the segment sent last among those delivered; 0: none since the pipe was empty */
 	wl_u32 rack_rtt_us;
 	/* shifts in force, 0..14; of windows that the receiver announces, and the sender */
@@ -293,13 +293,11 @@ struct wl_flow {
 	wl_u32 sender_retrans_segs; /* total for reports */
 	wl_u32 handshake_rtt_us; /* 0: not known */
 	wl_u32 tail_probe_end; /* with WL_FLOW_SENDER_PROBED: where the sender's probe ended (probed.h) */
-	/* the sender's side of the round trip by timestamps (near.h) */
-	wl_u32 near_tsval; /* newest of the receiver that the sender was shown */
-	wl_u32 near_echo; /* with WL_FLOW2_NEAR_ECHO: whose echo is waited for, and since when */
-	wl_u32 near_echo_at_us;
+	/* the sender's side of the round trip by timestamps (near.h): newest of the receiver that it may have echoed */
+	wl_u32 near_tsval;
+	wl_u32 near_echo_at_us; /* with WL_FLOW2_NEAR_ECHO: when it was shown near_tsval, whose echo is waited for */
 	/* timestamps of the sender's data (echo.h) */
-	wl_u32 echo_tsval; /* with WL_FLOW2_ECHO_TIMED: whose echo by the receiver is waited for, and since when */
-	wl_u32 echo_at_us;
+	wl_u32 echo_tsval; /* with WL_FLOW2_ECHO_TIMED: that of what passed at timed_at_us, whose echo is waited for */
 	wl_u32 resent_tsval; /* with WL_FLOW2_RESENT_TS: of the first retransmission of una */
 } __attribute__((aligned(64)));
 
@@ -307,7 +305,7 @@ _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&
 		       __builtin_offsetof(struct wl_flow, hole_at_us) < 128,
 	       "cache lines of a watched flow");
 _Static_assert(WL_FLOW_CHUNKS <= 255, "wl_flow.stored_chunks");
-_Static_assert(sizeof(struct wl_flow) == 15 * 64, "memory of a flow, which with the other maps is about 1 KiB");
+_Static_assert(sizeof(struct wl_flow) == 14 * 64, "memory of a flow, which with the other maps is about 1 KiB");
 
 /* The slot of a byte of the stream. */
 WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)

@@ -33,16 +33,15 @@ WL_INLINE void wl_near_sample(struct wl_flow *f, wl_u32 rtt_us)
  */
 WL_INLINE void wl_near_shown_tsval(struct wl_flow *f, wl_u32 now_us, int is_timed)
 {
-	int is_new = f->rcv_tsval && (!f->near_tsval || wl_after(f->rcv_tsval, f->near_tsval));
-
-	if (is_new)
-		f->near_tsval = f->rcv_tsval;
 	if (!is_timed)
 		f->flags2 &= ~WL_FLOW2_NEAR_ECHO;
-	if (!is_timed || !is_new || (f->flags2 & WL_FLOW2_NEAR_ECHO))
+	if ((f->flags2 & WL_FLOW2_NEAR_ECHO) || !f->rcv_tsval ||
+	    (f->near_tsval && !wl_after(f->rcv_tsval, f->near_tsval)))
+		return;
+	f->near_tsval = f->rcv_tsval;
+	if (!is_timed)
 		return;
 	f->flags2 |= WL_FLOW2_NEAR_ECHO;
-	f->near_echo = f->rcv_tsval;
 	f->near_echo_at_us = now_us;
 }
 
@@ -65,8 +64,10 @@ WL_INLINE void wl_near_shown(struct wl_flow *f, wl_u32 now_us, wl_u32 edge)
 /* New data of the sender comes, up to `end`. */
 WL_INLINE void wl_near_data(struct wl_flow *f, wl_u32 now_us, wl_u32 end)
 {
-	if ((f->flags2 & WL_FLOW2_NEAR_ECHO) && !wl_before(f->snd_tsecr, f->near_echo)) {
+	if ((f->flags2 & WL_FLOW2_NEAR_ECHO) && !wl_before(f->snd_tsecr, f->near_tsval)) {
 		f->flags2 &= ~WL_FLOW2_NEAR_ECHO;
+		/* newer ones have been shown meanwhile */
+		f->near_tsval = f->rcv_tsval;
 		wl_near_sample(f, now_us - f->near_echo_at_us);
 	}
 	if ((f->flags & WL_FLOW_NEAR_TIMED) && wl_after(end, f->near_edge)) {
