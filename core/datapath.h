@@ -96,7 +96,8 @@ enum wl_syn_flag {
 	WL_SYN_TIMESTAMPS = 1 << 3,
 	WL_SYN_ECN = 1 << 4, /* SYN: ECE and CWR; SYN-ACK: ECE alone */
 	WL_SYN_ACCECN =
-		1 << 5, /* SYN: AE is set; SYN-ACK: AE or CWR, its answer. One is enough to leave ECN alone */
+		1
+		<< 5, /* SYN: AE is set; SYN-ACK: AE or CWR, its answer. Of one side alone: classic ECN (RFC 9768, section 3.1.2) */
 	WL_SYN_FOREIGN =
 		1 << 6, /* watch only: MPTCP (if the SYN-ACK has it), MD5, AO, or repeated with other options */
 	WL_SYN_AGAIN = 1 << 7, /* it was sent more than once */

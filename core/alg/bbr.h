@@ -88,6 +88,7 @@ struct wl_bbr {
 	wl_u8 lt_use_bw;
 	wl_u8 lt_rounds;
 	wl_u8 held_rounds; /* bit n: n rounds before the last one, no more was sent than what came out */
+	wl_u8 was_starting; /* the pipe had not been filled when losses last reduced the window */
 };
 
 /* ------------------------------------------------------------ the model */
@@ -494,12 +495,21 @@ static void wl_bbr_init(void *state, const struct wl_alg_params *p, const struct
 	wl_bbr_init_pacing(&b->base, s, d, WL_BBR_HIGH_GAIN);
 }
 
-/* Nothing was lost: what went slower for it is no measure of the path (bbr_undo_cwnd() in Linux). */
+/*
+ * Nothing was lost: what went slower for it is no measure of the path (bbr_undo_cwnd() in Linux). Nor does it show that the pipe is
+ * full: Linux' BBR stays with that, and needs many cycles of PROBE_BW to find what STARTUP would have found in a few round trips.
+ */
 WL_INLINE void wl_bbr_undo(struct wl_bbr *b, const struct wl_sample *s)
 {
 	b->full_bw = 0;
 	b->base.full_bw_count = 0;
 	wl_bbr_lt_reset(b, s);
+	if (!b->was_starting || (b->base.flags & WL_ALG_AS_LINUX))
+		return;
+	b->has_overrun = 0;
+	b->base.is_full_bw_reached = 0;
+	if (b->mode != WL_BBR_PROBE_RTT)
+		b->mode = WL_BBR_STARTUP;
 }
 
 /* The state that the ACK puts the flow into. By itself: verified once, not behind each path of what comes before it. */
@@ -539,6 +549,7 @@ static void wl_bbr_on_congestion(void *state, const struct wl_sample *s, struct 
 
 	(void)s;
 	(void)why;
+	b->was_starting = !b->base.is_full_bw_reached;
 	wl_bbr_save_cwnd(&b->base, d, b->mode == WL_BBR_PROBE_RTT);
 }
 
@@ -546,6 +557,8 @@ static void wl_bbr_on_timeout(void *state, const struct wl_sample *s, struct wl_
 {
 	struct wl_bbr *b = state;
 
+	if (!(s->events & WL_EV_TIMEOUT_AGAIN))
+		b->was_starting = !b->base.is_full_bw_reached;
 	wl_bbr_save_cwnd(&b->base, d, b->mode == WL_BBR_PROBE_RTT);
 	b->full_bw = 0;
 	/* as in Linux a round ends with it, and maybe what a policer has let pass; its losses are counted with the next ACK */

@@ -135,6 +135,8 @@ WL_INLINE wl_u32 wl_take_ack(struct wl_flow *f, wl_u32 id, const struct wl_segme
 	a->window_bytes = (wl_u32)in->window_field << f->rcv_wscale;
 	a->says_more = !is_pure || wl_after(in->ack + a->window_bytes, f->rcv_edge);
 	a->has_ece = !!(in->flags & WL_TCP_ECE);
+	a->has_ts = in->options.has_ts && (f->flags & WL_FLOW_TIMESTAMPS);
+	a->tsecr = in->options.tsecr;
 	wl_offered(f, in->ack, in->ack + a->window_bytes, a->now_us);
 	wait_us = wl_control(f, id, t, now_ns);
 	if (wl_track_hole_stays(f, a->now_us))

@@ -359,8 +359,11 @@ WL_INLINE void wl_control_sender(struct wl_home *home, struct wl_flow *f, wl_u32
 	}
 	if (in->payload_bytes) {
 		wl_sender_data(home, f, id, in, t, accept == WL_ACCEPT_UNPROVEN, now_ns);
-		if (!t->out.is_absorbed)
+		if (!t->out.is_absorbed) {
+			if (!is_first && (f->flags & WL_FLOW_TIMESTAMPS) && wl_after(f->snd_tsval, tsval))
+				wl_echo_sent(f, f->snd_tsval, now_ns / 1000);
 			return;
+		}
 		/*
 		 * What the box sends in place of the sender's own retransmission does not carry its timestamp but that of before:
 		 * by the echo the sender sees that what is acknowledged was sent before its retransmission, which was spurious

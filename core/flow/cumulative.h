@@ -35,16 +35,19 @@ enum wl_proof {
 };
 
 /*
- * A tail probe may be out while nothing is SACKed. Acknowledged together with later data, it repaired nothing: ACKs were late.
- * RACK must not infer from it, the newest transmission, that all before it is lost.
+ * A timestamp may show that the acknowledgement is of the original (RFC 8985, section 6.2, step 2). A tail probe may be out while
+ * nothing is SACKed. Acknowledged together with later data, it repaired nothing: ACKs were late. RACK must not infer from it, the
+ * newest transmission, that all before it is lost.
  *
  * Without SACK a copy proves no more than that its hole is filled: what lies behind the next one may have arrived long ago. But
  * NewReno mends one hole a round trip. Where a recovery finds more, all is retransmitted, though part of it has arrived.
  */
-WL_INLINE enum wl_proof wl_proof_of_copies(const struct wl_flow *f, wl_u32 end)
+WL_INLINE enum wl_proof wl_proof_of_copies(const struct wl_flow *f, const struct wl_delivery *d, wl_u32 end)
 {
 	int doubts_probe = (f->flags & WL_FLOW_PROBED) && !f->sacked_bytes;
 
+	if (d->is_of_original)
+		return WL_PROOF_NEVER;
 	if (f->flags & WL_FLOW_SACK)
 		return doubts_probe ? WL_PROOF_ALONE : WL_PROOF_ALWAYS;
 	if (f->flags & WL_FLOW_RECOVERY)
@@ -133,7 +136,7 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 			    .ack = end,
 			    .una_seg = end,
 			    .hole_bytes = end - f->una,
-			    .proof = wl_proof_of_copies(f, end) };
+			    .proof = wl_proof_of_copies(f, d, end) };
 	wl_u32 steps = wl_slots_between(f, c.at, end);
 	int is_part;
 

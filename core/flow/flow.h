@@ -125,6 +125,13 @@ enum wl_flow_flag2 {
 	WL_FLOW2_HOLE_HAS_MTU_PROBE =
 		1 << 7, /* ... maybe beside others, or retransmitted since; without a hole it means nothing */
 	WL_FLOW2_UPDATE_DUE = 1 << 8, /* the clock must send a window update */
+	WL_FLOW2_NEAR_ECHO = 1 << 9, /* near_echo_at_us is valid (near.h) */
+	/* timestamps were agreed on, and the sender's newest segment has none; and the receiver's */
+	WL_FLOW2_SND_NO_TS = 1 << 10,
+	WL_FLOW2_RCV_NO_TS = 1 << 11,
+	WL_FLOW2_ECHO_TIMED = 1 << 12, /* echo_tsval and timed_at_us are valid (echo.h) */
+	WL_FLOW2_RESENT_TS = 1 << 13, /* resent_tsval is valid */
+	WL_FLOW2_REDUCTION_PROVEN = 1 << 14, /* the first retransmission since the last reduction was needed */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
@@ -159,13 +166,13 @@ struct wl_flow {
 	wl_u32 round_count;
 	wl_u32 timed_end_seq; /* of the stretch that is timed in a watched flow, with WL_FLOW_TIMED; timed_at_us, too */
 	wl_u32 rack_sent_at_us; /* with rack_end_seq */
-	wl_u32 timed_at_us; /* when that stretch passed */
+	wl_u32 timed_at_us; /* when what is timed passed: that stretch, or data with echo_tsval */
 	/* RACK (RFC 8985): RTT of the segment sent last among those delivered; 0: none since the pipe was empty */
 	wl_u32 rack_rtt_us;
 	/* shifts in force, 0..14; of windows that the receiver announces, and the sender */
 	wl_u8 rcv_wscale : 4;
 	wl_u8 snd_wscale : 4;
-	wl_u8 backoff; /* consecutive timeouts, at most WL_BACKOFF_MAX */
+	wl_u8 backoff; /* timeouts since the last sample of the round trip, at most WL_BACKOFF_MAX */
 	wl_u8 reo_wnd_mult; /* RFC 8985, section 6.2; quarter min_rtt each */
 	wl_u8 reo_wnd_persist; /* ... and for how many recoveries more it is kept */
 	/* what in flight has no record, and so is not in the store: bytes between hole_start and hole_end */
@@ -277,6 +284,7 @@ struct wl_flow {
 	wl_s8 rcv_partial; /* the same of the receiver's */
 	wl_u8 contests_refuted; /* times that WL_FLOW2_CONTESTED was ended by a packet of the flow; saturates */
 	wl_u8 updates_failed; /* visits of the clock in a row at which the window update that is due could not be sent */
+	wl_u8 timeouts; /* consecutive ones while nothing was delivered; saturates */
 	/* data ahead of all that the sender was offered, of which no acknowledgement was observed yet (box/accept.h); equal: none */
 	wl_u32 ahead_seq;
 	wl_u32 ahead_end;
@@ -285,6 +293,12 @@ struct wl_flow {
 	wl_u32 sender_retrans_segs; /* total for reports */
 	wl_u32 handshake_rtt_us; /* 0: not known */
 	wl_u32 tail_probe_end; /* with WL_FLOW_SENDER_PROBED: where the sender's probe ended (probed.h) */
+	/* the sender's side of the round trip by timestamps (near.h): newest of the receiver that it may have echoed */
+	wl_u32 near_tsval;
+	wl_u32 near_echo_at_us; /* with WL_FLOW2_NEAR_ECHO: when it was shown near_tsval, whose echo is waited for */
+	/* timestamps of the sender's data (echo.h) */
+	wl_u32 echo_tsval; /* with WL_FLOW2_ECHO_TIMED: that of what passed at timed_at_us, whose echo is waited for */
+	wl_u32 resent_tsval; /* with WL_FLOW2_RESENT_TS: of the first retransmission of una */
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&

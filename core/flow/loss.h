@@ -15,10 +15,12 @@
 #define WL_FLOW_LOSS_H
 
 #include "rate.h"
+#include "rtt.h"
 
 #define WL_REO_WND_MULT_MAX 16 /* the window is capped at srtt anyway; this only keeps the multiplier small */
 #define WL_REO_WND_PERSIST 16 /* RFC 8985: recoveries for which a raised multiplier is kept */
 #define WL_DUPACK_THRESHOLD 3
+#define WL_DOUBT_RTTS 2u /* an answer to a retransmission that takes longer may be one to the original */
 
 /* The most recently sent record that was delivered moves RACK's clock (RFC 8985, section 6.2, steps 2 and 3). */
 WL_INLINE void wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg, const struct wl_delivery *d)
@@ -30,8 +32,9 @@ WL_INLINE void wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg,
 	if (wl_before(end, d->prior_fack) && seg->sent_count == 1)
 		f->flags |= WL_FLOW_REORDERING;
 	f->fack = wl_seq_max(f->fack, end);
-	/* faster than light: the ACK is for an earlier copy */
-	if (seg->sent_count > 1 && rtt_us < f->min_rtt_us)
+	/* faster than light, or on a path that has become slower than is known: the ACK is for an earlier copy, or may be */
+	if (seg->sent_count > 1 &&
+	    (rtt_us < f->min_rtt_us || (wl_timer_rtt_us(f) && rtt_us > WL_DOUBT_RTTS * wl_timer_rtt_us(f))))
 		return;
 	if (f->rack_rtt_us && !wl_sent_after(seg->sent_at_us, end, f->rack_sent_at_us, f->rack_end_seq))
 		return;
@@ -210,6 +213,41 @@ WL_INLINE wl_u32 wl_lose_go_on(struct wl_flow *f)
 	return c.lost_bytes;
 }
 
+static long wl_unlose_step(wl_u32 i, void *ctx)
+{
+	struct wl_flow *f = ctx;
+	struct wl_seg *seg;
+
+	(void)i;
+	if (f->lost_head == WL_NO_SLOT)
+		return 1;
+	seg = wl_seg_at(f, f->lost_head & (WL_FLOW_SLOTS - 1));
+	if (!seg)
+		return 1;
+	wl_seg_unlist(f, seg);
+	return 0;
+}
+
+/* Goes on with what wl_unlose_all() has begun. */
+WL_INLINE void wl_unlose_go_on(struct wl_flow *f)
+{
+	wl_loop(WL_LOSE_STEPS, wl_unlose_step, f);
+	if (f->lost_head == WL_NO_SLOT)
+		f->todo &= ~WL_TODO_UNLOSE;
+}
+
+/* What waits to be retransmitted is in flight again, and is judged anew: by and by (work.h). */
+WL_GLOBAL int wl_unlose_all(struct wl_flow *f)
+{
+	if (!f)
+		return -1;
+	f->todo &= ~WL_TODO_LOSE;
+	f->todo |= WL_TODO_UNLOSE;
+	f->judged = f->una_seg;
+	wl_unlose_go_on(f);
+	return 0;
+}
+
 /*
  * Finds losses. Returns bytes newly lost; *wait_us is set to the time until the next record can be judged without a
  * further ACK (RFC 8985's reordering timer), 0: none.
@@ -225,6 +263,8 @@ WL_GLOBAL wl_u32 wl_loss_detect(struct wl_flow *f, wl_u32 now_us, wl_u32 *wait_u
 		return 0;
 	if (f->todo & (WL_TODO_LOSE | WL_TODO_UNSACK))
 		j.lost_bytes = wl_lose_go_on(f);
+	if (f->todo & WL_TODO_UNLOSE)
+		wl_unlose_go_on(f);
 	/* what is acknowledged, or unfinished blocks report, is not lost; and what a timeout loses is not judged besides */
 	if (f->todo || wl_is_acked_in_part(f)) {
 		*wait_us = 1;

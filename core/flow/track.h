@@ -14,6 +14,7 @@
 #ifndef WL_FLOW_TRACK_H
 #define WL_FLOW_TRACK_H
 
+#include "echo.h"
 #include "loss.h"
 #include "near.h"
 #include "undo.h"
@@ -90,10 +91,12 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->todo = 0;
 	f->dupacks = 0;
 	f->backoff = 0;
+	f->timeouts = 0;
 	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED | WL_FLOW_SILENCE | WL_FLOW_SENDER_PROBED |
 		      WL_FLOW_UNA_RETRANS);
 	wl_undo_forget(f);
-	f->flags2 &= ~(WL_FLOW2_HOLE_IS_MTU_PROBE | WL_FLOW2_HOLE_HAS_MTU_PROBE);
+	f->flags2 &= ~(WL_FLOW2_HOLE_IS_MTU_PROBE | WL_FLOW2_HOLE_HAS_MTU_PROBE | WL_FLOW2_ECHO_TIMED |
+		       WL_FLOW2_RESENT_TS);
 	wl_sack_cache_forget(f);
 }
 
@@ -448,6 +451,7 @@ WL_GLOBAL int wl_track_repaired(struct wl_flow *f, struct wl_seg *seg, wl_u32 sl
 	wl_rate_on_send(f, seg, now_us);
 	wl_track_resent(f, seg, slot);
 	wl_undo_on_resent(f, seg->len_bytes);
+	wl_echo_repaired(f, seg->seq == f->una_seg);
 	f->repaired_segs++;
 	return 0;
 }
