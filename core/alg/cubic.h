@@ -282,7 +282,7 @@ static void wl_cubic_on_ack(void *state, const struct wl_sample *s, struct wl_de
 
 	if (s->events & WL_EV_UNDO)
 		wl_cubic_undo(c, s, d);
-	if (!wl_alg_is_held(s, d) && s->newly_delivered_bytes && d->cwnd_bytes) {
+	if (!wl_alg_is_held(s, d) && !wl_alg_start_is_held(s, d) && s->newly_delivered_bytes && d->cwnd_bytes) {
 		if (d->cwnd_bytes < d->ssthresh_bytes)
 			wl_cubic_slow_start(c, s, d);
 		else

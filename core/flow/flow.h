@@ -127,6 +127,14 @@ enum wl_flow_flag2 {
 	WL_FLOW2_UPDATE_DUE = 1 << 8, /* the clock must send a window update */
 };
 
+/* How far the start of a flow has come (wl_flow.start; start.h). */
+enum wl_start {
+	WL_START_GROWING = 0,
+	WL_START_HELD = 1, /* the pipe seems full */
+	WL_START_FULL = 2, /* it is; with the next ACK the start is over */
+	WL_START_OVER = 3,
+};
+
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
 struct wl_sack_cache {
 	wl_u32 start;
@@ -285,13 +293,20 @@ struct wl_flow {
 	wl_u32 sender_retrans_segs; /* total for reports */
 	wl_u32 handshake_rtt_us; /* 0: not known */
 	wl_u32 tail_probe_end; /* with WL_FLOW_SENDER_PROBED: where the sender's probe ended (probed.h) */
+	/* the start (start.h) */
+	wl_u32 start_round_at_us; /* the round in hand began */
+	wl_u32 start_train_at_us; /* newest ACK of its train */
+	wl_u32 start_rtt_us; /* least of start_samples */
+	wl_u32 start_held_seq; /* in WL_START_HELD: nxt when it began */
+	wl_u8 start; /* enum wl_start */
+	wl_u8 start_samples;
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&
 		       __builtin_offsetof(struct wl_flow, hole_at_us) < 128,
 	       "cache lines of a watched flow");
 _Static_assert(WL_FLOW_CHUNKS <= 255, "wl_flow.stored_chunks");
-_Static_assert(sizeof(struct wl_flow) == 14 * 64, "memory of a flow, which with the other maps is about 1 KiB");
+_Static_assert(sizeof(struct wl_flow) == 15 * 64, "memory of a flow, which with the other maps is about 1 KiB");
 
 /* The slot of a byte of the stream. */
 WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)

@@ -52,6 +52,8 @@ WL_INLINE wl_u64 wl_pacing_bytes_ps(const struct wl_flow *f)
 
 	if (!(f->flags & WL_FLOW_PACED_JUDGED))
 		return WL_RATE_UNLIMITED; /* paced.h wants to see the sender's own rhythm first */
+	if (f->start == WL_START_GROWING)
+		return WL_RATE_UNLIMITED; /* the sender's own slow start is clocked by ACKs */
 	if (wl_alg_paces(&f->decision))
 		return f->decision.pacing_bytes_ps ? f->decision.pacing_bytes_ps : 1;
 	if (f->srtt_us < WL_SPREAD_MIN_RTT_US)

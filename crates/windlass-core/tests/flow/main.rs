@@ -13,6 +13,7 @@ mod paced;
 mod probes;
 mod sent;
 mod silence;
+mod start;
 mod undo;
 mod watched;
 mod work;
@@ -63,8 +64,11 @@ fn ten_sent() -> Flow {
     f
 }
 
+/// A flow whose start is over.
 fn flow(base: u32) -> Flow {
-    Flow::new(base, MSS, abi::WL_FLOW_SACK | abi::WL_FLOW_PACED_JUDGED)
+    let mut f = Flow::new(base, MSS, abi::WL_FLOW_SACK | abi::WL_FLOW_PACED_JUDGED);
+    f.state_mut().start = abi::WL_START_OVER as u8;
+    f
 }
 
 fn ack(ack: u32, now_us: u32, sacks: &[(u32, u32)]) -> wl_ack {
