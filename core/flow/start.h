@@ -14,7 +14,7 @@
  *
  * HELD and FULL are events of the sample: the window does not grow, and slow start or STARTUP is over.
  *
- * Deviations from tcp_cubic.c: ACKs are close to each other within a 16th of the round trip where that is more than 2 ms, as those of
+ * Deviations from tcp_cubic.c: ACKs are close to each other within an eighth of the round trip where that is more than 2 ms, as those of
  * slow links are further apart. A sender that is paced at twice its window draws as long a train whatever the path holds, but no
  * longer round trips. And slow start goes on where there is no queue after all.
  */
@@ -46,7 +46,7 @@ WL_INLINE wl_u32 wl_start_stands_us(const struct wl_flow *f)
 /* Are ACKs clocked by the bottleneck for so long that it must be busy all the time? */
 WL_INLINE int wl_start_is_train(struct wl_flow *f, const struct wl_sample *s)
 {
-	if (s->now_us - f->start_train_at_us > wl_max(WL_START_TRAIN_US, f->min_rtt_us / 16))
+	if (s->now_us - f->start_train_at_us > wl_max(WL_START_TRAIN_US, f->min_rtt_us / 8))
 		return 0;
 	f->start_train_at_us = s->now_us;
 	return s->now_us - f->start_round_at_us > f->min_rtt_us / 2 && s->rtt_us > f->min_rtt_us + f->min_rtt_us / 16;

@@ -20,11 +20,17 @@ struct Start {
     acks: VecDeque<(u32, u32)>,
 }
 
+/// A flow that begins.
+fn growing() -> Flow {
+    let mut f = flow(0);
+    f.state_mut().start = abi::WL_START_GROWING as u8;
+    f.state_mut().decision.ssthresh_bytes = abi::WL_CWND_MAX_BYTES;
+    f
+}
+
 impl Start {
     fn new(seg_us: u32) -> Start {
-        let mut flow = flow(0);
-        flow.state_mut().start = abi::WL_START_GROWING as u8;
-        let mut start = Start { flow, cwnd_segs: 10, seg_us, busy_until_us: 0, acks: VecDeque::new() };
+        let mut start = Start { flow: growing(), cwnd_segs: 10, seg_us, busy_until_us: 0, acks: VecDeque::new() };
         (1..=10).for_each(|_| start.send(0));
         start
     }
@@ -78,8 +84,7 @@ fn the_start_ends_with_a_full_pipe_and_before_a_buffer_as_large_overflows() {
 /// ACKs of a sender that paces at twice its window come close to each other for half a round trip, however fast the path.
 #[test]
 fn what_a_sender_spreads_over_half_a_round_trip_fills_no_pipe() {
-    let mut f = flow(0);
-    f.state_mut().start = abi::WL_START_GROWING as u8;
+    let mut f = growing();
     for (round, segs) in [20u32, 40, 80, 160].into_iter().enumerate() {
         let at_us = |i: u32| round as u32 * RTT_US + i * (RTT_US / 2) / segs;
         let first = f.state().nxt;
