@@ -5,11 +5,12 @@
  *
  *     GROWING --the pipe seems full--> HELD --a round trip later a queue stands--> FULL
  *        ^                              |
- *        `------- there is none --------'         GROWING, HELD --a loss, a mark, a bypass--> OVER
+ *        `------- there is none --------'         GROWING, HELD --a chance loss, a mark, a timeout, a bypass--> OVER
  *
  *     seems full    as HyStart (Ha, Rhee, 2008; tcp_cubic.c in Linux) has it, from 16 segments on:
  *                     ACKs have come close to each other for half a round trip, and their round trips are longer by a 16th
  *                     or: the first eight round trips of a round are all longer by an eighth, by 4 to 16 ms
+ *                     or: something is lost, and the last round trip was longer by as much; without that it is lost by chance
  *     stands        all of eight round trips of what was sent with the window held are longer by a 16th, by 1 to 8 ms
  *
  * HELD and FULL are events of the sample: the window does not grow, and slow start or STARTUP is over.
@@ -86,17 +87,33 @@ WL_INLINE void wl_start_judge(struct wl_flow *f, const struct wl_sample *s)
 	f->start = f->start_rtt_us > f->min_rtt_us + wl_start_stands_us(f) ? WL_START_FULL : WL_START_GROWING;
 }
 
-/* Is it over by a loss, a mark, a bypass, or as the algorithm has found its threshold? */
+/* Is it over by a mark, a timeout, a bypass, or as the algorithm has found its threshold? */
 WL_INLINE int wl_start_is_over(const struct wl_flow *f)
 {
-	return f->start == WL_START_FULL || (f->flags & (WL_FLOW_RECOVERY | WL_FLOW_MARKED)) ||
-	       f->state != WL_FLOW_ACTIVE || f->decision.ssthresh_bytes != WL_CWND_MAX_BYTES;
+	return f->start == WL_START_FULL || (f->flags & WL_FLOW_MARKED) || f->backoff || f->state != WL_FLOW_ACTIVE ||
+	       f->decision.ssthresh_bytes != WL_CWND_MAX_BYTES;
+}
+
+WL_INLINE void wl_start_hold(struct wl_flow *f)
+{
+	f->start = WL_START_HELD;
+	f->start_held_seq = f->nxt;
+	f->start_samples = 0;
+}
+
+/* Something is lost while the window grows: the buffer has overflowed if a queue was in front of it, else it is chance. */
+WL_INLINE void wl_start_loses(struct wl_flow *f)
+{
+	if (f->start_last_rtt_us > f->min_rtt_us + wl_start_rise_us(f))
+		wl_start_hold(f);
+	else
+		f->start = WL_START_OVER;
 }
 
 /* An ACK, whose sample is complete but for the flow's standing figures. */
 WL_INLINE void wl_start_ack(struct wl_flow *f, struct wl_sample *s)
 {
-	if (f->start == WL_START_OVER && (s->events & WL_EV_UNDO) && f->decision.ssthresh_bytes == WL_CWND_MAX_BYTES)
+	if (f->start == WL_START_OVER && (s->events & WL_EV_UNDO))
 		f->start = WL_START_GROWING;
 	if (f->start == WL_START_OVER)
 		return;
@@ -104,13 +121,14 @@ WL_INLINE void wl_start_ack(struct wl_flow *f, struct wl_sample *s)
 		f->start = WL_START_OVER;
 		return;
 	}
-	if (s->rtt_us && f->start == WL_START_GROWING && wl_start_seems_full(f, s)) {
-		f->start = WL_START_HELD;
-		f->start_held_seq = f->nxt;
-		f->start_samples = 0;
-	} else if (s->rtt_us && f->start == WL_START_HELD) {
+	if (s->rtt_us)
+		f->start_last_rtt_us = s->rtt_us;
+	if (f->start == WL_START_GROWING && (f->flags & WL_FLOW_RECOVERY))
+		wl_start_loses(f);
+	else if (f->start == WL_START_GROWING && s->rtt_us && wl_start_seems_full(f, s))
+		wl_start_hold(f);
+	else if (f->start == WL_START_HELD && s->rtt_us)
 		wl_start_judge(f, s);
-	}
 	if (f->start == WL_START_HELD)
 		s->events |= WL_EV_START_HELD;
 	if (f->start == WL_START_FULL)
