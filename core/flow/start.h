@@ -50,7 +50,8 @@ WL_INLINE int wl_start_is_train(struct wl_flow *f, const struct wl_sample *s)
 	if (s->now_us - f->start_train_at_us > wl_max(WL_START_TRAIN_US, f->min_rtt_us / 8))
 		return 0;
 	f->start_train_at_us = s->now_us;
-	return s->now_us - f->start_round_at_us > f->min_rtt_us / 2 && s->rtt_us > f->min_rtt_us + f->min_rtt_us / 16;
+	return s->now_us - f->start_round_at_us > f->min_rtt_us / 2 &&
+	       s->rtt_us > f->min_rtt_us + f->min_rtt_us / 16;
 }
 
 /* Takes a round trip into the least of eight; 1 when there are so many. */
@@ -87,11 +88,11 @@ WL_INLINE void wl_start_judge(struct wl_flow *f, const struct wl_sample *s)
 	f->start = f->start_rtt_us > f->min_rtt_us + wl_start_stands_us(f) ? WL_START_FULL : WL_START_GROWING;
 }
 
-/* Is it over by a mark, a timeout, a bypass, or as the algorithm has found its threshold? */
+/* Is it over by a mark, a timeout, a bypass, or as the algorithm has found its threshold? A share of a group's window is none to judge. */
 WL_INLINE int wl_start_is_over(const struct wl_flow *f)
 {
-	return f->start == WL_START_FULL || (f->flags & WL_FLOW_MARKED) || f->backoff || f->state != WL_FLOW_ACTIVE ||
-	       f->decision.ssthresh_bytes != WL_CWND_MAX_BYTES;
+	return f->start == WL_START_FULL || (f->flags & (WL_FLOW_MARKED | WL_FLOW_GROUPED)) || f->backoff ||
+	       f->state != WL_FLOW_ACTIVE || f->decision.ssthresh_bytes != WL_CWND_MAX_BYTES;
 }
 
 WL_INLINE void wl_start_hold(struct wl_flow *f)

@@ -30,7 +30,8 @@ fn growing() -> Flow {
 
 impl Start {
     fn new(seg_us: u32) -> Start {
-        let mut start = Start { flow: growing(), cwnd_segs: 10, seg_us, busy_until_us: 0, acks: VecDeque::new() };
+        let mut start =
+            Start { flow: growing(), cwnd_segs: 10, seg_us, busy_until_us: 0, acks: VecDeque::new() };
         (1..=10).for_each(|_| start.send(0));
         start
     }
