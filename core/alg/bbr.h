@@ -335,13 +335,15 @@ WL_INLINE void wl_bbr_check_full_bw(struct wl_bbr *b, const struct wl_sample *s)
 {
 	wl_u32 bw = wl_minmax_get(&b->bw);
 
+	if (s->events & WL_EV_START_FULL)
+		b->base.is_full_bw_reached = 1;
 	if (b->base.is_full_bw_reached || !b->base.is_round_start)
 		return;
 	if (b->has_overrun && !(b->base.flags & WL_ALG_AS_LINUX)) {
 		b->base.is_full_bw_reached = 1;
 		return;
 	}
-	if (wl_bbr_is_limited(b, s) || wl_bbr_was_held(b, s))
+	if (wl_bbr_is_limited(b, s) || wl_bbr_was_held(b, s) || (s->events & WL_EV_START_HELD))
 		return;
 	if (bw >= (wl_u64)b->full_bw * WL_BBR_FULL_BW_GAIN / WL_BBR_UNIT) {
 		b->full_bw = bw;

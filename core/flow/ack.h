@@ -21,6 +21,7 @@
 #include "ecn.h"
 #include "rtt.h"
 #include "sack.h"
+#include "start.h"
 #include "track.h"
 
 /* The first step: SND.UNA = SEG.ACK. What ACKs before this one have left to take off times nothing. */
@@ -146,6 +147,7 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 		wl_undo_forget(f);
 	wl_ack_round(f, &d, s);
 	s->is_ack_delayed = !sacks && wl_is_lone_runt(f, &d);
+	wl_start_ack(f, s);
 	return wait_us;
 }
 

@@ -154,6 +154,9 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 	/* what was sent once may have waited for the rest, and times nothing (Karn) */
 	if (c.has_resent)
 		d->rtt_us = 0;
+	/* and without SACK it has waited for the retransmission: no rate, either, as the path delivered it long before */
+	if (c.has_resent && !(f->flags & WL_FLOW_SACK))
+		d->has_rate = 0;
 	wl_track_hole_acked(f, c.hole_bytes);
 	d->newly_bytes += end - f->una - c.again_bytes;
 	f->una = end;

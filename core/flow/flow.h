@@ -134,6 +134,14 @@ enum wl_flow_flag2 {
 	WL_FLOW2_REDUCTION_PROVEN = 1 << 14, /* the first retransmission since the last reduction was needed */
 };
 
+/* How far the start of a flow has come (wl_flow.start; start.h). */
+enum wl_start {
+	WL_START_GROWING = 0,
+	WL_START_HELD = 1, /* the pipe seems full */
+	WL_START_FULL = 2, /* it is; with the next ACK the start is over */
+	WL_START_OVER = 3,
+};
+
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
 struct wl_sack_cache {
 	wl_u32 start;
@@ -299,13 +307,21 @@ struct wl_flow {
 	/* timestamps of the sender's data (echo.h) */
 	wl_u32 echo_tsval; /* with WL_FLOW2_ECHO_TIMED: that of what passed at timed_at_us, whose echo is waited for */
 	wl_u32 resent_tsval; /* with WL_FLOW2_RESENT_TS: of the first retransmission of una */
+	/* the start (start.h) */
+	wl_u32 start_round_at_us; /* the round in hand began */
+	wl_u32 start_train_at_us; /* newest ACK of its train */
+	wl_u32 start_rtt_us; /* least of start_samples */
+	wl_u32 start_last_rtt_us; /* newest */
+	wl_u32 start_held_seq; /* in WL_START_HELD: nxt when it began */
+	wl_u8 start; /* enum wl_start */
+	wl_u8 start_samples;
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&
 		       __builtin_offsetof(struct wl_flow, hole_at_us) < 128,
 	       "cache lines of a watched flow");
 _Static_assert(WL_FLOW_CHUNKS <= 255, "wl_flow.stored_chunks");
-_Static_assert(sizeof(struct wl_flow) == 14 * 64, "memory of a flow, which with the other maps is about 1 KiB");
+_Static_assert(sizeof(struct wl_flow) == 15 * 64, "memory of a flow, which with the other maps is about 1 KiB");
 
 /* The slot of a byte of the stream. */
 WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)

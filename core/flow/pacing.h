@@ -3,7 +3,8 @@
  * When the flow's bytes may leave. Each byte is charged 1 / rate to a budget of time; pace_next_ns is when the budget for the next
  * byte begins.
  *
- *     rate = the algorithm's, or cwnd / srtt * 2 in slow start, * 1.2 later (as Linux does: tcp_update_pacing_rate())
+ *     rate = the algorithm's, or cwnd / srtt * 2 in slow start, * 1.2 later (as Linux does: tcp_update_pacing_rate()); none in the
+ *            start while it grows (start.h)
  *     pace_next_ns = max(pace_next_ns, now - burst) + bytes / rate
  *
  * What is charged: room when the edge moves (edge.h), and retransmissions. Where fq on the uplink keeps departure times
@@ -53,6 +54,8 @@ WL_INLINE wl_u64 wl_pacing_bytes_ps(const struct wl_flow *f)
 
 	if (!(f->flags & WL_FLOW_PACED_JUDGED))
 		return WL_RATE_UNLIMITED; /* paced.h wants to see the sender's own rhythm first */
+	if (f->start == WL_START_GROWING && !(f->flags & WL_FLOW_GROUPED))
+		return WL_RATE_UNLIMITED; /* the sender's own slow start is clocked by ACKs */
 	if (wl_alg_paces(&f->decision))
 		return f->decision.pacing_bytes_ps ? f->decision.pacing_bytes_ps : 1;
 	if (f->srtt_us < WL_SPREAD_MIN_RTT_US)

@@ -52,11 +52,9 @@ fn the_senders_own_round_trip_is_from_room_to_what_waited_for_it() {
 #[test]
 fn the_senders_own_round_trip_is_from_a_timestamp_to_its_echo() {
     let mut f = flow(0);
-    let mut nxt = 0;
-    let mut send = |f: &mut Flow, at_us: u32, tsecr: u32| {
-        nxt += MSS;
+    let send = |f: &mut Flow, at_us: u32, tsecr: u32| {
         (f.state_mut().sent_at_us, f.state_mut().snd_tsecr) = (at_us, tsecr);
-        f.send(nxt, at_us);
+        f.send(f.state().nxt + MSS, at_us);
     };
     let show = |f: &mut Flow, at_us: u32, tsval: u32| {
         f.state_mut().rcv_tsval = tsval;
@@ -76,9 +74,13 @@ fn the_senders_own_round_trip_is_from_a_timestamp_to_its_echo() {
     send(&mut f, 37_000, 91);
     assert_eq!(f.state().near_rtt_us, 15_000);
     // nothing is in flight: an answer may take as long as the application wants
-    f.ack(&ack(nxt, 38_000, &[]));
+    f.ack(&ack(f.state().nxt, 38_000, &[]));
     show(&mut f, 38_000, 110);
     send(&mut f, 38_100, 110);
+    assert_eq!(f.state().near_rtt_us, 15_000);
+    // and has been shown what the next update repeats
+    show(&mut f, 58_000, 110);
+    send(&mut f, 58_100, 110);
     assert_eq!(f.state().near_rtt_us, 15_000);
 }
 

@@ -13,6 +13,7 @@ mod paced;
 mod probes;
 mod sent;
 mod silence;
+mod start;
 mod undo;
 mod watched;
 mod work;
@@ -63,8 +64,11 @@ fn ten_sent() -> Flow {
     f
 }
 
+/// A flow whose start is over.
 fn flow(base: u32) -> Flow {
-    Flow::new(base, MSS, abi::WL_FLOW_SACK | abi::WL_FLOW_PACED_JUDGED)
+    let mut f = Flow::new(base, MSS, abi::WL_FLOW_SACK | abi::WL_FLOW_PACED_JUDGED);
+    f.state_mut().start = abi::WL_START_OVER as u8;
+    f
 }
 
 fn ack(ack: u32, now_us: u32, sacks: &[(u32, u32)]) -> wl_ack {
@@ -200,6 +204,26 @@ fn what_waited_for_a_repair_times_nothing() {
     f.repaired(MSS, 20_000);
     let s = f.ack(&ack(10 * MSS, 90_000, &[]));
     assert_eq!((s.newly_delivered_bytes, s.rtt_us, f.state().srtt_us), (9 * MSS, 0, 10_000));
+}
+
+/// ... nor is it a rate: of twenty segments that are acknowledged with the repair of the first, the others arrived long before.
+#[test]
+fn what_waited_for_a_repair_gives_no_rate() {
+    let mut f = Flow::new(0, MSS, abi::WL_FLOW_PACED_JUDGED);
+    f.state_mut().decision.cwnd_bytes = 40 * MSS;
+    (1..=20).for_each(|i| f.send(i * MSS, i * 1000));
+    (0..3).for_each(|i| {
+        f.ack(&ack(0, 22_000 + i * 1000, &[]));
+    });
+    assert_eq!(f.next_repair(), Some((0, MSS)));
+    f.repaired(0, 25_000);
+    f.send(21 * MSS, 25_000);
+    let s = f.ack(&ack(20 * MSS, 45_000, &[]));
+    assert_eq!((s.newly_delivered_bytes, s.rate_interval_us), (20 * MSS, 0));
+    f.send(22 * MSS, 45_000);
+    let s = f.ack(&ack(21 * MSS, 46_000, &[]));
+    assert_eq!(s.rate_delivered_bytes, 21 * MSS);
+    assert!(s.rate_interval_us >= 25_000, "{}", s.rate_interval_us);
 }
 
 /// A path that stands still for a while: what comes when it goes on acknowledges the flight, not the probe.
