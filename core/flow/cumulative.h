@@ -18,7 +18,8 @@
 struct wl_cum {
 	struct wl_flow *f;
 	struct wl_delivery *d;
-	wl_u32 at;
+	wl_u32 at; /* with next: wl_walk() */
+	wl_u32 next;
 	wl_u32 ack;
 	wl_u32 una_seg;
 	wl_u32 again_bytes; /* of what is acknowledged now: delivered before, by SACK */
@@ -57,10 +58,10 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	struct wl_cum *c = ctx;
 	struct wl_flow *f = c->f;
 	struct wl_seg *seg;
-	wl_u32 slot, bytes, end;
+	wl_u32 number, bytes, end;
 
 	(void)i;
-	seg = wl_walk(f, &c->at, &slot);
+	seg = wl_walk(f, &c->at, &c->next, &number);
 	if (!seg || !wl_before(seg->seq, c->ack))
 		return !wl_before(c->at, c->ack);
 	end = seg->seq + seg->len_bytes;
@@ -69,7 +70,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	if (seg->flags & WL_SEG_SACKED)
 		c->again_bytes += bytes;
 	if (wl_after(end, c->ack)) {
-		if (wl_seg_cut(f, slot, c->ack)) {
+		if (wl_seg_cut(f, number, c->ack)) {
 			c->una_seg = seg->seq;
 			return 1;
 		}
@@ -77,6 +78,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	}
 	if (seg->flags & WL_SEG_SACKED) {
 		f->sacked_bytes -= seg->len_bytes;
+		f->sacked_records--;
 	} else {
 		c->has_resent |= seg->sent_count > 1;
 		wl_rate_on_delivered(seg, c->d);
@@ -86,7 +88,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 		if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT))
 			wl_seg_unlist(f, seg);
 	}
-	seg->len_bytes = 0;
+	wl_seg_free(f, seg, number);
 	/* here, not before the next step: each call has its price */
 	return !wl_before(c->at, c->ack);
 }
@@ -134,7 +136,7 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 			    .una_seg = end,
 			    .hole_bytes = end - f->una,
 			    .proof = wl_proof_of_copies(f, end) };
-	wl_u32 steps = wl_slots_between(f, c.at, end);
+	wl_u32 steps = wl_steps_between(f, c.at, end);
 	int is_part;
 
 	wl_loop(steps < WL_CUMULATIVE_STEPS ? steps : WL_CUMULATIVE_STEPS, wl_cum_step, &c);
