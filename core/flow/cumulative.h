@@ -69,12 +69,10 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	c->hole_bytes -= bytes;
 	if (seg->flags & WL_SEG_SACKED)
 		c->again_bytes += bytes;
+	/* there was no record for what is behind */
 	if (wl_after(end, c->ack)) {
-		if (wl_seg_cut(f, number, c->ack)) {
-			c->una_seg = seg->seq;
-			return 1;
-		}
-		c->una_seg = seg->seq + seg->len_bytes;
+		c->una_seg = seg->seq;
+		return 1;
 	}
 	if (seg->flags & WL_SEG_SACKED) {
 		f->sacked_bytes -= seg->len_bytes;
@@ -136,9 +134,13 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 			    .una_seg = end,
 			    .hole_bytes = end - f->una,
 			    .proof = wl_proof_of_copies(f, end) };
-	wl_u32 steps = wl_steps_between(f, c.at, end);
+	wl_u32 steps;
 	int is_part;
 
+	/* here, not where the walk gets there: a chain of calls in BPF has few frames */
+	if (wl_before(end, f->nxt))
+		wl_seg_begin(f, end, 1);
+	steps = wl_steps_between(f, c.at, end);
 	wl_loop(steps < WL_CUMULATIVE_STEPS ? steps : WL_CUMULATIVE_STEPS, wl_cum_step, &c);
 	is_part = steps > WL_CUMULATIVE_STEPS && wl_before(c.at, end);
 	if (is_part) {

@@ -54,13 +54,11 @@ static long wl_sack_step(wl_u32 i, void *ctx)
 	seg = wl_walk(f, &c->at, &c->next, &number);
 	if (!seg || wl_before(seg->seq, c->start) || (seg->flags & WL_SEG_SACKED))
 		return 0;
+	/* there was no record for what is behind */
 	if (wl_after(seg->seq + seg->len_bytes, c->end)) {
-		if (wl_seg_cut(f, number, c->end)) {
-			c->done_until = seg->seq;
-			c->is_done = 1;
-			return 1;
-		}
-		c->done_until = seg->seq + seg->len_bytes;
+		c->done_until = seg->seq;
+		c->is_done = 1;
+		return 1;
 	}
 	wl_rate_on_delivered(seg, c->d);
 	wl_rack_on_delivered(f, seg, c->d);
@@ -85,7 +83,10 @@ WL_GLOBAL int wl_sack_mark(struct wl_flow *f, struct wl_delivery *d, wl_u32 i, w
 	wl_u32 least = d->sack_steps_left == WL_SACK_STEPS ? WL_SACK_LEAST_STEPS : 0;
 	wl_u32 steps;
 
-	d->sack_steps_left = wl_max(wl_sat_sub(d->sack_steps_left, wl_seg_begin(f, from)), least);
+	d->sack_steps_left = wl_max(wl_sat_sub(d->sack_steps_left, wl_seg_begin(f, from, 0)), least);
+	/* here, not where the walk gets there: a chain of calls in BPF has few frames */
+	if (wl_before(end, f->nxt))
+		wl_seg_begin(f, end, 0);
 	c.next = wl_walk_begin(f, &c.at);
 	steps = wl_steps_between(f, from, end);
 	c.is_done = steps <= d->sack_steps_left;

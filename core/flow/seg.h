@@ -94,37 +94,28 @@ WL_INLINE struct wl_seg *wl_walk(struct wl_flow *f, wl_u32 *at, wl_u32 *next, wl
 	return seg;
 }
 
-struct wl_from {
-	struct wl_flow *f;
-	wl_u32 seq;
-	wl_u32 number; /* 0 in the end, unless a record in the overflow is found */
-	wl_u32 is_found;
-};
-
-static long wl_from_step(wl_u32 i, void *ctx)
-{
-	struct wl_from *c = ctx;
-	struct wl_seg *seg = wl_seg_at(c->f, c->number & (WL_FLOW_RECORDS - 1));
-
-	(void)i;
-	if (!seg)
-		return 1;
-	c->is_found = wl_seg_is_live(c->f, seg, c->number) && wl_after(seg->seq + seg->len_bytes, c->seq);
-	if (c->is_found)
-		return 1;
-	c->number = wl_seg_follows(c->f, seg);
-	return !c->number;
-}
-
-/* Number of the first live record that belongs to the slot of `seq` and ends after it; WL_NO_SLOT: there is none. */
+/*
+ * Number of the first live record that belongs to the slot of `seq` and ends after it; WL_NO_SLOT: there is none. A plain loop, like
+ * those below: a chain of calls in BPF has eight frames, and what wl_loop() calls is one.
+ */
 WL_GLOBAL wl_u32 wl_seg_from(struct wl_flow *f, wl_u32 seq)
 {
 	if (!f)
 		return WL_NO_SLOT;
-	struct wl_from c = { .f = f, .seq = seq, .number = wl_slot_of(f, seq) };
+	wl_u32 number = wl_slot_of(f, seq);
 
-	wl_loop(wl_min(f->overflow_records, WL_CHUNK_OVERFLOW) + 1, wl_from_step, &c);
-	return c.is_found ? c.number & (WL_FLOW_RECORDS - 1) : WL_NO_SLOT;
+	for (wl_u32 i = 0; i <= WL_CHUNK_OVERFLOW; i++) {
+		struct wl_seg *seg = wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
+
+		if (!seg)
+			break;
+		if (wl_seg_is_live(f, seg, number) && wl_after(seg->seq + seg->len_bytes, seq))
+			return number;
+		number = wl_seg_follows(f, seg);
+		if (!number)
+			break;
+	}
+	return WL_NO_SLOT;
 }
 
 /*
@@ -269,45 +260,40 @@ WL_INLINE void wl_list_remove(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, str
 		*tail = seg->prev;
 }
 
-struct wl_overflow {
-	struct wl_flow *f;
-	wl_u32 slot;
-	wl_u32 seq;
-	wl_u32 number; /* WL_NO_SLOT: none is free; later of the record before seq */
-};
-
-/* Is this record of the overflow free? */
-static long wl_overflow_step(wl_u32 i, void *ctx)
+/* Number of a free record in the overflow of the slot's chunk, or WL_NO_SLOT. */
+WL_GLOBAL wl_u32 wl_overflow_take(struct wl_flow *f, wl_u32 slot)
 {
-	struct wl_overflow *c = ctx;
-	struct wl_flow *f = c->f;
-	wl_u32 at = (f->overflow_at + i) % WL_CHUNK_OVERFLOW;
-	wl_u32 number = WL_FLOW_SLOTS * (1 + at / WL_CHUNK_SLOTS) + (c->slot & ~(WL_CHUNK_SLOTS - 1)) +
-			at % WL_CHUNK_SLOTS;
-	struct wl_seg *seg = wl_seg_at(f, number);
+	if (!f)
+		return WL_NO_SLOT;
+	for (wl_u32 i = 0; i < WL_OVERFLOW_TRIES; i++) {
+		wl_u32 at = (f->overflow_at + i) % WL_CHUNK_OVERFLOW;
+		wl_u32 number = WL_FLOW_SLOTS * (1 + at / WL_CHUNK_SLOTS) + (slot & ~(WL_CHUNK_SLOTS - 1)) +
+				at % WL_CHUNK_SLOTS;
+		struct wl_seg *seg = wl_seg_at(f, number);
 
-	if (!seg)
-		return 1;
-	if (wl_seg_is_live(f, seg, number))
-		return 0;
-	c->number = number;
-	f->overflow_at = (at + 1) % WL_CHUNK_OVERFLOW;
-	return 1;
+		if (!seg)
+			break;
+		if (wl_seg_is_live(f, seg, number))
+			continue;
+		f->overflow_at = (at + 1) % WL_CHUNK_OVERFLOW;
+		return number;
+	}
+	return WL_NO_SLOT;
 }
 
-/* Does a record that follows begin before seq, too? */
-static long wl_place_step(wl_u32 i, void *ctx)
+/* The last record of a slot that begins at or before `seq`, or the slot's first one. */
+WL_INLINE struct wl_seg *wl_seg_before(struct wl_flow *f, struct wl_seg *first, wl_u32 seq)
 {
-	struct wl_overflow *c = ctx;
-	struct wl_seg *seg = wl_seg_at(c->f, c->number & (WL_FLOW_RECORDS - 1));
-	wl_u32 follows = seg ? seg->follows : 0;
+	struct wl_seg *before = first;
 
-	(void)i;
-	seg = follows ? wl_seg_at(c->f, follows & (WL_FLOW_RECORDS - 1)) : 0;
-	if (!seg || wl_after(seg->seq, c->seq))
-		return 1;
-	c->number = follows;
-	return 0;
+	for (wl_u32 i = 0; i < WL_CHUNK_OVERFLOW; i++) {
+		struct wl_seg *seg = before->follows ? wl_seg_at(f, before->follows & (WL_FLOW_RECORDS - 1)) : 0;
+
+		if (!seg || wl_after(seg->seq, seq))
+			break;
+		before = seg;
+	}
+	return before;
 }
 
 /* Puts `to` in the place of a record in whatever list that is. */
@@ -327,44 +313,34 @@ WL_INLINE void wl_list_replace(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, co
 }
 
 /*
- * In the slot of `seq` stands a record: a free one of the overflow is linked, for data that begin there. Data before the slot's first
- * record take its place, and it moves. Returns the number of the record, or WL_NO_SLOT.
+ * Links the free record `number` of the overflow in the slot of `seq`, where a record stands, for data that begin at seq. Data before
+ * the slot's first record take its place, and it moves. Returns the number of the record for the data.
  */
-WL_GLOBAL wl_u32 wl_overflow_place(struct wl_flow *f, wl_u32 seq)
+WL_GLOBAL wl_u32 wl_overflow_link(struct wl_flow *f, wl_u32 number, wl_u32 seq)
 {
 	if (!f)
 		return WL_NO_SLOT;
-	struct wl_overflow c = { .f = f, .slot = wl_slot_of(f, seq), .seq = seq, .number = WL_NO_SLOT };
-	struct wl_seg *first = wl_seg_at(f, c.slot);
-	struct wl_seg *seg, *before;
-	wl_u32 number;
+	wl_u32 slot = wl_slot_of(f, seq);
+	struct wl_seg *first = wl_seg_at(f, slot);
+	struct wl_seg *seg = wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
+	struct wl_seg *before;
 
-	if (!first)
+	if (!first || !seg)
 		return WL_NO_SLOT;
-	wl_loop(WL_OVERFLOW_TRIES, wl_overflow_step, &c);
-	number = c.number;
-	seg = number == WL_NO_SLOT ? 0 : wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
-	if (!seg)
-		return WL_NO_SLOT;
-	if (wl_seg_is_live(f, first, c.slot) && wl_after(first->seq, seq)) {
+	f->overflow_records++;
+	if (wl_seg_is_live(f, first, slot) && wl_after(first->seq, seq)) {
 		if (first->flags & WL_SEG_LOST)
 			wl_list_replace(f, &f->lost_head, &f->lost_tail, first, number);
 		else if (first->flags & WL_SEG_RESENT)
 			wl_list_replace(f, &f->resent_head, &f->resent_tail, first, number);
 		*seg = *first;
 		first->follows = number;
-		f->overflow_records++;
-		return c.slot;
+		return slot;
 	}
-	c.number = c.slot;
-	wl_loop(wl_min(f->overflow_records, WL_CHUNK_OVERFLOW), wl_place_step, &c);
-	before = wl_seg_at(f, c.number & (WL_FLOW_RECORDS - 1));
-	if (!before)
-		return WL_NO_SLOT;
+	before = wl_seg_before(f, first, seq);
 	seg->owner = f->owner;
 	seg->follows = before->follows;
 	before->follows = number;
-	f->overflow_records++;
 	return number;
 }
 
@@ -376,11 +352,14 @@ WL_INLINE wl_u32 wl_seg_place(struct wl_flow *f, wl_u32 seq)
 {
 	wl_u32 slot = wl_slot_of(f, seq);
 	struct wl_seg *seg = wl_seg_at(f, slot);
+	wl_u32 number;
 
 	if (!seg)
 		return WL_NO_SLOT;
-	if (wl_seg_is_live(f, seg, slot) || wl_seg_follows(f, seg))
-		return wl_overflow_place(f, seq);
+	if (wl_seg_is_live(f, seg, slot) || wl_seg_follows(f, seg)) {
+		number = wl_overflow_take(f, slot);
+		return number == WL_NO_SLOT ? number : wl_overflow_link(f, number, seq);
+	}
 	seg->owner = f->owner;
 	seg->follows = 0;
 	return slot;
@@ -400,20 +379,16 @@ WL_INLINE void wl_seg_free(struct wl_flow *f, struct wl_seg *seg, wl_u32 number)
 	f->overflow_records--;
 }
 
-/*
- * Cuts the live record of that number in two at `at`; returns 0, or -1: there is no record for the second, or the first would be
- * acknowledged.
- */
-WL_INLINE int wl_seg_cut_at(struct wl_flow *f, struct wl_seg *seg, wl_u32 number, wl_u32 at)
+/* The live record of that number ends at `at` from now on, within it, and what is behind has the record `rest_number`. */
+WL_GLOBAL int wl_seg_split(struct wl_flow *f, wl_u32 number, wl_u32 rest_number, wl_u32 at)
 {
-	struct wl_seg *rest;
-	wl_u32 rest_number, follows;
-
-	if (!wl_after(at, seg->seq) || !wl_before(at, seg->seq + seg->len_bytes) || !wl_after(at, f->una))
+	if (!f)
 		return -1;
-	rest_number = wl_seg_place(f, at);
-	rest = rest_number == WL_NO_SLOT ? 0 : wl_seg_at(f, rest_number & (WL_FLOW_RECORDS - 1));
-	if (!rest)
+	struct wl_seg *seg = wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
+	struct wl_seg *rest = wl_seg_at(f, rest_number & (WL_FLOW_RECORDS - 1));
+	wl_u32 follows;
+
+	if (!seg || !rest)
 		return -1;
 	follows = rest->follows;
 	*rest = *seg;
@@ -431,28 +406,27 @@ WL_INLINE int wl_seg_cut_at(struct wl_flow *f, struct wl_seg *seg, wl_u32 number
 }
 
 /*
- * A packet has one record, until something is known of one of its parts only. Cuts the live record of that number in two at
- * `at`, or a few of the sender's segments earlier where there is no record for what begins at `at`; or not at all.
+ * A packet has one record, until something is known of one of its parts only. Cuts the live record of that number in two at `at`.
+ * Returns 0, or -1: there is no record for the second part, or the first would be acknowledged.
  */
 WL_GLOBAL int wl_seg_cut(struct wl_flow *f, wl_u32 number, wl_u32 at)
 {
 	if (!f)
 		return -1;
 	struct wl_seg *seg = wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
-	wl_u32 mss = f->mss_bytes;
+	wl_u32 rest;
 
-	if (!seg)
+	if (!seg || !wl_after(at, seg->seq) || !wl_before(at, seg->seq + seg->len_bytes) || !wl_after(at, f->una))
 		return -1;
-	if (!wl_seg_cut_at(f, seg, number, at))
-		return 0;
-	return wl_seg_cut_at(f, seg, number, at - (WL_SLOT_BYTES + mss - 1) / mss * mss);
+	rest = wl_seg_place(f, at);
+	return rest == WL_NO_SLOT ? -1 : wl_seg_split(f, number, rest, at);
 }
 
 /*
- * Has a record begin at `at`, una_seg <= at < nxt, if that is recorded, not delivered, and there is a record for it. Returns how many
- * were looked at, about (work.h).
+ * Has a record begin at `at`, una_seg <= at < nxt, if that is recorded, and there is a record for it; what was delivered is cut only if
+ * cuts_delivered. Returns how many were looked at, about (work.h).
  */
-WL_GLOBAL wl_u32 wl_seg_begin(struct wl_flow *f, wl_u32 at)
+WL_GLOBAL wl_u32 wl_seg_begin(struct wl_flow *f, wl_u32 at, wl_u32 cuts_delivered)
 {
 	if (!f)
 		return WL_RECORD_MAX_SLOTS;
@@ -463,7 +437,7 @@ WL_GLOBAL wl_u32 wl_seg_begin(struct wl_flow *f, wl_u32 at)
 	if (!seg)
 		return WL_RECORD_MAX_SLOTS;
 	looked_at = ((wl_slot_of(f, at) - wl_slot_of(f, seg->seq)) & (WL_FLOW_SLOTS - 1)) + 1;
-	if (seg->seq != at && !(seg->flags & WL_SEG_SACKED))
+	if (seg->seq != at && (cuts_delivered || !(seg->flags & WL_SEG_SACKED)))
 		wl_seg_cut(f, number, at);
 	return looked_at + wl_min(f->overflow_records, WL_RECORD_MAX_SLOTS);
 }

@@ -377,9 +377,9 @@ WL_GLOBAL int wl_track_sender_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 end,
 
 	wl_undo_on_resent(f, end - seq);
 	if (!wl_before(seq, f->una))
-		wl_seg_begin(f, seq);
+		wl_seg_begin(f, seq, 0);
 	if (wl_before(end, f->nxt))
-		wl_seg_begin(f, end);
+		wl_seg_begin(f, end, 0);
 	r.next = wl_walk_begin(f, &r.at);
 	wl_loop(wl_steps_between(f, seq, end), wl_sender_retrans_step, &r);
 	return 0;
