@@ -18,7 +18,8 @@
 #define WL_SLOT_SHIFT 10 /* one segment record per KiB of stream */
 #define WL_CHUNK_SLOTS (WL_CHUNK_BYTES >> WL_SLOT_SHIFT)
 #define WL_FLOW_SLOTS (WL_FLOW_CHUNKS * WL_CHUNK_SLOTS)
-#define WL_RECORDS_PER_SLOT 4u /* of a chunk, in all; where segments are short, several begin in one slot; a power of two */
+#define WL_RECORDS_PER_SLOT \
+	4u /* of a chunk, in all; where segments are short, several begin in one slot; a power of two */
 #define WL_CHUNK_RECORDS (WL_RECORDS_PER_SLOT * WL_CHUNK_SLOTS)
 #define WL_FLOW_RECORDS (WL_RECORDS_PER_SLOT * WL_FLOW_SLOTS)
 

@@ -176,7 +176,7 @@ WL_INLINE void wl_forward_active(struct wl_flow *f, wl_u32 id, const struct wl_s
 	wl_shown_note(f, now_us, t->edge);
 	/* a report is left to the clock; not with a FIN, which the receiver alone acknowledges */
 	reports = is_pure && in->window_field && !(f->flags & WL_FLOW_FIN) && wl_probed_owes(f) &&
-		      wl_clock_runs(now_ns);
+		  wl_clock_runs(now_ns);
 	/* what is held back only the clock would show */
 	progress = !reports &&
 		   (wl_shown_step(f, now_us, t->edge) || (!wl_clock_runs(now_ns) && wl_shown_all(f, now_us)));

@@ -32,8 +32,10 @@
 #define WL_PACED_BIG_BURST_SEGS 6u /* three pairs of a pacing sender that a busy host bunched */
 #define WL_PACED_BURSTS 3u /* small bursts that are proof; one big one is */
 #define WL_PACED_NEAR_US 1000u /* a sender further away than this does not answer an ACK at once */
-#define WL_PACED_GROWING_SEGS 16u /* less in a round trip is no growth: an application that writes twice or three times in it */
-#define WL_PACED_BURST_US 2000u /* at the flow's rate: twice what Linux sends at once when it paces (tcp_tso_autosize()) */
+#define WL_PACED_GROWING_SEGS \
+	16u /* less in a round trip is no growth: an application that writes twice or three times in it */
+#define WL_PACED_BURST_US \
+	2000u /* at the flow's rate: twice what Linux sends at once when it paces (tcp_tso_autosize()) */
 
 /* The judgement begins with what the sender sends from `seq` on. */
 WL_INLINE void wl_paced_begin(struct wl_flow *f, wl_u32 seq)

@@ -25,7 +25,8 @@
 #define WL_RECORD_MAX_SLOTS 65u /* ... touches so many slots */
 
 #define WL_CHUNK_OVERFLOW (WL_CHUNK_RECORDS - WL_CHUNK_SLOTS)
-#define WL_OVERFLOW_TRIES 8u /* records looked at for a free one: they become free in about the order in which they were taken */
+#define WL_OVERFLOW_TRIES \
+	8u /* records looked at for a free one: they become free in about the order in which they were taken */
 
 /* Is it a record of data now in flight (and not one of an earlier lap, or of another flow)? */
 WL_INLINE int wl_seg_is_live(const struct wl_flow *f, const struct wl_seg *seg, wl_u32 number)
@@ -94,28 +95,37 @@ WL_INLINE struct wl_seg *wl_walk(struct wl_flow *f, wl_u32 *at, wl_u32 *next, wl
 	return seg;
 }
 
-/*
- * Number of the first live record that belongs to the slot of `seq` and ends after it; WL_NO_SLOT: there is none. A plain loop, like
- * those below: a chain of calls in BPF has eight frames, and what wl_loop() calls is one.
- */
+struct wl_from {
+	struct wl_flow *f;
+	wl_u32 seq;
+	wl_u32 number;
+	wl_u32 is_found;
+};
+
+static long wl_from_step(wl_u32 i, void *ctx)
+{
+	struct wl_from *c = ctx;
+	struct wl_seg *seg = wl_seg_at(c->f, c->number & (WL_FLOW_RECORDS - 1));
+
+	(void)i;
+	if (!seg)
+		return 1;
+	c->is_found = wl_seg_is_live(c->f, seg, c->number) && wl_after(seg->seq + seg->len_bytes, c->seq);
+	if (c->is_found)
+		return 1;
+	c->number = wl_seg_follows(c->f, seg);
+	return !c->number;
+}
+
+/* Number of the first live record that belongs to the slot of `seq` and ends after it; WL_NO_SLOT: there is none. */
 WL_GLOBAL wl_u32 wl_seg_from(struct wl_flow *f, wl_u32 seq)
 {
 	if (!f)
 		return WL_NO_SLOT;
-	wl_u32 number = wl_slot_of(f, seq);
+	struct wl_from c = { .f = f, .seq = seq, .number = wl_slot_of(f, seq) };
 
-	for (wl_u32 i = 0; i <= WL_CHUNK_OVERFLOW; i++) {
-		struct wl_seg *seg = wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
-
-		if (!seg)
-			break;
-		if (wl_seg_is_live(f, seg, number) && wl_after(seg->seq + seg->len_bytes, seq))
-			return number;
-		number = wl_seg_follows(f, seg);
-		if (!number)
-			break;
-	}
-	return WL_NO_SLOT;
+	wl_loop(wl_min(f->overflow_records, WL_CHUNK_OVERFLOW) + 1, wl_from_step, &c);
+	return c.is_found ? c.number & (WL_FLOW_RECORDS - 1) : WL_NO_SLOT;
 }
 
 /*
@@ -195,8 +205,8 @@ WL_GLOBAL wl_u32 wl_seg_find(struct wl_flow *f, wl_u32 seq)
 	 * slots inside a record hold nothing live: a record is emptied when it is acknowledged. Further records are looked at in two
 	 * slots at most, that of seq and the one in which the record begins.
 	 */
-	wl_loop(wl_min(slots, WL_RECORD_MAX_SLOTS) + wl_min(f->overflow_records, 2 * WL_CHUNK_OVERFLOW), wl_find_step,
-		&c);
+	wl_loop(wl_min(slots, WL_RECORD_MAX_SLOTS) + wl_min(f->overflow_records, 2 * WL_CHUNK_OVERFLOW),
+		wl_find_step, &c);
 	return c.is_found ? c.found & (WL_FLOW_RECORDS - 1) : WL_NO_SLOT;
 }
 
@@ -281,7 +291,10 @@ WL_GLOBAL wl_u32 wl_overflow_take(struct wl_flow *f, wl_u32 slot)
 	return WL_NO_SLOT;
 }
 
-/* The last record of a slot that begins at or before `seq`, or the slot's first one. */
+/*
+ * The last record of a slot that begins at or before `seq`, or the slot's first one. A plain loop: a chain of calls in BPF has 512 bytes
+ * of stack, of which what wl_loop() calls would take more than is left.
+ */
 WL_INLINE struct wl_seg *wl_seg_before(struct wl_flow *f, struct wl_seg *first, wl_u32 seq)
 {
 	struct wl_seg *before = first;

@@ -111,7 +111,8 @@ impl Pair<'_> {
         let size = size_of::<wl_seg>();
         for offset in (0..WINDOW).step_by(1 << abi::WL_SLOT_SHIFT) {
             let seq = s.una_seg.wrapping_add(offset);
-            let mut number = ((seq.wrapping_sub(s.base) >> abi::WL_SLOT_SHIFT) & (abi::WL_FLOW_SLOTS - 1)) as u16;
+            let mut number =
+                ((seq.wrapping_sub(s.base) >> abi::WL_SLOT_SHIFT) & (abi::WL_FLOW_SLOTS - 1)) as u16;
             // the first of a slot, and what follows in its overflow
             while let Some(seg) = self.native.record(number) {
                 let at = usize::from(number) * size;
