@@ -292,6 +292,7 @@ struct wl_flow {
 	wl_u8 paced_round; /* lower bits of round_count when data came last */
 	wl_u8 has_grown; /* much more was sent in a round trip than in the one before */
 	wl_u8 is_in_burst; /* left alone: the last data was part of a burst */
+	wl_u8 own_pauses; /* of wl_flow.pauses, those that no ACK ended */
 	wl_u32 paced_from; /* where the judgement began */
 	wl_u32 paced_round_from; /* nxt when that round began */
 	wl_u32 paced_round_bytes; /* sent in the round before; 0: none. Left alone: the most that was in flight */

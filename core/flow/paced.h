@@ -10,11 +10,12 @@
  * nothing: Linux never paces it.
  *
  *     window-driven   bursts of 4 segments (three of them), or one of 6: within 300 us of each other; or too few pauses
- *     pacing          20 pauses with room for 4 segments, and no such evidence, after 80 segments; RTT of 10 ms at least; and a round
- *                     trip in which 7/4 of what was sent in the one before were sent, or a queue of a quarter of the minimum RTT
+ *     pacing          20 pauses with room for 4 segments, and no such evidence, after 80 segments; a quarter of
+ *                     them not ended by an ACK; RTT of 10 ms at least; and a round
+ *                     trip in which half as much again was sent as in the one before, or a queue of a quarter of the minimum RTT
  *     neither         pauses, and no growth: what comes next is judged likewise. Meanwhile the flow is controlled, and not paced
  *
- * One that is left alone is judged again as long as it lives: if half of 80 segments come in bursts longer than pacing makes, it is
+ * One that is left alone is judged again as long as it lives: if three quarters of 80 segments come in bursts longer than pacing makes, it is
  * window-driven after all, and controlled from its receiver's next ACK on. Where the rule has such senders controlled
  * (WL_FLOW_PACED_CONTROL) none of this is looked at.
  */
@@ -27,6 +28,8 @@
 #define WL_PACED_HIDING_SEGS 1000u /* a flow that is still losing after so many is not left alone any more */
 #define WL_PACED_MIN_RTT_US 10000u /* below it the pauses of a pacing sender are as short as a burst */
 #define WL_PACED_PAUSES 20u /* pairs of segments would make 35 */
+#define WL_PACED_OWN_SHARE \
+	4u /* one in so many of them must begin without an ACK; of a pacing sender half or more do */
 #define WL_PACED_SAME_BURST_US 300u
 #define WL_PACED_BURST_SEGS 4u /* what an ACK of two segments lets out in slow start */
 #define WL_PACED_BIG_BURST_SEGS 6u /* three pairs of a pacing sender that a busy host bunched */
@@ -48,6 +51,7 @@ WL_INLINE void wl_paced_begin(struct wl_flow *f, wl_u32 seq)
 	f->burst_bytes = 0;
 	f->bursts = 0;
 	f->pauses = 0;
+	f->own_pauses = 0;
 	f->has_grown = 0;
 	f->is_in_burst = 0;
 }
@@ -72,7 +76,7 @@ WL_INLINE void wl_paced_weigh_round(struct wl_flow *f)
 	if (f->paced_round == (wl_u8)f->round_count)
 		return;
 	if (f->paced_round_bytes && bytes >= WL_PACED_GROWING_SEGS * f->mss_bytes &&
-	    bytes >= f->paced_round_bytes / 4 * 7)
+	    bytes >= f->paced_round_bytes + f->paced_round_bytes / 2)
 		f->has_grown = 1;
 	f->paced_round = f->round_count;
 	f->paced_round_bytes = bytes;
@@ -87,11 +91,11 @@ WL_INLINE int wl_paced_answers_ack(const struct wl_flow *f, wl_u32 now_us)
 	return f->near_rtt_us < WL_PACED_NEAR_US && answers_us <= WL_PACED_SAME_BURST_US + f->near_rtt_us;
 }
 
-/* Is a pause of the sender before new data, with something in flight and room for more, one that only pacing makes? */
-WL_INLINE int wl_paced_is_pause(const struct wl_flow *f, wl_u32 pause_us, wl_u32 now_us)
+/* Is a pause of the sender before new data, with something in flight and room for more, one that pacing may make? */
+WL_INLINE int wl_paced_is_pause(const struct wl_flow *f, wl_u32 pause_us)
 {
 	return pause_us >= f->srtt_us / 64 && f->una != f->nxt &&
-	       !wl_before(f->edge, f->nxt + WL_PACED_BURST_SEGS * f->mss_bytes) && !wl_paced_answers_ack(f, now_us);
+	       !wl_before(f->edge, f->nxt + WL_PACED_BURST_SEGS * f->mss_bytes);
 }
 
 /*
@@ -124,15 +128,18 @@ WL_INLINE int wl_paced_on_data(struct wl_flow *f, wl_u32 end, wl_u32 now_us)
 	wl_paced_weigh_round(f);
 	if (pause_us >= WL_PACED_SAME_BURST_US) {
 		wl_paced_weigh_burst(f, f->nxt);
-		if (wl_paced_is_pause(f, pause_us, now_us))
+		if (wl_paced_is_pause(f, pause_us)) {
 			f->pauses += f->pauses < 255;
+			f->own_pauses += f->own_pauses < 255 && !wl_paced_answers_ack(f, now_us);
+		}
 	}
 	if (end - f->burst_from >= WL_PACED_BIG_BURST_SEGS * f->mss_bytes)
 		wl_paced_weigh_burst(f, end);
 	if (f->bursts < WL_PACED_BURSTS &&
 	    end - f->paced_from <= (WL_PACED_JUDGE_SEGS - WL_INIT_CWND_SEGS) * f->mss_bytes)
 		return 0;
-	paces = f->bursts < WL_PACED_BURSTS && f->pauses >= WL_PACED_PAUSES && f->srtt_us >= WL_PACED_MIN_RTT_US;
+	paces = f->bursts < WL_PACED_BURSTS && f->pauses >= WL_PACED_PAUSES &&
+		f->own_pauses >= f->pauses / WL_PACED_OWN_SHARE && f->srtt_us >= WL_PACED_MIN_RTT_US;
 	if (paces && !wl_paced_fills_path(f)) {
 		wl_paced_begin(f, end);
 		return 0;
@@ -176,7 +183,7 @@ WL_INLINE int wl_paced_on_watched(struct wl_flow *f, wl_u32 len, wl_u32 now_us)
 	f->is_in_burst = is_burst;
 	if (end - f->paced_from < WL_PACED_JUDGE_SEGS * f->mss_bytes)
 		return 0;
-	is_driven = f->burst_bytes >= (end - f->paced_from) / 2;
+	is_driven = f->burst_bytes >= (end - f->paced_from) / 4 * 3;
 	f->paced_from = end;
 	f->burst_bytes = 0;
 	return is_driven;

@@ -68,7 +68,7 @@ fn pauses_that_acks_end_are_none() {
         f.state_mut().sent_at_us = now_us;
         f.send(i * MSS, now_us);
     }
-    assert_eq!(f.state().pauses, 0);
+    assert_eq!(f.state().own_pauses, 0);
     assert_ne!(f.state().flags & abi::WL_FLOW_PACED_JUDGED, 0, "window-driven");
 }
 
