@@ -18,6 +18,10 @@
 #define WL_SLOT_SHIFT 10 /* one segment record per KiB of stream */
 #define WL_CHUNK_SLOTS (WL_CHUNK_BYTES >> WL_SLOT_SHIFT)
 #define WL_FLOW_SLOTS (WL_FLOW_CHUNKS * WL_CHUNK_SLOTS)
+#define WL_RECORDS_PER_SLOT \
+	4u /* of a chunk, in all; where segments are short, several begin in one slot; a power of two */
+#define WL_CHUNK_RECORDS (WL_RECORDS_PER_SLOT * WL_CHUNK_SLOTS)
+#define WL_FLOW_RECORDS (WL_RECORDS_PER_SLOT * WL_FLOW_SLOTS)
 
 /* ---- flows ---- */
 #define WL_NO_FLOW (~0u)
@@ -377,7 +381,9 @@ enum wl_pace_by {
 	X(BYPASS_NO_PROGRESS, "bypasses: nothing was acknowledged after the sender's second retransmission") \
 	X(BYPASS_CONFLICT, "bypasses: the sender's retransmission differs from what is stored") \
 	X(STATE_ILLEGAL, "internal errors: a flow entered a state from one that does not lead there") \
-	X(CLOCK_UNSHAPED, "times that the clock was stopped, as its shaper was gone")
+	X(CLOCK_UNSHAPED, "times that the clock was stopped, as its shaper was gone") \
+	X(BYPASS_RECORDS, "bypasses: more short segments in flight than there are records for") \
+	X(FLOWS_NOT_PACED, "flows controlled again: the sender does not pace itself after all")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
 enum wl_counter {

@@ -173,12 +173,15 @@ WL_INLINE void wl_forward_active(struct wl_flow *f, wl_u32 id, const struct wl_s
 				 enum wl_ack_kind kind, int is_pure, wl_u32 wait_us, wl_u64 now_ns)
 {
 	wl_u32 now_us = now_ns / 1000;
+	int reports, progress;
+
+	wl_shown_note(f, now_us, t->edge);
 	/* a report is left to the clock; not with a FIN, which the receiver alone acknowledges */
-	int reports = is_pure && in->window_field && !(f->flags & WL_FLOW_FIN) && wl_probed_owes(f) &&
-		      wl_clock_runs(now_ns);
+	reports = is_pure && in->window_field && !(f->flags & WL_FLOW_FIN) && wl_probed_owes(f) &&
+		  wl_clock_runs(now_ns);
 	/* what is held back only the clock would show */
-	int progress = !reports &&
-		       (wl_shown_step(f, now_us, t->edge) || (!wl_clock_runs(now_ns) && wl_shown_all(f, now_us)));
+	progress = !reports &&
+		   (wl_shown_step(f, now_us, t->edge) || (!wl_clock_runs(now_ns) && wl_shown_all(f, now_us)));
 
 	/* not before: what this ACK shows is no work of the clock */
 	wl_arm_next(f, id, now_ns, wait_us);

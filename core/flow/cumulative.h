@@ -18,7 +18,8 @@
 struct wl_cum {
 	struct wl_flow *f;
 	struct wl_delivery *d;
-	wl_u32 at;
+	wl_u32 at; /* with next: wl_walk() */
+	wl_u32 next;
 	wl_u32 ack;
 	wl_u32 una_seg;
 	wl_u32 again_bytes; /* of what is acknowledged now: delivered before, by SACK */
@@ -60,10 +61,10 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	struct wl_cum *c = ctx;
 	struct wl_flow *f = c->f;
 	struct wl_seg *seg;
-	wl_u32 slot, bytes, end;
+	wl_u32 number, bytes, end;
 
 	(void)i;
-	seg = wl_walk(f, &c->at, &slot);
+	seg = wl_walk(f, &c->at, &c->next, &number);
 	if (!seg || !wl_before(seg->seq, c->ack))
 		return !wl_before(c->at, c->ack);
 	end = seg->seq + seg->len_bytes;
@@ -71,15 +72,14 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	c->hole_bytes -= bytes;
 	if (seg->flags & WL_SEG_SACKED)
 		c->again_bytes += bytes;
+	/* there was no record for what is behind */
 	if (wl_after(end, c->ack)) {
-		if (wl_seg_cut(f, slot, c->ack)) {
-			c->una_seg = seg->seq;
-			return 1;
-		}
-		c->una_seg = seg->seq + seg->len_bytes;
+		c->una_seg = seg->seq;
+		return 1;
 	}
 	if (seg->flags & WL_SEG_SACKED) {
 		f->sacked_bytes -= seg->len_bytes;
+		f->sacked_records--;
 	} else {
 		c->has_resent |= seg->sent_count > 1;
 		wl_rate_on_delivered(seg, c->d);
@@ -89,7 +89,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 		if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT))
 			wl_seg_unlist(f, seg);
 	}
-	seg->len_bytes = 0;
+	wl_seg_free(f, seg, number);
 	/* here, not before the next step: each call has its price */
 	return !wl_before(c->at, c->ack);
 }
@@ -137,9 +137,13 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 			    .una_seg = end,
 			    .hole_bytes = end - f->una,
 			    .proof = wl_proof_of_copies(f, d, end) };
-	wl_u32 steps = wl_slots_between(f, c.at, end);
+	wl_u32 steps;
 	int is_part;
 
+	/* here, not where the walk gets there: a chain of calls in BPF has few frames */
+	if (wl_before(end, f->nxt))
+		wl_seg_begin(f, end, 1);
+	steps = wl_steps_between(f, c.at, end);
 	wl_loop(steps < WL_CUMULATIVE_STEPS ? steps : WL_CUMULATIVE_STEPS, wl_cum_step, &c);
 	is_part = steps > WL_CUMULATIVE_STEPS && wl_before(c.at, end);
 	if (is_part) {

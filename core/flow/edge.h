@@ -175,10 +175,10 @@ WL_INLINE struct wl_seg *wl_next_repair(struct wl_flow *f)
 
 	if (f->lost_head == WL_NO_SLOT || (f->todo & WL_TODO_UNLOSE))
 		return 0;
-	seg = wl_seg_at(f, f->lost_head & (WL_FLOW_SLOTS - 1));
+	seg = wl_seg_at(f, f->lost_head & (WL_FLOW_RECORDS - 1));
 	if (!seg)
 		return 0;
-	wl_seg_clip(f, seg, f->lost_head & (WL_FLOW_SLOTS - 1));
+	wl_seg_clip(f, seg, f->lost_head & (WL_FLOW_RECORDS - 1));
 	/* the head of the line never waits: until it is there nothing behind it counts */
 	if (wl_pipe_bytes(f) + seg->len_bytes > f->decision.cwnd_bytes && seg->seq != f->una_seg)
 		return 0;
