@@ -390,7 +390,7 @@ fn flows_agree_to_the_byte() {
             end: 0,
             wait_us: 0,
             bad_sacks: 0,
-            reserved: [0; 3],
+            reserved: [0; 2],
         });
         let mut pair = Pair { bpf: &mut bpf, native, v, place: String::new() };
         pair.hooks(abi::WL_CALL_INIT);
