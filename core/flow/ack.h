@@ -72,8 +72,7 @@ WL_INLINE wl_u32 wl_ack_blocks(struct wl_flow *f, const struct wl_ack *a, struct
 /*
  * The third: something was delivered, which ends a silence (RFC 6298, section 5.3), and is timed. The timeout stays backed off until
  * there is a sample, which no retransmission gives (section 5.7; Karn): where the path has become slower than the timeout, it would
- * else be spurious for ever. But whichever copy is acknowledged, the round trip took no less than since the last one: where that is
- * more than what is known, timers go by it.
+ * else be spurious for ever.
  */
 WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_ack *a, struct wl_delivery *d, struct wl_sample *s)
 {
@@ -88,8 +87,6 @@ WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_ack *a, struct 
 		d->rtt_us = echo_rtt_us;
 	if (d->rtt_us)
 		f->backoff = 0;
-	if (!d->rtt_us && d->least_rtt_us > wl_timer_rtt_us(f))
-		wl_rtt_sample(f, d->least_rtt_us);
 	wl_rtt_sample(f, d->rtt_us);
 	s->rtt_us = d->rtt_us;
 	wl_rate_finish(f, d, s);

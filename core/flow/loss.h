@@ -15,12 +15,10 @@
 #define WL_FLOW_LOSS_H
 
 #include "rate.h"
-#include "rtt.h"
 
 #define WL_REO_WND_MULT_MAX 16 /* the window is capped at srtt anyway; this only keeps the multiplier small */
 #define WL_REO_WND_PERSIST 16 /* RFC 8985: recoveries for which a raised multiplier is kept */
 #define WL_DUPACK_THRESHOLD 3
-#define WL_DOUBT_RTTS 2u /* an answer to a retransmission that takes longer may be one to the original */
 
 /* The most recently sent record that was delivered moves RACK's clock (RFC 8985, section 6.2, steps 2 and 3). */
 WL_INLINE void wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg, const struct wl_delivery *d)
@@ -32,9 +30,8 @@ WL_INLINE void wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg,
 	if (wl_before(end, d->prior_fack) && seg->sent_count == 1)
 		f->flags |= WL_FLOW_REORDERING;
 	f->fack = wl_seq_max(f->fack, end);
-	/* faster than light, or on a path that has become slower than is known: the ACK is for an earlier copy, or may be */
-	if (seg->sent_count > 1 &&
-	    (rtt_us < f->min_rtt_us || (wl_timer_rtt_us(f) && rtt_us > WL_DOUBT_RTTS * wl_timer_rtt_us(f))))
+	/* faster than light: the ACK is for an earlier copy */
+	if (seg->sent_count > 1 && rtt_us < f->min_rtt_us)
 		return;
 	if (f->rack_rtt_us && !wl_sent_after(seg->sent_at_us, end, f->rack_sent_at_us, f->rack_end_seq))
 		return;
@@ -219,9 +216,14 @@ WL_INLINE wl_u32 wl_lose_go_on(struct wl_flow *f)
 	return c.lost_bytes;
 }
 
+struct wl_unlose {
+	struct wl_flow *f;
+};
+
 static long wl_unlose_step(wl_u32 i, void *ctx)
 {
-	struct wl_flow *f = ctx;
+	struct wl_unlose *c = ctx;
+	struct wl_flow *f = c->f;
 	struct wl_seg *seg;
 
 	(void)i;
@@ -237,7 +239,9 @@ static long wl_unlose_step(wl_u32 i, void *ctx)
 /* Goes on with what wl_unlose_all() has begun. */
 WL_INLINE void wl_unlose_go_on(struct wl_flow *f)
 {
-	wl_loop(WL_LOSE_STEPS, wl_unlose_step, f);
+	struct wl_unlose c = { .f = f };
+
+	wl_loop(WL_LOSE_STEPS, wl_unlose_step, &c);
 	if (f->lost_head == WL_NO_SLOT)
 		f->todo &= ~WL_TODO_UNLOSE;
 }

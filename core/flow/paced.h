@@ -113,14 +113,17 @@ WL_INLINE int wl_paced_fills_path(const struct wl_flow *f)
 	return f->has_grown || f->srtt_us > f->min_rtt_us + f->min_rtt_us / 4;
 }
 
-/* New data up to `end` arrives; nxt and sent_at_us are still the old ones. Returns 1 when the sender paces itself. */
-WL_INLINE int wl_paced_on_data(struct wl_flow *f, wl_u32 end, wl_u32 now_us)
+/*
+ * New data up to `end` arrives; nxt and sent_at_us are still the old ones. Returns 1 when the sender paces itself. By itself, so that
+ * its frame is not part of the caller's.
+ */
+WL_GLOBAL int wl_paced_on_data(struct wl_flow *f, wl_u32 end, wl_u32 now_us)
 {
+	if (!f || (f->flags & WL_FLOW_PACED_JUDGED))
+		return 0;
 	wl_u32 pause_us = now_us - f->sent_at_us;
 	int paces;
 
-	if (f->flags & WL_FLOW_PACED_JUDGED)
-		return 0;
 	if (end - f->base <= WL_INIT_CWND_SEGS * f->mss_bytes) {
 		wl_paced_begin(f, end);
 		return 0;

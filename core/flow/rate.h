@@ -17,7 +17,6 @@ struct wl_delivery {
 	wl_u32 sack_steps_left; /* work.h */
 	wl_u32 rtt_us; /* of the newest record sent once; 0: none */
 	wl_u32 rtt_sent_at_us;
-	wl_u32 least_rtt_us; /* that what was retransmitted shows, whichever copy has arrived; 0: none was */
 	/* the record sent last among those delivered; valid with has_rate */
 	wl_u32 prior_delivered_bytes;
 	wl_u32 prior_delivered_at_us;
@@ -65,8 +64,6 @@ WL_INLINE void wl_rate_on_delivered(const struct wl_seg *seg, struct wl_delivery
 		d->rtt_us += !d->rtt_us;
 		d->rtt_sent_at_us = seg->sent_at_us;
 	}
-	if (seg->sent_count > 1)
-		d->least_rtt_us = wl_max(d->least_rtt_us, wl_since_us(d->now_us, seg->sent_at_us));
 	if (d->has_rate && !wl_sent_after(seg->sent_at_us, end, d->sent_at_us, d->sent_end_seq))
 		return;
 	d->has_rate = 1;
