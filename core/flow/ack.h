@@ -121,7 +121,9 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 {
 	if (!f || !a || !s || !bad_sacks)
 		return 0;
-	struct wl_delivery d = { .now_us = a->now_us, .prior_fack = f->fack, .sack_steps_left = WL_SACK_STEPS,
+	struct wl_delivery d = { .now_us = a->now_us,
+				 .prior_fack = f->fack,
+				 .sack_steps_left = WL_SACK_STEPS,
 				 .is_of_original = wl_echo_is_of_original(f, a) };
 	wl_u32 wait_us = 0, sacks;
 	/* a mark is no mistake; and what a sender mends itself in a bypass need not come by */
