@@ -187,12 +187,24 @@ enum wl_paced_action {
 #define WL_SETTLE_US 1000000u
 #define WL_HAND_BACK_US 1500000u /* so long after control has ended all flows are their senders' */
 
-/* Head of the policy: one entry (wl_policy). The agent writes rules first, then the head with a higher `generation`. */
+/*
+ * Head of the policy: one entry (wl_policy), of all interfaces. The agent writes rules first, then the head with a higher
+ * `generation`.
+ */
 struct wl_policy_head {
-	wl_u32 rules_count;
+	wl_u32 rules_count; /* of cgroups; those of an interface are counted in struct wl_iface */
 	wl_u32 generation; /* flows adopted under an older generation look their rule up again at their next ACK */
 	wl_u32 changed_at_us; /* CLOCK_MONOTONIC */
 };
+
+/* What is known of an interface (wl_ifaces). */
+struct wl_iface {
+	wl_u32 rules_count; /* of its rules (wl_iface_rules) */
+};
+WL_ASSERT_SIZE(struct wl_iface, 4);
+
+#define WL_IFACES_MAX 4096u /* interfaces of one datapath */
+#define WL_END_ENTRIES 4096u /* of the flow table, that one run of wl_end_flows() looks at */
 
 /* ---- the native home ---- */
 #define WL_CA_NAME_BYTES 16u /* of a congestion control in the kernel, with its NUL */
@@ -375,7 +387,8 @@ enum wl_pace_by {
 	X(PASS_NOT_STORED, "passed: data of a flow that was handed back, until something is acknowledged") \
 	X(BYPASS_NO_PROGRESS, "bypasses: nothing was acknowledged after the sender's second retransmission") \
 	X(BYPASS_CONFLICT, "bypasses: the sender's retransmission differs from what is stored") \
-	X(STATE_ILLEGAL, "internal errors: a flow entered a state from one that does not lead there")
+	X(STATE_ILLEGAL, "internal errors: a flow entered a state from one that does not lead there") \
+	X(FLOWS_RELEASED, "flows forgotten as their interface was released and others were not")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
 enum wl_counter {

@@ -5,6 +5,7 @@ mod attach;
 mod clocks;
 mod comings;
 mod control;
+mod datapaths;
 mod deployments;
 mod downloads;
 mod emulated_links;

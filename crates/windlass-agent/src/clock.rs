@@ -3,13 +3,14 @@
 
 use crate::{
     Error, Options, Result,
-    attach::{Attached, Side, attach},
+    attach::{Attached, Side, attach, has_program},
     error::bpf,
+    load::random_key,
     map_value::u32_at,
     netdev::{self, run},
     persist::lock::Lock,
 };
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::{MapCore, MapFlags, libbpf_sys as sys};
 use std::{io, mem, os::fd::BorrowedFd, path::PathBuf};
 use windlass_core::abi::{WL_CLOCK_FRAME_BYTES, WL_CLOCK_REST_ROUNDS, WL_ETH_P_CLOCK, wl_config};
 
@@ -19,8 +20,8 @@ const LONGEST_FRAME_BYTES: u32 = WL_CLOCK_REST_ROUNDS * WL_CLOCK_FRAME_BYTES;
 /// The program that sends the frame on.
 pub(crate) const PROGRAM: &str = "wl_clock";
 
-/// Index of the interface whose clock has this device at its end `end`, `a` or `b`; none: it is no clock's.
-fn ifindex_of(device: &str, end: char) -> Option<u32> {
+/// Number of the clock that has this device at its end `end`, `a` or `b`; none: it is no clock's.
+fn number_of(device: &str, end: char) -> Option<u32> {
     let digits = device.strip_prefix("wlc")?.strip_suffix(end)?;
     // parse() would take a sign
     digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
@@ -28,16 +29,25 @@ fn ifindex_of(device: &str, end: char) -> Option<u32> {
 
 /// Is this interface a device of some datapath's clock?
 pub fn is_of_clock(iface: &str) -> bool {
-    ['a', 'b'].iter().any(|end| ifindex_of(iface, *end).is_some())
+    ['a', 'b'].iter().any(|end| number_of(iface, *end).is_some())
+}
+
+/// Clocks of datapaths that may have several interfaces have numbers from here on, which the kernel gives no interface by itself.
+const SHARED_FROM: u32 = 1 << 30;
+
+/// A number for such a clock, or an index for any clock's shaped end.
+fn random_number() -> Result<u32> {
+    let [random, _] = random_key()?;
+    Ok(SHARED_FROM | random as u32 & (SHARED_FROM - 1))
 }
 
 /// Makes a clock and throws it away: does this kernel have what it needs?
 pub(crate) fn try_make() -> Result<()> {
     // or an attaching process would take it for one that was left
-    let _lock = Lock::take("attach")?;
+    let _lock = Lock::take_for_attach(None)?;
     // no interface has this index
-    let clock = Clock::existing(0);
-    clock.make(&[], Options::default().clock_hz)?;
+    let clock = Clock::of_iface(0)?;
+    clock.make(clock.index, Options::default().clock_hz)?;
     clock.remove();
     Ok(())
 }
@@ -45,6 +55,9 @@ pub(crate) fn try_make() -> Result<()> {
 /// The clock of one datapath.
 #[derive(Debug)]
 pub struct Clock {
+    number: u32,
+    /// Of the shaped end, of a clock that this process makes; else 0.
+    index: u32,
     shaped: String,
     program_end: String,
     /// Rounds at the last look.
@@ -54,20 +67,29 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Makes the veth pair of the datapath on interface `ifindex`; `hz` rounds a second.
-    pub fn create(ifindex: u32, hz: u32) -> Result<Clock> {
-        let clock = Clock::existing(ifindex);
-        clock.make(&[], hz).map_err(|why| Error::NoClock(Box::new(why)))?;
-        Ok(clock)
+    /// The clock that a datapath of interface `ifindex` alone will have.
+    pub fn of_iface(ifindex: u32) -> Result<Clock> {
+        Ok(Clock { index: random_number()?, ..Clock::existing(ifindex) })
     }
 
-    /// Makes the veth pair in place of one that there may be; `index`: words that choose the shaped end's.
-    fn make(&self, index: &[&str], hz: u32) -> Result<()> {
+    /// The clock that a datapath will have which outlives its first interface.
+    pub fn of_several() -> Result<Clock> {
+        let number = random_number()?;
+        Ok(Clock { index: number, ..Clock::existing(number) })
+    }
+
+    /// Makes the veth pair; `hz` rounds a second.
+    pub fn create(&self, hz: u32) -> Result<()> {
+        self.make(self.index, hz).map_err(|why| Error::NoClock(Box::new(why)))
+    }
+
+    /// Makes the veth pair in place of one that there may be; `index`: the shaped end's.
+    fn make(&self, index: u32, hz: u32) -> Result<()> {
         let (a, b) = (self.shaped.as_str(), self.program_end.as_str());
         if netdev::index(a).is_some() {
             run(&["ip", "link", "del", a])?;
         }
-        run(&[&["ip", "link", "add", a], index, &["type", "veth", "peer", "name", b]].concat())?;
+        run(&["ip", "link", "add", a, "index", &index.to_string(), "type", "veth", "peer", "name", b])?;
         let is_ready = self.set_up(hz);
         if is_ready.is_err() {
             self.remove();
@@ -92,23 +114,48 @@ impl Clock {
         .map(drop)
     }
 
-    /// The clock that an earlier agent made for `ifindex`.
-    pub fn existing(ifindex: u32) -> Clock {
+    /// The clock of this number that was made before; that of a datapath of one interface has the interface's index.
+    pub fn existing(number: u32) -> Clock {
         Clock {
-            shaped: format!("wlc{ifindex}a"),
-            program_end: format!("wlc{ifindex}b"),
+            number,
+            index: 0,
+            shaped: format!("wlc{number}a"),
+            program_end: format!("wlc{number}b"),
             ticks: 0,
             is_restarted: false,
         }
     }
 
-    /// Removes the clocks of interfaces that are gone from this namespace.
-    pub fn remove_gone() {
-        for ifindex in netdev::names().iter().filter_map(|name| ifindex_of(name, 'a')) {
-            if !netdev::has_index(ifindex) {
-                Clock::existing(ifindex).remove();
+    /// Removes the clocks of interfaces that are gone from this namespace, and those of several interfaces that are not `in_use`.
+    pub fn remove_gone(in_use: impl Fn(u32) -> bool) {
+        for number in netdev::names().iter().filter_map(|name| number_of(name, 'a')) {
+            let clock = Clock::existing(number);
+            let is_needed = match number < SHARED_FROM {
+                true => netdev::has_index(number),
+                // some pins cannot be seen from here
+                false => in_use(number) || clock.has_program(),
+            };
+            if !is_needed {
+                clock.remove();
             }
         }
+    }
+
+    /// Is a program attached to it, which goes with its process where it is not pinned? Without tcx it does not.
+    fn has_program(&self) -> bool {
+        let end = self.program_end.as_str();
+        self.program_ifindex().is_some_and(|index| has_program(index as i32, sys::BPF_TCX_INGRESS, PROGRAM))
+            || run(&["tc", "filter", "show", "dev", end, "ingress"]).is_ok_and(|list| list.contains(PROGRAM))
+    }
+
+    /// By which it is known.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Index that the end will have which the frame is sent into.
+    pub fn index(&self) -> u32 {
+        self.index
     }
 
     /// Index of the end that the frame is sent into.
@@ -147,8 +194,10 @@ impl Clock {
         let config =
             config.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(bpf("reading the configuration"))?;
         let number = |at: usize| u32_at(config.as_deref().unwrap_or_default(), at);
-        let index = number(mem::offset_of!(wl_config, clock_ifindex)).to_string();
-        self.make(&["index", &index], number(mem::offset_of!(wl_config, clock_hz)))?;
+        self.make(
+            number(mem::offset_of!(wl_config, clock_ifindex)),
+            number(mem::offset_of!(wl_config, clock_hz)),
+        )?;
         self.start(program).map(Some)
     }
 
@@ -203,9 +252,11 @@ mod tests {
     #[test]
     fn clocks_are_known_by_their_whole_name() {
         assert!(is_of_clock("wlc12a") && is_of_clock("wlc0b"));
+        let longest = Clock::existing(SHARED_FROM | (SHARED_FROM - 1));
+        assert!(is_of_clock(&longest.shaped) && longest.shaped.len() < libc::IF_NAMESIZE);
         for other in ["wlc", "wlca", "wlc12", "wlc12c", "wlc+1a", "wlc-lan", "wlcroom1a", "xwlc1a"] {
             assert!(!is_of_clock(other), "{other}");
         }
-        assert_eq!(ifindex_of("wlc12a", 'a'), Some(12));
+        assert_eq!(number_of("wlc12a", 'a'), Some(12));
     }
 }

@@ -75,6 +75,9 @@ pub enum Error {
         /// The process that has it.
         process: u32,
     },
+    /// A signal came before a lock was free.
+    #[error("interrupted while waiting for {}", printable_path(.0))]
+    Interrupted(PathBuf),
     /// What is there for an interface or a cgroup, if anything, is no longer what was pinned or taken over.
     #[error(
         "{0} was released by another process, as `windlass detach` does; `kill -HUP` has the agent take it back"

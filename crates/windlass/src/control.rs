@@ -176,7 +176,7 @@ pub fn hand_back(all: &[Pinned]) -> Result<(), Error> {
         // what was not stopped does not let go
         return ended;
     }
-    ended.and(wait_for(|| all.iter().try_fold(true, |so_far, pinned| Ok(so_far && pinned.has_let_go()?))))
+    ended.and(wait_for(|| Pinned::have_let_go(&all)))
 }
 
 /// Does all of this, whatever fails; the first error is returned. But a process that has a lock for so long has it for all.

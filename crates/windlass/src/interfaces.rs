@@ -7,11 +7,11 @@ use crate::{
 };
 use anyhow::Result;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     mem,
     time::{Duration, Instant},
 };
-use windlass_agent::{Datapath, Error, Options, Pinned, Policy, Start, is_of_clock};
+use windlass_agent::{Datapath, Error, Interrupt, Options, Pinned, Policy, Start, is_of_clock};
 
 /// Every how many looks `tc` lists the programs of each interface, where it takes that.
 const LOOKS_FOR_FILTERS: u32 = 10;
@@ -66,21 +66,25 @@ impl Interfaces {
         mem::take(&mut self.is_newly_released)
     }
 
-    /// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest. Returns why
-    /// some could not be, where that is new.
-    pub fn cover(&mut self, policy: &Policy) -> Vec<String> {
+    /// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest. After an interrupt,
+    /// what is left is for the next call: with many interfaces this takes a while. Returns why some could not be, where that is new.
+    pub fn cover(&mut self, policy: &Policy, interrupt: &Interrupt) -> Vec<String> {
         let mut complaints = Vec::new();
+        let controlled: BTreeSet<String> = self.controlled.iter().map(|p| p.iface().to_string()).collect();
         for iface in policy.interfaces() {
-            let is_known =
-                self.controlled.iter().any(|p| p.iface() == iface) || self.retries.is_recent(&iface);
+            if interrupt.is_raised() {
+                break;
+            }
+            let is_known = controlled.contains(&iface) || self.retries.is_recent(&iface);
             let is_released = self.released.iter().any(|(name, _)| *name == iface);
             if is_known || is_released || is_of_clock(&iface) {
                 continue;
             }
             let index = windlass_agent::interface_index(&iface);
-            match self.keep(&iface, policy).unwrap_or_else(|| self.control(&iface, policy)) {
-                // it carries nothing that could be controlled
-                Ok(()) | Err(Error::NotEthernet(_)) => {}
+            let kept = self.keep(&iface, policy);
+            match kept.unwrap_or_else(|| self.control(&iface, policy, interrupt)) {
+                // it carries nothing that could be controlled, or has its turn later
+                Ok(()) | Err(Error::NotEthernet(_) | Error::Interrupted(_)) => {}
                 // it went meanwhile; another one of its name is for the next look
                 Err(_) if windlass_agent::interface_index(&iface) != index => {}
                 Err(why) => complaints.extend(self.retries.note(&iface, why)),
@@ -104,8 +108,9 @@ impl Interfaces {
     }
 
     /// Brings one interface under control, which from then on outlives the agent.
-    fn control(&mut self, iface: &str, policy: &Policy) -> Result<(), Error> {
-        let (pinned, start) = Datapath::attach_or_take_over(iface, policy, &self.options)?;
+    fn control(&mut self, iface: &str, policy: &Policy, interrupt: &Interrupt) -> Result<(), Error> {
+        let beside = self.controlled.iter().find(|p| p.has_room(&self.options));
+        let (pinned, start) = Datapath::attach_or_take_over(iface, policy, &self.options, beside, interrupt)?;
         match &start {
             Start::Attached => self.log.of_iface("attached", iface, "under control"),
             Start::TakenOver => self.log.of_iface("taken_over", iface, "taken over"),
@@ -161,13 +166,26 @@ impl Interfaces {
         }
     }
 
-    /// Makes room for what was detached from its interface: a clock that goes on, for example, does not show that.
+    /// Notices what another process released, and makes room for what was detached from its interface: the clock, which goes on for
+    /// others, does not show that.
     pub fn watch_programs(&mut self) {
         self.looks = (self.looks + 1) % LOOKS_FOR_FILTERS;
         let asks_tc = self.looks == 0;
-        // what was released is noticed with its clock, and what is gone at the next look
-        let is_detached = |p: &Pinned| matches!(p.is_attached(asks_tc), Ok(false)) && p.is_alive();
-        for pinned in self.controlled.extract_if(.., |p| is_detached(p)).collect::<Vec<_>>() {
+        // what is gone is noticed at the next look
+        let mut detached = Vec::new();
+        for at in (0..self.controlled.len()).rev() {
+            let is_attached = self.controlled[at].is_attached(asks_tc);
+            if !matches!(is_attached, Ok(false) | Err(Error::Released(_))) || !self.controlled[at].is_alive()
+            {
+                continue;
+            }
+            let pinned = self.controlled.remove(at);
+            match is_attached {
+                Err(_) => self.note_released(&pinned),
+                Ok(_) => detached.push(pinned),
+            }
+        }
+        for pinned in detached {
             let iface = pinned.iface().to_string();
             self.end(pinned);
             self.detached.retain(|_, at| at.elapsed() < SOON);
@@ -191,9 +209,14 @@ impl Interfaces {
         }
     }
 
-    /// Sets clocks going again that stand still, and notices what another process released.
+    /// Sets clocks going again that stand still.
     pub fn watch_clocks(&mut self) {
+        let mut watched = BTreeSet::new();
         for at in (0..self.controlled.len()).rev() {
+            // interfaces of one datapath have one clock
+            if !watched.insert(self.controlled[at].clock_number()) {
+                continue;
+            }
             match self.controlled[at].watch_clock() {
                 Ok(true) => self.log.warn(clock_is_new(self.controlled[at].iface())),
                 Ok(false) => {}
