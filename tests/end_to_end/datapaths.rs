@@ -191,17 +191,18 @@ fn an_agent_that_waits_to_attach_obeys_signals() {
     }
     let net = Net::create("cubic");
     let folder = tempfile::tempdir().expect("a folder");
-    let file = put(folder.path(), &rules("cubic"));
-    // that makes the lock's file
-    net.answer(&["detach", "--all"]);
+    let mut agent = talker(&net, &put(folder.path(), &rules("cubic")));
+    agent.says("r2: under control");
+    // which any process could have
     let lock = File::open("/run/windlass/attach.lock").expect("the lock");
     windlass_agent::flock(&lock, libc::LOCK_EX).expect("the lock is free");
-    let mut agent = talker(&net, &file);
+    net.middle.run(&["ip", "link", "add", "r7", "type", "veth", "peer", "name", "x7"]).expect("iproute2");
     let files = PathBuf::from(format!("/proc/{}/fd", agent.id()));
     until("the agent waits for the lock", || {
         assert!(agent.is_running());
         let files = fs::read_dir(&files).expect("our child").flatten();
-        files.flat_map(|f| fs::read_link(f.path())).any(|f| f.ends_with("attach.lock"))
+        let is_lock = |f: &PathBuf| f.ends_with("attach.lock") || f.ends_with("attach.next.lock");
+        files.flat_map(|f| fs::read_link(f.path())).any(|f| is_lock(&f))
     });
     agent.signal(libc::SIGTERM);
     assert!(agent.wait().success());

@@ -58,8 +58,9 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         if home.is_empty() {
             log.warn("no interface or cgroup matches the policy yet; waiting for one");
         }
-        match home.others(&policy) {
+        match home.others(&policy, wishes.interrupt()) {
             Ok(all) => all.iter().for_each(|why| log.warn(why)),
+            Err(why) if matches!(why.downcast_ref(), Some(Error::Interrupted(_))) => {}
             // nothing that the agent looks after hangs on it
             Err(why) => log.warn(why),
         }
@@ -137,13 +138,13 @@ impl Homes {
     }
 
     /// What to report of interfaces and cgroups that are not looked after, as the policy no longer names them.
-    fn others(&self, policy: &Policy) -> Result<Vec<String>> {
+    fn others(&self, policy: &Policy, interrupt: &Interrupt) -> Result<Vec<String>> {
         let is_still = |what: &str, words: &str| {
             format!(
                 "{what} is still under the rules of an earlier agent; `windlass detach {words}` releases it"
             )
         };
-        let mut all: Vec<String> = windlass_agent::unattended_here()?
+        let mut all: Vec<String> = windlass_agent::unattended_here(interrupt)?
             .iter()
             .filter(|iface| !policy.is_of_iface(iface))
             .map(|iface| is_still(iface, iface))

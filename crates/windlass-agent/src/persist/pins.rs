@@ -4,9 +4,9 @@
 //! numbers of namespaces come again. So names are no evidence; where the programs are attached is.
 
 use crate::{
-    Error, Policy, Result,
+    Error, Interrupt, Policy, Result,
     attach::{Attached, has_datapath, has_filters},
-    clock::Clock,
+    clock::{Clock, is_of_clock},
     error::bpf,
     image::{build_id, state_id},
     in_force::IfaceRules,
@@ -55,10 +55,11 @@ pub(crate) fn is_controlled(iface: &str) -> Result<bool> {
     }
 }
 
-/// Interfaces of this namespace that are under the rules of an agent that has ended.
-pub fn unattended_here() -> Result<Vec<String>> {
+/// Interfaces of this namespace that are under the rules of an agent that has ended. While another process attaches, waits until
+/// there is an `interrupt`.
+pub fn unattended_here(interrupt: &Interrupt) -> Result<Vec<String>> {
     // or one that is just being attached would have no claim yet
-    let _attach = Lock::take_for_attach(None)?;
+    let _attach = Lock::take_for_attach(Some(interrupt))?;
     let _lock = Lock::take("pins")?;
     let is_unattended = |name: &String| is_controlled(name).unwrap_or(false) && !is_claimed(name);
     Ok(pinned_here().into_iter().filter(is_unattended).collect())
@@ -160,7 +161,9 @@ pub fn left_here() -> Result<Vec<String>> {
             Clock::existing(ifindex).shaped_ifindex().is_ok() && !is_claimed(name) && !has_datapath(ifindex)
         })
     };
-    Ok(netdev::names().into_iter().filter(|n| !pinned.contains(n) && is_left(n)).collect())
+    // a clock's own device may have the index that is its number
+    let is_wanted = |name: &String| !pinned.contains(name) && !is_of_clock(name) && is_left(name);
+    Ok(netdev::names().into_iter().filter(is_wanted).collect())
 }
 
 /// Numbers of the groups that rules in force on interfaces of this namespace name.
