@@ -120,6 +120,12 @@ int wl_clock(struct __sk_buff *skb)
 	if (skb->protocol != bpf_htons(WL_ETH_P_CLOCK))
 		return WL_TC_PASS;
 	wl_count(WL_C_CLOCK_TICKS);
+	if (wl_clock_is_unshaped(skb->len, now_ns)) {
+		/* the agent sends another one when it has mended the shaper */
+		wl_clock_state.ahead_ns = 0;
+		wl_count(WL_C_CLOCK_UNSHAPED);
+		return WL_TC_DROP;
+	}
 	*(volatile __u64 *)&wl_clock_state.at_ns = now_ns;
 	if (wl_cpu_enter()) {
 		frame_bytes = wl_clock_round(skb, now_ns);

@@ -34,6 +34,8 @@ enum wl_event {
 	WL_EV_MORE_WAITS = 1 << 5, /* with data delivered: more waits for the window; a box cannot see it */
 	WL_EV_TIMEOUT_AGAIN = 1 << 6, /* with a timeout: the same data has been answered with a reduction already */
 	WL_EV_MARKED = 1 << 7, /* during a reduction for a mark, also of an algorithm that paces: for groups */
+	WL_EV_START_HELD = 1 << 8, /* the pipe seems full: in slow start the window stays as it is (flow/start.h) */
+	WL_EV_START_FULL = 1 << 9, /* the pipe is full: slow start is over, with the window as it is */
 };
 
 /* Why on_congestion() is called. */

@@ -18,6 +18,10 @@
 #define WL_SLOT_SHIFT 10 /* one segment record per KiB of stream */
 #define WL_CHUNK_SLOTS (WL_CHUNK_BYTES >> WL_SLOT_SHIFT)
 #define WL_FLOW_SLOTS (WL_FLOW_CHUNKS * WL_CHUNK_SLOTS)
+#define WL_RECORDS_PER_SLOT \
+	4u /* of a chunk, in all; where segments are short, several begin in one slot; a power of two */
+#define WL_CHUNK_RECORDS (WL_RECORDS_PER_SLOT * WL_CHUNK_SLOTS)
+#define WL_FLOW_RECORDS (WL_RECORDS_PER_SLOT * WL_FLOW_SLOTS)
 
 /* ---- flows ---- */
 #define WL_NO_FLOW (~0u)
@@ -96,7 +100,8 @@ enum wl_syn_flag {
 	WL_SYN_TIMESTAMPS = 1 << 3,
 	WL_SYN_ECN = 1 << 4, /* SYN: ECE and CWR; SYN-ACK: ECE alone */
 	WL_SYN_ACCECN =
-		1 << 5, /* SYN: AE is set; SYN-ACK: AE or CWR, its answer. One is enough to leave ECN alone */
+		1
+		<< 5, /* SYN: AE is set; SYN-ACK: AE or CWR, its answer. Of one side alone: classic ECN (RFC 9768, section 3.1.2) */
 	WL_SYN_FOREIGN =
 		1 << 6, /* watch only: MPTCP (if the SYN-ACK has it), MD5, AO, or repeated with other options */
 	WL_SYN_AGAIN = 1 << 7, /* it was sent more than once */
@@ -388,6 +393,9 @@ enum wl_pace_by {
 	X(BYPASS_NO_PROGRESS, "bypasses: nothing was acknowledged after the sender's second retransmission") \
 	X(BYPASS_CONFLICT, "bypasses: the sender's retransmission differs from what is stored") \
 	X(STATE_ILLEGAL, "internal errors: a flow entered a state from one that does not lead there") \
+	X(CLOCK_UNSHAPED, "times that the clock was stopped, as its shaper was gone") \
+	X(BYPASS_RECORDS, "bypasses: more short segments in flight than there are records for") \
+	X(FLOWS_NOT_PACED, "flows controlled again: the sender does not pace itself after all") \
 	X(FLOWS_RELEASED, "flows forgotten as their interface was released and others were not")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,

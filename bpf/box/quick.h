@@ -152,7 +152,7 @@ __noinline __u32 wl_quick_sender(struct __sk_buff *skb)
 	f = wl_quick_flow(&q.key, &id);
 	if (!f)
 		return id;
-	is_done = wl_watch_is_next(f, bpf_ntohl(q.tcp->seq_be), q.payload_bytes);
+	is_done = wl_watch_is_next(f, bpf_ntohl(q.tcp->seq_be), q.payload_bytes) && !wl_is_left_alone(f);
 	if (is_done) {
 		int begins = q.payload_bytes && wl_watch_begins_timing(f);
 		__u64 now_ns = begins ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();

@@ -14,6 +14,8 @@
 #define WL_FLOWS_PER_TICK 256u
 #define WL_REPAIRS_PER_TICK 256u /* of all flows; one flow's visit adds at most WL_REPAIRS_PER_VISIT */
 #define WL_COLLECT_MIN_US 1000000u /* the shortest silence that a policy can set */
+/* After it was held up, the shaper may let the frame round for as long as its bucket lasts, which holds the longest frame. */
+#define WL_CLOCK_AHEAD_MOST_ROUNDS (2u * WL_CLOCK_REST_ROUNDS)
 /* entries that the clock sweeps in a round while store or flow table is scarce; it rests meanwhile if nothing else is due */
 #define WL_SWEEP_SCARCE 32u
 #define WL_SWEEP_SCARCE_MOST 64u /* ... in a round after a rest */
@@ -135,6 +137,25 @@ static __always_inline __u32 wl_clock_frame_bytes(__u64 now_ns)
 	if (rounds > WL_CLOCK_REST_ROUNDS)
 		rounds = WL_CLOCK_REST_ROUNDS;
 	return rounds > 1 ? rounds * WL_CLOCK_FRAME_BYTES : WL_CLOCK_FRAME_BYTES;
+}
+
+/*
+ * Is the frame's shaper gone, as where another qdisc has taken its place? Nothing else would keep the frame from circling as fast as
+ * a CPU can. Each frame should take the time of its length. So that rounding never adds up, a quarter less is soon enough.
+ */
+static __always_inline int wl_clock_is_unshaped(__u32 frame_bytes, __u64 now_ns)
+{
+	__u64 took_ns = now_ns - wl_clock_state.at_ns;
+	__u64 ahead_ns = wl_clock_state.ahead_ns;
+	__u64 round_ns;
+
+	if (!wl_config.clock_hz || !wl_config.clock_ifindex)
+		return 0;
+	round_ns = WL_NS_PER_S / wl_config.clock_hz;
+	ahead_ns += frame_bytes / WL_CLOCK_FRAME_BYTES * round_ns * 3 / 4;
+	ahead_ns = ahead_ns > took_ns ? ahead_ns - took_ns : 0;
+	wl_clock_state.ahead_ns = ahead_ns;
+	return ahead_ns > WL_CLOCK_AHEAD_MOST_ROUNDS * round_ns;
 }
 
 /*

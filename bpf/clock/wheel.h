@@ -41,8 +41,9 @@ struct wl_clock_state {
 	__u32 round; /* what is queued in a round is served in a later one */
 	__u32 wheel_done; /* the wheel was emptied up to this slot, that of this time included */
 	__u32 expire_next; /* the flow whose silence is looked at next */
+	__u64 ahead_ns; /* by how much its frame has been ahead of its rate (wl_clock_is_unshaped()) */
 };
-WL_ASSERT_SIZE(struct wl_clock_state, 32);
+WL_ASSERT_SIZE(struct wl_clock_state, 40);
 
 /* In a section of its own, and so in a map that the agent can pin by its name: the programs of another build go on with it. */
 struct wl_clock_state wl_clock_state SEC(".bss.clock");

@@ -171,7 +171,7 @@ struct {
 
 /* The store's segment records, one group per chunk. */
 struct wl_chunk_segs {
-	struct wl_seg seg[WL_CHUNK_SLOTS];
+	struct wl_seg seg[WL_CHUNK_RECORDS];
 };
 
 struct {

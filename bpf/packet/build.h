@@ -130,7 +130,6 @@ static __always_inline int wl_send(struct __sk_buff *skb, struct wl_flow *f, int
 	struct wl_scratch *s = wl_scratch_get();
 	struct wl_payload payload = { .f = f, .skb = skb, .seq = seq, .left = len };
 	__u32 l4_off = f->flags & WL_FLOW_IPV6 ? WL_ETH_LEN + WL_IPV6_LEN : WL_ETH_LEN + WL_IPV4_LEN;
-	__u32 ts_bytes = f->flags & WL_FLOW_TIMESTAMPS ? 12 : 0;
 	__u32 opt_bytes, header_bytes;
 	struct wl_sent *sent;
 	struct wl_tcp *tcp;
@@ -142,7 +141,7 @@ static __always_inline int wl_send(struct __sk_buff *skb, struct wl_flow *f, int
 		return -1;
 	sent = &s->sent;
 	wl_describe(f, to_sender, seq, len, sent);
-	opt_bytes = ts_bytes + (sent->has_report ? 12 : 0);
+	opt_bytes = (sent->has_ts ? 12 : 0) + (sent->has_report ? 12 : 0);
 	header_bytes = l4_off + WL_TCP_LEN + opt_bytes;
 	if (bpf_skb_change_tail(skb, header_bytes + len, 0))
 		return -1;
@@ -164,7 +163,7 @@ static __always_inline int wl_send(struct __sk_buff *skb, struct wl_flow *f, int
 	tcp->check = 0;
 	tcp->urgent_be = 0;
 	__builtin_memset(opt, 0, WL_OPT_OURS_MAX);
-	if (ts_bytes) {
+	if (sent->has_ts) {
 		opt[0] = bpf_htonl(0x0101080a);
 		opt[1] = bpf_htonl(sent->tsval);
 		opt[2] = bpf_htonl(sent->tsecr);

@@ -28,7 +28,7 @@
 	X(SLOT_SHIFT) \
 	X(NO_SLOT) \
 	X(OWNER_BITS) \
-	X(SEG_SHARERS_MAX) \
+	X(RECORDS_PER_SLOT) \
 	X(RECORD_MAX_BYTES) \
 	X(RECORD_MAX_SLOTS) \
 	X(UNDO_GRAIN_BYTES) \
@@ -62,6 +62,7 @@ WL_ALG_LIST(WL_STATE_OF_ALG)
 WL_STATE(enum wl_seg_flag, seg_flag);
 WL_STATE(enum wl_flow_state, flow_state);
 WL_STATE(enum wl_flow_flag2, flow_flag2);
+WL_STATE(enum wl_start, start);
 WL_STATE(enum wl_flow_flag, flow_flag);
 WL_STATE(enum wl_syn_flag, syn_flag);
 WL_STATE(enum wl_alg_param_flag, alg_param_flag);

@@ -17,21 +17,24 @@ struct wl_compare {
 	__u32 off; /* in the packet */
 	__u32 left;
 	__u32 record_end; /* of the record in hand, if that is after seq */
+	__u32 at; /* behind that record, with next: wl_walk() */
+	__u32 next;
 	__u32 differs;
 };
 
-/* How many bytes from seq on have no record: up to the next one in the slot, or to the slot's end. 0: a record begins here. */
+/* How many bytes from seq on have no record: up to the next one, or where that may begin. 0: a record begins here. */
 static __always_inline __u32 wl_compare_unrecorded(struct wl_compare *c)
 {
-	struct wl_flow *f = c->f;
-	__u32 slot = wl_slot_of(f, c->seq);
-	struct wl_seg *seg = wl_seg_at(f, slot);
+	__u32 number;
+	struct wl_seg *seg = wl_walk(c->f, &c->at, &c->next, &number);
 
-	if (seg && wl_seg_is_live(f, seg, slot) && !wl_before(seg->seq, c->seq)) {
-		c->record_end = seg->seq + seg->len_bytes;
-		return seg->seq - c->seq;
-	}
-	return WL_SLOT_BYTES - ((c->seq - f->base) & (WL_SLOT_BYTES - 1));
+	/* the first record of a slot may be acknowledged, and others that follow it not */
+	if (!seg && c->next)
+		seg = wl_walk(c->f, &c->at, &c->next, &number);
+	if (!seg)
+		return c->at - c->seq;
+	c->record_end = seg->seq + seg->len_bytes;
+	return seg->seq - c->seq;
 }
 
 /* Do `n` bytes at `off` in the packet differ from those stored at `seq`? They do not cross a multiple of WL_COMPARE_BYTES. */
@@ -103,17 +106,19 @@ __noinline __u32 wl_conflicts(struct __sk_buff *skb, __u32 id, __u32 seq, __u32 
 	struct wl_flow *f = wl_flow_get(id);
 	struct wl_compare c = { .skb = skb, .seq = seq, .off = off, .left = len, .record_end = seq };
 	struct wl_seg *seg;
-	__u32 slot;
+	__u32 number;
 
 	if (!f || !skb || !len)
 		return 0;
 	c.f = f;
-	slot = wl_seg_find(f, seq);
-	seg = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
+	number = wl_seg_find(f, seq);
+	seg = number == WL_NO_SLOT ? 0 : wl_seg_at(f, number);
 	if (seg)
 		c.record_end = seg->seq + seg->len_bytes;
-	/* each step takes a piece, a record or a gap to its end */
-	bpf_loop(len / (WL_COMPARE_BYTES / 2) + 8, wl_compare_step, &c, 0);
+	c.at = c.record_end;
+	c.next = wl_walk_begin(f, &c.at);
+	/* each step takes a piece, a record or a gap to its end; the last step one or the other */
+	bpf_loop(len / (WL_COMPARE_BYTES / 2) + 8 + 2 * f->overflow_records, wl_compare_step, &c, 0);
 	return c.differs;
 }
 

@@ -15,18 +15,19 @@ static __always_inline struct wl_flow *wl_flow_get(__u32 id)
 	return bpf_map_lookup_elem(&wl_flows, &id);
 }
 
-/* The chunk of a slot, numbered from 1; 0: none. */
-static __always_inline __u32 wl_chunk_at(struct wl_flow *f, __u32 slot)
+/* The chunk of a record, numbered from 1; 0: none. */
+static __always_inline __u32 wl_chunk_at(struct wl_flow *f, __u32 number)
 {
-	__u32 index = slot / WL_CHUNK_SLOTS;
+	__u32 index = wl_record_chunk(number);
 
 	WL_MASK(index, WL_FLOW_CHUNKS - 1);
 	return f->chunks[index];
 }
 
-static __always_inline struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot)
+static __always_inline struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 number)
 {
-	__u32 chunk = wl_chunk_at(f, slot);
+	__u32 chunk = wl_chunk_at(f, number);
+	__u32 place = wl_record_place(number);
 	struct wl_chunk_segs *segs;
 
 	if (!chunk)
@@ -35,8 +36,8 @@ static __always_inline struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot)
 	segs = bpf_map_lookup_elem(&wl_segs, &chunk);
 	if (!segs)
 		return 0;
-	WL_MASK(slot, WL_CHUNK_SLOTS - 1);
-	return &segs->seg[slot];
+	WL_MASK(place, WL_CHUNK_RECORDS - 1);
+	return &segs->seg[place];
 }
 
 static __always_inline struct wl_spare *wl_spare_get(void)
@@ -78,7 +79,8 @@ static __always_inline int wl_chunk_push(__u32 chunk, int is_scarce)
 
 /*
  * No record stands in the chunk any more. Whatever flow had it before: a record holds which of its bytes may be sent,
- * and those of another flow must never be. A tag alone could come round. Global: verified once.
+ * and those of another flow must never be. A tag alone could come round. What stands in the overflow is reached by links only, which
+ * end here. Global: verified once.
  */
 __noinline int wl_chunk_empty(__u32 chunk)
 {
@@ -86,8 +88,10 @@ __noinline int wl_chunk_empty(__u32 chunk)
 
 	if (!segs)
 		return -1;
-	for (__u32 i = 0; i < WL_CHUNK_SLOTS; i++)
+	for (__u32 i = 0; i < WL_CHUNK_SLOTS; i++) {
 		segs->seg[i].len_bytes = 0;
+		segs->seg[i].follows = 0;
+	}
 	return 0;
 }
 

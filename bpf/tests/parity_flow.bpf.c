@@ -11,7 +11,7 @@
 #include "parity_flow.h"
 
 struct wl_parity_segs {
-	struct wl_seg seg[WL_FLOW_SLOTS];
+	struct wl_seg seg[WL_FLOW_RECORDS];
 };
 
 struct {
@@ -28,15 +28,15 @@ struct {
 	__type(value, struct wl_parity_segs);
 } wl_flow_segs SEC(".maps");
 
-static __always_inline struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot)
+static __always_inline struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 number)
 {
 	__u32 zero = 0;
 	struct wl_parity_segs *segs = bpf_map_lookup_elem(&wl_flow_segs, &zero);
 
 	if (!segs)
 		return 0;
-	WL_MASK(slot, WL_FLOW_SLOTS - 1);
-	return &segs->seg[slot];
+	WL_MASK(number, WL_FLOW_RECORDS - 1);
+	return &segs->seg[number];
 }
 
 static __always_inline __u64 wl_parity_repair(struct wl_flow *f, __u32 now_us)
@@ -47,7 +47,7 @@ static __always_inline __u64 wl_parity_repair(struct wl_flow *f, __u32 now_us)
 	if (!seg)
 		return 0;
 	seq = seg->seq;
-	wl_track_repaired(f, seg, wl_slot_of(f, seq), now_us);
+	wl_track_repaired(f, seg, f->lost_head, now_us);
 	return 1ULL << 32 | seq;
 }
 

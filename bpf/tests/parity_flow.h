@@ -35,7 +35,7 @@ struct wl_parity_flow {
 	wl_u32 end;
 	wl_u32 wait_us; /* in of DEADLINE, out of ACK and JUDGE; of SILENCE the bytes lost */
 	wl_u32 bad_sacks;
-	wl_u32 reserved[3];
+	wl_u32 reserved[2];
 };
 WL_ASSERT_SIZE(struct wl_parity_flow, sizeof(struct wl_flow) + 192);
 

@@ -66,6 +66,17 @@ WL_INLINE int wl_alg_is_held(const struct wl_sample *s, const struct wl_decision
 	return s->is_in_recovery && d->cwnd_bytes >= d->ssthresh_bytes;
 }
 
+/*
+ * Slow start of an algorithm that does not pace, where the home judges the start (flow/start.h): it is over when the pipe is full.
+ * Must the window stay as it is?
+ */
+WL_INLINE int wl_alg_start_is_held(const struct wl_sample *s, struct wl_decision *d)
+{
+	if ((s->events & WL_EV_START_FULL) && d->cwnd_bytes < d->ssthresh_bytes)
+		d->ssthresh_bytes = d->cwnd_bytes;
+	return (s->events & WL_EV_START_HELD) && d->cwnd_bytes < d->ssthresh_bytes;
+}
+
 /* Has a reduction begun with this sample, whether or not it is over by now, and was not spurious? */
 WL_INLINE int wl_alg_has_reduced(const struct wl_sample *s)
 {

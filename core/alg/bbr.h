@@ -88,6 +88,7 @@ struct wl_bbr {
 	wl_u8 lt_use_bw;
 	wl_u8 lt_rounds;
 	wl_u8 held_rounds; /* bit n: n rounds before the last one, no more was sent than what came out */
+	wl_u8 was_starting; /* the pipe had not been filled when losses last reduced the window */
 };
 
 /* ------------------------------------------------------------ the model */
@@ -334,13 +335,15 @@ WL_INLINE void wl_bbr_check_full_bw(struct wl_bbr *b, const struct wl_sample *s)
 {
 	wl_u32 bw = wl_minmax_get(&b->bw);
 
+	if (s->events & WL_EV_START_FULL)
+		b->base.is_full_bw_reached = 1;
 	if (b->base.is_full_bw_reached || !b->base.is_round_start)
 		return;
 	if (b->has_overrun && !(b->base.flags & WL_ALG_AS_LINUX)) {
 		b->base.is_full_bw_reached = 1;
 		return;
 	}
-	if (wl_bbr_is_limited(b, s) || wl_bbr_was_held(b, s))
+	if (wl_bbr_is_limited(b, s) || wl_bbr_was_held(b, s) || (s->events & WL_EV_START_HELD))
 		return;
 	if (bw >= (wl_u64)b->full_bw * WL_BBR_FULL_BW_GAIN / WL_BBR_UNIT) {
 		b->full_bw = bw;
@@ -494,12 +497,21 @@ static void wl_bbr_init(void *state, const struct wl_alg_params *p, const struct
 	wl_bbr_init_pacing(&b->base, s, d, WL_BBR_HIGH_GAIN);
 }
 
-/* Nothing was lost: what went slower for it is no measure of the path (bbr_undo_cwnd() in Linux). */
+/*
+ * Nothing was lost: what went slower for it is no measure of the path (bbr_undo_cwnd() in Linux). Nor does it show that the pipe is
+ * full: Linux' BBR stays with that, and needs many cycles of PROBE_BW to find what STARTUP would have found in a few round trips.
+ */
 WL_INLINE void wl_bbr_undo(struct wl_bbr *b, const struct wl_sample *s)
 {
 	b->full_bw = 0;
 	b->base.full_bw_count = 0;
 	wl_bbr_lt_reset(b, s);
+	if (!b->was_starting || (b->base.flags & WL_ALG_AS_LINUX))
+		return;
+	b->has_overrun = 0;
+	b->base.is_full_bw_reached = 0;
+	if (b->mode != WL_BBR_PROBE_RTT)
+		b->mode = WL_BBR_STARTUP;
 }
 
 /* The state that the ACK puts the flow into. By itself: verified once, not behind each path of what comes before it. */
@@ -539,6 +551,7 @@ static void wl_bbr_on_congestion(void *state, const struct wl_sample *s, struct 
 
 	(void)s;
 	(void)why;
+	b->was_starting = !b->base.is_full_bw_reached;
 	wl_bbr_save_cwnd(&b->base, d, b->mode == WL_BBR_PROBE_RTT);
 }
 
@@ -546,6 +559,8 @@ static void wl_bbr_on_timeout(void *state, const struct wl_sample *s, struct wl_
 {
 	struct wl_bbr *b = state;
 
+	if (!(s->events & WL_EV_TIMEOUT_AGAIN))
+		b->was_starting = !b->base.is_full_bw_reached;
 	wl_bbr_save_cwnd(&b->base, d, b->mode == WL_BBR_PROBE_RTT);
 	b->full_bw = 0;
 	/* as in Linux a round ends with it, and maybe what a policer has let pass; its losses are counted with the next ACK */

@@ -256,6 +256,8 @@ WL_INLINE void wl_bbr3_adapt_lower_bounds(struct wl_bbr3 *b, const struct wl_dec
 /* Three rounds without a quarter more bandwidth: the pipe is full. */
 WL_INLINE void wl_bbr3_check_full_bw(struct wl_bbr3 *b, const struct wl_sample *s, wl_u32 bw)
 {
+	if (s->events & WL_EV_START_FULL)
+		b->base.is_full_bw_reached = 1;
 	/* with the window of PROBE_RTT there is no growth to be seen */
 	if (wl_bbr3_is_full_bw_now(b) || s->is_app_limited || b->state == WL_BBR3_PROBE_RTT)
 		return;
@@ -263,7 +265,7 @@ WL_INLINE void wl_bbr3_check_full_bw(struct wl_bbr3 *b, const struct wl_sample *
 		wl_bbr3_reset_full_bw(b, bw);
 		return;
 	}
-	if (!b->base.is_round_start)
+	if (!b->base.is_round_start || (s->events & WL_EV_START_HELD))
 		return;
 	b->base.full_bw_count++;
 	if (wl_bbr3_is_full_bw_now(b))

@@ -236,6 +236,8 @@ WL_INLINE wl_u32 wl_bbr_next_cwnd(const struct wl_bbr_base *b, const struct wl_s
 	if (b->is_full_bw_reached) {
 		cwnd = wl_sat_add(cwnd, s->newly_delivered_bytes);
 		cwnd = cwnd < target_bytes ? cwnd : target_bytes;
+	} else if (s->events & WL_EV_START_HELD) {
+		/* the pipe seems full: a round trip with what is in flight now shows its bandwidth */
 	} else if (cwnd < target_bytes || s->delivered_bytes < WL_INIT_CWND_SEGS * s->mss_bytes) {
 		cwnd = wl_sat_add(cwnd, s->newly_delivered_bytes);
 	}

@@ -24,7 +24,7 @@
  * Linux. Where we deviate: growth is spread over the bytes acknowledged instead of counted in ACKs; the round trip of
  * W(t + RTT) is the smallest, as in Linux; the window is cut and not what is in flight, which section 4.6 allows where a window
  * that is not in use does not grow; after a mark, too, it is two segments at least; HyStart++ does not limit how much one ACK grows
- * the window (RFC 9406's L), as homes do. Windows of groups: wl_cubic_growth_bytes().
+ * the window (RFC 9406's L), as homes do; and slow start also ends where the home finds the pipe full (flow/start.h). Windows of groups: wl_cubic_growth_bytes().
  */
 #ifndef WL_ALG_CUBIC_H
 #define WL_ALG_CUBIC_H
@@ -282,7 +282,7 @@ static void wl_cubic_on_ack(void *state, const struct wl_sample *s, struct wl_de
 
 	if (s->events & WL_EV_UNDO)
 		wl_cubic_undo(c, s, d);
-	if (!wl_alg_is_held(s, d) && s->newly_delivered_bytes && d->cwnd_bytes) {
+	if (!wl_alg_is_held(s, d) && !wl_alg_start_is_held(s, d) && s->newly_delivered_bytes && d->cwnd_bytes) {
 		if (d->cwnd_bytes < d->ssthresh_bytes)
 			wl_cubic_slow_start(c, s, d);
 		else

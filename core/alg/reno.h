@@ -43,7 +43,7 @@ WL_INLINE void wl_reno_grow(struct wl_reno *r, const struct wl_sample *s, struct
 	wl_u32 acked = s->newly_delivered_bytes;
 
 	/* what delivers nothing must not lift the one segment that a timeout leaves up to the least window, either */
-	if (!acked || !s->is_cwnd_limited || wl_alg_is_held(s, d))
+	if (!acked || !s->is_cwnd_limited || wl_alg_is_held(s, d) || wl_alg_start_is_held(s, d))
 		return;
 	if (d->cwnd_bytes < d->ssthresh_bytes) {
 		wl_u32 grown = wl_sat_add(d->cwnd_bytes, acked);

@@ -135,6 +135,8 @@ WL_INLINE wl_u32 wl_take_ack(struct wl_flow *f, wl_u32 id, const struct wl_segme
 	a->window_bytes = (wl_u32)in->window_field << f->rcv_wscale;
 	a->says_more = !is_pure || wl_after(in->ack + a->window_bytes, f->rcv_edge);
 	a->has_ece = !!(in->flags & WL_TCP_ECE);
+	a->has_ts = in->options.has_ts && (f->flags & WL_FLOW_TIMESTAMPS);
+	a->tsecr = in->options.tsecr;
 	wl_offered(f, in->ack, in->ack + a->window_bytes, a->now_us);
 	wait_us = wl_control(f, id, t, now_ns);
 	if (wl_track_hole_stays(f, a->now_us))
@@ -171,12 +173,15 @@ WL_INLINE void wl_forward_active(struct wl_flow *f, wl_u32 id, const struct wl_s
 				 enum wl_ack_kind kind, int is_pure, wl_u32 wait_us, wl_u64 now_ns)
 {
 	wl_u32 now_us = now_ns / 1000;
+	int reports, progress;
+
+	wl_shown_note(f, now_us, t->edge);
 	/* a report is left to the clock; not with a FIN, which the receiver alone acknowledges */
-	int reports = is_pure && in->window_field && !(f->flags & WL_FLOW_FIN) && wl_probed_owes(f) &&
-		      wl_clock_runs(now_ns);
+	reports = is_pure && in->window_field && !(f->flags & WL_FLOW_FIN) && wl_probed_owes(f) &&
+		  wl_clock_runs(now_ns);
 	/* what is held back only the clock would show */
-	int progress = !reports &&
-		       (wl_shown_step(f, now_us, t->edge) || (!wl_clock_runs(now_ns) && wl_shown_all(f, now_us)));
+	progress = !reports &&
+		   (wl_shown_step(f, now_us, t->edge) || (!wl_clock_runs(now_ns) && wl_shown_all(f, now_us)));
 
 	/* not before: what this ACK shows is no work of the clock */
 	wl_arm_next(f, id, now_ns, wait_us);

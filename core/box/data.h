@@ -97,7 +97,7 @@ WL_INLINE void wl_take_data(struct wl_home *home, struct wl_flow *f, wl_u32 id, 
 			f->mss_bytes = mss;
 	}
 	if (wl_track_send(f, seq, end, leaves_us))
-		wl_bypass_all(f, WL_C_BYPASS_GAP, wl_seq_max(f->nxt, end));
+		wl_bypass_all(f, WL_C_BYPASS_RECORDS, wl_seq_max(f->nxt, end));
 }
 
 /* Does the part of the segment that was sent before, from una on, differ from what is stored? */
@@ -193,6 +193,8 @@ WL_INLINE void wl_sender_goes_on(struct wl_home *home, struct wl_flow *f, wl_u32
 		f->flags |= WL_FLOW_STOOD_ASIDE;
 		wl_leave_group(f, id);
 		wl_control_ends(f, WL_C_BYPASS_STAND_ASIDE, end);
+		wl_paced_begin(f, end);
+		f->sent_at_us = now_us;
 		wl_flow_enter(f, WL_FLOW_SETTLING);
 		return;
 	}
@@ -324,6 +326,20 @@ WL_INLINE void wl_count_watched(enum wl_data_kind kind, wl_u32 payload_bytes)
 }
 
 /*
+ * The next `len` bytes of a sender that is left alone, as it paces itself, pass. If it does not, its rule is looked up again at the
+ * receiver's next ACK, and control begins. By itself, so that its frame is not part of the caller's.
+ */
+WL_GLOBAL int wl_watch_paced(struct wl_flow *f, wl_u32 len, wl_u32 now_us)
+{
+	if (!f || !wl_paced_on_watched(f, len, now_us))
+		return -1;
+	wl_count(WL_C_FLOWS_NOT_PACED);
+	f->flags &= ~WL_FLOW_STOOD_ASIDE;
+	f->policy_generation--;
+	return 0;
+}
+
+/*
  * A segment of a flow that is not controlled: it passes as it is. Where the flow is in its stream is followed even when
  * it is switched off, as its rule may change.
  */
@@ -332,10 +348,14 @@ WL_INLINE void wl_watch_sender(struct wl_flow *f, const struct wl_segment *in)
 	enum wl_data_kind kind;
 	wl_u64 now_ns;
 
-	now_ns = in->payload_bytes && wl_watch_begins_timing(f) ? wl_now_ns() : wl_now_coarse_ns();
+	int is_judged = wl_is_left_alone(f) && in->payload_bytes;
+
+	now_ns = is_judged || (in->payload_bytes && wl_watch_begins_timing(f)) ? wl_now_ns() : wl_now_coarse_ns();
 	f->seen_at_us = now_ns / 1000;
 	if (!in->payload_bytes)
 		return;
+	if (is_judged && in->seq == f->nxt)
+		wl_watch_paced(f, in->payload_bytes, now_ns / 1000);
 	kind = wl_watch_data(f, in->seq, in->payload_bytes, now_ns / 1000);
 	if (f->state != WL_FLOW_OFF)
 		wl_count_watched(kind, in->payload_bytes);
@@ -359,8 +379,11 @@ WL_INLINE void wl_control_sender(struct wl_home *home, struct wl_flow *f, wl_u32
 	}
 	if (in->payload_bytes) {
 		wl_sender_data(home, f, id, in, t, accept == WL_ACCEPT_UNPROVEN, now_ns);
-		if (!t->out.is_absorbed)
+		if (!t->out.is_absorbed) {
+			if (!is_first && (f->flags & WL_FLOW_TIMESTAMPS) && wl_after(f->snd_tsval, tsval))
+				wl_echo_sent(f, f->snd_tsval, now_ns / 1000);
 			return;
+		}
 		/*
 		 * What the box sends in place of the sender's own retransmission does not carry its timestamp but that of before:
 		 * by the echo the sender sees that what is acknowledged was sent before its retransmission, which was spurious

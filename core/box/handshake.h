@@ -261,7 +261,7 @@ WL_INLINE void wl_take_handshake(struct wl_flow *f, const struct wl_handshake *h
 		f->flags |= WL_FLOW_SACK;
 	if (both & WL_SYN_TIMESTAMPS)
 		f->flags |= WL_FLOW_TIMESTAMPS;
-	if ((both & WL_SYN_ECN) && !((h->snd_flags | h->rcv_flags) & WL_SYN_ACCECN))
+	if ((both & WL_SYN_ECN) && !(both & WL_SYN_ACCECN))
 		f->flags |= WL_FLOW_ECN;
 	if (both & WL_SYN_WSCALE) {
 		f->rcv_wscale = h->rcv_wscale;

@@ -93,7 +93,10 @@ WL_INLINE void wl_learn_sender(struct wl_flow *f, const struct wl_segment *in)
 		f->snd_window_max_field = in->window_field;
 	f->snd_window_field = in->window_field;
 	f->snd_ack = wl_seq_min(in->ack, f->rcv_seq);
-	if (in->options.has_ts) {
+	f->flags2 &= ~WL_FLOW2_SND_NO_TS;
+	if (!in->options.has_ts) {
+		f->flags2 |= WL_FLOW2_SND_NO_TS;
+	} else {
 		f->snd_tsval = in->options.tsval;
 		f->snd_tsecr = in->options.tsecr;
 		if (f->rcv_tsval && !(f->flags & WL_FLOW_RESTED) && wl_after(in->options.tsecr, f->rcv_tsval))
@@ -120,6 +123,7 @@ WL_INLINE void wl_learn_receiver(struct wl_flow *f, const struct wl_segment *in)
 	if (!wl_sender_has_room(f, end))
 		return;
 	f->rcv_seq = wl_seq_max(f->rcv_seq, end);
+	f->flags2 = in->options.has_ts ? f->flags2 & ~WL_FLOW2_RCV_NO_TS : f->flags2 | WL_FLOW2_RCV_NO_TS;
 	/* 0: none is known yet */
 	if (in->options.has_ts &&
 	    (!f->rcv_tsval || (f->flags & WL_FLOW_RESTED) || !wl_before(in->options.tsval, f->rcv_tsval))) {

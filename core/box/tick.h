@@ -125,16 +125,15 @@ static long wl_repair_step(wl_u32 i, void *ctx)
 	struct wl_flow *f = r->f;
 	struct wl_seg *seg = wl_next_repair(f);
 	wl_u64 at_ns = r->now_ns;
-	wl_u32 n, piece, slot;
+	wl_u32 n, number;
 
 	(void)i;
 	if (!seg || (!r->sent_of_record && r->bytes >= r->budget))
 		return 1;
-	slot = wl_slot_of(f, seg->seq);
+	number = f->lost_head;
 	n = seg->len_bytes - r->sent_of_record;
-	piece = wl_seg_piece_bytes(f, seg);
-	if (n > piece)
-		n = piece;
+	if (n > f->mss_bytes)
+		n = f->mss_bytes;
 	if (n > WL_REPAIR_MAX_BYTES)
 		n = WL_REPAIR_MAX_BYTES;
 	if (f->flags & WL_FLOW_DEPARTS) {
@@ -151,7 +150,7 @@ static long wl_repair_step(wl_u32 i, void *ctx)
 	if (r->sent_of_record < seg->len_bytes)
 		return 0;
 	r->sent_of_record = 0;
-	wl_track_repaired(f, seg, slot, at_ns / 1000);
+	wl_track_repaired(f, seg, number, at_ns / 1000);
 	return 0;
 }
 

@@ -4,7 +4,7 @@
  *
  *     1. cumulative.h   SND.UNA = SEG.ACK (RFC 9293, section 3.10.7.4)
  *     2. sack.h         SACK blocks (RFC 2018), the first of which may report a duplicate (dsack.h; RFC 2883)
- *     3. rtt.h, rate.h  round-trip time (RFC 6298), delivery rate
+ *     3. rtt.h, rate.h  round-trip time (RFC 6298; by timestamps where nothing else shows it, echo.h), delivery rate
  *     4. undo.h         was the last reduction spurious?
  *     5. recovery.h     is all acknowledged that was in flight when the window was reduced (RFC 6582, RFC 6675)?
  *     6. loss.h         what is lost: RACK (RFC 8985); newreno.h without SACK (RFC 5681, RFC 6582)
@@ -17,9 +17,11 @@
 
 #include "cumulative.h"
 #include "dsack.h"
+#include "echo.h"
 #include "ecn.h"
 #include "rtt.h"
 #include "sack.h"
+#include "start.h"
 #include "track.h"
 
 /* The first step: SND.UNA = SEG.ACK. What ACKs before this one have left to take off times nothing. */
@@ -67,18 +69,38 @@ WL_INLINE wl_u32 wl_ack_blocks(struct wl_flow *f, const struct wl_ack *a, struct
 	return sacks;
 }
 
-/* The third: something was delivered, which ends a silence (RFC 6298, section 5.3), and is timed. */
-WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_delivery *d, struct wl_sample *s)
+/*
+ * The third: something was delivered, which ends a silence (RFC 6298, section 5.3), and is timed. The timeout stays backed off until
+ * there is a sample, which no retransmission gives (section 5.7; Karn): where the path has become slower than the timeout, it would
+ * else be spurious for ever.
+ */
+WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_ack *a, struct wl_delivery *d, struct wl_sample *s)
 {
+	wl_u32 echo_rtt_us = a->has_ts && s->acked_bytes ? wl_echo_rtt_us(f, a) : 0;
+
 	if (d->newly_bytes) {
 		f->progress_at_us = d->now_us;
 		f->flags &= ~WL_FLOW_SILENCE;
-		f->backoff = 0;
+		f->timeouts = 0;
 	}
+	if (!d->rtt_us)
+		d->rtt_us = echo_rtt_us;
+	if (d->rtt_us)
+		f->backoff = 0;
 	wl_rtt_sample(f, d->rtt_us);
 	s->rtt_us = d->rtt_us;
 	wl_rate_finish(f, d, s);
 	s->newly_delivered_bytes = d->newly_bytes;
+}
+
+/* The fourth: was the last reduction spurious? Then nothing that waits to be retransmitted is known to be lost. */
+WL_INLINE void wl_ack_undo(struct wl_flow *f, const struct wl_ack *a, struct wl_sample *s)
+{
+	if (s->acked_bytes && wl_echo_is_spurious(f, a)) {
+		wl_undo_prove(f);
+		wl_unlose_all(f);
+	}
+	wl_undo_check(f, s);
 }
 
 /* A round trip has passed when what was sent after the last one ended is delivered. */
@@ -99,7 +121,10 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 {
 	if (!f || !a || !s || !bad_sacks)
 		return 0;
-	struct wl_delivery d = { .now_us = a->now_us, .prior_fack = f->fack, .sack_steps_left = WL_SACK_STEPS };
+	struct wl_delivery d = { .now_us = a->now_us,
+				 .prior_fack = f->fack,
+				 .sack_steps_left = WL_SACK_STEPS,
+				 .is_of_original = wl_echo_is_of_original(f, a) };
 	wl_u32 wait_us = 0, sacks;
 	/* a mark is no mistake; and what a sender mends itself in a bypass need not come by */
 	int reduction_stands = (a->has_ece && (f->flags & WL_FLOW_ECN)) || f->state != WL_FLOW_ACTIVE;
@@ -108,10 +133,10 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 	s->inflight_before_bytes = wl_pipe_bytes(f);
 	wl_ack_cumulative(f, a, &d, s);
 	sacks = wl_ack_blocks(f, a, &d, bad_sacks);
-	wl_ack_measure(f, &d, s);
+	wl_ack_measure(f, a, &d, s);
 	/* before more is found lost: that is another reduction */
 	if (!reduction_stands)
-		wl_undo_check(f, s);
+		wl_ack_undo(f, a, s);
 	wl_recovery_exit_check(f, s);
 	s->lost_bytes = wl_loss_detect(f, a->now_us, &wait_us);
 	s->lost_bytes += wl_newreno_ack(f, a, s->acked_bytes);
@@ -121,6 +146,7 @@ WL_GLOBAL wl_u32 wl_track_ack(struct wl_flow *f, const struct wl_ack *a, struct 
 		wl_undo_forget(f);
 	wl_ack_round(f, &d, s);
 	s->is_ack_delayed = !sacks && wl_is_lone_runt(f, &d);
+	wl_start_ack(f, s);
 	return wait_us;
 }
 
@@ -138,6 +164,7 @@ WL_INLINE void wl_ack_repeat(const struct wl_flow *f, struct wl_ack *a, wl_u32 n
 	a->sack_count = 0;
 	a->says_more = 1;
 	a->has_ece = 0;
+	a->has_ts = 0;
 }
 
 #endif

@@ -24,7 +24,8 @@ struct wl_ack {
 	wl_u8 sack_count;
 	wl_u8 says_more; /* payload, SYN, FIN, or a window that opens: never a duplicate ACK (RFC 5681, section 2) */
 	wl_u8 has_ece;
-	wl_u8 reserved;
+	wl_u8 has_ts; /* timestamps are in force, and tsecr is there */
+	wl_u32 tsecr;
 	wl_u32 sack_start[WL_SACK_BLOCKS];
 	wl_u32 sack_end[WL_SACK_BLOCKS];
 };

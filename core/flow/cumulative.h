@@ -18,7 +18,8 @@
 struct wl_cum {
 	struct wl_flow *f;
 	struct wl_delivery *d;
-	wl_u32 at;
+	wl_u32 at; /* with next: wl_walk() */
+	wl_u32 next;
 	wl_u32 ack;
 	wl_u32 una_seg;
 	wl_u32 again_bytes; /* of what is acknowledged now: delivered before, by SACK */
@@ -35,16 +36,19 @@ enum wl_proof {
 };
 
 /*
- * A tail probe may be out while nothing is SACKed. Acknowledged together with later data, it repaired nothing: ACKs were late.
- * RACK must not infer from it, the newest transmission, that all before it is lost.
+ * A timestamp may show that the acknowledgement is of the original (RFC 8985, section 6.2, step 2). A tail probe may be out while
+ * nothing is SACKed. Acknowledged together with later data, it repaired nothing: ACKs were late. RACK must not infer from it, the
+ * newest transmission, that all before it is lost.
  *
  * Without SACK a copy proves no more than that its hole is filled: what lies behind the next one may have arrived long ago. But
  * NewReno mends one hole a round trip. Where a recovery finds more, all is retransmitted, though part of it has arrived.
  */
-WL_INLINE enum wl_proof wl_proof_of_copies(const struct wl_flow *f, wl_u32 end)
+WL_INLINE enum wl_proof wl_proof_of_copies(const struct wl_flow *f, const struct wl_delivery *d, wl_u32 end)
 {
 	int doubts_probe = (f->flags & WL_FLOW_PROBED) && !f->sacked_bytes;
 
+	if (d->is_of_original)
+		return WL_PROOF_NEVER;
 	if (f->flags & WL_FLOW_SACK)
 		return doubts_probe ? WL_PROOF_ALONE : WL_PROOF_ALWAYS;
 	if (f->flags & WL_FLOW_RECOVERY)
@@ -57,10 +61,10 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	struct wl_cum *c = ctx;
 	struct wl_flow *f = c->f;
 	struct wl_seg *seg;
-	wl_u32 slot, bytes, end;
+	wl_u32 number, bytes, end;
 
 	(void)i;
-	seg = wl_walk(f, &c->at, &slot);
+	seg = wl_walk(f, &c->at, &c->next, &number);
 	if (!seg || !wl_before(seg->seq, c->ack))
 		return !wl_before(c->at, c->ack);
 	end = seg->seq + seg->len_bytes;
@@ -68,15 +72,14 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	c->hole_bytes -= bytes;
 	if (seg->flags & WL_SEG_SACKED)
 		c->again_bytes += bytes;
+	/* there was no record for what is behind */
 	if (wl_after(end, c->ack)) {
-		if (wl_seg_cut(f, slot, c->ack)) {
-			c->una_seg = seg->seq;
-			return 1;
-		}
-		c->una_seg = seg->seq + seg->len_bytes;
+		c->una_seg = seg->seq;
+		return 1;
 	}
 	if (seg->flags & WL_SEG_SACKED) {
 		f->sacked_bytes -= seg->len_bytes;
+		f->sacked_records--;
 	} else {
 		c->has_resent |= seg->sent_count > 1;
 		wl_rate_on_delivered(seg, c->d);
@@ -86,7 +89,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 		if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT))
 			wl_seg_unlist(f, seg);
 	}
-	seg->len_bytes = 0;
+	wl_seg_free(f, seg, number);
 	/* here, not before the next step: each call has its price */
 	return !wl_before(c->at, c->ack);
 }
@@ -133,10 +136,14 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 			    .ack = end,
 			    .una_seg = end,
 			    .hole_bytes = end - f->una,
-			    .proof = wl_proof_of_copies(f, end) };
-	wl_u32 steps = wl_slots_between(f, c.at, end);
+			    .proof = wl_proof_of_copies(f, d, end) };
+	wl_u32 steps;
 	int is_part;
 
+	/* here, not where the walk gets there: a chain of calls in BPF has few frames */
+	if (wl_before(end, f->nxt))
+		wl_seg_begin(f, end, 1);
+	steps = wl_steps_between(f, c.at, end);
 	wl_loop(steps < WL_CUMULATIVE_STEPS ? steps : WL_CUMULATIVE_STEPS, wl_cum_step, &c);
 	is_part = steps > WL_CUMULATIVE_STEPS && wl_before(c.at, end);
 	if (is_part) {
@@ -151,6 +158,9 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 	/* what was sent once may have waited for the rest, and times nothing (Karn) */
 	if (c.has_resent)
 		d->rtt_us = 0;
+	/* and without SACK it has waited for the retransmission: no rate, either, as the path delivered it long before */
+	if (c.has_resent && !(f->flags & WL_FLOW_SACK))
+		d->has_rate = 0;
 	wl_track_hole_acked(f, c.hole_bytes);
 	d->newly_bytes += end - f->una - c.again_bytes;
 	f->una = end;

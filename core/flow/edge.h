@@ -3,7 +3,11 @@
  * The right edge is the valve: the sender may send up to ack + window, so the edge it is granted carries the window,
  * the pacing and the bursts of its flow. The edge never moves left (RFC 9293, section 3.8.6).
  *
- *     edge = max(edge, min(una + cwnd + sacked, rcv_edge, nxt + what pacing lets the sender run ahead))
+ *     edge = max(edge, min(una + cwnd + sacked, rcv_edge, nxt + lead))
+ *     lead = max(10 segments, rate * (4 ms + 5/4 near_rtt))
+ *
+ * What is granted is on its way for a round trip between box and sender (near.h): a lead without it would hold a sender that is some
+ * milliseconds off to a lead for each of them, whatever its rate.
  *
  * Where fq on the uplink keeps departure times (WL_FLOW_DEPARTS), these do the pacing (pacing.h), as Linux does its own (earliest
  * departure time). The edge then only bounds how far the sender may run ahead of them, and mostly moves with ACKs.
@@ -16,7 +20,8 @@
 
 #define WL_MIN_WINDOW_SEGS 2u /* below it delayed ACKs stall the flow */
 #define WL_LEAD_SEGS 10u /* room a sender is shown ahead of need; an initial window fits */
-#define WL_LEAD_US 4000u /* ... or as long as it may take to answer, at the pacing rate */
+#define WL_LEAD_US \
+	4000u /* ... or as long as it may take to answer, at the pacing rate, beyond its own round trip */
 #define WL_PAUSE_US 1000u /* a shorter rest of the sender is none, but to an algorithm that wants all */
 #define WL_SUPPLY_US 2000u /* a sender that leaves room unused for so long has nothing to send */
 
@@ -36,7 +41,7 @@ WL_INLINE wl_u32 wl_edge_wanted(const struct wl_flow *f, wl_u64 now_ns, wl_u64 r
 	if (rate_bytes_ps != WL_RATE_UNLIMITED && (f->flags & WL_FLOW_DEPARTS)) {
 		wanted = wl_seq_min(wanted, f->nxt + wl_depart_room(f, now_ns, rate_bytes_ps));
 	} else if (rate_bytes_ps != WL_RATE_UNLIMITED) {
-		wl_u64 ahead = rate_bytes_ps / 1000000 * WL_LEAD_US;
+		wl_u64 ahead = rate_bytes_ps * (WL_LEAD_US + wl_near_lead_us(f)) / 1000000;
 
 		if (ahead > WL_CWND_MAX_BYTES)
 			ahead = WL_CWND_MAX_BYTES;
@@ -168,12 +173,12 @@ WL_INLINE struct wl_seg *wl_next_repair(struct wl_flow *f)
 {
 	struct wl_seg *seg;
 
-	if (f->lost_head == WL_NO_SLOT)
+	if (f->lost_head == WL_NO_SLOT || (f->todo & WL_TODO_UNLOSE))
 		return 0;
-	seg = wl_seg_at(f, f->lost_head & (WL_FLOW_SLOTS - 1));
+	seg = wl_seg_at(f, f->lost_head & (WL_FLOW_RECORDS - 1));
 	if (!seg)
 		return 0;
-	wl_seg_clip(f, seg, f->lost_head & (WL_FLOW_SLOTS - 1));
+	wl_seg_clip(f, seg, f->lost_head & (WL_FLOW_RECORDS - 1));
 	/* the head of the line never waits: until it is there nothing behind it counts */
 	if (wl_pipe_bytes(f) + seg->len_bytes > f->decision.cwnd_bytes && seg->seq != f->una_seg)
 		return 0;

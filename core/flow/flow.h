@@ -20,15 +20,14 @@ enum wl_seg_flag {
 	WL_SEG_LOST = 1 << 1, /* found lost and not retransmitted yet: member of the lost list */
 	WL_SEG_RESENT = 1 << 2, /* retransmitted, on its way: member of the resent list */
 	WL_SEG_APP_LIMITED = 1 << 3, /* sent while the sender had too little to send */
-	WL_SEG_SHARER = 1 << 4, /* unit of the bits above: packets in the record beside the first; saturates */
 };
-#define WL_SEG_SHARERS_MAX 15u
 
 /*
  * A stretch of stream in flight that was sent at one time: a packet, which the NIC may cut into many segments. Where less
  * becomes known, of one segment, the record is cut too. Records stand in slots, one slot per KiB of stream; a record
- * stands in the slot of its first byte, and shorter segments that begin in one slot share a record. Slots need no index:
- * the record of a byte stands in its slot, or where the longest packet may have begun at most.
+ * belongs to the slot of its first byte. Slots need no index: the record of a byte belongs to its slot, or to that in which the
+ * longest packet may have begun at most. Where several records begin in one slot, the others stand in the overflow of the slot's
+ * chunk, linked in the order of the stream (seg.h).
  */
 struct wl_seg {
 	wl_u32 seq;
@@ -40,10 +39,11 @@ struct wl_seg {
 	wl_u32 delivered_bytes;
 	wl_u32 delivered_at_us;
 	wl_u32 first_sent_at_us;
-	/* neighbours in the lost or the resent list, as slot numbers */
+	/* neighbours in the lost or the resent list, as numbers of records */
 	wl_u16 next;
 	wl_u16 prev;
-	wl_u32 owner; /* wl_flow.owner when it was written: a chunk may still hold another flow's records */
+	wl_u16 owner; /* lower bits of wl_flow.owner when it was written: a chunk may still hold another flow's records */
+	wl_u16 follows; /* number of the record that begins next in the same slot; 0: none */
 };
 WL_ASSERT_SIZE(struct wl_seg, 32);
 
@@ -125,6 +125,21 @@ enum wl_flow_flag2 {
 	WL_FLOW2_HOLE_HAS_MTU_PROBE =
 		1 << 7, /* ... maybe beside others, or retransmitted since; without a hole it means nothing */
 	WL_FLOW2_UPDATE_DUE = 1 << 8, /* the clock must send a window update */
+	WL_FLOW2_NEAR_ECHO = 1 << 9, /* near_echo_at_us is valid (near.h) */
+	/* timestamps were agreed on, and the sender's newest segment has none; and the receiver's */
+	WL_FLOW2_SND_NO_TS = 1 << 10,
+	WL_FLOW2_RCV_NO_TS = 1 << 11,
+	WL_FLOW2_ECHO_TIMED = 1 << 12, /* echo_tsval and timed_at_us are valid (echo.h) */
+	WL_FLOW2_RESENT_TS = 1 << 13, /* resent_tsval is valid */
+	WL_FLOW2_REDUCTION_PROVEN = 1 << 14, /* the first retransmission since the last reduction was needed */
+};
+
+/* How far the start of a flow has come (wl_flow.start; start.h). */
+enum wl_start {
+	WL_START_GROWING = 0,
+	WL_START_HELD = 1, /* the pipe seems full */
+	WL_START_FULL = 2, /* it is; with the next ACK the start is over */
+	WL_START_OVER = 3,
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
@@ -159,13 +174,13 @@ struct wl_flow {
 	wl_u32 round_count;
 	wl_u32 timed_end_seq; /* of the stretch that is timed in a watched flow, with WL_FLOW_TIMED; timed_at_us, too */
 	wl_u32 rack_sent_at_us; /* with rack_end_seq */
-	wl_u32 timed_at_us; /* when that stretch passed */
+	wl_u32 timed_at_us; /* when what is timed passed: that stretch, or data with echo_tsval */
 	/* RACK (RFC 8985): RTT of the segment sent last among those delivered; 0: none since the pipe was empty */
 	wl_u32 rack_rtt_us;
 	/* shifts in force, 0..14; of windows that the receiver announces, and the sender */
 	wl_u8 rcv_wscale : 4;
 	wl_u8 snd_wscale : 4;
-	wl_u8 backoff; /* consecutive timeouts, at most WL_BACKOFF_MAX */
+	wl_u8 backoff; /* timeouts since the last sample of the round trip, at most WL_BACKOFF_MAX */
 	wl_u8 reo_wnd_mult; /* RFC 8985, section 6.2; quarter min_rtt each */
 	wl_u8 reo_wnd_persist; /* ... and for how many recoveries more it is kept */
 	/* what in flight has no record, and so is not in the store: bytes between hole_start and hole_end */
@@ -277,6 +292,7 @@ struct wl_flow {
 	wl_s8 rcv_partial; /* the same of the receiver's */
 	wl_u8 contests_refuted; /* times that WL_FLOW2_CONTESTED was ended by a packet of the flow; saturates */
 	wl_u8 updates_failed; /* visits of the clock in a row at which the window update that is due could not be sent */
+	wl_u8 timeouts; /* consecutive ones while nothing was delivered; saturates */
 	/* data ahead of all that the sender was offered, of which no acknowledgement was observed yet (box/accept.h); equal: none */
 	wl_u32 ahead_seq;
 	wl_u32 ahead_end;
@@ -285,13 +301,44 @@ struct wl_flow {
 	wl_u32 sender_retrans_segs; /* total for reports */
 	wl_u32 handshake_rtt_us; /* 0: not known */
 	wl_u32 tail_probe_end; /* with WL_FLOW_SENDER_PROBED: where the sender's probe ended (probed.h) */
+	/* the sender's side of the round trip by timestamps (near.h): newest of the receiver that it may have echoed */
+	wl_u32 near_tsval;
+	wl_u32 near_echo_at_us; /* with WL_FLOW2_NEAR_ECHO: when it was shown near_tsval, whose echo is waited for */
+	/* timestamps of the sender's data (echo.h) */
+	wl_u32 echo_tsval; /* with WL_FLOW2_ECHO_TIMED: that of what passed at timed_at_us, whose echo is waited for */
+	wl_u32 resent_tsval; /* with WL_FLOW2_RESENT_TS: of the first retransmission of una */
+	/* the start (start.h) */
+	wl_u32 start_round_at_us; /* the round in hand began */
+	wl_u32 start_train_at_us; /* newest ACK of its train */
+	wl_u32 start_rtt_us; /* least of start_samples */
+	wl_u32 start_last_rtt_us; /* newest */
+	wl_u32 start_held_seq; /* in WL_START_HELD: nxt when it began */
+	wl_u8 start; /* enum wl_start */
+	wl_u8 start_samples;
+	wl_u16 overflow_records; /* live records in the overflow of chunks */
+	wl_u16 sacked_records; /* records that make up sacked_bytes */
+	wl_u8 overflow_at; /* where in the overflow of a chunk the next free record is looked for */
+	/* while the sender is judged, or left alone (paced.h) */
+	wl_u8 paced_round; /* lower bits of round_count when data came last */
+	wl_u8 has_grown; /* much more was sent in a round trip than in the one before */
+	wl_u8 is_in_burst; /* left alone: the last data was part of a burst */
+	wl_u8 own_pauses; /* of wl_flow.pauses, those that no ACK ended */
+	wl_u32 paced_from; /* where the judgement began */
+	wl_u32 paced_round_from; /* nxt when that round began */
+	wl_u32 paced_round_bytes; /* sent in the round before; 0: none. Left alone: the most that was in flight */
+	wl_u32 burst_bytes; /* of a sender that is left alone: sent in bursts since paced_from */
+	/* how the sender's own window grows (shown.h) */
+	wl_u16 own_flight_segs; /* in this round, while it left room unused; saturates, as the next */
+	wl_u16 own_flight_before_segs; /* in the round before; 0: it left no room unused */
+	wl_u8 shown_round; /* lower bits of round_count when an ACK came last */
+	wl_u8 own_window_rounds; /* in a row in which the sender's own window held it back and did not double; saturates */
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&
 		       __builtin_offsetof(struct wl_flow, hole_at_us) < 128,
 	       "cache lines of a watched flow");
 _Static_assert(WL_FLOW_CHUNKS <= 255, "wl_flow.stored_chunks");
-_Static_assert(sizeof(struct wl_flow) == 14 * 64, "memory of a flow, which with the other maps is about 1 KiB");
+_Static_assert(sizeof(struct wl_flow) == 15 * 64, "memory of a flow, which with the other maps is about 1 KiB");
 
 /* The slot of a byte of the stream. */
 WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)
@@ -300,10 +347,24 @@ WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)
 }
 
 /*
- * Supplied by each home: the record in a slot, or NULL if no chunk is there. The record is valid when
- * wl_seg_is_live() says so; a slot may hold a record of an earlier lap, or of another flow.
+ * Supplied by each home: the record of a number, or NULL if no chunk is there. The record is valid when
+ * wl_seg_is_live() returns 1; a slot may hold a record of an earlier lap, or of another flow.
+ *
+ *     number    0 .. WL_FLOW_SLOTS - 1                      records in slots
+ *               WL_FLOW_SLOTS * n + slot, n = 1, 2, 3       overflow of the slot's chunk
  */
-static struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot);
+static struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 number);
+
+/* The chunk of the flow in which a record stands, and its place among the records of the chunk. */
+WL_INLINE wl_u32 wl_record_chunk(wl_u32 number)
+{
+	return number / WL_CHUNK_SLOTS & (WL_FLOW_CHUNKS - 1);
+}
+
+WL_INLINE wl_u32 wl_record_place(wl_u32 number)
+{
+	return (number / WL_FLOW_SLOTS * WL_CHUNK_SLOTS + number % WL_CHUNK_SLOTS) & (WL_CHUNK_RECORDS - 1);
+}
 
 /* Is some of what the receiver has acknowledged still to be taken off (work.h)? */
 WL_INLINE int wl_is_acked_in_part(const struct wl_flow *f)

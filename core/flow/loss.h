@@ -46,7 +46,8 @@ WL_INLINE wl_u32 wl_reo_wnd_us(const struct wl_flow *f)
 	wl_u32 wnd_us;
 
 	if (!(f->flags & WL_FLOW_REORDERING) &&
-	    ((f->flags & WL_FLOW_RECOVERY) || f->sacked_bytes >= WL_DUPACK_THRESHOLD * (wl_u32)f->mss_bytes))
+	    ((f->flags & WL_FLOW_RECOVERY) || f->sacked_bytes >= WL_DUPACK_THRESHOLD * (wl_u32)f->mss_bytes ||
+	     f->sacked_records >= WL_DUPACK_THRESHOLD))
 		return 0;
 	wnd_us = (wl_u32)f->reo_wnd_mult * (f->min_rtt_us / 4);
 	return wnd_us < f->srtt_us ? wnd_us : f->srtt_us;
@@ -73,7 +74,8 @@ WL_INLINE void wl_rack_on_recovery_exit(struct wl_flow *f)
 
 struct wl_judge {
 	struct wl_flow *f;
-	wl_u32 at;
+	wl_u32 at; /* with next: wl_walk() */
+	wl_u32 next;
 	wl_u32 now_us;
 	wl_u32 reo_wnd_us;
 	wl_u32 lost_bytes;
@@ -103,14 +105,14 @@ static long wl_judge_first_copy(wl_u32 i, void *ctx)
 	struct wl_judge *j = ctx;
 	struct wl_flow *f = j->f;
 	struct wl_seg *seg;
-	wl_u32 slot, wait_us;
+	wl_u32 number, wait_us;
 
 	(void)i;
 	if (!wl_before(j->at, f->nxt)) {
 		j->is_done = 1;
 		return 1;
 	}
-	seg = wl_walk(f, &j->at, &slot);
+	seg = wl_walk(f, &j->at, &j->next, &number);
 	if (!seg || wl_before(seg->seq, f->judged)) {
 		f->judged = wl_seq_min(j->at, f->nxt);
 		return 0;
@@ -122,7 +124,7 @@ static long wl_judge_first_copy(wl_u32 i, void *ctx)
 			j->is_done = 1;
 			return 1;
 		}
-		wl_seg_mark_lost(f, seg, slot);
+		wl_seg_mark_lost(f, seg, number);
 		j->lost_bytes += seg->len_bytes;
 	}
 	f->judged = seg->seq + seg->len_bytes;
@@ -133,16 +135,16 @@ static long wl_judge_resent(wl_u32 i, void *ctx)
 {
 	struct wl_judge *j = ctx;
 	struct wl_flow *f = j->f;
-	wl_u32 slot = f->resent_head;
+	wl_u32 number = f->resent_head;
 	struct wl_seg *seg;
 	wl_u32 wait_us;
 
 	(void)i;
 	j->is_done = 1;
-	if (slot == WL_NO_SLOT)
+	if (number == WL_NO_SLOT)
 		return 1;
-	slot &= WL_FLOW_SLOTS - 1;
-	seg = wl_seg_at(f, slot);
+	number &= WL_FLOW_RECORDS - 1;
+	seg = wl_seg_at(f, number);
 	if (!seg)
 		return 1;
 	wait_us = wl_rack_wait_us(j, seg);
@@ -151,13 +153,14 @@ static long wl_judge_resent(wl_u32 i, void *ctx)
 		return 1;
 	}
 	j->is_done = 0;
-	wl_seg_mark_lost(f, seg, slot);
+	wl_seg_mark_lost(f, seg, number);
 	j->lost_bytes += seg->len_bytes;
 	return 0;
 }
 
 struct wl_lose {
 	struct wl_flow *f;
+	wl_u32 next; /* wl_walk() */
 	wl_u32 lost_bytes;
 };
 
@@ -166,6 +169,7 @@ WL_INLINE void wl_unsack(struct wl_flow *f, struct wl_seg *seg)
 {
 	seg->flags &= ~WL_SEG_SACKED;
 	f->sacked_bytes -= seg->len_bytes;
+	f->sacked_records--;
 	f->delivered_bytes -= seg->len_bytes;
 }
 
@@ -181,19 +185,19 @@ static long wl_lose_step(wl_u32 i, void *ctx)
 	struct wl_lose *c = ctx;
 	struct wl_flow *f = c->f;
 	struct wl_seg *seg;
-	wl_u32 slot;
+	wl_u32 number;
 
 	(void)i;
 	if (!wl_before(f->lose_at, f->lose_end))
 		return 1;
-	seg = wl_walk(f, &f->lose_at, &slot);
+	seg = wl_walk(f, &f->lose_at, &c->next, &number);
 	if (!seg)
 		return 0;
 	if ((seg->flags & WL_SEG_SACKED) && (f->todo & WL_TODO_UNSACK))
 		wl_unsack(f, seg);
 	if (!(f->todo & WL_TODO_LOSE) || (seg->flags & WL_SEG_SACKED) || wl_is_spared(f, seg))
 		return 0;
-	c->lost_bytes += wl_seg_lose(f, seg, slot, 0);
+	c->lost_bytes += wl_seg_lose(f, seg, number, 0);
 	return 0;
 }
 
@@ -203,11 +207,55 @@ WL_INLINE wl_u32 wl_lose_go_on(struct wl_flow *f)
 	struct wl_lose c = { .f = f };
 
 	f->lose_at = wl_seq_max(f->lose_at, f->una_seg);
-	if (wl_before(f->lose_at, f->lose_end))
+	if (wl_before(f->lose_at, f->lose_end)) {
+		c.next = wl_walk_begin(f, &f->lose_at);
 		wl_loop(WL_LOSE_STEPS, wl_lose_step, &c);
+	}
 	if (!wl_before(f->lose_at, f->lose_end))
 		f->todo &= ~(WL_TODO_LOSE | WL_TODO_UNSACK);
 	return c.lost_bytes;
+}
+
+struct wl_unlose {
+	struct wl_flow *f;
+};
+
+static long wl_unlose_step(wl_u32 i, void *ctx)
+{
+	struct wl_unlose *c = ctx;
+	struct wl_flow *f = c->f;
+	struct wl_seg *seg;
+
+	(void)i;
+	if (f->lost_head == WL_NO_SLOT)
+		return 1;
+	seg = wl_seg_at(f, f->lost_head & (WL_FLOW_SLOTS - 1));
+	if (!seg)
+		return 1;
+	wl_seg_unlist(f, seg);
+	return 0;
+}
+
+/* Goes on with what wl_unlose_all() has begun. */
+WL_INLINE void wl_unlose_go_on(struct wl_flow *f)
+{
+	struct wl_unlose c = { .f = f };
+
+	wl_loop(WL_LOSE_STEPS, wl_unlose_step, &c);
+	if (f->lost_head == WL_NO_SLOT)
+		f->todo &= ~WL_TODO_UNLOSE;
+}
+
+/* What waits to be retransmitted is in flight again, and is judged anew: by and by (work.h). */
+WL_GLOBAL int wl_unlose_all(struct wl_flow *f)
+{
+	if (!f)
+		return -1;
+	f->todo &= ~WL_TODO_LOSE;
+	f->todo |= WL_TODO_UNLOSE;
+	f->judged = f->una_seg;
+	wl_unlose_go_on(f);
+	return 0;
 }
 
 /*
@@ -225,6 +273,8 @@ WL_GLOBAL wl_u32 wl_loss_detect(struct wl_flow *f, wl_u32 now_us, wl_u32 *wait_u
 		return 0;
 	if (f->todo & (WL_TODO_LOSE | WL_TODO_UNSACK))
 		j.lost_bytes = wl_lose_go_on(f);
+	if (f->todo & WL_TODO_UNLOSE)
+		wl_unlose_go_on(f);
 	/* what is acknowledged, or unfinished blocks report, is not lost; and what a timeout loses is not judged besides */
 	if (f->todo || wl_is_acked_in_part(f)) {
 		*wait_us = 1;
@@ -235,11 +285,12 @@ WL_GLOBAL wl_u32 wl_loss_detect(struct wl_flow *f, wl_u32 now_us, wl_u32 *wait_u
 	j.reo_wnd_us = wl_reo_wnd_us(f);
 	f->judged = wl_seq_max(f->judged, f->una_seg);
 	if (wl_before(f->judged, f->nxt)) {
-		wl_u32 slots = wl_slots_between(f, f->judged, f->nxt);
+		wl_u32 steps = wl_steps_between(f, f->judged, f->nxt);
 
 		j.at = f->judged;
-		j.is_done = slots <= WL_JUDGE_STEPS;
-		wl_loop_mostly_once(j.is_done ? slots : WL_JUDGE_STEPS, wl_judge_first_copy, &j);
+		j.next = wl_walk_begin(f, &j.at);
+		j.is_done = steps <= WL_JUDGE_STEPS;
+		wl_loop_mostly_once(j.is_done ? steps : WL_JUDGE_STEPS, wl_judge_first_copy, &j);
 		if (!j.is_done)
 			wl_judge_wait(&j, 1);
 	}
@@ -278,7 +329,8 @@ WL_GLOBAL int wl_reneged_check(struct wl_flow *f)
 
 struct wl_lose_first {
 	struct wl_flow *f;
-	wl_u32 at;
+	wl_u32 at; /* with next: wl_walk() */
+	wl_u32 next;
 	wl_u32 lost_bytes;
 };
 
@@ -286,16 +338,16 @@ static long wl_lose_first_step(wl_u32 i, void *ctx)
 {
 	struct wl_lose_first *c = ctx;
 	struct wl_seg *seg;
-	wl_u32 slot;
+	wl_u32 number;
 
 	(void)i;
 	if (!wl_before(c->at, c->f->nxt))
 		return 1;
-	seg = wl_walk(c->f, &c->at, &slot);
+	seg = wl_walk(c->f, &c->at, &c->next, &number);
 	if (!seg || (seg->flags & WL_SEG_SACKED))
 		return 0;
-	wl_seg_clip(c->f, seg, slot);
-	c->lost_bytes = wl_seg_lose(c->f, seg, slot, 1);
+	wl_seg_clip(c->f, seg, number);
+	c->lost_bytes = wl_seg_lose(c->f, seg, number, 1);
 	return 1;
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The RTT between box and sender, which no ACK shows: from granting room to a window-limited sender to its first data that
- * needed it. The minimum counts, as a sender without data answers later. It is taken only while something is in flight: what is
+ * The RTT between box and sender, which no ACK shows. Two ways, as the first never ends where the sender is granted more before it
+ * has used up what it has:
+ *
+ *     room shown to a sender that is out of it  ---> its first data that needed it
+ *     a timestamp that it is shown first        ---> its first data that echo it, or a later one (RFC 7323, section 4)
+ *
+ * The minimum counts, as a sender without data answers later. It is taken only while something is in flight: what is
  * measured wrongly is then no longer than the round trip on the other side.
- *
- *     near_rtt = min(time of the first data beyond near_edge - time at which more than near_edge was shown)
- *
- * No RFC has it: a host knows no part of its own path.
  */
 #ifndef WL_FLOW_NEAR_H
 #define WL_FLOW_NEAR_H
@@ -20,10 +21,37 @@ WL_INLINE int wl_near_begins(const struct wl_flow *f, wl_u32 edge)
 	       wl_before(f->near_shown_edge, f->nxt + f->mss_bytes);
 }
 
+WL_INLINE void wl_near_sample(struct wl_flow *f, wl_u32 rtt_us)
+{
+	if (rtt_us && (!f->near_rtt_us || rtt_us < f->near_rtt_us))
+		f->near_rtt_us = rtt_us;
+}
+
+/*
+ * The sender is shown the receiver's newest timestamp. What it has been shown before, be it while nothing was in flight, it may have
+ * echoed already.
+ */
+WL_INLINE void wl_near_shown_tsval(struct wl_flow *f, wl_u32 now_us, int is_timed)
+{
+	if (!is_timed)
+		f->flags2 &= ~WL_FLOW2_NEAR_ECHO;
+	if ((f->flags2 & WL_FLOW2_NEAR_ECHO) || !f->rcv_tsval ||
+	    (f->near_tsval && !wl_after(f->rcv_tsval, f->near_tsval)))
+		return;
+	f->near_tsval = f->rcv_tsval;
+	if (!is_timed)
+		return;
+	f->flags2 |= WL_FLOW2_NEAR_ECHO;
+	f->near_echo_at_us = now_us;
+}
+
 /* The sender is shown the right edge `edge`. */
 WL_INLINE void wl_near_shown(struct wl_flow *f, wl_u32 now_us, wl_u32 edge)
 {
-	if (f->una == f->nxt || f->state != WL_FLOW_ACTIVE) {
+	int is_timed = f->una != f->nxt && f->state == WL_FLOW_ACTIVE;
+
+	wl_near_shown_tsval(f, now_us, is_timed);
+	if (!is_timed) {
 		f->flags &= ~WL_FLOW_NEAR_TIMED;
 	} else if (wl_near_begins(f, edge)) {
 		f->flags |= WL_FLOW_NEAR_TIMED;
@@ -36,13 +64,17 @@ WL_INLINE void wl_near_shown(struct wl_flow *f, wl_u32 now_us, wl_u32 edge)
 /* New data of the sender comes, up to `end`. */
 WL_INLINE void wl_near_data(struct wl_flow *f, wl_u32 now_us, wl_u32 end)
 {
-	wl_u32 rtt_us = now_us - f->near_at_us;
-
+	if ((f->flags2 & WL_FLOW2_NEAR_ECHO) && !wl_before(f->snd_tsecr, f->near_tsval)) {
+		f->flags2 &= ~WL_FLOW2_NEAR_ECHO;
+		/* newer ones have been shown meanwhile */
+		f->near_tsval = f->rcv_tsval;
+		wl_near_sample(f, now_us - f->near_echo_at_us);
+	}
 	if ((f->flags & WL_FLOW_NEAR_TIMED) && wl_after(end, f->near_edge)) {
 		f->flags &= ~WL_FLOW_NEAR_TIMED;
 		/* beyond all that it was shown: it knows of room from elsewhere */
-		if (!wl_after(end, f->near_shown_edge) && rtt_us && (!f->near_rtt_us || rtt_us < f->near_rtt_us))
-			f->near_rtt_us = rtt_us;
+		if (!wl_after(end, f->near_shown_edge))
+			wl_near_sample(f, now_us - f->near_at_us);
 	}
 	f->near_shown_edge = wl_seq_max(f->near_shown_edge, end);
 }

@@ -45,7 +45,6 @@ WL_INLINE int wl_misses_more(const struct wl_flow *f, wl_u32 end)
  *  - Outside of recovery it is after three duplicates; but not while no more is acknowledged than the last recovery
  *    was for, as spurious retransmissions draw duplicates themselves.
  *  - In recovery it is after three duplicates or a partial acknowledgement, unless the head is on its way again already.
- *  - Short segments share a record, which is retransmitted as a whole: where a part of it has arrived, the rest is on its way.
  *  - A head that is lost once more is found by a probe or a timeout.
  */
 WL_INLINE int wl_newreno_loses_head(struct wl_flow *f, wl_u32 acked_bytes)

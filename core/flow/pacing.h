@@ -3,7 +3,8 @@
  * When the flow's bytes may leave. Each byte is charged 1 / rate to a budget of time; pace_next_ns is when the budget for the next
  * byte begins.
  *
- *     rate = the algorithm's, or cwnd / srtt * 2 in slow start, * 1.2 later (as Linux does: tcp_update_pacing_rate())
+ *     rate = the algorithm's, or cwnd / srtt * 2 in slow start, * 1.2 later (as Linux does: tcp_update_pacing_rate()); none in the
+ *            start while it grows (start.h)
  *     pace_next_ns = max(pace_next_ns, now - burst) + bytes / rate
  *
  * What is charged: room when the edge moves (edge.h), and retransmissions. Where fq on the uplink keeps departure times
@@ -20,6 +21,7 @@
 #define WL_QUANTUM_SEGS 2u
 #define WL_DEPART_LEAD_US 4000u /* how far the sender may run ahead of departures: how long fq holds a packet */
 #define WL_DEPART_REFILL_US 2000u /* no ACK has moved the edge by when so little waits: the clock does */
+#define WL_NEAR_LEAD_MAX_US 1000000u
 #define WL_DEPART_MAX_US 100000u /* of a sender that overruns its window; fq drops what is to wait for 10 s */
 #define WL_PACE_MAX_US 1000000u /* no longer is waited for what is let go next: the rate may have been a mistake */
 #define WL_SPREAD_MIN_RTT_US 10000u
@@ -52,6 +54,8 @@ WL_INLINE wl_u64 wl_pacing_bytes_ps(const struct wl_flow *f)
 
 	if (!(f->flags & WL_FLOW_PACED_JUDGED))
 		return WL_RATE_UNLIMITED; /* paced.h wants to see the sender's own rhythm first */
+	if (f->start == WL_START_GROWING && !(f->flags & WL_FLOW_GROUPED))
+		return WL_RATE_UNLIMITED; /* the sender's own slow start is clocked by ACKs */
 	if (wl_alg_paces(&f->decision))
 		return f->decision.pacing_bytes_ps ? f->decision.pacing_bytes_ps : 1;
 	if (f->srtt_us < WL_SPREAD_MIN_RTT_US)
@@ -69,18 +73,25 @@ WL_INLINE wl_u64 wl_burst_ns(const struct wl_flow *f)
 	return 1000ULL * wl_max(wl_min(burst_us, WL_BURST_MAX_US), WL_BURST_MIN_US);
 }
 
+/* How long what is granted is on its way, to the sender and back: its own round trip, and a quarter for what it varies by. 0: not known. */
+WL_INLINE wl_u32 wl_near_lead_us(const struct wl_flow *f)
+{
+	return wl_min(f->near_rtt_us, WL_NEAR_LEAD_MAX_US) / 4 * 5;
+}
+
 /* Bytes by which the sender may run further ahead of departures, at least one quantum; 0: it is far enough ahead. */
 WL_INLINE wl_u32 wl_depart_room(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps)
 {
 	wl_u32 quantum = WL_QUANTUM_SEGS * f->mss_bytes;
 	wl_u64 backlog_us = wl_backlog_ns(f, now_ns) / 1000;
+	wl_u64 lead_us = WL_DEPART_LEAD_US + wl_near_lead_us(f);
 	wl_u64 room;
 
 	if (backlog_us >= WL_DEPART_LEAD_US)
 		return 0;
 	if (rate_bytes_ps > 100 * WL_NS_PER_S)
 		rate_bytes_ps = 100 * WL_NS_PER_S;
-	room = rate_bytes_ps * (WL_DEPART_LEAD_US - backlog_us) / 1000000;
+	room = rate_bytes_ps * (lead_us - backlog_us) / 1000000;
 	return room > quantum ? room : quantum;
 }
 

@@ -25,6 +25,7 @@ struct wl_delivery {
 	wl_u32 send_elapsed_us;
 	wl_u8 has_rate;
 	wl_u8 is_app_limited;
+	wl_u8 is_of_original; /* una had been retransmitted, but that is not what is acknowledged (echo.h) */
 };
 
 /* Was (a_us, a_seq) sent after (b_us, b_seq)? RFC 8985, section 5.1. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * SACK blocks (RFC 2018) on the scoreboard (RFC 6675): records that a block covers are delivered. A block may begin and end inside a
- * packet's record, which is cut there (seg.h).
+ * packet's record, which is cut there (seg.h), however short the parts are.
  *
  * Each ACK repeats the newest blocks, which mostly have only grown. So the ends of the last three are kept (sack_cache), and a block
  * costs its growth; what one ACK may not finish, later ones and the clock do (work.h). RFC 6675's HighRxt serves the same end.
@@ -30,7 +30,8 @@ WL_INLINE wl_u32 wl_sack_data_end(const struct wl_flow *f, wl_u32 end)
 struct wl_sack {
 	struct wl_flow *f;
 	struct wl_delivery *d;
-	wl_u32 at;
+	wl_u32 at; /* with next: wl_walk() */
+	wl_u32 next;
 	wl_u32 start;
 	wl_u32 end;
 	wl_u32 done_until; /* valid with is_done */
@@ -42,7 +43,7 @@ static long wl_sack_step(wl_u32 i, void *ctx)
 	struct wl_sack *c = ctx;
 	struct wl_flow *f = c->f;
 	struct wl_seg *seg;
-	wl_u32 slot;
+	wl_u32 number;
 
 	(void)i;
 	if (!wl_before(c->at, c->end)) {
@@ -50,16 +51,14 @@ static long wl_sack_step(wl_u32 i, void *ctx)
 		return 1;
 	}
 	c->d->sack_steps_left--;
-	seg = wl_walk(f, &c->at, &slot);
+	seg = wl_walk(f, &c->at, &c->next, &number);
 	if (!seg || wl_before(seg->seq, c->start) || (seg->flags & WL_SEG_SACKED))
 		return 0;
+	/* there was no record for what is behind */
 	if (wl_after(seg->seq + seg->len_bytes, c->end)) {
-		if (wl_seg_cut(f, slot, c->end)) {
-			c->done_until = seg->seq;
-			c->is_done = 1;
-			return 1;
-		}
-		c->done_until = seg->seq + seg->len_bytes;
+		c->done_until = seg->seq;
+		c->is_done = 1;
+		return 1;
 	}
 	wl_rate_on_delivered(seg, c->d);
 	wl_rack_on_delivered(f, seg, c->d);
@@ -67,6 +66,7 @@ static long wl_sack_step(wl_u32 i, void *ctx)
 		wl_seg_unlist(f, seg);
 	seg->flags |= WL_SEG_SACKED;
 	f->sacked_bytes += seg->len_bytes;
+	f->sacked_records++;
 	c->d->newly_bytes += seg->len_bytes;
 	return 0;
 }
@@ -80,10 +80,15 @@ WL_GLOBAL int wl_sack_mark(struct wl_flow *f, struct wl_delivery *d, wl_u32 i, w
 	if (!f || !d || i >= WL_SACK_CACHE)
 		return -1;
 	struct wl_sack c = { .f = f, .d = d, .at = from, .start = from, .end = end, .done_until = end };
-	wl_u32 steps = wl_slots_between(f, from, end);
 	wl_u32 least = d->sack_steps_left == WL_SACK_STEPS ? WL_SACK_LEAST_STEPS : 0;
+	wl_u32 steps;
 
-	d->sack_steps_left = wl_max(wl_sat_sub(d->sack_steps_left, wl_seg_begin(f, from)), least);
+	d->sack_steps_left = wl_max(wl_sat_sub(d->sack_steps_left, wl_seg_begin(f, from, 0)), least);
+	/* here, not where the walk gets there: a chain of calls in BPF has few frames */
+	if (wl_before(end, f->nxt))
+		wl_seg_begin(f, end, 0);
+	c.next = wl_walk_begin(f, &c.at);
+	steps = wl_steps_between(f, from, end);
 	c.is_done = steps <= d->sack_steps_left;
 	wl_loop(c.is_done ? steps : d->sack_steps_left, wl_sack_step, &c);
 	if (c.is_done || !wl_before(c.at, end)) {

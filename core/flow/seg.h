@@ -4,8 +4,12 @@
  * (IsSACKed, IsLost) and RFC 8985 per segment (xmit_ts, retransmitted) is kept per packet:
  *
  *     stream     |  slot 0  |  slot 1  |  slot 2  |  slot 3  |      1 KiB each
- *     packets    |===== A =======|== B ==|=C=|
+ *     packets    |===== A =======|== B ==|=C=|D|E|
  *     records    A in slot 0; B in slot 1; C in slot 2: each where its first byte lies
+ *                C -> D -> E: what begins in slot 2 besides stands in the overflow of the chunk, linked in the order of the stream
+ *
+ * Only the first record of a slot can be reached without that link. When it is acknowledged its link stays, and begins at the oldest
+ * record that is left. Of a chunk whose overflow is full no more is recorded: such data are the sender's to retransmit.
  *
  * Lost list: found lost, waiting to be retransmitted, the most urgent first.
  * Resent list: retransmitted by the box, in the order of sending, so that RACK need look at its head only.
@@ -13,17 +17,33 @@
 #ifndef WL_FLOW_SEG_H
 #define WL_FLOW_SEG_H
 
+#include "../math/sat.h"
 #include "flow.h"
 
 #define WL_SLOT_BYTES (1u << WL_SLOT_SHIFT)
 #define WL_RECORD_MAX_BYTES 0xffffu /* what wl_seg.len_bytes can hold; longer packets have several */
 #define WL_RECORD_MAX_SLOTS 65u /* ... touches so many slots */
 
-/* Does the slot hold a record of data now in flight (and not one of an earlier lap, or of another flow)? */
-WL_INLINE int wl_seg_is_live(const struct wl_flow *f, const struct wl_seg *seg, wl_u32 slot)
+#define WL_CHUNK_OVERFLOW (WL_CHUNK_RECORDS - WL_CHUNK_SLOTS)
+#define WL_OVERFLOW_TRIES \
+	8u /* records looked at for a free one: they become free in about the order in which they were taken */
+
+/* Is it a record of data now in flight (and not one of an earlier lap, or of another flow)? */
+WL_INLINE int wl_seg_is_live(const struct wl_flow *f, const struct wl_seg *seg, wl_u32 number)
 {
-	return seg->owner == f->owner && seg->len_bytes && wl_slot_of(f, seg->seq) == slot &&
+	wl_u32 apart = wl_slot_of(f, seg->seq) ^ number;
+
+	/* one in the overflow belongs to any slot of its chunk */
+	if (number >= WL_FLOW_SLOTS)
+		apart &= (WL_FLOW_CHUNKS - 1) * WL_CHUNK_SLOTS;
+	return seg->owner == (wl_u16)f->owner && seg->len_bytes && !apart &&
 	       wl_after(seg->seq + seg->len_bytes, f->una) && wl_before(seg->seq, f->nxt);
+}
+
+/* Number of the record that begins next in the same slot; 0: none. `seg` may be acknowledged already. */
+WL_INLINE wl_u32 wl_seg_follows(const struct wl_flow *f, const struct wl_seg *seg)
+{
+	return seg->owner == (wl_u16)f->owner ? seg->follows : 0;
 }
 
 /* Number of slots that the non-empty stretch [start, end) touches. */
@@ -34,27 +54,95 @@ WL_INLINE wl_u32 wl_slots_between(const struct wl_flow *f, wl_u32 start, wl_u32 
 	return n > WL_FLOW_SLOTS ? WL_FLOW_SLOTS : n;
 }
 
-/*
- * One step of a walk along the records from *at on: the live record in the slot of *at, or NULL. *at moves past the
- * record and its slot, to where the next one may begin; past the slot, or past the chunk, where there is none.
- */
-WL_INLINE struct wl_seg *wl_walk(struct wl_flow *f, wl_u32 *at, wl_u32 *slot)
+/* Steps that a walk along the records that begin in [start, end) takes, at most. */
+WL_INLINE wl_u32 wl_steps_between(const struct wl_flow *f, wl_u32 start, wl_u32 end)
 {
-	wl_u32 from = *at - f->base;
+	return wl_slots_between(f, start, end) + f->overflow_records;
+}
+
+/* Where the slot of `at` ends. */
+WL_INLINE wl_u32 wl_slot_end(const struct wl_flow *f, wl_u32 at)
+{
+	return f->base + (((at - f->base) | (WL_SLOT_BYTES - 1)) + 1);
+}
+
+/*
+ * One step of a walk along the records from *at on: a live record, or NULL. *next: number of the record to be looked at; 0: that in
+ * the slot of *at. *at moves past the record, to where the next one may begin; past the slot, or past the chunk, where there is
+ * none.
+ */
+WL_INLINE struct wl_seg *wl_walk(struct wl_flow *f, wl_u32 *at, wl_u32 *next, wl_u32 *number)
+{
+	wl_u32 from = *at;
+	wl_u32 end;
 	struct wl_seg *seg;
 
-	*slot = wl_slot_of(f, *at);
-	seg = wl_seg_at(f, *slot);
+	*number = (*next ? *next : wl_slot_of(f, from)) & (WL_FLOW_RECORDS - 1);
+	seg = wl_seg_at(f, *number);
 	if (!seg) {
-		*at = f->base + ((from | (WL_CHUNK_BYTES - 1)) + 1);
+		*next = 0;
+		*at = f->base + (((from - f->base) | (WL_CHUNK_BYTES - 1)) + 1);
 		return 0;
 	}
-	*at = f->base + ((from | ((1u << WL_SLOT_SHIFT) - 1)) + 1);
-	if (!wl_seg_is_live(f, seg, *slot) || !wl_after(seg->seq + seg->len_bytes, f->base + from))
+	*next = wl_seg_follows(f, seg);
+	if (!*next)
+		*at = wl_slot_end(f, from);
+	end = seg->seq + seg->len_bytes;
+	if (!wl_seg_is_live(f, seg, *number) || !wl_after(end, from))
 		return 0;
-	/* no other record begins in this slot, so a walk takes no more steps than there are slots */
-	*at = wl_seq_max(*at, seg->seq + seg->len_bytes);
+	/* no other record begins before, so a walk takes no more steps than there are slots, and records in the overflow */
+	*at = *next ? end : wl_seq_max(*at, end);
 	return seg;
+}
+
+struct wl_from {
+	struct wl_flow *f;
+	wl_u32 seq;
+	wl_u32 number;
+	wl_u32 is_found;
+};
+
+static long wl_from_step(wl_u32 i, void *ctx)
+{
+	struct wl_from *c = ctx;
+	struct wl_seg *seg = wl_seg_at(c->f, c->number & (WL_FLOW_RECORDS - 1));
+
+	(void)i;
+	if (!seg)
+		return 1;
+	c->is_found = wl_seg_is_live(c->f, seg, c->number) && wl_after(seg->seq + seg->len_bytes, c->seq);
+	if (c->is_found)
+		return 1;
+	c->number = wl_seg_follows(c->f, seg);
+	return !c->number;
+}
+
+/* Number of the first live record that belongs to the slot of `seq` and ends after it; WL_NO_SLOT: there is none. */
+WL_GLOBAL wl_u32 wl_seg_from(struct wl_flow *f, wl_u32 seq)
+{
+	if (!f)
+		return WL_NO_SLOT;
+	struct wl_from c = { .f = f, .seq = seq, .number = wl_slot_of(f, seq) };
+
+	wl_loop(wl_min(f->overflow_records, WL_CHUNK_OVERFLOW) + 1, wl_from_step, &c);
+	return c.is_found ? c.number & (WL_FLOW_RECORDS - 1) : WL_NO_SLOT;
+}
+
+/*
+ * A walk begins at *at. Returns what wl_walk() takes as *next: past the records of its slot that end before, or they would use up
+ * the steps that an event may take.
+ */
+WL_INLINE wl_u32 wl_walk_begin(struct wl_flow *f, wl_u32 *at)
+{
+	wl_u32 number;
+
+	if (!f->overflow_records)
+		return 0;
+	number = wl_seg_from(f, *at);
+	if (number != WL_NO_SLOT)
+		return number < WL_FLOW_SLOTS ? 0 : number;
+	*at = wl_slot_end(f, *at);
+	return 0;
 }
 
 /* Does una lie in a hole without any record? Where it ends; una itself: it does not. */
@@ -69,35 +157,57 @@ WL_INLINE wl_u32 wl_track_hole_at_una(const struct wl_flow *f)
 struct wl_find {
 	struct wl_flow *f;
 	wl_u32 seq;
-	wl_u32 slot; /* of seq; later of what was found */
+	wl_u32 slot; /* in hand */
+	wl_u32 number; /* of the record in hand */
+	wl_u32 found; /* last record of the slot that begins at or before seq; WL_NO_SLOT: none yet */
 	wl_u32 is_found;
 };
 
 static long wl_find_step(wl_u32 i, void *ctx)
 {
 	struct wl_find *c = ctx;
-	wl_u32 slot = (c->slot - i) & (WL_FLOW_SLOTS - 1);
-	struct wl_seg *seg = wl_seg_at(c->f, slot);
+	wl_u32 number = c->number & (WL_FLOW_RECORDS - 1);
+	struct wl_seg *seg = wl_seg_at(c->f, number);
+	wl_u32 follows = seg ? wl_seg_follows(c->f, seg) : 0;
 
-	if (!seg || !wl_seg_is_live(c->f, seg, slot) || wl_after(seg->seq, c->seq))
+	(void)i;
+	if (seg && wl_seg_is_live(c->f, seg, number)) {
+		if (wl_after(seg->seq, c->seq)) {
+			follows = 0;
+		} else {
+			c->found = number;
+			/* records do not overlap: before one that ends too early there is none that does not */
+			c->is_found = wl_after(seg->seq + seg->len_bytes, c->seq);
+		}
+	}
+	if (follows) {
+		c->number = follows;
 		return 0;
-	/* records do not overlap: before one that ends too early there is none that does not */
-	c->is_found = wl_after(seg->seq + seg->len_bytes, c->seq);
-	c->slot = slot;
-	return 1;
+	}
+	if (c->found != WL_NO_SLOT)
+		return 1;
+	c->slot = (c->slot - 1) & (WL_FLOW_SLOTS - 1);
+	c->number = c->slot;
+	return 0;
 }
 
-/* The slot of the live record that has the byte at `seq`, una_seg <= seq < nxt; WL_NO_SLOT: none has. */
+/* Number of the live record that has the byte at `seq`, una_seg <= seq < nxt; WL_NO_SLOT: none has. */
 WL_GLOBAL wl_u32 wl_seg_find(struct wl_flow *f, wl_u32 seq)
 {
 	if (!f)
 		return WL_NO_SLOT;
 	wl_u32 slots = wl_slots_between(f, f->una_seg, seq + 1);
-	struct wl_find c = { .f = f, .seq = seq, .slot = wl_slot_of(f, seq) };
+	struct wl_find c = {
+		.f = f, .seq = seq, .slot = wl_slot_of(f, seq), .number = wl_slot_of(f, seq), .found = WL_NO_SLOT
+	};
 
-	/* slots inside a record hold nothing live: a record is emptied when it is acknowledged */
-	wl_loop(slots < WL_RECORD_MAX_SLOTS ? slots : WL_RECORD_MAX_SLOTS, wl_find_step, &c);
-	return c.is_found ? c.slot & (WL_FLOW_SLOTS - 1) : WL_NO_SLOT;
+	/*
+	 * slots inside a record hold nothing live: a record is emptied when it is acknowledged. Further records are looked at in two
+	 * slots at most, that of seq and the one in which the record begins.
+	 */
+	wl_loop(wl_min(slots, WL_RECORD_MAX_SLOTS) + wl_min(f->overflow_records, 2 * WL_CHUNK_OVERFLOW),
+		wl_find_step, &c);
+	return c.is_found ? c.found & (WL_FLOW_RECORDS - 1) : WL_NO_SLOT;
 }
 
 WL_INLINE void wl_list_append(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, struct wl_seg *seg, wl_u16 slot)
@@ -160,89 +270,196 @@ WL_INLINE void wl_list_remove(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, str
 		*tail = seg->prev;
 }
 
-/*
- * Cuts the live record in `slot` in two at `at`; returns 0, or -1: another record stands where the second would, or the
- * first would be acknowledged.
- */
-WL_INLINE int wl_seg_cut_at(struct wl_flow *f, struct wl_seg *seg, wl_u32 slot, wl_u32 at)
+/* Number of a free record in the overflow of the slot's chunk, or WL_NO_SLOT. */
+WL_GLOBAL wl_u32 wl_overflow_take(struct wl_flow *f, wl_u32 slot)
 {
-	wl_u32 rest_slot = wl_slot_of(f, at);
-	struct wl_seg *rest = wl_seg_at(f, rest_slot);
+	if (!f)
+		return WL_NO_SLOT;
+	for (wl_u32 i = 0; i < WL_OVERFLOW_TRIES; i++) {
+		wl_u32 at = (f->overflow_at + i) % WL_CHUNK_OVERFLOW;
+		wl_u32 number = WL_FLOW_SLOTS * (1 + at / WL_CHUNK_SLOTS) + (slot & ~(WL_CHUNK_SLOTS - 1)) +
+				at % WL_CHUNK_SLOTS;
+		struct wl_seg *seg = wl_seg_at(f, number);
 
-	if (!rest || rest_slot == slot || !wl_after(at, seg->seq) || !wl_before(at, seg->seq + seg->len_bytes) ||
-	    !wl_after(at, f->una) || wl_seg_is_live(f, rest, rest_slot))
+		if (!seg)
+			break;
+		if (wl_seg_is_live(f, seg, number))
+			continue;
+		f->overflow_at = (at + 1) % WL_CHUNK_OVERFLOW;
+		return number;
+	}
+	return WL_NO_SLOT;
+}
+
+/*
+ * The last record of a slot that begins at or before `seq`, or the slot's first one. A plain loop: a chain of calls in BPF has 512 bytes
+ * of stack, of which what wl_loop() calls would take more than is left.
+ */
+WL_INLINE struct wl_seg *wl_seg_before(struct wl_flow *f, struct wl_seg *first, wl_u32 seq)
+{
+	struct wl_seg *before = first;
+
+	for (wl_u32 i = 0; i < WL_CHUNK_OVERFLOW; i++) {
+		struct wl_seg *seg = before->follows ? wl_seg_at(f, before->follows & (WL_FLOW_RECORDS - 1)) : 0;
+
+		if (!seg || wl_after(seg->seq, seq))
+			break;
+		before = seg;
+	}
+	return before;
+}
+
+/* Puts `to` in the place of a record in whatever list that is. */
+WL_INLINE void wl_list_replace(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, const struct wl_seg *seg, wl_u16 to)
+{
+	struct wl_seg *prev = seg->prev == WL_NO_SLOT ? 0 : wl_seg_at(f, seg->prev);
+	struct wl_seg *next = seg->next == WL_NO_SLOT ? 0 : wl_seg_at(f, seg->next);
+
+	if (prev)
+		prev->next = to;
+	else
+		*head = to;
+	if (next)
+		next->prev = to;
+	else
+		*tail = to;
+}
+
+/*
+ * Links the free record `number` of the overflow in the slot of `seq`, where a record stands, for data that begin at seq. Data before
+ * the slot's first record take its place, and it moves. Returns the number of the record for the data.
+ */
+WL_GLOBAL wl_u32 wl_overflow_link(struct wl_flow *f, wl_u32 number, wl_u32 seq)
+{
+	if (!f)
+		return WL_NO_SLOT;
+	wl_u32 slot = wl_slot_of(f, seq);
+	struct wl_seg *first = wl_seg_at(f, slot);
+	struct wl_seg *seg = wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
+	struct wl_seg *before;
+
+	if (!first || !seg)
+		return WL_NO_SLOT;
+	f->overflow_records++;
+	if (wl_seg_is_live(f, first, slot) && wl_after(first->seq, seq)) {
+		if (first->flags & WL_SEG_LOST)
+			wl_list_replace(f, &f->lost_head, &f->lost_tail, first, number);
+		else if (first->flags & WL_SEG_RESENT)
+			wl_list_replace(f, &f->resent_head, &f->resent_tail, first, number);
+		*seg = *first;
+		first->follows = number;
+		return slot;
+	}
+	before = wl_seg_before(f, first, seq);
+	seg->owner = f->owner;
+	seg->follows = before->follows;
+	before->follows = number;
+	return number;
+}
+
+/*
+ * Number of a record for data that begin at `seq`, where none is yet, linked in its slot: the caller writes it. WL_NO_SLOT: there is no
+ * chunk, or its overflow is full.
+ */
+WL_INLINE wl_u32 wl_seg_place(struct wl_flow *f, wl_u32 seq)
+{
+	wl_u32 slot = wl_slot_of(f, seq);
+	struct wl_seg *seg = wl_seg_at(f, slot);
+	wl_u32 number;
+
+	if (!seg)
+		return WL_NO_SLOT;
+	if (wl_seg_is_live(f, seg, slot) || wl_seg_follows(f, seg)) {
+		number = wl_overflow_take(f, slot);
+		return number == WL_NO_SLOT ? number : wl_overflow_link(f, number, seq);
+	}
+	seg->owner = f->owner;
+	seg->follows = 0;
+	return slot;
+}
+
+/* All of the record, in no list, is acknowledged, and all before it. */
+WL_INLINE void wl_seg_free(struct wl_flow *f, struct wl_seg *seg, wl_u32 number)
+{
+	struct wl_seg *first;
+
+	seg->len_bytes = 0;
+	if (number < WL_FLOW_SLOTS)
+		return;
+	first = wl_seg_at(f, wl_slot_of(f, seg->seq));
+	if (first)
+		first->follows = seg->follows;
+	f->overflow_records--;
+}
+
+/* The live record of that number ends at `at` from now on, within it, and what is behind has the record `rest_number`. */
+WL_GLOBAL int wl_seg_split(struct wl_flow *f, wl_u32 number, wl_u32 rest_number, wl_u32 at)
+{
+	if (!f)
 		return -1;
+	struct wl_seg *seg = wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
+	struct wl_seg *rest = wl_seg_at(f, rest_number & (WL_FLOW_RECORDS - 1));
+	wl_u32 follows;
+
+	if (!seg || !rest)
+		return -1;
+	follows = rest->follows;
 	*rest = *seg;
+	rest->follows = follows;
 	rest->seq = at;
 	seg->len_bytes = at - seg->seq;
 	rest->len_bytes -= seg->len_bytes;
+	if (seg->flags & WL_SEG_SACKED)
+		f->sacked_records++;
 	if (seg->flags & WL_SEG_LOST)
-		wl_list_insert(f, &f->lost_tail, seg, slot, rest, rest_slot);
+		wl_list_insert(f, &f->lost_tail, seg, number, rest, rest_number);
 	else if (seg->flags & WL_SEG_RESENT)
-		wl_list_insert(f, &f->resent_tail, seg, slot, rest, rest_slot);
+		wl_list_insert(f, &f->resent_tail, seg, number, rest, rest_number);
 	return 0;
 }
 
 /*
- * A packet has one record, until something is known of one of its parts only. Cuts the live record in `slot` in two at
- * `at`, or a few of the sender's segments earlier where another record stands in the slot of `at`; or not at all.
+ * A packet has one record, until something is known of one of its parts only. Cuts the live record of that number in two at `at`.
+ * Returns 0, or -1: there is no record for the second part, or the first would be acknowledged.
  */
-WL_GLOBAL int wl_seg_cut(struct wl_flow *f, wl_u32 slot, wl_u32 at)
+WL_GLOBAL int wl_seg_cut(struct wl_flow *f, wl_u32 number, wl_u32 at)
 {
 	if (!f)
 		return -1;
-	struct wl_seg *seg = wl_seg_at(f, slot & (WL_FLOW_SLOTS - 1));
-	wl_u32 mss = f->mss_bytes;
+	struct wl_seg *seg = wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
+	wl_u32 rest;
 
-	if (!seg)
+	if (!seg || !wl_after(at, seg->seq) || !wl_before(at, seg->seq + seg->len_bytes) || !wl_after(at, f->una))
 		return -1;
-	if (!wl_seg_cut_at(f, seg, slot, at))
-		return 0;
-	return wl_seg_cut_at(f, seg, slot, at - (WL_SLOT_BYTES + mss - 1) / mss * mss);
+	rest = wl_seg_place(f, at);
+	return rest == WL_NO_SLOT ? -1 : wl_seg_split(f, number, rest, at);
 }
 
 /*
- * Has a record begin at `at`, una_seg <= at < nxt, if that is recorded, not delivered, and one can stand there. Returns how many
- * slots were looked at, at most (work.h).
+ * Has a record begin at `at`, una_seg <= at < nxt, if that is recorded, and there is a record for it; what was delivered is cut only if
+ * cuts_delivered. Returns how many were looked at, about (work.h).
  */
-WL_GLOBAL wl_u32 wl_seg_begin(struct wl_flow *f, wl_u32 at)
+WL_GLOBAL wl_u32 wl_seg_begin(struct wl_flow *f, wl_u32 at, wl_u32 cuts_delivered)
 {
 	if (!f)
 		return WL_RECORD_MAX_SLOTS;
-	wl_u32 slot = wl_seg_find(f, at);
-	struct wl_seg *seg = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
+	wl_u32 number = wl_seg_find(f, at);
+	struct wl_seg *seg = number == WL_NO_SLOT ? 0 : wl_seg_at(f, number);
+	wl_u32 looked_at;
 
 	if (!seg)
 		return WL_RECORD_MAX_SLOTS;
-	if (seg->seq != at && !(seg->flags & WL_SEG_SACKED))
-		wl_seg_cut(f, slot, at);
-	return ((wl_slot_of(f, at) - slot) & (WL_FLOW_SLOTS - 1)) + 1;
+	looked_at = ((wl_slot_of(f, at) - wl_slot_of(f, seg->seq)) & (WL_FLOW_SLOTS - 1)) + 1;
+	if (seg->seq != at && (cuts_delivered || !(seg->flags & WL_SEG_SACKED)))
+		wl_seg_cut(f, number, at);
+	return looked_at + wl_min(f->overflow_records, WL_RECORD_MAX_SLOTS);
 }
 
-/* Cuts the live record in `slot` down to one segment of the sender, or to as few as slots allow; not one that packets share. */
-WL_INLINE void wl_seg_clip(struct wl_flow *f, const struct wl_seg *seg, wl_u32 slot)
+/* Cuts the live record of that number down to one segment of the sender. */
+WL_INLINE void wl_seg_clip(struct wl_flow *f, const struct wl_seg *seg, wl_u32 number)
 {
-	wl_u32 mss = f->mss_bytes;
-	wl_u32 to_next_slot = WL_SLOT_BYTES - ((seg->seq - f->base) & (WL_SLOT_BYTES - 1));
-
-	if (seg->len_bytes > mss && seg->flags < WL_SEG_SHARER)
-		wl_seg_cut(f, slot, seg->seq + (to_next_slot + mss - 1) / mss * mss);
-}
-
-/*
- * How much of the record may go in one packet: where several of the sender's share it, no more than the longest of these. Its
- * path may take no more than it sends, whatever its receiver has announced. Linux sends none shorter for a path's sake.
- */
-#define WL_PIECE_MIN_BYTES 500u /* of 552, the smallest path MTU that it believes in, with timestamps */
-
-WL_INLINE wl_u32 wl_seg_piece_bytes(const struct wl_flow *f, const struct wl_seg *seg)
-{
-	wl_u32 packets = 1 + seg->flags / WL_SEG_SHARER;
-	wl_u32 piece = (seg->len_bytes + packets - 1) / packets;
-
-	if (packets > 1 && piece < WL_PIECE_MIN_BYTES)
-		piece = WL_PIECE_MIN_BYTES;
-	return piece < f->mss_bytes ? piece : f->mss_bytes;
+	if (seg->len_bytes > f->mss_bytes)
+		wl_seg_cut(f, number, seg->seq + f->mss_bytes);
 }
 
 /* Takes the record out of whatever list it is in. */

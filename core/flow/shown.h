@@ -7,7 +7,11 @@
  * 2 ms apart; a sender that sees a few larger steps a round keeps its slow start. Room is granted in between.
  *
  *     una is shown when it is a sixth of the window ahead of shown_una, or after a quarter of a round trip; at once below 16 segments,
- *     with nothing in flight, or where the RTT is below 10 ms
+ *     with nothing in flight, where the RTT is below 10 ms, or if the sender's own window holds it back and does not double
+ *
+ * A sender whose window doubles in a round trip counts bytes (RFC 3465), and larger steps cost it nothing. One that leaves room unused
+ * and whose window grows by less counts ACKs (RFC 5681, section 3.1, as lwIP and others have it), or is held back by its send buffer,
+ * or its slow start has ended: each ACK that it does not get costs it growth, and HyStart is not at stake.
  *
  * Deviation from RFC 5681, section 4.2 (an ACK for every second full segment): the receiver's own ACKs follow it, the box forwards
  * fewer, as RFC 3449 describes for ACK filtering.
@@ -15,6 +19,7 @@
 #ifndef WL_FLOW_SHOWN_H
 #define WL_FLOW_SHOWN_H
 
+#include "../math/sat.h"
 #include "probed.h"
 
 #define WL_SHOWN_SHARE 6u /* a step is a sixth of the window: fewer in a round than the eight samples of HyStart */
@@ -50,6 +55,38 @@ WL_INLINE wl_u32 wl_shown_starved_rest_us(const struct wl_flow *f)
 	return rest_us > WL_SHOWN_TRAIN_US ? rest_us : WL_SHOWN_TRAIN_US;
 }
 
+#define WL_OWN_FLIGHT_MAX_SEGS 0xffffu
+#define WL_OWN_WINDOW_ROUNDS 2u /* in one alone, reports of a round trip may have been late */
+
+/*
+ * An ACK has come. What is in flight to the sender's knowledge while it leaves room unused is its own window: the most of that in each
+ * round trip shows whether the window doubles.
+ */
+WL_INLINE void wl_shown_note(struct wl_flow *f, wl_u32 now_us, wl_u32 known_edge)
+{
+	wl_u32 segs;
+
+	if (f->shown_round != (wl_u8)f->round_count) {
+		f->shown_round = f->round_count;
+		if (!f->own_flight_segs || 4u * f->own_flight_segs >= 7u * f->own_flight_before_segs)
+			f->own_window_rounds = 0;
+		else
+			f->own_window_rounds += f->own_window_rounds < 255;
+		f->own_flight_before_segs = f->own_flight_segs;
+		f->own_flight_segs = 0;
+	}
+	if (!wl_shown_is_awaited(f, now_us, known_edge))
+		return;
+	segs = wl_min((f->nxt - f->shown_una) / f->mss_bytes, WL_OWN_FLIGHT_MAX_SEGS);
+	f->own_flight_segs = wl_max(f->own_flight_segs, segs);
+}
+
+/* Does the sender's own window hold it back, which does not double, with room in hand? */
+WL_INLINE int wl_shown_is_each(const struct wl_flow *f, wl_u32 known_edge)
+{
+	return f->own_window_rounds >= WL_OWN_WINDOW_ROUNDS && !wl_before(known_edge, f->nxt + f->mss_bytes);
+}
+
 /* Time until progress that is held back must be shown; 0: now, or there is none. known_edge: what the sender knows. */
 WL_INLINE wl_u32 wl_shown_wait_us(const struct wl_flow *f, wl_u32 now_us, wl_u32 known_edge)
 {
@@ -59,7 +96,7 @@ WL_INLINE wl_u32 wl_shown_wait_us(const struct wl_flow *f, wl_u32 now_us, wl_u32
 
 	if (f->una == f->nxt || f->srtt_us < WL_SHOWN_MIN_RTT_US || wl_probed_owes(f))
 		return 0;
-	if (f->nxt - f->shown_una < WL_SHOWN_LOW_SEGS * f->mss_bytes)
+	if (f->nxt - f->shown_una < WL_SHOWN_LOW_SEGS * f->mss_bytes || wl_shown_is_each(f, known_edge))
 		return 0;
 	is_awaited = wl_shown_is_awaited(f, now_us, known_edge);
 	if (is_awaited && f->srtt_us - f->min_rtt_us < f->min_rtt_us / 16)

@@ -41,7 +41,7 @@ WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 	int is_alone;
 
 	if (!rtt_us)
-		return WL_RTO_INITIAL_US / 2;
+		return WL_RTO_INITIAL_US;
 	timeout_us = rtt_us + rtt_us / 2 + f->rttvar_us;
 	if (timeout_us < WL_PROBE_MIN_US)
 		timeout_us = WL_PROBE_MIN_US;
@@ -212,7 +212,7 @@ WL_GLOBAL wl_u64 wl_next_deadline_ns(struct wl_flow *f, wl_u64 now_ns, wl_u32 wa
 WL_INLINE int wl_is_unheard(const struct wl_flow *f)
 {
 	return (f->flags & WL_FLOW_HEARS_MORE) ||
-	       (f->backoff >= WL_LONE_TIMEOUTS && !(f->flags & WL_FLOW_SENDER_WAITS));
+	       (f->timeouts >= WL_LONE_TIMEOUTS && !(f->flags & WL_FLOW_SENDER_WAITS));
 }
 
 enum wl_silence {
@@ -255,6 +255,7 @@ WL_GLOBAL enum wl_silence wl_on_silence(struct wl_flow *f, wl_u32 now_us, wl_u32
 	said = f->flags & WL_FLOW_RECOVERY ? WL_SILENCE_TIMEOUT_AGAIN : WL_SILENCE_TIMEOUT;
 	f->flags &= ~WL_FLOW_PROBED;
 	f->backoff += f->backoff < WL_BACKOFF_MAX;
+	f->timeouts += f->timeouts < WL_BACKOFF_MAX;
 	/* in recovery the reduction to be undone is the first; and what is on its way again is counted while that is known */
 	if (!(f->flags & WL_FLOW_RECOVERY))
 		wl_undo_begin(f);

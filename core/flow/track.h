@@ -14,6 +14,7 @@
 #ifndef WL_FLOW_TRACK_H
 #define WL_FLOW_TRACK_H
 
+#include "echo.h"
 #include "loss.h"
 #include "near.h"
 #include "undo.h"
@@ -81,6 +82,8 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	/* of what is forgotten none will end the round */
 	f->next_round_delivered = f->delivered_bytes;
 	f->sacked_bytes = 0;
+	f->sacked_records = 0;
+	f->overflow_records = 0;
 	f->lost_bytes = 0;
 	f->lost_head = WL_NO_SLOT;
 	f->lost_tail = WL_NO_SLOT;
@@ -90,10 +93,12 @@ WL_INLINE void wl_track_forget(struct wl_flow *f, wl_u32 nxt)
 	f->todo = 0;
 	f->dupacks = 0;
 	f->backoff = 0;
+	f->timeouts = 0;
 	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED | WL_FLOW_SILENCE | WL_FLOW_SENDER_PROBED |
 		      WL_FLOW_UNA_RETRANS);
 	wl_undo_forget(f);
-	f->flags2 &= ~(WL_FLOW2_HOLE_IS_MTU_PROBE | WL_FLOW2_HOLE_HAS_MTU_PROBE);
+	f->flags2 &= ~(WL_FLOW2_HOLE_IS_MTU_PROBE | WL_FLOW2_HOLE_HAS_MTU_PROBE | WL_FLOW2_ECHO_TIMED |
+		       WL_FLOW2_RESENT_TS);
 	wl_sack_cache_forget(f);
 }
 
@@ -110,7 +115,8 @@ enum wl_data_kind {
 
 struct wl_recorded {
 	struct wl_flow *f;
-	wl_u32 at;
+	wl_u32 at; /* with next: wl_walk() */
+	wl_u32 next;
 	wl_u32 end;
 	wl_u32 is_any;
 };
@@ -119,12 +125,12 @@ static long wl_recorded_step(wl_u32 i, void *ctx)
 {
 	struct wl_recorded *r = ctx;
 	struct wl_seg *seg;
-	wl_u32 slot;
+	wl_u32 number;
 
 	(void)i;
 	if (!wl_before(r->at, r->end))
 		return 1;
-	seg = wl_walk(r->f, &r->at, &slot);
+	seg = wl_walk(r->f, &r->at, &r->next, &number);
 	if (!seg)
 		return 0;
 	r->is_any = wl_before(seg->seq, r->end);
@@ -143,7 +149,8 @@ WL_GLOBAL int wl_track_is_hole(struct wl_flow *f, wl_u32 seq, wl_u32 end)
 	/* a record may begin long before what it holds */
 	if (wl_seg_find(f, seq) != WL_NO_SLOT)
 		return 0;
-	wl_loop(wl_slots_between(f, seq, end), wl_recorded_step, &r);
+	r.next = wl_walk_begin(f, &r.at);
+	wl_loop(wl_steps_between(f, seq, end), wl_recorded_step, &r);
 	return !r.is_any;
 }
 
@@ -173,62 +180,28 @@ struct wl_send_ctx {
 	wl_u32 seq;
 	wl_u32 end;
 	wl_u32 now_us;
-	wl_u32 missed; /* a record found no chunk, or its slot taken */
+	wl_u32 missed; /* there was no record */
 };
 
-/*
- * Records [seq, end) or its first part, sent in segments of f->mss_bytes. Returns the bytes, or 0: no chunk, or its slot
- * is taken.
- */
+/* Records [seq, end) or its first part, sent in segments of f->mss_bytes. Returns the bytes, or 0: there is no record for it. */
 WL_GLOBAL wl_u32 wl_track_record(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32 now_us)
 {
 	if (!f)
 		return 0;
-	wl_u32 slot = wl_slot_of(f, seq);
-	struct wl_seg *seg = wl_seg_at(f, slot);
+	wl_u32 number = wl_seg_place(f, seq);
+	struct wl_seg *seg = number == WL_NO_SLOT ? 0 : wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
 	wl_u32 mss = f->mss_bytes;
 	wl_u32 len = end - seq;
 
 	if (!seg)
 		return 0;
-	if (!wl_seg_is_live(f, seg, slot)) {
-		if (len > WL_RECORD_MAX_BYTES)
-			len = WL_RECORD_MAX_BYTES / mss * mss;
-		seg->seq = seq;
-		seg->len_bytes = len;
-		seg->flags = 0;
-		/* in a bypass the sender mends holes itself: whether an earlier copy arrived is not known (Karn) */
-		seg->sent_count = 1 + (wl_is_bypassed(f) && wl_before(seq, f->hole_end));
-		seg->owner = f->owner;
-		wl_rate_on_send(f, seg, now_us);
-		return len;
-	}
-	/* a short segment begins in the slot of the one before: they share its record; the rest of a packet does not */
-	if (len > mss)
-		len = mss;
-	/* the slot's record is on the other side of a hole */
-	if (seg->seq + seg->len_bytes != seq || seg->len_bytes + len > WL_RECORD_MAX_BYTES)
-		return 0;
-	if (seg->flags & WL_SEG_SACKED) {
-		/* as if its first part had not been delivered yet: it will be counted with the whole */
-		seg->flags &= ~WL_SEG_SACKED;
-		f->sacked_bytes -= seg->len_bytes;
-		f->delivered_bytes -= seg->len_bytes;
-		/* the block that reported it will be looked at from there on again */
-		for (int i = 0; i < WL_SACK_CACHE; i++) {
-			f->sack_cache[i].end = wl_seq_min(f->sack_cache[i].end, seg->seq);
-			f->sack_want[i] = f->sack_cache[i].end;
-		}
-	}
-	seg->len_bytes += len;
-	if (seg->flags / WL_SEG_SHARER < WL_SEG_SHARERS_MAX)
-		seg->flags += WL_SEG_SHARER;
-	if (seg->flags & WL_SEG_LOST)
-		f->lost_bytes += len;
-	else if (wl_before(seg->seq, f->judged))
-		f->judged = seg->seq;
-	if (seg->flags & WL_SEG_RESENT)
-		f->resent_bytes += len;
+	if (len > WL_RECORD_MAX_BYTES)
+		len = WL_RECORD_MAX_BYTES / mss * mss;
+	seg->seq = seq;
+	seg->len_bytes = len;
+	seg->flags = 0;
+	/* in a bypass the sender mends holes itself: whether an earlier copy arrived is not known (Karn) */
+	seg->sent_count = 1 + (wl_is_bypassed(f) && wl_before(seq, f->hole_end));
 	wl_rate_on_send(f, seg, now_us);
 	return len;
 }
@@ -256,8 +229,8 @@ WL_INLINE void wl_track_first_send(struct wl_flow *f, wl_u32 now_us)
 
 /*
  * Records data [seq, end), sent in segments of f->mss_bytes: new data (seq == nxt), what comes after a gap (seq > nxt), or
- * what lies in a hole. Its chunks are allocated already. Returns 0, or 1 when a record could not be written: beside a hole,
- * two short segments may need one slot.
+ * what lies in a hole. Its chunks are allocated already. Returns 0, or 1 when there is no record for it: of short segments a flow
+ * may have more in flight than its chunks have records.
  */
 WL_GLOBAL wl_u32 wl_track_send(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32 now_us)
 {
@@ -371,7 +344,8 @@ WL_INLINE void wl_track_resent(struct wl_flow *f, struct wl_seg *seg, wl_u32 slo
 
 struct wl_sender_retrans {
 	struct wl_flow *f;
-	wl_u32 at;
+	wl_u32 at; /* with next: wl_walk() */
+	wl_u32 next;
 	wl_u32 start;
 	wl_u32 end;
 	wl_u32 now_us;
@@ -382,18 +356,18 @@ static long wl_sender_retrans_step(wl_u32 i, void *ctx)
 	struct wl_sender_retrans *r = ctx;
 	struct wl_flow *f = r->f;
 	struct wl_seg *seg;
-	wl_u32 slot;
+	wl_u32 number;
 
 	(void)i;
 	if (!wl_before(r->at, r->end))
 		return 1;
-	seg = wl_walk(f, &r->at, &slot);
+	seg = wl_walk(f, &r->at, &r->next, &number);
 	if (!seg || (seg->flags & WL_SEG_SACKED) || wl_before(seg->seq, r->start) ||
 	    wl_after(seg->seq + seg->len_bytes, r->end))
 		return 0;
 	wl_seg_unlist(f, seg);
 	wl_rate_on_send(f, seg, r->now_us);
-	wl_track_resent(f, seg, slot);
+	wl_track_resent(f, seg, number);
 	return 0;
 }
 
@@ -406,10 +380,11 @@ WL_GLOBAL int wl_track_sender_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 end,
 
 	wl_undo_on_resent(f, end - seq);
 	if (!wl_before(seq, f->una))
-		wl_seg_begin(f, seq);
+		wl_seg_begin(f, seq, 0);
 	if (wl_before(end, f->nxt))
-		wl_seg_begin(f, end);
-	wl_loop(wl_slots_between(f, seq, end), wl_sender_retrans_step, &r);
+		wl_seg_begin(f, end, 0);
+	r.next = wl_walk_begin(f, &r.at);
+	wl_loop(wl_steps_between(f, seq, end), wl_sender_retrans_step, &r);
 	return 0;
 }
 
@@ -427,8 +402,7 @@ WL_INLINE int wl_is_taken_care_of(struct wl_flow *f, wl_u32 seq, wl_u32 copies)
 
 /*
  * Does the sender send the head of what is in flight again, in `len` bytes, less than a retransmission of it that did
- * not help? The path may take no longer ones, and the box's own cannot get through. A record that packets share is
- * longer than each.
+ * not help? The path may take no longer ones, and the box's own cannot get through.
  */
 WL_INLINE int wl_is_cut_shorter(struct wl_flow *f, wl_u32 seq, wl_u32 len)
 {
@@ -436,7 +410,7 @@ WL_INLINE int wl_is_cut_shorter(struct wl_flow *f, wl_u32 seq, wl_u32 len)
 	struct wl_seg *seg = slot == WL_NO_SLOT ? 0 : wl_seg_at(f, slot);
 
 	return seg && seq == f->una && len < f->mss_bytes && len < seg->seq + seg->len_bytes - f->una &&
-	       seg->sent_count > 1 && !(seg->flags & WL_SEG_SACKED) && seg->flags < WL_SEG_SHARER;
+	       seg->sent_count > 1 && !(seg->flags & WL_SEG_SACKED);
 }
 
 /* The box sent a lost record again. */
@@ -448,6 +422,7 @@ WL_GLOBAL int wl_track_repaired(struct wl_flow *f, struct wl_seg *seg, wl_u32 sl
 	wl_rate_on_send(f, seg, now_us);
 	wl_track_resent(f, seg, slot);
 	wl_undo_on_resent(f, seg->len_bytes);
+	wl_echo_repaired(f, seg->seq == f->una_seg);
 	f->repaired_segs++;
 	return 0;
 }

@@ -3,8 +3,7 @@
  * Spurious reductions: what seemed lost had only been late. It is proven when all that was retransmitted since is reported
  * to have arrived twice (RFC 2883, RFC 3708); then the window is what it was before. As in Linux (tcp_init_undo(),
  * tcp_try_undo_dsack()), but counted in bytes, as the NIC and the receiver may cut and join segments, and not while
- * something waits to be retransmitted. What Linux has besides, the timestamp that an ACK of the original echoes (RFC
- * 3522), is not used.
+ * something waits to be retransmitted. Or the timestamp that an ACK echoes proves it earlier (echo.h).
  */
 #ifndef WL_FLOW_UNDO_H
 #define WL_FLOW_UNDO_H
@@ -58,6 +57,7 @@ WL_INLINE void wl_undo_begin(struct wl_flow *f)
 	f->prior_ssthresh_grains = wl_undo_grains(f->decision.ssthresh_bytes);
 	wl_undo_forget(f);
 	f->flags |= WL_FLOW_UNDO;
+	f->flags2 &= ~WL_FLOW2_REDUCTION_PROVEN;
 	if (!f->resent_bytes)
 		f->flags |= WL_FLOW_ALL_TWICE;
 }
@@ -80,6 +80,13 @@ WL_INLINE void wl_undo_on_dsack(struct wl_flow *f, wl_u32 start, wl_u32 end)
 	f->undo_bytes -= end - start;
 	if (!f->undo_bytes)
 		f->flags |= WL_FLOW_ALL_TWICE;
+}
+
+/* It is proven that nothing was lost. */
+WL_INLINE void wl_undo_prove(struct wl_flow *f)
+{
+	f->undo_bytes = 0;
+	f->flags |= WL_FLOW_ALL_TWICE;
 }
 
 /* Undoes the last reduction if it was spurious and nothing waits to be retransmitted; its recovery is over. */

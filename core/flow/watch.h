@@ -14,6 +14,12 @@
 #include "ack.h"
 #include "rcv_window.h"
 
+/* Is the flow watched only because its sender paces itself (paced.h)? */
+WL_INLINE int wl_is_left_alone(const struct wl_flow *f)
+{
+	return (f->flags & WL_FLOW_STOOD_ASIDE) && f->state == WL_FLOW_WATCHED && f->mode == WL_MODE_ENFORCE;
+}
+
 /* Does wl_watch_data() want to know the time exactly? Otherwise some milliseconds do not matter. */
 WL_INLINE int wl_watch_begins_timing(const struct wl_flow *f)
 {
@@ -128,6 +134,9 @@ WL_INLINE void wl_watch_end(struct wl_flow *f, wl_u32 now_us)
 	f->edge_checked_at_us = now_us;
 	f->near_shown_edge = f->edge;
 	f->burst_from = f->nxt;
+	f->own_flight_segs = 0;
+	f->own_flight_before_segs = 0;
+	f->own_window_rounds = 0;
 }
 
 #endif

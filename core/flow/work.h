@@ -9,6 +9,7 @@
  *			judges first copies (RACK)		the clock comes at its next round (wait_us = 1)
  *	timeout		marks records lost			lose_at < lose_end, WL_TODO_LOSE
  *	reneging	takes SACK marks back			the same, WL_TODO_UNSACK
+ *	undo		empties the list of the lost		WL_TODO_UNLOSE
  *
  * What is left is done by the next ACK and at each round of the clock (wl_track_go_on(), wl_loss_detect()), so the cost of a large
  * acknowledgement is spread over some rounds. Until then una is where the scoreboard has come to: less is delivered than the
@@ -32,6 +33,7 @@ enum wl_todo {
 	WL_TODO_LOSE =
 		1 << 1, /* what is undelivered in [lose_at, lose_end) and was sent before lose_before_us is lost */
 	WL_TODO_UNSACK = 1 << 2, /* SACK marks in [lose_at, lose_end) are void */
+	WL_TODO_UNLOSE = 1 << 3, /* what waits to be retransmitted is not known to be lost after all */
 };
 
 #endif

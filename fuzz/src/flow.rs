@@ -310,27 +310,23 @@ impl Machine {
         s.nxt.wrapping_sub(s.una_seg) - s.sacked_bytes - s.lost_bytes
     }
 
-    /// The record whose slot has this number.
-    fn in_slot(&self, slot: u16) -> wl_seg {
-        let s = self.flow.state();
-        let first = s.una_seg.wrapping_sub(s.base) >> abi::WL_SLOT_SHIFT;
-        let ahead = u32::from(slot).wrapping_sub(first) & (abi::WL_FLOW_SLOTS - 1);
-        let seq = s.base.wrapping_add((first + ahead) << abi::WL_SLOT_SHIFT);
-        *self.flow.seg(seq).unwrap_or_else(|| panic!("the record in slot {slot} is listed, but not live"))
+    /// The record of this number.
+    fn record(&self, number: u16) -> wl_seg {
+        *self.flow.record(number).unwrap_or_else(|| panic!("record {number} is listed, but not live"))
     }
 
     /// Walks one of the two lists; returns how many records it has and their bytes.
     fn walk(&self, head: u16, tail: u16, flag: u32) -> (u32, u32) {
         let (mut n, mut bytes, mut prev, mut at) = (0, 0, abi::WL_NO_SLOT as u16, head);
         while u32::from(at) != abi::WL_NO_SLOT {
-            let seg = self.in_slot(at);
+            let seg = self.record(at);
             assert!(has(&seg, flag), "a record of the list says it is in none");
             assert!(!has(&seg, abi::WL_SEG_SACKED), "delivered, and listed");
             assert_eq!(seg.prev, prev);
             (prev, at) = (at, seg.next);
             n += 1;
             bytes += u32::from(seg.len_bytes);
-            assert!(n <= abi::WL_FLOW_SLOTS, "the list goes round");
+            assert!(n <= abi::WL_FLOW_RECORDS, "the list goes round");
         }
         assert_eq!(tail, prev);
         (n, bytes)
@@ -370,6 +366,7 @@ impl Machine {
     fn check_records(&self) {
         let s = self.flow.state();
         let (mut sacked, mut lost, mut lost_bytes, mut resent, mut resent_bytes) = (0, 0, 0, 0, 0);
+        let mut sacked_records = 0;
         let mut recorded_bytes = 0;
         let mut at = s.una_seg;
         while at != s.nxt {
@@ -395,6 +392,7 @@ impl Machine {
             }
             if has(seg, abi::WL_SEG_SACKED) {
                 sacked += len;
+                sacked_records += 1;
             }
             if has(seg, abi::WL_SEG_LOST) {
                 (lost, lost_bytes) = (lost + 1, lost_bytes + len);
@@ -406,6 +404,7 @@ impl Machine {
         }
         assert_eq!(s.hole_bytes, s.nxt.wrapping_sub(s.una) - recorded_bytes, "hole_bytes");
         assert_eq!(s.sacked_bytes, sacked, "sacked_bytes");
+        assert_eq!(s.sacked_records, sacked_records, "sacked_records");
         assert_eq!(s.lost_bytes, lost_bytes, "lost_bytes");
         assert_eq!(self.walk(s.lost_head, s.lost_tail, abi::WL_SEG_LOST), (lost, lost_bytes));
         assert_eq!(self.walk(s.resent_head, s.resent_tail, abi::WL_SEG_RESENT), (resent, resent_bytes));
@@ -422,7 +421,7 @@ impl Machine {
                 self.flow.detect(self.now_us);
             }
             rounds += 1;
-            assert!(rounds <= abi::WL_FLOW_SLOTS, "work that does not end");
+            assert!(rounds <= abi::WL_FLOW_RECORDS, "work that does not end");
         }
     }
 
@@ -446,7 +445,7 @@ impl Machine {
                 assert_eq!(s.lost_bytes, undelivered, "a timeout loses all that is not delivered");
             }
             self.check();
-            self.repair(abi::WL_FLOW_SLOTS);
+            self.repair(abi::WL_FLOW_RECORDS);
             assert_eq!(self.flow.state().lost_bytes, 0, "all is sent again");
             self.check();
         }

@@ -35,14 +35,19 @@ fn search(target: &str, runs: u32, max_len: u32) {
     println!("{target}: {runs} inputs, {kept} of them reached something new");
 }
 
+/// `make test-long` tries more.
+fn runs() -> u32 {
+    if std::env::var_os("WINDLASS_TEST_LONG").is_some() { 50_000 } else { 10_000 }
+}
+
 #[test]
 fn a_search_among_options_finds_nothing() {
-    search("options", 50_000, 40);
+    search("options", runs(), 40);
 }
 
 #[test]
 fn a_search_among_events_finds_nothing() {
-    search("flow", 50_000, 500);
+    search("flow", runs(), 500);
 }
 
 /// A minute of the same goes on beside the tests (`tests/run.sh`).

@@ -175,6 +175,7 @@ fn groups_that_no_rule_names_make_room() {
 /// `detach` is about one interface: the agent goes on with the others, leaves that one alone until another policy is in force,
 /// and ends when nothing is left.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn an_interface_that_was_released_is_left_alone_and_the_others_are_not() {
     if !is_root_or_skip("an_interface_that_was_released_is_left_alone_and_the_others_are_not") {
         return;
@@ -320,6 +321,7 @@ fn what_cannot_be_pinned_does_not_stay_attached() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn what_was_pinned_in_part_is_made_anew() {
     if !is_root_or_skip("what_was_pinned_in_part_is_made_anew") {
         return;

@@ -4,6 +4,7 @@ use crate::{
     control::{attached_with, release, with_agent},
     net::{Net, with_transfer},
 };
+use serde_json::Value;
 use std::{
     cell::{Cell, RefCell},
     os::unix::fs::symlink,
@@ -36,6 +37,7 @@ fn with_spoilt_clocks(net: &Net, ways: &[Spoil<'_>], repaired: &dyn Fn() -> u64)
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn a_clock_that_is_deleted_or_changed_is_made_anew() {
     if !is_root_or_skip("a_clock_that_is_deleted_or_changed_is_made_anew") {
         return;
@@ -44,6 +46,7 @@ fn a_clock_that_is_deleted_or_changed_is_made_anew() {
     let agent = RefCell::new(agent);
     let ip = |words: &[&str]| drop(net.middle.run(words).expect("iproute2"));
     let delete = |shaped: &str, _: &str| ip(&["ip", "link", "del", shaped]);
+    let unshape = |shaped: &str, _: &str| replace_shaper(&net, shaped);
     let take_down = |_: &str, far: &str| ip(&["ip", "link", "set", far, "down"]);
     let delete_without_agent = |shaped: &str, far: &str| {
         let mut agent = agent.borrow_mut();
@@ -51,9 +54,42 @@ fn a_clock_that_is_deleted_or_changed_is_made_anew() {
         delete(shaped, far);
         *agent = net.agent(&file, "taken over");
     };
-    with_spoilt_clocks(&net, &[&delete, &take_down, &delete_without_agent, &delete], &|| net.repaired());
+    with_spoilt_clocks(&net, &[&delete, &take_down, &unshape, &delete_without_agent, &delete], &|| {
+        net.repaired()
+    });
     release(&net, agent.into_inner());
     assert!(net.clocks().is_empty(), "the last clock is gone");
+}
+
+/// As by a script that sets a qdisc on all devices.
+fn replace_shaper(net: &Net, shaped: &str) {
+    net.middle.run(&["tc", "qdisc", "replace", "dev", shaped, "root", "pfifo"]).expect("tc");
+}
+
+/// Its frame would circle half a million times a second.
+#[test]
+fn a_clock_without_its_shaper_stops_until_an_agent_mends_it() {
+    if !is_root_or_skip("a_clock_without_its_shaper_stops_until_an_agent_mends_it") {
+        return;
+    }
+    let (net, _folder, file, mut agent) = with_agent("cubic");
+    let count = |name: &str| {
+        let document: Value = serde_json::from_str(&net.answer(&["counters", "--json"])).expect("JSON");
+        document["counters"]["r1"][name].as_u64().expect("a counter")
+    };
+    agent.end(libc::SIGKILL);
+    let (before, _) = net.clock().expect("a clock");
+    let shaped = net.clocks().into_iter().find(|n| n.ends_with('a')).expect("its shaped end");
+    replace_shaper(&net, &shaped);
+    // the frame that was queued went with the shaper: the agent sends another one first
+    agent = net.agent(&file, "taken over");
+    until("the clock stops", || count("clock_unshaped") != 0);
+    assert!(agent.complains_of("its clock").contains("made anew"));
+    until("another clock that runs", || {
+        net.clock().is_some_and(|(index, frames)| index != before && frames >= 10)
+    });
+    assert_eq!(count("clock_unshaped"), 1, "with its shaper it goes on");
+    release(&net, agent);
 }
 
 /// As on a kernel without tbf.

@@ -23,6 +23,7 @@ fn of_both() -> (Net, TempDir, Process) {
 
 /// What the user released is left alone; whatever else the policy names the agent waits for, also if nothing is left.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn an_agent_that_lost_its_last_interface_waits_though_another_was_released() {
     if !is_root_or_skip("an_agent_that_lost_its_last_interface_waits_though_another_was_released") {
         return;
@@ -88,6 +89,7 @@ fn without_links_what_is_pinned_for_an_interface_that_is_gone_is_removed() {
 
 /// Udev and administrators give interfaces other names, and the policy may have other rules for those.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn an_interface_with_another_name_is_controlled_under_that() {
     if !is_root_or_skip("an_interface_with_another_name_is_controlled_under_that") {
         return;

@@ -45,6 +45,7 @@ fn two_servers_behind_one_port_of_a_router() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn a_port_of_a_bridge() {
     let setup = Setup { place: Place::Transparent, ..PLAIN };
     let setups = [
@@ -56,6 +57,7 @@ fn a_port_of_a_bridge() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn the_servers_side_of_a_nat() {
     let setups = [
         ("of the server's address", Setup { nat: Nat::Server, ..PLAIN }),
@@ -93,6 +95,7 @@ fn vlans() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn frames_of_other_sizes() {
     let setups = [
         ("a client with small frames", Setup { wan_mtus: [1280, 1280], ..PLAIN }),
@@ -112,6 +115,7 @@ fn frames_of_other_sizes() {
 /// which the server has found out and was not announced: what is retransmitted must fit it, or it waits for the
 /// server each time.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn segments_of_half_a_kib_one_by_one() {
     let small = Setup { is_without_gso: true, ..PLAIN };
     let setups = [
@@ -135,6 +139,7 @@ fn segments_of_half_a_kib_one_by_one() {
 
 /// What the box retransmits it sends in pieces of less than 16 KiB.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn frames_longer_than_the_box_can_make() {
     let test = "frames_longer_than_the_box_can_make";
     let link = "rate = \"500 Mbit/s\"\ndelay = \"5 ms\"\nbuffer = \"4 BDP\"\nloss = \"2 %\"";

@@ -2,7 +2,7 @@
 
 use crate::{
     control::{is_controlled, policy, release, stop, with_talker},
-    net::Net,
+    net::{Net, with_transfer},
 };
 use libbpf_rs::{Link, libbpf_sys as sys};
 use std::{
@@ -57,6 +57,7 @@ fn attach(net: &Net, program: &OwnedFd) -> Option<[OwnedFd; 2]> {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn what_accepts_every_packet_does_not_hide_them() {
     let test = "what_accepts_every_packet_does_not_hide_them";
     if !is_root_or_skip(test) {
@@ -72,6 +73,44 @@ fn what_accepts_every_packet_does_not_hide_them() {
     let agent = net.agent(&policy(folder.path(), "bbr"), "under control");
     is_controlled(&net);
     release(&net, agent);
+}
+
+/// Attaches it before all others, to the side on which packets go to the server; none: no tcx.
+fn attach_first(net: &Net, program: &OwnedFd) -> Option<OwnedFd> {
+    let link = net.middle.enter(|| {
+        let index = interface_index("r1").expect("the cable is there") as i32;
+        let opts = sys::bpf_link_create_opts {
+            sz: size_of::<sys::bpf_link_create_opts>() as u64,
+            flags: sys::BPF_F_BEFORE,
+            ..Default::default()
+        };
+        // SAFETY: the program is open during the call, and the options live as long.
+        Ok(owned(unsafe { sys::bpf_link_create(program.as_raw_fd(), index, sys::BPF_TCX_EGRESS, &opts) })
+            .ok())
+    });
+    link.expect("entering a namespace")
+}
+
+/// As a container network that hands packets to the server past the box: only one direction is seen.
+#[test]
+fn one_way_traffic_is_reported() {
+    let test = "one_way_traffic_is_reported";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let (net, _folder, _file, mut agent) = with_talker("bbr");
+    let program = accepting();
+    let Some(_link) = attach_first(&net, &program) else {
+        println!("skipped: {test}: no tcx before Linux 6.6");
+        return;
+    };
+    with_transfer(&net, |progress| {
+        let complaint = agent.complaint();
+        assert!(complaint.contains("r1: packets from servers pass here, and none to them"), "{complaint}");
+        progress();
+        assert!(net.answer(&["flows"]).contains("and none to them"));
+    });
+    agent.end(libc::SIGTERM);
 }
 
 /// As `bpftool link detach` does, or whatever makes an interface anew in the place of another. An agent that starts meanwhile, in

@@ -113,6 +113,7 @@ fn a_full_group_refuses_and_the_flow_goes_on() {
 
 /// Every rule takes real flows through to their end.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn every_rule_couples_flows() {
     for rule in windlass_core::GroupRule::all() {
         let test = format!("every_rule_couples_flows-{}", rule.name());

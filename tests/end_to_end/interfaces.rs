@@ -7,6 +7,7 @@ use crate::{
 use windlass_tests::{
     is_root_or_skip,
     process::{Process, until},
+    windlass_path,
 };
 
 #[test]
@@ -134,6 +135,7 @@ fn a_transfer_goes_on_over_the_interface_that_replaces_its_own() {
 /// Any agent removes what is pinned for interfaces that are gone, also those of other namespaces, whose clocks it cannot reach; but
 /// not what another one has that runs.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn the_clock_goes_though_another_namespace_removed_the_pins() {
     if !is_root_or_skip("the_clock_goes_though_another_namespace_removed_the_pins") {
         return;
@@ -162,6 +164,7 @@ fn the_clock_goes_though_another_namespace_removed_the_pins() {
 
 /// Of two agents that are there, one is late to see that another interface has the name now.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn an_agent_leaves_alone_what_another_one_made_for_the_next_interface() {
     if !is_root_or_skip("an_agent_leaves_alone_what_another_one_made_for_the_next_interface") {
         return;
@@ -238,8 +241,37 @@ fn what_is_pinned_for_interfaces_that_are_gone_is_removed() {
     }
 }
 
+/// As a container with /run of the host, or `ip netns exec`, has it: what is pinned for others is not seen there.
+#[test]
+fn notes_of_interfaces_whose_pins_are_in_another_bpffs_are_kept() {
+    if !is_root_or_skip("notes_of_interfaces_whose_pins_are_in_another_bpffs_are_kept") {
+        return;
+    }
+    let (net, folder, file, mut agent) = with_agent("bbr");
+    agent.end(libc::SIGKILL);
+    let notes = ["", ":build", ":index", ":rules", ":pinned"].map(|what| net.record(what));
+    let other = Net::create("cubic");
+    let other_file = folder.path().join("other.toml");
+    let rule = "[[rule]]\nname = \"other\"\nmatch = { iface = \"nothing0\" }\nalgorithm = \"bbr\"\n";
+    std::fs::write(&other_file, rule).expect("a policy");
+    let mut command = std::process::Command::new("ip");
+    command.args(["netns", "exec", other.middle.name()]).arg(windlass_path());
+    let mut blind = Process::start(command.args(["agent", "--policy"]).arg(&other_file));
+    blind.complains_of("no interface");
+    blind.end(libc::SIGTERM);
+    for note in &notes {
+        assert!(note.exists(), "{}", note.display());
+    }
+    agent = net.agent(&file, "taken over");
+    release(&net, agent);
+    for note in &notes {
+        assert!(!note.exists(), "{}", note.display());
+    }
+}
+
 /// As VLANs' interfaces have them; a file system for BPF takes no names with dots.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn an_interface_with_a_dot_in_its_name_is_controlled() {
     if !is_root_or_skip("an_interface_with_a_dot_in_its_name_is_controlled") {
         return;

@@ -311,6 +311,7 @@ fn a_policy_that_an_agent_without_capabilities_cannot_read_again_is_named() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn escape_bytes_in_an_interfaces_name_are_shown_by_number() {
     if !is_root_or_skip("escape_bytes_in_an_interfaces_name_are_shown_by_number") {
         return;

@@ -291,9 +291,9 @@ fn a_lossy_transfer_outlives_unloading() {
     if !is_root_or_skip("a_lossy_transfer_outlives_unloading") {
         return;
     }
-    let lossy = "rate = \"20 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"1 BDP\"\nloss = \"2 %\"";
-    // some seconds: on a busy machine it takes one to see that the algorithm is in use and to unload it
-    for (algorithm, size) in [("bbr", "10 MB"), ("cubic", "3 MB")] {
+    let lossy = "rate = \"4 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"1 BDP\"\nloss = \"2 %\"";
+    // ten seconds, of a slow link: on a busy machine it takes some to see that the algorithm is in use and to unload it
+    for (algorithm, size) in [("bbr", "5 MB"), ("cubic", "5 MB")] {
         let mut loaded = Loaded::new();
         let run = scenario(algorithm, lossy, &flow(size, &loaded.name(algorithm)));
         thread::scope(|scope| {

@@ -127,6 +127,7 @@ fn a_silent_socket_is_collected_and_joins_again() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn every_rule_couples_sockets() {
     if !is_root_or_skip("every_rule_couples_sockets") {
         return;
@@ -471,6 +472,7 @@ fn a_timeout_of_a_socket_that_finds_its_group_busy_is_reported_later() {
 
 /// What its route does not allow a socket never sends: its group does not grow beyond that as if it did.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn a_group_stops_growing_where_a_members_route_bounds_it() {
     let test = "a_group_stops_growing_where_a_members_route_bounds_it";
     // nothing is lost

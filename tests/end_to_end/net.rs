@@ -163,10 +163,16 @@ impl Net {
         Some((link[0]["ifindex"].as_u64()?, link[0]["stats64"]["rx"]["packets"].as_u64()?))
     }
 
-    /// `windlass` on the box.
+    /// `windlass` on the box. What controls has little memory, unless `words` have how much: to make that of an operator's box takes
+    /// as long as all else of a short test.
     pub fn windlass(&self, words: &[&str]) -> Command {
         let mut command = self.middle.command(windlass_path().to_str().expect("UTF-8"));
         command.args(words).stdin(Stdio::null());
+        if matches!(words, ["attach" | "agent", ..]) && !words.contains(&"--native") {
+            let has = |option| words.contains(&option);
+            command.args(["--flows", "2048"].iter().filter(|_| !has("--flows")));
+            command.args(["--store-mib", "32"].iter().filter(|_| !has("--store-mib")));
+        }
         command
     }
 

@@ -56,6 +56,7 @@ fn transfer((client, server): &(TcpStream, TcpStream)) {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn options_that_stacks_lack() {
     let all = Negotiated { timestamps: true, sack: true, ecn: false, client_wscale: None, mss_bytes: 0 };
     let test = "options_that_stacks_lack";
@@ -98,6 +99,7 @@ fn options_that_stacks_lack() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn ecn_negotiated_end_to_end() {
     let test = "ecn_negotiated_end_to_end";
     let link =

@@ -60,6 +60,7 @@ fn a_released_cgroup_is_left_alone_until_another_policy_is_in_force() {
 
 /// Whichever goes last: the agent ends, with the status that reports so, when nothing is left to it.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn an_agent_ends_with_the_last_of_its_interfaces_and_cgroups() {
     let test = "an_agent_ends_with_the_last_of_its_interfaces_and_cgroups";
     if !is_root_or_skip(test) {
@@ -129,6 +130,23 @@ fn to_release_nothing_is_reported_as_such() {
     let net = Net::create("cubic");
     assert!(net.answer(&["detach", "--all"]).contains("no interface"));
     assert_eq!(net.answer(&["detach", "--all", "--json"]).trim(), "{\"released\":[]}");
+}
+
+/// The last line of the log must not be a complaint of what is no longer so.
+#[test]
+fn a_policy_that_is_put_back_as_it_was_is_reported_as_in_force() {
+    if !is_root_or_skip("a_policy_that_is_put_back_as_it_was_is_reported_as_in_force") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut agent = talker(&net, &put(folder.path(), &of_iface("r1")));
+    agent.says("under control");
+    put(folder.path(), "x");
+    assert!(agent.complaint().contains("the policy in force stays"));
+    put(folder.path(), &of_iface("r1"));
+    agent.says("in force as before");
+    agent.end(libc::SIGTERM);
 }
 
 #[test]

@@ -101,6 +101,7 @@ fn another_build_of_the_same_state_takes_over() {
 
 /// A link that is gone with its device is none to hold an upgrade up; the clock made anew has the new program.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn an_upgrade_outlives_a_clock_that_was_deleted() {
     if !is_root_or_skip("an_upgrade_outlives_a_clock_that_was_deleted") {
         return;

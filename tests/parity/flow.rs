@@ -111,10 +111,16 @@ impl Pair<'_> {
         let size = size_of::<wl_seg>();
         for offset in (0..WINDOW).step_by(1 << abi::WL_SLOT_SHIFT) {
             let seq = s.una_seg.wrapping_add(offset);
-            let slot = (seq.wrapping_sub(s.base) >> abi::WL_SLOT_SHIFT) & (abi::WL_FLOW_SLOTS - 1);
-            if let Some(seg) = self.native.seg(seq) {
-                let at = slot as usize * size;
-                assert_eq!(bytes_of(seg), &slots[at..at + size], "{}: slot {slot}: {seg:?}", self.place);
+            let mut number =
+                ((seq.wrapping_sub(s.base) >> abi::WL_SLOT_SHIFT) & (abi::WL_FLOW_SLOTS - 1)) as u16;
+            // the first of a slot, and what follows in its overflow
+            while let Some(seg) = self.native.record(number) {
+                let at = usize::from(number) * size;
+                assert_eq!(bytes_of(seg), &slots[at..at + size], "{}: record {number}: {seg:?}", self.place);
+                number = seg.follows;
+                if number == 0 {
+                    break;
+                }
             }
         }
     }
@@ -372,7 +378,7 @@ fn flows_agree_to_the_byte() {
         native.own(turn as u32);
         native.rtt_begin(20_000);
         native.state_mut().algorithm = reno as u8;
-        bpf.set("wl_flow_segs", &vec![0; abi::WL_FLOW_SLOTS as usize * size_of::<wl_seg>()]);
+        bpf.set("wl_flow_segs", &vec![0; abi::WL_FLOW_RECORDS as usize * size_of::<wl_seg>()]);
         let v = Box::new(Vector {
             flow: *native.state(),
             now_ns: u64::from(r.below(u32::MAX)) * 1000,
@@ -384,7 +390,7 @@ fn flows_agree_to_the_byte() {
             end: 0,
             wait_us: 0,
             bad_sacks: 0,
-            reserved: [0; 3],
+            reserved: [0; 2],
         });
         let mut pair = Pair { bpf: &mut bpf, native, v, place: String::new() };
         pair.hooks(abi::WL_CALL_INIT);

@@ -52,13 +52,19 @@ impl Attached {
 }
 
 /// Is the datapath attached by tcx, whatever holds it: another process, or pins that cannot be seen from here?
-pub(crate) fn has_datapath(ifindex: u32) -> bool {
+///
+/// # Errors
+/// Programs are attached, and what they are cannot be determined.
+pub(crate) fn has_datapath(ifindex: u32) -> Result<bool> {
     has_program(ifindex as i32, sys::BPF_TCX_INGRESS, FROM_SENDER)
 }
 
 /// Is a program of that name attached at that point of `target`, which is what the point is of: an interface's index, or the
 /// descriptor of a cgroup's folder? What the kernel does not know has none.
-pub(crate) fn has_program(target: i32, point: sys::bpf_attach_type, name: &str) -> bool {
+///
+/// # Errors
+/// Programs are attached, and what they are cannot be determined.
+pub(crate) fn has_program(target: i32, point: sys::bpf_attach_type, name: &str) -> Result<bool> {
     let mut ids = [0; 64];
     let mut opts = sys::bpf_prog_query_opts {
         sz: size_of::<sys::bpf_prog_query_opts>() as u64,
@@ -69,7 +75,7 @@ pub(crate) fn has_program(target: i32, point: sys::bpf_attach_type, name: &str) 
     // SAFETY: `opts` and the array it points to live during the call, and the array is as long as given there.
     let answer = unsafe { sys::bpf_prog_query_opts(target, point, &mut opts) };
     if answer != 0 {
-        return false;
+        return Ok(false);
     }
     // SAFETY: both members of the union are the same number.
     let count = unsafe { opts.__bindgen_anon_1.count };

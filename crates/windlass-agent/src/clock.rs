@@ -5,13 +5,14 @@ use crate::{
     Error, Options, Result,
     attach::{Attached, Side, attach, has_program},
     error::bpf,
+    link::{self, Link},
     load::random_key,
     map_value::u32_at,
     netdev::{self, run},
     persist::lock::Lock,
 };
 use libbpf_rs::{MapCore, MapFlags, libbpf_sys as sys};
-use std::{io, mem, os::fd::BorrowedFd, path::PathBuf};
+use std::{collections::BTreeMap, io, mem, os::fd::BorrowedFd, path::PathBuf};
 use windlass_core::abi::{WL_CLOCK_FRAME_BYTES, WL_CLOCK_REST_ROUNDS, WL_ETH_P_CLOCK, wl_config};
 
 /// The longest frame: with nothing to do soon, the program pads it, so that it takes several rounds' time.
@@ -19,6 +20,18 @@ const LONGEST_FRAME_BYTES: u32 = WL_CLOCK_REST_ROUNDS * WL_CLOCK_FRAME_BYTES;
 
 /// The program that sends the frame on.
 pub(crate) const PROGRAM: &str = "wl_clock";
+
+/// Written down of both devices, where `ip link` shows it: a name alone may be another program's choice.
+const ALIAS: &str = "windlass clock";
+
+/// Clocks of datapaths that may have several interfaces have numbers from here on, which the kernel gives no interface by itself.
+const SHARED_FROM: u32 = 1 << 30;
+
+/// A number for such a clock, or an index for any clock's shaped end.
+fn random_number() -> Result<u32> {
+    let [random, _] = random_key()?;
+    Ok(SHARED_FROM | random as u32 & (SHARED_FROM - 1))
+}
 
 /// Number of the clock that has this device at its end `end`, `a` or `b`; none: it is no clock's.
 fn number_of(device: &str, end: char) -> Option<u32> {
@@ -28,17 +41,19 @@ fn number_of(device: &str, end: char) -> Option<u32> {
 }
 
 /// Is this interface a device of some datapath's clock?
-pub fn is_of_clock(iface: &str) -> bool {
-    ['a', 'b'].iter().any(|end| number_of(iface, *end).is_some())
+pub(crate) fn is_of_clock(link: &Link) -> bool {
+    link.alias == ALIAS || other_end(&link.name).is_some_and(|other| is_paired_with(link, &other))
 }
 
-/// Clocks of datapaths that may have several interfaces have numbers from here on, which the kernel gives no interface by itself.
-const SHARED_FROM: u32 = 1 << 30;
+/// What the other end of a clock is called, one end of which has this name; none: it is no clock's name.
+fn other_end(device: &str) -> Option<String> {
+    let of = |end| number_of(device, end).map(Clock::existing);
+    of('a').map(|clock| clock.program_end).or_else(|| of('b').map(|clock| clock.shaped))
+}
 
-/// A number for such a clock, or an index for any clock's shaped end.
-fn random_number() -> Result<u32> {
-    let [random, _] = random_key()?;
-    Ok(SHARED_FROM | random as u32 & (SHARED_FROM - 1))
+/// Builds that wrote nothing down of their devices made such pairs.
+fn is_paired_with(link: &Link, other: &str) -> bool {
+    link.kind == "veth" && link.peer.and_then(netdev::name_of).as_deref() == Some(other)
 }
 
 /// Makes a clock and throws it away: does this kernel have what it needs?
@@ -62,6 +77,8 @@ pub struct Clock {
     program_end: String,
     /// Rounds at the last look.
     ticks: u64,
+    /// How often the program had stopped the frame then, as its shaper was gone; none: there was no look yet.
+    stops: Option<u64>,
     /// It stood still then, and a new frame was sent.
     is_restarted: bool,
 }
@@ -80,14 +97,21 @@ impl Clock {
 
     /// Makes the veth pair; `hz` rounds a second.
     pub fn create(&self, hz: u32) -> Result<()> {
-        self.make(self.index, hz).map_err(|why| Error::NoClock(Box::new(why)))
+        self.make(self.index, hz).map_err(|why| match why {
+            Error::ClockNameTaken(_) => why,
+            _ => Error::NoClock(Box::new(why)),
+        })
     }
 
     /// Makes the veth pair in place of one that there may be; `index`: the shaped end's.
     fn make(&self, index: u32, hz: u32) -> Result<()> {
         let (a, b) = (self.shaped.as_str(), self.program_end.as_str());
-        if netdev::index(a).is_some() {
-            run(&["ip", "link", "del", a])?;
+        for device in [a, b] {
+            match link::named(device) {
+                Some(there) if !is_of_clock(&there) => return Err(Error::ClockNameTaken(device.into())),
+                Some(_) => drop(run(&["ip", "link", "del", device])?),
+                None => {}
+            }
         }
         run(&["ip", "link", "add", a, "index", &index.to_string(), "type", "veth", "peer", "name", b])?;
         let is_ready = self.set_up(hz);
@@ -102,7 +126,7 @@ impl Clock {
         let (a, b) = (self.shaped.as_str(), self.program_end.as_str());
         for dev in [a, b] {
             // the pair is for no other program: no addresses, no neighbour discovery
-            run(&["ip", "link", "set", dev, "addrgenmode", "none", "arp", "off", "up"])?;
+            run(&["ip", "link", "set", dev, "alias", ALIAS, "addrgenmode", "none", "arp", "off", "up"])?;
         }
         let rate = format!("{}bit", u64::from(hz) * u64::from(WL_CLOCK_FRAME_BYTES) * 8);
         // TBF passes nothing that is longer than its bucket
@@ -122,13 +146,15 @@ impl Clock {
             shaped: format!("wlc{number}a"),
             program_end: format!("wlc{number}b"),
             ticks: 0,
+            stops: None,
             is_restarted: false,
         }
     }
 
     /// Removes the clocks of interfaces that are gone from this namespace, and those of several interfaces that are not `in_use`.
     pub fn remove_gone(in_use: impl Fn(u32) -> bool) {
-        for number in netdev::names().iter().filter_map(|name| number_of(name, 'a')) {
+        for link in link::all().iter().filter(|link| link.alias == ALIAS) {
+            let Some(number) = number_of(&link.name, 'a') else { continue };
             let clock = Clock::existing(number);
             let is_needed = match number < SHARED_FROM {
                 true => netdev::has_index(number),
@@ -141,11 +167,25 @@ impl Clock {
         }
     }
 
-    /// Is a program attached to it, which goes with its process where it is not pinned? Without tcx it does not.
+    /// Is a datapath's program attached to it? By tcx that goes with the datapath.
+    ///
+    /// # Errors
+    /// Programs are attached, and what they are cannot be determined.
+    pub(crate) fn is_used(&self) -> Result<bool> {
+        let of = |end| has_program(end as i32, sys::BPF_TCX_INGRESS, PROGRAM);
+        self.program_ifindex().map_or(Ok(false), of)
+    }
+
+    /// The same, and by filters, which stay where a datapath was killed; what cannot be determined is taken for one.
     fn has_program(&self) -> bool {
         let end = self.program_end.as_str();
-        self.program_ifindex().is_some_and(|index| has_program(index as i32, sys::BPF_TCX_INGRESS, PROGRAM))
+        self.is_used().unwrap_or(true)
             || run(&["tc", "filter", "show", "dev", end, "ingress"]).is_ok_and(|list| list.contains(PROGRAM))
+    }
+
+    /// Are its devices there? One of another program may have a clock's name.
+    pub(crate) fn is_there(&self) -> bool {
+        link::named(&self.shaped).is_some_and(|link| link.alias == ALIAS)
     }
 
     /// By which it is known.
@@ -176,11 +216,15 @@ impl Clock {
         Ok(attached)
     }
 
-    /// Has it stood still since the last look? It has made `ticks` rounds so far.
-    pub fn stands(&mut self, ticks: u64) -> bool {
+    /// Has it stood still since the last look, or was its frame stopped? The counters are those of its datapath.
+    pub fn stands(&mut self, counters: &BTreeMap<String, u64>) -> bool {
+        let count = |name: &str| counters.get(name).copied().unwrap_or(0);
+        let (ticks, stops) = (count("clock_ticks"), count("clock_unshaped"));
         let stands = mem::replace(&mut self.ticks, ticks) == ticks;
-        self.is_restarted &= stands;
-        stands
+        let is_stopped = self.stops.replace(stops).is_some_and(|before| before != stops);
+        // a new frame would be stopped as well: new devices are needed
+        self.is_restarted = is_stopped || (self.is_restarted && stands);
+        stands || is_stopped
     }
 
     /// Sets a clock going that stands still. Where a new frame does not help, its devices were deleted or changed:
@@ -231,7 +275,7 @@ impl Clock {
 
     /// Removes the veth pair; the frame goes with it.
     pub fn remove(&self) {
-        if netdev::index(&self.shaped).is_some() {
+        if link::named(&self.shaped).is_some_and(|there| is_of_clock(&there)) {
             // nothing to be done about a failure: the device is private and harmless
             let _ = run(&["ip", "link", "del", &self.shaped]);
         }
@@ -249,14 +293,35 @@ fn frame() -> [u8; WL_CLOCK_FRAME_BYTES as usize] {
 mod tests {
     use super::*;
 
+    fn link(name: &str) -> Link {
+        Link { name: name.into(), kind: "veth".into(), ..Link::default() }
+    }
+
     #[test]
-    fn clocks_are_known_by_their_whole_name() {
-        assert!(is_of_clock("wlc12a") && is_of_clock("wlc0b"));
+    fn clocks_are_known_by_more_than_their_name() {
+        assert_eq!((number_of("wlc12a", 'a'), number_of("wlc12a", 'b')), (Some(12), None));
         let longest = Clock::existing(SHARED_FROM | (SHARED_FROM - 1));
-        assert!(is_of_clock(&longest.shaped) && longest.shaped.len() < libc::IF_NAMESIZE);
+        assert_eq!(other_end(&longest.shaped).as_ref(), Some(&longest.program_end));
+        assert!(longest.shaped.len() < libc::IF_NAMESIZE);
         for other in ["wlc", "wlca", "wlc12", "wlc12c", "wlc+1a", "wlc-lan", "wlcroom1a", "xwlc1a"] {
-            assert!(!is_of_clock(other), "{other}");
+            assert_eq!(other_end(other), None, "{other}");
         }
-        assert_eq!(number_of("wlc12a", 'a'), Some(12));
+        assert_eq!(other_end("wlc12a").as_deref(), Some("wlc12b"));
+        assert_eq!(other_end("wlc0b").as_deref(), Some("wlc0a"));
+        assert!(!is_of_clock(&link("wlc12a")), "another program's");
+        assert!(is_of_clock(&Link { alias: ALIAS.into(), ..link("wlc12a") }));
+    }
+
+    #[test]
+    fn a_clock_whose_frame_was_stopped_needs_new_devices() {
+        let counters = |ticks, stops| {
+            BTreeMap::from([("clock_ticks".to_string(), ticks), ("clock_unshaped".to_string(), stops)])
+        };
+        let mut clock = Clock::existing(7);
+        // what was counted before the first look is of an earlier clock
+        assert!(!clock.stands(&counters(5, 1)) && !clock.stands(&counters(6, 1)));
+        assert!(clock.stands(&counters(6, 1)) && !clock.is_restarted, "a new frame may do");
+        assert!(clock.stands(&counters(300, 2)) && clock.is_restarted);
+        assert!(!clock.stands(&counters(310, 2)) && !clock.is_restarted);
     }
 }

@@ -4,11 +4,6 @@ use crate::{Result, error::bpf, map_value::u64_at};
 use libbpf_rs::{MapCore, MapFlags};
 use std::collections::BTreeMap;
 
-/// Rounds that the clock has made.
-pub(crate) fn clock_ticks(map: &impl MapCore) -> Result<u64> {
-    Ok(read_counters(map)?.get("clock_ticks").copied().unwrap_or(0))
-}
-
 /// All counters by name, summed over CPUs.
 pub fn read_counters(map: &impl MapCore) -> Result<BTreeMap<String, u64>> {
     let per_cpu = map

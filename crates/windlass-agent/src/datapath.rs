@@ -5,7 +5,7 @@ use crate::{
     attach::{Attached, FROM_SENDER, Side, TO_SENDER, attach, has_datapath, remove_unused_clsact},
     clock::{self, Clock},
     cost::{self, RunTime},
-    counters::{clock_ticks, read_counters},
+    counters::read_counters,
     exceptions::Exceptions,
     flows::{has_let_go, read_flows},
     group,
@@ -143,9 +143,10 @@ impl Datapath {
     /// With the lock held.
     fn add(beside: &Pinned, iface: &str, ifindex: u32, policy: &Policy) -> Result<()> {
         let claim = pins::remove_earlier(iface, ifindex)?;
-        let added = match has_datapath(ifindex) {
-            true => Err(Error::AttachedElsewhere(iface.to_string())),
-            false => beside.add(iface, ifindex, policy),
+        let added = match is_taken(ifindex) {
+            Ok(true) => Err(Error::AttachedElsewhere(iface.to_string())),
+            Ok(false) => beside.add(iface, ifindex, policy),
+            Err(why) => Err(why),
         };
         if added.is_err() {
             pins::unclaim(iface, claim);
@@ -193,7 +194,7 @@ impl Datapath {
         policy: &Policy,
         options: &Options,
     ) -> Result<Datapath> {
-        if has_datapath(ifindex) {
+        if is_taken(ifindex)? {
             return Err(Error::AttachedElsewhere(iface.to_string()));
         }
         let Loaded { object, clock, share } = loaded;
@@ -302,7 +303,8 @@ impl Datapath {
 
     /// Sets the clock going again if it stood still since the last look. Returns whether it had to be made anew.
     pub fn watch_clock(&mut self) -> Result<bool> {
-        if !self.clock.stands(clock_ticks(&map(&self.object, "wl_counters"))?) {
+        let counters = self.counters()?;
+        if !self.clock.stands(&counters) {
             return Ok(false);
         }
         let program = program(&self.object, clock::PROGRAM);
@@ -341,6 +343,14 @@ impl Drop for Datapath {
         let _ = shared_groups::part(program(&self.object, shared_groups::PART).as_fd());
         self.claim.take().into_iter().for_each(|claim| pins::unclaim(&self.iface, claim));
     }
+}
+
+/// Has the interface a datapath, or the clock of one that has no other interface?
+///
+/// # Errors
+/// Programs are attached, and what they are cannot be determined.
+fn is_taken(ifindex: u32) -> Result<bool> {
+    Ok(has_datapath(ifindex)? || Clock::existing(ifindex).is_used()?)
 }
 
 /// Detaches the programs of an interface, and clsact if it was there for them.

@@ -102,6 +102,19 @@ pub enum Error {
     /// The kernel refused the programs.
     #[error("{}", not_loaded(.0))]
     Load(libbpf_rs::Error),
+    /// There is no memory for maps of these sizes.
+    #[error(
+        "no memory for {needed_mib} MiB, which --store-mib {store_mib} --flows {flows} take; smaller numbers take less, or raise the \
+         limit of this process, for a service MemoryMax="
+    )]
+    NoMemory {
+        /// What its maps take.
+        needed_mib: u64,
+        /// Of this for stored data.
+        store_mib: u64,
+        /// Entries of the flow table.
+        flows: u32,
+    },
     /// A BPF call failed.
     #[error("{what}: {why:#}")]
     Bpf {
@@ -134,6 +147,11 @@ pub enum Error {
         "{0}; the clock needs iproute2, veth and sch_tbf: `modprobe -a veth sch_tbf`, or see `windlass doctor`"
     )]
     NoClock(Box<Error>),
+    /// Another program's device has the name that a clock's must have.
+    #[error(
+        "'{0}' is not Windlass', but has the name of a clock's device; `ip link set {0} name OTHER` gives it another"
+    )]
+    ClockNameTaken(String),
     /// A file or device could not be used.
     #[error("{}: {why}", printable_path(.path))]
     Io {

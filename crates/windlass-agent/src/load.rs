@@ -13,7 +13,7 @@ use crate::{
     shared_groups,
     uplink::kernel_has_departure_times,
 };
-use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{ErrorKind, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenMap, OpenObject, PrintLevel};
 use std::{
     fs::File,
     io::Read,
@@ -27,6 +27,24 @@ fn fill(queue: &Map, n: u32) -> Result<()> {
         queue.update(&[], &i.to_ne_bytes(), MapFlags::ANY).map_err(bpf("filling a free list"))?;
     }
     Ok(())
+}
+
+/// What its maps take; what belongs to one CPU is small.
+fn memory_bytes(open: &OpenObject) -> u64 {
+    let of = |map: OpenMap<'_>| u64::from(map.max_entries()) * u64::from(map.key_size() + map.value_size());
+    open.maps().map(of).sum()
+}
+
+/// Why the kernel did not take what is to have these sizes.
+fn not_loaded(why: libbpf_rs::Error, options: &Options, memory_bytes: u64) -> Error {
+    match why.kind() {
+        ErrorKind::OutOfMemory => Error::NoMemory {
+            needed_mib: memory_bytes.div_ceil(1 << 20),
+            store_mib: options.store_bytes >> 20,
+            flows: options.flows_max,
+        },
+        _ => Error::Load(why),
+    }
 }
 
 fn open(object: &[u8], options: &Options, config: &wl_config) -> Result<OpenObject> {
@@ -105,16 +123,18 @@ pub fn load_object(
         chunks_max: options.chunks(),
         share_key: random_key()?,
     };
+    let mut open = open(object, options, &config)?;
+    let memory_bytes = memory_bytes(&open);
+    let load = |open: OpenObject| open.load().map_err(|why| not_loaded(why, options, memory_bytes));
     let object = if options.shares(policy) {
         mount_bpffs()?;
         let _lock = Lock::take("groups")?;
-        let mut open = open(object, options, &config)?;
         shared_groups::reuse(&mut open)?;
-        let object = open.load().map_err(Error::Load)?;
+        let object = load(open)?;
         shared_groups::share(&object)?;
         object
     } else {
-        open(object, options, &config)?.load().map_err(Error::Load)?
+        load(open)?
     };
     fill(&map(&object, "wl_free_flows"), options.flows_max)?;
     fill(&map(&object, "wl_free_chunks"), options.chunks())?;
@@ -144,4 +164,31 @@ pub(crate) fn try_load() -> Result<Vec<Verified>> {
     };
     raise_limits();
     cost::verified(&open(OBJECT, &options, &config)?.load().map_err(Error::Load)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn without_memory_the_cure_is_other_sizes() {
+        let options = Options { flows_max: 1000, ..Options::default() };
+        let refused = |number| {
+            let why = libbpf_rs::Error::from(io::Error::from_raw_os_error(number));
+            not_loaded(why, &options, 300 << 20).to_string()
+        };
+        let words = refused(libc::ENOMEM);
+        assert!(words.contains("300 MiB") && words.contains("--store-mib 256 --flows 1000"), "{words}");
+        assert!(refused(libc::EINVAL).contains("windlass doctor"));
+    }
+
+    #[test]
+    fn the_memory_of_maps_follows_from_the_options() {
+        let bytes = |options: &Options| memory_bytes(&open(OBJECT, options, &wl_config::default()).unwrap());
+        let options = Options::default();
+        let more = Options { store_bytes: 2 * options.store_bytes, ..options.clone() };
+        let (before, after) = (bytes(&options), bytes(&more));
+        assert!(after - before >= options.store_bytes && before > options.store_bytes, "{before} {after}");
+    }
 }

@@ -1,11 +1,10 @@
 //! Network interfaces of this namespace.
 
-use crate::{Error, Result};
+use crate::{Error, Result, link};
 use std::{
+    env,
     ffi::{CStr, CString},
-    fs, io, mem,
-    net::{Ipv4Addr, UdpSocket},
-    os::fd::AsRawFd,
+    fs, io,
     process::Command,
 };
 
@@ -13,32 +12,18 @@ use std::{
 pub fn ethernet_index(name: &str) -> Result<u32> {
     let index = index(name).ok_or_else(|| Error::NoInterface(name.to_string()))?;
     // one that goes meanwhile is missed when it is attached to
-    match hardware_type(name) {
-        Ok(kind) if kind != libc::ARPHRD_ETHER => Err(Error::NotEthernet(name.to_string())),
+    match link::of(index) {
+        Some(link) if link.hardware_type != libc::ARPHRD_ETHER => Err(Error::NotEthernet(name.to_string())),
         _ => Ok(index),
     }
 }
 
-/// What kind of link layer the interface has (ARPHRD_*). A socket finds it in this namespace; /sys shows that in which it was
-/// mounted.
-fn hardware_type(name: &str) -> io::Result<u16> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    // SAFETY: an all-zero ifreq is valid.
-    let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    // the last byte ends the name
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IF_NAMESIZE - 1)) {
-        *to = from as libc::c_char;
-    }
-    // SAFETY: the kernel reads the name and writes the address of a live request.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR as _, &mut request) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: it has just been written.
-    Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
-}
-
-/// Index of the interface in the current namespace.
+/// Index of the interface in the current namespace, also by an alternative name.
 pub fn index(name: &str) -> Option<u32> {
+    // which may be longer than what the C library takes
+    if name.len() >= libc::IF_NAMESIZE {
+        return link::all().into_iter().find(|link| link.has_name(name)).map(|link| link.index);
+    }
     let name = CString::new(name).ok()?;
     // SAFETY: `name` is NUL-terminated and outlives the call.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
@@ -59,23 +44,15 @@ pub fn name_of(ifindex: u32) -> Option<String> {
     is_there.then(|| unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned())
 }
 
+/// The name under which the interface is listed, which has this name or this alternative name; of one that is not there, this name.
+/// What is pinned, noted and claimed of an interface goes by that.
+pub fn listed_name(name: &str) -> String {
+    index(name).and_then(name_of).unwrap_or_else(|| name.to_string())
+}
+
 /// Names of all interfaces of the current namespace.
 pub fn names() -> Vec<String> {
-    let mut names = Vec::new();
-    // SAFETY: if_nameindex() returns NULL or an array that ends with index 0, freed below by its own function.
-    unsafe {
-        let list = libc::if_nameindex();
-        if list.is_null() {
-            return names;
-        }
-        let mut at = list;
-        while (*at).if_index != 0 {
-            names.push(CStr::from_ptr((*at).if_name).to_string_lossy().into_owned());
-            at = at.add(1);
-        }
-        libc::if_freenameindex(list);
-    }
-    names
+    link::all().into_iter().map(|link| link.name).collect()
 }
 
 /// Inode of the current network namespace: names it in pin paths.
@@ -84,10 +61,18 @@ pub fn namespace_inode() -> u64 {
     fs::metadata("/proc/thread-self/ns/net").map(|m| m.ino()).unwrap_or(0)
 }
 
+/// Where iproute2 is: cron and Debian's `su` give a PATH without these folders.
+const FOLDERS_OF_IPROUTE2: &str = "/usr/local/sbin:/usr/sbin:/sbin";
+
 /// Runs a command of iproute2, e.g. `["ip", "link", "show"]`; returns what it printed.
 pub fn run(command: &[&str]) -> Result<String> {
     let fail = |why: String| Error::Command { command: command.join(" "), why };
-    let out = Command::new(command[0]).args(&command[1..]).output().map_err(|e| match e.kind() {
+    // an empty one would stand for the folder of this process
+    let path =
+        env::var("PATH").ok().filter(|path| !path.is_empty()).unwrap_or_else(|| "/usr/bin:/bin".into());
+    let path = format!("{path}:{FOLDERS_OF_IPROUTE2}");
+    let out = Command::new(command[0]).args(&command[1..]).env("PATH", path).output();
+    let out = out.map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => fail(format!("{e} (Debian: apt-get install iproute2)")),
         _ => fail(e.to_string()),
     })?;

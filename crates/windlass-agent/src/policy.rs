@@ -8,7 +8,10 @@ pub(crate) mod room;
 mod rule;
 mod text;
 
-use crate::netdev;
+use crate::{
+    clock,
+    link::{self, Link},
+};
 pub use group::{GroupSpec, Membership, Per};
 pub use policy_error::PolicyError;
 use rule::anyone;
@@ -91,16 +94,27 @@ impl Policy {
         all
     }
 
-    /// Interfaces of this namespace that some rule names.
+    /// Interfaces of this namespace that some rule names, by whichever of their names; clocks' devices are none of them.
     pub fn interfaces(&self) -> Vec<String> {
-        let mut names = netdev::names();
-        names.retain(|n| n != "lo" && self.is_of_iface(n));
-        names
+        let is_of = |link: &Link| {
+            link.name != "lo" && link.names().any(|name| self.is_of_name(name)) && !clock::is_of_clock(link)
+        };
+        link::all().into_iter().filter(is_of).map(|link| link.name).collect()
     }
 
     /// Does some rule name this interface, there or not?
     pub fn is_of_iface(&self, iface: &str) -> bool {
-        self.rules.iter().any(|r| r.applies_to(iface))
+        self.is_of_name(iface) || names_of(iface).iter().any(|name| self.is_of_name(name))
+    }
+
+    fn is_of_name(&self, name: &str) -> bool {
+        self.rules.iter().any(|r| r.applies_to(name))
+    }
+
+    /// Does some rule name this interface by more than the pattern of all?
+    pub fn names_iface(&self, iface: &str) -> bool {
+        let names = names_of(iface);
+        self.rules.iter().any(|rule| rule.iface != "*" && rule.applies_to_any(&names))
     }
 
     /// Cgroups that some rule of mode native names; none among them: all sockets.
@@ -124,10 +138,11 @@ impl Policy {
 
     /// Compiles the rules that apply to interface `iface`, in order.
     pub fn compile(&self, iface: &str, ifindex: u32) -> Vec<wl_rule> {
+        let names = names_of(iface);
         self.rules
             .iter()
             .enumerate()
-            .filter(|(_, r)| r.applies_to(iface))
+            .filter(|(_, r)| r.applies_to_any(&names))
             .map(|(id, r)| self.compile_rule(r, id, ifindex))
             .collect()
     }
@@ -141,6 +156,12 @@ impl Policy {
         }
         compiled
     }
+}
+
+/// All names of an interface that is there, or this one of one that is not.
+fn names_of(iface: &str) -> Vec<String> {
+    let link = link::named(iface);
+    link.map_or_else(|| vec![iface.to_string()], |link| link.names().map(String::from).collect())
 }
 
 #[cfg(test)]

@@ -9,17 +9,20 @@ use std::{cell::OnceCell, collections::BTreeSet, io::Read, path::Path};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/names.bpf.o"));
 
-/// Has one of the programs with these ids that name? Where the kernel does not report it, none has.
-pub(crate) fn is_any_called(ids: &[u32], name: &str) -> bool {
+/// Has one of the programs with these ids that name?
+///
+/// # Errors
+/// The kernel does not list them to this process.
+pub(crate) fn is_any_called(ids: &[u32], name: &str) -> Result<bool> {
     if ids.is_empty() {
-        return false;
+        return Ok(false);
     }
     // takes CAP_SYS_ADMIN: without it there seem to be no programs
     let mut programs = ProgInfoIter::default().peekable();
     if programs.peek().is_some() {
-        return programs.any(|p| ids.contains(&p.id) && p.name.to_string_lossy() == name);
+        return Ok(programs.any(|p| ids.contains(&p.id) && p.name.to_string_lossy() == name));
     }
-    listing("wl_names").and_then(|all| read(&all)).is_ok_and(|list| is_listed(&list, ids, name))
+    Ok(is_listed(&read(&listing("wl_names")?)?, ids, name))
 }
 
 /// Is one of these ids in the list, with that name?

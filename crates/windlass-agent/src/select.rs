@@ -133,7 +133,7 @@ impl Selector {
         // what cannot be removed of others does no harm
         let _ = remove_gone_cgroups();
         let folder = fs::File::open(cgroup).map_err(io_error(cgroup))?;
-        if has_program(folder.as_raw_fd(), sys::BPF_CGROUP_SOCK_OPS, PROGRAM) {
+        if has_program(folder.as_raw_fd(), sys::BPF_CGROUP_SOCK_OPS, PROGRAM)? {
             return Err(Error::CgroupAttachedElsewhere(cgroup.to_path_buf()));
         }
         let object = load(coupling.as_ref())?;

@@ -73,7 +73,8 @@ pub(crate) fn kernel_has_departure_times() -> bool {
     answer == 1
 }
 
-fn default_uplinks() -> Vec<String> {
+/// Interfaces of this namespace that the default routes leave by, which lead away from servers.
+pub fn default_uplinks() -> Vec<String> {
     let mut uplinks = Vec::new();
     for family in ["-4", "-6"] {
         // a family that the kernel lacks has no routes

@@ -6,8 +6,12 @@
 /* Not inlined: the compiler would think that records found from a flow lie inside it. */
 static __attribute__((noinline)) void chunk_empty(struct wl_flow *f, wl_u32 index)
 {
-	for (wl_u32 i = 0; i < WL_CHUNK_SLOTS; i++)
-		((struct wln_flow *)f)->segs[index * WL_CHUNK_SLOTS + i].len_bytes = 0;
+	struct wl_seg *segs = &((struct wln_flow *)f)->segs[index * WL_CHUNK_SLOTS];
+
+	for (wl_u32 i = 0; i < WL_CHUNK_SLOTS; i++) {
+		segs[i].len_bytes = 0;
+		segs[i].follows = 0;
+	}
 }
 
 #include "home.h"

@@ -32,10 +32,16 @@ struct wl_flow *wln_flow_state(struct wln_flow *n)
 
 const struct wl_seg *wln_flow_seg(struct wln_flow *n, wl_u32 seq)
 {
-	wl_u32 slot = wl_slot_of(&n->flow, seq);
-	struct wl_seg *seg = wl_seg_at(&n->flow, slot);
+	wl_u32 number = wl_seg_from(&n->flow, seq);
 
-	return seg && wl_seg_is_live(&n->flow, seg, slot) ? seg : NULL;
+	return number == WL_NO_SLOT ? NULL : wl_seg_at(&n->flow, number);
+}
+
+const struct wl_seg *wln_flow_record(struct wln_flow *n, wl_u32 number)
+{
+	struct wl_seg *seg = wl_seg_at(&n->flow, number);
+
+	return seg && wl_seg_is_live(&n->flow, seg, number) ? seg : NULL;
 }
 
 void wln_flow_own(struct wln_flow *n, wl_u32 id)
@@ -139,16 +145,11 @@ int wln_flow_next_repair(struct wln_flow *n, wl_u32 *seq, wl_u32 *len)
 	return 1;
 }
 
-wl_u32 wln_flow_piece_bytes(struct wln_flow *n, wl_u32 seq)
-{
-	return wl_seg_piece_bytes(&n->flow, wl_seg_at(&n->flow, wl_slot_of(&n->flow, seq)));
-}
-
 void wln_flow_repaired(struct wln_flow *n, wl_u32 seq, wl_u32 now_us)
 {
-	wl_u32 slot = wl_slot_of(&n->flow, seq);
+	wl_u32 number = wl_seg_find(&n->flow, seq);
 
-	wl_track_repaired(&n->flow, wl_seg_at(&n->flow, slot), slot, now_us);
+	wl_track_repaired(&n->flow, wl_seg_at(&n->flow, number), number, now_us);
 }
 
 void wln_flow_forget(struct wln_flow *n, wl_u32 nxt)
@@ -249,6 +250,11 @@ int wln_flow_paced_on_data(struct wln_flow *n, wl_u32 end, wl_u32 now_us)
 	return wl_paced_on_data(&n->flow, end, now_us);
 }
 
+int wln_flow_paced_on_watched(struct wln_flow *n, wl_u32 len, wl_u32 now_us)
+{
+	return wl_paced_on_watched(&n->flow, len, now_us);
+}
+
 void wln_flow_probed_by_sender(struct wln_flow *n, wl_u32 end)
 {
 	wl_probed_by_sender(&n->flow, end);
@@ -274,6 +280,11 @@ void wln_flow_supply_check(struct wln_flow *n, wl_u32 now_us)
 void wln_flow_cwnd_limited_check(struct wln_flow *n)
 {
 	wl_cwnd_limited_check(&n->flow);
+}
+
+void wln_flow_shown_note(struct wln_flow *n, wl_u32 now_us, wl_u32 known_edge)
+{
+	wl_shown_note(&n->flow, now_us, known_edge);
 }
 
 int wln_flow_shown_step(struct wln_flow *n, wl_u32 now_us, wl_u32 known_edge)

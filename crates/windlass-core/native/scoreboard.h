@@ -12,19 +12,19 @@ struct wln_flow {
 	wl_u32 touched; /* records looked at since this was last read */
 	wl_u32 has_store; /* of a box: records stand in the chunks that the flow holds, and nowhere else */
 	void *block; /* what was allocated: calloc() costs nothing for records never touched, but does not align */
-	struct wl_seg segs[WL_FLOW_SLOTS];
+	struct wl_seg segs[WL_FLOW_RECORDS];
 };
 
 /* Not inlined: the compiler would think that a scoreboard found from its flow lies inside it. */
-static __attribute__((noinline)) struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 slot)
+static __attribute__((noinline)) struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 number)
 {
 	struct wln_flow *n = (struct wln_flow *)f;
 
 	n->touched++;
-	slot &= WL_FLOW_SLOTS - 1;
-	if (n->has_store && !f->chunks[slot / WL_CHUNK_SLOTS])
+	number &= WL_FLOW_RECORDS - 1;
+	if (n->has_store && !f->chunks[wl_record_chunk(number)])
 		return NULL;
-	return &n->segs[slot];
+	return &n->segs[number];
 }
 
 /* A flow that is zero, with its scoreboard; NULL: no memory. */

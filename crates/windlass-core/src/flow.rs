@@ -37,10 +37,16 @@ impl Flow {
         unsafe { &mut *abi::wln_flow_state(self.inner.as_ptr()) }
     }
 
-    /// The live record that begins in the slot of `seq`.
+    /// The first live record that begins in the slot of `seq` and ends after it.
     pub fn seg(&self, seq: u32) -> Option<&wl_seg> {
         // SAFETY: the pointer is NULL or points into the flow's scoreboard.
         unsafe { abi::wln_flow_seg(self.inner.as_ptr(), seq).as_ref() }
+    }
+
+    /// The live record of that number, as lists have it.
+    pub fn record(&self, number: u16) -> Option<&wl_seg> {
+        // SAFETY: the pointer is NULL or points into the flow's scoreboard.
+        unsafe { abi::wln_flow_record(self.inner.as_ptr(), number.into()).as_ref() }
     }
 
     /// The flow is number `id` of its home, which identifies it. To be called before it has sent anything.
@@ -159,12 +165,6 @@ impl Flow {
         // SAFETY: exclusive access; both locals outlive the call.
         let found = unsafe { abi::wln_flow_next_repair(self.inner.as_ptr(), &mut seq, &mut len) };
         (found != 0).then_some((seq, len))
-    }
-
-    /// How much of the record at `seq`, from next_repair(), may go in one packet.
-    pub fn piece_bytes(&self, seq: u32) -> u32 {
-        // SAFETY: only reads.
-        unsafe { abi::wln_flow_piece_bytes(self.inner.as_ptr(), seq) }
     }
 
     /// The record at `seq`, from next_repair(), was retransmitted.
@@ -300,6 +300,12 @@ impl Flow {
         unsafe { abi::wln_flow_paced_on_data(self.inner.as_ptr(), end, now_us) != 0 }
     }
 
+    /// The next `len` bytes of a sender that is left alone pass: do they show that it does not pace itself after all?
+    pub fn paced_on_watched(&mut self, len: u32, now_us: u32) -> bool {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_paced_on_watched(self.inner.as_ptr(), len, now_us) != 0 }
+    }
+
     /// The ACK of which `sample` is reports a mark: whether the algorithm must be notified of it.
     pub fn mark(&mut self, sample: &mut wl_sample) -> bool {
         // SAFETY: exclusive access to both.
@@ -316,6 +322,12 @@ impl Flow {
     pub fn cwnd_limited_check(&mut self) {
         // SAFETY: exclusive access.
         unsafe { abi::wln_flow_cwnd_limited_check(self.inner.as_ptr()) };
+    }
+
+    /// An ACK has come: notes how the own window of the sender grows, whose known edge is `known_edge`.
+    pub fn shown_note(&mut self, now_us: u32, known_edge: u32) {
+        // SAFETY: exclusive access.
+        unsafe { abi::wln_flow_shown_note(self.inner.as_ptr(), now_us, known_edge) };
     }
 
     /// Shows the sender, whose known edge is `known_edge`, what is acknowledged if it is time; returns whether there

@@ -24,14 +24,18 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         native: NativeHome::new(&args.names.prefix, log),
         must_put_back: false,
     };
+    check_root("attaching a datapath")?;
+    if let Err(why) = windlass_agent::mount_bpffs() {
+        log.warn(why);
+    }
     let detaches = args.detach_on_exit || windlass_agent::pins_are_private();
     if detaches && !args.detach_on_exit {
         log.warn(
-            "control ends with this agent: what it pins is seen from this shell only, whose mounts are its own, as under \
-             `ip netns exec`; use `nsenter --net=/run/netns/NAME` instead",
+            "control ends with this agent: what it pins goes with the mounts of this shell or container, as under \
+             `ip netns exec`; use `nsenter --net=/run/netns/NAME` instead, or give a container the host's bpffs \
+             (`-v /sys/fs/bpf:/sys/fs/bpf`)",
         );
     }
-    check_root("attaching a datapath")?;
     give_up_privileges(&args, &policy, log);
     let wishes = Wishes::new(Wish::Reload)?;
     // what is left of others that cannot be removed prevents no control
@@ -72,9 +76,6 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
 
 /// Does what takes more than the agent needs from then on, and gives up the rest.
 fn give_up_privileges(args: &AgentArgs, policy: &Policy, log: EventLog) {
-    if let Err(why) = windlass_agent::mount_bpffs() {
-        log.warn(why);
-    }
     if !policy.cgroups().is_empty() {
         release_orphans(&args.names.prefix);
     }
@@ -181,6 +182,8 @@ fn look_after(
     wishes: &Wishes,
     log: EventLog,
 ) -> Result<()> {
+    // what was last reported of the file
+    let mut refused: Option<String> = None;
     loop {
         let is_asked = match wishes.next_within(WATCH) {
             Ok(Wish::Reload) => true,
@@ -189,24 +192,38 @@ fn look_after(
         };
         home.interfaces.notice_gone();
         home.interfaces.watch_programs();
+        home.interfaces.watch_directions();
         home.interfaces.release_leaving();
         if home.must_put_back {
             home.put_back(&policy);
         }
-        // a mistake must not take traffic out of control
-        let stays = |e: anyhow::Error| log.warn(format!("{e:#}; the policy in force stays"));
         if file.is_due(is_asked) {
-            match Policy::from_file(file.path).map_err(anyhow::Error::from) {
+            let put = match Policy::from_file(file.path) {
                 // written again, or its permissions changed: what was released stays released
-                Ok(new) if new == policy && !is_asked => {}
-                Ok(new) => match home.replace(&policy, &new) {
-                    Ok(()) => {
-                        policy = new;
-                        log.of_policy("in_force", file.path, "in force");
+                Ok(new) if new == policy && !is_asked => {
+                    if refused.take().is_some() {
+                        log.of_policy(
+                            "in_force",
+                            file.path,
+                            "in force as before; nothing is wrong with the file any more",
+                        );
                     }
-                    Err(e) => stays(e),
-                },
-                Err(e) => stays(e),
+                    Ok(())
+                }
+                Ok(new) => home.replace(&policy, &new).map(|()| {
+                    policy = new;
+                    refused = None;
+                    log.of_policy("in_force", file.path, "in force");
+                }),
+                Err(why) => Err(why.into()),
+            };
+            // a mistake must not take traffic out of control
+            if let Err(why) = put {
+                let why = format!("{why:#}; the policy in force stays");
+                if file.is_settled || refused.as_ref() != Some(&why) {
+                    log.warn(&why);
+                }
+                refused = Some(why);
             }
         }
         // right after another look a clock that has not moved yet is no clock that stands still

@@ -70,7 +70,7 @@ fn simple_policy_in_words(algorithm: Algorithm, mode: windlass_agent::Mode, port
 
 pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     let algorithm = algorithm::named(&args.alg)?;
-    let iface = args.iface.as_deref().context("an interface, or --native")?;
+    let iface = &windlass_agent::listed_name(args.iface.as_deref().context("an interface, or --native")?);
     let mode = match args.mode {
         ModeArg::Transparent => windlass_agent::Mode::Transparent,
         ModeArg::Watch => windlass_agent::Mode::Watch,
@@ -114,6 +114,9 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
         );
     } else {
         print::line(format_args!("{iface}: {what}, paced by {pace_by}; Ctrl-C releases it"));
+    }
+    if windlass_agent::default_uplinks().iter().any(|uplink| uplink == iface) {
+        log.warn(is_uplink(iface));
     }
     follow(&mut datapath, &wishes, Sampler::new(args.sample_ms), log)?;
     if datapath.name_now().is_some() {
@@ -160,6 +163,14 @@ fn follow(
             }
         }
     }
+}
+
+/// Reported of an interface that the default route leaves by.
+pub fn is_uplink(iface: &str) -> String {
+    format!(
+        "{iface}: the default route leaves by this interface, so it faces the clients; unless servers are behind it, control the \
+         interface that faces them, as a tap, a container's veth, or a router's port on their side"
+    )
 }
 
 /// Reported of an interface's clock.
@@ -260,6 +271,7 @@ pub fn detach(iface: Option<String>, all: bool, as_json: bool) -> Result<ExitCod
     check_root("releasing an interface")?;
     let mut here = windlass_agent::pinned_here();
     here.extend(windlass_agent::left_here()?);
+    let iface = iface.map(|name| listed_if_not(&here, name));
     let targets = match (iface, all) {
         (Some(name), _) if here.contains(&name) => vec![name],
         (Some(name), _) => bail!("'{name}' is under no agent's control here; under control: {}", list(&here)),
@@ -281,6 +293,11 @@ pub fn detach(iface: Option<String>, all: bool, as_json: bool) -> Result<ExitCod
         print::line(format_args!("no interface of this network namespace is under control"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The name under which an interface is listed that is not among these; what is gone may be.
+fn listed_if_not(here: &[String], name: String) -> String {
+    if here.contains(&name) { name } else { windlass_agent::listed_name(&name) }
 }
 
 fn list(names: &[String]) -> String {

@@ -31,6 +31,7 @@ pub fn counters(wanted: &[String], all: bool, json: bool) -> Result<ExitCode> {
         with_controlled(WHAT, read)?;
     } else {
         let here = controlled(WHAT)?;
+        let wanted: Vec<String> = wanted.iter().map(|name| windlass_agent::listed_name(name)).collect();
         if let Some(unknown) = wanted.iter().find(|name| !here.contains(name)) {
             bail!("'{unknown}' is under no agent's control here; under control: {}", here.join(", "));
         }
@@ -40,18 +41,10 @@ pub fn counters(wanted: &[String], all: bool, json: bool) -> Result<ExitCode> {
         println!("{}", json!({ "counters": by_iface, "use": usage }));
         return Ok(ExitCode::SUCCESS);
     }
-    let of_datapath = |names: &Vec<String>| rows(&together(names), &by_iface[&names[0]], all);
+    let of_datapath = |names: &Vec<String>| rows(&print::together(names), &by_iface[&names[0]], all);
     let rows: Vec<_> = interfaces.values().flat_map(of_datapath).collect();
     print::table(&["iface", "counter", "count", "meaning"], &rows);
     Ok(ExitCode::SUCCESS)
-}
-
-/// What interfaces that are counted together are called.
-fn together(names: &[String]) -> String {
-    match names {
-        [first, others @ ..] if !others.is_empty() => format!("{first} and {} more", others.len()),
-        _ => names.concat(),
-    }
 }
 
 /// Rows of one datapath, in the order of the datapath's list: what has to do with each other stands together.

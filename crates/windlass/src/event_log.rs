@@ -53,6 +53,11 @@ impl EventLog {
         self.print_event(event, "policy", printable_path(policy), words);
     }
 
+    /// Something happened to the file that names guests.
+    pub fn of_guests(self, file: &Path, words: &str) {
+        self.print_event("in_force", "file", printable_path(file), words);
+    }
+
     /// What earlier agents left for interfaces that are gone was removed.
     pub fn of_leftovers(self, interfaces: usize) {
         if self.as_json {

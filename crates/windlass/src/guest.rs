@@ -12,6 +12,7 @@ use crate::{
 use anyhow::{Result, bail};
 use serde_json::json;
 use std::{
+    mem,
     process::ExitCode,
     sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError},
     time::Duration,
@@ -153,6 +154,7 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
         print_line(format_args!("{}: {} port(s); Ctrl-C ends it", rule.name(), places.len()));
     }
     let mut sampler = Sampler::new(args.sample_ms);
+    let mut is_refused = false;
     loop {
         let is_asked = match wishes.try_recv() {
             Ok(Wish::Reload) => true,
@@ -166,8 +168,13 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
             let result = guests::read(file.path)
                 .map_err(anyhow::Error::from)
                 .and_then(|p| Ok(service.set_places(&p)?));
-            if let Err(e) = result {
-                log.warn(format!("{e:#}; the guests in force stay"));
+            let was_refused = mem::replace(&mut is_refused, result.is_err());
+            match result {
+                Err(e) => log.warn(format!("{e:#}; the guests in force stay")),
+                Ok(()) if was_refused => {
+                    log.of_guests(file.path, "in force; nothing is wrong with the file any more")
+                }
+                Ok(()) => {}
             }
         }
         match happenings.recv_timeout(sampler.left().min(LOOK)) {

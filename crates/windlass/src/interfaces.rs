@@ -1,8 +1,9 @@
 //! The agent's interfaces: those that its policy names, and that are there.
 
 use crate::{
-    control::{clock_is_new, first_error, hand_back},
+    control::{clock_is_new, first_error, hand_back, is_uplink},
     event_log::EventLog,
+    print::together,
     retries::Retries,
 };
 use anyhow::Result;
@@ -11,10 +12,12 @@ use std::{
     mem,
     time::{Duration, Instant},
 };
-use windlass_agent::{Datapath, Error, Interrupt, Options, Pinned, Policy, Start, is_of_clock};
+use windlass_agent::{Datapath, Error, Interrupt, OneWay, Options, Packets, Pinned, Policy, Start};
 
 /// Every how many looks `tc` lists the programs of each interface, where it takes that.
 const LOOKS_FOR_FILTERS: u32 = 10;
+/// Every how many looks packets are counted in both directions.
+const LOOKS_FOR_DIRECTIONS: u32 = 5;
 /// Programs that are removed again so soon are attached no sooner than what could not be controlled.
 const SOON: Duration = Duration::from_secs(60);
 
@@ -24,6 +27,8 @@ pub struct Interfaces {
     controlled: Vec<Pinned>,
     /// To be released, as soon as the lock that was in the way is free; still claimed until then.
     leaving: Vec<Pinned>,
+    /// Under control since the last call of `cover`.
+    new: Vec<String>,
     retries: Retries,
     /// Interfaces that another process released, by name and index: left alone until another policy is in force, or
     /// another interface has the name.
@@ -34,6 +39,8 @@ pub struct Interfaces {
     detached: BTreeMap<String, Instant>,
     /// Looks since `tc` was run.
     looks: u32,
+    /// Packets at the last count, by datapath; and which of these were reported to lack a direction.
+    packets: BTreeMap<u32, (Packets, Option<OneWay>)>,
     log: EventLog,
 }
 
@@ -43,11 +50,13 @@ impl Interfaces {
             options,
             controlled: Vec::new(),
             leaving: Vec::new(),
+            new: Vec::new(),
             retries: Retries::default(),
             released: Vec::new(),
             is_newly_released: false,
             detached: BTreeMap::new(),
             looks: 0,
+            packets: BTreeMap::new(),
             log,
         }
     }
@@ -77,19 +86,22 @@ impl Interfaces {
             }
             let is_known = controlled.contains(&iface) || self.retries.is_recent(&iface);
             let is_released = self.released.iter().any(|(name, _)| *name == iface);
-            if is_known || is_released || is_of_clock(&iface) {
+            if is_known || is_released {
                 continue;
             }
             let index = windlass_agent::interface_index(&iface);
             let kept = self.keep(&iface, policy);
             match kept.unwrap_or_else(|| self.control(&iface, policy, interrupt)) {
-                // it carries nothing that could be controlled, or has its turn later
-                Ok(()) | Err(Error::NotEthernet(_) | Error::Interrupted(_)) => {}
+                // or it has its turn later
+                Ok(()) | Err(Error::Interrupted(_)) => {}
+                // a policy of all interfaces is of those that carry what could be controlled
+                Err(Error::NotEthernet(_)) if !policy.names_iface(&iface) => {}
                 // it went meanwhile; another one of its name is for the next look
                 Err(_) if windlass_agent::interface_index(&iface) != index => {}
                 Err(why) => complaints.extend(self.retries.note(&iface, why)),
             }
         }
+        complaints.extend(uplinks_among(&mem::take(&mut self.new)));
         complaints
     }
 
@@ -130,6 +142,7 @@ impl Interfaces {
             self.tell_of_options(&pinned);
         }
         self.controlled.push(pinned);
+        self.new.push(iface.to_string());
         self.retries.forget(iface);
         Ok(())
     }
@@ -196,6 +209,33 @@ impl Interfaces {
                 let what = "its programs were removed by another program; attached anew";
                 self.log.warn(format_args!("{iface}: {what}"));
             }
+        }
+    }
+
+    /// Reports datapaths that only one direction of traffic passes, once until both do: their interfaces are counted together.
+    pub fn watch_directions(&mut self) {
+        if !self.looks.is_multiple_of(LOOKS_FOR_DIRECTIONS) {
+            return;
+        }
+        let mut before = mem::take(&mut self.packets);
+        let mut by_datapath: BTreeMap<u32, Vec<&Pinned>> = BTreeMap::new();
+        for pinned in &self.controlled {
+            by_datapath.entry(pinned.clock_number()).or_default().push(pinned);
+        }
+        for (number, all) in by_datapath {
+            // what cannot be read is looked after elsewhere
+            let Ok(counters) = all[0].counters() else { continue };
+            let now = Packets::of(&counters);
+            let (packets, reported) = before.remove(&number).unwrap_or((now, None));
+            let since = now.since(packets);
+            let one_way = since.one_way();
+            if let Some(what) = one_way.filter(|_| one_way != reported) {
+                let names: Vec<String> = all.iter().map(|pinned| pinned.iface().to_string()).collect();
+                self.log.warn(format_args!("{}: {what}", together(&names)));
+            }
+            // without packets it is as it was
+            let reported = if since.is_enough() { one_way } else { reported };
+            self.packets.insert(number, (now, reported));
         }
     }
 
@@ -324,4 +364,11 @@ impl Interfaces {
         }
         Ok(self.release(all)?)
     }
+}
+
+/// What to report of interfaces that may be the wrong ones.
+fn uplinks_among(new: &[String]) -> Vec<String> {
+    // the routes are listed by other processes
+    let uplinks = if new.is_empty() { Vec::new() } else { windlass_agent::default_uplinks() };
+    new.iter().filter(|iface| uplinks.contains(iface)).map(|iface| is_uplink(iface)).collect()
 }

@@ -1,6 +1,7 @@
 //! Tables for people.
 
 use std::fmt::Display;
+use unicode_width::UnicodeWidthStr;
 use windlass_agent::GroupInfo;
 use windlass_scenario::Printable;
 
@@ -18,13 +19,13 @@ fn lines_of(header: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     let header = header.iter().map(|title| title.to_string()).collect();
     let printable = |row: &Vec<String>| row.iter().map(|cell| Printable(cell).to_string()).collect();
     let all: Vec<Vec<String>> = [header].into_iter().chain(rows.iter().map(printable)).collect();
-    // as format! counts them
-    let width =
-        |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    // in columns of a terminal, of which format! knows nothing: a character takes none, one or two of them
+    let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
     let widths: Vec<usize> = (0..all[0].len()).filter_map(width).collect();
     all.iter()
         .map(|row| {
-            let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+            let padded =
+                row.iter().zip(&widths).map(|(cell, width)| cell.clone() + &" ".repeat(width - cell.width()));
             padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
         })
         .collect()
@@ -60,6 +61,14 @@ pub fn bps(value: u64) -> String {
     }
 }
 
+/// What interfaces of one datapath, which are counted together, are called.
+pub fn together(names: &[String]) -> String {
+    match names {
+        [first, others @ ..] if !others.is_empty() => format!("{first} and {} more", others.len()),
+        _ => names.concat(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +77,12 @@ mod tests {
     fn escape_bytes_in_a_cell_are_shown_and_columns_stay_in_line() {
         let rows = [["a\x1b[2Jb", "1"], ["\u{fc}", "2"]].map(|row| row.map(String::from).to_vec());
         assert_eq!(lines_of(&["iface", "n"], &rows), ["iface      n", "a\\x1b[2Jb  1", "\u{fc}          2"]);
+    }
+
+    #[test]
+    fn columns_stay_in_line_beside_wide_and_combining_characters() {
+        // two columns each, and none of its own
+        let rows = [["\u{6771}\u{4eac}", "1"], ["e\u{301}", "2"]].map(|row| row.map(String::from).to_vec());
+        assert_eq!(lines_of(&["n", "x"], &rows), ["n     x", "\u{6771}\u{4eac}  1", "e\u{301}     2"]);
     }
 }

@@ -85,7 +85,8 @@ fn ignore_broken_pipes() {
 }
 
 /// Wishes for the end once the other end of `stream`, standard input or output, is closed: a process that started
-/// this command through a pipe and was killed would otherwise leave it behind. Files and terminals have no other end.
+/// this command through a pipe and was killed would otherwise leave it behind, and so would a terminal that is closed, as by an ssh
+/// session that is cut, where SIGHUP is ignored. Files have no other end.
 pub fn stop_when_closed(stream: &impl AsRawFd, stop: Sender<Wish>) {
     // no event is requested: an error or the other end's closing is reported all the same
     let mut end = libc::pollfd { fd: stream.as_raw_fd(), events: 0, revents: 0 };

@@ -12,18 +12,25 @@ use anyhow::{Context, Result, bail};
 use look::{Look, Watcher};
 use ratatui::{
     DefaultTerminal,
-    crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},
+    crossterm::{
+        event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},
+        terminal,
+    },
 };
 use std::{
-    io::IsTerminal,
+    io::{self, IsTerminal},
+    mem, panic,
     process::ExitCode,
-    sync::mpsc::{Receiver, RecvTimeoutError},
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 use view::Choice;
 
-/// How soon a signal is noticed while no key is pressed.
+/// How soon the end of drawing is noticed.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// A terminal that takes no more output, as one that is stopped, is left as it is after so long.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 pub fn top(args: TopArgs) -> Result<ExitCode> {
     info::controlled("looking at flows")?;
@@ -32,18 +39,81 @@ pub fn top(args: TopArgs) -> Result<ExitCode> {
             "standard output is no terminal; `windlass flows` prints the flows once, `windlass top --json` again and again"
         );
     }
-    let (_, wishes) = signals::wishes(Wish::Stop)?;
+    let (stop, wishes) = signals::wishes(Wish::Stop)?;
     let eyes =
         Eyes { watcher: Watcher::default(), begin: Instant::now(), left: args.count.unwrap_or(u64::MAX) };
     let interval = Duration::from_millis(args.interval_ms);
     if args.json {
         return print_looks(eyes, interval, &wishes);
     }
-    // restores the terminal when this thread panics, too
-    let mut terminal = ratatui::try_init().context("preparing the terminal")?;
-    let ended = show_looks(&mut terminal, eyes, interval, &wishes);
-    ratatui::restore();
-    ended
+    // a process that was started without a terminal of its own, or by nohup, gets no SIGHUP
+    signals::stop_when_closed(&io::stdout(), stop);
+    // restores the terminal when a thread panics, too
+    let terminal = ratatui::try_init().context("preparing the terminal")?;
+    show(terminal, eyes, interval, &wishes)
+}
+
+/// What the thread that draws waits for.
+enum Input {
+    Key(io::Result<Event>),
+    End,
+}
+
+/// Draws until a key or a signal ends it, or the terminal is closed. Drawing and reading keys have threads of their own: a write to
+/// a terminal that is stopped does not return, and crossterm reads from one that was closed again and again. Both end with the
+/// process.
+fn show(
+    terminal: DefaultTerminal,
+    eyes: Eyes,
+    interval: Duration,
+    wishes: &Receiver<Wish>,
+) -> Result<ExitCode> {
+    let (input, inputs) = channel();
+    read_keys(input.clone());
+    let drawing = thread::spawn(move || {
+        let mut terminal = terminal;
+        let ended = show_looks(&mut terminal, eyes, interval, &inputs);
+        match ratatui::try_restore() {
+            Ok(()) => drop(terminal),
+            // it was closed: to drop it would show its cursor, and a failure of that has no standard error to go to
+            Err(_) => mem::forget(terminal),
+        }
+        ended
+    });
+    while !drawing.is_finished() {
+        if wishes.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
+            let _ = input.send(Input::End);
+            wait_for_last_output(&drawing);
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    drawing.join().unwrap_or_else(|cause| panic::resume_unwind(cause))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads keys until the process ends.
+fn read_keys(to: Sender<Input>) {
+    thread::spawn(move || {
+        loop {
+            let event = event::read();
+            let is_over = event.is_err();
+            if to.send(Input::Key(event)).is_err() || is_over {
+                return;
+            }
+        }
+    });
+}
+
+fn wait_for_last_output(drawing: &JoinHandle<Result<()>>) {
+    let end = Instant::now() + LAST_OUTPUT;
+    while !drawing.is_finished() {
+        if Instant::now() >= end {
+            // this changes the terminal's settings and writes nothing
+            let _ = terminal::disable_raw_mode();
+            return;
+        }
+        thread::sleep(PATIENCE / 10);
+    }
 }
 
 /// Looks at the flow tables, so many times.
@@ -97,8 +167,8 @@ fn show_looks(
     terminal: &mut DefaultTerminal,
     mut eyes: Eyes,
     interval: Duration,
-    wishes: &Receiver<Wish>,
-) -> Result<ExitCode> {
+    inputs: &Receiver<Input>,
+) -> Result<()> {
     let mut choice = Choice::default();
     let mut due = Instant::now();
     while let Some(mut look) = eyes.look()? {
@@ -106,21 +176,18 @@ fn show_looks(
         loop {
             choice.order.sort(&mut look.flows);
             terminal.draw(|frame| view::draw(frame, &look, &mut choice)).context("drawing")?;
-            let left = due.saturating_duration_since(Instant::now());
-            if wishes.try_recv().is_ok() {
-                return Ok(ExitCode::SUCCESS);
-            }
-            if left.is_zero() {
-                break;
-            }
-            if event::poll(left.min(PATIENCE)).context("the keyboard")?
-                && is_end(&event::read().context("the keyboard")?, &mut choice)
-            {
-                return Ok(ExitCode::SUCCESS);
+            match inputs.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                Ok(Input::Key(event)) => {
+                    if is_end(&event.context("the keyboard")?, &mut choice) {
+                        return Ok(());
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => break,
+                Ok(Input::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Does what a key means; true when it means the end.

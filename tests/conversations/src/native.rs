@@ -304,7 +304,8 @@ impl Home for Native {
         let now_ns = self.around.now_ns();
         let payload = (frame.segment.tcp.seq, frame.payload);
         let verdict = self.with_flow(id, payload, |flow, turn| {
-            let is_controlled = u32::from(flow.state().mode) == abi::WL_MODE_ENFORCE;
+            let state = u32::from(flow.state().state);
+            let is_controlled = (abi::WL_FLOW_ACTIVE..=abi::WL_FLOW_RECLAIMED).contains(&state);
             (frame.is_intact || !is_controlled).then(|| match is_from_server {
                 true => flow.from_sender(turn, &mut frame.segment, now_ns),
                 false => flow.from_receiver(turn, &frame.segment, now_ns),

@@ -32,10 +32,11 @@ pub fn mount_bpffs() -> Result<()> {
         return Ok(());
     }
     let path = CString::new(BPFFS).expect("no NUL");
+    let source = CString::new(own_source()).expect("no NUL");
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     // SAFETY: all strings end with NUL and live for the call.
     let done = unsafe {
-        libc::mount(c"bpf".as_ptr(), path.as_ptr(), c"bpf".as_ptr(), flags, c"mode=0700".as_ptr().cast())
+        libc::mount(source.as_ptr(), path.as_ptr(), c"bpf".as_ptr(), flags, c"mode=0700".as_ptr().cast())
     };
     if done == 0 { Ok(()) } else { Err(io_error(Path::new(BPFFS))(io::Error::last_os_error())) }
 }
@@ -53,9 +54,41 @@ pub(crate) fn make_dir(dir: &Path) -> Result<()> {
     })
 }
 
-/// Is what is pinned here gone with this process, or with the shell that started it? So it is under `ip netns exec`,
-/// which mounts a /sys of its own: an ancestor then has another bpffs.
+/// What a bpffs is called that is mounted from here: whichever process sees it finds in which mounts that was.
+fn own_source() -> String {
+    let mounts = fs::metadata("/proc/self/ns/mnt").map_or(0, |m| m.ino());
+    format!("windlass:{mounts}")
+}
+
+/// PROC_PID_INIT_INO of the kernel: the inode of the namespace in which processes of no container are.
+const FIRST_PID_NAMESPACE: u64 = 0xeffffffc;
+
+/// Is bpffs gone with the container in which this process runs? So it is if it was mounted in there, and not where others see it.
+fn ends_with_container() -> bool {
+    let is_contained = fs::metadata("/proc/self/ns/pid").is_ok_and(|m| m.ino() != FIRST_PID_NAMESPACE);
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    is_contained && is_mounted_only_here(&mounts, &own_source())
+}
+
+/// Was the bpffs of these mounts (proc_pid_mountinfo(5)) mounted under that name, and is no change of the mount passed on to others?
+fn is_mounted_only_here(mounts: &str, source: &str) -> bool {
+    let of_bpffs = |line: &&str| line.split(' ').nth(4) == Some(BPFFS);
+    // the last one covers the others
+    let Some((mount, filesystem)) = mounts.lines().rfind(of_bpffs).and_then(|line| line.split_once(" - "))
+    else {
+        return false;
+    };
+    filesystem.split(' ').nth(1) == Some(source) && !mount.contains(" shared:")
+}
+
+/// Is what is pinned here gone with this process, with the shell that started it or with its container? So it is under
+/// `ip netns exec`, which mounts a /sys of its own: an ancestor then has another bpffs.
 pub fn pins_are_private() -> bool {
+    ends_with_container() || is_ancestors_other()
+}
+
+/// Has an ancestor another bpffs?
+fn is_ancestors_other() -> bool {
     let device = |root: &str| fs::metadata(format!("{root}{BPFFS}")).map(|m| m.dev()).ok();
     let here = device("");
     // whose mounts may not be looked at is no evidence
@@ -134,6 +167,23 @@ fn unless_gone(path: &Path, removed: io::Result<()>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bpffs_ends_with_the_container_in_which_it_was_mounted() {
+        let mount = |optional: &str, source: &str| {
+            format!(
+                "22 1 0:39 / /sys/fs/bpf rw - bpf bpf rw\n\
+                 47 23 0:40 / /sys/fs/bpf rw,nosuid{optional} - bpf {source} rw,mode=700\n48 23 0:41 / /run rw - tmpfs tmpfs rw\n"
+            )
+        };
+        let is_only_here = |mounts: &str| is_mounted_only_here(mounts, "windlass:7");
+        assert!(is_only_here(&mount("", "windlass:7")));
+        assert!(is_only_here(&mount(" master:3", "windlass:7")));
+        // passed on to the host, mounted there, or not at all
+        assert!(!is_only_here(&mount(" shared:12", "windlass:7")));
+        assert!(!is_only_here(&mount("", "windlass:8")) && !is_only_here(&mount("", "bpf")));
+        assert!(!is_only_here(""));
+    }
 
     #[test]
     fn folders_of_interfaces_have_no_dots_and_name_them_all_the_same() {

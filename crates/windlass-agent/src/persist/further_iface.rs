@@ -69,6 +69,7 @@ fn add_all(of: &PinDir, pins: &PinDir, ifindex: u32, policy: &Policy) -> Result<
         others.into_iter().fold(own, |so_far, other| so_far.and(other.join().expect("no panic")))
     })?;
     pins.write_rule_names(policy);
+    pins.note_pinned()?;
     write_text(&pins.index_file(), &ifindex.to_string())?;
     write_record(&pins.build_file(), build_id())?;
     pins.note_state(state_id())

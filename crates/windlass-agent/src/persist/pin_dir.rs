@@ -13,18 +13,22 @@ use crate::{
     image::CONFIG,
     netdev,
     persist::{
-        bpffs::{iface_dir, make_dir, namespace_dir, pinned_in, remove_dir},
+        bpffs::{self, iface_dir, make_dir, namespace_dir, pinned_in, remove_dir},
         pin_claim::Claim,
         private, released_iface,
         run_dir::{run_dir, run_file},
         run_file::{read_record, remove_first, write_record, write_text},
     },
-    shared_groups,
+    programs, shared_groups,
 };
 use libbpf_rs::{Link, Program, query::LinkTypeInfo};
 use std::{
+    cell::LazyCell,
     fs,
-    os::{fd::AsFd, unix::fs::symlink},
+    os::{
+        fd::AsFd,
+        unix::fs::{MetadataExt, symlink},
+    },
     path::PathBuf,
     thread,
 };
@@ -129,6 +133,35 @@ impl PinDir {
         run_file(&format!("{}-{}:index", self.namespace, self.iface))
     }
 
+    /// Where else it can be found that something is pinned, for processes that do not see the pins: the device of the bpffs that has
+    /// them, and the number of a link, 0 without tcx.
+    fn pinned_file(&self) -> PathBuf {
+        run_file(&format!("{}-{}:pinned", self.namespace, self.iface))
+    }
+
+    /// Notes that.
+    pub(crate) fn note_pinned(&self) -> Result<()> {
+        let device = fs::metadata(self.dir()).map_err(io_error(&self.dir()))?.dev();
+        let link = self.dir().join(LINKS_OF_IFACE[0]);
+        // libbpf would complain of one that is not there, as with clsact
+        let number =
+            link.exists().then(|| Link::open(&link).ok()?.info().ok()).flatten().map_or(0, |info| info.id);
+        write_text(&self.pinned_file(), &format!("{device} {number}"))
+    }
+
+    /// Is it pinned in a bpffs that is not seen from here, as of a container or under `ip netns exec`? `is_link`: is there a link of
+    /// this number?
+    fn is_pinned_elsewhere(&self, is_link: impl FnOnce(u32) -> bool) -> bool {
+        let noted = private::read(&self.pinned_file()).ok();
+        let noted = noted.as_deref().and_then(|text| text.split_once(' '));
+        let numbers = |(device, link): (&str, &str)| Some((device.parse::<u64>().ok()?, link.parse().ok()?));
+        let Some((device, link)) = noted.and_then(numbers) else { return false };
+        match link {
+            0 => fs::metadata(bpffs::root()).map_or(true, |here| here.dev() != device),
+            link => is_link(link),
+        }
+    }
+
     /// Names of the policy's rules in their order, one a line: the kernel knows their numbers only.
     pub(crate) fn rule_names_file(&self) -> PathBuf {
         run_file(&format!("{}-{}:rules", self.namespace, self.iface))
@@ -167,9 +200,12 @@ impl PinDir {
     /// Removes what is noted of interfaces, of whatever namespace, for which nothing is pinned and that no process
     /// has. With the lock of "pins" held.
     pub(crate) fn forget_unpinned() {
+        let links = LazyCell::new(|| programs::links().ok());
+        // what cannot be listed may be there
+        let is_link = |number| links.as_ref().is_none_or(|all| all.contains(&number));
         for entry in fs::read_dir(run_dir()).into_iter().flatten().flatten() {
             let Some(of) = entry.file_name().to_str().and_then(Self::noted_in) else { continue };
-            if !of.dir().is_dir() && !of.is_claimed() {
+            if !of.dir().is_dir() && !of.is_claimed() && !of.is_pinned_elsewhere(is_link) {
                 // what is left does no harm
                 let _ = fs::remove_file(entry.path());
             }
@@ -268,7 +304,7 @@ impl PinDir {
         }
         // fails while other interfaces have theirs
         let _ = fs::remove_dir(namespace_dir(self.namespace));
-        for file in [self.build_file(), self.index_file(), self.rule_names_file()] {
+        for file in [self.build_file(), self.index_file(), self.pinned_file(), self.rule_names_file()] {
             let _ = fs::remove_file(file);
         }
         self.remove_claim();
@@ -299,7 +335,9 @@ mod tests {
     fn what_is_noted_names_its_interface() {
         let of = |file: &str| PinDir::noted_in(file).map(|pins| (pins.namespace, pins.iface));
         let pins = PinDir { namespace: 7, iface: "eth-0.100".into() };
-        for file in [pins.record(), pins.build_file(), pins.index_file(), pins.claim_file()] {
+        let files =
+            [pins.record(), pins.build_file(), pins.index_file(), pins.claim_file(), pins.pinned_file()];
+        for file in files {
             let name = file.file_name().unwrap().to_str().unwrap().to_string();
             assert_eq!(of(&name), Some((7, "eth-0.100".into())), "{name}");
             assert_eq!(of(&format!("{name}:new")), of(&name));

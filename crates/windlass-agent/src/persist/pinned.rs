@@ -4,7 +4,7 @@ use crate::{
     Error, FlowInfo, GroupInfo, Options, Policy, Result,
     attach::has_filters,
     clock::{self, Clock},
-    counters::{clock_ticks, read_counters},
+    counters::read_counters,
     error::bpf,
     exceptions::{Exceptions, Flows},
     flows::{are_let_go, read_flows},
@@ -304,8 +304,8 @@ impl Pinned {
 
     /// Sets the clock going again if it stood still since the last look. Returns whether it had to be made anew.
     pub fn watch_clock(&mut self) -> Result<bool> {
-        let counters = &self.maps["wl_counters"];
-        if !self.clock.stands(clock_ticks(counters)?) {
+        let counters = self.counters()?;
+        if !self.clock.stands(&counters) {
             return Ok(false);
         }
         let _lock = Lock::take("pins")?;

@@ -10,6 +10,7 @@ use crate::{
     error::bpf,
     image::{build_id, state_id},
     in_force::IfaceRules,
+    link::{self, Link},
     netdev,
     object::pinned_map,
     persist::{
@@ -29,6 +30,7 @@ use std::{collections::BTreeSet, fs};
 pub fn attached_elsewhere() -> Result<Vec<String>> {
     let _lock = Lock::take("pins")?;
     let pinned = pinned_here();
+    let has_datapath = |ifindex| has_datapath(ifindex).unwrap_or(false);
     let is_attached = |name: &String| is_claimed(name) || netdev::index(name).is_some_and(has_datapath);
     Ok(netdev::names().into_iter().filter(|n| !pinned.contains(n) && is_attached(n)).collect())
 }
@@ -108,7 +110,7 @@ pub(crate) fn check_free(iface: &str, ifindex: u32) -> Result<()> {
         drop(claim);
     }
     let is_renamed = || pinned_here().iter().any(|name| PinDir::here(name).is_of(ifindex));
-    if has_datapath(ifindex) && !is_renamed() {
+    if has_datapath(ifindex)? && !is_renamed() {
         return Err(Error::AttachedElsewhere(iface.to_string()));
     }
     Ok(())
@@ -156,14 +158,14 @@ pub fn left_here() -> Result<Vec<String>> {
     let _attach = Lock::take_for_attach(None)?;
     let _lock = Lock::take("pins")?;
     let pinned = pinned_here();
-    let is_left = |name: &String| {
-        netdev::index(name).is_some_and(|ifindex| {
-            Clock::existing(ifindex).shaped_ifindex().is_ok() && !is_claimed(name) && !has_datapath(ifindex)
-        })
+    let is_left = |link: &Link| {
+        Clock::existing(link.index).is_there()
+            && !is_claimed(&link.name)
+            && has_datapath(link.index).is_ok_and(|is_running| !is_running)
     };
     // a clock's own device may have the index that is its number
-    let is_wanted = |name: &String| !pinned.contains(name) && !is_of_clock(name) && is_left(name);
-    Ok(netdev::names().into_iter().filter(is_wanted).collect())
+    let is_wanted = |link: &Link| !pinned.contains(&link.name) && !is_of_clock(link) && is_left(link);
+    Ok(link::all().into_iter().filter(is_wanted).map(|link| link.name).collect())
 }
 
 /// Numbers of the groups that rules in force on interfaces of this namespace name.
@@ -230,6 +232,7 @@ fn pin_all(
         program.pin(&dir.join(format!("link{index}")))?;
     }
     pins.write_rule_names(policy);
+    pins.note_pinned()?;
     write_text(&pins.index_file(), &ifindex.to_string())?;
     write_record(&pins.build_file(), build_id())?;
     pins.note_state(state_id())

@@ -34,8 +34,9 @@ pub(super) fn allowed(key: &str) -> Option<String> {
     })
 }
 
-/// Most characters of an interface's name: in the kernel its end takes one.
-pub(super) const IFACE_CHARS: usize = libc::IF_NAMESIZE - 1;
+/// Most characters of an interface's alternative name, which may be longer than the one by which it is listed: in the kernel
+/// (ALTIFNAMSIZ) its end takes one.
+pub(super) const IFACE_CHARS: usize = 128 - 1;
 
 /// Of keys whose values have no bounds.
 fn in_words(key: &str) -> Option<&'static str> {

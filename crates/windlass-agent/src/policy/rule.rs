@@ -104,6 +104,11 @@ impl Rule {
         !self.is_of_sockets() && glob::Pattern::new(&self.iface).is_ok_and(|p| p.matches(iface))
     }
 
+    /// Does it apply to an interface of these names?
+    pub(super) fn applies_to_any(&self, names: &[String]) -> bool {
+        names.iter().any(|name| self.applies_to(name))
+    }
+
     pub(super) fn compile(&self, rule_id: u32, ifindex: u32) -> wl_rule {
         let mut ports = [0; abi::WL_RULE_PORTS as usize];
         ports[..self.server_ports.len()].copy_from_slice(&self.server_ports);

@@ -308,6 +308,24 @@ fn bbrs_startup_ends_where_the_path_is_overrun() {
     }
 }
 
+/// Where the home judges the start: the window stays while the pipe seems full, for however many rounds, and STARTUP is over when it
+/// is.
+#[test]
+fn bbrs_startup_ends_with_a_full_pipe() {
+    for name in ["bbr", "bbr3"] {
+        let mut flow = start(name);
+        flow.on_ack(&round_of_33(1));
+        let (startup, cwnd_bytes) = (flow.decision.pacing_bytes_ps, flow.decision.cwnd_bytes);
+        for round in 2..8 {
+            flow.on_ack(&wl_sample { events: abi::WL_EV_START_HELD, ..round_of_33(round) });
+            assert_eq!(flow.decision.cwnd_bytes, cwnd_bytes, "{name}");
+        }
+        assert_eq!(flow.decision.pacing_bytes_ps, startup, "{name}: the rounds do not count");
+        flow.on_ack(&wl_sample { events: abi::WL_EV_START_FULL, ..round_of_33(8) });
+        assert!(flow.decision.pacing_bytes_ps < startup / 2, "{name}");
+    }
+}
+
 /// The first sample of a path that is overrun is of an interval so long that no bandwidth is left of it.
 #[test]
 fn bbr_does_not_pace_at_no_bandwidth() {

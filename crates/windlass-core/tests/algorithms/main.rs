@@ -423,6 +423,42 @@ fn hystart_slows_growth_to_a_quarter() {
     assert_eq!(flow.decision.cwnd_bytes - before, MSS / 4);
 }
 
+/// Where the home judges the start, the window stays while the pipe seems full, and is the threshold when it is.
+#[test]
+fn slow_start_ends_where_the_pipe_is_full() {
+    for name in ["reno", "cubic"] {
+        let mut flow = start(name);
+        flow.decision.cwnd_bytes = 40 * MSS;
+        let mut grows = |events, bytes| {
+            let before = flow.decision.cwnd_bytes;
+            flow.on_ack(&wl_sample { newly_delivered_bytes: bytes, events, ..sample(0) });
+            flow.decision.cwnd_bytes - before
+        };
+        assert_eq!(grows(abi::WL_EV_START_HELD, 2 * MSS), 0, "{name}");
+        assert_eq!(grows(0, 2 * MSS), 2 * MSS, "{name}: it only seemed to be");
+        grows(abi::WL_EV_START_FULL, 2 * MSS);
+        assert!(grows(0, 30 * MSS) <= MSS, "{name}");
+        assert_eq!(flow.decision.ssthresh_bytes / MSS, 42, "{name}");
+    }
+}
+
+/// What a cut or a group has made of the threshold stands.
+#[test]
+fn a_full_pipe_raises_no_threshold() {
+    for name in ["reno", "cubic"] {
+        let mut flow = start(name);
+        flow.decision.cwnd_bytes = 40 * MSS;
+        flow.on_congestion(
+            &wl_sample { inflight_before_bytes: 40 * MSS, ..sample(0) },
+            abi::WL_CONGESTION_LOSS,
+        );
+        let decision = flow.decision;
+        let events = abi::WL_EV_START_FULL | abi::WL_EV_START_HELD;
+        flow.on_ack(&wl_sample { newly_delivered_bytes: MSS, events, ..sample(0) });
+        assert_eq!(flow.decision.ssthresh_bytes, decision.ssthresh_bytes, "{name}");
+    }
+}
+
 /// Slow start that goes on, as its end had been spurious, must still find the true one.
 #[test]
 fn hystart_watches_on_after_a_spurious_loss() {

@@ -47,6 +47,59 @@ fn the_senders_own_round_trip_is_from_room_to_what_waited_for_it() {
     assert_eq!(f.state().near_rtt_us, 200);
 }
 
+/// A sender that is granted more before it has used up what it has: its echo of a timestamp that it was shown first is the measure,
+/// not that of one which it was shown before, and the least counts.
+#[test]
+fn the_senders_own_round_trip_is_from_a_timestamp_to_its_echo() {
+    let mut f = flow(0);
+    let send = |f: &mut Flow, at_us: u32, tsecr: u32| {
+        (f.state_mut().sent_at_us, f.state_mut().snd_tsecr) = (at_us, tsecr);
+        f.send(f.state().nxt + MSS, at_us);
+    };
+    let show = |f: &mut Flow, at_us: u32, tsval: u32| {
+        f.state_mut().rcv_tsval = tsval;
+        f.edge_shown(u64::from(at_us) * 1000, 100 * MSS);
+    };
+    send(&mut f, 0, 0);
+    show(&mut f, 1000, 70);
+    send(&mut f, 1200, 69);
+    assert_eq!(f.state().near_rtt_us, 0, "an older one");
+    send(&mut f, 21_000, 70);
+    assert_eq!(f.state().near_rtt_us, 20_000);
+    show(&mut f, 21_500, 70);
+    send(&mut f, 21_600, 70);
+    assert_eq!(f.state().near_rtt_us, 20_000, "shown before");
+    show(&mut f, 22_000, 91);
+    show(&mut f, 30_000, 99);
+    send(&mut f, 37_000, 91);
+    assert_eq!(f.state().near_rtt_us, 15_000);
+    // nothing is in flight: an answer may take as long as the application wants
+    f.ack(&ack(f.state().nxt, 38_000, &[]));
+    show(&mut f, 38_000, 110);
+    send(&mut f, 38_100, 110);
+    assert_eq!(f.state().near_rtt_us, 15_000);
+    // and has been shown what the next update repeats
+    show(&mut f, 58_000, 110);
+    send(&mut f, 58_100, 110);
+    assert_eq!(f.state().near_rtt_us, 15_000);
+}
+
+/// What is granted is on its way for a round trip of the sender's own: it may run ahead by that at its rate.
+#[test]
+fn a_far_sender_is_granted_a_lead_of_its_round_trip() {
+    for (near_rtt_us, bytes) in [(0, 10_000), (20_000, 29_000), (100_000, 129_000)] {
+        let mut f = flow(0);
+        f.state_mut().decision.cwnd_bytes = 1 << 20;
+        f.state_mut().decision.pacing_bytes_ps = 1_000_000;
+        (f.state_mut().srtt_us, f.state_mut().near_rtt_us) = (200_000, near_rtt_us);
+        for ms in 0..1000u64 {
+            f.edge_advance(10_000_000_000 + ms * 1_000_000);
+        }
+        let edge = f.state().edge;
+        assert!(edge <= bytes.max(10 * MSS) && edge + 2 * MSS > bytes, "{near_rtt_us}: {edge}");
+    }
+}
+
 /// The right edge never moves left, whatever the window does.
 #[test]
 fn the_edge_never_moves_left() {

@@ -12,7 +12,10 @@ mod network;
 mod paced;
 mod probes;
 mod sent;
+mod short_segments;
+mod shown;
 mod silence;
+mod start;
 mod undo;
 mod watched;
 mod work;
@@ -63,8 +66,11 @@ fn ten_sent() -> Flow {
     f
 }
 
+/// A flow whose start is over.
 fn flow(base: u32) -> Flow {
-    Flow::new(base, MSS, abi::WL_FLOW_SACK | abi::WL_FLOW_PACED_JUDGED)
+    let mut f = Flow::new(base, MSS, abi::WL_FLOW_SACK | abi::WL_FLOW_PACED_JUDGED);
+    f.state_mut().start = abi::WL_START_OVER as u8;
+    f
 }
 
 fn ack(ack: u32, now_us: u32, sacks: &[(u32, u32)]) -> wl_ack {
@@ -200,6 +206,26 @@ fn what_waited_for_a_repair_times_nothing() {
     f.repaired(MSS, 20_000);
     let s = f.ack(&ack(10 * MSS, 90_000, &[]));
     assert_eq!((s.newly_delivered_bytes, s.rtt_us, f.state().srtt_us), (9 * MSS, 0, 10_000));
+}
+
+/// ... nor is it a rate: of twenty segments that are acknowledged with the repair of the first, the others arrived long before.
+#[test]
+fn what_waited_for_a_repair_gives_no_rate() {
+    let mut f = Flow::new(0, MSS, abi::WL_FLOW_PACED_JUDGED);
+    f.state_mut().decision.cwnd_bytes = 40 * MSS;
+    (1..=20).for_each(|i| f.send(i * MSS, i * 1000));
+    (0..3).for_each(|i| {
+        f.ack(&ack(0, 22_000 + i * 1000, &[]));
+    });
+    assert_eq!(f.next_repair(), Some((0, MSS)));
+    f.repaired(0, 25_000);
+    f.send(21 * MSS, 25_000);
+    let s = f.ack(&ack(20 * MSS, 45_000, &[]));
+    assert_eq!((s.newly_delivered_bytes, s.rate_interval_us), (20 * MSS, 0));
+    f.send(22 * MSS, 45_000);
+    let s = f.ack(&ack(21 * MSS, 46_000, &[]));
+    assert_eq!(s.rate_delivered_bytes, 21 * MSS);
+    assert!(s.rate_interval_us >= 25_000, "{}", s.rate_interval_us);
 }
 
 /// A path that stands still for a while: what comes when it goes on acknowledges the flight, not the probe.
@@ -466,56 +492,6 @@ fn a_packet_lost_as_a_whole_is_retransmitted_segment_by_segment() {
     assert_eq!(f.state().lost_bytes, 7 * MSS);
 }
 
-/// A short last segment often begins in the slot of the next packet's record: it stays with the one before it.
-#[test]
-fn what_no_slot_is_left_for_stays_with_the_segment_before() {
-    let mut f = flow(0);
-    f.state_mut().decision.cwnd_bytes = 40 * MSS;
-    let (end, tail) = (10 * MSS + 100, 10 * MSS);
-    f.send(end, 0);
-    f.send(end + 10 * MSS, 10);
-    assert_eq!(f.ack(&ack(tail, 40_000, &[])).newly_delivered_bytes, 10 * MSS);
-    assert_eq!(f.state().una_seg, 9 * MSS);
-    f.ack(&ack(tail, 41_000, &[(end, end + 10 * MSS)]));
-    assert_eq!(f.next_repair(), Some((9 * MSS, MSS + 100)));
-    assert_eq!(f.ack(&ack(end + 10 * MSS, 80_000, &[])).newly_delivered_bytes, 100);
-    assert_eq!(f.state().delivered_bytes, end + 10 * MSS);
-}
-
-/// The path's MTU may be less than its receiver announced: nothing longer than what the sender sends gets through.
-#[test]
-fn what_shares_a_record_is_retransmitted_in_pieces_no_longer_than_the_longest() {
-    let pieces = |segments: &[u32]| {
-        let mut f = flow(0);
-        f.state_mut().decision.cwnd_bytes = 40 * MSS;
-        let mut end = 0;
-        for len in segments.iter().chain(&[MSS; 4]) {
-            end += len;
-            f.send(end, 0);
-        }
-        let shared: u32 = segments.iter().sum();
-        f.ack(&ack(0, 40_000, &[(shared, end)]));
-        assert_eq!(f.next_repair(), Some((0, shared)), "{segments:?}");
-        f.piece_bytes(0)
-    };
-    assert_eq!(pieces(&[548, 548]), 548);
-    assert_eq!(pieces(&[500, 500, 500]), 500);
-    assert_eq!(pieces(&[500, 500, 24]), 500, "no more packets than there were");
-    assert_eq!(pieces(&[240, MSS]), (240 + MSS) / 2);
-    // what an application writes in small portions is not cut by a path
-    assert_eq!(pieces(&[10; 103]), 500);
-    assert_eq!(pieces(&[MSS]), MSS);
-}
-
-/// A record is a slot's only one: short segments on both sides of a hole may not have room.
-#[test]
-fn a_slot_taken_on_the_other_side_of_a_hole_is_reported() {
-    let mut f = flow(0);
-    f.send(100, 0);
-    assert!(!f.send_at(200, 300, 10));
-    assert_eq!(f.seg(0).map(|s| s.len_bytes), Some(100));
-}
-
 /// A receiver may take back what it has reported (RFC 2018, section 8): here within a record.
 #[test]
 fn a_delivered_record_acknowledged_in_part_is_counted_once() {
@@ -655,7 +631,7 @@ fn holes_do_not_cut_a_walk_short() {
         assert!(f.send_at(2048 * i, 2048 * i + 100, i));
     }
     f.ack(&ack(9 * 2048 + 50, 40_000, &[]));
-    assert_eq!(f.state().una_seg, 9 * 2048);
+    assert_eq!(f.state().una_seg, 9 * 2048 + 50);
 }
 
 /// The receiver reports a FIN that has arrived as the byte behind the data (RFC 2018 knows sequence numbers only).

@@ -3,7 +3,7 @@
 use super::{MSS, ack, flow, silence};
 use windlass_core::{Flow, abi};
 
-/// Back-off ends with the first delivery (RFC 6298, section 5): the next silence is probed as the first was, and as soon.
+/// Back-off ends with the first sample (RFC 6298, section 5): the next silence is probed as the first was, and as soon.
 #[test]
 fn after_a_delivery_a_silence_is_no_longer_than_the_first() {
     let mut f = flow(0);
@@ -13,9 +13,37 @@ fn after_a_delivery_a_silence_is_no_longer_than_the_first() {
     let (probes_us, at_us) = silence(&mut f, 40_000);
     f.repaired(2 * MSS, at_us);
     f.ack(&ack(4 * MSS, at_us + 40_000, &[]));
-    assert_eq!(f.state().backoff, 0);
     f.send(6 * MSS, at_us + 50_000);
-    assert_eq!(silence(&mut f, at_us + 50_000).0.len(), probes_us.len());
+    f.ack(&ack(6 * MSS, at_us + 90_000, &[]));
+    assert_eq!(f.state().backoff, 0);
+    f.send(8 * MSS, at_us + 100_000);
+    assert_eq!(silence(&mut f, at_us + 100_000).0.len(), probes_us.len());
+}
+
+/// What was retransmitted gives no sample of the round trip: the timeout stays backed off until something else is acknowledged
+/// (RFC 6298, section 5.7; Karn).
+#[test]
+fn the_rto_stays_backed_off_until_there_is_a_sample() {
+    let mut f = flow(0);
+    f.send(MSS, 0);
+    f.ack(&ack(MSS, 40_000, &[]));
+    f.state_mut().decision.cwnd_bytes = 10 * MSS;
+    f.send(2 * MSS, 50_000);
+    let at_us = silence(&mut f, 50_000).1;
+    f.repaired(MSS, at_us);
+    f.ack(&ack(2 * MSS, at_us + 300_000, &[]));
+    assert_eq!((f.state().backoff, f.state().timeouts), (1, 0));
+    let sent_us = at_us + 310_000;
+    f.send(3 * MSS, sent_us);
+    let backed_off_us = silence(&mut f, sent_us).1 - sent_us;
+    assert!(backed_off_us > at_us - 50_000, "{backed_off_us}");
+    assert_eq!(f.state().backoff, 2);
+    f.repaired(2 * MSS, sent_us + backed_off_us);
+    f.send(4 * MSS, sent_us + backed_off_us + 1000);
+    f.ack(&ack(3 * MSS, sent_us + backed_off_us + 390_000, &[]));
+    assert_eq!(f.state().backoff, 2);
+    f.ack(&ack(4 * MSS, sent_us + backed_off_us + 400_000, &[]));
+    assert_eq!(f.state().backoff, 0);
 }
 
 /// A receiver without room acknowledges nothing of what is in flight, and is believed at once: silence counts from

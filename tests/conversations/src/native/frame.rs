@@ -133,7 +133,7 @@ pub fn write_verdict(frame: &mut [u8], segment: &wl_segment, verdict: &wl_verdic
 }
 
 /// The TCP header of a segment of the box.
-fn tcp_header(flow: &wl_flow, tuple: &Tuple, sent: &wl_sent) -> Result<TcpHeader> {
+fn tcp_header(tuple: &Tuple, sent: &wl_sent) -> Result<TcpHeader> {
     let ports = (tuple.server_port, tuple.client_port);
     let (source, destination) = if sent.to_sender != 0 { (ports.1, ports.0) } else { ports };
     let mut header = TcpHeader::new(source, destination, sent.seq, sent.window_field);
@@ -150,7 +150,7 @@ fn tcp_header(flow: &wl_flow, tuple: &Tuple, sent: &wl_sent) -> Result<TcpHeader
         options.extend([1, 1, kind, 10]);
         values.iter().for_each(|value| options.extend(value.to_be_bytes()));
     };
-    if flow.flags & abi::WL_FLOW_TIMESTAMPS != 0 {
+    if sent.has_ts != 0 {
         push(8, [sent.tsval, sent.tsecr]);
     }
     if sent.has_report != 0 {
@@ -164,7 +164,7 @@ fn tcp_header(flow: &wl_flow, tuple: &Tuple, sent: &wl_sent) -> Result<TcpHeader
 pub fn build(flow: &wl_flow, tuple: &Tuple, sent: &wl_sent, payload: &[u8]) -> Result<Vec<u8>> {
     let is_to_sender = sent.to_sender != 0;
     let lower = &flow.header;
-    let mut tcp = tcp_header(flow, tuple, sent)?;
+    let mut tcp = tcp_header(tuple, sent)?;
     let ends = (tuple.server, tuple.client);
     let (source, destination) = if is_to_sender { (ends.1, ends.0) } else { ends };
     let macs = (lower.snd_mac, lower.rcv_mac);

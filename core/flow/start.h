@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The start of a flow. The sender's own HyStart, which ends slow start before the queue overflows, sees nothing behind the box (shown.h),
+ * so the box judges in its place, and for every algorithm alike. Until then what leaves is clocked by ACKs, as without the box.
+ *
+ *     GROWING --the pipe seems full--> HELD --a round trip later a queue stands--> FULL
+ *        ^                              |
+ *        `------- there is none --------'         GROWING, HELD --a chance loss, a mark, a timeout, a bypass--> OVER
+ *
+ *     seems full    as HyStart (Ha, Rhee, 2008; tcp_cubic.c in Linux) has it, from 16 segments on:
+ *                     ACKs have come close to each other for half a round trip, and their round trips are longer by a 16th
+ *                     or: the first eight round trips of a round are all longer by an eighth, by 4 to 16 ms
+ *                     or: something is lost, and the last round trip was longer by as much; without that it is lost by chance
+ *     stands        all of eight round trips of what was sent with the window held are longer by a 16th, by 1 to 8 ms
+ *
+ * HELD and FULL are events of the sample: the window does not grow, and slow start or STARTUP is over.
+ *
+ * Deviations from tcp_cubic.c: ACKs are close to each other within an eighth of the round trip where that is more than 2 ms, as those of
+ * slow links are further apart. A sender that is paced at twice its window draws as long a train whatever the path holds, but no
+ * longer round trips. And slow start goes on where there is no queue after all.
+ */
+#ifndef WL_FLOW_START_H
+#define WL_FLOW_START_H
+
+#include "flow.h"
+
+#define WL_START_LOW_SEGS 16u /* hystart_low_window */
+#define WL_START_SAMPLES 8u
+#define WL_START_TRAIN_US 2000u
+#define WL_START_RISE_MIN_US 4000u
+#define WL_START_RISE_MAX_US 16000u
+#define WL_START_STANDS_MIN_US 1000u
+#define WL_START_STANDS_MAX_US 8000u
+
+/* By how much the round trips of a queue that counts are longer. */
+WL_INLINE wl_u32 wl_start_rise_us(const struct wl_flow *f)
+{
+	return wl_max(wl_min(f->min_rtt_us / 8, WL_START_RISE_MAX_US), WL_START_RISE_MIN_US);
+}
+
+/* By how much those of a queue that stands are. */
+WL_INLINE wl_u32 wl_start_stands_us(const struct wl_flow *f)
+{
+	return wl_max(wl_min(f->min_rtt_us / 16, WL_START_STANDS_MAX_US), WL_START_STANDS_MIN_US);
+}
+
+/* Are ACKs clocked by the bottleneck for so long that it must be busy all the time? */
+WL_INLINE int wl_start_is_train(struct wl_flow *f, const struct wl_sample *s)
+{
+	if (s->now_us - f->start_train_at_us > wl_max(WL_START_TRAIN_US, f->min_rtt_us / 8))
+		return 0;
+	f->start_train_at_us = s->now_us;
+	return s->now_us - f->start_round_at_us > f->min_rtt_us / 2 &&
+	       s->rtt_us > f->min_rtt_us + f->min_rtt_us / 16;
+}
+
+/* Takes a round trip into the least of eight; 1 when there are so many. */
+WL_INLINE int wl_start_sample(struct wl_flow *f, const struct wl_sample *s)
+{
+	if (!f->start_samples || s->rtt_us < f->start_rtt_us)
+		f->start_rtt_us = s->rtt_us;
+	f->start_samples += f->start_samples < WL_START_SAMPLES;
+	return f->start_samples == WL_START_SAMPLES;
+}
+
+/* GROWING: does the pipe seem full? */
+WL_INLINE int wl_start_seems_full(struct wl_flow *f, const struct wl_sample *s)
+{
+	if (s->events & WL_EV_ROUND_START) {
+		f->start_round_at_us = s->now_us;
+		f->start_train_at_us = s->now_us;
+		f->start_samples = 0;
+	}
+	if (s->inflight_before_bytes < WL_START_LOW_SEGS * f->mss_bytes)
+		return 0;
+	if (wl_start_is_train(f, s))
+		return 1;
+	return wl_start_sample(f, s) && f->start_rtt_us > f->min_rtt_us + wl_start_rise_us(f);
+}
+
+/* HELD: of what was sent since, are eight round trips known? Then it is FULL, or GROWING again. */
+WL_INLINE void wl_start_judge(struct wl_flow *f, const struct wl_sample *s)
+{
+	/* the newest that is delivered was sent before */
+	if (wl_before(f->fack, f->start_held_seq) || !wl_start_sample(f, s))
+		return;
+	f->start_samples = 0;
+	f->start = f->start_rtt_us > f->min_rtt_us + wl_start_stands_us(f) ? WL_START_FULL : WL_START_GROWING;
+}
+
+/* Is it over by a mark, a timeout, a bypass, or as the algorithm has found its threshold? A share of a group's window is none to judge. */
+WL_INLINE int wl_start_is_over(const struct wl_flow *f)
+{
+	return f->start == WL_START_FULL || (f->flags & (WL_FLOW_MARKED | WL_FLOW_GROUPED)) || f->backoff ||
+	       f->state != WL_FLOW_ACTIVE || f->decision.ssthresh_bytes != WL_CWND_MAX_BYTES;
+}
+
+WL_INLINE void wl_start_hold(struct wl_flow *f)
+{
+	f->start = WL_START_HELD;
+	f->start_held_seq = f->nxt;
+	f->start_samples = 0;
+}
+
+/* Something is lost while the window grows: the buffer has overflowed if a queue was in front of it, else it is chance. */
+WL_INLINE void wl_start_loses(struct wl_flow *f)
+{
+	if (f->start_last_rtt_us > f->min_rtt_us + wl_start_rise_us(f))
+		wl_start_hold(f);
+	else
+		f->start = WL_START_OVER;
+}
+
+/* An ACK, whose sample is complete but for the flow's standing figures. */
+WL_INLINE void wl_start_ack(struct wl_flow *f, struct wl_sample *s)
+{
+	if (f->start == WL_START_OVER && (s->events & WL_EV_UNDO))
+		f->start = WL_START_GROWING;
+	if (f->start == WL_START_OVER)
+		return;
+	if (wl_start_is_over(f)) {
+		f->start = WL_START_OVER;
+		return;
+	}
+	if (s->rtt_us)
+		f->start_last_rtt_us = s->rtt_us;
+	if (f->start == WL_START_GROWING && (f->flags & WL_FLOW_RECOVERY))
+		wl_start_loses(f);
+	else if (f->start == WL_START_GROWING && s->rtt_us && wl_start_seems_full(f, s))
+		wl_start_hold(f);
+	else if (f->start == WL_START_HELD && s->rtt_us)
+		wl_start_judge(f, s);
+	if (f->start == WL_START_HELD)
+		s->events |= WL_EV_START_HELD;
+	if (f->start == WL_START_FULL)
+		s->events |= WL_EV_START_FULL;
+}
+
+#endif

@@ -1,0 +1,130 @@
+//! The start: where slow start ends, before the queue overflows, and where it does not.
+
+use crate::{MSS, ack, flow};
+use std::collections::VecDeque;
+use windlass_core::{
+    Flow,
+    abi::{self, wl_sample},
+};
+
+const RTT_US: u32 = 40_000;
+
+/// A flow in slow start on a path of a round trip of 40 ms, whose receiver acknowledges every second segment.
+struct Start {
+    flow: Flow,
+    cwnd_segs: u32,
+    /// Time on the bottleneck link of a segment.
+    seg_us: u32,
+    busy_until_us: u32,
+    /// When the receiver's ACKs arrive, and what they acknowledge.
+    acks: VecDeque<(u32, u32)>,
+}
+
+/// A flow that begins.
+fn growing() -> Flow {
+    let mut f = flow(0);
+    f.state_mut().start = abi::WL_START_GROWING as u8;
+    f.state_mut().decision.ssthresh_bytes = abi::WL_CWND_MAX_BYTES;
+    f
+}
+
+impl Start {
+    fn new(seg_us: u32) -> Start {
+        let mut start =
+            Start { flow: growing(), cwnd_segs: 10, seg_us, busy_until_us: 0, acks: VecDeque::new() };
+        (1..=10).for_each(|_| start.send(0));
+        start
+    }
+
+    /// One segment, which leaves at `now_us`.
+    fn send(&mut self, now_us: u32) {
+        let end = self.flow.state().nxt + MSS;
+        self.flow.send(end, now_us);
+        self.busy_until_us = self.busy_until_us.max(now_us) + self.seg_us;
+        if (end / MSS).is_multiple_of(2) {
+            self.acks.push_back((self.busy_until_us + RTT_US, end));
+        }
+    }
+
+    /// The next ACK, which is `late_us` late; what the window then lets out leaves at once.
+    fn next(&mut self, late_us: u32) -> wl_sample {
+        let (at_us, end) = self.acks.pop_front().unwrap();
+        let now_us = at_us + late_us;
+        let s = self.flow.ack(&ack(end, now_us, &[]));
+        if s.events & (abi::WL_EV_START_HELD | abi::WL_EV_START_FULL) == 0 {
+            self.cwnd_segs += 2;
+        }
+        while self.flow.state().nxt - self.flow.state().una < self.cwnd_segs * MSS {
+            self.send(now_us);
+        }
+        s
+    }
+
+    /// The window in segments when the pipe was found to be full.
+    fn full_segs(&mut self) -> u32 {
+        for _ in 0..10_000 {
+            if self.next(0).events & abi::WL_EV_START_FULL != 0 {
+                return self.cwnd_segs;
+            }
+        }
+        panic!("the start does not end");
+    }
+}
+
+/// HyStart (Ha, Rhee, 2008) ends slow start between one and two bandwidth-delay products: all of the path is in use, and a buffer of
+/// one does not overflow. 100 to 0.8 Mbit/s hold 342 to 16 segments with one on the link.
+#[test]
+fn the_start_ends_with_a_full_pipe_and_before_a_buffer_as_large_overflows() {
+    for seg_us in [116, 200, 390, 580, 800, 1160, 1700, 2320] {
+        let bdp_segs = RTT_US / seg_us + 1;
+        let got = Start::new(seg_us).full_segs();
+        assert!((bdp_segs..=2 * bdp_segs).contains(&got), "{got} segments, and the path holds {bdp_segs}");
+    }
+}
+
+/// ACKs of a sender that paces at twice its window come close to each other for half a round trip, however fast the path.
+#[test]
+fn what_a_sender_spreads_over_half_a_round_trip_fills_no_pipe() {
+    let mut f = growing();
+    for (round, segs) in [20u32, 40, 80, 160].into_iter().enumerate() {
+        let at_us = |i: u32| round as u32 * RTT_US + i * (RTT_US / 2) / segs;
+        let first = f.state().nxt;
+        (1..=segs).for_each(|i| f.send(first + i * MSS, at_us(i)));
+        for i in (2..=segs).step_by(2) {
+            let s = f.ack(&ack(first + i * MSS, at_us(i) + RTT_US, &[]));
+            assert_eq!(s.events & (abi::WL_EV_START_HELD | abi::WL_EV_START_FULL), 0, "{segs}: {i}");
+        }
+    }
+}
+
+/// RFC 9406, section 4.2: a rise that is over when what was sent meanwhile arrives was of another's making.
+#[test]
+fn the_start_goes_on_where_no_queue_stands() {
+    let mut start = Start::new(12);
+    let mut held = 0;
+    while held < 3 {
+        // 4 ms at least, for all of a round
+        let late_us = if start.cwnd_segs >= 40 { 8000 } else { 0 };
+        held += u32::from(start.next(late_us).events & abi::WL_EV_START_HELD != 0);
+    }
+    let held_segs = start.cwnd_segs;
+    for _ in 0..200 {
+        assert_eq!(start.next(0).events & abi::WL_EV_START_FULL, 0);
+    }
+    assert!(start.cwnd_segs > 2 * held_segs, "{held_segs} {}", start.cwnd_segs);
+}
+
+/// From a loss on the algorithm has its pace, also where it goes on with its start. That the loss was none is known by DSACK.
+#[test]
+fn a_loss_ends_the_start_unless_it_was_spurious() {
+    let mut f = crate::ten_sent();
+    let state = f.state_mut();
+    (state.start, state.decision.ssthresh_bytes) = (abi::WL_START_GROWING as u8, abi::WL_CWND_MAX_BYTES);
+    f.ack(&ack(0, RTT_US, &[(MSS, 5 * MSS)]));
+    assert_eq!(u32::from(f.state().start), abi::WL_START_OVER);
+    assert_eq!(f.next_repair(), Some((0, MSS)));
+    f.repaired(0, RTT_US + 100);
+    f.ack(&ack(6 * MSS, RTT_US + 200, &[]));
+    f.ack(&ack(7 * MSS, 2 * RTT_US + 200, &[(0, MSS)]));
+    assert_eq!(u32::from(f.state().start), abi::WL_START_GROWING);
+}

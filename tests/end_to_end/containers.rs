@@ -1,0 +1,38 @@
+//! An agent in a container: its processes and mounts are of its own, and its network is the host's.
+
+use crate::{
+    control::policy,
+    net::Net,
+    site::{nothing_is_left, tcx_programs},
+};
+use libbpf_rs::libbpf_sys as sys;
+use std::process::Stdio;
+use windlass_tests::{is_root_or_skip, process::Process, windlass_path};
+
+/// Its bpffs ends with the container's mounts. Left pinned there, control would end at once for all flows.
+#[test]
+fn an_agent_whose_bpffs_ends_with_its_container_releases_what_it_controls() {
+    if !is_root_or_skip("an_agent_whose_bpffs_ends_with_its_container_releases_what_it_controls") {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = policy(folder.path(), "bbr");
+    let script = format!(
+        "mount -t proc proc /proc && while umount -l /sys/fs/bpf 2>/dev/null; do :; done; \
+         {} agent --policy {} & read line; kill $!; wait $!",
+        windlass_path().display(),
+        file.display()
+    );
+    let mut command = net.middle.command("unshare");
+    command.args(["-m", "-p", "--fork", "--propagation", "private", "sh", "-c", &script]);
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut container = Process::start_as_is(pipes);
+    container.says("r1: under control");
+    assert_ne!(tcx_programs(&net.middle, "r1", sys::BPF_TCX_INGRESS), 0);
+    container.close_input();
+    assert!(container.wait().success());
+    assert_eq!(container.line().as_deref(), Some("r1: released"));
+    assert!(container.complaint().contains("/sys/fs/bpf:/sys/fs/bpf"));
+    nothing_is_left(&net.middle, "r1");
+}
