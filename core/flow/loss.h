@@ -229,7 +229,7 @@ static long wl_unlose_step(wl_u32 i, void *ctx)
 	(void)i;
 	if (f->lost_head == WL_NO_SLOT)
 		return 1;
-	seg = wl_seg_at(f, f->lost_head & (WL_FLOW_SLOTS - 1));
+	seg = wl_seg_at(f, f->lost_head & (WL_FLOW_RECORDS - 1));
 	if (!seg)
 		return 1;
 	wl_seg_unlist(f, seg);
@@ -381,6 +381,8 @@ WL_GLOBAL wl_u32 wl_lose_all(struct wl_flow *f, wl_u32 now_us)
 	f->lose_before_us = now_us;
 	if (f->flags & WL_FLOW_SACK)
 		f->lose_before_us -= (f->rack_rtt_us ? f->rack_rtt_us : f->srtt_us) + wl_reo_wnd_us(f);
+	/* what an undoing has left in the list is lost with the rest */
+	f->todo &= ~WL_TODO_UNLOSE;
 	f->todo |= WL_TODO_LOSE;
 	f->lose_at = f->una_seg;
 	f->lose_end = f->nxt;

@@ -3,7 +3,7 @@
 use super::{MSS, ack, flow};
 use windlass_core::{
     Algorithm, Flow,
-    abi::{self, wl_sample},
+    abi::{self, wl_ack, wl_sample},
 };
 
 const RTT_US: u32 = 40_000;
@@ -355,4 +355,36 @@ fn while_a_repair_waits_nothing_is_undone() {
     let s = e.ack(5, &[(0, 1), (6, 20)]);
     assert_eq!(s.events & abi::WL_EV_UNDO, 0);
     e.is_reduced();
+}
+
+/// RFC 3522: an echo from before the retransmission proves a timeout spurious. What waits to be retransmitted then does no more, however
+/// short its segments are: most of these stand in the overflow of their chunk.
+#[test]
+fn a_timeout_that_a_timestamp_proves_spurious_leaves_nothing_to_retransmit() {
+    const SHORT: u32 = 100;
+    for segs in [12, 100] {
+        let mut f = flow(0);
+        f.state_mut().flags |= abi::WL_FLOW_TIMESTAMPS;
+        f.state_mut().decision.cwnd_bytes = WINDOW;
+        (1..=segs).for_each(|i| f.send(i * SHORT, 0));
+        f.state_mut().snd_tsval = 20;
+        let mut now_us = 1_000_000;
+        while f.state().flags & abi::WL_FLOW_RECOVERY == 0 {
+            now_us += 100_000;
+            f.on_silence(now_us);
+        }
+        let (seq, _) = f.next_repair().expect("all is lost");
+        assert_eq!(seq, 0);
+        f.repaired(seq, now_us);
+        assert!(f.state().lost_bytes > 0);
+        let late = wl_ack { has_ts: 1, tsecr: 10, ..ack(SHORT, now_us + 1000, &[]) };
+        f.ack(&late);
+        while f.state().todo != 0 {
+            now_us += 1000;
+            assert!(now_us < 60_000_000, "{segs}: {} B wait for ever", f.state().lost_bytes);
+            f.detect(now_us);
+        }
+        assert_eq!((f.state().lost_bytes, f.next_repair()), (0, None), "{segs}");
+        assert_eq!(f.state().flags & abi::WL_FLOW_RECOVERY, 0);
+    }
 }
