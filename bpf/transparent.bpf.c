@@ -39,6 +39,7 @@ static __always_inline int wl_long_way(struct __sk_buff *skb, __u32 id, int from
 			wl_count(WL_C_PASS_BAD_CHECKSUM);
 			return WL_TC_PASS;
 		}
+		wl_iface_count_unknown(&s->packet.key, from_sender);
 		wl_contest_flow(from_sender);
 		if (wl_on_syn(from_sender) > 0)
 			wl_forget_old(from_sender ? s->packet.tcp.seq + 1 : s->packet.tcp.ack);

@@ -202,11 +202,14 @@ struct wl_policy_head {
 	wl_u32 changed_at_us; /* CLOCK_MONOTONIC */
 };
 
-/* What is known of an interface (wl_ifaces). */
+/* What is known of an interface (wl_ifaces). The programs count, from which the agent concludes whether both directions pass. */
 struct wl_iface {
 	wl_u32 rules_count; /* of its rules (wl_iface_rules) */
+	wl_u32 flows_changed; /* how often a flow of it was created or forgotten: both directions of each have passed */
+	wl_u32 unknown_from_servers; /* packets of TCP that belong to no flow, SYNs among them */
+	wl_u32 unknown_to_servers;
 };
-WL_ASSERT_SIZE(struct wl_iface, 4);
+WL_ASSERT_SIZE(struct wl_iface, 16);
 
 #define WL_IFACES_MAX 4096u /* interfaces of one datapath */
 #define WL_END_ENTRIES 4096u /* of the flow table, that one run of wl_end_flows() looks at */

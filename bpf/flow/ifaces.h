@@ -26,6 +26,33 @@ struct {
 	__array(values, struct wl_rules_map);
 } wl_iface_rules SEC(".maps");
 
+enum wl_iface_counter {
+	WL_IFACE_FLOWS_CHANGED = 0,
+	WL_IFACE_UNKNOWN_FROM_SERVERS = 1,
+	WL_IFACE_UNKNOWN_TO_SERVERS = 2,
+};
+
+/* Global, so that its frame is not part of the caller's. */
+__noinline int wl_iface_count(__u32 ifindex, __u32 what)
+{
+	struct wl_iface *iface = bpf_map_lookup_elem(&wl_ifaces, &ifindex);
+
+	if (!iface)
+		return -1;
+	if (what == WL_IFACE_FLOWS_CHANGED)
+		__sync_fetch_and_add(&iface->flows_changed, 1);
+	else if (what == WL_IFACE_UNKNOWN_FROM_SERVERS)
+		__sync_fetch_and_add(&iface->unknown_from_servers, 1);
+	else
+		__sync_fetch_and_add(&iface->unknown_to_servers, 1);
+	return 0;
+}
+
+static __always_inline void wl_iface_count_unknown(const struct wl_flow_key *key, int from_sender)
+{
+	wl_iface_count(key->ifindex, from_sender ? WL_IFACE_UNKNOWN_FROM_SERVERS : WL_IFACE_UNKNOWN_TO_SERVERS);
+}
+
 /* The rule of the flow named by `key`; NULL: none of its interface matches. */
 static __always_inline struct wl_rule *wl_iface_rule(const struct wl_flow_key *key)
 {

@@ -2,6 +2,7 @@
 
 use crate::{
     control::{put, release, talker},
+    foreign::{accepting, attach_first},
     net::{Net, with_transfer},
 };
 use libbpf_rs::{Link, MapCore, MapHandle};
@@ -136,6 +137,38 @@ fn an_interface_that_is_released_takes_its_flows_along_and_no_others() {
         assert_eq!(flows_behind(&net, "r1")[0]["mode"], "transparent");
     });
     release(&net, agent);
+}
+
+/// Both directions pass the other one.
+#[test]
+fn one_way_traffic_is_that_of_an_interface_not_of_its_datapath() {
+    let test = "one_way_traffic_is_that_of_an_interface_not_of_its_datapath";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut agent = talker(&net, &put(folder.path(), &rules("cubic")));
+    agent.says("r2: under control");
+    are_one_datapath(&net, &["r1", "r2"]);
+    let program = accepting();
+    let Some(_link) = attach_first(&net, &program) else {
+        println!("skipped: {test}: no tcx before Linux 6.6");
+        return;
+    };
+    with_transfer(&net, |progress| {
+        let complaint = agent.complaint();
+        assert!(complaint.contains("r1: packets from servers pass here, and none to them"), "{complaint}");
+        progress();
+        let document: Value = serde_json::from_str(&net.answer(&["flows", "--json"])).expect("JSON");
+        let one_way: Vec<&String> = document["one_way"].as_object().expect("by interface").keys().collect();
+        assert_eq!(one_way, ["r1"]);
+        // what has been counted goes on to be, under whatever rules
+        put(folder.path(), &rules("reno"));
+        agent.says("in force");
+        assert!(net.answer(&["flows"]).contains("r1: packets from servers pass here"));
+    });
+    agent.end(libc::SIGTERM);
 }
 
 #[test]

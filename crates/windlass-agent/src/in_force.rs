@@ -62,7 +62,8 @@ impl<M: MapCore> IfaceRules<'_, M> {
         for (index, rule) in (0..).zip(rules) {
             write_rule(self.rules, index, rule)?;
         }
-        let facts = wl_iface { rules_count: rules.len() as u32 };
+        // what the programs count meanwhile is lost, which does not matter
+        let facts = wl_iface { rules_count: rules.len() as u32, ..self.facts()?.unwrap_or_default() };
         self.ifaces
             .update(&self.ifindex.to_ne_bytes(), bytes_of(&facts), MapFlags::ANY)
             .map_err(bpf("writing an interface's facts"))?;
@@ -71,15 +72,19 @@ impl<M: MapCore> IfaceRules<'_, M> {
 
     /// The rules in force; without facts of the interface, all that there is room for, among them some of the past.
     pub(crate) fn read(&self) -> Result<Vec<wl_rule>> {
-        let facts = self.ifaces.lookup(&self.ifindex.to_ne_bytes(), MapFlags::ANY);
-        let facts = facts.map_err(bpf("reading an interface's facts"))?;
-        let count = facts.and_then(|bytes| from_bytes::<wl_iface>(&bytes)).map(|facts| facts.rules_count);
+        let count = self.facts()?.map(|facts| facts.rules_count);
         let read = |index: u32| {
             let rule =
                 self.rules.lookup(&index.to_ne_bytes(), MapFlags::ANY).map_err(bpf("reading a rule"))?;
             Ok(rule.and_then(|bytes| from_bytes(&bytes)).unwrap_or_default())
         };
         (0..count.unwrap_or(abi::WL_MAX_RULES).min(abi::WL_MAX_RULES)).map(read).collect()
+    }
+
+    /// What is known of the interface; none: nothing was written yet.
+    pub(crate) fn facts(&self) -> Result<Option<wl_iface>> {
+        let facts = self.ifaces.lookup(&self.ifindex.to_ne_bytes(), MapFlags::ANY);
+        Ok(facts.map_err(bpf("reading an interface's facts"))?.and_then(|bytes| from_bytes(&bytes)))
     }
 
     /// Flows that were controlled are only watched from now on.

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use clap::CommandFactory;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
-use windlass_agent::{Error, FlowInfo, Mode, Packets, Per, Pinned, Policy, Rule, check_root};
+use windlass_agent::{Error, FlowInfo, Mode, Per, Pinned, Policy, Rule, check_root};
 use windlass_core::Algorithm;
 use windlass_scenario::printable_path;
 
@@ -72,14 +72,9 @@ pub fn flows(json: bool) -> Result<ExitCode> {
     let mut all: Vec<(String, FlowInfo)> = Vec::new();
     let mut groups = Vec::new();
     let mut one_way = BTreeMap::new();
-    // the same of each datapath, whose interfaces are counted together
-    let mut one_way_together: BTreeMap<u32, (String, Vec<String>)> = BTreeMap::new();
     with_controlled("looking at flows", |pinned| {
-        if let Some(what) = Packets::of(&pinned.counters()?).one_way() {
-            let (iface, what) = (pinned.iface().to_string(), what.to_string());
-            let together = one_way_together.entry(pinned.clock_number());
-            together.or_insert_with(|| (what.clone(), Vec::new())).1.push(iface.clone());
-            one_way.insert(iface, what);
+        if let Some(what) = pinned.packets()?.one_way() {
+            one_way.insert(pinned.iface().to_string(), what.to_string());
         }
         all.extend(pinned.flows()?.into_iter().map(|f| (pinned.iface().to_string(), f)));
         groups = pinned.groups()?;
@@ -144,8 +139,8 @@ pub fn flows(json: bool) -> Result<ExitCode> {
     for group in groups {
         print::line(print::group(&group, ""));
     }
-    for (what, interfaces) in one_way_together.values() {
-        print::line(format_args!("{}: {what}", print::together(interfaces)));
+    for (iface, what) in &one_way {
+        print::line(format_args!("{iface}: {what}"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,6 @@
 use crate::{
     control::{clock_is_new, first_error, hand_back, is_uplink},
     event_log::EventLog,
-    print::together,
     retries::Retries,
 };
 use anyhow::Result;
@@ -39,7 +38,7 @@ pub struct Interfaces {
     detached: BTreeMap<String, Instant>,
     /// Looks since `tc` was run.
     looks: u32,
-    /// Packets at the last count, by datapath; and which of these were reported to lack a direction.
+    /// Packets at the last count, by index of the interface; and which of these were reported to lack a direction.
     packets: BTreeMap<u32, (Packets, Option<OneWay>)>,
     log: EventLog,
 }
@@ -212,30 +211,24 @@ impl Interfaces {
         }
     }
 
-    /// Reports datapaths that only one direction of traffic passes, once until both do: their interfaces are counted together.
+    /// Reports interfaces that only one direction of traffic passes, once until both do.
     pub fn watch_directions(&mut self) {
         if !self.looks.is_multiple_of(LOOKS_FOR_DIRECTIONS) {
             return;
         }
         let mut before = mem::take(&mut self.packets);
-        let mut by_datapath: BTreeMap<u32, Vec<&Pinned>> = BTreeMap::new();
         for pinned in &self.controlled {
-            by_datapath.entry(pinned.clock_number()).or_default().push(pinned);
-        }
-        for (number, all) in by_datapath {
             // what cannot be read is looked after elsewhere
-            let Ok(counters) = all[0].counters() else { continue };
-            let now = Packets::of(&counters);
-            let (packets, reported) = before.remove(&number).unwrap_or((now, None));
+            let Ok(now) = pinned.packets() else { continue };
+            let (packets, reported) = before.remove(&pinned.ifindex()).unwrap_or_default();
             let since = now.since(packets);
             let one_way = since.one_way();
             if let Some(what) = one_way.filter(|_| one_way != reported) {
-                let names: Vec<String> = all.iter().map(|pinned| pinned.iface().to_string()).collect();
-                self.log.warn(format_args!("{}: {what}", together(&names)));
+                self.log.warn(format_args!("{}: {what}", pinned.iface()));
             }
             // without packets it is as it was
             let reported = if since.is_enough() { one_way } else { reported };
-            self.packets.insert(number, (now, reported));
+            self.packets.insert(pinned.ifindex(), (now, reported));
         }
     }
 

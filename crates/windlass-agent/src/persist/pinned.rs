@@ -14,6 +14,7 @@ use crate::{
     map_value::from_bytes,
     netdev,
     object::{fingerprint, pinned_map},
+    one_way::Packets,
     persist::{
         further_iface,
         lock::Lock,
@@ -227,6 +228,11 @@ impl Pinned {
     /// All counters by name.
     pub fn counters(&self) -> Result<BTreeMap<String, u64>> {
         read_counters(&self.maps["wl_counters"])
+    }
+
+    /// What its interface has counted from which follows whether both directions pass.
+    pub fn packets(&self) -> Result<Packets> {
+        Ok(Packets::of(&self.rules_in_force().facts()?.unwrap_or_default()))
     }
 
     /// All flows in use.

@@ -83,7 +83,11 @@ pub(crate) fn remove_earlier(iface: &str, ifindex: u32) -> Result<Claim> {
         pins.release(pins.index())?;
     }
     let what = format!("'{iface}'");
-    for renamed in pinned_here().iter().map(|name| PinDir::here(name)).filter(|p| p.is_of(ifindex)) {
+    // of many interfaces each would have its links opened
+    let has_programs = has_datapath(ifindex).unwrap_or(true);
+    let may_be = |pins: &PinDir| has_programs || pins.index().is_none_or(|noted| noted == ifindex);
+    let others = pinned_here().iter().map(|name| PinDir::here(name)).collect::<Vec<_>>();
+    for renamed in others.into_iter().filter(|pins| may_be(pins) && pins.is_of(ifindex)) {
         // unless an agent has it that has not noticed yet
         renamed.claim(&what)?;
         renamed.release(Some(ifindex))?;
