@@ -172,6 +172,33 @@ fn one_way_traffic_is_that_of_an_interface_not_of_its_datapath() {
 }
 
 #[test]
+fn status_shows_what_is_under_control_and_that_no_agent_runs() {
+    if !is_root_or_skip("status_shows_what_is_under_control_and_that_no_agent_runs") {
+        return;
+    }
+    let (net, _folder, file, mut agent) = of_both();
+    let status = || -> Value { serde_json::from_str(&net.answer(&["status", "--json"])).expect("JSON") };
+    with_transfer(&net, |progress| {
+        let now = status();
+        let r1 = &now["interfaces"][0];
+        assert_eq!((&r1["iface"], &r1["flows"]["controlled"]), (&"r1".into(), &1.into()), "{now}");
+        assert_eq!(r1["agent"], format!("process {}", agent.id()));
+        assert!(r1["policy_since_unix_s"].is_u64(), "{now}");
+        assert_eq!(now["datapaths"][0]["interfaces"], serde_json::json!(["r1", "r2"]));
+        assert_eq!(now["warnings"].as_array().map(Vec::len), Some(0), "{now}");
+        agent.end(libc::SIGKILL);
+        assert!(net.answer(&["status"]).contains("warning: r1 and 1 more: no agent runs"));
+        net.delete_clock();
+        assert!(net.answer(&["status"]).contains("r1 and 1 more: the clock stands still"));
+        agent = net.agent(&file, "r2: taken over");
+        progress();
+    });
+    release(&net, agent);
+    assert_eq!(status()["interfaces"], serde_json::json!([]));
+    assert!(net.answer(&["status"]).contains("no interface"));
+}
+
+#[test]
 fn another_build_takes_all_interfaces_of_a_datapath_over_with_one_load() {
     if !is_root_or_skip("another_build_takes_all_interfaces_of_a_datapath_over_with_one_load") {
         return;

@@ -11,7 +11,7 @@ use crate::{
 use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     net::{IpAddr, Ipv6Addr, SocketAddr},
 };
 use windlass_core::{Algorithm, abi};
@@ -170,6 +170,32 @@ pub(crate) fn read_flows(
         all.push(describe(&flow, exceptions.has(&key, &flow), group));
     }
     all.sort_by_key(|f| (f.sender, f.receiver));
+    Ok(all)
+}
+
+/// How many flows there are, by what is done with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FlowCounts {
+    /// Their windows are the box's.
+    pub controlled: u32,
+    /// They are measured only.
+    pub watched: u32,
+    /// Neither.
+    pub off: u32,
+}
+
+/// The flows in use, by index of the interface. `ids` is wl_flow_ids, `flows` is wl_flows.
+pub(crate) fn count_flows(ids: &impl MapCore, flows: &impl MapCore) -> Result<BTreeMap<u32, FlowCounts>> {
+    let mut all: BTreeMap<u32, FlowCounts> = BTreeMap::new();
+    for flow in in_use(ids, flows, |_| true) {
+        let (_, _, flow) = flow?;
+        let counts = all.entry(flow.key.ifindex).or_default();
+        *match flow.mode.into() {
+            _ if flow.is_controlled() => &mut counts.controlled,
+            abi::WL_MODE_OFF => &mut counts.off,
+            _ => &mut counts.watched,
+        } += 1;
+    }
     Ok(all)
 }
 

@@ -43,7 +43,7 @@ pub use coupled::{CoupledStats, Coupling};
 pub use datapath::{Datapath, Start};
 pub use doctor::{Check, doctor};
 pub use error::{Error, Result};
-pub use flows::FlowInfo;
+pub use flows::{FlowCounts, FlowInfo};
 pub use group::{FlowGroup, GroupHome, GroupInfo};
 pub use guest::{GuestFlows, GuestStats, GuestWatch};
 pub use interrupt::Interrupt;

@@ -197,6 +197,15 @@ impl PinDir {
         Claim::is_taken(&self.claim_file()) || Claim::is_taken(&self.dir())
     }
 
+    /// The process that looks after it, as its claim has it; none: there is none. With the lock of "pins" held.
+    pub(crate) fn claimant(&self) -> Option<String> {
+        let noted = || private::read(&self.claim_file()).unwrap_or_default();
+        self.is_claimed().then(|| match noted().trim_matches([' ', '(', ')']) {
+            "" => "a process that is not seen from here".into(),
+            process => process.into(),
+        })
+    }
+
     /// Removes what is noted of interfaces, of whatever namespace, for which nothing is pinned and that no process
     /// has. With the lock of "pins" held.
     pub(crate) fn forget_unpinned() {

@@ -7,7 +7,7 @@ use crate::{
     counters::read_counters,
     error::bpf,
     exceptions::{Exceptions, Flows},
-    flows::{are_let_go, read_flows},
+    flows::{FlowCounts, are_let_go, count_flows, read_flows},
     group,
     image::{OBJECT, build_id, state_id},
     in_force::{IfaceRules, look_up_again},
@@ -35,6 +35,7 @@ use std::{
     fs,
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
+    time::SystemTime,
 };
 use windlass_core::{
     Algorithm,
@@ -240,6 +241,22 @@ impl Pinned {
         let [ids, flows, places] = ["wl_flow_ids", "wl_flows", "wl_places"].map(|name| &self.maps[name]);
         let exceptions = Exceptions::read(&self.maps["wl_exceptions"])?;
         read_flows(self.ifindex, ids, flows, places, &exceptions, &self.groups()?)
+    }
+
+    /// How many flows its datapath has behind each interface, by index.
+    pub fn flow_counts(&self) -> Result<BTreeMap<u32, FlowCounts>> {
+        count_flows(&self.maps["wl_flow_ids"], &self.maps["wl_flows"])
+    }
+
+    /// The process of the agent that looks after it, in words; none: there is no such agent.
+    pub fn agent(&self) -> Result<Option<String>> {
+        let _lock = Lock::take("pins")?;
+        Ok(self.pins.claimant())
+    }
+
+    /// Since when the policy in force there has been; none: it could not be noted.
+    pub fn policy_since(&self) -> Option<SystemTime> {
+        fs::metadata(self.pins.rule_names_file()).and_then(|file| file.modified()).ok()
     }
 
     /// Gives the flow from `sender` to `receiver` an algorithm of its own for as long as it lasts, or for none its rule's
