@@ -281,12 +281,11 @@ pub fn detach(iface: Option<String>, all: bool, as_json: bool) -> Result<ExitCod
     // what another build left can be removed, but not read
     let readable: Vec<_> = targets.iter().filter_map(|name| Pinned::open(name).ok()).collect();
     hand_back(&readable)?;
-    for name in &targets {
-        windlass_agent::force_remove(name)?;
+    windlass_agent::force_remove(&targets, |name| {
         if !as_json {
             print::line(format_args!("{name}: released"));
         }
-    }
+    })?;
     if as_json {
         println!("{}", json!({ "released": targets }));
     } else if targets.is_empty() {

@@ -326,7 +326,7 @@ impl Interfaces {
     /// Ends control of these, or, where a lock is in the way, has that done later. What fails does not keep the rest
     /// from it; the first error is returned.
     fn release(&mut self, all: Vec<Pinned>) -> Result<(), Error> {
-        let mut ended = hand_back(&all);
+        let mut ended = hand_back(&all).and_then(|()| Pinned::detach_together(&all));
         let mut is_locked = matches!(ended, Err(Error::Locked { .. }));
         for pinned in all {
             // or each would wait as long for the same lock

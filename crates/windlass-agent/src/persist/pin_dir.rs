@@ -76,6 +76,9 @@ pub(crate) struct PinDir {
     pub(crate) iface: String,
 }
 
+/// Interfaces whose programs are detached in one grace period, each by some threads.
+const DETACHED_AT_ONCE: usize = 64;
+
 impl PinDir {
     pub(crate) fn here(iface: &str) -> PinDir {
         PinDir { namespace: netdev::namespace_inode(), iface: iface.to_string() }
@@ -319,6 +322,20 @@ impl PinDir {
         self.remove_claim();
         shared_groups::remove_unused(self.namespace);
         Ok(())
+    }
+
+    /// Detaches the programs of all of these, which are about to be released, from their interfaces: for each the kernel waits a grace
+    /// period, and in one for all of them. What cannot be detached now is left for [`PinDir::release`].
+    pub(crate) fn detach_together(all: &[PinDir]) {
+        for some in all.chunks(DETACHED_AT_ONCE) {
+            thread::scope(|scope| {
+                for pins in some {
+                    scope.spawn(|| pins.detach_links(&LINKS_OF_IFACE));
+                    scope
+                        .spawn(|| pins.index().map(|index| released_iface::forget_rules(&pins.dir(), index)));
+                }
+            });
+        }
     }
 
     /// Detaches what these links keep attached.

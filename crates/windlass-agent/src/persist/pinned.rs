@@ -401,6 +401,14 @@ impl Pinned {
         netdev::name_of(self.ifindex)
     }
 
+    /// Detaches the programs of these, which are about to be removed, all in one grace period of the kernel.
+    pub fn detach_together(all: &[Pinned]) -> Result<()> {
+        let _lock = Lock::take("pins")?;
+        let pins: Vec<PinDir> = all.iter().filter(|p| p.is_still_pinned()).map(|p| p.pins.clone()).collect();
+        PinDir::detach_together(&pins);
+        Ok(())
+    }
+
     /// Detaches: removes links, filters, maps and the clock, if no other process has done so.
     ///
     /// # Errors

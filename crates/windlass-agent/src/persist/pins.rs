@@ -242,12 +242,21 @@ fn pin_all(
     pins.note_state(state_id())
 }
 
-/// Removes whatever is pinned for `iface`, of any version, its interface there or not, or what an `attach` that was killed left of
-/// its own; not that of one that runs.
-pub fn force_remove(iface: &str) -> Result<()> {
-    let pins = PinDir::here(iface);
+/// Removes whatever is pinned for these interfaces, of any version, the interfaces there or not, or what an `attach` that was killed left
+/// of its own; not that of one that runs. Calls `released` after each.
+pub fn force_remove(ifaces: &[String], mut released: impl FnMut(&str)) -> Result<()> {
     // one that is beginning has a clock before it has a claim
     let _attach = Lock::take_for_attach(None)?;
     let _lock = Lock::take("pins")?;
-    if !pins.dir().is_dir() && pins.is_claimed() { Ok(()) } else { pins.release(pins.index()) }
+    let all: Vec<PinDir> = ifaces.iter().map(|name| PinDir::here(name)).collect();
+    let is_left = |pins: &&PinDir| pins.dir().is_dir() || !pins.is_claimed();
+    let left: Vec<PinDir> = all.iter().filter(is_left).cloned().collect();
+    PinDir::detach_together(&left);
+    for pins in &all {
+        if left.iter().any(|other| other.iface == pins.iface) {
+            pins.release(pins.index())?;
+        }
+        released(&pins.iface);
+    }
+    Ok(())
 }

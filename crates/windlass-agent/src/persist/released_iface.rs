@@ -18,13 +18,17 @@ pub(crate) const END_FLOWS: &str = "wl_end_flows";
 /// # Errors
 /// Some of it stays, and the datapath forgets it when it has been idle for long.
 pub(crate) fn forget(dir: &Path, ifindex: u32) -> Result<()> {
-    let rules_are_gone = ["wl_ifaces", "wl_iface_rules"].into_iter().try_for_each(|name| {
-        match pinned_map(&dir.join(name))?.delete(&ifindex.to_ne_bytes()) {
-            Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
-            deleted => deleted.map_err(bpf(format!("removing an interface from {name}"))),
-        }
-    });
-    rules_are_gone.and(end_flows(dir, ifindex))
+    forget_rules(dir, ifindex).and(end_flows(dir, ifindex))
+}
+
+/// Forgets the rules of interface `ifindex`, for which the kernel waits a grace period; no flow is controlled anew there then.
+pub(crate) fn forget_rules(dir: &Path, ifindex: u32) -> Result<()> {
+    // another version may have none
+    let mut maps = ["wl_ifaces", "wl_iface_rules"].into_iter().filter(|name| dir.join(name).exists());
+    maps.try_for_each(|name| match pinned_map(&dir.join(name))?.delete(&ifindex.to_ne_bytes()) {
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
+        deleted => deleted.map_err(bpf(format!("removing an interface from {name}"))),
+    })
 }
 
 fn end_flows(dir: &Path, ifindex: u32) -> Result<()> {
