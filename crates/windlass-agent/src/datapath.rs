@@ -173,6 +173,7 @@ impl Datapath {
         if pins::is_controlled(iface)? {
             return Err(Error::Busy(iface.to_string()));
         }
+        pins::remove_unused_clocks()?;
         let claim = pins::remove_earlier(iface, ifindex)?;
         match Self::attach_claimed(loaded, iface, ifindex, policy, options) {
             Ok(mut datapath) => {

@@ -67,13 +67,19 @@ pub fn unattended_here(interrupt: &Interrupt) -> Result<Vec<String>> {
     Ok(pinned_here().into_iter().filter(is_unattended).collect())
 }
 
+/// Removes clocks that no datapath uses any more. It has all links listed, which would take most of the time for a further interface
+/// of many. With the lock of "attach" held.
+pub(crate) fn remove_unused_clocks() -> Result<()> {
+    let _lock = Lock::take("pins")?;
+    Clock::remove_gone(is_clock_used);
+    Ok(())
+}
+
 /// Removes what an earlier interface of the name left, or this one under another name, or a process that was killed
-/// while pinning, and clocks that no datapath uses any more; then claims the interface. With the lock of "attach"
-/// held.
+/// while pinning; then claims the interface. With the lock of "attach" held.
 pub(crate) fn remove_earlier(iface: &str, ifindex: u32) -> Result<Claim> {
     let pins = PinDir::here(iface);
     let _lock = Lock::take("pins")?;
-    Clock::remove_gone(is_clock_used);
     if is_controlled(iface)? {
         // another agent was faster
         return Err(Error::Busy(iface.to_string()));
