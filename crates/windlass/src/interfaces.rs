@@ -163,15 +163,21 @@ impl Interfaces {
         self.released.retain(|(iface, index)| windlass_agent::interface_index(iface) == Some(*index));
         let (alive, gone): (Vec<_>, Vec<_>) = self.controlled.drain(..).partition(Pinned::is_alive);
         self.controlled = alive;
-        let mut renamed = Vec::new();
+        let (mut renamed, mut ended) = (Vec::new(), Vec::new());
         for pinned in gone {
             if let Some(name) = pinned.name_now() {
                 self.log.of_iface("gone", pinned.iface(), &format!("the interface is called {name} now"));
                 renamed.push(pinned);
             } else {
                 self.log.of_iface("gone", pinned.iface(), "the interface is gone");
-                self.end(pinned);
+                ended.push(pinned);
             }
+        }
+        // where a lock is in the way, they are removed later
+        if !ended.is_empty() && Pinned::detach_together(&ended).is_ok() {
+            ended.into_iter().for_each(|pinned| self.end(pinned));
+        } else {
+            self.leaving.append(&mut ended);
         }
         if let Err(why) = self.release(renamed) {
             self.log.warn(why);

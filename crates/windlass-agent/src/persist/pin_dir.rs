@@ -77,7 +77,7 @@ pub(crate) struct PinDir {
 }
 
 /// Interfaces whose programs are detached in one grace period, each by some threads.
-const DETACHED_AT_ONCE: usize = 64;
+const DETACHED_AT_ONCE: usize = 16;
 
 impl PinDir {
     pub(crate) fn here(iface: &str) -> PinDir {
