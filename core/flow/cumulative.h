@@ -81,7 +81,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 		f->sacked_bytes -= seg->len_bytes;
 		f->sacked_records--;
 	} else {
-		c->has_resent |= seg->sent_count > 1;
+		c->has_resent |= seg->sent_count > 1 && !wl_is_too_soon(f, seg, c->d->now_us);
 		wl_rate_on_delivered(seg, c->d);
 		if (seg->sent_count == 1 || c->proof == WL_PROOF_ALWAYS ||
 		    (c->proof == WL_PROOF_ALONE && end == c->ack))

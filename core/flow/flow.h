@@ -180,7 +180,8 @@ struct wl_flow {
 	/* shifts in force, 0..14; of windows that the receiver announces, and the sender */
 	wl_u8 rcv_wscale : 4;
 	wl_u8 snd_wscale : 4;
-	wl_u8 backoff; /* timeouts since the last sample of the round trip, at most WL_BACKOFF_MAX */
+	/* timeouts since the last sample of the round trip, at most WL_BACKOFF_MAX; at least 1 when a probe was answered without one */
+	wl_u8 backoff;
 	wl_u8 reo_wnd_mult; /* RFC 8985, section 6.2; quarter min_rtt each */
 	wl_u8 reo_wnd_persist; /* ... and for how many recoveries more it is kept */
 	/* what in flight has no record, and so is not in the store: bytes between hole_start and hole_end */
