@@ -13,6 +13,7 @@
 struct wl_compare {
 	struct __sk_buff *skb;
 	struct wl_flow *f;
+	__u32 id;
 	__u32 seq;
 	__u32 off; /* in the packet */
 	__u32 left;
@@ -37,42 +38,60 @@ static __always_inline __u32 wl_compare_unrecorded(struct wl_compare *c)
 	return seg->seq - c->seq;
 }
 
-/* Do `n` bytes at `off` in the packet differ from those stored at `seq`? They do not cross a multiple of WL_COMPARE_BYTES. */
-static __always_inline int wl_piece_differs(struct wl_compare *c, __u32 n)
+/* Of a word of eight bytes, those from the `n`-th in memory on. */
+static __always_inline __u64 wl_bytes_from(__u32 n)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return ~0ull << (8 * (n & 7));
+#else
+	return ~0ull >> (8 * (n & 7));
+#endif
+}
+
+/*
+ * Do `n` bytes at `off` in the packet differ from those stored at `seq`? They do not cross a multiple of WL_COMPARE_BYTES. Global:
+ * its loop is verified once, not once for each way that leads to it.
+ *
+ *     stored     | . . = = = = = = | = = = = = = = = | = = = . . . . . |   words of eight bytes
+ *     compared       `lead                                 `lead + n
+ */
+__noinline __u32 wl_piece_differs(struct __sk_buff *skb, __u32 id, __u32 seq, __u32 off, __u32 n)
 {
 	struct wl_scratch *s = wl_scratch_get();
-	__u32 lead = (c->seq - c->f->base) & 7;
-	__u8 *stored = wl_store_at(c->f, c->seq - lead);
-	const __u64 *x, *y;
-	__u64 diff = 0;
-	__u32 words;
+	struct wl_flow *f = wl_flow_get(id);
+	const __u64 *packet, *stored;
+	__u64 diff, first, last;
+	__u32 lead, words;
 
-	if (!s || !stored)
+	if (!s || !f || !skb)
 		return 0;
-	WL_MASK(lead, 7);
+	lead = (seq - f->base) & 7;
+	stored = (const void *)wl_store_at(f, seq - lead);
+	if (!stored)
+		return 0;
 	n--;
 	WL_MASK(n, WL_COMPARE_BYTES - 1);
 	n++;
-	if (bpf_skb_load_bytes(c->skb, c->off, s->piece + lead, n))
+	WL_MASK(lead, 7);
+	if (bpf_skb_load_bytes(skb, off, s->piece + lead, n))
 		return 0;
+	packet = (const void *)s->piece;
 	words = (lead + n + 7) / 8;
-	/* whole words: around the packet's bytes stand the stored ones */
-	for (__u32 i = 0; i < 7; i++) {
-		__u32 behind = lead + n + i;
-
-		if (i < lead)
-			s->piece[i] = stored[i];
-		WL_MASK(behind, WL_PIECE_BYTES - 1);
-		if (behind < 8 * words)
-			s->piece[behind] = stored[behind];
-	}
-	x = (const void *)s->piece;
-	y = (const void *)stored;
+	WL_MASK(words, 2 * (WL_COMPARE_BYTES / 8) - 1);
+	first = wl_bytes_from(lead);
+	last = (lead + n) & 7 ? ~wl_bytes_from(lead + n) : ~0ull;
+	diff = 0;
 	for (__u32 i = 0; i < WL_COMPARE_BYTES / 8 + 1; i++) {
-		if (i >= words)
+		if (i + 1 >= words)
 			break;
-		diff |= x[i] ^ y[i];
+		diff |= (packet[i] ^ stored[i]) & first;
+		first = ~0ull;
 	}
+	words--;
+	WL_MASK(words, 2 * (WL_COMPARE_BYTES / 8) - 1);
+	if (words > WL_COMPARE_BYTES / 8)
+		return 0;
+	diff |= (packet[words] ^ stored[words]) & first & last;
 	return diff != 0;
 }
 
@@ -87,7 +106,7 @@ static long wl_compare_step(__u32 i, void *ctx)
 	else
 		n = wl_min(n, c->record_end - c->seq);
 	n = wl_min(n, c->left);
-	if (!unrecorded && wl_piece_differs(c, n)) {
+	if (!unrecorded && wl_piece_differs(c->skb, c->id, c->seq, c->off, n)) {
 		c->differs = 1;
 		return 1;
 	}
@@ -104,7 +123,7 @@ static long wl_compare_step(__u32 i, void *ctx)
 __noinline __u32 wl_conflicts(struct __sk_buff *skb, __u32 id, __u32 seq, __u32 off, __u32 len)
 {
 	struct wl_flow *f = wl_flow_get(id);
-	struct wl_compare c = { .skb = skb, .seq = seq, .off = off, .left = len, .record_end = seq };
+	struct wl_compare c = { .skb = skb, .id = id, .seq = seq, .off = off, .left = len, .record_end = seq };
 	struct wl_seg *seg;
 	__u32 number;
 

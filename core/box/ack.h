@@ -110,8 +110,10 @@ WL_GLOBAL int wl_stale_ack(struct wl_flow *f, const struct wl_segment *in, struc
 }
 
 /* What kind of ACK of a controlled flow it is. One for data that the sender sent ahead proves them: the stream has gone on there. */
-WL_INLINE enum wl_ack_kind wl_kind_of_ack(struct wl_flow *f, wl_u32 ack)
+WL_GLOBAL enum wl_ack_kind wl_kind_of_ack(struct wl_flow *f, wl_u32 ack)
 {
+	if (!f)
+		return WL_ACK_OUTSIDE;
 	enum wl_ack_kind kind = wl_ack_kind(f, ack);
 
 	if (kind != WL_ACK_OUTSIDE || !wl_proves_ahead(f, ack))

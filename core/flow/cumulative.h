@@ -22,10 +22,7 @@ struct wl_cum {
 	wl_u32 next;
 	wl_u32 ack;
 	wl_u32 una_seg;
-	wl_u32 again_bytes; /* of what is acknowledged now: delivered before, by SACK */
-	wl_u32 hole_bytes; /* ... has no record */
-	wl_u32 proof; /* enum wl_proof */
-	wl_u32 has_resent; /* of what is acknowledged now: something was retransmitted */
+	wl_u32 hole_bytes; /* of what is acknowledged now: has no record */
 };
 
 /* Does the acknowledgement of a retransmission inform RACK about what was sent before it? */
@@ -71,7 +68,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 	bytes = wl_seq_min(end, c->ack) - wl_seq_max(seg->seq, f->una);
 	c->hole_bytes -= bytes;
 	if (seg->flags & WL_SEG_SACKED)
-		c->again_bytes += bytes;
+		c->d->newly_bytes -= bytes; /* delivered before, by SACK */
 	/* there was no record for what is behind */
 	if (wl_after(end, c->ack)) {
 		c->una_seg = seg->seq;
@@ -81,10 +78,10 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 		f->sacked_bytes -= seg->len_bytes;
 		f->sacked_records--;
 	} else {
-		c->has_resent |= seg->sent_count > 1 && !wl_is_too_soon(f, seg, c->d->now_us);
+		c->d->has_resent |= seg->sent_count > 1 && !wl_is_too_soon(f, seg, c->d->now_us);
 		wl_rate_on_delivered(seg, c->d);
-		if (seg->sent_count == 1 || c->proof == WL_PROOF_ALWAYS ||
-		    (c->proof == WL_PROOF_ALONE && end == c->ack))
+		if (seg->sent_count == 1 || c->d->proof == WL_PROOF_ALWAYS ||
+		    (c->d->proof == WL_PROOF_ALONE && end == c->ack))
 			wl_rack_on_delivered(f, seg, c->d);
 		if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT))
 			wl_seg_unlist(f, seg);
@@ -135,11 +132,12 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 			    .at = hole_end == f->una ? f->una_seg : wl_seq_min(hole_end, end),
 			    .ack = end,
 			    .una_seg = end,
-			    .hole_bytes = end - f->una,
-			    .proof = wl_proof_of_copies(f, d, end) };
+			    .hole_bytes = end - f->una };
 	wl_u32 steps;
 	int is_part;
 
+	d->proof = wl_proof_of_copies(f, d, end);
+	d->has_resent = 0;
 	/* here, not where the walk gets there: a chain of calls in BPF has few frames */
 	if (wl_before(end, f->nxt))
 		wl_seg_begin(f, end, 1);
@@ -148,7 +146,7 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 	is_part = steps > WL_CUMULATIVE_STEPS && wl_before(c.at, end);
 	if (is_part) {
 		/* the newest record is still to come: what this part would time is longer ago */
-		c.has_resent = 1;
+		d->has_resent = 1;
 		c.hole_bytes -= end - c.at;
 		end = c.at;
 		c.una_seg = end;
@@ -156,13 +154,13 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 	/* all parts of an ACK are one duplicate less than they have segments */
 	f->dupacks = f->flags & WL_FLOW_RECOVERY ? wl_sat_sub(wl_dupacks_left(f, end), is_part) : 0;
 	/* what was sent once may have waited for the rest, and times nothing (Karn) */
-	if (c.has_resent)
+	if (d->has_resent)
 		d->rtt_us = 0;
 	/* and without SACK it has waited for the retransmission: no rate, either, as the path delivered it long before */
-	if (c.has_resent && !(f->flags & WL_FLOW_SACK))
+	if (d->has_resent && !(f->flags & WL_FLOW_SACK))
 		d->has_rate = 0;
 	wl_track_hole_acked(f, c.hole_bytes);
-	d->newly_bytes += end - f->una - c.again_bytes;
+	d->newly_bytes += end - f->una;
 	f->una = end;
 	f->una_seg = c.una_seg;
 	f->fack = wl_seq_max(f->fack, end);

@@ -22,8 +22,8 @@
 #define WL_DUPACK_THRESHOLD 3
 
 /*
- * Is the record, delivered at `now_us`, acknowledged sooner after its newest copy than a round trip takes? Then an earlier copy is what
- * has arrived (RFC 8985, section 6.2, step 2), and nothing has waited for a retransmission.
+ * Is the record, delivered at `now_us`, acknowledged sooner after its newest copy than a round trip takes? Then an earlier copy has
+ * arrived (RFC 8985, section 6.2, step 2), and nothing has waited for a retransmission.
  */
 WL_INLINE int wl_is_too_soon(const struct wl_flow *f, const struct wl_seg *seg, wl_u32 now_us)
 {
@@ -31,8 +31,10 @@ WL_INLINE int wl_is_too_soon(const struct wl_flow *f, const struct wl_seg *seg, 
 }
 
 /* The most recently sent record that was delivered moves RACK's clock (RFC 8985, section 6.2, steps 2 and 3). */
-WL_INLINE void wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg, const struct wl_delivery *d)
+WL_GLOBAL int wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg, const struct wl_delivery *d)
 {
+	if (!f || !seg || !d)
+		return -1;
 	wl_u32 end = seg->seq + seg->len_bytes;
 	wl_u32 rtt_us = wl_since_us(d->now_us, seg->sent_at_us);
 
@@ -41,12 +43,13 @@ WL_INLINE void wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg,
 		f->flags |= WL_FLOW_REORDERING;
 	f->fack = wl_seq_max(f->fack, end);
 	if (wl_is_too_soon(f, seg, d->now_us))
-		return;
+		return 0;
 	if (f->rack_rtt_us && !wl_sent_after(seg->sent_at_us, end, f->rack_sent_at_us, f->rack_end_seq))
-		return;
+		return 0;
 	f->rack_sent_at_us = seg->sent_at_us;
 	f->rack_end_seq = end;
 	f->rack_rtt_us = rtt_us + !rtt_us;
+	return 0;
 }
 
 /* How long a segment may be reordered before it counts as lost (RFC 8985, section 6.2, step 4). */

@@ -26,6 +26,9 @@ struct wl_delivery {
 	wl_u8 has_rate;
 	wl_u8 is_app_limited;
 	wl_u8 is_of_original; /* una had been retransmitted, but that is not what is acknowledged (echo.h) */
+	/* of what is cumulatively acknowledged (cumulative.h) */
+	wl_u8 has_resent; /* something of it was retransmitted */
+	wl_u8 proof; /* enum wl_proof */
 };
 
 /* Was (a_us, a_seq) sent after (b_us, b_seq)? RFC 8985, section 5.1. */
@@ -55,8 +58,10 @@ WL_INLINE void wl_rate_on_send(const struct wl_flow *f, struct wl_seg *seg, wl_u
 }
 
 /* The record was delivered: it may be the newest of this ACK, and so its rate and RTT sample. */
-WL_INLINE void wl_rate_on_delivered(const struct wl_seg *seg, struct wl_delivery *d)
+WL_GLOBAL int wl_rate_on_delivered(const struct wl_seg *seg, struct wl_delivery *d)
 {
+	if (!seg || !d)
+		return -1;
 	wl_u32 end = seg->seq + seg->len_bytes;
 
 	if (seg->sent_count == 1 && (!d->rtt_us || wl_after(seg->sent_at_us, d->rtt_sent_at_us))) {
@@ -65,7 +70,7 @@ WL_INLINE void wl_rate_on_delivered(const struct wl_seg *seg, struct wl_delivery
 		d->rtt_sent_at_us = seg->sent_at_us;
 	}
 	if (d->has_rate && !wl_sent_after(seg->sent_at_us, end, d->sent_at_us, d->sent_end_seq))
-		return;
+		return 0;
 	d->has_rate = 1;
 	d->prior_delivered_bytes = seg->delivered_bytes;
 	d->prior_delivered_at_us = seg->delivered_at_us;
@@ -73,6 +78,7 @@ WL_INLINE void wl_rate_on_delivered(const struct wl_seg *seg, struct wl_delivery
 	d->sent_end_seq = end;
 	d->send_elapsed_us = seg->sent_at_us - seg->first_sent_at_us;
 	d->is_app_limited = !!(seg->flags & WL_SEG_APP_LIMITED);
+	return 0;
 }
 
 /* Closes the sample of one ACK: fills the rate fields of `s`. */

@@ -27,8 +27,10 @@ WL_INLINE int wl_is_closed(const struct wl_flow *f)
  * so is that it has no room, which senders believe, too (their probes draw the truth): if it takes back more than scaling cuts
  * off, that is not offered any longer. All else may have been reordered.
  */
-WL_INLINE void wl_offered(struct wl_flow *f, wl_u32 ack, wl_u32 edge, wl_u32 now_us)
+WL_GLOBAL int wl_offered(struct wl_flow *f, wl_u32 ack, wl_u32 edge, wl_u32 now_us)
 {
+	if (!f)
+		return -1;
 	int is_newest = wl_after(ack, wl_newest_ack(f)) || edge == ack;
 
 	if (!is_newest || !wl_before(edge + (1u << f->rcv_wscale), f->rcv_edge))
@@ -37,6 +39,7 @@ WL_INLINE void wl_offered(struct wl_flow *f, wl_u32 ack, wl_u32 edge, wl_u32 now
 	if (wl_is_closed(f))
 		f->progress_at_us = now_us;
 	f->rcv_edge = edge;
+	return 0;
 }
 
 #endif

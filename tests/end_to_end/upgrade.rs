@@ -12,7 +12,7 @@ use libbpf_rs::{
 };
 use std::{collections::BTreeMap, fs, os::fd::AsRawFd};
 use windlass_agent::Pinned;
-use windlass_tests::{is_root_or_skip, process::until};
+use windlass_tests::{is_long, is_root_or_skip, process::until};
 
 /// Two builds of the same state whose code differs.
 const BUILDS: [&[u8]; 2] = [
@@ -141,7 +141,7 @@ fn builds_that_differ_replace_each_other_under_load() {
     net.bottleneck();
     with_transfer(&net, |progress| {
         let maps_before = maps(&net);
-        for at in 0..10 {
+        for at in 0..if is_long() { 10 } else { 4 } {
             let replace = || Ok(Pinned::open("r1")?.replace_programs(BUILDS[at % 2])?);
             net.middle.enter(replace).expect("the kernel takes the programs");
             progress();

@@ -14,6 +14,11 @@ pub fn is_root_or_skip(test: &str) -> bool {
     is_root()
 }
 
+/// Whether tests go through all that they can: `make test-long` sets WINDLASS_TEST_LONG.
+pub fn is_long() -> bool {
+    std::env::var_os("WINDLASS_TEST_LONG").is_some()
+}
+
 /// The `windlass` binary: WINDLASS_BIN, or the one that cargo built beside this test.
 pub fn windlass_path() -> PathBuf {
     if let Some(path) = std::env::var_os("WINDLASS_BIN") {
