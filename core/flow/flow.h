@@ -312,7 +312,7 @@ struct wl_flow {
 	wl_u32 start_round_at_us; /* the round in hand began */
 	wl_u32 start_train_at_us; /* newest ACK of its train */
 	wl_u32 start_rtt_us; /* least of start_samples */
-	wl_u32 start_last_rtt_us; /* newest */
+	wl_u32 start_last_rtt_us; /* newest; in WL_START_HELD: longest of start_samples */
 	wl_u32 start_held_seq; /* in WL_START_HELD: nxt when it began */
 	wl_u8 start; /* enum wl_start */
 	wl_u8 start_samples;
