@@ -333,6 +333,8 @@ struct wl_flow {
 	wl_u16 own_flight_before_segs; /* in the round before; 0: it left no room unused */
 	wl_u8 shown_round; /* lower bits of round_count when an ACK came last */
 	wl_u8 own_window_rounds; /* in a row in which the sender's own window held it back and did not double; saturates */
+	wl_u8 shown_steps; /* since shown_round_end was nxt; saturates */
+	wl_u32 shown_round_end; /* nxt when the sender's round in hand began */
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&
