@@ -101,7 +101,9 @@ WL_GLOBAL int wl_shown_is_rationed(const struct wl_flow *f)
 		return 0;
 	wl_u32 steps_left = wl_sat_sub(WL_SHOWN_STEPS, f->shown_steps);
 
-	if (!(f->flags & WL_FLOW_RECOVERY) || !wl_before(f->una, f->shown_round_end))
+	/* where the path reorders, recoveries are mostly spurious */
+	if ((f->flags & (WL_FLOW_RECOVERY | WL_FLOW_REORDERING)) != WL_FLOW_RECOVERY ||
+	    !wl_before(f->una, f->shown_round_end))
 		return 0;
 	return (f->una - f->shown_una) * steps_left < f->shown_round_end - f->shown_una;
 }
