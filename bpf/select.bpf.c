@@ -124,6 +124,7 @@ static __always_inline void wl_drop_wish(struct bpf_sock_ops *ops)
 SEC("sockops")
 int wl_select(struct bpf_sock_ops *ops)
 {
+	struct wl_policy_head *head = wl_policy_get();
 	struct wl_select_stats *stats;
 	struct wl_flow_key key;
 	struct wl_rule *rule;
@@ -132,10 +133,10 @@ int wl_select(struct bpf_sock_ops *ops)
 	if (ops->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB && ops->op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB)
 		return 1;
 	stats = bpf_map_lookup_elem(&wl_select_stats, &zero);
-	if (!stats)
+	if (!stats || !head)
 		return 1;
 	wl_key_of(ops, &key);
-	rule = wl_find_rule(&key);
+	rule = wl_find_rule(&key, &wl_rules, head->rules_count);
 	if (!rule || rule->mode != WL_MODE_NATIVE || wl_is_chosen(ops)) {
 		__sync_fetch_and_add(&stats->unmatched, 1);
 		return 1;

@@ -16,6 +16,7 @@ const volatile struct wl_config wl_config SEC(".rodata.config") = {};
 #include "box/quick.h"
 #include "box/receiver.h"
 #include "box/sender.h"
+#include "flow/end.h"
 
 /* The long way of a packet, after wl_cpu_enter(). `id`: of its flow, or WL_NO_FLOW when that is not known. */
 static __always_inline int wl_long_way(struct __sk_buff *skb, __u32 id, int from_sender)
@@ -38,6 +39,7 @@ static __always_inline int wl_long_way(struct __sk_buff *skb, __u32 id, int from
 			wl_count(WL_C_PASS_BAD_CHECKSUM);
 			return WL_TC_PASS;
 		}
+		wl_iface_count_unknown(&s->packet.key, from_sender);
 		wl_contest_flow(from_sender);
 		if (wl_on_syn(from_sender) > 0)
 			wl_forget_old(from_sender ? s->packet.tcp.seq + 1 : s->packet.tcp.ack);
@@ -176,6 +178,23 @@ int wl_part_all(struct __sk_buff *skb)
 
 	bpf_for_each_map_elem(&wl_places, wl_part_step, &left, 0);
 	return left;
+}
+
+/*
+ * Forgets flows of the interface whose index is the packet's mark, among WL_END_ENTRIES entries of the flow table; the first of them
+ * is the packet's priority. Run by the agent, as wl_part_all() is, when the interface's own programs are detached and others go
+ * on. Returns how many flows could not be forgotten yet.
+ */
+SEC("tc")
+int wl_end_flows(struct __sk_buff *skb)
+{
+	struct wl_end end = { .from = skb->priority, .ifindex = skb->mark };
+
+	if (!wl_cpu_enter())
+		return 1;
+	bpf_loop(WL_END_ENTRIES, wl_end_step, &end, 0);
+	wl_cpu_exit();
+	return end.left;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -192,12 +192,27 @@ enum wl_paced_action {
 #define WL_SETTLE_US 1000000u
 #define WL_HAND_BACK_US 1500000u /* so long after control has ended all flows are their senders' */
 
-/* Head of the policy: one entry (wl_policy). The agent writes rules first, then the head with a higher `generation`. */
+/*
+ * Head of the policy: one entry (wl_policy), of all interfaces. The agent writes rules first, then the head with a higher
+ * `generation`.
+ */
 struct wl_policy_head {
-	wl_u32 rules_count;
+	wl_u32 rules_count; /* of cgroups; those of an interface are counted in struct wl_iface */
 	wl_u32 generation; /* flows adopted under an older generation look their rule up again at their next ACK */
 	wl_u32 changed_at_us; /* CLOCK_MONOTONIC */
 };
+
+/* What is known of an interface (wl_ifaces). The programs count, from which the agent concludes whether both directions pass. */
+struct wl_iface {
+	wl_u32 rules_count; /* of its rules (wl_iface_rules) */
+	wl_u32 flows_changed; /* how often a flow of it was created or forgotten: both directions of each have passed */
+	wl_u32 unknown_from_servers; /* packets of TCP that belong to no flow, SYNs among them */
+	wl_u32 unknown_to_servers;
+};
+WL_ASSERT_SIZE(struct wl_iface, 16);
+
+#define WL_IFACES_MAX 4096u /* interfaces of one datapath */
+#define WL_END_ENTRIES 4096u /* of the flow table, that one run of wl_end_flows() looks at */
 
 /* ---- the native home ---- */
 #define WL_CA_NAME_BYTES 16u /* of a congestion control in the kernel, with its NUL */
@@ -383,7 +398,8 @@ enum wl_pace_by {
 	X(STATE_ILLEGAL, "internal errors: a flow entered a state from one that does not lead there") \
 	X(CLOCK_UNSHAPED, "times that the clock was stopped, as its shaper was gone") \
 	X(BYPASS_RECORDS, "bypasses: more short segments in flight than there are records for") \
-	X(FLOWS_NOT_PACED, "flows controlled again: the sender does not pace itself after all")
+	X(FLOWS_NOT_PACED, "flows controlled again: the sender does not pace itself after all") \
+	X(FLOWS_RELEASED, "flows forgotten as their interface was released and others were not")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
 enum wl_counter {

@@ -141,6 +141,7 @@ static __always_inline void wl_close(struct wl_flow *f, __u32 id, __u32 counter)
 	wl_store_release_all(f);
 	if (!f->stored_chunks && !wl_give_back(f, id)) {
 		wl_count(counter);
+		wl_iface_count(f->key.ifindex, WL_IFACE_FLOWS_CHANGED);
 		bpf_map_delete_elem(&wl_flow_ids, &f->key);
 	}
 	wl_unlock(f);
@@ -278,6 +279,7 @@ __noinline __u32 wl_adopt(int from_sender)
 		bpf_map_update_elem(&wl_handshakes, &p->key, h, BPF_NOEXIST);
 	if (begins != WL_BEGIN_FLOW) {
 		wl_count(WL_C_PASS_UNKNOWN_FLOW);
+		wl_iface_count_unknown(&p->key, from_sender);
 		return WL_NO_FLOW;
 	}
 	if (h->is_missed) {
@@ -331,6 +333,7 @@ __noinline __u32 wl_adopt(int from_sender)
 	wl_unlock(f);
 	bpf_map_delete_elem(&wl_handshakes, &p->key);
 	wl_count(WL_C_FLOWS_CREATED);
+	wl_iface_count(p->key.ifindex, WL_IFACE_FLOWS_CHANGED);
 	return id;
 }
 

@@ -5,6 +5,7 @@
 
 #include "../lock/flow_lock.h"
 #include "../store/share.h"
+#include "ifaces.h"
 #include "../../core/alg/list.h"
 #include "../../core/box/mode.h"
 
@@ -146,7 +147,7 @@ __noinline int wl_apply_policy(__u32 id)
 		return -1;
 	/* read before the rules: of others that come meanwhile the flow must learn at its next ACK */
 	generation = *(const volatile __u32 *)&head->generation;
-	rule = wl_find_rule(&f->key);
+	rule = wl_iface_rule(&f->key);
 	if ((!rule || rule->mode != WL_MODE_ENFORCE) &&
 	    wl_settles_first(f, head->changed_at_us, bpf_ktime_get_ns() / 1000))
 		return 0;

@@ -6,13 +6,18 @@
 #include "../bpf.h"
 #include "../../core/datapath.h"
 
-/* Rules in order, the first match wins; their number is in wl_policy. Written by the agent. */
-struct {
+/*
+ * Rules in order, the first match wins. Written by the agent. In the box they are those of the interface that it was loaded for;
+ * each further interface has a map of its own (flow/ifaces.h).
+ */
+struct wl_rules_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, WL_MAX_RULES);
 	__type(key, __u32);
 	__type(value, struct wl_rule);
-} wl_rules SEC(".maps");
+};
+
+struct wl_rules_map wl_rules SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -42,13 +47,14 @@ static __always_inline int wl_prefix_matches(const __u8 *addr, const __u8 *prefi
 
 struct wl_rule_search {
 	const struct wl_flow_key *key;
+	void *rules; /* struct wl_rules_map */
 	__u32 found; /* rule index + 1; 0: none yet */
 };
 
 static long wl_rule_step(__u32 i, void *ctx)
 {
 	struct wl_rule_search *search = ctx;
-	struct wl_rule *rule = bpf_map_lookup_elem(&wl_rules, &i);
+	struct wl_rule *rule = bpf_map_lookup_elem(search->rules, &i);
 	__u16 port = bpf_ntohs(search->key->snd_port_be);
 	int port_ok;
 
@@ -67,20 +73,17 @@ static long wl_rule_step(__u32 i, void *ctx)
 	return 1;
 }
 
-/* The rule of the flow named by `key`; NULL: none matches. */
-static __always_inline struct wl_rule *wl_find_rule(const struct wl_flow_key *key)
+/* The rule of the flow named by `key` among the first `count` of the map `rules`; NULL: none matches. */
+static __always_inline struct wl_rule *wl_find_rule(const struct wl_flow_key *key, void *rules, __u32 count)
 {
-	struct wl_policy_head *head = wl_policy_get();
-	struct wl_rule_search search = { .key = key };
+	struct wl_rule_search search = { .key = key, .rules = rules };
 	__u32 at;
 
-	if (!head)
-		return 0;
-	bpf_loop(head->rules_count < WL_MAX_RULES ? head->rules_count : WL_MAX_RULES, wl_rule_step, &search, 0);
+	bpf_loop(count < WL_MAX_RULES ? count : WL_MAX_RULES, wl_rule_step, &search, 0);
 	if (!search.found)
 		return 0;
 	at = search.found - 1;
-	return bpf_map_lookup_elem(&wl_rules, &at);
+	return bpf_map_lookup_elem(rules, &at);
 }
 
 /* The algorithm of the split into which `draw` (0 to 999) falls; 0: the rule has none. */

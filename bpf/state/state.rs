@@ -60,7 +60,8 @@ impl<'a> State<'a> {
         self.btf.type_by_id(id).expect("the type that another one is made of")
     }
 
-    /// What a map is, as the macros of bpf_helpers.h have it: numbers are lengths of arrays, types what is pointed to.
+    /// What a map is, as the macros of bpf_helpers.h have it: numbers are lengths of arrays, types what is pointed to, and maps of maps
+    /// have an array of pointers to such.
     fn map(&mut self, ty: BtfType<'a>) -> String {
         let members: Vec<_> = Composite::try_from(ty)
             .expect("a map is a struct")
@@ -68,6 +69,10 @@ impl<'a> State<'a> {
             .map(|m| (text(m.name), m.ty))
             .collect();
         let words = members.into_iter().map(|(name, ty)| {
+            if let Ok(maps) = Array::try_from(self.by_id(ty)) {
+                let map = maps.contained_type().next_type().expect("pointers to maps");
+                return format!("{name} ({})", self.map(map));
+            }
             let pointee = self.by_id(ty).next_type().expect("a pointer");
             let what = match Array::try_from(pointee) {
                 Ok(array) => array.capacity().to_string(),

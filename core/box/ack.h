@@ -14,10 +14,17 @@
 #ifndef WL_BOX_ACK_H
 #define WL_BOX_ACK_H
 
+#include "../flow/beyond.h"
 #include "accept.h"
 #include "learn.h"
 #include "mode.h"
 #include "show.h"
+
+/* The right edge of the window that the segment of the receiver offers. */
+WL_INLINE wl_u32 wl_edge_of(const struct wl_flow *f, const struct wl_segment *in)
+{
+	return in->ack + ((wl_u32)in->window_field << f->rcv_wscale);
+}
 
 /* Counts what the ACK has done to the scoreboard. */
 WL_INLINE void wl_control_count(const struct wl_flow *f, const struct wl_turn *t)
@@ -141,6 +148,7 @@ WL_INLINE wl_u32 wl_take_ack(struct wl_flow *f, wl_u32 id, const struct wl_segme
 	a->tsecr = in->options.tsecr;
 	wl_offered(f, in->ack, in->ack + a->window_bytes, a->now_us);
 	wait_us = wl_control(f, id, t, now_ns);
+	wl_beyond_reached(f);
 	if (wl_track_hole_stays(f, a->now_us))
 		wl_bypass(f, WL_C_BYPASS_GAP);
 	if (wl_has_repairs(f) && !wl_clock_runs(now_ns))
@@ -207,6 +215,7 @@ WL_INLINE void wl_receiver_ack(struct wl_flow *f, wl_u32 id, const struct wl_seg
 	if (kind == WL_ACK_OUTSIDE) {
 		wl_count(WL_C_PASS_ACK_OUTSIDE);
 		wl_track_beyond(f, in->ack);
+		wl_beyond_note(f, in->ack, wl_edge_of(f, in));
 		return;
 	}
 	if (kind != WL_ACK_ADVANCE && wl_absorb_is_overdue(f, now_ns / 1000))
@@ -236,11 +245,13 @@ WL_INLINE void wl_watch_receiver(struct wl_flow *f, const struct wl_segment *in,
 	wl_u64 now_ns = wl_watch_ends_timing(f, in->ack) ? wl_now_ns() : wl_now_coarse_ns();
 
 	f->seen_at_us = now_ns / 1000;
-	if (kind == WL_ACK_OUTSIDE && f->state != WL_FLOW_OFF)
+	if (kind == WL_ACK_OUTSIDE && f->state != WL_FLOW_OFF) {
 		wl_count(WL_C_PASS_ACK_OUTSIDE);
+		wl_beyond_note(f, in->ack, wl_edge_of(f, in));
+	}
 	if (kind < WL_ACK_SAME)
 		return;
-	wl_watch_ack(f, in->ack, in->ack + ((wl_u32)in->window_field << f->rcv_wscale), now_ns / 1000);
+	wl_watch_ack(f, in->ack, wl_edge_of(f, in), now_ns / 1000);
 	if (f->state == WL_FLOW_HANDING_BACK)
 		wl_show_leaving(f, in, t, wl_now_ns() / 1000);
 	wl_settled_check(f);

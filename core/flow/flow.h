@@ -172,7 +172,11 @@ struct wl_flow {
 	wl_u32 rttvar_us; /* of the handshake while srtt_us is 0 */
 	wl_u32 min_rtt_us;
 	wl_u32 round_count;
-	wl_u32 timed_end_seq; /* of the stretch that is timed in a watched flow, with WL_FLOW_TIMED; timed_at_us, too */
+	/*
+	 * of the stretch that is timed in a watched flow, with WL_FLOW_TIMED; timed_at_us, too. In a controlled one of the sender's round
+	 * in hand (shown.h)
+	 */
+	wl_u32 timed_end_seq;
 	wl_u32 rack_sent_at_us; /* with rack_end_seq */
 	wl_u32 timed_at_us; /* when what is timed passed: that stretch, or data with echo_tsval */
 	/* RACK (RFC 8985): RTT of the segment sent last among those delivered; 0: none since the pipe was empty */
@@ -333,8 +337,10 @@ struct wl_flow {
 	wl_u16 own_flight_before_segs; /* in the round before; 0: it left no room unused */
 	wl_u8 shown_round; /* lower bits of round_count when an ACK came last */
 	wl_u8 own_window_rounds; /* in a row in which the sender's own window held it back and did not double; saturates */
-	wl_u8 shown_steps; /* since shown_round_end was nxt; saturates */
-	wl_u32 shown_round_end; /* nxt when the sender's round in hand began */
+	wl_u8 shown_steps; /* in the sender's round, which ends with timed_end_seq; saturates */
+	/* an ACK for more than was observed has passed as it is (beyond.h) */
+	wl_u32 beyond_ack;
+	wl_u32 beyond_edge; /* the right edge that it offers; beyond_ack: none is noted */
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&

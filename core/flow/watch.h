@@ -12,6 +12,7 @@
 #define WL_FLOW_WATCH_H
 
 #include "ack.h"
+#include "beyond.h"
 #include "rcv_window.h"
 
 /* Is the flow watched only because its sender paces itself (paced.h)? */
@@ -130,6 +131,7 @@ WL_INLINE void wl_watch_end(struct wl_flow *f, wl_u32 now_us)
 	f->progress_at_us = now_us;
 	f->shown_at_us = now_us;
 	f->edge = wl_seq_max(f->nxt, f->rcv_edge);
+	wl_beyond_reached(f);
 	f->edge_used_until = f->edge;
 	f->edge_checked_at_us = now_us;
 	f->near_shown_edge = f->edge;

@@ -173,6 +173,7 @@ fn without_root_one_line_reports_it() {
         &["flows"],
         &["counters"],
         &["counters", "tap0", "--json"],
+        &["status"],
         &["top", "--json"],
     ] {
         let mut command = Command::new(&binary);

@@ -70,7 +70,11 @@ fn what_is_left_of_a_killed_attach_is_removed_and_not_what_runs() {
     let net = Net::create("cubic");
     let (mut attach, _) = attached(&net);
     let (clocks, claim) = (net.clocks(), net.record(":agent"));
-    let remove = || net.middle.enter(|| Ok(windlass_agent::force_remove("r1")?)).expect("nobody has a lock");
+    let remove = || {
+        net.middle
+            .enter(|| Ok(windlass_agent::force_remove(&["r1".into()], |_| {})?))
+            .expect("nobody has a lock")
+    };
     remove();
     assert!(net.clocks() == clocks && claim.exists());
     attach.end(libc::SIGKILL);

@@ -23,7 +23,7 @@ fn owned(fd: i32) -> io::Result<OwnedFd> {
 }
 
 /// A program that accepts every packet, whatever others would do with it.
-fn accepting() -> OwnedFd {
+pub fn accepting() -> OwnedFd {
     let instruction = |code: u32| sys::bpf_insn { code: code as u8, ..Default::default() };
     // r0 = 0, which is TC_ACT_OK, and return
     let code =
@@ -76,7 +76,7 @@ fn what_accepts_every_packet_does_not_hide_them() {
 }
 
 /// Attaches it before all others, to the side on which packets go to the server; none: no tcx.
-fn attach_first(net: &Net, program: &OwnedFd) -> Option<OwnedFd> {
+pub fn attach_first(net: &Net, program: &OwnedFd) -> Option<OwnedFd> {
     let link = net.middle.enter(|| {
         let index = interface_index("r1").expect("the cable is there") as i32;
         let opts = sys::bpf_link_create_opts {

@@ -66,19 +66,20 @@ fn interfaces_that_come_and_go_do_not_end_the_agent() {
     let text = "[[rule]]\nname = \"all\"\nmatch.iface = \"r[17]\"\nalgorithm = \"bbr\"\n";
     let file = put(folder.path(), text);
     let mut agent = net.agent(&file, "under control");
-    let mut clocks_become = |count: usize| {
-        until(&format!("{count} devices of clocks"), || {
+    let mut pins_become = |are_there: bool| {
+        until(&format!("pins: {are_there}"), || {
             assert!(agent.is_running(), "the agent goes on");
-            net.clocks().len() == count
+            net.pins_of("r7").exists() == are_there
         });
     };
-    // deleted when the agent has begun to attach: its clock is there
+    // deleted when the agent has begun to attach: there is something of its own
     for _ in 0..5 {
         net.middle.run(&["ip", "link", "add", "r7", "type", "veth", "peer", "name", "x7"]).expect("iproute2");
-        clocks_become(4);
+        pins_become(true);
         net.middle.run(&["ip", "link", "del", "r7"]).expect("iproute2");
-        clocks_become(2);
+        pins_become(false);
     }
+    assert_eq!(net.clocks().len(), 2, "that of r1 goes on");
     is_controlled(&net);
     release(&net, agent);
 }

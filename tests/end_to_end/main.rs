@@ -6,6 +6,7 @@ mod clocks;
 mod comings;
 mod containers;
 mod control;
+mod datapaths;
 mod deployments;
 mod downloads;
 mod emulated_links;

@@ -4,16 +4,13 @@ use crate::{
     Error, Result,
     error::bpf,
     netdev::{self, run},
+    object::pin,
     programs::is_any_called,
 };
 use libbpf_rs::{ErrorKind, Link, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder, libbpf_sys as sys};
 use std::{
-    ffi::CString,
     io,
-    os::{
-        fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
-        unix::ffi::OsStrExt,
-    },
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     path::Path,
     ptr,
 };
@@ -39,13 +36,7 @@ pub enum Attached {
 impl Attached {
     /// Pins a link at `path`, so that it outlives this process; filters do so by themselves.
     pub fn pin(&self, path: &Path) -> Result<()> {
-        let Attached::Tcx(link) = self else { return Ok(()) };
-        let name = CString::new(path.as_os_str().as_bytes()).expect("no NUL");
-        // SAFETY: the descriptor is open, and the path lives during the call.
-        if unsafe { sys::bpf_obj_pin(link.as_raw_fd(), name.as_ptr()) } == 0 {
-            return Ok(());
-        }
-        Err(bpf(format!("pinning {}", path.display()))(io::Error::last_os_error().into()))
+        if let Attached::Tcx(link) = self { pin(link.as_fd(), path) } else { Ok(()) }
     }
 
     /// Removes the program from the interface.

@@ -6,6 +6,7 @@ use crate::{
     attach::{Attached, Side, attach, has_program},
     error::bpf,
     link::{self, Link},
+    load::random_key,
     map_value::u32_at,
     netdev::{self, run},
     persist::lock::Lock,
@@ -23,8 +24,17 @@ pub(crate) const PROGRAM: &str = "wl_clock";
 /// Written down of both devices, where `ip link` shows it: a name alone may be another program's choice.
 const ALIAS: &str = "windlass clock";
 
-/// Index of the interface whose clock has this device at its end `end`, `a` or `b`; none: it is no clock's.
-fn ifindex_of(device: &str, end: char) -> Option<u32> {
+/// Clocks of datapaths that may have several interfaces have numbers from here on, which the kernel gives no interface by itself.
+const SHARED_FROM: u32 = 1 << 30;
+
+/// A number for such a clock, or an index for any clock's shaped end.
+fn random_number() -> Result<u32> {
+    let [random, _] = random_key()?;
+    Ok(SHARED_FROM | random as u32 & (SHARED_FROM - 1))
+}
+
+/// Number of the clock that has this device at its end `end`, `a` or `b`; none: it is no clock's.
+fn number_of(device: &str, end: char) -> Option<u32> {
     let digits = device.strip_prefix("wlc")?.strip_suffix(end)?;
     // parse() would take a sign
     digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
@@ -37,7 +47,7 @@ pub(crate) fn is_of_clock(link: &Link) -> bool {
 
 /// What the other end of a clock is called, one end of which has this name; none: it is no clock's name.
 fn other_end(device: &str) -> Option<String> {
-    let of = |end| ifindex_of(device, end).map(Clock::existing);
+    let of = |end| number_of(device, end).map(Clock::existing);
     of('a').map(|clock| clock.program_end).or_else(|| of('b').map(|clock| clock.shaped))
 }
 
@@ -49,10 +59,10 @@ fn is_paired_with(link: &Link, other: &str) -> bool {
 /// Makes a clock and throws it away: does this kernel have what it needs?
 pub(crate) fn try_make() -> Result<()> {
     // or an attaching process would take it for one that was left
-    let _lock = Lock::take("attach")?;
+    let _lock = Lock::take_for_attach(None)?;
     // no interface has this index
-    let clock = Clock::existing(0);
-    clock.make(&[], Options::default().clock_hz)?;
+    let clock = Clock::of_iface(0)?;
+    clock.make(clock.index, Options::default().clock_hz)?;
     clock.remove();
     Ok(())
 }
@@ -60,6 +70,9 @@ pub(crate) fn try_make() -> Result<()> {
 /// The clock of one datapath.
 #[derive(Debug)]
 pub struct Clock {
+    number: u32,
+    /// Of the shaped end, of a clock that this process makes; else 0.
+    index: u32,
     shaped: String,
     program_end: String,
     /// Rounds at the last look.
@@ -71,22 +84,27 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Makes the veth pair of the datapath on interface `ifindex`; `hz` rounds a second.
-    pub fn create(ifindex: u32, hz: u32) -> Result<Clock> {
-        let clock = Clock::existing(ifindex);
-        if clock.is_used()? {
-            let iface = netdev::name_of(ifindex).unwrap_or_else(|| ifindex.to_string());
-            return Err(Error::AttachedElsewhere(iface));
-        }
-        clock.make(&[], hz).map_err(|why| match why {
-            Error::ClockNameTaken(_) => why,
-            _ => Error::NoClock(Box::new(why)),
-        })?;
-        Ok(clock)
+    /// The clock that a datapath of interface `ifindex` alone will have.
+    pub fn of_iface(ifindex: u32) -> Result<Clock> {
+        Ok(Clock { index: random_number()?, ..Clock::existing(ifindex) })
     }
 
-    /// Makes the veth pair in place of one that there may be; `index`: words that choose the shaped end's.
-    fn make(&self, index: &[&str], hz: u32) -> Result<()> {
+    /// The clock that a datapath will have which outlives its first interface.
+    pub fn of_several() -> Result<Clock> {
+        let number = random_number()?;
+        Ok(Clock { index: number, ..Clock::existing(number) })
+    }
+
+    /// Makes the veth pair; `hz` rounds a second.
+    pub fn create(&self, hz: u32) -> Result<()> {
+        self.make(self.index, hz).map_err(|why| match why {
+            Error::ClockNameTaken(_) => why,
+            _ => Error::NoClock(Box::new(why)),
+        })
+    }
+
+    /// Makes the veth pair in place of one that there may be; `index`: the shaped end's.
+    fn make(&self, index: u32, hz: u32) -> Result<()> {
         let (a, b) = (self.shaped.as_str(), self.program_end.as_str());
         for device in [a, b] {
             match link::named(device) {
@@ -95,7 +113,7 @@ impl Clock {
                 None => {}
             }
         }
-        run(&[&["ip", "link", "add", a], index, &["type", "veth", "peer", "name", b]].concat())?;
+        run(&["ip", "link", "add", a, "index", &index.to_string(), "type", "veth", "peer", "name", b])?;
         let is_ready = self.set_up(hz);
         if is_ready.is_err() {
             self.remove();
@@ -120,37 +138,64 @@ impl Clock {
         .map(drop)
     }
 
-    /// The clock that an earlier agent made for `ifindex`.
-    pub fn existing(ifindex: u32) -> Clock {
+    /// The clock of this number that was made before; that of a datapath of one interface has the interface's index.
+    pub fn existing(number: u32) -> Clock {
         Clock {
-            shaped: format!("wlc{ifindex}a"),
-            program_end: format!("wlc{ifindex}b"),
+            number,
+            index: 0,
+            shaped: format!("wlc{number}a"),
+            program_end: format!("wlc{number}b"),
             ticks: 0,
             stops: None,
             is_restarted: false,
         }
     }
 
-    /// Removes the clocks of interfaces that are gone from this namespace.
-    pub fn remove_gone() {
+    /// Removes the clocks of interfaces that are gone from this namespace, and those of several interfaces that are not `in_use`.
+    pub fn remove_gone(in_use: impl Fn(u32) -> bool) {
         for link in link::all().iter().filter(|link| link.alias == ALIAS) {
-            if let Some(ifindex) = ifindex_of(&link.name, 'a')
-                && !netdev::has_index(ifindex)
-            {
-                Clock::existing(ifindex).remove();
+            let Some(number) = number_of(&link.name, 'a') else { continue };
+            let clock = Clock::existing(number);
+            let is_needed = match number < SHARED_FROM {
+                true => netdev::has_index(number),
+                // some pins cannot be seen from here
+                false => in_use(number) || clock.has_program(),
+            };
+            if !is_needed {
+                clock.remove();
             }
         }
     }
 
     /// Is a datapath's program attached to it? By tcx that goes with the datapath.
-    fn is_used(&self) -> Result<bool> {
+    ///
+    /// # Errors
+    /// Programs are attached, and what they are cannot be determined.
+    pub(crate) fn is_used(&self) -> Result<bool> {
         let of = |end| has_program(end as i32, sys::BPF_TCX_INGRESS, PROGRAM);
         self.program_ifindex().map_or(Ok(false), of)
+    }
+
+    /// The same, and by filters, which stay where a datapath was killed; what cannot be determined is taken for one.
+    fn has_program(&self) -> bool {
+        let end = self.program_end.as_str();
+        self.is_used().unwrap_or(true)
+            || run(&["tc", "filter", "show", "dev", end, "ingress"]).is_ok_and(|list| list.contains(PROGRAM))
     }
 
     /// Are its devices there? One of another program may have a clock's name.
     pub(crate) fn is_there(&self) -> bool {
         link::named(&self.shaped).is_some_and(|link| link.alias == ALIAS)
+    }
+
+    /// By which it is known.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Index that the end will have which the frame is sent into.
+    pub fn index(&self) -> u32 {
+        self.index
     }
 
     /// Index of the end that the frame is sent into.
@@ -193,8 +238,10 @@ impl Clock {
         let config =
             config.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(bpf("reading the configuration"))?;
         let number = |at: usize| u32_at(config.as_deref().unwrap_or_default(), at);
-        let index = number(mem::offset_of!(wl_config, clock_ifindex)).to_string();
-        self.make(&["index", &index], number(mem::offset_of!(wl_config, clock_hz)))?;
+        self.make(
+            number(mem::offset_of!(wl_config, clock_ifindex)),
+            number(mem::offset_of!(wl_config, clock_hz)),
+        )?;
         self.start(program).map(Some)
     }
 
@@ -252,7 +299,10 @@ mod tests {
 
     #[test]
     fn clocks_are_known_by_more_than_their_name() {
-        assert_eq!((ifindex_of("wlc12a", 'a'), ifindex_of("wlc12a", 'b')), (Some(12), None));
+        assert_eq!((number_of("wlc12a", 'a'), number_of("wlc12a", 'b')), (Some(12), None));
+        let longest = Clock::existing(SHARED_FROM | (SHARED_FROM - 1));
+        assert_eq!(other_end(&longest.shaped).as_ref(), Some(&longest.program_end));
+        assert!(longest.shaped.len() < libc::IF_NAMESIZE);
         for other in ["wlc", "wlca", "wlc12", "wlc12c", "wlc+1a", "wlc-lan", "wlcroom1a", "xwlc1a"] {
             assert_eq!(other_end(other), None, "{other}");
         }

@@ -1,7 +1,7 @@
 //! One datapath: the programs and maps of one interface.
 
 use crate::{
-    Error, FlowInfo, Options, Policy, Result,
+    Error, FlowInfo, Interrupt, Options, Policy, Result,
     attach::{Attached, FROM_SENDER, Side, TO_SENDER, attach, has_datapath, remove_unused_clsact},
     clock::{self, Clock},
     cost::{self, RunTime},
@@ -10,7 +10,7 @@ use crate::{
     flows::{has_let_go, read_flows},
     group,
     image::CONFIG,
-    in_force::{let_go, write_policy},
+    in_force::IfaceRules,
     load::load,
     netdev,
     object::{map, program},
@@ -36,16 +36,40 @@ pub enum Start {
 
 impl Start {
     /// Takes over what is there.
-    fn with(pinned: &mut Pinned) -> Result<Start> {
+    fn with(pinned: &mut Pinned, beside: Option<&Pinned>) -> Result<Start> {
         if pinned.is_of_this_build() {
             return Ok(Start::TakenOver);
         }
-        match pinned.upgrade() {
+        match pinned.upgrade(beside) {
             Ok(()) => Ok(Start::Upgraded),
             // control goes on as it was
             Err(why @ (Error::Load(_) | Error::Bpf { .. } | Error::Io { .. })) => Ok(Start::NotUpgraded(why)),
             Err(why) => Err(why),
         }
+    }
+}
+
+/// Programs and maps of a datapath that is not attached yet.
+struct Loaded {
+    object: Object,
+    /// It is not made yet.
+    clock: Clock,
+    share: Option<shared_groups::Share>,
+}
+
+impl Loaded {
+    fn new(iface: &str, ifindex: u32, policy: &Policy, options: &Options, clock: Clock) -> Result<Loaded> {
+        // loading takes a while, and is of no use if another process has the interface
+        pins::check_free(iface, ifindex)?;
+        // here or in an earlier namespace of this number; in the way it is only of a process that shares groups, too
+        let parted = shared_groups::part_killed();
+        let shares = options.shares(policy);
+        if shares {
+            parted?;
+        }
+        let share = shares.then(shared_groups::Share::hold).transpose()?;
+        let object = load(iface, ifindex, policy, options, clock.index())?;
+        Ok(Loaded { object, clock, share })
     }
 }
 
@@ -70,25 +94,64 @@ impl Datapath {
     /// Loads the programs and attaches them to `iface` under `policy`.
     pub fn attach(iface: &str, policy: &Policy, options: &Options) -> Result<Datapath> {
         let ifindex = Self::check(iface, options)?;
-        let _lock = Lock::take("attach")?;
-        Self::attach_alone(iface, ifindex, policy, options)
+        if pins::is_controlled(iface)? {
+            return Err(Error::Busy(iface.to_string()));
+        }
+        let loaded = Loaded::new(iface, ifindex, policy, options, Clock::of_iface(ifindex)?)?;
+        let _lock = Lock::take_for_attach(None)?;
+        Self::attach_alone(loaded, iface, ifindex, policy, options)
     }
 
     /// Attaches to `iface` under `policy` and pins everything, so that it outlives this process; or, if that has been done,
     /// puts the policy, and the programs of this build, in force there. Of several agents one has it, as long as it runs.
-    pub fn attach_or_take_over(iface: &str, policy: &Policy, options: &Options) -> Result<(Pinned, Start)> {
+    /// What is attached anew becomes one datapath with `beside`, which this process looks after ([`Pinned::has_room`]), if there is
+    /// one: nothing is loaded then. While another process attaches, waits until there is an `interrupt`.
+    pub fn attach_or_take_over(
+        iface: &str,
+        policy: &Policy,
+        options: &Options,
+        beside: Option<&Pinned>,
+        interrupt: &Interrupt,
+    ) -> Result<(Pinned, Start)> {
         let ifindex = Self::check(iface, options)?;
-        let _lock = Lock::take("attach")?;
+        // this takes a while, for which no other process need wait
+        let loaded = match beside {
+            None if !pins::is_controlled(iface)? => {
+                Some(Loaded::new(iface, ifindex, policy, options, Clock::of_several()?)?)
+            }
+            _ => None,
+        };
+        let _lock = Lock::take_for_attach(Some(interrupt))?;
         if pins::is_controlled(iface)? {
             let mut pinned = Pinned::take_over(iface)?;
-            let start = Start::with(&mut pinned)?;
+            let start = Start::with(&mut pinned, beside)?;
             pinned.set_policy(policy)?;
             return Ok((pinned, start));
         }
-        let mut datapath = Self::attach_alone(iface, ifindex, policy, options)?;
-        datapath.pin()?;
-        drop(datapath);
+        match (loaded, beside) {
+            (Some(loaded), _) => {
+                let mut datapath = Self::attach_alone(loaded, iface, ifindex, policy, options)?;
+                datapath.pin()?;
+            }
+            (None, Some(beside)) => Self::add(beside, iface, ifindex, policy)?,
+            // it was released a moment ago
+            (None, None) => return Err(Error::Released(format!("'{iface}'"))),
+        }
         Ok((Pinned::take_over(iface)?, Start::Attached))
+    }
+
+    /// With the lock held.
+    fn add(beside: &Pinned, iface: &str, ifindex: u32, policy: &Policy) -> Result<()> {
+        let claim = pins::remove_earlier(iface, ifindex)?;
+        let added = match is_taken(ifindex) {
+            Ok(true) => Err(Error::AttachedElsewhere(iface.to_string())),
+            Ok(false) => beside.add(iface, ifindex, policy),
+            Err(why) => Err(why),
+        };
+        if added.is_err() {
+            pins::unclaim(iface, claim);
+        }
+        added
     }
 
     /// Index of the interface.
@@ -100,12 +163,19 @@ impl Datapath {
     }
 
     /// With the lock held: two would make the same clock.
-    fn attach_alone(iface: &str, ifindex: u32, policy: &Policy, options: &Options) -> Result<Datapath> {
+    fn attach_alone(
+        loaded: Loaded,
+        iface: &str,
+        ifindex: u32,
+        policy: &Policy,
+        options: &Options,
+    ) -> Result<Datapath> {
         if pins::is_controlled(iface)? {
             return Err(Error::Busy(iface.to_string()));
         }
+        pins::remove_unused_clocks()?;
         let claim = pins::remove_earlier(iface, ifindex)?;
-        match Self::attach_claimed(iface, ifindex, policy, options) {
+        match Self::attach_claimed(loaded, iface, ifindex, policy, options) {
             Ok(mut datapath) => {
                 datapath.claim = Some(claim);
                 Ok(datapath)
@@ -118,23 +188,23 @@ impl Datapath {
     }
 
     /// What comes after the claim, which is the caller's to keep.
-    fn attach_claimed(iface: &str, ifindex: u32, policy: &Policy, options: &Options) -> Result<Datapath> {
-        if has_datapath(ifindex)? {
+    fn attach_claimed(
+        loaded: Loaded,
+        iface: &str,
+        ifindex: u32,
+        policy: &Policy,
+        options: &Options,
+    ) -> Result<Datapath> {
+        if is_taken(ifindex)? {
             return Err(Error::AttachedElsewhere(iface.to_string()));
         }
-        // here or in an earlier namespace of this number; in the way it is only of a process that shares groups, too
-        let parted = shared_groups::part_killed();
-        let shares = options.shares(policy);
-        if shares {
-            parted?;
-        }
-        let share = shares.then(shared_groups::Share::hold).transpose()?;
-        let clock = Clock::create(ifindex, options.clock_hz)?;
-        let started = Self::start(iface, ifindex, policy, options, &clock);
+        let Loaded { object, clock, share } = loaded;
+        clock.create(options.clock_hz)?;
+        let started = Self::start(&object, ifindex, share.is_some(), &clock);
         if started.is_err() {
             clock.remove();
         }
-        let (object, attached, parting) = started?;
+        let (attached, parting) = started?;
         Ok(Datapath {
             object,
             attached,
@@ -150,24 +220,22 @@ impl Datapath {
     }
 
     fn start(
-        iface: &str,
+        object: &Object,
         ifindex: u32,
-        policy: &Policy,
-        options: &Options,
+        shares_groups: bool,
         clock: &Clock,
-    ) -> Result<(Object, Vec<Attached>, Option<shared_groups::Parting>)> {
-        let object = load(iface, ifindex, policy, options, clock.shaped_ifindex()?)?;
-        let parting = if options.shares(policy) {
+    ) -> Result<(Vec<Attached>, Option<shared_groups::Parting>)> {
+        let parting = if shares_groups {
             let mut part =
                 object.progs_mut().find(|p| p.name() == shared_groups::PART).expect("a program of our own");
             Some(shared_groups::Parting::leave(&mut part, ifindex)?)
         } else {
             None
         };
-        let mut attached = vec![clock.start(program(&object, clock::PROGRAM).as_fd())?];
+        let mut attached = vec![clock.start(program(object, clock::PROGRAM).as_fd())?];
         let started = [(FROM_SENDER, Side::Ingress), (TO_SENDER, Side::Egress)].into_iter().try_for_each(
             |(name, side)| {
-                attached.push(attach(program(&object, name).as_fd(), name, ifindex, side)?);
+                attached.push(attach(program(object, name).as_fd(), name, ifindex, side)?);
                 Ok(())
             },
         );
@@ -175,7 +243,7 @@ impl Datapath {
             detach_all(attached, ifindex);
             return Err(why);
         }
-        Ok((object, attached, parting))
+        Ok((attached, parting))
     }
 
     /// Name of the interface.
@@ -188,13 +256,19 @@ impl Datapath {
         self.policy = policy.clone();
         let mut rules = policy.compile(&self.iface, self.ifindex);
         group::resolve_here(&map(&self.object, "wl_groups"), policy, &mut rules)?;
-        write_policy(&map(&self.object, "wl_rules"), &map(&self.object, "wl_policy"), &rules)
+        self.with_rules(|in_force| in_force.write(&rules))
+    }
+
+    fn with_rules<T>(&self, f: impl FnOnce(&IfaceRules<'_, Map<'_>>) -> T) -> T {
+        let [rules, ifaces, head] =
+            ["wl_rules", "wl_ifaces", "wl_policy"].map(|name| map(&self.object, name));
+        f(&IfaceRules { ifindex: self.ifindex, rules: &rules, ifaces: &ifaces, head: &head })
     }
 
     /// Ends control gently: flows are only watched from their next ACK on, or once the losses that were hidden from their
     /// senders are mended, but at most a second later.
     pub fn let_go(&mut self) -> Result<()> {
-        let_go(&map(&self.object, "wl_rules"), &map(&self.object, "wl_policy"))
+        self.with_rules(|in_force| in_force.let_go())
     }
 
     /// Is control over for all flows that have unacknowledged data?
@@ -213,7 +287,7 @@ impl Datapath {
         let [ids, flows, places] =
             ["wl_flow_ids", "wl_flows", "wl_places"].map(|name| map(&self.object, name));
         let exceptions = Exceptions::read(&map(&self.object, "wl_exceptions"))?;
-        read_flows(&ids, &flows, &places, &exceptions, &groups)
+        read_flows(self.ifindex, &ids, &flows, &places, &exceptions, &groups)
     }
 
     /// What each program has cost while a [`RunTimeStats`](crate::RunTimeStats) lived.
@@ -252,7 +326,7 @@ impl Datapath {
     fn pin(&mut self) -> Result<()> {
         // what is pinned has that program, too, in a place of its own
         self.parting = None;
-        pins::pin(&self.iface, self.ifindex, &mut self.object, &self.attached, &self.policy)?;
+        pins::pin(&self.iface, self.ifindex, &mut self.object, &self.attached, &self.clock, &self.policy)?;
         self.is_pinned = true;
         Ok(())
     }
@@ -270,6 +344,14 @@ impl Drop for Datapath {
         let _ = shared_groups::part(program(&self.object, shared_groups::PART).as_fd());
         self.claim.take().into_iter().for_each(|claim| pins::unclaim(&self.iface, claim));
     }
+}
+
+/// Has the interface a datapath, or the clock of one that has no other interface?
+///
+/// # Errors
+/// Programs are attached, and what they are cannot be determined.
+fn is_taken(ifindex: u32) -> Result<bool> {
+    Ok(has_datapath(ifindex)? || Clock::existing(ifindex).is_used()?)
 }
 
 /// Detaches the programs of an interface, and clsact if it was there for them.

@@ -75,6 +75,9 @@ pub enum Error {
         /// The process that has it.
         process: u32,
     },
+    /// A signal came before a lock was free.
+    #[error("interrupted while waiting for {}", printable_path(.0))]
+    Interrupted(PathBuf),
     /// What is there for an interface or a cgroup, if anything, is no longer what was pinned or taken over.
     #[error(
         "{0} was released by another process, as `windlass detach` does; `kill -HUP` has the agent take it back"
@@ -101,8 +104,8 @@ pub enum Error {
     Load(libbpf_rs::Error),
     /// There is no memory for maps of these sizes.
     #[error(
-        "no memory for {needed_mib} MiB, which an interface takes with --store-mib {store_mib} --flows {flows}; smaller numbers take \
-         less, or raise the limit of this process, for a service MemoryMax="
+        "no memory for {needed_mib} MiB, which --store-mib {store_mib} --flows {flows} take; smaller numbers take less, or raise the \
+         limit of this process, for a service MemoryMax="
     )]
     NoMemory {
         /// What its maps take.

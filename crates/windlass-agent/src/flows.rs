@@ -11,7 +11,7 @@ use crate::{
 use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     net::{IpAddr, Ipv6Addr, SocketAddr},
 };
 use windlass_core::{Algorithm, abi};
@@ -128,8 +128,31 @@ fn each_once(keys: impl Iterator<Item = Vec<u8>>, max_entries: usize) -> impl It
     keys.take(BEGINNINGS * max_entries).filter(move |key| seen.insert(key.clone()))
 }
 
-/// All flows in use. `ids` is wl_flow_ids, `flows` is wl_flows, `places` is wl_places.
+/// Key, number and state of each flow in use behind interfaces of these indices. `ids` is wl_flow_ids, `flows` is wl_flows.
+fn in_use(
+    ids: &impl MapCore,
+    flows: &impl MapCore,
+    is_behind: impl Fn(u32) -> bool,
+) -> impl Iterator<Item = Result<(Vec<u8>, Vec<u8>, abi::wl_flow)>> {
+    let look_up = |key: Vec<u8>| {
+        let Some(id) = ids.lookup(&key, MapFlags::ANY).map_err(bpf("reading the flow table"))? else {
+            return Ok(None);
+        };
+        let bytes = flows.lookup(&id, MapFlags::ANY).map_err(bpf("reading a flow"))?;
+        let flow = bytes.and_then(|bytes| from_bytes::<abi::wl_flow>(&bytes));
+        // it may have ended meanwhile, and another one have its place
+        let is_it = |f: &abi::wl_flow| u32::from(f.state) != abi::WL_FLOW_FREE && bytes_of(&f.key) == key;
+        Ok(flow.filter(is_it).map(|flow| (key, id, flow)))
+    };
+    let is_wanted =
+        move |key: &Vec<u8>| from_bytes::<abi::wl_flow_key>(key).is_some_and(|key| is_behind(key.ifindex));
+    let keys = each_once(ids.keys(), ids.max_entries() as usize).filter(is_wanted);
+    keys.map(look_up).filter_map(Result::transpose)
+}
+
+/// All flows in use behind interface `ifindex`. `ids` is wl_flow_ids, `flows` is wl_flows, `places` is wl_places.
 pub(crate) fn read_flows(
+    ifindex: u32,
     ids: &impl MapCore,
     flows: &impl MapCore,
     places: &impl MapCore,
@@ -137,18 +160,8 @@ pub(crate) fn read_flows(
     groups: &[GroupInfo],
 ) -> Result<Vec<FlowInfo>> {
     let mut all = Vec::new();
-    for key in each_once(ids.keys(), ids.max_entries() as usize) {
-        let Some(id) = ids.lookup(&key, MapFlags::ANY).map_err(bpf("reading the flow table"))? else {
-            continue;
-        };
-        let Some(bytes) = flows.lookup(&id, MapFlags::ANY).map_err(bpf("reading a flow"))? else {
-            continue;
-        };
-        let Some(flow) = from_bytes::<abi::wl_flow>(&bytes) else { continue };
-        // it may have ended meanwhile, and another one have its place
-        if u32::from(flow.state) == abi::WL_FLOW_FREE || bytes_of(&flow.key) != key {
-            continue;
-        }
+    for flow in in_use(ids, flows, |index| index == ifindex) {
+        let (key, id, flow) = flow?;
         let mut group = None;
         if flow.flags & abi::WL_FLOW_GROUPED != 0 {
             let place = places.lookup(&id, MapFlags::ANY).map_err(bpf("reading a flow's place"))?;
@@ -160,10 +173,51 @@ pub(crate) fn read_flows(
     Ok(all)
 }
 
+/// How many flows there are, by what is done with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FlowCounts {
+    /// Their windows are the box's.
+    pub controlled: u32,
+    /// They are measured only.
+    pub watched: u32,
+    /// Neither.
+    pub off: u32,
+}
+
+/// The flows in use, by index of the interface. `ids` is wl_flow_ids, `flows` is wl_flows.
+pub(crate) fn count_flows(ids: &impl MapCore, flows: &impl MapCore) -> Result<BTreeMap<u32, FlowCounts>> {
+    let mut all: BTreeMap<u32, FlowCounts> = BTreeMap::new();
+    for flow in in_use(ids, flows, |_| true) {
+        let (_, _, flow) = flow?;
+        let counts = all.entry(flow.key.ifindex).or_default();
+        *match flow.mode.into() {
+            _ if flow.is_controlled() => &mut counts.controlled,
+            abi::WL_MODE_OFF => &mut counts.off,
+            _ => &mut counts.watched,
+        } += 1;
+    }
+    Ok(all)
+}
+
 /// Of these flows, has none with unacknowledged data a window of ours any more? What was reported as received, or is
 /// lost and not retransmitted yet, is in flight no more; but its sender may not know of the losses before it.
 pub(crate) fn has_let_go(flows: &[FlowInfo]) -> bool {
     flows.iter().all(|f| (f.mode != "transparent" && !f.is_leaving) || f.unacked_bytes == 0)
+}
+
+/// The same of flows behind interfaces of these indices. `ids` is wl_flow_ids, `flows` is wl_flows.
+pub(crate) fn are_let_go(
+    ids: &impl MapCore,
+    flows: &impl MapCore,
+    is_behind: impl Fn(u32) -> bool,
+) -> Result<bool> {
+    for flow in in_use(ids, flows, is_behind) {
+        let (_, _, flow) = flow?;
+        if !has_let_go(&[describe(&flow, false, None)]) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The compiled transparent datapath, as it is built into this program, and what its state looks like.
 
 use crate::object::fingerprint;
+use std::sync::LazyLock;
 
 pub(crate) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/transparent.bpf.o"));
 
@@ -12,12 +13,15 @@ pub(crate) const CONFIG: &str = ".rodata.config";
 
 /// Identifies the state: programs of builds that have the same go on with each other's maps. Other builds' maps are none of ours.
 pub(crate) fn state_id() -> u64 {
-    fingerprint(STATE.as_bytes())
+    static ID: LazyLock<u64> = LazyLock::new(|| fingerprint(STATE.as_bytes()));
+    *ID
 }
 
 /// Identifies the programs of this build, by all bytes of the object.
 pub(crate) fn build_id() -> u64 {
-    fingerprint(OBJECT)
+    // it takes milliseconds, and is needed for each of many interfaces
+    static ID: LazyLock<u64> = LazyLock::new(|| fingerprint(OBJECT));
+    *ID
 }
 
 /// The state's identity, for people to compare.

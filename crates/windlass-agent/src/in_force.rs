@@ -1,4 +1,4 @@
-//! The policy in force: the rules in a datapath's maps, and the head that makes flows look them up again.
+//! The policy in force: the rules in maps, and the head that makes flows look them up again.
 
 use crate::{
     Error, Result,
@@ -8,9 +8,9 @@ use crate::{
     policy::room::check_count,
 };
 use libbpf_rs::{MapCore, MapFlags};
-use windlass_core::abi::{self, wl_policy_head, wl_rule};
+use windlass_core::abi::{self, wl_iface, wl_policy_head, wl_rule};
 
-/// Puts these rules in force.
+/// Puts these rules of a cgroup in force.
 pub(crate) fn write_policy(
     rules_map: &impl MapCore,
     head_map: &impl MapCore,
@@ -43,23 +43,58 @@ pub(crate) fn look_up_again(head_map: &impl MapCore) -> Result<()> {
     write_head(head_map, read_head(head_map)?.rules_count)
 }
 
-/// The rules in force.
-pub(crate) fn read_rules(rules_map: &impl MapCore, head_map: &impl MapCore) -> Result<Vec<wl_rule>> {
-    let read = |index: u32| {
-        let rule = rules_map.lookup(&index.to_ne_bytes(), MapFlags::ANY).map_err(bpf("reading a rule"))?;
-        Ok(rule.and_then(|bytes| from_bytes(&bytes)).unwrap_or_default())
-    };
-    (0..read_head(head_map)?.rules_count.min(abi::WL_MAX_RULES)).map(read).collect()
+/// The maps that hold the rules in force of one interface.
+pub(crate) struct IfaceRules<'a, M> {
+    /// Its index.
+    pub ifindex: u32,
+    /// Its own rules, a map like `wl_rules`.
+    pub rules: &'a M,
+    /// `wl_ifaces`
+    pub ifaces: &'a M,
+    /// `wl_policy`, the head of all interfaces' rules
+    pub head: &'a M,
 }
 
-/// Flows that were controlled are only watched from now on.
-pub(crate) fn let_go(rules_map: &impl MapCore, head_map: &impl MapCore) -> Result<()> {
-    let rules = read_rules(rules_map, head_map)?;
-    for (index, mut rule) in (0..).zip(rules.iter().copied()) {
-        if u32::from(rule.mode) == abi::WL_MODE_ENFORCE {
-            rule.mode = abi::WL_MODE_WATCH as u8;
-            write_rule(rules_map, index, &rule)?;
+impl<M: MapCore> IfaceRules<'_, M> {
+    /// Puts these rules in force.
+    pub(crate) fn write(&self, rules: &[wl_rule]) -> Result<()> {
+        check_count(rules.len(), "one interface or cgroup").map_err(Error::Invalid)?;
+        for (index, rule) in (0..).zip(rules) {
+            write_rule(self.rules, index, rule)?;
         }
+        // what the programs count meanwhile is lost, which does not matter
+        let facts = wl_iface { rules_count: rules.len() as u32, ..self.facts()?.unwrap_or_default() };
+        self.ifaces
+            .update(&self.ifindex.to_ne_bytes(), bytes_of(&facts), MapFlags::ANY)
+            .map_err(bpf("writing an interface's facts"))?;
+        look_up_again(self.head)
     }
-    write_head(head_map, rules.len() as u32)
+
+    /// The rules in force; without facts of the interface, all that there is room for, among them some of the past.
+    pub(crate) fn read(&self) -> Result<Vec<wl_rule>> {
+        let count = self.facts()?.map(|facts| facts.rules_count);
+        let read = |index: u32| {
+            let rule =
+                self.rules.lookup(&index.to_ne_bytes(), MapFlags::ANY).map_err(bpf("reading a rule"))?;
+            Ok(rule.and_then(|bytes| from_bytes(&bytes)).unwrap_or_default())
+        };
+        (0..count.unwrap_or(abi::WL_MAX_RULES).min(abi::WL_MAX_RULES)).map(read).collect()
+    }
+
+    /// What is known of the interface; none: nothing was written yet.
+    pub(crate) fn facts(&self) -> Result<Option<wl_iface>> {
+        let facts = self.ifaces.lookup(&self.ifindex.to_ne_bytes(), MapFlags::ANY);
+        Ok(facts.map_err(bpf("reading an interface's facts"))?.and_then(|bytes| from_bytes(&bytes)))
+    }
+
+    /// Flows that were controlled are only watched from now on.
+    pub(crate) fn let_go(&self) -> Result<()> {
+        for (index, mut rule) in (0..).zip(self.read()?) {
+            if u32::from(rule.mode) == abi::WL_MODE_ENFORCE {
+                rule.mode = abi::WL_MODE_WATCH as u8;
+                write_rule(self.rules, index, &rule)?;
+            }
+        }
+        look_up_again(self.head)
+    }
 }

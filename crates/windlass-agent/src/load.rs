@@ -6,7 +6,7 @@ use crate::{
     error::{bpf, io_error},
     group,
     image::{CONFIG, OBJECT},
-    in_force::write_policy,
+    in_force::IfaceRules,
     map_value::bytes_of,
     object::{map, raise_limits},
     persist::{bpffs::mount_bpffs, lock::Lock},
@@ -14,7 +14,12 @@ use crate::{
     uplink::kernel_has_departure_times,
 };
 use libbpf_rs::{ErrorKind, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenMap, OpenObject, PrintLevel};
-use std::{fs::File, io::Read, path::Path};
+use std::{
+    fs::File,
+    io::Read,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    path::Path,
+};
 use windlass_core::abi::{self, wl_config};
 
 fn fill(queue: &Map, n: u32) -> Result<()> {
@@ -77,7 +82,7 @@ fn own_mark(ifindex: u32) -> u32 {
 }
 
 /// A random key.
-fn random_key() -> Result<[u64; 2]> {
+pub(crate) fn random_key() -> Result<[u64; 2]> {
     let source = Path::new("/dev/urandom");
     let mut bytes = [0; 16];
     File::open(source).and_then(|mut file| file.read_exact(&mut bytes)).map_err(io_error(source))?;
@@ -135,8 +140,16 @@ pub fn load_object(
     fill(&map(&object, "wl_free_chunks"), options.chunks())?;
     let mut rules = policy.compile(iface, ifindex);
     group::resolve_here(&map(&object, "wl_groups"), policy, &mut rules)?;
-    write_policy(&map(&object, "wl_rules"), &map(&object, "wl_policy"), &rules)?;
+    let [own, ifaces, head] = ["wl_rules", "wl_ifaces", "wl_policy"].map(|name| map(&object, name));
+    IfaceRules { ifindex, rules: &own, ifaces: &ifaces, head: &head }.write(&rules)?;
+    give_rules(&map(&object, "wl_iface_rules"), ifindex, own.as_fd())?;
     Ok(object)
+}
+
+/// Makes the map `rules` that of the interface; `all` is wl_iface_rules.
+pub(crate) fn give_rules(all: &impl MapCore, ifindex: u32, rules: BorrowedFd<'_>) -> Result<()> {
+    let number = rules.as_raw_fd().to_ne_bytes();
+    all.update(&ifindex.to_ne_bytes(), &number, MapFlags::ANY).map_err(bpf("giving an interface its rules"))
 }
 
 /// Loads the programs and throws them away: does this kernel take them?

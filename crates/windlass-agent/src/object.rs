@@ -1,8 +1,16 @@
 //! What every BPF object of this build needs.
 
 use crate::{Result, error::bpf};
-use libbpf_rs::{ErrorKind, Map, MapCore, MapHandle, Object, Program};
-use std::path::Path;
+use libbpf_rs::{ErrorKind, Map, MapCore, MapHandle, Object, Program, libbpf_sys as sys};
+use std::{
+    ffi::CString,
+    io,
+    os::{
+        fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+};
 
 /// Identifies builds of an object.
 pub(crate) fn fingerprint(object: &[u8]) -> u64 {
@@ -20,6 +28,28 @@ pub(crate) fn map<'a>(object: &'a Object, name: &str) -> Map<'a> {
 /// Its program of this name.
 pub(crate) fn program<'a>(object: &'a Object, name: &str) -> Program<'a> {
     object.progs().find(|p| p.name() == name).unwrap_or_else(|| panic!("the BPF source has {name}"))
+}
+
+/// Pins what the descriptor is of: a map, a program or a link.
+pub(crate) fn pin(fd: BorrowedFd<'_>, path: &Path) -> Result<()> {
+    let name = CString::new(path.as_os_str().as_bytes()).expect("no NUL");
+    // SAFETY: the descriptor is open, and the path lives during the call.
+    if unsafe { sys::bpf_obj_pin(fd.as_raw_fd(), name.as_ptr()) } == 0 {
+        return Ok(());
+    }
+    Err(bpf(format!("pinning {}", path.display()))(io::Error::last_os_error().into()))
+}
+
+/// What is pinned there, of whatever kind.
+pub(crate) fn pinned(path: &Path) -> Result<OwnedFd> {
+    let name = CString::new(path.as_os_str().as_bytes()).expect("no NUL");
+    // SAFETY: the path lives during the call.
+    let fd = unsafe { sys::bpf_obj_get(name.as_ptr()) };
+    if fd < 0 {
+        return Err(bpf(format!("opening {}", path.display()))(io::Error::last_os_error().into()));
+    }
+    // SAFETY: a descriptor that the kernel just made and nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// The map that is pinned there.

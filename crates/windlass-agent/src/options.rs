@@ -6,9 +6,9 @@ use windlass_core::abi;
 /// Sizes and rates, fixed when the datapath is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Flows at once; more pass unwatched. 1 to 2^20.
+    /// Flows at once, behind all interfaces of the datapath; more pass unwatched. 1 to 2^20.
     pub flows_max: u32,
-    /// Memory for stored data, allocated at once for this interface, in steps of 16 MiB. Less than 4 GiB.
+    /// Memory for stored data, allocated at once for all interfaces of the datapath, in steps of 16 MiB. Less than 4 GiB.
     pub store_bytes: u64,
     /// Rounds of the clock per second, 250 to 20000: repairs and pacing are as fine as this.
     pub clock_hz: u32,

@@ -2,13 +2,16 @@
 //! locks with which processes share both.
 
 pub(crate) mod bpffs;
+pub(crate) mod further_iface;
 pub(crate) mod holder;
 pub(crate) mod lock;
+pub(crate) mod own_programs;
 pub(crate) mod pin_claim;
 pub(crate) mod pin_dir;
 pub(crate) mod pinned;
 pub(crate) mod pins;
 pub(crate) mod private;
+pub(crate) mod released_iface;
 pub(crate) mod replace;
 pub(crate) mod run_dir;
 pub(crate) mod run_file;

@@ -16,45 +16,23 @@ use crate::{
         private,
         run_dir::run_file,
     },
+    test_run::run_until_done,
 };
-use libbpf_rs::{ErrorKind, MapCore, MapHandle, Object, OpenObject, Program, ProgramMut, libbpf_sys as sys};
+use libbpf_rs::{ErrorKind, MapCore, MapHandle, Object, OpenObject, Program, ProgramMut};
 use std::{
     collections::BTreeSet,
     fs::{self, File},
-    io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    os::fd::{AsFd, BorrowedFd},
     path::{Path, PathBuf},
-    thread,
-    time::Duration,
 };
 
 /// The program that makes all flows of a datapath leave their groups, which outlive it.
 pub(crate) const PART: &str = "wl_part_all";
-/// A group that is locked is tried again, so many times.
-const PART_TRIES: u32 = 100;
 
 /// Has the flows of a datapath that is detached leave their groups: their places go with it, and no other process
 /// could know that they are gone. Groups that stay locked keep them.
 pub(crate) fn part(program: BorrowedFd<'_>) -> Result<()> {
-    // any packet: the program does not look at it
-    let frame = [0u8; 60];
-    for _ in 0..PART_TRIES {
-        let mut run = sys::bpf_test_run_opts {
-            sz: size_of::<sys::bpf_test_run_opts>() as _,
-            data_in: frame.as_ptr().cast(),
-            data_size_in: frame.len() as u32,
-            ..Default::default()
-        };
-        // SAFETY: the program is open during the call, and the frame lives as long.
-        if unsafe { sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut run) } != 0 {
-            return Err(bpf("leaving groups")(io::Error::last_os_error().into()));
-        }
-        if run.retval == 0 {
-            break;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
+    run_until_done(program, 0, 0, "leaving groups")
 }
 
 const SHARED: [&str; 2] = ["wl_groups", "wl_tenants"];

@@ -6,15 +6,12 @@ use crate::{
     event_log::EventLog,
     interfaces::Interfaces,
     native::NativeHome,
-    signals::{self, Wish},
+    signals::{Wish, Wishes},
     watched::Watched,
 };
 use anyhow::{Result, bail};
-use std::{
-    process::ExitCode,
-    sync::mpsc::{Receiver, RecvTimeoutError},
-};
-use windlass_agent::{Duty, Error, Options, Policy, check_root, confine, native::release_orphans};
+use std::{process::ExitCode, sync::mpsc::RecvTimeoutError};
+use windlass_agent::{Duty, Error, Interrupt, Options, Policy, check_root, confine, native::release_orphans};
 use windlass_scenario::printable_path;
 
 pub fn agent(args: AgentArgs) -> Result<ExitCode> {
@@ -40,7 +37,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         );
     }
     give_up_privileges(&args, &policy, log);
-    let (_, wishes) = signals::wishes(Wish::Reload)?;
+    let wishes = Wishes::new(Wish::Reload)?;
     // what is left of others that cannot be removed prevents no control
     match windlass_agent::remove_gone() {
         Ok(0) => {}
@@ -50,7 +47,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     if let Err(why) = windlass_agent::part_killed() {
         log.warn(why);
     }
-    let complaints = home.cover(&policy);
+    let complaints = home.cover(&policy, wishes.interrupt());
     if home.is_empty()
         && let Some((last, others)) = complaints.split_last()
     {
@@ -60,13 +57,17 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         bail!("{last}");
     }
     complaints.iter().for_each(|why| log.warn(why));
-    if home.is_empty() {
-        log.warn("no interface or cgroup matches the policy yet; waiting for one");
-    }
-    match home.others(&policy) {
-        Ok(all) => all.iter().for_each(|why| log.warn(why)),
-        // nothing that the agent looks after hangs on it
-        Err(why) => log.warn(why),
+    // what is not covered yet is no other agent's
+    if !wishes.interrupt().is_raised() {
+        if home.is_empty() {
+            log.warn("no interface or cgroup matches the policy yet; waiting for one");
+        }
+        match home.others(&policy, wishes.interrupt()) {
+            Ok(all) => all.iter().for_each(|why| log.warn(why)),
+            Err(why) if matches!(why.downcast_ref(), Some(Error::Interrupted(_))) => {}
+            // nothing that the agent looks after hangs on it
+            Err(why) => log.warn(why),
+        }
     }
     let ended = look_after(&mut home, &mut file, policy, &wishes, log);
     home.finish(detaches)?;
@@ -111,10 +112,13 @@ impl Homes {
         is_news && !is_left
     }
 
-    /// Brings everything that the policy names under control. Returns why some could not be, where that is new.
-    fn cover(&mut self, policy: &Policy) -> Vec<String> {
-        let mut complaints = self.interfaces.cover(policy);
-        complaints.extend(self.native.cover(policy));
+    /// Brings everything that the policy names under control; after an interrupt, what is left is for the next call. Returns why
+    /// some could not be, where that is new.
+    fn cover(&mut self, policy: &Policy, interrupt: &Interrupt) -> Vec<String> {
+        let mut complaints = self.interfaces.cover(policy, interrupt);
+        if !interrupt.is_raised() {
+            complaints.extend(self.native.cover(policy));
+        }
         complaints
     }
 
@@ -135,13 +139,13 @@ impl Homes {
     }
 
     /// What to report of interfaces and cgroups that are not looked after, as the policy no longer names them.
-    fn others(&self, policy: &Policy) -> Result<Vec<String>> {
+    fn others(&self, policy: &Policy, interrupt: &Interrupt) -> Result<Vec<String>> {
         let is_still = |what: &str, words: &str| {
             format!(
                 "{what} is still under the rules of an earlier agent; `windlass detach {words}` releases it"
             )
         };
-        let mut all: Vec<String> = windlass_agent::unattended_here()?
+        let mut all: Vec<String> = windlass_agent::unattended_here(interrupt)?
             .iter()
             .filter(|iface| !policy.is_of_iface(iface))
             .map(|iface| is_still(iface, iface))
@@ -175,13 +179,13 @@ fn look_after(
     home: &mut Homes,
     file: &mut Watched<'_>,
     mut policy: Policy,
-    wishes: &Receiver<Wish>,
+    wishes: &Wishes,
     log: EventLog,
 ) -> Result<()> {
     // what was last reported of the file
     let mut refused: Option<String> = None;
     loop {
-        let is_asked = match wishes.recv_timeout(WATCH) {
+        let is_asked = match wishes.next_within(WATCH) {
             Ok(Wish::Reload) => true,
             Err(RecvTimeoutError::Timeout) => false,
             _ => return Ok(()),
@@ -228,7 +232,7 @@ fn look_after(
         }
         // the next look comes soon
         let _ = windlass_agent::part_killed();
-        home.cover(&policy).iter().for_each(|why| log.warn(why));
+        home.cover(&policy, wishes.interrupt()).iter().for_each(|why| log.warn(why));
         if home.is_all_released() {
             bail!(
                 "nothing is left under control, and what was released is left alone; start the agent again to take it back"

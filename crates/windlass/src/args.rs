@@ -54,6 +54,12 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show in one screen what is under control, since when, how many flows there are, what was refused, and what is wrong
+    Status {
+        /// One JSON document instead of text
+        #[arg(long)]
+        json: bool,
+    },
     /// Give one flow another algorithm than its rule's, while it runs
     ///
     /// It keeps it as long as it lasts, whatever becomes of agent and policy; a rule that ends control of the flow ends it

@@ -187,7 +187,7 @@ pub fn hand_back(all: &[Pinned]) -> Result<(), Error> {
         // what was not stopped does not let go
         return ended;
     }
-    ended.and(wait_for(|| all.iter().try_fold(true, |so_far, pinned| Ok(so_far && pinned.has_let_go()?))))
+    ended.and(wait_for(|| Pinned::have_let_go(&all)))
 }
 
 /// Does all of this, whatever fails; the first error is returned. But a process that has a lock for so long has it for all.
@@ -281,12 +281,11 @@ pub fn detach(iface: Option<String>, all: bool, as_json: bool) -> Result<ExitCod
     // what another build left can be removed, but not read
     let readable: Vec<_> = targets.iter().filter_map(|name| Pinned::open(name).ok()).collect();
     hand_back(&readable)?;
-    for name in &targets {
-        windlass_agent::force_remove(name)?;
+    windlass_agent::force_remove(&targets, |name| {
         if !as_json {
             print::line(format_args!("{name}: released"));
         }
-    }
+    })?;
     if as_json {
         println!("{}", json!({ "released": targets }));
     } else if targets.is_empty() {

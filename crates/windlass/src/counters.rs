@@ -1,4 +1,5 @@
-//! `windlass counters`: what the datapaths of an agent's interfaces have counted so far.
+//! `windlass counters`: what the datapaths of an agent's interfaces have counted so far. Interfaces of one datapath are counted
+//! together.
 
 use crate::{
     info::{controlled, with_controlled},
@@ -18,7 +19,10 @@ pub fn counters(wanted: &[String], all: bool, json: bool) -> Result<ExitCode> {
     const WHAT: &str = "looking at counters";
     let mut by_iface: BTreeMap<String, Counts> = BTreeMap::new();
     let mut usage: BTreeMap<String, Usage> = BTreeMap::new();
+    // of each datapath
+    let mut interfaces: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     let mut read = |pinned: &Pinned| {
+        interfaces.entry(pinned.clock_number()).or_default().push(pinned.iface().to_string());
         by_iface.insert(pinned.iface().to_string(), pinned.counters()?);
         usage.insert(pinned.iface().to_string(), pinned.usage()?);
         Ok(())
@@ -37,12 +41,13 @@ pub fn counters(wanted: &[String], all: bool, json: bool) -> Result<ExitCode> {
         println!("{}", json!({ "counters": by_iface, "use": usage }));
         return Ok(ExitCode::SUCCESS);
     }
-    let rows: Vec<_> = by_iface.iter().flat_map(|(iface, counts)| rows(iface, counts, all)).collect();
+    let of_datapath = |names: &Vec<String>| rows(&print::together(names), &by_iface[&names[0]], all);
+    let rows: Vec<_> = interfaces.values().flat_map(of_datapath).collect();
     print::table(&["iface", "counter", "count", "meaning"], &rows);
     Ok(ExitCode::SUCCESS)
 }
 
-/// Rows of one interface, in the order of the datapath's list: what has to do with each other stands together.
+/// Rows of one datapath, in the order of the datapath's list: what has to do with each other stands together.
 fn rows(iface: &str, counts: &Counts, all: bool) -> Vec<Vec<String>> {
     let known = windlass_core::counters().into_iter();
     known

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use clap::CommandFactory;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
-use windlass_agent::{Error, FlowInfo, Mode, Packets, Per, Pinned, Policy, Rule, check_root};
+use windlass_agent::{Error, FlowInfo, Mode, Per, Pinned, Policy, Rule, check_root};
 use windlass_core::Algorithm;
 use windlass_scenario::printable_path;
 
@@ -73,7 +73,7 @@ pub fn flows(json: bool) -> Result<ExitCode> {
     let mut groups = Vec::new();
     let mut one_way = BTreeMap::new();
     with_controlled("looking at flows", |pinned| {
-        if let Some(what) = Packets::of(&pinned.counters()?).one_way() {
+        if let Some(what) = pinned.packets()?.one_way() {
             one_way.insert(pinned.iface().to_string(), what.to_string());
         }
         all.extend(pinned.flows()?.into_iter().map(|f| (pinned.iface().to_string(), f)));
@@ -139,7 +139,7 @@ pub fn flows(json: bool) -> Result<ExitCode> {
     for group in groups {
         print::line(print::group(&group, ""));
     }
-    for (iface, what) in one_way {
+    for (iface, what) in &one_way {
         print::line(format_args!("{iface}: {what}"));
     }
     Ok(ExitCode::SUCCESS)

@@ -7,11 +7,11 @@ use crate::{
 };
 use anyhow::Result;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     mem,
     time::{Duration, Instant},
 };
-use windlass_agent::{Datapath, Error, OneWay, Options, Packets, Pinned, Policy, Start};
+use windlass_agent::{Datapath, Error, Interrupt, OneWay, Options, Packets, Pinned, Policy, Start};
 
 /// Every how many looks `tc` lists the programs of each interface, where it takes that.
 const LOOKS_FOR_FILTERS: u32 = 10;
@@ -38,8 +38,8 @@ pub struct Interfaces {
     detached: BTreeMap<String, Instant>,
     /// Looks since `tc` was run.
     looks: u32,
-    /// Packets at the last count, by interface; and which of these were reported to lack a direction.
-    packets: BTreeMap<String, (Packets, Option<OneWay>)>,
+    /// Packets at the last count, by index of the interface; and which of these were reported to lack a direction.
+    packets: BTreeMap<u32, (Packets, Option<OneWay>)>,
     log: EventLog,
 }
 
@@ -74,20 +74,25 @@ impl Interfaces {
         mem::take(&mut self.is_newly_released)
     }
 
-    /// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest. Returns why
-    /// some could not be, where that is new.
-    pub fn cover(&mut self, policy: &Policy) -> Vec<String> {
+    /// Brings every interface that the policy names under control: takes over what is pinned, attaches the rest. After an interrupt,
+    /// what is left is for the next call: with many interfaces this takes a while. Returns why some could not be, where that is new.
+    pub fn cover(&mut self, policy: &Policy, interrupt: &Interrupt) -> Vec<String> {
         let mut complaints = Vec::new();
+        let controlled: BTreeSet<String> = self.controlled.iter().map(|p| p.iface().to_string()).collect();
         for iface in policy.interfaces() {
-            let is_known =
-                self.controlled.iter().any(|p| p.iface() == iface) || self.retries.is_recent(&iface);
+            if interrupt.is_raised() {
+                break;
+            }
+            let is_known = controlled.contains(&iface) || self.retries.is_recent(&iface);
             let is_released = self.released.iter().any(|(name, _)| *name == iface);
             if is_known || is_released {
                 continue;
             }
             let index = windlass_agent::interface_index(&iface);
-            match self.keep(&iface, policy).unwrap_or_else(|| self.control(&iface, policy)) {
-                Ok(()) => {}
+            let kept = self.keep(&iface, policy);
+            match kept.unwrap_or_else(|| self.control(&iface, policy, interrupt)) {
+                // or it has its turn later
+                Ok(()) | Err(Error::Interrupted(_)) => {}
                 // a policy of all interfaces is of those that carry what could be controlled
                 Err(Error::NotEthernet(_)) if !policy.names_iface(&iface) => {}
                 // it went meanwhile; another one of its name is for the next look
@@ -114,8 +119,9 @@ impl Interfaces {
     }
 
     /// Brings one interface under control, which from then on outlives the agent.
-    fn control(&mut self, iface: &str, policy: &Policy) -> Result<(), Error> {
-        let (pinned, start) = Datapath::attach_or_take_over(iface, policy, &self.options)?;
+    fn control(&mut self, iface: &str, policy: &Policy, interrupt: &Interrupt) -> Result<(), Error> {
+        let beside = self.controlled.iter().find(|p| p.has_room(&self.options));
+        let (pinned, start) = Datapath::attach_or_take_over(iface, policy, &self.options, beside, interrupt)?;
         match &start {
             Start::Attached => self.log.of_iface("attached", iface, "under control"),
             Start::TakenOver => self.log.of_iface("taken_over", iface, "taken over"),
@@ -157,28 +163,47 @@ impl Interfaces {
         self.released.retain(|(iface, index)| windlass_agent::interface_index(iface) == Some(*index));
         let (alive, gone): (Vec<_>, Vec<_>) = self.controlled.drain(..).partition(Pinned::is_alive);
         self.controlled = alive;
-        let mut renamed = Vec::new();
+        let (mut renamed, mut ended) = (Vec::new(), Vec::new());
         for pinned in gone {
             if let Some(name) = pinned.name_now() {
                 self.log.of_iface("gone", pinned.iface(), &format!("the interface is called {name} now"));
                 renamed.push(pinned);
             } else {
                 self.log.of_iface("gone", pinned.iface(), "the interface is gone");
-                self.end(pinned);
+                ended.push(pinned);
             }
+        }
+        // where a lock is in the way, they are removed later
+        if !ended.is_empty() && Pinned::detach_together(&ended).is_ok() {
+            ended.into_iter().for_each(|pinned| self.end(pinned));
+        } else {
+            self.leaving.append(&mut ended);
         }
         if let Err(why) = self.release(renamed) {
             self.log.warn(why);
         }
     }
 
-    /// Makes room for what was detached from its interface: a clock that goes on, for example, does not show that.
+    /// Notices what another process released, and makes room for what was detached from its interface: the clock, which goes on for
+    /// others, does not show that.
     pub fn watch_programs(&mut self) {
         self.looks = (self.looks + 1) % LOOKS_FOR_FILTERS;
         let asks_tc = self.looks == 0;
-        // what was released is noticed with its clock, and what is gone at the next look
-        let is_detached = |p: &Pinned| matches!(p.is_attached(asks_tc), Ok(false)) && p.is_alive();
-        for pinned in self.controlled.extract_if(.., |p| is_detached(p)).collect::<Vec<_>>() {
+        // what is gone is noticed at the next look
+        let mut detached = Vec::new();
+        for at in (0..self.controlled.len()).rev() {
+            let is_attached = self.controlled[at].is_attached(asks_tc);
+            if !matches!(is_attached, Ok(false) | Err(Error::Released(_))) || !self.controlled[at].is_alive()
+            {
+                continue;
+            }
+            let pinned = self.controlled.remove(at);
+            match is_attached {
+                Err(_) => self.note_released(&pinned),
+                Ok(_) => detached.push(pinned),
+            }
+        }
+        for pinned in detached {
             let iface = pinned.iface().to_string();
             self.end(pinned);
             self.detached.retain(|_, at| at.elapsed() < SOON);
@@ -200,9 +225,8 @@ impl Interfaces {
         let mut before = mem::take(&mut self.packets);
         for pinned in &self.controlled {
             // what cannot be read is looked after elsewhere
-            let Ok(counters) = pinned.counters() else { continue };
-            let now = Packets::of(&counters);
-            let (packets, reported) = before.remove(pinned.iface()).unwrap_or((now, None));
+            let Ok(now) = pinned.packets() else { continue };
+            let (packets, reported) = before.remove(&pinned.ifindex()).unwrap_or_default();
             let since = now.since(packets);
             let one_way = since.one_way();
             if let Some(what) = one_way.filter(|_| one_way != reported) {
@@ -210,7 +234,7 @@ impl Interfaces {
             }
             // without packets it is as it was
             let reported = if since.is_enough() { one_way } else { reported };
-            self.packets.insert(pinned.iface().to_string(), (now, reported));
+            self.packets.insert(pinned.ifindex(), (now, reported));
         }
     }
 
@@ -224,9 +248,14 @@ impl Interfaces {
         }
     }
 
-    /// Sets clocks going again that stand still, and notices what another process released.
+    /// Sets clocks going again that stand still.
     pub fn watch_clocks(&mut self) {
+        let mut watched = BTreeSet::new();
         for at in (0..self.controlled.len()).rev() {
+            // interfaces of one datapath have one clock
+            if !watched.insert(self.controlled[at].clock_number()) {
+                continue;
+            }
             match self.controlled[at].watch_clock() {
                 Ok(true) => self.log.warn(clock_is_new(self.controlled[at].iface())),
                 Ok(false) => {}
@@ -303,7 +332,7 @@ impl Interfaces {
     /// Ends control of these, or, where a lock is in the way, has that done later. What fails does not keep the rest
     /// from it; the first error is returned.
     fn release(&mut self, all: Vec<Pinned>) -> Result<(), Error> {
-        let mut ended = hand_back(&all);
+        let mut ended = hand_back(&all).and_then(|()| Pinned::detach_together(&all));
         let mut is_locked = matches!(ended, Err(Error::Locked { .. }));
         for pinned in all {
             // or each would wait as long for the same lock

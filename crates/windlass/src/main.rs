@@ -18,6 +18,7 @@ mod sampler;
 mod shares;
 mod signals;
 mod speed;
+mod status;
 mod top;
 mod watched;
 
@@ -50,6 +51,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Flows { by: Some(by), json } => shares::shares(by, json),
         Command::Flows { by: None, json } => info::flows(json),
         Command::Counters { ifaces, all, json } => counters::counters(&ifaces, all, json),
+        Command::Status { json } => status::status(json),
         Command::Set(s) => control::set(&s),
         Command::Top(t) => top::top(t),
         Command::Algs { json } => info::algs(json),

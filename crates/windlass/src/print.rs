@@ -61,6 +61,14 @@ pub fn bps(value: u64) -> String {
     }
 }
 
+/// What interfaces of one datapath, which are counted together, are called.
+pub fn together(names: &[String]) -> String {
+    match names {
+        [first, others @ ..] if !others.is_empty() => format!("{first} and {} more", others.len()),
+        _ => names.concat(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

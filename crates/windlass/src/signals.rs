@@ -8,9 +8,14 @@ use signal_hook::{
 use std::{
     io,
     os::fd::AsRawFd,
-    sync::mpsc::{Receiver, Sender, channel},
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
     thread,
+    time::Duration,
 };
+use windlass_agent::Interrupt;
 
 /// What the user wants of a command that goes on until stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,21 +30,58 @@ pub enum Wish {
 /// command that waits for wishes has something to let go of, and does so when its reader goes away, too: the same
 /// Ctrl-C ends that.
 pub fn wishes(on_hangup: Wish) -> Result<(Sender<Wish>, Receiver<Wish>)> {
-    // SAFETY: ignores one signal; printing then fails, and children begin with its default action.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    ignore_broken_pipes();
     let (sender, receiver) = channel();
     let others = sender.clone();
+    on_each(on_hangup, move |wish| sender.send(wish).is_ok())?;
+    Ok((others, receiver))
+}
+
+/// Hands each signal, as what it means, to `then`, which returns whether the command still listens: without, it is stopping anyway.
+fn on_each(on_hangup: Wish, then: impl Fn(Wish) -> bool + Send + 'static) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("installing the signal handler")?;
     thread::spawn(move || {
-        for signal in signals.forever() {
-            let wish = if signal == SIGHUP { on_hangup } else { Wish::Stop };
-            if sender.send(wish).is_err() {
-                // nobody listens any more: we are stopping anyway
-                return;
-            }
-        }
+        signals.forever().map(|signal| if signal == SIGHUP { on_hangup } else { Wish::Stop }).all(then)
     });
-    Ok((others, receiver))
+    Ok(())
+}
+
+/// Wishes of a command that has work which can wait: it looks in between whether there is one.
+pub struct Wishes {
+    receiver: Receiver<Wish>,
+    interrupt: Arc<Interrupt>,
+}
+
+impl Wishes {
+    /// Signals from now on, as of [`wishes`].
+    pub fn new(on_hangup: Wish) -> Result<Wishes> {
+        ignore_broken_pipes();
+        let (sender, receiver) = channel();
+        let interrupt = Arc::new(Interrupt::default());
+        let raised = interrupt.clone();
+        on_each(on_hangup, move |wish| {
+            raised.raise();
+            sender.send(wish).is_ok()
+        })?;
+        Ok(Wishes { receiver, interrupt })
+    }
+
+    /// The next wish that comes within so long.
+    pub fn next_within(&self, pause: Duration) -> Result<Wish, RecvTimeoutError> {
+        let wish = self.receiver.recv_timeout(pause)?;
+        self.interrupt.clear();
+        Ok(wish)
+    }
+
+    /// Is raised while there is one.
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+}
+
+fn ignore_broken_pipes() {
+    // SAFETY: ignores one signal; printing then fails, and children begin with its default action.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
 /// Wishes for the end once the other end of `stream`, standard input or output, is closed: a process that started

@@ -115,14 +115,6 @@ impl Findings {
         self.kinds.is_empty()
     }
 
-    /// Takes out a kind that was found no more than `at_most` times; returns its faults in full.
-    pub fn take_rare(&mut self, kind: &str, at_most: u64) -> Vec<String> {
-        match self.kinds.get(kind) {
-            Some((count, _)) if *count <= at_most => self.kinds.remove(kind).expect("it is there").1,
-            _ => Vec::new(),
-        }
-    }
-
     /// The kinds that were found.
     pub fn kinds(&self) -> Vec<&'static str> {
         self.kinds.keys().copied().collect()

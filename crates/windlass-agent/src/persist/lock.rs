@@ -1,7 +1,7 @@
 //! Locks between processes: agents of one machine share what is pinned.
 
 use crate::{
-    Error, Result,
+    Error, Interrupt, Result,
     error::io_error,
     persist::{
         holder,
@@ -13,7 +13,7 @@ use std::{
     fs::File,
     io,
     os::{fd::AsRawFd, unix::fs::FileExt},
-    path::Path,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -54,9 +54,32 @@ impl Lock {
         Lock::take_within(&run_file(&format!("{of}.lock")), turns * PATIENCE)
     }
 
+    /// The lock of "attach", in turn.
+    ///
+    /// # Errors
+    /// As of [`Lock::take`]; or [`Error::Interrupted`].
+    pub(crate) fn take_for_attach(interrupt: Option<&Interrupt>) -> Result<Lock> {
+        private::make_folder(run_dir())?;
+        Lock::take_in_turn(&run_file("attach.lock"), 3 * PATIENCE, interrupt)
+    }
+
+    /// As [`Lock::take_within`], for a lock that one process takes again and again, as an agent does whose interfaces come all at
+    /// once: those that poll would rarely find it free. So there is a second lock for the process that is next, which is taken
+    /// before this one and left after it.
+    fn take_in_turn(path: &Path, patience: Duration, interrupt: Option<&Interrupt>) -> Result<Lock> {
+        // each that waits there gets its turn within the other one's patience
+        let _next = Lock::take_unless(&next_to(path), 2 * patience, interrupt)?;
+        Lock::take_unless(path, patience, interrupt)
+    }
+
     /// Waits for as long as others take turns, and for `patience` while it is one and the same turn. Another user's process, which
     /// has opened the file of an older version, is not waited for: a new file takes the place of that one.
     pub(crate) fn take_within(path: &Path, patience: Duration) -> Result<Lock> {
+        Lock::take_unless(path, patience, None)
+    }
+
+    /// The same, but waits only until there is an interrupt.
+    fn take_unless(path: &Path, patience: Duration, interrupt: Option<&Interrupt>) -> Result<Lock> {
         let io_error = |why| io_error(path)(why);
         let (mut file, mut is_older) = private::open(path)?;
         let mut turn = Turn::default();
@@ -77,6 +100,9 @@ impl Lock {
                         holder::is_stranger(&file)
                     };
                     if !is_stranger {
+                        if interrupt.is_some_and(Interrupt::is_raised) {
+                            return Err(Error::Interrupted(path.into()));
+                        }
                         if since.elapsed() < patience {
                             thread::sleep(POLL);
                             continue;
@@ -100,6 +126,11 @@ impl Lock {
         let _ = Turn { process: std::process::id(), number }.write(&file);
         Ok(Lock { _file: file })
     }
+}
+
+/// Where the lock of the process is that has this one next.
+fn next_to(path: &Path) -> PathBuf {
+    path.with_extension("next.lock")
 }
 
 /// Locks a folder of pins, which processes with another /run see as well, in this way (LOCK_EX or LOCK_SH), within
@@ -248,6 +279,56 @@ mod tests {
         let open = private::open_folder(folder.path()).unwrap();
         lock_folder(&open, folder.path(), libc::LOCK_SH, PATIENCE).unwrap();
         assert_eq!(mode(folder.path()), 0o700);
+    }
+
+    /// Is some process waiting for its turn?
+    fn is_awaited(path: &Path) -> bool {
+        File::open(next_to(path)).is_ok_and(|file| flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_err())
+    }
+
+    /// Waits until some process waits for the lock.
+    fn until_awaited(path: &Path) {
+        while !is_awaited(path) {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_process_that_takes_a_lock_again_and_again_waits_its_turn() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("attach.lock");
+        let order = std::sync::Mutex::new(Vec::new());
+        let take = || Lock::take_in_turn(&path, PATIENCE, None).unwrap();
+        let first = take();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let _lock = take();
+                order.lock().unwrap().push("other");
+            });
+            until_awaited(&path);
+            drop(first);
+            let _lock = take();
+            order.lock().unwrap().push("first");
+        });
+        assert_eq!(*order.lock().unwrap(), ["other", "first"]);
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_wait_for_a_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("attach.lock");
+        let interrupt = Interrupt::default();
+        let take = || Lock::take_in_turn(&path, PATIENCE, Some(&interrupt));
+        let lock = take().unwrap();
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| take().map(drop));
+            until_awaited(&path);
+            interrupt.raise();
+            assert!(matches!(waits.join().unwrap(), Err(Error::Interrupted(_))));
+        });
+        // one that is free is not waited for
+        drop(lock);
+        take().unwrap();
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Where the pinned datapath of one interface is kept.
 //!
-//! Layout: /sys/fs/bpf/windlass/<namespace inode>/<interface, : for .>/<map or link>. Beside it, under /run, what its state looks
+//! Layout: /sys/fs/bpf/windlass/<namespace inode>/<interface, : for .>/<map, program or link>. Interfaces of one datapath have the
+//! same maps, programs and clock, and links and rules of their own. Beside it, under /run, what its state looks
 //! like, which build its programs are of, the interface's index and the names of the rules in force. Should /run be
 //! cleaned, a symbolic link among the pins still holds the first of these; the rest can do without.
 
@@ -12,9 +13,9 @@ use crate::{
     image::CONFIG,
     netdev,
     persist::{
-        bpffs::{self, iface_dir, make_dir, namespace_dir, remove_dir},
+        bpffs::{self, iface_dir, make_dir, namespace_dir, pinned_in, remove_dir},
         pin_claim::Claim,
-        private,
+        private, released_iface,
         run_dir::{run_dir, run_file},
         run_file::{read_record, remove_first, write_record, write_text},
     },
@@ -29,6 +30,7 @@ use std::{
         unix::fs::{MetadataExt, symlink},
     },
     path::PathBuf,
+    thread,
 };
 
 /// What the map of constants is pinned as: bpffs takes no names with dots.
@@ -39,6 +41,17 @@ const PINNED_CLOCK_STATE: &str = "wl_clock_state";
 /// A symbolic link among the pins. What it leads to is no path but what the state looks like. A process that removes
 /// pins can unlink it.
 const STATE: &str = "state";
+
+/// A symbolic link among the pins, too: to the number of the clock. Interfaces whose clock is the same have one datapath.
+const CLOCK: &str = "clock";
+
+/// The map of an interface's own rules.
+pub(crate) const RULES: &str = "wl_rules";
+
+/// Is what is pinned under this name the same for all interfaces of a datapath?
+pub(crate) fn is_shared(pin: &str) -> bool {
+    ![STATE, CLOCK, RULES].contains(&pin) && !LINKS_OF_IFACE.contains(&pin)
+}
 
 /// What the datapath's map of this name is pinned as; none: it is of one build, whose programs nothing of it outlives.
 pub(crate) fn pinned_as(map: &str) -> Option<&str> {
@@ -63,6 +76,9 @@ pub(crate) struct PinDir {
     pub(crate) iface: String,
 }
 
+/// Interfaces whose programs are detached in one grace period, each by some threads.
+const DETACHED_AT_ONCE: usize = 16;
+
 impl PinDir {
     pub(crate) fn here(iface: &str) -> PinDir {
         PinDir { namespace: netdev::namespace_inode(), iface: iface.to_string() }
@@ -84,6 +100,25 @@ impl PinDir {
         let link = self.dir().join(STATE);
         symlink(id.to_string(), &link).map_err(io_error(&link))?;
         write_record(&self.record(), id)
+    }
+
+    /// Number of its clock; none: it is not noted, as of builds that had a clock for each interface.
+    pub(crate) fn clock_number(&self) -> Option<u32> {
+        fs::read_link(self.dir().join(CLOCK)).ok()?.to_str()?.parse().ok()
+    }
+
+    /// Notes which clock is its.
+    pub(crate) fn note_clock(&self, number: u32) -> Result<()> {
+        let link = self.dir().join(CLOCK);
+        symlink(number.to_string(), &link).map_err(io_error(&link))
+    }
+
+    /// Where the other interfaces of its datapath are, whole or in part.
+    pub(crate) fn others(&self) -> impl Iterator<Item = PinDir> {
+        let number = self.clock_number();
+        let others = pinned_in(self.namespace).into_iter().filter(|iface| *iface != self.iface);
+        let of = |iface| PinDir { namespace: self.namespace, iface };
+        others.map(of).filter(move |other| number.is_some() && other.clock_number() == number)
     }
 
     /// Where else than in the folder of pins that is noted.
@@ -165,6 +200,15 @@ impl PinDir {
         Claim::is_taken(&self.claim_file()) || Claim::is_taken(&self.dir())
     }
 
+    /// The process that looks after it, as its claim has it; none: there is none. With the lock of "pins" held.
+    pub(crate) fn claimant(&self) -> Option<String> {
+        let noted = || private::read(&self.claim_file()).unwrap_or_default();
+        self.is_claimed().then(|| match noted().trim_matches([' ', '(', ')']) {
+            "" => "a process that is not seen from here".into(),
+            process => process.into(),
+        })
+    }
+
     /// Removes what is noted of interfaces, of whatever namespace, for which nothing is pinned and that no process
     /// has. With the lock of "pins" held.
     pub(crate) fn forget_unpinned() {
@@ -233,26 +277,37 @@ impl PinDir {
     pub(crate) fn release(&self, ifindex: Option<u32>) -> Result<()> {
         remove_first(&self.record());
         remove_first(&self.dir().join(STATE));
-        // filters and clock go by the interface's index, whatever it is called now and whatever has its name
+        let goes_on = self.others().next().is_some();
+        // filters go by the interface's index, whatever it is called now and whatever has its name
+        let ifindex = ifindex.or_else(|| self.index()).or_else(|| netdev::index(&self.iface));
         if self.namespace == netdev::namespace_inode()
-            && let Some(ifindex) = ifindex.or_else(|| netdev::index(&self.iface))
+            && let Some(ifindex) = ifindex
         {
             let name = netdev::name_of(ifindex);
             if !name.as_deref().is_some_and(|name| self.is_of_another(name)) {
                 if let Some(name) = name.filter(|_| !self.dir().join(LINKS_OF_IFACE[0]).exists()) {
                     remove_filters(&name);
                 }
-                Clock::existing(ifindex).remove();
+                if self.clock_number().is_none() {
+                    Clock::existing(ifindex).remove();
+                }
+            }
+            if let Some(number) = self.clock_number().filter(|_| !goes_on) {
+                Clock::existing(number).remove();
             }
         }
         // nothing couples its flows any more, so that those that leave do not join again
-        for link in [CLOCK_LINK, LINKS_OF_IFACE[0], LINKS_OF_IFACE[1]].map(|link| self.dir().join(link)) {
-            // libbpf would complain of one that is not there, as with clsact
-            let Some(Ok(link)) = link.exists().then(|| Link::open(&link)) else { continue };
-            // it may be detached already, as its interface is gone
-            let _ = link.detach();
-        }
-        if let Ok(program) = Program::fd_from_pinned_path(self.dir().join(shared_groups::PART)) {
+        self.detach_links(if goes_on {
+            &LINKS_OF_IFACE
+        } else {
+            &[CLOCK_LINK, LINKS_OF_IFACE[0], LINKS_OF_IFACE[1]]
+        });
+        if goes_on {
+            if let Some(ifindex) = ifindex {
+                // what stays goes when it has been idle for long
+                let _ = released_iface::forget(&self.dir(), ifindex);
+            }
+        } else if let Ok(program) = Program::fd_from_pinned_path(self.dir().join(shared_groups::PART)) {
             // if it fails, they stay in groups that others share
             let _ = shared_groups::part(program.as_fd());
         }
@@ -267,6 +322,34 @@ impl PinDir {
         self.remove_claim();
         shared_groups::remove_unused(self.namespace);
         Ok(())
+    }
+
+    /// Detaches the programs of all of these, which are about to be released, from their interfaces: for each the kernel waits a grace
+    /// period, and in one for all of them. What cannot be detached now is left for [`PinDir::release`].
+    pub(crate) fn detach_together(all: &[PinDir]) {
+        for some in all.chunks(DETACHED_AT_ONCE) {
+            thread::scope(|scope| {
+                for pins in some {
+                    scope.spawn(|| pins.detach_links(&LINKS_OF_IFACE));
+                    scope
+                        .spawn(|| pins.index().map(|index| released_iface::forget_rules(&pins.dir(), index)));
+                }
+            });
+        }
+    }
+
+    /// Detaches what these links keep attached.
+    fn detach_links(&self, links: &[&str]) {
+        // the kernel waits a grace period in each: in one for all
+        thread::scope(|scope| {
+            for link in links.iter().map(|link| self.dir().join(link)).filter(|link| link.exists()) {
+                scope.spawn(move || {
+                    // libbpf would complain of one that is not there, as with clsact; and it may be detached already, as its
+                    // interface is gone
+                    let _ = Link::open(&link).and_then(|link| link.detach());
+                });
+            }
+        });
     }
 }
 

@@ -7,17 +7,21 @@ use crate::{
     counters::read_counters,
     error::bpf,
     exceptions::{Exceptions, Flows},
-    flows::{has_let_go, read_flows},
+    flows::{FlowCounts, are_let_go, count_flows, read_flows},
     group,
     image::{OBJECT, build_id, state_id},
-    in_force::{let_go, look_up_again, write_policy},
+    in_force::{IfaceRules, look_up_again},
     map_value::from_bytes,
     netdev,
     object::{fingerprint, pinned_map},
+    one_way::Packets,
     persist::{
+        further_iface,
         lock::Lock,
+        own_programs::OwnPrograms,
         pin_claim::Claim,
-        pin_dir::{CLOCK_LINK, PINNED_CONFIG, PinDir},
+        pin_dir::{CLOCK_LINK, PINNED_CONFIG, PinDir, RULES},
+        pins::is_clock_used,
         private,
         replace::{load_onto, replace_programs},
         run_file::{read_record, remove_stale, write_record, write_text},
@@ -31,19 +35,21 @@ use std::{
     fs,
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
+    time::SystemTime,
 };
 use windlass_core::{
     Algorithm,
     abi::{self, wl_config},
 };
 
-const MAPS: [&str; 10] = [
+const MAPS: [&str; 11] = [
     "wl_flows",
     "wl_flow_ids",
     "wl_places",
     "wl_exceptions",
     "wl_counters",
-    "wl_rules",
+    RULES,
+    "wl_ifaces",
     "wl_policy",
     "wl_groups",
     "wl_share_total",
@@ -102,7 +108,8 @@ impl Pinned {
             maps.insert(name, pinned_map(&dir.join(name))?);
         }
         let clock_program = clock_program(&pins)?;
-        Ok(Pinned { pins, ifindex, maps, clock: Clock::existing(ifindex), clock_program, _claim: None })
+        let clock = Clock::existing(pins.clock_number().unwrap_or(ifindex));
+        Ok(Pinned { pins, ifindex, maps, clock, clock_program, _claim: None })
     }
 
     /// ... and looks after it, as no agent does.
@@ -128,29 +135,51 @@ impl Pinned {
         read_record(&self.pins.build_file()) == Some(build_id())
     }
 
-    /// Puts this build's programs in the place of those that another one, of the same state, left.
+    /// Puts this build's programs in the place of those that another one, of the same state, left: those of `beside`, if that is of
+    /// the same datapath and has them, or new ones.
     ///
     /// # Errors
     /// Those that are there stay, or some of them, and flows are as well off as before.
-    pub(crate) fn upgrade(&mut self) -> Result<()> {
-        self.replace_programs(OBJECT)
+    pub(crate) fn upgrade(&mut self, beside: Option<&Pinned>) -> Result<()> {
+        match beside.filter(|other| other.clock.number() == self.clock.number()) {
+            Some(other) => self.put_programs(&OwnPrograms::pinned_in(&other.pins.dir())?, build_id()),
+            None => self.replace_programs(OBJECT),
+        }
+    }
+
+    /// Can a further interface have its datapath, of an agent with these options?
+    pub fn has_room(&self, options: &Options) -> bool {
+        self.is_of_this_build()
+            && self.pins.state().is_some()
+            && self.pins.clock_number().is_some()
+            && self.other_options(options).is_ok_and(|others| others.is_empty())
+    }
+
+    /// Takes interface `iface`, of index `ifindex`, into its datapath. With the lock of "attach" held, and the interface claimed.
+    pub(crate) fn add(&self, iface: &str, ifindex: u32, policy: &Policy) -> Result<()> {
+        further_iface::add(&self.pins, &PinDir::here(iface), ifindex, policy)
     }
 
     /// The same with the programs of an object that is at hand, as tests have one. Flows keep what they have: `object` must have
     /// been built from sources of the same state.
     pub fn replace_programs(&mut self, object: &[u8]) -> Result<()> {
         // this takes a while, for which no other process need wait
-        let mut loaded = load_onto(object, &self.pins.dir())?;
+        let loaded = load_onto(object, &self.pins.dir())?;
+        self.put_programs(&OwnPrograms::of_object(&loaded)?, fingerprint(object))
+    }
+
+    /// Puts these programs, of that build, in the place of those that are there.
+    fn put_programs(&mut self, programs: &OwnPrograms, build: u64) -> Result<()> {
         let _lock = Lock::take("pins")?;
         if !self.is_still_pinned() {
             return Err(self.released());
         }
         // until all are replaced they are of no one build
         remove_stale(&self.pins.build_file())?;
-        replace_programs(&mut loaded, &self.pins, self.ifindex, self.clock.program_ifindex())?;
+        replace_programs(programs, &self.pins, self.ifindex, self.clock.program_ifindex())?;
         self.clock_program = clock_program(&self.pins)?;
         // if it fails, the next agent replaces them once more
-        let _ = write_record(&self.pins.build_file(), fingerprint(object));
+        let _ = write_record(&self.pins.build_file(), build);
         Ok(())
     }
 
@@ -202,11 +231,32 @@ impl Pinned {
         read_counters(&self.maps["wl_counters"])
     }
 
+    /// What its interface has counted from which follows whether both directions pass.
+    pub fn packets(&self) -> Result<Packets> {
+        Ok(Packets::of(&self.rules_in_force().facts()?.unwrap_or_default()))
+    }
+
     /// All flows in use.
     pub fn flows(&self) -> Result<Vec<FlowInfo>> {
         let [ids, flows, places] = ["wl_flow_ids", "wl_flows", "wl_places"].map(|name| &self.maps[name]);
         let exceptions = Exceptions::read(&self.maps["wl_exceptions"])?;
-        read_flows(ids, flows, places, &exceptions, &self.groups()?)
+        read_flows(self.ifindex, ids, flows, places, &exceptions, &self.groups()?)
+    }
+
+    /// How many flows its datapath has behind each interface, by index.
+    pub fn flow_counts(&self) -> Result<BTreeMap<u32, FlowCounts>> {
+        count_flows(&self.maps["wl_flow_ids"], &self.maps["wl_flows"])
+    }
+
+    /// The process of the agent that looks after it, in words; none: there is no such agent.
+    pub fn agent(&self) -> Result<Option<String>> {
+        let _lock = Lock::take("pins")?;
+        Ok(self.pins.claimant())
+    }
+
+    /// Since when the policy in force there has been; none: it could not be noted.
+    pub fn policy_since(&self) -> Option<SystemTime> {
+        fs::metadata(self.pins.rule_names_file()).and_then(|file| file.modified()).ok()
     }
 
     /// Gives the flow from `sender` to `receiver` an algorithm of its own for as long as it lasts, or for none its rule's
@@ -246,7 +296,7 @@ impl Pinned {
         }
         let mut rules = policy.compile(self.iface(), self.ifindex);
         group::resolve_here(&self.maps["wl_groups"], policy, &mut rules)?;
-        write_policy(&self.maps["wl_rules"], &self.maps["wl_policy"], &rules)?;
+        self.rules_in_force().write(&rules)?;
         self.pins.write_rule_names(policy);
         Ok(())
     }
@@ -254,12 +304,25 @@ impl Pinned {
     /// Ends control gently, as [`Datapath::let_go`](crate::Datapath::let_go) does.
     pub fn let_go(&self) -> Result<()> {
         let _lock = Lock::take("pins")?;
-        let_go(&self.maps["wl_rules"], &self.maps["wl_policy"])
+        self.rules_in_force().let_go()
     }
 
-    /// Is control over for all flows that have unacknowledged data?
-    pub fn has_let_go(&self) -> Result<bool> {
-        Ok(has_let_go(&self.flows()?))
+    fn rules_in_force(&self) -> IfaceRules<'_, MapHandle> {
+        let [rules, ifaces, head] = [RULES, "wl_ifaces", "wl_policy"].map(|name| &self.maps[name]);
+        IfaceRules { ifindex: self.ifindex, rules, ifaces, head }
+    }
+
+    /// Is control over, behind all of these interfaces, for all flows that have unacknowledged data?
+    pub fn have_let_go(all: &[&Pinned]) -> Result<bool> {
+        let mut by_datapath: BTreeMap<u32, Vec<&Pinned>> = BTreeMap::new();
+        for pinned in all {
+            by_datapath.entry(pinned.clock_number()).or_default().push(pinned);
+        }
+        by_datapath.values().try_fold(true, |so_far, some| {
+            let [ids, flows] = ["wl_flow_ids", "wl_flows"].map(|name| &some[0].maps[name]);
+            let is_behind = |ifindex| some.iter().any(|pinned| pinned.ifindex == ifindex);
+            Ok(so_far && are_let_go(ids, flows, is_behind)?)
+        })
     }
 
     /// Sets the clock going again if it stood still since the last look. Returns whether it had to be made anew.
@@ -275,10 +338,12 @@ impl Pinned {
         let Some(attached) = self.clock.revive(&self.maps[PINNED_CONFIG], self.clock_program.as_fd())? else {
             return Ok(false);
         };
-        // of the link to the device that went nothing is left but its pin
-        let pin = self.pins.dir().join(CLOCK_LINK);
-        let _ = fs::remove_file(&pin);
-        attached.pin(&pin)?;
+        for pins in self.pins.others().chain([self.pins.clone()]) {
+            // of the link to the device that went nothing is left but its pin
+            let pin = pins.dir().join(CLOCK_LINK);
+            let _ = fs::remove_file(&pin);
+            attached.pin(&pin)?;
+        }
         Ok(true)
     }
 
@@ -297,8 +362,13 @@ impl Pinned {
     /// what another agent made since? With the lock held.
     fn is_still_pinned(&self) -> bool {
         let id = |map: &MapHandle| map.info().map(|i| i.info.id).ok();
-        let now = pinned_map(&self.pins.dir().join("wl_counters")).ok();
-        now.and_then(|map| id(&map)) == id(&self.maps["wl_counters"])
+        let now = pinned_map(&self.pins.dir().join(RULES)).ok();
+        now.and_then(|map| id(&map)) == id(&self.maps[RULES])
+    }
+
+    /// Number of its clock, which it shares with the other interfaces of its datapath.
+    pub fn clock_number(&self) -> u32 {
+        self.clock.number()
     }
 
     /// Are its programs still on the interface? Before tcx it takes two processes to find out, and without `asks_tc` it is taken
@@ -309,6 +379,7 @@ impl Pinned {
     pub fn is_attached(&self, asks_tc: bool) -> Result<bool> {
         let has_programs = || match self.pins.linked_index() {
             Some(linked) => Ok(linked == self.ifindex),
+            None if !self.pins.dir().is_dir() => Ok(false),
             None if asks_tc => has_filters(self.iface()),
             None => Ok(true),
         };
@@ -330,6 +401,14 @@ impl Pinned {
         netdev::name_of(self.ifindex)
     }
 
+    /// Detaches the programs of these, which are about to be removed, all in one grace period of the kernel.
+    pub fn detach_together(all: &[Pinned]) -> Result<()> {
+        let _lock = Lock::take("pins")?;
+        let pins: Vec<PinDir> = all.iter().filter(|p| p.is_still_pinned()).map(|p| p.pins.clone()).collect();
+        PinDir::detach_together(&pins);
+        Ok(())
+    }
+
     /// Detaches: removes links, filters, maps and the clock, if no other process has done so.
     ///
     /// # Errors
@@ -340,7 +419,7 @@ impl Pinned {
             return self.pins.release(Some(self.ifindex));
         }
         // the process that removed it, from another namespace because the interface was gone, could not reach the clock
-        if !netdev::has_index(self.ifindex) {
+        if !netdev::has_index(self.ifindex) && !is_clock_used(self.clock.number()) {
             self.clock.remove();
         }
         Ok(())

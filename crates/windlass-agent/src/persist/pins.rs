@@ -4,22 +4,23 @@
 //! numbers of namespaces come again. So names are no evidence; where the programs are attached is.
 
 use crate::{
-    Error, Policy, Result,
+    Error, Interrupt, Policy, Result,
     attach::{Attached, has_datapath, has_filters},
-    clock::{self, Clock},
+    clock::{Clock, is_of_clock},
     error::bpf,
     image::{build_id, state_id},
-    in_force::read_rules,
+    in_force::IfaceRules,
+    link::{self, Link},
     netdev,
     object::pinned_map,
     persist::{
         bpffs::{make_dir, mount_bpffs, pinned_here, pinned_in, root},
         lock::Lock,
+        own_programs::OwnPrograms,
         pin_claim::Claim,
-        pin_dir::{PinDir, pinned_as},
+        pin_dir::{PinDir, RULES, pinned_as},
         run_file::{remove_stale, write_record, write_text},
     },
-    shared_groups,
 };
 use libbpf_rs::{MapCore, Object};
 use std::{collections::BTreeSet, fs};
@@ -56,22 +57,29 @@ pub(crate) fn is_controlled(iface: &str) -> Result<bool> {
     }
 }
 
-/// Interfaces of this namespace that are under the rules of an agent that has ended.
-pub fn unattended_here() -> Result<Vec<String>> {
+/// Interfaces of this namespace that are under the rules of an agent that has ended. While another process attaches, waits until
+/// there is an `interrupt`.
+pub fn unattended_here(interrupt: &Interrupt) -> Result<Vec<String>> {
     // or one that is just being attached would have no claim yet
-    let _attach = Lock::take("attach")?;
+    let _attach = Lock::take_for_attach(Some(interrupt))?;
     let _lock = Lock::take("pins")?;
     let is_unattended = |name: &String| is_controlled(name).unwrap_or(false) && !is_claimed(name);
     Ok(pinned_here().into_iter().filter(is_unattended).collect())
 }
 
+/// Removes clocks that no datapath uses any more. It has all links listed, which would take most of the time for a further interface
+/// of many. With the lock of "attach" held.
+pub(crate) fn remove_unused_clocks() -> Result<()> {
+    let _lock = Lock::take("pins")?;
+    Clock::remove_gone(is_clock_used);
+    Ok(())
+}
+
 /// Removes what an earlier interface of the name left, or this one under another name, or a process that was killed
-/// while pinning, and clocks that no datapath uses any more; then claims the interface. With the lock of "attach"
-/// held.
+/// while pinning; then claims the interface. With the lock of "attach" held.
 pub(crate) fn remove_earlier(iface: &str, ifindex: u32) -> Result<Claim> {
     let pins = PinDir::here(iface);
     let _lock = Lock::take("pins")?;
-    Clock::remove_gone();
     if is_controlled(iface)? {
         // another agent was faster
         return Err(Error::Busy(iface.to_string()));
@@ -81,12 +89,41 @@ pub(crate) fn remove_earlier(iface: &str, ifindex: u32) -> Result<Claim> {
         pins.release(pins.index())?;
     }
     let what = format!("'{iface}'");
-    for renamed in pinned_here().iter().map(|name| PinDir::here(name)).filter(|p| p.is_of(ifindex)) {
+    // of many interfaces each would have its links opened
+    let has_programs = has_datapath(ifindex).unwrap_or(true);
+    let may_be = |pins: &PinDir| has_programs || pins.index().is_none_or(|noted| noted == ifindex);
+    let others = pinned_here().iter().map(|name| PinDir::here(name)).collect::<Vec<_>>();
+    for renamed in others.into_iter().filter(|pins| may_be(pins) && pins.is_of(ifindex)) {
         // unless an agent has it that has not noticed yet
         renamed.claim(&what)?;
         renamed.release(Some(ifindex))?;
     }
     pins.claim(&what)
+}
+
+/// Has some interface of this namespace the clock of this number?
+pub(crate) fn is_clock_used(number: u32) -> bool {
+    pinned_here().iter().any(|name| PinDir::here(name).clock_number() == Some(number))
+}
+
+/// Can a datapath be attached to `iface`, as far as can be seen in a moment?
+///
+/// # Errors
+/// Another process has it, or that cannot be determined.
+pub(crate) fn check_free(iface: &str, ifindex: u32) -> Result<()> {
+    let _lock = Lock::take("pins")?;
+    let pins = PinDir::here(iface);
+    // what is pinned under the name is of an earlier interface, and its process may not have noticed yet
+    if !pins.dir().is_dir() {
+        let claim = pins.claim(&format!("'{iface}'"))?;
+        pins.remove_claim();
+        drop(claim);
+    }
+    let is_renamed = || pinned_here().iter().any(|name| PinDir::here(name).is_of(ifindex));
+    if has_datapath(ifindex)? && !is_renamed() {
+        return Err(Error::AttachedElsewhere(iface.to_string()));
+    }
+    Ok(())
 }
 
 /// What is not pinned ends, and with it the claim.
@@ -128,17 +165,17 @@ pub fn remove_gone() -> Result<usize> {
 /// keeps the programs, and tcx no more than their clock.
 pub fn left_here() -> Result<Vec<String>> {
     // one that is beginning has a clock before it has programs
-    let _attach = Lock::take("attach")?;
+    let _attach = Lock::take_for_attach(None)?;
     let _lock = Lock::take("pins")?;
     let pinned = pinned_here();
-    let is_left = |name: &String| {
-        netdev::index(name).is_some_and(|ifindex| {
-            Clock::existing(ifindex).is_there()
-                && !is_claimed(name)
-                && has_datapath(ifindex).is_ok_and(|is_running| !is_running)
-        })
+    let is_left = |link: &Link| {
+        Clock::existing(link.index).is_there()
+            && !is_claimed(&link.name)
+            && has_datapath(link.index).is_ok_and(|is_running| !is_running)
     };
-    Ok(netdev::names().into_iter().filter(|n| !pinned.contains(n) && is_left(n)).collect())
+    // a clock's own device may have the index that is its number
+    let is_wanted = |link: &Link| !pinned.contains(&link.name) && !is_of_clock(link) && is_left(link);
+    Ok(link::all().into_iter().filter(is_wanted).map(|link| link.name).collect())
 }
 
 /// Numbers of the groups that rules in force on interfaces of this namespace name.
@@ -151,7 +188,9 @@ pub(crate) fn groups_named_here() -> Result<BTreeSet<u32>> {
             continue;
         }
         let open = |name: &str| pinned_map(&pins.dir().join(name));
-        let rules = read_rules(&open("wl_rules")?, &open("wl_policy")?)?;
+        let (rules, ifaces, head) = (open(RULES)?, open("wl_ifaces")?, open("wl_policy")?);
+        let ifindex = pins.index().or_else(|| netdev::index(&iface)).unwrap_or_default();
+        let rules = IfaceRules { ifindex, rules: &rules, ifaces: &ifaces, head: &head }.read()?;
         all.extend(rules.iter().filter_map(|r| r.group.checked_sub(1)));
     }
     Ok(all)
@@ -163,12 +202,13 @@ pub(crate) fn pin(
     ifindex: u32,
     object: &mut Object,
     attached: &[Attached],
+    clock: &Clock,
     policy: &Policy,
 ) -> Result<()> {
     mount_bpffs()?;
     let _lock = Lock::take("pins")?;
     let pins = PinDir::here(iface);
-    let pinned = pin_all(&pins, ifindex, object, attached, policy);
+    let pinned = pin_all(&pins, ifindex, object, attached, clock, policy);
     if pinned.is_err() {
         // pinned links would keep the programs on the interface without a clock; the reason of the failure is more useful than this
         let _ = pins.release(Some(ifindex));
@@ -182,17 +222,15 @@ fn pin_all(
     ifindex: u32,
     object: &mut Object,
     attached: &[Attached],
+    clock: &Clock,
     policy: &Policy,
 ) -> Result<()> {
     let dir = pins.dir();
     remove_stale(&pins.record())?;
     remove_stale(&pins.build_file())?;
     make_dir(&dir)?;
-    for name in [shared_groups::PART, clock::PROGRAM] {
-        for mut program in object.progs_mut().filter(|p| p.name() == name) {
-            program.pin(dir.join(name)).map_err(bpf(format!("pinning {name}")))?;
-        }
-    }
+    pins.note_clock(clock.number())?;
+    OwnPrograms::of_object(object)?.pin_in(&dir)?;
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         // all of them, however internal: a process that takes over goes on with them
@@ -210,12 +248,21 @@ fn pin_all(
     pins.note_state(state_id())
 }
 
-/// Removes whatever is pinned for `iface`, of any version, its interface there or not, or what an `attach` that was killed left of
-/// its own; not that of one that runs.
-pub fn force_remove(iface: &str) -> Result<()> {
-    let pins = PinDir::here(iface);
+/// Removes whatever is pinned for these interfaces, of any version, the interfaces there or not, or what an `attach` that was killed left
+/// of its own; not that of one that runs. Calls `released` after each.
+pub fn force_remove(ifaces: &[String], mut released: impl FnMut(&str)) -> Result<()> {
     // one that is beginning has a clock before it has a claim
-    let _attach = Lock::take("attach")?;
+    let _attach = Lock::take_for_attach(None)?;
     let _lock = Lock::take("pins")?;
-    if !pins.dir().is_dir() && pins.is_claimed() { Ok(()) } else { pins.release(pins.index()) }
+    let all: Vec<PinDir> = ifaces.iter().map(|name| PinDir::here(name)).collect();
+    let is_left = |pins: &&PinDir| pins.dir().is_dir() || !pins.is_claimed();
+    let left: Vec<PinDir> = all.iter().filter(is_left).cloned().collect();
+    PinDir::detach_together(&left);
+    for pins in &all {
+        if left.iter().any(|other| other.iface == pins.iface) {
+            pins.release(pins.index())?;
+        }
+        released(&pins.iface);
+    }
+    Ok(())
 }

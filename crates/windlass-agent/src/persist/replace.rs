@@ -7,13 +7,15 @@ use crate::{
     Error, Result,
     attach::{FROM_SENDER, Side, TO_SENDER, attach_filter, replace_linked},
     clock,
-    error::{bpf, io_error},
-    object::{pinned_map, program, raise_limits},
-    persist::pin_dir::{CLOCK_LINK, LINKS_OF_IFACE, PinDir, pinned_as},
-    shared_groups,
+    error::bpf,
+    object::{pinned_map, raise_limits},
+    persist::{
+        own_programs::OwnPrograms,
+        pin_dir::{CLOCK_LINK, LINKS_OF_IFACE, PinDir, pinned_as},
+    },
 };
 use libbpf_rs::{MapCore, Object, ObjectBuilder, PrintLevel};
-use std::{fs, os::fd::AsFd, path::Path};
+use std::{os::fd::AsFd, path::Path};
 
 /// Loads the programs of this object, to go on with the maps that are pinned in `dir`. Fills no list and writes no rule: all that is
 /// in the maps stays.
@@ -37,10 +39,10 @@ pub(crate) fn load_onto(object: &[u8], dir: &Path) -> Result<Object> {
     open.load().map_err(Error::Load)
 }
 
-/// Puts the object's programs in the place of those on interface `ifindex` and on its clock's device, whose index is `clock_ifindex`;
+/// Puts these programs in the place of those on interface `ifindex` and on its clock's device, whose index is `clock_ifindex`;
 /// none: it is gone. With the lock of "pins" held.
 pub(crate) fn replace_programs(
-    object: &mut Object,
+    programs: &OwnPrograms,
     pins: &PinDir,
     ifindex: u32,
     clock_ifindex: Option<u32>,
@@ -54,24 +56,14 @@ pub(crate) fn replace_programs(
         (TO_SENDER, link2, Some(ifindex), Side::Egress),
     ];
     for (name, link, ifindex, side) in places {
-        let program = program(object, name);
         if is_linked {
-            replace_linked(&dir.join(link), program.as_fd())?;
+            replace_linked(&dir.join(link), programs.get(name))?;
         } else if let Some(ifindex) = ifindex {
-            attach_filter(program.as_fd(), name, ifindex, side)?;
+            attach_filter(programs.get(name), name, ifindex, side)?;
         }
     }
-    // what is attached anew later, and what flows leave their groups with, is of the same build
-    for name in [clock::PROGRAM, shared_groups::PART] {
-        let (pin, draft) = (dir.join(name), dir.join(format!("{name}:new")));
-        // of a process that was killed here
-        let _ = fs::remove_file(&draft);
-        for mut program in object.progs_mut().filter(|p| p.name() == name) {
-            program.pin(&draft).map_err(bpf(format!("pinning {name}")))?;
-        }
-        fs::rename(&draft, &pin).map_err(io_error(&pin))?;
-    }
-    Ok(())
+    // what is attached later, and what flows leave with, is of the same build
+    programs.pin_in(&dir)
 }
 
 #[cfg(test)]
