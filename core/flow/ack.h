@@ -77,7 +77,8 @@ WL_INLINE wl_u32 wl_ack_blocks(struct wl_flow *f, const struct wl_ack *a, struct
 WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_ack *a, struct wl_delivery *d, struct wl_sample *s)
 {
 	wl_u32 echo_rtt_us = a->has_ts && s->acked_bytes ? wl_echo_rtt_us(f, a) : 0;
-	int is_probe_answered = s->acked_bytes && (f->flags & WL_FLOW_PROBED);
+	/* a sender without SACK does not probe, and has its timeout no later than a box whose own is backed off */
+	int is_probe_answered = s->acked_bytes && (f->flags & WL_FLOW_PROBED) && (f->flags & WL_FLOW_SACK);
 
 	if (d->newly_bytes) {
 		f->progress_at_us = d->now_us;

@@ -101,8 +101,9 @@ WL_GLOBAL int wl_shown_is_rationed(const struct wl_flow *f)
 		return 0;
 	wl_u32 steps_left = wl_sat_sub(WL_SHOWN_STEPS, f->shown_steps);
 
-	/* where the path reorders, recoveries are mostly spurious */
-	if ((f->flags & (WL_FLOW_RECOVERY | WL_FLOW_REORDERING)) != WL_FLOW_RECOVERY ||
+	/* where the path reorders, recoveries are mostly spurious; without SACK one hole is repaired in a round trip */
+	if ((f->flags & (WL_FLOW_RECOVERY | WL_FLOW_REORDERING | WL_FLOW_SACK)) !=
+		    (WL_FLOW_RECOVERY | WL_FLOW_SACK) ||
 	    !wl_before(f->una, f->timed_end_seq))
 		return 0;
 	return (f->una - f->shown_una) * steps_left < f->timed_end_seq - f->shown_una;
