@@ -178,6 +178,9 @@ WL_INLINE void wl_sender_retransmits(struct wl_flow *f, wl_u32 id, const struct 
 		wl_hand_back(f, WL_C_BYPASS_REPAIR);
 	}
 	wl_track_sender_retrans(f, in->seq, end, wl_hold(f, &t->out, in->payload_bytes, now_ns));
+	/* an acknowledgement of the original would seem to be of this one, and all that was sent before it lost */
+	if (in->seq == f->una)
+		wl_echo_una_resent(f);
 }
 
 /* Data beyond nxt, from `seq` on. */

@@ -72,11 +72,13 @@ WL_INLINE wl_u32 wl_ack_blocks(struct wl_flow *f, const struct wl_ack *a, struct
 /*
  * The third: something was delivered, which ends a silence (RFC 6298, section 5.3), and is timed. The timeout stays backed off until
  * there is a sample, which no retransmission gives (section 5.7; Karn): where the path has become slower than the timeout, it would
- * else be spurious for ever.
+ * else be spurious for ever. So would be probes: after one whose answer gives no sample comes the timeout, backed off.
  */
 WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_ack *a, struct wl_delivery *d, struct wl_sample *s)
 {
 	wl_u32 echo_rtt_us = a->has_ts && s->acked_bytes ? wl_echo_rtt_us(f, a) : 0;
+	/* a sender without SACK does not probe, and has its timeout no later than a box whose own is backed off */
+	int is_probe_answered = s->acked_bytes && (f->flags & WL_FLOW_PROBED) && (f->flags & WL_FLOW_SACK);
 
 	if (d->newly_bytes) {
 		f->progress_at_us = d->now_us;
@@ -87,6 +89,8 @@ WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_ack *a, struct 
 		d->rtt_us = echo_rtt_us;
 	if (d->rtt_us)
 		f->backoff = 0;
+	else if (is_probe_answered)
+		f->backoff = wl_max(f->backoff, 1);
 	wl_rtt_sample(f, d->rtt_us);
 	s->rtt_us = d->rtt_us;
 	wl_rate_finish(f, d, s);

@@ -78,7 +78,7 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 		f->sacked_bytes -= seg->len_bytes;
 		f->sacked_records--;
 	} else {
-		c->d->has_resent |= seg->sent_count > 1;
+		c->d->has_resent |= seg->sent_count > 1 && !wl_is_too_soon(f, seg, c->d->now_us);
 		wl_rate_on_delivered(seg, c->d);
 		if (seg->sent_count == 1 || c->d->proof == WL_PROOF_ALWAYS ||
 		    (c->d->proof == WL_PROOF_ALONE && end == c->ack))

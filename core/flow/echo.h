@@ -25,15 +25,22 @@ WL_INLINE void wl_echo_sent(struct wl_flow *f, wl_u32 tsval, wl_u32 now_us)
 	f->timed_at_us = now_us;
 }
 
+/* una is retransmitted, by the box or the sender, with the sender's newest timestamp. */
+WL_INLINE void wl_echo_una_resent(struct wl_flow *f)
+{
+	if (!(f->flags & WL_FLOW_TIMESTAMPS) || (f->flags2 & (WL_FLOW2_SND_NO_TS | WL_FLOW2_RESENT_TS)))
+		return;
+	f->flags2 |= WL_FLOW2_RESENT_TS;
+	f->resent_tsval = f->snd_tsval;
+}
+
 /* The box has retransmitted a record with the sender's newest timestamp; it begins at una, or does not. */
 WL_INLINE void wl_echo_repaired(struct wl_flow *f, int is_una)
 {
 	if ((f->flags2 & WL_FLOW2_ECHO_TIMED) && f->echo_tsval == f->snd_tsval)
 		f->flags2 &= ~WL_FLOW2_ECHO_TIMED;
-	if (!is_una || !(f->flags & WL_FLOW_TIMESTAMPS) || (f->flags2 & (WL_FLOW2_SND_NO_TS | WL_FLOW2_RESENT_TS)))
-		return;
-	f->flags2 |= WL_FLOW2_RESENT_TS;
-	f->resent_tsval = f->snd_tsval;
+	if (is_una)
+		wl_echo_una_resent(f);
 }
 
 /* An ACK that moves una: the round trip that its echo shows; 0: none. */

@@ -172,7 +172,11 @@ struct wl_flow {
 	wl_u32 rttvar_us; /* of the handshake while srtt_us is 0 */
 	wl_u32 min_rtt_us;
 	wl_u32 round_count;
-	wl_u32 timed_end_seq; /* of the stretch that is timed in a watched flow, with WL_FLOW_TIMED; timed_at_us, too */
+	/*
+	 * of the stretch that is timed in a watched flow, with WL_FLOW_TIMED; timed_at_us, too. In a controlled one of the sender's round
+	 * in hand (shown.h)
+	 */
+	wl_u32 timed_end_seq;
 	wl_u32 rack_sent_at_us; /* with rack_end_seq */
 	wl_u32 timed_at_us; /* when what is timed passed: that stretch, or data with echo_tsval */
 	/* RACK (RFC 8985): RTT of the segment sent last among those delivered; 0: none since the pipe was empty */
@@ -180,7 +184,8 @@ struct wl_flow {
 	/* shifts in force, 0..14; of windows that the receiver announces, and the sender */
 	wl_u8 rcv_wscale : 4;
 	wl_u8 snd_wscale : 4;
-	wl_u8 backoff; /* timeouts since the last sample of the round trip, at most WL_BACKOFF_MAX */
+	/* timeouts since the last sample of the round trip, at most WL_BACKOFF_MAX; at least 1 when a probe was answered without one */
+	wl_u8 backoff;
 	wl_u8 reo_wnd_mult; /* RFC 8985, section 6.2; quarter min_rtt each */
 	wl_u8 reo_wnd_persist; /* ... and for how many recoveries more it is kept */
 	/* what in flight has no record, and so is not in the store: bytes between hole_start and hole_end */
@@ -311,7 +316,7 @@ struct wl_flow {
 	wl_u32 start_round_at_us; /* the round in hand began */
 	wl_u32 start_train_at_us; /* newest ACK of its train */
 	wl_u32 start_rtt_us; /* least of start_samples */
-	wl_u32 start_last_rtt_us; /* newest */
+	wl_u32 start_last_rtt_us; /* newest; in WL_START_HELD: longest of start_samples */
 	wl_u32 start_held_seq; /* in WL_START_HELD: nxt when it began */
 	wl_u8 start; /* enum wl_start */
 	wl_u8 start_samples;
@@ -332,6 +337,7 @@ struct wl_flow {
 	wl_u16 own_flight_before_segs; /* in the round before; 0: it left no room unused */
 	wl_u8 shown_round; /* lower bits of round_count when an ACK came last */
 	wl_u8 own_window_rounds; /* in a row in which the sender's own window held it back and did not double; saturates */
+	wl_u8 shown_steps; /* in the sender's round, which ends with timed_end_seq; saturates */
 	/* an ACK for more than was observed has passed as it is (beyond.h) */
 	wl_u32 beyond_ack;
 	wl_u32 beyond_edge; /* the right edge that it offers; beyond_ack: none is noted */

@@ -15,10 +15,20 @@
 #define WL_FLOW_LOSS_H
 
 #include "rate.h"
+#include "rtt.h"
 
 #define WL_REO_WND_MULT_MAX 16 /* the window is capped at srtt anyway; this only keeps the multiplier small */
 #define WL_REO_WND_PERSIST 16 /* RFC 8985: recoveries for which a raised multiplier is kept */
 #define WL_DUPACK_THRESHOLD 3
+
+/*
+ * Is the record, delivered at `now_us`, acknowledged sooner after its newest copy than a round trip takes? Then an earlier copy has
+ * arrived (RFC 8985, section 6.2, step 2), and nothing has waited for a retransmission.
+ */
+WL_INLINE int wl_is_too_soon(const struct wl_flow *f, const struct wl_seg *seg, wl_u32 now_us)
+{
+	return seg->sent_count > 1 && wl_since_us(now_us, seg->sent_at_us) < wl_least_rtt_us(f);
+}
 
 /* The most recently sent record that was delivered moves RACK's clock (RFC 8985, section 6.2, steps 2 and 3). */
 WL_GLOBAL int wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg, const struct wl_delivery *d)
@@ -32,8 +42,7 @@ WL_GLOBAL int wl_rack_on_delivered(struct wl_flow *f, const struct wl_seg *seg, 
 	if (wl_before(end, d->prior_fack) && seg->sent_count == 1)
 		f->flags |= WL_FLOW_REORDERING;
 	f->fack = wl_seq_max(f->fack, end);
-	/* faster than light: the ACK is for an earlier copy */
-	if (seg->sent_count > 1 && rtt_us < f->min_rtt_us)
+	if (wl_is_too_soon(f, seg, d->now_us))
 		return 0;
 	if (f->rack_rtt_us && !wl_sent_after(seg->sent_at_us, end, f->rack_sent_at_us, f->rack_end_seq))
 		return 0;

@@ -66,6 +66,12 @@ WL_INLINE wl_u32 wl_timer_rtt_us(const struct wl_flow *f)
 	return f->srtt_us ? f->srtt_us : wl_handshake_known_us(f);
 }
 
+/* Least round trip that the path is known to have; 0: none is known. */
+WL_INLINE wl_u32 wl_least_rtt_us(const struct wl_flow *f)
+{
+	return f->min_rtt_us ? f->min_rtt_us : f->handshake_rtt_us;
+}
+
 /* Takes one sample of data; 0 is no sample. */
 WL_INLINE void wl_rtt_sample(struct wl_flow *f, wl_u32 rtt_us)
 {

@@ -7,7 +7,8 @@
  * 2 ms apart; a sender that sees a few larger steps a round keeps its slow start. Room is granted in between.
  *
  *     una is shown when it is a sixth of the window ahead of shown_una, or after a quarter of a round trip; at once below 16 segments,
- *     with nothing in flight, where the RTT is below 10 ms, or if the sender's own window holds it back and does not double
+ *     with nothing in flight, where the RTT is below 10 ms, or if the sender's own window holds it back and does not double; in
+ *     recovery no earlier than in even parts of what is left of eight for the sender's round, or after half a round trip
  *
  * A sender whose window doubles in a round trip counts bytes (RFC 3465), and larger steps cost it nothing. One that leaves room unused
  * and whose window grows by less counts ACKs (RFC 5681, section 3.1, as lwIP and others have it), or is held back by its send buffer,
@@ -24,6 +25,9 @@
 
 #define WL_SHOWN_SHARE 6u /* a step is a sixth of the window: fewer in a round than the eight samples of HyStart */
 #define WL_SHOWN_REST_SHARE 4u /* what is less waits for a quarter of a round trip at most */
+#define WL_SHOWN_STEPS \
+	7u /* further ones in a round of the sender, while holes are repaired; HyStart judges nine ACKs */
+#define WL_SHOWN_RATION_SHARE 2u /* ... but none waits for more than half of a round trip */
 #define WL_SHOWN_LOW_SEGS 16u /* HyStart does not judge a smaller window (hystart_low_window in Linux) */
 #define WL_SHOWN_MIN_RTT_US 10000u /* below it windows are small, and HyStart allows for 4 ms of noise */
 
@@ -87,6 +91,24 @@ WL_INLINE int wl_shown_is_each(const struct wl_flow *f, wl_u32 known_edge)
 	return f->own_window_rounds >= WL_OWN_WINDOW_ROUNDS && !wl_before(known_edge, f->nxt + f->mss_bytes);
 }
 
+/*
+ * While holes are repaired what is shown was sent two round trips ago or more, and a round of the sender lasts as long: there is time for
+ * many small steps, by which HyStart would end slow start. Is this one smaller than the rest of the round must come in?
+ */
+WL_GLOBAL int wl_shown_is_rationed(const struct wl_flow *f)
+{
+	if (!f)
+		return 0;
+	wl_u32 steps_left = wl_sat_sub(WL_SHOWN_STEPS, f->shown_steps);
+
+	/* where the path reorders, recoveries are mostly spurious; without SACK one hole is repaired in a round trip */
+	if ((f->flags & (WL_FLOW_RECOVERY | WL_FLOW_REORDERING | WL_FLOW_SACK)) !=
+		    (WL_FLOW_RECOVERY | WL_FLOW_SACK) ||
+	    !wl_before(f->una, f->timed_end_seq))
+		return 0;
+	return (f->una - f->shown_una) * steps_left < f->timed_end_seq - f->shown_una;
+}
+
 /* Time until progress that is held back must be shown; 0: now, or there is none. known_edge: what the sender knows. */
 WL_INLINE wl_u32 wl_shown_wait_us(const struct wl_flow *f, wl_u32 now_us, wl_u32 known_edge)
 {
@@ -99,7 +121,9 @@ WL_INLINE wl_u32 wl_shown_wait_us(const struct wl_flow *f, wl_u32 now_us, wl_u32
 	if (f->nxt - f->shown_una < WL_SHOWN_LOW_SEGS * f->mss_bytes || wl_shown_is_each(f, known_edge))
 		return 0;
 	is_awaited = wl_shown_is_awaited(f, now_us, known_edge);
-	if (is_awaited && f->srtt_us - f->min_rtt_us < f->min_rtt_us / 16)
+	if (wl_shown_is_rationed(f))
+		rest_us = f->srtt_us / WL_SHOWN_RATION_SHARE;
+	else if (is_awaited && f->srtt_us - f->min_rtt_us < f->min_rtt_us / 16)
 		rest_us = WL_SHOWN_TRAIN_US;
 	else if (is_awaited && wl_shown_is_starved(f))
 		rest_us = wl_shown_starved_rest_us(f);
@@ -137,6 +161,11 @@ WL_INLINE int wl_shown_all(struct wl_flow *f, wl_u32 now_us)
 		return 0;
 	f->shown_una = next;
 	f->shown_at_us = now_us;
+	f->shown_steps += f->shown_steps < 255;
+	if (wl_after(next, f->timed_end_seq)) {
+		f->timed_end_seq = f->nxt;
+		f->shown_steps = 0;
+	}
 	return 1;
 }
 

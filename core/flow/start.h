@@ -11,7 +11,8 @@
  *                     ACKs have come close to each other for half a round trip, and their round trips are longer by a 16th
  *                     or: the first eight round trips of a round are all longer by an eighth, by 4 to 16 ms
  *                     or: something is lost, and the last round trip was longer by as much; without that it is lost by chance
- *     stands        all of eight round trips of what was sent with the window held are longer by a 16th, by 1 to 8 ms
+ *     stands        all of eight round trips of what was sent with the window held are longer by a 16th, by 1 to 8 ms, and they differ by
+ *                   no more than half of the least one: what varies so with the same window is jitter
  *
  * HELD and FULL are events of the sample: the window does not grow, and slow start or STARTUP is over.
  *
@@ -81,11 +82,18 @@ WL_INLINE int wl_start_seems_full(struct wl_flow *f, const struct wl_sample *s)
 /* HELD: of what was sent since, are eight round trips known? Then it is FULL, or GROWING again. */
 WL_INLINE void wl_start_judge(struct wl_flow *f, const struct wl_sample *s)
 {
+	int stands;
+
 	/* the newest that is delivered was sent before */
-	if (wl_before(f->fack, f->start_held_seq) || !wl_start_sample(f, s))
+	if (wl_before(f->fack, f->start_held_seq))
+		return;
+	f->start_last_rtt_us = f->start_samples ? wl_max(f->start_last_rtt_us, s->rtt_us) : s->rtt_us;
+	if (!wl_start_sample(f, s))
 		return;
 	f->start_samples = 0;
-	f->start = f->start_rtt_us > f->min_rtt_us + wl_start_stands_us(f) ? WL_START_FULL : WL_START_GROWING;
+	stands = f->start_rtt_us > f->min_rtt_us + wl_start_stands_us(f) &&
+		 f->start_last_rtt_us - f->start_rtt_us <= f->min_rtt_us / 2;
+	f->start = stands ? WL_START_FULL : WL_START_GROWING;
 }
 
 /* Is it over by a mark, a timeout, a bypass, or as the algorithm has found its threshold? A share of a group's window is none to judge. */
@@ -122,7 +130,7 @@ WL_INLINE void wl_start_ack(struct wl_flow *f, struct wl_sample *s)
 		f->start = WL_START_OVER;
 		return;
 	}
-	if (s->rtt_us)
+	if (s->rtt_us && f->start == WL_START_GROWING)
 		f->start_last_rtt_us = s->rtt_us;
 	if (f->start == WL_START_GROWING && (f->flags & WL_FLOW_RECOVERY))
 		wl_start_loses(f);

@@ -8,6 +8,9 @@
  *
  *     PTO = 3/2 SRTT + RTTVAR, from 2 ms to RTO; later where one segment is in flight, or ACKs were found to be late (delayed ACKs)
  *
+ * With SACK no probe in recovery, where RACK and the timeout find what is lost (RFC 8985, section 7.2); and none while the timeout is
+ * backed off.
+ *
  * Deviations: RFC 8985, section 7.2 has PTO = 2 SRTT; a box that waited as long would probe after the sender. The probe is the first
  * undelivered segment, where section 7.3 has the last: the sender waits for una. More than one probe may be sent before the timeout.
  * What follows a silence is put off by a random part of it, so that flows that lose together do not retransmit together.
@@ -52,8 +55,11 @@ WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 	 */
 	if (is_alone && (f->flags & WL_FLOW_ACKS_LATE))
 		return timeout_us + WL_DELACK_LATE_US;
-	if (is_alone || (f->flags & WL_FLOW_ACKS_LATE))
-		/* of a receiver that has acknowledged nothing yet, no more is known */
+	if (is_alone || (f->flags & WL_FLOW_ACKS_LATE) || !f->srtt_us)
+		/*
+		 * of a receiver that has acknowledged nothing yet, no more is known, nor how long full segments take on the path:
+		 * the handshake's are short
+		 */
 		timeout_us += f->srtt_us ? WL_DELACK_US : WL_RTO_MIN_US;
 	return timeout_us < wl_rto_us(f) ? timeout_us : wl_rto_us(f);
 }
@@ -82,7 +88,7 @@ WL_INLINE wl_u32 wl_probe_wait_us(const struct wl_flow *f)
 {
 	wl_u32 quiet_us;
 
-	if (f->backoff)
+	if (f->backoff || (f->flags & (WL_FLOW_RECOVERY | WL_FLOW_SACK)) == (WL_FLOW_RECOVERY | WL_FLOW_SACK))
 		return 0;
 	if (!(f->flags & WL_FLOW_PROBED))
 		return wl_probe_timeout_us(f);

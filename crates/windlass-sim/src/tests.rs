@@ -522,7 +522,7 @@ fn connections_share_the_round_trip_time_of_the_path() {
 }
 
 /// Behind the box a whole window of 36 is lost, the probe and what the first timeout retransmits: two timeouts for
-/// one window of data. Slow start leads back to half of it, in 3.9 s; with half of the one segment left as threshold
+/// one window of data. Slow start leads back to half of it, in 4.0 s; with half of the one segment left as threshold
 /// it takes twice as long.
 #[test]
 fn a_further_timeout_of_the_box_leaves_the_threshold() {
@@ -537,5 +537,5 @@ fn a_further_timeout_of_the_box_leaves_the_threshold() {
     sim.run(None);
     let outcome = sim.finish();
     assert_eq!(outcome.report.counter("timeouts"), 2);
-    assert!(completion_ms(&outcome) < 4000.0, "{} ms", completion_ms(&outcome));
+    assert!(completion_ms(&outcome) < 4500.0, "{} ms", completion_ms(&outcome));
 }

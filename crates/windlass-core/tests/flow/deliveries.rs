@@ -1,6 +1,6 @@
 //! What ACKs of one or several segments report beside what has arrived.
 
-use super::{MSS, ack, flow, probe_after, ten_sent};
+use super::{MSS, ack, flow, ten_sent, timeout_after};
 use windlass_core::abi;
 
 /// The newest stretch comes first among SACK blocks (RFC 2018, section 4). An ACK that was not lost reports two
@@ -164,7 +164,7 @@ fn what_a_receiver_takes_back_shows_no_reordering() {
     f.ack(&ack(0, 41_000, &[(MSS, 9 * MSS)]));
     f.repaired(0, 41_000);
     f.ack(&ack(MSS, 81_000, &[]));
-    let now_us = probe_after(&mut f, 81_000);
+    let now_us = timeout_after(&mut f, 81_000);
     f.ack(&ack(5 * MSS, now_us + 1000, &[]));
     assert_eq!(f.state().flags & abi::WL_FLOW_REORDERING, 0);
 }
@@ -241,7 +241,7 @@ fn what_is_reported_anew_after_it_was_taken_back_is_newly_delivered() {
     f.ack(&ack(0, 41_000, &[(MSS, 5 * MSS), (6 * MSS, 10 * MSS)]));
     f.repaired(0, 41_000);
     f.ack(&ack(MSS, 81_000, &[]));
-    let mut now_us = probe_after(&mut f, 81_000);
+    let mut now_us = timeout_after(&mut f, 81_000);
     assert_eq!(f.state().sacked_bytes, 0);
     for end in [7, 8, 9] {
         now_us += 1000;

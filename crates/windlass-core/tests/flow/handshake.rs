@@ -29,21 +29,21 @@ fn a_handshake_is_timed_unless_its_syn_was_sent_twice() {
     assert_eq!((h.known_rtt_us(), h.rtt_us(8, after(4_000_000))), (10_000, 10_000));
 }
 
-/// All of the first window is lost.
+/// All of the first window is lost. How long full segments take is not known from the handshake, so no probe comes before the timeout.
 #[test]
 fn before_the_first_sample_timers_go_by_the_handshake() {
     let mut f = flow(0);
     f.rtt_begin(20_000);
     f.send(4 * MSS, 0);
     f.state_mut().decision.cwnd_bytes = 10 * MSS;
-    assert_eq!(silence(&mut f, 100), (vec![40_000, 80_000, 160_000], 260_000));
+    assert_eq!(silence(&mut f, 100), (vec![220_000], 440_000));
     // nothing is known of data yet, and the first sample of it begins anew
     let mut sample = wl_sample::default();
     f.call(abi::WL_CALL_INIT, &mut sample, 0, 0);
     assert_eq!((sample.srtt_us, sample.min_rtt_us), (0, 0));
-    f.ack(&ack(4 * MSS, 265_000, &[]));
-    f.send(5 * MSS, 270_000);
-    f.ack(&ack(5 * MSS, 370_000, &[]));
+    f.ack(&ack(4 * MSS, 465_000, &[]));
+    f.send(5 * MSS, 470_000);
+    f.ack(&ack(5 * MSS, 570_000, &[]));
     let state = f.state();
     assert_eq!((state.srtt_us, state.rttvar_us, state.min_rtt_us), (100_000, 50_000, 100_000));
 }
@@ -58,7 +58,7 @@ fn a_lone_first_segment_has_the_time_of_any_delayed_ack() {
     assert_eq!(f.on_silence(220_000), abi::WL_SILENCE_PROBE);
 }
 
-/// A crowd whose first windows and probes were lost together does not retransmit together, nor a second time.
+/// A crowd whose windows and probes were lost together does not retransmit together, nor a second time.
 #[test]
 fn probes_and_timeouts_of_many_flows_are_spread() {
     const RTO_US: u32 = 220_000;
@@ -72,8 +72,9 @@ fn probes_and_timeouts_of_many_flows_are_spread() {
     for id in 0..2_000 {
         let mut f = flow(0);
         f.own(id);
-        f.rtt_begin(20_000);
-        f.send(4 * MSS, 0);
+        f.send(MSS, 0u32.wrapping_sub(20_000));
+        f.ack(&ack(MSS, 0, &[]));
+        f.send(5 * MSS, 0);
         f.state_mut().decision.cwnd_bytes = 10 * MSS;
         let (probes_us, first_us) = silence(&mut f, 0);
         assert_eq!(probes_us[0], 40_000);

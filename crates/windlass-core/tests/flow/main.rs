@@ -58,6 +58,16 @@ fn probe_after(f: &mut Flow, from_us: u32) -> u32 {
     now_us
 }
 
+/// When the clock, run every millisecond, answers the silence of a recovery: by a timeout.
+fn timeout_after(f: &mut Flow, from_us: u32) -> u32 {
+    let mut now_us = from_us;
+    while f.on_silence(now_us) != abi::WL_SILENCE_TIMEOUT_AGAIN {
+        now_us += 1000;
+        assert!(now_us < from_us + 10_000_000, "the flow stands still");
+    }
+    now_us
+}
+
 /// Of ten segments in flight, one behind the other, with room for more.
 fn ten_sent() -> Flow {
     let mut f = flow(0);
@@ -298,12 +308,12 @@ fn what_a_receiver_takes_back_is_retransmitted() {
         assert_eq!((s.newly_delivered_bytes, f.state().delivered_bytes), (MSS, 10 * MSS));
         assert_eq!(f.next_repair(), None);
         // reports may have been reordered: not before a silence
-        let now_us = probe_after(&mut f, 81_000);
+        let now_us = timeout_after(&mut f, 81_000);
         assert!(now_us < 400_000, "the flow stands still");
         assert_eq!((f.state().sacked_bytes, f.state().delivered_bytes), (0, MSS));
         assert_eq!(f.next_repair(), Some((at(1), MSS)));
         f.repaired(at(1), now_us);
-        // the rest is found lost by what has arrived since
+        // the rest was found lost by the timeout
         let s = f.ack(&ack(at(2), now_us + 40_000, &[]));
         assert!(s.rate_delivered_bytes <= 10 * MSS, "{}", s.rate_delivered_bytes);
         for i in 2..10 {

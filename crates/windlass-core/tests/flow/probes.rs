@@ -102,3 +102,46 @@ fn a_timeout_spares_what_was_sent_a_moment_ago() {
         assert_eq!(sample.lost_bytes, if arrives { 0 } else { MSS });
     }
 }
+
+/// Of a probe's answer it is not known whether it is to the original: no sample (Karn), and the timeout stays backed off until there
+/// is one (RFC 6298, section 5.7). Where the path has become slower than the timeout, a probe of each segment would else be spurious.
+#[test]
+fn after_a_probe_that_gives_no_sample_comes_no_other() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 20 * MSS;
+    f.send(2 * MSS, 0);
+    f.ack(&ack(2 * MSS, 10_000, &[]));
+    f.send(12 * MSS, 10_000);
+    assert_eq!(f.on_silence(30_000), abi::WL_SILENCE_PROBE);
+    f.repaired(2 * MSS, 30_000);
+    f.ack(&ack(4 * MSS, 45_000, &[]));
+    assert_eq!((f.state().srtt_us, f.state().backoff), (10_000, 1));
+    assert_eq!(f.on_silence(200_000), abi::WL_SILENCE_NONE);
+    f.ack(&ack(6 * MSS, 210_000, &[]));
+    assert_eq!((f.state().min_rtt_us, f.state().backoff), (10_000, 0));
+    assert!(f.state().srtt_us > 30_000);
+}
+
+/// An answer sooner than a round trip after the probe is to the original: what was sent once is a sample, and nothing is lost.
+#[test]
+fn an_answer_that_comes_too_soon_is_to_the_original() {
+    let mut f = flow(0);
+    f.rtt_begin(20_000);
+    f.state_mut().decision.cwnd_bytes = 20 * MSS;
+    f.send(10 * MSS, 0);
+    assert_eq!(f.on_silence(220_000), abi::WL_SILENCE_PROBE);
+    f.repaired(0, 220_000);
+    assert_eq!(f.ack(&ack(MSS, 230_000, &[])).lost_bytes, 0);
+    assert_eq!(f.ack(&ack(2 * MSS, 330_000, &[])).rtt_us, 330_000);
+    assert_eq!(f.next_repair(), None);
+}
+
+/// RFC 8985, section 7.2: in recovery RACK and the timeout find what is lost.
+#[test]
+fn with_sack_nothing_is_probed_in_recovery() {
+    let mut f = super::ten_sent();
+    f.ack(&ack(0, 40_000, &[(MSS, 10 * MSS)]));
+    f.repaired(0, 40_000);
+    let (probes_us, timeout_us) = silence(&mut f, 40_000);
+    assert!(probes_us.is_empty() && timeout_us >= 240_000, "{probes_us:?} {timeout_us}");
+}

@@ -66,3 +66,29 @@ fn a_sender_whose_window_doubles_gets_progress_in_steps() {
     let (shown, _) = acks_shown(5, |acked, _| 20 * MSS + acked);
     assert!(shown.iter().all(|n| *n <= 9), "{shown:?}");
 }
+
+/// HyStart judges the ninth ACK of a round, by round trips that are long as holes are repaired: no more than eight come, though the
+/// sender waits for each.
+#[test]
+fn while_holes_are_repaired_a_round_has_fewer_steps_than_hystart_judges() {
+    let mut f = flow(0);
+    f.state_mut().set_rcv_wscale(10);
+    (f.state_mut().edge, f.state_mut().decision.cwnd_bytes) = (1 << 24, 1 << 24);
+    f.send(20 * MSS, 0);
+    f.ack(&ack(20 * MSS, RTT_US, &[]));
+    f.shown_step(RTT_US, 0);
+    (21..=120).for_each(|i| f.send(i * MSS, RTT_US));
+    f.ack(&ack(20 * MSS, 2 * RTT_US, &[(21 * MSS, 120 * MSS)]));
+    f.repaired(20 * MSS, 2 * RTT_US);
+    (121..=220).for_each(|i| f.send(i * MSS, 2 * RTT_US));
+    let edge = f.state().edge;
+    // the first shows all behind the hole, and begins the sender's round
+    let mut steps = 0;
+    for i in 120..204 {
+        let now_us = 3 * RTT_US + (i - 120) * 3000;
+        f.ack(&ack(i * MSS, now_us, &[]));
+        f.state_mut().flags |= windlass_core::abi::WL_FLOW_RECOVERY;
+        steps += u32::from(f.shown_step(now_us, edge));
+    }
+    assert!((5..=8).contains(&steps), "{steps} steps");
+}

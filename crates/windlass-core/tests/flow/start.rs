@@ -114,6 +114,20 @@ fn the_start_goes_on_where_no_queue_stands() {
     assert!(start.cwnd_segs > 2 * held_segs, "{held_segs} {}", start.cwnd_segs);
 }
 
+/// With the window held, a queue keeps its length. Round trips that are all longer, but not alike, are jitter.
+#[test]
+fn the_start_goes_on_where_round_trips_vary_with_the_same_window() {
+    let mut start = Start::new(12);
+    let mut held = 0;
+    for _ in 0..1000 {
+        let late_us = if start.cwnd_segs >= 40 { 8000 + 5000 * (held % 8) } else { 0 };
+        let events = start.next(late_us).events;
+        assert_eq!(events & abi::WL_EV_START_FULL, 0);
+        held += u32::from(events & abi::WL_EV_START_HELD != 0);
+    }
+    assert!(held > 8 && start.cwnd_segs > 80, "{held} {}", start.cwnd_segs);
+}
+
 /// From a loss on the algorithm has its pace, also where it goes on with its start. That the loss was none is known by DSACK.
 #[test]
 fn a_loss_ends_the_start_unless_it_was_spurious() {

@@ -123,7 +123,7 @@ impl Sender {
             cwnd_segs: self.cwnd_segs(),
             pipe_segs: self.board.pipe_segs(),
             wnd_bytes: self.wnd_bytes.into(),
-            wnd_left_bytes: self.wnd_edge - self.nxt,
+            wnd_left_bytes: self.wnd_edge.saturating_sub(self.nxt),
             unsent_bytes: self.buffered - self.nxt,
             is_closing: self.is_closing && self.buffered == self.written,
             idle_ns: now_ns - self.sent_at_ns,
