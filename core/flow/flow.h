@@ -172,11 +172,8 @@ struct wl_flow {
 	wl_u32 rttvar_us; /* of the handshake while srtt_us is 0 */
 	wl_u32 min_rtt_us;
 	wl_u32 round_count;
-	/*
-	 * of the stretch that is timed in a watched flow, with WL_FLOW_TIMED; timed_at_us, too. In a controlled one of the sender's round
-	 * in hand (shown.h)
-	 */
-	wl_u32 timed_end_seq;
+	/* nxt when the round in hand began, which ends with the ACK for that: watched, with WL_FLOW_TIMED, or of the sender (shown.h) */
+	wl_u32 round_end_seq;
 	wl_u32 rack_sent_at_us; /* with rack_end_seq */
 	wl_u32 timed_at_us; /* when what is timed passed: that stretch, or data with echo_tsval */
 	/* RACK (RFC 8985): RTT of the segment sent last among those delivered; 0: none since the pipe was empty */
@@ -316,7 +313,7 @@ struct wl_flow {
 	wl_u32 start_round_at_us; /* the round in hand began */
 	wl_u32 start_train_at_us; /* newest ACK of its train */
 	wl_u32 start_rtt_us; /* least of start_samples */
-	wl_u32 start_last_rtt_us; /* newest; in WL_START_HELD: longest of start_samples */
+	wl_u32 start_judged_rtt_us; /* what is compared with the least: growing, the newest; held, the longest of start_samples */
 	wl_u32 start_held_seq; /* in WL_START_HELD: nxt when it began */
 	wl_u8 start; /* enum wl_start */
 	wl_u8 start_samples;
@@ -337,7 +334,7 @@ struct wl_flow {
 	wl_u16 own_flight_before_segs; /* in the round before; 0: it left no room unused */
 	wl_u8 shown_round; /* lower bits of round_count when an ACK came last */
 	wl_u8 own_window_rounds; /* in a row in which the sender's own window held it back and did not double; saturates */
-	wl_u8 shown_steps; /* in the sender's round, which ends with timed_end_seq; saturates */
+	wl_u8 shown_steps; /* in the sender's round, which ends with round_end_seq; saturates */
 	/* an ACK for more than was observed has passed as it is (beyond.h) */
 	wl_u32 beyond_ack;
 	wl_u32 beyond_edge; /* the right edge that it offers; beyond_ack: none is noted */

@@ -104,9 +104,9 @@ WL_GLOBAL int wl_shown_is_rationed(const struct wl_flow *f)
 	/* where the path reorders, recoveries are mostly spurious; without SACK one hole is repaired in a round trip */
 	if ((f->flags & (WL_FLOW_RECOVERY | WL_FLOW_REORDERING | WL_FLOW_SACK)) !=
 		    (WL_FLOW_RECOVERY | WL_FLOW_SACK) ||
-	    !wl_before(f->una, f->timed_end_seq))
+	    !wl_before(f->una, f->round_end_seq))
 		return 0;
-	return (f->una - f->shown_una) * steps_left < f->timed_end_seq - f->shown_una;
+	return (f->una - f->shown_una) * steps_left < f->round_end_seq - f->shown_una;
 }
 
 /* Time until progress that is held back must be shown; 0: now, or there is none. known_edge: what the sender knows. */
@@ -162,8 +162,8 @@ WL_INLINE int wl_shown_all(struct wl_flow *f, wl_u32 now_us)
 	f->shown_una = next;
 	f->shown_at_us = now_us;
 	f->shown_steps += f->shown_steps < 255;
-	if (wl_after(next, f->timed_end_seq)) {
-		f->timed_end_seq = f->nxt;
+	if (wl_after(next, f->round_end_seq)) {
+		f->round_end_seq = f->nxt;
 		f->shown_steps = 0;
 	}
 	return 1;

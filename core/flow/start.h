@@ -87,12 +87,12 @@ WL_INLINE void wl_start_judge(struct wl_flow *f, const struct wl_sample *s)
 	/* the newest that is delivered was sent before */
 	if (wl_before(f->fack, f->start_held_seq))
 		return;
-	f->start_last_rtt_us = f->start_samples ? wl_max(f->start_last_rtt_us, s->rtt_us) : s->rtt_us;
+	f->start_judged_rtt_us = f->start_samples ? wl_max(f->start_judged_rtt_us, s->rtt_us) : s->rtt_us;
 	if (!wl_start_sample(f, s))
 		return;
 	f->start_samples = 0;
 	stands = f->start_rtt_us > f->min_rtt_us + wl_start_stands_us(f) &&
-		 f->start_last_rtt_us - f->start_rtt_us <= f->min_rtt_us / 2;
+		 f->start_judged_rtt_us - f->start_rtt_us <= f->min_rtt_us / 2;
 	f->start = stands ? WL_START_FULL : WL_START_GROWING;
 }
 
@@ -113,7 +113,7 @@ WL_INLINE void wl_start_hold(struct wl_flow *f)
 /* Something is lost while the window grows: the buffer has overflowed if a queue was in front of it, else it is chance. */
 WL_INLINE void wl_start_loses(struct wl_flow *f)
 {
-	if (f->start_last_rtt_us > f->min_rtt_us + wl_start_rise_us(f))
+	if (f->start_judged_rtt_us > f->min_rtt_us + wl_start_rise_us(f))
 		wl_start_hold(f);
 	else
 		f->start = WL_START_OVER;
@@ -131,7 +131,7 @@ WL_INLINE void wl_start_ack(struct wl_flow *f, struct wl_sample *s)
 		return;
 	}
 	if (s->rtt_us && f->start == WL_START_GROWING)
-		f->start_last_rtt_us = s->rtt_us;
+		f->start_judged_rtt_us = s->rtt_us;
 	if (f->start == WL_START_GROWING && (f->flags & WL_FLOW_RECOVERY))
 		wl_start_loses(f);
 	else if (f->start == WL_START_GROWING && s->rtt_us && wl_start_seems_full(f, s))

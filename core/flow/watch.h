@@ -6,7 +6,7 @@
  * path mostly within one, as the two directions are often on different CPUs.
  *
  *     delivered   += ACK - una
- *     R            = time of the first ACK of timed_end_seq or more - timed_at; the next data begins the next stretch
+ *     R            = time of the first ACK of round_end_seq or more - timed_at; the next data begins the next stretch
  */
 #ifndef WL_FLOW_WATCH_H
 #define WL_FLOW_WATCH_H
@@ -30,7 +30,7 @@ WL_INLINE int wl_watch_begins_timing(const struct wl_flow *f)
 /* The same of wl_watch_ack(). */
 WL_INLINE int wl_watch_ends_timing(const struct wl_flow *f, wl_u32 ack)
 {
-	return (f->flags & WL_FLOW_TIMED) && !wl_before(ack, f->timed_end_seq);
+	return (f->flags & WL_FLOW_TIMED) && !wl_before(ack, f->round_end_seq);
 }
 
 /* The sender passed over something, or it was reordered: then it comes at once, and was not retransmitted. */
@@ -67,7 +67,7 @@ WL_INLINE void wl_watch_next(struct wl_flow *f, wl_u32 len, wl_u32 now_us)
 		return;
 	f->flags |= WL_FLOW_TIMED;
 	f->timed_at_us = now_us;
-	f->timed_end_seq = f->nxt;
+	f->round_end_seq = f->nxt;
 }
 
 /* The sender's [seq, seq + len) passes, len > 0. Returns what it is. */

@@ -109,7 +109,7 @@ proptest! {
             prop_assert!(in_flight <= abi::WL_CWND_MAX_BYTES);
             prop_assert_eq!(s.delivered_bytes, s.una.wrapping_sub(base));
             if s.flags & abi::WL_FLOW_TIMED != 0 {
-                let timed = s.timed_end_seq.wrapping_sub(s.una);
+                let timed = s.round_end_seq.wrapping_sub(s.una);
                 prop_assert!(timed > 0 && timed <= in_flight, "{} of {}", timed, in_flight);
             }
         }
