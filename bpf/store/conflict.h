@@ -89,6 +89,7 @@ __noinline __u32 wl_piece_differs(struct __sk_buff *skb, __u32 id, __u32 seq, __
 	}
 	words--;
 	WL_MASK(words, 2 * (WL_COMPARE_BYTES / 8) - 1);
+	/* there are no more; the verifier knows only that they are less than twice as many */
 	if (words > WL_COMPARE_BYTES / 8)
 		return 0;
 	diff |= (packet[words] ^ stored[words]) & first & last;

@@ -73,7 +73,7 @@ fn what_is_left_of_a_killed_attach_is_removed_and_not_what_runs() {
     let remove = || {
         net.middle
             .enter(|| Ok(windlass_agent::force_remove(&["r1".into()], |_| {})?))
-            .expect("nobody has a lock")
+            .expect("no process holds a lock")
     };
     remove();
     assert!(net.clocks() == clocks && claim.exists());
