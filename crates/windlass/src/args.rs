@@ -1,6 +1,7 @@
 //! What can be typed.
 
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use crate::flows::COLUMNS;
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use std::{net::SocketAddr, path::PathBuf};
 use windlass_experiments::Varied;
 use windlass_scenario::{Buffer, Fraction, IN_REPORTS, Parameters, Rate, Span, is_name};
@@ -34,14 +35,7 @@ pub enum Command {
         json: bool,
     },
     /// List the flows under an agent's control, like `ss`
-    Flows {
-        /// Sum up what flows hold of store and flow table, and what they may
-        #[arg(long, value_enum)]
-        by: Option<FlowsBy>,
-        /// One JSON document instead of a table
-        #[arg(long)]
-        json: bool,
-    },
+    Flows(FlowsArgs),
     /// Show what the datapaths under an agent's control have counted: above all, why packets passed unchanged
     Counters {
         /// Only these interfaces (default: all that an agent of this network namespace controls)
@@ -129,6 +123,36 @@ pub enum Command {
         /// The command's words
         command: Vec<String>,
     },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct FlowsArgs {
+    /// Only flows for which all of it holds, in words as `ss` has them: state controlled and dst 192.0.2.0/24 and sport 443
+    ///
+    /// Terms are joined by `and`, which may be left out. Each is one of: state WORD (controlled, bypass, watched, paces, foreign,
+    /// off), rule NAME, iface NAME, alg NAME, src or dst PREFIX[:PORT], sport or dport PORT. Of several values with commas
+    /// between them one must hold; `!=` before the value means that none may.
+    #[arg(value_name = "FILTER")]
+    pub filter: Vec<String>,
+    /// Sort by a column: numbers from the largest on, texts and addresses in their order
+    #[arg(long, value_name = "COLUMN", value_parser = column())]
+    pub sort: Option<String>,
+    /// In the opposite order
+    #[arg(long)]
+    pub reverse: bool,
+    /// Which columns, in this order
+    #[arg(long, value_name = "COLUMN,COLUMN", value_delimiter = ',', value_parser = column(), conflicts_with = "json")]
+    pub columns: Option<Vec<String>>,
+    /// Sum up what flows hold of store and flow table, and what they may
+    #[arg(long, value_enum, conflicts_with_all = ["filter", "sort", "reverse", "columns"])]
+    pub by: Option<FlowsBy>,
+    /// One JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn column() -> PossibleValuesParser {
+    PossibleValuesParser::new(COLUMNS.iter().map(|column| column.name))
 }
 
 /// What `flows` sums up by.

@@ -1,15 +1,16 @@
-//! Commands that only look: flows, algs, policy, doctor, man.
+//! Commands that only look: algs, policy, doctor, man.
 
 use crate::{
     BAD_INPUT,
     args::{Args, PolicyCommand},
+    flows::in_words,
     print,
 };
 use anyhow::{Result, bail};
 use clap::CommandFactory;
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, path::Path, process::ExitCode};
-use windlass_agent::{Error, FlowInfo, Mode, Per, Pinned, Policy, Rule, check_root};
+use std::{path::Path, process::ExitCode};
+use windlass_agent::{Error, Mode, Pinned, Policy, Rule, check_root};
 use windlass_core::Algorithm;
 use windlass_scenario::printable_path;
 
@@ -44,15 +45,7 @@ pub fn controlled(what: &'static str) -> Result<Vec<String>> {
     check_root(what)?;
     let interfaces = windlass_agent::pinned_here();
     if interfaces.is_empty() {
-        let elsewhere = windlass_agent::attached_elsewhere()?;
-        if !elsewhere.is_empty() {
-            bail!(
-                "no interface of this network namespace is under the control of an agent that is seen from here; \
-                 `windlass attach`, which shows its flows and counters itself (--json, --sample-ms), or an agent under \
-                 `ip netns exec` has {}",
-                elsewhere.join(", ")
-            );
-        }
+        check_none_elsewhere()?;
         bail!(
             "no interface of this network namespace is under an agent's control; start `windlass agent --policy FILE`"
         );
@@ -60,89 +53,21 @@ pub fn controlled(what: &'static str) -> Result<Vec<String>> {
     Ok(interfaces)
 }
 
-/// A weight, and whose it is if it is not the flow's.
-fn weight(weight: u32, per: Per) -> String {
-    match per {
-        Per::Flow => weight.to_string(),
-        _ => format!("{weight} per {per:?}").to_lowercase(),
+/// Refuses to take for nothing what is under control and not seen from here.
+pub fn check_none_elsewhere() -> Result<()> {
+    if !windlass_agent::pinned_here().is_empty() {
+        return Ok(());
     }
-}
-
-pub fn flows(json: bool) -> Result<ExitCode> {
-    let mut all: Vec<(String, FlowInfo)> = Vec::new();
-    let mut groups = Vec::new();
-    let mut one_way = BTreeMap::new();
-    with_controlled("looking at flows", |pinned| {
-        if let Some(what) = pinned.packets()?.one_way() {
-            one_way.insert(pinned.iface().to_string(), what.to_string());
-        }
-        all.extend(pinned.flows()?.into_iter().map(|f| (pinned.iface().to_string(), f)));
-        groups = pinned.groups()?;
-        Ok(())
-    })?;
-    if json {
-        let list: Vec<_> = all
-            .iter()
-            .map(|(iface, flow)| {
-                let mut value = serde_json::to_value(flow).expect("plain data");
-                value["iface"] = iface.as_str().into();
-                value
-            })
-            .collect();
-        println!("{}", json!({ "flows": list, "groups": groups, "one_way": one_way }));
-        return Ok(ExitCode::SUCCESS);
+    let elsewhere = windlass_agent::attached_elsewhere()?;
+    if !elsewhere.is_empty() {
+        bail!(
+            "no interface of this network namespace is under the control of an agent that is seen from here; \
+             `windlass attach`, which shows its flows and counters itself (--json, --sample-ms), or an agent under \
+             `ip netns exec` has {}",
+            elsewhere.join(", ")
+        );
     }
-    let rows: Vec<Vec<String>> = all
-        .iter()
-        .map(|(iface, f)| {
-            vec![
-                iface.clone(),
-                f.sender.to_string(),
-                f.receiver.to_string(),
-                f.state.into(),
-                f.only_watched.map_or(f.mode.into(), |why| format!("{} ({})", f.mode, why.word())),
-                if f.has_own_algorithm { format!("{} (own)", f.algorithm) } else { f.algorithm.into() },
-                format!("{}k", f.cwnd_bytes / 1024),
-                f.pacing_bps.map_or("-".into(), print::bps),
-                print::us(f.srtt_us),
-                print::us(f.min_rtt_us),
-                format!("{}k", f.inflight_bytes / 1024),
-                format!("{}k", f.stored_bytes / 1024),
-                f.lost_segs.to_string(),
-                f.repaired_segs.to_string(),
-                f.sender_retrans_segs.to_string(),
-                f.group.as_ref().map_or("-".into(), |g| g.name.clone()),
-                f.group.as_ref().map_or("-".into(), |g| weight(g.weight, g.per)),
-            ]
-        })
-        .collect();
-    let header = [
-        "iface",
-        "sender",
-        "receiver",
-        "state",
-        "mode",
-        "alg",
-        "cwnd",
-        "pacing",
-        "srtt",
-        "min_rtt",
-        "inflight",
-        "stored",
-        "lost",
-        "repaired",
-        "sender-rtx",
-        "group",
-        "weight",
-    ];
-    print::table(&header, &rows);
-    for group in groups {
-        print::line(print::group(&group, ""));
-    }
-    for (iface, what) in &one_way {
-        print::line(format_args!("{iface}: {what}"));
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 pub fn algs(json: bool) -> Result<ExitCode> {
@@ -234,7 +159,7 @@ fn rule_row(rule: &Rule) -> Vec<String> {
         or(shares(&rule.algorithms), "-"),
         format!("{:?}", rule.mode).to_lowercase(),
         group.map_or("-".into(), |m| format!("{} ({})", m.group.name, m.group.rule)),
-        group.map_or("-".into(), |m| weight(m.weight.into(), m.per)),
+        group.map_or("-".into(), |m| in_words(m.weight.into(), m.per)),
     ]
 }
 

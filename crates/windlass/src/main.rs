@@ -6,6 +6,8 @@ mod args;
 mod control;
 mod counters;
 mod event_log;
+mod flow_table;
+mod flows;
 mod group_cost;
 mod guest;
 mod info;
@@ -22,7 +24,7 @@ mod status;
 mod top;
 mod watched;
 
-use args::{Args, Command};
+use args::{Args, Command, FlowsArgs};
 use clap::{CommandFactory, Parser};
 use mimalloc::MiMalloc;
 use std::{
@@ -48,8 +50,8 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Agent(a) => agent::agent(a),
         Command::Detach { cgroup: Some(folder), json, .. } => native::detach(&folder, json),
         Command::Detach { iface, all, json, .. } => control::detach(iface, all, json),
-        Command::Flows { by: Some(by), json } => shares::shares(by, json),
-        Command::Flows { by: None, json } => info::flows(json),
+        Command::Flows(FlowsArgs { by: Some(by), json, .. }) => shares::shares(by, json),
+        Command::Flows(f) => flows::flows(&f),
         Command::Counters { ifaces, all, json } => counters::counters(&ifaces, all, json),
         Command::Status { json } => status::status(json),
         Command::Set(s) => control::set(&s),

@@ -5,6 +5,7 @@ mod view;
 
 use crate::{
     args::TopArgs,
+    flow_table::FlowTable,
     info,
     signals::{self, Wish},
 };
@@ -130,22 +131,7 @@ impl Eyes {
             return Ok(None);
         }
         self.left -= 1;
-        let mut seen = Vec::new();
-        for iface in windlass_agent::pinned_here() {
-            let Some(pinned) = info::open_whole(&iface)? else { continue };
-            let names = pinned.rule_names();
-            for flow in pinned.flows()? {
-                let name = match flow.mode {
-                    // no rule matches it, or one requires that
-                    "off" => "(off)".into(),
-                    _ => names
-                        .get(flow.rule as usize)
-                        .cloned()
-                        .unwrap_or_else(|| format!("rule {}", flow.rule)),
-                };
-                seen.push((iface.clone(), name, flow));
-            }
-        }
+        let seen = FlowTable::read()?.flows;
         Ok(Some(self.watcher.look(self.begin.elapsed().as_micros() as u64, seen)))
     }
 }
