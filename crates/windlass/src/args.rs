@@ -37,17 +37,7 @@ pub enum Command {
     /// List the flows under an agent's control, like `ss`
     Flows(FlowsArgs),
     /// Show what the datapaths under an agent's control have counted: above all, why packets passed unchanged
-    Counters {
-        /// Only these interfaces (default: all that an agent of this network namespace controls)
-        #[arg(value_name = "IFACE")]
-        ifaces: Vec<String>,
-        /// Also those that are zero, as the JSON document has them
-        #[arg(long)]
-        all: bool,
-        /// One JSON document instead of a table
-        #[arg(long)]
-        json: bool,
-    },
+    Counters(CountersArgs),
     /// Show in one screen what is under control, since when, how many flows there are, what was refused, and what is wrong
     Status {
         /// One JSON document instead of text
@@ -147,6 +137,28 @@ pub struct FlowsArgs {
     #[arg(long, value_enum, conflicts_with_all = ["filter", "sort", "reverse", "columns"])]
     pub by: Option<FlowsBy>,
     /// One JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct CountersArgs {
+    /// Only these interfaces (default: all that an agent of this network namespace controls)
+    #[arg(value_name = "IFACE")]
+    pub ifaces: Vec<String>,
+    /// Also those that are zero, as the JSON document has them; with --watch also those that do not change
+    #[arg(long)]
+    pub all: bool,
+    /// Go on until Ctrl-C: those that have counted something since the start, and how much per second
+    #[arg(long)]
+    pub watch: bool,
+    /// With --watch: time from one look to the next, 100 to 60000
+    #[arg(long, default_value_t = 1000, value_name = "MS", requires = "watch", value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    pub interval_ms: u64,
+    /// With --watch: end after so many
+    #[arg(long, value_name = "N", requires = "watch")]
+    pub count: Option<u64>,
+    /// One JSON document instead of a table; with --watch one a line
     #[arg(long)]
     pub json: bool,
 }

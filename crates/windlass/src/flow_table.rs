@@ -158,9 +158,8 @@ mod tests {
 
     #[test]
     fn a_flows_state_is_what_is_done_with_it_now() {
-        let state = |mode, state, only_watched| {
-            seen(FlowInfo { mode, state, only_watched, ..flow(1) }).state()
-        };
+        let state =
+            |mode, state, only_watched| seen(FlowInfo { mode, state, only_watched, ..flow(1) }).state();
         assert_eq!(state("transparent", "active", None), "controlled");
         assert_eq!(state("transparent", "bypass", None), "bypass");
         assert_eq!(state("watch", "active", None), "watched");

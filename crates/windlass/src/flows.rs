@@ -9,8 +9,8 @@ use crate::{
     print,
 };
 use anyhow::Result;
-pub use column::{COLUMNS, in_words};
 use column::Column;
+pub use column::{COLUMNS, in_words};
 use filter::Filter;
 use serde_json::{Value, json};
 use std::process::ExitCode;

@@ -52,7 +52,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Detach { iface, all, json, .. } => control::detach(iface, all, json),
         Command::Flows(FlowsArgs { by: Some(by), json, .. }) => shares::shares(by, json),
         Command::Flows(f) => flows::flows(&f),
-        Command::Counters { ifaces, all, json } => counters::counters(&ifaces, all, json),
+        Command::Counters(c) => counters::counters(&c),
         Command::Status { json } => status::status(json),
         Command::Set(s) => control::set(&s),
         Command::Top(t) => top::top(t),

@@ -23,7 +23,12 @@ pub struct Column {
     key: fn(&Seen) -> Key,
 }
 
-const fn column(name: &'static str, is_shown: bool, cell: fn(&Seen) -> String, key: fn(&Seen) -> Key) -> Column {
+const fn column(
+    name: &'static str,
+    is_shown: bool,
+    cell: fn(&Seen) -> String,
+    key: fn(&Seen) -> Key,
+) -> Column {
     Column { name, is_shown, cell, key }
 }
 
@@ -80,7 +85,12 @@ pub const COLUMNS: [Column; 23] = [
     column("rule", true, |s| s.rule_name.clone(), |s| Key::Text(s.rule_name.clone())),
     column("alg", true, algorithm, |s| Key::Text(s.flow.algorithm.into())),
     column("cwnd", true, |s| kib(s.flow.cwnd_bytes), |s| number(s.flow.cwnd_bytes)),
-    column("pacing", true, |s| s.flow.pacing_bps.map_or("-".into(), print::bps), |s| Key::Number(s.flow.pacing_bps)),
+    column(
+        "pacing",
+        true,
+        |s| s.flow.pacing_bps.map_or("-".into(), print::bps),
+        |s| Key::Number(s.flow.pacing_bps),
+    ),
     column("srtt", true, |s| print::us(s.flow.srtt_us), |s| us(s.flow.srtt_us)),
     column("min_rtt", true, |s| print::us(s.flow.min_rtt_us), |s| us(s.flow.min_rtt_us)),
     column("inflight", true, |s| kib(s.flow.inflight_bytes), |s| number(s.flow.inflight_bytes)),
@@ -142,7 +152,11 @@ mod tests {
         Column::named("srtt").sort(&mut flows, false);
         assert_eq!(ports(&flows), [2, 1, 4, 3]);
         Column::named("srtt").sort(&mut flows, true);
-        assert_eq!(ports(&flows), [3, 1, 4, 2], "what is not known comes first then, and equals keep their order");
+        assert_eq!(
+            ports(&flows),
+            [3, 1, 4, 2],
+            "what is not known comes first then, and equals keep their order"
+        );
         Column::named("receiver").sort(&mut flows, false);
         assert_eq!(ports(&flows), [1, 2, 3, 4]);
     }

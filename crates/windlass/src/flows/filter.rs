@@ -7,7 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use windlass_core::Algorithm;
 
 /// What each term can begin with, and with what it goes on.
-const TERMS: &str = "state WORD, rule NAME, iface NAME, alg NAME, src or dst PREFIX[:PORT], sport or dport PORT";
+const TERMS: &str =
+    "state WORD, rule NAME, iface NAME, alg NAME, src or dst PREFIX[:PORT], sport or dport PORT";
 
 /// Words for `state`: those of the column, and those of the JSON document's `state` and `mode`.
 const STATES: [&str; 9] =
@@ -110,7 +111,11 @@ fn test(key: &str, value: Option<&String>) -> Result<Test> {
         "state" => Test::State(known("state", list(), &STATES)?),
         "rule" => Test::Rule(value.clone()),
         "iface" | "dev" => Test::Iface(list()),
-        "alg" => Test::Algorithm(known("algorithm", list(), &Algorithm::all().map(|a| a.name()).collect::<Vec<_>>())?),
+        "alg" => Test::Algorithm(known(
+            "algorithm",
+            list(),
+            &Algorithm::all().map(|a| a.name()).collect::<Vec<_>>(),
+        )?),
         "src" => Test::Sender(each(&list(), host)?),
         "dst" => Test::Receiver(each(&list(), host)?),
         "sport" => Test::Sender(each(&list(), port)?),
@@ -121,7 +126,9 @@ fn test(key: &str, value: Option<&String>) -> Result<Test> {
 fn each(list: &[String], parse: fn(&str) -> Option<Host>) -> Result<Vec<Host>> {
     let parse = |text: &String| match parse(text) {
         Some(host) => Ok(host),
-        None => bail!("'{text}' is none of these: 192.0.2.7, 192.0.2.0/24:443, [2001:db8::1]:443, :443; ports are 1 to 65535"),
+        None => bail!(
+            "'{text}' is none of these: 192.0.2.7, 192.0.2.0/24:443, [2001:db8::1]:443, :443; ports are 1 to 65535"
+        ),
     };
     list.iter().map(parse).collect()
 }
@@ -250,7 +257,10 @@ mod tests {
         let of = |net: &str, port| Some(Host { net: Some(net.parse().unwrap()), port });
         assert_eq!(all[..2], [of("2001:db8::1/128", Some(443)), of("2001:db8::/32", Some(443))]);
         assert_eq!(all[2..], [of("2001:db8::/32", None), of("fe80::1:443/128", None)]);
-        assert_eq!(["", "a", "1.2.3.4:0", "1.2.3.4:70000", "2001:db8::/32:443", "[1.2.3.4"].map(host), [None; 6]);
+        assert_eq!(
+            ["", "a", "1.2.3.4:0", "1.2.3.4:70000", "2001:db8::/32:443", "[1.2.3.4"].map(host),
+            [None; 6]
+        );
     }
 
     #[test]
