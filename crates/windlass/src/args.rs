@@ -57,7 +57,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Check a policy, or show how it was understood
+    /// Check a policy, show how it was understood, or what another one changes
     #[command(subcommand)]
     Policy(PolicyCommand),
     /// Congestion control of this kernel's own sockets: the algorithms under names that any socket can choose
@@ -290,6 +290,9 @@ pub struct AgentArgs {
     pub policy: PathBuf,
     #[command(flatten)]
     pub sizes: Sizes,
+    /// Only show what would be controlled, and under which rules; changes nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// Release all interfaces and cgroups on exit instead of leaving them under control
     #[arg(long)]
     pub detach_on_exit: bool,
@@ -338,10 +341,20 @@ pub struct TopArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
-    /// Check a policy; exit status 2 if it is wrong
+    /// Check a policy, and warn of what never applies; exit status 2 if it is wrong
     Check {
         /// Policy file
         file: PathBuf,
+        /// One JSON document instead of text
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what another policy changes: rules, and, of what is here, interfaces, cgroups and flows under an agent's control
+    Diff {
+        /// Policy file that is, or was, in force
+        old: PathBuf,
+        /// The one to put in its place
+        new: PathBuf,
         /// One JSON document instead of text
         #[arg(long)]
         json: bool,

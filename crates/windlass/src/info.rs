@@ -1,18 +1,12 @@
-//! Commands that only look: algs, policy, doctor, man.
+//! Commands that only look: algs, doctor, man.
 
-use crate::{
-    BAD_INPUT,
-    args::{Args, PolicyCommand},
-    flows::in_words,
-    print,
-};
+use crate::{args::Args, print};
 use anyhow::{Result, bail};
 use clap::CommandFactory;
-use serde_json::{Value, json};
-use std::{path::Path, process::ExitCode};
-use windlass_agent::{Error, Mode, Pinned, Policy, Rule, check_root};
+use serde_json::json;
+use std::process::ExitCode;
+use windlass_agent::{Error, Pinned, check_root};
 use windlass_core::Algorithm;
-use windlass_scenario::printable_path;
 
 /// Opens the datapath of an interface that was not named; none: it was released since, or only the next agent can make it whole.
 pub fn open_whole(iface: &str) -> Result<Option<Pinned>, Error> {
@@ -81,101 +75,6 @@ pub fn algs(json: bool) -> Result<ExitCode> {
         print::table(&["name", "what it does"], &rows);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What is wrong with a policy: in which line, and what; none: the file cannot be read.
-fn mistake(file: &Path, why: Error) -> Value {
-    let (line, what) = match why {
-        Error::Policy(e) => (Some(e.line), e.what),
-        Error::Io { why, .. } => (None, why.to_string()),
-        other => (None, other.to_string()),
-    };
-    json!({ "file": file, "ok": false, "line": line, "what": what })
-}
-
-pub fn policy(command: PolicyCommand) -> Result<ExitCode> {
-    match command {
-        PolicyCommand::Check { file, json: true } => return Ok(check_in_json(&file)),
-        PolicyCommand::Check { file, json: false } => {
-            let policy = Policy::from_file(&file)?;
-            print::line(format_args!(
-                "{}: {} rule(s), all understood",
-                printable_path(&file),
-                policy.rules.len()
-            ));
-        }
-        PolicyCommand::Show { file, json } => {
-            let mut policy = Policy::from_file(&file)?;
-            // what is not controlled runs none, whatever is in the file
-            let runs_none = |rule: &&mut Rule| matches!(rule.mode, Mode::Watch | Mode::Off);
-            policy.rules.iter_mut().filter(runs_none).for_each(|rule| rule.algorithms.clear());
-            if json {
-                println!("{}", serde_json::to_string_pretty(&policy)?);
-            } else {
-                print_rules(&policy.rules);
-            }
-        }
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn check_in_json(file: &Path) -> ExitCode {
-    let (document, code) = match Policy::from_file(file) {
-        Ok(policy) => (json!({ "file": file, "ok": true, "rules": policy.rules.len() }), ExitCode::SUCCESS),
-        Err(why) => (mistake(file, why), ExitCode::from(BAD_INPUT)),
-    };
-    println!("{document}");
-    code
-}
-
-/// Algorithms by name, each with its share if there are several.
-fn shares(algorithms: &[(String, u32)]) -> String {
-    let total: u32 = algorithms.iter().map(|(_, share)| share).sum();
-    let in_words = |(name, share): &(String, u32)| match total == *share {
-        true => name.clone(),
-        false => format!("{name} {:.1}%", f64::from(*share) * 100.0 / f64::from(total)),
-    };
-    algorithms.iter().map(in_words).collect::<Vec<_>>().join(", ")
-}
-
-/// A word for what is not known.
-fn or(text: String, word: &str) -> String {
-    if text.is_empty() { word.into() } else { text }
-}
-
-fn rule_row(rule: &Rule) -> Vec<String> {
-    let ports: Vec<String> = rule.server_ports.iter().map(u16::to_string).collect();
-    let group = rule.group.as_ref();
-    vec![
-        rule.name.clone(),
-        match (&rule.cgroup, rule.mode) {
-            (Some(folder), _) => printable_path(folder).to_string(),
-            (None, Mode::Native) => "all sockets".into(),
-            (None, _) => rule.iface.clone(),
-        },
-        rule.client.to_string(),
-        rule.server.to_string(),
-        or(ports.join(","), "any"),
-        or(shares(&rule.algorithms), "-"),
-        format!("{:?}", rule.mode).to_lowercase(),
-        group.map_or("-".into(), |m| format!("{} ({})", m.group.name, m.group.rule)),
-        group.map_or("-".into(), |m| in_words(m.weight.into(), m.per)),
-    ]
-}
-
-fn print_rules(rules: &[Rule]) {
-    let header = [
-        "rule",
-        "iface or cgroup",
-        "client",
-        "server",
-        "server port",
-        "algorithm",
-        "mode",
-        "group",
-        "weight",
-    ];
-    print::table(&header, &rules.iter().map(rule_row).collect::<Vec<_>>());
 }
 
 pub fn doctor(json: bool) -> Result<ExitCode> {

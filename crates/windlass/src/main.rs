@@ -5,6 +5,7 @@ mod algorithm;
 mod args;
 mod control;
 mod counters;
+mod dry_run;
 mod event_log;
 mod flow_table;
 mod flows;
@@ -14,6 +15,7 @@ mod info;
 mod interfaces;
 mod lab;
 mod native;
+mod policy;
 mod print;
 mod retries;
 mod sampler;
@@ -57,7 +59,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Set(s) => control::set(&s),
         Command::Top(t) => top::top(t),
         Command::Algs { json } => info::algs(json),
-        Command::Policy(p) => info::policy(p),
+        Command::Policy(p) => policy::policy(p),
         Command::Native(n) => native::native(n),
         Command::Guest(g) => guest::guest(&g),
         Command::Controller(c) => guest::controller(&c),
