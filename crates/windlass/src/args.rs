@@ -67,12 +67,8 @@ pub enum Command {
     Guest(GuestArgs),
     /// On the host: divide one window among virtual machines by weight, whatever the number of their flows, until Ctrl-C
     Controller(ControllerArgs),
-    /// Show what this kernel can do, and the cure for what it cannot
-    Doctor {
-        /// One JSON document instead of a table
-        #[arg(long)]
-        json: bool,
-    },
+    /// Show what this kernel can do, and the cure for what it cannot; or whether all is well with an interface, and if not, why
+    Doctor(DoctorArgs),
     /// Run a scenario, with real kernels or in a simulator
     Run(RunArgs),
     /// Run a scenario with every combination of some values, several seeds each
@@ -136,6 +132,18 @@ pub struct FlowsArgs {
     /// Sum up what flows hold of store and flow table, and what they may
     #[arg(long, value_enum, conflicts_with_all = ["filter", "sort", "reverse", "columns"])]
     pub by: Option<FlowsBy>,
+    /// One JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DoctorArgs {
+    /// An interface: programs in their order, offloads, qdisc, MTU, side, traffic, flows, and a verdict: full, partial or off
+    pub iface: Option<String>,
+    /// Make a test connection to a server behind the interface, and show what is done with it
+    #[arg(long, value_name = "HOST:PORT", requires = "iface")]
+    pub test: Option<String>,
     /// One JSON document instead of a table
     #[arg(long)]
     pub json: bool,

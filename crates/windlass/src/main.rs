@@ -11,6 +11,7 @@ mod flow_table;
 mod flows;
 mod group_cost;
 mod guest;
+mod iface_doctor;
 mod info;
 mod interfaces;
 mod lab;
@@ -63,7 +64,10 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Native(n) => native::native(n),
         Command::Guest(g) => guest::guest(&g),
         Command::Controller(c) => guest::controller(&c),
-        Command::Doctor { json } => info::doctor(json),
+        Command::Doctor(d) => match &d.iface {
+            Some(iface) => iface_doctor::doctor(iface, &d),
+            None => info::doctor(d.json),
+        },
         Command::Run(r) => lab::run(r),
         Command::Sweep(s) => lab::sweep(s),
         Command::Reproduce(r) => lab::reproduce(r),
