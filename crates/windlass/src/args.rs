@@ -1,6 +1,6 @@
 //! What can be typed.
 
-use crate::flows::COLUMNS;
+use crate::{algorithm::AlgorithmName, flows::COLUMNS};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use std::{net::SocketAddr, path::PathBuf};
 use windlass_experiments::Varied;
@@ -104,10 +104,15 @@ pub enum Command {
         /// For which shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page, or that of a command, such as `windlass man policy check`
+    /// Show the manual page, or that of a command, such as `windlass man policy check`
+    ///
+    /// On a terminal in $MANPAGER, else $PAGER, else less; otherwise the page as it is installed, for troff.
     Man {
         /// The command's words
         command: Vec<String>,
+        /// Write all pages into this folder, as `man` finds them in /usr/local/share/man/man1
+        #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
+        install: Option<PathBuf>,
     },
 }
 
@@ -126,8 +131,8 @@ pub struct FlowsArgs {
     /// In the opposite order
     #[arg(long)]
     pub reverse: bool,
-    /// Which columns, in this order
-    #[arg(long, value_name = "COLUMN,COLUMN", value_delimiter = ',', value_parser = column(), conflicts_with = "json")]
+    /// Which columns, in this order; --sort lists them
+    #[arg(long, value_name = "COLUMN,COLUMN", hide_possible_values = true, value_delimiter = ',', value_parser = column(), conflicts_with = "json")]
     pub columns: Option<Vec<String>>,
     /// Sum up what flows hold of store and flow table, and what they may
     #[arg(long, value_enum, conflicts_with_all = ["filter", "sort", "reverse", "columns"])]
@@ -261,7 +266,7 @@ pub struct AttachArgs {
     #[arg(long, value_name = "NAME", default_value = windlass_agent::native::DEFAULT_PREFIX, conflicts_with = "iface")]
     pub prefix: String,
     /// Algorithm, as listed by `windlass algs`
-    #[arg(long, default_value = "bbr")]
+    #[arg(long, default_value = "bbr", value_parser = AlgorithmName, hide_possible_values = true)]
     pub alg: String,
     /// A policy instead: its rules for the interface, or with --native those for sockets; read once
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cgroup", "alg", "mode", "port", "paced_servers", "PathArgs"])]
@@ -320,7 +325,7 @@ pub struct SetArgs {
     #[arg(value_parser = address)]
     pub receiver: SocketAddr,
     /// Algorithm, as listed by `windlass algs`
-    #[arg(long, required_unless_present = "by_rule")]
+    #[arg(long, required_unless_present = "by_rule", value_parser = AlgorithmName, hide_possible_values = true)]
     pub alg: Option<String>,
     /// Its rule's algorithm again
     #[arg(long, conflicts_with = "alg")]
@@ -452,7 +457,7 @@ pub struct GuestArgs {
     #[arg(long, default_value = windlass_guest::port::DEFAULT_NAME)]
     pub port: String,
     /// Algorithm, as listed by `windlass algs`; coupling is made for those that follow their window
-    #[arg(long, default_value = "reno")]
+    #[arg(long, default_value = "reno", value_parser = AlgorithmName, hide_possible_values = true)]
     pub alg: String,
     /// Only the sockets of this cgroup (v2) and those below it
     #[arg(long, value_name = "FOLDER")]

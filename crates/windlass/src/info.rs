@@ -1,8 +1,7 @@
-//! Commands that only look: algs, doctor, man.
+//! Commands that only look: algs, doctor.
 
-use crate::{args::Args, print};
+use crate::print;
 use anyhow::{Result, bail};
-use clap::CommandFactory;
 use serde_json::json;
 use std::process::ExitCode;
 use windlass_agent::{Error, Pinned, check_root};
@@ -98,20 +97,4 @@ pub fn doctor(json: bool) -> Result<ExitCode> {
         print::table(&["", "what", "found", "cure"], &rows);
     }
     Ok(if all_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-pub fn man(command: &[String]) -> Result<ExitCode> {
-    let mut page = Args::command();
-    // gives the commands below their full names
-    page.build();
-    for word in command {
-        let Some(found) = page.find_subcommand(word) else {
-            bail!("no command '{}'; `windlass help` lists them", command.join(" "));
-        };
-        page = found.clone();
-    }
-    let mut text = Vec::new();
-    clap_mangen::Man::new(page).render(&mut text)?;
-    print!("{}", String::from_utf8_lossy(&text));
-    Ok(ExitCode::SUCCESS)
 }

@@ -15,6 +15,7 @@ mod iface_doctor;
 mod info;
 mod interfaces;
 mod lab;
+mod manual;
 mod native;
 mod policy;
 mod print;
@@ -79,7 +80,8 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             print!("{}", String::from_utf8_lossy(&text));
             Ok(ExitCode::SUCCESS)
         }
-        Command::Man { command } => info::man(&command),
+        Command::Man { install: Some(folder), .. } => manual::install(&folder),
+        Command::Man { command, .. } => manual::show(&command),
     }
 }
 

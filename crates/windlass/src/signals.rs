@@ -110,7 +110,8 @@ pub fn wait_or_stop(
     Ok(true)
 }
 
-fn ignore_broken_pipes() {
+/// Printing to a reader that went away fails from now on, and ends nothing.
+pub fn ignore_broken_pipes() {
     // SAFETY: ignores one signal; printing then fails, and children begin with its default action.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
