@@ -182,6 +182,8 @@ impl Drop for Machine {
     fn drop(&mut self) {
         self.running.clear();
         self.keeper.close_input();
+        // its cgroup is removed once it is empty
+        self.keeper.wait();
     }
 }
 
