@@ -33,15 +33,15 @@ mod wan;
 
 pub use bench::bench_datapath;
 pub use claim::{Claim, Verdict};
-pub use cpu::{NAME as CPU, cpu};
+pub use cpu::{NAME as CPU, TITLE as CPU_TITLE, cpu};
 pub use demo::demo;
 pub use emulator::bench_emulator;
 pub use experiment::Experiment;
-pub use harm_survey::{NAME as HARM_SURVEY, harm_survey};
+pub use harm_survey::{NAME as HARM_SURVEY, TITLE as HARM_SURVEY_TITLE, harm_survey};
 pub use isolation::bench_isolation;
 pub use job::Home;
 pub use report::Outcome;
 pub use settings::Settings;
 pub use stats::median;
 pub use sweep::{Sweep, Swept, Varied};
-pub use transparency::{NAME as TRANSPARENCY, Untold, transparency, untold_in};
+pub use transparency::{NAME as TRANSPARENCY, TITLE as TRANSPARENCY_TITLE, Untold, transparency, untold_in};

@@ -2,7 +2,7 @@
 
 use crate::{
     args::{BenchWhat, Emulator, Home, ReproduceArgs, RunArgs, SweepArgs},
-    group_cost,
+    group_cost, print,
     signals::{self, Wish},
     speed,
 };
@@ -151,16 +151,33 @@ fn reproduce_one(name: &str, only: Option<u32>, settings: &Settings) -> Result<O
     }
 }
 
+/// Experiments that are no files, and what they are about.
+const BUILT_IN: [(&str, &str); 3] = [
+    (windlass_experiments::CPU, windlass_experiments::CPU_TITLE),
+    (windlass_experiments::TRANSPARENCY, windlass_experiments::TRANSPARENCY_TITLE),
+    (windlass_experiments::HARM_SURVEY, windlass_experiments::HARM_SURVEY_TITLE),
+];
+
+/// All experiments, each with a line of what it is about.
+fn list(json: bool) -> ExitCode {
+    let mut all: Vec<(&str, String)> = Experiment::titles().collect();
+    all.extend(BUILT_IN.map(|(name, title)| (name, title.to_string())));
+    if json {
+        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        let titles: serde_json::Map<_, _> =
+            all.iter().map(|(name, title)| (name.to_string(), title.as_str().into())).collect();
+        println!("{}", json!({ "experiments": names, "titles": titles }));
+    } else {
+        let rows: Vec<_> = all.into_iter().map(|(name, title)| vec![name.to_string(), title]).collect();
+        print::table(&["experiment", "what it is about"], &rows);
+    }
+    ExitCode::SUCCESS
+}
+
 pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
-    let built_in =
-        [windlass_experiments::CPU, windlass_experiments::TRANSPARENCY, windlass_experiments::HARM_SURVEY];
-    let known: Vec<&str> = Experiment::names().chain(built_in).collect();
+    let known: Vec<&str> = Experiment::names().chain(BUILT_IN.map(|(name, _)| name)).collect();
     if args.list {
-        match args.json {
-            true => println!("{}", json!({ "experiments": known })),
-            false => known.iter().for_each(|n| println!("{n}")),
-        }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(list(args.json));
     }
     let names = match (&args.name, args.all) {
         (Some(name), _) if known.contains(&name.as_str()) || name.ends_with(".toml") => vec![name.as_str()],
