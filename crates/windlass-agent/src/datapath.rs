@@ -14,7 +14,7 @@ use crate::{
     load::load,
     netdev,
     object::{map, program},
-    persist::{lock::Lock, pin_claim::Claim, pinned::Pinned, pins},
+    persist::{further_iface::Further, lock::Lock, pin_claim::Claim, pin_dir::PinDir, pinned::Pinned, pins},
     privilege::check_capable,
     shared_groups,
 };
@@ -47,6 +47,14 @@ impl Start {
             Err(why) => Err(why),
         }
     }
+}
+
+/// An interface that is to have a datapath with others.
+enum Begun {
+    /// It has one.
+    TakenOver(Box<Pinned>, Start),
+    /// It has none yet, and no other process attaches there.
+    Claimed(Further, Claim),
 }
 
 /// Programs and maps of a datapath that is not attached yet.
@@ -104,54 +112,101 @@ impl Datapath {
 
     /// Attaches to `iface` under `policy` and pins everything, so that it outlives this process; or, if that has been done,
     /// puts the policy, and the programs of this build, in force there. Of several agents one has it, as long as it runs.
-    /// What is attached anew becomes one datapath with `beside`, which this process looks after ([`Pinned::has_room`]), if there is
-    /// one: nothing is loaded then. While another process attaches, waits until there is an `interrupt`.
+    /// While another process attaches, waits until there is an `interrupt`.
     pub fn attach_or_take_over(
         iface: &str,
         policy: &Policy,
         options: &Options,
-        beside: Option<&Pinned>,
         interrupt: &Interrupt,
     ) -> Result<(Pinned, Start)> {
         let ifindex = Self::check(iface, options)?;
         // this takes a while, for which no other process need wait
-        let loaded = match beside {
-            None if !pins::is_controlled(iface)? => {
-                Some(Loaded::new(iface, ifindex, policy, options, Clock::of_several()?)?)
-            }
-            _ => None,
+        let loaded = match pins::is_controlled(iface)? {
+            false => Some(Loaded::new(iface, ifindex, policy, options, Clock::of_several()?)?),
+            true => None,
         };
         let _lock = Lock::take_for_attach(Some(interrupt))?;
         if pins::is_controlled(iface)? {
-            let mut pinned = Pinned::take_over(iface)?;
-            let start = Start::with(&mut pinned, beside)?;
-            pinned.set_policy(policy)?;
-            return Ok((pinned, start));
+            return Self::take_over(iface, policy, None);
         }
-        match (loaded, beside) {
-            (Some(loaded), _) => {
-                let mut datapath = Self::attach_alone(loaded, iface, ifindex, policy, options)?;
-                datapath.pin()?;
-            }
-            (None, Some(beside)) => Self::add(beside, iface, ifindex, policy)?,
-            // it was released a moment ago
-            (None, None) => return Err(Error::Released(format!("'{iface}'"))),
-        }
+        // it was released a moment ago
+        let loaded = loaded.ok_or_else(|| Error::Released(format!("'{iface}'")))?;
+        Self::attach_alone(loaded, iface, ifindex, policy, options)?.pin()?;
         Ok((Pinned::take_over(iface)?, Start::Attached))
     }
 
-    /// With the lock held.
-    fn add(beside: &Pinned, iface: &str, ifindex: u32, policy: &Policy) -> Result<()> {
-        let claim = pins::remove_earlier(iface, ifindex)?;
-        let added = match is_taken(ifindex) {
-            Ok(true) => Err(Error::AttachedElsewhere(iface.to_string())),
-            Ok(false) => beside.add(iface, ifindex, policy),
-            Err(why) => Err(why),
+    /// The same of several interfaces, beside one that this process looks after ([`Pinned::has_room`]): what is attached anew becomes one
+    /// datapath with that, and nothing is loaded. For each what came of it, in their order.
+    ///
+    /// # Errors
+    /// What keeps it from all of them.
+    pub fn attach_beside(
+        beside: &Pinned,
+        ifaces: &[String],
+        policy: &Policy,
+        options: &Options,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<Result<(Pinned, Start)>>> {
+        let _lock = Lock::take_for_attach(Some(interrupt))?;
+        let begun: Vec<_> =
+            ifaces.iter().map(|iface| Self::begin_beside(beside, iface, policy, options)).collect();
+        let (mut further, mut claims) = (Vec::new(), Vec::new());
+        let answers: Vec<Option<Result<(Pinned, Start)>>> = begun
+            .into_iter()
+            .map(|begun| match begun {
+                Ok(Begun::Claimed(new, claim)) => {
+                    further.push(new);
+                    claims.push(claim);
+                    None
+                }
+                Ok(Begun::TakenOver(pinned, start)) => Some(Ok((*pinned, start))),
+                Err(why) => Some(Err(why)),
+            })
+            .collect();
+        let added = match further.is_empty() {
+            true => Ok(Vec::new()),
+            false => beside.add(&further, policy),
         };
-        if added.is_err() {
-            pins::unclaim(iface, claim);
+        let is_added = |at: usize| added.as_ref().is_ok_and(|all| all[at].is_ok());
+        for (at, (new, claim)) in further.iter().zip(claims).enumerate() {
+            if !is_added(at) {
+                pins::unclaim(&new.pins.iface, claim);
+            }
         }
-        added
+        let mut added = added?.into_iter();
+        let end = |(iface, answer): (&String, Option<_>)| match answer {
+            Some(answer) => answer,
+            None => {
+                added.next().expect("one for each")?;
+                Ok((Pinned::take_over(iface)?, Start::Attached))
+            }
+        };
+        Ok(ifaces.iter().zip(answers).map(end).collect())
+    }
+
+    /// With the lock held.
+    fn begin_beside(beside: &Pinned, iface: &str, policy: &Policy, options: &Options) -> Result<Begun> {
+        let ifindex = Self::check(iface, options)?;
+        if pins::is_controlled(iface)? {
+            let (pinned, start) = Self::take_over(iface, policy, Some(beside))?;
+            return Ok(Begun::TakenOver(Box::new(pinned), start));
+        }
+        let claim = pins::remove_earlier(iface, ifindex)?;
+        let why = match is_taken(ifindex) {
+            Ok(false) => return Ok(Begun::Claimed(Further { pins: PinDir::here(iface), ifindex }, claim)),
+            Ok(true) => Error::AttachedElsewhere(iface.to_string()),
+            Err(why) => why,
+        };
+        pins::unclaim(iface, claim);
+        Err(why)
+    }
+
+    /// With the lock held.
+    fn take_over(iface: &str, policy: &Policy, beside: Option<&Pinned>) -> Result<(Pinned, Start)> {
+        let mut pinned = Pinned::take_over(iface)?;
+        let start = Start::with(&mut pinned, beside)?;
+        pinned.set_policy(policy)?;
+        Ok((pinned, start))
     }
 
     /// Index of the interface.

@@ -11,6 +11,7 @@ mod guest;
 mod info;
 mod interfaces;
 mod lab;
+mod links;
 mod native;
 mod print;
 mod retries;

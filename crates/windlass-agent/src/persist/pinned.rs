@@ -16,7 +16,7 @@ use crate::{
     object::{fingerprint, pinned_map},
     one_way::Packets,
     persist::{
-        further_iface,
+        further_iface::{self, Further},
         lock::Lock,
         own_programs::OwnPrograms,
         pin_claim::Claim,
@@ -155,9 +155,9 @@ impl Pinned {
             && self.other_options(options).is_ok_and(|others| others.is_empty())
     }
 
-    /// Takes interface `iface`, of index `ifindex`, into its datapath. With the lock of "attach" held, and the interface claimed.
-    pub(crate) fn add(&self, iface: &str, ifindex: u32, policy: &Policy) -> Result<()> {
-        further_iface::add(&self.pins, &PinDir::here(iface), ifindex, policy)
+    /// Takes these interfaces into its datapath. With the lock of "attach" held.
+    pub(crate) fn add(&self, all: &[Further], policy: &Policy) -> Result<Vec<Result<()>>> {
+        further_iface::add(&self.pins, all, policy)
     }
 
     /// The same with the programs of an object that is at hand, as tests have one. Flows keep what they have: `object` must have
