@@ -132,7 +132,7 @@ impl Datapath {
         // it was released a moment ago
         let loaded = loaded.ok_or_else(|| Error::Released(format!("'{iface}'")))?;
         Self::attach_alone(loaded, iface, ifindex, policy, options)?.pin()?;
-        Ok((Pinned::take_over(iface)?, Start::Attached))
+        Ok((Pinned::take_over(iface, None)?, Start::Attached))
     }
 
     /// The same of several interfaces, beside one that this process looks after ([`Pinned::has_room`]): what is attached anew becomes one
@@ -148,8 +148,12 @@ impl Datapath {
         interrupt: &Interrupt,
     ) -> Result<Vec<Result<(Pinned, Start)>>> {
         let _lock = Lock::take_for_attach(Some(interrupt))?;
+        options.check()?;
+        check_capable("attaching a datapath")?;
+        // once for all of them: with many it takes longer than the rest
+        let noted = pins::noted_here();
         let begun: Vec<_> =
-            ifaces.iter().map(|iface| Self::begin_beside(beside, iface, policy, options)).collect();
+            ifaces.iter().map(|iface| Self::begin_beside(beside, iface, policy, &noted)).collect();
         let (mut further, mut claims) = (Vec::new(), Vec::new());
         let answers: Vec<Option<Result<(Pinned, Start)>>> = begun
             .into_iter()
@@ -178,20 +182,25 @@ impl Datapath {
             Some(answer) => answer,
             None => {
                 added.next().expect("one for each")?;
-                Ok((Pinned::take_over(iface)?, Start::Attached))
+                Ok((Pinned::take_over(iface, Some(beside))?, Start::Attached))
             }
         };
         Ok(ifaces.iter().zip(answers).map(end).collect())
     }
 
     /// With the lock held.
-    fn begin_beside(beside: &Pinned, iface: &str, policy: &Policy, options: &Options) -> Result<Begun> {
-        let ifindex = Self::check(iface, options)?;
+    fn begin_beside(
+        beside: &Pinned,
+        iface: &str,
+        policy: &Policy,
+        noted: &[(PinDir, Option<u32>)],
+    ) -> Result<Begun> {
+        let ifindex = netdev::ethernet_index(iface)?;
         if pins::is_controlled(iface)? {
             let (pinned, start) = Self::take_over(iface, policy, Some(beside))?;
             return Ok(Begun::TakenOver(Box::new(pinned), start));
         }
-        let claim = pins::remove_earlier(iface, ifindex)?;
+        let claim = pins::remove_earlier(iface, ifindex, noted)?;
         let why = match is_taken(ifindex) {
             Ok(false) => return Ok(Begun::Claimed(Further { pins: PinDir::here(iface), ifindex }, claim)),
             Ok(true) => Error::AttachedElsewhere(iface.to_string()),
@@ -203,7 +212,7 @@ impl Datapath {
 
     /// With the lock held.
     fn take_over(iface: &str, policy: &Policy, beside: Option<&Pinned>) -> Result<(Pinned, Start)> {
-        let mut pinned = Pinned::take_over(iface)?;
+        let mut pinned = Pinned::take_over(iface, beside)?;
         let start = Start::with(&mut pinned, beside)?;
         pinned.set_policy(policy)?;
         Ok((pinned, start))
@@ -229,7 +238,7 @@ impl Datapath {
             return Err(Error::Busy(iface.to_string()));
         }
         pins::remove_unused_clocks()?;
-        let claim = pins::remove_earlier(iface, ifindex)?;
+        let claim = pins::remove_earlier(iface, ifindex, &pins::noted_here())?;
         match Self::attach_claimed(loaded, iface, ifindex, policy, options) {
             Ok(mut datapath) => {
                 datapath.claim = Some(claim);

@@ -41,6 +41,9 @@ struct Shared {
     all: Vec<(OsString, OwnedFd)>,
     programs: OwnPrograms,
     iface_rules: MapHandle,
+    ifaces: MapHandle,
+    head: MapHandle,
+    groups: MapHandle,
 }
 
 impl Shared {
@@ -52,11 +55,15 @@ impl Shared {
                 all.push((entry.file_name(), pinned(&entry.path())?));
             }
         }
+        let open = |name: &str| pinned_map(&dir.join(name));
         Ok(Shared {
             clock: of.clock_number().unwrap_or_default(),
             all,
             programs: OwnPrograms::pinned_in(&dir)?,
-            iface_rules: pinned_map(&dir.join("wl_iface_rules"))?,
+            iface_rules: open("wl_iface_rules")?,
+            ifaces: open("wl_ifaces")?,
+            head: open("wl_policy")?,
+            groups: open("wl_groups")?,
         })
     }
 }
@@ -94,12 +101,11 @@ fn prepare(shared: &Shared, new: &Further, policy: &Policy) -> Result<MapHandle>
         pin(what.as_fd(), &dir.join(name))?;
     }
     let mut rules = policy.compile(&pins.iface, new.ifindex);
-    let open = |name: &str| pinned_map(&dir.join(name));
-    group::resolve_here(&open("wl_groups")?, policy, &mut rules)?;
+    group::resolve_here(&shared.groups, policy, &mut rules)?;
     let own = new_rules()?;
     pin(own.as_fd(), &dir.join("wl_rules"))?;
-    let (ifaces, head) = (open("wl_ifaces")?, open("wl_policy")?);
-    IfaceRules { ifindex: new.ifindex, rules: &own, ifaces: &ifaces, head: &head }.write(&rules)?;
+    let Shared { ifaces, head, .. } = shared;
+    IfaceRules { ifindex: new.ifindex, rules: &own, ifaces, head }.write(&rules)?;
     Ok(own)
 }
 
