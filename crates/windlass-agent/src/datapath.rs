@@ -9,9 +9,9 @@ use crate::{
     exceptions::Exceptions,
     flows::{has_let_go, read_flows},
     group,
-    image::CONFIG,
+    image::{CONFIG, OBJECT},
     in_force::IfaceRules,
-    load::load,
+    load::{load_idle, write_rules},
     netdev,
     object::{map, program},
     persist::{further_iface::Further, lock::Lock, pin_claim::Claim, pin_dir::PinDir, pinned::Pinned, pins},
@@ -58,7 +58,8 @@ enum Begun {
 }
 
 /// Programs and maps of a datapath that is not attached yet.
-struct Loaded {
+#[derive(Debug)]
+pub struct Loaded {
     object: Object,
     /// It is not made yet.
     clock: Clock,
@@ -66,9 +67,13 @@ struct Loaded {
 }
 
 impl Loaded {
-    fn new(iface: &str, ifindex: u32, policy: &Policy, options: &Options, clock: Clock) -> Result<Loaded> {
-        // loading takes a while, and is of no use if another process has the interface
-        pins::check_free(iface, ifindex)?;
+    /// Loads what [`Datapath::attach_or_take_over`] attaches, before there is an interface: it takes most of the time.
+    pub fn for_several(policy: &Policy, options: &Options) -> Result<Loaded> {
+        check_capable("attaching a datapath")?;
+        Self::new(policy, options, Clock::of_several()?)
+    }
+
+    fn new(policy: &Policy, options: &Options, clock: Clock) -> Result<Loaded> {
         // here or in an earlier namespace of this number; in the way it is only of a process that shares groups, too
         let parted = shared_groups::part_killed();
         let shares = options.shares(policy);
@@ -76,7 +81,7 @@ impl Loaded {
             parted?;
         }
         let share = shares.then(shared_groups::Share::hold).transpose()?;
-        let object = load(iface, ifindex, policy, options, clock.index())?;
+        let object = load_idle(OBJECT, shares, options, clock.number(), clock.index())?;
         Ok(Loaded { object, clock, share })
     }
 }
@@ -105,32 +110,37 @@ impl Datapath {
         if pins::is_controlled(iface)? {
             return Err(Error::Busy(iface.to_string()));
         }
-        let loaded = Loaded::new(iface, ifindex, policy, options, Clock::of_iface(ifindex)?)?;
+        // loading takes a while, and is of no use if another process has the interface
+        pins::check_free(iface, ifindex)?;
+        let loaded = Loaded::new(policy, options, Clock::of_iface(ifindex)?)?;
         let _lock = Lock::take_for_attach(None)?;
         Self::attach_alone(loaded, iface, ifindex, policy, options)
     }
 
     /// Attaches to `iface` under `policy` and pins everything, so that it outlives this process; or, if that has been done,
     /// puts the policy, and the programs of this build, in force there. Of several agents one has it, as long as it runs.
-    /// While another process attaches, waits until there is an `interrupt`.
+    /// What is attached is taken out of `loaded`, if it is there. While another process attaches, waits until there is an `interrupt`.
     pub fn attach_or_take_over(
         iface: &str,
         policy: &Policy,
         options: &Options,
+        loaded: &mut Option<Loaded>,
         interrupt: &Interrupt,
     ) -> Result<(Pinned, Start)> {
         let ifindex = Self::check(iface, options)?;
-        // this takes a while, for which no other process need wait
-        let loaded = match pins::is_controlled(iface)? {
-            false => Some(Loaded::new(iface, ifindex, policy, options, Clock::of_several()?)?),
-            true => None,
-        };
+        if !pins::is_controlled(iface)? {
+            pins::check_free(iface, ifindex)?;
+            if loaded.is_none() {
+                // this takes a while, for which no other process need wait
+                *loaded = Some(Loaded::for_several(policy, options)?);
+            }
+        }
         let _lock = Lock::take_for_attach(Some(interrupt))?;
         if pins::is_controlled(iface)? {
             return Self::take_over(iface, policy, None);
         }
         // it was released a moment ago
-        let loaded = loaded.ok_or_else(|| Error::Released(format!("'{iface}'")))?;
+        let loaded = loaded.take().ok_or_else(|| Error::Released(format!("'{iface}'")))?;
         Self::attach_alone(loaded, iface, ifindex, policy, options)?.pin()?;
         Ok((Pinned::take_over(iface, None)?, Start::Attached))
     }
@@ -263,6 +273,7 @@ impl Datapath {
             return Err(Error::AttachedElsewhere(iface.to_string()));
         }
         let Loaded { object, clock, share } = loaded;
+        write_rules(&object, iface, ifindex, policy)?;
         clock.create(options.clock_hz)?;
         let started = Self::start(&object, ifindex, share.is_some(), &clock);
         if started.is_err() {

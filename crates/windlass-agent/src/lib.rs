@@ -41,7 +41,7 @@ pub use confine::{Duty, confine};
 pub use cost::{RunTime, RunTimeStats, Verified};
 pub use counters::read_counters;
 pub use coupled::{CoupledStats, Coupling};
-pub use datapath::{Datapath, Start};
+pub use datapath::{Datapath, Loaded, Start};
 pub use doctor::{Check, doctor};
 pub use error::{Error, Result};
 pub use flows::{FlowCounts, FlowInfo};

@@ -69,6 +69,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
             // nothing that the agent looks after hangs on it
             Err(why) => log.warn(why),
         }
+        home.interfaces.load_ahead(&policy);
     }
     let ended = look_after(&mut home, &mut file, policy, &wishes, log);
     home.finish(detaches)?;
@@ -256,6 +257,7 @@ fn look_after(
             );
         }
         if is_watch {
+            home.interfaces.load_ahead(&policy);
             next_watch = Instant::now() + WATCH;
         }
     }

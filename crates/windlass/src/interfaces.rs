@@ -14,7 +14,7 @@ use std::{
     sync::mpsc::Sender,
     time::{Duration, Instant},
 };
-use windlass_agent::{Datapath, Error, Interrupt, OneWay, Options, Packets, Pinned, Policy, Start};
+use windlass_agent::{Datapath, Error, Interrupt, Loaded, OneWay, Options, Packets, Pinned, Policy, Start};
 
 /// So many interfaces are attached together, as for each the kernel waits a grace period, and in one for all. A process that releases
 /// one waits for as many.
@@ -37,6 +37,10 @@ pub struct Interfaces {
     leaving: Vec<Pinned>,
     /// Under control since the last call of `cover`.
     new: Vec<String>,
+    /// What the first interface will have.
+    loaded: Option<Loaded>,
+    /// It could not be loaded, which was reported.
+    is_not_loaded: bool,
     retries: Retries,
     /// Interfaces that another process released, by name and index: left alone until another policy is in force, or
     /// another interface has the name.
@@ -65,6 +69,8 @@ impl Interfaces {
             controlled: Vec::new(),
             leaving: Vec::new(),
             new: Vec::new(),
+            loaded: None,
+            is_not_loaded: false,
             retries: Retries::default(),
             released: Vec::new(),
             is_newly_released: false,
@@ -124,8 +130,26 @@ impl Interfaces {
             complaints.extend(self.cover_some(some, policy, interrupt));
         }
         self.must_cover |= !named.is_empty();
+        if self.beside().is_some() {
+            self.loaded = None;
+        }
         complaints.extend(uplinks_among(&mem::take(&mut self.new)));
         complaints
+    }
+
+    /// Loads, while there is no interface, what the first one will have. That takes most of the time until it is under control.
+    pub fn load_ahead(&mut self, policy: &Policy) {
+        let is_idle = self.is_empty() && self.retries.names().next().is_none();
+        if !is_idle || self.loaded.is_some() || self.is_not_loaded || !policy.has_interfaces() {
+            return;
+        }
+        match Loaded::for_several(policy, &self.options) {
+            Ok(loaded) => self.loaded = Some(loaded),
+            Err(why) => {
+                self.is_not_loaded = true;
+                self.log.warn(format_args!("no interface will be under control: {why}"));
+            }
+        }
     }
 
     /// The one of which further interfaces can have the datapath.
@@ -201,8 +225,10 @@ impl Interfaces {
             (_, []) => Vec::new(),
             (Some(beside), _) => Datapath::attach_beside(beside, ifaces, policy, &self.options, interrupt)?,
             (None, _) => {
-                let control = |iface| Datapath::attach_or_take_over(iface, policy, &self.options, interrupt);
-                ifaces.iter().map(|iface| control(iface)).collect()
+                let (options, loaded) = (&self.options, &mut self.loaded);
+                let control =
+                    |iface| Datapath::attach_or_take_over(iface, policy, options, loaded, interrupt);
+                ifaces.iter().map(String::as_str).map(control).collect()
             }
         };
         let note = |(one, iface): (Result<_, _>, &String)| {
@@ -407,6 +433,7 @@ impl Interfaces {
         self.retries = Retries::default();
         self.released.clear();
         self.is_newly_released = false;
+        self.is_not_loaded = false;
         self.must_cover = true;
     }
 
