@@ -18,7 +18,7 @@ use windlass_agent::{Datapath, Error, Interrupt, Loaded, OneWay, Options, Packet
 
 /// So many interfaces are attached together, as for each the kernel waits a grace period, and in one for all. A process that releases
 /// one waits for as many.
-const COVERED_AT_ONCE: usize = 16;
+const COVERED_AT_ONCE: usize = 8;
 /// In how many looks the programs of all interfaces are looked for, and at how many interfaces a look has at least.
 const LOOKS_FOR_PROGRAMS: usize = 8;
 const PROGRAMS_LEAST: usize = 16;
@@ -175,8 +175,8 @@ impl Interfaces {
         let mut complaints = Vec::new();
         let mut controlled = match self.control(&new, policy, interrupt) {
             Ok(all) => all.into_iter(),
-            // they have their turn later
-            Err(Error::Interrupted(_)) => {
+            // they have their turn later, also where the one whose datapath they were to have has been released
+            Err(Error::Interrupted(_) | Error::Released(_)) => {
                 self.must_cover = true;
                 return complaints;
             }
@@ -297,12 +297,7 @@ impl Interfaces {
                 ended.push(pinned);
             }
         }
-        // where a lock is in the way, they are removed later
-        if !ended.is_empty() && Pinned::detach_together(&ended).is_ok() {
-            ended.into_iter().for_each(|pinned| self.end(pinned));
-        } else {
-            self.leaving.append(&mut ended);
-        }
+        self.end(ended);
         if let Err(why) = self.release(renamed) {
             self.log.warn(why);
         }
@@ -330,7 +325,7 @@ impl Interfaces {
         self.must_cover |= !detached.is_empty();
         for pinned in detached {
             let iface = pinned.iface().to_string();
-            self.end(pinned);
+            self.end(vec![pinned]);
             self.detached.retain(|_, at| at.elapsed() < SOON);
             if self.detached.insert(iface.clone(), Instant::now()).is_some() {
                 let news = self.retries.note(&iface, "another program removes its programs again and again");
@@ -363,13 +358,16 @@ impl Interfaces {
         }
     }
 
-    /// Removes what is pinned for an interface of which nothing is left to hand back.
-    fn end(&mut self, pinned: Pinned) {
-        match pinned.remove() {
-            Ok(()) => {}
-            Err(Error::Locked { .. }) => self.leaving.push(pinned),
+    /// Removes what is pinned for interfaces of which nothing is left to hand back.
+    fn end(&mut self, all: Vec<Pinned>) {
+        if all.is_empty() {
+            return;
+        }
+        match Pinned::remove_together(&all) {
             // the next agent that starts removes what stays
-            Err(why) => self.log.warn(why),
+            Ok(removed) => removed.into_iter().filter_map(Result::err).for_each(|why| self.log.warn(why)),
+            // they are removed later
+            Err(_) => self.leaving.extend(all),
         }
     }
 
@@ -459,23 +457,30 @@ impl Interfaces {
     /// Ends control of these, or, where a lock is in the way, has that done later. What fails does not keep the rest
     /// from it; the first error is returned.
     fn release(&mut self, all: Vec<Pinned>) -> Result<(), Error> {
-        let mut ended = hand_back(&all).and_then(|()| Pinned::detach_together(&all));
-        let mut is_locked = matches!(ended, Err(Error::Locked { .. }));
-        for pinned in all {
-            // or each would wait as long for the same lock
-            if !is_locked {
-                let removed = pinned.remove();
-                is_locked = matches!(removed, Err(Error::Locked { .. }));
-                if removed.is_ok() {
-                    self.log.of_iface("detached", pinned.iface(), "released");
+        if all.is_empty() {
+            return Ok(());
+        }
+        let mut ended = hand_back(&all);
+        // or it would be waited for the same lock once more
+        if matches!(ended, Err(Error::Locked { .. })) {
+            self.leaving.extend(all);
+            return ended;
+        }
+        match Pinned::remove_together(&all) {
+            Ok(removed) => {
+                for (pinned, removed) in all.iter().zip(removed) {
+                    if removed.is_ok() {
+                        self.log.of_iface("detached", pinned.iface(), "released");
+                    }
+                    ended = ended.and(removed);
                 }
-                ended = ended.and(removed);
+                ended
             }
-            if is_locked {
-                self.leaving.push(pinned);
+            Err(why) => {
+                self.leaving.extend(all);
+                ended.and(Err(why))
             }
         }
-        ended
     }
 
     /// The agent ends. What fails does not keep the rest from it; the first error is returned.

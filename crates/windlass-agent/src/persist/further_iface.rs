@@ -13,7 +13,6 @@ use crate::{
     object::{pin, pinned, pinned_map},
     persist::{
         bpffs::make_dir,
-        lock::Lock,
         own_programs::OwnPrograms,
         pin_dir::{LINKS_OF_IFACE, PinDir, is_shared},
         run_file::{remove_stale, write_record, write_text},
@@ -69,12 +68,11 @@ impl Shared {
 }
 
 /// Attaches the datapath that is pinned in `of`, whose programs are of this build, to these interfaces as well, and pins that; for each
-/// all of it, or nothing. With the lock of "attach" held. What fails for one keeps the others from nothing.
+/// all of it, or nothing. With the locks of "attach" and "pins" held. What fails for one keeps the others from nothing.
 ///
 /// # Errors
 /// Nothing was attached.
 pub(crate) fn add(of: &PinDir, all: &[Further], policy: &Policy) -> Result<Vec<Result<()>>> {
-    let _lock = Lock::take("pins")?;
     let shared = Shared::open(of)?;
     let prepared = all.iter().map(|new| prepare(&shared, new, policy)).collect();
     let attached = attach_all(&shared, all, prepared);

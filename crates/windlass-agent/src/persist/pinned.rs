@@ -35,6 +35,7 @@ use std::{
     fs,
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
+    slice,
     sync::Arc,
     time::SystemTime,
 };
@@ -161,7 +162,14 @@ impl Pinned {
     }
 
     /// Takes these interfaces into its datapath. With the lock of "attach" held.
+    ///
+    /// # Errors
+    /// As of [`further_iface::add`]; or it was released.
     pub(crate) fn add(&self, all: &[Further], policy: &Policy) -> Result<Vec<Result<()>>> {
+        let _lock = Lock::take_for_pins()?;
+        if !self.is_still_pinned() {
+            return Err(self.released());
+        }
         further_iface::add(&self.pins, all, policy)
     }
 
@@ -311,9 +319,13 @@ impl Pinned {
     }
 
     /// Ends control gently, as [`Datapath::let_go`](crate::Datapath::let_go) does.
-    pub fn let_go(&self) -> Result<()> {
-        let _lock = Lock::take("pins")?;
-        self.rules_in_force().let_go()
+    /// Of all of these; what fails for one keeps the rest from nothing, and the first error is returned.
+    ///
+    /// # Errors
+    /// Among others [`Error::Locked`]: none of them does.
+    pub fn let_go(all: &[&Pinned]) -> Result<()> {
+        let _lock = Lock::take_for_pins()?;
+        all.iter().map(|pinned| pinned.rules_in_force().let_go()).fold(Ok(()), Result::and)
     }
 
     fn rules_in_force(&self) -> IfaceRules<'_, MapHandle> {
@@ -411,27 +423,32 @@ impl Pinned {
         netdev::name_of(self.ifindex)
     }
 
-    /// Detaches the programs of these, which are about to be removed, all in one grace period of the kernel.
-    pub fn detach_together(all: &[Pinned]) -> Result<()> {
-        let _lock = Lock::take("pins")?;
-        let pins: Vec<PinDir> = all.iter().filter(|p| p.is_still_pinned()).map(|p| p.pins.clone()).collect();
-        PinDir::detach_together(&pins);
-        Ok(())
-    }
-
-    /// Detaches: removes links, filters, maps and the clock, if no other process has done so.
+    /// Detaches these: removes links, filters, maps and the clock, where no other process has done so. Returns what came of each.
     ///
     /// # Errors
     /// [`Error::Locked`]: nothing was removed.
+    pub fn remove_together(all: &[Pinned]) -> Result<Vec<Result<()>>> {
+        let _lock = Lock::take_for_pins()?;
+        let mut removed: Vec<Result<()>> = all.iter().map(|_| Ok(())).collect();
+        let (places, pins): (Vec<usize>, Vec<_>) = all
+            .iter()
+            .enumerate()
+            .filter(|(_, pinned)| pinned.is_still_pinned())
+            .map(|(at, pinned)| (at, (pinned.pins.clone(), Some(pinned.ifindex))))
+            .unzip();
+        PinDir::release_together(&pins, |at, released| removed[places[at]] = released);
+        for (at, pinned) in all.iter().enumerate() {
+            // the process that removed it, from another namespace because the interface was gone, could not reach the clock
+            let is_elsewhere = !places.contains(&at) && !netdev::has_index(pinned.ifindex);
+            if is_elsewhere && !is_clock_used(pinned.clock.number()) {
+                pinned.clock.remove();
+            }
+        }
+        Ok(removed)
+    }
+
+    /// The same of one.
     pub fn remove(&self) -> Result<()> {
-        let _lock = Lock::take("pins")?;
-        if self.is_still_pinned() {
-            return self.pins.release(Some(self.ifindex));
-        }
-        // the process that removed it, from another namespace because the interface was gone, could not reach the clock
-        if !netdev::has_index(self.ifindex) && !is_clock_used(self.clock.number()) {
-            self.clock.remove();
-        }
-        Ok(())
+        Self::remove_together(slice::from_ref(self))?.pop().unwrap_or(Ok(()))
     }
 }
