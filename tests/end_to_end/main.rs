@@ -17,6 +17,7 @@ mod hostile;
 mod idle;
 mod interfaces;
 mod local_users;
+mod loops;
 mod names;
 mod native;
 mod native_attach;
