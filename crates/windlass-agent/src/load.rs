@@ -61,7 +61,7 @@ fn open(object: &[u8], options: &Options, config: &wl_config) -> Result<OpenObje
             }
             "wl_flow_ids" => map.set_max_entries(options.flows_max).map_err(bpf("sizing wl_flow_ids"))?,
             "wl_store" => map.set_max_entries(options.banks()).map_err(bpf("sizing wl_store"))?,
-            "wl_segs" | "wl_free_chunks" => {
+            "wl_segs" | "wl_free_chunks" | "wl_tables" | "wl_free_tables" | "wl_splits" | "wl_split_chunks" => {
                 map.set_max_entries(options.chunks()).map_err(bpf(format!("sizing {name}")))?;
             }
             CONFIG => {
@@ -138,6 +138,7 @@ pub fn load_object(
     };
     fill(&map(&object, "wl_free_flows"), options.flows_max)?;
     fill(&map(&object, "wl_free_chunks"), options.chunks())?;
+    fill(&map(&object, "wl_free_tables"), options.chunks())?;
     let mut rules = policy.compile(iface, ifindex);
     group::resolve_here(&map(&object, "wl_groups"), policy, &mut rules)?;
     let [own, ifaces, head] = ["wl_rules", "wl_ifaces", "wl_policy"].map(|name| map(&object, name));
