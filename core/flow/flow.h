@@ -39,7 +39,7 @@ struct wl_seg {
 	wl_u32 delivered_bytes;
 	wl_u32 delivered_at_us;
 	wl_u32 first_sent_at_us;
-	/* neighbours in the lost or the resent list, as numbers of records */
+	/* neighbours in the lost or the resent list, as numbers of records. Delivered, `next`: so many slots from its own on are as well */
 	wl_u64 next : 20;
 	wl_u64 prev : 20;
 	wl_u64 follows : 8; /* place in the chunk of the record that begins next in the same slot; 0: none */
