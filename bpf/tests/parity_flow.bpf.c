@@ -11,7 +11,7 @@
 #include "parity_flow.h"
 
 struct wl_parity_segs {
-	struct wl_seg seg[WL_FLOW_RECORDS];
+	struct wl_seg seg[WL_PARITY_RECORDS];
 };
 
 struct {
@@ -35,7 +35,7 @@ static __always_inline struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 number
 
 	if (!segs)
 		return 0;
-	WL_MASK(number, WL_FLOW_RECORDS - 1);
+	WL_MASK(number, WL_PARITY_RECORDS - 1);
 	return &segs->seg[number];
 }
 
