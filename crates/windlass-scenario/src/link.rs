@@ -176,7 +176,7 @@ impl LinkModel {
     pub fn new(link: &Link, backward: bool, seed: u64) -> LinkModel {
         let loss = Chance::of(if backward { link.loss_back } else { link.loss });
         let bursts = if backward { None } else { link.bursts.map(Bursts::of) };
-        let jitter_ns = link.jitter.ns();
+        let jitter_ns = link.jitter().ns();
         LinkModel {
             rate_bps: link.rate.map_or(0, |r| r.0.round() as u64),
             delay_ns: link.delay.ns(),
@@ -205,6 +205,11 @@ impl LinkModel {
     /// Packets that queue or are being sent at `now_ns`, which is not before the last arrival.
     pub fn queued_packets(&self, now_ns: u64) -> usize {
         self.queue.len() - self.queue.partition_point(|(departs_ns, _)| *departs_ns <= now_ns)
+    }
+
+    /// When all that was accepted so far has been sent.
+    pub fn idle_from_ns(&self) -> u64 {
+        self.free_at_ns
     }
 
     /// Whether anything was queued or being sent when it was last looked at.
@@ -483,7 +488,7 @@ mod tests {
     #[test]
     fn jitter_reorders_only_when_allowed() {
         for reorder in [false, true] {
-            let link = Link { jitter: Span(0.005), reorder, ..link() };
+            let link = Link { jitter: Some(Span(0.005)), reorder, ..link() };
             let mut model = LinkModel::new(&link, false, 5);
             let times: Vec<u64> = (0..1000)
                 .map(|i| match model.offer(i * 1000, 1500, false) {

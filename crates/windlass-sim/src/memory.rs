@@ -133,7 +133,7 @@ fn packets_on_links(scenario: &Scenario) -> u64 {
     for index in 0..scenario.links.len() {
         for backward in [false, true] {
             let port = scenario.port(index, backward);
-            let way_s = port.delay.0 + port.jitter.0;
+            let way_s = port.delay.0 + port.jitter().0;
             let Some(rate) = port.rate else {
                 if way_s > 0.0 {
                     return u64::MAX;

@@ -95,7 +95,9 @@ mod tests {
 
     fn send(net: &mut Network, port: u32, n: u64) -> u64 {
         let before = net.count.dropped;
-        (0..n).for_each(|_| net.send(1 + 3 * port, &Packet::default()));
+        (0..n).for_each(|_| {
+            net.send(1 + 3 * port, &Packet::default());
+        });
         net.count.dropped - before
     }
 

@@ -4,9 +4,9 @@ use crate::{
     boxed::WindlassBox, error::SimError, group::SharedGroup, link::Link, pool::Pool, rng, tcp::Config,
     topology::Router,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::Algorithm;
-use windlass_scenario::{Flow, Scenario, Switch, Windlass};
+use windlass_scenario::{Flow, HOST_JITTER, LinkModel, Scenario, Switch, Windlass};
 
 /// Whether a flow's algorithm is the kernel's own: in the testbed, too, what is Windlass' has a prefix, and what is coupled
 /// runs Windlass' own, as only that talks to groups.
@@ -56,7 +56,7 @@ pub(super) fn windlass_box(
 /// Whether time passes for each flow without end. Others need none: they are over after so many events at one instant.
 pub(super) fn check_time(scenario: &Scenario) -> Result<(), SimError> {
     let takes_time =
-        |link: &windlass_scenario::Link| link.rate.is_some() || link.delay.ns() > 0 || link.jitter.ns() > 0;
+        |link: &windlass_scenario::Link| link.rate.is_some() || link.delay.ns() > 0 || link.jitter().ns() > 0;
     if scenario.links.iter().all(takes_time) {
         return Ok(()); // so that no paths have to be found in large networks
     }
@@ -74,8 +74,16 @@ pub(super) fn check_time(scenario: &Scenario) -> Result<(), SimError> {
 
 /// Both directions of each link.
 pub(super) fn links(scenario: &Scenario) -> Vec<Link> {
+    let switches: BTreeSet<&str> = scenario.switches.iter().map(|switch| switch.name.as_str()).collect();
     let both = |(index, link): (usize, &windlass_scenario::Link)| {
-        [false, true].map(|backward| Link::new(scenario.link_model(index, backward), link.reorder))
+        [false, true].map(|backward| {
+            let is_of_host = !switches.contains(link.between[usize::from(backward)].as_str());
+            let is_host_queue = is_of_host && link.rate.is_some() && link.buffer.is_none();
+            let mut port = scenario.port(index, backward);
+            port.jitter = port.jitter.or(is_of_host.then_some(HOST_JITTER));
+            let model = LinkModel::new(&port, backward, scenario.link_seed(index));
+            Link { is_host_queue, ..Link::new(model, link.reorder) }
+        })
     };
     scenario.links.iter().enumerate().flat_map(both).collect()
 }
