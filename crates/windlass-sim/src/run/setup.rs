@@ -2,7 +2,7 @@
 
 use crate::{
     boxed::WindlassBox, error::SimError, group::SharedGroup, link::Link, pool::Pool, rng, tcp::Config,
-    topology::Router,
+    topology::{Router, Sender},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::Algorithm;
@@ -46,11 +46,18 @@ pub(super) fn windlass_box(
 ) -> Result<WindlassBox, SimError> {
     let unknown = || SimError::UnknownBoxAlgorithm { name: w.algorithm.clone(), known: Algorithm::names() };
     let algorithm = Algorithm::by_name(&w.algorithm).ok_or_else(unknown)?;
-    if scenario.flows.iter().any(|f| f.from == w.at || f.to == w.at) {
+    let is_drawn = rows(scenario).values().any(|hosts| hosts.contains(&w.at.as_str()));
+    if is_drawn || scenario.flows.iter().any(|f| f.from == w.at || f.to == w.at) {
         return Err(SimError::BoxAtEnd { at: w.at.clone() });
     }
     let random = rng::of_box(scenario.seed);
     Ok(WindlassBox::new(algorithm, w.mode, random, config))
+}
+
+/// The rows of hosts from which connections draw their receivers.
+pub(super) fn rows(scenario: &Scenario) -> BTreeMap<&str, Vec<&str>> {
+    let names: BTreeSet<&str> = scenario.flows.iter().filter_map(|flow| flow.to_each.as_deref()).collect();
+    names.into_iter().map(|name| (name, scenario.row(name))).collect()
 }
 
 /// Whether time passes for each flow without end. Others need none: they are over after so many events at one instant.
@@ -63,8 +70,8 @@ pub(super) fn check_time(scenario: &Scenario) -> Result<(), SimError> {
     let mut router = Router::new(scenario);
     for (index, flow) in scenario.flows.iter().enumerate().filter(|(_, flow)| flow.is_unlimited()) {
         let Flow { from, to, .. } = flow;
-        let there = router.links(from, to, 2 * index as u32 + 1).into_iter();
-        let back = router.links(to, from, 2 * index as u32);
+        let there = router.links(from, to, Sender::first(2 * index as u32 + 1)).into_iter();
+        let back = router.links(to, from, Sender::first(2 * index as u32));
         if !there.chain(back).flatten().any(|link| takes_time(&scenario.links[link])) {
             return Err(SimError::Timeless { flow: index, from: from.clone(), to: to.clone() });
         }
