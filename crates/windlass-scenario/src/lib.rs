@@ -37,7 +37,7 @@ pub use impairments::{Outage, Policer, RateStep};
 pub use keys::{FoundKey, find_key, joined, with_key};
 pub use link::{LATE_US, LinkModel, LinkStats, Queued, Verdict, times};
 pub use location::{Location, Refusal, ScenarioFile};
-pub use net::{Buffer, GilbertElliott, HOST_JITTER, Host, Link, Ports, Switch};
+pub use net::{Buffer, GilbertElliott, Host, Link, Ports, Switch};
 pub use parameters::Parameters;
 pub use printable::{Printable, printable_message, printable_path};
 pub use report::{FlowReport, Intervals, LinkReport, Response, ResponseTimes, RunReport, jain, late_us};

@@ -72,7 +72,11 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{network::Network, packet::Packet, topology::{Router, Sender}};
+    use crate::{
+        network::Network,
+        packet::Packet,
+        topology::{Router, Sender},
+    };
     use proptest::prelude::*;
     use windlass_scenario::{Link as Wire, LinkModel, Rate, Scenario, Verdict};
 

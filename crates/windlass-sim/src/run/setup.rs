@@ -1,12 +1,18 @@
 //! What a run begins with: algorithms, links, buffers and the box, as the scenario has them; and what cannot be simulated.
 
 use crate::{
-    boxed::WindlassBox, error::SimError, group::SharedGroup, link::Link, pool::Pool, rng, tcp::Config,
+    boxed::WindlassBox,
+    error::SimError,
+    group::SharedGroup,
+    link::Link,
+    pool::Pool,
+    rng,
+    tcp::Config,
     topology::{Router, Sender},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::Algorithm;
-use windlass_scenario::{Flow, HOST_JITTER, LinkModel, Scenario, Switch, Windlass};
+use windlass_scenario::{Flow, LinkModel, Scenario, Switch, Windlass};
 
 /// Whether a flow's algorithm is the kernel's own: in the testbed, too, what is Windlass' has a prefix, and what is coupled
 /// runs Windlass' own, as only that talks to groups.
@@ -87,7 +93,7 @@ pub(super) fn links(scenario: &Scenario) -> Vec<Link> {
             let is_of_host = !switches.contains(link.between[usize::from(backward)].as_str());
             let is_host_queue = is_of_host && link.rate.is_some() && link.buffer.is_none();
             let mut port = scenario.port(index, backward);
-            port.jitter = port.jitter.or(is_of_host.then_some(HOST_JITTER));
+            port.jitter = port.jitter.or(is_of_host.then(|| link.host_jitter()));
             let model = LinkModel::new(&port, backward, scenario.link_seed(index));
             Link { is_host_queue, ..Link::new(model, link.reorder) }
         })

@@ -298,3 +298,48 @@ fn hosts_are_as_the_scenario_configures_them() {
     // 2 + 4 + 8
     assert_eq!(took("initial_window = 2"), Some(0.4));
 }
+
+/// Links from the first leaf to its spines and from the other leaves to their hosts, with the packets that crossed each.
+fn packets_by_link(flow: &str) -> Vec<(String, u64)> {
+    let text = format!(
+        "name = \"t\"\n[topology]\nshape = \"leaf-spine\"\nleaves = 3\nspines = 4\nhosts_per_leaf = 2\n\
+         edge = {{ rate = \"1 Gbit/s\", delay = \"5 us\" }}\nfabric = {{ rate = \"1 Gbit/s\", delay = \"5 us\" }}\n\
+         [[flow]]\nfrom = \"host-1-1\"\n{flow}\n"
+    );
+    let scenario = Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}"));
+    let report = run(&scenario, &RunOptions::default()).unwrap().report;
+    assert!(report.is_complete());
+    report.links.into_iter().map(|link| (link.name, link.stats.packets)).collect()
+}
+
+/// Two hundred connections of ten segments each. The hash of a switch has ports in it: a quarter of them goes by each spine, where
+/// all on one connection go by the same.
+#[test]
+fn connections_of_a_flow_are_spread_over_equal_ways() {
+    let to_spines = |flow: &str| -> Vec<u64> {
+        let links = packets_by_link(&format!("to = \"host-2-1\"\n{flow}"));
+        links.into_iter().filter(|(name, _)| name.starts_with("leaf-1 > spine")).map(|(_, n)| n).collect()
+    };
+    let train = "[[flow.train]]\ncount = 200\nsize = \"14480 B\"";
+    let each = to_spines(&format!("connections = \"per-response\"\n{train}"));
+    let all: u64 = each.iter().sum();
+    assert_eq!(each.len(), 4);
+    assert!(each.iter().all(|n| (all * 15 / 100..all * 35 / 100).contains(n)), "{each:?}");
+    assert_eq!(to_spines(train).iter().filter(|n| **n > 0).count(), 1);
+}
+
+/// Each of two hundred connections has one of the five other hosts, where all on one connection have the same.
+#[test]
+fn connections_of_a_flow_have_receivers_of_their_own() {
+    let receivers = |flow: &str| -> Vec<u64> {
+        let links = packets_by_link(&format!("to = \"host-*\"\n{flow}"));
+        let to_host = |name: &str| name.contains(" > host-") && !name.ends_with("host-1-1");
+        links.into_iter().filter(|(name, _)| to_host(name)).map(|(_, n)| n).collect()
+    };
+    let train = "[[flow.train]]\ncount = 200\nsize = \"14480 B\"";
+    let each = receivers(&format!("connections = \"per-response\"\n{train}"));
+    let all: u64 = each.iter().sum();
+    assert_eq!(each.len(), 5);
+    assert!(each.iter().all(|n| (all * 12 / 100..all * 28 / 100).contains(n)), "{each:?}");
+    assert_eq!(receivers(train).iter().filter(|n| **n > 0).count(), 1);
+}

@@ -1,6 +1,10 @@
 //! For tests of one host: a network that takes what it sends, with no host at the other end.
 
-use crate::{link::Link, network::Network, topology::{Router, Sender}};
+use crate::{
+    link::Link,
+    network::Network,
+    topology::{Router, Sender},
+};
 use windlass_scenario::Scenario;
 
 /// Two hosts and a cable between them, and the way from the first to the second.

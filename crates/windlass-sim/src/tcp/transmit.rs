@@ -275,3 +275,31 @@ impl Sender {
         admitted.is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        rng,
+        tcp::{Config, Ecn, cable::cable},
+        time::MS,
+    };
+    use windlass_core::Algorithm;
+
+    /// Ten segments leave at once. Later the first is retransmitted and one new segment follows: a burst of one, not of eleven.
+    #[test]
+    fn a_retransmission_makes_no_burst_longer() {
+        let (mut net, hop) = cable();
+        let config = Config::default();
+        let mut receiver = Receiver::new(&config, Ecn::Off);
+        let mut sender = Sender::new(Algorithm::by_name("reno").unwrap(), rng::of_endpoint(1, 0), false);
+        let mut wire = Wire { net: &mut net, config: &config, id: 0, peer: 1, hop, has_ecn: false };
+        sender.on_established(Some(100 * MS), 64_000, false, &mut wire);
+        sender.write(10_000_000, &mut wire, &mut receiver);
+        assert_eq!(sender.stats.longest_burst_segs, 10);
+        wire.net.now_ns = 200 * MS;
+        sender.resend(0, true, &mut wire, &mut receiver);
+        assert!(sender.send_one_new(&mut wire, &mut receiver));
+        assert_eq!((sender.stats.longest_burst_segs, sender.stats.retrans_segs), (10, 1));
+    }
+}
