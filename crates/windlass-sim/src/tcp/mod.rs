@@ -51,6 +51,7 @@ mod usage;
 mod window;
 
 pub use endpoint::{Endpoint, Phase};
+pub use send_buffer::WRITE_BYTES;
 pub use sender::{Round, SenderStats};
 
 use crate::time::{MS, S};

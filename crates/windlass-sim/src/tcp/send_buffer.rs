@@ -10,7 +10,7 @@ pub(super) const SKB_MEMORY_BYTES: u64 = 832;
 /// Longest payload of an sk_buff.
 const SKB_MAX_BYTES: u64 = 65_536;
 /// What the application writes at a time (sendfile_max_chunk of nginx).
-const WRITE_BYTES: u64 = 2 << 20;
+pub const WRITE_BYTES: u64 = 2 << 20;
 /// What Linux reckons that an sk_buff of one segment takes (tcp_sndbuf_expand()).
 const LONE_SKB_BYTES: u32 = 2304;
 
