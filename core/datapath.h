@@ -408,7 +408,9 @@ enum wl_pace_by {
 	X(CLOCK_UNSHAPED, "times that the clock was stopped, as its shaper was gone") \
 	X(BYPASS_RECORDS, "bypasses: more short segments in flight than there are records for") \
 	X(FLOWS_NOT_PACED, "flows controlled again: the sender does not pace itself after all") \
-	X(FLOWS_RELEASED, "flows forgotten as their interface was released and others were not")
+	X(FLOWS_RELEASED, "flows forgotten as their interface was released and others were not") \
+	X(BYPASS_FARES_WORSE, "bypasses: timeouts every few segments, from which the server recovers as well " \
+			      "alone")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
 enum wl_counter {

@@ -8,6 +8,7 @@
  *     wl_reclaim_store()  to RECLAIMED, as others need the store
  *     wl_bypass_check()   BYPASS to ACTIVE: all in flight is in the store again
  *     wl_contest()        the sender's SYN claims the flow's name: nothing is sent until wl_uncontest(), at an accepted segment
+ *     wl_stand_aside()    to HANDING_BACK, as the flow fares worse than it would alone
  *     wl_follow_policy()  the rules have changed: another algorithm, or another mode
  *
  *     The mode is what the rule wants. Control begins with a bypass and ends in SETTLING; wl_only_watch() keeps a flow from it for good.
@@ -16,6 +17,7 @@
 #define WL_BOX_MODE_H
 
 #include "../flow/leave.h"
+#include "../flow/paced.h"
 #include "../flow/watch.h"
 #include "run.h"
 #include "state.h"
@@ -227,6 +229,7 @@ WL_INLINE void wl_control_begins(struct wl_flow *f, const struct wl_segment *in,
 	wl_store_release_all(f);
 	wl_track_forget(f, f->nxt);
 	wl_watch_end(f, now_us);
+	f->hardship = 0;
 	/* what follows was not learnt while it was watched, and maybe half the sequence space ago */
 	f->flags &= ~WL_FLOW_LEARNT;
 	f->flags2 &= ~WL_FLOW2_NEXT_HEADER;
@@ -245,6 +248,27 @@ WL_INLINE void wl_control_ends(struct wl_flow *f, wl_u32 counter, wl_u32 nxt)
 		wl_count(counter);
 	wl_store_release_all(f);
 	wl_track_forget(f, nxt);
+}
+
+/*
+ * The flow fares worse than it would alone (flow/hardship.h): it is only watched, like one whose sender paces itself. By itself, so that its
+ * frame is not part of the caller's.
+ */
+WL_GLOBAL int wl_stand_aside(struct wl_flow *f, wl_u32 id, wl_u32 now_us)
+{
+	if (!f)
+		return -1;
+	wl_u32 fack = f->fack;
+
+	f->flags |= WL_FLOW_STOOD_ASIDE;
+	wl_leave_group(f, id);
+	wl_control_ends(f, WL_C_BYPASS_FARES_WORSE, f->nxt);
+	wl_paced_begin(f, f->nxt);
+	if (wl_leave_begin(f, fack, now_us))
+		wl_flow_enter(f, WL_FLOW_HANDING_BACK);
+	else
+		wl_flow_enter(f, WL_FLOW_SETTLING);
+	return 0;
 }
 
 /* All that was in flight when control ended is acknowledged: the flow is watched like any other. */

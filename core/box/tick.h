@@ -72,8 +72,14 @@ WL_INLINE wl_u32 wl_judge_by_time(struct wl_flow *f, wl_u32 id, struct wl_turn *
 	silence = wl_on_silence(f, now_us, &lost_bytes);
 	if (silence == WL_SILENCE_UNHEARD)
 		wl_bypass_all(f, WL_C_BYPASS_UNHEARD, f->nxt);
-	if (silence == WL_SILENCE_PROBE)
+	if (silence == WL_SILENCE_PROBE) {
 		wl_count(WL_C_TAIL_PROBES);
+		wl_hardship_probe(f);
+	}
+	if (silence >= WL_SILENCE_TIMEOUT && wl_hardship_timeout(f)) {
+		wl_stand_aside(f, id, now_us);
+		return 0;
+	}
 	if (silence >= WL_SILENCE_TIMEOUT) {
 		wl_count(WL_C_TIMEOUTS);
 		sample->lost_bytes += lost_bytes;

@@ -19,6 +19,7 @@
 #include "dsack.h"
 #include "echo.h"
 #include "ecn.h"
+#include "hardship.h"
 #include "rtt.h"
 #include "sack.h"
 #include "start.h"
@@ -84,6 +85,7 @@ WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_ack *a, struct 
 		f->progress_at_us = d->now_us;
 		f->flags &= ~WL_FLOW_SILENCE;
 		f->timeouts = 0;
+		wl_hardship_eases(f, d->newly_bytes);
 	}
 	if (!d->rtt_us)
 		d->rtt_us = echo_rtt_us;

@@ -86,7 +86,8 @@ enum wl_flow_flag {
 	WL_FLOW_DSACK_SEEN = 1 << 13, /* dsack_round is valid */
 	WL_FLOW_FOREIGN =
 		1 << 14, /* carries options the box cannot reproduce, or had begun before: never controlled */
-	WL_FLOW_STOOD_ASIDE = 1 << 15, /* the sender paces itself: only watched */
+	WL_FLOW_STOOD_ASIDE =
+		1 << 15, /* the sender paces itself, or fares worse with the box (hardship.h): only watched */
 	WL_FLOW_DEPARTS = 1 << 16, /* paced by departure times, which the uplink's fq keeps, not by the clock */
 	WL_FLOW_GROUPED = 1 << 17, /* its policy wants it in a group */
 	WL_FLOW_LEARNT =
@@ -132,7 +133,9 @@ enum wl_flow_flag2 {
 	WL_FLOW2_ECHO_TIMED = 1 << 12, /* echo_tsval and timed_at_us are valid (echo.h) */
 	WL_FLOW2_RESENT_TS = 1 << 13, /* resent_tsval is valid */
 	WL_FLOW2_REDUCTION_PROVEN = 1 << 14, /* the first retransmission since the last reduction was needed */
-	WL_FLOW2_HOLES_LEFT = 1 << 15, /* since the last recovery ended, holes that were found in it have been open (recovery.h) */
+	WL_FLOW2_HOLES_LEFT =
+		1
+		<< 15, /* since the last recovery ended, holes that were found in it have been open (recovery.h) */
 };
 
 /* How far the start of a flow has come (wl_flow.start; start.h). */
@@ -343,6 +346,7 @@ struct wl_flow {
 	wl_u16 own_flight_before_segs; /* in the round before; 0: it left no room unused */
 	wl_u8 shown_round_ended; /* a round of the sender has, since an ACK came last */
 	wl_u8 own_window_rounds; /* of the sender, in a row in which the sender's own window held it back and did not double; saturates */
+	wl_u8 hardship; /* timeouts, less what was acknowledged (hardship.h) */
 	wl_u8 shown_steps; /* in the sender's round, which ends with round_end_seq; saturates */
 	/* an ACK for more than was observed has passed as it is (beyond.h) */
 	wl_u32 beyond_ack;

@@ -104,6 +104,9 @@ fn why_not(flow: &wl_flow) -> &'static str {
         Some(OnlyWatched::Paces) => {
             "its sender paces itself, and its rule leaves such alone; paced_servers = \"control\" there changes that"
         }
+        Some(OnlyWatched::FaresWorse) => {
+            "its path has it time out every few segments, from which its server recovers as well alone; when it sends longer bursts again it is controlled again"
+        }
         Some(OnlyWatched::Foreign) => {
             "it is older than the box, or its packets carry options that the box could not write; a new connection may do"
         }

@@ -238,6 +238,9 @@ mod tests {
         let why = |flags| OnlyWatched::of(&abi::wl_flow { flags, ..abi::wl_flow::default() });
         assert_eq!(why(abi::WL_FLOW_SACK), None);
         assert_eq!(why(abi::WL_FLOW_STOOD_ASIDE), Some(OnlyWatched::Paces));
+        let flags = abi::WL_FLOW_STOOD_ASIDE;
+        let hard = abi::wl_flow { flags, hardship: abi::WL_HARDSHIP_LIMIT as u8, ..abi::wl_flow::default() };
+        assert_eq!(OnlyWatched::of(&hard), Some(OnlyWatched::FaresWorse));
         // that its rule can change, the other not
         assert_eq!(why(abi::WL_FLOW_FOREIGN | abi::WL_FLOW_STOOD_ASIDE), Some(OnlyWatched::Foreign));
     }

@@ -9,6 +9,8 @@ use windlass_core::abi;
 pub enum OnlyWatched {
     /// Its sender paces itself; with `paced_servers = "control"` its rule has it controlled all the same.
     Paces,
+    /// Timeouts came every few segments, from which its server recovers as well alone (`core/flow/hardship.h`).
+    FaresWorse,
     /// It is older than the box, or its packets carry options that the box could not write.
     Foreign,
 }
@@ -18,13 +20,16 @@ impl OnlyWatched {
         if flow.flags & abi::WL_FLOW_FOREIGN != 0 {
             return Some(OnlyWatched::Foreign);
         }
-        (flow.flags & abi::WL_FLOW_STOOD_ASIDE != 0).then_some(OnlyWatched::Paces)
+        let is_hardship = u32::from(flow.hardship) >= abi::WL_HARDSHIP_LIMIT;
+        let why = if is_hardship { OnlyWatched::FaresWorse } else { OnlyWatched::Paces };
+        (flow.flags & abi::WL_FLOW_STOOD_ASIDE != 0).then_some(why)
     }
 
     /// In a word.
     pub fn word(self) -> &'static str {
         match self {
             OnlyWatched::Paces => "paces",
+            OnlyWatched::FaresWorse => "aside",
             OnlyWatched::Foreign => "foreign",
         }
     }

@@ -120,7 +120,7 @@ pub enum Command {
 pub struct FlowsArgs {
     /// Only flows for which all of it holds, in words as `ss` has them: state controlled and dst 192.0.2.0/24 and sport 443
     ///
-    /// Terms are joined by `and`, which may be left out. Each is one of: state WORD (controlled, bypass, watched, paces, foreign,
+    /// Terms are joined by `and`, which may be left out. Each is one of: state WORD (controlled, bypass, watched, paces, aside, foreign,
     /// off), rule NAME, iface NAME, alg NAME, src or dst PREFIX[:PORT], sport or dport PORT. Of several values with commas
     /// between them one must hold; `!=` before the value means that none may.
     #[arg(value_name = "FILTER")]

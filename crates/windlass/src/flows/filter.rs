@@ -11,8 +11,8 @@ const TERMS: &str =
     "state WORD, rule NAME, iface NAME, alg NAME, src or dst PREFIX[:PORT], sport or dport PORT";
 
 /// Words for `state`: those of the column, and those of the JSON document's `state` and `mode`.
-const STATES: [&str; 9] =
-    ["controlled", "bypass", "watched", "paces", "foreign", "off", "active", "transparent", "watch"];
+const STATES: [&str; 10] =
+    ["controlled", "bypass", "watched", "paces", "aside", "foreign", "off", "active", "transparent", "watch"];
 
 /// All terms must hold.
 #[derive(Debug, Default, PartialEq, Eq)]

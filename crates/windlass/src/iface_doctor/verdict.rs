@@ -143,6 +143,10 @@ fn of_flows(findings: &Findings) -> Vec<Reason> {
             "are only watched, as their servers pace themselves; paced_servers = \"control\" in their rule changes that",
         ),
         (
+            "aside",
+            "are only watched, as timeouts came every few segments, from which their servers recover as well alone",
+        ),
+        (
             "bypass",
             "are left to their servers for now; `windlass counters` has the reasons, in those that begin with bypass_",
         ),
