@@ -22,7 +22,7 @@ use windlass_agent::{
 /// namespace's interfaces: signals, and other processes, wait for as many.
 const COVERED_AT_ONCE: usize = 2;
 /// In how many looks the programs of all interfaces are looked for, and at how many interfaces a look has at least.
-const LOOKS_FOR_PROGRAMS: usize = 8;
+const LOOKS_FOR_PROGRAMS: usize = 16;
 const PROGRAMS_LEAST: usize = 16;
 /// Every how many looks `tc` lists the programs of each interface, where it takes that.
 const LOOKS_FOR_FILTERS: u32 = 10;
@@ -564,7 +564,7 @@ mod tests {
 
     #[test]
     fn programs_of_all_interfaces_have_their_turn_in_some_looks_and_few_in_each() {
-        assert_eq!([1, 16, 60, 1000].map(turns_of), [(1, 1), (1, 16), (4, 16), (8, 125)]);
+        assert_eq!([1, 16, 60, 1000].map(turns_of), [(1, 1), (1, 16), (4, 16), (16, 63)]);
     }
 
     #[test]
