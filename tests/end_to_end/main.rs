@@ -17,6 +17,7 @@ mod hostile;
 mod idle;
 mod interfaces;
 mod local_users;
+mod looks;
 mod loops;
 mod names;
 mod native;

@@ -363,7 +363,7 @@ impl Datapath {
         let [ids, flows, places] =
             ["wl_flow_ids", "wl_flows", "wl_places"].map(|name| map(&self.object, name));
         let exceptions = Exceptions::read(&map(&self.object, "wl_exceptions"))?;
-        read_flows(self.ifindex, &ids, &flows, &places, &exceptions, &groups)
+        read_flows(|ifindex| ifindex == self.ifindex, &ids, &flows, &places, &exceptions, &groups)
     }
 
     /// What each program has cost while a [`RunTimeStats`](crate::RunTimeStats) lived.

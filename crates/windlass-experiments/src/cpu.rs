@@ -43,6 +43,8 @@ use windlass_lab::{BoxProcess, Crowd, CrowdLoad, Server, files};
 
 /// Its name among the experiments.
 pub const NAME: &str = "tcon-cpu";
+/// What it is about, in a line.
+pub const TITLE: &str = "CPU and memory for many concurrent connections";
 
 /// Every connection requests this again and again: a page of the web.
 const OBJECT_BYTES: u64 = 125_000;
@@ -119,7 +121,7 @@ fn received_bytes(cable: &Cable) -> Result<f64> {
 fn flow_bytes(attached: &Value) -> f64 {
     let flows = attached["flows_max"].as_f64().unwrap_or(1.0);
     let maps = attached["memory_bytes"].as_object();
-    let apart = ["wl_store", "wl_segs", "wl_free_chunks", "wl_spare_chunks"];
+    let apart = ["wl_store", "wl_segs", "wl_free_chunks", "wl_spare_chunks", "wl_splits", "wl_split_chunks", "wl_tables", "wl_free_tables"];
     maps.into_iter()
         .flatten()
         .filter(|(n, _)| !apart.contains(&n.as_str()))
@@ -334,7 +336,7 @@ pub fn cpu(settings: &Settings) -> Result<Outcome> {
         "bytes",
         "all maps but the store, by the number of flows they hold".into(),
     ));
-    let title = "CPU and memory for many concurrent connections".into();
+    let title = TITLE.into();
     let outcome =
         Outcome { name: NAME.into(), title, verdicts, tables: Vec::new(), runs: Vec::<RunRecord>::new() };
     outcome.write(&settings.folder(NAME), settings.quick, &[], &[])?;

@@ -3,6 +3,7 @@
 use crate::{
     args::AgentArgs,
     control::{WATCH, options},
+    dry_run::dry_run,
     event_log::EventLog,
     interfaces::Interfaces,
     native::NativeHome,
@@ -15,6 +16,9 @@ use windlass_agent::{Duty, Error, Interrupt, Options, Policy, check_root, confin
 use windlass_scenario::printable_path;
 
 pub fn agent(args: AgentArgs) -> Result<ExitCode> {
+    if args.dry_run {
+        return dry_run(&args);
+    }
     let log = EventLog { as_json: args.json };
     let mut file = Watched::new(&args.policy);
     let policy = Policy::from_file(&args.policy)?;

@@ -8,12 +8,13 @@ use signal_hook::{
 use std::{
     io,
     os::fd::AsRawFd,
+    panic,
     sync::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
-    thread,
-    time::Duration,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 use windlass_agent::Interrupt;
 
@@ -89,7 +90,38 @@ impl Wishes {
     }
 }
 
-fn ignore_broken_pipes() {
+/// How soon the end of work is noticed.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// A terminal that takes no more output, as one that is stopped, is left as it is after so long.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
+
+/// Waits for work that a thread does until it is done, or there is a wish: then `stop` is called, and the work, which may wait for
+/// ever until its output is taken, has a moment to end. Returns whether it has ended.
+pub fn wait_or_stop(
+    work: JoinHandle<Result<()>>,
+    wishes: &Receiver<Wish>,
+    stop: impl FnOnce(),
+) -> Result<bool> {
+    while !work.is_finished() {
+        if wishes.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            continue;
+        }
+        stop();
+        let end = Instant::now() + LAST_OUTPUT;
+        while !work.is_finished() {
+            if Instant::now() >= end {
+                return Ok(false);
+            }
+            thread::sleep(PATIENCE / 10);
+        }
+        return Ok(true);
+    }
+    work.join().unwrap_or_else(|cause| panic::resume_unwind(cause))?;
+    Ok(true)
+}
+
+/// Printing to a reader that went away fails from now on, and ends nothing.
+pub fn ignore_broken_pipes() {
     // SAFETY: ignores one signal; printing then fails, and children begin with its default action.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }

@@ -253,11 +253,20 @@ impl Pinned {
         Ok(Packets::of(&self.rules_in_force().facts()?.unwrap_or_default()))
     }
 
-    /// All flows in use.
+    /// The flows in use behind its interface.
     pub fn flows(&self) -> Result<Vec<FlowInfo>> {
+        self.flows_behind(|ifindex| ifindex == self.ifindex)
+    }
+
+    /// Those behind all interfaces of its datapath, which have one flow table.
+    pub fn all_flows(&self) -> Result<Vec<FlowInfo>> {
+        self.flows_behind(|_| true)
+    }
+
+    fn flows_behind(&self, is_behind: impl Fn(u32) -> bool) -> Result<Vec<FlowInfo>> {
         let [ids, flows, places] = ["wl_flow_ids", "wl_flows", "wl_places"].map(|name| self.map(name));
         let exceptions = Exceptions::read(self.map("wl_exceptions"))?;
-        read_flows(self.ifindex, ids, flows, places, &exceptions, &self.groups()?)
+        read_flows(is_behind, ids, flows, places, &exceptions, &self.groups()?)
     }
 
     /// How many flows its datapath has behind each interface, by index.
