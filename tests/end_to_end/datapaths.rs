@@ -10,8 +10,10 @@ use serde_json::Value;
 use std::{
     fs::{self, File},
     path::PathBuf,
+    thread,
 };
 use tempfile::TempDir;
+use windlass_agent::LinkNews;
 use windlass_tests::{
     is_root_or_skip,
     process::{Process, until},
@@ -282,6 +284,41 @@ fn an_agent_that_waits_has_its_programs_loaded_and_attaches_interfaces_together(
     net.middle.run(&["ip", "link", "del", "v7"]).expect("iproute2");
     agent.says("v7: the interface is gone");
     net.answer(&["detach", "--all"]);
+    assert!(net.clocks().is_empty());
+}
+
+/// So that many that come at once are not listed twice a second ever after.
+#[test]
+fn links_that_come_and_go_are_reported_by_the_kernel() {
+    if !is_root_or_skip("links_that_come_and_go_are_reported_by_the_kernel") {
+        return;
+    }
+    let net = Net::create("cubic");
+    for words in ["ip link add r7 type veth peer name x7", "ip link set r7 up", "ip link del r7"] {
+        let news = net.middle.enter(|| Ok(LinkNews::subscribe()?)).expect("netlink");
+        net.middle.run(&words.split(' ').collect::<Vec<_>>()).expect("iproute2");
+        let waits = thread::spawn(move || news.wait());
+        until(words, || waits.is_finished());
+        waits.join().expect("no panic").expect("a report");
+    }
+}
+
+/// Which may be attaching many interfaces one after the other.
+#[test]
+fn detach_waits_for_no_process_that_attaches() {
+    if !is_root_or_skip("detach_waits_for_no_process_that_attaches") {
+        return;
+    }
+    let (net, _folder, _file, mut agent) = of_both();
+    let lock = File::open("/run/windlass/attach.lock").expect("the lock");
+    windlass_agent::flock(&lock, libc::LOCK_EX).expect("the lock is free");
+    with_transfer(&net, |progress| {
+        assert_eq!(net.answer(&["detach", "r1"]), "r1: released\n");
+        progress();
+    });
+    drop(lock);
+    net.answer(&["detach", "--all"]);
+    agent.end(libc::SIGTERM);
     assert!(net.clocks().is_empty());
 }
 

@@ -20,6 +20,9 @@ use windlass_tests::{
 /// A user without any privilege.
 const USER: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
+/// The capabilities that the datapath takes, and no others.
+const CAPABILITIES: &str = "-all,+bpf,+perfmon,+net_admin,+net_raw";
+
 /// Mounts and a network of its own, with an empty /run and interface r1, so that nothing of the machine is touched. `before`: what
 /// a shell does there first. Gone when dropped.
 struct Machine(Child);
@@ -345,4 +348,73 @@ fn escape_bytes_in_an_interfaces_name_are_shown_by_number() {
     agent.says(&format!("{SHOWN}: released"));
     agent.end(libc::SIGTERM);
     until("the clocks are gone", || clock().is_none());
+}
+
+/// Runs `windlass` as a user of its own who has the capabilities that it takes, from a copy that any user can read.
+fn operator(machine: &Machine, words: &[&str]) -> Command {
+    let sets = ["inh-caps", "ambient-caps", "bounding-set"].map(|set| format!("--{set}={CAPABILITIES}"));
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    machine.command(&[&USER[..], &sets, &["/run/program"], words].concat())
+}
+
+#[test]
+fn a_user_with_capabilities_attaches_runs_the_agent_and_detaches_without_root() {
+    let test = "a_user_with_capabilities_attaches_runs_the_agent_and_detaches_without_root";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let program = windlass_path();
+    let machine = Machine::with(&format!("cp {} /run/program && chmod 755 /run/program", program.display()));
+    let text = "[[rule]]\nname = \"all\"\nmatch.iface = \"r1\"\nalgorithm = \"bbr\"\n";
+    fs::write(machine.path("/run/policy.toml"), text).expect("a policy");
+    let words = ["agent", "--policy", "/run/policy.toml", "--flows", "2048", "--store-mib", "32"];
+    assert!(said(&machine.run(&[&USER[..], &["/run/program", "status"]].concat())).contains("CAP_PERFMON"));
+    // what root has to do once the messages show
+    let cured: Vec<String> = std::iter::from_fn(|| {
+        let mut agent = Process::start(&mut operator(&machine, &words));
+        if machine.path("/sys/fs/bpf/windlass").exists() {
+            agent.says("r1: under control");
+            agent.end(libc::SIGTERM);
+            return None;
+        }
+        assert_eq!(agent.wait().code(), Some(2));
+        let complaints = agent.complaints().concat();
+        let cure = complaints.split('`').nth(1).expect("a cure").to_string();
+        assert!(machine.run(&["sh", "-c", &cure]).status.success(), "{complaints}");
+        Some(cure)
+    })
+    .collect();
+    let [bpffs, run, pins] = &cured[..] else { panic!("{cured:?}") };
+    assert!(
+        bpffs.starts_with("mount")
+            && run.ends_with("/run/windlass")
+            && pins.ends_with("/sys/fs/bpf/windlass")
+    );
+    assert!(machine.run(&["chmod", "700", "/sys/fs/bpf"]).status.success());
+    let hidden = said(&operator(&machine, &["status"]).output().expect("it runs"));
+    assert!(hidden.contains("`chmod 711 /sys/fs/bpf`"), "{hidden}");
+    assert!(machine.run(&["chmod", "711", "/sys/fs/bpf"]).status.success());
+
+    let mut agent = Process::start(&mut operator(&machine, &words));
+    agent.says("r1: taken over");
+    // what it starts has them, too: it makes another clock with `ip` and `tc`
+    assert!(
+        machine.run(&["sh", "-c", "ip link del $(ip -br link | grep -o '^wlc[0-9]*a')"]).status.success()
+    );
+    agent.complains_of("its clock was deleted or changed by another program; made anew");
+    agent.signal(libc::SIGHUP);
+    agent.says("in force");
+    for words in [&["status", "--json"][..], &["flows", "--json"], &["counters"]] {
+        let out = operator(&machine, words).output().expect("it runs");
+        assert!(out.status.success(), "{words:?}: {}", said(&out));
+    }
+    let out = operator(&machine, &["detach", "r1"]).output().expect("it runs");
+    assert!(said(&out).contains("r1: released"), "{}", said(&out));
+    agent.wait();
+    let mut attach = Process::start(&mut operator(&machine, &["attach", "r1", "--store-mib", "32"]));
+    attach.says("r1: ");
+    assert!(attach.end(libc::SIGINT).success());
+    assert_eq!(fs::read_dir(machine.path("/sys/fs/bpf/windlass")).expect("a folder").count(), 0);
+    let links = machine.run(&["ip", "-br", "link"]);
+    assert!(!said(&links).contains("wlc"), "{}", said(&links));
 }

@@ -5,7 +5,10 @@
 //! (whose `ip` and `tc` an agent runs, and which inherit the filter); one that a list of allowed calls lacked would take traffic out
 //! of control on some distribution. For the same reason a refused call fails with EPERM, and does not end the process.
 
-use crate::{object::raise_limits, privilege::missing_capabilities};
+use crate::{
+    object::raise_limits,
+    privilege::{is_root, missing_capabilities},
+};
 use caps::{CapSet, Capability, CapsHashSet};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 use std::{collections::BTreeMap, env, fs};
@@ -154,7 +157,9 @@ pub fn confine(duty: Duty) -> Vec<String> {
     if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
         note("new privileges cannot be given up", std::io::Error::last_os_error().to_string());
     }
-    if let Err(why) = drop_capabilities(duty.keeps()) {
+    // programs that another user starts have the ambient capabilities; those that root starts have them anyway
+    let for_children = duty == Duty::Interfaces && !is_root();
+    if let Err(why) = drop_capabilities(duty.keeps(), for_children) {
         note("not all capabilities can be given up", why.to_string());
     }
     match filter(&duty.refuses()) {
@@ -168,8 +173,8 @@ pub fn confine(duty: Duty) -> Vec<String> {
     kept
 }
 
-/// Keeps these capabilities, of those that it has, and leaves no way to others.
-fn drop_capabilities(keeps: &[Capability]) -> Result<(), caps::errors::CapsError> {
+/// Keeps these capabilities, of those that it has, and leaves no way to others. `for_children`: programs that it starts have them.
+fn drop_capabilities(keeps: &[Capability], for_children: bool) -> Result<(), caps::errors::CapsError> {
     let had = caps::read(None, CapSet::Permitted)?;
     let mut kept: CapsHashSet = keeps.iter().copied().filter(|one| had.contains(one)).collect();
     if keeps.contains(&Capability::CAP_BPF) && kept.len() < keeps.len() && missing_capabilities().is_none() {
@@ -187,6 +192,10 @@ fn drop_capabilities(keeps: &[Capability]) -> Result<(), caps::errors::CapsError
     caps::clear(None, CapSet::Inheritable)?;
     caps::set(None, CapSet::Effective, &kept)?;
     caps::set(None, CapSet::Permitted, &kept)?;
+    if for_children {
+        caps::set(None, CapSet::Inheritable, &kept)?;
+        caps::set(None, CapSet::Ambient, &kept)?;
+    }
     bounding
 }
 

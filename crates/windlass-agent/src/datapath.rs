@@ -14,7 +14,14 @@ use crate::{
     load::{load_idle, write_rules},
     netdev,
     object::{map, program},
-    persist::{further_iface::Further, lock::Lock, pin_claim::Claim, pin_dir::PinDir, pinned::Pinned, pins},
+    persist::{
+        further_iface::Further,
+        lock::Lock,
+        pin_claim::Claim,
+        pin_dir::PinDir,
+        pinned::Pinned,
+        pins::{self, Noted},
+    },
     privilege::check_capable,
     shared_groups,
 };
@@ -146,7 +153,7 @@ impl Datapath {
     }
 
     /// The same of several interfaces, beside one that this process looks after ([`Pinned::has_room`]): what is attached anew becomes one
-    /// datapath with that, and nothing is loaded. For each what came of it, in their order.
+    /// datapath with that, and nothing is loaded. `noted`: what was pinned before. For each what came of it, in their order.
     ///
     /// # Errors
     /// What keeps it from all of them.
@@ -155,15 +162,14 @@ impl Datapath {
         ifaces: &[String],
         policy: &Policy,
         options: &Options,
+        noted: &Noted,
         interrupt: &Interrupt,
     ) -> Result<Vec<Result<(Pinned, Start)>>> {
         let _lock = Lock::take_for_attach(Some(interrupt))?;
         options.check()?;
         check_capable("attaching a datapath")?;
-        // once for all of them: with many it takes longer than the rest
-        let noted = pins::noted_here();
         let begun: Vec<_> =
-            ifaces.iter().map(|iface| Self::begin_beside(beside, iface, policy, &noted)).collect();
+            ifaces.iter().map(|iface| Self::begin_beside(beside, iface, policy, noted)).collect();
         let (mut further, mut claims) = (Vec::new(), Vec::new());
         let answers: Vec<Option<Result<(Pinned, Start)>>> = begun
             .into_iter()
@@ -199,12 +205,7 @@ impl Datapath {
     }
 
     /// With the lock held.
-    fn begin_beside(
-        beside: &Pinned,
-        iface: &str,
-        policy: &Policy,
-        noted: &[(PinDir, Option<u32>)],
-    ) -> Result<Begun> {
+    fn begin_beside(beside: &Pinned, iface: &str, policy: &Policy, noted: &Noted) -> Result<Begun> {
         let ifindex = netdev::ethernet_index(iface)?;
         if pins::is_controlled(iface)? {
             let (pinned, start) = Self::take_over(iface, policy, Some(beside))?;
@@ -248,7 +249,7 @@ impl Datapath {
             return Err(Error::Busy(iface.to_string()));
         }
         pins::remove_unused_clocks()?;
-        let claim = pins::remove_earlier(iface, ifindex, &pins::noted_here())?;
+        let claim = pins::remove_earlier(iface, ifindex, &Noted::here())?;
         match Self::attach_claimed(loaded, iface, ifindex, policy, options) {
             Ok(mut datapath) => {
                 datapath.claim = Some(claim);

@@ -6,7 +6,7 @@ use crate::{
     image::{state_id, state_name},
     load, native, netdev,
     persist::{bpffs, pin_dir::PinDir},
-    privilege::{is_root, missing_capabilities},
+    privilege::{is_capable, is_root, missing_capabilities},
     select,
     uplink::kernel_has_departure_times,
 };
@@ -74,7 +74,7 @@ fn state() -> Check {
 pub fn doctor() -> Vec<Check> {
     let release = kernel_release();
     let kernel = version(&release);
-    let is_root = is_root();
+    let (is_root, is_capable) = (is_root(), is_capable());
     let mut checks = vec![
         check(
             "kernel",
@@ -95,6 +95,7 @@ pub fn doctor() -> Vec<Check> {
                 format!("yes, without {names}"),
                 "run it on the host, or give it to the container",
             ),
+            None if !is_root => check("root", true, "no, a user with the capabilities", ""),
             _ => check("root", is_root, if is_root { "yes" } else { "no" }, "run with sudo"),
         },
         check(
@@ -122,7 +123,7 @@ pub fn doctor() -> Vec<Check> {
         checks.push(check(name, answer.is_ok(), if answer.is_ok() { "found" } else { "missing" }, cure));
     }
     checks.push(state());
-    if is_root {
+    if is_capable {
         let pacing = if kernel_has_departure_times() {
             "by fq on the uplink where it is, else by the clock"
         } else {

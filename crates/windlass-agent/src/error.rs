@@ -11,7 +11,9 @@ use windlass_scenario::printable_path;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The caller may not do this.
-    #[error("{what} needs root; run it with sudo")]
+    #[error(
+        "{what} needs root, or a user who has CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and CAP_NET_RAW; run it with sudo"
+    )]
     Privilege {
         /// What was tried.
         what: &'static str,
@@ -61,6 +63,16 @@ pub enum Error {
         /// What is wrong with it: its owner and mode.
         what: String,
         /// What makes it right.
+        cure: String,
+    },
+    /// A folder that root must first make for the user of this process, who is another one.
+    #[error("{} cannot be made or opened by user {user}; once, as root: `{cure}`", printable_path(.path))]
+    NoAccess {
+        /// Which one.
+        path: PathBuf,
+        /// Number of the user.
+        user: u32,
+        /// What root must do.
         cure: String,
     },
     /// Another process has a lock that is never needed for long.

@@ -63,7 +63,7 @@ pub use persist::bpffs::{mount_bpffs, pinned_here, pins_are_private};
 pub use persist::lock::flock;
 pub use persist::pinned::Pinned;
 pub use persist::pins::{
-    attached_elsewhere, force_remove, left_here, remove_gone, remove_left, unattended_here,
+    Noted, attached_elsewhere, force_remove, left_here, remove_gone, remove_left, unattended_here,
 };
 pub use policy::{GroupSpec, Membership, Mode, Per, Policy, PolicyError, PolicyWarning, Rule};
 pub use privilege::{check_root, is_root};

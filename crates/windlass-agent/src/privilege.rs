@@ -17,10 +17,15 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Refuses `what` to all others: the kernel would, with fewer words, and what is pinned is not seen. And to root
-/// where what is noted or pinned may be another user's doing.
+/// May this process do what root may, as far as it is needed here: is it root, or has it, of another user, the capabilities?
+pub(crate) fn is_capable() -> bool {
+    is_root() || missing_capabilities().is_none()
+}
+
+/// Refuses `what` to all but root and users who have the capabilities: the kernel would, with fewer words, and what is pinned is not
+/// seen. And to these where what is noted or pinned may be another user's doing.
 pub fn check_root(what: &'static str) -> Result<()> {
-    if !is_root() {
+    if !is_capable() {
         return Err(Error::Privilege { what });
     }
     check_folder(run_dir())?;
@@ -33,7 +38,7 @@ pub(crate) fn check_capable(what: &'static str) -> Result<()> {
     missing_capabilities().map_or(Ok(()), |missing| Err(Error::Capabilities { what, missing }))
 }
 
-/// Names of the capabilities that root itself may lack, as in a container; none: it has what is needed.
+/// Names of the capabilities that this process lacks, as root itself may in a container; none: it has what is needed.
 pub(crate) fn missing_capabilities() -> Option<String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

@@ -18,7 +18,6 @@ use std::{
 };
 use windlass_agent::{
     Datapath, Duty, Error, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats, check_root, confine,
-    is_root,
 };
 use windlass_core::{Algorithm, abi};
 use windlass_scenario::Printable;
@@ -94,7 +93,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     };
     let stats = args.stats.then(RunTimeStats::enable).transpose()?;
     let options = options(&args.sizes)?;
-    if !policy.groups().is_empty() && is_root() {
+    if !policy.groups().is_empty() && check_root("attaching a datapath").is_ok() {
         windlass_agent::mount_bpffs()?;
     }
     let log = EventLog { as_json: args.json };

@@ -14,13 +14,15 @@ use std::{
     sync::mpsc::Sender,
     time::{Duration, Instant},
 };
-use windlass_agent::{Datapath, Error, Interrupt, Loaded, OneWay, Options, Packets, Pinned, Policy, Start};
+use windlass_agent::{
+    Datapath, Error, Interrupt, Loaded, Noted, OneWay, Options, Packets, Pinned, Policy, Start,
+};
 
-/// So many interfaces are attached together, as for each the kernel waits a grace period, and in one for all. A process that releases
-/// one waits for as many.
-const COVERED_AT_ONCE: usize = 8;
+/// So many interfaces are attached together. For each the kernel waits two grace periods, one after the other, with a lock of all of the
+/// namespace's interfaces: signals, and other processes, wait for as many.
+const COVERED_AT_ONCE: usize = 2;
 /// In how many looks the programs of all interfaces are looked for, and at how many interfaces a look has at least.
-const LOOKS_FOR_PROGRAMS: usize = 8;
+const LOOKS_FOR_PROGRAMS: usize = 16;
 const PROGRAMS_LEAST: usize = 16;
 /// Every how many looks `tc` lists the programs of each interface, where it takes that.
 const LOOKS_FOR_FILTERS: u32 = 10;
@@ -123,11 +125,15 @@ impl Interfaces {
             let is_released = self.released.iter().any(|(name, _)| name == iface);
             !is_released && !controlled.contains(iface) && !self.retries.is_recent(iface)
         });
+        if named.is_empty() {
+            return complaints;
+        }
+        let noted = Noted::here();
         let mut named = named.as_slice();
         while !named.is_empty() && !interrupt.is_raised() {
             let some;
             (some, named) = named.split_at(self.count_next().min(named.len()));
-            complaints.extend(self.cover_some(some, policy, interrupt));
+            complaints.extend(self.cover_some(some, policy, &noted, interrupt));
         }
         self.must_cover |= !named.is_empty();
         if self.beside().is_some() {
@@ -163,7 +169,13 @@ impl Interfaces {
     }
 
     /// Brings these under control. Returns why some could not be, where that is new.
-    fn cover_some(&mut self, ifaces: &[String], policy: &Policy, interrupt: &Interrupt) -> Vec<String> {
+    fn cover_some(
+        &mut self,
+        ifaces: &[String],
+        policy: &Policy,
+        noted: &Noted,
+        interrupt: &Interrupt,
+    ) -> Vec<String> {
         let indices: Vec<_> = ifaces.iter().map(|iface| windlass_agent::interface_index(iface)).collect();
         let kept: Vec<_> = ifaces.iter().map(|iface| self.keep(iface, policy)).collect();
         let new: Vec<String> = ifaces
@@ -173,7 +185,7 @@ impl Interfaces {
             .map(|(iface, _)| iface.clone())
             .collect();
         let mut complaints = Vec::new();
-        let mut controlled = match self.control(&new, policy, interrupt) {
+        let mut controlled = match self.control(&new, policy, noted, interrupt) {
             Ok(all) => all.into_iter(),
             // they have their turn later, also where the one whose datapath they were to have has been released
             Err(Error::Interrupted(_) | Error::Released(_)) => {
@@ -219,11 +231,14 @@ impl Interfaces {
         &mut self,
         ifaces: &[String],
         policy: &Policy,
+        noted: &Noted,
         interrupt: &Interrupt,
     ) -> Result<Vec<Result<(), Error>>, Error> {
         let all = match (self.beside(), ifaces) {
             (_, []) => Vec::new(),
-            (Some(beside), _) => Datapath::attach_beside(beside, ifaces, policy, &self.options, interrupt)?,
+            (Some(beside), _) => {
+                Datapath::attach_beside(beside, ifaces, policy, &self.options, noted, interrupt)?
+            }
             (None, _) => {
                 let (options, loaded) = (&self.options, &mut self.loaded);
                 let control =
@@ -549,7 +564,7 @@ mod tests {
 
     #[test]
     fn programs_of_all_interfaces_have_their_turn_in_some_looks_and_few_in_each() {
-        assert_eq!([1, 16, 60, 1000].map(turns_of), [(1, 1), (1, 16), (4, 16), (8, 125)]);
+        assert_eq!([1, 16, 60, 1000].map(turns_of), [(1, 1), (1, 16), (4, 16), (16, 63)]);
     }
 
     #[test]

@@ -14,8 +14,8 @@ use windlass_agent::LinkNews;
 
 /// Interfaces that come one after the other, as when many containers start, are taken under control some at a time.
 const PAUSE: Duration = Duration::from_millis(20);
-/// As often they are listed whatever the kernel reports.
-const AT_LEAST: Duration = Duration::from_secs(10);
+/// As often they are listed whatever the kernel reports: it does not report another name of an interface that is down.
+const AT_LEAST: Duration = Duration::from_secs(30);
 
 /// Follows what the kernel reports of interfaces.
 pub struct Links {

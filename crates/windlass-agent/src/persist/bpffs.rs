@@ -1,6 +1,11 @@
 //! Where the kernel keeps what is pinned: under bpffs, a folder for each network namespace and in it one for each interface.
 
-use crate::{Result, error::io_error, netdev, persist::private};
+use crate::{
+    Error, Result,
+    error::io_error,
+    netdev,
+    persist::private::{self, own_uid},
+};
 use std::{
     ffi::CString,
     fs, io,
@@ -38,7 +43,15 @@ pub fn mount_bpffs() -> Result<()> {
     let done = unsafe {
         libc::mount(source.as_ptr(), path.as_ptr(), c"bpf".as_ptr(), flags, c"mode=0700".as_ptr().cast())
     };
-    if done == 0 { Ok(()) } else { Err(io_error(Path::new(BPFFS))(io::Error::last_os_error())) }
+    match io::Error::last_os_error() {
+        _ if done == 0 => Ok(()),
+        why if why.kind() == io::ErrorKind::PermissionDenied && own_uid() != 0 => Err(Error::NoAccess {
+            path: BPFFS.into(),
+            user: own_uid(),
+            cure: format!("mount -t bpf -o mode=711 bpf {BPFFS}"),
+        }),
+        why => Err(io_error(Path::new(BPFFS))(why)),
+    }
 }
 
 /// Makes a folder of pins and those above it, root's alone, or checks and tightens those that are there. bpffs may be another

@@ -75,20 +75,27 @@ pub(crate) fn remove_unused_clocks() -> Result<()> {
     Ok(())
 }
 
-/// What is pinned for interfaces of this namespace, each with the interface's index if that is noted.
-pub(crate) fn noted_here() -> Vec<(PinDir, Option<u32>)> {
-    let namespace = netdev::namespace_inode();
-    let of = |iface| {
-        let pins = PinDir { namespace, iface };
-        let index = pins.index();
-        (pins, index)
-    };
-    pinned_in(namespace).into_iter().map(of).collect()
+/// What is pinned for interfaces of this namespace, each with the interface's index if that is noted. With many interfaces it takes a
+/// while to find that out: it is done once for all that come together.
+#[derive(Debug)]
+pub struct Noted(Vec<(PinDir, Option<u32>)>);
+
+impl Noted {
+    /// As it is now.
+    pub fn here() -> Noted {
+        let namespace = netdev::namespace_inode();
+        let of = |iface| {
+            let pins = PinDir { namespace, iface };
+            let index = pins.index();
+            (pins, index)
+        };
+        Noted(pinned_in(namespace).into_iter().map(of).collect())
+    }
 }
 
 /// Removes what an earlier interface of the name left, or this one under another name, or a process that was killed
-/// while pinning; then claims the interface. `noted`: what [`noted_here`] has found. With the lock of "attach" held.
-pub(crate) fn remove_earlier(iface: &str, ifindex: u32, noted: &[(PinDir, Option<u32>)]) -> Result<Claim> {
+/// while pinning; then claims the interface. `noted`: what was pinned a while ago. With the lock of "attach" held.
+pub(crate) fn remove_earlier(iface: &str, ifindex: u32, noted: &Noted) -> Result<Claim> {
     let pins = PinDir::here(iface);
     let _lock = Lock::take("pins")?;
     if is_controlled(iface)? {
@@ -103,7 +110,7 @@ pub(crate) fn remove_earlier(iface: &str, ifindex: u32, noted: &[(PinDir, Option
     // of many interfaces each would have its links opened
     let has_programs = has_datapath(ifindex).unwrap_or(true);
     let may_be = |noted: &Option<u32>| has_programs || noted.is_none_or(|noted| noted == ifindex);
-    let others = noted.iter().filter(|(other, noted)| other.iface != iface && may_be(noted));
+    let others = noted.0.iter().filter(|(other, noted)| other.iface != iface && may_be(noted));
     for (renamed, _) in others.filter(|(other, _)| other.dir().is_dir() && other.is_of(ifindex)) {
         // unless an agent has it that has not noticed yet
         renamed.claim(&what)?;

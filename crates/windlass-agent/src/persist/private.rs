@@ -47,7 +47,7 @@ pub(crate) fn make_folder(path: &Path) -> Result<()> {
         check_parent(parent)?;
     }
     match DirBuilder::new().mode(FOLDER_MODE).create(path) {
-        Err(why) if why.kind() != ErrorKind::AlreadyExists => Err(io_error(path)(why)),
+        Err(why) if why.kind() != ErrorKind::AlreadyExists => Err(no_access(path, why)),
         _ => open_folder(path).map(drop),
     }
 }
@@ -70,10 +70,24 @@ pub(crate) fn open_folder(path: &Path) -> Result<File> {
     let folder = OpenOptions::new().read(true).custom_flags(flags).open(path);
     let folder = folder.map_err(|why| match why.raw_os_error() {
         Some(libc::ELOOP | libc::ENOTDIR) => not_ours(path, "is no folder".into()),
-        _ => io_error(path)(why),
+        _ => no_access(path, why),
     })?;
     tighten(&folder, path, FOLDER_MODE)?;
     Ok(folder)
+}
+
+/// Why the folder cannot be made or opened, and what root must do where this process is another user's.
+fn no_access(path: &Path, why: io::Error) -> Error {
+    let user = own_uid();
+    if user == 0 || why.kind() != ErrorKind::PermissionDenied {
+        return io_error(path)(why);
+    }
+    let is_hidden = fs::symlink_metadata(path).is_err_and(|why| why.kind() == ErrorKind::PermissionDenied);
+    let cure = match path.parent().filter(|_| is_hidden) {
+        Some(parent) => format!("chmod 711 {}", printable_path(parent)),
+        None => format!("install -d -m 700 -o {user} {}", printable_path(path)),
+    };
+    Error::NoAccess { path: path.into(), user, cure }
 }
 
 /// A folder in which others may remove or rename what is ours is no place for it.
