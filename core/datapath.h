@@ -13,15 +13,22 @@
 #define WL_BANK_SHIFT 24 /* 16 MiB per bank, the granularity of the store's size */
 #define WL_BANK_BYTES (1u << WL_BANK_SHIFT)
 #define WL_BANK_CHUNKS (WL_BANK_BYTES / WL_CHUNK_BYTES)
-#define WL_FLOW_CHUNKS 128u /* chunks one flow can hold at once; a power of two */
-#define WL_FLOW_STORE_BYTES (WL_FLOW_CHUNKS * WL_CHUNK_BYTES) /* 8 MiB: bounds una..nxt of a repaired flow */
+#define WL_BLOCK_SHIFT 12 /* 4 KiB: a chunk is given out whole, or by blocks to flows that have little in flight */
+#define WL_BLOCK_BYTES (1u << WL_BLOCK_SHIFT)
+#define WL_CHUNK_BLOCKS (WL_CHUNK_BYTES / WL_BLOCK_BYTES)
+#define WL_FLOW_CHUNKS 2048u /* chunks one flow can hold at once; a power of two */
+#define WL_FLOW_STORE_BYTES (WL_FLOW_CHUNKS * WL_CHUNK_BYTES) /* 128 MiB: bounds una..nxt of a repaired flow */
+#define WL_TABLE_CHUNKS 64u /* entries of a chunk table: 4 MiB of a flow's stream */
+#define WL_FLOW_TABLES (WL_FLOW_CHUNKS / WL_TABLE_CHUNKS)
+#define WL_FLOW_BLOCKS 16u /* blocks one flow can hold at once; a power of two */
 #define WL_SLOT_SHIFT 10 /* one segment record per KiB of stream */
-#define WL_CHUNK_SLOTS (WL_CHUNK_BYTES >> WL_SLOT_SHIFT)
-#define WL_FLOW_SLOTS (WL_FLOW_CHUNKS * WL_CHUNK_SLOTS)
+#define WL_BLOCK_SLOTS (WL_BLOCK_BYTES >> WL_SLOT_SHIFT)
+#define WL_FLOW_SLOTS (WL_FLOW_CHUNKS * WL_CHUNK_BLOCKS * WL_BLOCK_SLOTS)
 #define WL_RECORDS_PER_SLOT \
-	4u /* of a chunk, in all; where segments are short, several begin in one slot; a power of two */
-#define WL_CHUNK_RECORDS (WL_RECORDS_PER_SLOT * WL_CHUNK_SLOTS)
-#define WL_FLOW_RECORDS (WL_RECORDS_PER_SLOT * WL_FLOW_SLOTS)
+	4u /* of a block, in all; where segments are short, several begin in one slot; a power of two */
+#define WL_BLOCK_RECORDS (WL_RECORDS_PER_SLOT * WL_BLOCK_SLOTS)
+#define WL_CHUNK_RECORDS (WL_BLOCK_RECORDS * WL_CHUNK_BLOCKS)
+#define WL_FLOW_RECORDS (WL_CHUNK_RECORDS * WL_FLOW_CHUNKS)
 
 /* ---- flows ---- */
 #define WL_NO_FLOW (~0u)
@@ -284,7 +291,7 @@ struct wl_config {
  * WL_SHARE_CLIENTS for their clients. Accounts of one place have one share together.
  */
 struct wl_share {
-	wl_u32 chunks;
+	wl_u32 blocks; /* of the store; a chunk is WL_CHUNK_BLOCKS */
 	wl_u32 flows;
 };
 WL_ASSERT_SIZE(struct wl_share, 8);
@@ -294,14 +301,16 @@ WL_ASSERT_SIZE(struct wl_share, 8);
 
 /* All accounts together (wl_share_total). */
 struct wl_share_total {
-	wl_u32 chunks; /* held by flows; those that a CPU keeps for itself are free */
+	wl_u32 blocks; /* held by flows, as in wl_share; those that a CPU keeps for itself are free */
 	wl_u32 flows;
 	wl_u32 unruled_flows; /* of these, those that no rule names */
 	wl_u32 scarce_since_us; /* when the clock found the flow table scarce; 0: it is not */
+	wl_u32 split_chunks; /* given out by blocks; also those of which all blocks have come back */
 };
-WL_ASSERT_SIZE(struct wl_share_total, 16);
+WL_ASSERT_SIZE(struct wl_share_total, 20);
 
 #define WL_SPARE_CHUNKS 4u /* a power of two */
+#define WL_WHOLE_CHUNKS_PART 8u /* of the store, that is never given out by blocks */
 
 /* What spaces the packets of controlled flows (wl_config.pace_by). */
 enum wl_pace_by {

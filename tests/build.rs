@@ -29,6 +29,7 @@ fn generate_vectors(out: &Path) {
         .header("../bpf/tests/parity_flow.h")
         .clang_arg("-Wno-undefined-internal")
         .allowlist_type("wl_parity.*")
+        .allowlist_var("WL_PARITY.*")
         .allowlist_recursively(false)
         .parse_callbacks(Box::new(TypesOfCore))
         .default_enum_style(bindgen::EnumVariation::Consts)

@@ -10,32 +10,48 @@
 #include "../packet/intact.h"
 #include "../packet/rewrite.h"
 
-#define WL_PACKET_PARTS 9u /* of WL_CHUNK_BYTES, that the longest packet has: Linux makes none of 512 KiB */
+#define WL_PACKET_PIECES (8u * WL_CHUNK_BLOCKS + 1) /* of the store, that the longest packet has: Linux makes none of 512 KiB */
+
+struct wl_storing {
+	struct __sk_buff *skb;
+	struct wl_flow *f;
+	__u32 seq;
+	__u32 off;
+	__u32 left;
+	__u32 why;
+};
+
+static long wl_store_step(__u32 i, void *ctx)
+{
+	struct wl_storing *s = ctx;
+	__u32 n;
+
+	s->why = wl_store_reserve(s->f, s->seq, s->seq + s->left);
+	if (s->why)
+		return 1;
+	n = wl_store_piece(s->f, s->seq, s->left);
+	if (wl_store_copy(s->skb, s->f, s->seq, s->off, n)) {
+		s->why = WL_C_BYPASS_STORE_ERROR;
+		return 1;
+	}
+	s->seq += n;
+	s->off += n;
+	s->left -= n;
+	return !s->left;
+}
 
 /*
- * Stores `len` bytes, [seq, seq + len) of the stream and at `off` in the packet; a super-packet longer than 64 KiB (BIG TCP)
- * in parts. Returns 0, or the counter that gives the reason why it could not. Global: its frame and the caller's deeper calls do
- * not add up.
+ * Stores `len` bytes, [seq, seq + len) of the stream and at `off` in the packet, piece by piece. Returns 0, or the counter that gives
+ * the reason why it could not. Global: its frame and the caller's deeper calls do not add up.
  */
 __noinline __u32 wl_store_data(struct __sk_buff *skb, __u32 id, __u32 seq, __u32 off, __u32 len)
 {
-	struct wl_flow *f = wl_flow_get(id);
+	struct wl_storing s = { .skb = skb, .f = wl_flow_get(id), .seq = seq, .off = off, .left = len };
 
-	if (!f || !skb)
+	if (!s.f || !skb)
 		return WL_C_PASS_INTERNAL;
-	for (__u32 i = 0; i < WL_PACKET_PARTS && len; i++) {
-		__u32 n = len < WL_CHUNK_BYTES ? len : WL_CHUNK_BYTES;
-		__u32 why = wl_store_reserve(f, seq, seq + n);
-
-		if (why)
-			return why;
-		if (wl_store_write(skb, f, seq, off, n))
-			return WL_C_BYPASS_STORE_ERROR;
-		seq += n;
-		off += n;
-		len -= n;
-	}
-	return len ? WL_C_BYPASS_STORE_ERROR : 0;
+	bpf_loop(WL_PACKET_PIECES, wl_store_step, &s, 0);
+	return s.left && !s.why ? WL_C_BYPASS_STORE_ERROR : s.why;
 }
 
 static __always_inline wl_u32 wl_store_segment(struct __sk_buff *skb, wl_u32 id, const struct wl_segment *in,

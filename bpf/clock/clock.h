@@ -178,7 +178,7 @@ static __always_inline int wl_is_entry_reclaimable(const struct wl_flow *f, __u3
 {
 	__u32 silent_us = now_us - f->seen_at_us;
 
-	if (f->stored_chunks || silent_us < WL_RECLAIM_IDLE_MIN_US)
+	if (wl_is_stored(f) || silent_us < WL_RECLAIM_IDLE_MIN_US)
 		return 0;
 	if (f->flags2 & WL_FLOW2_UNRULED)
 		return 1;

@@ -139,7 +139,7 @@ static __always_inline int wl_give_back(struct wl_flow *f, __u32 id)
 static __always_inline void wl_close(struct wl_flow *f, __u32 id, __u32 counter)
 {
 	wl_store_release_all(f);
-	if (!f->stored_chunks && !wl_give_back(f, id)) {
+	if (!wl_is_stored(f) && !wl_tables_release(f) && !wl_give_back(f, id)) {
 		wl_count(counter);
 		wl_iface_count(f->key.ifindex, WL_IFACE_FLOWS_CHANGED);
 		bpf_map_delete_elem(&wl_flow_ids, &f->key);

@@ -108,6 +108,44 @@ struct {
 	__type(value, __u32);
 } wl_free_chunks SEC(".maps");
 
+/*
+ * Chunks given out by blocks of which some are free (store/block.h), the one listed first comes first. None: the next block splits
+ * another chunk.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1024); /* set at load: number of chunks */
+	__type(value, __u32);
+} wl_split_chunks SEC(".maps");
+
+/* By chunk: which of its blocks are free, a bit each, and WL_SPLIT_IS_LISTED. Written with atomic operations, without a lock. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1024); /* set at load: number of chunks */
+	__type(key, __u32);
+	__type(value, __u32);
+} wl_splits SEC(".maps");
+
+/* The chunks that a flow holds of WL_TABLE_CHUNKS of its stream. Written under that flow's lock; free, it is zero. */
+struct wl_table {
+	__u16 chunk[WL_TABLE_CHUNKS]; /* chunk number + 1; 0: none */
+	__u32 count; /* of those that are not 0; with none the table is free */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1024); /* set at load: number of chunks, as each that is in use has one chunk at least */
+	__type(key, __u32);
+	__type(value, struct wl_table);
+} wl_tables SEC(".maps");
+
+/* Free tables; filled by the agent at first load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, 1024); /* set at load: as wl_tables */
+	__type(value, __u32);
+} wl_free_tables SEC(".maps");
+
 /* What each account holds of store and flow table (store/share.h). Written with atomic additions, without a lock. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -127,6 +165,7 @@ struct {
 struct wl_spare {
 	__u32 count;
 	__u32 chunk[WL_SPARE_CHUNKS];
+	__u32 split; /* number + 1 of a chunk of which this CPU alone gives out blocks; 0: none */
 	__u32 is_taken; /* by a run that has them, and all else of this CPU, for itself (lock/cpu_section.h) */
 };
 

@@ -28,14 +28,14 @@ struct wl_payload {
 static long wl_payload_step(__u32 i, void *ctx)
 {
 	struct wl_payload *w = ctx;
-	__u32 to_chunk_end = WL_CHUNK_BYTES - ((w->seq - w->f->base) & (WL_CHUNK_BYTES - 1));
+	__u32 to_block_end = wl_block_left(w->f, w->seq);
 	__u32 n = w->left, words, rest, sum, last = 0;
 	__u8 *from;
 
 	if (n > WL_CSUM_STEP)
 		n = WL_CSUM_STEP;
-	if (n > to_chunk_end)
-		n = to_chunk_end;
+	if (n > to_block_end)
+		n = to_block_end;
 	from = wl_store_at(w->f, w->seq);
 	if (!from || !n) {
 		w->failed = 1;
@@ -147,7 +147,7 @@ static __always_inline int wl_send(struct __sk_buff *skb, struct wl_flow *f, int
 		return -1;
 	if (len) {
 		payload.off = header_bytes;
-		bpf_loop(WL_CHUNK_BYTES / WL_CSUM_STEP + 2, wl_payload_step, &payload, 0);
+		bpf_loop(WL_CHUNK_BYTES / WL_CSUM_STEP + WL_CHUNK_BLOCKS + 2, wl_payload_step, &payload, 0);
 		if (payload.failed || payload.left)
 			return -1;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Shares of the store and of the flow table (core/share/threshold.h), so that no server and no client keeps others from
- * either. Looked at when a chunk or an entry is taken, given back or taken back, which is once in 64 KiB of data at most.
+ * either. Looked at when a chunk, a block or an entry is taken, given back or taken back, which is once in 4 KiB of data at most.
  *
  * A flow is charged to two accounts: its server, by address, and its client below that server, by address or, of native IPv6, by
  * the /64 network that one client has to itself.
@@ -72,8 +72,8 @@ static __always_inline void wl_share_add(__u32 *n, __u32 more)
 
 /* --------------------------------------------------------------- the store */
 
-/* Charges `n` chunks to the flow's accounts; with a negative n, relieves them. */
-static __always_inline void wl_share_charge_chunks(const struct wl_flow *f, __s32 n)
+/* Charges `n` blocks to the flow's accounts; with a negative n, relieves them. */
+static __always_inline void wl_share_charge_blocks(const struct wl_flow *f, __s32 n)
 {
 	struct wl_share_total *total = wl_share_total_get();
 	struct wl_share *server = wl_share_get_server(f->server_share);
@@ -81,24 +81,24 @@ static __always_inline void wl_share_charge_chunks(const struct wl_flow *f, __s3
 
 	if (!total || !server || !client)
 		return;
-	wl_share_add(&total->chunks, n);
-	wl_share_add(&server->chunks, n);
-	wl_share_add(&client->chunks, n);
+	wl_share_add(&total->blocks, n);
+	wl_share_add(&server->blocks, n);
+	wl_share_add(&client->blocks, n);
 }
 
-/* May the flow take one more chunk? Returns 0, or the counter of the reason why not. */
-static __always_inline __u32 wl_share_refuses_chunk(const struct wl_flow *f)
+/* May the flow take one more chunk, or block? Returns 0, or the counter of the reason why not. */
+static __always_inline __u32 wl_share_refuses_store(const struct wl_flow *f)
 {
 	struct wl_share_total *total = wl_share_total_get();
 	struct wl_share *server = wl_share_get_server(f->server_share);
 	struct wl_share *client = wl_share_get_client(f->client_share);
-	struct wl_share_use use = { .total = wl_config.chunks_max };
+	struct wl_share_use use = { .total = wl_config.chunks_max * WL_CHUNK_BLOCKS };
 
 	if (!total || !server || !client)
 		return WL_C_PASS_INTERNAL;
-	use.in_use = total->chunks;
-	use.of_server = server->chunks;
-	use.of_client = client->chunks;
+	use.in_use = total->blocks;
+	use.of_server = server->blocks;
+	use.of_client = client->blocks;
 	if (wl_share_admits(&use))
 		return 0;
 	return wl_share_lacks_room(&use) ? WL_C_BYPASS_STORE_FULL : WL_C_BYPASS_STORE_SHARE;
@@ -108,7 +108,7 @@ static __always_inline int wl_share_is_store_scarce(void)
 {
 	struct wl_share_total *total = wl_share_total_get();
 
-	return total && wl_share_is_scarce(wl_config.chunks_max, total->chunks);
+	return total && wl_share_is_scarce(wl_config.chunks_max * WL_CHUNK_BLOCKS, total->blocks);
 }
 
 /* ----------------------------------------------------------- the flow table */
@@ -210,7 +210,7 @@ static __always_inline __u32 wl_share_scarcity(void)
 
 	if (!total)
 		return 0;
-	if (wl_share_is_scarce(wl_config.chunks_max, total->chunks))
+	if (wl_share_is_scarce(wl_config.chunks_max * WL_CHUNK_BLOCKS, total->blocks))
 		scarce |= WL_SHARE_SCARCE_STORE;
 	if (wl_share_is_scarce(wl_config.flows_max, total->flows))
 		scarce |= WL_SHARE_SCARCE_TABLE;

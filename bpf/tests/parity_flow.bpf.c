@@ -11,7 +11,7 @@
 #include "parity_flow.h"
 
 struct wl_parity_segs {
-	struct wl_seg seg[WL_FLOW_RECORDS];
+	struct wl_seg seg[WL_PARITY_RECORDS];
 };
 
 struct {
@@ -35,7 +35,7 @@ static __always_inline struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 number
 
 	if (!segs)
 		return 0;
-	WL_MASK(number, WL_FLOW_RECORDS - 1);
+	WL_MASK(number, WL_PARITY_RECORDS - 1);
 	return &segs->seg[number];
 }
 
@@ -98,7 +98,7 @@ int wl_parity_flow_run(void *ctx)
 		wl_track_forget(f, f->nxt);
 		return 0;
 	case WL_PARITY_FLOW_EDGE:
-		wl_edge_advance(f, v->now_ns, 1);
+		wl_edge_advance(f, v->now_ns, WL_GRANT_BY_CLOCK);
 		wl_edge_shown(f, v->now_ns, f->edge);
 		return 0;
 	case WL_PARITY_FLOW_SHOWN:

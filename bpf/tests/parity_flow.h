@@ -24,6 +24,8 @@ enum wl_parity_flow_call {
 	WL_PARITY_FLOW_DEADLINE = 15,
 };
 
+#define WL_PARITY_RECORDS 32768u /* of the flow, 8 MiB in flight: a power of two */
+
 struct wl_parity_flow {
 	struct wl_flow flow;
 	wl_u64 now_ns;

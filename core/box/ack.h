@@ -63,7 +63,7 @@ WL_INLINE wl_u32 wl_control(struct wl_flow *f, wl_u32 id, struct wl_turn *t, wl_
 	 * nothing of it found room in the store: nothing can be measured, and no algorithm could do better than blindly. A
 	 * probe of the path's MTU wants no room
 	 */
-	int is_alone = wl_is_bypassed(f) && !f->stored_chunks && !(f->flags2 & WL_FLOW2_HOLE_IS_MTU_PROBE);
+	int is_alone = wl_is_bypassed(f) && !wl_is_stored(f) && !(f->flags2 & WL_FLOW2_HOLE_IS_MTU_PROBE);
 
 	t->una_seg = f->una_seg;
 	t->lost_segs = f->lost_segs;
@@ -83,7 +83,7 @@ WL_INLINE wl_u32 wl_control(struct wl_flow *f, wl_u32 id, struct wl_turn *t, wl_
 	calls = wl_control_calls(f, t, now_ns);
 	if (calls)
 		wl_run_algorithm(f, id, t, calls, 0, now_ns);
-	wl_edge_advance(f, now_ns, wl_clock_runs(now_ns));
+	wl_edge_advance(f, now_ns, wl_clock_runs(now_ns) ? WL_GRANT_BY_ACK : WL_GRANT_UNPACED);
 	return wait_us;
 }
 

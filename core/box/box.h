@@ -91,11 +91,19 @@ static int wl_clock_runs(wl_u64 now_ns);
 /* Has the clock visit the flow at deadline_ns; 0: not needed. */
 WL_GLOBAL int wl_arm(wl_u32 id, wl_u64 now_ns, wl_u64 deadline_ns);
 
-/* Gives the flow chunk `index` of the store if it has none there. Returns 0, or the counter that gives the reason why not. */
+/*
+ * Gives the flow a chunk of the store for chunk `index` of its stream if it has none there. Returns 0, or the counter that gives the
+ * reason why not. And has it one there?
+ */
 static wl_u32 wl_chunk_take(struct wl_flow *f, wl_u32 index);
+static int wl_has_chunk(struct wl_flow *f, wl_u32 index);
 
-/* Gives back `n` chunks of the flow from `index` on, modulo WL_FLOW_CHUNKS, as far as it has them. */
+/* The same for block `index` of its stream, which it does not have. */
+static wl_u32 wl_block_take(struct wl_flow *f, wl_u32 index);
+
+/* Gives back `n` chunks, or blocks, of the flow from `index` on, modulo WL_FLOW_CHUNKS, or WL_FLOW_BLOCKS, as far as it has them. */
 static void wl_release(struct wl_flow *f, wl_u32 index, wl_u32 n);
+static void wl_release_blocks(struct wl_flow *f, wl_u32 index, wl_u32 n);
 
 /*
  * Copies [seq, seq + len) of the stream from the segment into the store, which reserves the room for it. Returns 0, or the counter

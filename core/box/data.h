@@ -106,7 +106,7 @@ WL_INLINE int wl_sender_conflicts(struct wl_home *home, struct wl_flow *f, wl_u3
 	wl_u32 from = wl_seq_max(in->seq, f->una);
 	wl_u32 to = wl_seq_min(in->seq + in->payload_bytes, f->nxt);
 
-	return f->stored_chunks && wl_before(from, to) && wl_segment_differs(home, id, in, from, to - from);
+	return wl_is_stored(f) && wl_before(from, to) && wl_segment_differs(home, id, in, from, to - from);
 }
 
 /* The sender retransmits [seq, end): from now on the clock may have to hand the flow back. */

@@ -10,7 +10,7 @@
 #include "seq.h"
 #include "work.h"
 
-#define WL_NO_SLOT 0xffffu
+#define WL_NO_SLOT 0xfffffu /* no number of a record */
 #define WL_MSS_MIN_BYTES \
 	64u /* of wl_flow.mss_bytes: what is shorter is no full segment, but for example a probe of a closed window */
 
@@ -26,7 +26,7 @@ enum wl_seg_flag {
  * A stretch of stream in flight that was sent at one time: a packet, which the NIC may cut into many segments. Where less
  * becomes known, of one segment, the record is cut too. Records stand in slots, one slot per KiB of stream; a record
  * belongs to the slot of its first byte. Slots need no index: the record of a byte belongs to its slot, or to that in which the
- * longest packet may have begun at most. Where several records begin in one slot, the others stand in the overflow of the slot's
+ * longest packet may have begun at most. Where several records begin in one slot, the others stand in the overflow of a block, or
  * chunk, linked in the order of the stream (seg.h).
  */
 struct wl_seg {
@@ -39,11 +39,11 @@ struct wl_seg {
 	wl_u32 delivered_bytes;
 	wl_u32 delivered_at_us;
 	wl_u32 first_sent_at_us;
-	/* neighbours in the lost or the resent list, as numbers of records */
-	wl_u16 next;
-	wl_u16 prev;
-	wl_u16 owner; /* lower bits of wl_flow.owner when it was written: a chunk may still hold another flow's records */
-	wl_u16 follows; /* number of the record that begins next in the same slot; 0: none */
+	/* neighbours in the lost or the resent list, as numbers of records. Delivered, `next`: so many slots from its own on are as well */
+	wl_u64 next : 20;
+	wl_u64 prev : 20;
+	wl_u64 follows : 8; /* place in the chunk of the record that begins next in the same slot; 0: none */
+	wl_u64 owner : 16; /* lower bits of wl_flow.owner when it was written: a chunk may still hold another flow's records */
 };
 WL_ASSERT_SIZE(struct wl_seg, 32);
 
@@ -132,6 +132,7 @@ enum wl_flow_flag2 {
 	WL_FLOW2_ECHO_TIMED = 1 << 12, /* echo_tsval and timed_at_us are valid (echo.h) */
 	WL_FLOW2_RESENT_TS = 1 << 13, /* resent_tsval is valid */
 	WL_FLOW2_REDUCTION_PROVEN = 1 << 14, /* the first retransmission since the last reduction was needed */
+	WL_FLOW2_HOLES_LEFT = 1 << 15, /* since the last recovery ended, holes that were found in it have been open (recovery.h) */
 };
 
 /* How far the start of a flow has come (wl_flow.start; start.h). */
@@ -227,17 +228,14 @@ struct wl_flow {
 	wl_u32 judged; /* first sent copies below are delivered, lost or retransmitted */
 	wl_u32 recovery_seq; /* nxt when the window was last reduced: recovery began, or a mark was reported */
 	struct wl_sack_cache sack_cache[WL_SACK_CACHE];
-	wl_u16 lost_head;
-	wl_u16 lost_tail;
-	wl_u16 resent_head;
-	wl_u16 resent_tail;
+	wl_u32 lost_head;
+	wl_u32 lost_tail;
 	wl_u32 dsack_round;
 
 	/* the last reduction, for when it turns out to be spurious (undo.h) */
 	wl_u32 undo_marker; /* una when it was made */
 	wl_u32 undo_bytes; /* retransmitted since, and not reported to have arrived twice */
-	wl_u16 prior_cwnd_grains; /* windows before it, in WL_UNDO_GRAIN_BYTES */
-	wl_u16 prior_ssthresh_grains;
+	wl_u32 prior_cwnd_bytes; /* before it, as prior_ssthresh_bytes */
 
 	/* clocks and rates */
 	wl_u32 delivered_at_us;
@@ -254,7 +252,7 @@ struct wl_flow {
 	wl_u8 pauses; /* saturates */
 
 	wl_u8 dupacks; /* on flows without SACK; saturates */
-	wl_u8 stored_chunks; /* 0..WL_FLOW_CHUNKS */
+	wl_u8 stored_blocks; /* 0..WL_FLOW_BLOCKS */
 
 	/* totals for reports */
 	wl_u32 lost_segs;
@@ -263,7 +261,19 @@ struct wl_flow {
 	struct wl_alg_params params; /* of the rule, and what the box cannot do */
 	struct wl_decision decision;
 	struct wl_alg_state alg;
-	wl_u16 chunks[WL_FLOW_CHUNKS]; /* chunk number + 1; 0: none. Indexed by stream offset / chunk size */
+
+	/*
+	 * Where its part of the store is (box/store.h). Blocks by stream offset / block size: block number + 1, and from bit
+	 * WL_BLOCK_BITS on the chunk of the stream that it lies in; 0: none. Tables of chunks by stream offset / bytes of a table:
+	 * table number + 1; 0: none.
+	 */
+	wl_u32 blocks[WL_FLOW_BLOCKS];
+	wl_u16 tables[WL_FLOW_TABLES];
+	wl_u16 stored_chunks; /* 0..WL_FLOW_CHUNKS */
+	wl_u32 overflow_records; /* live records in the overflow of blocks and chunks */
+	wl_u32 resent_head;
+	wl_u32 resent_tail;
+	wl_u32 prior_ssthresh_bytes;
 
 	/* work that is left for the next event (work.h) */
 	wl_u32 acked; /* newest cumulative acknowledgement; what lies between una and it is still to be taken off */
@@ -317,9 +327,8 @@ struct wl_flow {
 	wl_u32 start_held_seq; /* in WL_START_HELD: nxt when it began */
 	wl_u8 start; /* enum wl_start */
 	wl_u8 start_samples;
-	wl_u16 overflow_records; /* live records in the overflow of chunks */
-	wl_u16 sacked_records; /* records that make up sacked_bytes */
-	wl_u8 overflow_at; /* where in the overflow of a chunk the next free record is looked for */
+	wl_u32 sacked_records; /* records that make up sacked_bytes */
+	wl_u8 overflow_at; /* where in the overflow the next free record is looked for */
 	/* while the sender is judged, or left alone (paced.h) */
 	wl_u8 paced_round; /* lower bits of round_count when data came last */
 	wl_u8 has_grown; /* much more was sent in a round trip than in the one before */
@@ -332,8 +341,8 @@ struct wl_flow {
 	/* how the sender's own window grows (shown.h) */
 	wl_u16 own_flight_segs; /* in this round, while it left room unused; saturates, as the next */
 	wl_u16 own_flight_before_segs; /* in the round before; 0: it left no room unused */
-	wl_u8 shown_round; /* lower bits of round_count when an ACK came last */
-	wl_u8 own_window_rounds; /* in a row in which the sender's own window held it back and did not double; saturates */
+	wl_u8 shown_round_ended; /* a round of the sender has, since an ACK came last */
+	wl_u8 own_window_rounds; /* of the sender, in a row in which the sender's own window held it back and did not double; saturates */
 	wl_u8 shown_steps; /* in the sender's round, which ends with round_end_seq; saturates */
 	/* an ACK for more than was observed has passed as it is (beyond.h) */
 	wl_u32 beyond_ack;
@@ -343,8 +352,9 @@ struct wl_flow {
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&
 		       __builtin_offsetof(struct wl_flow, hole_at_us) < 128,
 	       "cache lines of a watched flow");
-_Static_assert(WL_FLOW_CHUNKS <= 255, "wl_flow.stored_chunks");
-_Static_assert(sizeof(struct wl_flow) == 15 * 64, "memory of a flow, which with the other maps is about 1 KiB");
+_Static_assert(WL_FLOW_RECORDS <= WL_NO_SLOT, "numbers of records, in lists");
+_Static_assert(WL_CHUNK_RECORDS <= 256, "wl_seg.follows");
+_Static_assert(sizeof(struct wl_flow) == 14 * 64, "memory of a flow, which with the other maps is about 1 KiB");
 
 /* The slot of a byte of the stream. */
 WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)
@@ -353,23 +363,62 @@ WL_INLINE wl_u32 wl_slot_of(const struct wl_flow *f, wl_u32 seq)
 }
 
 /*
- * Supplied by each home: the record of a number, or NULL if no chunk is there. The record is valid when
- * wl_seg_is_live() returns 1; a slot may hold a record of an earlier lap, or of another flow.
+ * Numbers of records. The records of a block of the stream are numbered in a row: those in its slots first, then its overflow.
  *
- *     number    0 .. WL_FLOW_SLOTS - 1                      records in slots
- *               WL_FLOW_SLOTS * n + slot, n = 1, 2, 3       overflow of the slot's chunk
+ *     block         0                    1                         of WL_BLOCK_BYTES of the stream
+ *     number    0 .. 3  4 .. 15     16 .. 19  20 .. 31
+ *               slots   overflow    slots     overflow
+ */
+WL_INLINE wl_u32 wl_record_in_slot(wl_u32 slot)
+{
+	return slot / WL_BLOCK_SLOTS * WL_BLOCK_RECORDS + slot % WL_BLOCK_SLOTS;
+}
+
+/* Number of the record in the slot of a byte of the stream. */
+WL_INLINE wl_u32 wl_record_of(const struct wl_flow *f, wl_u32 seq)
+{
+	return wl_record_in_slot(wl_slot_of(f, seq));
+}
+
+WL_INLINE int wl_record_is_overflow(wl_u32 number)
+{
+	return number % WL_BLOCK_RECORDS >= WL_BLOCK_SLOTS;
+}
+
+/* The block of the stream in which a record stands, and the chunk. */
+WL_INLINE wl_u32 wl_record_block(wl_u32 number)
+{
+	return number / WL_BLOCK_RECORDS & (WL_FLOW_CHUNKS * WL_CHUNK_BLOCKS - 1);
+}
+
+WL_INLINE wl_u32 wl_record_chunk(wl_u32 number)
+{
+	return number / WL_CHUNK_RECORDS & (WL_FLOW_CHUNKS - 1);
+}
+
+#define WL_BLOCK_BITS 20u /* of wl_flow.blocks: number + 1 of a block of the store */
+
+/* The block of the store that the flow has for a block of its stream, numbered from 1; 0: none, but there may be a chunk. */
+WL_INLINE wl_u32 wl_block_held(const struct wl_flow *f, wl_u32 block)
+{
+	wl_u32 at = block & (WL_FLOW_BLOCKS - 1);
+	wl_u32 held;
+
+	WL_MASK(at, WL_FLOW_BLOCKS - 1);
+	held = f->blocks[at] ^ block / WL_CHUNK_BLOCKS << WL_BLOCK_BITS;
+	return held < 1u << WL_BLOCK_BITS ? held : 0;
+}
+
+/*
+ * Supplied by each home: the record of a number, or NULL if neither block nor chunk is there. The record is valid when
+ * wl_seg_is_live() returns 1; it may be one of an earlier lap.
  */
 static struct wl_seg *wl_seg_at(struct wl_flow *f, wl_u32 number);
 
-/* The chunk of the flow in which a record stands, and its place among the records of the chunk. */
-WL_INLINE wl_u32 wl_record_chunk(wl_u32 number)
+/* Does the flow hold some of the store? */
+WL_INLINE int wl_is_stored(const struct wl_flow *f)
 {
-	return number / WL_CHUNK_SLOTS & (WL_FLOW_CHUNKS - 1);
-}
-
-WL_INLINE wl_u32 wl_record_place(wl_u32 number)
-{
-	return (number / WL_FLOW_SLOTS * WL_CHUNK_SLOTS + number % WL_CHUNK_SLOTS) & (WL_CHUNK_RECORDS - 1);
+	return f->stored_blocks || f->stored_chunks;
 }
 
 /* Is some of what the receiver has acknowledged still to be taken off (work.h)? */

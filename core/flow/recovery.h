@@ -41,13 +41,34 @@ WL_INLINE void wl_recovery_enter(struct wl_flow *f, struct wl_sample *s)
 	wl_reduced(f);
 }
 
+/* Are segments lost that have not been delivered since? */
+WL_INLINE int wl_has_holes(const struct wl_flow *f)
+{
+	return f->lost_bytes || f->resent_head != WL_NO_SLOT;
+}
+
+/*
+ * Has recovery ended with holes left, for an algorithm that paces by a model of the path? Linux begins the next one with the same ACK
+ * (tcp_time_to_recover()), so that such an algorithm sees none end. Were each a new one, BBR would begin it with a window of what is in
+ * flight, which is little where the receiver's window is full of what waits for a hole. Others have their reduction with the next loss.
+ */
+WL_INLINE int wl_recovery_goes_on(const struct wl_flow *f)
+{
+	return (f->flags2 & WL_FLOW2_HOLES_LEFT) && wl_has_holes(f) && wl_alg_paces(&f->decision);
+}
+
 /* All that was in flight at the last reduction is acknowledged: recovery, or the window that was marked, is over. */
 WL_INLINE void wl_recovery_exit_check(struct wl_flow *f, struct wl_sample *s)
 {
+	if (!wl_has_holes(f))
+		f->flags2 &= ~WL_FLOW2_HOLES_LEFT;
 	if (!(f->flags & (WL_FLOW_RECOVERY | WL_FLOW_MARKED)) || wl_before(f->una, f->recovery_seq))
 		return;
-	if (f->flags & WL_FLOW_RECOVERY)
+	if (f->flags & WL_FLOW_RECOVERY) {
 		wl_rack_on_recovery_exit(f);
+		if (wl_has_holes(f))
+			f->flags2 |= WL_FLOW2_HOLES_LEFT;
+	}
 	f->dupacks = 0;
 	f->flags &= ~(WL_FLOW_RECOVERY | WL_FLOW_MARKED);
 	s->events |= WL_EV_RECOVERY_EXIT;

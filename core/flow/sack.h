@@ -5,6 +5,12 @@
  *
  * Each ACK repeats the newest blocks, which mostly have only grown. So the ends of the last three are kept (sack_cache), and a block
  * costs its growth; what one ACK may not finish, later ones and the clock do (work.h). RFC 6675's HighRxt serves the same end.
+ *
+ * A repaired hole joins two blocks, which may be thousands of segments long and not in the cache any more. So the first record that a walk
+ * comes by has the length of what it has found delivered (wl_seg.next), and the next walk leaves that out:
+ *
+ *     walks       |==========>      |=====>            |=======>
+ *     joined      |--------- - - - -|----- - - - - - - |-------- - ->
  */
 #ifndef WL_FLOW_SACK_H
 #define WL_FLOW_SACK_H
@@ -36,7 +42,33 @@ struct wl_sack {
 	wl_u32 end;
 	wl_u32 done_until; /* valid with is_done */
 	wl_u32 is_done; /* else the rest of the block waits (work.h) */
+	wl_u32 first; /* number of the first record that is delivered; WL_NO_SLOT: none yet */
 };
+
+/* A walk comes by a delivered record: on to where all is delivered that it has noted. */
+WL_INLINE void wl_sack_skip(struct wl_sack *c, const struct wl_seg *seg)
+{
+	wl_u32 slot = c->f->base + ((seg->seq - c->f->base) & ~(WL_SLOT_BYTES - 1));
+	wl_u32 at = slot + (seg->next << WL_SLOT_SHIFT);
+
+	if (!wl_after(at, c->at))
+		return;
+	c->at = wl_seq_min(at, c->end);
+	c->next = 0;
+}
+
+/* All from the delivered record of that number up to `end` is delivered. By itself: wl_sack_mark()'s frame is full. */
+WL_GLOBAL int wl_sack_note(struct wl_flow *f, wl_u32 number, wl_u32 end)
+{
+	if (!f)
+		return -1;
+	struct wl_seg *seg = number == WL_NO_SLOT ? 0 : wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
+
+	if (!seg)
+		return -1;
+	seg->next = (wl_slot_of(f, end) - wl_slot_of(f, seg->seq)) & (WL_FLOW_SLOTS - 1);
+	return 0;
+}
 
 static long wl_sack_step(wl_u32 i, void *ctx)
 {
@@ -52,8 +84,13 @@ static long wl_sack_step(wl_u32 i, void *ctx)
 	}
 	c->d->sack_steps_left--;
 	seg = wl_walk(f, &c->at, &c->next, &number);
-	if (!seg || wl_before(seg->seq, c->start) || (seg->flags & WL_SEG_SACKED))
+	if (!seg || wl_before(seg->seq, c->start))
 		return 0;
+	if (seg->flags & WL_SEG_SACKED) {
+		c->first = c->first == WL_NO_SLOT ? number : c->first;
+		wl_sack_skip(c, seg);
+		return 0;
+	}
 	/* there was no record for what is behind */
 	if (wl_after(seg->seq + seg->len_bytes, c->end)) {
 		c->done_until = seg->seq;
@@ -65,6 +102,8 @@ static long wl_sack_step(wl_u32 i, void *ctx)
 	if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT))
 		wl_seg_unlist(f, seg);
 	seg->flags |= WL_SEG_SACKED;
+	seg->next = 0;
+	c->first = c->first == WL_NO_SLOT ? number : c->first;
 	f->sacked_bytes += seg->len_bytes;
 	f->sacked_records++;
 	c->d->newly_bytes += seg->len_bytes;
@@ -79,7 +118,7 @@ WL_GLOBAL int wl_sack_mark(struct wl_flow *f, struct wl_delivery *d, wl_u32 i, w
 {
 	if (!f || !d || i >= WL_SACK_CACHE)
 		return -1;
-	struct wl_sack c = { .f = f, .d = d, .at = from, .start = from, .end = end, .done_until = end };
+	struct wl_sack c = { .f = f, .d = d, .at = from, .start = from, .end = end, .done_until = end, .first = WL_NO_SLOT };
 	wl_u32 least = d->sack_steps_left == WL_SACK_STEPS ? WL_SACK_LEAST_STEPS : 0;
 	wl_u32 steps;
 
@@ -93,8 +132,10 @@ WL_GLOBAL int wl_sack_mark(struct wl_flow *f, struct wl_delivery *d, wl_u32 i, w
 	wl_loop(c.is_done ? steps : d->sack_steps_left, wl_sack_step, &c);
 	if (c.is_done || !wl_before(c.at, end)) {
 		f->sack_cache[i].end = f->sack_want[i] = c.done_until;
+		wl_sack_note(f, c.first, c.done_until);
 		return 0;
 	}
+	wl_sack_note(f, c.first, c.at);
 	f->sack_cache[i].end = c.at;
 	f->sack_want[i] = end;
 	f->todo |= WL_TODO_SACK;

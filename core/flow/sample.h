@@ -7,6 +7,7 @@
 #define WL_FLOW_SAMPLE_H
 
 #include "pacing.h"
+#include "recovery.h"
 
 /* Completes a sample of now_ns with the flow's standing figures. */
 WL_INLINE void wl_track_fill(const struct wl_flow *f, struct wl_sample *s, wl_u64 now_ns)
@@ -22,7 +23,8 @@ WL_INLINE void wl_track_fill(const struct wl_flow *f, struct wl_sample *s, wl_u6
 	s->departs_in_us = wl_departs_in_us(f, now_ns);
 	s->round_count = f->round_count;
 	s->is_in_recovery =
-		(f->flags & WL_FLOW_RECOVERY) || ((f->flags & WL_FLOW_MARKED) && !wl_alg_paces(&f->decision));
+		(f->flags & WL_FLOW_RECOVERY) || ((f->flags & WL_FLOW_MARKED) && !wl_alg_paces(&f->decision)) ||
+		wl_recovery_goes_on(f);
 	s->is_cwnd_limited = !!(f->flags & WL_FLOW_CWND_LIMITED);
 	if (f->flags & WL_FLOW_MARKED)
 		s->events |= WL_EV_MARKED;

@@ -6,10 +6,11 @@
  *     stream     |  slot 0  |  slot 1  |  slot 2  |  slot 3  |      1 KiB each
  *     packets    |===== A =======|== B ==|=C=|D|E|
  *     records    A in slot 0; B in slot 1; C in slot 2: each where its first byte lies
- *                C -> D -> E: what begins in slot 2 besides stands in the overflow of the chunk, linked in the order of the stream
+ *                C -> D -> E: what begins in slot 2 besides stands in the overflow, linked in the order of the stream
  *
  * Only the first record of a slot can be reached without that link. When it is acknowledged its link stays, and begins at the oldest
- * record that is left. Of a chunk whose overflow is full no more is recorded: such data are the sender's to retransmit.
+ * record that is left. The overflow is that of the block, if the flow has that block by itself, and else or if that is full of the whole
+ * chunk. Where both are full no more is recorded: such data are the sender's to retransmit.
  *
  * Lost list: found lost, waiting to be retransmitted, the most urgent first.
  * Resent list: retransmitted by the box, in the order of sending, so that RACK need look at its head only.
@@ -24,26 +25,27 @@
 #define WL_RECORD_MAX_BYTES 0xffffu /* what wl_seg.len_bytes can hold; longer packets have several */
 #define WL_RECORD_MAX_SLOTS 65u /* ... touches so many slots */
 
-#define WL_CHUNK_OVERFLOW (WL_CHUNK_RECORDS - WL_CHUNK_SLOTS)
+#define WL_BLOCK_OVERFLOW (WL_BLOCK_RECORDS - WL_BLOCK_SLOTS)
+#define WL_CHUNK_OVERFLOW (WL_BLOCK_OVERFLOW * WL_CHUNK_BLOCKS)
 #define WL_OVERFLOW_TRIES \
 	8u /* records looked at for a free one: they become free in about the order in which they were taken */
 
 /* Is it a record of data now in flight (and not one of an earlier lap, or of another flow)? */
 WL_INLINE int wl_seg_is_live(const struct wl_flow *f, const struct wl_seg *seg, wl_u32 number)
 {
-	wl_u32 apart = wl_slot_of(f, seg->seq) ^ number;
+	wl_u32 apart = wl_record_of(f, seg->seq) ^ number;
 
 	/* one in the overflow belongs to any slot of its chunk */
-	if (number >= WL_FLOW_SLOTS)
-		apart &= (WL_FLOW_CHUNKS - 1) * WL_CHUNK_SLOTS;
+	if (wl_record_is_overflow(number))
+		apart &= ~(WL_CHUNK_RECORDS - 1);
 	return seg->owner == (wl_u16)f->owner && seg->len_bytes && !apart &&
 	       wl_after(seg->seq + seg->len_bytes, f->una) && wl_before(seg->seq, f->nxt);
 }
 
-/* Number of the record that begins next in the same slot; 0: none. `seg` may be acknowledged already. */
-WL_INLINE wl_u32 wl_seg_follows(const struct wl_flow *f, const struct wl_seg *seg)
+/* Number of the record that begins next in the same slot; 0: none. The record `seg` of that number may be acknowledged already. */
+WL_INLINE wl_u32 wl_seg_follows(const struct wl_flow *f, const struct wl_seg *seg, wl_u32 number)
 {
-	return seg->owner == (wl_u16)f->owner ? seg->follows : 0;
+	return seg->owner == (wl_u16)f->owner && seg->follows ? (number & ~(WL_CHUNK_RECORDS - 1)) | seg->follows : 0;
 }
 
 /* Number of slots that the non-empty stretch [start, end) touches. */
@@ -68,7 +70,7 @@ WL_INLINE wl_u32 wl_slot_end(const struct wl_flow *f, wl_u32 at)
 
 /*
  * One step of a walk along the records from *at on: a live record, or NULL. *next: number of the record to be looked at; 0: that in
- * the slot of *at. *at moves past the record, to where the next one may begin; past the slot, or past the chunk, where there is
+ * the slot of *at. *at moves past the record, to where the next one may begin; past the slot, or past the block, where there is
  * none.
  */
 WL_INLINE struct wl_seg *wl_walk(struct wl_flow *f, wl_u32 *at, wl_u32 *next, wl_u32 *number)
@@ -77,14 +79,14 @@ WL_INLINE struct wl_seg *wl_walk(struct wl_flow *f, wl_u32 *at, wl_u32 *next, wl
 	wl_u32 end;
 	struct wl_seg *seg;
 
-	*number = (*next ? *next : wl_slot_of(f, from)) & (WL_FLOW_RECORDS - 1);
+	*number = (*next ? *next : wl_record_of(f, from)) & (WL_FLOW_RECORDS - 1);
 	seg = wl_seg_at(f, *number);
 	if (!seg) {
 		*next = 0;
-		*at = f->base + (((from - f->base) | (WL_CHUNK_BYTES - 1)) + 1);
+		*at = f->base + (((from - f->base) | (WL_BLOCK_BYTES - 1)) + 1);
 		return 0;
 	}
-	*next = wl_seg_follows(f, seg);
+	*next = wl_seg_follows(f, seg, *number);
 	if (!*next)
 		*at = wl_slot_end(f, from);
 	end = seg->seq + seg->len_bytes;
@@ -113,7 +115,7 @@ static long wl_from_step(wl_u32 i, void *ctx)
 	c->is_found = wl_seg_is_live(c->f, seg, c->number) && wl_after(seg->seq + seg->len_bytes, c->seq);
 	if (c->is_found)
 		return 1;
-	c->number = wl_seg_follows(c->f, seg);
+	c->number = wl_seg_follows(c->f, seg, c->number);
 	return !c->number;
 }
 
@@ -122,7 +124,7 @@ WL_GLOBAL wl_u32 wl_seg_from(struct wl_flow *f, wl_u32 seq)
 {
 	if (!f)
 		return WL_NO_SLOT;
-	struct wl_from c = { .f = f, .seq = seq, .number = wl_slot_of(f, seq) };
+	struct wl_from c = { .f = f, .seq = seq, .number = wl_record_of(f, seq) };
 
 	wl_loop(wl_min(f->overflow_records, WL_CHUNK_OVERFLOW) + 1, wl_from_step, &c);
 	return c.is_found ? c.number & (WL_FLOW_RECORDS - 1) : WL_NO_SLOT;
@@ -140,7 +142,7 @@ WL_INLINE wl_u32 wl_walk_begin(struct wl_flow *f, wl_u32 *at)
 		return 0;
 	number = wl_seg_from(f, *at);
 	if (number != WL_NO_SLOT)
-		return number < WL_FLOW_SLOTS ? 0 : number;
+		return wl_record_is_overflow(number) ? number : 0;
 	*at = wl_slot_end(f, *at);
 	return 0;
 }
@@ -168,7 +170,7 @@ static long wl_find_step(wl_u32 i, void *ctx)
 	struct wl_find *c = ctx;
 	wl_u32 number = c->number & (WL_FLOW_RECORDS - 1);
 	struct wl_seg *seg = wl_seg_at(c->f, number);
-	wl_u32 follows = seg ? wl_seg_follows(c->f, seg) : 0;
+	wl_u32 follows = seg ? wl_seg_follows(c->f, seg, number) : 0;
 
 	(void)i;
 	if (seg && wl_seg_is_live(c->f, seg, number)) {
@@ -187,7 +189,7 @@ static long wl_find_step(wl_u32 i, void *ctx)
 	if (c->found != WL_NO_SLOT)
 		return 1;
 	c->slot = (c->slot - 1) & (WL_FLOW_SLOTS - 1);
-	c->number = c->slot;
+	c->number = wl_record_in_slot(c->slot);
 	return 0;
 }
 
@@ -198,7 +200,7 @@ WL_GLOBAL wl_u32 wl_seg_find(struct wl_flow *f, wl_u32 seq)
 		return WL_NO_SLOT;
 	wl_u32 slots = wl_slots_between(f, f->una_seg, seq + 1);
 	struct wl_find c = {
-		.f = f, .seq = seq, .slot = wl_slot_of(f, seq), .number = wl_slot_of(f, seq), .found = WL_NO_SLOT
+		.f = f, .seq = seq, .slot = wl_slot_of(f, seq), .number = wl_record_of(f, seq), .found = WL_NO_SLOT
 	};
 
 	/*
@@ -210,7 +212,7 @@ WL_GLOBAL wl_u32 wl_seg_find(struct wl_flow *f, wl_u32 seq)
 	return c.is_found ? c.found & (WL_FLOW_RECORDS - 1) : WL_NO_SLOT;
 }
 
-WL_INLINE void wl_list_append(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, struct wl_seg *seg, wl_u16 slot)
+WL_INLINE void wl_list_append(struct wl_flow *f, wl_u32 *head, wl_u32 *tail, struct wl_seg *seg, wl_u32 slot)
 {
 	struct wl_seg *last = *tail == WL_NO_SLOT ? 0 : wl_seg_at(f, *tail);
 
@@ -225,7 +227,7 @@ WL_INLINE void wl_list_append(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, str
 	*tail = slot;
 }
 
-WL_INLINE void wl_list_prepend(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, struct wl_seg *seg, wl_u16 slot)
+WL_INLINE void wl_list_prepend(struct wl_flow *f, wl_u32 *head, wl_u32 *tail, struct wl_seg *seg, wl_u32 slot)
 {
 	struct wl_seg *first = *head == WL_NO_SLOT ? 0 : wl_seg_at(f, *head);
 
@@ -241,8 +243,8 @@ WL_INLINE void wl_list_prepend(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, st
 }
 
 /* Puts a record into the list behind one of its members. */
-WL_INLINE void wl_list_insert(struct wl_flow *f, wl_u16 *tail, struct wl_seg *before, wl_u16 before_slot,
-			      struct wl_seg *seg, wl_u16 slot)
+WL_INLINE void wl_list_insert(struct wl_flow *f, wl_u32 *tail, struct wl_seg *before, wl_u32 before_slot,
+			      struct wl_seg *seg, wl_u32 slot)
 {
 	struct wl_seg *next = before->next == WL_NO_SLOT ? 0 : wl_seg_at(f, before->next);
 
@@ -255,7 +257,7 @@ WL_INLINE void wl_list_insert(struct wl_flow *f, wl_u16 *tail, struct wl_seg *be
 		*tail = slot;
 }
 
-WL_INLINE void wl_list_remove(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, struct wl_seg *seg)
+WL_INLINE void wl_list_remove(struct wl_flow *f, wl_u32 *head, wl_u32 *tail, struct wl_seg *seg)
 {
 	struct wl_seg *prev = seg->prev == WL_NO_SLOT ? 0 : wl_seg_at(f, seg->prev);
 	struct wl_seg *next = seg->next == WL_NO_SLOT ? 0 : wl_seg_at(f, seg->next);
@@ -270,108 +272,155 @@ WL_INLINE void wl_list_remove(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, str
 		*tail = seg->prev;
 }
 
-/* Number of a free record in the overflow of the slot's chunk, or WL_NO_SLOT. */
-WL_GLOBAL wl_u32 wl_overflow_take(struct wl_flow *f, wl_u32 slot)
+WL_INLINE int wl_record_is_free(struct wl_flow *f, wl_u32 number)
+{
+	struct wl_seg *seg = wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
+
+	return seg && !wl_seg_is_live(f, seg, number);
+}
+
+/*
+ * Number of a free record in the overflow of the block in which record `number` stands, which the flow has by itself, or WL_NO_SLOT.
+ * Plain loops, here and below: a chain of calls in BPF has 512 bytes of stack, of which what wl_loop() calls would take more than is left.
+ */
+WL_GLOBAL wl_u32 wl_overflow_take_in_block(struct wl_flow *f, wl_u32 number)
 {
 	if (!f)
 		return WL_NO_SLOT;
-	for (wl_u32 i = 0; i < WL_OVERFLOW_TRIES; i++) {
-		wl_u32 at = (f->overflow_at + i) % WL_CHUNK_OVERFLOW;
-		wl_u32 number = WL_FLOW_SLOTS * (1 + at / WL_CHUNK_SLOTS) + (slot & ~(WL_CHUNK_SLOTS - 1)) +
-				at % WL_CHUNK_SLOTS;
-		struct wl_seg *seg = wl_seg_at(f, number);
+	number = (number & ~(WL_BLOCK_RECORDS - 1)) + WL_BLOCK_SLOTS;
+	for (wl_u32 i = 0; i < WL_BLOCK_OVERFLOW; i++) {
+		wl_u32 at = (f->overflow_at + i) % WL_BLOCK_OVERFLOW;
 
-		if (!seg)
-			break;
-		if (wl_seg_is_live(f, seg, number))
+		if (!wl_record_is_free(f, number + at))
 			continue;
-		f->overflow_at = (at + 1) % WL_CHUNK_OVERFLOW;
-		return number;
+		f->overflow_at = at + 1;
+		return number + at;
 	}
 	return WL_NO_SLOT;
 }
 
-/*
- * The last record of a slot that begins at or before `seq`, or the slot's first one. A plain loop: a chain of calls in BPF has 512 bytes
- * of stack, of which what wl_loop() calls would take more than is left.
- */
-WL_INLINE struct wl_seg *wl_seg_before(struct wl_flow *f, struct wl_seg *first, wl_u32 seq)
+/* The same of the chunk. The records of blocks that the flow has by themselves are gone before those behind them. */
+WL_GLOBAL wl_u32 wl_overflow_take_in_chunk(struct wl_flow *f, wl_u32 number)
 {
-	struct wl_seg *before = first;
+	if (!f)
+		return WL_NO_SLOT;
+	number &= ~(WL_CHUNK_RECORDS - 1);
+	for (wl_u32 i = 0; i < WL_OVERFLOW_TRIES + WL_CHUNK_BLOCKS; i++) {
+		wl_u32 at = f->overflow_at % WL_CHUNK_OVERFLOW;
+		wl_u32 other = number + at / WL_BLOCK_OVERFLOW * WL_BLOCK_RECORDS + WL_BLOCK_SLOTS +
+			       at % WL_BLOCK_OVERFLOW;
 
-	for (wl_u32 i = 0; i < WL_CHUNK_OVERFLOW; i++) {
-		struct wl_seg *seg = before->follows ? wl_seg_at(f, before->follows & (WL_FLOW_RECORDS - 1)) : 0;
+		if (wl_block_held(f, wl_record_block(other))) {
+			f->overflow_at = (at / WL_BLOCK_OVERFLOW + 1) * WL_BLOCK_OVERFLOW;
+			continue;
+		}
+		f->overflow_at = at + 1;
+		if (wl_record_is_free(f, other))
+			return other;
+	}
+	return WL_NO_SLOT;
+}
 
+/* Number of a free record in the overflow that the slot of record `number` has, or WL_NO_SLOT. */
+WL_INLINE wl_u32 wl_overflow_take(struct wl_flow *f, wl_u32 number)
+{
+	wl_u32 other = WL_NO_SLOT;
+
+	if (wl_block_held(f, wl_record_block(number)))
+		other = wl_overflow_take_in_block(f, number);
+	return other == WL_NO_SLOT ? wl_overflow_take_in_chunk(f, number) : other;
+}
+
+/* Number of the last record of a slot that begins at or before `seq`, or of the slot's first one. */
+WL_GLOBAL wl_u32 wl_overflow_before(struct wl_flow *f, wl_u32 slot, wl_u32 seq)
+{
+	if (!f)
+		return WL_NO_SLOT;
+	struct wl_seg *seg = wl_seg_at(f, slot & (WL_FLOW_RECORDS - 1));
+	wl_u32 before = slot;
+
+	for (wl_u32 i = 0; seg && i < WL_CHUNK_OVERFLOW; i++) {
+		wl_u32 number = (slot & ~(WL_CHUNK_RECORDS - 1)) | seg->follows;
+
+		seg = seg->follows ? wl_seg_at(f, number & (WL_FLOW_RECORDS - 1)) : 0;
 		if (!seg || wl_after(seg->seq, seq))
 			break;
-		before = seg;
+		before = number;
 	}
 	return before;
 }
 
-/* Puts `to` in the place of a record in whatever list that is. */
-WL_INLINE void wl_list_replace(struct wl_flow *f, wl_u16 *head, wl_u16 *tail, const struct wl_seg *seg, wl_u16 to)
+/* Puts `to` in the place of a record in the list in which that is. */
+WL_INLINE void wl_list_replace(struct wl_flow *f, const struct wl_seg *seg, wl_u32 to)
 {
-	struct wl_seg *prev = seg->prev == WL_NO_SLOT ? 0 : wl_seg_at(f, seg->prev);
-	struct wl_seg *next = seg->next == WL_NO_SLOT ? 0 : wl_seg_at(f, seg->next);
+	int is_lost = seg->flags & WL_SEG_LOST;
+	struct wl_seg *other = seg->prev == WL_NO_SLOT ? 0 : wl_seg_at(f, seg->prev);
 
-	if (prev)
-		prev->next = to;
+	if (other)
+		other->next = to;
 	else
-		*head = to;
-	if (next)
-		next->prev = to;
+		*(is_lost ? &f->lost_head : &f->resent_head) = to;
+	other = seg->next == WL_NO_SLOT ? 0 : wl_seg_at(f, seg->next);
+	if (other)
+		other->prev = to;
 	else
-		*tail = to;
+		*(is_lost ? &f->lost_tail : &f->resent_tail) = to;
 }
 
-/*
- * Links the free record `number` of the overflow in the slot of `seq`, where a record stands, for data that begin at seq. Data before
- * the slot's first record take its place, and it moves. Returns the number of the record for the data.
- */
-WL_GLOBAL wl_u32 wl_overflow_link(struct wl_flow *f, wl_u32 number, wl_u32 seq)
+/* Moves the first record of a slot to the free record `number` of the overflow, as data before it take its place. */
+WL_GLOBAL wl_u32 wl_overflow_move(struct wl_flow *f, wl_u32 slot, wl_u32 number)
 {
 	if (!f)
 		return WL_NO_SLOT;
-	wl_u32 slot = wl_slot_of(f, seq);
-	struct wl_seg *first = wl_seg_at(f, slot);
+	struct wl_seg *first = wl_seg_at(f, slot & (WL_FLOW_RECORDS - 1));
 	struct wl_seg *seg = wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
-	struct wl_seg *before;
 
 	if (!first || !seg)
 		return WL_NO_SLOT;
 	f->overflow_records++;
-	if (wl_seg_is_live(f, first, slot) && wl_after(first->seq, seq)) {
-		if (first->flags & WL_SEG_LOST)
-			wl_list_replace(f, &f->lost_head, &f->lost_tail, first, number);
-		else if (first->flags & WL_SEG_RESENT)
-			wl_list_replace(f, &f->resent_head, &f->resent_tail, first, number);
-		*seg = *first;
-		first->follows = number;
-		return slot;
-	}
-	before = wl_seg_before(f, first, seq);
+	if (first->flags & (WL_SEG_LOST | WL_SEG_RESENT))
+		wl_list_replace(f, first, number);
+	*seg = *first;
+	first->follows = number % WL_CHUNK_RECORDS;
+	return slot;
+}
+
+/* Links the free record `number` of the overflow behind that of number `before`. */
+WL_GLOBAL wl_u32 wl_overflow_link(struct wl_flow *f, wl_u32 before_number, wl_u32 number)
+{
+	if (!f)
+		return WL_NO_SLOT;
+	struct wl_seg *before = wl_seg_at(f, before_number & (WL_FLOW_RECORDS - 1));
+	struct wl_seg *seg = wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
+
+	if (!before || !seg)
+		return WL_NO_SLOT;
+	f->overflow_records++;
 	seg->owner = f->owner;
 	seg->follows = before->follows;
-	before->follows = number;
+	before->follows = number % WL_CHUNK_RECORDS;
 	return number;
 }
 
 /*
- * Number of a record for data that begin at `seq`, where none is yet, linked in its slot: the caller writes it. WL_NO_SLOT: there is no
- * chunk, or its overflow is full.
+ * Number of a record for data that begin at `seq`, where none is yet, linked in its slot: the caller writes it. WL_NO_SLOT: there is
+ * neither block nor chunk, or the overflow is full.
  */
 WL_INLINE wl_u32 wl_seg_place(struct wl_flow *f, wl_u32 seq)
 {
-	wl_u32 slot = wl_slot_of(f, seq);
+	wl_u32 slot = wl_record_of(f, seq);
 	struct wl_seg *seg = wl_seg_at(f, slot);
 	wl_u32 number;
 
 	if (!seg)
 		return WL_NO_SLOT;
-	if (wl_seg_is_live(f, seg, slot) || wl_seg_follows(f, seg)) {
+	if (wl_seg_is_live(f, seg, slot) || wl_seg_follows(f, seg, slot)) {
 		number = wl_overflow_take(f, slot);
-		return number == WL_NO_SLOT ? number : wl_overflow_link(f, number, seq);
+		if (number == WL_NO_SLOT)
+			return number;
+		if (wl_seg_is_live(f, seg, slot) && wl_after(seg->seq, seq))
+			return wl_overflow_move(f, slot, number);
+		return wl_overflow_link(f, wl_overflow_before(f, slot, seq), number);
 	}
 	seg->owner = f->owner;
 	seg->follows = 0;
@@ -384,9 +433,9 @@ WL_INLINE void wl_seg_free(struct wl_flow *f, struct wl_seg *seg, wl_u32 number)
 	struct wl_seg *first;
 
 	seg->len_bytes = 0;
-	if (number < WL_FLOW_SLOTS)
+	if (!wl_record_is_overflow(number))
 		return;
-	first = wl_seg_at(f, wl_slot_of(f, seg->seq));
+	first = wl_seg_at(f, wl_record_of(f, seg->seq));
 	if (first)
 		first->follows = seg->follows;
 	f->overflow_records--;
@@ -419,20 +468,26 @@ WL_GLOBAL int wl_seg_split(struct wl_flow *f, wl_u32 number, wl_u32 rest_number,
 }
 
 /*
- * A packet has one record, until something is known of one of its parts only. Cuts the live record of that number in two at `at`.
+ * A packet has one record, until something is known of one of its parts only. Cuts the live record `seg` of that number in two at `at`.
  * Returns 0, or -1: there is no record for the second part, or the first would be acknowledged.
  */
+WL_INLINE int wl_seg_cut_at(struct wl_flow *f, const struct wl_seg *seg, wl_u32 number, wl_u32 at)
+{
+	wl_u32 rest;
+
+	if (!wl_after(at, seg->seq) || !wl_before(at, seg->seq + seg->len_bytes) || !wl_after(at, f->una))
+		return -1;
+	rest = wl_seg_place(f, at);
+	return rest == WL_NO_SLOT ? -1 : wl_seg_split(f, number, rest, at);
+}
+
 WL_GLOBAL int wl_seg_cut(struct wl_flow *f, wl_u32 number, wl_u32 at)
 {
 	if (!f)
 		return -1;
 	struct wl_seg *seg = wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
-	wl_u32 rest;
 
-	if (!seg || !wl_after(at, seg->seq) || !wl_before(at, seg->seq + seg->len_bytes) || !wl_after(at, f->una))
-		return -1;
-	rest = wl_seg_place(f, at);
-	return rest == WL_NO_SLOT ? -1 : wl_seg_split(f, number, rest, at);
+	return seg ? wl_seg_cut_at(f, seg, number, at) : -1;
 }
 
 /*
@@ -451,7 +506,7 @@ WL_GLOBAL wl_u32 wl_seg_begin(struct wl_flow *f, wl_u32 at, wl_u32 cuts_delivere
 		return WL_RECORD_MAX_SLOTS;
 	looked_at = ((wl_slot_of(f, at) - wl_slot_of(f, seg->seq)) & (WL_FLOW_SLOTS - 1)) + 1;
 	if (seg->seq != at && (cuts_delivered || !(seg->flags & WL_SEG_SACKED)))
-		wl_seg_cut(f, number, at);
+		wl_seg_cut_at(f, seg, number, at);
 	return looked_at + wl_min(f->overflow_records, WL_RECORD_MAX_SLOTS);
 }
 

@@ -64,14 +64,14 @@ WL_INLINE wl_u32 wl_shown_starved_rest_us(const struct wl_flow *f)
 
 /*
  * An ACK has come. What is in flight to the sender's knowledge while it leaves room unused is its own window: the most of that in each
- * round trip shows whether the window doubles.
+ * of the sender's rounds shows whether the window doubles. While holes are repaired such a round lasts two round trips.
  */
 WL_INLINE void wl_shown_note(struct wl_flow *f, wl_u32 now_us, wl_u32 known_edge)
 {
 	wl_u32 segs;
 
-	if (f->shown_round != (wl_u8)f->round_count) {
-		f->shown_round = f->round_count;
+	if (f->shown_round_ended) {
+		f->shown_round_ended = 0;
 		if (!f->own_flight_segs || 4u * f->own_flight_segs >= 7u * f->own_flight_before_segs)
 			f->own_window_rounds = 0;
 		else
@@ -165,6 +165,7 @@ WL_INLINE int wl_shown_all(struct wl_flow *f, wl_u32 now_us)
 	if (wl_after(next, f->round_end_seq)) {
 		f->round_end_seq = f->nxt;
 		f->shown_steps = 0;
+		f->shown_round_ended = 1;
 	}
 	return 1;
 }

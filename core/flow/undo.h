@@ -11,19 +11,6 @@
 #include "../alg/alg.h"
 #include "seg.h"
 
-/* Windows are kept in 16 bits, rounded up. More than they can hold is more than twice what may be in flight. */
-#define WL_UNDO_GRAIN_BYTES 256u
-#define WL_UNDO_GRAINS_MAX 0xffffu
-_Static_assert(WL_UNDO_GRAINS_MAX >= 2 * WL_FLOW_STORE_BYTES / WL_UNDO_GRAIN_BYTES - 1,
-	       "what is forgotten of a window to be undone to bounds nothing");
-
-WL_INLINE wl_u16 wl_undo_grains(wl_u32 window_bytes)
-{
-	wl_u32 grains = (window_bytes + WL_UNDO_GRAIN_BYTES - 1) / WL_UNDO_GRAIN_BYTES;
-
-	return grains < WL_UNDO_GRAINS_MAX ? grains : WL_UNDO_GRAINS_MAX;
-}
-
 /* The reduction stands: it was for a mark as well, or it cannot be known any more. */
 WL_INLINE void wl_undo_forget(struct wl_flow *f)
 {
@@ -53,8 +40,8 @@ WL_INLINE void wl_undo_begin(struct wl_flow *f)
 	}
 	f->undo_marker = f->una;
 	f->undo_bytes = f->resent_bytes;
-	f->prior_cwnd_grains = wl_undo_grains(f->decision.cwnd_bytes);
-	f->prior_ssthresh_grains = wl_undo_grains(f->decision.ssthresh_bytes);
+	f->prior_cwnd_bytes = f->decision.cwnd_bytes;
+	f->prior_ssthresh_bytes = f->decision.ssthresh_bytes;
 	wl_undo_forget(f);
 	f->flags |= WL_FLOW_UNDO;
 	f->flags2 &= ~WL_FLOW2_REDUCTION_PROVEN;
@@ -92,13 +79,9 @@ WL_INLINE void wl_undo_prove(struct wl_flow *f)
 /* Undoes the last reduction if it was spurious and nothing waits to be retransmitted; its recovery is over. */
 WL_INLINE void wl_undo_check(struct wl_flow *f, struct wl_sample *s)
 {
-	wl_u32 ssthresh = WL_CWND_MAX_BYTES;
-
 	if (!(f->flags & WL_FLOW_ALL_TWICE) || f->lost_bytes)
 		return;
-	if (f->prior_ssthresh_grains < WL_UNDO_GRAINS_MAX)
-		ssthresh = f->prior_ssthresh_grains * WL_UNDO_GRAIN_BYTES;
-	wl_alg_undo(&f->decision, f->prior_cwnd_grains * WL_UNDO_GRAIN_BYTES, ssthresh);
+	wl_alg_undo(&f->decision, f->prior_cwnd_bytes, f->prior_ssthresh_bytes);
 	s->events |= WL_EV_UNDO;
 	if (f->flags & WL_FLOW_RECOVERY)
 		s->events |= WL_EV_RECOVERY_EXIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * How much work one event may cause. Every packet and every visit of the clock touches a bounded number of records, whatever its
- * options are, as the flow's lock is held meanwhile and the CPU is in softirq: 8 MiB in flight are up to 8192 slots.
+ * options are, as the flow's lock is held meanwhile and the CPU is in softirq: 64 MiB in flight are 65536 slots.
  *
  *	event		work					what is left
  *	ACK		takes records off from una_seg on	wl_flow.acked > una
@@ -19,7 +19,7 @@
 #ifndef WL_FLOW_WORK_H
 #define WL_FLOW_WORK_H
 
-#define WL_CUMULATIVE_STEPS 48u /* slots looked at for the cumulative acknowledgement: 48 full segments at least */
+#define WL_CUMULATIVE_STEPS 256u /* slots looked at for the cumulative acknowledgement: 48 full segments at least */
 #define WL_SACK_STEPS \
 	64u /* ... for all SACK blocks of an ACK, and at most one record's slots more to find where a block begins */
 #define WL_SACK_LEAST_STEPS 16u /* ... of its first block, however long that search was: no block waits for ever */

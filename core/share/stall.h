@@ -43,7 +43,7 @@ WL_INLINE int wl_stall_has_progress(const struct wl_flow *f)
 /* Can the flow be stalled by now? Without its lock: decides only whether a closer look is worth the lock. */
 WL_INLINE int wl_stall_is_due(const struct wl_flow *f, wl_u32 now_us)
 {
-	return f->stored_chunks &&
+	return wl_is_stored(f) &&
 	       (!(f->flags2 & WL_FLOW2_STALL_NOTED) || now_us - f->stall_at_us >= WL_STALL_RTOS * wl_rto_us(f));
 }
 
@@ -53,7 +53,7 @@ WL_INLINE int wl_stall_check(struct wl_flow *f, wl_u32 now_us, int is_scarce)
 	wl_u32 quiet_us = now_us - f->stall_at_us;
 	wl_u32 rtos_us = WL_STALL_RTOS * wl_rto_us(f);
 
-	if (!f->stored_chunks) {
+	if (!wl_is_stored(f)) {
 		f->flags2 &= ~WL_FLOW2_STALL_NOTED;
 		return 0;
 	}

@@ -287,8 +287,10 @@ impl Machine {
             assert!(!is_after(before, edge), "the edge moves left: {before} {edge}");
         }
         self.edge = edge;
-        let chunks = s.chunks.iter().filter(|&&c| c != 0).count();
-        assert_eq!(usize::from(s.stored_chunks), chunks);
+        let blocks = s.blocks.iter().filter(|&&block| block != 0).count();
+        assert_eq!(usize::from(s.stored_blocks), blocks);
+        let tables = s.tables.iter().filter(|&&table| table != 0).count();
+        assert!((tables..=tables * abi::WL_TABLE_CHUNKS as usize).contains(&usize::from(s.stored_chunks)));
         for sent in std::mem::take(&mut self.around.sent) {
             let end = sent.seq.wrapping_add(sent.len_bytes);
             if sent.to_sender != 0 {
@@ -353,9 +355,10 @@ impl Machine {
         }
         let s = self.flow.state();
         assert!(
-            self.is_over || (s.una == s.nxt && s.stored_chunks == 0),
-            "{} chunks are left",
-            s.stored_chunks
+            self.is_over || (s.una == s.nxt && s.stored_chunks == 0 && s.stored_blocks == 0),
+            "{} chunks and {} blocks are left",
+            s.stored_chunks,
+            s.stored_blocks
         );
     }
 }

@@ -311,19 +311,19 @@ impl Machine {
     }
 
     /// The record of this number.
-    fn record(&self, number: u16) -> wl_seg {
+    fn record(&self, number: u32) -> wl_seg {
         *self.flow.record(number).unwrap_or_else(|| panic!("record {number} is listed, but not live"))
     }
 
     /// Walks one of the two lists; returns how many records it has and their bytes.
-    fn walk(&self, head: u16, tail: u16, flag: u32) -> (u32, u32) {
-        let (mut n, mut bytes, mut prev, mut at) = (0, 0, abi::WL_NO_SLOT as u16, head);
-        while u32::from(at) != abi::WL_NO_SLOT {
+    fn walk(&self, head: u32, tail: u32, flag: u32) -> (u32, u32) {
+        let (mut n, mut bytes, mut prev, mut at) = (0, 0, abi::WL_NO_SLOT, head);
+        while at != abi::WL_NO_SLOT {
             let seg = self.record(at);
             assert!(has(&seg, flag), "a record of the list says it is in none");
             assert!(!has(&seg, abi::WL_SEG_SACKED), "delivered, and listed");
-            assert_eq!(seg.prev, prev);
-            (prev, at) = (at, seg.next);
+            assert_eq!(seg.prev() as u32, prev);
+            (prev, at) = (at, seg.next() as u32);
             n += 1;
             bytes += u32::from(seg.len_bytes);
             assert!(n <= abi::WL_FLOW_RECORDS, "the list goes round");
@@ -457,7 +457,7 @@ impl Machine {
         assert!(self.is_active, "a bypass ends with the last acknowledgement");
         let s = self.flow.state();
         assert_eq!((s.una, s.una_seg, s.sacked_bytes, s.lost_bytes), (s.nxt, s.nxt, 0, 0));
-        assert_eq!((u32::from(s.lost_head), u32::from(s.resent_head)), (abi::WL_NO_SLOT, abi::WL_NO_SLOT));
+        assert_eq!((s.lost_head, s.resent_head), (abi::WL_NO_SLOT, abi::WL_NO_SLOT));
         assert_eq!(self.flow.next_repair(), None);
     }
 }

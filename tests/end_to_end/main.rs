@@ -18,6 +18,7 @@ mod idle;
 mod interfaces;
 mod local_users;
 mod looks;
+mod loops;
 mod names;
 mod native;
 mod native_attach;

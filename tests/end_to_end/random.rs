@@ -414,16 +414,32 @@ pub fn free(net: &Net, list: &str) -> Vec<Vec<u8>> {
     iter::from_fn(|| map.lookup_and_delete(&[]).expect("readable")).collect()
 }
 
+/// Chunks of the store that were given out by blocks, all of which are free. Nothing works afterwards.
+pub fn split_chunks(net: &Net) -> Vec<Vec<u8>> {
+    let own = |spare: &[u8]| u32::from_ne_bytes(spare[20..24].try_into().expect("a number")).checked_sub(1);
+    let own_by_cpus = spare_by_cpus(net).iter().filter_map(|spare| own(spare)).map(|chunk| chunk.to_ne_bytes().to_vec());
+    let chunks: Vec<_> = own_by_cpus.chain(free(net, "wl_split_chunks")).collect();
+    let splits = MapHandle::from_pinned_path(net.pins().join("wl_splits")).expect("a map");
+    for chunk in &chunks {
+        let free = splits.lookup(chunk, MapFlags::ANY).expect("readable").expect("there");
+        assert_eq!(free[..2], [0xff, 0xff], "blocks of {chunk:?} are not free");
+    }
+    chunks
+}
+
+fn spare_by_cpus(net: &Net) -> Vec<Vec<u8>> {
+    let map = MapHandle::from_pinned_path(net.pins().join("wl_spare_chunks")).expect("a map");
+    map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).expect("readable").expect("there")
+}
+
 /// Chunks of the store that CPUs keep for themselves (`struct wl_spare`: how many, and which).
 pub fn spare_chunks(net: &Net) -> Vec<Vec<u8>> {
-    let map = MapHandle::from_pinned_path(net.pins().join("wl_spare_chunks")).expect("a map");
-    let of_cpus = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).expect("readable").expect("there");
     let of_cpu = |spare: &Vec<u8>| {
         let (count, chunks) = spare.split_first_chunk().expect("a number");
         let count = u32::from_ne_bytes(*count) as usize;
         chunks.chunks_exact(4).take(count).map(<[u8]>::to_vec).collect::<Vec<_>>()
     };
-    of_cpus.iter().flat_map(of_cpu).collect()
+    spare_by_cpus(net).iter().flat_map(of_cpu).collect()
 }
 
 fn give(net: &Net, list: &str, what: &[Vec<u8>]) {
@@ -584,7 +600,7 @@ impl World {
     /// Ends the box, which must have everything back.
     fn end(self) {
         self.kill();
-        let chunks = [free(&self.net, "wl_free_chunks"), spare_chunks(&self.net)].concat();
+        let chunks = [free(&self.net, "wl_free_chunks"), spare_chunks(&self.net), split_chunks(&self.net)].concat();
         let flows = free(&self.net, "wl_free_flows");
         for (mut left, expected, what) in
             [(chunks, self.chunks.get(), "free chunks"), (flows, self.room.flows, "free flows")]

@@ -3,7 +3,7 @@
 use crate::{
     control::{policy, put, release, talker, with_agent},
     net::{Net, with_transfer},
-    random::{free, spare_chunks},
+    random::{free, spare_chunks, split_chunks},
     site::tcx_programs,
 };
 use libbpf_rs::{
@@ -158,7 +158,7 @@ fn builds_that_differ_replace_each_other_under_load() {
     assert_eq!(net.group().members, 0);
     agent.end(libc::SIGKILL);
     for (mut left, expected) in [
-        ([free(&net, "wl_free_chunks"), spare_chunks(&net)].concat(), 256),
+        ([free(&net, "wl_free_chunks"), spare_chunks(&net), split_chunks(&net)].concat(), 256),
         (free(&net, "wl_free_flows"), 64),
     ] {
         assert_eq!(left.len(), expected);

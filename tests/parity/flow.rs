@@ -8,7 +8,8 @@ use crate::{
         WL_PARITY_FLOW_JUDGE as JUDGE, WL_PARITY_FLOW_MARK as MARK, WL_PARITY_FLOW_OFFERED as OFFERED,
         WL_PARITY_FLOW_RECOVERY as RECOVERY, WL_PARITY_FLOW_REPAIR as REPAIR,
         WL_PARITY_FLOW_RETRANS as RETRANS, WL_PARITY_FLOW_SEND as SEND, WL_PARITY_FLOW_SHOWN as SHOWN,
-        WL_PARITY_FLOW_SILENCE as SILENCE, WL_PARITY_FLOW_SUPPLY as SUPPLY, wl_parity_flow as Vector,
+        WL_PARITY_FLOW_SILENCE as SILENCE, WL_PARITY_FLOW_SUPPLY as SUPPLY, WL_PARITY_RECORDS,
+        wl_parity_flow as Vector,
     },
 };
 use windlass_core::{
@@ -111,16 +112,17 @@ impl Pair<'_> {
         let size = size_of::<wl_seg>();
         for offset in (0..WINDOW).step_by(1 << abi::WL_SLOT_SHIFT) {
             let seq = s.una_seg.wrapping_add(offset);
-            let mut number =
-                ((seq.wrapping_sub(s.base) >> abi::WL_SLOT_SHIFT) & (abi::WL_FLOW_SLOTS - 1)) as u16;
+            let slot = (seq.wrapping_sub(s.base) >> abi::WL_SLOT_SHIFT) & (abi::WL_FLOW_SLOTS - 1);
+            let block = slot / abi::WL_BLOCK_SLOTS;
+            let mut number = block * abi::WL_BLOCK_RECORDS + slot % abi::WL_BLOCK_SLOTS;
             // the first of a slot, and what follows in its overflow
             while let Some(seg) = self.native.record(number) {
-                let at = usize::from(number) * size;
+                let at = (number % WL_PARITY_RECORDS) as usize * size;
                 assert_eq!(bytes_of(seg), &slots[at..at + size], "{}: record {number}: {seg:?}", self.place);
-                number = seg.follows;
-                if number == 0 {
+                if seg.follows() == 0 {
                     break;
                 }
+                number = number & !(abi::WL_CHUNK_RECORDS - 1) | seg.follows() as u32;
             }
         }
     }
@@ -378,7 +380,7 @@ fn flows_agree_to_the_byte() {
         native.own(turn as u32);
         native.rtt_begin(20_000);
         native.state_mut().algorithm = reno as u8;
-        bpf.set("wl_flow_segs", &vec![0; abi::WL_FLOW_RECORDS as usize * size_of::<wl_seg>()]);
+        bpf.set("wl_flow_segs", &vec![0; WL_PARITY_RECORDS as usize * size_of::<wl_seg>()]);
         let v = Box::new(Vector {
             flow: *native.state(),
             now_ns: u64::from(r.below(u32::MAX)) * 1000,

@@ -114,7 +114,8 @@ pub(crate) fn describe(f: &abi::wl_flow, has_own_algorithm: bool, group: Option<
         inflight_bytes: sent.saturating_sub(f.sacked_bytes).saturating_sub(f.lost_bytes),
         unacked_bytes: sent,
         stored_bytes: if u32::from(f.state) == abi::WL_FLOW_ACTIVE { sent } else { 0 },
-        held_bytes: u64::from(f.stored_chunks) * u64::from(abi::WL_CHUNK_BYTES),
+        held_bytes: u64::from(f.stored_chunks) * u64::from(abi::WL_CHUNK_BYTES)
+            + u64::from(f.stored_blocks) * u64::from(abi::WL_BLOCK_BYTES),
         mss_bytes: f.mss_bytes,
         rcv_wscale: (!is_foreign).then(|| f.rcv_wscale()),
         // a flow that is only watched has no edge; and a bypass lets the sender pass it

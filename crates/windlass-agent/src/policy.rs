@@ -117,6 +117,11 @@ impl Policy {
         link::all().into_iter().filter(is_of).map(|link| link.name).collect()
     }
 
+    /// Does some rule speak of interfaces?
+    pub fn has_interfaces(&self) -> bool {
+        self.rules.iter().any(|rule| !rule.is_of_sockets())
+    }
+
     /// Does some rule name this interface, there or not?
     pub fn is_of_iface(&self, iface: &str) -> bool {
         self.is_of_name(iface) || names_of(iface).iter().any(|name| self.is_of_name(name))

@@ -16,7 +16,7 @@ use windlass_core::{
 pub struct Usage {
     /// Size of the store.
     pub store_bytes: u64,
-    /// What flows hold of it, in whole chunks.
+    /// What flows hold of it, in whole blocks and chunks.
     pub store_used_bytes: u64,
     /// Entries of the flow table.
     pub flows_max: u32,
@@ -28,18 +28,17 @@ pub struct Usage {
 
 impl Usage {
     pub(crate) fn of(config: &wl_config, total: &wl_share_total) -> Usage {
-        let bytes = |chunks| u64::from(chunks) * u64::from(abi::WL_CHUNK_BYTES);
         Usage {
-            store_bytes: bytes(config.chunks_max),
-            store_used_bytes: bytes(total.chunks),
+            store_bytes: u64::from(config.chunks_max) * u64::from(abi::WL_CHUNK_BYTES),
+            store_used_bytes: u64::from(total.blocks) * u64::from(abi::WL_BLOCK_BYTES),
             flows_max: config.flows_max,
             flows_used: total.flows,
             flows_without_rule: total.unruled_flows,
         }
     }
 
-    fn free_chunks(&self) -> u32 {
-        (self.store_bytes.saturating_sub(self.store_used_bytes) / u64::from(abi::WL_CHUNK_BYTES)) as u32
+    fn free_blocks(&self) -> u32 {
+        (self.store_bytes.saturating_sub(self.store_used_bytes) / u64::from(abi::WL_BLOCK_BYTES)) as u32
     }
 
     fn free_flows(&self) -> u32 {
@@ -67,7 +66,7 @@ pub struct Account {
     pub flows: u32,
     /// How many it may have before it gets no more.
     pub flows_limit: u32,
-    /// What they hold of the store, in whole chunks.
+    /// What they hold of the store, in whole blocks and chunks.
     pub held_bytes: u64,
     /// How much that may be before it gets no more.
     pub held_limit_bytes: u64,
@@ -92,7 +91,7 @@ pub fn by_account<'a>(flows: impl IntoIterator<Item = &'a FlowInfo>, usage: &Usa
             *sum = (sum.0 + 1, sum.1 + flow.held_bytes);
         }
     }
-    let chunk_bytes = u64::from(abi::WL_CHUNK_BYTES);
+    let block_bytes = u64::from(abi::WL_BLOCK_BYTES);
     let limit = |client: Option<IpAddr>, free, of_server, total: u64| {
         let limit = match client {
             None => share::server_limit(free),
@@ -102,15 +101,15 @@ pub fn by_account<'a>(flows: impl IntoIterator<Item = &'a FlowInfo>, usage: &Usa
     };
     let account = |(&(server, client), &(flows, held_bytes)): (&(IpAddr, Option<IpAddr>), &(u32, u64))| {
         let (flows_of_server, held_by_server) = sums[&(server, None)];
-        let chunks_of_server = (held_by_server / chunk_bytes) as u32;
-        let chunks_max = usage.store_bytes / chunk_bytes;
+        let blocks_of_server = (held_by_server / block_bytes) as u32;
+        let blocks_max = usage.store_bytes / block_bytes;
         Account {
             server,
             client,
             flows,
             flows_limit: limit(client, usage.free_flows(), flows_of_server, usage.flows_max.into()) as u32,
             held_bytes,
-            held_limit_bytes: limit(client, usage.free_chunks(), chunks_of_server, chunks_max) * chunk_bytes,
+            held_limit_bytes: limit(client, usage.free_blocks(), blocks_of_server, blocks_max) * block_bytes,
         }
     };
     let is_wanted = |client: Option<IpAddr>| client.is_some() == (by == By::Client);
@@ -132,7 +131,7 @@ mod tests {
         address
     }
 
-    fn flow(server: u8, client: [u8; 16], stored_chunks: u8) -> FlowInfo {
+    fn flow(server: u8, client: [u8; 16], stored_chunks: u16) -> FlowInfo {
         let key = wl_flow_key { snd_addr: mapped(server), rcv_addr: client, ..wl_flow_key::default() };
         describe(&wl_flow { key, stored_chunks, ..wl_flow::default() }, false, None)
     }

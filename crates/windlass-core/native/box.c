@@ -3,17 +3,6 @@
 #include "box.h"
 #include "scoreboard.h"
 
-/* Not inlined: the compiler would think that records found from a flow lie inside it. */
-static __attribute__((noinline)) void chunk_empty(struct wl_flow *f, wl_u32 index)
-{
-	struct wl_seg *segs = &((struct wln_flow *)f)->segs[index * WL_CHUNK_SLOTS];
-
-	for (wl_u32 i = 0; i < WL_CHUNK_SLOTS; i++) {
-		segs[i].len_bytes = 0;
-		segs[i].follows = 0;
-	}
-}
-
 #include "home.h"
 
 void wln_options_read(const wl_u8 *opt, wl_u32 bytes, struct wl_options *o)

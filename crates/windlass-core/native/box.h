@@ -23,6 +23,7 @@ struct wl_home {
 	int (*clock_runs)(void *owner);
 	void (*arm)(void *owner, wl_u64 deadline_ns);
 	wl_u32 (*take_chunk)(void *owner);
+	wl_u32 (*take_block)(void *owner);
 	wl_u32 (*store)(void *owner, wl_u32 seq, wl_u32 len);
 	int (*differs)(void *owner, wl_u32 seq, wl_u32 len);
 	int (*send)(void *owner, const struct wl_flow *, const struct wl_sent *, wl_u64 departs_at_ns);

@@ -44,31 +44,92 @@ static int wl_arm(wl_u32 id, wl_u64 now_ns, wl_u64 deadline_ns)
 	return 0;
 }
 
-/* Which chunk it is does not matter: the caller has the bytes, if there are any. No record stands in it. */
+/* Not inlined: the compiler would think that records found from a flow lie inside it. */
+static __attribute__((noinline)) struct wln_segs **wln_chunk_segs(struct wl_flow *f, wl_u32 index)
+{
+	return &((struct wln_flow *)f)->chunks[index & (WL_FLOW_CHUNKS - 1)];
+}
+
+static __attribute__((noinline)) struct wln_segs **wln_block_segs(struct wl_flow *f, wl_u32 index)
+{
+	return &((struct wln_flow *)f)->blocks[index & (WL_FLOW_BLOCKS - 1)];
+}
+
+static int wl_has_chunk(struct wl_flow *f, wl_u32 index)
+{
+	return !!*wln_chunk_segs(f, index);
+}
+
+/* Which block or chunk of the store it is does not matter: the caller has the bytes, if there are any. No record stands in it. */
 static wl_u32 wl_chunk_take(struct wl_flow *f, wl_u32 index)
 {
-	wl_u32 at = index & (WL_FLOW_CHUNKS - 1);
-	wl_u16 *chunk = &f->chunks[at];
+	struct wln_segs **segs = wln_chunk_segs(f, index);
 	wl_u32 why;
 
-	if (*chunk)
+	if (*segs)
 		return 0;
 	why = at_work->take_chunk(at_work->owner);
 	if (why)
 		return why;
+	*segs = wln_segs_new(WL_CHUNK_RECORDS);
+	if (!*segs)
+		return WL_C_BYPASS_STORE_FULL;
 	f->stored_chunks++;
-	*chunk = 1;
-	chunk_empty(f, at);
+	f->tables[index / WL_TABLE_CHUNKS % WL_FLOW_TABLES] = 1;
 	return 0;
+}
+
+static wl_u32 wl_block_take(struct wl_flow *f, wl_u32 index)
+{
+	wl_u32 at = index & (WL_FLOW_BLOCKS - 1);
+	struct wln_segs **segs = wln_block_segs(f, index);
+	wl_u32 why = at_work->take_block(at_work->owner);
+
+	if (why)
+		return why;
+	*segs = wln_segs_new(WL_BLOCK_RECORDS);
+	if (!*segs)
+		return WL_C_BYPASS_STORE_FULL;
+	f->stored_blocks++;
+	f->blocks[at] = index / WL_CHUNK_BLOCKS << WL_BLOCK_BITS | 1;
+	return 0;
+}
+
+/* The table has an entry as long as the flow has one of its chunks. */
+static void wln_table_release(struct wl_flow *f, wl_u32 index)
+{
+	wl_u32 first = index & ~(WL_TABLE_CHUNKS - 1);
+
+	for (wl_u32 i = 0; i < WL_TABLE_CHUNKS; i++)
+		if (wl_has_chunk(f, first + i))
+			return;
+	f->tables[first / WL_TABLE_CHUNKS % WL_FLOW_TABLES] = 0;
 }
 
 static void wl_release(struct wl_flow *f, wl_u32 index, wl_u32 n)
 {
-	for (wl_u32 i = 0; i < n; i++) {
-		wl_u16 *chunk = &f->chunks[(index + i) & (WL_FLOW_CHUNKS - 1)];
+	for (wl_u32 i = 0; i < n && f->stored_chunks; i++) {
+		struct wln_segs **segs = wln_chunk_segs(f, index + i);
 
-		f->stored_chunks -= !!*chunk;
-		*chunk = 0;
+		if (!*segs)
+			continue;
+		free(*segs);
+		*segs = NULL;
+		f->stored_chunks--;
+		wln_table_release(f, index + i);
+	}
+}
+
+static void wl_release_blocks(struct wl_flow *f, wl_u32 index, wl_u32 n)
+{
+	for (wl_u32 i = 0; i < n; i++) {
+		wl_u32 at = (index + i) & (WL_FLOW_BLOCKS - 1);
+		struct wln_segs **segs = wln_block_segs(f, at);
+
+		f->stored_blocks -= !!f->blocks[at];
+		f->blocks[at] = 0;
+		free(*segs);
+		*segs = NULL;
 	}
 }
 
@@ -78,11 +139,9 @@ static wl_u32 wl_store_segment(struct wl_home *home, wl_u32 id, const struct wl_
 
 	(void)id;
 	(void)in;
-	for (wl_u32 done = 0, n; done < len; done += n) {
-		wl_u32 why;
+	for (wl_u32 done = 0; done < len; done += wl_store_piece(f, seq + done, len - done)) {
+		wl_u32 why = wl_store_reserve(f, seq + done, seq + len);
 
-		n = wl_min(len - done, WL_CHUNK_BYTES);
-		why = wl_store_reserve(f, seq + done, seq + done + n);
 		if (why)
 			return why;
 	}

@@ -33,6 +33,10 @@ pub trait Home {
     fn take_chunk(&mut self) -> u32 {
         0
     }
+    /// The same of a block.
+    fn take_block(&mut self) -> u32 {
+        0
+    }
     /// Keeps `[seq, seq + len)` of the segment in hand. Returns 0, or the counter that gives the reason why it does not.
     fn store(&mut self, _seq: u32, _len: u32) -> u32 {
         0
@@ -129,6 +133,7 @@ shims! {
     fn clock_runs(home) -> c_int { home.clock_runs().into() }
     fn arm(home, deadline_ns: u64) { home.arm(deadline_ns) }
     fn take_chunk(home) -> u32 { home.take_chunk() }
+    fn take_block(home) -> u32 { home.take_block() }
     fn store(home, seq: u32, len: u32) -> u32 { home.store(seq, len) }
     fn differs(home, seq: u32, len: u32) -> c_int { home.differs(seq, len).into() }
     fn send(home, flow: *const wl_flow, sent: *const wl_sent, departs_at_ns: u64) -> c_int {
@@ -162,6 +167,7 @@ fn bind<H: Home>(home: &mut H, now_ns: u64, segment: Option<&Segment>) -> wl_hom
         clock_runs: Some(Shims::<H>::clock_runs),
         arm: Some(Shims::<H>::arm),
         take_chunk: Some(Shims::<H>::take_chunk),
+        take_block: Some(Shims::<H>::take_block),
         store: Some(Shims::<H>::store),
         differs: Some(Shims::<H>::differs),
         send: Some(Shims::<H>::send),

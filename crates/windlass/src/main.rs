@@ -16,6 +16,7 @@ mod info;
 mod interfaces;
 mod lab;
 mod manual;
+mod links;
 mod native;
 mod policy;
 mod print;

@@ -25,6 +25,8 @@ pub enum Wish {
     Stop,
     /// SIGHUP to a daemon: read the configuration again.
     Reload,
+    /// Network interfaces have come, gone or changed. No user's.
+    Look,
 }
 
 /// Signals from now on, as wishes; the sender is for other sources of wishes. `on_hangup`: what SIGHUP means. A
@@ -49,6 +51,7 @@ fn on_each(on_hangup: Wish, then: impl Fn(Wish) -> bool + Send + 'static) -> Res
 
 /// Wishes of a command that has work which can wait: it looks in between whether there is one.
 pub struct Wishes {
+    sender: Sender<Wish>,
     receiver: Receiver<Wish>,
     interrupt: Arc<Interrupt>,
 }
@@ -59,19 +62,26 @@ impl Wishes {
         ignore_broken_pipes();
         let (sender, receiver) = channel();
         let interrupt = Arc::new(Interrupt::default());
-        let raised = interrupt.clone();
+        let (raised, of_signals) = (interrupt.clone(), sender.clone());
         on_each(on_hangup, move |wish| {
             raised.raise();
-            sender.send(wish).is_ok()
+            of_signals.send(wish).is_ok()
         })?;
-        Ok(Wishes { receiver, interrupt })
+        Ok(Wishes { sender, receiver, interrupt })
     }
 
     /// The next wish that comes within so long.
     pub fn next_within(&self, pause: Duration) -> Result<Wish, RecvTimeoutError> {
         let wish = self.receiver.recv_timeout(pause)?;
-        self.interrupt.clear();
+        if wish != Wish::Look {
+            self.interrupt.clear();
+        }
         Ok(wish)
+    }
+
+    /// For wishes that can wait until work in hand is done.
+    pub fn sender(&self) -> Sender<Wish> {
+        self.sender.clone()
     }
 
     /// Is raised while there is one.

@@ -84,10 +84,16 @@ impl Around {
     }
 }
 
+/// What a flow holds of the store.
+fn stored_blocks(entry: &Entry) -> u32 {
+    let flow = entry.flow.state();
+    u32::from(flow.stored_blocks) + u32::from(flow.stored_chunks) * abi::WL_CHUNK_BLOCKS
+}
+
 /// The box, and all that it knows.
 pub struct Native {
     around: Around,
-    store_chunks: u32,
+    store_blocks: u32,
     handshakes: HashMap<Tuple, wl_handshake>,
     ids: HashMap<Tuple, u32>,
     /// By number; of a flow whose turn it is: none.
@@ -110,7 +116,7 @@ impl Native {
         let wheel = Wheel::new(setup.flows_max);
         Ok(Native {
             around: Around { now_us: 0, policy, wheel, clock_at_us: 0, sent: Vec::new() },
-            store_chunks: (setup.store_kib << 10).div_ceil(abi::WL_CHUNK_BYTES),
+            store_blocks: (setup.store_kib << 10).div_ceil(abi::WL_CHUNK_BYTES) * abi::WL_CHUNK_BLOCKS,
             handshakes: HashMap::new(),
             ids: HashMap::new(),
             flows: (0..setup.flows_max).map(|_| None).collect(),
@@ -153,7 +159,7 @@ impl Native {
     ) -> Result<Option<T>> {
         let place = id as usize;
         let Some(entry) = &self.flows[place] else { return Ok(None) };
-        let store = self.usage(&entry.tuple, self.store_chunks, |e| e.flow.state().stored_chunks.into());
+        let store = self.usage(&entry.tuple, self.store_blocks, stored_blocks);
         let Some(mut entry) = self.flows[place].take() else { return Ok(None) };
         let mut turn = self.around.turn(id, entry.tuple, &mut entry.bytes, store, payload);
         let result = act(&mut entry.flow, &mut turn);
@@ -258,8 +264,8 @@ impl Native {
     fn sweep(&mut self, rounds: u32) -> Result<()> {
         let now_ns = self.around.now_ns();
         let entries = self.flows.len() as u32;
-        let stored: u32 = self.entries().map(|e| u32::from(e.flow.state().stored_chunks)).sum();
-        let is_store_scarce = share::is_scarce(self.store_chunks, stored);
+        let stored = self.entries().map(stored_blocks).sum();
+        let is_store_scarce = share::is_scarce(self.store_blocks, stored);
         let is_table_scarce = share::is_scarce(entries, self.ids.len() as u32);
         let count = match is_store_scarce || is_table_scarce {
             true if rounds > 1 => SWEEP_SCARCE_MOST,

@@ -57,7 +57,8 @@ fn comparable(flow: &wl_flow) -> wl_flow {
     wl_flow {
         lock: 0,
         key: wl_flow_key::default(),
-        chunks: flow.chunks.map(|chunk| u16::from(chunk != 0)),
+        blocks: flow.blocks.map(|block| block >> abi::WL_BLOCK_BITS << 1 | u32::from(block != 0)),
+        tables: flow.tables.map(|table| u16::from(table != 0)),
         server_share: 0,
         client_share: 0,
         snd_partial: 0,

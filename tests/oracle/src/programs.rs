@@ -249,11 +249,21 @@ impl Programs {
         ensure_each_once("entries of the flow table", flows, self.setup.flows_max)?;
         let mut chunks = self.drained("wl_free_chunks")?;
         let spare = self.map("wl_spare_chunks")?.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)?;
+        let mut split = self.drained("wl_split_chunks")?;
         for of_cpu in spare.unwrap_or_default() {
-            // struct wl_spare: the count, then the chunks
+            // struct wl_spare: the count, then the chunks, then one of which blocks are given out
             chunks.extend((0..u32_at(&of_cpu, 0) as usize).map(|i| u32_at(&of_cpu, 4 + 4 * i)));
+            split.extend(u32_at(&of_cpu, 4 + 4 * abi::WL_SPARE_CHUNKS as usize).checked_sub(1));
         }
+        for chunk in split {
+            let free = self.map("wl_splits")?.lookup(&chunk.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
+            let all = (1 << abi::WL_CHUNK_BLOCKS) - 1;
+            ensure!(u32_at(&free, 0) & all == all, "not all blocks of chunk {chunk} are free");
+            chunks.push(chunk);
+        }
+        let tables = self.drained("wl_free_tables")?;
         let all = self.setup.store_bytes.div_ceil(u64::from(abi::WL_CHUNK_BYTES)).min(u16::MAX.into());
+        ensure_each_once("tables of chunks", tables, all as u32)?;
         ensure_each_once("chunks of the store", chunks, all as u32)
     }
 }

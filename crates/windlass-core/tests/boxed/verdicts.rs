@@ -27,14 +27,15 @@ fn handshake_options_of_both_syns_are_in_force() {
 }
 
 #[test]
-fn store_holds_a_chunk_from_data_to_its_acknowledgement() {
+fn store_holds_a_block_from_data_to_its_acknowledgement() {
     let mut b = Bench::new();
     b.sender(0, MSS);
-    assert_eq!((b.flow.state().stored_chunks, b.count(abi::WL_C_STORED_BYTES)), (1, MSS.into()));
+    let stored = |b: &Bench| (b.flow.state().stored_blocks, b.flow.state().stored_chunks);
+    assert_eq!((stored(&b), b.count(abi::WL_C_STORED_BYTES)), ((1, 0), MSS.into()));
     b.now_ns += 20 * MS;
     let verdict = b.receiver(BASE + MSS, 500, &[]);
     assert_eq!((verdict.is_absorbed, verdict.ack), (0, BASE + MSS));
-    assert_eq!(b.flow.state().stored_chunks, 0);
+    assert_eq!(stored(&b), (0, 0));
 }
 
 #[test]
@@ -66,8 +67,8 @@ fn bypass_with_nothing_stored_has_the_receivers_window() {
     b.notes.refusal = abi::WL_C_BYPASS_STORE_FULL;
     b.sender(0, MSS);
     b.notes.refusal = 0;
-    // the chunk was reserved before the refusal, and has been given back
-    assert!(b.is_bypassed() && b.flow.state().stored_chunks == 0);
+    // the block was reserved before the refusal, and has been given back
+    assert!(b.is_bypassed() && b.flow.state().stored_blocks == 0);
     b.now_ns += 20 * MS;
     assert_eq!(b.receiver(BASE, 500, &[]).window_field, 500);
 }

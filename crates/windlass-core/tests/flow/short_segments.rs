@@ -4,7 +4,7 @@ use super::{MSS, ack, flow, probe_after};
 use windlass_core::{Flow, abi};
 
 /// Records of a chunk besides those in slots.
-const OVERFLOW: u32 = (abi::WL_RECORDS_PER_SLOT - 1) * abi::WL_CHUNK_SLOTS;
+const OVERFLOW: u32 = (abi::WL_RECORDS_PER_SLOT - 1) * abi::WL_BLOCK_SLOTS * abi::WL_CHUNK_BLOCKS;
 
 /// A flow that has sent `n` messages of `bytes`, one each millisecond.
 fn messages(base: u32, n: u32, bytes: u32) -> Flow {

@@ -44,6 +44,24 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
+    /// Takes so many blocks of the store for the flow. Returns 0, or the counter that gives the reason why there are none.
+    fn take(&mut self, blocks: u32) -> u32 {
+        let store = &mut self.store;
+        if store.in_use >= store.total {
+            return abi::WL_C_BYPASS_STORE_FULL;
+        }
+        if !share::admits(store) {
+            return abi::WL_C_BYPASS_STORE_SHARE;
+        }
+        if store.in_use + blocks > store.total {
+            return abi::WL_C_BYPASS_STORE_FULL;
+        }
+        store.in_use += blocks;
+        store.of_server += blocks;
+        store.of_client += blocks;
+        0
+    }
+
     /// Events of this turn that were counted under that name.
     pub fn counted(&self, counter: u32) -> u64 {
         self.counts.iter().filter(|(c, _)| *c == counter).map(|(_, n)| n).sum()
@@ -107,17 +125,11 @@ impl Home for Turn<'_> {
     }
 
     fn take_chunk(&mut self) -> u32 {
-        let store = &mut self.store;
-        if store.in_use >= store.total {
-            return abi::WL_C_BYPASS_STORE_FULL;
-        }
-        if !share::admits(store) {
-            return abi::WL_C_BYPASS_STORE_SHARE;
-        }
-        store.in_use += 1;
-        store.of_server += 1;
-        store.of_client += 1;
-        0
+        self.take(abi::WL_CHUNK_BLOCKS)
+    }
+
+    fn take_block(&mut self) -> u32 {
+        self.take(1)
     }
 
     fn store(&mut self, seq: u32, len: u32) -> u32 {
