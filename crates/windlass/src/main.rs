@@ -5,6 +5,8 @@ mod algorithm;
 mod args;
 mod control;
 mod counters;
+#[cfg(test)]
+mod documented;
 mod dry_run;
 mod event_log;
 mod flow_table;
@@ -15,8 +17,8 @@ mod iface_doctor;
 mod info;
 mod interfaces;
 mod lab;
-mod manual;
 mod links;
+mod manual;
 mod native;
 mod policy;
 mod print;
