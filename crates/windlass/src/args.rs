@@ -3,7 +3,7 @@
 use crate::{algorithm::AlgorithmName, flows::COLUMNS};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use std::{net::SocketAddr, path::PathBuf};
-use windlass_experiments::Varied;
+use windlass_experiments::{Seeds, Shard, Varied};
 use windlass_scenario::{Buffer, Fraction, IN_REPORTS, Parameters, Rate, Span, is_name};
 
 /// Congestion control of TCP flows from outside their stacks.
@@ -567,6 +567,9 @@ pub struct RunArgs {
     /// Where to run it
     #[arg(long, value_enum, default_value = "lab")]
     pub on: Home,
+    /// Another seed than the file's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub seed: Option<u64>,
     /// With --on lab: what plays the links
     #[arg(long, value_enum, default_value = "own")]
     pub emulator: Emulator,
@@ -590,15 +593,23 @@ pub struct RunArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct SweepArgs {
+    #[command(subcommand)]
+    pub command: Option<SweepCommand>,
     /// Scenario file
-    pub file: PathBuf,
+    #[arg(required = true)]
+    pub file: Option<PathBuf>,
     /// Values of one key, e.g. "link.0.buffer=64 packets,1 BDP" or "flow.*.algorithm=reno,cubic"; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE,VALUE")]
     pub set: Vec<Varied>,
-    /// Runs of each combination, 1 to 1000000, with seeds from 1 on
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub seeds: u64,
+    /// Seeds of the runs of each combination: how many (10: 1 to 10), or which (3-5 or 1,7,20-29) (default: 1)
+    #[arg(long)]
+    pub seeds: Option<Seeds>,
+    /// Only one part of the runs, of several machines' or processes', each with a folder of its own: 1/8 to 8/8; `sweep merge` puts
+    /// them together
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
     /// Where to run them
     #[arg(long, value_enum, default_value = "sim")]
     pub on: Home,
@@ -614,6 +625,22 @@ pub struct SweepArgs {
     /// Simulated runs at once (default: one for each core)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SweepCommand {
+    /// Put the runs of all shards together: tables, plots and runs are those of one machine, to the byte
+    Merge {
+        /// Folders of the shards
+        #[arg(required = true)]
+        folders: Vec<PathBuf>,
+        /// Folder for reports and all runs
+        #[arg(long, default_value = "report/sweep")]
+        out: PathBuf,
+        /// One JSON document instead of a table
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, ClapArgs)]

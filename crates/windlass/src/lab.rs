@@ -1,7 +1,7 @@
 //! Commands that make their own traffic: run, reproduce, demo, bench.
 
 use crate::{
-    args::{BenchWhat, Emulator, Home, ReproduceArgs, RunArgs, SweepArgs},
+    args::{BenchWhat, Emulator, Home, ReproduceArgs, RunArgs, SweepArgs, SweepCommand},
     group_cost, print,
     signals::{self, Wish},
     speed,
@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
-use windlass_experiments::{Experiment, Outcome, Settings, Sweep};
+use windlass_experiments::{Experiment, Outcome, Settings, Sweep, Swept};
 use windlass_lab::RunOptions;
 use windlass_scenario::{RunReport, ScenarioFile};
 use windlass_sim::TraceOptions;
@@ -42,6 +42,10 @@ fn this_binary() -> Result<PathBuf> {
 
 pub fn run(args: RunArgs) -> Result<ExitCode> {
     let file = ScenarioFile::read(&args.file)?;
+    let file = match args.seed {
+        Some(seed) => file.with_seed(seed)?,
+        None => file,
+    };
     if args.on == Home::Sim && (args.captures.is_some() || args.sample_ms.is_some()) {
         bail!("--captures and --sample-ms look at real kernels: they go with --on lab");
     }
@@ -111,27 +115,54 @@ fn settings(quick: bool, resume: bool, out: PathBuf, quiet: bool) -> Result<Sett
 }
 
 pub fn sweep(args: SweepArgs) -> Result<ExitCode> {
+    if let Some(SweepCommand::Merge { folders, out, json }) = args.command {
+        let settings = settings(false, false, out, json)?;
+        return Ok(print_sweep(&Sweep::merge(&folders, &settings)?, json, &settings));
+    }
     let on = match args.on {
         Home::Lab => windlass_experiments::Home::Lab,
         Home::Sim => windlass_experiments::Home::Sim,
     };
-    let sweep = Sweep::new(&args.file, args.set, args.seeds, on)?;
+    let sweep = Sweep::new(&args.file.context("name a scenario file")?, args.set, args.seeds, on)?;
     let at_once = args.jobs.map(usize::from);
     let settings = Settings { at_once, ..settings(false, args.resume, args.out, args.json)? };
-    let swept = sweep.run(&settings)?;
+    let Some(shard) = args.shard else {
+        let swept = sweep.run(&settings)?;
+        return Ok(print_sweep(&swept, args.json, &settings));
+    };
+    let swept = sweep.run_shard(shard, &settings)?;
+    let (kept, expected, out) = (swept.kept(), swept.expected, settings.out.display());
     if args.json {
+        println!(
+            "{}",
+            json!({ "shard": shard.to_string(), "runs": kept, "expected": expected, "out": settings.out })
+        );
+    } else {
+        println!(
+            "shard {shard}: {kept} of {expected} runs are in {out}; `windlass sweep merge` puts all shards together"
+        );
+    }
+    Ok(end_of_sweep(&swept, &settings))
+}
+
+fn print_sweep(swept: &Swept, json: bool, settings: &Settings) -> ExitCode {
+    if json {
         println!("{}", swept.to_json());
     } else {
         print!("{swept}");
         println!("\nreport: {}", settings.out.join("report.html").display());
     }
+    end_of_sweep(swept, settings)
+}
+
+fn end_of_sweep(swept: &Swept, settings: &Settings) -> ExitCode {
     say_if_stopped(&format!(
         "; {} of {} runs are kept in {}: --resume goes on from there",
         swept.kept(),
         swept.expected,
         settings.out.display()
     ));
-    Ok(if swept.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if swept.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn reproduce_one(name: &str, only: Option<u32>, settings: &Settings) -> Result<Outcome> {
