@@ -6,8 +6,9 @@ use std::{
     net::TcpListener,
     path::Path,
     process::{Command, Output, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 use windlass_lab::{
@@ -34,6 +35,9 @@ const GO_ON: [(&str, &str); 5] = [
     ("windlass counters --watch", "per second"),
 ];
 
+/// Names of congestion control are the whole kernel's, and cgroups of these machines have the same names.
+static NATIVE: Mutex<()> = Mutex::new(());
+
 pub struct Machine {
     /// Holds the machine's mounts and its view of cgroups; all commands run there.
     keeper: Process,
@@ -45,10 +49,17 @@ pub struct Machine {
     /// What goes on until it is stopped: the last of it, unless it is an agent, by the next command.
     running: Vec<(String, Process)>,
     download: Option<Process>,
+    /// Held while its own sockets are controlled.
+    native: Option<MutexGuard<'static, ()>>,
+}
+
+fn alone() -> MutexGuard<'static, ()> {
+    NATIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// This kernel has those names already; a word on why the test is skipped.
 fn has_names(test: &str) -> bool {
+    let _alone = alone();
     let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     let has = known.split_whitespace().any(|name| name.starts_with("wl_"));
     if has {
@@ -91,8 +102,18 @@ impl Machine {
         command.args(["-c", &join]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let keeper = Process::start_as_is(&mut command);
         keeper.says("ready");
-        let (running, download) = (Vec::new(), None);
-        Some(Machine { keeper, gateway, client, _server: server, _cgroup: cgroup, folder, running, download })
+        let (running, download, native) = (Vec::new(), None, None);
+        Some(Machine {
+            keeper,
+            gateway,
+            client,
+            _server: server,
+            _cgroup: cgroup,
+            folder,
+            running,
+            download,
+            native,
+        })
     }
 
     /// A shell of the machine, with the program on its PATH, that runs this.
@@ -114,8 +135,11 @@ impl Machine {
 
     /// Does what the line of that page has, as a user who follows it.
     pub fn run(&mut self, page: &str, line: &str) {
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         self.press_ctrl_c();
+        if line.contains("native") && self.native.is_none() {
+            self.native = Some(alone());
+        }
         if let Some((_, at_work)) = GO_ON.iter().find(|(begin, _)| is_going_on(line, begin)) {
             let mut command = self.shell(&format!("exec {line}"));
             let process = Process::start(&mut command);
@@ -167,11 +191,14 @@ impl Machine {
         if let Some(mut download) = self.download.take() {
             download.end(libc::SIGTERM);
         }
-        // what was not set up is no one's to release
-        self.output(
-            "windlass detach --all; for cgroup in /sys/fs/cgroup /sys/fs/cgroup/web; do windlass detach --cgroup $cgroup; done; \
-             sysctl -qw net.ipv4.tcp_congestion_control=cubic; ip route replace default via 192.0.2.1; windlass native unload",
-        );
+        self.output("windlass detach --all; ip route replace default via 192.0.2.1");
+        if let Some(_alone) = self.native.take() {
+            // what is not there cannot be released
+            self.output(
+                "for cgroup in /sys/fs/cgroup /sys/fs/cgroup/web; do windlass detach --cgroup $cgroup; done; \
+                 sysctl -qw net.ipv4.tcp_congestion_control=cubic; windlass native unload",
+            );
+        }
         let links = self.gateway.run(&["ip", "-br", "link"]).expect("iproute2").stdout;
         let links = String::from_utf8_lossy(&links).into_owned();
         assert!(!links.contains("wlc"), "a clock is left: {links}");

@@ -6,17 +6,12 @@ mod page;
 
 use machine::Machine;
 use page::{Kind, Page, pages};
-use std::sync::{Mutex, PoisonError};
 use windlass_tests::{is_long, is_root_or_skip};
-
-/// Names of congestion control are the whole kernel's.
-static ALONE: Mutex<()> = Mutex::new(());
 
 fn follow(test: &str, file: &str) {
     if !is_root_or_skip(test) {
         return;
     }
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let page = Page::read(file);
     let Some(mut machine) = Machine::new(test) else { return };
     for block in page.blocks() {

@@ -2,7 +2,7 @@
 
 use crate::info::open_whole;
 use anyhow::Result;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 use windlass_agent::{Error, FlowInfo, GroupInfo, OnlyWatched, Pinned, check_root};
 
 /// A flow, with the names of what it belongs to.
@@ -59,9 +59,8 @@ impl FlowTable {
             if let Some(what) = pinned.packets()?.one_way() {
                 table.one_way.insert(iface.clone(), what.to_string());
             }
-            let clock = pinned.clock_number();
-            if !datapaths.contains_key(&clock) {
-                datapaths.insert(clock, pinned.all_flows()?);
+            if let Entry::Vacant(entry) = datapaths.entry(pinned.clock_number()) {
+                entry.insert(pinned.all_flows()?);
                 table.groups = pinned.groups()?;
             }
         }

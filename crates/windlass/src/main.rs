@@ -5,6 +5,8 @@ mod algorithm;
 mod args;
 mod control;
 mod counters;
+#[cfg(test)]
+mod documented;
 mod dry_run;
 mod event_log;
 mod flow_table;

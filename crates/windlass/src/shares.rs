@@ -7,7 +7,10 @@ use crate::{
 };
 use anyhow::Result;
 use serde_json::json;
-use std::{collections::BTreeMap, process::ExitCode};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    process::ExitCode,
+};
 use windlass_agent::{Account, By, FlowInfo, Usage, by_account, check_root};
 
 /// Prints what servers, or their clients, use behind each interface under an agent's control.
@@ -24,10 +27,11 @@ pub fn shares(by: FlowsBy, json: bool) -> Result<ExitCode> {
     for iface in windlass_agent::pinned_here() {
         let Some(pinned) = open_whole(&iface)? else { continue };
         let clock = pinned.clock_number();
-        if !datapaths.contains_key(&clock) {
-            datapaths.insert(clock, pinned.all_flows()?);
-        }
-        let of_iface = datapaths[&clock].iter().filter(|flow| flow.ifindex == pinned.ifindex());
+        let flows = match datapaths.entry(clock) {
+            Entry::Vacant(entry) => entry.insert(pinned.all_flows()?),
+            Entry::Occupied(entry) => entry.into_mut(),
+        };
+        let of_iface = flows.iter().filter(|flow| flow.ifindex == pinned.ifindex());
         let usage = pinned.usage()?;
         all.push((iface, usage, by_account(of_iface, &usage, by)));
     }

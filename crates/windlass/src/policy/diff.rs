@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, net::SocketAddr, path::Path, process::ExitCode};
-use windlass_agent::{Mode, Policy, Rule, is_root};
+use windlass_agent::{Membership, Mode, Policy, Rule, is_root};
 use windlass_scenario::{Parameters, printable_path};
 
 /// What becomes of a rule.
@@ -193,10 +193,25 @@ fn cgroups(old: &Policy, new: &Policy) -> Vec<PlaceChange> {
 }
 
 /// What a rule does, whichever flows it is for.
-fn treatment(rule: Option<&Rule>) -> Option<(Mode, &[(String, u32)], bool, &Parameters, Value)> {
+#[derive(PartialEq)]
+struct Treatment<'a> {
+    mode: Mode,
+    algorithms: &'a [(String, u32)],
+    control_paced: bool,
+    parameters: &'a Parameters,
+    group: &'a Option<Membership>,
+}
+
+/// None: flows are left alone.
+fn treatment(rule: Option<&Rule>) -> Option<Treatment<'_>> {
     let rule = rule.filter(|rule| rule.mode != Mode::Off)?;
-    let algorithms = if rule.mode == Mode::Watch { &[] } else { rule.algorithms.as_slice() };
-    Some((rule.mode, algorithms, rule.control_paced, &rule.parameters, json!(rule.group)))
+    Some(Treatment {
+        mode: rule.mode,
+        algorithms: if is_controlled(rule) { &rule.algorithms } else { &[] },
+        control_paced: rule.control_paced,
+        parameters: &rule.parameters,
+        group: &rule.group,
+    })
 }
 
 fn flows(old: &Policy, new: &Policy, seen: &[Seen]) -> Vec<FlowChange> {
