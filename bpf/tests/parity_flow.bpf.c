@@ -98,7 +98,7 @@ int wl_parity_flow_run(void *ctx)
 		wl_track_forget(f, f->nxt);
 		return 0;
 	case WL_PARITY_FLOW_EDGE:
-		wl_edge_advance(f, v->now_ns, 1);
+		wl_edge_advance(f, v->now_ns, WL_GRANT_BY_CLOCK);
 		wl_edge_shown(f, v->now_ns, f->edge);
 		return 0;
 	case WL_PARITY_FLOW_SHOWN:

@@ -83,7 +83,7 @@ WL_INLINE wl_u32 wl_control(struct wl_flow *f, wl_u32 id, struct wl_turn *t, wl_
 	calls = wl_control_calls(f, t, now_ns);
 	if (calls)
 		wl_run_algorithm(f, id, t, calls, 0, now_ns);
-	wl_edge_advance(f, now_ns, wl_clock_runs(now_ns));
+	wl_edge_advance(f, now_ns, wl_clock_runs(now_ns) ? WL_GRANT_BY_ACK : WL_GRANT_UNPACED);
 	return wait_us;
 }
 

@@ -160,7 +160,7 @@ WL_INLINE void wl_repair(struct wl_home *home, struct wl_flow *f, wl_u32 id, str
 	wl_u64 rate = wl_pacing_bytes_ps(f);
 	struct wl_repair r = { .home = home, .f = f, .id = id, .now_ns = now_ns };
 
-	r.budget = wl_pacing_budget(f, now_ns, rate);
+	r.budget = wl_pacing_budget(f, now_ns, rate, WL_GRANT_BY_CLOCK);
 	if (!r.budget)
 		return;
 	wl_loop(WL_REPAIRS_PER_VISIT, wl_repair_step, &r);
@@ -205,7 +205,7 @@ WL_GLOBAL int wl_clock_show(struct wl_home *home, struct wl_flow *f, wl_u32 id, 
 	}
 	/* with departure times the edge is left to ACKs as long as enough waits */
 	if (!(f->flags & WL_FLOW_DEPARTS) || wl_pacing_next_ns(f, now_ns) == now_ns)
-		wl_edge_advance(f, now_ns, 1);
+		wl_edge_advance(f, now_ns, WL_GRANT_BY_CLOCK);
 	reports = wl_probed_owes(f);
 	progress = wl_shown_step(f, now_ns / 1000, edge) || reports || (f->flags2 & WL_FLOW2_UPDATE_DUE);
 	if (!progress && f->edge == edge)

@@ -33,25 +33,28 @@ WL_INLINE int wl_absorb_has_unshown(const struct wl_flow *f)
 
 /*
  * The sender retransmits [seq, end), which begins before nxt, whether that passes or not. What is behind una begins the wait, too, as
- * it may be where the sender is: then acknowledgements reach it that do not count here. But a probe of the tail does not.
+ * it may be where the sender is: then acknowledgements reach it that do not count here. What ends with nxt may be a probe of the tail
+ * (RFC 8985, section 7.3): that begins the wait, but is none of the retransmissions that end it earlier.
  */
 WL_INLINE void wl_absorb_on_retrans(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u32 now_us)
 {
 	int is_behind = wl_after(seq, f->una);
+	int is_probe = is_behind && end == f->nxt;
 	wl_u32 wait_us;
 
 	/* into a closed window it sends probes, which are not absorbed and of which no progress is expected */
 	if (f->state != WL_FLOW_ACTIVE || !wl_absorb_has_unshown(f) || wl_is_closed(f))
 		return;
-	if (is_behind && (end == f->nxt || (f->flags & WL_FLOW_UNA_RETRANS)))
+	if (is_behind && (f->flags & WL_FLOW_UNA_RETRANS))
 		return;
 	/* what is measured meanwhile must not put the deadline off */
 	if (!(f->flags & WL_FLOW_UNA_RETRANS)) {
 		f->flags |= WL_FLOW_UNA_RETRANS;
-		f->una_retrans = 1;
+		f->una_retrans = !is_probe;
 		f->una_deadline_us = now_us + wl_max(WL_ABSORB_FIRST_US, 4 * f->min_rtt_us);
 	} else if (f->una_retrans < WL_ABSORB_RETRANS) {
-		f->una_retrans++;
+		if (++f->una_retrans < WL_ABSORB_RETRANS)
+			return;
 		wait_us = wl_min(wl_rto_us(f), wl_max(WL_ABSORB_MAX_US, 2 * f->min_rtt_us));
 		if (wait_us < wl_since_us(f->una_deadline_us, now_us))
 			f->una_deadline_us = now_us + wait_us;

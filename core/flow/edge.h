@@ -79,20 +79,19 @@ WL_INLINE int wl_has_repairs(const struct wl_flow *f)
 
 /*
  * Moves the edge as far as window and pacing allow, in whole segments. Lost segments have the right of way: while
- * some wait to be retransmitted by the box, nothing new is granted. is_paced: zero where no clock comes by, which
- * would grant later what pacing holds back now. Then ACKs do the pacing.
+ * some wait to be retransmitted by the box, nothing new is granted. `how`: an enum wl_grant.
  */
-WL_GLOBAL int wl_edge_advance(struct wl_flow *f, wl_u64 now_ns, wl_u32 is_paced)
+WL_GLOBAL int wl_edge_advance(struct wl_flow *f, wl_u64 now_ns, wl_u32 how)
 {
 	if (!f)
 		return -1;
-	wl_u64 rate = is_paced ? wl_pacing_bytes_ps(f) : WL_RATE_UNLIMITED;
+	wl_u64 rate = how != WL_GRANT_UNPACED ? wl_pacing_bytes_ps(f) : WL_RATE_UNLIMITED;
 	wl_u32 room = wl_edge_room(f, now_ns, rate);
 	wl_u32 budget;
 
 	if (!room || wl_has_repairs(f))
 		return 0;
-	budget = f->flags & WL_FLOW_DEPARTS ? room : wl_pacing_budget(f, now_ns, rate);
+	budget = f->flags & WL_FLOW_DEPARTS ? room : wl_pacing_budget(f, now_ns, rate, how);
 	if (!budget)
 		return 0;
 	if (room > budget) {

@@ -19,6 +19,13 @@
 
 #define WL_NS_PER_S 1000000000ULL
 #define WL_QUANTUM_SEGS 2u
+#define WL_QUANTUM_FULL_SEGS 8u
+#define WL_QUANTUM_MAX_BYTES 65536u
+#define WL_QUANTUM_RATE_MAX (100 * WL_NS_PER_S)
+#define WL_QUANTUM_BORNE_SHIFT 5 /* a sixteenth, in units of 512 us of 1 ms */
+#define WL_QUANTUM_RATE_SHIFT 10 /* about 1 ms of the rate */
+#define WL_QUANTUM_RTT_SHIFT 9 /* 512 us */
+#define WL_BORROW_MAX_NS 16000000ULL
 #define WL_DEPART_LEAD_US 4000u /* how far the sender may run ahead of departures: how long fq holds a packet */
 #define WL_DEPART_REFILL_US 2000u /* no ACK has moved the edge by when so little waits: the clock does */
 #define WL_NEAR_LEAD_MAX_US 1000000u
@@ -28,6 +35,38 @@
 #define WL_BURST_RTT_SHIFT 3 /* this part of a round trip may come at once: shallow queues have no room for more */
 #define WL_BURST_MIN_US 125u
 #define WL_BURST_MAX_US 1000u
+
+/*
+ * Bytes that are granted together, so that the sender's stack can send them as one packet of segmentation offload: what Linux
+ * gives its own at this rate and round trip (tcp_tso_autosize()), and up to 8 segments where they are no more than a sixteenth
+ * of what the path holds, so that a buffer of a quarter of it bears them; never more than a quarter of the window.
+ *
+ *     quantum = max(rate * 1 ms, min(8 segments, rate * min_rtt / 16)) + 64 KiB / 2^(min_rtt / 512 us),
+ *               from 2 segments to min(64 KiB, cwnd / 4)
+ */
+WL_INLINE wl_u32 wl_quantum_bytes(const struct wl_flow *f, wl_u64 rate_bytes_ps)
+{
+	wl_u32 least = WL_QUANTUM_SEGS * f->mss_bytes;
+	wl_u32 most = wl_min(f->decision.cwnd_bytes / 4, WL_QUANTUM_MAX_BYTES);
+	wl_u32 halvings = f->min_rtt_us >> WL_QUANTUM_RTT_SHIFT;
+	wl_u64 bytes, borne;
+
+	if (most <= least || rate_bytes_ps == WL_RATE_UNLIMITED)
+		return least;
+	if (rate_bytes_ps > WL_QUANTUM_RATE_MAX)
+		return most;
+	bytes = rate_bytes_ps >> WL_QUANTUM_RATE_SHIFT;
+	borne = (bytes * (f->min_rtt_us >> WL_QUANTUM_RTT_SHIFT)) >> WL_QUANTUM_BORNE_SHIFT;
+	if (borne > WL_QUANTUM_FULL_SEGS * f->mss_bytes)
+		borne = WL_QUANTUM_FULL_SEGS * f->mss_bytes;
+	if (bytes < borne)
+		bytes = borne;
+	if (halvings < 16)
+		bytes += WL_QUANTUM_MAX_BYTES >> halvings;
+	if (bytes > most)
+		return most;
+	return wl_max((wl_u32)bytes, least);
+}
 
 /* Time until all that came by has departed; 0: nothing waits. */
 WL_INLINE wl_u64 wl_backlog_ns(const struct wl_flow *f, wl_u64 now_ns)
@@ -131,24 +170,44 @@ WL_INLINE wl_u64 wl_pacing_next_ns(const struct wl_flow *f, wl_u64 now_ns)
 	return next_ns > now_ns ? next_ns : now_ns;
 }
 
-/* Bytes that pacing lets go now, at least one quantum once its time has come; 0: not yet. */
-WL_INLINE wl_u32 wl_pacing_budget(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps)
+/* How a grant reaches the sender. */
+enum wl_grant {
+	WL_GRANT_UNPACED = 0, /* by an ACK where no clock comes by, which would grant later what pacing holds back now */
+	WL_GRANT_BY_CLOCK = 1, /* by a window update of its own */
+	WL_GRANT_BY_ACK = 2, /* by the receiver's ACK, which passes in any case */
+};
+
+/*
+ * May a quantum go before its time, as an ACK is at hand that carries it? By up to the time of one quantum, which the next one waits
+ * for longer: where ACKs come often enough they then carry all grants, and the sender gets no window updates beside them.
+ */
+WL_INLINE int wl_pacing_borrows(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps, wl_u32 quantum)
 {
-	wl_u32 quantum = WL_QUANTUM_SEGS * f->mss_bytes;
-	wl_u64 late_ns;
+	wl_u64 early_ns = f->pace_next_ns - now_ns;
+
+	return early_ns < WL_BORROW_MAX_NS && early_ns * rate_bytes_ps <= quantum * WL_NS_PER_S;
+}
+
+/* Bytes that pacing lets go now, at least one quantum once its time has come; 0: not yet. */
+WL_INLINE wl_u32 wl_pacing_budget(const struct wl_flow *f, wl_u64 now_ns, wl_u64 rate_bytes_ps, enum wl_grant how)
+{
+	wl_u32 quantum;
+	wl_u64 late_ns, late_bytes;
 
 	if (rate_bytes_ps == WL_RATE_UNLIMITED)
 		return WL_CWND_MAX_BYTES;
 	if (f->flags & WL_FLOW_DEPARTS)
 		return wl_depart_room(f, now_ns, rate_bytes_ps);
+	if (rate_bytes_ps > WL_QUANTUM_RATE_MAX)
+		rate_bytes_ps = WL_QUANTUM_RATE_MAX;
+	quantum = wl_quantum_bytes(f, rate_bytes_ps);
 	if (now_ns < f->pace_next_ns)
-		return 0;
+		return how == WL_GRANT_BY_ACK && wl_pacing_borrows(f, now_ns, rate_bytes_ps, quantum) ? quantum : 0;
 	late_ns = now_ns - f->pace_next_ns;
 	if (late_ns > wl_burst_ns(f))
 		late_ns = wl_burst_ns(f);
-	if (rate_bytes_ps > 100 * WL_NS_PER_S)
-		rate_bytes_ps = 100 * WL_NS_PER_S;
-	return quantum + rate_bytes_ps * late_ns / WL_NS_PER_S;
+	late_bytes = WL_QUANTUM_SEGS * f->mss_bytes + rate_bytes_ps * late_ns / WL_NS_PER_S;
+	return late_bytes > quantum ? late_bytes : quantum;
 }
 
 /* `bytes` leave: the next ones wait until these have had their time. With departure times they pay when they come. */

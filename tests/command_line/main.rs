@@ -1,6 +1,7 @@
 //! What a user sees when something is wrong, and what needs no privilege.
 
 mod controller;
+mod policies;
 mod scenarios;
 mod sweep;
 
@@ -263,7 +264,8 @@ fn a_check_answers_in_json_whatever_it_finds() {
     assert_eq!((status, &wrong["ok"], &wrong["line"]), (Some(2), &false.into(), &3.into()));
     assert!(wrong["file"] == file && wrong["what"].as_str().unwrap().contains("vegas"), "{wrong}");
     fs::write(&policy, "[[rule]]\nname = \"a\"\nalgorithm = \"reno\"\n").unwrap();
-    assert_eq!(check(), (Some(0), serde_json::json!({ "file": file, "ok": true, "rules": 1 })));
+    let sound = serde_json::json!({ "file": file, "ok": true, "rules": 1, "warnings": [] });
+    assert_eq!(check(), (Some(0), sound));
 }
 
 #[test]
@@ -382,6 +384,13 @@ fn experiments_are_listed_as_json() {
             && names.iter().any(|n| n == "tcon-loss")
             && names.iter().any(|n| n == "tcon-cpu")
     );
+    let list = String::from_utf8(run(&["reproduce", "--list"]).stdout).unwrap();
+    for name in names.iter().map(|name| name.as_str().unwrap()) {
+        let title = document["titles"][name].as_str().unwrap();
+        let has_both =
+            |line: &str| line.split_once(' ').is_some_and(|(n, rest)| n == name && rest.trim() == title);
+        assert!(!title.is_empty() && list.lines().any(has_both), "{name}: {list}");
+    }
 }
 
 #[test]
@@ -463,4 +472,35 @@ fn completions_and_manual_are_there() {
     let page = String::from_utf8_lossy(&page).into_owned();
     assert!(page.contains(".TH windlass-counters") && page.contains("IFACE"), "{page}");
     refused(&["man", "policy", "chek"], &["policy chek", "windlass help"]);
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("man1");
+    assert!(run(&["man", "--install", pages.to_str().unwrap()]).status.success());
+    for page in ["windlass.1", "windlass-policy-diff.1"] {
+        assert!(fs::read_to_string(pages.join(page)).unwrap().contains(".TH"), "{page}");
+    }
+}
+
+/// On a terminal, which `script` has.
+#[test]
+fn a_manual_page_is_shown_in_the_pager_of_the_environment() {
+    let on_terminal = |pagers: [&str; 2]| {
+        let mut script = Command::new("script");
+        script.args(["-qec", &format!("{} man algs", windlass_path().display()), "/dev/null"]);
+        let out = script.env("MANPAGER", pagers[0]).env("PAGER", pagers[1]).stdin(Stdio::null()).output();
+        String::from_utf8_lossy(&out.expect("util-linux").stdout).into_owned()
+    };
+    for pagers in [["sed s/^/paged:/", "false"], ["", "sed s/^/paged:/"]] {
+        let shown = on_terminal(pagers);
+        assert!(shown.contains("paged:") && !shown.contains(".TH"), "{pagers:?}: {shown}");
+    }
+}
+
+#[test]
+fn shells_complete_algorithms_and_columns_of_flows() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = String::from_utf8(run(&["completions", shell]).stdout).unwrap();
+        for word in ["kcubic", "min_rtt"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
 }

@@ -243,6 +243,48 @@ fn a_clock_made_anew_is_that_of_all_interfaces() {
     assert!(net.clocks().is_empty());
 }
 
+/// Numbers of the programs that a process has open.
+fn programs_of(process: &Process) -> Vec<u32> {
+    let files = fs::read_dir(format!("/proc/{}/fdinfo", process.id())).expect("our child").flatten();
+    let number =
+        |text: String| text.lines().find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok());
+    files.filter_map(|file| number(fs::read_to_string(file.path()).ok()?)).collect()
+}
+
+/// As when many containers start at once: verifying the programs would take most of the time.
+#[test]
+fn an_agent_that_waits_has_its_programs_loaded_and_attaches_interfaces_together() {
+    let test = "an_agent_that_waits_has_its_programs_loaded_and_attaches_interfaces_together";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = put(folder.path(), "[[rule]]\nname = \"all\"\nmatch.iface = \"v*\"\nalgorithm = \"bbr\"\n");
+    let agent = talker(&net, &file);
+    assert!(agent.complaint().contains("waiting for one"));
+    let mut loaded = Vec::new();
+    until("the programs are loaded", || {
+        loaded = programs_of(&agent);
+        loaded.len() >= 5
+    });
+    let names: Vec<String> = (0..40).map(|number| format!("v{number}")).collect();
+    let add = |name: &String| format!("link add {name} type veth peer name x{name}\n");
+    fs::write(folder.path().join("links"), names.iter().map(add).collect::<String>()).expect("a file");
+    let batch = folder.path().join("links");
+    net.middle.run(&["ip", "-batch", batch.to_str().expect("UTF-8")]).expect("iproute2");
+    (0..names.len()).for_each(|_| drop(agent.says("under control")));
+    are_one_datapath(&net, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    if let Some(attached) = program(&net, "v0", "link1") {
+        assert!(loaded.contains(&attached), "{attached} {loaded:?}");
+    }
+    // those that go are noticed as well
+    net.middle.run(&["ip", "link", "del", "v7"]).expect("iproute2");
+    agent.says("v7: the interface is gone");
+    net.answer(&["detach", "--all"]);
+    assert!(net.clocks().is_empty());
+}
+
 /// As while many interfaces come at once, or other processes attach.
 #[test]
 fn an_agent_that_waits_to_attach_obeys_signals() {

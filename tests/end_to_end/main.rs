@@ -17,6 +17,8 @@ mod hostile;
 mod idle;
 mod interfaces;
 mod local_users;
+mod looks;
+mod loops;
 mod names;
 mod native;
 mod native_attach;

@@ -203,7 +203,12 @@ impl Net {
 
     /// Has the box lose what comes too fast for the client.
     pub fn bottleneck(&self) {
-        let words = "tc qdisc add dev r2 root tbf rate 200mbit burst 20kb limit 60kb";
+        self.bottleneck_of("200mbit");
+    }
+
+    /// The same at another rate.
+    pub fn bottleneck_of(&self, rate: &str) {
+        let words = format!("tc qdisc add dev r2 root tbf rate {rate} burst 20kb limit 60kb");
         self.middle.run(&words.split(' ').collect::<Vec<_>>()).expect("tc");
     }
 

@@ -1,4 +1,4 @@
-//! `windlass top` whose terminal is closed, as by an ssh session that is cut, or takes no more output.
+//! `windlass top` and `counters --watch` whose terminal is closed, as by an ssh session that is cut, or takes no more output.
 
 use crate::{control::with_talker, net::Net};
 use std::{
@@ -32,9 +32,12 @@ fn terminal() -> (File, File) {
     (shown.into(), of_program.into())
 }
 
-/// `windlass top` in a session of its own on that terminal; with `ignores_hangup` as under nohup.
-fn top(net: &Net, terminal: &File, ignores_hangup: bool) -> Child {
-    let mut command = net.windlass(&["top", "--interval-ms", "100"]);
+/// What goes on until it is stopped.
+const COMMANDS: [&[&str]; 2] = [&["top"], &["counters", "--watch"]];
+
+/// One of them in a session of its own on that terminal; with `ignores_hangup` as under nohup.
+fn start(net: &Net, words: &[&str], terminal: &File, ignores_hangup: bool) -> Child {
+    let mut command = net.windlass(&[words, &["--interval-ms", "100"]].concat());
     let end = || terminal.try_clone().expect("a descriptor");
     command.stdin(end()).stdout(end()).stderr(end());
     // SAFETY: between fork and exec only calls that take no lock and no memory.
@@ -53,7 +56,8 @@ fn top(net: &Net, terminal: &File, ignores_hangup: bool) -> Child {
 fn until_drawn(shown: &mut File) {
     let mut drawn = Vec::new();
     let mut block = [0; 4096];
-    while !String::from_utf8_lossy(&drawn).contains("controlled") {
+    let is_drawn = |text: &str| text.contains("controlled") || text.contains("per second");
+    while !is_drawn(&String::from_utf8_lossy(&drawn)) {
         let n = shown.read(&mut block).expect("something is drawn");
         drawn.extend(&block[..n]);
     }
@@ -67,37 +71,39 @@ fn is_writing(process: &Child) -> bool {
 }
 
 #[test]
-fn top_ends_when_its_terminal_is_closed() {
-    if !is_root_or_skip("top_ends_when_its_terminal_is_closed") {
+fn top_and_watched_counters_end_when_their_terminal_is_closed() {
+    if !is_root_or_skip("top_and_watched_counters_end_when_their_terminal_is_closed") {
         return;
     }
     let (net, _folder, _file, mut agent) = with_talker("bbr");
-    for ignores_hangup in [false, true] {
+    for (words, ignores_hangup) in COMMANDS.into_iter().flat_map(|words| [(words, false), (words, true)]) {
         let (mut shown, of_program) = terminal();
-        let mut top = top(&net, &of_program, ignores_hangup);
+        let mut command = start(&net, words, &of_program, ignores_hangup);
         drop(of_program);
         until_drawn(&mut shown);
         drop(shown);
-        wait(&mut top, "top");
+        wait(&mut command, words[0]);
     }
     agent.end(libc::SIGTERM);
 }
 
 #[test]
-fn top_ends_by_a_signal_though_its_terminal_takes_no_more() {
-    if !is_root_or_skip("top_ends_by_a_signal_though_its_terminal_takes_no_more") {
+fn top_and_watched_counters_end_by_a_signal_though_their_terminal_takes_no_more() {
+    if !is_root_or_skip("top_and_watched_counters_end_by_a_signal_though_their_terminal_takes_no_more") {
         return;
     }
     let (net, _folder, _file, mut agent) = with_talker("bbr");
-    let (mut shown, of_program) = terminal();
-    let mut top = top(&net, &of_program, false);
-    until_drawn(&mut shown);
-    // as by Ctrl-S
-    // SAFETY: an open descriptor.
-    assert_eq!(unsafe { libc::tcflow(of_program.as_raw_fd(), libc::TCOOFF) }, 0);
-    until("top draws", || is_writing(&top));
-    // SAFETY: our own child, not yet waited for.
-    unsafe { libc::kill(top.id() as i32, libc::SIGTERM) };
-    assert!(wait(&mut top, "top").success());
+    for words in COMMANDS {
+        let (mut shown, of_program) = terminal();
+        let mut command = start(&net, words, &of_program, false);
+        until_drawn(&mut shown);
+        // as by Ctrl-S
+        // SAFETY: an open descriptor.
+        assert_eq!(unsafe { libc::tcflow(of_program.as_raw_fd(), libc::TCOOFF) }, 0);
+        until("it writes", || is_writing(&command));
+        // SAFETY: our own child, not yet waited for.
+        unsafe { libc::kill(command.id() as i32, libc::SIGTERM) };
+        assert!(wait(&mut command, words[0]).success());
+    }
     agent.end(libc::SIGTERM);
 }

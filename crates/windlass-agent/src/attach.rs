@@ -65,6 +65,11 @@ pub(crate) fn has_datapath(ifindex: u32) -> Result<bool> {
 /// # Errors
 /// Programs are attached, and what they are cannot be determined.
 pub(crate) fn has_program(target: i32, point: sys::bpf_attach_type, name: &str) -> Result<bool> {
+    program_ids(target, point).map_or(Ok(false), |ids| is_any_called(&ids, name))
+}
+
+/// Ids of the programs that are attached there, in the order in which they run; none: the kernel does not know that point.
+pub(crate) fn program_ids(target: i32, point: sys::bpf_attach_type) -> Option<Vec<u32>> {
     let mut ids = [0; 64];
     let mut opts = sys::bpf_prog_query_opts {
         sz: size_of::<sys::bpf_prog_query_opts>() as u64,
@@ -75,11 +80,11 @@ pub(crate) fn has_program(target: i32, point: sys::bpf_attach_type, name: &str) 
     // SAFETY: `opts` and the array it points to live during the call, and the array is as long as given there.
     let answer = unsafe { sys::bpf_prog_query_opts(target, point, &mut opts) };
     if answer != 0 {
-        return Ok(false);
+        return None;
     }
     // SAFETY: both members of the union are the same number.
     let count = unsafe { opts.__bindgen_anon_1.count };
-    is_any_called(&ids[..count as usize], name)
+    Some(ids[..count as usize].to_vec())
 }
 
 /// Are there clsact filters that attach() made, on both sides?

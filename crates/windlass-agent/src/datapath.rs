@@ -9,12 +9,12 @@ use crate::{
     exceptions::Exceptions,
     flows::{has_let_go, read_flows},
     group,
-    image::CONFIG,
+    image::{CONFIG, OBJECT},
     in_force::IfaceRules,
-    load::load,
+    load::{load_idle, write_rules},
     netdev,
     object::{map, program},
-    persist::{lock::Lock, pin_claim::Claim, pinned::Pinned, pins},
+    persist::{further_iface::Further, lock::Lock, pin_claim::Claim, pin_dir::PinDir, pinned::Pinned, pins},
     privilege::check_capable,
     shared_groups,
 };
@@ -49,8 +49,17 @@ impl Start {
     }
 }
 
+/// An interface that is to have a datapath with others.
+enum Begun {
+    /// It has one.
+    TakenOver(Box<Pinned>, Start),
+    /// It has none yet, and no other process attaches there.
+    Claimed(Further, Claim),
+}
+
 /// Programs and maps of a datapath that is not attached yet.
-struct Loaded {
+#[derive(Debug)]
+pub struct Loaded {
     object: Object,
     /// It is not made yet.
     clock: Clock,
@@ -58,9 +67,13 @@ struct Loaded {
 }
 
 impl Loaded {
-    fn new(iface: &str, ifindex: u32, policy: &Policy, options: &Options, clock: Clock) -> Result<Loaded> {
-        // loading takes a while, and is of no use if another process has the interface
-        pins::check_free(iface, ifindex)?;
+    /// Loads what [`Datapath::attach_or_take_over`] attaches, before there is an interface: it takes most of the time.
+    pub fn for_several(policy: &Policy, options: &Options) -> Result<Loaded> {
+        check_capable("attaching a datapath")?;
+        Self::new(policy, options, Clock::of_several()?)
+    }
+
+    fn new(policy: &Policy, options: &Options, clock: Clock) -> Result<Loaded> {
         // here or in an earlier namespace of this number; in the way it is only of a process that shares groups, too
         let parted = shared_groups::part_killed();
         let shares = options.shares(policy);
@@ -68,7 +81,7 @@ impl Loaded {
             parted?;
         }
         let share = shares.then(shared_groups::Share::hold).transpose()?;
-        let object = load(iface, ifindex, policy, options, clock.index())?;
+        let object = load_idle(OBJECT, shares, options, clock.number(), clock.index())?;
         Ok(Loaded { object, clock, share })
     }
 }
@@ -97,61 +110,122 @@ impl Datapath {
         if pins::is_controlled(iface)? {
             return Err(Error::Busy(iface.to_string()));
         }
-        let loaded = Loaded::new(iface, ifindex, policy, options, Clock::of_iface(ifindex)?)?;
+        // loading takes a while, and is of no use if another process has the interface
+        pins::check_free(iface, ifindex)?;
+        let loaded = Loaded::new(policy, options, Clock::of_iface(ifindex)?)?;
         let _lock = Lock::take_for_attach(None)?;
         Self::attach_alone(loaded, iface, ifindex, policy, options)
     }
 
     /// Attaches to `iface` under `policy` and pins everything, so that it outlives this process; or, if that has been done,
     /// puts the policy, and the programs of this build, in force there. Of several agents one has it, as long as it runs.
-    /// What is attached anew becomes one datapath with `beside`, which this process looks after ([`Pinned::has_room`]), if there is
-    /// one: nothing is loaded then. While another process attaches, waits until there is an `interrupt`.
+    /// What is attached is taken out of `loaded`, if it is there. While another process attaches, waits until there is an `interrupt`.
     pub fn attach_or_take_over(
         iface: &str,
         policy: &Policy,
         options: &Options,
-        beside: Option<&Pinned>,
+        loaded: &mut Option<Loaded>,
         interrupt: &Interrupt,
     ) -> Result<(Pinned, Start)> {
         let ifindex = Self::check(iface, options)?;
-        // this takes a while, for which no other process need wait
-        let loaded = match beside {
-            None if !pins::is_controlled(iface)? => {
-                Some(Loaded::new(iface, ifindex, policy, options, Clock::of_several()?)?)
+        if !pins::is_controlled(iface)? {
+            pins::check_free(iface, ifindex)?;
+            if loaded.is_none() {
+                // this takes a while, for which no other process need wait
+                *loaded = Some(Loaded::for_several(policy, options)?);
             }
-            _ => None,
-        };
+        }
         let _lock = Lock::take_for_attach(Some(interrupt))?;
         if pins::is_controlled(iface)? {
-            let mut pinned = Pinned::take_over(iface)?;
-            let start = Start::with(&mut pinned, beside)?;
-            pinned.set_policy(policy)?;
-            return Ok((pinned, start));
+            return Self::take_over(iface, policy, None);
         }
-        match (loaded, beside) {
-            (Some(loaded), _) => {
-                let mut datapath = Self::attach_alone(loaded, iface, ifindex, policy, options)?;
-                datapath.pin()?;
+        // it was released a moment ago
+        let loaded = loaded.take().ok_or_else(|| Error::Released(format!("'{iface}'")))?;
+        Self::attach_alone(loaded, iface, ifindex, policy, options)?.pin()?;
+        Ok((Pinned::take_over(iface, None)?, Start::Attached))
+    }
+
+    /// The same of several interfaces, beside one that this process looks after ([`Pinned::has_room`]): what is attached anew becomes one
+    /// datapath with that, and nothing is loaded. For each what came of it, in their order.
+    ///
+    /// # Errors
+    /// What keeps it from all of them.
+    pub fn attach_beside(
+        beside: &Pinned,
+        ifaces: &[String],
+        policy: &Policy,
+        options: &Options,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<Result<(Pinned, Start)>>> {
+        let _lock = Lock::take_for_attach(Some(interrupt))?;
+        options.check()?;
+        check_capable("attaching a datapath")?;
+        // once for all of them: with many it takes longer than the rest
+        let noted = pins::noted_here();
+        let begun: Vec<_> =
+            ifaces.iter().map(|iface| Self::begin_beside(beside, iface, policy, &noted)).collect();
+        let (mut further, mut claims) = (Vec::new(), Vec::new());
+        let answers: Vec<Option<Result<(Pinned, Start)>>> = begun
+            .into_iter()
+            .map(|begun| match begun {
+                Ok(Begun::Claimed(new, claim)) => {
+                    further.push(new);
+                    claims.push(claim);
+                    None
+                }
+                Ok(Begun::TakenOver(pinned, start)) => Some(Ok((*pinned, start))),
+                Err(why) => Some(Err(why)),
+            })
+            .collect();
+        let added = match further.is_empty() {
+            true => Ok(Vec::new()),
+            false => beside.add(&further, policy),
+        };
+        let is_added = |at: usize| added.as_ref().is_ok_and(|all| all[at].is_ok());
+        for (at, (new, claim)) in further.iter().zip(claims).enumerate() {
+            if !is_added(at) {
+                pins::unclaim(&new.pins.iface, claim);
             }
-            (None, Some(beside)) => Self::add(beside, iface, ifindex, policy)?,
-            // it was released a moment ago
-            (None, None) => return Err(Error::Released(format!("'{iface}'"))),
         }
-        Ok((Pinned::take_over(iface)?, Start::Attached))
+        let mut added = added?.into_iter();
+        let end = |(iface, answer): (&String, Option<_>)| match answer {
+            Some(answer) => answer,
+            None => {
+                added.next().expect("one for each")?;
+                Ok((Pinned::take_over(iface, Some(beside))?, Start::Attached))
+            }
+        };
+        Ok(ifaces.iter().zip(answers).map(end).collect())
     }
 
     /// With the lock held.
-    fn add(beside: &Pinned, iface: &str, ifindex: u32, policy: &Policy) -> Result<()> {
-        let claim = pins::remove_earlier(iface, ifindex)?;
-        let added = match is_taken(ifindex) {
-            Ok(true) => Err(Error::AttachedElsewhere(iface.to_string())),
-            Ok(false) => beside.add(iface, ifindex, policy),
-            Err(why) => Err(why),
-        };
-        if added.is_err() {
-            pins::unclaim(iface, claim);
+    fn begin_beside(
+        beside: &Pinned,
+        iface: &str,
+        policy: &Policy,
+        noted: &[(PinDir, Option<u32>)],
+    ) -> Result<Begun> {
+        let ifindex = netdev::ethernet_index(iface)?;
+        if pins::is_controlled(iface)? {
+            let (pinned, start) = Self::take_over(iface, policy, Some(beside))?;
+            return Ok(Begun::TakenOver(Box::new(pinned), start));
         }
-        added
+        let claim = pins::remove_earlier(iface, ifindex, noted)?;
+        let why = match is_taken(ifindex) {
+            Ok(false) => return Ok(Begun::Claimed(Further { pins: PinDir::here(iface), ifindex }, claim)),
+            Ok(true) => Error::AttachedElsewhere(iface.to_string()),
+            Err(why) => why,
+        };
+        pins::unclaim(iface, claim);
+        Err(why)
+    }
+
+    /// With the lock held.
+    fn take_over(iface: &str, policy: &Policy, beside: Option<&Pinned>) -> Result<(Pinned, Start)> {
+        let mut pinned = Pinned::take_over(iface, beside)?;
+        let start = Start::with(&mut pinned, beside)?;
+        pinned.set_policy(policy)?;
+        Ok((pinned, start))
     }
 
     /// Index of the interface.
@@ -174,7 +248,7 @@ impl Datapath {
             return Err(Error::Busy(iface.to_string()));
         }
         pins::remove_unused_clocks()?;
-        let claim = pins::remove_earlier(iface, ifindex)?;
+        let claim = pins::remove_earlier(iface, ifindex, &pins::noted_here())?;
         match Self::attach_claimed(loaded, iface, ifindex, policy, options) {
             Ok(mut datapath) => {
                 datapath.claim = Some(claim);
@@ -199,6 +273,7 @@ impl Datapath {
             return Err(Error::AttachedElsewhere(iface.to_string()));
         }
         let Loaded { object, clock, share } = loaded;
+        write_rules(&object, iface, ifindex, policy)?;
         clock.create(options.clock_hz)?;
         let started = Self::start(&object, ifindex, share.is_some(), &clock);
         if started.is_err() {
@@ -287,7 +362,7 @@ impl Datapath {
         let [ids, flows, places] =
             ["wl_flow_ids", "wl_flows", "wl_places"].map(|name| map(&self.object, name));
         let exceptions = Exceptions::read(&map(&self.object, "wl_exceptions"))?;
-        read_flows(self.ifindex, &ids, &flows, &places, &exceptions, &groups)
+        read_flows(|ifindex| ifindex == self.ifindex, &ids, &flows, &places, &exceptions, &groups)
     }
 
     /// What each program has cost while a [`RunTimeStats`](crate::RunTimeStats) lived.

@@ -19,6 +19,9 @@ use windlass_core::{Algorithm, abi};
 /// One flow as the datapath sees it.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowInfo {
+    /// Index of the interface that faces its sender.
+    #[serde(skip)]
+    pub ifindex: u32,
     /// The controlled sender.
     pub sender: SocketAddr,
     /// Its receiver.
@@ -58,6 +61,8 @@ pub struct FlowInfo {
     pub held_bytes: u64,
     /// The sender's full segment.
     pub mss_bytes: u16,
+    /// Shift of the windows that the receiver announces; none: the handshake was not observed.
+    pub rcv_wscale: Option<u8>,
     /// Room granted to the sender and not used yet; 0: none, or the flow is only watched.
     pub room_bytes: u32,
     /// Total delivered, modulo 2^32: the datapath keeps no more, and its readers want differences.
@@ -80,7 +85,9 @@ fn address(mapped: &[u8; 16], port_be: u16) -> SocketAddr {
 
 pub(crate) fn describe(f: &abi::wl_flow, has_own_algorithm: bool, group: Option<FlowGroup>) -> FlowInfo {
     let sent = f.nxt.wrapping_sub(f.una);
+    let is_foreign = f.flags & abi::WL_FLOW_FOREIGN != 0;
     FlowInfo {
+        ifindex: f.key.ifindex,
         sender: address(&f.key.snd_addr, f.key.snd_port_be),
         receiver: address(&f.key.rcv_addr, f.key.rcv_port_be),
         first_seq: f.base,
@@ -110,6 +117,7 @@ pub(crate) fn describe(f: &abi::wl_flow, has_own_algorithm: bool, group: Option<
         held_bytes: u64::from(f.stored_chunks) * u64::from(abi::WL_CHUNK_BYTES)
             + u64::from(f.stored_blocks) * u64::from(abi::WL_BLOCK_BYTES),
         mss_bytes: f.mss_bytes,
+        rcv_wscale: (!is_foreign).then(|| f.rcv_wscale()),
         // a flow that is only watched has no edge; and a bypass lets the sender pass it
         room_bytes: if f.is_controlled() { (f.edge.wrapping_sub(f.nxt) as i32).max(0) as u32 } else { 0 },
         delivered_bytes: f.delivered_bytes,
@@ -151,9 +159,9 @@ fn in_use(
     keys.map(look_up).filter_map(Result::transpose)
 }
 
-/// All flows in use behind interface `ifindex`. `ids` is wl_flow_ids, `flows` is wl_flows, `places` is wl_places.
+/// All flows in use behind interfaces of these indices. `ids` is wl_flow_ids, `flows` is wl_flows, `places` is wl_places.
 pub(crate) fn read_flows(
-    ifindex: u32,
+    is_behind: impl Fn(u32) -> bool,
     ids: &impl MapCore,
     flows: &impl MapCore,
     places: &impl MapCore,
@@ -161,7 +169,7 @@ pub(crate) fn read_flows(
     groups: &[GroupInfo],
 ) -> Result<Vec<FlowInfo>> {
     let mut all = Vec::new();
-    for flow in in_use(ids, flows, |index| index == ifindex) {
+    for flow in in_use(ids, flows, is_behind) {
         let (key, id, flow) = flow?;
         let mut group = None;
         if flow.flags & abi::WL_FLOW_GROUPED != 0 {
@@ -170,7 +178,7 @@ pub(crate) fn read_flows(
         }
         all.push(describe(&flow, exceptions.has(&key, &flow), group));
     }
-    all.sort_by_key(|f| (f.sender, f.receiver));
+    all.sort_by_key(|f| (f.ifindex, f.sender, f.receiver));
     Ok(all)
 }
 

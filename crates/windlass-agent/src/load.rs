@@ -76,10 +76,10 @@ fn open(object: &[u8], options: &Options, config: &wl_config) -> Result<OpenObje
     Ok(open)
 }
 
-/// Mark of packets that the datapath on interface `ifindex` injects: any value that no other program marks packets
-/// with; it never leaves this host.
-fn own_mark(ifindex: u32) -> u32 {
-    0x771d_0000 | (ifindex & 0xffff)
+/// Mark of packets that a datapath injects: any value that no other program marks packets with, and no other datapath, for which
+/// `number` is the clock's; it never leaves this host.
+fn own_mark(number: u32) -> u32 {
+    0x771d_0000 | (number & 0xffff)
 }
 
 /// A random key.
@@ -111,10 +111,23 @@ pub fn load_object(
     options: &Options,
     clock_ifindex: u32,
 ) -> Result<Object> {
+    let object = load_idle(object, options.shares(policy), options, ifindex, clock_ifindex)?;
+    write_rules(&object, iface, ifindex, policy)?;
+    Ok(object)
+}
+
+/// Loads programs and maps for no interface yet; `number` is the clock's.
+pub(crate) fn load_idle(
+    object: &[u8],
+    shares_groups: bool,
+    options: &Options,
+    number: u32,
+    clock_ifindex: u32,
+) -> Result<Object> {
     options.check()?;
     raise_limits();
     let config = wl_config {
-        mark: own_mark(ifindex),
+        mark: own_mark(number),
         flows_max: options.flows_max,
         clock_ifindex,
         idle_timeout_s: options.idle_timeout_s,
@@ -127,7 +140,7 @@ pub fn load_object(
     let mut open = open(object, options, &config)?;
     let memory_bytes = memory_bytes(&open);
     let load = |open: OpenObject| open.load().map_err(|why| not_loaded(why, options, memory_bytes));
-    let object = if options.shares(policy) {
+    let object = if shares_groups {
         mount_bpffs()?;
         let _lock = Lock::take("groups")?;
         shared_groups::reuse(&mut open)?;
@@ -140,12 +153,16 @@ pub fn load_object(
     fill(&map(&object, "wl_free_flows"), options.flows_max)?;
     fill(&map(&object, "wl_free_chunks"), options.chunks())?;
     fill(&map(&object, "wl_free_tables"), options.chunks())?;
-    let mut rules = policy.compile(iface, ifindex);
-    group::resolve_here(&map(&object, "wl_groups"), policy, &mut rules)?;
-    let [own, ifaces, head] = ["wl_rules", "wl_ifaces", "wl_policy"].map(|name| map(&object, name));
-    IfaceRules { ifindex, rules: &own, ifaces: &ifaces, head: &head }.write(&rules)?;
-    give_rules(&map(&object, "wl_iface_rules"), ifindex, own.as_fd())?;
     Ok(object)
+}
+
+/// Puts the rules of the first interface in force.
+pub(crate) fn write_rules(object: &Object, iface: &str, ifindex: u32, policy: &Policy) -> Result<()> {
+    let mut rules = policy.compile(iface, ifindex);
+    group::resolve_here(&map(object, "wl_groups"), policy, &mut rules)?;
+    let [own, ifaces, head] = ["wl_rules", "wl_ifaces", "wl_policy"].map(|name| map(object, name));
+    IfaceRules { ifindex, rules: &own, ifaces: &ifaces, head: &head }.write(&rules)?;
+    give_rules(&map(object, "wl_iface_rules"), ifindex, own.as_fd())
 }
 
 /// Makes the map `rules` that of the interface; `all` is wl_iface_rules.

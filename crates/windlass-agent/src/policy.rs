@@ -3,10 +3,12 @@
 mod group;
 mod keys;
 mod one_or;
+mod pattern;
 mod policy_error;
 pub(crate) mod room;
 mod rule;
 mod text;
+mod warning;
 
 use crate::{
     clock,
@@ -18,6 +20,7 @@ use rule::anyone;
 pub use rule::{Mode, Rule};
 use serde::Serialize;
 use std::path::Path;
+pub use warning::PolicyWarning;
 use windlass_core::{
     Algorithm,
     abi::{self, wl_rule},
@@ -34,14 +37,26 @@ pub struct Policy {
 impl Policy {
     /// Reads and checks a file.
     pub fn from_file(path: &Path) -> crate::Result<Policy> {
+        Self::from_file_with_warnings(path).map(|(policy, _)| policy)
+    }
+
+    /// The same, and what of it never applies, or not as it is written.
+    pub fn from_file_with_warnings(path: &Path) -> crate::Result<(Policy, Vec<PolicyWarning>)> {
         let text =
             windlass_scenario::read_file(path).map_err(|why| crate::Error::Io { path: path.into(), why })?;
-        Ok(Self::parse(&path.display().to_string(), &text)?)
+        Ok(Self::parse_with_warnings(&path.display().to_string(), &text)?)
     }
 
     /// Checks the text of a policy; `file` is only for messages.
     pub fn parse(file: &str, text: &str) -> Result<Policy, PolicyError> {
-        text::rules(file, text).map(|rules| Policy { rules })
+        text::rules(file, text).map(|(rules, _)| Policy { rules })
+    }
+
+    /// The same, with warnings.
+    pub fn parse_with_warnings(file: &str, text: &str) -> Result<(Policy, Vec<PolicyWarning>), PolicyError> {
+        let (rules, lines) = text::rules(file, text)?;
+        let warnings = warning::of(&rules, &lines);
+        Ok((Policy { rules }, warnings))
     }
 
     /// The policy of `windlass attach`: one algorithm for everything.
@@ -102,6 +117,11 @@ impl Policy {
         link::all().into_iter().filter(is_of).map(|link| link.name).collect()
     }
 
+    /// Does some rule speak of interfaces?
+    pub fn has_interfaces(&self) -> bool {
+        self.rules.iter().any(|rule| !rule.is_of_sockets())
+    }
+
     /// Does some rule name this interface, there or not?
     pub fn is_of_iface(&self, iface: &str) -> bool {
         self.is_of_name(iface) || names_of(iface).iter().any(|name| self.is_of_name(name))
@@ -115,6 +135,18 @@ impl Policy {
     pub fn names_iface(&self, iface: &str) -> bool {
         let names = names_of(iface);
         self.rules.iter().any(|rule| rule.iface != "*" && rule.applies_to_any(&names))
+    }
+
+    /// The rules that apply to an interface, there or not, in order.
+    pub fn rules_of_iface(&self, iface: &str) -> Vec<&Rule> {
+        let names = names_of(iface);
+        self.rules.iter().filter(|rule| rule.applies_to_any(&names)).collect()
+    }
+
+    /// The rules that speak of the sockets of a cgroup, in order; none: of all sockets.
+    pub fn rules_of_cgroup(&self, cgroup: Option<&Path>) -> Vec<&Rule> {
+        let speaks_of_it = |rule: &&Rule| rule.cgroup.is_none() || rule.cgroup.as_deref() == cgroup;
+        self.rules.iter().filter(|rule| rule.is_of_sockets()).filter(speaks_of_it).collect()
     }
 
     /// Cgroups that some rule of mode native names; none among them: all sockets.

@@ -126,10 +126,12 @@ pub fn part_killed() -> Result<usize> {
         let namespace = name.strip_prefix("groups-").and_then(|n| n.split('-').next()?.parse().ok());
         let Some(namespace) = namespace else { continue };
         namespaces.insert(namespace);
+        if !has_leaving(&folder.path()) {
+            continue;
+        }
         let _lock = Lock::take("groups")?;
         for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
-            let is_leaving = entry.file_name().to_string_lossy().starts_with(LEAVING);
-            if !is_leaving || Claim::is_taken(&entry.path()) {
+            if !is_leaving(&entry) || Claim::is_taken(&entry.path()) {
                 continue;
             }
             let program = match Program::fd_from_pinned_path(entry.path().join(PART)) {
@@ -148,6 +150,16 @@ pub fn part_killed() -> Result<usize> {
     }
     namespaces.into_iter().for_each(remove_unused);
     Ok(parted)
+}
+
+/// Has a process that uses the groups in this folder pinned nothing else? An agent looks twice a second, and takes no lock for it.
+fn has_leaving(folder: &Path) -> bool {
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| is_leaving(&entry))
+}
+
+fn is_leaving(entry: &fs::DirEntry) -> bool {
+    entry.file_name().to_string_lossy().starts_with(LEAVING)
 }
 
 /// Where names of the groups of this namespace's interfaces are noted.
@@ -186,6 +198,10 @@ pub(crate) fn has_users_here() -> bool {
 
 /// Takes the namespace's groups away if no process uses them.
 pub(crate) fn remove_unused(namespace: u64) {
+    // mostly it is so, and then without a lock
+    if !bpffs::has_none(namespace) {
+        return;
+    }
     let Ok(_lock) = Lock::take("groups") else { return };
     if !bpffs::has_none(namespace) {
         return;

@@ -94,7 +94,7 @@ fn first_route_devices(routes: &str) -> Vec<String> {
     first.chain(hops).filter_map(|line| word_after(line, "dev")).collect()
 }
 
-fn word_after(line: &str, key: &str) -> Option<String> {
+pub(crate) fn word_after(line: &str, key: &str) -> Option<String> {
     let mut words = line.split_whitespace();
     words.find(|w| *w == key)?;
     words.next().map(str::to_string)

@@ -81,7 +81,7 @@ fn network(client: IpAddr) -> IpAddr {
 }
 
 /// The flows of one interface, summed up; the one that holds most comes first.
-pub fn by_account(flows: &[FlowInfo], usage: &Usage, by: By) -> Vec<Account> {
+pub fn by_account<'a>(flows: impl IntoIterator<Item = &'a FlowInfo>, usage: &Usage, by: By) -> Vec<Account> {
     let mut sums: BTreeMap<(IpAddr, Option<IpAddr>), (u32, u64)> = BTreeMap::new();
     for flow in flows {
         let server = flow.sender.ip();

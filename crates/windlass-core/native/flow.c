@@ -210,7 +210,7 @@ void wln_flow_sender_retrans(struct wln_flow *n, wl_u32 seq, wl_u32 end, wl_u32 
 
 void wln_flow_edge_advance(struct wln_flow *n, wl_u64 now_ns)
 {
-	wl_edge_advance(&n->flow, now_ns, 1);
+	wl_edge_advance(&n->flow, now_ns, WL_GRANT_BY_CLOCK);
 }
 
 wl_u64 wln_flow_depart_ns(struct wln_flow *n, wl_u64 now_ns, wl_u32 bytes)

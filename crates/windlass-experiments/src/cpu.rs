@@ -43,6 +43,8 @@ use windlass_lab::{BoxProcess, Crowd, CrowdLoad, Server, files};
 
 /// Its name among the experiments.
 pub const NAME: &str = "tcon-cpu";
+/// What it is about, in a line.
+pub const TITLE: &str = "CPU and memory for many concurrent connections";
 
 /// Every connection requests this again and again: a page of the web.
 const OBJECT_BYTES: u64 = 125_000;
@@ -343,7 +345,7 @@ pub fn cpu(settings: &Settings) -> Result<Outcome> {
         "bytes",
         "all maps but the store, by the number of flows they hold".into(),
     ));
-    let title = "CPU and memory for many concurrent connections".into();
+    let title = TITLE.into();
     let outcome =
         Outcome { name: NAME.into(), title, verdicts, tables: Vec::new(), runs: Vec::<RunRecord>::new() };
     outcome.write(&settings.folder(NAME), settings.quick, &[], &[])?;

@@ -144,6 +144,17 @@ impl Experiment {
         FILES.iter().map(|(name, _)| *name)
     }
 
+    /// Names of the built-in experiments, each with a line of what it is about. The rest of a file is not looked at: the networks of
+    /// some take a while to make.
+    pub fn titles() -> impl Iterator<Item = (&'static str, String)> {
+        #[derive(Deserialize)]
+        struct Head {
+            title: String,
+        }
+        let title = |text| toml::from_str(text).map_or_else(|_| String::new(), |head: Head| head.title);
+        FILES.iter().map(move |(name, text)| (*name, title(text)))
+    }
+
     /// The experiment of that name.
     pub fn by_name(name: &str) -> Result<Experiment> {
         let (_, text) =

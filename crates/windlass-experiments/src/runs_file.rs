@@ -10,7 +10,12 @@ use std::{
 use windlass_agent::flock;
 
 /// Finished runs of a file, each with its line; those that failed and what was cut short are left out.
-pub fn finished_runs(path: &Path) -> impl Iterator<Item = (String, RunRecord)> {
+pub fn finished_runs(path: &Path) -> impl Iterator<Item = (String, RunRecord)> + use<> {
+    all_runs(path).filter(|(_, run)| run.error.is_none())
+}
+
+/// The same with those that failed.
+pub fn all_runs(path: &Path) -> impl Iterator<Item = (String, RunRecord)> + use<> {
     // a line that was cut short may end within a letter
     let lines =
         File::open(path).ok().into_iter().flat_map(|f| BufReader::new(f).split(b'\n').map_while(Result::ok));
@@ -18,7 +23,7 @@ pub fn finished_runs(path: &Path) -> impl Iterator<Item = (String, RunRecord)> {
         let line = String::from_utf8(line).ok()?;
         serde_json::from_str(&line).ok().map(|run: RunRecord| (line, run))
     };
-    lines.filter_map(parsed).filter(|(_, run)| run.error.is_none())
+    lines.filter_map(parsed)
 }
 
 /// The line of a run.

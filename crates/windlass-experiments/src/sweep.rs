@@ -8,12 +8,20 @@ use crate::{
     record::{RunRecord, late_runs, said_of_late_runs},
     report::Outcome,
     runner,
+    seeds::Seeds,
     settings::Settings,
+    shard::Shard,
+    sweep_merge as merge,
+    sweep_plan::Plan,
     vary,
 };
 use anyhow::{Context, Error, Result, anyhow, bail};
 use serde_json::{Value as Json, json};
-use std::{fmt, path::Path, str::FromStr};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 use toml::Value;
 use windlass_scenario::{Draft, Location, Refusal, Scenario, ScenarioFile, read_file};
 use windlass_sim::SimError;
@@ -25,6 +33,8 @@ pub struct Varied {
     pub path: String,
     /// The values.
     pub values: Vec<Value>,
+    /// As it was written.
+    pub(crate) text: String,
 }
 
 impl FromStr for Varied {
@@ -37,16 +47,13 @@ impl FromStr for Varied {
         if path.trim().is_empty() || values.iter().any(|v| v.as_str() == Some("")) {
             return Err("write KEY=VALUE,VALUE: something is empty".into());
         }
-        Ok(Varied { path: path.trim().into(), values })
+        Ok(Varied { path: path.trim().into(), values, text: text.into() })
     }
 }
 
 impl Varied {
     /// Whether each value makes runs of its own.
     fn check(&self) -> Result<()> {
-        if self.path == "seed" {
-            bail!("--set seed: each combination is run with seeds from 1 on; give their number with --seeds");
-        }
         let labels: Vec<String> = self.values.iter().map(vary::label).collect();
         if let Some(twice) = (1..labels.len()).find(|i| labels[..*i].contains(&labels[*i])) {
             bail!("--set {}: {} is there twice; take one away", self.path, self.values[twice]);
@@ -112,6 +119,7 @@ fn refusal(error: &SimError, scenario: &Scenario) -> Refusal {
 #[derive(Clone, Debug)]
 pub struct Sweep {
     name: String,
+    plan: Plan,
     varied: Vec<Varied>,
     conditions: Vec<(Vec<Value>, Condition)>,
 }
@@ -132,12 +140,25 @@ fn covers(path: &str, other: &str) -> bool {
 }
 
 impl Sweep {
-    /// The scenario of `file` with every combination of these values, each with seeds 1 to `seeds`.
-    pub fn new(file: &Path, varied: Vec<Varied>, seeds: u64, on: Home) -> Result<Sweep> {
+    /// The scenario of `file` with every combination of these values, each with these seeds, or with 1 if neither these nor a key
+    /// sets any.
+    pub fn new(file: &Path, varied: Vec<Varied>, seeds: Option<Seeds>, on: Home) -> Result<Sweep> {
         let name = file.display().to_string();
         let text = read_file(file).with_context(|| name.clone())?;
-        let base = Draft::parse(&name, &text)?;
-        let as_it_is = ScenarioFile::parse(&name, &text)?;
+        Sweep::of_text(name, &text, varied, seeds, on)
+    }
+
+    /// The same of the text of a file; `name` is for messages.
+    fn of_text(
+        name: String,
+        text: &str,
+        varied: Vec<Varied>,
+        seeds: Option<Seeds>,
+        on: Home,
+    ) -> Result<Sweep> {
+        let plan = Plan::new(text, &varied, seeds.as_ref(), on);
+        let base = Draft::parse(&name, text)?;
+        let as_it_is = ScenarioFile::parse(&name, text)?;
         let base_refusal = on.check(&as_it_is.scenario).err();
         for (index, later) in varied.iter().enumerate() {
             if let Some(earlier) = varied[..index].iter().find(|earlier| covers(&later.path, &earlier.path)) {
@@ -150,6 +171,13 @@ impl Sweep {
             }
         }
         varied.iter().try_for_each(Varied::check)?;
+        let sets_seeds = varied.iter().any(|key| key.path == "seed");
+        if sets_seeds && seeds.is_some() {
+            bail!(
+                "--set seed gives each seed a row of its own, and --seeds runs each row with all: leave one out"
+            );
+        }
+        let seeds = seeds.unwrap_or(Seeds::first(1));
         let mut conditions = Vec::new();
         for choice in combinations(&varied) {
             let point = point_name(&varied, &choice);
@@ -157,9 +185,11 @@ impl Sweep {
             for (key, value) in varied.iter().zip(&choice) {
                 draft.set(&key.path, value).map_err(|what| anyhow!("{name}: --set {what}"))?;
             }
-            let mut seeded = |seed: u64| -> Result<Scenario> {
+            let mut seeded = |seed: Option<u64>| -> Result<Scenario> {
                 // what a scenario draws when it is read, as the starts of flows, belongs to the run
-                draft.set("seed", &Value::Integer(seed as i64)).map_err(Error::msg)?;
+                if let Some(seed) = seed {
+                    draft.set("seed", &Value::Integer(seed as i64)).map_err(Error::msg)?;
+                }
                 let with = |what: &dyn fmt::Display| anyhow!("{name}: with {point}: {what}");
                 let scenario = draft.scenario().map_err(|what| with(&what))?;
                 on.check(&scenario).map_err(|refusal| match Some(&refusal) == base_refusal.as_ref() {
@@ -170,22 +200,66 @@ impl Sweep {
                 Ok(scenario)
             };
             let line: Vec<String> = choice.iter().rev().skip(1).rev().map(vary::label).collect();
-            let jobs =
-                (1..=seeds).map(|seed| Ok(job(&point, on, seeded(seed)?))).collect::<Result<Vec<_>>>()?;
+            let each: Vec<Option<u64>> =
+                if sets_seeds { vec![None] } else { seeds.iter().map(Some).collect() };
+            let jobs = each.into_iter().map(|seed| Ok(job(&point, on, seeded(seed)?)));
+            let jobs = jobs.collect::<Result<Vec<_>>>()?;
             let x = choice.last().zip(varied.last()).and_then(|(value, key)| vary::x_of(value, &key.values));
             conditions.push((
                 choice,
                 Condition { name: point, point: String::new(), x, line: line.join(", "), jobs },
             ));
         }
-        Ok(Sweep { name: base.scenario().map_or(name, |s| s.name), varied, conditions })
+        Ok(Sweep { name: base.scenario().map_or(name, |s| s.name), plan, varied, conditions })
+    }
+
+    /// All its runs, in order.
+    fn jobs(&self) -> Vec<Job> {
+        self.conditions.iter().flat_map(|(_, c)| c.jobs.iter().cloned()).collect()
     }
 
     /// Runs it; tables, plots and finished runs go to `settings.out`.
     pub fn run(self, settings: &Settings) -> Result<Swept> {
-        let jobs: Vec<Job> = self.conditions.iter().flat_map(|(_, c)| c.jobs.iter().cloned()).collect();
+        let jobs = self.jobs();
         let expected = jobs.len();
         let runs = runner::run_all(&self.name, jobs, settings, &settings.out)?;
+        self.report(runs, expected, settings)
+    }
+
+    /// Runs a part of it, and leaves what [`Sweep::merge`] needs in `settings.out`: how many runs there are, how many there should
+    /// be, and whether all are sound.
+    pub fn run_shard(self, shard: Shard, settings: &Settings) -> Result<Swept> {
+        let jobs = self.jobs().into_iter().enumerate().filter(|(index, _)| shard.has(*index));
+        let jobs: Vec<Job> = jobs.map(|(_, job)| job).collect();
+        let expected = jobs.len();
+        let runs = runner::run_all(&self.name, jobs, settings, &settings.out)?;
+        self.plan.write(&settings.out)?;
+        Ok(Swept { runs, sweep: self, expected })
+    }
+
+    /// Puts the runs of the parts of a sweep together, as if one machine had run it: the same to the byte.
+    pub fn merge(folders: &[PathBuf], settings: &Settings) -> Result<Swept> {
+        let (first, others) = folders.split_first().context("name the folders of the shards")?;
+        let plan = Plan::read(first)?;
+        for folder in others {
+            if Plan::read(folder)? != plan {
+                let (first, folder) = (first.display(), folder.display());
+                bail!(
+                    "{folder}: is part of another sweep than {first}: scenario, --set, --seeds or --on differ"
+                );
+            }
+        }
+        let name = format!("the scenario of {}", first.display());
+        let sweep = Sweep::of_text(name, &plan.scenario, plan.varied()?, plan.seeds()?, plan.on)?;
+        let jobs = sweep.jobs();
+        let runs = merge::collect(folders, &jobs)?;
+        merge::write(&runs, &settings.out, folders)?;
+        sweep.report(runs, jobs.len(), settings)
+    }
+
+    /// Tables and plots of its runs.
+    fn report(self, runs: Vec<RunRecord>, expected: usize, settings: &Settings) -> Result<Swept> {
+        self.plan.write(&settings.out)?;
         let keys: Vec<&str> = self.varied.iter().map(|v| v.path.as_str()).collect();
         let title = format!("{} over {}", self.name, keys.join(", "));
         let outcome =
@@ -341,6 +415,7 @@ impl fmt::Display for Swept {
 mod tests {
     use super::*;
     use std::{
+        collections::BTreeMap,
         fs,
         sync::atomic::{AtomicBool, Ordering},
     };
@@ -353,7 +428,7 @@ mod tests {
         let file = folder.join("line.toml");
         fs::write(&file, SCENARIO).unwrap();
         let varied = sets.iter().map(|s| s.parse().map_err(anyhow::Error::msg)).collect::<Result<_>>()?;
-        Sweep::new(&file, varied, 2, Home::Sim)
+        Sweep::new(&file, varied, Some(Seeds::first(2)), Home::Sim)
     }
 
     fn settings(out: &Path, cancel: &'static AtomicBool) -> Settings {
@@ -393,6 +468,85 @@ mod tests {
         for file in ["report.html", "runs.csv", "runs.jsonl", "plot-1.svg"] {
             assert!(folder.path().join("out").join(file).exists(), "{file}");
         }
+    }
+
+    /// All files of a folder.
+    fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+        let file =
+            |entry: fs::DirEntry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap());
+        entries.map(file).collect()
+    }
+
+    /// Ten runs, of which two fail.
+    #[test]
+    fn merged_shards_are_what_one_machine_gives_to_the_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let sets = ["flow.0.size=100 kB,200 kB,300 kB,1 MB,100 MB", "time_limit=1 s"];
+        let settings =
+            |name: &str| Settings { out: folder.path().join(name), ..settings(folder.path(), &GO_ON) };
+        let one = settings("one");
+        assert_eq!(sweep(folder.path(), &sets).unwrap().run(&one).unwrap().runs.len(), 10);
+        let expected = files(&one.out);
+        for count in [1, 2, 7] {
+            let shard = |number: usize| {
+                let of = settings(&format!("{count}-{number}"));
+                let shard = format!("{number}/{count}").parse().unwrap();
+                sweep(folder.path(), &sets).unwrap().run_shard(shard, &of).unwrap();
+                of.out
+            };
+            let shards: Vec<PathBuf> = (1..=count).rev().map(shard).collect();
+            let merged = settings(&format!("merged-{count}"));
+            let swept = Sweep::merge(&shards, &merged).unwrap();
+            assert_eq!((swept.runs.len(), swept.expected, swept.is_complete()), (10, 10, false));
+            let given = files(&merged.out);
+            assert_eq!(given.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+            given
+                .iter()
+                .for_each(|(name, bytes)| assert!(*bytes == expected[name], "{count} shards: {name}"));
+        }
+    }
+
+    #[test]
+    fn shards_that_do_not_make_a_sweep_are_not_merged() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings =
+            |name: &str| Settings { out: folder.path().join(name), ..settings(folder.path(), &GO_ON) };
+        let shard = |name: &str, set: &str, shard: &str| {
+            let of = settings(name);
+            sweep(folder.path(), &[set]).unwrap().run_shard(shard.parse().unwrap(), &of).unwrap();
+            of.out
+        };
+        let first = shard("first", "flow.0.size=10 kB,20 kB", "1/2");
+        let other = shard("other", "flow.0.size=10 kB", "2/2");
+        let error = |folders: &[PathBuf], out: &str| {
+            format!("{:#}", Sweep::merge(folders, &settings(out)).unwrap_err())
+        };
+        let e = error(&[first.clone(), other], "out");
+        assert!(e.contains("is part of another sweep"), "{e}");
+        let e = error(std::slice::from_ref(&first), "out");
+        assert!(e.starts_with("2 of 4 runs are missing, flow.0.size=10kB seed 2, "), "{e}");
+        let e = error(&[folder.path().join("none")], "out");
+        assert!(e.contains("sweep.json") && e.contains("--resume"), "{e}");
+        let second = shard("second", "flow.0.size=10 kB,20 kB", "2/2");
+        let e = error(&[first.clone(), second.clone()], "first");
+        assert!(e.ends_with("is one of the shards; name another --out"), "{e}");
+        assert!(Sweep::merge(&[first, second], &settings("out")).unwrap().is_complete());
+    }
+
+    #[test]
+    fn seeds_are_what_was_listed_or_a_row_each() {
+        let folder = tempfile::tempdir().unwrap();
+        let seeds = |swept: &Swept| swept.runs.iter().map(|r| r.seed).collect::<Vec<_>>();
+        let file = folder.path().join("line.toml");
+        fs::write(&file, SCENARIO).unwrap();
+        let listed = Sweep::new(&file, Vec::new(), Some("3-5".parse().unwrap()), Home::Sim).unwrap();
+        let swept = listed.run(&settings(folder.path(), &GO_ON)).unwrap();
+        assert_eq!((seeds(&swept), swept.rows().len()), (vec![3, 4, 5], 1));
+        let each = Sweep::new(&file, vec!["seed=7,9".parse().unwrap()], None, Home::Sim).unwrap();
+        let swept = each.run(&settings(folder.path(), &GO_ON)).unwrap();
+        assert_eq!((seeds(&swept), swept.rows().len()), (vec![7, 9], 2));
+        assert_eq!(swept.rows()[1][..2], ["9", "1"]);
     }
 
     #[test]
@@ -456,7 +610,7 @@ mod tests {
         let file = folder.path().join("line.toml");
         let error = |more: &str, set: &str, on: Home| {
             fs::write(&file, format!("{SCENARIO}{more}")).unwrap();
-            let said = Sweep::new(&file, vec![set.parse().unwrap()], 1, on).unwrap_err().to_string();
+            let said = Sweep::new(&file, vec![set.parse().unwrap()], None, on).unwrap_err().to_string();
             said.rsplit_once("line.toml").unwrap().1.to_string()
         };
         let e = error("application = \"push\"\n", "link.0.loss=1 %", Home::Lab);
@@ -481,7 +635,7 @@ mod tests {
                 .contains("line.toml: with link.0.loss=150%: loss = \"150 %\": 0 % to 100 %")
         );
         assert!(error("link.1.loss=1 %").contains("--set \"link.1.loss\": there is no link.1"));
-        assert!(error("seed=1,2").contains("--seeds"));
+        assert!(error("seed=1,2").contains("leave one out"));
         assert!(error("flow.*.algorithm=reno,cubic,reno").contains("\"reno\" is there twice"));
         assert!(error("link.0.delay=1 ms,1ms").contains("is there twice"));
         let twice = sweep(folder.path(), &["link.0.loss=1 %", "link.0.loss=2 %"]).unwrap_err().to_string();

@@ -17,6 +17,8 @@ use windlass_scenario::{Buffer, Bytes, Fraction, Rate, Span};
 
 /// Its name among the experiments.
 pub const NAME: &str = "transparency";
+/// What it is about, in a line.
+pub const TITLE: &str = "No acknowledgement before its time; watched packets leave as they came";
 
 const SERVER_PORT: u16 = 80;
 
@@ -319,7 +321,7 @@ pub fn transparency(settings: &Settings) -> Result<Outcome> {
         verdict("runs-with-an-idle-box", (idle, 2 * runs), "runs", 2 * runs),
         verdict("wrong-payloads", (wrong, 2 * runs), "runs", 2 * runs),
     ];
-    let title = "No acknowledgement before its time; watched packets leave as they came".into();
+    let title = TITLE.into();
     let outcome =
         Outcome { name: NAME.into(), title, verdicts, tables: Vec::new(), runs: Vec::<RunRecord>::new() };
     outcome.write(&folder, settings.quick, &[], &[])?;

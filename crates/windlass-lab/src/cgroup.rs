@@ -41,8 +41,12 @@ impl Cgroup {
     }
 }
 
-/// Removes a cgroup as soon as it is empty; returns whether it is gone.
+/// Removes a cgroup, with those right below it, as soon as it is empty; returns whether it is gone.
 pub(crate) fn remove(folder: &Path) -> bool {
+    for below in fs::read_dir(folder).into_iter().flatten().flatten() {
+        // what is no cgroup cannot be removed, and stays no longer than its folder
+        let _ = fs::remove_dir(below.path());
+    }
     let end = Instant::now() + END_LIMIT;
     while fs::remove_dir(folder).is_err_and(|e| e.kind() != io::ErrorKind::NotFound) {
         if Instant::now() > end {

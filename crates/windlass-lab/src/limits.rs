@@ -106,6 +106,14 @@ fn check_workload(flow: &Flow) -> Result<(), (&'static str, String)> {
         );
         return Err(("application", what));
     }
+    if flow.to_each.is_some() {
+        let what = format!(
+            "flow {}: to: with a connection for each response, each has a receiver of its own, and the testbed's flows have one: \
+             name a host, or run it with --on sim",
+            flow.name()
+        );
+        return Err(("to", what));
+    }
     let has_intervals = flow.trains.iter().any(|t| t.interval.is_some());
     if flow.connections == Connections::PerResponse && has_intervals {
         let what = format!(

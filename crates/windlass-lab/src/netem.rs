@@ -36,7 +36,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<()> {
             if let Some((key, _)) = impairments.iter().find(|(_, is_given)| *is_given) {
                 return cannot(key, "netem's links are the same all the time");
             }
-            if port.jitter.0 > 0.0 && !port.reorder {
+            if port.jitter().0 > 0.0 && !port.reorder {
                 return cannot("jitter", "netem's reorders packets; set `reorder = true` if it may");
             }
         }
@@ -73,7 +73,7 @@ pub(crate) fn shape(host: &Netns, device: &str, port: &Link, backward: bool) -> 
 /// The queueing disciplines of a direction, outermost first: kind, and the arguments for `tc`.
 fn qdiscs(port: &Link, backward: bool) -> Vec<(&'static str, String)> {
     let mut netem = format!("root handle 1: netem limit {UNDER_WAY_PACKETS}");
-    let (delay_us, jitter_us) = (port.delay.0 * 1e6, port.jitter.0 * 1e6);
+    let (delay_us, jitter_us) = (port.delay.0 * 1e6, port.jitter().0 * 1e6);
     if jitter_us > 0.0 {
         // netem's is to both sides, ours adds
         netem += &format!(" delay {:.3}us {:.3}us", delay_us + jitter_us / 2.0, jitter_us / 2.0);

@@ -91,6 +91,10 @@ pub struct Flow {
     pub from: String,
     /// The receiver.
     pub to: String,
+    /// With a connection for each response: each has a receiver of its own at random, of the hosts whose names begin so
+    /// ("host-*"), and `to` is one of them; none: `to` receives all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_each: Option<String>,
     /// When the first connection begins.
     pub start: Span,
     /// When the flow ends, whatever it has sent by then; none: when all is sent.
@@ -122,6 +126,7 @@ impl Flow {
         Flow {
             from: from.into(),
             to: to.into(),
+            to_each: None,
             start: Span(0.0),
             stop: None,
             algorithm: "cubic".into(),
@@ -136,9 +141,9 @@ impl Flow {
         }
     }
 
-    /// "a > b"
+    /// "a > b", or "a > host-*"
     pub fn name(&self) -> String {
-        format!("{} > {}", self.from, self.to)
+        format!("{} > {}", self.from, self.to_each.as_ref().unwrap_or(&self.to))
     }
 
     /// Name of the algorithm of Windlass that its sender's kernel runs: "bbr" of "wl_bbr"; none: it is one of the kernel.

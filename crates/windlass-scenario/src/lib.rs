@@ -17,6 +17,7 @@ mod net_builder;
 mod pair;
 mod parameters;
 mod printable;
+mod queue_times;
 mod report;
 mod rtt;
 mod scenario;

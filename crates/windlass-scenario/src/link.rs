@@ -5,6 +5,7 @@
 use crate::{
     Buffer, Fraction, GilbertElliott, Link,
     impairments::{Entry, Impairments},
+    queue_times::QueueTimes,
 };
 use hdrhistogram::Histogram;
 use rand::{RngCore, SeedableRng};
@@ -164,7 +165,7 @@ pub struct LinkModel {
     queue: VecDeque<(u64, u64)>,
     queue_bytes: u64,
     last_out_ns: u64,
-    queue_times: Histogram<u64>,
+    queue_times: QueueTimes,
     first_in_ns: Option<u64>,
     sent_bytes: u64,
     /// What happened so far; percentiles and rates only in what `finish()` gives.
@@ -176,7 +177,7 @@ impl LinkModel {
     pub fn new(link: &Link, backward: bool, seed: u64) -> LinkModel {
         let loss = Chance::of(if backward { link.loss_back } else { link.loss });
         let bursts = if backward { None } else { link.bursts.map(Bursts::of) };
-        let jitter_ns = link.jitter.ns();
+        let jitter_ns = link.jitter().ns();
         LinkModel {
             rate_bps: link.rate.map_or(0, |r| r.0.round() as u64),
             delay_ns: link.delay.ns(),
@@ -195,7 +196,7 @@ impl LinkModel {
             queue: VecDeque::new(),
             queue_bytes: 0,
             last_out_ns: 0,
-            queue_times: times(),
+            queue_times: QueueTimes::default(),
             first_in_ns: None,
             sent_bytes: 0,
             stats: LinkStats::default(),
@@ -205,6 +206,11 @@ impl LinkModel {
     /// Packets that queue or are being sent at `now_ns`, which is not before the last arrival.
     pub fn queued_packets(&self, now_ns: u64) -> usize {
         self.queue.len() - self.queue.partition_point(|(departs_ns, _)| *departs_ns <= now_ns)
+    }
+
+    /// When all that was accepted so far has been sent.
+    pub fn idle_from_ns(&self) -> u64 {
+        self.free_at_ns
     }
 
     /// Whether anything was queued or being sent when it was last looked at.
@@ -295,7 +301,7 @@ impl LinkModel {
             self.free_rest = 0;
         }
         let queued_ns = self.free_at_ns - now_ns;
-        self.queue_times.saturating_record(queued_ns);
+        self.queue_times.record(queued_ns);
         self.stats.queued_ns += queued_ns;
         self.stats.queued_packets += 1;
         let bit_ns = bytes * 8_000_000_000 + self.free_rest;
@@ -333,8 +339,8 @@ impl LinkModel {
             self.stats.utilisation = busy_ns / in_use_ns;
             // Little's law: the sum of the times that packets spent there, over the time
             self.stats.mean_queue_packets = (self.stats.queued_ns as f64 + busy_ns) / in_use_ns;
-            self.stats.queue_p50_us = self.queue_times.value_at_quantile(0.5) / 1000;
-            self.stats.queue_p99_us = self.queue_times.value_at_quantile(0.99) / 1000;
+            self.stats.queue_p50_us = self.queue_times.quantile_ns(0.5) / 1000;
+            self.stats.queue_p99_us = self.queue_times.quantile_ns(0.99) / 1000;
         }
         self.stats
     }
@@ -483,7 +489,7 @@ mod tests {
     #[test]
     fn jitter_reorders_only_when_allowed() {
         for reorder in [false, true] {
-            let link = Link { jitter: Span(0.005), reorder, ..link() };
+            let link = Link { jitter: Some(Span(0.005)), reorder, ..link() };
             let mut model = LinkModel::new(&link, false, 5);
             let times: Vec<u64> = (0..1000)
                 .map(|i| match model.offer(i * 1000, 1500, false) {

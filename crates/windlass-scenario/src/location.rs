@@ -1,7 +1,7 @@
 //! Where in a scenario's file something stands: mistakes are reported with their line, those too that only the home
 //! finds in which the scenario is to run.
 
-use crate::{Scenario, ScenarioError, line_at, read_file};
+use crate::{Draft, Scenario, ScenarioError, line_at, read_file};
 use std::path::Path;
 
 /// What a scenario has a table for.
@@ -96,6 +96,16 @@ impl ScenarioFile {
         Ok(ScenarioFile { scenario, name: name.into(), text: text.into(), starts })
     }
 
+    /// The same with another seed, of which what is random of its flows hangs, too.
+    pub fn with_seed(self, seed: u64) -> Result<ScenarioFile, ScenarioError> {
+        let mut draft = Draft::parse(&self.name, &self.text)?;
+        let wrong = |what: String| ScenarioError::new(&self.name, 0, &what);
+        let number = i64::try_from(seed).map_err(|_| wrong(format!("seed {seed}: at most {}", i64::MAX)))?;
+        draft.set("seed", &toml::Value::Integer(number)).map_err(wrong)?;
+        let scenario = draft.scenario().map_err(wrong)?;
+        Ok(ScenarioFile { scenario, ..self })
+    }
+
     /// What a home refuses of its scenario, with file and line.
     pub fn refused(&self, refusal: &Refusal) -> ScenarioError {
         let line = line_of_key(&self.text, self.starts.begin(refusal.location), &refusal.key);
@@ -167,6 +177,17 @@ sack = true
 at = "switch-left"
 facing = "a"
 "#;
+
+    #[test]
+    fn another_seed_draws_anew() {
+        let text = TEXT.replace("[[flow.train]]", "start = { uniform = [\"0 s\", \"1 s\"] }\n[[flow.train]]");
+        let file = ScenarioFile::parse("s.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+        let start = |file: &ScenarioFile| file.scenario.flows[0].start;
+        let other = file.clone().with_seed(2).unwrap();
+        assert_eq!((other.scenario.seed, other.scenario.flows.len()), (2, 3));
+        assert_ne!(start(&other), start(&file));
+        assert_eq!(other.with_seed(1).unwrap().scenario, file.scenario);
+    }
 
     #[test]
     fn what_a_home_refuses_has_the_line_of_its_key() {

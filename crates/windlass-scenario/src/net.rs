@@ -15,6 +15,9 @@ pub struct Host {
     pub name: String,
 }
 
+/// The most jitter that what a host sends has in the simulator, where the link has none of its own ([`Link::host_jitter`]).
+const HOST_JITTER: Span = Span(5e-6);
+
 /// A link between two hosts. Without a rate it is a plain cable, as fast as the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a link: a table with between, and rate, delay and so on")]
@@ -37,9 +40,9 @@ pub struct Link {
     pub loss_back: Fraction,
     /// Bursty loss forward, instead of `loss`.
     pub bursts: Option<GilbertElliott>,
-    /// Additional random delay, uniform from 0.
-    #[serde(default)]
-    pub jitter: Span,
+    /// Additional random delay, uniform from 0; none: in the simulator what leaves a host has
+    /// [`Link::host_jitter`].
+    pub jitter: Option<Span>,
     /// Whether jitter may reorder packets.
     #[serde(default)]
     pub reorder: bool,
@@ -212,13 +215,26 @@ impl Link {
             loss: Fraction(0.0),
             loss_back: Fraction(0.0),
             bursts: None,
-            jitter: Span(0.0),
+            jitter: None,
             reorder: false,
             ecn: None,
             policer: None,
             outages: Vec::new(),
             rate_steps: Vec::new(),
         }
+    }
+
+    /// Its jitter; 0: none.
+    pub fn jitter(&self) -> Span {
+        self.jitter.unwrap_or(Span(0.0))
+    }
+
+    /// Jitter of what a host sends in the simulator, where the link has none of its own: 5 us, or what a full packet takes, if that
+    /// is less. Real hosts are never as even as integers: without it, flows on equal paths stay in step, and the same one finds the
+    /// full buffer each time (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992).
+    pub fn host_jitter(&self) -> Span {
+        let packet_s = self.rate.map_or(f64::INFINITY, |rate| PACKET_BYTES as f64 * 8.0 / rate.0);
+        Span(HOST_JITTER.0.min(packet_s))
     }
 
     /// A buffer of this link in bytes or packets; a BDP needs a rate and a delay, which check() has made sure of.
@@ -254,12 +270,12 @@ impl Link {
 
     /// Does the link need the emulator?
     pub fn is_emulated(&self) -> bool {
-        let Link { rate, delay, loss, loss_back, bursts, jitter, policer, outages, .. } = self;
+        let Link { rate, delay, loss, loss_back, bursts, policer, outages, .. } = self;
         rate.is_some()
             || bursts.is_some()
             || policer.is_some()
             || !outages.is_empty()
-            || [delay.0, jitter.0, loss.0, loss_back.0].iter().any(|value| *value > 0.0)
+            || [delay.0, self.jitter().0, loss.0, loss_back.0].iter().any(|value| *value > 0.0)
     }
 }
 

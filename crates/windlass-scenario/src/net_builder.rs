@@ -136,12 +136,12 @@ fn check_link(link: &Link, known: Known) -> Result<(), String> {
     if a == b {
         return Err(format!("between: a link from \"{a}\" to itself"));
     }
-    for (key, value) in [("delay", link.delay), ("jitter", link.jitter)] {
+    for (key, value) in [("delay", link.delay), ("jitter", link.jitter())] {
         if value.0 > MAX_DELAY_S {
             return Err(format!("{key} = \"{value}\": at most {}", Span(MAX_DELAY_S)));
         }
     }
-    if link.reorder && link.jitter.0 <= 0.0 {
+    if link.reorder && link.jitter().0 <= 0.0 {
         return Err("reorder: only jitter reorders; give a jitter".into());
     }
     if link.rate.is_some_and(|r| r.0 < 1e4) {

@@ -6,7 +6,7 @@ use crate::{Flow, Group, Host, Link, LinkModel, Parameters, Span, Switch, Tcp, u
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A mistake in a scenario: where, what, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -89,6 +89,14 @@ fn bbr() -> String {
 }
 
 impl Scenario {
+    /// The hosts, switches apart, whose names begin as `row` does before its "*", in the order of the file.
+    pub fn row(&self, row: &str) -> Vec<&str> {
+        let begin = row.trim_end_matches('*');
+        let switches: BTreeSet<&str> = self.switches.iter().map(|s| s.name.as_str()).collect();
+        let all = self.hosts.iter().map(|h| h.name.as_str());
+        all.filter(|name| name.starts_with(begin) && !switches.contains(name)).collect()
+    }
+
     /// What reports call both directions of each link, forward first: "a > b", and "a > b #2" of the second link between
     /// the same two hosts, whichever of them it names first.
     pub fn directions(&self) -> Vec<[String; 2]> {

@@ -129,6 +129,9 @@ struct Wire {
     ecn: Option<Buffer>,
     #[serde(default)]
     loss: Fraction,
+    jitter: Option<Span>,
+    #[serde(default)]
+    reorder: bool,
 }
 
 /// `[topology]`
@@ -189,9 +192,9 @@ impl Plan {
     }
 
     fn link(&mut self, from: &str, to: &str, (key, wire): (&'static str, Wire)) {
-        let Wire { rate, delay, buffer, ecn, loss } = wire;
-        let between = [from.into(), to.into()];
-        self.links.push((key, Link { rate, delay, buffer, ecn, loss, ..Link::cable(between) }));
+        let Wire { rate, delay, buffer, ecn, loss, jitter, reorder } = wire;
+        let cable = Link::cable([from.into(), to.into()]);
+        self.links.push((key, Link { rate, delay, buffer, ecn, loss, jitter, reorder, ..cable }));
     }
 }
 

@@ -127,9 +127,11 @@ impl RawFlow {
                 if !around.is_connected(from, to) {
                     return Err(own(format!("to: no path of links from \"{from}\" to \"{to}\"")));
                 }
+                let is_each = self.connections == Connections::PerResponse && receivers.len() > 1;
                 flows.push(Flow {
                     from: from.into(),
                     to: to.into(),
+                    to_each: is_each.then(|| self.to.clone()),
                     start,
                     stop: self.stop,
                     algorithm: self.algorithm.clone(),

@@ -1,7 +1,7 @@
 //! How fast the simulator is: packet-hops per second of real time, one core, over loads of known size. And how many idle
 //! connections fit into memory.
 
-use crate::{Config, Ecn, RunOptions, SimError, run};
+use crate::{Config, Ecn, RunOptions, SimError, memory, run};
 use serde::Serialize;
 use std::{sync::atomic::AtomicBool, time::Instant};
 use windlass_scenario::Scenario;
@@ -125,6 +125,11 @@ impl Load {
         }
         let config = Config { ecn: Ecn::Exact, ..Config::default() };
         Load { config, ..Load::new("fat-tree", 128, &text) }
+    }
+
+    /// The most memory that it may take, as estimated before it begins.
+    pub fn needed_bytes(&self) -> u64 {
+        memory::needed_bytes(&self.scenario, &self.config, None)
     }
 
     /// Runs it once, unless `cancel` is set before the end.

@@ -68,6 +68,8 @@ pub struct Link {
     pub pool: u32,
     /// It is among those of which its pool knows that they may hold packets.
     pub is_held: bool,
+    /// Its queue is that of the host at which it begins (see `tcp/small_queue.rs`).
+    pub is_host_queue: bool,
     /// Packets on their way in order of arrival, unless they may be reordered.
     pub flights: VecDeque<Flight>,
     /// Packets that get lost, counted from 1 in the order in which they come.
@@ -89,6 +91,7 @@ impl Link {
             reorders,
             pool: NONE,
             is_held: false,
+            is_host_queue: false,
             flights: VecDeque::new(),
             #[cfg(test)]
             loses: Vec::new(),

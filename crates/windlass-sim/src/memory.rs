@@ -6,7 +6,7 @@ use crate::{
     link::{Flight, Link},
     packet::{MSS_BYTES, Slot},
     session::Session,
-    tcp::{Config, SEGMENT_BYTES},
+    tcp::{Config, SEGMENT_BYTES, WRITE_BYTES},
 };
 use std::{fs, num::NonZeroU64};
 use windlass_scenario::{Buffer, Bytes, Connections, Flow, Response, Scenario, Size, Train};
@@ -16,7 +16,7 @@ const PACKET_BYTES: u64 = 1514;
 /// A packet in a link model's queue: its departure and its length.
 const QUEUED_BYTES: u64 = 16;
 /// What a direction of a link has besides: its times in the queue, mostly.
-const LINK_TABLES_BYTES: u64 = 32 << 10;
+const LINK_TABLES_BYTES: u64 = 16 << 10;
 /// Places for segments that an idle connection keeps, a report of it, and its timers.
 const IDLE_BYTES: u64 = 1024;
 
@@ -108,19 +108,31 @@ fn least_delay_s(scenario: &Scenario) -> f64 {
 fn packets_of_windows(scenario: &Scenario, config: &Config) -> u64 {
     let packets = |flow: &Flow| {
         let window = flow.receive_window_max.map_or(config.rcv_window_max_bytes.into(), Bytes::count);
-        let most = window.min(config.snd_buffer_bytes.into());
-        let bytes = flow.trains.iter().map(|t| size_bytes(t).unwrap_or(most)).max().unwrap_or(0);
-        let is_alone = flow.connections == Connections::PerResponse || flow.single_size().is_some();
-        let bytes = if is_alone { bytes.min(most) } else { most };
+        // one write may go beyond the buffer
+        let most = window.min(u64::from(config.snd_buffer_bytes) + WRITE_BYTES);
+        let at_once = |train: &Train| {
+            // requested by the clock on one connection, all may wait for their way; else one follows the other
+            let is_queued = flow.connections == Connections::Persistent && train.interval.is_some();
+            let count = if is_queued { responses(train, duration_s(train, flow, scenario), 0.0) } else { 1 };
+            size_bytes(train).map_or(most, |bytes| bytes.saturating_mul(count))
+        };
+        // the end of a train may still be on its way when the next one begins
+        let bytes = flow.trains.iter().map(at_once).fold(0, u64::saturating_add).min(most);
         connections(flow, scenario).saturating_mul(bytes.div_ceil(MSS_BYTES.into()) + 1)
     };
     scenario.flows.iter().map(packets).fold(0, u64::saturating_add)
 }
 
+/// A random length without a bound is as good as never so many times its mean.
+const MEANS_MOST: u64 = 64;
+
 /// The longest response of a train; none: there is no bound.
 fn size_bytes(train: &Train) -> Option<u64> {
     match &train.size {
-        Size::Bytes(size) => Some(size.most()?.count()),
+        Size::Bytes(size) => {
+            let longest = size.most().map(Bytes::count);
+            Some(longest.unwrap_or(size.mean().count().saturating_mul(MEANS_MOST)))
+        }
         Size::RestOf(size) => Some(size.count()),
         Size::Unlimited => None,
     }
@@ -133,7 +145,7 @@ fn packets_on_links(scenario: &Scenario) -> u64 {
     for index in 0..scenario.links.len() {
         for backward in [false, true] {
             let port = scenario.port(index, backward);
-            let way_s = port.delay.0 + port.jitter.0;
+            let way_s = port.delay.0 + port.jitter().0;
             let Some(rate) = port.rate else {
                 if way_s > 0.0 {
                     return u64::MAX;
@@ -193,6 +205,26 @@ mod tests {
         let unlimited = needed("", 1000, "1 MB") - many;
         assert!(unlimited > 10_000 * 690 * 200, "{unlimited}");
         assert!(needed("", 1000, "1 kB") < many + (16 << 20));
+    }
+
+    /// A connection whose responses follow each other has one of them on its way; requested by the clock, all may wait.
+    #[test]
+    fn a_connection_needs_no_more_than_its_responses() {
+        let of = |train: &str| {
+            let text = format!(
+                "name = \"t\"\n[topology]\nshape = \"many-to-one\"\nsenders = 10\n\
+                 edge = {{ rate = \"1 Gbit/s\", delay = \"50 us\" }}\n\
+                 bottleneck = {{ rate = \"1 Gbit/s\", delay = \"50 us\" }}\n\
+                 [[flow]]\nfrom = \"sender-*\"\nto = \"receiver\"\ncount = 100\n[[flow.train]]\nsize = \"20 kB\"\n{train}\n"
+            );
+            of_text(&text) / 1000
+        };
+        let queued = |count: u32| of(&format!("count = {count}\ninterval = \"1 ms\""));
+        let one = queued(1);
+        assert!(of("count = 100\ngap = \"1 s\"") < one + 100 * 64, "{one}");
+        assert!(queued(10) > 4 * (one - 4096), "{} {one}", queued(10));
+        let unlimited = of("count = 100000\ninterval = \"1 ms\"");
+        assert!(unlimited > 2800 * 200, "{unlimited}");
     }
 
     /// What is kept of each response for the report counts on a connection that is there all the time, too.

@@ -70,14 +70,21 @@ impl Network {
         Network { links, pools, ..Network::default() }
     }
 
-    /// Puts a packet on the network at hop `hop` of its path.
-    pub fn send(&mut self, hop: u32, packet: &Packet) {
+    /// Puts a packet on the network at hop `hop` of its path. Returns when it leaves the queue of its host; none: it waits in none.
+    pub fn send(&mut self, hop: u32, packet: &Packet) -> Option<u64> {
         self.count.sent += 1;
         let place = self.packets.put(packet);
         match self.paths.at(hop) {
-            Hop::Link(link) => self.cross(link, Flight { hop, ..Flight::new(place, &self.packets[place]) }),
+            Hop::Link(index) => {
+                self.cross(index, Flight { hop, ..Flight::new(place, &self.packets[place]) });
+                let link = &self.links[index as usize];
+                link.is_host_queue.then(|| link.model.idle_from_ns())
+            }
             // paths begin with a link, and so does what is behind a box
-            Hop::Box(_) | Hop::End => self.drop(place),
+            Hop::Box(_) | Hop::End => {
+                self.drop(place);
+                None
+            }
         }
     }
 

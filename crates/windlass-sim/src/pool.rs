@@ -72,7 +72,11 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{network::Network, packet::Packet, topology::Router};
+    use crate::{
+        network::Network,
+        packet::Packet,
+        topology::{Router, Sender},
+    };
     use proptest::prelude::*;
     use windlass_scenario::{Link as Wire, LinkModel, Rate, Scenario, Verdict};
 
@@ -87,15 +91,18 @@ mod tests {
         let pools = vec![Pool::new(scenario.switches[0].ports.shared_buffer.unwrap(), vec![1, 3, 5])];
         let mut router = Router::new(&scenario);
         // places 0 and 3 on the way from h-3 to h-1 and h-2, one step behind h-3's own link
-        ["h-1", "h-2"].iter().for_each(|to| assert!(router.path("h-3", to, 0).is_some()));
         let mut net = Network::new(links.collect(), pools);
-        net.paths = router.into_paths();
+        for to in ["h-1", "h-2"] {
+            assert!(router.path("h-3", to, Sender::first(0), &mut net.paths).is_some());
+        }
         net
     }
 
     fn send(net: &mut Network, port: u32, n: u64) -> u64 {
         let before = net.count.dropped;
-        (0..n).for_each(|_| net.send(1 + 3 * port, &Packet::default()));
+        (0..n).for_each(|_| {
+            net.send(1 + 3 * port, &Packet::default());
+        });
         net.count.dropped - before
     }
 

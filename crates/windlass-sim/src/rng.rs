@@ -20,10 +20,23 @@ pub fn of_box(scenario_seed: u64) -> SplitMix64 {
     SplitMix64::seed_from_u64(scenario_seed ^ u64::MAX << 32)
 }
 
-/// By which of several equally short ways switch `switch` sends the packets of endpoint `endpoint`.
-pub fn flow_hash(scenario_seed: u64, switch: usize, endpoint: u32) -> u64 {
+/// The receiver of a flow's connection, one of `hosts` that is not `from`.
+pub fn receiver<'a>(seed: u64, flow: u32, connection: u64, hosts: &[&'a str], from: &str) -> &'a str {
+    let mut rng = of_connection(seed ^ 1 << 63, flow, connection);
+    loop {
+        // of at least two, so that another is found soon
+        let host = hosts[(rng.next_u64() % hosts.len() as u64) as usize];
+        if host != from {
+            return host;
+        }
+    }
+}
+
+/// By which of several equally short ways switch `switch` sends the packets of endpoint `endpoint`, of its flow's connection
+/// `connection`.
+pub fn flow_hash(scenario_seed: u64, switch: usize, endpoint: u32, connection: u64) -> u64 {
     // four rounds, so that seeds, which are small numbers as endpoints are, and switches decide independently of each other
-    [0, u64::from(endpoint), switch as u64, 0]
+    [connection << 32, u64::from(endpoint), switch as u64, 0]
         .iter()
         .fold(scenario_seed, |hash, part| SplitMix64::seed_from_u64(hash ^ part).next_u64())
 }
@@ -37,7 +50,7 @@ mod tests {
     #[test]
     fn seeds_send_flows_by_different_ways() {
         let first_ways =
-            |seed| (0..16).filter(|endpoint| flow_hash(seed, 3, *endpoint).is_multiple_of(2)).count();
+            |seed| (0..16).filter(|endpoint| flow_hash(seed, 3, *endpoint, 0).is_multiple_of(2)).count();
         let splits: BTreeSet<usize> = (1..=20).map(first_ways).collect();
         assert!(splits.len() > 3, "{splits:?}");
     }

@@ -20,12 +20,12 @@ use crate::{
     session::Session,
     tcp::{Config, Endpoint},
     time::seconds,
-    topology::Router,
+    topology::{Router, Sender},
     trace::{Scene, Trace, TraceOptions},
 };
 use rand_xoshiro::SplitMix64;
 use sampler::Sampler;
-use setup::{algorithm, check_time, groups, is_kernels, links, pools, windlass_box};
+use setup::{algorithm, check_time, groups, is_kernels, links, pools, rows, windlass_box};
 use std::{
     collections::{BTreeMap, VecDeque},
     num::NonZeroU64,
@@ -87,6 +87,9 @@ pub(crate) struct Sim<'a> {
     /// Connections that are over, with when, oldest first: their places can be used again.
     past: VecDeque<(u64, u32)>,
     groups: BTreeMap<String, SharedGroup>,
+    router: Router,
+    /// By the name of a row: the hosts that connections draw their receivers from.
+    rows: BTreeMap<&'a str, Vec<&'a str>>,
     boxed: Option<WindlassBox>,
     /// Flows that are not over.
     open: usize,
@@ -108,6 +111,8 @@ impl<'a> Sim<'a> {
             sessions: Vec::with_capacity(scenario.flows.len()),
             past: VecDeque::new(),
             groups: groups(scenario),
+            router: Router::new(scenario),
+            rows: rows(scenario),
             boxed,
             open: scenario.flows.len(),
             until_ns: scenario.time_limit.ns(),
@@ -120,24 +125,43 @@ impl<'a> Sim<'a> {
             sim.trace = Some(trace);
             sim.net.tap = Some(Box::new(tap));
         }
-        let mut router = Router::new(scenario);
         for (flow, index) in scenario.flows.iter().zip(0u32..) {
-            let mut path = |from: &str, to: &str, end: u32| {
-                router.path(from, to, 2 * index + end).expect("a scenario's flows are connected")
-            };
-            let hops = [path(&flow.to, &flow.from, 0), path(&flow.from, &flow.to, 1)];
+            let hops = sim.hops(index, &flow.to, 0);
             sim.sessions.push(Session::new(scenario.seed, index as usize, algorithm(flow)?, hops));
             let random = [0, 1].map(|end| rng::of_endpoint(scenario.seed, 2 * index + end));
             // a flow with a connection for each response does not need this one, but its number is its own
-            let fetch = sim.new_fetch(index, index, random, options.traces_rounds);
+            let fetch = sim.new_fetch(index, index, &flow.to, hops, random, options.traces_rounds);
             sim.fetches.push(fetch);
             sim.net.events.schedule(flow.start.ns(), Kind::Start, index);
             if let Some(stop) = flow.stop {
                 sim.net.events.schedule(stop.ns(), Kind::Start, index);
             }
         }
-        sim.net.paths = router.into_paths();
         Ok(sim)
+    }
+
+    /// Where the paths begin of the client, which is `to`, and of the server of a flow's connection.
+    fn hops(&mut self, index: u32, to: &str, connection: u64) -> [u32; 2] {
+        let from = &self.scenario.flows[index as usize].from;
+        [(to, from.as_str(), 0), (from, to, 1)].map(|(from, to, end)| {
+            let sender = Sender { endpoint: 2 * index + end, connection };
+            let path = self.router.path(from, to, sender, &mut self.net.paths);
+            path.expect("a scenario's flows are connected")
+        })
+    }
+
+    /// The receiver of the next connection of a flow, and where its paths begin: each has its own, as its ports are others.
+    fn next_way(&mut self, index: u32) -> (&'a str, [u32; 2]) {
+        let flow = &self.scenario.flows[index as usize];
+        let session = &mut self.sessions[index as usize];
+        let (connection, first) = (session.connections, (flow.to.as_str(), session.hops));
+        session.connections += 1;
+        let to = match flow.to_each.as_deref().filter(|_| connection > 0) {
+            Some(row) => rng::receiver(self.scenario.seed, index, connection, &self.rows[row], &flow.from),
+            None if connection == 0 || !self.router.has_chosen() => return first,
+            None => first.0,
+        };
+        (to, self.hops(index, to, connection))
     }
 
     pub(crate) fn run(&mut self, cancel: Option<&AtomicBool>) {
@@ -263,9 +287,10 @@ impl<'a> Sim<'a> {
             }
             None => self.fetches.len() as u32,
         };
+        let (to, hops) = self.next_way(index);
         // another connection, other random numbers
         let random = [0, 1].map(|end| rng::of_connection(self.scenario.seed, 2 * place + end, now_ns));
-        let mut fetch = self.new_fetch(place, index, random, false);
+        let mut fetch = self.new_fetch(place, index, to, hops, random, false);
         fetch.connect(Some(due), &mut self.net, &self.config);
         match self.fetches.get_mut(place as usize) {
             Some(old) => *old = fetch,
@@ -273,10 +298,19 @@ impl<'a> Sim<'a> {
         }
     }
 
-    /// A connection of flow `index` that has not begun, at place `place`.
-    fn new_fetch(&mut self, place: u32, index: u32, random: [SplitMix64; 2], is_traced: bool) -> Fetch {
+    /// A connection of flow `index` that has not begun, at place `place`. `to`, `hops`: its client, and where the paths of both ends
+    /// begin.
+    fn new_fetch(
+        &mut self,
+        place: u32,
+        index: u32,
+        to: &str,
+        hops: [u32; 2],
+        random: [SplitMix64; 2],
+        is_traced: bool,
+    ) -> Fetch {
         let flow = &self.scenario.flows[index as usize];
-        let Session { algorithm, hops, .. } = self.sessions[index as usize];
+        let algorithm = self.sessions[index as usize].algorithm;
         let [of_client, of_server] = random;
         let most = |max: &Bytes| Config { rcv_window_max_bytes: max.count() as u32, ..self.config };
         let config = flow.receive_window_max.as_ref().map_or(self.config, most);
@@ -295,7 +329,8 @@ impl<'a> Sim<'a> {
             boxed.on_new_connection(place, client.receiver.wscale(), member(&w.group, place));
         }
         if let Some(tap) = &mut self.net.tap {
-            tap.on_new_connection(place, index, client.receiver.wscale());
+            let hosts = [to, &flow.from].map(|host| self.router.host(host) as u32);
+            tap.on_new_connection(place, hosts, client.receiver.wscale());
         }
         Fetch::new([client, server], index, flow.application, self.net.now_ns)
     }

@@ -13,9 +13,10 @@ pub struct Session {
     wakes_at_ns: u64,
     /// Congestion control of its senders.
     pub algorithm: Algorithm,
-    /// Where the paths of its client and its server begin. Of equally short ways a flow has one, whichever of its connections it
-    /// is: with a connection for each response, real switches would spread them (their ports differ, and with those the hash).
+    /// Where the paths of its first connection begin: the client's and the server's.
     pub hops: [u32; 2],
+    /// Its connections so far, where it has one for each response.
+    pub connections: u64,
     /// Its connections that are open.
     pub open: u32,
     /// connect() of the first connection.
@@ -44,6 +45,7 @@ impl Session {
             wakes_at_ns: NEVER,
             algorithm,
             hops,
+            connections: 0,
             open: 0,
             started_at_ns: None,
             first_byte_at_ns: None,

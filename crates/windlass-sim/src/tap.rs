@@ -16,15 +16,12 @@ use std::{
     path::Path,
     time::Duration,
 };
-use windlass_scenario::{Flow, Graph, Scenario};
 
 type Capture = PcapWriter<BufWriter<File>>;
 
 /// Captures at the ends of all connections.
 pub struct Tap {
     captures: [Capture; 2],
-    /// For each flow, the numbers of client's and server's host.
-    hosts: Vec<[u32; 2]>,
     connections: Vec<Connection>,
     has_sack: bool,
     /// What went wrong first; nothing is written from then on.
@@ -34,7 +31,8 @@ pub struct Tap {
 /// What the headers of a connection's packets depend on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Connection {
-    flow: u32,
+    /// Numbers of client's and server's host.
+    hosts: [u32; 2],
     /// The window fields of both ends are in units of 2 to the power of this.
     wscale: u8,
 }
@@ -71,21 +69,18 @@ fn capture(path: &Path) -> io::Result<Capture> {
 
 impl Tap {
     /// Begins the captures in a folder that is there.
-    pub fn new(folder: &Path, scenario: &Scenario, config: &Config) -> io::Result<Tap> {
+    pub fn new(folder: &Path, config: &Config) -> io::Result<Tap> {
         let captures = [capture(&folder.join("clients.pcap"))?, capture(&folder.join("servers.pcap"))?];
-        let graph = Graph::new(scenario);
-        let hosts_of = |f: &Flow| [graph.host(&f.to) as u32, graph.host(&f.from) as u32];
-        let hosts = scenario.flows.iter().map(hosts_of).collect();
-        Ok(Tap { captures, hosts, connections: Vec::new(), has_sack: config.has_sack, error: None })
+        Ok(Tap { captures, connections: Vec::new(), has_sack: config.has_sack, error: None })
     }
 
-    /// A connection of flow `flow` begins, whose ends announce the shift `wscale`.
-    pub fn on_new_connection(&mut self, connection: u32, flow: u32, wscale: u8) {
+    /// A connection begins between these hosts, the client's and the server's, whose ends announce the shift `wscale`.
+    pub fn on_new_connection(&mut self, connection: u32, hosts: [u32; 2], wscale: u8) {
         let place = connection as usize;
         if place >= self.connections.len() {
             self.connections.resize(place + 1, Connection::default());
         }
-        self.connections[place] = Connection { flow, wscale };
+        self.connections[place] = Connection { hosts, wscale };
     }
 
     /// A host sends a packet.
@@ -128,8 +123,7 @@ impl Tap {
     /// The headers of a packet whose payload is all zeros, and how long it is with that.
     fn frame(&self, packet: &Packet) -> (Vec<u8>, usize) {
         let connection = packet.to >> 1;
-        let Connection { flow, wscale } = self.connections[connection as usize];
-        let hosts = self.hosts[flow as usize];
+        let Connection { hosts, wscale } = self.connections[connection as usize];
         let (to, from) = (packet.to & 1, (packet.to & 1) ^ 1);
         let port = |side: u32| match side {
             0 => FIRST_PORT + (connection % PORTS) as u16,

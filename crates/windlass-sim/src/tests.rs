@@ -17,7 +17,7 @@ const MSS_BYTES: u64 = 1448;
 fn scenario(segs: u64, link: &str) -> Scenario {
     let text = format!(
         "name = \"t\"\ntime_limit = \"20 s\"\n[[host]]\nname = \"server\"\n[[host]]\nname = \"client\"\n\
-         [[link]]\nbetween = [\"server\", \"client\"]\ndelay = \"50 ms\"\n{link}\n\
+         [[link]]\nbetween = [\"server\", \"client\"]\njitter = \"0 s\"\ndelay = \"50 ms\"\n{link}\n\
          [[flow]]\nfrom = \"server\"\nto = \"client\"\nalgorithm = \"reno\"\nsize = \"{} B\"\n",
         (segs - 1) * MSS_BYTES
     );
@@ -57,7 +57,7 @@ fn slow_start_doubles_each_round_trip() {
 #[test]
 fn a_full_send_buffer_holds_the_rest_back() {
     for (algorithm, buffer_bytes, expected_ms) in
-        [("bbr", 30_000, 416.0), ("bbr", 200_000, 344.0), ("reno", 30_000, 200.0)]
+        [("bbr", 30_000, 417.0), ("bbr", 200_000, 350.0), ("reno", 30_000, 200.0)]
     {
         let config = Config { snd_buffer_bytes: buffer_bytes, ..Config::default() };
         let mut scenario = scenario(60, "");
@@ -509,7 +509,7 @@ fn without_ecn_nothing_is_marked() {
 #[test]
 fn connections_share_the_round_trip_time_of_the_path() {
     let text = "name = \"t\"\ntime_limit = \"2 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n\
-        [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"100 Mbit/s\"\ndelay = \"100 us\"\nbuffer = \"256 packets\"\n\
+        [[link]]\nbetween = [\"a\", \"b\"]\njitter = \"0 s\"\nrate = \"100 Mbit/s\"\ndelay = \"100 us\"\nbuffer = \"256 packets\"\n\
         [parameters]\nbottleneck = \"100 Mbit/s\"\nbuffer = \"256 packets\"\n\
         [[flow]]\nfrom = \"a\"\nto = \"b\"\nalgorithm = \"trim\"\nsize = \"unlimited\"\ncount = 32\n\
         start = { uniform = [\"0 s\", \"300 ms\"] }\nstop = \"1 s\"\n";
@@ -528,7 +528,7 @@ fn connections_share_the_round_trip_time_of_the_path() {
 fn a_further_timeout_of_the_box_leaves_the_threshold() {
     let text = "name = \"t\"\ntime_limit = \"60 s\"\n\
          [[host]]\nname = \"server\"\n[[host]]\nname = \"box\"\n[[host]]\nname = \"client\"\n\
-         [[link]]\nbetween = [\"box\", \"client\"]\ndelay = \"50 ms\"\n[[link]]\nbetween = [\"server\", \"box\"]\n\
+         [[link]]\nbetween = [\"box\", \"client\"]\njitter = \"0 s\"\ndelay = \"50 ms\"\n[[link]]\nbetween = [\"server\", \"box\"]\njitter = \"0 s\"\n\
          [[flow]]\nfrom = \"server\"\nto = \"client\"\nsize = \"500 kB\"\n\
          [windlass]\nat = \"box\"\nfacing = \"server\"\nalgorithm = \"reno\"\n[tcp]\noffload = false\n";
     let scenario = Scenario::parse("t", text).unwrap();

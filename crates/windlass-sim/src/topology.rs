@@ -40,6 +40,22 @@ impl Paths {
     }
 }
 
+/// What the hash of a switch distinguishes: an end of a connection of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender {
+    /// Number of the flow, twice, and one more at the server.
+    pub endpoint: u32,
+    /// Which of the flow's connections it is, from 0.
+    pub connection: u64,
+}
+
+impl Sender {
+    /// An end of the first connection of its flow.
+    pub fn first(endpoint: u32) -> Sender {
+        Sender { endpoint, connection: 0 }
+    }
+}
+
 /// Finds the paths of a scenario.
 #[derive(Debug)]
 pub struct Router {
@@ -51,7 +67,8 @@ pub struct Router {
     ways: Ways,
     /// Where the paths that were found begin.
     begins: BTreeMap<Vec<u32>, u32>,
-    paths: Paths,
+    /// Some switch had several ways to choose from.
+    has_chosen: bool,
 }
 
 impl Router {
@@ -65,17 +82,26 @@ impl Router {
             boxed,
             ways: Ways::default(),
             begins: BTreeMap::new(),
-            paths: Paths::default(),
+            has_chosen: false,
         }
     }
 
-    /// Where the path from one host to another begins that the packets of endpoint `endpoint` take; none if there is
-    /// no path.
-    pub fn path(&mut self, from: &str, to: &str, endpoint: u32) -> Option<u32> {
-        let hops = self.hops(self.graph.host(from), self.graph.host(to), endpoint)?;
-        let Router { begins, paths, .. } = self;
+    /// Number of a host.
+    pub fn host(&self, name: &str) -> usize {
+        self.graph.host(name)
+    }
+
+    /// Whether paths that were found hang on the connection: some switch had a choice.
+    pub fn has_chosen(&self) -> bool {
+        self.has_chosen
+    }
+
+    /// Where among `paths`, which are all that were found so far, the path from one host to another begins that the packets of
+    /// `sender` take; none if there is no path.
+    pub fn path(&mut self, from: &str, to: &str, sender: Sender, paths: &mut Paths) -> Option<u32> {
+        let hops = self.hops(self.graph.host(from), self.graph.host(to), sender)?;
         let next = paths.hops.len() as u32;
-        let begin = *begins.entry(hops).or_insert_with_key(|hops| {
+        let begin = *self.begins.entry(hops).or_insert_with_key(|hops| {
             paths.hops.extend(hops);
             paths.hops.push(END);
             next
@@ -83,28 +109,27 @@ impl Router {
         Some(begin)
     }
 
-    /// The links that lie between one host and another for the packets of endpoint `endpoint`; none if there is no path.
-    pub fn links(&mut self, from: &str, to: &str, endpoint: u32) -> Option<Vec<usize>> {
-        let hops = self.hops(self.graph.host(from), self.graph.host(to), endpoint)?;
+    /// The links that lie between one host and another for the packets of `sender`; none if there is no path.
+    pub fn links(&mut self, from: &str, to: &str, sender: Sender) -> Option<Vec<usize>> {
+        let hops = self.hops(self.graph.host(from), self.graph.host(to), sender)?;
         Some(hops.into_iter().filter(|code| code & BOX == 0).map(|code| code as usize / 2).collect())
-    }
-
-    /// All paths that were found.
-    pub fn into_paths(self) -> Paths {
-        self.paths
     }
 
     /// Steps from one host to another: fewest links; of ways that are equally short, a host takes the one that it found
     /// first, and a switch the one that the hash of the flow selects.
-    fn hops(&mut self, from: usize, to: usize, endpoint: u32) -> Option<Vec<u32>> {
-        let Router { graph, seed, boxed, ways, .. } = self;
+    fn hops(&mut self, from: usize, to: usize, sender: Sender) -> Option<Vec<u32>> {
+        let Router { graph, seed, boxed, ways, has_chosen, .. } = self;
         let mut hops = Vec::new();
         let mut at = from;
         while at != to {
             let link = match *ways.links(graph, at, to).as_slice() {
                 [] => return None,
                 [link] => link,
-                ref links => links[(rng::flow_hash(*seed, at, endpoint) % links.len() as u64) as usize],
+                ref links => {
+                    *has_chosen = true;
+                    let hash = rng::flow_hash(*seed, at, sender.endpoint, sender.connection);
+                    links[(hash % links.len() as u64) as usize]
+                }
             };
             let next = graph.other_end(link, at);
             // the box sits on its interface: what leaves by it is seen before, what comes in by it after the link
@@ -136,9 +161,8 @@ mod tests {
     }
 
     fn steps(windlass: &str, from: &str, to: &str) -> Vec<Hop> {
-        let mut router = ring(windlass);
-        let begin = router.path(from, to, 0).unwrap();
-        let paths = router.into_paths();
+        let mut paths = Paths::default();
+        let begin = ring(windlass).path(from, to, Sender::first(0), &mut paths).unwrap();
         (begin..).map(|place| paths.at(place)).take_while(|hop| *hop != Hop::End).collect()
     }
 
@@ -151,9 +175,10 @@ mod tests {
 
     #[test]
     fn a_path_is_kept_once() {
-        let mut router = ring("");
-        let first = router.path("a", "c", 0);
-        assert_eq!(router.path("a", "c", 7), first);
+        let (mut router, mut paths) = (ring(""), Paths::default());
+        let first = router.path("a", "c", Sender::first(0), &mut paths);
+        assert_eq!(router.path("a", "c", Sender::first(7), &mut paths), first);
+        assert!(!router.has_chosen());
     }
 
     #[test]
@@ -173,11 +198,15 @@ mod tests {
     }
 
     /// Four ways between two pods: each takes about a quarter of 4000 flows (four standard deviations are 110), the
-    /// same flow always the same one, and another seed deals anew.
+    /// same flow always the same one, and another seed deals anew. So do the connections of one flow.
     #[test]
-    fn switches_spread_flows_evenly_and_keep_each_on_its_way() {
-        let begins = |router: &mut Router| -> Vec<u32> {
-            (0..4000).map(|e| router.path("host-1-1-1", "host-3-2-1", e).unwrap()).collect()
+    fn switches_spread_flows_and_connections_evenly_and_keep_each_on_its_way() {
+        let mut paths = Paths::default();
+        let mut begin = |router: &mut Router, sender: Sender| {
+            router.path("host-1-1-1", "host-3-2-1", sender, &mut paths).unwrap()
+        };
+        let mut begins = |router: &mut Router| -> Vec<u32> {
+            (0..4000).map(|endpoint| begin(router, Sender::first(endpoint))).collect()
         };
         let mut router = tree(1);
         let first = begins(&mut router);
@@ -189,5 +218,10 @@ mod tests {
         let other = begins(&mut tree(2));
         let same = first.iter().zip(&other).filter(|(a, b)| a == b).count();
         assert!(same < 4000, "{same}");
+        let mut counts = BTreeMap::new();
+        let connections = (0..4000).map(|connection| Sender { endpoint: 5, connection });
+        connections.for_each(|sender| *counts.entry(begin(&mut router, sender)).or_insert(0) += 1);
+        assert_eq!(counts.len(), 4);
+        assert!(counts.values().all(|n| (890..=1110).contains(n)), "{counts:?}");
     }
 }

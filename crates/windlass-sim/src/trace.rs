@@ -104,7 +104,7 @@ impl Trace {
             link_names: numbers.zip(scenario.link_names()).collect(),
             error: None,
         };
-        Ok((trace, Tap::new(folder, scenario, config)?))
+        Ok((trace, Tap::new(folder, config)?))
     }
 
     /// Looks at all flows and links; what goes wrong is reported at the end.

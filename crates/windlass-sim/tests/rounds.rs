@@ -12,7 +12,7 @@ const ROUNDS: usize = 120;
 
 fn trajectory(algorithm: &str, link: &str) -> String {
     let text = format!(
-        "name = \"rounds\"\nseed = 1\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n\
+        "name = \"rounds\"\nseed = 1\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\njitter = \"0 s\"\n\
          rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"1 BDP\"\n{link}\
          [[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"20 MB\"\nalgorithm = \"{algorithm}\"\n"
     );

@@ -3,6 +3,7 @@
 use crate::{
     args::AgentArgs,
     control::{WATCH, options},
+    dry_run::dry_run,
     event_log::EventLog,
     interfaces::Interfaces,
     native::NativeHome,
@@ -10,11 +11,14 @@ use crate::{
     watched::Watched,
 };
 use anyhow::{Result, bail};
-use std::{process::ExitCode, sync::mpsc::RecvTimeoutError};
+use std::{process::ExitCode, sync::mpsc::RecvTimeoutError, time::Instant};
 use windlass_agent::{Duty, Error, Interrupt, Options, Policy, check_root, confine, native::release_orphans};
 use windlass_scenario::printable_path;
 
 pub fn agent(args: AgentArgs) -> Result<ExitCode> {
+    if args.dry_run {
+        return dry_run(&args);
+    }
     let log = EventLog { as_json: args.json };
     let mut file = Watched::new(&args.policy);
     let policy = Policy::from_file(&args.policy)?;
@@ -38,6 +42,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     }
     give_up_privileges(&args, &policy, log);
     let wishes = Wishes::new(Wish::Reload)?;
+    home.interfaces.follow_links(wishes.sender());
     // what is left of others that cannot be removed prevents no control
     match windlass_agent::remove_gone() {
         Ok(0) => {}
@@ -68,6 +73,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
             // nothing that the agent looks after hangs on it
             Err(why) => log.warn(why),
         }
+        home.interfaces.load_ahead(&policy);
     }
     let ended = look_after(&mut home, &mut file, policy, &wishes, log);
     home.finish(detaches)?;
@@ -184,16 +190,32 @@ fn look_after(
 ) -> Result<()> {
     // what was last reported of the file
     let mut refused: Option<String> = None;
+    let mut next_watch = Instant::now() + WATCH;
+    let mut next_look = None;
     loop {
-        let is_asked = match wishes.next_within(WATCH) {
+        let next = next_look.map_or(next_watch, |look: Instant| look.min(next_watch));
+        let is_asked = match wishes.next_within(next.saturating_duration_since(Instant::now())) {
             Ok(Wish::Reload) => true,
+            Ok(Wish::Look) => {
+                next_look = Some(home.interfaces.next_look());
+                continue;
+            }
             Err(RecvTimeoutError::Timeout) => false,
             _ => return Ok(()),
         };
-        home.interfaces.notice_gone();
-        home.interfaces.watch_programs();
-        home.interfaces.watch_directions();
+        next_look = None;
+        home.interfaces.notice_links();
         home.interfaces.release_leaving();
+        let is_watch = Instant::now() >= next_watch;
+        if !is_asked && !is_watch {
+            // interfaces came, went or changed
+            home.cover(&policy, wishes.interrupt()).iter().for_each(|why| log.warn(why));
+            continue;
+        }
+        if is_watch {
+            home.interfaces.watch_programs();
+            home.interfaces.watch_directions();
+        }
         if home.must_put_back {
             home.put_back(&policy);
         }
@@ -226,17 +248,21 @@ fn look_after(
                 refused = Some(why);
             }
         }
-        // right after another look a clock that has not moved yet is no clock that stands still
-        if !is_asked {
+        // right after another watch a clock that has not moved yet is no clock that stands still
+        if is_watch {
             home.interfaces.watch_clocks();
+            // the next look comes soon
+            let _ = windlass_agent::part_killed();
         }
-        // the next look comes soon
-        let _ = windlass_agent::part_killed();
         home.cover(&policy, wishes.interrupt()).iter().for_each(|why| log.warn(why));
         if home.is_all_released() {
             bail!(
                 "nothing is left under control, and what was released is left alone; start the agent again to take it back"
             );
+        }
+        if is_watch {
+            home.interfaces.load_ahead(&policy);
+            next_watch = Instant::now() + WATCH;
         }
     }
 }

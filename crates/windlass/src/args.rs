@@ -1,8 +1,9 @@
 //! What can be typed.
 
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use crate::{algorithm::AlgorithmName, flows::COLUMNS};
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use std::{net::SocketAddr, path::PathBuf};
-use windlass_experiments::Varied;
+use windlass_experiments::{Seeds, Shard, Varied};
 use windlass_scenario::{Buffer, Fraction, IN_REPORTS, Parameters, Rate, Span, is_name};
 
 /// Congestion control of TCP flows from outside their stacks.
@@ -34,26 +35,9 @@ pub enum Command {
         json: bool,
     },
     /// List the flows under an agent's control, like `ss`
-    Flows {
-        /// Sum up what flows hold of store and flow table, and what they may
-        #[arg(long, value_enum)]
-        by: Option<FlowsBy>,
-        /// One JSON document instead of a table
-        #[arg(long)]
-        json: bool,
-    },
+    Flows(FlowsArgs),
     /// Show what the datapaths under an agent's control have counted: above all, why packets passed unchanged
-    Counters {
-        /// Only these interfaces (default: all that an agent of this network namespace controls)
-        #[arg(value_name = "IFACE")]
-        ifaces: Vec<String>,
-        /// Also those that are zero, as the JSON document has them
-        #[arg(long)]
-        all: bool,
-        /// One JSON document instead of a table
-        #[arg(long)]
-        json: bool,
-    },
+    Counters(CountersArgs),
     /// Show in one screen what is under control, since when, how many flows there are, what was refused, and what is wrong
     Status {
         /// One JSON document instead of text
@@ -73,7 +57,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Check a policy, or show how it was understood
+    /// Check a policy, show how it was understood, or what another one changes
     #[command(subcommand)]
     Policy(PolicyCommand),
     /// Congestion control of this kernel's own sockets: the algorithms under names that any socket can choose
@@ -83,12 +67,8 @@ pub enum Command {
     Guest(GuestArgs),
     /// On the host: divide one window among virtual machines by weight, whatever the number of their flows, until Ctrl-C
     Controller(ControllerArgs),
-    /// Show what this kernel can do, and the cure for what it cannot
-    Doctor {
-        /// One JSON document instead of a table
-        #[arg(long)]
-        json: bool,
-    },
+    /// Show what this kernel can do, and the cure for what it cannot; or whether all is well with an interface, and if not, why
+    Doctor(DoctorArgs),
     /// Run a scenario, with real kernels or in a simulator
     Run(RunArgs),
     /// Run a scenario with every combination of some values, several seeds each
@@ -124,11 +104,80 @@ pub enum Command {
         /// For which shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page, or that of a command, such as `windlass man policy check`
+    /// Show the manual page, or that of a command, such as `windlass man policy check`
+    ///
+    /// On a terminal in $MANPAGER, else $PAGER, else less; otherwise the page as it is installed, for troff.
     Man {
         /// The command's words
         command: Vec<String>,
+        /// Write all pages into this folder, as `man` finds them in /usr/local/share/man/man1
+        #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
+        install: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct FlowsArgs {
+    /// Only flows for which all of it holds, in words as `ss` has them: state controlled and dst 192.0.2.0/24 and sport 443
+    ///
+    /// Terms are joined by `and`, which may be left out. Each is one of: state WORD (controlled, bypass, watched, paces, foreign,
+    /// off), rule NAME, iface NAME, alg NAME, src or dst PREFIX[:PORT], sport or dport PORT. Of several values with commas
+    /// between them one must hold; `!=` before the value means that none may.
+    #[arg(value_name = "FILTER")]
+    pub filter: Vec<String>,
+    /// Sort by a column: numbers from the largest on, texts and addresses in their order
+    #[arg(long, value_name = "COLUMN", value_parser = column())]
+    pub sort: Option<String>,
+    /// In the opposite order
+    #[arg(long)]
+    pub reverse: bool,
+    /// Which columns, in this order; --sort lists them
+    #[arg(long, value_name = "COLUMN,COLUMN", hide_possible_values = true, value_delimiter = ',', value_parser = column(), conflicts_with = "json")]
+    pub columns: Option<Vec<String>>,
+    /// Sum up what flows hold of store and flow table, and what they may
+    #[arg(long, value_enum, conflicts_with_all = ["filter", "sort", "reverse", "columns"])]
+    pub by: Option<FlowsBy>,
+    /// One JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DoctorArgs {
+    /// An interface: programs in their order, offloads, qdisc, MTU, side, traffic, flows, and a verdict: full, partial or off
+    pub iface: Option<String>,
+    /// Make a test connection to a server behind the interface, and show what is done with it
+    #[arg(long, value_name = "HOST:PORT", requires = "iface")]
+    pub test: Option<String>,
+    /// One JSON document instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct CountersArgs {
+    /// Only these interfaces (default: all that an agent of this network namespace controls)
+    #[arg(value_name = "IFACE")]
+    pub ifaces: Vec<String>,
+    /// Also those that are zero, as the JSON document has them; with --watch also those that do not change
+    #[arg(long)]
+    pub all: bool,
+    /// Go on until Ctrl-C: those that have counted something since the start, and how much per second
+    #[arg(long)]
+    pub watch: bool,
+    /// With --watch: time from one look to the next, 100 to 60000
+    #[arg(long, default_value_t = 1000, value_name = "MS", requires = "watch", value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    pub interval_ms: u64,
+    /// With --watch: end after so many
+    #[arg(long, value_name = "N", requires = "watch")]
+    pub count: Option<u64>,
+    /// One JSON document instead of a table; with --watch one a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn column() -> PossibleValuesParser {
+    PossibleValuesParser::new(COLUMNS.iter().map(|column| column.name))
 }
 
 /// What `flows` sums up by.
@@ -217,7 +266,7 @@ pub struct AttachArgs {
     #[arg(long, value_name = "NAME", default_value = windlass_agent::native::DEFAULT_PREFIX, conflicts_with = "iface")]
     pub prefix: String,
     /// Algorithm, as listed by `windlass algs`
-    #[arg(long, default_value = "bbr")]
+    #[arg(long, default_value = "bbr", value_parser = AlgorithmName, hide_possible_values = true)]
     pub alg: String,
     /// A policy instead: its rules for the interface, or with --native those for sockets; read once
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cgroup", "alg", "mode", "port", "paced_servers", "PathArgs"])]
@@ -254,6 +303,9 @@ pub struct AgentArgs {
     pub policy: PathBuf,
     #[command(flatten)]
     pub sizes: Sizes,
+    /// Only show what would be controlled, and under which rules; changes nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// Release all interfaces and cgroups on exit instead of leaving them under control
     #[arg(long)]
     pub detach_on_exit: bool,
@@ -273,7 +325,7 @@ pub struct SetArgs {
     #[arg(value_parser = address)]
     pub receiver: SocketAddr,
     /// Algorithm, as listed by `windlass algs`
-    #[arg(long, required_unless_present = "by_rule")]
+    #[arg(long, required_unless_present = "by_rule", value_parser = AlgorithmName, hide_possible_values = true)]
     pub alg: Option<String>,
     /// Its rule's algorithm again
     #[arg(long, conflicts_with = "alg")]
@@ -302,10 +354,20 @@ pub struct TopArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
-    /// Check a policy; exit status 2 if it is wrong
+    /// Check a policy, and warn of what never applies; exit status 2 if it is wrong
     Check {
         /// Policy file
         file: PathBuf,
+        /// One JSON document instead of text
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what another policy changes: rules, and, of what is here, interfaces, cgroups and flows under an agent's control
+    Diff {
+        /// Policy file that is, or was, in force
+        old: PathBuf,
+        /// The one to put in its place
+        new: PathBuf,
         /// One JSON document instead of text
         #[arg(long)]
         json: bool,
@@ -395,7 +457,7 @@ pub struct GuestArgs {
     #[arg(long, default_value = windlass_guest::port::DEFAULT_NAME)]
     pub port: String,
     /// Algorithm, as listed by `windlass algs`; coupling is made for those that follow their window
-    #[arg(long, default_value = "reno")]
+    #[arg(long, default_value = "reno", value_parser = AlgorithmName, hide_possible_values = true)]
     pub alg: String,
     /// Only the sockets of this cgroup (v2) and those below it
     #[arg(long, value_name = "FOLDER")]
@@ -505,6 +567,9 @@ pub struct RunArgs {
     /// Where to run it
     #[arg(long, value_enum, default_value = "lab")]
     pub on: Home,
+    /// Another seed than the file's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub seed: Option<u64>,
     /// With --on lab: what plays the links
     #[arg(long, value_enum, default_value = "own")]
     pub emulator: Emulator,
@@ -528,15 +593,23 @@ pub struct RunArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct SweepArgs {
+    #[command(subcommand)]
+    pub command: Option<SweepCommand>,
     /// Scenario file
-    pub file: PathBuf,
+    #[arg(required = true)]
+    pub file: Option<PathBuf>,
     /// Values of one key, e.g. "link.0.buffer=64 packets,1 BDP" or "flow.*.algorithm=reno,cubic"; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE,VALUE")]
     pub set: Vec<Varied>,
-    /// Runs of each combination, 1 to 1000000, with seeds from 1 on
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub seeds: u64,
+    /// Seeds of the runs of each combination: how many (10: 1 to 10), or which (3-5 or 1,7,20-29) (default: 1)
+    #[arg(long)]
+    pub seeds: Option<Seeds>,
+    /// Only one part of the runs, of several machines' or processes', each with a folder of its own: 1/8 to 8/8; `sweep merge` puts
+    /// them together
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
     /// Where to run them
     #[arg(long, value_enum, default_value = "sim")]
     pub on: Home,
@@ -552,6 +625,22 @@ pub struct SweepArgs {
     /// Simulated runs at once (default: one for each core)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SweepCommand {
+    /// Put the runs of all shards together: tables, plots and runs are those of one machine, to the byte
+    Merge {
+        /// Folders of the shards
+        #[arg(required = true)]
+        folders: Vec<PathBuf>,
+        /// Folder for reports and all runs
+        #[arg(long, default_value = "report/sweep")]
+        out: PathBuf,
+        /// One JSON document instead of a table
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, ClapArgs)]

@@ -182,7 +182,7 @@ pub fn clock_is_new(iface: &str) -> String {
 /// the first error is returned.
 pub fn hand_back(all: &[Pinned]) -> Result<(), Error> {
     let all: Vec<&Pinned> = all.iter().filter(|p| p.name_now().is_some()).collect();
-    let ended = first_error(all.iter().map(|p| p.let_go()));
+    let ended = Pinned::let_go(&all);
     if matches!(ended, Err(Error::Locked { .. })) {
         // what was not stopped does not let go
         return ended;
@@ -269,23 +269,33 @@ pub fn set(args: &SetArgs) -> Result<ExitCode> {
 
 pub fn detach(iface: Option<String>, all: bool, as_json: bool) -> Result<ExitCode> {
     check_root("releasing an interface")?;
-    let mut here = windlass_agent::pinned_here();
-    here.extend(windlass_agent::left_here()?);
-    let iface = iface.map(|name| listed_if_not(&here, name));
-    let targets = match (iface, all) {
-        (Some(name), _) if here.contains(&name) => vec![name],
-        (Some(name), _) => bail!("'{name}' is under no agent's control here; under control: {}", list(&here)),
-        (None, true) => here,
-        (None, false) => bail!("name an interface, or --all; under control: {}", list(&here)),
+    let pinned = windlass_agent::pinned_here();
+    let iface = iface.map(|name| listed_if_not(&pinned, name));
+    let is_meant = |name: &String| iface.as_ref().map_or(all, |iface| iface == name);
+    let mut targets: Vec<String> = pinned.iter().filter(|name| is_meant(name)).cloned().collect();
+    let released = |name: &str| {
+        if !as_json {
+            print::line(format_args!("{name}: released"));
+        }
     };
     // what another build left can be removed, but not read
     let readable: Vec<_> = targets.iter().filter_map(|name| Pinned::open(name).ok()).collect();
     hand_back(&readable)?;
-    windlass_agent::force_remove(&targets, |name| {
-        if !as_json {
-            print::line(format_args!("{name}: released"));
+    windlass_agent::force_remove(&targets, released)?;
+    // no flow waits for this: other processes may be attaching something meanwhile
+    if iface.is_none() || targets.is_empty() {
+        let mut left = windlass_agent::left_here()?;
+        let here = || list(&[&pinned[..], &left].concat());
+        match &iface {
+            Some(name) if !left.contains(name) => {
+                bail!("'{name}' is under no agent's control here; under control: {}", here())
+            }
+            None if !all => bail!("name an interface, or --all; under control: {}", here()),
+            _ => left.retain(is_meant),
         }
-    })?;
+        windlass_agent::remove_left(&left, released)?;
+        targets.append(&mut left);
+    }
     if as_json {
         println!("{}", json!({ "released": targets }));
     } else if targets.is_empty() {

@@ -1,7 +1,10 @@
 //! `windlass counters`: what the datapaths of an agent's interfaces have counted so far. Interfaces of one datapath are counted
 //! together.
 
+mod watch;
+
 use crate::{
+    args::CountersArgs,
     info::{controlled, with_controlled},
     print,
 };
@@ -13,10 +16,15 @@ use windlass_agent::{Pinned, Usage};
 /// Counters by name.
 type Counts = BTreeMap<String, u64>;
 
-/// Prints the counters of `wanted`, of all interfaces under an agent's control if it names none: in a table those that are
-/// not zero, unless `all` are requested.
-pub fn counters(wanted: &[String], all: bool, json: bool) -> Result<ExitCode> {
+/// Prints the counters of the interfaces named, of all under an agent's control if none is: in a table those that are not zero,
+/// unless all are requested.
+pub fn counters(args: &CountersArgs) -> Result<ExitCode> {
     const WHAT: &str = "looking at counters";
+    let (all, json) = (args.all, args.json);
+    let wanted = wanted(&args.ifaces, WHAT)?;
+    if args.watch {
+        return watch::watch(args, wanted);
+    }
     let mut by_iface: BTreeMap<String, Counts> = BTreeMap::new();
     let mut usage: BTreeMap<String, Usage> = BTreeMap::new();
     // of each datapath
@@ -30,11 +38,6 @@ pub fn counters(wanted: &[String], all: bool, json: bool) -> Result<ExitCode> {
     if wanted.is_empty() {
         with_controlled(WHAT, read)?;
     } else {
-        let here = controlled(WHAT)?;
-        let wanted: Vec<String> = wanted.iter().map(|name| windlass_agent::listed_name(name)).collect();
-        if let Some(unknown) = wanted.iter().find(|name| !here.contains(name)) {
-            bail!("'{unknown}' is under no agent's control here; under control: {}", here.join(", "));
-        }
         wanted.iter().try_for_each(|name| read(&Pinned::open(name)?))?;
     }
     if json {
@@ -45,6 +48,16 @@ pub fn counters(wanted: &[String], all: bool, json: bool) -> Result<ExitCode> {
     let rows: Vec<_> = interfaces.values().flat_map(of_datapath).collect();
     print::table(&["iface", "counter", "count", "meaning"], &rows);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The interfaces named, by the names by which they are listed; there must be one under control.
+fn wanted(names: &[String], what: &'static str) -> Result<Vec<String>> {
+    let here = controlled(what)?;
+    let wanted: Vec<String> = names.iter().map(|name| windlass_agent::listed_name(name)).collect();
+    if let Some(unknown) = wanted.iter().find(|name| !here.contains(name)) {
+        bail!("'{unknown}' is under no agent's control here; under control: {}", here.join(", "));
+    }
+    Ok(wanted)
 }
 
 /// Rows of one datapath, in the order of the datapath's list: what has to do with each other stands together.

@@ -158,7 +158,7 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
     loop {
         let is_asked = match wishes.try_recv() {
             Ok(Wish::Reload) => true,
-            Err(TryRecvError::Empty) => false,
+            Ok(Wish::Look) | Err(TryRecvError::Empty) => false,
             Ok(Wish::Stop) | Err(TryRecvError::Disconnected) => break,
         };
         if let Some(file) = &mut file

@@ -1,17 +1,11 @@
-//! Commands that only look: flows, algs, policy, doctor, man.
+//! Commands that only look: algs, doctor.
 
-use crate::{
-    BAD_INPUT,
-    args::{Args, PolicyCommand},
-    print,
-};
+use crate::print;
 use anyhow::{Result, bail};
-use clap::CommandFactory;
-use serde_json::{Value, json};
-use std::{collections::BTreeMap, path::Path, process::ExitCode};
-use windlass_agent::{Error, FlowInfo, Mode, Per, Pinned, Policy, Rule, check_root};
+use serde_json::json;
+use std::process::ExitCode;
+use windlass_agent::{Error, Pinned, check_root};
 use windlass_core::Algorithm;
-use windlass_scenario::printable_path;
 
 /// Opens the datapath of an interface that was not named; none: it was released since, or only the next agent can make it whole.
 pub fn open_whole(iface: &str) -> Result<Option<Pinned>, Error> {
@@ -44,15 +38,7 @@ pub fn controlled(what: &'static str) -> Result<Vec<String>> {
     check_root(what)?;
     let interfaces = windlass_agent::pinned_here();
     if interfaces.is_empty() {
-        let elsewhere = windlass_agent::attached_elsewhere()?;
-        if !elsewhere.is_empty() {
-            bail!(
-                "no interface of this network namespace is under the control of an agent that is seen from here; \
-                 `windlass attach`, which shows its flows and counters itself (--json, --sample-ms), or an agent under \
-                 `ip netns exec` has {}",
-                elsewhere.join(", ")
-            );
-        }
+        check_none_elsewhere()?;
         bail!(
             "no interface of this network namespace is under an agent's control; start `windlass agent --policy FILE`"
         );
@@ -60,89 +46,21 @@ pub fn controlled(what: &'static str) -> Result<Vec<String>> {
     Ok(interfaces)
 }
 
-/// A weight, and whose it is if it is not the flow's.
-fn weight(weight: u32, per: Per) -> String {
-    match per {
-        Per::Flow => weight.to_string(),
-        _ => format!("{weight} per {per:?}").to_lowercase(),
+/// Refuses to take for nothing what is under control and not seen from here.
+pub fn check_none_elsewhere() -> Result<()> {
+    if !windlass_agent::pinned_here().is_empty() {
+        return Ok(());
     }
-}
-
-pub fn flows(json: bool) -> Result<ExitCode> {
-    let mut all: Vec<(String, FlowInfo)> = Vec::new();
-    let mut groups = Vec::new();
-    let mut one_way = BTreeMap::new();
-    with_controlled("looking at flows", |pinned| {
-        if let Some(what) = pinned.packets()?.one_way() {
-            one_way.insert(pinned.iface().to_string(), what.to_string());
-        }
-        all.extend(pinned.flows()?.into_iter().map(|f| (pinned.iface().to_string(), f)));
-        groups = pinned.groups()?;
-        Ok(())
-    })?;
-    if json {
-        let list: Vec<_> = all
-            .iter()
-            .map(|(iface, flow)| {
-                let mut value = serde_json::to_value(flow).expect("plain data");
-                value["iface"] = iface.as_str().into();
-                value
-            })
-            .collect();
-        println!("{}", json!({ "flows": list, "groups": groups, "one_way": one_way }));
-        return Ok(ExitCode::SUCCESS);
+    let elsewhere = windlass_agent::attached_elsewhere()?;
+    if !elsewhere.is_empty() {
+        bail!(
+            "no interface of this network namespace is under the control of an agent that is seen from here; \
+             `windlass attach`, which shows its flows and counters itself (--json, --sample-ms), or an agent under \
+             `ip netns exec` has {}",
+            elsewhere.join(", ")
+        );
     }
-    let rows: Vec<Vec<String>> = all
-        .iter()
-        .map(|(iface, f)| {
-            vec![
-                iface.clone(),
-                f.sender.to_string(),
-                f.receiver.to_string(),
-                f.state.into(),
-                f.only_watched.map_or(f.mode.into(), |why| format!("{} ({})", f.mode, why.word())),
-                if f.has_own_algorithm { format!("{} (own)", f.algorithm) } else { f.algorithm.into() },
-                format!("{}k", f.cwnd_bytes / 1024),
-                f.pacing_bps.map_or("-".into(), print::bps),
-                print::us(f.srtt_us),
-                print::us(f.min_rtt_us),
-                format!("{}k", f.inflight_bytes / 1024),
-                format!("{}k", f.stored_bytes / 1024),
-                f.lost_segs.to_string(),
-                f.repaired_segs.to_string(),
-                f.sender_retrans_segs.to_string(),
-                f.group.as_ref().map_or("-".into(), |g| g.name.clone()),
-                f.group.as_ref().map_or("-".into(), |g| weight(g.weight, g.per)),
-            ]
-        })
-        .collect();
-    let header = [
-        "iface",
-        "sender",
-        "receiver",
-        "state",
-        "mode",
-        "alg",
-        "cwnd",
-        "pacing",
-        "srtt",
-        "min_rtt",
-        "inflight",
-        "stored",
-        "lost",
-        "repaired",
-        "sender-rtx",
-        "group",
-        "weight",
-    ];
-    print::table(&header, &rows);
-    for group in groups {
-        print::line(print::group(&group, ""));
-    }
-    for (iface, what) in &one_way {
-        print::line(format_args!("{iface}: {what}"));
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 pub fn algs(json: bool) -> Result<ExitCode> {
@@ -156,101 +74,6 @@ pub fn algs(json: bool) -> Result<ExitCode> {
         print::table(&["name", "what it does"], &rows);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What is wrong with a policy: in which line, and what; none: the file cannot be read.
-fn mistake(file: &Path, why: Error) -> Value {
-    let (line, what) = match why {
-        Error::Policy(e) => (Some(e.line), e.what),
-        Error::Io { why, .. } => (None, why.to_string()),
-        other => (None, other.to_string()),
-    };
-    json!({ "file": file, "ok": false, "line": line, "what": what })
-}
-
-pub fn policy(command: PolicyCommand) -> Result<ExitCode> {
-    match command {
-        PolicyCommand::Check { file, json: true } => return Ok(check_in_json(&file)),
-        PolicyCommand::Check { file, json: false } => {
-            let policy = Policy::from_file(&file)?;
-            print::line(format_args!(
-                "{}: {} rule(s), all understood",
-                printable_path(&file),
-                policy.rules.len()
-            ));
-        }
-        PolicyCommand::Show { file, json } => {
-            let mut policy = Policy::from_file(&file)?;
-            // what is not controlled runs none, whatever is in the file
-            let runs_none = |rule: &&mut Rule| matches!(rule.mode, Mode::Watch | Mode::Off);
-            policy.rules.iter_mut().filter(runs_none).for_each(|rule| rule.algorithms.clear());
-            if json {
-                println!("{}", serde_json::to_string_pretty(&policy)?);
-            } else {
-                print_rules(&policy.rules);
-            }
-        }
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn check_in_json(file: &Path) -> ExitCode {
-    let (document, code) = match Policy::from_file(file) {
-        Ok(policy) => (json!({ "file": file, "ok": true, "rules": policy.rules.len() }), ExitCode::SUCCESS),
-        Err(why) => (mistake(file, why), ExitCode::from(BAD_INPUT)),
-    };
-    println!("{document}");
-    code
-}
-
-/// Algorithms by name, each with its share if there are several.
-fn shares(algorithms: &[(String, u32)]) -> String {
-    let total: u32 = algorithms.iter().map(|(_, share)| share).sum();
-    let in_words = |(name, share): &(String, u32)| match total == *share {
-        true => name.clone(),
-        false => format!("{name} {:.1}%", f64::from(*share) * 100.0 / f64::from(total)),
-    };
-    algorithms.iter().map(in_words).collect::<Vec<_>>().join(", ")
-}
-
-/// A word for what is not known.
-fn or(text: String, word: &str) -> String {
-    if text.is_empty() { word.into() } else { text }
-}
-
-fn rule_row(rule: &Rule) -> Vec<String> {
-    let ports: Vec<String> = rule.server_ports.iter().map(u16::to_string).collect();
-    let group = rule.group.as_ref();
-    vec![
-        rule.name.clone(),
-        match (&rule.cgroup, rule.mode) {
-            (Some(folder), _) => printable_path(folder).to_string(),
-            (None, Mode::Native) => "all sockets".into(),
-            (None, _) => rule.iface.clone(),
-        },
-        rule.client.to_string(),
-        rule.server.to_string(),
-        or(ports.join(","), "any"),
-        or(shares(&rule.algorithms), "-"),
-        format!("{:?}", rule.mode).to_lowercase(),
-        group.map_or("-".into(), |m| format!("{} ({})", m.group.name, m.group.rule)),
-        group.map_or("-".into(), |m| weight(m.weight.into(), m.per)),
-    ]
-}
-
-fn print_rules(rules: &[Rule]) {
-    let header = [
-        "rule",
-        "iface or cgroup",
-        "client",
-        "server",
-        "server port",
-        "algorithm",
-        "mode",
-        "group",
-        "weight",
-    ];
-    print::table(&header, &rules.iter().map(rule_row).collect::<Vec<_>>());
 }
 
 pub fn doctor(json: bool) -> Result<ExitCode> {
@@ -274,20 +97,4 @@ pub fn doctor(json: bool) -> Result<ExitCode> {
         print::table(&["", "what", "found", "cure"], &rows);
     }
     Ok(if all_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-pub fn man(command: &[String]) -> Result<ExitCode> {
-    let mut page = Args::command();
-    // gives the commands below their full names
-    page.build();
-    for word in command {
-        let Some(found) = page.find_subcommand(word) else {
-            bail!("no command '{}'; `windlass help` lists them", command.join(" "));
-        };
-        page = found.clone();
-    }
-    let mut text = Vec::new();
-    clap_mangen::Man::new(page).render(&mut text)?;
-    print!("{}", String::from_utf8_lossy(&text));
-    Ok(ExitCode::SUCCESS)
 }

@@ -3,16 +3,25 @@
 use crate::{
     control::{clock_is_new, first_error, hand_back, is_uplink},
     event_log::EventLog,
+    links::Links,
     retries::Retries,
+    signals::Wish,
 };
 use anyhow::Result;
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
+    sync::mpsc::Sender,
     time::{Duration, Instant},
 };
-use windlass_agent::{Datapath, Error, Interrupt, OneWay, Options, Packets, Pinned, Policy, Start};
+use windlass_agent::{Datapath, Error, Interrupt, Loaded, OneWay, Options, Packets, Pinned, Policy, Start};
 
+/// So many interfaces are attached together, as for each the kernel waits a grace period, and in one for all. A process that releases
+/// one waits for as many.
+const COVERED_AT_ONCE: usize = 8;
+/// In how many looks the programs of all interfaces are looked for, and at how many interfaces a look has at least.
+const LOOKS_FOR_PROGRAMS: usize = 8;
+const PROGRAMS_LEAST: usize = 16;
 /// Every how many looks `tc` lists the programs of each interface, where it takes that.
 const LOOKS_FOR_FILTERS: u32 = 10;
 /// Every how many looks packets are counted in both directions.
@@ -28,6 +37,10 @@ pub struct Interfaces {
     leaving: Vec<Pinned>,
     /// Under control since the last call of `cover`.
     new: Vec<String>,
+    /// What the first interface will have.
+    loaded: Option<Loaded>,
+    /// It could not be loaded, which was reported.
+    is_not_loaded: bool,
     retries: Retries,
     /// Interfaces that another process released, by name and index: left alone until another policy is in force, or
     /// another interface has the name.
@@ -36,8 +49,14 @@ pub struct Interfaces {
     is_newly_released: bool,
     /// When programs were found removed, by interface, not long ago.
     detached: BTreeMap<String, Instant>,
-    /// Looks since `tc` was run.
+    /// Looks so far.
     looks: u32,
+    /// Whose programs are looked for next.
+    turn: Turn,
+    /// None: not followed yet.
+    links: Option<Links>,
+    /// What the policy names may not be under control, for a reason other than that it was tried a moment ago.
+    must_cover: bool,
     /// Packets at the last count, by index of the interface; and which of these were reported to lack a direction.
     packets: BTreeMap<u32, (Packets, Option<OneWay>)>,
     log: EventLog,
@@ -50,14 +69,29 @@ impl Interfaces {
             controlled: Vec::new(),
             leaving: Vec::new(),
             new: Vec::new(),
+            loaded: None,
+            is_not_loaded: false,
             retries: Retries::default(),
             released: Vec::new(),
             is_newly_released: false,
             detached: BTreeMap::new(),
             looks: 0,
+            turn: Turn::default(),
+            links: None,
+            must_cover: true,
             packets: BTreeMap::new(),
             log,
         }
+    }
+
+    /// From now on interfaces are listed when the kernel has reported something of them; `sender` gets a wish to look then.
+    pub fn follow_links(&mut self, sender: Sender<Wish>) {
+        self.links = Some(Links::follow(sender));
+    }
+
+    /// When that wish should be attended to.
+    pub fn next_look(&self) -> Instant {
+        self.links.as_ref().map_or_else(Instant::now, Links::due)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -78,29 +112,91 @@ impl Interfaces {
     /// what is left is for the next call: with many interfaces this takes a while. Returns why some could not be, where that is new.
     pub fn cover(&mut self, policy: &Policy, interrupt: &Interrupt) -> Vec<String> {
         let mut complaints = Vec::new();
+        if !mem::take(&mut self.must_cover) && !self.retries.are_due() {
+            return complaints;
+        }
         let controlled: BTreeSet<String> = self.controlled.iter().map(|p| p.iface().to_string()).collect();
-        for iface in policy.interfaces() {
-            if interrupt.is_raised() {
-                break;
-            }
-            let is_known = controlled.contains(&iface) || self.retries.is_recent(&iface);
-            let is_released = self.released.iter().any(|(name, _)| *name == iface);
-            if is_known || is_released {
-                continue;
-            }
-            let index = windlass_agent::interface_index(&iface);
-            let kept = self.keep(&iface, policy);
-            match kept.unwrap_or_else(|| self.control(&iface, policy, interrupt)) {
-                // or it has its turn later
-                Ok(()) | Err(Error::Interrupted(_)) => {}
-                // a policy of all interfaces is of those that carry what could be controlled
-                Err(Error::NotEthernet(_)) if !policy.names_iface(&iface) => {}
-                // it went meanwhile; another one of its name is for the next look
-                Err(_) if windlass_agent::interface_index(&iface) != index => {}
-                Err(why) => complaints.extend(self.retries.note(&iface, why)),
-            }
+        let mut named = policy.interfaces();
+        // one that is gone may come again, and is another one then
+        self.retries.retain(&named);
+        named.retain(|iface| {
+            let is_released = self.released.iter().any(|(name, _)| name == iface);
+            !is_released && !controlled.contains(iface) && !self.retries.is_recent(iface)
+        });
+        let mut named = named.as_slice();
+        while !named.is_empty() && !interrupt.is_raised() {
+            let some;
+            (some, named) = named.split_at(self.count_next().min(named.len()));
+            complaints.extend(self.cover_some(some, policy, interrupt));
+        }
+        self.must_cover |= !named.is_empty();
+        if self.beside().is_some() {
+            self.loaded = None;
         }
         complaints.extend(uplinks_among(&mem::take(&mut self.new)));
+        complaints
+    }
+
+    /// Loads, while there is no interface, what the first one will have. That takes most of the time until it is under control.
+    pub fn load_ahead(&mut self, policy: &Policy) {
+        let is_idle = self.is_empty() && self.retries.names().next().is_none();
+        if !is_idle || self.loaded.is_some() || self.is_not_loaded || !policy.has_interfaces() {
+            return;
+        }
+        match Loaded::for_several(policy, &self.options) {
+            Ok(loaded) => self.loaded = Some(loaded),
+            Err(why) => {
+                self.is_not_loaded = true;
+                self.log.warn(format_args!("no interface will be under control: {why}"));
+            }
+        }
+    }
+
+    /// The one of which further interfaces can have the datapath.
+    fn beside(&self) -> Option<&Pinned> {
+        self.controlled.iter().find(|p| p.has_room(&self.options))
+    }
+
+    /// How many interfaces are taken under control next: one at a time, of the first one's datapath several.
+    fn count_next(&self) -> usize {
+        if self.beside().is_some() { COVERED_AT_ONCE } else { 1 }
+    }
+
+    /// Brings these under control. Returns why some could not be, where that is new.
+    fn cover_some(&mut self, ifaces: &[String], policy: &Policy, interrupt: &Interrupt) -> Vec<String> {
+        let indices: Vec<_> = ifaces.iter().map(|iface| windlass_agent::interface_index(iface)).collect();
+        let kept: Vec<_> = ifaces.iter().map(|iface| self.keep(iface, policy)).collect();
+        let new: Vec<String> = ifaces
+            .iter()
+            .zip(&kept)
+            .filter(|(_, kept)| kept.is_none())
+            .map(|(iface, _)| iface.clone())
+            .collect();
+        let mut complaints = Vec::new();
+        let mut controlled = match self.control(&new, policy, interrupt) {
+            Ok(all) => all.into_iter(),
+            // they have their turn later, also where the one whose datapath they were to have has been released
+            Err(Error::Interrupted(_) | Error::Released(_)) => {
+                self.must_cover = true;
+                return complaints;
+            }
+            Err(why) => {
+                complaints.extend(new.iter().filter_map(|iface| self.retries.note(iface, &why)));
+                return complaints;
+            }
+        };
+        for ((iface, index), kept) in ifaces.iter().zip(indices).zip(kept) {
+            match kept.unwrap_or_else(|| controlled.next().expect("one for each")) {
+                Ok(()) => {}
+                // it has its turn later
+                Err(Error::Interrupted(_)) => self.must_cover = true,
+                // a policy of all interfaces is of those that carry what could be controlled
+                Err(Error::NotEthernet(_)) if !policy.names_iface(iface) => {}
+                // it went meanwhile; another one of its name is for the next look
+                Err(_) if windlass_agent::interface_index(iface) != index => {}
+                Err(why) => complaints.extend(self.retries.note(iface, why)),
+            }
+        }
         complaints
     }
 
@@ -118,11 +214,32 @@ impl Interfaces {
         Some(kept)
     }
 
-    /// Brings one interface under control, which from then on outlives the agent.
-    fn control(&mut self, iface: &str, policy: &Policy, interrupt: &Interrupt) -> Result<(), Error> {
-        let beside = self.controlled.iter().find(|p| p.has_room(&self.options));
-        let (pinned, start) = Datapath::attach_or_take_over(iface, policy, &self.options, beside, interrupt)?;
-        match &start {
+    /// Brings these interfaces, one or some that become one datapath with others, under control, which from then on outlives the agent.
+    fn control(
+        &mut self,
+        ifaces: &[String],
+        policy: &Policy,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<Result<(), Error>>, Error> {
+        let all = match (self.beside(), ifaces) {
+            (_, []) => Vec::new(),
+            (Some(beside), _) => Datapath::attach_beside(beside, ifaces, policy, &self.options, interrupt)?,
+            (None, _) => {
+                let (options, loaded) = (&self.options, &mut self.loaded);
+                let control =
+                    |iface| Datapath::attach_or_take_over(iface, policy, options, loaded, interrupt);
+                ifaces.iter().map(String::as_str).map(control).collect()
+            }
+        };
+        let note = |(one, iface): (Result<_, _>, &String)| {
+            one.map(|(pinned, start)| self.note_controlled(iface, pinned, &start))
+        };
+        Ok(all.into_iter().zip(ifaces).map(note).collect())
+    }
+
+    /// Notes, and reports, that the interface is under control.
+    fn note_controlled(&mut self, iface: &str, pinned: Pinned, start: &Start) {
+        match start {
             Start::Attached => self.log.of_iface("attached", iface, "under control"),
             Start::TakenOver => self.log.of_iface("taken_over", iface, "taken over"),
             Start::Upgraded => {
@@ -143,7 +260,6 @@ impl Interfaces {
         self.controlled.push(pinned);
         self.new.push(iface.to_string());
         self.retries.forget(iface);
-        Ok(())
     }
 
     /// Complains of what stays as an earlier agent had it.
@@ -157,9 +273,17 @@ impl Interfaces {
         }
     }
 
+    /// Notices what the kernel has reported of interfaces.
+    pub fn notice_links(&mut self) {
+        if self.links.as_mut().is_none_or(Links::take) {
+            self.must_cover = true;
+            self.notice_gone();
+        }
+    }
+
     /// Forgets interfaces that are gone, and with them that they were released; and releases those that have another name now:
     /// the policy may have other rules for that.
-    pub fn notice_gone(&mut self) {
+    fn notice_gone(&mut self) {
         self.released.retain(|(iface, index)| windlass_agent::interface_index(iface) == Some(*index));
         let (alive, gone): (Vec<_>, Vec<_>) = self.controlled.drain(..).partition(Pinned::is_alive);
         self.controlled = alive;
@@ -173,12 +297,7 @@ impl Interfaces {
                 ended.push(pinned);
             }
         }
-        // where a lock is in the way, they are removed later
-        if !ended.is_empty() && Pinned::detach_together(&ended).is_ok() {
-            ended.into_iter().for_each(|pinned| self.end(pinned));
-        } else {
-            self.leaving.append(&mut ended);
-        }
+        self.end(ended);
         if let Err(why) = self.release(renamed) {
             self.log.warn(why);
         }
@@ -187,25 +306,26 @@ impl Interfaces {
     /// Notices what another process released, and makes room for what was detached from its interface: the clock, which goes on for
     /// others, does not show that.
     pub fn watch_programs(&mut self) {
-        self.looks = (self.looks + 1) % LOOKS_FOR_FILTERS;
-        let asks_tc = self.looks == 0;
-        // what is gone is noticed at the next look
-        let mut detached = Vec::new();
-        for at in (0..self.controlled.len()).rev() {
+        self.looks = self.looks.wrapping_add(1);
+        let (places, asks_tc) = self.turn.next(self.controlled.len(), self.looks);
+        // what is gone is noticed when the kernel reports it
+        let (mut detached, mut released) = (Vec::new(), Vec::new());
+        for at in places.into_iter().rev() {
             let is_attached = self.controlled[at].is_attached(asks_tc);
-            if !matches!(is_attached, Ok(false) | Err(Error::Released(_))) || !self.controlled[at].is_alive()
-            {
-                continue;
-            }
-            let pinned = self.controlled.remove(at);
-            match is_attached {
-                Err(_) => self.note_released(&pinned),
-                Ok(_) => detached.push(pinned),
+            let list = match is_attached {
+                Ok(false) => &mut detached,
+                Err(Error::Released(_)) => &mut released,
+                _ => continue,
+            };
+            if self.controlled[at].is_alive() {
+                list.push(self.controlled.remove(at));
             }
         }
+        released.iter().for_each(|pinned| self.note_released(pinned));
+        self.must_cover |= !detached.is_empty();
         for pinned in detached {
             let iface = pinned.iface().to_string();
-            self.end(pinned);
+            self.end(vec![pinned]);
             self.detached.retain(|_, at| at.elapsed() < SOON);
             if self.detached.insert(iface.clone(), Instant::now()).is_some() {
                 let news = self.retries.note(&iface, "another program removes its programs again and again");
@@ -238,13 +358,16 @@ impl Interfaces {
         }
     }
 
-    /// Removes what is pinned for an interface of which nothing is left to hand back.
-    fn end(&mut self, pinned: Pinned) {
-        match pinned.remove() {
-            Ok(()) => {}
-            Err(Error::Locked { .. }) => self.leaving.push(pinned),
+    /// Removes what is pinned for interfaces of which nothing is left to hand back.
+    fn end(&mut self, all: Vec<Pinned>) {
+        if all.is_empty() {
+            return;
+        }
+        match Pinned::remove_together(&all) {
             // the next agent that starts removes what stays
-            Err(why) => self.log.warn(why),
+            Ok(removed) => removed.into_iter().filter_map(Result::err).for_each(|why| self.log.warn(why)),
+            // they are removed later
+            Err(_) => self.leaving.extend(all),
         }
     }
 
@@ -308,6 +431,8 @@ impl Interfaces {
         self.retries = Retries::default();
         self.released.clear();
         self.is_newly_released = false;
+        self.is_not_loaded = false;
+        self.must_cover = true;
     }
 
     /// Releases the interfaces that the policy in force does not name.
@@ -332,23 +457,30 @@ impl Interfaces {
     /// Ends control of these, or, where a lock is in the way, has that done later. What fails does not keep the rest
     /// from it; the first error is returned.
     fn release(&mut self, all: Vec<Pinned>) -> Result<(), Error> {
-        let mut ended = hand_back(&all).and_then(|()| Pinned::detach_together(&all));
-        let mut is_locked = matches!(ended, Err(Error::Locked { .. }));
-        for pinned in all {
-            // or each would wait as long for the same lock
-            if !is_locked {
-                let removed = pinned.remove();
-                is_locked = matches!(removed, Err(Error::Locked { .. }));
-                if removed.is_ok() {
-                    self.log.of_iface("detached", pinned.iface(), "released");
+        if all.is_empty() {
+            return Ok(());
+        }
+        let mut ended = hand_back(&all);
+        // or it would be waited for the same lock once more
+        if matches!(ended, Err(Error::Locked { .. })) {
+            self.leaving.extend(all);
+            return ended;
+        }
+        match Pinned::remove_together(&all) {
+            Ok(removed) => {
+                for (pinned, removed) in all.iter().zip(removed) {
+                    if removed.is_ok() {
+                        self.log.of_iface("detached", pinned.iface(), "released");
+                    }
+                    ended = ended.and(removed);
                 }
-                ended = ended.and(removed);
+                ended
             }
-            if is_locked {
-                self.leaving.push(pinned);
+            Err(why) => {
+                self.leaving.extend(all);
+                ended.and(Err(why))
             }
         }
-        ended
     }
 
     /// The agent ends. What fails does not keep the rest from it; the first error is returned.
@@ -365,9 +497,70 @@ impl Interfaces {
     }
 }
 
+/// Whose programs a look is for: those of a few interfaces, or it would take the longer the more there are.
+#[derive(Default)]
+struct Turn {
+    /// Place of the first one in the list.
+    from: usize,
+    /// In this turn of all `tc` lists programs, and in which look that last began.
+    asks_tc: bool,
+    asked_tc: u32,
+}
+
+impl Turn {
+    /// Places, ascending, in a list of so many, for this look; and whether `tc` lists programs.
+    fn next(&mut self, count: usize, look: u32) -> (Vec<usize>, bool) {
+        if self.from >= count {
+            self.from = 0;
+        }
+        if self.from == 0 {
+            self.asks_tc = look.wrapping_sub(self.asked_tc) >= LOOKS_FOR_FILTERS;
+            self.asked_tc = if self.asks_tc { look } else { self.asked_tc };
+        }
+        let share = count.div_ceil(LOOKS_FOR_PROGRAMS).max(PROGRAMS_LEAST);
+        let to = count.min(self.from + share);
+        let places = (mem::replace(&mut self.from, to)..to).collect();
+        (places, self.asks_tc)
+    }
+}
+
 /// What to report of interfaces that may be the wrong ones.
 fn uplinks_among(new: &[String]) -> Vec<String> {
     // the routes are listed by other processes
     let uplinks = if new.is_empty() { Vec::new() } else { windlass_agent::default_uplinks() };
     new.iter().filter(|iface| uplinks.contains(iface)).map(|iface| is_uplink(iface)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks until all of so many interfaces have had their turn, and the most that one look had.
+    fn turns_of(count: usize) -> (u32, usize) {
+        let (mut turn, mut seen, mut most) = (Turn::default(), BTreeSet::new(), 0);
+        let looks = (1..).find(|look| {
+            let (places, _) = turn.next(count, *look);
+            most = most.max(places.len());
+            seen.extend(places);
+            seen.len() == count
+        });
+        (looks.expect("at last"), most)
+    }
+
+    #[test]
+    fn programs_of_all_interfaces_have_their_turn_in_some_looks_and_few_in_each() {
+        assert_eq!([1, 16, 60, 1000].map(turns_of), [(1, 1), (1, 16), (4, 16), (8, 125)]);
+    }
+
+    #[test]
+    fn tc_lists_programs_in_whole_turns_and_not_in_each() {
+        let (mut turn, mut asked) = (Turn::default(), Vec::new());
+        for look in 1..=40 {
+            let (places, asks_tc) = turn.next(60, look);
+            asked.extend(places.into_iter().filter(|_| asks_tc));
+        }
+        // which begin in the looks 13, 25 and 37
+        assert_eq!(asked, (0..60).chain(0..60).chain(0..60).collect::<Vec<_>>());
+        assert!(Turn::default().next(0, 1).0.is_empty());
+    }
 }

@@ -1,8 +1,8 @@
 //! Commands that make their own traffic: run, reproduce, demo, bench.
 
 use crate::{
-    args::{BenchWhat, Emulator, Home, ReproduceArgs, RunArgs, SweepArgs},
-    group_cost,
+    args::{BenchWhat, Emulator, Home, ReproduceArgs, RunArgs, SweepArgs, SweepCommand},
+    group_cost, print,
     signals::{self, Wish},
     speed,
 };
@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
-use windlass_experiments::{Experiment, Outcome, Settings, Sweep};
+use windlass_experiments::{Experiment, Outcome, Settings, Sweep, Swept};
 use windlass_lab::RunOptions;
 use windlass_scenario::{RunReport, ScenarioFile};
 use windlass_sim::TraceOptions;
@@ -42,6 +42,10 @@ fn this_binary() -> Result<PathBuf> {
 
 pub fn run(args: RunArgs) -> Result<ExitCode> {
     let file = ScenarioFile::read(&args.file)?;
+    let file = match args.seed {
+        Some(seed) => file.with_seed(seed)?,
+        None => file,
+    };
     if args.on == Home::Sim && (args.captures.is_some() || args.sample_ms.is_some()) {
         bail!("--captures and --sample-ms look at real kernels: they go with --on lab");
     }
@@ -111,27 +115,54 @@ fn settings(quick: bool, resume: bool, out: PathBuf, quiet: bool) -> Result<Sett
 }
 
 pub fn sweep(args: SweepArgs) -> Result<ExitCode> {
+    if let Some(SweepCommand::Merge { folders, out, json }) = args.command {
+        let settings = settings(false, false, out, json)?;
+        return Ok(print_sweep(&Sweep::merge(&folders, &settings)?, json, &settings));
+    }
     let on = match args.on {
         Home::Lab => windlass_experiments::Home::Lab,
         Home::Sim => windlass_experiments::Home::Sim,
     };
-    let sweep = Sweep::new(&args.file, args.set, args.seeds, on)?;
+    let sweep = Sweep::new(&args.file.context("name a scenario file")?, args.set, args.seeds, on)?;
     let at_once = args.jobs.map(usize::from);
     let settings = Settings { at_once, ..settings(false, args.resume, args.out, args.json)? };
-    let swept = sweep.run(&settings)?;
+    let Some(shard) = args.shard else {
+        let swept = sweep.run(&settings)?;
+        return Ok(print_sweep(&swept, args.json, &settings));
+    };
+    let swept = sweep.run_shard(shard, &settings)?;
+    let (kept, expected, out) = (swept.kept(), swept.expected, settings.out.display());
     if args.json {
+        println!(
+            "{}",
+            json!({ "shard": shard.to_string(), "runs": kept, "expected": expected, "out": settings.out })
+        );
+    } else {
+        println!(
+            "shard {shard}: {kept} of {expected} runs are in {out}; `windlass sweep merge` puts all shards together"
+        );
+    }
+    Ok(end_of_sweep(&swept, &settings))
+}
+
+fn print_sweep(swept: &Swept, json: bool, settings: &Settings) -> ExitCode {
+    if json {
         println!("{}", swept.to_json());
     } else {
         print!("{swept}");
         println!("\nreport: {}", settings.out.join("report.html").display());
     }
+    end_of_sweep(swept, settings)
+}
+
+fn end_of_sweep(swept: &Swept, settings: &Settings) -> ExitCode {
     say_if_stopped(&format!(
         "; {} of {} runs are kept in {}: --resume goes on from there",
         swept.kept(),
         swept.expected,
         settings.out.display()
     ));
-    Ok(if swept.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if swept.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn reproduce_one(name: &str, only: Option<u32>, settings: &Settings) -> Result<Outcome> {
@@ -151,16 +182,33 @@ fn reproduce_one(name: &str, only: Option<u32>, settings: &Settings) -> Result<O
     }
 }
 
+/// Experiments that are no files, and what they are about.
+const BUILT_IN: [(&str, &str); 3] = [
+    (windlass_experiments::CPU, windlass_experiments::CPU_TITLE),
+    (windlass_experiments::TRANSPARENCY, windlass_experiments::TRANSPARENCY_TITLE),
+    (windlass_experiments::HARM_SURVEY, windlass_experiments::HARM_SURVEY_TITLE),
+];
+
+/// All experiments, each with a line of what it is about.
+fn list(json: bool) -> ExitCode {
+    let mut all: Vec<(&str, String)> = Experiment::titles().collect();
+    all.extend(BUILT_IN.map(|(name, title)| (name, title.to_string())));
+    if json {
+        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        let titles: serde_json::Map<_, _> =
+            all.iter().map(|(name, title)| (name.to_string(), title.as_str().into())).collect();
+        println!("{}", json!({ "experiments": names, "titles": titles }));
+    } else {
+        let rows: Vec<_> = all.into_iter().map(|(name, title)| vec![name.to_string(), title]).collect();
+        print::table(&["experiment", "what it is about"], &rows);
+    }
+    ExitCode::SUCCESS
+}
+
 pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
-    let built_in =
-        [windlass_experiments::CPU, windlass_experiments::TRANSPARENCY, windlass_experiments::HARM_SURVEY];
-    let known: Vec<&str> = Experiment::names().chain(built_in).collect();
+    let known: Vec<&str> = Experiment::names().chain(BUILT_IN.map(|(name, _)| name)).collect();
     if args.list {
-        match args.json {
-            true => println!("{}", json!({ "experiments": known })),
-            false => known.iter().for_each(|n| println!("{n}")),
-        }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(list(args.json));
     }
     let names = match (&args.name, args.all) {
         (Some(name), _) if known.contains(&name.as_str()) || name.ends_with(".toml") => vec![name.as_str()],

@@ -5,13 +5,20 @@ mod algorithm;
 mod args;
 mod control;
 mod counters;
+mod dry_run;
 mod event_log;
+mod flow_table;
+mod flows;
 mod group_cost;
 mod guest;
+mod iface_doctor;
 mod info;
 mod interfaces;
 mod lab;
+mod manual;
+mod links;
 mod native;
+mod policy;
 mod print;
 mod retries;
 mod sampler;
@@ -22,7 +29,7 @@ mod status;
 mod top;
 mod watched;
 
-use args::{Args, Command};
+use args::{Args, Command, FlowsArgs};
 use clap::{CommandFactory, Parser};
 use mimalloc::MiMalloc;
 use std::{
@@ -48,18 +55,21 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Agent(a) => agent::agent(a),
         Command::Detach { cgroup: Some(folder), json, .. } => native::detach(&folder, json),
         Command::Detach { iface, all, json, .. } => control::detach(iface, all, json),
-        Command::Flows { by: Some(by), json } => shares::shares(by, json),
-        Command::Flows { by: None, json } => info::flows(json),
-        Command::Counters { ifaces, all, json } => counters::counters(&ifaces, all, json),
+        Command::Flows(FlowsArgs { by: Some(by), json, .. }) => shares::shares(by, json),
+        Command::Flows(f) => flows::flows(&f),
+        Command::Counters(c) => counters::counters(&c),
         Command::Status { json } => status::status(json),
         Command::Set(s) => control::set(&s),
         Command::Top(t) => top::top(t),
         Command::Algs { json } => info::algs(json),
-        Command::Policy(p) => info::policy(p),
+        Command::Policy(p) => policy::policy(p),
         Command::Native(n) => native::native(n),
         Command::Guest(g) => guest::guest(&g),
         Command::Controller(c) => guest::controller(&c),
-        Command::Doctor { json } => info::doctor(json),
+        Command::Doctor(d) => match &d.iface {
+            Some(iface) => iface_doctor::doctor(iface, &d),
+            None => info::doctor(d.json),
+        },
         Command::Run(r) => lab::run(r),
         Command::Sweep(s) => lab::sweep(s),
         Command::Reproduce(r) => lab::reproduce(r),
@@ -71,7 +81,8 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             print!("{}", String::from_utf8_lossy(&text));
             Ok(ExitCode::SUCCESS)
         }
-        Command::Man { command } => info::man(&command),
+        Command::Man { install: Some(folder), .. } => manual::install(&folder),
+        Command::Man { command, .. } => manual::show(&command),
     }
 }
 

@@ -15,7 +15,8 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) {
     lines_of(header, rows).iter().for_each(|line| println!("{line}"));
 }
 
-fn lines_of(header: &[&str], rows: &[Vec<String>]) -> Vec<String> {
+/// The lines of such a table.
+pub fn lines_of(header: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     let header = header.iter().map(|title| title.to_string()).collect();
     let printable = |row: &Vec<String>| row.iter().map(|cell| Printable(cell).to_string()).collect();
     let all: Vec<Vec<String>> = [header].into_iter().chain(rows.iter().map(printable)).collect();
@@ -48,6 +49,7 @@ pub fn us(value: u32) -> String {
     match value {
         0 => "-".into(),
         v if v < 10_000 => format!("{:.2}ms", f64::from(v) / 1e3),
+        v if v >= 1_000_000 => format!("{:.2}s", f64::from(v) / 1e6),
         v => format!("{:.1}ms", f64::from(v) / 1e3),
     }
 }

@@ -1,10 +1,14 @@
 //! `windlass flows --by`: how much of store and flow table each uses, and how much it may.
 
-use crate::{args::FlowsBy, info::with_controlled, print};
+use crate::{
+    args::FlowsBy,
+    info::{check_none_elsewhere, open_whole},
+    print,
+};
 use anyhow::Result;
 use serde_json::json;
-use std::process::ExitCode;
-use windlass_agent::{Account, By, Usage, by_account};
+use std::{collections::BTreeMap, process::ExitCode};
+use windlass_agent::{Account, By, FlowInfo, Usage, by_account, check_root};
 
 /// Prints what servers, or their clients, use behind each interface under an agent's control.
 pub fn shares(by: FlowsBy, json: bool) -> Result<ExitCode> {
@@ -12,18 +16,31 @@ pub fn shares(by: FlowsBy, json: bool) -> Result<ExitCode> {
         FlowsBy::Server => By::Server,
         FlowsBy::Client => By::Client,
     };
+    check_root("looking at flows")?;
+    check_none_elsewhere()?;
+    // of one datapath each, as one look at its flow table has them all
+    let mut datapaths: BTreeMap<u32, Vec<FlowInfo>> = BTreeMap::new();
     let mut all: Vec<(String, Usage, Vec<Account>)> = Vec::new();
-    with_controlled("looking at flows", |pinned| {
+    for iface in windlass_agent::pinned_here() {
+        let Some(pinned) = open_whole(&iface)? else { continue };
+        let clock = pinned.clock_number();
+        if !datapaths.contains_key(&clock) {
+            datapaths.insert(clock, pinned.all_flows()?);
+        }
+        let of_iface = datapaths[&clock].iter().filter(|flow| flow.ifindex == pinned.ifindex());
         let usage = pinned.usage()?;
-        all.push((pinned.iface().to_string(), usage, by_account(&pinned.flows()?, &usage, by)));
-        Ok(())
-    })?;
+        all.push((iface, usage, by_account(of_iface, &usage, by)));
+    }
     if json {
         let list: Vec<_> = all
             .iter()
             .map(|(iface, usage, accounts)| json!({ "iface": iface, "use": usage, "accounts": accounts }))
             .collect();
         println!("{}", json!({ "interfaces": list }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if all.is_empty() {
+        println!("no interface of this network namespace is under an agent's control");
         return Ok(ExitCode::SUCCESS);
     }
     let mut header = vec!["iface", "server", "flows", "may have", "holds", "may hold"];

@@ -8,12 +8,13 @@ use signal_hook::{
 use std::{
     io,
     os::fd::AsRawFd,
+    panic,
     sync::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
-    thread,
-    time::Duration,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 use windlass_agent::Interrupt;
 
@@ -24,6 +25,8 @@ pub enum Wish {
     Stop,
     /// SIGHUP to a daemon: read the configuration again.
     Reload,
+    /// Network interfaces have come, gone or changed. No user's.
+    Look,
 }
 
 /// Signals from now on, as wishes; the sender is for other sources of wishes. `on_hangup`: what SIGHUP means. A
@@ -48,6 +51,7 @@ fn on_each(on_hangup: Wish, then: impl Fn(Wish) -> bool + Send + 'static) -> Res
 
 /// Wishes of a command that has work which can wait: it looks in between whether there is one.
 pub struct Wishes {
+    sender: Sender<Wish>,
     receiver: Receiver<Wish>,
     interrupt: Arc<Interrupt>,
 }
@@ -58,19 +62,26 @@ impl Wishes {
         ignore_broken_pipes();
         let (sender, receiver) = channel();
         let interrupt = Arc::new(Interrupt::default());
-        let raised = interrupt.clone();
+        let (raised, of_signals) = (interrupt.clone(), sender.clone());
         on_each(on_hangup, move |wish| {
             raised.raise();
-            sender.send(wish).is_ok()
+            of_signals.send(wish).is_ok()
         })?;
-        Ok(Wishes { receiver, interrupt })
+        Ok(Wishes { sender, receiver, interrupt })
     }
 
     /// The next wish that comes within so long.
     pub fn next_within(&self, pause: Duration) -> Result<Wish, RecvTimeoutError> {
         let wish = self.receiver.recv_timeout(pause)?;
-        self.interrupt.clear();
+        if wish != Wish::Look {
+            self.interrupt.clear();
+        }
         Ok(wish)
+    }
+
+    /// For wishes that can wait until work in hand is done.
+    pub fn sender(&self) -> Sender<Wish> {
+        self.sender.clone()
     }
 
     /// Is raised while there is one.
@@ -79,7 +90,38 @@ impl Wishes {
     }
 }
 
-fn ignore_broken_pipes() {
+/// How soon the end of work is noticed.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// A terminal that takes no more output, as one that is stopped, is left as it is after so long.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
+
+/// Waits for work that a thread does until it is done, or there is a wish: then `stop` is called, and the work, which may wait for
+/// ever until its output is taken, has a moment to end. Returns whether it has ended.
+pub fn wait_or_stop(
+    work: JoinHandle<Result<()>>,
+    wishes: &Receiver<Wish>,
+    stop: impl FnOnce(),
+) -> Result<bool> {
+    while !work.is_finished() {
+        if wishes.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            continue;
+        }
+        stop();
+        let end = Instant::now() + LAST_OUTPUT;
+        while !work.is_finished() {
+            if Instant::now() >= end {
+                return Ok(false);
+            }
+            thread::sleep(PATIENCE / 10);
+        }
+        return Ok(true);
+    }
+    work.join().unwrap_or_else(|cause| panic::resume_unwind(cause))?;
+    Ok(true)
+}
+
+/// Printing to a reader that went away fails from now on, and ends nothing.
+pub fn ignore_broken_pipes() {
     // SAFETY: ignores one signal; printing then fails, and children begin with its default action.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }

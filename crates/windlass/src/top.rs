@@ -5,6 +5,7 @@ mod view;
 
 use crate::{
     args::TopArgs,
+    flow_table::FlowTable,
     info,
     signals::{self, Wish},
 };
@@ -19,18 +20,13 @@ use ratatui::{
 };
 use std::{
     io::{self, IsTerminal},
-    mem, panic,
+    mem,
     process::ExitCode,
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
-    thread::{self, JoinHandle},
+    thread,
     time::{Duration, Instant},
 };
 use view::Choice;
-
-/// How soon the end of drawing is noticed.
-const PATIENCE: Duration = Duration::from_millis(100);
-/// A terminal that takes no more output, as one that is stopped, is left as it is after so long.
-const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 pub fn top(args: TopArgs) -> Result<ExitCode> {
     info::controlled("looking at flows")?;
@@ -80,14 +76,14 @@ fn show(
         }
         ended
     });
-    while !drawing.is_finished() {
-        if wishes.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
-            let _ = input.send(Input::End);
-            wait_for_last_output(&drawing);
-            return Ok(ExitCode::SUCCESS);
-        }
+    let has_ended = signals::wait_or_stop(drawing, wishes, || {
+        // it may have ended by itself
+        let _ = input.send(Input::End);
+    })?;
+    if !has_ended {
+        // this changes the terminal's settings and writes nothing
+        let _ = terminal::disable_raw_mode();
     }
-    drawing.join().unwrap_or_else(|cause| panic::resume_unwind(cause))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,18 +100,6 @@ fn read_keys(to: Sender<Input>) {
     });
 }
 
-fn wait_for_last_output(drawing: &JoinHandle<Result<()>>) {
-    let end = Instant::now() + LAST_OUTPUT;
-    while !drawing.is_finished() {
-        if Instant::now() >= end {
-            // this changes the terminal's settings and writes nothing
-            let _ = terminal::disable_raw_mode();
-            return;
-        }
-        thread::sleep(PATIENCE / 10);
-    }
-}
-
 /// Looks at the flow tables, so many times.
 struct Eyes {
     watcher: Watcher,
@@ -130,22 +114,7 @@ impl Eyes {
             return Ok(None);
         }
         self.left -= 1;
-        let mut seen = Vec::new();
-        for iface in windlass_agent::pinned_here() {
-            let Some(pinned) = info::open_whole(&iface)? else { continue };
-            let names = pinned.rule_names();
-            for flow in pinned.flows()? {
-                let name = match flow.mode {
-                    // no rule matches it, or one requires that
-                    "off" => "(off)".into(),
-                    _ => names
-                        .get(flow.rule as usize)
-                        .cloned()
-                        .unwrap_or_else(|| format!("rule {}", flow.rule)),
-                };
-                seen.push((iface.clone(), name, flow));
-            }
-        }
+        let seen = FlowTable::read()?.flows;
         Ok(Some(self.watcher.look(self.begin.elapsed().as_micros() as u64, seen)))
     }
 }

@@ -185,6 +185,11 @@ impl Client {
         self.newest = grown;
     }
 
+    /// How much of the stream the application has taken.
+    pub fn read_bytes(&self) -> i64 {
+        self.read
+    }
+
     fn reads(&mut self, now_us: u64, dice: &mut Dice) {
         let is_waiting = now_us < self.read_at_us;
         if self.kind != ClientKind::SlowReader || self.has_all() {

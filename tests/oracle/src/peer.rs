@@ -15,8 +15,9 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 /// A server's retransmissions may be absorbed for so long without progress; counted while the datapath is at work.
 const HAND_BACK_US: u64 = 2_000_000;
-/// Beyond what a lossy path explains.
+/// Beyond what a lossy path explains, in time and in steps: on a busy machine a connection takes few of them in a second.
 const STALL_US: u64 = 15_000_000;
+const STALL_STEPS: u32 = 1000;
 const CLIENT_RTO_US: u64 = 300_000;
 
 /// How a connection ends, but for its server's FIN.
@@ -96,6 +97,10 @@ pub struct Peer {
     /// From then to its last retransmission by timeout that was absorbed.
     absorbed_for_us: u64,
     progress_at_us: u64,
+    /// Steps since then.
+    steps_without_progress: u32,
+    /// What the client had read when it was last looked at.
+    read_bytes: i64,
     specs: Vec<Spec>,
     uploads_permille: u32,
 }
@@ -143,6 +148,8 @@ impl Peer {
             absorbed_since_us: None,
             absorbed_for_us: 0,
             progress_at_us: now_us,
+            steps_without_progress: 0,
+            read_bytes: 0,
             specs: Vec::new(),
             uploads_permille: if dice.permille(300) { 20 } else { 0 },
         };
@@ -341,10 +348,15 @@ impl Peer {
     fn server_receives(&mut self, account: &Account, una_before: i64, is_pure: bool, now_us: u64) {
         let una = account.ledger.shown_una;
         if una > una_before {
-            self.progress_at_us = now_us;
+            self.makes_progress(now_us);
             self.absorbed_since_us = None;
         }
         self.server.on_ack(una, is_pure, now_us);
+    }
+
+    fn makes_progress(&mut self, now_us: u64) {
+        self.progress_at_us = now_us;
+        self.steps_without_progress = 0;
     }
 
     fn plain_ack(&self) -> Spec {
@@ -515,9 +527,16 @@ impl Peer {
             gate.condemn(account, Fault { kind: NOT_HANDED_BACK, detail });
             self.absorbed_since_us = None;
         }
+        // while a slow reader has something to read, its window may stay closed
+        if self.client.read_bytes() > self.read_bytes {
+            self.read_bytes = self.client.read_bytes();
+            self.makes_progress(now_us);
+        }
+        self.steps_without_progress += 1;
         let is_supplied = self.server.waits() || self.server.nxt < self.server.total;
         // an insider can have the server believe what it likes
-        if is_supplied && !account.ledger.is_insiders && now_us - self.progress_at_us > STALL_US {
+        let is_long = now_us - self.progress_at_us > STALL_US && self.steps_without_progress > STALL_STEPS;
+        if is_supplied && !account.ledger.is_insiders && is_long {
             let detail = format!(
                 "no progress for {} s, edge {}; {:?}; {:?}",
                 (now_us - self.progress_at_us) / 1_000_000,
@@ -526,7 +545,7 @@ impl Peer {
                 self.client
             );
             gate.condemn(account, Fault { kind: "a connection stalled", detail });
-            self.progress_at_us = now_us;
+            self.makes_progress(now_us);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Takes a further interface into a datapath that is pinned for others: nothing is loaded, no table is made but that of its rules.
+//! Takes further interfaces into a datapath that is pinned for others: nothing is loaded, no table is made but that of their rules.
 //!
 //! Everything that interfaces share is pinned in the folder of each, so that whichever is released last takes it away.
 
@@ -13,61 +13,129 @@ use crate::{
     object::{pin, pinned, pinned_map},
     persist::{
         bpffs::make_dir,
-        lock::Lock,
         own_programs::OwnPrograms,
         pin_dir::{LINKS_OF_IFACE, PinDir, is_shared},
         run_file::{remove_stale, write_record, write_text},
     },
 };
 use libbpf_rs::{MapHandle, MapType, libbpf_sys as sys};
-use std::{fs, os::fd::AsFd, thread};
+use std::{
+    ffi::OsString,
+    fs,
+    os::fd::{AsFd, OwnedFd},
+    thread,
+};
 use windlass_core::abi::{self, wl_rule};
 
-/// Attaches the datapath that is pinned in `of`, whose programs are of this build, to the interface of index `ifindex` as well, and
-/// pins that in `pins`; all of it, or nothing. With the lock of "attach" held, and `pins` claimed.
-pub(crate) fn add(of: &PinDir, pins: &PinDir, ifindex: u32, policy: &Policy) -> Result<()> {
-    let _lock = Lock::take("pins")?;
-    let added = add_all(of, pins, ifindex, policy);
-    if added.is_err() {
-        // the reason of the failure is more useful than that of this one
-        let _ = pins.release(Some(ifindex));
-    }
-    added
+/// An interface that comes: where its datapath will be pinned, and its index. No other process attaches there.
+#[derive(Debug)]
+pub(crate) struct Further {
+    pub(crate) pins: PinDir,
+    pub(crate) ifindex: u32,
 }
 
-/// The record comes last: without it, no process takes what is pinned for a datapath.
-fn add_all(of: &PinDir, pins: &PinDir, ifindex: u32, policy: &Policy) -> Result<()> {
-    let (from, dir) = (of.dir(), pins.dir());
+/// What is pinned for an interface of the datapath, and so for each of them.
+struct Shared {
+    clock: u32,
+    all: Vec<(OsString, OwnedFd)>,
+    programs: OwnPrograms,
+    iface_rules: MapHandle,
+    ifaces: MapHandle,
+    head: MapHandle,
+    groups: MapHandle,
+}
+
+impl Shared {
+    fn open(of: &PinDir) -> Result<Shared> {
+        let dir = of.dir();
+        let mut all = Vec::new();
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            if entry.file_name().to_str().is_some_and(is_shared) {
+                all.push((entry.file_name(), pinned(&entry.path())?));
+            }
+        }
+        let open = |name: &str| pinned_map(&dir.join(name));
+        Ok(Shared {
+            clock: of.clock_number().unwrap_or_default(),
+            all,
+            programs: OwnPrograms::pinned_in(&dir)?,
+            iface_rules: open("wl_iface_rules")?,
+            ifaces: open("wl_ifaces")?,
+            head: open("wl_policy")?,
+            groups: open("wl_groups")?,
+        })
+    }
+}
+
+/// Attaches the datapath that is pinned in `of`, whose programs are of this build, to these interfaces as well, and pins that; for each
+/// all of it, or nothing. With the locks of "attach" and "pins" held. What fails for one keeps the others from nothing.
+///
+/// # Errors
+/// Nothing was attached.
+pub(crate) fn add(of: &PinDir, all: &[Further], policy: &Policy) -> Result<Vec<Result<()>>> {
+    let shared = Shared::open(of)?;
+    let prepared = all.iter().map(|new| prepare(&shared, new, policy)).collect();
+    let attached = attach_all(&shared, all, prepared);
+    let added = attached.into_iter().zip(all).map(|(attached, new)| {
+        let added = attached.and_then(|()| note(&new.pins, new.ifindex, policy));
+        if added.is_err() {
+            // the reason of the failure is more useful than that of this one
+            let _ = new.pins.release(Some(new.ifindex));
+        }
+        added
+    });
+    Ok(added.collect())
+}
+
+/// Pins what the interface shares with others, and writes its rules, which are returned and not in force yet.
+fn prepare(shared: &Shared, new: &Further, policy: &Policy) -> Result<MapHandle> {
+    let (pins, dir) = (&new.pins, new.pins.dir());
     remove_stale(&pins.record())?;
     remove_stale(&pins.build_file())?;
     make_dir(&dir)?;
     // first of all, as it shows that there are others
-    pins.note_clock(of.clock_number().unwrap_or_default())?;
-    for entry in fs::read_dir(&from).into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(is_shared) {
-            pin(pinned(&entry.path())?.as_fd(), &dir.join(entry.file_name()))?;
-        }
+    pins.note_clock(shared.clock)?;
+    for (name, what) in &shared.all {
+        pin(what.as_fd(), &dir.join(name))?;
     }
-    let mut rules = policy.compile(&pins.iface, ifindex);
-    let open = |name: &str| pinned_map(&dir.join(name));
-    group::resolve_here(&open("wl_groups")?, policy, &mut rules)?;
+    let mut rules = policy.compile(&pins.iface, new.ifindex);
+    group::resolve_here(&shared.groups, policy, &mut rules)?;
     let own = new_rules()?;
     pin(own.as_fd(), &dir.join("wl_rules"))?;
-    let (ifaces, head, all) = (open("wl_ifaces")?, open("wl_policy")?, open("wl_iface_rules")?);
-    IfaceRules { ifindex, rules: &own, ifaces: &ifaces, head: &head }.write(&rules)?;
-    let programs = OwnPrograms::pinned_in(&dir)?;
-    let attach_one =
-        |name, side, link: &str| attach(programs.get(name), name, ifindex, side)?.pin(&dir.join(link));
+    let Shared { ifaces, head, .. } = shared;
+    IfaceRules { ifindex: new.ifindex, rules: &own, ifaces, head }.write(&rules)?;
+    Ok(own)
+}
+
+/// Puts the rules in force, attaches the programs, and pins that. The kernel waits a grace period in each of these: in one for all.
+fn attach_all(shared: &Shared, all: &[Further], prepared: Vec<Result<MapHandle>>) -> Vec<Result<()>> {
+    let attach_one = |new: &Further, name, side, link: &str| {
+        attach(shared.programs.get(name), name, new.ifindex, side)?.pin(&new.pins.dir().join(link))
+    };
     let [link1, link2] = LINKS_OF_IFACE;
-    // the kernel waits a grace period in each of these: in one for all
     thread::scope(|scope| {
-        let others = [
-            scope.spawn(|| give_rules(&all, ifindex, own.as_fd())),
-            scope.spawn(|| attach_one(FROM_SENDER, Side::Ingress, link1)),
-        ];
-        let own = attach_one(TO_SENDER, Side::Egress, link2);
-        others.into_iter().fold(own, |so_far, other| so_far.and(other.join().expect("no panic")))
-    })?;
+        let begun: Vec<_> = prepared
+            .into_iter()
+            .zip(all)
+            .map(|(prepared, new)| {
+                let own = prepared?;
+                Ok([
+                    scope.spawn(move || give_rules(&shared.iface_rules, new.ifindex, own.as_fd())),
+                    scope.spawn(move || attach_one(new, FROM_SENDER, Side::Ingress, link1)),
+                    scope.spawn(move || attach_one(new, TO_SENDER, Side::Egress, link2)),
+                ])
+            })
+            .collect();
+        let end = |begun: Result<[thread::ScopedJoinHandle<'_, Result<()>>; 3]>| {
+            let ended = begun?.map(|one| one.join().expect("no panic"));
+            ended.into_iter().collect()
+        };
+        begun.into_iter().map(end).collect()
+    })
+}
+
+/// The record comes last: without it, no process takes what is pinned for a datapath.
+fn note(pins: &PinDir, ifindex: u32, policy: &Policy) -> Result<()> {
     pins.write_rule_names(policy);
     pins.note_pinned()?;
     write_text(&pins.index_file(), &ifindex.to_string())?;

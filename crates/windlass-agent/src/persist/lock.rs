@@ -63,6 +63,12 @@ impl Lock {
         Lock::take_in_turn(&run_file("attach.lock"), 3 * PATIENCE, interrupt)
     }
 
+    /// The lock of "pins", in turn: it is held for a grace period while interfaces are attached, and for some while they are released.
+    pub(crate) fn take_for_pins() -> Result<Lock> {
+        private::make_folder(run_dir())?;
+        Lock::take_in_turn(&run_file("pins.lock"), PATIENCE, None)
+    }
+
     /// As [`Lock::take_within`], for a lock that one process takes again and again, as an agent does whose interfaces come all at
     /// once: those that poll would rarely find it free. So there is a second lock for the process that is next, which is taken
     /// before this one and left after it.

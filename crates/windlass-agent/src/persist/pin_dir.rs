@@ -24,6 +24,7 @@ use crate::{
 use libbpf_rs::{Link, Program, query::LinkTypeInfo};
 use std::{
     cell::LazyCell,
+    collections::BTreeSet,
     fs,
     os::{
         fd::AsFd,
@@ -275,6 +276,11 @@ impl PinDir {
     /// Detaches it from the interface, whose index was `ifindex`, and removes all that is kept of it; first the
     /// record that it is whole. With the lock of "pins" held.
     pub(crate) fn release(&self, ifindex: Option<u32>) -> Result<()> {
+        self.release_of(ifindex, false)
+    }
+
+    /// The same; `is_last`: the other interfaces of its datapath are released as well, so that nothing is to be forgotten there.
+    fn release_of(&self, ifindex: Option<u32>, is_last: bool) -> Result<()> {
         remove_first(&self.record());
         remove_first(&self.dir().join(STATE));
         let goes_on = self.others().next().is_some();
@@ -303,7 +309,7 @@ impl PinDir {
             &[CLOCK_LINK, LINKS_OF_IFACE[0], LINKS_OF_IFACE[1]]
         });
         if goes_on {
-            if let Some(ifindex) = ifindex {
+            if let Some(ifindex) = ifindex.filter(|_| !is_last) {
                 // what stays goes when it has been idle for long
                 let _ = released_iface::forget(&self.dir(), ifindex);
             }
@@ -324,15 +330,40 @@ impl PinDir {
         Ok(())
     }
 
+    /// Releases all of these, of this namespace, each with the index of its interface if that is known, and calls `then` with what came
+    /// of each, in their order. With the lock of "pins" held.
+    pub(crate) fn release_together(all: &[(PinDir, Option<u32>)], mut then: impl FnMut(usize, Result<()>)) {
+        let are_last = Self::are_last(all);
+        Self::detach_together(all, &are_last);
+        for (at, ((pins, ifindex), is_last)) in all.iter().zip(are_last).enumerate() {
+            then(at, pins.release_of(*ifindex, is_last));
+        }
+    }
+
+    /// Of which of these are all interfaces of their datapath among them?
+    fn are_last(all: &[(PinDir, Option<u32>)]) -> Vec<bool> {
+        let going: BTreeSet<&str> = all.iter().map(|(pins, _)| pins.iface.as_str()).collect();
+        let stay = |(pins, _): &(PinDir, _)| {
+            let others =
+                pinned_in(pins.namespace).into_iter().filter(|iface| !going.contains(iface.as_str()));
+            let of = |iface| PinDir { namespace: pins.namespace, iface };
+            others.filter_map(|iface| of(iface).clock_number()).collect::<BTreeSet<u32>>()
+        };
+        let stay = all.first().map(stay).unwrap_or_default();
+        all.iter().map(|(pins, _)| pins.clock_number().is_some_and(|own| !stay.contains(&own))).collect()
+    }
+
     /// Detaches the programs of all of these, which are about to be released, from their interfaces: for each the kernel waits a grace
     /// period, and in one for all of them. What cannot be detached now is left for [`PinDir::release`].
-    pub(crate) fn detach_together(all: &[PinDir]) {
+    fn detach_together(all: &[(PinDir, Option<u32>)], are_last: &[bool]) {
+        let all: Vec<_> = all.iter().zip(are_last).collect();
         for some in all.chunks(DETACHED_AT_ONCE) {
             thread::scope(|scope| {
-                for pins in some {
+                for ((pins, ifindex), is_last) in some {
                     scope.spawn(|| pins.detach_links(&LINKS_OF_IFACE));
-                    scope
-                        .spawn(|| pins.index().map(|index| released_iface::forget_rules(&pins.dir(), index)));
+                    if let Some(ifindex) = ifindex.filter(|_| !**is_last) {
+                        scope.spawn(move || released_iface::forget_rules(&pins.dir(), ifindex));
+                    }
                 }
             });
         }

@@ -16,7 +16,7 @@ use crate::{
     object::{fingerprint, pinned_map},
     one_way::Packets,
     persist::{
-        further_iface,
+        further_iface::{self, Further},
         lock::Lock,
         own_programs::OwnPrograms,
         pin_claim::Claim,
@@ -35,6 +35,8 @@ use std::{
     fs,
     net::SocketAddr,
     os::fd::{AsFd, OwnedFd},
+    slice,
+    sync::Arc,
     time::SystemTime,
 };
 use windlass_core::{
@@ -62,7 +64,8 @@ pub struct Pinned {
     pins: PinDir,
     /// Of the interface when it was attached.
     ifindex: u32,
-    maps: BTreeMap<&'static str, MapHandle>,
+    /// All but those of its own rules may be open once for several interfaces of one datapath.
+    maps: BTreeMap<&'static str, Arc<MapHandle>>,
     clock: Clock,
     clock_program: OwnedFd,
     /// None: it is looked at, not looked after.
@@ -80,14 +83,15 @@ impl Pinned {
     /// # Errors
     /// [`Error::NotPinned`], [`Error::PinnedInPart`] and [`Error::OtherVersion`], if that is so.
     pub fn open(iface: &str) -> Result<Pinned> {
-        Self::open_at_once(iface).or_else(|_| {
+        Self::open_at_once(iface, None).or_else(|_| {
             // another process may have been just pinning or releasing it
             let _lock = Lock::take("pins")?;
-            Self::open_at_once(iface)
+            Self::open_at_once(iface, None)
         })
     }
 
-    fn open_at_once(iface: &str) -> Result<Pinned> {
+    /// What it shares with `beside`, if that is of the same datapath, is not opened once more.
+    fn open_at_once(iface: &str, beside: Option<&Pinned>) -> Result<Pinned> {
         let pins = PinDir::here(iface);
         let dir = pins.dir();
         if !dir.is_dir() {
@@ -103,22 +107,24 @@ impl Pinned {
         let Some(ifindex) = pins.index().or_else(linked).or_else(|| netdev::index(iface)) else {
             return Err(Error::NotPinned(iface.to_string()));
         };
+        let clock = Clock::existing(pins.clock_number().unwrap_or(ifindex));
+        let beside = beside.filter(|other| other.clock.number() == clock.number());
         let mut maps = BTreeMap::new();
         for name in MAPS {
-            maps.insert(name, pinned_map(&dir.join(name))?);
+            let shared = beside.filter(|_| name != RULES).map(|other| other.maps[name].clone());
+            maps.insert(name, shared.map_or_else(|| pinned_map(&dir.join(name)).map(Arc::new), Ok)?);
         }
         let clock_program = clock_program(&pins)?;
-        let clock = Clock::existing(pins.clock_number().unwrap_or(ifindex));
         Ok(Pinned { pins, ifindex, maps, clock, clock_program, _claim: None })
     }
 
-    /// ... and looks after it, as no agent does.
+    /// ... and looks after it, as no agent does, beside another interface that this process may look after.
     ///
     /// # Errors
     /// An agent does, or it was released.
-    pub(crate) fn take_over(iface: &str) -> Result<Pinned> {
-        let mut pinned = Self::open(iface)?;
+    pub(crate) fn take_over(iface: &str, beside: Option<&Pinned>) -> Result<Pinned> {
         let _lock = Lock::take("pins")?;
+        let mut pinned = Self::open_at_once(iface, beside)?;
         if !pinned.is_still_pinned() {
             return Err(pinned.released());
         }
@@ -155,9 +161,16 @@ impl Pinned {
             && self.other_options(options).is_ok_and(|others| others.is_empty())
     }
 
-    /// Takes interface `iface`, of index `ifindex`, into its datapath. With the lock of "attach" held, and the interface claimed.
-    pub(crate) fn add(&self, iface: &str, ifindex: u32, policy: &Policy) -> Result<()> {
-        further_iface::add(&self.pins, &PinDir::here(iface), ifindex, policy)
+    /// Takes these interfaces into its datapath. With the lock of "attach" held.
+    ///
+    /// # Errors
+    /// As of [`further_iface::add`]; or it was released.
+    pub(crate) fn add(&self, all: &[Further], policy: &Policy) -> Result<Vec<Result<()>>> {
+        let _lock = Lock::take_for_pins()?;
+        if !self.is_still_pinned() {
+            return Err(self.released());
+        }
+        further_iface::add(&self.pins, all, policy)
     }
 
     /// The same with the programs of an object that is at hand, as tests have one. Flows keep what they have: `object` must have
@@ -214,6 +227,10 @@ impl Pinned {
         Ok(all.into_iter().filter(|(is_other, _)| *is_other).map(|(_, words)| words).collect())
     }
 
+    fn map(&self, name: &str) -> &MapHandle {
+        &self.maps[name]
+    }
+
     /// What the only entry of one of the maps holds.
     fn only_entry<T: Copy>(&self, map: &str) -> Result<Option<T>> {
         let value = self.maps[map].lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
@@ -228,7 +245,7 @@ impl Pinned {
 
     /// All counters by name.
     pub fn counters(&self) -> Result<BTreeMap<String, u64>> {
-        read_counters(&self.maps["wl_counters"])
+        read_counters(self.map("wl_counters"))
     }
 
     /// What its interface has counted from which follows whether both directions pass.
@@ -236,16 +253,25 @@ impl Pinned {
         Ok(Packets::of(&self.rules_in_force().facts()?.unwrap_or_default()))
     }
 
-    /// All flows in use.
+    /// The flows in use behind its interface.
     pub fn flows(&self) -> Result<Vec<FlowInfo>> {
-        let [ids, flows, places] = ["wl_flow_ids", "wl_flows", "wl_places"].map(|name| &self.maps[name]);
-        let exceptions = Exceptions::read(&self.maps["wl_exceptions"])?;
-        read_flows(self.ifindex, ids, flows, places, &exceptions, &self.groups()?)
+        self.flows_behind(|ifindex| ifindex == self.ifindex)
+    }
+
+    /// Those behind all interfaces of its datapath, which have one flow table.
+    pub fn all_flows(&self) -> Result<Vec<FlowInfo>> {
+        self.flows_behind(|_| true)
+    }
+
+    fn flows_behind(&self, is_behind: impl Fn(u32) -> bool) -> Result<Vec<FlowInfo>> {
+        let [ids, flows, places] = ["wl_flow_ids", "wl_flows", "wl_places"].map(|name| self.map(name));
+        let exceptions = Exceptions::read(self.map("wl_exceptions"))?;
+        read_flows(is_behind, ids, flows, places, &exceptions, &self.groups()?)
     }
 
     /// How many flows its datapath has behind each interface, by index.
     pub fn flow_counts(&self) -> Result<BTreeMap<u32, FlowCounts>> {
-        count_flows(&self.maps["wl_flow_ids"], &self.maps["wl_flows"])
+        count_flows(self.map("wl_flow_ids"), self.map("wl_flows"))
     }
 
     /// The process of the agent that looks after it, in words; none: there is no such agent.
@@ -269,17 +295,17 @@ impl Pinned {
     ) -> Result<bool> {
         let _lock = Lock::take("pins")?;
         let [ids, flows, exceptions] =
-            ["wl_flow_ids", "wl_flows", "wl_exceptions"].map(|name| &self.maps[name]);
+            ["wl_flow_ids", "wl_flows", "wl_exceptions"].map(|name| self.map(name));
         let is_there = Flows { ids, flows, exceptions }.set(self.ifindex, sender, receiver, algorithm)?;
         if is_there {
-            look_up_again(&self.maps["wl_policy"])?;
+            look_up_again(self.map("wl_policy"))?;
         }
         Ok(is_there)
     }
 
     /// The groups that its flows can be in, which are those of all interfaces of the namespace.
     pub fn groups(&self) -> Result<Vec<GroupInfo>> {
-        group::read(&self.maps["wl_groups"], &shared_groups::names_here())
+        group::read(self.map("wl_groups"), &shared_groups::names_here())
     }
 
     /// Names of the rules of the policy in force, by their numbers.
@@ -295,20 +321,24 @@ impl Pinned {
             return Err(self.released());
         }
         let mut rules = policy.compile(self.iface(), self.ifindex);
-        group::resolve_here(&self.maps["wl_groups"], policy, &mut rules)?;
+        group::resolve_here(self.map("wl_groups"), policy, &mut rules)?;
         self.rules_in_force().write(&rules)?;
         self.pins.write_rule_names(policy);
         Ok(())
     }
 
     /// Ends control gently, as [`Datapath::let_go`](crate::Datapath::let_go) does.
-    pub fn let_go(&self) -> Result<()> {
-        let _lock = Lock::take("pins")?;
-        self.rules_in_force().let_go()
+    /// Of all of these; what fails for one keeps the rest from nothing, and the first error is returned.
+    ///
+    /// # Errors
+    /// Among others [`Error::Locked`]: none of them does.
+    pub fn let_go(all: &[&Pinned]) -> Result<()> {
+        let _lock = Lock::take_for_pins()?;
+        all.iter().map(|pinned| pinned.rules_in_force().let_go()).fold(Ok(()), Result::and)
     }
 
     fn rules_in_force(&self) -> IfaceRules<'_, MapHandle> {
-        let [rules, ifaces, head] = [RULES, "wl_ifaces", "wl_policy"].map(|name| &self.maps[name]);
+        let [rules, ifaces, head] = [RULES, "wl_ifaces", "wl_policy"].map(|name| self.map(name));
         IfaceRules { ifindex: self.ifindex, rules, ifaces, head }
     }
 
@@ -319,7 +349,7 @@ impl Pinned {
             by_datapath.entry(pinned.clock_number()).or_default().push(pinned);
         }
         by_datapath.values().try_fold(true, |so_far, some| {
-            let [ids, flows] = ["wl_flow_ids", "wl_flows"].map(|name| &some[0].maps[name]);
+            let [ids, flows] = ["wl_flow_ids", "wl_flows"].map(|name| some[0].map(name));
             let is_behind = |ifindex| some.iter().any(|pinned| pinned.ifindex == ifindex);
             Ok(so_far && are_let_go(ids, flows, is_behind)?)
         })
@@ -335,7 +365,8 @@ impl Pinned {
         if !self.is_still_pinned() {
             return Err(self.released());
         }
-        let Some(attached) = self.clock.revive(&self.maps[PINNED_CONFIG], self.clock_program.as_fd())? else {
+        let Some(attached) = self.clock.revive(&*self.maps[PINNED_CONFIG], self.clock_program.as_fd())?
+        else {
             return Ok(false);
         };
         for pins in self.pins.others().chain([self.pins.clone()]) {
@@ -363,7 +394,7 @@ impl Pinned {
     fn is_still_pinned(&self) -> bool {
         let id = |map: &MapHandle| map.info().map(|i| i.info.id).ok();
         let now = pinned_map(&self.pins.dir().join(RULES)).ok();
-        now.and_then(|map| id(&map)) == id(&self.maps[RULES])
+        now.and_then(|map| id(&map)) == id(self.map(RULES))
     }
 
     /// Number of its clock, which it shares with the other interfaces of its datapath.
@@ -401,27 +432,32 @@ impl Pinned {
         netdev::name_of(self.ifindex)
     }
 
-    /// Detaches the programs of these, which are about to be removed, all in one grace period of the kernel.
-    pub fn detach_together(all: &[Pinned]) -> Result<()> {
-        let _lock = Lock::take("pins")?;
-        let pins: Vec<PinDir> = all.iter().filter(|p| p.is_still_pinned()).map(|p| p.pins.clone()).collect();
-        PinDir::detach_together(&pins);
-        Ok(())
-    }
-
-    /// Detaches: removes links, filters, maps and the clock, if no other process has done so.
+    /// Detaches these: removes links, filters, maps and the clock, where no other process has done so. Returns what came of each.
     ///
     /// # Errors
     /// [`Error::Locked`]: nothing was removed.
+    pub fn remove_together(all: &[Pinned]) -> Result<Vec<Result<()>>> {
+        let _lock = Lock::take_for_pins()?;
+        let mut removed: Vec<Result<()>> = all.iter().map(|_| Ok(())).collect();
+        let (places, pins): (Vec<usize>, Vec<_>) = all
+            .iter()
+            .enumerate()
+            .filter(|(_, pinned)| pinned.is_still_pinned())
+            .map(|(at, pinned)| (at, (pinned.pins.clone(), Some(pinned.ifindex))))
+            .unzip();
+        PinDir::release_together(&pins, |at, released| removed[places[at]] = released);
+        for (at, pinned) in all.iter().enumerate() {
+            // the process that removed it, from another namespace because the interface was gone, could not reach the clock
+            let is_elsewhere = !places.contains(&at) && !netdev::has_index(pinned.ifindex);
+            if is_elsewhere && !is_clock_used(pinned.clock.number()) {
+                pinned.clock.remove();
+            }
+        }
+        Ok(removed)
+    }
+
+    /// The same of one.
     pub fn remove(&self) -> Result<()> {
-        let _lock = Lock::take("pins")?;
-        if self.is_still_pinned() {
-            return self.pins.release(Some(self.ifindex));
-        }
-        // the process that removed it, from another namespace because the interface was gone, could not reach the clock
-        if !netdev::has_index(self.ifindex) && !is_clock_used(self.clock.number()) {
-            self.clock.remove();
-        }
-        Ok(())
+        Self::remove_together(slice::from_ref(self))?.pop().unwrap_or(Ok(()))
     }
 }

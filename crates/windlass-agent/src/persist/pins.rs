@@ -23,7 +23,7 @@ use crate::{
     },
 };
 use libbpf_rs::{MapCore, Object};
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, mem};
 
 /// Interfaces of this namespace with a datapath that is not pinned where it is seen from here. One whose claim is not
 /// seen either shows only by tcx.
@@ -75,9 +75,20 @@ pub(crate) fn remove_unused_clocks() -> Result<()> {
     Ok(())
 }
 
+/// What is pinned for interfaces of this namespace, each with the interface's index if that is noted.
+pub(crate) fn noted_here() -> Vec<(PinDir, Option<u32>)> {
+    let namespace = netdev::namespace_inode();
+    let of = |iface| {
+        let pins = PinDir { namespace, iface };
+        let index = pins.index();
+        (pins, index)
+    };
+    pinned_in(namespace).into_iter().map(of).collect()
+}
+
 /// Removes what an earlier interface of the name left, or this one under another name, or a process that was killed
-/// while pinning; then claims the interface. With the lock of "attach" held.
-pub(crate) fn remove_earlier(iface: &str, ifindex: u32) -> Result<Claim> {
+/// while pinning; then claims the interface. `noted`: what [`noted_here`] has found. With the lock of "attach" held.
+pub(crate) fn remove_earlier(iface: &str, ifindex: u32, noted: &[(PinDir, Option<u32>)]) -> Result<Claim> {
     let pins = PinDir::here(iface);
     let _lock = Lock::take("pins")?;
     if is_controlled(iface)? {
@@ -91,9 +102,9 @@ pub(crate) fn remove_earlier(iface: &str, ifindex: u32) -> Result<Claim> {
     let what = format!("'{iface}'");
     // of many interfaces each would have its links opened
     let has_programs = has_datapath(ifindex).unwrap_or(true);
-    let may_be = |pins: &PinDir| has_programs || pins.index().is_none_or(|noted| noted == ifindex);
-    let others = pinned_here().iter().map(|name| PinDir::here(name)).collect::<Vec<_>>();
-    for renamed in others.into_iter().filter(|pins| may_be(pins) && pins.is_of(ifindex)) {
+    let may_be = |noted: &Option<u32>| has_programs || noted.is_none_or(|noted| noted == ifindex);
+    let others = noted.iter().filter(|(other, noted)| other.iface != iface && may_be(noted));
+    for (renamed, _) in others.filter(|(other, _)| other.dir().is_dir() && other.is_of(ifindex)) {
         // unless an agent has it that has not noticed yet
         renamed.claim(&what)?;
         renamed.release(Some(ifindex))?;
@@ -248,21 +259,38 @@ fn pin_all(
     pins.note_state(state_id())
 }
 
-/// Removes whatever is pinned for these interfaces, of any version, the interfaces there or not, or what an `attach` that was killed left
-/// of its own; not that of one that runs. Calls `released` after each.
+/// Removes whatever is pinned for these interfaces, of any version, the interfaces there or not. Calls `released` after each.
 pub fn force_remove(ifaces: &[String], mut released: impl FnMut(&str)) -> Result<()> {
+    let _lock = Lock::take_for_pins()?;
+    let of = |name: &String| {
+        let pins = PinDir::here(name);
+        let index = pins.index();
+        (pins, index)
+    };
+    // another process may have released one since
+    let all: Vec<_> = ifaces.iter().map(of).filter(|(pins, _)| pins.dir().is_dir()).collect();
+    let mut ended = Ok(());
+    PinDir::release_together(&all, |at, done| {
+        if done.is_ok() {
+            released(&all[at].0.iface);
+        }
+        // of several the first, and the rest is released all the same
+        ended = mem::replace(&mut ended, Ok(())).and(done);
+    });
+    ended
+}
+
+/// Removes what an `attach` that was killed left of its own on these interfaces, not that of one that runs. Calls `released` after
+/// each.
+pub fn remove_left(ifaces: &[String], mut released: impl FnMut(&str)) -> Result<()> {
     // one that is beginning has a clock before it has a claim
     let _attach = Lock::take_for_attach(None)?;
     let _lock = Lock::take("pins")?;
-    let all: Vec<PinDir> = ifaces.iter().map(|name| PinDir::here(name)).collect();
-    let is_left = |pins: &&PinDir| pins.dir().is_dir() || !pins.is_claimed();
-    let left: Vec<PinDir> = all.iter().filter(is_left).cloned().collect();
-    PinDir::detach_together(&left);
-    for pins in &all {
-        if left.iter().any(|other| other.iface == pins.iface) {
+    ifaces.iter().map(|name| PinDir::here(name)).try_for_each(|pins| {
+        if !pins.is_claimed() && !pins.dir().is_dir() {
             pins.release(pins.index())?;
         }
         released(&pins.iface);
-    }
-    Ok(())
+        Ok(())
+    })
 }

@@ -38,6 +38,9 @@ pub(super) fn allowed(key: &str) -> Option<String> {
 /// (ALTIFNAMSIZ) its end takes one.
 pub(super) const IFACE_CHARS: usize = 128 - 1;
 
+/// Most characters of the name by which an interface is listed (IFNAMSIZ).
+pub(super) const LISTED_IFACE_CHARS: usize = 16 - 1;
+
 /// Of keys whose values have no bounds.
 fn in_words(key: &str) -> Option<&'static str> {
     Some(match key {

@@ -3,7 +3,10 @@
 use super::group::{GroupSpec, Membership, Per};
 use ipnet::{IpNet, Ipv6Net};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::{
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+};
 use windlass_core::{
     Algorithm,
     abi::{self, wl_rule, wl_split},
@@ -59,12 +62,20 @@ pub(super) fn anyone() -> IpNet {
 }
 
 /// The same prefix of addresses as the datapath has them.
-fn mapped_prefix(net: IpNet) -> Ipv6Net {
+pub(super) fn mapped_prefix(net: IpNet) -> Ipv6Net {
     match net {
         IpNet::V4(v4) => {
             Ipv6Net::new(v4.network().to_ipv6_mapped(), v4.prefix_len() + 96).expect("at most 128")
         }
         IpNet::V6(v6) => v6,
+    }
+}
+
+/// An address as the datapath has it.
+fn mapped_address(ip: IpAddr) -> Ipv6Addr {
+    match ip {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
     }
 }
 
@@ -107,6 +118,14 @@ impl Rule {
     /// Does it apply to an interface of these names?
     pub(super) fn applies_to_any(&self, names: &[String]) -> bool {
         names.iter().any(|name| self.applies_to(name))
+    }
+
+    /// Does it apply, behind an interface that it names, to a flow from `sender` to `receiver`?
+    pub fn is_of_flow(&self, sender: SocketAddr, receiver: SocketAddr) -> bool {
+        let holds =
+            |net: IpNet, address: SocketAddr| mapped_prefix(net).contains(&mapped_address(address.ip()));
+        let is_of_port = self.server_ports.is_empty() || self.server_ports.contains(&sender.port());
+        is_of_port && holds(self.server, sender) && holds(self.client, receiver)
     }
 
     pub(super) fn compile(&self, rule_id: u32, ifindex: u32) -> wl_rule {

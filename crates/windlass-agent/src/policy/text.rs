@@ -4,6 +4,7 @@ use super::{
     group::{self, Membership, Per, RawGroup},
     keys::{IFACE_CHARS, SHARE_MAX},
     one_or::OneOr,
+    pattern::shortest_match,
     policy_error::{PolicyError, Source},
     room::check_room,
     rule::{Mode, Rule, SPLIT_PARTS, anyone},
@@ -52,8 +53,8 @@ struct RawSplit {
     share: Spanned<i64>,
 }
 
-/// The rules of a policy, checked; `file` is only for messages.
-pub(super) fn rules(file: &str, text: &str) -> Result<Vec<Rule>, PolicyError> {
+/// The rules of a policy, checked, and the line in which each begins; `file` is only for messages.
+pub(super) fn rules(file: &str, text: &str) -> Result<(Vec<Rule>, Vec<usize>), PolicyError> {
     let source = Source { file, text };
     let raw: RawPolicy = toml::from_str(text).map_err(|e| source.explain(&e))?;
     if raw.rule.is_empty() {
@@ -69,7 +70,7 @@ pub(super) fn rules(file: &str, text: &str) -> Result<Vec<Rule>, PolicyError> {
         rules.push(rule);
     }
     check_room(&rules).map_err(|(at, what)| source.error(spans[at].clone(), what))?;
-    Ok(rules)
+    Ok((rules, spans.iter().map(|span| source.line(span)).collect()))
 }
 
 /// A name stands for its rule in reports, and for the tenant that a weight per rule is given.
@@ -220,25 +221,6 @@ fn check_iface(source: &Source, raw: Option<Spanned<String>>) -> Result<String, 
         return Err(source.refuse(raw.span(), "rule.match.iface"));
     }
     Ok(raw.into_inner())
-}
-
-/// The length of the shortest name that a sound pattern matches.
-fn shortest_match(pattern: &str) -> usize {
-    let mut chars = pattern.chars();
-    let mut length = 0;
-    while let Some(c) = chars.next() {
-        if c == '[' {
-            // one of those listed, of which the first may be "]"
-            if chars.next() == Some('!') {
-                chars.next();
-            }
-            chars.find(|c| *c == ']');
-        }
-        if c != '*' {
-            length += c.len_utf8();
-        }
-    }
-    length
 }
 
 fn check_ports(source: &Source, raw: Option<Spanned<OneOr<i64, i64>>>) -> Result<Vec<u16>, PolicyError> {

@@ -61,18 +61,32 @@ fn absorb_takes_only_an_acknowledgement_for_progress() {
 }
 
 #[test]
-fn absorb_is_not_judged_by_probes_of_the_tail_nor_of_a_closed_window() {
-    let mut f = in_flight();
-    for now_us in [400_000, 900_000] {
-        f.absorb_on_retrans(3 * MSS, 4 * MSS, now_us);
-    }
-    assert!(!f.absorb_is_waiting());
+fn absorb_is_not_judged_by_probes_of_a_closed_window() {
     let mut f = in_flight();
     f.offered(MSS, MSS, 50_000);
     for now_us in [400_000, 900_000] {
         f.absorb_on_retrans(MSS, 2 * MSS, now_us);
     }
     assert!(!f.absorb_is_waiting());
+}
+
+#[test]
+fn absorb_ends_two_seconds_after_a_probe_of_the_tail_and_no_earlier_by_it() {
+    let mut f = in_flight();
+    for now_us in [400_000, 900_000] {
+        f.absorb_on_retrans(3 * MSS, 4 * MSS, now_us);
+    }
+    assert!(!f.absorb_is_overdue(400_000 + FIRST_US - 1));
+    assert!(
+        f.absorb_is_overdue(400_000 + FIRST_US),
+        "a sender that has nothing but the tail in flight may be ahead of una, too"
+    );
+    f = in_flight();
+    f.absorb_on_retrans(3 * MSS, 4 * MSS, 400_000);
+    f.absorb_on_retrans(MSS, 2 * MSS, 600_000);
+    assert!(!f.absorb_is_overdue(600_000 + RTO_US), "the first one of una");
+    f.absorb_on_retrans(MSS, 2 * MSS, 1_100_000);
+    assert!(f.absorb_is_overdue(1_100_000 + RTO_US), "the second one");
 }
 
 #[test]

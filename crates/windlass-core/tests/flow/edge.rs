@@ -173,20 +173,37 @@ fn pacing_releases_room_at_its_rate() {
 }
 
 /// What is let go late is made up for, but not in one burst larger than an eighth of a round trip's data, nor than a
-/// millisecond's: on a LAN that is all that a queue holds.
+/// millisecond's; and at once goes what segmentation offload can send as one packet: a millisecond's, on a LAN more, but never more
+/// than a quarter of the window. There that is half of what the path holds.
 #[test]
-fn what_pacing_was_late_by_is_caught_up_with_in_small_bursts() {
-    for (min_rtt_us, credit_us) in [(40_000, 1000), (4000, 500), (1142, 142), (100, 125)] {
+fn what_pacing_lets_go_at_once_is_a_small_part_of_the_window() {
+    for (min_rtt_us, cwnd_segs, segs) in
+        [(40_000, 1000, 10), (4000, 1000, 8), (4000, 20, 6), (1142, 28, 7), (100, 8, 3)]
+    {
         let mut f = flow(0);
-        f.state_mut().decision.cwnd_bytes = 1 << 20;
+        f.state_mut().decision.cwnd_bytes = cwnd_segs * MSS;
         f.state_mut().decision.pacing_bytes_ps = 12_500_000;
         f.state_mut().srtt_us = 40_000;
         f.state_mut().min_rtt_us = min_rtt_us;
         f.edge_advance(10_000_000_000);
         let before = f.state().edge;
         f.edge_advance(10_100_000_000);
-        let segs = 2 + credit_us * 25 / 2 / MSS;
-        assert_eq!((f.state().edge - before) / MSS, segs, "{min_rtt_us}");
+        assert_eq!((f.state().edge - before) / MSS, segs, "{min_rtt_us} {cwnd_segs}");
+    }
+}
+
+/// On a slow path a burst is two segments, or what a buffer of a quarter of its BDP bears: a sixteenth of it.
+#[test]
+fn what_pacing_lets_go_at_once_on_a_slow_path_is_a_sixteenth_of_what_it_holds() {
+    for (rate_bytes_ps, min_rtt_us, segs) in
+        [(100_000, 40_000, 2), (1_000_000, 20_000, 2), (1_000_000, 80_000, 3), (1_000_000, 400_000, 8)]
+    {
+        let mut f = flow(0);
+        f.state_mut().decision.cwnd_bytes = 1 << 20;
+        f.state_mut().decision.pacing_bytes_ps = rate_bytes_ps;
+        (f.state_mut().srtt_us, f.state_mut().min_rtt_us) = (min_rtt_us, min_rtt_us);
+        f.edge_advance(10_000_000_000);
+        assert_eq!(f.state().edge / MSS, segs, "{rate_bytes_ps} {min_rtt_us}");
     }
 }
 

@@ -27,6 +27,8 @@ use windlass_scenario::Scenario;
 
 /// Its name among the experiments.
 pub const NAME: &str = "harm-survey";
+/// What it is about, in a line.
+pub const TITLE: &str = "No harm on any path: paths and workloads chosen at random, simulated";
 
 /// Runs of each variant of a path.
 const SEEDS: u64 = 5;
@@ -87,7 +89,7 @@ fn survey(paths: &[Path], only: Option<u32>, settings: &Settings) -> Result<Outc
     let compared = compare(paths, &runs, seeds as usize);
     let verdicts = judge(paths, &compared, seeds as usize);
     let tables = vec![report::quantiles(&compared), report::worst(&compared, &folder, settings.quick)];
-    let title = "No harm on any path: paths and workloads chosen at random, simulated".into();
+    let title = TITLE.into();
     let mut outcome = Outcome { name, title, verdicts, tables, runs: Vec::new() };
     let again = format!(
         "windlass reproduce {NAME}{}{}",

@@ -75,7 +75,8 @@ impl WindlassBox {
         if packet.has(flag::SYN) {
             flow.iter_mut().for_each(|f| f.contest(turn, &segment, !to_sender, now_ns));
             on_syn(turn, handshake, &segment, !to_sender, now_ns);
-            return turn.net.send(packet.hop, &packet);
+            turn.net.send(packet.hop, &packet);
+            return;
         }
         if flow.is_none() && begins(handshake, &segment, !to_sender) {
             *flow = Some(Flow::begin(turn, (number, 0), handshake, &segment, !to_sender, now_ns));
@@ -83,7 +84,8 @@ impl WindlassBox {
         }
         let Some(known) = flow else {
             turn.count(abi::WL_C_PASS_UNKNOWN_FLOW, 1);
-            return turn.net.send(packet.hop, &packet);
+            turn.net.send(packet.hop, &packet);
+            return;
         };
         let verdict = match to_sender {
             true => known.from_receiver(turn, &segment, now_ns),

@@ -1,12 +1,18 @@
 //! What a run begins with: algorithms, links, buffers and the box, as the scenario has them; and what cannot be simulated.
 
 use crate::{
-    boxed::WindlassBox, error::SimError, group::SharedGroup, link::Link, pool::Pool, rng, tcp::Config,
-    topology::Router,
+    boxed::WindlassBox,
+    error::SimError,
+    group::SharedGroup,
+    link::Link,
+    pool::Pool,
+    rng,
+    tcp::Config,
+    topology::{Router, Sender},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::Algorithm;
-use windlass_scenario::{Flow, Scenario, Switch, Windlass};
+use windlass_scenario::{Flow, LinkModel, Scenario, Switch, Windlass};
 
 /// Whether a flow's algorithm is the kernel's own: in the testbed, too, what is Windlass' has a prefix, and what is coupled
 /// runs Windlass' own, as only that talks to groups.
@@ -46,25 +52,32 @@ pub(super) fn windlass_box(
 ) -> Result<WindlassBox, SimError> {
     let unknown = || SimError::UnknownBoxAlgorithm { name: w.algorithm.clone(), known: Algorithm::names() };
     let algorithm = Algorithm::by_name(&w.algorithm).ok_or_else(unknown)?;
-    if scenario.flows.iter().any(|f| f.from == w.at || f.to == w.at) {
+    let is_drawn = rows(scenario).values().any(|hosts| hosts.contains(&w.at.as_str()));
+    if is_drawn || scenario.flows.iter().any(|f| f.from == w.at || f.to == w.at) {
         return Err(SimError::BoxAtEnd { at: w.at.clone() });
     }
     let random = rng::of_box(scenario.seed);
     Ok(WindlassBox::new(algorithm, w.mode, random, config))
 }
 
+/// The rows of hosts from which connections draw their receivers.
+pub(super) fn rows(scenario: &Scenario) -> BTreeMap<&str, Vec<&str>> {
+    let names: BTreeSet<&str> = scenario.flows.iter().filter_map(|flow| flow.to_each.as_deref()).collect();
+    names.into_iter().map(|name| (name, scenario.row(name))).collect()
+}
+
 /// Whether time passes for each flow without end. Others need none: they are over after so many events at one instant.
 pub(super) fn check_time(scenario: &Scenario) -> Result<(), SimError> {
     let takes_time =
-        |link: &windlass_scenario::Link| link.rate.is_some() || link.delay.ns() > 0 || link.jitter.ns() > 0;
+        |link: &windlass_scenario::Link| link.rate.is_some() || link.delay.ns() > 0 || link.jitter().ns() > 0;
     if scenario.links.iter().all(takes_time) {
         return Ok(()); // so that no paths have to be found in large networks
     }
     let mut router = Router::new(scenario);
     for (index, flow) in scenario.flows.iter().enumerate().filter(|(_, flow)| flow.is_unlimited()) {
         let Flow { from, to, .. } = flow;
-        let there = router.links(from, to, 2 * index as u32 + 1).into_iter();
-        let back = router.links(to, from, 2 * index as u32);
+        let there = router.links(from, to, Sender::first(2 * index as u32 + 1)).into_iter();
+        let back = router.links(to, from, Sender::first(2 * index as u32));
         if !there.chain(back).flatten().any(|link| takes_time(&scenario.links[link])) {
             return Err(SimError::Timeless { flow: index, from: from.clone(), to: to.clone() });
         }
@@ -74,8 +87,16 @@ pub(super) fn check_time(scenario: &Scenario) -> Result<(), SimError> {
 
 /// Both directions of each link.
 pub(super) fn links(scenario: &Scenario) -> Vec<Link> {
+    let switches: BTreeSet<&str> = scenario.switches.iter().map(|switch| switch.name.as_str()).collect();
     let both = |(index, link): (usize, &windlass_scenario::Link)| {
-        [false, true].map(|backward| Link::new(scenario.link_model(index, backward), link.reorder))
+        [false, true].map(|backward| {
+            let is_of_host = !switches.contains(link.between[usize::from(backward)].as_str());
+            let is_host_queue = is_of_host && link.rate.is_some() && link.buffer.is_none();
+            let mut port = scenario.port(index, backward);
+            port.jitter = port.jitter.or(is_of_host.then(|| link.host_jitter()));
+            let model = LinkModel::new(&port, backward, scenario.link_seed(index));
+            Link { is_host_queue, ..Link::new(model, link.reorder) }
+        })
     };
     scenario.links.iter().enumerate().flat_map(both).collect()
 }

@@ -8,7 +8,7 @@ use windlass_scenario::Scenario;
 fn outcome(flow: &str) -> Outcome {
     let text = format!(
         "name = \"t\"\ntime_limit = \"20 s\"\n[[host]]\nname = \"server\"\n[[host]]\nname = \"client\"\n\
-         [[link]]\nbetween = [\"server\", \"client\"]\ndelay = \"50 ms\"\n\
+         [[link]]\nbetween = [\"server\", \"client\"]\njitter = \"0 s\"\ndelay = \"50 ms\"\n\
          [[flow]]\nfrom = \"server\"\nto = \"client\"\nalgorithm = \"reno\"\n{flow}"
     );
     let scenario = Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}"));
@@ -179,7 +179,7 @@ fn a_flow_that_is_stopped_in_its_handshake_sends_nothing_after_it() {
 #[test]
 fn a_flow_is_stopped_with_its_connections_and_no_others() {
     let text = "name = \"t\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n\
-                [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"50 packets\"\n";
+                [[link]]\nbetween = [\"a\", \"b\"]\njitter = \"0 s\"\nrate = \"10 Mbit/s\"\ndelay = \"10 ms\"\nbuffer = \"50 packets\"\n";
     let flow = |keys: &str, train: &str| {
         format!("[[flow]]\nfrom = \"a\"\nto = \"b\"\n{keys}\n[[flow.train]]\nsize = \"1 MB\"\n{train}\n")
     };
@@ -204,7 +204,7 @@ fn a_flow_is_stopped_with_its_connections_and_no_others() {
 #[test]
 fn without_a_stop_it_goes_on_until_the_run_ends() {
     let text = "name = \"t\"\ntime_limit = \"2 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\
-                between = [\"a\", \"b\"]\nrate = \"12.112 Mbit/s\"\nbuffer = \"100 packets\"\ndelay = \"1 ms\"\n\
+                between = [\"a\", \"b\"]\njitter = \"0 s\"\nrate = \"12.112 Mbit/s\"\nbuffer = \"100 packets\"\ndelay = \"1 ms\"\n\
                 [[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"unlimited\"\n";
     let outcome = run(&Scenario::parse("t", text).unwrap(), &RunOptions::default()).unwrap();
     // a segment of 1448 bytes a ms
@@ -218,7 +218,7 @@ fn without_a_stop_it_goes_on_until_the_run_ends() {
 #[test]
 fn a_run_that_is_not_over_ends_at_its_limit() {
     let text = "name = \"t\"\ntime_limit = \"200500 ms\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\
-                between = [\"a\", \"b\"]\ndelay = \"10 ms\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"unlimited\"\n";
+                between = [\"a\", \"b\"]\njitter = \"0 s\"\ndelay = \"10 ms\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"unlimited\"\n";
     let scenario = Scenario::parse("t", text).unwrap();
     let options = RunOptions { interval_ns: NonZeroU64::new(1_000_000_000), ..RunOptions::default() };
     let mut sim = Sim::new(&scenario, &options).unwrap();
@@ -236,7 +236,7 @@ fn a_run_that_is_not_over_ends_at_its_limit() {
 #[test]
 fn places_of_connections_are_used_again() {
     let text = "name = \"t\"\ntime_limit = \"60 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\
-                between = [\"a\", \"b\"]\ndelay = \"5 ms\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n\
+                between = [\"a\", \"b\"]\njitter = \"0 s\"\ndelay = \"5 ms\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n\
                 connections = \"per-response\"\n[[flow.train]]\ncount = 100\nsize = \"2 kB\"\ngap = \"80 ms\"\n";
     let scenario = Scenario::parse("t", text).unwrap();
     let mut sim = Sim::new(&scenario, &RunOptions::default()).unwrap();
@@ -253,7 +253,7 @@ fn places_of_connections_are_used_again() {
 fn with_a_segment_of_the_past(windlass: &str) -> Vec<(f64, f64)> {
     let text = format!(
         "name = \"t\"\ntime_limit = \"20 s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"r\"\n[[host]]\nname = \"b\"\n\
-         [[link]]\nbetween = [\"a\", \"r\"]\ndelay = \"25 ms\"\n[[link]]\nbetween = [\"r\", \"b\"]\ndelay = \"25 ms\"\n{windlass}\
+         [[link]]\nbetween = [\"a\", \"r\"]\njitter = \"0 s\"\ndelay = \"25 ms\"\n[[link]]\nbetween = [\"r\", \"b\"]\njitter = \"0 s\"\ndelay = \"25 ms\"\n{windlass}\
          [[flow]]\nfrom = \"a\"\nto = \"b\"\nalgorithm = \"reno\"\nconnections = \"per-response\"\n\
          [[flow.train]]\ncount = 2\ninterval = \"3 s\"\nsize = \"14480 B\"\n"
     );
@@ -285,7 +285,7 @@ fn hosts_are_as_the_scenario_configures_them() {
     let text = |tcp: &str| {
         format!(
             "name = \"t\"\n[tcp]\n{tcp}\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\n\
-             between = [\"a\", \"b\"]\ndelay = \"50 ms\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"14480 B\"\n"
+             between = [\"a\", \"b\"]\njitter = \"0 s\"\ndelay = \"50 ms\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\nsize = \"14480 B\"\n"
         )
     };
     let took = |tcp: &str| {
@@ -297,4 +297,49 @@ fn hosts_are_as_the_scenario_configures_them() {
     assert_eq!(took("initial_window = 20"), Some(0.2));
     // 2 + 4 + 8
     assert_eq!(took("initial_window = 2"), Some(0.4));
+}
+
+/// Links from the first leaf to its spines and from the other leaves to their hosts, with the packets that crossed each.
+fn packets_by_link(flow: &str) -> Vec<(String, u64)> {
+    let text = format!(
+        "name = \"t\"\n[topology]\nshape = \"leaf-spine\"\nleaves = 3\nspines = 4\nhosts_per_leaf = 2\n\
+         edge = {{ rate = \"1 Gbit/s\", delay = \"5 us\" }}\nfabric = {{ rate = \"1 Gbit/s\", delay = \"5 us\" }}\n\
+         [[flow]]\nfrom = \"host-1-1\"\n{flow}\n"
+    );
+    let scenario = Scenario::parse("t", &text).unwrap_or_else(|e| panic!("{e}"));
+    let report = run(&scenario, &RunOptions::default()).unwrap().report;
+    assert!(report.is_complete());
+    report.links.into_iter().map(|link| (link.name, link.stats.packets)).collect()
+}
+
+/// Two hundred connections of ten segments each. The hash of a switch has ports in it: a quarter of them goes by each spine, where
+/// all on one connection go by the same.
+#[test]
+fn connections_of_a_flow_are_spread_over_equal_ways() {
+    let to_spines = |flow: &str| -> Vec<u64> {
+        let links = packets_by_link(&format!("to = \"host-2-1\"\n{flow}"));
+        links.into_iter().filter(|(name, _)| name.starts_with("leaf-1 > spine")).map(|(_, n)| n).collect()
+    };
+    let train = "[[flow.train]]\ncount = 200\nsize = \"14480 B\"";
+    let each = to_spines(&format!("connections = \"per-response\"\n{train}"));
+    let all: u64 = each.iter().sum();
+    assert_eq!(each.len(), 4);
+    assert!(each.iter().all(|n| (all * 15 / 100..all * 35 / 100).contains(n)), "{each:?}");
+    assert_eq!(to_spines(train).iter().filter(|n| **n > 0).count(), 1);
+}
+
+/// Each of two hundred connections has one of the five other hosts, where all on one connection have the same.
+#[test]
+fn connections_of_a_flow_have_receivers_of_their_own() {
+    let receivers = |flow: &str| -> Vec<u64> {
+        let links = packets_by_link(&format!("to = \"host-*\"\n{flow}"));
+        let to_host = |name: &str| name.contains(" > host-") && !name.ends_with("host-1-1");
+        links.into_iter().filter(|(name, _)| to_host(name)).map(|(_, n)| n).collect()
+    };
+    let train = "[[flow.train]]\ncount = 200\nsize = \"14480 B\"";
+    let each = receivers(&format!("connections = \"per-response\"\n{train}"));
+    let all: u64 = each.iter().sum();
+    assert_eq!(each.len(), 5);
+    assert!(each.iter().all(|n| (all * 12 / 100..all * 28 / 100).contains(n)), "{each:?}");
+    assert_eq!(receivers(train).iter().filter(|n| **n > 0).count(), 1);
 }

@@ -8,7 +8,8 @@
 //! | `transmit.rs` | what leaves when | RFC 9293, tcp_output.c |
 //! | `send_buffer.rs` | what lies ready to be sent | tcp_sendmsg_locked(), tcp_sndbuf_expand() |
 //! | `tso.rs` | segments that leave together | tcp_tso_should_defer() |
-//! | `pacing.rs` | bursts on a schedule | tcp_update_skb_after_send(), tcp_tso_autosize() |
+//! | `pacing.rs` | super-packets on a schedule | tcp_update_skb_after_send(), tcp_tso_autosize() |
+//! | `small_queue.rs` | how much waits in the host's own queue | tcp_small_queue_check() |
 //! | `ack.rs` | what an acknowledgement does | tcp_ack() |
 //! | `timeout.rs` | RTO, F-RTO, tail loss probes, persist | RFC 6298, 5682, 8985 |
 //! | `seg.rs`, `scoreboard.rs` | segments in flight | RFC 2018, 6675 |
@@ -41,6 +42,7 @@ mod scoreboard;
 mod seg;
 mod send_buffer;
 mod sender;
+mod small_queue;
 mod timeout;
 mod transmit;
 mod tso;
@@ -49,6 +51,7 @@ mod usage;
 mod window;
 
 pub use endpoint::{Endpoint, Phase};
+pub use send_buffer::WRITE_BYTES;
 pub use sender::{Round, SenderStats};
 
 use crate::time::{MS, S};

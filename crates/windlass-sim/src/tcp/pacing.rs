@@ -1,5 +1,6 @@
-//! Pacing, for algorithms that need it: segments leave in small bursts on a schedule, as Linux' internal pacing has
-//! it (tcp_update_skb_after_send(), tcp_tso_autosize(), bbr_min_tso_segs()).
+//! Pacing, for algorithms that need it: super-packets leave on a schedule, as Linux' internal pacing has it
+//! (tcp_pacing_check(), tcp_update_skb_after_send(), tcp_tso_autosize(), bbr_min_tso_segs()). Each waits for the time of the one
+//! before it, however short that was: losses that are not next to each other are super-packets of their own.
 
 use crate::{
     packet::MSS_BYTES,
@@ -37,46 +38,39 @@ pub(super) fn autosize_segs(rate_bytes_ps: u64, min_rtt_ns: u64, least_segs: u32
 /// The schedule of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacing {
-    /// When the next burst may leave.
+    /// When the next super-packet may leave.
     next_ns: u64,
-    /// The burst in hand: when it began and how many segments are left.
-    burst_at_ns: u64,
-    burst_left: u32,
-    /// How late it began, as far as that is not made up for yet.
+    /// How late the last one left, as far as that is not made up for yet.
     late_ns: u64,
     sent_segs: u64,
 }
 
 impl Pacing {
-    /// Whether a segment may leave at `rate_bytes_ps` (none: not paced); if not, when.
-    pub fn admit(&mut self, rate_bytes_ps: Option<u64>, min_rtt_ns: u64, now_ns: u64) -> Result<(), u64> {
-        let Some(rate_bytes_ps) = self.in_force(rate_bytes_ps) else { return Ok(()) };
-        if self.burst_at_ns == now_ns && self.burst_left > 0 {
+    /// Whether a super-packet may leave at `rate_bytes_ps` (none: not paced); if not, when.
+    pub fn admit(&mut self, rate_bytes_ps: Option<u64>, now_ns: u64) -> Result<(), u64> {
+        if self.in_force(rate_bytes_ps).is_none() {
             return Ok(());
         }
         if now_ns < self.next_ns {
             return Err(self.next_ns);
         }
-        self.burst_at_ns = now_ns;
-        self.burst_left = paced_segs(rate_bytes_ps, min_rtt_ns);
         self.late_ns = now_ns - self.next_ns;
         Ok(())
     }
 
-    /// A segment leaves and has its time on the schedule. What the burst is late is made up for, half of its own time at
-    /// most.
+    /// A segment leaves and has its time on the schedule. What its super-packet is late is made up for, half of its own time
+    /// at most.
     pub fn charge(&mut self, rate_bytes_ps: Option<u64>, len_bytes: u16, now_ns: u64) {
         let rate_bytes_ps = self.in_force(rate_bytes_ps);
         self.sent_segs += 1;
         let Some(rate_bytes_ps) = rate_bytes_ps else { return };
-        self.burst_left = self.burst_left.saturating_sub(1);
         let time_ns = u64::from(len_bytes) * S / rate_bytes_ps.max(1);
         let credit_ns = self.late_ns.min(time_ns / 2);
         self.late_ns -= credit_ns;
         self.next_ns = self.next_ns.max(now_ns) + time_ns - credit_ns;
     }
 
-    /// Time until a segment may leave that is not part of the burst in hand.
+    /// Time until the next super-packet may leave.
     pub fn wait_ns(&self, now_ns: u64) -> u64 {
         self.next_ns.saturating_sub(now_ns)
     }
@@ -106,22 +100,27 @@ mod tests {
         assert_eq!(paced_segs(1_448_000, MS), 23);
     }
 
-    #[test]
-    fn after_ten_segments_two_leave_every_other_millisecond() {
-        let mut pacing = Pacing::default();
-        let mut times = Vec::new();
-        let mut now_ns = 0;
+    /// Sends super-packets of `segs` segments as they may leave; returns the times of the first sixteen segments, in ms.
+    fn times_ms(segs: usize) -> Vec<u64> {
+        let (mut pacing, mut times, mut now_ns) = (Pacing::default(), Vec::new(), 0);
         while times.len() < 16 {
-            match pacing.admit(RATE_BYTES_PS, 40 * MS, now_ns) {
-                Ok(()) => {
+            match pacing.admit(RATE_BYTES_PS, now_ns) {
+                Ok(()) => (0..segs).for_each(|_| {
                     pacing.charge(RATE_BYTES_PS, MSS_BYTES as u16, now_ns);
                     times.push(now_ns / MS);
-                }
+                }),
                 Err(due_ns) => now_ns = due_ns,
             }
         }
-        assert_eq!(times[..10], [0; 10]);
-        assert_eq!(times[10..], [0, 0, 2, 2, 4, 4]);
+        times
+    }
+
+    #[test]
+    fn after_ten_segments_each_super_packet_waits_for_the_one_before_it() {
+        for (segs, expected) in [(1, [0, 1, 2, 3, 4, 5]), (2, [0, 0, 2, 2, 4, 4])] {
+            let times = times_ms(segs);
+            assert_eq!((&times[..10], &times[10..]), (&[0; 10][..], &expected[..]));
+        }
     }
 
     /// Bursts of two segments, one of them late: it makes up for half of its own time, as an sk_buff of two segments does.
@@ -129,10 +128,10 @@ mod tests {
     fn a_late_burst_makes_up_for_half_of_its_time() {
         let mut pacing = Pacing { sent_segs: UNPACED_SEGS, next_ns: 10 * MS, ..Pacing::default() };
         let now_ns = 20 * MS;
+        assert_eq!(pacing.admit(RATE_BYTES_PS, now_ns), Ok(()));
         for _ in 0..2 {
-            assert_eq!(pacing.admit(RATE_BYTES_PS, 40 * MS, now_ns), Ok(()));
             pacing.charge(RATE_BYTES_PS, MSS_BYTES as u16, now_ns);
         }
-        assert_eq!(pacing.admit(RATE_BYTES_PS, 40 * MS, now_ns), Err(21 * MS));
+        assert_eq!(pacing.admit(RATE_BYTES_PS, now_ns), Err(21 * MS));
     }
 }

@@ -264,6 +264,14 @@ impl Scoreboard {
         Some(self.waiting_from)
     }
 
+    /// How many segments from `id` on, which waits to be retransmitted, do so one after the other, `most` at most, and were of one
+    /// super-packet.
+    pub fn waiting_run(&self, id: u64, most: u32) -> u32 {
+        let behind = self.segs.range((id - self.first_id) as usize..).skip(1);
+        let is_one = |seg: &&Seg| seg.is_waiting() && seg.flags & HEAD == 0;
+        1 + behind.take(most.saturating_sub(1) as usize).take_while(is_one).count() as u32
+    }
+
     /// Takes a segment's marks out of the counts.
     fn leave_lists(&mut self, seg: &Seg) {
         self.lost_segs -= u32::from(seg.flags & LOST != 0);

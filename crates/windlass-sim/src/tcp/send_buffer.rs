@@ -6,9 +6,11 @@ use crate::packet::MSS_BYTES;
 use windlass_core::abi::WL_INIT_CWND_SEGS;
 
 /// Memory of the send buffer that an sk_buff takes beside its payload (SKB_TRUESIZE() of its head).
-const SKB_MEMORY_BYTES: u64 = 832;
+pub(super) const SKB_MEMORY_BYTES: u64 = 832;
 /// Longest payload of an sk_buff.
 const SKB_MAX_BYTES: u64 = 65_536;
+/// What the application writes at a time (sendfile_max_chunk of nginx).
+pub const WRITE_BYTES: u64 = 2 << 20;
 /// What Linux reckons that an sk_buff of one segment takes (tcp_sndbuf_expand()).
 const LONE_SKB_BYTES: u32 = 2304;
 
@@ -25,14 +27,14 @@ impl Sender {
             self.grow_buffer(config);
         }
         let buffer_bytes = u64::from(self.buffer_bytes);
-        let memory_bytes = self.memory_bytes();
+        let memory_bytes = self.memory_bytes(config);
         if memory_bytes >= buffer_bytes || (!is_writing && memory_bytes > buffer_bytes / 3 * 2) {
             return false;
         }
         if !is_writing {
             self.check_app_limited(self.buffered);
         }
-        self.buffered = self.written.min(self.writes_until(memory_bytes, room_segs));
+        self.buffered = self.written.min(self.writes_until(memory_bytes, room_segs, config));
         true
     }
 
@@ -49,13 +51,17 @@ impl Sender {
     /// before something leaves.
     ///
     /// Linux requires room for a new sk_buff only (tcp_sendmsg_locked()), and fills it and the one before it. While what is
-    /// written leaves, the last one is never full, so as much goes in as leaves, whatever the size of the buffer, and one more.
-    fn writes_until(&self, memory_bytes: u64, room_segs: u32) -> u64 {
-        let skb_bytes = self.skb_bytes();
+    /// written leaves in super-packets that are shorter than an sk_buff, the last one is never full, so as much goes in as leaves,
+    /// whatever the size of the buffer, and one more; but one write is of so much at most, and the next one requires room. Where
+    /// sk_buffs leave whole, as at a high rate, each requires room.
+    fn writes_until(&self, memory_bytes: u64, room_segs: u32, config: &Config) -> u64 {
+        let skb_bytes = self.skb_bytes(config);
         let leave_segs = self.pacing.free_segs(self.algorithm.decision.rate_bytes_ps()).min(room_segs.into());
         let by_window = self.nxt + leave_segs * u64::from(MSS_BYTES) + skb_bytes;
-        if leave_segs > 0 && by_window > self.buffered {
-            return by_window;
+        let leaves_whole =
+            !config.has_offload || u64::from(self.longest_super_packet_segs() * MSS_BYTES) >= skb_bytes;
+        if leave_segs > 0 && by_window > self.buffered && !leaves_whole {
+            return by_window.min(self.buffered + WRITE_BYTES);
         }
         let last_bytes = self.buffered.saturating_sub(self.nxt).min(skb_bytes);
         let rest_bytes = if last_bytes > 0 { skb_bytes - last_bytes } else { 0 };
@@ -65,16 +71,19 @@ impl Sender {
     }
 
     /// Payload of an sk_buff that waits to be sent: at most half of the peer's window (tcp_xmit_size_goal()).
-    fn skb_bytes(&self) -> u64 {
+    fn skb_bytes(&self, config: &Config) -> u64 {
         let mss = u64::from(MSS_BYTES);
+        if !config.has_offload {
+            return mss;
+        }
         let segs = (u64::from(self.wnd_bytes) / 2).min(SKB_MAX_BYTES) / mss;
         segs.max(1) * mss
     }
 
     /// What the send buffer holds: payload, and an sk_buff for each super-packet.
-    fn memory_bytes(&self) -> u64 {
+    fn memory_bytes(&self, config: &Config) -> u64 {
         let unsent_bytes = self.buffered.saturating_sub(self.nxt);
-        let skbs = u64::from(self.board.super_packets()) + unsent_bytes.div_ceil(self.skb_bytes());
+        let skbs = u64::from(self.board.super_packets()) + unsent_bytes.div_ceil(self.skb_bytes(config));
         self.buffered.saturating_sub(self.una) + skbs * SKB_MEMORY_BYTES
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{
     Config, Ecn, pacing::Pacing, prr::Prr, rack::Rack, rate::Rate, receiver::Receiver, rtt::Rtt,
-    scoreboard::Scoreboard, undo::Undo, usage::Usage,
+    scoreboard::Scoreboard, small_queue::HostQueue, undo::Undo, usage::Usage,
 };
 use crate::{
     engine::Kind,
@@ -124,8 +124,8 @@ pub struct Wire<'a> {
 }
 
 impl Wire<'_> {
-    /// Sends a packet with the acknowledgement of the moment.
-    pub fn send(&mut self, receiver: &mut Receiver, seq: u64, len_bytes: u16, flags: u8) {
+    /// Sends a packet with the acknowledgement of the moment. Returns when it leaves the host's own queue; none: it waits in none.
+    pub fn send(&mut self, receiver: &mut Receiver, seq: u64, len_bytes: u16, flags: u8) -> Option<u64> {
         // RFC 3168 spares SYNs, pure ACKs and retransmissions; DCTCP, which echoes exactly, does not (tcp_ecn_send())
         let ect = if receiver.ecn() == Ecn::Exact { flag::ECT } else { 0 };
         let mut packet = Packet {
@@ -140,7 +140,7 @@ impl Wire<'_> {
         if let Some(tap) = &mut self.net.tap {
             tap.on_send(self.net.now_ns, &packet);
         }
-        self.net.send(self.hop, &packet);
+        self.net.send(self.hop, &packet)
     }
 
     /// Virtual time.
@@ -211,8 +211,11 @@ pub struct Sender {
     pub(super) pacing: Pacing,
     /// When data was last sent.
     pub(super) sent_at_ns: u64,
-    /// New segments sent at that instant.
+    /// When new segments were last sent, and how many then.
+    pub(super) burst_at_ns: u64,
     pub(super) burst_segs: u32,
+    /// What is in the queue of its host; none: nothing ever was.
+    pub(super) host_queue: Option<Box<HostQueue>>,
     /// The algorithm must receive pauses while something is in flight, too.
     pub(super) needs_pauses: bool,
     /// ... and of the time before the first data.
@@ -265,7 +268,9 @@ impl Sender {
             pace: Timer::default(),
             pacing: Pacing::default(),
             sent_at_ns: 0,
+            burst_at_ns: 0,
             burst_segs: 0,
+            host_queue: None,
             needs_pauses: algorithm.needs_pauses(),
             wants_first: false,
             needs_path: algorithm.needs_path(),

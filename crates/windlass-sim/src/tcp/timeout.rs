@@ -106,7 +106,7 @@ impl Sender {
         }
         self.stats.timeouts += 1;
         self.enter_loss(wire);
-        self.resend(self.board.first_id(), wire, receiver);
+        self.resend(self.board.first_id(), true, wire, receiver);
         self.timeouts_in_row += 1;
         self.rtt.backoff += 1;
         self.arm_timeout(wire);

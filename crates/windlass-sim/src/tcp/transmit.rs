@@ -4,6 +4,7 @@ use super::{
     receiver::Receiver,
     seg::Seg,
     sender::{CaState, Pending, Sender, Wire},
+    small_queue::OF_RETRANSMISSIONS,
     tso::{Place, WaitsFor},
 };
 use crate::{
@@ -31,18 +32,26 @@ impl Sender {
         self.push_new(wire, receiver);
     }
 
-    /// Sends lost segments again, in order, as far as window and pacing allow.
+    /// Retransmits lost segments, in order, as far as window, pacing and the host's queue allow: those that follow each other in one
+    /// super-packet (tcp_xmit_retransmit_queue()).
     pub(super) fn push_lost(&mut self, wire: &mut Wire, receiver: &mut Receiver) {
-        while let Some(id) = self.board.next_waiting() {
+        while let Some(first) = self.board.next_waiting() {
             if self.room_segs() == 0 || !self.may_pace(wire) {
                 return;
             }
-            self.resend(id, wire, receiver);
-            if self.is_reducing() {
-                self.prr.on_sent(1);
+            let longest_segs = if wire.config.has_offload { self.longest_super_packet_segs() } else { 1 };
+            let segs = self.board.waiting_run(first, longest_segs.min(self.room_segs()));
+            if !self.may_queue(segs, OF_RETRANSMISSIONS, wire) {
+                return;
             }
-            if id == self.board.first_id() && self.pending != Pending::Reorder {
-                self.arm_timeout(wire);
+            for id in first..first + u64::from(segs) {
+                self.resend(id, id == first, wire, receiver);
+                if self.is_reducing() {
+                    self.prr.on_sent(1);
+                }
+                if id == self.board.first_id() && self.pending != Pending::Reorder {
+                    self.arm_timeout(wire);
+                }
             }
         }
     }
@@ -93,7 +102,8 @@ impl Sender {
                     Err(why) => return why == WaitsFor::Cwnd,
                 }
             }
-            if !self.fits_window(len_bytes, is_fin) || !self.may_pace(wire) {
+            let may_leave = !is_head || (self.may_pace(wire) && self.may_queue(segs, 0, wire));
+            if !self.fits_window(len_bytes, is_fin) || !may_leave {
                 break;
             }
             if self.is_after_pause(wire.now_ns()) {
@@ -164,7 +174,8 @@ impl Sender {
         }
         self.pacing.charge(self.algorithm.decision.rate_bytes_ps(), len_bytes, now_ns);
         self.nxt = seg.end();
-        self.burst_segs = if self.sent_at_ns == now_ns { self.burst_segs + 1 } else { 1 };
+        self.burst_segs = if self.burst_at_ns == now_ns { self.burst_segs + 1 } else { 1 };
+        self.burst_at_ns = now_ns;
         self.stats.longest_burst_segs = self.stats.longest_burst_segs.max(self.burst_segs);
         self.sent_at_ns = now_ns;
         let is_first = self.board.out_segs() == 0;
@@ -172,7 +183,21 @@ impl Sender {
         if is_first || self.pending == Pending::Probe {
             self.arm_timeout_of_head(wire);
         }
-        wire.send(receiver, seg.seq, len_bytes, flags);
+        self.send_segment(&seg, flags, place.is_head, wire, receiver);
+    }
+
+    /// Puts a segment on the network, and notes it as long as it is in the host's queue.
+    fn send_segment(
+        &mut self,
+        seg: &Seg,
+        flags: u8,
+        is_head: bool,
+        wire: &mut Wire,
+        receiver: &mut Receiver,
+    ) {
+        if let Some(departs_ns) = wire.send(receiver, seg.seq, seg.len_bytes, flags) {
+            self.host_queue.get_or_insert_default().add(is_head, seg.len_bytes, departs_ns);
+        }
     }
 
     /// Is what is about to be sent the first after a pause, as algorithms understand it (core/alg/alg.h)?
@@ -209,13 +234,13 @@ impl Sender {
         self.push(wire, receiver);
     }
 
-    /// Sends a segment once more.
-    pub(super) fn resend(&mut self, id: u64, wire: &mut Wire, receiver: &mut Receiver) {
+    /// Sends a segment once more; `is_head`: it begins a super-packet.
+    pub(super) fn resend(&mut self, id: u64, is_head: bool, wire: &mut Wire, receiver: &mut Receiver) {
         if let Some(seg) = self.board.resend(id, wire.now_ns()) {
             self.rate.stamp(seg);
             let seg = *seg;
             self.undo.on_resend(wire.now_ns());
-            self.send_copy(id, seg, wire, receiver);
+            self.send_copy(id, seg, is_head, wire, receiver);
         }
     }
 
@@ -224,11 +249,11 @@ impl Sender {
         if let Some(seg) = self.board.probe(id, wire.now_ns()) {
             self.rate.stamp(seg);
             let seg = *seg;
-            self.send_copy(id, seg, wire, receiver);
+            self.send_copy(id, seg, true, wire, receiver);
         }
     }
 
-    fn send_copy(&mut self, id: u64, seg: Seg, wire: &mut Wire, receiver: &mut Receiver) {
+    fn send_copy(&mut self, id: u64, seg: Seg, is_head: bool, wire: &mut Wire, receiver: &mut Receiver) {
         let now_ns = wire.now_ns();
         if wire.config.has_sack {
             self.rack.on_resend(id, seg.order);
@@ -237,16 +262,44 @@ impl Sender {
         self.pacing.charge(self.algorithm.decision.rate_bytes_ps(), seg.len_bytes, now_ns);
         self.sent_at_ns = now_ns;
         let flags = flag::ACK | if seg.is_fin() { flag::FIN } else { 0 };
-        wire.send(receiver, seg.seq, seg.len_bytes, flags);
+        self.send_segment(&seg, flags, is_head, wire, receiver);
     }
 
-    /// Whether pacing lets another segment go; if not, the timer is armed for when it will.
+    /// Whether pacing lets another super-packet go; if not, the timer is armed for when it will.
     fn may_pace(&mut self, wire: &mut Wire) -> bool {
         let rate_bytes_ps = self.algorithm.decision.rate_bytes_ps();
-        let admitted = self.pacing.admit(rate_bytes_ps, self.rtt.min_ns(), wire.now_ns());
+        let admitted = self.pacing.admit(rate_bytes_ps, wire.now_ns());
         if let Err(due_ns) = admitted {
             self.pace.arm(&mut wire.net.events, due_ns, Kind::Pace, wire.id);
         }
         admitted.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        rng,
+        tcp::{Config, Ecn, cable::cable},
+        time::MS,
+    };
+    use windlass_core::Algorithm;
+
+    /// Ten segments leave at once. Later the first is retransmitted and one new segment follows: a burst of one, not of eleven.
+    #[test]
+    fn a_retransmission_makes_no_burst_longer() {
+        let (mut net, hop) = cable();
+        let config = Config::default();
+        let mut receiver = Receiver::new(&config, Ecn::Off);
+        let mut sender = Sender::new(Algorithm::by_name("reno").unwrap(), rng::of_endpoint(1, 0), false);
+        let mut wire = Wire { net: &mut net, config: &config, id: 0, peer: 1, hop, has_ecn: false };
+        sender.on_established(Some(100 * MS), 64_000, false, &mut wire);
+        sender.write(10_000_000, &mut wire, &mut receiver);
+        assert_eq!(sender.stats.longest_burst_segs, 10);
+        wire.net.now_ns = 200 * MS;
+        sender.resend(0, true, &mut wire, &mut receiver);
+        assert!(sender.send_one_new(&mut wire, &mut receiver));
+        assert_eq!((sender.stats.longest_burst_segs, sender.stats.retrans_segs), (10, 1));
     }
 }

@@ -85,10 +85,12 @@ impl Moment {
         (!is_all).then_some(WaitsFor::Other)
     }
 
-    /// Segments that leave together if the sender does not wait, at least one.
+    /// Segments that leave together if the sender does not wait, at least one, and at most half of the congestion window, so that
+    /// there are two super-packets in flight (tcp_cwnd_test()).
     fn ready_segs(&self) -> u32 {
         let mss = u64::from(MSS_BYTES);
-        let whole_bytes = self.cwnd_left_bytes().min(self.wnd_left_bytes);
+        let half_bytes = u64::from(self.cwnd_segs / 2) * mss;
+        let whole_bytes = self.cwnd_left_bytes().min(half_bytes).min(self.wnd_left_bytes);
         let segs = (whole_bytes / mss).min(self.unsent_bytes.div_ceil(mss));
         segs.clamp(1, self.max_segs.into()) as u32
     }
@@ -113,13 +115,8 @@ impl Sender {
 
     /// What there is to know about how many segments should leave at once.
     fn moment(&self, now_ns: u64) -> Moment {
-        let min_rtt_ns = self.rtt.min_ns();
-        let max_segs = match self.algorithm.decision.rate_bytes_ps() {
-            Some(rate_bytes_ps) => paced_segs(rate_bytes_ps, min_rtt_ns),
-            None => autosize_segs(self.rate_of_window_bytes_ps(), min_rtt_ns, LEAST_SEGS),
-        };
         Moment {
-            max_segs,
+            max_segs: self.longest_super_packet_segs(),
             cwnd_segs: self.cwnd_segs(),
             pipe_segs: self.board.pipe_segs(),
             wnd_bytes: self.wnd_bytes.into(),
@@ -130,6 +127,20 @@ impl Sender {
             head_age_ns: self.board.first().map(|seg| now_ns - seg.sent_at_ns),
             srtt_ns: self.rtt.srtt_ns(),
         }
+    }
+
+    /// Segments that may leave together, whatever the windows (tcp_tso_segs()), of a host with offload.
+    pub(super) fn longest_super_packet_segs(&self) -> u32 {
+        let min_rtt_ns = self.rtt.min_ns();
+        match self.algorithm.decision.rate_bytes_ps() {
+            Some(rate_bytes_ps) => paced_segs(rate_bytes_ps, min_rtt_ns),
+            None => autosize_segs(self.rate_of_window_bytes_ps(), min_rtt_ns, LEAST_SEGS),
+        }
+    }
+
+    /// The rate at which the sender would be paced (sk_pacing_rate), which Linux computes whether it is or not.
+    pub(super) fn pacing_rate_bytes_ps(&self) -> u64 {
+        self.algorithm.decision.rate_bytes_ps().unwrap_or_else(|| self.rate_of_window_bytes_ps())
     }
 
     /// The window in a round trip, and more of it the sooner it will have grown (tcp_update_pacing_rate()).
@@ -177,6 +188,7 @@ mod tests {
         assert_eq!(Moment { pipe_segs: 50, ..moment() }.ready_segs(), 8);
         assert_eq!(Moment { pipe_segs: 50, wnd_left_bytes: 4 * MSS - 1, ..moment() }.ready_segs(), 3);
         assert_eq!(Moment { pipe_segs: 50, unsent_bytes: 4 * MSS + 1, ..moment() }.ready_segs(), 5);
+        assert_eq!(Moment { max_segs: 45, cwnd_segs: 60, pipe_segs: 0, ..moment() }.ready_segs(), 30);
         // a FIN by itself
         assert_eq!(Moment { unsent_bytes: 0, ..moment() }.ready_segs(), 1);
     }

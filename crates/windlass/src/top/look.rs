@@ -1,5 +1,6 @@
 //! What the flow tables say, look by look: rates from differences, totals by rule. Knows neither clock nor terminal.
 
+use crate::flow_table::Seen;
 use serde::Serialize;
 use std::{cmp::Reverse, collections::BTreeMap, net::SocketAddr};
 use windlass_agent::FlowInfo;
@@ -65,12 +66,12 @@ fn rate_bps(before_bytes: u32, now_bytes: u32, interval_us: u64) -> Option<u64> 
 }
 
 impl Watcher {
-    /// Takes the flow tables as they are `now_us` after the first look: interface, name of the rule, flow.
-    pub fn look(&mut self, now_us: u64, seen: Vec<(String, String, FlowInfo)>) -> Look {
+    /// Takes the flow tables as they are `now_us` after the first look.
+    pub fn look(&mut self, now_us: u64, seen: Vec<Seen>) -> Look {
         let mut last = BTreeMap::new();
         let mut totals: BTreeMap<String, Total> = BTreeMap::new();
         let mut flows = Vec::with_capacity(seen.len());
-        for (iface, rule_name, flow) in seen {
+        for Seen { iface, rule_name, flow } in seen {
             let key = (iface.clone(), flow.sender, flow.receiver, flow.first_seq);
             let before = self.last.get(&key);
             let rate_bps =
@@ -152,39 +153,14 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow_table::sample;
 
     fn flow(port: u16, delivered_bytes: u32) -> FlowInfo {
-        FlowInfo {
-            sender: ([192, 0, 2, 1], 80).into(),
-            receiver: ([198, 51, 100, 1], port).into(),
-            first_seq: 7,
-            state: "active",
-            mode: "transparent",
-            only_watched: None,
-            algorithm: "bbr",
-            has_own_algorithm: false,
-            rule: 0,
-            is_leaving: false,
-            cwnd_bytes: 14480,
-            pacing_bps: None,
-            srtt_us: 20_000,
-            min_rtt_us: 20_000,
-            inflight_bytes: 1000,
-            stored_bytes: 2000,
-            held_bytes: 65536,
-            unacked_bytes: 2000,
-            mss_bytes: 1448,
-            room_bytes: 0,
-            delivered_bytes,
-            lost_segs: 3,
-            repaired_segs: 2,
-            sender_retrans_segs: 1,
-            group: None,
-        }
+        FlowInfo { delivered_bytes, ..sample::flow(port) }
     }
 
-    fn seen(rule: &str, flow: FlowInfo) -> (String, String, FlowInfo) {
-        ("tap0".into(), rule.into(), flow)
+    fn seen(rule: &str, flow: FlowInfo) -> Seen {
+        Seen { rule_name: rule.into(), ..sample::seen(flow) }
     }
 
     #[test]

@@ -38,20 +38,21 @@ const fn column(title: &'static str, order: Option<Order>, least: u16, part: u16
 /// An IPv4 address and its port.
 const ADDRESS: u16 = 21;
 
+/// Addresses, state, rate, round trip, window and losses have room in the 80 cells of a usual terminal.
 const FLOW_COLUMNS: [Column; 13] = [
-    column("rule", Some(Order::Rule), 6, 2, 7),
+    column("rule", Some(Order::Rule), 6, 2, 6),
     column("iface", None, 6, 1, 1),
     column("sender", Some(Order::Sender), ADDRESS, 3, 0),
     column("receiver", None, ADDRESS, 3, 0),
-    column("state", None, 7, 0, 8),
-    column("alg", None, 6, 0, 9),
-    column("rate", Some(Order::Rate), 8, 0, 0),
-    column("srtt", Some(Order::Srtt), 8, 0, 6),
-    column("cwnd", Some(Order::Cwnd), 7, 0, 4),
-    column("inflight", Some(Order::Inflight), 8, 0, 5),
-    column("lost", Some(Order::Lost), 7, 0, 2),
+    column("state", None, 7, 0, 7),
+    column("alg", None, 6, 0, 5),
+    column("rate", Some(Order::Rate), 7, 0, 0),
+    column("srtt", Some(Order::Srtt), 7, 0, 10),
+    column("cwnd", Some(Order::Cwnd), 6, 0, 9),
+    column("inflight", Some(Order::Inflight), 8, 0, 4),
+    column("lost", Some(Order::Lost), 5, 0, 8),
     column("repaired", Some(Order::Repaired), 8, 0, 3),
-    column("own rtx", None, 7, 0, 1),
+    column("own rtx", None, 7, 0, 2),
 ];
 
 const TOTAL_COLUMNS: [Column; 9] = [
@@ -97,6 +98,15 @@ fn kib(bytes: u64) -> String {
     }
 }
 
+/// A number of segments, in five cells.
+fn count(segs: u32) -> String {
+    match segs {
+        0..100_000 => segs.to_string(),
+        100_000..10_000_000 => format!("{}k", segs / 1000),
+        _ => format!("{}M", segs / 1_000_000),
+    }
+}
+
 fn total_cells(t: &Total) -> [String; TOTAL_COLUMNS.len()] {
     [
         Printable(&t.rule_name).to_string(),
@@ -133,9 +143,9 @@ fn flow_cells(row: &Row) -> [String; FLOW_COLUMNS.len()] {
         print::us(f.srtt_us),
         kib(f.cwnd_bytes.into()),
         kib(f.inflight_bytes.into()),
-        f.lost_segs.to_string(),
-        f.repaired_segs.to_string(),
-        f.sender_retrans_segs.to_string(),
+        count(f.lost_segs),
+        count(f.repaired_segs),
+        count(f.sender_retrans_segs),
     ]
 }
 
@@ -194,8 +204,8 @@ mod tests {
     fn flows_can_be_distinguished_on_a_small_terminal() {
         let named =
             |width| titles(&FLOW_COLUMNS, width).into_iter().map(|(title, _)| title).collect::<Vec<_>>();
-        assert_eq!(named(80), ["rule", "sender", "receiver", "state", "alg", "rate"]);
-        assert_eq!(named(52), ["sender", "receiver", "rate"]);
+        assert_eq!(named(80), ["sender", "receiver", "state", "rate", "srtt", "cwnd", "lost"]);
+        assert_eq!(named(51), ["sender", "receiver", "rate"]);
         assert_eq!(named(200).len(), FLOW_COLUMNS.len());
         for width in 20..200 {
             for columns in [&FLOW_COLUMNS[..], &TOTAL_COLUMNS[..]] {
@@ -208,6 +218,9 @@ mod tests {
                 );
             }
         }
+        let cells =
+            [count(99_999), count(9_999_999), count(u32::MAX), print::us(9_999_999), print::bps(999_900_000)];
+        assert_eq!(cells, ["99999", "9999k", "4294M", "10.00s", "999.9M"], "they fit");
         assert_eq!(
             titles(&TOTAL_COLUMNS, 40).iter().map(|(t, _)| *t).collect::<Vec<_>>(),
             ["rule", "flows", "controlled", "rate"]
