@@ -6,17 +6,19 @@
  * Each ACK repeats the newest blocks, which mostly have only grown. So the ends of the last three are kept (sack_cache), and a block
  * costs its growth; what one ACK may not finish, later ones and the clock do (work.h). RFC 6675's HighRxt serves the same end.
  *
- * A repaired hole joins two blocks, which may be thousands of segments long and not in the cache any more. So the first record that a walk
- * comes by has the length of what it has found delivered (wl_seg.next), and the next walk leaves that out:
+ * A repaired hole joins two blocks, which may be thousands of segments long and not in the cache any more. So the first record of a
+ * block has the length of what is delivered from there on (wl_seg.next), and a walk that comes by leaves that out:
  *
- *     walks       |==========>      |=====>            |=======>
- *     joined      |--------- - - - -|----- - - - - - - |-------- - ->
+ *     blocks      |=========|     |======|       |========|
+ *     joined      |---------------|--------------|------------->
  */
 #ifndef WL_FLOW_SACK_H
 #define WL_FLOW_SACK_H
 
 #include "ack_kind.h"
 #include "loss.h"
+
+#define WL_SACK_NOTE_BYTES (16 * WL_SLOT_BYTES)
 
 /* A block the sender's scoreboard can use: in order, above una, within what was sent. One may span half the sequence space. */
 WL_INLINE int wl_sack_is_valid(const struct wl_flow *f, wl_u32 start, wl_u32 end)
@@ -42,7 +44,6 @@ struct wl_sack {
 	wl_u32 end;
 	wl_u32 done_until; /* valid with is_done */
 	wl_u32 is_done; /* else the rest of the block waits (work.h) */
-	wl_u32 first; /* number of the first record that is delivered; WL_NO_SLOT: none yet */
 };
 
 /* A walk comes by a delivered record: on to where all is delivered that it has noted. */
@@ -57,14 +58,17 @@ WL_INLINE void wl_sack_skip(struct wl_sack *c, const struct wl_seg *seg)
 	c->next = 0;
 }
 
-/* All from the delivered record of that number up to `end` is delivered. By itself: wl_sack_mark()'s frame is full. */
-WL_GLOBAL int wl_sack_note(struct wl_flow *f, wl_u32 number, wl_u32 end)
+/* All of [start, end) is delivered: the first record of it has that from now on. By itself: wl_sack_mark()'s frame is full. */
+WL_GLOBAL int wl_sack_note(struct wl_flow *f, wl_u32 start, wl_u32 end)
 {
 	if (!f)
 		return -1;
-	struct wl_seg *seg = number == WL_NO_SLOT ? 0 : wl_seg_at(f, number & (WL_FLOW_RECORDS - 1));
+	/* a shorter one is walked through as fast */
+	int is_worth_it = end - start >= WL_SACK_NOTE_BYTES && !wl_before(start, f->una);
+	wl_u32 number = is_worth_it ? wl_seg_find(f, start) : WL_NO_SLOT;
+	struct wl_seg *seg = number == WL_NO_SLOT ? 0 : wl_seg_at(f, number);
 
-	if (!seg)
+	if (!seg || !(seg->flags & WL_SEG_SACKED))
 		return -1;
 	seg->next = (wl_slot_of(f, end) - wl_slot_of(f, seg->seq)) & (WL_FLOW_SLOTS - 1);
 	return 0;
@@ -87,7 +91,6 @@ static long wl_sack_step(wl_u32 i, void *ctx)
 	if (!seg || wl_before(seg->seq, c->start))
 		return 0;
 	if (seg->flags & WL_SEG_SACKED) {
-		c->first = c->first == WL_NO_SLOT ? number : c->first;
 		wl_sack_skip(c, seg);
 		return 0;
 	}
@@ -103,7 +106,6 @@ static long wl_sack_step(wl_u32 i, void *ctx)
 		wl_seg_unlist(f, seg);
 	seg->flags |= WL_SEG_SACKED;
 	seg->next = 0;
-	c->first = c->first == WL_NO_SLOT ? number : c->first;
 	f->sacked_bytes += seg->len_bytes;
 	f->sacked_records++;
 	c->d->newly_bytes += seg->len_bytes;
@@ -118,7 +120,7 @@ WL_GLOBAL int wl_sack_mark(struct wl_flow *f, struct wl_delivery *d, wl_u32 i, w
 {
 	if (!f || !d || i >= WL_SACK_CACHE)
 		return -1;
-	struct wl_sack c = { .f = f, .d = d, .at = from, .start = from, .end = end, .done_until = end, .first = WL_NO_SLOT };
+	struct wl_sack c = { .f = f, .d = d, .at = from, .start = from, .end = end, .done_until = end };
 	wl_u32 least = d->sack_steps_left == WL_SACK_STEPS ? WL_SACK_LEAST_STEPS : 0;
 	wl_u32 steps;
 
@@ -132,10 +134,10 @@ WL_GLOBAL int wl_sack_mark(struct wl_flow *f, struct wl_delivery *d, wl_u32 i, w
 	wl_loop(c.is_done ? steps : d->sack_steps_left, wl_sack_step, &c);
 	if (c.is_done || !wl_before(c.at, end)) {
 		f->sack_cache[i].end = f->sack_want[i] = c.done_until;
-		wl_sack_note(f, c.first, c.done_until);
+		wl_sack_note(f, f->sack_cache[i].start, c.done_until);
 		return 0;
 	}
-	wl_sack_note(f, c.first, c.at);
+	wl_sack_note(f, f->sack_cache[i].start, c.at);
 	f->sack_cache[i].end = c.at;
 	f->sack_want[i] = end;
 	f->todo |= WL_TODO_SACK;

@@ -422,7 +422,7 @@ fn what_is_outside_is_recognised() {
     assert_eq!(f.data_kind(5000 + 2 * MSS, 10), abi::WL_DATA_GAP);
     assert_eq!(f.data_kind(4999, 1), abi::WL_DATA_OLD);
     assert_eq!(f.data_kind(5000, MSS), abi::WL_DATA_RETRANS);
-    assert_eq!(f.data_kind(5000 + MSS, 9 << 20), abi::WL_DATA_TOO_MUCH);
+    assert_eq!(f.data_kind(5000 + MSS, abi::WL_FLOW_STORE_BYTES), abi::WL_DATA_TOO_MUCH);
 }
 
 /// Two CPUs of the sender's host may hand over a burst in the wrong order.

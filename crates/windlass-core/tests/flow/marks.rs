@@ -107,7 +107,7 @@ fn window_updates_are_no_duplicates() {
 #[test]
 fn what_is_beyond_the_store_is_not_late() {
     let mut f = flow(0);
-    let (far, most) = (9 << 20, abi::WL_FLOW_STORE_BYTES - abi::WL_CHUNK_BYTES);
+    let (far, most) = (abi::WL_FLOW_STORE_BYTES + (1 << 20), abi::WL_FLOW_STORE_BYTES - abi::WL_CHUNK_BYTES);
     // all of it went past unrecorded: one hole
     let state = f.state_mut();
     (state.nxt, state.hole_bytes, state.hole_start, state.hole_end) = (far + MSS, far + MSS, 0, far + MSS);

@@ -105,10 +105,11 @@ fn a_large_cumulative_ack_moves_una_by_and_by() {
 #[test]
 fn acks_that_come_while_one_is_taken_in_parts_are_taken_as_well() {
     let mut f = full_flow();
-    f.ack(&ack(2000 * MSS, 40_000, &[]));
-    f.ack(&ack(1000 * MSS, 40_100, &[]));
-    assert!(f.state().acked == 2000 * MSS);
-    f.ack(&ack(3000 * MSS, 40_200, &[]));
+    for (at, expected) in [(2000, 2000), (1000, 2000), (3000, 3000)] {
+        f.ack(&ack(at * MSS, 40_000, &[]));
+        assert_little_work(&mut f, "an acknowledgement of thousands");
+        assert_eq!(f.state().acked, expected * MSS);
+    }
     catch_up(&mut f, 41_000);
     assert_eq!((f.state().una, f.state().delivered_bytes), (3000 * MSS, 3000 * MSS));
     assert_eq!(f.state().lost_segs, 0);
@@ -135,6 +136,7 @@ fn a_repair_that_acknowledges_thousands_of_segments_finds_nothing_lost() {
         f.repaired(10 * MSS, 90_010);
         f.take_touched();
         f.ack(&ack(3000 * MSS, 140_000, &[]));
+        assert_little_work(&mut f, "a repair");
         catch_up(&mut f, 141_000);
         f.detect(300_000);
         let s = f.state();
@@ -144,6 +146,31 @@ fn a_repair_that_acknowledges_thousands_of_segments_finds_nothing_lost() {
             "SACK: {has_sack}"
         );
     }
+}
+
+/// Repaired holes join stretches that are reported already, which no later ACK has to walk through again: what it reports besides is marked.
+#[test]
+fn a_sack_block_that_joins_thousands_of_segments_leaves_work_for_others() {
+    let mut f = full_flow();
+    let mut now_us = 40_000;
+    let mut report = |f: &mut Flow, blocks: &[(u32, u32)]| {
+        now_us += 100;
+        let blocks: Vec<_> = blocks.iter().map(|(start, end)| (start * MSS, end * MSS)).collect();
+        f.ack(&ack(0, now_us, &blocks));
+        assert_little_work(f, "blocks of SACK");
+    };
+    // 100 stretches of 99 segments, each behind a hole; all but the newest have left the cache
+    let last = 10_000;
+    for end in (2..=last).filter(|i| i % 100 != 1) {
+        let start = (end - 1) / 100 * 100 + 1;
+        report(&mut f, &[(start, end)]);
+    }
+    assert!(!f.is_behind());
+    for hole in (1..100).map(|i| i * 100) {
+        report(&mut f, &[(1, hole + 100), (last + 100, last + 101 + hole / 100)]);
+        assert!(!f.is_behind(), "{hole}");
+    }
+    assert_eq!(f.state().sacked_bytes, (last - 1 + 100) * MSS);
 }
 
 /// All of it, in stream order, the head first even while the others are still to be marked.
