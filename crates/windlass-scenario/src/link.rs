@@ -153,8 +153,8 @@ pub struct LinkModel {
     loss: Chance,
     bursts: Option<Bursts>,
     impairments: Option<Box<Impairments>>,
-    /// Whether any fate is random.
-    is_random: bool,
+    /// Whether packets are lost at random.
+    is_lossy: bool,
     is_bad: bool,
     rng: Xoshiro256PlusPlus,
     /// When the last packet accepted will have been sent.
@@ -188,7 +188,7 @@ impl LinkModel {
             loss,
             bursts,
             impairments: Impairments::of(link, backward),
-            is_random: loss != Chance(0) || bursts.is_some() || jitter_ns > 0,
+            is_lossy: loss != Chance(0) || bursts.is_some(),
             is_bad: false,
             rng: Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_mul(2).wrapping_add(backward.into())),
             free_at_ns: 0,
@@ -254,9 +254,13 @@ impl LinkModel {
         self.stats.packets += 1;
         self.stats.bytes += bytes;
         self.settle(now_ns);
-        // always three draws and a turn of the state, so that one packet's fate does not change the random numbers of
-        // those behind it
-        let [loss_draw, state_draw, jitter_draw] = if self.is_random { self.draws() } else { [0; 3] };
+        // for each packet as many draws and a turn of the state, so that one packet's fate does not change the random numbers of
+        // those behind it, nor jitter which are lost
+        let [loss_draw, state_draw, jitter_draw] = match (self.is_lossy, self.jitter_ns) {
+            (true, _) => self.draws(),
+            (false, 0) => [0; 3],
+            (false, _) => [0, 0, self.draw()],
+        };
         self.turn(state_draw);
         if let Some(impairments) = &mut self.impairments {
             match impairments.admit(now_ns, bytes) {
@@ -277,7 +281,7 @@ impl LinkModel {
         }
         let mark = is_ect && self.ecn.is_some() && self.is_over(self.ecn, 0, 0);
         let departs_ns = self.serialize(now_ns, bytes);
-        if self.is_random && self.is_lost(loss_draw) {
+        if self.is_lossy && self.is_lost(loss_draw) {
             self.stats.drops_random += 1;
             return Verdict::DropRandom;
         }
@@ -322,8 +326,12 @@ impl LinkModel {
         self.free_at_ns
     }
 
+    fn draw(&mut self) -> u64 {
+        self.rng.next_u64() >> (u64::BITS - DRAW_BITS)
+    }
+
     fn draws(&mut self) -> [u64; 3] {
-        [(); 3].map(|()| self.rng.next_u64() >> (u64::BITS - DRAW_BITS))
+        [(); 3].map(|()| self.draw())
     }
 
     /// What happened, with percentiles and rates.
