@@ -399,7 +399,9 @@ enum wl_pace_by {
 	X(CLOCK_UNSHAPED, "times that the clock was stopped, as its shaper was gone") \
 	X(BYPASS_RECORDS, "bypasses: more short segments in flight than there are records for") \
 	X(FLOWS_NOT_PACED, "flows controlled again: the sender does not pace itself after all") \
-	X(FLOWS_RELEASED, "flows forgotten as their interface was released and others were not")
+	X(FLOWS_RELEASED, "flows forgotten as their interface was released and others were not") \
+	X(FLOW_RECORDS, "records made of flows, lost ones included") \
+	X(FLOW_RECORDS_LOST, "records of flows lost: the ring had no room")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
 enum wl_counter {

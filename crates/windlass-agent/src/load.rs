@@ -53,7 +53,7 @@ fn open(object: &[u8], options: &Options, config: &wl_config) -> Result<OpenObje
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         match name.as_str() {
-            "wl_flows" | "wl_flow_wheels" | "wl_places" | "wl_free_flows" | "wl_due" => {
+            "wl_flows" | "wl_flow_wheels" | "wl_places" | "wl_ledgers" | "wl_free_flows" | "wl_due" => {
                 map.set_max_entries(options.flows_max).map_err(bpf(format!("sizing {name}")))?;
             }
             "wl_handshakes" => {

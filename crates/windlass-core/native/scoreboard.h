@@ -7,10 +7,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+struct wl_ledger;
+
 struct wln_flow {
 	struct wl_flow flow; /* first: wl_seg_at() finds the scoreboard from it */
 	wl_u32 touched; /* records looked at since this was last read */
 	wl_u32 has_store; /* of a box: records stand in the chunks that the flow holds, and nowhere else */
+	struct wl_ledger *ledger; /* NULL: none is kept */
 	void *block; /* what was allocated: calloc() costs nothing for records never touched, but does not align */
 	struct wl_seg segs[WL_FLOW_RECORDS];
 };
