@@ -337,6 +337,7 @@ __noinline __u32 wl_adopt(int from_sender)
 		wl_entry_drop(f, id);
 		return WL_NO_FLOW;
 	}
+	wl_note_begin(id);
 	wl_unlock(f);
 	bpf_map_delete_elem(&wl_handshakes, &p->key);
 	wl_count(WL_C_FLOWS_CREATED);

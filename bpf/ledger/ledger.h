@@ -17,23 +17,24 @@ static __always_inline struct wl_records *wl_records_get(void)
 	return bpf_map_lookup_elem(&wl_records, &zero);
 }
 
-/* Are ledgers kept, of some flows at least? */
-static __always_inline int wl_keeps_ledgers(void)
+/* Of which flows ledgers are kept (enum wl_keeps). */
+static __always_inline __u32 wl_keeps_ledgers(void)
 {
-	struct wl_records *all = wl_records_get();
+	__u32 zero = 0;
+	__u32 *keeps = bpf_map_lookup_elem(&wl_ledgers_kept, &zero);
 
-	return all && all->keeps;
+	return keeps ? *keeps : WL_KEEPS_NONE;
 }
 
 /* The flow's ledger, which begins if all flows have one; NULL: it has none. */
 static __always_inline struct wl_ledger *wl_ledger_get(struct wl_flow *f, __u32 id, __u64 now_us)
 {
-	struct wl_records *all = wl_records_get();
 	struct wl_ledger *l = bpf_map_lookup_elem(&wl_ledgers, &id);
 
 	if (l && wl_ledger_is_of(l, f))
 		return l;
-	if (!all || (!l && all->keeps != WL_KEEPS_ALL) || bpf_map_update_elem(&wl_ledgers, &id, &wl_no_ledger, BPF_ANY))
+	if ((!l && wl_keeps_ledgers() != WL_KEEPS_ALL) ||
+	    bpf_map_update_elem(&wl_ledgers, &id, &wl_no_ledger, BPF_ANY))
 		return 0;
 	l = bpf_map_lookup_elem(&wl_ledgers, &id);
 	if (l)
@@ -76,6 +77,17 @@ __noinline int wl_record_flow(__u32 id, __u32 end)
 	if (p && (f->flags & WL_FLOW_GROUPED))
 		r->group = p->group;
 	bpf_ringbuf_submit(r, 0);
+	return 0;
+}
+
+/* Flow `id`, locked, begins. */
+__noinline int wl_note_begin(__u32 id)
+{
+	struct wl_flow *f = wl_flow_get(id);
+
+	if (!f || wl_keeps_ledgers() != WL_KEEPS_ALL)
+		return 0;
+	wl_ledger_get(f, id, bpf_ktime_get_ns() / 1000);
 	return 0;
 }
 

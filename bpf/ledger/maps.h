@@ -6,7 +6,15 @@
 #include "../flow/maps.h"
 #include "../../core/ledger/ledger.h"
 
-/* Whether ledgers are kept, and how many records there were. Written by the agent, but for the numbers. */
+/* Whether ledgers are kept: enum wl_keeps. Written by the agent, and by readers of single flows. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} wl_ledgers_kept SEC(".maps");
+
+/* How many records there were. Written with atomic additions. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

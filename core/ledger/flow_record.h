@@ -123,20 +123,18 @@ struct wl_flow_record {
 };
 WL_ASSERT_SIZE(struct wl_flow_record, 736);
 
-/* Whether ledgers are kept, and of which flows (wl_records.keeps). */
+/* Whether ledgers are kept, and of which flows (wl_ledgers_kept). */
 enum wl_keeps {
 	WL_KEEPS_NONE = 0,
 	WL_KEEPS_ASKED = 1, /* of those that have one, as a reader has given it to them */
 	WL_KEEPS_ALL = 2,
 };
 
-/* Of all records of a datapath (wl_records). Written by the agent, but for the numbers. */
+/* How many records a datapath has made (wl_records). */
 struct wl_records {
-	wl_u32 keeps; /* enum wl_keeps */
-	wl_u32 reserved;
 	wl_u64 made; /* lost ones included */
 	wl_u64 lost;
 };
-WL_ASSERT_SIZE(struct wl_records, 24);
+WL_ASSERT_SIZE(struct wl_records, 16);
 
 #endif

@@ -333,12 +333,20 @@ WL_INLINE void wl_ledger_sample(struct wl_ledger *l, const struct wl_flow *f, co
 	wl_ledger_events(l, f, s->events);
 }
 
+/* Has nothing happened to a flow that is only watched, plain packets of which are not noted at all (bpf/box/quick.h)? */
+WL_INLINE int wl_ledger_is_plain(const struct wl_ledger *l, const struct wl_flow *f)
+{
+	return f->state == WL_FLOW_WATCHED && l->state == f->state;
+}
+
 /*
  * A turn of the receiver is over. `t`: its working memory, whose sample.now_us was 0 when the turn began; NULL: the flow is only
  * watched.
  */
 WL_INLINE void wl_ledger_ack(struct wl_ledger *l, const struct wl_flow *f, const struct wl_turn *t, wl_u64 now_us)
 {
+	if (wl_ledger_is_plain(l, f) && f->round_count == l->round_seen && f->una != f->nxt)
+		return;
 	wl_ledger_elapse(l, now_us);
 	wl_ledger_delivered(l, f);
 	if (t && t->sample.now_us) {
@@ -399,7 +407,7 @@ WL_INLINE void wl_ledger_data(struct wl_ledger *l, const struct wl_flow *f, cons
 {
 	wl_u32 quiet_us = wl_min((wl_u32)now_us - l->sent_seen_us, (wl_u32)(now_us - l->last_delivered_us));
 
-	if (!in->payload_bytes)
+	if (!in->payload_bytes || (wl_ledger_is_plain(l, f) && f->sender_retrans_segs == l->retrans_seen))
 		return;
 	wl_ledger_elapse(l, now_us);
 	if (!l->first_data_us)

@@ -73,7 +73,7 @@ pub struct FlowInfo {
     pub group: Option<FlowGroup>,
 }
 
-fn address(mapped: &[u8; 16], port_be: u16) -> SocketAddr {
+pub(crate) fn address(mapped: &[u8; 16], port_be: u16) -> SocketAddr {
     let ip = IpAddr::V6(Ipv6Addr::from(*mapped)).to_canonical();
     SocketAddr::new(ip, u16::from_be(port_be))
 }
@@ -129,7 +129,7 @@ fn each_once(keys: impl Iterator<Item = Vec<u8>>, max_entries: usize) -> impl It
 }
 
 /// Key, number and state of each flow in use behind interfaces of these indices. `ids` is wl_flow_ids, `flows` is wl_flows.
-fn in_use(
+pub(crate) fn in_use(
     ids: &impl MapCore,
     flows: &impl MapCore,
     is_behind: impl Fn(u32) -> bool,

@@ -11,6 +11,7 @@ pub(crate) mod pin_dir;
 pub(crate) mod pinned;
 pub(crate) mod pins;
 pub(crate) mod private;
+pub(crate) mod record_ring;
 pub(crate) mod released_iface;
 pub(crate) mod replace;
 pub(crate) mod run_dir;

@@ -61,6 +61,11 @@ int wln_ledger_begin(struct wl_home *home, struct wln_flow *n)
 	return 0;
 }
 
+const struct wl_ledger *wln_ledger(const struct wln_flow *n)
+{
+	return n->ledger;
+}
+
 int wln_ledger_record(struct wl_home *home, struct wln_flow *n, wl_u32 counter, struct wl_flow_record *record)
 {
 	if (!n->ledger)

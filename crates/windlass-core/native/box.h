@@ -69,6 +69,9 @@ struct wln_flow *wln_box_begin(struct wl_home *, wl_u32 id, wl_u32 flags, const 
  */
 int wln_ledger_begin(struct wl_home *, struct wln_flow *);
 
+/* NULL: there is none. */
+const struct wl_ledger *wln_ledger(const struct wln_flow *);
+
 /* The record of a flow up to now, which ends under this counter, or, 0, goes on. Returns 0, or -1: there is no ledger. */
 int wln_ledger_record(struct wl_home *, struct wln_flow *, wl_u32 counter, struct wl_flow_record *);
 

@@ -3,7 +3,7 @@
 use crate::{
     Flow,
     abi::{
-        self, wl_ack, wl_decision, wl_flow, wl_flow_record, wl_handshake, wl_home, wl_sample, wl_segment, wl_sent, wl_verdict,
+        self, wl_ack, wl_decision, wl_flow, wl_flow_record, wl_handshake, wl_home, wl_ledger, wl_sample, wl_segment, wl_sent, wl_verdict,
     },
 };
 use std::{
@@ -273,6 +273,12 @@ impl Flow {
         // SAFETY: as in from_sender().
         let kept = unsafe { abi::wln_ledger_begin(&mut bound, self.raw()) };
         assert_eq!(kept, 0, "memory for one ledger");
+    }
+
+    /// What was noted of the flow so far; none: no ledger is kept.
+    pub fn ledger(&self) -> Option<&wl_ledger> {
+        // SAFETY: NULL, or the flow's ledger, which lives as long and is not written during this borrow.
+        unsafe { abi::wln_ledger(self.raw_ref()).as_ref() }
     }
 
     /// The record of the flow up to now: it ends under this counter (`abi::WL_C_FLOWS_*`), or, 0, goes on. None: no ledger is kept.

@@ -60,6 +60,18 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what flows did: one record when each ended and one a minute before, as an agent with --records writes them
+    Records {
+        /// Folder that the agent writes them to
+        #[arg(value_name = "DIR", default_value = RECORDS)]
+        folder: PathBuf,
+        /// Also those that come, until Ctrl-C
+        #[arg(long)]
+        follow: bool,
+        /// One JSON document a record, as docs/records.md has it
+        #[arg(long)]
+        json: bool,
+    },
     /// Give one flow another algorithm than its rule's, while it runs
     ///
     /// It keeps it as long as it lasts, whatever becomes of agent and policy; a rule that ends control of the flow ends it
@@ -130,6 +142,9 @@ pub enum Command {
         command: Vec<String>,
     },
 }
+
+/// Where records of flows are unless another folder is named.
+const RECORDS: &str = "/var/lib/windlass/records";
 
 /// What `flows` sums up by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -259,6 +274,12 @@ pub struct AgentArgs {
     pub detach_on_exit: bool,
     #[command(flatten)]
     pub names: Names,
+    /// Keep records of all flows in this folder: what each did, and what held it back
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = RECORDS)]
+    pub records: Option<PathBuf>,
+    /// Size of all records' files; the oldest are removed
+    #[arg(long, default_value_t = 512, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub records_mib: u64,
     /// One JSON document per event on standard output
     #[arg(long)]
     pub json: bool,

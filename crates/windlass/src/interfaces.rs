@@ -3,6 +3,7 @@
 use crate::{
     control::{clock_is_new, first_error, hand_back, is_uplink},
     event_log::EventLog,
+    recorder::Recorder,
     retries::Retries,
 };
 use anyhow::Result;
@@ -40,11 +41,13 @@ pub struct Interfaces {
     looks: u32,
     /// Packets at the last count, by index of the interface; and which of these were reported to lack a direction.
     packets: BTreeMap<u32, (Packets, Option<OneWay>)>,
+    /// None: no records of flows are wanted.
+    recorder: Option<Recorder>,
     log: EventLog,
 }
 
 impl Interfaces {
-    pub fn new(options: Options, log: EventLog) -> Interfaces {
+    pub fn new(options: Options, recorder: Option<Recorder>, log: EventLog) -> Interfaces {
         Interfaces {
             options,
             controlled: Vec::new(),
@@ -56,6 +59,7 @@ impl Interfaces {
             detached: BTreeMap::new(),
             looks: 0,
             packets: BTreeMap::new(),
+            recorder,
             log,
         }
     }
@@ -139,6 +143,11 @@ impl Interfaces {
         }
         if !matches!(start, Start::Attached) {
             self.tell_of_options(&pinned);
+            if self.recorder.is_none()
+                && let Err(why) = pinned.end_records()
+            {
+                self.log.warn(format_args!("{iface}: records of its flows go on, and none are read: {why}"));
+            }
         }
         self.controlled.push(pinned);
         self.new.push(iface.to_string());
@@ -240,11 +249,18 @@ impl Interfaces {
 
     /// Removes what is pinned for an interface of which nothing is left to hand back.
     fn end(&mut self, pinned: Pinned) {
-        match pinned.remove() {
+        match self.remove(&pinned) {
             Ok(()) => {}
             Err(Error::Locked { .. }) => self.leaving.push(pinned),
             // the next agent that starts removes what stays
             Err(why) => self.log.warn(why),
+        }
+    }
+
+    /// Reads the records of flows, if they are wanted.
+    pub fn follow_records(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.follow(&self.controlled);
         }
     }
 
@@ -337,7 +353,7 @@ impl Interfaces {
         for pinned in all {
             // or each would wait as long for the same lock
             if !is_locked {
-                let removed = pinned.remove();
+                let removed = self.remove(&pinned);
                 is_locked = matches!(removed, Err(Error::Locked { .. }));
                 if removed.is_ok() {
                     self.log.of_iface("detached", pinned.iface(), "released");
@@ -351,6 +367,14 @@ impl Interfaces {
         ended
     }
 
+    /// Removes what is pinned, and keeps what its flows did.
+    fn remove(&self, pinned: &Pinned) -> Result<(), Error> {
+        if let Some(recorder) = &self.recorder {
+            recorder.note_last(pinned);
+        }
+        pinned.remove()
+    }
+
     /// The agent ends. What fails does not keep the rest from it; the first error is returned.
     pub fn finish(mut self, is_detaching: bool) -> Result<()> {
         let mut all = mem::take(&mut self.leaving);
@@ -361,7 +385,11 @@ impl Interfaces {
             let words = format!("stays under control; `windlass detach {iface}` releases it");
             self.log.of_iface("stays", iface, &words);
         }
-        Ok(self.release(all)?)
+        let released = self.release(all);
+        if let Some(recorder) = self.recorder.take() {
+            recorder.finish();
+        }
+        Ok(released?)
     }
 }
 

@@ -13,6 +13,8 @@ mod interfaces;
 mod lab;
 mod native;
 mod print;
+mod recorder;
+mod records;
 mod retries;
 mod sampler;
 mod shares;
@@ -52,6 +54,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Flows { by: None, json } => info::flows(json),
         Command::Counters { ifaces, all, json } => counters::counters(&ifaces, all, json),
         Command::Status { json } => status::status(json),
+        Command::Records { folder, follow, json } => records::records(&folder, follow, json),
         Command::Set(s) => control::set(&s),
         Command::Top(t) => top::top(t),
         Command::Algs { json } => info::algs(json),

@@ -59,10 +59,10 @@ const MAPS: [&str; 11] = [
 /// A pinned datapath, whichever process loaded it.
 #[derive(Debug)]
 pub struct Pinned {
-    pins: PinDir,
+    pub(crate) pins: PinDir,
     /// Of the interface when it was attached.
-    ifindex: u32,
-    maps: BTreeMap<&'static str, MapHandle>,
+    pub(crate) ifindex: u32,
+    pub(crate) maps: BTreeMap<&'static str, MapHandle>,
     clock: Clock,
     clock_program: OwnedFd,
     /// None: it is looked at, not looked after.
