@@ -31,6 +31,9 @@ static __always_inline struct wl_ledger *wl_ledger_get(struct wl_flow *f, __u32 
 {
 	struct wl_ledger *l = bpf_map_lookup_elem(&wl_ledgers, &id);
 
+	/* the clock may visit the entry of a flow that has ended */
+	if (f->state == WL_FLOW_FREE)
+		return 0;
 	if (l && wl_ledger_is_of(l, f))
 		return l;
 	if ((!l && wl_keeps_ledgers() != WL_KEEPS_ALL) ||
@@ -57,6 +60,8 @@ __noinline int wl_record_flow(__u32 id, __u32 end)
 	if (!f || !l || !all || !wl_ledger_is_of(l, f))
 		return -1;
 	ring = bpf_map_lookup_elem(&wl_record_rings, &zero);
+	/* whatever becomes of this record, the next one is due in a minute */
+	l->recorded_us = l->noted_us;
 	if (!ring)
 		return -1;
 	number = __sync_fetch_and_add(&all->made, 1) + 1;
@@ -65,8 +70,6 @@ __noinline int wl_record_flow(__u32 id, __u32 end)
 	if (!r) {
 		__sync_fetch_and_add(&all->lost, 1);
 		wl_count(WL_C_FLOW_RECORDS_LOST);
-		/* a flow that goes on has another one in a minute */
-		l->recorded_us = l->noted_us;
 		return -1;
 	}
 	__builtin_memset(r, 0, sizeof(*r));
@@ -87,6 +90,8 @@ __noinline int wl_note_begin(__u32 id)
 
 	if (!f || wl_keeps_ledgers() != WL_KEEPS_ALL)
 		return 0;
+	/* one that was left behind, of a flow whose first byte had the same number */
+	bpf_map_delete_elem(&wl_ledgers, &id);
 	wl_ledger_get(f, id, bpf_ktime_get_ns() / 1000);
 	return 0;
 }

@@ -50,10 +50,9 @@ WL_ASSERT_SIZE(struct wl_decision_note, 16);
 
 /* Written under the flow's lock. */
 struct wl_ledger {
-	/* of which flow it is: the entry of a flow that has ended may be another one's */
-	wl_u32 owner;
-	wl_u32 base;
-	wl_u64 began_us;
+	wl_u32 base; /* of which flow it is: where one was left behind, the entry is another flow's */
+	wl_u32 round_seen;
+	wl_u64 began_us; /* 0: it has not begun */
 	wl_u64 noted_us;
 	wl_u64 recorded_us;
 	wl_u64 first_data_us; /* 0: none yet */
@@ -72,7 +71,6 @@ struct wl_ledger {
 	wl_u64 response_sum_us;
 	/* of the flow at the note before */
 	wl_u32 delivered_seen;
-	wl_u32 round_seen;
 	wl_u32 retrans_seen;
 	wl_u32 sent_seen_us;
 	wl_u32 window_seen_bytes;
@@ -104,7 +102,8 @@ struct wl_ledger {
 	wl_u8 limit; /* enum wl_limit, since the note before */
 	wl_u8 state;
 	wl_u8 is_partial; /* the flow had begun before, and delivered something */
-	wl_u8 reserved[5];
+	wl_u8 limit_decided; /* the last one in `decisions` */
+	wl_u8 reserved[4];
 	struct wl_change changes[WL_CHANGES];
 	wl_u32 rtt_buckets[WL_RTT_BUCKETS];
 	wl_u32 recent_us[WL_LEDGER_SECONDS * WL_LIMITS]; /* of second n from n % WL_LEDGER_SECONDS * WL_LIMITS on */
@@ -236,8 +235,10 @@ WL_INLINE void wl_ledger_limit(struct wl_ledger *l, const struct wl_flow *f)
 		return;
 	l->limit = limit;
 	/* short pauses would fill the list, and losses are in it already */
-	if (limit != WL_LIMIT_IDLE && limit != WL_LIMIT_RECOVERY)
-		wl_ledger_decided(l, f, WL_DECIDED_LIMIT);
+	if (limit == WL_LIMIT_IDLE || limit == WL_LIMIT_RECOVERY || limit == l->limit_decided)
+		return;
+	l->limit_decided = limit;
+	wl_ledger_decided(l, f, WL_DECIDED_LIMIT);
 }
 
 /* ----------------------------------------------------------------- begin */
@@ -245,7 +246,6 @@ WL_INLINE void wl_ledger_limit(struct wl_ledger *l, const struct wl_flow *f)
 /* The ledger of a flow begins; all of it is 0. */
 WL_INLINE void wl_ledger_begin(struct wl_ledger *l, const struct wl_flow *f, wl_u64 now_us)
 {
-	l->owner = f->owner;
 	l->base = f->base;
 	l->began_us = now_us;
 	l->noted_us = now_us;
@@ -267,7 +267,7 @@ WL_INLINE void wl_ledger_begin(struct wl_ledger *l, const struct wl_flow *f, wl_
 /* Is it that flow's? */
 WL_INLINE int wl_ledger_is_of(const struct wl_ledger *l, const struct wl_flow *f)
 {
-	return l->owner == f->owner && l->base == f->base && l->began_us;
+	return l->base == f->base && l->began_us;
 }
 
 /* ------------------------------------------------------------------ ACKs */
@@ -333,6 +333,13 @@ WL_INLINE void wl_ledger_sample(struct wl_ledger *l, const struct wl_flow *f, co
 	wl_ledger_events(l, f, s->events);
 }
 
+/* A turn of the receiver or of the clock begins: what its working memory has of an earlier one counts no more. */
+WL_INLINE void wl_ledger_turn_begins(struct wl_turn *t)
+{
+	t->sample.now_us = 0;
+	t->ack.sack_count = 0;
+}
+
 /* Has nothing happened to a flow that is only watched, plain packets of which are not noted at all (bpf/box/quick.h)? */
 WL_INLINE int wl_ledger_is_plain(const struct wl_ledger *l, const struct wl_flow *f)
 {
@@ -340,8 +347,7 @@ WL_INLINE int wl_ledger_is_plain(const struct wl_ledger *l, const struct wl_flow
 }
 
 /*
- * A turn of the receiver is over. `t`: its working memory, whose sample.now_us was 0 when the turn began; NULL: the flow is only
- * watched.
+ * A turn of the receiver is over. `t`: its working memory; NULL: the flow is only watched.
  */
 WL_INLINE void wl_ledger_ack(struct wl_ledger *l, const struct wl_flow *f, const struct wl_turn *t, wl_u64 now_us)
 {
@@ -351,7 +357,7 @@ WL_INLINE void wl_ledger_ack(struct wl_ledger *l, const struct wl_flow *f, const
 	wl_ledger_delivered(l, f);
 	if (t && t->sample.now_us) {
 		wl_ledger_sample(l, f, t);
-		if (wl_is_dsack(&t->ack))
+		if (wl_is_controlled(f) && wl_is_dsack(&t->ack))
 			l->spurious_segs++;
 	} else if (!wl_is_controlled(f) && f->round_count != l->round_seen) {
 		/* the round trip that has ended began with timed_at_us (flow/watch.h) */

@@ -150,6 +150,20 @@ pub(crate) fn in_use(
     keys.map(look_up).filter_map(Result::transpose)
 }
 
+/// The part in a group of flow `id`; `places` is wl_places.
+pub(crate) fn place_of(
+    places: &impl MapCore,
+    id: &[u8],
+    flow: &abi::wl_flow,
+    groups: &[GroupInfo],
+) -> Result<Option<FlowGroup>> {
+    if flow.flags & abi::WL_FLOW_GROUPED == 0 {
+        return Ok(None);
+    }
+    let place = places.lookup(id, MapFlags::ANY).map_err(bpf("reading a flow's place"))?;
+    Ok(place.and_then(|b| from_bytes::<FlowPlace>(&b)).and_then(|p| p.describe(groups)))
+}
+
 /// All flows in use behind interface `ifindex`. `ids` is wl_flow_ids, `flows` is wl_flows, `places` is wl_places.
 pub(crate) fn read_flows(
     ifindex: u32,
@@ -162,11 +176,7 @@ pub(crate) fn read_flows(
     let mut all = Vec::new();
     for flow in in_use(ids, flows, |index| index == ifindex) {
         let (key, id, flow) = flow?;
-        let mut group = None;
-        if flow.flags & abi::WL_FLOW_GROUPED != 0 {
-            let place = places.lookup(&id, MapFlags::ANY).map_err(bpf("reading a flow's place"))?;
-            group = place.and_then(|b| from_bytes::<FlowPlace>(&b)).and_then(|p| p.describe(groups));
-        }
+        let group = place_of(places, &id, &flow, groups)?;
         all.push(describe(&flow, exceptions.has(&key, &flow), group));
     }
     all.sort_by_key(|f| (f.sender, f.receiver));

@@ -37,6 +37,7 @@ mod shared_groups;
 mod test_run;
 mod uplink;
 mod usage;
+mod why;
 
 pub use confine::{Duty, confine};
 pub use cost::{RunTime, RunTimeStats, Verified};
@@ -60,6 +61,7 @@ pub use only_watched::OnlyWatched;
 pub use options::Options;
 pub use persist::bpffs::{mount_bpffs, pinned_here, pins_are_private};
 pub use persist::lock::flock;
+pub use persist::observed::{Asked, Observed};
 pub use persist::pinned::Pinned;
 pub use persist::pins::{attached_elsewhere, force_remove, left_here, remove_gone, unattended_here};
 pub use persist::record_ring::{RING_BYTES, RecordReader};
@@ -70,3 +72,4 @@ pub use select::{PinnedSelector, Selector, SelectorInfo, remove_gone_cgroups, ro
 pub use shared_groups::part_killed;
 pub use uplink::{PaceBy, Pacing, default_uplinks};
 pub use usage::{Account, By, Usage, by_account};
+pub use why::{Cause, Decision, Shares, Why};

@@ -5,6 +5,7 @@ pub(crate) mod bpffs;
 pub(crate) mod further_iface;
 pub(crate) mod holder;
 pub(crate) mod lock;
+pub(crate) mod observed;
 pub(crate) mod own_programs;
 pub(crate) mod pin_claim;
 pub(crate) mod pin_dir;

@@ -80,6 +80,11 @@ void wln_record_of(const struct wl_flow *f, struct wl_ledger *l, wl_u32 end, wl_
 	wl_ledger_record(l, f, r, end, now_us);
 }
 
+void wln_ledger_elapse(struct wl_ledger *l, wl_u64 now_us)
+{
+	wl_ledger_elapse(l, now_us);
+}
+
 wl_u32 wln_rtt_quantile_us(const wl_u32 *buckets, wl_u32 permille)
 {
 	return wl_rtt_quantile_us(buckets, permille);
@@ -115,7 +120,7 @@ void wln_box_receiver(struct wl_home *home, struct wln_flow *n, const struct wl_
 	at_work = home;
 	home->flow = n;
 	home->turn = &turn;
-	turn.sample.now_us = 0;
+	wl_ledger_turn_begins(&turn);
 	wl_box_receiver(&n->flow, NUMBER, in, &turn);
 	note_ack(home, n, &turn);
 	*out = turn.out;
@@ -130,12 +135,12 @@ void wln_box_tick(struct wl_home *home, struct wln_flow *n)
 	home->flow = n;
 	home->turn = &turn;
 	turn.repaired_segs = 0;
-	turn.sample.now_us = 0;
+	wl_ledger_turn_begins(&turn);
 	if (wl_control_is_due(&n->flow, home->now_ns / 1000)) {
 		wl_tick_control(&n->flow, NUMBER, &turn, home->now_ns);
 		note_ack(home, n, &turn);
 	}
-	turn.sample.now_us = 0;
+	wl_ledger_turn_begins(&turn);
 	wait_us = wl_tick_judge(&n->flow, NUMBER, &turn, home->now_ns);
 	if (n->ledger)
 		wl_ledger_time(n->ledger, &n->flow, &turn, home->now_ns / 1000);

@@ -78,6 +78,9 @@ int wln_ledger_record(struct wl_home *, struct wln_flow *, wl_u32 counter, struc
 /* The same of what maps of the kernel hold. */
 void wln_record_of(const struct wl_flow *, struct wl_ledger *, wl_u32 end, wl_u64 now_us, struct wl_flow_record *);
 
+/* Time passes, and nothing else happens. */
+void wln_ledger_elapse(struct wl_ledger *, wl_u64 now_us);
+
 /* Of a histogram of WL_RTT_BUCKETS; `permille`: 950 is the 95th percentile. */
 wl_u32 wln_rtt_quantile_us(const wl_u32 *buckets, wl_u32 permille);
 wl_u32 wln_rtt_bucket(wl_u32 rtt_us);

@@ -8,6 +8,14 @@ pub fn rtt_quantile_us(buckets: &[u32; abi::WL_RTT_BUCKETS as usize], permille: 
     unsafe { abi::wln_rtt_quantile_us(buckets.as_ptr(), permille) }
 }
 
+/// The ledger as it is at that time (CLOCK_MONOTONIC), if nothing has happened since its last note.
+pub fn ledger_up_to(ledger: &wl_ledger, now_us: u64) -> wl_ledger {
+    let mut ledger = *ledger;
+    // SAFETY: exclusive access to a sound struct.
+    unsafe { abi::wln_ledger_elapse(&mut ledger, now_us) };
+    ledger
+}
+
 /// The record of a flow up to now (CLOCK_MONOTONIC), of what the maps of the kernel hold; `end`: `abi::WL_END_*`.
 pub fn record_of(flow: &wl_flow, ledger: &wl_ledger, end: u32, now_us: u64) -> wl_flow_record {
     let (mut ledger, mut record) = (*ledger, wl_flow_record::default());

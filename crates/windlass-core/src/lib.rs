@@ -20,6 +20,6 @@ pub use flow::Flow;
 pub use group::{Group, GroupAblation, GroupError, GroupKey, GroupRule, MemberId, TenantId};
 pub use handshake::Handshake;
 pub use home::{Home, Segment, begins, on_syn, settles_first};
-pub use ledger::{record_of, rtt_quantile_us};
+pub use ledger::{ledger_up_to, record_of, rtt_quantile_us};
 pub use options::tcp_options;
 pub use seq::is_after;

@@ -60,6 +60,8 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show in one screen why a flow is at its rate: what holds it back, and what to try
+    Why(WhyArgs),
     /// Show what flows did: one record when each ended and one a minute before, as an agent with --records writes them
     Records {
         /// Folder that the agent writes them to
@@ -281,6 +283,22 @@ pub struct AgentArgs {
     #[arg(long, default_value_t = 512, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub records_mib: u64,
     /// One JSON document per event on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct WhyArgs {
+    /// An end of the flow, as `windlass flows` shows it, e.g. 192.0.2.1:443; or the name of a rule: of all its flows
+    #[arg(value_name = "FLOW|RULE")]
+    pub what: String,
+    /// The flow's receiver, if its sender alone does not name it
+    #[arg(value_parser = address)]
+    pub receiver: Option<SocketAddr>,
+    /// Where no agent keeps records, the flow is looked at for so long, 100 to 60000
+    #[arg(long, default_value_t = 2000, value_name = "MS", value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    pub wait_ms: u64,
+    /// One JSON document instead of text
     #[arg(long)]
     pub json: bool,
 }

@@ -23,6 +23,7 @@ mod speed;
 mod status;
 mod top;
 mod watched;
+mod why;
 
 use args::{Args, Command};
 use clap::{CommandFactory, Parser};
@@ -55,6 +56,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Counters { ifaces, all, json } => counters::counters(&ifaces, all, json),
         Command::Status { json } => status::status(json),
         Command::Records { folder, follow, json } => records::records(&folder, follow, json),
+        Command::Why(w) => why::why(&w),
         Command::Set(s) => control::set(&s),
         Command::Top(t) => top::top(t),
         Command::Algs { json } => info::algs(json),
