@@ -20,8 +20,8 @@ WL_INLINE int wl_is_dsack(const struct wl_ack *a)
 
 	if (!a->sack_count || !wl_before(start, end))
 		return 0;
-	return !wl_after(end, a->ack) || (a->sack_count >= 2 && !wl_before(start, a->sack_start[1]) &&
-					  !wl_after(end, a->sack_end[1]));
+	return !wl_after(end, a->ack) ||
+	       (a->sack_count >= 2 && !wl_before(start, a->sack_start[1]) && !wl_after(end, a->sack_end[1]));
 }
 
 /* If it does, that is noted, and the block is not new else. */

@@ -1,7 +1,7 @@
 //! Records of flows in files: JSON, one record a line, in files of bounded size.
 //!
-//!     records.jsonl      the newest
-//!     records.1.jsonl    the one before, and so on; the oldest is removed
+//! - `records.jsonl`: the newest
+//! - `records.1.jsonl`: the one before, and so on; the oldest is removed
 
 use serde::Serialize;
 use std::{
@@ -110,7 +110,8 @@ mod tests {
         let all: Vec<u32> = lines(folder.path()).iter().map(|l| l.parse().expect("a number")).collect();
         assert_eq!(all.last(), Some(&999));
         assert!(all.windows(2).all(|two| two[1] == two[0] + 1), "in order and without a gap: {all:?}");
-        let bytes: u64 = super::all(folder.path()).iter().map(|f| fs::metadata(f).expect("a file").len()).sum();
+        let bytes: u64 =
+            super::all(folder.path()).iter().map(|f| fs::metadata(f).expect("a file").len()).sum();
         assert!(bytes <= 800 && bytes > 600, "{bytes}");
     }
 

@@ -1,9 +1,11 @@
 //! Why is a flow at this rate? What its ledger shows, and the cause that is most likely.
 //!
-//!     state and rule   -->  the window is not the box's: rule, options, a server that paces itself, a bypass
-//!     shares of time   -->  application, server, client, group
-//!     ... mostly the window or recoveries:
-//!        marks, losses in bursts or one by one, round trips against the least one  -->  the path
+//! ```text
+//! state and rule   -->  the window is not the box's: rule, options, a server that paces itself, a bypass
+//! shares of time   -->  application, server, client, group
+//! ... mostly the window or recoveries:
+//!    marks, losses in bursts or one by one, round trips against the least one  -->  the path
+//! ```
 
 use crate::{
     Limits, Observed, OnlyWatched,
@@ -86,7 +88,9 @@ impl Cause {
             Cause::HandingBack => "control of it has just ended",
             Cause::Bypass => "the server repairs its losses itself: something in flight is not in the store",
             Cause::Application => "the application sends less than the path takes",
-            Cause::SendBuffer => "the server's send buffer, or its own window, is smaller than the algorithm's",
+            Cause::SendBuffer => {
+                "the server's send buffer, or its own window, is smaller than the algorithm's"
+            }
             Cause::Receiver => "the client's receive window is smaller than the algorithm's",
             Cause::Group => "it has the share of its group's window",
             Cause::FarServer => "most of the round trip is between server and box",

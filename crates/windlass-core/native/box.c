@@ -75,7 +75,8 @@ int wln_ledger_record(struct wl_home *home, struct wln_flow *n, wl_u32 counter, 
 	return 0;
 }
 
-void wln_record_of(const struct wl_flow *f, struct wl_ledger *l, wl_u32 end, wl_u64 now_us, struct wl_flow_record *r)
+void wln_record_of(const struct wl_flow *f, struct wl_ledger *l, wl_u32 end, wl_u64 now_us,
+		   struct wl_flow_record *r)
 {
 	wl_ledger_record(l, f, r, end, now_us);
 }

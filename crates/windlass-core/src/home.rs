@@ -3,7 +3,8 @@
 use crate::{
     Flow,
     abi::{
-        self, wl_ack, wl_decision, wl_flow, wl_flow_record, wl_handshake, wl_home, wl_ledger, wl_sample, wl_segment, wl_sent, wl_verdict,
+        self, wl_ack, wl_decision, wl_flow, wl_flow_record, wl_handshake, wl_home, wl_ledger, wl_sample,
+        wl_segment, wl_sent, wl_verdict,
     },
 };
 use std::{
@@ -282,7 +283,12 @@ impl Flow {
     }
 
     /// The record of the flow up to now: it ends under this counter (`abi::WL_C_FLOWS_*`), or, 0, goes on. None: no ledger is kept.
-    pub fn record_up_to(&mut self, home: &mut impl Home, counter: u32, now_ns: u64) -> Option<wl_flow_record> {
+    pub fn record_up_to(
+        &mut self,
+        home: &mut impl Home,
+        counter: u32,
+        now_ns: u64,
+    ) -> Option<wl_flow_record> {
         let mut bound = bind(home, now_ns, None);
         let mut record = wl_flow_record::default();
         // SAFETY: as in from_sender().

@@ -21,7 +21,8 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let policy = Policy::from_file(&args.policy)?;
     let options = Options { shares_groups: true, ..options(&args.sizes)? };
     let most_bytes = args.records_mib << 20;
-    let recorder = args.records.as_deref().map(|folder| Recorder::new(folder, most_bytes, log)).transpose()?;
+    let recorder =
+        args.records.as_deref().map(|folder| Recorder::new(folder, most_bytes, log)).transpose()?;
     let mut home = Homes {
         interfaces: Interfaces::new(options, recorder, log),
         native: NativeHome::new(&args.names.prefix, log),

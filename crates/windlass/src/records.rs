@@ -36,24 +36,31 @@ pub fn records(folder: &Path, follows: bool, json: bool) -> Result<ExitCode> {
         print_rest(&mut reader, json)?;
         newest = Some(reader);
     }
-    while follows {
+    if follows {
+        follow(folder, newest, json)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the records that come; `newest` is the file that was read last.
+fn follow(folder: &Path, mut newest: Option<Lines>, json: bool) -> Result<()> {
+    loop {
         thread::sleep(LOOK);
-        if let Some(reader) = &mut newest {
-            print_rest(reader, json)?;
+        if let Some(lines) = &mut newest {
+            print_rest(lines, json)?;
         }
         let path = newest_record_file(folder);
         // before the first record there is no file, and between two of them for a moment
         let Ok(now) = path.metadata() else { continue };
-        let is_same = |r: &Lines| r.file.get_ref().metadata().is_ok_and(|m| m.ino() == now.ino());
+        let is_same = |lines: &Lines| lines.file.get_ref().metadata().is_ok_and(|m| m.ino() == now.ino());
         if !newest.as_ref().is_some_and(is_same) {
             // one may have come between the two looks
-            if let Some(reader) = &mut newest {
-                print_rest(reader, json)?;
+            if let Some(lines) = &mut newest {
+                print_rest(lines, json)?;
             }
             newest = Some(open(&path)?);
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// A file whose last line may not be whole yet.
@@ -116,7 +123,8 @@ fn row(record: &Value) -> String {
 /// What held the flow back most of the time in which it had something to send.
 fn mostly(limited_us: &Value) -> String {
     let all = limited_us.as_object().into_iter().flatten();
-    let busy = all.filter(|(name, _)| *name != "idle").map(|(name, us)| (us.as_u64().unwrap_or_default(), name));
+    let busy =
+        all.filter(|(name, _)| *name != "idle").map(|(name, us)| (us.as_u64().unwrap_or_default(), name));
     let most = busy.max().filter(|(us, _)| *us > 0);
     most.map_or("-".into(), |(_, name)| name.clone())
 }

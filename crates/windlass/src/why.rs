@@ -77,7 +77,8 @@ pub fn why(args: &WhyArgs) -> Result<ExitCode> {
     }
     if answers.len() > 1 {
         print::line(format_args!("{} flows; what holds them back:", answers.len()));
-        let rows: Vec<_> = causes(&answers).into_iter().map(|(cause, n)| vec![n.to_string(), cause]).collect();
+        let rows: Vec<_> =
+            causes(&answers).into_iter().map(|(cause, n)| vec![n.to_string(), cause]).collect();
         print::table(&["flows", "cause"], &rows);
         println!("\nthe one that delivered most:");
     }
