@@ -18,7 +18,7 @@
 enum wl_limit {
 	WL_LIMIT_IDLE = 0, /* nothing is in flight: the application has nothing to send */
 	WL_LIMIT_APPLICATION =
-		1, /* room is left unused, and data come when no ACK does: the application sends little by little */
+		1, /* room is left unused, and data come when no ACK does, or in part segments: the application sends little by little */
 	WL_LIMIT_SENDER =
 		2, /* room is left unused, and data come with ACKs: the sender's own window, or its send buffer */
 	WL_LIMIT_RECEIVER = 3, /* the receiver's window is the smaller one */

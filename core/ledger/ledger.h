@@ -22,6 +22,7 @@
 #define WL_PROMPTED_SHIFT 3 /* a segment counts an eighth in wl_ledger.prompted_q8 */
 #define WL_PROMPTED_MOSTLY_Q8 160u /* five eighths of the data come with ACKs */
 #define WL_PROMPTED_US 2000u /* ... beyond the sender's own round trip */
+#define WL_SHORT_OFTEN_Q8 26u /* a tenth of the packets ends within a segment: the application had no more */
 #define WL_SENDER_RTO_US 200000u /* the shortest of Linux: what is retransmitted sooner was found lost by ACKs */
 
 /* What was decided of a flow, and what it is about (wl_decision_note.what). */
@@ -92,7 +93,13 @@ struct wl_ledger {
 	wl_u32 marked_acks;
 	wl_u32 responses;
 	wl_u32 response_max_us;
-	wl_u32 prompted_q8; /* share of the sender's segments that came with an ACK, running mean */
+	wl_u32 prompted_q8; /* share of the sender's packets that came with an ACK, running mean */
+	wl_u32 short_q8; /* share of those that did not end with a full segment, likewise */
+	/* least time from a timestamp of the receiver to its echo: the round trip between box and sender, in flight or not; 0: not known */
+	wl_u32 sender_rtt_us;
+	wl_u32 tsval_wanted; /* whose echo is waited for, since tsval_at_us; 0: none */
+	wl_u32 tsval_at_us;
+	wl_u32 tsval_seen; /* newest of which the sender may know already */
 	wl_u32 changes_count;
 	wl_u32 decisions_count;
 	/* delivered in the round trip before, and how long that took: the delivery rate */
@@ -218,8 +225,10 @@ WL_INLINE enum wl_limit wl_limit_of(const struct wl_ledger *l, const struct wl_f
 		return wl_before(f->rcv_edge, f->nxt + f->mss_bytes) ? WL_LIMIT_RECEIVER : WL_LIMIT_IDLE;
 	if (f->state != WL_FLOW_ACTIVE && f->state != WL_FLOW_BYPASS)
 		return wl_before(f->rcv_edge, f->nxt + f->mss_bytes) ? WL_LIMIT_RECEIVER : WL_LIMIT_UNCONTROLLED;
+	if (f->app_limited_until && l->short_q8 < WL_SHORT_OFTEN_Q8 && l->prompted_q8 > WL_PROMPTED_MOSTLY_Q8)
+		return WL_LIMIT_SENDER;
 	if (f->app_limited_until)
-		return l->prompted_q8 > WL_PROMPTED_MOSTLY_Q8 ? WL_LIMIT_SENDER : WL_LIMIT_APPLICATION;
+		return WL_LIMIT_APPLICATION;
 	if (offered < f->decision.cwnd_bytes)
 		return WL_LIMIT_RECEIVER;
 	if (f->flags & WL_FLOW_RECOVERY)
@@ -346,6 +355,28 @@ WL_INLINE int wl_ledger_is_plain(const struct wl_ledger *l, const struct wl_flow
 	return f->state == WL_FLOW_WATCHED && l->state == f->state;
 }
 
+/* The receiver's next timestamp that the sender cannot know yet. */
+WL_INLINE void wl_ledger_await_echo(struct wl_ledger *l, const struct wl_flow *f)
+{
+	if (!(f->flags & WL_FLOW_TIMESTAMPS) || l->tsval_wanted || f->rcv_tsval == l->tsval_seen)
+		return;
+	l->tsval_wanted = f->rcv_tsval;
+	l->tsval_at_us = l->noted_us;
+}
+
+/* Any segment of the sender may echo it. */
+WL_INLINE void wl_ledger_echo(struct wl_ledger *l, const struct wl_flow *f, wl_u64 now_us)
+{
+	wl_u32 rtt_us = (wl_u32)now_us - l->tsval_at_us;
+
+	if (!l->tsval_wanted || wl_before(f->snd_tsecr, l->tsval_wanted))
+		return;
+	if (!l->sender_rtt_us || rtt_us < l->sender_rtt_us)
+		l->sender_rtt_us = rtt_us + !rtt_us;
+	l->tsval_wanted = 0;
+	l->tsval_seen = f->rcv_tsval;
+}
+
 /*
  * A turn of the receiver is over. `t`: its working memory; NULL: the flow is only watched.
  */
@@ -365,6 +396,8 @@ WL_INLINE void wl_ledger_ack(struct wl_ledger *l, const struct wl_flow *f, const
 		if (!l->first_data_us)
 			l->first_data_us = wl_max(l->began_us, now_us - wl_since_us(now_us, f->timed_at_us));
 	}
+	if (wl_is_controlled(f))
+		wl_ledger_await_echo(l, f);
 	l->round_seen = f->round_count;
 	l->window_seen_bytes = f->decision.cwnd_bytes;
 	wl_ledger_state(l, f);
@@ -398,13 +431,20 @@ WL_INLINE void wl_ledger_data_after_pause(struct wl_ledger *l, const struct wl_f
 	l->response_ended_us = 0;
 }
 
-/* Does the data come as an ACK was forwarded to the sender just before? */
-WL_INLINE void wl_ledger_prompted(struct wl_ledger *l, const struct wl_flow *f)
+/* A running mean of what is so (256) or not (0). */
+WL_INLINE wl_u32 wl_ledger_mean_q8(wl_u32 mean_q8, wl_u32 is_so)
+{
+	return mean_q8 + ((is_so ? 256u : 0u) >> WL_PROMPTED_SHIFT) - (mean_q8 >> WL_PROMPTED_SHIFT);
+}
+
+/* Do the data come as an ACK was forwarded to the sender just before, and do they end with a full segment? */
+WL_INLINE void wl_ledger_prompted(struct wl_ledger *l, const struct wl_flow *f, wl_u32 payload_bytes)
 {
 	wl_u32 since_us = (wl_u32)l->noted_us - f->shown_at_us;
-	wl_u32 with_ack_q8 = since_us <= f->near_rtt_us + f->near_rtt_us / 4 + WL_PROMPTED_US ? 256 : 0;
+	wl_u32 patience_us = l->sender_rtt_us + l->sender_rtt_us / 4 + WL_PROMPTED_US;
 
-	l->prompted_q8 += (with_ack_q8 >> WL_PROMPTED_SHIFT) - (l->prompted_q8 >> WL_PROMPTED_SHIFT);
+	l->prompted_q8 = wl_ledger_mean_q8(l->prompted_q8, since_us <= patience_us);
+	l->short_q8 = wl_ledger_mean_q8(l->short_q8, f->mss_bytes && payload_bytes % f->mss_bytes);
 }
 
 /* A turn of the sender is over. */
@@ -413,6 +453,8 @@ WL_INLINE void wl_ledger_data(struct wl_ledger *l, const struct wl_flow *f, cons
 {
 	wl_u32 quiet_us = wl_min((wl_u32)now_us - l->sent_seen_us, (wl_u32)(now_us - l->last_delivered_us));
 
+	if (wl_is_controlled(f))
+		wl_ledger_echo(l, f, now_us);
 	if (!in->payload_bytes || (wl_ledger_is_plain(l, f) && f->sender_retrans_segs == l->retrans_seen))
 		return;
 	wl_ledger_elapse(l, now_us);
@@ -424,7 +466,7 @@ WL_INLINE void wl_ledger_data(struct wl_ledger *l, const struct wl_flow *f, cons
 		l->sender_timeouts++;
 	l->retrans_seen = f->sender_retrans_segs;
 	l->sent_seen_us = now_us;
-	wl_ledger_prompted(l, f);
+	wl_ledger_prompted(l, f, in->payload_bytes);
 	wl_ledger_state(l, f);
 	if (l->limit != WL_LIMIT_IDLE || f->una == f->nxt)
 		return;
@@ -503,7 +545,7 @@ WL_INLINE void wl_ledger_record(struct wl_ledger *l, const struct wl_flow *f, st
 	__builtin_memcpy(r->rtt_buckets, l->rtt_buckets, sizeof(r->rtt_buckets));
 	r->srtt_us = f->srtt_us;
 	r->handshake_rtt_us = f->handshake_rtt_us;
-	r->sender_rtt_us = f->near_rtt_us;
+	r->sender_rtt_us = l->sender_rtt_us;
 	r->mss_bytes = f->mss_bytes;
 	r->flight_sum_bytes = l->flight_sum_bytes;
 	r->window_sum_bytes = l->window_sum_bytes;

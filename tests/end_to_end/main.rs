@@ -2,6 +2,7 @@
 
 mod agent;
 mod attach;
+mod causes;
 mod clocks;
 mod comings;
 mod containers;

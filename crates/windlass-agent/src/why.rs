@@ -24,6 +24,8 @@ const QUEUE_RATIO: u32 = 2;
 const QUEUE_MIN_US: u32 = 15_000;
 /// Losses that hold a flow back, of a thousand segments.
 const LOSSES_PERMILLE: u64 = 2;
+/// ... which come again and again.
+const LOSS_RECOVERIES: u32 = 4;
 /// Losses of a policer come many at a time.
 const POLICER_LOSSES_PER_RECOVERY: u64 = 6;
 const POLICER_PERMILLE: u64 = 10;
@@ -31,6 +33,8 @@ const POLICER_PERMILLE: u64 = 10;
 const MARKS_PERMILLE: u64 = 2;
 /// A server so far from the box is far, if the client is nearer.
 const FAR_SERVER_US: u32 = 5_000;
+/// A flow that is idle for so much of its time has nothing to send, however far its server is.
+const IDLE_PERMILLE: u64 = 900;
 /// Changes to a bypass within the time that is judged: one alone may be chance.
 const BYPASSES: usize = 2;
 
@@ -190,6 +194,10 @@ pub struct Why {
     pub rtt_p50_us: Option<u32>,
     /// Least round trip between server and box; 0: not known.
     pub sender_side_rtt_us: u32,
+    /// Of the server's last packets, of a thousand: came with an ACK.
+    pub prompted_permille: u32,
+    /// Likewise: did not end with a full segment.
+    pub short_permille: u32,
     /// Since its ledger began, like all that follows.
     pub delivered_bytes: u64,
     /// Found lost by the box.
@@ -314,7 +322,8 @@ fn cause_of_path(flow: &wl_flow, ledger: &wl_ledger) -> Cause {
     if is_bursty && queue_us < flow.min_rtt_us / 4 + 1_000 {
         return Cause::Policer;
     }
-    if losses_permille >= LOSSES_PERMILLE {
+    // an algorithm that has found the path's rate loses some packets at its start, all in one recovery or two
+    if losses_permille >= LOSSES_PERMILLE && ledger.recoveries >= LOSS_RECOVERIES {
         return Cause::Loss;
     }
     Cause::Bottleneck
@@ -329,14 +338,14 @@ fn cause(flow: &wl_flow, ledger: &wl_ledger, judged: &Limits) -> Cause {
         .into_iter()
         .max()
         .unwrap_or(0);
-    let is_far = flow.near_rtt_us >= FAR_SERVER_US && flow.near_rtt_us > flow.min_rtt_us;
+    let is_far = ledger.sender_rtt_us >= FAR_SERVER_US && ledger.sender_rtt_us > flow.min_rtt_us;
     if total == 0 {
         return Cause::Unknown;
     }
     if most == judged.receiver {
         return Cause::Receiver;
     }
-    if is_far && most != by_application && most != judged.group {
+    if is_far && most != judged.group && judged.idle < total * IDLE_PERMILLE / 1000 {
         return Cause::FarServer;
     }
     if most == by_application {
@@ -386,7 +395,9 @@ impl Why {
             min_rtt_us: flow.min_rtt_us,
             srtt_us: flow.srtt_us,
             rtt_p50_us: rtt_quantile_us(&ledger.rtt_buckets, 500),
-            sender_side_rtt_us: flow.near_rtt_us,
+            sender_side_rtt_us: ledger.sender_rtt_us,
+            prompted_permille: ledger.prompted_q8 * 1000 / 256,
+            short_permille: ledger.short_q8 * 1000 / 256,
             delivered_bytes: ledger.delivered_bytes,
             lost_segs: flow.lost_segs.wrapping_sub(ledger.lost_before_segs),
             repaired_segs: flow.repaired_segs.wrapping_sub(ledger.repaired_before_segs),
