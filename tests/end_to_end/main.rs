@@ -26,6 +26,7 @@ mod native_sockets;
 mod net;
 mod peers;
 mod random;
+mod records;
 mod reloads;
 mod shares;
 mod site;

@@ -199,6 +199,11 @@ impl Pinned {
         Ok(all)
     }
 
+    /// Whether records are made of all flows that begin.
+    pub fn keeps_records(&self) -> Result<bool> {
+        Ok(RecordMaps::pinned_in(&self.pins)?.kept()? == abi::WL_KEEPS_ALL)
+    }
+
     /// How many records the datapath has made, and how many of them were lost as the ring had no room.
     pub fn records_made(&self) -> Result<(u64, u64)> {
         let numbers = RecordMaps::pinned_in(&self.pins)?.numbers()?;
