@@ -410,7 +410,9 @@ enum wl_pace_by {
 	X(FLOWS_NOT_PACED, "flows controlled again: the sender does not pace itself after all") \
 	X(FLOWS_RELEASED, "flows forgotten as their interface was released and others were not") \
 	X(BYPASS_FARES_WORSE, "bypasses: timeouts every few segments, from which the server recovers as well " \
-			      "alone")
+			      "alone") \
+	X(FLOW_RECORDS, "records made of flows, lost ones included") \
+	X(FLOW_RECORDS_LOST, "records of flows lost: the ring had no room")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
 enum wl_counter {

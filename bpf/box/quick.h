@@ -187,10 +187,14 @@ __noinline __u32 wl_quick_receiver(struct __sk_buff *skb)
 	is_done = wl_is_up_to_date(f, head) && !(f->flags & WL_FLOW_FIN) && wl_ack_kind(f, ack) >= WL_ACK_SAME;
 	if (is_done) {
 		__u32 window_bytes = (__u32)bpf_ntohs(q.tcp->window_be) << f->rcv_wscale;
-		__u64 now_ns = wl_watch_ends_timing(f, ack) ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
+		int ends = wl_watch_ends_timing(f, ack);
+		__u64 now_ns = ends ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
 
 		f->seen_at_us = now_ns / 1000;
 		wl_watch_ack(f, ack, ack + window_bytes, now_ns / 1000);
+		/* once in a round trip, in which far less than 4 GiB are delivered, and when all is */
+		if ((ends || f->una == f->nxt) && wl_keeps_ledgers())
+			wl_note_watched(id);
 	}
 	wl_unlock(f);
 	return is_done ? WL_QUICK_DONE : id;

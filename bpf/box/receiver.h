@@ -46,7 +46,10 @@ __noinline int wl_receiver_packet(struct __sk_buff *skb, __u32 id)
 	p = &s->packet;
 	if (!wl_lock_for(skb, f, p, 0))
 		return WL_TC_PASS;
+	wl_ledger_turn_begins(&s->turn);
 	wl_box_receiver(f, id, &p->tcp, &s->turn);
+	if (wl_keeps_ledgers())
+		wl_note_ack(id);
 	if (s->turn.out.is_over)
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 	else

@@ -86,6 +86,8 @@ __noinline int wl_sender_packet(struct __sk_buff *skb, __u32 id)
 	if (!wl_lock_for(skb, f, p, 1))
 		return WL_TC_PASS;
 	wl_box_sender(skb, f, id, &p->tcp, &s->turn);
+	if (wl_keeps_ledgers())
+		wl_note_data(id);
 	if (s->turn.out.is_over)
 		wl_close(f, id, WL_C_FLOWS_CLOSED);
 	else

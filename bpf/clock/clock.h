@@ -40,7 +40,10 @@ __noinline int wl_control_by_time(__u32 id)
 
 	if (!f || !s || !wl_control_is_due(f, now_ns / 1000) || !wl_lock(f))
 		return -1;
+	wl_ledger_turn_begins(&s->turn);
 	wl_tick_control(f, id, &s->turn, now_ns);
+	if (wl_keeps_ledgers())
+		wl_note_ack(id);
 	wl_unlock(f);
 	return 0;
 }
@@ -55,7 +58,10 @@ __noinline __u32 wl_judge(__u32 id)
 
 	if (!s || !f || !wl_lock(f))
 		return 0;
+	wl_ledger_turn_begins(&s->turn);
 	wait_us = wl_tick_judge(f, id, &s->turn, now_ns);
+	if (wl_keeps_ledgers())
+		wl_note_time(id);
 	wl_unlock(f);
 	return wait_us;
 }

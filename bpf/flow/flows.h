@@ -8,6 +8,7 @@
 #include "policy.h"
 #include "../store/store.h"
 #include "../clock/wheel.h"
+#include "../ledger/ledger.h"
 
 /* ---------------------------------------------------------------- handshake */
 
@@ -133,11 +134,12 @@ static __always_inline int wl_give_back(struct wl_flow *f, __u32 id)
 }
 
 /*
- * Forgets the flow; called with the lock held, which it gives back. Where the lists do not take back what it has, it stays
- * until it has been idle for long.
+ * Forgets the flow, which ends so (enum wl_flow_end); called with the lock held, which it gives back. Where the lists do not take
+ * back what it has, it stays until it has been idle for long.
  */
-static __always_inline void wl_close(struct wl_flow *f, __u32 id, __u32 counter)
+static __always_inline void wl_close_as(struct wl_flow *f, __u32 id, __u32 counter, __u32 end)
 {
+	wl_note_end(id, end);
 	wl_store_release_all(f);
 	if (!wl_is_stored(f) && !wl_tables_release(f) && !wl_give_back(f, id)) {
 		wl_count(counter);
@@ -145,6 +147,11 @@ static __always_inline void wl_close(struct wl_flow *f, __u32 id, __u32 counter)
 		bpf_map_delete_elem(&wl_flow_ids, &f->key);
 	}
 	wl_unlock(f);
+}
+
+static __always_inline void wl_close(struct wl_flow *f, __u32 id, __u32 counter)
+{
+	wl_close_as(f, id, counter, wl_end_of(f, counter));
 }
 
 /* Entry `id`, which is locked, is of another name: this one was left behind, as the table can fail from Linux 6.16 on. */
@@ -216,7 +223,7 @@ __noinline int wl_forget_old(__u32 base)
 	} else if (wl_vlan_of_flow(f) != p->vlan) {
 		wl_count(WL_C_PASS_OTHER_VLAN);
 	} else if (f->base != base) {
-		wl_close(f, id, WL_C_FLOWS_CLOSED);
+		wl_close_as(f, id, WL_C_FLOWS_CLOSED, WL_END_REPLACED);
 		return 0;
 	}
 	wl_unlock(f);
@@ -330,6 +337,7 @@ __noinline __u32 wl_adopt(int from_sender)
 		wl_entry_drop(f, id);
 		return WL_NO_FLOW;
 	}
+	wl_note_begin(id);
 	wl_unlock(f);
 	bpf_map_delete_elem(&wl_handshakes, &p->key);
 	wl_count(WL_C_FLOWS_CREATED);

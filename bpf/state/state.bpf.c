@@ -44,7 +44,9 @@
 	X(BBR_BW_SCALE) \
 	X(BBR_UNIT) \
 	X(BBR_SLOT_INDEX) \
-	X(DCTCP_ALPHA_MAX)
+	X(DCTCP_ALPHA_MAX) \
+	X(RTT_FIRST_SHIFT) \
+	X(RTT_BUCKETS_SHIFT)
 
 #define WL_STATE_NUMBER(name) WL_STATE_##name = WL_##name,
 enum wl_state_number {
@@ -70,6 +72,13 @@ WL_STATE(enum wl_alg_param_flag, alg_param_flag);
 
 /* of groups: what a place owes */
 WL_STATE(enum wl_event, event);
+
+/* of ledgers and records of flows */
+WL_STATE(struct wl_flow_record, flow_record);
+WL_STATE(enum wl_keeps, keeps);
+WL_STATE(enum wl_limit, limit);
+WL_STATE(enum wl_flow_end, flow_end);
+WL_STATE(enum wl_decided, decided);
 
 /* of policies */
 WL_STATE(enum wl_mode, mode);

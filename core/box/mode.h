@@ -34,6 +34,7 @@ WL_INLINE void wl_bypass(struct wl_flow *f, wl_u32 counter)
 	if (f->state != WL_FLOW_ACTIVE)
 		return;
 	wl_count(counter);
+	f->reason = counter;
 	wl_flow_enter(f, WL_FLOW_BYPASS);
 }
 
@@ -55,6 +56,7 @@ WL_GLOBAL int wl_hand_back(struct wl_flow *f, wl_u32 counter)
 		return -1;
 	f->repairs_failed = 0;
 	wl_bypass_all(f, counter, f->nxt);
+	f->reason = counter;
 	if (counter != WL_C_BYPASS_REPAIR)
 		wl_flow_enter(f, WL_FLOW_UNSTORED);
 	return 0;
@@ -72,6 +74,7 @@ WL_GLOBAL int wl_reclaim_store(struct wl_flow *f, wl_u32 now_us)
 	}
 	wl_bypass_all(f, WL_C_BYPASS_RECLAIMED, f->nxt);
 	wl_stall_note(f, now_us);
+	f->reason = WL_C_BYPASS_RECLAIMED;
 	wl_flow_enter(f, WL_FLOW_RECLAIMED);
 	return 0;
 }
@@ -91,6 +94,7 @@ WL_INLINE void wl_bypass_check(struct wl_flow *f)
 	if (f->state != WL_FLOW_BYPASS || !wl_track_is_whole(f) || wl_track_is_behind(f))
 		return;
 	wl_count(WL_C_BYPASS_ENDED);
+	f->reason = WL_C_BYPASS_ENDED;
 	wl_flow_enter(f, WL_FLOW_ACTIVE);
 	f->shown_una = f->una;
 }
@@ -187,6 +191,7 @@ WL_INLINE int wl_may_control(const struct wl_flow *f)
 WL_INLINE void wl_only_watch(struct wl_flow *f, wl_u32 id, wl_u32 counter)
 {
 	wl_count(counter);
+	f->reason = counter;
 	wl_leave_group(f, id);
 	f->flags |= WL_FLOW_FOREIGN;
 }
@@ -238,6 +243,7 @@ WL_INLINE void wl_control_begins(struct wl_flow *f, const struct wl_segment *in,
 	f->rcv_seq = in->seq;
 	f->snd_ack = f->rcv_seq;
 	f->rcv_tsval = in->options.tsval;
+	f->reason = WL_C_BYPASS_POLICY;
 	wl_flow_enter(f, WL_FLOW_BYPASS);
 }
 
@@ -246,6 +252,7 @@ WL_INLINE void wl_control_ends(struct wl_flow *f, wl_u32 counter, wl_u32 nxt)
 {
 	if (f->state == WL_FLOW_ACTIVE)
 		wl_count(counter);
+	f->reason = counter;
 	wl_store_release_all(f);
 	wl_track_forget(f, nxt);
 }

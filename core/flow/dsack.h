@@ -13,23 +13,26 @@
 #include "loss.h"
 #include "undo.h"
 
-/*
- * Does the first SACK block of an ACK, of whatever age, report something that arrived twice (RFC 2883)? Then that is noted,
- * and the block is not new else.
- */
-WL_GLOBAL int wl_track_dsack(struct wl_flow *f, const struct wl_ack *a)
+/* Does the first SACK block of an ACK, of whatever age, report something that arrived twice (RFC 2883)? */
+WL_INLINE int wl_is_dsack(const struct wl_ack *a)
 {
-	if (!f || !a)
-		return 0;
 	wl_u32 start = a->sack_start[0], end = a->sack_end[0];
 
 	if (!a->sack_count || !wl_before(start, end))
 		return 0;
-	if (wl_after(end, a->ack) &&
-	    (a->sack_count < 2 || wl_before(start, a->sack_start[1]) || wl_after(end, a->sack_end[1])))
+	return !wl_after(end, a->ack) ||
+	       (a->sack_count >= 2 && !wl_before(start, a->sack_start[1]) && !wl_after(end, a->sack_end[1]));
+}
+
+/* If it does, that is noted, and the block is not new else. */
+WL_GLOBAL int wl_track_dsack(struct wl_flow *f, const struct wl_ack *a)
+{
+	if (!f || !a)
+		return 0;
+	if (!wl_is_dsack(a))
 		return 0;
 	wl_rack_on_dsack(f);
-	wl_undo_on_dsack(f, start, end);
+	wl_undo_on_dsack(f, a->sack_start[0], a->sack_end[0]);
 	return 1;
 }
 

@@ -287,6 +287,7 @@ struct wl_flow {
 	wl_u32 lose_before_us;
 	wl_u32 resent_bytes; /* in the resent list */
 	wl_u8 todo; /* bits of enum wl_todo */
+	wl_u8 reason; /* counter (WL_COUNTER_LIST) that names why it is in this state; 0: as its rule wants */
 
 	/* shares (share/threshold.h, share/stall.h) */
 	wl_u16 server_share; /* accounts in wl_shares to which the flow's entry and its chunks are charged */

@@ -2,6 +2,7 @@
 
 mod agent;
 mod attach;
+mod causes;
 mod clocks;
 mod comings;
 mod containers;
@@ -27,6 +28,7 @@ mod native_sockets;
 mod net;
 mod peers;
 mod random;
+mod records;
 mod reloads;
 mod shares;
 mod site;

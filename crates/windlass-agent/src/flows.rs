@@ -78,7 +78,7 @@ pub struct FlowInfo {
     pub group: Option<FlowGroup>,
 }
 
-fn address(mapped: &[u8; 16], port_be: u16) -> SocketAddr {
+pub(crate) fn address(mapped: &[u8; 16], port_be: u16) -> SocketAddr {
     let ip = IpAddr::V6(Ipv6Addr::from(*mapped)).to_canonical();
     SocketAddr::new(ip, u16::from_be(port_be))
 }
@@ -138,7 +138,7 @@ fn each_once(keys: impl Iterator<Item = Vec<u8>>, max_entries: usize) -> impl It
 }
 
 /// Key, number and state of each flow in use behind interfaces of these indices. `ids` is wl_flow_ids, `flows` is wl_flows.
-fn in_use(
+pub(crate) fn in_use(
     ids: &impl MapCore,
     flows: &impl MapCore,
     is_behind: impl Fn(u32) -> bool,
@@ -159,6 +159,20 @@ fn in_use(
     keys.map(look_up).filter_map(Result::transpose)
 }
 
+/// The part in a group of flow `id`; `places` is wl_places.
+pub(crate) fn place_of(
+    places: &impl MapCore,
+    id: &[u8],
+    flow: &abi::wl_flow,
+    groups: &[GroupInfo],
+) -> Result<Option<FlowGroup>> {
+    if flow.flags & abi::WL_FLOW_GROUPED == 0 {
+        return Ok(None);
+    }
+    let place = places.lookup(id, MapFlags::ANY).map_err(bpf("reading a flow's place"))?;
+    Ok(place.and_then(|b| from_bytes::<FlowPlace>(&b)).and_then(|p| p.describe(groups)))
+}
+
 /// All flows in use behind interfaces of these indices. `ids` is wl_flow_ids, `flows` is wl_flows, `places` is wl_places.
 pub(crate) fn read_flows(
     is_behind: impl Fn(u32) -> bool,
@@ -171,11 +185,7 @@ pub(crate) fn read_flows(
     let mut all = Vec::new();
     for flow in in_use(ids, flows, is_behind) {
         let (key, id, flow) = flow?;
-        let mut group = None;
-        if flow.flags & abi::WL_FLOW_GROUPED != 0 {
-            let place = places.lookup(&id, MapFlags::ANY).map_err(bpf("reading a flow's place"))?;
-            group = place.and_then(|b| from_bytes::<FlowPlace>(&b)).and_then(|p| p.describe(groups));
-        }
+        let group = place_of(places, &id, &flow, groups)?;
         all.push(describe(&flow, exceptions.has(&key, &flow), group));
     }
     all.sort_by_key(|f| (f.ifindex, f.sender, f.receiver));

@@ -29,10 +29,10 @@ fn fill(queue: &Map, n: u32) -> Result<()> {
     Ok(())
 }
 
-/// What its maps take; what belongs to one CPU is small.
+/// What its maps take at once; what belongs to one CPU is small, and ledgers come with the first reader.
 fn memory_bytes(open: &OpenObject) -> u64 {
     let of = |map: OpenMap<'_>| u64::from(map.max_entries()) * u64::from(map.key_size() + map.value_size());
-    open.maps().map(of).sum()
+    open.maps().filter(|map| map.name() != "wl_ledgers").map(of).sum()
 }
 
 /// Why the kernel did not take what is to have these sizes.
@@ -53,7 +53,7 @@ fn open(object: &[u8], options: &Options, config: &wl_config) -> Result<OpenObje
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         match name.as_str() {
-            "wl_flows" | "wl_flow_wheels" | "wl_places" | "wl_free_flows" | "wl_due" => {
+            "wl_flows" | "wl_flow_wheels" | "wl_places" | "wl_ledgers" | "wl_free_flows" | "wl_due" => {
                 map.set_max_entries(options.flows_max).map_err(bpf(format!("sizing {name}")))?;
             }
             "wl_handshakes" => {

@@ -20,6 +20,73 @@ wl_u32 wln_handshake_rtt_us(const struct wl_handshake *h, wl_u32 ack, wl_u32 now
 	return wl_handshake_rtt_us(h, ack, now_us);
 }
 
+/* --------------------------------------------------------------- ledgers */
+
+static void record_if_due(struct wl_home *home, struct wln_flow *n)
+{
+	struct wl_flow_record record = { 0 };
+
+	if (!wl_record_is_due(n->ledger))
+		return;
+	wl_ledger_record(n->ledger, &n->flow, &record, WL_END_NONE, home->now_ns / 1000);
+	home->record(home->owner, &record);
+}
+
+static void note_ack(struct wl_home *home, struct wln_flow *n, const struct wl_turn *turn)
+{
+	if (!n->ledger)
+		return;
+	wl_ledger_ack(n->ledger, &n->flow, turn, home->now_ns / 1000);
+	record_if_due(home, n);
+}
+
+int wln_ledger_begin(struct wl_home *home, struct wln_flow *n)
+{
+	if (!n->ledger)
+		n->ledger = calloc(1, sizeof(*n->ledger));
+	if (!n->ledger)
+		return -1;
+	wl_ledger_begin(n->ledger, &n->flow, home->now_ns / 1000);
+	return 0;
+}
+
+const struct wl_ledger *wln_ledger(const struct wln_flow *n)
+{
+	return n->ledger;
+}
+
+int wln_ledger_record(struct wl_home *home, struct wln_flow *n, wl_u32 counter, struct wl_flow_record *record)
+{
+	if (!n->ledger)
+		return -1;
+	wl_ledger_record(n->ledger, &n->flow, record, counter ? wl_end_of(&n->flow, counter) : WL_END_NONE,
+			 home->now_ns / 1000);
+	return 0;
+}
+
+void wln_record_of(const struct wl_flow *f, struct wl_ledger *l, wl_u32 end, wl_u64 now_us,
+		   struct wl_flow_record *r)
+{
+	wl_ledger_record(l, f, r, end, now_us);
+}
+
+void wln_ledger_elapse(struct wl_ledger *l, wl_u64 now_us)
+{
+	wl_ledger_elapse(l, now_us);
+}
+
+wl_u32 wln_rtt_quantile_us(const wl_u32 *buckets, wl_u32 permille)
+{
+	return wl_rtt_quantile_us(buckets, permille);
+}
+
+wl_u32 wln_rtt_bucket(wl_u32 rtt_us)
+{
+	return wl_rtt_bucket(rtt_us);
+}
+
+/* ----------------------------------------------------------------- turns */
+
 /* The number of a flow is its owner's business: none of the functions that home.h supplies looks at it. */
 #define NUMBER 0
 
@@ -31,6 +98,8 @@ void wln_box_sender(struct wl_home *home, struct wln_flow *n, struct wl_segment 
 	home->flow = n;
 	home->turn = &turn;
 	wl_box_sender(home, &n->flow, NUMBER, in, &turn);
+	if (n->ledger)
+		wl_ledger_data(n->ledger, &n->flow, in, &turn, home->now_ns / 1000);
 	*out = turn.out;
 }
 
@@ -41,7 +110,9 @@ void wln_box_receiver(struct wl_home *home, struct wln_flow *n, const struct wl_
 	at_work = home;
 	home->flow = n;
 	home->turn = &turn;
+	wl_ledger_turn_begins(&turn);
 	wl_box_receiver(&n->flow, NUMBER, in, &turn);
+	note_ack(home, n, &turn);
 	*out = turn.out;
 }
 
@@ -54,9 +125,15 @@ void wln_box_tick(struct wl_home *home, struct wln_flow *n)
 	home->flow = n;
 	home->turn = &turn;
 	turn.repaired_segs = 0;
-	if (wl_control_is_due(&n->flow, home->now_ns / 1000))
+	wl_ledger_turn_begins(&turn);
+	if (wl_control_is_due(&n->flow, home->now_ns / 1000)) {
 		wl_tick_control(&n->flow, NUMBER, &turn, home->now_ns);
+		note_ack(home, n, &turn);
+	}
+	wl_ledger_turn_begins(&turn);
 	wait_us = wl_tick_judge(&n->flow, NUMBER, &turn, home->now_ns);
+	if (n->ledger)
+		wl_ledger_time(n->ledger, &n->flow, &turn, home->now_ns / 1000);
 	wl_tick_serve(home, &n->flow, NUMBER, &turn, wait_us, home->now_ns);
 }
 

@@ -6,6 +6,7 @@
 #include "box/handshake.h"
 #include "box/send.h"
 #include "box/tick.h"
+#include "ledger/ledger.h"
 
 /* Reads `bytes` of TCP options, at most WL_TCP_OPT_MAX; `opt` has WL_OPT_BUFFER_BYTES, zeros behind them. */
 void wln_options_read(const wl_u8 *opt, wl_u32 bytes, struct wl_options *);
@@ -32,6 +33,7 @@ struct wl_home {
 	void (*leave_group)(void *owner);
 	int (*is_policy_current)(void *owner, const struct wl_flow *);
 	int (*apply_policy)(void *owner, struct wl_flow *);
+	void (*record)(void *owner, const struct wl_flow_record *);
 	wl_u32 policy_changed_at_us;
 	wl_u32 idle_timeout_s;
 	wl_u64 now_ns;
@@ -61,5 +63,27 @@ int wln_box_syn(struct wl_home *, struct wl_handshake *, const struct wl_segment
 wl_u32 wln_box_begins(struct wl_handshake *, const struct wl_segment *, int from_sender);
 struct wln_flow *wln_box_begin(struct wl_home *, wl_u32 id, wl_u32 flags, const struct wl_handshake *,
 			       const struct wl_segment *, int from_sender);
+
+/*
+ * Keeps a ledger of the flow from now on: the caller is given a record each minute in which it has traffic. Returns 0, or -1: no
+ * memory.
+ */
+int wln_ledger_begin(struct wl_home *, struct wln_flow *);
+
+/* NULL: there is none. */
+const struct wl_ledger *wln_ledger(const struct wln_flow *);
+
+/* The record of a flow up to now, which ends under this counter, or, 0, goes on. Returns 0, or -1: there is no ledger. */
+int wln_ledger_record(struct wl_home *, struct wln_flow *, wl_u32 counter, struct wl_flow_record *);
+
+/* The same of what maps of the kernel hold. */
+void wln_record_of(const struct wl_flow *, struct wl_ledger *, wl_u32 end, wl_u64 now_us, struct wl_flow_record *);
+
+/* Time passes, and nothing else happens. */
+void wln_ledger_elapse(struct wl_ledger *, wl_u64 now_us);
+
+/* Of a histogram of WL_RTT_BUCKETS; `permille`: 950 is the 95th percentile. */
+wl_u32 wln_rtt_quantile_us(const wl_u32 *buckets, wl_u32 permille);
+wl_u32 wln_rtt_bucket(wl_u32 rtt_us);
 
 #endif

@@ -22,6 +22,7 @@ struct wln_flow *wln_flow_new(wl_u32 base, wl_u32 mss_bytes, wl_u32 flags)
 
 void wln_flow_free(struct wln_flow *n)
 {
+	free(n->ledger);
 	wln_scoreboard_free(n);
 }
 

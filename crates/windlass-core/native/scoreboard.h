@@ -12,10 +12,13 @@ struct wln_segs {
 	struct wl_seg seg[WL_CHUNK_RECORDS];
 };
 
+struct wl_ledger;
+
 struct wln_flow {
 	struct wl_flow flow; /* first: wl_seg_at() finds the scoreboard from it */
 	wl_u32 touched; /* records looked at since this was last read */
 	wl_u32 has_store; /* of a box: records stand in what the flow holds of the store, and nowhere else */
+	struct wl_ledger *ledger; /* NULL: none is kept */
 	void *block; /* what was allocated: calloc() does not align */
 	struct wln_segs *chunks[WL_FLOW_CHUNKS]; /* of the chunks that the flow holds; without a store, of all */
 	struct wln_segs *blocks[WL_FLOW_BLOCKS]; /* of the blocks that the flow holds; of each the first WL_BLOCK_RECORDS */

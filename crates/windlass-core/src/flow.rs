@@ -21,6 +21,10 @@ impl Flow {
         Flow { inner: NonNull::new(raw).expect("memory for one flow") }
     }
 
+    pub(crate) fn raw_ref(&self) -> *const wln_flow {
+        self.inner.as_ptr()
+    }
+
     pub(crate) fn raw(&mut self) -> *mut wln_flow {
         self.inner.as_ptr()
     }

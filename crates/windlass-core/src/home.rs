@@ -3,7 +3,8 @@
 use crate::{
     Flow,
     abi::{
-        self, wl_ack, wl_decision, wl_flow, wl_handshake, wl_home, wl_sample, wl_segment, wl_sent, wl_verdict,
+        self, wl_ack, wl_decision, wl_flow, wl_flow_record, wl_handshake, wl_home, wl_ledger, wl_sample,
+        wl_segment, wl_sent, wl_verdict,
     },
 };
 use std::{
@@ -61,6 +62,8 @@ pub trait Home {
     fn policy_changed_at_us(&self) -> u32 {
         0
     }
+    /// A flow whose ledger is kept ([`Flow::keep_ledger`]) has had traffic for another minute.
+    fn record(&mut self, _record: &wl_flow_record) {}
 }
 
 /// A TCP segment, and how it is cut.
@@ -156,6 +159,10 @@ shims! {
         // SAFETY: the flow of the turn, which C does not touch meanwhile.
         c_int::from(home.apply_policy(unsafe { &mut *flow })) - 1
     }
+    fn record(home, record: *const wl_flow_record) {
+        // SAFETY: a local of C's caller, which C does not touch meanwhile.
+        home.record(unsafe { &*record });
+    }
 }
 
 /// The home as C sees it in a turn at `now_ns`, with a segment or without. Valid as long as the borrow.
@@ -176,6 +183,7 @@ fn bind<H: Home>(home: &mut H, now_ns: u64, segment: Option<&Segment>) -> wl_hom
         leave_group: Some(Shims::<H>::leave_group),
         is_policy_current: Some(Shims::<H>::is_policy_current),
         apply_policy: Some(Shims::<H>::apply_policy),
+        record: Some(Shims::<H>::record),
         policy_changed_at_us: home.policy_changed_at_us(),
         idle_timeout_s: IDLE_TIMEOUT_S,
         now_ns,
@@ -264,6 +272,34 @@ impl Flow {
         let mut bound = bind(home, now_ns, None);
         // SAFETY: as in from_sender().
         unsafe { abi::wln_box_tick(&mut bound, self.raw()) };
+    }
+
+    /// Keeps a ledger of the flow from now on: what [`record_up_to`](Flow::record_up_to) reports. A caller does so when the flow has begun.
+    pub fn keep_ledger(&mut self, home: &mut impl Home, now_ns: u64) {
+        let mut bound = bind(home, now_ns, None);
+        // SAFETY: as in from_sender().
+        let kept = unsafe { abi::wln_ledger_begin(&mut bound, self.raw()) };
+        assert_eq!(kept, 0, "memory for one ledger");
+    }
+
+    /// What was noted of the flow so far; none: no ledger is kept.
+    pub fn ledger(&self) -> Option<&wl_ledger> {
+        // SAFETY: NULL, or the flow's ledger, which lives as long and is not written during this borrow.
+        unsafe { abi::wln_ledger(self.raw_ref()).as_ref() }
+    }
+
+    /// The record of the flow up to now: it ends under this counter (`abi::WL_C_FLOWS_*`), or, 0, goes on. None: no ledger is kept.
+    pub fn record_up_to(
+        &mut self,
+        home: &mut impl Home,
+        counter: u32,
+        now_ns: u64,
+    ) -> Option<wl_flow_record> {
+        let mut bound = bind(home, now_ns, None);
+        let mut record = wl_flow_record::default();
+        // SAFETY: as in from_sender().
+        let is_kept = unsafe { abi::wln_ledger_record(&mut bound, self.raw(), counter, &mut record) } == 0;
+        is_kept.then_some(record)
     }
 
     /// Has it been silent for so long that it must be forgotten?

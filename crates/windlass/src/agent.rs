@@ -7,6 +7,7 @@ use crate::{
     event_log::EventLog,
     interfaces::Interfaces,
     native::NativeHome,
+    recorder::Recorder,
     signals::{Wish, Wishes},
     watched::Watched,
 };
@@ -23,8 +24,11 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     let mut file = Watched::new(&args.policy);
     let policy = Policy::from_file(&args.policy)?;
     let options = Options { shares_groups: true, ..options(&args.sizes)? };
+    let most_bytes = args.records_mib << 20;
+    let recorder =
+        args.records.as_deref().map(|folder| Recorder::new(folder, most_bytes, log)).transpose()?;
     let mut home = Homes {
-        interfaces: Interfaces::new(options, log),
+        interfaces: Interfaces::new(options, recorder, log),
         native: NativeHome::new(&args.names.prefix, log),
         must_put_back: false,
     };
@@ -53,6 +57,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         log.warn(why);
     }
     let complaints = home.cover(&policy, wishes.interrupt());
+    home.interfaces.follow_records();
     if home.is_empty()
         && let Some((last, others)) = complaints.split_last()
     {
@@ -255,6 +260,7 @@ fn look_after(
             let _ = windlass_agent::part_killed();
         }
         home.cover(&policy, wishes.interrupt()).iter().for_each(|why| log.warn(why));
+        home.interfaces.follow_records();
         if home.is_all_released() {
             bail!(
                 "nothing is left under control, and what was released is left alone; start the agent again to take it back"

@@ -44,6 +44,20 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show in one screen why a flow is at its rate: what holds it back, and what to try
+    Why(WhyArgs),
+    /// Show what flows did: one record when each ended and one a minute before, as an agent with --records writes them
+    Records {
+        /// Folder that the agent writes them to
+        #[arg(value_name = "DIR", default_value = RECORDS)]
+        folder: PathBuf,
+        /// Also those that come, until Ctrl-C
+        #[arg(long)]
+        follow: bool,
+        /// One JSON document a record, as docs/records.md has it
+        #[arg(long)]
+        json: bool,
+    },
     /// Give one flow another algorithm than its rule's, while it runs
     ///
     /// It keeps it as long as it lasts, whatever becomes of agent and policy; a rule that ends control of the flow ends it
@@ -115,6 +129,9 @@ pub enum Command {
         install: Option<PathBuf>,
     },
 }
+
+/// Where records of flows are unless another folder is named.
+const RECORDS: &str = "/var/lib/windlass/records";
 
 #[derive(Debug, ClapArgs)]
 pub struct FlowsArgs {
@@ -311,7 +328,29 @@ pub struct AgentArgs {
     pub detach_on_exit: bool,
     #[command(flatten)]
     pub names: Names,
+    /// Keep records of all flows in this folder: what each did, and what held it back
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = RECORDS)]
+    pub records: Option<PathBuf>,
+    /// Size of all records' files; the oldest are removed
+    #[arg(long, default_value_t = 512, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub records_mib: u64,
     /// One JSON document per event on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct WhyArgs {
+    /// An end of the flow, as `windlass flows` shows it, e.g. 192.0.2.1:443; or the name of a rule: of all its flows
+    #[arg(value_name = "FLOW|RULE")]
+    pub what: String,
+    /// The flow's receiver, if its sender alone does not name it
+    #[arg(value_parser = address)]
+    pub receiver: Option<SocketAddr>,
+    /// Where no agent keeps records, the flow is looked at for so long, 100 to 60000
+    #[arg(long, default_value_t = 2000, value_name = "MS", value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    pub wait_ms: u64,
+    /// One JSON document instead of text
     #[arg(long)]
     pub json: bool,
 }

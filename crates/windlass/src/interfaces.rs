@@ -4,6 +4,7 @@ use crate::{
     control::{clock_is_new, first_error, hand_back, is_uplink},
     event_log::EventLog,
     links::Links,
+    recorder::Recorder,
     retries::Retries,
     signals::Wish,
 };
@@ -61,11 +62,13 @@ pub struct Interfaces {
     must_cover: bool,
     /// Packets at the last count, by index of the interface; and which of these were reported to lack a direction.
     packets: BTreeMap<u32, (Packets, Option<OneWay>)>,
+    /// None: no records of flows are wanted.
+    recorder: Option<Recorder>,
     log: EventLog,
 }
 
 impl Interfaces {
-    pub fn new(options: Options, log: EventLog) -> Interfaces {
+    pub fn new(options: Options, recorder: Option<Recorder>, log: EventLog) -> Interfaces {
         Interfaces {
             options,
             controlled: Vec::new(),
@@ -82,6 +85,7 @@ impl Interfaces {
             links: None,
             must_cover: true,
             packets: BTreeMap::new(),
+            recorder,
             log,
         }
     }
@@ -271,6 +275,11 @@ impl Interfaces {
         }
         if !matches!(start, Start::Attached) {
             self.tell_of_options(&pinned);
+            if self.recorder.is_none()
+                && let Err(why) = pinned.end_records()
+            {
+                self.log.warn(format_args!("{iface}: records of its flows go on, and none are read: {why}"));
+            }
         }
         self.controlled.push(pinned);
         self.new.push(iface.to_string());
@@ -378,11 +387,18 @@ impl Interfaces {
         if all.is_empty() {
             return;
         }
-        match Pinned::remove_together(&all) {
+        match self.remove(&all) {
             // the next agent that starts removes what stays
             Ok(removed) => removed.into_iter().filter_map(Result::err).for_each(|why| self.log.warn(why)),
             // they are removed later
             Err(_) => self.leaving.extend(all),
+        }
+    }
+
+    /// Reads the records of flows, if they are wanted.
+    pub fn follow_records(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.follow(&self.controlled);
         }
     }
 
@@ -481,7 +497,7 @@ impl Interfaces {
             self.leaving.extend(all);
             return ended;
         }
-        match Pinned::remove_together(&all) {
+        match self.remove(&all) {
             Ok(removed) => {
                 for (pinned, removed) in all.iter().zip(removed) {
                     if removed.is_ok() {
@@ -498,6 +514,15 @@ impl Interfaces {
         }
     }
 
+    /// Removes what is pinned, and keeps what its flows did: detached first, or some would go on after their last record.
+    fn remove(&self, all: &[Pinned]) -> Result<Vec<Result<(), Error>>, Error> {
+        if let Some(recorder) = &self.recorder {
+            Pinned::detach_together(all)?;
+            all.iter().for_each(|pinned| recorder.note_last(pinned));
+        }
+        Pinned::remove_together(all)
+    }
+
     /// The agent ends. What fails does not keep the rest from it; the first error is returned.
     pub fn finish(mut self, is_detaching: bool) -> Result<()> {
         let mut all = mem::take(&mut self.leaving);
@@ -508,7 +533,11 @@ impl Interfaces {
             let words = format!("stays under control; `windlass detach {iface}` releases it");
             self.log.of_iface("stays", iface, &words);
         }
-        Ok(self.release(all)?)
+        let released = self.release(all);
+        if let Some(recorder) = self.recorder.take() {
+            recorder.finish();
+        }
+        Ok(released?)
     }
 }
 

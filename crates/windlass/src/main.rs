@@ -22,6 +22,8 @@ mod manual;
 mod native;
 mod policy;
 mod print;
+mod recorder;
+mod records;
 mod retries;
 mod sampler;
 mod shares;
@@ -30,6 +32,7 @@ mod speed;
 mod status;
 mod top;
 mod watched;
+mod why;
 
 use args::{Args, Command, FlowsArgs};
 use clap::{CommandFactory, Parser};
@@ -61,6 +64,8 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Flows(f) => flows::flows(&f),
         Command::Counters(c) => counters::counters(&c),
         Command::Status { json } => status::status(json),
+        Command::Records { folder, follow, json } => records::records(&folder, follow, json),
+        Command::Why(w) => why::why(&w),
         Command::Set(s) => control::set(&s),
         Command::Top(t) => top::top(t),
         Command::Algs { json } => info::algs(json),

@@ -7,7 +7,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use windlass_core::abi::{self, wl_flow, wl_flow_key, wl_policy_head, wl_rule};
+use windlass_core::abi::{self, wl_flow, wl_flow_key, wl_ledger, wl_policy_head, wl_rule};
 use windlass_oracle::{
     programs::{Programs, Setup, Verdict},
     wire::Tuple,
@@ -52,8 +52,24 @@ impl Loaded {
         Ok(of_cpus.unwrap_or_default().iter().map(all).sum())
     }
 
-    /// The flow of that connection; none: the box knows none.
-    pub fn flow(&self, tuple: &Tuple) -> Result<Option<wl_flow>> {
+    /// Has ledgers of all flows kept that begin.
+    pub fn keep_ledgers(&self) -> Result<()> {
+        self.change("wl_ledgers_kept", |keeps: &mut u32| *keeps = abi::WL_KEEPS_ALL)
+    }
+
+    /// The ledger of that connection's flow; none: the box has none.
+    pub fn ledger(&self, tuple: &Tuple) -> Result<Option<wl_ledger>> {
+        let Some(id) = self.number(tuple)? else { return Ok(None) };
+        let Some(ledger) = self.programs.map("wl_ledgers")?.lookup(&id, MapFlags::ANY)? else {
+            return Ok(None);
+        };
+        ensure!(ledger.len() == size_of::<wl_ledger>(), "an entry of {} bytes", ledger.len());
+        // SAFETY: the entry is a ledger, plain data that is valid for any bytes, and as long as one.
+        Ok(Some(unsafe { std::ptr::read_unaligned(ledger.as_ptr().cast()) }))
+    }
+
+    /// The number of that connection's flow.
+    fn number(&self, tuple: &Tuple) -> Result<Option<Vec<u8>>> {
         let key = wl_flow_key {
             snd_addr: tuple.server,
             rcv_addr: tuple.client,
@@ -63,7 +79,12 @@ impl Loaded {
         };
         // SAFETY: a key is plain data without padding; the slice lives no longer than the key.
         let key = unsafe { std::slice::from_raw_parts((&raw const key).cast(), size_of::<wl_flow_key>()) };
-        let Some(id) = self.programs.map("wl_flow_ids")?.lookup(key, MapFlags::ANY)? else { return Ok(None) };
+        Ok(self.programs.map("wl_flow_ids")?.lookup(key, MapFlags::ANY)?)
+    }
+
+    /// The flow of that connection; none: the box knows none.
+    pub fn flow(&self, tuple: &Tuple) -> Result<Option<wl_flow>> {
+        let Some(id) = self.number(tuple)? else { return Ok(None) };
         let flow = self.programs.map("wl_flows")?.lookup(&id, MapFlags::ANY)?;
         let flow = flow.context("the number of a flow is that of an entry")?;
         ensure!(flow.len() == size_of::<wl_flow>(), "an entry of {} bytes", flow.len());

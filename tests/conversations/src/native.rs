@@ -104,6 +104,8 @@ pub struct Native {
     free: Vec<u32>,
     /// The entry that the clock looks after next.
     sweep_next: u32,
+    /// Ledgers of all flows are kept.
+    has_ledgers: bool,
 }
 
 impl Native {
@@ -123,7 +125,14 @@ impl Native {
             owners: (0..setup.flows_max).map(|id| id << abi::WL_OWNER_BITS).collect(),
             free: (0..setup.flows_max).collect(),
             sweep_next: 0,
+            has_ledgers: false,
         })
+    }
+
+    /// Keeps ledgers of all flows that begin.
+    pub fn with_ledgers(mut self) -> Native {
+        self.has_ledgers = true;
+        self
     }
 
     /// The flow of that connection; none: the box knows none.
@@ -232,6 +241,9 @@ impl Native {
         let mut flow =
             Flow::begin(&mut turn, (id, flags), &handshake, &frame.segment, is_from_server, now_ns);
         flow.state_mut().owner = self.owners[id as usize];
+        if self.has_ledgers {
+            flow.keep_ledger(&mut turn, now_ns);
+        }
         let bytes = Bytes::new(flow.state().base);
         self.flows[id as usize] = Some(Entry { tuple: frame.tuple, flow, bytes });
         self.ids.insert(frame.tuple, id);

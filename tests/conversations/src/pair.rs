@@ -77,17 +77,29 @@ impl Pair {
     /// Attaches the programs; the calling thread stays in their namespace.
     pub fn attach(setup: &BoxSetup) -> Result<Pair> {
         let programs = Loaded::attach(&setup.of_programs())?;
-        Ok(Pair { programs, native: Native::new(setup)?, tuples: HashSet::new(), rounds: 0 })
+        programs.keep_ledgers()?;
+        let native = Native::new(setup)?.with_ledgers();
+        Ok(Pair { programs, native, tuples: HashSet::new(), rounds: 0 })
     }
 
     fn same_flow(&self, tuple: &Tuple) -> Result<()> {
         let programs = self.programs.flow(tuple)?.as_ref().map(comparable);
         let native = self.native.flow(tuple).map(|flow| comparable(flow.state()));
         if programs == native {
-            return Ok(());
+            return self.same_ledger(tuple);
         }
         let lines = differing_lines(&format!("{programs:#?}"), &format!("{native:#?}"));
         Err(Difference(format!("the two homes differ in what they know of the flow:{lines}")).into())
+    }
+
+    fn same_ledger(&self, tuple: &Tuple) -> Result<()> {
+        let programs = self.programs.ledger(tuple)?;
+        let native = self.native.flow(tuple).and_then(|flow| flow.ledger().copied());
+        if programs == native {
+            return Ok(());
+        }
+        let lines = differing_lines(&format!("{programs:#?}"), &format!("{native:#?}"));
+        Err(Difference(format!("the two homes differ in the flow's ledger:{lines}")).into())
     }
 
     /// Is the packet damaged, and of a flow that is only watched? The programs look at such a flow's packets in a short way

@@ -340,6 +340,11 @@ impl PinDir {
         }
     }
 
+    /// Detaches the programs of all of these, which are released next.
+    pub(crate) fn detach_before_release(all: &[(PinDir, Option<u32>)]) {
+        Self::detach_together(all, &Self::are_last(all));
+    }
+
     /// Of which of these are all interfaces of their datapath among them?
     fn are_last(all: &[(PinDir, Option<u32>)]) -> Vec<bool> {
         let going: BTreeSet<&str> = all.iter().map(|(pins, _)| pins.iface.as_str()).collect();

@@ -61,11 +61,11 @@ const MAPS: [&str; 11] = [
 /// A pinned datapath, whichever process loaded it.
 #[derive(Debug)]
 pub struct Pinned {
-    pins: PinDir,
+    pub(crate) pins: PinDir,
     /// Of the interface when it was attached.
-    ifindex: u32,
+    pub(crate) ifindex: u32,
     /// All but those of its own rules may be open once for several interfaces of one datapath.
-    maps: BTreeMap<&'static str, Arc<MapHandle>>,
+    pub(crate) maps: BTreeMap<&'static str, Arc<MapHandle>>,
     clock: Clock,
     clock_program: OwnedFd,
     /// None: it is looked at, not looked after.
@@ -227,7 +227,7 @@ impl Pinned {
         Ok(all.into_iter().filter(|(is_other, _)| *is_other).map(|(_, words)| words).collect())
     }
 
-    fn map(&self, name: &str) -> &MapHandle {
+    pub(crate) fn map(&self, name: &str) -> &MapHandle {
         &self.maps[name]
     }
 
@@ -430,6 +430,18 @@ impl Pinned {
     /// What the interface is called now; none: it is gone.
     pub fn name_now(&self) -> Option<String> {
         netdev::name_of(self.ifindex)
+    }
+
+    /// Detaches the programs of these from their interfaces; what their flows did can be read until they are removed.
+    ///
+    /// # Errors
+    /// [`Error::Locked`]: nothing was detached.
+    pub fn detach_together(all: &[Pinned]) -> Result<()> {
+        let _lock = Lock::take_for_pins()?;
+        let pins: Vec<_> =
+            all.iter().filter(|p| p.is_still_pinned()).map(|p| (p.pins.clone(), Some(p.ifindex))).collect();
+        PinDir::detach_before_release(&pins);
+        Ok(())
     }
 
     /// Detaches these: removes links, filters, maps and the clock, where no other process has done so. Returns what came of each.

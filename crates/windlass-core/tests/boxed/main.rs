@@ -1,12 +1,13 @@
 //! The box on one flow (`core/box/`): segments of both ends and visits of the clock go in, verdicts come out.
 
+mod ledgers;
 mod states;
 mod verdicts;
 
 use std::collections::BTreeMap;
 use windlass_core::{
     Algorithm, Flow, Home, Segment,
-    abi::{self, wl_flow, wl_handshake, wl_segment, wl_sent, wl_verdict},
+    abi::{self, wl_flow, wl_flow_record, wl_handshake, wl_segment, wl_sent, wl_verdict},
     begins, on_syn,
 };
 
@@ -22,6 +23,7 @@ const MS: u64 = 1_000_000;
 struct Notes {
     counts: BTreeMap<u32, u64>,
     sent: Vec<wl_sent>,
+    records: Vec<wl_flow_record>,
     deadline_ns: u64,
     /// What `store` answers.
     refusal: u32,
@@ -75,6 +77,10 @@ impl Home for Notes {
 
     fn differs(&mut self, _seq: u32, _len: u32) -> bool {
         self.differs
+    }
+
+    fn record(&mut self, record: &wl_flow_record) {
+        self.records.push(*record);
     }
 }
 
