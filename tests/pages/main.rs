@@ -6,7 +6,7 @@ mod page;
 
 use machine::Machine;
 use page::{Kind, Page, pages};
-use windlass_tests::{is_long, is_root_or_skip};
+use windlass_tests::is_root_or_skip;
 
 fn follow(test: &str, file: &str) {
     if !is_root_or_skip(test) {
@@ -19,10 +19,8 @@ fn follow(test: &str, file: &str) {
             machine.run(file, &command);
         }
         for command in &block.commands {
-            match block.mark(command) {
-                Some(mark) if mark.kind == Kind::NotRun => {}
-                Some(mark) if mark.kind == Kind::Long && !is_long() => {}
-                _ => machine.run(file, command),
+            if block.mark(command).is_none() {
+                machine.run(file, command);
             }
         }
         machine.clean();

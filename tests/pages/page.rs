@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! <!-- not run: `windlass guest`: needs a virtual machine -->
-//! <!-- long: `windlass sweep`: simulates twenty runs -->
 //! <!-- before: `windlass agent --policy policies/wan.toml` -->
 //! ```
 
@@ -17,8 +16,6 @@ pub fn pages() -> [&'static str; 5] {
 pub enum Kind {
     /// It cannot be run here.
     NotRun,
-    /// Only `make test-long` runs it.
-    Long,
     /// It is run before the block, which goes on from there.
     Before,
 }
@@ -111,7 +108,6 @@ fn mark(line: &str) -> Option<Mark> {
     let (kind, rest) = text.split_once(": `")?;
     let kind = match kind {
         "not run" => Kind::NotRun,
-        "long" => Kind::Long,
         "before" => Kind::Before,
         _ => panic!("no kind of mark: {line}"),
     };
