@@ -121,7 +121,17 @@ fn a_flow_takes_twelve_hundred_bytes_at_most() {
     let (mut attach, attached) = attached_with(&net, &["--flows", "32768"]);
     attach.end(libc::SIGINT);
     // nor are half-open connections flows
-    let of_store = ["wl_store", "wl_segs", "wl_free_chunks", "wl_spare_chunks", "wl_splits", "wl_split_chunks", "wl_tables", "wl_free_tables", "wl_handshakes"];
+    let of_store = [
+        "wl_store",
+        "wl_segs",
+        "wl_free_chunks",
+        "wl_spare_chunks",
+        "wl_splits",
+        "wl_split_chunks",
+        "wl_tables",
+        "wl_free_tables",
+        "wl_handshakes",
+    ];
     let maps = attached["memory_bytes"].as_object().expect("by map");
     let bytes: u64 = maps
         .iter()

@@ -417,7 +417,8 @@ pub fn free(net: &Net, list: &str) -> Vec<Vec<u8>> {
 /// Chunks of the store that were given out by blocks, all of which are free. Nothing works afterwards.
 pub fn split_chunks(net: &Net) -> Vec<Vec<u8>> {
     let own = |spare: &[u8]| u32::from_ne_bytes(spare[20..24].try_into().expect("a number")).checked_sub(1);
-    let own_by_cpus = spare_by_cpus(net).iter().filter_map(|spare| own(spare)).map(|chunk| chunk.to_ne_bytes().to_vec());
+    let own_by_cpus =
+        spare_by_cpus(net).iter().filter_map(|spare| own(spare)).map(|chunk| chunk.to_ne_bytes().to_vec());
     let chunks: Vec<_> = own_by_cpus.chain(free(net, "wl_split_chunks")).collect();
     let splits = MapHandle::from_pinned_path(net.pins().join("wl_splits")).expect("a map");
     for chunk in &chunks {
@@ -600,7 +601,8 @@ impl World {
     /// Ends the box, which must have everything back.
     fn end(self) {
         self.kill();
-        let chunks = [free(&self.net, "wl_free_chunks"), spare_chunks(&self.net), split_chunks(&self.net)].concat();
+        let chunks =
+            [free(&self.net, "wl_free_chunks"), spare_chunks(&self.net), split_chunks(&self.net)].concat();
         let flows = free(&self.net, "wl_free_flows");
         for (mut left, expected, what) in
             [(chunks, self.chunks.get(), "free chunks"), (flows, self.room.flows, "free flows")]

@@ -61,7 +61,8 @@ fn open(object: &[u8], options: &Options, config: &wl_config) -> Result<OpenObje
             }
             "wl_flow_ids" => map.set_max_entries(options.flows_max).map_err(bpf("sizing wl_flow_ids"))?,
             "wl_store" => map.set_max_entries(options.banks()).map_err(bpf("sizing wl_store"))?,
-            "wl_segs" | "wl_free_chunks" | "wl_tables" | "wl_free_tables" | "wl_splits" | "wl_split_chunks" => {
+            "wl_segs" | "wl_free_chunks" | "wl_tables" | "wl_free_tables" | "wl_splits"
+            | "wl_split_chunks" => {
                 map.set_max_entries(options.chunks()).map_err(bpf(format!("sizing {name}")))?;
             }
             CONFIG => {

@@ -46,7 +46,7 @@ impl Flow {
     /// The live record of that number, as lists have it.
     pub fn record(&self, number: u32) -> Option<&wl_seg> {
         // SAFETY: the pointer is NULL or points into the flow's scoreboard.
-        unsafe { abi::wln_flow_record(self.inner.as_ptr(), number.into()).as_ref() }
+        unsafe { abi::wln_flow_record(self.inner.as_ptr(), number).as_ref() }
     }
 
     /// The flow is number `id` of its home, which identifies it. To be called before it has sent anything.

@@ -121,7 +121,16 @@ fn received_bytes(cable: &Cable) -> Result<f64> {
 fn flow_bytes(attached: &Value) -> f64 {
     let flows = attached["flows_max"].as_f64().unwrap_or(1.0);
     let maps = attached["memory_bytes"].as_object();
-    let apart = ["wl_store", "wl_segs", "wl_free_chunks", "wl_spare_chunks", "wl_splits", "wl_split_chunks", "wl_tables", "wl_free_tables"];
+    let apart = [
+        "wl_store",
+        "wl_segs",
+        "wl_free_chunks",
+        "wl_spare_chunks",
+        "wl_splits",
+        "wl_split_chunks",
+        "wl_tables",
+        "wl_free_tables",
+    ];
     maps.into_iter()
         .flatten()
         .filter(|(n, _)| !apart.contains(&n.as_str()))

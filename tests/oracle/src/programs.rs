@@ -256,7 +256,8 @@ impl Programs {
             split.extend(u32_at(&of_cpu, 4 + 4 * abi::WL_SPARE_CHUNKS as usize).checked_sub(1));
         }
         for chunk in split {
-            let free = self.map("wl_splits")?.lookup(&chunk.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
+            let free =
+                self.map("wl_splits")?.lookup(&chunk.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
             let all = (1 << abi::WL_CHUNK_BLOCKS) - 1;
             ensure!(u32_at(&free, 0) & all == all, "not all blocks of chunk {chunk} are free");
             chunks.push(chunk);

@@ -56,8 +56,8 @@ impl Bytes {
         let in_flight = (flow.nxt.wrapping_sub(flow.una_seg)).div_ceil(BLOCK_BYTES) + 1;
         self.blocks.retain(|&block, _| {
             let held = flow.blocks[(block % abi::WL_FLOW_BLOCKS) as usize];
-            let is_block =
-                held & ((1 << abi::WL_BLOCK_BITS) - 1) != 0 && held >> abi::WL_BLOCK_BITS == block / abi::WL_CHUNK_BLOCKS;
+            let is_block = held & ((1 << abi::WL_BLOCK_BITS) - 1) != 0
+                && held >> abi::WL_BLOCK_BITS == block / abi::WL_CHUNK_BLOCKS;
             let is_chunk = flow.tables[(block / BLOCKS_OF_TABLE) as usize] != 0;
             block.wrapping_sub(first) % BLOCKS < in_flight && (is_block || is_chunk)
         });
