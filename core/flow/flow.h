@@ -132,7 +132,9 @@ enum wl_flow_flag2 {
 	WL_FLOW2_ECHO_TIMED = 1 << 12, /* echo_tsval and timed_at_us are valid (echo.h) */
 	WL_FLOW2_RESENT_TS = 1 << 13, /* resent_tsval is valid */
 	WL_FLOW2_REDUCTION_PROVEN = 1 << 14, /* the first retransmission since the last reduction was needed */
-	WL_FLOW2_HOLES_LEFT = 1 << 15, /* since the last recovery ended, holes that were found in it have been open (recovery.h) */
+	WL_FLOW2_HOLES_LEFT =
+		1
+		<< 15, /* since the last recovery ended, holes that were found in it have been open (recovery.h) */
 };
 
 /* How far the start of a flow has come (wl_flow.start; start.h). */
