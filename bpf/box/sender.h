@@ -10,7 +10,8 @@
 #include "../packet/intact.h"
 #include "../packet/rewrite.h"
 
-#define WL_PACKET_PIECES (8u * WL_CHUNK_BLOCKS + 1) /* of the store, that the longest packet has: Linux makes none of 512 KiB */
+#define WL_PACKET_PIECES \
+	(8u * WL_CHUNK_BLOCKS + 1) /* of the store, that the longest packet has: Linux makes none of 512 KiB */
 
 struct wl_storing {
 	struct __sk_buff *skb;

@@ -134,7 +134,8 @@ struct wl_table {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1024); /* set at load: number of chunks, as each that is in use has one chunk at least */
+	__uint(max_entries,
+	       1024); /* set at load: number of chunks, as each that is in use has one chunk at least */
 	__type(key, __u32);
 	__type(value, struct wl_table);
 } wl_tables SEC(".maps");

@@ -172,7 +172,8 @@ WL_INLINE wl_u64 wl_pacing_next_ns(const struct wl_flow *f, wl_u64 now_ns)
 
 /* How a grant reaches the sender. */
 enum wl_grant {
-	WL_GRANT_UNPACED = 0, /* by an ACK where no clock comes by, which would grant later what pacing holds back now */
+	WL_GRANT_UNPACED =
+		0, /* by an ACK where no clock comes by, which would grant later what pacing holds back now */
 	WL_GRANT_BY_CLOCK = 1, /* by a window update of its own */
 	WL_GRANT_BY_ACK = 2, /* by the receiver's ACK, which passes in any case */
 };

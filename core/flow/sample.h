@@ -22,9 +22,8 @@ WL_INLINE void wl_track_fill(const struct wl_flow *f, struct wl_sample *s, wl_u6
 	s->since_delivery_us = wl_since_us(s->now_us, f->delivered_at_us);
 	s->departs_in_us = wl_departs_in_us(f, now_ns);
 	s->round_count = f->round_count;
-	s->is_in_recovery =
-		(f->flags & WL_FLOW_RECOVERY) || ((f->flags & WL_FLOW_MARKED) && !wl_alg_paces(&f->decision)) ||
-		wl_recovery_goes_on(f);
+	s->is_in_recovery = (f->flags & WL_FLOW_RECOVERY) ||
+			    ((f->flags & WL_FLOW_MARKED) && !wl_alg_paces(&f->decision)) || wl_recovery_goes_on(f);
 	s->is_cwnd_limited = !!(f->flags & WL_FLOW_CWND_LIMITED);
 	if (f->flags & WL_FLOW_MARKED)
 		s->events |= WL_EV_MARKED;

@@ -45,7 +45,8 @@ WL_INLINE int wl_seg_is_live(const struct wl_flow *f, const struct wl_seg *seg, 
 /* Number of the record that begins next in the same slot; 0: none. The record `seg` of that number may be acknowledged already. */
 WL_INLINE wl_u32 wl_seg_follows(const struct wl_flow *f, const struct wl_seg *seg, wl_u32 number)
 {
-	return seg->owner == (wl_u16)f->owner && seg->follows ? (number & ~(WL_CHUNK_RECORDS - 1)) | seg->follows : 0;
+	return seg->owner == (wl_u16)f->owner && seg->follows ? (number & ~(WL_CHUNK_RECORDS - 1)) | seg->follows
+							      : 0;
 }
 
 /* Number of slots that the non-empty stretch [start, end) touches. */

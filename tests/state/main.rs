@@ -74,7 +74,7 @@ fn what_is_kept_is_the_state_and_what_computes_is_not() {
         // in what is words to the maps
         &[("core/alg/dctcp.h", "struct wl_dctcp {\n", "struct wl_dctcp {\n\twl_u32 of_the_next_build;\n")],
         &[("core/flow/flow.h", "WL_SEG_RESENT = 1 << 2", "WL_SEG_RESENT = 1 << 5")],
-        &[("core/flow/undo.h", "#define WL_UNDO_GRAIN_BYTES 256u", "#define WL_UNDO_GRAIN_BYTES 512u")],
+        &[("core/flow/flow.h", "#define WL_BLOCK_BITS 20u", "#define WL_BLOCK_BITS 21u")],
         &[("bpf/state/state.bpf.c", "#define WL_STATE_VERSION ", "#define WL_STATE_VERSION 1")],
     ];
     thread::scope(|scope| {

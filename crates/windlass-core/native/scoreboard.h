@@ -21,7 +21,8 @@ struct wln_flow {
 	struct wl_ledger *ledger; /* NULL: none is kept */
 	void *block; /* what was allocated: calloc() does not align */
 	struct wln_segs *chunks[WL_FLOW_CHUNKS]; /* of the chunks that the flow holds; without a store, of all */
-	struct wln_segs *blocks[WL_FLOW_BLOCKS]; /* of the blocks that the flow holds; of each the first WL_BLOCK_RECORDS */
+	struct wln_segs
+		*blocks[WL_FLOW_BLOCKS]; /* of the blocks that the flow holds; of each the first WL_BLOCK_RECORDS */
 };
 
 /* Records that are empty; NULL: no memory. */

@@ -2,6 +2,7 @@
 
 mod ledgers;
 mod states;
+mod store;
 mod verdicts;
 
 use std::collections::BTreeMap;

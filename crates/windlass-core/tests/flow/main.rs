@@ -6,6 +6,7 @@ mod edge;
 mod forgotten;
 mod handshake;
 mod hooks;
+mod large;
 mod leaving;
 mod marks;
 mod network;
