@@ -15,8 +15,8 @@ use anyhow::Result;
 use windlass_core::abi;
 
 const SEGMENT_BYTES: i64 = 1024;
-/// Less than all, or what comes next would not fit.
-const IN_FLIGHT_BYTES: i64 = (abi::WL_FLOW_STORE_BYTES - 4 * abi::WL_CHUNK_BYTES) as i64;
+/// As much as eight flows can have in the store with room for what comes next.
+const IN_FLIGHT_BYTES: i64 = (8 << 20) - 4 * abi::WL_CHUNK_BYTES as i64;
 /// Of a client whose window is of no account.
 const SHIFT: u8 = 14;
 const PACKETS: u64 = 200_000;
