@@ -75,6 +75,7 @@ struct wl_ledger {
 	wl_u32 retrans_seen;
 	wl_u32 sent_seen_us;
 	wl_u32 window_seen_bytes;
+	wl_u32 flight_bytes; /* when the newest ACK came; 0: none has since the last pause */
 	/* of the flow when the ledger began */
 	wl_u32 lost_before_segs;
 	wl_u32 repaired_before_segs;
@@ -216,6 +217,14 @@ WL_INLINE void wl_ledger_events(struct wl_ledger *l, const struct wl_flow *f, wl
 
 /* ----------------------------------------------------------------- limit */
 
+/* The sender leaves room unused: is it the application, or what the sender may have in flight? */
+WL_INLINE enum wl_limit wl_limit_of_supply(const struct wl_ledger *l)
+{
+	if (l->short_q8 < WL_SHORT_OFTEN_Q8 && l->prompted_q8 > WL_PROMPTED_MOSTLY_Q8)
+		return WL_LIMIT_SENDER;
+	return WL_LIMIT_APPLICATION;
+}
+
 /* What holds the flow back from here on. */
 WL_INLINE enum wl_limit wl_limit_of(const struct wl_ledger *l, const struct wl_flow *f)
 {
@@ -225,14 +234,15 @@ WL_INLINE enum wl_limit wl_limit_of(const struct wl_ledger *l, const struct wl_f
 		return wl_before(f->rcv_edge, f->nxt + f->mss_bytes) ? WL_LIMIT_RECEIVER : WL_LIMIT_IDLE;
 	if (f->state != WL_FLOW_ACTIVE && f->state != WL_FLOW_BYPASS)
 		return wl_before(f->rcv_edge, f->nxt + f->mss_bytes) ? WL_LIMIT_RECEIVER : WL_LIMIT_UNCONTROLLED;
-	if (f->app_limited_until && l->short_q8 < WL_SHORT_OFTEN_Q8 && l->prompted_q8 > WL_PROMPTED_MOSTLY_Q8)
-		return WL_LIMIT_SENDER;
 	if (f->app_limited_until)
-		return WL_LIMIT_APPLICATION;
+		return wl_limit_of_supply(l);
 	if (offered < f->decision.cwnd_bytes)
 		return WL_LIMIT_RECEIVER;
 	if (f->flags & WL_FLOW_RECOVERY)
 		return WL_LIMIT_RECOVERY;
+	/* what is not paced fills its window */
+	if (l->flight_bytes && !wl_alg_paces(&f->decision) && l->flight_bytes < l->window_seen_bytes / 2)
+		return wl_limit_of_supply(l);
 	return f->decision.is_share ? WL_LIMIT_GROUP : WL_LIMIT_WINDOW;
 }
 
@@ -320,6 +330,8 @@ WL_INLINE void wl_ledger_sample(struct wl_ledger *l, const struct wl_flow *f, co
 	/* what is in flight was let out by the window before this ACK, which may have reduced it */
 	wl_u32 window = wl_max(l->window_seen_bytes, f->decision.cwnd_bytes);
 
+	if (s->newly_delivered_bytes)
+		l->flight_bytes = flight;
 	if (s->rtt_us)
 		wl_ledger_rtt(l, s->rtt_us);
 	if (s->ce_bytes) {
@@ -429,6 +441,7 @@ WL_INLINE void wl_ledger_data_after_pause(struct wl_ledger *l, const struct wl_f
 	if (!l->response_began_us)
 		l->response_began_us = l->noted_us;
 	l->response_ended_us = 0;
+	l->flight_bytes = 0;
 }
 
 /* A running mean of what is so (256) or not (0). */

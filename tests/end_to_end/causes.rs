@@ -69,12 +69,16 @@ struct Planted {
 
 const BULK: (usize, Duration) = (64 << 10, Duration::ZERO);
 
+/// Whether a server paces itself is judged by its pauses, of which an application makes some, too: only one plant is about that.
+const CUBIC: &str = "algorithm = \"cubic\"\npaced_servers = \"control\"";
+const RENO: &str = "algorithm = \"reno\"\npaced_servers = \"control\"";
+
 const PLAIN: Planted = Planted {
     name: "",
     cause: "",
     link: LONG,
     server_link: "",
-    rule: "algorithm = \"cubic\"",
+    rule: CUBIC,
     words: &[],
     tcp: "",
     server_options: &[],
@@ -127,15 +131,11 @@ fn all() -> Vec<Planted> {
             ..planted("small send buffer", "send_buffer")
         },
         Planted { link: POLICED, ..planted("policer, cubic", "policer") },
-        Planted { link: POLICED, rule: "algorithm = \"reno\"", ..planted("policer, reno", "policer") },
+        Planted { link: POLICED, rule: RENO, ..planted("policer, reno", "policer") },
         Planted { link: BLOATED, ..planted("bufferbloat, cubic", "bufferbloat") },
-        Planted {
-            link: BLOATED,
-            rule: "algorithm = \"reno\"",
-            ..planted("bufferbloat, reno", "bufferbloat")
-        },
+        Planted { link: BLOATED, rule: RENO, ..planted("bufferbloat, reno", "bufferbloat") },
         Planted { link: LOSSY, ..planted("random losses, cubic", "loss") },
-        Planted { link: LOSSY, rule: "algorithm = \"reno\"", ..planted("random losses, reno", "loss") },
+        Planted { link: LOSSY, rule: RENO, ..planted("random losses, reno", "loss") },
         Planted {
             link: WIDE,
             rule: "algorithm = \"cubic\"\ngroup = { name = \"tenants\", rule = \"fse\" }",
@@ -147,7 +147,11 @@ fn all() -> Vec<Planted> {
             server_link: "rate = \"1 Gbit/s\"\ndelay = \"30 ms\"\nbuffer = \"2 BDP\"",
             ..planted("far server", "far_server")
         },
-        Planted { server_algorithm: "bbr", ..planted("the server paces itself", "self_paced") },
+        Planted {
+            rule: "algorithm = \"cubic\"",
+            server_algorithm: "bbr",
+            ..planted("the server paces itself", "self_paced")
+        },
         Planted { rule: "mode = \"watch\"", ..planted("rule watches", "rule_watch") },
         Planted { rule: "mode = \"off\"", ..planted("rule leaves alone", "rule_off") },
         Planted { is_older: true, ..planted("older than the agent", "mid_stream") },
@@ -162,7 +166,10 @@ fn all() -> Vec<Planted> {
             tcp: ECN,
             ..planted("marks", "marks")
         },
-        Planted { rule: "algorithm = \"bbr\"", ..planted("full bottleneck, bbr", "bottleneck") },
+        Planted {
+            rule: "algorithm = \"bbr\"\npaced_servers = \"control\"",
+            ..planted("full bottleneck, bbr", "bottleneck")
+        },
     ]
 }
 

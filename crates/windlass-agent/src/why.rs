@@ -27,8 +27,8 @@ const LOSSES_PERMILLE: u64 = 2;
 /// ... which come again and again.
 const LOSS_RECOVERIES: u32 = 4;
 /// Losses of a policer come many at a time.
-const POLICER_LOSSES_PER_RECOVERY: u64 = 6;
-const POLICER_PERMILLE: u64 = 10;
+const POLICER_LOSSES_PER_RECOVERY: u64 = 3;
+const POLICER_PERMILLE: u64 = 5;
 /// Marks that hold a flow back, of a thousand bytes.
 const MARKS_PERMILLE: u64 = 2;
 /// A server so far from the box is far, if the client is nearer.
