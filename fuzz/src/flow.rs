@@ -18,8 +18,9 @@ const WINDOW_MAX_BYTES: u32 = 1 << 28;
 const STEP_MAX_US: u32 = 1 << 20;
 /// Longer than any timeout without a round-trip time; those are 60 s at most.
 const LONG_SILENCE_US: u32 = 61_000_000;
-/// Records that an ACK, a packet of the sender or a visit of the clock may look at, retransmissions apart (core/flow/work.h).
-const TOUCHED_MAX: u32 = 400;
+/// Records that an ACK, a packet of the sender or a visit of the clock may look at, retransmissions apart (core/flow/work.h): 256 for the
+/// cumulative acknowledgement, 352 for all the rest, searches included.
+const TOUCHED_MAX: u32 = 256 + 352;
 const SACK_BLOCKS: usize = abi::WL_SACK_BLOCKS as usize;
 
 /// A flow, its time, and what it promised before.

@@ -103,7 +103,9 @@ fn a_sweep_refuses_what_cannot_be_before_it_runs_anything() {
     let twice = ["sweep", &file, "--set", "link.0.loss=1 %", "--set", "link.0.loss=2 %"];
     crate::refused(&twice, &["link.0.loss", "twice"]);
     crate::refused(&words("flow.*.algorithm=reno,reno"), &["flow.*.algorithm", "reno", "twice"]);
-    crate::refused(&words("seed=1,2"), &["--set seed", "--seeds"]);
+    crate::refused(&words("seed=1,1"), &["--set seed", "1", "twice"]);
+    let both = [&words("seed=1,2")[..], &["--seeds", "3-5"]].concat();
+    crate::refused(&both, &["--set seed", "--seeds", "leave one out"]);
 }
 
 /// Starts a sweep of more runs than a user would wait for, one at a time.

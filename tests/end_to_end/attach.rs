@@ -72,7 +72,7 @@ fn what_is_left_of_a_killed_attach_is_removed_and_not_what_runs() {
     let (clocks, claim) = (net.clocks(), net.record(":agent"));
     let remove = || {
         net.middle
-            .enter(|| Ok(windlass_agent::force_remove(&["r1".into()], |_| {})?))
+            .enter(|| Ok(windlass_agent::remove_left(&["r1".into()], |_| {})?))
             .expect("no process holds a lock")
     };
     remove();

@@ -211,7 +211,8 @@ fn trim_in_a_box_probes_with_first_trains_if_configured() {
 #[test]
 fn a_path_that_reorders_costs_the_box_little() {
     for algorithm in ["reno", "cubic"] {
-        for seed in 1..=4 {
+        let mut factors = Vec::new();
+        for seed in 1..=9 {
             let run = |windlass: &str| {
                 let text = format!(
                     "name = \"reordered\"\nseed = {seed}\n[[host]]\nname = \"server\"\n[[host]]\nname = \"box\"\n\
@@ -227,9 +228,11 @@ fn a_path_that_reorders_costs_the_box_little() {
             let (boxed, native) = (run(&windlass), run(""));
             let seconds = |r: &RunReport| r.completion_s().unwrap();
             assert!(boxed.counter("undos") > 0, "{algorithm}, seed {seed}: {:?}", boxed.windlass);
-            let factor = seconds(&boxed) / seconds(&native);
-            assert!(factor < 2.0, "{algorithm}, seed {seed}: {factor:.2} times as long");
+            factors.push(seconds(&boxed) / seconds(&native));
         }
+        // a tail that is lost takes a timeout, with the box or without
+        factors.sort_by(f64::total_cmp);
+        assert!(factors[4] < 1.15, "{algorithm}: {factors:.2?} times as long");
     }
 }
 
