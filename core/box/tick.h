@@ -137,6 +137,12 @@ static long wl_repair_step(wl_u32 i, void *ctx)
 	if (!seg || (!r->sent_of_record && r->bytes >= r->budget))
 		return 1;
 	number = f->lost_head;
+	/* it found no free record to be cut at once, and one a moment later: what is left is a record of its own now */
+	if (r->sent_of_record >= seg->len_bytes) {
+		r->sent_of_record = 0;
+		wl_track_repaired(f, seg, number, at_ns / 1000);
+		return 0;
+	}
 	n = seg->len_bytes - r->sent_of_record;
 	if (n > f->mss_bytes)
 		n = f->mss_bytes;
