@@ -257,6 +257,18 @@ WL_INLINE void wl_control_ends(struct wl_flow *f, wl_u32 counter, wl_u32 nxt)
 	wl_track_forget(f, nxt);
 }
 
+/* The same in mid-transfer: where that can be, the sender is shown its receiver's window step by step (flow/leave.h). */
+WL_INLINE void wl_control_leaves(struct wl_flow *f, wl_u32 counter, wl_u32 now_us)
+{
+	wl_u32 fack = f->fack;
+
+	wl_control_ends(f, counter, f->nxt);
+	if (wl_leave_begin(f, fack, now_us))
+		wl_flow_enter(f, WL_FLOW_HANDING_BACK);
+	else
+		wl_flow_enter(f, WL_FLOW_SETTLING);
+}
+
 /*
  * The flow fares worse than it would alone (flow/hardship.h): it is only watched, like one whose sender paces itself. By itself, so that its
  * frame is not part of the caller's.
@@ -265,16 +277,10 @@ WL_GLOBAL int wl_stand_aside(struct wl_flow *f, wl_u32 id, wl_u32 now_us)
 {
 	if (!f)
 		return -1;
-	wl_u32 fack = f->fack;
-
 	f->flags |= WL_FLOW_STOOD_ASIDE;
 	wl_leave_group(f, id);
-	wl_control_ends(f, WL_C_BYPASS_FARES_WORSE, f->nxt);
+	wl_control_leaves(f, WL_C_BYPASS_FARES_WORSE, now_us);
 	wl_paced_begin(f, f->nxt);
-	if (wl_leave_begin(f, fack, now_us))
-		wl_flow_enter(f, WL_FLOW_HANDING_BACK);
-	else
-		wl_flow_enter(f, WL_FLOW_SETTLING);
 	return 0;
 }
 
@@ -291,8 +297,6 @@ WL_INLINE void wl_settled_check(struct wl_flow *f)
 /* The flow's rule has changed: enters the state that the rule in force wants. Returns 1 if control begins or ends. */
 WL_INLINE int wl_follow_mode(struct wl_flow *f, const struct wl_segment *in, wl_u32 now_us)
 {
-	wl_u32 fack = f->fack;
-
 	if (wl_may_control(f)) {
 		if (wl_is_controlled(f))
 			return 0;
@@ -300,11 +304,7 @@ WL_INLINE int wl_follow_mode(struct wl_flow *f, const struct wl_segment *in, wl_
 		return 1;
 	}
 	if (wl_is_controlled(f)) {
-		wl_control_ends(f, WL_C_BYPASS_POLICY, f->nxt);
-		if (wl_leave_begin(f, fack, now_us))
-			wl_flow_enter(f, WL_FLOW_HANDING_BACK);
-		else
-			wl_flow_enter(f, WL_FLOW_SETTLING);
+		wl_control_leaves(f, WL_C_BYPASS_POLICY, now_us);
 		return 1;
 	}
 	/* the others will when they have settled */

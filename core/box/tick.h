@@ -76,19 +76,21 @@ WL_INLINE wl_u32 wl_judge_by_time(struct wl_flow *f, wl_u32 id, struct wl_turn *
 		wl_count(WL_C_TAIL_PROBES);
 		wl_hardship_probe(f);
 	}
-	if (silence >= WL_SILENCE_TIMEOUT && wl_hardship_timeout(f)) {
-		wl_stand_aside(f, id, now_us);
-		return 0;
-	}
 	if (silence >= WL_SILENCE_TIMEOUT) {
 		wl_count(WL_C_TIMEOUTS);
 		sample->lost_bytes += lost_bytes;
 		sample->events |=
 			silence == WL_SILENCE_TIMEOUT ? WL_EV_TIMEOUT : WL_EV_TIMEOUT | WL_EV_TIMEOUT_AGAIN;
 		calls |= WL_CALL_TIMEOUT | WL_CALL_ACK;
-		/* the home's sweep takes long to come by where the flow table is large */
-		if (wl_stall_check(f, now_us, 0))
+		if (wl_hardship_timeout(f)) {
+			/* counted like any other, but the algorithm has no say any more */
+			wl_stand_aside(f, id, now_us);
+			calls = 0;
+			wait_us = 0;
+		} else if (wl_stall_check(f, now_us, 0)) {
+			/* the home's sweep takes long to come by where the flow table is large */
 			wl_reclaim_store(f, now_us);
+		}
 	}
 	if (f->lost_segs != lost_segs)
 		wl_count_n(WL_C_LOST_SEGS, f->lost_segs - lost_segs);

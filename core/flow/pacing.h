@@ -22,7 +22,7 @@
 #define WL_QUANTUM_FULL_SEGS 8u
 #define WL_QUANTUM_MAX_BYTES 65536u
 #define WL_QUANTUM_RATE_MAX (100 * WL_NS_PER_S)
-#define WL_QUANTUM_BORNE_SHIFT 5 /* a sixteenth, in units of 512 us of 1 ms */
+#define WL_QUANTUM_BORNE_SHIFT 5 /* a sixteenth, and min_rtt is in half milliseconds */
 #define WL_QUANTUM_RATE_SHIFT 10 /* about 1 ms of the rate */
 #define WL_QUANTUM_RTT_SHIFT 9 /* 512 us */
 #define WL_BORROW_MAX_NS 16000000ULL
@@ -42,7 +42,7 @@
  * of what the path holds, so that a buffer of a quarter of it bears them; never more than a quarter of the window.
  *
  *     quantum = max(rate * 1 ms, min(8 segments, rate * min_rtt / 16)) + 64 KiB / 2^(min_rtt / 512 us),
- *               from 2 segments to min(64 KiB, cwnd / 4)
+ *               from 2 segments to min(64 KiB, cwnd / 4); the rate is WL_QUANTUM_RATE_MAX at most
  */
 WL_INLINE wl_u32 wl_quantum_bytes(const struct wl_flow *f, wl_u64 rate_bytes_ps)
 {
@@ -51,10 +51,8 @@ WL_INLINE wl_u32 wl_quantum_bytes(const struct wl_flow *f, wl_u64 rate_bytes_ps)
 	wl_u32 halvings = f->min_rtt_us >> WL_QUANTUM_RTT_SHIFT;
 	wl_u64 bytes, borne;
 
-	if (most <= least || rate_bytes_ps == WL_RATE_UNLIMITED)
+	if (most <= least)
 		return least;
-	if (rate_bytes_ps > WL_QUANTUM_RATE_MAX)
-		return most;
 	bytes = rate_bytes_ps >> WL_QUANTUM_RATE_SHIFT;
 	borne = (bytes * (f->min_rtt_us >> WL_QUANTUM_RTT_SHIFT)) >> WL_QUANTUM_BORNE_SHIFT;
 	if (borne > WL_QUANTUM_FULL_SEGS * f->mss_bytes)

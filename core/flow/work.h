@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * How much work one event may cause. Every packet and every visit of the clock touches a bounded number of records, whatever its
- * options are, as the flow's lock is held meanwhile and the CPU is in softirq: 64 MiB in flight are 65536 slots.
+ * options are, as the flow's lock is held meanwhile and the CPU is in softirq: 128 MiB in flight are 131072 slots.
  *
  *	event		work					what is left
  *	ACK		takes records off from una_seg on	wl_flow.acked > una

@@ -46,7 +46,7 @@ pub fn controlled(what: &'static str) -> Result<Vec<String>> {
     Ok(interfaces)
 }
 
-/// Refuses to take for nothing what is under control and not seen from here.
+/// Refuses to report that nothing is under control where something is that is not seen from here.
 pub fn check_none_elsewhere() -> Result<()> {
     if !windlass_agent::pinned_here().is_empty() {
         return Ok(());
