@@ -130,6 +130,28 @@ fn losses_repairs_and_recoveries_are_recorded() {
     assert_eq!(u32::from(record.end), abi::WL_END_RESET, "no FIN was seen");
 }
 
+/// The timeout at which the box stands aside, and what it found lost, are recorded and counted like any other (`core/flow/hardship.h`).
+#[test]
+fn hardship_ends_control_with_a_timeout_that_is_counted() {
+    let mut b = Bench::with_ledger();
+    b.sender(0, MSS);
+    b.wait_ms(20);
+    b.receiver(BASE + MSS, 500, &[]);
+    for n in 1..3 {
+        b.sender(n * MSS, MSS);
+        for _ in 0..100 {
+            b.wait_ms(10);
+            b.tick();
+        }
+        b.receiver(BASE + (n + 1) * MSS, 500, &[]);
+    }
+    assert_eq!(b.count(abi::WL_C_BYPASS_FARES_WORSE), 1);
+    let record = b.record(abi::WL_C_FLOWS_CLOSED);
+    assert!(record.timeouts >= 2, "{record:?}");
+    assert_eq!(u64::from(record.timeouts), b.count(abi::WL_C_TIMEOUTS));
+    assert_eq!(u64::from(record.lost_segs), b.count(abi::WL_C_LOST_SEGS));
+}
+
 #[test]
 fn a_change_of_state_is_recorded_with_its_reason() {
     let mut b = Bench::with_ledger();
