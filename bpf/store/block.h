@@ -150,6 +150,21 @@ static __always_inline __u32 wl_split_lowest(__u32 free)
 	return !!(bit & 0xaaaa) | !!(bit & 0xcccc) << 1 | !!(bit & 0xf0f0) << 2 | !!(bit & 0xff00) << 3;
 }
 
+/*
+ * In a store so small that no CPU keeps free chunks for itself none keeps a split one either: the others would find the store full.
+ * A chunk without a free block is listed when one comes back.
+ */
+static __always_inline void wl_split_share(struct wl_spare *spare, __u32 *split)
+{
+	__u32 chunk = spare->split - 1;
+
+	if (wl_config.spare_chunks)
+		return;
+	spare->split = 0;
+	if (__sync_val_compare_and_swap(split, WL_SPLIT_IS_LISTED, 0) != WL_SPLIT_IS_LISTED)
+		wl_split_list(split, chunk);
+}
+
 /* Takes a free block. Returns its number + 1; 0: there is none. Global: verified once. */
 __noinline __u32 wl_block_pop(void)
 {
@@ -169,7 +184,9 @@ __noinline __u32 wl_block_pop(void)
 		if (free) {
 			at = wl_split_lowest(free);
 			__sync_fetch_and_and(split, ~(1u << at));
-			return (spare->split - 1) * WL_CHUNK_BLOCKS + at + 1;
+			at += (spare->split - 1) * WL_CHUNK_BLOCKS + 1;
+			wl_split_share(spare, split);
+			return at;
 		}
 		if (__sync_val_compare_and_swap(split, WL_SPLIT_IS_LISTED, 0) == WL_SPLIT_IS_LISTED)
 			spare->split = 0;

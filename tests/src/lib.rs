@@ -34,3 +34,13 @@ pub fn windlass_path() -> PathBuf {
 pub fn windlass() -> Command {
     Command::new(windlass_path())
 }
+
+/// The calling thread runs on that CPU from now on. Returns whether it may.
+pub fn run_on_cpu(cpu: usize) -> bool {
+    // SAFETY: plain calls; the set is as long as its size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set) == 0
+    }
+}
