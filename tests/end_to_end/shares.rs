@@ -11,7 +11,8 @@ use std::{
 };
 use windlass_tests::{is_root_or_skip, process::until};
 
-/// More than the store of 16 MiB has chunks.
+const STORE_MIB: u64 = 4;
+/// Their first windows of 14 kB, in blocks of 4 KiB, are more than the store.
 const SILENT: usize = 400;
 const OTHER_SERVER: &str = "10.79.1.3";
 const OTHER_PORT: u16 = 7001;
@@ -57,7 +58,8 @@ fn a_flow_keeps_its_share_of_the_store_beside_silent_connections_of_another_serv
     net.bottleneck();
     let folder = tempfile::tempdir().expect("a folder");
     let policy = policy(folder.path(), "bbr");
-    let words = ["--store-mib", "16", "--flows", "2048"];
+    let store_mib = STORE_MIB.to_string();
+    let words = ["--store-mib", &store_mib, "--flows", "2048"];
     let mut agent = net.agent_with(&policy, &words, "under control");
     let silent = silent_connections(&net);
     until("the store is used up", || {
@@ -80,7 +82,10 @@ fn a_flow_keeps_its_share_of_the_store_beside_silent_connections_of_another_serv
             serde_json::from_str(&net.answer(&["flows", "--by", "server", "--json"])).expect("JSON");
         let accounts = by_server["interfaces"][0]["accounts"].as_array().expect("a list");
         let other = accounts.iter().find(|a| a["server"] == OTHER_SERVER).expect("it has flows");
-        assert!(other["flows"] == SILENT && other["held_bytes"].as_u64() < Some(16 << 20), "{by_server}");
+        assert!(
+            other["flows"] == SILENT && other["held_bytes"].as_u64() < Some(STORE_MIB << 20),
+            "{by_server}"
+        );
         assert!(net.answer(&["flows", "--by", "client"]).contains("10.79.2.2"));
     });
     // whose clients are silent give back what they hold
