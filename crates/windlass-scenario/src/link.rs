@@ -48,12 +48,6 @@ pub struct LinkStats {
     pub bytes: u64,
     /// Packets that the queue dropped: the buffer was full, the policer had no tokens, or the discipline chose so.
     pub drops_tail: u64,
-    /// Of these, what the queue's discipline dropped before the buffer was full.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub drops_early: u64,
-    /// Plain ACKs that newer ones replaced in the queue.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub acks_filtered: u64,
     /// Packets lost at random, or in an outage.
     pub drops_random: u64,
     /// Packets marked CE.
@@ -87,6 +81,12 @@ pub struct LinkStats {
     pub drops_refused: u64,
     /// What was read and is no IP packet.
     pub drops_foreign: u64,
+    /// Of `drops_tail`, what the queue's discipline dropped before the buffer was full.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub drops_early: u64,
+    /// Plain ACKs that newer ones replaced in the queue.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub acks_filtered: u64,
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -289,6 +289,7 @@ impl LinkModel {
     }
 
     /// Whether policer and outages let a packet in.
+    #[inline(always)]
     fn is_admitted(&mut self, now_ns: u64, bytes: u64) -> bool {
         let Some(impairments) = &mut self.impairments else { return true };
         match impairments.admit(now_ns, bytes) {
@@ -300,6 +301,7 @@ impl LinkModel {
     }
 
     /// What becomes of a packet behind the queue.
+    #[inline(always)]
     fn leave(&mut self, departs_ns: u64, mark: bool, loss_draw: u64, jitter_draw: u64) -> Verdict {
         if self.is_lossy && self.is_lost(loss_draw) {
             self.stats.drops_random += 1;
@@ -340,20 +342,15 @@ impl LinkModel {
     /// The queue of a discipline is so long now.
     pub(crate) fn set_waiting(&mut self, waiting: Queued) {
         self.waiting = waiting;
-        self.note_longest();
+        let (bytes, packets) = (self.queue_bytes + waiting.bytes, self.queue.len() as u64 + waiting.packets);
+        self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(bytes);
+        self.stats.queue_max_packets = self.stats.queue_max_packets.max(packets);
     }
 
     /// A discipline has dropped so many packets; `is_early`: the buffer was not full.
     pub(crate) fn count_drops(&mut self, packets: u64, is_early: bool) {
         self.stats.drops_tail += packets;
         self.stats.drops_early += if is_early { packets } else { 0 };
-    }
-
-    fn note_longest(&mut self) {
-        let (bytes, packets) =
-            (self.queue_bytes + self.waiting.bytes, self.queue.len() as u64 + self.waiting.packets);
-        self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(bytes);
-        self.stats.queue_max_packets = self.stats.queue_max_packets.max(packets);
     }
 
     /// Puts the packet, which came at `arrived_ns`, behind what is queued; returns when its last bit is sent.
@@ -365,35 +362,36 @@ impl LinkModel {
             self.free_at_ns = now_ns;
             self.free_rest = 0;
         }
-        let by_trace = self.impairments.as_mut().and_then(|i| i.departure_ns(now_ns, bytes));
-        // by a trace, it takes no time to send
-        let queued_ns = by_trace.unwrap_or(self.free_at_ns) - arrived_ns;
+        let mut queued_ns = self.free_at_ns - arrived_ns;
+        let mut by_trace = None;
+        let mut rate_bps = self.rate_bps;
+        if let Some(impairments) = &mut self.impairments {
+            by_trace = impairments.departure_ns(now_ns, bytes);
+            // at a step, the rest of the rate before it is taken for one of the new rate: some ns
+            rate_bps = impairments.rate_bps(self.free_at_ns, rate_bps);
+        }
+        if let Some(departs_ns) = by_trace {
+            // it waits for its time, and takes none to send
+            queued_ns = departs_ns - arrived_ns;
+            self.free_at_ns = departs_ns;
+        } else {
+            let bit_ns = bytes * 8_000_000_000 + self.free_rest;
+            if let Some(impairments) = &mut self.impairments {
+                impairments.busy_ns += bit_ns / rate_bps;
+            }
+            self.free_at_ns += bit_ns / rate_bps;
+            self.free_rest = bit_ns % rate_bps;
+        }
         self.queue_times.record(queued_ns);
         self.stats.queued_ns += queued_ns;
         self.stats.queued_packets += 1;
-        match by_trace {
-            Some(departs_ns) => self.free_at_ns = departs_ns,
-            None => self.take_time(bytes),
-        }
         self.sent_bytes += bytes;
         self.first_in_ns.get_or_insert(arrived_ns);
         self.queue.push_back((self.free_at_ns, bytes));
         self.queue_bytes += bytes;
-        self.note_longest();
+        self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue_bytes);
+        self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.queue.len() as u64);
         self.free_at_ns
-    }
-
-    /// The link is busy for as long as its rate has it.
-    fn take_time(&mut self, bytes: u64) {
-        let bit_ns = bytes * 8_000_000_000 + self.free_rest;
-        let mut rate_bps = self.rate_bps;
-        if let Some(impairments) = &mut self.impairments {
-            // at a step, the rest of the rate before it is taken for one of the new rate: some ns
-            rate_bps = impairments.rate_bps(self.free_at_ns, rate_bps);
-            impairments.busy_ns += bit_ns / rate_bps;
-        }
-        self.free_at_ns += bit_ns / rate_bps;
-        self.free_rest = bit_ns % rate_bps;
     }
 
     fn draw(&mut self) -> u64 {
