@@ -294,6 +294,27 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_is_known_by_its_ports_and_a_plain_ack_by_its_number() {
+        let data = super_packet(4000, 1448);
+        let mut ack = super_packet(0, 1448);
+        ack[1] = 0;
+        let tcp = VNET_HDR_BYTES + 20;
+        ack[tcp + 8..tcp + 12].copy_from_slice(&7000u32.to_be_bytes());
+        ack[tcp + 13] = ACK;
+        let [data, ack_packet] = [&data, &ack].map(|read| Packet::parse(read).unwrap());
+        assert_eq!((data.plain_ack(), ack_packet.plain_ack()), (None, Some(7000)));
+        assert_eq!(data.flow(), ack_packet.flow());
+        let mut other = ack.clone();
+        other[tcp + 1] = 1;
+        assert_ne!(Packet::parse(&other).unwrap().flow(), data.flow());
+        // with SACK blocks
+        let mut report = ack.clone();
+        report[tcp + 12] = 0x90;
+        report.resize(VNET_HDR_BYTES + 20 + 36, 0);
+        assert_eq!(Packet::parse(&report).unwrap().plain_ack(), None);
+    }
+
+    #[test]
     fn a_mark_is_ce_with_a_right_checksum() {
         let packet = Packet::parse(&super_packet(100, 1448)).unwrap();
         let mut out = Vec::new();
@@ -306,7 +327,7 @@ mod tests {
         #[test]
         fn any_bytes_are_parsed_or_refused(read in proptest::collection::vec(any::<u8>(), 0..3000)) {
             if let Some(packet) = Packet::parse(&read) {
-                packet.segments();
+                (packet.segments(), packet.flow(), packet.plain_ack());
                 let mut out = Vec::new();
                 for i in 0..packet.segments.min(100) {
                     packet.wire_bytes(i);

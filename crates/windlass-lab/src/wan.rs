@@ -515,6 +515,7 @@ mod tests {
     use super::*;
     use crate::packet::VNET_HDR_BYTES;
     use std::os::{fd::AsRawFd, unix::net::UnixDatagram};
+    use windlass_scenario::{CodelKeys, Discipline, Rate};
 
     const MSS_BYTES: usize = 1448;
     const NOW_NS: u64 = 1_000_000;
@@ -591,5 +592,25 @@ mod tests {
         assert_eq!((forwarded[1] - forwarded[0], forwarded[2] - forwarded[1]), (50_000, 90_000));
         let answer = came_at(2);
         assert_eq!(answer[0], answer[1]);
+    }
+    /// Four segments of 1502 bytes at once over 12 Mbit/s: one leaves after the other, though all is looked at when that is over.
+    #[test]
+    fn a_discipline_sends_at_the_rate_of_its_link_however_late_it_is_looked_at() {
+        let [from, host] = pair();
+        let codel = Some(Discipline::Codel(CodelKeys::default()));
+        let cable = Link::cable(["a".into(), "b".into()]);
+        let port = Link { rate: Some(Rate(12e6)), discipline: codel, ..cable };
+        let (model, queue) = (LinkModel::new(&port, false, 1), DisciplineQueue::new(&port, 1));
+        let mut way = Way { model, queue, ..way(&from, &from) };
+        host.send(&super_packet(4)).expect("room for it");
+        way.accept(1, &[0], &mut vec![0; LARGEST_READ], &mut 0);
+        assert!(way.next_at_ns().is_some(), "one is being sent");
+        way.dequeue(u64::MAX, &mut 4);
+        let due: Vec<u64> = way.due.into_sorted_vec().into_iter().rev().map(|Reverse(d)| d.at_ns).collect();
+        let gaps_ns: Vec<u64> = due.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(
+            gaps_ns.len() == 3 && gaps_ns.iter().all(|gap| (1_001_333..=1_001_334).contains(gap)),
+            "{gaps_ns:?}"
+        );
     }
 }

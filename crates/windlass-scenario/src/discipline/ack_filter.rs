@@ -3,7 +3,7 @@
 //! delaying them.
 //!
 //! Only plain ACKs are: without data, SACK blocks, echoed marks or other flags, and with a smaller acknowledgement number, so that
-//! loss reports and window updates stay (section 5.2.1 asks for that).
+//! loss reports and window updates stay, as section 5.2.1 has it.
 //!
 //! Disciplines cannot take a packet out of their middle. What is filtered is noted, no longer counted as waiting, and left out when
 //! the discipline gives it out.

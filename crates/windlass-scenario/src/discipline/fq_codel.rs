@@ -10,7 +10,7 @@
 //!                         a packet:             credit -= its bytes, send it
 //! ```
 //!
-//! "More than one full packet waits", which CoDel asks, is of the queue; Linux asks it of all of them together.
+//! CoDel spares a queue in which no more than one full packet waits: here each queue by itself, in Linux all of them together.
 
 use super::{CodelKeys, PACKET_BYTES, Schedule, Waiting, check_span, codel::Control, fifo::Fifo};
 use crate::{Bytes, Span, unitless};
