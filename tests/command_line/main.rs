@@ -46,6 +46,7 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["reproduce"], &["--all"]);
     refused(&["reproduce", "harm-survey", "--only", "601"], &["--only 601", "1 to 600"]);
     refused(&["reproduce", "tcon-loss", "--only", "1"], &["--only", "harm-survey"]);
+    refused(&["reproduce", "tcon-loss", "--on", "sim"], &["--on", "harm-survey"]);
     for prefix in ["Far-Too-Long-", "", "../select/1", "."] {
         for words in [&["native", "load"][..], &["native", "unload"], &["attach", "--native"]] {
             refused(&[words, &["--prefix", prefix]].concat(), &["prefix", "lower-case"]);
