@@ -327,7 +327,9 @@ mod tests {
         #[test]
         fn any_bytes_are_parsed_or_refused(read in proptest::collection::vec(any::<u8>(), 0..3000)) {
             if let Some(packet) = Packet::parse(&read) {
-                (packet.segments(), packet.flow(), packet.plain_ack());
+                packet.segments();
+                packet.flow();
+                packet.plain_ack();
                 let mut out = Vec::new();
                 for i in 0..packet.segments.min(100) {
                     packet.wire_bytes(i);
