@@ -192,10 +192,11 @@ impl RunReport {
         times.try_fold(first, |most, s| s.map(|s| most.max(s)))
     }
 
-    /// Jain's index of the goodputs of flows that could begin; none: there is one only, or nothing arrived.
+    /// Jain's index of the goodputs of flows that could begin and have no rate of their own, as those of datagrams have; none: there
+    /// is one only, or nothing arrived.
     pub fn jain(&self) -> Option<f64> {
-        let goodputs_bps: Vec<f64> =
-            self.flows.iter().filter(|f| f.may_begin()).map(|f| f.goodput_bps).collect();
+        let shares = |f: &&FlowReport| f.may_begin() && f.datagrams_sent.is_none();
+        let goodputs_bps: Vec<f64> = self.flows.iter().filter(shares).map(|f| f.goodput_bps).collect();
         if goodputs_bps.len() > 1 { jain(goodputs_bps) } else { None }
     }
 
@@ -257,8 +258,13 @@ impl RunReport {
             };
             let rate = format!("{:.2} Mbit/s", flow.goodput_bps / 1e6);
             writeln!(f, "{:<24} {time:>10} {rate:>14} {sum:>9}", flow.name)?;
-            if let Some(times) = &flow.response_times {
-                writeln!(f, "    {times}")?;
+            match (&flow.response_times, flow.datagrams_sent) {
+                (Some(times), None) => writeln!(f, "    {times}")?,
+                (Some(times), Some(sent)) => {
+                    let (count, delays) = (times.count, times.summary());
+                    writeln!(f, "    {count} of {sent} datagrams arrived, one way: {delays}")?;
+                }
+                (None, _) => {}
             }
             if let Some(error) = &flow.error {
                 writeln!(f, "    {error}")?;
@@ -326,18 +332,23 @@ impl RunReport {
     }
 }
 
-impl fmt::Display for ResponseTimes {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+impl ResponseTimes {
+    /// Without the number.
+    fn summary(&self) -> String {
         let ms = |s: f64| s * 1e3;
-        write!(
-            f,
-            "{} responses: mean {:.3} ms, median {:.3} ms, 99 % within {:.3} ms, longest {:.3} ms",
-            self.count,
+        format!(
+            "mean {:.3} ms, median {:.3} ms, 99 % within {:.3} ms, longest {:.3} ms",
             ms(self.mean_s),
             ms(self.p50_s),
             ms(self.p99_s),
             ms(self.max_s)
         )
+    }
+}
+
+impl fmt::Display for ResponseTimes {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{} responses: {}", self.count, self.summary())
     }
 }
 

@@ -160,7 +160,11 @@ fn datagrams_are_sent_at_their_rate_whatever_is_lost() {
     assert!((cbr.goodput_bps - 5e6).abs() < 0.1e6, "{}", cbr.goodput_bps);
     let delays = cbr.response_times.expect("they arrived");
     assert!(delays.count == cbr.bytes / 1250 && delays.mean_s > 0.02, "{delays:?}");
-    assert!(report.is_success(), "{report}");
+    assert!(report.is_success() && report.jain().is_none(), "{report}");
+    assert!(
+        report.to_string().contains(&format!("{} of 10000 datagrams arrived, one way: ", delays.count)),
+        "{report}"
+    );
     // faster than the link: the rest is lost
     let flood = flow(
         2,
