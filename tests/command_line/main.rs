@@ -325,8 +325,17 @@ fn every_example_is_sound() {
         let out = run(&["policy", "check", path.to_str().unwrap()]);
         assert!(out.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&out.stderr));
     }
+}
+
+/// Beside them are the traces and distributions that they name.
+#[test]
+fn every_example_scenario_runs_in_the_simulator() {
     for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios")).unwrap() {
-        windlass_scenario::Scenario::from_file(&entry.unwrap().path()).unwrap();
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let out = run(&["run", path.to_str().unwrap(), "--on", "sim"]);
+            assert!(out.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&out.stderr));
+        }
     }
 }
 
