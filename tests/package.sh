@@ -2,6 +2,7 @@
 # Installs the package on a fresh Debian, runs it, upgrades it from another version, removes and purges it, while transfers pass
 # whose checksums are compared; then runs the image. `make test-package` runs it, as root.
 #   SUITE               Debian's release (bookworm)
+#   DEBIAN_ROOT         what debootstrap has made of it, which is copied (made anew)
 #   PREVIOUS_PACKAGE    what is upgraded (this tree, built with another version)
 # The machine is a root of debootstrap's with namespaces of its own, in which Debian's systemd is process 1: units, restrictions
 # and maintainer scripts run as they do elsewhere. A server is behind its tap0, a client behind its eth0 (20 Mbit/s, 1 % of loss).
@@ -35,7 +36,8 @@ trap 'exit 130' INT TERM
 
 fail() {
 	echo "failed: $*" >&2
-	[ ! -s "$work/journal" ] || tail -n 30 "$work/journal" >&2
+	[ ! -s "$work/console" ] || tail -n 10 "$work/console" >&2
+	[ -z "$init" ] || machine journalctl --unit windlass --no-pager --lines 20 >&2
 	exit 1
 }
 
@@ -66,11 +68,18 @@ mirror() {
 }
 
 make_root() {
+	if [ -n "${DEBIAN_ROOT-}" ]; then
+		cp -a "$DEBIAN_ROOT" "$root"
+	else
+		debootstrap_root
+	fi
+	rm -f "$root"/var/cache/apt/archives/*.deb
+	mkdir -p "$root/root/previous" "$root/root/current"
+}
+
+debootstrap_root() {
 	debootstrap --variant=minbase --include=systemd,systemd-sysv,iproute2,adduser,man-db "$suite" "$root" "$(mirror)" \
 		>"$work/debootstrap" 2>&1 || { tail -n 5 "$work/debootstrap"; cannot "debootstrap could not make Debian's $suite"; }
-	rm -f "$root"/var/cache/apt/archives/*.deb
-	# minbase leaves pages out in no other way than that nothing shows them
-	mkdir -p "$root/root/previous" "$root/root/current"
 }
 
 in_box() { nsenter --net=/run/netns/$run-box "$@"; }
@@ -128,15 +137,15 @@ mount -t cgroup2 cgroup sys/fs/cgroup
 mount -t bpf -o mode=700 bpf sys/fs/bpf
 mount -t tmpfs -o mode=755 tmpfs run
 mount -t tmpfs -o mode=755 tmpfs dev
-for device in null:3 zero:5 full:7 random:8 urandom:9; do
-	mknod -m 666 dev/${device%:*} c 1 ${device#*:}
+for device in null:1:3 zero:1:5 full:1:7 random:1:8 urandom:1:9 tty:5:0 ptmx:5:2; do
+	mknod -m 666 dev/${device%%:*} c $(echo ${device#*:} | tr : " ")
 done
 mkdir dev/pts dev/shm
 mkdir -p .host
 pivot_root . .host
 cd /
 umount -l /.host
-exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --log-target=console
+exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd
 '
 
 boot_machine() {
@@ -144,7 +153,7 @@ boot_machine() {
 	(
 		echo 0 >"$cgroup/cgroup.procs"
 		in_box unshare --mount --uts --ipc --cgroup --pid --fork --kill-child sh -c "$boot" boot "$root" \
-			</dev/null >"$work/journal" 2>&1
+			</dev/null >"$work/console" 2>&1
 	) &
 	background="$background $!"
 	until_true "process 1 of the machine" find_init
