@@ -32,7 +32,7 @@ fn cancel_on_signal() -> Result<&'static AtomicBool> {
 /// What the user that stopped it should know; `rest`: what becomes of what has finished.
 fn say_if_stopped(rest: &str) {
     if CANCELLED.load(Ordering::Relaxed) {
-        eprintln!("windlass: stopped{rest}");
+        tracing::warn!("stopped{rest}");
     }
 }
 
@@ -240,7 +240,7 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
             (Ok(result), _) => result,
             // hours of others do not hang on it
             (Err(why), true) => {
-                eprintln!("windlass: {name}: {why:#}");
+                tracing::warn!("{name}: {why:#}");
                 all_hold = false;
                 continue;
             }
