@@ -767,6 +767,9 @@ pub struct ReproduceArgs {
     /// Of harm-survey: only the path of this number
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["all", "list"])]
     pub only: Option<u32>,
+    /// Of harm-survey: where it runs; with real kernels each tenth path, in real time
+    #[arg(long, value_enum, conflicts_with_all = ["all", "list"])]
+    pub on: Option<Home>,
     /// One JSON document instead of text; with --all a list of them
     #[arg(long)]
     pub json: bool,
