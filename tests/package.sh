@@ -335,7 +335,7 @@ other_state() {
 	state=$(machine sh -c 'ls -d /sys/fs/bpf/windlass/*/tap0/state')
 	machine ln -sfn 1 "$state"
 	before=$(main_pid)
-	machine apt-get install -y --reinstall /root/current/*.deb >"$work/out" 2>&1 </dev/null || fail "$(cat "$work/out")"
+	machine sh -c 'apt-get install -y --reinstall /root/current/*.deb' >"$work/out" 2>&1 </dev/null || fail "$(cat "$work/out")"
 	cure=$(sed -n 's|^ *\(/proc/.*\)|\1|p' "$work/out")
 	[ -n "$cure" ] || fail "the installation has no cure: $(cat "$work/out")"
 	[ "$(main_pid)" = "$before" ] || fail "the agent was replaced by one that cannot take over"
