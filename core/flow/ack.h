@@ -87,7 +87,9 @@ WL_INLINE void wl_ack_measure(struct wl_flow *f, const struct wl_ack *a, struct 
 		f->timeouts = 0;
 		wl_hardship_eases(f, d->newly_bytes);
 	}
-	if (!d->rtt_us)
+	if (d->rtt_us)
+		wl_rtt_of_bytes(f, d->rtt_us, d->rtt_bytes);
+	else
 		d->rtt_us = echo_rtt_us;
 	if (d->rtt_us)
 		f->backoff = 0;

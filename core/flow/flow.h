@@ -100,6 +100,7 @@ enum wl_flow_flag {
 	WL_FLOW_ALL_TWICE = 1 << 23, /* ... and all that was retransmitted since, if anything, has arrived twice */
 	WL_FLOW_PACED_CONTROL = 1 << 24, /* its policy wants it controlled though its sender paces itself */
 	WL_FLOW_UNA_RETRANS = 1 << 25, /* the sender retransmitted una, which has not moved since (absorb.h) */
+	WL_FLOW_FULL_SENT = 1 << 26, /* a segment of mss_bytes was sent */
 	WL_FLOW_RESTED = 1 << 27, /* the receiver's next timestamp may seem older than rcv_tsval, and is not */
 	WL_FLOW_SENDER_WAITS = 1 << 28, /* the sender itself sent una again, no progress since */
 	WL_FLOW_HEARS_MORE = 1 << 29, /* data not observed here is acknowledged, or echoed; no progress since */
@@ -113,6 +114,7 @@ enum wl_flow_flag {
 
 /* Further flags (wl_flow.flags2). */
 enum wl_flow_flag2 {
+	WL_FLOW2_FULL_TIMED = 1 << 0, /* the round trip of a segment of mss_bytes is known */
 	WL_FLOW2_STALL_NOTED = 1 << 1, /* stall_* are valid */
 	WL_FLOW2_UNRULED = 1 << 2, /* no rule names the flow */
 	/*

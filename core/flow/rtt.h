@@ -91,6 +91,25 @@ WL_INLINE void wl_rtt_sample(struct wl_flow *f, wl_u32 rtt_us)
 	f->srtt_us = f->srtt_us - f->srtt_us / 8 + rtt_us / 8;
 }
 
+/*
+ * Is the round trip of full segments, which the flow sends, not known yet? That of the handshake, or of a response's short head, is
+ * without the time that a full one takes on a slow link.
+ */
+WL_INLINE int wl_is_full_untimed(const struct wl_flow *f)
+{
+	return !f->srtt_us || ((f->flags & WL_FLOW_FULL_SENT) && !(f->flags2 & WL_FLOW2_FULL_TIMED));
+}
+
+/* The next sample is of a record of `bytes`. The first of a full segment is the first of its kind (RFC 6298, section 2.2). */
+WL_INLINE void wl_rtt_of_bytes(struct wl_flow *f, wl_u32 rtt_us, wl_u32 bytes)
+{
+	if ((f->flags2 & WL_FLOW2_FULL_TIMED) || bytes < f->mss_bytes)
+		return;
+	f->flags2 |= WL_FLOW2_FULL_TIMED;
+	if (rtt_us > f->srtt_us)
+		f->srtt_us = 0;
+}
+
 /* Retransmission timeout without back-off. */
 WL_INLINE wl_u32 wl_rto_us(const struct wl_flow *f)
 {

@@ -55,12 +55,11 @@ WL_INLINE wl_u32 wl_probe_timeout_us(const struct wl_flow *f)
 	 */
 	if (is_alone && (f->flags & WL_FLOW_ACKS_LATE))
 		return timeout_us + WL_DELACK_LATE_US;
-	if (is_alone || (f->flags & WL_FLOW_ACKS_LATE) || !f->srtt_us)
-		/*
-		 * of a receiver that has acknowledged nothing yet, no more is known, nor how long full segments take on the path:
-		 * the handshake's are short
-		 */
-		timeout_us += f->srtt_us ? WL_DELACK_US : WL_RTO_MIN_US;
+	if (wl_is_full_untimed(f))
+		/* nor is it known of a receiver that has acknowledged nothing yet whether its ACKs are late */
+		timeout_us += WL_RTO_MIN_US;
+	else if (is_alone || (f->flags & WL_FLOW_ACKS_LATE))
+		timeout_us += WL_DELACK_US;
 	return timeout_us < wl_rto_us(f) ? timeout_us : wl_rto_us(f);
 }
 

@@ -203,6 +203,8 @@ WL_GLOBAL wl_u32 wl_track_record(struct wl_flow *f, wl_u32 seq, wl_u32 end, wl_u
 	/* in a bypass the sender mends holes itself: whether an earlier copy arrived is not known (Karn) */
 	seg->sent_count = 1 + (wl_is_bypassed(f) && wl_before(seq, f->hole_end));
 	wl_rate_on_send(f, seg, now_us);
+	if (len >= mss)
+		f->flags |= WL_FLOW_FULL_SENT;
 	return len;
 }
 

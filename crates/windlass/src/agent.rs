@@ -5,9 +5,11 @@ use crate::{
     control::{WATCH, options},
     dry_run::dry_run,
     event_log::EventLog,
+    health::Health,
     interfaces::Interfaces,
     native::NativeHome,
     recorder::Recorder,
+    service::Service,
     signals::{Wish, Wishes},
     watched::Watched,
 };
@@ -20,7 +22,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     if args.dry_run {
         return dry_run(&args);
     }
-    let log = EventLog { as_json: args.json };
+    let log = EventLog::new(&args.log, args.json);
     let mut file = Watched::new(&args.policy);
     let policy = Policy::from_file(&args.policy)?;
     let options = Options { shares_groups: true, ..options(&args.sizes)? };
@@ -80,7 +82,9 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         }
         home.interfaces.load_ahead(&policy);
     }
-    let ended = look_after(&mut home, &mut file, policy, &wishes, log);
+    let mut service = Service::new(log);
+    let ended = look_after(&mut home, &mut file, policy, &wishes, &mut service, log);
+    service.stopping(&home.health());
     home.finish(detaches)?;
     ended.map(|()| ExitCode::SUCCESS)
 }
@@ -121,6 +125,13 @@ impl Homes {
         let is_news = self.interfaces.are_newly_released() | self.native.are_newly_released();
         let is_left = !self.is_empty() || self.interfaces.are_refused() || self.native.are_refused();
         is_news && !is_left
+    }
+
+    /// How all of it is, as of the last looks.
+    fn health(&self) -> Health {
+        let mut health = self.interfaces.health();
+        self.native.add_to(&mut health);
+        health
     }
 
     /// Brings everything that the policy names under control; after an interrupt, what is left is for the next call. Returns why
@@ -191,6 +202,7 @@ fn look_after(
     file: &mut Watched<'_>,
     mut policy: Policy,
     wishes: &Wishes,
+    service: &mut Service,
     log: EventLog,
 ) -> Result<()> {
     // what was last reported of the file
@@ -198,6 +210,7 @@ fn look_after(
     let mut next_watch = Instant::now() + WATCH;
     let mut next_look = None;
     loop {
+        service.look(&home.health());
         let next = next_look.map_or(next_watch, |look: Instant| look.min(next_watch));
         let is_asked = match wishes.next_within(next.saturating_duration_since(Instant::now())) {
             Ok(Wish::Reload) => true,
@@ -225,6 +238,9 @@ fn look_after(
             home.put_back(&policy);
         }
         if file.is_due(is_asked) {
+            if is_asked {
+                service.reloading();
+            }
             let put = match Policy::from_file(file.path) {
                 // written again, or its permissions changed: what was released stays released
                 Ok(new) if new == policy && !is_asked => {

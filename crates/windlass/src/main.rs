@@ -13,11 +13,13 @@ mod flow_table;
 mod flows;
 mod group_cost;
 mod guest;
+mod health;
 mod iface_doctor;
 mod info;
 mod interfaces;
 mod lab;
 mod links;
+mod log;
 mod manual;
 mod native;
 mod policy;
@@ -26,6 +28,7 @@ mod recorder;
 mod records;
 mod retries;
 mod sampler;
+mod service;
 mod shares;
 mod signals;
 mod speed;
@@ -37,13 +40,7 @@ mod why;
 use args::{Args, Command, FlowsArgs};
 use clap::{CommandFactory, Parser};
 use mimalloc::MiMalloc;
-use std::{
-    any::Any,
-    io::{self, Write},
-    panic,
-    process::ExitCode,
-};
-use windlass_scenario::printable_message;
+use std::{any::Any, panic, process::ExitCode};
 
 /// Simulations of thousands of connections go through a hundred megabytes all the time. This one asks for pages of 2 MiB where
 /// the kernel leaves them to programs (`madvise`), so that the processor knows where they are.
@@ -103,16 +100,22 @@ fn main() -> ExitCode {
     let default = panic::take_hook();
     panic::set_hook(Box::new(move |info| match lost_output(info.payload()) {
         // what is not read is not missed; and a panic in here would end it all before anything is let go of
-        Some(why) if !why.contains("Broken pipe") => drop(writeln!(io::stderr(), "windlass: {why}")),
+        Some(why) if !why.contains("Broken pipe") => tracing::error!("{why}"),
         Some(_) => {}
         None => default(info),
     }));
     // unwinding lets go of interfaces, whatever was printed last
-    match panic::catch_unwind(|| run(Args::parse())) {
+    let run = || {
+        let args = Args::parse();
+        let (of_log, as_json) = args.command.log();
+        log::start(&of_log, as_json);
+        run(args)
+    };
+    match panic::catch_unwind(run) {
         Ok(Ok(code)) => code,
         Ok(Err(error)) => {
             // the status reports it, too
-            let _ = writeln!(io::stderr(), "windlass: {}", printable_message(&format!("{error:#}")));
+            tracing::error!("{error:#}");
             ExitCode::from(BAD_INPUT)
         }
         Err(cause) if lost_output(cause.as_ref()).is_some() => ExitCode::FAILURE,

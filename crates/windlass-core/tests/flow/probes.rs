@@ -145,3 +145,33 @@ fn with_sack_nothing_is_probed_in_recovery() {
     let (probes_us, timeout_us) = silence(&mut f, 40_000);
     assert!(probes_us.is_empty() && timeout_us >= 240_000, "{probes_us:?} {timeout_us}");
 }
+
+/// 128 kbit/s and 4 ms, nothing lost: the head of a response, 240 B, takes 19 ms, a full segment 95 ms, and every second is
+/// acknowledged. RFC 6298, section 2.2: what is timed first of such segments is their first sample.
+#[test]
+fn a_short_head_does_not_show_how_long_full_segments_take() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 20 * MSS;
+    f.rtt_begin(9_000);
+    f.send(240, 0);
+    f.send(240 + 10 * MSS, 0);
+    f.ack(&ack(240, 23_000, &[]));
+    for i in 1..=5 {
+        let at_us = 23_000 + i * 190_000;
+        for now_us in (at_us - 189_000..at_us).step_by(1000) {
+            assert_eq!(f.on_silence(now_us), abi::WL_SILENCE_NONE, "{i}: {now_us}");
+        }
+        f.ack(&ack(240 + 2 * i * MSS, at_us, &[]));
+    }
+}
+
+/// ... but a flow that sends only short ones knows its round trip by them.
+#[test]
+fn a_flow_of_short_segments_is_probed_by_their_round_trip() {
+    let mut f = flow(0);
+    f.state_mut().decision.cwnd_bytes = 20 * MSS;
+    f.rtt_begin(20_000);
+    (1..=30).for_each(|i| f.send(i * 100, i));
+    f.ack(&ack(100, 20_000, &[]));
+    assert!(super::probe_after(&mut f, 20_000) < 20_000 + 2 * 20_000 + 1000);
+}
