@@ -15,7 +15,9 @@ run=wlpkg$$
 work=$(mktemp -d)
 root=$work/root
 cgroup=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/self/mounts)/$run
-load_bytes=40000000
+# of a transfer; of one that lasts while packages are installed
+short_bytes=20000000
+long_bytes=120000000
 init=
 background=
 
@@ -109,7 +111,7 @@ make_network() {
 
 make_server() {
 	mkdir "$work/www"
-	head -c $load_bytes /dev/urandom >"$work/www/load"
+	head -c $long_bytes /dev/urandom >"$work/www/load"
 	chmod -R go+rX "$work"
 	cat >"$work/nginx.conf" <<-CONF
 		daemon off;
@@ -199,12 +201,17 @@ is_controlled() { flows state controlled and dst 192.0.2.7 | grep -q '10\.0\.0\.
 counter() { machine windlass counters --json | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
 main_pid() { machine systemctl show windlass --property MainPID --value; }
 
-# Begins a transfer; `finish_transfer` waits for its end and compares what came.
+# Begins a transfer of so many bytes; `finish_transfer` waits for its end and compares what came.
 begin_transfer() {
-	in_client curl -s -o "$work/got" http://10.0.0.2/load &
+	load_bytes=$1
+	start_curl
+	until_true "the transfer is under control" is_controlled
+}
+
+start_curl() {
+	in_client curl -s -r 0-$((load_bytes - 1)) -o "$work/got" http://10.0.0.2/load &
 	transfer=$!
 	background="$background $transfer"
-	until_true "the transfer is under control" is_controlled
 }
 
 # One that has ended stays there until it is waited for.
@@ -212,7 +219,7 @@ is_running() { awk '/^State:/ { exit $2 == "Z" }' "/proc/$transfer/status" 2>/de
 
 finish_transfer() {
 	wait "$transfer" || fail "$1: curl ended with status $?"
-	[ "$(sha256sum <"$work/got")" = "$(sha256sum <"$work/www/load")" ] || fail "$1: other bytes came than were served"
+	[ "$(sha256sum <"$work/got")" = "$(head -c "$load_bytes" "$work/www/load" | sha256sum)" ] || fail "$1: other bytes came than were served"
 	passed "$1: $load_bytes bytes, checksum right"
 }
 
@@ -267,7 +274,7 @@ install_and_run() {
 	until_true "tap0 is under control" machine sh -c 'windlass status | grep -q tap0'
 	check_unit
 	check_privileges
-	begin_transfer
+	begin_transfer $short_bytes
 	follow "Look at it"
 	finish_transfer "a transfer behind the service"
 	[ "$(counter repaired_segs)" -gt 0 ] || fail "no lost segment was repaired"
@@ -285,7 +292,7 @@ watch_control() {
 }
 
 upgrade() {
-	begin_transfer
+	begin_transfer $long_bytes
 	before=$(main_pid) repaired=$(counter repaired_segs)
 	rm -f "$work/stop"
 	watch_control &
@@ -309,7 +316,7 @@ upgrade() {
 }
 
 restart() {
-	begin_transfer
+	begin_transfer $long_bytes
 	machine systemctl stop windlass
 	is_controlled || fail "the flow is not under control while the service is stopped"
 	machine systemctl start windlass
@@ -324,11 +331,11 @@ restart() {
 
 # An older version whose state of connections is another: the link says which it is.
 other_state() {
-	begin_transfer
+	begin_transfer $long_bytes
 	state=$(machine sh -c 'ls -d /sys/fs/bpf/windlass/*/tap0/state')
 	machine ln -sfn 1 "$state"
 	before=$(main_pid)
-	machine apt-get install -y --reinstall /root/current/*.deb >"$work/out" 2>&1 </dev/null || fail "$(cat "$work/out")"
+	machine sh -c 'apt-get install -y --reinstall /root/current/*.deb' >"$work/out" 2>&1 </dev/null || fail "$(cat "$work/out")"
 	cure=$(sed -n 's|^ *\(/proc/.*\)|\1|p' "$work/out")
 	[ -n "$cure" ] || fail "the installation has no cure: $(cat "$work/out")"
 	[ "$(main_pid)" = "$before" ] || fail "the agent was replaced by one that cannot take over"
@@ -340,7 +347,7 @@ other_state() {
 }
 
 remove() {
-	begin_transfer
+	begin_transfer $long_bytes
 	pinned >"$work/pinned"
 	[ "$(wc -l <"$work/pinned")" -gt 10 ] || fail "little is pinned: $(cat "$work/pinned")"
 	follow "Remove"
@@ -374,8 +381,8 @@ run_image() {
 	background="$background $agent"
 	until_true "the image's agent controls tap0" grep -q 'tap0: under control' "$work/image"
 	grep CapEff "/proc/$agent/status" | grep -q c000003000 || fail "$(cat "/proc/$agent/status")"
-	in_client curl -s -o "$work/got" http://10.0.0.2/load &
-	transfer=$!
+	load_bytes=$short_bytes
+	start_curl
 	finish_transfer "a transfer behind the image's agent"
 	kill $agent
 	wait $agent || fail "the image's agent ended with status $?: $(cat "$work/image")"

@@ -21,6 +21,7 @@ mod local_users;
 mod logs;
 mod looks;
 mod loops;
+mod metrics;
 mod names;
 mod native;
 mod native_attach;

@@ -2,6 +2,7 @@
 
 use crate::{
     control::{policy, release},
+    metrics::{address, get},
     net::Net,
 };
 use std::{
@@ -10,7 +11,7 @@ use std::{
 };
 use windlass_tests::{
     is_root_or_skip,
-    process::{LIMIT, Process},
+    process::{LIMIT, Process, until},
 };
 
 /// In the place of a service manager.
@@ -48,14 +49,18 @@ fn service_manager_is_notified_and_the_watchdog_only_while_the_clock_runs() {
     let programs = folder.path().join("bin");
     std::fs::create_dir(&programs).expect("a writable folder");
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a path"));
-    let mut command = net.windlass(&["agent", "--policy", file.to_str().expect("UTF-8")]);
+    let words = ["agent", "--metrics", "127.0.0.1:0", "--policy", file.to_str().expect("UTF-8")];
+    let mut command = net.windlass(&words);
     command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "400000").env("PATH", path);
     let agent = Process::start(&mut command);
+    let metrics = address(&agent);
+    let is_ready = || get(&net, &metrics, "/readyz").0.starts_with("HTTP/1.1 200");
 
     let ready = manager.until("READY=1").pop().expect("it");
     assert!(ready.contains("STATUS=1 interface(s) under control\n"), "{ready}");
     assert_eq!(net.clocks().len(), 2, "it is under control");
     manager.until("WATCHDOG=1");
+    assert!(is_ready());
     agent.signal(libc::SIGHUP);
     let reloading = manager.until("RELOADING=1").pop().expect("it");
     assert!(reloading.contains("MONOTONIC_USEC="), "{reloading}");
@@ -67,6 +72,9 @@ fn service_manager_is_notified_and_the_watchdog_only_while_the_clock_runs() {
     net.middle.run(&["tc", "qdisc", "replace", "dev", &shaped, "root", "pfifo"]).expect("tc");
     manager.until("clock stands still: r1");
     agent.complains_of("r1 is not under control");
+    let (status, why) = get(&net, &metrics, "/readyz");
+    assert!(status.starts_with("HTTP/1.1 503") && why.contains("clock stands still: r1"), "{why}");
+    assert!(get(&net, &metrics, "/healthz").0.starts_with("HTTP/1.1 200"), "the process answers");
     agent.signal(libc::SIGHUP);
     let meanwhile = manager.until("READY=1");
     assert!(!meanwhile.iter().any(|words| words.contains("WATCHDOG=1")), "{meanwhile:?}");
@@ -74,6 +82,7 @@ fn service_manager_is_notified_and_the_watchdog_only_while_the_clock_runs() {
     std::fs::remove_file(programs.join("tc")).expect("it is there");
     agent.signal(libc::SIGHUP);
     manager.until("WATCHDOG=1");
+    until("it is ready again", is_ready);
     agent.signal(libc::SIGTERM);
     let stopping = manager.until("STOPPING=1").pop().expect("it");
     assert!(stopping.contains("STATUS=ending: 1 interface(s) under control"), "{stopping}");

@@ -44,6 +44,12 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print once, for Prometheus, what is under an agent's control and what was counted; `agent --metrics` serves the same
+    Metrics {
+        /// In the OpenMetrics format, instead of the older one that node_exporter reads from files
+        #[arg(long)]
+        openmetrics: bool,
+    },
     /// Show in one screen why a flow is at its rate: what holds it back, and what to try
     Why(WhyArgs),
     /// Show what flows did: one record when each ended and one a minute before, as an agent with --records writes them
@@ -161,6 +167,9 @@ impl Command {
         )
     }
 }
+
+/// Where metrics are served unless at another address: only this machine reaches it.
+const METRICS: &str = "127.0.0.1:9464";
 
 /// Where records of flows are unless another folder is named.
 const RECORDS: &str = "/var/lib/windlass/records";
@@ -401,6 +410,9 @@ pub struct AgentArgs {
     /// Size of all records' files; the oldest are removed
     #[arg(long, default_value_t = 512, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub records_mib: u64,
+    /// Serve metrics for Prometheus, and whether all is well (/metrics, /healthz, /readyz), over HTTP at this address
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = METRICS)]
+    pub metrics: Option<SocketAddr>,
     #[command(flatten)]
     pub log: LogArgs,
     /// One JSON document per event on standard output

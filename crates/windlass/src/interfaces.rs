@@ -5,6 +5,7 @@ use crate::{
     event_log::{About, EventLog},
     health::Health,
     links::Links,
+    metrics::Publisher,
     recorder::Recorder,
     retries::Retries,
     signals::Wish,
@@ -13,7 +14,7 @@ use anyhow::Result;
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
-    sync::mpsc::Sender,
+    sync::{Arc, mpsc::Sender},
     time::{Duration, Instant},
 };
 use windlass_agent::{
@@ -465,6 +466,11 @@ impl Interfaces {
             are_clocks_seen: self.are_clocks_seen,
             is_covered: !self.must_cover,
         }
+    }
+
+    /// Publishes what is under control, by rules of these names.
+    pub fn publish(&self, publisher: &Publisher, rules: &Arc<[String]>) {
+        publisher.controlled(&self.controlled, rules);
     }
 
     /// Notices what another process released, whatever its clock does.

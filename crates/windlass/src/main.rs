@@ -21,6 +21,7 @@ mod lab;
 mod links;
 mod log;
 mod manual;
+mod metrics;
 mod native;
 mod policy;
 mod print;
@@ -33,6 +34,7 @@ mod shares;
 mod signals;
 mod speed;
 mod status;
+mod supervisors;
 mod top;
 mod watched;
 mod why;
@@ -64,6 +66,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Flows(f) => flows::flows(&f),
         Command::Counters(c) => counters::counters(&c),
         Command::Status { json } => status::status(json),
+        Command::Metrics { openmetrics } => metrics::metrics(openmetrics),
         Command::Records { folder, follow, json } => records::records(&folder, follow, json),
         Command::Why(w) => why::why(&w),
         Command::Set(s) => control::set(&s),
