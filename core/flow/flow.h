@@ -146,6 +146,7 @@ enum wl_start {
 	WL_START_HELD = 1, /* the pipe seems full */
 	WL_START_FULL = 2, /* it is; with the next ACK the start is over */
 	WL_START_OVER = 3,
+	WL_START_STOOD = 4, /* a queue has stood for a round trip */
 };
 
 /* Stretches of SACK blocks already processed, so that a growing block costs only its growth. */
@@ -329,8 +330,8 @@ struct wl_flow {
 	wl_u32 start_round_at_us; /* the round in hand began */
 	wl_u32 start_train_at_us; /* newest ACK of its train */
 	wl_u32 start_rtt_us; /* least of start_samples */
-	wl_u32 start_judged_rtt_us; /* what is compared with the least: growing, the newest; held, the longest of start_samples */
-	wl_u32 start_held_seq; /* in WL_START_HELD: nxt when it began */
+	wl_u32 start_judged_rtt_us; /* what is compared with the least: growing, the newest; held, the longest since */
+	wl_u32 start_held_seq; /* in WL_START_HELD and WL_START_STOOD: nxt when it began */
 	wl_u8 start; /* enum wl_start */
 	wl_u8 start_samples;
 	wl_u32 sacked_records; /* records that make up sacked_bytes */
@@ -354,6 +355,7 @@ struct wl_flow {
 	/* an ACK for more than was observed has passed as it is (beyond.h) */
 	wl_u32 beyond_ack;
 	wl_u32 beyond_edge; /* the right edge that it offers; beyond_ack: none is noted */
+	wl_u32 start_base_rtt_us; /* start.h: what the least of start_samples was where no queue stood, at most */
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&

@@ -3,18 +3,22 @@
  * The start of a flow. The sender's own HyStart, which ends slow start before the queue overflows, sees nothing behind the box (shown.h),
  * so the box judges in its place, and for every algorithm alike. Until then what leaves is clocked by ACKs, as without the box.
  *
- *     GROWING --the pipe seems full--> HELD --a round trip later a queue stands--> FULL
- *        ^                              |
- *        `------- there is none --------'         GROWING, HELD --a chance loss, a mark, a timeout, a bypass--> OVER
+ *     GROWING --the pipe seems full--> HELD --a round trip later a queue stands--> STOOD --and another one later--> FULL
+ *        ^                              |                                           |
+ *        `------- there is none --------'-------------------------------------------'
+ *
+ *     GROWING, HELD, STOOD --a chance loss, a mark, a timeout, a bypass--> OVER
  *
  *     seems full    as HyStart (Ha, Rhee, 2008; tcp_cubic.c in Linux) has it, from 16 segments on:
  *                     ACKs have come close to each other for half a round trip, and their round trips are longer by a 16th
  *                     or: the first eight round trips of a round are all longer by an eighth, by 4 to 16 ms
  *                     or: something is lost, and the last round trip was longer by as much; without that it is lost by chance
  *     stands        all of eight round trips of what was sent with the window held are longer by a 16th, by 1 to 8 ms, and they differ by
- *                   no more than half of the least one: what varies so with the same window is jitter
+ *                   no more than half of the least one, nor from those of the round before: what varies so with the same window is jitter.
+ *                   Segments that jitter has let arrive together are late together, so one round proves little (RFC 9406, section 4.2
+ *                   waits for five)
  *
- * HELD and FULL are events of the sample: the window does not grow, and slow start or STARTUP is over.
+ * HELD, which STOOD is, too, and FULL are events of the sample: the window does not grow, and slow start or STARTUP is over.
  *
  * Deviations from tcp_cubic.c: ACKs are close to each other within an eighth of the round trip where that is more than 2 ms, as those of
  * slow links are further apart. A sender that is paced at twice its window draws as long a train whatever the path holds, but no
@@ -45,6 +49,12 @@ WL_INLINE wl_u32 wl_start_stands_us(const struct wl_flow *f)
 	return wl_max(wl_min(f->min_rtt_us / 16, WL_START_STANDS_MAX_US), WL_START_STANDS_MIN_US);
 }
 
+/* What round trips are compared with: they have been as long without a queue. */
+WL_INLINE wl_u32 wl_start_base_us(const struct wl_flow *f)
+{
+	return wl_max(f->min_rtt_us, f->start_base_rtt_us);
+}
+
 /* Are ACKs clocked by the bottleneck for so long that it must be busy all the time? */
 WL_INLINE int wl_start_is_train(struct wl_flow *f, const struct wl_sample *s)
 {
@@ -52,14 +62,22 @@ WL_INLINE int wl_start_is_train(struct wl_flow *f, const struct wl_sample *s)
 		return 0;
 	f->start_train_at_us = s->now_us;
 	return s->now_us - f->start_round_at_us > f->min_rtt_us / 2 &&
-	       s->rtt_us > f->min_rtt_us + f->min_rtt_us / 16;
+	       s->rtt_us > wl_start_base_us(f) + f->min_rtt_us / 16;
+}
+
+/* Another round begins. No queue has stood in the one before, or the start would be over. */
+WL_INLINE void wl_start_round(struct wl_flow *f)
+{
+	if (f->start_samples == WL_START_SAMPLES)
+		f->start_base_rtt_us = wl_max(f->start_base_rtt_us, f->start_rtt_us);
+	f->start_samples = 0;
+	f->start_rtt_us = ~0u;
 }
 
 /* Takes a round trip into the least of eight; 1 when there are so many. */
 WL_INLINE int wl_start_sample(struct wl_flow *f, const struct wl_sample *s)
 {
-	if (!f->start_samples || s->rtt_us < f->start_rtt_us)
-		f->start_rtt_us = s->rtt_us;
+	f->start_rtt_us = wl_min(f->start_rtt_us, s->rtt_us);
 	f->start_samples += f->start_samples < WL_START_SAMPLES;
 	return f->start_samples == WL_START_SAMPLES;
 }
@@ -67,33 +85,50 @@ WL_INLINE int wl_start_sample(struct wl_flow *f, const struct wl_sample *s)
 /* GROWING: does the pipe seem full? */
 WL_INLINE int wl_start_seems_full(struct wl_flow *f, const struct wl_sample *s)
 {
+	int has_samples;
+
 	if (s->events & WL_EV_ROUND_START) {
 		f->start_round_at_us = s->now_us;
 		f->start_train_at_us = s->now_us;
-		f->start_samples = 0;
+		wl_start_round(f);
 	}
+	has_samples = wl_start_sample(f, s);
 	if (s->inflight_before_bytes < WL_START_LOW_SEGS * f->mss_bytes)
 		return 0;
 	if (wl_start_is_train(f, s))
 		return 1;
-	return wl_start_sample(f, s) && f->start_rtt_us > f->min_rtt_us + wl_start_rise_us(f);
+	return has_samples && f->start_rtt_us > wl_start_base_us(f) + wl_start_rise_us(f);
 }
 
-/* HELD: of what was sent since, are eight round trips known? Then it is FULL, or GROWING again. */
+WL_INLINE int wl_start_is_held(const struct wl_flow *f)
+{
+	return f->start == WL_START_HELD || f->start == WL_START_STOOD;
+}
+
+/* HELD or STOOD: of what was sent since, are eight round trips known? Then it is STOOD or FULL, or GROWING again. */
 WL_INLINE void wl_start_judge(struct wl_flow *f, const struct wl_sample *s)
 {
-	int stands;
+	int varies, stands;
 
 	/* the newest that is delivered was sent before */
 	if (wl_before(f->fack, f->start_held_seq))
 		return;
-	f->start_judged_rtt_us = f->start_samples ? wl_max(f->start_judged_rtt_us, s->rtt_us) : s->rtt_us;
+	f->start_judged_rtt_us = wl_max(f->start_judged_rtt_us, s->rtt_us);
 	if (!wl_start_sample(f, s))
 		return;
-	f->start_samples = 0;
-	stands = f->start_rtt_us > f->min_rtt_us + wl_start_stands_us(f) &&
-		 f->start_judged_rtt_us - f->start_rtt_us <= f->min_rtt_us / 2;
+	varies = f->start_judged_rtt_us - f->start_rtt_us > f->min_rtt_us / 2;
+	stands = !varies && f->start_rtt_us > wl_start_base_us(f) + wl_start_stands_us(f);
+	if (stands && f->start == WL_START_HELD) {
+		f->start = WL_START_STOOD;
+		f->start_held_seq = f->nxt;
+		f->start_samples = 0;
+		return;
+	}
 	f->start = stands ? WL_START_FULL : WL_START_GROWING;
+	if (varies)
+		f->start_base_rtt_us = wl_max(f->start_base_rtt_us, f->start_rtt_us);
+	/* the rest of this round was sent behind the others of it, and shows less */
+	f->start_rtt_us = 0;
 }
 
 /* Is it over by a mark, a timeout, a bypass, or as the algorithm has found its threshold? A share of a group's window is none to judge. */
@@ -107,13 +142,15 @@ WL_INLINE void wl_start_hold(struct wl_flow *f)
 {
 	f->start = WL_START_HELD;
 	f->start_held_seq = f->nxt;
+	f->start_judged_rtt_us = 0;
 	f->start_samples = 0;
+	f->start_rtt_us = ~0u;
 }
 
 /* Something is lost while the window grows: the buffer has overflowed if a queue was in front of it, else it is chance. */
 WL_INLINE void wl_start_loses(struct wl_flow *f)
 {
-	if (f->start_judged_rtt_us > f->min_rtt_us + wl_start_rise_us(f))
+	if (f->start_judged_rtt_us > wl_start_base_us(f) + wl_start_rise_us(f))
 		wl_start_hold(f);
 	else
 		f->start = WL_START_OVER;
@@ -136,9 +173,9 @@ WL_INLINE void wl_start_ack(struct wl_flow *f, struct wl_sample *s)
 		wl_start_loses(f);
 	else if (f->start == WL_START_GROWING && s->rtt_us && wl_start_seems_full(f, s))
 		wl_start_hold(f);
-	else if (f->start == WL_START_HELD && s->rtt_us)
+	else if (wl_start_is_held(f) && s->rtt_us)
 		wl_start_judge(f, s);
-	if (f->start == WL_START_HELD)
+	if (wl_start_is_held(f))
 		s->events |= WL_EV_START_HELD;
 	if (f->start == WL_START_FULL)
 		s->events |= WL_EV_START_FULL;

@@ -35,6 +35,7 @@ mod privilege;
 mod programs;
 mod record_files;
 mod select;
+mod service_user;
 mod shared_groups;
 mod test_run;
 mod uplink;
@@ -77,6 +78,7 @@ pub use policy::{GroupSpec, Membership, Mode, Per, Policy, PolicyError, PolicyWa
 pub use privilege::{check_root, is_root};
 pub use record_files::{RecordFiles, all as all_record_files, newest as newest_record_file};
 pub use select::{PinnedSelector, Selector, SelectorInfo, remove_gone_cgroups, root_cgroup};
+pub use service_user::act_as_service_user;
 pub use shared_groups::part_killed;
 pub use uplink::{PaceBy, Pacing, default_uplinks};
 pub use usage::{Account, By, Usage, by_account};

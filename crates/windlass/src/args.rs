@@ -8,7 +8,7 @@ use windlass_scenario::{Buffer, Fraction, IN_REPORTS, Parameters, Rate, Span, is
 
 /// Congestion control of TCP flows from outside their stacks.
 #[derive(Debug, Parser)]
-#[command(name = "windlass", version, about)]
+#[command(name = "windlass", version = env!("WINDLASS_VERSION"), about)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
@@ -147,6 +147,24 @@ impl Command {
             Command::Native(NativeCommand::Load { log, json, .. }) => (log.clone(), *json),
             _ => Default::default(),
         }
+    }
+
+    /// Has it to do with what agents of this machine keep, and so with the user that they run as? Namespaces of its own and
+    /// virtual machines' ports take root.
+    pub fn is_about_agents(&self) -> bool {
+        !matches!(
+            self,
+            Command::Algs { .. }
+                | Command::Bench { .. }
+                | Command::Completions { .. }
+                | Command::Controller(_)
+                | Command::Demo { .. }
+                | Command::Guest(_)
+                | Command::Man { .. }
+                | Command::Reproduce(_)
+                | Command::Run(_)
+                | Command::Sweep(_)
+        )
     }
 }
 

@@ -53,6 +53,9 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 const BAD_INPUT: u8 = 2;
 
 fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.command.is_about_agents() {
+        windlass_agent::act_as_service_user()?;
+    }
     match args.command {
         Command::Attach(a) if a.native => native::attach(&a),
         Command::Attach(a) => control::attach(a),

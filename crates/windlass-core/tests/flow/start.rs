@@ -128,6 +128,35 @@ fn the_start_goes_on_where_round_trips_vary_with_the_same_window() {
     assert!(held > 8 && start.cwnd_segs > 80, "{held} {}", start.cwnd_segs);
 }
 
+/// Segments that jitter has let arrive together are late together: all round trips of one round are alike, and not those of the next.
+#[test]
+fn the_start_goes_on_where_only_the_round_trips_of_one_round_are_alike() {
+    let mut start = Start::new(12);
+    let (mut round, mut held) = (0, 0);
+    for _ in 0..400 {
+        let late_us = if start.cwnd_segs >= 40 { [8000, 34_000][round % 2] } else { 0 };
+        let events = start.next(late_us).events;
+        assert_eq!(events & abi::WL_EV_START_FULL, 0);
+        round += usize::from(events & abi::WL_EV_ROUND_START != 0);
+        held += u32::from(events & abi::WL_EV_START_HELD != 0);
+    }
+    assert!(held > 8 && start.cwnd_segs > 80, "{held} {}", start.cwnd_segs);
+}
+
+/// Round trips that were as long while no queue stood are no sign of one later: the window is not held again and again.
+#[test]
+fn the_start_is_not_held_for_round_trips_as_long_as_those_without_a_queue() {
+    let mut start = Start::new(12);
+    let (mut holds, mut was_held) = (0, false);
+    for i in 0..1000 {
+        let late_us = if start.cwnd_segs >= 40 { 8000 + 5000 * (i % 8) } else { 0 };
+        let is_held = start.next(late_us).events & abi::WL_EV_START_HELD != 0;
+        holds += u32::from(is_held && !was_held);
+        was_held = is_held;
+    }
+    assert!(holds <= 2 && start.cwnd_segs > 400, "{holds} {}", start.cwnd_segs);
+}
+
 /// From a loss on the algorithm has its pace, also where it goes on with its start. That the loss was none is known by DSACK.
 #[test]
 fn a_loss_ends_the_start_unless_it_was_spurious() {
