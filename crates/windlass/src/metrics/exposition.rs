@@ -112,7 +112,7 @@ fn counter(encoder: &mut DescriptorEncoder, family: &Family, values: &[(Labels<'
 
 impl Snapshot {
     fn encode_build(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let labels = vec![("version", env!("CARGO_PKG_VERSION"))];
+        let labels = vec![("version", env!("WINDLASS_VERSION"))];
         gauge(encoder, "build_info", "Which build this is; always 1.", None, &[(labels, 1.0)])?;
         if let Some(hash) = &self.policy_hash {
             let help = "SHA-256 of the policy's file, as it was when it was put in force; always 1.";
