@@ -38,7 +38,9 @@ trap 'exit 130' INT TERM
 
 fail() {
 	echo "failed: $*" >&2
-	[ ! -s "$work/console" ] || tail -n 10 "$work/console" >&2
+	for log in console image; do
+		[ ! -s "$work/$log" ] || tail -n 10 "$work/$log" >&2
+	done
 	[ -z "$init" ] || machine journalctl --unit windlass --no-pager --lines 20 >&2
 	exit 1
 }
@@ -336,7 +338,8 @@ other_state() {
 	machine ln -sfn 1 "$state"
 	before=$(main_pid)
 	machine sh -c 'apt-get install -y --reinstall /root/current/*.deb' >"$work/out" 2>&1 </dev/null || fail "$(cat "$work/out")"
-	cure=$(sed -n 's|^ *\(/proc/.*\)|\1|p' "$work/out")
+	# apt has a terminal of its own for what it installs
+	cure=$(tr -d '\r' <"$work/out" | sed -n 's|^ *\(/proc/.*\)|\1|p')
 	[ -n "$cure" ] || fail "the installation has no cure: $(cat "$work/out")"
 	[ "$(main_pid)" = "$before" ] || fail "the agent was replaced by one that cannot take over"
 	is_controlled || machine readlink "/proc/$before/exe" | grep -q deleted || fail "it is not the older agent"
@@ -355,7 +358,7 @@ remove() {
 	left=$(machine sh -c 'ls -d /sys/fs/bpf/windlass /run/windlass /var/lib/windlass /etc/windlass /usr/share/doc/windlass \
 		/etc/systemd/system/multi-user.target.wants/windlass.service /var/lib/systemd/deb-systemd-helper-enabled/windlass* \
 		2>/dev/null; ip -br link | grep wlc; getent passwd windlass; getent group windlass; dpkg -l windlass 2>/dev/null | grep ^.[^n]; \
-		pgrep -l windlass') || true
+		grep -lx windlass /proc/[0-9]*/comm') || true
 	# file systems that others have mounted may stay, and what systemd keeps of any service
 	[ -z "$left" ] || fail "left after purge: $left"
 	while read -r kind id; do
