@@ -371,24 +371,25 @@ remove() {
 run_image() {
 	umoci unpack --image target/package/image:latest "$work/bundle" >/dev/null 2>&1
 	rootfs=$work/bundle/rootfs
-	mkdir -p "$rootfs/etc/windlass"
 	cp packaging/debian/policy.example.toml "$rootfs/etc/windlass/policy.toml"
 	others=$(capsh --decode="$(sed -n 's/^CapBnd:[[:space:]]*//p' /proc/self/status)" | sed 's/.*=//' | tr , '\n' |
 		grep -vxE 'cap_(bpf|perfmon|net_admin|net_raw)' | paste -sd ,)
 	in_box unshare --mount --propagation private sh -c '
-		cd "$1" && mount --bind . . && mount -t proc proc proc && mount -t sysfs sysfs sys &&
+		echo $$ >"$3" && cd "$1" && mount --bind . . && mount -t proc proc proc && mount -t sysfs sysfs sys &&
+		mount --bind /dev dev &&
 		mount -t bpf -o mode=700 bpf sys/fs/bpf && mount -o remount,bind,ro . && mount -t tmpfs -o mode=700 tmpfs run/windlass &&
 		exec capsh --drop="$2" --chroot="$1" --shell=/usr/bin/windlass -- agent --policy /etc/windlass/policy.toml' \
-		image "$rootfs" "$others" >"$work/image" 2>&1 &
-	agent=$!
-	background="$background $agent"
+		image "$rootfs" "$others" "$work/pid" >"$work/image" 2>&1 &
+	shell=$!
+	background="$background $shell"
 	until_true "the image's agent controls tap0" grep -q 'tap0: under control' "$work/image"
+	agent=$(cat "$work/pid")
 	grep CapEff "/proc/$agent/status" | grep -q c000003000 || fail "$(cat "/proc/$agent/status")"
 	load_bytes=$short_bytes
 	start_curl
 	finish_transfer "a transfer behind the image's agent"
-	kill $agent
-	wait $agent || fail "the image's agent ended with status $?: $(cat "$work/image")"
+	kill "$agent"
+	wait $shell || fail "the image's agent ended with status $?: $(cat "$work/image")"
 	passed "the image runs with four capabilities and a read-only root"
 }
 
