@@ -54,8 +54,9 @@ CHANGELOG
 sbom=$(packaging/tool.sh cargo-cyclonedx 0.5.9)
 "$sbom" cyclonedx --quiet --format json --features static --manifest-path crates/windlass/Cargo.toml \
 	--override-filename windlass.cdx
-find crates -name windlass.cdx.json ! -path crates/windlass/windlass.cdx.json -delete
 mv crates/windlass/windlass.cdx.json "$out/"
+# it makes one for each crate of the workspace
+git ls-files --others --exclude-standard -z -- '*windlass.cdx.json' 2>/dev/null | xargs -0 -r rm
 gzip -9n <"$out/windlass.cdx.json" >"$files/doc/windlass.cdx.json.gz"
 
 deb=$(packaging/tool.sh cargo-deb 3.8.0)
