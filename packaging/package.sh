@@ -56,7 +56,7 @@ sbom=$(packaging/tool.sh cargo-cyclonedx 0.5.9)
 	--override-filename windlass.cdx
 mv crates/windlass/windlass.cdx.json "$out/"
 # it makes one for each crate of the workspace
-git ls-files --others --exclude-standard -z -- '*windlass.cdx.json' 2>/dev/null | xargs -0 -r rm
+find . -name windlass.cdx.json ! -path './target/*' -delete
 gzip -9n <"$out/windlass.cdx.json" >"$files/doc/windlass.cdx.json.gz"
 
 deb=$(packaging/tool.sh cargo-deb 3.8.0)
