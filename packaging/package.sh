@@ -25,7 +25,7 @@ $cargo build --locked --release --package windlass --features static
 
 rm -rf "$files"
 mkdir -p "$files/doc" "$files/man"
-strip --strip-all -o "$files/windlass" target/release/windlass
+strip --strip-all --remove-section=.comment -o "$files/windlass" target/release/windlass
 size=$(stat -c %s "$files/windlass")
 [ "$size" -le $most_bytes ] || { echo "the program has $size bytes, at most $most_bytes are allowed" >&2 && exit 1; }
 if ldd "$files/windlass" | grep -E 'lib(bpf|elf|z)\.so'; then
@@ -46,16 +46,17 @@ packaging/notices.sh | gzip -9n >"$files/doc/NOTICES.gz"
 cat >"$files/changelog" <<CHANGELOG
 windlass ($deb_version) unstable; urgency=medium
 
-  * Built from version $version; NEWS.gz has what is new for operators.
+  * Version $version; NEWS.gz has what is new.
 
  -- The Windlass authors <maintainers@windlass.invalid>  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
 CHANGELOG
 
 sbom=$(packaging/tool.sh cargo-cyclonedx 0.5.9)
-"$sbom" cyclonedx --quiet --format json --describe crate --features static --manifest-path crates/windlass/Cargo.toml \
+"$sbom" cyclonedx --quiet --format json --features static --manifest-path crates/windlass/Cargo.toml \
 	--override-filename windlass.cdx
-find crates -name windlass.cdx.json ! -path crates/windlass/windlass.cdx.json -delete
 mv crates/windlass/windlass.cdx.json "$out/"
+# it makes one for each crate of the workspace
+find . -name windlass.cdx.json ! -path './target/*' -delete
 gzip -9n <"$out/windlass.cdx.json" >"$files/doc/windlass.cdx.json.gz"
 
 deb=$(packaging/tool.sh cargo-deb 3.8.0)

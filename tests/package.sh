@@ -38,7 +38,9 @@ trap 'exit 130' INT TERM
 
 fail() {
 	echo "failed: $*" >&2
-	[ ! -s "$work/console" ] || tail -n 10 "$work/console" >&2
+	for log in console image; do
+		[ ! -s "$work/$log" ] || tail -n 10 "$work/$log" >&2
+	done
 	[ -z "$init" ] || machine journalctl --unit windlass --no-pager --lines 20 >&2
 	exit 1
 }
@@ -336,7 +338,8 @@ other_state() {
 	machine ln -sfn 1 "$state"
 	before=$(main_pid)
 	machine sh -c 'apt-get install -y --reinstall /root/current/*.deb' >"$work/out" 2>&1 </dev/null || fail "$(cat "$work/out")"
-	cure=$(sed -n 's|^ *\(/proc/.*\)|\1|p' "$work/out")
+	# apt has a terminal of its own for what it installs
+	cure=$(tr -d '\r' <"$work/out" | sed -n 's|^ *\(/proc/.*\)|\1|p')
 	[ -n "$cure" ] || fail "the installation has no cure: $(cat "$work/out")"
 	[ "$(main_pid)" = "$before" ] || fail "the agent was replaced by one that cannot take over"
 	is_controlled || machine readlink "/proc/$before/exe" | grep -q deleted || fail "it is not the older agent"
@@ -355,7 +358,7 @@ remove() {
 	left=$(machine sh -c 'ls -d /sys/fs/bpf/windlass /run/windlass /var/lib/windlass /etc/windlass /usr/share/doc/windlass \
 		/etc/systemd/system/multi-user.target.wants/windlass.service /var/lib/systemd/deb-systemd-helper-enabled/windlass* \
 		2>/dev/null; ip -br link | grep wlc; getent passwd windlass; getent group windlass; dpkg -l windlass 2>/dev/null | grep ^.[^n]; \
-		pgrep -l windlass') || true
+		grep -lx windlass /proc/[0-9]*/comm') || true
 	# file systems that others have mounted may stay, and what systemd keeps of any service
 	[ -z "$left" ] || fail "left after purge: $left"
 	while read -r kind id; do
@@ -368,24 +371,25 @@ remove() {
 run_image() {
 	umoci unpack --image target/package/image:latest "$work/bundle" >/dev/null 2>&1
 	rootfs=$work/bundle/rootfs
-	mkdir -p "$rootfs/etc/windlass"
 	cp packaging/debian/policy.example.toml "$rootfs/etc/windlass/policy.toml"
 	others=$(capsh --decode="$(sed -n 's/^CapBnd:[[:space:]]*//p' /proc/self/status)" | sed 's/.*=//' | tr , '\n' |
 		grep -vxE 'cap_(bpf|perfmon|net_admin|net_raw)' | paste -sd ,)
 	in_box unshare --mount --propagation private sh -c '
-		cd "$1" && mount --bind . . && mount -t proc proc proc && mount -t sysfs sysfs sys &&
+		echo $$ >"$3" && cd "$1" && mount --bind . . && mount -t proc proc proc && mount -t sysfs sysfs sys &&
+		mount --bind /dev dev &&
 		mount -t bpf -o mode=700 bpf sys/fs/bpf && mount -o remount,bind,ro . && mount -t tmpfs -o mode=700 tmpfs run/windlass &&
 		exec capsh --drop="$2" --chroot="$1" --shell=/usr/bin/windlass -- agent --policy /etc/windlass/policy.toml' \
-		image "$rootfs" "$others" >"$work/image" 2>&1 &
-	agent=$!
-	background="$background $agent"
+		image "$rootfs" "$others" "$work/pid" >"$work/image" 2>&1 &
+	shell=$!
+	background="$background $shell"
 	until_true "the image's agent controls tap0" grep -q 'tap0: under control' "$work/image"
+	agent=$(cat "$work/pid")
 	grep CapEff "/proc/$agent/status" | grep -q c000003000 || fail "$(cat "/proc/$agent/status")"
 	load_bytes=$short_bytes
 	start_curl
 	finish_transfer "a transfer behind the image's agent"
-	kill $agent
-	wait $agent || fail "the image's agent ended with status $?: $(cat "$work/image")"
+	kill "$agent"
+	wait $shell || fail "the image's agent ended with status $?: $(cat "$work/image")"
 	passed "the image runs with four capabilities and a read-only root"
 }
 

@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 root=$work/root
 
 dpkg-deb -x "$package" "$work/package"
-mkdir -p "$root/etc" "$root/tmp" "$root/run/windlass" "$root/proc" "$root/sys" "$root/var/lib/windlass" "$root/usr/share/doc"
+mkdir -p "$root/etc/windlass" "$root/dev" "$root/tmp" "$root/run/windlass" "$root/proc" "$root/sys" "$root/var/lib/windlass" "$root/usr/share/doc"
 chmod 1777 "$root/tmp"
 chmod 700 "$root/run/windlass" "$root/var/lib/windlass"
 # as Debian has them, so that paths are the usual ones
