@@ -34,8 +34,8 @@ WL_INLINE void wl_show_window(struct wl_flow *f, const struct wl_segment *in, st
 {
 	wl_u32 room = wl_after(f->edge, ack) ? f->edge - ack : 0;
 	/* sent before others that have arrived: what those offered stands (RFC 9293, section 3.8.6) */
-	int is_reordered = (f->flags & WL_FLOW_TIMESTAMPS) && in->options.has_ts &&
-			   wl_before(in->options.tsval, f->rcv_tsval);
+	int is_reordered =
+		(f->flags & WL_FLOW_TIMESTAMPS) && in->options.has_ts && wl_before(in->options.tsval, f->rcv_tsval);
 	/*
 	 * The receiver's edge, counted from what is shown; with nothing held back, its own field. Its newest packet may show an
 	 * edge that is further left by less than a granule: what was offered stands.
