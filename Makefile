@@ -10,16 +10,23 @@ COVERAGE_PACKAGES := llvm-19
 # for the comparison with ns-3; only `make bench-ns3` installs these
 NS3_PACKAGES := g++ libns3-dev
 NS3_LIBS := applications internet point-to-point nix-vector-routing traffic-control network core
+# for libelf, which is built from its source, and for the package; only `make package`, `image` and `test-package` install these
+PACKAGE_PACKAGES := autoconf automake libtool autopoint flex bison gawk binutils dpkg-dev
+IMAGE_PACKAGES := umoci
+TEST_PACKAGE_PACKAGES := debootstrap lintian bpftool libcap2-bin
 C_FILES := $(shell find core bpf crates tests -name '*.[ch]' -not -path '*/target/*')
 CLANG_FORMAT := clang-format-19
 
-.PHONY: demo test test-long vm-test deny miri bench bench-ns3 fuzz coverage fmt lint setup help
+.PHONY: demo test test-long test-package package image vm-test deny miri bench bench-ns3 fuzz coverage fmt lint setup help
 
 help:
 	@echo "make demo     build, then show the main job (about a minute)"
 	@echo "make test     everything CI runs"
 	@echo "make test-long  that, and what is slow and rarely fails: all kernels, longer walks, links as emulated, known faults"
 	@echo "make vm-test  tests in virtual machines with other kernels (KERNELS); test has Linux 6.1's verifier where qemu is installed"
+	@echo "make package  the Debian package, and what is in it (docs/install.md)"
+	@echo "make image    an OCI image of that, made without a daemon"
+	@echo "make test-package  install, run, upgrade under load, remove and purge it on a fresh Debian; run the image"
 	@echo "make miri     unsafe Rust that calls no C, interpreted"
 	@echo "make deny     licences, sources and known faults of the packages of the build (deny.toml)"
 	@echo "make bench    cost of the datapath and of groups, isolation, speed of the simulator, how exact the testbed is"
@@ -51,6 +58,19 @@ test: setup
 
 test-long: setup
 	tests/run.sh long
+
+package: PACKAGES += $(PACKAGE_PACKAGES)
+package: setup
+	packaging/package.sh
+
+image: PACKAGES += $(PACKAGE_PACKAGES) $(IMAGE_PACKAGES)
+image: setup
+	packaging/package.sh
+	packaging/image/build.sh
+
+test-package: PACKAGES += $(PACKAGE_PACKAGES) $(IMAGE_PACKAGES) $(TEST_PACKAGE_PACKAGES)
+test-package: setup
+	tests/package.sh
 
 # releases of Debian's kernels, or absolute paths (tests/vm/image.sh)
 KERNELS ?= 6.1 6.12 6.18

@@ -350,8 +350,7 @@ enum wl_pace_by {
 	X(FLOWS_CREATED, "flows created") \
 	X(FLOWS_CLOSED, "flows closed by FIN or RST, or by a new connection in their place") \
 	X(FLOWS_EXPIRED, "flows forgotten after idling") \
-	X(FLOWS_WATCH_ONLY, \
-	  "flows only watched: options, counts of marks, or a tunnel's metadata that the box cannot reproduce") \
+	X(FLOWS_WATCH_ONLY, "flows only watched: options or a tunnel's metadata that the box cannot reproduce") \
 	X(FLOWS_MID_STREAM, "flows only watched: they had begun before, so that their window scale is not known") \
 	X(FLOWS_PACED_SENDER, "flows only watched: the sender paces itself") \
 	X(BYPASS_STORE_FULL, "bypasses: store full") \
@@ -412,7 +411,8 @@ enum wl_pace_by {
 	X(BYPASS_FARES_WORSE, "bypasses: timeouts every few segments, from which the server recovers as well " \
 			      "alone") \
 	X(FLOW_RECORDS, "records made of flows, lost ones included") \
-	X(FLOW_RECORDS_LOST, "records of flows lost: the ring had no room")
+	X(FLOW_RECORDS_LOST, "records of flows lost: the ring had no room") \
+	X(FLOWS_ACCECN, "flows only watched: both ends count marks (accurate ECN, RFC 9768)")
 
 #define WL_COUNTER_ENUM(symbol, meaning) WL_C_##symbol,
 enum wl_counter {

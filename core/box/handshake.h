@@ -284,9 +284,11 @@ WL_INLINE void wl_take_handshake(struct wl_flow *f, const struct wl_handshake *h
 WL_INLINE void wl_box_begin(struct wl_flow *f, wl_u32 id, const struct wl_segment *in, const struct wl_handshake *h,
 			    int from_sender, struct wl_turn *t, wl_u64 now_ns)
 {
-	/* accurate ECN counts marks in flags of each packet: in ours they would count wrongly */
-	if (((h->snd_flags | h->rcv_flags) & WL_SYN_FOREIGN) || (h->snd_flags & h->rcv_flags & WL_SYN_ACCECN))
+	if ((h->snd_flags | h->rcv_flags) & WL_SYN_FOREIGN)
 		wl_only_watch(f, id, WL_C_FLOWS_WATCH_ONLY);
+	/* flags of each packet have the receiver's count of marks (RFC 9768, section 3.2.2): in ours it would be wrong */
+	else if (h->snd_flags & h->rcv_flags & WL_SYN_ACCECN)
+		wl_only_watch(f, id, WL_C_FLOWS_ACCECN);
 	wl_take_handshake(f, h);
 	if (h->is_mid_stream) {
 		wl_only_watch(f, id, WL_C_FLOWS_MID_STREAM);

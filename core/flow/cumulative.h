@@ -23,6 +23,7 @@ struct wl_cum {
 	wl_u32 ack;
 	wl_u32 una_seg;
 	wl_u32 hole_bytes; /* of what is acknowledged now: has no record */
+	wl_u32 looked_at; /* slots, and neighbours in their list of those that are taken out of it */
 };
 
 /* Does the acknowledgement of a retransmission inform RACK about what was sent before it? */
@@ -53,6 +54,11 @@ WL_INLINE enum wl_proof wl_proof_of_copies(const struct wl_flow *f, const struct
 	return doubts_probe ? WL_PROOF_ALONE : WL_PROOF_NEVER;
 }
 
+WL_INLINE int wl_cum_is_done(const struct wl_cum *c)
+{
+	return !wl_before(c->at, c->ack) || c->looked_at >= WL_CUMULATIVE_STEPS;
+}
+
 static long wl_cum_step(wl_u32 i, void *ctx)
 {
 	struct wl_cum *c = ctx;
@@ -62,8 +68,9 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 
 	(void)i;
 	seg = wl_walk(f, &c->at, &c->next, &number);
+	c->looked_at++;
 	if (!seg || !wl_before(seg->seq, c->ack))
-		return !wl_before(c->at, c->ack);
+		return wl_cum_is_done(c);
 	end = seg->seq + seg->len_bytes;
 	bytes = wl_seq_min(end, c->ack) - wl_seq_max(seg->seq, f->una);
 	c->hole_bytes -= bytes;
@@ -83,12 +90,14 @@ static long wl_cum_step(wl_u32 i, void *ctx)
 		if (seg->sent_count == 1 || c->d->proof == WL_PROOF_ALWAYS ||
 		    (c->d->proof == WL_PROOF_ALONE && end == c->ack))
 			wl_rack_on_delivered(f, seg, c->d);
-		if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT))
+		if (seg->flags & (WL_SEG_LOST | WL_SEG_RESENT)) {
 			wl_seg_unlist(f, seg);
+			c->looked_at += 2;
+		}
 	}
 	wl_seg_free(f, seg, number);
 	/* here, not before the next step: each call has its price */
-	return !wl_before(c->at, c->ack);
+	return wl_cum_is_done(c);
 }
 
 /* una has moved. Marks that it leaves behind would seem to lie ahead again half the sequence space later. */
@@ -143,7 +152,7 @@ WL_GLOBAL int wl_track_cumulative(struct wl_flow *f, struct wl_delivery *d)
 		wl_seg_begin(f, end, 1);
 	steps = wl_steps_between(f, c.at, end);
 	wl_loop(steps < WL_CUMULATIVE_STEPS ? steps : WL_CUMULATIVE_STEPS, wl_cum_step, &c);
-	is_part = steps > WL_CUMULATIVE_STEPS && wl_before(c.at, end);
+	is_part = c.looked_at >= WL_CUMULATIVE_STEPS && wl_before(c.at, end);
 	if (is_part) {
 		/* the newest record is still to come: what this part would time is longer ago */
 		d->has_resent = 1;

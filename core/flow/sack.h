@@ -124,10 +124,11 @@ WL_GLOBAL int wl_sack_mark(struct wl_flow *f, struct wl_delivery *d, wl_u32 i, w
 	wl_u32 least = d->sack_steps_left == WL_SACK_STEPS ? WL_SACK_LEAST_STEPS : 0;
 	wl_u32 steps;
 
-	d->sack_steps_left = wl_max(wl_sat_sub(d->sack_steps_left, wl_seg_begin(f, from, 0)), least);
+	steps = wl_seg_begin(f, from, 0);
 	/* here, not where the walk gets there: a chain of calls in BPF has few frames */
 	if (wl_before(end, f->nxt))
-		wl_seg_begin(f, end, 0);
+		steps += wl_seg_begin(f, end, 0);
+	d->sack_steps_left = wl_max(wl_sat_sub(d->sack_steps_left, steps), least);
 	c.next = wl_walk_begin(f, &c.at);
 	steps = wl_steps_between(f, from, end);
 	c.is_done = steps <= d->sack_steps_left;

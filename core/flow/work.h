@@ -20,9 +20,9 @@
 #define WL_FLOW_WORK_H
 
 #define WL_CUMULATIVE_STEPS \
-	256u /* slots looked at for the cumulative acknowledgement: as many full segments at least */
+	256u /* slots looked at for the cumulative acknowledgement, and neighbours in the lists of the lost and of the retransmitted */
 #define WL_SACK_STEPS \
-	64u /* ... for all SACK blocks of an ACK, and at most one record's slots more to find where a block begins */
+	64u /* ... for all SACK blocks of an ACK, and at most two records' slots more to find where a block begins and ends */
 #define WL_SACK_LEAST_STEPS 16u /* ... of its first block, however long that search was: no block waits for ever */
 #define WL_JUDGE_STEPS 48u /* ... for losses of first copies */
 #define WL_JUDGE_RESENT_STEPS 16u /* ... and of retransmissions */

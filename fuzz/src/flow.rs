@@ -18,9 +18,12 @@ const WINDOW_MAX_BYTES: u32 = 1 << 28;
 const STEP_MAX_US: u32 = 1 << 20;
 /// Longer than any timeout without a round-trip time; those are 60 s at most.
 const LONG_SILENCE_US: u32 = 61_000_000;
-/// Records that an ACK, a packet of the sender or a visit of the clock may look at, retransmissions apart (core/flow/work.h): 256 for the
-/// cumulative acknowledgement, 352 for all the rest, searches included.
-const TOUCHED_MAX: u32 = 256 + 352;
+/// Records that an ACK, a packet of the sender or a visit of the clock may look at, retransmissions and searches apart
+/// (core/flow/work.h): each step but those of the cumulative acknowledgement may look at two neighbours in a list.
+const STEPS_MAX: u32 = abi::WL_CUMULATIVE_STEPS
+    + 3 * (abi::WL_SACK_STEPS + abi::WL_JUDGE_STEPS + abi::WL_JUDGE_RESENT_STEPS + abi::WL_LOSE_STEPS);
+/// Searches of an ACK: for the end of the cumulative acknowledgement, and for both of the last SACK block.
+const SEARCHES_MAX: u32 = 3;
 const SACK_BLOCKS: usize = abi::WL_SACK_BLOCKS as usize;
 
 /// A flow, its time, and what it promised before.
@@ -108,13 +111,20 @@ impl Machine {
         }
     }
 
+    /// Records that a search looks at: the slots of one record, and what two chunks have besides.
+    fn search_max(&self) -> u32 {
+        abi::WL_RECORD_MAX_SLOTS + self.flow.state().overflow_records.min(2 * abi::WL_CHUNK_OVERFLOW)
+    }
+
     fn event(&mut self, input: &mut Input) {
         self.events += 1;
         let what = input.u8() & 15;
         self.flow.take_touched();
+        let search_max = self.search_max();
         self.happens(what, input);
         let touched = self.flow.take_touched();
-        assert!(matches!(what, 8 | 9) || touched <= TOUCHED_MAX, "one event looks at {touched} records");
+        let touched_max = STEPS_MAX + SEARCHES_MAX * search_max.max(self.search_max());
+        assert!(matches!(what, 8 | 9) || touched <= touched_max, "one event looks at {touched} records");
     }
 
     fn happens(&mut self, what: u8, input: &mut Input) {

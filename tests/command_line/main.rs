@@ -46,6 +46,7 @@ fn bad_input_gets_one_line_with_place_and_cure() {
     refused(&["reproduce"], &["--all"]);
     refused(&["reproduce", "harm-survey", "--only", "601"], &["--only 601", "1 to 600"]);
     refused(&["reproduce", "tcon-loss", "--only", "1"], &["--only", "harm-survey"]);
+    refused(&["reproduce", "tcon-loss", "--on", "sim"], &["--on", "harm-survey"]);
     for prefix in ["Far-Too-Long-", "", "../select/1", "."] {
         for words in [&["native", "load"][..], &["native", "unload"], &["attach", "--native"]] {
             refused(&[words, &["--prefix", prefix]].concat(), &["prefix", "lower-case"]);
@@ -324,8 +325,17 @@ fn every_example_is_sound() {
         let out = run(&["policy", "check", path.to_str().unwrap()]);
         assert!(out.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&out.stderr));
     }
+}
+
+/// Beside them are the traces and distributions that they name.
+#[test]
+fn every_example_scenario_runs_in_the_simulator() {
     for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios")).unwrap() {
-        windlass_scenario::Scenario::from_file(&entry.unwrap().path()).unwrap();
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let out = run(&["run", path.to_str().unwrap(), "--on", "sim"]);
+            assert!(out.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&out.stderr));
+        }
     }
 }
 

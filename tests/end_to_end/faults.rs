@@ -117,7 +117,9 @@ fn neither_a_flood_nor_forged_packets_take_a_transfer_out_of_control() {
     }
     // all payload was of flows under control
     assert_eq!(outcome.counter("flows_created"), 2, "{outcome:#?}");
-    for uncontrolled in ["watched_bytes", "flows_mid_stream", "flows_watch_only", "pass_table_full"] {
+    for uncontrolled in
+        ["watched_bytes", "flows_mid_stream", "flows_watch_only", "flows_accecn", "pass_table_full"]
+    {
         assert_eq!(outcome.counter(uncontrolled), 0, "{uncontrolled}: {outcome:#?}");
     }
 }

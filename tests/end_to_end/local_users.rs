@@ -418,3 +418,37 @@ fn a_user_with_capabilities_attaches_runs_the_agent_and_detaches_without_root() 
     let links = machine.run(&["ip", "-br", "link"]);
     assert!(!said(&links).contains("wlc"), "{}", said(&links));
 }
+
+/// With the package's service, that user's are the folders of locks and pins; root's commands leave no file of root's there.
+#[test]
+fn commands_of_root_act_as_the_service_user() {
+    if !is_root_or_skip("commands_of_root_act_as_the_service_user") {
+        return;
+    }
+    let (program, user) = (windlass_path(), "windlass:x:65534:65534::/nonexistent:/usr/sbin/nologin");
+    let machine = Machine::with(&format!(
+        "cp {} /run/program && chmod 755 /run/program && echo '{user}' >/run/passwd && \
+         mount --bind /run/passwd /etc/passwd && mount -t bpf -o mode=711 bpf /sys/fs/bpf && \
+         install -d -m 700 -o 65534 -g 65534 /run/windlass /sys/fs/bpf/windlass",
+        program.display()
+    ));
+    let text = "[[rule]]\nname = \"all\"\nmatch.iface = \"r1\"\nalgorithm = \"bbr\"\n";
+    fs::write(machine.path("/run/policy.toml"), text).expect("a policy");
+    let words = ["agent", "--policy", "/run/policy.toml", "--flows", "2048", "--store-mib", "32"];
+    let mut agent = Process::start(&mut operator(&machine, &words));
+    agent.says("r1: under control");
+    for words in
+        [&["status", "--json"][..], &["flows"], &["counters"], &["native", "list"], &["detach", "r1"]]
+    {
+        let out = machine.windlass(words);
+        assert!(out.status.success(), "{words:?}: {}", said(&out));
+    }
+    agent.wait();
+    for entry in fs::read_dir(machine.path("/run/windlass")).expect("a folder").flatten() {
+        assert_eq!(entry.metadata().expect("it is there").uid(), 65534, "{:?}", entry.path());
+    }
+    // a policy that only root can read, and all of it without the agent
+    assert!(machine.run(&["chmod", "600", "/run/policy.toml"]).status.success());
+    let out = machine.windlass(&["agent", "--policy", "/run/policy.toml", "--dry-run"]);
+    assert!(said(&out).contains("r1"), "{}", said(&out));
+}

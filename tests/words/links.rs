@@ -5,8 +5,19 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Folders whose files pages name by their path from the repository's root.
-const FOLDERS: [&str; 10] =
-    ["core", "bpf", "crates", "tests", "fuzz", "docs", "benches", "experiments", "scenarios", "policies"];
+const FOLDERS: [&str; 11] = [
+    "core",
+    "bpf",
+    "crates",
+    "tests",
+    "fuzz",
+    "docs",
+    "benches",
+    "experiments",
+    "scenarios",
+    "policies",
+    "packaging",
+];
 
 /// A file that docs/own-algorithm.md has its reader make.
 const READERS_OWN: &str = "core/alg/scalable.h";

@@ -81,6 +81,8 @@ pub struct Clock {
     stops: Option<u64>,
     /// It stood still then, and a new frame was sent.
     is_restarted: bool,
+    /// It had gone round between the last two looks, by itself; none: there were no two looks yet.
+    is_running: Option<bool>,
 }
 
 impl Clock {
@@ -148,6 +150,7 @@ impl Clock {
             ticks: 0,
             stops: None,
             is_restarted: false,
+            is_running: None,
         }
     }
 
@@ -221,10 +224,17 @@ impl Clock {
         let count = |name: &str| counters.get(name).copied().unwrap_or(0);
         let (ticks, stops) = (count("clock_ticks"), count("clock_unshaped"));
         let stands = mem::replace(&mut self.ticks, ticks) == ticks;
-        let is_stopped = self.stops.replace(stops).is_some_and(|before| before != stops);
+        let before = self.stops.replace(stops);
+        let is_stopped = before.is_some_and(|before| before != stops);
         // a new frame would be stopped as well: new devices are needed
         self.is_restarted = is_stopped || (self.is_restarted && stands);
+        self.is_running = before.map(|_| !stands && !is_stopped);
         stands || is_stopped
+    }
+
+    /// Did it run at the last look? None: there were no two looks yet.
+    pub fn is_running(&self) -> Option<bool> {
+        self.is_running
     }
 
     /// Sets a clock going that stands still. Where a new frame does not help, its devices were deleted or changed:
@@ -319,9 +329,12 @@ mod tests {
         };
         let mut clock = Clock::existing(7);
         // what was counted before the first look is of an earlier clock
-        assert!(!clock.stands(&counters(5, 1)) && !clock.stands(&counters(6, 1)));
+        assert!(!clock.stands(&counters(5, 1)) && clock.is_running().is_none());
+        assert!(!clock.stands(&counters(6, 1)) && clock.is_running() == Some(true));
         assert!(clock.stands(&counters(6, 1)) && !clock.is_restarted, "a new frame may do");
         assert!(clock.stands(&counters(300, 2)) && clock.is_restarted);
+        assert_eq!(clock.is_running(), Some(false));
         assert!(!clock.stands(&counters(310, 2)) && !clock.is_restarted);
+        assert_eq!(clock.is_running(), Some(true));
     }
 }

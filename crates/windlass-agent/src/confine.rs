@@ -18,6 +18,8 @@ use std::{collections::BTreeMap, env, fs};
 pub enum Duty {
     /// `agent` and `attach`: loads programs, attaches them to interfaces and makes clocks, for which it runs `ip` and `tc`.
     Interfaces,
+    /// The same, and takes connections of a socket that waits for them already: `agent --metrics`.
+    InterfacesAndMetrics,
     /// `attach --native`, `guest`, `native load --hold`: loads programs and attaches them to cgroups.
     Sockets,
     /// `controller`: serves ports, whose sockets belong to the users of virtual machines; works with no program.
@@ -29,7 +31,9 @@ impl Duty {
     fn keeps(self) -> &'static [Capability] {
         use Capability::{CAP_BPF, CAP_DAC_OVERRIDE, CAP_NET_ADMIN, CAP_NET_RAW, CAP_PERFMON};
         match self {
-            Duty::Interfaces => &[CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_NET_RAW],
+            Duty::Interfaces | Duty::InterfacesAndMetrics => {
+                &[CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_NET_RAW]
+            }
             Duty::Sockets => &[CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN],
             // or it could not connect to the socket of another user's virtual machine
             Duty::Ports => &[CAP_DAC_OVERRIDE],
@@ -39,19 +43,23 @@ impl Duty {
     /// System calls that are refused.
     fn refuses(self) -> Vec<i64> {
         let more: &[i64] = match self {
-            Duty::Interfaces => &[],
+            Duty::Interfaces | Duty::InterfacesAndMetrics => &[],
             Duty::Sockets => &EXECUTING,
             Duty::Ports => &[EXECUTING[0], EXECUTING[1], libc::SYS_bpf],
         };
-        REFUSED.iter().chain(more).chain(OF_THIS_PROCESSOR).copied().collect()
+        let accepting: &[i64] = if self == Duty::InterfacesAndMetrics { &[] } else { &ACCEPTING };
+        REFUSED.iter().chain(accepting).chain(more).chain(OF_THIS_PROCESSOR).copied().collect()
     }
 }
 
 /// Calls that start another program.
 const EXECUTING: [i64; 2] = [libc::SYS_execve, libc::SYS_execveat];
 
+/// Calls that take a connection.
+const ACCEPTING: [i64; 2] = [libc::SYS_accept, libc::SYS_accept4];
+
 /// Calls that none of these commands makes, nor `ip` and `tc` as an agent runs them.
-const REFUSED: [i64; 61] = [
+const REFUSED: [i64; 59] = [
     // loads code into the kernel, or replaces it
     libc::SYS_init_module,
     libc::SYS_finit_module,
@@ -118,8 +126,6 @@ const REFUSED: [i64; 61] = [
     libc::SYS_open_by_handle_at,
     // waits for connections
     libc::SYS_listen,
-    libc::SYS_accept,
-    libc::SYS_accept4,
 ];
 
 #[cfg(target_arch = "x86_64")]
@@ -158,7 +164,7 @@ pub fn confine(duty: Duty) -> Vec<String> {
         note("new privileges cannot be given up", std::io::Error::last_os_error().to_string());
     }
     // programs that another user starts have the ambient capabilities; those that root starts have them anyway
-    let for_children = duty == Duty::Interfaces && !is_root();
+    let for_children = duty.keeps().contains(&Capability::CAP_NET_RAW) && !is_root();
     if let Err(why) = drop_capabilities(duty.keeps(), for_children) {
         note("not all capabilities can be given up", why.to_string());
     }
@@ -171,6 +177,12 @@ pub fn confine(duty: Duty) -> Vec<String> {
         }
     }
     kept
+}
+
+/// Gives up all capabilities of this thread, as of one that only reads what the process has open.
+pub fn drop_all_capabilities() -> Result<(), String> {
+    let sets = [CapSet::Ambient, CapSet::Inheritable, CapSet::Effective, CapSet::Permitted];
+    sets.into_iter().try_for_each(|set| caps::clear(None, set)).map_err(|why| why.to_string())
 }
 
 /// Keeps these capabilities, of those that it has, and leaves no way to others. `for_children`: programs that it starts have them.
@@ -217,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_seccomp_filter_can_be_made_for_each_duty_and_refuses_no_call_twice() {
-        for duty in [Duty::Interfaces, Duty::Sockets, Duty::Ports] {
+        for duty in [Duty::Interfaces, Duty::InterfacesAndMetrics, Duty::Sockets, Duty::Ports] {
             let refused = duty.refuses();
             let different: std::collections::BTreeSet<_> = refused.iter().collect();
             assert_eq!(different.len(), refused.len(), "{duty:?}");
@@ -225,5 +237,8 @@ mod tests {
         }
         assert!(!Duty::Interfaces.refuses().contains(&libc::SYS_execve), "`ip` and `tc` make clocks");
         assert!(Duty::Ports.refuses().contains(&libc::SYS_bpf));
+        let accepts = |duty: Duty| !duty.refuses().contains(&libc::SYS_accept4);
+        assert!(accepts(Duty::InterfacesAndMetrics) && !accepts(Duty::Interfaces));
+        assert!(Duty::InterfacesAndMetrics.refuses().contains(&libc::SYS_listen));
     }
 }

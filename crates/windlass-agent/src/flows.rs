@@ -78,6 +78,18 @@ pub struct FlowInfo {
     pub group: Option<FlowGroup>,
 }
 
+impl FlowInfo {
+    /// What is done with it now, in a word: its mode, unless it is bypassed, or there is a reason why it is only watched.
+    pub fn word(&self) -> &'static str {
+        match (self.mode, self.state) {
+            ("transparent", "active") => "controlled",
+            ("transparent", other) => other,
+            ("watch", _) => self.only_watched.map_or("watched", OnlyWatched::word),
+            (mode, _) => mode,
+        }
+    }
+}
+
 pub(crate) fn address(mapped: &[u8; 16], port_be: u16) -> SocketAddr {
     let ip = IpAddr::V6(Ipv6Addr::from(*mapped)).to_canonical();
     SocketAddr::new(ip, u16::from_be(port_be))

@@ -35,13 +35,14 @@ mod privilege;
 mod programs;
 mod record_files;
 mod select;
+mod service_user;
 mod shared_groups;
 mod test_run;
 mod uplink;
 mod usage;
 mod why;
 
-pub use confine::{Duty, confine};
+pub use confine::{Duty, confine, drop_all_capabilities};
 pub use cost::{RunTime, RunTimeStats, Verified};
 pub use counters::read_counters;
 pub use coupled::{CoupledStats, Coupling};
@@ -64,6 +65,7 @@ pub use one_way::{OneWay, Packets};
 pub use only_watched::OnlyWatched;
 pub use options::Options;
 pub use persist::bpffs::{mount_bpffs, pinned_here, pins_are_private};
+pub use persist::ended_counters::{EndedCounters, ended_counters, keep_ended_counters};
 pub use persist::lock::flock;
 pub use persist::observed::{Asked, Observed};
 pub use persist::pinned::Pinned;
@@ -71,10 +73,12 @@ pub use persist::pins::{
     Noted, attached_elsewhere, force_remove, left_here, remove_gone, remove_left, unattended_here,
 };
 pub use persist::record_ring::{RING_BYTES, RecordReader};
+pub use persist::view::{FlowKind, View};
 pub use policy::{GroupSpec, Membership, Mode, Per, Policy, PolicyError, PolicyWarning, Rule};
 pub use privilege::{check_root, is_root};
 pub use record_files::{RecordFiles, all as all_record_files, newest as newest_record_file};
 pub use select::{PinnedSelector, Selector, SelectorInfo, remove_gone_cgroups, root_cgroup};
+pub use service_user::act_as_service_user;
 pub use shared_groups::part_killed;
 pub use uplink::{PaceBy, Pacing, default_uplinks};
 pub use usage::{Account, By, Usage, by_account};

@@ -2,6 +2,7 @@
 //! locks with which processes share both.
 
 pub(crate) mod bpffs;
+pub(crate) mod ended_counters;
 pub(crate) mod further_iface;
 pub(crate) mod holder;
 pub(crate) mod lock;
@@ -17,3 +18,4 @@ pub(crate) mod released_iface;
 pub(crate) mod replace;
 pub(crate) mod run_dir;
 pub(crate) mod run_file;
+pub(crate) mod view;

@@ -19,6 +19,7 @@ pub use policy_error::PolicyError;
 use rule::anyone;
 pub use rule::{Mode, Rule};
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use std::path::Path;
 pub use warning::PolicyWarning;
 use windlass_core::{
@@ -40,10 +41,19 @@ impl Policy {
         Self::from_file_with_warnings(path).map(|(policy, _)| policy)
     }
 
-    /// The same, and what of it never applies, or not as it is written.
+    /// The same, and the SHA-256 of the file in hexadecimal digits, as `sha256sum` prints it.
+    pub fn from_file_with_hash(path: &Path) -> crate::Result<(Policy, String)> {
+        let text = Self::read(path)?;
+        Ok((Self::parse(&path.display().to_string(), &text)?, format!("{:x}", Sha256::digest(&text))))
+    }
+
+    fn read(path: &Path) -> crate::Result<String> {
+        windlass_scenario::read_file(path).map_err(|why| crate::Error::Io { path: path.into(), why })
+    }
+
+    /// The same as of `from_file`, and what of it never applies, or not as it is written.
     pub fn from_file_with_warnings(path: &Path) -> crate::Result<(Policy, Vec<PolicyWarning>)> {
-        let text =
-            windlass_scenario::read_file(path).map_err(|why| crate::Error::Io { path: path.into(), why })?;
+        let text = Self::read(path)?;
         Ok(Self::parse_with_warnings(&path.display().to_string(), &text)?)
     }
 

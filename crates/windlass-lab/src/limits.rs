@@ -4,7 +4,7 @@ use crate::{groups, link_emulator::Emulator, netem, netns, tcp};
 use socket2::{Domain, Socket, Type};
 use std::{collections::BTreeMap, ffi::c_void, fs, io, os::fd::AsRawFd};
 use windlass_core::Algorithm;
-use windlass_scenario::{Application, Connections, Flow, Graph, Location, Refusal, Scenario};
+use windlass_scenario::{Application, Connections, Discipline, Flow, Graph, Location, Refusal, Scenario};
 
 impl Emulator {
     /// Whether the testbed can run the scenario with links by this; else what stands in the way, and the cure.
@@ -33,6 +33,7 @@ pub fn check(scenario: &Scenario, emulator: Emulator) -> Result<(), Refusal> {
 fn check_testbed(scenario: &Scenario) -> Result<(), Refusal> {
     check_network(scenario)?;
     check_count(&scenario.flows)?;
+    check_disciplines(scenario)?;
     groups::check(scenario)?;
     tcp::check(scenario).map_err(|e| refusal(Location::Tcp, &e))?;
     let graph = Graph::new(scenario);
@@ -85,6 +86,26 @@ fn check_network(scenario: &Scenario) -> Result<(), Refusal> {
         }
         None => Ok(()),
     }
+}
+
+/// Whether real packets show what the disciplines go by.
+fn check_disciplines(scenario: &Scenario) -> Result<(), Refusal> {
+    for index in 0..scenario.links.len() {
+        let ports = [false, true].map(|backward| scenario.port(index, backward).discipline);
+        let why = ports.iter().flatten().find_map(|discipline| match discipline {
+            Discipline::DualPi2(_) => {
+                Some("dualpi2: kernels' DCTCP sends ECT(0), which is for its classic queue")
+            }
+            Discipline::Priority(_) => Some("priority: real packets do not carry the priority of their flow"),
+            _ => None,
+        });
+        if let Some(why) = why {
+            let [a, b] = &scenario.links[index].between;
+            let what = format!("link {a} - {b}: discipline: {why}: take another, or run it with --on sim");
+            return Err(Refusal::new(Location::Link(index), "discipline", what));
+        }
+    }
+    Ok(())
 }
 
 fn check_count(flows: &[Flow]) -> Result<(), Refusal> {
@@ -342,6 +363,12 @@ mod tests {
         assert_eq!(refused(&format!("{flow}count = {}\n{flow}", FLOWS_MOST - 1)), "");
         let e = refused(&format!("{flow}count = {FLOWS_MOST}\n{flow}count = 1\n"));
         assert!(e.starts_with("t:17: flow a > b: count: 1001 flows") && e.contains("--on sim"), "{e}");
+        for kind in ["dualpi2", "priority"] {
+            let keys = format!("rate = \"1 Mbit/s\"\nbuffer = \"1 MB\"\ndiscipline = \"{kind}\"\n{flow}");
+            let e = refused(&keys);
+            assert!(e.starts_with(&format!("t:10: link a - b: discipline: {kind}: ")), "{e}");
+        }
+        assert_eq!(refused(&format!("rate = \"1 Mbit/s\"\ndiscipline = \"fq-codel\"\n{flow}")), "");
         let marks = format!("{PAIR}rate = \"1 Mbit/s\"\necn = \"20 packets\"\n{flow}");
         let e = told(&marks, check_netem);
         assert!(e.starts_with("t:9: link a - b: ecn: "), "{e}");

@@ -28,10 +28,15 @@ pub(crate) fn check(scenario: &Scenario) -> Result<()> {
             if port.ecn.is_some() {
                 return cannot("ecn", "netem does not mark by the length of a queue");
             }
+            if port.discipline.is_some() {
+                return cannot("discipline", "tbf's queue is first in, first out");
+            }
             let impairments = [
                 ("policer", port.policer.is_some()),
                 ("outages", !port.outages.is_empty()),
                 ("rate_steps", !port.rate_steps.is_empty()),
+                ("rate_trace", port.rate_trace.is_some()),
+                ("ack_filter", port.ack_filter),
             ];
             if let Some((key, _)) = impairments.iter().find(|(_, is_given)| *is_given) {
                 return cannot(key, "netem's links are the same all the time");
@@ -171,6 +176,7 @@ mod tests {
     fn what_netem_cannot_do_is_refused() {
         for (link, key) in [
             ("rate = \"1 Mbit/s\"\necn = \"5 packets\"", "ecn"),
+            ("rate = \"1 Mbit/s\"\ndiscipline = \"codel\"", "discipline"),
             ("delay = \"1 ms\"\njitter = \"1 ms\"", "jitter"),
         ] {
             let said = check(&scenario(link)).expect_err(key).to_string();

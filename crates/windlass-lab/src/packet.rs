@@ -2,7 +2,11 @@
 //! super-packets of many TCP segments, with checksums still to be completed. The emulator judges each segment on its own and
 //! sends the survivors on.
 
-use std::net::IpAddr;
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    net::IpAddr,
+};
+use windlass_scenario::Codepoint;
 
 /// Length of struct virtio_net_hdr.
 pub const VNET_HDR_BYTES: usize = 10;
@@ -14,6 +18,9 @@ pub const LINK_HEADER_BYTES: u64 = 14;
 const SYN: u8 = 0x02;
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
+const ACK: u8 = 0x10;
+/// Of TCP with timestamps, and no room for SACK blocks.
+const PLAIN_HEADER_BYTES: usize = 32;
 
 /// A packet read from a TUN device.
 #[derive(Debug)]
@@ -27,6 +34,8 @@ pub struct Packet {
     pub segments: usize,
     /// ECN-capable (RFC 3168).
     pub is_ect: bool,
+    /// Its ECN field.
+    pub codepoint: Codepoint,
 }
 
 /// The TCP segments of a packet that carry data, or its SYN.
@@ -82,6 +91,12 @@ impl Packet {
             gso_bytes: 0,
             segments: 1,
             is_ect: matches!(tos & 3, 1 | 2),
+            codepoint: match tos & 3 {
+                0 => Codepoint::NotEct,
+                1 => Codepoint::Ect1,
+                2 => Codepoint::Ect0,
+                _ => Codepoint::Ce,
+            },
             data,
         };
         if is_gso {
@@ -120,6 +135,25 @@ impl Packet {
             count: self.segments as u32,
             is_syn,
         })
+    }
+
+    /// A hash of its addresses, protocol and ports: the same for all packets of one direction of a connection.
+    pub fn flow(&self) -> u32 {
+        let mut hasher = DefaultHasher::new();
+        let (addresses, protocol) =
+            if self.data[0] >> 4 == 4 { (12..20, self.data[9]) } else { (8..40, self.data[6]) };
+        let ports = self.data.get(self.l4_off..self.l4_off + 4).filter(|_| matches!(protocol, 6 | 17));
+        (self.data.get(addresses), protocol, ports).hash(&mut hasher);
+        hasher.finish() as u32
+    }
+
+    /// The acknowledgement number of a TCP segment that carries and reports nothing else, but for timestamps; none: it does.
+    pub fn plain_ack(&self) -> Option<u64> {
+        let protocol = if self.data[0] >> 4 == 4 { self.data[9] } else { self.data[6] };
+        let tcp = self.data.get(self.l4_off..).filter(|tcp| protocol == 6 && tcp.len() >= 20)?;
+        let header_bytes = usize::from(tcp[12] >> 4) * 4;
+        let is_plain = tcp.len() == header_bytes && header_bytes <= PLAIN_HEADER_BYTES && tcp[13] == ACK;
+        is_plain.then(|| u32::from_be_bytes([tcp[8], tcp[9], tcp[10], tcp[11]]).into())
     }
 
     /// Length on the wire of segment `i`.
@@ -260,6 +294,27 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_is_known_by_its_ports_and_a_plain_ack_by_its_number() {
+        let data = super_packet(4000, 1448);
+        let mut ack = super_packet(0, 1448);
+        ack[1] = 0;
+        let tcp = VNET_HDR_BYTES + 20;
+        ack[tcp + 8..tcp + 12].copy_from_slice(&7000u32.to_be_bytes());
+        ack[tcp + 13] = ACK;
+        let [data, ack_packet] = [&data, &ack].map(|read| Packet::parse(read).unwrap());
+        assert_eq!((data.plain_ack(), ack_packet.plain_ack()), (None, Some(7000)));
+        assert_eq!(data.flow(), ack_packet.flow());
+        let mut other = ack.clone();
+        other[tcp + 1] = 1;
+        assert_ne!(Packet::parse(&other).unwrap().flow(), data.flow());
+        // with SACK blocks
+        let mut report = ack.clone();
+        report[tcp + 12] = 0x90;
+        report.resize(VNET_HDR_BYTES + 20 + 36, 0);
+        assert_eq!(Packet::parse(&report).unwrap().plain_ack(), None);
+    }
+
+    #[test]
     fn a_mark_is_ce_with_a_right_checksum() {
         let packet = Packet::parse(&super_packet(100, 1448)).unwrap();
         let mut out = Vec::new();
@@ -273,6 +328,8 @@ mod tests {
         fn any_bytes_are_parsed_or_refused(read in proptest::collection::vec(any::<u8>(), 0..3000)) {
             if let Some(packet) = Packet::parse(&read) {
                 packet.segments();
+                packet.flow();
+                packet.plain_ack();
                 let mut out = Vec::new();
                 for i in 0..packet.segments.min(100) {
                     packet.wire_bytes(i);

@@ -56,7 +56,7 @@ pub fn file_for(flow: &Flow, cancel: Option<&AtomicBool>) -> Result<String> {
     let most = flow.trains.iter().map(|train| match &train.size {
         Size::Bytes(dist) => dist.most().map_or(dist.mean_if_unbounded().0 * EXPONENTIAL_MOST, |m| m.0),
         Size::RestOf(total) => total.0,
-        Size::Unlimited => 0.0,
+        Size::Unlimited | Size::CdfFile(_) => 0.0,
     });
     files::file_unless((most.fold(1.0, f64::max) as u64).next_power_of_two(), cancel)
 }

@@ -128,6 +128,10 @@ impl Topology {
             if let Some(wire) = topology.connect(index, models, framings)? {
                 topology.emulated.push(index);
                 let ends = &scenario.links[index].between;
+                let ports = [false, true].map(|backward| {
+                    (scenario.port(index, backward), scenario.discipline_seed(index, backward))
+                });
+                let wire = wire.with_disciplines(ports);
                 wires.push(wire.with_timeless([0, 1].map(|side: usize| is_timeless(scenario, &ends[side]))));
             }
             if emulator == Emulator::Netem {

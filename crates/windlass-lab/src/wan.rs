@@ -20,7 +20,7 @@ use std::{
     },
     thread::{self, JoinHandle},
 };
-use windlass_scenario::{LinkModel, LinkStats, Verdict, times};
+use windlass_scenario::{DisciplineQueue, Label, Link, LinkModel, LinkStats, Verdict, times};
 
 /// More of one link wait until what is due elsewhere has been sent.
 const READS_AT_ONCE: usize = 8;
@@ -47,6 +47,8 @@ const IDLE_NS: u64 = 50_000_000;
 pub struct Wire {
     ends: [End; 2],
     models: [LinkModel; 2],
+    /// Directions with a discipline, and the seeds of these.
+    disciplines: [Option<(Link, u64)>; 2],
 }
 
 #[derive(Debug)]
@@ -91,7 +93,14 @@ impl Wire {
             let host = hosts[side].name().to_string();
             Ok(End { device: Tun::open(hosts[side], names[side], framings[side])?, host, is_timeless: false })
         };
-        Ok(Wire { ends: [end(0)?, end(1)?], models })
+        Ok(Wire { ends: [end(0)?, end(1)?], models, disciplines: [None, None] })
+    }
+
+    /// Has directions queue by the disciplines of these ports, whose random choices have these seeds.
+    pub(crate) fn with_disciplines(mut self, ports: [(Link, u64); 2]) -> Wire {
+        self.disciplines =
+            ports.map(|(port, seed)| (port.discipline.is_some() || port.ack_filter).then_some((port, seed)));
+        self
     }
 
     /// Lists which of its hosts measure no times: what such a host sends because of a packet that the emulator handed on
@@ -196,6 +205,10 @@ struct Way {
     from: Port,
     to: Port,
     model: LinkModel,
+    /// Its discipline's queue, in front of the model; none: the model queues.
+    queue: Option<DisciplineQueue<(Rc<Packet>, usize)>>,
+    /// When something last entered or left that.
+    queue_changed_ns: u64,
     bursts: Bursts,
     due: BinaryHeap<Reverse<Due>>,
     lateness: Histogram<u64>,
@@ -231,12 +244,14 @@ impl Loop {
     fn new(wires: Vec<Wire>, longest: Arc<Mutex<Longest>>, spin_ns: u64) -> Loop {
         let (mut ways, mut ends) = (Vec::new(), Vec::new());
         for wire in wires {
-            for (side, model) in wire.models.into_iter().enumerate() {
+            for (side, (model, discipline)) in wire.models.into_iter().zip(&wire.disciplines).enumerate() {
                 let [from, to] = [&wire.ends[side], &wire.ends[1 - side]];
                 ways.push(Way {
                     from: from.device.port(),
                     to: to.device.port(),
                     model,
+                    queue: discipline.as_ref().and_then(|(port, seed)| DisciplineQueue::new(port, *seed)),
+                    queue_changed_ns: 0,
                     bursts: Bursts::new(longest.clone()),
                     due: BinaryHeap::new(),
                     lateness: times(),
@@ -277,6 +292,7 @@ impl Loop {
             libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as _, NICE);
         }
         while !stop.load(Ordering::Relaxed) {
+            self.dequeue();
             self.release();
             self.wait();
             for (way, polled) in self.ways.iter_mut().zip(&self.polled) {
@@ -291,6 +307,12 @@ impl Loop {
             links.push([forward, backward]);
         }
         links
+    }
+
+    /// Has the links with disciplines send what they could have sent by now.
+    fn dequeue(&mut self) {
+        let Loop { ways, order, .. } = self;
+        ways.iter_mut().filter(|way| way.queue.is_some()).for_each(|way| way.dequeue(now_ns(), order));
     }
 
     /// Hands on what is due, in the order of time, each with what it leads to.
@@ -334,7 +356,7 @@ impl Loop {
         if self.spin_ns > 0 {
             self.turn.go_on(now);
         }
-        let next = self.ways.iter().filter_map(|w| w.due.peek().map(|Reverse(d)| d.at_ns)).min();
+        let next = self.ways.iter().filter_map(Way::next_at_ns).min();
         let wait_ns = next.map_or(IDLE_NS, |n| n.saturating_sub(now + self.spin_ns).min(IDLE_NS));
         let timeout = libc::timespec { tv_sec: 0, tv_nsec: wait_ns as _ };
         let count = self.polled.len() as libc::nfds_t;
@@ -425,14 +447,59 @@ impl Way {
             let packet = Rc::new(packet);
             for segment in 0..packet.segments {
                 self.last_in_ns = self.last_in_ns.max(came_at(segment));
-                let verdict = self.model.offer(self.last_in_ns, packet.wire_bytes(segment), packet.is_ect);
-                if let Verdict::Deliver { at_ns, mark } = verdict {
-                    *order += 1;
-                    let due = Due { at_ns, order: *order, packet: packet.clone(), segment, mark };
-                    self.due.push(Reverse(due));
-                }
+                self.offer(&packet, segment, order);
             }
         }
+    }
+
+    /// A segment comes at `last_in_ns`.
+    fn offer(&mut self, packet: &Rc<Packet>, segment: usize, order: &mut u64) {
+        let (now, bytes) = (self.last_in_ns, packet.wire_bytes(segment));
+        if self.queue.is_none() {
+            let verdict = self.model.offer(now, bytes, packet.is_ect);
+            return self.schedule(packet.clone(), segment, verdict, order);
+        }
+        // what the link had sent by then had left the queue
+        self.dequeue(now, order);
+        let now = self.queue_changed_ns.max(now);
+        self.queue_changed_ns = now;
+        let (flow, ecn, ack) = (packet.flow(), packet.codepoint, packet.plain_ack());
+        let label = Label { bytes, flow, ecn, priority: 0, ack };
+        if let Some(queue) = &mut self.queue {
+            queue.offer(&mut self.model, now, label, (packet.clone(), segment));
+        }
+        self.dequeue(now, order);
+    }
+
+    /// Has the link send what it takes out of its discipline's queue by `until_ns`.
+    fn dequeue(&mut self, until_ns: u64, order: &mut u64) {
+        while let Some(queue) = &mut self.queue {
+            while queue.take_dropped().is_some() {}
+            // it takes one when it has sent the one before, or when one comes
+            let at_ns = self.model.idle_from_ns().max(self.queue_changed_ns);
+            if queue.is_empty() || at_ns > until_ns {
+                return;
+            }
+            self.queue_changed_ns = at_ns;
+            if let Some(((packet, segment), verdict)) = queue.next(&mut self.model, at_ns) {
+                self.schedule(packet, segment, verdict, order);
+            }
+        }
+    }
+
+    /// Has a segment do what the link's model has decided.
+    fn schedule(&mut self, packet: Rc<Packet>, segment: usize, verdict: Verdict, order: &mut u64) {
+        if let Verdict::Deliver { at_ns, mark } = verdict {
+            *order += 1;
+            self.due.push(Reverse(Due { at_ns, order: *order, packet, segment, mark }));
+        }
+    }
+
+    /// When there is something to do; none: not before a packet comes.
+    fn next_at_ns(&self) -> Option<u64> {
+        let due = self.due.peek().map(|Reverse(due)| due.at_ns);
+        let waits = self.queue.as_ref().is_some_and(|queue| !queue.is_empty());
+        due.into_iter().chain(waits.then(|| self.model.idle_from_ns())).min()
     }
 
     fn finish(self) -> LinkStats {
@@ -448,7 +515,7 @@ mod tests {
     use super::*;
     use crate::packet::VNET_HDR_BYTES;
     use std::os::{fd::AsRawFd, unix::net::UnixDatagram};
-    use windlass_scenario::Link;
+    use windlass_scenario::{CodelKeys, Discipline, Rate};
 
     const MSS_BYTES: usize = 1448;
     const NOW_NS: u64 = 1_000_000;
@@ -470,6 +537,8 @@ mod tests {
             from: port(from),
             to: port(to),
             model: LinkModel::new(&Link::cable(["a".into(), "b".into()]), false, 1),
+            queue: None,
+            queue_changed_ns: 0,
             bursts: Bursts::new(Arc::default()),
             due: BinaryHeap::new(),
             lateness: times(),
@@ -523,5 +592,25 @@ mod tests {
         assert_eq!((forwarded[1] - forwarded[0], forwarded[2] - forwarded[1]), (50_000, 90_000));
         let answer = came_at(2);
         assert_eq!(answer[0], answer[1]);
+    }
+    /// Four segments of 1502 bytes at once over 12 Mbit/s: one leaves after the other, though all is looked at when that is over.
+    #[test]
+    fn a_discipline_sends_at_the_rate_of_its_link_however_late_it_is_looked_at() {
+        let [from, host] = pair();
+        let codel = Some(Discipline::Codel(CodelKeys::default()));
+        let cable = Link::cable(["a".into(), "b".into()]);
+        let port = Link { rate: Some(Rate(12e6)), discipline: codel, ..cable };
+        let (model, queue) = (LinkModel::new(&port, false, 1), DisciplineQueue::new(&port, 1));
+        let mut way = Way { model, queue, ..way(&from, &from) };
+        host.send(&super_packet(4)).expect("room for it");
+        way.accept(1, &[0], &mut vec![0; LARGEST_READ], &mut 0);
+        assert!(way.next_at_ns().is_some(), "one is being sent");
+        way.dequeue(u64::MAX, &mut 4);
+        let due: Vec<u64> = way.due.into_sorted_vec().into_iter().rev().map(|Reverse(d)| d.at_ns).collect();
+        let gaps_ns: Vec<u64> = due.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(
+            gaps_ns.len() == 3 && gaps_ns.iter().all(|gap| (1_001_333..=1_001_334).contains(gap)),
+            "{gaps_ns:?}"
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use windlass_core::counters;
 
 /// Counters of flows that the box knows and does not control from their beginning on.
-const NOT_CONTROLLED: [&str; 3] = ["flows_watch_only", "flows_mid_stream", "pass_no_rule"];
+const NOT_CONTROLLED: [&str; 4] = ["flows_watch_only", "flows_accecn", "flows_mid_stream", "pass_no_rule"];
 
 /// Why the box, which counted this, controlled none of a run's flows, and the cure; none: it controlled some, or had to watch
 /// only. Flows that it handed back later were controlled.

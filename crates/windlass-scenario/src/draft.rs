@@ -1,6 +1,7 @@
 //! A scenario that is still to be changed: values set by key path. Sweeps and experiments vary scenarios so.
 
 use crate::{Scenario, ScenarioError};
+use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 /// The text of a scenario, taken apart. Key paths use the words of the file: `seed`, `windlass.algorithm`,
@@ -9,6 +10,8 @@ use toml::{Table, Value};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
     table: Table,
+    /// From which names of files in it count.
+    folder: PathBuf,
 }
 
 /// What a name in a path is compared with.
@@ -19,7 +22,7 @@ impl Draft {
     pub fn parse(file: &str, text: &str) -> Result<Draft, ScenarioError> {
         Scenario::parse(file, text)?;
         let whole = toml::from_str(text).map_err(|e| ScenarioError::new(file, 0, e.message()))?;
-        Ok(Draft { table: whole })
+        Ok(Draft { table: whole, folder: folder_of(file) })
     }
 
     /// Takes the table `scenario` of a larger file apart; lines in errors are those of the file.
@@ -27,7 +30,7 @@ impl Draft {
         Scenario::parse_part(file, text)?;
         let mut whole: Table = toml::from_str(text).map_err(|e| ScenarioError::new(file, 0, e.message()))?;
         match whole.remove("scenario") {
-            Some(Value::Table(table)) => Ok(Draft { table }),
+            Some(Value::Table(table)) => Ok(Draft { table, folder: folder_of(file) }),
             _ => Err(ScenarioError::new(file, 1, "scenario: must be a table")),
         }
     }
@@ -53,10 +56,16 @@ impl Draft {
     /// The scenario as it is now, with errors that begin with the key that is wrong.
     pub fn scenario(&self) -> Result<Scenario, String> {
         let text = toml::to_string(&self.table).map_err(|e| e.to_string())?;
-        let scenario = Scenario::parse("", &text).map_err(|e| e.what)?;
+        // where its file is counts, not what that is called
+        let file = self.folder.join("scenario");
+        let scenario = Scenario::parse(&file.to_string_lossy(), &text).map_err(|e| e.what)?;
         scenario.check_sends()?;
         Ok(scenario)
     }
+}
+
+fn folder_of(file: &str) -> PathBuf {
+    Path::new(file).parent().map(PathBuf::from).unwrap_or_default()
 }
 
 fn change_table(table: &mut Table, steps: &[&str], value: Option<&Value>, path: &str) -> Result<(), String> {

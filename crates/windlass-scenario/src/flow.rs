@@ -1,10 +1,11 @@
 //! Flows: which host sends what to which, and when. A flow is a connection on which responses follow each other, or a
 //! connection for each response. What is random about it is drawn here, so that all homes send the same.
 
-use crate::{Bytes, Dist, Span, scenario::MAX_TIME, unitless};
+use crate::{Bytes, Dist, Fraction, Rate, Span, cdf_file, scenario::MAX_TIME, unitless};
 use rand::SeedableRng;
 use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Deserializer, Serialize};
+use std::path::Path;
 
 /// How many connections a flow makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,8 @@ pub enum Application {
     Push,
     /// The same, and the sender connects. Only simulated.
     Upload,
+    /// The sender writes datagrams by its own clock, whatever becomes of them: a response is as many as it fills. Only simulated.
+    Udp,
 }
 
 /// How long a response is.
@@ -40,6 +43,19 @@ pub enum Size {
     RestOf(Bytes),
     /// It goes on until the flow stops, or the run: "unlimited".
     Unlimited,
+    /// By the distribution in a file: { cdf_file = "websearch.cdf" }. A scenario that has been read has `Bytes` instead.
+    CdfFile(String),
+}
+
+impl Size {
+    /// Reads the file of a distribution, whose name counts from `folder`. An error begins with the key.
+    pub(crate) fn load(&mut self, folder: &Path) -> Result<(), String> {
+        if let Size::CdfFile(file) = self {
+            *self =
+                Size::Bytes(cdf_file::load(folder, file).map_err(|what| format!("size: cdf_file: {what}"))?);
+        }
+        Ok(())
+    }
 }
 
 impl<'de> Deserialize<'de> for Size {
@@ -49,6 +65,13 @@ impl<'de> Deserialize<'de> for Size {
             return Ok(Size::Unlimited);
         }
         let wrong = serde::de::Error::custom;
+        if let Some(file) = value.get("cdf_file") {
+            let is_alone = value.as_table().is_some_and(|t| t.len() == 1);
+            return match file.as_str().filter(|_| is_alone) {
+                Some(file) => Ok(Size::CdfFile(file.into())),
+                None => Err(wrong("cdf_file stands alone, with a name: { cdf_file = \"sizes.cdf\" }".into())),
+            };
+        }
         match value.get("rest_of") {
             Some(_) if value.as_table().is_some_and(|t| t.len() > 1) => {
                 Err(wrong("rest_of stands alone: { rest_of = \"1 MB\" }".into()))
@@ -80,8 +103,35 @@ pub struct Train {
     pub gap: Option<Dist<Span>>,
     /// From one request to the next, whether or not it was answered.
     pub interval: Option<Dist<Span>>,
+    /// Payload that is requested per second in the mean, instead of `interval`: requests come as a Poisson process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<Load>,
+    /// The same with even intervals: a constant bit rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
     /// Nothing is requested from then on.
     pub until: Option<Span>,
+}
+
+/// What responses come to in the mean.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Load {
+    /// A rate of payload.
+    Rate(Rate),
+    /// A share of the rate of the sender's link.
+    Share(Fraction),
+}
+
+impl<'de> Deserialize<'de> for Load {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let value = toml::Value::deserialize(d)?;
+        let wrong =
+            || serde::de::Error::custom("write \"60 %\" of the sender's link, or \"6 Gbit/s\" of payload");
+        let text = value.as_str().ok_or_else(wrong)?;
+        let share = text.parse().map(Load::Share);
+        share.or_else(|_| text.parse().map(Load::Rate)).map_err(|_: String| wrong())
+    }
 }
 
 /// A flow from one host to another.
@@ -112,12 +162,19 @@ pub struct Flow {
     /// Most that its receiver ever offers; none: as much as the system has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_window_max: Option<Bytes>,
+    /// Of its packets where a link has strict priorities: 0, which is sent first, to 7.
+    #[serde(skip_serializing_if = "is_first")]
+    pub priority: u8,
     /// How many connections it makes.
     pub connections: Connections,
     /// Which side decides when a response begins.
     pub application: Application,
     /// What is sent, one train after the other.
     pub trains: Vec<Train>,
+}
+
+fn is_first(priority: &u8) -> bool {
+    *priority == 0
 }
 
 impl Flow {
@@ -135,6 +192,7 @@ impl Flow {
             group: None,
             weight: 1,
             receive_window_max: None,
+            priority: 0,
             connections: Connections::Persistent,
             application: Application::Http,
             trains: vec![Train::once(Size::Bytes(Dist::Constant(size)))],
@@ -176,13 +234,58 @@ impl Flow {
 impl Train {
     /// One response, requested as soon as possible.
     pub fn once(size: Size) -> Train {
-        Train { start: None, count: Some(1), size, gap: None, interval: None, until: None }
+        Train {
+            start: None,
+            count: Some(1),
+            size,
+            gap: None,
+            interval: None,
+            load: None,
+            rate: None,
+            until: None,
+        }
+    }
+
+    /// Reads the file of its sizes, whose name counts from `folder`. An error begins with the key.
+    pub(crate) fn load_size(&mut self, folder: &Path) -> Result<(), String> {
+        self.size.load(folder)
+    }
+
+    /// Has requests come at its load, of a sender whose link has this rate.
+    pub(crate) fn set_interval(&mut self, link: Result<Rate, String>) -> Result<(), String> {
+        let Some(load) = self.load.or(self.rate.map(Load::Rate)) else { return Ok(()) };
+        let key = if self.load.is_some() { "load" } else { "rate" };
+        let wrong = |what: String| Err(format!("{key}: {what}"));
+        if self.interval.is_some() || self.gap.is_some() {
+            return wrong(
+                "the time from one request to the next follows from it; leave out interval and gap".into(),
+            );
+        }
+        if self.load.is_some() && self.rate.is_some() {
+            return wrong("random intervals; rate has even ones: leave one of them out".into());
+        }
+        let Size::Bytes(size) = &self.size else {
+            return wrong("it needs a size in the mean; give a value or a distribution".into());
+        };
+        let rate = match load {
+            Load::Rate(rate) => rate,
+            Load::Share(share) => Rate(link.map_err(|what| format!("load: {what}"))?.0 * share.0),
+        };
+        if rate.0 <= 0.0 {
+            return wrong("more than 0".into());
+        }
+        let mean = Span(size.mean().0 * 8.0 / rate.0);
+        self.interval =
+            Some(if self.load.is_some() { Dist::Exponential(mean) } else { Dist::Constant(mean) });
+        Ok(())
     }
 
     /// Whether time passes from one response to the next, whatever the network.
     fn has_pauses(&self) -> bool {
         let pause = self.interval.as_ref().or(self.gap.as_ref());
-        pause.is_some_and(|p| p.most().is_none_or(|most| most.ns() > 0))
+        self.load.is_some()
+            || self.rate.is_some()
+            || pause.is_some_and(|p| p.most().is_none_or(|most| most.ns() > 0))
     }
 
     /// Whether its content can be done; an error begins with the key. `is_last`: no other follows.
@@ -221,7 +324,7 @@ impl Train {
         let bytes = match &self.size {
             Size::Bytes(dist) => Some((dist.least(), dist.most())),
             Size::RestOf(total) => Some((*total, Some(*total))),
-            Size::Unlimited => None,
+            Size::Unlimited | Size::CdfFile(_) => None,
         };
         match bytes {
             Some((least, _))
@@ -295,10 +398,14 @@ impl Plan {
             // less than a byte is no response
             Size::Bytes(dist) => Some(dist.draw(&mut self.rng).count().max(1)),
             Size::RestOf(total) => Some(total.count() - self.total_bytes),
-            Size::Unlimited => None,
+            Size::Unlimited | Size::CdfFile(_) => None,
         };
         self.total_bytes += size_bytes.unwrap_or(0);
         let after = match (is_first, &train.interval, &train.gap) {
+            // at a load the first is random as well, or flows that begin together would all request at once
+            (true, Some(interval), _) if train.load.is_some() => {
+                After::Request(interval.draw(&mut self.rng).ns())
+            }
             (true, ..) => After::Response(0),
             (false, Some(interval), _) => After::Request(interval.draw(&mut self.rng).ns()),
             (false, None, Some(gap)) => After::Response(gap.draw(&mut self.rng).ns()),

@@ -1,7 +1,7 @@
 //! What few links have: a policer, outages and steps of the rate. Times count from the first packet that a direction of the link
 //! is offered, so that they are the same in every home.
 
-use crate::{Bytes, Link, Rate, Span, scenario::MAX_TIME};
+use crate::{Bytes, Link, Rate, Span, rate_trace::TraceClock, scenario::MAX_TIME};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
@@ -69,6 +69,10 @@ pub(crate) fn check(link: &Link) -> Result<(), String> {
             step.rate, step.at
         ));
     }
+    let has_other = link.rate_back.is_some() || link.rate_trace.is_some();
+    if !link.rate_steps.is_empty() && has_other {
+        return Err("rate_steps: they are of both directions, whose rates differ here; leave out rate_back or rate_trace".into());
+    }
     if !link.rate_steps.is_sorted_by(|a, b| a.at < b.at) {
         return Err("rate_steps: each must be later than the one before it; put them in order".into());
     }
@@ -110,6 +114,8 @@ pub(crate) struct Impairments {
     outages: Vec<(u64, u64)>,
     /// Since when, and rates in bit/s.
     steps: Vec<(u64, u64)>,
+    /// When packets can be sent, of a link with a trace.
+    trace: Option<TraceClock>,
     /// How long packets were being sent.
     pub busy_ns: u64,
 }
@@ -132,8 +138,9 @@ impl Impairments {
         let outages: Vec<(u64, u64)> = link.outages.iter().map(|o| (o.from.ns(), o.to.ns())).collect();
         let steps: Vec<(u64, u64)> =
             link.rate_steps.iter().map(|s| (s.at.ns(), s.rate.0.round() as u64)).collect();
-        let is_any = bucket.is_some() || !outages.is_empty() || !steps.is_empty();
-        is_any.then(|| Box::new(Impairments { begin_ns: None, bucket, outages, steps, busy_ns: 0 }))
+        let trace = link.trace(backward).map(TraceClock::new);
+        let is_any = bucket.is_some() || !outages.is_empty() || !steps.is_empty() || trace.is_some();
+        is_any.then(|| Box::new(Impairments { begin_ns: None, bucket, outages, steps, trace, busy_ns: 0 }))
     }
 
     /// A packet of `bytes` comes.
@@ -152,9 +159,22 @@ impl Impairments {
         self.steps.iter().rev().find(|(from, _)| *from <= since_ns).map_or(first_bps, |(_, bps)| *bps)
     }
 
+    /// When a packet that waits from `from_ns` on has been sent by the link's trace; none: it has a rate.
+    pub fn departure_ns(&mut self, from_ns: u64, bytes: u64) -> Option<u64> {
+        let trace = self.trace.as_mut()?;
+        self.busy_ns += trace.busy_ns(bytes);
+        let begin_ns = self.begin_ns.unwrap_or(from_ns);
+        Some(begin_ns + trace.departure_ns(from_ns - begin_ns, bytes))
+    }
+
+    /// Whether the link has a trace.
+    pub fn has_trace(&self) -> bool {
+        self.trace.is_some()
+    }
+
     /// Whether the rate changes.
     pub fn has_steps(&self) -> bool {
-        !self.steps.is_empty()
+        !self.steps.is_empty() || self.trace.is_some()
     }
 }
 

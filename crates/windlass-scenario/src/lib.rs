@@ -2,6 +2,8 @@
 //! What both must agree on is here too: how a link treats a packet, and how a run is reported.
 
 mod box_error;
+mod cdf_file;
+mod discipline;
 mod dist;
 mod draft;
 mod file;
@@ -18,6 +20,7 @@ mod pair;
 mod parameters;
 mod printable;
 mod queue_times;
+mod rate_trace;
 mod report;
 mod rtt;
 mod scenario;
@@ -28,10 +31,14 @@ mod units;
 mod workload;
 
 pub use box_error::box_error;
+pub use discipline::{
+    CodelKeys, Codepoint, Discipline, DisciplineQueue, DualPi2Keys, FqCodelKeys, Label, PieKeys,
+    PriorityKeys, RedKeys,
+};
 pub use dist::{Dist, Quantity};
 pub use draft::Draft;
 pub use file::{IN_REPORTS, is_name, line_at, read_file};
-pub use flow::{After, Application, Connections, Flow, Plan, Planned, Size, Train};
+pub use flow::{After, Application, Connections, Flow, Load, Plan, Planned, Size, Train};
 pub use graph::{Distances, Graph, Ways};
 pub use group::{Group, Per};
 pub use impairments::{Outage, Policer, RateStep};
@@ -41,6 +48,7 @@ pub use location::{Location, Refusal, ScenarioFile};
 pub use net::{Buffer, GilbertElliott, Host, Link, Ports, Switch};
 pub use parameters::Parameters;
 pub use printable::{Printable, printable_message, printable_path};
+pub use rate_trace::RateTrace;
 pub use report::{FlowReport, Intervals, LinkReport, Response, ResponseTimes, RunReport, jain, late_us};
 pub use rtt::mean_rtt_ms;
 pub use scenario::{Mode, Scenario, ScenarioError, Windlass};

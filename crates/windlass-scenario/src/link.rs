@@ -46,7 +46,7 @@ pub struct LinkStats {
     pub packets: u64,
     /// Bytes offered, link-layer header included.
     pub bytes: u64,
-    /// Packets dropped because the buffer was full, or the policer had no tokens.
+    /// Packets that the queue dropped: the buffer was full, the policer had no tokens, or the discipline chose so.
     pub drops_tail: u64,
     /// Packets lost at random, or in an outage.
     pub drops_random: u64,
@@ -81,6 +81,16 @@ pub struct LinkStats {
     pub drops_refused: u64,
     /// What was read and is no IP packet.
     pub drops_foreign: u64,
+    /// Of `drops_tail`, what the queue's discipline dropped before the buffer was full.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub drops_early: u64,
+    /// Plain ACKs that newer ones replaced in the queue.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub acks_filtered: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Of whose packets the median is handed on later than that, an emulator is late: delays are promised to be as exact.
@@ -164,6 +174,8 @@ pub struct LinkModel {
     /// Departure times and lengths of what is queued or being sent.
     queue: VecDeque<(u64, u64)>,
     queue_bytes: u64,
+    /// What waits in the queue of a discipline (see `discipline/queue.rs`), apart from `queue`.
+    waiting: Queued,
     last_out_ns: u64,
     queue_times: QueueTimes,
     first_in_ns: Option<u64>,
@@ -179,7 +191,7 @@ impl LinkModel {
         let bursts = if backward { None } else { link.bursts.map(Bursts::of) };
         let jitter_ns = link.jitter().ns();
         LinkModel {
-            rate_bps: link.rate.map_or(0, |r| r.0.round() as u64),
+            rate_bps: link.rate_of(backward).map_or(0, |r| r.0.round() as u64),
             delay_ns: link.delay.ns(),
             jitter_ns,
             reorder: link.reorder,
@@ -195,6 +207,7 @@ impl LinkModel {
             free_rest: 0,
             queue: VecDeque::new(),
             queue_bytes: 0,
+            waiting: Queued::default(),
             last_out_ns: 0,
             queue_times: QueueTimes::default(),
             first_in_ns: None,
@@ -205,7 +218,8 @@ impl LinkModel {
 
     /// Packets that queue or are being sent at `now_ns`, which is not before the last arrival.
     pub fn queued_packets(&self, now_ns: u64) -> usize {
-        self.queue.len() - self.queue.partition_point(|(departs_ns, _)| *departs_ns <= now_ns)
+        let sent = self.queue.partition_point(|(departs_ns, _)| *departs_ns <= now_ns);
+        self.queue.len() - sent + self.waiting.packets as usize
     }
 
     /// When all that was accepted so far has been sent.
@@ -262,25 +276,33 @@ impl LinkModel {
             (false, _) => [0, 0, self.draw()],
         };
         self.turn(state_draw);
-        if let Some(impairments) = &mut self.impairments {
-            match impairments.admit(now_ns, bytes) {
-                Entry::Admitted => {}
-                Entry::Policed => {
-                    self.stats.drops_tail += 1;
-                    return Verdict::DropTail;
-                }
-                Entry::Down => {
-                    self.stats.drops_random += 1;
-                    return Verdict::DropTail;
-                }
-            }
+        if !self.is_admitted(now_ns, bytes) {
+            return Verdict::DropTail;
         }
         if !has_room || self.is_over(self.buffer, bytes, 1) {
             self.stats.drops_tail += 1;
             return Verdict::DropTail;
         }
         let mark = is_ect && self.ecn.is_some() && self.is_over(self.ecn, 0, 0);
-        let departs_ns = self.serialize(now_ns, bytes);
+        let departs_ns = self.serialize(now_ns, now_ns, bytes);
+        self.leave(departs_ns, mark, loss_draw, jitter_draw)
+    }
+
+    /// Whether policer and outages let a packet in.
+    #[inline(always)]
+    fn is_admitted(&mut self, now_ns: u64, bytes: u64) -> bool {
+        let Some(impairments) = &mut self.impairments else { return true };
+        match impairments.admit(now_ns, bytes) {
+            Entry::Admitted => return true,
+            Entry::Policed => self.stats.drops_tail += 1,
+            Entry::Down => self.stats.drops_random += 1,
+        }
+        false
+    }
+
+    /// What becomes of a packet behind the queue.
+    #[inline(always)]
+    fn leave(&mut self, departs_ns: u64, mark: bool, loss_draw: u64, jitter_draw: u64) -> Verdict {
         if self.is_lossy && self.is_lost(loss_draw) {
             self.stats.drops_random += 1;
             return Verdict::DropRandom;
@@ -295,8 +317,44 @@ impl LinkModel {
         Verdict::Deliver { at_ns, mark }
     }
 
-    /// Puts the packet behind what is queued; returns when its last bit is sent.
-    fn serialize(&mut self, now_ns: u64, bytes: u64) -> u64 {
+    /// A packet comes to the queue of a discipline. Returns whether it may enter it.
+    pub(crate) fn admit(&mut self, now_ns: u64, bytes: u64) -> bool {
+        self.stats.packets += 1;
+        self.stats.bytes += bytes;
+        self.settle(now_ns);
+        self.is_admitted(now_ns, bytes)
+    }
+
+    /// A packet leaves the queue of a discipline, in which it has been since `arrived_ns`: the link begins to send it.
+    pub(crate) fn transmit(&mut self, now_ns: u64, arrived_ns: u64, bytes: u64, mark: bool) -> Verdict {
+        self.settle(now_ns);
+        let [loss_draw, state_draw, jitter_draw] = self.draws();
+        self.turn(state_draw);
+        let departs_ns = self.serialize(now_ns, arrived_ns, bytes);
+        self.leave(departs_ns, mark, loss_draw, jitter_draw)
+    }
+
+    /// What the link is sending.
+    pub(crate) fn sending(&self) -> Queued {
+        Queued { packets: self.queue.len() as u64, bytes: self.queue_bytes }
+    }
+
+    /// The queue of a discipline is so long now.
+    pub(crate) fn set_waiting(&mut self, waiting: Queued) {
+        self.waiting = waiting;
+        let (bytes, packets) = (self.queue_bytes + waiting.bytes, self.queue.len() as u64 + waiting.packets);
+        self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(bytes);
+        self.stats.queue_max_packets = self.stats.queue_max_packets.max(packets);
+    }
+
+    /// A discipline has dropped so many packets; `is_early`: the buffer was not full.
+    pub(crate) fn count_drops(&mut self, packets: u64, is_early: bool) {
+        self.stats.drops_tail += packets;
+        self.stats.drops_early += if is_early { packets } else { 0 };
+    }
+
+    /// Puts the packet, which came at `arrived_ns`, behind what is queued; returns when its last bit is sent.
+    fn serialize(&mut self, now_ns: u64, arrived_ns: u64, bytes: u64) -> u64 {
         if self.rate_bps == 0 {
             return now_ns;
         }
@@ -304,21 +362,31 @@ impl LinkModel {
             self.free_at_ns = now_ns;
             self.free_rest = 0;
         }
-        let queued_ns = self.free_at_ns - now_ns;
+        let mut queued_ns = self.free_at_ns - arrived_ns;
+        let mut by_trace = None;
+        let mut rate_bps = self.rate_bps;
+        if let Some(impairments) = &mut self.impairments {
+            by_trace = impairments.departure_ns(now_ns, bytes);
+            // at a step, the rest of the rate before it is taken for one of the new rate: some ns
+            rate_bps = impairments.rate_bps(self.free_at_ns, rate_bps);
+        }
+        if let Some(departs_ns) = by_trace {
+            // it waits for its time, and takes none to send
+            queued_ns = departs_ns - arrived_ns;
+            self.free_at_ns = departs_ns;
+        } else {
+            let bit_ns = bytes * 8_000_000_000 + self.free_rest;
+            if let Some(impairments) = &mut self.impairments {
+                impairments.busy_ns += bit_ns / rate_bps;
+            }
+            self.free_at_ns += bit_ns / rate_bps;
+            self.free_rest = bit_ns % rate_bps;
+        }
         self.queue_times.record(queued_ns);
         self.stats.queued_ns += queued_ns;
         self.stats.queued_packets += 1;
-        let bit_ns = bytes * 8_000_000_000 + self.free_rest;
-        let mut rate_bps = self.rate_bps;
-        if let Some(impairments) = &mut self.impairments {
-            // at a step, the rest of the rate before it is taken for one of the new rate: some ns
-            rate_bps = impairments.rate_bps(self.free_at_ns, rate_bps);
-            impairments.busy_ns += bit_ns / rate_bps;
-        }
-        self.free_at_ns += bit_ns / rate_bps;
-        self.free_rest = bit_ns % rate_bps;
         self.sent_bytes += bytes;
-        self.first_in_ns.get_or_insert(now_ns);
+        self.first_in_ns.get_or_insert(arrived_ns);
         self.queue.push_back((self.free_at_ns, bytes));
         self.queue_bytes += bytes;
         self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue_bytes);
@@ -346,11 +414,17 @@ impl LinkModel {
             self.stats.mean_rate_bps = self.sent_bytes as f64 * 8e9 / in_use_ns;
             self.stats.utilisation = busy_ns / in_use_ns;
             // Little's law: the sum of the times that packets spent there, over the time
-            self.stats.mean_queue_packets = (self.stats.queued_ns as f64 + busy_ns) / in_use_ns;
+            let sending_ns = if self.sends_by_trace() { 0.0 } else { busy_ns };
+            self.stats.mean_queue_packets = (self.stats.queued_ns as f64 + sending_ns) / in_use_ns;
             self.stats.queue_p50_us = self.queue_times.quantile_ns(0.5) / 1000;
             self.stats.queue_p99_us = self.queue_times.quantile_ns(0.99) / 1000;
         }
         self.stats
+    }
+
+    /// Packets wait for the times of a trace, and take none themselves.
+    fn sends_by_trace(&self) -> bool {
+        self.impairments.as_ref().is_some_and(|i| i.has_trace())
     }
 
     /// The state of bursty loss with the next packet.

@@ -1,11 +1,11 @@
 //! Hosts, switches, links and queues.
 
-use crate::{Bytes, Fraction, Outage, Policer, Rate, RateStep, Span, pair, units};
+use crate::{Bytes, Discipline, Fraction, Outage, Policer, Rate, RateStep, RateTrace, Span, pair, units};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, Visitor},
 };
-use std::{fmt, str::FromStr};
+use std::{fmt, path::Path, str::FromStr};
 
 /// A machine: end system or router.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,8 +25,17 @@ pub struct Link {
     /// The two hosts; "forward" is from the first to the second.
     #[serde(deserialize_with = "pair::array")]
     pub between: [String; 2],
-    /// Rate in each direction.
+    /// Rate in each direction; of one with a trace, its mean.
     pub rate: Option<Rate>,
+    /// Rate backward, where that is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_back: Option<Rate>,
+    /// When packets can be sent, instead of `rate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_trace: Option<RateTrace>,
+    /// The same backward; none: `rate_back`, or the same as forward.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_trace_back: Option<RateTrace>,
     /// One-way propagation delay.
     #[serde(default)]
     pub delay: Span,
@@ -48,6 +57,12 @@ pub struct Link {
     pub reorder: bool,
     /// ECN-capable packets are marked when the queue is longer than this.
     pub ecn: Option<Buffer>,
+    /// Which packet is sent next in each direction, and which are marked or dropped; none: the first, when the buffer is full.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discipline: Option<Discipline>,
+    /// Of the plain ACKs of a connection that wait, only the newest stays.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub ack_filter: bool,
     /// Token bucket in front of the forward direction, without a queue.
     pub policer: Option<Policer>,
     /// When nothing gets through, in either direction.
@@ -56,6 +71,10 @@ pub struct Link {
     /// When the rate changes, in both directions.
     #[serde(default)]
     pub rate_steps: Vec<RateStep>,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// A switch forwards between its links, and spreads flows over ways that are equally short (equal-cost multipath, by a
@@ -82,6 +101,9 @@ pub struct Ports {
     pub port_buffer: Option<Buffer>,
     /// Marking threshold of each port whose link names none; none: no marks.
     pub ecn: Option<Buffer>,
+    /// Discipline of each port whose link names none; none: first in, first out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discipline: Option<Discipline>,
 }
 
 impl Ports {
@@ -92,7 +114,13 @@ impl Ports {
                 "shared_buffer: a switch has no bandwidth-delay product; give bytes or packets".into()
             );
         }
-        let Ports { shared_buffer, port_buffer, ecn } = *self;
+        let Ports { shared_buffer, port_buffer, ecn, discipline } = *self;
+        if shared_buffer.is_some() && discipline.is_some() {
+            return Err(
+                "shared_buffer: the ports of a discipline have buffers of their own; give a port_buffer"
+                    .into(),
+            );
+        }
         let all = [("shared_buffer", shared_buffer), ("port_buffer", port_buffer), ("ecn", ecn)];
         all.into_iter().try_for_each(|(key, buffer)| check_length(key, buffer))
     }
@@ -210,6 +238,9 @@ impl Link {
         Link {
             between,
             rate: None,
+            rate_back: None,
+            rate_trace: None,
+            rate_trace_back: None,
             delay: Span(0.0),
             buffer: None,
             loss: Fraction(0.0),
@@ -218,10 +249,46 @@ impl Link {
             jitter: None,
             reorder: false,
             ecn: None,
+            discipline: None,
+            ack_filter: false,
             policer: None,
             outages: Vec::new(),
             rate_steps: Vec::new(),
         }
+    }
+
+    /// The rate of a direction.
+    pub fn rate_of(&self, backward: bool) -> Option<Rate> {
+        if backward { self.rate_back.or(self.rate) } else { self.rate }
+    }
+
+    /// The trace of a direction; none: it has a rate.
+    pub(crate) fn trace(&self, backward: bool) -> Option<&RateTrace> {
+        match backward {
+            true if self.rate_trace_back.is_some() => self.rate_trace_back.as_ref(),
+            true if self.rate_back.is_some() => None,
+            _ => self.rate_trace.as_ref(),
+        }
+    }
+
+    /// Reads its traces, whose names count from `folder`; their means become its rates. An error begins with the key.
+    pub(crate) fn load_traces(&mut self, folder: &Path) -> Result<(), String> {
+        let Link { rate, rate_back, rate_trace, rate_trace_back, .. } = self;
+        if rate_trace.is_none() && rate_trace_back.is_some() {
+            return Err("rate_trace_back: a rate_trace forward comes with it; give one".into());
+        }
+        for (key, rate, trace) in
+            [("rate_trace", rate, rate_trace), ("rate_trace_back", rate_back, rate_trace_back)]
+        {
+            let Some(trace) = trace else { continue };
+            if rate.is_some() {
+                let of_rate = key.replace("_trace", "");
+                return Err(format!("{of_rate}: {key} has it; leave one of them out"));
+            }
+            trace.load(folder).map_err(|what| format!("{key}: {what}"))?;
+            *rate = Some(trace.mean_rate());
+        }
+        Ok(())
     }
 
     /// Its jitter; 0: none.
@@ -261,10 +328,13 @@ impl Link {
     pub(crate) fn port(&self, backward: bool, switches: &[Switch]) -> Link {
         let from = &self.between[usize::from(backward)];
         let mut port = self.clone();
+        port.rate = self.rate_of(backward);
         if let Some(switch) = switches.iter().find(|s| s.name == *from).filter(|_| self.rate.is_some()) {
             port.buffer = self.buffer.or(switch.ports.port_buffer);
             port.ecn = self.ecn.or(switch.ports.ecn);
+            port.discipline = self.discipline.or(switch.ports.discipline);
         }
+        port.buffer = port.buffer.or(port.discipline.and_then(|discipline| discipline.default_buffer()));
         port
     }
 

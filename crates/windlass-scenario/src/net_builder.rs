@@ -1,7 +1,7 @@
 //! The network that hosts, switches and links make while a file is read.
 
 use crate::{
-    Buffer, Host, Link, Span, Switch, impairments,
+    Buffer, Host, Link, Span, Switch, discipline, impairments,
     net::check_length,
     topology::{self, RawSwitch, RawTopology},
 };
@@ -96,6 +96,21 @@ impl NetBuilder {
                     .map_err(|what| format!("ecn of switch \"{from}\": {what}"))?;
             }
         }
+        let of_switch = |s: &Switch| s.ports.discipline.is_some();
+        let has_discipline =
+            link.discipline.is_some() || link.ack_filter || self.switches.iter().any(of_switch);
+        for (backward, from) in [false, true].into_iter().zip(&link.between).filter(|_| has_discipline) {
+            let of_switch = self.switches.iter().find(|s| s.name == *from);
+            // of a switch, it is only for what has a rate
+            let key = if link.ack_filter { "ack_filter" } else { "discipline" };
+            let has_own = link.ack_filter || link.discipline.is_some();
+            if has_own && of_switch.is_some_and(|s| s.ports.shared_buffer.is_some()) {
+                return Err(format!(
+                    "{key}: switch \"{from}\" has a shared_buffer, which its ports share without one; leave one of them out"
+                ));
+            }
+            discipline::check(&link.port(backward, &self.switches))?;
+        }
         self.links.push(link);
         Ok(())
     }
@@ -144,6 +159,12 @@ fn check_link(link: &Link, known: Known) -> Result<(), String> {
     if link.reorder && link.jitter().0 <= 0.0 {
         return Err("reorder: only jitter reorders; give a jitter".into());
     }
+    if link.rate_back.is_some() && link.rate.is_none() {
+        return Err("rate_back without a rate: what is it forward? Give a rate".into());
+    }
+    if link.rate_back.is_some_and(|r| !(1e4..=MAX_RATE_BPS).contains(&r.0)) {
+        return Err("rate_back: 10 kbit/s to 10000 Gbit/s".into());
+    }
     if link.rate.is_some_and(|r| r.0 < 1e4) {
         return Err("rate: at least 10 kbit/s; leave it out for a plain cable".into());
     }
@@ -184,7 +205,7 @@ fn check_link(link: &Link, known: Known) -> Result<(), String> {
 }
 
 /// A length of queue on a link.
-fn check_buffer(key: &str, buffer: Option<Buffer>, link: &Link) -> Result<(), String> {
+pub(crate) fn check_buffer(key: &str, buffer: Option<Buffer>, link: &Link) -> Result<(), String> {
     check_length(key, buffer)?;
     match buffer {
         Some(Buffer::Bdp(_)) if link.rate.is_none() || link.delay.0 <= 0.0 => {

@@ -39,6 +39,9 @@ pub struct FlowReport {
     /// Most new segments that this flow's sender sent at one instant; with real kernels, that a connection between its hosts did,
     /// as an emulated link saw them come; none: unknown.
     pub longest_burst_segs: Option<u32>,
+    /// Datagrams that were sent; none: it is a TCP flow. Those that arrived are its responses, each with its delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams_sent: Option<u64>,
     /// It went on until it was stopped, or the run ended, so it has no completion time.
     #[serde(skip_serializing_if = "is_false")]
     pub is_open_ended: bool,

@@ -126,6 +126,11 @@ impl Scenario {
         SplitMix64::seed_from_u64(self.seed ^ (index as u64) << 44).next_u64()
     }
 
+    /// Seed of the random choices of a direction's queue discipline, in every home.
+    pub fn discipline_seed(&self, index: usize, backward: bool) -> u64 {
+        SplitMix64::seed_from_u64(self.link_seed(index) ^ u64::from(backward) << 63).next_u64()
+    }
+
     /// A direction of a link with the queue that it has there: its own, or else that of the switch which it leaves.
     pub fn port(&self, index: usize, backward: bool) -> Link {
         self.links[index].port(backward, &self.switches)

@@ -8,7 +8,7 @@
 //! | `leaf-spine` | `host-1-1`..: leaf and number, `hosts_per_leaf` | `leaf-1`.., `spine-1`.. |
 //! | `fat-tree` | `host-1-1-1`..: pod, edge switch, number | `edge-1-1`.., `aggr-1-1`.. in each pod, `core-1`.. |
 
-use crate::{Buffer, Fraction, Link, Ports, Rate, Span, Switch, unitless};
+use crate::{Buffer, Discipline, Fraction, Link, Ports, Rate, Span, Switch, unitless};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -30,12 +30,13 @@ pub(crate) struct RawSwitch {
     shared_buffer: Option<Buffer>,
     port_buffer: Option<Buffer>,
     ecn: Option<Buffer>,
+    discipline: Option<Discipline>,
 }
 
 impl RawSwitch {
     pub fn into_switch(self) -> Result<Switch, String> {
-        let RawSwitch { name, shared_buffer, port_buffer, ecn } = self;
-        let ports = Ports { shared_buffer, port_buffer, ecn };
+        let RawSwitch { name, shared_buffer, port_buffer, ecn, discipline } = self;
+        let ports = Ports { shared_buffer, port_buffer, ecn, discipline };
         ports.check()?;
         Ok(Switch { name, ports })
     }
@@ -123,10 +124,14 @@ impl Shape {
 #[serde(deny_unknown_fields, expecting = "a link in braces, e.g. { rate = \"1 Gbit/s\", delay = \"50 us\" }")]
 struct Wire {
     rate: Option<Rate>,
+    rate_back: Option<Rate>,
     #[serde(default)]
     delay: Span,
     buffer: Option<Buffer>,
     ecn: Option<Buffer>,
+    discipline: Option<Discipline>,
+    #[serde(default)]
+    ack_filter: bool,
     #[serde(default)]
     loss: Fraction,
     jitter: Option<Span>,
@@ -192,9 +197,25 @@ impl Plan {
     }
 
     fn link(&mut self, from: &str, to: &str, (key, wire): (&'static str, Wire)) {
-        let Wire { rate, delay, buffer, ecn, loss, jitter, reorder } = wire;
+        let Wire { rate, rate_back, delay, buffer, ecn, discipline, ack_filter, loss, jitter, reorder } =
+            wire;
         let cable = Link::cable([from.into(), to.into()]);
-        self.links.push((key, Link { rate, delay, buffer, ecn, loss, jitter, reorder, ..cable }));
+        self.links.push((
+            key,
+            Link {
+                rate,
+                rate_back,
+                delay,
+                buffer,
+                ecn,
+                discipline,
+                ack_filter,
+                loss,
+                jitter,
+                reorder,
+                ..cable
+            },
+        ));
     }
 }
 

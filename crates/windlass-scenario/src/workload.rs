@@ -1,15 +1,15 @@
 //! The `[[flow]]`s of a file, which may each stand for many flows: between rows of hosts, so many each.
 
 use crate::{
-    Bytes, Dist, Flow, Group, Host, Span, Switch,
-    flow::{Application, Connections, Size, Train},
+    Bytes, Dist, Flow, Group, Host, Link, Rate, Span, Switch,
+    flow::{Application, Connections, Load, Size, Train},
     group::check_membership,
     unitless,
 };
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, ops::RangeInclusive};
+use std::{collections::BTreeMap, ops::RangeInclusive, path::Path};
 use toml::Spanned;
 
 /// A `[[flow]]` as it is written.
@@ -36,6 +36,8 @@ pub(crate) struct RawFlow {
     #[serde(default = "one", deserialize_with = "unitless::whole")]
     weight: i64,
     receive_window_max: Option<Bytes>,
+    #[serde(default, deserialize_with = "unitless::whole_within::<0, 7, _>")]
+    priority: Option<u32>,
     #[serde(default, deserialize_with = "unitless::word")]
     connections: Connections,
     #[serde(default, deserialize_with = "unitless::word")]
@@ -74,6 +76,9 @@ pub(crate) struct Surroundings<'a> {
     /// For each host, the part of the network that it is in.
     pub parts: &'a [usize],
     pub groups: &'a [Group],
+    pub links: &'a [Link],
+    /// Where the scenario's file is.
+    pub folder: &'a Path,
 }
 
 impl Surroundings<'_> {
@@ -93,6 +98,21 @@ impl Surroundings<'_> {
             return Err(format!("{key}: no host's name begins with \"{begin}\""));
         }
         Ok(found)
+    }
+
+    /// The rate at which a host sends.
+    fn link_rate(&self, host: &str) -> Result<Rate, String> {
+        let sides = self.links.iter().filter_map(|link| {
+            let side = link.between.iter().position(|end| end == host)?;
+            Some(link.rate_of(side == 1))
+        });
+        match sides.collect::<Vec<_>>().as_slice() {
+            [Some(rate)] => Ok(*rate),
+            [] | [None] => Err(format!(
+                "the link of \"{host}\" has no rate of which it could be a share; write it as a rate"
+            )),
+            _ => Err(format!("\"{host}\" has several links; write it as a rate, e.g. \"6 Gbit/s\"")),
+        }
     }
 
     fn is_connected(&self, a: &str, b: &str) -> bool {
@@ -115,10 +135,11 @@ impl RawFlow {
         if flows.len() + senders.len() * count > FLOWS_MOST {
             return Err(own(format!("count = {count}: more than {FLOWS_MOST} flows in all; take fewer")));
         }
-        let trains = self.trains(around.time_limit)?;
+        let trains = self.trains(around)?;
         let places: BTreeMap<&str, usize> = receivers.iter().copied().zip(0..).collect();
         for from in senders {
             let own_place = places.get(from).copied();
+            let trains = self.at_their_loads(&trains, from, around)?;
             for _ in 0..count {
                 let place = (flows.len() as u64 + 1) << 1 | 1;
                 let mut rng = SplitMix64::seed_from_u64(around.seed ^ place << 40);
@@ -140,6 +161,7 @@ impl RawFlow {
                     group: self.group.clone(),
                     weight: self.weight,
                     receive_window_max: self.receive_window_max,
+                    priority: self.priority.unwrap_or(0) as u8,
                     connections: self.connections,
                     application: self.application,
                     trains: trains.clone(),
@@ -182,6 +204,9 @@ impl RawFlow {
                 return Err(format!("{key} = {name:?}: letters, digits, - and _"));
             }
         }
+        if self.application == Application::Udp {
+            self.check_datagrams()?;
+        }
         check_membership(self.group.as_deref(), self.weight, around.groups)?;
         if self.receive_window_max.is_some_and(|w| !WINDOW_BYTES.contains(&w.0)) {
             return Err("receive_window_max: 4 KiB to 1 GB".into());
@@ -195,14 +220,37 @@ impl RawFlow {
         }
     }
 
-    fn trains(&self, time_limit: Span) -> Result<Vec<Train>, Mistake> {
+    /// Datagrams have neither connections nor an end that depends on what arrives.
+    fn check_datagrams(&self) -> Result<(), String> {
+        let is_sized = |size: &Size| matches!(size, Size::Bytes(_) | Size::CdfFile(_) | Size::RestOf(_));
+        let sizes = self.size.iter().chain(self.train.iter().map(|train| &train.get_ref().size));
+        if !sizes.into_iter().all(is_sized) {
+            return Err(
+                "size: datagrams are sent at a rate; give a train a size, and rate, load or interval".into(),
+            );
+        }
+        if self.connections == Connections::PerResponse {
+            return Err("connections: datagrams have none; leave it out".into());
+        }
+        match self.group {
+            Some(_) => Err("group: datagrams have no window to share; leave it out".into()),
+            None => Ok(()),
+        }
+    }
+
+    fn trains(&self, around: &Surroundings) -> Result<Vec<Train>, Mistake> {
+        let time_limit = around.time_limit;
         if let Some(size) = &self.size {
-            let train = Train::once(size.clone());
+            let mut train = Train::once(size.clone());
+            train.load_size(around.folder).map_err(|what| (None, what))?;
             return train.check(true).map(|()| vec![train]).map_err(|what| (None, what));
         }
+        let mut trains = Vec::with_capacity(self.train.len());
         for (index, train) in self.train.iter().enumerate() {
             let place = |what: String| (Some(train.span().start), what);
-            train.get_ref().check(index + 1 == self.train.len()).map_err(place)?;
+            let mut known = train.get_ref().clone();
+            known.load_size(around.folder).map_err(place)?;
+            known.check(index + 1 == self.train.len()).map_err(place)?;
             if let Some(start) = train.get_ref().start.filter(|start| *start >= time_limit) {
                 return Err(place(format!("start = \"{start}\": the run ends before, at {time_limit}")));
             }
@@ -224,8 +272,27 @@ impl RawFlow {
                     "until = \"{until}\": the flow begins at {begin}; end the train later"
                 )));
             }
+            trains.push(known);
         }
-        Ok(self.train.iter().map(|t| t.get_ref().clone()).collect())
+        Ok(trains)
+    }
+
+    /// The trains of one sender, whose loads may be shares of its link.
+    fn at_their_loads(
+        &self,
+        trains: &[Train],
+        from: &str,
+        around: &Surroundings,
+    ) -> Result<Vec<Train>, Mistake> {
+        let mut trains = trains.to_vec();
+        for (train, raw) in trains.iter_mut().zip(&self.train) {
+            let link = match train.load {
+                Some(Load::Share(_)) => around.link_rate(from),
+                _ => Err(String::new()),
+            };
+            train.set_interval(link).map_err(|what| (Some(raw.span().start), what))?;
+        }
+        Ok(trains)
     }
 }
 

@@ -40,10 +40,21 @@ pub enum Kind {
     Box,
     /// The others' ACKs let a member of a group send.
     Group,
+    /// A link with a discipline has sent a packet, and takes the next one.
+    Dequeue,
 }
 
-const KINDS: [Kind; 8] =
-    [Kind::Link, Kind::Packet, Kind::Xmit, Kind::Pace, Kind::Ack, Kind::Start, Kind::Box, Kind::Group];
+const KINDS: [Kind; 9] = [
+    Kind::Link,
+    Kind::Packet,
+    Kind::Xmit,
+    Kind::Pace,
+    Kind::Ack,
+    Kind::Start,
+    Kind::Box,
+    Kind::Group,
+    Kind::Dequeue,
+];
 
 /// A scheduled event. Ordered by time, then by order of scheduling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -31,6 +31,8 @@ pub mod notice {
     pub const OVER: u8 = 1 << 2;
     /// The first byte has arrived.
     pub const FIRST_BYTE: u8 = 1 << 3;
+    /// It is a datagram.
+    pub const DATAGRAM: u8 = 1 << 4;
 }
 
 /// A response that was requested and has not arrived yet.
@@ -147,7 +149,7 @@ impl Fetch {
         self.next_end = self.asked[0].end;
         match self.application {
             Application::Http => self.ends[0].write(REQUEST_BYTES, net, config),
-            Application::Push | Application::Upload => self.serve(net, config),
+            Application::Push | Application::Upload | Application::Udp => self.serve(net, config),
         }
     }
 
@@ -183,6 +185,9 @@ impl Fetch {
     pub fn on_packet(&mut self, packet: &Packet, net: &mut Network, config: &Config) -> u8 {
         if self.is_past(packet, net.now_ns) {
             return 0;
+        }
+        if self.application == Application::Udp {
+            return notice::DATAGRAM;
         }
         let end = (packet.to & 1) as usize;
         let before = self.ends[end].phase();

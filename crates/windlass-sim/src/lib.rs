@@ -7,6 +7,7 @@
 
 pub mod bench;
 mod boxed;
+mod discipline;
 mod engine;
 mod error;
 mod fetch;

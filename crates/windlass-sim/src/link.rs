@@ -5,7 +5,7 @@ use crate::{
     packet::{NONE, Packet, Slot, flag},
 };
 use std::collections::VecDeque;
-use windlass_scenario::LinkModel;
+use windlass_scenario::{DisciplineQueue, LinkModel};
 
 /// A packet on a link: what links need of it, so that it is not looked at before it arrives.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +70,10 @@ pub struct Link {
     pub is_held: bool,
     /// Its queue is that of the host at which it begins (see `tcp/small_queue.rs`).
     pub is_host_queue: bool,
+    /// Its discipline's queue, in front of the model (see `discipline.rs`); none: the model queues.
+    pub queue: Option<Box<DisciplineQueue<Flight>>>,
+    /// An event will take the next packet out of that.
+    pub is_armed: bool,
     /// Packets on their way in order of arrival, unless they may be reordered.
     pub flights: VecDeque<Flight>,
     /// Packets that get lost, counted from 1 in the order in which they come.
@@ -92,6 +96,8 @@ impl Link {
             pool: NONE,
             is_held: false,
             is_host_queue: false,
+            queue: None,
+            is_armed: false,
             flights: VecDeque::new(),
             #[cfg(test)]
             loses: Vec::new(),

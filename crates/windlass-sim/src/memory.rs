@@ -4,12 +4,12 @@ use crate::{
     error::SimError,
     fetch::{Fetch, LINGER_NS},
     link::{Flight, Link},
-    packet::{MSS_BYTES, Slot},
+    packet::{DATAGRAM_BYTES, MSS_BYTES, Slot},
     session::Session,
     tcp::{Config, SEGMENT_BYTES, WRITE_BYTES},
 };
 use std::{fs, num::NonZeroU64};
-use windlass_scenario::{Buffer, Bytes, Connections, Flow, Response, Scenario, Size, Train};
+use windlass_scenario::{Application, Buffer, Bytes, Connections, Flow, Response, Scenario, Size, Train};
 
 /// Bytes of a full packet on the wire.
 const PACKET_BYTES: u64 = 1514;
@@ -17,6 +17,10 @@ const PACKET_BYTES: u64 = 1514;
 const QUEUED_BYTES: u64 = 16;
 /// What a direction of a link has besides: its times in the queue, mostly.
 const LINK_TABLES_BYTES: u64 = 16 << 10;
+/// The same of a direction with a discipline: the queues of FQ-CoDel, mostly.
+const DISCIPLINE_BYTES: u64 = 256 << 10;
+/// A packet in a discipline's queue, besides what it is on a link.
+const WAITING_BYTES: u64 = 64;
 /// Places for segments that an idle connection keeps, a report of it, and its timers.
 const IDLE_BYTES: u64 = 1024;
 
@@ -33,10 +37,14 @@ pub fn needed_bytes(scenario: &Scenario, config: &Config, interval_ns: Option<No
     let per_connection = (size_of::<Fetch>() + size_of::<Session>()) as u64 + IDLE_BYTES;
     let per_link = 2 * (size_of::<Link>() as u64 + LINK_TABLES_BYTES);
     // lists have up to twice the room that they need
-    let per_packet = 2 * ((size_of::<Slot>() + size_of::<Flight>() + SEGMENT_BYTES) as u64 + QUEUED_BYTES);
+    let disciplines = disciplines(scenario);
+    let waiting_bytes = if disciplines > 0 { WAITING_BYTES } else { 0 };
+    let per_packet =
+        2 * ((size_of::<Slot>() + size_of::<Flight>() + SEGMENT_BYTES) as u64 + QUEUED_BYTES + waiting_bytes);
     let in_flight = packets_of_windows(scenario, config).min(packets_on_links(scenario));
     let on_links =
         (scenario.links.len() as u64 * per_link).saturating_add(in_flight.saturating_mul(per_packet));
+    let on_links = on_links.saturating_add(disciplines * DISCIPLINE_BYTES);
     // the report's, and lists have up to twice the room that they need
     let reported = responses.saturating_mul(2 * size_of::<Response>() as u64);
     let reported = reported.saturating_add(interval_ns.map_or(0, |ns| recorded_bytes(scenario, ns)));
@@ -48,6 +56,16 @@ fn recorded_bytes(scenario: &Scenario, interval_ns: NonZeroU64) -> u64 {
     let directions = 2 * scenario.links.iter().filter(|l| l.is_emulated()).count();
     let each = 2 * (scenario.flows.len() * size_of::<u64>() + directions * size_of::<u32>());
     (scenario.time_limit.ns() / interval_ns + 1).saturating_mul(each as u64)
+}
+
+/// Directions of links that have a discipline.
+fn disciplines(scenario: &Scenario) -> u64 {
+    let of_links = scenario.links.iter().any(|link| link.discipline.is_some());
+    if !of_links && scenario.switches.iter().all(|switch| switch.ports.discipline.is_none()) {
+        return 0;
+    }
+    let has = |index, backward| u64::from(scenario.port(index, backward).discipline.is_some());
+    (0..scenario.links.len()).map(|index| has(index, false) + has(index, true)).sum()
 }
 
 /// Whether so much may be had.
@@ -107,6 +125,15 @@ fn least_delay_s(scenario: &Scenario) -> f64 {
 /// As many packets as the senders' buffers, the receivers' windows and what is there to send allow.
 fn packets_of_windows(scenario: &Scenario, config: &Config) -> u64 {
     let packets = |flow: &Flow| {
+        if flow.application == Application::Udp {
+            // nothing holds their sender back
+            let at_least = |train: &Train| responses(train, duration_s(train, flow, scenario), 0.0);
+            let packets = |train: &Train| {
+                let each = size_bytes(train).unwrap_or(0).div_ceil(DATAGRAM_BYTES);
+                at_least(train).saturating_mul(each)
+            };
+            return flow.trains.iter().map(packets).fold(0, u64::saturating_add);
+        }
         let window = flow.receive_window_max.map_or(config.rcv_window_max_bytes.into(), Bytes::count);
         // one write may go beyond the buffer
         let most = window.min(u64::from(config.snd_buffer_bytes) + WRITE_BYTES);
@@ -134,7 +161,7 @@ fn size_bytes(train: &Train) -> Option<u64> {
             Some(longest.unwrap_or(size.mean().count().saturating_mul(MEANS_MOST)))
         }
         Size::RestOf(size) => Some(size.count()),
-        Size::Unlimited => None,
+        Size::Unlimited | Size::CdfFile(_) => None,
     }
 }
 

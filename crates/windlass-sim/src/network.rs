@@ -4,6 +4,7 @@
 //! The packets of a link stand in a list in order of arrival, and only the first one's arrival is in the event queue.
 
 use crate::{
+    discipline::Class,
     engine::{EventQueue, Kind},
     link::{Flight, Link},
     packet::{Packet, Slab},
@@ -57,6 +58,10 @@ pub struct Network {
     /// Captures of what hosts send and get, if configured.
     pub tap: Option<Box<Tap>>,
     packets: Slab,
+    /// Some link has a discipline.
+    has_disciplines: bool,
+    /// By connection: how disciplines treat its packets; empty if no link has any.
+    classes: Vec<Class>,
     /// By the hop at which a path begins: its least round-trip time that a sender has reported.
     least_rtts_ns: BTreeMap<u32, u64>,
 }
@@ -67,7 +72,8 @@ impl Network {
         for (pool, number) in pools.iter().zip(0..) {
             pool.ports().iter().for_each(|&port| links[port as usize].pool = number);
         }
-        Network { links, pools, ..Network::default() }
+        let has_disciplines = links.iter().any(|link| link.queue.is_some());
+        Network { links, pools, has_disciplines, ..Network::default() }
     }
 
     /// Puts a packet on the network at hop `hop` of its path. Returns when it leaves the queue of its host; none: it waits in none.
@@ -86,6 +92,28 @@ impl Network {
                 None
             }
         }
+    }
+
+    /// How disciplines treat the packets of a connection from now on.
+    pub fn classify(&mut self, connection: u32, class: Class) {
+        if !self.has_disciplines {
+            return;
+        }
+        let place = connection as usize;
+        if self.classes.len() <= place {
+            self.classes.resize(place + 1, Class::default());
+        }
+        self.classes[place] = class;
+    }
+
+    /// How disciplines treat the packets of a connection.
+    pub(crate) fn class(&self, connection: u32) -> Class {
+        self.classes.get(connection as usize).copied().unwrap_or_default()
+    }
+
+    /// The acknowledgement number of a packet on its way that is a plain ACK.
+    pub(crate) fn plain_ack(&self, place: u32) -> Option<u64> {
+        self.packets[place].plain_ack()
     }
 
     /// A sender has seen this round-trip time on the path at `hop`; returns the least that any ever has.
@@ -112,6 +140,11 @@ impl Network {
                 Kind::Packet => {
                     self.events.pop();
                     Flight::new(event.index(), &self.packets[event.index()])
+                }
+                Kind::Dequeue => {
+                    self.events.pop();
+                    self.take_next(event.index());
+                    continue;
                 }
                 kind => {
                     self.events.pop();
@@ -162,10 +195,13 @@ impl Network {
     }
 
     /// Offers a packet to a link.
-    fn cross(&mut self, index: u32, mut flight: Flight) {
+    fn cross(&mut self, index: u32, flight: Flight) {
         self.count.hops += 1;
         let bytes = u64::from(flight.wire_bytes);
         let link = &mut self.links[index as usize];
+        if link.queue.is_some() {
+            return self.enqueue(index, flight);
+        }
         let verdict = match self.pools.get_mut(link.pool as usize) {
             None => link.model.offer(self.now_ns, bytes, flight.is_ect),
             Some(pool) => {
@@ -179,6 +215,11 @@ impl Network {
                 verdict
             }
         };
+        self.carry(index, flight, verdict);
+    }
+
+    /// Has a packet do what the link's model has decided.
+    pub(crate) fn carry(&mut self, index: u32, mut flight: Flight, verdict: Verdict) {
         let Verdict::Deliver { at_ns, mark } = verdict else { return self.drop(flight.place) };
         let link = &mut self.links[index as usize];
         #[cfg(test)]
@@ -207,7 +248,7 @@ impl Network {
         flight.tell(packet);
     }
 
-    fn drop(&mut self, place: u32) {
+    pub(crate) fn drop(&mut self, place: u32) {
         self.count.dropped += 1;
         self.packets.release(place);
     }

@@ -9,6 +9,10 @@ pub const MSS_BYTES: u32 = 1448;
 pub const HEADER_BYTES: u32 = 14 + 20 + 20 + 12;
 /// Ethernet and IPv4 headers, and a TCP header with MSS, SACK permitted, timestamps and window scale.
 pub const SYN_BYTES: u32 = 14 + 20 + 40;
+/// Ethernet, IPv4 and UDP headers.
+const DATAGRAM_HEADER_BYTES: u32 = 14 + 20 + 8;
+/// Payload of a full datagram.
+pub const DATAGRAM_BYTES: u64 = 1472;
 /// Two paddings, kind and length of the SACK option (RFC 2018, section 3).
 const SACK_OPTION_BYTES: u32 = 4;
 const SACK_BLOCK_BYTES: u32 = 8;
@@ -35,6 +39,8 @@ pub mod flag {
     pub const ECT: u8 = 0x04;
     /// IP: a queue on the way was long.
     pub const CE: u8 = 0x20;
+    /// Not a segment, of which none has both: a datagram of UDP.
+    pub const DATAGRAM: u8 = SYN | FIN;
     /// Those of TCP.
     pub const OF_TCP: u8 = !(ECT | CE);
 }
@@ -86,6 +92,11 @@ impl Packet {
     /// Whether a flag is set.
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Whether it is a datagram.
+    pub fn is_datagram(&self) -> bool {
+        self.flags & flag::DATAGRAM == flag::DATAGRAM
     }
 
     /// Whether what was sent together ends here: the sender marks it, or there was no more.
@@ -147,10 +158,20 @@ impl Slot {
         packet.sack_count = self.sack_count;
     }
 
+    /// The acknowledgement number of a packet that carries and reports nothing else; none: it does.
+    pub fn plain_ack(&self) -> Option<u64> {
+        let is_plain = self.len_bytes == 0 && self.sack_count == 0 && self.flags & flag::OF_TCP == flag::ACK;
+        is_plain.then_some(self.ack)
+    }
+
     /// What it costs on the wire, link-layer header included.
     pub fn wire_bytes(&self) -> u64 {
         if self.flags & flag::SYN != 0 {
-            return SYN_BYTES.into();
+            let is_datagram = self.flags & flag::FIN != 0;
+            return match is_datagram {
+                true => u64::from(DATAGRAM_HEADER_BYTES) + u64::from(self.len_bytes),
+                false => SYN_BYTES.into(),
+            };
         }
         let sack = match self.sack_count {
             0 => 0,
@@ -287,6 +308,9 @@ mod tests {
         assert_eq!(wire_bytes(full), 1514);
         assert_eq!(wire_bytes(Packet::default()), 66);
         assert_eq!(wire_bytes(Packet { flags: flag::SYN, ..Packet::default() }), 74);
+        let datagram =
+            Packet { flags: flag::DATAGRAM, len_bytes: DATAGRAM_BYTES as u16, ..Packet::default() };
+        assert_eq!((wire_bytes(datagram), datagram.is_datagram(), full.is_datagram()), (1514, true, false));
         assert_eq!(wire_bytes(Packet { sack_count: 3, ..Packet::default() }), 66 + 28);
     }
 }

@@ -1,5 +1,6 @@
 //! One run of a scenario, from the first connect() to the last FIN.
 
+mod datagrams;
 mod outcome;
 mod sampler;
 mod setup;
@@ -8,6 +9,7 @@ pub use outcome::Outcome;
 
 use crate::{
     boxed::WindlassBox,
+    discipline::Class,
     engine::Kind,
     error::SimError,
     fetch::{Fetch, LINGER_NS, notice},
@@ -31,7 +33,7 @@ use std::{
     num::NonZeroU64,
     sync::atomic::{AtomicBool, Ordering},
 };
-use windlass_scenario::{Bytes, Connections, Response, Scenario};
+use windlass_scenario::{Application, Bytes, Connections, Response, Scenario};
 
 /// How to run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -199,16 +201,22 @@ impl<'a> Sim<'a> {
             let Sim { net, config, fetches, boxed, .. } = self;
             match happening {
                 Happening::Arrived => {
-                    if let Some(tap) = &mut net.tap {
+                    if let Some(tap) = net.tap.as_mut().filter(|_| !packet.is_datagram()) {
                         tap.on_arrival(net.now_ns, &packet);
                     }
                     let connection = packet.to >> 1;
                     let notices = fetches[connection as usize].on_packet(&packet, net, config);
-                    if notices != 0 {
-                        self.attend(connection, notices);
+                    match notices {
+                        0 => {}
+                        notice::DATAGRAM => self.on_datagram(&packet),
+                        _ => self.attend(connection, notices),
                     }
                 }
-                // the box knows a connection by its place, so it must not see what is not of it
+                // the box has nothing to do with what is not TCP
+                Happening::AtBox(_) if packet.is_datagram() => {
+                    net.send(packet.hop + 1, &packet);
+                }
+                // it knows a connection by its place, so it must not see what is not of it
                 Happening::AtBox(_) if fetches[(packet.to >> 1) as usize].is_past(&packet, net.now_ns) => {
                     net.send(packet.hop + 1, &packet);
                 }
@@ -224,7 +232,7 @@ impl<'a> Sim<'a> {
                         Kind::Pace => end.on_pace_timer(net, config),
                         Kind::Ack => end.on_ack_timer(net, config),
                         Kind::Group => end.on_group(net, config),
-                        Kind::Link | Kind::Packet | Kind::Start | Kind::Box => {}
+                        Kind::Link | Kind::Packet | Kind::Dequeue | Kind::Start | Kind::Box => {}
                     }
                 }
             }
@@ -245,7 +253,7 @@ impl<'a> Sim<'a> {
         }
         if session.started_at_ns.is_none() {
             session.start(flow, now_ns);
-            if flow.connections == Connections::Persistent {
+            if flow.connections == Connections::Persistent && flow.application != Application::Udp {
                 session.open = 1;
                 self.fetches[index as usize].connect(None, &mut self.net, &self.config);
             }
@@ -257,7 +265,9 @@ impl<'a> Sim<'a> {
     fn ask(&mut self, index: u32) {
         let flow = &self.scenario.flows[index as usize];
         let now_ns = self.net.now_ns;
-        if flow.connections == Connections::PerResponse {
+        if flow.application == Application::Udp {
+            self.send_datagrams(index);
+        } else if flow.connections == Connections::PerResponse {
             while let Some(due) = self.sessions[index as usize].take_due(flow, now_ns) {
                 self.connect(index, due);
             }
@@ -312,6 +322,8 @@ impl<'a> Sim<'a> {
         let flow = &self.scenario.flows[index as usize];
         let algorithm = self.sessions[index as usize].algorithm;
         let [of_client, of_server] = random;
+        let class = Class { priority: flow.priority, is_scalable: algorithm.needs_ecn() };
+        self.net.classify(place, class);
         let most = |max: &Bytes| Config { rcv_window_max_bytes: max.count() as u32, ..self.config };
         let config = flow.receive_window_max.as_ref().map_or(self.config, most);
         let end = |side: u32, random| {

@@ -33,6 +33,8 @@ pub struct Session {
     pub arrived_bytes: u64,
     /// Payload that was requested.
     pub asked_bytes: u64,
+    /// Datagrams that it has sent.
+    pub datagrams: u64,
     /// What its senders did whose connections are gone.
     pub past: SenderStats,
 }
@@ -54,6 +56,7 @@ impl Session {
             responses: Vec::new(),
             arrived_bytes: 0,
             asked_bytes: 0,
+            datagrams: 0,
             past: SenderStats::default(),
         }
     }
@@ -85,6 +88,21 @@ impl Session {
         let due = self.schedule.take_due(flow, now_ns)?;
         self.asked_bytes += due.1.unwrap_or(0);
         Some(due)
+    }
+
+    /// Datagrams of a response were sent, which is all that its sender will ever know of it.
+    pub fn on_datagrams_sent(&mut self, flow: &Flow, datagrams: u64, now_ns: u64) {
+        self.datagrams += datagrams;
+        if self.schedule.on_response(flow, now_ns) {
+            self.completed_at_ns = Some(now_ns);
+        }
+    }
+
+    /// A datagram has arrived.
+    pub fn on_datagram(&mut self, response: Response, now_ns: u64) {
+        self.first_byte_at_ns.get_or_insert(now_ns);
+        self.arrived_bytes += response.bytes;
+        self.responses.push(response);
     }
 
     /// A response has arrived.

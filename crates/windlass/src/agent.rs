@@ -5,10 +5,13 @@ use crate::{
     control::{WATCH, options},
     dry_run::dry_run,
     event_log::EventLog,
+    health::Health,
     interfaces::Interfaces,
+    metrics::Listening,
     native::NativeHome,
     recorder::Recorder,
     signals::{Wish, Wishes},
+    supervisors::Supervisors,
     watched::Watched,
 };
 use anyhow::{Result, bail};
@@ -20,9 +23,9 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     if args.dry_run {
         return dry_run(&args);
     }
-    let log = EventLog { as_json: args.json };
+    let log = EventLog::new(&args.log, args.json);
     let mut file = Watched::new(&args.policy);
-    let policy = Policy::from_file(&args.policy)?;
+    let (policy, hash) = Policy::from_file_with_hash(&args.policy)?;
     let options = Options { shares_groups: true, ..options(&args.sizes)? };
     let most_bytes = args.records_mib << 20;
     let recorder =
@@ -44,7 +47,10 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
              (`-v /sys/fs/bpf:/sys/fs/bpf`)",
         );
     }
+    let listening = args.metrics.map(Listening::at).transpose()?;
     give_up_privileges(&args, &policy, log);
+    let mut supervisors = Supervisors::start(listening, log)?;
+    supervisors.policy(&policy, hash);
     let wishes = Wishes::new(Wish::Reload)?;
     home.interfaces.follow_links(wishes.sender());
     // what is left of others that cannot be removed prevents no control
@@ -80,7 +86,8 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         }
         home.interfaces.load_ahead(&policy);
     }
-    let ended = look_after(&mut home, &mut file, policy, &wishes, log);
+    let ended = look_after(&mut home, &mut file, policy, &wishes, &mut supervisors, log);
+    supervisors.stopping(&home.health());
     home.finish(detaches)?;
     ended.map(|()| ExitCode::SUCCESS)
 }
@@ -90,7 +97,8 @@ fn give_up_privileges(args: &AgentArgs, policy: &Policy, log: EventLog) {
     if !policy.cgroups().is_empty() {
         release_orphans(&args.names.prefix);
     }
-    confine(Duty::Interfaces).iter().for_each(|why| log.warn(why));
+    let duty = if args.metrics.is_some() { Duty::InterfacesAndMetrics } else { Duty::Interfaces };
+    confine(duty).iter().for_each(|why| log.warn(why));
     // root reads other users' files only by a capability that is given up
     if let Err(Error::Io { path, why }) = Policy::from_file(&args.policy) {
         log.warn(format_args!(
@@ -121,6 +129,13 @@ impl Homes {
         let is_news = self.interfaces.are_newly_released() | self.native.are_newly_released();
         let is_left = !self.is_empty() || self.interfaces.are_refused() || self.native.are_refused();
         is_news && !is_left
+    }
+
+    /// How all of it is, as of the last looks.
+    fn health(&self) -> Health {
+        let mut health = self.interfaces.health();
+        self.native.add_to(&mut health);
+        health
     }
 
     /// Brings everything that the policy names under control; after an interrupt, what is left is for the next call. Returns why
@@ -191,6 +206,7 @@ fn look_after(
     file: &mut Watched<'_>,
     mut policy: Policy,
     wishes: &Wishes,
+    supervisors: &mut Supervisors,
     log: EventLog,
 ) -> Result<()> {
     // what was last reported of the file
@@ -198,6 +214,7 @@ fn look_after(
     let mut next_watch = Instant::now() + WATCH;
     let mut next_look = None;
     loop {
+        supervisors.look(home.health(), &home.interfaces);
         let next = next_look.map_or(next_watch, |look: Instant| look.min(next_watch));
         let is_asked = match wishes.next_within(next.saturating_duration_since(Instant::now())) {
             Ok(Wish::Reload) => true,
@@ -225,9 +242,13 @@ fn look_after(
             home.put_back(&policy);
         }
         if file.is_due(is_asked) {
-            let put = match Policy::from_file(file.path) {
+            if is_asked {
+                supervisors.reloading();
+            }
+            let put = match Policy::from_file_with_hash(file.path) {
                 // written again, or its permissions changed: what was released stays released
-                Ok(new) if new == policy && !is_asked => {
+                Ok((new, hash)) if new == policy && !is_asked => {
+                    supervisors.policy(&policy, hash);
                     if refused.take().is_some() {
                         log.of_policy(
                             "in_force",
@@ -237,7 +258,8 @@ fn look_after(
                     }
                     Ok(())
                 }
-                Ok(new) => home.replace(&policy, &new).map(|()| {
+                Ok((new, hash)) => home.replace(&policy, &new).map(|()| {
+                    supervisors.policy(&new, hash);
                     policy = new;
                     refused = None;
                     log.of_policy("in_force", file.path, "in force");

@@ -8,7 +8,7 @@ use windlass_scenario::{Buffer, Fraction, IN_REPORTS, Parameters, Rate, Span, is
 
 /// Congestion control of TCP flows from outside their stacks.
 #[derive(Debug, Parser)]
-#[command(name = "windlass", version, about)]
+#[command(name = "windlass", version = env!("WINDLASS_VERSION"), about)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
@@ -43,6 +43,12 @@ pub enum Command {
         /// One JSON document instead of text
         #[arg(long)]
         json: bool,
+    },
+    /// Print once, for Prometheus, what is under an agent's control and what was counted; `agent --metrics` serves the same
+    Metrics {
+        /// In the OpenMetrics format, instead of the older one that node_exporter reads from files
+        #[arg(long)]
+        openmetrics: bool,
     },
     /// Show in one screen why a flow is at its rate: what holds it back, and what to try
     Why(WhyArgs),
@@ -129,6 +135,41 @@ pub enum Command {
         install: Option<PathBuf>,
     },
 }
+
+impl Command {
+    /// The options of its log, and whether documents for programs are on standard output.
+    pub fn log(&self) -> (LogArgs, bool) {
+        match self {
+            Command::Attach(a) => (a.log.clone(), a.json),
+            Command::Agent(a) => (a.log.clone(), a.json),
+            Command::Guest(g) => (g.log.clone(), g.json),
+            Command::Controller(c) => (c.log.clone(), c.json),
+            Command::Native(NativeCommand::Load { log, json, .. }) => (log.clone(), *json),
+            _ => Default::default(),
+        }
+    }
+
+    /// Has it to do with what agents of this machine keep, and so with the user that they run as? Namespaces of its own and
+    /// virtual machines' ports take root.
+    pub fn is_about_agents(&self) -> bool {
+        !matches!(
+            self,
+            Command::Algs { .. }
+                | Command::Bench { .. }
+                | Command::Completions { .. }
+                | Command::Controller(_)
+                | Command::Demo { .. }
+                | Command::Guest(_)
+                | Command::Man { .. }
+                | Command::Reproduce(_)
+                | Command::Run(_)
+                | Command::Sweep(_)
+        )
+    }
+}
+
+/// Where metrics are served unless at another address: only this machine reaches it.
+const METRICS: &str = "127.0.0.1:9464";
 
 /// Where records of flows are unless another folder is named.
 const RECORDS: &str = "/var/lib/windlass/records";
@@ -268,6 +309,39 @@ pub struct Sizes {
     pub uplink: Option<String>,
 }
 
+/// The log of a command that goes on.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub struct LogArgs {
+    /// What is logged: this, and what is worse (default: info)
+    #[arg(long, value_enum, value_name = "LEVEL", env = "WINDLASS_LOG", hide_env_values = true)]
+    pub log_level: Option<LogLevel>,
+    /// Lines for people, on a terminal or in the journal, or one JSON document a line, with its time (default: text)
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+}
+
+/// How bad something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// It ends the command
+    Error,
+    /// It is not as it should be, and the command goes on
+    Warn,
+    /// What happens to interfaces, cgroups, policies and guests
+    Info,
+    /// What is looked at and decided
+    Debug,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people; where standard error is the journal, each line with its priority
+    Text,
+    /// One document a line, all on standard error: `time`, `level`, `message`, and what it is about, as `device`
+    Json,
+}
+
 #[derive(Debug, ClapArgs)]
 pub struct AttachArgs {
     /// Interface that faces the servers: a VM's tap, a container's veth, a router's LAN port
@@ -308,6 +382,8 @@ pub struct AttachArgs {
     /// Time every run of the programs and report their cost at the end; that itself costs some 20 ns a packet
     #[arg(long)]
     pub stats: bool,
+    #[command(flatten)]
+    pub log: LogArgs,
     // last, as its heading stands over all that follows
     #[command(flatten)]
     pub path: PathArgs,
@@ -334,6 +410,11 @@ pub struct AgentArgs {
     /// Size of all records' files; the oldest are removed
     #[arg(long, default_value_t = 512, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub records_mib: u64,
+    /// Serve metrics for Prometheus, and whether all is well (/metrics, /healthz, /readyz), over HTTP at this address
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = METRICS)]
+    pub metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    pub log: LogArgs,
     /// One JSON document per event on standard output
     #[arg(long)]
     pub json: bool,
@@ -430,6 +511,8 @@ pub enum NativeCommand {
         /// Only until Ctrl-C, or until standard input ends if it is a pipe
         #[arg(long)]
         hold: bool,
+        #[command(flatten)]
+        log: LogArgs,
         /// One JSON document instead of a line
         #[arg(long)]
         json: bool,
@@ -506,6 +589,8 @@ pub struct GuestArgs {
     pub server_port: Vec<u16>,
     #[command(flatten)]
     pub names: Names,
+    #[command(flatten)]
+    pub log: LogArgs,
     /// One JSON document per event on standard output
     #[arg(long)]
     pub json: bool,
@@ -570,6 +655,8 @@ pub struct ControllerArgs {
     #[arg(long, default_value_t = windlass_guest::controller::FLOWS_MOST, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub flows_most: u32,
+    #[command(flatten)]
+    pub log: LogArgs,
     /// One JSON document per event on standard output
     #[arg(long)]
     pub json: bool,
@@ -698,6 +785,9 @@ pub struct ReproduceArgs {
     /// Of harm-survey: only the path of this number
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["all", "list"])]
     pub only: Option<u32>,
+    /// Of harm-survey: where it runs; with real kernels each tenth path, in real time
+    #[arg(long, value_enum, conflicts_with_all = ["all", "list"])]
+    pub on: Option<Home>,
     /// One JSON document instead of text; with --all a list of them
     #[arg(long)]
     pub json: bool,

@@ -3,7 +3,7 @@
 use crate::{
     algorithm,
     args::{AttachArgs, ModeArg, PaceByArg, PacedArg, SetArgs, Sizes},
-    event_log::EventLog,
+    event_log::{About, EventLog},
     info, print,
     sampler::Sampler,
     signals::{self, Wish},
@@ -20,7 +20,6 @@ use windlass_agent::{
     Datapath, Duty, Error, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats, check_root, confine,
 };
 use windlass_core::{Algorithm, abi};
-use windlass_scenario::Printable;
 
 /// How often the clock is looked after and files are looked at.
 pub const WATCH: Duration = Duration::from_millis(500);
@@ -48,7 +47,7 @@ fn is_paced_by_fq(sizes: &Sizes) -> Result<bool> {
     };
     let pacing = Pacing::choose(wanted, sizes.uplink.as_deref())?;
     if let Some(why) = pacing.complaint {
-        eprintln!("windlass: pacing by the clock: {}", Printable(why));
+        tracing::warn!("pacing by the clock: {why}");
     }
     Ok(pacing.by_fq)
 }
@@ -96,24 +95,20 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     if !policy.groups().is_empty() && check_root("attaching a datapath").is_ok() {
         windlass_agent::mount_bpffs()?;
     }
-    let log = EventLog { as_json: args.json };
+    let log = EventLog::new(&args.log, args.json);
     confine(Duty::Interfaces).iter().for_each(|why| log.warn(why));
     let (stop, wishes) = signals::wishes(Wish::Stop)?;
     signals::stop_when_closed(&io::stdout(), stop);
     let pace_by = if options.pace_by_fq { "fq" } else { "clock" };
     let mut datapath = Datapath::attach(iface, &policy, &options)?;
-    if args.json {
-        let memory = datapath.memory_bytes()?;
-        println!(
-            "{}",
-            json!({
-                "event": "attached", "iface": iface, "algorithm": args.policy.is_none().then(|| algorithm.name()),
-                "flows_max": args.sizes.flows, "memory_bytes": memory, "pace_by": pace_by,
-            })
-        );
-    } else {
-        print::line(format_args!("{iface}: {what}, paced by {pace_by}; Ctrl-C releases it"));
-    }
+    let memory = args.json.then(|| datapath.memory_bytes()).transpose()?;
+    let words = format!("{what}, paced by {pace_by}; Ctrl-C releases it");
+    log.must_reach("attached", About::Device(iface), &words, || {
+        json!({
+            "event": "attached", "iface": iface, "algorithm": args.policy.is_none().then(|| algorithm.name()),
+            "flows_max": args.sizes.flows, "memory_bytes": memory, "pace_by": pace_by,
+        })
+    });
     if windlass_agent::default_uplinks().iter().any(|uplink| uplink == iface) {
         log.warn(is_uplink(iface));
     }
@@ -121,12 +116,15 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     if datapath.name_now().is_some() {
         datapath.let_go()?;
         wait_for(|| datapath.has_let_go())?;
-    } else if args.json {
-        println!("{}", json!({ "event": "gone", "iface": iface }));
     } else {
-        print::line(format_args!("{iface}: the interface is gone"));
+        log.must_reach(
+            "gone",
+            About::Device(iface),
+            "the interface is gone",
+            || json!({ "event": "gone", "iface": iface }),
+        );
     }
-    report_end(&datapath, args.json, stats.is_some())?;
+    report_end(&datapath, log, stats.is_some())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -158,7 +156,7 @@ fn follow(
                 None => return Ok(()),
             }
             if datapath.watch_clock()? {
-                log.warn(clock_is_new(datapath.iface()));
+                log.warn_of(About::Device(datapath.iface()), CLOCK_IS_NEW);
             }
         }
     }
@@ -172,10 +170,8 @@ pub fn is_uplink(iface: &str) -> String {
     )
 }
 
-/// Reported of an interface's clock.
-pub fn clock_is_new(iface: &str) -> String {
-    format!("{iface}: its clock was deleted or changed by another program; made anew")
-}
+/// Reported of an interface.
+pub const CLOCK_IS_NEW: &str = "its clock was deleted or changed by another program; made anew";
 
 /// Ends control of these interfaces gently, all at a time, of those that are there. What fails does not keep the rest from it;
 /// the first error is returned.
@@ -211,18 +207,10 @@ fn wait_for(is_over: impl Fn() -> Result<bool, Error>) -> Result<(), Error> {
     Ok(())
 }
 
-fn report_end(datapath: &Datapath, as_json: bool, has_stats: bool) -> Result<()> {
+fn report_end(datapath: &Datapath, log: EventLog, has_stats: bool) -> Result<()> {
     let counters = datapath.counters()?;
     let run_times = has_stats.then(|| datapath.run_times()).transpose()?;
-    if as_json {
-        let mut document = json!({ "event": "detached", "counters": counters, "flows": datapath.flows()? });
-        if let Some(run_times) = run_times {
-            document["run_times"] = json!(run_times);
-        }
-        println!("{document}");
-        return Ok(());
-    }
-    for (name, time) in run_times.iter().flatten() {
+    for (name, time) in run_times.iter().flatten().filter(|_| !log.as_json) {
         let mean_ns = time.run_ns.checked_div(time.runs).unwrap_or(0);
         print::line(format_args!(
             "{name}: {} runs of {mean_ns} ns, {:.3} s in all",
@@ -231,13 +219,21 @@ fn report_end(datapath: &Datapath, as_json: bool, has_stats: bool) -> Result<()>
         ));
     }
     let get = |name: &str| counters.get(name).copied().unwrap_or(0);
-    print::line(format_args!(
+    let words = format!(
         "released: {} flows, {} segments lost and {} repaired, {} retransmissions by the servers",
         get("flows_created"),
         get("lost_segs"),
         get("repaired_segs"),
         get("sender_retrans")
-    ));
+    );
+    let flows = log.as_json.then(|| datapath.flows()).transpose()?;
+    log.must_reach("detached", About::Command, &words, || {
+        let mut document = json!({ "event": "detached", "counters": counters, "flows": flows });
+        if let Some(run_times) = &run_times {
+            document["run_times"] = json!(run_times);
+        }
+        document
+    });
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use crate::info::open_whole;
 use anyhow::Result;
 use std::collections::{BTreeMap, btree_map::Entry};
-use windlass_agent::{Error, FlowInfo, GroupInfo, OnlyWatched, Pinned, check_root};
+use windlass_agent::{Error, FlowInfo, GroupInfo, Pinned, check_root};
 
 /// A flow, with the names of what it belongs to.
 #[derive(Clone, Debug)]
@@ -16,14 +16,9 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// What is done with it now, in a word: its mode, unless it is bypassed, or there is a reason why it is only watched.
+    /// What is done with it now, in a word.
     pub fn state(&self) -> &'static str {
-        match (self.flow.mode, self.flow.state) {
-            ("transparent", "active") => "controlled",
-            ("transparent", other) => other,
-            ("watch", _) => self.flow.only_watched.map_or("watched", OnlyWatched::word),
-            (mode, _) => mode,
-        }
+        self.flow.word()
     }
 }
 
@@ -154,6 +149,7 @@ pub mod sample {
 #[cfg(test)]
 mod tests {
     use super::{sample::*, *};
+    use windlass_agent::OnlyWatched;
 
     #[test]
     fn a_flows_state_is_what_is_done_with_it_now() {

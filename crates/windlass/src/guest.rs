@@ -2,7 +2,7 @@
 
 use crate::{
     args::{ControllerArgs, GuestArgs, PortArg},
-    event_log::{EventLog, print_json, print_line},
+    event_log::{About, EventLog, print_json},
     native::give_up_privileges,
     print,
     sampler::Sampler,
@@ -47,21 +47,22 @@ pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
         Some(folder) => folder.clone(),
         None => root_cgroup()?,
     };
-    give_up_privileges(&args.names.prefix, EventLog { as_json: args.json });
+    let log = EventLog::new(&args.log, args.json);
+    give_up_privileges(&args.names.prefix, log);
     let (_, stopped) = signals::wishes(Wish::Stop)?;
     let mut flows = GuestFlows::load(&args.names.prefix)?;
     let selector = Selector::attach(&cgroup, &policy, &args.names.prefix, None)?;
     let name = format!("{}{}", args.names.prefix, algorithm.name());
-    if args.json {
-        let (cgroup, port) = (&cgroup, port.path());
-        print_json(&json!({ "event": "attached", "cgroup": cgroup, "algorithm": name, "port": port }));
-    } else {
-        print_line(format_args!(
-            "{}: {name} for all sockets that connect, coupled through {}; Ctrl-C ends it",
-            printable_path(&cgroup),
-            printable_path(port.path())
-        ));
-    }
+    let words = format!(
+        "{name} for all sockets that connect, coupled through {}; Ctrl-C ends it",
+        printable_path(port.path())
+    );
+    log.event_with(
+        "attached",
+        About::Cgroup(&cgroup),
+        &words,
+        || json!({ "event": "attached", "cgroup": cgroup, "algorithm": name, "port": port.path() }),
+    );
     let watch = flows.watch()?;
     let mut sampler = Sampler::new(args.sample_ms);
     let mut is_over = || {
@@ -72,25 +73,33 @@ pub fn guest(args: &GuestArgs) -> Result<ExitCode> {
         }
         is_told(&stopped)
     };
-    let mut tell = |event: &Event| match (event, args.json) {
-        (Event::Coupled, true) => print_json(&json!({ "event": "coupled" })),
-        (Event::Coupled, false) => print_line(format_args!("coupled: the host answers")),
-        (Event::Alone(why), true) => print_json(&json!({ "event": "alone", "why": why.to_string() })),
-        (Event::Alone(why), false) => print_line(format_args!("alone: {why}; flows go on by themselves")),
+    let mut tell = |event: &Event| match event {
+        Event::Coupled => log.event("coupled", About::Command, "coupled: the host answers"),
+        Event::Alone(why) => {
+            let words = format!("alone: {why}; flows go on by themselves");
+            log.event_with(
+                "alone",
+                About::Command,
+                &words,
+                || json!({ "event": "alone", "why": why.to_string() }),
+            );
+        }
         _ => {}
     };
     let counts = agent::run(&mut flows, &mut port, &mut is_over, &mut tell)?;
     let (sockets, stats) = (selector.info()?, watch.stats()?);
     drop(selector);
     drop(flows);
-    if args.json {
-        print_json(&json!({ "event": "detached", "sockets": sockets, "agent": counts, "flows": stats }));
-    } else {
-        print_line(format_args!(
-            "released: {} socket(s) had {name}; {} reports, {} answers taken, {} fallbacks, {} reports lost",
-            sockets.chosen, stats.reports, stats.taken, stats.fallbacks, stats.lost
-        ));
-    }
+    let words = format!(
+        "released: {} socket(s) had {name}; {} reports, {} answers taken, {} fallbacks, {} reports lost",
+        sockets.chosen, stats.reports, stats.taken, stats.fallbacks, stats.lost
+    );
+    log.event_with(
+        "detached",
+        About::Command,
+        &words,
+        || json!({ "event": "detached", "sockets": sockets, "agent": counts, "flows": stats }),
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -142,17 +151,16 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
         flows_most: args.flows_most as usize,
         ..Config::new(rule)
     };
-    let log = EventLog { as_json: args.json };
+    let log = EventLog::new(&args.log, args.json);
     confine(Duty::Ports).iter().for_each(|why| log.warn(why));
     let (_, wishes) = signals::wishes(if file.is_some() { Wish::Reload } else { Wish::Stop })?;
     let (tell, happenings) = happenings();
     let mut service = Service::start(Controller::new(config)?, &places, &tell)?;
-    if args.json {
+    let words = format!("{}: {} port(s); Ctrl-C ends it", rule.name(), places.len());
+    log.event_with("started", About::Command, &words, || {
         let names: Vec<&str> = places.iter().map(|p| p.name.as_str()).collect();
-        print_json(&json!({ "event": "started", "rule": rule.name(), "guests": names }));
-    } else {
-        print_line(format_args!("{}: {} port(s); Ctrl-C ends it", rule.name(), places.len()));
-    }
+        json!({ "event": "started", "rule": rule.name(), "guests": names })
+    });
     let mut sampler = Sampler::new(args.sample_ms);
     let mut is_refused = false;
     loop {
@@ -178,7 +186,7 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
             }
         }
         match happenings.recv_timeout(sampler.left().min(LOOK)) {
-            Ok((name, what)) => report(&name, &what, args.json),
+            Ok((name, what)) => report(&name, &what, log),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -197,7 +205,7 @@ pub fn controller(args: &ControllerArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn report(name: &str, what: &Happening, json: bool) {
+fn report(name: &str, what: &Happening, log: EventLog) {
     let (event, why) = match what {
         Happening::Guest(HostEvent::Coupled) => ("coupled", None),
         Happening::Guest(HostEvent::Ended) => ("ended", None),
@@ -208,16 +216,16 @@ fn report(name: &str, what: &Happening, json: bool) {
         Happening::Removed => ("removed", None),
         Happening::Weight(_) => ("weight", None),
     };
-    match (what, why) {
-        (Happening::Weight(n), _) if json => {
-            print_json(&json!({ "event": event, "guest": name, "weight": n }));
-        }
-        (_, why) if json => print_json(&json!({ "event": event, "guest": name, "why": why })),
-        (Happening::Weight(n), _) => print_line(format_args!("{name}: weight {n} from now on")),
-        (Happening::Awaited(why), _) => print_line(format_args!("{name}: {event}: {why}")),
-        (_, Some(why)) => print_line(format_args!("{name}: {event}: {why}; its flows left the group")),
-        (_, None) => print_line(format_args!("{name}: {event}")),
-    }
+    let words = match (what, &why) {
+        (Happening::Weight(n), _) => format!("weight {n} from now on"),
+        (Happening::Awaited(why), _) => format!("{event}: {why}"),
+        (_, Some(why)) => format!("{event}: {why}; its flows left the group"),
+        (_, None) => event.into(),
+    };
+    log.event_with(event, About::Guest(name), &words, || match what {
+        Happening::Weight(n) => json!({ "event": event, "guest": name, "weight": n }),
+        _ => json!({ "event": event, "guest": name, "why": why }),
+    });
 }
 
 fn summary(guests: &[GuestInfo]) {

@@ -1,9 +1,11 @@
 //! The agent's interfaces: those that its policy names, and that are there.
 
 use crate::{
-    control::{clock_is_new, first_error, hand_back, is_uplink},
-    event_log::EventLog,
+    control::{CLOCK_IS_NEW, first_error, hand_back, is_uplink},
+    event_log::{About, EventLog},
+    health::Health,
     links::Links,
+    metrics::Publisher,
     recorder::Recorder,
     retries::Retries,
     signals::Wish,
@@ -12,7 +14,7 @@ use anyhow::Result;
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
-    sync::mpsc::Sender,
+    sync::{Arc, mpsc::Sender},
     time::{Duration, Instant},
 };
 use windlass_agent::{
@@ -64,6 +66,12 @@ pub struct Interfaces {
     packets: BTreeMap<u32, (Packets, Option<OneWay>)>,
     /// None: no records of flows are wanted.
     recorder: Option<Recorder>,
+    /// Whose clocks stood still at the last look: one interface of each datapath.
+    standing: Vec<String>,
+    /// Interfaces that are not looked after any more as their clock could not be set going.
+    stopped: BTreeSet<String>,
+    /// Every clock was seen to go round.
+    are_clocks_seen: bool,
     log: EventLog,
 }
 
@@ -86,6 +94,9 @@ impl Interfaces {
             must_cover: true,
             packets: BTreeMap::new(),
             recorder,
+            standing: Vec::new(),
+            stopped: BTreeSet::new(),
+            are_clocks_seen: true,
             log,
         }
     }
@@ -125,6 +136,7 @@ impl Interfaces {
         let mut named = policy.interfaces();
         // one that is gone may come again, and is another one then
         self.retries.retain(&named);
+        self.stopped.retain(|iface| named.contains(iface));
         named.retain(|iface| {
             let is_released = self.released.iter().any(|(name, _)| name == iface);
             !is_released && !controlled.contains(iface) && !self.retries.is_recent(iface)
@@ -278,12 +290,15 @@ impl Interfaces {
             if self.recorder.is_none()
                 && let Err(why) = pinned.end_records()
             {
-                self.log.warn(format_args!("{iface}: records of its flows go on, and none are read: {why}"));
+                let words = format!("records of its flows go on, and none are read: {why}");
+                self.log.warn_of(About::Device(iface), words);
             }
         }
         self.controlled.push(pinned);
         self.new.push(iface.to_string());
         self.retries.forget(iface);
+        self.stopped.remove(iface);
+        self.are_clocks_seen = false;
     }
 
     /// Complains of what stays as an earlier agent had it.
@@ -356,7 +371,7 @@ impl Interfaces {
                 news.iter().for_each(|why| self.log.warn(why));
             } else {
                 let what = "its programs were removed by another program; attached anew";
-                self.log.warn(format_args!("{iface}: {what}"));
+                self.log.warn_of(About::Device(&iface), what);
             }
         }
     }
@@ -374,7 +389,7 @@ impl Interfaces {
             let since = now.since(packets);
             let one_way = since.one_way();
             if let Some(what) = one_way.filter(|_| one_way != reported) {
-                self.log.warn(format_args!("{}: {what}", pinned.iface()));
+                self.log.warn_of(About::Device(pinned.iface()), what);
             }
             // without packets it is as it was
             let reported = if since.is_enough() { one_way } else { reported };
@@ -405,13 +420,21 @@ impl Interfaces {
     /// Sets clocks going again that stand still.
     pub fn watch_clocks(&mut self) {
         let mut watched = BTreeSet::new();
+        self.standing.clear();
+        self.are_clocks_seen = true;
         for at in (0..self.controlled.len()).rev() {
             // interfaces of one datapath have one clock
             if !watched.insert(self.controlled[at].clock_number()) {
                 continue;
             }
-            match self.controlled[at].watch_clock() {
-                Ok(true) => self.log.warn(clock_is_new(self.controlled[at].iface())),
+            let ended = self.controlled[at].watch_clock();
+            match self.controlled[at].is_clock_running() {
+                Some(true) => {}
+                Some(false) => self.standing.push(self.controlled[at].iface().to_string()),
+                None => self.are_clocks_seen = false,
+            }
+            match ended {
+                Ok(true) => self.log.warn_of(About::Device(self.controlled[at].iface()), CLOCK_IS_NEW),
                 Ok(false) => {}
                 // it is under control as before
                 Err(why @ Error::Locked { .. }) => self.log.warn(why),
@@ -421,12 +444,33 @@ impl Interfaces {
                     if let Error::Released(_) = why {
                         self.note_released(&pinned);
                     } else {
+                        self.stopped.insert(pinned.iface().to_string());
                         let news = self.retries.note(pinned.iface(), why);
                         news.iter().for_each(|why| self.log.warn(why));
                     }
                 }
             }
         }
+    }
+
+    /// How they are, as of the last looks.
+    pub fn health(&self) -> Health {
+        let is_there = |iface: &&str| windlass_agent::interface_index(iface).is_some();
+        let standing = self.standing.iter().chain(&self.stopped);
+        Health {
+            interfaces: self.controlled.len(),
+            cgroups: 0,
+            refused: self.retries.names().filter(is_there).map(String::from).collect(),
+            released: self.released.iter().map(|(iface, _)| iface.clone()).collect(),
+            standing: standing.collect::<BTreeSet<_>>().into_iter().cloned().collect(),
+            are_clocks_seen: self.are_clocks_seen,
+            is_covered: !self.must_cover,
+        }
+    }
+
+    /// Publishes what is under control, by rules of these names.
+    pub fn publish(&self, publisher: &Publisher, rules: &Arc<[String]>) {
+        publisher.controlled(&self.controlled, rules);
     }
 
     /// Notices what another process released, whatever its clock does.

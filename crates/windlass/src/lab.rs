@@ -32,7 +32,7 @@ fn cancel_on_signal() -> Result<&'static AtomicBool> {
 /// What the user that stopped it should know; `rest`: what becomes of what has finished.
 fn say_if_stopped(rest: &str) {
     if CANCELLED.load(Ordering::Relaxed) {
-        eprintln!("windlass: stopped{rest}");
+        tracing::warn!("stopped{rest}");
     }
 }
 
@@ -119,10 +119,7 @@ pub fn sweep(args: SweepArgs) -> Result<ExitCode> {
         let settings = settings(false, false, out, json)?;
         return Ok(print_sweep(&Sweep::merge(&folders, &settings)?, json, &settings));
     }
-    let on = match args.on {
-        Home::Lab => windlass_experiments::Home::Lab,
-        Home::Sim => windlass_experiments::Home::Sim,
-    };
+    let on = home(args.on);
     let sweep = Sweep::new(&args.file.context("name a scenario file")?, args.set, args.seeds, on)?;
     let at_once = args.jobs.map(usize::from);
     let settings = Settings { at_once, ..settings(false, args.resume, args.out, args.json)? };
@@ -165,11 +162,26 @@ fn end_of_sweep(swept: &Swept, settings: &Settings) -> ExitCode {
     if swept.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn reproduce_one(name: &str, only: Option<u32>, settings: &Settings) -> Result<Outcome> {
+fn home(on: Home) -> windlass_experiments::Home {
+    match on {
+        Home::Lab => windlass_experiments::Home::Lab,
+        Home::Sim => windlass_experiments::Home::Sim,
+    }
+}
+
+fn reproduce_one(name: &str, args: &ReproduceArgs, settings: &Settings) -> Result<Outcome> {
     match name {
-        windlass_experiments::HARM_SURVEY => windlass_experiments::harm_survey(only, settings),
-        _ if only.is_some() => {
+        windlass_experiments::HARM_SURVEY => {
+            windlass_experiments::harm_survey(args.only, home(args.on.unwrap_or(Home::Sim)), settings)
+        }
+        _ if args.only.is_some() => {
             bail!("--only goes with {}, whose paths have numbers", windlass_experiments::HARM_SURVEY)
+        }
+        _ if args.on.is_some() => {
+            bail!(
+                "--on goes with {}; the files of other experiments name where each part of them runs",
+                windlass_experiments::HARM_SURVEY
+            )
         }
         windlass_experiments::CPU => windlass_experiments::cpu(settings),
         windlass_experiments::TRANSPARENCY => windlass_experiments::transparency(settings),
@@ -224,11 +236,11 @@ pub fn reproduce(args: ReproduceArgs) -> Result<ExitCode> {
         if CANCELLED.load(Ordering::Relaxed) {
             break;
         }
-        let result = match (reproduce_one(name, args.only, &settings), args.all) {
+        let result = match (reproduce_one(name, &args, &settings), args.all) {
             (Ok(result), _) => result,
             // hours of others do not hang on it
             (Err(why), true) => {
-                eprintln!("windlass: {name}: {why:#}");
+                tracing::warn!("{name}: {why:#}");
                 all_hold = false;
                 continue;
             }

@@ -13,12 +13,15 @@ mod flow_table;
 mod flows;
 mod group_cost;
 mod guest;
+mod health;
 mod iface_doctor;
 mod info;
 mod interfaces;
 mod lab;
 mod links;
+mod log;
 mod manual;
+mod metrics;
 mod native;
 mod policy;
 mod print;
@@ -26,10 +29,12 @@ mod recorder;
 mod records;
 mod retries;
 mod sampler;
+mod service;
 mod shares;
 mod signals;
 mod speed;
 mod status;
+mod supervisors;
 mod top;
 mod watched;
 mod why;
@@ -37,13 +42,7 @@ mod why;
 use args::{Args, Command, FlowsArgs};
 use clap::{CommandFactory, Parser};
 use mimalloc::MiMalloc;
-use std::{
-    any::Any,
-    io::{self, Write},
-    panic,
-    process::ExitCode,
-};
-use windlass_scenario::printable_message;
+use std::{any::Any, panic, process::ExitCode};
 
 /// Simulations of thousands of connections go through a hundred megabytes all the time. This one asks for pages of 2 MiB where
 /// the kernel leaves them to programs (`madvise`), so that the processor knows where they are.
@@ -54,6 +53,9 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 const BAD_INPUT: u8 = 2;
 
 fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.command.is_about_agents() {
+        windlass_agent::act_as_service_user()?;
+    }
     match args.command {
         Command::Attach(a) if a.native => native::attach(&a),
         Command::Attach(a) => control::attach(a),
@@ -64,6 +66,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Flows(f) => flows::flows(&f),
         Command::Counters(c) => counters::counters(&c),
         Command::Status { json } => status::status(json),
+        Command::Metrics { openmetrics } => metrics::metrics(openmetrics),
         Command::Records { folder, follow, json } => records::records(&folder, follow, json),
         Command::Why(w) => why::why(&w),
         Command::Set(s) => control::set(&s),
@@ -100,16 +103,22 @@ fn main() -> ExitCode {
     let default = panic::take_hook();
     panic::set_hook(Box::new(move |info| match lost_output(info.payload()) {
         // what is not read is not missed; and a panic in here would end it all before anything is let go of
-        Some(why) if !why.contains("Broken pipe") => drop(writeln!(io::stderr(), "windlass: {why}")),
+        Some(why) if !why.contains("Broken pipe") => tracing::error!("{why}"),
         Some(_) => {}
         None => default(info),
     }));
     // unwinding lets go of interfaces, whatever was printed last
-    match panic::catch_unwind(|| run(Args::parse())) {
+    let run = || {
+        let args = Args::parse();
+        let (of_log, as_json) = args.command.log();
+        log::start(&of_log, as_json);
+        run(args)
+    };
+    match panic::catch_unwind(run) {
         Ok(Ok(code)) => code,
         Ok(Err(error)) => {
             // the status reports it, too
-            let _ = writeln!(io::stderr(), "windlass: {}", printable_message(&format!("{error:#}")));
+            tracing::error!("{error:#}");
             ExitCode::from(BAD_INPUT)
         }
         Err(cause) if lost_output(cause.as_ref()).is_some() => ExitCode::FAILURE,

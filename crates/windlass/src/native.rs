@@ -4,7 +4,8 @@ use crate::{
     algorithm,
     args::{AttachArgs, NativeCommand},
     control::{WATCH, first_error},
-    event_log::EventLog,
+    event_log::{About, EventLog},
+    health::Health,
     print,
     retries::Retries,
     signals::{self, Wish},
@@ -38,10 +39,10 @@ const GONE: &str = "the cgroup is gone";
 
 pub fn native(command: NativeCommand) -> Result<ExitCode> {
     match command {
-        NativeCommand::Load { names, path, hold: true, json } => {
-            hold(&names.prefix, path.parameters(), json)?;
+        NativeCommand::Load { names, path, hold: true, log, json } => {
+            hold(&names.prefix, path.parameters(), EventLog::new(&log, json))?;
         }
-        NativeCommand::Load { names, path, hold: false, json } => {
+        NativeCommand::Load { names, path, hold: false, log, json } => {
             let parameters = path.parameters();
             let is_new = if parameters == Parameters::default() {
                 ensure_loaded(&names.prefix)?
@@ -51,7 +52,7 @@ pub fn native(command: NativeCommand) -> Result<ExitCode> {
                 true
             };
             let mine = list()?.into_iter().map(|i| i.name).filter(|n| n.starts_with(&names.prefix));
-            say_loaded(is_new, &mine.collect::<Vec<_>>(), json);
+            say_loaded(is_new, &mine.collect::<Vec<_>>(), EventLog::new(&log, json));
         }
         NativeCommand::Unload { names, json } => remove(&names.prefix, json)?,
         NativeCommand::List { json } => show(json)?,
@@ -59,16 +60,9 @@ pub fn native(command: NativeCommand) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn say_loaded(is_new: bool, names: &[String], json: bool) {
-    if json {
-        println!("{}", json!({ "is_new": is_new, "loaded": names }));
-    } else {
-        print::line(format_args!(
-            "{}: {}",
-            if is_new { "loaded" } else { "loaded already" },
-            names.join(", ")
-        ));
-    }
+fn say_loaded(is_new: bool, names: &[String], log: EventLog) {
+    let words = format!("{}: {}", if is_new { "loaded" } else { "loaded already" }, names.join(", "));
+    log.must_reach("loaded", About::Command, &words, || json!({ "is_new": is_new, "loaded": names }));
 }
 
 fn remove(prefix: &str, json: bool) -> Result<()> {
@@ -89,8 +83,8 @@ fn remove(prefix: &str, json: bool) -> Result<()> {
     }
     let default = std::fs::read_to_string(DEFAULT).unwrap_or_default();
     if default.starts_with(prefix) {
-        eprintln!(
-            "windlass: {} is still the default here, and means the kernel's own; `sysctl -w \
+        tracing::warn!(
+            "{} is still the default here, and means the kernel's own; `sysctl -w \
              net.ipv4.tcp_congestion_control=cubic` changes it",
             default.trim()
         );
@@ -191,11 +185,11 @@ pub fn give_up_privileges(prefix: &str, log: EventLog) {
 }
 
 /// Keeps the algorithms registered until stopped.
-fn hold(prefix: &str, parameters: Parameters, json: bool) -> Result<()> {
-    give_up_privileges(prefix, EventLog { as_json: json });
+fn hold(prefix: &str, parameters: Parameters, log: EventLog) -> Result<()> {
+    give_up_privileges(prefix, log);
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
     let native = Native::load_with(prefix, parameters)?;
-    say_loaded(true, &native.names(), json);
+    say_loaded(true, &native.names(), log);
     if is_pipe(&io::stdin()) {
         signals::stop_when_closed(&io::stdin(), stop);
     }
@@ -224,7 +218,8 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     if cgroups.is_empty() {
         bail!("no rule of the policy has mode \"native\"; without --native it is for interfaces");
     }
-    give_up_privileges(&args.prefix, EventLog { as_json: args.json });
+    let log = EventLog::new(&args.log, args.json);
+    give_up_privileges(&args.prefix, log);
     let (stop, stopped) = signals::wishes(Wish::Stop)?;
     signals::stop_when_closed(&io::stdout(), stop);
     let parameters = args.path.parameters();
@@ -242,14 +237,13 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
         None => format!("{}{}", args.prefix, args.alg),
     };
     for cgroup in &cgroups {
-        if args.json {
-            println!("{}", json!({ "event": "attached", "cgroup": cgroup, "algorithm": name }));
-        } else {
-            print::line(format_args!(
-                "{}: {name} for all sockets that connect; Ctrl-C ends it",
-                printable_path(cgroup)
-            ));
-        }
+        let words = format!("{name} for all sockets that connect; Ctrl-C ends it");
+        log.must_reach(
+            "attached",
+            About::Cgroup(cgroup),
+            &words,
+            || json!({ "event": "attached", "cgroup": cgroup, "algorithm": name }),
+        );
     }
     while stopped.recv_timeout(WATCH) == Err(RecvTimeoutError::Timeout) {
         if native.is_none() && !own.is_in_force(&args.prefix) {
@@ -265,18 +259,11 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     drop(selectors);
     drop(native);
     for info in &infos {
-        if args.json {
-            let counters = groups.counters();
-            println!(
-                "{}",
-                json!({ "event": "detached", "sockets": info, "counters": counters, "groups": groups })
-            );
-        } else {
-            print::line(format_args!(
-                "released: {} socket(s) had {name}, {} could not get it",
-                info.chosen, info.refused
-            ));
-        }
+        let words =
+            format!("released: {} socket(s) had {name}, {} could not get it", info.chosen, info.refused);
+        log.must_reach("detached", About::Command, &words, || {
+            json!({ "event": "detached", "sockets": info, "counters": groups.counters(), "groups": groups })
+        });
     }
     if !args.json {
         groups.print();
@@ -339,6 +326,14 @@ impl NativeHome {
     /// Is one there that could not be controlled, and is tried again?
     pub fn are_refused(&self) -> bool {
         self.retries.names().any(|cgroup| Path::new(cgroup).is_dir())
+    }
+
+    /// Adds to how the agent is what is under control here, and what could not be.
+    pub fn add_to(&self, health: &mut Health) {
+        health.cgroups += self.selectors.len();
+        let is_there = |cgroup: &&str| Path::new(cgroup).is_dir();
+        health.refused.extend(self.retries.names().filter(is_there).map(String::from));
+        health.released.extend(self.released.iter().map(|s| s.cgroup().display().to_string()));
     }
 
     /// Has another process released one since the last call, other than by unloading the algorithms?

@@ -1,7 +1,7 @@
 //! The agent's records of flows: from each datapath's ring into files. A thread a datapath reads, so that whatever the agent waits for
 //! holds up no record.
 
-use crate::event_log::EventLog;
+use crate::event_log::{About, EventLog};
 use anyhow::{Context, Result};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -131,7 +131,8 @@ impl Recorder {
                 Ok(reader) => drop(self.readers.insert(number, reader)),
                 Err(why) => {
                     self.refused.insert(number);
-                    self.log.warn(format_args!("{}: no records of its flows: {why:#}", pinned.iface()));
+                    let words = format!("no records of its flows: {why:#}");
+                    self.log.warn_of(About::Device(pinned.iface()), words);
                 }
             }
         }
@@ -155,10 +156,8 @@ impl Recorder {
             let before = lost_before.entry(pinned.clock_number()).or_insert(lost);
             if lost > *before {
                 let more = lost - *before;
-                self.log.warn(format_args!(
-                    "{}: {more} records of flows were lost: more came than were written",
-                    pinned.iface()
-                ));
+                let words = format!("{more} records of flows were lost: more came than were written");
+                self.log.warn_of(About::Device(pinned.iface()), words);
                 *before = lost;
             }
         }
@@ -176,7 +175,9 @@ impl Recorder {
     pub fn note_last(&self, pinned: &Pinned) {
         match pinned.last_records(&self.sink.names()) {
             Ok(records) => records.iter().for_each(|record| self.sink.write(record)),
-            Err(why) => self.log.warn(format_args!("{}: no last records: {why}", pinned.iface())),
+            Err(why) => {
+                self.log.warn_of(About::Device(pinned.iface()), format_args!("no last records: {why}"));
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use crate::{
     netdev,
     persist::{
         bpffs::{self, iface_dir, make_dir, namespace_dir, pinned_in, remove_dir},
+        ended_counters,
         pin_claim::Claim,
         private, released_iface,
         run_dir::{run_dir, run_file},
@@ -316,6 +317,9 @@ impl PinDir {
         } else if let Ok(program) = Program::fd_from_pinned_path(self.dir().join(shared_groups::PART)) {
             // if it fails, they stay in groups that others share
             let _ = shared_groups::part(program.as_fd());
+        }
+        if let Some(number) = self.clock_number().filter(|_| !goes_on) {
+            ended_counters::note(self.namespace, &self.dir(), number);
         }
         if self.dir().is_dir() {
             remove_dir(&self.dir())?;

@@ -378,6 +378,11 @@ impl Pinned {
         Ok(true)
     }
 
+    /// Did its clock run between the last two looks of [`Pinned::watch_clock`]? None: there were no two yet.
+    pub fn is_clock_running(&self) -> Option<bool> {
+        self.clock.is_running()
+    }
+
     /// Has another process released it, maybe to pin another one?
     pub fn is_released(&self) -> Result<bool> {
         let _lock = Lock::take("pins")?;

@@ -101,6 +101,29 @@ fn a_large_cumulative_ack_moves_una_by_and_by() {
     assert_eq!((s.una, s.una_seg, s.delivered_bytes, s.lost_bytes), (s.nxt, s.nxt, SEGS * MSS, 0));
 }
 
+/// The lists of the lost and of the retransmitted are chained: of a record that leaves one both neighbours are looked at, too.
+#[test]
+fn a_large_cumulative_ack_of_what_was_lost_or_retransmitted_moves_una_by_and_by() {
+    for repaired in [0, 1000] {
+        let mut f = full_flow();
+        f.ack(&ack(0, 40_000, &[((SEGS - 1) * MSS, SEGS * MSS)]));
+        for _ in 0..SEGS {
+            f.detect(90_000);
+        }
+        assert!(f.state().lost_bytes > 2000 * MSS);
+        for _ in 0..repaired {
+            let (seq, _) = f.next_repair().expect("it is lost");
+            f.repaired(seq, 100_000);
+        }
+        f.take_touched();
+        f.ack(&ack(SEGS * MSS, 140_000, &[]));
+        assert_little_work(&mut f, "a large acknowledgement");
+        catch_up(&mut f, 141_000);
+        let s = f.state();
+        assert_eq!((s.una, s.delivered_bytes, s.resent_bytes), (s.nxt, SEGS * MSS, 0));
+    }
+}
+
 /// An older acknowledgement that comes meanwhile takes nothing back, a newer one is taken as well.
 #[test]
 fn acks_that_come_while_one_is_taken_in_parts_are_taken_as_well() {

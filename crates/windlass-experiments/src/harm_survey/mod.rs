@@ -5,6 +5,9 @@
 //!
 //! The time of a run is the longest that any flow waited for what it transferred; of a path, the median over its seeds. What does
 //! not finish behind the box and does alone is infinitely slower.
+//!
+//! With real kernels (`--on lab`) each tenth path is run, in real time: those that the testbed can play (messages are pushed by
+//! servers of the simulator only).
 
 mod compare;
 mod path;
@@ -20,9 +23,10 @@ use crate::{
     runner,
     settings::Settings,
 };
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use compare::{VARIANTS, compare, judge};
 use path::{PATHS, Path};
+use report::Command;
 use windlass_scenario::Scenario;
 
 /// Its name among the experiments.
@@ -34,18 +38,24 @@ pub const TITLE: &str = "No harm on any path: paths and workloads chosen at rand
 const SEEDS: u64 = 5;
 /// In quick mode, one path of so many is run, with one seed.
 const QUICK_DIVISOR: u32 = 10;
+/// With real kernels, one path of so many is run: each has the same chance, and takes real time.
+const LAB_STEP: u32 = 10;
 
 /// The numbers of the paths to run.
-fn numbers(only: Option<u32>, is_quick: bool) -> std::ops::RangeInclusive<u32> {
-    match only {
-        Some(number) => number..=number,
-        None if is_quick => 1..=PATHS / QUICK_DIVISOR,
-        None => 1..=PATHS,
-    }
+fn numbers(only: Option<u32>, on: Home, is_quick: bool) -> Vec<u32> {
+    let step = if on == Home::Lab { LAB_STEP } else { 1 };
+    let most = if is_quick { PATHS / QUICK_DIVISOR } else { PATHS };
+    only.map_or_else(|| (step..=most).step_by(step as usize).collect(), |number| vec![number])
+}
+
+/// The name of the folder of its report: one path does not take the place of the runs of all, nor real kernels that of simulated ones.
+fn report_name(only: Option<u32>, on: Home) -> String {
+    let on = if on == Home::Lab { "-lab" } else { "" };
+    format!("{NAME}{on}{}", only.map_or(String::new(), |number| format!("-path-{number}")))
 }
 
 /// All runs of these paths, those of one seed next to each other.
-fn jobs(paths: &[Path], seeds: u64) -> Result<Vec<Job>> {
+fn jobs(paths: &[Path], on: Home, seeds: u64) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for path in paths {
         for seed in 1..=seeds {
@@ -55,7 +65,7 @@ fn jobs(paths: &[Path], seeds: u64) -> Result<Vec<Job>> {
                 jobs.push(Job {
                     point: path.name(),
                     variant: variant.name.into(),
-                    on: Home::Sim,
+                    on,
                     bdp_bytes: bdp_bytes(&scenario),
                     needs_samples: false,
                     interval: None,
@@ -67,36 +77,52 @@ fn jobs(paths: &[Path], seeds: u64) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
+/// Why this home cannot run the path; none: it can.
+fn refusal(path: &Path, on: Home) -> Result<Option<String>> {
+    let jobs = jobs(std::slice::from_ref(path), on, 1)?;
+    Ok(jobs.iter().find_map(|job| on.check(&job.scenario).err()).map(|why| why.what))
+}
+
 /// Runs the survey, or `only` the path of that number, and judges the claims about what was run.
 ///
 /// # Errors
-/// There is no path of that number, or the report cannot be written.
-pub fn harm_survey(only: Option<u32>, settings: &Settings) -> Result<Outcome> {
+/// There is no path of that number, or it cannot run there, or the report cannot be written.
+pub fn harm_survey(only: Option<u32>, on: Home, settings: &Settings) -> Result<Outcome> {
     if let Some(number) = only {
         ensure!((1..=PATHS).contains(&number), "--only {number}: paths have the numbers 1 to {PATHS}");
     }
-    let paths: Vec<Path> = numbers(only, settings.quick).map(Path::of_number).collect();
-    survey(&paths, only, settings)
+    let (mut paths, mut refused) = (Vec::new(), Vec::new());
+    for path in numbers(only, on, settings.quick).into_iter().map(Path::of_number) {
+        match refusal(&path, on)? {
+            Some(why) => refused.push((path, why)),
+            None => paths.push(path),
+        }
+    }
+    if let (Some((path, why)), true) = (refused.first(), paths.is_empty()) {
+        bail!("no path to run there: {}: {why}", path.name());
+    }
+    survey(&paths, &refused, only, on, settings)
 }
 
-/// Runs these paths.
-fn survey(paths: &[Path], only: Option<u32>, settings: &Settings) -> Result<Outcome> {
+/// Runs these paths; `refused`: what was left out, and why.
+fn survey(
+    paths: &[Path],
+    refused: &[(Path, String)],
+    only: Option<u32>,
+    on: Home,
+    settings: &Settings,
+) -> Result<Outcome> {
     let seeds = if settings.quick { 1 } else { SEEDS };
-    // one path does not take the place of the runs of all
-    let name = only.map_or(NAME.into(), |number| format!("{NAME}-path-{number}"));
+    let name = report_name(only, on);
     let folder = settings.folder(&name);
-    let runs = runner::run_all(&name, jobs(paths, seeds)?, settings, &folder)?;
+    let runs = runner::run_all(&name, jobs(paths, on, seeds)?, settings, &folder)?;
     let compared = compare(paths, &runs, seeds as usize);
     let verdicts = judge(paths, &compared, seeds as usize);
-    let tables = vec![report::quantiles(&compared), report::worst(&compared, &folder, settings.quick)];
+    let command = Command { on, is_quick: settings.quick };
+    let tables = vec![report::quantiles(&compared), report::worst(&compared, &folder, command)];
     let title = TITLE.into();
     let mut outcome = Outcome { name, title, verdicts, tables, runs: Vec::new() };
-    let again = format!(
-        "windlass reproduce {NAME}{}{}",
-        only.map_or(String::new(), |number| format!(" --only {number}")),
-        if settings.quick { " --quick" } else { "" }
-    );
-    report::write(&outcome, &runs, &compared, &folder, &again)?;
+    report::write(&outcome, &runs, &compared, refused, &folder, &command.of(only))?;
     drop(compared);
     outcome.runs = runs;
     Ok(outcome)

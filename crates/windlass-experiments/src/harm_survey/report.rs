@@ -6,6 +6,7 @@ use super::{
     workload::Kind,
 };
 use crate::{
+    job::Home,
     page::{escape, page, save},
     plot::{self, Series},
     record::RunRecord,
@@ -65,10 +66,23 @@ pub fn quantiles(compared: &[Compared]) -> Filled {
     }
 }
 
-/// What repeats all runs of a path.
-fn command(path: &Path, is_quick: bool) -> String {
-    let quick = if is_quick { " --quick" } else { "" };
-    format!("windlass reproduce {} --only {}{quick}", super::NAME, path.number)
+/// How runs are repeated.
+#[derive(Clone, Copy, Debug)]
+pub struct Command {
+    /// Where.
+    pub on: Home,
+    /// With one seed.
+    pub is_quick: bool,
+}
+
+impl Command {
+    /// What repeats the runs of all paths, or of `only` that one.
+    pub fn of(self, only: Option<u32>) -> String {
+        let only = only.map_or(String::new(), |number| format!(" --only {number}"));
+        let on = if self.on == Home::Lab { " --on lab" } else { "" };
+        let quick = if self.is_quick { " --quick" } else { "" };
+        format!("windlass reproduce {}{only}{on}{quick}", super::NAME)
+    }
 }
 
 /// The file of a typical run of that path and algorithm.
@@ -77,17 +91,18 @@ fn worst_file(ranked: &Ranked) -> String {
 }
 
 /// The worst paths and algorithms, each with the command that repeats it.
-pub fn worst(compared: &[Compared], folder: &FilePath, is_quick: bool) -> Filled {
+pub fn worst(compared: &[Compared], folder: &FilePath, command: Command) -> Filled {
     let row = |ranked: &Ranked| {
         let Ranked { compared, algorithm, ratio } = ranked;
         let [cubic_s, bbr_s, ..] = compared.times_s;
         let values = [*ratio, compared.boxed_s(*algorithm), cubic_s, bbr_s].map(Some).into();
-        Row { point: command(compared.path, is_quick), variant: ALGORITHMS[*algorithm].into(), values }
+        Row { point: command.of(Some(compared.path.number)), variant: ALGORITHMS[*algorithm].into(), values }
     };
     let folder = folder.display();
     Filled {
         title: format!(
-            "Worst {WORST}, with what repeats all their runs; one alone: windlass run {folder}/{WORST_FOLDER}/path-NUMBER-VARIANT.toml --on sim"
+            "Worst {WORST}, with what repeats all their runs; one alone: windlass run {folder}/{WORST_FOLDER}/path-NUMBER-VARIANT.toml --on {}",
+            command.on
         ),
         columns: ["ratio", "box (s)", "cubic (s)", "bbr (s)"].map(String::from).into(),
         rows: ranked(compared).iter().take(WORST).map(row).collect(),
@@ -193,6 +208,7 @@ pub fn write(
     outcome: &Outcome,
     runs: &[RunRecord],
     compared: &[Compared],
+    refused: &[(Path, String)],
     folder: &FilePath,
     again: &str,
 ) -> Result<()> {
@@ -210,5 +226,14 @@ pub fn write(
         drawn(compared, folder)?
     );
     outcome.tables.iter().for_each(|table| body.push_str(&table.html()));
+    if !refused.is_empty() {
+        let each = |(path, why): &(Path, String)| format!("<li>{}: {}</li>", path.name(), escape(why));
+        let list: String = refused.iter().map(each).collect();
+        let _ = write!(
+            body,
+            "<h2>Paths left out</h2><p>The testbed cannot play {}.</p><ul>{list}</ul>",
+            refused.len()
+        );
+    }
     save(&folder.join("report.html"), &page(&outcome.name, &body))
 }

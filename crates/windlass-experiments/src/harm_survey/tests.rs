@@ -162,7 +162,7 @@ fn ranking_begins_with_the_worst_ratio() {
     );
     assert_eq!(order[6..].iter().map(|o| (o.0, o.1)).collect::<Vec<_>>(), [(3, "bbr3"), (3, "cubic")]);
     assert_eq!(order[6].2, 0.5);
-    let worst = report::worst(&compared, "out".as_ref(), false);
+    let worst = report::worst(&compared, "out".as_ref(), Command { on: Home::Sim, is_quick: false });
     assert_eq!(worst.rows[0].point, "windlass reproduce harm-survey --only 2");
     assert_eq!(worst.rows[1].values, [3.0, 9.0, 3.0, 1.0].map(Some));
 }
@@ -173,9 +173,9 @@ fn ranking_names_twenty() {
     let records: Vec<RunRecord> =
         paths.iter().flat_map(|p| runs(p, [Some(f64::from(p.number)); VARIANTS.len()])).collect();
     let compared = compare(&paths, &records, 1);
-    let worst = report::worst(&compared, "out".as_ref(), true);
+    let worst = report::worst(&compared, "out".as_ref(), Command { on: Home::Lab, is_quick: true });
     assert_eq!((worst.rows.len(), ranked(&compared).len()), (report::WORST, 30));
-    assert_eq!(worst.rows[3].point, "windlass reproduce harm-survey --only 2 --quick");
+    assert_eq!(worst.rows[3].point, "windlass reproduce harm-survey --only 2 --on lab --quick");
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn short_paths() -> Vec<Path> {
 fn a_survey_of_two_paths_has_a_report() {
     let out = tempfile::tempdir().unwrap();
     let paths = short_paths();
-    let outcome = survey(&paths, None, &settings(out.path(), &GOES_ON)).unwrap();
+    let outcome = survey(&paths, &[], None, Home::Sim, &settings(out.path(), &GOES_ON)).unwrap();
     assert_eq!(outcome.runs.len(), 2 * VARIANTS.len());
     assert!(outcome.runs.iter().all(|r| r.error.is_none()));
     let folder = out.path().join("harm-survey-quick");
@@ -258,7 +258,7 @@ fn a_survey_of_two_paths_has_a_report() {
 #[test]
 fn a_survey_that_is_stopped_holds_nothing() {
     let out = tempfile::tempdir().unwrap();
-    let outcome = survey(&short_paths(), Some(7), &settings(out.path(), &STOPPED)).unwrap();
+    let outcome = survey(&short_paths(), &[], Some(7), Home::Sim, &settings(out.path(), &STOPPED)).unwrap();
     assert!(outcome.runs.is_empty() && !outcome.all_hold());
     assert!(outcome.verdicts.iter().all(|v| v.note.starts_with("stopped after 0 of ")));
     assert!(out.path().join("harm-survey-path-7-quick/report.html").exists());
@@ -267,7 +267,9 @@ fn a_survey_that_is_stopped_holds_nothing() {
 #[test]
 fn a_survey_has_only_paths_of_its_own() {
     let out = tempfile::tempdir().unwrap();
-    let error = harm_survey(Some(PATHS + 1), &settings(out.path(), &GOES_ON)).unwrap_err().to_string();
+    let error =
+        harm_survey(Some(PATHS + 1), Home::Sim, &settings(out.path(), &GOES_ON)).unwrap_err().to_string();
     assert!(error.contains("601") && error.contains("1 to 600"), "{error}");
-    assert_eq!(numbers(None, true).count(), 60);
+    assert_eq!(numbers(None, Home::Sim, true).len(), 60);
+    assert_eq!(numbers(None, Home::Lab, false), (10..=PATHS).step_by(10).collect::<Vec<_>>());
 }

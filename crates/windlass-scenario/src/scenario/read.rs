@@ -119,7 +119,13 @@ impl Scenario {
             ScenarioError::new(file, line_of(text, span.start, &what), &what)
         };
         let mut starts = Starts::default();
-        let net = lay_out(&raw.topology, &raw.host, raw.switch, raw.link, &mut starts);
+        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+        let mut links = raw.link;
+        for link in &mut links {
+            let span = link.span();
+            link.get_mut().load_traces(folder).map_err(|what| fail(span, what))?;
+        }
+        let net = lay_out(&raw.topology, &raw.host, raw.switch, links, &mut starts);
         let NetBuilder { names, hosts, switches, links } = net.map_err(|(span, what)| fail(span, what))?;
         let graph = Graph::of_links(names.iter().map(|(name, i)| (name.as_str(), *i)).collect(), &links);
         let known = |key: &str, name: &str| known(&names, key, name);
@@ -145,6 +151,8 @@ impl Scenario {
             names: &names,
             parts: &parts,
             groups: &groups,
+            links: &links,
+            folder,
         };
         let mut flows = Vec::new();
         let mut weights = BTreeMap::new();

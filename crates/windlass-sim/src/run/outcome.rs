@@ -9,7 +9,7 @@ use crate::{
     time::seconds,
 };
 use windlass_scenario::{
-    Flow, FlowReport, LinkReport, ResponseTimes, RunReport, Scenario, box_error, mean_rtt_ms,
+    Application, Flow, FlowReport, LinkReport, ResponseTimes, RunReport, Scenario, box_error, mean_rtt_ms,
 };
 
 /// What a run gave.
@@ -117,10 +117,22 @@ fn flow_report(
         report.error = (!session.is_stopped).then(|| "not begun when the run ended".into());
         return report;
     };
+    let sends_datagrams = flow.application == Application::Udp;
+    if sends_datagrams {
+        (report.timeouts, report.retrans_segs, report.longest_burst_segs) = (None, None, None);
+        report.datagrams_sent = Some(session.datagrams);
+    }
     let after_s = |at_ns: u64| seconds(at_ns - started_at_ns);
     report.first_byte_s = session.first_byte_at_ns.map(after_s);
     report.first_due_s = session.schedule.first_due_ns().map(after_s);
     let until_ns = match session.completed_at_ns {
+        // whether they arrived is nothing to their sender
+        _ if sends_datagrams => {
+            report.is_open_ended = true;
+            report.checksum_ok = true;
+            let stopped_at_ns = flow.stop.map_or(ended_at_ns, |stop| stop.ns().min(ended_at_ns));
+            session.completed_at_ns.unwrap_or(stopped_at_ns)
+        }
         Some(completed_at_ns) => {
             report.completion_s = Some(after_s(completed_at_ns));
             report.checksum_ok = bytes == session.asked_bytes;

@@ -12,7 +12,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::Algorithm;
-use windlass_scenario::{Flow, LinkModel, Scenario, Switch, Windlass};
+use windlass_scenario::{DisciplineQueue, Flow, LinkModel, Scenario, Switch, Windlass};
 
 /// Whether a flow's algorithm is the kernel's own: in the testbed, too, what is Windlass' has a prefix, and what is coupled
 /// runs Windlass' own, as only that talks to groups.
@@ -91,11 +91,13 @@ pub(super) fn links(scenario: &Scenario) -> Vec<Link> {
     let both = |(index, link): (usize, &windlass_scenario::Link)| {
         [false, true].map(|backward| {
             let is_of_host = !switches.contains(link.between[usize::from(backward)].as_str());
-            let is_host_queue = is_of_host && link.rate.is_some() && link.buffer.is_none();
             let mut port = scenario.port(index, backward);
+            let has_own_queue = port.buffer.is_some() || port.discipline.is_some() || port.ack_filter;
+            let is_host_queue = is_of_host && link.rate.is_some() && !has_own_queue;
             port.jitter = port.jitter.or(is_of_host.then(|| link.host_jitter()));
             let model = LinkModel::new(&port, backward, scenario.link_seed(index));
-            Link { is_host_queue, ..Link::new(model, link.reorder) }
+            let queue = DisciplineQueue::new(&port, scenario.discipline_seed(index, backward));
+            Link { is_host_queue, queue: queue.map(Box::new), ..Link::new(model, link.reorder) }
         })
     };
     scenario.links.iter().enumerate().flat_map(both).collect()
