@@ -356,6 +356,7 @@ struct wl_flow {
 	wl_u32 beyond_ack;
 	wl_u32 beyond_edge; /* the right edge that it offers; beyond_ack: none is noted */
 	wl_u32 start_base_rtt_us; /* start.h: what the least of start_samples was where no queue stood, at most */
+	wl_u8 was_cwnd_limited; /* the window was full at some time in the round before */
 } __attribute__((aligned(64)));
 
 _Static_assert(__builtin_offsetof(struct wl_flow, policy_generation) == 64 &&

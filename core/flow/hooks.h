@@ -44,8 +44,10 @@ WL_INLINE void wl_call_hooks(struct wl_flow *f, wl_u32 calls, const struct wl_sa
 		wl_alg_on_timeout(f->algorithm, &f->alg, s, &f->decision);
 	if (calls & WL_CALL_ACK) {
 		wl_alg_on_ack(f->algorithm, &f->alg, s, &f->decision);
-		if (s->events & WL_EV_ROUND_START)
+		if (s->events & WL_EV_ROUND_START) {
+			f->was_cwnd_limited = !!(f->flags & WL_FLOW_CWND_LIMITED);
 			f->flags &= ~WL_FLOW_CWND_LIMITED;
+		}
 	}
 }
 

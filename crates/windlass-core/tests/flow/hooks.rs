@@ -1,6 +1,6 @@
 //! The hooks of a flow's algorithm, called as every home has them called.
 
-use super::flow;
+use super::{MSS, flow};
 use windlass_core::{
     Algorithm,
     abi::{self, wl_sample},
@@ -19,4 +19,23 @@ fn an_algorithm_begins_with_a_state_of_zeros() {
         };
         assert!(begun(0) == begun(u64::MAX), "{algorithm:?}");
     }
+}
+
+/// All ACKs of a round come before what they let out, which a sender 69 ms away sends 69 ms later: the window that they acknowledge was
+/// full, and grows with each of them. A round later it is known that the sender has left room unused.
+#[test]
+fn a_window_that_was_full_grows_with_all_acks_of_the_next_round() {
+    let mut f = flow(0);
+    f.state_mut().algorithm = Algorithm::all().find(|a| a.name() == "cubic").unwrap().id() as u8;
+    f.call(abi::WL_CALL_INIT, &mut wl_sample::default(), 0, 0);
+    f.state_mut().flags |= abi::WL_FLOW_CWND_LIMITED;
+    let mut grows = |events| {
+        let before = f.state().decision.cwnd_bytes;
+        let mut s = wl_sample { newly_delivered_bytes: 2 * MSS, events, ..wl_sample::default() };
+        f.call(abi::WL_CALL_ACK, &mut s, 0, 0);
+        f.state().decision.cwnd_bytes > before
+    };
+    assert!((0..5).all(|i| grows(if i == 0 { abi::WL_EV_ROUND_START } else { 0 })));
+    grows(abi::WL_EV_ROUND_START);
+    assert!(!grows(0));
 }
