@@ -33,15 +33,13 @@ WL_INLINE void wl_show_window(struct wl_flow *f, const struct wl_segment *in, st
 			      wl_u64 now_ns)
 {
 	wl_u32 room = wl_after(f->edge, ack) ? f->edge - ack : 0;
-	/* sent before others that have arrived: what those offered stands (RFC 9293, section 3.8.6) */
-	int is_reordered =
-		(f->flags & WL_FLOW_TIMESTAMPS) && in->options.has_ts && wl_before(in->options.tsval, f->rcv_tsval);
 	/*
 	 * The receiver's edge, counted from what is shown; with nothing held back, its own field. Its newest packet may show an
 	 * edge that is further left by less than a granule: what was offered stands.
 	 */
-	wl_u32 kept = wl_after(f->rcv_edge, ack) ? (f->rcv_edge - ack) >> f->rcv_wscale : 0;
-	wl_u32 offered = ack == in->ack && !is_reordered ? in->window_field : kept;
+	wl_u32 offered = ack == in->ack		      ? in->window_field
+			 : wl_after(f->rcv_edge, ack) ? (f->rcv_edge - ack) >> f->rcv_wscale
+						      : 0;
 	wl_u32 field = wl_rwnd_field(room, f->rcv_wscale, offered < 0xffff ? offered : 0xffff);
 
 	if (field != in->window_field)

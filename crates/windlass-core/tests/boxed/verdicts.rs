@@ -73,25 +73,6 @@ fn bypass_with_nothing_stored_has_the_receivers_window() {
     assert_eq!(b.receiver(BASE, 500, &[]).window_field, 500);
 }
 
-/// RFC 9293, section 3.8.6: of two ACKs with the same number the older one, which has the smaller window, comes last.
-#[test]
-fn window_of_a_reordered_ack_moves_no_right_edge_left() {
-    let mut b = Bench::new();
-    b.flow.state_mut().flags |= abi::WL_FLOW_TIMESTAMPS;
-    b.sender(0, 4 * MSS);
-    let ack = |window_field, tsval| {
-        let mut s = segment(PEER, BASE + 2 * MSS, 0, window_field, 0);
-        (s.tcp.options.has_ts, s.tcp.options.tsval) = (1, tsval);
-        s
-    };
-    b.now_ns += 20 * MS;
-    b.flow.from_receiver(&mut b.notes, &ack(600, 1001), b.now_ns);
-    b.flow.state_mut().edge = b.flow.state().rcv_edge;
-    assert_eq!(b.flow.from_receiver(&mut b.notes, &ack(500, 1000), b.now_ns).window_field, 600);
-    // what a newer one takes back is the receiver's own business
-    assert_eq!(b.flow.from_receiver(&mut b.notes, &ack(500, 1002), b.now_ns).window_field, 500);
-}
-
 #[test]
 fn probe_of_a_closed_window_passes() {
     let mut b = Bench::new();
