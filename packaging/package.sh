@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
 out=target/package
 files=$out/files
-most_bytes=$((15 * 1024 * 1024))
+most_bytes=15000000
 
 version=${WINDLASS_VERSION:-$(packaging/version.sh)}
 if [ -z "${WINDLASS_VERSION-}" ] && [ -n "$(git status --porcelain 2>/dev/null)" ]; then

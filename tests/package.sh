@@ -30,7 +30,11 @@ cleanup() {
 	for host in box server client; do
 		ip netns del $run-$host 2>/dev/null || true
 	done
-	find "$cgroup" -depth -type d -exec rmdir {} + 2>/dev/null || true
+	# its processes are killed, and take a moment to be gone
+	for _ in $(seq 100); do
+		[ -d "$cgroup" ] || break
+		find "$cgroup" -depth -type d -exec rmdir {} + 2>/dev/null || sleep 0.1
+	done
 	rm -rf --one-file-system "$work"
 }
 trap cleanup EXIT
