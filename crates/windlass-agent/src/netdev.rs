@@ -61,6 +61,20 @@ pub fn namespace_inode() -> u64 {
     fs::metadata("/proc/thread-self/ns/net").map(|m| m.ino()).unwrap_or(0)
 }
 
+/// Number of the current network namespace that no other has until the machine starts anew, as the inode may; none: the kernel does not
+/// give it.
+pub fn namespace_cookie() -> Option<u64> {
+    use std::os::fd::AsRawFd;
+    let socket = netlink_sys::Socket::new(netlink_sys::protocols::NETLINK_ROUTE).ok()?;
+    let (mut cookie, mut length) = (0u64, size_of::<u64>() as libc::socklen_t);
+    // SAFETY: the descriptor is open, and the kernel writes at most `length` bytes to `cookie`.
+    let failed = unsafe {
+        let value = (&raw mut cookie).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, value, &mut length)
+    };
+    (failed == 0).then_some(cookie)
+}
+
 /// Where iproute2 is: cron and Debian's `su` give a PATH without these folders.
 const FOLDERS_OF_IPROUTE2: &str = "/usr/local/sbin:/usr/sbin:/sbin";
 

@@ -59,27 +59,31 @@ impl EndedCounters {
     }
 }
 
-fn file(namespace: u64) -> PathBuf {
-    run_file(&format!("counters-{namespace}"))
+/// By the cookie of this network namespace: a later one may have the inode of one that is gone, and its sums are not this one's.
+fn file() -> PathBuf {
+    run_file(&format!("counters-{}", netdev::namespace_cookie().unwrap_or_else(netdev::namespace_inode)))
 }
 
 /// From now on these sums are kept.
 pub fn keep_ended_counters() -> Result<()> {
     let _lock = Lock::take("pins")?;
-    let file = file(netdev::namespace_inode());
+    let file = file();
     if file.exists() { Ok(()) } else { write_text(&file, &EndedCounters::default().text()) }
 }
 
 /// The sums so far.
 pub fn ended_counters() -> EndedCounters {
-    let text = private::read(&file(netdev::namespace_inode())).unwrap_or_default();
+    let text = private::read(&file()).unwrap_or_default();
     EndedCounters::parse(&text)
 }
 
 /// The datapath of this number, pinned in `folder`, is about to be removed: nothing is counted any more. With the lock of "pins" held.
 /// What cannot be read or written is no reason for it to stay.
 pub(crate) fn note(namespace: u64, folder: &Path, number: u32) {
-    let file = file(namespace);
+    if namespace != netdev::namespace_inode() {
+        return;
+    }
+    let file = file();
     let Ok(text) = private::read(&file) else { return };
     let counters = pinned_map(&folder.join("wl_counters")).and_then(|map| read_counters(&map));
     let Ok(counters) = counters else { return };
