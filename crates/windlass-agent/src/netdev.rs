@@ -95,3 +95,22 @@ pub fn run(command: &[&str]) -> Result<String> {
     }
     Err(fail(String::from_utf8_lossy(&out.stderr).trim().to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespace_cookies_differ_and_stay() {
+        let here = namespace_cookie().expect("Linux 5.14 has it");
+        assert_eq!(namespace_cookie(), Some(here));
+        let there = std::thread::spawn(|| {
+            // SAFETY: a plain call, for this thread alone.
+            (unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0).then(namespace_cookie)
+        });
+        match there.join().expect("no panic") {
+            Some(there) => assert!(there.is_some_and(|there| there != here)),
+            None => println!("skipped: namespace_cookies_differ_and_stay: needs root"),
+        }
+    }
+}
