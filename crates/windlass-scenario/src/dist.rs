@@ -55,11 +55,15 @@ pub enum Dist<T> {
 /// Bits of a float's fraction.
 const DRAW_BITS: u32 = 53;
 
+/// A number from 0 on and below 1, all alike.
+pub(crate) fn draw_part(rng: &mut SplitMix64) -> f64 {
+    (rng.next_u64() >> (u64::BITS - DRAW_BITS)) as f64 / (1u64 << DRAW_BITS) as f64
+}
+
 impl<T: Quantity> Dist<T> {
     /// Draws a value. Takes one number from the generator, whatever the distribution.
     pub fn draw(&self, rng: &mut SplitMix64) -> T {
-        // from 0 on and below 1
-        let u = (rng.next_u64() >> (u64::BITS - DRAW_BITS)) as f64 / (1u64 << DRAW_BITS) as f64;
+        let u = draw_part(rng);
         match self {
             Dist::Constant(value) => *value,
             Dist::Uniform(low, high) => T::of(low.number() + u * (high.number() - low.number())),

@@ -20,7 +20,7 @@ const NUMBERS: &str = "datapaths";
 pub struct EndedCounters {
     /// By name.
     pub sums: BTreeMap<String, u64>,
-    /// Numbers of the clocks of those datapaths, by which they are told apart; of the last ones.
+    /// Numbers of the clocks of those datapaths, by which they are distinguished; of the last ones.
     pub numbers: Vec<u32>,
 }
 

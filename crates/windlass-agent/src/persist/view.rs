@@ -67,7 +67,7 @@ impl Pinned {
 }
 
 impl View {
-    /// Number of its clock, by which datapaths are told apart.
+    /// Number of its clock, by which datapaths are distinguished.
     pub fn number(&self) -> u32 {
         self.number
     }

@@ -17,8 +17,8 @@
 //! when 8.5 were. Packets whose sender understands ECN are marked instead while drop_prob is at most 10 % (section 5.1).
 
 use super::{PACKET_BYTES, Schedule, Waiting, check_span, fifo::Fifo};
-use crate::Span;
-use rand::{RngCore, SeedableRng};
+use crate::{Span, dist::draw_part};
+use rand::SeedableRng;
 use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -170,7 +170,7 @@ impl<P> Pie<P> {
         }
         self.expected = if self.drop_prob == 0.0 { 0.0 } else { self.expected + self.drop_prob };
         let (least, most) = SPREAD;
-        let random = (self.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let random = draw_part(&mut self.rng);
         let drops = self.expected >= least && (self.expected >= most || random < self.drop_prob);
         if drops {
             self.expected = 0.0;

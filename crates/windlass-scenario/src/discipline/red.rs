@@ -15,8 +15,8 @@
 //! without `harddrop`. Parameters are those of Linux' red, but for `weight`, which that derives from `burst`, and `probability`.
 
 use super::{PACKET_BYTES, Schedule, Waiting, fifo::Fifo};
-use crate::{Buffer, Fraction, Link};
-use rand::{RngCore, SeedableRng};
+use crate::{Buffer, Fraction, Link, dist::draw_part};
+use rand::SeedableRng;
 use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -139,7 +139,7 @@ impl<P> Red<P> {
         self.count += 1;
         let p_b = self.probability * (self.avg - self.min) / (self.max - self.min);
         let expected = self.count as f64 * p_b;
-        let random = (self.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let random = draw_part(&mut self.rng);
         // p_a = p_b / (1 - count p_b), without a division by 0
         let drops = expected >= 1.0 || random * (1.0 - expected) < p_b;
         if drops {
