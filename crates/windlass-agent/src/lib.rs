@@ -75,7 +75,7 @@ pub use persist::pins::{
 pub use persist::record_ring::{RING_BYTES, RecordReader};
 pub use persist::view::{FlowKind, View};
 pub use policy::{GroupSpec, Membership, Mode, Per, Policy, PolicyError, PolicyWarning, Rule};
-pub use privilege::{check_root, is_root};
+pub use privilege::{check_capable, check_root, is_root};
 pub use record_files::{RecordFiles, all as all_record_files, newest as newest_record_file};
 pub use select::{PinnedSelector, Selector, SelectorInfo, remove_gone_cgroups, root_cgroup};
 pub use service_user::act_as_service_user;

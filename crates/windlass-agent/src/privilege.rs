@@ -33,7 +33,7 @@ pub fn check_root(what: &'static str) -> Result<()> {
 }
 
 /// The same where programs are loaded and attached, for which root may lack capabilities.
-pub(crate) fn check_capable(what: &'static str) -> Result<()> {
+pub fn check_capable(what: &'static str) -> Result<()> {
     check_root(what)?;
     missing_capabilities().map_or(Ok(()), |missing| Err(Error::Capabilities { what, missing }))
 }

@@ -16,7 +16,9 @@ use crate::{
 };
 use anyhow::{Result, bail};
 use std::{process::ExitCode, sync::mpsc::RecvTimeoutError, time::Instant};
-use windlass_agent::{Duty, Error, Interrupt, Options, Policy, check_root, confine, native::release_orphans};
+use windlass_agent::{
+    Duty, Error, Interrupt, Options, Policy, check_capable, confine, native::release_orphans,
+};
 use windlass_scenario::printable_path;
 
 pub fn agent(args: AgentArgs) -> Result<ExitCode> {
@@ -35,7 +37,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         native: NativeHome::new(&args.names.prefix, log),
         must_put_back: false,
     };
-    check_root("attaching a datapath")?;
+    check_capable("attaching a datapath")?;
     if let Err(why) = windlass_agent::mount_bpffs() {
         log.warn(why);
     }

@@ -17,7 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 use windlass_agent::{
-    Datapath, Duty, Error, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats, check_root, confine,
+    Datapath, Duty, Error, Options, PaceBy, Pacing, Pinned, Policy, RunTimeStats, check_capable, check_root,
+    confine,
 };
 use windlass_core::{Algorithm, abi};
 
@@ -92,7 +93,7 @@ pub fn attach(args: AttachArgs) -> Result<ExitCode> {
     };
     let stats = args.stats.then(RunTimeStats::enable).transpose()?;
     let options = options(&args.sizes)?;
-    if !policy.groups().is_empty() && check_root("attaching a datapath").is_ok() {
+    if !policy.groups().is_empty() && check_capable("attaching a datapath").is_ok() {
         windlass_agent::mount_bpffs()?;
     }
     let log = EventLog::new(&args.log, args.json);
