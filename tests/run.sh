@@ -4,7 +4,11 @@
 #   run.sh long    as well what is slow and rarely fails: `make test-long`. Those tests are ignored otherwise, by name, or are
 #                  shorter without WINDLASS_TEST_LONG.
 set -u
-[ "${1-}" = long ] && export WINDLASS_TEST_LONG=1
+if [ "${1-}" = long ]; then
+	export WINDLASS_TEST_LONG=1
+	# a thousand rounds of what `make test` has twenty of (tests/limit.sh)
+	export WINDLASS_TEST_LIMIT="${WINDLASS_TEST_LIMIT:-90m}"
+fi
 # tests/sum.awk reads the output of cargo and timeout
 export CARGO_TERM_COLOR=never CARGO_TERM_QUIET=false LC_MESSAGES=C
 unset LC_ALL LANGUAGE
