@@ -6,8 +6,8 @@ use crate::{
     dry_run::dry_run,
     event_log::EventLog,
     health::Health,
+    http::Listening,
     interfaces::Interfaces,
-    metrics::Listening,
     native::NativeHome,
     recorder::Recorder,
     signals::{Wish, Wishes},
@@ -16,7 +16,9 @@ use crate::{
 };
 use anyhow::{Result, bail};
 use std::{process::ExitCode, sync::mpsc::RecvTimeoutError, time::Instant};
-use windlass_agent::{Duty, Error, Interrupt, Options, Policy, check_root, confine, native::release_orphans};
+use windlass_agent::{
+    Duty, Error, Interrupt, Options, Policy, ReaderSocket, check_root, confine, native::release_orphans,
+};
 use windlass_scenario::printable_path;
 
 pub fn agent(args: AgentArgs) -> Result<ExitCode> {
@@ -47,9 +49,12 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
              (`-v /sys/fs/bpf:/sys/fs/bpf`)",
         );
     }
-    let listening = args.metrics.map(Listening::at).transpose()?;
+    let listening = args.metrics.map(|address| Listening::at(address, "--metrics")).transpose()?;
+    // control does not depend on who looks at it
+    let socket = ReaderSocket::listen()
+        .map_err(|why| log.warn(format_args!("`windlass web` has no view of this agent: {why}")));
     give_up_privileges(&args, &policy, log);
-    let mut supervisors = Supervisors::start(listening, log)?;
+    let mut supervisors = Supervisors::start(listening, socket.ok(), log)?;
     supervisors.policy(&policy, hash);
     let wishes = Wishes::new(Wish::Reload)?;
     home.interfaces.follow_links(wishes.sender());
@@ -97,8 +102,7 @@ fn give_up_privileges(args: &AgentArgs, policy: &Policy, log: EventLog) {
     if !policy.cgroups().is_empty() {
         release_orphans(&args.names.prefix);
     }
-    let duty = if args.metrics.is_some() { Duty::InterfacesAndMetrics } else { Duty::Interfaces };
-    confine(duty).iter().for_each(|why| log.warn(why));
+    confine(Duty::InterfacesAndReaders).iter().for_each(|why| log.warn(why));
     // root reads other users' files only by a capability that is given up
     if let Err(Error::Io { path, why }) = Policy::from_file(&args.policy) {
         log.warn(format_args!(
