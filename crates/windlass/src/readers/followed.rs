@@ -24,6 +24,8 @@ const FOR: Duration = Duration::from_secs(5);
 pub struct Answer {
     /// Time since the agent began.
     t_us: u64,
+    /// What is done with it now.
+    word: &'static str,
     flow: Seen,
     why: Why,
 }
@@ -49,7 +51,7 @@ impl Followed {
             rule_name: flow_table::rule_name(&observed.info, &pinned.rule_names()),
             flow: observed.info,
         };
-        Ok(Some(Answer { t_us, flow, why }))
+        Ok(Some(Answer { t_us, word: flow.state(), flow, why }))
     }
 
     /// Has its ledger kept, if it is not.
