@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, env, fs};
 /// What a command has to do after its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
-    /// `agent` and `attach`: loads programs, attaches them to interfaces and makes clocks, for which it runs `ip` and `tc`.
+    /// `attach`: loads programs, attaches them to interfaces and makes clocks, for which it runs `ip` and `tc`.
     Interfaces,
     /// The same, and takes connections of sockets that wait for them already: `agent`, of those that read its metrics and its flows.
     InterfacesAndReaders,
@@ -233,11 +233,11 @@ fn drop_capabilities(keeps: &[Capability], for_children: bool) -> Result<(), cap
 pub(crate) fn in_words() -> Option<String> {
     let actions = fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").unwrap_or_default();
     actions.split_whitespace().find(|action| *action == "errno")?;
-    let names: Vec<String> = Duty::Interfaces.keeps().iter().map(Capability::to_string).collect();
+    let names: Vec<String> = Duty::InterfacesAndReaders.keeps().iter().map(Capability::to_string).collect();
     Some(format!(
         "agents keep {}; no_new_privs; {} system calls refused",
         names.join(", "),
-        Duty::Interfaces.refuses().len()
+        Duty::InterfacesAndReaders.refuses().len()
     ))
 }
 

@@ -64,7 +64,7 @@ export class Chart {
 			...this.size(),
 			legend: { show: false },
 			cursor: { show: true, y: false, points: { show: false }, drag: { x: false, y: false } },
-			padding: [em * 0.8, em * 0.9, 0, 0],
+			padding: [em * 0.8, em * 1.9, 0, 0],
 			scales: { x: { time: true, range: (_, low, high) => [Math.min(low, high - LEAST), high] }, y: { range: (_, low, high) => [0, this.top(high)] } },
 			axes: [
 				{ ...axis, space: em * 6, size: em * 1.9, values: "{HH}:{mm}:{ss}" },

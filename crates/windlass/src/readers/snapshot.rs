@@ -20,8 +20,8 @@ use windlass_agent::{By, GroupInfo, Usage, by_account};
 
 /// Time from one look to the next at least. With that a new flow is seen within a second.
 const PAUSE: Duration = Duration::from_millis(400);
-/// ... and so many times what one takes: looks take no more than a tenth of one processor.
-const PAUSE_TIMES: u32 = 9;
+/// ... and so many times what one takes: looks take no more than a fifth of one processor, and that only while there are questions.
+const PAUSE_TIMES: u32 = 4;
 /// Servers at most; those that hold most come first.
 const ACCOUNTS_MOST: usize = 100;
 /// What flows are sorted by that is no column of `windlass flows`.
