@@ -51,8 +51,9 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     }
     let listening = args.metrics.map(|address| Listening::at(address, "--metrics")).transpose()?;
     // control does not depend on who looks at it
-    let socket = ReaderSocket::listen()
-        .map_err(|why| log.warn(format_args!("`windlass web` has no view of this agent: {why}")));
+    let socket = ReaderSocket::listen().map_err(|why| {
+        log.warn(format_args!("readers, as windlass web, find no socket of this agent: {why}"))
+    });
     give_up_privileges(&args, &policy, log);
     let mut supervisors = Supervisors::start(listening, socket.ok(), log)?;
     supervisors.policy(&policy, hash);
