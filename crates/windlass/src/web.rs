@@ -32,7 +32,12 @@ pub fn web(args: WebArgs) -> Result<ExitCode> {
         ));
     }
     let hosts = Hosts::named(is_local, args.name);
-    http::serve(listening, hosts, Arc::new(Pages::new(Agent::new(args.agent))), log)?;
+    let agent = Agent::new(args.agent);
+    // one may come later
+    if let Some(why) = agent.complaint() {
+        log.warn(why);
+    }
+    http::serve(listening, hosts, Arc::new(Pages::new(agent)), log)?;
     let words = format!("pages at http://{address}/");
     log.event_with(
         "web",

@@ -43,8 +43,8 @@ pub struct Look {
     pub flows: Vec<Row>,
 }
 
-/// Names a connection: interface, addresses, first sequence number.
-type Key = (String, SocketAddr, SocketAddr, u32);
+/// Names a connection: index of the interface, addresses, first sequence number.
+type Key = (u32, SocketAddr, SocketAddr, u32);
 
 /// Remembers of the look before what rates are made from.
 #[derive(Debug, Default)]
@@ -68,8 +68,8 @@ impl Watcher {
         let mut totals: BTreeMap<String, Total> = BTreeMap::new();
         let mut flows = Vec::with_capacity(seen.len());
         for seen in seen {
-            let Seen { iface, rule_name, flow } = &seen;
-            let key = (iface.clone(), flow.sender, flow.receiver, flow.first_seq);
+            let Seen { rule_name, flow, .. } = &seen;
+            let key = (flow.ifindex, flow.sender, flow.receiver, flow.first_seq);
             let before = self.last.get(&key);
             let rate_bps =
                 before.and_then(|(at_us, bytes)| rate_bps(*bytes, flow.delivered_bytes, now_us - at_us));

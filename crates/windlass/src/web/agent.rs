@@ -25,6 +25,9 @@ const ANSWER_MOST_BYTES: u64 = 2 << 20;
 /// Answers that are kept are no longer, together.
 const KEPT_MOST_BYTES: usize = 4 << 20;
 
+const NONE: &str = "no agent runs in this network namespace; start `windlass agent --policy FILE`";
+const WHO: &str = "run `windlass web` as the agent's user, or as root";
+
 /// What was found, in a document or in words.
 pub type Reply = (Found, Bytes);
 
@@ -40,6 +43,16 @@ pub struct Agent {
 impl Agent {
     pub fn new(socket: Option<PathBuf>) -> Agent {
         Agent { socket, answers: Mutex::default() }
+    }
+
+    /// Why there is none that could be asked, as far as that is seen without asking; none: there seems to be one.
+    pub fn complaint(&self) -> Option<String> {
+        match (&self.socket, windlass_agent::reader_sockets()) {
+            (Some(socket), _) if socket.exists() => None,
+            (Some(socket), _) => Some(failed(socket, &io::ErrorKind::NotFound.into())),
+            (None, Err(why)) => Some(format!("{why}; {WHO}")),
+            (None, Ok(sockets)) => sockets.is_empty().then(|| NONE.into()),
+        }
     }
 
     /// What it answers, or has just answered.
@@ -75,12 +88,11 @@ impl Agent {
     }
 
     async fn connect(&self) -> Result<UnixStream, String> {
-        let none = "no agent runs in this network namespace; start `windlass agent --policy FILE`";
         let sockets = match &self.socket {
             Some(socket) => vec![socket.clone()],
-            None => windlass_agent::reader_sockets().map_err(|why| why.to_string())?,
+            None => windlass_agent::reader_sockets().map_err(|why| format!("{why}; {WHO}"))?,
         };
-        let mut last = none.to_string();
+        let mut last = NONE.to_string();
         for socket in sockets {
             match UnixStream::connect(&socket).await {
                 Ok(stream) => return Ok(stream),
@@ -94,7 +106,8 @@ impl Agent {
 }
 
 fn failed(socket: &Path, why: &io::Error) -> String {
-    format!("no agent answers at {}: {why}", printable_path(socket))
+    let cure = if why.kind() == io::ErrorKind::PermissionDenied { format!("; {WHO}") } else { String::new() };
+    format!("no agent answers at {}: {why}{cure}", printable_path(socket))
 }
 
 /// A word and a text, in a line; none: it is none.
