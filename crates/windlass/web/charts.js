@@ -39,6 +39,12 @@ export class Chart {
 		shown.add(this);
 	}
 
+	/** What stands at a line of the chart; nothing where there is nothing to show yet. */
+	label(value) {
+		if (!this.data[0].length) return "";
+		return value ? this.format(value) : "0";
+	}
+
 	/** Values above several times the largest of the first series, as a pacing rate at the start, are out of sight. */
 	top(high) {
 		const first = this.data[1].reduce((most, value) => Math.max(most, value ?? 0), 0);
@@ -68,7 +74,7 @@ export class Chart {
 			scales: { x: { time: true, range: (_, low, high) => [Math.min(low, high - LEAST), high] }, y: { range: (_, low, high) => [0, this.top(high)] } },
 			axes: [
 				{ ...axis, space: em * 6, size: em * 1.9, values: "{HH}:{mm}:{ss}" },
-				{ ...axis, space: em * 2.4, size: em * 5.4, values: (_, ticks) => ticks.map((tick) => (tick ? this.format(tick) : "0")), ...(this.format === bytes && { incrs: STEPS }) },
+				{ ...axis, space: em * 2.4, size: em * 5.4, values: (_, ticks) => ticks.map((tick) => this.label(tick)), ...(this.format === bytes && { incrs: STEPS }) },
 			],
 			series: [{}, ...this.series.map((one) => ({
 				label: one.name,

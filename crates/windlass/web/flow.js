@@ -107,7 +107,8 @@ export function flow(root, app, query) {
 		isAsked = false;
 		if (!root.isConnected) return;
 		if (status === 200) return take(data);
-		gone.hidden = false;
+		// that there is no agent stands above
+		gone.hidden = status !== 404 && app.why != null;
 		root.classList.add("old");
 		const age = before ? ` What is shown is of ${span((performance.now() - seenAt) / 1000)} ago.` : "";
 		setText(gone, (status === 404 ? "It has ended, or was forgotten." : (data.why ?? "")) + age);

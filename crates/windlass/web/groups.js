@@ -3,7 +3,7 @@
 import { Rows, h, setText, table } from "./dom.js";
 import { bps, bytes, count, of, percent, us } from "./format.js";
 
-const GROUPS = [["Group", ""], ["Rule", ""], ["Members", "n"], ["Window", "n"], ["RTT", "n w3"], ["Delivered", "n"]];
+const GROUPS = [["Group", ""], ["Rule", "w3"], ["Members", "n"], ["Window", "n"], ["RTT", "n w3"], ["Delivered", "n"]];
 const SERVERS = [["Server", ""], ["Flows", "n"], ["May have", "n w3"], ["Holds", "n"], ["May hold", "n"], ["Part of its limit", "bars w2"]];
 
 function rowOf(heads, texts, first) {
