@@ -14,15 +14,18 @@ NS3_LIBS := applications internet point-to-point nix-vector-routing traffic-cont
 PACKAGE_PACKAGES := autoconf automake libtool autopoint flex bison gawk binutils dpkg-dev
 IMAGE_PACKAGES := umoci
 TEST_PACKAGE_PACKAGES := debootstrap lintian bpftool libcap2-bin
+# for the pages of `windlass web`; only `make test-web` installs these, and the packages of tests/web/package.json
+WEB_PACKAGES := chromium fonts-dejavu-core $(shell command -v npm >/dev/null || echo nodejs npm)
 C_FILES := $(shell find core bpf crates tests -name '*.[ch]' -not -path '*/target/*')
 CLANG_FORMAT := clang-format-19
 
-.PHONY: demo test test-long test-package package image vm-test deny miri bench bench-ns3 fuzz coverage fmt lint setup help
+.PHONY: demo test test-long test-web test-package package image vm-test deny miri bench bench-ns3 fuzz coverage fmt lint setup help
 
 help:
 	@echo "make demo     build, then show the main job (about a minute)"
 	@echo "make test     everything CI runs"
 	@echo "make test-long  that, and what is slow and rarely fails: all kernels, longer walks, links as emulated, known faults"
+	@echo "make test-web   the pages of windlass web in Debian's Chromium"
 	@echo "make vm-test  tests in virtual machines with other kernels (KERNELS); test has Linux 6.1's verifier where qemu is installed"
 	@echo "make package  the Debian package, and what is in it (docs/install.md)"
 	@echo "make image    an OCI image of that, made without a daemon"
@@ -58,6 +61,11 @@ test: setup
 
 test-long: setup
 	tests/run.sh long
+
+test-web: PACKAGES += $(WEB_PACKAGES)
+test-web: setup
+	$(CARGO) build -p windlass
+	tests/web/run.sh
 
 package: PACKAGES += $(PACKAGE_PACKAGES)
 package: setup

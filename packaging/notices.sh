@@ -36,6 +36,8 @@ sed "s/ (\\*)\$//" "$work/packages" | sort -u |
 		fi
 	done
 
+note "uPlot 1.6.32: MIT" crates/windlass/web/uplot/LICENSE
+
 for names in "$work"/*.names; do
 	sort -u "$names"
 	printf '\n'

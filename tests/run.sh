@@ -67,6 +67,7 @@ if [ -n "${WINDLASS_TEST_LONG-}" ]; then
 	run tests/cargo_test.sh --release -p windlass-sim --test determinism
 	run cmp target/tmp/determinism.debug.json target/tmp/determinism.release.json
 	run make --no-print-directory vm-test miri
+	! command -v chromium >/dev/null || run make --no-print-directory test-web
 	! command -v debootstrap >/dev/null || run make --no-print-directory test-package
 fi
 

@@ -41,6 +41,7 @@ mod tunnels;
 mod unremovable;
 mod upgrade;
 mod vlans;
+mod web;
 
 use windlass_lab::{RunOptions, RunReport};
 use windlass_scenario::Scenario;

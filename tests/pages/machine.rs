@@ -27,12 +27,13 @@ const MOUNTS: &str = "mount --make-rprivate / && mount -t cgroup2 none /sys/fs/c
     for folder in /usr/local /etc/bash_completion.d; do mkdir -p $folder && mount -t tmpfs none $folder; done && \
     mkdir -p /usr/local/bin && echo ready && exec cat";
 /// Commands that go on until they are stopped, and what they print first when they are at work.
-const GO_ON: [(&str, &str); 5] = [
+const GO_ON: [(&str, &str); 6] = [
     ("windlass attach --native", "Ctrl-C ends it"),
     ("windlass attach ", "Ctrl-C releases it"),
     ("windlass agent ", ": "),
     ("windlass controller ", "Ctrl-C ends it"),
     ("windlass counters --watch", "per second"),
+    ("windlass web", "pages at "),
 ];
 
 /// Names of congestion control are the whole kernel's, and cgroups of these machines have the same names.

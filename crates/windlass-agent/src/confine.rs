@@ -16,14 +16,16 @@ use std::{collections::BTreeMap, env, fs};
 /// What a command has to do after its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
-    /// `agent` and `attach`: loads programs, attaches them to interfaces and makes clocks, for which it runs `ip` and `tc`.
+    /// `attach`: loads programs, attaches them to interfaces and makes clocks, for which it runs `ip` and `tc`.
     Interfaces,
-    /// The same, and takes connections of a socket that waits for them already: `agent --metrics`.
-    InterfacesAndMetrics,
+    /// The same, and takes connections of sockets that wait for them already: `agent`, of those that read its metrics and its flows.
+    InterfacesAndReaders,
     /// `attach --native`, `guest`, `native load --hold`: loads programs and attaches them to cgroups.
     Sockets,
     /// `controller`: serves ports, whose sockets belong to the users of virtual machines; works with no program.
     Ports,
+    /// `web`: serves pages to browsers, of a socket that waits for them already, and asks an agent over another one.
+    Pages,
 }
 
 impl Duty {
@@ -31,29 +33,45 @@ impl Duty {
     fn keeps(self) -> &'static [Capability] {
         use Capability::{CAP_BPF, CAP_DAC_OVERRIDE, CAP_NET_ADMIN, CAP_NET_RAW, CAP_PERFMON};
         match self {
-            Duty::Interfaces | Duty::InterfacesAndMetrics => {
+            Duty::Interfaces | Duty::InterfacesAndReaders => {
                 &[CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_NET_RAW]
             }
             Duty::Sockets => &[CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN],
             // or it could not connect to the socket of another user's virtual machine
             Duty::Ports => &[CAP_DAC_OVERRIDE],
+            Duty::Pages => &[],
         }
     }
 
     /// System calls that are refused.
     fn refuses(self) -> Vec<i64> {
         let more: &[i64] = match self {
-            Duty::Interfaces | Duty::InterfacesAndMetrics => &[],
+            Duty::Interfaces | Duty::InterfacesAndReaders => &[],
             Duty::Sockets => &EXECUTING,
             Duty::Ports => &[EXECUTING[0], EXECUTING[1], libc::SYS_bpf],
+            Duty::Pages => &BESIDES_PAGES,
         };
-        let accepting: &[i64] = if self == Duty::InterfacesAndMetrics { &[] } else { &ACCEPTING };
+        let accepting: &[i64] = match self {
+            Duty::InterfacesAndReaders | Duty::Pages => &[],
+            _ => &ACCEPTING,
+        };
         REFUSED.iter().chain(accepting).chain(more).chain(OF_THIS_PROCESSOR).copied().collect()
     }
 }
 
 /// Calls that start another program.
 const EXECUTING: [i64; 2] = [libc::SYS_execve, libc::SYS_execveat];
+
+/// Calls that start another program, or act on what other processes of the same user, agents among them, have pinned and run.
+const BESIDES_PAGES: [i64; 7] = [
+    EXECUTING[0],
+    EXECUTING[1],
+    libc::SYS_bpf,
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_pidfd_send_signal,
+];
 
 /// Calls that take a connection.
 const ACCEPTING: [i64; 2] = [libc::SYS_accept, libc::SYS_accept4];
@@ -215,11 +233,11 @@ fn drop_capabilities(keeps: &[Capability], for_children: bool) -> Result<(), cap
 pub(crate) fn in_words() -> Option<String> {
     let actions = fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").unwrap_or_default();
     actions.split_whitespace().find(|action| *action == "errno")?;
-    let names: Vec<String> = Duty::Interfaces.keeps().iter().map(Capability::to_string).collect();
+    let names: Vec<String> = Duty::InterfacesAndReaders.keeps().iter().map(Capability::to_string).collect();
     Some(format!(
         "agents keep {}; no_new_privs; {} system calls refused",
         names.join(", "),
-        Duty::Interfaces.refuses().len()
+        Duty::InterfacesAndReaders.refuses().len()
     ))
 }
 
@@ -229,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_seccomp_filter_can_be_made_for_each_duty_and_refuses_no_call_twice() {
-        for duty in [Duty::Interfaces, Duty::InterfacesAndMetrics, Duty::Sockets, Duty::Ports] {
+        for duty in [Duty::Interfaces, Duty::InterfacesAndReaders, Duty::Sockets, Duty::Ports, Duty::Pages] {
             let refused = duty.refuses();
             let different: std::collections::BTreeSet<_> = refused.iter().collect();
             assert_eq!(different.len(), refused.len(), "{duty:?}");
@@ -238,7 +256,8 @@ mod tests {
         assert!(!Duty::Interfaces.refuses().contains(&libc::SYS_execve), "`ip` and `tc` make clocks");
         assert!(Duty::Ports.refuses().contains(&libc::SYS_bpf));
         let accepts = |duty: Duty| !duty.refuses().contains(&libc::SYS_accept4);
-        assert!(accepts(Duty::InterfacesAndMetrics) && !accepts(Duty::Interfaces));
-        assert!(Duty::InterfacesAndMetrics.refuses().contains(&libc::SYS_listen));
+        assert!(accepts(Duty::InterfacesAndReaders) && !accepts(Duty::Interfaces));
+        assert!(accepts(Duty::Pages) && Duty::Pages.refuses().contains(&libc::SYS_bpf));
+        assert!(Duty::InterfacesAndReaders.refuses().contains(&libc::SYS_listen));
     }
 }

@@ -63,13 +63,7 @@ impl<M: MapCore> Flows<'_, M> {
         algorithm: Option<Algorithm>,
     ) -> Result<bool> {
         let what = || bpf("writing a flow's own algorithm");
-        let key = wl_flow_key {
-            snd_addr: mapped(sender.ip()),
-            rcv_addr: mapped(receiver.ip()),
-            snd_port_be: sender.port().to_be(),
-            rcv_port_be: receiver.port().to_be(),
-            ifindex,
-        };
+        let key = flow_key(ifindex, sender, receiver);
         let key = bytes_of(&key);
         let Some(flow) = self.flow(key)? else { return Ok(false) };
         if !flow.is_controlled() {
@@ -111,6 +105,17 @@ fn why_not(flow: &wl_flow) -> &'static str {
             "it is older than the box, or its packets carry options that the box could not write; a new connection may do"
         }
         None => "its rule requires it; only that can change it",
+    }
+}
+
+/// As the datapath names the flow between these behind interface `ifindex`.
+pub(crate) fn flow_key(ifindex: u32, sender: SocketAddr, receiver: SocketAddr) -> wl_flow_key {
+    wl_flow_key {
+        snd_addr: mapped(sender.ip()),
+        rcv_addr: mapped(receiver.ip()),
+        snd_port_be: sender.port().to_be(),
+        rcv_port_be: receiver.port().to_be(),
+        ifindex,
     }
 }
 

@@ -149,26 +149,33 @@ fn each_once(keys: impl Iterator<Item = Vec<u8>>, max_entries: usize) -> impl It
     keys.take(BEGINNINGS * max_entries).filter(move |key| seen.insert(key.clone()))
 }
 
+/// Number and state of the flow of this key; none: there is none. `ids` is wl_flow_ids, `flows` is wl_flows.
+pub(crate) fn look_up(
+    ids: &impl MapCore,
+    flows: &impl MapCore,
+    key: &[u8],
+) -> Result<Option<(Vec<u8>, abi::wl_flow)>> {
+    let Some(id) = ids.lookup(key, MapFlags::ANY).map_err(bpf("reading the flow table"))? else {
+        return Ok(None);
+    };
+    let bytes = flows.lookup(&id, MapFlags::ANY).map_err(bpf("reading a flow"))?;
+    let flow = bytes.and_then(|bytes| from_bytes::<abi::wl_flow>(&bytes));
+    // it may have ended meanwhile, and another one have its place
+    let is_it = |f: &abi::wl_flow| u32::from(f.state) != abi::WL_FLOW_FREE && bytes_of(&f.key) == key;
+    Ok(flow.filter(is_it).map(|flow| (id, flow)))
+}
+
 /// Key, number and state of each flow in use behind interfaces of these indices. `ids` is wl_flow_ids, `flows` is wl_flows.
 pub(crate) fn in_use(
     ids: &impl MapCore,
     flows: &impl MapCore,
     is_behind: impl Fn(u32) -> bool,
 ) -> impl Iterator<Item = Result<(Vec<u8>, Vec<u8>, abi::wl_flow)>> {
-    let look_up = |key: Vec<u8>| {
-        let Some(id) = ids.lookup(&key, MapFlags::ANY).map_err(bpf("reading the flow table"))? else {
-            return Ok(None);
-        };
-        let bytes = flows.lookup(&id, MapFlags::ANY).map_err(bpf("reading a flow"))?;
-        let flow = bytes.and_then(|bytes| from_bytes::<abi::wl_flow>(&bytes));
-        // it may have ended meanwhile, and another one have its place
-        let is_it = |f: &abi::wl_flow| u32::from(f.state) != abi::WL_FLOW_FREE && bytes_of(&f.key) == key;
-        Ok(flow.filter(is_it).map(|flow| (key, id, flow)))
-    };
     let is_wanted =
         move |key: &Vec<u8>| from_bytes::<abi::wl_flow_key>(key).is_some_and(|key| is_behind(key.ifindex));
     let keys = each_once(ids.keys(), ids.max_entries() as usize).filter(is_wanted);
-    keys.map(look_up).filter_map(Result::transpose)
+    keys.map(|key| Ok(look_up(ids, flows, &key)?.map(|(id, flow)| (key, id, flow))))
+        .filter_map(Result::transpose)
 }
 
 /// The part in a group of flow `id`; `places` is wl_places.

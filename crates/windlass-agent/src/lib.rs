@@ -72,6 +72,7 @@ pub use persist::pinned::Pinned;
 pub use persist::pins::{
     Noted, attached_elsewhere, force_remove, left_here, remove_gone, remove_left, unattended_here,
 };
+pub use persist::reader_socket::{ReaderSocket, reader_sockets, remove_stale_sockets};
 pub use persist::record_ring::{RING_BYTES, RecordReader};
 pub use persist::view::{FlowKind, View};
 pub use policy::{GroupSpec, Membership, Mode, Per, Policy, PolicyError, PolicyWarning, Rule};

@@ -13,6 +13,7 @@ pub(crate) mod pin_dir;
 pub(crate) mod pinned;
 pub(crate) mod pins;
 pub(crate) mod private;
+pub(crate) mod reader_socket;
 pub(crate) mod record_ring;
 pub(crate) mod released_iface;
 pub(crate) mod replace;

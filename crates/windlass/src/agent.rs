@@ -6,8 +6,8 @@ use crate::{
     dry_run::dry_run,
     event_log::EventLog,
     health::Health,
+    http::Listening,
     interfaces::Interfaces,
-    metrics::Listening,
     native::NativeHome,
     recorder::Recorder,
     signals::{Wish, Wishes},
@@ -17,7 +17,7 @@ use crate::{
 use anyhow::{Result, bail};
 use std::{process::ExitCode, sync::mpsc::RecvTimeoutError, time::Instant};
 use windlass_agent::{
-    Duty, Error, Interrupt, Options, Policy, check_capable, confine, native::release_orphans,
+    Duty, Error, Interrupt, Options, Policy, ReaderSocket, check_capable, confine, native::release_orphans,
 };
 use windlass_scenario::printable_path;
 
@@ -49,9 +49,13 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
              (`-v /sys/fs/bpf:/sys/fs/bpf`)",
         );
     }
-    let listening = args.metrics.map(Listening::at).transpose()?;
+    let listening = args.metrics.map(|address| Listening::at(address, "--metrics")).transpose()?;
+    // control does not depend on who looks at it
+    let socket = ReaderSocket::listen().map_err(|why| {
+        log.warn(format_args!("readers, as windlass web, find no socket of this agent: {why}"))
+    });
     give_up_privileges(&args, &policy, log);
-    let mut supervisors = Supervisors::start(listening, log)?;
+    let mut supervisors = Supervisors::start(listening, socket.ok(), log)?;
     supervisors.policy(&policy, hash);
     let wishes = Wishes::new(Wish::Reload)?;
     home.interfaces.follow_links(wishes.sender());
@@ -99,8 +103,7 @@ fn give_up_privileges(args: &AgentArgs, policy: &Policy, log: EventLog) {
     if !policy.cgroups().is_empty() {
         release_orphans(&args.names.prefix);
     }
-    let duty = if args.metrics.is_some() { Duty::InterfacesAndMetrics } else { Duty::Interfaces };
-    confine(duty).iter().for_each(|why| log.warn(why));
+    confine(Duty::InterfacesAndReaders).iter().for_each(|why| log.warn(why));
     // root reads other users' files only by a capability that is given up
     if let Err(Error::Io { path, why }) = Policy::from_file(&args.policy) {
         log.warn(format_args!(

@@ -64,6 +64,11 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show it live in a browser: totals, flows, one flow and what holds it back, groups, counters
+    ///
+    /// A process without capabilities, which asks the agent of this network namespace once or twice a second while somebody looks.
+    /// docs/web.md has its paths.
+    Web(WebArgs),
     /// Give one flow another algorithm than its rule's, while it runs
     ///
     /// It keeps it as long as it lasts, whatever becomes of agent and policy; a rule that ends control of the flow ends it
@@ -144,6 +149,7 @@ impl Command {
             Command::Agent(a) => (a.log.clone(), a.json),
             Command::Guest(g) => (g.log.clone(), g.json),
             Command::Controller(c) => (c.log.clone(), c.json),
+            Command::Web(w) => (w.log.clone(), w.json),
             Command::Native(NativeCommand::Load { log, json, .. }) => (log.clone(), *json),
             _ => Default::default(),
         }
@@ -170,6 +176,9 @@ impl Command {
 
 /// Where metrics are served unless at another address: only this machine reaches it.
 const METRICS: &str = "127.0.0.1:9464";
+
+/// Where pages are served unless at another address, likewise.
+const WEB: &str = "127.0.0.1:9465";
 
 /// Where records of flows are unless another folder is named.
 const RECORDS: &str = "/var/lib/windlass/records";
@@ -413,6 +422,24 @@ pub struct AgentArgs {
     /// Serve metrics for Prometheus, and whether all is well (/metrics, /healthz, /readyz), over HTTP at this address
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = METRICS)]
     pub metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// One JSON document per event on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct WebArgs {
+    /// Where browsers find it; of port 0 the kernel chooses another
+    #[arg(long, value_name = "ADDRESS", default_value = WEB)]
+    pub listen: SocketAddr,
+    /// Further names by which browsers may call it, as that of a proxy before it
+    #[arg(long, value_name = "NAME")]
+    pub name: Vec<String>,
+    /// The agent's socket (default: that of this network namespace's newest agent, under /run/windlass)
+    #[arg(long, value_name = "SOCKET")]
+    pub agent: Option<PathBuf>,
     #[command(flatten)]
     pub log: LogArgs,
     /// One JSON document per event on standard output

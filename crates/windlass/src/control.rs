@@ -278,6 +278,7 @@ pub fn detach(iface: Option<String>, all: bool, as_json: bool) -> Result<ExitCod
     let readable: Vec<_> = targets.iter().filter_map(|name| Pinned::open(name).ok()).collect();
     hand_back(&readable)?;
     windlass_agent::force_remove(&targets, released)?;
+    windlass_agent::remove_stale_sockets();
     // no flow waits for this: other processes may be attaching something meanwhile
     if iface.is_none() || targets.is_empty() {
         let mut left = windlass_agent::left_here()?;

@@ -1,7 +1,7 @@
 //! `windlass counters`: what the datapaths of an agent's interfaces have counted so far. Interfaces of one datapath are counted
 //! together.
 
-mod watch;
+pub mod watch;
 
 use crate::{
     args::CountersArgs,

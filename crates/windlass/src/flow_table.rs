@@ -2,16 +2,18 @@
 
 use crate::info::open_whole;
 use anyhow::Result;
+use serde::Serialize;
 use std::collections::{BTreeMap, btree_map::Entry};
 use windlass_agent::{Error, FlowInfo, GroupInfo, Pinned, check_root};
 
 /// A flow, with the names of what it belongs to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Seen {
     /// Interface that faces its sender.
     pub iface: String,
     /// Name of its rule.
     pub rule_name: String,
+    #[serde(flatten)]
     pub flow: FlowInfo,
 }
 
@@ -95,7 +97,8 @@ fn explain(iface: &str) -> Result<(), Error> {
     }
 }
 
-fn rule_name(flow: &FlowInfo, names: &[String]) -> String {
+/// Name of its rule, of those in force.
+pub fn rule_name(flow: &FlowInfo, names: &[String]) -> String {
     match flow.mode {
         // no rule matches it, or one requires that
         "off" => "(off)".into(),

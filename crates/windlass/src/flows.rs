@@ -9,10 +9,9 @@ use crate::{
     print,
 };
 use anyhow::Result;
-use column::Column;
-pub use column::{COLUMNS, in_words};
-use filter::Filter;
-use serde_json::{Value, json};
+pub use column::{COLUMNS, Column, in_words};
+pub use filter::Filter;
+use serde_json::json;
 use std::process::ExitCode;
 
 /// Prints those that the filter lets through. That there are none is an answer, too.
@@ -25,13 +24,12 @@ pub fn flows(args: &FlowsArgs) -> Result<ExitCode> {
     let mut table = FlowTable::read_for("looking at flows")?;
     table.flows.retain(|seen| filter.is_met_by(seen));
     if let Some(name) = &args.sort {
-        Column::named(name).sort(&mut table.flows, args.reverse);
+        Column::named(name).sort(&mut table.flows, |seen| seen, args.reverse);
     } else if args.reverse {
         table.flows.reverse();
     }
     if args.json {
-        let list: Vec<Value> = table.flows.iter().map(document).collect();
-        println!("{}", json!({ "flows": list, "groups": table.groups, "one_way": table.one_way }));
+        println!("{}", json!({ "flows": table.flows, "groups": table.groups, "one_way": table.one_way }));
         return Ok(ExitCode::SUCCESS);
     }
     if table.flows.is_empty() {
@@ -58,11 +56,4 @@ fn why_none(filter: &Filter) -> &'static str {
     } else {
         "no flow matches"
     }
-}
-
-fn document(seen: &Seen) -> Value {
-    let mut value = serde_json::to_value(&seen.flow).expect("plain data");
-    value["iface"] = seen.iface.as_str().into();
-    value["rule_name"] = seen.rule_name.as_str().into();
-    value
 }

@@ -14,6 +14,7 @@ mod flows;
 mod group_cost;
 mod guest;
 mod health;
+mod http;
 mod iface_doctor;
 mod info;
 mod interfaces;
@@ -25,6 +26,7 @@ mod metrics;
 mod native;
 mod policy;
 mod print;
+mod readers;
 mod recorder;
 mod records;
 mod retries;
@@ -37,6 +39,7 @@ mod status;
 mod supervisors;
 mod top;
 mod watched;
+mod web;
 mod why;
 
 use args::{Args, Command, FlowsArgs};
@@ -69,6 +72,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Metrics { openmetrics } => metrics::metrics(openmetrics),
         Command::Records { folder, follow, json } => records::records(&folder, follow, json),
         Command::Why(w) => why::why(&w),
+        Command::Web(w) => web::web(w),
         Command::Set(s) => control::set(&s),
         Command::Top(t) => top::top(t),
         Command::Algs { json } => info::algs(json),

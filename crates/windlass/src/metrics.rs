@@ -8,8 +8,7 @@ mod published;
 mod server;
 mod snapshot;
 
-pub use published::Publisher;
-pub use server::{Listening, serve};
+pub use published::{Published, Publisher};
 
 use crate::info::{check_none_elsewhere, open_whole};
 use anyhow::Result;

@@ -1,48 +1,58 @@
-//! Whatever an agent reports to of itself: a service manager, and readers of its metrics.
+//! Whatever an agent reports to of itself: a service manager, and readers of its metrics and of its flows.
 
 use crate::{
     event_log::{About, EventLog},
     health::Health,
+    http::{self, Hosts, Listening},
     interfaces::Interfaces,
-    metrics::{Listening, Publisher, serve},
+    metrics::Publisher,
+    readers::Readers,
     service::Service,
 };
 use anyhow::Result;
 use serde_json::json;
 use std::sync::Arc;
-use windlass_agent::{Policy, keep_ended_counters};
+use windlass_agent::{Policy, ReaderSocket, keep_ended_counters};
 
 /// All of them.
 pub struct Supervisors {
     service: Service,
-    /// None: no metrics are served.
-    metrics: Option<Publisher>,
+    publisher: Publisher,
+    has_metrics: bool,
+    /// None: there is no socket for them.
+    _readers: Option<Readers>,
     /// Names of the rules in force.
     rules: Arc<[String]>,
 }
 
 impl Supervisors {
-    /// From now on metrics are served, if there is a socket for them.
-    pub fn start(listening: Option<Listening>, log: EventLog) -> Result<Supervisors> {
-        let metrics = listening.map(|listening| publish(listening, log)).transpose()?;
-        Ok(Supervisors { service: Service::new(log), metrics, rules: Arc::new([]) })
+    /// From now on metrics are served and readers answered, where there are sockets for them.
+    pub fn start(
+        listening: Option<Listening>,
+        socket: Option<ReaderSocket>,
+        log: EventLog,
+    ) -> Result<Supervisors> {
+        let publisher = Publisher::default();
+        let has_metrics = listening.is_some();
+        listening.map(|listening| publish(listening, &publisher, log)).transpose()?;
+        let readers = socket.map(|socket| Readers::start(socket, publisher.published(), log)).transpose()?;
+        let service = Service::new(log);
+        Ok(Supervisors { service, publisher, has_metrics, _readers: readers, rules: Arc::new([]) })
     }
 
     /// This policy is in force, whose file has this hash.
     pub fn policy(&mut self, policy: &Policy, hash: String) {
         self.rules = policy.rules.iter().map(|rule| rule.name.clone()).collect();
-        if let Some(metrics) = &self.metrics {
-            metrics.policy(hash);
-        }
+        self.publisher.policy(hash);
     }
 
     /// The agent has looked at everything.
     pub fn look(&mut self, health: Health, interfaces: &Interfaces) {
         self.service.look(&health);
-        if let Some(metrics) = &self.metrics {
-            interfaces.publish(metrics, &self.rules);
-            metrics.health(health);
+        if self.has_metrics {
+            interfaces.publish(&self.publisher, &self.rules);
         }
+        self.publisher.health(health);
     }
 
     /// The policy is about to be read again, and the next look comes after that.
@@ -57,7 +67,7 @@ impl Supervisors {
 }
 
 /// Serves metrics from now on.
-fn publish(listening: Listening, log: EventLog) -> Result<Publisher> {
+fn publish(listening: Listening, publisher: &Publisher, log: EventLog) -> Result<()> {
     let address = listening.address;
     if !listening.is_local() {
         log.warn(format_args!(
@@ -68,8 +78,8 @@ fn publish(listening: Listening, log: EventLog) -> Result<Publisher> {
     if let Err(why) = keep_ended_counters() {
         log.warn(format_args!("counters fall when the last interface of a datapath is released: {why}"));
     }
-    let publisher = Publisher::default();
-    serve(listening, publisher.published(), log)?;
+    let hosts = Hosts::of(listening.is_local());
+    http::serve(listening, hosts, publisher.published(), log)?;
     let words = format!("metrics at http://{address}/metrics");
     log.event_with(
         "metrics",
@@ -77,5 +87,5 @@ fn publish(listening: Listening, log: EventLog) -> Result<Publisher> {
         &words,
         || json!({ "event": "metrics", "address": address.to_string() }),
     );
-    Ok(publisher)
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! `windlass top`: flows as they go.
 
-mod look;
+pub mod look;
 mod view;
 
 use crate::{

@@ -2,12 +2,13 @@
 
 use crate::{
     FlowInfo, Pinned, Result,
-    exceptions::Exceptions,
-    flows::{describe, in_use, place_of},
+    exceptions::{Exceptions, flow_key},
+    flows::{describe, in_use, look_up, place_of},
+    map_value::bytes_of,
     monotonic::monotonic_long_us,
     persist::{lock::Lock, record_ring::RecordMaps},
 };
-use std::fmt;
+use std::{fmt, net::SocketAddr};
 use windlass_core::{
     abi::{self, wl_flow, wl_ledger},
     ledger_up_to,
@@ -42,6 +43,23 @@ impl fmt::Debug for Asked {
     }
 }
 
+impl Asked {
+    /// Is it of this flow alone?
+    pub fn is_of(&self, flow: &Observed) -> bool {
+        self.ids == [flow.id.as_slice()]
+    }
+
+    /// Has the ledgers kept once more, as another command's end may have ended that.
+    pub fn again(&self) -> Result<()> {
+        let _lock = Lock::take("pins")?;
+        if self.maps.kept()? == abi::WL_KEEPS_ALL {
+            return Ok(());
+        }
+        self.ids.iter().try_for_each(|id| self.maps.ask(id))?;
+        self.maps.keep(abi::WL_KEEPS_ASKED)
+    }
+}
+
 impl Drop for Asked {
     fn drop(&mut self) {
         let Ok(_lock) = Lock::take("pins") else { return };
@@ -57,6 +75,13 @@ impl Drop for Asked {
     }
 }
 
+/// The flow, with the ledger of its number if that is its.
+fn observed(maps: &RecordMaps, info: FlowInfo, flow: wl_flow, id: Vec<u8>, now_us: u64) -> Result<Observed> {
+    let ledger = maps.ledger(&id)?.filter(|l| l.base == flow.base && l.began_us != 0);
+    let ledger = ledger.map(|l| Box::new(ledger_up_to(&l, now_us)));
+    Ok(Observed { info, flow, ledger, id })
+}
+
 impl Pinned {
     /// The flows of which `is_wanted` holds.
     pub fn observe(&self, is_wanted: impl Fn(&FlowInfo) -> bool) -> Result<Vec<Observed>> {
@@ -69,26 +94,36 @@ impl Pinned {
             let (key, id, flow) = flow?;
             let group = place_of(self.map("wl_places"), &id, &flow, &groups)?;
             let info = describe(&flow, exceptions.has(&key, &flow), group);
-            if !is_wanted(&info) {
-                continue;
+            if is_wanted(&info) {
+                all.push(observed(&maps, info, flow, id, now_us)?);
             }
-            let ledger = maps.ledger(&id)?.filter(|l| l.base == flow.base && l.began_us != 0);
-            let ledger = ledger.map(|l| Box::new(ledger_up_to(&l, now_us)));
-            all.push(Observed { info, flow, ledger, id });
         }
         Ok(all)
     }
 
+    /// The flow from `sender` to `receiver`, without a look at any other; none: there is none.
+    pub fn observe_one(&self, sender: SocketAddr, receiver: SocketAddr) -> Result<Option<Observed>> {
+        let key = flow_key(self.ifindex, sender, receiver);
+        let Some((id, flow)) = look_up(self.map("wl_flow_ids"), self.map("wl_flows"), bytes_of(&key))? else {
+            return Ok(None);
+        };
+        let exceptions = Exceptions::read(self.map("wl_exceptions"))?;
+        let group = place_of(self.map("wl_places"), &id, &flow, &self.groups()?)?;
+        let info = describe(&flow, exceptions.has(bytes_of(&key), &flow), group);
+        let maps = RecordMaps::pinned_in(&self.pins)?;
+        observed(&maps, info, flow, id, monotonic_long_us()).map(Some)
+    }
+
     /// Has ledgers of these flows kept from their next packet on; none: they are anyway.
     pub fn ask(&self, flows: &[Observed]) -> Result<Option<Asked>> {
-        let _lock = Lock::take("pins")?;
+        let lock = Lock::take("pins")?;
         let maps = RecordMaps::pinned_in(&self.pins)?;
         if maps.kept()? == abi::WL_KEEPS_ALL {
             return Ok(None);
         }
         let asked = Asked { ids: flows.iter().map(|flow| flow.id.clone()).collect(), maps };
-        asked.ids.iter().try_for_each(|id| asked.maps.ask(id))?;
-        asked.maps.keep(abi::WL_KEEPS_ASKED)?;
+        drop(lock);
+        asked.again()?;
         Ok(Some(asked))
     }
 }

@@ -21,24 +21,24 @@ use std::{
 
 /// What the interfaces of one datapath counted, as one look found it.
 #[derive(Debug, Default, Serialize)]
-struct Datapath {
-    interfaces: Vec<String>,
-    counters: Counts,
+pub struct Datapath {
+    pub interfaces: Vec<String>,
+    pub counters: Counts,
     /// Since the look before, of those that have changed.
-    per_s: BTreeMap<String, f64>,
+    pub per_s: BTreeMap<String, f64>,
 }
 
 /// One look.
 #[derive(Debug, Serialize)]
-struct Look {
+pub struct Look {
     /// Time since the watch began.
     t_ms: u64,
-    datapaths: Vec<Datapath>,
+    pub datapaths: Vec<Datapath>,
 }
 
 /// Remembers what rates are made from.
 #[derive(Debug, Default)]
-struct Watcher {
+pub struct Watcher {
     /// By the number of the datapath's clock: when, and what it had counted.
     last: BTreeMap<u32, (u64, Counts)>,
     /// What it had counted at the first look.
@@ -92,7 +92,7 @@ fn print_looks(
 }
 
 /// What the datapaths of these interfaces have counted, of all if none are named, by the number of their clocks.
-fn read(wanted: &[String]) -> Result<BTreeMap<u32, Datapath>> {
+pub fn read(wanted: &[String]) -> Result<BTreeMap<u32, Datapath>> {
     let mut all: BTreeMap<u32, Datapath> = BTreeMap::new();
     for iface in windlass_agent::pinned_here() {
         if !wanted.is_empty() && !wanted.contains(&iface) {
@@ -110,7 +110,7 @@ fn read(wanted: &[String]) -> Result<BTreeMap<u32, Datapath>> {
 
 impl Watcher {
     /// Takes what has been counted `now_us` after the first look.
-    fn look(&mut self, now_us: u64, datapaths: BTreeMap<u32, Datapath>) -> Look {
+    pub fn look(&mut self, now_us: u64, datapaths: BTreeMap<u32, Datapath>) -> Look {
         let mut last = BTreeMap::new();
         let mut all = Vec::new();
         for (clock, mut datapath) in datapaths {

@@ -1,7 +1,7 @@
 //! The columns of `windlass flows`.
 
 use crate::{flow_table::Seen, print};
-use std::net::SocketAddr;
+use std::{cmp::Reverse, net::SocketAddr};
 use windlass_agent::Per;
 
 /// What a column sorts by.
@@ -9,8 +9,8 @@ use windlass_agent::Per;
 enum Key {
     Text(String),
     Address(SocketAddr),
-    /// None: not known.
-    Number(Option<u64>),
+    /// The largest comes first. None: not known.
+    Number(Reverse<Option<u64>>),
 }
 
 /// A column.
@@ -33,12 +33,12 @@ const fn column(
 }
 
 fn number(value: impl Into<u64>) -> Key {
-    Key::Number(Some(value.into()))
+    Key::Number(Reverse(Some(value.into())))
 }
 
 /// A duration of which 0 is none.
 fn us(value: u32) -> Key {
-    Key::Number((value > 0).then_some(value.into()))
+    Key::Number(Reverse((value > 0).then_some(value.into())))
 }
 
 fn kib(bytes: impl Into<u64>) -> String {
@@ -89,7 +89,7 @@ pub const COLUMNS: [Column; 23] = [
         "pacing",
         true,
         |s| s.flow.pacing_bps.map_or("-".into(), print::bps),
-        |s| Key::Number(s.flow.pacing_bps),
+        |s| Key::Number(Reverse(s.flow.pacing_bps)),
     ),
     column("srtt", true, |s| print::us(s.flow.srtt_us), |s| us(s.flow.srtt_us)),
     column("min_rtt", true, |s| print::us(s.flow.min_rtt_us), |s| us(s.flow.min_rtt_us)),
@@ -103,7 +103,7 @@ pub const COLUMNS: [Column; 23] = [
         "wscale",
         false,
         |s| s.flow.rcv_wscale.map_or("-".into(), |shift| shift.to_string()),
-        |s| Key::Number(s.flow.rcv_wscale.map(u64::from)),
+        |s| Key::Number(Reverse(s.flow.rcv_wscale.map(u64::from))),
     ),
     column("lost", true, |s| s.flow.lost_segs.to_string(), |s| number(s.flow.lost_segs)),
     column("repaired", true, |s| s.flow.repaired_segs.to_string(), |s| number(s.flow.repaired_segs)),
@@ -114,7 +114,9 @@ pub const COLUMNS: [Column; 23] = [
         |s| number(s.flow.sender_retrans_segs),
     ),
     column("group", true, group, |s| Key::Text(group(s))),
-    column("weight", true, weight, |s| Key::Number(s.flow.group.as_ref().map(|group| group.weight.into()))),
+    column("weight", true, weight, |s| {
+        Key::Number(Reverse(s.flow.group.as_ref().map(|group| group.weight.into())))
+    }),
 ];
 
 impl Column {
@@ -123,15 +125,14 @@ impl Column {
         COLUMNS.iter().find(|column| column.name == name).expect("one of the possible values")
     }
 
-    /// Sorts, the largest number first, and texts and addresses in their order; flows that are equal in it keep theirs.
-    pub fn sort(&self, flows: &mut [Seen], is_reversed: bool) {
-        flows.sort_by(|a, b| {
-            let order = match ((self.key)(a), (self.key)(b)) {
-                (Key::Number(a), Key::Number(b)) => b.cmp(&a),
-                (a, b) => a.cmp(&b),
-            };
-            if is_reversed { order.reverse() } else { order }
-        });
+    /// Sorts, the largest number first, and texts and addresses in their order; flows that are equal in it keep theirs. `seen` is
+    /// the flow of a row.
+    pub fn sort<T>(&self, rows: &mut [T], seen: impl Fn(&T) -> &Seen, is_reversed: bool) {
+        let key = |row: &T| (self.key)(seen(row));
+        match is_reversed {
+            false => rows.sort_by_cached_key(key),
+            true => rows.sort_by_cached_key(|row| Reverse(key(row))),
+        }
     }
 }
 
@@ -149,15 +150,15 @@ mod tests {
     fn flows_are_sorted_by_any_column_numbers_from_the_largest_on() {
         let with = |port, srtt_us| seen(FlowInfo { srtt_us, ..flow(port) });
         let mut flows = vec![with(1, 300), with(3, 0), with(2, 4000), with(4, 300)];
-        Column::named("srtt").sort(&mut flows, false);
+        Column::named("srtt").sort(&mut flows, |seen| seen, false);
         assert_eq!(ports(&flows), [2, 1, 4, 3]);
-        Column::named("srtt").sort(&mut flows, true);
+        Column::named("srtt").sort(&mut flows, |seen| seen, true);
         assert_eq!(
             ports(&flows),
             [3, 1, 4, 2],
             "what is not known comes first then, and equals keep their order"
         );
-        Column::named("receiver").sort(&mut flows, false);
+        Column::named("receiver").sort(&mut flows, |seen| seen, false);
         assert_eq!(ports(&flows), [1, 2, 3, 4]);
     }
 

@@ -99,6 +99,11 @@ impl Published {
         Ok(exposition::text(Snapshot { health: sources.health, ..snapshot }, format))
     }
 
+    /// SHA-256 of the file of the policy in force; none: there is none yet.
+    pub fn policy_hash(&self) -> Option<String> {
+        locked(&self.now).sources.policy_hash.clone()
+    }
+
     /// Whether all is under control that should be, in words.
     ///
     /// # Errors

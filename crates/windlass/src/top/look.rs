@@ -11,14 +11,10 @@ const STEP_BACK_BYTES: u32 = 1 << 28;
 /// A flow as one look found it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Interface that faces its sender.
-    pub iface: String,
-    /// Name of its rule.
-    pub rule_name: String,
+    #[serde(flatten)]
+    pub seen: Seen,
     /// Delivered since the look before; none: there was none.
     pub rate_bps: Option<u64>,
-    #[serde(flatten)]
-    pub flow: FlowInfo,
 }
 
 /// All flows of one rule, on whatever interface.
@@ -47,8 +43,8 @@ pub struct Look {
     pub flows: Vec<Row>,
 }
 
-/// Names a connection: interface, addresses, first sequence number.
-type Key = (String, SocketAddr, SocketAddr, u32);
+/// Names a connection: index of the interface, addresses, first sequence number.
+type Key = (u32, SocketAddr, SocketAddr, u32);
 
 /// Remembers of the look before what rates are made from.
 #[derive(Debug, Default)]
@@ -71,8 +67,9 @@ impl Watcher {
         let mut last = BTreeMap::new();
         let mut totals: BTreeMap<String, Total> = BTreeMap::new();
         let mut flows = Vec::with_capacity(seen.len());
-        for Seen { iface, rule_name, flow } in seen {
-            let key = (iface.clone(), flow.sender, flow.receiver, flow.first_seq);
+        for seen in seen {
+            let Seen { rule_name, flow, .. } = &seen;
+            let key = (flow.ifindex, flow.sender, flow.receiver, flow.first_seq);
             let before = self.last.get(&key);
             let rate_bps =
                 before.and_then(|(at_us, bytes)| rate_bps(*bytes, flow.delivered_bytes, now_us - at_us));
@@ -80,8 +77,8 @@ impl Watcher {
             let total = totals
                 .entry(rule_name.clone())
                 .or_insert_with(|| Total { rule_name: rule_name.clone(), ..Total::default() });
-            total.add(&flow, rate_bps);
-            flows.push(Row { iface, rule_name, rate_bps, flow });
+            total.add(flow, rate_bps);
+            flows.push(Row { seen, rate_bps });
         }
         // flows that have ended are forgotten
         self.last = last;
@@ -136,15 +133,15 @@ impl Order {
 
     /// Sorts; flows that are equal in it stay sorted by their addresses.
     pub fn sort(self, rows: &mut [Row]) {
-        rows.sort_by_key(|r| (r.flow.sender, r.flow.receiver));
+        rows.sort_by_key(|r| (r.seen.flow.sender, r.seen.flow.receiver));
         match self {
             Order::Rate => rows.sort_by_key(|r| Reverse(r.rate_bps)),
-            Order::Srtt => rows.sort_by_key(|r| Reverse(r.flow.srtt_us)),
-            Order::Cwnd => rows.sort_by_key(|r| Reverse(r.flow.cwnd_bytes)),
-            Order::Inflight => rows.sort_by_key(|r| Reverse(r.flow.inflight_bytes)),
-            Order::Lost => rows.sort_by_key(|r| Reverse(r.flow.lost_segs)),
-            Order::Repaired => rows.sort_by_key(|r| Reverse(r.flow.repaired_segs)),
-            Order::Rule => rows.sort_by(|a, b| a.rule_name.cmp(&b.rule_name)),
+            Order::Srtt => rows.sort_by_key(|r| Reverse(r.seen.flow.srtt_us)),
+            Order::Cwnd => rows.sort_by_key(|r| Reverse(r.seen.flow.cwnd_bytes)),
+            Order::Inflight => rows.sort_by_key(|r| Reverse(r.seen.flow.inflight_bytes)),
+            Order::Lost => rows.sort_by_key(|r| Reverse(r.seen.flow.lost_segs)),
+            Order::Repaired => rows.sort_by_key(|r| Reverse(r.seen.flow.repaired_segs)),
+            Order::Rule => rows.sort_by(|a, b| a.seen.rule_name.cmp(&b.seen.rule_name)),
             Order::Sender => {}
         }
     }
@@ -230,7 +227,7 @@ mod tests {
         watcher.look(0, vec![seen("a", flow(1, 0)), seen("a", flow(2, 0))]);
         let tables = vec![seen("a", flow(1, 10)), seen("a", flow(2, 20)), seen("a", flow(3, 0))];
         let mut rows = watcher.look(1_000_000, tables).flows;
-        let ports = |rows: &[Row]| rows.iter().map(|r| r.flow.receiver.port()).collect::<Vec<_>>();
+        let ports = |rows: &[Row]| rows.iter().map(|r| r.seen.flow.receiver.port()).collect::<Vec<_>>();
         Order::Rate.sort(&mut rows);
         assert_eq!(ports(&rows), [2, 1, 3]);
         Order::Cwnd.sort(&mut rows);

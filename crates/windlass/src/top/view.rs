@@ -123,18 +123,18 @@ fn total_cells(t: &Total) -> [String; TOTAL_COLUMNS.len()] {
 
 /// What is done with the flow now: its mode, unless it is bypassed, or there is a reason why it is only watched.
 fn state(row: &Row) -> &'static str {
-    match (row.flow.mode, row.flow.state) {
+    match (row.seen.flow.mode, row.seen.flow.state) {
         ("transparent", "active") => "control",
         ("transparent", other) => other,
-        (mode, _) => row.flow.only_watched.map_or(mode, OnlyWatched::word),
+        (mode, _) => row.seen.flow.only_watched.map_or(mode, OnlyWatched::word),
     }
 }
 
 fn flow_cells(row: &Row) -> [String; FLOW_COLUMNS.len()] {
-    let f = &row.flow;
+    let f = &row.seen.flow;
     [
-        Printable(&row.rule_name).to_string(),
-        Printable(&row.iface).to_string(),
+        Printable(&row.seen.rule_name).to_string(),
+        Printable(&row.seen.iface).to_string(),
         f.sender.to_string(),
         f.receiver.to_string(),
         state(row).into(),
