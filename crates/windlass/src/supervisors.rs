@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::Result;
 use serde_json::json;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 use windlass_agent::{Policy, keep_ended_counters};
 
 /// All of them.
@@ -33,6 +33,13 @@ impl Supervisors {
         self.rules = policy.rules.iter().map(|rule| rule.name.clone()).collect();
         if let Some(metrics) = &self.metrics {
             metrics.policy(hash);
+        }
+    }
+
+    /// The policy's file as it is now was refused.
+    pub fn policy_refused(&mut self, file: &Path) {
+        if let Some(metrics) = &self.metrics {
+            metrics.policy_refused(Policy::hash_of_file(file));
         }
     }
 
