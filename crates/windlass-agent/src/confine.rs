@@ -24,6 +24,8 @@ pub enum Duty {
     Sockets,
     /// `controller`: serves ports, whose sockets belong to the users of virtual machines; works with no program.
     Ports,
+    /// `fleet node`: writes a file of its own user, and connects to etcd and the agent; works with no program.
+    Files,
 }
 
 impl Duty {
@@ -37,6 +39,7 @@ impl Duty {
             Duty::Sockets => &[CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN],
             // or it could not connect to the socket of another user's virtual machine
             Duty::Ports => &[CAP_DAC_OVERRIDE],
+            Duty::Files => &[],
         }
     }
 
@@ -45,7 +48,7 @@ impl Duty {
         let more: &[i64] = match self {
             Duty::Interfaces | Duty::InterfacesAndMetrics => &[],
             Duty::Sockets => &EXECUTING,
-            Duty::Ports => &[EXECUTING[0], EXECUTING[1], libc::SYS_bpf],
+            Duty::Ports | Duty::Files => &[EXECUTING[0], EXECUTING[1], libc::SYS_bpf],
         };
         let accepting: &[i64] = if self == Duty::InterfacesAndMetrics { &[] } else { &ACCEPTING };
         REFUSED.iter().chain(accepting).chain(more).chain(OF_THIS_PROCESSOR).copied().collect()
@@ -229,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_seccomp_filter_can_be_made_for_each_duty_and_refuses_no_call_twice() {
-        for duty in [Duty::Interfaces, Duty::InterfacesAndMetrics, Duty::Sockets, Duty::Ports] {
+        for duty in [Duty::Interfaces, Duty::InterfacesAndMetrics, Duty::Sockets, Duty::Ports, Duty::Files] {
             let refused = duty.refuses();
             let different: std::collections::BTreeSet<_> = refused.iter().collect();
             assert_eq!(different.len(), refused.len(), "{duty:?}");
