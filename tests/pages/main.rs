@@ -53,6 +53,31 @@ fn the_commands_of_the_guests_page_work_as_printed() {
 }
 
 #[test]
+fn the_commands_of_the_quick_start_of_libvirt_work_as_printed() {
+    follow("the_commands_of_the_quick_start_of_libvirt_work_as_printed", "docs/quickstart/libvirt.md");
+}
+
+#[test]
+fn the_commands_of_the_quick_start_of_docker_work_as_printed() {
+    follow("the_commands_of_the_quick_start_of_docker_work_as_printed", "docs/quickstart/docker.md");
+}
+
+#[test]
+fn the_commands_of_the_quick_start_of_router_work_as_printed() {
+    follow("the_commands_of_the_quick_start_of_router_work_as_printed", "docs/quickstart/router.md");
+}
+
+#[test]
+fn the_commands_of_the_quick_start_of_kubernetes_work_as_printed() {
+    follow("the_commands_of_the_quick_start_of_kubernetes_work_as_printed", "docs/quickstart/kubernetes.md");
+}
+
+#[test]
+fn the_commands_of_the_quick_start_of_sockets_work_as_printed() {
+    follow("the_commands_of_the_quick_start_of_sockets_work_as_printed", "docs/quickstart/sockets.md");
+}
+
+#[test]
 fn every_command_of_a_page_is_in_a_block_for_a_shell_and_every_mark_has_its_command_and_its_reason() {
     for file in pages() {
         let page = Page::read(file);
