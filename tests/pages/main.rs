@@ -2,6 +2,7 @@
 //! a server behind `tap0` and the Internet behind `eth0`. What cannot be run here is marked in the page, with the reason.
 
 mod machine;
+mod manifests;
 mod page;
 
 use machine::Machine;
