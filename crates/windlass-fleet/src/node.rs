@@ -81,6 +81,8 @@ pub struct Node<'a> {
     written: Option<Instant>,
     /// A rollout is under way, for which counts are needed.
     is_watched: bool,
+    /// The policy that this process has written last.
+    put_last: Option<String>,
 }
 
 impl<'a> Node<'a> {
@@ -112,6 +114,7 @@ impl<'a> Node<'a> {
             reported: None,
             written: None,
             is_watched: false,
+            put_last: None,
         }
     }
 
@@ -189,9 +192,13 @@ impl<'a> Node<'a> {
             Some(hash) => self.put(hash).await?,
             None => self.put_back(),
         };
-        if let Err(why) = put {
-            self.status.refused = Some(why.clone());
-            self.complain(why);
+        match put {
+            Err(why) => {
+                self.status.refused = Some(why.clone());
+                self.complain(why);
+            }
+            Ok(()) if wanted.is_none() => self.status.refused = None,
+            Ok(()) => {}
         }
         Ok(())
     }
@@ -215,6 +222,7 @@ impl<'a> Node<'a> {
         }
         self.status.refused = None;
         self.written = Some(Instant::now());
+        self.put_last = Some(hash.into());
         (self.report)(Event::Written(hash.into()));
         Ok(Ok(()))
     }
@@ -226,7 +234,15 @@ impl<'a> Node<'a> {
                 (self.report)(Event::PutBack);
                 Ok(())
             }
-            Ok(false) => Ok(()),
+            Ok(false) => match &self.put_last {
+                Some(last) if self.file.hash().is_ok_and(|there| there.as_ref() == Some(last)) => {
+                    Err(format!(
+                        "{}: no policy was here before the fleet's, which stays; put one in its place",
+                        self.config.policy.display()
+                    ))
+                }
+                _ => Ok(()),
+            },
             Err(why) => Err(format!("{}: {why}", self.config.policy.display())),
         }
     }
@@ -257,9 +273,9 @@ impl<'a> Node<'a> {
             (self.report)(Event::InForce(hash));
         }
         let has_it = self.status.wanted.is_none() || self.status.in_force == self.status.wanted;
-        if has_it {
+        if has_it && self.status.wanted.is_some() {
             self.status.refused = None;
-        } else if metrics.refused_hash == self.status.wanted && self.status.refused.is_none() {
+        } else if !has_it && metrics.refused_hash == self.status.wanted && self.status.refused.is_none() {
             self.status.refused = Some("its agent refuses the policy, for the reason in its log".into());
         }
         if has_it || self.written.is_some_and(|at| at.elapsed() > TAKES_UP_WITHIN) {
@@ -284,12 +300,13 @@ impl<'a> Node<'a> {
             None => self.store.grant(self.config.lease_s).await?,
         };
         self.lease = Some(lease);
-        if self.store.be_node(&self.config.name, lease).await? {
-            return Ok(());
-        }
+        let Some(other) = self.store.be_node(&self.config.name, lease).await? else { return Ok(()) };
         self.lease = None;
         let _ = self.store.revoke(lease).await;
-        Err(Error::Lost(format!("another process is node {} already: name each by --node", self.config.name)))
+        Err(Error::Lost(format!(
+            "node {} is {other} until its lease ends; if that one goes on, name each of you by --node",
+            self.config.name
+        )))
     }
 
     /// Puts the status into etcd, where it is another one or the last one is old.

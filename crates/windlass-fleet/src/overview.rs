@@ -142,7 +142,7 @@ fn state(status: &NodeStatus, wanted: Option<&str>, is_alive: bool) -> (State, O
     let refused = status.refused.clone().filter(|_| status.wanted.as_deref() == wanted);
     if !is_alive {
         (State::Stale, Some("its lease has ended; what it reported is of the past".into()))
-    } else if let (false, Some(why)) = (has_it, refused) {
+    } else if let Some(why) = refused.filter(|_| !has_it || wanted.is_none()) {
         (State::Refuses, Some(why))
     } else if !has_it {
         (State::Lags, Some(format!("it should have {}", short(wanted.unwrap_or_default()))))
@@ -179,6 +179,9 @@ mod tests {
         let refuses = NodeStatus { refused: Some("no".into()), ..has("old") };
         assert_eq!(of(&refuses, Some("new"), true), State::Refuses);
         assert_eq!(of(&refuses, Some("newer"), true), State::Lags, "that was of another one");
+        let stays =
+            NodeStatus { wanted: None, refused: Some("nothing was there before".into()), ..has("old") };
+        assert_eq!(of(&stays, None, true), State::Refuses);
         let unwell = NodeStatus { unwell: Some("not ready".into()), ..has("new") };
         assert_eq!(of(&unwell, Some("new"), true), State::Unwell);
     }

@@ -200,12 +200,19 @@ impl Store {
         self.etcd.revoke(lease).await
     }
 
-    /// This process is that node from now on, under this lease; returns whether no other process is.
-    pub async fn be_node(&self, name: &str, lease: i64) -> Result<bool> {
+    /// This process is that node from now on, under this lease; unless another one is, which is returned.
+    pub async fn be_node(&self, name: &str, lease: i64) -> Result<Option<Writer>> {
         let (key, writer) = (self.key(&format!("alive/{name}")), json(&self.writer));
         let put = [Then::Put(&key, &writer, lease)];
-        Ok(self.etcd.change(&[If::Changed(&key, 0)], &put).await?
-            || self.etcd.change(&[If::Is(&key, &writer)], &put).await?)
+        if self.etcd.change(&[If::Changed(&key, 0)], &put).await?
+            || self.etcd.change(&[If::Is(&key, &writer)], &put).await?
+        {
+            return Ok(None);
+        }
+        let (found, _) = self.etcd.ranges(&[&key]).await?;
+        let other = found[0].first().map(|entry| document("node", &entry.value)).transpose()?;
+        // its lease may have ended just now
+        Ok(Some(other.unwrap_or_default()))
     }
 
     /// What the node reports, which this process is.
