@@ -193,7 +193,7 @@ fn a_fleet_of_three_agents_rolls_out_and_back_and_goes_on_without_etcd() {
         a_bad_policy_stops_at_the_canary(&etcd, &members, folder.path());
         progress();
         a_policy_that_an_agent_refuses_goes_back(&etcd, &members, folder.path());
-        etcd_is_killed(&mut etcd, &members, progress);
+        etcd_is_killed(&mut etcd, &members, folder.path(), progress);
         a_node_lags(&etcd, &members, folder.path());
         progress();
         two_writers(&etcd, &members, folder.path());
@@ -275,13 +275,16 @@ fn a_policy_that_an_agent_refuses_goes_back(etcd: &Etcd, members: &[Member; 3], 
     assert_eq!(out.status.code(), Some(2));
 }
 
-/// For longer than a lease.
-fn etcd_is_killed(etcd: &mut Etcd, members: &[Member; 3], progress: &dyn Fn()) {
+/// For longer than a lease, in the midst of a rollout.
+fn etcd_is_killed(etcd: &mut Etcd, members: &[Member; 3], folder: &Path, progress: &dyn Fn()) {
+    let mut rollout = etcd.rollout(&written(folder, "later.toml", &controlled("later")), "60s");
+    rollout.find("stage", |event| event["phase"] == "watch");
     let generation = etcd.status()["generation"].clone();
     etcd.kill();
     for member in members {
         member.node.find("complaint", |event| event["why"].as_str().is_some_and(|why| why.contains("stays")));
     }
+    rollout.find("complaint", |event| event["why"].as_str().is_some_and(|why| why.contains("stands still")));
     assert_eq!(etcd.try_fleet(&["status"]).status.code(), Some(2));
     let since = Instant::now();
     while since.elapsed() < Duration::from_secs(4) {
@@ -293,7 +296,14 @@ fn etcd_is_killed(etcd: &mut Etcd, members: &[Member; 3], progress: &dyn Fn()) {
         member.node.event("connected");
     }
     until("all are there again", || etcd.are_all("ok"));
-    assert_eq!(etcd.status()["generation"], generation);
+    let status = etcd.status();
+    assert_eq!((&status["generation"], &status["rollout"]["stage"]), (&generation, &1.into()));
+    assert!(rollout.is_running(), "it goes on");
+    etcd.fleet(&["rollback"]);
+    assert_eq!(rollout.wait().code(), Some(2));
+    until("the canary has the older one again", || {
+        etcd.are_all("ok") && members.iter().all(|member| member.policy() == controlled("good"))
+    });
 }
 
 fn a_node_lags(etcd: &Etcd, members: &[Member; 3], folder: &Path) {

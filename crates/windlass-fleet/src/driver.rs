@@ -172,7 +172,7 @@ fn is_under_way(read: &Contents, rollout: &Rollout) -> String {
     format!(
         "a rollout of {} is under way, at stage {} of {}, {driver}; `windlass fleet rollback` ends it",
         rollout.file,
-        rollout.stage + 1,
+        rollout.stage.saturating_add(1),
         rollout.stages.len()
     )
 }

@@ -115,7 +115,7 @@ impl Overview {
             policy: rollout.policy.clone(),
             file: rollout.file.clone(),
             selector: rollout.selector.to_string(),
-            stage: rollout.stage + 1,
+            stage: rollout.stage.saturating_add(1),
             stages: rollout.stages.len(),
             phase: rollout.phase,
             taken: rollout.taken().to_vec(),

@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 use std::{
     fs::{self, File},
     io::{self, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -14,6 +14,10 @@ const BEFORE: &str = ".before-fleet";
 const DRAFT: &str = ".fleet-draft";
 /// Of a file that was not there before: an agent of another user reads it.
 const MODE: u32 = 0o644;
+/// For all users.
+const READABLE: u32 = 0o004;
+const OF_ANOTHER_USER: &str = "it is another user's, whose agent could not read one of this process' user: run the node as that user, \
+    or let all users read the file";
 
 /// SHA-256 of a text in hexadecimal digits, as `sha256sum` prints it.
 pub fn hash(text: &str) -> String {
@@ -70,8 +74,16 @@ impl PolicyFile {
         let draft = self.beside(DRAFT);
         // of an earlier process that was killed
         let _ = fs::remove_file(&draft);
-        let mode = fs::metadata(&self.path).map_or(MODE, |found| found.permissions().mode() & 0o7777);
+        let found = fs::metadata(&self.path).ok();
+        let mode = found.as_ref().map_or(MODE, |found| found.permissions().mode() & 0o7777);
         let mut file = File::options().write(true).create_new(true).mode(0o600).open(&draft)?;
+        // the new file is this process' user's
+        if found.is_some_and(|found| file.metadata().is_ok_and(|own| own.uid() != found.uid()))
+            && mode & READABLE == 0
+        {
+            fs::remove_file(&draft)?;
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, OF_ANOTHER_USER));
+        }
         file.write_all(text.as_bytes())?;
         file.set_permissions(fs::Permissions::from_mode(mode))?;
         file.sync_all()?;
@@ -109,6 +121,25 @@ mod tests {
         assert_eq!(read(), "own");
         assert!(!file.put_back().unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    /// Only root can make such a file.
+    #[test]
+    fn a_policy_that_its_user_could_not_read_any_more_is_not_put() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.toml");
+        fs::write(&path, "own").unwrap();
+        if std::os::unix::fs::chown(&path, Some(1), None).is_err() {
+            println!("skipped: a_policy_that_its_user_could_not_read_any_more_is_not_put: needs root");
+            return;
+        }
+        let file = PolicyFile::new(&path);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(file.put("new").unwrap_err().to_string().contains("another user's"));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        file.put("new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub fn next(
     tripped: Option<&str>,
     in_phase: Duration,
 ) -> Next {
-    let (stage, stages) = (rollout.stage + 1, rollout.stages.len());
+    let (stage, stages) = (rollout.stage.saturating_add(1), rollout.stages.len());
     let left = |limit: Duration| limit.saturating_sub(in_phase).as_secs();
     if rollout.phase == Phase::Before {
         let limit = rollout.window();
@@ -95,7 +95,7 @@ pub fn next(
             left(limit)
         )),
         (true, true) => Next::Done,
-        (true, false) => Next::To(rollout.stage + 1, Phase::Apply),
+        (true, false) => Next::To(stage, Phase::Apply),
     }
 }
 
