@@ -22,7 +22,7 @@ use windlass_tests::{
 /// So short that the test sees leases end.
 const LEASE_S: &str = "3";
 /// What it loses, the servers retransmit themselves where they are only watched: a slip of an operator.
-const GUARD: &str = "retransmits<0.05%,3x,2s";
+const GUARD: &str = "retransmits<0.3%,3x,2s";
 
 /// etcd in a network of its own. Other namespaces reach it by a socket in its folder.
 struct Etcd {
@@ -121,7 +121,9 @@ struct Member {
 impl Member {
     fn new(name: &str, etcd: &Etcd) -> Member {
         let net = Net::create("cubic");
-        net.bottleneck_of("20mbit");
+        // hardly a buffer, so that a share of what is sent is lost that no busy machine adds to
+        let line = "tc qdisc add dev r2 root tbf rate 20mbit burst 10kb limit 15kb";
+        net.middle.run(&line.split(' ').collect::<Vec<_>>()).expect("tc");
         let folder = tempfile::tempdir().expect("a folder");
         let file = put(folder.path(), &controlled("own"));
         let agent = net.agent_with(&file, &["--metrics"], "under control");

@@ -1,4 +1,4 @@
-//! What an agent's metrics say of its policy and its flows, in Prometheus' text format 0.0.4.
+//! What an agent's metrics report of its policy and its flows, in Prometheus' text format 0.0.4.
 
 use serde::{Deserialize, Serialize};
 

@@ -9,7 +9,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use std::cell::Cell;
 
-/// One or several members of a cluster; while one does not answer, the next one is asked.
+/// One or several members of a cluster; while one does not answer, the next one is tried.
 #[derive(Debug)]
 pub struct Etcd {
     endpoints: Vec<Endpoint>,

@@ -48,7 +48,7 @@ pub struct Change {
     pub generation: u64,
     /// In a line.
     pub what: String,
-    /// Who, from where.
+    /// The process that made it.
     pub writer: Writer,
     /// By the writer's clock, in seconds since 1970.
     pub at_unix_s: u64,

@@ -265,7 +265,7 @@ fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("plain data")
 }
 
-/// The user who writes, on which machine, in which process.
+/// The user, the machine and the process that write.
 fn this_process() -> Writer {
     let user = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| env::var(name).ok());
     Writer { user: user.unwrap_or_else(|| "unknown".into()), host: host_name(), process: std::process::id() }

@@ -44,7 +44,7 @@ pub fn rollout(args: &RolloutArgs) -> Result<ExitCode> {
         None => {
             let words = "stopped: the rollout stands where it is; `windlass fleet rollout --resume` goes on, `windlass fleet \
                 rollback` goes back";
-            say(args, words, || json!({ "event": "stopped" }));
+            print_event(args, words, || json!({ "event": "stopped" }));
             Ok(ExitCode::FAILURE)
         }
     }
@@ -84,7 +84,7 @@ fn plan(args: &RolloutArgs) -> Result<Plan> {
 }
 
 /// A line, or a document.
-fn say(args: &RolloutArgs, words: &str, document: impl FnOnce() -> Value) {
+fn print_event(args: &RolloutArgs, words: &str, document: impl FnOnce() -> Value) {
     match args.json {
         true => println!("{}", document()),
         false => print::line(words),
@@ -93,7 +93,7 @@ fn say(args: &RolloutArgs, words: &str, document: impl FnOnce() -> Value) {
 
 fn report(args: &RolloutArgs, event: Event) {
     match event {
-        Event::Started { id, nodes, stages } => say(
+        Event::Started { id, nodes, stages } => print_event(
             args,
             &format!("rollout {id}: {nodes} nodes in {stages} stages; Ctrl-C leaves it where it is"),
             || json!({ "event": "started", "id": id, "nodes": nodes, "stages": stages }),
@@ -104,19 +104,23 @@ fn report(args: &RolloutArgs, event: Event) {
                 Phase::Apply => "get it",
                 Phase::Watch => "have it, and are watched",
             };
-            say(
+            print_event(
                 args,
                 &format!("stage {}: {nodes} nodes {words}", stage + 1),
                 || json!({ "event": "stage", "stage": stage + 1, "phase": phase, "nodes": nodes }),
             );
         }
-        Event::Waits(why) => say(args, &why, || json!({ "event": "waits", "why": why })),
+        Event::Waits(why) => print_event(args, &why, || json!({ "event": "waits", "why": why })),
         Event::Complaint(why) => {
-            say(args, &format!("warning: {why}"), || json!({ "event": "complaint", "why": why }));
+            print_event(args, &format!("warning: {why}"), || json!({ "event": "complaint", "why": why }));
         }
-        Event::Done => say(args, "complete: all nodes have it", || json!({ "event": "done" })),
+        Event::Done => print_event(args, "complete: all nodes have it", || json!({ "event": "done" })),
         Event::RolledBack(why) => {
-            say(args, &format!("rolled back: {why}"), || json!({ "event": "rolled_back", "why": why }));
+            print_event(
+                args,
+                &format!("rolled back: {why}"),
+                || json!({ "event": "rolled_back", "why": why }),
+            );
         }
     }
 }
