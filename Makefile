@@ -13,13 +13,15 @@ NS3_LIBS := applications internet point-to-point nix-vector-routing traffic-cont
 # for libelf, which is built from its source, and for the package; only `make package`, `image` and `test-package` install these
 PACKAGE_PACKAGES := autoconf automake libtool autopoint flex bison gawk binutils dpkg-dev
 IMAGE_PACKAGES := umoci
+# for etcd, which `windlass fleet` works with; only `make test-fleet` installs it
+FLEET_PACKAGES := etcd-server
 TEST_PACKAGE_PACKAGES := debootstrap lintian bpftool libcap2-bin
 # for the pages of `windlass web`; only `make test-web` installs these, and the packages of tests/web/package.json
 WEB_PACKAGES := chromium fonts-dejavu-core $(shell command -v npm >/dev/null || echo nodejs npm)
 C_FILES := $(shell find core bpf crates tests -name '*.[ch]' -not -path '*/target/*')
 CLANG_FORMAT := clang-format-19
 
-.PHONY: demo test test-long test-web test-package package image vm-test deny miri bench bench-ns3 fuzz coverage fmt lint setup help
+.PHONY: demo test test-long test-web test-package test-fleet package image vm-test deny miri bench bench-ns3 fuzz coverage fmt lint setup help
 
 help:
 	@echo "make demo     build, then show the main job (about a minute)"
@@ -30,6 +32,7 @@ help:
 	@echo "make package  the Debian package, and what is in it (docs/install.md)"
 	@echo "make image    an OCI image of that, made without a daemon"
 	@echo "make test-package  install, run, upgrade under load, remove and purge it on a fresh Debian; run the image"
+	@echo "make test-fleet  three agents and a real etcd, which it installs; test-long does so where etcd is installed"
 	@echo "make miri     unsafe Rust that calls no C, interpreted"
 	@echo "make deny     licences, sources and known faults of the packages of the build (deny.toml)"
 	@echo "make bench    cost of the datapath and of groups, isolation, speed of the simulator, how exact the testbed is"
@@ -79,6 +82,11 @@ image: setup
 test-package: PACKAGES += $(PACKAGE_PACKAGES) $(IMAGE_PACKAGES) $(TEST_PACKAGE_PACKAGES)
 test-package: setup
 	tests/package.sh
+
+test-fleet: PACKAGES += $(FLEET_PACKAGES)
+test-fleet: setup
+	$(CARGO) build -p windlass
+	$(CARGO) test -p windlass-tests --test end_to_end -- --include-ignored --nocapture fleet::
 
 # releases of Debian's kernels, or absolute paths (tests/vm/image.sh)
 KERNELS ?= 6.1 6.12 6.18

@@ -41,6 +41,8 @@ mv "$files/completions.bash" "$files/windlass.bash"
 mv "$files/completions.zsh" "$files/_windlass"
 mv "$files/completions.fish" "$files/windlass.fish"
 cp docs/*.md SECURITY.md "$files/doc/"
+mkdir -p "$files/quickstart"
+cp docs/quickstart/* "$files/quickstart/"
 gzip -9n <CHANGELOG.md >"$files/doc/NEWS.gz"
 packaging/notices.sh | gzip -9n >"$files/doc/NOTICES.gz"
 cat >"$files/changelog" <<CHANGELOG

@@ -12,6 +12,7 @@ mod deployments;
 mod downloads;
 mod emulated_links;
 mod faults;
+mod fleet;
 mod foreign;
 mod groups;
 mod hostile;

@@ -2,6 +2,7 @@
 //! a server behind `tap0` and the Internet behind `eth0`. What cannot be run here is marked in the page, with the reason.
 
 mod machine;
+mod manifests;
 mod page;
 
 use machine::Machine;
@@ -50,6 +51,31 @@ fn the_commands_of_the_native_page_work_as_printed() {
 #[test]
 fn the_commands_of_the_guests_page_work_as_printed() {
     follow("the_commands_of_the_guests_page_work_as_printed", "docs/guests.md");
+}
+
+#[test]
+fn the_commands_of_the_quick_start_of_libvirt_work_as_printed() {
+    follow("the_commands_of_the_quick_start_of_libvirt_work_as_printed", "docs/quickstart/libvirt.md");
+}
+
+#[test]
+fn the_commands_of_the_quick_start_of_docker_work_as_printed() {
+    follow("the_commands_of_the_quick_start_of_docker_work_as_printed", "docs/quickstart/docker.md");
+}
+
+#[test]
+fn the_commands_of_the_quick_start_of_router_work_as_printed() {
+    follow("the_commands_of_the_quick_start_of_router_work_as_printed", "docs/quickstart/router.md");
+}
+
+#[test]
+fn the_commands_of_the_quick_start_of_kubernetes_work_as_printed() {
+    follow("the_commands_of_the_quick_start_of_kubernetes_work_as_printed", "docs/quickstart/kubernetes.md");
+}
+
+#[test]
+fn the_commands_of_the_quick_start_of_sockets_work_as_printed() {
+    follow("the_commands_of_the_quick_start_of_sockets_work_as_printed", "docs/quickstart/sockets.md");
 }
 
 #[test]

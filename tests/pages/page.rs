@@ -8,8 +8,19 @@
 use std::{fs, path::Path};
 
 /// The pages that are followed.
-pub fn pages() -> [&'static str; 5] {
-    ["README.md", "docs/operations.md", "docs/policy.md", "docs/native.md", "docs/guests.md"]
+pub fn pages() -> [&'static str; 10] {
+    [
+        "README.md",
+        "docs/operations.md",
+        "docs/policy.md",
+        "docs/native.md",
+        "docs/guests.md",
+        "docs/quickstart/libvirt.md",
+        "docs/quickstart/docker.md",
+        "docs/quickstart/router.md",
+        "docs/quickstart/kubernetes.md",
+        "docs/quickstart/sockets.md",
+    ]
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

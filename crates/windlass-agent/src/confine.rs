@@ -26,6 +26,8 @@ pub enum Duty {
     Ports,
     /// `web`: serves pages to browsers, of a socket that waits for them already, and asks an agent over another one.
     Pages,
+    /// `fleet node`: writes a file of its own user, and connects to etcd and the agent; works with no program.
+    Files,
 }
 
 impl Duty {
@@ -40,6 +42,7 @@ impl Duty {
             // or it could not connect to the socket of another user's virtual machine
             Duty::Ports => &[CAP_DAC_OVERRIDE],
             Duty::Pages => &[],
+            Duty::Files => &[],
         }
     }
 
@@ -48,7 +51,7 @@ impl Duty {
         let more: &[i64] = match self {
             Duty::Interfaces | Duty::InterfacesAndReaders => &[],
             Duty::Sockets => &EXECUTING,
-            Duty::Ports => &[EXECUTING[0], EXECUTING[1], libc::SYS_bpf],
+            Duty::Ports | Duty::Files => &[EXECUTING[0], EXECUTING[1], libc::SYS_bpf],
             Duty::Pages => &BESIDES_PAGES,
         };
         let accepting: &[i64] = match self {
@@ -247,7 +250,14 @@ mod tests {
 
     #[test]
     fn a_seccomp_filter_can_be_made_for_each_duty_and_refuses_no_call_twice() {
-        for duty in [Duty::Interfaces, Duty::InterfacesAndReaders, Duty::Sockets, Duty::Ports, Duty::Pages] {
+        for duty in [
+            Duty::Interfaces,
+            Duty::InterfacesAndReaders,
+            Duty::Sockets,
+            Duty::Ports,
+            Duty::Pages,
+            Duty::Files,
+        ] {
             let refused = duty.refuses();
             let different: std::collections::BTreeSet<_> = refused.iter().collect();
             assert_eq!(different.len(), refused.len(), "{duty:?}");

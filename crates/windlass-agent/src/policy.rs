@@ -47,6 +47,11 @@ impl Policy {
         Ok((Self::parse(&path.display().to_string(), &text)?, format!("{:x}", Sha256::digest(&text))))
     }
 
+    /// SHA-256 of the file as it is now, sound or not. None: it cannot be read.
+    pub fn hash_of_file(path: &Path) -> Option<String> {
+        Self::read(path).ok().map(|text| format!("{:x}", Sha256::digest(&text)))
+    }
+
     fn read(path: &Path) -> crate::Result<String> {
         windlass_scenario::read_file(path).map_err(|why| crate::Error::Io { path: path.into(), why })
     }

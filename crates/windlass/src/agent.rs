@@ -274,6 +274,7 @@ fn look_after(
             // a mistake must not take traffic out of control
             if let Err(why) = put {
                 let why = format!("{why:#}; the policy in force stays");
+                supervisors.policy_refused(file.path);
                 if file.is_settled || refused.as_ref() != Some(&why) {
                     log.warn(&why);
                 }

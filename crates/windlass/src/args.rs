@@ -1,5 +1,9 @@
 //! What can be typed.
 
+mod fleet;
+
+pub use fleet::{EtcdArgs, FleetCommand, NodeArgs, RolloutArgs};
+
 use crate::{algorithm::AlgorithmName, flows::COLUMNS};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use std::{net::SocketAddr, path::PathBuf};
@@ -88,6 +92,9 @@ pub enum Command {
     /// Congestion control of this kernel's own sockets: the algorithms under names that any socket can choose
     #[command(subcommand)]
     Native(NativeCommand),
+    /// Policies of many machines, by way of etcd: staged rollouts with guards, rollback, status
+    #[command(subcommand)]
+    Fleet(FleetCommand),
     /// In a virtual machine: couple its flows with those of other machines, by the controller on its host, until Ctrl-C
     Guest(GuestArgs),
     /// On the host: divide one window among virtual machines by weight, whatever the number of their flows, until Ctrl-C
@@ -150,6 +157,7 @@ impl Command {
             Command::Guest(g) => (g.log.clone(), g.json),
             Command::Controller(c) => (c.log.clone(), c.json),
             Command::Web(w) => (w.log.clone(), w.json),
+            Command::Fleet(FleetCommand::Node(n)) => (n.log.clone(), n.json),
             Command::Native(NativeCommand::Load { log, json, .. }) => (log.clone(), *json),
             _ => Default::default(),
         }
@@ -165,6 +173,7 @@ impl Command {
                 | Command::Completions { .. }
                 | Command::Controller(_)
                 | Command::Demo { .. }
+                | Command::Fleet(_)
                 | Command::Guest(_)
                 | Command::Man { .. }
                 | Command::Reproduce(_)

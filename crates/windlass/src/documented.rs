@@ -49,7 +49,9 @@ fn commands_in_the_sentences_of_the_documentation_are_commands() {
     assert!(mistake("windlass flow").is_some() && mistake("windlass flows --all").is_some());
     assert!(mistake("windlass set SENDER RECEIVER --alg NAME").is_none());
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let pages = fs::read_dir(root.join("docs")).expect("the pages").flatten().map(|entry| entry.path());
+    let folders =
+        ["docs", "docs/quickstart"].map(|folder| fs::read_dir(root.join(folder)).expect("the pages"));
+    let pages = folders.into_iter().flatten().flatten().map(|entry| entry.path());
     let pages = pages.filter(|path| path.extension().is_some_and(|end| end == "md"));
     let mut mistakes = Vec::new();
     let mut count = 0;

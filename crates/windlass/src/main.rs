@@ -9,6 +9,7 @@ mod counters;
 mod documented;
 mod dry_run;
 mod event_log;
+mod fleet;
 mod flow_table;
 mod flows;
 mod group_cost;
@@ -78,6 +79,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Algs { json } => info::algs(json),
         Command::Policy(p) => policy::policy(p),
         Command::Native(n) => native::native(n),
+        Command::Fleet(f) => fleet::fleet(f),
         Command::Guest(g) => guest::guest(&g),
         Command::Controller(c) => guest::controller(&c),
         Command::Doctor(d) => match &d.iface {

@@ -90,6 +90,17 @@ impl Wishes {
     }
 }
 
+/// Waits for a wish without keeping the thread from other work.
+pub async fn stopped(wishes: Receiver<Wish>) {
+    let (sender, stop) = tokio::sync::oneshot::channel();
+    // the thread ends with the command
+    thread::spawn(move || {
+        let _ = wishes.recv();
+        let _ = sender.send(());
+    });
+    let _ = stop.await;
+}
+
 /// How soon the end of work is noticed.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// A terminal that takes no more output, as one that is stopped, is left as it is after so long.

@@ -226,7 +226,7 @@ impl Status {
 }
 
 /// How long ago a time of the wall clock was.
-fn ago(unix_s: u64) -> String {
+pub fn ago(unix_s: u64) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     span(now.as_secs().saturating_sub(unix_s))
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::Result;
 use serde_json::json;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 use windlass_agent::{Policy, ReaderSocket, keep_ended_counters};
 
 /// All of them.
@@ -44,6 +44,11 @@ impl Supervisors {
     pub fn policy(&mut self, policy: &Policy, hash: String) {
         self.rules = policy.rules.iter().map(|rule| rule.name.clone()).collect();
         self.publisher.policy(hash);
+    }
+
+    /// The policy's file as it is now was refused.
+    pub fn policy_refused(&mut self, file: &Path) {
+        self.publisher.policy_refused(Policy::hash_of_file(file));
     }
 
     /// The agent has looked at everything.

@@ -118,6 +118,10 @@ impl Snapshot {
             let help = "SHA-256 of the policy's file, as it was when it was put in force; always 1.";
             gauge(encoder, "policy_hash_info", help, None, &[(vec![("hash", hash)], 1.0)])?;
         }
+        if let Some(hash) = &self.refused_hash {
+            let help = "SHA-256 of the policy's file that was refused, while it is in its place; always 1.";
+            gauge(encoder, "policy_refused_info", help, None, &[(vec![("hash", hash)], 1.0)])?;
+        }
         Ok(())
     }
 
@@ -193,6 +197,7 @@ mod tests {
             interfaces: 1,
             health: Some(Health { are_clocks_seen: true, is_covered: true, ..Health::default() }),
             policy_hash: Some("abc".into()),
+            refused_hash: Some("def".into()),
             truncated: 2,
             ..Snapshot::default()
         }
@@ -219,10 +224,14 @@ mod tests {
     #[test]
     fn metrics_of_an_agent_that_starts_have_no_counters_which_would_fall() {
         let text = text(Snapshot { is_complete: false, ..sample() }, Format::Text);
-        let names = text.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('{').next());
+        let names = text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| line.split('{').next().map(String::from));
         assert_eq!(
             names.collect::<Vec<_>>(),
-            [Some("windlass_build_info"), Some("windlass_policy_hash_info")]
+            ["build_info", "policy_hash_info", "policy_refused_info"]
+                .map(|name| Some(format!("windlass_{name}")))
         );
     }
 

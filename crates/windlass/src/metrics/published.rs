@@ -75,7 +75,14 @@ impl Publisher {
 
     /// A policy is in force whose file has this hash.
     pub fn policy(&self, hash: String) {
-        locked(&self.0.now).sources.policy_hash = Some(hash);
+        let mut now = locked(&self.0.now);
+        now.sources.policy_hash = Some(hash);
+        now.sources.refused_hash = None;
+    }
+
+    /// The policy's file, whose hash is this, was refused.
+    pub fn policy_refused(&self, hash: Option<String>) {
+        locked(&self.0.now).sources.refused_hash = hash;
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Sources {
     pub health: Option<Health>,
     /// SHA-256 of the policy's file, as it was when it was put in force; none: not known.
     pub policy_hash: Option<String>,
+    /// The same of a later file that was refused.
+    pub refused_hash: Option<String>,
 }
 
 /// Rule, algorithm and state.
@@ -50,6 +52,7 @@ pub struct Snapshot {
     pub interfaces: usize,
     pub health: Option<Health>,
     pub policy_hash: Option<String>,
+    pub refused_hash: Option<String>,
     /// How often rules, algorithms or interfaces had no metrics of their own.
     pub truncated: u64,
     /// How long reading took.
@@ -92,6 +95,7 @@ impl Reader {
             interfaces: sources.devices.len(),
             health: sources.health.clone(),
             policy_hash: sources.policy_hash.clone(),
+            refused_hash: sources.refused_hash.clone(),
             truncated: self.truncated,
             took: started.elapsed(),
         })
