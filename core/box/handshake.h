@@ -77,8 +77,6 @@ WL_INLINE void wl_syn_swap(struct wl_handshake *h)
 	h->rcv_mss_bytes = h->other_mss_bytes;
 	h->rcv_flags = h->other_flags;
 	h->rcv_wscale = h->other_wscale;
-	/* not noted of the other one */
-	h->rcv_at_us = 0;
 	h->other_isn = isn;
 	h->other_mss_bytes = mss_bytes;
 	h->other_flags = flags;
@@ -136,8 +134,6 @@ WL_INLINE void wl_syn_note_sender(struct wl_handshake *h, const struct wl_segmen
 	else
 		h->header = in->header;
 	wl_handshake_sent(h, in->seq, now_us);
-	if (!is_same)
-		h->near_rtt_us = is_answer ? wl_near_syn_rtt_us(h, now_us) : 0;
 	h->snd_mss_bytes = in->options.mss_bytes;
 	h->snd_flags |= flags;
 	h->snd_wscale = in->options.wscale;
@@ -155,7 +151,6 @@ WL_INLINE void wl_syn_note_receiver(struct wl_handshake *h, const struct wl_segm
 	h->rcv_mss_bytes = in->options.mss_bytes;
 	h->rcv_flags = flags;
 	h->rcv_wscale = in->options.wscale;
-	wl_near_syn(h, now_us, is_same);
 	if (is_answer)
 		h->rtt_us = wl_handshake_rtt_us(h, in->ack, now_us);
 }
@@ -304,7 +299,6 @@ WL_INLINE void wl_box_begin(struct wl_flow *f, wl_u32 id, const struct wl_segmen
 	f->snd_ack = f->rcv_seq;
 	f->sent_at_us = now_ns / 1000;
 	wl_rtt_begin(f, from_sender ? h->rtt_us : wl_handshake_rtt_us(h, in->ack, f->sent_at_us));
-	wl_near_begin(f, h, from_sender, f->sent_at_us);
 	f->edge = f->base;
 	f->rcv_edge = f->base;
 	f->edge_used_until = f->base;
