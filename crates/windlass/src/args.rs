@@ -70,7 +70,7 @@ pub enum Command {
     },
     /// Show it live in a browser: totals, flows, one flow and what holds it back, groups, counters
     ///
-    /// A process without capabilities, which asks the agent of this network namespace once or twice a second while somebody looks.
+    /// A process without capabilities, which asks the agent of this network namespace once or twice a second while it has viewers.
     /// docs/web.md has its paths.
     Web(WebArgs),
     /// Give one flow another algorithm than its rule's, while it runs

@@ -37,7 +37,7 @@ pub enum FleetCommand {
         #[arg(long)]
         json: bool,
     },
-    /// List the changes: which, when, and by whom
+    /// List the changes: which, when, and by which writer
     History {
         #[command(flatten)]
         etcd: EtcdArgs,

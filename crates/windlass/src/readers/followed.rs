@@ -74,7 +74,7 @@ impl Followed {
         Ok(())
     }
 
-    /// Follows those no more that nobody asks about. Returns whether others are left.
+    /// Follows those no more about which there are no questions. Returns whether others are left.
     pub fn rest(&mut self) -> bool {
         self.0.retain(|_, (_, at)| at.elapsed() < FOR);
         !self.0.is_empty()

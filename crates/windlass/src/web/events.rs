@@ -1,4 +1,4 @@
-//! Server-sent events: the overview again and again, one question for all who watch. While nobody does, nothing is asked.
+//! Server-sent events: the overview again and again, one question for all viewers. Without one nothing is asked.
 
 use super::agent::Agent;
 use crate::{
@@ -28,7 +28,7 @@ pub const VIEWERS_MOST: usize = 32;
 #[derive(Debug, Default)]
 pub struct Events(Mutex<Watched>);
 
-/// The last event, of which each viewer has a receiver; none: nobody watches.
+/// The last event, of which each viewer has a receiver; none: there is no viewer.
 #[derive(Debug, Default)]
 struct Watched(Option<watch::Sender<Bytes>>);
 
@@ -56,7 +56,7 @@ impl Events {
         Some(answer)
     }
 
-    /// Shows the event to all; ends it when nobody watches any more.
+    /// Shows the event to all; ends it when there is no viewer any more.
     fn publish(&self, event: Bytes) -> bool {
         let mut watched = locked(&self.0);
         let is_watched = watched.0.as_ref().is_some_and(|sender| sender.send(event).is_ok());
@@ -67,7 +67,7 @@ impl Events {
     }
 }
 
-/// Looks for as long as somebody watches.
+/// Looks for as long as there are viewers.
 async fn look(events: Arc<Events>, agent: Arc<Agent>) {
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn events_end_when_nobody_watches() {
+    fn events_end_with_the_last_viewer() {
         let events = Events::default();
         assert!(!events.publish(Bytes::from("x")));
         let (sender, receiver) = watch::channel(Bytes::new());
