@@ -336,13 +336,7 @@ fn an_agent_that_waits_to_attach_obeys_signals() {
     let lock = File::open("/run/windlass/attach.lock").expect("the lock");
     windlass_agent::flock(&lock, libc::LOCK_EX).expect("the lock is free");
     net.middle.run(&["ip", "link", "add", "r7", "type", "veth", "peer", "name", "x7"]).expect("iproute2");
-    let files = PathBuf::from(format!("/proc/{}/fd", agent.id()));
-    until("the agent waits for the lock", || {
-        assert!(agent.is_running());
-        let files = fs::read_dir(&files).expect("our child").flatten();
-        let is_lock = |f: &PathBuf| f.ends_with("attach.lock") || f.ends_with("attach.next.lock");
-        files.flat_map(|f| fs::read_link(f.path())).any(|f| is_lock(&f))
-    });
+    agent.waits_for_attach_lock();
     agent.signal(libc::SIGTERM);
     assert!(agent.wait().success());
     assert!(!net.pins().exists() && net.clocks().is_empty());

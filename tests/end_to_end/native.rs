@@ -7,7 +7,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 use std::{
-    fs,
+    fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
@@ -510,6 +510,40 @@ fn an_agent_controls_interfaces_though_it_cannot_have_its_algorithms() {
     assert!(complaint.contains("another version"), "{complaint}");
     assert_eq!(net.clocks().len(), 2, "under control");
     assert!(agent.end(libc::SIGTERM).success(), "it went on until told to end");
+}
+
+/// An interrupt comes before it has taken over anything of what the agent before it left, which was killed.
+#[test]
+fn an_agent_that_lets_go_releases_what_it_had_not_taken_over_yet() {
+    let test = "an_agent_that_lets_go_releases_what_it_had_not_taken_over_yet";
+    if !is_root_or_skip(test) {
+        return;
+    }
+    let Some(cgroup) = cgroup_or_skip(test) else { return };
+    let loaded = Loaded::new();
+    let net = Net::create("cubic");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write_policy(folder.path(), &cgroup, "bbr");
+    let rules = fs::read_to_string(&file).expect("a policy")
+        + "[[rule]]\nname = \"all\"\nmatch = { iface = \"r[12]\" }\nalgorithm = \"bbr\"\n";
+    fs::write(&file, rules).expect("a writable folder");
+    let path = file.to_str().expect("UTF-8");
+    let words = ["agent", "--detach-on-exit", "--policy", path, "--prefix", &loaded.prefix];
+    let mut first = Process::start(&mut net.windlass(&words));
+    first.says(cgroup.path().to_str().expect("UTF-8"));
+    first.end(libc::SIGKILL);
+    assert!(net.pins().exists() && net.pins_of("r2").exists());
+    // which any process could have
+    let lock = File::open("/run/windlass/attach.lock").expect("the lock");
+    windlass_agent::flock(&lock, libc::LOCK_EX).expect("the lock is free");
+    let mut next = Process::start(&mut net.windlass(&words));
+    next.waits_for_attach_lock();
+    next.signal(libc::SIGTERM);
+    assert!(next.wait().success());
+    drop(lock);
+    assert!(!net.pins().exists() && !net.pins_of("r2").exists() && net.clocks().is_empty(), "released");
+    let out = windlass().args(["detach", "--cgroup"]).arg(cgroup.path()).output().expect("windlass runs");
+    assert!(!out.status.success(), "nothing is left: {}", String::from_utf8_lossy(&out.stdout));
 }
 
 /// What all sockets of a namespace have by default, or by their route, is no choice that a policy leaves alone.

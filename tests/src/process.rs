@@ -3,7 +3,9 @@
 
 use serde_json::Value;
 use std::{
+    fs,
     io::{BufRead, BufReader, Read, Stdin},
+    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
     thread,
@@ -116,6 +118,17 @@ impl Process {
     /// Whether it has not ended.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("our own child").is_none()
+    }
+
+    /// Waits until it waits for the lock of those that attach, which the test holds.
+    pub fn waits_for_attach_lock(&mut self) {
+        let files = format!("/proc/{}/fd", self.id());
+        until("the process waits for the lock", || {
+            assert!(self.is_running());
+            let files = fs::read_dir(&files).expect("our child").flatten();
+            let is_lock = |f: &PathBuf| f.ends_with("attach.lock") || f.ends_with("attach.next.lock");
+            files.flat_map(|f| fs::read_link(f.path())).any(|f| is_lock(&f))
+        });
     }
 
     /// The next line that it writes; none: it writes no more.

@@ -336,6 +336,15 @@ impl PinnedSelector {
         Ok((selector.ok_or_else(|| Error::NoCgroup(cgroup.to_path_buf()))?, false))
     }
 
+    /// That of `cgroup`, of an agent that has ended, to look after it; its rules stay as they are. None: there is none, or an agent looks
+    /// after it.
+    pub fn take_unattended(cgroup: &Path) -> Result<Option<PinnedSelector>> {
+        match Self::take_over(cgroup) {
+            Err(Error::Claimed { .. }) => Ok(None),
+            other => other,
+        }
+    }
+
     /// The one of that cgroup, if there is one, to look after it. What is not all there, since the process that
     /// pinned it was killed meanwhile, is removed.
     fn take_over(cgroup: &Path) -> Result<Option<PinnedSelector>> {

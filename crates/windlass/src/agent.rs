@@ -27,7 +27,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     }
     let log = EventLog::new(&args.log, args.json);
     let mut file = Watched::new(&args.policy);
-    let (policy, hash) = Policy::from_file_with_hash(&args.policy)?;
+    let (mut policy, hash) = Policy::from_file_with_hash(&args.policy)?;
     let options = Options { shares_groups: true, ..options(&args.sizes)? };
     let most_bytes = args.records_mib << 20;
     let recorder =
@@ -75,7 +75,7 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
     {
         others.iter().for_each(|why| log.warn(why));
         // of what it loaded nothing is of use any more
-        home.finish(true)?;
+        home.finish(true, &policy)?;
         bail!("{last}");
     }
     complaints.iter().for_each(|why| log.warn(why));
@@ -92,9 +92,9 @@ pub fn agent(args: AgentArgs) -> Result<ExitCode> {
         }
         home.interfaces.load_ahead(&policy);
     }
-    let ended = look_after(&mut home, &mut file, policy, &wishes, &mut supervisors, log);
+    let ended = look_after(&mut home, &mut file, &mut policy, &wishes, &mut supervisors, log);
     supervisors.stopping(&home.health());
-    home.finish(detaches)?;
+    home.finish(detaches, &policy)?;
     ended.map(|()| ExitCode::SUCCESS)
 }
 
@@ -198,7 +198,13 @@ impl Homes {
         self.must_put_back = interfaces.is_err() || native.is_err();
     }
 
-    fn finish(self, is_detaching: bool) -> Result<()> {
+    /// The agent ends, under this policy; it releases what that names if it `is_detaching`, also what an earlier agent left and this one
+    /// has not taken over yet.
+    fn finish(mut self, is_detaching: bool, policy: &Policy) -> Result<()> {
+        if is_detaching {
+            self.interfaces.take_unattended(policy);
+            self.native.take_unattended(policy);
+        }
         let native = self.native.finish(is_detaching);
         let interfaces = self.interfaces.finish(is_detaching);
         native.and(interfaces)
@@ -209,7 +215,7 @@ impl Homes {
 fn look_after(
     home: &mut Homes,
     file: &mut Watched<'_>,
-    mut policy: Policy,
+    policy: &mut Policy,
     wishes: &Wishes,
     supervisors: &mut Supervisors,
     log: EventLog,
@@ -236,7 +242,7 @@ fn look_after(
         let is_watch = Instant::now() >= next_watch;
         if !is_asked && !is_watch {
             // interfaces came, went or changed
-            home.cover(&policy, wishes.interrupt()).iter().for_each(|why| log.warn(why));
+            home.cover(policy, wishes.interrupt()).iter().for_each(|why| log.warn(why));
             continue;
         }
         if is_watch {
@@ -244,7 +250,7 @@ fn look_after(
             home.interfaces.watch_directions();
         }
         if home.must_put_back {
-            home.put_back(&policy);
+            home.put_back(policy);
         }
         if file.is_due(is_asked) {
             if is_asked {
@@ -252,8 +258,8 @@ fn look_after(
             }
             let put = match Policy::from_file_with_hash(file.path) {
                 // written again, or its permissions changed: what was released stays released
-                Ok((new, hash)) if new == policy && !is_asked => {
-                    supervisors.policy(&policy, hash);
+                Ok((new, hash)) if new == *policy && !is_asked => {
+                    supervisors.policy(policy, hash);
                     if refused.take().is_some() {
                         log.of_policy(
                             "in_force",
@@ -263,9 +269,9 @@ fn look_after(
                     }
                     Ok(())
                 }
-                Ok((new, hash)) => home.replace(&policy, &new).map(|()| {
+                Ok((new, hash)) => home.replace(policy, &new).map(|()| {
                     supervisors.policy(&new, hash);
-                    policy = new;
+                    *policy = new;
                     refused = None;
                     log.of_policy("in_force", file.path, "in force");
                 }),
@@ -287,7 +293,7 @@ fn look_after(
             // the next look comes soon
             let _ = windlass_agent::part_killed();
         }
-        home.cover(&policy, wishes.interrupt()).iter().for_each(|why| log.warn(why));
+        home.cover(policy, wishes.interrupt()).iter().for_each(|why| log.warn(why));
         home.interfaces.follow_records();
         if home.is_all_released() {
             bail!(
@@ -295,7 +301,7 @@ fn look_after(
             );
         }
         if is_watch {
-            home.interfaces.load_ahead(&policy);
+            home.interfaces.load_ahead(policy);
             next_watch = Instant::now() + WATCH;
         }
     }

@@ -567,6 +567,27 @@ impl Interfaces {
         Pinned::remove_together(all)
     }
 
+    /// Looks after what an earlier agent left of the interfaces that the policy names, where an interrupt came before this one took them
+    /// over, so that it is released with the rest. What could not be taken over stays, as was reported.
+    pub fn take_unattended(&mut self, policy: &Policy) {
+        if !self.must_cover {
+            return;
+        }
+        for iface in policy.interfaces() {
+            let is_known = self.controlled.iter().chain(&self.leaving).any(|p| p.iface() == iface);
+            if is_known || self.retries.names().any(|name| name == iface) {
+                continue;
+            }
+            match Pinned::take_unattended(&iface) {
+                Ok(pinned) => self.leaving.extend(pinned),
+                Err(why) => self.log.warn_of(
+                    About::Device(&iface),
+                    format!("stays under the rules of an earlier agent: {why}; `windlass detach {iface}` releases it"),
+                ),
+            }
+        }
+    }
+
     /// The agent ends. What fails does not keep the rest from it; the first error is returned.
     pub fn finish(mut self, is_detaching: bool) -> Result<()> {
         let mut all = mem::take(&mut self.leaving);

@@ -466,6 +466,25 @@ impl NativeHome {
         }
     }
 
+    /// Looks after what an earlier agent left of the cgroups that the policy names, where an interrupt came before this one took them
+    /// over, so that it is released with the rest. What could not be taken over stays, as was reported.
+    pub fn take_unattended(&mut self, policy: &Policy) {
+        for cgroup in Self::wanted(policy).unwrap_or_default() {
+            let name = cgroup.display().to_string();
+            let is_known = self.selectors.iter().chain(&self.released).any(|s| s.cgroup() == cgroup)
+                || self.retries.names().any(|other| other == name);
+            if is_known || !cgroup.is_dir() {
+                continue;
+            }
+            match PinnedSelector::take_unattended(&cgroup) {
+                Ok(selector) => self.selectors.extend(selector),
+                Err(why) => self.log.warn(format_args!(
+                    "{name} stays under the rules of an earlier agent: {why}; `windlass detach --cgroup {name}` releases it"
+                )),
+            }
+        }
+    }
+
     /// The agent ends. What fails does not keep the rest from it; the first error is returned.
     pub fn finish(self, is_detaching: bool) -> Result<()> {
         let mut ended = Ok(());

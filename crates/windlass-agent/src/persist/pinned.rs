@@ -136,6 +136,21 @@ impl Pinned {
         Ok(pinned)
     }
 
+    /// Looks after the datapath of `iface` that an agent left which has ended, to release it: its rules stay as they are. None: none is
+    /// pinned, or an agent looks after it.
+    ///
+    /// # Errors
+    /// As of [`Pinned::open`]; and [`Error::Locked`].
+    pub fn take_unattended(iface: &str) -> Result<Option<Pinned>> {
+        if !PinDir::here(iface).dir().is_dir() {
+            return Ok(None);
+        }
+        match Self::take_over(iface, None) {
+            Err(Error::Claimed { .. } | Error::NotPinned(_) | Error::Released(_)) => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
     /// Are its programs those of this build, all of them?
     pub(crate) fn is_of_this_build(&self) -> bool {
         read_record(&self.pins.build_file()) == Some(build_id())
