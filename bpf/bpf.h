@@ -13,6 +13,11 @@
 
 #include "../core/platform.h"
 
+/* A program of that kind, which is loaded. */
+#ifndef WL_PROGRAM
+#define WL_PROGRAM(section) SEC(section)
+#endif
+
 /* Counts one more in `field` of the only entry of `map`. */
 #define WL_COUNT_IN(map, field) \
 	do { \

@@ -69,7 +69,7 @@ static __always_inline int wl_verdict(struct __sk_buff *skb, __u32 id, int from_
 }
 
 /* Everything that the controlled senders send (ingress of the interface that faces them). */
-SEC("tcx/ingress")
+WL_PROGRAM("tcx/ingress")
 int wl_from_sender(struct __sk_buff *skb)
 {
 	if (wl_config.mark && skb->mark == wl_config.mark) {
@@ -82,7 +82,7 @@ int wl_from_sender(struct __sk_buff *skb)
 }
 
 /* Everything that goes to the controlled senders (egress of the same interface). */
-SEC("tcx/egress")
+WL_PROGRAM("tcx/egress")
 int wl_to_sender(struct __sk_buff *skb)
 {
 	if (wl_config.mark && skb->mark == wl_config.mark) {
@@ -111,7 +111,7 @@ static __always_inline __u32 wl_clock_round(struct __sk_buff *skb, __u64 now_ns)
 }
 
 /* The clock's frame comes by (ingress of the far end of the clock's veth). */
-SEC("tcx/ingress")
+WL_PROGRAM("tcx/ingress")
 int wl_clock(struct __sk_buff *skb)
 {
 	static const __u8 header[WL_ETH_LEN] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5 };
@@ -171,7 +171,7 @@ static long wl_part_step(const void *places, __u32 *key, struct wl_place *p, voi
  * some packet: before Linux 6.1 programs of the kind that needs none cannot use these maps. Returns how many could not
  * leave yet.
  */
-SEC("tc")
+WL_PROGRAM("tc")
 int wl_part_all(struct __sk_buff *skb)
 {
 	__u32 left = 0;
@@ -185,7 +185,7 @@ int wl_part_all(struct __sk_buff *skb)
  * is the packet's priority. Run by the agent, as wl_part_all() is, when the interface's own programs are detached and others go
  * on. Returns how many flows could not be forgotten yet.
  */
-SEC("tc")
+WL_PROGRAM("tc")
 int wl_end_flows(struct __sk_buff *skb)
 {
 	struct wl_end end = { .from = skb->priority, .ifindex = skb->mark };

@@ -21,7 +21,9 @@ typedef __s64 wl_s64;
  * A step that the BPF verifier proves once, on its own, instead of once for each path of each caller. It must have
  * scalar results, and doubt its pointers: WL_GLOBAL functions begin with a test for NULL.
  */
+#ifndef WL_GLOBAL
 #define WL_GLOBAL __attribute__((noinline))
+#endif
 /*
  * Keeps a value below a power of two in the very register that is used next; without it the compiler may test one
  * register and use another, and the verifier does not see the connection.

@@ -15,10 +15,8 @@ use windlass_agent::Pinned;
 use windlass_tests::{is_long, is_root_or_skip, process::until};
 
 /// Two builds of the same state whose code differs.
-const BUILDS: [&[u8]; 2] = [
-    include_bytes!(concat!(env!("OUT_DIR"), "/another.bpf.o")),
-    include_bytes!(concat!(env!("OUT_DIR"), "/transparent.bpf.o")),
-];
+static BUILDS: [&[u8]; 2] =
+    [include_bytes!(concat!(env!("OUT_DIR"), "/another.bpf.o")), windlass_agent::OBJECT];
 const LINKS: [&str; 3] = ["link0", "link1", "link2"];
 
 /// Programs attached by links, by number; there must be one at each place, and that of the clock is the one that a clock made anew

@@ -3,7 +3,8 @@
 use crate::object::fingerprint;
 use std::sync::LazyLock;
 
-pub(crate) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/transparent.bpf.o"));
+/// The compiled programs: an ELF object, which stands in the executable byte by byte.
+pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/transparent.bpf.o"));
 
 /// Layout of all that the datapath keeps (`bpf/state/state.rs`).
 static STATE: &str = include_str!(concat!(env!("OUT_DIR"), "/state.txt"));

@@ -54,6 +54,7 @@ pub use flows::{FlowCounts, FlowInfo};
 pub use group::{FlowGroup, GroupHome, GroupInfo};
 pub use guest::{GuestFlows, GuestStats, GuestWatch};
 pub use iface_facts::{IfaceFacts, OWN_PROGRAMS, route_device};
+pub use image::OBJECT;
 pub use interrupt::Interrupt;
 pub use link_news::LinkNews;
 pub use load::{load, load_object};
