@@ -99,6 +99,7 @@ fn an_attach_that_is_refused_leaves_no_claim() {
 
 /// It looks at its clock more often than that.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn attach_samples_at_the_given_interval() {
     if !is_root_or_skip("attach_samples_at_the_given_interval") {
         return;
@@ -147,6 +148,7 @@ fn a_flow_takes_twelve_hundred_bytes_at_most() {
 
 /// cron and Debian's `su` give such a PATH.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn attach_finds_iproute2_where_the_path_lacks_its_folder() {
     if !is_root_or_skip("attach_finds_iproute2_where_the_path_lacks_its_folder") {
         return;

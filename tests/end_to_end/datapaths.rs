@@ -143,6 +143,7 @@ fn an_interface_that_is_released_takes_its_flows_along_and_no_others() {
 
 /// Both directions pass the other one.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn one_way_traffic_is_that_of_an_interface_not_of_its_datapath() {
     let test = "one_way_traffic_is_that_of_an_interface_not_of_its_datapath";
     if !is_root_or_skip(test) {

@@ -60,6 +60,7 @@ fn one_and_four(bytes: u64) -> Vec<(usize, u64)> {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn servers_behind_two_interfaces_share_a_group() {
     let test = "servers_behind_two_interfaces_share_a_group";
     let Some((alone, _)) = share(test, "", &one_and_four(BYTES)) else { return };
@@ -248,6 +249,7 @@ fn members_stay_while_attach_lives_whatever_run_the_others_have() {
 
 /// Nor does any process couple its groups. Its namespace may go with them, and its number come again.
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn groups_of_a_killed_attach_go_with_the_next_one() {
     if !is_root_or_skip("groups_of_a_killed_attach_go_with_the_next_one") {
         return;

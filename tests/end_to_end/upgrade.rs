@@ -168,6 +168,7 @@ fn builds_that_differ_replace_each_other_under_load() {
 }
 
 #[test]
+#[ignore = "long: `make test-long` runs it"]
 fn programs_that_cannot_be_replaced_stay_with_a_word() {
     if !is_root_or_skip("programs_that_cannot_be_replaced_stay_with_a_word") {
         return;
