@@ -109,6 +109,7 @@ fn refusal(error: &SimError, scenario: &Scenario) -> Refusal {
         SimError::UnknownBoxAlgorithm { .. } => (Location::Windlass, "algorithm"),
         SimError::BoxAtEnd { .. } => (Location::Windlass, "at"),
         SimError::Timeless { flow, .. } => (Location::Flow(*flow), "size"),
+        SimError::NoWindow { flow, .. } => (Location::Flow(*flow), "connections"),
         // nothing of the file: these are about this machine
         SimError::TooLarge { .. } | SimError::Trace { .. } => (Location::Network, ""),
     };
