@@ -21,7 +21,7 @@ WEB_PACKAGES := chromium fonts-dejavu-core $(shell command -v npm >/dev/null || 
 C_FILES := $(shell find core bpf crates tests -name '*.[ch]' -not -path '*/target/*')
 CLANG_FORMAT := clang-format-19
 
-.PHONY: demo test test-long test-web test-package test-fleet package image vm-test deny miri bench bench-ns3 fuzz coverage fmt lint setup help
+.PHONY: wheel test-python demo test test-long test-web test-package test-fleet package image vm-test deny miri bench bench-ns3 fuzz coverage fmt lint setup help
 
 help:
 	@echo "make demo     build, then show the main job (about a minute)"
@@ -33,6 +33,8 @@ help:
 	@echo "make image    an OCI image of that, made without a daemon"
 	@echo "make test-package  install, run, upgrade under load, remove and purge it on a fresh Debian; run the image"
 	@echo "make test-fleet  three agents and a real etcd, which it installs; test-long does so where etcd is installed"
+	@echo "make wheel    the Python package (docs/python.md)"
+	@echo "make test-python  install that into a clean virtual environment, and run its tests, examples and notebook"
 	@echo "make miri     unsafe Rust that calls no C, interpreted"
 	@echo "make deny     licences, sources and known faults of the packages of the build (deny.toml)"
 	@echo "make bench    cost of the datapath and of groups, isolation, speed of the simulator, how exact the testbed is"
@@ -87,6 +89,15 @@ test-fleet: PACKAGES += $(FLEET_PACKAGES)
 test-fleet: setup
 	$(CARGO) build -p windlass
 	$(CARGO) test -p windlass-tests --test end_to_end -- --include-ignored --nocapture fleet::
+
+# PYTHON is the interpreter; the wheel goes with every Python from 3.10 on
+wheel: setup
+	python/wheel.sh
+
+test-python: setup
+	$(CARGO) build -p windlass
+	python/wheel.sh
+	python/test.sh
 
 # releases of Debian's kernels, or absolute paths (tests/vm/image.sh)
 KERNELS ?= 6.1 6.12 6.18
