@@ -178,8 +178,12 @@ def sweep(
             _collect(pool, planned, missing, found, at_once)
     if len(found) < len(whole):
         raise WindlassError(f"sweep: {len(whole) - len(found)} of {len(whole)} runs are missing")
-    kept = tempfile.TemporaryDirectory(prefix="windlass-") if out is None else None
-    folder = Path(out if kept is None else kept.name)
+    kept = None
+    if out is None:
+        kept = tempfile.TemporaryDirectory(prefix="windlass-")
+        folder = Path(kept.name)
+    else:
+        folder = Path(out)
     return SweepResult(whole.put_together([found[i] for i in missing], folder), folder, kept)
 
 
@@ -198,4 +202,5 @@ class RayExecutor(Executor):
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Begins a call."""
         call = self._ray.remote(fn).options(**self._options)
-        return call.remote(*args, **kwargs).future()
+        future: Future[Any] = call.remote(*args, **kwargs).future()
+        return future

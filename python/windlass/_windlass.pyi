@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, final
 
+__all__ = ["Decision", "Envs", "Sample", "Scenario", "Sweep", "algorithm_names", "run", "toml_of_json", "toml_value_of_json"]
+
 @final
 class Scenario:
     """A network with its traffic, read and checked; ``windlass.scenario`` makes it."""

@@ -62,7 +62,8 @@ Reward = Callable[[Floats, Floats], Floats]
 
 def column(observations: Floats, name: str) -> Floats:
     """One of the numbers of ``OBSERVATION``."""
-    return observations[..., _AT[name]]
+    values: Floats = observations[..., _AT[name]]
+    return values
 
 
 def aurora(before: Floats, after: Floats) -> Floats:
@@ -70,7 +71,8 @@ def aurora(before: Floats, after: Floats) -> Floats:
     bytes a second, the latency in s and the loss as a share of what was sent; here in thousandths."""
     packets_ps = column(after, "throughput_bps") / 8 / 1500
     loss = column(after, "bytesLost") / np.maximum(column(after, "bytesSent"), column(after, "segmentSize"))
-    return (10 * packets_ps - 1000 * column(after, "avgRtt_us") / 1e6 - 2000 * np.minimum(loss, 1)) / 1000
+    rewards: Floats = (10 * packets_ps - 1000 * column(after, "avgRtt_us") / 1e6 - 2000 * np.minimum(loss, 1)) / 1000
+    return rewards
 
 
 class _Core:
@@ -317,15 +319,13 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, Floats, Any]):
         terminated = flows_over[0] | (bool(over[0]) and not late)
         truncated = np.full(len(self.possible_agents), late) & ~terminated
         rewards = self._reward(before[0], seen[0])
-        given = (
-            self._of_agents(self._seen[0]),
-            {agent: float(r) for agent, r in self._of_agents(rewards).items()},
-            {agent: bool(t) for agent, t in self._of_agents(terminated).items()},
-            {agent: bool(t) for agent, t in self._of_agents(truncated).items()},
-            {agent: {} for agent in self.agents},
-        )
-        self.agents = [agent for agent in self.agents if not (given[2][agent] or given[3][agent])]
-        return given
+        ends = {agent: bool(end) for agent, end in self._of_agents(terminated).items()}
+        cuts = {agent: bool(cut) for agent, cut in self._of_agents(truncated).items()}
+        earned = {agent: float(reward) for agent, reward in self._of_agents(rewards).items()}
+        infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
+        observations = self._of_agents(self._seen[0])
+        self.agents = [agent for agent in self.agents if not (ends[agent] or cuts[agent])]
+        return observations, earned, ends, cuts, infos
 
     def report(self) -> dict[str, Any] | None:
         """Goes on to the end as it is: the report of ``windlass run --json``. None: it was ended before."""
@@ -335,7 +335,7 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, Floats, Any]):
 def register() -> None:
     """Has ``gymnasium.make("windlass/Flow-v0", source=...)`` and ``make_vec`` know these environments."""
     if "windlass/Flow-v0" not in gymnasium.registry:
-        gymnasium.register("windlass/Flow-v0", entry_point=Env, vector_entry_point=VectorEnv)
+        gymnasium.register("windlass/Flow-v0", entry_point="windlass.env:Env", vector_entry_point="windlass.env:VectorEnv")
 
 
 register()
