@@ -5,6 +5,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
+CARGO_TARGET_DIR=$root/target/python "${CARGO:-cargo}" clippy -q --locked --manifest-path crates/windlass-python/Cargo.toml \
+	--all-targets -- -D warnings
 venv=target/python/venv
 rm -rf $venv
 "${PYTHON:-python3}" -m venv $venv

@@ -77,3 +77,16 @@ def test_the_version_is_that_of_the_tree() -> None:
 
     release = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)
     assert release and version("windlass") == release[1]
+
+
+def test_packages_have_the_versions_that_the_program_has() -> None:
+    def versions(lock: Path) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for name, number in re.findall(r'^name = "(.*)"\nversion = "(.*)"', lock.read_text(), re.M):
+            found.setdefault(name, set()).add(number)
+        return found
+
+    program, ours = versions(ROOT / "Cargo.lock"), versions(ROOT / "crates/windlass-python/Cargo.lock")
+    both = program.keys() & ours.keys()
+    assert len(both) > 30
+    assert [name for name in both if not ours[name] & program[name]] == []
