@@ -103,6 +103,18 @@ def test_they_are_made_by_name(small: str) -> None:
     assert many.reset(seed=1)[0].shape == (3, len(OBSERVATION))
 
 
+def test_gymnasiums_wrappers_take_it(small: str) -> None:
+    env = gymnasium.wrappers.vector.RecordEpisodeStatistics(VectorEnv(small, 4, step="50 ms"))
+    env = gymnasium.wrappers.vector.NormalizeObservation(env)
+    env.reset(seed=1)
+    lengths = []
+    for _ in range(40):
+        _, _, _, _, infos = env.step(env.action_space.sample() * 0)
+        if "episode" in infos:
+            lengths += infos["episode"]["l"][infos["_episode"]].tolist()
+    assert len(lengths) >= 4 and all(4 <= length <= 40 for length in lengths)
+
+
 def test_a_reward_of_the_callers(small: str) -> None:
     env = Env(small, reward=lambda before, after: column(after, "cWnd") - column(before, "cWnd"))
     before, _ = env.reset(seed=1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -124,6 +126,31 @@ def test_ray_one_of_whose_workers_is_killed(reference, scenario: Path, tmp_path:
         assert flag.exists()
     finally:
         ray.shutdown()
+
+
+LONG = """
+import windlass
+try:
+    print("begun", flush=True)
+    windlass.sweep({text!r}, seeds=20_000)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_ends_a_sweep(small: str) -> None:
+    process = subprocess.Popen([sys.executable, "-c", LONG.format(text=small)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[0] == "interrupted\n" and process.returncode == 0
+
+
+def test_files_of_a_scenario_are_found_from_another_folder(tmp_path: Path, monkeypatch, small: str) -> None:
+    (tmp_path / "link.trace").write_text("".join(f"{ms}\n" for ms in range(1, 101)))
+    (tmp_path / "s.toml").write_text(small.replace('rate = "10 Mbit/s"', 'rate_trace = "link.trace"'))
+    monkeypatch.chdir(tmp_path)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=os.chdir, initargs=("/",)) as pool:
+        assert windlass.sweep("s.toml", seeds=2, executor=pool).runs["checksum_ok"].to_pylist() == [True, True]
 
 
 def test_values_are_written_as_the_program_reads_them(small: str) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
@@ -111,7 +111,9 @@ def plan(source: ScenarioLike, grid: Mapping[str, Sequence[Any]] | None = None, 
     """What a sweep consists of; see ``sweep``."""
     spec = scenario(source)
     varied = tuple(f"{key}={','.join(map(_value, values))}" for key, values in (grid or {}).items())
-    return Plan(spec.file_name, spec.text, varied, _seeds(seeds))
+    # workers may be in another folder, from which names of files in it do not count
+    name = os.path.abspath(spec.file_name) if os.path.exists(spec.file_name) else spec.file_name
+    return Plan(name, spec.text, varied, _seeds(seeds))
 
 
 def _parts(missing: Sequence[int], at_once: int) -> list[list[int]]:
@@ -173,9 +175,7 @@ def sweep(
     elif workers is not None:
         _in_processes(planned, missing, found, workers)
     else:
-        at_once = os.cpu_count() or 1
-        with ThreadPoolExecutor(at_once) as pool:
-            _collect(pool, planned, missing, found, at_once)
+        found.update(zip(missing, whole.simulate(list(missing), os.cpu_count() or 1)))
     if len(found) < len(whole):
         raise WindlassError(f"sweep: {len(whole) - len(found)} of {len(whole)} runs are missing")
     kept = None

@@ -2,7 +2,12 @@
 
 use crate::{error::of_any, interrupt::interruptible};
 use pyo3::prelude::*;
-use std::{path::PathBuf, sync::atomic::AtomicBool};
+use std::{
+    panic,
+    path::PathBuf,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+};
 use windlass_experiments::{Home, Seeds, Varied};
 
 /// A scenario with every combination of some values, several seeds each.
@@ -29,7 +34,8 @@ impl Sweep {
     /// `set` and `seeds` as the program's options have them.
     #[new]
     fn new(py: Python, name: String, text: &str, set: Vec<String>, seeds: Option<String>) -> PyResult<Sweep> {
-        planned(name, text, &set, seeds.as_deref()).map(Sweep).map_err(|e| of_any(py, &e))
+        let sweep = py.detach(|| planned(name, text, &set, seeds.as_deref()));
+        sweep.map(Sweep).map_err(|e| of_any(py, &e))
     }
 
     /// How many runs it has.
@@ -37,11 +43,31 @@ impl Sweep {
         self.0.runs()
     }
 
-    /// Makes these runs, one after the other. Returns the line of each in runs.jsonl.
-    fn simulate(&self, py: Python, indexes: Vec<usize>) -> PyResult<Vec<String>> {
-        let cancel = AtomicBool::new(false);
-        let one = |index: usize| self.0.simulate(index, &cancel);
-        interruptible(py, &cancel, || indexes.into_iter().filter_map(one).collect())
+    /// Makes these runs, so many at once. Returns the line of each in runs.jsonl, in their order.
+    #[pyo3(signature = (indexes, at_once=1))]
+    fn simulate(&self, py: Python, indexes: Vec<usize>, at_once: usize) -> PyResult<Vec<String>> {
+        let (cancel, next) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let work = || {
+            let mut lines = Vec::new();
+            while let Some(place) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|p| *p < indexes.len())
+                && let Some(line) = self.0.simulate(indexes[place], &cancel)
+            {
+                lines.push((place, line));
+            }
+            lines
+        };
+        let mut lines = interruptible(py, &cancel, || {
+            thread::scope(|scope| {
+                let others: Vec<_> = (1..at_once).map(|_| scope.spawn(work)).collect();
+                let mut lines = work();
+                for other in others {
+                    lines.extend(other.join().unwrap_or_else(|panic| panic::resume_unwind(panic)));
+                }
+                lines
+            })
+        })?;
+        lines.sort_by_key(|(place, _)| *place);
+        Ok(lines.into_iter().map(|(_, line)| line).collect())
     }
 
     /// Puts all runs into a folder, with tables and a report. Returns what `windlass sweep --json` prints.
