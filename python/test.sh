@@ -12,6 +12,10 @@ rm -rf $venv
 "${PYTHON:-python3}" -m venv $venv
 wheel=$(ls target/wheels/*.whl)
 $venv/bin/pip install -q "$wheel[plot,learn]" -r python/tests/requirements.txt
+# what not every Python has yet; tests that need it are skipped
+for package in distributed polars ray; do
+	$venv/bin/pip install -q $package || echo "skipped: $package: pip could not install it"
+done
 # away from the sources, so that it is the wheel that is imported
 cd python/tests
-WINDLASS="${WINDLASS:-$root/target/debug/windlass}" exec "$root/$venv/bin/python" -m pytest -q -p no:cacheprovider "$@" .
+WINDLASS="${WINDLASS:-$root/target/debug/windlass}" exec "$root/$venv/bin/python" -m pytest -q -rs -p no:cacheprovider "$@" .

@@ -139,9 +139,11 @@ def test_what_has_no_window_of_its_own_is_refused(small: str) -> None:
     text = small.replace('size = "300 kB"', 'connections = "per-response"\n[[flow.train]]\ncount = 3\nsize = "1 kB"')
     text = text.replace('\nalgorithm = "reno"', "")
     with pytest.raises(windlass.WindlassError, match="connection for each response"):
-        Env(text).reset(seed=1)
+        Env(text)
     with pytest.raises(ValueError, match="flows by number, below 1"):
         Env(small, flow=1)
+    both = text + small[small.index("[[flow]]") :]
+    assert ParallelEnv(both).possible_agents == ["flow_1"]
 
 
 def test_a_thousand_in_one_process(small: str) -> None:

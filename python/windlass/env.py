@@ -267,7 +267,7 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, Floats, Any]):
         reward: Reward = aurora,
     ) -> None:
         spec = scenario(source)
-        chosen = list(range(len(spec.flow_names))) if flows is None else list(flows)
+        chosen = spec.window_flows if flows is None else list(flows)
         self._core = _Core(spec, 1, chosen, step, action, 1)
         self._reward = reward
         self.render_mode = None

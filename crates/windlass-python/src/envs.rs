@@ -201,6 +201,7 @@ impl Envs {
     /// `count` simulations of a scenario, of which these flows are observed and set every `step_ns`.
     #[new]
     fn new(
+        py: Python,
         scenario: Py<Scenario>,
         count: usize,
         flows: Vec<usize>,
@@ -213,6 +214,8 @@ impl Envs {
                 "at least one simulation, a step of more than 0, and flows by number, below {known}"
             )));
         }
+        let check = |flow: &usize| windlass_sim::check_window(&scenario.get().file.scenario, *flow);
+        flows.iter().try_for_each(check).map_err(|e| other(py, &e.to_string()))?;
         let threads = threads.clamp(1, count);
         let begin = |number: usize| {
             let (work, to_do) = mpsc::channel::<Work>();

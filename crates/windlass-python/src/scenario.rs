@@ -69,6 +69,13 @@ impl Scenario {
         self.file.scenario.flows.iter().map(|flow| flow.name()).collect()
     }
 
+    /// Numbers of the flows whose window can be set from outside.
+    #[getter]
+    fn window_flows(&self) -> Vec<usize> {
+        let scenario = &self.file.scenario;
+        (0..scenario.flows.len()).filter(|flow| windlass_sim::check_window(scenario, *flow).is_ok()).collect()
+    }
+
     #[getter]
     fn link_names(&self) -> Vec<String> {
         self.file.scenario.link_names()

@@ -54,8 +54,8 @@ pub enum SimError {
     },
     /// A flow without a window of its own cannot be steered.
     #[error(
-        "flow {from} > {to}: its window cannot be set from outside, as it has a connection for each response or sends \
-         datagrams; choose another flow, or connections = \"persistent\" over TCP"
+        "flow {from} > {to}: its window cannot be set from outside, as it has a connection for each response, sends datagrams \
+         or shares a window with its group; choose another flow, or connections = \"persistent\" over TCP without a group"
     )]
     NoWindow {
         /// Its number among the scenario's flows.

@@ -35,7 +35,7 @@ pub use error::SimError;
 pub use memory::{available_bytes, needed_bytes};
 pub use network::Count;
 pub use run::{Outcome, RunOptions, check, run};
-pub use stepping::{FlowState, Stepping};
+pub use stepping::{FlowState, Stepping, check_window};
 pub use tcp::{Config, CongestionControl, Ecn, Outside, Round, SenderStats, Tally};
 pub use trace::{FlowRow, LinkRow, TraceOptions, Window};
 pub use windlass_core::{Algorithm, abi};

@@ -39,6 +39,16 @@ pub struct FlowState {
     pub tally: Tally,
 }
 
+/// Whether a flow of the scenario has a window of its own, which can be set: one TCP connection that it keeps, in no group.
+pub fn check_window(scenario: &Scenario, flow: usize) -> Result<(), SimError> {
+    let spec = &scenario.flows[flow];
+    let is_kept = spec.connections == Connections::Persistent && spec.application != Application::Udp;
+    match is_kept && spec.group.is_none() {
+        true => Ok(()),
+        false => Err(SimError::NoWindow { flow, from: spec.from.clone(), to: spec.to.clone() }),
+    }
+}
+
 /// A run in hand.
 #[derive(Debug)]
 pub struct Stepping<'a> {
@@ -56,12 +66,7 @@ impl<'a> Stepping<'a> {
         options: &RunOptions<'a>,
         flows: &[usize],
     ) -> Result<Stepping<'a>, SimError> {
-        for &index in flows {
-            let flow = &scenario.flows[index];
-            if flow.connections != Connections::Persistent || flow.application == Application::Udp {
-                return Err(SimError::NoWindow { flow: index, from: flow.from.clone(), to: flow.to.clone() });
-            }
-        }
+        flows.iter().try_for_each(|&flow| check_window(scenario, flow))?;
         memory::check(memory::needed_bytes(scenario, &options.config, options.interval_ns))?;
         let mut sim = Sim::new(scenario, options)?;
         flows.iter().for_each(|&flow| sim.fetches[flow].ends[1].sender.algorithm.observe());

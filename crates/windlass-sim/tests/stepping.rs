@@ -5,7 +5,7 @@ use windlass_scenario::Scenario;
 use windlass_sim::{
     CongestionControl, Outside, RunOptions, SimError, Stepping,
     abi::{wl_alg_params, wl_decision, wl_sample},
-    run,
+    check_window, run,
 };
 
 const MS: u64 = 1_000_000;
@@ -95,6 +95,7 @@ fn a_flow_without_a_window_of_its_own_is_refused() {
     let error = Stepping::new(&scenario, &RunOptions::default(), &[1, 0]).unwrap_err();
     assert!(matches!(error, SimError::NoWindow { flow: 0, .. }), "{error}");
     assert!(Stepping::new(&scenario, &RunOptions::default(), &[1]).is_ok());
+    assert_eq!([0, 1].map(|flow| check_window(&scenario, flow).is_ok()), [false, true]);
 }
 
 /// A window that never changes, as an algorithm from outside the core.
