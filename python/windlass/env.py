@@ -137,8 +137,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     """Many simulations of a scenario, of each of which one flow is observed and controlled every ``step`` of virtual time.
 
     Observations are ``float64[num_envs, len(OBSERVATION)]``. Actions are ``float32[num_envs, 1]`` from -1 to 1: the window
-    (``action="cwnd"``) or the rate (``"pacing"``) is multiplied by 2 to that power. From the first action on the flow's algorithm has
-    no say; NaN, or None for all, leaves the flow as it is. An episode is over (terminated) when all flows of the scenario are, and
+    (``action="cwnd"``) or the rate (``"pacing"``) is multiplied by 2 to that power. From the first action on the flow's algorithm
+    is not called any more; NaN, or None for all, leaves the flow as it is. An episode is over (terminated) when all flows of the scenario are, and
     truncated at its time limit; the next step begins another, with another seed.
 
     ``reward``: from observations before and after a step to rewards.

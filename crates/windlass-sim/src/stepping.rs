@@ -112,8 +112,8 @@ impl<'a> Stepping<'a> {
         }
     }
 
-    /// Has a flow's window and rate be these from `at_ns` on, the time that the run has come to; its algorithm has no say any
-    /// more. None: as it is. Without effect before the connection is established.
+    /// Has a flow's window and rate be these from `at_ns` on, the time that the run has come to; its algorithm is
+    /// not called any more. None: as it is. Without effect before the connection is established.
     pub fn hold(&mut self, flow: usize, at_ns: u64, cwnd_bytes: Option<u32>, pacing_bytes_ps: Option<u64>) {
         let Sim { net, config, fetches, sessions, .. } = &mut self.sim;
         let end = &mut fetches[flow].ends[1];
